@@ -1,0 +1,76 @@
+# Everything a contributor does, one target each; `make` lists them.
+
+GO       ?= go
+CC       := gcc
+VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+FUZZTIME ?= 30s
+# A package's tests may start daemons; none takes this long unless it hangs.
+TIMEOUT  ?= 15m
+
+SHIM_DIR  := internal/vclock/shim
+SHIM      := $(SHIM_DIR)/lib/librmreplay.so
+SHIM_SRC  := $(wildcard $(SHIM_DIR)/*.c)
+SHIM_HDR  := $(wildcard $(SHIM_DIR)/*.h)
+SHIM_CFLAGS := -std=gnu11 -O2 -g -Wall -Wextra -fPIC -shared -fvisibility=hidden
+SHIM_LIBS := -ldl -lpthread
+
+DEMO := build/demo
+
+# The version comes from git describe above; a clone that belongs to somebody else
+# (a container's checkout, say) would make go's own look at it fail.
+export GOFLAGS := $(GOFLAGS) -buildvcs=false
+
+.DEFAULT_GOAL := help
+# What is installed must be there before anything is built with it.
+.NOTPARALLEL:
+
+.PHONY: help
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: deps build ## install what is missing, replay the example on real Slurm, print its metrics
+	rm -rf $(DEMO)
+	bin/rmreplay workload generate example --seed 1 -o $(DEMO)
+	bin/rmreplay replay $(DEMO)/day.jsonl --cluster $(DEMO)/cluster -o $(DEMO)/run
+	bin/rmreplay metrics $(DEMO)/run
+
+.PHONY: build
+build: $(SHIM) ## build bin/rmreplay and the preload library in it
+	$(GO) build -trimpath -ldflags '-X rmreplay/internal/cli.version=$(VERSION)' -o bin/rmreplay ./cmd/rmreplay
+
+# The library is written beside its place and moved: a replay that runs from an
+# older build keeps the file that it has mapped.
+$(SHIM): $(SHIM_SRC) $(SHIM_HDR) Makefile
+	@mkdir -p $(@D)
+	$(CC) $(SHIM_CFLAGS) $(SHIM_SRC) -o $@.new $(SHIM_LIBS)
+	@mv -f $@.new $@
+
+.PHONY: deps
+deps: ## install Slurm, MariaDB and the rest, where they are missing (Debian and Ubuntu)
+	@tools/install-deps
+
+.PHONY: test
+test: deps $(SHIM) ## go vet and all tests, those on real Slurm too
+	$(GO) vet ./...
+	@$(GO) run ./tools/testcount -count 1 -timeout $(TIMEOUT) ./...
+
+.PHONY: lint
+lint: $(SHIM) ## formatting, the linters of .golangci.yml, and stricter warnings for the preload library
+	@tools/lint
+
+.PHONY: bench
+bench: deps $(SHIM) ## all benchmarks, in the form that benchstat reads
+	$(GO) test -run '^$$' -bench . -benchmem -count 6 -timeout 60m ./...
+
+.PHONY: fuzz
+fuzz: $(SHIM) ## every fuzz test for FUZZTIME (30s)
+	@tools/fuzz $(FUZZTIME)
+
+.PHONY: golden
+golden: $(SHIM) ## write the golden files anew; look at the difference before you keep it
+	@tools/update-golden
+
+.PHONY: clean
+clean: ## remove what make built
+	rm -rf build bin $(SHIM) $(SHIM).new

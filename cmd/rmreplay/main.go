@@ -1,0 +1,19 @@
+// Command rmreplay replays a cluster's workload on its own resource manager under
+// virtual time. Package cli has its commands.
+package main
+
+import (
+	"os"
+
+	"rmreplay/internal/cli"
+	"rmreplay/internal/supervise"
+)
+
+func main() {
+	// The guard of a replay's daemons is this program again; it does not return.
+	supervise.RunIfGuard()
+	ctx, stop := cli.SignalContext()
+	code := cli.Main(ctx)
+	stop()
+	os.Exit(code)
+}

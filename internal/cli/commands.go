@@ -1,0 +1,14 @@
+package cli
+
+import "github.com/spf13/cobra"
+
+// commands are the commands of the program, in the order of their help.
+func commands(g *globals) []*cobra.Command {
+	return []*cobra.Command{
+		newMetricsCommand(g),
+		newWorkloadCommand(g),
+		newConfCommand(g),
+		newDoctorCommand(g),
+		newVersionCommand(g),
+	}
+}

@@ -1,0 +1,108 @@
+package cli
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"rmreplay/internal/rm/slurm/conf"
+	"rmreplay/internal/rm/slurm/install"
+)
+
+func newConfCommand(g *globals) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "conf",
+		Short: "Look at a site's Slurm configuration",
+		Long: `Commands about a site's own slurm.conf and the files beside it. None of them changes
+a file.`,
+	}
+	c.AddCommand(newConfAdaptCommand(g))
+	return c
+}
+
+func newConfAdaptCommand(g *globals) *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "adapt SLURM.CONF|DIR",
+		Short: "Say what a replay would change in a configuration, and why",
+		Long: `Reads a cluster directory, or the slurm.conf in it, as Slurm itself would, and lists
+every key that a replay would change, add or leave out, with its reason. What decides
+scheduling is kept: nodes, partitions, priorities, select, preemption, topology, generic
+resources and licences. Warnings say which changes may still alter decisions.
+
+The directories and ports in the list stand for those that each replay chooses anew.`,
+		Example: `  rmreplay conf adapt /etc/slurm/slurm.conf
+  rmreplay conf adapt demo/cluster --json`,
+		Args: wantArgs("SLURM.CONF or DIR"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			return runConfAdapt(g, args[0], asJSON)
+		},
+	}
+	addJSONFlag(c, &asJSON)
+	return c
+}
+
+// adaptReport is the answer of `conf adapt --json`.
+type adaptReport struct {
+	File       string        `json:"file"`
+	Cluster    string        `json:"cluster"`
+	Nodes      int           `json:"nodes"`
+	Partitions int           `json:"partitions"`
+	Accounting bool          `json:"accounting"`
+	Changes    []conf.Change `json:"changes"`
+	Warnings   []string      `json:"warnings"`
+}
+
+func runConfAdapt(g *globals, path string, asJSON bool) error {
+	cluster, err := openCluster(path)
+	if err != nil {
+		return badInput(err)
+	}
+	in, _ := install.Find() // where Slurm is not installed its plugins are not looked for
+	adapted, err := conf.Adapt(cluster, exampleEnvironment(in.PluginDir))
+	if err != nil {
+		return badInput(err)
+	}
+	if asJSON {
+		r := adaptReport{
+			File: cluster.Path, Cluster: cluster.Name, Nodes: len(cluster.Nodes), Partitions: len(cluster.Partitions),
+			Accounting: adapted.Accounting, Changes: adapted.Changes, Warnings: adapted.Warnings,
+		}
+		if r.Changes == nil {
+			r.Changes = []conf.Change{}
+		}
+		if r.Warnings == nil {
+			r.Warnings = []string{}
+		}
+		return g.printJSON(r)
+	}
+	if _, err := fmt.Fprintf(g.stdout, "%s: cluster %s, %d nodes, %d partitions\n\n",
+		cluster.Path, cluster.Name, len(cluster.Nodes), len(cluster.Partitions)); err != nil {
+		return err
+	}
+	return adapted.Render(g.stdout)
+}
+
+// openCluster reads a cluster directory, or the directory of a slurm.conf.
+func openCluster(path string) (*conf.Cluster, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading cluster: %w", err)
+	}
+	if info.IsDir() {
+		return conf.Open(path)
+	}
+	return conf.OpenFile(path)
+}
+
+// exampleEnvironment stands for what each replay chooses for itself.
+func exampleEnvironment(pluginDir string) conf.Environment {
+	return conf.Environment{
+		StateDir: "/dev/shm/rmreplay-RUN", LogDir: "RUN/logs", DaemonUser: "rmreplay",
+		Hostname: "localhost", ControlAddress: netip.AddrFrom4([4]byte{127, 0, 0, 1}),
+		ControlPort: 6817, DBPort: 6819, NodePort: 6818, NodeAddress: conf.LoopbackAddresses(1),
+		PluginDir: pluginDir,
+	}
+}

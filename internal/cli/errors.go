@@ -1,0 +1,80 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"rmreplay/internal/rm/slurm/install"
+	"rmreplay/internal/run"
+)
+
+// The exit statuses. Scripts rely on them.
+const (
+	exitOK          = 0
+	ExitFailed      = 1   // it could not be done
+	ExitUsage       = 2   // the command line is wrong
+	ExitInvalid     = 3   // it was done, but the result is not valid
+	ExitBadInput    = 4   // a file that was given is wrong
+	ExitMissing     = 5   // something is missing on this machine
+	ExitInterrupted = 130 // SIGINT or SIGTERM; what was done is kept
+)
+
+// ExitError is an error for which the program exits with a status of its own.
+type ExitError struct {
+	Code int
+	Err  error
+}
+
+// Error is the text of the error within.
+func (e *ExitError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the error within.
+func (e *ExitError) Unwrap() error { return e.Err }
+
+// badInput marks an error as one of the input that was given.
+func badInput(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &ExitError{Code: ExitBadInput, Err: err}
+}
+
+// invalidf is the error of a command that finished with a result that does not count.
+func invalidf(format string, args ...any) error {
+	return &ExitError{Code: ExitInvalid, Err: fmt.Errorf(format, args...)}
+}
+
+// usagef is an error in the use of a command that the flags' own checks cannot see.
+func usagef(format string, args ...any) error {
+	return &ExitError{Code: ExitUsage, Err: fmt.Errorf(format, args...)}
+}
+
+// exitCode is the one place where errors become exit statuses. An interruption wins:
+// what fails because of it is not a failure.
+func exitCode(ctx context.Context, err error) int {
+	var exit *ExitError
+	var missing *install.MissingError
+	var version *install.VersionError
+	switch {
+	case err == nil:
+		return exitOK
+	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
+		return ExitInterrupted
+	case errors.As(err, &exit):
+		return exit.Code
+	case errors.As(err, &missing), errors.As(err, &version):
+		return ExitMissing
+	case errors.Is(err, run.ErrNotRun):
+		return ExitBadInput
+	}
+	return ExitFailed
+}
+
+// errorText is what a person is told.
+func errorText(code int, err error) string {
+	if code == ExitInterrupted && (errors.Is(err, context.Canceled) && err.Error() == context.Canceled.Error()) {
+		return "interrupted"
+	}
+	return err.Error()
+}

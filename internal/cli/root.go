@@ -1,0 +1,154 @@
+// Package cli is the command line of rmreplay: one file for each command, with its
+// flags, its help and its run function. What a command does is in the packages
+// below; here is what it says, and with which status it exits.
+//
+// Results go to standard output, for people as text and with --json as exactly one
+// JSON object. Progress, messages and errors go to standard error.
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// Main runs the command that the program's arguments name and returns the exit
+// status. A command ends early when ctx is cancelled.
+func Main(ctx context.Context) int {
+	return execute(ctx, os.Args[1:], os.Stdout, os.Stderr)
+}
+
+// SignalContext returns a context that the first SIGINT or SIGTERM cancels, so that
+// a command can keep what it has. The second one finds the signals' default action
+// and ends the program at once.
+func SignalContext() (context.Context, context.CancelFunc) {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	return ctx, stop
+}
+
+// globals is what every command shares.
+type globals struct {
+	stdout, stderr io.Writer
+	// running says that the arguments were understood: errors before are the
+	// caller's, in how he called.
+	running bool
+}
+
+func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	g := &globals{stdout: stdout, stderr: stderr}
+	root := newRootCommand(g)
+	root.SetArgs(args)
+	command, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		return exitOK
+	}
+	if !g.running {
+		err = &ExitError{Code: ExitUsage, Err: err}
+	}
+	code := exitCode(ctx, err)
+	g.say("rmreplay: %s", errorText(code, err))
+	if code == ExitUsage {
+		g.say("see: %s --help", command.CommandPath())
+	}
+	return code
+}
+
+// say prints a message for people. A reader who has gone is no reason to fail.
+func (g *globals) say(format string, args ...any) {
+	_, _ = fmt.Fprintf(g.stderr, format+"\n", args...)
+}
+
+func newRootCommand(g *globals) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "rmreplay",
+		Short: "Replay a cluster's workload on its own resource manager, faster than real time",
+		Long: `rmreplay answers "what would have happened if…?": it runs a workload again on the
+unmodified Slurm daemons under virtual time, or on a built-in simulator, and keeps a
+record of what happened to every job.
+
+Results go to standard output, progress and messages to standard error. The exit
+status is 0 if all went well, 1 if it failed, 2 for wrong usage, 3 if it finished but
+the result is not valid, 4 for bad input, 5 if something is missing on this machine
+and 130 if it was interrupted.`,
+		Example: `  rmreplay doctor
+  rmreplay workload generate example --seed 1 -o demo
+  rmreplay replay demo/day.jsonl --cluster demo/cluster -o demo/run
+  rmreplay metrics demo/run`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Version:       Version(),
+	}
+	root.SetOut(g.stdout)
+	root.SetErr(g.stderr)
+	root.SetVersionTemplate("rmreplay {{.Version}}\n")
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.AddCommand(commands(g)...)
+	g.watch(root)
+	return root
+}
+
+// watch notes for every command below c that its arguments were understood, and
+// makes a command that only groups others refuse what is none of them.
+func (g *globals) watch(c *cobra.Command) {
+	if c.HasSubCommands() && c.RunE == nil && c.Run == nil {
+		c.Args = cobra.ArbitraryArgs
+		c.RunE = func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return c.Help()
+			}
+			return unknownCommand(c, args[0])
+		}
+	} else if run := c.RunE; run != nil {
+		c.RunE = func(c *cobra.Command, args []string) error {
+			g.running = true
+			return run(c, args)
+		}
+	}
+	for _, sub := range c.Commands() {
+		g.watch(sub)
+	}
+}
+
+// unknownCommand names what there is instead.
+func unknownCommand(c *cobra.Command, name string) error {
+	var names []string
+	for _, sub := range c.Commands() {
+		if sub.IsAvailableCommand() {
+			names = append(names, sub.Name())
+		}
+	}
+	return fmt.Errorf("%s: no such command of %s (want %s)", name, c.CommandPath(), strings.Join(names, ", "))
+}
+
+// wantArgs accepts exactly the named arguments.
+func wantArgs(names ...string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		switch {
+		case len(args) < len(names):
+			return fmt.Errorf("%s is missing", names[len(args)])
+		case len(args) > len(names):
+			return fmt.Errorf("%q: unexpected argument", args[len(names)])
+		}
+		return nil
+	}
+}
+
+// printJSON prints v as the command's one JSON object.
+func (g *globals) printJSON(v any) error {
+	text, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return fmt.Errorf("writing the result as JSON: %w", err)
+	}
+	if _, err := fmt.Fprintf(g.stdout, "%s\n", text); err != nil {
+		return fmt.Errorf("writing the result: %w", err)
+	}
+	return nil
+}

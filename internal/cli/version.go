@@ -1,0 +1,78 @@
+package cli
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+
+	"rmreplay/internal/rm/slurm/install"
+)
+
+// version is set by the linker (Makefile).
+var version string
+
+// Version is the program's version: what the build was told, the version of its
+// module, the revision that it was built from, or "unknown".
+func Version() string {
+	if version != "" {
+		return version
+	}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" && len(s.Value) >= 12 {
+			return s.Value[:12]
+		}
+	}
+	if v := info.Main.Version; v != "" && v != "(devel)" {
+		return v
+	}
+	return "unknown"
+}
+
+// versionInfo is the answer of `version --json`.
+type versionInfo struct {
+	Version        string `json:"version"`
+	Go             string `json:"go"`
+	Platform       string `json:"platform"`
+	SupportedSlurm string `json:"supported_slurm"`
+}
+
+func newVersionCommand(g *globals) *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "version",
+		Short: "Print the version of rmreplay and of the Slurm that it supports",
+		Long: `Prints the version of this program, what built it, and the release of Slurm whose
+daemons it can replay on.`,
+		Example: `  rmreplay version
+  rmreplay version --json`,
+		Args: wantArgs(),
+		RunE: func(*cobra.Command, []string) error {
+			return runVersion(g, asJSON)
+		},
+	}
+	addJSONFlag(c, &asJSON)
+	return c
+}
+
+func runVersion(g *globals, asJSON bool) error {
+	v := versionInfo{
+		Version: Version(), Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
+		SupportedSlurm: install.Supported,
+	}
+	if asJSON {
+		return g.printJSON(v)
+	}
+	_, err := fmt.Fprintf(g.stdout, "rmreplay %s (%s, %s), for Slurm %s\n", v.Version, v.Go, v.Platform, v.SupportedSlurm)
+	return err
+}
+
+// addJSONFlag adds --json, which every command that prints a result has.
+func addJSONFlag(c *cobra.Command, to *bool) {
+	c.Flags().BoolVar(to, "json", false, "print one JSON object")
+}

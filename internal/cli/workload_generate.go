@@ -1,0 +1,65 @@
+package cli
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"rmreplay/internal/workload/example"
+)
+
+// generateOptions are the flags of `workload generate example`.
+type generateOptions struct {
+	seed   uint64
+	output string
+}
+
+func (o *generateOptions) addFlags(c *cobra.Command) {
+	c.Flags().Uint64Var(&o.seed, "seed", 1, "seed of the jobs; the same seed gives the same bytes")
+	c.Flags().StringVarP(&o.output, "output", "o", "", "`DIR` to write, which must be empty or not exist")
+	if err := c.MarkFlagRequired("output"); err != nil {
+		panic(err) // the flag was added above
+	}
+}
+
+func newWorkloadGenerateCommand(g *globals) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "generate",
+		Short: "Make a workload from a seed",
+		Long:  `Makes workloads that need no recording of a real cluster.`,
+	}
+	c.AddCommand(newGenerateExampleCommand(g))
+	return c
+}
+
+func newGenerateExampleCommand(g *globals) *cobra.Command {
+	var opts generateOptions
+	c := &cobra.Command{
+		Use:   "example",
+		Short: "Write the bundled example: a cluster and a day of jobs for it",
+		Long: `Writes an invented cluster of fifty nodes (DIR/cluster: slurm.conf and the files
+beside it, with accounts, QOS and users) and a day of about 600 jobs on it
+(DIR/day.jsonl). The cluster is the same for every seed, the jobs are not.`,
+		Example: `  rmreplay workload generate example --seed 1 -o demo
+  rmreplay replay demo/day.jsonl --cluster demo/cluster -o demo/run`,
+		Args: wantArgs(),
+		RunE: func(*cobra.Command, []string) error {
+			return runGenerateExample(g, opts)
+		},
+	}
+	opts.addFlags(c)
+	return c
+}
+
+func runGenerateExample(g *globals, opts generateOptions) error {
+	if opts.output == "" {
+		return usagef("--output is empty (want a directory)")
+	}
+	if err := example.WriteExample(opts.output, opts.seed); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(g.stdout, "wrote the cluster %s and the workload %s (seed %d)\n",
+		filepath.Join(opts.output, "cluster"), filepath.Join(opts.output, "day.jsonl"), opts.seed)
+	return err
+}

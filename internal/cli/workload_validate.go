@@ -1,0 +1,164 @@
+package cli
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"rmreplay/internal/rm/slurm/conf"
+	"rmreplay/internal/workload"
+)
+
+// validateOptions are the flags of `workload validate`.
+type validateOptions struct {
+	cluster string
+	all     bool
+	json    bool
+}
+
+func (o *validateOptions) addFlags(c *cobra.Command) {
+	c.Flags().StringVar(&o.cluster, "cluster", "", "cluster `DIR` to check users, partitions, nodes and features against")
+	c.Flags().BoolVar(&o.all, "all", false, fmt.Sprintf("list all problems, not only the first %d of each rule", mostOfRule))
+	addJSONFlag(c, &o.json)
+}
+
+// mostOfRule is how many problems of one rule people are shown.
+const mostOfRule = 10
+
+func newWorkloadValidateCommand(g *globals) *cobra.Command {
+	var opts validateOptions
+	c := &cobra.Command{
+		Use:   "validate WORKLOAD",
+		Short: "Check whether a replay of a workload would mean anything",
+		Long: `Reads a workload and lists what would spoil a replay of it, by named rules: errors
+(the workload does not say what is to happen) and warnings (the resource manager will
+answer in its own way, by rejecting a job or ending it, which may or may not be meant).
+With --cluster, users, partitions, sizes and features are checked against a cluster.
+
+The exit status is 4 if there are errors, and 0 if there are only warnings.`,
+		Example: `  rmreplay workload validate demo/day.jsonl
+  rmreplay workload validate demo/day.jsonl --cluster demo/cluster --json`,
+		Args: wantArgs("WORKLOAD"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			return runWorkloadValidate(g, args[0], opts)
+		},
+	}
+	opts.addFlags(c)
+	return c
+}
+
+// validateReport is the answer of `workload validate --json`.
+type validateReport struct {
+	Source   string             `json:"source"`
+	Jobs     int                `json:"jobs"`
+	Errors   int                `json:"errors"`
+	Warnings int                `json:"warnings"`
+	Problems []workload.Problem `json:"problems"`
+}
+
+func runWorkloadValidate(g *globals, path string, opts validateOptions) error {
+	w, err := openWorkload(path)
+	if err != nil {
+		return err
+	}
+	var known workload.Cluster
+	if opts.cluster != "" {
+		cluster, err := openCluster(opts.cluster)
+		if err != nil {
+			return badInput(err)
+		}
+		known = knownOf(cluster)
+	}
+	r := newValidateReport(w, workload.Validate(w, known))
+	if opts.json {
+		err = g.printJSON(r)
+	} else {
+		err = r.render(g, opts.all)
+	}
+	if err != nil {
+		return err
+	}
+	if r.Errors > 0 {
+		return badInput(fmt.Errorf("%s: %d errors", path, r.Errors))
+	}
+	return nil
+}
+
+func newValidateReport(w *workload.Workload, problems []workload.Problem) *validateReport {
+	r := &validateReport{Source: w.Source, Jobs: len(w.Jobs), Problems: problems}
+	if r.Problems == nil {
+		r.Problems = []workload.Problem{}
+	}
+	for _, p := range problems {
+		if p.Severity == workload.Error {
+			r.Errors++
+		} else {
+			r.Warnings++
+		}
+	}
+	return r
+}
+
+func (r *validateReport) render(g *globals, all bool) error {
+	var b strings.Builder
+	shown := map[string]int{}
+	var rules []string // in the order of their first problem
+	for _, p := range r.Problems {
+		if shown[p.Rule]++; shown[p.Rule] == 1 {
+			rules = append(rules, p.Rule)
+		}
+		if all || shown[p.Rule] <= mostOfRule {
+			fmt.Fprintf(&b, "%s\n", p)
+		}
+	}
+	for _, rule := range rules {
+		if n := shown[rule] - mostOfRule; n > 0 && !all {
+			fmt.Fprintf(&b, "and %d more of %s (--all lists them)\n", n, rule)
+		}
+	}
+	fmt.Fprintf(&b, "%s: %d jobs, %d errors, %d warnings\n", r.Source, r.Jobs, r.Errors, r.Warnings)
+	_, err := fmt.Fprint(g.stdout, b.String())
+	return err
+}
+
+// knownOf is what the checks of a workload need to know of a cluster.
+func knownOf(c *conf.Cluster) workload.Cluster {
+	known := workload.Cluster{
+		Partitions: map[string]int{}, Features: map[string]bool{}, Nodes: len(c.Nodes),
+		MaxArraySize: maxArraySize(c),
+	}
+	for _, p := range c.Partitions {
+		known.Partitions[p.Name] = len(p.Nodes)
+	}
+	for _, n := range c.Nodes {
+		for _, f := range n.Features {
+			known.Features[f] = true
+		}
+	}
+	if c.Users != nil {
+		known.Users = map[string]bool{}
+		for _, u := range c.Users {
+			known.Users[u.Name] = true
+		}
+	}
+	return known
+}
+
+// defaultMaxArraySize is Slurm's own (slurm.conf(5), MaxArraySize).
+const defaultMaxArraySize = 1001
+
+// maxArraySize is one above the largest index of a job array; 0, for not known,
+// where the value is in none of the usual forms.
+func maxArraySize(c *conf.Cluster) int {
+	value, ok := c.Get("MaxArraySize")
+	if !ok {
+		return defaultMaxArraySize
+	}
+	n, err := strconv.Atoi(value)
+	if err != nil {
+		return 0
+	}
+	return n
+}

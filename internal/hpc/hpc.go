@@ -1,0 +1,69 @@
+// Package hpc holds the nouns of batch scheduling that every other package
+// speaks in: time, jobs, nodes, reservations, users. It is plain data: no I/O,
+// no behaviour beyond arithmetic and parsing of single values.
+//
+// Units, everywhere unless a comment says otherwise: durations are
+// [time.Duration], memory is MiB, counts are counts, and an instant is a [Time].
+package hpc
+
+import (
+	"fmt"
+	"time"
+)
+
+// Time is an instant of virtual (or recorded) time in nanoseconds since the
+// Unix epoch, UTC. The zero Time means "not set".
+type Time int64
+
+// Second is the resolution at which Slurm records times.
+const Second = Time(time.Second)
+
+// Unix returns the instant of the given seconds since the Unix epoch.
+func Unix(sec int64) Time { return Time(sec) * Second }
+
+// Add returns t shifted by d.
+func (t Time) Add(d time.Duration) Time { return t + Time(d) }
+
+// Sub returns the duration from u to t.
+func (t Time) Sub(u Time) time.Duration { return time.Duration(t - u) }
+
+// Seconds returns t in seconds since the Unix epoch.
+func (t Time) Seconds() float64 { return float64(t) / float64(Second) }
+
+// UnixSeconds returns t in whole seconds since the Unix epoch, rounded down.
+func (t Time) UnixSeconds() int64 {
+	s := int64(t / Second)
+	if t%Second < 0 {
+		s--
+	}
+	return s
+}
+
+// IsZero reports whether t is not set.
+func (t Time) IsZero() bool { return t == 0 }
+
+// Std returns t as a UTC [time.Time].
+func (t Time) Std() time.Time { return time.Unix(0, int64(t)).UTC() }
+
+// String formats t as RFC 3339 with the fraction of a second only where there is one.
+func (t Time) String() string {
+	if t.IsZero() {
+		return "unset"
+	}
+	return t.Std().Format(time.RFC3339Nano)
+}
+
+// ParseTime reads RFC 3339 ("2024-03-01T08:00:00Z"), the same without a zone
+// (UTC, as sacct prints it), or seconds since the Unix epoch.
+func ParseTime(s string) (Time, error) {
+	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999", "2006-01-02T15:04"} {
+		if t, err := time.Parse(layout, s); err == nil {
+			return Time(t.UnixNano()), nil
+		}
+	}
+	var sec float64
+	if n, err := fmt.Sscanf(s+"\n", "%g\n", &sec); n == 1 && err == nil {
+		return Time(sec * float64(Second)), nil
+	}
+	return 0, fmt.Errorf("%q: not a time (want 2024-03-01T08:00:00Z or seconds since 1970)", s)
+}

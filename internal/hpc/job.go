@@ -1,0 +1,162 @@
+package hpc
+
+import "time"
+
+// Unlimited is a time limit or a run time without end: a job with this run time
+// runs until its time limit, is cancelled, or its nodes fail.
+const Unlimited = time.Duration(1<<63 - 1)
+
+// Job is one submission: what its user asked for, and how it behaves once it
+// runs. A job array is one Job with [Job.Array] set.
+//
+// A zero value means "not asked for" in every field of the request, so that the
+// resource manager's own default applies; pointers mark the few options whose
+// zero differs from their absence.
+type Job struct {
+	// ID is the workload's own name for the job, unique in the workload.
+	ID string
+	// Submit is when the user submits it.
+	Submit Time
+
+	Request
+	Behaviour
+
+	// Recorded is what happened to the job when the workload was recorded, or nil.
+	Recorded *Recorded
+}
+
+// Request is what a submission asks for: the options of sbatch that affect
+// scheduling, under the names of the field. The comment names the sbatch option.
+type Request struct {
+	Name      string // -J
+	User      string // --uid, the submitting user
+	Group     string // --gid; the user's own group when empty
+	Account   string // -A
+	Partition string // -p, one name or a comma list
+	QOS       string // -q
+	WCKey     string // --wckey
+
+	Reservation string        // --reservation, one name or a comma list
+	Dependency  string        // -d, over workload job IDs: "afterok:ID:ID,singleton"
+	Array       string        // -a, "1-10:2%3"
+	Begin       time.Duration // -b, as a delay after Submit
+	Deadline    time.Duration // --deadline, as a delay after Submit
+	Hold        bool          // -H
+	Priority    *uint32       // --priority, an explicit priority
+	Nice        int           // --nice
+	Requeue     *bool         // --requeue, --no-requeue
+
+	TimeLimit time.Duration // -t; Unlimited for an infinite one
+	TimeMin   time.Duration // --time-min
+
+	MinNodes, MaxNodes int // -N
+	Tasks              int // -n
+	TasksPerNode       int // --ntasks-per-node
+	TasksPerSocket     int // --ntasks-per-socket
+	TasksPerCore       int // --ntasks-per-core
+	TasksPerGPU        int // --ntasks-per-gpu
+	CPUsPerTask        int // -c
+	MinCPUsPerNode     int // --mincpus
+	SocketsPerNode     int // --sockets-per-node, -B
+	CoresPerSocket     int // --cores-per-socket, -B
+	ThreadsPerCore     int // --threads-per-core, -B
+	CoreSpec           int // -S, cores reserved for the system
+	ThreadSpec         int // --thread-spec
+
+	MemPerNode int64 // --mem, MiB; AllMemory for --mem=0
+	MemPerCPU  int64 // --mem-per-cpu, MiB
+	MemPerGPU  int64 // --mem-per-gpu, MiB
+	TmpDisk    int64 // --tmp, MiB per node
+
+	GRES          string // --gres, per node: "gpu:a100:2,nvme:1"
+	GPUs          string // -G, for the job: "8" or "a100:8"
+	GPUsPerNode   string // --gpus-per-node
+	GPUsPerSocket string // --gpus-per-socket
+	GPUsPerTask   string // --gpus-per-task
+	CPUsPerGPU    int    // --cpus-per-gpu
+	GRESFlags     string // --gres-flags: "enforce-binding", "disable-binding"
+
+	Constraint        string // -C, features
+	Prefer            string // --prefer, features preferred
+	ClusterConstraint string // --cluster-constraint
+	NodeList          string // -w
+	Exclude           string // -x
+	Exclusive         string // --exclusive: "", "node", "user" or "mcs"
+	Oversubscribe     bool   // -s
+	Overcommit        bool   // -O
+	Contiguous        bool   // --contiguous
+	SpreadJob         bool   // --spread-job
+	UseMinNodes       bool   // --use-min-nodes
+	Distribution      string // -m
+	Hint              string // --hint: "compute_bound", "memory_bound", "multithread", "nomultithread"
+	Licenses          string // -L
+	Switches          int    // --switches, at most this many leaf switches
+	SwitchWait        time.Duration
+	BurstBuffer       string        // --bb
+	MCSLabel          string        // --mcs-label
+	DelayBoot         time.Duration // --delay-boot
+	Reboot            bool          // --reboot
+	KillOnInvalidDep  *bool         // --kill-on-invalid-dep
+	NoKill            bool          // -k, the job outlives a failing node
+	Signal            string        // --signal
+	Comment           string        // --comment
+}
+
+// AllMemory asks for all of a node's memory (sbatch --mem=0).
+const AllMemory = int64(-1)
+
+// Behaviour is what the job does once it has been submitted; no scheduler sees it.
+type Behaviour struct {
+	// RunTime is how long the job runs on its nodes when nothing ends it
+	// earlier; Unlimited for a job that only its time limit ends.
+	RunTime time.Duration
+	// ExitCode is the exit status of its script when it ends by itself.
+	ExitCode int
+	// CancelAfter is the delay after Submit at which its user cancels it, pending
+	// or running; 0 for a job that is not cancelled.
+	CancelAfter time.Duration
+	// TaskRunTimes are the run times of single tasks of a job array, by task
+	// index, where they differ from RunTime.
+	TaskRunTimes map[int]time.Duration
+}
+
+// Recorded is the fate of a job when its workload was recorded.
+type Recorded struct {
+	Eligible, Start, End Time
+	State                State
+	Nodes                string // host list
+	Processors           int
+	Priority             uint32
+}
+
+// State is a job's state, spelled as sacct spells it.
+type State string
+
+// The states of a job, after Slurm's slurm.h (enum job_states).
+const (
+	Pending     State = "PENDING"
+	Running     State = "RUNNING"
+	Suspended   State = "SUSPENDED"
+	Completed   State = "COMPLETED"
+	Cancelled   State = "CANCELLED"
+	Failed      State = "FAILED"
+	TimedOut    State = "TIMEOUT"
+	NodeFail    State = "NODE_FAIL"
+	Preempted   State = "PREEMPTED"
+	BootFail    State = "BOOT_FAIL"
+	Deadlined   State = "DEADLINE"
+	OutOfMemory State = "OUT_OF_MEMORY"
+	Requeued    State = "REQUEUED"
+	// Rejected is ours: the resource manager refused the submission, so the job
+	// never existed there.
+	Rejected State = "REJECTED"
+)
+
+// Ended reports whether s is final.
+func (s State) Ended() bool {
+	switch s {
+	case "", Pending, Running, Suspended, Requeued:
+		return false
+	}
+	return true
+}

@@ -1,0 +1,486 @@
+// Package metrics says how well a schedule served the machine and its users.
+//
+// # The machine
+//
+// Makespan, utilization and throughput are those of Martinasso et al.,
+// "RM-Replay: A High-Fidelity Tuning, Optimization and Exploration Tool for
+// Resource Management", SC'18, section IV.B. They describe a workload that was
+// known in advance and played to its end. Two traps:
+//
+//   - All three depend on the interval T over which they are taken. Unless told
+//     otherwise, T runs from the first start to the last end, which includes the
+//     slow filling and the long emptying of a machine that was idle before and is
+//     idle afterwards: a single long job that starts last halves the utilization of
+//     a week, and says nothing about the scheduler. For a machine in its stride,
+//     give an interval that leaves both ends out. Without contention utilization
+//     measures the workload, not the scheduler, and throughput over an interval
+//     that holds all jobs is simply their number.
+//   - The paper counts nodes. On a machine whose nodes are shared by jobs, two jobs
+//     on one node would use it twice, so [Metrics.Utilization] counts processors,
+//     which is the same thing where jobs take whole nodes of one kind.
+//     [Metrics.NodeUtilization] is the paper's formula to the letter, and may pass 1.
+//
+// # The users
+//
+// Wait, turnaround and slowdown are taken for each job, and are anything but
+// normally distributed: a few jobs wait for days and most not at all, so the
+// mean is the fate of the few and the median, often 0, that of the many. Read
+// them together with the high quantiles. Never compare means of two single runs
+// as though they were the same experiment repeated: one job moved by a second can
+// move thousands of others.
+//
+// Slowdown (Feitelson and Rudolph, JSSPP 1998; the paper's section IV.C) relates
+// the wait to what was waited for, since a user with a long job is willing to wait
+// longer. A job that failed after one second and waited for an hour has a slowdown
+// of 3,601, and a handful of those decide the mean. Bounded slowdown (Feitelson
+// et al., JSSPP 1997) takes run times below τ for τ and is the one to compare by;
+// it has no meaning without its τ.
+//
+// # Who is counted
+//
+// Rejected jobs never existed for the scheduler: they count in [Metrics.Rejected]
+// and nowhere else. A job that never started has no wait, one that did not end no
+// turnaround, and one that ran for no time no slowdown (it has a bounded one).
+// Beware of the survivors: in a run that was cut short, or where impatient users
+// cancel what waits, the longest waits are just those that are missing from the
+// mean. [Metrics.LeftOut] says how many are.
+//
+// A requeued job waits from its first submission to its last start, and its
+// turnaround spans both; the processor time of its lost runs counts as used. A
+// suspended job's run time includes the stop, and its processors count as unused
+// meanwhile.
+package metrics
+
+import (
+	"cmp"
+	"math"
+	"math/bits"
+	"slices"
+	"time"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm"
+	"rmreplay/internal/run"
+)
+
+// DefaultTau is the usual bound of the bounded slowdown.
+const DefaultTau = 10 * time.Second
+
+// Options are what metrics depend on besides the jobs.
+type Options struct {
+	// Tau is the τ of the bounded slowdown; [DefaultTau] if 0.
+	Tau time.Duration
+	// From and To are the interval T of utilization, throughput and queue length;
+	// where 0, the first start and the last end.
+	From, To hpc.Time
+	// Nodes and Processors are the machine's capacity; 0 where it is not known,
+	// and then utilization is not either.
+	Nodes, Processors int
+}
+
+// Metrics describe one set of jobs. A [Float] is NaN where it has no meaning,
+// as a mean over no jobs; JSON has null there.
+type Metrics struct {
+	// Jobs counts the jobs that the resource manager accepted, each task of an
+	// array for itself; JobsByState splits them up by the state they ended in.
+	Jobs        int               `json:"jobs"`
+	Rejected    int               `json:"rejected"`
+	JobsByState map[hpc.State]int `json:"jobs_by_state"`
+	Started     int               `json:"started"`
+	// LeftOut counts accepted jobs that are not in all of the metrics, by reason.
+	LeftOut map[Omission]int `json:"left_out"`
+
+	// MakespanSeconds is the time to complete the workload,
+	// max(end) − min(start) over all jobs that did both (SC'18, IV.B).
+	MakespanSeconds Float `json:"makespan_s"`
+	// Utilization is the proportion of the machine that the jobs used in the
+	// interval T = [a, b]:
+	//
+	//	U = Σ usage(T) / ((b − a) × processors)
+	//	usage(T) = (min(end, b) − max(start, a)) × the job's processors
+	//
+	// (SC'18, IV.A and IV.B, where it counts nodes), over the periods in which a
+	// job held processors, and none that lie outside T.
+	Utilization Float `json:"utilization"`
+	// NodeUtilization is the same with nodes for processors, as the paper has it.
+	// It may pass 1 where jobs share nodes.
+	NodeUtilization Float `json:"node_utilization"`
+	// UsedProcessorSeconds is Σ usage(T), in processor seconds.
+	UsedProcessorSeconds Float `json:"used_processor_s"`
+	// Throughput is the number of jobs that both started and ended in T (SC'18,
+	// IV.B); ThroughputPerHour divides it by T.
+	Throughput        int   `json:"throughput_jobs"`
+	ThroughputPerHour Float `json:"throughput_jobs_per_h"`
+	// MeanQueue is the number of waiting jobs averaged over the time of T.
+	MeanQueue Float `json:"mean_queue_jobs"`
+
+	// Wait is start − submit, Turnaround is end − submit, Slowdown is
+	// turnaround / run time with run time = end − start (SC'18, IV.C), and
+	// BoundedSlowdown is max(1, turnaround / max(run time, τ)).
+	Wait
+	Turnaround
+	Slowdown
+	BoundedSlowdown
+	TauSeconds Float `json:"tau_s"`
+}
+
+// Omission says why a job is not in all of the metrics.
+type Omission string
+
+// The reasons to leave a job out.
+const (
+	// NeverStarted jobs have no wait, turnaround or slowdown.
+	NeverStarted Omission = "never_started"
+	// NotEnded jobs have a wait and nothing else; what they used counts.
+	NotEnded Omission = "not_ended"
+	// ZeroRunTime jobs have no slowdown, which would be infinite or 0/0.
+	ZeroRunTime Omission = "zero_run_time"
+	// Inconsistent jobs end before they start, or start before they are
+	// submitted: they are in no distribution.
+	Inconsistent Omission = "inconsistent_times"
+	// NoProcessors jobs started, and on how many processors is not known: they
+	// add nothing to utilization.
+	NoProcessors Omission = "no_processors"
+)
+
+// Distribution sums up one quantity over jobs.
+type Distribution struct{ Mean, Median, P90, P99, Max Float }
+
+// Wait is the [Distribution] of wait times in seconds.
+type Wait struct {
+	Mean   Float `json:"mean_wait_s"`
+	Median Float `json:"median_wait_s"`
+	P90    Float `json:"p90_wait_s"`
+	P99    Float `json:"p99_wait_s"`
+	Max    Float `json:"max_wait_s"`
+}
+
+// Turnaround is the [Distribution] of turnaround times in seconds.
+type Turnaround struct {
+	Mean   Float `json:"mean_turnaround_s"`
+	Median Float `json:"median_turnaround_s"`
+	P90    Float `json:"p90_turnaround_s"`
+	P99    Float `json:"p99_turnaround_s"`
+	Max    Float `json:"max_turnaround_s"`
+}
+
+// Slowdown is the [Distribution] of slowdowns.
+type Slowdown struct {
+	Mean   Float `json:"mean_slowdown"`
+	Median Float `json:"median_slowdown"`
+	P90    Float `json:"p90_slowdown"`
+	P99    Float `json:"p99_slowdown"`
+	Max    Float `json:"max_slowdown"`
+}
+
+// BoundedSlowdown is the [Distribution] of bounded slowdowns.
+type BoundedSlowdown struct {
+	Mean   Float `json:"mean_bounded_slowdown"`
+	Median Float `json:"median_bounded_slowdown"`
+	P90    Float `json:"p90_bounded_slowdown"`
+	P99    Float `json:"p99_bounded_slowdown"`
+	Max    Float `json:"max_bounded_slowdown"`
+}
+
+// Compute returns the metrics of the jobs. Their order does not matter: the
+// results are the same to the last bit.
+func Compute(rows []run.Row, opts Options) Metrics {
+	a := newAccumulator(rows, opts)
+	for i := range rows {
+		a.add(&rows[i])
+	}
+	return a.metrics()
+}
+
+// accumulator collects what one pass over the jobs finds.
+type accumulator struct {
+	opts Options
+	m    Metrics
+
+	from, to                         hpc.Time // T
+	processorTime, nodeTime, waiting area
+	wait, turnaround, slow, bounded  []float64
+}
+
+func newAccumulator(rows []run.Row, opts Options) *accumulator {
+	if opts.Tau <= 0 {
+		opts.Tau = DefaultTau
+	}
+	a := &accumulator{opts: opts, from: opts.From, to: opts.To}
+	a.m = Metrics{
+		JobsByState: make(map[hpc.State]int), LeftOut: make(map[Omission]int),
+		MakespanSeconds: Float(math.NaN()), TauSeconds: Float(opts.Tau.Seconds()),
+	}
+	first, last := bounds(rows)
+	if last >= first && last != 0 {
+		a.m.MakespanSeconds = Float(last.Sub(first).Seconds())
+	}
+	if a.from == 0 {
+		a.from = first
+	}
+	if a.to == 0 {
+		a.to = last
+	}
+	for _, list := range []*[]float64{&a.wait, &a.turnaround, &a.slow, &a.bounded} {
+		*list = make([]float64, 0, len(rows))
+	}
+	return a
+}
+
+// bounds returns the first start and the last end of the jobs that did both.
+func bounds(rows []run.Row) (first, last hpc.Time) {
+	for i := range rows {
+		r := &rows[i]
+		if r.State == hpc.Rejected || r.Start == 0 || r.End < r.Start {
+			continue
+		}
+		if first == 0 || r.Start < first {
+			first = r.Start
+		}
+		last = max(last, r.End)
+	}
+	return first, last
+}
+
+// add takes in one job.
+func (a *accumulator) add(r *run.Row) {
+	if r.State == hpc.Rejected {
+		a.m.Rejected++
+		return
+	}
+	a.m.Jobs++
+	a.m.JobsByState[r.State]++
+	a.addUsage(r)
+	a.addTimes(r)
+}
+
+// addUsage takes in what a job held, and how long it waited for it, within T.
+func (a *accumulator) addUsage(r *run.Row) {
+	held := r.Held()
+	known := len(held) == 0
+	for _, s := range held {
+		d := a.within(s.Start, s.End)
+		a.processorTime.add(d, s.Processors)
+		a.nodeTime.add(d, s.NodeCount)
+		known = known || s.Processors > 0
+	}
+	if !known {
+		a.m.LeftOut[NoProcessors]++
+	}
+	for _, q := range queued(r, held) {
+		a.waiting.add(a.within(q.from, q.to), 1)
+	}
+}
+
+// within is how long a period overlaps T; an end of 0 is after T.
+func (a *accumulator) within(from, to hpc.Time) time.Duration {
+	if to == 0 || to > a.to {
+		to = a.to
+	}
+	return max(0, to.Sub(max(from, a.from)))
+}
+
+// addTimes takes in what a job's users saw of it.
+func (a *accumulator) addTimes(r *run.Row) {
+	if r.Start == 0 {
+		a.m.LeftOut[NeverStarted]++
+		return
+	}
+	a.m.Started++
+	if r.Start < r.Submit || r.End != 0 && r.End < r.Start {
+		a.m.LeftOut[Inconsistent]++
+		return
+	}
+	a.wait = append(a.wait, r.Start.Sub(r.Submit).Seconds())
+	if r.End == 0 {
+		a.m.LeftOut[NotEnded]++
+		return
+	}
+	if r.Start >= a.from && r.End <= a.to {
+		a.m.Throughput++
+	}
+	turnaround, runTime := r.End.Sub(r.Submit).Seconds(), r.End.Sub(r.Start).Seconds()
+	a.turnaround = append(a.turnaround, turnaround)
+	a.bounded = append(a.bounded, max(1, turnaround/max(runTime, a.opts.Tau.Seconds())))
+	if runTime == 0 {
+		a.m.LeftOut[ZeroRunTime]++
+		return
+	}
+	a.slow = append(a.slow, turnaround/runTime)
+}
+
+// metrics sums up.
+func (a *accumulator) metrics() Metrics {
+	m := a.m
+	span := max(0, a.to.Sub(a.from).Seconds())
+	m.UsedProcessorSeconds = Float(a.processorTime.seconds())
+	m.Utilization = ratio(a.processorTime.seconds(), span*float64(a.opts.Processors))
+	m.NodeUtilization = ratio(a.nodeTime.seconds(), span*float64(a.opts.Nodes))
+	m.ThroughputPerHour = ratio(float64(m.Throughput)*3600, span)
+	m.MeanQueue = ratio(a.waiting.seconds(), span)
+	m.Wait = Wait(Summarize(a.wait))
+	m.Turnaround = Turnaround(Summarize(a.turnaround))
+	m.Slowdown = Slowdown(Summarize(a.slow))
+	m.BoundedSlowdown = BoundedSlowdown(Summarize(a.bounded))
+	return m
+}
+
+// ratio is a / b, and NaN where b is nothing to divide by.
+func ratio(a, b float64) Float {
+	if b <= 0 {
+		return Float(math.NaN())
+	}
+	return Float(a / b)
+}
+
+// Summarize sorts values and returns their distribution, all NaN if there are
+// none. Quantiles are of type 7 of Hyndman and Fan ("Sample quantiles in
+// statistical packages", The American Statistician 50(4), 1996), which R, NumPy
+// and spreadsheets use by default: linear interpolation at (n − 1) × p of the
+// sorted values, counted from 0.
+func Summarize(values []float64) Distribution {
+	if len(values) == 0 {
+		nan := Float(math.NaN())
+		return Distribution{nan, nan, nan, nan, nan}
+	}
+	// In ascending order the sum does not depend on the order of the jobs, and
+	// its rounding error is small.
+	slices.Sort(values)
+	sum := 0.0
+	for _, v := range values {
+		sum += v
+	}
+	return Distribution{
+		Mean:   Float(sum / float64(len(values))),
+		Median: Float(quantile(values, 0.5)),
+		P90:    Float(quantile(values, 0.9)),
+		P99:    Float(quantile(values, 0.99)),
+		Max:    Float(values[len(values)-1]),
+	}
+}
+
+// quantile returns the quantile p in [0, 1] of at least one sorted value.
+func quantile(sorted []float64, p float64) float64 {
+	h := float64(len(sorted)-1) * p
+	i := int(h)
+	if i+1 >= len(sorted) {
+		return sorted[len(sorted)-1]
+	}
+	return sorted[i] + (h-float64(i))*(sorted[i+1]-sorted[i])
+}
+
+// area is a sum of durations times counts. A year on a million processors has
+// more nanoseconds than 64 bits hold, and a sum of floats would depend on its order.
+type area struct{ high, low uint64 }
+
+// add adds d × n; neither is negative in a sound record, and what is counts as 0.
+func (s *area) add(d time.Duration, n int) {
+	if d <= 0 || n <= 0 {
+		return
+	}
+	high, low := bits.Mul64(uint64(d), uint64(n))
+	var carry uint64
+	s.low, carry = bits.Add64(s.low, low, 0)
+	s.high, _ = bits.Add64(s.high, high, carry)
+}
+
+func (s *area) seconds() float64 {
+	return (float64(s.high)*0x1p64 + float64(s.low)) / 1e9
+}
+
+// period is a stretch of time; a to of 0 is open.
+type period struct{ from, to hpc.Time }
+
+// queued returns the periods in which a job waited for processors: before its
+// first run, and from every requeue to the next run.
+func queued(r *run.Row, held []run.Segment) []period {
+	if r.Submit == 0 {
+		return nil
+	}
+	var list []period
+	from := r.Submit
+	for _, s := range held {
+		if from != 0 && s.Start > from {
+			list = append(list, period{from, s.Start})
+		}
+		from = 0
+		if s.EndedBy == rm.Requeue {
+			from = s.End
+		}
+	}
+	if from != 0 && (r.End == 0 || r.End > from) {
+		list = append(list, period{from, r.End})
+	}
+	return list
+}
+
+// Point is the state of the machine from an instant until the next Point's.
+type Point struct {
+	At         hpc.Time
+	Queued     int // jobs that wait
+	Running    int // jobs that hold processors
+	Processors int // that they hold
+	Nodes      int // that they hold; a node that two jobs share counts twice
+}
+
+// Timeline returns how the machine's state went, one Point for each instant at
+// which it changed, in order. Rejected jobs are not part of it.
+func Timeline(rows []run.Row) []Point {
+	changes := make([]Point, 0, 4*len(rows))
+	period := func(from, to hpc.Time, p Point) {
+		p.At = from
+		changes = append(changes, p)
+		if to != 0 {
+			changes = append(changes, Point{At: to, Queued: -p.Queued, Running: -p.Running, Processors: -p.Processors, Nodes: -p.Nodes})
+		}
+	}
+	for i := range rows {
+		r := &rows[i]
+		if r.State == hpc.Rejected {
+			continue
+		}
+		held := r.Held()
+		for _, s := range held {
+			period(s.Start, s.End, Point{Running: 1, Processors: s.Processors, Nodes: s.NodeCount})
+		}
+		for _, q := range queued(r, held) {
+			period(q.from, q.to, Point{Queued: 1})
+		}
+	}
+	return accumulate(changes)
+}
+
+// accumulate turns changes into states.
+func accumulate(changes []Point) []Point {
+	slices.SortFunc(changes, func(a, b Point) int { return cmp.Compare(a.At, b.At) })
+	var points []Point
+	var now Point
+	for i, c := range changes {
+		now.At = c.At
+		now.Queued += c.Queued
+		now.Running += c.Running
+		now.Processors += c.Processors
+		now.Nodes += c.Nodes
+		if i+1 == len(changes) || changes[i+1].At != c.At {
+			points = append(points, now)
+		}
+	}
+	return points
+}
+
+// MeanOver is the average of a value of a timeline over the time from one instant
+// to another: mean queue length, or the processors in use. It is NaN for an
+// empty interval.
+func MeanOver(points []Point, from, to hpc.Time, value func(Point) int) Float {
+	sum := 0.0
+	for i, p := range points {
+		end := to
+		if i+1 < len(points) {
+			end = min(to, points[i+1].At)
+		}
+		if start := max(from, p.At); end > start {
+			sum += end.Sub(start).Seconds() * float64(value(p))
+		}
+	}
+	return ratio(sum, to.Sub(from).Seconds())
+}

@@ -1,0 +1,188 @@
+package metrics
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Render writes the summary for people, in lines of at most 100 columns (unless
+// a name or a warning is longer). It returns w's error.
+func (s *Summary) Render(w io.Writer) error {
+	var b bytes.Buffer
+	s.renderRun(&b)
+	s.renderJobs(&b)
+	s.renderMachine(&b)
+	s.renderDistributions(&b)
+	for _, by := range Groupings {
+		if groups, ok := s.Groups[by]; ok {
+			renderGroups(&b, by, groups)
+		}
+	}
+	s.renderWarnings(&b)
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+// renderRun says what was run and how fast.
+func (s *Summary) renderRun(b *bytes.Buffer) {
+	engine := s.Engine
+	if s.Policy != "" {
+		engine += " (" + s.Policy + ")"
+	}
+	valid := "valid"
+	if !s.Valid {
+		valid = "NOT VALID"
+	}
+	fmt.Fprintf(b, "run          %s, seed %d, %s, %s\n", engine, s.Seed, s.State, valid)
+	fmt.Fprintf(b, "time         %s virtual in %s real", duration(s.VirtualSeconds), duration(s.WallSeconds))
+	if s.Speedup.Known() {
+		fmt.Fprintf(b, ": %s times real time", number(s.Speedup))
+	}
+	b.WriteString("\n")
+}
+
+// renderJobs says how many jobs there were and what became of them.
+func (s *Summary) renderJobs(b *bytes.Buffer) {
+	fmt.Fprintf(b, "jobs         %d", s.Jobs)
+	separator := ": "
+	for _, state := range sortedStates(s.JobsByState) {
+		fmt.Fprintf(b, "%s%d %s", separator, s.JobsByState[state], state)
+		separator = ", "
+	}
+	b.WriteString("\n")
+	if s.Rejected > 0 {
+		fmt.Fprintf(b, "rejected     %d\n", s.Rejected)
+	}
+	if s.NotSubmitted > 0 {
+		fmt.Fprintf(b, "not reached  %d jobs of the workload were not submitted\n", s.NotSubmitted)
+	}
+	if len(s.LeftOut) > 0 {
+		var parts []string
+		for _, reason := range slices.Sorted(maps.Keys(s.LeftOut)) {
+			parts = append(parts, fmt.Sprintf("%d %s", s.LeftOut[reason], strings.ReplaceAll(string(reason), "_", " ")))
+		}
+		fmt.Fprintf(b, "left out     %s (of the figures that need it)\n", strings.Join(parts, ", "))
+	}
+}
+
+// renderMachine says how the machine was used.
+func (s *Summary) renderMachine(b *bytes.Buffer) {
+	fmt.Fprintf(b, "makespan     %s\n", duration(s.MakespanSeconds))
+	fmt.Fprintf(b, "utilization  %s of processors, %s of nodes\n", percent(s.Utilization), percent(s.NodeUtilization))
+	fmt.Fprintf(b, "throughput   %d jobs, %s an hour\n", s.Throughput, number(s.ThroughputPerHour))
+	fmt.Fprintf(b, "queue        %s jobs on average\n", number(s.MeanQueue))
+}
+
+// renderDistributions is the table of what users saw.
+func (s *Summary) renderDistributions(b *bytes.Buffer) {
+	fmt.Fprintf(b, "\n%-22s%14s%14s%14s%14s%14s\n", "", "mean", "median", "p90", "p99", "max")
+	row := func(name string, d Distribution, format func(Float) string) {
+		fmt.Fprintf(b, "%-22s", name)
+		for _, v := range []Float{d.Mean, d.Median, d.P90, d.P99, d.Max} {
+			fmt.Fprintf(b, "%14s", format(v))
+		}
+		b.WriteString("\n")
+	}
+	row("wait", Distribution(s.Wait), clock)
+	row("  seconds", Distribution(s.Wait), number)
+	row("turnaround", Distribution(s.Turnaround), clock)
+	row("  seconds", Distribution(s.Turnaround), number)
+	row("slowdown", Distribution(s.Slowdown), number)
+	row("bounded slowdown", Distribution(s.BoundedSlowdown), number)
+	fmt.Fprintf(b, "%-22sτ = %s s\n", "", number(s.TauSeconds))
+}
+
+// renderGroups is a table with one line for each group.
+func renderGroups(b *bytes.Buffer, by By, groups []Group) {
+	fmt.Fprintf(b, "\n%-20s%9s%9s%8s%13s%13s%13s%14s\n", "by "+string(by),
+		"jobs", "rejected", "use", "mean wait", "median wait", "p90 wait", "mean bounded")
+	for _, g := range groups {
+		name := g.Name
+		if name == "" {
+			name = "(none)"
+		}
+		fmt.Fprintf(b, "%-20s%9d%9d%8s%13s%13s%13s%14s\n", name, g.Jobs, g.Rejected, percent(g.Utilization),
+			clock(g.Wait.Mean), clock(g.Wait.Median), clock(g.Wait.P90), number(g.BoundedSlowdown.Mean))
+	}
+}
+
+// renderWarnings comes last, so that it is what stays on the screen.
+func (s *Summary) renderWarnings(b *bytes.Buffer) {
+	if len(s.Warnings) == 0 {
+		return
+	}
+	b.WriteString("\n")
+	for _, w := range s.Warnings {
+		fmt.Fprintf(b, "warning: %s", w.Text)
+		if w.Count > 1 {
+			fmt.Fprintf(b, " (%d times)", w.Count)
+		}
+		if w.AffectsResult {
+			b.WriteString(" [affects the result]")
+		}
+		b.WriteString("\n")
+	}
+}
+
+// unknown stands for a number that has no value.
+const unknown = "-"
+
+// duration formats seconds for reading: "13:55:53 (50153 s)".
+func duration(f Float) string {
+	if !f.Known() {
+		return unknown
+	}
+	if math.Abs(float64(f)) < 60 {
+		return number(f) + " s"
+	}
+	return clock(f) + " (" + number(f) + " s)"
+}
+
+// clock formats seconds as [days-]hours:minutes:seconds, as Slurm writes times.
+func clock(f Float) string {
+	if !f.Known() || math.Abs(float64(f)) > math.MaxInt64/1e9 {
+		return unknown
+	}
+	sign := ""
+	if f < 0 {
+		sign, f = "-", -f
+	}
+	s := int64(math.Round(float64(f)))
+	text := fmt.Sprintf("%02d:%02d:%02d", s/3600%24, s/60%60, s%60)
+	if days := s / int64(24*time.Hour/time.Second); days > 0 {
+		text = fmt.Sprintf("%d-%s", days, text)
+	}
+	return sign + text
+}
+
+// number formats a number with as many digits as one reads.
+func number(f Float) string {
+	switch v := float64(f); {
+	case !f.Known():
+		return unknown
+	case math.Abs(v) >= 1e9:
+		return fmt.Sprintf("%.4g", v)
+	case v == math.Trunc(v):
+		return fmt.Sprintf("%.0f", v)
+	case math.Abs(v) >= 1000:
+		return fmt.Sprintf("%.1f", v)
+	case math.Abs(v) < 0.01:
+		return fmt.Sprintf("%.2g", v)
+	default:
+		return fmt.Sprintf("%.2f", v)
+	}
+}
+
+// percent formats a proportion.
+func percent(f Float) string {
+	if !f.Known() {
+		return unknown
+	}
+	return fmt.Sprintf("%.1f%%", 100*float64(f))
+}

@@ -1,0 +1,258 @@
+package metrics
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/bits"
+	"slices"
+	"strings"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/run"
+)
+
+// Float is a number that may have no value. JSON knows neither NaN nor
+// infinity; it gets null.
+type Float float64
+
+// MarshalJSON encodes f as a number or null.
+func (f Float) MarshalJSON() ([]byte, error) {
+	if !f.Known() {
+		return []byte("null"), nil
+	}
+	return json.Marshal(float64(f))
+}
+
+// UnmarshalJSON is the inverse of MarshalJSON; null is NaN.
+func (f *Float) UnmarshalJSON(data []byte) error {
+	if string(data) == "null" {
+		*f = Float(math.NaN())
+		return nil
+	}
+	return json.Unmarshal(data, (*float64)(f))
+}
+
+// Known reports whether f has a value.
+func (f Float) Known() bool { return !math.IsNaN(float64(f)) && !math.IsInf(float64(f), 0) }
+
+// Summary is what `rmreplay metrics` says about a run: the metrics of all its
+// jobs, and how the run itself went. Its JSON keys are a contract with other programs.
+type Summary struct {
+	Metrics
+
+	Engine string    `json:"engine"` // "slurm" or "sim"
+	Policy string    `json:"policy,omitempty"`
+	Seed   uint64    `json:"seed"`
+	State  run.State `json:"state"` // "running" for a run that was killed
+	Valid  bool      `json:"valid"`
+	// NotSubmitted counts jobs of the workload that the run did not come to.
+	NotSubmitted int `json:"not_submitted"`
+
+	// VirtualSeconds is how much virtual time the run covered, WallSeconds how
+	// much real time it took, and Speedup their ratio.
+	VirtualSeconds Float `json:"virtual_s"`
+	WallSeconds    Float `json:"wall_s"`
+	Speedup        Float `json:"speedup"`
+
+	Warnings []run.Warning `json:"warnings"`
+
+	// Groups are metrics of parts of the jobs, under the name of what they were
+	// parted by.
+	Groups map[By][]Group `json:"groups,omitempty"`
+}
+
+// By is something that jobs can be grouped by.
+type By string
+
+// What jobs can be grouped by.
+const (
+	ByPartition By = "partition"
+	ByAccount   By = "account"
+	ByUser      By = "user"
+	ByQOS       By = "qos"
+	BySize      By = "size" // processors, in classes that double
+)
+
+// Groupings are all values of [By].
+var Groupings = []By{ByPartition, ByAccount, ByUser, ByQOS, BySize}
+
+// ParseBy reads the name of a grouping.
+func ParseBy(s string) (By, error) {
+	if by := By(s); slices.Contains(Groupings, by) {
+		return by, nil
+	}
+	return "", fmt.Errorf("%q: not something to group jobs by (want %s)", s, joinBy(Groupings))
+}
+
+func joinBy(list []By) string {
+	var b strings.Builder
+	for i, by := range list {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(string(by))
+	}
+	return b.String()
+}
+
+// Group is the metrics of the jobs that have something in common.
+type Group struct {
+	Name string `json:"name"` // empty for jobs that have none
+	Metrics
+}
+
+// Of returns the summary of a run. What opts leaves open of the machine's
+// capacity is taken from the run's manifest. It returns the error of reading the
+// run's tables.
+func Of(r *run.Run, opts Options, by ...By) (*Summary, error) {
+	rows, err := r.Jobs()
+	if err != nil {
+		return nil, err
+	}
+	return NewSummary(rows, &r.Manifest, opts, by...), nil
+}
+
+// NewSummary is [Of] for rows that were read already.
+func NewSummary(rows []run.Row, m *run.Manifest, opts Options, by ...By) *Summary {
+	if opts.Nodes == 0 {
+		opts.Nodes = m.Cluster.Nodes
+	}
+	if opts.Processors == 0 {
+		opts.Processors = m.Cluster.Processors
+	}
+	s := &Summary{
+		Metrics: Compute(rows, opts),
+		Engine:  m.Engine, Policy: m.Policy, Seed: m.Seed, State: m.State, Valid: m.Valid,
+		NotSubmitted:   m.Jobs.NotSubmitted,
+		VirtualSeconds: known(m.VirtualSeconds),
+		WallSeconds:    known(m.WallSeconds),
+		Speedup:        known(m.Speedup),
+		Warnings:       append([]run.Warning{}, m.Warnings...),
+	}
+	for _, b := range by {
+		if s.Groups == nil {
+			s.Groups = make(map[By][]Group)
+		}
+		s.Groups[b] = Groups(rows, b, opts, m.Cluster.Partitions)
+	}
+	return s
+}
+
+// known is a number of the manifest, where 0 stands for unknown.
+func known(v float64) Float {
+	if v == 0 {
+		return Float(math.NaN())
+	}
+	return Float(v)
+}
+
+// Groups returns the metrics of the jobs in groups, sorted by name, and by size
+// for [BySize]. T is that of all the jobs, so that the groups' processor
+// seconds add up to those of all. Utilization is the group's share of the
+// machine, except by partition: there it is of the partition's own capacity,
+// where partitions says what that is.
+func Groups(rows []run.Row, by By, opts Options, partitions []run.Partition) []Group {
+	first, last := bounds(rows)
+	if opts.From == 0 {
+		opts.From = first
+	}
+	if opts.To == 0 {
+		opts.To = last
+	}
+	parts := make(map[groupKey][]run.Row)
+	for i := range rows {
+		key := keyOf(&rows[i], by)
+		parts[key] = append(parts[key], rows[i])
+	}
+	keys := make([]groupKey, 0, len(parts))
+	for key := range parts {
+		keys = append(keys, key)
+	}
+	slices.SortFunc(keys, func(a, b groupKey) int {
+		return cmp.Or(cmp.Compare(a.size, b.size), cmp.Compare(a.name, b.name))
+	})
+	groups := make([]Group, len(keys))
+	for i, key := range keys {
+		capacity := opts
+		if by == ByPartition {
+			capacity = ofPartition(opts, key.name, partitions)
+		}
+		groups[i] = Group{Name: key.name, Metrics: Compute(parts[key], capacity)}
+	}
+	return groups
+}
+
+// ofPartition puts a partition's capacity in the place of the machine's.
+func ofPartition(opts Options, name string, partitions []run.Partition) Options {
+	for _, p := range partitions {
+		if p.Name == name {
+			opts.Nodes, opts.Processors = p.Nodes, p.Processors
+		}
+	}
+	return opts
+}
+
+// groupKey orders groups by size first.
+type groupKey struct {
+	size int
+	name string
+}
+
+// keyOf returns the group that a job belongs to.
+func keyOf(r *run.Row, by By) groupKey {
+	switch by {
+	case ByPartition:
+		return groupKey{name: r.Partition}
+	case ByAccount:
+		return groupKey{name: r.Account}
+	case ByUser:
+		return groupKey{name: r.User}
+	case ByQOS:
+		return groupKey{name: r.QOS}
+	case BySize:
+		return sizeClass(r.Processors)
+	}
+	return groupKey{}
+}
+
+// sizeClass is the class of a number of processors: 1, 2, 3-4, 5-8, ...; jobs
+// that never held any are in a class without a name.
+func sizeClass(processors int) groupKey {
+	if processors <= 0 {
+		return groupKey{}
+	}
+	class := bits.Len(uint(processors - 1)) // processors <= 1<<class
+	high := 1 << class
+	name := fmt.Sprint(high)
+	if low := high/2 + 1; low < high {
+		name = fmt.Sprintf("%d-%d", low, high)
+	}
+	return groupKey{size: class + 1, name: name}
+}
+
+// stateOrder sorts states for people: what went well first.
+var stateOrder = []hpc.State{
+	hpc.Completed, hpc.Failed, hpc.TimedOut, hpc.Cancelled, hpc.Preempted,
+	hpc.NodeFail, hpc.OutOfMemory, hpc.Deadlined, hpc.BootFail,
+	hpc.Running, hpc.Suspended, hpc.Pending, hpc.Requeued,
+}
+
+// sortedStates returns the states that occur, in stateOrder and then by name.
+func sortedStates(counts map[hpc.State]int) []hpc.State {
+	rank := func(s hpc.State) int {
+		if i := slices.Index(stateOrder, s); i >= 0 {
+			return i
+		}
+		return len(stateOrder)
+	}
+	states := make([]hpc.State, 0, len(counts))
+	for s := range counts {
+		states = append(states, s)
+	}
+	slices.SortFunc(states, func(a, b hpc.State) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b))
+	})
+	return states
+}

@@ -1,0 +1,270 @@
+package metrics
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm"
+	"rmreplay/internal/run"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// handSummary is the schedule of handRows as a run.
+func handSummary() *Summary {
+	rows := handRows()
+	for i, who := range []struct{ partition, user string }{
+		{"big", "ann"}, {"small", "ann"}, {"big", "bob"}, {"small", "bob"}, {"small", "ann"}, {"big", "bob"}, {"", "eve"},
+	} {
+		rows[i].Partition, rows[i].User = who.partition, who.user
+		rows[i].Account, rows[i].QOS = "physics", "normal"
+	}
+	m := run.Manifest{
+		Engine: "sim", Policy: "easy", Seed: 7, State: run.StateInterrupted, Valid: true,
+		Cluster: run.Cluster{
+			Nodes: 4, Processors: 8,
+			Partitions: []run.Partition{{Name: "big", Nodes: 4, Processors: 8}, {Name: "small", Nodes: 1, Processors: 2}},
+		},
+		Jobs:           run.Counts{NotSubmitted: 3},
+		VirtualSeconds: 93784, WallSeconds: 2.5, Speedup: 93784 / 2.5,
+		Warnings: []run.Warning{
+			{Code: "slow", Text: "the machine was busy", Count: 1},
+			{Code: "node", Text: "a node has no partition", AffectsResult: true, Count: 12},
+		},
+	}
+	return NewSummary(rows, &m, Options{}, ByPartition, BySize)
+}
+
+// golden compares got with a file in testdata.
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("%s: -want +got:\n%s", name, diff)
+	}
+}
+
+func TestRenderGolden(t *testing.T) {
+	for name, s := range map[string]*Summary{
+		"summary.txt": handSummary(),
+		"empty.txt":   NewSummary(nil, &run.Manifest{Engine: "slurm", State: run.StateFailed}, Options{}, ByUser),
+	} {
+		var b bytes.Buffer
+		if err := s.Render(&b); err != nil {
+			t.Fatal(err)
+		}
+		golden(t, name, b.Bytes())
+		for line := range strings.Lines(b.String()) {
+			if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > 100 {
+				t.Errorf("%s: a line of %d columns: %s", name, n, line)
+			}
+		}
+	}
+}
+
+func TestRenderError(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skipf("SKIPPED, rendering to a full disk is not tested here: %v", err)
+	}
+	defer full.Close()
+	if err := handSummary().Render(full); err == nil {
+		t.Error("a full disk is no error")
+	}
+}
+
+func TestJSONGolden(t *testing.T) {
+	data, err := json.MarshalIndent(handSummary(), "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "summary.json", append(data, '\n'))
+}
+
+// TestJSONContract: the keys that other programs call by name are there at the
+// top level, whatever the run holds, and what has no value is null.
+func TestJSONContract(t *testing.T) {
+	keys := strings.Fields(`jobs rejected jobs_by_state makespan_s utilization throughput_jobs mean_wait_s
+		median_wait_s p90_wait_s max_wait_s mean_slowdown mean_bounded_slowdown virtual_s wall_s speedup
+		engine seed valid warnings`)
+	for name, s := range map[string]*Summary{
+		"hand": handSummary(), "empty": NewSummary(nil, &run.Manifest{}, Options{}),
+	} {
+		data, err := json.Marshal(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var top map[string]any
+		if err := json.Unmarshal(data, &top); err != nil {
+			t.Fatal(err)
+		}
+		for _, key := range keys {
+			if value, ok := top[key]; !ok || name == "hand" && value == nil {
+				t.Errorf("%s: %s is %v, present %v", name, key, value, ok)
+			}
+		}
+		if name == "empty" && (top["mean_wait_s"] != nil || top["speedup"] != nil) {
+			t.Errorf("empty: mean_wait_s is %v, speedup %v; want null", top["mean_wait_s"], top["speedup"])
+		}
+		if _, ok := top["warnings"].([]any); !ok {
+			t.Errorf("%s: warnings is %v, want a list", name, top["warnings"])
+		}
+		var back Summary
+		if err := json.Unmarshal(data, &back); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(s, &back, approx); diff != "" {
+			t.Errorf("%s, read back: -want +got:\n%s", name, diff)
+		}
+	}
+}
+
+func TestSizeClass(t *testing.T) {
+	for processors, want := range map[int]string{
+		-1: "", 0: "", 1: "1", 2: "2", 3: "3-4", 4: "3-4", 5: "5-8", 8: "5-8", 9: "9-16", 1024: "513-1024", 1025: "1025-2048",
+	} {
+		if got := sizeClass(processors); got.name != want {
+			t.Errorf("%d processors are in class %q, want %q", processors, got.name, want)
+		}
+	}
+}
+
+// TestGroups: groups split the jobs, keep the interval of all, and refer to the
+// right capacity.
+func TestGroups(t *testing.T) {
+	opts := Options{Nodes: 4, Processors: 8}
+	partitions := []run.Partition{{Name: "small", Nodes: 1, Processors: 2}}
+	rows := handRows()
+	for i := range rows {
+		rows[i].Partition = []string{"big", "small"}[i%2]
+		rows[i].User = []string{"u2", "u10", ""}[i%3]
+	}
+	all := Compute(rows, opts)
+	for _, by := range Groupings {
+		jobs, used, throughput := 0, Float(0), 0
+		for _, g := range Groups(rows, by, opts, partitions) {
+			jobs += g.Jobs + g.Rejected
+			used += g.UsedProcessorSeconds
+			throughput += g.Throughput
+		}
+		if jobs != len(rows) || used != all.UsedProcessorSeconds || throughput != all.Throughput {
+			t.Errorf("by %s: %d jobs, %v processor seconds, %d ended; want %d, %v, %d",
+				by, jobs, used, throughput, len(rows), all.UsedProcessorSeconds, all.Throughput)
+		}
+	}
+	byPartition := Groups(rows, ByPartition, opts, partitions)
+	// B 5×2, D 0, F 50×2 on 2 processors for 200 s.
+	if small := byPartition[1]; small.Name != "small" || small.Utilization != 110.0/400 {
+		t.Errorf("partition %q has utilization %v, want %v", small.Name, small.Utilization, 110.0/400)
+	}
+	// A 800, C 400 on the machine's 8, since nothing is known of this partition.
+	if big := byPartition[0]; big.Name != "big" || big.Utilization != 1200.0/1600 {
+		t.Errorf("partition %q has utilization %v, want 0.75", big.Name, big.Utilization)
+	}
+	var sizes []string
+	for _, g := range Groups(append(rows, job(0, 0, 1, 9, 100)), BySize, opts, nil) {
+		sizes = append(sizes, g.Name)
+	}
+	if diff := cmp.Diff([]string{"", "2", "3-4", "5-8", "65-128"}, sizes); diff != "" {
+		t.Errorf("sizes are not in their order: -want +got:\n%s", diff)
+	}
+}
+
+func TestParseBy(t *testing.T) {
+	for _, by := range Groupings {
+		if got, err := ParseBy(string(by)); err != nil || got != by {
+			t.Errorf("ParseBy(%q) = %q, %v", by, got, err)
+		}
+	}
+	const want = `"colour": not something to group jobs by (want partition, account, user, qos, size)`
+	if _, err := ParseBy("colour"); err == nil || err.Error() != want {
+		t.Errorf("error is %v, want %s", err, want)
+	}
+}
+
+func TestFormats(t *testing.T) {
+	for _, test := range []struct {
+		got, want string
+	}{
+		{duration(50153), "13:55:53 (50153 s)"},
+		{duration(0.25), "0.25 s"},
+		{duration(nan()), "-"},
+		{clock(0), "00:00:00"},
+		{clock(86400 + 3661), "1-01:01:01"},
+		{clock(-59.6), "-00:01:00"},
+		{clock(1e300), "-"},
+		{number(1234.56), "1234.6"},
+		{number(12.345), "12.35"},
+		{number(0.00123), "0.0012"},
+		{number(4e12), "4e+12"},
+		{number(7), "7"},
+		{percent(0.9754), "97.5%"},
+	} {
+		if test.got != test.want {
+			t.Errorf("got %q, want %q", test.got, test.want)
+		}
+	}
+}
+
+// TestOf goes the whole way: a record that is written, read and summed up.
+func TestOf(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	w, err := run.Create(dir, run.Manifest{
+		Engine: "sim", Seed: 3, VirtualStart: at(0), Started: start,
+		Cluster: run.Cluster{Nodes: 1, Processors: 4}, Workload: run.Source{Jobs: 2},
+	}, run.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	outcome := &rm.Outcome{State: hpc.Completed, Submit: at(0), Start: at(30), End: at(90), NodeCount: 1, Processors: 2}
+	err = errors.Join(
+		w.Job(&hpc.Job{ID: "1"}),
+		w.Event(rm.Event{At: at(0), Kind: rm.Accepted, Job: "1", Task: -1}),
+		w.Event(rm.Event{At: at(30), Kind: rm.Started, Job: "1", Task: -1, Outcome: outcome}),
+		w.Event(rm.Event{At: at(90), Kind: rm.Ended, Job: "1", Task: -1, Outcome: outcome}),
+		w.Finish(run.StateComplete, func(m *run.Manifest) { m.Finished = start.Add(time.Second) }),
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := run.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := Of(r, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Jobs != 1 || s.NotSubmitted != 1 || s.Wait.Mean != 30 || s.Slowdown.Mean != 1.5 || s.Utilization != 0.5 ||
+		s.Speedup != 90 || !s.Valid || s.Seed != 3 || s.State != run.StateComplete {
+		t.Errorf("the summary is %+v", s)
+	}
+	if err := os.Remove(filepath.Join(dir, "jobs.parquet")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Of(r, Options{}); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("without jobs.parquet: %v", err)
+	}
+}

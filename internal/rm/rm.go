@@ -1,0 +1,85 @@
+// Package rm defines what a resource manager looks like to the replay loop:
+// something that lives in virtual time, takes submissions and administration,
+// and reports what happened to every job. The real Slurm ([rmreplay/internal/rm/slurm])
+// and the built-in simulator are both behind it, so that the loop, the run record
+// and every metric are written once.
+package rm
+
+import (
+	"context"
+
+	"rmreplay/internal/hpc"
+)
+
+// ResourceManager is driven by one goroutine. Its methods take effect at the
+// instant that the last AdvanceTo reached; none of them lets virtual time pass
+// except AdvanceTo.
+type ResourceManager interface {
+	// Submit hands a job over. Its acceptance or refusal comes as an event, since
+	// a real controller may sleep (virtually) before it answers. An error means
+	// that the resource manager itself is broken and the run must end.
+	Submit(job *hpc.Job) error
+	// Cancel ends a job, pending or running, as its own user. id is the workload's.
+	Cancel(id string) error
+	// SetNode changes the state of nodes.
+	SetNode(event hpc.NodeEvent) error
+	// Reserve creates, updates or deletes a reservation.
+	Reserve(event hpc.ReservationEvent) error
+	// AdvanceTo lets virtual time pass up to t, or to the first instant before t at
+	// which something happened, and returns what happened then, in order. No event
+	// and a nil error mean that t was reached. It returns ctx's error when cancelled.
+	AdvanceTo(ctx context.Context, t hpc.Time) ([]Event, error)
+	// Now is the current virtual time.
+	Now() hpc.Time
+}
+
+// EventKind says what happened.
+type EventKind string
+
+// The kinds of events. A job's events come in the order accepted|rejected,
+// started, suspended, resumed, requeued (back to before started), ended.
+const (
+	Accepted  EventKind = "accepted"  // the resource manager took the job
+	Refused   EventKind = "rejected"  // it did not; Reason says why; final
+	Started   EventKind = "started"   // the job has its nodes
+	Suspend   EventKind = "suspended" // its processes were stopped
+	Resume    EventKind = "resumed"   // its processes were continued
+	Requeue   EventKind = "requeued"  // it is pending again
+	Ended     EventKind = "ended"     // final
+	NodeState EventKind = "node"      // a node event was applied or refused
+	Reserved  EventKind = "reservation"
+)
+
+// Event is one thing that happened at one instant of virtual time. A job array
+// is accepted once, and each task has its own started and ended events.
+type Event struct {
+	At   hpc.Time  `json:"at"` // nanoseconds since the Unix epoch
+	Kind EventKind `json:"kind"`
+	// Job is the workload's ID of the job.
+	Job string `json:"job,omitempty"`
+	// Task is the task of a job array, or -1.
+	Task int `json:"task"`
+	// RMJob is the resource manager's own number of the job.
+	RMJob uint32 `json:"rm_job,omitempty"`
+	// Reason says why a job was refused, requeued or a node changed its state.
+	Reason string `json:"reason,omitempty"`
+	// Outcome is set on started, requeued and ended events: all that is known so far.
+	Outcome *Outcome `json:"outcome,omitempty"`
+}
+
+// Outcome is what the resource manager made of a job.
+type Outcome struct {
+	State                        hpc.State
+	Submit, Eligible, Start, End hpc.Time // zero where it never happened
+	Nodes                        string   // host list, in the resource manager's order
+	NodeCount                    int
+	Processors                   int    // CPUs allocated
+	TRES                         string // "cpu=12,mem=48000M,node=1,gres/gpu=2"
+	Name                         string
+	User, Group                  string
+	Account, Partition, QOS      string
+	Reservation                  string
+	TimeLimit                    int64 // seconds; -1 for none
+	ExitCode, Signal             int
+	Restarts                     int // how often it was requeued
+}

@@ -1,0 +1,420 @@
+package conf
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"rmreplay/internal/hpc"
+)
+
+// Environment is where the daemons of a replay run.
+type Environment struct {
+	// StateDir is a directory of this run on a memory file system: controller state,
+	// spool and pid files. LogDir takes the logs.
+	StateDir, LogDir string
+	// DaemonUser is the user who runs the daemons, resolvable by getpwnam(3).
+	DaemonUser string
+	// Hostname is what gethostname(2) returns to the daemons. When it is set, Adapt
+	// writes a hosts file, for libnss-wrapper's NSS_WRAPPER_HOSTS, that maps it to
+	// ControlAddress: with NoCtldInAddrAny, slurmctld listens on the address that its
+	// own host name resolves to, and nothing else makes that a chosen loopback
+	// address. slurmdbd is bound in the same way. Without it the name must resolve
+	// to ControlAddress by itself.
+	Hostname string
+	// ControlAddress is where slurmctld and slurmdbd listen, in 127.0.0.0/8.
+	ControlAddress netip.Addr
+	ControlPort    uint16
+	// DBPort is slurmdbd's port. It is not needed for a site without accounting.
+	DBPort uint16
+	// NodePort is the one port of all nodes.
+	NodePort uint16
+	// NodeAddress gives node i of [Cluster.Nodes] its address; [LoopbackAddresses]
+	// makes such a function. No two nodes may have the same.
+	NodeAddress func(i int) netip.Addr
+	// JobCompletionPath is the file that jobcomp/filetxt writes; LogDir/jobcomp.log
+	// when empty.
+	JobCompletionPath string
+	// PluginDir is where Slurm's plugins are installed. When it is empty PluginDir is
+	// left out and no plugin is looked for.
+	PluginDir string
+	// KeepScripts keeps PrologSlurmctld and EpilogSlurmctld, which run on this
+	// machine.
+	KeepScripts bool
+	// WithoutAccounting replaces the site's accounting by none: no database is
+	// needed, and associations, limits, QOS and fair-share do not act.
+	WithoutAccounting bool
+}
+
+// nodesPerOctet leaves out the last octets 0 and 251 to 255.
+const nodesPerOctet = 250
+
+// LoopbackAddresses returns a function that gives node i the address
+// 127.second.(i/250).(1+i%250), and goes on in the next second octet after 64,000
+// nodes. Beyond 127.255.255.250 it returns the zero Addr.
+func LoopbackAddresses(second uint8) func(i int) netip.Addr {
+	return func(i int) netip.Addr {
+		block := i / nodesPerOctet
+		high := int(second) + block/256
+		if i < 0 || high > 255 {
+			return netip.Addr{}
+		}
+		return netip.AddrFrom4([4]byte{127, byte(high), byte(block % 256), byte(1 + i%nodesPerOctet)})
+	}
+}
+
+func (env Environment) check() error {
+	var errs []error
+	for _, f := range []struct{ name, value string }{
+		{"StateDir", env.StateDir}, {"LogDir", env.LogDir}, {"DaemonUser", env.DaemonUser},
+	} {
+		if f.value == "" {
+			errs = append(errs, fmt.Errorf("%s is not set", f.name))
+		}
+	}
+	if !env.ControlAddress.IsLoopback() {
+		errs = append(errs, fmt.Errorf("ControlAddress %v: not a loopback address", env.ControlAddress))
+	}
+	if env.ControlPort == 0 || env.NodePort == 0 {
+		errs = append(errs, errors.New("ControlPort and NodePort must be set"))
+	}
+	if env.NodeAddress == nil {
+		errs = append(errs, errors.New("NodeAddress is not set"))
+	}
+	return errors.Join(errs...)
+}
+
+// Change is one difference between the site's configuration and the adapted one.
+type Change struct {
+	Key string `json:"key"`
+	// From is the site's value, empty where the site has none; To is the new one,
+	// empty where the key is dropped.
+	From string `json:"from"`
+	To   string `json:"to"`
+	// Reason says why.
+	Reason string `json:"reason"`
+	// File and Line are where From stands; empty and 0 where the site has none.
+	File string `json:"file,omitempty"`
+	Line int    `json:"line,omitempty"`
+}
+
+// Adapted is a configuration that the stock daemons run with in a replay.
+type Adapted struct {
+	// Files are the contents by name: slurm.conf and, where needed, gres.conf,
+	// topology.conf, slurmdbd.conf and hosts. They belong in one directory, and
+	// SLURM_CONF must name the slurm.conf in it, since Slurm looks for the others
+	// beside it.
+	Files map[string][]byte `json:"-"`
+	// Changes are all differences, in the order of the site's file, then what was
+	// added.
+	Changes []Change `json:"changes"`
+	// Warnings are those of the cluster and those of changes that may alter
+	// scheduling decisions.
+	Warnings []string `json:"warnings"`
+	// Accounting says that the run needs slurmdbd.
+	Accounting bool `json:"accounting"`
+	// Nodes are the cluster's nodes in the state in which they start here: the nodes
+	// that answer are those whose State is not "FUTURE".
+	Nodes []hpc.Node `json:"-"`
+}
+
+// adapter is an adaptation under way.
+type adapter struct {
+	cluster *Cluster
+	env     Environment
+	out     *Adapted
+	seen    map[string]bool // keys that the site has, in canonical spelling
+	kept    []string        // lines of slurm.conf that are the site's
+	set     []string        // lines that are ours
+	errs    []error
+}
+
+// Adapt rewrites a cluster's configuration for a replay in the given environment.
+// It fails when the environment is incomplete, or when a plugin that decides
+// scheduling is not installed.
+func Adapt(cluster *Cluster, env Environment) (*Adapted, error) {
+	if err := env.check(); err != nil {
+		return nil, fmt.Errorf("adapting %s: %w", cluster.Path, err)
+	}
+	a := &adapter{cluster: cluster, env: env, seen: make(map[string]bool), out: &Adapted{
+		Files:    make(map[string][]byte),
+		Warnings: append([]string{}, cluster.Warnings...), // "[]" in JSON, not "null"
+		Nodes:    slices.Clone(cluster.Nodes),
+	}}
+	a.out.Accounting = cluster.Accounting() && !env.WithoutAccounting
+	if a.out.Accounting && env.DBPort == 0 {
+		return nil, fmt.Errorf("adapting %s: the site uses accounting, but DBPort is not set", cluster.Path)
+	}
+	a.scalars()
+	a.added()
+	objects := a.objects()
+	a.checkPlugins()
+	if len(a.errs) > 0 {
+		return nil, fmt.Errorf("adapting %s: %w", cluster.Path, errors.Join(a.errs...))
+	}
+	a.noteAccounting()
+	a.write(objects)
+	a.sortChanges()
+	return a.out, nil
+}
+
+// sortChanges puts the changes in the order of the site's statements, and what the
+// site has not at the end.
+func (a *adapter) sortChanges() {
+	type place struct {
+		file string
+		line int
+	}
+	order := make(map[place]int)
+	for _, list := range [][]Statement{a.cluster.Statements, a.cluster.GRES} {
+		for _, s := range list {
+			order[place{s.File, s.Line}] = len(order)
+		}
+	}
+	rank := func(c Change) int {
+		if i, ok := order[place{c.File, c.Line}]; ok {
+			return i
+		}
+		return len(order)
+	}
+	slices.SortStableFunc(a.out.Changes, func(x, y Change) int { return rank(x) - rank(y) })
+}
+
+// scalars goes through the keys that stand alone, in the site's order.
+func (a *adapter) scalars() {
+	last := make(map[string]int)
+	for i, s := range a.cluster.Statements {
+		last[strings.ToLower(s.Key)] = i
+	}
+	for i, s := range a.cluster.Statements {
+		r := ruleOf(s.Key)
+		if r == nil || r.attributes != nil && !strings.EqualFold(r.key, "SlurmctldHost") {
+			continue
+		}
+		if last[strings.ToLower(s.Key)] != i {
+			a.record(s, r, "", repeatedReason(r))
+			continue
+		}
+		a.seen[r.key] = true
+		a.scalar(s, r)
+	}
+}
+
+func repeatedReason(r *rule) string {
+	if r.attributes != nil { // SlurmctldHost: a list of controllers
+		return whyHA
+	}
+	return "set again further down; Slurm takes the last"
+}
+
+func (a *adapter) scalar(s Statement, r *rule) {
+	to := s.Value
+	switch r.action {
+	case change:
+		to = r.value(a, s.Value)
+	case drop:
+		to = ""
+	}
+	if to != s.Value {
+		a.record(s, r, to, r.reason)
+		if r.warning != nil {
+			if text := r.warning(s.Value); text != "" {
+				a.warn("%s=%s: %s", r.key, s.Value, text)
+			}
+		}
+	}
+	switch {
+	case to == "":
+	case to == s.Value:
+		a.kept = append(a.kept, line(r.key, to))
+	default:
+		a.set = append(a.set, line(r.key, to))
+	}
+}
+
+// added sets the changed keys that the site does not have.
+func (a *adapter) added() {
+	for i := range rules {
+		r := &rules[i]
+		if r.action != change || r.value == nil || a.seen[r.key] {
+			continue
+		}
+		if to := r.value(a, ""); to != "" {
+			a.out.Changes = append(a.out.Changes, Change{Key: r.key, To: to, Reason: r.reason})
+			a.set = append(a.set, line(r.key, to))
+		}
+	}
+}
+
+func line(key, value string) string { return Statement{Key: key, Value: value}.String() }
+
+// hidden stands in a report for a password.
+const hidden = "(hidden)"
+
+func (a *adapter) record(s Statement, r *rule, to, reason string) {
+	from := s.Value
+	if r.secret {
+		from = hidden
+	}
+	a.out.Changes = append(a.out.Changes, Change{Key: r.key, From: from, To: to, Reason: reason, File: s.File, Line: s.Line})
+}
+
+func (a *adapter) warn(format string, args ...any) {
+	a.out.Warnings = append(a.out.Warnings, fmt.Sprintf(format, args...))
+}
+
+// checkPlugins refuses a configuration whose scheduling plugins are not installed:
+// without them the outcome would mean nothing.
+func (a *adapter) checkPlugins() {
+	for _, s := range a.cluster.Statements {
+		r := ruleOf(s.Key)
+		if r == nil || r.plugin == "" {
+			continue
+		}
+		if !strings.HasPrefix(s.Value, r.plugin) {
+			a.errs = append(a.errs, s.errorf("%s=%s: not a plugin name (want %sNAME)", r.key, s.Value, r.plugin))
+		} else if !a.installed(s.Value) {
+			a.errs = append(a.errs, s.errorf("%s=%s: Slurm's plugin %s is not in %s", r.key, s.Value, pluginFile(s.Value), a.env.PluginDir))
+		}
+	}
+}
+
+// installed reports whether a plugin ("select/cons_tres") is there. Without a
+// plugin directory every plugin is taken to be.
+func (a *adapter) installed(plugin string) bool {
+	if a.env.PluginDir == "" {
+		return true
+	}
+	_, err := os.Stat(filepath.Join(a.env.PluginDir, pluginFile(plugin)))
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+func pluginFile(plugin string) string {
+	return strings.ReplaceAll(filepath.ToSlash(plugin), "/", "_") + ".so"
+}
+
+// noteAccounting warns where the lack of accounting changes what jobs may do.
+func (a *adapter) noteAccounting() {
+	if a.out.Accounting {
+		return
+	}
+	if a.cluster.Accounting() {
+		a.warn("accounting is off: associations, limits, QOS and fair-share do not act")
+	}
+	for _, key := range []string{"AccountingStorageEnforce", "PriorityWeightAge", "PriorityWeightAssoc", "PriorityWeightFairshare"} {
+		if v, ok := a.cluster.Get(key); ok && v != "0" {
+			a.warn("%s=%s has no effect without slurmdbd", key, v)
+		}
+	}
+}
+
+// write assembles the files.
+func (a *adapter) write(objects []string) {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "# Cluster %s, adapted for a replay. Do not edit: written anew for every run.\n", a.cluster.Name)
+	section(&b, "As the site has it", a.kept)
+	section(&b, "Set for the replay", a.set)
+	section(&b, "Nodes and partitions", objects)
+	a.out.Files[slurmConf] = b.Bytes()
+	if a.cluster.GRES != nil {
+		a.out.Files[gresConf] = a.gresFile()
+	}
+	if a.cluster.Topology != nil {
+		a.out.Files[topologyConf] = statements("The site's topology", a.cluster.Topology, topologyGrammar)
+	}
+	if a.out.Accounting {
+		a.out.Files["slurmdbd.conf"] = SlurmDBD(a.cluster, a.env)
+	}
+	if a.env.Hostname != "" {
+		a.out.Files["hosts"] = fmt.Appendf(nil, "%s %s\n127.0.0.1 localhost\n", a.env.ControlAddress, a.env.Hostname)
+	}
+}
+
+func section(b *bytes.Buffer, title string, lines []string) {
+	if len(lines) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "\n# %s\n", title)
+	for _, l := range lines {
+		b.WriteString(l)
+		b.WriteByte('\n')
+	}
+}
+
+// statements writes a file of statements with keys spelled as in the manual.
+func statements(title string, list []Statement, g grammar) []byte {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "# %s\n", title)
+	for _, s := range list {
+		b.WriteString(canonical(s, g).String())
+		b.WriteByte('\n')
+	}
+	return b.Bytes()
+}
+
+// canonical returns the statement with its keys spelled as in the manual, and
+// without the operator, which has no effect.
+func canonical(s Statement, g grammar) Statement {
+	k, _ := g.lookup(s.Key)
+	s.Key, s.Operator = g.canonical(s.Key), 0
+	s.Attributes = slices.Clone(s.Attributes)
+	for i := range s.Attributes {
+		s.Attributes[i].Key = k.attributes.canonical(s.Attributes[i].Key)
+	}
+	return s
+}
+
+// gresFile is gres.conf without what would need the devices. slurmctld 22.05 reads
+// the file only for nodes in the cloud, of which none are left, and for Include
+// lines; it is written so that the run's directory is complete.
+func (a *adapter) gresFile() []byte {
+	var out []Statement
+	for _, s := range a.cluster.GRES {
+		if strings.EqualFold(s.Key, "AutoDetect") {
+			if !strings.EqualFold(s.Value, "off") {
+				a.out.Changes = append(a.out.Changes, Change{Key: "gres.conf AutoDetect", From: s.Value, To: "off",
+					Reason: "there are no devices to look for", File: s.File, Line: s.Line})
+			}
+			continue
+		}
+		out = append(out, a.gresLine(s))
+	}
+	out = append([]Statement{{Key: "AutoDetect", Value: "off"}}, out...)
+	out = slices.DeleteFunc(out, func(s Statement) bool {
+		_, hasName := s.Get("Name")
+		return strings.EqualFold(s.Key, "NodeName") && !hasName
+	})
+	return statements("Generic resources, without devices", out, gresGrammar)
+}
+
+func (a *adapter) gresLine(s Statement) Statement {
+	s = canonical(s, gresGrammar)
+	r := gresRecord{statement: s}
+	if r.fill() != nil { // cannot fail: the line was read before
+		return s
+	}
+	_, hasCount := s.Get("Count")
+	kept := s.Attributes[:0:0]
+	for _, attribute := range s.Attributes {
+		switch attribute.Key {
+		case "File", "Files", "MultipleFiles":
+			a.out.Changes = append(a.out.Changes, Change{Key: "gres.conf " + attribute.Key, From: attribute.Value,
+				Reason: "the devices are not here; their number is kept", File: s.File, Line: s.Line})
+			if !hasCount {
+				kept = append(kept, Attribute{"Count", strconv.FormatInt(r.resource.Count, 10)})
+			}
+		case "AutoDetect":
+		default:
+			kept = append(kept, attribute)
+		}
+	}
+	s.Attributes = kept
+	return s
+}

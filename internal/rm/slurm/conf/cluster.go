@@ -1,0 +1,267 @@
+package conf
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"rmreplay/internal/hostlist"
+	"rmreplay/internal/hpc"
+)
+
+// The names of a cluster directory's files; the second name of the pair is
+// accepted as well.
+const (
+	slurmConf    = "slurm.conf"
+	gresConf     = "gres.conf"
+	topologyConf = "topology.conf"
+)
+
+var (
+	accountsFiles = []string{"accounts.sacctmgr", "sacctmgr.script"}
+	usersFiles    = []string{"users", "users.sim"}
+)
+
+// Cluster is a site's configuration as it was read: nothing in it is adapted.
+type Cluster struct {
+	// Path is the slurm.conf that was read.
+	Path string
+	// Name is ClusterName in lower case, as Slurm uses it.
+	Name string
+	// Statements are all of slurm.conf, in order, with included files in their place.
+	Statements []Statement
+	// Nodes are in the order of slurm.conf. A node's index here is the index that
+	// [Environment.NodeAddress] is asked for.
+	Nodes      []hpc.Node
+	Partitions []Partition
+	// GRES and Topology are the statements of gres.conf and topology.conf; nil where
+	// the site has no such file.
+	GRES     []Statement
+	Topology []Statement
+	// Accounts are the commands for sacctmgr, or nil when the directory has none.
+	Accounts []byte
+	// Users are the people of the cluster, or nil when the directory does not say.
+	Users []hpc.User
+	// Warnings are what is odd about the configuration, each with its file and line
+	// where it has one, in the order of the files.
+	Warnings []string
+
+	nodeLines []nodeLine
+	nodeIndex map[string]int
+}
+
+// Open reads a cluster directory: slurm.conf and, where they exist, gres.conf,
+// topology.conf, accounts.sacctmgr (or sacctmgr.script) and users (or users.sim, or
+// passwd with group). It reports every mistake that it finds, each with its file
+// and line.
+func Open(dir string) (*Cluster, error) {
+	info, err := os.Stat(dir)
+	if err != nil {
+		return nil, fmt.Errorf("opening cluster directory: %w (want a directory that holds slurm.conf)", err)
+	}
+	if !info.IsDir() {
+		return nil, fmt.Errorf("opening cluster directory: %s: not a directory (want the one that holds slurm.conf)", dir)
+	}
+	return OpenFile(filepath.Join(dir, slurmConf))
+}
+
+// OpenFile is [Open] for the directory of the given slurm.conf, which may have
+// another name.
+func OpenFile(path string) (*Cluster, error) {
+	c, err := load(path, os.ReadFile)
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("reading cluster: %w (a cluster directory needs the site's slurm.conf)", err)
+		}
+		return nil, fmt.Errorf("reading cluster: %w", err)
+	}
+	return c, nil
+}
+
+// reader returns a file's contents; [os.ReadFile] but in tests.
+type reader func(path string) ([]byte, error)
+
+func load(path string, read reader) (*Cluster, error) {
+	statements, err := parse(path, slurmGrammar, read)
+	if err != nil {
+		return nil, err
+	}
+	c := &Cluster{Path: path, Statements: statements, nodeIndex: make(map[string]int)}
+	dir := filepath.Dir(path)
+	if c.GRES, err = optional(filepath.Join(dir, gresConf), gresGrammar, read); err != nil {
+		return nil, err
+	}
+	if c.Topology, err = optional(filepath.Join(dir, topologyConf), topologyGrammar, read); err != nil {
+		return nil, err
+	}
+	if err := c.resolve(); err != nil {
+		return nil, err
+	}
+	if c.Accounts, err = readFirst(dir, accountsFiles, read); err != nil {
+		return nil, err
+	}
+	if c.Users, err = readUsers(dir, read); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// optional parses a file that the site may not have. The result is nil only when
+// there is no file.
+func optional(path string, g grammar, read reader) ([]Statement, error) {
+	if _, err := read(path); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	statements, err := parse(path, g, read)
+	if err != nil {
+		return nil, err
+	}
+	if statements == nil {
+		statements = []Statement{}
+	}
+	return statements, nil
+}
+
+// readFirst returns the contents of the first of the named files that exists, or
+// nil.
+func readFirst(dir string, names []string, read reader) ([]byte, error) {
+	for _, name := range names {
+		data, err := read(filepath.Join(dir, name))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		return data, nil
+	}
+	return nil, nil
+}
+
+// Get returns the value of a key that stands alone on its line, compared without
+// case, and whether it is set. Of a repeated key the last one counts, as for Slurm.
+func (c *Cluster) Get(key string) (string, bool) {
+	s, ok := c.statement(key)
+	return s.Value, ok
+}
+
+func (c *Cluster) statement(key string) (Statement, bool) {
+	for _, s := range slices.Backward(c.Statements) {
+		if strings.EqualFold(s.Key, key) {
+			return s, true
+		}
+	}
+	return Statement{}, false
+}
+
+// all returns every statement of a key, in order.
+func (c *Cluster) all(key string) []Statement {
+	var found []Statement
+	for _, s := range c.Statements {
+		if strings.EqualFold(s.Key, key) {
+			found = append(found, s)
+		}
+	}
+	return found
+}
+
+// is reports whether a key has the value, both compared without case.
+func (c *Cluster) is(key, value string) bool {
+	v, ok := c.Get(key)
+	return ok && strings.EqualFold(v, value)
+}
+
+// Accounting reports whether the site keeps accounts, so that a replay needs
+// slurmdbd: associations, limits, QOS and fair-share act only with it.
+func (c *Cluster) Accounting() bool {
+	kind, _ := c.Get("AccountingStorageType")
+	switch strings.TrimPrefix(strings.ToLower(kind), "accounting_storage/") {
+	case "", "none", "filetxt", "pgsql":
+		return false
+	}
+	return true
+}
+
+// Node returns the index of a node in [Cluster.Nodes], and whether there is one of
+// that name. Names are compared with case, as Slurm does.
+func (c *Cluster) Node(name string) (int, bool) {
+	i, ok := c.nodeIndex[name]
+	return i, ok
+}
+
+// resolve fills the typed view from the statements.
+func (c *Cluster) resolve() error {
+	name, ok := c.Get("ClusterName")
+	if !ok || name == "" {
+		return fmt.Errorf("%s: ClusterName is not set (want ClusterName=NAME)", c.Path)
+	}
+	c.Name = strings.ToLower(name)
+	c.warnRepeated()
+	if err := c.resolveNodes(); err != nil {
+		return err
+	}
+	if err := c.resolvePartitions(); err != nil {
+		return err
+	}
+	c.resolveDownNodes()
+	if err := c.resolveGRES(); err != nil {
+		return err
+	}
+	if err := c.checkTopology(); err != nil {
+		return err
+	}
+	c.warnUnpartitioned()
+	return nil
+}
+
+// warnRepeated names the keys that stand in slurm.conf more than once, and the
+// operators that Slurm parses without a meaning.
+func (c *Cluster) warnRepeated() {
+	first := make(map[string]Statement)
+	for _, s := range c.Statements {
+		k, _ := slurmGrammar.lookup(s.Key)
+		if s.Operator != 0 {
+			c.warn(s, "%s%c=%s: Slurm 22.05 ignores the sign; the value replaces the earlier one", k.name, s.Operator, s.Value)
+		}
+		if k.attributes != nil {
+			continue
+		}
+		if before, seen := first[k.name]; seen && before.Value != s.Value {
+			c.warn(s, "%s is set again (first in %s:%d); the last one counts", k.name, before.File, before.Line)
+		} else if !seen {
+			first[k.name] = s
+		}
+	}
+}
+
+func (c *Cluster) warn(s Statement, format string, args ...any) {
+	c.Warnings = append(c.Warnings, s.warningf(format, args...))
+}
+
+// warnUnpartitioned names the nodes on which no job can ever run.
+func (c *Cluster) warnUnpartitioned() {
+	used := make(map[string]bool)
+	for _, p := range c.Partitions {
+		for _, n := range p.Nodes {
+			used[n] = true
+		}
+	}
+	var unused []string
+	for _, n := range c.Nodes {
+		if !used[n.Name] {
+			unused = append(unused, n.Name)
+		}
+	}
+	switch len(unused) {
+	case 0:
+	case 1:
+		c.Warnings = append(c.Warnings, fmt.Sprintf("%s: node that no partition has: %s; no job can run there", c.Path, unused[0]))
+	default:
+		c.Warnings = append(c.Warnings, fmt.Sprintf("%s: %d nodes that no partition has: %s; no job can run there",
+			c.Path, len(unused), hostlist.Compress(unused)))
+	}
+}

@@ -1,0 +1,127 @@
+package conf
+
+import "strings"
+
+// grammar says which keys a file, or the rest of a line, may have.
+type grammar map[string]spec // by lower-case key
+
+// spec is one key of a grammar.
+type spec struct {
+	name string // as the manual page spells it
+	kind kind
+	// attributes are what may follow on the line; nil for a key that stands alone.
+	attributes grammar
+}
+
+func (k spec) check(value string) error { return k.kind.check(value) }
+
+func (g grammar) lookup(key string) (spec, bool) {
+	k, ok := g[strings.ToLower(key)]
+	return k, ok
+}
+
+// canonical returns the key as the manual page spells it.
+func (g grammar) canonical(key string) string {
+	if k, ok := g.lookup(key); ok {
+		return k.name
+	}
+	return key
+}
+
+// suggest returns "; did you mean X?" for the known key nearest to a wrong one, or
+// nothing when none is near.
+func (g grammar) suggest(key string) string {
+	best, distance := "", len(key)/3+1
+	for lower, k := range g {
+		d := editDistance(strings.ToLower(key), lower)
+		if d < distance || d == distance && best != "" && k.name < best {
+			best, distance = k.name, d
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return "; did you mean " + best + "?"
+}
+
+// editDistance is Levenshtein's: how many bytes to insert, delete or replace.
+func editDistance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost = 1 + min(diagonal, row[j], row[j+1])
+			}
+			diagonal, row[j+1] = row[j+1], cost
+		}
+	}
+	return row[len(b)]
+}
+
+// add adds keys of one kind and returns the grammar.
+func (g grammar) add(k kind, names ...string) grammar {
+	for _, name := range names {
+		g[strings.ToLower(name)] = spec{name: name, kind: k}
+	}
+	return g
+}
+
+// The attributes of slurm.conf's lines, after the option tables of
+// src/common/read_config.c.
+var (
+	nodeAttributes = grammar{}.
+			add(str, "BcastAddr", "CPUSpecList", "CpuBind", "Feature", "Features", "Gres", "NodeAddr",
+			"NodeHostname", "Port", "Reason", "State", "TRESWeights").
+		add(u16, "Boards", "CoreSpecCount", "CoresPerSocket", "CPUs", "Procs", "Sockets", "SocketsPerBoard",
+			"ThreadsPerCore").
+		add(u32, "TmpDisk", "Weight").
+		add(u64, "MemSpecLimit", "RealMemory")
+
+	partitionAttributes = grammar{}.
+				add(str, "AllocNodes", "AllowAccounts", "AllowGroups", "AllowQos", "Alternate", "CpuBind", "DefaultTime",
+			"DenyAccounts", "DenyQos", "MaxTime", "Nodes", "OverSubscribe", "OverTimeLimit", "PreemptMode", "QOS",
+			"SelectTypeParameters", "Shared", "State", "SuspendTime", "TRESBillingWeights").
+		add(boolean, "Default", "DisableRootJobs", "ExclusiveUser", "Hidden", "LLN", "RootOnly", "ReqResv").
+		add(u16, "Priority", "PriorityJobFactor", "PriorityTier", "ResumeTimeout", "SuspendTimeout").
+		add(u32, "GraceTime", "MaxCPUsPerNode", "MaxNodes", "MinNodes").
+		add(u64, "DefCPUPerGPU", "DefMemPerCPU", "DefMemPerGPU", "DefMemPerNode", "MaxMemPerCPU", "MaxMemPerNode")
+
+	frontendAttributes = grammar{}.
+				add(str, "AllowGroups", "AllowUsers", "DenyGroups", "DenyUsers", "FrontendAddr", "Reason", "State").
+				add(u16, "Port")
+
+	downNodesAttributes = grammar{}.add(str, "Reason", "State")
+	nodeSetAttributes   = grammar{}.add(str, "Feature", "Nodes")
+)
+
+// gresGrammar is gres.conf's, after src/common/gres.c.
+var gresGrammar = func() grammar {
+	attributes := grammar{}.add(str, "AutoDetect", "Count", "CPUs", "Cores", "File", "Files", "Flags", "Link",
+		"Links", "MultipleFiles", "Name", "Type")
+	return grammar{
+		"autodetect": {name: "AutoDetect"},
+		"name":       {name: "Name", attributes: attributes},
+		"nodename":   {name: "NodeName", attributes: attributes},
+	}
+}()
+
+// topologyGrammar is topology.conf's for topology/tree and topology/hypercube.
+var topologyGrammar = grammar{
+	"switchname": {name: "SwitchName", attributes: grammar{}.add(str, "Nodes", "Switches").add(u32, "LinkSpeed")},
+}
+
+// slurmGrammar is slurm.conf's: the keys of 22.05, and those of other versions that
+// the adaptation drops with a reason.
+var slurmGrammar = func() grammar {
+	g := grammar{}
+	for _, r := range rules {
+		g[strings.ToLower(r.key)] = spec{name: r.key, kind: r.kind, attributes: r.attributes}
+	}
+	return g
+}()

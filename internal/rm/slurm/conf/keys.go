@@ -1,0 +1,268 @@
+package conf
+
+import (
+	"slices"
+	"strings"
+)
+
+// action is what the adaptation does with a key of slurm.conf.
+type action uint8
+
+const (
+	unclassified action = iota
+	keep                // written as the site has it
+	change              // given another value, or only part of its value
+	drop                // not written
+)
+
+// rule classifies one key of slurm.conf.
+type rule struct {
+	key    string
+	kind   kind
+	action action
+	// reason says, for a key that is changed or dropped, why; it is shown to users.
+	reason string
+	// value returns the value of a changed key from the site's value ("" when the
+	// site has none). An empty result leaves the key out.
+	value func(a *adapter, site string) string
+	// warning is set where the change may alter scheduling decisions: what would
+	// differ. It may be empty for the site's value as the function sees fit.
+	warning func(site string) string
+	// plugin is the prefix of a kept key's plugin ("select/"), which must be
+	// installed.
+	plugin string
+	// secret hides the value in reports.
+	secret bool
+	// attributes is set for a key that describes an object with the rest of its line.
+	attributes grammar
+}
+
+// The reasons that several keys share.
+const (
+	whyPath       = "files of this run are in its own directory"
+	whyHost       = "the daemons run here, on loopback"
+	whyNoSlurmd   = "concerns slurmd and the processes of jobs, which a replay does not start"
+	whyNoClient   = "concerns srun, salloc and other client commands, which a replay does not use"
+	whySite       = "runs a program of the site"
+	whyAuth       = "the replay's nodes and clients hold no keys of the site; messages carry the user's id"
+	whyPower      = "nodes are always powered on; outages come from the workload"
+	whyHA         = "there is one controller"
+	whyDB         = "accounting is in a private database of this run"
+	whyJobComp    = "completed jobs are logged to a file of this run"
+	whyOther      = "key of another Slurm version, unknown to 22.05"
+	whyEnergy     = "no hardware sensors are read"
+	whyTRES       = "without slurmdbd only the built-in resources have weights; 22.05 refuses others"
+	whyFederation = "one cluster is replayed"
+)
+
+func always(text string) func(string) string { return func(string) string { return text } }
+
+// rules has every key that slurm.conf may have, in alphabetical order within each
+// group. It is complete: a key that is not here is an error, as it is for Slurm. The
+// keys are those of slurm_conf_options in src/common/read_config.c of 22.05.
+var rules = slices.Concat(
+	// What decides scheduling, limits and priorities stays as it is.
+	kept(str, "ClusterName", "DependencyParameters", "EnforcePartLimits", "GresTypes",
+		"Licenses", "MCSParameters", "PreemptMode", "PreemptExemptTime", "PriorityDecayHalfLife",
+		"PriorityCalcPeriod", "PriorityMaxAge", "PriorityParameters", "PriorityUsageResetPeriod", "PriorityFlags",
+		"PropagateResourceLimits", "PropagateResourceLimitsExcept", "ReconfigFlags",
+		"RequeueExit", "RequeueExitHold", "SchedulerParameters", "SelectTypeParameters", "TopologyParam"),
+	kept(u16, "BatchStartTimeout", "CompleteWait", "FairShareDampeningFactor", "GroupUpdateForce",
+		"GroupUpdateTime", "InactiveLimit", "JobFileAppend", "JobRequeue", "KillOnBadExit", "KillWait",
+		"MaxTasksPerNode", "MessageTimeout", "OverTimeLimit", "PrologEpilogTimeout", "ResvOverRun",
+		"SchedulerTimeSlice", "SlurmctldTimeout", "TCPTimeout", "TreeWidth", "UnkillableStepTimeout", "VSizeFactor",
+		"WaitTime"),
+	kept(u32, "EpilogMsgTime", "FirstJobId", "MaxArraySize", "MaxDBDMsgs", "MaxJobCount", "MaxJobId",
+		"MaxNodeCount", "MaxStepCount", "MinJobAge", "PriorityWeightAge", "PriorityWeightAssoc",
+		"PriorityWeightFairshare", "PriorityWeightJobSize", "PriorityWeightPartition", "PriorityWeightQOS"),
+	kept(u64, "DefCPUPerGPU", "DefMemPerCPU", "DefMemPerGPU", "DefMemPerNode", "MaxMemPerCPU", "MaxMemPerNode"),
+	kept(boolean, "AllowSpecResourcesUsage", "DisableRootJobs", "PriorityFavorSmall", "TrackWCKey"),
+	[]rule{
+		{key: "MCSPlugin", action: keep, plugin: "mcs/"},
+		{key: "PreemptType", action: keep, plugin: "preempt/"},
+		{key: "PriorityType", action: keep, plugin: "priority/"},
+		{key: "SchedulerType", action: keep, plugin: "sched/"},
+		{key: "SelectType", action: keep, plugin: "select/"},
+		{key: "TopologyPlugin", action: keep, plugin: "topology/"},
+	},
+
+	// Hosts, ports, users.
+	[]rule{
+		{key: "SlurmctldHost", action: change, reason: whyHost, value: (*adapter).controllerHost, attributes: grammar{}},
+		{key: "SlurmctldPort", action: change, reason: "a free port of this run", value: (*adapter).controllerPort},
+		{key: "SlurmdPort", kind: u32, action: change, reason: "one port serves all nodes, each at its own address", value: (*adapter).nodePort},
+		{key: "SlurmUser", action: change, reason: "the daemons run as the user who starts the replay", value: (*adapter).daemonUser},
+		{key: "CommunicationParameters", action: change, reason: "listen on loopback only", value: (*adapter).communication},
+	},
+	dropped(whyHost, str, "ControlAddr", "ControlMachine", "SlurmctldAddr"),
+	dropped(whyHA, str, "BackupAddr", "BackupController", "SlurmctldPrimaryOffProg", "SlurmctldPrimaryOnProg"),
+	dropped(whyNoSlurmd, str, "SlurmdUser"),
+	dropped(whyFederation, str, "FederationParameters"),
+	dropped("kept alive by the loopback anyway, and 22.05 wants it in CommunicationParameters", u32, "KeepAliveTime"),
+
+	// Authentication.
+	[]rule{
+		{key: "AuthType", action: change, reason: whyAuth, value: constant("auth/none")},
+		{key: "CredType", action: change, reason: whyAuth, value: constant("cred/none")},
+	},
+	dropped(whyAuth, str, "AuthAltParameters", "AuthAltTypes", "AuthInfo", "CryptoType", "JobCredentialPrivateKey",
+		"JobCredentialPublicCertificate"),
+
+	// Files and logs.
+	[]rule{
+		{key: "PluginDir", action: change, reason: "where Slurm is installed here", value: (*adapter).pluginDir},
+		{key: "StateSaveLocation", action: change, reason: "the run's own state, in memory", value: inState("state")},
+		{key: "SlurmdSpoolDir", action: change, reason: whyPath, value: inState("spool")},
+		{key: "SlurmctldPidFile", action: change, reason: whyPath, value: inState("slurmctld.pid")},
+		{key: "SlurmdPidFile", action: change, reason: whyPath, value: inState("slurmd.pid")},
+		{key: "SlurmctldLogFile", action: change, reason: whyPath, value: inLog("slurmctld.log")},
+		{key: "SlurmSchedLogFile", action: change, reason: whyPath, value: (*adapter).schedLog},
+		{key: "SlurmctldDebug", action: change, reason: "more than info slows the controller and fills the disk", value: (*adapter).debugLevel},
+		{key: "SlurmctldSyslogDebug", action: change, reason: "nothing goes to this machine's syslog", value: constant("quiet")},
+		{key: "DebugFlags", action: change, reason: "log volume; NO_CONF_HASH because nodes do not read the file", value: constant("NO_CONF_HASH")},
+	},
+	kept(u16, "SlurmSchedLogLevel"),
+	dropped("logs have Slurm's default time format, which the replay reads", str, "LogTimeFormat"),
+	dropped(whyNoSlurmd, str, "SlurmdDebug", "SlurmdLogFile", "SlurmdSyslogDebug"),
+
+	// Accounting.
+	[]rule{
+		{key: "AccountingStorageType", action: change, reason: whyDB, value: (*adapter).accountingType},
+		{key: "AccountingStorageHost", action: change, reason: whyDB, value: (*adapter).accountingHost},
+		{key: "AccountingStoragePort", kind: u16, action: change, reason: whyDB, value: (*adapter).accountingPort},
+		{key: "AccountingStorageEnforce", action: change, reason: "associations are enforced with slurmdbd only, as slurmctld itself decides", value: (*adapter).accountingOnly},
+		{key: "AccountingStorageTRES", action: change, reason: "22.05 refuses to track resources of a site without slurmdbd", value: (*adapter).accountingOnly},
+		{key: "PriorityWeightTRES", action: change, reason: whyTRES, value: (*adapter).tresWeights},
+		{key: "AccountingStoreFlags", action: change, reason: "scripts and environments of jobs are not stored", value: (*adapter).storeFlags},
+		{key: "AccountingStoreJobComment", kind: boolean, action: drop, reason: "22.05 refuses it; AccountingStoreFlags=job_comment replaces it"},
+		{key: "AccountingStoragePass", action: drop, reason: whyDB, secret: true},
+		{key: "JobCompType", action: change, reason: whyJobComp, value: constant("jobcomp/filetxt")},
+		{key: "JobCompLoc", action: change, reason: whyJobComp, value: (*adapter).jobCompletionPath},
+		{key: "JobCompPass", action: drop, reason: whyJobComp, secret: true},
+	},
+	dropped(whyFederation, str, "AccountingStorageExternalHost"),
+	dropped(whyDB, str, "AccountingStorageBackupHost", "AccountingStorageParameters", "AccountingStorageUser"),
+	dropped("22.05 refuses it", str, "AccountingStorageLoc"),
+	dropped(whyJobComp, str, "JobCompHost", "JobCompParams", "JobCompUser"),
+	dropped(whyJobComp, u32, "JobCompPort"),
+
+	// Prologs, epilogs and other programs.
+	[]rule{
+		{key: "PrologSlurmctld", action: change, reason: whySite, value: (*adapter).siteScript},
+		{key: "EpilogSlurmctld", action: change, reason: whySite, value: (*adapter).siteScript},
+		{key: "PrologFlags", action: change, reason: "no containers or X11; Contain implies Alloc", value: (*adapter).prologFlags},
+		{key: "MailProg", action: change, reason: "a replay sends no mail", value: constant("/bin/true")},
+		{key: "RebootProgram", action: drop, reason: whySite, warning: always("jobs that ask for a reboot of their nodes start without one")},
+	},
+	dropped(whySite, str, "Epilog", "HealthCheckNodeState", "HealthCheckProgram", "PrEpParameters", "PrEpPlugins",
+		"Prolog", "ResvEpilog", "ResvProlog", "UnkillableStepProgram"),
+	dropped(whySite, u16, "HealthCheckInterval"),
+	dropped("a replay sends no mail", str, "MailDomain"),
+
+	// Nodes' processes.
+	[]rule{
+		{key: "ProctrackType", action: change, reason: whyNoSlurmd, value: constant("proctrack/linuxproc")},
+		{key: "TaskPlugin", action: change, reason: "no tasks are started; slurmctld only looks whether it is task/none (gang scheduling of CPUs)", value: (*adapter).taskPlugin},
+		{key: "JobAcctGatherType", action: change, reason: whyNoSlurmd, value: constant("jobacct_gather/none")},
+		{key: "SwitchType", action: change, reason: "the interconnect's hardware is not here", value: constant("switch/none")},
+		{key: "SlurmdParameters", action: change, reason: "slurmctld trusts slurm.conf for the nodes, which report just that", value: (*adapter).slurmdParameters},
+		{key: "SlurmdTimeout", kind: u16, action: change, reason: "no pings; node failures come from the workload", value: constant("0")},
+		{key: "ReturnToService", kind: u16, action: change, reason: "nodes that register are in service; those that the site takes out are drained", value: constant("2")},
+	},
+	dropped(whyNoSlurmd, str, "AcctGatherProfileType", "BcastExclude", "BcastParameters", "CoreSpecPlugin",
+		"CpuFreqDef", "CpuFreqGovernors", "GpuFreqDef", "JobAcctGatherFrequency", "JobAcctGatherParams",
+		"JobContainerType", "LaunchParameters", "MpiDefault", "MpiParams", "SbcastParameters", "SwitchParameters",
+		"TaskEpilog", "TaskPluginParam", "TaskProlog", "TmpFS", "X11Parameters"),
+	dropped(whyNoSlurmd, u16, "PropagatePrioProcess"),
+	dropped(whyNoSlurmd, boolean, "UsePAM"),
+	dropped(whyEnergy, str, "AcctGatherEnergyType", "AcctGatherFilesystemType", "AcctGatherInfinibandType",
+		"AcctGatherInterconnectType", "ExtSensorsType"),
+	dropped(whyEnergy, u16, "AcctGatherNodeFreq", "ExtSensorsFreq"),
+	dropped(whyNoClient, str, "CliFilterPlugins", "InteractiveStepOptions", "LaunchType", "PlugStackConfig",
+		"ScronParameters", "SrunEpilog", "SrunPortRange", "SrunProlog"),
+	dropped(whyNoClient, u16, "EioTimeout", "GetEnvTimeout"),
+	dropped("22.05 refuses it", str, "SallocDefaultCommand"),
+	dropped("every query of the replay sees everything", str, "PrivateData"),
+	dropped("all nodes are one process; messages need no routes", str, "RoutePlugin"),
+	dropped("defunct in 22.05", str, "SchedulerAuth"),
+
+	// What the site must run for it to mean anything.
+	[]rule{
+		{key: "JobSubmitPlugins", action: change, reason: "only Slurm's own filters that need nothing of the site", value: (*adapter).jobSubmit},
+		{key: "SlurmctldParameters", action: change, reason: "cloud and power options need the site's programs", value: (*adapter).controllerParameters},
+		{key: "BurstBufferType", action: drop, reason: "needs the site's storage", warning: always("jobs do not wait for burst buffers")},
+		{key: "BurstBufferParameters", action: drop, reason: "needs the site's storage"},
+		{key: "NodeFeaturesPlugins", action: drop, reason: "needs the site's nodes", warning: always("nodes never reboot into other features; jobs that ask for a feature to be switched on are refused")},
+		{key: "PrioritySiteFactorPlugin", action: change, reason: "a plugin of the site that is not installed here", value: (*adapter).siteFactor},
+		{key: "PrioritySiteFactorParameters", action: change, reason: "its plugin is not used", value: (*adapter).siteFactorParameters},
+		{key: "SlurmctldPlugstack", action: drop, reason: "a plugin that needs the site", warning: always("the controller's extra plugins do not run")},
+		{key: "FastSchedule", kind: u16, action: drop, reason: "22.05 refuses it; SlurmdParameters=config_overrides replaces it"},
+	},
+
+	// Power saving.
+	[]rule{
+		{key: "SuspendProgram", action: drop, reason: whyPower, warning: always("power saving is off: jobs never wait for nodes to boot")},
+		{key: "PowerPlugin", action: drop, reason: whyPower, warning: powerPluginWarning},
+	},
+	dropped(whyPower, str, "PowerParameters", "ResumeFailProgram", "ResumeProgram", "SuspendExcNodes",
+		"SuspendExcParts", "SuspendTime"),
+	dropped(whyPower, u16, "ResumeRate", "ResumeTimeout", "SuspendRate", "SuspendTimeout"),
+
+	// Objects. Their attributes are adapted in adapt_nodes.go.
+	[]rule{
+		{key: "NodeName", action: change, reason: "each node at a loopback address of its own", attributes: nodeAttributes},
+		{key: "PartitionName", action: change, reason: "attributes of power saving and of submit hosts", attributes: partitionAttributes},
+		{key: "DownNodes", action: change, reason: "nodes that the site takes out are drained", attributes: downNodesAttributes},
+		{key: "NodeSet", action: keep, attributes: nodeSetAttributes},
+		{key: "FrontendName", action: drop, reason: "22.05 as packaged has no front-end mode; every node is present", attributes: frontendAttributes},
+	},
+
+	// Keys that 22.05 does not know any more, or not yet, but that sites have.
+	dropped(whyOther, str, "CacheGroups", "CheckpointType", "ChosLoc", "DataParserParameters", "DynAllocPort",
+		"HashPlugin", "JobCheckpointDir", "Layouts", "MemLimitEnforce", "MsgAggregationParams", "SchedulerPort",
+		"SchedulerRootFilter", "TLSParameters", "TLSType", "UseSpecResources"),
+)
+
+// newerOrOlder says whether the key is none of 22.05.
+func (r rule) newerOrOlder() bool { return r.reason == whyOther }
+
+// ruleOf returns the rule of a key in any case.
+func ruleOf(key string) *rule { return rulesByKey[strings.ToLower(key)] }
+
+var rulesByKey map[string]*rule
+
+// The map is built here, not in its declaration: rules refers to methods of
+// adapter, which refer back to the map.
+func init() {
+	rulesByKey = make(map[string]*rule, len(rules))
+	for i := range rules {
+		rulesByKey[strings.ToLower(rules[i].key)] = &rules[i]
+	}
+}
+
+func kept(k kind, names ...string) []rule {
+	rs := make([]rule, len(names))
+	for i, name := range names {
+		rs[i] = rule{key: name, kind: k, action: keep}
+	}
+	return rs
+}
+
+func dropped(reason string, k kind, names ...string) []rule {
+	rs := make([]rule, len(names))
+	for i, name := range names {
+		rs[i] = rule{key: name, kind: k, action: drop, reason: reason}
+	}
+	return rs
+}
+
+func constant(v string) func(*adapter, string) string {
+	return func(*adapter, string) string { return v }
+}
+
+func powerPluginWarning(site string) string {
+	if strings.EqualFold(site, "power/none") {
+		return ""
+	}
+	return "power management is off: the power budget limits no job"
+}

@@ -1,0 +1,432 @@
+package conf
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Statement is one logical line of a configuration file: a key with its value,
+// and for the keys that describe an object (NodeName, PartitionName, SwitchName
+// and the like) the attributes that follow on the same line.
+type Statement struct {
+	// File and Line are where it begins; Line counts from 1. A statement that was
+	// continued with a backslash has the line of its first part.
+	File string
+	Line int
+	// Key is spelled as the file spells it; keys are compared without case.
+	Key string
+	// Operator is the sign before "=" ('+' in "Key+=x"), or 0. Slurm 22.05 parses
+	// it and then ignores it: the value replaces the earlier one.
+	Operator byte
+	// Value has neither its quotes nor its escapes.
+	Value      string
+	Attributes []Attribute
+}
+
+// Attribute is one Key=Value of a statement after its first.
+type Attribute struct {
+	Key, Value string
+}
+
+// Get returns the value of an attribute, the last one where it is repeated, and
+// whether there is one. Keys are compared without case.
+func (s Statement) Get(key string) (string, bool) { return lookup(s.Attributes, key) }
+
+func lookup(attrs []Attribute, key string) (string, bool) {
+	for _, a := range slices.Backward(attrs) {
+		if strings.EqualFold(a.Key, key) {
+			return a.Value, true
+		}
+	}
+	return "", false
+}
+
+// errorf returns an error that begins with the statement's place.
+func (s Statement) errorf(format string, args ...any) error {
+	return fmt.Errorf("%s:%d: %w", s.File, s.Line, fmt.Errorf(format, args...))
+}
+
+func (s Statement) warningf(format string, args ...any) string {
+	return fmt.Sprintf("%s:%d: %s", s.File, s.Line, fmt.Sprintf(format, args...))
+}
+
+// String formats the statement as a line that the parser reads back as the same
+// statement.
+func (s Statement) String() string {
+	var b strings.Builder
+	b.WriteString(s.Key)
+	if s.Operator != 0 {
+		b.WriteByte(s.Operator)
+	}
+	b.WriteByte('=')
+	b.WriteString(quoteValue(s.Value))
+	for _, a := range s.Attributes {
+		b.WriteByte(' ')
+		b.WriteString(a.Key)
+		b.WriteByte('=')
+		b.WriteString(quoteValue(a.Value))
+	}
+	return b.String()
+}
+
+// quoteValue writes a value so that the parser reads the same one: escapes are
+// undone before quotes are looked at, so both may be needed.
+func quoteValue(v string) string {
+	bare := v != "" && !strings.ContainsFunc(v, func(r rune) bool { return r < 0x80 && isSpace(byte(r)) })
+	// A bare value that looks quoted would lose its quotes.
+	if bare && len(v) >= 2 && v[0] == '"' && strings.IndexByte(v[1:], '"') == len(v)-2 {
+		bare = false
+	}
+	v = strings.NewReplacer(`\`, `\\`, `#`, `\#`).Replace(v)
+	if bare {
+		return v
+	}
+	return `"` + v + `"`
+}
+
+// isSpace is C's isspace in the C locale, which Slurm's regular expression and
+// line handling both use.
+func isSpace(c byte) bool { return c == ' ' || ('\t' <= c && c <= '\r') }
+
+func isBlank(s string) bool {
+	for i := range len(s) {
+		if !isSpace(s[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// logicalLine is what Slurm's _get_next_line returns: physical lines joined at
+// trailing backslashes, without comments and escapes.
+type logicalLine struct {
+	number int // of the first physical line, from 1
+	text   string
+}
+
+// logicalLines splits a file as Slurm does (src/common/parse_config.c,
+// _get_next_line). Comments are cut from each physical line before the backslash
+// is looked for, so "a \ # note" continues, and a comment line in the middle of a
+// continued statement ends it.
+func logicalLines(data []byte) []logicalLine {
+	var lines []logicalLine
+	var joined strings.Builder
+	number, first := 0, 0
+	flush := func() {
+		lines = append(lines, logicalLine{first, unescape(joined.String())})
+		joined.Reset()
+		first = 0
+	}
+	for len(data) > 0 {
+		end := bytes.IndexByte(data, '\n') + 1
+		if end == 0 {
+			end = len(data)
+		}
+		number++
+		if first == 0 {
+			first = number
+		}
+		text, continued := cutContinuation(cutComment(string(data[:end])))
+		data = data[end:]
+		joined.WriteString(text)
+		if !continued {
+			flush()
+		}
+	}
+	if first != 0 { // the last line of the file ends in a backslash
+		flush()
+	}
+	return lines
+}
+
+// cutComment removes everything from the first "#" that has an even number of
+// backslashes before it.
+func cutComment(line string) string {
+	backslashes := 0
+	for i := range len(line) {
+		switch {
+		case line[i] == '#' && backslashes%2 == 0:
+			return line[:i]
+		case line[i] == '\\':
+			backslashes++
+		default:
+			backslashes = 0
+		}
+	}
+	return line
+}
+
+// cutContinuation reports whether the line ends in an odd number of backslashes
+// (blanks may follow) and returns what stands before the last of them.
+func cutContinuation(line string) (string, bool) {
+	end := len(line)
+	for end > 0 && isSpace(line[end-1]) {
+		end--
+	}
+	backslashes := 0
+	for backslashes < end && line[end-1-backslashes] == '\\' {
+		backslashes++
+	}
+	if backslashes%2 == 1 {
+		return line[:end-1], true
+	}
+	return line, false
+}
+
+// unescape removes each backslash and keeps the character after it.
+func unescape(s string) string {
+	if strings.IndexByte(s, '\\') < 0 {
+		return s
+	}
+	out := make([]byte, 0, len(s))
+	for i := 0; i < len(s); i++ {
+		if s[i] == '\\' {
+			i++
+			if i == len(s) {
+				break
+			}
+		}
+		out = append(out, s[i])
+	}
+	return string(out)
+}
+
+// pair is one Key=Value of a line.
+type pair struct {
+	key, value string
+	operator   byte
+}
+
+// cutPair takes the first Key=Value from a line. It accepts what Slurm's regular
+// expression accepts (keyvalue_pattern): blanks around "=", a sign just before it,
+// and a value in quotes, which must be followed by a blank or the end of the line
+// and which has no escape for a quote inside. ok is false when the line does not
+// begin with a pair.
+func cutPair(line string) (p pair, rest string, ok bool) {
+	i := skipSpace(line, 0)
+	start := i
+	for i < len(line) && isKeyByte(line[i]) {
+		i++
+	}
+	if i == start {
+		return pair{}, line, false
+	}
+	p.key = line[start:i]
+	i = skipSpace(line, i)
+	if i < len(line) && strings.IndexByte("-*+/", line[i]) >= 0 {
+		p.operator = line[i]
+		i++
+	}
+	if i >= len(line) || line[i] != '=' {
+		return pair{}, line, false
+	}
+	i = skipSpace(line, i+1)
+	if i == len(line) {
+		return pair{}, line, false
+	}
+	if line[i] == '"' {
+		if n := strings.IndexByte(line[i+1:], '"'); n >= 0 {
+			after := i + n + 2
+			if after == len(line) || isSpace(line[after]) {
+				p.value = line[i+1 : i+1+n]
+				return p, line[after:], true
+			}
+		}
+	}
+	end := i
+	for end < len(line) && !isSpace(line[end]) {
+		end++
+	}
+	p.value = line[i:end]
+	return p, line[end:], true
+}
+
+func skipSpace(s string, i int) int {
+	for i < len(s) && isSpace(s[i]) {
+		i++
+	}
+	return i
+}
+
+func isKeyByte(c byte) bool {
+	return c == '_' || c == '.' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+}
+
+// maxIncludeDepth ends a chain of files that include each other under ever new
+// names; direct cycles are found by name.
+const maxIncludeDepth = 32
+
+// maxErrors is how many mistakes of one configuration are reported at once.
+const maxErrors = 20
+
+// parser reads one configuration file with everything that it includes.
+type parser struct {
+	grammar grammar
+	read    reader
+	open    []string // the files being read, outermost first
+	found   []Statement
+	errs    []error
+}
+
+// parse reads a file and what it includes. Every mistake is reported, up to a
+// limit, each with its file and line.
+func parse(path string, g grammar, read reader) ([]Statement, error) {
+	p := &parser{grammar: g, read: read}
+	data, err := read(path)
+	if err != nil {
+		return nil, err
+	}
+	p.file(path, data)
+	if len(p.errs) > 0 {
+		return nil, errors.Join(p.errs...)
+	}
+	return p.found, nil
+}
+
+func (p *parser) failf(file string, line int, format string, args ...any) {
+	if len(p.errs) < maxErrors {
+		p.errs = append(p.errs, fmt.Errorf("%s:%d: %w", file, line, fmt.Errorf(format, args...)))
+	}
+}
+
+func (p *parser) file(path string, data []byte) {
+	if i := bytes.IndexByte(data, 0); i >= 0 {
+		p.failf(path, 1+bytes.Count(data[:i], []byte{'\n'}), "NUL byte: not a text file")
+		return
+	}
+	p.open = append(p.open, path)
+	for _, line := range logicalLines(data) {
+		if name, rest, ok := cutInclude(line.text); ok {
+			p.include(path, line.number, name, rest)
+			continue
+		}
+		if isBlank(line.text) {
+			continue
+		}
+		p.statement(path, line)
+	}
+	p.open = p.open[:len(p.open)-1]
+}
+
+// cutInclude recognises an Include directive, which Slurm does only at the very
+// beginning of a line.
+func cutInclude(line string) (name, rest string, ok bool) {
+	const word = "include"
+	if len(line) <= len(word) || !strings.EqualFold(line[:len(word)], word) || !isSpace(line[len(word)]) {
+		return "", "", false
+	}
+	start := skipSpace(line, len(word))
+	end := start
+	for end < len(line) && !isSpace(line[end]) {
+		end++
+	}
+	return line[start:end], line[end:], true
+}
+
+func (p *parser) include(file string, line int, name, rest string) {
+	switch {
+	case name == "":
+		p.failf(file, line, "Include names no file (want Include FILE)")
+		return
+	case !isBlank(rest):
+		p.failf(file, line, "unexpected %q after Include %s (want one file)", strings.TrimSpace(rest), name)
+		return
+	}
+	if strings.Contains(name, "%c") {
+		cluster, ok := p.last("ClusterName")
+		if !ok {
+			p.failf(file, line, "Include %s: %%c is the cluster's name, but ClusterName is not set above this line", name)
+			return
+		}
+		name = strings.ReplaceAll(name, "%c", strings.ToLower(cluster))
+	}
+	path := name
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(filepath.Dir(file), path)
+	}
+	if slices.Contains(p.open, path) || len(p.open) >= maxIncludeDepth {
+		p.failf(file, line, "Include %s: the file includes itself", name)
+		return
+	}
+	data, err := p.read(path)
+	if err != nil {
+		p.failf(file, line, "Include %s: %w", name, err)
+		return
+	}
+	p.file(path, data)
+}
+
+// last returns the latest value of a key among the statements read so far.
+func (p *parser) last(key string) (string, bool) {
+	for _, s := range slices.Backward(p.found) {
+		if strings.EqualFold(s.Key, key) {
+			return s.Value, true
+		}
+	}
+	return "", false
+}
+
+func (p *parser) statement(file string, line logicalLine) {
+	first, rest, ok := cutPair(line.text)
+	if !ok {
+		p.failf(file, line.number, "%q: not Key=Value", shorten(strings.TrimSpace(line.text)))
+		return
+	}
+	k, known := p.grammar.lookup(first.key)
+	if !known {
+		p.failf(file, line.number, "%s: unrecognized key%s", first.key, p.grammar.suggest(first.key))
+		return
+	}
+	if err := k.check(first.value); err != nil {
+		p.failf(file, line.number, "%s=%s: %w", first.key, first.value, err)
+		return
+	}
+	s := Statement{File: file, Line: line.number, Key: first.key, Operator: first.operator, Value: first.value}
+	if k.attributes == nil {
+		if !isBlank(rest) {
+			p.failf(file, line.number, "unexpected %q after %s=%s (one key on a line; quote a value that has blanks)",
+				shorten(strings.TrimSpace(rest)), first.key, first.value)
+			return
+		}
+		p.found = append(p.found, s)
+		return
+	}
+	if p.attributes(&s, rest, k.attributes) {
+		p.found = append(p.found, s)
+	}
+}
+
+func (p *parser) attributes(s *Statement, rest string, known grammar) bool {
+	for !isBlank(rest) {
+		a, after, ok := cutPair(rest)
+		if !ok {
+			p.failf(s.File, s.Line, "%q in the line of %s=%s: not Key=Value", shorten(strings.TrimSpace(rest)), s.Key, s.Value)
+			return false
+		}
+		k, isKnown := known.lookup(a.key)
+		if !isKnown {
+			p.failf(s.File, s.Line, "%s: unrecognized key in the line of %s=%s%s", a.key, s.Key, s.Value, known.suggest(a.key))
+			return false
+		}
+		if err := k.check(a.value); err != nil {
+			p.failf(s.File, s.Line, "%s=%s: %w", a.key, a.value, err)
+			return false
+		}
+		s.Attributes = append(s.Attributes, Attribute{a.key, a.value})
+		rest = after
+	}
+	return true
+}
+
+// shorten keeps an error message on one readable line.
+func shorten(s string) string {
+	const limit = 60
+	if len(s) <= limit {
+		return s
+	}
+	return strings.ToValidUTF8(s[:limit], "") + "…"
+}

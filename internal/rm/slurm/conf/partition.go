@@ -1,0 +1,216 @@
+package conf
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"rmreplay/internal/hostlist"
+)
+
+// Partition is a partition as slurmctld would build it.
+type Partition struct {
+	Name    string
+	Default bool
+	// Nodes are the names of its nodes, in the order of the partition's line, with
+	// ALL and node sets resolved.
+	Nodes []string
+	// AllowAccounts, AllowGroups, AllowQOS and their opposites are nil where nothing
+	// is restricted.
+	AllowAccounts, DenyAccounts []string
+	AllowGroups                 []string
+	AllowQOS, DenyQOS           []string
+	// QOS is the partition's own QOS, or empty.
+	QOS string
+	// Attributes are those of its line after the defaults of the lines
+	// PartitionName=DEFAULT above it.
+	Attributes []Attribute
+	File       string
+	Line       int
+}
+
+// Get returns an attribute in slurm.conf's form, the line's own before the
+// defaults, compared without case.
+func (p Partition) Get(key string) (string, bool) { return lookup(p.Attributes, key) }
+
+// notInherited are the attributes that PartitionName=DEFAULT does not pass on
+// (src/common/read_config.c, _parse_partitionname).
+var notInherited = []string{"DisableRootJobs", "ExclusiveUser", "SelectTypeParameters", "SuspendTime"}
+
+func (c *Cluster) resolvePartitions() error {
+	sets, err := c.nodeSets()
+	if err != nil {
+		return err
+	}
+	var defaults []Attribute
+	var errs []error
+	for _, s := range c.all("PartitionName") {
+		if strings.EqualFold(s.Value, "DEFAULT") {
+			defaults = defaults[:len(defaults):len(defaults)]
+			for _, a := range s.Attributes {
+				if !slices.ContainsFunc(notInherited, func(k string) bool { return strings.EqualFold(k, a.Key) }) {
+					defaults = append(defaults, a)
+				}
+			}
+			continue
+		}
+		p, err := c.partition(s, defaults, sets)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if i := slices.IndexFunc(c.Partitions, func(q Partition) bool { return q.Name == p.Name }); i >= 0 {
+			errs = append(errs, s.errorf("partition %s is defined twice (first in %s:%d)", p.Name, c.Partitions[i].File, c.Partitions[i].Line))
+			continue
+		}
+		c.Partitions = append(c.Partitions, p)
+	}
+	if len(errs) == 0 && len(c.Partitions) == 0 {
+		return fmt.Errorf("%s: no partitions (want PartitionName=… lines)", c.Path)
+	}
+	c.settleDefault()
+	return errors.Join(errs...)
+}
+
+// settleDefault leaves one default partition: of several, Slurm takes the last.
+func (c *Cluster) settleDefault() {
+	last := -1
+	for i := range c.Partitions {
+		if !c.Partitions[i].Default {
+			continue
+		}
+		if last >= 0 {
+			c.Partitions[last].Default = false
+			c.Warnings = append(c.Warnings, fmt.Sprintf("%s:%d: partition %s is not the default: %s is one further down, and the last counts",
+				c.Partitions[last].File, c.Partitions[last].Line, c.Partitions[last].Name, c.Partitions[i].Name))
+		}
+		last = i
+	}
+}
+
+func (c *Cluster) partition(s Statement, defaults []Attribute, sets []nodeSet) (Partition, error) {
+	p := Partition{Name: s.Value, File: s.File, Line: s.Line,
+		Attributes: slices.Concat(defaults, s.Attributes)}
+	if v, ok := p.Get("Default"); ok {
+		p.Default, _ = parseBool(v) // checked by the parser
+	}
+	p.AllowAccounts, p.DenyAccounts = p.allowed("AllowAccounts", true), p.allowed("DenyAccounts", true)
+	p.AllowGroups = p.allowed("AllowGroups", false)
+	p.AllowQOS, p.DenyQOS = p.allowed("AllowQos", true), p.allowed("DenyQos", true)
+	if p.AllowAccounts != nil {
+		p.DenyAccounts = nil
+	}
+	if p.AllowQOS != nil {
+		p.DenyQOS = nil
+	}
+	p.QOS, _ = p.Get("QOS")
+	nodes, _ := p.Get("Nodes")
+	var err error
+	if p.Nodes, err = c.expandNodes(nodes, sets); err != nil {
+		return p, s.errorf("partition %s: Nodes=%s: %w", p.Name, shorten(nodes), err)
+	}
+	return p, nil
+}
+
+// allowed reads a list that ALL leaves open. Slurm keeps accounts and QOS in lower
+// case.
+func (p Partition) allowed(key string, lower bool) []string {
+	v, _ := p.Get(key)
+	if strings.EqualFold(v, "ALL") {
+		return nil
+	}
+	if lower {
+		v = strings.ToLower(v)
+	}
+	return splitList(v)
+}
+
+// nodeSet is a NodeSet line.
+type nodeSet struct {
+	name    string
+	feature string
+	nodes   []string
+}
+
+func (c *Cluster) nodeSets() ([]nodeSet, error) {
+	var sets []nodeSet
+	var errs []error
+	for _, s := range c.all("NodeSet") {
+		set := nodeSet{name: s.Value}
+		set.feature, _ = s.Get("Feature")
+		nodes, _ := s.Get("Nodes")
+		var err error
+		if set.nodes, err = hostlist.Expand(nodes); err != nil {
+			errs = append(errs, s.errorf("NodeSet=%s: Nodes=%s: %w", s.Value, shorten(nodes), err))
+			continue
+		}
+		if unknown := c.unknownNodes(set.nodes); len(unknown) > 0 {
+			errs = append(errs, s.errorf("NodeSet=%s: no such node: %s", s.Value, hostlist.Compress(unknown)))
+			continue
+		}
+		sets = append(sets, set)
+	}
+	return sets, errors.Join(errs...)
+}
+
+// expandNodes lists the nodes that a partition's Nodes= stands for: ALL, names and
+// node sets, each node once.
+func (c *Cluster) expandNodes(expr string, sets []nodeSet) ([]string, error) {
+	if strings.EqualFold(expr, "ALL") {
+		names := make([]string, len(c.Nodes))
+		for i := range c.Nodes {
+			names[i] = c.Nodes[i].Name
+		}
+		return names, nil
+	}
+	words, err := hostlist.Expand(expr)
+	if err != nil {
+		return nil, err
+	}
+	var names, unknown []string
+	seen := make(map[string]bool)
+	add := func(name string) {
+		if !seen[name] {
+			seen[name] = true
+			names = append(names, name)
+		}
+	}
+	for _, word := range words {
+		if i := slices.IndexFunc(sets, func(s nodeSet) bool { return s.name == word }); i >= 0 {
+			c.eachOfSet(sets[i], add)
+		} else if _, ok := c.nodeIndex[word]; ok {
+			add(word)
+		} else {
+			unknown = append(unknown, word)
+		}
+	}
+	if len(unknown) > 0 {
+		return nil, fmt.Errorf("no such node: %s", hostlist.Compress(unknown))
+	}
+	return names, nil
+}
+
+// eachOfSet visits the nodes of a set: those with its feature, then those named.
+func (c *Cluster) eachOfSet(s nodeSet, visit func(string)) {
+	if s.feature != "" {
+		for i := range c.Nodes {
+			if slices.Contains(c.Nodes[i].Features, s.feature) {
+				visit(c.Nodes[i].Name)
+			}
+		}
+	}
+	for _, name := range s.nodes {
+		visit(name)
+	}
+}
+
+func (c *Cluster) unknownNodes(names []string) []string {
+	var unknown []string
+	for _, name := range names {
+		if _, ok := c.nodeIndex[name]; !ok {
+			unknown = append(unknown, name)
+		}
+	}
+	return unknown
+}

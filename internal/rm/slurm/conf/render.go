@@ -1,0 +1,59 @@
+package conf
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"text/tabwriter"
+)
+
+// Render writes the changes as a table for people, one line each, and then the
+// warnings.
+func (ad *Adapted) Render(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(t, "KEY\tFROM\tTO\tWHERE\tREASON")
+	for _, c := range ad.Changes {
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", cell(c.Key), cell(c.From), cell(c.To), c.place(), c.Reason)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for _, warning := range ad.Warnings {
+		if _, err := fmt.Fprintf(w, "warning: %s\n", warning); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c Change) place() string {
+	if c.File == "" {
+		return "-"
+	}
+	return fmt.Sprintf("%s:%d", filepath.Base(c.File), c.Line)
+}
+
+// cell keeps a column narrow and never empty, so that the table can be cut by
+// column.
+func cell(s string) string {
+	const limit = 48
+	switch r := []rune(s); {
+	case len(r) == 0:
+		return "-"
+	case len(r) > limit:
+		return string(r[:limit-1]) + "…"
+	}
+	return s
+}
+
+// Write writes the files into a directory that exists, each readable by its owner
+// only, as slurmdbd insists.
+func (ad *Adapted) Write(dir string) error {
+	for name, data := range ad.Files {
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
+			return fmt.Errorf("writing adapted configuration: %w", err)
+		}
+	}
+	return nil
+}

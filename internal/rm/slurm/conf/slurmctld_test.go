@@ -1,0 +1,229 @@
+package conf
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// sharedClusters are real sites, where the checkout has them beside it.
+const sharedClusters = "../../../../../shared/data/slurm"
+
+// findSlurmctld returns the stock daemon, which Debian calls slurmctld-wlm, and the
+// directory of its plugins.
+func findSlurmctld(t *testing.T) (daemon, plugins string) {
+	t.Helper()
+	for _, path := range []string{"/usr/sbin/slurmctld-wlm", "/usr/sbin/slurmctld", "/usr/local/sbin/slurmctld"} {
+		if _, err := os.Stat(path); err == nil {
+			daemon = path
+			break
+		}
+	}
+	found, _ := filepath.Glob("/usr/lib/*/slurm*/select_cons_tres.so")
+	if daemon == "" || len(found) == 0 {
+		t.Skip("SKIPPED: no slurmctld is installed, so no adapted configuration is tried on the real daemon (apt-get install slurmctld)")
+	}
+	return daemon, filepath.Dir(found[0])
+}
+
+func findNSSWrapper(t *testing.T) string {
+	t.Helper()
+	for _, pattern := range []string{"/usr/lib/*/libnss_wrapper.so", "/usr/lib64/libnss_wrapper.so"} {
+		if found, _ := filepath.Glob(pattern); len(found) > 0 {
+			return found[0]
+		}
+	}
+	t.Skip("SKIPPED: libnss_wrapper is not installed, so no adapted configuration is tried on the real daemon (apt-get install libnss-wrapper)")
+	return ""
+}
+
+// TestSlurmctldAccepts starts the stock controller on each adapted configuration
+// and wants it to come up without a word of complaint. 22.05 has no option that
+// only checks its configuration.
+func TestSlurmctldAccepts(t *testing.T) {
+	daemon, plugins := findSlurmctld(t)
+	wrapper := findNSSWrapper(t)
+	var dirs []string
+	for _, site := range sites {
+		dirs = append(dirs, filepath.Join("testdata", site))
+	}
+	if _, err := os.Stat(sharedClusters); err != nil {
+		t.Logf("SKIPPED: the real clusters in %s are absent", sharedClusters)
+	} else {
+		dirs = append(dirs, filepath.Join(sharedClusters, "micro"), filepath.Join(sharedClusters, "medium"))
+	}
+	for i, dir := range dirs {
+		t.Run(filepath.Base(filepath.Dir(dir))+"/"+filepath.Base(dir), func(t *testing.T) {
+			t.Parallel()
+			ctl := &controller{daemon: daemon, wrapper: wrapper, address: netip.AddrFrom4([4]byte{127, 3, byte(os.Getpid()), byte(1 + i)})}
+			ctl.start(t, mustOpen(t, dir), plugins)
+			for line := range strings.Lines(ctl.waitUp(t)) {
+				if complaint(line) {
+					t.Errorf("slurmctld says: %s", strings.TrimSpace(line))
+				}
+			}
+			ctl.checkLoopback(t)
+		})
+	}
+}
+
+// complaint picks the lines of slurmctld's log that speak against the
+// configuration.
+func complaint(line string) bool {
+	if !strings.Contains(line, "error:") && !strings.Contains(line, "fatal:") {
+		return false
+	}
+	for _, harmless := range []string{
+		// The test's own sites are odd on purpose, and Open has warned of these.
+		"Invalid hostnames in switch configuration", "_find_node_record: lookup failure",
+		"Invalid GRES configured on node",
+		// The test runs without slurmdbd, and Adapt has warned of what that ends.
+		"can only be used with SlurmDBD", "We have no QOS on the system",
+		// The site of the test asks for it.
+		"enabled experimental rpc queuing system",
+		// State files that a first start cannot find.
+		"Could not open", "Trying backup state save file", "No last decay", "No Assoc usage file",
+		// Of the machine, not of the configuration.
+		"High latency for 1000 calls to gettimeofday", "mpi/pmix", "Unable to open /proc",
+	} {
+		if strings.Contains(line, harmless) {
+			return false
+		}
+	}
+	return true
+}
+
+// controller is one run of slurmctld.
+type controller struct {
+	daemon, wrapper string
+	address         netip.Addr
+	port            int
+	log             string
+	output          bytes.Buffer
+	exited          chan error
+}
+
+func (ctl *controller) start(t *testing.T, c *Cluster, plugins string) {
+	t.Helper()
+	dir := t.TempDir()
+	hostname, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", ctl.address.String()+":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctl.port = listener.Addr().(*net.TCPAddr).Port
+	listener.Close()
+	ctl.log = filepath.Join(dir, "slurmctld.log")
+	ad := mustAdapt(t, c, Environment{
+		StateDir: dir, LogDir: dir, DaemonUser: "replayer", Hostname: hostname, ControlAddress: ctl.address,
+		ControlPort: uint16(ctl.port), NodePort: uint16(ctl.port) ^ 1, NodeAddress: LoopbackAddresses(10),
+		PluginDir: plugins, WithoutAccounting: true,
+	})
+	if err := ad.Write(dir); err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, filepath.Join(dir, "passwd"), fmt.Sprintf("replayer:x:%d:%d::/:/bin/sh\n", os.Getuid(), os.Getgid()))
+	writeFile(t, filepath.Join(dir, "group"), fmt.Sprintf("replayer:x:%d:\nusers:x:100:\n", os.Getgid()))
+	name := filepath.Join(dir, "slurmctld") // the daemon looks at its own name
+	if err := os.Symlink(ctl.daemon, name); err != nil {
+		t.Fatal(err)
+	}
+	ctl.run(t, name, dir)
+}
+
+// run starts the daemon so that it dies with this test, whatever ends it. The
+// kernel sends the death signal when the thread that forked ends, so that thread is
+// kept by a goroutine until the daemon has ended.
+func (ctl *controller) run(t *testing.T, name, dir string) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	started := make(chan error, 1)
+	ctl.exited = make(chan error, 1)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		cmd := exec.CommandContext(ctx, name, "-D", "-c", "-f", filepath.Join(dir, "slurm.conf"))
+		cmd.Dir = dir
+		cmd.Env = append(os.Environ(), "SLURM_CONF="+filepath.Join(dir, "slurm.conf"), "LD_PRELOAD="+ctl.wrapper,
+			"NSS_WRAPPER_PASSWD="+filepath.Join(dir, "passwd"), "NSS_WRAPPER_GROUP="+filepath.Join(dir, "group"),
+			"NSS_WRAPPER_HOSTS="+filepath.Join(dir, "hosts"))
+		cmd.Stdout, cmd.Stderr = &ctl.output, &ctl.output
+		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+		cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+		cmd.WaitDelay = 5 * time.Second
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			ctl.exited <- cmd.Wait()
+		}
+	}()
+	if err := <-started; err != nil {
+		cancel()
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cancel()
+		<-ctl.exited
+	})
+}
+
+// waitUp returns the log up to the moment at which the controller is ready and has
+// scheduled once.
+func (ctl *controller) waitUp(t *testing.T) string {
+	t.Helper()
+	deadline := time.After(30 * time.Second)
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case err := <-ctl.exited:
+			ctl.exited <- err
+			log, _ := os.ReadFile(ctl.log)
+			t.Fatalf("slurmctld ended: %v\n%s%s", err, log, ctl.output.Bytes())
+		case <-deadline:
+			log, _ := os.ReadFile(ctl.log)
+			t.Fatalf("slurmctld is not up after 30 s:\n%s", log)
+		case <-tick.C:
+		}
+		if log, _ := os.ReadFile(ctl.log); bytes.Contains(log, []byte("Running as primary controller")) {
+			break
+		}
+	}
+	time.Sleep(700 * time.Millisecond) // its background threads start and complain, if they do
+	log, err := os.ReadFile(ctl.log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(log)
+}
+
+// checkLoopback wants the controller at its own address and at no other.
+func (ctl *controller) checkLoopback(t *testing.T) {
+	t.Helper()
+	dial := func(host string) error {
+		conn, err := net.DialTimeout("tcp", fmt.Sprintf("%s:%d", host, ctl.port), time.Second)
+		if err == nil {
+			conn.Close()
+		}
+		return err
+	}
+	if err := dial(ctl.address.String()); err != nil {
+		t.Errorf("slurmctld does not listen at its address: %v", err)
+	}
+	if dial("127.0.0.1") == nil {
+		t.Errorf("slurmctld listens at 127.0.0.1 as well as at %v: it is not bound to one address", ctl.address)
+	}
+}

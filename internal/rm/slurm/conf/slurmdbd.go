@@ -1,0 +1,58 @@
+package conf
+
+import (
+	"bytes"
+	"fmt"
+	"path/filepath"
+	"strings"
+)
+
+// SlurmDBD returns the slurmdbd.conf of a run. slurmdbd wants the file to have mode
+// 0600 and to belong to the user named in it.
+//
+// StorageHost=localhost makes the MariaDB client use a Unix socket; its path is not
+// in this file but in MYSQL_UNIX_PORT in slurmdbd's environment. The site's own
+// purging, archiving and private data are left out on purpose: a run's records all
+// stay, and all are read.
+func SlurmDBD(c *Cluster, env Environment) []byte {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "# slurmdbd of cluster %s in a replay. Do not edit: written anew for every run.\n", c.Name)
+	set := func(key, value string) { fmt.Fprintln(&b, line(key, value)) }
+	set("AuthType", "auth/none")
+	set("DbdHost", "localhost")
+	set("DbdAddr", env.ControlAddress.String())
+	set("DbdPort", fmt.Sprint(env.DBPort))
+	set("CommunicationParameters", "NoInAddrAny")
+	set("SlurmUser", env.DaemonUser)
+	set("DebugLevel", "info")
+	set("DebugLevelSyslog", "quiet")
+	set("LogFile", filepath.Join(env.LogDir, "slurmdbd.log"))
+	set("PidFile", filepath.Join(env.StateDir, "slurmdbd.pid"))
+	if env.PluginDir != "" {
+		set("PluginDir", env.PluginDir)
+	}
+	set("StorageType", "accounting_storage/mysql")
+	set("StorageHost", "localhost")
+	set("StorageLoc", "slurm_acct_db")
+	set("StorageUser", env.DaemonUser)
+	if c.tracksWCKeys() {
+		set("TrackWCKey", "yes")
+	}
+	return b.Bytes()
+}
+
+// tracksWCKeys reports whether slurmctld uses wckeys, which slurmdbd must then do as
+// well. Enforcing them, or everything, implies tracking them.
+func (c *Cluster) tracksWCKeys() bool {
+	flag, _ := c.Get("TrackWCKey")
+	if yes, err := parseBool(flag); err == nil && yes {
+		return true
+	}
+	enforce, _ := c.Get("AccountingStorageEnforce")
+	for _, item := range splitList(enforce) {
+		if strings.EqualFold(item, "wckeys") || strings.EqualFold(item, "all") {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,97 @@
+package conf
+
+import (
+	"fmt"
+	"strings"
+
+	"rmreplay/internal/hostlist"
+)
+
+// usesTopologyFile reports whether the site's topology plugin reads topology.conf.
+func (c *Cluster) usesTopologyFile() bool {
+	return c.is("TopologyPlugin", "topology/tree") || c.is("TopologyPlugin", "topology/hypercube")
+}
+
+// checkTopology checks topology.conf against the nodes, for the plugins that read
+// it. Names that are no nodes and nodes without a switch are warnings, as for Slurm;
+// they matter, because a job is never spread over nodes without a common switch.
+func (c *Cluster) checkTopology() error {
+	if !c.usesTopologyFile() {
+		return nil
+	}
+	if c.Topology == nil {
+		s, _ := c.statement("TopologyPlugin")
+		return s.errorf("TopologyPlugin=%s needs a topology.conf beside slurm.conf", s.Value)
+	}
+	onSwitch := make(map[string]bool)
+	switches := make(map[string]bool)
+	for _, s := range c.Topology {
+		if switches[s.Value] {
+			return s.errorf("switch %s is defined twice", s.Value)
+		}
+		switches[s.Value] = true
+		if err := c.checkSwitch(s, onSwitch); err != nil {
+			return err
+		}
+	}
+	if err := checkSwitchChildren(c.Topology, switches); err != nil {
+		return err
+	}
+	var lost []string
+	for _, n := range c.Nodes {
+		if !onSwitch[n.Name] {
+			lost = append(lost, n.Name)
+		}
+	}
+	if len(lost) > 0 {
+		c.Warnings = append(c.Warnings, fmt.Sprintf("topology.conf: no switch has %s", hostlist.Compress(lost)))
+	}
+	return nil
+}
+
+func (c *Cluster) checkSwitch(s Statement, onSwitch map[string]bool) error {
+	nodes, hasNodes := s.Get("Nodes")
+	_, hasSwitches := s.Get("Switches")
+	if hasNodes == hasSwitches {
+		return s.errorf("switch %s: want either Nodes= or Switches=", s.Value)
+	}
+	if !hasNodes {
+		return nil
+	}
+	if strings.EqualFold(nodes, "ALL") {
+		for _, n := range c.Nodes {
+			onSwitch[n.Name] = true
+		}
+		return nil
+	}
+	names, err := hostlist.Expand(nodes)
+	if err != nil {
+		return s.errorf("switch %s: Nodes=%s: %w", s.Value, shorten(nodes), err)
+	}
+	if unknown := c.unknownNodes(names); len(unknown) > 0 {
+		c.warn(s, "switch %s: no such node: %s; Slurm ignores it", s.Value, hostlist.Compress(unknown))
+	}
+	for _, name := range names {
+		onSwitch[name] = true
+	}
+	return nil
+}
+
+func checkSwitchChildren(topology []Statement, switches map[string]bool) error {
+	for _, s := range topology {
+		expr, ok := s.Get("Switches")
+		if !ok {
+			continue
+		}
+		children, err := hostlist.Expand(expr)
+		if err != nil {
+			return s.errorf("switch %s: Switches=%s: %w", s.Value, shorten(expr), err)
+		}
+		for _, child := range children {
+			if !switches[child] || child == s.Value {
+				return s.errorf("switch %s: no such switch: %s", s.Value, child)
+			}
+		}
+	}
+	return nil
+}

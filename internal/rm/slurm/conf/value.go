@@ -1,0 +1,110 @@
+package conf
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// kind is the type of a key's value, after the S_P_ types of Slurm's parser.
+type kind uint8
+
+const (
+	str kind = iota
+	u16
+	u32
+	u64
+	boolean
+)
+
+// check reports a value that Slurm's parser would refuse for the kind.
+func (k kind) check(value string) error {
+	switch k {
+	case u16:
+		_, err := parseUint(value, math.MaxUint16)
+		return err
+	case u32:
+		_, err := parseUint(value, math.MaxUint32)
+		return err
+	case u64:
+		_, err := parseUint(value, math.MaxUint64)
+		return err
+	case boolean:
+		_, err := parseBool(value)
+		return err
+	}
+	return nil
+}
+
+// parseUint reads a number as Slurm's s_p_handle_uint16, 32 and 64 do: decimal,
+// 0x hexadecimal or 0 octal, "k" for 1024 times (not for 16 bits), and UNLIMITED or
+// INFINITE for the largest value of the type.
+func parseUint(s string, maximum uint64) (uint64, error) {
+	if strings.EqualFold(s, "UNLIMITED") || strings.EqualFold(s, "INFINITE") {
+		return maximum, nil
+	}
+	digits, factor := strings.TrimPrefix(s, "+"), uint64(1)
+	if n := len(digits) - 1; n > 0 && maximum > math.MaxUint16 && (digits[n] == 'k' || digits[n] == 'K') {
+		digits, factor = digits[:n], 1024
+	}
+	base := 10
+	switch {
+	case len(digits) > 2 && (digits[:2] == "0x" || digits[:2] == "0X"):
+		digits, base = digits[2:], 16
+	case len(digits) > 1 && digits[0] == '0':
+		digits, base = digits[1:], 8
+	}
+	n, err := strconv.ParseUint(digits, base, 64)
+	switch {
+	case errors.Is(err, strconv.ErrRange), err == nil && (n > math.MaxUint64/factor || n*factor > maximum):
+		return 0, fmt.Errorf("larger than %d", maximum)
+	case err != nil:
+		return 0, errors.New("not a number (want 0 or more, or INFINITE)")
+	}
+	return n * factor, nil
+}
+
+// parseBool reads a flag as Slurm's s_p_handle_boolean does.
+func parseBool(s string) (bool, error) {
+	switch strings.ToLower(s) {
+	case "yes", "up", "true", "1":
+		return true, nil
+	case "no", "down", "false", "0":
+		return false, nil
+	}
+	return false, errors.New("not a flag (want YES or NO)")
+}
+
+// parseCount reads a count with a suffix (k, m, g, t, p and their "ib" forms are
+// powers of 1024, "kb" and so on powers of 1000), after Slurm's suffix_mult.
+func parseCount(s string) (int64, error) {
+	i := 0
+	for i < len(s) && '0' <= s[i] && s[i] <= '9' {
+		i++
+	}
+	n, err := strconv.ParseInt(s[:i], 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("%q: not a count (want 4 or 16G)", s)
+	}
+	suffix := strings.ToLower(s[i:])
+	if suffix == "" {
+		return n, nil
+	}
+	base := int64(1024)
+	if len(suffix) == 2 && suffix[1] == 'b' {
+		base, suffix = 1000, suffix[:1]
+	}
+	power := strings.Index("kmgtp", strings.TrimSuffix(suffix, "ib")) + 1
+	if power == 0 || len(strings.TrimSuffix(suffix, "ib")) != 1 {
+		return 0, fmt.Errorf("%q: not a count (want 4 or 16G)", s)
+	}
+	for range power {
+		if n > math.MaxInt64/base {
+			return 0, fmt.Errorf("%q: too large", s)
+		}
+		n *= base
+	}
+	return n, nil
+}

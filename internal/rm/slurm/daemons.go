@@ -1,0 +1,386 @@
+package slurm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm/slurm/conf"
+	"rmreplay/internal/rm/slurm/nodes"
+	"rmreplay/internal/rm/slurm/rpc"
+	"rmreplay/internal/supervise"
+	"rmreplay/internal/vclock"
+)
+
+// daemons are the processes of a run.
+type daemons struct {
+	controlPort, dbPort uint16
+	names               map[int]string // of the daemons, by process id
+	clients             map[int]*client
+	closing             bool
+}
+
+// client is a command such as sacctmgr that runs under virtual time.
+type client struct {
+	name string
+	exit *supervise.Exit
+}
+
+// DaemonError says that a daemon ended although the run had not.
+type DaemonError struct {
+	Name string
+	Exit supervise.Exit
+	// Log are the last lines that it logged.
+	Log []string
+}
+
+func (e *DaemonError) Error() string {
+	s := fmt.Sprintf("%s ended in the middle of the run: %v", e.Name, e.Exit)
+	if len(e.Log) > 0 {
+		s += "; its last log lines:\n  " + strings.Join(e.Log, "\n  ")
+	}
+	return s
+}
+
+// daemonUser is the name that the user who runs the replay has in Slurm's world, so
+// that it cannot be the name of a user of the workload.
+const daemonUser = "rmreplay"
+
+// Lead times, in virtual time: the database is filled long before slurmctld starts,
+// and slurmctld runs for Lead before the workload begins.
+const prepareLead = 15 * time.Minute
+
+// Start starts the daemons and returns when the nodes have registered and virtual
+// time is cfg.Epoch. lead is how long slurmctld has been running by then.
+func Start(ctx context.Context, cfg Config, lead time.Duration) (_ *Engine, err error) {
+	e := &Engine{
+		cfg: cfg, notices: make(chan supervise.Exit, 4096),
+		byID: map[string]*submission{}, byNumber: map[uint32]*instance{}, running: map[uint32]bool{}, orphans: map[uint32][]completion{},
+		daemons: daemons{names: map[int]string{}, clients: map[int]*client{}},
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, e.Close())
+		}
+	}()
+	if cfg.Progress == nil {
+		e.cfg.Progress = func(string) {}
+	}
+	if e.cfg.LogDir, err = filepath.Abs(cfg.LogDir); err != nil {
+		return nil, fmt.Errorf("finding the log directory: %w", err)
+	}
+	e.nameUsers()
+	if e.place, err = newPlace(len(cfg.Cluster.Nodes)); err != nil {
+		return nil, err
+	}
+	if err := e.openWorld(lead); err != nil {
+		return nil, err
+	}
+	if e.adapted.Accounting {
+		if err := e.startAccounting(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if err := e.advanceQuietly(ctx, cfg.Epoch.Add(-lead)); err != nil {
+		return nil, err
+	}
+	if err := e.startController(ctx); err != nil {
+		return nil, err
+	}
+	if e.Now() > cfg.Epoch {
+		return nil, fmt.Errorf("starting Slurm took until %v, beyond the workload's beginning %v", e.Now(), cfg.Epoch)
+	}
+	return e, e.advanceQuietly(ctx, cfg.Epoch)
+}
+
+// openWorld makes everything that the daemons need to find: configuration, users,
+// pipe, network, clock and guard.
+func (e *Engine) openWorld(lead time.Duration) error {
+	p := &e.place
+	pipe := p.file("jobcomp.pipe")
+	if err := unix.Mkfifo(pipe, 0o600); err != nil {
+		return fmt.Errorf("making the pipe of finished jobs: %w", err)
+	}
+	var err error
+	if e.network, err = listen(p.driver(), pipe); err != nil {
+		return err
+	}
+	e.network.nodeMessage, e.network.pipeData = e.nodeMessage, e.pipeData
+	if e.daemons.controlPort, err = p.freePort(); err != nil {
+		return err
+	}
+	if e.daemons.dbPort, err = p.freePort(); err != nil {
+		return err
+	}
+	e.network.ctld = unix.SockaddrInet4{Addr: p.control().As4(), Port: int(e.daemons.controlPort)}
+	if err := e.configure(pipe); err != nil {
+		return err
+	}
+	start := e.cfg.Epoch.Add(-lead - prepareLead)
+	e.clock, err = vclock.New(p.dir, start, vclock.Addresses{Client: net.IP(e.network.source[:]), NodePort: e.network.nodePort, Pipe: pipe})
+	if err != nil {
+		return err
+	}
+	e.network.clock = e.clock
+	e.guard, err = supervise.Start(p.paths(), func(exit supervise.Exit) {
+		e.notices <- exit
+		e.clock.Notify()
+	})
+	if err != nil {
+		return err
+	}
+	e.nodes, err = nodes.New(e.adapted.Nodes, e.cfg.Install.Version, e.cfg.Delays, e)
+	return err
+}
+
+// configure adapts the site's configuration and writes it where the daemons look.
+func (e *Engine) configure(pipe string) error {
+	p := &e.place
+	host, err := os.Hostname()
+	if err != nil {
+		return fmt.Errorf("finding this machine's name: %w", err)
+	}
+	env := conf.Environment{
+		StateDir: p.dir, LogDir: e.cfg.LogDir, DaemonUser: daemonUser, Hostname: host,
+		ControlAddress: p.control(), ControlPort: e.daemons.controlPort, DBPort: e.daemons.dbPort,
+		NodePort: uint16(e.network.nodePort), NodeAddress: p.address, JobCompletionPath: pipe,
+		PluginDir: e.cfg.Install.PluginDir, WithoutAccounting: e.cfg.WithoutAccounting,
+	}
+	if e.adapted, err = conf.Adapt(e.cfg.Cluster, env); err != nil {
+		return err
+	}
+	selectType, _ := e.cfg.Cluster.Get("SelectType")
+	e.selectPlugin = rpc.SelectPluginID(selectType)
+	for name, content := range e.adapted.Files {
+		if err := os.WriteFile(p.file("conf", name), content, 0o600); err != nil {
+			return fmt.Errorf("writing the adapted configuration: %w", err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(e.cfg.LogDir, "slurm.conf"), e.adapted.Files["slurm.conf"], 0o644); err != nil {
+		return fmt.Errorf("keeping the adapted slurm.conf: %w", err)
+	}
+	// slurmctld looks at the name that it was started by.
+	if err := os.Symlink(e.cfg.Install.Slurmctld, p.file("bin", "slurmctld")); err != nil {
+		return fmt.Errorf("giving slurmctld its name: %w", err)
+	}
+	return e.writeUsers()
+}
+
+// environment is that of the managed processes, but for the slot.
+func (e *Engine) environment() []string {
+	p := &e.place
+	env := []string{
+		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/", "LANG=C", "TZ=UTC",
+		"SLURM_CONF=" + p.file("conf", "slurm.conf"),
+		"MYSQL_UNIX_PORT=" + p.file("db.sock"),
+		"LD_PRELOAD=" + e.cfg.Install.NSSWrapper + ":" + p.library,
+		"NSS_WRAPPER_PASSWD=" + p.file("passwd"), "NSS_WRAPPER_GROUP=" + p.file("group"),
+	}
+	if _, ok := e.adapted.Files["hosts"]; ok {
+		env = append(env, "NSS_WRAPPER_HOSTS="+p.file("conf", "hosts"))
+	}
+	return append(env, e.clock.Environment()...)
+}
+
+// runManaged starts a process under virtual time.
+func (e *Engine) runManaged(c supervise.Command) (int, error) {
+	slot, handOver := e.clock.Reserve()
+	c.Env = append(e.environment(), handOver)
+	c.Dir = e.place.dir
+	pid, err := e.guard.Run(c)
+	if err != nil {
+		e.clock.Unreserve(slot)
+		return 0, err
+	}
+	e.clock.Started(slot, pid)
+	return pid, nil
+}
+
+// startDaemon starts a managed daemon and lets virtual time pass until it listens.
+func (e *Engine) startDaemon(ctx context.Context, name string, c supervise.Command, port uint16) error {
+	e.cfg.Progress("starting " + name)
+	c.Stdout = filepath.Join(e.cfg.LogDir, name+".out")
+	c.Stderr = c.Stdout
+	pid, err := e.runManaged(c)
+	if err != nil {
+		return err
+	}
+	e.daemons.names[pid] = name
+	const patience = 5 * time.Minute
+	begun := e.Now()
+	err = e.advanceUntil(ctx, func() bool { return e.clock.Listening(port) || e.Now().Sub(begun) > patience })
+	if err == nil && !e.clock.Listening(port) {
+		err = fmt.Errorf("%s did not listen at port %d within %v of virtual time; its last log lines:\n  %s",
+			name, port, patience, strings.Join(e.lastLog(name), "\n  "))
+	}
+	return err
+}
+
+func (e *Engine) startController(ctx context.Context) error {
+	slurmctld := e.place.file("bin", "slurmctld")
+	err := e.startDaemon(ctx, "slurmctld", supervise.Command{Path: slurmctld, Args: []string{slurmctld, "-D", "-c"}}, e.daemons.controlPort)
+	if err != nil {
+		return err
+	}
+	e.cfg.Progress("registering the nodes")
+	for i := range e.adapted.Nodes {
+		e.nodes.Register(i)
+	}
+	return e.advanceUntil(ctx, func() bool { return e.network.open == 0 && len(e.network.queue) == 0 })
+}
+
+// step lets virtual time pass up to limit, or to the first thing that happens.
+func (e *Engine) step(ctx context.Context, limit hpc.Time) (vclock.Wake, error) {
+	e.runTimers()
+	wake, err := e.clock.Wait(ctx, min(limit, e.timers.next()))
+	if err != nil {
+		return wake, e.explain(err)
+	}
+	switch wake {
+	case vclock.Input:
+		if err := e.network.poll(); err != nil {
+			e.fail(err)
+		}
+	case vclock.Notified:
+		e.takeNotices()
+	}
+	return wake, e.err
+}
+
+// advanceUntil lets virtual time pass until done. Nothing of the workload is under way.
+func (e *Engine) advanceUntil(ctx context.Context, done func() bool) error {
+	for !done() {
+		// In steps, so that a condition that only time changes is looked at again.
+		if _, err := e.step(ctx, e.Now().Add(100*time.Millisecond)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *Engine) advanceQuietly(ctx context.Context, t hpc.Time) error {
+	for e.Now() < t {
+		if _, err := e.step(ctx, t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// run runs a client command under virtual time and returns what it wrote to standard
+// output and standard error. stdin is its input, or empty. A failure is an error with
+// the command's own words.
+func (e *Engine) run(ctx context.Context, stdin, path string, args ...string) (stdout, stderr string, err error) {
+	name := filepath.Base(path)
+	base := e.place.file("out", name+"-"+strconv.Itoa(len(e.daemons.clients)))
+	c := supervise.Command{Path: path, Args: append([]string{path}, args...), Stdout: base + ".out", Stderr: base + ".err"}
+	if stdin != "" {
+		c.Stdin = base + ".in"
+		if err := os.WriteFile(c.Stdin, []byte(stdin), 0o600); err != nil {
+			return "", "", fmt.Errorf("running %s: %w", name, err)
+		}
+	}
+	pid, err := e.runManaged(c)
+	if err != nil {
+		return "", "", err
+	}
+	cl := &client{name: name}
+	e.daemons.clients[pid] = cl
+	if err := e.advanceUntil(ctx, func() bool { return cl.exit != nil }); err != nil {
+		return "", "", fmt.Errorf("running %s: %w", name, err)
+	}
+	out, _ := os.ReadFile(c.Stdout)
+	errOut, _ := os.ReadFile(c.Stderr)
+	if cl.exit.Status != 0 {
+		err = &CommandError{Name: name, Args: args, Exit: *cl.exit, Output: strings.TrimSpace(string(errOut))}
+	}
+	return string(out), string(errOut), err
+}
+
+// CommandError says that a client command failed.
+type CommandError struct {
+	Name   string
+	Args   []string
+	Exit   supervise.Exit
+	Output string // what it wrote to standard error
+}
+
+func (e *CommandError) Error() string {
+	return fmt.Sprintf("running %s %s: %v: %s", e.Name, strings.Join(e.Args, " "), e.Exit, e.Output)
+}
+
+// processEnded takes the news that a process has ended.
+func (e *Engine) processEnded(exit supervise.Exit) {
+	if cl := e.daemons.clients[exit.PID]; cl != nil {
+		cl.exit = &exit
+		return
+	}
+	if name, ok := e.daemons.names[exit.PID]; ok && !e.daemons.closing {
+		delete(e.daemons.names, exit.PID)
+		e.fail(&DaemonError{Name: name, Exit: exit, Log: e.lastLog(name)})
+	}
+}
+
+// lastLog is the end of a daemon's log.
+func (e *Engine) lastLog(name string) []string {
+	const lines, window = 8, 1 << 14
+	for _, suffix := range []string{".log", ".out"} {
+		f, err := os.Open(filepath.Join(e.cfg.LogDir, name+suffix))
+		if err != nil {
+			continue
+		}
+		defer f.Close()
+		size, _ := f.Seek(0, 2)
+		buf := make([]byte, min(size, window))
+		_, _ = f.ReadAt(buf, size-int64(len(buf)))
+		if text := strings.TrimSpace(string(buf)); text != "" {
+			all := strings.Split(text, "\n")
+			return all[max(0, len(all)-lines):]
+		}
+	}
+	return nil
+}
+
+// CPU is the CPU time, user and system, that each daemon has used so far.
+func (e *Engine) CPU() map[string]time.Duration {
+	out := map[string]time.Duration{}
+	for pid, name := range e.daemons.names {
+		out[name] = vclock.CPUTime(pid)
+	}
+	return out
+}
+
+// ClockSteps is how often virtual time was advanced.
+func (e *Engine) ClockSteps() uint64 {
+	s := e.clock.Stats()
+	return s.InPlace + s.Driver
+}
+
+// Adapted is the configuration that the daemons run with, and what was changed in it.
+func (e *Engine) Adapted() *conf.Adapted { return e.adapted }
+
+// Close ends all processes and removes what they left.
+func (e *Engine) Close() error {
+	e.daemons.closing = true
+	var err error
+	if e.guard != nil {
+		err = e.guard.Close()
+	}
+	if e.network != nil {
+		e.network.close()
+	}
+	if e.clock != nil {
+		err = errors.Join(err, e.clock.Close())
+	}
+	e.place.remove()
+	return err
+}

@@ -1,0 +1,275 @@
+// Package slurm is the real Slurm as a [rm.ResourceManager]: the stock slurmctld,
+// and with accounting slurmdbd and MariaDB, as components of a discrete-event
+// simulation.
+//
+// An [Engine] is one event loop. It owns the virtual clock and all compute nodes
+// (package nodes), submits jobs over the wire as their own users, and learns of
+// each job's end at the instant at which slurmctld records it, from the pipe into
+// which the stock jobcomp/filetxt plugin writes. The daemons run below a guard
+// process (package supervise) that lets nothing outlive the engine.
+package slurm
+
+import (
+	"container/heap"
+	"context"
+	"errors"
+	"fmt"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm"
+	"rmreplay/internal/rm/slurm/conf"
+	"rmreplay/internal/rm/slurm/install"
+	"rmreplay/internal/rm/slurm/nodes"
+	"rmreplay/internal/rm/slurm/rpc"
+	"rmreplay/internal/supervise"
+	"rmreplay/internal/vclock"
+)
+
+// Config says what to run.
+type Config struct {
+	Cluster *conf.Cluster
+	Install *install.Installation
+	// Users are those of the workload, for a cluster that does not list its own.
+	Users []hpc.User
+	// Epoch is the instant at which the workload begins. The daemons start, and the
+	// nodes register, before it.
+	Epoch  hpc.Time
+	Delays nodes.Delays
+	// LogDir takes the logs of the daemons.
+	LogDir string
+	// WithoutAccounting leaves slurmdbd and the database out even if the site has them.
+	WithoutAccounting bool
+	// Progress is told what the start-up is doing; it may be nil.
+	Progress func(string)
+}
+
+// Engine is a running Slurm under virtual time. It implements [rm.ResourceManager];
+// one goroutine drives it.
+type Engine struct {
+	cfg     Config
+	adapted *conf.Adapted
+
+	clock   *vclock.Clock
+	guard   *supervise.Guard
+	network *network
+	nodes   *nodes.Cluster
+	place   place
+	daemons daemons
+	timers  timers
+	events  []rm.Event
+	err     error // the first reason for which the run cannot go on
+	notices chan supervise.Exit
+
+	users        map[string]hpc.User
+	groups       map[string]uint32
+	selectPlugin uint32
+
+	submissions []*submission
+	byID        map[string]*submission
+	byNumber    map[uint32]*instance
+	running     map[uint32]bool
+	orphans     map[uint32][]completion // by the number of a submission without an answer
+	toSubmit    []int                   // indices into submissions
+	unanswered  int
+	pipeRest    []byte
+	warnings    []Warning
+}
+
+// Warning is something that a reader of the results must know.
+type Warning struct {
+	Code, Text    string
+	AffectsResult bool
+}
+
+// resubmitAfter is the pause, in virtual time, after which a submission that
+// slurmctld was too busy to take is tried again (sbatch.c: _retry doubles from here).
+const resubmitAfter = 15_000_000_000
+
+var (
+	_ rm.ResourceManager = (*Engine)(nil)
+	_ nodes.Environment  = (*Engine)(nil)
+)
+
+// timers are functions that are due at an instant, in the order of (time, sequence).
+type timers struct {
+	list []timer
+	seq  uint64
+}
+
+type timer struct {
+	at  hpc.Time
+	seq uint64
+	f   func()
+}
+
+func (t *timers) Len() int { return len(t.list) }
+func (t *timers) Less(i, j int) bool {
+	a, b := &t.list[i], &t.list[j]
+	return a.at < b.at || a.at == b.at && a.seq < b.seq
+}
+func (t *timers) Swap(i, j int) { t.list[i], t.list[j] = t.list[j], t.list[i] }
+func (t *timers) Push(x any)    { t.list = append(t.list, x.(timer)) }
+func (t *timers) Pop() any {
+	last := len(t.list) - 1
+	x := t.list[last]
+	t.list[last] = timer{}
+	t.list = t.list[:last]
+	return x
+}
+
+// next is when the earliest timer is due, [vclock.Never] if there is none.
+func (t *timers) next() hpc.Time {
+	if len(t.list) == 0 {
+		return vclock.Never
+	}
+	return t.list[0].at
+}
+
+// Now implements [rm.ResourceManager].
+func (e *Engine) Now() hpc.Time { return e.clock.Now() }
+
+// At implements [nodes.Environment].
+func (e *Engine) At(t hpc.Time, f func()) {
+	e.timers.seq++
+	heap.Push(&e.timers, timer{t, e.timers.seq, f})
+}
+
+// Send implements [nodes.Environment].
+func (e *Engine) Send(typ rpc.Type, body []byte) {
+	e.network.send(&rpc.Message{Type: typ, Host: "localhost", Body: body}, func(_ *rpc.Message, err error) {
+		if typ == rpc.MessageEpilogComplete && errors.Is(err, errNoAnswer) {
+			return // slurmctld never answers this one
+		}
+		if err != nil && e.err == nil {
+			e.warn("message-lost", fmt.Sprintf("a message (%v) of a node: %v", typ, err), true)
+		}
+	})
+}
+
+// Fail implements [nodes.Environment].
+func (e *Engine) Fail(err error) { e.fail(err) }
+
+func (e *Engine) fail(err error) {
+	if e.err == nil {
+		e.err = err
+	}
+}
+
+func (e *Engine) warn(code, text string, affects bool) {
+	e.warnings = append(e.warnings, Warning{code, text, affects})
+}
+
+// Warnings returns what has been noticed since the last call.
+func (e *Engine) Warnings() []Warning {
+	w := e.warnings
+	e.warnings = nil
+	return w
+}
+
+func (e *Engine) emit(ev rm.Event) {
+	ev.At = e.Now()
+	e.events = append(e.events, ev)
+}
+
+// Running is the number of jobs whose script runs.
+func (e *Engine) Running() int { return len(e.running) }
+
+// AdvanceTo implements [rm.ResourceManager].
+func (e *Engine) AdvanceTo(ctx context.Context, t hpc.Time) ([]rm.Event, error) {
+	for e.err == nil {
+		e.submitNext(false)
+		e.runTimers()
+		limit := min(t, e.timers.next())
+		settle := len(e.events) > 0 || len(e.toSubmit) > 0
+		if settle {
+			limit = e.Now()
+		}
+		wake, err := e.clock.Wait(ctx, limit)
+		if err != nil {
+			return e.take(), e.explain(err)
+		}
+		switch wake {
+		case vclock.Input:
+			if err := e.network.poll(); err != nil {
+				e.fail(err)
+			}
+		case vclock.Notified:
+			e.takeNotices()
+		case vclock.AtLimit:
+			switch {
+			case len(e.toSubmit) > 0:
+				// All is quiet and no answer has come: slurmctld sleeps over the
+				// submission, and will as long as time stands still.
+				e.submitNext(true)
+			case len(e.events) > 0:
+				return e.take(), nil
+			case e.Now() >= t && e.timers.next() > t:
+				return nil, nil
+			}
+		}
+	}
+	return e.take(), e.err
+}
+
+func (e *Engine) take() []rm.Event {
+	ev := e.events
+	e.events = nil
+	return ev
+}
+
+func (e *Engine) runTimers() {
+	for e.timers.next() <= e.Now() && e.err == nil {
+		heap.Pop(&e.timers).(timer).f()
+	}
+}
+
+// explain makes an error of the clock one that says what to do.
+func (e *Engine) explain(err error) error {
+	if e.err != nil {
+		return e.err
+	}
+	var stall *vclock.StallError
+	var dead *vclock.DeadlockError
+	if errors.As(err, &stall) || errors.As(err, &dead) {
+		err = fmt.Errorf("running Slurm under virtual time: %w", err)
+	}
+	return err
+}
+
+// takeNotices handles the ends of processes that the guard has reported.
+func (e *Engine) takeNotices() {
+	for {
+		select {
+		case exit := <-e.notices:
+			e.clock.Collect(exit.PID)
+			e.processEnded(exit)
+		default:
+			return
+		}
+	}
+}
+
+// nodeMessage answers what slurmctld sent to a node.
+func (e *Engine) nodeMessage(addr [4]byte, m *rpc.Message) (*rpc.Message, error) {
+	index, ok := e.place.nodeIndex(addr)
+	if !ok {
+		return nil, fmt.Errorf("slurmctld sent a message (%v) to %d.%d.%d.%d, where no node is", m.Type, addr[0], addr[1], addr[2], addr[3])
+	}
+	return e.nodes.Handle(index, m)
+}
+
+// SetNode implements [rm.ResourceManager].
+func (e *Engine) SetNode(hpc.NodeEvent) error {
+	return errors.New("node events are not supported yet")
+}
+
+// Reserve implements [rm.ResourceManager].
+func (e *Engine) Reserve(hpc.ReservationEvent) error {
+	return errors.New("reservations are not supported yet")
+}
+
+func asErrno(err error) (rpc.Errno, bool) {
+	var errno rpc.Errno
+	ok := errors.As(err, &errno)
+	return errno, ok
+}

@@ -1,0 +1,305 @@
+package install
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// fakeHome is a prefix with empty programs; ask answers with a version.
+type fakeHome struct {
+	t   *testing.T
+	dir string
+	f   finder
+	// answers of programs by file name
+	answers map[string]string
+}
+
+func newFakeHome(t *testing.T) *fakeHome {
+	h := &fakeHome{t: t, dir: t.TempDir(), answers: map[string]string{}}
+	h.f = finder{
+		slurmDirs:  []string{filepath.Join(h.dir, "sbin"), filepath.Join(h.dir, "bin")},
+		slurmHomes: []string{h.dir},
+		otherDirs:  []string{filepath.Join(h.dir, "sbin"), filepath.Join(h.dir, "bin")},
+		libDirs:    []string{filepath.Join(h.dir, "lib")},
+		ask: func(_, path string, _ ...string) string {
+			return h.answers[filepath.Base(path)]
+		},
+	}
+	for _, name := range []string{"slurmctld", "slurmdbd", "mariadbd"} {
+		h.file("sbin/"+name, 0o755)
+		h.answers[name] = "slurm-wlm 22.05.8\n"
+	}
+	h.answers["mariadbd"] = "/usr/sbin/mariadbd  Ver 10.11.19-MariaDB-0+deb12u1 for debian-linux-gnu on x86_64 (Debian 12)\n"
+	for _, name := range []string{"scontrol", "squeue", "sacctmgr", "sacct", "mariadb-install-db", "my_print_defaults"} {
+		h.file("bin/"+name, 0o755)
+		h.answers[name] = "slurm-wlm 22.05.8\n"
+	}
+	for _, p := range plugins {
+		h.file("lib/slurm/"+p.name+".so", 0o644)
+	}
+	h.file("lib/slurm/libslurmfull.so", 0o644)
+	h.file("lib/libnss_wrapper.so", 0o644)
+	return h
+}
+
+func (h *fakeHome) file(name string, mode os.FileMode) {
+	h.t.Helper()
+	path := filepath.Join(h.dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		h.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, nil, mode); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+func (h *fakeHome) remove(name string) {
+	h.t.Helper()
+	if err := os.Remove(filepath.Join(h.dir, name)); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+func TestFindComplete(t *testing.T) {
+	h := newFakeHome(t)
+	in := h.f.find()
+	if err := in.Need(true); err != nil {
+		t.Fatal(err)
+	}
+	got := *in
+	got.Items = nil
+	at := func(name string) string { return filepath.Join(h.dir, name) }
+	want := Installation{
+		Slurmctld: at("sbin/slurmctld"), Slurmdbd: at("sbin/slurmdbd"),
+		Sacctmgr: at("bin/sacctmgr"), Sacct: at("bin/sacct"), Scontrol: at("bin/scontrol"), Squeue: at("bin/squeue"),
+		Mariadbd: at("sbin/mariadbd"), MariadbInstallDB: at("bin/mariadb-install-db"),
+		NSSWrapper: at("lib/libnss_wrapper.so"), PluginDir: at("lib/slurm"),
+		Version: "22.05.8", MariaDBVersion: "10.11.19",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestEmulatorIsNotTheController(t *testing.T) {
+	h := newFakeHome(t)
+	h.remove("sbin/slurmctld")
+	h.file("sbin/slurmctld-emulator", 0o755)
+	if err := os.Symlink("slurmctld-emulator", filepath.Join(h.dir, "sbin/slurmctld")); err != nil {
+		t.Fatal(err)
+	}
+	if in := h.f.find(); in.Slurmctld != "" {
+		t.Errorf("slurmctld is %s, the emulator", in.Slurmctld)
+	}
+	// Debian keeps the real one under another name then.
+	h.file("sbin/slurmctld-wlm", 0o755)
+	h.answers["slurmctld-wlm"] = "slurm-wlm 22.05.8"
+	in := h.f.find()
+	if want := filepath.Join(h.dir, "sbin/slurmctld-wlm"); in.Slurmctld != want {
+		t.Errorf("slurmctld is %q, want %q", in.Slurmctld, want)
+	}
+	if err := in.Need(true); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestMissing(t *testing.T) {
+	tests := []struct {
+		name    string
+		remove  string
+		missing string
+		command string
+		plain   bool // missing without accounting too
+	}{
+		{"controller", "sbin/slurmctld", "slurmctld", "apt-get install --no-install-recommends slurmctld", true},
+		{"client", "bin/scontrol", "scontrol", "apt-get install --no-install-recommends slurm-client", true},
+		{"plugin", "lib/slurm/jobcomp_filetxt.so", "jobcomp_filetxt", "apt-get install --no-install-recommends slurm-wlm-basic-plugins", true},
+		{"wrapper", "lib/libnss_wrapper.so", "libnss_wrapper.so", "apt-get install --no-install-recommends libnss-wrapper", true},
+		{"slurmdbd", "sbin/slurmdbd", "slurmdbd", "apt-get install --no-install-recommends slurmdbd", false},
+		{"mysql plugin", "lib/slurm/accounting_storage_mysql.so", "accounting_storage_mysql", "apt-get install --no-install-recommends slurm-wlm-mysql-plugin", false},
+		{"database", "sbin/mariadbd", "mariadbd", "apt-get install --no-install-recommends mariadb-server-core", false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			h := newFakeHome(t)
+			h.remove(tt.remove)
+			in := h.f.find()
+			err := in.Need(true)
+			var missing *MissingError
+			if !errors.As(err, &missing) {
+				t.Fatalf("error %v, want a MissingError", err)
+			}
+			want := "missing on this machine: " + tt.missing + " (install with: " + tt.command + ")"
+			if err.Error() != want {
+				t.Errorf("message\n%s\nwant\n%s", err, want)
+			}
+			if got := in.Need(false) != nil; got != tt.plain {
+				t.Errorf("missing without accounting: %v, want %v", got, tt.plain)
+			}
+		})
+	}
+}
+
+func TestMissingEverything(t *testing.T) {
+	f := finder{slurmDirs: []string{"/nonexistent"}, otherDirs: []string{"/nonexistent"}, ask: ask}
+	err := f.find().Need(true)
+	var missing *MissingError
+	if !errors.As(err, &missing) {
+		t.Fatalf("error %v, want a MissingError", err)
+	}
+	if got, want := len(missing.Missing), len(programs)+len(plugins)+1; got != want {
+		t.Errorf("%d requirements are missing, want %d", got, want)
+	}
+	for _, pkg := range []string{"slurmctld", "slurmdbd", "slurm-client", "mariadb-server-core", "libnss-wrapper", "slurm-wlm-mysql-plugin"} {
+		if n := strings.Count(InstallCommand(missing.Missing), " "+pkg); n != 1 {
+			t.Errorf("%s is in the command %d times:\n%s", pkg, n, err)
+		}
+	}
+}
+
+func TestVersion(t *testing.T) {
+	tests := []struct {
+		program, answer string
+		message         string // part of the error; empty if there is none
+		accounting      bool   // the error comes only with accounting
+	}{
+		{"slurmctld", "slurm-wlm 22.05.8", "", false},
+		{"slurmctld", "slurm 22.05.11", "", false},
+		{"slurmctld", "slurm-wlm 24.11.5", "version 24.11.5: not supported (want Slurm 22.05.x", false},
+		{"slurmctld", "slurm 22.051.0", "version 22.051.0: not supported", false},
+		{"slurmctld", "", "does not say its version: not supported", false},
+		{"slurmdbd", "slurm 23.02.1", "version 23.02.1: not supported", true},
+		{"scontrol", "slurm 20.11.9", "version 20.11.9: not supported", false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.program+" "+tt.answer, func(t *testing.T) {
+			h := newFakeHome(t)
+			h.answers[tt.program] = tt.answer
+			in := h.f.find()
+			err := in.Need(true)
+			if tt.message == "" {
+				if err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			var version *VersionError
+			if !errors.As(err, &version) || !strings.Contains(err.Error(), tt.message) {
+				t.Fatalf("error %v, want a VersionError with %q", err, tt.message)
+			}
+			if got := in.Need(false) == nil; got != tt.accounting {
+				t.Errorf("accepted without accounting: %v, want %v", got, tt.accounting)
+			}
+		})
+	}
+}
+
+// TestFindHere runs the programs of this machine for their versions.
+func TestFindHere(t *testing.T) {
+	in, err := Find()
+	var missing *MissingError
+	if errors.As(err, &missing) {
+		t.Skipf("SKIPPED, real Slurm is not looked at: %v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, it := range in.Items {
+		if it.slurmProgram() && it.Version != in.Version {
+			t.Errorf("%s says version %q, slurmctld %q", it.Path, it.Version, in.Version)
+		}
+	}
+	if in.MariaDBVersion == "" {
+		t.Errorf("%s does not say its version", in.Mariadbd)
+	}
+}
+
+func TestFindUsesPrefix(t *testing.T) {
+	prefix := t.TempDir()
+	t.Setenv(PrefixVariable, prefix)
+	in, err := Find()
+	var missing *MissingError
+	if !errors.As(err, &missing) {
+		t.Fatalf("error %v, want a MissingError: the prefix is empty", err)
+	}
+	if want := "Slurm is looked for in " + prefix + " only"; !strings.Contains(err.Error(), want) {
+		t.Errorf("error %v does not say %q", err, want)
+	}
+	if in.Slurmctld != "" || in.Sacct != "" || in.PluginDir != "" {
+		t.Errorf("found Slurm outside its prefix: %+v", in)
+	}
+}
+
+func TestScratchDir(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := usable(filepath.Join(dir, "absent")); err == nil {
+		t.Error("a directory that does not exist is usable")
+	}
+	got, free, err := scratchDir([]string{"", filepath.Join(dir, "absent"), dir})
+	if got != dir || (err == nil) != (free >= minScratch) {
+		t.Errorf("scratchDir = %q, %d, %v; want %q", got, free, err, dir)
+	}
+	if got, _, err := scratchDir([]string{filepath.Join(dir, "absent")}); got != "" || err == nil || !strings.Contains(err.Error(), "absent: no such file") {
+		t.Errorf("scratchDir = %q, %v; want an error that names the directory", got, err)
+	}
+	left, err := os.ReadDir(dir)
+	if err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+func TestPidsMax(t *testing.T) {
+	root := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	write("v2/a/pids.max", "300\n")
+	write("v2/a/b/pids.max", "max\n")
+	write("v1/pids/c/pids.max", "77\n")
+	tests := []struct {
+		self, root string
+		want       uint64
+		ok         bool
+	}{
+		{"0::/a/b\n", "v2", 300, true}, // an ancestor's limit counts
+		{"0::/elsewhere\n", "v2", 0, false},
+		{"3:cpu:/c\n5:pids:/c\n", "v1", 77, true},
+		{"nonsense", "v2", 0, false},
+	}
+	for _, tt := range tests {
+		self := write("self", tt.self)
+		got, ok := pidsMax(self, filepath.Join(root, tt.root))
+		if got != tt.want || ok != tt.ok {
+			t.Errorf("pidsMax(%q) = %d, %v; want %d, %v", tt.self, got, ok, tt.want, tt.ok)
+		}
+	}
+}
+
+// TestMachine cannot say what the machine should be like; it holds every check to
+// saying what it found and how to mend it.
+func TestMachine(t *testing.T) {
+	var names []string
+	for _, c := range Machine() {
+		names = append(names, c.Name)
+		if c.Found == "" || c.Fix == "" || c.Why == "" {
+			t.Errorf("%s: found %q, why %q, fix %q: all must be said", c.Name, c.Found, c.Why, c.Fix)
+		}
+	}
+	slices.Sort(names)
+	if len(slices.Compact(names)) != len(names) {
+		t.Errorf("checks with the same name: %v", names)
+	}
+}

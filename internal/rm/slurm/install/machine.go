@@ -1,0 +1,299 @@
+package install
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"rmreplay/internal/vclock"
+)
+
+// Check is one property of this machine that a replay depends on.
+type Check struct {
+	Name string
+	Why  string // what depends on it
+	OK   bool
+	// Required says that no replay can run without it; the others cost speed or
+	// limit the size of what can be replayed.
+	Required bool
+	Found    string // what the machine has, or how it refused
+	Fix      string // how to mend it
+}
+
+// minScratch is the space that a replay's state takes with some reserve: the
+// database about 150 MiB, the state of slurmctld for 100,000 jobs about 200 MiB.
+const minScratch = 512 << 20
+
+// minFiles is the number of open files with which thousands of nodes and jobs can
+// have their connections at the same time.
+const minFiles = 4096
+
+// minProcesses is a number of processes and threads that slurmctld at its busiest
+// (256 message threads) and the database stay under.
+const minProcesses = 1024
+
+// Machine checks the machine itself: the kernel, the network, the limits and the
+// file systems. It opens a socket or two and starts a process or two to see what
+// is allowed, and leaves nothing behind.
+func Machine() []Check {
+	return []Check{
+		checkScratch(),
+		checkPreload(),
+		checkLoopback(),
+		checkBindToDevice(),
+		checkProc(),
+		checkLimit("open files", unix.RLIMIT_NOFILE, minFiles, "raise it with: ulimit -n 65536"),
+		checkLimit("processes", unix.RLIMIT_NPROC, minProcesses, "raise it with: ulimit -u 4096"),
+		checkPids(),
+	}
+}
+
+// ScratchDir returns the directory that a replay should keep its state in, and the
+// bytes that are free there: the first of RMREPLAY_TMPDIR, /dev/shm,
+// XDG_RUNTIME_DIR and the system's temporary directory that can be written, holds
+// executable code and has room. A file system in memory matters, since slurmctld
+// saves its state all the time. Where none has room, the one with the most is
+// returned together with an error.
+func ScratchDir() (dir string, free uint64, err error) {
+	return scratchDir([]string{os.Getenv("RMREPLAY_TMPDIR"), "/dev/shm", os.Getenv("XDG_RUNTIME_DIR"), os.TempDir()})
+}
+
+func scratchDir(candidates []string) (dir string, free uint64, err error) {
+	var refused []string
+	for _, c := range candidates {
+		if c == "" {
+			continue
+		}
+		n, err := usable(c)
+		if err != nil {
+			refused = append(refused, fmt.Sprintf("%s: %v", c, err))
+			continue
+		}
+		if n >= minScratch {
+			return c, n, nil
+		}
+		refused = append(refused, fmt.Sprintf("%s: only %d MiB free (want %d)", c, n>>20, minScratch>>20))
+		if dir == "" || n > free {
+			dir, free = c, n
+		}
+	}
+	return dir, free, fmt.Errorf("no directory for the replay's state: %s", strings.Join(refused, "; "))
+}
+
+// usable returns the bytes free in dir, or why a replay cannot work in it.
+func usable(dir string) (uint64, error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil {
+		return 0, err
+	}
+	if st.Flags&unix.ST_NOEXEC != 0 {
+		return 0, errors.New("mounted noexec")
+	}
+	probe, err := os.MkdirTemp(dir, "rmreplay-probe-")
+	if err != nil {
+		return 0, errors.New("not writable")
+	}
+	if err := os.Remove(probe); err != nil {
+		return 0, err
+	}
+	return st.Bavail * uint64(st.Bsize), nil
+}
+
+func checkScratch() Check {
+	c := Check{
+		Name: "state directory", Why: "slurmctld saves its state and the database writes all the time", Required: true,
+		Fix: "mount -o remount,exec,size=4G /dev/shm (or set RMREPLAY_TMPDIR to a directory with 512 MiB free)",
+	}
+	dir, free, err := ScratchDir()
+	if err != nil {
+		c.Found = err.Error()
+		return c
+	}
+	c.OK = true
+	c.Found = fmt.Sprintf("%s, %d MiB free", dir, free>>20)
+	var st unix.Statfs_t
+	if unix.Statfs(dir, &st) == nil && st.Type != unix.TMPFS_MAGIC {
+		c.Found += ", not in memory: replays will be slower"
+	}
+	return c
+}
+
+// checkPreload loads the preload library into a process, as a replay will.
+func checkPreload() Check {
+	c := Check{Name: "preload library", Why: "puts the daemons under virtual time", Required: true, Fix: "make build"}
+	dir, _, _ := ScratchDir() // its error is the state directory's
+	probe, err := os.MkdirTemp(dir, "rmreplay-probe-")
+	if err != nil {
+		c.Found = err.Error()
+		return c
+	}
+	defer func() { _ = os.RemoveAll(probe) }() // what stays is a few KiB in a directory for such
+	lib, err := vclock.InstallLibrary(probe)
+	if err != nil {
+		c.Found = err.Error()
+		return c
+	}
+	cmd := exec.Command("/bin/true")
+	cmd.Env = []string{"LD_PRELOAD=" + lib, "LC_ALL=C"}
+	out, err := cmd.CombinedOutput()
+	switch {
+	case err != nil:
+		c.Found = fmt.Sprintf("a process with it failed: %v", err)
+	case len(bytes.TrimSpace(out)) > 0: // the loader goes on without a library that it cannot load
+		c.Found = string(bytes.TrimSpace(out))
+	default:
+		c.OK, c.Found = true, "loads"
+	}
+	return c
+}
+
+// checkLoopback connects to an address like those of the replayed nodes.
+func checkLoopback() Check {
+	c := Check{
+		Name: "loopback addresses", Why: "each compute node has one in 127.0.0.0/8", Required: true,
+		Fix: "ip address add 127.0.0.1/8 dev lo; ip link set lo up",
+	}
+	l, err := net.Listen("tcp4", "127.1.2.3:0")
+	if err != nil {
+		c.Found = err.Error()
+		return c
+	}
+	defer l.Close()
+	conn, err := net.Dial("tcp4", l.Addr().String())
+	if err != nil {
+		c.Found = err.Error()
+		return c
+	}
+	_ = conn.Close() // it was never used
+	c.OK, c.Found = true, "127.1.2.3 answers"
+	return c
+}
+
+// checkBindToDevice tries to tie a socket to the loopback device without
+// privileges, which Linux allows from 5.7 on.
+func checkBindToDevice() Check {
+	c := Check{
+		Name: "binding to lo", Why: "one listening socket serves all nodes and is out of reach from other machines", Required: true,
+		Fix: "use Linux 5.7 or later",
+	}
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err == nil {
+		err = unix.BindToDevice(fd, "lo")
+		_ = unix.Close(fd) // a socket that was never used
+	}
+	if err != nil {
+		c.Found = fmt.Sprintf("Linux %s: %v", kernelRelease(), err)
+		return c
+	}
+	c.OK, c.Found = true, "Linux "+kernelRelease()
+	return c
+}
+
+func kernelRelease() string {
+	var u unix.Utsname
+	if unix.Uname(&u) != nil {
+		return "of unknown version"
+	}
+	return unix.ByteSliceToString(u.Release[:])
+}
+
+// checkProc reads the state of another process's thread, as the clock does.
+func checkProc() Check {
+	c := Check{
+		Name: "/proc", Why: "the clock looks there whether every thread sleeps", Required: true,
+		Fix: "mount -t proc proc /proc (with a hidepid that lets you see your own processes)",
+	}
+	cmd := exec.Command("cat") // waits for its input
+	in, err := cmd.StdinPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		c.Found = err.Error()
+		return c
+	}
+	defer func() {
+		_ = in.Close()
+		_ = cmd.Wait() // its end is all we want
+	}()
+	pid := strconv.Itoa(cmd.Process.Pid)
+	if _, err := os.ReadFile(filepath.Join("/proc", pid, "task", pid, "stat")); err != nil {
+		c.Found = err.Error()
+		return c
+	}
+	c.OK, c.Found = true, "readable"
+	return c
+}
+
+func checkLimit(name string, resource int, want uint64, fix string) Check {
+	c := Check{Name: name, Why: "connections and threads of a large replay", Fix: fix}
+	var lim unix.Rlimit
+	if err := unix.Getrlimit(resource, &lim); err != nil {
+		c.Found = err.Error()
+		return c
+	}
+	c.OK = lim.Max >= want
+	c.Found = limitText(lim.Max)
+	if !c.OK {
+		c.Found += fmt.Sprintf(" (want %d)", want)
+	}
+	return c
+}
+
+func limitText(n uint64) string {
+	if n == unix.RLIM_INFINITY {
+		return "unlimited"
+	}
+	return strconv.FormatUint(n, 10)
+}
+
+// checkPids reads the limit of this process's control group, which containers set
+// and getrlimit does not show.
+func checkPids() Check {
+	c := Check{Name: "control group's processes", Why: "threads of a large replay", OK: true, Found: "unlimited",
+		Fix: "raise pids.max of the container (docker run --pids-limit 4096)"}
+	n, ok := pidsMax("/proc/self/cgroup", "/sys/fs/cgroup")
+	if !ok {
+		return c
+	}
+	c.OK = n >= minProcesses
+	c.Found = strconv.FormatUint(n, 10)
+	if !c.OK {
+		c.Found += fmt.Sprintf(" (want %d)", minProcesses)
+	}
+	return c
+}
+
+// pidsMax returns the smallest pids.max from this process's control group up to
+// the root of the hierarchy. ok is false where there is no limit.
+func pidsMax(selfFile, root string) (limit uint64, ok bool) {
+	data, err := os.ReadFile(selfFile)
+	if err != nil {
+		return 0, false
+	}
+	for line := range strings.Lines(string(data)) {
+		// "0::/path" in version 2, "5:pids:/path" in version 1.
+		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(parts) != 3 || parts[1] != "" && parts[1] != "pids" {
+			continue
+		}
+		for group := filepath.Join("/", parts[2]); ; group = filepath.Dir(group) {
+			data, err := os.ReadFile(filepath.Join(root, parts[1], group, "pids.max"))
+			if n, perr := strconv.ParseUint(strings.TrimSpace(string(data)), 10, 64); err == nil && perr == nil && (!ok || n < limit) {
+				limit, ok = n, true
+			}
+			if group == "/" {
+				break
+			}
+		}
+	}
+	return limit, ok
+}

@@ -1,0 +1,352 @@
+package slurm
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm"
+	"rmreplay/internal/rm/slurm/nodes"
+	"rmreplay/internal/rm/slurm/rpc"
+	"rmreplay/internal/workload/sbatch"
+)
+
+// submission is a job of the workload on its way through Slurm.
+type submission struct {
+	job *hpc.Job
+	// number is Slurm's, of the whole array if it is one; 0 until slurmctld has answered.
+	number   uint32
+	answered bool
+	refused  bool
+	// early are events that came before the answer to the submission.
+	early []rm.Event
+	// ended counts the tasks (1 for a job that is no array) that are over.
+	ended, tasks int
+}
+
+// instance is one job of Slurm's: a job, or a task of an array.
+type instance struct {
+	of    *submission
+	task  int
+	nodes string // as launched
+	start hpc.Time
+	cpus  int
+}
+
+// scriptMark begins the line of a batch script that says which job of the workload
+// it is. slurmctld hands scripts to nodes as they were submitted, so a node knows
+// whose script it has even before slurmctld has answered the submission.
+const scriptMark = "# rmreplay job "
+
+func scriptOf(index int) string {
+	return "#!/bin/sh\n" + scriptMark + strconv.Itoa(index) + "\n"
+}
+
+// submissionOf finds the submission that a script was made for.
+func (e *Engine) submissionOf(script string) (*submission, error) {
+	if _, mark, ok := strings.Cut(script, scriptMark); ok {
+		line, _, _ := strings.Cut(mark, "\n")
+		if i, err := strconv.Atoi(line); err == nil && i >= 0 && i < len(e.submissions) {
+			return e.submissions[i], nil
+		}
+	}
+	return nil, fmt.Errorf("slurmctld launched a script that is none of the workload's: %.100q", script)
+}
+
+// Submit implements [rm.ResourceManager]. Submissions of one instant go to slurmctld
+// in their order, each as soon as the one before has been answered, so that the
+// numbers of jobs are in the workload's order.
+func (e *Engine) Submit(job *hpc.Job) error {
+	s := &submission{job: job, tasks: 1}
+	if job.Array != "" {
+		array, err := sbatch.ParseArray(job.Array)
+		if err != nil {
+			return fmt.Errorf("submitting job %s: --array %s: %w", job.ID, job.Array, err)
+		}
+		s.tasks = len(array.Tasks)
+	}
+	if _, twice := e.byID[job.ID]; twice {
+		return fmt.Errorf("submitting job %s: there is already a job of this name", job.ID)
+	}
+	e.byID[job.ID] = s
+	e.submissions = append(e.submissions, s)
+	e.toSubmit = append(e.toSubmit, len(e.submissions)-1)
+	return nil
+}
+
+// submitNext sends the next submission if none is unanswered, or if hurry is set.
+func (e *Engine) submitNext(hurry bool) {
+	for len(e.toSubmit) > 0 && (hurry || e.unanswered == 0) {
+		hurry = false
+		i := e.toSubmit[0]
+		e.toSubmit = e.toSubmit[1:]
+		e.sendSubmission(i)
+	}
+}
+
+func (e *Engine) sendSubmission(index int) {
+	s := e.submissions[index]
+	body, uid, gid, err := e.encodeSubmission(s, index)
+	if err != nil {
+		e.refuse(s, err.Error())
+		return
+	}
+	e.unanswered++
+	m := &rpc.Message{Type: rpc.RequestSubmitBatchJob, UID: uid, GID: gid, Host: "localhost", Body: body}
+	e.network.send(m, func(reply *rpc.Message, err error) {
+		e.unanswered--
+		if err != nil {
+			e.fail(fmt.Errorf("submitting job %s: %w", s.job.ID, err))
+			return
+		}
+		e.submitted(s, index, reply)
+	})
+}
+
+func (e *Engine) encodeSubmission(s *submission, index int) (body []byte, uid, gid uint32, err error) {
+	job := s.job
+	dependency, err := e.dependency(job.Dependency)
+	if err != nil {
+		return nil, 0, 0, err
+	}
+	u := e.user(job.User)
+	sub := rpc.Submission{
+		Request: job.Request, Dependency: dependency, Script: scriptOf(index), Args: []string{"script"},
+		StdOut: "/dev/null", StdErr: "/dev/null", UID: u.UID, GID: u.GID, Now: e.Now(), SelectPlugin: e.selectPlugin,
+	}
+	if job.Group != "" {
+		if gid, ok := e.groups[job.Group]; ok {
+			sub.GID = gid
+		}
+	}
+	if sub.Name == "" {
+		sub.Name = job.ID
+	}
+	desc, err := sub.JobDesc()
+	if err != nil {
+		return nil, 0, 0, err
+	}
+	return desc.Append(nil), sub.UID, sub.GID, nil
+}
+
+// dependency puts Slurm's job numbers into a dependency over the workload's names.
+func (e *Engine) dependency(spec string) (string, error) {
+	if spec == "" {
+		return "", nil
+	}
+	deps, err := sbatch.ParseDependency(spec)
+	if err != nil {
+		return "", fmt.Errorf("dependency %s: %w", spec, err)
+	}
+	terms := make([]string, 0, len(deps.List))
+	for _, d := range deps.List {
+		if d.Job == "" {
+			terms = append(terms, d.Type)
+			continue
+		}
+		name, task, _ := strings.Cut(d.Job, "_")
+		on := e.byID[d.Job]
+		if on != nil {
+			task = ""
+		} else {
+			on = e.byID[name]
+		}
+		switch {
+		case on == nil:
+			return "", fmt.Errorf("dependency %s on job %s, which has not been submitted", spec, d.Job)
+		case on.refused:
+			return "", fmt.Errorf("dependency %s on job %s, which was rejected", spec, d.Job)
+		}
+		term := fmt.Sprintf("%s:%d", d.Type, on.number)
+		if task != "" {
+			term += "_" + task
+		}
+		if d.DelayMinutes != 0 {
+			term += fmt.Sprintf("+%d", d.DelayMinutes)
+		}
+		terms = append(terms, term)
+	}
+	separator := ","
+	if deps.Any {
+		separator = "?"
+	}
+	return strings.Join(terms, separator), nil
+}
+
+// submitted takes slurmctld's answer to a submission.
+func (e *Engine) submitted(s *submission, index int, reply *rpc.Message) {
+	resp, err := rpc.DecodeSubmitResponse(reply)
+	if err != nil {
+		if errno, ok := asErrno(err); ok && errno.Again() {
+			// As sbatch does: the same again after a pause.
+			e.At(e.Now().Add(resubmitAfter), func() { e.sendSubmission(index) })
+			return
+		}
+		e.refuse(s, err.Error())
+		return
+	}
+	s.answered, s.number = true, resp.JobID
+	e.byNumber[resp.JobID] = &instance{of: s, task: -1}
+	reason := ""
+	if resp.Code != 0 {
+		reason = resp.Code.Error()
+	}
+	e.emit(rm.Event{Kind: rm.Accepted, Job: s.job.ID, Task: -1, RMJob: resp.JobID, Reason: reason})
+	for _, ev := range s.early {
+		e.emit(ev)
+	}
+	s.early = nil
+	for _, c := range e.orphans[resp.JobID] {
+		e.completed(c)
+	}
+	delete(e.orphans, resp.JobID)
+}
+
+func (e *Engine) refuse(s *submission, reason string) {
+	s.answered, s.refused = true, true
+	s.ended = s.tasks
+	e.emit(rm.Event{Kind: rm.Refused, Job: s.job.ID, Task: -1, Reason: reason})
+}
+
+// Script implements [nodes.Environment].
+func (e *Engine) Script(l *rpc.BatchLaunch) (nodes.Script, error) {
+	s, err := e.submissionOf(l.Script)
+	if err != nil {
+		return nodes.Script{}, err
+	}
+	script := nodes.Script{RunTime: s.job.RunTime, ExitCode: s.job.ExitCode}
+	if l.ArrayJobID != 0 {
+		if d, ok := s.job.TaskRunTimes[int(l.ArrayTaskID)]; ok {
+			script.RunTime = d
+		}
+	}
+	return script, nil
+}
+
+// JobStarted implements [nodes.Environment].
+func (e *Engine) JobStarted(l *rpc.BatchLaunch) {
+	s, err := e.submissionOf(l.Script)
+	if err != nil {
+		e.fail(err)
+		return
+	}
+	task := -1
+	if l.ArrayJobID != 0 {
+		task = int(l.ArrayTaskID)
+	}
+	in := &instance{of: s, task: task, nodes: l.Nodes, start: e.Now(), cpus: rpc.CPUs(l.CPUsPerNode)}
+	e.byNumber[l.JobID] = in
+	e.running[l.JobID] = true
+	ev := rm.Event{At: e.Now(), Kind: rm.Started, Job: s.job.ID, Task: task, RMJob: l.JobID, Outcome: &rm.Outcome{
+		State: hpc.Running, Start: e.Now(), Nodes: l.Nodes, NodeCount: int(l.Credential.NodeCount), Processors: in.cpus,
+		Account: l.Account, Partition: l.Partition, QOS: l.QOS, Restarts: int(l.RestartCount),
+	}}
+	if s.answered {
+		e.emit(ev)
+	} else {
+		s.early = append(s.early, ev)
+	}
+}
+
+// JobSuspended implements [nodes.Environment].
+func (e *Engine) JobSuspended(number uint32, resumed bool) {
+	in := e.byNumber[number]
+	if in == nil {
+		return
+	}
+	kind := rm.Suspend
+	if resumed {
+		kind = rm.Resume
+	}
+	e.emit(rm.Event{Kind: kind, Job: in.of.job.ID, Task: in.task, RMJob: number})
+}
+
+// pipeData takes the records of finished jobs as they come.
+func (e *Engine) pipeData(data []byte) {
+	e.pipeRest = append(e.pipeRest, data...)
+	for {
+		record, rest := nextCompletion(e.pipeRest)
+		if record == nil {
+			break
+		}
+		c, err := parseCompletion(record)
+		e.pipeRest = rest
+		if err != nil {
+			e.fail(err)
+			return
+		}
+		e.completed(c)
+	}
+	e.pipeRest = append([]byte(nil), e.pipeRest...)
+}
+
+// completed takes the end of a job, or of a run of a job that goes back to the queue.
+func (e *Engine) completed(c completion) {
+	in := e.byNumber[c.job]
+	if in == nil {
+		array := e.byNumber[c.arrayJob]
+		if c.arrayJob == 0 || array == nil {
+			// slurmctld has not answered the submission yet.
+			key := c.job
+			if c.arrayJob != 0 {
+				key = c.arrayJob
+			}
+			e.orphans[key] = append(e.orphans[key], c)
+			return
+		}
+		in = &instance{of: array.of, task: c.task}
+		e.byNumber[c.job] = in
+	}
+	if c.task >= 0 {
+		in.task = c.task
+	}
+	delete(e.running, c.job)
+	// Whether these states are the end is for slurmctld to say: a job that lost its
+	// nodes may go back to the queue. And a record that was too long lacks its end.
+	if c.truncated || c.outcome.State == hpc.NodeFail || c.outcome.State == hpc.Preempted {
+		e.askAbout(c, in)
+		return
+	}
+	e.over(c.job, in, c.outcome)
+}
+
+// over emits the event for the end of a job's run.
+func (e *Engine) over(number uint32, in *instance, o rm.Outcome) {
+	ev := rm.Event{Kind: rm.Ended, Job: in.of.job.ID, Task: in.task, RMJob: number, Outcome: &o}
+	if !o.State.Ended() {
+		ev.Kind = rm.Requeue
+	} else {
+		in.of.ended++
+		delete(e.byNumber, number)
+	}
+	e.emit(ev)
+}
+
+// Cancel implements [rm.ResourceManager], as scancel does for the whole job.
+func (e *Engine) Cancel(id string) error {
+	s := e.byID[id]
+	if s == nil {
+		return fmt.Errorf("cancelling job %s: it has not been submitted", id)
+	}
+	if s.number == 0 || s.ended >= s.tasks {
+		return nil // refused, or over: a user would be told so too
+	}
+	u := e.user(s.job.User)
+	kill := rpc.KillRequest{Job: strconv.FormatUint(uint64(s.number), 10), Signal: signalKill}
+	m := &rpc.Message{Type: rpc.RequestKillJob, UID: u.UID, GID: u.GID, Host: "localhost", Body: kill.Append(nil)}
+	e.network.send(m, func(reply *rpc.Message, err error) {
+		if err == nil {
+			err = rpc.ReplyError(reply)
+		}
+		if errno, ok := asErrno(err); ok && errno == rpc.ErrAlreadyDone {
+			return // it ended at this very instant
+		}
+		if err != nil {
+			e.warn("cancel-refused", fmt.Sprintf("cancelling job %s: %v", id, err), false)
+		}
+	})
+	return nil
+}
+
+const signalKill = 9

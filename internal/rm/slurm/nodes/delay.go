@@ -1,0 +1,104 @@
+package nodes
+
+import (
+	"fmt"
+	"hash/fnv"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"time"
+)
+
+// Delay is the distribution of a delay on the node side, never negative. The zero
+// Delay is none at all.
+type Delay struct {
+	spec string
+	draw func(*rand.Rand) float64 // seconds; nil for none
+}
+
+// ParseDelay reads a distribution:
+//
+//	2s                    always 2 s
+//	uniform:1s,5s         between 1 s and 5 s
+//	exp:2s                exponential with mean 2 s
+//	lognormal:2s,0.5      median 2 s, standard deviation of the logarithm 0.5
+//
+// Durations are Go's ("300ms", "1.5s", "2m"). An empty string is no delay.
+func ParseDelay(spec string) (Delay, error) {
+	kind, args, ok := strings.Cut(spec, ":")
+	if !ok {
+		kind, args = "constant", spec
+	}
+	var arg []float64
+	for i, a := range strings.Split(args, ",") {
+		if kind == "lognormal" && i == 1 {
+			var sigma float64
+			if n, err := fmt.Sscanf(a+"\n", "%g\n", &sigma); n != 1 || err != nil || sigma < 0 {
+				return Delay{}, delayError(spec)
+			}
+			arg = append(arg, sigma)
+			continue
+		}
+		if a == "" && !ok {
+			return Delay{}, nil
+		}
+		d, err := time.ParseDuration(a)
+		if err != nil || d < 0 {
+			return Delay{}, delayError(spec)
+		}
+		arg = append(arg, d.Seconds())
+	}
+	d := Delay{spec: spec}
+	switch {
+	case kind == "constant" && len(arg) == 1:
+		if arg[0] == 0 {
+			return Delay{}, nil
+		}
+		d.draw = func(*rand.Rand) float64 { return arg[0] }
+	case kind == "uniform" && len(arg) == 2 && arg[0] <= arg[1]:
+		d.draw = func(r *rand.Rand) float64 { return arg[0] + r.Float64()*(arg[1]-arg[0]) }
+	case kind == "exp" && len(arg) == 1:
+		d.draw = func(r *rand.Rand) float64 { return r.ExpFloat64() * arg[0] }
+	case kind == "lognormal" && len(arg) == 2:
+		d.draw = func(r *rand.Rand) float64 { return arg[0] * math.Exp(arg[1]*r.NormFloat64()) }
+	default:
+		return Delay{}, delayError(spec)
+	}
+	return d, nil
+}
+
+func delayError(spec string) error {
+	return fmt.Errorf("%q: not a delay (want 2s, uniform:1s,5s, exp:2s or lognormal:2s,0.5)", spec)
+}
+
+// String is the specification that the delay was read from.
+func (d Delay) String() string {
+	if d.draw == nil {
+		return "0s"
+	}
+	return d.spec
+}
+
+// None reports whether the delay is always zero.
+func (d Delay) None() bool { return d.draw == nil }
+
+// Delays are the delays that real nodes have and whose lengths a replay cannot
+// know: how long a prolog runs on each node before the script is started, how long
+// the start of the script takes, and how long an epilog runs on each node.
+type Delays struct {
+	Prolog, Launch, Epilog Delay
+	// Seed makes the draws: each is a function of it, the kind of the delay, the job's
+	// number, its restarts and the node, so it does not depend on the order of events.
+	Seed uint64
+}
+
+// of draws one delay.
+func (d *Delays) of(what Delay, kind string, job uint32, restarts int, node string) time.Duration {
+	if what.draw == nil {
+		return 0
+	}
+	h := fnv.New64a()
+	fmt.Fprintf(h, "%s\x00%d\x00%d\x00%s", kind, job, restarts, node)
+	s := what.draw(rand.New(rand.NewPCG(d.Seed, h.Sum64())))
+	return time.Duration(s * float64(time.Second))
+}

@@ -1,0 +1,725 @@
+package rpc
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"rmreplay/internal/hpc"
+)
+
+var capture = flag.Bool("capture", false, "keep what the real slurmctld sends as testdata/captured")
+
+// realController is a stock slurmctld in real time, with compute nodes that the test
+// plays.
+type realController struct {
+	t    *testing.T
+	addr string
+	conf string
+	dir  string
+
+	mu        sync.Mutex
+	seen      map[Type]int
+	versions  map[Version]int
+	launches  map[uint32]*BatchLaunch
+	signals   []*Signal
+	suspends  []*Suspend
+	problems  []string
+	forwarded int
+	hold      map[string]bool
+	nodes     map[string]*net.TCPListener
+	wg        sync.WaitGroup
+}
+
+func (c *realController) problem(format string, args ...any) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.problems = append(c.problems, fmt.Sprintf(format, args...))
+}
+
+// listenNodes listens for n nodes on addresses of their own with one port.
+func listenNodes(t *testing.T, n int) (listeners []*net.TCPListener, port int) {
+	t.Helper()
+	for i := range n {
+		l, err := net.Listen("tcp4", fmt.Sprintf("127.1.7.%d:%d", i+1, port))
+		if err != nil {
+			t.Fatal(err)
+		}
+		port = l.Addr().(*net.TCPAddr).Port
+		listeners = append(listeners, l.(*net.TCPListener))
+	}
+	return listeners, port
+}
+
+func freePort(t *testing.T) int {
+	t.Helper()
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+func startController(t *testing.T, version Version) *realController {
+	t.Helper()
+	const binary = "/usr/sbin/slurmctld-wlm"
+	if _, err := os.Stat(binary); err != nil {
+		t.Skipf("SKIPPED: %s is not installed, so nothing is checked against the real slurmctld", binary)
+	}
+	needSlurm(t, "scontrol")
+	dir := t.TempDir()
+	daemon := filepath.Join(dir, "slurmctld")
+	if err := errors.Join(os.Symlink(binary, daemon), os.Mkdir(filepath.Join(dir, "state"), 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	listeners, nodePort := listenNodes(t, 2)
+	port := freePort(t)
+	c := &realController{
+		t: t, dir: dir, addr: fmt.Sprintf("127.0.0.1:%d", port),
+		seen: map[Type]int{}, versions: map[Version]int{}, launches: map[uint32]*BatchLaunch{},
+		nodes: map[string]*net.TCPListener{},
+	}
+	c.conf = controllerConf(t, dir, port, fmt.Sprintf(`SlurmdPort=%d
+TreeWidth=1
+PrologFlags=Alloc
+SlurmdTimeout=0
+KillWait=1
+MinJobAge=300
+SchedulerParameters=batch_sched_delay=0,sched_min_interval=0
+NodeName=n[1-2] NodeAddr=127.1.7.[1-2] CPUs=4 CoresPerSocket=4 RealMemory=8000 Gres=gpu:a100:2 Feature=f
+PartitionName=p1 Nodes=ALL Default=YES MaxTime=INFINITE State=UP`, nodePort))
+	for i, l := range listeners {
+		name := fmt.Sprintf("n%d", i+1)
+		c.nodes[name] = l
+		c.wg.Add(1)
+		go c.serveNode(name, l, version)
+	}
+	log, err := os.Create(filepath.Join(dir, "stdout.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(daemon, "-D", "-c", "-f", c.conf)
+	cmd.Env = append(os.Environ(), "SLURM_CONF="+c.conf)
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	t.Cleanup(func() { c.stop(cmd, ended, listeners) })
+	c.until("the controller answers", func() bool {
+		m, err := c.ask(RequestPing, nil)
+		return err == nil && ReplyError(m) == nil
+	})
+	for name := range c.nodes {
+		c.register(name, version)
+	}
+	c.until("both nodes are idle", func() bool {
+		return strings.Count(c.show("node"), "State=IDLE ") == 2
+	})
+	return c
+}
+
+// stop ends the controller over the wire, so that its clean end is tested too.
+func (c *realController) stop(cmd *exec.Cmd, ended chan error, listeners []*net.TCPListener) {
+	reply, err := c.ask(RequestShutdown, ShutdownController.Append(nil))
+	if err != nil || ReplyError(reply) != nil {
+		c.t.Errorf("the shutdown request: %v %v", reply, err)
+	}
+	select {
+	case err := <-ended:
+		if err != nil {
+			c.t.Errorf("slurmctld ended with %v", err)
+		}
+	case <-time.After(10 * time.Second):
+		c.t.Error("slurmctld did not end")
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		<-ended
+	}
+	for _, l := range listeners {
+		l.Close()
+	}
+	c.wg.Wait()
+	for _, p := range c.problems {
+		c.t.Error(p)
+	}
+	if c.t.Failed() {
+		log, _ := os.ReadFile(filepath.Join(c.dir, "ctld.log"))
+		c.t.Logf("slurmctld's log:\n%s", log[max(0, len(log)-6000):])
+	}
+}
+
+// ask sends a request as the current user and waits for the reply.
+func (c *realController) ask(typ Type, body []byte) (*Message, error) {
+	return c.askIn(V2205, typ, body)
+}
+
+func (c *realController) askIn(v Version, typ Type, body []byte) (*Message, error) {
+	conn, err := net.DialTimeout("tcp4", c.addr, 5*time.Second)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+		return nil, err
+	}
+	m := Message{Version: v, Type: typ, UID: uint32(os.Getuid()), GID: uint32(os.Getgid()), Host: "localhost", Body: body}
+	b, err := m.Append(nil)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := conn.Write(b); err != nil {
+		return nil, err
+	}
+	return readMessage(conn)
+}
+
+// tell sends a message of a node and complains if it is not taken.
+func (c *realController) tell(v Version, typ Type, body []byte) {
+	m, err := c.askIn(v, typ, body)
+	if err == nil {
+		err = ReplyError(m)
+	}
+	// An epilog that is reported twice finds a job that has gone.
+	if err != nil && typ != MessageEpilogComplete {
+		c.problem("%v was not taken: %v", typ, err)
+	}
+}
+
+func (c *realController) register(node string, v Version) {
+	reg := NodeRegistration{
+		Time: time.Now().Unix(), Start: time.Now().Unix() - 10, Host: node, Node: node,
+		Arch: "x86_64", OS: "Linux", CPUs: 4, Boards: 1, Sockets: 1, Cores: 4, Threads: 1,
+		Memory: 8000, UpTime: 1000, FreeMemory: 7000, Version: "22.05.8",
+		GRES: []GRES{{Name: "gpu", Type: "a100", Count: 2, CPUs: 4, Flags: GRESHasType}},
+	}
+	c.mu.Lock()
+	for id, l := range c.launches {
+		if hosts, _ := expandHosts(l.Nodes); len(hosts) > 0 && hosts[0] == node {
+			reg.Steps = append(reg.Steps, Batch(id))
+		}
+	}
+	c.mu.Unlock()
+	body := reg.Append(nil)
+	if v < V2205 {
+		body = olderRegistration(&reg)
+	}
+	c.tell(v, MessageNodeRegistration, body)
+}
+
+// olderRegistration turns a registration into the form before 22.05: without the host
+// name and the dynamic node's configuration. slurmctld speaks the version in which a
+// node registered, so this is how to get its older messages.
+func olderRegistration(reg *NodeRegistration) []byte {
+	body := reg.Append(nil)
+	e := encoder{}
+	e.str(reg.Host)
+	at := 8 + 8 + 4 + 4 + 4 // times, status, two empty features
+	body = append(body[:at:at], body[at+len(e.b):]...)
+	return body[:len(body)-4]
+}
+
+func (c *realController) serveNode(name string, l *net.TCPListener, v Version) {
+	defer c.wg.Done()
+	for {
+		conn, err := l.Accept()
+		if err != nil {
+			return
+		}
+		c.wg.Add(1)
+		go func() {
+			defer c.wg.Done()
+			defer conn.Close()
+			m, err := readMessage(conn)
+			if err != nil {
+				c.problem("node %s: %v", name, err)
+				return
+			}
+			c.handle(name, conn, m, v)
+		}()
+	}
+}
+
+// keep writes the first message of each type to testdata if that is asked for,
+// without the name of the machine.
+func (c *realController) keep(m *Message) {
+	c.mu.Lock()
+	c.seen[m.Type]++
+	first := c.seen[m.Type] == 1
+	c.mu.Unlock()
+	if !*capture || !first {
+		return
+	}
+	anonymous := *m
+	anonymous.Host = ""
+	b, err := anonymous.Append(nil)
+	if err == nil {
+		err = errors.Join(os.MkdirAll("testdata/captured", 0o755),
+			os.WriteFile(fmt.Sprintf("testdata/captured/%v-%d.msg", m.Version, m.Type), b, 0o644))
+	}
+	if err != nil {
+		c.problem("%v", err)
+	}
+}
+
+// handle answers a request and does what it asks for.
+func (c *realController) handle(name string, conn net.Conn, m *Message, v Version) {
+	c.keep(m)
+	c.mu.Lock()
+	c.versions[m.Version]++
+	c.forwarded += int(m.Forward.Count)
+	c.mu.Unlock()
+	nodes := []string{name}
+	if m.Forward.Count > 0 {
+		more, err := expandHosts(m.Forward.Nodes)
+		if err != nil || len(more) != int(m.Forward.Count) {
+			c.problem("forward to %q (%d): %v", m.Forward.Nodes, m.Forward.Count, err)
+		}
+		nodes = append(nodes, more...)
+	}
+	typ, body, ok := Answer(m.Type, name, 1, 7000)
+	if ok {
+		b, err := Reply(m, typ, body, nodes[1:]).Append(nil)
+		if err != nil {
+			c.problem("%v", err)
+		}
+		if _, err := conn.Write(b); err != nil {
+			c.problem("answering %v: %v", m.Type, err)
+		}
+	}
+	conn.Close()
+	if err := c.act(m, nodes, v); err != nil {
+		c.problem("%v in %v: %v", m.Type, m.Version, err)
+	}
+}
+
+func (c *realController) act(m *Message, nodes []string, v Version) error {
+	switch m.Type {
+	case RequestNodeRegistration:
+		for _, n := range nodes {
+			c.register(n, v)
+		}
+	case RequestLaunchProlog:
+		p, err := DecodePrologLaunch(m.Version, m.Body)
+		if err != nil {
+			return err
+		}
+		for _, n := range nodes {
+			c.tell(V2205, RequestCompleteProlog, (&PrologComplete{JobID: p.JobID, Node: n}).Append(nil))
+		}
+	case RequestBatchLaunch:
+		return c.launch(m, nodes[0])
+	case RequestTerminateJob, RequestKillTimelimit, RequestKillPreempted, RequestAbortJob:
+		k, err := DecodeKillJob(m.Version, m.Body)
+		if err != nil {
+			return err
+		}
+		c.mu.Lock()
+		delete(c.launches, k.StepID.Job)
+		c.mu.Unlock()
+		for _, n := range nodes {
+			c.tell(V2205, MessageEpilogComplete, (&EpilogComplete{JobID: k.StepID.Job, Node: n}).Append(nil))
+		}
+	case RequestSignalTasks:
+		s, err := DecodeSignal(m.Version, m.Body)
+		if err != nil {
+			return err
+		}
+		c.mu.Lock()
+		c.signals = append(c.signals, s)
+		c.mu.Unlock()
+	case RequestSuspendInt:
+		s, err := DecodeSuspend(m.Version, m.Body)
+		if err != nil {
+			return err
+		}
+		c.mu.Lock()
+		c.suspends = append(c.suspends, s)
+		c.mu.Unlock()
+	case RequestJobNotify:
+		_, err := DecodeNotify(m.Version, m.Body)
+		return err
+	case RequestRebootNodes:
+		_, err := DecodeReboot(m.Version, m.Body)
+		return err
+	}
+	return nil
+}
+
+// launch ends a job that does not hold at once.
+func (c *realController) launch(m *Message, node string) error {
+	l, err := DecodeBatchLaunch(m.Version, m.Body)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	c.launches[l.JobID] = l
+	c.mu.Unlock()
+	_, text, ends := strings.Cut(l.Script, "exit ")
+	if !ends {
+		return nil
+	}
+	var code int
+	if _, err := fmt.Sscan(text, &code); err != nil {
+		return err
+	}
+	done := BatchComplete{JobID: l.JobID, Status: ExitStatus(code, 0), UID: l.UID, Node: node}
+	c.tell(V2205, RequestCompleteBatchScript, done.Append(nil))
+	return nil
+}
+
+// submit submits a job and returns its number.
+func (c *realController) submit(script string, req hpc.Request) (uint32, error) {
+	s := Submission{
+		Request: req, Script: "#!/bin/sh\n" + script, WorkDir: "/tmp", UID: uint32(os.Getuid()), GID: uint32(os.Getgid()),
+		Now: hpc.Time(time.Now().UnixNano()),
+	}
+	j, err := s.JobDesc()
+	if err != nil {
+		return 0, err
+	}
+	m, err := c.ask(RequestSubmitBatchJob, j.Append(nil))
+	if err != nil {
+		return 0, err
+	}
+	r, err := DecodeSubmitResponse(m)
+	if err != nil {
+		return 0, err
+	}
+	return r.JobID, nil
+}
+
+func (c *realController) mustSubmit(script string, req hpc.Request) uint32 {
+	c.t.Helper()
+	id, err := c.submit(script, req)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return id
+}
+
+// show is what "scontrol show -o" prints.
+func (c *realController) show(args ...string) string {
+	out, err := clientRun(c.t, c.conf, c.dir, "", append([]string{"scontrol", "-o", "show"}, args...)...)
+	if err != nil {
+		return err.Error() + out
+	}
+	return out
+}
+
+func (c *realController) until(what string, done func() bool) {
+	c.t.Helper()
+	for end := time.Now().Add(15 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		if done() {
+			return
+		}
+	}
+	c.t.Fatalf("did not come to pass: %s\n%s\n%s", what, c.show("job"), c.show("node"))
+}
+
+// untilJob waits until scontrol shows all the given words for a job.
+func (c *realController) untilJob(id uint32, words ...string) {
+	c.t.Helper()
+	c.until(fmt.Sprintf("job %d has %v", id, words), func() bool {
+		out := c.show("job", fmt.Sprint(id))
+		for _, w := range words {
+			if !strings.Contains(out, w+" ") && !strings.Contains(out, w+"\n") {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+func (c *realController) kill(r KillRequest) {
+	c.t.Helper()
+	c.command(RequestKillJob, r.Append(nil))
+}
+
+// command sends a request that must succeed.
+func (c *realController) command(typ Type, body []byte) {
+	c.t.Helper()
+	m, err := c.ask(typ, body)
+	if err == nil {
+		err = ReplyError(m)
+	}
+	if err != nil {
+		c.t.Fatalf("%v: %v", typ, err)
+	}
+}
+
+// TestRealController runs jobs through a stock slurmctld whose nodes and clients are
+// this package's codecs, with nodes of every supported version.
+func TestRealController(t *testing.T) {
+	for _, v := range []Version{V2205, V2108, V2011} {
+		t.Run(v.String(), func(t *testing.T) {
+			t.Parallel()
+			c := startController(t, v)
+			c.runJobs(t, v)
+			if v == V2205 {
+				c.administer(t)
+			}
+			c.until("both nodes are idle", func() bool {
+				return strings.Count(c.show("node"), "State=IDLE ") == 2
+			})
+		})
+	}
+}
+
+func (c *realController) runJobs(t *testing.T, v Version) {
+	id := c.mustSubmit("exit 0\n", hpc.Request{
+		Name: "both", MinNodes: 2, MaxNodes: 2, Tasks: 4, GRES: "gpu:a100:1", MemPerNode: 500,
+		TimeLimit: 10 * time.Minute, Constraint: "f", Comment: "c",
+	})
+	c.untilJob(id, "JobState=COMPLETED", "NodeList=n[1-2]", "ExitCode=0:0", "TimeLimit=00:10:00", "TresPerNode=gres:gpu:a100:1")
+	failed := c.mustSubmit("exit 3\n", hpc.Request{})
+	c.untilJob(failed, "JobState=FAILED", "ExitCode=3:0")
+
+	held := c.mustSubmit("sleep\n", hpc.Request{MinNodes: 2, MaxNodes: 2, Exclusive: "node"})
+	c.untilJob(held, "JobState=RUNNING")
+	c.until("it is launched", func() bool { return c.launched(held) != nil })
+	l := c.launched(held)
+	if l.Nodes != "n[1-2]" || CPUs(l.CPUsPerNode) != 8 || l.Partition != "p1" || !strings.Contains(l.Script, "sleep") ||
+		l.UID != uint32(os.Getuid()) || l.Credential.StepID.Job != held || l.ArrayTaskID != NoVal {
+		t.Errorf("the launch reads %+v", l)
+	}
+	if v == V2205 && CPUs(l.Credential.CPUsPerNode) != 8 {
+		t.Errorf("the credential reads %+v", l.Credential)
+	}
+	name := fmt.Sprint(held)
+	c.kill(KillRequest{Job: name, Signal: 10, Flags: KillBatch})
+	c.until("the signal arrives", func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return len(c.signals) > 0
+	})
+	if s := c.signals[0]; s.StepID.Job != held || s.Signal != 10 || s.Flags&KillBatch == 0 {
+		t.Errorf("the signal reads %+v", s)
+	}
+	c.command(RequestSuspend, AppendSuspend(nil, name, false))
+	c.untilJob(held, "JobState=SUSPENDED")
+	c.command(RequestSuspend, AppendSuspend(nil, name, true))
+	c.untilJob(held, "JobState=RUNNING")
+	c.until("both arrive", func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return len(c.suspends) >= 2 && c.suspends[len(c.suspends)-1].Resume
+	})
+	if s := c.suspends[0]; s.JobID != held || s.Resume || !s.Indefinite {
+		t.Errorf("the suspend request reads %+v", s)
+	}
+	c.kill(KillRequest{Job: name, Signal: 9})
+	c.untilJob(held, "JobState=CANCELLED")
+
+	array := c.mustSubmit("exit 0\n", hpc.Request{Array: "0-1"})
+	c.until("both tasks complete", func() bool {
+		return strings.Count(c.show("job", fmt.Sprint(array)), "JobState=COMPLETED ") == 2
+	})
+	// With a tree of width 1 every message to both nodes comes to one of them, which
+	// answers for the other.
+	if c.forwarded == 0 {
+		t.Error("no message was to be forwarded")
+	}
+	if c.versions[v] == 0 {
+		t.Errorf("no message came in %v: %v", v, c.versions)
+	}
+}
+
+func (c *realController) launched(id uint32) *BatchLaunch {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.launches[id]
+}
+
+// administer checks refusals, holds, dependencies, node states, reservations and
+// statistics.
+func (c *realController) administer(t *testing.T) {
+	for _, bad := range []struct {
+		req  hpc.Request
+		want Errno
+	}{
+		{hpc.Request{Partition: "nope"}, 2000},
+		{hpc.Request{Constraint: "nope"}, 2029},
+		{hpc.Request{GRES: "nope:1"}, 2072},
+		{hpc.Request{Licenses: "nope:1"}, 2048},
+		{hpc.Request{Array: "5-1"}, 2081},
+	} {
+		if _, err := c.submit("exit 0\n", bad.req); !errors.Is(err, bad.want) {
+			t.Errorf("%+v: got %v, want %v", bad.req, err, bad.want)
+		}
+	}
+	// Beyond the partition's limits without EnforcePartLimits: accepted, and waits.
+	s := Submission{
+		Request: hpc.Request{MinNodes: 9, MaxNodes: 9}, Script: "#!/bin/sh\n",
+		UID: uint32(os.Getuid()), GID: uint32(os.Getgid()),
+	}
+	tooLarge, err := s.JobDesc()
+	if err != nil {
+		t.Fatal(err)
+	}
+	reply, err := c.ask(RequestSubmitBatchJob, tooLarge.Append(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, err := DecodeSubmitResponse(reply); err != nil || r.Code != 2015 || !r.Code.Queued() {
+		t.Errorf("a job beyond the partition: %+v, %v", r, err)
+	}
+	// A job that the controller does not know is aborted.
+	unknown := NodeRegistration{
+		Time: time.Now().Unix(), Start: time.Now().Unix(), Host: "n1", Node: "n1", CPUs: 4, Boards: 1,
+		Sockets: 1, Cores: 4, Threads: 1, Memory: 8000, Version: "22.05.8", Steps: []StepID{Batch(9999)},
+		GRES: []GRES{{Name: "gpu", Type: "a100", Count: 2, CPUs: 4, Flags: GRESHasType}},
+	}
+	c.command(MessageNodeRegistration, unknown.Append(nil))
+	c.until("the unknown job is aborted", func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.seen[RequestAbortJob] > 0
+	})
+	first := c.mustSubmit("exit 0\n", hpc.Request{Hold: true})
+	second, err := (&Submission{
+		Script: "#!/bin/sh\nexit 0\n", WorkDir: "/tmp", UID: uint32(os.Getuid()), GID: uint32(os.Getgid()),
+		Dependency: fmt.Sprintf("afterok:%d", first),
+	}).JobDesc()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := c.ask(RequestSubmitBatchJob, second.Append(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	after, err := DecodeSubmitResponse(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.untilJob(first, "JobState=PENDING", "Reason=JobHeldUser")
+	release := NewJobUpdate(fmt.Sprint(first))
+	release.Priority = ReleasePriority
+	c.command(RequestUpdateJob, release.Append(nil))
+	c.untilJob(after.JobID, "JobState=COMPLETED")
+
+	drain, err := NewNodeUpdate(hpc.NodeEvent{Nodes: "n2", State: "drain", Reason: "disk"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.command(RequestUpdateNode, drain.Append(nil))
+	c.until("n2 is drained", func() bool { return strings.Contains(c.show("node", "n2"), "State=IDLE+DRAIN ") })
+	resume, err := NewNodeUpdate(hpc.NodeEvent{Nodes: "n2", State: "resume"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.command(RequestUpdateNode, resume.Append(nil))
+
+	resv, err := NewReservationDesc(hpc.Reservation{
+		Name: "r1", Start: hpc.Time(time.Now().Add(time.Hour).UnixNano()), Duration: time.Hour, Nodes: "n1", Users: []string{currentUser(t)},
+	}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m, err = c.ask(RequestCreateReservation, resv.Append(nil)); err != nil {
+		t.Fatal(err)
+	}
+	if name, err := DecodeCreateReservation(m); name != "r1" || err != nil {
+		t.Errorf("creating a reservation: %q, %v", name, err)
+	}
+	if out := c.show("reservation"); !strings.Contains(out, "Nodes=n1 ") || !strings.Contains(out, "Duration=01:00:00 ") {
+		t.Errorf("the reservation is %s", out)
+	}
+	c.command(RequestDeleteReservation, AppendReservationName(nil, "r1"))
+
+	if m, err = c.ask(RequestStats, AppendStatsRequest(nil, false)); err != nil {
+		t.Fatal(err)
+	}
+	stats, err := DecodeStats(m.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.keep(m)
+	if stats.Submitted != 8 || stats.Completed != 6 || stats.Pending != 1 || len(stats.RPCs) == 0 ||
+		stats.Time < stats.Since || stats.MainCycles == 0 {
+		t.Errorf("the statistics read %+v", stats)
+	}
+}
+
+// TestCaptured decodes real messages of slurmctld that are kept in the repository, so
+// that decoders are checked where no Slurm is installed. "go test -run RealController
+// -capture" makes them anew.
+func TestCaptured(t *testing.T) {
+	files, err := filepath.Glob("testdata/captured/*.msg")
+	if err != nil || len(files) < 10 {
+		t.Fatalf("only %d captured messages: %v", len(files), err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			b, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			frame, need, err := Split(b)
+			if err != nil || need != len(b) {
+				t.Fatalf("%d of %d bytes: %v", need, len(b), err)
+			}
+			m, err := Decode(frame)
+			if err != nil {
+				t.Fatal(err)
+			}
+			again, err := m.Append(nil)
+			if err != nil || !bytes.Equal(again, b) {
+				t.Errorf("encoded again it is another: %v", err)
+			}
+			if err := decodeBody(m.Type, m.Version, m.Body); err != nil {
+				t.Error(err)
+			}
+			// Every proper prefix of a body must fail, and none may panic.
+			if len(m.Body) > 0 && m.Type != RequestSuspendInt {
+				for n := range m.Body {
+					if decodeBody(m.Type, m.Version, m.Body[:n]) == nil {
+						t.Errorf("the first %d of %d bytes are taken for the whole", n, len(m.Body))
+					}
+				}
+			}
+		})
+	}
+}
+
+// decodeBody decodes the body of any message that a node or a client can get.
+func decodeBody(typ Type, v Version, body []byte) error {
+	var err error
+	switch typ {
+	case RequestBatchLaunch:
+		_, err = DecodeBatchLaunch(v, body)
+	case RequestLaunchProlog:
+		_, err = DecodePrologLaunch(v, body)
+	case RequestTerminateJob, RequestKillTimelimit, RequestKillPreempted, RequestAbortJob:
+		_, err = DecodeKillJob(v, body)
+	case RequestSuspendInt:
+		_, err = DecodeSuspend(v, body)
+	case RequestSignalTasks, RequestTerminateTasks:
+		_, err = DecodeSignal(v, body)
+	case RequestRebootNodes:
+		_, err = DecodeReboot(v, body)
+	case RequestJobNotify:
+		_, err = DecodeNotify(v, body)
+	case ResponseStats:
+		_, err = DecodeStats(body)
+	case ResponseSubmitBatchJob:
+		_, err = DecodeSubmitResponse(&Message{Type: typ, Body: body})
+	case ResponseCreateReservation:
+		_, err = DecodeCreateReservation(&Message{Type: typ, Body: body})
+	default:
+		err = ReplyError(&Message{Type: typ, Body: body})
+	}
+	return err
+}

@@ -1,0 +1,391 @@
+package rpc
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+
+	"rmreplay/internal/hpc"
+)
+
+// Submission is a batch job to be submitted: what is asked for, and what sbatch would
+// find around itself.
+type Submission struct {
+	hpc.Request
+	// Dependency replaces that of the request: the same in Slurm's own job numbers.
+	Dependency string
+	// Script is the batch script; it must begin with "#!".
+	Script string
+	// Args are the script's path and arguments. The path's last element is the job's
+	// name if the request has none.
+	Args []string
+	// WorkDir is the directory the job runs in, "/" if empty.
+	WorkDir string
+	// Environment is the script's environment as "NAME=value". slurmctld refuses a job
+	// without any, so an empty one is sent with a PATH.
+	Environment []string
+	// StdIn, StdOut and StdErr are the paths that sbatch -i, -o and -e would name;
+	// relative ones are below WorkDir. StdIn is /dev/null if empty.
+	StdIn, StdOut, StdErr string
+	// SubmitLine is the command line as accounting shows it.
+	SubmitLine string
+	// UID and GID are those of the request's User and Group.
+	UID, GID uint32
+	// Now is the virtual time at which the job is submitted, to which Begin and
+	// Deadline are delays.
+	Now hpc.Time
+	// SessionID is the submitting login session.
+	SessionID uint32
+	// SelectPlugin is the number of slurm.conf's SelectType ([SelectPluginID]); 0
+	// stands for cons_tres.
+	SelectPlugin uint32
+}
+
+// JobDesc makes the description that sbatch 22.05 would send for the submission. It
+// follows _opt_verify (sbatch/opt.c), slurm_opt_create_job_desc (slurm_opt.c) and
+// _fill_job_desc_from_opts (sbatch/sbatch.c). An error names an option that sbatch
+// would not take. What slurmctld judges (partitions, limits, generic resources) is
+// left to it.
+//
+// sbatch -B differs from the three long options in one way that a request cannot
+// express: without -N it implies a number of tasks, which a reader of -B has to put
+// into Tasks.
+func (s *Submission) JobDesc() (*JobDesc, error) {
+	j := NewJobDesc()
+	if err := s.check(); err != nil {
+		return nil, fmt.Errorf("making a job description: %w", err)
+	}
+	s.setContext(j)
+	s.setFlags(j)
+	for _, set := range []func(*JobDesc) error{s.setTimes, s.setLayout, s.setMemory, s.setPlacement, s.setSignal} {
+		if err := set(j); err != nil {
+			return nil, fmt.Errorf("making a job description: %w", err)
+		}
+	}
+	s.setGRES(j)
+	j.deriveFromGRES()
+	return j, nil
+}
+
+// check refuses what sbatch refuses before it looks any further
+// (validate_options_salloc_sbatch_srun in slurm_opt.c, and gres.c where only clients
+// insist).
+func (s *Submission) check() error {
+	switch {
+	case !strings.HasPrefix(s.Script, "#!"):
+		return errors.New(`the script does not begin with "#!"`)
+	case strings.IndexByte(s.Script, 0) >= 0:
+		return errors.New("the script contains a NUL")
+	case btoi(s.MemPerNode != 0)+btoi(s.MemPerCPU != 0)+btoi(s.MemPerGPU != 0) > 1:
+		return errors.New("--mem, --mem-per-cpu and --mem-per-gpu exclude each other")
+	case s.CoreSpec != 0 && s.ThreadSpec != 0:
+		return errors.New("--core-spec and --thread-spec exclude each other")
+	case s.TasksPerGPU != 0 && s.GPUsPerTask != "":
+		return errors.New("--ntasks-per-gpu and --gpus-per-task exclude each other")
+	case s.TasksPerGPU != 0 && s.GPUsPerSocket != "":
+		return errors.New("--ntasks-per-gpu and --gpus-per-socket exclude each other")
+	case s.TasksPerGPU != 0 && s.TasksPerNode != 0:
+		return errors.New("--ntasks-per-gpu and --ntasks-per-node exclude each other")
+	case s.CPUsPerGPU != 0 && s.CPUsPerTask != 0:
+		return errors.New("--cpus-per-gpu and --cpus-per-task exclude each other")
+	case s.MaxNodes != 0 && s.MaxNodes < s.MinNodes:
+		return fmt.Errorf("at most %d nodes is less than at least %d", s.MaxNodes, s.MinNodes)
+	case s.Nice > int(niceOffset)-3 || s.Nice < -(int(niceOffset)-3):
+		return fmt.Errorf("nice %d is out of range (want -%d to %[2]d)", s.Nice, niceOffset-3)
+	}
+	return s.checkRanges()
+}
+
+// checkRanges refuses numbers that their fields on the wire cannot hold.
+func (s *Submission) checkRanges() error {
+	const small, large = math.MaxUint16 - 2, math.MaxInt32
+	for _, f := range []struct {
+		option string
+		value  int64
+		most   int64
+	}{
+		{"--nodes", int64(s.MinNodes), large},
+		{"--nodes", int64(s.MaxNodes), large},
+		{"--ntasks", int64(s.Tasks), large},
+		{"--ntasks-per-node", int64(s.TasksPerNode), small},
+		{"--ntasks-per-socket", int64(s.TasksPerSocket), small},
+		{"--ntasks-per-core", int64(s.TasksPerCore), small},
+		{"--ntasks-per-gpu", int64(s.TasksPerGPU), small},
+		{"--cpus-per-task", int64(s.CPUsPerTask), small},
+		{"--cpus-per-gpu", int64(s.CPUsPerGPU), small},
+		{"--mincpus", int64(s.MinCPUsPerNode), small},
+		{"--sockets-per-node", int64(s.SocketsPerNode), small},
+		{"--cores-per-socket", int64(s.CoresPerSocket), small},
+		{"--threads-per-core", int64(s.ThreadsPerCore), small},
+		{"--core-spec", int64(s.CoreSpec), int64(coreSpecThread) - 1},
+		{"--thread-spec", int64(s.ThreadSpec), int64(coreSpecThread) - 1},
+		{"--mem-per-cpu", s.MemPerCPU, math.MaxInt64},
+		{"--mem-per-gpu", s.MemPerGPU, math.MaxInt64},
+		{"--tmp", s.TmpDisk, math.MaxUint32 - 2},
+		{"--switches", int64(s.Switches), large},
+		{"--begin", int64(s.Begin), math.MaxInt64},
+		{"--deadline", int64(s.Deadline), math.MaxInt64},
+	} {
+		if f.value < 0 || f.value > f.most {
+			return fmt.Errorf("%s %d is out of range (want 0 to %d)", f.option, f.value, f.most)
+		}
+	}
+	if s.MemPerNode < hpc.AllMemory {
+		return fmt.Errorf("--mem %d is less than no memory", s.MemPerNode)
+	}
+	return nil
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// setContext fills in who submits what from where, and the fields that are passed on
+// as they are.
+func (s *Submission) setContext(j *JobDesc) {
+	j.Name = s.Name
+	if j.Name == "" && len(s.Args) > 0 {
+		j.Name = path.Base(s.Args[0])
+	}
+	if j.Name == "" {
+		j.Name = "sbatch"
+	}
+	j.UserID, j.GroupID = s.UID, s.GID
+	j.AllocSID = s.SessionID
+	j.Script, j.Args, j.SubmitLine = s.Script, s.Args, s.SubmitLine
+	j.WorkDir = s.WorkDir
+	if j.WorkDir == "" {
+		j.WorkDir = "/"
+	}
+	j.StdIn, j.StdOut, j.StdErr = s.absolute(s.StdIn), s.absolute(s.StdOut), s.absolute(s.StdErr)
+	if j.StdIn == "" {
+		j.StdIn = "/dev/null"
+	}
+	j.Environment = s.Environment
+	if len(j.Environment) == 0 {
+		j.Environment = []string{"PATH=/usr/local/bin:/usr/bin:/bin"}
+	}
+	j.Account, j.Partition, j.QOS, j.WCKey = s.Account, s.Partition, s.QOS, s.WCKey
+	j.Reservation, j.Dependency, j.ArrayIndices = s.Reservation, s.Dependency, s.Array
+	j.Features, j.Prefer, j.ClusterFeatures = s.Constraint, s.Prefer, s.ClusterConstraint
+	j.ExcNodes, j.Licenses, j.BurstBuffer = s.Exclude, s.Licenses, s.BurstBuffer
+	j.MCSLabel, j.Comment = s.MCSLabel, s.Comment
+	if s.SelectPlugin != 0 {
+		j.SelectPlugin = s.SelectPlugin
+	}
+	// What sbatch always sends although nobody asked for it.
+	j.MailType, j.MemBindType = 0, 0
+}
+
+func (s *Submission) absolute(p string) string {
+	if p == "" || path.IsAbs(p) {
+		return p
+	}
+	return strings.TrimSuffix(s.WorkDir, "/") + "/" + p
+}
+
+// setFlags fills in yes and no, and the priority.
+func (s *Submission) setFlags(j *JobDesc) {
+	j.Contiguous = uint16(btoi(s.Contiguous))
+	if s.Overcommit {
+		j.Overcommit = 1
+	}
+	if s.Reboot {
+		j.Reboot = 1
+	}
+	if s.NoKill {
+		j.KillOnNodeFail = 0
+	}
+	if s.Requeue != nil {
+		j.Requeue = uint16(btoi(*s.Requeue))
+	}
+	if s.KillOnInvalidDep != nil {
+		j.Flags |= flagNoKillInvalidDep
+		if *s.KillOnInvalidDep {
+			j.Flags ^= flagNoKillInvalidDep | flagKillInvalidDep
+		}
+	}
+	if s.SpreadJob {
+		j.Flags |= flagSpreadJob
+	}
+	if s.UseMinNodes {
+		j.Flags |= flagUseMinNodes
+	}
+	if s.Nice != 0 {
+		j.Nice = niceOffset + uint32(int32(s.Nice))
+	}
+	switch {
+	case s.Hold:
+		j.Priority = 0
+	case s.Priority != nil && *s.Priority != 0:
+		j.Priority = *s.Priority
+	}
+}
+
+// setTimes fills in limits and instants. Slurm's time limits are minutes, rounded up
+// (time_str2mins in parse_time.c).
+func (s *Submission) setTimes(j *JobDesc) error {
+	var err error
+	if j.TimeLimit, err = minutes("--time", s.TimeLimit); err != nil {
+		return err
+	}
+	if j.TimeMin, err = minutes("--time-min", s.TimeMin); err != nil {
+		return err
+	}
+	if s.Begin > 0 {
+		j.BeginTime = secondsUp(s.Now.Add(s.Begin))
+	}
+	if s.Deadline > 0 {
+		j.Deadline = secondsUp(s.Now.Add(s.Deadline))
+	}
+	if j.Deadline != 0 && j.Deadline < j.BeginTime {
+		return errors.New("--deadline is before --begin")
+	}
+	if s.DelayBoot > 0 {
+		j.DelayBoot = uint32(min(s.DelayBoot/time.Second, time.Duration(NoVal)-1))
+	}
+	if s.Switches > 0 {
+		j.ReqSwitch = uint32(s.Switches)
+	}
+	if s.SwitchWait > 0 {
+		j.Wait4Switch = uint32(min(s.SwitchWait/time.Second, time.Duration(NoVal)-1))
+	}
+	return nil
+}
+
+func minutes(option string, d time.Duration) (uint32, error) {
+	switch {
+	case d == 0:
+		return NoVal, nil
+	case d == hpc.Unlimited:
+		return Infinite, nil
+	case d < 0:
+		return 0, fmt.Errorf("%s %v is negative", option, d)
+	}
+	m := d / time.Minute
+	if d%time.Minute != 0 {
+		m++
+	}
+	return uint32(m), nil // the longest Duration is 154 million minutes
+}
+
+// secondsUp gives the first whole second that is not before t, so that no job begins
+// before its time.
+func secondsUp(t hpc.Time) int64 {
+	sec := t.UnixSeconds()
+	if hpc.Unix(sec) < t {
+		sec++
+	}
+	return sec
+}
+
+// setMemory fills in memory and disk.
+func (s *Submission) setMemory(j *JobDesc) error {
+	switch {
+	case s.MemPerNode == hpc.AllMemory:
+		j.MinMemory = 0
+	case s.MemPerNode > 0:
+		j.MinMemory = uint64(s.MemPerNode)
+	case s.MemPerCPU > 0:
+		j.MinMemory = uint64(s.MemPerCPU) | memPerCPU
+	}
+	if s.MemPerGPU > 0 {
+		j.MemPerTRES = "gres:gpu:" + strconv.FormatInt(s.MemPerGPU, 10)
+	}
+	if s.TmpDisk > 0 {
+		j.MinTmpDisk = uint32(s.TmpDisk)
+	}
+	return nil
+}
+
+// setPlacement fills in how the job's nodes are shared, its distribution and its
+// specialized cores.
+func (s *Submission) setPlacement(j *JobDesc) error {
+	switch s.Exclusive {
+	case "":
+		if s.Oversubscribe {
+			j.Shared = 1
+		}
+	case "node", "exclusive":
+		j.Shared = 0
+	case "user":
+		j.Shared = 2
+	case "mcs":
+		j.Shared = 3
+	default:
+		return fmt.Errorf("--exclusive %q is not known (want node, user or mcs)", s.Exclusive)
+	}
+	switch {
+	case s.CoreSpec > 0:
+		j.CoreSpec = uint16(s.CoreSpec)
+	case s.ThreadSpec > 0:
+		j.CoreSpec = uint16(s.ThreadSpec) | coreSpecThread
+	}
+	switch strings.ToLower(s.GRESFlags) {
+	case "":
+	case "enforce-binding":
+		j.Flags |= flagGRESEnforceBind
+	case "disable-binding":
+		j.Flags |= flagGRESDisableBind
+	default:
+		return fmt.Errorf("--gres-flags %q is not known (want enforce-binding or disable-binding)", s.GRESFlags)
+	}
+	return nil
+}
+
+// setSignal fills in the warning before the time limit (get_signal_opts in
+// proc_args.c): "[R][B][:]signal[@seconds]".
+func (s *Submission) setSignal(j *JobDesc) error {
+	if s.Signal == "" {
+		return nil
+	}
+	spec := strings.ToUpper(s.Signal)
+	if rest, ok := strings.CutPrefix(spec, "R"); ok {
+		j.WarnFlags |= KillResv
+		spec = rest
+	}
+	if rest, ok := strings.CutPrefix(spec, "B"); ok {
+		j.WarnFlags |= KillBatch
+		spec = rest
+	}
+	if rest, ok := strings.CutPrefix(spec, "R"); ok {
+		j.WarnFlags |= KillResv
+		spec = rest
+	}
+	spec = strings.TrimPrefix(spec, ":")
+	name, seconds, timed := strings.Cut(spec, "@")
+	j.WarnSignal = signalNumber(name)
+	if j.WarnSignal == 0 {
+		return fmt.Errorf("--signal %q: %q is no signal", s.Signal, name)
+	}
+	j.WarnTime = 60
+	if timed {
+		n, err := strconv.ParseUint(seconds, 10, 16)
+		if err != nil {
+			return fmt.Errorf("--signal %q: %q is no time in seconds (want 0 to 65535)", s.Signal, seconds)
+		}
+		j.WarnTime = uint16(n)
+	}
+	return nil
+}
+
+// signalNumber gives the number of a signal that Slurm knows by name, or of one given
+// by number, or 0 (sig_name2num in proc_args.c).
+func signalNumber(name string) uint16 {
+	if n, err := strconv.ParseUint(strings.TrimSpace(name), 10, 16); err == nil {
+		return uint16(n)
+	}
+	name = strings.TrimPrefix(strings.TrimSpace(name), "SIG")
+	return map[string]uint16{
+		"HUP": 1, "INT": 2, "QUIT": 3, "ABRT": 6, "KILL": 9, "USR1": 10, "USR2": 12,
+		"ALRM": 14, "TERM": 15, "CONT": 18, "STOP": 19, "TSTP": 20, "TTIN": 21,
+		"TTOU": 22, "URG": 23, "XCPU": 24,
+	}[name]
+}

@@ -1,0 +1,198 @@
+package rpc
+
+import (
+	"strconv"
+	"strings"
+)
+
+// setGRES fills in the generic resources in the form of trackable ones: "gpu:2"
+// becomes "gres:gpu:2" (gres_prepend_tres_type in gres.c, xfmt_tres in proc_args.c).
+func (s *Submission) setGRES(j *JobDesc) {
+	j.TRESPerJob = gpuTRES(s.GPUs)
+	j.TRESPerNode = gpuTRES(s.GPUsPerNode)
+	j.TRESPerSocket = gpuTRES(s.GPUsPerSocket)
+	j.TRESPerTask = gpuTRES(s.GPUsPerTask)
+	if s.CPUsPerGPU > 0 {
+		j.CPUsPerTRES = "gres:gpu:" + strconv.Itoa(s.CPUsPerGPU)
+	}
+	if s.GRES == "" || strings.EqualFold(s.GRES, "none") {
+		return
+	}
+	gres := "gres:" + strings.ReplaceAll(s.GRES, ",", ",gres:")
+	gres = strings.ReplaceAll(gres, "gres:gres:", "gres:")
+	if j.TRESPerNode != "" {
+		gres = j.TRESPerNode + "," + gres
+	}
+	j.TRESPerNode = gres
+}
+
+func gpuTRES(spec string) string {
+	var words []string
+	for _, w := range strings.Split(spec, ",") {
+		if w != "" {
+			words = append(words, "gres:gpu:"+w)
+		}
+	}
+	return strings.Join(words, ",")
+}
+
+// gresRequest is what a job asks for of one generic resource of one type; 0 is
+// nothing.
+type gresRequest struct {
+	name, typ                           string
+	perJob, perNode, perSocket, perTask uint64
+	cpusPer, total                      uint64
+}
+
+// gresRequests collects a job's requests by resource and type, in order.
+type gresRequests []*gresRequest
+
+// each calls f for every "gres:name[:type][:count]" in a list, with its record and
+// count. A count that cannot be read ends the list: slurmctld will refuse it.
+func (g *gresRequests) each(list string, f func(r *gresRequest, count uint64)) {
+	if list == "" {
+		return
+	}
+	for _, word := range strings.Split(list, ",") {
+		parts := strings.Split(strings.TrimPrefix(word, "gres:"), ":")
+		count, typ := uint64(1), ""
+		if n, ok := gresCount(parts[len(parts)-1]); ok && len(parts) > 1 {
+			count, parts = n, parts[:len(parts)-1]
+		}
+		if len(parts) > 1 {
+			typ = parts[1]
+		}
+		f(g.record(parts[0], typ), count)
+	}
+}
+
+func (g *gresRequests) record(name, typ string) *gresRequest {
+	for _, r := range *g {
+		if r.name == name && r.typ == typ {
+			return r
+		}
+	}
+	r := &gresRequest{name: name, typ: typ}
+	*g = append(*g, r)
+	return r
+}
+
+// gresCount reads a count with an optional unit (k, m, g, t, p of 1024).
+func gresCount(word string) (uint64, bool) {
+	shift := 0
+	if word != "" {
+		if i := strings.IndexByte("kmgtp", word[len(word)-1]|0x20); i >= 0 {
+			shift, word = 10*(i+1), word[:len(word)-1]
+		}
+	}
+	n, err := strconv.ParseUint(word, 10, 32)
+	return n << shift, err == nil
+}
+
+// deriveFromGRES sets the numbers that follow from the generic resources, as the
+// client's own check of them does (gres_job_state_validate and _test_gres_cnt in
+// gres.c). Requests that contradict themselves are left as they are: slurmctld makes
+// the same check and refuses them.
+func (j *JobDesc) deriveFromGRES() {
+	perTask := j.TRESPerTask != "" || j.TasksPerTRES != NoVal16
+	if perTask && j.Tasks == NoVal && j.MinNodes != NoVal && j.MinNodes == j.MaxNodes {
+		switch {
+		case j.TasksPerTRES != NoVal16:
+			j.Tasks = j.MinNodes * uint32(j.TasksPerTRES)
+		case j.TasksPerNode != NoVal16:
+			j.Tasks = j.MinNodes * uint32(j.TasksPerNode)
+		case j.CPUsPerTask == NoVal16:
+			j.Tasks = j.MinNodes
+		}
+	}
+	requests, gpu := j.gresRequests()
+	if n := uint64(j.TasksPerTRES); j.TasksPerTRES != NoVal16 && n != 0 {
+		switch {
+		case gpu:
+			var gpus uint64
+			for _, r := range requests {
+				if r.name == "gpu" {
+					gpus += r.total
+				}
+			}
+			j.Tasks = uint32(gpus * n)
+		case j.Tasks != 0 && j.Tasks != NoVal:
+			r := requests.record("gpu", "")
+			r.perJob = uint64(j.Tasks) / n
+		}
+	}
+	for _, r := range requests {
+		j.deriveFrom(r)
+	}
+}
+
+// gresRequests collects what the job asks for, and says whether gpus are among it.
+func (j *JobDesc) gresRequests() (g gresRequests, gpu bool) {
+	raise := func(r *gresRequest, total uint64) {
+		gpu = gpu || r.name == "gpu"
+		r.total = max(r.total, total)
+	}
+	g.each(j.CPUsPerTRES, func(r *gresRequest, n uint64) { r.cpusPer = n })
+	g.each(j.TRESPerJob, func(r *gresRequest, n uint64) { r.perJob = n; raise(r, n) })
+	g.each(j.TRESPerNode, func(r *gresRequest, n uint64) {
+		r.perNode = n
+		if j.MinNodes != NoVal {
+			n *= uint64(j.MinNodes)
+		}
+		raise(r, n)
+	})
+	g.each(j.TRESPerSocket, func(r *gresRequest, n uint64) {
+		r.perSocket = n
+		switch {
+		case j.MinNodes != NoVal && j.SocketsPerNode != NoVal16:
+			n *= uint64(j.MinNodes) * uint64(j.SocketsPerNode)
+		case j.Tasks != NoVal && j.TasksPerSocket != NoVal16 && j.TasksPerSocket != 0:
+			n *= (uint64(j.Tasks) + uint64(j.TasksPerSocket) - 1) / uint64(j.TasksPerSocket)
+		}
+		raise(r, n)
+	})
+	g.each(j.TRESPerTask, func(r *gresRequest, n uint64) {
+		r.perTask = n
+		if j.Tasks != NoVal {
+			n *= uint64(j.Tasks)
+		}
+		raise(r, n)
+	})
+	return g, gpu
+}
+
+// deriveFrom sets what follows from one request. Each step applies only where the
+// numbers divide evenly, which is what slurmctld insists on.
+func (j *JobDesc) deriveFrom(r *gresRequest) {
+	if r.perJob != 0 && r.perNode != 0 && r.perJob%r.perNode == 0 {
+		nodes := r.perJob / r.perNode
+		if (j.MinNodes == NoVal || nodes >= uint64(j.MinNodes)) && nodes <= uint64(j.MaxNodes) {
+			j.MinNodes, j.MaxNodes = uint32(nodes), uint32(nodes)
+		}
+	}
+	if r.perTask != 0 {
+		switch {
+		case r.perJob != 0:
+			if j.Tasks == NoVal && r.perJob%r.perTask == 0 {
+				j.Tasks = uint32(r.perJob / r.perTask)
+			}
+		case j.Tasks != NoVal:
+			r.perJob = uint64(j.Tasks) * r.perTask
+		}
+		quotient(&j.TasksPerNode, r.perNode, r.perTask)
+		quotient(&j.TasksPerSocket, r.perSocket, r.perTask)
+		if r.cpusPer != 0 && (j.CPUsPerTask == NoVal16 || j.CPUsPerTask == 0) {
+			j.CPUsPerTask = uint16(r.cpusPer * r.perTask)
+		}
+	}
+	if r.perJob != 0 && j.MaxNodes != NoVal && r.perJob < uint64(j.MaxNodes) {
+		j.MaxNodes = uint32(r.perJob)
+	}
+}
+
+// quotient sets a number of tasks that is not given to how often per goes into total.
+func quotient(field *uint16, total, per uint64) {
+	if total != 0 && total%per == 0 && (*field == NoVal16 || *field == 0) {
+		*field = uint16(total / per)
+	}
+}

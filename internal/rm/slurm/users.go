@@ -1,0 +1,80 @@
+package slurm
+
+import (
+	"fmt"
+	"hash/fnv"
+	"os"
+	"strings"
+
+	"rmreplay/internal/hpc"
+)
+
+// nameUsers decides who exists. A cluster directory that lists its users is believed;
+// otherwise the workload's exist. Whoever has the number of the user who runs the
+// daemons gets another one, for Slurm would take him for its administrator.
+func (e *Engine) nameUsers() {
+	list := e.cfg.Cluster.Users
+	if list == nil {
+		list = e.cfg.Users
+	}
+	e.users, e.groups = map[string]hpc.User{}, map[string]uint32{}
+	taken := map[uint32]bool{uint32(os.Geteuid()): true, 0: true}
+	for _, u := range list {
+		if !taken[u.UID] {
+			taken[u.UID] = true
+		}
+	}
+	next := uint32(20000)
+	for _, u := range list {
+		if u.UID == uint32(os.Geteuid()) || u.UID == 0 {
+			for taken[next] {
+				next++
+			}
+			u.UID = next
+			taken[next] = true
+		}
+		if u.Group == "" {
+			u.Group = u.Name
+		}
+		e.users[u.Name] = u
+		if _, ok := e.groups[u.Group]; !ok {
+			e.groups[u.Group] = u.GID
+		}
+	}
+}
+
+// user finds the user of a job. One whom nobody knows gets a number that no one has,
+// so that Slurm says itself what it thinks of him.
+func (e *Engine) user(name string) hpc.User {
+	if u, ok := e.users[name]; ok {
+		return u
+	}
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(name))
+	id := 1<<30 + h.Sum32()%(1<<29)
+	return hpc.User{Name: name, UID: id, GID: id}
+}
+
+// writeUsers writes the passwd and group files that the daemons see through
+// libnss-wrapper.
+func (e *Engine) writeUsers() error {
+	var passwd, group strings.Builder
+	fmt.Fprintf(&passwd, "%s:x:%d:%d:%s:/:/bin/sh\n", daemonUser, os.Geteuid(), os.Getegid(), daemonUser)
+	fmt.Fprintf(&group, "%s:x:%d:\n", daemonUser, os.Getegid())
+	members := map[string][]string{}
+	for _, name := range sortedKeys(e.users) {
+		u := e.users[name]
+		fmt.Fprintf(&passwd, "%s:x:%d:%d:%s:/:/bin/sh\n", u.Name, u.UID, u.GID, u.Name)
+		members[u.Group] = append(members[u.Group], u.Name)
+	}
+	for _, name := range sortedKeys(e.groups) {
+		fmt.Fprintf(&group, "%s:x:%d:%s\n", name, e.groups[name], strings.Join(members[name], ","))
+	}
+	if err := os.WriteFile(e.place.file("passwd"), []byte(passwd.String()), 0o600); err != nil {
+		return fmt.Errorf("writing the users: %w", err)
+	}
+	if err := os.WriteFile(e.place.file("group"), []byte(group.String()), 0o600); err != nil {
+		return fmt.Errorf("writing the groups: %w", err)
+	}
+	return nil
+}

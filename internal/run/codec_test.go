@@ -1,0 +1,155 @@
+package run
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm"
+)
+
+func TestSnakeCase(t *testing.T) {
+	for in, want := range map[string]string{
+		"Name":                  "name",
+		"QOS":                   "qos",
+		"WCKey":                 "wc_key",
+		"MinCPUsPerNode":        "min_cpus_per_node",
+		"CPUsPerGPU":            "cpus_per_gpu",
+		"GPUs":                  "gpus",
+		"GPUsPerTask":           "gpus_per_task",
+		"GRESFlags":             "gres_flags",
+		"TRES":                  "tres",
+		"KillOnInvalidDep":      "kill_on_invalid_dep",
+		"MCSLabel":              "mcs_label",
+		"ExitCode":              "exit_code",
+		"TasksPerGPU":           "tasks_per_gpu",
+		"EligibleMinCPUsPerGPU": "eligible_min_cpus_per_gpu",
+	} {
+		if got := snakeCase(in); got != want {
+			t.Errorf("snakeCase(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
+
+// TestEncodeJobKeys pins the names and units of the request column, which other
+// programs read.
+func TestEncodeJobKeys(t *testing.T) {
+	nice := false
+	job := &hpc.Job{
+		ID: "7", Submit: hpc.Unix(1000),
+		Request: hpc.Request{
+			Name: "a\"b", TimeLimit: time.Minute, MinNodes: 2, MemPerCPU: 1024,
+			GPUsPerNode: "a100:2", Requeue: &nice, QOS: "high",
+		},
+		Behaviour: hpc.Behaviour{
+			RunTime: 1500 * time.Millisecond, TaskRunTimes: map[int]time.Duration{3: time.Second},
+		},
+		Recorded: &hpc.Recorded{Start: hpc.Unix(1001), State: hpc.TimedOut},
+	}
+	got, err := EncodeJob(job)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"id":"7","submit_ns":1000000000000,` +
+		`"request":{"name":"a\"b","qos":"high","requeue":false,"time_limit_ns":60000000000,` +
+		`"min_nodes":2,"mem_per_cpu_mib":1024,"gpus_per_node":"a100:2"},` +
+		`"behaviour":{"run_time_ns":1500000000,"task_run_times_ns":{"3":1000000000}},` +
+		`"recorded":{"start_ns":1001000000000,"state":"TIMEOUT"}}`
+	if diff := cmp.Diff(want, string(got)); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// fill sets every field below v to a value that is not zero and differs from
+// its neighbours'.
+func fill(t *testing.T, v reflect.Value, next *int) {
+	t.Helper()
+	*next++
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString(strings.Repeat("x", *next%7+1) + "ü\n")
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Int, reflect.Int32, reflect.Int64:
+		v.SetInt(int64(*next))
+	case reflect.Uint32:
+		v.SetUint(uint64(*next))
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(t, v.Elem(), next)
+	case reflect.Map:
+		key, value := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
+		fill(t, key, next)
+		fill(t, value, next)
+		v.Set(reflect.MakeMap(v.Type()))
+		v.SetMapIndex(key, value)
+	case reflect.Struct:
+		for i := range v.NumField() {
+			fill(t, v.Field(i), next)
+		}
+	default:
+		t.Fatalf("a field of kind %v: teach the codec and this test about it", v.Kind())
+	}
+}
+
+// TestJobRoundTrip fails when a field of hpc.Job does not survive the record.
+func TestJobRoundTrip(t *testing.T) {
+	var full hpc.Job
+	n := 0
+	fill(t, reflect.ValueOf(&full).Elem(), &n)
+	zero := uint32(0)
+	for _, want := range []*hpc.Job{
+		{}, &full,
+		{ID: "explicit zero", Request: hpc.Request{Priority: &zero}},
+		{ID: "endless", Behaviour: hpc.Behaviour{RunTime: hpc.Unlimited}},
+	} {
+		data, err := EncodeJob(want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := DecodeJob(data)
+		if err != nil {
+			t.Fatalf("%s: %v", data, err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: -want +got:\n%s", data, diff)
+		}
+	}
+}
+
+func TestEventRoundTrip(t *testing.T) {
+	var full rm.Event
+	n := 0
+	fill(t, reflect.ValueOf(&full).Elem(), &n)
+	for _, want := range []rm.Event{{}, full, {Task: -1, Outcome: &rm.Outcome{}}} {
+		data, err := json.Marshal(encodeEvent(want))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var in eventIn
+		if err := json.Unmarshal(data, &in); err != nil {
+			t.Fatal(err)
+		}
+		got, err := in.event()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: -want +got:\n%s", data, diff)
+		}
+	}
+}
+
+func TestDecodeJobErrors(t *testing.T) {
+	for _, bad := range []string{``, `{`, `[]`, `{"id":1}`, `{"request":[]}`, `{"request":{"min_nodes":"2"}}`,
+		`{"behaviour":7}`, `{"recorded":{"start_ns":1.5}}`} {
+		if job, err := DecodeJob([]byte(bad)); err == nil {
+			t.Errorf("DecodeJob(%s) = %+v, want an error", bad, job)
+		}
+	}
+}

@@ -1,0 +1,300 @@
+package run
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"time"
+
+	"rmreplay/internal/hpc"
+)
+
+// Format is the version of the record that this package writes. A reader
+// refuses a record with a larger one.
+const Format = 1
+
+// State says how far a run came.
+type State string
+
+// The states of a run. A run that was killed stays in state running; [Open]
+// marks it partial.
+const (
+	StateRunning     State = "running"     // not finished
+	StateComplete    State = "complete"    // the workload was played to its end
+	StateInterrupted State = "interrupted" // the user ended it; what is there is true
+	StateFailed      State = "failed"      // it could not go on; Error says why
+)
+
+// Manifest describes a run: what was run, with what, and how it went. It is
+// manifest.json of the record, under the keys of the tags. Nothing in it may be
+// a secret; the values of configuration keys that look like one are replaced
+// when it is written.
+type Manifest struct {
+	Format int    `json:"format"` // version of the record's layout, [Format]
+	State  State  `json:"state"`
+	Error  string `json:"error,omitempty"` // why the run failed
+	// Valid says that nothing happened that makes the results doubtful: the run
+	// was not failed or killed, and no warning affects the result. An
+	// interrupted run may be valid: all that it holds is true, and State says
+	// that it is not everything.
+	Valid    bool      `json:"valid"`
+	Warnings []Warning `json:"warnings"`
+
+	Engine  string   `json:"engine"`           // "slurm" or "sim"
+	Policy  string   `json:"policy,omitempty"` // the simulator's scheduling policy
+	Seed    uint64   `json:"seed"`
+	Command []string `json:"command"` // the command line, program first
+
+	Versions Versions `json:"versions"`
+	Clock    Clock    `json:"clock"`
+	Workload Source   `json:"workload"`
+	Cluster  Cluster  `json:"cluster"`
+	Jobs     Counts   `json:"jobs"` // kept by the writer
+
+	// Started and Finished are instants of real time, RFC 3339.
+	Started  time.Time `json:"started"`
+	Finished time.Time `json:"finished,omitzero"`
+	// VirtualStart and VirtualEnd bound the run in virtual time. In JSON they
+	// are RFC 3339, since a double cannot hold nanoseconds since 1970.
+	VirtualStart hpc.Time `json:"-"`
+	VirtualEnd   hpc.Time `json:"-"`
+
+	// VirtualSeconds is virtual end − virtual start; WallSeconds is finished −
+	// started; Speedup is their ratio. [Writer.Finish] fills those that are 0;
+	// 0 means unknown.
+	VirtualSeconds float64 `json:"virtual_s"`
+	WallSeconds    float64 `json:"wall_s"`
+	Speedup        float64 `json:"speedup"`
+
+	// DaemonCPU is the CPU time, user and system, of each supervised daemon, in seconds.
+	DaemonCPU map[string]float64 `json:"daemon_cpu_s,omitempty"`
+	// ExitStatuses says how each supervised process ended: "exit 0", "signal 9".
+	ExitStatuses map[string]string `json:"exit_statuses,omitempty"`
+}
+
+// Versions names the software that took part; empty for what did not.
+type Versions struct {
+	RMReplay string `json:"rmreplay,omitempty"`
+	Slurm    string `json:"slurm,omitempty"`
+	MariaDB  string `json:"mariadb,omitempty"`
+	Go       string `json:"go,omitempty"`
+	Kernel   string `json:"kernel,omitempty"`
+}
+
+// Clock is the model of virtual time that the run used.
+type Clock struct {
+	// Model is "frozen" (the controller's computing takes no virtual time) or
+	// "measured" (it takes its CPU time times Factor).
+	Model  string  `json:"model"`
+	Factor float64 `json:"factor,omitempty"`
+	Steps  int64   `json:"steps,omitempty"` // how often virtual time was advanced
+}
+
+// Source is where the workload came from.
+type Source struct {
+	Path   string         `json:"path"`
+	Format string         `json:"format,omitempty"`
+	SHA256 string         `json:"sha256,omitempty"`
+	Jobs   int            `json:"jobs"`            // submissions; a job array is one
+	Rules  map[string]int `json:"rules,omitempty"` // records that fell under each named rule
+}
+
+// Cluster is what the workload was run on.
+type Cluster struct {
+	Name string `json:"name,omitempty"`
+	Dir  string `json:"dir,omitempty"` // the cluster directory
+	// Nodes and Processors are the capacity that utilization refers to: all
+	// nodes of the configuration, and all their CPUs as Slurm counts them.
+	Nodes      int         `json:"nodes"`
+	Processors int         `json:"processors"`
+	Partitions []Partition `json:"partitions,omitempty"`
+	Changes    []Change    `json:"config_changes,omitempty"`
+}
+
+// Partition is the capacity of one partition. Partitions may share nodes.
+type Partition struct {
+	Name       string `json:"name"`
+	Nodes      int    `json:"nodes"`
+	Processors int    `json:"processors"`
+}
+
+// Change is one difference between the site's configuration and the one that was run.
+type Change struct {
+	File   string `json:"file,omitempty"`
+	Key    string `json:"key"`
+	From   string `json:"from"`
+	To     string `json:"to"`
+	Reason string `json:"reason"`
+}
+
+// Counts says how far the jobs of the workload came. Submissions count job
+// arrays once.
+type Counts struct {
+	Submitted    int `json:"submitted"`     // handed to the resource manager
+	NotSubmitted int `json:"not_submitted"` // the workload's jobs less those
+	Unanswered   int `json:"unanswered"`    // handed over, and the run ended before an answer
+	Accepted     int `json:"accepted"`
+	Rejected     int `json:"rejected"`
+	Rows         int `json:"rows"`  // rows of jobs.parquet: one a task of an array
+	Ended        int `json:"ended"` // rows in a final state, rejected ones not counted
+}
+
+// Warning is something that a reader of the results must know.
+type Warning struct {
+	Code string `json:"code"` // a stable name, such as "node-not-in-partition"
+	Text string `json:"text"`
+	// AffectsResult says that the results may not mean what they seem to; such a
+	// run is not valid.
+	AffectsResult bool `json:"affects_result"`
+	Count         int  `json:"count"` // how often it happened, at least 1
+}
+
+// addWarning merges w into list: the same code and text is one warning with
+// the counts added up, so that a million repetitions stay one line.
+func addWarning(list []Warning, w Warning) []Warning {
+	w.Count = max(w.Count, 1)
+	for i := range list {
+		if list[i].Code == w.Code && list[i].Text == w.Text {
+			list[i].Count += w.Count
+			list[i].AffectsResult = list[i].AffectsResult || w.AffectsResult
+			return list
+		}
+	}
+	return append(list, w)
+}
+
+// AffectedBy reports whether any of the warnings affects the result.
+func AffectedBy(warnings []Warning) bool {
+	return slices.ContainsFunc(warnings, func(w Warning) bool { return w.AffectsResult })
+}
+
+// derive fills the durations that follow from the instants.
+func (m *Manifest) derive() {
+	if m.VirtualSeconds == 0 && m.VirtualStart != 0 && m.VirtualEnd > m.VirtualStart {
+		m.VirtualSeconds = m.VirtualEnd.Sub(m.VirtualStart).Seconds()
+	}
+	if m.WallSeconds == 0 && !m.Started.IsZero() && m.Finished.After(m.Started) {
+		m.WallSeconds = m.Finished.Sub(m.Started).Seconds()
+	}
+	if m.Speedup == 0 && m.WallSeconds > 0 {
+		m.Speedup = m.VirtualSeconds / m.WallSeconds
+	}
+}
+
+// manifestJSON is a Manifest with virtual instants that any JSON reader can hold.
+type manifestJSON struct {
+	*plainManifest
+	VirtualStart time.Time `json:"virtual_start,omitzero"`
+	VirtualEnd   time.Time `json:"virtual_end,omitzero"`
+}
+
+// plainManifest has a Manifest's fields and not its methods, so that encoding
+// it does not recurse.
+type plainManifest Manifest
+
+// MarshalJSON encodes m under the keys that docs/FORMATS.md lists.
+func (m Manifest) MarshalJSON() ([]byte, error) {
+	if m.Warnings == nil {
+		m.Warnings = []Warning{}
+	}
+	if m.Command == nil {
+		m.Command = []string{}
+	}
+	m.Cluster.Changes = redact(m.Cluster.Changes)
+	out := manifestJSON{plainManifest: (*plainManifest)(&m)}
+	if m.VirtualStart != 0 {
+		out.VirtualStart = m.VirtualStart.Std()
+	}
+	if m.VirtualEnd != 0 {
+		out.VirtualEnd = m.VirtualEnd.Std()
+	}
+	return json.Marshal(out)
+}
+
+// UnmarshalJSON is the inverse of MarshalJSON; keys that it does not know are ignored.
+func (m *Manifest) UnmarshalJSON(data []byte) error {
+	var plain plainManifest
+	in := manifestJSON{plainManifest: &plain}
+	if err := json.Unmarshal(data, &in); err != nil {
+		return err
+	}
+	*m = Manifest(plain)
+	m.VirtualStart, m.VirtualEnd = instant(in.VirtualStart), instant(in.VirtualEnd)
+	return nil
+}
+
+// instant is t as virtual time; the zero of one is the zero of the other.
+func instant(t time.Time) hpc.Time {
+	if t.IsZero() {
+		return 0
+	}
+	return hpc.Time(t.UnixNano())
+}
+
+// secretKey matches configuration keys whose values may be secrets: StoragePass,
+// AccountingStoragePass, JwtKey, AuthAltParameters, ...
+var secretKey = regexp.MustCompile(`(?i)pass|secret|token|key$|auth.*(info|parameters)`)
+
+// redact returns changes with the values of secret keys replaced.
+func redact(changes []Change) []Change {
+	out := slices.Clone(changes)
+	for i := range out {
+		if !secretKey.MatchString(out[i].Key) {
+			continue
+		}
+		for _, value := range []*string{&out[i].From, &out[i].To} {
+			if *value != "" {
+				*value = "(hidden)"
+			}
+		}
+	}
+	return out
+}
+
+// writeManifest replaces dir/manifest.json in one step, so that a reader sees
+// either the old or the new one and never a part.
+func writeManifest(dir string, m Manifest) error {
+	data, err := json.MarshalIndent(m, "", "  ")
+	if err != nil {
+		return fmt.Errorf("writing the manifest: %w", err)
+	}
+	temp := filepath.Join(dir, manifestFile+tempSuffix)
+	if err := os.WriteFile(temp, append(data, '\n'), 0o644); err != nil {
+		return fmt.Errorf("writing the manifest: %w", err)
+	}
+	if err := os.Rename(temp, filepath.Join(dir, manifestFile)); err != nil {
+		return fmt.Errorf("writing the manifest: %w", err)
+	}
+	return nil
+}
+
+// ErrNotRun says that a directory is not a run record.
+var ErrNotRun = errors.New("not a run record")
+
+// readManifest reads dir/manifest.json.
+func readManifest(dir string) (*Manifest, error) {
+	path := filepath.Join(dir, manifestFile)
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w: no %s in %s", ErrNotRun, manifestFile, dir)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var m Manifest
+	if err := json.Unmarshal(data, &m); err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrNotRun, path, err)
+	}
+	switch {
+	case m.Format == 0:
+		return nil, fmt.Errorf("%w: %s has no \"format\"", ErrNotRun, path)
+	case m.Format < 0 || m.Format > Format:
+		return nil, fmt.Errorf("%s: format %d is not known (this program reads up to %d)", path, m.Format, Format)
+	}
+	return &m, nil
+}

@@ -1,0 +1,403 @@
+package run
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm"
+)
+
+// The files of a record.
+const (
+	manifestFile = "manifest.json"
+	jobsFile     = "jobs.parquet"
+	eventsFile   = "events.parquet"
+	journalFile  = "journal.jsonl"
+	logsDir      = "logs"
+	tempSuffix   = ".tmp"
+)
+
+// flushBytes is how much of the journal may wait in memory.
+const flushBytes = 64 << 10
+
+// eventBatch is how many events go to the Parquet writer at once.
+const eventBatch = 1024
+
+// Options changes how a record is written.
+type Options struct {
+	// Overwrite allows Create to replace a record. A directory that holds
+	// anything else is never touched.
+	Overwrite bool
+	// FlushEvery is the real time that a line of the journal may wait in memory;
+	// one second if 0.
+	FlushEvery time.Duration
+}
+
+// Writer writes a run record while the run goes on. It may be used from several
+// goroutines. After an error of the file system every further call returns that
+// error, and what was written until then can be read as a partial record.
+type Writer struct {
+	dir        string
+	flushEvery time.Duration
+
+	mu       sync.Mutex
+	manifest Manifest
+	warned   []Warning // by Warn; they join the manifest's at the end
+	rows     *builder
+	file     *os.File // the journal, locked
+	journal  *bufio.Writer
+	flusher  *time.Timer // runs while the journal's buffer is not empty; else nil
+	events   *table[Event]
+	batch    []Event
+	err      error
+	closed   bool
+}
+
+var (
+	// ErrNotEmpty says that a record cannot be created over what is there.
+	ErrNotEmpty = errors.New("directory is not empty")
+	// ErrLive says that another process is writing the record.
+	ErrLive = errors.New("another process is writing this run record")
+	// ErrClosed says that a writer was used after Finish or Close.
+	ErrClosed = errors.New("run record is closed")
+)
+
+// Create starts a record in the directory dir, which it makes if need be. It
+// fails with [ErrNotEmpty] where something is there already, unless that is a
+// run record and opts allows to overwrite it, with [ErrNotRun] where overwriting
+// is allowed and something else is there, and with [ErrLive] where that record
+// is still being written.
+//
+// The caller must end the record with Finish, and may defer Close.
+func Create(dir string, m Manifest, opts Options) (*Writer, error) {
+	w, err := create(dir, m, opts)
+	if err != nil {
+		return nil, fmt.Errorf("creating run record %s: %w", dir, err)
+	}
+	return w, nil
+}
+
+func create(dir string, m Manifest, opts Options) (*Writer, error) {
+	if err := prepare(dir, opts.Overwrite); err != nil {
+		return nil, err
+	}
+	m.Format, m.State, m.Valid = Format, StateRunning, false
+	w := &Writer{dir: dir, flushEvery: opts.FlushEvery, manifest: m, rows: newBuilder()}
+	if w.flushEvery <= 0 {
+		w.flushEvery = time.Second
+	}
+	var err error
+	// The journal comes first: it is what makes a second writer fail.
+	if w.file, err = openJournal(dir); err != nil {
+		return nil, err
+	}
+	w.journal = bufio.NewWriterSize(w.file, flushBytes)
+	if _, err = w.journal.WriteString(journalHeader + "\n"); err == nil {
+		err = w.journal.Flush()
+	}
+	if err == nil {
+		err = writeManifest(dir, m)
+	}
+	if err == nil {
+		w.events, err = createTable[Event](filepath.Join(dir, eventsFile))
+	}
+	if err != nil {
+		_ = w.file.Close()
+		return nil, err
+	}
+	return w, nil
+}
+
+// prepare makes the directories of a record and, with overwrite, removes the
+// record that is there.
+func prepare(dir string, overwrite bool) error {
+	entries, err := os.ReadDir(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return err
+	case len(entries) > 0 && !overwrite:
+		return fmt.Errorf("%w (want a new or empty directory, or leave to overwrite a run record)", ErrNotEmpty)
+	case len(entries) > 0:
+		if err := removeRecord(dir); err != nil {
+			return err
+		}
+	}
+	return os.MkdirAll(filepath.Join(dir, logsDir), 0o755)
+}
+
+// removeRecord removes the files of a record from dir and leaves others alone.
+func removeRecord(dir string) error {
+	if err := isRecord(dir); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(filepath.Join(dir, logsDir)); err != nil {
+		return err
+	}
+	// The manifest goes last, so that a directory in which this was interrupted
+	// is still known as a record.
+	for _, name := range []string{jobsFile, eventsFile, journalFile, manifestFile} {
+		for _, suffix := range []string{tempSuffix, ""} {
+			err := os.Remove(filepath.Join(dir, name+suffix))
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// isRecord returns nil if dir holds a record that nobody is writing.
+func isRecord(dir string) error {
+	file, err := os.Open(filepath.Join(dir, journalFile))
+	if err == nil {
+		defer file.Close()
+		if locked(file) {
+			return ErrLive
+		}
+		// Between its creation and its manifest, a record is a journal only.
+		header := make([]byte, len(journalHeader))
+		if n, _ := file.Read(header); string(header[:n]) == journalHeader {
+			return nil
+		}
+	}
+	_, err = readManifest(dir)
+	return err
+}
+
+// Dir is the record's directory.
+func (w *Writer) Dir() string { return w.dir }
+
+// LogDir is the directory for the logs of the run's processes.
+func (w *Writer) LogDir() string { return filepath.Join(w.dir, logsDir) }
+
+// Job notes that a job was handed to the resource manager. It belongs before
+// the events of the job.
+func (w *Writer) Job(job *hpc.Job) error {
+	request, err := EncodeJob(job)
+	if err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.append("job", request); err != nil {
+		return err
+	}
+	w.rows.job(job, string(request))
+	return nil
+}
+
+// Event notes something that happened.
+func (w *Writer) Event(e rm.Event) error {
+	line, err := json.Marshal(encodeEvent(e))
+	if err != nil {
+		return fmt.Errorf("encoding an event of job %q: %w", e.Job, err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.append("event", line); err != nil {
+		return err
+	}
+	w.rows.event(e)
+	w.batch = append(w.batch, newEvent(e))
+	if len(w.batch) < eventBatch {
+		return nil
+	}
+	return w.writeBatch()
+}
+
+// writeBatch hands the waiting events to the Parquet writer.
+func (w *Writer) writeBatch() error {
+	err := w.events.write(w.batch)
+	w.batch = w.batch[:0]
+	if err != nil {
+		return w.fail(err)
+	}
+	return nil
+}
+
+// Warn notes a warning. The same code and text given again is counted, not repeated.
+func (w *Writer) Warn(warning Warning) error {
+	line, err := json.Marshal(warning)
+	if err != nil {
+		return fmt.Errorf("encoding a warning: %w", err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.append("warning", line); err != nil {
+		return err
+	}
+	w.warned = addWarning(w.warned, warning)
+	return nil
+}
+
+// append writes one line to the journal's buffer and sees to it that the
+// buffer is flushed in time.
+func (w *Writer) append(kind string, data []byte) error {
+	if err := w.usable(); err != nil {
+		return err
+	}
+	for _, part := range [][]byte{[]byte(`{"` + kind + `":`), data, []byte("}\n")} {
+		if _, err := w.journal.Write(part); err != nil {
+			return w.fail(err)
+		}
+	}
+	if w.flusher == nil {
+		w.flusher = time.AfterFunc(w.flushEvery, w.timedFlush)
+	}
+	return nil
+}
+
+// timedFlush flushes when the oldest line in the buffer has waited long enough.
+// An error is returned by the next call.
+func (w *Writer) timedFlush() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.flusher = nil
+	if w.usable() == nil {
+		_ = w.flush()
+	}
+}
+
+// flush writes the journal's buffer out.
+func (w *Writer) flush() error {
+	if w.flusher != nil {
+		w.flusher.Stop()
+		w.flusher = nil
+	}
+	if err := w.journal.Flush(); err != nil {
+		return w.fail(err)
+	}
+	return nil
+}
+
+// fail makes err the writer's lasting state.
+func (w *Writer) fail(err error) error {
+	w.err = fmt.Errorf("writing run record %s: %w", w.dir, err)
+	return w.err
+}
+
+func (w *Writer) usable() error {
+	if w.err != nil {
+		return w.err
+	}
+	if w.closed {
+		return fmt.Errorf("writing run record %s: %w", w.dir, ErrClosed)
+	}
+	return nil
+}
+
+// Flush writes out what waits in memory, so that it survives the death of this
+// process. It happens by itself within [Options.FlushEvery].
+func (w *Writer) Flush() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.usable(); err != nil {
+		return err
+	}
+	return w.flush()
+}
+
+// Update changes the manifest and writes it.
+func (w *Writer) Update(change func(*Manifest)) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.usable(); err != nil {
+		return err
+	}
+	change(&w.manifest)
+	w.manifest.Format, w.manifest.State, w.manifest.Valid = Format, StateRunning, false
+	if err := writeManifest(w.dir, w.manifest); err != nil {
+		return w.fail(err)
+	}
+	return nil
+}
+
+// Finish ends the record in the given state: it turns the journal into the
+// tables and then writes the manifest for the last time, with what change adds
+// to it (the instants of the end, CPU times, ...). After an error the journal is
+// still there, and the record can be read as a partial one.
+//
+// An empty or running state is taken for failed, since a run does not end so.
+func (w *Writer) Finish(state State, change func(*Manifest)) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.usable(); err != nil {
+		return err
+	}
+	if err := w.flush(); err != nil {
+		return err
+	}
+	rows := w.rows.rows()
+	if err := w.writeTables(rows); err != nil {
+		return err
+	}
+	if err := writeManifest(w.dir, w.finalManifest(state, change, rows)); err != nil {
+		return w.fail(err)
+	}
+	w.closed = true
+	return errors.Join(os.Remove(w.file.Name()), w.file.Close())
+}
+
+// writeTables writes jobs.parquet and completes events.parquet.
+func (w *Writer) writeTables(rows []Row) error {
+	if err := w.writeBatch(); err != nil {
+		return err
+	}
+	if err := writeTable(filepath.Join(w.dir, jobsFile), rows); err != nil {
+		return w.fail(err)
+	}
+	if err := w.events.commit(); err != nil {
+		return w.fail(err)
+	}
+	return nil
+}
+
+// finalManifest is the manifest of the finished run.
+func (w *Writer) finalManifest(state State, change func(*Manifest), rows []Row) Manifest {
+	m := w.manifest
+	m.Warnings = slices.Clone(m.Warnings)
+	if change != nil {
+		change(&m)
+	}
+	if state == "" || state == StateRunning {
+		state = StateFailed
+	}
+	for _, warning := range w.warned {
+		m.Warnings = addWarning(m.Warnings, warning)
+	}
+	m.Format, m.State = Format, state
+	m.Jobs = w.rows.counts(m.Workload.Jobs, rows)
+	if m.VirtualEnd == 0 {
+		m.VirtualEnd = w.rows.lastEvent
+	}
+	m.derive()
+	m.Valid = state != StateFailed && !AffectedBy(m.Warnings)
+	return m
+}
+
+// Close releases the writer's files. After Finish it does nothing; before, it
+// leaves the record as a killed process would: readable, and partial.
+func (w *Writer) Close() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return nil
+	}
+	var err error
+	if w.err == nil {
+		err = w.flush()
+	}
+	w.closed = true
+	w.events.abandon()
+	return errors.Join(err, w.file.Close())
+}

@@ -1,0 +1,76 @@
+package vclock
+
+import (
+	"sync/atomic"
+	"unsafe"
+)
+
+// The Go side of shim/abi.h; abi_test.go compares the two layouts.
+const (
+	abiMagic   = 0x6b6c6372
+	abiVersion = 2
+	slotCount  = 8192
+	slotSize   = 64
+	never      = 1<<63 - 1
+)
+
+// What a thread is doing (slot.state).
+const (
+	stateFree uint32 = iota
+	stateRunning
+	stateSlot
+	stateKernel
+	stateExiting
+)
+
+// whyNames says what a thread waits for (slot.why), in abi.h's order.
+var whyNames = [...]string{"", "sleep", "condition variable", "mutex", "rwlock", "semaphore", "thread to end",
+	"poll", "connection", "input", "child process", "signal", "outside peer", "output", "input"}
+
+// Those of them that the driver knows.
+const (
+	whyPoll    = 7
+	whyOutside = 12
+	whyWrite   = 13
+	whyStream  = 14
+)
+
+// slot is struct rmr_slot: one managed thread.
+type slot struct {
+	state    atomic.Uint32
+	pid      atomic.Int32
+	tid      atomic.Int32
+	why      atomic.Uint32
+	deadline atomic.Int64
+	object   atomic.Uint64
+	_        [4]uint64
+}
+
+// shared is struct rmr_clock.
+type shared struct {
+	magic, version   uint32
+	slots, slotSize  uint32
+	driverIP         [4]byte
+	driverPort       [2]byte
+	_                uint16
+	fifoDev, fifoIno uint64
+	_                [3]uint64
+	now              atomic.Int64
+	limit            atomic.Int64
+	busy             atomic.Int32
+	lock             atomic.Uint32
+	epoch            atomic.Uint64
+	verified         atomic.Uint64
+	inbox            atomic.Int64
+	driverWord       atomic.Uint32
+	driverWaiting    atomic.Uint32
+	used             atomic.Uint32
+	signals          atomic.Uint32
+	steps            atomic.Uint64
+	writers          atomic.Int64
+	_                [6]uint64
+	ports            [1024]atomic.Uint64
+	slot             [slotCount]slot
+}
+
+const sharedSize = int(unsafe.Sizeof(shared{}))

@@ -1,0 +1,74 @@
+package vclock
+
+import (
+	"fmt"
+	"os/exec"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestABI compares the layout and the constants of shim/abi.h with the Go copy.
+func TestABI(t *testing.T) {
+	out, err := exec.Command(program(t, "abi")).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sh shared
+	var sl slot
+	var b strings.Builder
+	field := func(name string, offset, size uintptr) { fmt.Fprintf(&b, "%s %d %d\n", name, offset, size) }
+	field("clock.magic", unsafe.Offsetof(sh.magic), unsafe.Sizeof(sh.magic))
+	field("clock.version", unsafe.Offsetof(sh.version), unsafe.Sizeof(sh.version))
+	field("clock.slots", unsafe.Offsetof(sh.slots), unsafe.Sizeof(sh.slots))
+	field("clock.slot_size", unsafe.Offsetof(sh.slotSize), unsafe.Sizeof(sh.slotSize))
+	field("clock.driver_ip", unsafe.Offsetof(sh.driverIP), unsafe.Sizeof(sh.driverIP))
+	field("clock.driver_port", unsafe.Offsetof(sh.driverPort), unsafe.Sizeof(sh.driverPort))
+	field("clock.fifo_dev", unsafe.Offsetof(sh.fifoDev), unsafe.Sizeof(sh.fifoDev))
+	field("clock.fifo_ino", unsafe.Offsetof(sh.fifoIno), unsafe.Sizeof(sh.fifoIno))
+	field("clock.now", unsafe.Offsetof(sh.now), unsafe.Sizeof(sh.now))
+	field("clock.limit", unsafe.Offsetof(sh.limit), unsafe.Sizeof(sh.limit))
+	field("clock.busy", unsafe.Offsetof(sh.busy), unsafe.Sizeof(sh.busy))
+	field("clock.lock", unsafe.Offsetof(sh.lock), unsafe.Sizeof(sh.lock))
+	field("clock.epoch", unsafe.Offsetof(sh.epoch), unsafe.Sizeof(sh.epoch))
+	field("clock.verified", unsafe.Offsetof(sh.verified), unsafe.Sizeof(sh.verified))
+	field("clock.inbox", unsafe.Offsetof(sh.inbox), unsafe.Sizeof(sh.inbox))
+	field("clock.driver_word", unsafe.Offsetof(sh.driverWord), unsafe.Sizeof(sh.driverWord))
+	field("clock.driver_waiting", unsafe.Offsetof(sh.driverWaiting), unsafe.Sizeof(sh.driverWaiting))
+	field("clock.used", unsafe.Offsetof(sh.used), unsafe.Sizeof(sh.used))
+	field("clock.signals", unsafe.Offsetof(sh.signals), unsafe.Sizeof(sh.signals))
+	field("clock.steps", unsafe.Offsetof(sh.steps), unsafe.Sizeof(sh.steps))
+	field("clock.writers", unsafe.Offsetof(sh.writers), unsafe.Sizeof(sh.writers))
+	field("clock.ports", unsafe.Offsetof(sh.ports), unsafe.Sizeof(sh.ports))
+	field("clock.slot", unsafe.Offsetof(sh.slot), unsafe.Sizeof(sh.slot))
+	field("slot.state", unsafe.Offsetof(sl.state), unsafe.Sizeof(sl.state))
+	field("slot.pid", unsafe.Offsetof(sl.pid), unsafe.Sizeof(sl.pid))
+	field("slot.tid", unsafe.Offsetof(sl.tid), unsafe.Sizeof(sl.tid))
+	field("slot.why", unsafe.Offsetof(sl.why), unsafe.Sizeof(sl.why))
+	field("slot.deadline", unsafe.Offsetof(sl.deadline), unsafe.Sizeof(sl.deadline))
+	field("slot.object", unsafe.Offsetof(sl.object), unsafe.Sizeof(sl.object))
+
+	constant := func(name string, v int64) { fmt.Fprintf(&b, "%s %d\n", name, v) }
+	constant("sizeof clock", int64(sharedSize))
+	constant("sizeof slot", int64(unsafe.Sizeof(sl)))
+	constant("magic", abiMagic)
+	constant("version", abiVersion)
+	constant("slots", slotCount)
+	constant("never", never)
+	constant("free", int64(stateFree))
+	constant("running", int64(stateRunning))
+	constant("slot", int64(stateSlot))
+	constant("kernel", int64(stateKernel))
+	constant("exiting", int64(stateExiting))
+	constant("poll", whyPoll)
+	constant("outside", whyOutside)
+	constant("write", whyWrite)
+	constant("stream", whyStream)
+	constant("reasons", int64(len(whyNames)))
+	constant("wake signal", int64(wakeSignal))
+	if diff := cmp.Diff(string(out), b.String()); diff != "" {
+		t.Errorf("abi.go (+) is not abi.h (-):\n%s", diff)
+	}
+}

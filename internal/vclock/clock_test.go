@@ -1,0 +1,558 @@
+package vclock
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"rmreplay/internal/hpc"
+)
+
+// stamp is what a test program prints at the given time after the start.
+func stamp(what string, after time.Duration) string {
+	t := int64(epoch.Add(after))
+	return fmt.Sprintf("%s %d.%09d\n", what, t/1e9, t%1e9)
+}
+
+func (l *lab) checkPassed(want time.Duration) {
+	l.t.Helper()
+	if got := l.passed(); got != want {
+		l.t.Errorf("%v of virtual time passed, want %v", got, want)
+	}
+}
+
+func (p *process) check(t *testing.T, want string) {
+	t.Helper()
+	if p.status != "exit status 0" {
+		t.Errorf("%s: %s", p.cmd.Path, p.status)
+	}
+	if diff := cmp.Diff(want, p.output()); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", p.cmd, diff)
+	}
+}
+
+func TestLongSleepTakesNoTime(t *testing.T) {
+	l := newLab(t, Addresses{})
+	p := l.start(program(t, "clockwork"), "steps", "10000", "1000")
+	begin := time.Now()
+	l.run()
+	if real := time.Since(begin); real > 5*time.Second {
+		t.Errorf("10,000 s of virtual time took %v of real time", real)
+	}
+	p.check(t, "")
+	l.checkPassed(10000 * time.Second)
+	l.checkCount()
+	if st := l.Stats(); st.InPlace < 9900 {
+		t.Errorf("%d of 10,000 steps were made in place: %+v", st.InPlace, st)
+	}
+}
+
+func TestShellScripts(t *testing.T) {
+	at := func(after time.Duration) string { return fmt.Sprintln(int64(epoch.Add(after)) / 1e9) }
+	for _, tt := range []struct {
+		name, shell, script, want string
+		takes                     time.Duration
+	}{
+		{"sequence", "sh", `sleep 100; echo a | cat; sleep 200`, "a\n", 300 * time.Second},
+		{"date", "sh", `date +%s; sleep 50; date +%s`, at(0) + at(50*time.Second), 50 * time.Second},
+		{"date in bash", "bash", `date +%s; sleep 1.5; printf '%(%s)T\n' -1; echo $EPOCHSECONDS`,
+			at(0) + at(time.Second) + at(time.Second), 1500 * time.Millisecond},
+		{"fraction", "sh", `sleep 0.25; date +%s.%N`, fmt.Sprintf("%d.250000000\n", int64(epoch)/1e9), 250 * time.Millisecond},
+		{"pipeline that sleeps", "bash", `(sleep 10; echo a; sleep 10; echo b) | while read x; do echo "$x $(date +%s)"; done`,
+			"a " + at(10*time.Second) + "b " + at(20*time.Second), 20 * time.Second},
+		{"stream reader", "sh", `(sleep 10; echo one; sleep 10; echo two) | sed s/o/0/ | grep -c .`, "2\n", 20 * time.Second},
+		{"slow reader", "sh", `head -c 300000 /dev/zero | (sleep 30; wc -c)`, "300000\n", 30 * time.Second},
+		{"substitution", "bash", `x=$(sleep 5; echo inner); echo "$x"; sleep 1`, "inner\n", 6 * time.Second},
+		{"jobs", "bash", `sleep 30 & sleep 10 & wait %2; date +%s; wait; date +%s; (sleep 1; exit 3) & wait $!; echo $?`,
+			at(10*time.Second) + at(30*time.Second) + "3\n", 31 * time.Second},
+		{"jobs in sh", "sh", `sleep 30 & a=$!; sleep 10 & wait $!; date +%s; wait $a; date +%s`,
+			at(10*time.Second) + at(30*time.Second), 30 * time.Second},
+		{"kill", "bash", `sleep 1000 & sleep 2; kill $!; wait $!; echo $?; date +%s`, "143\n" + at(2*time.Second), 2 * time.Second},
+		{"trap", "bash", `trap 'echo trapped; date +%s' USR1; (sleep 3; kill -USR1 $$) & sleep 5; wait; date +%s`,
+			"trapped\n" + at(5*time.Second) + at(5*time.Second), 5 * time.Second},
+		{"trap in wait", "bash", `trap 'echo trapped; date +%s' USR1; (sleep 3; kill -USR1 $$) & sleep 5 & wait $!; wait; date +%s`,
+			"trapped\n" + at(3*time.Second) + at(5*time.Second), 5 * time.Second},
+		{"here document", "bash", "sleep 1; cat <<E\nhere $(sleep 2; echo x)\nE\n", "here x\n", 3 * time.Second},
+		{"empty environment", "sh", `env -i sleep 40; env -i sh -c 'sleep 2; date +%s'`, at(42 * time.Second), 42 * time.Second},
+		{"exec", "bash", `sleep 1; exec sleep 2`, "", 3 * time.Second},
+		{"timeout by kill", "sh", `(sleep 7; kill $$) & exec sleep 100000`, "", 7 * time.Second},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			shell, err := exec.LookPath(tt.shell)
+			if err != nil {
+				t.Skipf("SKIPPED: %v", err)
+			}
+			l := newLab(t, Addresses{})
+			p := l.start(shell, "-c", tt.script)
+			l.run()
+			if tt.name == "timeout by kill" {
+				if p.status != "signal: terminated" {
+					t.Errorf("ended with %s", p.status)
+				}
+			} else {
+				p.check(t, tt.want)
+			}
+			l.checkPassed(tt.takes)
+			l.checkCount()
+		})
+	}
+}
+
+func TestTwoProcessesTalk(t *testing.T) {
+	l := newLab(t, Addresses{})
+	portFile := filepath.Join(t.TempDir(), "port")
+	server := l.start(program(t, "clockwork"), "serve", portFile)
+	if err := l.waitTo(epoch.Add(time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	l.checkPassed(time.Second)
+	port, err := os.ReadFile(portFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := l.start(program(t, "clockwork"), "ask", "127.0.0.1", string(port))
+	l.run()
+	s := time.Second
+	server.check(t, stamp("accepted", s)+stamp("asked", 11*s)+stamp("asked", 22*s)+stamp("asked", 34*s)+stamp("closed", 37*s))
+	client.check(t, stamp("answered", 12*s)+stamp("answered", 24*s)+stamp("answered", 37*s))
+	l.checkPassed(37 * s)
+	l.checkCount()
+}
+
+// TestLimit lets a process that sleeps often pass through many limits of the driver's.
+func TestLimit(t *testing.T) {
+	l := newLab(t, Addresses{})
+	l.start(program(t, "clockwork"), "steps", "1000", "7")
+	for at := epoch; l.left > 0; {
+		at = at.Add(10 * time.Millisecond)
+		if err := l.waitTo(at); err != nil {
+			t.Fatal(err)
+		}
+		if l.left > 0 && l.Now() != at {
+			t.Fatalf("woken at %v for the limit %v", l.Now(), at)
+		}
+		if l.Now() > at {
+			t.Fatalf("virtual time %v is beyond the limit %v", l.Now(), at)
+		}
+	}
+	l.checkPassed(7 * time.Second)
+}
+
+// TestInput checks that the clock stands still while bytes are on their way to the
+// driver, counted exactly, and for as long as it needs to read them.
+func TestInput(t *testing.T) {
+	ln, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	port := ln.Addr().(*net.TCPAddr).Port
+	l := newLab(t, Addresses{Client: net.IPv4(127, 77, 0, 1), NodePort: port})
+	p := l.start(program(t, "clockwork"), "report", fmt.Sprint(port))
+	var conn net.Conn
+	total, calls := 0, 0
+	l.onInput = func() {
+		calls++
+		if got := l.passed(); got != 7*time.Second {
+			t.Errorf("input after %v, want 7s", got)
+		}
+		if conn == nil {
+			if conn, err = ln.Accept(); err != nil {
+				t.Fatal(err)
+			}
+			// Both messages arrive, and nobody moves meanwhile.
+			time.Sleep(50 * time.Millisecond)
+			if got := l.Inbox(); got != 1003 {
+				t.Errorf("inbox = %d bytes, want 1003", got)
+			}
+		}
+		n, err := conn.Read(make([]byte, 600))
+		if err != nil {
+			t.Fatal(err)
+		}
+		total += n
+		l.Read(n)
+		if total == 1003 {
+			l.Touch()
+			if _, err := conn.Write([]byte("x")); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	l.run()
+	p.check(t, stamp("told", 7*time.Second))
+	l.checkPassed(8 * time.Second)
+	if total != 1003 || calls < 2 || l.Inbox() != 0 {
+		t.Errorf("read %d bytes in %d calls, %d left in the inbox", total, calls, l.Inbox())
+	}
+}
+
+// TestDriverAsClient connects to a managed server from the driver's own address.
+func TestDriverAsClient(t *testing.T) {
+	client := net.IPv4(127, 77, 0, 2)
+	l := newLab(t, Addresses{Client: client})
+	portFile := filepath.Join(t.TempDir(), "port")
+	server := l.start(program(t, "clockwork"), "serve", portFile)
+	if err := l.waitTo(epoch.Add(5 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	port, err := os.ReadFile(portFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Touch()
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: client}}
+	conn, err := d.Dial("tcp4", "127.0.0.1:"+string(port))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Touch()
+	if _, err := conn.Write([]byte("4")); err != nil {
+		t.Fatal(err)
+	}
+	l.onInput = func() {
+		l.checkPassed(9 * time.Second)
+		if _, err := io.ReadFull(conn, make([]byte, 1)); err != nil {
+			t.Fatal(err)
+		}
+		l.Read(1)
+		l.Touch()
+		conn.Close()
+	}
+	l.run()
+	server.check(t, stamp("accepted", 5*time.Second)+stamp("asked", 5*time.Second)+stamp("closed", 9*time.Second))
+	l.checkPassed(9 * time.Second)
+}
+
+func TestPipeToDriver(t *testing.T) {
+	for _, tt := range []struct{ name, shell, script string }{
+		{"sh", "sh", `sleep 3; echo hello > "$1"; sleep 2; echo again > "$1"; sleep 1`},
+		// bash and date write through the C library's streams.
+		{"bash", "bash", `sleep 3; echo hello > "$1"; sleep 2; echo again > "$1"; sleep 1`},
+		{"program", "sh", `sleep 3; printf 'hello\n' > "$1"; sleep 2; date +again > "$1"; sleep 1`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if _, err := exec.LookPath(tt.shell); err != nil {
+				t.Skipf("SKIPPED: %v", err)
+			}
+			path := filepath.Join(t.TempDir(), "pipe")
+			if err := syscall.Mkfifo(path, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			// Read and write, so that it opens at once and never ends.
+			pipe, err := os.OpenFile(path, os.O_RDWR, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer pipe.Close()
+			l := newLab(t, Addresses{Pipe: path})
+			p := l.start(tt.shell, "-c", tt.script, tt.shell, path)
+			var got strings.Builder
+			l.onInput = func() {
+				n := int(l.Inbox())
+				buf := make([]byte, n)
+				if _, err := io.ReadFull(pipe, buf); err != nil {
+					t.Fatal(err)
+				}
+				l.Read(n)
+				fmt.Fprintf(&got, "%v %q\n", l.passed(), buf)
+			}
+			l.run()
+			p.check(t, "")
+			if diff := cmp.Diff("3s \"hello\\n\"\n5s \"again\\n\"\n", got.String()); diff != "" {
+				t.Errorf("the driver read (-want +got):\n%s", diff)
+			}
+			if l.Inbox() != 0 {
+				t.Errorf("inbox = %d at the end", l.Inbox())
+			}
+			l.checkPassed(6 * time.Second)
+			l.checkCount()
+		})
+	}
+}
+
+// TestOutsidePeer checks that time stands still while a process waits for an answer
+// from a server that is not managed and needs real time for it.
+func TestOutsidePeer(t *testing.T) {
+	serve := func(ln net.Listener) {
+		conn, err := ln.Accept()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		r := bufio.NewReader(conn)
+		for {
+			b, err := r.ReadByte()
+			if err != nil {
+				return
+			}
+			time.Sleep(30 * time.Millisecond)
+			if _, err := conn.Write([]byte{b}); err != nil {
+				return
+			}
+		}
+	}
+	for _, network := range []string{"unix", "tcp4"} {
+		t.Run(network, func(t *testing.T) {
+			address := "127.0.0.1:0"
+			if network == "unix" {
+				address = filepath.Join(t.TempDir(), "socket")
+			}
+			ln, err := net.Listen(network, address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer ln.Close()
+			go serve(ln)
+			if network == "tcp4" {
+				address = fmt.Sprint(ln.Addr().(*net.TCPAddr).Port)
+			}
+			l := newLab(t, Addresses{})
+			// Somebody else whose deadlines would be next.
+			other := l.start(program(t, "clockwork"), "steps", "150", "100")
+			p := l.start(program(t, "clockwork"), "outside", address)
+			l.run()
+			other.check(t, "")
+			s := time.Second
+			p.check(t, stamp("answered", 0)+stamp("answered", 5*s)+stamp("answered", 10*s))
+			l.checkPassed(15 * s)
+		})
+	}
+}
+
+func TestOtherABIIsRefused(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		spoil func(*shared)
+		want  string
+	}{
+		{"version", func(s *shared) { s.version++ }, "made by another version of rmreplay"},
+		{"slots", func(s *shared) { s.slots++ }, "made by another version of rmreplay"},
+		{"magic", func(s *shared) { s.magic = 0 }, "not a clock file"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			l := newLab(t, Addresses{})
+			tt.spoil(l.s)
+			p := l.start("/bin/sleep", "1")
+			l.run()
+			if p.status != "exit status 127" || !strings.Contains(p.output(), tt.want) {
+				t.Errorf("%s, %q; want exit status 127 and %q", p.status, p.output(), tt.want)
+			}
+		})
+	}
+	t.Run("no file", func(t *testing.T) {
+		cmd := exec.Command("/bin/sleep", "0")
+		cmd.Env = []string{"LD_PRELOAD=" + buildShim(t), "RMREPLAY_CLOCK=/nonexistent/clock"}
+		out, err := cmd.CombinedOutput()
+		if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) || exit.ExitCode() != 127 ||
+			!strings.Contains(string(out), "/nonexistent/clock: No such file or directory") {
+			t.Errorf("%v, %q; want exit status 127 and the reason", err, out)
+		}
+	})
+	t.Run("truncated", func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "clock")
+		if err := os.WriteFile(path, []byte("rclk"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command("/bin/sleep", "0")
+		cmd.Env = []string{"LD_PRELOAD=" + buildShim(t), "RMREPLAY_CLOCK=" + path}
+		if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "not a clock file") {
+			t.Errorf("%v, %q", err, out)
+		}
+	})
+}
+
+func TestDeadlockIsReported(t *testing.T) {
+	l := newLab(t, Addresses{})
+	l.start(program(t, "clockwork"), "deadlock")
+	err := l.waitTo(Never)
+	var dead *DeadlockError
+	if !errors.As(err, &dead) {
+		t.Fatalf("Wait: %v, want a deadlock", err)
+	}
+	if dead.Now != epoch.Add(time.Second) {
+		t.Errorf("at %v, want a second after the start", dead.Now)
+	}
+	checkThreads(t, dead.Threads, map[string]string{
+		"clockwork": "waiting: thread to end", "waits-cond": "waiting: condition variable", "waits-sem": "waiting: semaphore",
+		"waits-join": "waiting: thread to end", "waits-read": "waiting in kernel: input on fd", "waits-mutex": "waiting: mutex",
+	})
+	if !strings.Contains(err.Error(), "waits-sem") {
+		t.Errorf("the message does not name the threads:\n%v", err)
+	}
+	l.killAll()
+}
+
+func TestStallIsReported(t *testing.T) {
+	l := newLab(t, Addresses{})
+	l.stall.after = 300 * time.Millisecond
+	l.start(program(t, "clockwork"), "stall")
+	err := l.waitTo(epoch.Add(time.Hour))
+	var stalled *StallError
+	if !errors.As(err, &stalled) {
+		t.Fatalf("Wait: %v, want a stall", err)
+	}
+	if stalled.Now != epoch.Add(time.Second) || stalled.After != 300*time.Millisecond {
+		t.Errorf("at %v after %v", stalled.Now, stalled.After)
+	}
+	checkThreads(t, stalled.Threads, map[string]string{"stalls": "running: "})
+	if !strings.Contains(err.Error(), "stalls") {
+		t.Errorf("the message does not name the thread:\n%v", err)
+	}
+	l.killAll()
+}
+
+// TestWorkIsNoStall lets a process compute for longer than a stall takes.
+func TestWorkIsNoStall(t *testing.T) {
+	l := newLab(t, Addresses{})
+	l.stall.after = 200 * time.Millisecond
+	p := l.start("/bin/sh", "-c", `i=0; while [ $i -lt 1000000 ]; do i=$((i+1)); done; sleep 1`)
+	l.run()
+	p.check(t, "")
+	l.checkPassed(time.Second)
+}
+
+// checkThreads compares names with the start of "state: what it waits for".
+func checkThreads(t *testing.T, threads []Thread, want map[string]string) {
+	t.Helper()
+	if len(threads) != len(want) {
+		t.Errorf("%d threads, want %d", len(threads), len(want))
+	}
+	for _, th := range threads {
+		got := th.State + ": " + th.WaitsFor
+		if w, ok := want[th.Name]; !ok || !strings.HasPrefix(got, w) {
+			t.Errorf("thread %q is %q, want %q", th.Name, got, w)
+		}
+	}
+}
+
+func (l *lab) killAll() {
+	l.TouchSignal()
+	for _, p := range l.all {
+		// It may have ended by itself.
+		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
+	}
+	l.run()
+	l.checkCount()
+}
+
+// TestKill kills processes, with their threads and children, at any moment of their
+// work: time goes on for the others, and the count is right.
+func TestKill(t *testing.T) {
+	l := newLab(t, Addresses{})
+	other := l.start(program(t, "clockwork"), "steps", "20000", "1")
+	for i := range 20 {
+		victim := l.start(program(t, "clockwork"), "victim")
+		if err := l.waitTo(epoch.Add(time.Duration(i+1) * 100 * time.Millisecond)); err != nil {
+			t.Fatal(err)
+		}
+		// From another thread, while the clock runs.
+		kill := time.AfterFunc(time.Duration(i)*200*time.Microsecond, func() {
+			_ = syscall.Kill(-victim.cmd.Process.Pid, syscall.SIGKILL)
+		})
+		for left := l.left; l.left == left; {
+			if err := l.waitTo(l.Now().Add(10 * time.Millisecond)); err != nil {
+				t.Fatal(err)
+			}
+			if l.passed() > 19*time.Second {
+				// The machine was slower in killing than the clock.
+				break
+			}
+		}
+		kill.Stop()
+	}
+	for _, p := range l.all[1:] {
+		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
+	}
+	l.run()
+	other.check(t, "")
+	want := int32(1)
+	if got := l.s.busy.Load(); got != want {
+		t.Errorf("busy = %d at the end, want %d\n%s", got, want, FormatThreads(l.Threads(), l.Now()))
+	}
+	if left := l.Threads(); len(left) > 0 {
+		t.Errorf("threads are left:\n%s", FormatThreads(left, l.Now()))
+	}
+}
+
+// TestRepair leaves behind what a process does that is killed in the midst of a step:
+// the clock's lock, a count too many, and sleepers that were marked but not woken.
+func TestRepair(t *testing.T) {
+	l := newLab(t, Addresses{})
+	p := l.start(program(t, "clockwork"), "steps", "10", "1000")
+	if err := l.waitTo(epoch.Add(4500 * time.Millisecond)); err != nil {
+		t.Fatal(err)
+	}
+	dead := exec.Command("/bin/true")
+	if err := dead.Run(); err != nil {
+		t.Fatal(err)
+	}
+	l.s.lock.Store(uint32(dead.Process.Pid))
+	l.s.busy.Add(1)
+	sl := &l.s.slot[0]
+	if sl.state.Load() != stateSlot {
+		t.Fatalf("the sleeper's state is %d", sl.state.Load())
+	}
+	sl.state.Store(stateRunning)
+	l.s.busy.Add(1)
+	l.s.now.Store(int64(epoch.Add(5 * time.Second)))
+	l.run()
+	p.check(t, "")
+	l.checkPassed(10 * time.Second)
+	if got := l.s.busy.Load(); got != 1 || l.Stats().Repairs == 0 {
+		t.Errorf("busy = %d, %d repairs", got, l.Stats().Repairs)
+	}
+}
+
+func TestNotify(t *testing.T) {
+	l := newLab(t, Addresses{})
+	go func() {
+		time.Sleep(20 * time.Millisecond)
+		l.Notify()
+	}()
+	slot, _ := l.Reserve() // somebody who runs for ever
+	wake, err := l.Wait(t.Context(), hpc.Time(Never))
+	if wake != Notified || err != nil {
+		t.Errorf("Wait: %v, %v; want Notified", wake, err)
+	}
+	l.Unreserve(slot)
+	l.checkCount()
+}
+
+// What a step of the clock costs: made by the only thread in place, handed from one
+// thread to another, and with 20 threads in the kernel at which the driver has to look.
+func BenchmarkStep(b *testing.B) {
+	for _, bb := range []struct {
+		name  string
+		steps int
+		args  []string
+	}{
+		{"sleep", 1, []string{"steps", "%d", "100"}},
+		{"pingpong", 2, []string{"pingpong", "%d"}},
+		{"crowd", 1, []string{"crowd", "%d"}},
+	} {
+		b.Run(bb.name, func(b *testing.B) {
+			l := newLab(b, Addresses{})
+			args := append([]string(nil), bb.args...)
+			args[1] = fmt.Sprintf(args[1], b.N)
+			l.start(program(b, "clockwork"), args...)
+			b.ResetTimer()
+			l.run()
+			b.StopTimer()
+			st := l.Stats()
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*bb.steps), "ns/step")
+			b.ReportMetric(float64(st.InPlace)/float64(st.InPlace+st.Driver), "in-place/step")
+		})
+	}
+}

@@ -1,0 +1,217 @@
+package vclock
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"rmreplay/internal/hpc"
+)
+
+// built keeps what the tests compile, so that each program is built once.
+var built struct {
+	sync.Mutex
+	dir   string
+	paths map[string]string
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if built.dir != "" {
+		os.RemoveAll(built.dir)
+	}
+	os.Exit(code)
+}
+
+// build compiles a C file of the shim and returns the result's path.
+func build(t testing.TB, source string, flags ...string) string {
+	t.Helper()
+	built.Lock()
+	defer built.Unlock()
+	if path := built.paths[source]; path != "" {
+		return path
+	}
+	gcc, err := exec.LookPath("gcc")
+	if err != nil {
+		t.Skipf("SKIPPED: the preload library is not tested at all: %v (apt-get install gcc libc6-dev)", err)
+	}
+	if built.dir == "" {
+		if built.dir, err = os.MkdirTemp("", "vclock-test"); err != nil {
+			t.Fatal(err)
+		}
+		built.paths = map[string]string{}
+	}
+	path := filepath.Join(built.dir, strings.TrimSuffix(filepath.Base(source), ".c"))
+	args := append([]string{"-std=gnu11", "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-pthread", "-o", path, source}, flags...)
+	if out, err := exec.Command(gcc, args...).CombinedOutput(); err != nil {
+		t.Fatalf("gcc %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	built.paths[source] = path
+	return path
+}
+
+// program builds a test program.
+func program(t testing.TB, name string) string {
+	t.Helper()
+	return build(t, "shim/testdata/"+name+".c")
+}
+
+func buildShim(t testing.TB) string {
+	t.Helper()
+	return build(t, "shim/shim.c", "-fPIC", "-shared", "-fvisibility=hidden", "-ldl")
+}
+
+// epoch is where virtual time starts in the tests.
+const epoch = hpc.Time(1_500_000_000 * int64(time.Second))
+
+// lab is a virtual clock with processes under it.
+type lab struct {
+	*Clock
+	t     testing.TB
+	shim  string
+	ended chan *process
+	left  int
+	all   []*process
+	// onInput is called when a managed process has sent the driver something.
+	onInput func()
+}
+
+// process is one that the lab has started.
+type process struct {
+	cmd    *exec.Cmd
+	out    *os.File
+	status string
+}
+
+func newLab(t testing.TB, addr Addresses) *lab {
+	t.Helper()
+	shim := buildShim(t)
+	c, err := New(t.TempDir(), epoch, addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &lab{Clock: c, t: t, shim: shim, ended: make(chan *process, 100)}
+	t.Cleanup(func() {
+		for ; l.left > 0; l.left-- {
+			<-l.ended
+		}
+		c.Close()
+	})
+	return l
+}
+
+// start starts a managed process, whose output goes to a file.
+func (l *lab) start(name string, args ...string) *process {
+	l.t.Helper()
+	out, err := os.CreateTemp(l.t.TempDir(), "out")
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	slot, env := l.Reserve()
+	p := &process{cmd: exec.Command(name, args...), out: out}
+	p.cmd.Env = append(os.Environ(), append(l.Environment(), env, "LD_PRELOAD="+l.shim, "LC_ALL=C", "TZ=UTC")...)
+	p.cmd.Stdout, p.cmd.Stderr = out, out
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := p.cmd.Start(); err != nil {
+		l.Unreserve(slot)
+		l.t.Fatal(err)
+	}
+	l.Started(slot, p.cmd.Process.Pid)
+	l.left++
+	l.all = append(l.all, p)
+	l.t.Cleanup(func() {
+		// The group, for its orphans; it is gone in most tests.
+		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
+		out.Close()
+	})
+	go func() {
+		// The status says what there is to say of an error.
+		_ = p.cmd.Wait()
+		p.status = p.cmd.ProcessState.String()
+		l.ended <- p
+		l.Notify()
+	}()
+	return p
+}
+
+func (l *lab) outputs() string {
+	var b strings.Builder
+	for _, p := range l.all {
+		fmt.Fprintf(&b, "%s:\n%s", p.cmd.Path, p.output())
+	}
+	return b.String()
+}
+
+func (p *process) output() string {
+	b, _ := os.ReadFile(p.out.Name())
+	return string(b)
+}
+
+// waitTo lets virtual time go on to limit, or until every process has ended.
+func (l *lab) waitTo(limit hpc.Time) error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	for {
+		for more := true; more; {
+			select {
+			case p := <-l.ended:
+				l.Collect(p.cmd.Process.Pid)
+				l.left--
+			default:
+				more = false
+			}
+		}
+		if l.left == 0 {
+			return nil
+		}
+		wake, err := l.Wait(ctx, limit)
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return fmt.Errorf("after a minute: %w\n%s", err, FormatThreads(l.Threads(), l.Now()))
+		case err != nil:
+			return err
+		case wake == AtLimit:
+			return nil
+		case wake == Input:
+			l.onInput()
+		}
+	}
+}
+
+// run lets virtual time go on until every process has ended.
+func (l *lab) run() {
+	l.t.Helper()
+	if err := l.waitTo(epoch.Add(1000 * 24 * time.Hour)); err != nil {
+		l.t.Fatalf("%v\n%s", err, l.outputs())
+	}
+	if l.left > 0 {
+		l.t.Fatalf("at the limit with %d processes left\n%s\n%s", l.left, FormatThreads(l.Threads(), l.Now()), l.outputs())
+	}
+}
+
+// passed is the virtual time since the start.
+func (l *lab) passed() time.Duration { return l.Now().Sub(epoch) }
+
+// checkCount checks that busy is what the slots say: with no process left, the driver.
+func (l *lab) checkCount() {
+	l.t.Helper()
+	want := int32(1)
+	for i := range l.s.slot {
+		if st := l.s.slot[i].state.Load(); st == stateRunning || st == stateExiting {
+			want++
+		}
+	}
+	if got := l.s.busy.Load(); got != want {
+		l.t.Errorf("busy = %d, but %d threads (the driver included) run\n%s", got, want, FormatThreads(l.Threads(), l.Now()))
+	}
+	if r := l.Stats().Repairs; r != 0 {
+		l.t.Errorf("the driver had to repair the clock %d times", r)
+	}
+}

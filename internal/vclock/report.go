@@ -1,0 +1,183 @@
+package vclock
+
+import (
+	"fmt"
+	"os"
+	"sort"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"rmreplay/internal/hpc"
+)
+
+// Thread is one managed thread, for people to look at.
+type Thread struct {
+	PID     int    `json:"pid"`
+	TID     int    `json:"tid"`
+	Process string `json:"process"`
+	Name    string `json:"name"`
+	// State is "running", "waiting", "waiting in kernel" or "exiting".
+	State string `json:"state"`
+	// WaitsFor is what it waits for: "condition variable 0x7f12", "sleep", "poll fd 4".
+	WaitsFor string `json:"waits_for,omitempty"`
+	// Deadline is when the wait times out, or zero.
+	Deadline hpc.Time `json:"deadline_ns,omitempty"`
+	// Kernel is the kernel's word: its state letter and wait channel.
+	Kernel string `json:"kernel,omitempty"`
+}
+
+// Threads lists the managed threads by process and thread id.
+func (c *Clock) Threads() []Thread {
+	var out []Thread
+	for i := range int(c.s.used.Load()) {
+		sl := &c.s.slot[i]
+		st := sl.state.Load()
+		if st == stateFree {
+			continue
+		}
+		t := Thread{
+			PID: int(sl.pid.Load()), TID: int(sl.tid.Load()),
+			State: [...]string{"free", "running", "waiting", "waiting in kernel", "exiting"}[st],
+		}
+		if d := sl.deadline.Load(); d != never && (st == stateSlot || st == stateKernel) {
+			t.Deadline = hpc.Time(d)
+		}
+		if why := sl.why.Load(); int(why) < len(whyNames) && (st != stateRunning && st != stateExiting || why == whyOutside) {
+			t.WaitsFor = describeWait(whyNames[why], sl.object.Load())
+		}
+		t.fromProc()
+		out = append(out, t)
+	}
+	sort.SliceStable(out, func(a, b int) bool {
+		return out[a].PID < out[b].PID || out[a].PID == out[b].PID && out[a].TID < out[b].TID
+	})
+	return out
+}
+
+func describeWait(why string, object uint64) string {
+	switch why {
+	case "", "sleep", "signal":
+		return why
+	case "poll", "connection", "input", "output", "outside peer":
+		return fmt.Sprintf("%s on fd %d", why, int32(object))
+	case "child process":
+		if int32(object) <= 0 {
+			return "any child process"
+		}
+		return fmt.Sprintf("%s %d", why, object)
+	}
+	return fmt.Sprintf("%s %#x", why, object)
+}
+
+// fromProc fills in what the kernel knows.
+func (t *Thread) fromProc() {
+	read := func(format string, args ...any) string {
+		b, _ := os.ReadFile(fmt.Sprintf(format, args...))
+		return strings.TrimSpace(string(b))
+	}
+	t.Process = read("/proc/%d/comm", t.PID)
+	t.Name = read("/proc/%d/task/%d/comm", t.PID, t.TID)
+	if st := statState([]byte(read("/proc/%d/task/%d/stat", t.PID, t.TID))); st != 0 {
+		t.Kernel = string(st)
+	} else {
+		t.Kernel = "gone"
+	}
+	if w := read("/proc/%d/task/%d/wchan", t.PID, t.TID); w != "" && w != "0" {
+		t.Kernel += " " + w
+	}
+}
+
+// FormatThreads writes the threads as a table, deadlines relative to now.
+func FormatThreads(threads []Thread, now hpc.Time) string {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "PROCESS\tPID\tTID\tTHREAD\tSTATE\tWAITS FOR\tFOR\tKERNEL")
+	for _, t := range threads {
+		left := ""
+		if !t.Deadline.IsZero() {
+			left = t.Deadline.Sub(now).String()
+		}
+		fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\t%s\t%s\t%s\n", t.Process, t.PID, t.TID, t.Name, t.State, t.WaitsFor, left, t.Kernel)
+	}
+	w.Flush()
+	return b.String()
+}
+
+// DeadlockError says that every managed thread waits and nothing will wake one:
+// there is no deadline, and the driver has no event to come.
+type DeadlockError struct {
+	Threads []Thread
+	Now     hpc.Time
+}
+
+func (e *DeadlockError) Error() string {
+	return fmt.Sprintf("virtual time cannot go on at %v: every thread waits, none with a deadline, and no event is left\n%s",
+		e.Now, FormatThreads(e.Threads, e.Now))
+}
+
+// StallError says that some managed thread neither runs nor waits in a way that the
+// clock understands, for After of real time.
+type StallError struct {
+	Threads []Thread
+	Now     hpc.Time
+	After   time.Duration
+}
+
+func (e *StallError) Error() string {
+	return fmt.Sprintf("virtual time has stood still at %v for %v of real time while no managed process used the CPU\n%s",
+		e.Now, e.After, FormatThreads(e.Threads, e.Now))
+}
+
+const (
+	stallAfter = 30 * time.Second
+	lookEvery  = 2 * time.Millisecond
+)
+
+// stallWatch notices when real time passes without progress.
+type stallWatch struct {
+	after        time.Duration // without progress: a stall
+	last, looked time.Time     // of the last progress, and of the last look
+	cpu          time.Duration // used at the last progress
+	steps, epoch uint64        // at the last look
+	busy         int32
+}
+
+func (w *stallWatch) begin()    { w.progress() }
+func (w *stallWatch) progress() { w.last = time.Time{} }
+
+// due reports whether it is time to look for dead processes again.
+func (w *stallWatch) due() bool {
+	now := time.Now()
+	if w.last.IsZero() {
+		w.last, w.looked, w.cpu = now, now, 0
+		return false
+	}
+	wait := max(lookEvery, now.Sub(w.last)/16)
+	if now.Sub(w.looked) < wait {
+		return false
+	}
+	w.looked = now
+	return true
+}
+
+// moved reports whether managed threads did something since the last look.
+func (w *stallWatch) moved(s *shared) bool {
+	steps, epoch, busy := s.steps.Load(), s.epoch.Load(), s.busy.Load()
+	same := w.steps == steps && w.epoch == epoch && w.busy == busy
+	w.steps, w.epoch, w.busy = steps, epoch, busy
+	return !same
+}
+
+// stuck reports whether the time of a stall has passed without progress and without CPU use.
+func (w *stallWatch) stuck(cpuUsed func() time.Duration) bool {
+	if time.Since(w.last) < w.after {
+		return false
+	}
+	if cpu := cpuUsed(); cpu > w.cpu+2*time.Second/ticksPerSecond {
+		w.cpu = cpu
+		w.last = time.Now()
+		return false
+	}
+	return true
+}

@@ -1,0 +1,101 @@
+/*
+ * The shared memory between the clock (Go, package vclock) and the shim that is
+ * preloaded into every managed process. Go reads this layout through the offsets
+ * that its own copy declares; abi_test.go compares the two.
+ *
+ * Change RMR_ABI_VERSION with every change of meaning or layout: a shim refuses
+ * a clock of another version.
+ */
+#ifndef RMR_ABI_H
+#define RMR_ABI_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#define RMR_ABI_MAGIC 0x6b6c6372u /* "rclk" */
+#define RMR_ABI_VERSION 2u
+#define RMR_SLOTS 8192
+
+/* Environment of a managed process. */
+#define RMR_ENV_CLOCK "RMREPLAY_CLOCK" /* path of the clock's file */
+#define RMR_ENV_SLOT "RMREPLAY_SLOT"   /* slot that was reserved for its first thread */
+
+/* What a thread is doing: rmr_slot.state. */
+enum {
+	RMR_FREE = 0,
+	RMR_RUNNING = 1, /* counted in busy */
+	RMR_SLOT = 2,    /* waits in its slot: only a managed thread or the clock wakes it */
+	RMR_KERNEL = 3,  /* waits in the kernel: input, a signal or a child wakes it */
+	RMR_EXITING = 4, /* its process is on its way out; counted in busy until it is reaped */
+};
+
+/* What it waits for: rmr_slot.why, for reports only. */
+enum {
+	RMR_WHY_NONE = 0,
+	RMR_WHY_SLEEP,
+	RMR_WHY_COND,
+	RMR_WHY_MUTEX,
+	RMR_WHY_RWLOCK,
+	RMR_WHY_SEMAPHORE,
+	RMR_WHY_JOIN,
+	RMR_WHY_POLL,
+	RMR_WHY_ACCEPT,
+	RMR_WHY_READ,
+	RMR_WHY_CHILD,
+	RMR_WHY_SIGNAL,
+	RMR_WHY_OUTSIDE, /* running, but inside a wait for an unmanaged peer */
+	/* These two may go on a while once they are woken, and wake others meanwhile: the
+	 * driver looks twice. */
+	RMR_WHY_WRITE,
+	RMR_WHY_STREAM,
+};
+
+#define RMR_NEVER INT64_MAX
+
+/* One managed thread. */
+struct rmr_slot {
+	_Atomic uint32_t state; /* futex word of RMR_SLOT waits */
+	_Atomic int32_t pid;    /* -1 while reserved for a process that is being started */
+	_Atomic int32_t tid;
+	_Atomic uint32_t why;
+	_Atomic int64_t deadline; /* virtual ns at which the wait times out, or RMR_NEVER */
+	_Atomic uint64_t object;  /* address or descriptor waited for */
+	uint64_t pad[4];
+};
+
+struct rmr_clock {
+	uint32_t magic, version;
+	uint32_t slots, slot_size;
+	/* The driver's addresses, network byte order, constant after set-up. */
+	uint32_t driver_ip;   /* source address of its connections */
+	uint16_t driver_port; /* port at which all compute nodes listen */
+	uint16_t pad0;
+	uint64_t fifo_dev, fifo_ino; /* the pipe through which jobcomp reaches the driver */
+	uint64_t pad1[3];
+
+	/* offset 64 */
+	_Atomic int64_t now;   /* virtual ns since the Unix epoch */
+	_Atomic int64_t limit; /* the driver's next event: nobody advances to or past it but the driver */
+	_Atomic int32_t busy;  /* threads in RMR_RUNNING or RMR_EXITING, and the driver while it works */
+	_Atomic uint32_t lock; /* tid of the thread that advances the clock, or 0 */
+	_Atomic uint64_t epoch;    /* bumped before anything that can wake a thread in the kernel */
+	_Atomic uint64_t verified; /* epoch at which the driver saw every kernel wait asleep */
+	_Atomic int64_t inbox;     /* bytes sent to the driver that it has not read */
+	_Atomic uint32_t driver_word;    /* futex word of the driver */
+	_Atomic uint32_t driver_waiting; /* 1 while it may be asleep on it */
+	_Atomic uint32_t used;           /* slots below this index have been used */
+	_Atomic uint32_t signals;        /* bumped, before epoch, by whoever sends a signal */
+	_Atomic uint64_t steps; /* advances made in place */
+	_Atomic int64_t writers; /* threads that wait in the kernel for room to write */
+	uint64_t pad3[6];
+
+	/* offset 192 */
+	_Atomic uint64_t ports[1024]; /* bit set: a managed process listens at this TCP port */
+	struct rmr_slot slot[RMR_SLOTS];
+};
+
+_Static_assert(sizeof(struct rmr_slot) == 64, "one cache line a slot");
+_Static_assert(__builtin_offsetof(struct rmr_clock, now) == 64, "layout");
+_Static_assert(__builtin_offsetof(struct rmr_clock, ports) == 192, "layout");
+
+#endif

@@ -1,0 +1,287 @@
+/*
+ * Small programs for the tests of virtual time, chosen by the first argument.
+ */
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static void die(const char *what)
+{
+	perror(what);
+	exit(1);
+}
+
+static void stamp(const char *what)
+{
+	struct timespec ts;
+	clock_gettime(CLOCK_REALTIME, &ts);
+	printf("%s %lld.%09ld\n", what, (long long)ts.tv_sec, ts.tv_nsec);
+	fflush(stdout);
+}
+
+static int number(char **argv, int i)
+{
+	return atoi(argv[i]);
+}
+
+/* steps COUNT MS: sleeps. */
+static void steps(char **argv)
+{
+	struct timespec ts = {number(argv, 3) / 1000, number(argv, 3) % 1000 * 1000000L};
+	for (int i = number(argv, 2); i > 0; i--)
+		nanosleep(&ts, NULL);
+}
+
+static struct sockaddr_in address(const char *host, int port)
+{
+	struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+	if (inet_pton(AF_INET, host, &a.sin_addr) != 1)
+		die("inet_pton");
+	return a;
+}
+
+/* serve: prints its port, answers each message after as many seconds as it says. */
+static void serve(char **argv)
+{
+	struct sockaddr_in a = address("127.0.0.1", 0);
+	socklen_t n = sizeof a;
+	int l = socket(AF_INET, SOCK_STREAM, 0), fd;
+	char c;
+	if (bind(l, (struct sockaddr *)&a, n) || listen(l, 5) || getsockname(l, (struct sockaddr *)&a, &n))
+		die("listen");
+	FILE *f = fopen(argv[2], "w");
+	fprintf(f, "%d", ntohs(a.sin_port));
+	fclose(f);
+	if ((fd = accept(l, NULL, NULL)) < 0)
+		die("accept");
+	stamp("accepted");
+	while (read(fd, &c, 1) == 1) {
+		stamp("asked");
+		sleep((unsigned)(c - '0'));
+		if (write(fd, &c, 1) != 1)
+			die("write");
+	}
+	stamp("closed");
+}
+
+/* ask HOST PORT: connects, asks for 1, 2 and 3 seconds, with a sleep of 10 before each. */
+static void ask(char **argv)
+{
+	struct sockaddr_in a = address(argv[2], number(argv, 3));
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+	if (connect(fd, (struct sockaddr *)&a, sizeof a))
+		die("connect");
+	for (char c = '1'; c <= '3'; c++) {
+		sleep(10);
+		if (write(fd, &c, 1) != 1 || read(fd, &c, 1) != 1)
+			die("ask");
+		stamp("answered");
+	}
+}
+
+/* outside PATH: asks a server that no clock knows, then sleeps. */
+static void outside(char **argv)
+{
+	char c = 'x';
+	int fd;
+	if (argv[2][0] == '/') {
+		struct sockaddr_un a = {.sun_family = AF_UNIX};
+		strcpy(a.sun_path, argv[2]);
+		fd = socket(AF_UNIX, SOCK_STREAM, 0);
+		if (connect(fd, (struct sockaddr *)&a, sizeof a))
+			die("connect");
+	} else {
+		struct sockaddr_in a = address("127.0.0.1", number(argv, 2));
+		fd = socket(AF_INET, SOCK_STREAM, 0);
+		if (connect(fd, (struct sockaddr *)&a, sizeof a))
+			die("connect");
+	}
+	for (int i = 0; i < 3; i++) {
+		if (write(fd, &c, 1) != 1 || read(fd, &c, 1) != 1)
+			die("outside");
+		stamp("answered");
+		sleep(5);
+	}
+}
+
+/* report PORT: after 7 seconds, sends the driver 3 + 1000 bytes in two writes, and waits for a byte. */
+static void report(char **argv)
+{
+	struct sockaddr_in a = address("127.0.0.1", number(argv, 2));
+	static char buf[1000];
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+	if (connect(fd, (struct sockaddr *)&a, sizeof a))
+		die("connect");
+	sleep(7);
+	if (write(fd, buf, 3) != 3 || send(fd, buf, sizeof buf, 0) != sizeof buf)
+		die("write");
+	if (recv(fd, buf, 1, 0) != 1)
+		die("recv");
+	stamp("told");
+	sleep(1);
+}
+
+static pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t c = PTHREAD_COND_INITIALIZER;
+static sem_t sem;
+static pthread_t first;
+
+static void *wait_cond(void *arg)
+{
+	pthread_setname_np(pthread_self(), "waits-cond");
+	pthread_mutex_lock(&m);
+	pthread_cond_wait(&c, &m);
+	return arg;
+}
+
+static void *wait_sem(void *arg)
+{
+	pthread_setname_np(pthread_self(), "waits-sem");
+	sem_wait(&sem);
+	return arg;
+}
+
+static void *wait_join(void *arg)
+{
+	pthread_setname_np(pthread_self(), "waits-join");
+	pthread_join(first, NULL);
+	return arg;
+}
+
+static void *wait_read(void *arg)
+{
+	int *fds = arg;
+	char x;
+	pthread_setname_np(pthread_self(), "waits-read");
+	return read(fds[0], &x, 1) == 1 ? arg : NULL;
+}
+
+static void *wait_mutex(void *arg)
+{
+	pthread_setname_np(pthread_self(), "waits-mutex");
+	pthread_mutex_lock(arg);
+	return arg;
+}
+
+/* deadlock: threads that wait for what never comes, after a second. */
+static void deadlock(char **argv)
+{
+	pthread_t t[5];
+	static pthread_mutex_t held = PTHREAD_MUTEX_INITIALIZER;
+	static int fds[2];
+	(void)argv;
+	sem_init(&sem, 0, 0);
+	pthread_mutex_lock(&held);
+	if (pipe(fds))
+		die("pipe");
+	pthread_create(&t[0], NULL, wait_cond, NULL);
+	first = t[0];
+	pthread_create(&t[1], NULL, wait_sem, NULL);
+	pthread_create(&t[2], NULL, wait_join, NULL);
+	pthread_create(&t[3], NULL, wait_read, fds);
+	pthread_create(&t[4], NULL, wait_mutex, &held);
+	sleep(1);
+	pthread_join(t[1], NULL);
+}
+
+/* stall: a wait that nobody told the clock about. */
+static void stall(char **argv)
+{
+	int word = 0;
+	(void)argv;
+	sleep(1);
+	pthread_setname_np(pthread_self(), "stalls");
+	syscall(SYS_futex, &word, 0 /* FUTEX_WAIT */, 0, NULL, NULL, 0);
+}
+
+/* victim: starts children and threads, all of which it leaves to be killed. */
+static void victim(char **argv)
+{
+	pthread_t t;
+	(void)argv;
+	for (int i = 0; i < 3; i++)
+		pthread_create(&t, NULL, wait_cond, NULL);
+	for (int i = 0; i < 3; i++)
+		if (fork() == 0)
+			break;
+	for (;;)
+		usleep(100);
+}
+
+/* pingpong COUNT: two threads, one ball, a millisecond for each of its ways. */
+static int turn;
+static pthread_cond_t turned[2] = {PTHREAD_COND_INITIALIZER, PTHREAD_COND_INITIALIZER};
+static int volleys;
+
+static void *play(void *arg)
+{
+	int side = (int)(intptr_t)arg;
+	for (int i = 0; i < volleys; i++) {
+		pthread_mutex_lock(&m);
+		while (turn != side)
+			pthread_cond_wait(&turned[side], &m);
+		turn = !side;
+		pthread_mutex_unlock(&m);
+		usleep(1000);
+		pthread_cond_signal(&turned[!side]);
+	}
+	return NULL;
+}
+
+static void pingpong(char **argv)
+{
+	pthread_t t;
+	volleys = number(argv, 2);
+	pthread_create(&t, NULL, play, (void *)1);
+	play((void *)0);
+	pthread_join(t, NULL);
+}
+
+/* crowd COUNT: as steps, with 20 threads that wait in the kernel, and a write to a pipe
+ * at each step, so that the driver has to look. */
+static void crowd(char **argv)
+{
+	pthread_t t;
+	int fds[20][2], busy[2];
+	char x = 'x';
+	if (pipe(busy))
+		die("pipe");
+	for (int i = 0; i < 20; i++) {
+		if (pipe(fds[i]))
+			die("pipe");
+		pthread_create(&t, NULL, wait_read, fds[i]);
+	}
+	for (int i = number(argv, 2); i > 0; i--) {
+		if (write(busy[1], &x, 1) != 1 || read(busy[0], &x, 1) != 1)
+			die("busy");
+		usleep(100000);
+	}
+	exit(0);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct {
+		const char *name;
+		void (*run)(char **);
+	} all[] = {{"steps", steps}, {"serve", serve}, {"ask", ask}, {"outside", outside}, {"report", report},
+		   {"deadlock", deadlock}, {"stall", stall}, {"victim", victim}, {"pingpong", pingpong}, {"crowd", crowd}};
+	for (size_t i = 0; argc > 1 && i < sizeof all / sizeof *all; i++)
+		if (strcmp(all[i].name, argv[1]) == 0) {
+			all[i].run(argv);
+			return 0;
+		}
+	return 2;
+}

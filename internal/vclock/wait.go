@@ -1,0 +1,516 @@
+package vclock
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"rmreplay/internal/hpc"
+)
+
+// Wake says why [Clock.Wait] returned.
+type Wake int
+
+const (
+	// AtLimit: virtual time has reached the driver's own next event.
+	AtLimit Wake = iota
+	// Input: a managed process has sent the driver something.
+	Input
+	// Notified: somebody called Notify, or the context ended.
+	Notified
+)
+
+// Never is the limit of a driver that has no event of its own.
+const Never = hpc.Time(never)
+
+// Wait lets virtual time pass, up to limit at most. It must be called from a
+// goroutine that is locked to its thread or has nothing else to lose: it sleeps in a
+// futex. The errors are [*DeadlockError] and [*StallError], and ctx's.
+func (c *Clock) Wait(ctx context.Context, limit hpc.Time) (Wake, error) {
+	s := c.s
+	s.limit.Store(int64(limit))
+	s.busy.Add(-1)
+	c.stall.begin()
+	for tries := 0; ; {
+		word := s.driverWord.Load()
+		if s.inbox.Load() > 0 {
+			c.hold()
+			return Input, nil
+		}
+		if c.notified.Swap(false) || ctx.Err() != nil {
+			c.hold()
+			return Notified, ctx.Err()
+		}
+		if s.busy.Load() == 0 {
+			switch c.advance(limit) {
+			case reachedLimit:
+				return AtLimit, nil
+			case moved:
+				tries = 0
+				c.stall.progress()
+				continue
+			case noDeadline:
+				c.hold()
+				return AtLimit, &DeadlockError{Threads: c.Threads(), Now: c.Now()}
+			case inFlight:
+				tries++
+				backOff(tries)
+			}
+		} else {
+			c.sleep(word)
+			tries = 0
+		}
+		if err := c.lookAfter(); err != nil {
+			c.hold()
+			return AtLimit, err
+		}
+	}
+}
+
+// hold makes the driver count as running again.
+func (c *Clock) hold() {
+	c.lockClock()
+	c.s.busy.Add(1)
+	c.unlockClock()
+}
+
+func (c *Clock) lockClock() {
+	for i := 0; !c.s.lock.CompareAndSwap(0, driverOwns); i++ {
+		if i > 100 {
+			backOff(i)
+		}
+		if i%500 == 499 && c.inherit() {
+			return
+		}
+		runtime.Gosched()
+	}
+}
+
+// driverOwns is the driver's name in the clock's lock; others use their thread ids.
+const driverOwns = ^uint32(0)
+
+// inherit takes the lock from a thread that was killed while it had it.
+func (c *Clock) inherit() bool {
+	owner := c.s.lock.Load()
+	if owner == 0 || owner == driverOwns || !ended(int(owner)) || !c.s.lock.CompareAndSwap(owner, driverOwns) {
+		return false
+	}
+	c.stats.Repairs++
+	return true
+}
+
+func (c *Clock) unlockClock() { c.s.lock.Store(0) }
+
+// backOff waits a moment, longer the more often it had to.
+func backOff(tries int) {
+	switch {
+	case tries < 20:
+		runtime.Gosched()
+	case tries < 200:
+		time.Sleep(10 * time.Microsecond)
+	default:
+		time.Sleep(200 * time.Microsecond)
+	}
+}
+
+// sleep waits until the driver's word changes, for a few ms at most.
+func (c *Clock) sleep(word uint32) {
+	s := c.s
+	s.driverWaiting.Store(1)
+	if s.busy.Load() != 0 && s.inbox.Load() <= 0 {
+		futexWait(&s.driverWord, word, 2*time.Millisecond)
+	}
+	s.driverWaiting.Store(0)
+}
+
+type advanceResult int
+
+const (
+	inFlight     advanceResult = iota // somebody runs or is about to
+	moved                             // to the next deadline
+	reachedLimit                      // the driver counts as running
+	noDeadline                        // nobody will ever wake
+)
+
+type dueSlot struct {
+	index int
+	from  uint32
+}
+
+// advance moves the clock if nothing is in flight. It is advance_in_place of the
+// shim, with the look at the kernel that the shim leaves to the driver.
+func (c *Clock) advance(limit hpc.Time) advanceResult {
+	s := c.s
+	c.lockClock()
+	if !c.quiet() {
+		c.unlockClock()
+		return inFlight
+	}
+	next := int64(never)
+	var due []dueSlot
+	var buf [64]dueSlot
+	due = buf[:0]
+	for i := range int(s.used.Load()) {
+		sl := &s.slot[i]
+		st := sl.state.Load()
+		if st != stateSlot && st != stateKernel {
+			continue
+		}
+		d := sl.deadline.Load()
+		if d < next {
+			next, due = d, due[:0]
+		}
+		if d == next && d != never {
+			due = append(due, dueSlot{i, st})
+		}
+	}
+	if next >= int64(limit) {
+		if limit == Never {
+			c.unlockClock()
+			return noDeadline
+		}
+		s.now.Store(max(s.now.Load(), int64(limit)))
+		s.busy.Add(1)
+		c.unlockClock()
+		return reachedLimit
+	}
+	s.now.Store(max(s.now.Load(), next))
+	c.stats.Driver++
+	marked := due[:0]
+	for _, d := range due {
+		if c.markRunning(d) {
+			marked = append(marked, d)
+		}
+	}
+	c.unlockClock()
+	for _, d := range marked {
+		c.wake(d)
+	}
+	return moved
+}
+
+// markRunning counts a waiting thread as running before it is woken.
+func (c *Clock) markRunning(d dueSlot) bool {
+	c.s.busy.Add(1)
+	if c.s.slot[d.index].state.CompareAndSwap(d.from, stateRunning) {
+		return true
+	}
+	c.s.busy.Add(-1)
+	return false
+}
+
+// wakeSignal is the shim's SIGRTMIN + 5; glibc keeps the first two real-time signals.
+const wakeSignal = unix.Signal(34 + 5)
+
+func (c *Clock) wake(d dueSlot) {
+	sl := &c.s.slot[d.index]
+	if d.from == stateSlot {
+		futexWake(&sl.state)
+		return
+	}
+	// An error means that the thread has gone; its process is collected later.
+	_ = unix.Tgkill(int(sl.pid.Load()), int(sl.tid.Load()), wakeSignal)
+}
+
+// quiet reports whether no thread runs and none is about to. The caller holds the lock.
+func (c *Clock) quiet() bool {
+	s := c.s
+	e := s.epoch.Load()
+	signals := s.signals.Load()
+	idle := func() bool { return s.busy.Load() == 0 && s.inbox.Load() <= 0 && s.epoch.Load() == e }
+	if !idle() {
+		return false
+	}
+	if e == s.verified.Load() {
+		return true
+	}
+	c.stats.Looks++
+	twice := false
+	for i := range int(s.used.Load()) {
+		st := s.slot[i].state.Load()
+		if (st == stateKernel || st == stateSlot && signals != c.signals) && !c.asleep(i) {
+			c.stats.Retries++
+			return false
+		}
+		why := s.slot[i].why.Load()
+		twice = twice || st == stateKernel && (why == whyWrite || why == whyStream)
+	}
+	if twice && !c.asleepTogether() {
+		c.stats.Retries++
+		return false
+	}
+	if !idle() {
+		return false
+	}
+	c.signals = signals
+	s.verified.Store(e)
+	return true
+}
+
+// threadStat is an open /proc/PID/task/TID/stat, and wchan beside it. Thread ids come
+// round again within minutes; the descriptors stay with the thread that they were opened
+// for, and reading them fails once that has ended.
+type threadStat struct {
+	stat, wchan int
+	pid, tid    int32
+}
+
+func openThread(pid, tid int32) (*threadStat, error) {
+	dir := fmt.Sprintf("/proc/%d/task/%d/", pid, tid)
+	stat, err := unix.Open(dir+"stat", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	t := &threadStat{stat: stat, wchan: -1, pid: pid, tid: tid}
+	if wchanWorks() {
+		if t.wchan, err = unix.Open(dir+"wchan", unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
+			t.close()
+			return nil, err
+		}
+	}
+	return t, nil
+}
+
+func (t *threadStat) close() {
+	unix.Close(t.stat)
+	if t.wchan >= 0 {
+		unix.Close(t.wchan)
+	}
+}
+
+// asleep reports whether the thread sleeps, interruptibly. State S is not enough: a
+// thread enters it before it looks once more at what it waits for, woken or not, and
+// can lose its CPU to another thread in between, ready to run. But then it is on a run
+// queue, and so has no wait channel.
+func (t *threadStat) asleep() (bool, error) {
+	var buf [256]byte
+	n, err := unix.Pread(t.stat, buf[:], 0)
+	if err != nil || statState(buf[:n]) != 'S' {
+		return false, err
+	}
+	if t.wchan < 0 {
+		return true, nil
+	}
+	n, err = unix.Pread(t.wchan, buf[:], 0)
+	return err == nil && n > 0 && buf[0] != '0', err
+}
+
+// wchanWorks reports whether the kernel tells wait channels: it does not where it was
+// built without its symbols, or where reading them is forbidden. Of a program in Go
+// some threads are asleep at any time.
+var wchanWorks = sync.OnceValue(func() bool {
+	files, _ := filepath.Glob("/proc/self/task/*/wchan")
+	for range 10 {
+		for _, f := range files {
+			if b, err := os.ReadFile(f); err == nil && len(b) > 0 && b[0] != '0' {
+				return true
+			}
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return false
+})
+
+// asleep reports whether the thread of slot i sleeps in the kernel.
+func (c *Clock) asleep(i int) bool {
+	sl := &c.s.slot[i]
+	pid, tid := sl.pid.Load(), sl.tid.Load()
+	t := c.threads[i]
+	if t != nil && (t.pid != pid || t.tid != tid) {
+		t.close()
+		t = nil
+	}
+	for range 2 {
+		if t == nil {
+			var err error
+			if t, err = openThread(pid, tid); err != nil {
+				break
+			}
+			c.threads[i] = t
+		}
+		if asleep, err := t.asleep(); err == nil {
+			return asleep
+		}
+		t.close()
+		t = nil
+	}
+	delete(c.threads, i)
+	return false
+}
+
+// asleepTogether reports whether all threads that wait in the kernel sleep at the same
+// instant. A look at one after the other does not tell so much where they wake each
+// other without a word, as the writer and the reader of a full pipe do. But who sleeps
+// in two looks, and has not gone to sleep in between, has slept all the time.
+func (c *Clock) asleepTogether() bool {
+	var switches [2][]string
+	for look := range switches {
+		for i := range int(c.s.used.Load()) {
+			sl := &c.s.slot[i]
+			if sl.state.Load() != stateKernel {
+				continue
+			}
+			if look > 0 && !c.asleep(i) {
+				return false
+			}
+			status, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/status", sl.pid.Load(), sl.tid.Load()))
+			if err != nil {
+				return false
+			}
+			_, count, _ := bytes.Cut(status, []byte("\nvoluntary_ctxt_switches:"))
+			switches[look] = append(switches[look], string(count))
+		}
+	}
+	return slices.Equal(switches[0], switches[1])
+}
+
+// statState is the state letter of a line of /proc/PID/stat, 0 if it has none. The
+// command name before it may hold anything, parentheses too.
+func statState(line []byte) byte {
+	if p := bytes.LastIndexByte(line, ')'); p >= 0 && p+2 < len(line) {
+		return line[p+2]
+	}
+	return 0
+}
+
+// lookAfter collects processes that ended without anybody noticing, and reports a stall.
+// Those that the driver has started it collects itself: while it does not know of their
+// end, virtual time must not go on.
+func (c *Clock) lookAfter() error {
+	if !c.stall.due() {
+		return nil
+	}
+	for pid := range c.processes() {
+		if !c.own[pid] && ended(pid) {
+			// The kernel shows state Z a moment before it wakes the parent, but holds the
+			// lock of its process table from before the one until after the other. A
+			// signal 0 to the own process group takes that lock and does nothing else.
+			_ = unix.Kill(0, 0)
+			c.Collect(pid)
+		}
+	}
+	if c.stall.moved(c.s) {
+		c.stall.progress()
+		return nil
+	}
+	c.repair()
+	if c.stall.stuck(c.cpuUsed) {
+		return &StallError{Threads: c.Threads(), Now: c.Now(), After: c.stall.after}
+	}
+	return nil
+}
+
+// processes are the processes that own slots.
+func (c *Clock) processes() map[int]bool {
+	pids := map[int]bool{}
+	for i := range int(c.s.used.Load()) {
+		if sl := &c.s.slot[i]; sl.state.Load() != stateFree {
+			if pid := int(sl.pid.Load()); pid > 0 {
+				pids[pid] = true
+			}
+		}
+	}
+	return pids
+}
+
+// ended reports whether a process has ended, collected by its parent or not. One whose
+// first thread has ended before the others is in state Z, too.
+func ended(pid int) bool {
+	line, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return true
+	}
+	if st := statState(line); st != 'Z' && st != 'X' {
+		return false
+	}
+	f := bytes.Fields(line[bytes.LastIndexByte(line, ')')+1:])
+	const threads = 17 // num_threads: field 20 of proc(5)
+	return len(f) <= threads || string(f[threads]) == "1"
+}
+
+// repair completes what a process has begun that was killed in the midst of it: a step
+// of the clock whose sleepers were counted, but not woken, or a count without its
+// change of state. It does so only while every thread sleeps and nothing has moved
+// since the last look, so that nobody else is in the midst of anything.
+func (c *Clock) repair() {
+	s := c.s
+	busy, counted := s.busy.Load(), int32(0)
+	var running []int
+	for i := range int(s.used.Load()) {
+		switch s.slot[i].state.Load() {
+		case stateFree:
+			continue
+		case stateRunning:
+			running = append(running, i)
+			counted++
+		case stateExiting:
+			counted++
+		}
+		if !c.asleep(i) {
+			return
+		}
+	}
+	for _, i := range running {
+		sl := &s.slot[i]
+		if sl.why.Load() == whyPoll && sl.deadline.Load() <= s.now.Load() {
+			c.wake(dueSlot{i, stateKernel})
+		} else {
+			futexWake(&sl.state)
+		}
+	}
+	if busy != counted && s.busy.CompareAndSwap(busy, counted) {
+		c.stats.Repairs++
+	}
+}
+
+// cpuUsed is the CPU time that the managed processes have used.
+func (c *Clock) cpuUsed() (sum time.Duration) {
+	for pid := range c.processes() {
+		sum += CPUTime(pid)
+	}
+	return sum
+}
+
+// CPUTime is the CPU time, user and system, that a process has used; 0 if there is
+// no such process.
+func CPUTime(pid int) time.Duration {
+	line, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	f := bytes.Fields(line[bytes.LastIndexByte(line, ')')+1:])
+	var ticks uint64
+	for _, i := range []int{11, 12} { // utime, stime: fields 14 and 15 of proc(5)
+		if i < len(f) {
+			n, _ := strconv.ParseUint(string(f[i]), 10, 64)
+			ticks += n
+		}
+	}
+	return time.Duration(ticks) * (time.Second / ticksPerSecond)
+}
+
+// ticksPerSecond is the kernel's USER_HZ, the same on every architecture that Go runs on.
+const ticksPerSecond = 100
+
+func futexWake(word *atomic.Uint32) {
+	unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexOpWake, 1, 0, 0, 0)
+}
+
+func futexWait(word *atomic.Uint32, value uint32, timeout time.Duration) {
+	ts := unix.NsecToTimespec(int64(timeout))
+	unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexOpWait, uintptr(value), uintptr(unsafe.Pointer(&ts)), 0, 0)
+}
+
+// linux/futex.h
+const (
+	futexOpWait = 0
+	futexOpWake = 1
+)

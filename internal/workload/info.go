@@ -1,0 +1,491 @@
+package workload
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/workload/sbatch"
+)
+
+// Info is a summary of a workload: what was asked for, and when. Every job array
+// counts as one job, and as many tasks as it has; a job that is no array is one task.
+type Info struct {
+	Source       string   `json:"source"`
+	Jobs         int      `json:"jobs"`
+	Tasks        int      `json:"tasks"`
+	Arrays       int      `json:"arrays"`
+	NodeEvents   int      `json:"node_events"`
+	Reservations int      `json:"reservation_events"`
+	FirstSubmit  hpc.Time `json:"-"`
+	LastSubmit   hpc.Time `json:"-"`
+	First        string   `json:"first_submit"` // RFC 3339
+	Last         string   `json:"last_submit"`
+	WindowS      float64  `json:"window_s"` // from the first to the last submission
+
+	// What the jobs ask for, by name; the largest first.
+	Users      []Tally `json:"users"`
+	Accounts   []Tally `json:"accounts"`
+	Partitions []Tally `json:"partitions"`
+	QOS        []Tally `json:"qos"`
+
+	WithDependency int `json:"jobs_with_dependency"`
+	WithGPUs       int `json:"jobs_with_gres"`
+	Exclusive      int `json:"jobs_exclusive"`
+	Cancelled      int `json:"jobs_cancelled_by_user"`
+	UntilLimit     int `json:"jobs_until_time_limit"` // run time at or above the limit, or none
+	Failing        int `json:"jobs_with_exit_code"`
+	// Endless jobs have neither a run time nor a time limit; the partition's limit
+	// ends them. They are not part of the offered work.
+	Endless int `json:"jobs_without_end"`
+
+	// Offered work is processors (or nodes) requested times the time that the job
+	// runs when it is not cancelled: its run time, cut at its time limit. A job that
+	// asks for whole nodes counts with the processors it names.
+	OfferedCPUS  float64 `json:"offered_cpu_s"`
+	OfferedNodeS float64 `json:"offered_node_s"` // of the jobs that ask for nodes
+
+	// Requested and used time are summed over the tasks that have a time limit and
+	// an end; UsedShare is the mean of used/requested over them.
+	RequestedS float64 `json:"requested_time_s"`
+	UsedS      float64 `json:"used_time_s"`
+	UsedShare  float64 `json:"mean_used_share"`
+	// UsedDeciles counts tasks by used/requested time: [0,10 %), ..., [90 %,100 %].
+	UsedDeciles [10]int `json:"used_share_deciles"`
+
+	Sizes SizeTable `json:"size_by_duration"`
+	// PerHour counts submissions by the hour of the window that they fall into.
+	PerHour []int          `json:"submissions_by_hour"`
+	Rules   map[string]int `json:"rules,omitempty"`
+}
+
+// Tally is how many jobs, and how much offered work in CPU-seconds, fall on a name.
+// The empty name stands for jobs that name none.
+type Tally struct {
+	Name        string  `json:"name"`
+	Jobs        int     `json:"jobs"`
+	OfferedCPUS float64 `json:"offered_cpu_s"`
+}
+
+// SizeTable counts jobs by size and by duration. Sizes are nodes if most jobs ask
+// for nodes, else CPUs, in classes 1, 2, 3-4, 5-8, ...
+type SizeTable struct {
+	Unit      string   `json:"unit"` // "nodes" or "cpus"
+	Sizes     []string `json:"sizes"`
+	Durations []string `json:"durations"`
+	Jobs      [][]int  `json:"jobs"` // by size, then by duration
+}
+
+// durationClasses are the upper bounds of the columns of a [SizeTable]; the last
+// column has no bound.
+var durationClasses = []struct {
+	name string
+	most time.Duration
+}{
+	{"<1m", time.Minute}, {"<10m", 10 * time.Minute}, {"<30m", 30 * time.Minute}, {"<1h", time.Hour},
+	{"<4h", 4 * time.Hour}, {"<12h", 12 * time.Hour}, {"<1d", 24 * time.Hour}, {"1d+", hpc.Unlimited},
+}
+
+// NewInfo summarizes a workload. Its jobs must be in the order of their submission,
+// as every reader leaves them.
+func NewInfo(w *Workload) *Info {
+	info := &Info{
+		Source: w.Source, Jobs: len(w.Jobs), Rules: w.Rules,
+		NodeEvents: len(w.NodeEvents), Reservations: len(w.Reservations),
+		Sizes: newSizeTable(w.Jobs),
+	}
+	if len(w.Jobs) == 0 {
+		return info
+	}
+	info.FirstSubmit, info.LastSubmit = w.Jobs[0].Submit, w.Jobs[len(w.Jobs)-1].Submit
+	info.First, info.Last = info.FirstSubmit.String(), info.LastSubmit.String()
+	window := info.LastSubmit.Sub(info.FirstSubmit)
+	info.WindowS = window.Seconds()
+	info.PerHour = make([]int, int(window/time.Hour)+1)
+	var users, accounts, partitions, qos tallies
+	for _, job := range w.Jobs {
+		work := info.add(job)
+		info.PerHour[job.Submit.Sub(info.FirstSubmit)/time.Hour]++
+		users.add(job.User, work)
+		accounts.add(job.Account, work)
+		partitions.add(job.Partition, work)
+		qos.add(job.QOS, work)
+	}
+	info.Users, info.Accounts = users.sorted(), accounts.sorted()
+	info.Partitions, info.QOS = partitions.sorted(), qos.sorted()
+	if n := sum(info.UsedDeciles[:]); n > 0 {
+		info.UsedShare /= float64(n)
+	}
+	return info
+}
+
+// add counts a job and returns its offered work in CPU-seconds.
+func (info *Info) add(job *hpc.Job) float64 {
+	info.countKinds(job)
+	tasks := arrayTasks(job)
+	info.Tasks += len(tasks)
+	size := CPUs(&job.Request)
+	work := 0.0
+	for _, task := range tasks {
+		runTime := job.RunTime
+		if d, ok := job.TaskRunTimes[task]; ok {
+			runTime = d
+		}
+		d, ends := occupied(runTime, job.TimeLimit)
+		if !ends {
+			continue
+		}
+		work += float64(size) * d.Seconds()
+		info.OfferedNodeS += float64(job.MinNodes) * d.Seconds()
+		info.addUse(d, job.TimeLimit)
+	}
+	info.OfferedCPUS += work
+	return work
+}
+
+func (info *Info) countKinds(job *hpc.Job) {
+	for _, kind := range []struct {
+		counter *int
+		is      bool
+	}{
+		{&info.Arrays, job.Array != ""},
+		{&info.WithDependency, job.Dependency != ""},
+		{&info.WithGPUs, job.GRES != "" || job.GPUs != "" || job.GPUsPerNode != "" || job.GPUsPerTask != "" || job.GPUsPerSocket != ""},
+		{&info.Exclusive, job.Exclusive != ""},
+		{&info.Cancelled, job.CancelAfter > 0},
+		{&info.Failing, job.ExitCode != 0},
+		{&info.UntilLimit, job.TimeLimit > 0 && job.RunTime >= job.TimeLimit},
+		{&info.Endless, !endsByItself(job)},
+	} {
+		if kind.is {
+			*kind.counter++
+		}
+	}
+}
+
+func endsByItself(job *hpc.Job) bool {
+	_, ends := occupied(job.RunTime, job.TimeLimit)
+	return ends
+}
+
+// addUse counts how much of its time limit a task uses.
+func (info *Info) addUse(used, limit time.Duration) {
+	if limit <= 0 || limit == hpc.Unlimited {
+		return
+	}
+	share := float64(used) / float64(limit)
+	info.RequestedS += limit.Seconds()
+	info.UsedS += used.Seconds()
+	info.UsedShare += share
+	info.UsedDeciles[max(0, min(int(share*10), 9))]++
+}
+
+// occupied is how long a job holds its nodes when it runs undisturbed; ends is
+// false when neither its run time nor its limit says.
+func occupied(runTime, limit time.Duration) (d time.Duration, ends bool) {
+	if limit > 0 && limit < runTime {
+		runTime = limit
+	}
+	return runTime, runTime != hpc.Unlimited
+}
+
+// arrayTasks returns the task indices of a job array; one, -1, of any other job.
+func arrayTasks(job *hpc.Job) []int {
+	if job.Array != "" {
+		if a, err := sbatch.ParseArray(job.Array); err == nil {
+			return a.Tasks
+		}
+	}
+	return []int{-1}
+}
+
+// CPUs returns how many CPUs a request is for, as far as the request itself says:
+// tasks times CPUs per task, where tasks default to one a node. The resource manager
+// may allocate more (whole cores, whole nodes, CPUs for memory).
+func CPUs(r *hpc.Request) int {
+	nodes := max(r.MinNodes, 1)
+	tasks := r.Tasks
+	if tasks == 0 {
+		tasks = nodes * max(r.TasksPerNode, 1)
+	}
+	return max(tasks*max(r.CPUsPerTask, 1), nodes*r.MinCPUsPerNode)
+}
+
+func newSizeTable(jobs []*hpc.Job) SizeTable {
+	withNodes := 0
+	for _, job := range jobs {
+		if job.MinNodes > 0 {
+			withNodes++
+		}
+	}
+	byNodes := 2*withNodes > len(jobs)
+	t := SizeTable{Unit: "cpus"}
+	if byNodes {
+		t.Unit = "nodes"
+	}
+	for _, c := range durationClasses {
+		t.Durations = append(t.Durations, c.name)
+	}
+	for _, job := range jobs {
+		size := CPUs(&job.Request)
+		if byNodes {
+			size = max(job.MinNodes, 1)
+		}
+		t.add(size, job)
+	}
+	return t
+}
+
+func (t *SizeTable) add(size int, job *hpc.Job) {
+	row := 0
+	for size > 1<<row {
+		row++
+	}
+	for len(t.Sizes) <= row {
+		t.Sizes = append(t.Sizes, sizeClass(len(t.Sizes)))
+		t.Jobs = append(t.Jobs, make([]int, len(durationClasses)))
+	}
+	d, _ := occupied(job.RunTime, job.TimeLimit)
+	column := slices.IndexFunc(durationClasses, func(c struct {
+		name string
+		most time.Duration
+	}) bool {
+		return d < c.most
+	})
+	if column < 0 {
+		column = len(durationClasses) - 1
+	}
+	t.Jobs[row][column]++
+}
+
+// sizeClass names the class of sizes above 2^(row-1) up to 2^row.
+func sizeClass(row int) string {
+	if row < 2 {
+		return fmt.Sprint(1 << row)
+	}
+	return fmt.Sprintf("%d-%d", 1<<(row-1)+1, 1<<row)
+}
+
+// tallies collects jobs by name.
+type tallies map[string]*Tally
+
+func (t *tallies) add(name string, work float64) {
+	if *t == nil {
+		*t = make(tallies)
+	}
+	entry := (*t)[name]
+	if entry == nil {
+		entry = &Tally{Name: name}
+		(*t)[name] = entry
+	}
+	entry.Jobs++
+	entry.OfferedCPUS += work
+}
+
+func (t tallies) sorted() []Tally {
+	list := make([]Tally, 0, len(t))
+	for _, entry := range t {
+		list = append(list, *entry)
+	}
+	slices.SortFunc(list, func(a, b Tally) int {
+		switch {
+		case a.Jobs != b.Jobs:
+			return b.Jobs - a.Jobs
+		default:
+			return strings.Compare(a.Name, b.Name)
+		}
+	})
+	return list
+}
+
+func sum(list []int) int {
+	total := 0
+	for _, n := range list {
+		total += n
+	}
+	return total
+}
+
+// Render writes the summary as text of at most 100 columns.
+func (info *Info) Render(w io.Writer) error {
+	p := printer{w: w}
+	p.line("%s", info.Source)
+	p.line("  jobs          %d%s", info.Jobs, note(info.Arrays > 0, " (%d arrays, %d tasks in all)", info.Arrays, info.Tasks))
+	p.line("  window        %s", span(info))
+	p.line("  offered work  %s CPU-hours%s", hours(info.OfferedCPUS), note(info.OfferedNodeS > 0, "; %s node-hours by jobs that name nodes", hours(info.OfferedNodeS)))
+	p.line("  time          %s of %s hours requested are used; on average %.0f %% of a job's limit", hours(info.UsedS), hours(info.RequestedS), 100*info.UsedShare)
+	p.kinds(info)
+	p.tally("users", info.Users)
+	p.tally("accounts", info.Accounts)
+	p.tally("partitions", info.Partitions)
+	p.tally("QOS", info.QOS)
+	p.sizes(info.Sizes)
+	p.deciles(info.UsedDeciles)
+	p.hours(info.PerHour)
+	for _, rule := range sortedKeys(info.Rules) {
+		p.line("  rule %-28s %6d records", rule, info.Rules[rule])
+	}
+	return p.err
+}
+
+// printer keeps the first error of many small writes.
+type printer struct {
+	w   io.Writer
+	err error
+}
+
+func (p *printer) line(format string, args ...any) {
+	if p.err == nil {
+		_, p.err = fmt.Fprintf(p.w, format+"\n", args...)
+	}
+}
+
+func (p *printer) kinds(info *Info) {
+	var parts []string
+	for _, k := range []struct {
+		n    int
+		what string
+	}{
+		{info.UntilLimit, "run until their limit"}, {info.Failing, "fail"}, {info.Cancelled, "cancelled by the user"},
+		{info.WithDependency, "with a dependency"}, {info.WithGPUs, "with GRES"}, {info.Exclusive, "exclusive"},
+		{info.Endless, "without an end"}, {info.NodeEvents, "node events"}, {info.Reservations, "reservation events"},
+	} {
+		if k.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", k.n, k.what))
+		}
+	}
+	p.wrapped("  of them       ", parts)
+}
+
+// wrapped prints a comma list after a heading, in lines of at most 100 columns.
+func (p *printer) wrapped(heading string, parts []string) {
+	text, indent := heading, strings.Repeat(" ", len(heading))
+	for i, part := range parts {
+		if i < len(parts)-1 {
+			part += ","
+		}
+		if len(text)+len(part) > 99 && text != indent {
+			p.line("%s", strings.TrimRight(text, " "))
+			text = indent
+		}
+		text += part + " "
+	}
+	if len(parts) > 0 {
+		p.line("%s", strings.TrimRight(text, " "))
+	}
+}
+
+// mostNames is how many names of a tally are printed.
+const mostNames = 8
+
+func (p *printer) tally(what string, list []Tally) {
+	var parts []string
+	for i, t := range list {
+		if i == mostNames {
+			parts = append(parts, fmt.Sprintf("and %d more", len(list)-i))
+			break
+		}
+		name := t.Name
+		switch {
+		case name == "":
+			name = "(none)"
+		case len(name) > 40:
+			name = name[:37] + "..."
+		}
+		parts = append(parts, fmt.Sprintf("%s %d", name, t.Jobs))
+	}
+	p.wrapped(fmt.Sprintf("  %-13s ", fmt.Sprintf("%d %s", len(list), what)), parts)
+}
+
+func (p *printer) sizes(t SizeTable) {
+	if len(t.Sizes) == 0 {
+		return
+	}
+	p.line("")
+	p.line("  jobs by size and run time")
+	row := fmt.Sprintf("  %12s", t.Unit)
+	for _, d := range t.Durations {
+		row += fmt.Sprintf("%9s", d)
+	}
+	p.line("%s%9s", row, "all")
+	for i, size := range t.Sizes {
+		row := fmt.Sprintf("  %12s", size)
+		for _, n := range t.Jobs[i] {
+			row += fmt.Sprintf("%9s", dotIfZero(n))
+		}
+		p.line("%s%9d", row, sum(t.Jobs[i]))
+	}
+}
+
+func dotIfZero(n int) string {
+	if n == 0 {
+		return "."
+	}
+	return fmt.Sprint(n)
+}
+
+func (p *printer) deciles(counts [10]int) {
+	if sum(counts[:]) == 0 {
+		return
+	}
+	p.line("")
+	p.line("  tasks by used share of the time limit")
+	heads, values := "    ", "    "
+	for i, n := range counts {
+		heads += fmt.Sprintf("%9s", fmt.Sprintf("%d-%d%%", 10*i, 10*i+10))
+		values += fmt.Sprintf("%9s", dotIfZero(n))
+	}
+	p.line("%s", heads)
+	p.line("%s", values)
+}
+
+// mostBars is how many bars the histogram of submissions has at most; a longer
+// window has several hours to the bar.
+const mostBars = 24
+
+func (p *printer) hours(perHour []int) {
+	if len(perHour) == 0 {
+		return
+	}
+	step := (len(perHour) + mostBars - 1) / mostBars
+	bars := make([]int, 0, mostBars)
+	for chunk := range slices.Chunk(perHour, step) {
+		bars = append(bars, sum(chunk))
+	}
+	highest := max(slices.Max(bars), 1)
+	p.line("")
+	p.line("  submissions by hour of the window")
+	for i, n := range bars {
+		bar := strings.Repeat("#", int(math.Ceil(float64(n)*60/float64(highest))))
+		p.line("%s", strings.TrimRight(fmt.Sprintf("  %8dh %8d  %s", i*step, n, bar), " "))
+	}
+}
+
+func note(when bool, format string, args ...any) string {
+	if !when {
+		return ""
+	}
+	return fmt.Sprintf(format, args...)
+}
+
+func span(info *Info) string {
+	if info.Jobs == 0 {
+		return "none"
+	}
+	return fmt.Sprintf("%s to %s (%.1f h)", info.First, info.Last, info.WindowS/3600)
+}
+
+func hours(s float64) string { return fmt.Sprintf("%.1f", s/3600) }
+
+func sortedKeys(m map[string]int) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}

@@ -1,0 +1,97 @@
+package workload
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"rmreplay/internal/hpc"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+const infoEvents = `
+-dt 0     -e submit_batch_job | -J a -sim-walltime 30 --uid=ann -A x -p batch -q normal -t 10 -N 2 -n 8
+-dt 100   -e submit_batch_job | -J b -sim-walltime 1800 --uid=bob -A x -p batch -q normal -t 60 -N 1 -n 4 -c 2
+-dt 4000  -e submit_batch_job | -J c -sim-walltime -1 --uid=bob -A y -p gpu -t 120 -N 5 --gres=gpu:1
+-dt 4000  -e submit_batch_job | -J d -sim-walltime 60 --uid=bob -A y -p gpu -t 4 -a 1-3 --exclusive
+-dt 9000  -e submit_batch_job | -J e -sim-walltime -1 --uid=ann -N 1 -d afterok:a
+-dt 9500  -e cancel_job | -J e
+-dt 90000 -e submit_batch_job | -J a -sim-walltime 100000 --uid=ann -N 3
+`
+
+func TestInfo(t *testing.T) {
+	info := NewInfo(readEvents(t, infoEvents))
+	// 8·30 + 8·1800 + 5·7200 + 3·(1·60) + 3·100000
+	if want := 240.0 + 14400 + 36000 + 180 + 300000; info.OfferedCPUS != want {
+		t.Errorf("offered %g CPU-seconds, want %g", info.OfferedCPUS, want)
+	}
+	// 2·30 + 1·1800 + 5·7200 + 3·100000; d names no nodes
+	if want := 60.0 + 1800 + 36000 + 300000; info.OfferedNodeS != want {
+		t.Errorf("offered %g node-seconds, want %g", info.OfferedNodeS, want)
+	}
+	// (30/600 + 1800/3600 + 1 + 3·60/240) / 6
+	if want := (0.05 + 0.5 + 1 + 0.75) / 6; info.UsedShare-want > 1e-12 || want-info.UsedShare > 1e-12 {
+		t.Errorf("used share %g, want %g", info.UsedShare, want)
+	}
+	if info.Jobs != 6 || info.Tasks != 8 || info.Arrays != 1 || info.Endless != 1 || info.UntilLimit != 1 || info.Cancelled != 1 {
+		t.Errorf("%+v", info)
+	}
+	var text bytes.Buffer
+	if err := info.Render(&text); err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(text.String()) {
+		if len(line) > 101 {
+			t.Errorf("wider than 100 columns: %s", line)
+		}
+	}
+	golden(t, "info.txt", text.Bytes())
+	asJSON, err := json.MarshalIndent(info, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "info.json", asJSON)
+}
+
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("%s (-want +got; -update rewrites it)\n%s", path, diff)
+	}
+}
+
+func TestSizeClass(t *testing.T) {
+	table := newSizeTable([]*hpc.Job{{Request: hpc.Request{Tasks: 4}}, {Request: hpc.Request{Tasks: 5}}, {Request: hpc.Request{Tasks: 1}}, {Request: hpc.Request{Tasks: 2}}})
+	if diff := cmp.Diff([]string{"1", "2", "3-4", "5-8"}, table.Sizes); diff != "" || table.Unit != "cpus" {
+		t.Errorf("%s %s", table.Unit, diff)
+	}
+	for i := range table.Jobs {
+		if sum(table.Jobs[i]) != 1 {
+			t.Errorf("row %s has %d jobs, want 1", table.Sizes[i], sum(table.Jobs[i]))
+		}
+	}
+}
+
+func TestInfoOfNothing(t *testing.T) {
+	var text bytes.Buffer
+	if err := NewInfo(&Workload{Source: "none"}).Render(&text); err != nil || !strings.Contains(text.String(), "jobs          0") {
+		t.Errorf("%v\n%s", err, text.String())
+	}
+}

@@ -1,0 +1,174 @@
+package workload
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// OpenRun, where it is set, reads the workload of a run record: a directory with a
+// manifest.json. The package of the run record sets it, because this one may not
+// import it.
+var OpenRun func(dir string) (*Workload, error)
+
+// Open reads a workload from a file of any known format, or from a run's directory.
+// The format is told by the content, not by the name; every format may be
+// compressed with gzip. The error names the path and says what was expected.
+func Open(path string) (*Workload, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading workload: %w", err)
+	}
+	if info.IsDir() {
+		return openDirectory(path)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading workload: %w", err)
+	}
+	defer f.Close() // nothing is written
+	return Read(f, filepath.Base(path))
+}
+
+func openDirectory(path string) (*Workload, error) {
+	if _, err := os.Stat(filepath.Join(path, "manifest.json")); err != nil {
+		return nil, fmt.Errorf("reading workload: %s: a directory without manifest.json (want a workload file or a run's directory)", path)
+	}
+	if OpenRun == nil {
+		return nil, fmt.Errorf("reading workload: %s: not supported yet: a run as a workload", path)
+	}
+	return OpenRun(path)
+}
+
+// Read reads a workload of any known format from r. name stands for the source in
+// errors.
+func Read(r io.Reader, name string) (*Workload, error) {
+	buffered := bufio.NewReaderSize(r, sniffLength)
+	if magic, _ := buffered.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
+		z, err := gzip.NewReader(buffered)
+		if err != nil {
+			return nil, fmt.Errorf("reading workload: %s: %w", name, err)
+		}
+		buffered = bufio.NewReaderSize(z, sniffLength)
+	}
+	head, err := buffered.Peek(sniffLength)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("reading workload: %s: %w", name, err)
+	}
+	switch sniff(head) {
+	case formatTrace:
+		return ReadTrace(buffered, name)
+	case formatEvents:
+		return ReadEvents(buffered, name, EventsOptions{})
+	case formatSWF:
+		return nil, fmt.Errorf("reading workload: %s: not supported yet: SWF (Standard Workload Format)", name)
+	case formatSacct:
+		return nil, fmt.Errorf("reading workload: %s: not supported yet: sacct -P output", name)
+	case formatEmpty:
+		return nil, fmt.Errorf("reading workload: %s: empty", name)
+	}
+	return nil, fmt.Errorf("reading workload: %s: format not known (want a trace's JSON header, UB events \"-dt …\", SWF, or sacct -P output)", name)
+}
+
+// sniffLength is how much of a file decides on its format, in bytes. It is far more
+// than the comments that a file of UB events begins with.
+const sniffLength = 256 << 10
+
+type format int
+
+const (
+	formatUnknown format = iota
+	formatEmpty
+	formatTrace
+	formatEvents
+	formatSWF
+	formatSacct
+)
+
+// sniff tells a format by its first line that is neither blank nor a comment.
+func sniff(head []byte) format {
+	head = bytes.TrimPrefix(head, []byte("\xef\xbb\xbf"))
+	comments := false
+	for line := range strings.Lines(string(head)) {
+		line = strings.TrimSpace(line)
+		switch {
+		case line == "":
+		case line[0] == '#':
+			comments = true
+		case line[0] == '{':
+			return formatTrace
+		case line[0] == '-':
+			return formatEvents
+		case line[0] == ';', looksLikeSWF(line):
+			return formatSWF
+		case strings.Contains(line, "|") && hasField(line, "JobID", "JobIDRaw"):
+			return formatSacct
+		default:
+			return formatUnknown
+		}
+	}
+	if comments {
+		return formatEvents // its reader says that there is no job
+	}
+	return formatEmpty
+}
+
+// looksLikeSWF reports whether a line has the 18 numbers of an SWF record.
+func looksLikeSWF(line string) bool {
+	fields := strings.Fields(line)
+	if len(fields) != 18 {
+		return false
+	}
+	for _, f := range fields {
+		if strings.Trim(f, "-0123456789.") != "" {
+			return false
+		}
+	}
+	return true
+}
+
+func hasField(line string, names ...string) bool {
+	for field := range strings.SplitSeq(line, "|") {
+		for _, name := range names {
+			if strings.EqualFold(strings.TrimSpace(field), name) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Save writes the workload to a file in our own trace format; compressed with gzip
+// if the path ends in ".gz". The same workload gives the same bytes. A file that
+// could not be written whole is removed.
+func Save(path string, wl *Workload) (err error) {
+	f, err := os.Create(path)
+	if err != nil {
+		return fmt.Errorf("writing trace: %w", err)
+	}
+	defer func() {
+		if closeErr := f.Close(); err == nil && closeErr != nil {
+			err = fmt.Errorf("writing trace: %w", closeErr)
+		}
+		if err != nil {
+			os.Remove(path)
+		}
+	}()
+	if !strings.HasSuffix(path, ".gz") {
+		return WriteTrace(f, wl)
+	}
+	z := gzip.NewWriter(f)
+	if err := WriteTrace(z, wl); err != nil {
+		return err
+	}
+	if err := z.Close(); err != nil {
+		return fmt.Errorf("writing trace: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,228 @@
+package sbatch
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// MaxArrayIndex is the largest index of a job array that any configuration of
+// Slurm allows (MaxArraySize is at most 4000001).
+const MaxArrayIndex = 4000000
+
+// Array is a parsed --array value.
+type Array struct {
+	Tasks []int // the task indices, ascending, each once
+	Limit int   // how many tasks may run at once; 0 for any number
+}
+
+var errArray = errors.New("not an array (want 0-15, 1,3,5-7 or 0-15:4, perhaps with %LIMIT)")
+
+// ParseArray reads a job array's indices, as slurmctld does (_valid_array_inx in
+// src/slurmctld/job_mgr.c): numbers and ranges with a step, and perhaps a limit on
+// how many tasks run at once.
+func ParseArray(s string) (Array, error) {
+	var a Array
+	indices, limit, hasLimit := strings.Cut(s, "%")
+	if hasLimit {
+		n, err := parseCount(limit, 0)
+		if err != nil {
+			return Array{}, errArray
+		}
+		a.Limit = n
+	}
+	indices = strings.TrimSuffix(strings.TrimPrefix(indices, "["), "]")
+	for part := range strings.SplitSeq(indices, ",") {
+		first, last, step, err := parseArrayRange(part)
+		if err != nil {
+			return Array{}, err
+		}
+		for i := first; i <= last; i += step {
+			a.Tasks = append(a.Tasks, i)
+			if len(a.Tasks) > 2*MaxArrayIndex {
+				return Array{}, fmt.Errorf("more than %d tasks", MaxArrayIndex)
+			}
+		}
+	}
+	slices.Sort(a.Tasks)
+	a.Tasks = slices.Compact(a.Tasks)
+	return a, nil
+}
+
+// CheckArray reports what is wrong with an --array value.
+func CheckArray(s string) error {
+	_, err := ParseArray(s)
+	return err
+}
+
+func parseArrayRange(s string) (first, last, step int, err error) {
+	rangePart, stepPart, hasStep := strings.Cut(s, ":")
+	low, high, isRange := strings.Cut(rangePart, "-")
+	first, err = parseCount(low, 0)
+	if err != nil || hasStep && !isRange {
+		return 0, 0, 0, errArray
+	}
+	last, step = first, 1
+	if isRange {
+		if last, err = parseCount(high, 0); err != nil {
+			return 0, 0, 0, errArray
+		}
+	}
+	if hasStep {
+		if step, err = parseCount(stepPart, 1); err != nil {
+			return 0, 0, 0, errArray
+		}
+	}
+	if last < first {
+		return 0, 0, 0, fmt.Errorf("range %s runs backwards", rangePart)
+	}
+	if last > MaxArrayIndex {
+		return 0, 0, 0, fmt.Errorf("index %d is above %d", last, MaxArrayIndex)
+	}
+	return first, last, step, nil
+}
+
+// Dependency is one condition of a --dependency value.
+type Dependency struct {
+	// Type is "after", "afterany", "afterok", "afternotok", "aftercorr",
+	// "afterburstbuffer", "expand" or "singleton".
+	Type string
+	// Job is the other job's ID, perhaps with "_TASK" behind it as
+	// [Dependency.Task] says; empty for a singleton.
+	Job string
+	// DelayMinutes is what follows a "+" in "after:JOB+MINUTES".
+	DelayMinutes int
+}
+
+// Dependencies is a parsed --dependency value.
+type Dependencies struct {
+	List []Dependency
+	// Any says that one of them is enough ("?" between them, not ",").
+	Any bool
+}
+
+// dependencyTypes are the conditions that slurmctld 22.05 knows
+// (update_job_dependency in src/slurmctld/job_scheduler.c).
+var dependencyTypes = []string{"after", "afterany", "afterok", "afternotok", "aftercorr", "afterburstbuffer", "expand"}
+
+// ParseDependency reads a job's dependencies: "afterok:ID:ID,afterany:ID+5",
+// "singleton", or plain IDs, which mean afterany. An ID is any text without one of
+// ":,?+".
+func ParseDependency(s string) (Dependencies, error) {
+	var d Dependencies
+	d.Any = strings.ContainsRune(s, '?')
+	parts := splitOutsideBrackets(s, d.Any)
+	if d.Any && len(splitOutsideBrackets(s, false)) > 1 {
+		return Dependencies{}, errors.New(`not a dependency ("," and "?" cannot be mixed)`)
+	}
+	for _, part := range parts {
+		list, err := parseCondition(part)
+		if err != nil {
+			return Dependencies{}, err
+		}
+		d.List = append(d.List, list...)
+	}
+	if len(d.List) == 0 {
+		return Dependencies{}, errDependency
+	}
+	return d, nil
+}
+
+// splitOutsideBrackets splits at "?" or ",", but not inside "17_[1,3]".
+func splitOutsideBrackets(s string, atQuestionMark bool) []string {
+	separator, depth := ',', 0
+	if atQuestionMark {
+		separator = '?'
+	}
+	return strings.FieldsFunc(s, func(r rune) bool {
+		switch r {
+		case '[':
+			depth++
+		case ']':
+			depth--
+		}
+		return depth == 0 && r == separator
+	})
+}
+
+// CheckDependency reports what is wrong with a --dependency value.
+func CheckDependency(s string) error {
+	_, err := ParseDependency(s)
+	return err
+}
+
+var errDependency = errors.New("not a dependency (want afterok:ID[:ID...], afterany:..., afternotok:..., after:ID[+MINUTES] or singleton)")
+
+func parseCondition(s string) ([]Dependency, error) {
+	kind, jobs, hasJobs := strings.Cut(s, ":")
+	if strings.EqualFold(kind, "singleton") && !hasJobs {
+		return []Dependency{{Type: "singleton"}}, nil
+	}
+	if !hasJobs {
+		if slices.Contains(dependencyTypes, strings.ToLower(kind)) {
+			return nil, errDependency
+		}
+		kind, jobs = "afterany", s // the old form, just a job ID
+	}
+	kind = strings.ToLower(kind)
+	if !slices.Contains(dependencyTypes, kind) {
+		return nil, errDependency
+	}
+	var list []Dependency
+	for job := range strings.SplitSeq(jobs, ":") {
+		d := Dependency{Type: kind}
+		var minutes string
+		var hasDelay bool
+		if d.Job, minutes, hasDelay = strings.Cut(job, "+"); hasDelay {
+			n, err := parseCount(minutes, 0)
+			if err != nil || kind != "after" {
+				return nil, errDependency
+			}
+			d.DelayMinutes = n
+		}
+		if d.Job == "" {
+			return nil, errDependency
+		}
+		list = append(list, d)
+	}
+	return list, nil
+}
+
+// Task splits the job into an ID and the index of one task of its array: "17_3" is
+// task 3 of 17, and "17_*" or "17_[1-4]" name several (ok, with task -1).
+func (d Dependency) Task() (id string, task int, ok bool) {
+	i := strings.LastIndexByte(d.Job, '_')
+	if i <= 0 {
+		return d.Job, -1, false
+	}
+	id, index := d.Job[:i], d.Job[i+1:]
+	if index == "*" || strings.HasPrefix(index, "[") {
+		return id, -1, true
+	}
+	n, err := strconv.Atoi(index)
+	if err != nil || n < 0 {
+		return d.Job, -1, false
+	}
+	return id, n, true
+}
+
+// String returns the dependencies as --dependency takes them.
+func (d Dependencies) String() string {
+	separator := ","
+	if d.Any {
+		separator = "?"
+	}
+	parts := make([]string, len(d.List))
+	for i, c := range d.List {
+		parts[i] = c.Type
+		if c.Job != "" {
+			parts[i] += ":" + c.Job
+		}
+		if c.DelayMinutes > 0 {
+			parts[i] += "+" + strconv.Itoa(c.DelayMinutes)
+		}
+	}
+	return strings.Join(parts, separator)
+}

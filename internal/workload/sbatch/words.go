@@ -1,0 +1,75 @@
+package sbatch
+
+import (
+	"errors"
+	"strings"
+)
+
+// Split splits a command line into words as a POSIX shell does: blanks separate,
+// single quotes keep everything, double quotes keep all but a backslash before
+// ", \, $ or `, and a backslash outside quotes keeps the next character. Nothing is
+// expanded. The error says which quote is not closed.
+func Split(line string) ([]string, error) {
+	var (
+		words  []string
+		word   strings.Builder
+		inWord bool
+	)
+	for i := 0; i < len(line); i++ {
+		switch c := line[i]; c {
+		case ' ', '\t', '\r', '\n':
+			if inWord {
+				words = append(words, word.String())
+				word.Reset()
+				inWord = false
+			}
+		case '\'', '"':
+			inside, length, ok := quoted(line[i:])
+			if !ok {
+				return nil, errors.New(string(c) + " without a closing " + string(c))
+			}
+			word.WriteString(inside)
+			i += length - 1
+			inWord = true
+		case '\\':
+			if i+1 == len(line) {
+				return nil, errors.New(`\ at the end of the line`)
+			}
+			i++
+			word.WriteByte(line[i])
+			inWord = true
+		default:
+			word.WriteByte(c)
+			inWord = true
+		}
+	}
+	if inWord {
+		words = append(words, word.String())
+	}
+	return words, nil
+}
+
+// quoted returns what stands inside the quotes that s starts with, and how much of
+// s they take.
+func quoted(s string) (inside string, length int, ok bool) {
+	if s[0] == '\'' {
+		end := strings.IndexByte(s[1:], '\'')
+		if end < 0 {
+			return "", 0, false
+		}
+		return s[1 : 1+end], end + 2, true
+	}
+	var b strings.Builder
+	for i := 1; i < len(s); i++ {
+		switch {
+		case s[i] == '"':
+			return b.String(), i + 1, true
+		case s[i] == '\\' && i+1 < len(s) && strings.IndexByte("\"\\$`", s[i+1]) >= 0:
+			i++
+			b.WriteByte(s[i])
+		default:
+			b.WriteByte(s[i])
+		}
+	}
+	return "", 0, false
+}

@@ -1,0 +1,595 @@
+package workload
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"rmreplay/internal/hpc"
+)
+
+// TraceVersion is the version of the trace format that is written, and the only one
+// that is read.
+const TraceVersion = 1
+
+// traceHeader is the first line of a trace.
+type traceHeader struct {
+	Version int            `json:"rmreplay_trace"`
+	Epoch   instant        `json:"epoch,omitzero"`
+	Source  string         `json:"source,omitempty"`
+	Rules   map[string]int `json:"rules,omitempty"`
+}
+
+// The types of the records that follow the header.
+const (
+	recordJob         = "job"
+	recordUser        = "user"
+	recordNode        = "node"
+	recordReservation = "reservation"
+)
+
+// jobRecord is a job as a line of a trace.
+type jobRecord struct {
+	Type   string  `json:"type"`
+	ID     string  `json:"id"`
+	Submit instant `json:"submit,omitzero"`
+
+	requestFields
+	requestDurations
+
+	// RunTime is a pointer to tell a job that ends at once from one whose run time
+	// somebody forgot to write.
+	RunTime      *seconds        `json:"run_time_s"`
+	ExitCode     int             `json:"exit_code,omitempty"`
+	CancelAfter  seconds         `json:"cancel_after_s,omitzero"`
+	TaskRunTimes map[int]seconds `json:"task_run_times_s,omitempty"`
+
+	Recorded *recordedFields `json:"recorded,omitempty"`
+}
+
+// requestFields has the fields of hpc.Request, which a conversion makes the compiler
+// check: whoever adds one there must name it here. The durations are written by
+// [requestDurations].
+type requestFields struct {
+	Name      string `json:"name,omitempty"`
+	User      string `json:"user,omitempty"`
+	Group     string `json:"group,omitempty"`
+	Account   string `json:"account,omitempty"`
+	Partition string `json:"partition,omitempty"`
+	QOS       string `json:"qos,omitempty"`
+	WCKey     string `json:"wckey,omitempty"`
+
+	Reservation string        `json:"reservation,omitempty"`
+	Dependency  string        `json:"dependency,omitempty"`
+	Array       string        `json:"array,omitempty"`
+	Begin       time.Duration `json:"-"`
+	Deadline    time.Duration `json:"-"`
+	Hold        bool          `json:"hold,omitempty"`
+	Priority    *uint32       `json:"priority,omitempty"`
+	Nice        int           `json:"nice,omitempty"`
+	Requeue     *bool         `json:"requeue,omitempty"`
+
+	TimeLimit time.Duration `json:"-"`
+	TimeMin   time.Duration `json:"-"`
+
+	MinNodes       int `json:"min_nodes,omitempty"`
+	MaxNodes       int `json:"max_nodes,omitempty"`
+	Tasks          int `json:"tasks,omitempty"`
+	TasksPerNode   int `json:"tasks_per_node,omitempty"`
+	TasksPerSocket int `json:"tasks_per_socket,omitempty"`
+	TasksPerCore   int `json:"tasks_per_core,omitempty"`
+	TasksPerGPU    int `json:"tasks_per_gpu,omitempty"`
+	CPUsPerTask    int `json:"cpus_per_task,omitempty"`
+	MinCPUsPerNode int `json:"min_cpus_per_node,omitempty"`
+	SocketsPerNode int `json:"sockets_per_node,omitempty"`
+	CoresPerSocket int `json:"cores_per_socket,omitempty"`
+	ThreadsPerCore int `json:"threads_per_core,omitempty"`
+	CoreSpec       int `json:"core_spec,omitempty"`
+	ThreadSpec     int `json:"thread_spec,omitempty"`
+
+	MemPerNode int64 `json:"mem_per_node_mib,omitempty"`
+	MemPerCPU  int64 `json:"mem_per_cpu_mib,omitempty"`
+	MemPerGPU  int64 `json:"mem_per_gpu_mib,omitempty"`
+	TmpDisk    int64 `json:"tmp_disk_mib,omitempty"`
+
+	GRES          string `json:"gres,omitempty"`
+	GPUs          string `json:"gpus,omitempty"`
+	GPUsPerNode   string `json:"gpus_per_node,omitempty"`
+	GPUsPerSocket string `json:"gpus_per_socket,omitempty"`
+	GPUsPerTask   string `json:"gpus_per_task,omitempty"`
+	CPUsPerGPU    int    `json:"cpus_per_gpu,omitempty"`
+	GRESFlags     string `json:"gres_flags,omitempty"`
+
+	Constraint        string        `json:"constraint,omitempty"`
+	Prefer            string        `json:"prefer,omitempty"`
+	ClusterConstraint string        `json:"cluster_constraint,omitempty"`
+	NodeList          string        `json:"node_list,omitempty"`
+	Exclude           string        `json:"exclude,omitempty"`
+	Exclusive         string        `json:"exclusive,omitempty"`
+	Oversubscribe     bool          `json:"oversubscribe,omitempty"`
+	Overcommit        bool          `json:"overcommit,omitempty"`
+	Contiguous        bool          `json:"contiguous,omitempty"`
+	SpreadJob         bool          `json:"spread_job,omitempty"`
+	UseMinNodes       bool          `json:"use_min_nodes,omitempty"`
+	Distribution      string        `json:"distribution,omitempty"`
+	Hint              string        `json:"hint,omitempty"`
+	Licenses          string        `json:"licenses,omitempty"`
+	Switches          int           `json:"switches,omitempty"`
+	SwitchWait        time.Duration `json:"-"`
+	BurstBuffer       string        `json:"burst_buffer,omitempty"`
+	MCSLabel          string        `json:"mcs_label,omitempty"`
+	DelayBoot         time.Duration `json:"-"`
+	Reboot            bool          `json:"reboot,omitempty"`
+	KillOnInvalidDep  *bool         `json:"kill_on_invalid_dep,omitempty"`
+	NoKill            bool          `json:"no_kill,omitempty"`
+	Signal            string        `json:"signal,omitempty"`
+	Comment           string        `json:"comment,omitempty"`
+}
+
+// requestDurations are the durations of hpc.Request.
+type requestDurations struct {
+	Begin      seconds `json:"begin_after_s,omitzero"`
+	Deadline   seconds `json:"deadline_after_s,omitzero"`
+	TimeLimit  seconds `json:"time_limit_s,omitzero"`
+	TimeMin    seconds `json:"time_min_s,omitzero"`
+	SwitchWait seconds `json:"switch_wait_s,omitzero"`
+	DelayBoot  seconds `json:"delay_boot_s,omitzero"`
+}
+
+// recordedFields is what happened to a job when its workload was recorded.
+type recordedFields struct {
+	Eligible   instant   `json:"eligible,omitzero"`
+	Start      instant   `json:"start,omitzero"`
+	End        instant   `json:"end,omitzero"`
+	State      hpc.State `json:"state,omitempty"`
+	Nodes      string    `json:"nodes,omitempty"`
+	Processors int       `json:"processors,omitempty"`
+	Priority   uint32    `json:"priority,omitempty"`
+}
+
+type userRecord struct {
+	Type  string `json:"type"`
+	Name  string `json:"name"`
+	UID   uint32 `json:"uid"`
+	Group string `json:"group"`
+	GID   uint32 `json:"gid"`
+}
+
+type nodeRecord struct {
+	Type   string  `json:"type"`
+	At     instant `json:"at,omitzero"`
+	Nodes  string  `json:"nodes"`
+	State  string  `json:"state"`
+	Reason string  `json:"reason,omitempty"`
+}
+
+type reservationRecord struct {
+	Type      string   `json:"type"`
+	At        instant  `json:"at,omitzero"`
+	Action    string   `json:"action"`
+	Name      string   `json:"name"`
+	Start     instant  `json:"start,omitzero"`
+	Duration  seconds  `json:"duration_s,omitzero"`
+	Nodes     string   `json:"nodes,omitempty"`
+	NodeCount int      `json:"node_count,omitempty"`
+	Partition string   `json:"partition,omitempty"`
+	Users     []string `json:"users,omitempty"`
+	Accounts  []string `json:"accounts,omitempty"`
+	Flags     []string `json:"flags,omitempty"`
+	Licenses  string   `json:"licenses,omitempty"`
+	Features  string   `json:"features,omitempty"`
+}
+
+// seconds is a duration written as a decimal number of seconds, exact to the
+// nanosecond, or as "unlimited".
+type seconds time.Duration
+
+func (d seconds) MarshalJSON() ([]byte, error) {
+	if time.Duration(d) == hpc.Unlimited {
+		return []byte(`"unlimited"`), nil
+	}
+	return appendNanos(nil, int64(d)), nil
+}
+
+func (d *seconds) UnmarshalJSON(text []byte) error {
+	if string(text) == `"unlimited"` {
+		*d = seconds(hpc.Unlimited)
+		return nil
+	}
+	n, err := parseNanos(string(text))
+	if err != nil {
+		return fmt.Errorf(`%s: not a duration (want seconds or "unlimited")`, text)
+	}
+	*d = seconds(n)
+	return nil
+}
+
+// instant is an hpc.Time written in RFC 3339. A number is read as seconds from the
+// trace's epoch; the flag keeps that in mind until the epoch is added.
+type instant struct {
+	time     hpc.Time
+	relative bool
+}
+
+// IsZero makes "omitzero" leave out an instant that is not set.
+func (t instant) IsZero() bool { return t.time == 0 && !t.relative }
+
+func (t instant) MarshalJSON() ([]byte, error) {
+	return strconv.AppendQuote(nil, t.time.Std().Format(time.RFC3339Nano)), nil
+}
+
+func (t *instant) UnmarshalJSON(text []byte) error {
+	if len(text) > 1 && text[0] == '"' {
+		s := strings.Trim(string(text), `"`)
+		at, err := hpc.ParseTime(s)
+		if err != nil {
+			return err
+		}
+		*t = instant{time: at}
+		return nil
+	}
+	n, err := parseNanos(string(text))
+	if err != nil {
+		return fmt.Errorf("%s: not a time (want \"2024-03-01T08:00:00Z\", or seconds from the epoch)", text)
+	}
+	*t = instant{time: hpc.Time(n), relative: true}
+	return nil
+}
+
+// at returns the instant, given the epoch that a relative one counts from.
+func (t instant) at(epoch hpc.Time) hpc.Time {
+	if t.relative {
+		return epoch + t.time
+	}
+	return t.time
+}
+
+// appendNanos writes nanoseconds as decimal seconds without trailing zeros.
+func appendNanos(buf []byte, n int64) []byte {
+	if n < 0 {
+		buf = append(buf, '-')
+	}
+	whole, fraction := n/int64(time.Second), n%int64(time.Second)
+	buf = strconv.AppendUint(buf, magnitude(whole), 10)
+	if fraction == 0 {
+		return buf
+	}
+	digits := strconv.FormatUint(magnitude(fraction)+uint64(time.Second), 10)[1:]
+	return append(append(buf, '.'), strings.TrimRight(digits, "0")...)
+}
+
+func magnitude(n int64) uint64 {
+	if n < 0 {
+		return uint64(-n)
+	}
+	return uint64(n)
+}
+
+var errNotSeconds = errors.New("not seconds")
+
+// parseNanos reads decimal seconds into nanoseconds without passing through a
+// float, so that what was written is what is read. Digits beyond the nanosecond are
+// an error, as is what does not fit.
+func parseNanos(s string) (int64, error) {
+	unsigned, negative := strings.CutPrefix(s, "-")
+	whole, fraction, hasFraction := strings.Cut(unsigned, ".")
+	if whole == "" || len(fraction) > 9 || hasFraction && fraction == "" {
+		return 0, errNotSeconds
+	}
+	sec, err := strconv.ParseUint(whole, 10, 63)
+	if err != nil || sec > uint64(hpc.Unlimited/time.Second)-1 {
+		return 0, errNotSeconds
+	}
+	var nanos uint64
+	if hasFraction {
+		if nanos, err = strconv.ParseUint(fraction+"000000000"[len(fraction):], 10, 63); err != nil {
+			return 0, errNotSeconds
+		}
+	}
+	n := int64(sec)*int64(time.Second) + int64(nanos)
+	if negative {
+		n = -n
+	}
+	return n, nil
+}
+
+// ReadTrace reads our own trace format, plain JSON Lines: a header and a record for
+// every job, user, node event and reservation event, in any order. name stands for
+// the source in errors, which have the form "reading trace: NAME:LINE: what is
+// wrong". An unknown field is an error, and so is a trace without a job.
+func ReadTrace(r io.Reader, name string) (*Workload, error) {
+	t := traceReader{w: &Workload{}}
+	if err := eachLine(r, name, t.line); err != nil {
+		return nil, fmt.Errorf("reading trace: %w", err)
+	}
+	switch {
+	case !t.hasHeader:
+		return nil, fmt.Errorf("reading trace: %s: empty (want a header and jobs)", name)
+	case len(t.w.Jobs) == 0:
+		return nil, fmt.Errorf("reading trace: %s: no job in it", name)
+	}
+	if t.w.Source == "" {
+		t.w.Source = name
+	}
+	t.w.sort()
+	return t.w, nil
+}
+
+type traceReader struct {
+	w         *Workload
+	hasHeader bool
+}
+
+func (t *traceReader) line(_ int, line []byte) error {
+	if len(bytes.TrimSpace(line)) == 0 {
+		return nil
+	}
+	if !t.hasHeader {
+		return t.header(line)
+	}
+	var kind struct {
+		Type string `json:"type"`
+	}
+	if err := json.Unmarshal(line, &kind); err != nil {
+		return jsonError(err)
+	}
+	switch kind.Type {
+	case recordJob:
+		return t.job(line)
+	case recordUser:
+		return t.user(line)
+	case recordNode:
+		return t.node(line)
+	case recordReservation:
+		return t.reservation(line)
+	case "":
+		return errors.New("a record without a type (want job, user, node or reservation)")
+	}
+	return fmt.Errorf("type %s: not known (want job, user, node or reservation)", kind.Type)
+}
+
+func (t *traceReader) header(line []byte) error {
+	var h traceHeader
+	if err := decodeStrict(line, &h); err != nil {
+		return fmt.Errorf("header: %w", err)
+	}
+	if h.Version != TraceVersion {
+		return fmt.Errorf("header: rmreplay_trace %d: this program reads version %d", h.Version, TraceVersion)
+	}
+	if h.Epoch.relative {
+		return errors.New(`header: epoch: not a time (want "2024-03-01T08:00:00Z")`)
+	}
+	t.hasHeader = true
+	t.w.Epoch, t.w.Source, t.w.Rules = h.Epoch.time, h.Source, h.Rules
+	return nil
+}
+
+func (t *traceReader) job(line []byte) error {
+	var r jobRecord
+	if err := decodeStrict(line, &r); err != nil {
+		return err
+	}
+	switch {
+	case r.ID == "":
+		return errors.New("id: missing")
+	case r.Submit.IsZero():
+		return errors.New("submit: missing")
+	case r.RunTime == nil:
+		return errors.New(`run_time_s: missing (want seconds, or "unlimited" for a job that runs until its time limit)`)
+	case *r.RunTime < 0:
+		return errors.New("run_time_s: negative")
+	}
+	t.w.Jobs = append(t.w.Jobs, r.job(t.w.Epoch))
+	return nil
+}
+
+func (t *traceReader) user(line []byte) error {
+	var r userRecord
+	if err := decodeStrict(line, &r); err != nil {
+		return err
+	}
+	if r.Name == "" {
+		return errors.New("name: missing")
+	}
+	t.w.Users = append(t.w.Users, hpc.User{Name: r.Name, UID: r.UID, Group: r.Group, GID: r.GID})
+	return nil
+}
+
+func (t *traceReader) node(line []byte) error {
+	var r nodeRecord
+	if err := decodeStrict(line, &r); err != nil {
+		return err
+	}
+	switch {
+	case r.At.IsZero():
+		return errors.New("at: missing")
+	case r.Nodes == "":
+		return errors.New("nodes: missing")
+	}
+	switch r.State {
+	case "down", "drain", "resume", "fail":
+	default:
+		return fmt.Errorf("state %q: not known (want down, drain, resume or fail)", r.State)
+	}
+	t.w.NodeEvents = append(t.w.NodeEvents, hpc.NodeEvent{At: r.At.at(t.w.Epoch), Nodes: r.Nodes, State: r.State, Reason: r.Reason})
+	return nil
+}
+
+func (t *traceReader) reservation(line []byte) error {
+	var r reservationRecord
+	if err := decodeStrict(line, &r); err != nil {
+		return err
+	}
+	switch {
+	case r.At.IsZero():
+		return errors.New("at: missing")
+	case r.Name == "":
+		return errors.New("name: missing")
+	}
+	switch r.Action {
+	case "create", "update", "delete":
+	default:
+		return fmt.Errorf("action %q: not known (want create, update or delete)", r.Action)
+	}
+	t.w.Reservations = append(t.w.Reservations, hpc.ReservationEvent{
+		At: r.At.at(t.w.Epoch), Action: r.Action,
+		Reservation: hpc.Reservation{
+			Name: r.Name, Start: r.Start.at(t.w.Epoch), Duration: time.Duration(r.Duration),
+			Nodes: r.Nodes, NodeCount: r.NodeCount, Partition: r.Partition,
+			Users: r.Users, Accounts: r.Accounts, Flags: r.Flags,
+			Licenses: r.Licenses, Features: r.Features,
+		},
+	})
+	return nil
+}
+
+func (r *jobRecord) job(epoch hpc.Time) *hpc.Job {
+	job := &hpc.Job{
+		ID:      r.ID,
+		Submit:  r.Submit.at(epoch),
+		Request: hpc.Request(r.requestFields),
+		Behaviour: hpc.Behaviour{
+			RunTime:     time.Duration(*r.RunTime),
+			ExitCode:    r.ExitCode,
+			CancelAfter: time.Duration(r.CancelAfter),
+		},
+	}
+	d := r.requestDurations
+	job.Begin, job.Deadline = time.Duration(d.Begin), time.Duration(d.Deadline)
+	job.TimeLimit, job.TimeMin = time.Duration(d.TimeLimit), time.Duration(d.TimeMin)
+	job.SwitchWait, job.DelayBoot = time.Duration(d.SwitchWait), time.Duration(d.DelayBoot)
+	if r.TaskRunTimes != nil {
+		job.TaskRunTimes = make(map[int]time.Duration, len(r.TaskRunTimes))
+		for task, d := range r.TaskRunTimes {
+			job.TaskRunTimes[task] = time.Duration(d)
+		}
+	}
+	if rec := r.Recorded; rec != nil {
+		job.Recorded = &hpc.Recorded{
+			Eligible: rec.Eligible.at(epoch), Start: rec.Start.at(epoch), End: rec.End.at(epoch),
+			State: rec.State, Nodes: rec.Nodes, Processors: rec.Processors, Priority: rec.Priority,
+		}
+	}
+	return job
+}
+
+func newJobRecord(job *hpc.Job) *jobRecord {
+	r := &jobRecord{
+		Type: recordJob, ID: job.ID, Submit: instant{time: job.Submit},
+		requestFields: requestFields(job.Request),
+		requestDurations: requestDurations{
+			Begin: seconds(job.Begin), Deadline: seconds(job.Deadline),
+			TimeLimit: seconds(job.TimeLimit), TimeMin: seconds(job.TimeMin),
+			SwitchWait: seconds(job.SwitchWait), DelayBoot: seconds(job.DelayBoot),
+		},
+		RunTime:  new(seconds(job.RunTime)),
+		ExitCode: job.ExitCode, CancelAfter: seconds(job.CancelAfter),
+	}
+	if job.TaskRunTimes != nil {
+		r.TaskRunTimes = make(map[int]seconds, len(job.TaskRunTimes))
+		for task, d := range job.TaskRunTimes {
+			r.TaskRunTimes[task] = seconds(d)
+		}
+	}
+	if rec := job.Recorded; rec != nil {
+		r.Recorded = &recordedFields{
+			Eligible: instant{time: rec.Eligible}, Start: instant{time: rec.Start}, End: instant{time: rec.End},
+			State: rec.State, Nodes: rec.Nodes, Processors: rec.Processors, Priority: rec.Priority,
+		}
+	}
+	return r
+}
+
+// decodeStrict decodes one line into v and refuses what v has no field for.
+func decodeStrict(line []byte, v any) error {
+	d := json.NewDecoder(bytes.NewReader(line))
+	d.DisallowUnknownFields()
+	if err := d.Decode(v); err != nil {
+		return jsonError(err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("more than one JSON value in the line")
+	}
+	return nil
+}
+
+// jsonError says in a user's words what encoding/json found.
+func jsonError(err error) error {
+	if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
+		return fmt.Errorf("%s: not a field of this record", strings.Trim(name, `"`))
+	}
+	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		// Embedded structs stand before the field's name.
+		field := e.Field[strings.LastIndexByte(e.Field, '.')+1:]
+		if field == "" {
+			return fmt.Errorf("not JSON of a record: a %s (want {...})", e.Value)
+		}
+		return fmt.Errorf("%s: is a %s (want %s)", field, e.Value, e.Type)
+	}
+	if e, ok := errors.AsType[*json.SyntaxError](err); ok {
+		return fmt.Errorf("not JSON: %w at byte %d", e, e.Offset)
+	}
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return errors.New("not JSON: the line ends too early")
+	}
+	return err
+}
+
+// WriteTrace writes the workload in our own trace format, as plain JSON Lines. What
+// [ReadTrace] reads from it is the same workload.
+func WriteTrace(w io.Writer, wl *Workload) error {
+	buffered := bufio.NewWriter(w)
+	enc := json.NewEncoder(buffered)
+	enc.SetEscapeHTML(false)
+	if err := writeRecords(enc, wl); err != nil {
+		return fmt.Errorf("writing trace: %w", err)
+	}
+	if err := buffered.Flush(); err != nil {
+		return fmt.Errorf("writing trace: %w", err)
+	}
+	return nil
+}
+
+func writeRecords(enc *json.Encoder, wl *Workload) error {
+	err := enc.Encode(traceHeader{Version: TraceVersion, Epoch: instant{time: wl.Epoch}, Source: wl.Source, Rules: wl.Rules})
+	if err != nil {
+		return err
+	}
+	for _, u := range wl.Users {
+		if err := enc.Encode(userRecord{recordUser, u.Name, u.UID, u.Group, u.GID}); err != nil {
+			return err
+		}
+	}
+	for _, e := range wl.NodeEvents {
+		if err := enc.Encode(nodeRecord{recordNode, instant{time: e.At}, e.Nodes, e.State, e.Reason}); err != nil {
+			return err
+		}
+	}
+	for _, e := range wl.Reservations {
+		if err := enc.Encode(newReservationRecord(e)); err != nil {
+			return err
+		}
+	}
+	for _, job := range wl.Jobs {
+		if err := enc.Encode(newJobRecord(job)); err != nil {
+			return fmt.Errorf("job %s: %w", job.ID, err)
+		}
+	}
+	return nil
+}
+
+func newReservationRecord(e hpc.ReservationEvent) reservationRecord {
+	return reservationRecord{
+		Type: recordReservation, At: instant{time: e.At}, Action: e.Action, Name: e.Name,
+		Start: instant{time: e.Start}, Duration: seconds(e.Duration),
+		Nodes: e.Nodes, NodeCount: e.NodeCount, Partition: e.Partition,
+		Users: e.Users, Accounts: e.Accounts, Flags: e.Flags,
+		Licenses: e.Licenses, Features: e.Features,
+	}
+}

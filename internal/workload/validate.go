@@ -1,0 +1,295 @@
+package workload
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"rmreplay/internal/hostlist"
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/workload/sbatch"
+)
+
+// Cluster is what [Validate] needs to know of the cluster. A nil map, or 0 nodes,
+// means that it is not known, and what depends on it is not checked.
+type Cluster struct {
+	Partitions map[string]int  // the number of nodes of each partition
+	Users      map[string]bool // who exists there; the workload's own users do, too
+	Features   map[string]bool // the features that some node has
+	Nodes      int             // the number of nodes
+	// MaxArraySize is slurm.conf's: one above the largest index; 0 if not known.
+	MaxArraySize int
+}
+
+// Severity says what a problem means for a replay.
+type Severity string
+
+const (
+	// Error makes the replay meaningless: the workload does not say what is to happen.
+	Error Severity = "error"
+	// Warning is something that the resource manager will answer in its own way (by
+	// rejecting the job, by a timeout), which may or may not be meant.
+	Warning Severity = "warning"
+)
+
+// Problem is one finding of [Validate].
+type Problem struct {
+	Severity Severity `json:"severity"`
+	Job      string   `json:"job,omitempty"` // the workload's ID; empty for what is no job
+	Rule     string   `json:"rule"`
+	Text     string   `json:"text"` // what is wrong, and what would be right
+}
+
+// String returns the problem as a line for people.
+func (p Problem) String() string {
+	if p.Job == "" {
+		return fmt.Sprintf("%s: %s (%s)", p.Severity, p.Text, p.Rule)
+	}
+	return fmt.Sprintf("%s: job %s: %s (%s)", p.Severity, p.Job, p.Text, p.Rule)
+}
+
+// The rules of [Validate], as [Problem.Rule] names them.
+const (
+	RuleNoJobs            = "no_jobs"
+	RuleNoID              = "no_id"
+	RuleDuplicateID       = "duplicate_id"
+	RuleBeforeEpoch       = "submit_before_epoch"
+	RuleNegativeTime      = "negative_time"
+	RuleOverLimit         = "run_time_over_limit"
+	RuleNoEnd             = "no_run_time_and_no_limit"
+	RuleNoUser            = "no_user"
+	RuleUnknownUser       = "unknown_user"
+	RuleUnknownPartition  = "unknown_partition"
+	RuleTooManyNodes      = "too_many_nodes"
+	RuleUnknownFeature    = "unknown_feature"
+	RuleBadArray          = "bad_array"
+	RuleBadDependency     = "bad_dependency"
+	RuleUnknownDependency = "dependency_on_unknown_job"
+	RuleLaterDependency   = "dependency_on_later_job"
+	RuleSelfDependency    = "dependency_on_itself"
+	RuleCycle             = "dependency_cycle"
+	RuleBadHosts          = "bad_host_list"
+)
+
+// Validate returns everything about a workload that would spoil a replay on the
+// cluster, in the order of the jobs. What only the resource manager can know
+// (accounts, QOS, limits) is left to it.
+func Validate(w *Workload, cluster Cluster) []Problem {
+	v := validator{w: w, cluster: cluster, byID: make(map[string]*hpc.Job, len(w.Jobs))}
+	if len(w.Jobs) == 0 {
+		v.report(Error, "", RuleNoJobs, "the workload has no job")
+	}
+	v.users = make(map[string]bool, len(w.Users))
+	for _, u := range w.Users {
+		v.users[u.Name] = true
+	}
+	for _, job := range w.Jobs {
+		v.identity(job)
+	}
+	for _, job := range w.Jobs {
+		v.times(job)
+		v.user(job)
+		v.size(job)
+		v.array(job)
+		v.dependencies(job)
+	}
+	v.cycles()
+	v.events()
+	return v.problems
+}
+
+type validator struct {
+	w        *Workload
+	cluster  Cluster
+	users    map[string]bool
+	byID     map[string]*hpc.Job
+	edges    map[string][]string // job -> the jobs that it depends on
+	problems []Problem
+}
+
+func (v *validator) report(s Severity, job, rule, format string, args ...any) {
+	v.problems = append(v.problems, Problem{s, job, rule, fmt.Sprintf(format, args...)})
+}
+
+func (v *validator) identity(job *hpc.Job) {
+	switch {
+	case job.ID == "":
+		v.report(Error, "", RuleNoID, "a job submitted at %s has no ID", job.Submit)
+	case v.byID[job.ID] != nil:
+		v.report(Error, job.ID, RuleDuplicateID, "another job has this ID")
+	default:
+		v.byID[job.ID] = job
+	}
+}
+
+func (v *validator) times(job *hpc.Job) {
+	if job.Submit < v.w.Epoch {
+		v.report(Error, job.ID, RuleBeforeEpoch, "submitted at %s, before the epoch %s", job.Submit, v.w.Epoch)
+	}
+	if job.TimeLimit < 0 || job.RunTime < 0 || job.CancelAfter < 0 || job.TimeMin < 0 || job.Begin < 0 {
+		v.report(Error, job.ID, RuleNegativeTime, "a time limit, run time or delay is negative")
+		return
+	}
+	switch {
+	case job.TimeLimit > 0 && job.RunTime != hpc.Unlimited && job.RunTime > job.TimeLimit:
+		v.report(Warning, job.ID, RuleOverLimit, "runs for %s but its time limit is %s: it will end in TIMEOUT", job.RunTime, job.TimeLimit)
+	case !endsByItself(job) && job.CancelAfter == 0:
+		v.report(Warning, job.ID, RuleNoEnd, "neither a run time nor a time limit: only the partition's limit will end it")
+	}
+}
+
+func (v *validator) user(job *hpc.Job) {
+	switch {
+	case job.User == "":
+		v.report(Warning, job.ID, RuleNoUser, "nobody submits it (want --uid=NAME, or user in a trace)")
+	case v.cluster.Users != nil && !v.cluster.Users[job.User] && !v.users[job.User]:
+		v.report(Warning, job.ID, RuleUnknownUser, "user %s is neither the cluster's nor the workload's", job.User)
+	}
+}
+
+func (v *validator) size(job *hpc.Job) {
+	nodes := v.cluster.Nodes
+	if v.cluster.Partitions != nil && job.Partition != "" {
+		largest := 0
+		for name := range strings.SplitSeq(job.Partition, ",") {
+			n, ok := v.cluster.Partitions[name]
+			if !ok {
+				v.report(Warning, job.ID, RuleUnknownPartition, "the cluster has no partition %s", name)
+				continue
+			}
+			largest = max(largest, n)
+		}
+		if largest > 0 {
+			nodes = largest
+		}
+	}
+	if nodes > 0 && job.MinNodes > nodes {
+		v.report(Warning, job.ID, RuleTooManyNodes, "asks for %d nodes, where there are %d", job.MinNodes, nodes)
+	}
+	for _, expr := range []string{job.NodeList, job.Exclude} {
+		if _, err := hostlist.Count(expr); err != nil {
+			v.report(Error, job.ID, RuleBadHosts, "%v", err)
+		}
+	}
+	v.features(job)
+}
+
+// features checks the names in a constraint; its operators and counts are Slurm's
+// business.
+func (v *validator) features(job *hpc.Job) {
+	if v.cluster.Features == nil {
+		return
+	}
+	names := strings.FieldsFunc(job.Constraint, func(r rune) bool { return strings.ContainsRune("&|,[]()!", r) })
+	for _, name := range names {
+		name, _, _ = strings.Cut(name, "*") // "rack1*2" asks for two nodes
+		if name != "" && !v.cluster.Features[name] {
+			v.report(Warning, job.ID, RuleUnknownFeature, "no node has the feature %s", name)
+		}
+	}
+}
+
+func (v *validator) array(job *hpc.Job) {
+	if job.Array == "" {
+		return
+	}
+	a, err := sbatch.ParseArray(job.Array)
+	if err != nil {
+		v.report(Error, job.ID, RuleBadArray, "array %s: %v", job.Array, err)
+		return
+	}
+	last := a.Tasks[len(a.Tasks)-1]
+	if limit := v.cluster.MaxArraySize; limit > 0 && last >= limit {
+		v.report(Warning, job.ID, RuleBadArray, "array index %d is not below the cluster's MaxArraySize=%d", last, limit)
+	}
+}
+
+func (v *validator) dependencies(job *hpc.Job) {
+	if job.Dependency == "" {
+		return
+	}
+	deps, err := sbatch.ParseDependency(job.Dependency)
+	if err != nil {
+		v.report(Error, job.ID, RuleBadDependency, "%s: %v", job.Dependency, err)
+		return
+	}
+	for _, d := range deps.List {
+		if d.Job != "" {
+			v.dependency(job, d)
+		}
+	}
+}
+
+func (v *validator) dependency(job *hpc.Job, d sbatch.Dependency) {
+	other := v.byID[d.Job]
+	if other == nil {
+		if id, _, ok := d.Task(); ok {
+			other = v.byID[id]
+		}
+	}
+	switch {
+	case other == nil:
+		v.report(Error, job.ID, RuleUnknownDependency, "depends on %s, which is no job of the workload", d.Job)
+	case other.ID == job.ID:
+		v.report(Error, job.ID, RuleSelfDependency, "depends on itself")
+	default:
+		if other.Submit > job.Submit {
+			v.report(Warning, job.ID, RuleLaterDependency, "depends on %s, which is submitted later, at %s", other.ID, other.Submit)
+		}
+		if v.edges == nil {
+			v.edges = make(map[string][]string)
+		}
+		v.edges[job.ID] = append(v.edges[job.ID], other.ID)
+	}
+}
+
+// cycles reports every cycle of dependencies once, with the jobs on it. It walks
+// with a stack of its own, because a chain of dependencies may be long.
+func (v *validator) cycles() {
+	const (
+		unseen = iota
+		onPath
+		done
+	)
+	state := make(map[string]int, len(v.edges))
+	for _, job := range v.w.Jobs {
+		path := []string{job.ID}
+		for len(path) > 0 {
+			id := path[len(path)-1]
+			if state[id] == done {
+				path = path[:len(path)-1]
+				continue
+			}
+			state[id] = onPath
+			if next := slices.IndexFunc(v.edges[id], func(other string) bool { return state[other] == unseen }); next >= 0 {
+				path = append(path, v.edges[id][next])
+				continue
+			}
+			for _, other := range v.edges[id] {
+				if state[other] == onPath {
+					cycle := path[slices.Index(path, other):]
+					v.report(Error, other, RuleCycle, "depends on itself by way of %s", strings.Join(cycle, " -> "))
+				}
+			}
+			state[id] = done
+		}
+	}
+}
+
+// events checks what is no job.
+func (v *validator) events() {
+	for _, e := range v.w.NodeEvents {
+		v.hosts(fmt.Sprintf("node event at %s", e.At), e.Nodes)
+	}
+	for _, e := range v.w.Reservations {
+		if e.Nodes != "ALL" {
+			v.hosts(fmt.Sprintf("reservation %s", e.Name), e.Nodes)
+		}
+	}
+}
+
+func (v *validator) hosts(what, expr string) {
+	if _, err := hostlist.Count(expr); err != nil {
+		v.report(Error, "", RuleBadHosts, "%s: %v", what, err)
+	}
+}

@@ -1,0 +1,96 @@
+package workload
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"rmreplay/internal/hpc"
+)
+
+func TestValidate(t *testing.T) {
+	cluster := Cluster{
+		Partitions: map[string]int{"batch": 10, "gpu": 4}, Nodes: 14, MaxArraySize: 100,
+		Users: map[string]bool{"u": true}, Features: map[string]bool{"ib": true, "a100": true},
+	}
+	type problem struct{ Severity, Job, Rule string }
+	tests := []struct {
+		name string
+		edit func(w *Workload, a, b *hpc.Job)
+		want []problem
+	}{
+		{"clean", func(*Workload, *hpc.Job, *hpc.Job) {}, nil},
+		{"no jobs", func(w *Workload, _, _ *hpc.Job) { w.Jobs = nil }, []problem{{"error", "", RuleNoJobs}}},
+		{"no id", func(_ *Workload, a, _ *hpc.Job) { a.ID = "" }, []problem{{"error", "", RuleNoID}}},
+		{"same id", func(_ *Workload, _, b *hpc.Job) { b.ID = "a" }, []problem{{"error", "a", RuleDuplicateID}}},
+		{"before epoch", func(_ *Workload, a, _ *hpc.Job) { a.Submit-- }, []problem{{"error", "a", RuleBeforeEpoch}}},
+		{"negative limit", func(_ *Workload, a, _ *hpc.Job) { a.TimeLimit = -1 }, []problem{{"error", "a", RuleNegativeTime}}},
+		{"over limit", func(_ *Workload, a, _ *hpc.Job) { a.RunTime = 2 * time.Hour }, []problem{{"warning", "a", RuleOverLimit}}},
+		{"until limit", func(_ *Workload, a, _ *hpc.Job) { a.RunTime = hpc.Unlimited }, nil},
+		{"no end", func(_ *Workload, a, _ *hpc.Job) { a.RunTime, a.TimeLimit = hpc.Unlimited, 0 }, []problem{{"warning", "a", RuleNoEnd}}},
+		{"no user", func(_ *Workload, a, _ *hpc.Job) { a.User = "" }, []problem{{"warning", "a", RuleNoUser}}},
+		{"unknown user", func(_ *Workload, a, _ *hpc.Job) { a.User = "x" }, []problem{{"warning", "a", RuleUnknownUser}}},
+		{"user of the workload", func(w *Workload, a, _ *hpc.Job) { a.User = "x"; w.Users = []hpc.User{{Name: "x"}} }, nil},
+		{"unknown partition", func(_ *Workload, a, _ *hpc.Job) { a.Partition = "batch,x" }, []problem{{"warning", "a", RuleUnknownPartition}}},
+		{"too many nodes", func(_ *Workload, a, _ *hpc.Job) { a.MinNodes = 11 }, []problem{{"warning", "a", RuleTooManyNodes}}},
+		{"too many nodes at all", func(_ *Workload, a, _ *hpc.Job) { a.MinNodes, a.Partition = 15, "" }, []problem{{"warning", "a", RuleTooManyNodes}}},
+		{"features", func(_ *Workload, a, _ *hpc.Job) { a.Constraint = "[ib*2&a100*1]|h100" }, []problem{{"warning", "a", RuleUnknownFeature}}},
+		{"bad array", func(_ *Workload, a, _ *hpc.Job) { a.Array = "5-1" }, []problem{{"error", "a", RuleBadArray}}},
+		{"large array", func(_ *Workload, a, _ *hpc.Job) { a.Array = "1-100" }, []problem{{"warning", "a", RuleBadArray}}},
+		{"bad dependency", func(_ *Workload, a, _ *hpc.Job) { a.Dependency = "afterok" }, []problem{{"error", "a", RuleBadDependency}}},
+		{"dependency", func(_ *Workload, _, b *hpc.Job) { b.Dependency = "afterok:a,aftercorr:a_3,singleton" }, nil},
+		{"unknown dependency", func(_ *Workload, _, b *hpc.Job) { b.Dependency = "afterok:c" }, []problem{{"error", "b", RuleUnknownDependency}}},
+		{"self dependency", func(_ *Workload, _, b *hpc.Job) { b.Dependency = "afterok:b" }, []problem{{"error", "b", RuleSelfDependency}}},
+		{"later dependency", func(_ *Workload, a, _ *hpc.Job) { a.Dependency = "afterok:b" }, []problem{{"warning", "a", RuleLaterDependency}}},
+		{"cycle", func(_ *Workload, a, b *hpc.Job) { a.Dependency, b.Dependency = "afterok:b", "afterok:a" }, []problem{{"warning", "a", RuleLaterDependency}, {"error", "a", RuleCycle}}},
+		{"node event", func(w *Workload, _, _ *hpc.Job) { w.NodeEvents = []hpc.NodeEvent{{Nodes: "n["}} }, []problem{{"error", "", RuleBadHosts}}},
+		{"reservation", func(w *Workload, _, _ *hpc.Job) {
+			w.Reservations = []hpc.ReservationEvent{{Reservation: hpc.Reservation{Nodes: "ALL"}}}
+		}, nil},
+	}
+	for _, tt := range tests {
+		request := hpc.Request{User: "u", Partition: "batch", TimeLimit: time.Hour}
+		a := &hpc.Job{ID: "a", Submit: hpc.Unix(100), Request: request, Behaviour: hpc.Behaviour{RunTime: time.Minute}}
+		b := &hpc.Job{ID: "b", Submit: hpc.Unix(200), Request: request, Behaviour: hpc.Behaviour{RunTime: time.Minute}}
+		w := &Workload{Epoch: hpc.Unix(100), Jobs: []*hpc.Job{a, b}}
+		tt.edit(w, a, b)
+		var got []problem
+		for _, p := range Validate(w, cluster) {
+			got = append(got, problem{string(p.Severity), p.Job, p.Rule})
+		}
+		if diff := cmp.Diff(tt.want, got); diff != "" {
+			t.Errorf("%s: (-want +got)\n%s", tt.name, diff)
+		}
+	}
+}
+
+// TestValidateCycles checks that each cycle is found once, and that a chain as long
+// as a workload does no harm.
+func TestValidateCycles(t *testing.T) {
+	w := &Workload{}
+	add := func(id, dependency string) {
+		w.Jobs = append(w.Jobs, &hpc.Job{ID: id, Submit: 1, Request: hpc.Request{User: "u", Dependency: dependency}})
+	}
+	add("x", "afterok:y,afterok:z")
+	add("y", "afterok:x,afterok:z")
+	add("z", "")
+	add("p", "afterok:q")
+	add("q", "afterok:r")
+	add("r", "afterok:p")
+	add("c0", "")
+	for i := range 50000 {
+		add(fmt.Sprintf("c%d", i+1), fmt.Sprintf("afterany:c%d", i))
+	}
+	var cycles []string
+	for _, p := range Validate(w, Cluster{}) {
+		if p.Rule == RuleCycle {
+			cycles = append(cycles, p.Text)
+		}
+	}
+	want := []string{"depends on itself by way of x -> y", "depends on itself by way of p -> q -> r"}
+	if diff := cmp.Diff(want, cycles); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}

@@ -1,0 +1,68 @@
+// Package workload holds what is to be submitted to a resource manager, and when:
+// the [Workload], its readers and writers, and the checks that say whether a
+// replay of it would mean anything.
+//
+// [Open] reads a workload of any known format; docs/FORMATS.md describes them.
+package workload
+
+import (
+	"cmp"
+	"slices"
+
+	"rmreplay/internal/hpc"
+)
+
+// Workload is everything that happens to a cluster from outside. Every list is
+// in the order of its instants; entries of the same instant keep the input's order.
+type Workload struct {
+	Jobs         []*hpc.Job
+	Reservations []hpc.ReservationEvent
+	NodeEvents   []hpc.NodeEvent
+	Users        []hpc.User
+
+	// Epoch is the instant that relative times of the source count from.
+	Epoch hpc.Time
+	// Source names what the workload was read from.
+	Source string
+	// Rules counts the records of the source that fell under each named rule.
+	Rules map[string]int
+}
+
+// The named rules that readers count records under in [Workload.Rules].
+const (
+	// RuleOutOfOrder counts jobs that stand behind a later one in the source. They
+	// are put in order.
+	RuleOutOfOrder = "submit_out_of_order"
+	// RuleRenamed counts jobs whose ID had to differ from their name, because an
+	// earlier job of the source has that name.
+	RuleRenamed = "id_made_unique"
+)
+
+// count adds n records to a rule; a rule without records has no entry.
+func (w *Workload) count(rule string, n int) {
+	if n == 0 {
+		return
+	}
+	if w.Rules == nil {
+		w.Rules = make(map[string]int)
+	}
+	w.Rules[rule] += n
+}
+
+// sort brings every list into the order of its instants and counts the jobs that
+// were out of order.
+func (w *Workload) sort() {
+	outOfOrder := 0
+	var latest hpc.Time
+	for i, job := range w.Jobs {
+		if i > 0 && job.Submit < latest {
+			outOfOrder++
+			continue
+		}
+		latest = job.Submit
+	}
+	w.count(RuleOutOfOrder, outOfOrder)
+	slices.SortStableFunc(w.Jobs, func(a, b *hpc.Job) int { return cmp.Compare(a.Submit, b.Submit) })
+	slices.SortStableFunc(w.Reservations, func(a, b hpc.ReservationEvent) int { return cmp.Compare(a.At, b.At) })
+	slices.SortStableFunc(w.NodeEvents, func(a, b hpc.NodeEvent) int { return cmp.Compare(a.At, b.At) })
+}
