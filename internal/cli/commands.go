@@ -5,6 +5,7 @@ import "github.com/spf13/cobra"
 // commands are the commands of the program, in the order of their help.
 func commands(g *globals) []*cobra.Command {
 	return []*cobra.Command{
+		newReplayCommand(g),
 		newMetricsCommand(g),
 		newWorkloadCommand(g),
 		newConfCommand(g),

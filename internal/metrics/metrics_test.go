@@ -373,7 +373,7 @@ func TestReference(t *testing.T) {
 			}
 		}
 		span := float64(last - first)
-		close := func(name string, got Float, want float64) {
+		near := func(name string, got Float, want float64) {
 			t.Helper()
 			if math.IsNaN(want) || math.IsInf(want, 0) {
 				if got.Known() {
@@ -383,22 +383,22 @@ func TestReference(t *testing.T) {
 				t.Fatalf("%s is %v, want %v", name, got, want)
 			}
 		}
-		close("makespan", got.MakespanSeconds, span)
-		close("utilization", got.Utilization, float64(used)/(span*float64(opts.Processors)))
-		close("mean queue", got.MeanQueue, float64(queue)/span)
-		close("throughput", Float(got.Throughput), float64(done))
+		near("makespan", got.MakespanSeconds, span)
+		near("utilization", got.Utilization, float64(used)/(span*float64(opts.Processors)))
+		near("mean queue", got.MeanQueue, float64(queue)/span)
+		near("throughput", Float(got.Throughput), float64(done))
 		sort.Float64s(waits)
 		sort.Float64s(bounded)
-		close("mean wait", got.Wait.Mean, mean(waits))
-		close("median wait", got.Wait.Median, median(waits))
-		close("max wait", got.Wait.Max, waits[len(waits)-1])
-		close("mean bounded slowdown", got.BoundedSlowdown.Mean, mean(bounded))
-		close("median bounded slowdown", got.BoundedSlowdown.Median, median(bounded))
+		near("mean wait", got.Wait.Mean, mean(waits))
+		near("median wait", got.Wait.Median, median(waits))
+		near("max wait", got.Wait.Max, waits[len(waits)-1])
+		near("mean bounded slowdown", got.BoundedSlowdown.Mean, mean(bounded))
+		near("median bounded slowdown", got.BoundedSlowdown.Median, median(bounded))
 
 		points := Timeline(rows)
 		if span > 0 {
-			close("timeline's queue", MeanOver(points, hpc.Unix(first), hpc.Unix(last), func(p Point) int { return p.Queued }), float64(queue)/span)
-			close("timeline's processors", MeanOver(points, hpc.Unix(first), hpc.Unix(last), func(p Point) int { return p.Processors }), float64(used)/span)
+			near("timeline's queue", MeanOver(points, hpc.Unix(first), hpc.Unix(last), func(p Point) int { return p.Queued }), float64(queue)/span)
+			near("timeline's processors", MeanOver(points, hpc.Unix(first), hpc.Unix(last), func(p Point) int { return p.Processors }), float64(used)/span)
 		}
 	})
 }

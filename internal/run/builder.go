@@ -47,7 +47,10 @@ func (b *builder) job(job *hpc.Job, request string) {
 	s.base = baseRow(job, request)
 	s.tasks, s.runTimes = nil, job.TaskRunTimes
 	if job.Array != "" {
-		s.tasks, _ = arrayTasks(job.Array)
+		// The tasks of an array that cannot be read get their rows as their events come.
+		if a, err := hpc.ParseArray(job.Array); err == nil {
+			s.tasks = a.Tasks
+		}
 	}
 }
 

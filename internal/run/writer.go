@@ -307,6 +307,16 @@ func (w *Writer) Flush() error {
 	return w.flush()
 }
 
+// Rows returns the rows of all jobs so far, as jobs.parquet would have them.
+func (w *Writer) Rows() ([]Row, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.usable(); err != nil {
+		return nil, err
+	}
+	return w.rows.rows(), nil
+}
+
 // Update changes the manifest and writes it.
 func (w *Writer) Update(change func(*Manifest)) error {
 	w.mu.Lock()

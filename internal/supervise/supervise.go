@@ -103,7 +103,7 @@ func Start(remove []string, onExit func(Exit)) (*Guard, error) {
 	cmd.ExtraFiles = []*os.File{theirs}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
-		ours.Close()
+		_ = ours.Close() // why the guard did not start is what the caller needs
 		return nil, fmt.Errorf("starting the guard: %w", err)
 	}
 	g := &Guard{cmd: cmd, conn: ours, encode: json.NewEncoder(ours), answers: make(chan reply, 1), onExit: onExit, done: make(chan struct{})}
@@ -157,7 +157,7 @@ func (g *Guard) PID() int { return g.cmd.Process.Pid }
 func (g *Guard) Close() error {
 	err := unix.Shutdown(int(g.conn.Fd()), unix.SHUT_WR)
 	<-g.done
-	g.conn.Close()
+	_ = g.conn.Close() // the guard has closed its end: nothing can be lost
 	if werr := g.cmd.Wait(); werr != nil {
 		return fmt.Errorf("ending the guard: %w", werr)
 	}

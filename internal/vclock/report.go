@@ -100,7 +100,7 @@ func FormatThreads(threads []Thread, now hpc.Time) string {
 		}
 		fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\t%s\t%s\t%s\n", t.Process, t.PID, t.TID, t.Name, t.State, t.WaitsFor, left, t.Kernel)
 	}
-	w.Flush()
+	_ = w.Flush() // a strings.Builder takes everything
 	return b.String()
 }
 
@@ -130,8 +130,9 @@ func (e *StallError) Error() string {
 }
 
 const (
-	stallAfter = 30 * time.Second
-	lookEvery  = 2 * time.Millisecond
+	stallAfter  = 30 * time.Second
+	repairAfter = 250 * time.Millisecond
+	lookEvery   = 2 * time.Millisecond
 )
 
 // stallWatch notices when real time passes without progress.
@@ -168,6 +169,9 @@ func (w *stallWatch) moved(s *shared) bool {
 	w.steps, w.epoch, w.busy = steps, epoch, busy
 	return !same
 }
+
+// lasts reports whether there has been no progress for d.
+func (w *stallWatch) lasts(d time.Duration) bool { return time.Since(w.last) >= d }
 
 // stuck reports whether the time of a stall has passed without progress and without CPU use.
 func (w *stallWatch) stuck(cpuUsed func() time.Duration) bool {

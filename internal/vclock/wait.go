@@ -404,7 +404,9 @@ func (c *Clock) lookAfter() error {
 		c.stall.progress()
 		return nil
 	}
-	c.repair()
+	if c.stall.lasts(repairAfter) {
+		c.repair()
+	}
 	if c.stall.stuck(c.cpuUsed) {
 		return &StallError{Threads: c.Threads(), Now: c.Now(), After: c.stall.after}
 	}
@@ -441,8 +443,9 @@ func ended(pid int) bool {
 
 // repair completes what a process has begun that was killed in the midst of it: a step
 // of the clock whose sleepers were counted, but not woken, or a count without its
-// change of state. It does so only while every thread sleeps and nothing has moved
-// since the last look, so that nobody else is in the midst of anything.
+// change of state. It does so only while every thread sleeps and nothing has moved for
+// repairAfter, so that nobody else is in the midst of anything: the look at all threads
+// is no snapshot, and a live thread is between count and state for an instant.
 func (c *Clock) repair() {
 	s := c.s
 	busy, counted := s.busy.Load(), int32(0)
@@ -460,6 +463,9 @@ func (c *Clock) repair() {
 		if !c.asleep(i) {
 			return
 		}
+	}
+	if c.stall.moved(s) {
+		return
 	}
 	for _, i := range running {
 		sl := &s.slot[i]
@@ -501,12 +507,15 @@ func CPUTime(pid int) time.Duration {
 const ticksPerSecond = 100
 
 func futexWake(word *atomic.Uint32) {
-	unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexOpWake, 1, 0, 0, 0)
+	// It fails only for a word that is not there, and nobody may be waiting.
+	_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexOpWake, 1, 0, 0, 0)
 }
 
 func futexWait(word *atomic.Uint32, value uint32, timeout time.Duration) {
 	ts := unix.NsecToTimespec(int64(timeout))
-	unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexOpWait, uintptr(value), uintptr(unsafe.Pointer(&ts)), 0, 0)
+	// A wake, a timeout, a signal and a value that has changed already are one to the
+	// caller, who reads the word again.
+	_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexOpWait, uintptr(value), uintptr(unsafe.Pointer(&ts)), 0, 0)
 }
 
 // linux/futex.h

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"rmreplay/internal/hpc"
-	"rmreplay/internal/workload/sbatch"
 )
 
 // Info is a summary of a workload: what was asked for, and when. Every job array
@@ -196,7 +195,7 @@ func occupied(runTime, limit time.Duration) (d time.Duration, ends bool) {
 // arrayTasks returns the task indices of a job array; one, -1, of any other job.
 func arrayTasks(job *hpc.Job) []int {
 	if job.Array != "" {
-		if a, err := sbatch.ParseArray(job.Array); err == nil {
+		if a, err := hpc.ParseArray(job.Array); err == nil {
 			return a.Tasks
 		}
 	}

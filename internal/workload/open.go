@@ -157,7 +157,7 @@ func Save(path string, wl *Workload) (err error) {
 			err = fmt.Errorf("writing trace: %w", closeErr)
 		}
 		if err != nil {
-			os.Remove(path)
+			_ = os.Remove(path) // why the file is not whole is what the caller needs
 		}
 	}()
 	if !strings.HasSuffix(path, ".gz") {

@@ -193,7 +193,7 @@ func (v *validator) array(job *hpc.Job) {
 	if job.Array == "" {
 		return
 	}
-	a, err := sbatch.ParseArray(job.Array)
+	a, err := hpc.ParseArray(job.Array)
 	if err != nil {
 		v.report(Error, job.ID, RuleBadArray, "array %s: %v", job.Array, err)
 		return

@@ -258,16 +258,6 @@ func (e *Engine) nodeMessage(addr [4]byte, m *rpc.Message) (*rpc.Message, error)
 	return e.nodes.Handle(index, m)
 }
 
-// SetNode implements [rm.ResourceManager].
-func (e *Engine) SetNode(hpc.NodeEvent) error {
-	return errors.New("node events are not supported yet")
-}
-
-// Reserve implements [rm.ResourceManager].
-func (e *Engine) Reserve(hpc.ReservationEvent) error {
-	return errors.New("reservations are not supported yet")
-}
-
 func asErrno(err error) (rpc.Errno, bool) {
 	var errno rpc.Errno
 	ok := errors.As(err, &errno)

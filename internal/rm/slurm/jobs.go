@@ -60,7 +60,7 @@ func (e *Engine) submissionOf(script string) (*submission, error) {
 func (e *Engine) Submit(job *hpc.Job) error {
 	s := &submission{job: job, tasks: 1}
 	if job.Array != "" {
-		array, err := sbatch.ParseArray(job.Array)
+		array, err := hpc.ParseArray(job.Array)
 		if err != nil {
 			return fmt.Errorf("submitting job %s: --array %s: %w", job.ID, job.Array, err)
 		}

@@ -2,86 +2,17 @@ package sbatch
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+
+	"rmreplay/internal/hpc"
 )
 
-// MaxArrayIndex is the largest index of a job array that any configuration of
-// Slurm allows (MaxArraySize is at most 4000001).
-const MaxArrayIndex = 4000000
-
-// Array is a parsed --array value.
-type Array struct {
-	Tasks []int // the task indices, ascending, each once
-	Limit int   // how many tasks may run at once; 0 for any number
-}
-
-var errArray = errors.New("not an array (want 0-15, 1,3,5-7 or 0-15:4, perhaps with %LIMIT)")
-
-// ParseArray reads a job array's indices, as slurmctld does (_valid_array_inx in
-// src/slurmctld/job_mgr.c): numbers and ranges with a step, and perhaps a limit on
-// how many tasks run at once.
-func ParseArray(s string) (Array, error) {
-	var a Array
-	indices, limit, hasLimit := strings.Cut(s, "%")
-	if hasLimit {
-		n, err := parseCount(limit, 0)
-		if err != nil {
-			return Array{}, errArray
-		}
-		a.Limit = n
-	}
-	indices = strings.TrimSuffix(strings.TrimPrefix(indices, "["), "]")
-	for part := range strings.SplitSeq(indices, ",") {
-		first, last, step, err := parseArrayRange(part)
-		if err != nil {
-			return Array{}, err
-		}
-		for i := first; i <= last; i += step {
-			a.Tasks = append(a.Tasks, i)
-			if len(a.Tasks) > 2*MaxArrayIndex {
-				return Array{}, fmt.Errorf("more than %d tasks", MaxArrayIndex)
-			}
-		}
-	}
-	slices.Sort(a.Tasks)
-	a.Tasks = slices.Compact(a.Tasks)
-	return a, nil
-}
-
-// CheckArray reports what is wrong with an --array value.
+// CheckArray reports what is wrong with an --array value, as [hpc.ParseArray] reads it.
 func CheckArray(s string) error {
-	_, err := ParseArray(s)
+	_, err := hpc.ParseArray(s)
 	return err
-}
-
-func parseArrayRange(s string) (first, last, step int, err error) {
-	rangePart, stepPart, hasStep := strings.Cut(s, ":")
-	low, high, isRange := strings.Cut(rangePart, "-")
-	first, err = parseCount(low, 0)
-	if err != nil || hasStep && !isRange {
-		return 0, 0, 0, errArray
-	}
-	last, step = first, 1
-	if isRange {
-		if last, err = parseCount(high, 0); err != nil {
-			return 0, 0, 0, errArray
-		}
-	}
-	if hasStep {
-		if step, err = parseCount(stepPart, 1); err != nil {
-			return 0, 0, 0, errArray
-		}
-	}
-	if last < first {
-		return 0, 0, 0, fmt.Errorf("range %s runs backwards", rangePart)
-	}
-	if last > MaxArrayIndex {
-		return 0, 0, 0, fmt.Errorf("index %d is above %d", last, MaxArrayIndex)
-	}
-	return first, last, step, nil
 }
 
 // Dependency is one condition of a --dependency value.

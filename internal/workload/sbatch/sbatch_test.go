@@ -230,26 +230,6 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-func TestParseArray(t *testing.T) {
-	tests := []struct {
-		spec string
-		want Array
-	}{
-		{"0", Array{Tasks: []int{0}}},
-		{"1-10:3%2", Array{Tasks: []int{1, 4, 7, 10}, Limit: 2}},
-		{"5,1-3,2", Array{Tasks: []int{1, 2, 3, 5}}},
-		{"[7-8]", Array{Tasks: []int{7, 8}}},
-	}
-	for _, tt := range tests {
-		got, err := ParseArray(tt.spec)
-		if err != nil {
-			t.Errorf("%s: %v", tt.spec, err)
-		} else if diff := cmp.Diff(tt.want, got); diff != "" {
-			t.Errorf("%s: (-want +got)\n%s", tt.spec, diff)
-		}
-	}
-}
-
 func TestParseDependency(t *testing.T) {
 	tests := []struct{ spec, want string }{
 		{"afterok:a:b,after:c+5", "afterok:a,afterok:b,after:c+5"},

@@ -230,9 +230,9 @@ func (a *adapter) scalar(s Statement, r *rule) {
 			}
 		}
 	}
-	switch {
-	case to == "":
-	case to == s.Value:
+	switch to {
+	case "":
+	case s.Value:
 		a.kept = append(a.kept, line(r.key, to))
 	default:
 		a.set = append(a.set, line(r.key, to))

@@ -300,13 +300,13 @@ func (c *Cluster) warnGRES(l nodeLine, config gresConfig, wanted []hpc.GRES) {
 		expected[g.Name] += g.Count
 	}
 	for _, name := range names {
-		described, any := int64(0), false
+		described, found := int64(0), false
 		for _, r := range config.records {
 			if r.resource.Name == name && r.on(node) && !r.unspecified {
-				described, any = described+r.resource.Count, true
+				described, found = described+r.resource.Count, true
 			}
 		}
-		if any && described != expected[name] {
+		if found && described != expected[name] {
 			c.warn(l.statement, "node %s: gres.conf has %d of %s, slurm.conf %d; the replay uses slurm.conf's", node, described, name, expected[name])
 		}
 	}

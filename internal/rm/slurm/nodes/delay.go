@@ -98,7 +98,7 @@ func (d *Delays) of(what Delay, kind string, job uint32, restarts int, node stri
 		return 0
 	}
 	h := fnv.New64a()
-	fmt.Fprintf(h, "%s\x00%d\x00%d\x00%s", kind, job, restarts, node)
+	_, _ = fmt.Fprintf(h, "%s\x00%d\x00%d\x00%s", kind, job, restarts, node) // a hash takes everything
 	s := what.draw(rand.New(rand.NewPCG(d.Seed, h.Sum64())))
 	return time.Duration(s * float64(time.Second))
 }

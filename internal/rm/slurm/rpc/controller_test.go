@@ -36,7 +36,6 @@ type realController struct {
 	suspends  []*Suspend
 	problems  []string
 	forwarded int
-	hold      map[string]bool
 	nodes     map[string]*net.TCPListener
 	wg        sync.WaitGroup
 }
@@ -470,6 +469,7 @@ func TestRealController(t *testing.T) {
 			c.runJobs(t, v)
 			if v == V2205 {
 				c.administer(t)
+				c.describe(t)
 			}
 			c.until("both nodes are idle", func() bool {
 				return strings.Count(c.show("node"), "State=IDLE ") == 2
@@ -712,6 +712,8 @@ func decodeBody(typ Type, v Version, body []byte) error {
 		_, err = DecodeReboot(v, body)
 	case RequestJobNotify:
 		_, err = DecodeNotify(v, body)
+	case ResponseJobInfo:
+		_, err = DecodeJobInfo(&Message{Type: typ, Body: body})
 	case ResponseStats:
 		_, err = DecodeStats(body)
 	case ResponseSubmitBatchJob:

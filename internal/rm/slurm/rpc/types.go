@@ -53,6 +53,7 @@ const (
 
 // Answers.
 const (
+	ResponseJobInfo           Type = 2004
 	ResponsePing              Type = 1016
 	ResponseAcctGatherUpdate  Type = 1018
 	ResponseNodeRegistration  Type = 1024
@@ -86,7 +87,7 @@ var typeNames = map[Type]string{
 	ResponseNodeRegistration:     "RESPONSE_NODE_REGISTRATION",
 	2001:                         "REQUEST_BUILD_INFO",
 	2003:                         "REQUEST_JOB_INFO",
-	2004:                         "RESPONSE_JOB_INFO",
+	ResponseJobInfo:              "RESPONSE_JOB_INFO",
 	2005:                         "REQUEST_JOB_STEP_INFO",
 	2007:                         "REQUEST_NODE_INFO",
 	2008:                         "RESPONSE_NODE_INFO",

@@ -1,0 +1,101 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/term"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/replay"
+)
+
+// progress shows how far a replay has come: one line that is written again and again
+// on a terminal, a line now and then elsewhere.
+type progress struct {
+	w        io.Writer
+	quiet    bool
+	terminal bool
+	every    time.Duration // real time between two lines
+	epoch    hpc.Time
+	begun    time.Time
+	last     time.Time
+	open     bool // the terminal's line has no end yet
+}
+
+func newProgress(w io.Writer, quiet bool) *progress {
+	p := &progress{w: w, quiet: quiet, every: 10 * time.Second, last: time.Now()}
+	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		p.terminal, p.every = true, 200*time.Millisecond
+	}
+	return p
+}
+
+// say reports a step of the preparation.
+func (p *progress) say(step string) {
+	if p.quiet {
+		return
+	}
+	if p.terminal {
+		p.line(step + " ...")
+		return
+	}
+	fmt.Fprintln(p.w, step)
+}
+
+// begin says that the workload begins at the virtual instant epoch.
+func (p *progress) begin(epoch hpc.Time, now time.Time) {
+	p.epoch, p.begun, p.last = epoch, now, now
+}
+
+// observe takes the state of the replay after each instant.
+func (p *progress) observe(n replay.Progress) {
+	now := time.Now()
+	if p.quiet || now.Sub(p.last) < p.every {
+		return
+	}
+	p.last = now
+	virtual, real := n.Now.Sub(p.epoch), now.Sub(p.begun)
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s  %3.0f%%  %.0fx  running %d  pending %d  ended %d",
+		n.Now.Std().Format("2006-01-02 15:04"), 100*p.share(n), virtual.Seconds()/real.Seconds(), n.Running, n.Pending, n.Ended)
+	if n.Refused > 0 {
+		fmt.Fprintf(&b, "  rejected %d", n.Refused)
+	}
+	if s := p.share(n); s > 0.02 && s < 1 {
+		fmt.Fprintf(&b, "  left %v", time.Duration(float64(real)*(1-s)/s).Round(time.Second))
+	}
+	if p.terminal {
+		p.line(b.String())
+		return
+	}
+	fmt.Fprintln(p.w, b.String())
+}
+
+// share is how much of the replay is done: the mean of inputs done and jobs ended, for
+// neither alone tells of both the filling and the emptying of the machine.
+func (p *progress) share(n replay.Progress) float64 {
+	if n.Inputs == 0 || n.Submitted == 0 {
+		return 0
+	}
+	inputs := float64(n.InputsDone) / float64(n.Inputs)
+	ended := float64(n.Ended+n.Refused) / float64(n.Submitted)
+	return inputs * (1 + ended) / 2
+}
+
+// line writes the terminal's line anew.
+func (p *progress) line(text string) {
+	fmt.Fprintf(p.w, "\r\x1b[K%s", text)
+	p.open = true
+}
+
+// end ends the terminal's line.
+func (p *progress) end() {
+	if p.open {
+		fmt.Fprint(p.w, "\r\x1b[K")
+		p.open = false
+	}
+}

@@ -1,0 +1,338 @@
+package cli
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"rmreplay/internal/metrics"
+	"rmreplay/internal/replay"
+	"rmreplay/internal/rm/slurm"
+	"rmreplay/internal/rm/slurm/conf"
+	"rmreplay/internal/rm/slurm/install"
+	"rmreplay/internal/rm/slurm/nodes"
+	"rmreplay/internal/run"
+	"rmreplay/internal/workload"
+)
+
+// replayOptions are the flags of `replay`.
+type replayOptions struct {
+	cluster, output       string
+	overwrite             bool
+	seed                  uint64
+	launch, prolog, after string // delays on the node side
+	drainLimit            time.Duration
+	noAccounting          bool
+	quiet                 bool
+	json                  bool
+}
+
+func (o *replayOptions) addFlags(c *cobra.Command) {
+	f := c.Flags()
+	f.StringVar(&o.cluster, "cluster", "", "cluster `DIR`: slurm.conf and, if the site has them, gres.conf, topology.conf, accounts.sacctmgr and users")
+	f.StringVarP(&o.output, "output", "o", "", "`RUN` directory to write the record to")
+	f.BoolVar(&o.overwrite, "overwrite", false, "replace a run that is there")
+	f.Uint64Var(&o.seed, "seed", 1, "seed of everything drawn: how long Slurm has run when the workload begins, and the delays")
+	f.StringVar(&o.launch, "launch-delay", "", "`DELAY` between a job's allocation and the start of its script: 2s, uniform:1s,5s, exp:2s or lognormal:2s,0.5")
+	f.StringVar(&o.prolog, "prolog-delay", "", "`DELAY` of the prolog on each node (needs PrologFlags=Alloc)")
+	f.StringVar(&o.after, "epilog-delay", "", "`DELAY` of the epilog on each node, during which the node is not free")
+	f.DurationVar(&o.drainLimit, "drain-limit", 24*time.Hour, "virtual time after which jobs are given up that pend while nothing runs")
+	f.BoolVar(&o.noAccounting, "no-accounting", false, "run without slurmdbd even if the site has it: no associations, limits, QOS or fair-share")
+	f.BoolVarP(&o.quiet, "quiet", "q", false, "no progress")
+	addJSONFlag(c, &o.json)
+}
+
+func newReplayCommand(g *globals) *cobra.Command {
+	var opts replayOptions
+	c := &cobra.Command{
+		Use:   "replay WORKLOAD --cluster DIR -o RUN",
+		Short: "Replay a workload on the stock Slurm under virtual time",
+		Long: `Runs the stock slurmctld, and slurmdbd with a private MariaDB where the site keeps
+accounts, with the site's own configuration, submits every job of the workload at its
+time as its own user, plays all compute nodes, and records what happened to every job.
+Virtual time stands still while Slurm computes and jumps ahead when it waits.
+
+Nothing is installed, no service is touched, nothing listens beyond loopback, no root
+is needed, and nothing is left behind but RUN. What was changed in the configuration,
+and why, is in RUN/manifest.json; ` + "`rmreplay conf adapt`" + ` shows it beforehand.
+
+The exit status is 3 if the run is not valid, that is, if a warning affects its result,
+and 130 if it was interrupted; the record then holds what had happened.`,
+		Example: `  rmreplay workload generate example --seed 1 -o demo
+  rmreplay replay demo/day.jsonl --cluster demo/cluster -o demo/run
+  rmreplay replay demo/day.jsonl --cluster demo/cluster -o demo/run2 --seed 2 --epilog-delay lognormal:2s,0.5 --json`,
+		Args: wantArgs("WORKLOAD"),
+		RunE: func(c *cobra.Command, args []string) error {
+			return runReplay(c.Context(), g, args[0], opts)
+		},
+	}
+	opts.addFlags(c)
+	for _, name := range []string{"cluster", "output"} {
+		if err := c.MarkFlagRequired(name); err != nil {
+			panic(err)
+		}
+	}
+	return c
+}
+
+// replayInput is all that a replay starts from.
+type replayInput struct {
+	workload *workload.Workload
+	cluster  *conf.Cluster
+	install  *install.Installation
+	delays   nodes.Delays
+	lead     time.Duration
+	source   run.Source
+}
+
+func runReplay(ctx context.Context, g *globals, path string, opts replayOptions) error {
+	in, err := opts.load(path)
+	if err != nil {
+		return err
+	}
+	record, err := run.Create(opts.output, opts.manifest(in), run.Options{Overwrite: opts.overwrite})
+	if err != nil {
+		return badInput(err)
+	}
+	defer record.Close()
+	display := newProgress(g.stderr, opts.quiet)
+	state, final, err := opts.play(ctx, in, record, display)
+	display.end()
+	if ferr := record.Finish(state, final); ferr != nil {
+		return errors.Join(err, ferr)
+	}
+	if err != nil {
+		if ctx.Err() != nil {
+			g.say("rmreplay: interrupted; %s has what happened until then", opts.output)
+		}
+		return err
+	}
+	r, err := run.Open(opts.output)
+	if err != nil {
+		return err
+	}
+	summary, err := metrics.Of(r, metrics.Options{Tau: metrics.DefaultTau})
+	if err != nil {
+		return err
+	}
+	return g.printSummary(summary, opts.json)
+}
+
+// load reads and checks everything before anything is started.
+func (o *replayOptions) load(path string) (in replayInput, err error) {
+	for _, d := range []struct {
+		flag, spec string
+		to         *nodes.Delay
+	}{
+		{"launch-delay", o.launch, &in.delays.Launch}, {"prolog-delay", o.prolog, &in.delays.Prolog}, {"epilog-delay", o.after, &in.delays.Epilog},
+	} {
+		if *d.to, err = nodes.ParseDelay(d.spec); err != nil {
+			return in, usagef("--%s: %w", d.flag, err)
+		}
+	}
+	in.delays.Seed = o.seed
+	if in.cluster, err = openCluster(o.cluster); err != nil {
+		return in, badInput(err)
+	}
+	if in.workload, err = openWorkload(path); err != nil {
+		return in, err
+	}
+	if err := refuseErrors(workload.Validate(in.workload, knownOf(in.cluster))); err != nil {
+		return in, badInput(fmt.Errorf("checking %s: %w", path, err))
+	}
+	in.install, err = install.Find()
+	accounting := in.cluster.Accounting() && !o.noAccounting
+	if err = in.install.Need(accounting); err != nil {
+		return in, err
+	}
+	in.source = run.Source{Path: path, Jobs: len(in.workload.Jobs), Rules: in.workload.Rules}
+	in.source.SHA256 = fileHash(path)
+	// The phase of Slurm's periodic work against the workload is what differs between
+	// two real runs of one workload (Simakov et al., PEARC'22): it is drawn.
+	in.lead = time.Minute + time.Duration(rand.New(rand.NewPCG(o.seed, 1)).Float64()*float64(time.Minute))
+	return in, nil
+}
+
+// refuseErrors makes one error of the problems that make a replay meaningless.
+func refuseErrors(problems []workload.Problem) error {
+	var first []string
+	errs := 0
+	for _, p := range problems {
+		if p.Severity == workload.Error {
+			if errs++; errs <= 5 {
+				first = append(first, p.String())
+			}
+		}
+	}
+	if errs == 0 {
+		return nil
+	}
+	if errs > len(first) {
+		first = append(first, fmt.Sprintf("and %d more (rmreplay workload validate lists them)", errs-len(first)))
+	}
+	return errors.New(strings.Join(first, "; "))
+}
+
+// fileHash is the SHA-256 of a file in hexadecimal, empty for what cannot be read as one.
+func fileHash(path string) string {
+	f, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer f.Close() // nothing is written
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return ""
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// manifest describes the run as far as it is known before it starts.
+func (o *replayOptions) manifest(in replayInput) run.Manifest {
+	m := run.Manifest{
+		Engine: "slurm", Seed: o.seed, Command: os.Args, Started: time.Now(), Workload: in.source,
+		Versions: run.Versions{RMReplay: Version(), Slurm: in.install.Version, MariaDB: in.install.MariaDBVersion, Go: runtime.Version(), Kernel: kernel()},
+		Clock:    run.Clock{Model: "frozen"},
+		Cluster:  capacity(in.cluster),
+	}
+	m.Cluster.Dir = o.cluster
+	m.VirtualStart = in.workload.Epoch
+	return m
+}
+
+func kernel() string {
+	var u unix.Utsname
+	if unix.Uname(&u) != nil {
+		return ""
+	}
+	return unix.ByteSliceToString(u.Release[:])
+}
+
+// capacity is what utilization refers to.
+func capacity(c *conf.Cluster) run.Cluster {
+	out := run.Cluster{Name: c.Name, Nodes: len(c.Nodes)}
+	cpus := map[string]int{}
+	for _, n := range c.Nodes {
+		out.Processors += n.CPUs
+		cpus[n.Name] = n.CPUs
+	}
+	for _, p := range c.Partitions {
+		rp := run.Partition{Name: p.Name, Nodes: len(p.Nodes)}
+		for _, n := range p.Nodes {
+			rp.Processors += cpus[n]
+		}
+		out.Partitions = append(out.Partitions, rp)
+	}
+	return out
+}
+
+// play starts Slurm, plays the workload and stops Slurm. The final function completes
+// the manifest.
+func (o *replayOptions) play(ctx context.Context, in replayInput, record *run.Writer, display *progress) (run.State, func(*run.Manifest), error) {
+	final := func(*run.Manifest) {}
+	failed := func(err error) (run.State, func(*run.Manifest), error) {
+		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+			return run.StateInterrupted, final, err
+		}
+		before := final
+		return run.StateFailed, func(m *run.Manifest) { before(m); m.Error = err.Error() }, err
+	}
+	engine, err := slurm.Start(ctx, slurm.Config{
+		Cluster: in.cluster, Install: in.install, Users: in.workload.Users, Epoch: in.workload.Epoch, Delays: in.delays,
+		LogDir: record.LogDir(), WithoutAccounting: o.noAccounting, Progress: display.say,
+	}, in.lead)
+	if err != nil {
+		return failed(err)
+	}
+	if err := record.Update(func(m *run.Manifest) { describeConfiguration(m, engine.Adapted()) }); err != nil {
+		return failed(errors.Join(err, engine.Close()))
+	}
+	begun := time.Now()
+	display.begin(in.workload.Epoch, begun)
+	result, err := replay.Rigid(ctx, engine, in.workload, record, replay.Options{DrainLimit: o.drainLimit, Observe: display.observe})
+	end := engine.Now()
+	cpu := engine.CPU() // before sacct runs
+	finished := time.Now()
+	if err == nil {
+		err = o.check(ctx, engine, record, result)
+	}
+	for _, w := range engine.Warnings() {
+		if werr := record.Warn(run.Warning{Code: w.Code, Text: w.Text, AffectsResult: w.AffectsResult, Count: 1}); werr != nil {
+			err = errors.Join(err, werr)
+		}
+	}
+	steps := engine.ClockSteps()
+	if cerr := engine.Close(); cerr != nil && err == nil {
+		err = cerr
+	}
+	final = func(m *run.Manifest) {
+		m.Finished, m.VirtualEnd, m.Clock.Steps = finished, end, int64(steps)
+		m.DaemonCPU = map[string]float64{}
+		for name, d := range cpu {
+			m.DaemonCPU[name] = d.Seconds()
+		}
+	}
+	if err != nil {
+		return failed(err)
+	}
+	return run.StateComplete, final, nil
+}
+
+func describeConfiguration(m *run.Manifest, a *conf.Adapted) {
+	for _, c := range a.Changes {
+		m.Cluster.Changes = append(m.Cluster.Changes, run.Change{File: filepath.Base(c.File), Key: c.Key, From: c.From, To: c.To, Reason: c.Reason})
+	}
+	for _, text := range a.Warnings {
+		m.Warnings = append(m.Warnings, run.Warning{Code: "configuration", Text: text, Count: 1})
+	}
+}
+
+// check compares the record with what slurmdbd has, and says what was left undone.
+func (o *replayOptions) check(ctx context.Context, engine *slurm.Engine, record *run.Writer, result replay.Result) error {
+	if n := len(result.Undrained); n > 0 {
+		text := fmt.Sprintf("%d jobs still pended when nothing had happened for %v, and were given up: %s", n, o.drainLimit, few(result.Undrained, 5))
+		if err := record.Warn(run.Warning{Code: "queue-not-drained", Text: text, AffectsResult: true, Count: n}); err != nil {
+			return err
+		}
+	}
+	sacct, err := engine.Sacct(ctx)
+	if err != nil || sacct == "" {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(record.LogDir(), "sacct.txt"), []byte(sacct), 0o644); err != nil {
+		return fmt.Errorf("keeping what sacct said: %w", err)
+	}
+	rows, err := record.Rows()
+	if err != nil {
+		return err
+	}
+	differences, err := slurm.CompareSacct(sacct, rows)
+	if err != nil {
+		return err
+	}
+	if n := len(differences); n > 0 {
+		text := fmt.Sprintf("the record and slurmdbd differ in %d places: %s", n, few(differences, 5))
+		return record.Warn(run.Warning{Code: "sacct-differs", Text: text, AffectsResult: true, Count: n})
+	}
+	return nil
+}
+
+// few names the first of a list.
+func few(list []string, n int) string {
+	if len(list) <= n {
+		return strings.Join(list, ", ")
+	}
+	return strings.Join(list[:n], ", ") + fmt.Sprintf(" and %d more", len(list)-n)
+}

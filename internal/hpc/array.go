@@ -1,0 +1,90 @@
+package hpc
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// MaxArrayIndex is the largest index of a job array that any configuration of
+// Slurm allows (MaxArraySize in slurm.conf is at most 4000001).
+const MaxArrayIndex = 4000000
+
+// Array is a parsed [Request.Array].
+type Array struct {
+	Tasks []int // the task indices, ascending, each once
+	Limit int   // how many tasks may run at once; 0 for any number
+}
+
+var errArray = errors.New("not an array (want 0-15, 1,3,5-7 or 0-15:4, perhaps with %LIMIT)")
+
+// maxArrayElements bounds what a specification may name before duplicates are
+// dropped, so that one that repeats itself cannot take all memory.
+const maxArrayElements = 2 * MaxArrayIndex
+
+// ParseArray reads a job array's indices: numbers and ranges with a step, and perhaps
+// a limit on how many tasks run at once ("1-10:2%3"), as _valid_array_inx in Slurm's
+// src/slurmctld/job_mgr.c takes them. An error says what is wrong with the
+// specification, but does not repeat it.
+func ParseArray(spec string) (Array, error) {
+	var a Array
+	indices, limit, hasLimit := strings.Cut(spec, "%")
+	if hasLimit {
+		n, ok := arrayNumber(limit)
+		if !ok {
+			return Array{}, errArray
+		}
+		a.Limit = n
+	}
+	indices = strings.TrimSuffix(strings.TrimPrefix(indices, "["), "]")
+	for part := range strings.SplitSeq(indices, ",") {
+		first, last, step, err := parseArrayRange(part)
+		if err != nil {
+			return Array{}, err
+		}
+		if (last-first)/step+1 > maxArrayElements-len(a.Tasks) {
+			return Array{}, fmt.Errorf("more than %d tasks", MaxArrayIndex)
+		}
+		for i := first; i <= last; i += step {
+			a.Tasks = append(a.Tasks, i)
+		}
+	}
+	slices.Sort(a.Tasks)
+	a.Tasks = slices.Compact(a.Tasks)
+	return a, nil
+}
+
+// parseArrayRange reads one element of an array: "5", "1-4" or "1-9:2".
+func parseArrayRange(s string) (first, last, step int, err error) {
+	bounds, every, hasStep := strings.Cut(s, ":")
+	low, high, isRange := strings.Cut(bounds, "-")
+	if hasStep && !isRange {
+		return 0, 0, 0, errArray
+	}
+	if !isRange {
+		high = low
+	}
+	if !hasStep {
+		every = "1"
+	}
+	first, ok1 := arrayNumber(low)
+	last, ok2 := arrayNumber(high)
+	step, ok3 := arrayNumber(every)
+	switch {
+	case !ok1 || !ok2 || !ok3 || step == 0:
+		return 0, 0, 0, errArray
+	case last < first:
+		return 0, 0, 0, fmt.Errorf("range %s runs backwards", bounds)
+	case last > MaxArrayIndex:
+		return 0, 0, 0, fmt.Errorf("index %d is above %d", last, MaxArrayIndex)
+	}
+	return first, last, step, nil
+}
+
+// arrayNumber reads a number of digits alone, below 2^31.
+func arrayNumber(s string) (int, bool) {
+	n, err := strconv.ParseUint(s, 10, 31)
+	return int(n), err == nil
+}

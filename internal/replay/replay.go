@@ -1,0 +1,253 @@
+// Package replay is the loop that plays a workload to a resource manager: every
+// submission, cancellation, node event and reservation at its own instant of virtual
+// time, until nothing is left to happen. It does not know which resource manager it
+// drives.
+package replay
+
+import (
+	"container/heap"
+	"context"
+	"fmt"
+	"time"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm"
+	"rmreplay/internal/workload"
+)
+
+// Recorder keeps what happens; [rmreplay/internal/run.Writer] is one.
+type Recorder interface {
+	Job(job *hpc.Job) error
+	Event(event rm.Event) error
+}
+
+// Options change how a workload is played.
+type Options struct {
+	// DrainLimit is virtual time: how long jobs may pend after the last input while
+	// nothing runs and nothing happens, before the replay gives them up. Held jobs and
+	// those with impossible dependencies would pend for ever. 24 hours if 0.
+	DrainLimit time.Duration
+	// Observe is called, if set, after every instant at which something happened.
+	Observe func(Progress)
+}
+
+// Progress says how far a replay has come. A job array counts as its tasks once
+// submitted.
+type Progress struct {
+	Now                                         hpc.Time
+	Inputs, InputsDone                          int // submissions and everything else that the workload does
+	Submitted, Pending, Running, Ended, Refused int
+	// LastInput is the instant of the workload's last input.
+	LastInput hpc.Time
+}
+
+// Result is how a replay ended.
+type Result struct {
+	Progress
+	// Undrained are the workload's names of jobs that were given up as pending.
+	Undrained []string
+}
+
+// input is one thing that the workload does. Those of one instant go in the order of
+// class, then of the workload: what changes the machine comes before what asks for it,
+// and a job is submitted before it is cancelled.
+type input struct {
+	at    hpc.Time
+	class inputClass
+	seq   int
+	apply func() error
+}
+
+type inputClass int
+
+const (
+	nodeEvent inputClass = iota
+	reservation
+	submission
+	cancellation
+)
+
+type inputs []input
+
+func (q inputs) Len() int { return len(q) }
+func (q inputs) Less(i, j int) bool {
+	a, b := &q[i], &q[j]
+	if a.at != b.at {
+		return a.at < b.at
+	}
+	if a.class != b.class {
+		return a.class < b.class
+	}
+	return a.seq < b.seq
+}
+func (q inputs) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
+func (q *inputs) Push(x any)   { *q = append(*q, x.(input)) }
+func (q *inputs) Pop() any {
+	old := *q
+	last := len(old) - 1
+	x := old[last]
+	old[last] = input{}
+	*q = old[:last]
+	return x
+}
+
+// player is a replay under way.
+type player struct {
+	rm       rm.ResourceManager
+	recorder Recorder
+	opts     Options
+	queue    inputs
+	progress Progress
+	open     map[string]int // tasks of submitted jobs that have not ended
+	order    []string       // submitted jobs, in order
+}
+
+// Rigid plays the workload with every job at its recorded submit time, whatever the
+// resource manager makes of it. It returns when every job has ended. On an error, ctx's
+// included, the result is what had happened until then, and the recorder has it all.
+func Rigid(ctx context.Context, manager rm.ResourceManager, w *workload.Workload, recorder Recorder, opts Options) (Result, error) {
+	if opts.DrainLimit == 0 {
+		opts.DrainLimit = 24 * time.Hour
+	}
+	if opts.Observe == nil {
+		opts.Observe = func(Progress) {}
+	}
+	p := &player{rm: manager, recorder: recorder, opts: opts, open: map[string]int{}}
+	p.load(w)
+	err := p.play(ctx)
+	return Result{Progress: p.progress, Undrained: p.undrained()}, err
+}
+
+// load makes the queue of everything that the workload does.
+func (p *player) load(w *workload.Workload) {
+	add := func(at hpc.Time, class inputClass, apply func() error) {
+		p.queue = append(p.queue, input{at, class, len(p.queue), apply})
+		p.progress.LastInput = max(p.progress.LastInput, at)
+	}
+	for _, ev := range w.NodeEvents {
+		add(ev.At, nodeEvent, func() error { return p.rm.SetNode(ev) })
+	}
+	for _, ev := range w.Reservations {
+		add(ev.At, reservation, func() error { return p.rm.Reserve(ev) })
+	}
+	for _, job := range w.Jobs {
+		add(job.Submit, submission, func() error { return p.submit(job) })
+		if job.CancelAfter > 0 {
+			add(job.Submit.Add(job.CancelAfter), cancellation, func() error { return p.cancel(job.ID) })
+		}
+	}
+	heap.Init(&p.queue)
+	p.progress.Inputs = len(p.queue)
+}
+
+func (p *player) submit(job *hpc.Job) error {
+	if err := p.recorder.Job(job); err != nil {
+		return err
+	}
+	tasks := 1
+	if job.Array != "" {
+		array, err := hpc.ParseArray(job.Array)
+		if err != nil {
+			return fmt.Errorf("submitting job %s: --array=%s: %w", job.ID, job.Array, err)
+		}
+		tasks = len(array.Tasks)
+	}
+	p.open[job.ID] = tasks
+	p.order = append(p.order, job.ID)
+	p.progress.Submitted += tasks
+	p.progress.Pending += tasks
+	return p.rm.Submit(job)
+}
+
+func (p *player) cancel(id string) error {
+	if p.open[id] == 0 {
+		return nil
+	}
+	return p.rm.Cancel(id)
+}
+
+// play runs the loop.
+func (p *player) play(ctx context.Context) error {
+	happened := p.rm.Now()
+	for {
+		if err := p.applyDue(); err != nil {
+			return err
+		}
+		if len(p.queue) == 0 && len(p.open) == 0 {
+			return nil
+		}
+		until := happened.Add(p.opts.DrainLimit)
+		if len(p.queue) > 0 {
+			until = p.queue[0].at
+		}
+		events, err := p.rm.AdvanceTo(ctx, max(until, p.rm.Now()))
+		p.progress.Now = p.rm.Now()
+		for _, ev := range events {
+			if rerr := p.take(ev); rerr != nil {
+				return rerr
+			}
+		}
+		if err != nil {
+			return err
+		}
+		if len(events) > 0 || len(p.queue) > 0 || p.progress.Running > 0 {
+			happened = p.rm.Now()
+			p.opts.Observe(p.progress)
+			continue
+		}
+		if p.rm.Now() >= until {
+			return nil // nothing runs and nothing has happened for so long: given up
+		}
+	}
+}
+
+// applyDue hands over everything that is due now.
+func (p *player) applyDue() error {
+	for len(p.queue) > 0 && p.queue[0].at <= p.rm.Now() {
+		in := heap.Pop(&p.queue).(input)
+		p.progress.InputsDone++
+		if err := in.apply(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// take records an event and keeps the counts.
+func (p *player) take(ev rm.Event) error {
+	n := &p.progress
+	switch ev.Kind {
+	case rm.Started:
+		n.Pending--
+		n.Running++
+	case rm.Requeue:
+		n.Running--
+		n.Pending++
+	case rm.Refused:
+		n.Pending -= p.open[ev.Job]
+		n.Refused += p.open[ev.Job]
+		delete(p.open, ev.Job)
+	case rm.Ended:
+		if ev.Outcome != nil && ev.Outcome.Start.IsZero() {
+			n.Pending--
+		} else {
+			n.Running--
+		}
+		n.Ended++
+		if p.open[ev.Job]--; p.open[ev.Job] <= 0 {
+			delete(p.open, ev.Job)
+		}
+	}
+	return p.recorder.Event(ev)
+}
+
+// undrained lists the jobs that have not ended, in the order of their submission.
+func (p *player) undrained() []string {
+	var out []string
+	for _, id := range p.order {
+		if p.open[id] > 0 {
+			out = append(out, id)
+		}
+	}
+	return out
+}
