@@ -1,6 +1,55 @@
 package slurm
 
-// askAbout asks slurmctld what has become of a job.
+import (
+	"fmt"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm"
+	"rmreplay/internal/rm/slurm/rpc"
+)
+
+// askAbout asks slurmctld what has become of a job whose record does not say it all,
+// and reports the end of its run when the answer is there.
 func (e *Engine) askAbout(c completion, in *instance) {
-	e.over(c.job, in, c.outcome)
+	m := &rpc.Message{Type: rpc.RequestJobInfoSingle, Host: "localhost", Body: rpc.AppendJobInfoRequest(nil, c.job)}
+	e.asked++
+	e.network.send(m, func(reply *rpc.Message, err error) {
+		e.asked--
+		var infos []rpc.JobInfo
+		if err == nil {
+			infos, err = rpc.DecodeJobInfo(reply)
+		}
+		if err != nil {
+			e.warn("job-unknown", fmt.Sprintf("asking slurmctld about job %s, which ended as %s: %v", in.of.job.ID, c.outcome.State, err), true)
+			e.over(c.job, in, c.outcome, false)
+			return
+		}
+		for i := range infos {
+			if info := &infos[i]; info.JobID == c.job {
+				if c.truncated {
+					complete(&c.outcome, info, in)
+				}
+				e.over(c.job, in, c.outcome, info.Requeued())
+				return
+			}
+		}
+		e.over(c.job, in, c.outcome, false)
+	})
+}
+
+// complete fills in what a truncated record lacks.
+func complete(o *rm.Outcome, info *rpc.JobInfo, in *instance) {
+	if !info.Requeued() {
+		o.State = info.State
+		o.Submit = hpc.Unix(info.Submit)
+		o.Start, o.End = hpc.Unix(info.Start), hpc.Unix(info.End)
+	}
+	o.Eligible = hpc.Unix(info.Eligible)
+	o.Account, o.QOS, o.Partition, o.Reservation = info.Account, info.QOS, info.Partition, info.Reservation
+	o.TRES = info.TRESAlloc
+	o.Restarts = info.Restarts
+	o.ExitCode, o.Signal = int(info.ExitCode>>8&0xff), int(info.ExitCode&0x7f)
+	if in.nodes != "" {
+		o.Nodes, o.NodeCount, o.Processors = in.nodes, in.nodeCount, in.cpus
+	}
 }

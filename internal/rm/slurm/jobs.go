@@ -21,8 +21,12 @@ type submission struct {
 	refused  bool
 	// early are events that came before the answer to the submission.
 	early []rm.Event
-	// ended counts the tasks (1 for a job that is no array) that are over.
-	ended, tasks int
+	// tasks are the task numbers of an array, the one -1 of any other job; seen are
+	// those that slurmctld has made a job of their own, or ended.
+	tasks []int
+	seen  map[int]bool
+	// ended counts the tasks that are over.
+	ended int
 }
 
 // instance is one job of Slurm's: a job, or a task of an array.
@@ -31,7 +35,8 @@ type instance struct {
 	task  int
 	nodes string // as launched
 	start hpc.Time
-	cpus  int
+	// nodeCount and cpus are what it was launched with.
+	nodeCount, cpus int
 }
 
 // scriptMark begins the line of a batch script that says which job of the workload
@@ -58,13 +63,13 @@ func (e *Engine) submissionOf(script string) (*submission, error) {
 // in their order, each as soon as the one before has been answered, so that the
 // numbers of jobs are in the workload's order.
 func (e *Engine) Submit(job *hpc.Job) error {
-	s := &submission{job: job, tasks: 1}
+	s := &submission{job: job, tasks: []int{-1}, seen: map[int]bool{}}
 	if job.Array != "" {
 		array, err := hpc.ParseArray(job.Array)
 		if err != nil {
 			return fmt.Errorf("submitting job %s: --array %s: %w", job.ID, job.Array, err)
 		}
-		s.tasks = len(array.Tasks)
+		s.tasks = array.Tasks
 	}
 	if _, twice := e.byID[job.ID]; twice {
 		return fmt.Errorf("submitting job %s: there is already a job of this name", job.ID)
@@ -205,7 +210,7 @@ func (e *Engine) submitted(s *submission, index int, reply *rpc.Message) {
 
 func (e *Engine) refuse(s *submission, reason string) {
 	s.answered, s.refused = true, true
-	s.ended = s.tasks
+	s.ended = len(s.tasks)
 	e.emit(rm.Event{Kind: rm.Refused, Job: s.job.ID, Task: -1, Reason: reason})
 }
 
@@ -235,11 +240,12 @@ func (e *Engine) JobStarted(l *rpc.BatchLaunch) {
 	if l.ArrayJobID != 0 {
 		task = int(l.ArrayTaskID)
 	}
-	in := &instance{of: s, task: task, nodes: l.Nodes, start: e.Now(), cpus: rpc.CPUs(l.CPUsPerNode)}
+	s.seen[task] = true
+	in := &instance{of: s, task: task, nodes: l.Nodes, start: e.Now(), nodeCount: int(l.Credential.NodeCount), cpus: rpc.CPUs(l.CPUsPerNode)}
 	e.byNumber[l.JobID] = in
 	e.running[l.JobID] = true
 	ev := rm.Event{At: e.Now(), Kind: rm.Started, Job: s.job.ID, Task: task, RMJob: l.JobID, Outcome: &rm.Outcome{
-		State: hpc.Running, Start: e.Now(), Nodes: l.Nodes, NodeCount: int(l.Credential.NodeCount), Processors: in.cpus,
+		State: hpc.Running, Start: e.Now(), Nodes: l.Nodes, NodeCount: in.nodeCount, Processors: in.cpus,
 		Account: l.Account, Partition: l.Partition, QOS: l.QOS, Restarts: int(l.RestartCount),
 	}}
 	if s.answered {
@@ -308,19 +314,35 @@ func (e *Engine) completed(c completion) {
 		e.askAbout(c, in)
 		return
 	}
-	e.over(c.job, in, c.outcome)
+	e.over(c.job, in, c.outcome, c.outcome.State == hpc.Pending)
 }
 
-// over emits the event for the end of a job's run.
-func (e *Engine) over(number uint32, in *instance, o rm.Outcome) {
-	ev := rm.Event{Kind: rm.Ended, Job: in.of.job.ID, Task: in.task, RMJob: number, Outcome: &o}
-	if !o.State.Ended() {
-		ev.Kind = rm.Requeue
-	} else {
-		in.of.ended++
+// over emits the event for the end of a job's run, or of the run that goes back to the
+// queue. What is left of an array as one record ends for all its tasks at once.
+func (e *Engine) over(number uint32, in *instance, o rm.Outcome, requeued bool) {
+	s := in.of
+	tasks := []int{in.task}
+	if in.task < 0 && s.job.Array != "" {
+		tasks = nil
+		for _, t := range s.tasks {
+			if !s.seen[t] {
+				tasks = append(tasks, t)
+			}
+		}
+	}
+	for _, t := range tasks {
+		ev := rm.Event{Kind: rm.Ended, Job: s.job.ID, Task: t, RMJob: number, Outcome: &o}
+		if requeued {
+			ev.Kind = rm.Requeue
+		} else {
+			s.seen[t] = true
+			s.ended++
+		}
+		e.emit(ev)
+	}
+	if !requeued && in.task >= 0 || s.ended >= len(s.tasks) {
 		delete(e.byNumber, number)
 	}
-	e.emit(ev)
 }
 
 // Cancel implements [rm.ResourceManager], as scancel does for the whole job.
@@ -329,7 +351,7 @@ func (e *Engine) Cancel(id string) error {
 	if s == nil {
 		return fmt.Errorf("cancelling job %s: it has not been submitted", id)
 	}
-	if s.number == 0 || s.ended >= s.tasks {
+	if s.number == 0 || s.ended >= len(s.tasks) {
 		return nil // refused, or over: a user would be told so too
 	}
 	u := e.user(s.job.User)

@@ -33,7 +33,8 @@ type JobInfo struct {
 	// Eligible is when the job may start at the earliest.
 	Eligible int64
 	// Start and End are those of the run; while the job runs, End is when its time limit
-	// ends it. Of a pending job they are what the scheduler expects, if it does.
+	// ends it, or a year after Start without one. Of a pending job they are what the
+	// scheduler expects, if it does.
 	Start, End int64
 	// Suspended is when the job was last suspended or resumed, and RunBeforeSuspend how
 	// many seconds it had run by then.
