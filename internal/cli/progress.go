@@ -43,7 +43,7 @@ func (p *progress) say(step string) {
 		p.line(step + " ...")
 		return
 	}
-	fmt.Fprintln(p.w, step)
+	p.print(step + "\n")
 }
 
 // begin says that the workload begins at the virtual instant epoch.
@@ -58,21 +58,21 @@ func (p *progress) observe(n replay.Progress) {
 		return
 	}
 	p.last = now
-	virtual, real := n.Now.Sub(p.epoch), now.Sub(p.begun)
+	virtual, elapsed := n.Now.Sub(p.epoch), now.Sub(p.begun)
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s  %3.0f%%  %.0fx  running %d  pending %d  ended %d",
-		n.Now.Std().Format("2006-01-02 15:04"), 100*p.share(n), virtual.Seconds()/real.Seconds(), n.Running, n.Pending, n.Ended)
+		n.Now.Std().Format("2006-01-02 15:04"), 100*p.share(n), virtual.Seconds()/elapsed.Seconds(), n.Running, n.Pending, n.Ended)
 	if n.Refused > 0 {
 		fmt.Fprintf(&b, "  rejected %d", n.Refused)
 	}
 	if s := p.share(n); s > 0.02 && s < 1 {
-		fmt.Fprintf(&b, "  left %v", time.Duration(float64(real)*(1-s)/s).Round(time.Second))
+		fmt.Fprintf(&b, "  left %v", time.Duration(float64(elapsed)*(1-s)/s).Round(time.Second))
 	}
 	if p.terminal {
 		p.line(b.String())
 		return
 	}
-	fmt.Fprintln(p.w, b.String())
+	p.print(b.String() + "\n")
 }
 
 // share is how much of the replay is done: the mean of inputs done and jobs ended, for
@@ -88,14 +88,17 @@ func (p *progress) share(n replay.Progress) float64 {
 
 // line writes the terminal's line anew.
 func (p *progress) line(text string) {
-	fmt.Fprintf(p.w, "\r\x1b[K%s", text)
+	p.print("\r\x1b[K" + text)
 	p.open = true
 }
 
 // end ends the terminal's line.
 func (p *progress) end() {
 	if p.open {
-		fmt.Fprint(p.w, "\r\x1b[K")
+		p.print("\r\x1b[K")
 		p.open = false
 	}
 }
+
+// print writes to the display. A display that is gone stops no replay.
+func (p *progress) print(text string) { _, _ = io.WriteString(p.w, text) }

@@ -72,7 +72,8 @@ The exit status is 3 if the run is not valid, that is, if a warning affects its 
 and 130 if it was interrupted; the record then holds what had happened.`,
 		Example: `  rmreplay workload generate example --seed 1 -o demo
   rmreplay replay demo/day.jsonl --cluster demo/cluster -o demo/run
-  rmreplay replay demo/day.jsonl --cluster demo/cluster -o demo/run2 --seed 2 --epilog-delay lognormal:2s,0.5 --json`,
+  rmreplay replay demo/day.jsonl --cluster demo/cluster -o demo/run2 --seed 2 --json
+  rmreplay replay demo/day.jsonl --cluster demo/cluster -o demo/run3 --epilog-delay exp:2s`,
 		Args: wantArgs("WORKLOAD"),
 		RunE: func(c *cobra.Command, args []string) error {
 			return runReplay(c.Context(), g, args[0], opts)
@@ -114,8 +115,9 @@ func runReplay(ctx context.Context, g *globals, path string, opts replayOptions)
 		return errors.Join(err, ferr)
 	}
 	if err != nil {
-		if ctx.Err() != nil {
-			g.say("rmreplay: interrupted; %s has what happened until then", opts.output)
+		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+			g.say("rmreplay: %s has what happened until then", opts.output)
+			return ctx.Err() // what it was doing is of no interest
 		}
 		return err
 	}
@@ -152,7 +154,7 @@ func (o *replayOptions) load(path string) (in replayInput, err error) {
 	if err := refuseErrors(workload.Validate(in.workload, knownOf(in.cluster))); err != nil {
 		return in, badInput(fmt.Errorf("checking %s: %w", path, err))
 	}
-	in.install, err = install.Find()
+	in.install, _ = install.Find() // what is missing without accounting is for Need to say
 	accounting := in.cluster.Accounting() && !o.noAccounting
 	if err = in.install.Need(accounting); err != nil {
 		return in, err

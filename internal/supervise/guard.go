@@ -50,7 +50,7 @@ func guard(conn *os.File, remove []string) {
 	}
 	go func() {
 		for range children {
-			reap(func(e Exit) { send(reply{PID: e.PID, Exit: &e}) })
+			_ = reap(func(e Exit) { send(reply{PID: e.PID, Exit: &e}) })
 		}
 	}()
 	dec := json.NewDecoder(conn)
@@ -101,8 +101,9 @@ func start(c *Command) reply {
 	return reply{PID: pid}
 }
 
-// reap collects every process that has ended and reports it.
-func reap(report func(Exit)) {
+// reap collects every process that has ended and reports it. It returns false when
+// there is no child left, ended or not.
+func reap(report func(Exit)) (children bool) {
 	for {
 		var ws syscall.WaitStatus
 		var ru syscall.Rusage
@@ -111,34 +112,66 @@ func reap(report func(Exit)) {
 			continue
 		}
 		if err != nil || pid <= 0 {
-			return
+			return err == nil
 		}
 		report(Exit{PID: pid, Status: ws, CPU: time.Duration(ru.Utime.Nano() + ru.Stime.Nano())})
 	}
 }
 
-// killDescendants kills until nothing is left to kill: a process may have forked
-// between the look at it and its end.
+// killDescendants kills until nothing is left: a process may have forked between the
+// look at it and its end. Whoever loses its parent becomes our child, so nothing is
+// left when we have no child; and what was collected has closed its files, which a
+// process whose first thread has ended may not have.
 func killDescendants() {
-	for range 1000 {
-		pids := descendants(os.Getpid())
-		if len(pids) == 0 {
+	for range patience {
+		if !reap(func(Exit) {}) {
 			return
 		}
-		for _, pid := range pids {
-			_ = syscall.Kill(pid, syscall.SIGKILL)
-		}
-		reap(func(Exit) {})
-		time.Sleep(2 * time.Millisecond)
+		kill(descendants(os.Getpid()))
+		time.Sleep(pause)
 	}
 }
 
-// descendants are the processes below pid, zombies not counted.
-func descendants(pid int) []int {
-	parent := map[int]int{}
+// killSession kills the processes of a session until none is left.
+func killSession(leader int) {
+	for range patience {
+		var pids []int
+		for pid, p := range processes() {
+			if p.session == leader {
+				pids = append(pids, pid)
+			}
+		}
+		if len(pids) == 0 {
+			return
+		}
+		kill(pids)
+		time.Sleep(pause)
+	}
+}
+
+// A process that the kernel cannot end now, since it waits for a disk, say, is not
+// waited for longer than patience times pause.
+const (
+	patience = 1000
+	pause    = 2 * time.Millisecond
+)
+
+func kill(pids []int) {
+	for _, pid := range pids {
+		_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended by itself
+	}
+}
+
+// process is what /proc/PID/stat says of one.
+type process struct{ parent, session int }
+
+// processes are those that have not ended. One whose first thread has ended before
+// the others has not, although its state is Z.
+func processes() map[int]process {
+	out := map[int]process{}
 	entries, _ := os.ReadDir("/proc")
 	for _, e := range entries {
-		id, err := strconv.Atoi(e.Name())
+		pid, err := strconv.Atoi(e.Name())
 		if err != nil {
 			continue
 		}
@@ -146,16 +179,27 @@ func descendants(pid int) []int {
 		if err != nil {
 			continue
 		}
-		// After the command name in parentheses: state, parent (proc(5)).
+		// After the command name in parentheses: state, parent, group, session and so
+		// on (proc(5)).
 		f := bytes.Fields(line[bytes.LastIndexByte(line, ')')+1:])
-		if len(f) < 2 || f[0][0] == 'Z' {
+		const state, parent, session, threads = 0, 1, 3, 17
+		if len(f) <= threads || f[state][0] == 'X' || f[state][0] == 'Z' && string(f[threads]) == "1" {
 			continue
 		}
-		parent[id], _ = strconv.Atoi(string(f[1]))
+		var p process
+		p.parent, _ = strconv.Atoi(string(f[parent]))
+		p.session, _ = strconv.Atoi(string(f[session]))
+		out[pid] = p
 	}
+	return out
+}
+
+// descendants are the processes below pid.
+func descendants(pid int) []int {
+	all := processes()
 	var out []int
-	for id := range parent {
-		for p := parent[id]; p > 1; p = parent[p] {
+	for id := range all {
+		for p := all[id].parent; p > 1; p = all[p].parent {
 			if p == pid {
 				out = append(out, id)
 				break

@@ -6,7 +6,8 @@
 // orphans (PR_SET_CHILD_SUBREAPER, prctl(2)). It holds one end of a socket pair; when
 // the driver's end closes, be it by Close or by kill -9, it kills every descendant,
 // removes the directories that it was given, and ends. Its direct children die with
-// it in turn (PR_SET_PDEATHSIG).
+// it in turn (PR_SET_PDEATHSIG), and the driver kills what is left of its session;
+// the directories are then the driver's to remove.
 package supervise
 
 import (
@@ -17,6 +18,7 @@ import (
 	"os"
 	"os/exec"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -70,7 +72,10 @@ type Guard struct {
 	mu      sync.Mutex // one request at a time
 	answers chan reply
 	onExit  func(Exit)
+	closing atomic.Bool
+	close   func() error  // once
 	done    chan struct{} // closed when the guard has gone
+	waitErr error         // how it went, for who has seen done closed
 }
 
 // ErrGuardGone says that the guard process ended before it was told to.
@@ -83,7 +88,8 @@ const (
 )
 
 // Start starts a guard that will remove the given directories at its end. onExit is
-// called from another goroutine for every process that ended. The calling program must
+// called from another goroutine for every process that ended, and for the guard itself
+// if it ended before it was told to. The calling program must
 // call [RunIfGuard] first thing in main (and in TestMain).
 func Start(remove []string, onExit func(Exit)) (*Guard, error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -107,6 +113,7 @@ func Start(remove []string, onExit func(Exit)) (*Guard, error) {
 		return nil, fmt.Errorf("starting the guard: %w", err)
 	}
 	g := &Guard{cmd: cmd, conn: ours, encode: json.NewEncoder(ours), answers: make(chan reply, 1), onExit: onExit, done: make(chan struct{})}
+	g.close = sync.OnceValue(g.end)
 	go g.listen()
 	return g, nil
 }
@@ -118,13 +125,22 @@ func (g *Guard) listen() {
 	for {
 		var r reply
 		if dec.Decode(&r) != nil {
-			return
+			break
 		}
 		if r.Exit != nil {
 			g.onExit(*r.Exit)
 			continue
 		}
 		g.answers <- r
+	}
+	killed := !g.closing.Load()
+	if killed {
+		killSession(g.PID()) // before Wait, which gives the number back
+	}
+	g.waitErr = g.cmd.Wait()
+	if killed {
+		status, _ := g.cmd.ProcessState.Sys().(syscall.WaitStatus)
+		g.onExit(Exit{PID: g.PID(), Status: status})
 	}
 }
 
@@ -153,13 +169,16 @@ func (g *Guard) Done() <-chan struct{} { return g.done }
 func (g *Guard) PID() int { return g.cmd.Process.Pid }
 
 // Close has the guard kill every process and remove its directories, and waits
-// until it has.
-func (g *Guard) Close() error {
+// until it has. Closing again does nothing and returns the same error.
+func (g *Guard) Close() error { return g.close() }
+
+func (g *Guard) end() error {
+	g.closing.Store(true)
 	err := unix.Shutdown(int(g.conn.Fd()), unix.SHUT_WR)
 	<-g.done
 	_ = g.conn.Close() // the guard has closed its end: nothing can be lost
-	if werr := g.cmd.Wait(); werr != nil {
-		return fmt.Errorf("ending the guard: %w", werr)
+	if g.waitErr != nil {
+		return fmt.Errorf("ending the guard: %w", g.waitErr)
 	}
 	if err != nil && !errors.Is(err, unix.ENOTCONN) && !errors.Is(err, unix.EPIPE) {
 		return fmt.Errorf("ending the guard: %w", err)

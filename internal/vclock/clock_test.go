@@ -47,8 +47,8 @@ func TestLongSleepTakesNoTime(t *testing.T) {
 	p := l.start(program(t, "clockwork"), "steps", "10000", "1000")
 	begin := time.Now()
 	l.run()
-	if real := time.Since(begin); real > 5*time.Second {
-		t.Errorf("10,000 s of virtual time took %v of real time", real)
+	if took := time.Since(begin); took > 5*time.Second {
+		t.Errorf("10,000 s of virtual time took %v of took time", took)
 	}
 	p.check(t, "")
 	l.checkPassed(10000 * time.Second)
@@ -522,7 +522,7 @@ func TestNotify(t *testing.T) {
 		l.Notify()
 	}()
 	slot, _ := l.Reserve() // somebody who runs for ever
-	wake, err := l.Wait(t.Context(), hpc.Time(Never))
+	wake, err := l.Wait(t.Context(), Never)
 	if wake != Notified || err != nil {
 		t.Errorf("Wait: %v, %v; want Notified", wake, err)
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -114,17 +113,20 @@ func (e *Engine) startDatabase(ctx context.Context) error {
 		common = append(common, "--user=root") // MariaDB wants to be told
 	}
 	log := filepath.Join(e.cfg.LogDir, "mariadb.log")
-	install := exec.CommandContext(ctx, in.MariadbInstallDB, append(slices.Clone(common),
-		"--skip-test-db", "--auth-root-authentication-method=normal", "--innodb-log-file-size=32M", "--innodb-flush-method=nosync")...)
-	install.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C", "TMPDIR=" + p.file("out")}
-	if out, err := install.CombinedOutput(); err != nil {
-		return fmt.Errorf("making the accounting database: mariadb-install-db: %w: %s", err, lastLines(string(out), 8))
+	env := []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C", "TMPDIR=" + p.file("out")}
+	err := e.runOutside(ctx, supervise.Command{
+		Path: in.MariadbInstallDB, Env: env, Dir: p.dir, Stdout: log, Stderr: log,
+		Args: append([]string{in.MariadbInstallDB}, append(slices.Clone(common), "--skip-test-db",
+			"--auth-root-authentication-method=normal", "--innodb-log-file-size=32M", "--innodb-flush-method=nosync")...),
+	})
+	if err != nil {
+		return fmt.Errorf("making the accounting database: %w", err)
 	}
 	socket := p.file("db.sock")
 	args := append(slices.Clone(common), databaseOptions...)
 	args = append(args, "--socket="+socket, "--pid-file="+p.file("db.pid"), "--tmpdir="+p.file("out"))
 	pid, err := e.guard.Run(supervise.Command{
-		Path: in.Mariadbd, Args: append([]string{in.Mariadbd}, args...), Env: install.Env, Dir: p.dir, Stdout: log, Stderr: log,
+		Path: in.Mariadbd, Args: append([]string{in.Mariadbd}, args...), Env: env, Dir: p.dir, Stdout: log, Stderr: log,
 	})
 	if err != nil {
 		return err
@@ -133,20 +135,50 @@ func (e *Engine) startDatabase(ctx context.Context) error {
 	return e.waitForSocket(ctx, socket)
 }
 
+// runOutside runs a command that is not under virtual time, below the guard like
+// everything else: an interrupt from the terminal does not reach it, and it does not
+// outlive the replay. Its output goes to a log.
+func (e *Engine) runOutside(ctx context.Context, c supervise.Command) error {
+	pid, err := e.guard.Run(c)
+	if err != nil {
+		return err
+	}
+	cl := &client{name: filepath.Base(c.Path)}
+	e.daemons.clients[pid] = cl
+	for cl.exit == nil {
+		if err := e.pause(ctx); err != nil {
+			return fmt.Errorf("running %s: %w", cl.name, err)
+		}
+	}
+	if cl.exit.Status != 0 {
+		out, _ := os.ReadFile(c.Stdout)
+		return &CommandError{Name: cl.name, Args: c.Args[1:], Exit: *cl.exit, Output: lastLines(string(out), 8)}
+	}
+	return nil
+}
+
+// pause lets a moment of real time pass.
+func (e *Engine) pause(ctx context.Context) error {
+	e.takeNotices()
+	if e.err != nil {
+		return e.err
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(10 * time.Millisecond):
+		return nil
+	}
+}
+
 // waitForSocket waits, in real time, until somebody accepts connections.
 func (e *Engine) waitForSocket(ctx context.Context, path string) error {
 	for range 6000 {
 		if c, err := net.Dial("unix", path); err == nil {
 			return c.Close()
 		}
-		e.takeNotices()
-		if e.err != nil {
-			return e.err
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(10 * time.Millisecond):
+		if err := e.pause(ctx); err != nil {
+			return err
 		}
 	}
 	return fmt.Errorf("MariaDB did not accept connections within a minute; its last log lines:\n  %s", strings.Join(e.lastLog("mariadb"), "\n  "))

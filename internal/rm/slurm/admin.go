@@ -3,20 +3,43 @@ package slurm
 import (
 	"fmt"
 
+	"rmreplay/internal/hostlist"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/slurm/rpc"
 )
 
-// SetNode implements [rm.ResourceManager], as scontrol does.
+// SetNode implements [rm.ResourceManager], as scontrol does. A node that is down has no
+// power, either: it answers nothing until it is resumed.
 func (e *Engine) SetNode(ev hpc.NodeEvent) error {
 	update, err := rpc.NewNodeUpdate(ev)
 	if err != nil {
 		return err
 	}
-	e.administer(rpc.RequestUpdateNode, update.Append(nil), rm.Event{
-		Kind: rm.NodeState, Task: -1, Reason: fmt.Sprintf("%s %s: %s", ev.Nodes, ev.State, update.Reason),
-	})
+	names, err := hostlist.Expand(ev.Nodes)
+	if err != nil {
+		return fmt.Errorf("node event: %w", err)
+	}
+	done := rm.Event{Kind: rm.NodeState, Task: -1, Reason: ev.Nodes + " " + ev.State}
+	if update.Reason != "" {
+		done.Reason += ": " + update.Reason
+	}
+	var answered func()
+	switch update.State {
+	case rpc.NodeDown:
+		for _, name := range names { // what slurmctld does not know it refuses
+			e.nodes.Down(name)
+		}
+	case rpc.NodeResume:
+		// Afterwards: a node that registers before may be in service by then, and
+		// Slurm refuses to resume such a one.
+		answered = func() {
+			for _, name := range names {
+				e.nodes.Up(name)
+			}
+		}
+	}
+	e.administer(rpc.RequestUpdateNode, update.Append(nil), done, answered)
 	return nil
 }
 
@@ -24,7 +47,7 @@ func (e *Engine) SetNode(ev hpc.NodeEvent) error {
 func (e *Engine) Reserve(ev hpc.ReservationEvent) error {
 	done := rm.Event{Kind: rm.Reserved, Task: -1, Reason: ev.Action + " " + ev.Name}
 	if ev.Action == "delete" {
-		e.administer(rpc.RequestDeleteReservation, rpc.AppendReservationName(nil, ev.Name), done)
+		e.administer(rpc.RequestDeleteReservation, rpc.AppendReservationName(nil, ev.Name), done, nil)
 		return nil
 	}
 	desc, err := rpc.NewReservationDesc(ev.Reservation, ev.Action == "update")
@@ -35,14 +58,15 @@ func (e *Engine) Reserve(ev hpc.ReservationEvent) error {
 	if ev.Action == "update" {
 		typ = rpc.RequestUpdateReservation
 	}
-	e.administer(typ, desc.Append(nil), done)
+	e.administer(typ, desc.Append(nil), done, nil)
 	return nil
 }
 
 // administer sends an administrator's request. done is the event when slurmctld has
 // answered; a refusal is added to its reason and makes the result doubtful, for the
-// machine is not what the workload says.
-func (e *Engine) administer(typ rpc.Type, body []byte, done rm.Event) {
+// machine is not what the workload says. then, if not nil, is called with the answer
+// there, whatever it is.
+func (e *Engine) administer(typ rpc.Type, body []byte, done rm.Event, then func()) {
 	m := &rpc.Message{Type: typ, Host: "localhost", Body: body}
 	e.network.send(m, func(reply *rpc.Message, err error) {
 		if err == nil {
@@ -53,5 +77,8 @@ func (e *Engine) administer(typ rpc.Type, body []byte, done rm.Event) {
 			done.Reason += ": refused: " + err.Error()
 		}
 		e.emit(done)
+		if then != nil {
+			then()
+		}
 	})
 }

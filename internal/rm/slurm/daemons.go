@@ -320,6 +320,10 @@ func (e *CommandError) Error() string {
 
 // processEnded takes the news that a process has ended.
 func (e *Engine) processEnded(exit supervise.Exit) {
+	if exit.PID == e.guard.PID() {
+		e.fail(fmt.Errorf("running Slurm: %w: %v", supervise.ErrGuardGone, exit))
+		return
+	}
 	if cl := e.daemons.clients[exit.PID]; cl != nil {
 		cl.exit = &exit
 		return

@@ -178,11 +178,10 @@ func (e *Engine) Running() int { return len(e.running) }
 // AdvanceTo implements [rm.ResourceManager].
 func (e *Engine) AdvanceTo(ctx context.Context, t hpc.Time) ([]rm.Event, error) {
 	for e.err == nil {
-		e.submitNext(false)
+		e.submitNext()
 		e.runTimers()
 		limit := min(t, e.timers.next())
-		settle := len(e.events) > 0 || len(e.toSubmit) > 0
-		if settle {
+		if len(e.events) > 0 {
 			limit = e.Now()
 		}
 		wake, err := e.clock.Wait(ctx, limit)
@@ -198,10 +197,6 @@ func (e *Engine) AdvanceTo(ctx context.Context, t hpc.Time) ([]rm.Event, error) 
 			e.takeNotices()
 		case vclock.AtLimit:
 			switch {
-			case len(e.toSubmit) > 0:
-				// All is quiet and no answer has come: slurmctld sleeps over the
-				// submission, and will as long as time stands still.
-				e.submitNext(true)
 			case len(e.events) > 0:
 				return e.take(), nil
 			case e.Now() >= t && e.timers.next() > t:

@@ -21,6 +21,11 @@ type submission struct {
 	refused  bool
 	// early are events that came before the answer to the submission.
 	early []rm.Event
+	// waiting are the submissions that depend on this one and cannot be sent before
+	// it has its number: indices into Engine.submissions.
+	waiting []int
+	// cancelled says that the user cancelled it before slurmctld had answered.
+	cancelled bool
 	// tasks are the task numbers of an array, the one -1 of any other job; seen are
 	// those that slurmctld has made a job of their own, or ended.
 	tasks []int
@@ -61,7 +66,9 @@ func (e *Engine) submissionOf(script string) (*submission, error) {
 
 // Submit implements [rm.ResourceManager]. Submissions of one instant go to slurmctld
 // in their order, each as soon as the one before has been answered, so that the
-// numbers of jobs are in the workload's order.
+// numbers of jobs are in the workload's order and a job may depend on any before it.
+// slurmctld sleeps for a microsecond of virtual time over each (_throttle_start in
+// proc_req.c), as it does when they come all at once.
 func (e *Engine) Submit(job *hpc.Job) error {
 	s := &submission{job: job, tasks: []int{-1}, seen: map[int]bool{}}
 	if job.Array != "" {
@@ -80,10 +87,9 @@ func (e *Engine) Submit(job *hpc.Job) error {
 	return nil
 }
 
-// submitNext sends the next submission if none is unanswered, or if hurry is set.
-func (e *Engine) submitNext(hurry bool) {
-	for len(e.toSubmit) > 0 && (hurry || e.unanswered == 0) {
-		hurry = false
+// submitNext sends the next submission if none is unanswered.
+func (e *Engine) submitNext() {
+	for len(e.toSubmit) > 0 && e.unanswered == 0 {
 		i := e.toSubmit[0]
 		e.toSubmit = e.toSubmit[1:]
 		e.sendSubmission(i)
@@ -92,6 +98,10 @@ func (e *Engine) submitNext(hurry bool) {
 
 func (e *Engine) sendSubmission(index int) {
 	s := e.submissions[index]
+	if on := e.unnumbered(s.job.Dependency); on != nil {
+		on.waiting = append(on.waiting, index)
+		return
+	}
 	body, uid, gid, err := e.encodeSubmission(s, index)
 	if err != nil {
 		e.refuse(s, err.Error())
@@ -135,6 +145,31 @@ func (e *Engine) encodeSubmission(s *submission, index int) (body []byte, uid, g
 	return desc.Append(nil), sub.UID, sub.GID, nil
 }
 
+// unnumbered finds a submission that the dependency names and that has no number yet,
+// since slurmctld was too busy to take it at first. It is nil if there is none.
+func (e *Engine) unnumbered(spec string) *submission {
+	deps, err := sbatch.ParseDependency(spec)
+	if spec == "" || err != nil {
+		return nil // for encodeSubmission to say
+	}
+	for _, d := range deps.List {
+		if on, _ := e.dependedOn(d.Job); on != nil && !on.answered {
+			return on
+		}
+	}
+	return nil
+}
+
+// dependedOn finds the submission that a dependency names, and the task of it if it
+// names one. It is nil where there is none.
+func (e *Engine) dependedOn(name string) (on *submission, task string) {
+	if on = e.byID[name]; on != nil {
+		return on, ""
+	}
+	array, task, _ := strings.Cut(name, "_")
+	return e.byID[array], task
+}
+
 // dependency puts Slurm's job numbers into a dependency over the workload's names.
 func (e *Engine) dependency(spec string) (string, error) {
 	if spec == "" {
@@ -150,13 +185,7 @@ func (e *Engine) dependency(spec string) (string, error) {
 			terms = append(terms, d.Type)
 			continue
 		}
-		name, task, _ := strings.Cut(d.Job, "_")
-		on := e.byID[d.Job]
-		if on != nil {
-			task = ""
-		} else {
-			on = e.byID[name]
-		}
+		on, task := e.dependedOn(d.Job)
 		switch {
 		case on == nil:
 			return "", fmt.Errorf("dependency %s on job %s, which has not been submitted", spec, d.Job)
@@ -191,7 +220,8 @@ func (e *Engine) submitted(s *submission, index int, reply *rpc.Message) {
 		e.refuse(s, err.Error())
 		return
 	}
-	s.answered, s.number = true, resp.JobID
+	e.answer(s)
+	s.number = resp.JobID
 	e.byNumber[resp.JobID] = &instance{of: s, task: -1}
 	reason := ""
 	if resp.Code != 0 {
@@ -206,10 +236,22 @@ func (e *Engine) submitted(s *submission, index int, reply *rpc.Message) {
 		e.completed(c)
 	}
 	delete(e.orphans, resp.JobID)
+	if s.cancelled {
+		e.kill(s)
+	}
+}
+
+// answer notes that a submission's fate is known and lets go of those that wait for it,
+// ahead of all that were submitted later.
+func (e *Engine) answer(s *submission) {
+	s.answered = true
+	e.toSubmit = append(s.waiting, e.toSubmit...)
+	s.waiting = nil
 }
 
 func (e *Engine) refuse(s *submission, reason string) {
-	s.answered, s.refused = true, true
+	e.answer(s)
+	s.refused = true
 	s.ended = len(s.tasks)
 	e.emit(rm.Event{Kind: rm.Refused, Job: s.job.ID, Task: -1, Reason: reason})
 }
@@ -351,9 +393,18 @@ func (e *Engine) Cancel(id string) error {
 	if s == nil {
 		return fmt.Errorf("cancelling job %s: it has not been submitted", id)
 	}
-	if s.number == 0 || s.ended >= len(s.tasks) {
-		return nil // refused, or over: a user would be told so too
+	switch {
+	case !s.answered:
+		s.cancelled = true
+	case s.refused || s.ended >= len(s.tasks): // a user would be told so too
+	default:
+		e.kill(s)
 	}
+	return nil
+}
+
+// kill cancels a submission that slurmctld has taken.
+func (e *Engine) kill(s *submission) {
 	u := e.user(s.job.User)
 	kill := rpc.KillRequest{Job: strconv.FormatUint(uint64(s.number), 10), Signal: signalKill}
 	m := &rpc.Message{Type: rpc.RequestKillJob, UID: u.UID, GID: u.GID, Host: "localhost", Body: kill.Append(nil)}
@@ -365,10 +416,9 @@ func (e *Engine) Cancel(id string) error {
 			return // it ended at this very instant
 		}
 		if err != nil {
-			e.warn("cancel-refused", fmt.Sprintf("cancelling job %s: %v", id, err), false)
+			e.warn("cancel-refused", fmt.Sprintf("cancelling job %s: %v", s.job.ID, err), false)
 		}
 	})
-	return nil
 }
 
 const signalKill = 9

@@ -51,15 +51,6 @@ func selectOptions(list string, wanted func(name string) bool) []string {
 	})
 }
 
-// schedLog moves the scheduler's log. Slurm refuses SlurmSchedLogLevel without it.
-func (a *adapter) schedLog(site string) string {
-	level, _ := a.cluster.Get("SlurmSchedLogLevel")
-	if site == "" && (level == "" || level == "0") {
-		return ""
-	}
-	return filepath.Join(a.env.LogDir, "sched.log")
-}
-
 // debugLevel caps the log level at info. Slurm takes names and numbers.
 func (a *adapter) debugLevel(site string) string {
 	levels := []string{"quiet", "fatal", "error", "info"}

@@ -55,6 +55,7 @@ type Cluster struct {
 type node struct {
 	hw    hpc.Node
 	steps map[uint32]*job // jobs whose script runs here
+	down  bool            // without power: it neither hears nor says anything
 }
 
 // job is a job that is on nodes.
@@ -100,6 +101,43 @@ func (c *Cluster) Running() (n int) {
 	return n
 }
 
+// Down takes a node's power away: what runs on it is gone, and slurmctld gets no answer
+// from it, as from a machine that has failed. Without that a node that is down would
+// be back the moment it answers a message, if slurm.conf says ReturnToService=2. A name
+// that no node has changes nothing.
+func (c *Cluster) Down(name string) {
+	n, ok := c.index[name]
+	if !ok {
+		return
+	}
+	nd := &c.nodes[n]
+	nd.down = true
+	for id, j := range nd.steps {
+		c.stop(j)
+		delete(c.jobs, id)
+	}
+}
+
+// Up gives a node its power back if it has none: it registers, as slurmd does when it
+// starts.
+func (c *Cluster) Up(name string) {
+	n, ok := c.index[name]
+	if !ok || !c.nodes[n].down {
+		return
+	}
+	c.nodes[n].down = false
+	c.Register(n)
+}
+
+// say sends a message of a node at an instant, unless the node has no power then.
+func (c *Cluster) say(n int, at hpc.Time, typ rpc.Type, body []byte) {
+	c.env.At(at, func() {
+		if !c.nodes[n].down {
+			c.env.Send(typ, body)
+		}
+	})
+}
+
 // answer is one node's answer to a message.
 type answer struct {
 	typ  rpc.Type
@@ -110,10 +148,13 @@ func rc(code rpc.Errno) *answer { return &answer{rpc.ResponseRC, rpc.AppendRC(ni
 
 // Handle takes a message that slurmctld has sent to the node of the given index, for
 // itself and for those in the forward list. It returns the reply, nil for the types
-// that have none.
+// that have none and for a node that is down.
 func (c *Cluster) Handle(index int, m *rpc.Message) (*rpc.Message, error) {
 	if index < 0 || index >= len(c.nodes) {
 		return nil, fmt.Errorf("a message (%v) for node number %d of %d", m.Type, index, len(c.nodes))
+	}
+	if c.nodes[index].down {
+		return nil, nil // slurmctld turns to the next node of the list itself
 	}
 	forwarded, err := hostlist.Expand(m.Forward.Nodes)
 	if m.Forward.Nodes != "" && err != nil {
@@ -132,6 +173,12 @@ func (c *Cluster) Handle(index int, m *rpc.Message) (*rpc.Message, error) {
 		i, ok := c.index[name]
 		if !ok {
 			return nil, fmt.Errorf("a message (%v) is to be forwarded to node %s, which does not exist", m.Type, name)
+		}
+		if c.nodes[i].down {
+			if reply != nil {
+				reply.Returns = append(reply.Returns, rpc.Return{Err: uint32(rpc.ErrCommunication), Type: rpc.ForwardFailed, Node: name})
+			}
+			continue
 		}
 		if a := act(i); a != nil && reply != nil {
 			reply.Returns = append(reply.Returns, rpc.Return{Type: a.typ, Node: name, Body: a.body})
@@ -236,7 +283,7 @@ func (c *Cluster) prolog(n int, p *rpc.PrologLaunch) *answer {
 	name := c.nodes[n].hw.Name
 	done := rpc.PrologComplete{JobID: p.JobID, Node: name}
 	d := c.delays.of(c.delays.Prolog, "prolog", p.JobID, int(p.Credential.RestartCount), name)
-	c.env.At(c.env.Now().Add(d), func() { c.env.Send(rpc.RequestCompleteProlog, done.Append(nil)) })
+	c.say(n, c.env.Now().Add(d), rpc.RequestCompleteProlog, done.Append(nil))
 	return rc(0)
 }
 
@@ -318,7 +365,7 @@ func (c *Cluster) terminate(n int, id uint32) *answer {
 		if !ran {
 			return rc(rpc.ErrKillJobAlreadyComplete)
 		}
-		c.epilogComplete(id, name, 0)
+		c.epilogComplete(n, id, 0)
 		return rc(0)
 	}
 	if j == nil {
@@ -339,13 +386,13 @@ func (c *Cluster) terminate(n int, id uint32) *answer {
 			delete(c.jobs, id)
 		}
 	})
-	c.epilogComplete(id, name, d)
+	c.epilogComplete(n, id, d)
 	return rc(0)
 }
 
-func (c *Cluster) epilogComplete(id uint32, node string, after time.Duration) {
-	msg := rpc.EpilogComplete{JobID: id, Node: node}
-	c.env.At(c.env.Now().Add(after), func() { c.env.Send(rpc.MessageEpilogComplete, msg.Append(nil)) })
+func (c *Cluster) epilogComplete(n int, id uint32, after time.Duration) {
+	msg := rpc.EpilogComplete{JobID: id, Node: c.nodes[n].hw.Name}
+	c.say(n, c.env.Now().Add(after), rpc.MessageEpilogComplete, msg.Append(nil))
 }
 
 // suspend stops or continues a job (_rpc_suspend_job); only its script counts.

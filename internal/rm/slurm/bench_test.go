@@ -1,0 +1,101 @@
+package slurm
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm"
+)
+
+// manyNodes is a cluster of so many nodes without accounting.
+func manyNodes(n int) map[string]string {
+	return map[string]string{"slurm.conf": fmt.Sprintf(`ClusterName=large
+SlurmctldHost=head
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+SchedulerType=sched/backfill
+PriorityType=priority/multifactor
+AccountingStorageType=accounting_storage/none
+MaxJobCount=200000
+NodeName=n[1-%d] Sockets=2 CoresPerSocket=16 ThreadsPerCore=1 RealMemory=64000
+PartitionName=batch Nodes=ALL Default=YES MaxTime=INFINITE DefaultTime=60
+`, n), "users": "ann:21001:staff:21000\n"}
+}
+
+// BenchmarkIdle lets an idle hour pass on 1,000 nodes: virtual_s/s is how much faster
+// than real time a replay can possibly be.
+func BenchmarkIdle(b *testing.B) {
+	in := needSlurm(b, false)
+	ctx := context.Background()
+	s := scenario{cluster: writeCluster(b, manyNodes(1000))}
+	e := s.start(ctx, b, in)
+	before, cpu := e.clock.Stats(), e.CPU()["slurmctld"]
+	virtual := time.Duration(0)
+	b.ResetTimer()
+	for b.Loop() {
+		for until := e.Now().Add(time.Hour); e.Now() < until; {
+			if _, err := e.AdvanceTo(ctx, until); err != nil {
+				b.Fatal(err)
+			}
+		}
+		virtual += time.Hour
+	}
+	stats := e.clock.Stats()
+	hours := virtual.Hours()
+	b.ReportMetric(virtual.Seconds()/b.Elapsed().Seconds(), "virtual_s/s")
+	b.ReportMetric(float64(stats.InPlace-before.InPlace)/hours, "steps_in_place/op")
+	b.ReportMetric(float64(stats.Driver-before.Driver)/hours, "driver_steps/op")
+	b.ReportMetric(float64(stats.Looks-before.Looks)/hours, "looks/op")
+	b.ReportMetric((e.CPU()["slurmctld"]-cpu).Seconds()/hours, "slurmctld_cpu_s/op")
+}
+
+// BenchmarkSubmit submits jobs that cannot start, so that it measures submission alone.
+func BenchmarkSubmit(b *testing.B) {
+	in := needSlurm(b, false)
+	ctx := context.Background()
+	s := scenario{cluster: writeCluster(b, manyNodes(1000))}
+	e := s.start(ctx, b, in)
+	cpu := e.CPU()["slurmctld"]
+	n, accepted := 0, 0
+	b.ResetTimer()
+	for b.Loop() {
+		n++
+		j := job(fmt.Sprintf("j%d", n), 0, 60, func(j *hpc.Job) { j.Hold = true })
+		if err := e.Submit(j); err != nil {
+			b.Fatal(err)
+		}
+		// Twenty jobs a virtual second, as when a workflow submits its steps.
+		if n%20 == 0 {
+			accepted += settle(ctx, b, e, e.Now().Add(time.Second))
+		}
+	}
+	accepted += settle(ctx, b, e, e.Now().Add(time.Minute))
+	b.StopTimer()
+	if accepted != n {
+		b.Fatalf("slurmctld accepted %d of %d jobs", accepted, n)
+	}
+	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "jobs/s")
+	b.ReportMetric(1e3*(e.CPU()["slurmctld"]-cpu).Seconds()/float64(n), "slurmctld_cpu_ms/op")
+}
+
+// settle advances to an instant and counts the jobs that were accepted by then.
+func settle(ctx context.Context, b *testing.B, e *Engine, until hpc.Time) (accepted int) {
+	for e.Now() < until {
+		events, err := e.AdvanceTo(ctx, until)
+		if err != nil {
+			b.Fatal(err)
+		}
+		for _, ev := range events {
+			switch ev.Kind {
+			case rm.Accepted:
+				accepted++
+			case rm.Refused:
+				b.Fatalf("job %s: %s", ev.Job, ev.Reason)
+			}
+		}
+	}
+	return accepted
+}

@@ -1,0 +1,194 @@
+package slurm
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/replay"
+	"rmreplay/internal/rm"
+	"rmreplay/internal/rm/slurm/conf"
+	"rmreplay/internal/rm/slurm/install"
+	"rmreplay/internal/rm/slurm/nodes"
+	"rmreplay/internal/run"
+	"rmreplay/internal/workload"
+)
+
+// epoch is when every scenario begins. All times in tests are after it.
+var epoch = workload.DefaultEpoch
+
+// lead is how long slurmctld has run by then: fixed, so that the phase of its periodic
+// work is the same in every test.
+const lead = time.Minute
+
+// deadline is the real time that a scenario may take on a busy machine.
+const deadline = 3 * time.Minute
+
+// needSlurm skips the test loudly unless everything is installed that a replay needs.
+func needSlurm(t testing.TB, accounting bool) *install.Installation {
+	t.Helper()
+	in, err := install.Find()
+	if err == nil {
+		err = in.Need(accounting)
+	}
+	if err != nil {
+		t.Skipf("SKIPPED: nothing is checked against the real Slurm: %v", err)
+	}
+	return in
+}
+
+// writeCluster writes a cluster directory and opens it.
+func writeCluster(t testing.TB, files map[string]string) *conf.Cluster {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := conf.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// clusterFiles are the files of testdata/cluster, with the given pairs of strings
+// replaced in slurm.conf. Each must be there.
+func clusterFiles(t testing.TB, edits ...string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	for _, name := range []string{"slurm.conf", "gres.conf", "users"} {
+		text, err := os.ReadFile(filepath.Join("testdata", "cluster", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[name] = string(text)
+	}
+	for i := 0; i < len(edits); i += 2 {
+		if !strings.Contains(files["slurm.conf"], edits[i]) {
+			t.Fatalf("testdata/cluster/slurm.conf has no %q", edits[i])
+		}
+		files["slurm.conf"] = strings.ReplaceAll(files["slurm.conf"], edits[i], edits[i+1])
+	}
+	return files
+}
+
+// scenario is a cluster and what happens on it.
+type scenario struct {
+	cluster    *conf.Cluster
+	workload   workload.Workload
+	delays     nodes.Delays
+	drainLimit time.Duration
+	accounting bool
+}
+
+// outcome is what came of a scenario.
+type outcome struct {
+	t        testing.TB
+	result   replay.Result
+	rows     map[string]run.Row // by "job" or "job_task"
+	list     []run.Row
+	events   []rm.Event
+	warnings []Warning
+	sacct    string
+}
+
+// memory is a recorder that keeps the events beside the record.
+type memory struct {
+	*run.Writer
+	events []rm.Event
+}
+
+func (m *memory) Event(ev rm.Event) error {
+	m.events = append(m.events, ev)
+	return m.Writer.Event(ev)
+}
+
+// play runs a scenario on the real Slurm.
+func (s *scenario) play(t testing.TB) *outcome {
+	t.Helper()
+	in := needSlurm(t, s.accounting)
+	ctx, cancel := context.WithTimeout(context.Background(), deadline)
+	defer cancel()
+	e := s.start(ctx, t, in)
+	writer, err := run.Create(filepath.Join(t.TempDir(), "run"), run.Manifest{Engine: "slurm"}, run.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer writer.Close()
+	record := &memory{Writer: writer}
+	s.workload.Epoch = epoch
+	o := &outcome{t: t, rows: map[string]run.Row{}}
+	o.result, err = replay.Rigid(ctx, e, &s.workload, record, replay.Options{DrainLimit: s.drainLimit})
+	if err != nil {
+		t.Fatalf("replaying: %v", err)
+	}
+	if o.sacct, err = e.Sacct(ctx); err != nil {
+		t.Fatal(err)
+	}
+	o.warnings, o.events = e.Warnings(), record.events
+	if o.list, err = writer.Rows(); err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range o.list {
+		name := row.Job
+		if row.Task >= 0 {
+			name = fmt.Sprintf("%s_%d", row.Job, row.Task)
+		}
+		o.rows[name] = row
+	}
+	return o
+}
+
+// start starts Slurm for the scenario and stops it at the end of the test.
+func (s *scenario) start(ctx context.Context, t testing.TB, in *install.Installation) *Engine {
+	t.Helper()
+	logs := t.TempDir()
+	e, err := Start(ctx, Config{
+		Cluster: s.cluster, Install: in, Epoch: epoch, Delays: s.delays, LogDir: logs, WithoutAccounting: !s.accounting,
+	}, lead)
+	if err != nil {
+		t.Fatalf("starting Slurm: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := e.Close(); err != nil {
+			t.Errorf("stopping Slurm: %v", err)
+		}
+		if t.Failed() {
+			text, _ := os.ReadFile(filepath.Join(logs, "slurmctld.log"))
+			t.Logf("the end of slurmctld.log:\n%s", lastLines(string(text), 60))
+		}
+	})
+	return e
+}
+
+// job makes a job of ann's that is submitted so many seconds after the epoch and runs
+// so many seconds.
+func job(id string, at, runs int, change func(*hpc.Job)) *hpc.Job {
+	j := &hpc.Job{ID: id, Submit: after(at)}
+	j.User = "ann"
+	j.Tasks = 1
+	j.TimeLimit = time.Hour
+	j.RunTime = time.Duration(runs) * time.Second
+	if change != nil {
+		change(j)
+	}
+	return j
+}
+
+// after is the instant so many seconds after the epoch.
+func after(seconds int) hpc.Time { return epoch.Add(time.Duration(seconds) * time.Second) }
+
+// since is an instant in seconds after the epoch, -1 for none.
+func since(t hpc.Time) float64 {
+	if t.IsZero() {
+		return -1
+	}
+	return t.Sub(epoch).Seconds()
+}

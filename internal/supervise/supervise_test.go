@@ -1,0 +1,495 @@
+package supervise
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// driverVariable makes the test program a driver that a test can kill; its value is
+// the directory that the guard removes.
+const driverVariable = "SUPERVISE_TEST_DRIVER"
+
+func TestMain(m *testing.M) {
+	RunIfGuard()
+	if dir, ok := os.LookupEnv(driverVariable); ok {
+		drive(dir)
+	}
+	os.Exit(m.Run())
+}
+
+// startGuard starts a guard that is closed with the test, and returns the exits that
+// it reports.
+func startGuard(t *testing.T, remove ...string) (*Guard, <-chan Exit) {
+	t.Helper()
+	exits := make(chan Exit, 100)
+	g, err := Start(remove, func(e Exit) { exits <- e })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = g.Close() }) // tests that care close it themselves
+	return g, exits
+}
+
+// sh runs a shell script to its end.
+func sh(t *testing.T, g *Guard, exits <-chan Exit, c Command, script string) Exit {
+	t.Helper()
+	c.Path, c.Args = "/bin/sh", []string{"sh", "-c", script}
+	pid, err := g.Run(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return exitOf(t, exits, pid)
+}
+
+func exitOf(t *testing.T, exits <-chan Exit, pid int) Exit {
+	t.Helper()
+	timeout := time.After(10 * time.Second)
+	for {
+		select {
+		case e := <-exits:
+			if e.PID == pid {
+				return e
+			}
+		case <-timeout:
+			t.Fatalf("no news of the end of process %d", pid)
+		}
+	}
+}
+
+func TestExit(t *testing.T) {
+	g, exits := startGuard(t)
+	for _, c := range []struct{ script, want string }{
+		{"exit 0", "exit status 0"},
+		{"exit 7", "exit status 7"},
+		{"kill -KILL $$", "killed by signal SIGKILL"},
+		{"kill -TERM $$", "killed by signal SIGTERM"},
+	} {
+		if got := sh(t, g, exits, Command{}, c.script).String(); got != c.want {
+			t.Errorf("%s: %s, want %s", c.script, got, c.want)
+		}
+	}
+	e := sh(t, g, exits, Command{}, "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done")
+	if e.CPU < 5*time.Millisecond || e.CPU > time.Minute {
+		t.Errorf("CPU time of 100,000 rounds of a shell: %v", e.CPU)
+	}
+}
+
+// TestSurroundings looks at what a process finds: its files, its environment, nothing
+// of the guard's.
+func TestSurroundings(t *testing.T) {
+	dir := t.TempDir()
+	in, out, errs := filepath.Join(dir, "in"), filepath.Join(dir, "out"), filepath.Join(dir, "err")
+	for path, text := range map[string]string{in: "input\n", out: "before\n"} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	g, exits := startGuard(t)
+	c := Command{Dir: dir, Env: []string{"ONLY=this", "PATH=/usr/bin:/bin"}, Stdin: in, Stdout: out, Stderr: errs}
+	e := sh(t, g, exits, c, `cat; pwd -P; echo only $ONLY guard $RMREPLAY_GUARD
+		cut -d' ' -f5 /proc/$$/stat | sed "s/^$$\$/own group/"
+		echo trouble >&2`)
+	if e.Status != 0 {
+		t.Fatal(e)
+	}
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "before\ninput\n" + real + "\nonly this guard\nown group\n"
+	if diff := cmp.Diff(want, read(t, out)); diff != "" {
+		t.Errorf("standard output (-want +got):\n%s", diff)
+	}
+	if got := read(t, errs); got != "trouble\n" {
+		t.Errorf("standard error: %q", got)
+	}
+	info, err := os.Stat(errs)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("mode of a new log: %v, %v, want 0600", info.Mode(), err)
+	}
+
+	// A child with the guard's connection would keep the guard from noticing the driver's end.
+	connection, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/%d", g.PID(), connFD))
+	if err != nil || !strings.HasPrefix(connection, "socket:") {
+		t.Fatalf("the guard's connection is %q, %v", connection, err)
+	}
+	c.Stdout = filepath.Join(dir, "files")
+	if e := sh(t, g, exits, c, "readlink /proc/$$/fd/*; true"); e.Status != 0 {
+		t.Fatal(e)
+	}
+	if files := read(t, c.Stdout); !strings.Contains(files, in) || strings.Contains(files, connection) {
+		t.Errorf("open files of a child: %q, want its own and not %s", files, connection)
+	}
+
+	// The shell has changed its signals before one can look.
+	grep, err := exec.LookPath("grep")
+	if err != nil {
+		t.Fatal(err)
+	}
+	signals := filepath.Join(dir, "signals")
+	pid, err := g.Run(Command{Path: grep, Args: []string{"grep", "-E", "^Sig(Ign|Blk)", "/proc/self/status"}, Stdout: signals})
+	if err != nil {
+		t.Fatal(err)
+	}
+	exitOf(t, exits, pid)
+	if got, want := read(t, signals), "SigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n"; got != want {
+		t.Errorf("blocked and ignored signals: %q, want %q", got, want)
+	}
+
+	// Without files it is /dev/null for all three.
+	if e := sh(t, g, exits, Command{Env: c.Env}, `read line && exit 1; for i in 0 1 2; do [ "$(readlink /proc/$$/fd/$i)" = /dev/null ] || exit 2; done`); e.Status != 0 {
+		t.Errorf("a command without files: %v", e)
+	}
+}
+
+func TestRunRefuses(t *testing.T) {
+	g, exits := startGuard(t)
+	dir := t.TempDir()
+	for _, c := range []struct {
+		command Command
+		want    string
+	}{
+		{Command{Path: filepath.Join(dir, "absent"), Args: []string{"absent"}}, "starting " + dir + "/absent: no such file or directory"},
+		{Command{Path: "/bin/true", Args: []string{"true"}, Dir: filepath.Join(dir, "absent")}, "no such file or directory"},
+		{Command{Path: "/bin/true", Args: []string{"true"}, Stdin: filepath.Join(dir, "input")}, "input: no such file or directory"},
+		{Command{Path: "/bin/true", Args: []string{"true"}, Stdout: dir}, "is a directory"},
+	} {
+		if pid, err := g.Run(c.command); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: pid %d, error %v, want one that says %q", c.command, pid, err, c.want)
+		}
+	}
+	if e := sh(t, g, exits, Command{}, "exit 3"); e.Status.ExitStatus() != 3 {
+		t.Errorf("after refusals: %v, want exit status 3", e)
+	}
+}
+
+// TestRunTogether starts processes from many goroutines: every one gets its own answer.
+func TestRunTogether(t *testing.T) {
+	g, exits := startGuard(t)
+	type started struct {
+		status, pid int
+		err         error
+	}
+	const n = 20
+	results := make(chan started)
+	for status := range n {
+		go func() {
+			pid, err := g.Run(Command{Path: "/bin/sh", Args: []string{"sh", "-c", "exit " + strconv.Itoa(status)}})
+			results <- started{status, pid, err}
+		}()
+	}
+	want := map[int]int{}
+	for range n {
+		r := <-results
+		if r.err != nil {
+			t.Fatal(r.err)
+		}
+		want[r.pid] = r.status
+	}
+	got := map[int]int{}
+	for range n {
+		select {
+		case e := <-exits:
+			got[e.PID] = e.Status.ExitStatus()
+		case <-time.After(10 * time.Second):
+			t.Fatalf("%d of %d ends were reported", len(got), n)
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("exit status by process (-want +got):\n%s", diff)
+	}
+}
+
+// TestTerminalSignals: what is typed at a terminal ends the driver as it sees fit, and
+// not the guard under it.
+func TestTerminalSignals(t *testing.T) {
+	g, exits := startGuard(t)
+	if e := sh(t, g, exits, Command{}, "exit 0"); e.Status != 0 { // it is up
+		t.Fatal(e)
+	}
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
+		if err := syscall.Kill(g.PID(), sig); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if e := sh(t, g, exits, Command{}, "exit 5"); e.Status.ExitStatus() != 5 {
+		t.Errorf("after the signals: %v, want exit status 5", e)
+	}
+	if sid, err := syscall.Getpgid(g.PID()); err != nil || sid != g.PID() {
+		t.Errorf("the guard's process group is %d, %v, want its own, %d", sid, err, g.PID())
+	}
+}
+
+func TestClose(t *testing.T) {
+	dir := t.TempDir()
+	gone, kept := filepath.Join(dir, "gone"), filepath.Join(dir, "kept")
+	for _, d := range []string{gone, kept} {
+		if err := os.MkdirAll(filepath.Join(d, "a", "b"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	exits := make(chan Exit, 10)
+	g, err := Start([]string{gone}, func(e Exit) { exits <- e })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := g.Close(); err != nil {
+			t.Errorf("closing: %v", err)
+		}
+	}
+	select {
+	case <-g.Done():
+	default:
+		t.Error("Done is not closed after Close")
+	}
+	if _, err := os.Stat(gone); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a directory that was to be removed: %v", err)
+	}
+	if _, err := os.Stat(kept); err != nil {
+		t.Errorf("a directory that was not: %v", err)
+	}
+	if _, err := g.Run(Command{Path: "/bin/true", Args: []string{"true"}}); !errors.Is(err, ErrGuardGone) {
+		t.Errorf("Run after Close: %v, want ErrGuardGone", err)
+	}
+	if len(exits) > 0 {
+		t.Errorf("Close reported the end of a process: %v", <-exits)
+	}
+}
+
+// family is a script that leaves every kind of process behind: itself, a child, one in
+// a session of its own, a daemon that was forked twice, and one that will not be
+// asked. Each writes its number to the file.
+const family = `
+trap '' TERM INT HUP
+sleep 1000 & echo $! >>pids
+setsid sh -c 'echo $$ >>pids; exec sleep 1000' &
+(setsid sh -c '(sh -c "echo \$\$ >>pids; exec sleep 1000" &) ; exit 0' &)
+echo $$ >>pids
+wait
+sleep 1000`
+
+const familySize = 4
+
+// startFamily runs the script in dir and waits until all of it is there.
+func startFamily(g *Guard, dir string) ([]int, error) {
+	if _, err := g.Run(Command{Path: "/bin/sh", Args: []string{"sh", "-c", family}, Env: os.Environ(), Dir: dir}); err != nil {
+		return nil, err
+	}
+	for range 2000 {
+		data, _ := os.ReadFile(filepath.Join(dir, "pids"))
+		lines := strings.Fields(string(data))
+		if len(lines) == familySize && strings.HasSuffix(string(data), "\n") {
+			var pids []int
+			for _, l := range lines {
+				pid, err := strconv.Atoi(l)
+				if err != nil {
+					return nil, err
+				}
+				pids = append(pids, pid)
+			}
+			return pids, nil
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	return nil, errors.New("the family did not come together")
+}
+
+// drive is a driver's life: it starts a family, says who is in it, and waits for the end.
+func drive(dir string) {
+	g, err := Start([]string{dir}, func(e Exit) { fmt.Println("exit", e.PID, e) })
+	if err != nil {
+		fmt.Println("error", err)
+		os.Exit(1)
+	}
+	pids, err := startFamily(g, dir)
+	if err != nil {
+		fmt.Println("error", err)
+		os.Exit(1)
+	}
+	fmt.Println("guard", g.PID())
+	for _, pid := range pids {
+		fmt.Println("child", pid)
+	}
+	fmt.Println("ready")
+	<-g.Done()
+	fmt.Println("gone", g.Close() != nil)
+	select {}
+}
+
+// TestNothingOutlives ends the driver or the guard in every way and looks whether
+// anything is left two seconds later.
+func TestNothingOutlives(t *testing.T) {
+	if _, err := exec.LookPath("setsid"); err != nil {
+		t.Skip("SKIPPED: setsid is not installed: whether nothing outlives a driver is not tested")
+	}
+	for _, c := range []struct {
+		name   string
+		victim string
+		signal syscall.Signal
+	}{
+		{"driver killed", "driver", syscall.SIGKILL},
+		{"driver terminated", "driver", syscall.SIGTERM},
+		{"driver quit", "driver", syscall.SIGQUIT},
+		{"driver stopped and killed", "driver", syscall.SIGSTOP},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			d := startDriver(t)
+			d.signal(t, c.signal)
+			if c.signal == syscall.SIGSTOP {
+				d.signal(t, syscall.SIGKILL)
+			}
+			waitUntilGone(t, 2*time.Second, append(d.family, d.guard), d.dir)
+		})
+	}
+	// Without the guard, the kernel ends its children, and the driver what is left of
+	// its session. Who has left that, too, lost the only one who knew of it.
+	t.Run("guard killed", func(t *testing.T) {
+		t.Parallel()
+		d := startDriver(t)
+		var session []int
+		all := processes()
+		for _, pid := range d.family {
+			if all[pid].session == d.guard {
+				session = append(session, pid)
+			} else {
+				t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGKILL) })
+			}
+		}
+		if len(session) < 2 {
+			t.Fatalf("%d of the family are in the guard's session", len(session))
+		}
+		if err := syscall.Kill(d.guard, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		waitUntilGone(t, 2*time.Second, session, "")
+		want := []string{fmt.Sprintf("exit %d killed by signal SIGKILL", d.guard), "gone true"}
+		for _, line := range want {
+			if got := d.line(t); got != line {
+				t.Errorf("the driver says %q, want %q", got, line)
+			}
+		}
+	})
+}
+
+// driver is the test program as a driver.
+type driver struct {
+	cmd    *exec.Cmd
+	dir    string
+	guard  int
+	family []int
+	out    *bufio.Scanner
+}
+
+func startDriver(t *testing.T) *driver {
+	t.Helper()
+	d := &driver{dir: filepath.Join(t.TempDir(), "state")}
+	if err := os.Mkdir(d.dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	d.cmd = exec.Command(os.Args[0])
+	d.cmd.Env = append(os.Environ(), driverVariable+"="+d.dir)
+	out, err := d.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = d.cmd.Process.Kill() // it may be dead already
+		_ = d.cmd.Wait()
+	})
+	d.out = bufio.NewScanner(out)
+	for {
+		kind, number, _ := strings.Cut(d.line(t), " ")
+		pid, _ := strconv.Atoi(number)
+		switch kind {
+		case "guard":
+			d.guard = pid
+		case "child":
+			d.family = append(d.family, pid)
+		case "ready":
+			return d
+		case "exit": // those who forked twice end in between
+		default:
+			t.Fatalf("the driver says %s %s", kind, number)
+		}
+	}
+}
+
+func (d *driver) line(t *testing.T) string {
+	t.Helper()
+	if !d.out.Scan() {
+		t.Fatalf("the driver says nothing any more: %v", d.out.Err())
+	}
+	return d.out.Text()
+}
+
+func (d *driver) signal(t *testing.T, sig syscall.Signal) {
+	t.Helper()
+	if err := d.cmd.Process.Signal(sig); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestCloseKillsAll closes a guard over a family.
+func TestCloseKillsAll(t *testing.T) {
+	if _, err := exec.LookPath("setsid"); err != nil {
+		t.Skip("SKIPPED: setsid is not installed: whether Close ends everything is not tested")
+	}
+	dir := filepath.Join(t.TempDir(), "state")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	g, _ := startGuard(t, dir)
+	pids, err := startFamily(g, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Close(); err != nil {
+		t.Error(err)
+	}
+	waitUntilGone(t, 0, append(pids, g.PID()), dir)
+}
+
+// waitUntilGone fails the test if one of the processes, or the directory, is there
+// after the given time.
+func waitUntilGone(t *testing.T, patience time.Duration, pids []int, dir string) {
+	t.Helper()
+	deadline := time.Now().Add(patience)
+	for {
+		alive := processes()
+		left := slices.DeleteFunc(slices.Clone(pids), func(pid int) bool { _, ok := alive[pid]; return !ok })
+		_, err := os.Stat(dir)
+		if len(left) == 0 && errors.Is(err, os.ErrNotExist) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("left after %v: processes %v of %v; directory: %v", patience, left, pids, err)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
