@@ -174,7 +174,7 @@ func (p *player) play(ctx context.Context) error {
 			return err
 		}
 		if len(p.queue) == 0 && len(p.open) == 0 {
-			return nil
+			return p.settle(ctx)
 		}
 		until := happened.Add(p.opts.DrainLimit)
 		if len(p.queue) > 0 {
@@ -197,6 +197,21 @@ func (p *player) play(ctx context.Context) error {
 		}
 		if p.rm.Now() >= until {
 			return nil // nothing runs and nothing has happened for so long: given up
+		}
+	}
+}
+
+// settle takes the answers to inputs after which nothing else happens.
+func (p *player) settle(ctx context.Context) error {
+	for {
+		events, err := p.rm.AdvanceTo(ctx, p.rm.Now())
+		for _, ev := range events {
+			if rerr := p.take(ev); rerr != nil {
+				return rerr
+			}
+		}
+		if err != nil || len(events) == 0 {
+			return err
 		}
 	}
 }

@@ -15,8 +15,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
-	"rmreplay/internal/hpc"
 )
 
 // stamp is what a test program prints at the given time after the start.

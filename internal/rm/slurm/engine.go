@@ -14,6 +14,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
@@ -154,6 +155,19 @@ func (e *Engine) fail(err error) {
 	if e.err == nil {
 		e.err = err
 	}
+}
+
+// failUnlessEnded fails with err unless the reason turns out to be that a daemon has
+// ended, of which the guard tells a moment later.
+func (e *Engine) failUnlessEnded(err error) {
+	for range 50 {
+		e.takeNotices()
+		if e.err != nil {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	e.fail(err)
 }
 
 func (e *Engine) warn(code, text string, affects bool) {

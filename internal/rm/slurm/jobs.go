@@ -112,7 +112,7 @@ func (e *Engine) sendSubmission(index int) {
 	e.network.send(m, func(reply *rpc.Message, err error) {
 		e.unanswered--
 		if err != nil {
-			e.fail(fmt.Errorf("submitting job %s: %w", s.job.ID, err))
+			e.failUnlessEnded(fmt.Errorf("submitting job %s: %w", s.job.ID, err))
 			return
 		}
 		e.submitted(s, index, reply)

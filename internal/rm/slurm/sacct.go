@@ -42,7 +42,7 @@ func CompareSacct(sacct string, rows []run.Row) (differences []string, err error
 		for _, c := range []struct{ what, ours, theirs string }{
 			{"submit", sacctTime(submit), rec["Submit"]}, {"start", sacctTime(row.Start), known(rec["Start"])}, {"end", sacctTime(row.End), known(rec["End"])},
 			{"state", string(row.State), firstWord(rec["State"])}, {"nodes", row.Nodes, known(rec["NodeList"])},
-			{"account", row.Account, rec["Account"]}, {"QOS", row.QOS, rec["QOS"]},
+			{"account", row.Account, rec["Account"]}, {"QOS", row.QOS, qosOf(rec["QOS"], row.QOS)},
 		} {
 			if c.ours != c.theirs {
 				differences = append(differences, fmt.Sprintf("job %s: %s %s, slurmdbd has %s", name, c.what, orNone(c.ours), orNone(c.theirs)))
@@ -100,6 +100,15 @@ func known(s string) string {
 		return ""
 	}
 	return s
+}
+
+// qosOf is sacct's word for a QOS. It says Unknown of one that the database does not
+// have, where slurmctld goes on by the name that was asked for.
+func qosOf(theirs, ours string) string {
+	if theirs == "Unknown" {
+		return ours
+	}
+	return theirs
 }
 
 func firstWord(s string) string { // "CANCELLED by 1001"

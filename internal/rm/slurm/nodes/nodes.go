@@ -55,7 +55,9 @@ type Cluster struct {
 type node struct {
 	hw    hpc.Node
 	steps map[uint32]*job // jobs whose script runs here
-	down  bool            // without power: it neither hears nor says anything
+	// prologs says until when the prologs of jobs run here.
+	prologs map[uint32]hpc.Time
+	down    bool // without power: it neither hears nor says anything
 }
 
 // job is a job that is on nodes.
@@ -86,7 +88,7 @@ func New(hardware []hpc.Node, version string, delays Delays, env Environment) (*
 			return nil, fmt.Errorf("node %s is there twice", hw.Name)
 		}
 		c.index[hw.Name] = i
-		c.nodes[i] = node{hw: hw, steps: map[uint32]*job{}}
+		c.nodes[i] = node{hw: hw, steps: map[uint32]*job{}, prologs: map[uint32]hpc.Time{}}
 	}
 	return c, nil
 }
@@ -277,13 +279,24 @@ func (c *Cluster) Register(n int) {
 // nodes claim to have been up for a day when the run begins.
 const secondsBootedBefore = 86400
 
-// prolog runs a job's prolog on one node (_rpc_prolog); slurmctld holds the script
-// back until every node's prolog has ended.
+// prolog runs a job's prolog on one node (_rpc_prolog). With PrologFlags=DeferBatch
+// slurmctld holds the script back until every node's prolog has ended; without, it is
+// launched at once and waits for the prolog of its own node alone.
 func (c *Cluster) prolog(n int, p *rpc.PrologLaunch) *answer {
 	name := c.nodes[n].hw.Name
 	done := rpc.PrologComplete{JobID: p.JobID, Node: name}
 	d := c.delays.of(c.delays.Prolog, "prolog", p.JobID, int(p.Credential.RestartCount), name)
-	c.say(n, c.env.Now().Add(d), rpc.RequestCompleteProlog, done.Append(nil))
+	end := c.env.Now().Add(d)
+	if d > 0 {
+		c.nodes[n].prologs[p.JobID] = end
+		c.env.At(end, func() { delete(c.nodes[n].prologs, p.JobID) })
+	}
+	// slurmctld sends the two messages from threads of their own, so the launch may be
+	// here first; slurmd lets it wait as well (_wait_for_request_launch_prolog).
+	if j := c.jobs[p.JobID]; d > 0 && j != nil && j.running && j.host == n && j.script.RunTime != hpc.Unlimited {
+		c.plan(j, j.end.Add(d))
+	}
+	c.say(n, end, rpc.RequestCompleteProlog, done.Append(nil))
 	return rc(0)
 }
 
@@ -309,11 +322,15 @@ func (c *Cluster) launch(n int, l *rpc.BatchLaunch) *answer {
 
 // firstEnd is when a script that has just been launched ends. Slurm counts run times
 // between whole seconds, and a job that asked for 60 s shall run for 60, so the start
-// is that second; what the launch takes on top is a delay that was asked for.
+// is that second; what the prolog and the launch take on top are delays that were
+// asked for.
 func (c *Cluster) firstEnd(j *job) hpc.Time {
 	start := hpc.Unix(c.env.Now().UnixSeconds())
 	d := &c.delays
 	host := c.nodes[j.host].hw.Name
+	if until, runs := c.nodes[j.host].prologs[j.launch.JobID]; runs {
+		start = start.Add(until.Sub(c.env.Now()))
+	}
 	return start.Add(j.script.RunTime + d.of(d.Launch, "launch", j.launch.JobID, int(j.launch.RestartCount), host))
 }
 
