@@ -100,6 +100,8 @@ type player struct {
 	progress Progress
 	open     map[string]int // tasks of submitted jobs that have not ended
 	order    []string       // submitted jobs, in order
+	// administers says that the workload does more than to submit and cancel jobs.
+	administers bool
 }
 
 // Rigid plays the workload with every job at its recorded submit time, whatever the
@@ -136,6 +138,7 @@ func (p *player) load(w *workload.Workload) {
 			add(job.Submit.Add(job.CancelAfter), cancellation, func() error { return p.cancel(job.ID) })
 		}
 	}
+	p.administers = len(w.NodeEvents)+len(w.Reservations) > 0
 	heap.Init(&p.queue)
 	p.progress.Inputs = len(p.queue)
 }
@@ -201,10 +204,12 @@ func (p *player) play(ctx context.Context) error {
 	}
 }
 
-// settle takes the answers to inputs after which nothing else happens.
+// settle takes the answers to administration after the last job: a controller may take
+// a moment of virtual time for one.
 func (p *player) settle(ctx context.Context) error {
-	for {
-		events, err := p.rm.AdvanceTo(ctx, p.rm.Now())
+	const moment = time.Second
+	for p.administers {
+		events, err := p.rm.AdvanceTo(ctx, p.rm.Now().Add(moment))
 		for _, ev := range events {
 			if rerr := p.take(ev); rerr != nil {
 				return rerr
@@ -214,6 +219,7 @@ func (p *player) settle(ctx context.Context) error {
 			return err
 		}
 	}
+	return nil
 }
 
 // applyDue hands over everything that is due now.
