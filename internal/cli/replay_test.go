@@ -362,7 +362,7 @@ func (in remains) left(t *testing.T) (out []string) {
 	all := allProcesses()
 	for _, p := range in.processes {
 		now, ok := all[p.pid]
-		if ok && now.begun == p.begun && !(now.zombie && now.threads == 1) {
+		if ok && now.begun == p.begun && (!now.zombie || now.threads != 1) {
 			out = append(out, fmt.Sprintf("process %d %s", p.pid, p.name))
 		}
 	}
