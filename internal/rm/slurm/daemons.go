@@ -131,7 +131,7 @@ func (e *Engine) openWorld(lead time.Duration) error {
 		return err
 	}
 	e.network.clock = e.clock
-	e.guard, err = supervise.Start(p.paths(), func(exit supervise.Exit) {
+	e.guard, err = supervise.Start([]string{p.dir}, func(exit supervise.Exit) {
 		e.notices <- exit
 		e.clock.Notify()
 	})

@@ -10,15 +10,15 @@ import (
 	"golang.org/x/sys/unix"
 
 	"rmreplay/internal/rm/slurm/conf"
+	"rmreplay/internal/rm/slurm/install"
 	"rmreplay/internal/vclock"
 )
 
-// place is where one run lives: directories that disappear with it, and addresses
+// place is where one run lives: a directory that disappears with it, and addresses
 // below 127.0.0.0/8 that no other run on this machine has.
 type place struct {
 	dir     string // on a memory file system, 0700
 	library string // the preload library
-	extra   string // directory of the library where dir does not allow execution, or empty
 	octet   byte   // 127.octet.0.0/16 is this run's
 	lock    int    // socket that keeps the octet ours
 	nodes   int
@@ -35,17 +35,14 @@ const (
 // newPlace makes the directory and reserves the addresses.
 func newPlace(nodes int) (p place, err error) {
 	p = place{nodes: nodes, lock: -1}
-	if p.dir, err = os.MkdirTemp(memoryDir(), "rmreplay-"); err != nil {
+	scratch, _, err := install.ScratchDir()
+	if err != nil {
+		return p, err
+	}
+	if p.dir, err = os.MkdirTemp(scratch, "rmreplay-"); err != nil {
 		return p, fmt.Errorf("making a directory for the daemons' state: %w", err)
 	}
-	libraryDir := p.dir
-	if !mayExecute(p.dir) {
-		if p.extra, err = os.MkdirTemp("", "rmreplay-lib-"); err != nil {
-			return p, fmt.Errorf("making a directory for the preload library: %w", err)
-		}
-		libraryDir = p.extra
-	}
-	if p.library, err = vclock.InstallLibrary(libraryDir); err != nil {
+	if p.library, err = vclock.InstallLibrary(p.dir); err != nil {
 		return p, err
 	}
 	for _, d := range []string{"conf", "state", "spool", "bin", "db", "out"} {
@@ -61,22 +58,6 @@ func newPlace(nodes int) (p place, err error) {
 		return p, fmt.Errorf("%d nodes: more than the loopback network has addresses for", nodes)
 	}
 	return p, nil
-}
-
-// memoryDir is where the state belongs: saving it was a fifth of slurmctld's CPU time
-// on a disk.
-func memoryDir() string {
-	for _, dir := range []string{"/dev/shm", os.Getenv("XDG_RUNTIME_DIR")} {
-		if dir != "" && unix.Access(dir, unix.W_OK|unix.X_OK) == nil {
-			return dir
-		}
-	}
-	return os.TempDir()
-}
-
-func mayExecute(dir string) bool {
-	var st unix.Statfs_t
-	return unix.Statfs(dir, &st) == nil && st.Flags&unix.ST_NOEXEC == 0
 }
 
 // reserveAddresses finds a network that no other run holds. Whoever has the lock's
@@ -132,15 +113,6 @@ func (p *place) nodeIndex(addr [4]byte) (int, bool) {
 	return i, i >= 0 && i < p.nodes && p.address(i) == netip.AddrFrom4(addr)
 }
 
-// paths are the directories that must not outlive the run.
-func (p *place) paths() []string {
-	out := []string{p.dir}
-	if p.extra != "" {
-		out = append(out, p.extra)
-	}
-	return out
-}
-
 func (p *place) file(elem ...string) string {
 	return filepath.Join(append([]string{p.dir}, elem...)...)
 }
@@ -150,9 +122,7 @@ func (p *place) remove() {
 	if p.lock >= 0 {
 		unix.Close(p.lock)
 	}
-	for _, d := range p.paths() {
-		if d != "" {
-			_ = os.RemoveAll(d)
-		}
+	if p.dir != "" {
+		_ = os.RemoveAll(p.dir)
 	}
 }
