@@ -12,9 +12,7 @@ import (
 // and reports the end of its run when the answer is there.
 func (e *Engine) askAbout(c completion, in *instance) {
 	m := &rpc.Message{Type: rpc.RequestJobInfoSingle, Host: "localhost", Body: rpc.AppendJobInfoRequest(nil, c.job)}
-	e.asked++
 	e.network.send(m, func(reply *rpc.Message, err error) {
-		e.asked--
 		var infos []rpc.JobInfo
 		if err == nil {
 			infos, err = rpc.DecodeJobInfo(reply)

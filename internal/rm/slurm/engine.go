@@ -72,7 +72,6 @@ type Engine struct {
 	orphans     map[uint32][]completion // by the number of a submission without an answer
 	toSubmit    []int                   // indices into submissions
 	unanswered  int
-	asked       int // questions about jobs without an answer
 	pipeRest    []byte
 	warnings    []Warning
 }

@@ -39,7 +39,6 @@ type instance struct {
 	of    *submission
 	task  int
 	nodes string // as launched
-	start hpc.Time
 	// nodeCount and cpus are what it was launched with.
 	nodeCount, cpus int
 }
@@ -283,7 +282,7 @@ func (e *Engine) JobStarted(l *rpc.BatchLaunch) {
 		task = int(l.ArrayTaskID)
 	}
 	s.seen[task] = true
-	in := &instance{of: s, task: task, nodes: l.Nodes, start: e.Now(), nodeCount: int(l.Credential.NodeCount), cpus: rpc.CPUs(l.CPUsPerNode)}
+	in := &instance{of: s, task: task, nodes: l.Nodes, nodeCount: int(l.Credential.NodeCount), cpus: rpc.CPUs(l.CPUsPerNode)}
 	e.byNumber[l.JobID] = in
 	e.running[l.JobID] = true
 	ev := rm.Event{At: e.Now(), Kind: rm.Started, Job: s.job.ID, Task: task, RMJob: l.JobID, Outcome: &rm.Outcome{
