@@ -27,6 +27,10 @@ type Options struct {
 	// nothing runs and nothing happens, before the replay gives them up. Held jobs and
 	// those with impossible dependencies would pend for ever. 24 hours if 0.
 	DrainLimit time.Duration
+	// FixedPriorities submits every job with the priority that it had when the workload
+	// was recorded, where that is known, so that the order of the queue is not the
+	// resource manager's to compute.
+	FixedPriorities bool
 	// Observe is called, if set, after every instant at which something happened.
 	Observe func(Progress)
 }
@@ -44,6 +48,10 @@ type Progress struct {
 // Result is how a replay ended.
 type Result struct {
 	Progress
+	// WithoutPriority counts the jobs that had no recorded priority to be fixed.
+	WithoutPriority int
+	// LatePresets are the preset jobs that did not run when the window began.
+	LatePresets []string
 	// Undrained are the workload's names of jobs that were given up as pending.
 	Undrained []string
 }
@@ -63,6 +71,7 @@ type inputClass int
 const (
 	nodeEvent inputClass = iota
 	reservation
+	action
 	submission
 	cancellation
 )
@@ -102,6 +111,8 @@ type player struct {
 	order    []string       // submitted jobs, in order
 	// administers says that the workload does more than to submit and cancel jobs.
 	administers bool
+	window      *window // nil for a workload without
+	result      Result
 }
 
 // Rigid plays the workload with every job at its recorded submit time, whatever the
@@ -115,13 +126,16 @@ func Rigid(ctx context.Context, manager rm.ResourceManager, w *workload.Workload
 		opts.Observe = func(Progress) {}
 	}
 	p := &player{rm: manager, recorder: recorder, opts: opts, open: map[string]int{}}
-	p.load(w)
+	if err := p.load(w); err != nil {
+		return Result{}, err
+	}
 	err := p.play(ctx)
-	return Result{Progress: p.progress, Undrained: p.undrained()}, err
+	p.result.Progress, p.result.Undrained = p.progress, p.undrained()
+	return p.result, err
 }
 
 // load makes the queue of everything that the workload does.
-func (p *player) load(w *workload.Workload) {
+func (p *player) load(w *workload.Workload) error {
 	add := func(at hpc.Time, class inputClass, apply func() error) {
 		p.queue = append(p.queue, input{at, class, len(p.queue), apply})
 		p.progress.LastInput = max(p.progress.LastInput, at)
@@ -132,18 +146,56 @@ func (p *player) load(w *workload.Workload) {
 	for _, ev := range w.Reservations {
 		add(ev.At, reservation, func() error { return p.rm.Reserve(ev) })
 	}
+	administrator, _ := p.rm.(rm.Administrator)
+	for _, a := range w.Actions {
+		if administrator == nil {
+			return fmt.Errorf("the action at %s: this resource manager knows no administrator's commands (replay on Slurm, or take the actions out)", a.At)
+		}
+		add(a.At, action, func() error { return administrator.Act(a) })
+	}
+	p.window = newWindow(w)
+	if p.window != nil {
+		add(p.rm.Now(), reservation, func() error { return p.rm.Reserve(p.window.barrier(p.rm.Now())) })
+		add(w.Start, action, p.beginWindow)
+	}
 	for _, job := range w.Jobs {
-		add(job.Submit, submission, func() error { return p.submit(job) })
+		played := p.prepare(w, job)
+		add(played.Submit, submission, func() error { return p.submit(job, played) })
 		if job.CancelAfter > 0 {
 			add(job.Submit.Add(job.CancelAfter), cancellation, func() error { return p.cancel(job.ID) })
 		}
 	}
-	p.administers = len(w.NodeEvents)+len(w.Reservations) > 0
+	p.administers = len(w.NodeEvents)+len(w.Reservations)+len(w.Actions) > 0
 	heap.Init(&p.queue)
 	p.progress.Inputs = len(p.queue)
+	return nil
 }
 
-func (p *player) submit(job *hpc.Job) error {
+// prepare returns the job as it is to be submitted.
+func (p *player) prepare(w *workload.Workload, job *hpc.Job) *hpc.Job {
+	if w.Preset(job) {
+		return preset(job)
+	}
+	if !p.opts.FixedPriorities {
+		return job
+	}
+	if job.Recorded == nil || job.Recorded.Priority == 0 {
+		p.result.WithoutPriority++
+		return job
+	}
+	fixed := *job
+	fixed.Priority, fixed.AsOperator = &job.Recorded.Priority, true
+	return &fixed
+}
+
+// beginWindow notes which preset jobs do not run as they should.
+func (p *player) beginWindow() error {
+	p.result.LatePresets = p.window.waiting()
+	return nil
+}
+
+// submit hands a job over as it is played; the record keeps it as it was.
+func (p *player) submit(job, played *hpc.Job) error {
 	if err := p.recorder.Job(job); err != nil {
 		return err
 	}
@@ -159,7 +211,7 @@ func (p *player) submit(job *hpc.Job) error {
 	p.order = append(p.order, job.ID)
 	p.progress.Submitted += tasks
 	p.progress.Pending += tasks
-	return p.rm.Submit(job)
+	return p.rm.Submit(played)
 }
 
 func (p *player) cancel(id string) error {
@@ -239,6 +291,7 @@ func (p *player) take(ev rm.Event) error {
 	n := &p.progress
 	switch ev.Kind {
 	case rm.Started:
+		p.window.started(ev.Job)
 		n.Pending--
 		n.Running++
 	case rm.Requeue:
