@@ -1,7 +1,8 @@
 // Package replay is the loop that plays a workload to a resource manager: every
 // submission, cancellation, node event and reservation at its own instant of virtual
 // time, until nothing is left to happen. It does not know which resource manager it
-// drives.
+// drives. When a job is submitted is for a [Driver] to say: at its recorded instant,
+// or when its user would have been ready to.
 package replay
 
 import (
@@ -58,6 +59,12 @@ type input struct {
 	apply func() error
 }
 
+// openJob is a submitted job that has not ended.
+type openJob struct {
+	index int // in the workload
+	tasks int // that have not ended
+}
+
 type inputClass int
 
 const (
@@ -94,12 +101,14 @@ func (q *inputs) Pop() any {
 // player is a replay under way.
 type player struct {
 	rm       rm.ResourceManager
+	driver   Driver
+	jobs     []*hpc.Job
 	recorder Recorder
 	opts     Options
 	queue    inputs
 	progress Progress
-	open     map[string]int // tasks of submitted jobs that have not ended
-	order    []string       // submitted jobs, in order
+	open     map[string]openJob
+	order    []string // submitted jobs, in order
 	// administers says that the workload does more than to submit and cancel jobs.
 	administers bool
 }
@@ -108,42 +117,62 @@ type player struct {
 // resource manager makes of it. It returns when every job has ended. On an error, ctx's
 // included, the result is what had happened until then, and the recorder has it all.
 func Rigid(ctx context.Context, manager rm.ResourceManager, w *workload.Workload, recorder Recorder, opts Options) (Result, error) {
+	return Play(ctx, manager, w, RigidDriver(w), recorder, opts)
+}
+
+// Play plays the workload with every job submitted when the driver says. It returns when
+// every submitted job has ended and the driver has no more. On an error, ctx's included,
+// the result is what had happened until then, and the recorder has it all.
+func Play(ctx context.Context, manager rm.ResourceManager, w *workload.Workload, driver Driver, recorder Recorder, opts Options) (Result, error) {
 	if opts.DrainLimit == 0 {
 		opts.DrainLimit = 24 * time.Hour
 	}
 	if opts.Observe == nil {
 		opts.Observe = func(Progress) {}
 	}
-	p := &player{rm: manager, recorder: recorder, opts: opts, open: map[string]int{}}
+	p := &player{rm: manager, driver: driver, jobs: w.Jobs, recorder: recorder, opts: opts, open: map[string]openJob{}}
 	p.load(w)
 	err := p.play(ctx)
 	return Result{Progress: p.progress, Undrained: p.undrained()}, err
 }
 
-// load makes the queue of everything that the workload does.
+// load makes the queue of everything whose instant is known from the outset.
 func (p *player) load(w *workload.Workload) {
-	add := func(at hpc.Time, class inputClass, apply func() error) {
-		p.queue = append(p.queue, input{at, class, len(p.queue), apply})
-		p.progress.LastInput = max(p.progress.LastInput, at)
+	for i, ev := range w.NodeEvents {
+		p.add(ev.At, nodeEvent, i, func() error { return p.rm.SetNode(ev) })
 	}
-	for _, ev := range w.NodeEvents {
-		add(ev.At, nodeEvent, func() error { return p.rm.SetNode(ev) })
+	for i, ev := range w.Reservations {
+		p.add(ev.At, reservation, i, func() error { return p.rm.Reserve(ev) })
 	}
-	for _, ev := range w.Reservations {
-		add(ev.At, reservation, func() error { return p.rm.Reserve(ev) })
-	}
+	p.administers = len(p.queue) > 0
+	p.progress.Inputs = len(p.queue) + len(w.Jobs)
 	for _, job := range w.Jobs {
-		add(job.Submit, submission, func() error { return p.submit(job) })
 		if job.CancelAfter > 0 {
-			add(job.Submit.Add(job.CancelAfter), cancellation, func() error { return p.cancel(job.ID) })
+			p.progress.Inputs++
 		}
 	}
-	p.administers = len(w.NodeEvents)+len(w.Reservations) > 0
-	heap.Init(&p.queue)
-	p.progress.Inputs = len(p.queue)
+	for _, s := range p.driver.Begin() {
+		p.schedule(s)
+	}
 }
 
-func (p *player) submit(job *hpc.Job) error {
+// add puts an input into the queue; seq is its place in the workload.
+func (p *player) add(at hpc.Time, class inputClass, seq int, apply func() error) {
+	heap.Push(&p.queue, input{at, class, seq, apply})
+	p.progress.LastInput = max(p.progress.LastInput, at)
+}
+
+// schedule puts a job's submission, and its cancellation if there is one, into the queue.
+func (p *player) schedule(s Submission) {
+	job := p.jobs[s.Job]
+	p.add(s.At, submission, s.Job, func() error { return p.submit(s.Job) })
+	if job.CancelAfter > 0 {
+		p.add(s.At.Add(job.CancelAfter), cancellation, s.Job, func() error { return p.cancel(job.ID) })
+	}
+}
+
+func (p *player) submit(index int) error {
+	job := p.jobs[index]
 	if err := p.recorder.Job(job); err != nil {
 		return err
 	}
@@ -155,7 +184,7 @@ func (p *player) submit(job *hpc.Job) error {
 		}
 		tasks = len(array.Tasks)
 	}
-	p.open[job.ID] = tasks
+	p.open[job.ID] = openJob{index, tasks}
 	p.order = append(p.order, job.ID)
 	p.progress.Submitted += tasks
 	p.progress.Pending += tasks
@@ -163,7 +192,7 @@ func (p *player) submit(job *hpc.Job) error {
 }
 
 func (p *player) cancel(id string) error {
-	if p.open[id] == 0 {
+	if _, open := p.open[id]; !open {
 		return nil
 	}
 	return p.rm.Cancel(id)
@@ -245,9 +274,10 @@ func (p *player) take(ev rm.Event) error {
 		n.Running--
 		n.Pending++
 	case rm.Refused:
-		n.Pending -= p.open[ev.Job]
-		n.Refused += p.open[ev.Job]
-		delete(p.open, ev.Job)
+		job := p.open[ev.Job]
+		n.Pending -= job.tasks
+		n.Refused += job.tasks
+		p.end(ev, job.tasks)
 	case rm.Ended:
 		if ev.Outcome != nil && ev.Outcome.Start.IsZero() {
 			n.Pending--
@@ -255,18 +285,33 @@ func (p *player) take(ev rm.Event) error {
 			n.Running--
 		}
 		n.Ended++
-		if p.open[ev.Job]--; p.open[ev.Job] <= 0 {
-			delete(p.open, ev.Job)
-		}
+		p.end(ev, 1)
 	}
 	return p.recorder.Event(ev)
+}
+
+// end notes that tasks of a job are over, and tells the driver when all of them are.
+func (p *player) end(ev rm.Event, tasks int) {
+	job, open := p.open[ev.Job]
+	if !open {
+		return
+	}
+	if job.tasks -= tasks; job.tasks > 0 {
+		p.open[ev.Job] = job
+		return
+	}
+	delete(p.open, ev.Job)
+	for _, s := range p.driver.Ended(job.index, ev.At) {
+		s.At = max(s.At, p.rm.Now())
+		p.schedule(s)
+	}
 }
 
 // undrained lists the jobs that have not ended, in the order of their submission.
 func (p *player) undrained() []string {
 	var out []string
 	for _, id := range p.order {
-		if p.open[id] > 0 {
+		if _, open := p.open[id]; open {
 			out = append(out, id)
 		}
 	}
