@@ -24,6 +24,10 @@ type traceHeader struct {
 	Epoch   instant        `json:"epoch,omitzero"`
 	Source  string         `json:"source,omitempty"`
 	Rules   map[string]int `json:"rules,omitempty"`
+
+	MachineNodes      int      `json:"machine_nodes,omitempty"`
+	MachineProcessors int      `json:"machine_processors,omitempty"`
+	Comments          []string `json:"comments,omitempty"`
 }
 
 // The types of the records that follow the header.
@@ -32,6 +36,7 @@ const (
 	recordUser        = "user"
 	recordNode        = "node"
 	recordReservation = "reservation"
+	recordUnusable    = "unusable"
 )
 
 // jobRecord is a job as a line of a trace.
@@ -51,6 +56,7 @@ type jobRecord struct {
 	TaskRunTimes map[int]seconds `json:"task_run_times_s,omitempty"`
 
 	Recorded *recordedFields `json:"recorded,omitempty"`
+	SWF      *swfFieldsKept  `json:"swf,omitempty"`
 }
 
 // requestFields has the fields of hpc.Request, which a conversion makes the compiler
@@ -317,12 +323,16 @@ func ReadTrace(r io.Reader, name string) (*Workload, error) {
 	if t.w.Source == "" {
 		t.w.Source = name
 	}
+	if err := deriveSWF(t.w); err != nil {
+		return nil, fmt.Errorf("reading trace: %s: %w", name, err)
+	}
 	t.w.sort()
 	return t.w, nil
 }
 
 type traceReader struct {
 	w         *Workload
+	latest    hpc.Time // of the submissions so far
 	hasHeader bool
 }
 
@@ -348,10 +358,12 @@ func (t *traceReader) line(_ int, line []byte) error {
 		return t.node(line)
 	case recordReservation:
 		return t.reservation(line)
+	case recordUnusable:
+		return t.unusable(line)
 	case "":
-		return errors.New("a record without a type (want job, user, node or reservation)")
+		return errors.New("a record without a type (want job, user, node, reservation or unusable)")
 	}
-	return fmt.Errorf("type %s: not known (want job, user, node or reservation)", kind.Type)
+	return fmt.Errorf("type %s: not known (want job, user, node, reservation or unusable)", kind.Type)
 }
 
 func (t *traceReader) header(line []byte) error {
@@ -367,6 +379,7 @@ func (t *traceReader) header(line []byte) error {
 	}
 	t.hasHeader = true
 	t.w.Epoch, t.w.Source, t.w.Rules = h.Epoch.time, h.Source, h.Rules
+	t.w.MachineNodes, t.w.MachineProcessors, t.w.Header = h.MachineNodes, h.MachineProcessors, h.Comments
 	return nil
 }
 
@@ -385,7 +398,15 @@ func (t *traceReader) job(line []byte) error {
 	case *r.RunTime < 0:
 		return errors.New("run_time_s: negative")
 	}
-	t.w.Jobs = append(t.w.Jobs, r.job(t.w.Epoch))
+	job := r.job(t.w.Epoch)
+	if job.Submit < t.latest {
+		if t.w.Rules == nil {
+			t.w.Rules = make(map[string]int)
+		}
+		t.w.Rules[RuleOutOfOrder]++
+	}
+	t.latest = max(t.latest, job.Submit)
+	t.w.Jobs = append(t.w.Jobs, job)
 	return nil
 }
 
@@ -461,6 +482,7 @@ func (r *jobRecord) job(epoch hpc.Time) *hpc.Job {
 		},
 	}
 	d := r.requestDurations
+	job.SWF = r.SWF.record()
 	job.Begin, job.Deadline = time.Duration(d.Begin), time.Duration(d.Deadline)
 	job.TimeLimit, job.TimeMin = time.Duration(d.TimeLimit), time.Duration(d.TimeMin)
 	job.SwitchWait, job.DelayBoot = time.Duration(d.SwitchWait), time.Duration(d.DelayBoot)
@@ -490,6 +512,7 @@ func newJobRecord(job *hpc.Job) *jobRecord {
 		},
 		RunTime:  new(seconds(job.RunTime)),
 		ExitCode: job.ExitCode, CancelAfter: seconds(job.CancelAfter),
+		SWF: newSWFFieldsKept(job.SWF),
 	}
 	if job.TaskRunTimes != nil {
 		r.TaskRunTimes = make(map[int]seconds, len(job.TaskRunTimes))
@@ -557,7 +580,10 @@ func WriteTrace(w io.Writer, wl *Workload) error {
 }
 
 func writeRecords(enc *json.Encoder, wl *Workload) error {
-	err := enc.Encode(traceHeader{Version: TraceVersion, Epoch: instant{time: wl.Epoch}, Source: wl.Source, Rules: wl.Rules})
+	err := enc.Encode(traceHeader{
+		Version: TraceVersion, Epoch: instant{time: wl.Epoch}, Source: wl.Source, Rules: wl.Rules,
+		MachineNodes: wl.MachineNodes, MachineProcessors: wl.MachineProcessors, Comments: wl.Header,
+	})
 	if err != nil {
 		return err
 	}
@@ -579,6 +605,11 @@ func writeRecords(enc *json.Encoder, wl *Workload) error {
 	for _, job := range wl.Jobs {
 		if err := enc.Encode(newJobRecord(job)); err != nil {
 			return fmt.Errorf("job %s: %w", job.ID, err)
+		}
+	}
+	for _, u := range wl.Unusable {
+		if err := enc.Encode(unusableRecord{recordUnusable, u.Record, u.Rule, u.Text}); err != nil {
+			return err
 		}
 	}
 	return nil
