@@ -228,23 +228,51 @@ func (g *daint) choosePresets(list []*draft) []*draft {
 		want += k.load() * float64(k.count())
 	}
 	choose := func(power float64) float64 {
-		key := func(d *draft) float64 {
+		sortBy(list, func(d *draft) float64 {
+			if d.size == len(sizeClasses)-1 {
+				return math.Inf(1) // a single job would decide how full the machine is
+			}
 			return d.presetChance / (d.runTime.Hours() * math.Pow(float64(d.nodes), power))
-		}
-		slices.SortStableFunc(list, func(a, b *draft) int { return cmp.Compare(key(a), key(b)) })
+		})
 		nodes := 0
 		for _, d := range list[:presetJobs] {
 			nodes += d.nodes
 		}
 		return float64(nodes)
 	}
-	choose(bisect(-2, 2, want, choose))
+	over := choose(bisect(-2, 2, want, choose)) - want
+	evenOut(list[:presetJobs], list[presetJobs:], over, 3, func(d *draft) float64 { return float64(d.nodes) })
 	g.presets = slices.Clone(list[:presetJobs])
 	rest := slices.Clone(list[presetJobs:])
 	g.rng.Shuffle(len(g.presets), swap(g.presets))
 	g.rng.Shuffle(len(rest), swap(rest))
 	g.splitPresets()
 	return rest
+}
+
+// evenOut swaps jobs between the chosen and the others, of which the last chosen and the
+// first of the others are the nearest to it, until the measures of the chosen add up to
+// no more than a few above or below what is wanted.
+func evenOut(chosen, others []*draft, over, few float64, measure func(*draft) float64) {
+	for i := len(chosen) - 1; i >= 0 && math.Abs(over) > few; i-- {
+		for j := range others {
+			rest := over - measure(chosen[i]) + measure(others[j])
+			if math.Abs(rest) <= math.Abs(over)/2 && !math.IsInf(others[j].key, 1) {
+				chosen[i], others[j] = others[j], chosen[i]
+				over = rest
+				break
+			}
+		}
+	}
+}
+
+// sortBy sorts drafts by a key. With an exponential number divided by a weight for it,
+// the first n are a weighted choice without replacement.
+func sortBy(list []*draft, key func(*draft) float64) {
+	for _, d := range list {
+		d.key = key(d)
+	}
+	slices.SortStableFunc(list, func(a, b *draft) int { return cmp.Compare(a.key, b.key) })
 }
 
 func swap[T any](list []T) func(i, j int) {
@@ -312,15 +340,15 @@ func (g *daint) assign(day []*draft, mcWork float64) {
 	small := slices.DeleteFunc(slices.Clone(normal), func(d *draft) bool { return d.nodes > mostMCNodes })
 	n = min(n, len(small))
 	choose := func(power float64) float64 {
-		key := func(d *draft) float64 { return d.mcChance / math.Pow(d.work()+0.05, power) }
-		slices.SortStableFunc(small, func(a, b *draft) int { return cmp.Compare(key(a), key(b)) })
+		sortBy(small, func(d *draft) float64 { return d.mcChance / math.Pow(d.work()+0.05, power) })
 		work := 0.0
 		for _, d := range small[:n] {
 			work += d.work()
 		}
 		return work
 	}
-	choose(bisect(-2, 2, mcWork, choose))
+	over := choose(bisect(-2, 2, mcWork, choose)) - mcWork
+	evenOut(small[:n], small[n:], over, 20, (*draft).work)
 	for _, d := range small[:n] {
 		d.kind = mc
 	}

@@ -49,6 +49,7 @@ type draft struct {
 	timesOut       bool
 	// Exponential, for the weighted choices of preset jobs and of multicore jobs.
 	presetChance, mcChance float64
+	key                    float64 // of the sort under way
 
 	nodes   int
 	runTime time.Duration
