@@ -25,6 +25,10 @@ type traceHeader struct {
 	Start   instant        `json:"start,omitzero"`
 	Source  string         `json:"source,omitempty"`
 	Rules   map[string]int `json:"rules,omitempty"`
+
+	MachineNodes      int      `json:"machine_nodes,omitempty"`
+	MachineProcessors int      `json:"machine_processors,omitempty"`
+	Comments          []string `json:"comments,omitempty"`
 }
 
 // The types of the records that follow the header.
@@ -33,6 +37,7 @@ const (
 	recordUser        = "user"
 	recordNode        = "node"
 	recordReservation = "reservation"
+	recordUnusable    = "unusable"
 	recordAction      = "action"
 	recordUsage       = "usage"
 )
@@ -54,6 +59,7 @@ type jobRecord struct {
 	TaskRunTimes map[int]seconds `json:"task_run_times_s,omitempty"`
 
 	Recorded *recordedFields `json:"recorded,omitempty"`
+	SWF      *swfFieldsKept  `json:"swf,omitempty"`
 }
 
 // requestFields has the fields of hpc.Request, which a conversion makes the compiler
@@ -336,12 +342,16 @@ func ReadTrace(r io.Reader, name string) (*Workload, error) {
 	if t.w.Source == "" {
 		t.w.Source = name
 	}
+	if err := deriveSWF(t.w); err != nil {
+		return nil, fmt.Errorf("reading trace: %s: %w", name, err)
+	}
 	t.w.sort()
 	return t.w, nil
 }
 
 type traceReader struct {
 	w         *Workload
+	latest    hpc.Time // of the submissions so far
 	hasHeader bool
 }
 
@@ -367,14 +377,16 @@ func (t *traceReader) line(_ int, line []byte) error {
 		return t.node(line)
 	case recordReservation:
 		return t.reservation(line)
+	case recordUnusable:
+		return t.unusable(line)
 	case recordAction:
 		return t.action(line)
 	case recordUsage:
 		return t.usage(line)
 	case "":
-		return errors.New("a record without a type (want job, user, node, reservation, action or usage)")
+		return errors.New("a record without a type (want job, user, node, reservation, action, usage or unusable)")
 	}
-	return fmt.Errorf("type %s: not known (want job, user, node, reservation, action or usage)", kind.Type)
+	return fmt.Errorf("type %s: not known (want job, user, node, reservation, action, usage or unusable)", kind.Type)
 }
 
 func (t *traceReader) header(line []byte) error {
@@ -391,6 +403,7 @@ func (t *traceReader) header(line []byte) error {
 	t.hasHeader = true
 	t.w.Start = h.Start.at(h.Epoch.time)
 	t.w.Epoch, t.w.Source, t.w.Rules = h.Epoch.time, h.Source, h.Rules
+	t.w.MachineNodes, t.w.MachineProcessors, t.w.Header = h.MachineNodes, h.MachineProcessors, h.Comments
 	return nil
 }
 
@@ -409,7 +422,15 @@ func (t *traceReader) job(line []byte) error {
 	case *r.RunTime < 0:
 		return errors.New("run_time_s: negative")
 	}
-	t.w.Jobs = append(t.w.Jobs, r.job(t.w.Epoch))
+	job := r.job(t.w.Epoch)
+	if job.Submit < t.latest {
+		if t.w.Rules == nil {
+			t.w.Rules = make(map[string]int)
+		}
+		t.w.Rules[RuleOutOfOrder]++
+	}
+	t.latest = max(t.latest, job.Submit)
+	t.w.Jobs = append(t.w.Jobs, job)
 	return nil
 }
 
@@ -521,6 +542,7 @@ func (r *jobRecord) job(epoch hpc.Time) *hpc.Job {
 		},
 	}
 	d := r.requestDurations
+	job.SWF = r.SWF.record()
 	job.Begin, job.Deadline = time.Duration(d.Begin), time.Duration(d.Deadline)
 	job.TimeLimit, job.TimeMin = time.Duration(d.TimeLimit), time.Duration(d.TimeMin)
 	job.SwitchWait, job.DelayBoot = time.Duration(d.SwitchWait), time.Duration(d.DelayBoot)
@@ -550,6 +572,7 @@ func newJobRecord(job *hpc.Job) *jobRecord {
 		},
 		RunTime:  new(seconds(job.RunTime)),
 		ExitCode: job.ExitCode, CancelAfter: seconds(job.CancelAfter),
+		SWF: newSWFFieldsKept(job.SWF),
 	}
 	if job.TaskRunTimes != nil {
 		r.TaskRunTimes = make(map[int]seconds, len(job.TaskRunTimes))
@@ -617,7 +640,10 @@ func WriteTrace(w io.Writer, wl *Workload) error {
 }
 
 func writeRecords(enc *json.Encoder, wl *Workload) error {
-	err := enc.Encode(traceHeader{Version: TraceVersion, Epoch: instant{time: wl.Epoch}, Start: instant{time: wl.Start}, Source: wl.Source, Rules: wl.Rules})
+	err := enc.Encode(traceHeader{
+		Version: TraceVersion, Epoch: instant{time: wl.Epoch}, Start: instant{time: wl.Start}, Source: wl.Source, Rules: wl.Rules,
+		MachineNodes: wl.MachineNodes, MachineProcessors: wl.MachineProcessors, Comments: wl.Header,
+	})
 	if err != nil {
 		return err
 	}
@@ -649,6 +675,11 @@ func writeRecords(enc *json.Encoder, wl *Workload) error {
 	for _, job := range wl.Jobs {
 		if err := enc.Encode(newJobRecord(job)); err != nil {
 			return fmt.Errorf("job %s: %w", job.ID, err)
+		}
+	}
+	for _, u := range wl.Unusable {
+		if err := enc.Encode(unusableRecord{recordUnusable, u.Record, u.Rule, u.Text}); err != nil {
+			return err
 		}
 	}
 	return nil
