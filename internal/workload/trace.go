@@ -22,6 +22,7 @@ const TraceVersion = 1
 type traceHeader struct {
 	Version int            `json:"rmreplay_trace"`
 	Epoch   instant        `json:"epoch,omitzero"`
+	Start   instant        `json:"start,omitzero"`
 	Source  string         `json:"source,omitempty"`
 	Rules   map[string]int `json:"rules,omitempty"`
 }
@@ -32,6 +33,8 @@ const (
 	recordUser        = "user"
 	recordNode        = "node"
 	recordReservation = "reservation"
+	recordAction      = "action"
+	recordUsage       = "usage"
 )
 
 // jobRecord is a job as a line of a trace.
@@ -186,6 +189,22 @@ type reservationRecord struct {
 	Features  string   `json:"features,omitempty"`
 }
 
+// actionRecord has exactly one of the three last fields.
+type actionRecord struct {
+	Type      string   `json:"type"`
+	At        instant  `json:"at,omitzero"`
+	Run       []string `json:"run,omitempty"`
+	Shell     string   `json:"shell,omitempty"`
+	SlurmConf string   `json:"slurm_conf,omitempty"`
+}
+
+type usageRecord struct {
+	Type    string  `json:"type"`
+	Account string  `json:"account"`
+	User    string  `json:"user,omitempty"`
+	Raw     float64 `json:"raw_s"`
+}
+
 // seconds is a duration written as a decimal number of seconds, exact to the
 // nanosecond, or as "unlimited".
 type seconds time.Duration
@@ -300,7 +319,7 @@ func parseNanos(s string) (int64, error) {
 }
 
 // ReadTrace reads our own trace format, plain JSON Lines: a header and a record for
-// every job, user, node event and reservation event, in any order. name stands for
+// every job, user, node event, reservation event, action and usage, in any order. name stands for
 // the source in errors, which have the form "reading trace: NAME:LINE: what is
 // wrong". An unknown field is an error, and so is a trace without a job.
 func ReadTrace(r io.Reader, name string) (*Workload, error) {
@@ -348,10 +367,14 @@ func (t *traceReader) line(_ int, line []byte) error {
 		return t.node(line)
 	case recordReservation:
 		return t.reservation(line)
+	case recordAction:
+		return t.action(line)
+	case recordUsage:
+		return t.usage(line)
 	case "":
-		return errors.New("a record without a type (want job, user, node or reservation)")
+		return errors.New("a record without a type (want job, user, node, reservation, action or usage)")
 	}
-	return fmt.Errorf("type %s: not known (want job, user, node or reservation)", kind.Type)
+	return fmt.Errorf("type %s: not known (want job, user, node, reservation, action or usage)", kind.Type)
 }
 
 func (t *traceReader) header(line []byte) error {
@@ -366,6 +389,7 @@ func (t *traceReader) header(line []byte) error {
 		return errors.New(`header: epoch: not a time (want "2024-03-01T08:00:00Z")`)
 	}
 	t.hasHeader = true
+	t.w.Start = h.Start.at(h.Epoch.time)
 	t.w.Epoch, t.w.Source, t.w.Rules = h.Epoch.time, h.Source, h.Rules
 	return nil
 }
@@ -446,6 +470,42 @@ func (t *traceReader) reservation(line []byte) error {
 			Licenses: r.Licenses, Features: r.Features,
 		},
 	})
+	return nil
+}
+
+func (t *traceReader) action(line []byte) error {
+	var r actionRecord
+	if err := decodeStrict(line, &r); err != nil {
+		return err
+	}
+	kinds := 0
+	for _, set := range []bool{len(r.Run) > 0, r.Shell != "", r.SlurmConf != ""} {
+		if set {
+			kinds++
+		}
+	}
+	switch {
+	case r.At.IsZero():
+		return errors.New("at: missing")
+	case kinds != 1:
+		return errors.New("what to do: want exactly one of run, shell and slurm_conf")
+	}
+	t.w.Actions = append(t.w.Actions, hpc.Action{At: r.At.at(t.w.Epoch), Run: r.Run, Shell: r.Shell, SlurmConf: r.SlurmConf})
+	return nil
+}
+
+func (t *traceReader) usage(line []byte) error {
+	var r usageRecord
+	if err := decodeStrict(line, &r); err != nil {
+		return err
+	}
+	switch {
+	case r.Account == "":
+		return errors.New("account: missing")
+	case r.Raw < 0:
+		return errors.New("raw_s: negative")
+	}
+	t.w.Usage = append(t.w.Usage, hpc.Usage{Account: r.Account, User: r.User, Raw: r.Raw})
 	return nil
 }
 
@@ -557,7 +617,7 @@ func WriteTrace(w io.Writer, wl *Workload) error {
 }
 
 func writeRecords(enc *json.Encoder, wl *Workload) error {
-	err := enc.Encode(traceHeader{Version: TraceVersion, Epoch: instant{time: wl.Epoch}, Source: wl.Source, Rules: wl.Rules})
+	err := enc.Encode(traceHeader{Version: TraceVersion, Epoch: instant{time: wl.Epoch}, Start: instant{time: wl.Start}, Source: wl.Source, Rules: wl.Rules})
 	if err != nil {
 		return err
 	}
@@ -573,6 +633,16 @@ func writeRecords(enc *json.Encoder, wl *Workload) error {
 	}
 	for _, e := range wl.Reservations {
 		if err := enc.Encode(newReservationRecord(e)); err != nil {
+			return err
+		}
+	}
+	for _, a := range wl.Actions {
+		if err := enc.Encode(actionRecord{recordAction, instant{time: a.At}, a.Run, a.Shell, a.SlurmConf}); err != nil {
+			return err
+		}
+	}
+	for _, u := range wl.Usage {
+		if err := enc.Encode(usageRecord{recordUsage, u.Account, u.User, u.Raw}); err != nil {
 			return err
 		}
 	}

@@ -19,6 +19,16 @@ type Workload struct {
 	Reservations []hpc.ReservationEvent
 	NodeEvents   []hpc.NodeEvent
 	Users        []hpc.User
+	// Actions are what an administrator does meanwhile.
+	Actions []hpc.Action
+
+	// Start is the window's start, or 0 for a workload that begins on an empty
+	// machine. What comes before it is how the machine came to the state in which
+	// the window finds it: see [Workload.Preset].
+	Start hpc.Time
+	// Usage is the fair-share usage at the window's start, or at the first
+	// submission where there is no window.
+	Usage []hpc.Usage
 
 	// Epoch is the instant that relative times of the source count from.
 	Epoch hpc.Time
@@ -26,6 +36,30 @@ type Workload struct {
 	Source string
 	// Rules counts the records of the source that fell under each named rule.
 	Rules map[string]int
+}
+
+// Preset reports whether the job was running when the window began. Where and
+// since when is recorded; it is not the scheduler's to decide.
+func (w *Workload) Preset(job *hpc.Job) bool {
+	return job.Recorded != nil && job.Recorded.Start != 0 && job.Recorded.Start < w.Start
+}
+
+// Begin is the instant at which a replay has to begin: the epoch, or the start of the
+// earliest preset job, or the earliest submission of the jobs that were pending when
+// the window began.
+func (w *Workload) Begin() hpc.Time {
+	begin := w.Epoch
+	if w.Start != 0 && (begin == 0 || begin > w.Start) {
+		begin = w.Start
+	}
+	for _, job := range w.Jobs {
+		at := job.Submit
+		if w.Preset(job) {
+			at = job.Recorded.Start
+		}
+		begin = min(begin, at)
+	}
+	return begin
 }
 
 // The named rules that readers count records under in [Workload.Rules].
@@ -65,4 +99,5 @@ func (w *Workload) sort() {
 	slices.SortStableFunc(w.Jobs, func(a, b *hpc.Job) int { return cmp.Compare(a.Submit, b.Submit) })
 	slices.SortStableFunc(w.Reservations, func(a, b hpc.ReservationEvent) int { return cmp.Compare(a.At, b.At) })
 	slices.SortStableFunc(w.NodeEvents, func(a, b hpc.NodeEvent) int { return cmp.Compare(a.At, b.At) })
+	slices.SortStableFunc(w.Actions, func(a, b hpc.Action) int { return cmp.Compare(a.At, b.At) })
 }
