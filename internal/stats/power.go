@@ -19,14 +19,14 @@ func Power(na, nb int, shift, alpha float64) float64 {
 	freedom := float64(na + nb - 2)
 	noncentrality := math.Abs(shift) / math.Sqrt(1/float64(na)+1/float64(nb))
 	critical := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: freedom}.Quantile(1 - alpha/2)
-	// T = (Z + noncentrality) / sqrt(V / freedom); given V, it is a matter of the
-	// normal distribution. The integral over V runs over its quantiles.
+	// T = (Z + noncentrality) / S with S² = χ²/freedom; given S, it is a matter of the
+	// normal distribution. Beyond the upper end S has a probability below 1e-12.
 	variance := distuv.ChiSquared{K: freedom}
 	normal := distuv.UnitNormal
-	return quad.Fixed(func(u float64) float64 {
-		scaled := critical * math.Sqrt(variance.Quantile(u)/freedom)
-		return normal.CDF(noncentrality-scaled) + normal.CDF(-noncentrality-scaled)
-	}, 0, 1, 200, quad.Legendre{}, 0)
+	return quad.Fixed(func(s float64) float64 {
+		density := 2 * freedom * s * variance.Prob(freedom*s*s)
+		return density * (normal.CDF(noncentrality-critical*s) + normal.CDF(-noncentrality-critical*s))
+	}, 0, 1+10/math.Sqrt(2*freedom), 200, quad.Legendre{}, 0)
 }
 
 // Detectable is the smallest difference, in standard deviations of a single run, that
