@@ -39,6 +39,7 @@ type replayOptions struct {
 	noAccounting          bool
 	fixedPriorities       bool
 	allowShell            bool
+	realizations          realizationOptions
 	quiet                 bool
 	json                  bool
 }
@@ -56,6 +57,7 @@ func (o *replayOptions) addFlags(c *cobra.Command) {
 	f.BoolVar(&o.noAccounting, "no-accounting", false, "run without slurmdbd even if the site has it: no associations, limits, QOS or fair-share")
 	f.BoolVar(&o.fixedPriorities, "fixed-priorities", false, "give every job the priority that the workload records, so that the order of the queue is not Slurm's to compute")
 	f.BoolVar(&o.allowShell, "allow-shell", false, "run the shell lines among the workload's actions, which can do whatever you can")
+	o.realizations.addFlags(f)
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "no progress")
 	addJSONFlag(c, &o.json)
 }
@@ -79,6 +81,7 @@ and 130 if it was interrupted; the record then holds what had happened.`,
 		Example: `  rmreplay workload generate example --seed 1 -o demo
   rmreplay replay demo/day.jsonl --cluster demo/cluster -o demo/run
   rmreplay replay demo/day.jsonl --cluster demo/cluster -o demo/run2 --seed 2 --json
+  rmreplay replay demo/day.jsonl --cluster demo/cluster -o demo/set --realizations 10
   rmreplay replay demo/day.jsonl --cluster demo/cluster -o demo/run3 --epilog-delay exp:2s`,
 		Args: wantArgs("WORKLOAD"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -111,20 +114,22 @@ func runReplay(ctx context.Context, g *globals, path string, opts replayOptions)
 	if err != nil {
 		return err
 	}
-	record, err := run.Create(opts.output, opts.manifest(in), run.Options{Overwrite: opts.overwrite})
-	if err != nil {
-		return badInput(err)
+	display := newProgress(g.stderr, opts.quiet)
+	if opts.realizations.count > 0 {
+		return runRealizations(ctx, g, opts.set(), func(ctx context.Context, r realization) (*metrics.Summary, error) {
+			one, drawn := opts, in
+			one.output, one.seed = r.dir, r.seed
+			if err := drawn.draw(r.seed); err != nil {
+				return nil, err
+			}
+			return one.replay(ctx, drawn, display.of(r.number))
+		}, display)
 	}
-	defer record.Close()
-	if err := record.Setting(in.workload); err != nil {
+	if err := in.draw(opts.seed); err != nil {
 		return err
 	}
-	display := newProgress(g.stderr, opts.quiet)
-	state, final, err := opts.play(ctx, in, record, display)
+	summary, err := opts.replay(ctx, in, display)
 	display.end()
-	if ferr := record.Finish(state, final); ferr != nil {
-		return errors.Join(err, ferr)
-	}
 	if err != nil {
 		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 			g.say("rmreplay: %s has what happened until then", opts.output)
@@ -132,15 +137,36 @@ func runReplay(ctx context.Context, g *globals, path string, opts replayOptions)
 		}
 		return err
 	}
-	r, err := run.Open(opts.output)
-	if err != nil {
-		return err
-	}
-	summary, err := metrics.Of(r, metrics.Options{Tau: metrics.DefaultTau})
-	if err != nil {
-		return err
-	}
 	return g.printSummary(summary, opts.json)
+}
+
+// replay makes one run and its record.
+func (o *replayOptions) replay(ctx context.Context, in replayInput, display replayDisplay) (*metrics.Summary, error) {
+	record, err := run.Create(o.output, o.manifest(in), run.Options{Overwrite: o.overwrite})
+	if err != nil {
+		return nil, badInput(err)
+	}
+	defer record.Close()
+	if err := record.Setting(in.workload); err != nil {
+		return nil, err
+	}
+	state, final, err := o.play(ctx, in, record, display)
+	if ferr := record.Finish(state, final); ferr != nil || err != nil {
+		return nil, errors.Join(err, ferr)
+	}
+	r, err := run.Open(o.output)
+	if err != nil {
+		return nil, err
+	}
+	return metrics.Of(r, metrics.Options{Tau: metrics.DefaultTau})
+}
+
+// set is the set of realizations that is asked for.
+func (o *replayOptions) set() realizationSet {
+	return realizationSet{
+		realizationOptions: o.realizations, dir: o.output, seed: o.seed, overwrite: o.overwrite, json: o.json,
+		command: os.Args,
+	}
 }
 
 // load reads and checks everything before anything is started.
@@ -155,7 +181,6 @@ func (o *replayOptions) load(path string) (in replayInput, err error) {
 			return in, usagef("--%s: %w", d.flag, err)
 		}
 	}
-	in.delays.Seed = o.seed
 	if in.cluster, err = openCluster(o.cluster); err != nil {
 		return in, badInput(err)
 	}
@@ -175,11 +200,17 @@ func (o *replayOptions) load(path string) (in replayInput, err error) {
 	}
 	in.source = run.Source{Path: path, Jobs: len(in.workload.Jobs), Rules: in.workload.Rules}
 	in.source.SHA256 = fileHash(path)
+	in.begin = in.workload.Begin()
+	return in, nil
+}
+
+// draw takes from the seed what differs between two realizations.
+func (in *replayInput) draw(seed uint64) error {
+	in.delays.Seed = seed
 	// The phase of Slurm's periodic work against the workload is what differs between
 	// two real runs of one workload (Simakov et al., PEARC'22): it is drawn.
-	in.lead = time.Minute + time.Duration(rand.New(rand.NewPCG(o.seed, 1)).Float64()*float64(time.Minute))
-	in.begin = in.workload.Begin()
-	return in, badInput(in.findUsage())
+	in.lead = time.Minute + time.Duration(rand.New(rand.NewPCG(seed, 1)).Float64()*float64(time.Minute))
+	return badInput(in.findUsage())
 }
 
 // checkActions looks at the workload's actions before anything is started.
@@ -284,7 +315,7 @@ func capacity(c *conf.Cluster) run.Cluster {
 
 // play starts Slurm, plays the workload and stops Slurm. The final function completes
 // the manifest.
-func (o *replayOptions) play(ctx context.Context, in replayInput, record *run.Writer, display *progress) (run.State, func(*run.Manifest), error) {
+func (o *replayOptions) play(ctx context.Context, in replayInput, record *run.Writer, display replayDisplay) (run.State, func(*run.Manifest), error) {
 	final := func(*run.Manifest) {}
 	failed := func(err error) (run.State, func(*run.Manifest), error) {
 		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
@@ -294,7 +325,7 @@ func (o *replayOptions) play(ctx context.Context, in replayInput, record *run.Wr
 		return run.StateFailed, func(m *run.Manifest) { before(m); m.Error = err.Error() }, err
 	}
 	engine, err := slurm.Start(ctx, slurm.Config{
-		Cluster: in.cluster, Install: in.install, Users: in.workload.Users, Epoch: in.begin, Delays: in.delays, Usage: in.usage, Accrued: in.accrued,
+		Cluster: in.cluster, Install: in.install, Users: in.workload.Users, Epoch: in.begin, Delays: in.delays, Usage: in.usage, Accrued: in.accrued, PreRoll: in.begin < in.workload.Start,
 		LogDir: record.LogDir(), WithoutAccounting: o.noAccounting, Progress: display.say,
 	}, in.lead)
 	if err != nil {

@@ -172,6 +172,9 @@ func (e *Engine) configure() (err error) {
 	selectType, _ := e.cfg.Cluster.Get("SelectType")
 	e.selectPlugin = rpc.SelectPluginID(selectType)
 	for name, content := range e.adapted.Files {
+		if e.cfg.PreRoll && name == "slurm.conf" {
+			content = conf.PreRoll(content)
+		}
 		if err := os.WriteFile(p.file("conf", name), content, 0o600); err != nil {
 			return fmt.Errorf("writing the adapted configuration: %w", err)
 		}

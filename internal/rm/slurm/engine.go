@@ -40,6 +40,8 @@ type Config struct {
 	// Accrued is taken off that of the users, since preset jobs will add it. A user's
 	// first association stands for an empty account.
 	Usage, Accrued []hpc.Usage
+	// PreRoll says that the workload has a window, which begins with BeginWindow.
+	PreRoll bool
 	// LogDir takes the logs of the daemons.
 	LogDir string
 	// WithoutAccounting leaves slurmdbd and the database out even if the site has them.
@@ -96,6 +98,7 @@ const resubmitAfter = 15_000_000_000
 var (
 	_ rm.ResourceManager = (*Engine)(nil)
 	_ rm.Administrator   = (*Engine)(nil)
+	_ rm.Windowed        = (*Engine)(nil)
 	_ nodes.Environment  = (*Engine)(nil)
 )
 

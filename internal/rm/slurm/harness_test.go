@@ -154,7 +154,7 @@ func (s *scenario) start(ctx context.Context, t testing.TB, in *install.Installa
 	logs := t.TempDir()
 	s.logs, s.workload.Epoch = logs, epoch
 	e, err := Start(ctx, Config{
-		Cluster: s.cluster, Install: in, Epoch: s.workload.Begin(), Delays: s.delays, LogDir: logs, WithoutAccounting: !s.accounting, Usage: s.usage, Accrued: s.accrued,
+		Cluster: s.cluster, Install: in, Epoch: s.workload.Begin(), Delays: s.delays, LogDir: logs, WithoutAccounting: !s.accounting, Usage: s.usage, Accrued: s.accrued, PreRoll: s.workload.Start != 0,
 	}, lead)
 	if err != nil {
 		t.Fatalf("starting Slurm: %v", err)
