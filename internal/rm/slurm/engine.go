@@ -36,6 +36,9 @@ type Config struct {
 	// nodes register, before it.
 	Epoch  hpc.Time
 	Delays nodes.Delays
+	// ClockFactor is how much virtual time a second of slurmctld's computing takes once
+	// the workload begins, in seconds; 0: none, the frozen clock.
+	ClockFactor float64
 	// LogDir takes the logs of the daemons.
 	LogDir string
 	// WithoutAccounting leaves slurmdbd and the database out even if the site has them.

@@ -86,6 +86,7 @@ type scenario struct {
 	delays     nodes.Delays
 	drainLimit time.Duration
 	accounting bool
+	factor     float64 // of the measured clock; 0: frozen
 }
 
 // outcome is what came of a scenario.
@@ -152,6 +153,7 @@ func (s *scenario) start(ctx context.Context, t testing.TB, in *install.Installa
 	logs := t.TempDir()
 	e, err := Start(ctx, Config{
 		Cluster: s.cluster, Install: in, Epoch: epoch, Delays: s.delays, LogDir: logs, WithoutAccounting: !s.accounting,
+		ClockFactor: s.factor,
 	}, lead)
 	if err != nil {
 		t.Fatalf("starting Slurm: %v", err)
