@@ -104,6 +104,7 @@ func Start(ctx context.Context, cfg Config, lead time.Duration) (_ *Engine, err 
 	}
 	// Not before: a slow controller would not be ready by then, nor is its start of interest.
 	e.clock.SetFactor(cfg.ClockFactor)
+	e.watchCounters()
 	return e, nil
 }
 
@@ -375,10 +376,11 @@ func (e *Engine) CPU() map[string]time.Duration {
 	return out
 }
 
-// ClockSteps is how often virtual time was advanced.
-func (e *Engine) ClockSteps() uint64 {
+// ClockSteps is how often virtual time was advanced, and paid is the virtual time that
+// slurmctld's threads have waited for what they had computed, all of them together.
+func (e *Engine) ClockSteps() (steps uint64, paid time.Duration) {
 	s := e.clock.Stats()
-	return s.InPlace + s.Driver
+	return s.InPlace + s.Driver, s.Paid
 }
 
 // Adapted is the configuration that the daemons run with, and what was changed in it.

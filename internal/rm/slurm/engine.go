@@ -76,6 +76,7 @@ type Engine struct {
 	toSubmit    []int                   // indices into submissions
 	unanswered  int
 	pipeRest    []byte
+	counters    counters
 	warnings    []Warning
 }
 
