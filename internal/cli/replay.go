@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"time"
 
@@ -40,6 +41,8 @@ type replayOptions struct {
 	fixedPriorities       bool
 	allowShell            bool
 	realizations          realizationOptions
+	clock                 string
+	clockFactor           float64 // of --clock
 	quiet                 bool
 	json                  bool
 }
@@ -58,6 +61,7 @@ func (o *replayOptions) addFlags(c *cobra.Command) {
 	f.BoolVar(&o.fixedPriorities, "fixed-priorities", false, "give every job the priority that the workload records, so that the order of the queue is not Slurm's to compute")
 	f.BoolVar(&o.allowShell, "allow-shell", false, "run the shell lines among the workload's actions, which can do whatever you can")
 	o.realizations.addFlags(f)
+	f.StringVar(&o.clock, "clock", "frozen", "how long slurmctld's computing takes in virtual time: `MODEL` frozen (no time), measured (its CPU time here) or measured=F (F times that)")
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "no progress")
 	addJSONFlag(c, &o.json)
 }
@@ -70,7 +74,9 @@ func newReplayCommand(g *globals) *cobra.Command {
 		Long: `Runs the stock slurmctld, and slurmdbd with a private MariaDB where the site keeps
 accounts, with the site's own configuration, submits every job of the workload at its
 time as its own user, plays all compute nodes, and records what happened to every job.
-Virtual time stands still while Slurm computes and jumps ahead when it waits.
+Virtual time stands still while Slurm computes and jumps ahead when it waits. With
+--clock measured, slurmctld's computing takes virtual time, too: bf_max_time, yields and
+backlogs then act as on a controller as fast as this machine, or F times as slow.
 
 Nothing is installed, no service is touched, nothing listens beyond loopback, no root
 is needed, and nothing is left behind but RUN. What was changed in the configuration,
@@ -82,7 +88,8 @@ and 130 if it was interrupted; the record then holds what had happened.`,
   rmreplay replay demo/day.jsonl --cluster demo/cluster -o demo/run
   rmreplay replay demo/day.jsonl --cluster demo/cluster -o demo/run2 --seed 2 --json
   rmreplay replay demo/day.jsonl --cluster demo/cluster -o demo/set --realizations 10
-  rmreplay replay demo/day.jsonl --cluster demo/cluster -o demo/run3 --epilog-delay exp:2s`,
+  rmreplay replay demo/day.jsonl --cluster demo/cluster -o demo/run3 --epilog-delay exp:2s
+  rmreplay replay demo/day.jsonl --cluster demo/cluster -o demo/run4 --clock measured=2`,
 		Args: wantArgs("WORKLOAD"),
 		RunE: func(c *cobra.Command, args []string) error {
 			return runReplay(c.Context(), g, args[0], opts)
@@ -181,6 +188,9 @@ func (o *replayOptions) load(path string) (in replayInput, err error) {
 			return in, usagef("--%s: %w", d.flag, err)
 		}
 	}
+	if o.clockFactor, err = parseClock(o.clock); err != nil {
+		return in, usagef("--clock: %w", err)
+	}
 	if in.cluster, err = openCluster(o.cluster); err != nil {
 		return in, badInput(err)
 	}
@@ -239,6 +249,31 @@ func (in *replayInput) findUsage() error {
 	return nil
 }
 
+// parseClock reads a clock model and returns its factor, 0 for the frozen one.
+func parseClock(model string) (float64, error) {
+	name, factor, given := strings.Cut(model, "=")
+	switch {
+	case name == "frozen" && !given:
+		return 0, nil
+	case name == "measured" && !given:
+		return 1, nil
+	case name == "measured":
+		if f, err := strconv.ParseFloat(factor, 64); err == nil && f > 0 && f <= 1e6 {
+			return f, nil
+		}
+		return 0, fmt.Errorf("%s: not a factor (want a number above 0, such as measured=1.5)", model)
+	}
+	return 0, fmt.Errorf("%s: not a clock model (want frozen, measured or measured=F)", model)
+}
+
+// clockOf is the clock model of a factor, for the record.
+func clockOf(factor float64) run.Clock {
+	if factor == 0 {
+		return run.Clock{Model: "frozen"}
+	}
+	return run.Clock{Model: "measured", Factor: factor}
+}
+
 // refuseErrors makes one error of the problems that make a replay meaningless.
 func refuseErrors(problems []workload.Problem) error {
 	var first []string
@@ -278,7 +313,7 @@ func (o *replayOptions) manifest(in replayInput) run.Manifest {
 	m := run.Manifest{
 		Engine: "slurm", Seed: o.seed, Command: os.Args, Started: time.Now(), Workload: in.source,
 		Versions: run.Versions{RMReplay: Version(), Slurm: in.install.Version, MariaDB: in.install.MariaDBVersion, Go: runtime.Version(), Kernel: kernel()},
-		Clock:    run.Clock{Model: "frozen"},
+		Clock:    clockOf(o.clockFactor),
 		Cluster:  capacity(in.cluster),
 	}
 	m.Cluster.Dir = o.cluster
@@ -325,7 +360,9 @@ func (o *replayOptions) play(ctx context.Context, in replayInput, record *run.Wr
 		return run.StateFailed, func(m *run.Manifest) { before(m); m.Error = err.Error() }, err
 	}
 	engine, err := slurm.Start(ctx, slurm.Config{
-		Cluster: in.cluster, Install: in.install, Users: in.workload.Users, Epoch: in.begin, Delays: in.delays, Usage: in.usage, Accrued: in.accrued, PreRoll: in.begin < in.workload.Start,
+		Cluster: in.cluster, Install: in.install, Users: in.workload.Users,
+		Epoch: in.begin, PreRoll: in.begin < in.workload.Start, Usage: in.usage, Accrued: in.accrued,
+		Delays: in.delays, ClockFactor: o.clockFactor,
 		LogDir: record.LogDir(), WithoutAccounting: o.noAccounting, Progress: display.say,
 	}, in.lead)
 	if err != nil {
@@ -342,6 +379,12 @@ func (o *replayOptions) play(ctx context.Context, in replayInput, record *run.Wr
 	end := engine.Now()
 	cpu := engine.CPU() // before sacct runs
 	finished := time.Now()
+	var counted *run.Scheduler
+	if err == nil {
+		var scheduler run.Scheduler
+		scheduler, err = engine.Scheduler(ctx)
+		counted = &scheduler
+	}
 	if err == nil {
 		err = o.check(ctx, engine, record, result)
 	}
@@ -350,12 +393,13 @@ func (o *replayOptions) play(ctx context.Context, in replayInput, record *run.Wr
 			err = errors.Join(err, werr)
 		}
 	}
-	steps := engine.ClockSteps()
+	steps, computing := engine.ClockSteps()
 	if cerr := engine.Close(); cerr != nil && err == nil {
 		err = cerr
 	}
 	final = func(m *run.Manifest) {
-		m.Finished, m.VirtualEnd, m.Clock.Steps = finished, end, int64(steps)
+		m.Finished, m.VirtualEnd, m.Scheduler = finished, end, counted
+		m.Clock.Steps, m.Clock.ComputingSeconds = int64(steps), computing.Seconds()
 		m.DaemonCPU = map[string]float64{}
 		for name, d := range cpu {
 			m.DaemonCPU[name] = d.Seconds()

@@ -42,6 +42,9 @@ type Config struct {
 	Usage, Accrued []hpc.Usage
 	// PreRoll says that the workload has a window, which begins with BeginWindow.
 	PreRoll bool
+	// ClockFactor is how much virtual time a second of slurmctld's computing takes once
+	// the workload begins, in seconds; 0: none, the frozen clock.
+	ClockFactor float64
 	// LogDir takes the logs of the daemons.
 	LogDir string
 	// WithoutAccounting leaves slurmdbd and the database out even if the site has them.
@@ -82,6 +85,7 @@ type Engine struct {
 	actions     actions
 	unanswered  int
 	pipeRest    []byte
+	counters    counters
 	warnings    []Warning
 }
 
