@@ -36,7 +36,7 @@ type replayOptions struct {
 	overwrite             bool
 	seed                  uint64
 	launch, prolog, after string // delays on the node side
-	drainLimit            time.Duration
+	drainLimit, lead      time.Duration
 	noAccounting          bool
 	fixedPriorities       bool
 	allowShell            bool
@@ -56,6 +56,7 @@ func (o *replayOptions) addFlags(c *cobra.Command) {
 	f.StringVar(&o.launch, "launch-delay", "", "`DELAY` between a job's allocation and the start of its script: 2s, uniform:1s,5s, exp:2s or lognormal:2s,0.5")
 	f.StringVar(&o.prolog, "prolog-delay", "", "`DELAY` of the prolog on each node (needs PrologFlags=Alloc)")
 	f.StringVar(&o.after, "epilog-delay", "", "`DELAY` of the epilog on each node, during which the node is not free")
+	f.DurationVar(&o.lead, "lead", 0, "how long Slurm has run when the workload begins, at least 5s (default: between one and six minutes, drawn)")
 	f.DurationVar(&o.drainLimit, "drain-limit", 24*time.Hour, "virtual time after which jobs are given up that pend while nothing runs")
 	f.BoolVar(&o.noAccounting, "no-accounting", false, "run without slurmdbd even if the site has it: no associations, limits, QOS or fair-share")
 	f.BoolVar(&o.fixedPriorities, "fixed-priorities", false, "give every job the priority that the workload records, so that the order of the queue is not Slurm's to compute")
@@ -191,6 +192,9 @@ func (o *replayOptions) load(path string) (in replayInput, err error) {
 	if o.clockFactor, err = parseClock(o.clock); err != nil {
 		return in, usagef("--clock: %w", err)
 	}
+	if o.lead != 0 && o.lead < shortestLead {
+		return in, usagef("--lead %v: slurmctld needs longer to start (want at least %v)", o.lead, shortestLead)
+	}
 	if in.cluster, err = openCluster(o.cluster); err != nil {
 		return in, badInput(err)
 	}
@@ -210,17 +214,29 @@ func (o *replayOptions) load(path string) (in replayInput, err error) {
 	}
 	in.source = run.Source{Path: path, Jobs: len(in.workload.Jobs), Rules: in.workload.Rules}
 	in.source.SHA256 = fileHash(path)
-	in.begin = in.workload.Begin()
+	in.begin, in.lead = in.workload.Begin(), o.lead
 	return in, nil
 }
 
 // draw takes from the seed what differs between two realizations.
 func (in *replayInput) draw(seed uint64) error {
 	in.delays.Seed = seed
-	// The phase of Slurm's periodic work against the workload is what differs between
-	// two real runs of one workload (Simakov et al., PEARC'22): it is drawn.
-	in.lead = time.Minute + time.Duration(rand.New(rand.NewPCG(seed, 1)).Float64()*float64(time.Minute))
+	if in.lead == 0 {
+		in.lead = drawLead(seed)
+	}
 	return badInput(in.findUsage())
+}
+
+// shortestLead is what slurmctld and the nodes need before they can take a job.
+const shortestLead = 5 * time.Second
+
+// drawLead draws how long slurmctld has been running when the workload begins. The phase
+// of its periodic work against the workload is what differs between two real runs of one
+// workload (Simakov et al., PEARC'22). The longest period that decides about jobs is that
+// of the fair-share computation, five minutes unless PriorityCalcPeriod says otherwise.
+func drawLead(seed uint64) time.Duration {
+	const longestPeriod = 5 * time.Minute
+	return time.Minute + time.Duration(rand.New(rand.NewPCG(seed, 1)).Float64()*float64(longestPeriod))
 }
 
 // checkActions looks at the workload's actions before anything is started.
