@@ -42,6 +42,29 @@ type NodeEvent struct {
 	Reason string
 }
 
+// Action is what an administrator does at an instant: one of Run, Shell and
+// SlurmConf.
+type Action struct {
+	At Time
+	// Run is a command of the resource manager with its arguments:
+	// "scontrol update PartitionName=debug State=DOWN".
+	Run []string
+	// Shell is a command line for sh(1), which can do whatever its user can.
+	Shell string
+	// SlurmConf is the path of a slurm.conf that replaces the one in force, and is
+	// reconfigured to. A relative one counts from the cluster directory.
+	SlurmConf string
+}
+
+// Usage is what an account, or one of its users, has used in the sense of fair-share.
+type Usage struct {
+	Account string
+	User    string // empty for the account as a whole
+	// Raw is the decayed usage in seconds of billed TRES, which is seconds of
+	// processors where no billing weights are set: RawUsage of sshare(1).
+	Raw float64
+}
+
 // Node is a compute node's hardware, as slurm.conf describes it.
 type Node struct {
 	Name           string

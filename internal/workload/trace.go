@@ -22,8 +22,13 @@ const TraceVersion = 1
 type traceHeader struct {
 	Version int            `json:"rmreplay_trace"`
 	Epoch   instant        `json:"epoch,omitzero"`
+	Start   instant        `json:"start,omitzero"`
 	Source  string         `json:"source,omitempty"`
 	Rules   map[string]int `json:"rules,omitempty"`
+
+	MachineNodes      int      `json:"machine_nodes,omitempty"`
+	MachineProcessors int      `json:"machine_processors,omitempty"`
+	Comments          []string `json:"comments,omitempty"`
 }
 
 // The types of the records that follow the header.
@@ -32,6 +37,9 @@ const (
 	recordUser        = "user"
 	recordNode        = "node"
 	recordReservation = "reservation"
+	recordUnusable    = "unusable"
+	recordAction      = "action"
+	recordUsage       = "usage"
 )
 
 // jobRecord is a job as a line of a trace.
@@ -51,6 +59,7 @@ type jobRecord struct {
 	TaskRunTimes map[int]seconds `json:"task_run_times_s,omitempty"`
 
 	Recorded *recordedFields `json:"recorded,omitempty"`
+	SWF      *swfFieldsKept  `json:"swf,omitempty"`
 }
 
 // requestFields has the fields of hpc.Request, which a conversion makes the compiler
@@ -186,6 +195,22 @@ type reservationRecord struct {
 	Features  string   `json:"features,omitempty"`
 }
 
+// actionRecord has exactly one of the three last fields.
+type actionRecord struct {
+	Type      string   `json:"type"`
+	At        instant  `json:"at,omitzero"`
+	Run       []string `json:"run,omitempty"`
+	Shell     string   `json:"shell,omitempty"`
+	SlurmConf string   `json:"slurm_conf,omitempty"`
+}
+
+type usageRecord struct {
+	Type    string  `json:"type"`
+	Account string  `json:"account"`
+	User    string  `json:"user,omitempty"`
+	Raw     float64 `json:"raw_s"`
+}
+
 // seconds is a duration written as a decimal number of seconds, exact to the
 // nanosecond, or as "unlimited".
 type seconds time.Duration
@@ -300,7 +325,7 @@ func parseNanos(s string) (int64, error) {
 }
 
 // ReadTrace reads our own trace format, plain JSON Lines: a header and a record for
-// every job, user, node event and reservation event, in any order. name stands for
+// every job, user, node event, reservation event, action and usage, in any order. name stands for
 // the source in errors, which have the form "reading trace: NAME:LINE: what is
 // wrong". An unknown field is an error, and so is a trace without a job.
 func ReadTrace(r io.Reader, name string) (*Workload, error) {
@@ -317,12 +342,16 @@ func ReadTrace(r io.Reader, name string) (*Workload, error) {
 	if t.w.Source == "" {
 		t.w.Source = name
 	}
+	if err := deriveSWF(t.w); err != nil {
+		return nil, fmt.Errorf("reading trace: %s: %w", name, err)
+	}
 	t.w.sort()
 	return t.w, nil
 }
 
 type traceReader struct {
 	w         *Workload
+	latest    hpc.Time // of the submissions so far
 	hasHeader bool
 }
 
@@ -348,10 +377,16 @@ func (t *traceReader) line(_ int, line []byte) error {
 		return t.node(line)
 	case recordReservation:
 		return t.reservation(line)
+	case recordUnusable:
+		return t.unusable(line)
+	case recordAction:
+		return t.action(line)
+	case recordUsage:
+		return t.usage(line)
 	case "":
-		return errors.New("a record without a type (want job, user, node or reservation)")
+		return errors.New("a record without a type (want job, user, node, reservation, action, usage or unusable)")
 	}
-	return fmt.Errorf("type %s: not known (want job, user, node or reservation)", kind.Type)
+	return fmt.Errorf("type %s: not known (want job, user, node, reservation, action, usage or unusable)", kind.Type)
 }
 
 func (t *traceReader) header(line []byte) error {
@@ -366,7 +401,9 @@ func (t *traceReader) header(line []byte) error {
 		return errors.New(`header: epoch: not a time (want "2024-03-01T08:00:00Z")`)
 	}
 	t.hasHeader = true
+	t.w.Start = h.Start.at(h.Epoch.time)
 	t.w.Epoch, t.w.Source, t.w.Rules = h.Epoch.time, h.Source, h.Rules
+	t.w.MachineNodes, t.w.MachineProcessors, t.w.Header = h.MachineNodes, h.MachineProcessors, h.Comments
 	return nil
 }
 
@@ -385,7 +422,15 @@ func (t *traceReader) job(line []byte) error {
 	case *r.RunTime < 0:
 		return errors.New("run_time_s: negative")
 	}
-	t.w.Jobs = append(t.w.Jobs, r.job(t.w.Epoch))
+	job := r.job(t.w.Epoch)
+	if job.Submit < t.latest {
+		if t.w.Rules == nil {
+			t.w.Rules = make(map[string]int)
+		}
+		t.w.Rules[RuleOutOfOrder]++
+	}
+	t.latest = max(t.latest, job.Submit)
+	t.w.Jobs = append(t.w.Jobs, job)
 	return nil
 }
 
@@ -449,6 +494,42 @@ func (t *traceReader) reservation(line []byte) error {
 	return nil
 }
 
+func (t *traceReader) action(line []byte) error {
+	var r actionRecord
+	if err := decodeStrict(line, &r); err != nil {
+		return err
+	}
+	kinds := 0
+	for _, set := range []bool{len(r.Run) > 0, r.Shell != "", r.SlurmConf != ""} {
+		if set {
+			kinds++
+		}
+	}
+	switch {
+	case r.At.IsZero():
+		return errors.New("at: missing")
+	case kinds != 1:
+		return errors.New("what to do: want exactly one of run, shell and slurm_conf")
+	}
+	t.w.Actions = append(t.w.Actions, hpc.Action{At: r.At.at(t.w.Epoch), Run: r.Run, Shell: r.Shell, SlurmConf: r.SlurmConf})
+	return nil
+}
+
+func (t *traceReader) usage(line []byte) error {
+	var r usageRecord
+	if err := decodeStrict(line, &r); err != nil {
+		return err
+	}
+	switch {
+	case r.Account == "":
+		return errors.New("account: missing")
+	case r.Raw < 0:
+		return errors.New("raw_s: negative")
+	}
+	t.w.Usage = append(t.w.Usage, hpc.Usage{Account: r.Account, User: r.User, Raw: r.Raw})
+	return nil
+}
+
 func (r *jobRecord) job(epoch hpc.Time) *hpc.Job {
 	job := &hpc.Job{
 		ID:      r.ID,
@@ -461,6 +542,7 @@ func (r *jobRecord) job(epoch hpc.Time) *hpc.Job {
 		},
 	}
 	d := r.requestDurations
+	job.SWF = r.SWF.record()
 	job.Begin, job.Deadline = time.Duration(d.Begin), time.Duration(d.Deadline)
 	job.TimeLimit, job.TimeMin = time.Duration(d.TimeLimit), time.Duration(d.TimeMin)
 	job.SwitchWait, job.DelayBoot = time.Duration(d.SwitchWait), time.Duration(d.DelayBoot)
@@ -490,6 +572,7 @@ func newJobRecord(job *hpc.Job) *jobRecord {
 		},
 		RunTime:  new(seconds(job.RunTime)),
 		ExitCode: job.ExitCode, CancelAfter: seconds(job.CancelAfter),
+		SWF: newSWFFieldsKept(job.SWF),
 	}
 	if job.TaskRunTimes != nil {
 		r.TaskRunTimes = make(map[int]seconds, len(job.TaskRunTimes))
@@ -557,7 +640,10 @@ func WriteTrace(w io.Writer, wl *Workload) error {
 }
 
 func writeRecords(enc *json.Encoder, wl *Workload) error {
-	err := enc.Encode(traceHeader{Version: TraceVersion, Epoch: instant{time: wl.Epoch}, Source: wl.Source, Rules: wl.Rules})
+	err := enc.Encode(traceHeader{
+		Version: TraceVersion, Epoch: instant{time: wl.Epoch}, Start: instant{time: wl.Start}, Source: wl.Source, Rules: wl.Rules,
+		MachineNodes: wl.MachineNodes, MachineProcessors: wl.MachineProcessors, Comments: wl.Header,
+	})
 	if err != nil {
 		return err
 	}
@@ -576,9 +662,24 @@ func writeRecords(enc *json.Encoder, wl *Workload) error {
 			return err
 		}
 	}
+	for _, a := range wl.Actions {
+		if err := enc.Encode(actionRecord{recordAction, instant{time: a.At}, a.Run, a.Shell, a.SlurmConf}); err != nil {
+			return err
+		}
+	}
+	for _, u := range wl.Usage {
+		if err := enc.Encode(usageRecord{recordUsage, u.Account, u.User, u.Raw}); err != nil {
+			return err
+		}
+	}
 	for _, job := range wl.Jobs {
 		if err := enc.Encode(newJobRecord(job)); err != nil {
 			return fmt.Errorf("job %s: %w", job.ID, err)
+		}
+	}
+	for _, u := range wl.Unusable {
+		if err := enc.Encode(unusableRecord{recordUnusable, u.Record, u.Rule, u.Text}); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -61,6 +61,8 @@ func drawValue(t *rapid.T, label string, v reflect.Value) {
 		v.SetBool(rapid.Bool().Draw(t, label))
 	case reflect.Int, reflect.Int64:
 		v.SetInt(int64(rapid.Int32().Draw(t, label)))
+	case reflect.Uint8:
+		v.SetUint(uint64(rapid.IntRange(0, 9).Draw(t, label)))
 	case reflect.Uint32:
 		v.SetUint(uint64(rapid.Uint32().Draw(t, label)))
 	default:
@@ -68,13 +70,28 @@ func drawValue(t *rapid.T, label string, v reflect.Value) {
 	}
 }
 
+// drawSWF gives the kept numbers different fields, and what they derive from.
+func drawSWF(job *hpc.Job, epoch hpc.Time) {
+	if job.SWF == nil {
+		return
+	}
+	derived := newSWFNames().record(job, epoch)
+	for i := range job.SWF.Kept {
+		job.SWF.Kept[i].Field, job.SWF.Kept[i].Derived = i+1, derived[i]
+	}
+}
+
 func TestTraceRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := &Workload{Epoch: hpc.Time(rapid.Int64Range(0, 4e18).Draw(t, "epoch")), Source: "any"}
+		drawValue(t, "machine", reflect.ValueOf(&want.MachineProcessors).Elem())
+		drawValue(t, "header", reflect.ValueOf(&want.Header).Elem())
+		drawValue(t, "unusable", reflect.ValueOf(&want.Unusable).Elem())
 		for range rapid.IntRange(1, 3).Draw(t, "jobs") {
 			job := &hpc.Job{}
 			drawValue(t, "job", reflect.ValueOf(job).Elem())
 			job.ID = "j" + job.ID
+			drawSWF(job, want.Epoch)
 			want.Jobs = append(want.Jobs, job)
 		}
 		drawValue(t, "users", reflect.ValueOf(&want.Users).Elem())
@@ -89,6 +106,12 @@ func TestTraceRoundTrip(t *testing.T) {
 		for i := range want.Reservations {
 			want.Reservations[i].Name, want.Reservations[i].Action = "r", "create"
 		}
+		drawValue(t, "actions", reflect.ValueOf(&want.Actions).Elem())
+		for i := range want.Actions {
+			want.Actions[i] = hpc.Action{At: want.Actions[i].At, Run: []string{"scontrol", want.Actions[i].Shell}}
+		}
+		want.Start = hpc.Time(rapid.Int64Range(0, 4e18).Draw(t, "start"))
+		want.Usage = []hpc.Usage{{Account: "a", User: "u", Raw: rapid.Float64Range(0, 1e12).Draw(t, "usage")}}
 		want.sort()
 		want.Rules = map[string]int{"some_rule": 3}
 
@@ -115,6 +138,10 @@ func TestReadTrace(t *testing.T) {
 {"type":"node","at":10,"nodes":"n[1-2]","state":"down"}
 {"type":"reservation","at":0,"action":"create","name":"r","start":3600,"duration_s":60}
 {"type":"user","name":"u","uid":0,"group":"g","gid":1}
+{"type":"action","at":20,"shell":"date"}
+{"type":"action","at":10,"slurm_conf":"later.conf"}
+{"type":"action","at":15,"run":["scontrol","update","partitionname=a b"]}
+{"type":"usage","account":"acc","user":"u","raw_s":1.5e6}
 `), "t")
 	if err != nil {
 		t.Fatal(err)
@@ -129,6 +156,12 @@ func TestReadTrace(t *testing.T) {
 		NodeEvents:   []hpc.NodeEvent{{At: epoch + 10*hpc.Second, Nodes: "n[1-2]", State: "down"}},
 		Reservations: []hpc.ReservationEvent{{At: epoch, Action: "create", Reservation: hpc.Reservation{Name: "r", Start: epoch + 3600*hpc.Second, Duration: time.Minute}}},
 		Users:        []hpc.User{{Name: "u", Group: "g", GID: 1}},
+		Actions: []hpc.Action{
+			{At: epoch + 10*hpc.Second, SlurmConf: "later.conf"},
+			{At: epoch + 15*hpc.Second, Run: []string{"scontrol", "update", "partitionname=a b"}},
+			{At: epoch + 20*hpc.Second, Shell: "date"},
+		},
+		Usage: []hpc.Usage{{Account: "acc", User: "u", Raw: 1.5e6}},
 	}
 	if diff := cmp.Diff(want, w); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
@@ -139,6 +172,11 @@ func TestReadTraceErrors(t *testing.T) {
 	const job = `{"type":"job","id":"a","submit":0,"run_time_s":1`
 	tests := []struct{ text, want string }{
 		{"", "reading trace: t: empty"},
+		{header + `{"type":"action","at":1}`, "t:2: what to do: want exactly one of run, shell and slurm_conf"},
+		{header + `{"type":"action","at":1,"shell":"a","slurm_conf":"b"}`, "t:2: what to do: want exactly one of"},
+		{header + `{"type":"action","shell":"a"}`, "t:2: at: missing"},
+		{header + `{"type":"usage","raw_s":1}`, "t:2: account: missing"},
+		{header + `{"type":"usage","account":"a","raw_s":-1}`, "t:2: raw_s: negative"},
 		{header, "reading trace: t: no job in it"},
 		{`{"rmreplay_trace":2}`, "reading trace: t:1: header: rmreplay_trace 2: this program reads version 1"},
 		{`{"type":"job"}`, "t:1: header: type: not a field"},
@@ -155,7 +193,7 @@ func TestReadTraceErrors(t *testing.T) {
 		{header + `{"type":"job","id":"a","run_time_s":1}`, "submit: missing"},
 		{header + `{"type":"job","id":"a","submit":"noon","run_time_s":1}`, "not a time"},
 		{header + `{"type":"job","submit":0,"run_time_s":1}`, "id: missing"},
-		{header + `{"type":"jobs"}`, "type jobs: not known (want job, user, node or reservation)"},
+		{header + `{"type":"jobs"}`, "type jobs: not known (want job, user, node, reservation, action, usage or unusable)"},
 		{header + `{"id":"a"}`, "a record without a type"},
 		{header + `{"type":"node","at":1,"nodes":"n1","state":"off"}`, `state "off": not known`},
 		{header + `{"type":"node","nodes":"n1","state":"down"}`, "at: missing"},
@@ -242,8 +280,8 @@ func TestOpen(t *testing.T) {
 		{filepath.Join(dir, "run"), "not supported yet: a run as a workload"},
 		{write("empty", ""), "reading workload: empty: empty"},
 		{write("comments", "# only\n"), "reading events: comments: no job in it"},
-		{write("swf", "; Version: 2.2\n"), "not supported yet: SWF"},
-		{write("swf2", "1 0 1 2 4 -1 -1 4 60 -1 1 12 12 -1 -1 -1 -1 -1\n"), "not supported yet: SWF"},
+		{write("swf", "; Version: 2.2\n"), "reading SWF: swf: no usable job in it"},
+		{write("swf2", "1 0 1 2 -1 -1 -1 -1 60 -1 1 12 12 -1 -1 -1 -1 -1\n"), "no usable job in it (swf_no_processors 1)"},
 		{write("sacct", "Account|JobIDRaw|State\n"), "not supported yet: sacct"},
 		{write("text", "hello\n"), "format not known"},
 		{write("badgzip", "\x1f\x8b\x00"), "badgzip"},

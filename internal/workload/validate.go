@@ -69,6 +69,8 @@ const (
 	RuleSelfDependency    = "dependency_on_itself"
 	RuleCycle             = "dependency_cycle"
 	RuleBadHosts          = "bad_host_list"
+	RulePresetNodes       = "preset_without_nodes"
+	RulePresetOver        = "preset_before_window"
 )
 
 // Validate returns everything about a workload that would spoil a replay on the
@@ -123,8 +125,11 @@ func (v *validator) identity(job *hpc.Job) {
 }
 
 func (v *validator) times(job *hpc.Job) {
-	if job.Submit < v.w.Epoch {
+	if job.Submit < v.w.Epoch && v.w.Start == 0 {
 		v.report(Error, job.ID, RuleBeforeEpoch, "submitted at %s, before the epoch %s", job.Submit, v.w.Epoch)
+	}
+	if v.w.Preset(job) {
+		v.preset(job)
 	}
 	if job.TimeLimit < 0 || job.RunTime < 0 || job.CancelAfter < 0 || job.TimeMin < 0 || job.Begin < 0 {
 		v.report(Error, job.ID, RuleNegativeTime, "a time limit, run time or delay is negative")
@@ -277,6 +282,19 @@ func (v *validator) cycles() {
 }
 
 // events checks what is no job.
+// preset checks that it is recorded where a preset job runs, and until when.
+func (v *validator) preset(job *hpc.Job) {
+	r := job.Recorded
+	switch {
+	case r.Nodes == "":
+		v.report(Error, job.ID, RulePresetNodes, "it ran when the window began, and no nodes are recorded to put it on")
+	case r.End != 0 && r.End < v.w.Start:
+		v.report(Error, job.ID, RulePresetOver, "it ended at %s, before the window's start %s", r.End, v.w.Start)
+	default:
+		v.hosts("the recorded nodes of job "+job.ID, r.Nodes)
+	}
+}
+
 func (v *validator) events() {
 	for _, e := range v.w.NodeEvents {
 		v.hosts(fmt.Sprintf("node event at %s", e.At), e.Nodes)

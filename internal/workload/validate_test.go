@@ -26,6 +26,19 @@ func TestValidate(t *testing.T) {
 		{"no id", func(_ *Workload, a, _ *hpc.Job) { a.ID = "" }, []problem{{"error", "", RuleNoID}}},
 		{"same id", func(_ *Workload, _, b *hpc.Job) { b.ID = "a" }, []problem{{"error", "a", RuleDuplicateID}}},
 		{"before epoch", func(_ *Workload, a, _ *hpc.Job) { a.Submit-- }, []problem{{"error", "a", RuleBeforeEpoch}}},
+		{"before epoch in a window", func(w *Workload, a, _ *hpc.Job) { w.Start = w.Epoch + 1; a.Submit-- }, nil},
+		{"preset without nodes", func(w *Workload, a, _ *hpc.Job) {
+			w.Start = w.Epoch + 10
+			a.Recorded = &hpc.Recorded{Start: w.Start - 1}
+		}, []problem{{"error", "a", RulePresetNodes}}},
+		{"preset that ended", func(w *Workload, a, _ *hpc.Job) {
+			w.Start = w.Epoch + 10
+			a.Recorded = &hpc.Recorded{Start: w.Start - 2, End: w.Start - 1, Nodes: "n1"}
+		}, []problem{{"error", "a", RulePresetOver}}},
+		{"preset", func(w *Workload, a, _ *hpc.Job) {
+			w.Start = w.Epoch + 10
+			a.Recorded = &hpc.Recorded{Start: w.Start - 2, End: w.Start + 1, Nodes: "n1"}
+		}, nil},
 		{"negative limit", func(_ *Workload, a, _ *hpc.Job) { a.TimeLimit = -1 }, []problem{{"error", "a", RuleNegativeTime}}},
 		{"over limit", func(_ *Workload, a, _ *hpc.Job) { a.RunTime = 2 * time.Hour }, []problem{{"warning", "a", RuleOverLimit}}},
 		{"until limit", func(_ *Workload, a, _ *hpc.Job) { a.RunTime = hpc.Unlimited }, nil},
