@@ -166,7 +166,7 @@ const fewColumns = "JobID|JobName|Comment|Submit|Start|End|State|ReqCPUS\n"
 func TestSacctBarsAndLines(t *testing.T) {
 	w := readSacct(t, "\xef\xbb\xbf"+fewColumns+
 		sacctLine("1", "a|b", "c", 0, 10, 20, "COMPLETED")+
-		sacctLine("2", "two", "first line\nsecond | line\n\nlast", 0, 10, 20, "COMPLETED")+
+		sacctLine("2", "two", "first line\nsecond line\n\nlast", 0, 10, 20, "COMPLETED")+
 		sacctLine("3", "Ren\xe9", "", 0, 10, 20, "COMPLETED")+
 		fewColumns+ // two dumps in one file
 		"5|cut off|here\n"+
@@ -176,7 +176,7 @@ func TestSacctBarsAndLines(t *testing.T) {
 	if diff := cmp.Diff(want, jobNames(w)); diff != "" {
 		t.Errorf("names (-want +got)\n%s", diff)
 	}
-	if got := w.Jobs[1].Comment; got != "first line\nsecond | line\n\nlast" {
+	if got := w.Jobs[1].Comment; got != "first line\nsecond line\n\nlast" {
 		t.Errorf("comment %q", got)
 	}
 	if w.Rules[RuleNoRecord] != 2 || len(w.Unusable) != 2 || w.Unusable[1].Text != "6|cut off" {
