@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"rmreplay/internal/hpc"
 	"rmreplay/internal/metrics"
 	"rmreplay/internal/replay"
 	"rmreplay/internal/rm/slurm"
@@ -25,6 +26,7 @@ import (
 	"rmreplay/internal/rm/slurm/nodes"
 	"rmreplay/internal/run"
 	"rmreplay/internal/workload"
+	"rmreplay/internal/workload/sbatch"
 )
 
 // replayOptions are the flags of `replay`.
@@ -35,6 +37,8 @@ type replayOptions struct {
 	launch, prolog, after string // delays on the node side
 	drainLimit            time.Duration
 	noAccounting          bool
+	fixedPriorities       bool
+	allowShell            bool
 	quiet                 bool
 	json                  bool
 }
@@ -50,6 +54,8 @@ func (o *replayOptions) addFlags(c *cobra.Command) {
 	f.StringVar(&o.after, "epilog-delay", "", "`DELAY` of the epilog on each node, during which the node is not free")
 	f.DurationVar(&o.drainLimit, "drain-limit", 24*time.Hour, "virtual time after which jobs are given up that pend while nothing runs")
 	f.BoolVar(&o.noAccounting, "no-accounting", false, "run without slurmdbd even if the site has it: no associations, limits, QOS or fair-share")
+	f.BoolVar(&o.fixedPriorities, "fixed-priorities", false, "give every job the priority that the workload records, so that the order of the queue is not Slurm's to compute")
+	f.BoolVar(&o.allowShell, "allow-shell", false, "run the shell lines among the workload's actions, which can do whatever you can")
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "no progress")
 	addJSONFlag(c, &o.json)
 }
@@ -90,12 +96,14 @@ and 130 if it was interrupted; the record then holds what had happened.`,
 
 // replayInput is all that a replay starts from.
 type replayInput struct {
-	workload *workload.Workload
-	cluster  *conf.Cluster
-	install  *install.Installation
-	delays   nodes.Delays
-	lead     time.Duration
-	source   run.Source
+	workload       *workload.Workload
+	cluster        *conf.Cluster
+	install        *install.Installation
+	delays         nodes.Delays
+	lead           time.Duration
+	begin          hpc.Time // when virtual time begins to matter
+	usage, accrued []hpc.Usage
+	source         run.Source
 }
 
 func runReplay(ctx context.Context, g *globals, path string, opts replayOptions) error {
@@ -108,6 +116,9 @@ func runReplay(ctx context.Context, g *globals, path string, opts replayOptions)
 		return badInput(err)
 	}
 	defer record.Close()
+	if err := record.Setting(in.workload); err != nil {
+		return err
+	}
 	display := newProgress(g.stderr, opts.quiet)
 	state, final, err := opts.play(ctx, in, record, display)
 	display.end()
@@ -154,6 +165,9 @@ func (o *replayOptions) load(path string) (in replayInput, err error) {
 	if err := refuseErrors(workload.Validate(in.workload, knownOf(in.cluster))); err != nil {
 		return in, badInput(fmt.Errorf("checking %s: %w", path, err))
 	}
+	if err := o.checkActions(in.workload); err != nil {
+		return in, badInput(fmt.Errorf("checking %s: %w", path, err))
+	}
 	in.install, _ = install.Find() // what is missing without accounting is for Need to say
 	accounting := in.cluster.Accounting() && !o.noAccounting
 	if err = in.install.Need(accounting); err != nil {
@@ -164,7 +178,34 @@ func (o *replayOptions) load(path string) (in replayInput, err error) {
 	// The phase of Slurm's periodic work against the workload is what differs between
 	// two real runs of one workload (Simakov et al., PEARC'22): it is drawn.
 	in.lead = time.Minute + time.Duration(rand.New(rand.NewPCG(o.seed, 1)).Float64()*float64(time.Minute))
-	return in, nil
+	in.begin = in.workload.Begin()
+	return in, badInput(in.findUsage())
+}
+
+// checkActions looks at the workload's actions before anything is started.
+func (o *replayOptions) checkActions(w *workload.Workload) error {
+	for _, a := range w.Actions {
+		if a.Shell != "" && !o.allowShell {
+			return fmt.Errorf("the action at %s is a shell line (%.60q): it runs with --allow-shell only, for it can do whatever you can", a.At, a.Shell)
+		}
+		if err := slurm.CheckAction(a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// findUsage finds the fair-share usage with which slurmctld has to start.
+func (in *replayInput) findUsage() error {
+	halfLife := 7 * 24 * time.Hour // Slurm's default
+	if text, ok := in.cluster.Get("PriorityDecayHalfLife"); ok {
+		var err error
+		if halfLife, err = sbatch.ParseTimeLimit(text); err != nil { // 0 is no decay
+			return fmt.Errorf("reading slurm.conf: PriorityDecayHalfLife=%s: %w", text, err)
+		}
+	}
+	in.usage, in.accrued = replay.InitialUsage(in.workload, in.begin.Add(-in.lead), halfLife)
+	return nil
 }
 
 // refuseErrors makes one error of the problems that make a replay meaningless.
@@ -210,7 +251,8 @@ func (o *replayOptions) manifest(in replayInput) run.Manifest {
 		Cluster:  capacity(in.cluster),
 	}
 	m.Cluster.Dir = o.cluster
-	m.VirtualStart = in.workload.Epoch
+	m.VirtualStart = in.begin
+	m.WindowStart = in.workload.Start
 	return m
 }
 
@@ -252,7 +294,7 @@ func (o *replayOptions) play(ctx context.Context, in replayInput, record *run.Wr
 		return run.StateFailed, func(m *run.Manifest) { before(m); m.Error = err.Error() }, err
 	}
 	engine, err := slurm.Start(ctx, slurm.Config{
-		Cluster: in.cluster, Install: in.install, Users: in.workload.Users, Epoch: in.workload.Epoch, Delays: in.delays,
+		Cluster: in.cluster, Install: in.install, Users: in.workload.Users, Epoch: in.begin, Delays: in.delays, Usage: in.usage, Accrued: in.accrued,
 		LogDir: record.LogDir(), WithoutAccounting: o.noAccounting, Progress: display.say,
 	}, in.lead)
 	if err != nil {
@@ -262,8 +304,10 @@ func (o *replayOptions) play(ctx context.Context, in replayInput, record *run.Wr
 		return failed(errors.Join(err, engine.Close()))
 	}
 	begun := time.Now()
-	display.begin(in.workload.Epoch, begun)
-	result, err := replay.Rigid(ctx, engine, in.workload, record, replay.Options{DrainLimit: o.drainLimit, Observe: display.observe})
+	display.begin(in.begin, begun)
+	result, err := replay.Rigid(ctx, engine, in.workload, record, replay.Options{
+		DrainLimit: o.drainLimit, FixedPriorities: o.fixedPriorities, Observe: display.observe,
+	})
 	end := engine.Now()
 	cpu := engine.CPU() // before sacct runs
 	finished := time.Now()
@@ -309,6 +353,18 @@ func (o *replayOptions) check(ctx context.Context, engine *slurm.Engine, record 
 			return err
 		}
 	}
+	if n := len(result.LatePresets); n > 0 {
+		text := fmt.Sprintf("%d jobs that ran when the window began do not run here: %s", n, few(result.LatePresets, 5))
+		if err := record.Warn(run.Warning{Code: "preset-late", Text: text, AffectsResult: true, Count: n}); err != nil {
+			return err
+		}
+	}
+	if n := result.WithoutPriority; n > 0 {
+		text := fmt.Sprintf("%d jobs have no recorded priority to be fixed: Slurm computed theirs", n)
+		if err := record.Warn(run.Warning{Code: "priority-not-fixed", Text: text, AffectsResult: true, Count: n}); err != nil {
+			return err
+		}
+	}
 	sacct, err := engine.Sacct(ctx)
 	if err != nil || sacct == "" {
 		return err
@@ -324,6 +380,11 @@ func (o *replayOptions) check(ctx context.Context, engine *slurm.Engine, record 
 	if err != nil {
 		return err
 	}
+	amend, err := slurm.AmendFromSacct(sacct)
+	if err != nil {
+		return err
+	}
+	record.Amend(amend)
 	if n := len(differences); n > 0 {
 		text := fmt.Sprintf("the record and slurmdbd differ in %d places: %s", n, few(differences, 5))
 		return record.Warn(run.Warning{Code: "sacct-differs", Text: text, AffectsResult: true, Count: n})

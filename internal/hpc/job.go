@@ -45,8 +45,11 @@ type Request struct {
 	Deadline    time.Duration // --deadline, as a delay after Submit
 	Hold        bool          // -H
 	Priority    *uint32       // --priority, an explicit priority
-	Nice        int           // --nice
-	Requeue     *bool         // --requeue, --no-requeue
+	// AsOperator says that an operator submits it for its user, since Slurm honours
+	// an explicit priority from nobody else.
+	AsOperator bool
+	Nice       int   // --nice
+	Requeue    *bool // --requeue, --no-requeue
 
 	TimeLimit time.Duration // -t; Unlimited for an infinite one
 	TimeMin   time.Duration // --time-min
@@ -117,6 +120,9 @@ type Behaviour struct {
 	// CancelAfter is the delay after Submit at which its user cancels it, pending
 	// or running; 0 for a job that is not cancelled.
 	CancelAfter time.Duration
+	// EndAt, if not 0, is the instant at which it ends instead of RunTime after its
+	// start: that of a job which was running when the window began.
+	EndAt Time
 	// TaskRunTimes are the run times of single tasks of a job array, by task
 	// index, where they differ from RunTime.
 	TaskRunTimes map[int]time.Duration

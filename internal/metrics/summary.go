@@ -122,6 +122,9 @@ func NewSummary(rows []run.Row, m *run.Manifest, opts Options, by ...By) *Summar
 	if opts.Processors == 0 {
 		opts.Processors = m.Cluster.Processors
 	}
+	if opts.Window == 0 {
+		opts.Window = m.WindowStart
+	}
 	s := &Summary{
 		Metrics: Compute(rows, opts),
 		Engine:  m.Engine, Policy: m.Policy, Seed: m.Seed, State: m.State, Valid: m.Valid,

@@ -28,6 +28,10 @@ type Options struct {
 	// nothing runs and nothing happens, before the replay gives them up. Held jobs and
 	// those with impossible dependencies would pend for ever. 24 hours if 0.
 	DrainLimit time.Duration
+	// FixedPriorities submits every job with the priority that it had when the workload
+	// was recorded, where that is known, so that the order of the queue is not the
+	// resource manager's to compute.
+	FixedPriorities bool
 	// Observe is called, if set, after every instant at which something happened.
 	Observe func(Progress)
 }
@@ -45,6 +49,10 @@ type Progress struct {
 // Result is how a replay ended.
 type Result struct {
 	Progress
+	// WithoutPriority counts the jobs that had no recorded priority to be fixed.
+	WithoutPriority int
+	// LatePresets are the preset jobs that did not run when the window began.
+	LatePresets []string
 	// Undrained are the workload's names of jobs that were given up as pending.
 	Undrained []string
 }
@@ -70,6 +78,7 @@ type inputClass int
 const (
 	nodeEvent inputClass = iota
 	reservation
+	action
 	submission
 	cancellation
 )
@@ -102,7 +111,7 @@ func (q *inputs) Pop() any {
 type player struct {
 	rm       rm.ResourceManager
 	driver   Driver
-	jobs     []*hpc.Job
+	workload *workload.Workload
 	recorder Recorder
 	opts     Options
 	queue    inputs
@@ -111,6 +120,8 @@ type player struct {
 	order    []string // submitted jobs, in order
 	// administers says that the workload does more than to submit and cancel jobs.
 	administers bool
+	window      *window // nil for a workload without
+	result      Result
 }
 
 // Rigid plays the workload with every job at its recorded submit time, whatever the
@@ -130,21 +141,37 @@ func Play(ctx context.Context, manager rm.ResourceManager, w *workload.Workload,
 	if opts.Observe == nil {
 		opts.Observe = func(Progress) {}
 	}
-	p := &player{rm: manager, driver: driver, jobs: w.Jobs, recorder: recorder, opts: opts, open: map[string]openJob{}}
-	p.load(w)
+	p := &player{rm: manager, driver: driver, workload: w, recorder: recorder, opts: opts, open: map[string]openJob{}}
+	if err := p.load(w); err != nil {
+		return Result{}, err
+	}
 	err := p.play(ctx)
-	return Result{Progress: p.progress, Undrained: p.undrained()}, err
+	p.result.Progress, p.result.Undrained = p.progress, p.undrained()
+	return p.result, err
 }
 
 // load makes the queue of everything whose instant is known from the outset.
-func (p *player) load(w *workload.Workload) {
-	for i, ev := range w.NodeEvents {
-		p.add(ev.At, nodeEvent, i, func() error { return p.rm.SetNode(ev) })
+func (p *player) load(w *workload.Workload) error {
+	add := func(at hpc.Time, class inputClass, apply func() error) { p.add(at, class, len(p.queue), apply) }
+	for _, ev := range w.NodeEvents {
+		add(ev.At, nodeEvent, func() error { return p.rm.SetNode(ev) })
 	}
-	for i, ev := range w.Reservations {
-		p.add(ev.At, reservation, i, func() error { return p.rm.Reserve(ev) })
+	for _, ev := range w.Reservations {
+		add(ev.At, reservation, func() error { return p.rm.Reserve(ev) })
 	}
-	p.administers = len(p.queue) > 0
+	administrator, _ := p.rm.(rm.Administrator)
+	for _, a := range w.Actions {
+		if administrator == nil {
+			return fmt.Errorf("the action at %s: this resource manager knows no administrator's commands (replay on Slurm, or take the actions out)", a.At)
+		}
+		add(a.At, action, func() error { return administrator.Act(a) })
+	}
+	p.window = newWindow(w)
+	if p.window != nil {
+		add(p.rm.Now(), reservation, func() error { return p.rm.Reserve(p.window.barrier(p.rm.Now())) })
+		add(w.Start, action, p.beginWindow)
+	}
+	p.administers = len(w.NodeEvents)+len(w.Reservations)+len(w.Actions) > 0
 	p.progress.Inputs = len(p.queue) + len(w.Jobs)
 	for _, job := range w.Jobs {
 		if job.CancelAfter > 0 {
@@ -154,25 +181,56 @@ func (p *player) load(w *workload.Workload) {
 	for _, s := range p.driver.Begin() {
 		p.schedule(s)
 	}
+	return nil
 }
 
-// add puts an input into the queue; seq is its place in the workload.
+// add puts an input into the queue; seq is its place among those of its class.
 func (p *player) add(at hpc.Time, class inputClass, seq int, apply func() error) {
 	heap.Push(&p.queue, input{at, class, seq, apply})
 	p.progress.LastInput = max(p.progress.LastInput, at)
 }
 
 // schedule puts a job's submission, and its cancellation if there is one, into the queue.
+// When a preset job is submitted is no user's decision.
 func (p *player) schedule(s Submission) {
-	job := p.jobs[s.Job]
-	p.add(s.At, submission, s.Job, func() error { return p.submit(s.Job) })
+	job := p.workload.Jobs[s.Job]
+	played := p.prepare(job)
+	at, user := s.At, s.At
+	if p.workload.Preset(job) {
+		at, user = played.Submit, job.Submit
+	}
+	p.add(at, submission, s.Job, func() error { return p.submit(s.Job, played) })
 	if job.CancelAfter > 0 {
-		p.add(s.At.Add(job.CancelAfter), cancellation, s.Job, func() error { return p.cancel(job.ID) })
+		p.add(user.Add(job.CancelAfter), cancellation, s.Job, func() error { return p.cancel(job.ID) })
 	}
 }
 
-func (p *player) submit(index int) error {
-	job := p.jobs[index]
+// prepare returns the job as it is to be submitted.
+func (p *player) prepare(job *hpc.Job) *hpc.Job {
+	if p.workload.Preset(job) {
+		return preset(job)
+	}
+	if !p.opts.FixedPriorities {
+		return job
+	}
+	if job.Recorded == nil || job.Recorded.Priority == 0 {
+		p.result.WithoutPriority++
+		return job
+	}
+	fixed := *job
+	fixed.Priority, fixed.AsOperator = &job.Recorded.Priority, true
+	return &fixed
+}
+
+// beginWindow notes which preset jobs do not run as they should.
+func (p *player) beginWindow() error {
+	p.result.LatePresets = p.window.waiting()
+	return nil
+}
+
+// submit hands a job over as it is played; the record keeps it as it was.
+func (p *player) submit(index int, played *hpc.Job) error {
+	job := p.workload.Jobs[index]
 	if err := p.recorder.Job(job); err != nil {
 		return err
 	}
@@ -188,7 +246,7 @@ func (p *player) submit(index int) error {
 	p.order = append(p.order, job.ID)
 	p.progress.Submitted += tasks
 	p.progress.Pending += tasks
-	return p.rm.Submit(job)
+	return p.rm.Submit(played)
 }
 
 func (p *player) cancel(id string) error {
@@ -268,6 +326,7 @@ func (p *player) take(ev rm.Event) error {
 	n := &p.progress
 	switch ev.Kind {
 	case rm.Started:
+		p.window.started(ev.Job)
 		n.Pending--
 		n.Running++
 	case rm.Requeue:

@@ -62,6 +62,9 @@ type Manifest struct {
 	// Started and Finished are instants of real time, RFC 3339.
 	Started  time.Time `json:"started"`
 	Finished time.Time `json:"finished,omitzero"`
+	// WindowStart is the instant at which the workload's window begins, or 0. Jobs that
+	// started before it are preset: what is measured begins with the window.
+	WindowStart hpc.Time `json:"-"`
 	// VirtualStart and VirtualEnd bound the run in virtual time. In JSON they
 	// are RFC 3339, since a double cannot hold nanoseconds since 1970.
 	VirtualStart hpc.Time `json:"-"`
@@ -199,6 +202,7 @@ func (m *Manifest) derive() {
 // manifestJSON is a Manifest with virtual instants that any JSON reader can hold.
 type manifestJSON struct {
 	*plainManifest
+	WindowStart  time.Time `json:"window_start,omitzero"`
 	VirtualStart time.Time `json:"virtual_start,omitzero"`
 	VirtualEnd   time.Time `json:"virtual_end,omitzero"`
 }
@@ -217,6 +221,9 @@ func (m Manifest) MarshalJSON() ([]byte, error) {
 	}
 	m.Cluster.Changes = redact(m.Cluster.Changes)
 	out := manifestJSON{plainManifest: (*plainManifest)(&m)}
+	if m.WindowStart != 0 {
+		out.WindowStart = m.WindowStart.Std()
+	}
 	if m.VirtualStart != 0 {
 		out.VirtualStart = m.VirtualStart.Std()
 	}
@@ -234,6 +241,7 @@ func (m *Manifest) UnmarshalJSON(data []byte) error {
 		return err
 	}
 	*m = Manifest(plain)
+	m.WindowStart = instant(in.WindowStart)
 	m.VirtualStart, m.VirtualEnd = instant(in.VirtualStart), instant(in.VirtualEnd)
 	return nil
 }

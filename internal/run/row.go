@@ -62,6 +62,10 @@ type Row struct {
 	Restarts int    `parquet:"restarts"`    // how often it was requeued
 	Reason   string `parquet:"reason,dict"` // why it was rejected, requeued or ended
 
+	// Priority is the one with which the job started, from accounting; 0 where it is
+	// not known.
+	Priority uint32 `parquet:"priority"`
+
 	// The main numbers of the request, 0 where not asked for.
 	AskedPriority    uint32 `parquet:"asked_priority"`
 	AskedMinNodes    int    `parquet:"asked_min_nodes"`

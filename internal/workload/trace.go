@@ -56,6 +56,7 @@ type jobRecord struct {
 	RunTime      *seconds        `json:"run_time_s"`
 	ExitCode     int             `json:"exit_code,omitempty"`
 	CancelAfter  seconds         `json:"cancel_after_s,omitzero"`
+	EndAt        instant         `json:"end_at,omitzero"`
 	TaskRunTimes map[int]seconds `json:"task_run_times_s,omitempty"`
 
 	Recorded *recordedFields `json:"recorded,omitempty"`
@@ -81,6 +82,7 @@ type requestFields struct {
 	Deadline    time.Duration `json:"-"`
 	Hold        bool          `json:"hold,omitempty"`
 	Priority    *uint32       `json:"priority,omitempty"`
+	AsOperator  bool          `json:"as_operator,omitempty"`
 	Nice        int           `json:"nice,omitempty"`
 	Requeue     *bool         `json:"requeue,omitempty"`
 
@@ -329,15 +331,22 @@ func parseNanos(s string) (int64, error) {
 // the source in errors, which have the form "reading trace: NAME:LINE: what is
 // wrong". An unknown field is an error, and so is a trace without a job.
 func ReadTrace(r io.Reader, name string) (*Workload, error) {
+	w, err := ReadSetting(r, name)
+	if err == nil && len(w.Jobs) == 0 {
+		return nil, fmt.Errorf("reading trace: %s: no job in it", name)
+	}
+	return w, err
+}
+
+// ReadSetting is [ReadTrace] for a trace that may have no jobs: what else happens to
+// a cluster.
+func ReadSetting(r io.Reader, name string) (*Workload, error) {
 	t := traceReader{w: &Workload{}}
 	if err := eachLine(r, name, t.line); err != nil {
 		return nil, fmt.Errorf("reading trace: %w", err)
 	}
-	switch {
-	case !t.hasHeader:
+	if !t.hasHeader {
 		return nil, fmt.Errorf("reading trace: %s: empty (want a header and jobs)", name)
-	case len(t.w.Jobs) == 0:
-		return nil, fmt.Errorf("reading trace: %s: no job in it", name)
 	}
 	if t.w.Source == "" {
 		t.w.Source = name
@@ -539,6 +548,7 @@ func (r *jobRecord) job(epoch hpc.Time) *hpc.Job {
 			RunTime:     time.Duration(*r.RunTime),
 			ExitCode:    r.ExitCode,
 			CancelAfter: time.Duration(r.CancelAfter),
+			EndAt:       r.EndAt.at(epoch),
 		},
 	}
 	d := r.requestDurations
@@ -571,7 +581,7 @@ func newJobRecord(job *hpc.Job) *jobRecord {
 			SwitchWait: seconds(job.SwitchWait), DelayBoot: seconds(job.DelayBoot),
 		},
 		RunTime:  new(seconds(job.RunTime)),
-		ExitCode: job.ExitCode, CancelAfter: seconds(job.CancelAfter),
+		ExitCode: job.ExitCode, CancelAfter: seconds(job.CancelAfter), EndAt: instant{time: job.EndAt},
 		SWF: newSWFFieldsKept(job.SWF),
 	}
 	if job.TaskRunTimes != nil {

@@ -61,14 +61,14 @@ func (w *Workload) Preset(job *hpc.Job) bool {
 	return job.Recorded != nil && job.Recorded.Start != 0 && job.Recorded.Start < w.Start
 }
 
-// Begin is the instant at which a replay has to begin: the epoch, or the start of the
-// earliest preset job, or the earliest submission of the jobs that were pending when
-// the window began.
+// Begin is the instant at which a replay has to begin: the epoch, or with a window a
+// moment before the start of the earliest preset job, or the earliest submission of
+// the jobs that were pending when the window began.
 func (w *Workload) Begin() hpc.Time {
-	begin := w.Epoch
-	if w.Start != 0 && (begin == 0 || begin > w.Start) {
-		begin = w.Start
+	if w.Start == 0 {
+		return w.Epoch
 	}
+	begin := w.Start
 	for _, job := range w.Jobs {
 		at := job.Submit
 		if w.Preset(job) {
@@ -76,8 +76,12 @@ func (w *Workload) Begin() hpc.Time {
 		}
 		begin = min(begin, at)
 	}
-	return begin
+	return begin.Add(-prerollLead)
 }
+
+// prerollLead is the virtual time in which the machine is closed for all but the
+// preset jobs, before the first of them starts.
+const prerollLead = 10 * time.Second
 
 // The named rules that readers count records under in [Workload.Rules].
 const (

@@ -36,6 +36,10 @@ type Config struct {
 	// nodes register, before it.
 	Epoch  hpc.Time
 	Delays nodes.Delays
+	// Usage is the fair-share usage with which slurmctld starts, lead before Epoch;
+	// Accrued is taken off that of the users, since preset jobs will add it. A user's
+	// first association stands for an empty account.
+	Usage, Accrued []hpc.Usage
 	// LogDir takes the logs of the daemons.
 	LogDir string
 	// WithoutAccounting leaves slurmdbd and the database out even if the site has them.
@@ -49,6 +53,8 @@ type Config struct {
 type Engine struct {
 	cfg     Config
 	adapted *conf.Adapted
+	// hostname is this machine's, which slurm.conf has to name.
+	hostname string
 
 	clock   *vclock.Clock
 	guard   *supervise.Guard
@@ -71,6 +77,7 @@ type Engine struct {
 	running     map[uint32]bool
 	orphans     map[uint32][]completion // by the number of a submission without an answer
 	toSubmit    []int                   // indices into submissions
+	actions     actions
 	unanswered  int
 	pipeRest    []byte
 	warnings    []Warning
@@ -88,6 +95,7 @@ const resubmitAfter = 15_000_000_000
 
 var (
 	_ rm.ResourceManager = (*Engine)(nil)
+	_ rm.Administrator   = (*Engine)(nil)
 	_ nodes.Environment  = (*Engine)(nil)
 )
 
