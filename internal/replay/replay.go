@@ -152,26 +152,24 @@ func Play(ctx context.Context, manager rm.ResourceManager, w *workload.Workload,
 
 // load makes the queue of everything whose instant is known from the outset.
 func (p *player) load(w *workload.Workload) error {
-	add := func(at hpc.Time, class inputClass, apply func() error) { p.add(at, class, len(p.queue), apply) }
-	for _, ev := range w.NodeEvents {
-		add(ev.At, nodeEvent, func() error { return p.rm.SetNode(ev) })
+	for i, ev := range w.NodeEvents {
+		p.add(ev.At, nodeEvent, i, func() error { return p.rm.SetNode(ev) })
 	}
-	for _, ev := range w.Reservations {
-		add(ev.At, reservation, func() error { return p.rm.Reserve(ev) })
+	for i, ev := range w.Reservations {
+		p.add(ev.At, reservation, i, func() error { return p.rm.Reserve(ev) })
 	}
 	administrator, _ := p.rm.(rm.Administrator)
-	for _, a := range w.Actions {
+	for i, a := range w.Actions {
 		if administrator == nil {
 			return fmt.Errorf("the action at %s: this resource manager knows no administrator's commands (replay on Slurm, or take the actions out)", a.At)
 		}
-		add(a.At, action, func() error { return administrator.Act(a) })
+		p.add(a.At, action, i, func() error { return administrator.Act(a) })
 	}
-	p.window = newWindow(w)
-	if p.window != nil {
-		add(p.rm.Now(), reservation, func() error { return p.rm.Reserve(p.window.barrier(p.rm.Now())) })
-		add(w.Start, action, p.beginWindow)
+	p.administers = len(p.queue) > 0
+	if p.window = newWindow(w); p.window != nil {
+		p.add(p.rm.Now(), reservation, -1, func() error { return p.rm.Reserve(p.window.barrier(p.rm.Now())) })
+		p.add(w.Start, action, -1, p.beginWindow)
 	}
-	p.administers = len(w.NodeEvents)+len(w.Reservations)+len(w.Actions) > 0
 	p.progress.Inputs = len(p.queue) + len(w.Jobs)
 	for _, job := range w.Jobs {
 		if job.CancelAfter > 0 {
@@ -184,24 +182,22 @@ func (p *player) load(w *workload.Workload) error {
 	return nil
 }
 
-// add puts an input into the queue; seq is its place among those of its class.
+// add puts an input into the queue; seq is its place in the workload.
 func (p *player) add(at hpc.Time, class inputClass, seq int, apply func() error) {
 	heap.Push(&p.queue, input{at, class, seq, apply})
 	p.progress.LastInput = max(p.progress.LastInput, at)
 }
 
 // schedule puts a job's submission, and its cancellation if there is one, into the queue.
-// When a preset job is submitted is no user's decision.
 func (p *player) schedule(s Submission) {
 	job := p.workload.Jobs[s.Job]
-	played := p.prepare(job)
-	at, user := s.At, s.At
+	played, at := p.prepare(job), s.At
 	if p.workload.Preset(job) {
-		at, user = played.Submit, job.Submit
+		at = played.Submit // whatever its user does now
 	}
 	p.add(at, submission, s.Job, func() error { return p.submit(s.Job, played) })
 	if job.CancelAfter > 0 {
-		p.add(user.Add(job.CancelAfter), cancellation, s.Job, func() error { return p.cancel(job.ID) })
+		p.add(s.At.Add(job.CancelAfter), cancellation, s.Job, func() error { return p.cancel(job.ID) })
 	}
 }
 
