@@ -7,6 +7,7 @@ func commands(g *globals) []*cobra.Command {
 	return []*cobra.Command{
 		newReplayCommand(g),
 		newMetricsCommand(g),
+		newCompareCommand(g),
 		newWorkloadCommand(g),
 		newConfCommand(g),
 		newDoctorCommand(g),
