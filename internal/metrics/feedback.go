@@ -220,7 +220,7 @@ func quantilesOf(values []float64) Quantiles {
 		return Quantiles{nan, nan, nan}
 	}
 	slices.Sort(values)
-	return Quantiles{Float(quantile(values, 0.1)), Float(quantile(values, 0.5)), Float(quantile(values, 0.9))}
+	return Quantiles{Float(Quantile(values, 0.1)), Float(Quantile(values, 0.5)), Float(Quantile(values, 0.9))}
 }
 
 // submitMakespan is max(end) − min(submit) of the accepted jobs.
