@@ -10,6 +10,7 @@ func commands(g *globals) []*cobra.Command {
 		newWorkloadCommand(g),
 		newConfCommand(g),
 		newDoctorCommand(g),
+		newDebugCommand(g),
 		newVersionCommand(g),
 	}
 }

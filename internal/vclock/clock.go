@@ -138,6 +138,9 @@ func (c *Clock) Stats() Stats {
 	return st
 }
 
+// Path is the clock's file, for [Look].
+func (c *Clock) Path() string { return c.path }
+
 // Environment is what a managed process needs besides its reserved slot.
 func (c *Clock) Environment() []string { return []string{"RMREPLAY_CLOCK=" + c.path} }
 

@@ -27,18 +27,22 @@ type Thread struct {
 	Kernel string `json:"kernel,omitempty"`
 }
 
+var stateNames = [...]string{"free", "running", "waiting", "waiting in kernel", "exiting"}
+
 // Threads lists the managed threads by process and thread id.
-func (c *Clock) Threads() []Thread {
-	var out []Thread
-	for i := range int(c.s.used.Load()) {
-		sl := &c.s.slot[i]
+func (c *Clock) Threads() []Thread { return c.s.threads() }
+
+func (s *shared) threads() []Thread {
+	out := []Thread{}
+	for i := range int(s.used.Load()) {
+		sl := &s.slot[i]
 		st := sl.state.Load()
-		if st == stateFree {
+		if st == stateFree || int(st) >= len(stateNames) {
 			continue
 		}
 		t := Thread{
 			PID: int(sl.pid.Load()), TID: int(sl.tid.Load()),
-			State: [...]string{"free", "running", "waiting", "waiting in kernel", "exiting"}[st],
+			State: stateNames[st],
 		}
 		if d := sl.deadline.Load(); d != never && (st == stateSlot || st == stateKernel) {
 			t.Deadline = hpc.Time(d)
@@ -57,7 +61,7 @@ func (c *Clock) Threads() []Thread {
 
 func describeWait(why string, object uint64) string {
 	switch why {
-	case "", "sleep", "signal":
+	case "", "sleep", "signal", "computing time":
 		return why
 	case "poll", "connection", "input", "output", "outside peer":
 		return fmt.Sprintf("%s on fd %d", why, int32(object))
