@@ -110,6 +110,10 @@ func daily(s *rpc.Stats) run.Scheduler {
 // show it, and warns of what makes a result doubtful. It lets virtual time pass until
 // slurmctld has answered.
 func (e *Engine) Scheduler(ctx context.Context) (run.Scheduler, error) {
+	// The last job's end is reported in the midst of a request that is not counted yet.
+	if err := e.advanceQuietly(ctx, e.Now().Add(time.Second)); err != nil {
+		return run.Scheduler{}, err
+	}
 	e.askCounters()
 	if err := e.advanceUntil(ctx, func() bool { return e.counters.asked == 0 }); err != nil {
 		return run.Scheduler{}, err
