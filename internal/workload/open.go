@@ -3,13 +3,14 @@ package workload
 import (
 	"bufio"
 	"bytes"
-	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/klauspost/compress/gzip"
 )
 
 // OpenRun, where it is set, reads the workload of a run record: a directory with a
@@ -20,7 +21,11 @@ var OpenRun func(dir string) (*Workload, error)
 // Open reads a workload from a file of any known format, or from a run's directory.
 // The format is told by the content, not by the name; every format may be
 // compressed with gzip. The error names the path and says what was expected.
-func Open(path string) (*Workload, error) {
+func Open(path string) (*Workload, error) { return OpenWith(path, ReadOptions{}) }
+
+// OpenWith is [Open] with options. They do not apply to a run, whose record has no
+// dirty records.
+func OpenWith(path string, opts ReadOptions) (*Workload, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, fmt.Errorf("reading workload: %w", err)
@@ -33,7 +38,7 @@ func Open(path string) (*Workload, error) {
 		return nil, fmt.Errorf("reading workload: %w", err)
 	}
 	defer f.Close() // nothing is written
-	return Read(f, filepath.Base(path))
+	return Read(f, filepath.Base(path), opts)
 }
 
 func openDirectory(path string) (*Workload, error) {
@@ -48,7 +53,7 @@ func openDirectory(path string) (*Workload, error) {
 
 // Read reads a workload of any known format from r. name stands for the source in
 // errors.
-func Read(r io.Reader, name string) (*Workload, error) {
+func Read(r io.Reader, name string, opts ReadOptions) (*Workload, error) {
 	buffered := bufio.NewReaderSize(r, sniffLength)
 	if magic, _ := buffered.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
 		z, err := gzip.NewReader(buffered)
@@ -65,11 +70,12 @@ func Read(r io.Reader, name string) (*Workload, error) {
 	case formatTrace:
 		return ReadTrace(buffered, name)
 	case formatEvents:
-		return ReadEvents(buffered, name, EventsOptions{})
+		return ReadEvents(buffered, name, opts)
 	case formatSWF:
-		return nil, fmt.Errorf("reading workload: %s: not supported yet: SWF (Standard Workload Format)", name)
+		return ReadSWF(buffered, name, opts)
 	case formatSacct:
-		return nil, fmt.Errorf("reading workload: %s: not supported yet: sacct -P output", name)
+		w, _, err := ReadSacct(buffered, name, opts)
+		return w, err
 	case formatEmpty:
 		return nil, fmt.Errorf("reading workload: %s: empty", name)
 	}

@@ -24,15 +24,19 @@ import (
 // daemons are the processes of a run.
 type daemons struct {
 	controlPort, dbPort uint16
-	names               map[int]string // of the daemons, by process id
-	clients             map[int]*client
+	names               map[int]string  // of the daemons, by process id
+	clients             map[int]*client // that run, by process id
+	started             int             // clients so far
 	closing             bool
 }
 
 // client is a command such as sacctmgr that runs under virtual time.
 type client struct {
-	name string
-	exit *supervise.Exit
+	name   string
+	args   []string
+	base   string // of the files of its input and output
+	exited func(*client)
+	exit   supervise.Exit
 }
 
 // DaemonError says that a daemon ended although the run had not.
@@ -90,6 +94,9 @@ func Start(ctx context.Context, cfg Config, lead time.Duration) (_ *Engine, err 
 			return nil, err
 		}
 	}
+	if err := e.giveUsage(ctx); err != nil {
+		return nil, err
+	}
 	if err := e.advanceQuietly(ctx, cfg.Epoch.Add(-lead)); err != nil {
 		return nil, err
 	}
@@ -128,7 +135,7 @@ func (e *Engine) openWorld(lead time.Duration) error {
 		return err
 	}
 	e.network.ctld = unix.SockaddrInet4{Addr: p.control().As4(), Port: int(e.daemons.controlPort)}
-	if err := e.configure(pipe); err != nil {
+	if err := e.configure(); err != nil {
 		return err
 	}
 	start := e.cfg.Epoch.Add(-lead - prepareLead)
@@ -151,25 +158,32 @@ func (e *Engine) openWorld(lead time.Duration) error {
 	return err
 }
 
-// configure adapts the site's configuration and writes it where the daemons look.
-func (e *Engine) configure(pipe string) error {
+// environmentOf is what the configuration is adapted to.
+func (e *Engine) environmentOf() conf.Environment {
 	p := &e.place
-	host, err := os.Hostname()
-	if err != nil {
-		return fmt.Errorf("finding this machine's name: %w", err)
-	}
-	env := conf.Environment{
-		StateDir: p.dir, LogDir: e.cfg.LogDir, DaemonUser: daemonUser, Hostname: host,
+	return conf.Environment{
+		StateDir: p.dir, LogDir: e.cfg.LogDir, DaemonUser: daemonUser, Hostname: e.hostname,
 		ControlAddress: p.control(), ControlPort: e.daemons.controlPort, DBPort: e.daemons.dbPort,
-		NodePort: uint16(e.network.nodePort), NodeAddress: p.address, JobCompletionPath: pipe,
+		NodePort: uint16(e.network.nodePort), NodeAddress: p.address, JobCompletionPath: p.file("jobcomp.pipe"),
 		PluginDir: e.cfg.Install.PluginDir, WithoutAccounting: e.cfg.WithoutAccounting,
 	}
-	if e.adapted, err = conf.Adapt(e.cfg.Cluster, env); err != nil {
+}
+
+// configure adapts the site's configuration and writes it where the daemons look.
+func (e *Engine) configure() (err error) {
+	p := &e.place
+	if e.hostname, err = os.Hostname(); err != nil {
+		return fmt.Errorf("finding this machine's name: %w", err)
+	}
+	if e.adapted, err = conf.Adapt(e.cfg.Cluster, e.environmentOf()); err != nil {
 		return err
 	}
 	selectType, _ := e.cfg.Cluster.Get("SelectType")
 	e.selectPlugin = rpc.SelectPluginID(selectType)
 	for name, content := range e.adapted.Files {
+		if e.cfg.PreRoll && name == "slurm.conf" {
+			content = conf.PreRoll(content)
+		}
 		if err := os.WriteFile(p.file("conf", name), content, 0o600); err != nil {
 			return fmt.Errorf("writing the adapted configuration: %w", err)
 		}
@@ -300,28 +314,43 @@ func (e *Engine) advanceQuietly(ctx context.Context, t hpc.Time) error {
 // output and standard error. stdin is its input, or empty. A failure is an error with
 // the command's own words.
 func (e *Engine) run(ctx context.Context, stdin, path string, args ...string) (stdout, stderr string, err error) {
-	name := filepath.Base(path)
-	base := e.place.file("out", name+"-"+strconv.Itoa(len(e.daemons.clients)))
-	c := supervise.Command{Path: path, Args: append([]string{path}, args...), Stdout: base + ".out", Stderr: base + ".err"}
+	exited := false
+	cl, err := e.startClient(stdin, path, args, func(*client) { exited = true })
+	if err != nil {
+		return "", "", err
+	}
+	if err := e.advanceUntil(ctx, func() bool { return exited }); err != nil {
+		return "", "", fmt.Errorf("running %s: %w", cl.name, err)
+	}
+	return cl.result()
+}
+
+// startClient starts a client command; exited is called when it has ended.
+func (e *Engine) startClient(stdin, path string, args []string, exited func(*client)) (*client, error) {
+	e.daemons.started++
+	cl := &client{name: filepath.Base(path), args: args, exited: exited}
+	cl.base = e.place.file("out", cl.name+"-"+strconv.Itoa(e.daemons.started))
+	c := supervise.Command{Path: path, Args: append([]string{path}, args...), Stdout: cl.base + ".out", Stderr: cl.base + ".err"}
 	if stdin != "" {
-		c.Stdin = base + ".in"
+		c.Stdin = cl.base + ".in"
 		if err := os.WriteFile(c.Stdin, []byte(stdin), 0o600); err != nil {
-			return "", "", fmt.Errorf("running %s: %w", name, err)
+			return nil, fmt.Errorf("running %s: %w", cl.name, err)
 		}
 	}
 	pid, err := e.runManaged(c)
 	if err != nil {
-		return "", "", err
+		return nil, err
 	}
-	cl := &client{name: name}
 	e.daemons.clients[pid] = cl
-	if err := e.advanceUntil(ctx, func() bool { return cl.exit != nil }); err != nil {
-		return "", "", fmt.Errorf("running %s: %w", name, err)
-	}
-	out, _ := os.ReadFile(c.Stdout)
-	errOut, _ := os.ReadFile(c.Stderr)
+	return cl, nil
+}
+
+// result is what a client that has ended wrote, and a [CommandError] if it failed.
+func (cl *client) result() (stdout, stderr string, err error) {
+	out, _ := os.ReadFile(cl.base + ".out")
+	errOut, _ := os.ReadFile(cl.base + ".err")
 	if cl.exit.Status != 0 {
-		err = &CommandError{Name: name, Args: args, Exit: *cl.exit, Output: strings.TrimSpace(string(errOut))}
+		err = &CommandError{Name: cl.name, Args: cl.args, Exit: cl.exit, Output: strings.TrimSpace(string(errOut))}
 	}
 	return string(out), string(errOut), err
 }
@@ -345,7 +374,9 @@ func (e *Engine) processEnded(exit supervise.Exit) {
 		return
 	}
 	if cl := e.daemons.clients[exit.PID]; cl != nil {
-		cl.exit = &exit
+		delete(e.daemons.clients, exit.PID)
+		cl.exit = exit
+		cl.exited(cl)
 		return
 	}
 	if name, ok := e.daemons.names[exit.PID]; ok && !e.daemons.closing {
