@@ -12,6 +12,7 @@ func commands(g *globals) []*cobra.Command {
 		newWorkloadCommand(g),
 		newConfCommand(g),
 		newDoctorCommand(g),
+		newDebugCommand(g),
 		newVersionCommand(g),
 	}
 }
