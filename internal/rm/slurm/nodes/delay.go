@@ -52,10 +52,9 @@ func ParseDelay(spec string) (Delay, error) {
 	}
 	d := Delay{spec: spec}
 	switch {
+	case (kind == "constant" && len(arg) == 1 || kind == "lognormal" && len(arg) == 2) && arg[0] == 0:
+		return Delay{}, nil
 	case kind == "constant" && len(arg) == 1:
-		if arg[0] == 0 {
-			return Delay{}, nil
-		}
 		d.draw = func(*rand.Rand) float64 { return arg[0] }
 	case kind == "uniform" && len(arg) == 2 && arg[0] <= arg[1]:
 		d.draw = func(r *rand.Rand) float64 { return arg[0] + r.Float64()*(arg[1]-arg[0]) }
