@@ -8,6 +8,7 @@ func commands(g *globals) []*cobra.Command {
 		newReplayCommand(g),
 		newSimulateCommand(g),
 		newMetricsCommand(g),
+		newCompareCommand(g),
 		newWorkloadCommand(g),
 		newConfCommand(g),
 		newDoctorCommand(g),

@@ -366,15 +366,16 @@ func Summarize(values []float64) Distribution {
 	}
 	return Distribution{
 		Mean:   Float(sum / float64(len(values))),
-		Median: Float(quantile(values, 0.5)),
-		P90:    Float(quantile(values, 0.9)),
-		P99:    Float(quantile(values, 0.99)),
+		Median: Float(Quantile(values, 0.5)),
+		P90:    Float(Quantile(values, 0.9)),
+		P99:    Float(Quantile(values, 0.99)),
 		Max:    Float(values[len(values)-1]),
 	}
 }
 
-// quantile returns the quantile p in [0, 1] of at least one sorted value.
-func quantile(sorted []float64, p float64) float64 {
+// Quantile returns the quantile p in [0, 1] of at least one sorted value, of type 7
+// (see [Summarize]).
+func Quantile(sorted []float64, p float64) float64 {
 	h := float64(len(sorted)-1) * p
 	i := int(h)
 	if i+1 >= len(sorted) {

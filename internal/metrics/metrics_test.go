@@ -189,11 +189,11 @@ func TestEmpty(t *testing.T) {
 func TestQuantile(t *testing.T) {
 	sorted := []float64{1, 2, 4, 8, 16}
 	for p, want := range map[float64]float64{0: 1, 0.1: 1.4, 0.25: 2, 0.5: 4, 0.9: 12.8, 0.99: 15.68, 1: 16} {
-		if got := quantile(sorted, p); math.Abs(got-want) > 1e-12 {
+		if got := Quantile(sorted, p); math.Abs(got-want) > 1e-12 {
 			t.Errorf("quantile %v is %v, want %v", p, got, want)
 		}
 	}
-	if got := quantile([]float64{7}, 0.9); got != 7 {
+	if got := Quantile([]float64{7}, 0.9); got != 7 {
 		t.Errorf("quantile of one value is %v", got)
 	}
 }

@@ -1,0 +1,170 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"rmreplay/internal/compare"
+	"rmreplay/internal/metrics"
+	"rmreplay/internal/run"
+)
+
+// compareOptions are the flags of `compare`, which `report` shares.
+type compareOptions struct {
+	by        []string
+	tau       time.Duration
+	level     float64
+	seed      uint64
+	tolerance time.Duration
+	resamples int
+	everyJob  bool
+	json      bool
+}
+
+func (o *compareOptions) addFlags(c *cobra.Command) {
+	c.Flags().DurationVar(&o.tau, "tau", metrics.DefaultTau, "bound of the bounded slowdown")
+	c.Flags().Float64Var(&o.level, "confidence", 0.95, "level of the confidence intervals, between 0 and 1")
+	c.Flags().Uint64Var(&o.seed, "seed", 1, "seed of the bootstrap samples and random permutations")
+	c.Flags().DurationVar(&o.tolerance, "tolerance", time.Second, "two instants no further apart than this are the same")
+	c.Flags().IntVar(&o.resamples, "resamples", 0, "bootstrap samples for each interval (default 1999)")
+}
+
+func newCompareCommand(g *globals) *cobra.Command {
+	var opts compareOptions
+	c := &cobra.Command{
+		Use:   "compare RUN RUN...",
+		Short: "Say what differs between runs, and whether it is more than chance",
+		Long: `Compares runs, or sets of realizations, with the first one. Each argument is a run or a
+directory whose subdirectories are runs (realization-001, realization-002, ...).
+
+A schedule is one draw of a random process: two runs of one workload under one
+configuration differ. So with one run on a side nothing can be inferred, and the
+comparison says what is true of these two runs alone. With several realizations on
+each side it says, over realizations,
+
+  metrics      means with bootstrap confidence intervals (BCa), the difference with its
+               own, the p-value of a permutation test, and that p-value corrected for the
+               number of figures in the table (Holm)
+  schedules    whether the vectors of all jobs' waits come from one distribution: a
+               permutation test on the energy distance, and the rank test of Liu and
+               Singh by spatial depth
+  distances    how far apart runs are within a set and across
+
+and in any case
+
+  jobs         differences of submission, start, wait and run time, job by job (by the
+               medians over realizations)
+  divergence   the first difference between the first runs of both sides: which job, when,
+               and what was different in the queue and on the nodes
+  groups       with --by
+
+The exit status is 3 if a run is not valid.`,
+		Example: `  rmreplay compare demo/run demo/run2
+  rmreplay compare frozen/ measured/ --by partition,size
+  rmreplay compare before after --json | jq '.pairs[0].schedules.energy.p'
+  rmreplay compare before after --json --jobs`,
+		Args: wantRuns(2),
+		RunE: func(c *cobra.Command, args []string) error {
+			return runCompare(c.Context(), g, args, opts)
+		},
+	}
+	opts.addFlags(c)
+	c.Flags().StringSliceVar(&opts.by, "by", nil, "also for the jobs of each `GROUP`, one or more of partition, account, user, qos, size")
+	c.Flags().BoolVar(&opts.everyJob, "jobs", false, "with --json: the differences of every job")
+	addJSONFlag(c, &opts.json)
+	return c
+}
+
+// wantRuns accepts so many arguments or more.
+func wantRuns(least int) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) < least {
+			return fmt.Errorf("%d runs given (want %d or more)", len(args), least)
+		}
+		return nil
+	}
+}
+
+func runCompare(ctx context.Context, g *globals, dirs []string, opts compareOptions) error {
+	how, err := opts.parse()
+	if err != nil {
+		return err
+	}
+	sets, err := loadSets(ctx, dirs)
+	if err != nil {
+		return err
+	}
+	c, err := compare.Compare(sets, how)
+	if err != nil {
+		return err
+	}
+	if opts.json {
+		err = g.printJSON(c)
+	} else if err = c.Render(g.stdout); err != nil {
+		err = fmt.Errorf("writing the result: %w", err)
+	}
+	if err != nil {
+		return err
+	}
+	return validSets(sets)
+}
+
+// parse turns the flags into what a comparison is computed with.
+func (o *compareOptions) parse() (compare.Options, error) {
+	how := compare.Options{
+		Tau: o.tau, Level: o.level, Seed: o.seed, Tolerance: o.tolerance, Resamples: o.resamples, EveryJob: o.everyJob,
+	}
+	switch {
+	case o.tau <= 0:
+		return how, usagef("--tau %s: not above 0 (want, for example, 10s)", o.tau)
+	case o.level <= 0 || o.level >= 1:
+		return how, usagef("--confidence %g: not between 0 and 1 (want, for example, 0.95)", o.level)
+	case o.tolerance <= 0:
+		return how, usagef("--tolerance %s: not above 0 (want, for example, 1s)", o.tolerance)
+	case o.resamples < 0 || o.resamples > 0 && o.resamples < 100:
+		return how, usagef("--resamples %d: too few for an interval (want 100 or more)", o.resamples)
+	}
+	for _, name := range o.by {
+		by, err := metrics.ParseBy(name)
+		if err != nil {
+			return how, usagef("--by %w", err)
+		}
+		how.By = append(how.By, by)
+	}
+	return how, nil
+}
+
+// loadSets reads the runs that the arguments name.
+func loadSets(ctx context.Context, dirs []string) ([]compare.Set, error) {
+	var sets []compare.Set
+	for _, dir := range dirs {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		opened, err := run.OpenSet(dir)
+		if err != nil {
+			return nil, badInput(err)
+		}
+		set, err := compare.Load(opened)
+		if err != nil {
+			return nil, badInput(err)
+		}
+		sets = append(sets, set)
+	}
+	return sets, nil
+}
+
+// validSets is the error of a result that rests on a run that does not count.
+func validSets(sets []compare.Set) error {
+	for _, s := range sets {
+		for _, r := range s.Runs {
+			if !r.Manifest.Valid {
+				return invalidf("%s is not valid (see rmreplay metrics %s)", r.Name, r.Name)
+			}
+		}
+	}
+	return nil
+}

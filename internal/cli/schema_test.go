@@ -1,0 +1,123 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/run"
+)
+
+// schema compiles one of the schemas in docs.
+func schema(t *testing.T, name string) *jsonschema.Schema {
+	t.Helper()
+	compiled, err := jsonschema.NewCompiler().Compile(filepath.Join("..", "..", "docs", "schemas", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return compiled
+}
+
+// recordRuns writes realizations of twelve jobs with different waits, and returns the
+// directories of two sets of five.
+func recordRuns(t *testing.T) (a, b string) {
+	t.Helper()
+	root := t.TempDir()
+	start := hpc.Unix(1_700_000_000)
+	for s, set := range []string{"a", "b"} {
+		for k := range 5 {
+			dir := filepath.Join(root, set, run.RealizationDir(k+1))
+			w, err := run.Create(dir, run.Manifest{
+				Engine: "sim", Policy: "easy", Seed: uint64(k), VirtualStart: start, Started: start.Std(),
+				Cluster: run.Cluster{Nodes: 2, Processors: 20},
+			}, run.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range 12 {
+				wait := time.Duration((i*7+k*13+s*20)%50) * time.Second
+				if err := recordJob(w, fmt.Sprint("job", i), "ada", start.Add(time.Duration(i)*time.Minute), wait); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := w.Warn(run.Warning{Code: "note", Text: "a note"}); err != nil {
+				t.Fatal(err)
+			}
+			err = w.Finish(run.StateComplete, func(m *run.Manifest) { m.VirtualEnd = start.Add(time.Hour) })
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return filepath.Join(root, "a"), filepath.Join(root, "b")
+}
+
+// TestSchemas holds what the commands print against the documented schemas, which
+// allow no key that they do not describe.
+func TestSchemas(t *testing.T) {
+	a, b := recordRuns(t)
+	one, other := filepath.Join(a, run.RealizationDir(1)), filepath.Join(b, run.RealizationDir(1))
+	const by = "--by=partition,account,user,qos,size"
+	for _, c := range []struct {
+		schema string
+		args   []string
+	}{
+		{"metrics.schema.json", []string{"metrics", one, "--json"}},
+		{"metrics.schema.json", []string{"metrics", one, "--json", by}},
+		{"compare.schema.json", []string{"compare", one, other, "--json"}},
+		{"compare.schema.json", []string{"compare", a, b, "--json", by, "--jobs"}},
+		{"compare.schema.json", []string{"compare", a, b, other, "--json"}},
+	} {
+		t.Run(strings.Join(c.args[:1], " ")+c.args[len(c.args)-1], func(t *testing.T) {
+			var out, errs bytes.Buffer
+			if code := execute(t.Context(), c.args, &out, &errs); code != exitOK {
+				t.Fatalf("exit status %d: %s", code, errs.String())
+			}
+			value, err := jsonschema.UnmarshalJSON(bytes.NewReader(out.Bytes()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := schema(t, c.schema)
+			if err := s.Validate(value); err != nil {
+				t.Errorf("%v", err)
+			}
+			// The schema must be able to say no.
+			value.(map[string]any)["surprise"] = true
+			if s.Validate(value) == nil {
+				t.Error("a key that is not described passes")
+			}
+		})
+	}
+}
+
+// TestSchemasDescribe holds every key to a word of explanation, but for those that
+// say it themselves.
+func TestSchemasDescribe(t *testing.T) {
+	for _, name := range []string{"metrics.schema.json", "compare.schema.json"} {
+		text, err := os.ReadFile(filepath.Join("..", "..", "docs", "schemas", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var root map[string]any
+		if err := json.Unmarshal(text, &root); err != nil {
+			t.Fatal(err)
+		}
+		if root["description"] == nil || root["additionalProperties"] != false {
+			t.Errorf("%s: no description, or open to any key", name)
+		}
+		for key, property := range root["properties"].(map[string]any) {
+			p := property.(map[string]any)
+			if p["description"] == nil && p["$ref"] == nil && p["type"] != "array" {
+				t.Errorf("%s: %s is not described", name, key)
+			}
+		}
+	}
+}

@@ -1,0 +1,351 @@
+// Package compare says what differs between runs, or between sets of realizations,
+// and whether the difference is more than chance.
+//
+// The first set is the baseline; every other one is compared with it. What can be
+// said depends on how many realizations there are:
+//   - With one run on a side there is no inference: [Comparison] then has what is
+//     true of these two runs (metrics, job by job, the first divergence) and no
+//     interval and no p-value. A difference between two single runs of different
+//     configurations may be nothing but the difference between two runs of one.
+//   - With several, metrics have confidence intervals over realizations, and the
+//     vectors of the jobs' waits are compared as a whole (package stats, whose
+//     comment says when to mistrust which).
+package compare
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/metrics"
+	"rmreplay/internal/run"
+	"rmreplay/internal/stats"
+)
+
+// Version is the version of the JSON that a [Comparison] is encoded as.
+const Version = 1
+
+// Realization is one run as it was read.
+type Realization struct {
+	Name     string // its directory
+	Manifest *run.Manifest
+	Rows     []run.Row
+}
+
+// Set is one run, or several realizations of the same.
+type Set struct {
+	Name string
+	Runs []Realization
+}
+
+// Load reads the rows of a set of runs.
+func Load(s *run.Set) (Set, error) {
+	out := Set{Name: s.Dir}
+	for _, r := range s.Runs {
+		rows, err := r.Jobs()
+		if err != nil {
+			return Set{}, fmt.Errorf("reading run record %s: %w", r.Dir, err)
+		}
+		out.Runs = append(out.Runs, Realization{Name: r.Dir, Manifest: &r.Manifest, Rows: rows})
+	}
+	return out, nil
+}
+
+// Options say how runs are compared.
+type Options struct {
+	Tau       time.Duration // of the bounded slowdown; [metrics.DefaultTau] if 0
+	Level     float64       // of confidence; 0.95 if 0
+	Seed      uint64        // of bootstrap samples and permutations
+	Resamples int           // bootstrap samples; [stats.Resamples] if 0
+	Draws     int           // random permutations; [stats.Draws] if 0
+	// Tolerance is how far two instants may be apart and still count as the same;
+	// one second, Slurm's resolution, if 0.
+	Tolerance time.Duration
+	By        []metrics.By // groupings to compare as well
+	EveryJob  bool         // keep the differences of every job, not of the largest alone
+}
+
+func (o Options) withDefaults() Options {
+	if o.Level == 0 {
+		o.Level = 0.95
+	}
+	if o.Tolerance == 0 {
+		o.Tolerance = time.Second
+	}
+	if o.Tau == 0 {
+		o.Tau = metrics.DefaultTau
+	}
+	return o
+}
+
+// bootstrap are the options of an interval.
+func (o Options) bootstrap() stats.BootstrapOptions {
+	return stats.BootstrapOptions{Level: o.Level, Resamples: o.Resamples, Seed: o.Seed}
+}
+
+// test are the options of a permutation test.
+func (o Options) test() stats.TestOptions {
+	return stats.TestOptions{Draws: o.Draws, Seed: o.Seed}
+}
+
+// Comparison is what `rmreplay compare` says. Its JSON is described by
+// docs/schemas/compare.schema.json.
+type Comparison struct {
+	Version int       `json:"rmreplay_compare"`
+	Sets    []SetInfo `json:"sets"`
+	Level   float64   `json:"confidence_level"`
+	Seed    uint64    `json:"seed"`
+	// Inference says whether the sets allow any; if not, Reason says why.
+	Inference bool   `json:"inference"`
+	Reason    string `json:"no_inference_reason,omitempty"`
+
+	Metrics []Metric               `json:"metrics"`
+	Pairs   []Pair                 `json:"pairs"` // each set but the first against the first
+	Groups  map[metrics.By][]Group `json:"groups,omitempty"`
+	// Distances are between all runs of all sets; nil if there are only two runs.
+	Distances *Distances `json:"distances,omitempty"`
+	Warnings  []string   `json:"warnings"`
+}
+
+// SetInfo is what a set is.
+type SetInfo struct {
+	Name string    `json:"name"`
+	Runs []RunInfo `json:"runs"`
+}
+
+// RunInfo is what a run is.
+type RunInfo struct {
+	Name   string    `json:"name"`
+	Engine string    `json:"engine"`
+	Policy string    `json:"policy,omitempty"`
+	Clock  string    `json:"clock,omitempty"` // "frozen" or "measured"
+	Seed   uint64    `json:"seed"`
+	State  run.State `json:"state"`
+	Valid  bool      `json:"valid"`
+	Jobs   int       `json:"jobs"` // rows, rejected ones included
+}
+
+// Pair is what differs between a set and the baseline.
+type Pair struct {
+	Set      int `json:"set"`
+	Baseline int `json:"baseline"`
+	// Schedules tests whether the two sets' vectors of waits come from one
+	// distribution; nil where a set has one run.
+	Schedules *ScheduleTests `json:"schedules,omitempty"`
+	Jobs      JobView        `json:"jobs"`
+	// Divergences are the first differences of each kind between the first runs of
+	// both sets, the earliest first.
+	Divergences []Divergence `json:"divergences"`
+}
+
+// Compare compares sets of runs with the first of them. It fails if there are fewer
+// than two sets, or one has no run.
+func Compare(sets []Set, opts Options) (*Comparison, error) {
+	if len(sets) < 2 {
+		return nil, fmt.Errorf("comparing runs: %d given (want two or more)", len(sets))
+	}
+	return analyse(sets, opts)
+}
+
+// Describe is [Compare] for one set or more: what a report shows of a single set is
+// its estimates and the distances within it.
+func Describe(sets []Set, opts Options) (*Comparison, error) {
+	if len(sets) == 0 {
+		return nil, fmt.Errorf("describing runs: none given")
+	}
+	return analyse(sets, opts)
+}
+
+func analyse(sets []Set, opts Options) (*Comparison, error) {
+	for _, s := range sets {
+		if len(s.Runs) == 0 {
+			return nil, fmt.Errorf("comparing runs: %s has none", s.Name)
+		}
+	}
+	opts = opts.withDefaults()
+	c := &Comparison{Version: Version, Level: opts.Level, Seed: opts.Seed, Pairs: []Pair{}}
+	for _, s := range sets {
+		c.Sets = append(c.Sets, describe(s))
+	}
+	c.Inference, c.Reason = inference(sets)
+	c.Metrics = compareMetrics(measure(sets, opts), metrics.Figures, opts)
+	for _, by := range opts.By {
+		if c.Groups == nil {
+			c.Groups = make(map[metrics.By][]Group)
+		}
+		c.Groups[by] = compareGroups(sets, by, opts)
+	}
+	tables := tabulate(sets)
+	waits, err := newWaits(tables)
+	if err != nil {
+		return nil, fmt.Errorf("comparing runs: %w", err)
+	}
+	c.Distances = waits.distances()
+	for i := 1; i < len(sets); i++ {
+		pair := Pair{Set: i, Jobs: compareJobs(tables[0], tables[i], opts)}
+		pair.Schedules = waits.test(0, i, opts)
+		pair.Divergences = diverge(&tables[0][0], &tables[i][0], opts.Tolerance)
+		c.Pairs = append(c.Pairs, pair)
+	}
+	c.Warnings = warnings(sets, c)
+	return c, nil
+}
+
+func describe(s Set) SetInfo {
+	info := SetInfo{Name: s.Name}
+	for _, r := range s.Runs {
+		info.Runs = append(info.Runs, RunInfo{
+			Name: r.Name, Engine: r.Manifest.Engine, Policy: r.Manifest.Policy, Clock: r.Manifest.Clock.Model,
+			Seed: r.Manifest.Seed, State: r.Manifest.State, Valid: r.Manifest.Valid, Jobs: len(r.Rows),
+		})
+	}
+	return info
+}
+
+// fewRuns is how many runs an interval wants: with five a side 94 % of 95 %
+// intervals hold the truth, with three the bootstrap sees ten different samples.
+const fewRuns = 5
+
+// inference says whether every set has what inference needs: a second run.
+func inference(sets []Set) (possible bool, reason string) {
+	for _, s := range sets {
+		if len(s.Runs) < 2 {
+			return false, fmt.Sprintf("%s is one run: how much runs differ by chance cannot be known from it "+
+				"(want several realizations of each side)", s.Name)
+		}
+	}
+	return true, ""
+}
+
+// warnings are what makes a comparison doubtful.
+func warnings(sets []Set, c *Comparison) []string {
+	list := []string{}
+	names := make(map[string]bool)
+	hashes := make(map[string]bool)
+	for i, s := range sets {
+		invalid := 0
+		for _, r := range s.Runs {
+			if names[r.Name] {
+				list = append(list, r.Name+" is given twice: a run does not differ from itself")
+			}
+			names[r.Name] = true
+			if !r.Manifest.Valid || r.Manifest.State != run.StateComplete {
+				invalid++
+			}
+			if hash := r.Manifest.Workload.SHA256; hash != "" {
+				hashes[hash] = true
+			}
+		}
+		if invalid > 0 {
+			list = append(list, fmt.Sprintf("%s: %d of %d runs are not complete and valid", s.Name, invalid, len(s.Runs)))
+		}
+		if n := len(s.Runs); n > 1 && c.Distances != nil && identical(c.Distances, i) {
+			list = append(list, fmt.Sprintf("%s: all %d runs have the same waits: they are one realization, "+
+				"and intervals of no width say nothing about chance", s.Name, n))
+		}
+		if n := len(s.Runs); n > 1 && n < fewRuns {
+			list = append(list, fmt.Sprintf("%s: %d runs are too few for trustworthy intervals (want %d or more)", s.Name, n, fewRuns))
+		}
+		if n := len(s.Runs); i > 0 && c.Inference {
+			if p := stats.SmallestP(len(sets[0].Runs), n, stats.TestOptions{}); p > 1-c.Level {
+				list = append(list, fmt.Sprintf("%d and %d runs: no p-value can be below %.2g, however large the difference", len(sets[0].Runs), n, p))
+			}
+		}
+	}
+	if len(hashes) > 1 {
+		list = append(list, "the runs are of different workloads: only jobs of the same ID are compared one by one")
+	}
+	return list
+}
+
+// identical reports whether all runs of a set are at distance 0.
+func identical(d *Distances, set int) bool {
+	return slices.ContainsFunc(d.Blocks, func(b Block) bool {
+		return b.Sets == [2]int{set, set} && b.Pairs > 0 && b.Mean == 0
+	})
+}
+
+// seconds is a duration as a number that JSON can hold.
+func seconds(d time.Duration) metrics.Float { return metrics.Float(d.Seconds()) }
+
+// table is a run with its jobs by key.
+type table struct {
+	Realization
+	byKey map[Key]*run.Row
+	keys  []Key // in the order of submission
+	// shift is what its instants must be moved by to lie on the baseline's: 0 unless
+	// the runs are on different dates.
+	shift time.Duration
+}
+
+// Key is a job, or one task of an array (-1 for other jobs).
+type Key struct {
+	Job  string `json:"job"`
+	Task int    `json:"task"`
+}
+
+// String is the job's ID, with the task of an array as Slurm writes it.
+func (k Key) String() string {
+	if k.Task < 0 {
+		return k.Job
+	}
+	return fmt.Sprintf("%s_%d", k.Job, k.Task)
+}
+
+// tabulate indexes the rows of all runs and aligns their dates.
+func tabulate(sets []Set) [][]table {
+	out := make([][]table, len(sets))
+	for i, s := range sets {
+		for _, r := range s.Runs {
+			t := table{Realization: r, byKey: make(map[Key]*run.Row, len(r.Rows))}
+			for k := range r.Rows {
+				row := &r.Rows[k]
+				if row.State == hpc.Rejected {
+					continue
+				}
+				key := Key{row.Job, row.Task}
+				if t.byKey[key] == nil {
+					t.keys = append(t.keys, key)
+				}
+				t.byKey[key] = row
+			}
+			out[i] = append(out[i], t)
+		}
+	}
+	for i := range out {
+		for k := range out[i] {
+			out[i][k].align(&out[0][0])
+		}
+	}
+	return out
+}
+
+// dateGap is the difference of submissions above which two runs are taken to be on
+// different dates and not to differ in when their jobs were submitted.
+const dateGap = 24 * time.Hour
+
+// align sets the shift by the median difference of submissions.
+func (t *table) align(base *table) {
+	var gaps []time.Duration
+	for _, key := range t.keys {
+		if row := base.byKey[key]; row != nil {
+			gaps = append(gaps, row.Submit.Sub(t.byKey[key].Submit))
+		}
+	}
+	if len(gaps) == 0 {
+		return
+	}
+	slices.Sort(gaps)
+	if gap := gaps[len(gaps)/2]; gap > dateGap || gap < -dateGap {
+		t.shift = gap
+	}
+}
+
+// at is an instant of the run on the baseline's dates; 0 stays 0.
+func (t *table) at(instant hpc.Time) hpc.Time {
+	if instant == 0 {
+		return 0
+	}
+	return instant.Add(t.shift)
+}

@@ -1,0 +1,321 @@
+package compare
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/metrics"
+	"rmreplay/internal/run"
+)
+
+// monday is when the jobs of the tests begin.
+var monday = hpc.Unix(1_700_000_000)
+
+// job is a row for tests, in seconds from monday; a start below 0 is none.
+func job(id string, submit, start, runTime int, nodes string) run.Row {
+	r := run.Row{
+		Job: id, Task: -1, User: "ada", Partition: "batch", State: hpc.Completed, Processors: 4, NodeCount: 1, Nodes: nodes,
+		Submit: monday.Add(time.Duration(submit) * time.Second),
+	}
+	if start >= 0 {
+		r.Start = monday.Add(time.Duration(start) * time.Second)
+		r.End = r.Start.Add(time.Duration(runTime) * time.Second)
+	} else {
+		r.State, r.Nodes, r.Processors, r.NodeCount = hpc.Pending, "", 0, 0
+	}
+	return r
+}
+
+func realization(name string, rows ...run.Row) Realization {
+	m := &run.Manifest{Engine: "sim", State: run.StateComplete, Valid: true}
+	m.Cluster.Nodes, m.Cluster.Processors = 4, 16
+	return Realization{Name: name, Manifest: m, Rows: rows}
+}
+
+func single(name string, rows ...run.Row) Set {
+	return Set{Name: name, Runs: []Realization{realization(name, rows...)}}
+}
+
+func mustCompare(t *testing.T, opts Options, sets ...Set) *Comparison {
+	t.Helper()
+	c, err := Compare(sets, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// randomSet are runs whose waits are random around a mean.
+func randomSet(name string, seed uint64, runs int, mean float64) Set {
+	random := rand.New(rand.NewPCG(seed, 1))
+	s := Set{Name: name}
+	for k := range runs {
+		var rows []run.Row
+		load := random.NormFloat64()
+		for i := range 30 {
+			wait := max(0, mean+20*random.NormFloat64()+20*load)
+			rows = append(rows, job(fmt.Sprint("j", i), 10*i, 10*i+int(wait), 60, "n1"))
+		}
+		s.Runs = append(s.Runs, realization(fmt.Sprintf("%s/realization-%03d", name, k+1), rows...))
+	}
+	return s
+}
+
+func TestOneRunEachAllowsNoInference(t *testing.T) {
+	c := mustCompare(t, Options{},
+		single("a", job("x", 0, 0, 100, "n1"), job("y", 5, 100, 50, "n1")),
+		single("b", job("x", 0, 0, 100, "n1"), job("y", 5, 160, 50, "n1")))
+	if c.Inference || !strings.Contains(c.Reason, "a is one run") {
+		t.Errorf("inference %v, reason %q", c.Inference, c.Reason)
+	}
+	for _, m := range c.Metrics {
+		d := m.Differences[0]
+		for name, v := range map[string]metrics.Float{
+			"low": d.Low, "p": d.P, "p_holm": d.PAdjusted, "g": d.HedgesG, "detectable": d.Detectable, "estimate low": m.Sets[0].Low,
+		} {
+			if v.Known() {
+				t.Errorf("%s of %s is %v from one run each", name, m.Key, v)
+			}
+		}
+	}
+	if c.Pairs[0].Schedules != nil {
+		t.Error("schedules are tested with one run each")
+	}
+	if got := c.Distances.Matrix[0][1]; got != 60 {
+		t.Errorf("distance %v, want 60", got)
+	}
+	var text bytes.Buffer
+	if err := c.Render(&text); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(text.String(), "No inference is possible") || strings.Contains(text.String(), "interval") {
+		t.Errorf("rendered:\n%s", text.String())
+	}
+}
+
+func TestOneSideOfOneRun(t *testing.T) {
+	c := mustCompare(t, Options{}, single("a", job("j0", 0, 0, 100, "n1")), randomSet("b", 1, 4, 50))
+	if c.Inference || c.Metrics[4].Differences[0].P.Known() || c.Pairs[0].Schedules != nil {
+		t.Error("inference from one run on a side")
+	}
+}
+
+func TestSetsThatDiffer(t *testing.T) {
+	c := mustCompare(t, Options{}, randomSet("a", 1, 10, 300), randomSet("b", 2, 10, 400))
+	if !c.Inference {
+		t.Fatal(c.Reason)
+	}
+	wait := find(t, c.Metrics, "mean_wait_s")
+	d := wait.Differences[0]
+	if d.Difference < 70 || d.Difference > 130 || d.Low > d.Difference || d.High < d.Difference || d.Low < 30 {
+		t.Errorf("difference %v, interval %v to %v, want about 100 and well above 0", d.Difference, d.Low, d.High)
+	}
+	if d.P > 0.001 || d.PAdjusted < d.P || !d.Significant(0.95) || d.CliffsDelta < 0.95 || d.HedgesG < 2 {
+		t.Errorf("p %v, adjusted %v, delta %v, g %v", d.P, d.PAdjusted, d.CliffsDelta, d.HedgesG)
+	}
+	if r := float64(d.Relative); math.Abs(r-float64(d.Difference)/float64(wait.Sets[0].Mean)) > 1e-12 {
+		t.Errorf("relative %v", r)
+	}
+	s := c.Pairs[0].Schedules
+	if s.Energy.P > 0.001 || s.Depth.P > 0.01 {
+		t.Errorf("energy p %v, depth p %v of very different schedules", s.Energy.P, s.Depth.P)
+	}
+	if len(c.Warnings) != 0 {
+		t.Errorf("warnings %q", c.Warnings)
+	}
+}
+
+func TestSetsThatDoNotDiffer(t *testing.T) {
+	c := mustCompare(t, Options{}, randomSet("a", 3, 10, 300), randomSet("b", 4, 10, 300))
+	for _, m := range c.Metrics {
+		if m.Differences[0].Significant(0.95) {
+			t.Errorf("%s: adjusted p %v of the same distribution", m.Key, m.Differences[0].PAdjusted)
+		}
+	}
+	if s := c.Pairs[0].Schedules; s.Energy.P < 0.01 || s.Depth.P < 0.01 {
+		t.Errorf("energy p %v, depth p %v of the same distribution", s.Energy.P, s.Depth.P)
+	}
+}
+
+func find(t *testing.T, table []Metric, key string) *Metric {
+	t.Helper()
+	for i := range table {
+		if table[i].Key == key {
+			return &table[i]
+		}
+	}
+	t.Fatalf("no %s", key)
+	return nil
+}
+
+func TestWarnings(t *testing.T) {
+	same := job("x", 0, 5, 100, "n1")
+	doubtful := single("bad", same)
+	doubtful.Runs[0].Manifest.Valid = false
+	for name, c := range map[string]struct {
+		sets []Set
+		want string
+	}{
+		"twice":     {[]Set{single("a", same), single("a", same)}, "a is given twice"},
+		"doubtful":  {[]Set{single("a", same), doubtful}, "bad: 1 of 1 runs are not complete and valid"},
+		"identical": {[]Set{{"s", []Realization{realization("s1", same), realization("s2", same)}}, single("a", same)}, "s: all 2 runs have the same waits"},
+		"few":       {[]Set{randomSet("a", 1, 3, 10), randomSet("b", 2, 3, 10)}, "no p-value can be below 0.1"},
+		"fewer":     {[]Set{randomSet("a", 1, 4, 10), randomSet("b", 2, 8, 10)}, "a: 4 runs are too few for trustworthy intervals"},
+	} {
+		got := strings.Join(mustCompare(t, Options{}, c.sets...).Warnings, "\n")
+		if !strings.Contains(got, c.want) {
+			t.Errorf("%s: warnings %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+func TestJobByJob(t *testing.T) {
+	a := single("a", job("x", 0, 0, 100, "n1"), job("y", 5, 100, 50, "n1"), job("z", 6, -1, 0, ""), job("gone", 7, 8, 1, "n2"))
+	b := single("b", job("x", 0, 0, 110, "n1"), job("y", 8, 130, 50, "n1"), job("z", 6, 200, 5, "n1"), job("new", 7, 8, 1, "n2"))
+	v := mustCompare(t, Options{EveryJob: true}, a, b).Pairs[0].Jobs
+	if v.Matched != 3 || v.Only[0] != 1 || v.Only[1] != 1 || v.NoStart[0] != 1 || v.NoStart[1] != 0 {
+		t.Errorf("matched %d, only %v, no start %v", v.Matched, v.Only, v.NoStart)
+	}
+	y := v.All[1]
+	if y.Job != "y" || y.Submit != 3 || y.Start != 30 || y.Wait != 27 || y.RunTime != 0 || y.SubmitAt != 5 || y.BaselineWait != 95 {
+		t.Errorf("y differs by %+v", y)
+	}
+	if v.All[2].Wait.Known() {
+		t.Errorf("z waited in one run only: %v", v.All[2].Wait)
+	}
+	if v.RunTime.Changed != 1 || v.RunTime.Max != 10 || v.RunTime.MeanAbs != 5 {
+		t.Errorf("run times %+v", v.RunTime)
+	}
+	if len(v.Largest) != 1 || v.Largest[0].Job != "y" {
+		t.Errorf("largest %+v", v.Largest)
+	}
+}
+
+// A replay may be on another date than the log that it replays.
+func TestOtherDate(t *testing.T) {
+	a := []run.Row{job("x", 0, 0, 100, "n1"), job("y", 5, 100, 50, "n1")}
+	b := []run.Row{job("x", 0, 0, 100, "n1"), job("y", 5, 107, 50, "n1")}
+	const shift = 400 * 24 * time.Hour
+	for i := range b {
+		b[i].Submit, b[i].Start, b[i].End = b[i].Submit.Add(shift), b[i].Start.Add(shift), b[i].End.Add(shift)
+	}
+	p := mustCompare(t, Options{}, single("a", a...), single("b", b...)).Pairs[0]
+	if p.Jobs.Shift != metrics.Float(-shift.Seconds()) || p.Jobs.Submit.Changed != 0 || p.Jobs.Start.Max != 7 {
+		t.Errorf("shift %v, submit %+v, start %+v", p.Jobs.Shift, p.Jobs.Submit, p.Jobs.Start)
+	}
+	if d := p.Divergences; len(d) != 1 || d[0].Job != "y" || d[0].at != monday.Add(100*time.Second) {
+		t.Errorf("divergences %+v", d)
+	}
+}
+
+// y loses its place to z: what the queue and the nodes looked like, and who overtook.
+func TestFirstDivergence(t *testing.T) {
+	a := single("a", job("w", 0, 0, 90, "n2"), job("x", 0, 0, 100, "n1"), job("y", 5, 100, 50, "n1"), job("z", 6, 150, 20, "n1"))
+	b := single("b", job("w", 0, 0, 120, "n3"), job("x", 0, 0, 100, "n1"), job("y", 5, 120, 50, "n1"), job("z", 6, 100, 20, "n1"))
+	list := mustCompare(t, Options{}, a, b).Pairs[0].Divergences
+	if len(list) != 3 || list[0].Kind != DivergedNodes || list[0].Job != "w" || list[1].Kind != DivergedRunTime || list[2].Kind != DivergedStart {
+		t.Fatalf("divergences %+v, want nodes of w, run time of w, start of y", list)
+	}
+	d := list[2]
+	if d.Job != "y" || d.at != monday.Add(100*time.Second) || d.Reason != "job y started 20 s later than in the baseline" {
+		t.Errorf("start: %s at %s: %s", d.Key, d.At, d.Reason)
+	}
+	if d.Baseline.Queued != 2 || d.Baseline.Running != 0 || d.Set.Queued != 2 || d.Set.Running != 1 || d.Set.BusyNodes != 1 {
+		t.Errorf("baseline %+v, set %+v", d.Baseline, d.Set)
+	}
+	if d.Set.OnlyBusy != "n3" || len(d.Set.OnlyRunning) != 1 || d.Set.OnlyRunning[0] != "w" || d.Baseline.OnlyBusy != "" {
+		t.Errorf("only in the set: %+v", d.Set)
+	}
+	if len(d.Overtook) != 1 || d.Overtook[0] != "z" {
+		t.Errorf("overtook %v, want z", d.Overtook)
+	}
+	if same := mustCompare(t, Options{}, a, a).Pairs[0].Divergences; len(same) != 0 {
+		t.Errorf("a run diverges from itself: %+v", same)
+	}
+}
+
+func TestDivergenceOfStartsThatDidNotHappen(t *testing.T) {
+	a := single("a", job("x", 0, 0, 100, "n1"), job("y", 5, 100, 50, "n1"))
+	b := single("b", job("x", 0, 0, 100, "n1"), job("y", 5, -1, 0, ""))
+	for want, pair := range map[string][2]Set{
+		"job y did not start, and did in the baseline": {a, b},
+		"job y started, and did not in the baseline":   {b, a},
+	} {
+		list := mustCompare(t, Options{}, pair[0], pair[1]).Pairs[0].Divergences
+		if len(list) != 1 || list[0].Reason != want {
+			t.Errorf("divergences %+v, want %q", list, want)
+		}
+	}
+}
+
+// Nodes in another order, or written otherwise, are the same nodes; instants within
+// the tolerance are the same.
+func TestToleranceAndNodes(t *testing.T) {
+	a := single("a", job("x", 0, 0, 100, "n[1-3]"))
+	b := single("b", job("x", 0, 1, 100, "n3,n[1-2]"))
+	if list := mustCompare(t, Options{}, a, b).Pairs[0].Divergences; len(list) != 0 {
+		t.Errorf("divergences %+v", list)
+	}
+	list := mustCompare(t, Options{Tolerance: time.Millisecond}, a, b).Pairs[0].Divergences
+	if len(list) != 1 || list[0].Kind != DivergedStart {
+		t.Errorf("divergences %+v, want the start", list)
+	}
+}
+
+func TestGroups(t *testing.T) {
+	a, b := randomSet("a", 1, 6, 300), randomSet("b", 2, 6, 300)
+	for _, s := range []Set{a, b} {
+		for _, r := range s.Runs {
+			for i := range r.Rows {
+				if i%3 == 0 {
+					r.Rows[i].Partition = "short"
+				}
+			}
+		}
+	}
+	for _, r := range b.Runs { // a job of a group that the baseline has not
+		r.Rows[1].Partition = "new"
+	}
+	groups := mustCompare(t, Options{By: []metrics.By{metrics.ByPartition}}, a, b).Groups[metrics.ByPartition]
+	var names []string
+	for _, g := range groups {
+		names = append(names, fmt.Sprint(g.Name, g.Jobs))
+	}
+	if got := strings.Join(names, " "); got != "batch[20 19] new[0 1] short[10 10]" {
+		t.Errorf("groups %s", got)
+	}
+	if d := find(t, groups[1].Metrics, "mean_wait_s").Differences[0]; d.Difference.Known() || d.P.Known() {
+		t.Errorf("a group on one side only differs by %v", d.Difference)
+	}
+}
+
+func TestUnusualInput(t *testing.T) {
+	if _, err := Compare([]Set{single("a")}, Options{}); err == nil {
+		t.Error("one set is compared")
+	}
+	if _, err := Compare([]Set{single("a"), {Name: "b"}}, Options{}); err == nil {
+		t.Error("a set without runs is compared")
+	}
+	if _, err := Describe(nil, Options{}); err == nil {
+		t.Error("nothing is described")
+	}
+	empty := mustCompare(t, Options{}, single("a"), single("b"))
+	if _, err := json.Marshal(empty); err != nil {
+		t.Error(err)
+	}
+	var text bytes.Buffer
+	if err := empty.Render(&text); err != nil {
+		t.Error(err)
+	}
+	alone, err := Describe([]Set{randomSet("a", 1, 5, 10)}, Options{})
+	if err != nil || len(alone.Pairs) != 0 || alone.Distances == nil {
+		t.Errorf("described %+v, error %v", alone, err)
+	}
+}

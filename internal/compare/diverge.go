@@ -1,0 +1,313 @@
+package compare
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"rmreplay/internal/hostlist"
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/metrics"
+	"rmreplay/internal/run"
+)
+
+// Divergence is the first difference of its kind between two runs: what comes later
+// may be its consequence.
+type Divergence struct {
+	Kind DivergenceKind `json:"kind"`
+	Key
+	// At is the instant, on the baseline's dates: the earlier of the two that differ.
+	At     string `json:"at"`
+	Reason string `json:"text"`
+	// What the job asked for, as far as the record says.
+	User       string        `json:"user"`
+	Partition  string        `json:"partition"`
+	Processors int           `json:"processors"`
+	NodeCount  int           `json:"nodes"`
+	TimeLimit  metrics.Float `json:"time_limit_s"`
+	// Baseline and Set are how the two runs stood just before.
+	Baseline Situation `json:"baseline"`
+	Set      Situation `json:"set"`
+	// Overtook are jobs that started in the run in which this one came later, from At
+	// until its start, and had not started in the other run by At.
+	Overtook []string `json:"overtook"`
+
+	at hpc.Time
+}
+
+// DivergenceKind says what differed.
+type DivergenceKind string
+
+// The kinds of divergence, in the order in which they count at one instant: a cause
+// before its effect.
+const (
+	DivergedSubmit  DivergenceKind = "submit"   // the job was submitted at another time
+	DivergedRunTime DivergenceKind = "run_time" // it ran for longer or shorter
+	DivergedNodes   DivergenceKind = "nodes"    // it started at the same time on other nodes
+	DivergedStart   DivergenceKind = "start"    // it started at another time
+)
+
+var divergenceOrder = []DivergenceKind{DivergedSubmit, DivergedRunTime, DivergedNodes, DivergedStart}
+
+// Situation is the state of a run just before an instant: what ends then has ended,
+// what starts then still waits.
+type Situation struct {
+	Submit string        `json:"job_submit"` // of the job that diverges; empty where it did not happen
+	Start  string        `json:"job_start"`
+	End    string        `json:"job_end"`
+	Wait   metrics.Float `json:"job_wait_s"`
+	Nodes  string        `json:"job_nodes"`
+
+	Queued         int `json:"queued_jobs"`
+	Running        int `json:"running_jobs"`
+	BusyNodes      int `json:"busy_nodes"`
+	BusyProcessors int `json:"busy_processors"`
+	// What this run has and the other one has not, up to [listedJobs] jobs.
+	OnlyQueued  []string `json:"only_queued"`
+	OnlyRunning []string `json:"only_running"`
+	OnlyBusy    string   `json:"only_busy_nodes"` // host list
+}
+
+// listedJobs is how many jobs a list of a divergence names.
+const listedJobs = 20
+
+// diverge returns the first divergence of each kind, the earliest first.
+func diverge(a, b *table, tolerance time.Duration) []Divergence {
+	first := make(map[DivergenceKind]Divergence)
+	for _, key := range a.keys {
+		if b.byKey[key] == nil {
+			continue
+		}
+		for _, d := range differences(a, b, key, tolerance) {
+			if known, ok := first[d.Kind]; !ok || d.at < known.at {
+				first[d.Kind] = d
+			}
+		}
+	}
+	list := []Divergence{}
+	for _, kind := range divergenceOrder {
+		if d, ok := first[kind]; ok {
+			d.explain(a, b)
+			list = append(list, d)
+		}
+	}
+	slices.SortStableFunc(list, func(x, y Divergence) int { return cmp.Compare(x.at, y.at) })
+	return list
+}
+
+// differences returns how a job differs between two runs.
+func differences(a, b *table, key Key, tolerance time.Duration) []Divergence {
+	x, y := a.byKey[key], b.byKey[key]
+	var list []Divergence
+	add := func(kind DivergenceKind, at hpc.Time) {
+		list = append(list, Divergence{Kind: kind, Key: key, at: at})
+	}
+	apart := func(t, u hpc.Time) bool { return t.Sub(u).Abs() > tolerance }
+	if s, t := a.at(x.Submit), b.at(y.Submit); apart(s, t) {
+		add(DivergedSubmit, min(s, t))
+	}
+	start, other := a.at(x.Start), b.at(y.Start)
+	switch {
+	case start == 0 && other == 0:
+		return list
+	case start == 0 || other == 0:
+		add(DivergedStart, max(start, other))
+		return list
+	case apart(start, other):
+		add(DivergedStart, min(start, other))
+	case !sameNodes(x.Nodes, y.Nodes):
+		add(DivergedNodes, min(start, other))
+	}
+	if x.End != 0 && y.End != 0 && (x.End.Sub(x.Start)-y.End.Sub(y.Start)).Abs() > tolerance {
+		add(DivergedRunTime, min(a.at(x.End), b.at(y.End)))
+	}
+	return list
+}
+
+// sameNodes compares host lists as sets.
+func sameNodes(a, b string) bool {
+	if a == b {
+		return true
+	}
+	return slices.Equal(sortedNodes(a), sortedNodes(b))
+}
+
+func sortedNodes(list string) []string {
+	names, err := hostlist.Expand(list)
+	if err != nil {
+		return []string{list}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// explain says what was different around the divergence.
+func (d *Divergence) explain(a, b *table) {
+	d.At = d.at.String()
+	x, y := a.byKey[d.Key], b.byKey[d.Key]
+	known := x
+	if x.Processors == 0 {
+		known = y
+	}
+	d.User, d.Partition, d.Processors, d.NodeCount = known.User, known.Partition, known.Processors, known.NodeCount
+	d.TimeLimit = metrics.NoValue()
+	if known.TimeLimit != 0 && known.TimeLimit != hpc.Unlimited {
+		d.TimeLimit = seconds(known.TimeLimit)
+	}
+	before, after := a.snapshot(d.at), b.snapshot(d.at)
+	d.Baseline = before.situation(after, a, x)
+	d.Set = after.situation(before, b, y)
+	d.Overtook = []string{}
+	if d.Kind == DivergedStart {
+		early, late := a, b
+		if x.Start == 0 || y.Start != 0 && b.at(y.Start) < a.at(x.Start) {
+			early, late = b, a
+		}
+		d.Overtook = overtakers(early, late, d.Key, d.at)
+	}
+	d.Reason = d.text(a, b)
+}
+
+// text is the divergence in a sentence.
+func (d *Divergence) text(a, b *table) string {
+	x, y := a.byKey[d.Key], b.byKey[d.Key]
+	by := func(before, after hpc.Time) string {
+		gap := metrics.Float(after.Sub(before).Abs().Seconds()).Text() + " s"
+		if after < before {
+			return gap + " earlier"
+		}
+		return gap + " later"
+	}
+	switch d.Kind {
+	case DivergedSubmit:
+		return fmt.Sprintf("job %s was submitted %s than in the baseline", d.Key, by(a.at(x.Submit), b.at(y.Submit)))
+	case DivergedRunTime:
+		return fmt.Sprintf("job %s ran for %s s instead of %s s", d.Key,
+			seconds(y.End.Sub(y.Start)).Text(), seconds(x.End.Sub(x.Start)).Text())
+	case DivergedNodes:
+		return fmt.Sprintf("job %s started at the same time on %s instead of %s", d.Key, y.Nodes, x.Nodes)
+	}
+	switch {
+	case y.Start == 0:
+		return fmt.Sprintf("job %s did not start, and did in the baseline", d.Key)
+	case x.Start == 0:
+		return fmt.Sprintf("job %s started, and did not in the baseline", d.Key)
+	}
+	return fmt.Sprintf("job %s started %s than in the baseline", d.Key, by(a.at(x.Start), b.at(y.Start)))
+}
+
+// overtakers are the jobs that started in the late run while a job waited there, and
+// had not started in the early run when that one started there.
+func overtakers(early, late *table, key Key, at hpc.Time) []string {
+	until := late.at(late.byKey[key].Start)
+	list := []string{}
+	for _, k := range late.keys {
+		start := late.at(late.byKey[k].Start)
+		if k == key || start < at || until != 0 && start > until || start == 0 {
+			continue
+		}
+		if row := early.byKey[k]; row != nil && row.Start != 0 && early.at(row.Start) <= at {
+			continue
+		}
+		list = append(list, k.String())
+		if len(list) == listedJobs {
+			break
+		}
+	}
+	return list
+}
+
+// snapshot is which jobs a run has where at an instant.
+type snapshot struct {
+	queued, running  []Key
+	isQueued, isRuns map[Key]bool
+	busy             map[string]bool
+	processors       int
+}
+
+// snapshot is the state just before an instant on the baseline's dates.
+func (t *table) snapshot(at hpc.Time) *snapshot {
+	s := &snapshot{isQueued: make(map[Key]bool), isRuns: make(map[Key]bool), busy: make(map[string]bool)}
+	for _, key := range t.keys {
+		row := t.byKey[key]
+		if t.at(row.Submit) > at {
+			continue
+		}
+		start, end := t.at(row.Start), t.at(row.End)
+		ended := end != 0 && end <= at
+		switch {
+		case start == 0 && ended: // cancelled while it waited
+		case start == 0 || start >= at:
+			s.queued = append(s.queued, key)
+			s.isQueued[key] = true
+		case !ended:
+			s.running = append(s.running, key)
+			s.isRuns[key] = true
+			s.hold(row)
+		}
+	}
+	return s
+}
+
+func (s *snapshot) hold(row *run.Row) {
+	s.processors += row.Processors
+	names, err := hostlist.Expand(row.Nodes)
+	if err != nil {
+		return // the record has no host list, as of a machine without named nodes
+	}
+	for _, name := range names {
+		s.busy[name] = true
+	}
+}
+
+// situation says how a run stood, against the other one.
+func (s *snapshot) situation(other *snapshot, t *table, row *run.Row) Situation {
+	text := func(instant hpc.Time) string {
+		if instant == 0 {
+			return ""
+		}
+		return t.at(instant).String()
+	}
+	out := Situation{
+		Submit: text(row.Submit), Start: text(row.Start), End: text(row.End),
+		Wait: metrics.NoValue(), Nodes: row.Nodes,
+		Queued: len(s.queued), Running: len(s.running), BusyNodes: len(s.busy), BusyProcessors: s.processors,
+		OnlyQueued: missing(s.queued, other.isQueued), OnlyRunning: missing(s.running, other.isRuns),
+	}
+	if row.Start != 0 {
+		out.Wait = seconds(row.Start.Sub(row.Submit))
+	}
+	var nodes []string
+	for name := range s.busy {
+		if !other.busy[name] {
+			nodes = append(nodes, name)
+		}
+	}
+	slices.Sort(nodes)
+	out.OnlyBusy = hostlist.Compress(nodes)
+	return out
+}
+
+func missing(keys []Key, other map[Key]bool) []string {
+	list := []string{}
+	for _, key := range keys {
+		if !other[key] && len(list) < listedJobs {
+			list = append(list, key.String())
+		}
+	}
+	return list
+}
+
+// names joins the names of jobs for people.
+func names(list []string) string {
+	if len(list) == 0 {
+		return "none"
+	}
+	text := strings.Join(list, ", ")
+	if len(list) == listedJobs {
+		text += ", …"
+	}
+	return text
+}

@@ -1,0 +1,207 @@
+package compare
+
+import (
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/stat"
+
+	"rmreplay/internal/metrics"
+	"rmreplay/internal/stats"
+)
+
+// detectPower is the probability with which a detectable difference is detected.
+const detectPower = 0.8
+
+// Metric is one figure over all sets.
+type Metric struct {
+	Key    string         `json:"key"` // as in `metrics --json`
+	Label  string         `json:"label"`
+	Unit   string         `json:"unit"`
+	Better metrics.Better `json:"better"`
+	Sets   []Estimate     `json:"sets"`
+	// Differences are those of each set but the first to the first.
+	Differences []MetricDifference `json:"differences"`
+}
+
+// Estimate is the mean of a figure over the runs of a set, with its expanded BCa
+// interval (see [stats.Bootstrap]).
+type Estimate struct {
+	Runs      int             `json:"runs"` // those in which the figure has a value
+	Mean      metrics.Float   `json:"mean"`
+	Low       metrics.Float   `json:"low"`
+	High      metrics.Float   `json:"high"`
+	Deviation metrics.Float   `json:"standard_deviation"` // of a single run
+	Values    []metrics.Float `json:"values"`             // of each run
+}
+
+// MetricDifference is how a set differs from the baseline in one figure. Everything
+// but the difference itself is null where one of them has a single run.
+type MetricDifference struct {
+	Set        int           `json:"set"`
+	Baseline   int           `json:"baseline"`
+	Difference metrics.Float `json:"difference"` // mean of the set − mean of the baseline
+	Low        metrics.Float `json:"low"`
+	High       metrics.Float `json:"high"`
+	// Relative is difference / mean of the baseline, with its own interval.
+	Relative     metrics.Float `json:"relative"`
+	RelativeLow  metrics.Float `json:"relative_low"`
+	RelativeHigh metrics.Float `json:"relative_high"`
+	// P is that of [stats.MeanTest]; PAdjusted is corrected, after Holm, for all
+	// figures of the table that vary.
+	P         metrics.Float `json:"p"`
+	PAdjusted metrics.Float `json:"p_holm"`
+	Exact     bool          `json:"p_exact"`
+	// HedgesG and CliffsDelta are effect sizes; see package stats.
+	HedgesG     metrics.Float `json:"hedges_g"`
+	CliffsDelta metrics.Float `json:"cliffs_delta"`
+	// Detectable is the true difference that so many runs find in 80 % of cases.
+	Detectable metrics.Float `json:"detectable_difference"`
+}
+
+// measure computes the metrics of all runs of all sets.
+func measure(sets []Set, opts Options) [][]*metrics.Metrics {
+	out := make([][]*metrics.Metrics, len(sets))
+	for i, s := range sets {
+		for _, r := range s.Runs {
+			summary := metrics.NewSummary(r.Rows, r.Manifest, metrics.Options{Tau: opts.Tau})
+			out[i] = append(out[i], &summary.Metrics)
+		}
+	}
+	return out
+}
+
+// compareMetrics makes the table of figures. An element of measured may be nil: the
+// run has nothing to measure.
+func compareMetrics(measured [][]*metrics.Metrics, figures []metrics.Figure, opts Options) []Metric {
+	var table []Metric
+	for _, f := range figures {
+		m := Metric{Key: f.Key, Label: f.Label, Unit: f.Unit, Better: f.Better, Differences: []MetricDifference{}}
+		values := make([][]float64, len(measured))
+		for i, runs := range measured {
+			e := Estimate{Values: []metrics.Float{}}
+			for _, r := range runs {
+				v := metrics.NoValue()
+				if r != nil {
+					v = f.Of(r)
+				}
+				e.Values = append(e.Values, v)
+				if v.Known() {
+					values[i] = append(values[i], float64(v))
+				}
+			}
+			e.summarize(values[i], opts)
+			m.Sets = append(m.Sets, e)
+			if i > 0 {
+				m.Differences = append(m.Differences, difference(i, values[0], values[i], opts))
+			}
+		}
+		table = append(table, m)
+	}
+	adjust(table)
+	return table
+}
+
+func (e *Estimate) summarize(values []float64, opts Options) {
+	e.Runs = len(values)
+	interval := stats.Bootstrap(stats.Mean, opts.bootstrap(), values)
+	e.Mean, e.Low, e.High = metrics.Float(interval.Estimate), metrics.Float(interval.Low), metrics.Float(interval.High)
+	e.Deviation = metrics.NoValue()
+	if len(values) > 1 {
+		e.Deviation = metrics.Float(stat.StdDev(values, nil))
+	}
+}
+
+func difference(set int, a, b []float64, opts Options) MetricDifference {
+	nothing := metrics.NoValue()
+	d := MetricDifference{
+		Set: set, P: nothing, PAdjusted: nothing, HedgesG: nothing, CliffsDelta: nothing, Detectable: nothing,
+	}
+	absolute := stats.Bootstrap(stats.Difference, opts.bootstrap(), a, b)
+	d.Difference, d.Low, d.High = metrics.Float(absolute.Estimate), metrics.Float(absolute.Low), metrics.Float(absolute.High)
+	relative := stats.Bootstrap(stats.Relative, opts.bootstrap(), a, b)
+	d.Relative, d.RelativeLow, d.RelativeHigh = metrics.Float(relative.Estimate), metrics.Float(relative.Low), metrics.Float(relative.High)
+	if len(a) < 2 || len(b) < 2 {
+		return d
+	}
+	t := stats.MeanTest(a, b, opts.test())
+	d.P, d.Exact = metrics.Float(t.P), t.Exact
+	d.HedgesG = metrics.Float(t.Effect)
+	d.CliffsDelta = metrics.Float(stats.CliffsDelta(a, b))
+	d.Detectable = metrics.Float(stats.DetectableDifference(a, b, 1-opts.Level, detectPower))
+	return d
+}
+
+// adjust corrects the p-values of a table for each other. Figures that are the same
+// in all runs cannot differ by chance and are not counted.
+func adjust(table []Metric) {
+	var all []float64
+	var where []*metrics.Float
+	for i := range table {
+		for k := range table[i].Differences {
+			d := &table[i].Differences[k]
+			if d.Low == 0 && d.High == 0 {
+				d.PAdjusted = d.P
+				continue
+			}
+			all = append(all, float64(d.P))
+			where = append(where, &d.PAdjusted)
+		}
+	}
+	for i, p := range stats.Holm(all) {
+		*where[i] = metrics.Float(p)
+	}
+}
+
+// Group is the table of figures for the jobs that have something in common.
+type Group struct {
+	Name    string   `json:"name"` // empty for jobs that have none
+	Jobs    []int    `json:"jobs"` // in the first run of each set
+	Metrics []Metric `json:"metrics"`
+}
+
+// compareGroups compares the groups of one grouping. The p-values of each group are
+// corrected for each other, not for how many groups there are.
+func compareGroups(sets []Set, by metrics.By, opts Options) []Group {
+	index := make(map[string]int)
+	var names []string
+	found := make([][]map[string]*metrics.Metrics, len(sets))
+	for i, s := range sets {
+		for _, r := range s.Runs {
+			of := make(map[string]*metrics.Metrics)
+			summary := metrics.NewSummary(r.Rows, r.Manifest, metrics.Options{Tau: opts.Tau}, by)
+			for _, g := range summary.Groups[by] {
+				of[g.Name] = &g.Metrics
+				if _, ok := index[g.Name]; !ok {
+					index[g.Name] = len(names)
+					names = append(names, g.Name)
+				}
+			}
+			found[i] = append(found[i], of)
+		}
+	}
+	if by != metrics.BySize { // sizes come in their order
+		slices.Sort(names)
+	}
+	groups := make([]Group, len(names))
+	for n, name := range names {
+		measured := make([][]*metrics.Metrics, len(sets))
+		groups[n] = Group{Name: name, Jobs: make([]int, len(sets))}
+		for i := range sets {
+			for k, of := range found[i] {
+				measured[i] = append(measured[i], of[name])
+				if m := of[name]; k == 0 && m != nil {
+					groups[n].Jobs[i] = m.Jobs
+				}
+			}
+		}
+		groups[n].Metrics = compareMetrics(measured, metrics.GroupFigures, opts)
+	}
+	return groups
+}
+
+// Significant reports whether the difference stands at the given level of
+// confidence after the correction for the whole table.
+func (d *MetricDifference) Significant(level float64) bool {
+	return d.PAdjusted.Known() && float64(d.PAdjusted) <= 1-level && !math.IsNaN(float64(d.Difference))
+}

@@ -1,0 +1,189 @@
+package compare
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"gonum.org/v1/gonum/stat"
+
+	"rmreplay/internal/metrics"
+)
+
+// largestJobs is how many of the jobs that differ most are always listed.
+const largestJobs = 20
+
+// JobView is the comparison job by job: submission, start, wait and run time, each as
+// set − baseline (SC'18, figure 6, has submission, start and duration). Where a side
+// has several runs, a job's value is its median over them.
+type JobView struct {
+	Matched int   `json:"matched"`       // jobs on both sides
+	Only    []int `json:"only_in_one"`   // jobs that only the baseline has, and only the set
+	NoStart []int `json:"never_started"` // matched jobs that started on one side only: not in the baseline, not in the set
+	// Shift is what the set's instants were moved by, where it is on another date.
+	Shift metrics.Float `json:"shift_s"`
+
+	Submit  Spread `json:"submit_s"`
+	Start   Spread `json:"start_s"`
+	Wait    Spread `json:"wait_s"`
+	RunTime Spread `json:"run_time_s"`
+
+	// Largest are the jobs whose waits differ most; All are all jobs, in the order of
+	// their submission, where they were asked for.
+	Largest []JobDifference `json:"largest"`
+	All     []JobDifference `json:"all,omitempty"`
+
+	differences []JobDifference
+}
+
+// Differences are those of all matched jobs that started on both sides, in the order
+// of their submission.
+func (v *JobView) Differences() []JobDifference { return v.differences }
+
+// Spread sums up a difference over jobs.
+type Spread struct {
+	Changed int           `json:"changed_jobs"` // by more than the tolerance
+	Mean    metrics.Float `json:"mean"`
+	MeanAbs metrics.Float `json:"mean_absolute"`
+	Min     metrics.Float `json:"min"`
+	P5      metrics.Float `json:"p5"`
+	Median  metrics.Float `json:"median"`
+	P95     metrics.Float `json:"p95"`
+	Max     metrics.Float `json:"max"`
+}
+
+// JobDifference is one job's. A value is null where the job did not come so far.
+type JobDifference struct {
+	Key
+	SubmitAt metrics.Float `json:"submit_at_s"` // in the baseline, since its first submission
+	Submit   metrics.Float `json:"submit_s"`
+	Start    metrics.Float `json:"start_s"`
+	Wait     metrics.Float `json:"wait_s"`
+	RunTime  metrics.Float `json:"run_time_s"`
+	// BaselineWait and SetWait are the waits themselves.
+	BaselineWait metrics.Float `json:"baseline_wait_s"`
+	SetWait      metrics.Float `json:"set_wait_s"`
+}
+
+// compareJobs compares two sets job by job.
+func compareJobs(a, b []table, opts Options) JobView {
+	v := JobView{Only: []int{0, 0}, NoStart: []int{0, 0}, Shift: seconds(b[0].shift), Largest: []JobDifference{}}
+	first := math.Inf(1)
+	for _, key := range a[0].keys {
+		first = min(first, a[0].byKey[key].Submit.Seconds())
+	}
+	for _, key := range a[0].keys {
+		if b[0].byKey[key] == nil {
+			v.Only[0]++
+			continue
+		}
+		v.Matched++
+		x, y := medians(a, key), medians(b, key)
+		d := JobDifference{
+			Key: key, SubmitAt: metrics.Float(x.submit - first),
+			Submit: metrics.Float(y.submit - x.submit), Start: metrics.Float(y.start - x.start),
+			Wait: metrics.Float(y.wait - x.wait), RunTime: metrics.Float(y.runTime - x.runTime),
+			BaselineWait: metrics.Float(x.wait), SetWait: metrics.Float(y.wait),
+		}
+		v.differences = append(v.differences, d)
+		if math.IsNaN(x.start) != math.IsNaN(y.start) {
+			if math.IsNaN(x.start) {
+				v.NoStart[0]++
+			} else {
+				v.NoStart[1]++
+			}
+		}
+	}
+	for _, key := range b[0].keys {
+		if a[0].byKey[key] == nil {
+			v.Only[1]++
+		}
+	}
+	v.sumUp(opts)
+	return v
+}
+
+// sumUp fills the spreads and lists from the differences.
+func (v *JobView) sumUp(opts Options) {
+	spread := func(of func(*JobDifference) metrics.Float) Spread {
+		var values []float64
+		for i := range v.differences {
+			if d := of(&v.differences[i]); d.Known() {
+				values = append(values, float64(d))
+			}
+		}
+		return newSpread(values, opts.Tolerance)
+	}
+	v.Submit = spread(func(d *JobDifference) metrics.Float { return d.Submit })
+	v.Start = spread(func(d *JobDifference) metrics.Float { return d.Start })
+	v.Wait = spread(func(d *JobDifference) metrics.Float { return d.Wait })
+	v.RunTime = spread(func(d *JobDifference) metrics.Float { return d.RunTime })
+	largest := slices.DeleteFunc(slices.Clone(v.differences), func(d JobDifference) bool {
+		return !d.Wait.Known() || math.Abs(float64(d.Wait)) <= opts.Tolerance.Seconds()
+	})
+	slices.SortStableFunc(largest, func(x, y JobDifference) int {
+		return cmp.Compare(math.Abs(float64(y.Wait)), math.Abs(float64(x.Wait)))
+	})
+	v.Largest = append(v.Largest, largest[:min(len(largest), largestJobs)]...)
+	if opts.EveryJob {
+		v.All = v.differences
+	}
+}
+
+func newSpread(values []float64, tolerance time.Duration) Spread {
+	nothing := metrics.NoValue()
+	s := Spread{Mean: nothing, MeanAbs: nothing, Min: nothing, P5: nothing, Median: nothing, P95: nothing, Max: nothing}
+	if len(values) == 0 {
+		return s
+	}
+	slices.Sort(values)
+	absolute := 0.0
+	for _, d := range values {
+		absolute += math.Abs(d)
+		if math.Abs(d) > tolerance.Seconds() {
+			s.Changed++
+		}
+	}
+	s.Mean = metrics.Float(stat.Mean(values, nil))
+	s.MeanAbs = metrics.Float(absolute / float64(len(values)))
+	s.Min, s.Max = metrics.Float(values[0]), metrics.Float(values[len(values)-1])
+	for p, to := range map[float64]*metrics.Float{0.05: &s.P5, 0.5: &s.Median, 0.95: &s.P95} {
+		*to = metrics.Float(metrics.Quantile(values, p))
+	}
+	return s
+}
+
+// times are a job's, in seconds: instants since 1970 on the baseline's dates. NaN
+// where it did not come so far.
+type times struct{ submit, start, wait, runTime float64 }
+
+// medians takes the median of each time over the runs that have it.
+func medians(runs []table, key Key) times {
+	var submit, start, wait, runTime []float64
+	for i := range runs {
+		t := &runs[i]
+		row := t.byKey[key]
+		if row == nil {
+			continue
+		}
+		submit = append(submit, t.at(row.Submit).Seconds())
+		if row.Start == 0 {
+			continue
+		}
+		start = append(start, t.at(row.Start).Seconds())
+		wait = append(wait, row.Start.Sub(row.Submit).Seconds())
+		if row.End != 0 {
+			runTime = append(runTime, row.End.Sub(row.Start).Seconds())
+		}
+	}
+	return times{median(submit), median(start), median(wait), median(runTime)}
+}
+
+func median(values []float64) float64 {
+	if len(values) == 0 {
+		return math.NaN()
+	}
+	slices.Sort(values)
+	return metrics.Quantile(values, 0.5)
+}

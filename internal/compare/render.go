@@ -1,0 +1,262 @@
+package compare
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+
+	"rmreplay/internal/metrics"
+)
+
+// Render writes the comparison for people. It returns w's error.
+func (c *Comparison) Render(w io.Writer) error {
+	var b bytes.Buffer
+	c.renderSets(&b)
+	for i := range c.Pairs {
+		c.renderPair(&b, &c.Pairs[i])
+	}
+	if c.Distances != nil {
+		c.renderDistances(&b)
+	}
+	for _, by := range metrics.Groupings {
+		if groups, ok := c.Groups[by]; ok {
+			c.renderGroups(&b, by, groups)
+		}
+	}
+	if len(c.Warnings) > 0 {
+		b.WriteString("\n")
+	}
+	for _, text := range c.Warnings {
+		fmt.Fprintf(&b, "warning: %s\n", text)
+	}
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+// Letter names a set in tables: A is the baseline.
+func Letter(set int) string {
+	if set < 26 {
+		return string(rune('A' + set))
+	}
+	return fmt.Sprint(set)
+}
+
+func (c *Comparison) renderSets(b *bytes.Buffer) {
+	for i, s := range c.Sets {
+		first := s.Runs[0]
+		what := "1 run"
+		if n := len(s.Runs); n > 1 {
+			what = fmt.Sprintf("%d realizations", n)
+		}
+		engine := first.Engine
+		if first.Policy != "" {
+			engine += " (" + first.Policy + ")"
+		}
+		if first.Clock != "" {
+			engine += ", clock " + first.Clock
+		}
+		role := ""
+		if i == 0 {
+			role = "  [baseline]"
+		}
+		fmt.Fprintf(b, "%s  %s: %s, %s, %d jobs%s\n", Letter(i), s.Name, what, engine, first.Jobs, role)
+	}
+	if !c.Inference {
+		fmt.Fprintf(b, "\nNo inference is possible: %s.\nWhat follows is true of these runs alone.\n", c.Reason)
+	}
+}
+
+// renderPair is everything about one set against the baseline.
+func (c *Comparison) renderPair(b *bytes.Buffer, p *Pair) {
+	name := Letter(p.Set) + " - " + Letter(p.Baseline)
+	if c.Inference {
+		fmt.Fprintf(b, "\n%-24s%12s%12s%12s%24s%8s%8s\n", "", Letter(p.Baseline), Letter(p.Set), name,
+			fmt.Sprintf("%.4g %% interval", 100*c.Level), "p", "p Holm")
+	} else {
+		fmt.Fprintf(b, "\n%-24s%12s%12s%12s%10s\n", "", Letter(p.Baseline), Letter(p.Set), name, "relative")
+	}
+	for i := range c.Metrics {
+		c.renderMetric(b, &c.Metrics[i], p)
+	}
+	if c.Inference {
+		b.WriteString("* stands after Holm's correction for the whole table\n")
+	}
+	if t := p.Schedules; t != nil {
+		fmt.Fprintf(b, "\nschedules as a whole (the waits of all jobs; smallest p possible %.2g):\n", float64(t.SmallestP))
+		fmt.Fprintf(b, "  energy test   p = %s, inhomogeneity %s of 1\n", pValue(t.Energy.P), t.Energy.Inhomogeneity.Text())
+		fmt.Fprintf(b, "  depth test    p = %s, quality of %s in %s %s, of %s in %s %s (0.5: no difference)\n", pValue(t.Depth.P),
+			Letter(p.Set), Letter(p.Baseline), t.Depth.QBaseline.Text(), Letter(p.Baseline), Letter(p.Set), t.Depth.QSet.Text())
+	}
+	renderJobs(b, &p.Jobs, name)
+	renderDivergences(b, p)
+}
+
+func (c *Comparison) renderMetric(b *bytes.Buffer, m *Metric, p *Pair) {
+	d := m.difference(p.Set)
+	if d == nil || !m.Sets[p.Baseline].Mean.Known() && !m.Sets[p.Set].Mean.Known() {
+		return
+	}
+	label := m.Label
+	if m.Unit != "" {
+		label += " [" + m.Unit + "]"
+	}
+	fmt.Fprintf(b, "%-24s%12s%12s%12s", label, figure(m, m.Sets[p.Baseline].Mean), figure(m, m.Sets[p.Set].Mean), figure(m, d.Difference))
+	if !c.Inference {
+		fmt.Fprintf(b, "%10s\n", signedPercent(d.Relative))
+		return
+	}
+	mark := ""
+	if d.Significant(c.Level) {
+		mark = " *"
+	}
+	interval := "-"
+	if d.Low.Known() {
+		interval = figure(m, d.Low) + " to " + figure(m, d.High)
+	}
+	fmt.Fprintf(b, "%24s%8s%8s%s\n", interval, pValue(d.P), pValue(d.PAdjusted), mark)
+}
+
+// difference is that of a set to the baseline.
+func (m *Metric) difference(set int) *MetricDifference {
+	for i := range m.Differences {
+		if m.Differences[i].Set == set {
+			return &m.Differences[i]
+		}
+	}
+	return nil
+}
+
+// figure formats a value of a metric.
+func figure(m *Metric, v metrics.Float) string {
+	if m.Key == "utilization" {
+		return v.Percent()
+	}
+	return v.Text()
+}
+
+func pValue(p metrics.Float) string {
+	switch {
+	case !p.Known():
+		return "-"
+	case p < 0.001:
+		return fmt.Sprintf("%.0e", float64(p))
+	}
+	return fmt.Sprintf("%.3f", float64(p))
+}
+
+func signedPercent(v metrics.Float) string {
+	if !v.Known() {
+		return "-"
+	}
+	return fmt.Sprintf("%+.1f%%", 100*float64(v))
+}
+
+func renderJobs(b *bytes.Buffer, v *JobView, name string) {
+	fmt.Fprintf(b, "\njob by job, %s: %d jobs on both sides", name, v.Matched)
+	if v.Only[0]+v.Only[1] > 0 {
+		fmt.Fprintf(b, ", %d and %d on one only", v.Only[0], v.Only[1])
+	}
+	if v.NoStart[0]+v.NoStart[1] > 0 {
+		fmt.Fprintf(b, ", %d started in one only", v.NoStart[0]+v.NoStart[1])
+	}
+	fmt.Fprintf(b, "\n%-14s%9s%12s%12s%12s%12s%12s%12s\n", "  seconds", "changed", "mean", "mean abs", "p5", "median", "p95", "largest")
+	for _, row := range []struct {
+		name string
+		Spread
+	}{{"submit", v.Submit}, {"start", v.Start}, {"wait", v.Wait}, {"run time", v.RunTime}} {
+		s := row.Spread
+		largest := s.Max
+		if -s.Min > s.Max {
+			largest = s.Min
+		}
+		fmt.Fprintf(b, "  %-12s%9d%12s%12s%12s%12s%12s%12s\n", row.name, s.Changed, s.Mean.Text(), s.MeanAbs.Text(),
+			s.P5.Text(), s.Median.Text(), s.P95.Text(), largest.Text())
+	}
+	if len(v.Largest) == 0 {
+		return
+	}
+	var parts []string
+	for _, d := range v.Largest[:min(5, len(v.Largest))] {
+		sign := "+"
+		if d.Wait < 0 {
+			sign = ""
+		}
+		parts = append(parts, fmt.Sprintf("%s %s%s", d.Key, sign, d.Wait.Text()))
+	}
+	fmt.Fprintf(b, "  largest changes of wait: %s\n", strings.Join(parts, ", "))
+}
+
+func renderDivergences(b *bytes.Buffer, p *Pair) {
+	if len(p.Divergences) == 0 {
+		b.WriteString("\nno divergence: the first runs of both sides agree in every job\n")
+		return
+	}
+	for i := range p.Divergences {
+		d := &p.Divergences[i]
+		if i > 0 {
+			fmt.Fprintf(b, "first of kind %s, %s: %s\n", d.Kind, d.At, d.Reason)
+			continue
+		}
+		fmt.Fprintf(b, "\nfirst divergence, %s: %s\n", d.At, d.Reason)
+		fmt.Fprintf(b, "  %s in %s, %d processors on %d nodes, limit %s\n", orNone(d.User), orNone(d.Partition),
+			d.Processors, d.NodeCount, d.TimeLimit.Clock())
+		for _, side := range []struct {
+			set int
+			Situation
+		}{{p.Baseline, d.Baseline}, {p.Set, d.Set}} {
+			s := side.Situation
+			fmt.Fprintf(b, "  %s: started %s on %s; just before, %d jobs waited and %d ran on %d nodes (%d processors)\n",
+				Letter(side.set), orNone(s.Start), orNone(s.Nodes), s.Queued, s.Running, s.BusyNodes, s.BusyProcessors)
+			if len(s.OnlyQueued)+len(s.OnlyRunning) > 0 || s.OnlyBusy != "" {
+				fmt.Fprintf(b, "     only here: waiting %s; running %s; busy %s\n", names(s.OnlyQueued), names(s.OnlyRunning), orNone(s.OnlyBusy))
+			}
+		}
+		if len(d.Overtook) > 0 {
+			fmt.Fprintf(b, "  meanwhile started where it came later: %s\n", names(d.Overtook))
+		}
+	}
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+func (c *Comparison) renderDistances(b *bytes.Buffer) {
+	fmt.Fprintf(b, "\ndistances between runs over the waits of %d jobs [s], mean ± standard deviation:\n", c.Distances.Jobs)
+	for _, block := range c.Distances.Blocks {
+		if block.Pairs == 0 {
+			continue
+		}
+		where := "within " + Letter(block.Sets[0])
+		if block.Sets[0] != block.Sets[1] {
+			where = Letter(block.Sets[0]) + " to " + Letter(block.Sets[1])
+		}
+		fmt.Fprintf(b, "  %-12s%12s ± %s (%d pairs)\n", where, block.Mean.Text(), block.Deviation.Text(), block.Pairs)
+	}
+}
+
+func (c *Comparison) renderGroups(b *bytes.Buffer, by metrics.By, groups []Group) {
+	for set := 1; set < len(c.Sets); set++ {
+		fmt.Fprintf(b, "\n%-22s%16s%14s%14s%14s%24s%8s\n", fmt.Sprintf("by %s, %s - %s", by, Letter(set), Letter(0)),
+			"jobs", "mean wait "+Letter(0), "mean wait "+Letter(set), "difference", fmt.Sprintf("%.4g %% interval", 100*c.Level), "p")
+		for _, g := range groups {
+			for i := range g.Metrics {
+				m := &g.Metrics[i]
+				d := m.difference(set)
+				if m.Key != "mean_wait_s" || d == nil {
+					continue
+				}
+				interval := "-"
+				if d.Low.Known() {
+					interval = d.Low.Text() + " to " + d.High.Text()
+				}
+				fmt.Fprintf(b, "%-22s%16s%14s%14s%14s%24s%8s\n", orNone(g.Name), fmt.Sprintf("%d/%d", g.Jobs[0], g.Jobs[set]),
+					m.Sets[0].Mean.Text(), m.Sets[set].Mean.Text(), d.Difference.Text(), interval, pValue(d.P))
+			}
+		}
+	}
+}

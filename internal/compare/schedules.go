@@ -1,0 +1,174 @@
+package compare
+
+import (
+	"rmreplay/internal/metrics"
+	"rmreplay/internal/stats"
+)
+
+// Distances are the Euclidean distances between the runs' vectors of waits, in
+// seconds (PEARC'22, section 2 and figure 1).
+type Distances struct {
+	Jobs    int `json:"jobs"`     // coordinates: jobs that started in every run
+	LeftOut int `json:"left_out"` // jobs that did not start in some run
+	// Set and Run of each row of the matrix.
+	Rows   []DistanceRow     `json:"rows"`
+	Matrix [][]metrics.Float `json:"matrix_s"`
+	Blocks []Block           `json:"blocks"` // within and between sets
+}
+
+// DistanceRow says which run a row of the matrix is.
+type DistanceRow struct {
+	Set int `json:"set"`
+	Run int `json:"run"`
+}
+
+// Block is how far apart the runs of two sets are, or of one.
+type Block struct {
+	Sets      [2]int        `json:"sets"`
+	Pairs     int           `json:"pairs"`
+	Mean      metrics.Float `json:"mean_s"`
+	Deviation metrics.Float `json:"standard_deviation_s"`
+}
+
+// ScheduleTests test the hypothesis that two sets of runs come from one
+// distribution of schedules.
+type ScheduleTests struct {
+	Energy EnergyResult `json:"energy"`
+	Depth  DepthResult  `json:"depth"`
+	// SmallestP is the smallest p-value that so many runs can give.
+	SmallestP metrics.Float `json:"smallest_p"`
+}
+
+// EnergyResult is that of [stats.Energy].
+type EnergyResult struct {
+	Statistic    metrics.Float `json:"statistic_s"`
+	P            metrics.Float `json:"p"`
+	Exact        bool          `json:"p_exact"`
+	Arrangements int           `json:"arrangements"`
+	// Inhomogeneity is the effect: 0 for no difference, 1 for the largest.
+	Inhomogeneity metrics.Float `json:"inhomogeneity"`
+}
+
+// DepthResult is that of [stats.Depth].
+type DepthResult struct {
+	Statistic    metrics.Float `json:"statistic"`
+	P            metrics.Float `json:"p"`
+	Exact        bool          `json:"p_exact"`
+	Arrangements int           `json:"arrangements"`
+	// QBaseline is the quality of the set's runs in the baseline, QSet that of the
+	// baseline's in the set; 1/2 for no difference.
+	QBaseline metrics.Float `json:"quality_in_baseline"`
+	QSet      metrics.Float `json:"quality_in_set"`
+}
+
+// waits are the vectors of the runs.
+type waits struct {
+	points  [][][]float64 // by set and run
+	jobs    int
+	leftOut int
+	matrix  [][]float64
+	first   []int // the first row of each set
+	rows    []DistanceRow
+}
+
+// newWaits takes the waits of the jobs that started in every run.
+func newWaits(tables [][]table) (*waits, error) {
+	w := &waits{points: make([][][]float64, len(tables))}
+	var keys []Key
+	for _, key := range tables[0][0].keys {
+		if startedInAll(tables, key) {
+			keys = append(keys, key)
+		} else {
+			w.leftOut++
+		}
+	}
+	w.jobs = len(keys)
+	var all [][]float64
+	for i, runs := range tables {
+		w.first = append(w.first, len(all))
+		for k := range runs {
+			point := make([]float64, len(keys))
+			for c, key := range keys {
+				row := runs[k].byKey[key]
+				point[c] = row.Start.Sub(row.Submit).Seconds()
+			}
+			w.points[i] = append(w.points[i], point)
+			w.rows = append(w.rows, DistanceRow{i, k})
+			all = append(all, point)
+		}
+	}
+	var err error
+	w.matrix, err = stats.Distances(all)
+	return w, err
+}
+
+func startedInAll(tables [][]table, key Key) bool {
+	for _, runs := range tables {
+		for k := range runs {
+			if row := runs[k].byKey[key]; row == nil || row.Start == 0 {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// members are the rows of a set.
+func (w *waits) members(set int) []int {
+	var list []int
+	for i := range w.points[set] {
+		list = append(list, w.first[set]+i)
+	}
+	return list
+}
+
+// distances returns the matrix; nil without two runs, or without a job to compare.
+func (w *waits) distances() *Distances {
+	if len(w.rows) < 2 || w.jobs == 0 {
+		return nil
+	}
+	d := &Distances{Jobs: w.jobs, LeftOut: w.leftOut, Rows: w.rows}
+	for _, row := range w.matrix {
+		out := make([]metrics.Float, len(row))
+		for i, v := range row {
+			out[i] = metrics.Float(v)
+		}
+		d.Matrix = append(d.Matrix, out)
+	}
+	for a := range w.points {
+		for b := a; b < len(w.points); b++ {
+			s := stats.SpreadBetween(w.matrix, w.members(a), w.members(b))
+			d.Blocks = append(d.Blocks, Block{
+				Sets: [2]int{a, b}, Pairs: s.Pairs, Mean: metrics.Float(s.Mean), Deviation: metrics.Float(s.Deviation),
+			})
+		}
+	}
+	return d
+}
+
+// test compares two sets; nil where one of them has a single run.
+func (w *waits) test(a, b int, opts Options) *ScheduleTests {
+	if len(w.points[a]) < 2 || len(w.points[b]) < 2 || w.jobs == 0 {
+		return nil
+	}
+	// The vectors were checked when their distances were taken.
+	energy, err := stats.Energy(w.points[a], w.points[b], opts.test())
+	if err != nil {
+		return nil
+	}
+	depth, err := stats.Depth(w.points[a], w.points[b], opts.test())
+	if err != nil {
+		return nil
+	}
+	return &ScheduleTests{
+		SmallestP: metrics.Float(stats.SmallestP(len(w.points[a]), len(w.points[b]), opts.test())),
+		Energy: EnergyResult{
+			Statistic: metrics.Float(energy.Statistic), P: metrics.Float(energy.P), Exact: energy.Exact,
+			Arrangements: energy.Arrangements, Inhomogeneity: metrics.Float(energy.Effect),
+		},
+		Depth: DepthResult{
+			Statistic: metrics.Float(depth.Statistic), P: metrics.Float(depth.P), Exact: depth.Exact,
+			Arrangements: depth.Arrangements, QBaseline: metrics.Float(depth.QAB), QSet: metrics.Float(depth.QBA),
+		},
+	}
+}

@@ -1,0 +1,69 @@
+package metrics
+
+import "math"
+
+// Better says in which direction a figure improves.
+type Better string
+
+// The directions.
+const (
+	Lower   Better = "lower"
+	Higher  Better = "higher"
+	Neither Better = "neither" // it depends on who asks
+)
+
+// Figure is one number of [Metrics] by its JSON key.
+type Figure struct {
+	Key    string // as in JSON
+	Label  string // for people
+	Unit   string // "s", "jobs", ... or empty for a ratio
+	Better Better
+	Of     func(*Metrics) Float
+}
+
+// Figures are the numbers by which runs are compared, in the order of their tables.
+var Figures = []Figure{
+	{"makespan_s", "makespan", "s", Lower, func(m *Metrics) Float { return m.MakespanSeconds }},
+	{"utilization", "utilization", "", Higher, func(m *Metrics) Float { return m.Utilization }},
+	{"throughput_jobs_per_h", "throughput", "jobs/h", Higher, func(m *Metrics) Float { return m.ThroughputPerHour }},
+	{"mean_queue_jobs", "mean queue", "jobs", Lower, func(m *Metrics) Float { return m.MeanQueue }},
+	{"mean_wait_s", "mean wait", "s", Lower, func(m *Metrics) Float { return m.Wait.Mean }},
+	{"median_wait_s", "median wait", "s", Lower, func(m *Metrics) Float { return m.Wait.Median }},
+	{"p90_wait_s", "p90 wait", "s", Lower, func(m *Metrics) Float { return m.Wait.P90 }},
+	{"p99_wait_s", "p99 wait", "s", Lower, func(m *Metrics) Float { return m.Wait.P99 }},
+	{"max_wait_s", "max wait", "s", Lower, func(m *Metrics) Float { return m.Wait.Max }},
+	{"mean_turnaround_s", "mean turnaround", "s", Lower, func(m *Metrics) Float { return m.Turnaround.Mean }},
+	{"mean_slowdown", "mean slowdown", "", Lower, func(m *Metrics) Float { return m.Slowdown.Mean }},
+	{"mean_bounded_slowdown", "mean bounded slowdown", "", Lower, func(m *Metrics) Float { return m.BoundedSlowdown.Mean }},
+	{"median_bounded_slowdown", "median bounded slowdown", "", Lower, func(m *Metrics) Float { return m.BoundedSlowdown.Median }},
+	{"p90_bounded_slowdown", "p90 bounded slowdown", "", Lower, func(m *Metrics) Float { return m.BoundedSlowdown.P90 }},
+	{"completed_jobs", "completed jobs", "jobs", Neither, func(m *Metrics) Float { return Float(m.JobsByState["COMPLETED"]) }},
+	{"rejected", "rejected", "jobs", Neither, func(m *Metrics) Float { return Float(m.Rejected) }},
+}
+
+// GroupFigures are those of [Figures] that make sense for a group of jobs.
+var GroupFigures = pick("utilization", "mean_wait_s", "median_wait_s", "p90_wait_s", "mean_bounded_slowdown")
+
+func pick(keys ...string) []Figure {
+	var list []Figure
+	for _, key := range keys {
+		for _, f := range Figures {
+			if f.Key == key {
+				list = append(list, f)
+			}
+		}
+	}
+	return list
+}
+
+// NoValue is the [Float] that has no value.
+func NoValue() Float { return Float(math.NaN()) }
+
+// Clock formats seconds as [days-]hours:minutes:seconds, "-" where there is no value.
+func (f Float) Clock() string { return clock(f) }
+
+// Text formats a number with as many digits as one reads, "-" where there is none.
+func (f Float) Text() string { return number(f) }
+
+// Percent formats a proportion, "-" where there is none.
+func (f Float) Percent() string { return percent(f) }

@@ -1,0 +1,57 @@
+package stats
+
+import (
+	"math"
+
+	"gonum.org/v1/gonum/integrate/quad"
+	"gonum.org/v1/gonum/stat/distuv"
+)
+
+// Power is the probability that a two-sided test of two means at level alpha finds
+// a true difference of so many standard deviations (of a single run) with na and nb
+// runs. It is that of Student's t test, exact for normal observations, which the
+// permutation test reaches for all but the smallest sets; there, look at
+// [SmallestP] as well. NaN if a set has fewer than two runs.
+func Power(na, nb int, shift, alpha float64) float64 {
+	if na < 2 || nb < 2 {
+		return math.NaN()
+	}
+	freedom := float64(na + nb - 2)
+	noncentrality := math.Abs(shift) / math.Sqrt(1/float64(na)+1/float64(nb))
+	critical := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: freedom}.Quantile(1 - alpha/2)
+	// T = (Z + noncentrality) / S with S² = χ²/freedom; given S, it is a matter of the
+	// normal distribution. Beyond the upper end S has a probability below 1e-12.
+	variance := distuv.ChiSquared{K: freedom}
+	normal := distuv.UnitNormal
+	return quad.Fixed(func(s float64) float64 {
+		density := 2 * freedom * s * variance.Prob(freedom*s*s)
+		return density * (normal.CDF(noncentrality-critical*s) + normal.CDF(-noncentrality-critical*s))
+	}, 0, 1+10/math.Sqrt(2*freedom), 200, quad.Legendre{}, 0)
+}
+
+// Detectable is the smallest difference, in standard deviations of a single run, that
+// such a test finds with the given probability. NaN if a set has fewer than two runs.
+func Detectable(na, nb int, alpha, power float64) float64 {
+	if na < 2 || nb < 2 || power <= alpha || power >= 1 {
+		return math.NaN()
+	}
+	low, high := 0.0, 1.0
+	for Power(na, nb, high, alpha) < power {
+		high *= 2
+	}
+	for high-low > 1e-6*high {
+		middle := (low + high) / 2
+		if Power(na, nb, middle, alpha) < power {
+			low = middle
+		} else {
+			high = middle
+		}
+	}
+	return high
+}
+
+// DetectableDifference is [Detectable] in the units of the observations, by the
+// standard deviation within the two sets.
+func DetectableDifference(a, b []float64, alpha, power float64) float64 {
+	return Detectable(len(a), len(b), alpha, power) * pooledDeviation(a, b)
+}
