@@ -8,6 +8,7 @@ func commands(g *globals) []*cobra.Command {
 		newReplayCommand(g),
 		newMetricsCommand(g),
 		newCompareCommand(g),
+		newCampaignCommand(g),
 		newWorkloadCommand(g),
 		newConfCommand(g),
 		newDoctorCommand(g),
