@@ -77,6 +77,9 @@ type Manifest struct {
 	WallSeconds    float64 `json:"wall_s"`
 	Speedup        float64 `json:"speedup"`
 
+	// Scheduler is what the controller counted of itself, if it was asked.
+	Scheduler *Scheduler `json:"scheduler,omitempty"`
+
 	// DaemonCPU is the CPU time, user and system, of each supervised daemon, in seconds.
 	DaemonCPU map[string]float64 `json:"daemon_cpu_s,omitempty"`
 	// ExitStatuses says how each supervised process ended: "exit 0", "signal 9".
@@ -106,6 +109,9 @@ type Clock struct {
 	Model  string  `json:"model"`
 	Factor float64 `json:"factor,omitempty"`
 	Steps  int64   `json:"steps,omitempty"` // how often virtual time was advanced
+	// ComputingSeconds is the virtual time that the controller's computing took, added up
+	// over its threads, which may compute at the same time.
+	ComputingSeconds float64 `json:"computing_s,omitempty"`
 }
 
 // Source is where the workload came from.

@@ -221,7 +221,12 @@ func (e *Engine) freeForeseen() {
 
 // started notes that the policy has started a job.
 func (e *Engine) started(j *Job) {
-	if end := after(j.Start, min(j.run, j.Limit)); end != Never {
+	end := after(j.Start, j.run)
+	if at := j.of.job.EndAt; at != 0 {
+		end = max(at, j.Start)
+	}
+	j.cut = end > j.Due
+	if end = min(end, j.Due); end != Never {
 		j.endTimer = e.timers.add(end, jobEnds, j, nil)
 	}
 	e.emit(j, rm.Started, "", e.outcome(j, hpc.Running))
@@ -232,7 +237,7 @@ func (e *Engine) started(j *Job) {
 func (e *Engine) end(j *Job) {
 	state := hpc.Completed
 	switch {
-	case j.run > j.Limit:
+	case j.cut:
 		state = hpc.TimedOut
 	case j.of.job.ExitCode != 0:
 		state = hpc.Failed
@@ -303,6 +308,9 @@ func (e *Engine) report(ev rm.Event) {
 // outcome is what is known of a job.
 func (e *Engine) outcome(j *Job, state hpc.State) *rm.Outcome {
 	if e.cfg.Lean {
+		if state.Ended() && j.Start.IsZero() {
+			return &rm.Outcome{State: state} // or it would pass for one that ran
+		}
 		return nil
 	}
 	o := &rm.Outcome{State: state, Submit: j.Submit, Eligible: j.Eligible, Start: j.Start, TimeLimit: -1, Restarts: j.restarts}

@@ -32,6 +32,7 @@ type Job struct {
 
 	state      jobState
 	well       bool // it ended, and as it should
+	cut        bool // its time limit ends it
 	reserved   bool
 	reservedAt hpc.Time
 	endTimer   int // the sequence number of the timer that ends it; 0 for none

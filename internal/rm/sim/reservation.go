@@ -14,6 +14,7 @@ type reservation struct {
 	start, end      hpc.Time
 	nodes           []bool
 	users, accounts []string
+	flexible        bool // jobs in it may begin before it and go on after it
 }
 
 // covers says whether the reservation holds a node at some instant of an interval.
@@ -34,7 +35,7 @@ func (n *nodes) admits(j *Job, node int32, from, until hpc.Time) bool {
 		if r.name != q.reservation {
 			return false
 		}
-		inside = r.start <= from && until <= r.end
+		inside = r.flexible || r.start <= from && until <= r.end
 	}
 	return inside
 }
@@ -102,6 +103,7 @@ func (n *nodes) describe(r *reservation, ev hpc.ReservationEvent) error {
 	if r.end <= r.start {
 		return fmt.Errorf("reservation %s has no duration", ev.Name)
 	}
+	r.flexible = r.flexible || slices.Contains(ev.Flags, "FLEX")
 	if ev.Users != nil {
 		r.users = ev.Users
 	}
