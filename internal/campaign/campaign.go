@@ -16,6 +16,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/metrics"
 	"rmreplay/internal/replay"
@@ -212,37 +214,27 @@ type task struct {
 
 // simulate runs the tasks, several at once, and returns their outcomes in their order.
 func simulate(ctx context.Context, tasks []task, opts Options) ([]Outcome, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
 	outcomes := make([]Outcome, len(tasks))
-	next := make(chan int)
+	recorders := sync.Pool{New: func() any { return new(recorder) }} // their rows are tens of MiB
 	var mu sync.Mutex
-	var workers sync.WaitGroup
 	done := 0
-	for range min(opts.Workers, len(tasks)) {
-		workers.Go(func() {
-			var recorder recorder
-			for i := range next {
-				var err error
-				if outcomes[i], err = tasks[i].run(ctx, &recorder); err != nil {
-					cancel(err)
-				}
-				mu.Lock()
-				done++
-				opts.Observe(done, len(tasks))
-				mu.Unlock()
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(opts.Workers)
+	for i := range tasks {
+		group.Go(func() (err error) {
+			r := recorders.Get().(*recorder)
+			defer recorders.Put(r)
+			if outcomes[i], err = tasks[i].run(ctx, r); err != nil {
+				return err
 			}
+			mu.Lock()
+			defer mu.Unlock()
+			done++
+			opts.Observe(done, len(tasks))
+			return nil
 		})
 	}
-	for i := range tasks {
-		if ctx.Err() != nil {
-			break
-		}
-		next <- i
-	}
-	close(next)
-	workers.Wait()
-	return outcomes, context.Cause(ctx)
+	return outcomes, group.Wait()
 }
 
 // run simulates.

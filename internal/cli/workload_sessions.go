@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"rmreplay/internal/workload/session"
 )
@@ -21,7 +22,7 @@ type sessionsOptions struct {
 
 func (o *sessionsOptions) addFlags(c *cobra.Command) {
 	f := c.Flags()
-	addSessionsFlag(c, &o.by)
+	addSessionsFlag(f, &o.by)
 	f.StringVar(&o.user, "user", "", "only this `USER`")
 	f.BoolVar(&o.batches, "batches", false, "cut the sessions into batches of overlapping jobs")
 	f.StringVar(&o.dot, "dot", "", "write the graphs to a `FILE` for Graphviz; - is standard output")
@@ -30,8 +31,8 @@ func (o *sessionsOptions) addFlags(c *cobra.Command) {
 }
 
 // addSessionsFlag adds the flag that says where sessions end.
-func addSessionsFlag(c *cobra.Command, by *string) {
-	c.Flags().StringVar(by, "sessions", session.Default.String(),
+func addSessionsFlag(f *pflag.FlagSet, by *string) {
+	f.StringVar(by, "sessions", session.Default.String(),
 		"a new session begins this long after a user's last submission (arrival:60m), after the end of the job that he submitted last (last:20m), or of all his jobs (max:20m)")
 }
 
