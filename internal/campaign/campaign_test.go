@@ -1,7 +1,10 @@
 package campaign
 
 import (
+	"bufio"
 	"bytes"
+	"cmp"
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,13 +13,16 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/metrics"
 	"rmreplay/internal/workload"
 	"rmreplay/internal/workload/session"
 )
@@ -83,7 +89,7 @@ func TestRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	if a, b := marshal(t, r), marshal(t, again); a != b {
-		t.Error(cmp.Diff(a, b))
+		t.Error(gocmp.Diff(a, b))
 	}
 	var text bytes.Buffer
 	if err := Render(&text, []*Result{r}); err != nil {
@@ -133,7 +139,7 @@ func TestScalability(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]int{50, 100, 150, 200}, c.Jobs); diff != "" {
+	if diff := gocmp.Diff([]int{50, 100, 150, 200}, c.Jobs); diff != "" {
 		t.Error(diff)
 	}
 	if len(c.Curves) != 2*5 || c.Curves[0].Replay != "a0" || c.Curves[9].Replay != "distribution" || len(c.Curves[9].Additional) != 4 {
@@ -250,4 +256,89 @@ func realLog(t *testing.T, name string) *workload.Workload {
 		t.Fatal(err)
 	}
 	return w
+}
+
+// paperSDSC is Table 1 and Table 2 for SDSC-SP2-1998-4.swf, which has not been cleaned.
+var paperSDSC = []figure{
+	{731.36, 0.19, 5.73, 0}, {808.88, 0.14, 5.90, 2.35}, {789.77, 0.18, 5.16, 1.04},
+	{794.26, 14.82, 63.96, 0}, {1200.10, 0.58, 6.26, 76.90}, {1065.66, 0.88, 5.51, 36.00},
+	{731.32, 0.01, 1.84, 0}, {730.31, 0.01, 1.58, -11.04}, {729.82, 0.02, 1.13, -11.55},
+	{1239.37, 64.62, 508.38, 0}, {1506.26, 0.92, 15.54, 106.58}, {1492.67, 1.61, 14.17, 95.34},
+	{731.36, 0.01, 1.28, 0}, {729.81, 0.01, 1.04, -8.58}, {730.02, 0.01, 1.35, -9.23},
+	{1167.94, 37.43, 437.28, 0}, {1452.31, 0.80, 14.82, 89.82}, {1446.13, 1.20, 15.93, 81.50},
+}
+
+// The uncleaned log of SDSC is not at hand. The cleaned one, with the jobs that the
+// cleaning took out as another simulator's result has them (with neither users nor
+// recorded waits), is all but two jobs of it, which is enough for rigid replays.
+func TestPaperSDSCRigid(t *testing.T) {
+	w := realLog(t, "SDSC-SP2-1998-4.2-cln.swf.gz")
+	addRemoved(t, w, "cqsim_SDSC-SP2-1998-4.rst.gz")
+	if len(w.Jobs) != 67665 {
+		t.Fatalf("%d jobs, want 67665", len(w.Jobs))
+	}
+	r, err := Run(context.Background(), w, 0, Options{Users: Replays[:1], Workers: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, c := range r.Cells {
+		paper := paperSDSC[3*i]
+		t.Logf("%-10s %8.2f %6.2f %7.2f", c.System, c.Makespan/86400, c.MeanWait/86400, c.MaxWait/86400)
+		saturated := paper.mean > 1
+		within := func(what string, got metrics.Float, want, share float64) {
+			t.Helper()
+			if got := float64(got) / 86400; math.Abs(got-want) > share*want+0.005 {
+				t.Errorf("%s: %s is %.3f days, %.2f in the paper", c.System, what, got, want)
+			}
+		}
+		within("makespan", c.Makespan, paper.makespan, 0.005)
+		if saturated {
+			within("mean wait", c.MeanWait, paper.mean, 0.07)
+			continue
+		}
+		within("mean wait", c.MeanWait, paper.mean, 0)
+		within("max wait", c.MaxWait, paper.max, 0)
+	}
+}
+
+// addRemoved adds to a log the jobs that it does not have of a result of CQSim: lines of
+// id;processors;processors;limit;run time;wait;submit - 399264;start;end.
+func addRemoved(t *testing.T, w *workload.Workload, name string) {
+	t.Helper()
+	f, err := os.Open(filepath.Join("..", "..", "..", "shared", "data", "swf", "reference", name))
+	if err != nil {
+		t.Skipf("SKIPPED: the paper's SDSC figures: %v", err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := map[string]bool{}
+	for _, job := range w.Jobs {
+		known[job.ID] = true
+	}
+	lines := bufio.NewScanner(z)
+	for lines.Scan() {
+		var id string
+		fields := strings.Split(lines.Text(), ";")
+		if id = fields[0]; known[id] {
+			continue
+		}
+		numbers := make([]float64, len(fields))
+		for i := range fields {
+			if numbers[i], err = strconv.ParseFloat(fields[i], 64); err != nil {
+				t.Fatal(err)
+			}
+		}
+		seconds := func(i int) time.Duration { return time.Duration(numbers[i]) * time.Second }
+		job := &hpc.Job{ID: id, Submit: w.Epoch.Add(seconds(6) + 399264*time.Second)}
+		job.Tasks, job.TimeLimit, job.RunTime, job.User = int(numbers[1]), seconds(3), seconds(4), "removed"
+		w.Jobs = append(w.Jobs, job)
+	}
+	slices.SortStableFunc(w.Jobs, func(a, b *hpc.Job) int {
+		na, _ := strconv.Atoi(a.ID)
+		nb, _ := strconv.Atoi(b.ID)
+		return cmp.Or(cmp.Compare(a.Submit, b.Submit), cmp.Compare(na, nb))
+	})
 }
