@@ -9,6 +9,7 @@ func commands(g *globals) []*cobra.Command {
 		newSimulateCommand(g),
 		newMetricsCommand(g),
 		newCompareCommand(g),
+		newCampaignCommand(g),
 		newWorkloadCommand(g),
 		newConfCommand(g),
 		newDoctorCommand(g),

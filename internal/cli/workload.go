@@ -17,7 +17,7 @@ of the UB simulator ("-dt SECONDS -e submit_batch_job | sbatch options"), or wha
 which it is; a run's directory is a workload, too. docs/FORMATS.md describes them.`,
 	}
 	c.AddCommand(newWorkloadInfoCommand(g), newWorkloadValidateCommand(g), newWorkloadConvertCommand(g), newWorkloadBuildCommand(g),
-		newWorkloadGenerateCommand(g))
+		newWorkloadGenerateCommand(g), newWorkloadSessionsCommand(g))
 	return c
 }
 
