@@ -8,6 +8,7 @@ func commands(g *globals) []*cobra.Command {
 		newReplayCommand(g),
 		newMetricsCommand(g),
 		newCompareCommand(g),
+		newReportCommand(g),
 		newWorkloadCommand(g),
 		newConfCommand(g),
 		newDoctorCommand(g),
