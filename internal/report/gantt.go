@@ -31,6 +31,7 @@ type Gantt struct {
 	// Picture is the chart as a PNG in a data URI, for pages without scripts.
 	Picture template.URL
 
+	image image.Image
 	nodes []string // in natural order
 	span  float64  // seconds
 	jobs  []occupation
@@ -82,9 +83,9 @@ func newGantt(name, title string, r *compare.Realization) (*Gantt, error) {
 	g.Caption = fmt.Sprintf("Each row is one of the %d nodes that jobs had, each column a time; colour is the partition of the job that held it. "+
 		"A requeued job is shown where it ran last.", len(g.nodes))
 	g.Data = g.table()
-	img := g.picture(pictureWidth, pictureHeight)
+	g.image = g.picture(pictureWidth, pictureHeight)
 	var b bytes.Buffer
-	if err := png.Encode(&b, img); err != nil {
+	if err := png.Encode(&b, g.image); err != nil {
 		return nil, fmt.Errorf("drawing %s: %w", name, err)
 	}
 	g.Picture = template.URL("data:image/png;base64," + base64.StdEncoding.EncodeToString(b.Bytes()))

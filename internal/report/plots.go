@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"html/template"
-	"image"
 	"image/color"
 	"io"
 	"math"
@@ -75,7 +74,7 @@ func (f *Figure) SVG() (template.HTML, error) {
 	if start < 0 {
 		return "", fmt.Errorf("drawing %s: no <svg> in what was drawn", f.Name)
 	}
-	head := fmt.Sprintf(`<svg role="img" aria-labelledby="%s-title" aria-describedby="%s-text"`, f.Name, f.Name)
+	head := fmt.Sprintf(`<svg role="img" aria-labelledby="figure-%s-title" aria-describedby="figure-%s-text"`, f.Name, f.Name)
 	return template.HTML(append([]byte(head), text[start+len("<svg"):]...)), nil
 }
 
@@ -482,10 +481,10 @@ func addWhisker(p *plot.Plot, d *compare.MetricDifference, y float64, c color.RG
 }
 
 // newGanttFigure is the picture of a Gantt chart.
-func newGanttFigure(g *Gantt, img image.Image) *Figure {
+func newGanttFigure(g *Gantt) *Figure {
 	p := newPlot("", "hours since the first submission", "nodes")
 	hours := g.span / 3600
-	p.Add(plotter.NewImage(img, 0, 0, hours, float64(len(g.nodes))))
+	p.Add(plotter.NewImage(g.image, 0, 0, hours, float64(len(g.nodes))))
 	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, hours, 0, float64(len(g.nodes))
 	p.Y.Tick.Marker = nodeTicks{len(g.nodes)}
 	return &Figure{Name: g.Name, Title: g.Title, Caption: g.Caption, width: wide, height: 10 * vg.Centimeter, plots: []*plot.Plot{p}, Data: g.Data}

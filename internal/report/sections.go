@@ -535,9 +535,8 @@ func (r *Report) nodes() (Section, error) {
 			s.Blocks = append(s.Blocks, paragraph("The record of %s does not say which nodes its jobs had.", run.Name))
 			continue
 		}
-		figure := newGanttFigure(g, g.picture(pictureWidth, pictureHeight))
 		s.Blocks = append(s.Blocks, Block{Gantt: g})
-		r.Figures = append(r.Figures, figure)
+		r.Figures = append(r.Figures, newGanttFigure(g))
 	}
 	return s, nil
 }
