@@ -10,6 +10,7 @@ func commands(g *globals) []*cobra.Command {
 		newMetricsCommand(g),
 		newCompareCommand(g),
 		newCampaignCommand(g),
+		newReportCommand(g),
 		newWorkloadCommand(g),
 		newConfCommand(g),
 		newDoctorCommand(g),
