@@ -6,6 +6,7 @@ import "github.com/spf13/cobra"
 func commands(g *globals) []*cobra.Command {
 	return []*cobra.Command{
 		newReplayCommand(g),
+		newSimulateCommand(g),
 		newMetricsCommand(g),
 		newCompareCommand(g),
 		newWorkloadCommand(g),

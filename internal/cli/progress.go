@@ -23,7 +23,15 @@ type progress struct {
 	epoch    hpc.Time
 	begun    time.Time
 	last     time.Time
-	open     bool // the terminal's line has no end yet
+	open     bool      // the terminal's line has no end yet
+	set      *together // of several replays at once; else nil
+}
+
+// replayDisplay is told how a replay comes along.
+type replayDisplay interface {
+	say(step string)
+	begin(epoch hpc.Time, now time.Time)
+	observe(n replay.Progress)
 }
 
 func newProgress(w io.Writer, quiet bool) *progress {

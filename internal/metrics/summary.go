@@ -58,6 +58,9 @@ type Summary struct {
 
 	Warnings []run.Warning `json:"warnings"`
 
+	// Feedback is what the users did who reacted; nil for a rigid replay.
+	Feedback *Feedback `json:"feedback,omitempty"`
+
 	// Groups are metrics of parts of the jobs, under the name of what they were
 	// parted by.
 	Groups map[By][]Group `json:"groups,omitempty"`
@@ -133,6 +136,9 @@ func NewSummary(rows []run.Row, m *run.Manifest, opts Options, by ...By) *Summar
 		WallSeconds:    known(m.WallSeconds),
 		Speedup:        known(m.Speedup),
 		Warnings:       append([]run.Warning{}, m.Warnings...),
+	}
+	if m.Feedback != nil {
+		s.Feedback = NewFeedback(rows, *m.Feedback, opts)
 	}
 	for _, b := range by {
 		if s.Groups == nil {

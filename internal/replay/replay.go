@@ -218,9 +218,13 @@ func (p *player) prepare(job *hpc.Job) *hpc.Job {
 	return &fixed
 }
 
-// beginWindow notes which preset jobs do not run as they should.
+// beginWindow notes which preset jobs do not run as they should, and tells the resource
+// manager.
 func (p *player) beginWindow() error {
 	p.result.LatePresets = p.window.waiting()
+	if manager, ok := p.rm.(rm.Windowed); ok {
+		return manager.BeginWindow()
+	}
 	return nil
 }
 

@@ -39,6 +39,12 @@ type Administrator interface {
 	Act(action hpc.Action) error
 }
 
+// Windowed is a resource manager that wants to know when a workload's window begins.
+type Windowed interface {
+	// BeginWindow ends the time in which only preset jobs start.
+	BeginWindow() error
+}
+
 // EventKind says what happened.
 type EventKind string
 

@@ -30,6 +30,9 @@ type Row struct {
 	Reservation string    `parquet:"reservation,dict"`
 	State       hpc.State `parquet:"state,dict"`
 
+	// RecordedSubmit is when the workload has the submission. A replay with feedback
+	// moves it.
+	RecordedSubmit hpc.Time `parquet:"recorded_submit_time,optional,timestamp(nanosecond)"`
 	// Submit is when the resource manager took the job first. Slurm moves its own
 	// submit time at a requeue (slurmctld/job_mgr.c, batch_requeue_fini):
 	// Resubmit is that later time, and 0 for a job that was not requeued.

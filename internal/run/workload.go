@@ -1,18 +1,22 @@
 package run
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/workload"
 )
 
 // Workload reads the record in dir as a workload: what was submitted, as it was
-// submitted, and what became of it as each job's Recorded. It has the signature of [workload.OpenRun].
+// submitted, and what became of it as each job's Recorded. Where users reacted, a job's
+// submission is the one that they made in this run. It has the signature of
+// [workload.OpenRun].
 func Workload(dir string) (*workload.Workload, error) {
 	r, err := Open(dir)
 	if err != nil {
@@ -26,7 +30,8 @@ func Workload(dir string) (*workload.Workload, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading workload: %s: %w", dir, err)
 	}
-	recorded(jobs, rows)
+	recorded(jobs, rows, r.Manifest.Feedback != nil)
+	slices.SortStableFunc(jobs, func(a, b *hpc.Job) int { return cmp.Compare(a.Submit, b.Submit) })
 	if len(jobs) == 0 {
 		return nil, fmt.Errorf("reading workload: %s: the run has no jobs", dir)
 	}
@@ -53,18 +58,28 @@ func (r *Run) setting() (*workload.Workload, error) {
 	return workload.ReadSetting(f, path)
 }
 
-// recorded adds to each job what became of it in this run. Of a job array only the
-// tasks have a fate, so it gets none.
-func recorded(jobs []*hpc.Job, rows []Row) {
-	fate := make(map[string]*Row, len(rows))
-	for i := range rows {
-		if rows[i].Task < 0 {
-			fate[rows[i].Job] = &rows[i]
+// recorded adds to each job what became of it in this run, and with moved its submission
+// in this run. Of a job array only the tasks have a fate; the array ended when all of
+// them had.
+func recorded(jobs []*hpc.Job, rows []Row, moved bool) {
+	of := make(map[string][]Row, len(jobs))
+	for i, begin := 0, 0; i < len(rows); i++ {
+		if i+1 == len(rows) || rows[i+1].Job != rows[begin].Job {
+			of[rows[begin].Job] = rows[begin : i+1]
+			begin = i + 1
 		}
 	}
 	for _, job := range jobs {
-		row := fate[job.ID]
-		if row == nil || job.Array != "" {
+		tasks := of[job.ID]
+		if len(tasks) == 0 {
+			continue
+		}
+		row := &tasks[0]
+		if moved {
+			job.Submit = row.Submit
+		}
+		if job.Array != "" || row.Task >= 0 {
+			job.Recorded = &hpc.Recorded{End: lastEnd(tasks)}
 			continue
 		}
 		job.Recorded = &hpc.Recorded{
@@ -72,4 +87,16 @@ func recorded(jobs []*hpc.Job, rows []Row) {
 			Nodes: row.Nodes, Processors: row.Processors, Priority: row.Priority,
 		}
 	}
+}
+
+// lastEnd is when all of the tasks had ended, or 0 if one of them has not.
+func lastEnd(tasks []Row) hpc.Time {
+	var last hpc.Time
+	for i := range tasks {
+		if tasks[i].End == 0 {
+			return 0
+		}
+		last = max(last, tasks[i].End)
+	}
+	return last
 }

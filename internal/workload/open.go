@@ -74,7 +74,8 @@ func Read(r io.Reader, name string, opts ReadOptions) (*Workload, error) {
 	case formatSWF:
 		return ReadSWF(buffered, name, opts)
 	case formatSacct:
-		return nil, fmt.Errorf("reading workload: %s: not supported yet: sacct -P output", name)
+		w, _, err := ReadSacct(buffered, name, opts)
+		return w, err
 	case formatEmpty:
 		return nil, fmt.Errorf("reading workload: %s: empty", name)
 	}

@@ -2,6 +2,7 @@ package workload
 
 import (
 	"fmt"
+	"time"
 
 	"rmreplay/internal/hpc"
 )
@@ -13,6 +14,23 @@ type ReadOptions struct {
 	Epoch hpc.Time
 	// Strict makes the first record that falls under any rule an error.
 	Strict bool
+
+	// The others apply to the records of Slurm's accounting only.
+
+	// Start and End cut out a window; 0 for none. What runs at its start is preset:
+	// see [Workload.Start].
+	Start, End hpc.Time
+	// Zone is where times without a zone were written; UTC if nil.
+	Zone *time.Location
+	// Cluster is the one whose jobs are wanted, where a source has several.
+	Cluster string
+}
+
+func (o *ReadOptions) zone() *time.Location {
+	if o.Zone == nil {
+		return time.UTC
+	}
+	return o.Zone
 }
 
 func (o ReadOptions) epoch() hpc.Time {

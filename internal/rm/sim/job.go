@@ -26,18 +26,19 @@ type Job struct {
 	// Request is all that its user asked for.
 	Request *hpc.Request
 
+	of   *submission
+	task int32         // of a job array, or -1
 	run  time.Duration // how long it runs on this machine
-	exit int           // its exit status
-	from *submission
-	task int32 // of a job array, or -1
 
-	state     jobState
-	held      bool
-	waitsFor  int32 // dependencies that have not been met
-	endTimer  int   // the sequence number of the timer that ends it; 0 for none
-	restarts  int
-	demand    *demand    // what it needs of nodes; nil on a pool
-	placement *placement // where it runs; nil on a pool
+	state      jobState
+	well       bool // it ended, and as it should
+	cut        bool // its time limit ends it
+	reserved   bool
+	reservedAt hpc.Time
+	endTimer   int // the sequence number of the timer that ends it; 0 for none
+	restarts   int
+	demand     *demand   // what it needs of nodes; nil on a pool
+	placement  placement // where it is on nodes, or will be
 
 	links
 }
@@ -51,6 +52,14 @@ const (
 	running
 	ended
 )
+
+// held is how many processors a running job holds.
+func (j *Job) held() int {
+	if j.demand != nil {
+		return j.placement.processors
+	}
+	return j.Size
+}
 
 // Never is after every other instant.
 const Never = hpc.Time(1<<63 - 1)

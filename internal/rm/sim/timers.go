@@ -40,7 +40,13 @@ func (t *timer) before(u *timer) bool {
 // add sets a timer and returns its sequence number, which is never 0.
 func (q *timers) add(at hpc.Time, class timerClass, job *Job, due func()) int {
 	q.seq++
-	q.heap = append(q.heap, timer{at, class, q.seq, job, due})
+	q.put(timer{at, class, q.seq, job, due})
+	return q.seq
+}
+
+// put adds a timer that has its sequence number.
+func (q *timers) put(t timer) {
+	q.heap = append(q.heap, t)
 	h := q.heap
 	for i := len(h) - 1; i > 0; {
 		parent := (i - 1) / 2
@@ -50,7 +56,6 @@ func (q *timers) add(at hpc.Time, class timerClass, job *Job, due func()) int {
 		h[i], h[parent] = h[parent], h[i]
 		i = parent
 	}
-	return q.seq
 }
 
 // next is when the first timer is due; [Never] if there is none.

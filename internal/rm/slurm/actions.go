@@ -49,6 +49,17 @@ func (e *Engine) Act(a hpc.Action) error {
 	return nil
 }
 
+// BeginWindow implements [rm.Windowed]: slurmctld gets the site's scheduling.
+func (e *Engine) BeginWindow() error {
+	if !e.cfg.PreRoll {
+		return nil
+	}
+	if err := os.WriteFile(e.place.file("conf", "slurm.conf"), e.adapted.Files["slurm.conf"], 0o600); err != nil {
+		return fmt.Errorf("writing the adapted configuration: %w", err)
+	}
+	return e.Act(hpc.Action{At: e.Now(), Run: []string{"scontrol", "reconfigure"}})
+}
+
 // nextAction begins the next action if none is under way.
 func (e *Engine) nextAction() {
 	for e.actions.current == nil && len(e.actions.waiting) > 0 && e.err == nil {

@@ -106,7 +106,13 @@ func Start(ctx context.Context, cfg Config, lead time.Duration) (_ *Engine, err 
 	if e.Now() > cfg.Epoch {
 		return nil, fmt.Errorf("starting Slurm took until %v, beyond the workload's beginning %v", e.Now(), cfg.Epoch)
 	}
-	return e, e.advanceQuietly(ctx, cfg.Epoch)
+	if err := e.advanceQuietly(ctx, cfg.Epoch); err != nil {
+		return nil, err
+	}
+	// Not before: a slow controller would not be ready by then, nor is its start of interest.
+	e.clock.SetFactor(cfg.ClockFactor)
+	e.watchCounters()
+	return e, nil
 }
 
 // openWorld makes everything that the daemons need to find: configuration, users,
@@ -172,6 +178,9 @@ func (e *Engine) configure() (err error) {
 	selectType, _ := e.cfg.Cluster.Get("SelectType")
 	e.selectPlugin = rpc.SelectPluginID(selectType)
 	for name, content := range e.adapted.Files {
+		if e.cfg.PreRoll && name == "slurm.conf" {
+			content = conf.PreRoll(content)
+		}
 		if err := os.WriteFile(p.file("conf", name), content, 0o600); err != nil {
 			return fmt.Errorf("writing the adapted configuration: %w", err)
 		}
@@ -205,7 +214,7 @@ func (e *Engine) environment() []string {
 // runManaged starts a process under virtual time.
 func (e *Engine) runManaged(c supervise.Command) (int, error) {
 	slot, handOver := e.clock.Reserve()
-	c.Env = append(e.environment(), handOver)
+	c.Env = append(append(e.environment(), handOver), c.Env...)
 	c.Dir = e.place.dir
 	pid, err := e.guard.Run(c)
 	if err != nil {
@@ -238,7 +247,14 @@ func (e *Engine) startDaemon(ctx context.Context, name string, c supervise.Comma
 
 func (e *Engine) startController(ctx context.Context) error {
 	slurmctld := e.place.file("bin", "slurmctld")
-	err := e.startDaemon(ctx, "slurmctld", supervise.Command{Path: slurmctld, Args: []string{slurmctld, "-D", "-c"}}, e.daemons.controlPort)
+	c := supervise.Command{Path: slurmctld, Args: []string{slurmctld, "-D", "-c"}}
+	if e.cfg.ClockFactor > 0 {
+		// It alone pays for its computing. Clients compute on their users' machines, and what
+		// slurmdbd takes is its database's time, not its own CPU time; slurmctld does not
+		// wait for it to schedule.
+		c.Env = []string{vclock.PaysEnvironment}
+	}
+	err := e.startDaemon(ctx, "slurmctld", c, e.daemons.controlPort)
 	if err != nil {
 		return err
 	}
@@ -391,10 +407,11 @@ func (e *Engine) CPU() map[string]time.Duration {
 	return out
 }
 
-// ClockSteps is how often virtual time was advanced.
-func (e *Engine) ClockSteps() uint64 {
+// ClockSteps is how often virtual time was advanced, and paid is the virtual time that
+// slurmctld's threads have waited for what they had computed, all of them together.
+func (e *Engine) ClockSteps() (steps uint64, paid time.Duration) {
 	s := e.clock.Stats()
-	return s.InPlace + s.Driver
+	return s.InPlace + s.Driver, s.Paid
 }
 
 // Adapted is the configuration that the daemons run with, and what was changed in it.

@@ -40,6 +40,11 @@ type Config struct {
 	// Accrued is taken off that of the users, since preset jobs will add it. A user's
 	// first association stands for an empty account.
 	Usage, Accrued []hpc.Usage
+	// PreRoll says that the workload has a window, which begins with BeginWindow.
+	PreRoll bool
+	// ClockFactor is how much virtual time a second of slurmctld's computing takes once
+	// the workload begins, in seconds; 0: none, the frozen clock.
+	ClockFactor float64
 	// LogDir takes the logs of the daemons.
 	LogDir string
 	// WithoutAccounting leaves slurmdbd and the database out even if the site has them.
@@ -80,6 +85,7 @@ type Engine struct {
 	actions     actions
 	unanswered  int
 	pipeRest    []byte
+	counters    counters
 	warnings    []Warning
 }
 
@@ -96,6 +102,7 @@ const resubmitAfter = 15_000_000_000
 var (
 	_ rm.ResourceManager = (*Engine)(nil)
 	_ rm.Administrator   = (*Engine)(nil)
+	_ rm.Windowed        = (*Engine)(nil)
 	_ nodes.Environment  = (*Engine)(nil)
 )
 

@@ -88,6 +88,7 @@ type scenario struct {
 	accounting     bool
 	fixed          bool // priorities are the recorded ones
 	usage, accrued []hpc.Usage
+	factor         float64 // of the measured clock; 0: frozen
 	logs           string
 }
 
@@ -154,7 +155,9 @@ func (s *scenario) start(ctx context.Context, t testing.TB, in *install.Installa
 	logs := t.TempDir()
 	s.logs, s.workload.Epoch = logs, epoch
 	e, err := Start(ctx, Config{
-		Cluster: s.cluster, Install: in, Epoch: s.workload.Begin(), Delays: s.delays, LogDir: logs, WithoutAccounting: !s.accounting, Usage: s.usage, Accrued: s.accrued,
+		Cluster: s.cluster, Install: in, Epoch: s.workload.Begin(), PreRoll: s.workload.Start != 0,
+		Usage: s.usage, Accrued: s.accrued, Delays: s.delays, ClockFactor: s.factor,
+		LogDir: logs, WithoutAccounting: !s.accounting,
 	}, lead)
 	if err != nil {
 		t.Fatalf("starting Slurm: %v", err)

@@ -266,7 +266,7 @@ func (e *Engine) Script(l *rpc.BatchLaunch) (nodes.Script, error) {
 	}
 	script := nodes.Script{RunTime: s.job.RunTime, ExitCode: s.job.ExitCode}
 	if at := s.job.EndAt; at != 0 {
-		script.RunTime = max(0, at.Sub(hpc.Unix(e.Now().UnixSeconds())))
+		script.RunTime = max(0, at.Sub(e.Now()))
 	}
 	if l.ArrayJobID != 0 {
 		if d, ok := s.job.TaskRunTimes[int(l.ArrayTaskID)]; ok {

@@ -120,12 +120,18 @@ func New(w *workload.Workload, d Delimitation) (*Sessions, error) {
 }
 
 // recordedEnd is when a job ended in the record. What ended before it was submitted did
-// not, whatever the record says.
+// not, whatever the record says, and what was rejected ended at once.
 func recordedEnd(job *hpc.Job) hpc.Time {
-	if job.Recorded == nil || job.Recorded.End == 0 {
+	switch r := job.Recorded; {
+	case r == nil:
 		return never
+	case r.State == hpc.Rejected:
+		return job.Submit
+	case r.End == 0:
+		return never
+	default:
+		return max(r.End, job.Submit)
 	}
-	return max(job.Recorded.End, job.Submit)
 }
 
 // partition cuts a user's jobs, given in the order of submission, into sessions.

@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"time"
+
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm/sim"
 )
@@ -25,7 +27,14 @@ type easy struct {
 //   - When jobs end, both are computed anew, and the queue is scanned in order: a job
 //     starts if it fits and either ends by the shadow time or is no larger than extra.
 //   - A job that arrives starts if it fits and, where there is a head, by the same rule.
-func EASY(m *sim.Machine) sim.Policy { return &easy{machine: m} }
+//
+// These rules are for pools; on nodes it is [Textbook] EASY.
+func EASY(m *sim.Machine) sim.Policy {
+	if !m.IsPool() {
+		return newEASY(m, arrival, TieRules{})
+	}
+	return &easy{machine: m}
+}
 
 // Add implements [sim.Policy].
 func (p *easy) Add(j *sim.Job) {
@@ -35,10 +44,10 @@ func (p *easy) Add(j *sim.Job) {
 		m.Start(j)
 	case p.head == nil:
 		p.head = j
-		p.shadow, p.extra, _ = m.Shadow(j.Size)
+		p.foresee()
 	case !m.Fits(j):
 		p.queue.Push(j, 0)
-	case j.Limit <= p.shadow.Sub(m.Now()):
+	case j.Limit <= p.within():
 		m.Start(j)
 	case j.Size <= p.extra:
 		p.extra -= j.Size
@@ -50,11 +59,13 @@ func (p *easy) Add(j *sim.Job) {
 
 // Remove implements [sim.Policy].
 func (p *easy) Remove(j *sim.Job) {
-	if j == p.head {
-		p.head = p.queue.Pop()
+	if j != p.head {
+		p.queue.Remove(j)
 		return
 	}
-	p.queue.Remove(j)
+	if p.head = p.queue.Pop(); p.head != nil {
+		p.foresee()
+	}
 }
 
 // Schedule implements [sim.Policy].
@@ -67,6 +78,18 @@ func (p *easy) Schedule() {
 	if p.head == nil {
 		return
 	}
-	p.shadow, p.extra, _ = m.Shadow(p.head.Size)
-	p.extra = p.queue.Backfill(m.Free(), p.extra, p.shadow.Sub(m.Now()), m.Start)
+	p.foresee()
+	p.extra = p.queue.Backfill(m.Free(), p.extra, p.within(), m.Start)
+}
+
+// foresee computes when the head will fit, and what it will leave over.
+func (p *easy) foresee() { p.shadow, p.extra, _ = p.machine.Shadow(p.head.Size) }
+
+// within is how long a job may run that ends by the shadow time. Where there is none no
+// job delays the head.
+func (p *easy) within() time.Duration {
+	if p.shadow == sim.Never {
+		return hpc.Unlimited
+	}
+	return p.shadow.Sub(p.machine.Now())
 }
