@@ -15,7 +15,7 @@ is a trace in JSON Lines, or a file of events of the UB simulator ("-dt SECONDS 
 submit_batch_job | sbatch options"); either may be compressed with gzip, and the
 content tells which it is. docs/FORMATS.md describes them.`,
 	}
-	c.AddCommand(newWorkloadInfoCommand(g), newWorkloadValidateCommand(g), newWorkloadGenerateCommand(g))
+	c.AddCommand(newWorkloadInfoCommand(g), newWorkloadValidateCommand(g), newWorkloadGenerateCommand(g), newWorkloadTransformCommand(g))
 	return c
 }
 

@@ -38,13 +38,16 @@ func TimeLimitAccuracy(factor, share float64) (Step, error) {
 			if !ok || !chosen || job.TimeLimit > 0 && run >= job.TimeLimit {
 				continue
 			}
-			limit := time.Duration(math.Ceil(run.Seconds()*factor)) * time.Second
+			limit := time.Duration(math.Ceil(run.Seconds()*factor-rounding)) * time.Second
 			setLimit(job, max(min(limit, limits.of(job)), run, time.Second))
 			n++
 		}
 		return n, nil
 	}}, nil
 }
+
+// rounding, in seconds, keeps 1.1 x 3600 from becoming 3961.
+const rounding = 1e-6
 
 // setLimit sets the time limit. The least time, if one was asked for, cannot be longer.
 func setLimit(job *hpc.Job, limit time.Duration) {
