@@ -380,15 +380,20 @@ func TestJobRequeue(t *testing.T) {
 
 // A job on thousands of nodes has all of them at its start and gives all back at its end.
 func TestLargeJob(t *testing.T) {
-	const nodes = 5000
-	s := scenario{cluster: writeCluster(t, manyNodes(nodes))}
-	all := func(j *hpc.Job) { j.MinNodes, j.Tasks, j.Exclusive = nodes, nodes, "node" }
+	const size = 5000
+	s := scenario{cluster: writeCluster(t, manyNodes(size))}
+	epilog, err := nodes.ParseDelay("uniform:1s,5s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.delays.Epilog = epilog
+	all := func(j *hpc.Job) { j.MinNodes, j.Tasks, j.Exclusive = size, size, "node" }
 	s.workload.Jobs = []*hpc.Job{job("first", 10, 100, all), job("second", 20, 100, all)}
 	o := s.play(t)
 	first, second := o.rows["first"], o.rows["second"]
 	for _, row := range []run.Row{first, second} {
-		if row.State != hpc.Completed || row.NodeCount != nodes || row.End.Sub(row.Start) != 100*time.Second {
-			t.Errorf("%s: %s on %d nodes for %v, want COMPLETED on %d for 100 s", row.Job, row.State, row.NodeCount, row.End.Sub(row.Start), nodes)
+		if row.State != hpc.Completed || row.NodeCount != size || row.End.Sub(row.Start) != 100*time.Second {
+			t.Errorf("%s: %s on %d nodes for %v, want COMPLETED on %d for 100 s", row.Job, row.State, row.NodeCount, row.End.Sub(row.Start), size)
 		}
 	}
 	if wait := second.Start.Sub(first.End); wait < 0 || wait > 10*time.Second {
