@@ -2,12 +2,16 @@
 #define _GNU_SOURCE
 #include "shim.h"
 
+#include <dirent.h>
+
 REAL(int, pthread_create, pthread_t *, const pthread_attr_t *, void *(*)(void *), void *)
 REAL(int, pthread_join, pthread_t, void **)
 REAL(int, pthread_tryjoin_np, pthread_t, void **)
 REAL(int, pthread_detach, pthread_t)
 REAL(int, pthread_kill, pthread_t, int)
 REAL(int, pthread_cancel, pthread_t)
+REAL(ssize_t, read, int, void *, size_t)
+REAL(int, close, int)
 
 /* What is remembered of a thread: that it ended before anybody joined it, or that it
  * was detached before it ended. */
@@ -74,6 +78,32 @@ static void hand_over(void)
 	unlock_bucket(buckets, b, NULL);
 }
 
+/* others_have_gone reports whether all other threads of the process have ended for the
+ * kernel: in state Z, as the first thread is until the process ends, or gone. */
+static bool others_have_gone(void)
+{
+	char path[64], line[128];
+	bool gone = true;
+	struct dirent *e;
+	DIR *dir = opendir("/proc/self/task");
+	while (dir && gone && (e = readdir(dir))) {
+		if (e->d_name[0] == '.' || atoi(e->d_name) == gettid_now())
+			continue;
+		snprintf(path, sizeof path, "/proc/self/task/%.20s/stat", e->d_name);
+		int fd = open(path, O_RDONLY | O_CLOEXEC);
+		if (fd < 0)
+			continue;
+		ssize_t n = real(read)(fd, line, sizeof line - 1);
+		real(close)(fd);
+		line[n > 0 ? n : 0] = 0;
+		const char *name_end = strrchr(line, ')');
+		gone = !name_end || strncmp(name_end, ") Z", 3) == 0 || strncmp(name_end, ") X", 3) == 0;
+	}
+	if (dir)
+		closedir(dir);
+	return gone;
+}
+
 /* thread_exit runs as a thread-specific destructor: after return, pthread_exit and
  * cancellation alike. It puts itself off to the last round of destructors, so that
  * the program's own still run in a managed thread. */
@@ -86,9 +116,15 @@ void thread_exit(void *arg)
 	}
 	pay(AT_CLOCK);
 	hand_over();
-	/* The C library ends the process in its last thread, which runs the exit handlers. */
-	if (atomic_fetch_sub(&threads, 1) == 1)
+	/* The C library ends the process in its last thread, which runs the exit handlers and
+	 * so keeps its slot. It counts for itself, a moment after this: those that were not
+	 * the last here must not be so there. */
+	if (atomic_fetch_sub(&threads, 1) == 1) {
+		static const struct timespec moment = {0, 100 * 1000};
+		for (int i = 0; i < 1000 && !others_have_gone(); i++)
+			syscall(SYS_nanosleep, &moment, NULL);
 		return;
+	}
 	me = NULL; /* before the slot is free for others, whose wake-ups are not ours */
 	if (disown(s, getpid()))
 		free_slot(s);
