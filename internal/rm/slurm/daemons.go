@@ -154,7 +154,11 @@ func (e *Engine) openWorld(lead time.Duration) error {
 	if err != nil {
 		return err
 	}
-	e.nodes, err = nodes.New(e.adapted.Nodes, e.cfg.Install.Version, e.cfg.Delays, e)
+	delays := e.cfg.Delays
+	if epilog, _ := e.cfg.Cluster.Get("Epilog"); epilog != "" {
+		delays.HasEpilog = true // it does not run here, but that nodes report it is heard
+	}
+	e.nodes, err = nodes.New(e.adapted.Nodes, e.cfg.Install.Version, delays, e)
 	return err
 }
 

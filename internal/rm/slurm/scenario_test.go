@@ -524,3 +524,19 @@ PartitionName=batch Nodes=ALL Default=YES MaxTime=INFINITE DefaultTime=60
 	`))
 	o.drained()
 }
+
+// Where the site has an epilog, slurmctld schedules the moment that it is over; where it
+// has none, within batch_sched_delay.
+func TestEpilogSchedulesAtOnce(t *testing.T) {
+	start := func(edit string) float64 {
+		s := scenario{cluster: writeCluster(t, clusterFiles(t, "KillWait=30", "KillWait=30\n"+edit))}
+		s.workload.Jobs = []*hpc.Job{job("first", 10, 60, with(on("c1"), tasks(4))), job("second", 11, 10, with(on("c1"), tasks(4)))}
+		o := s.play(t)
+		o.drained()
+		return o.rows["second"].Start.Sub(o.rows["first"].End).Seconds()
+	}
+	with, without := start("Epilog=/site/epilog"), start("# no epilog")
+	if with != 0 || without < 1 || without > 3 {
+		t.Errorf("the second job starts %g s after the first with an epilog, %g s without", with, without)
+	}
+}
