@@ -122,7 +122,7 @@ func runSimulate(ctx context.Context, g *globals, path string, opts simulateOpti
 	if err != nil {
 		return badInput(err)
 	}
-	record, err := run.Create(opts.output, opts.manifest(in, started), run.Options{Overwrite: opts.overwrite})
+	record, err := run.Create(opts.output, opts.manifest(in, started), run.Options{Overwrite: opts.overwrite, Unjournaled: true})
 	if err != nil {
 		return badInput(err)
 	}

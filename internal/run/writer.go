@@ -42,6 +42,9 @@ type Options struct {
 	// FlushEvery is the real time that a line of the journal may wait in memory;
 	// one second if 0.
 	FlushEvery time.Duration
+	// Unjournaled keeps jobs and events in memory until Finish, which is faster: for a
+	// run that is over in seconds, and that is run again if it is killed.
+	Unjournaled bool
 }
 
 // Writer writes a run record while the run goes on. It may be used from several
@@ -58,11 +61,14 @@ type Writer struct {
 	amend    func(*Row)
 	file     *os.File // the journal, locked
 	journal  *bufio.Writer
-	flusher  *time.Timer // runs while the journal's buffer is not empty; else nil
-	events   *table[Event]
-	batch    []Event
-	err      error
-	closed   bool
+	line     []byte // the last one, to be written over
+	// unjournaled says that jobs and events are in memory alone until the end.
+	unjournaled bool
+	flusher     *time.Timer // runs while the journal's buffer is not empty; else nil
+	events      *table[Event]
+	batch       []Event
+	err         error
+	closed      bool
 }
 
 var (
@@ -94,7 +100,7 @@ func create(dir string, m Manifest, opts Options) (*Writer, error) {
 		return nil, err
 	}
 	m.Format, m.State, m.Valid = Format, StateRunning, false
-	w := &Writer{dir: dir, flushEvery: opts.FlushEvery, manifest: m, rows: newBuilder()}
+	w := &Writer{dir: dir, flushEvery: opts.FlushEvery, unjournaled: opts.Unjournaled, manifest: m, rows: newBuilder()}
 	if w.flushEvery <= 0 {
 		w.flushEvery = time.Second
 	}
@@ -186,14 +192,20 @@ func (w *Writer) LogDir() string { return filepath.Join(w.dir, logsDir) }
 // Job notes that a job was handed to the resource manager. It belongs before
 // the events of the job.
 func (w *Writer) Job(job *hpc.Job) error {
-	request, err := EncodeJob(job)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.usable(); err != nil {
+		return err
+	}
+	request, err := appendJob(w.line[:0], job)
 	if err != nil {
 		return err
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if err := w.append("job", request); err != nil {
-		return err
+	w.line = request
+	if !w.unjournaled {
+		if err := w.append("job", request); err != nil {
+			return err
+		}
 	}
 	w.rows.job(job, string(request))
 	return nil
@@ -201,14 +213,20 @@ func (w *Writer) Job(job *hpc.Job) error {
 
 // Event notes something that happened.
 func (w *Writer) Event(e rm.Event) error {
-	line, err := json.Marshal(encodeEvent(e))
-	if err != nil {
-		return fmt.Errorf("encoding an event of job %q: %w", e.Job, err)
-	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if err := w.append("event", line); err != nil {
+	if err := w.usable(); err != nil {
 		return err
+	}
+	if !w.unjournaled {
+		line, err := appendEvent(w.line[:0], e)
+		if err != nil {
+			return err
+		}
+		w.line = line
+		if err := w.append("event", line); err != nil {
+			return err
+		}
 	}
 	w.rows.event(e)
 	w.batch = append(w.batch, newEvent(e))
