@@ -133,8 +133,6 @@ func runSimulate(ctx context.Context, g *globals, path string, opts simulateOpti
 	display := newProgress(g.stderr, opts.quiet)
 	state, err := opts.play(ctx, in, engine, record, display)
 	display.end()
-	rows, _ := record.Rows() // what is wrong with the record is for Finish to say
-	var final run.Manifest
 	ferr := record.Finish(state, func(m *run.Manifest) {
 		m.Finished, m.VirtualEnd = time.Now(), engine.Now()
 		if state == run.StateFailed {
@@ -155,8 +153,11 @@ func runSimulate(ctx context.Context, g *globals, path string, opts simulateOpti
 	if err != nil {
 		return err
 	}
-	final = r.Manifest
-	return g.printSummary(metrics.NewSummary(rows, &final, metrics.Options{Tau: metrics.DefaultTau}), opts.json)
+	rows, err := record.Rows()
+	if err != nil {
+		return err
+	}
+	return g.printSummary(metrics.NewSummary(rows, &r.Manifest, metrics.Options{Tau: metrics.DefaultTau}), opts.json)
 }
 
 // play runs the simulation and notes what a reader of the record must know.

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/workload"
@@ -65,10 +67,11 @@ type Writer struct {
 	// unjournaled says that jobs and events are in memory alone until the end.
 	unjournaled bool
 	flusher     *time.Timer // runs while the journal's buffer is not empty; else nil
-	events      *table[Event]
+	events      *backgroundTable
 	batch       []Event
 	err         error
 	closed      bool
+	finished    []Row // what Finish wrote
 }
 
 var (
@@ -117,7 +120,7 @@ func create(dir string, m Manifest, opts Options) (*Writer, error) {
 		err = writeManifest(dir, m)
 	}
 	if err == nil {
-		w.events, err = createTable[Event](filepath.Join(dir, eventsFile))
+		w.events, err = createBackgroundTable(filepath.Join(dir, eventsFile))
 	}
 	if err != nil {
 		_ = w.file.Close()
@@ -230,18 +233,8 @@ func (w *Writer) Event(e rm.Event) error {
 	}
 	w.rows.event(e)
 	w.batch = append(w.batch, newEvent(e))
-	if len(w.batch) < eventBatch {
-		return nil
-	}
-	return w.writeBatch()
-}
-
-// writeBatch hands the waiting events to the Parquet writer.
-func (w *Writer) writeBatch() error {
-	err := w.events.write(w.batch)
-	w.batch = w.batch[:0]
-	if err != nil {
-		return w.fail(err)
+	if len(w.batch) == eventBatch {
+		w.batch = w.events.write(w.batch)
 	}
 	return nil
 }
@@ -365,10 +358,14 @@ func (w *Writer) amended() []Row {
 	return rows
 }
 
-// Rows returns the rows of all jobs so far, as jobs.parquet would have them.
+// Rows returns the rows of all jobs so far, as jobs.parquet would have them; after
+// Finish, those that it has.
 func (w *Writer) Rows() ([]Row, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.finished != nil {
+		return w.finished, nil
+	}
 	if err := w.usable(); err != nil {
 		return nil, err
 	}
@@ -412,19 +409,18 @@ func (w *Writer) Finish(state State, change func(*Manifest)) error {
 	if err := writeManifest(w.dir, w.finalManifest(state, change, rows)); err != nil {
 		return w.fail(err)
 	}
-	w.closed = true
+	w.closed, w.finished, w.rows = true, rows, nil
 	return errors.Join(os.Remove(w.file.Name()), w.file.Close())
 }
 
 // writeTables writes jobs.parquet and completes events.parquet.
 func (w *Writer) writeTables(rows []Row) error {
-	if err := w.writeBatch(); err != nil {
-		return err
-	}
-	if err := writeTable(filepath.Join(w.dir, jobsFile), rows); err != nil {
-		return w.fail(err)
-	}
-	if err := w.events.commit(); err != nil {
+	w.batch = w.events.write(w.batch)
+	// The two tables have nothing in common; both take their time.
+	var group errgroup.Group
+	group.Go(func() error { return writeTable(filepath.Join(w.dir, jobsFile), rows) })
+	group.Go(w.events.commit)
+	if err := group.Wait(); err != nil {
 		return w.fail(err)
 	}
 	return nil
