@@ -9,7 +9,7 @@ import (
 func newWorkloadCommand(g *globals) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "workload",
-		Short: "Look at workloads, check them, and make examples",
+		Short: "Look at workloads, check, convert, change and make them",
 		Long: `Commands about workloads: what is to be submitted to a cluster, and when. A workload
 is a trace in JSON Lines, a log in the Standard Workload Format (SWF), a file of events
 of the UB simulator ("-dt SECONDS -e submit_batch_job | sbatch options"), or what sacct
@@ -17,7 +17,7 @@ of the UB simulator ("-dt SECONDS -e submit_batch_job | sbatch options"), or wha
 which it is; a run's directory is a workload, too. docs/FORMATS.md describes them.`,
 	}
 	c.AddCommand(newWorkloadInfoCommand(g), newWorkloadValidateCommand(g), newWorkloadConvertCommand(g), newWorkloadBuildCommand(g),
-		newWorkloadGenerateCommand(g))
+		newWorkloadTransformCommand(g), newWorkloadGenerateCommand(g), newWorkloadSessionsCommand(g))
 	return c
 }
 
