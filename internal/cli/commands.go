@@ -10,9 +10,11 @@ func commands(g *globals) []*cobra.Command {
 		newMetricsCommand(g),
 		newCompareCommand(g),
 		newCampaignCommand(g),
+		newReportCommand(g),
 		newWorkloadCommand(g),
 		newConfCommand(g),
 		newDoctorCommand(g),
+		newDebugCommand(g),
 		newVersionCommand(g),
 	}
 }
