@@ -6,12 +6,15 @@ import "github.com/spf13/cobra"
 func commands(g *globals) []*cobra.Command {
 	return []*cobra.Command{
 		newReplayCommand(g),
+		newSimulateCommand(g),
 		newMetricsCommand(g),
 		newCompareCommand(g),
+		newCampaignCommand(g),
 		newReportCommand(g),
 		newWorkloadCommand(g),
 		newConfCommand(g),
 		newDoctorCommand(g),
+		newDebugCommand(g),
 		newVersionCommand(g),
 	}
 }

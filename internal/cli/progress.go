@@ -23,7 +23,15 @@ type progress struct {
 	epoch    hpc.Time
 	begun    time.Time
 	last     time.Time
-	open     bool // the terminal's line has no end yet
+	open     bool      // the terminal's line has no end yet
+	set      *together // of several replays at once; else nil
+}
+
+// replayDisplay is told how a replay comes along.
+type replayDisplay interface {
+	say(step string)
+	begin(epoch hpc.Time, now time.Time)
+	observe(n replay.Progress)
 }
 
 func newProgress(w io.Writer, quiet bool) *progress {
@@ -73,6 +81,21 @@ func (p *progress) observe(n replay.Progress) {
 		return
 	}
 	p.print(b.String() + "\n")
+}
+
+// count shows how many of some equal parts of the work are done.
+func (p *progress) count(what string, done, all int) {
+	now := time.Now()
+	if p.quiet || now.Sub(p.last) < p.every {
+		return
+	}
+	p.last = now
+	text := fmt.Sprintf("%s: %d of %d", what, done, all)
+	if p.terminal {
+		p.line(text)
+		return
+	}
+	p.print(text + "\n")
 }
 
 // share is how much of the replay is done: the mean of inputs done and jobs ended, for

@@ -11,12 +11,14 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"rmreplay/internal/hpc"
 	"rmreplay/internal/metrics"
 	"rmreplay/internal/replay"
 	"rmreplay/internal/rm/slurm"
@@ -25,6 +27,7 @@ import (
 	"rmreplay/internal/rm/slurm/nodes"
 	"rmreplay/internal/run"
 	"rmreplay/internal/workload"
+	"rmreplay/internal/workload/sbatch"
 )
 
 // replayOptions are the flags of `replay`.
@@ -33,8 +36,14 @@ type replayOptions struct {
 	overwrite             bool
 	seed                  uint64
 	launch, prolog, after string // delays on the node side
-	drainLimit            time.Duration
+	drainLimit, lead      time.Duration
 	noAccounting          bool
+	fixedPriorities       bool
+	allowShell            bool
+	realizations          realizationOptions
+	feedback              feedbackOptions
+	clock                 string
+	clockFactor           float64 // of --clock
 	quiet                 bool
 	json                  bool
 }
@@ -48,8 +57,14 @@ func (o *replayOptions) addFlags(c *cobra.Command) {
 	f.StringVar(&o.launch, "launch-delay", "", "`DELAY` between a job's allocation and the start of its script: 2s, uniform:1s,5s, exp:2s or lognormal:2s,0.5")
 	f.StringVar(&o.prolog, "prolog-delay", "", "`DELAY` of the prolog on each node (needs PrologFlags=Alloc)")
 	f.StringVar(&o.after, "epilog-delay", "", "`DELAY` of the epilog on each node, during which the node is not free")
+	f.DurationVar(&o.lead, "lead", 0, "how long Slurm has run when the workload begins, at least 5s (default: between one and six minutes, drawn)")
 	f.DurationVar(&o.drainLimit, "drain-limit", 24*time.Hour, "virtual time after which jobs are given up that pend while nothing runs")
 	f.BoolVar(&o.noAccounting, "no-accounting", false, "run without slurmdbd even if the site has it: no associations, limits, QOS or fair-share")
+	f.BoolVar(&o.fixedPriorities, "fixed-priorities", false, "give every job the priority that the workload records, so that the order of the queue is not Slurm's to compute")
+	f.BoolVar(&o.allowShell, "allow-shell", false, "run the shell lines among the workload's actions, which can do whatever you can")
+	o.realizations.addFlags(f)
+	o.feedback.addFlags(f)
+	f.StringVar(&o.clock, "clock", "frozen", "how long slurmctld's computing takes in virtual time: `MODEL` frozen (no time), measured (its CPU time here) or measured=F (F times that)")
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "no progress")
 	addJSONFlag(c, &o.json)
 }
@@ -62,18 +77,25 @@ func newReplayCommand(g *globals) *cobra.Command {
 		Long: `Runs the stock slurmctld, and slurmdbd with a private MariaDB where the site keeps
 accounts, with the site's own configuration, submits every job of the workload at its
 time as its own user, plays all compute nodes, and records what happened to every job.
-Virtual time stands still while Slurm computes and jumps ahead when it waits.
+Virtual time stands still while Slurm computes and jumps ahead when it waits. With
+--clock measured, slurmctld's computing takes virtual time, too: bf_max_time, yields and
+backlogs then act as on a controller as fast as this machine, or F times as slow.
 
 Nothing is installed, no service is touched, nothing listens beyond loopback, no root
 is needed, and nothing is left behind but RUN. What was changed in the configuration,
 and why, is in RUN/manifest.json; ` + "`rmreplay conf adapt`" + ` shows it beforehand.
 
 The exit status is 3 if the run is not valid, that is, if a warning affects its result,
-and 130 if it was interrupted; the record then holds what had happened.`,
+and 130 if it was interrupted; the record then holds what had happened.
+
+` + feedbackHelp,
 		Example: `  rmreplay workload generate example --seed 1 -o demo
   rmreplay replay demo/day.jsonl --cluster demo/cluster -o demo/run
   rmreplay replay demo/day.jsonl --cluster demo/cluster -o demo/run2 --seed 2 --json
-  rmreplay replay demo/day.jsonl --cluster demo/cluster -o demo/run3 --epilog-delay exp:2s`,
+  rmreplay replay demo/day.jsonl --cluster demo/cluster -o demo/set --realizations 10
+  rmreplay replay demo/day.jsonl --cluster demo/cluster -o demo/run3 --epilog-delay exp:2s
+  rmreplay replay demo/day.jsonl --cluster demo/cluster -o demo/run4 --clock measured=2
+  rmreplay replay demo/run --cluster demo/half -o demo/run5 --feedback think-time`,
 		Args: wantArgs("WORKLOAD"),
 		RunE: func(c *cobra.Command, args []string) error {
 			return runReplay(c.Context(), g, args[0], opts)
@@ -90,12 +112,14 @@ and 130 if it was interrupted; the record then holds what had happened.`,
 
 // replayInput is all that a replay starts from.
 type replayInput struct {
-	workload *workload.Workload
-	cluster  *conf.Cluster
-	install  *install.Installation
-	delays   nodes.Delays
-	lead     time.Duration
-	source   run.Source
+	workload       *workload.Workload
+	cluster        *conf.Cluster
+	install        *install.Installation
+	delays         nodes.Delays
+	lead           time.Duration
+	begin          hpc.Time // when virtual time begins to matter
+	usage, accrued []hpc.Usage
+	source         run.Source
 }
 
 func runReplay(ctx context.Context, g *globals, path string, opts replayOptions) error {
@@ -103,17 +127,22 @@ func runReplay(ctx context.Context, g *globals, path string, opts replayOptions)
 	if err != nil {
 		return err
 	}
-	record, err := run.Create(opts.output, opts.manifest(in), run.Options{Overwrite: opts.overwrite})
-	if err != nil {
-		return badInput(err)
-	}
-	defer record.Close()
 	display := newProgress(g.stderr, opts.quiet)
-	state, final, err := opts.play(ctx, in, record, display)
-	display.end()
-	if ferr := record.Finish(state, final); ferr != nil {
-		return errors.Join(err, ferr)
+	if opts.realizations.count > 0 {
+		return runRealizations(ctx, g, opts.set(), func(ctx context.Context, r realization) (*metrics.Summary, error) {
+			one, drawn := opts, in
+			one.output, one.seed = r.dir, r.seed
+			if err := drawn.draw(r.seed); err != nil {
+				return nil, err
+			}
+			return one.replay(ctx, drawn, display.of(r.number))
+		}, display)
 	}
+	if err := in.draw(opts.seed); err != nil {
+		return err
+	}
+	summary, err := opts.replay(ctx, in, display)
+	display.end()
 	if err != nil {
 		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 			g.say("rmreplay: %s has what happened until then", opts.output)
@@ -121,15 +150,36 @@ func runReplay(ctx context.Context, g *globals, path string, opts replayOptions)
 		}
 		return err
 	}
-	r, err := run.Open(opts.output)
-	if err != nil {
-		return err
-	}
-	summary, err := metrics.Of(r, metrics.Options{Tau: metrics.DefaultTau})
-	if err != nil {
-		return err
-	}
 	return g.printSummary(summary, opts.json)
+}
+
+// replay makes one run and its record.
+func (o *replayOptions) replay(ctx context.Context, in replayInput, display replayDisplay) (*metrics.Summary, error) {
+	record, err := run.Create(o.output, o.manifest(in), run.Options{Overwrite: o.overwrite})
+	if err != nil {
+		return nil, badInput(err)
+	}
+	defer record.Close()
+	if err := record.Setting(in.workload); err != nil {
+		return nil, err
+	}
+	state, final, err := o.play(ctx, in, record, display)
+	if ferr := record.Finish(state, final); ferr != nil || err != nil {
+		return nil, errors.Join(err, ferr)
+	}
+	r, err := run.Open(o.output)
+	if err != nil {
+		return nil, err
+	}
+	return metrics.Of(r, metrics.Options{Tau: metrics.DefaultTau})
+}
+
+// set is the set of realizations that is asked for.
+func (o *replayOptions) set() realizationSet {
+	return realizationSet{
+		realizationOptions: o.realizations, dir: o.output, seed: o.seed, overwrite: o.overwrite, json: o.json,
+		command: os.Args,
+	}
 }
 
 // load reads and checks everything before anything is started.
@@ -144,7 +194,12 @@ func (o *replayOptions) load(path string) (in replayInput, err error) {
 			return in, usagef("--%s: %w", d.flag, err)
 		}
 	}
-	in.delays.Seed = o.seed
+	if o.clockFactor, err = parseClock(o.clock); err != nil {
+		return in, usagef("--clock: %w", err)
+	}
+	if o.lead != 0 && o.lead < shortestLead {
+		return in, usagef("--lead %v: slurmctld needs longer to start (want at least %v)", o.lead, shortestLead)
+	}
 	if in.cluster, err = openCluster(o.cluster); err != nil {
 		return in, badInput(err)
 	}
@@ -154,6 +209,12 @@ func (o *replayOptions) load(path string) (in replayInput, err error) {
 	if err := refuseErrors(workload.Validate(in.workload, knownOf(in.cluster))); err != nil {
 		return in, badInput(fmt.Errorf("checking %s: %w", path, err))
 	}
+	if err := o.checkActions(in.workload); err != nil {
+		return in, badInput(fmt.Errorf("checking %s: %w", path, err))
+	}
+	if err := o.feedback.check(in.workload); err != nil {
+		return in, err
+	}
 	in.install, _ = install.Find() // what is missing without accounting is for Need to say
 	accounting := in.cluster.Accounting() && !o.noAccounting
 	if err = in.install.Need(accounting); err != nil {
@@ -161,10 +222,80 @@ func (o *replayOptions) load(path string) (in replayInput, err error) {
 	}
 	in.source = run.Source{Path: path, Jobs: len(in.workload.Jobs), Rules: in.workload.Rules}
 	in.source.SHA256 = fileHash(path)
-	// The phase of Slurm's periodic work against the workload is what differs between
-	// two real runs of one workload (Simakov et al., PEARC'22): it is drawn.
-	in.lead = time.Minute + time.Duration(rand.New(rand.NewPCG(o.seed, 1)).Float64()*float64(time.Minute))
+	in.begin, in.lead = in.workload.Begin(), o.lead
 	return in, nil
+}
+
+// draw takes from the seed what differs between two realizations.
+func (in *replayInput) draw(seed uint64) error {
+	in.delays.Seed = seed
+	if in.lead == 0 {
+		in.lead = drawLead(seed)
+	}
+	return badInput(in.findUsage())
+}
+
+// shortestLead is what slurmctld and the nodes need before they can take a job.
+const shortestLead = 5 * time.Second
+
+// drawLead draws how long slurmctld has been running when the workload begins. The phase
+// of its periodic work against the workload is what differs between two real runs of one
+// workload (Simakov et al., PEARC'22). The longest period that decides about jobs is that
+// of the fair-share computation, five minutes unless PriorityCalcPeriod says otherwise.
+func drawLead(seed uint64) time.Duration {
+	const longestPeriod = 5 * time.Minute
+	return time.Minute + time.Duration(rand.New(rand.NewPCG(seed, 1)).Float64()*float64(longestPeriod))
+}
+
+// checkActions looks at the workload's actions before anything is started.
+func (o *replayOptions) checkActions(w *workload.Workload) error {
+	for _, a := range w.Actions {
+		if a.Shell != "" && !o.allowShell {
+			return fmt.Errorf("the action at %s is a shell line (%.60q): it runs with --allow-shell only, for it can do whatever you can", a.At, a.Shell)
+		}
+		if err := slurm.CheckAction(a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// findUsage finds the fair-share usage with which slurmctld has to start.
+func (in *replayInput) findUsage() error {
+	halfLife := 7 * 24 * time.Hour // Slurm's default
+	if text, ok := in.cluster.Get("PriorityDecayHalfLife"); ok {
+		var err error
+		if halfLife, err = sbatch.ParseTimeLimit(text); err != nil { // 0 is no decay
+			return fmt.Errorf("reading slurm.conf: PriorityDecayHalfLife=%s: %w", text, err)
+		}
+	}
+	in.usage, in.accrued = replay.InitialUsage(in.workload, in.begin.Add(-in.lead), halfLife)
+	return nil
+}
+
+// parseClock reads a clock model and returns its factor, 0 for the frozen one.
+func parseClock(model string) (float64, error) {
+	name, factor, given := strings.Cut(model, "=")
+	switch {
+	case name == "frozen" && !given:
+		return 0, nil
+	case name == "measured" && !given:
+		return 1, nil
+	case name == "measured":
+		if f, err := strconv.ParseFloat(factor, 64); err == nil && f > 0 && f <= 1e6 {
+			return f, nil
+		}
+		return 0, fmt.Errorf("%s: not a factor (want a number above 0, such as measured=1.5)", model)
+	}
+	return 0, fmt.Errorf("%s: not a clock model (want frozen, measured or measured=F)", model)
+}
+
+// clockOf is the clock model of a factor, for the record.
+func clockOf(factor float64) run.Clock {
+	if factor == 0 {
+		return run.Clock{Model: "frozen"}
+	}
+	return run.Clock{Model: "measured", Factor: factor}
 }
 
 // refuseErrors makes one error of the problems that make a replay meaningless.
@@ -206,11 +337,13 @@ func (o *replayOptions) manifest(in replayInput) run.Manifest {
 	m := run.Manifest{
 		Engine: "slurm", Seed: o.seed, Command: os.Args, Started: time.Now(), Workload: in.source,
 		Versions: run.Versions{RMReplay: Version(), Slurm: in.install.Version, MariaDB: in.install.MariaDBVersion, Go: runtime.Version(), Kernel: kernel()},
-		Clock:    run.Clock{Model: "frozen"},
+		Clock:    clockOf(o.clockFactor),
 		Cluster:  capacity(in.cluster),
 	}
 	m.Cluster.Dir = o.cluster
-	m.VirtualStart = in.workload.Epoch
+	m.VirtualStart = in.begin
+	m.WindowStart = in.workload.Start
+	m.Feedback = o.feedback.manifest()
 	return m
 }
 
@@ -242,7 +375,7 @@ func capacity(c *conf.Cluster) run.Cluster {
 
 // play starts Slurm, plays the workload and stops Slurm. The final function completes
 // the manifest.
-func (o *replayOptions) play(ctx context.Context, in replayInput, record *run.Writer, display *progress) (run.State, func(*run.Manifest), error) {
+func (o *replayOptions) play(ctx context.Context, in replayInput, record *run.Writer, display replayDisplay) (run.State, func(*run.Manifest), error) {
 	final := func(*run.Manifest) {}
 	failed := func(err error) (run.State, func(*run.Manifest), error) {
 		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
@@ -252,7 +385,9 @@ func (o *replayOptions) play(ctx context.Context, in replayInput, record *run.Wr
 		return run.StateFailed, func(m *run.Manifest) { before(m); m.Error = err.Error() }, err
 	}
 	engine, err := slurm.Start(ctx, slurm.Config{
-		Cluster: in.cluster, Install: in.install, Users: in.workload.Users, Epoch: in.workload.Epoch, Delays: in.delays,
+		Cluster: in.cluster, Install: in.install, Users: in.workload.Users,
+		Epoch: in.begin, PreRoll: in.begin < in.workload.Start, Usage: in.usage, Accrued: in.accrued,
+		Delays: in.delays, ClockFactor: o.clockFactor,
 		LogDir: record.LogDir(), WithoutAccounting: o.noAccounting, Progress: display.say,
 	}, in.lead)
 	if err != nil {
@@ -262,11 +397,19 @@ func (o *replayOptions) play(ctx context.Context, in replayInput, record *run.Wr
 		return failed(errors.Join(err, engine.Close()))
 	}
 	begun := time.Now()
-	display.begin(in.workload.Epoch, begun)
-	result, err := replay.Rigid(ctx, engine, in.workload, record, replay.Options{DrainLimit: o.drainLimit, Observe: display.observe})
+	display.begin(in.begin, begun)
+	result, err := o.feedback.play(ctx, engine, in.workload, o.seed, record, replay.Options{
+		DrainLimit: o.drainLimit, FixedPriorities: o.fixedPriorities, Observe: display.observe,
+	})
 	end := engine.Now()
 	cpu := engine.CPU() // before sacct runs
 	finished := time.Now()
+	var counted *run.Scheduler
+	if err == nil {
+		var scheduler run.Scheduler
+		scheduler, err = engine.Scheduler(ctx)
+		counted = &scheduler
+	}
 	if err == nil {
 		err = o.check(ctx, engine, record, result)
 	}
@@ -275,12 +418,13 @@ func (o *replayOptions) play(ctx context.Context, in replayInput, record *run.Wr
 			err = errors.Join(err, werr)
 		}
 	}
-	steps := engine.ClockSteps()
+	steps, computing := engine.ClockSteps()
 	if cerr := engine.Close(); cerr != nil && err == nil {
 		err = cerr
 	}
 	final = func(m *run.Manifest) {
-		m.Finished, m.VirtualEnd, m.Clock.Steps = finished, end, int64(steps)
+		m.Finished, m.VirtualEnd, m.Scheduler = finished, end, counted
+		m.Clock.Steps, m.Clock.ComputingSeconds = int64(steps), computing.Seconds()
 		m.DaemonCPU = map[string]float64{}
 		for name, d := range cpu {
 			m.DaemonCPU[name] = d.Seconds()
@@ -309,6 +453,18 @@ func (o *replayOptions) check(ctx context.Context, engine *slurm.Engine, record 
 			return err
 		}
 	}
+	if n := len(result.LatePresets); n > 0 {
+		text := fmt.Sprintf("%d jobs that ran when the window began do not run here: %s", n, few(result.LatePresets, 5))
+		if err := record.Warn(run.Warning{Code: "preset-late", Text: text, AffectsResult: true, Count: n}); err != nil {
+			return err
+		}
+	}
+	if n := result.WithoutPriority; n > 0 {
+		text := fmt.Sprintf("%d jobs have no recorded priority to be fixed: Slurm computed theirs", n)
+		if err := record.Warn(run.Warning{Code: "priority-not-fixed", Text: text, AffectsResult: true, Count: n}); err != nil {
+			return err
+		}
+	}
 	sacct, err := engine.Sacct(ctx)
 	if err != nil || sacct == "" {
 		return err
@@ -324,6 +480,11 @@ func (o *replayOptions) check(ctx context.Context, engine *slurm.Engine, record 
 	if err != nil {
 		return err
 	}
+	amend, err := slurm.AmendFromSacct(sacct)
+	if err != nil {
+		return err
+	}
+	record.Amend(amend)
 	if n := len(differences); n > 0 {
 		text := fmt.Sprintf("the record and slurmdbd differ in %d places: %s", n, few(differences, 5))
 		return record.Warn(run.Warning{Code: "sacct-differs", Text: text, AffectsResult: true, Count: n})

@@ -29,7 +29,7 @@ func newWorkloadGenerateCommand(g *globals) *cobra.Command {
 		Short: "Make a workload from a seed",
 		Long:  `Makes workloads that need no recording of a real cluster.`,
 	}
-	c.AddCommand(newGenerateExampleCommand(g))
+	c.AddCommand(newGenerateExampleCommand(g), newGenerateDaintCommand(g))
 	return c
 }
 

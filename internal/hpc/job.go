@@ -23,6 +23,8 @@ type Job struct {
 
 	// Recorded is what happened to the job when the workload was recorded, or nil.
 	Recorded *Recorded
+	// SWF is what the job's record in an SWF log says beyond all this, or nil.
+	SWF *SWF
 }
 
 // Request is what a submission asks for: the options of sbatch that affect
@@ -43,8 +45,11 @@ type Request struct {
 	Deadline    time.Duration // --deadline, as a delay after Submit
 	Hold        bool          // -H
 	Priority    *uint32       // --priority, an explicit priority
-	Nice        int           // --nice
-	Requeue     *bool         // --requeue, --no-requeue
+	// AsOperator says that an operator submits it for its user, since Slurm honours
+	// an explicit priority from nobody else.
+	AsOperator bool
+	Nice       int   // --nice
+	Requeue    *bool // --requeue, --no-requeue
 
 	TimeLimit time.Duration // -t; Unlimited for an infinite one
 	TimeMin   time.Duration // --time-min
@@ -115,6 +120,9 @@ type Behaviour struct {
 	// CancelAfter is the delay after Submit at which its user cancels it, pending
 	// or running; 0 for a job that is not cancelled.
 	CancelAfter time.Duration
+	// EndAt, if not 0, is the instant at which it ends instead of RunTime after its
+	// start: that of a job which was running when the window began.
+	EndAt Time
 	// TaskRunTimes are the run times of single tasks of a job array, by task
 	// index, where they differ from RunTime.
 	TaskRunTimes map[int]time.Duration
@@ -127,6 +135,28 @@ type Recorded struct {
 	Nodes                string // host list
 	Processors           int
 	Priority             uint32
+}
+
+// SWF is what a record of a log in the Standard Workload Format says and a [Job] has
+// no place for, so that the record can be written again as it was.
+type SWF struct {
+	// Record is the record's place in its log, from 1; 0 if not known.
+	Record int
+	Kept   []SWFNumber
+}
+
+// SWFNumber is a field of an SWF record whose number does not follow from the job.
+type SWFNumber struct {
+	Field int // from 1, as the format's definition numbers them
+	// Read is the number in the log. It is written again as long as the job still
+	// gives Derived: who changes the job changes what is written.
+	Read, Derived Decimal
+}
+
+// Decimal is the number Mantissa / 10^Decimals, with its trailing zeros.
+type Decimal struct {
+	Mantissa int64
+	Decimals uint8
 }
 
 // State is a job's state, spelled as sacct spells it.

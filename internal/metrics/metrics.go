@@ -70,6 +70,10 @@ const DefaultTau = 10 * time.Second
 type Options struct {
 	// Tau is the τ of the bounded slowdown; [DefaultTau] if 0.
 	Tau time.Duration
+	// Window is the instant at which the workload's window begins; 0 for one without.
+	// Jobs that started before it are preset: they count for what they use after it,
+	// and for no wait. Makespan and T begin with the window.
+	Window hpc.Time
 	// From and To are the interval T of utilization, throughput and queue length;
 	// where 0, the first start and the last end.
 	From, To hpc.Time
@@ -133,6 +137,9 @@ const (
 	NeverStarted Omission = "never_started"
 	// NotEnded jobs have a wait and nothing else; what they used counts.
 	NotEnded Omission = "not_ended"
+	// Preset jobs ran when the window began: their wait and start are not the
+	// scheduler's.
+	Preset Omission = "preset"
 	// ZeroRunTime jobs have no slowdown, which would be infinite or 0/0.
 	ZeroRunTime Omission = "zero_run_time"
 	// Inconsistent jobs end before they start, or start before they are
@@ -212,6 +219,9 @@ func newAccumulator(rows []run.Row, opts Options) *accumulator {
 		MakespanSeconds: Float(math.NaN()), TauSeconds: Float(opts.Tau.Seconds()),
 	}
 	first, last := bounds(rows)
+	if opts.Window != 0 {
+		first = opts.Window
+	}
 	if last >= first && last != 0 {
 		a.m.MakespanSeconds = Float(last.Sub(first).Seconds())
 	}
@@ -287,6 +297,10 @@ func (a *accumulator) addTimes(r *run.Row) {
 		return
 	}
 	a.m.Started++
+	if r.Start < a.opts.Window {
+		a.m.LeftOut[Preset]++
+		return
+	}
 	if r.Start < r.Submit || r.End != 0 && r.End < r.Start {
 		a.m.LeftOut[Inconsistent]++
 		return

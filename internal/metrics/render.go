@@ -19,6 +19,7 @@ func (s *Summary) Render(w io.Writer) error {
 	s.renderJobs(&b)
 	s.renderMachine(&b)
 	s.renderDistributions(&b)
+	s.Feedback.render(&b)
 	for _, by := range Groupings {
 		if groups, ok := s.Groups[by]; ok {
 			renderGroups(&b, by, groups)

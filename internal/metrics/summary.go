@@ -58,6 +58,9 @@ type Summary struct {
 
 	Warnings []run.Warning `json:"warnings"`
 
+	// Feedback is what the users did who reacted; nil for a rigid replay.
+	Feedback *Feedback `json:"feedback,omitempty"`
+
 	// Groups are metrics of parts of the jobs, under the name of what they were
 	// parted by.
 	Groups map[By][]Group `json:"groups,omitempty"`
@@ -122,6 +125,9 @@ func NewSummary(rows []run.Row, m *run.Manifest, opts Options, by ...By) *Summar
 	if opts.Processors == 0 {
 		opts.Processors = m.Cluster.Processors
 	}
+	if opts.Window == 0 {
+		opts.Window = m.WindowStart
+	}
 	s := &Summary{
 		Metrics: Compute(rows, opts),
 		Engine:  m.Engine, Policy: m.Policy, Seed: m.Seed, State: m.State, Valid: m.Valid,
@@ -130,6 +136,9 @@ func NewSummary(rows []run.Row, m *run.Manifest, opts Options, by ...By) *Summar
 		WallSeconds:    known(m.WallSeconds),
 		Speedup:        known(m.Speedup),
 		Warnings:       append([]run.Warning{}, m.Warnings...),
+	}
+	if m.Feedback != nil {
+		s.Feedback = NewFeedback(rows, *m.Feedback, opts)
 	}
 	for _, b := range by {
 		if s.Groups == nil {

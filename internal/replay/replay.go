@@ -1,7 +1,8 @@
 // Package replay is the loop that plays a workload to a resource manager: every
 // submission, cancellation, node event and reservation at its own instant of virtual
 // time, until nothing is left to happen. It does not know which resource manager it
-// drives.
+// drives. When a job is submitted is for a [Driver] to say: at its recorded instant,
+// or when its user would have been ready to.
 package replay
 
 import (
@@ -27,6 +28,10 @@ type Options struct {
 	// nothing runs and nothing happens, before the replay gives them up. Held jobs and
 	// those with impossible dependencies would pend for ever. 24 hours if 0.
 	DrainLimit time.Duration
+	// FixedPriorities submits every job with the priority that it had when the workload
+	// was recorded, where that is known, so that the order of the queue is not the
+	// resource manager's to compute.
+	FixedPriorities bool
 	// Observe is called, if set, after every instant at which something happened.
 	Observe func(Progress)
 }
@@ -44,6 +49,10 @@ type Progress struct {
 // Result is how a replay ended.
 type Result struct {
 	Progress
+	// WithoutPriority counts the jobs that had no recorded priority to be fixed.
+	WithoutPriority int
+	// LatePresets are the preset jobs that did not run when the window began.
+	LatePresets []string
 	// Undrained are the workload's names of jobs that were given up as pending.
 	Undrained []string
 }
@@ -58,11 +67,18 @@ type input struct {
 	apply func() error
 }
 
+// openJob is a submitted job that has not ended.
+type openJob struct {
+	index int // in the workload
+	tasks int // that have not ended
+}
+
 type inputClass int
 
 const (
 	nodeEvent inputClass = iota
 	reservation
+	action
 	submission
 	cancellation
 )
@@ -94,56 +110,127 @@ func (q *inputs) Pop() any {
 // player is a replay under way.
 type player struct {
 	rm       rm.ResourceManager
+	driver   Driver
+	workload *workload.Workload
 	recorder Recorder
 	opts     Options
 	queue    inputs
 	progress Progress
-	open     map[string]int // tasks of submitted jobs that have not ended
-	order    []string       // submitted jobs, in order
+	open     map[string]openJob
+	order    []string // submitted jobs, in order
 	// administers says that the workload does more than to submit and cancel jobs.
 	administers bool
+	window      *window // nil for a workload without
+	result      Result
 }
 
 // Rigid plays the workload with every job at its recorded submit time, whatever the
 // resource manager makes of it. It returns when every job has ended. On an error, ctx's
 // included, the result is what had happened until then, and the recorder has it all.
 func Rigid(ctx context.Context, manager rm.ResourceManager, w *workload.Workload, recorder Recorder, opts Options) (Result, error) {
+	return Play(ctx, manager, w, RigidDriver(w), recorder, opts)
+}
+
+// Play plays the workload with every job submitted when the driver says. It returns when
+// every submitted job has ended and the driver has no more. On an error, ctx's included,
+// the result is what had happened until then, and the recorder has it all.
+func Play(ctx context.Context, manager rm.ResourceManager, w *workload.Workload, driver Driver, recorder Recorder, opts Options) (Result, error) {
 	if opts.DrainLimit == 0 {
 		opts.DrainLimit = 24 * time.Hour
 	}
 	if opts.Observe == nil {
 		opts.Observe = func(Progress) {}
 	}
-	p := &player{rm: manager, recorder: recorder, opts: opts, open: map[string]int{}}
-	p.load(w)
+	p := &player{rm: manager, driver: driver, workload: w, recorder: recorder, opts: opts, open: map[string]openJob{}}
+	if err := p.load(w); err != nil {
+		return Result{}, err
+	}
 	err := p.play(ctx)
-	return Result{Progress: p.progress, Undrained: p.undrained()}, err
+	p.result.Progress, p.result.Undrained = p.progress, p.undrained()
+	return p.result, err
 }
 
-// load makes the queue of everything that the workload does.
-func (p *player) load(w *workload.Workload) {
-	add := func(at hpc.Time, class inputClass, apply func() error) {
-		p.queue = append(p.queue, input{at, class, len(p.queue), apply})
-		p.progress.LastInput = max(p.progress.LastInput, at)
+// load makes the queue of everything whose instant is known from the outset.
+func (p *player) load(w *workload.Workload) error {
+	for i, ev := range w.NodeEvents {
+		p.add(ev.At, nodeEvent, i, func() error { return p.rm.SetNode(ev) })
 	}
-	for _, ev := range w.NodeEvents {
-		add(ev.At, nodeEvent, func() error { return p.rm.SetNode(ev) })
+	for i, ev := range w.Reservations {
+		p.add(ev.At, reservation, i, func() error { return p.rm.Reserve(ev) })
 	}
-	for _, ev := range w.Reservations {
-		add(ev.At, reservation, func() error { return p.rm.Reserve(ev) })
+	administrator, _ := p.rm.(rm.Administrator)
+	for i, a := range w.Actions {
+		if administrator == nil {
+			return fmt.Errorf("the action at %s: this resource manager knows no administrator's commands (replay on Slurm, or take the actions out)", a.At)
+		}
+		p.add(a.At, action, i, func() error { return administrator.Act(a) })
 	}
+	p.administers = len(p.queue) > 0
+	if p.window = newWindow(w); p.window != nil {
+		p.add(p.rm.Now(), reservation, -1, func() error { return p.rm.Reserve(p.window.barrier(p.rm.Now())) })
+		p.add(w.Start, action, -1, p.beginWindow)
+	}
+	p.progress.Inputs = len(p.queue) + len(w.Jobs)
 	for _, job := range w.Jobs {
-		add(job.Submit, submission, func() error { return p.submit(job) })
 		if job.CancelAfter > 0 {
-			add(job.Submit.Add(job.CancelAfter), cancellation, func() error { return p.cancel(job.ID) })
+			p.progress.Inputs++
 		}
 	}
-	p.administers = len(w.NodeEvents)+len(w.Reservations) > 0
-	heap.Init(&p.queue)
-	p.progress.Inputs = len(p.queue)
+	for _, s := range p.driver.Begin() {
+		p.schedule(s)
+	}
+	return nil
 }
 
-func (p *player) submit(job *hpc.Job) error {
+// add puts an input into the queue; seq is its place in the workload.
+func (p *player) add(at hpc.Time, class inputClass, seq int, apply func() error) {
+	heap.Push(&p.queue, input{at, class, seq, apply})
+	p.progress.LastInput = max(p.progress.LastInput, at)
+}
+
+// schedule puts a job's submission, and its cancellation if there is one, into the queue.
+func (p *player) schedule(s Submission) {
+	job := p.workload.Jobs[s.Job]
+	played, at := p.prepare(job), s.At
+	if p.workload.Preset(job) {
+		at = played.Submit // whatever its user does now
+	}
+	p.add(at, submission, s.Job, func() error { return p.submit(s.Job, played) })
+	if job.CancelAfter > 0 {
+		p.add(s.At.Add(job.CancelAfter), cancellation, s.Job, func() error { return p.cancel(job.ID) })
+	}
+}
+
+// prepare returns the job as it is to be submitted.
+func (p *player) prepare(job *hpc.Job) *hpc.Job {
+	if p.workload.Preset(job) {
+		return preset(job)
+	}
+	if !p.opts.FixedPriorities {
+		return job
+	}
+	if job.Recorded == nil || job.Recorded.Priority == 0 {
+		p.result.WithoutPriority++
+		return job
+	}
+	fixed := *job
+	fixed.Priority, fixed.AsOperator = &job.Recorded.Priority, true
+	return &fixed
+}
+
+// beginWindow notes which preset jobs do not run as they should, and tells the resource
+// manager.
+func (p *player) beginWindow() error {
+	p.result.LatePresets = p.window.waiting()
+	if manager, ok := p.rm.(rm.Windowed); ok {
+		return manager.BeginWindow()
+	}
+	return nil
+}
+
+// submit hands a job over as it is played; the record keeps it as it was.
+func (p *player) submit(index int, played *hpc.Job) error {
+	job := p.workload.Jobs[index]
 	if err := p.recorder.Job(job); err != nil {
 		return err
 	}
@@ -155,15 +242,15 @@ func (p *player) submit(job *hpc.Job) error {
 		}
 		tasks = len(array.Tasks)
 	}
-	p.open[job.ID] = tasks
+	p.open[job.ID] = openJob{index, tasks}
 	p.order = append(p.order, job.ID)
 	p.progress.Submitted += tasks
 	p.progress.Pending += tasks
-	return p.rm.Submit(job)
+	return p.rm.Submit(played)
 }
 
 func (p *player) cancel(id string) error {
-	if p.open[id] == 0 {
+	if _, open := p.open[id]; !open {
 		return nil
 	}
 	return p.rm.Cancel(id)
@@ -239,15 +326,17 @@ func (p *player) take(ev rm.Event) error {
 	n := &p.progress
 	switch ev.Kind {
 	case rm.Started:
+		p.window.started(ev.Job)
 		n.Pending--
 		n.Running++
 	case rm.Requeue:
 		n.Running--
 		n.Pending++
 	case rm.Refused:
-		n.Pending -= p.open[ev.Job]
-		n.Refused += p.open[ev.Job]
-		delete(p.open, ev.Job)
+		job := p.open[ev.Job]
+		n.Pending -= job.tasks
+		n.Refused += job.tasks
+		p.end(ev, job.tasks)
 	case rm.Ended:
 		if ev.Outcome != nil && ev.Outcome.Start.IsZero() {
 			n.Pending--
@@ -255,18 +344,33 @@ func (p *player) take(ev rm.Event) error {
 			n.Running--
 		}
 		n.Ended++
-		if p.open[ev.Job]--; p.open[ev.Job] <= 0 {
-			delete(p.open, ev.Job)
-		}
+		p.end(ev, 1)
 	}
 	return p.recorder.Event(ev)
+}
+
+// end notes that tasks of a job are over, and tells the driver when all of them are.
+func (p *player) end(ev rm.Event, tasks int) {
+	job, open := p.open[ev.Job]
+	if !open {
+		return
+	}
+	if job.tasks -= tasks; job.tasks > 0 {
+		p.open[ev.Job] = job
+		return
+	}
+	delete(p.open, ev.Job)
+	for _, s := range p.driver.Ended(job.index, ev.At) {
+		s.At = max(s.At, p.rm.Now())
+		p.schedule(s)
+	}
 }
 
 // undrained lists the jobs that have not ended, in the order of their submission.
 func (p *player) undrained() []string {
 	var out []string
 	for _, id := range p.order {
-		if p.open[id] > 0 {
+		if _, open := p.open[id]; open {
 			out = append(out, id)
 		}
 	}

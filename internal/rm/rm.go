@@ -33,6 +33,18 @@ type ResourceManager interface {
 	Now() hpc.Time
 }
 
+// Administrator is a resource manager that knows an administrator's commands.
+type Administrator interface {
+	// Act does what an administrator does. Its event comes when it has been done.
+	Act(action hpc.Action) error
+}
+
+// Windowed is a resource manager that wants to know when a workload's window begins.
+type Windowed interface {
+	// BeginWindow ends the time in which only preset jobs start.
+	BeginWindow() error
+}
+
 // EventKind says what happened.
 type EventKind string
 
@@ -48,6 +60,7 @@ const (
 	Ended     EventKind = "ended"     // final
 	NodeState EventKind = "node"      // a node event was applied or refused
 	Reserved  EventKind = "reservation"
+	Acted     EventKind = "action" // an administrator's action was done, or failed: Reason
 )
 
 // Event is one thing that happened at one instant of virtual time. A job array

@@ -70,7 +70,7 @@ func baseRow(job *hpc.Job, request string) Row {
 	row := Row{
 		Job: job.ID, Task: -1, Name: job.Name, User: job.User, Group: job.Group,
 		Account: job.Account, Partition: job.Partition, QOS: job.QOS, Reservation: job.Reservation,
-		TimeLimit: job.TimeLimit, AskedRunTime: job.RunTime,
+		TimeLimit: job.TimeLimit, AskedRunTime: job.RunTime, RecordedSubmit: job.Submit,
 		AskedMinNodes: job.MinNodes, AskedMaxNodes: job.MaxNodes,
 		AskedTasks: job.Tasks, AskedCPUsPerTask: job.CPUsPerTask,
 		Request: request,

@@ -56,9 +56,15 @@ type Manifest struct {
 	Cluster  Cluster  `json:"cluster"`
 	Jobs     Counts   `json:"jobs"` // kept by the writer
 
+	// Feedback says how users reacted to what became of their jobs; nil for a rigid replay.
+	Feedback *Feedback `json:"feedback,omitempty"`
+
 	// Started and Finished are instants of real time, RFC 3339.
 	Started  time.Time `json:"started"`
 	Finished time.Time `json:"finished,omitzero"`
+	// WindowStart is the instant at which the workload's window begins, or 0. Jobs that
+	// started before it are preset: what is measured begins with the window.
+	WindowStart hpc.Time `json:"-"`
 	// VirtualStart and VirtualEnd bound the run in virtual time. In JSON they
 	// are RFC 3339, since a double cannot hold nanoseconds since 1970.
 	VirtualStart hpc.Time `json:"-"`
@@ -71,10 +77,20 @@ type Manifest struct {
 	WallSeconds    float64 `json:"wall_s"`
 	Speedup        float64 `json:"speedup"`
 
+	// Scheduler is what the controller counted of itself, if it was asked.
+	Scheduler *Scheduler `json:"scheduler,omitempty"`
+
 	// DaemonCPU is the CPU time, user and system, of each supervised daemon, in seconds.
 	DaemonCPU map[string]float64 `json:"daemon_cpu_s,omitempty"`
 	// ExitStatuses says how each supervised process ended: "exit 0", "signal 9".
 	ExitStatuses map[string]string `json:"exit_statuses,omitempty"`
+}
+
+// Feedback is the model of users that decided when jobs were submitted.
+type Feedback struct {
+	Model    string  `json:"model"`              // "think-time", "fluid", ...; "none" where only jitter moved jobs
+	Sessions string  `json:"sessions,omitempty"` // how sessions were delimited: "arrival:60m"
+	Jitter   float64 `json:"jitter_s,omitempty"` // by up to how much submissions were moved at random
 }
 
 // Versions names the software that took part; empty for what did not.
@@ -93,6 +109,9 @@ type Clock struct {
 	Model  string  `json:"model"`
 	Factor float64 `json:"factor,omitempty"`
 	Steps  int64   `json:"steps,omitempty"` // how often virtual time was advanced
+	// ComputingSeconds is the virtual time that the controller's computing took, added up
+	// over its threads, which may compute at the same time.
+	ComputingSeconds float64 `json:"computing_s,omitempty"`
 }
 
 // Source is where the workload came from.
@@ -189,6 +208,7 @@ func (m *Manifest) derive() {
 // manifestJSON is a Manifest with virtual instants that any JSON reader can hold.
 type manifestJSON struct {
 	*plainManifest
+	WindowStart  time.Time `json:"window_start,omitzero"`
 	VirtualStart time.Time `json:"virtual_start,omitzero"`
 	VirtualEnd   time.Time `json:"virtual_end,omitzero"`
 }
@@ -207,6 +227,9 @@ func (m Manifest) MarshalJSON() ([]byte, error) {
 	}
 	m.Cluster.Changes = redact(m.Cluster.Changes)
 	out := manifestJSON{plainManifest: (*plainManifest)(&m)}
+	if m.WindowStart != 0 {
+		out.WindowStart = m.WindowStart.Std()
+	}
 	if m.VirtualStart != 0 {
 		out.VirtualStart = m.VirtualStart.Std()
 	}
@@ -224,6 +247,7 @@ func (m *Manifest) UnmarshalJSON(data []byte) error {
 		return err
 	}
 	*m = Manifest(plain)
+	m.WindowStart = instant(in.WindowStart)
 	m.VirtualStart, m.VirtualEnd = instant(in.VirtualStart), instant(in.VirtualEnd)
 	return nil
 }

@@ -30,6 +30,9 @@ type Row struct {
 	Reservation string    `parquet:"reservation,dict"`
 	State       hpc.State `parquet:"state,dict"`
 
+	// RecordedSubmit is when the workload has the submission. A replay with feedback
+	// moves it.
+	RecordedSubmit hpc.Time `parquet:"recorded_submit_time,optional,timestamp(nanosecond)"`
 	// Submit is when the resource manager took the job first. Slurm moves its own
 	// submit time at a requeue (slurmctld/job_mgr.c, batch_requeue_fini):
 	// Resubmit is that later time, and 0 for a job that was not requeued.
@@ -58,6 +61,10 @@ type Row struct {
 	Signal   int    `parquet:"signal"`
 	Restarts int    `parquet:"restarts"`    // how often it was requeued
 	Reason   string `parquet:"reason,dict"` // why it was rejected, requeued or ended
+
+	// Priority is the one with which the job started, from accounting; 0 where it is
+	// not known.
+	Priority uint32 `parquet:"priority"`
 
 	// The main numbers of the request, 0 where not asked for.
 	AskedPriority    uint32 `parquet:"asked_priority"`

@@ -1,13 +1,22 @@
 package run
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
 
+	"rmreplay/internal/hpc"
 	"rmreplay/internal/workload"
 )
 
 // Workload reads the record in dir as a workload: what was submitted, as it was
-// submitted. It has the signature of [workload.OpenRun].
+// submitted, and what became of it as each job's Recorded. Where users reacted, a job's
+// submission is the one that they made in this run. It has the signature of
+// [workload.OpenRun].
 func Workload(dir string) (*workload.Workload, error) {
 	r, err := Open(dir)
 	if err != nil {
@@ -17,8 +26,77 @@ func Workload(dir string) (*workload.Workload, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading workload: %s: %w", dir, err)
 	}
+	rows, err := r.Jobs()
+	if err != nil {
+		return nil, fmt.Errorf("reading workload: %s: %w", dir, err)
+	}
+	recorded(jobs, rows, r.Manifest.Feedback != nil)
+	slices.SortStableFunc(jobs, func(a, b *hpc.Job) int { return cmp.Compare(a.Submit, b.Submit) })
 	if len(jobs) == 0 {
 		return nil, fmt.Errorf("reading workload: %s: the run has no jobs", dir)
 	}
-	return &workload.Workload{Jobs: jobs, Epoch: r.Manifest.VirtualStart, Source: dir}, nil
+	w, err := r.setting()
+	if err != nil {
+		return nil, fmt.Errorf("reading workload: %w", err)
+	}
+	w.Jobs, w.Source = jobs, dir
+	return w, nil
+}
+
+// setting is the run's workload without its jobs.
+func (r *Run) setting() (*workload.Workload, error) {
+	w := &workload.Workload{Epoch: r.Manifest.VirtualStart, Start: r.Manifest.WindowStart}
+	path := filepath.Join(r.Dir, settingFile)
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return w, nil // a record that was made without
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() // nothing is written
+	return workload.ReadSetting(f, path)
+}
+
+// recorded adds to each job what became of it in this run, and with moved its submission
+// in this run. Of a job array only the tasks have a fate; the array ended when all of
+// them had.
+func recorded(jobs []*hpc.Job, rows []Row, moved bool) {
+	of := make(map[string][]Row, len(jobs))
+	for i, begin := 0, 0; i < len(rows); i++ {
+		if i+1 == len(rows) || rows[i+1].Job != rows[begin].Job {
+			of[rows[begin].Job] = rows[begin : i+1]
+			begin = i + 1
+		}
+	}
+	for _, job := range jobs {
+		tasks := of[job.ID]
+		if len(tasks) == 0 {
+			continue
+		}
+		row := &tasks[0]
+		if moved {
+			job.Submit = row.Submit
+		}
+		if job.Array != "" || row.Task >= 0 {
+			job.Recorded = &hpc.Recorded{End: lastEnd(tasks)}
+			continue
+		}
+		job.Recorded = &hpc.Recorded{
+			Eligible: row.Eligible, Start: row.Start, End: row.End, State: row.State,
+			Nodes: row.Nodes, Processors: row.Processors, Priority: row.Priority,
+		}
+	}
+}
+
+// lastEnd is when all of the tasks had ended, or 0 if one of them has not.
+func lastEnd(tasks []Row) hpc.Time {
+	var last hpc.Time
+	for i := range tasks {
+		if tasks[i].End == 0 {
+			return 0
+		}
+		last = max(last, tasks[i].End)
+	}
+	return last
 }

@@ -14,6 +14,7 @@ import (
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
+	"rmreplay/internal/workload"
 )
 
 // The files of a record.
@@ -21,6 +22,7 @@ const (
 	manifestFile = "manifest.json"
 	jobsFile     = "jobs.parquet"
 	eventsFile   = "events.parquet"
+	settingFile  = "setting.jsonl"
 	journalFile  = "journal.jsonl"
 	logsDir      = "logs"
 	tempSuffix   = ".tmp"
@@ -53,6 +55,7 @@ type Writer struct {
 	manifest Manifest
 	warned   []Warning // by Warn; they join the manifest's at the end
 	rows     *builder
+	amend    func(*Row)
 	file     *os.File // the journal, locked
 	journal  *bufio.Writer
 	flusher  *time.Timer // runs while the journal's buffer is not empty; else nil
@@ -145,7 +148,7 @@ func removeRecord(dir string) error {
 	}
 	// The manifest goes last, so that a directory in which this was interrupted
 	// is still known as a record.
-	for _, name := range []string{jobsFile, eventsFile, journalFile, manifestFile} {
+	for _, name := range []string{jobsFile, eventsFile, settingFile, journalFile, manifestFile} {
 		for _, suffix := range []string{tempSuffix, ""} {
 			err := os.Remove(filepath.Join(dir, name+suffix))
 			if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -307,6 +310,43 @@ func (w *Writer) Flush() error {
 	return w.flush()
 }
 
+// Setting keeps what the workload has besides jobs (users, node events, reservations,
+// actions, usage), so that the run can be read as a workload. It belongs before the
+// first job.
+func (w *Writer) Setting(wl *workload.Workload) error {
+	setting := *wl
+	setting.Jobs = nil
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.usable(); err != nil {
+		return err
+	}
+	if err := workload.Save(filepath.Join(w.dir, settingFile), &setting); err != nil {
+		return w.fail(err)
+	}
+	return nil
+}
+
+// Amend has change look at every row that [Writer.Rows] returns and that
+// [Writer.Finish] writes, for what is known only when all is over. A record without
+// an end has rows that are not amended.
+func (w *Writer) Amend(change func(*Row)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.amend = change
+}
+
+// amended are the rows as they stand.
+func (w *Writer) amended() []Row {
+	rows := w.rows.rows()
+	if w.amend != nil {
+		for i := range rows {
+			w.amend(&rows[i])
+		}
+	}
+	return rows
+}
+
 // Rows returns the rows of all jobs so far, as jobs.parquet would have them.
 func (w *Writer) Rows() ([]Row, error) {
 	w.mu.Lock()
@@ -314,7 +354,7 @@ func (w *Writer) Rows() ([]Row, error) {
 	if err := w.usable(); err != nil {
 		return nil, err
 	}
-	return w.rows.rows(), nil
+	return w.amended(), nil
 }
 
 // Update changes the manifest and writes it.
@@ -347,7 +387,7 @@ func (w *Writer) Finish(state State, change func(*Manifest)) error {
 	if err := w.flush(); err != nil {
 		return err
 	}
-	rows := w.rows.rows()
+	rows := w.amended()
 	if err := w.writeTables(rows); err != nil {
 		return err
 	}

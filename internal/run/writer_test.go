@@ -80,7 +80,7 @@ func play(t *testing.T, w *Writer) {
 func playedRows() []Row {
 	return []Row{
 		{
-			Job: "1", Task: -1, User: "u", State: hpc.Completed, Submit: at(1), Start: at(3), End: at(63),
+			Job: "1", Task: -1, User: "u", State: hpc.Completed, RecordedSubmit: at(1), Submit: at(1), Start: at(3), End: at(63),
 			Suspended: time.Second, AskedRunTime: time.Minute, AskedMinNodes: 2,
 			Nodes: "n[1-2]", NodeCount: 2, Processors: 24,
 			Segments: []Segment{
@@ -89,11 +89,11 @@ func playedRows() []Row {
 			},
 		},
 		{
-			Job: "2", Task: 1, RMJob: 12, State: hpc.Running, Submit: at(2), Start: at(7),
+			Job: "2", Task: 1, RMJob: 12, State: hpc.Running, RecordedSubmit: at(2), Submit: at(2), Start: at(7),
 			Nodes: "n5", NodeCount: 1, Processors: 12,
 		},
-		{Job: "2", Task: 2, RMJob: 12, State: hpc.Pending, Submit: at(2)},
-		{Job: "3", Task: -1, State: hpc.Rejected, Submit: at(6), Reason: "invalid account"},
+		{Job: "2", Task: 2, RMJob: 12, State: hpc.Pending, RecordedSubmit: at(2), Submit: at(2)},
+		{Job: "3", Task: -1, State: hpc.Rejected, RecordedSubmit: at(6), Submit: at(6), Reason: "invalid account"},
 	}
 }
 
@@ -681,7 +681,7 @@ func TestKill(t *testing.T) {
 	}
 	for i := range promised {
 		want := Row{
-			Job: fmt.Sprint(i), Task: -1, State: hpc.Completed, Submit: at(int64(i)), Start: at(int64(i)), End: at(int64(i + 1)),
+			Job: fmt.Sprint(i), Task: -1, State: hpc.Completed, RecordedSubmit: at(int64(i)), Submit: at(int64(i)), Start: at(int64(i)), End: at(int64(i + 1)),
 			Nodes: fmt.Sprint("n", i), NodeCount: 1, Processors: 4,
 		}
 		got := rows[i]

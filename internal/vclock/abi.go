@@ -8,7 +8,7 @@ import (
 // The Go side of shim/abi.h; abi_test.go compares the two layouts.
 const (
 	abiMagic   = 0x6b6c6372
-	abiVersion = 2
+	abiVersion = 3
 	slotCount  = 8192
 	slotSize   = 64
 	never      = 1<<63 - 1
@@ -25,7 +25,7 @@ const (
 
 // whyNames says what a thread waits for (slot.why), in abi.h's order.
 var whyNames = [...]string{"", "sleep", "condition variable", "mutex", "rwlock", "semaphore", "thread to end",
-	"poll", "connection", "input", "child process", "signal", "outside peer", "output", "input"}
+	"poll", "connection", "input", "child process", "signal", "outside peer", "output", "input", "computing time"}
 
 // Those of them that the driver knows.
 const (
@@ -68,7 +68,9 @@ type shared struct {
 	signals          atomic.Uint32
 	steps            atomic.Uint64
 	writers          atomic.Int64
-	_                [6]uint64
+	factor           atomic.Uint64 // bits of a double
+	paid             atomic.Int64
+	_                [4]uint64
 	ports            [1024]atomic.Uint64
 	slot             [slotCount]slot
 }

@@ -24,11 +24,13 @@ package vclock
 
 import (
 	"fmt"
+	"math"
 	"net"
 	"os"
 	"path/filepath"
 	"strconv"
 	"sync/atomic"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -61,6 +63,9 @@ type Stats struct {
 	// Repairs counts what a process left undone that was killed in the midst of a
 	// step of the clock, and that the driver has done in its stead.
 	Repairs uint64
+	// Paid is the virtual time that threads have waited for what they had computed,
+	// all of them together: see SetFactor.
+	Paid time.Duration
 }
 
 // Addresses tell the shim which of a process's peers is the driver.
@@ -91,7 +96,7 @@ func New(dir string, start hpc.Time, addr Addresses) (*Clock, error) {
 		return nil, fmt.Errorf("mapping the virtual clock: %w", err)
 	}
 	c := &Clock{path: path, mem: mem, s: (*shared)(unsafe.Pointer(&mem[0])), threads: map[int]*threadStat{}, own: map[int]bool{},
-		stall: stallWatch{after: stallAfter}}
+		stall: stallWatch{after: stallAfter, spin: spinWatch{after: spinAfter}}}
 	s := c.s
 	s.version, s.slots, s.slotSize = abiVersion, slotCount, slotSize
 	copy(s.driverIP[:], addr.Client.To4())
@@ -129,11 +134,26 @@ func (c *Clock) Now() hpc.Time { return hpc.Time(c.s.now.Load()) }
 func (c *Clock) Stats() Stats {
 	st := c.stats
 	st.InPlace = c.s.steps.Load()
+	st.Paid = time.Duration(c.s.paid.Load())
 	return st
 }
 
+// Path is the clock's file, for [Look].
+func (c *Clock) Path() string { return c.path }
+
 // Environment is what a managed process needs besides its reserved slot.
 func (c *Clock) Environment() []string { return []string{"RMREPLAY_CLOCK=" + c.path} }
+
+// PaysEnvironment is the environment variable of a process whose computing takes virtual
+// time once SetFactor says so. Its children do not inherit it.
+const PaysEnvironment = "RMREPLAY_PAYS=1"
+
+// SetFactor says how much virtual time the computing of processes with
+// [PaysEnvironment] takes from here on: the CPU time, user and system, of each thread,
+// times factor. 0, as at the start, is none. Threads that compute at the same time do
+// so in parallel in virtual time, too. What they have computed is paid for in pieces of
+// 0.1 ms of CPU time, or 20 µs where they look at the clock.
+func (c *Clock) SetFactor(factor float64) { c.s.factor.Store(math.Float64bits(factor)) }
 
 // Reserve takes a slot for a process that is about to be started, which counts as
 // running from here on. It returns the slot and the environment variable that hands

@@ -81,6 +81,8 @@ type lab struct {
 	all   []*process
 	// onInput is called when a managed process has sent the driver something.
 	onInput func()
+	// extraEnv is added to the environment of what is started.
+	extraEnv []string
 }
 
 // process is one that the lab has started.
@@ -117,6 +119,7 @@ func (l *lab) start(name string, args ...string) *process {
 	slot, env := l.Reserve()
 	p := &process{cmd: exec.Command(name, args...), out: out}
 	p.cmd.Env = append(os.Environ(), append(l.Environment(), env, "LD_PRELOAD="+l.shim, "LC_ALL=C", "TZ=UTC")...)
+	p.cmd.Env = append(p.cmd.Env, l.extraEnv...)
 	p.cmd.Stdout, p.cmd.Stderr = out, out
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := p.cmd.Start(); err != nil {

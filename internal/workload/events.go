@@ -16,12 +16,6 @@ import (
 // user says otherwise: 2024-01-01T00:00:00Z, a Monday.
 var DefaultEpoch = hpc.Time(time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano())
 
-// EventsOptions are the choices in reading UB events.
-type EventsOptions struct {
-	// Epoch is the instant of "-dt 0"; DefaultEpoch if not set.
-	Epoch hpc.Time
-}
-
 // ReadEvents reads the events of UB's Slurm simulator (Simakov et al., PEARC'22; its
 // reader is contribs/sim/sim_events.c):
 //
@@ -35,12 +29,10 @@ type EventsOptions struct {
 // A job's ID is its name where that is unique; of several jobs with one name, the
 // first in the file has the name as its ID and the others have NAME#LINE. In a
 // dependency, N may also stand for the job jobid_N.
-func ReadEvents(r io.Reader, name string, opts EventsOptions) (*Workload, error) {
-	if opts.Epoch.IsZero() {
-		opts.Epoch = DefaultEpoch
-	}
+func ReadEvents(r io.Reader, name string, opts ReadOptions) (*Workload, error) {
 	e := eventReader{
-		w:    &Workload{Epoch: opts.Epoch, Source: name},
+		book: ruleBook{strict: opts.Strict},
+		w:    &Workload{Epoch: opts.epoch(), Source: name},
 		byID: make(map[string]*hpc.Job),
 	}
 	if err := eachLine(r, name, e.line); err != nil {
@@ -55,6 +47,7 @@ func ReadEvents(r io.Reader, name string, opts EventsOptions) (*Workload, error)
 		}
 	}
 	e.resolveDependencies()
+	e.w.Rules = e.book.counts
 	e.w.sort()
 	return e.w, nil
 }
@@ -62,6 +55,8 @@ func ReadEvents(r io.Reader, name string, opts EventsOptions) (*Workload, error)
 // eventReader collects a workload line by line. Cancellations and dependencies are
 // resolved at the end, because the file need not be in order.
 type eventReader struct {
+	book    ruleBook
+	order   orderCheck
 	w       *Workload
 	byID    map[string]*hpc.Job
 	cancels []cancelEvent
@@ -136,30 +131,33 @@ func (e *eventReader) submit(line int, at hpc.Time, words []string) error {
 	if err != nil {
 		return err
 	}
+	id, err := e.uniqueID(s.Request.Name, line)
+	if err != nil {
+		return err
+	}
 	job := &hpc.Job{
-		ID:        e.uniqueID(s.Request.Name, line),
+		ID:        id,
 		Submit:    at,
 		Request:   s.Request,
 		Behaviour: hpc.Behaviour{RunTime: s.RunTime},
 	}
 	e.byID[job.ID] = job
 	e.w.Jobs = append(e.w.Jobs, job)
-	return nil
+	return e.order.job(&e.book, at)
 }
 
-func (e *eventReader) uniqueID(name string, line int) string {
+func (e *eventReader) uniqueID(name string, line int) (string, error) {
 	if name == "" {
 		name = "job"
 	}
 	if e.byID[name] == nil {
-		return name
+		return name, nil
 	}
-	e.w.count(RuleRenamed, 1)
 	id := name + "#" + strconv.Itoa(line)
 	for e.byID[id] != nil { // a job may be named like this
 		id += "#"
 	}
-	return id
+	return id, e.book.fall(RuleRenamed, "another job is named %s", name)
 }
 
 // find returns the job that an ID of the source means, or nil.

@@ -14,7 +14,7 @@ import (
 
 func readEvents(t *testing.T, text string) *Workload {
 	t.Helper()
-	w, err := ReadEvents(strings.NewReader(text), "x.events", EventsOptions{})
+	w, err := ReadEvents(strings.NewReader(text), "x.events", ReadOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func TestReadEvents(t *testing.T) {
 }
 
 func TestReadEventsEpoch(t *testing.T) {
-	w, err := ReadEvents(strings.NewReader("-dt 3600 -e submit_batch_job | -b 02:00"), "x", EventsOptions{Epoch: hpc.Unix(86400)})
+	w, err := ReadEvents(strings.NewReader("-dt 3600 -e submit_batch_job | -b 02:00"), "x", ReadOptions{Epoch: hpc.Unix(86400)})
 	if err != nil || w.Jobs[0].Submit != hpc.Unix(90000) || w.Jobs[0].Begin != time.Hour {
 		t.Fatalf("%+v, %v", w, err)
 	}
@@ -79,7 +79,7 @@ func TestReadEventsErrors(t *testing.T) {
 		{good + strings.Repeat("x", maxLine+1), "x.events:2: line of more than 16 MiB"},
 	}
 	for _, tt := range tests {
-		_, err := ReadEvents(strings.NewReader(tt.text), "x.events", EventsOptions{})
+		_, err := ReadEvents(strings.NewReader(tt.text), "x.events", ReadOptions{})
 		if err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%.80q: error %v, want %q", tt.text, err, tt.want)
 		}
@@ -137,7 +137,7 @@ func BenchmarkReadEvents5k(b *testing.B) {
 	}
 	b.SetBytes(int64(len(text)))
 	for b.Loop() {
-		if _, err := ReadEvents(strings.NewReader(string(text)), "5k", EventsOptions{}); err != nil {
+		if _, err := ReadEvents(strings.NewReader(string(text)), "5k", ReadOptions{}); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -147,7 +147,7 @@ func FuzzReadEvents(f *testing.F) {
 	f.Add("-dt 0 -e submit_batch_job | -J a -sim-walltime 5 pseudo.job\n-dt 1 -e cancel_job | -J a")
 	f.Add("-dt 1.5 -e submit_batch_job | -J a -d a_1\n-dt 0 -e submit_batch_job | -J a -a 1-3")
 	f.Fuzz(func(t *testing.T, text string) {
-		w, err := ReadEvents(strings.NewReader(text), "fuzz", EventsOptions{})
+		w, err := ReadEvents(strings.NewReader(text), "fuzz", ReadOptions{})
 		if err != nil {
 			return
 		}

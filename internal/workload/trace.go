@@ -25,6 +25,12 @@ type traceHeader struct {
 	Start   instant        `json:"start,omitzero"`
 	Source  string         `json:"source,omitempty"`
 	Rules   map[string]int `json:"rules,omitempty"`
+
+	Transforms []string `json:"transforms,omitempty"`
+
+	MachineNodes      int      `json:"machine_nodes,omitempty"`
+	MachineProcessors int      `json:"machine_processors,omitempty"`
+	Comments          []string `json:"comments,omitempty"`
 }
 
 // The types of the records that follow the header.
@@ -33,6 +39,7 @@ const (
 	recordUser        = "user"
 	recordNode        = "node"
 	recordReservation = "reservation"
+	recordUnusable    = "unusable"
 	recordAction      = "action"
 	recordUsage       = "usage"
 )
@@ -51,9 +58,11 @@ type jobRecord struct {
 	RunTime      *seconds        `json:"run_time_s"`
 	ExitCode     int             `json:"exit_code,omitempty"`
 	CancelAfter  seconds         `json:"cancel_after_s,omitzero"`
+	EndAt        instant         `json:"end_at,omitzero"`
 	TaskRunTimes map[int]seconds `json:"task_run_times_s,omitempty"`
 
 	Recorded *recordedFields `json:"recorded,omitempty"`
+	SWF      *swfFieldsKept  `json:"swf,omitempty"`
 }
 
 // requestFields has the fields of hpc.Request, which a conversion makes the compiler
@@ -75,6 +84,7 @@ type requestFields struct {
 	Deadline    time.Duration `json:"-"`
 	Hold        bool          `json:"hold,omitempty"`
 	Priority    *uint32       `json:"priority,omitempty"`
+	AsOperator  bool          `json:"as_operator,omitempty"`
 	Nice        int           `json:"nice,omitempty"`
 	Requeue     *bool         `json:"requeue,omitempty"`
 
@@ -323,18 +333,28 @@ func parseNanos(s string) (int64, error) {
 // the source in errors, which have the form "reading trace: NAME:LINE: what is
 // wrong". An unknown field is an error, and so is a trace without a job.
 func ReadTrace(r io.Reader, name string) (*Workload, error) {
+	w, err := ReadSetting(r, name)
+	if err == nil && len(w.Jobs) == 0 {
+		return nil, fmt.Errorf("reading trace: %s: no job in it", name)
+	}
+	return w, err
+}
+
+// ReadSetting is [ReadTrace] for a trace that may have no jobs: what else happens to
+// a cluster.
+func ReadSetting(r io.Reader, name string) (*Workload, error) {
 	t := traceReader{w: &Workload{}}
 	if err := eachLine(r, name, t.line); err != nil {
 		return nil, fmt.Errorf("reading trace: %w", err)
 	}
-	switch {
-	case !t.hasHeader:
+	if !t.hasHeader {
 		return nil, fmt.Errorf("reading trace: %s: empty (want a header and jobs)", name)
-	case len(t.w.Jobs) == 0:
-		return nil, fmt.Errorf("reading trace: %s: no job in it", name)
 	}
 	if t.w.Source == "" {
 		t.w.Source = name
+	}
+	if err := deriveSWF(t.w); err != nil {
+		return nil, fmt.Errorf("reading trace: %s: %w", name, err)
 	}
 	t.w.sort()
 	return t.w, nil
@@ -342,6 +362,7 @@ func ReadTrace(r io.Reader, name string) (*Workload, error) {
 
 type traceReader struct {
 	w         *Workload
+	latest    hpc.Time // of the submissions so far
 	hasHeader bool
 }
 
@@ -367,14 +388,16 @@ func (t *traceReader) line(_ int, line []byte) error {
 		return t.node(line)
 	case recordReservation:
 		return t.reservation(line)
+	case recordUnusable:
+		return t.unusable(line)
 	case recordAction:
 		return t.action(line)
 	case recordUsage:
 		return t.usage(line)
 	case "":
-		return errors.New("a record without a type (want job, user, node, reservation, action or usage)")
+		return errors.New("a record without a type (want job, user, node, reservation, action, usage or unusable)")
 	}
-	return fmt.Errorf("type %s: not known (want job, user, node, reservation, action or usage)", kind.Type)
+	return fmt.Errorf("type %s: not known (want job, user, node, reservation, action, usage or unusable)", kind.Type)
 }
 
 func (t *traceReader) header(line []byte) error {
@@ -391,6 +414,8 @@ func (t *traceReader) header(line []byte) error {
 	t.hasHeader = true
 	t.w.Start = h.Start.at(h.Epoch.time)
 	t.w.Epoch, t.w.Source, t.w.Rules = h.Epoch.time, h.Source, h.Rules
+	t.w.Transforms = h.Transforms
+	t.w.MachineNodes, t.w.MachineProcessors, t.w.Header = h.MachineNodes, h.MachineProcessors, h.Comments
 	return nil
 }
 
@@ -409,7 +434,15 @@ func (t *traceReader) job(line []byte) error {
 	case *r.RunTime < 0:
 		return errors.New("run_time_s: negative")
 	}
-	t.w.Jobs = append(t.w.Jobs, r.job(t.w.Epoch))
+	job := r.job(t.w.Epoch)
+	if job.Submit < t.latest {
+		if t.w.Rules == nil {
+			t.w.Rules = make(map[string]int)
+		}
+		t.w.Rules[RuleOutOfOrder]++
+	}
+	t.latest = max(t.latest, job.Submit)
+	t.w.Jobs = append(t.w.Jobs, job)
 	return nil
 }
 
@@ -518,9 +551,11 @@ func (r *jobRecord) job(epoch hpc.Time) *hpc.Job {
 			RunTime:     time.Duration(*r.RunTime),
 			ExitCode:    r.ExitCode,
 			CancelAfter: time.Duration(r.CancelAfter),
+			EndAt:       r.EndAt.at(epoch),
 		},
 	}
 	d := r.requestDurations
+	job.SWF = r.SWF.record()
 	job.Begin, job.Deadline = time.Duration(d.Begin), time.Duration(d.Deadline)
 	job.TimeLimit, job.TimeMin = time.Duration(d.TimeLimit), time.Duration(d.TimeMin)
 	job.SwitchWait, job.DelayBoot = time.Duration(d.SwitchWait), time.Duration(d.DelayBoot)
@@ -549,7 +584,8 @@ func newJobRecord(job *hpc.Job) *jobRecord {
 			SwitchWait: seconds(job.SwitchWait), DelayBoot: seconds(job.DelayBoot),
 		},
 		RunTime:  new(seconds(job.RunTime)),
-		ExitCode: job.ExitCode, CancelAfter: seconds(job.CancelAfter),
+		ExitCode: job.ExitCode, CancelAfter: seconds(job.CancelAfter), EndAt: instant{time: job.EndAt},
+		SWF: newSWFFieldsKept(job.SWF),
 	}
 	if job.TaskRunTimes != nil {
 		r.TaskRunTimes = make(map[int]seconds, len(job.TaskRunTimes))
@@ -617,7 +653,10 @@ func WriteTrace(w io.Writer, wl *Workload) error {
 }
 
 func writeRecords(enc *json.Encoder, wl *Workload) error {
-	err := enc.Encode(traceHeader{Version: TraceVersion, Epoch: instant{time: wl.Epoch}, Start: instant{time: wl.Start}, Source: wl.Source, Rules: wl.Rules})
+	err := enc.Encode(traceHeader{
+		Version: TraceVersion, Epoch: instant{time: wl.Epoch}, Start: instant{time: wl.Start}, Source: wl.Source, Rules: wl.Rules,
+		Transforms: wl.Transforms, MachineNodes: wl.MachineNodes, MachineProcessors: wl.MachineProcessors, Comments: wl.Header,
+	})
 	if err != nil {
 		return err
 	}
@@ -649,6 +688,11 @@ func writeRecords(enc *json.Encoder, wl *Workload) error {
 	for _, job := range wl.Jobs {
 		if err := enc.Encode(newJobRecord(job)); err != nil {
 			return fmt.Errorf("job %s: %w", job.ID, err)
+		}
+	}
+	for _, u := range wl.Unusable {
+		if err := enc.Encode(unusableRecord{recordUnusable, u.Record, u.Rule, u.Text}); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -61,6 +61,8 @@ func drawValue(t *rapid.T, label string, v reflect.Value) {
 		v.SetBool(rapid.Bool().Draw(t, label))
 	case reflect.Int, reflect.Int64:
 		v.SetInt(int64(rapid.Int32().Draw(t, label)))
+	case reflect.Uint8:
+		v.SetUint(uint64(rapid.IntRange(0, 9).Draw(t, label)))
 	case reflect.Uint32:
 		v.SetUint(uint64(rapid.Uint32().Draw(t, label)))
 	default:
@@ -68,13 +70,28 @@ func drawValue(t *rapid.T, label string, v reflect.Value) {
 	}
 }
 
+// drawSWF gives the kept numbers different fields, and what they derive from.
+func drawSWF(job *hpc.Job, epoch hpc.Time) {
+	if job.SWF == nil {
+		return
+	}
+	derived := newSWFNames().record(job, epoch)
+	for i := range job.SWF.Kept {
+		job.SWF.Kept[i].Field, job.SWF.Kept[i].Derived = i+1, derived[i]
+	}
+}
+
 func TestTraceRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := &Workload{Epoch: hpc.Time(rapid.Int64Range(0, 4e18).Draw(t, "epoch")), Source: "any"}
+		drawValue(t, "machine", reflect.ValueOf(&want.MachineProcessors).Elem())
+		drawValue(t, "header", reflect.ValueOf(&want.Header).Elem())
+		drawValue(t, "unusable", reflect.ValueOf(&want.Unusable).Elem())
 		for range rapid.IntRange(1, 3).Draw(t, "jobs") {
 			job := &hpc.Job{}
 			drawValue(t, "job", reflect.ValueOf(job).Elem())
 			job.ID = "j" + job.ID
+			drawSWF(job, want.Epoch)
 			want.Jobs = append(want.Jobs, job)
 		}
 		drawValue(t, "users", reflect.ValueOf(&want.Users).Elem())
@@ -176,7 +193,7 @@ func TestReadTraceErrors(t *testing.T) {
 		{header + `{"type":"job","id":"a","run_time_s":1}`, "submit: missing"},
 		{header + `{"type":"job","id":"a","submit":"noon","run_time_s":1}`, "not a time"},
 		{header + `{"type":"job","submit":0,"run_time_s":1}`, "id: missing"},
-		{header + `{"type":"jobs"}`, "type jobs: not known (want job, user, node, reservation, action or usage)"},
+		{header + `{"type":"jobs"}`, "type jobs: not known (want job, user, node, reservation, action, usage or unusable)"},
 		{header + `{"id":"a"}`, "a record without a type"},
 		{header + `{"type":"node","at":1,"nodes":"n1","state":"off"}`, `state "off": not known`},
 		{header + `{"type":"node","nodes":"n1","state":"down"}`, "at: missing"},
@@ -263,9 +280,9 @@ func TestOpen(t *testing.T) {
 		{filepath.Join(dir, "run"), "not supported yet: a run as a workload"},
 		{write("empty", ""), "reading workload: empty: empty"},
 		{write("comments", "# only\n"), "reading events: comments: no job in it"},
-		{write("swf", "; Version: 2.2\n"), "not supported yet: SWF"},
-		{write("swf2", "1 0 1 2 4 -1 -1 4 60 -1 1 12 12 -1 -1 -1 -1 -1\n"), "not supported yet: SWF"},
-		{write("sacct", "Account|JobIDRaw|State\n"), "not supported yet: sacct"},
+		{write("swf", "; Version: 2.2\n"), "reading SWF: swf: no usable job in it"},
+		{write("swf2", "1 0 1 2 -1 -1 -1 -1 60 -1 1 12 12 -1 -1 -1 -1 -1\n"), "no usable job in it (swf_no_processors 1)"},
+		{write("sacct", "Account|JobIDRaw|State\n"), "reading sacct: sacct:1: no column Submit, Start, End, ReqCPUS"},
 		{write("text", "hello\n"), "format not known"},
 		{write("badgzip", "\x1f\x8b\x00"), "badgzip"},
 		{write("cutgzip", packed.String()[:packed.Len()-9]), "cutgzip"},

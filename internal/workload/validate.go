@@ -70,6 +70,7 @@ const (
 	RuleCycle             = "dependency_cycle"
 	RuleBadHosts          = "bad_host_list"
 	RulePresetNodes       = "preset_without_nodes"
+	RulePresetArray       = "preset_array"
 	RulePresetOver        = "preset_before_window"
 )
 
@@ -286,6 +287,8 @@ func (v *validator) cycles() {
 func (v *validator) preset(job *hpc.Job) {
 	r := job.Recorded
 	switch {
+	case job.Array != "":
+		v.report(Error, job.ID, RulePresetArray, "a job array cannot be running when the window begins; its tasks can, as jobs of their own")
 	case r.Nodes == "":
 		v.report(Error, job.ID, RulePresetNodes, "it ran when the window began, and no nodes are recorded to put it on")
 	case r.End != 0 && r.End < v.w.Start:

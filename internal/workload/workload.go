@@ -8,6 +8,7 @@ package workload
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"rmreplay/internal/hpc"
 )
@@ -36,6 +37,26 @@ type Workload struct {
 	Source string
 	// Rules counts the records of the source that fell under each named rule.
 	Rules map[string]int
+
+	// Transforms are what was done to the workload since it was read from its source,
+	// in order, as options of the command that did it.
+	Transforms []string
+
+	// MachineNodes and MachineProcessors are the size of the machine that the
+	// workload was recorded on; 0 where the source does not say.
+	MachineNodes, MachineProcessors int
+	// Header has the comments that the source begins with, without their mark.
+	Header []string
+	// Unusable are the records of the source that are no jobs to replay, as they
+	// stand there.
+	Unusable []Unusable
+}
+
+// Unusable is a record of a source that cannot be replayed.
+type Unusable struct {
+	Record int    // its place among the source's records, from 1
+	Rule   string // the rule that it fell under
+	Text   string // the record, without its line ending
 }
 
 // Preset reports whether the job was running when the window began. Where and
@@ -44,14 +65,14 @@ func (w *Workload) Preset(job *hpc.Job) bool {
 	return job.Recorded != nil && job.Recorded.Start != 0 && job.Recorded.Start < w.Start
 }
 
-// Begin is the instant at which a replay has to begin: the epoch, or the start of the
-// earliest preset job, or the earliest submission of the jobs that were pending when
-// the window began.
+// Begin is the instant at which a replay has to begin: the epoch, or with a window a
+// moment before the start of the earliest preset job, or the earliest submission of
+// the jobs that were pending when the window began.
 func (w *Workload) Begin() hpc.Time {
-	begin := w.Epoch
-	if w.Start != 0 && (begin == 0 || begin > w.Start) {
-		begin = w.Start
+	if w.Start == 0 {
+		return w.Epoch
 	}
+	begin := w.Start
 	for _, job := range w.Jobs {
 		at := job.Submit
 		if w.Preset(job) {
@@ -59,43 +80,36 @@ func (w *Workload) Begin() hpc.Time {
 		}
 		begin = min(begin, at)
 	}
-	return begin
+	return begin.Add(-prerollLead)
 }
+
+// prerollLead is the virtual time in which the machine is closed for all but the
+// preset jobs, before the first of them starts.
+const prerollLead = 10 * time.Second
 
 // The named rules that readers count records under in [Workload.Rules].
 const (
 	// RuleOutOfOrder counts jobs that stand behind a later one in the source. They
 	// are put in order.
 	RuleOutOfOrder = "submit_out_of_order"
+	// RuleClockJump counts jobs submitted more than [MaxGap] after the one before,
+	// which no cluster in use sees: somebody's clock was wrong.
+	RuleClockJump = "clock_jump"
 	// RuleRenamed counts jobs whose ID had to differ from their name, because an
 	// earlier job of the source has that name.
 	RuleRenamed = "id_made_unique"
 )
 
-// count adds n records to a rule; a rule without records has no entry.
-func (w *Workload) count(rule string, n int) {
-	if n == 0 {
-		return
-	}
-	if w.Rules == nil {
-		w.Rules = make(map[string]int)
-	}
-	w.Rules[rule] += n
-}
+// MaxGap is the longest time between two submissions that is not a clock jump.
+const MaxGap = 366 * 24 * time.Hour
 
-// sort brings every list into the order of its instants and counts the jobs that
-// were out of order.
+// Sort brings every list into the order of its instants, as everybody who makes a
+// workload must leave it. Entries of the same instant keep their order.
+func (w *Workload) Sort() { w.sort() }
+
+// sort brings every list into the order of its instants. The readers have counted
+// the jobs that were out of order.
 func (w *Workload) sort() {
-	outOfOrder := 0
-	var latest hpc.Time
-	for i, job := range w.Jobs {
-		if i > 0 && job.Submit < latest {
-			outOfOrder++
-			continue
-		}
-		latest = job.Submit
-	}
-	w.count(RuleOutOfOrder, outOfOrder)
 	slices.SortStableFunc(w.Jobs, func(a, b *hpc.Job) int { return cmp.Compare(a.Submit, b.Submit) })
 	slices.SortStableFunc(w.Reservations, func(a, b hpc.ReservationEvent) int { return cmp.Compare(a.At, b.At) })
 	slices.SortStableFunc(w.NodeEvents, func(a, b hpc.NodeEvent) int { return cmp.Compare(a.At, b.At) })

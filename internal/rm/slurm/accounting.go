@@ -143,16 +143,17 @@ func (e *Engine) runOutside(ctx context.Context, c supervise.Command) error {
 	if err != nil {
 		return err
 	}
-	cl := &client{name: filepath.Base(c.Path)}
+	exited := false
+	cl := &client{name: filepath.Base(c.Path), exited: func(*client) { exited = true }}
 	e.daemons.clients[pid] = cl
-	for cl.exit == nil {
+	for !exited {
 		if err := e.pause(ctx); err != nil {
 			return fmt.Errorf("running %s: %w", cl.name, err)
 		}
 	}
 	if cl.exit.Status != 0 {
 		out, _ := os.ReadFile(c.Stdout)
-		return &CommandError{Name: cl.name, Args: c.Args[1:], Exit: *cl.exit, Output: lastLines(string(out), 8)}
+		return &CommandError{Name: cl.name, Args: c.Args[1:], Exit: cl.exit, Output: lastLines(string(out), 8)}
 	}
 	return nil
 }

@@ -24,15 +24,19 @@ import (
 // daemons are the processes of a run.
 type daemons struct {
 	controlPort, dbPort uint16
-	names               map[int]string // of the daemons, by process id
-	clients             map[int]*client
+	names               map[int]string  // of the daemons, by process id
+	clients             map[int]*client // that run, by process id
+	started             int             // clients so far
 	closing             bool
 }
 
 // client is a command such as sacctmgr that runs under virtual time.
 type client struct {
-	name string
-	exit *supervise.Exit
+	name   string
+	args   []string
+	base   string // of the files of its input and output
+	exited func(*client)
+	exit   supervise.Exit
 }
 
 // DaemonError says that a daemon ended although the run had not.
@@ -90,6 +94,9 @@ func Start(ctx context.Context, cfg Config, lead time.Duration) (_ *Engine, err 
 			return nil, err
 		}
 	}
+	if err := e.giveUsage(ctx); err != nil {
+		return nil, err
+	}
 	if err := e.advanceQuietly(ctx, cfg.Epoch.Add(-lead)); err != nil {
 		return nil, err
 	}
@@ -99,7 +106,13 @@ func Start(ctx context.Context, cfg Config, lead time.Duration) (_ *Engine, err 
 	if e.Now() > cfg.Epoch {
 		return nil, fmt.Errorf("starting Slurm took until %v, beyond the workload's beginning %v", e.Now(), cfg.Epoch)
 	}
-	return e, e.advanceQuietly(ctx, cfg.Epoch)
+	if err := e.advanceQuietly(ctx, cfg.Epoch); err != nil {
+		return nil, err
+	}
+	// Not before: a slow controller would not be ready by then, nor is its start of interest.
+	e.clock.SetFactor(cfg.ClockFactor)
+	e.watchCounters()
+	return e, nil
 }
 
 // openWorld makes everything that the daemons need to find: configuration, users,
@@ -122,7 +135,7 @@ func (e *Engine) openWorld(lead time.Duration) error {
 		return err
 	}
 	e.network.ctld = unix.SockaddrInet4{Addr: p.control().As4(), Port: int(e.daemons.controlPort)}
-	if err := e.configure(pipe); err != nil {
+	if err := e.configure(); err != nil {
 		return err
 	}
 	start := e.cfg.Epoch.Add(-lead - prepareLead)
@@ -131,6 +144,9 @@ func (e *Engine) openWorld(lead time.Duration) error {
 		return err
 	}
 	e.network.clock = e.clock
+	if err := os.Symlink(e.clock.Path(), ClockFile(e.cfg.LogDir)); err != nil {
+		return fmt.Errorf("showing where the virtual clock is: %w", err)
+	}
 	e.guard, err = supervise.Start([]string{p.dir}, func(exit supervise.Exit) {
 		e.notices <- exit
 		e.clock.Notify()
@@ -142,25 +158,32 @@ func (e *Engine) openWorld(lead time.Duration) error {
 	return err
 }
 
-// configure adapts the site's configuration and writes it where the daemons look.
-func (e *Engine) configure(pipe string) error {
+// environmentOf is what the configuration is adapted to.
+func (e *Engine) environmentOf() conf.Environment {
 	p := &e.place
-	host, err := os.Hostname()
-	if err != nil {
-		return fmt.Errorf("finding this machine's name: %w", err)
-	}
-	env := conf.Environment{
-		StateDir: p.dir, LogDir: e.cfg.LogDir, DaemonUser: daemonUser, Hostname: host,
+	return conf.Environment{
+		StateDir: p.dir, LogDir: e.cfg.LogDir, DaemonUser: daemonUser, Hostname: e.hostname,
 		ControlAddress: p.control(), ControlPort: e.daemons.controlPort, DBPort: e.daemons.dbPort,
-		NodePort: uint16(e.network.nodePort), NodeAddress: p.address, JobCompletionPath: pipe,
+		NodePort: uint16(e.network.nodePort), NodeAddress: p.address, JobCompletionPath: p.file("jobcomp.pipe"),
 		PluginDir: e.cfg.Install.PluginDir, WithoutAccounting: e.cfg.WithoutAccounting,
 	}
-	if e.adapted, err = conf.Adapt(e.cfg.Cluster, env); err != nil {
+}
+
+// configure adapts the site's configuration and writes it where the daemons look.
+func (e *Engine) configure() (err error) {
+	p := &e.place
+	if e.hostname, err = os.Hostname(); err != nil {
+		return fmt.Errorf("finding this machine's name: %w", err)
+	}
+	if e.adapted, err = conf.Adapt(e.cfg.Cluster, e.environmentOf()); err != nil {
 		return err
 	}
 	selectType, _ := e.cfg.Cluster.Get("SelectType")
 	e.selectPlugin = rpc.SelectPluginID(selectType)
 	for name, content := range e.adapted.Files {
+		if e.cfg.PreRoll && name == "slurm.conf" {
+			content = conf.PreRoll(content)
+		}
 		if err := os.WriteFile(p.file("conf", name), content, 0o600); err != nil {
 			return fmt.Errorf("writing the adapted configuration: %w", err)
 		}
@@ -174,6 +197,10 @@ func (e *Engine) configure(pipe string) error {
 	}
 	return e.writeUsers()
 }
+
+// ClockFile is where a running engine with that log directory shows its virtual clock,
+// for [vclock.Look].
+func ClockFile(logDir string) string { return filepath.Join(logDir, "clock") }
 
 // environment is that of the managed processes, but for the slot.
 func (e *Engine) environment() []string {
@@ -194,7 +221,7 @@ func (e *Engine) environment() []string {
 // runManaged starts a process under virtual time.
 func (e *Engine) runManaged(c supervise.Command) (int, error) {
 	slot, handOver := e.clock.Reserve()
-	c.Env = append(e.environment(), handOver)
+	c.Env = append(append(e.environment(), handOver), c.Env...)
 	c.Dir = e.place.dir
 	pid, err := e.guard.Run(c)
 	if err != nil {
@@ -227,7 +254,14 @@ func (e *Engine) startDaemon(ctx context.Context, name string, c supervise.Comma
 
 func (e *Engine) startController(ctx context.Context) error {
 	slurmctld := e.place.file("bin", "slurmctld")
-	err := e.startDaemon(ctx, "slurmctld", supervise.Command{Path: slurmctld, Args: []string{slurmctld, "-D", "-c"}}, e.daemons.controlPort)
+	c := supervise.Command{Path: slurmctld, Args: []string{slurmctld, "-D", "-c"}}
+	if e.cfg.ClockFactor > 0 {
+		// It alone pays for its computing. Clients compute on their users' machines, and what
+		// slurmdbd takes is its database's time, not its own CPU time; slurmctld does not
+		// wait for it to schedule.
+		c.Env = []string{vclock.PaysEnvironment}
+	}
+	err := e.startDaemon(ctx, "slurmctld", c, e.daemons.controlPort)
 	if err != nil {
 		return err
 	}
@@ -280,28 +314,43 @@ func (e *Engine) advanceQuietly(ctx context.Context, t hpc.Time) error {
 // output and standard error. stdin is its input, or empty. A failure is an error with
 // the command's own words.
 func (e *Engine) run(ctx context.Context, stdin, path string, args ...string) (stdout, stderr string, err error) {
-	name := filepath.Base(path)
-	base := e.place.file("out", name+"-"+strconv.Itoa(len(e.daemons.clients)))
-	c := supervise.Command{Path: path, Args: append([]string{path}, args...), Stdout: base + ".out", Stderr: base + ".err"}
+	exited := false
+	cl, err := e.startClient(stdin, path, args, func(*client) { exited = true })
+	if err != nil {
+		return "", "", err
+	}
+	if err := e.advanceUntil(ctx, func() bool { return exited }); err != nil {
+		return "", "", fmt.Errorf("running %s: %w", cl.name, err)
+	}
+	return cl.result()
+}
+
+// startClient starts a client command; exited is called when it has ended.
+func (e *Engine) startClient(stdin, path string, args []string, exited func(*client)) (*client, error) {
+	e.daemons.started++
+	cl := &client{name: filepath.Base(path), args: args, exited: exited}
+	cl.base = e.place.file("out", cl.name+"-"+strconv.Itoa(e.daemons.started))
+	c := supervise.Command{Path: path, Args: append([]string{path}, args...), Stdout: cl.base + ".out", Stderr: cl.base + ".err"}
 	if stdin != "" {
-		c.Stdin = base + ".in"
+		c.Stdin = cl.base + ".in"
 		if err := os.WriteFile(c.Stdin, []byte(stdin), 0o600); err != nil {
-			return "", "", fmt.Errorf("running %s: %w", name, err)
+			return nil, fmt.Errorf("running %s: %w", cl.name, err)
 		}
 	}
 	pid, err := e.runManaged(c)
 	if err != nil {
-		return "", "", err
+		return nil, err
 	}
-	cl := &client{name: name}
 	e.daemons.clients[pid] = cl
-	if err := e.advanceUntil(ctx, func() bool { return cl.exit != nil }); err != nil {
-		return "", "", fmt.Errorf("running %s: %w", name, err)
-	}
-	out, _ := os.ReadFile(c.Stdout)
-	errOut, _ := os.ReadFile(c.Stderr)
+	return cl, nil
+}
+
+// result is what a client that has ended wrote, and a [CommandError] if it failed.
+func (cl *client) result() (stdout, stderr string, err error) {
+	out, _ := os.ReadFile(cl.base + ".out")
+	errOut, _ := os.ReadFile(cl.base + ".err")
 	if cl.exit.Status != 0 {
-		err = &CommandError{Name: name, Args: args, Exit: *cl.exit, Output: strings.TrimSpace(string(errOut))}
+		err = &CommandError{Name: cl.name, Args: cl.args, Exit: cl.exit, Output: strings.TrimSpace(string(errOut))}
 	}
 	return string(out), string(errOut), err
 }
@@ -325,7 +374,9 @@ func (e *Engine) processEnded(exit supervise.Exit) {
 		return
 	}
 	if cl := e.daemons.clients[exit.PID]; cl != nil {
-		cl.exit = &exit
+		delete(e.daemons.clients, exit.PID)
+		cl.exit = exit
+		cl.exited(cl)
 		return
 	}
 	if name, ok := e.daemons.names[exit.PID]; ok && !e.daemons.closing {
@@ -363,10 +414,11 @@ func (e *Engine) CPU() map[string]time.Duration {
 	return out
 }
 
-// ClockSteps is how often virtual time was advanced.
-func (e *Engine) ClockSteps() uint64 {
+// ClockSteps is how often virtual time was advanced, and paid is the virtual time that
+// slurmctld's threads have waited for what they had computed, all of them together.
+func (e *Engine) ClockSteps() (steps uint64, paid time.Duration) {
 	s := e.clock.Stats()
-	return s.InPlace + s.Driver
+	return s.InPlace + s.Driver, s.Paid
 }
 
 // Adapted is the configuration that the daemons run with, and what was changed in it.
@@ -383,6 +435,7 @@ func (e *Engine) Close() error {
 		e.network.close()
 	}
 	if e.clock != nil {
+		_ = os.Remove(ClockFile(e.cfg.LogDir)) // it leads nowhere now
 		err = errors.Join(err, e.clock.Close())
 	}
 	e.place.remove()

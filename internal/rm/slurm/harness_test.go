@@ -81,11 +81,15 @@ func clusterFiles(t testing.TB, edits ...string) map[string]string {
 
 // scenario is a cluster and what happens on it.
 type scenario struct {
-	cluster    *conf.Cluster
-	workload   workload.Workload
-	delays     nodes.Delays
-	drainLimit time.Duration
-	accounting bool
+	cluster        *conf.Cluster
+	workload       workload.Workload
+	delays         nodes.Delays
+	drainLimit     time.Duration
+	accounting     bool
+	fixed          bool // priorities are the recorded ones
+	usage, accrued []hpc.Usage
+	factor         float64 // of the measured clock; 0: frozen
+	logs           string
 }
 
 // outcome is what came of a scenario.
@@ -123,9 +127,8 @@ func (s *scenario) play(t testing.TB) *outcome {
 	}
 	defer writer.Close()
 	record := &memory{Writer: writer}
-	s.workload.Epoch = epoch
 	o := &outcome{t: t, rows: map[string]run.Row{}}
-	o.result, err = replay.Rigid(ctx, e, &s.workload, record, replay.Options{DrainLimit: s.drainLimit})
+	o.result, err = replay.Rigid(ctx, e, &s.workload, record, replay.Options{DrainLimit: s.drainLimit, FixedPriorities: s.fixed})
 	if err != nil {
 		t.Fatalf("replaying: %v", err)
 	}
@@ -150,8 +153,11 @@ func (s *scenario) play(t testing.TB) *outcome {
 func (s *scenario) start(ctx context.Context, t testing.TB, in *install.Installation) *Engine {
 	t.Helper()
 	logs := t.TempDir()
+	s.logs, s.workload.Epoch = logs, epoch
 	e, err := Start(ctx, Config{
-		Cluster: s.cluster, Install: in, Epoch: epoch, Delays: s.delays, LogDir: logs, WithoutAccounting: !s.accounting,
+		Cluster: s.cluster, Install: in, Epoch: s.workload.Begin(), PreRoll: s.workload.Start != 0,
+		Usage: s.usage, Accrued: s.accrued, Delays: s.delays, ClockFactor: s.factor,
+		LogDir: logs, WithoutAccounting: !s.accounting,
 	}, lead)
 	if err != nil {
 		t.Fatalf("starting Slurm: %v", err)

@@ -88,7 +88,7 @@ func (e *Engine) Submit(job *hpc.Job) error {
 
 // submitNext sends the next submission if none is unanswered.
 func (e *Engine) submitNext() {
-	for len(e.toSubmit) > 0 && e.unanswered == 0 {
+	for len(e.toSubmit) > 0 && e.unanswered == 0 && !e.actions.hold(e.Now()) {
 		i := e.toSubmit[0]
 		e.toSubmit = e.toSubmit[1:]
 		e.sendSubmission(i)
@@ -107,6 +107,9 @@ func (e *Engine) sendSubmission(index int) {
 		return
 	}
 	e.unanswered++
+	if s.job.AsOperator {
+		uid, gid = 0, 0
+	}
 	m := &rpc.Message{Type: rpc.RequestSubmitBatchJob, UID: uid, GID: gid, Host: "localhost", Body: body}
 	e.network.send(m, func(reply *rpc.Message, err error) {
 		e.unanswered--
@@ -137,11 +140,19 @@ func (e *Engine) encodeSubmission(s *submission, index int) (body []byte, uid, g
 	if sub.Name == "" {
 		sub.Name = job.ID
 	}
+	sub.SubmitLine = submitLine(sub.Request, dependency)
 	desc, err := sub.JobDesc()
 	if err != nil {
 		return nil, 0, 0, err
 	}
 	return desc.Append(nil), sub.UID, sub.GID, nil
+}
+
+// submitLine is the command line that would have submitted the job, for accounting:
+// with it, a workload can be made of the run's own database.
+func submitLine(r hpc.Request, dependency string) string {
+	r.User, r.Group, r.Dependency = "", "", dependency
+	return sbatch.Join(append(append([]string{"sbatch"}, sbatch.Format(&r)...), "script"))
 }
 
 // unnumbered finds a submission that the dependency names and that has no number yet,
@@ -262,6 +273,9 @@ func (e *Engine) Script(l *rpc.BatchLaunch) (nodes.Script, error) {
 		return nodes.Script{}, err
 	}
 	script := nodes.Script{RunTime: s.job.RunTime, ExitCode: s.job.ExitCode}
+	if at := s.job.EndAt; at != 0 {
+		script.RunTime = max(0, at.Sub(e.Now()))
+	}
 	if l.ArrayJobID != 0 {
 		if d, ok := s.job.TaskRunTimes[int(l.ArrayTaskID)]; ok {
 			script.RunTime = d

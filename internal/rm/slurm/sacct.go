@@ -52,6 +52,24 @@ func CompareSacct(sacct string, rows []run.Row) (differences []string, err error
 	return differences, nil
 }
 
+// AmendFromSacct returns what completes a row with what only the database knows: the
+// priority with which the job started, and its TRES. sacct is as for [CompareSacct].
+func AmendFromSacct(sacct string) (func(*run.Row), error) {
+	records, err := parseSacct(sacct)
+	if err != nil {
+		return nil, err
+	}
+	return func(row *run.Row) {
+		rec := records[row.RMJob]
+		if n, err := strconv.ParseUint(rec["Priority"], 10, 32); err == nil {
+			row.Priority = uint32(n)
+		}
+		if row.TRES == "" {
+			row.TRES = rec["AllocTRES"]
+		}
+	}, nil
+}
+
 // parseSacct reads the output into records by job number; of a job that ran several
 // times the last counts.
 func parseSacct(text string) (map[uint32]map[string]string, error) {

@@ -13,12 +13,13 @@
 #include <stdint.h>
 
 #define RMR_ABI_MAGIC 0x6b6c6372u /* "rclk" */
-#define RMR_ABI_VERSION 2u
+#define RMR_ABI_VERSION 3u
 #define RMR_SLOTS 8192
 
 /* Environment of a managed process. */
 #define RMR_ENV_CLOCK "RMREPLAY_CLOCK" /* path of the clock's file */
 #define RMR_ENV_SLOT "RMREPLAY_SLOT"   /* slot that was reserved for its first thread */
+#define RMR_ENV_PAYS "RMREPLAY_PAYS"   /* set in a process whose computing takes virtual time, not in its children */
 
 /* What a thread is doing: rmr_slot.state. */
 enum {
@@ -48,6 +49,7 @@ enum {
 	 * driver looks twice. */
 	RMR_WHY_WRITE,
 	RMR_WHY_STREAM,
+	RMR_WHY_PAY, /* for the virtual time that its computing takes */
 };
 
 #define RMR_NEVER INT64_MAX
@@ -87,7 +89,9 @@ struct rmr_clock {
 	_Atomic uint32_t signals;        /* bumped, before epoch, by whoever sends a signal */
 	_Atomic uint64_t steps; /* advances made in place */
 	_Atomic int64_t writers; /* threads that wait in the kernel for room to write */
-	uint64_t pad3[6];
+	_Atomic double factor;   /* virtual time that a second of CPU time takes where it is paid for; 0: none */
+	_Atomic int64_t paid;    /* virtual ns that threads have waited for what they had computed */
+	uint64_t pad3[4];
 
 	/* offset 192 */
 	_Atomic uint64_t ports[1024]; /* bit set: a managed process listens at this TCP port */

@@ -18,6 +18,9 @@
  *
  * A wait for a peer outside (a database, a name service) counts as running: its
  * answer takes real time, not virtual time.
+ *
+ * Where computing is to take virtual time, a thread computes first and then waits in
+ * its slot for as long as that is to have taken: see pay.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -367,6 +370,85 @@ static bool counted(void)
 	return true;
 }
 
+/* ------------------------------------------------------ the price of computing */
+
+/* In a process that pays, computing takes the thread's CPU time times the clock's
+ * factor. The thread computes while virtual time stands still, and pays when it is
+ * about to do something that others can see, or to look at the clock: it waits in its
+ * slot until that much virtual time has gone by. Such a wait is as any other sleep:
+ *
+ *  - Threads that compute at the same time do so in parallel in virtual time as well,
+ *    as on a machine with a core for each, whatever this one has.
+ *  - What is due meanwhile, sleepers as well as the driver's own events, is due at its
+ *    instant: the clock stops there on its way.
+ *  - A thread that computes with a lock held keeps it for that time.
+ *
+ * Reading a thread's CPU clock is a system call, so it is read only when the time stamp
+ * counter says that there can be something to pay for, and where a wait begins and ends:
+ * what the wait itself costs is not paid for. */
+static bool pays; /* whether this process does */
+
+/* What the calling thread has computed and not paid for yet. */
+static __thread struct {
+	int64_t cpu;   /* its CPU clock when that was last read */
+	int64_t debt;  /* CPU ns up to then */
+	uint64_t from; /* ticks at which a thread without debt would have begun to run */
+} meter __attribute__((tls_model("initial-exec")));
+
+/* The spin locks that the calling thread holds, in case that a signal handler has
+ * interrupted it: who waits for one of them keeps the clock from going on. */
+static __thread int spin_locks_held __attribute__((tls_model("initial-exec")));
+
+/* How much a thread may compute before it pays: little where it looks at the clock,
+ * since daemons time their own work. Counters of common processors tick at 2 to 3 GHz;
+ * a faster or slower one only moves the moment of payment. */
+#define TICKS_PER_NS 2
+enum { AT_CLOCK = 20 * 1000, AT_CALL = 100 * 1000 };
+
+static uint64_t ticks(void)
+{
+#ifdef __x86_64__
+	return __builtin_ia32_rdtsc();
+#else
+	struct timespec ts;
+	real(clock_gettime)(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ns_of(&ts) * TICKS_PER_NS;
+#endif
+}
+
+static void read_meter(bool add)
+{
+	struct timespec ts;
+	real(clock_gettime)(CLOCK_THREAD_CPUTIME_ID, &ts);
+	int64_t cpu = ns_of(&ts);
+	if (add)
+		meter.debt += cpu - meter.cpu;
+	meter.cpu = cpu;
+	meter.from = ticks() - (uint64_t)meter.debt * TICKS_PER_NS;
+}
+
+static void stop_meter(void)
+{
+	if (__builtin_expect(pays, 0))
+		read_meter(true);
+}
+
+static void restart_meter(void)
+{
+	if (__builtin_expect(pays, 0))
+		read_meter(false);
+}
+
+/* settle pays the debt if it is at least so many ns of CPU time. */
+static void settle(int64_t least);
+
+/* pay settles if the calling thread can have computed for so many ns of CPU time. */
+static inline __attribute__((always_inline)) void pay(int64_t least)
+{
+	if (__builtin_expect(pays, 0) && ticks() - meter.from >= (uint64_t)least * TICKS_PER_NS)
+		settle(least / 2);
+}
+
 /* What can end a wait in the slot besides a wake-up. */
 enum ends {
 	BY_NOTHING = 0,
@@ -405,12 +487,14 @@ static bool slot_wait(enum ends ends)
 {
 	volatile bool woken = true;
 	int saved = errno;
+	stop_meter();
 	idle();
 	pthread_cleanup_push(leave_slot, NULL);
 	while (woken && atomic_load(&me->state) == RMR_SLOT)
 		if (!sleep_in_slot(ends) && mark_running(me, RMR_SLOT))
 			woken = false;
 	pthread_cleanup_pop(0);
+	restart_meter();
 	errno = saved;
 	return woken;
 }
@@ -424,12 +508,29 @@ static void slot_prepare(uint32_t why, const volatile void *object, int64_t dead
 	atomic_store(&me->state, RMR_SLOT);
 }
 
+__attribute__((noinline)) static void settle(int64_t least)
+{
+	if (spin_locks_held || !counted())
+		return;
+	read_meter(true);
+	if (meter.debt < least)
+		return;
+	double price = (double)meter.debt * atomic_load_explicit(&C->factor, memory_order_relaxed);
+	meter.debt = 0;
+	if (price < 1)
+		return restart_meter();
+	atomic_fetch_add(&C->paid, (int64_t)price);
+	slot_prepare(RMR_WHY_PAY, NULL, deadline_in((int64_t)price));
+	slot_wait(BY_NOTHING);
+}
+
 /* kernel_enter says that the calling thread is about to sleep in the kernel. A caller
  * that is not sure that it will sleep calls touch first. It returns false if the clock
  * has ended the wait already. */
 static bool kernel_enter(uint32_t why, uint64_t object, int64_t deadline)
 {
 	int saved = errno;
+	stop_meter();
 	wait_frame = __builtin_frame_address(0);
 	woken_by_self = false;
 	if (why == RMR_WHY_WRITE)
@@ -453,6 +554,7 @@ static bool kernel_leave(void)
 	touch();
 	atomic_store_explicit(&me->deadline, RMR_NEVER, memory_order_relaxed);
 	atomic_store_explicit(&me->why, RMR_WHY_NONE, memory_order_relaxed);
+	restart_meter();
 	errno = saved;
 	return own;
 }
@@ -520,6 +622,7 @@ static uint32_t hash(const volatile void *key)
 static void spin_lock(spin_t *l)
 {
 	int32_t free = 0;
+	spin_locks_held++;
 	while (!atomic_compare_exchange_weak(l, &free, 1)) {
 		free = 0;
 		sched_yield();
@@ -529,6 +632,7 @@ static void spin_lock(spin_t *l)
 static void spin_unlock(spin_t *l)
 {
 	atomic_store(l, 0);
+	spin_locks_held--;
 }
 
 /* lock_bucket returns key's bucket, locked. The table of semaphores is locked with
@@ -721,16 +825,19 @@ static int lock_mutex(pthread_mutex_t *m, int64_t deadline)
 
 EXPORT int pthread_mutex_lock(pthread_mutex_t *m)
 {
+	pay(AT_CALL);
 	return counted() ? lock_mutex(m, RMR_NEVER) : real(pthread_mutex_lock)(m);
 }
 
 EXPORT int pthread_mutex_timedlock(pthread_mutex_t *m, const struct timespec *until)
 {
+	pay(AT_CALL);
 	return counted() ? lock_mutex(m, ns_of(until)) : real(pthread_mutex_timedlock)(m, until);
 }
 
 EXPORT int pthread_mutex_unlock(pthread_mutex_t *m)
 {
+	pay(AT_CALL);
 	int r = real(pthread_mutex_unlock)(m);
 	released(buckets, m, false);
 	return r;
@@ -748,16 +855,19 @@ static int lock_rwlock(pthread_rwlock_t *l, int (*try)(void *))
 
 EXPORT int pthread_rwlock_rdlock(pthread_rwlock_t *l)
 {
+	pay(AT_CALL);
 	return counted() ? lock_rwlock(l, try_read) : real(pthread_rwlock_rdlock)(l);
 }
 
 EXPORT int pthread_rwlock_wrlock(pthread_rwlock_t *l)
 {
+	pay(AT_CALL);
 	return counted() ? lock_rwlock(l, try_write) : real(pthread_rwlock_wrlock)(l);
 }
 
 EXPORT int pthread_rwlock_unlock(pthread_rwlock_t *l)
 {
+	pay(AT_CALL);
 	int r = real(pthread_rwlock_unlock)(l);
 	released(buckets, l, true);
 	return r;
@@ -777,16 +887,19 @@ static int wait_semaphore(sem_t *s, int64_t deadline)
 
 EXPORT int sem_wait(sem_t *s)
 {
+	pay(AT_CALL);
 	return counted() ? wait_semaphore(s, RMR_NEVER) : real(sem_wait)(s);
 }
 
 EXPORT int sem_timedwait(sem_t *s, const struct timespec *until)
 {
+	pay(AT_CALL);
 	return counted() ? wait_semaphore(s, ns_of(until)) : real(sem_timedwait)(s, until);
 }
 
 EXPORT int sem_post(sem_t *s)
 {
+	pay(AT_CALL);
 	int r = real(sem_post)(s);
 	released(semaphores, s, false);
 	return r;
@@ -899,11 +1012,13 @@ static int cond_wait(pthread_cond_t *c, pthread_mutex_t *m, int64_t deadline)
 
 EXPORT int pthread_cond_wait(pthread_cond_t *c, pthread_mutex_t *m)
 {
+	pay(AT_CALL);
 	return cond_wait(c, m, RMR_NEVER);
 }
 
 EXPORT int pthread_cond_timedwait(pthread_cond_t *c, pthread_mutex_t *m, const struct timespec *until)
 {
+	pay(AT_CALL);
 	if (until->tv_nsec < 0 || until->tv_nsec >= NS_PER_S)
 		return EINVAL;
 	int64_t deadline = ns_of(until);
@@ -926,12 +1041,14 @@ EXPORT int pthread_cond_clockwait(pthread_cond_t *c, pthread_mutex_t *m, clockid
 
 EXPORT int pthread_cond_signal(pthread_cond_t *c)
 {
+	pay(AT_CALL);
 	cond_wake(c, false);
 	return 0;
 }
 
 EXPORT int pthread_cond_broadcast(pthread_cond_t *c)
 {
+	pay(AT_CALL);
 	cond_wake(c, true);
 	return 0;
 }
@@ -1013,6 +1130,7 @@ static void thread_exit(void *arg)
 		pthread_setspecific(exit_key, s);
 		return;
 	}
+	pay(AT_CLOCK);
 	hand_over();
 	/* The C library ends the process in its last thread, which runs the exit handlers. */
 	if (atomic_fetch_sub(&threads, 1) == 1)
@@ -1030,11 +1148,13 @@ static void *thread_main(void *arg)
 	detached = st.detached;
 	atomic_store(&me->tid, gettid_now());
 	pthread_setspecific(exit_key, me);
+	restart_meter();
 	return st.run(st.arg);
 }
 
 EXPORT int pthread_create(pthread_t *t, const pthread_attr_t *attr, void *(*run)(void *), void *arg)
 {
+	pay(AT_CALL);
 	if (!me)
 		return real(pthread_create)(t, attr, run, arg);
 	struct start *st = malloc(sizeof *st);
@@ -1091,6 +1211,7 @@ static void await_end(pthread_t t)
 
 EXPORT int pthread_join(pthread_t t, void **result)
 {
+	pay(AT_CALL);
 	if (counted() && t != pthread_self())
 		await_end(t);
 	return real(pthread_join)(t, result);
@@ -1163,6 +1284,7 @@ EXPORT int clock_gettime(clockid_t clock, struct timespec *ts)
 	/* CPU clocks (and those of other processes, which are negative) stay real. */
 	if (!C || clock < 0 || clock == CLOCK_PROCESS_CPUTIME_ID || clock == CLOCK_THREAD_CPUTIME_ID)
 		return real(clock_gettime)(clock, ts);
+	pay(AT_CLOCK);
 	*ts = timespec_of(now());
 	return 0;
 }
@@ -1192,6 +1314,7 @@ static int64_t sleep_until(int64_t deadline)
 
 EXPORT int nanosleep(const struct timespec *want, struct timespec *rem)
 {
+	pay(AT_CALL);
 	if (!counted())
 		return real(nanosleep)(want, rem);
 	if (want->tv_sec < 0 || want->tv_nsec < 0 || want->tv_nsec >= NS_PER_S) {
@@ -1209,6 +1332,7 @@ EXPORT int nanosleep(const struct timespec *want, struct timespec *rem)
 
 EXPORT int clock_nanosleep(clockid_t clock, int flags, const struct timespec *want, struct timespec *rem)
 {
+	pay(AT_CALL);
 	if (!counted() || clock == CLOCK_PROCESS_CPUTIME_ID || clock < 0)
 		return real(clock_nanosleep)(clock, flags, want, rem);
 	if (want->tv_sec < 0 || want->tv_nsec < 0 || want->tv_nsec >= NS_PER_S)
@@ -1410,6 +1534,7 @@ static int poll_until(struct pollfd *fds, nfds_t n, int64_t timeout_ns, const si
 
 EXPORT int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeout, const sigset_t *mask)
 {
+	pay(AT_CALL);
 	if (!counted())
 		return real(ppoll)(fds, n, timeout, mask);
 	return poll_until(fds, n, timeout ? ns_of(timeout) : RMR_NEVER, mask);
@@ -1455,6 +1580,7 @@ static int do_select(void *arg, const sigset_t *mask)
 
 EXPORT int pselect(int n, fd_set *rd, fd_set *wr, fd_set *ex, const struct timespec *timeout, const sigset_t *mask)
 {
+	pay(AT_CALL);
 	static const struct timespec zero;
 	if (!counted())
 		return real(pselect)(n, rd, wr, ex, timeout, mask);
@@ -1502,6 +1628,7 @@ static int do_epoll(void *arg, const sigset_t *mask)
 
 EXPORT int epoll_pwait(int fd, struct epoll_event *events, int max, int ms, const sigset_t *mask)
 {
+	pay(AT_CALL);
 	if (!counted())
 		return real(epoll_pwait)(fd, events, max, ms, mask);
 	int r = real(epoll_pwait)(fd, events, max, 0, mask);
@@ -1531,6 +1658,7 @@ static void no_delay(int fd)
 
 EXPORT int connect(int fd, const struct sockaddr *addr, socklen_t len)
 {
+	pay(AT_CALL);
 	if (C && addr && (addr->sa_family == AF_INET || addr->sa_family == AF_INET6))
 		no_delay(fd);
 	touch();
@@ -1594,6 +1722,7 @@ static enum wait wait_for_events(int fd, short events, int flags)
 
 EXPORT int accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)
 {
+	pay(AT_CALL);
 	int r = WAITING_CALL(wait_for_events(fd, POLLIN, 0), RMR_WHY_ACCEPT, fd, real(accept4)(fd, addr, len, flags));
 	if (C && r >= 0)
 		no_delay(r);
@@ -1608,6 +1737,7 @@ EXPORT int accept(int fd, struct sockaddr *addr, socklen_t *len)
 /* Who reads makes room for those who wait to write. */
 #define INPUT_CALL(fd, flags, call) \
 	({ \
+		pay(AT_CALL); \
 		ssize_t in_ = WAITING_CALL(wait_for_events(fd, POLLIN, flags), RMR_WHY_READ, fd, call); \
 		if (C && atomic_load(&C->writers) > 0) \
 			touch(); \
@@ -1678,8 +1808,10 @@ static enum wait wait_to_write(int fd, size_t n, int flags)
 		enum reader reader_ = C ? reader_of(fd) : NOBODY; \
 		size_t n_ = reader_ == NOBODY ? 0 : (n); \
 		ssize_t r_; \
-		if (reader_ != NOBODY) \
+		if (reader_ != NOBODY) { \
+			pay(AT_CALL); \
 			touch(); \
+		} \
 		if (reader_ == DRIVER) { \
 			atomic_fetch_add(&C->inbox, (int64_t)n_); \
 			r_ = (call); \
@@ -1729,6 +1861,7 @@ EXPORT ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
 
 EXPORT int shutdown(int fd, int how)
 {
+	pay(AT_CALL);
 	touch();
 	return real(shutdown)(fd, how);
 }
@@ -2256,6 +2389,8 @@ static void become_child(void)
 	me = childs_slot ? childs_slot : new_slot(getpid(), 0);
 	childs_slot = NULL;
 	detached = false;
+	pays = false;
+	spin_locks_held = 0;
 	atomic_store(&me->pid, getpid());
 	atomic_store(&me->tid, gettid_now());
 	pthread_setspecific(exit_key, me);
@@ -2275,9 +2410,11 @@ EXPORT pid_t fork(void)
 	struct rmr_slot *slot = new_slot(-1, 0);
 	touch();
 	childs_slot = slot;
+	spin_locks_held++; /* the C library's own, while it runs the fork handlers */
 	pid_t pid = real(fork)();
 	if (pid == 0)
 		return 0;
+	spin_locks_held--;
 	childs_slot = NULL;
 	if (pid > 0)
 		say_started(slot, pid);
@@ -2550,7 +2687,9 @@ __attribute__((constructor)) static void init(void)
 		return;
 	struct rmr_clock *c = map_clock(path);
 	struct rmr_slot *s = adopt(c, value_of(RMR_ENV_SLOT));
+	pays = value_of(RMR_ENV_PAYS) != NULL;
 	remove_variable(RMR_ENV_SLOT);
+	remove_variable(RMR_ENV_PAYS);
 	remember_environment();
 	wake_signal = SIGRTMIN + 5;
 	struct sigaction sa = {.sa_handler = on_wake_signal, .sa_flags = SA_RESTART};
@@ -2565,4 +2704,5 @@ __attribute__((constructor)) static void init(void)
 	atomic_store(&me->tid, gettid_now());
 	pthread_setspecific(exit_key, me);
 	free_process(getpid(), me); /* threads that exec has ended */
+	restart_meter();
 }

@@ -8,12 +8,10 @@
 package example
 
 import (
-	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 
 	"rmreplay/internal/workload"
+	"rmreplay/internal/workload/generate"
 )
 
 // Example returns the day of jobs and the files of the cluster directory, by name.
@@ -26,22 +24,8 @@ func Example(seed uint64) (*workload.Workload, map[string]string) {
 // the cluster to dir/cluster and the workload to dir/day.jsonl. The same seed gives
 // the same bytes.
 func WriteExample(dir string, seed uint64) error {
-	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
-		return fmt.Errorf("writing example: %s: is not empty", dir)
-	} else if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("writing example: %w", err)
-	}
 	w, files := Example(seed)
-	cluster := filepath.Join(dir, "cluster")
-	if err := os.MkdirAll(cluster, 0o755); err != nil {
-		return fmt.Errorf("writing example: %w", err)
-	}
-	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(cluster, name), []byte(text), 0o644); err != nil {
-			return fmt.Errorf("writing example: %w", err)
-		}
-	}
-	if err := workload.Save(filepath.Join(dir, "day.jsonl"), w); err != nil {
+	if err := generate.WriteSite(dir, w, files); err != nil {
 		return fmt.Errorf("writing example: %w", err)
 	}
 	return nil

@@ -88,7 +88,7 @@ func memory(field func(*hpc.Request) *int64) func(*parser, string) error {
 
 func timeLimit(field func(*hpc.Request) *time.Duration) func(*parser, string) error {
 	return func(p *parser, value string) (err error) {
-		*field(&p.Request), err = parseTimeLimit(value)
+		*field(&p.Request), err = ParseTimeLimit(value)
 		return err
 	}
 }

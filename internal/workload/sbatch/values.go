@@ -85,9 +85,9 @@ func parseTimeSpec(s string) (time.Duration, error) {
 	return total, nil
 }
 
-// parseTimeLimit reads a time limit as -t takes it: rounded up to whole minutes,
+// ParseTimeLimit reads a time limit as -t takes it: rounded up to whole minutes,
 // and no limit for 0 (arg_set_time_limit).
-func parseTimeLimit(s string) (time.Duration, error) {
+func ParseTimeLimit(s string) (time.Duration, error) {
 	d, err := parseTimeSpec(s)
 	if err != nil || d == hpc.Unlimited {
 		return d, err

@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"rmreplay/internal/workload/generate"
 )
 
 // sharedClusters are real sites, where the checkout has them beside it.
@@ -62,6 +64,7 @@ func TestSlurmctldAccepts(t *testing.T) {
 	} else {
 		dirs = append(dirs, filepath.Join(sharedClusters, "micro"), filepath.Join(sharedClusters, "medium"))
 	}
+	dirs = append(dirs, generatedCluster(t))
 	for i, dir := range dirs {
 		t.Run(filepath.Base(filepath.Dir(dir))+"/"+filepath.Base(dir), func(t *testing.T) {
 			t.Parallel()
@@ -75,6 +78,23 @@ func TestSlurmctldAccepts(t *testing.T) {
 			ctl.checkLoopback(t)
 		})
 	}
+}
+
+// generatedCluster writes the cluster directory of the generated days of 7,139 nodes.
+func generatedCluster(t *testing.T) string {
+	t.Helper()
+	_, files, err := generate.Daint(generate.DaintOptions{Seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), "daint", "cluster")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range files {
+		writeFile(t, filepath.Join(dir, name), text)
+	}
+	return dir
 }
 
 // complaint picks the lines of slurmctld's log that speak against the

@@ -320,18 +320,16 @@ func (c *Cluster) launch(n int, l *rpc.BatchLaunch) *answer {
 	return rc(0)
 }
 
-// firstEnd is when a script that has just been launched ends. Slurm counts run times
-// between whole seconds, and a job that asked for 60 s shall run for 60, so the start
-// is that second; what the prolog and the launch take on top are delays that were
-// asked for.
+// firstEnd is when a script that has just been launched ends: as on a real node, its run
+// time counts from the instant of its launch, after the delays that were asked for. A
+// run time of whole seconds is then one between Slurm's whole seconds, too.
 func (c *Cluster) firstEnd(j *job) hpc.Time {
-	start := hpc.Unix(c.env.Now().UnixSeconds())
-	d := &c.delays
+	start := c.env.Now()
 	host := c.nodes[j.host].hw.Name
 	if until, runs := c.nodes[j.host].prologs[j.launch.JobID]; runs {
-		start = start.Add(until.Sub(c.env.Now()))
+		start = until
 	}
-	return start.Add(j.script.RunTime + d.of(d.Launch, "launch", j.launch.JobID, int(j.launch.RestartCount), host))
+	return start.Add(j.script.RunTime + c.delays.of(c.delays.Launch, "launch", j.launch.JobID, int(j.launch.RestartCount), host))
 }
 
 // plan has the script end at the given instant.

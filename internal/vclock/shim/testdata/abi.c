@@ -32,6 +32,8 @@ int main(void)
 	FIELD(clock, signals);
 	FIELD(clock, steps);
 	FIELD(clock, writers);
+	FIELD(clock, factor);
+	FIELD(clock, paid);
 	FIELD(clock, ports);
 	FIELD(clock, slot);
 	FIELD(slot, state);
@@ -55,7 +57,7 @@ int main(void)
 	CONSTANT("outside", RMR_WHY_OUTSIDE);
 	CONSTANT("write", RMR_WHY_WRITE);
 	CONSTANT("stream", RMR_WHY_STREAM);
-	CONSTANT("reasons", RMR_WHY_STREAM + 1);
+	CONSTANT("reasons", RMR_WHY_PAY + 1);
 	CONSTANT("wake signal", SIGRTMIN + 5);
 	return 0;
 }

@@ -206,6 +206,19 @@ static void stall(char **argv)
 	syscall(SYS_futex, &word, 0 /* FUTEX_WAIT */, 0, NULL, NULL, 0);
 }
 
+/* spin: after a second, waits for what never comes by looking for it. */
+static void spin(char **argv)
+{
+	(void)argv;
+	sleep(1);
+	pthread_setname_np(pthread_self(), "spins");
+	pthread_mutex_t own = PTHREAD_MUTEX_INITIALIZER;
+	for (;;) {
+		pthread_mutex_lock(&own);
+		pthread_mutex_unlock(&own);
+	}
+}
+
 /* victim: starts children and threads, all of which it leaves to be killed. */
 static void victim(char **argv)
 {
@@ -271,13 +284,131 @@ static void crowd(char **argv)
 	exit(0);
 }
 
+static int64_t read_clock(clockid_t clock)
+{
+	struct timespec ts;
+	clock_gettime(clock, &ts);
+	return ts.tv_sec * 1000000000LL + ts.tv_nsec;
+}
+
+/* spend computes until the calling thread has used so much CPU time, as a daemon does:
+ * with a look at the clock, or with locks, every now and then. */
+enum how { LOOKING, LOCKING };
+
+static void spend(int64_t ns, enum how how)
+{
+	static pthread_mutex_t own = PTHREAD_MUTEX_INITIALIZER;
+	volatile int sink = 0;
+	int64_t end = read_clock(CLOCK_THREAD_CPUTIME_ID) + ns;
+	while (read_clock(CLOCK_THREAD_CPUTIME_ID) < end) {
+		for (int i = 0; i < 1000; i++)
+			sink += i;
+		if (how == LOOKING) {
+			read_clock(CLOCK_REALTIME);
+		} else {
+			pthread_mutex_lock(&own);
+			pthread_mutex_unlock(&own);
+		}
+	}
+}
+
+/* print_spent prints how much CPU and how much virtual time has gone by, in µs. */
+static void print_spent(const char *what, int64_t cpu, int64_t virtual)
+{
+	printf("%s %lld %lld\n", what, (long long)(cpu / 1000), (long long)(virtual / 1000));
+	fflush(stdout);
+}
+
+/* compute MS HOW: says what computing for so long took. */
+static void compute(char **argv)
+{
+	int64_t begin = read_clock(CLOCK_REALTIME), cpu = read_clock(CLOCK_THREAD_CPUTIME_ID);
+	spend(number(argv, 2) * 1000000LL, strcmp(argv[3], "locking") == 0 ? LOCKING : LOOKING);
+	int64_t used = read_clock(CLOCK_THREAD_CPUTIME_ID) - cpu;
+	print_spent("computed", used, read_clock(CLOCK_REALTIME) - begin);
+}
+
+/* bits MS COUNT: computes in pieces with a sleep of a virtual second after each, and
+ * says how much CPU time it has used and how much virtual time besides the sleeps. */
+static void bits(char **argv)
+{
+	int64_t begin = read_clock(CLOCK_REALTIME), cpu = read_clock(CLOCK_THREAD_CPUTIME_ID);
+	int n = number(argv, 3);
+	for (int i = 0; i < n; i++) {
+		spend(number(argv, 2) * 1000000LL / n, LOCKING);
+		sleep(1);
+	}
+	int64_t used = read_clock(CLOCK_THREAD_CPUTIME_ID) - cpu;
+	print_spent("computed", used, read_clock(CLOCK_REALTIME) - begin - n * 1000000000LL);
+}
+
+static int64_t crew_work;
+
+static void *work(void *arg)
+{
+	spend(crew_work, LOCKING);
+	return arg;
+}
+
+/* crew THREADS MS: so many threads compute for so long each. */
+static void crew(char **argv)
+{
+	pthread_t t[16];
+	int n = number(argv, 2);
+	crew_work = number(argv, 3) * 1000000LL;
+	int64_t begin = read_clock(CLOCK_REALTIME), cpu = read_clock(CLOCK_PROCESS_CPUTIME_ID);
+	for (int i = 0; i < n; i++)
+		pthread_create(&t[i], NULL, work, NULL);
+	for (int i = 0; i < n; i++)
+		pthread_join(t[i], NULL);
+	int64_t used = read_clock(CLOCK_PROCESS_CPUTIME_ID) - cpu;
+	print_spent("computed", used / n, read_clock(CLOCK_REALTIME) - begin);
+}
+
+/* lockout MS: one thread computes with a lock held, another wants the lock. */
+static void *want(void *arg)
+{
+	int64_t begin = read_clock(CLOCK_REALTIME);
+	pthread_mutex_lock(&m);
+	*(int64_t *)arg = read_clock(CLOCK_REALTIME) - begin;
+	pthread_mutex_unlock(&m);
+	return NULL;
+}
+
+static void lockout(char **argv)
+{
+	pthread_t t;
+	int64_t waited, cpu = read_clock(CLOCK_THREAD_CPUTIME_ID);
+	pthread_mutex_lock(&m);
+	pthread_create(&t, NULL, want, &waited);
+	spend(number(argv, 2) * 1000000LL, LOCKING);
+	pthread_mutex_unlock(&m);
+	cpu = read_clock(CLOCK_THREAD_CPUTIME_ID) - cpu;
+	pthread_join(t, NULL);
+	print_spent("waited", cpu, waited);
+}
+
+/* tick: prints the time of ten sleeps of 5 ms, while another thread computes for MS. */
+static void tick(char **argv)
+{
+	pthread_t t;
+	crew_work = number(argv, 2) * 1000000LL;
+	pthread_create(&t, NULL, work, NULL);
+	for (int i = 0; i < 10; i++) {
+		usleep(5000);
+		stamp("tick");
+	}
+	pthread_join(t, NULL);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
 		const char *name;
 		void (*run)(char **);
 	} all[] = {{"steps", steps}, {"serve", serve}, {"ask", ask}, {"outside", outside}, {"report", report},
-		   {"deadlock", deadlock}, {"stall", stall}, {"victim", victim}, {"pingpong", pingpong}, {"crowd", crowd}};
+		   {"deadlock", deadlock}, {"stall", stall}, {"spin", spin}, {"victim", victim}, {"pingpong", pingpong}, {"crowd", crowd},
+		   {"compute", compute}, {"bits", bits}, {"crew", crew}, {"lockout", lockout}, {"tick", tick}};
 	for (size_t i = 0; argc > 1 && i < sizeof all / sizeof *all; i++)
 		if (strcmp(all[i].name, argv[1]) == 0) {
 			all[i].run(argv);

@@ -1,0 +1,149 @@
+package cli
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm/sim"
+	"rmreplay/internal/rm/slurm/conf"
+	"rmreplay/internal/run"
+	"rmreplay/internal/workload/sbatch"
+)
+
+// simulatedCluster is a site's cluster as far as the simulator knows what it consists of.
+func simulatedCluster(c *conf.Cluster) (*sim.Cluster, error) {
+	parameters, _ := c.Get("SelectTypeParameters")
+	kind, _ := c.Get("SelectType")
+	out := &sim.Cluster{
+		Nodes:       slices.Clone(c.Nodes),
+		CountMemory: strings.Contains(strings.ToLower(parameters), "memory"),
+		WholeNodes:  strings.EqualFold(kind, "select/linear"),
+	}
+	for _, p := range c.Partitions {
+		sp, err := simulatedPartition(c, p)
+		if err != nil {
+			return nil, fmt.Errorf("%s:%d: partition %s: %w", p.File, p.Line, p.Name, err)
+		}
+		out.Partitions = append(out.Partitions, sp)
+	}
+	return out, nil
+}
+
+func simulatedPartition(c *conf.Cluster, p conf.Partition) (sim.Partition, error) {
+	sp := sim.Partition{Name: p.Name, Nodes: p.Nodes, Default: p.Default}
+	for _, t := range []struct {
+		key string
+		to  *time.Duration
+	}{{"MaxTime", &sp.MaxTime}, {"DefaultTime", &sp.DefaultTime}} {
+		text, given := p.Get(t.key)
+		if !given || strings.EqualFold(text, "UNLIMITED") || strings.EqualFold(text, "INFINITE") || strings.EqualFold(text, "NONE") {
+			continue
+		}
+		d, err := sbatch.ParseTimeLimit(text)
+		if err != nil {
+			return sp, fmt.Errorf("%s=%s: %w", t.key, text, err)
+		}
+		if d != hpc.Unlimited {
+			*t.to = d
+		}
+	}
+	for _, m := range []struct {
+		key string
+		to  *int64
+	}{{"DefMemPerCPU", &sp.DefMemPerCPU}, {"DefMemPerNode", &sp.DefMemPerNode}} {
+		text, given := p.Get(m.key)
+		if !given {
+			text, given = c.Get(m.key)
+		}
+		if given {
+			if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+				*m.to = n
+			}
+		}
+	}
+	share, _ := p.Get("OverSubscribe")
+	sp.WholeNodes = strings.EqualFold(share, "EXCLUSIVE")
+	return sp, nil
+}
+
+// scaleNodes changes how many nodes of each kind a cluster has. Nodes are of one kind if
+// their hardware is the same and they are in the same partitions; of each kind the last
+// ones go, or copies of the first ones come.
+func scaleNodes(c *sim.Cluster, factor float64) {
+	if factor == 1 {
+		return
+	}
+	var kinds []string
+	byKind := map[string][]hpc.Node{}
+	for _, n := range c.Nodes {
+		k := kindOf(c, n)
+		if byKind[k] == nil {
+			kinds = append(kinds, k)
+		}
+		byKind[k] = append(byKind[k], n)
+	}
+	gone, copies := map[string]bool{}, map[string][]string{}
+	var scaled []hpc.Node
+	for _, k := range kinds {
+		nodes := byKind[k]
+		want := int(math.Round(float64(len(nodes)) * factor))
+		for i := range want {
+			n := nodes[i%len(nodes)]
+			if i >= len(nodes) {
+				original := n.Name
+				n.Name = fmt.Sprintf("%s-x%d", original, i/len(nodes)+1)
+				copies[original] = append(copies[original], n.Name)
+			}
+			scaled = append(scaled, n)
+		}
+		for i := want; i < len(nodes); i++ {
+			gone[nodes[i].Name] = true
+		}
+	}
+	c.Nodes = scaled
+	for i := range c.Partitions {
+		p := &c.Partitions[i]
+		var names []string
+		for _, name := range p.Nodes {
+			if !gone[name] {
+				names = append(append(names, name), copies[name]...)
+			}
+		}
+		p.Nodes = names
+	}
+}
+
+// kindOf is what nodes of one kind have in common.
+func kindOf(c *sim.Cluster, n hpc.Node) string {
+	var in []string
+	for _, p := range c.Partitions {
+		if slices.Contains(p.Nodes, n.Name) {
+			in = append(in, p.Name)
+		}
+	}
+	n.Name = ""
+	return fmt.Sprintf("%+v in %s", n, strings.Join(in, ","))
+}
+
+// simulatedCapacity is what utilization refers to.
+func simulatedCapacity(name string, c *sim.Cluster) run.Cluster {
+	out := run.Cluster{Name: name, Nodes: len(c.Nodes)}
+	cpus := make(map[string]int, len(c.Nodes))
+	for _, n := range c.Nodes {
+		out.Processors += n.CPUs
+		cpus[n.Name] = n.CPUs
+	}
+	for _, p := range c.Partitions {
+		rp := run.Partition{Name: p.Name, Nodes: len(p.Nodes)}
+		for _, n := range p.Nodes {
+			rp.Processors += cpus[n]
+		}
+		out.Partitions = append(out.Partitions, rp)
+	}
+	return out
+}

@@ -1,0 +1,74 @@
+package cli
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"rmreplay/internal/workload/generate"
+)
+
+// daintOptions are the flags of `workload generate daint`.
+type daintOptions struct {
+	days, jobs int
+	seed       uint64
+	output     string
+	json       bool
+}
+
+func (o *daintOptions) addFlags(c *cobra.Command) {
+	c.Flags().IntVar(&o.days, "days", 0, "days of submissions (1, or as many as --jobs take)")
+	c.Flags().IntVar(&o.jobs, "jobs", 0, "jobs in all (6025 on one day, and as many a further day as load the machine as much)")
+	c.Flags().Uint64Var(&o.seed, "seed", 1, "seed of the jobs; the same seed gives the same bytes")
+	c.Flags().StringVarP(&o.output, "output", "o", "", "`DIR` to write, which must be empty or not exist")
+	if err := c.MarkFlagRequired("output"); err != nil {
+		panic(err) // the flag was added above
+	}
+	addJSONFlag(c, &o.json)
+}
+
+func newGenerateDaintCommand(g *globals) *cobra.Command {
+	var opts daintOptions
+	c := &cobra.Command{
+		Use:   "daint",
+		Short: "Write a machine like Piz Daint, and days of jobs on it",
+		Long: `Writes a machine of 7,139 nodes (DIR/cluster) and days of jobs for it (DIR/day.jsonl),
+to what the paper on RM-Replay (Martinasso et al., SC'18) says of Piz Daint on 6 October
+2017: jobs by size and duration as in its Table I, 783 of which run when the window
+begins, submissions by hour, time limits that people ask for, 51 changes of nodes and 10
+of reservations a day, and jobs for 97 % of the GPU nodes and 54 % of the others.`,
+		Example: `  rmreplay workload generate daint --seed 1 -o daint
+  rmreplay workload generate daint --days 5 -o week
+  rmreplay workload generate daint --jobs 145000 -o month
+  rmreplay replay daint/day.jsonl --cluster daint/cluster -o daint/run`,
+		Args: wantArgs(),
+		RunE: func(*cobra.Command, []string) error {
+			return runGenerateDaint(g, opts)
+		},
+	}
+	opts.addFlags(c)
+	return c
+}
+
+func runGenerateDaint(g *globals, opts daintOptions) error {
+	if opts.output == "" {
+		return usagef("--output is empty (want a directory)")
+	}
+	w, files, err := generate.Daint(generate.DaintOptions{Days: opts.days, Jobs: opts.jobs, Seed: opts.seed})
+	if err != nil {
+		return usagef("--%w", err)
+	}
+	if err := generate.WriteSite(opts.output, w, files); err != nil {
+		return fmt.Errorf("writing workload: %w", err)
+	}
+	cluster, trace := filepath.Join(opts.output, "cluster"), filepath.Join(opts.output, "day.jsonl")
+	if opts.json {
+		return g.printJSON(map[string]any{
+			"cluster": cluster, "workload": trace, "seed": opts.seed, "jobs": len(w.Jobs),
+			"node_events": len(w.NodeEvents), "reservation_events": len(w.Reservations),
+		})
+	}
+	_, err = fmt.Fprintf(g.stdout, "wrote the cluster %s and the workload %s (%d jobs, seed %d)\n", cluster, trace, len(w.Jobs), opts.seed)
+	return err
+}

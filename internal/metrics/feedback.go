@@ -1,0 +1,349 @@
+package metrics
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/run"
+)
+
+// Feedback says what users did who reacted to the system, compared with what they had
+// done when the workload was recorded: the metrics of Madon, Da Costa & Pierson, "Replay
+// with Feedback", FGCS 155 (2024), section 6. It is computed over submissions: a job
+// array is one, and a rejected job was submitted like any other.
+//
+// A user who is faster served submits the next job earlier, and the waits of rigid and
+// of reacting users cannot be compared: a machine that is overloaded by a rigid workload
+// has waits of months, which nobody would have sat through. What tells two machines
+// apart is then how much work they let their users do, which lateness measures.
+type Feedback struct {
+	run.Feedback
+
+	// SubmitMakespan is max(end) − min(submit) (equation 1), which the paper calls
+	// makespan; that of [Metrics] counts from the first start.
+	SubmitMakespan Float `json:"submit_makespan_s"`
+	Lateness
+	// Users sums the users up; ByUser has every one, in the order of their first
+	// recorded submissions.
+	Users  UserLateness   `json:"users"`
+	ByUser []UserFeedback `json:"by_user"`
+	// Inner is the machine's use without the filling and the emptying.
+	Inner InnerWindow `json:"inner_window"`
+	// Days has the distribution over time, and Week that over the hours of the week.
+	Days []Day `json:"days"`
+	Week Week  `json:"week"`
+}
+
+// Lateness of a set of submissions: ℓ(i) = â(i) − a(i), the instant of a submission in
+// the replay less the recorded one (definition 13). Below 0 is earlier.
+type Lateness struct {
+	Submissions int `json:"submissions"`
+	// Mean is ℓ̄ = Σ ℓ(i) / n in seconds (equation 3). It grows with the length of the
+	// workload, because a delay is passed on to everything that follows.
+	Mean Float `json:"mean_lateness_s"`
+	// Relative is 1 + ℓ̄ / (a(n−1) − a(0)) (equation 4): by how much the submissions
+	// are stretched.
+	Relative Float `json:"relative_lateness"`
+	// Additional is δ = 2ℓ̄ / (n − 1) in seconds (equation 6): what is added to the
+	// lateness with each submission, as though that were the same for all. It does not
+	// depend on the length of the workload, or not much: see section 7.6, and
+	// `campaign feedback-paper --scalability`.
+	Additional Float `json:"additional_lateness_s"`
+}
+
+// UserLateness is the distribution over users, each of whom counts once (section 6.2.4,
+// figures 4 and 5).
+type UserLateness struct {
+	Users int `json:"users"`
+	// Mean and Additional are quantiles of the users' own; those with one submission
+	// have no additional lateness.
+	Mean       Quantiles `json:"mean_lateness_s"`
+	Additional Quantiles `json:"additional_lateness_s"`
+}
+
+// Quantiles are the 10th, 50th and 90th percentile, of type 7 as in [Summarize].
+type Quantiles struct {
+	P10    Float `json:"p10"`
+	Median Float `json:"p50"`
+	P90    Float `json:"p90"`
+}
+
+// UserFeedback is one user's lateness and arrival (figure 10).
+type UserFeedback struct {
+	User string `json:"user"`
+	Lateness
+	// Arrival is the user's first submission, as recorded and in the replay, RFC 3339.
+	RecordedArrival time.Time `json:"recorded_arrival"`
+	Arrival         time.Time `json:"arrival"`
+}
+
+// InnerWindow is how the machine was used in an interval that leaves out how it fills
+// and how it empties (section 7.3.3, figure 9).
+type InnerWindow struct {
+	From time.Time `json:"from"`
+	To   time.Time `json:"to"`
+	// ThroughputPerDay is the number of jobs that ended in the window, by its days.
+	ThroughputPerDay Float `json:"throughput_jobs_per_day"`
+	// MeanProcessors is the number of processors in use, averaged over the window's
+	// time, and Utilization relates it to the machine.
+	MeanProcessors Float `json:"mean_processors"`
+	Utilization    Float `json:"utilization"`
+}
+
+// Day counts what happened on one day from the first recorded submission on (figures 2
+// and 3): submissions as they were recorded and in the replay, and ends.
+type Day struct {
+	Recorded  int `json:"recorded"`
+	Submitted int `json:"submitted"`
+	Ended     int `json:"ended"`
+}
+
+// Week counts submissions by the hour of the week, Monday 0 h UTC first (figure 8).
+type Week struct {
+	Recorded  [168]int `json:"recorded"`
+	Submitted [168]int `json:"submitted"`
+	// RecordedVariation and Variation are the standard deviations of the 168 counts by
+	// their means. Think times carry the evening's delay into the night, so that a
+	// replay with feedback loses the rhythm of the week (section 7.3.2); these say how
+	// much of it.
+	RecordedVariation Float `json:"recorded_variation"`
+	Variation         Float `json:"variation"`
+}
+
+// submission is a row's part in all this.
+type submission struct {
+	user         string
+	recorded, at hpc.Time
+}
+
+// NewFeedback computes the metrics of a run with feedback. The inner window is that of
+// opts, or else the time from a twentieth to three quarters of the recorded submissions.
+func NewFeedback(rows []run.Row, how run.Feedback, opts Options) *Feedback {
+	f := &Feedback{Feedback: how}
+	list := submissions(rows)
+	recorded := make([]hpc.Time, len(list))
+	for i, s := range list {
+		recorded[i] = s.recorded
+	}
+	f.Lateness = latenessOf(list)
+	f.ByUser = byUser(list)
+	f.Users = sumUp(f.ByUser)
+	if len(list) == 0 {
+		f.SubmitMakespan = Float(math.NaN())
+		f.Inner = innerWindow(rows, opts, 0, 0)
+		return f
+	}
+	first, last := slices.Min(recorded), slices.Max(recorded)
+	f.SubmitMakespan = submitMakespan(rows)
+	f.Inner = innerWindow(rows, opts, first, last)
+	f.Days = days(list, rows, first)
+	f.Week = week(list)
+	return f
+}
+
+// submissions takes the rows apart, one for each job of the workload.
+func submissions(rows []run.Row) []submission {
+	list := make([]submission, 0, len(rows))
+	for i := range rows {
+		r := &rows[i]
+		if r.RecordedSubmit == 0 || r.Submit == 0 || i > 0 && r.Job == rows[i-1].Job {
+			continue
+		}
+		list = append(list, submission{r.User, r.RecordedSubmit, r.Submit})
+	}
+	return list
+}
+
+// latenessOf computes equations 3, 4 and 6.
+func latenessOf(list []submission) Lateness {
+	l := Lateness{Submissions: len(list)}
+	if len(list) == 0 {
+		nan := Float(math.NaN())
+		l.Mean, l.Relative, l.Additional = nan, nan, nan
+		return l
+	}
+	sum := 0.0
+	first, last := list[0].recorded, list[0].recorded
+	for _, s := range list {
+		sum += s.at.Sub(s.recorded).Seconds()
+		first, last = min(first, s.recorded), max(last, s.recorded)
+	}
+	n := float64(len(list))
+	l.Mean = Float(sum / n)
+	l.Relative = 1 + ratio(sum/n, last.Sub(first).Seconds())
+	l.Additional = ratio(2*sum/n, n-1)
+	return l
+}
+
+func byUser(list []submission) []UserFeedback {
+	of := make(map[string][]submission)
+	var order []string
+	for _, s := range list {
+		if of[s.user] == nil {
+			order = append(order, s.user)
+		}
+		of[s.user] = append(of[s.user], s)
+	}
+	users := make([]UserFeedback, len(order))
+	for i, name := range order {
+		recorded, at := of[name][0].recorded, of[name][0].at
+		for _, s := range of[name] {
+			recorded, at = min(recorded, s.recorded), min(at, s.at)
+		}
+		users[i] = UserFeedback{User: name, Lateness: latenessOf(of[name]), RecordedArrival: recorded.Std(), Arrival: at.Std()}
+	}
+	slices.SortStableFunc(users, func(a, b UserFeedback) int {
+		return cmp.Or(a.RecordedArrival.Compare(b.RecordedArrival), cmp.Compare(a.User, b.User))
+	})
+	return users
+}
+
+func sumUp(users []UserFeedback) UserLateness {
+	var means, additional []float64
+	for _, u := range users {
+		means = append(means, float64(u.Mean))
+		if u.Additional.Known() {
+			additional = append(additional, float64(u.Additional))
+		}
+	}
+	return UserLateness{Users: len(users), Mean: quantilesOf(means), Additional: quantilesOf(additional)}
+}
+
+func quantilesOf(values []float64) Quantiles {
+	if len(values) == 0 {
+		nan := Float(math.NaN())
+		return Quantiles{nan, nan, nan}
+	}
+	slices.Sort(values)
+	return Quantiles{Float(Quantile(values, 0.1)), Float(Quantile(values, 0.5)), Float(Quantile(values, 0.9))}
+}
+
+// submitMakespan is max(end) − min(submit) of the accepted jobs.
+func submitMakespan(rows []run.Row) Float {
+	var first, last hpc.Time
+	for i := range rows {
+		r := &rows[i]
+		if r.State == hpc.Rejected || r.Submit == 0 {
+			continue
+		}
+		if first == 0 || r.Submit < first {
+			first = r.Submit
+		}
+		last = max(last, r.End)
+	}
+	if last < first || last == 0 {
+		return Float(math.NaN())
+	}
+	return Float(last.Sub(first).Seconds())
+}
+
+func innerWindow(rows []run.Row, opts Options, first, last hpc.Time) InnerWindow {
+	span := last.Sub(first)
+	from, to := opts.From, opts.To
+	if from == 0 {
+		from = first.Add(span / 20)
+	}
+	if to == 0 {
+		to = first.Add(span / 4 * 3)
+	}
+	ended, used := 0, area{}
+	for i := range rows {
+		r := &rows[i]
+		if r.State != hpc.Rejected && r.Start != 0 && r.End >= from && r.End < to {
+			ended++
+		}
+		for _, s := range r.Held() {
+			end := s.End
+			if end == 0 || end > to {
+				end = to
+			}
+			used.add(end.Sub(max(s.Start, from)), s.Processors)
+		}
+	}
+	length := to.Sub(from).Seconds()
+	w := InnerWindow{From: from.Std(), To: to.Std()}
+	w.ThroughputPerDay = ratio(float64(ended)*86400, length)
+	w.MeanProcessors = ratio(used.seconds(), length)
+	w.Utilization = ratio(float64(w.MeanProcessors), float64(opts.Processors))
+	return w
+}
+
+func days(list []submission, rows []run.Row, first hpc.Time) []Day {
+	var out []Day
+	day := func(t hpc.Time) *Day {
+		i := int(t.Sub(first) / (24 * time.Hour))
+		for i >= len(out) {
+			out = append(out, Day{})
+		}
+		return &out[max(i, 0)] // jitter may move the first submission before the first
+	}
+	for _, s := range list {
+		day(s.recorded).Recorded++
+		day(s.at).Submitted++
+	}
+	for i := range rows {
+		if rows[i].State != hpc.Rejected && rows[i].Start != 0 && rows[i].End != 0 {
+			day(rows[i].End).Ended++
+		}
+	}
+	return out
+}
+
+func week(list []submission) Week {
+	var w Week
+	for _, s := range list {
+		w.Recorded[hourOfWeek(s.recorded)]++
+		w.Submitted[hourOfWeek(s.at)]++
+	}
+	w.RecordedVariation, w.Variation = variation(w.Recorded[:]), variation(w.Submitted[:])
+	return w
+}
+
+// hourOfWeek counts from Monday 0 h UTC.
+func hourOfWeek(t hpc.Time) int {
+	const hours = 7 * 24
+	// 1970 began on a Thursday.
+	h := (t.UnixSeconds()/3600 + 3*24) % hours
+	return int((h + hours) % hours)
+}
+
+// variation is the standard deviation by the mean.
+func variation(counts []int) Float {
+	sum, squares := 0.0, 0.0
+	for _, c := range counts {
+		sum += float64(c)
+		squares += float64(c) * float64(c)
+	}
+	n := float64(len(counts))
+	mean := sum / n
+	return ratio(math.Sqrt(max(0, squares/n-mean*mean)), mean)
+}
+
+// render writes the part of the report that a run with feedback has.
+func (f *Feedback) render(b *bytes.Buffer) {
+	if f == nil {
+		return
+	}
+	fmt.Fprintf(b, "\nusers        %s", f.Model)
+	if f.Sessions != "" {
+		fmt.Fprintf(b, ", sessions by %s", f.Sessions)
+	}
+	if f.Jitter > 0 {
+		fmt.Fprintf(b, ", submissions moved by up to %s s", number(Float(f.Jitter)))
+	}
+	fmt.Fprintf(b, "\nlateness     %s on average, relative %s, additional %s s a submission\n",
+		clock(f.Mean), number(f.Relative), number(f.Additional))
+	fmt.Fprintf(b, "makespan     %s from the first submission\n", duration(f.SubmitMakespan))
+	fmt.Fprintf(b, "inner window %s to %s\n", f.Inner.From.Format(time.DateTime), f.Inner.To.Format(time.DateTime))
+	fmt.Fprintf(b, "             %s jobs end a day, %s of processors used\n", number(f.Inner.ThroughputPerDay), percent(f.Inner.Utilization))
+	fmt.Fprintf(b, "week         variation of the hours %s, recorded %s\n", number(f.Week.Variation), number(f.Week.RecordedVariation))
+	fmt.Fprintf(b, "\n%-27s%14s%14s%14s\n", fmt.Sprintf("over %d users", f.Users.Users), "p10", "median", "p90")
+	fmt.Fprintf(b, "%-27s%14s%14s%14s\n", "mean lateness", clock(f.Users.Mean.P10), clock(f.Users.Mean.Median), clock(f.Users.Mean.P90))
+	a := f.Users.Additional
+	fmt.Fprintf(b, "%-27s%14s%14s%14s\n", "additional lateness (s)", number(a.P10), number(a.Median), number(a.P90))
+}

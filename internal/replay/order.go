@@ -1,0 +1,105 @@
+package replay
+
+import (
+	"strings"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/workload"
+	"rmreplay/internal/workload/sbatch"
+)
+
+// ordered keeps a job that names another one in its dependency from being submitted
+// before that: a resource manager does not know a job that is still to come. The log
+// has them in the right order; users who react may not.
+type ordered struct {
+	Driver
+	names map[int][]int      // the jobs that each job with a dependency names
+	at    map[int]hpc.Time   // when those that are named, or name others, are submitted
+	held  map[int]Submission // what waits for one that it names
+	after map[int][]int      // who waits for a job
+}
+
+// inOrder wraps a driver where the workload needs it.
+func inOrder(w *workload.Workload, d Driver) Driver {
+	names := make(map[int][]int)
+	var index map[string]int
+	for i, job := range w.Jobs {
+		if job.Dependency == "" {
+			continue
+		}
+		if index == nil {
+			index = make(map[string]int, len(w.Jobs))
+			for k, other := range w.Jobs {
+				index[other.ID] = k
+			}
+		}
+		// What cannot be read, or names no job, is for the resource manager to refuse.
+		deps, err := sbatch.ParseDependency(job.Dependency)
+		if err != nil {
+			continue
+		}
+		for _, dep := range deps.List {
+			k, known := index[dep.Job]
+			if !known {
+				array, _, _ := strings.Cut(dep.Job, "_")
+				k, known = index[array]
+			}
+			if known && k < i {
+				names[i] = append(names[i], k)
+			}
+		}
+	}
+	if len(names) == 0 {
+		return d
+	}
+	o := &ordered{d, names, map[int]hpc.Time{}, map[int]Submission{}, map[int][]int{}}
+	for _, list := range names {
+		for _, k := range list {
+			o.after[k] = nil
+		}
+	}
+	return o
+}
+
+func (o *ordered) Begin() []Submission { return o.sort(o.Driver.Begin()) }
+
+func (o *ordered) Ended(job int, at hpc.Time) []Submission { return o.sort(o.Driver.Ended(job, at)) }
+
+// sort lets through what may be submitted, and with it what had waited for that.
+func (o *ordered) sort(list []Submission) []Submission {
+	var out []Submission
+	for len(list) > 0 {
+		s := list[0]
+		list = list[1:]
+		if waits := o.missing(&s); waits >= 0 {
+			o.held[s.Job] = s
+			o.after[waits] = append(o.after[waits], s.Job)
+			continue
+		}
+		out = append(out, s)
+		waiting, named := o.after[s.Job]
+		if !named {
+			continue
+		}
+		o.at[s.Job] = s.At
+		o.after[s.Job] = nil
+		for _, job := range waiting {
+			list = append(list, o.held[job])
+			delete(o.held, job)
+		}
+	}
+	return out
+}
+
+// missing moves a submission behind those that it names, and returns one of them whose
+// instant is not known yet, or -1.
+func (o *ordered) missing(s *Submission) int {
+	for _, k := range o.names[s.Job] {
+		at, known := o.at[k]
+		if !known {
+			return k
+		}
+		s.At = max(s.At, at)
+	}
+	return -1
+}

@@ -1,0 +1,100 @@
+package sim
+
+import (
+	"fmt"
+	"strings"
+
+	"rmreplay/internal/hostlist"
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm"
+)
+
+// errNoNodes answers administration that a pool cannot take.
+const errNoNodes = "the machine is a pool of processors and has no nodes"
+
+// SetNode implements [rm.ResourceManager]. Nodes that go down take their jobs with them:
+// a job is requeued, unless it asks not to be, and then ends in NODE_FAIL.
+func (e *Engine) SetNode(ev hpc.NodeEvent) error {
+	done := rm.Event{Kind: rm.NodeState, Task: -1, Reason: ev.Nodes + " " + ev.State}
+	if ev.Reason != "" {
+		done.Reason += ": " + ev.Reason
+	}
+	if err := e.setNodes(ev); err != nil {
+		done.Reason = "refused: " + done.Reason + ": " + err.Error()
+	}
+	e.report(done)
+	e.freed = true
+	return nil
+}
+
+func (e *Engine) setNodes(ev hpc.NodeEvent) error {
+	n := e.machine.nodes
+	if n == nil {
+		return fmt.Errorf(errNoNodes)
+	}
+	names, err := hostlist.Expand(ev.Nodes)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if _, known := n.index[name]; !known {
+			return fmt.Errorf("there is no node %s", name)
+		}
+	}
+	for _, name := range names {
+		d := &n.list[n.index[name]]
+		switch strings.ToLower(ev.State) {
+		case "down", "fail":
+			d.down = true
+			e.loseJobs(d, name)
+		case "drain":
+			d.drain = true
+		case "resume":
+			d.down, d.drain = false, false
+		default:
+			return fmt.Errorf("%q: not a state (want down, fail, drain or resume)", ev.State)
+		}
+	}
+	return nil
+}
+
+// loseJobs ends what runs on a node that went down, and gives up what was reserved there.
+func (e *Engine) loseJobs(d *node, name string) {
+	var jobs []*Job
+	for _, s := range d.stays {
+		jobs = append(jobs, s.job)
+	}
+	for _, j := range jobs {
+		switch {
+		case j.reserved:
+			e.machine.Unreserve(j)
+		case j.Request.NoKill && len(j.placement.nodes) > 1:
+		case j.Request.Requeue != nil && !*j.Request.Requeue:
+			e.finish(j, hpc.NodeFail)
+		default:
+			e.requeue(j, "node "+name+" went down")
+		}
+	}
+}
+
+// Reserve implements [rm.ResourceManager].
+func (e *Engine) Reserve(ev hpc.ReservationEvent) error {
+	done := rm.Event{Kind: rm.Reserved, Task: -1, Reason: ev.Action + " " + ev.Name}
+	err := fmt.Errorf(errNoNodes)
+	if n := e.machine.nodes; n != nil {
+		err = n.change(ev)
+	}
+	if err != nil {
+		done.Reason = "refused: " + done.Reason + ": " + err.Error()
+	}
+	e.report(done)
+	e.freed = true
+	if err == nil && ev.Action != "delete" {
+		// Jobs may fit from its start and from its end on, and nothing else tells.
+		r := e.machine.nodes.find(ev.Name)
+		wake := func() { e.freed = true }
+		e.timers.add(max(r.start, e.Now()), machineChanges, nil, wake)
+		e.timers.add(max(r.end, e.Now()), machineChanges, nil, wake)
+	}
+	return nil
+}

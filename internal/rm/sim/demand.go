@@ -1,0 +1,324 @@
+package sim
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"rmreplay/internal/hostlist"
+	"rmreplay/internal/hpc"
+)
+
+// demand is what a job needs of nodes.
+type demand struct {
+	tasks              int
+	minNodes, maxNodes int // maxNodes is 0 for any number
+	tasksPerNode       int // at most; 0 for any number
+	perNode, perTask   []int64
+	// among are the nodes that may serve it, in the order of preference. The first so
+	// many of them are required: the job named them.
+	among    []int32
+	required int
+
+	partition   *Partition
+	reservation string
+}
+
+// setKey is what decides on which nodes a job may run.
+type setKey struct{ partition, constraint, nodes, exclude string }
+
+// demand reads what a request asks of nodes. An error says why no node can ever serve it.
+func (n *nodes) demand(r *hpc.Request) (*demand, error) {
+	p, err := n.partition(r.Partition)
+	if err != nil {
+		return nil, err
+	}
+	q := &demand{
+		minNodes: max(r.MinNodes, 1), maxNodes: r.MaxNodes, tasksPerNode: r.TasksPerNode,
+		perNode: make([]int64, len(n.resources)), perTask: make([]int64, len(n.resources)),
+		partition: p, reservation: r.Reservation,
+	}
+	q.tasks = max(r.Tasks, q.minNodes, 1)
+	if r.Tasks == 0 {
+		q.tasks = q.minNodes * max(r.TasksPerNode, 1)
+	}
+	if r.Tasks > 0 && r.MaxNodes == 0 && r.MinNodes > 0 {
+		q.minNodes = min(r.MinNodes, q.tasks)
+	}
+	q.perTask[cpu] = int64(max(r.CPUsPerTask, 1))
+	if err := n.generic(q, r); err != nil {
+		return nil, err
+	}
+	n.memory(q, r)
+	if r.Exclusive != "" || p.WholeNodes || n.cluster.WholeNodes {
+		// A task still needs its processors; the node is no one else's.
+		q.tasksPerNode = minPositive(q.tasksPerNode, n.largest(p)/int(q.perTask[cpu]))
+		q.perNode[cpu] = wholeNode
+	}
+	if err := n.among(q, r); err != nil {
+		return nil, err
+	}
+	return q, nil
+}
+
+// minPositive is the smaller of two numbers of which 0 means none.
+func minPositive(a, b int) int {
+	if a == 0 || b > 0 && b < a {
+		return b
+	}
+	return a
+}
+
+// largest is the most processors that a node of a partition has.
+func (n *nodes) largest(p *Partition) int {
+	most := 0
+	for _, name := range p.Nodes {
+		most = max(most, n.list[n.index[name]].CPUs)
+	}
+	return most
+}
+
+// partition finds the partition that a job asks for; of several the first.
+func (n *nodes) partition(name string) (*Partition, error) {
+	name, _, _ = strings.Cut(name, ",")
+	for i := range n.cluster.Partitions {
+		p := &n.cluster.Partitions[i]
+		if p.Name == name || name == "" && (p.Default || len(n.cluster.Partitions) == 1) {
+			return p, nil
+		}
+	}
+	if name == "" {
+		return nil, errors.New("names no partition, and the cluster has no default one")
+	}
+	return nil, fmt.Errorf("there is no partition %s", name)
+}
+
+// memory reads the memory of a request.
+func (n *nodes) memory(q *demand, r *hpc.Request) {
+	p := q.partition
+	switch {
+	case !n.cluster.CountMemory:
+	case r.MemPerNode == hpc.AllMemory:
+		q.perNode[mem] = wholeNode
+	case r.MemPerNode > 0:
+		q.perNode[mem] = r.MemPerNode
+	case r.MemPerCPU > 0:
+		q.perTask[mem] = r.MemPerCPU * q.perTask[cpu]
+	case r.MemPerGPU > 0:
+		q.perNode[mem] = r.MemPerGPU * n.gpus(q.perNode)
+		q.perTask[mem] = r.MemPerGPU * n.gpus(q.perTask)
+	case p.DefMemPerCPU > 0:
+		q.perTask[mem] = p.DefMemPerCPU * q.perTask[cpu]
+	case p.DefMemPerNode > 0:
+		q.perNode[mem] = p.DefMemPerNode
+	default:
+		q.perNode[mem] = wholeNode
+	}
+}
+
+// gpus is the number of GPUs in a list of resources.
+func (n *nodes) gpus(of []int64) int64 {
+	if i := slices.Index(n.resources, "gpu"); i >= 0 {
+		return of[i]
+	}
+	return 0
+}
+
+// generic reads the generic resources of a request, GPUs among them.
+func (n *nodes) generic(q *demand, r *hpc.Request) error {
+	for _, ask := range []struct {
+		spec, prefix string
+		into         []int64
+	}{{r.GRES, "", q.perNode}, {r.GPUsPerNode, "gpu:", q.perNode}, {r.GPUsPerTask, "gpu:", q.perTask}} {
+		for part := range strings.SplitSeq(ask.spec, ",") {
+			if part == "" {
+				continue
+			}
+			if err := n.count(ask.into, strings.TrimPrefix(ask.prefix+part, "gres:"), 1); err != nil {
+				return err
+			}
+		}
+	}
+	if r.GPUs != "" {
+		if err := n.spreadGPUs(q, r); err != nil {
+			return err
+		}
+	}
+	if r.CPUsPerGPU > 0 {
+		perNode := (n.gpus(q.perNode)*int64(r.CPUsPerGPU)*int64(q.minNodes) + int64(q.tasks) - 1) / int64(q.tasks)
+		q.perTask[cpu] = max(q.perTask[cpu], perNode, n.gpus(q.perTask)*int64(r.CPUsPerGPU))
+	}
+	return nil
+}
+
+// spreadGPUs shares the GPUs of a whole job (-G) out over its nodes, evenly: over as
+// many as it asks for, or as few as have enough.
+func (n *nodes) spreadGPUs(q *demand, r *hpc.Request) error {
+	for part := range strings.SplitSeq(r.GPUs, ",") {
+		asked := make([]int64, len(n.resources))
+		if err := n.count(asked, "gpu:"+part, 1); err != nil {
+			return err
+		}
+		total, most := n.gpus(asked), int64(0)
+		for i := range n.list {
+			most = max(most, n.gpus(n.list[i].has))
+		}
+		if r.MinNodes == 0 && most > 0 {
+			q.minNodes = max(q.minNodes, int((total+most-1)/most))
+			q.tasks = max(q.tasks, q.minNodes)
+		}
+		for i, c := range asked {
+			q.perNode[i] += (c + int64(q.minNodes) - 1) / int64(q.minNodes)
+		}
+	}
+	return nil
+}
+
+// count adds a resource such as "gpu:a100:2", "gpu:2" or "gpu" to a list of resources.
+func (n *nodes) count(into []int64, spec string, times int64) error {
+	parts := strings.Split(spec, ":")
+	number := int64(1)
+	if last := parts[len(parts)-1]; len(parts) > 1 {
+		if v, err := strconv.ParseInt(last, 10, 32); err == nil && v >= 0 {
+			number, parts = v, parts[:len(parts)-1]
+		}
+	}
+	for k := range parts {
+		name := strings.Join(parts[:k+1], ":")
+		i := slices.Index(n.resources, name)
+		if i < 0 {
+			return fmt.Errorf("no node has %s", name)
+		}
+		into[i] += number * times
+	}
+	return nil
+}
+
+// among finds the nodes that may serve a request: those of its partition with its
+// features, by weight and then in the order of the configuration, those first that it
+// names.
+func (n *nodes) among(q *demand, r *hpc.Request) error {
+	required, err := hostlist.Expand(r.NodeList)
+	if err != nil {
+		return fmt.Errorf("--nodelist=%s: %w", r.NodeList, err)
+	}
+	slices.Sort(required)
+	required = slices.Compact(required)
+	q.required = len(required)
+	q.minNodes = max(q.minNodes, q.required)
+	q.tasks = max(q.tasks, q.minNodes)
+	key := setKey{q.partition.Name, r.Constraint, r.NodeList, r.Exclude}
+	if set, known := n.sets[key]; known {
+		q.among = set
+		return nil
+	}
+	excluded, err := hostlist.Expand(r.Exclude)
+	if err != nil {
+		return fmt.Errorf("--exclude=%s: %w", r.Exclude, err)
+	}
+	wants, err := parseConstraint(r.Constraint)
+	if err != nil {
+		return err
+	}
+	var set []int32
+	for _, name := range q.partition.Nodes {
+		i := n.index[name]
+		if wants.met(n.list[i].Features) && !slices.Contains(excluded, name) {
+			set = append(set, int32(i))
+		}
+	}
+	named := func(i int32) int {
+		if _, found := slices.BinarySearch(required, n.list[i].Name); found {
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(set, func(a, b int32) int {
+		return cmp.Or(named(a)-named(b), cmp.Compare(n.list[a].Weight, n.list[b].Weight), int(a-b))
+	})
+	if len(set) < q.required || q.required > 0 && named(set[q.required-1]) != 0 {
+		return fmt.Errorf("--nodelist=%s: not all of these nodes may serve it", r.NodeList)
+	}
+	n.sets[key] = set
+	q.among = set
+	return nil
+}
+
+// constraint is a choice of lists of features, all of a list wanted.
+type constraint [][]string
+
+// parseConstraint reads --constraint as far as it is simulated: features joined by "&",
+// "," or "|", of which "|" joins last.
+func parseConstraint(s string) (constraint, error) {
+	if s == "" {
+		return nil, nil
+	}
+	if strings.ContainsAny(s, "[]()*") {
+		return nil, fmt.Errorf("--constraint=%s: counts and groups of features are not simulated", s)
+	}
+	var c constraint
+	for option := range strings.SplitSeq(s, "|") {
+		c = append(c, strings.FieldsFunc(option, func(r rune) bool { return r == '&' || r == ',' }))
+	}
+	return c, nil
+}
+
+// met says whether a node with the features will do.
+func (c constraint) met(features []string) bool {
+	if len(c) == 0 {
+		return true
+	}
+	return slices.ContainsFunc(c, func(all []string) bool {
+		return !slices.ContainsFunc(all, func(f string) bool { return !slices.Contains(features, f) })
+	})
+}
+
+// measure reads what a job asks for, and its time limit. An error says why it can never
+// run on these nodes.
+func (n *nodes) measure(j *Job) error {
+	q, err := n.demand(j.Request)
+	if err != nil {
+		return err
+	}
+	p := q.partition
+	if j.Limit <= 0 {
+		j.Limit = cmp.Or(p.DefaultTime, p.MaxTime, hpc.Unlimited)
+	}
+	if p.MaxTime > 0 && j.Limit > p.MaxTime {
+		return fmt.Errorf("time limit %s: above %s of partition %s", j.Limit, p.MaxTime, p.Name)
+	}
+	if q.reservation != "" {
+		r := n.find(q.reservation)
+		switch {
+		case r == nil:
+			return fmt.Errorf("there is no reservation %s", q.reservation)
+		case !r.allows(j.Request.User, j.Request.Account):
+			return fmt.Errorf("user %s may not use reservation %s", j.Request.User, q.reservation)
+		}
+	}
+	j.demand = q
+	if !n.possible(j) {
+		return errors.New("asks for more than the nodes that may serve it have")
+	}
+	j.Size = q.size(n)
+	return nil
+}
+
+// possible says whether a job could run if the machine were empty and all nodes in service.
+func (n *nodes) possible(j *Job) bool {
+	n.hypothetical = true
+	defer func() { n.hypothetical = false }()
+	return n.place(j, n.m.now)
+}
+
+// size is how many processors a job will hold, as far as that is known before it starts.
+func (q *demand) size(n *nodes) int {
+	if q.perNode[cpu] != wholeNode {
+		return int(min(int64(q.tasks)*q.perTask[cpu], math.MaxInt32))
+	}
+	return n.found.processors // of the trial in possible
+}

@@ -1,0 +1,329 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm"
+)
+
+// Config describes a simulation.
+type Config struct {
+	// Processors makes the machine a pool of so many processors, and Cluster makes it
+	// nodes. One of them is wanted.
+	Processors int
+	Cluster    *Cluster
+	// Policy decides which jobs start.
+	Policy NewPolicy
+	// Ties orders what happens at one instant; [EndsFirst] if empty.
+	Ties Ties
+	// Epoch is the instant at which virtual time begins.
+	Epoch hpc.Time
+	// Performance is how fast the processors are: run times are divided by it, and time
+	// limits are not. 1 if 0.
+	Performance float64
+	// Limit is the time limit that a job runs under; what it asked for if nil. A limit
+	// of 0 is none, and on nodes the partition's.
+	Limit func(*hpc.Job) time.Duration
+	// Lean leaves out the events' outcomes, for a driver that needs instants only.
+	Lean bool
+}
+
+// Ties orders what happens at one instant of virtual time.
+type Ties string
+
+const (
+	// EndsFirst takes all jobs that end at an instant off the machine and asks the policy
+	// once; then come the jobs that are submitted at that instant, one by one.
+	EndsFirst Ties = "ends-first"
+	// ArrivalsFirst is the order of the pyss simulator and its descendants: jobs that have
+	// used up their time limit make room first, since that had been foreseen; then come
+	// the jobs that are submitted; and then the policy is asked once for each job that has
+	// ended, in the order of their starts, and those that ended before their time limit
+	// make room as it comes to them.
+	ArrivalsFirst Ties = "arrivals-first"
+)
+
+// LimitAtLeastTwice is the time limit of the simulations in "Replay with Feedback"
+// (FGCS 2024): the larger of twice the run time and what was asked for, so that no job
+// is killed. It is a [Config.Limit].
+func LimitAtLeastTwice(job *hpc.Job) time.Duration {
+	if job.RunTime > hpc.Unlimited/2 {
+		return hpc.Unlimited
+	}
+	return max(2*job.RunTime, job.TimeLimit)
+}
+
+// Engine simulates a machine and its scheduler. It is a [rm.ResourceManager].
+type Engine struct {
+	cfg     Config
+	machine *Machine
+	policy  Policy
+	timers  timers
+
+	jobs     map[string]*submission
+	names    map[ownName][]*submission // of the jobs that have not ended; nil until a singleton comes
+	seq      int
+	arrivals []*Job // eligible, and not yet offered to the policy
+	freed    bool   // something happened since the policy was asked last
+	events   []rm.Event
+	taken    int // how many of events the driver has
+}
+
+var _ rm.ResourceManager = (*Engine)(nil)
+
+// New makes an engine. It fails if the configuration makes no machine.
+func New(cfg Config) (*Engine, error) {
+	e, err := newEngine(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("starting the simulator: %w", err)
+	}
+	return e, nil
+}
+
+func newEngine(cfg Config) (*Engine, error) {
+	if cfg.Performance == 0 {
+		cfg.Performance = 1
+	}
+	if cfg.Ties == "" {
+		cfg.Ties = EndsFirst
+	}
+	switch {
+	case !(cfg.Performance > 0):
+		return nil, fmt.Errorf("performance %g: not above 0", cfg.Performance)
+	case cfg.Policy == nil:
+		return nil, errors.New("no policy")
+	case cfg.Ties != EndsFirst && cfg.Ties != ArrivalsFirst:
+		return nil, fmt.Errorf("ties %q: not an order (want %s or %s)", cfg.Ties, EndsFirst, ArrivalsFirst)
+	}
+	e := &Engine{cfg: cfg, jobs: make(map[string]*submission)}
+	switch {
+	case cfg.Cluster != nil:
+		var err error
+		if e.machine, err = newCluster(*cfg.Cluster); err != nil {
+			return nil, err
+		}
+	case cfg.Processors > 0:
+		e.machine = newPool(cfg.Processors)
+	}
+	if e.machine == nil || e.machine.processors == 0 {
+		return nil, errors.New("a machine without processors (want at least 1)")
+	}
+	e.machine.now, e.machine.started = cfg.Epoch, e.started
+	e.policy = cfg.Policy(e.machine)
+	return e, nil
+}
+
+// Now is the current virtual time.
+func (e *Engine) Now() hpc.Time { return e.machine.now }
+
+// Processors is how many processors the machine has.
+func (e *Engine) Processors() int { return e.machine.processors }
+
+// AdvanceTo implements [rm.ResourceManager]. The events that it returns are the
+// engine's own and valid until the next call.
+func (e *Engine) AdvanceTo(ctx context.Context, t hpc.Time) ([]rm.Event, error) {
+	e.events = e.events[:copy(e.events, e.events[e.taken:])]
+	e.taken = 0
+	for {
+		e.settle()
+		if len(e.events) > 0 {
+			return e.take(), nil
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		next := e.timers.next()
+		if next > t || next == Never {
+			if t != Never {
+				e.machine.now = max(e.machine.now, t)
+			}
+			return nil, nil
+		}
+		if entered := next > e.machine.now; entered {
+			e.machine.now = next
+			if e.cfg.Ties == ArrivalsFirst {
+				e.freeForeseen()
+				if next == t { // what is submitted now comes before the rest
+					return e.take(), nil
+				}
+				continue
+			}
+		}
+		e.expire()
+	}
+}
+
+// take hands over the events.
+func (e *Engine) take() []rm.Event {
+	e.taken = len(e.events)
+	return e.events
+}
+
+// settle lets the policy act on what has happened at this instant.
+func (e *Engine) settle() {
+	for next := 0; ; {
+		switch {
+		case e.freed:
+			e.freed = false
+			e.policy.Schedule()
+		case next < len(e.arrivals):
+			j := e.arrivals[next]
+			next++
+			if j.state == blocked {
+				j.state = waiting
+				e.policy.Add(j)
+			}
+		default:
+			clear(e.arrivals)
+			e.arrivals = e.arrivals[:0]
+			return
+		}
+	}
+}
+
+// expire does what the timers of this instant are for: all of them, or one where each
+// end is the policy's to answer by itself.
+func (e *Engine) expire() {
+	for e.timers.next() == e.machine.now {
+		t := e.timers.pop()
+		if t.due != nil {
+			t.due()
+		} else if t.job.endTimer == t.seq {
+			e.end(t.job)
+		}
+		if e.cfg.Ties == ArrivalsFirst {
+			return
+		}
+	}
+}
+
+// freeForeseen ends the jobs that reach their time limit at this instant, and leaves a
+// timer in the place of each that asks the policy.
+func (e *Engine) freeForeseen() {
+	var now []timer
+	for e.timers.next() == e.machine.now {
+		t := e.timers.pop()
+		if j := t.job; j != nil && j.endTimer == t.seq && j.Due == e.machine.now {
+			e.end(j)
+			t.job, t.due = nil, func() { e.freed = true }
+		}
+		now = append(now, t)
+	}
+	e.freed = false
+	for _, t := range now {
+		e.timers.put(t)
+	}
+}
+
+// started notes that the policy has started a job.
+func (e *Engine) started(j *Job) {
+	end := after(j.Start, j.run)
+	if at := j.of.job.EndAt; at != 0 {
+		end = max(at, j.Start)
+	}
+	j.cut = end > j.Due
+	if end = min(end, j.Due); end != Never {
+		j.endTimer = e.timers.add(end, jobEnds, j, nil)
+	}
+	e.emit(j, rm.Started, "", e.outcome(j, hpc.Running))
+	j.of.started(e)
+}
+
+// end ends a running job by itself or by its time limit.
+func (e *Engine) end(j *Job) {
+	state := hpc.Completed
+	switch {
+	case j.cut:
+		state = hpc.TimedOut
+	case j.of.job.ExitCode != 0:
+		state = hpc.Failed
+	}
+	e.finish(j, state)
+}
+
+// finish gives a job its final state.
+func (e *Engine) finish(j *Job, state hpc.State) {
+	if j.state == ended {
+		return
+	}
+	was := j.state
+	e.leave(j)
+	j.state, j.well = ended, state == hpc.Completed
+	outcome := e.outcome(j, state)
+	if outcome != nil {
+		outcome.End = e.Now()
+		if state == hpc.Failed {
+			outcome.ExitCode = j.of.job.ExitCode
+		}
+	}
+	e.emit(j, rm.Ended, "", outcome)
+	j.of.ended(e, was, j.well)
+}
+
+// leave takes a job from the machine or from the policy.
+func (e *Engine) leave(j *Job) {
+	switch j.state {
+	case running:
+		j.endTimer = 0
+		e.machine.release(j)
+		e.freed = true
+	case waiting:
+		e.policy.Remove(j)
+		e.machine.Unreserve(j)
+		e.freed = true
+	}
+}
+
+// requeue takes a running job off the machine and makes it wait again.
+func (e *Engine) requeue(j *Job, reason string) {
+	e.leave(j)
+	outcome := e.outcome(j, hpc.Pending)
+	if outcome != nil {
+		outcome.End = e.Now()
+	}
+	j.restarts++
+	j.of.pending++
+	if outcome != nil {
+		outcome.Restarts = j.restarts
+	}
+	j.state, j.Start, j.Due = blocked, 0, 0
+	e.emit(j, rm.Requeue, reason, outcome)
+	e.arrivals = append(e.arrivals, j)
+}
+
+// emit reports what happened to a job.
+func (e *Engine) emit(j *Job, kind rm.EventKind, reason string, outcome *rm.Outcome) {
+	e.report(rm.Event{Kind: kind, Job: j.of.job.ID, Task: int(j.task), RMJob: uint32(j.Seq), Reason: reason, Outcome: outcome})
+}
+
+func (e *Engine) report(ev rm.Event) {
+	ev.At = e.Now()
+	e.events = append(e.events, ev)
+}
+
+// outcome is what is known of a job.
+func (e *Engine) outcome(j *Job, state hpc.State) *rm.Outcome {
+	if e.cfg.Lean {
+		if state.Ended() && j.Start.IsZero() {
+			return &rm.Outcome{State: state} // or it would pass for one that ran
+		}
+		return nil
+	}
+	o := &rm.Outcome{State: state, Submit: j.Submit, Eligible: j.Eligible, Start: j.Start, TimeLimit: -1, Restarts: j.restarts}
+	if j.Limit != hpc.Unlimited {
+		o.TimeLimit = int64(j.Limit / time.Second)
+	}
+	if j.Start.IsZero() {
+		return o
+	}
+	o.Processors = j.held()
+	if n := e.machine.nodes; n != nil {
+		o.Nodes, o.NodeCount, o.TRES = n.hosts(j), len(j.placement.nodes), n.tres(j)
+		o.Partition, o.Reservation = j.demand.partition.Name, j.demand.reservation
+	}
+	return o
+}

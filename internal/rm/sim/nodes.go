@@ -1,0 +1,396 @@
+package sim
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"rmreplay/internal/hostlist"
+	"rmreplay/internal/hpc"
+)
+
+// Cluster is a machine of nodes.
+type Cluster struct {
+	// Nodes are its nodes; those of lower weight are taken first, and of one weight those
+	// that stand first.
+	Nodes []hpc.Node
+	// Partitions are its partitions; none stands for one with all nodes.
+	Partitions []Partition
+	// CountMemory says that memory is given to jobs, and not only wished for (CR_Memory
+	// in Slurm's SelectTypeParameters).
+	CountMemory bool
+	// WholeNodes gives every job its nodes alone (Slurm's select/linear).
+	WholeNodes bool
+}
+
+// Partition is a set of nodes that jobs ask for by name.
+type Partition struct {
+	Name    string
+	Nodes   []string
+	Default bool
+	// MaxTime is the longest time limit; 0 for any.
+	MaxTime time.Duration
+	// DefaultTime is the time limit of a job that asks for none; MaxTime if 0.
+	DefaultTime time.Duration
+	// DefMemPerCPU or DefMemPerNode, MiB, is what a job gets that does not ask for
+	// memory: all of its nodes' if both are 0.
+	DefMemPerCPU, DefMemPerNode int64
+	// WholeNodes gives every job its nodes alone.
+	WholeNodes bool
+}
+
+// nodes is the space of a machine of nodes. Each has a list of what is placed on it and
+// until when, which is short: so that what a job finds on a node in any interval is a
+// look at a few entries, and nothing needs to be copied to look into the future.
+type nodes struct {
+	m         *Machine
+	cluster   Cluster
+	list      []node
+	index     map[string]int
+	resources []string           // what is counted: "cpu", "mem", then generic resources
+	sets      map[setKey][]int32 // the nodes on which a job may run
+	reserved  []*reservation
+	// hypothetical makes place look at the machine with all nodes in service and empty.
+	hypothetical bool
+
+	// What place found last, and what it works with.
+	found placement
+	caps  []int32 // how many tasks each node could take
+	order []int
+}
+
+// The resources that every node has; generic ones follow.
+const (
+	cpu = iota
+	mem // MiB
+)
+
+// node is one node.
+type node struct {
+	hpc.Node
+	has   []int64 // of each resource
+	stays []stay
+	down  bool
+	drain bool
+}
+
+// stay is a job's use of a node.
+type stay struct {
+	from, until hpc.Time
+	uses        []int64
+	job         *Job
+}
+
+// placement is where a job runs.
+type placement struct {
+	nodes      []int32
+	tasks      []int32 // on each of them
+	processors int
+}
+
+// newCluster is a machine of nodes.
+func newCluster(c Cluster) (*Machine, error) {
+	m := &Machine{}
+	n := &nodes{m: m, cluster: c, index: make(map[string]int, len(c.Nodes)), resources: []string{"cpu", "mem"}, sets: map[setKey][]int32{}}
+	m.nodes, m.space = n, n
+	for i, h := range c.Nodes {
+		if _, twice := n.index[h.Name]; twice {
+			return nil, fmt.Errorf("node %s is defined twice", h.Name)
+		}
+		n.index[h.Name] = i
+		n.list = append(n.list, node{Node: h})
+		for _, g := range h.GRES {
+			n.resource(g.Name)
+			if g.Type != "" {
+				n.resource(g.Name + ":" + g.Type)
+			}
+		}
+	}
+	for i := range n.list {
+		n.list[i].equip(n)
+		m.processors += n.list[i].CPUs
+	}
+	m.free = m.processors
+	if len(c.Partitions) == 0 {
+		n.cluster.Partitions = []Partition{{Default: true}}
+		for _, h := range c.Nodes {
+			n.cluster.Partitions[0].Nodes = append(n.cluster.Partitions[0].Nodes, h.Name)
+		}
+	}
+	for _, p := range c.Partitions {
+		for _, name := range p.Nodes {
+			if _, known := n.index[name]; !known {
+				return nil, fmt.Errorf("partition %s: there is no node %s", p.Name, name)
+			}
+		}
+	}
+	return m, nil
+}
+
+// resource returns the index of a resource, and makes it if it is new.
+func (n *nodes) resource(name string) int {
+	if i := slices.Index(n.resources, name); i >= 0 {
+		return i
+	}
+	n.resources = append(n.resources, name)
+	return len(n.resources) - 1
+}
+
+// equip counts what the node has.
+func (d *node) equip(n *nodes) {
+	d.has = make([]int64, len(n.resources))
+	d.has[cpu], d.has[mem] = int64(d.CPUs), max(d.RealMemory-d.MemSpecLimit, 0)
+	for _, g := range d.GRES {
+		d.has[n.resource(g.Name)] += g.Count
+		if g.Type != "" {
+			d.has[n.resource(g.Name+":"+g.Type)] += g.Count
+		}
+	}
+	switch d.State {
+	case "DOWN", "FAIL", "FUTURE":
+		d.down = true
+	case "DRAIN":
+		d.drain = true
+	}
+}
+
+// usable says whether jobs may start on the node.
+func (d *node) usable() bool { return !d.down && !d.drain }
+
+// fits implements space.
+func (n *nodes) fits(j *Job) bool { return n.place(j, n.m.now) }
+
+// earliest implements space. Only where something ends does a job begin to fit.
+func (n *nodes) earliest(j *Job) hpc.Time {
+	for _, t := range n.ends() {
+		if n.place(j, t) {
+			return t
+		}
+	}
+	return Never
+}
+
+// ends are the instants at which something ends on the nodes, in order, now before all.
+func (n *nodes) ends() []hpc.Time {
+	times := []hpc.Time{n.m.now}
+	for i := range n.list {
+		for _, s := range n.list[i].stays {
+			if s.until > n.m.now && s.until != Never {
+				times = append(times, s.until)
+			}
+		}
+	}
+	for _, r := range n.reserved {
+		for _, t := range []hpc.Time{r.start, r.end} {
+			if t > n.m.now {
+				times = append(times, t)
+			}
+		}
+	}
+	slices.Sort(times)
+	return slices.Compact(times)
+}
+
+// add implements space.
+func (n *nodes) add(j *Job, at hpc.Time) {
+	if !n.place(j, at) {
+		panic(fmt.Sprintf("sim: job %d is added where it does not fit", j.Seq))
+	}
+	j.placement = n.found
+	until := after(at, j.Limit)
+	for k, i := range j.placement.nodes {
+		d := &n.list[i]
+		d.stays = append(d.stays, stay{at, until, n.uses(j, d, int64(j.placement.tasks[k])), j})
+	}
+}
+
+// uses is what a job uses on a node that has so many of its tasks.
+func (n *nodes) uses(j *Job, d *node, tasks int64) []int64 {
+	uses := make([]int64, len(d.has))
+	for r := range uses {
+		if j.demand.perNode[r] == wholeNode {
+			uses[r] = d.has[r]
+		} else {
+			uses[r] = j.demand.perNode[r] + tasks*j.demand.perTask[r]
+		}
+	}
+	return uses
+}
+
+// remove implements space.
+func (n *nodes) remove(j *Job) {
+	for _, i := range j.placement.nodes {
+		d := &n.list[i]
+		d.stays = slices.DeleteFunc(d.stays, func(s stay) bool { return s.job == j })
+	}
+}
+
+// wholeNode is a demand for all that a node has of a resource.
+const wholeNode = -1
+
+// capacity is how many tasks of a job a node could take from an instant until the job's
+// time limit.
+func (n *nodes) capacity(q *demand, d *node, from, until hpc.Time) int {
+	stays := d.stays
+	if n.hypothetical {
+		stays = nil
+	}
+	most := math.MaxInt32
+	if q.tasksPerNode > 0 {
+		most = q.tasksPerNode
+	}
+	for r, has := range d.has {
+		perTask, fixed := q.perTask[r], q.perNode[r]
+		if perTask == 0 && fixed == 0 {
+			continue
+		}
+		used := peak(stays, r, from, until)
+		left := has - used - max(fixed, 0)
+		if left < 0 || fixed == wholeNode && (used > 0 || has == 0) {
+			return 0
+		}
+		if perTask > 0 {
+			most = min(most, int(left/perTask))
+		}
+	}
+	return most
+}
+
+// peak is the most of a resource that is in use at one instant of an interval.
+func peak(stays []stay, r int, from, until hpc.Time) int64 {
+	most := inUse(stays, r, from)
+	for i := range stays {
+		// Use grows only where something begins.
+		if at := stays[i].from; at > from && at < until {
+			most = max(most, inUse(stays, r, at))
+		}
+	}
+	return most
+}
+
+// inUse is how much of a resource is in use at an instant.
+func inUse(stays []stay, r int, at hpc.Time) int64 {
+	sum := int64(0)
+	for i := range stays {
+		if stays[i].from <= at && stays[i].until > at {
+			sum += stays[i].uses[r]
+		}
+	}
+	return sum
+}
+
+// place finds nodes for a job from an instant until its time limit, and leaves them in
+// found. It takes the nodes in the order of preference and puts as many tasks on each
+// as it holds; where that takes more nodes than the job may have, those that hold the
+// most come first.
+func (n *nodes) place(j *Job, at hpc.Time) bool {
+	q := j.demand
+	until := after(at, j.Limit)
+	n.caps, n.order = n.caps[:0], n.order[:0]
+	have := 0
+	for k, i := range q.among {
+		c := 0
+		if d := &n.list[i]; n.hypothetical || d.usable() && n.admits(j, i, at, until) {
+			c = min(n.capacity(q, d, at, until), q.tasks)
+		}
+		n.caps = append(n.caps, int32(c))
+		if c > 0 {
+			n.order = append(n.order, k)
+			have += c
+		} else if k < q.required {
+			return false
+		}
+	}
+	if have < q.tasks || len(n.order) < q.minNodes {
+		return false
+	}
+	if at > n.m.now {
+		n.preferBusy(q)
+	}
+	if q.maxNodes > 0 && len(n.order) > q.maxNodes {
+		if !n.enough(n.order[:q.maxNodes], q.tasks) {
+			free := n.order[q.required:]
+			slices.SortStableFunc(free, func(a, b int) int { return int(n.caps[b] - n.caps[a]) })
+		}
+		n.order = n.order[:q.maxNodes]
+	}
+	return n.enough(n.order, q.tasks) && n.fill(q)
+}
+
+// preferBusy puts nodes first that are not empty now. A reservation that takes those
+// leaves more of the others to jobs that could start before it.
+func (n *nodes) preferBusy(q *demand) {
+	idle := func(k int) int {
+		if len(n.list[q.among[k]].stays) == 0 {
+			return 1
+		}
+		return 0
+	}
+	slices.SortStableFunc(n.order[q.required:], func(a, b int) int { return idle(a) - idle(b) })
+}
+
+// enough says whether nodes hold so many tasks.
+func (n *nodes) enough(order []int, tasks int) bool {
+	for _, k := range order {
+		tasks -= int(n.caps[k])
+	}
+	return tasks <= 0
+}
+
+// fill puts tasks on the nodes of order: at least one on each of as many as the job
+// must have and on those that it names, and the rest on the first.
+func (n *nodes) fill(q *demand) bool {
+	p := placement{}
+	least := max(q.minNodes, q.required)
+	left := q.tasks
+	for pos, k := range n.order {
+		tasks := min(left-max(0, least-pos-1), int(n.caps[k]))
+		if tasks <= 0 {
+			break
+		}
+		left -= tasks
+		d := &n.list[q.among[k]]
+		p.nodes = append(p.nodes, q.among[k])
+		p.tasks = append(p.tasks, int32(tasks))
+		if q.perNode[cpu] == wholeNode {
+			p.processors += d.CPUs
+		} else {
+			p.processors += int(q.perNode[cpu]) + tasks*int(q.perTask[cpu])
+		}
+	}
+	n.found = p
+	return left == 0
+}
+
+// hosts is the host list of a job's nodes.
+func (n *nodes) hosts(j *Job) string {
+	names := make([]string, len(j.placement.nodes))
+	for k, i := range j.placement.nodes {
+		names[k] = n.list[i].Name
+	}
+	return hostlist.Compress(names)
+}
+
+// tres is what a job uses, as Slurm writes it.
+func (n *nodes) tres(j *Job) string {
+	sum := make([]int64, len(n.resources))
+	for k, i := range j.placement.nodes {
+		for r, u := range n.uses(j, &n.list[i], int64(j.placement.tasks[k])) {
+			sum[r] += u
+		}
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "cpu=%d", sum[cpu])
+	if sum[mem] > 0 {
+		fmt.Fprintf(&b, ",mem=%dM", sum[mem])
+	}
+	fmt.Fprintf(&b, ",node=%d", len(j.placement.nodes))
+	for r := mem + 1; r < len(sum); r++ {
+		if sum[r] > 0 {
+			fmt.Fprintf(&b, ",gres/%s=%d", n.resources[r], sum[r])
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,44 @@
+package policy
+
+import (
+	"slices"
+
+	"rmreplay/internal/rm/sim"
+)
+
+// conservative keeps a reservation for every job.
+type conservative struct {
+	machine *sim.Machine
+	queue   []*sim.Job
+}
+
+// Conservative is conservative backfilling (Mu'alem and Feitelson, IEEE TPDS 12(6), 2001,
+// fig. 1): every job gets a reservation when it arrives, at the earliest instant at which
+// it delays no other, and never starts later than that instant. When something ends
+// before its time limit the schedule is compressed: in the order of arrival, each job
+// gives up its reservation and takes the earliest one that there is now.
+func Conservative(m *sim.Machine) sim.Policy { return &conservative{machine: m} }
+
+// Add implements [sim.Policy].
+func (p *conservative) Add(j *sim.Job) {
+	if !p.start(j) {
+		p.queue = append(p.queue, j)
+	}
+}
+
+// start gives a job its reservation, and starts it if that is for now.
+func (p *conservative) start(j *sim.Job) bool {
+	if p.machine.Reserve(j) != p.machine.Now() {
+		return false
+	}
+	p.machine.Start(j)
+	return true
+}
+
+// Remove implements [sim.Policy].
+func (p *conservative) Remove(j *sim.Job) {
+	p.queue = slices.DeleteFunc(p.queue, func(other *sim.Job) bool { return other == j })
+}
+
+// Schedule implements [sim.Policy].
+func (p *conservative) Schedule() { p.queue = slices.DeleteFunc(p.queue, p.start) }

@@ -1,0 +1,95 @@
+package policy
+
+import (
+	"time"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm/sim"
+)
+
+// easy is EASY backfilling on a pool of processors with one priority job.
+type easy struct {
+	machine *sim.Machine
+	queue   sim.Queue // those behind the head
+	head    *sim.Job  // the priority job, which does not fit; nil if none waits
+	shadow  hpc.Time  // when the head will fit
+	extra   int       // processors that it will leave over then
+}
+
+// EASY is the aggressive backfilling of Lifka ("The ANL/IBM SP Scheduling System",
+// JSSPP 1995) with the rules of the scheduler that "Replay with Feedback" (FGCS 2024)
+// used, whose results it reproduces:
+//
+//   - The head of the queue is the one job with a reservation. Its shadow time is found
+//     by walking the running jobs in the order of start + time limit until it fits, and
+//     what that last job leaves over is extra; others that are due at the same instant
+//     are not counted.
+//   - When jobs end, both are computed anew, and the queue is scanned in order: a job
+//     starts if it fits and either ends by the shadow time or is no larger than extra.
+//   - A job that arrives starts if it fits and, where there is a head, by the same rule.
+//
+// These rules are for pools; on nodes it is [Textbook] EASY.
+func EASY(m *sim.Machine) sim.Policy {
+	if !m.IsPool() {
+		return newEASY(m, arrival, TieRules{})
+	}
+	return &easy{machine: m}
+}
+
+// Add implements [sim.Policy].
+func (p *easy) Add(j *sim.Job) {
+	m := p.machine
+	switch {
+	case p.head == nil && m.Fits(j):
+		m.Start(j)
+	case p.head == nil:
+		p.head = j
+		p.foresee()
+	case !m.Fits(j):
+		p.queue.Push(j, 0)
+	case j.Limit <= p.within():
+		m.Start(j)
+	case j.Size <= p.extra:
+		p.extra -= j.Size
+		m.Start(j)
+	default:
+		p.queue.Push(j, 0)
+	}
+}
+
+// Remove implements [sim.Policy].
+func (p *easy) Remove(j *sim.Job) {
+	if j != p.head {
+		p.queue.Remove(j)
+		return
+	}
+	if p.head = p.queue.Pop(); p.head != nil {
+		p.foresee()
+	}
+}
+
+// Schedule implements [sim.Policy].
+func (p *easy) Schedule() {
+	m := p.machine
+	for p.head != nil && m.Fits(p.head) {
+		m.Start(p.head)
+		p.head = p.queue.Pop()
+	}
+	if p.head == nil {
+		return
+	}
+	p.foresee()
+	p.extra = p.queue.Backfill(m.Free(), p.extra, p.within(), m.Start)
+}
+
+// foresee computes when the head will fit, and what it will leave over.
+func (p *easy) foresee() { p.shadow, p.extra, _ = p.machine.Shadow(p.head.Size) }
+
+// within is how long a job may run that ends by the shadow time. Where there is none no
+// job delays the head.
+func (p *easy) within() time.Duration {
+	if p.shadow == sim.Never {
+		return hpc.Unlimited
+	}
+	return p.shadow.Sub(p.machine.Now())
+}

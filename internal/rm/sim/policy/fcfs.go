@@ -1,0 +1,41 @@
+package policy
+
+import (
+	"slices"
+
+	"rmreplay/internal/rm/sim"
+)
+
+// fcfs is a queue of which only the head may start.
+type fcfs struct {
+	machine *sim.Machine
+	queue   []*sim.Job
+}
+
+// FCFS starts the jobs strictly in the order in which they became eligible: one that
+// does not fit holds up all behind it.
+func FCFS(m *sim.Machine) sim.Policy { return &fcfs{machine: m} }
+
+// Add implements [sim.Policy].
+func (p *fcfs) Add(j *sim.Job) {
+	p.queue = append(p.queue, j)
+	if len(p.queue) == 1 {
+		p.Schedule()
+	}
+}
+
+// Remove implements [sim.Policy].
+func (p *fcfs) Remove(j *sim.Job) {
+	i := slices.Index(p.queue, j)
+	p.queue = slices.Delete(p.queue, i, i+1)
+}
+
+// Schedule implements [sim.Policy].
+func (p *fcfs) Schedule() {
+	for len(p.queue) > 0 && p.machine.Fits(p.queue[0]) {
+		j := p.queue[0]
+		p.queue[0] = nil
+		p.queue = p.queue[1:]
+		p.machine.Start(j)
+	}
+}

@@ -1,0 +1,68 @@
+package policy
+
+import (
+	"cmp"
+	"slices"
+
+	"rmreplay/internal/rm/sim"
+)
+
+// reserving is EASY backfilling on any machine and under any queue order: it lets the
+// machine keep the head's place. A pass looks at every job that waits.
+type reserving struct {
+	machine *sim.Machine
+	key     func(*sim.Job) float64
+	queue   []keyed
+}
+
+// keyed is a waiting job with its place in the order as of the last pass.
+type keyed struct {
+	job *sim.Job
+	key float64
+}
+
+// Add implements [sim.Policy].
+func (p *reserving) Add(j *sim.Job) {
+	p.queue = append(p.queue, keyed{job: j})
+	p.Schedule()
+}
+
+// Remove implements [sim.Policy].
+func (p *reserving) Remove(j *sim.Job) {
+	p.queue = slices.DeleteFunc(p.queue, func(k keyed) bool { return k.job == j })
+}
+
+// Schedule implements [sim.Policy].
+func (p *reserving) Schedule() {
+	m := p.machine
+	p.sort()
+	head := 0
+	for head < len(p.queue) && m.Fits(p.queue[head].job) {
+		m.Start(p.queue[head].job)
+		head++
+	}
+	p.queue = slices.Delete(p.queue, 0, head)
+	if len(p.queue) < 2 || m.Free() == 0 {
+		return
+	}
+	first := p.queue[0].job
+	m.Reserve(first)
+	p.queue = slices.DeleteFunc(p.queue, func(k keyed) bool {
+		if k.job == first || !m.Fits(k.job) {
+			return false
+		}
+		m.Start(k.job)
+		return true
+	})
+	m.Unreserve(first)
+}
+
+// sort brings the queue into order; jobs of one key are in the order of their submission.
+func (p *reserving) sort() {
+	for i := range p.queue {
+		p.queue[i].key = p.key(p.queue[i].job)
+	}
+	slices.SortFunc(p.queue, func(a, b keyed) int {
+		return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.job.Seq, b.job.Seq))
+	})
+}

@@ -1,0 +1,81 @@
+package policy
+
+import (
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm/sim"
+)
+
+// TieRules say how EASY reads the two inequalities that the literature leaves open. The
+// zero value is the usual reading.
+type TieRules struct {
+	// EndBefore lets a job be backfilled only if it ends before the shadow time; else at
+	// the shadow time will do.
+	EndBefore bool
+	// ExtraFirst counts extra processors as of the running job with which the head begins
+	// to fit; else every job that is due by the shadow time is counted.
+	ExtraFirst bool
+}
+
+// textbook is EASY backfilling on a pool under a queue order that does not change while
+// a job waits.
+type textbook struct {
+	machine *sim.Machine
+	queue   sim.Queue
+	key     func(*sim.Job) float64
+	ties    TieRules
+}
+
+// Textbook is EASY backfilling as Mu'alem and Feitelson describe it ("Utilization,
+// predictability, workloads, and user runtime estimates in scheduling the IBM SP2 with
+// backfilling", IEEE TPDS 12(6), 2001, fig. 2): whenever a job arrives or ends, jobs are
+// started from the head of the queue as long as they fit; then the head gets a
+// reservation at its shadow time, and the rest of the queue is scanned in order for jobs
+// that fit and do not delay it.
+func Textbook(ties TieRules) sim.NewPolicy {
+	return func(m *sim.Machine) sim.Policy { return newEASY(m, arrival, ties) }
+}
+
+// newEASY is textbook EASY under a queue order, in the form that suits the machine.
+func newEASY(m *sim.Machine, o order, ties TieRules) sim.Policy {
+	key := o.keys(m)
+	if m.IsPool() && !o.changes {
+		return &textbook{machine: m, key: key, ties: ties}
+	}
+	return &reserving{machine: m, key: key}
+}
+
+// Add implements [sim.Policy].
+func (p *textbook) Add(j *sim.Job) {
+	p.queue.Push(j, p.key(j))
+	p.Schedule()
+}
+
+// Remove implements [sim.Policy].
+func (p *textbook) Remove(j *sim.Job) { p.queue.Remove(j) }
+
+// Schedule implements [sim.Policy].
+func (p *textbook) Schedule() {
+	m := p.machine
+	head := p.queue.First()
+	for ; head != nil && m.Fits(head); head = p.queue.First() {
+		p.queue.Remove(head)
+		m.Start(head)
+	}
+	if head == nil || m.Free() == 0 {
+		return
+	}
+	shadow, first, all := m.Shadow(head.Size)
+	extra, within := all, shadow.Sub(m.Now())
+	switch {
+	case shadow == sim.Never: // nothing can be promised, so nothing can be broken
+		within = hpc.Unlimited
+	case p.ties.ExtraFirst:
+		extra = first
+	}
+	if p.ties.EndBefore && within != hpc.Unlimited {
+		within--
+	}
+	p.queue.Remove(head)
+	p.queue.Backfill(m.Free(), extra, within, m.Start)
+	p.queue.Push(head, p.key(head))
+}

@@ -1,0 +1,122 @@
+package sim
+
+import (
+	"slices"
+
+	"rmreplay/internal/hpc"
+)
+
+// pool is the space of a machine without nodes: how many processors are free from when
+// on. Few policies look into the future of a pool by more than [Machine.Shadow], which
+// needs nothing of this: steps are kept only once a job has been reserved.
+type pool struct {
+	m     *Machine
+	steps []step // by time; nil until they are needed
+}
+
+// step is how many processors are free from an instant on, until the next step.
+type step struct {
+	at   hpc.Time
+	free int
+}
+
+func (p *pool) fits(j *Job) bool {
+	if p.steps == nil {
+		return j.Size <= p.m.free
+	}
+	p.trim()
+	return p.fitsAt(j, 0)
+}
+
+// fitsAt reports whether a job fits from a step on until its time limit.
+func (p *pool) fitsAt(j *Job, from int) bool {
+	end := after(max(p.steps[from].at, p.m.now), j.Limit)
+	for i := from; i < len(p.steps) && (i == from || p.steps[i].at < end); i++ {
+		if p.steps[i].free < j.Size {
+			return false
+		}
+	}
+	return true
+}
+
+func (p *pool) earliest(j *Job) hpc.Time {
+	p.need()
+	p.trim()
+	for i := range p.steps {
+		if p.steps[i].at != Never && p.fitsAt(j, i) {
+			return max(p.steps[i].at, p.m.now)
+		}
+	}
+	return Never
+}
+
+func (p *pool) add(j *Job, at hpc.Time) { p.change(at, after(at, j.Limit), -j.Size) }
+
+func (p *pool) remove(j *Job) {
+	from, until := j.Start, j.Due
+	if j.reserved {
+		from, until = j.reservedAt, after(j.reservedAt, j.Limit)
+	}
+	p.change(max(from, p.m.now), until, j.Size)
+}
+
+// need makes the steps from the running jobs.
+func (p *pool) need() {
+	if p.steps != nil {
+		return
+	}
+	p.steps = []step{{p.m.now, p.m.processors}}
+	for j := range p.m.Running() {
+		p.change(p.m.now, j.Due, -j.Size)
+	}
+}
+
+// change adds n processors from an instant to another.
+func (p *pool) change(from, until hpc.Time, n int) {
+	if p.steps == nil || from >= until {
+		return
+	}
+	p.trim()
+	first, last := p.stepAt(from), p.stepAt(until)
+	for i := first; i < last; i++ {
+		p.steps[i].free += n
+	}
+	p.merge(last)
+	p.merge(first)
+}
+
+// stepAt returns the index of the step that begins at an instant, and makes it if need be.
+func (p *pool) stepAt(t hpc.Time) int {
+	i, found := slices.BinarySearchFunc(p.steps, t, func(s step, t hpc.Time) int { return compareTimes(s.at, t) })
+	if !found {
+		p.steps = slices.Insert(p.steps, i, step{t, p.steps[i-1].free})
+	}
+	return i
+}
+
+func compareTimes(a, b hpc.Time) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+// merge removes a step that changes nothing.
+func (p *pool) merge(i int) {
+	if i > 0 && p.steps[i].free == p.steps[i-1].free {
+		p.steps = slices.Delete(p.steps, i, i+1)
+	}
+}
+
+// trim drops what has passed: the first step begins now.
+func (p *pool) trim() {
+	i := 0
+	for i+1 < len(p.steps) && p.steps[i+1].at <= p.m.now {
+		i++
+	}
+	p.steps = p.steps[:copy(p.steps, p.steps[i:])]
+	p.steps[0].at = p.m.now
+}

@@ -1,0 +1,168 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+
+	"rmreplay/internal/hostlist"
+	"rmreplay/internal/hpc"
+)
+
+// reservation is a set of nodes that only some may use for a time.
+type reservation struct {
+	name            string
+	start, end      hpc.Time
+	nodes           []bool
+	users, accounts []string
+	flexible        bool // jobs in it may begin before it and go on after it
+}
+
+// covers says whether the reservation holds a node at some instant of an interval.
+func (r *reservation) covers(node int32, from, until hpc.Time) bool {
+	return r.nodes[node] && r.start < until && r.end > from
+}
+
+// admits says whether a job may use a node from an instant until another: all that is
+// reserved there must be reserved for it. A job that asks for a reservation runs in it
+// alone.
+func (n *nodes) admits(j *Job, node int32, from, until hpc.Time) bool {
+	q := j.demand
+	inside := q.reservation == ""
+	for _, r := range n.reserved {
+		if !r.covers(node, from, until) {
+			continue
+		}
+		if r.name != q.reservation {
+			return false
+		}
+		inside = r.flexible || r.start <= from && until <= r.end
+	}
+	return inside
+}
+
+// find returns the reservation of a name, or nil.
+func (n *nodes) find(name string) *reservation {
+	if i := slices.IndexFunc(n.reserved, func(r *reservation) bool { return r.name == name }); i >= 0 {
+		return n.reserved[i]
+	}
+	return nil
+}
+
+// allows says whether a user may submit to the reservation.
+func (r *reservation) allows(user, account string) bool {
+	if len(r.users) == 0 && len(r.accounts) == 0 {
+		return true
+	}
+	return slices.Contains(r.users, user) || slices.Contains(r.accounts, account)
+}
+
+// change applies a reservation event.
+func (n *nodes) change(ev hpc.ReservationEvent) error {
+	r := n.find(ev.Name)
+	switch ev.Action {
+	case "create":
+		if r != nil {
+			return fmt.Errorf("there is a reservation %s already", ev.Name)
+		}
+		r = &reservation{name: ev.Name}
+		if err := n.describe(r, ev); err != nil {
+			return err
+		}
+		n.reserved = append(n.reserved, r)
+	case "update":
+		if r == nil {
+			return fmt.Errorf("there is no reservation %s", ev.Name)
+		}
+		updated := *r
+		if err := n.describe(&updated, ev); err != nil {
+			return err
+		}
+		*r = updated
+	case "delete":
+		if r == nil {
+			return fmt.Errorf("there is no reservation %s", ev.Name)
+		}
+		n.reserved = slices.DeleteFunc(n.reserved, func(other *reservation) bool { return other == r })
+	default:
+		return fmt.Errorf("%q: not something to do with a reservation (want create, update or delete)", ev.Action)
+	}
+	return nil
+}
+
+// describe takes over what an event says of a reservation; what it leaves out stays.
+func (n *nodes) describe(r *reservation, ev hpc.ReservationEvent) error {
+	if ev.Start != 0 {
+		r.start = ev.Start
+	}
+	if r.start == 0 {
+		r.start = n.m.now
+	}
+	if ev.Duration > 0 {
+		r.end = after(r.start, ev.Duration)
+	}
+	if r.end <= r.start {
+		return fmt.Errorf("reservation %s has no duration", ev.Name)
+	}
+	r.flexible = r.flexible || slices.Contains(ev.Flags, "FLEX")
+	if ev.Users != nil {
+		r.users = ev.Users
+	}
+	if ev.Accounts != nil {
+		r.accounts = ev.Accounts
+	}
+	if ev.Nodes == "" && ev.NodeCount == 0 && r.nodes != nil {
+		return nil
+	}
+	return n.choose(r, ev)
+}
+
+// choose gives a reservation its nodes: those that it names, or so many of the
+// partition that no other reservation has at the time.
+func (n *nodes) choose(r *reservation, ev hpc.ReservationEvent) error {
+	chosen := make([]bool, len(n.list))
+	pool := make([]string, 0, len(n.list))
+	if ev.Partition != "" {
+		p, err := n.partition(ev.Partition)
+		if err != nil {
+			return err
+		}
+		pool = append(pool, p.Nodes...)
+	} else {
+		for i := range n.list {
+			pool = append(pool, n.list[i].Name)
+		}
+	}
+	left := ev.NodeCount
+	switch {
+	case ev.Nodes == "ALL":
+		left = len(pool)
+	case ev.Nodes != "":
+		var err error
+		if pool, err = hostlist.Expand(ev.Nodes); err != nil {
+			return err
+		}
+		left = len(pool)
+	}
+	for _, name := range pool {
+		i, known := n.index[name]
+		if !known {
+			return fmt.Errorf("there is no node %s", name)
+		}
+		if left > 0 && (ev.Nodes != "" || !n.taken(r, int32(i))) {
+			chosen[i] = true
+			left--
+		}
+	}
+	if left > 0 {
+		return fmt.Errorf("reservation %s: %d nodes too few are free of other reservations", ev.Name, left)
+	}
+	r.nodes = chosen
+	return nil
+}
+
+// taken says whether another reservation has a node at a time of r's.
+func (n *nodes) taken(r *reservation, node int32) bool {
+	return slices.ContainsFunc(n.reserved, func(other *reservation) bool {
+		return other != r && other.name != r.name && other.covers(node, r.start, r.end)
+	})
+}

@@ -1,0 +1,396 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm"
+	"rmreplay/internal/workload/sbatch"
+)
+
+// submission is one job of the workload, or one array with all its tasks.
+type submission struct {
+	job  *hpc.Job
+	jobs []*Job // one, or one for each task
+
+	refused bool
+	atOnce  int  // how many tasks may run at once; 0 for any number
+	offered int  // tasks that have become eligible
+	begun   bool // its begin time has come
+
+	// Counts of tasks.
+	pending, open, failed int
+
+	gate    *gate        // what it waits for; nil if for nothing
+	waiters []*condition // of others, that wait for it
+}
+
+// Submit implements [rm.ResourceManager]. The job is accepted or refused at once, and
+// the event says so at the next AdvanceTo.
+func (e *Engine) Submit(job *hpc.Job) error {
+	s := &submission{job: job}
+	e.jobs[job.ID] = s
+	e.seq++
+	first := e.seq
+	if err := e.accept(s); err != nil {
+		s.refused, s.jobs, s.open, s.pending, s.gate = true, nil, 0, 0, nil
+		e.report(rm.Event{Kind: rm.Refused, Job: job.ID, Task: -1, RMJob: uint32(first), Reason: err.Error()})
+		return nil
+	}
+	e.report(rm.Event{Kind: rm.Accepted, Job: job.ID, Task: -1, RMJob: uint32(first)})
+	e.waitForBegin(s)
+	e.setDeadline(s)
+	s.gate.giveUp(e)
+	if e.names != nil {
+		key := ownNameOf(job)
+		e.names[key] = append(e.names[key], s)
+	}
+	s.offer(e)
+	return nil
+}
+
+// accept makes the jobs of a submission. An error says why it is refused.
+func (e *Engine) accept(s *submission) error {
+	job := s.job
+	model := Job{of: s, task: -1, Request: &job.Request, Submit: e.Now(), run: e.runTime(job.RunTime)}
+	if err := e.measure(&model); err != nil {
+		return err
+	}
+	if err := e.await(s); err != nil {
+		return err
+	}
+	if job.Array == "" {
+		j := new(Job)
+		*j = model
+		j.Seq = e.seq
+		s.jobs = []*Job{j}
+	} else {
+		array, err := hpc.ParseArray(job.Array)
+		if err != nil {
+			return fmt.Errorf("--array=%s: %w", job.Array, err)
+		}
+		s.atOnce = array.Limit
+		tasks := make([]Job, len(array.Tasks))
+		s.jobs = make([]*Job, len(tasks))
+		for i, task := range array.Tasks {
+			j := &tasks[i]
+			*j = model
+			j.Seq, j.task = e.seq+i, int32(task)
+			if d, differs := job.TaskRunTimes[task]; differs {
+				j.run = e.runTime(d)
+			}
+			s.jobs[i] = j
+		}
+		e.seq += len(tasks) - 1
+	}
+	s.open, s.pending = len(s.jobs), len(s.jobs)
+	return nil
+}
+
+// measure finds out how large a job is and what time limit it runs under. An error says
+// why it can never run here.
+func (e *Engine) measure(j *Job) error {
+	limit := j.of.job.TimeLimit
+	if e.cfg.Limit != nil {
+		limit = e.cfg.Limit(j.of.job)
+	}
+	j.Limit = limit
+	if n := e.machine.nodes; n != nil {
+		return n.measure(j)
+	}
+	if j.Limit <= 0 {
+		j.Limit = hpc.Unlimited
+	}
+	if j.Size = size(j.Request); j.Size > e.machine.processors {
+		return fmt.Errorf("asks for %d processors; the machine has %d", j.Size, e.machine.processors)
+	}
+	return nil
+}
+
+// size is how many processors a request asks for.
+func size(r *hpc.Request) int {
+	tasks := max(r.Tasks, r.MinNodes*max(r.TasksPerNode, 1), 1)
+	return tasks * max(r.CPUsPerTask, 1)
+}
+
+// runTime is how long a job of a run time runs on this machine.
+func (e *Engine) runTime(d time.Duration) time.Duration {
+	if d == hpc.Unlimited || e.cfg.Performance == 1 {
+		return d
+	}
+	return time.Duration(min(float64(d)/e.cfg.Performance, float64(hpc.Unlimited/2)))
+}
+
+// waitForBegin holds a submission back until its begin time.
+func (e *Engine) waitForBegin(s *submission) {
+	s.begun = s.job.Begin <= 0
+	if !s.begun {
+		e.timers.add(after(e.Now(), s.job.Begin), jobBecomesEligible, nil, func() {
+			s.begun = true
+			s.offer(e)
+		})
+	}
+}
+
+// setDeadline ends a submission at its deadline.
+func (e *Engine) setDeadline(s *submission) {
+	if s.job.Deadline > 0 {
+		e.timers.add(after(e.Now(), s.job.Deadline), jobExpires, nil, func() { e.finishAll(s, hpc.Deadlined) })
+	}
+}
+
+// offer makes as many jobs of a submission eligible as may be.
+func (s *submission) offer(e *Engine) {
+	if s.job.Hold || !s.begun || s.gate != nil {
+		return
+	}
+	for s.offered < len(s.jobs) && (s.atOnce == 0 || s.offered-(len(s.jobs)-s.open) < s.atOnce) {
+		j := s.jobs[s.offered]
+		s.offered++
+		j.Eligible = e.Now()
+		e.arrivals = append(e.arrivals, j)
+	}
+}
+
+// started notes that one of its jobs has started.
+func (s *submission) started(e *Engine) {
+	s.pending--
+	s.tell(e)
+}
+
+// ended notes that one of its jobs has ended, from the state it was in.
+func (s *submission) ended(e *Engine, was jobState, well bool) {
+	s.open--
+	if was != running {
+		s.pending--
+	}
+	if !well {
+		s.failed++
+	}
+	if s.open == 0 && e.names != nil {
+		key := ownNameOf(s.job)
+		e.names[key] = slices.DeleteFunc(e.names[key], func(other *submission) bool { return other == s })
+	}
+	if s.atOnce > 0 {
+		s.offer(e)
+	}
+	s.tell(e)
+}
+
+// tell lets those who wait for the submission look at it again.
+func (s *submission) tell(e *Engine) {
+	if len(s.waiters) == 0 {
+		return
+	}
+	s.waiters = slices.DeleteFunc(s.waiters, func(c *condition) bool { return c.look(e, s) })
+}
+
+// Cancel implements [rm.ResourceManager].
+func (e *Engine) Cancel(id string) error {
+	if s := e.jobs[id]; s != nil {
+		e.finishAll(s, hpc.Cancelled)
+	}
+	return nil
+}
+
+// finishAll ends all jobs of a submission that have not ended. Those that have not
+// become eligible go first, so that none of them takes the place of another.
+func (e *Engine) finishAll(s *submission, state hpc.State) {
+	s.atOnce = 0
+	s.offered = len(s.jobs)
+	for _, j := range s.jobs {
+		e.finish(j, state)
+	}
+}
+
+// gate is what a submission waits for.
+type gate struct {
+	of   *submission
+	left int  // how many conditions are not met
+	any  bool // one of them is enough
+	dead int  // how many never will be
+	all  int
+}
+
+// condition is one dependency.
+type condition struct {
+	gate *gate
+	kind string
+	task int // of the array that it is on, or -1 for all of it
+	wait time.Duration
+}
+
+// ownName is whose singletons wait for each other.
+type ownName struct{ user, name string }
+
+func ownNameOf(job *hpc.Job) ownName { return ownName{job.User, job.Name} }
+
+// await reads a submission's dependencies.
+func (e *Engine) await(s *submission) error {
+	if s.job.Dependency == "" {
+		return nil
+	}
+	deps, err := sbatch.ParseDependency(s.job.Dependency)
+	if err != nil {
+		return fmt.Errorf("--dependency=%s: %w", s.job.Dependency, err)
+	}
+	s.gate = &gate{of: s, any: deps.Any}
+	for _, d := range deps.List {
+		if err := e.depend(s, d); err != nil {
+			return fmt.Errorf("--dependency=%s: %w", s.job.Dependency, err)
+		}
+	}
+	s.gate.all = s.gate.left
+	if s.gate.left == 0 { // a singleton with nobody before it
+		s.gate = nil
+		return nil
+	}
+	e.lookAtAll(s)
+	return nil
+}
+
+// depend adds the conditions of one dependency to a submission's gate.
+func (e *Engine) depend(s *submission, d sbatch.Dependency) error {
+	switch d.Type {
+	case "singleton":
+		for _, other := range e.sameName(s.job) {
+			if other != s && other.open > 0 {
+				s.gate.wait(other, &condition{gate: s.gate, kind: "afterany", task: -1})
+			}
+		}
+		return nil
+	case "after", "afterany", "afterok", "afternotok", "aftercorr":
+	default:
+		return fmt.Errorf("%s is not simulated", d.Type)
+	}
+	on, task := e.jobs[d.Job], -1
+	if on == nil {
+		var id string
+		if id, task, _ = d.Task(); e.jobs[id] != nil {
+			on = e.jobs[id]
+		}
+	}
+	switch {
+	case on == nil || on == s:
+		return fmt.Errorf("job %s has not been submitted", d.Job)
+	case on.refused:
+		return fmt.Errorf("job %s was rejected", d.Job)
+	}
+	s.gate.wait(on, &condition{s.gate, d.Type, task, time.Duration(d.DelayMinutes) * time.Minute})
+	return nil
+}
+
+// wait adds a condition on another submission.
+func (g *gate) wait(on *submission, c *condition) {
+	g.left++
+	on.waiters = append(on.waiters, c)
+}
+
+// sameName are the submissions of the same user and name that may not have ended.
+func (e *Engine) sameName(job *hpc.Job) []*submission {
+	if e.names == nil {
+		e.names = make(map[ownName][]*submission)
+		for _, s := range e.jobs {
+			if s.open > 0 {
+				key := ownNameOf(s.job)
+				e.names[key] = append(e.names[key], s)
+			}
+		}
+	}
+	return e.names[ownNameOf(job)]
+}
+
+// lookAtAll checks the conditions of a new submission, which may be met already.
+func (e *Engine) lookAtAll(s *submission) {
+	deps, _ := sbatch.ParseDependency(s.job.Dependency) // it was read before
+	for _, d := range deps.List {
+		on := e.jobs[d.Job]
+		if on == nil {
+			id, _, _ := d.Task()
+			on = e.jobs[id]
+		}
+		if on != nil {
+			on.tell(e)
+		}
+	}
+}
+
+// look checks whether a condition on a submission is decided, and lets the one that
+// waits go, or counts it out. It reports whether it was.
+func (c *condition) look(e *Engine, on *submission) (decided bool) {
+	met, never := c.state(on)
+	switch {
+	case met && c.wait > 0:
+		e.timers.add(after(e.Now(), c.wait), jobBecomesEligible, nil, func() { c.gate.meet(e) })
+	case met:
+		c.gate.meet(e)
+	case never:
+		c.gate.fail(e)
+	}
+	return met || never
+}
+
+// state says whether a condition is met, or never will be.
+func (c *condition) state(on *submission) (met, never bool) {
+	pending, open, failed := on.pending, on.open, on.failed
+	if c.task >= 0 {
+		pending, open, failed = 0, 0, 0
+		for _, j := range on.jobs {
+			if int(j.task) == c.task {
+				pending, open, failed = j.counts()
+			}
+		}
+	}
+	switch c.kind {
+	case "after":
+		return pending == 0, false
+	case "afterany":
+		return open == 0, false
+	case "afternotok":
+		return open == 0 && failed > 0, open == 0 && failed == 0
+	}
+	return open == 0 && failed == 0, open == 0 && failed > 0
+}
+
+// counts are the counts of a submission with this job alone.
+func (j *Job) counts() (pending, open, failed int) {
+	switch {
+	case j.state == ended && !j.well:
+		return 0, 0, 1
+	case j.state == ended:
+		return 0, 0, 0
+	case j.state == running:
+		return 0, 1, 0
+	}
+	return 1, 1, 0
+}
+
+// meet notes that a condition is met.
+func (g *gate) meet(e *Engine) {
+	if g.left--; g.left == 0 || g.any {
+		g.left = 0
+		if g.of.gate == g {
+			g.of.gate = nil
+			g.of.offer(e)
+		}
+	}
+}
+
+// fail notes that a condition never will be met. The job waits for ever, as it does in
+// Slurm, unless it asks to be cancelled then.
+func (g *gate) fail(e *Engine) {
+	g.dead++
+	g.giveUp(e)
+}
+
+// giveUp ends the submission if its dependencies cannot be met and it asks for that.
+func (g *gate) giveUp(e *Engine) {
+	if g == nil || g.of.gate != g || g.dead == 0 || g.any && g.dead < g.all {
+		return
+	}
+	if kill := g.of.job.KillOnInvalidDep; kill != nil && *kill {
+		e.finishAll(g.of, hpc.Cancelled)
+	}
+}

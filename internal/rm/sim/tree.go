@@ -1,0 +1,215 @@
+package sim
+
+// tree is an ordered set of jobs that sums up, in every subtree, what the jobs there
+// have of something: how many processors they hold, or the least of their time limits.
+// It is a treap (Seidel and Aragon, "Randomized search trees", Algorithmica 16, 1996)
+// whose priorities are a hash of the jobs' numbers, so that the same jobs always make
+// the same tree. All operations take expected logarithmic time and no memory: the links
+// are in the jobs, and a job is in one tree at most.
+type tree struct {
+	root *Job
+	sum  aggregate
+}
+
+// aggregate says what a tree sums up.
+type aggregate uint8
+
+const (
+	sumSizes aggregate = iota
+	minLimits
+)
+
+// links are a job's place in a tree.
+type links struct {
+	left, right *Job
+	key         int64 // what the tree is ordered by; jobs with the same key are by tie
+	tie         int64
+	total       int64 // of the subtree
+	heap        uint32
+}
+
+// hash spreads consecutive numbers over all values (the finalizer of SplitMix64).
+func hash(n int) uint32 {
+	x := uint64(n) + 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return uint32(x >> 32)
+}
+
+// before reports whether a comes before b.
+func (a *Job) before(b *Job) bool {
+	return a.key < b.key || a.key == b.key && a.tie < b.tie
+}
+
+// update sums up the subtree of j from its children's.
+func (t *tree) update(j *Job) {
+	if t.sum == sumSizes {
+		j.total = int64(j.Size)
+		if j.left != nil {
+			j.total += j.left.total
+		}
+		if j.right != nil {
+			j.total += j.right.total
+		}
+		return
+	}
+	j.total = int64(j.Limit)
+	if j.left != nil {
+		j.total = min(j.total, j.left.total)
+	}
+	if j.right != nil {
+		j.total = min(j.total, j.right.total)
+	}
+}
+
+// insert adds a job that is in no tree.
+func (t *tree) insert(j *Job, key, tie int64) {
+	j.links = links{key: key, tie: tie, heap: hash(j.Seq)}
+	t.root = t.put(t.root, j)
+}
+
+func (t *tree) put(at, j *Job) *Job {
+	switch {
+	case at == nil:
+		t.update(j)
+		return j
+	case j.heap > at.heap:
+		j.left, j.right = t.split(at, j)
+		t.update(j)
+		return j
+	case j.before(at):
+		at.left = t.put(at.left, j)
+	default:
+		at.right = t.put(at.right, j)
+	}
+	t.update(at)
+	return at
+}
+
+// split parts a subtree into what comes before j and what does not.
+func (t *tree) split(at, j *Job) (before, rest *Job) {
+	if at == nil {
+		return nil, nil
+	}
+	if at.before(j) {
+		at.right, rest = t.split(at.right, j)
+		t.update(at)
+		return at, rest
+	}
+	before, at.left = t.split(at.left, j)
+	t.update(at)
+	return before, at
+}
+
+// remove takes a job out.
+func (t *tree) remove(j *Job) {
+	t.root = t.cut(t.root, j)
+	j.links = links{}
+}
+
+func (t *tree) cut(at, j *Job) *Job {
+	switch {
+	case at == j:
+		return t.join(j.left, j.right)
+	case j.before(at):
+		at.left = t.cut(at.left, j)
+	default:
+		at.right = t.cut(at.right, j)
+	}
+	t.update(at)
+	return at
+}
+
+// join makes one tree of two, all of a before all of b.
+func (t *tree) join(a, b *Job) *Job {
+	switch {
+	case a == nil:
+		return b
+	case b == nil:
+		return a
+	case a.heap > b.heap:
+		a.right = t.join(a.right, b)
+		t.update(a)
+		return a
+	}
+	b.left = t.join(a, b.left)
+	t.update(b)
+	return b
+}
+
+// first is the first job, or nil.
+func (t *tree) first() *Job {
+	j := t.root
+	for j != nil && j.left != nil {
+		j = j.left
+	}
+	return j
+}
+
+// firstWithin is the first job of a tree of time limits whose limit is at most limit,
+// or nil.
+func (t *tree) firstWithin(limit int64) *Job {
+	j := t.root
+	if j == nil || j.total > limit {
+		return nil
+	}
+	for {
+		switch {
+		case j.left != nil && j.left.total <= limit:
+			j = j.left
+		case int64(j.Limit) <= limit:
+			return j
+		default:
+			j = j.right
+		}
+	}
+}
+
+// reach is the first job of a tree of sizes with which the sizes from the beginning add
+// up to need, and that sum; nil if all of them are less.
+func (t *tree) reach(need int64) (*Job, int64) {
+	j := t.root
+	if j == nil || j.total < need {
+		return nil, 0
+	}
+	sum := int64(0)
+	for {
+		if j.left != nil {
+			if sum+j.left.total >= need {
+				j = j.left
+				continue
+			}
+			sum += j.left.total
+		}
+		if sum += int64(j.Size); sum >= need {
+			return j, sum
+		}
+		j = j.right
+	}
+}
+
+// upTo is the sum of a tree of sizes over all jobs whose key is at most key.
+func (t *tree) upTo(key int64) int64 {
+	sum := int64(0)
+	for j := t.root; j != nil; {
+		if j.key > key {
+			j = j.left
+			continue
+		}
+		sum += int64(j.Size)
+		if j.left != nil {
+			sum += j.left.total
+		}
+		j = j.right
+	}
+	return sum
+}
+
+// each visits the jobs in order until visit returns false.
+func (t *tree) each(visit func(*Job) bool) {
+	var walk func(*Job) bool
+	walk = func(j *Job) bool {
+		return j == nil || walk(j.left) && visit(j) && walk(j.right)
+	}
+	walk(t.root)
+}

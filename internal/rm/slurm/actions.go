@@ -1,0 +1,186 @@
+package slurm
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm"
+	"rmreplay/internal/rm/slurm/conf"
+)
+
+// actions are the administrator's actions that are under way or wait for that. They
+// are done one after the other, each when the one before has ended.
+type actions struct {
+	waiting []hpc.Action
+	current *hpc.Action
+	since   hpc.Time // when current was begun
+}
+
+// hold reports whether submissions wait for an action: one of the same instant goes
+// first. An action that takes virtual time holds nothing up once time has moved on.
+func (a *actions) hold(now hpc.Time) bool { return a.current != nil && a.since == now }
+
+// actionCommands are the commands of Slurm's that an action may run.
+var actionCommands = []string{"scontrol", "sacctmgr", "scancel", "squeue", "sinfo", "sprio", "sshare", "sdiag", "sacct", "sreport"}
+
+// CheckAction says what is wrong with an action before anything is started, and nil if
+// nothing is.
+func CheckAction(a hpc.Action) error {
+	if len(a.Run) > 0 && !slices.Contains(actionCommands, a.Run[0]) {
+		return fmt.Errorf("the action at %s runs %s, which is none of Slurm's commands (want one of %s; anything else is for \"shell\")",
+			a.At, a.Run[0], strings.Join(actionCommands, ", "))
+	}
+	return nil
+}
+
+// Act implements [rm.Administrator]: Slurm's commands and shells run as the user of
+// slurmctld, who may do everything, and under virtual time.
+func (e *Engine) Act(a hpc.Action) error {
+	if err := CheckAction(a); err != nil {
+		return err
+	}
+	e.actions.waiting = append(e.actions.waiting, a)
+	e.nextAction()
+	return nil
+}
+
+// BeginWindow implements [rm.Windowed]: slurmctld gets the site's scheduling.
+func (e *Engine) BeginWindow() error {
+	if !e.cfg.PreRoll {
+		return nil
+	}
+	if err := os.WriteFile(e.place.file("conf", "slurm.conf"), e.adapted.Files["slurm.conf"], 0o600); err != nil {
+		return fmt.Errorf("writing the adapted configuration: %w", err)
+	}
+	return e.Act(hpc.Action{At: e.Now(), Run: []string{"scontrol", "reconfigure"}})
+}
+
+// nextAction begins the next action if none is under way.
+func (e *Engine) nextAction() {
+	for e.actions.current == nil && len(e.actions.waiting) > 0 && e.err == nil {
+		a := e.actions.waiting[0]
+		e.actions.waiting = e.actions.waiting[1:]
+		e.actions.current, e.actions.since = &a, e.Now()
+		path, args, err := e.actionCommand(a)
+		if err == nil {
+			_, err = e.startClient("", path, args, e.actionEnded)
+		}
+		if err != nil {
+			e.acted(err.Error(), err)
+		}
+	}
+}
+
+// actionCommand makes the action's preparations and returns what is to be run.
+func (e *Engine) actionCommand(a hpc.Action) (path string, args []string, err error) {
+	in := e.cfg.Install
+	switch {
+	case a.Shell != "":
+		return "/bin/sh", []string{"-c", a.Shell}, nil
+	case a.SlurmConf != "":
+		return in.Scontrol, []string{"reconfigure"}, e.reconfigure(a.SlurmConf)
+	}
+	path = filepath.Join(filepath.Dir(in.Scontrol), a.Run[0])
+	if _, err := os.Stat(path); err != nil {
+		return "", nil, fmt.Errorf("running %s: %w (is Debian's slurm-client installed?)", a.Run[0], err)
+	}
+	args = a.Run[1:]
+	if a.Run[0] == "sacctmgr" && !slices.Contains(args, "-i") {
+		args = append([]string{"-i"}, args...) // nobody is there to say yes
+	}
+	return path, args, nil
+}
+
+// reconfigure puts an adapted slurm.conf in the place of the one in force. The nodes
+// must be the same ones: slurmctld has to be restarted for others.
+func (e *Engine) reconfigure(path string) error {
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(filepath.Dir(e.cfg.Cluster.Path), path)
+	}
+	cluster, err := conf.OpenFile(path)
+	if err != nil {
+		return err
+	}
+	names := func(nodes []hpc.Node) (list []string) {
+		for _, n := range nodes {
+			list = append(list, n.Name)
+		}
+		return list
+	}
+	if !slices.Equal(names(cluster.Nodes), names(e.cfg.Cluster.Nodes)) {
+		return fmt.Errorf("reconfiguring with %s: its nodes are not those of %s (Slurm wants a restart for that)", path, e.cfg.Cluster.Path)
+	}
+	adapted, err := conf.Adapt(cluster, e.environmentOf())
+	if err != nil {
+		return err
+	}
+	for name, content := range adapted.Files {
+		if err := os.WriteFile(e.place.file("conf", name), content, 0o600); err != nil {
+			return fmt.Errorf("writing the adapted configuration: %w", err)
+		}
+	}
+	return nil
+}
+
+// actionEnded takes the end of an action's command.
+func (e *Engine) actionEnded(cl *client) {
+	out, errOut, err := cl.result()
+	said := strings.TrimSpace(out + errOut)
+	if err := e.logAction(said, err); err != nil {
+		e.fail(err)
+	}
+	// scontrol exits with 0 for some of what slurmctld refuses.
+	if err == nil && strings.Contains(errOut, "slurm_") && strings.Contains(errOut, "error:") {
+		err = errors.New(strings.TrimSpace(errOut))
+	}
+	e.acted(said, err)
+}
+
+// acted reports the end of the current action. One that failed makes the result
+// doubtful: the machine is not what the workload says.
+func (e *Engine) acted(said string, err error) {
+	what := describeAction(*e.actions.current)
+	reason := what
+	if err != nil {
+		e.warn("action-failed", fmt.Sprintf("%s: %v", what, err), true)
+		reason += ": failed: " + err.Error()
+	} else if line, _, _ := strings.Cut(said, "\n"); line != "" {
+		reason += ": " + line
+	}
+	e.actions.current = nil
+	e.emit(rm.Event{Kind: rm.Acted, Task: -1, Reason: reason})
+	e.nextAction()
+}
+
+// logAction keeps everything that an action said in logs/actions.log.
+func (e *Engine) logAction(said string, failed error) error {
+	f, err := os.OpenFile(filepath.Join(e.cfg.LogDir, "actions.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return fmt.Errorf("keeping what an action said: %w", err)
+	}
+	text := fmt.Sprintf("[%s] %s\n", e.actions.since, describeAction(*e.actions.current))
+	if said != "" {
+		text += said + "\n"
+	}
+	if failed != nil {
+		text += failed.Error() + "\n"
+	}
+	_, err = f.WriteString(text)
+	return errors.Join(err, f.Close())
+}
+
+// describeAction is the action as a person would type it.
+func describeAction(a hpc.Action) string {
+	switch {
+	case a.Shell != "":
+		return "sh -c " + a.Shell
+	case a.SlurmConf != "":
+		return "scontrol reconfigure with " + a.SlurmConf
+	}
+	return strings.Join(a.Run, " ")
+}

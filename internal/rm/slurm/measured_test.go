@@ -1,0 +1,112 @@
+package slurm
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm"
+	"rmreplay/internal/run"
+)
+
+// backlog is a cluster whose backfill scheduler has much to look at: jobs of different
+// sizes and time limits, of which two run at a time.
+func backlog(t *testing.T, in *backlogged, factor float64) {
+	t.Helper()
+	files := manyNodes(400)
+	files["slurm.conf"] += "SchedulerParameters=bf_max_time=3,bf_interval=10,bf_max_job_test=1000,bf_yield_interval=500000,bf_yield_sleep=100000,bf_continue\n"
+	s := scenario{cluster: writeCluster(t, files), factor: factor}
+	ctx, cancel := context.WithTimeout(t.Context(), deadline)
+	defer cancel()
+	e := s.start(ctx, t, needSlurm(t, false))
+	const jobs = 70
+	for i := range jobs {
+		err := e.Submit(job(fmt.Sprintf("j%d", i), 0, 3600, func(j *hpc.Job) {
+			j.Tasks = 32 * (150 + i%30)
+			j.TimeLimit = time.Duration(60+i) * time.Minute
+		}))
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	advance := func(until hpc.Time) (events []rm.Event) {
+		for e.Now() < until {
+			more, err := e.AdvanceTo(ctx, until)
+			if err != nil {
+				t.Fatal(err)
+			}
+			events = append(events, more...)
+		}
+		return events
+	}
+	// One more every 100 ms, so that some are submitted while slurmctld computes.
+	const late = 100
+	for i := range late {
+		at := epoch.Add(25*time.Second + time.Duration(i)*100*time.Millisecond)
+		advance(at)
+		if e.Now() != at {
+			t.Errorf("the driver got the clock at %v for %v", since(e.Now()), since(at))
+		}
+		j := job(fmt.Sprintf("late%d", i), 0, 60, func(j *hpc.Job) { j.Hold = true })
+		if err := e.Submit(j); err != nil {
+			t.Fatal(err)
+		}
+	}
+	events := advance(epoch.Add(65 * time.Second))
+	accepted := 0
+	for _, ev := range events {
+		if ev.Kind == rm.Refused {
+			t.Errorf("job %s: %s", ev.Job, ev.Reason)
+		}
+		accepted++
+	}
+	var err error
+	if in.scheduler, err = e.Scheduler(ctx); err != nil {
+		t.Fatal(err)
+	}
+	in.warnings = e.Warnings()
+	in.steps, in.paid = e.ClockSteps()
+	in.cpu = e.CPU()["slurmctld"]
+	t.Logf("factor %v: %v of CPU time, %v paid, %d steps, %+v, %v", factor, in.cpu, in.paid, in.steps, in.scheduler, in.warnings)
+}
+
+// backlogged is what slurmctld says of a backlog.
+type backlogged struct {
+	scheduler run.Scheduler
+	warnings  []Warning
+	steps     uint64
+	paid, cpu time.Duration
+}
+
+// TestMeasuredController checks that a slow controller is one: its backfill cycles take
+// the time that sdiag shows, and bf_max_time cuts them, while with the frozen clock they
+// take none and see the whole queue.
+func TestMeasuredController(t *testing.T) {
+	var frozen, slow backlogged
+	backlog(t, &frozen, 0)
+	backlog(t, &slow, 40)
+	cut := func(w Warning) bool { return w.Code == "backfill-cut" }
+
+	if s := frozen.scheduler; s.BackfillCycles < 2 || s.BackfillMax != 0 || s.MainMax != 0 || frozen.paid != 0 {
+		t.Errorf("with the frozen clock: %+v, %v paid; want cycles that take no time", s, frozen.paid)
+	}
+	if slices.ContainsFunc(frozen.warnings, cut) {
+		t.Errorf("with the frozen clock: %v", frozen.warnings)
+	}
+	s := slow.scheduler
+	if s.BackfillCycles < 2 || s.BackfillMax < 1 || s.BackfillMax > 4.5 {
+		t.Errorf("with a slow controller: %d backfill cycles of at most %v s; want a few, cut at about 3 s", s.BackfillCycles, s.BackfillMax)
+	}
+	if s.BackfillTriedMean >= frozen.scheduler.BackfillTriedMean {
+		t.Errorf("a slow controller tried %v jobs in a backfill cycle, and a fast one %v", s.BackfillTriedMean, frozen.scheduler.BackfillTriedMean)
+	}
+	if s.MainMax <= 0 {
+		t.Error("with a slow controller: the main scheduler's cycles took no time")
+	}
+	if !slices.ContainsFunc(slow.warnings, cut) {
+		t.Errorf("with a slow controller: no warning of cycles that were cut: %v", slow.warnings)
+	}
+}

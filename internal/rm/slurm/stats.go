@@ -1,0 +1,231 @@
+package slurm
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm/slurm/rpc"
+	"rmreplay/internal/run"
+)
+
+// counters follow slurmctld's own statistics through a run. slurmctld begins to count
+// anew at every midnight (controller.c, _slurmctld_background), so they are asked for
+// shortly before, and at every other hour so that a peak is not missed altogether.
+type counters struct {
+	last   rpc.Stats     // of the day under way
+	before run.Scheduler // of the days before
+	peaks  run.Scheduler // only its peaks
+	asked  int           // questions under way
+	err    error         // why the last answer is missing
+}
+
+const (
+	countEvery = time.Hour
+	// countBefore is how long before the full hour slurmctld is asked: it looks at the
+	// clock once a second.
+	countBefore = time.Second
+)
+
+// watchCounters asks for the statistics at the end of each virtual hour from now on.
+func (e *Engine) watchCounters() {
+	next := (e.Now()+hpc.Time(countBefore))/hpc.Time(countEvery)*hpc.Time(countEvery) + hpc.Time(countEvery-countBefore)
+	e.At(next, func() {
+		e.askCounters()
+		e.watchCounters()
+	})
+}
+
+func (e *Engine) askCounters() {
+	c := &e.counters
+	c.asked++
+	m := &rpc.Message{Type: rpc.RequestStats, Host: "localhost", Body: rpc.AppendStatsRequest(nil, false)}
+	e.network.send(m, func(reply *rpc.Message, err error) {
+		c.asked--
+		var stats *rpc.Stats
+		if err == nil {
+			err = rpc.ReplyError(reply)
+		}
+		if err == nil {
+			stats, err = rpc.DecodeStats(reply.Body)
+		}
+		if c.err = err; err == nil {
+			c.take(stats)
+		}
+	})
+}
+
+// take adds what the controller has counted.
+func (c *counters) take(s *rpc.Stats) {
+	if c.last.Since != 0 && s.Since != c.last.Since {
+		c.before = c.before.Add(daily(&c.last))
+	}
+	c.last = *s
+	p := &c.peaks
+	p.AgentQueueMax = max(p.AgentQueueMax, int(s.AgentQueue))
+	p.ServerThreadsMax = max(p.ServerThreadsMax, int(s.ServerThreads))
+	p.DBDQueueMax = max(p.DBDQueueMax, int(s.DBDQueue))
+	p.BackfillTableMax = max(p.BackfillTableMax, int(s.BackfillTableSize))
+}
+
+// total is what has been counted in the whole run.
+func (c *counters) total() run.Scheduler {
+	out := c.before.Add(daily(&c.last))
+	p := &c.peaks
+	out.AgentQueueMax, out.ServerThreadsMax, out.DBDQueueMax, out.BackfillTableMax = p.AgentQueueMax, p.ServerThreadsMax, p.DBDQueueMax, p.BackfillTableMax
+	return out
+}
+
+// daily is what slurmctld has counted since midnight. A mean is that of its cycles.
+func daily(s *rpc.Stats) run.Scheduler {
+	mean := func(sum float64, cycles uint32) float64 {
+		if cycles == 0 {
+			return 0
+		}
+		return sum / float64(cycles)
+	}
+	bf := s.BackfillCycles
+	return run.Scheduler{
+		JobsSubmitted: int(s.Submitted), JobsStarted: int(s.Started), JobsCompleted: int(s.Completed),
+		JobsCancelled: int(s.Cancelled), JobsFailed: int(s.Failed), JobsBackfilled: int(s.BackfilledJobs),
+		MainCycles: int(s.MainCycles), MainMean: mean(s.MainSum.Seconds(), s.MainCycles), MainMax: s.MainMax.Seconds(),
+		MainDepthMean:  mean(float64(s.MainDepthSum), s.MainCycles),
+		BackfillCycles: int(bf), BackfillMean: mean(s.BackfillSum.Seconds(), bf), BackfillMax: s.BackfillMax.Seconds(),
+		BackfillDepthMean: mean(float64(s.BackfillDepthSum), bf), BackfillTriedMean: mean(float64(s.BackfillDepthTrySum), bf),
+		BackfillQueueMean: mean(float64(s.BackfillQueueSum), bf), BackfillTableMean: mean(float64(s.BackfillTableSizeSum), bf),
+	}
+}
+
+// Scheduler returns what slurmctld has counted since the workload began, as sdiag would
+// show it, and warns of what makes a result doubtful. It lets virtual time pass until
+// slurmctld has answered.
+func (e *Engine) Scheduler(ctx context.Context) (run.Scheduler, error) {
+	// The last job's end is reported in the midst of a request that is not counted yet.
+	if err := e.advanceQuietly(ctx, e.Now().Add(time.Second)); err != nil {
+		return run.Scheduler{}, err
+	}
+	e.askCounters()
+	if err := e.advanceUntil(ctx, func() bool { return e.counters.asked == 0 }); err != nil {
+		return run.Scheduler{}, err
+	}
+	if err := e.counters.err; err != nil && !errors.Is(err, errNoAnswer) {
+		e.warn("statistics-missing", fmt.Sprintf("asking slurmctld for its statistics: %v", err), false)
+	}
+	total := e.counters.total()
+	parameters, _ := e.cfg.Cluster.Get("SchedulerParameters")
+	e.checkBackfill(&total, backfillLimits(parameters))
+	return total, e.checkLosses()
+}
+
+// limits are those parameters of the backfill scheduler that cut its cycles.
+type limits struct {
+	maxTime             time.Duration // bf_max_time
+	yieldEvery, yieldIs time.Duration // bf_yield_interval, bf_yield_sleep
+	table               int           // bf_node_space_size
+}
+
+// backfillLimits reads them from the value of SchedulerParameters, with the defaults
+// of backfill.c's _load_config.
+func backfillLimits(parameters string) limits {
+	number := func(name string, otherwise int) int {
+		i := strings.Index(strings.ToLower(parameters), name+"=")
+		if i < 0 {
+			return otherwise
+		}
+		digits := parameters[i+len(name)+1:]
+		if end := strings.IndexFunc(digits, func(r rune) bool { return r < '0' || r > '9' }); end >= 0 {
+			digits = digits[:end]
+		}
+		if n, err := strconv.Atoi(digits); err == nil && n > 0 {
+			return n
+		}
+		return otherwise
+	}
+	seconds := number("bf_max_time", number("bf_interval", 30))
+	return limits{
+		maxTime:    time.Duration(seconds) * time.Second,
+		yieldEvery: time.Duration(number("bf_yield_interval", 2_000_000)) * time.Microsecond,
+		yieldIs:    time.Duration(number("bf_yield_sleep", 500_000)) * time.Microsecond,
+		table:      number("bf_node_space_size", number("bf_max_job_test", 500)),
+	}
+}
+
+// longest is how long a cycle lasts that computes for so long, in seconds: slurmctld
+// counts the computing only, but bf_max_time is about all of it, the yields included.
+func (l limits) longest(computing float64) float64 {
+	return computing * (1 + l.yieldIs.Seconds()/l.yieldEvery.Seconds())
+}
+
+// checkBackfill warns of cycles that were cut before they had seen the queue. slurmctld
+// does not count them, so this goes by the longest; it compares whole seconds
+// (backfill.c, _attempt_backfill), which is where the second comes from.
+func (e *Engine) checkBackfill(s *run.Scheduler, l limits) {
+	if took := l.longest(s.BackfillMax); took >= l.maxTime.Seconds()-1 && s.BackfillMax > 0 {
+		// With the measured clock that is what it is for; with the frozen one no time passes
+		// in a cycle but in its yields.
+		e.warn("backfill-cut", fmt.Sprintf("backfill cycles were cut by bf_max_time=%v: the longest took %.1f s, %.1f s of them computing, for %.0f of %.0f jobs in the mean",
+			l.maxTime, took, s.BackfillMax, s.BackfillDepthMean, s.BackfillQueueMean), e.cfg.ClockFactor == 0)
+	}
+	if s.BackfillTableMax >= l.table {
+		e.warn("backfill-table-full", fmt.Sprintf("backfill cycles ended because the table of %d future states of the machine was full (bf_node_space_size, else bf_max_job_test)", l.table), false)
+	}
+}
+
+// losses are what slurmctld logs, at any level, when it gives up a message of which the
+// result should know.
+var losses = []struct{ code, says, means string }{
+	{"message-dropped", "agent waited too long for nodes to respond", "messages to nodes were given up"}, // agent.c
+	{"accounting-dropped", "agent queue is full (", "messages to slurmdbd were given up"},                // slurmdbd_agent.c
+}
+
+// checkLosses warns of messages that slurmctld has dropped, by its log.
+func (e *Engine) checkLosses() error {
+	f, err := os.Open(filepath.Join(e.cfg.LogDir, "slurmctld.log"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // SlurmctldDebug=quiet
+	}
+	if err != nil {
+		return fmt.Errorf("looking for lost messages: %w", err)
+	}
+	defer f.Close() // nothing is written
+	counts, err := countLosses(f)
+	if err != nil {
+		return fmt.Errorf("looking for lost messages: %w", err)
+	}
+	for i, n := range counts {
+		if n > 0 {
+			e.warn(losses[i].code, fmt.Sprintf("%s %d times (slurmctld.log: %q)", losses[i].means, n, losses[i].says), true)
+		}
+	}
+	return nil
+}
+
+// countLosses counts the lines of a log that tell of each kind of loss.
+func countLosses(log io.Reader) ([]int, error) {
+	counts := make([]int, len(losses))
+	r := bufio.NewReader(log)
+	for {
+		line, err := r.ReadSlice('\n')
+		for i := range losses {
+			if bytes.Contains(line, []byte(losses[i].says)) {
+				counts[i]++
+			}
+		}
+		switch {
+		case err == io.EOF:
+			return counts, nil
+		case err != nil && !errors.Is(err, bufio.ErrBufferFull): // the rest of a long line comes next
+			return counts, err
+		}
+	}
+}

@@ -1,0 +1,224 @@
+package slurm
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/replay"
+)
+
+// ranOn makes a job one that was recorded to run on the nodes from the given second to
+// another.
+func ranOn(nodes string, from, to int) func(*hpc.Job) {
+	return func(j *hpc.Job) {
+		j.Recorded = &hpc.Recorded{Start: after(from), End: after(to), Nodes: nodes, Processors: 4}
+		j.RunTime = time.Duration(to-from) * time.Second
+	}
+}
+
+// When the window begins the machine is as it was: preset jobs run where and since
+// when they did, and pending jobs have waited since they were submitted.
+func TestWindow(t *testing.T) {
+	s := scenario{cluster: writeCluster(t, clusterFiles(t))}
+	s.workload.Start = after(3600)
+	s.workload.Jobs = []*hpc.Job{
+		// It asks for less than it got and depends on what nobody knows any more.
+		job("old", -5000, 9000, with(tasks(4), ranOn("c1", -3000, 6000))),
+		job("two", 0, 9000, with(tasks(8), ranOn("c[3-4]", 700, 5000))),
+		// It waited for both of the GPU nodes, which were free; Slurm would have
+		// started it at once.
+		job("pending", 1000, 60, with(tasks(4), on("g1"))),
+		job("blocked", 1000, 60, with(tasks(4), on("c1"))),
+		job("later", 4000, 60, with(tasks(4), on("c2"))),
+	}
+	s.workload.Jobs[0].TimeLimit = 4 * time.Hour
+	s.workload.Jobs[1].TimeLimit = 2 * time.Hour
+	s.workload.Reservations = []hpc.ReservationEvent{{At: after(1200), Action: "create", Reservation: hpc.Reservation{
+		Name: "course", Start: after(4500), Duration: time.Hour, Nodes: "g2", Users: []string{"ben"},
+	}}}
+	s.workload.NodeEvents = []hpc.NodeEvent{{At: after(2000), Nodes: "c2", State: "drain"}, {At: after(4200), Nodes: "c2", State: "resume"}}
+	o := s.play(t)
+	o.want(`
+		old     COMPLETED -3000-6000 c1
+		two     COMPLETED 700-5000 c[3-4]
+		pending COMPLETED 3600-3660 g1
+		blocked COMPLETED 6001-6061 c1
+		later   COMPLETED 4201-4261 c2`)
+	for _, id := range []string{"pending", "blocked"} {
+		if row := o.rows[id]; row.Submit != after(1000) {
+			t.Errorf("%s was submitted at %v, want 1000", id, since(row.Submit))
+		}
+	}
+	if len(o.result.LatePresets) != 0 {
+		t.Errorf("late: %v", o.result.LatePresets)
+	}
+	o.drained()
+}
+
+// A preset job whose node is not there does not run, and the result says so.
+func TestWindowLate(t *testing.T) {
+	s := scenario{cluster: writeCluster(t, clusterFiles(t))}
+	s.workload.Start = after(600)
+	s.workload.Jobs = []*hpc.Job{job("lost", 0, 900, with(tasks(4), ranOn("c1", 100, 1000)))}
+	s.workload.NodeEvents = []hpc.NodeEvent{{At: after(50), Nodes: "c1", State: "down"}, {At: after(700), Nodes: "c1", State: "resume"}}
+	o := s.play(t)
+	if !slices.Equal(o.result.LatePresets, []string{"lost"}) {
+		t.Errorf("late: %v, want [lost]", o.result.LatePresets)
+	}
+}
+
+// With fixed priorities the order is the recorded one, whatever Slurm would compute.
+func TestFixedPriorities(t *testing.T) {
+	s := scenario{cluster: writeCluster(t, clusterFiles(t)), fixed: true}
+	recorded := func(priority uint32) func(*hpc.Job) {
+		return func(j *hpc.Job) { j.Recorded = &hpc.Recorded{Priority: priority} }
+	}
+	s.workload.Jobs = []*hpc.Job{
+		job("holder", 0, 300, with(on("g1"), tasks(4))),
+		job("low", 10, 100, with(on("g1"), tasks(4), recorded(100))),
+		job("high", 20, 100, with(on("g1"), tasks(4), recorded(4_000_000_000))),
+		job("middle", 30, 100, with(on("g1"), tasks(4), recorded(5000))),
+	}
+	o := s.play(t)
+	starts := map[string]float64{}
+	for _, id := range []string{"high", "middle", "low"} {
+		starts[id] = since(o.rows[id].Start)
+	}
+	if !(starts["high"] < starts["middle"] && starts["middle"] < starts["low"]) {
+		t.Errorf("starts %v, want high, middle, low", starts)
+	}
+	if o.result.WithoutPriority != 1 {
+		t.Errorf("%d jobs without a priority, want 1", o.result.WithoutPriority)
+	}
+}
+
+// An administrator's actions take effect at their time, one after the other, before
+// what is submitted at the same instant.
+func TestActions(t *testing.T) {
+	s := scenario{cluster: writeCluster(t, clusterFiles(t))}
+	changed := clusterFiles(t, "PartitionName=batch Nodes=ALL", "PartitionName=batch Nodes=c[1-2]")
+	path := filepath.Join(t.TempDir(), "slurm.conf")
+	if err := os.WriteFile(path, []byte(changed["slurm.conf"]), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(filepath.Dir(path), "gres.conf"), []byte(changed["gres.conf"]), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	scontrol := func(at int, args ...string) hpc.Action {
+		return hpc.Action{At: after(at), Run: append([]string{"scontrol"}, args...)}
+	}
+	s.workload.Jobs = []*hpc.Job{
+		job("waits", 100, 60, with(tasks(4), on("c1"))),
+		job("boosted", 400, 60, with(tasks(4), on("c1"))), // behind "blocker" until it is moved up
+		job("blocker", 300, 500, with(tasks(4), on("c1"))),
+		job("first", 350, 60, with(tasks(4), on("c1"))),
+		job("small", 2000, 60, tasks(8)),  // fits the two nodes that are left
+		job("large", 2000, 60, tasks(12)), // does not
+		job("suspended", 3000, 100, with(tasks(4), on("c2"))),
+	}
+	slices.SortStableFunc(s.workload.Jobs, func(a, b *hpc.Job) int { return int(a.Submit - b.Submit) })
+	s.workload.Actions = []hpc.Action{
+		scontrol(100, "update", "PartitionName=batch", "State=DOWN"),
+		scontrol(200, "update", "PartitionName=batch", "State=UP"),
+		scontrol(500, "top", "4"),
+		scontrol(600, "update", "NodeName=nosuch", "State=DOWN", "Reason=test"),
+		{At: after(1900), SlurmConf: path},
+		{At: after(1950), Shell: "sleep 25; scontrol show partition batch | grep Nodes="},
+		scontrol(3010, "suspend", "7"), scontrol(3110, "resume", "7"),
+	}
+	s.drainLimit = time.Hour
+	o := s.play(t)
+	for id, want := range map[string][2]float64{ // the earliest and the latest start
+		"waits": {200, 260}, "blocker": {300, 330}, "boosted": {800, 830}, "first": {860, 900}, "small": {2000, 2060}, "suspended": {3000, 3060},
+	} {
+		if start := since(o.rows[id].Start); start < want[0] || start > want[1] {
+			t.Errorf("%s started at %v, want %v", id, start, want)
+		}
+	}
+	if row := o.rows["suspended"]; row.End.Sub(row.Start) != 200*time.Second || row.Suspended != 100*time.Second {
+		t.Errorf("the suspended job ran %v and was stopped for %v, want 200 s and 100 s", row.End.Sub(row.Start), row.Suspended)
+	}
+	if row := o.rows["large"]; !row.Start.IsZero() && row.State != hpc.Rejected {
+		t.Errorf("large started at %v on a partition of two nodes", since(row.Start))
+	}
+	log, err := os.ReadFile(filepath.Join(s.logs, "actions.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"Nodes=c[1-2]", "scontrol update PartitionName=batch State=DOWN"} {
+		if !strings.Contains(string(log), want) {
+			t.Errorf("logs/actions.log lacks %q:\n%s", want, log)
+		}
+	}
+	failed := 0
+	for _, w := range o.warnings {
+		if w.Code == "action-failed" {
+			failed++
+		}
+	}
+	if failed != 1 {
+		t.Errorf("%d failed actions, want 1 (the node that does not exist):\n%s", failed, log)
+	}
+}
+
+// The fair-share usage is what the workload says when the window begins, decay and the
+// usage of preset jobs taken into account.
+func TestInitialUsage(t *testing.T) {
+	files := clusterFiles(t,
+		"AccountingStorageType=accounting_storage/none", "AccountingStorageType=accounting_storage/slurmdbd\nPriorityDecayHalfLife=0-02:00:00\nPriorityWeightFairshare=100000\nPriorityCalcPeriod=1",
+		"PriorityType=priority/basic", "PriorityType=priority/multifactor")
+	files["accounts.sacctmgr"] = `add cluster tiny
+add account physics fairshare=50
+add account optics parent=physics fairshare=50
+add account biology fairshare=50
+add user ann account=optics fairshare=10
+add user ben account=biology fairshare=10
+`
+	s := scenario{cluster: writeCluster(t, files), accounting: true}
+	s.workload.Start = after(7200)
+	s.workload.Jobs = []*hpc.Job{
+		job("preset", 0, 9000, with(tasks(4), ranOn("c1", 0, 9000), func(j *hpc.Job) { j.Account = "optics" })),
+		job("holder", 7300, 1000, with(tasks(4), on("g1"), func(j *hpc.Job) { j.User = "ben" })),
+		job("ann's", 7400, 60, with(tasks(4), on("g1"))),
+		job("ben's", 7500, 60, with(tasks(4), on("g1"), func(j *hpc.Job) { j.User = "ben" })),
+	}
+	s.workload.Jobs[0].TimeLimit = 4 * time.Hour
+	s.workload.Usage = []hpc.Usage{
+		{Account: "optics", Raw: 1_000_000}, {Account: "optics", User: "ann", Raw: 900_000},
+		{Account: "physics", Raw: 1_500_000}, {Account: "biology", User: "ben", Raw: 50_000}, {Account: "nosuch", Raw: 1},
+	}
+	s.workload.Epoch = epoch
+	s.usage, s.accrued = replay.InitialUsage(&s.workload, s.workload.Begin().Add(-lead), 2*time.Hour)
+	s.workload.Actions = []hpc.Action{{At: s.workload.Start, Run: []string{"sshare", "-anP", "-o", "Account,User,RawUsage"}}}
+	o := s.play(t)
+	log, err := os.ReadFile(filepath.Join(s.logs, "actions.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line, want := range map[string]float64{
+		`optics\|\|`: 1_000_000, `optics\|ann\|`: 900_000, `physics\|\|`: 1_500_000, `biology\|ben\|`: 50_000,
+	} {
+		m := regexp.MustCompile(line + `(\d+)`).FindStringSubmatch(string(log))
+		if m == nil {
+			t.Errorf("sshare says nothing of %s:\n%s", line, log)
+			continue
+		}
+		if got, _ := strconv.ParseFloat(m[1], 64); math.Abs(got-want) > want/100 {
+			t.Errorf("%s has used %v, want %v within 1 %%", line, got, want)
+		}
+	}
+	if a, b := o.rows["ann's"].Start, o.rows["ben's"].Start; a < b {
+		t.Errorf("ann, who has used more, starts at %v, ben at %v", since(a), since(b))
+	}
+	if !slices.ContainsFunc(o.warnings, func(w Warning) bool { return w.Code == "usage-unknown" }) {
+		t.Error("no warning about the usage of an account that does not exist")
+	}
+}

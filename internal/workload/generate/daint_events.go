@@ -1,0 +1,235 @@
+package generate
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"rmreplay/internal/hpc"
+)
+
+// site is a reservation that every day has, on nodes of its own.
+type site struct {
+	name          string
+	kind          kind
+	nodes         int
+	created       time.Duration // from the first midnight; later ones are announced the day before
+	start, length time.Duration
+	flags         []string
+	accounts      int // how many accounts may use it
+	then          []change
+}
+
+// change updates or deletes a reservation: what of it is set is new.
+type change struct {
+	at     time.Duration
+	action string
+	length time.Duration
+}
+
+// sites make ten events a day (section V.B): five reservations are created, three
+// changed, and two deleted. All ignore running jobs, because a site does not ask. Those
+// that jobs use are there before the window, or other jobs would have their nodes.
+var sites = []site{
+	{name: "course", kind: gpu, nodes: 32, created: -3 * time.Hour, start: 9 * time.Hour, length: 3 * time.Hour, accounts: 2,
+		then: []change{{8*time.Hour + 30*time.Minute, "update", 4 * time.Hour}}},
+	{name: "acceptance", kind: mc, nodes: 64, created: -2 * time.Hour, start: 14 * time.Hour, length: 2 * time.Hour, accounts: 1,
+		then: []change{{10 * time.Hour, "update", 3 * time.Hour}}},
+	{name: "campaign", kind: gpu, nodes: 16, created: -time.Hour, start: 10 * time.Hour, length: 6 * time.Hour, accounts: 1,
+		then: []change{{13 * time.Hour, "update", 5 * time.Hour}}},
+	{name: "firmware", kind: mc, nodes: 8, created: 7 * time.Hour, start: 8 * time.Hour, length: 2 * time.Hour, flags: []string{"MAINT"}, accounts: 1,
+		then: []change{{9*time.Hour + 30*time.Minute, "delete", 0}}},
+	{name: "demo", kind: gpu, nodes: 8, created: 11 * time.Hour, start: 16 * time.Hour, length: 90 * time.Minute, accounts: 1,
+		then: []change{{17*time.Hour + 20*time.Minute, "delete", 0}}},
+}
+
+// reservations makes the reservations of all days, and some jobs for them. They are on
+// nodes without a preset job. The nodes are the same every day, and a reservation of a
+// further day is announced more than the longest time limit ahead, so no job can
+// still run there.
+func (g *daint) reservations() {
+	g.reserved = map[int]bool{}
+	for _, s := range sites {
+		p := g.pools[s.kind]
+		nodes := slices.Clone(p.free[len(p.free)-s.nodes:])
+		p.free = p.free[:len(p.free)-s.nodes]
+		for _, n := range nodes {
+			g.reserved[n] = true
+		}
+		for day := range g.days {
+			g.reserve(&s, day, nodeList(nodes))
+		}
+	}
+	slices.SortStableFunc(g.reservationList, func(a, b hpc.ReservationEvent) int { return cmp.Compare(a.At, b.At) })
+}
+
+// reserve makes the events of a reservation on one day.
+func (g *daint) reserve(s *site, day int, nodes string) {
+	midnight := daintStart.Add(time.Duration(day) * 24 * time.Hour)
+	r := hpc.Reservation{
+		Name: s.name, Start: midnight.Add(s.start), Duration: s.length, Nodes: nodes,
+		Flags: append([]string{"IGNORE_JOBS", "NO_HOLD_JOBS_AFTER_END"}, s.flags...),
+	}
+	created := midnight.Add(s.created)
+	if day > 0 {
+		r.Name = fmt.Sprintf("%s-%d", s.name, day+1)
+		created = r.Start.Add(-26*time.Hour - time.Duration(day%7)*time.Minute)
+	}
+	for range s.accounts {
+		r.Accounts = append(r.Accounts, g.people.someone(g.rng).account)
+	}
+	r.Accounts = slices.Compact(slices.Sorted(slices.Values(r.Accounts)))
+	g.reservationList = append(g.reservationList, hpc.ReservationEvent{At: created, Action: "create", Reservation: r})
+	length := s.length
+	for _, c := range s.then {
+		ev := hpc.ReservationEvent{At: midnight.Add(c.at), Action: c.action, Reservation: hpc.Reservation{Name: r.Name, Duration: c.length}}
+		g.reservationList = append(g.reservationList, ev)
+		if c.length > 0 {
+			length = min(length, c.length)
+		}
+	}
+	if s.flags == nil && s.then[0].action != "delete" {
+		g.useReservation(&r, s.kind, r.Start.Add(length))
+	}
+}
+
+// mostReserved is how many jobs use one reservation, and how many nodes each may have.
+const mostReserved = 8
+
+// useReservation sends some short jobs, submitted while the reservation lasts and long
+// before it ends, to it: one that is left waiting when it ends would be held.
+func (g *daint) useReservation(r *hpc.Reservation, k kind, end hpc.Time) {
+	n := 0
+	for _, job := range g.jobs {
+		short := job.RunTime <= 20*time.Minute && job.MinNodes <= 2
+		if job.Submit < r.Start || job.Submit.Add(90*time.Minute) > end || !short || n == mostReserved ||
+			job.Partition != "normal" || job.Constraint != k.feature() || job.Dependency != "" {
+			continue
+		}
+		account := r.Accounts[g.rng.IntN(len(r.Accounts))]
+		i := slices.IndexFunc(g.people.users, func(p person) bool { return p.account == account })
+		job.User, job.Account, job.Reservation = g.people.users[i].name, account, r.Name
+		job.TimeLimit = 30 * time.Minute
+		n++
+	}
+}
+
+// dayNodeEvents is how many changes of a node's state a day has (section V.B).
+const dayNodeEvents = 51
+
+// outages makes the changes of the nodes' states.
+type outages struct {
+	g    *daint
+	busy map[int]hpc.Time // nodes that are out of service, and until when
+	left []int            // nodes that are out of service with nobody at work on them
+}
+
+// nodeEvents takes nodes out of service and puts them back.
+func (g *daint) nodeEvents() {
+	o := &outages{g: g, busy: map[int]hpc.Time{}}
+	o.firstDay()
+	for day := 1; day < len(g.days); day++ {
+		o.day(daintStart.Add(time.Duration(day) * 24 * time.Hour))
+	}
+	slices.SortStableFunc(g.nodeEventList, func(a, b hpc.NodeEvent) int { return cmp.Compare(a.At, b.At) })
+}
+
+// firstDay begins with the nodes that are down at the window's start, of which some
+// come back.
+func (o *outages) firstDay() {
+	down := append(slices.Clone(o.g.pools[gpu].down), o.g.pools[mc].down...)
+	for i, n := range down {
+		o.add(daintStart, n, "down", "not responding")
+		o.busy[n] = never
+		if i%2 == 0 {
+			o.add(o.within(daintStart, 1, 20), n, "resume", "")
+			o.busy[n] = daintStart.Add(24 * time.Hour)
+			continue
+		}
+		o.left = append(o.left, n)
+	}
+	for range 2 {
+		o.episode(daintStart, "fail", "node failure")
+	}
+	for dayNodeEvents-len(o.g.nodeEventList) > 2 {
+		o.episode(daintStart, "drain", "hardware error")
+	}
+	o.single(daintStart, dayNodeEvents-len(o.g.nodeEventList))
+}
+
+// day is a further one.
+func (o *outages) day(midnight hpc.Time) {
+	for i := range dayNodeEvents / 2 {
+		state, reason := "drain", "hardware error"
+		if i < 2 {
+			state, reason = "fail", "node failure"
+		}
+		o.episode(midnight, state, reason)
+	}
+	o.single(midnight, dayNodeEvents%2)
+}
+
+const never = hpc.Time(1<<63 - 1)
+
+// single puts nodes back that have been out of service for long or, if there is none,
+// drains them for good.
+func (o *outages) single(midnight hpc.Time, n int) {
+	for range n {
+		at := o.within(midnight, 8, 17)
+		if len(o.left) > 0 {
+			o.add(at, o.left[0], "resume", "")
+			o.busy[o.left[0]] = at
+			o.left = o.left[1:]
+			continue
+		}
+		node := o.healthy(at, at)
+		o.add(at, node, "drain", "to be replaced")
+		o.busy[node] = never
+		o.left = append(o.left, node)
+	}
+}
+
+// episode takes a node out of service for some hours of a day.
+func (o *outages) episode(midnight hpc.Time, state, reason string) {
+	at := o.within(midnight, 1, 18)
+	back := at.Add(time.Duration(60+o.g.rng.IntN(300)) * time.Minute)
+	until := at
+	if state == "fail" {
+		until = never
+	}
+	node := o.healthy(at, until)
+	o.add(at, node, state, reason)
+	o.add(back, node, "resume", "")
+	o.busy[node] = back
+}
+
+// within returns an instant between two hours of a day.
+func (o *outages) within(midnight hpc.Time, from, to int) hpc.Time {
+	return midnight.Add(time.Duration(from*3600+o.g.rng.IntN((to-from)*3600)) * time.Second)
+}
+
+func (o *outages) add(at hpc.Time, node int, state, reason string) {
+	o.g.nodeEventList = append(o.g.nodeEventList, hpc.NodeEvent{At: at, Nodes: nodeName(node), State: state, Reason: reason})
+}
+
+// healthy returns a node that is in service at an instant and in no reservation. If it
+// is to fail, no preset job may be on it, because those are recorded to end well.
+func (o *outages) healthy(at, until hpc.Time) int {
+	for {
+		n := 1 + o.g.rng.IntN(gpuNodes+mcNodes)
+		if o.g.reserved[n] || o.busy[n] != 0 && o.busy[n] >= at || until == never && o.g.hasPreset(n) {
+			continue
+		}
+		return n
+	}
+}
+
+func (g *daint) hasPreset(node int) bool {
+	for _, p := range g.pools {
+		if slices.Contains(p.free, node) {
+			return false
+		}
+	}
+	return true
+}

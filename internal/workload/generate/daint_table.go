@@ -1,0 +1,187 @@
+package generate
+
+import (
+	"math"
+	"math/rand/v2"
+	"time"
+)
+
+// The classes of Table I of Martinasso et al., "RM-Replay" (SC'18): jobs by nodes and
+// by duration. A class of durations is above its lower bound and up to its upper one.
+var (
+	sizeClasses = [9]struct{ low, high int }{
+		{1, 1}, {2, 2}, {3, 4}, {5, 8}, {9, 16}, {17, 32}, {33, 64}, {65, 128}, {129, 1000},
+	}
+	durationClasses = [6]struct{ low, high time.Duration }{
+		{0, time.Hour}, {1 * time.Hour, 2 * time.Hour}, {2 * time.Hour, 4 * time.Hour},
+		{4 * time.Hour, 8 * time.Hour}, {8 * time.Hour, 16 * time.Hour}, {16 * time.Hour, 24 * time.Hour},
+	}
+)
+
+// tableI has the jobs of 6 October 2017 by size, then by duration: 6,025 in all.
+var tableI = [9][6]int{
+	{1611, 159, 122, 102, 287, 245},
+	{413, 6, 6, 8, 8, 9},
+	{1110, 52, 12, 25, 86, 55},
+	{277, 14, 30, 17, 50, 48},
+	{525, 33, 12, 25, 58, 62},
+	{145, 16, 76, 10, 6, 20},
+	{77, 27, 4, 9, 72, 18},
+	{50, 3, 2, 0, 5, 7},
+	{7, 0, 1, 2, 1, 0},
+}
+
+// mostWork is below the smallest of the three largest jobs that section V.B names,
+// which are 2 jobs of 23.5 hours on 120 nodes and one of 20 hours on 128.
+const mostWork = 2500 // node-hours
+
+var largest = [3]struct {
+	nodes   int
+	runTime time.Duration
+}{{120, 23*time.Hour + 30*time.Minute}, {120, 23*time.Hour + 30*time.Minute}, {128, 20 * time.Hour}}
+
+// draft is a job before it is one: its cell of the table, and the random numbers that
+// place it in there. How they are read can be bent ([draft.shape]), so that the whole
+// comes to the load that is wanted without another draw.
+type draft struct {
+	size, duration int     // the cell
+	u, v           float64 // where in the cell
+	timesOut       bool
+	// Exponential, for the weighted choices of preset jobs and of multicore jobs.
+	presetChance, mcChance float64
+	key                    float64 // of the sort under way
+
+	nodes   int
+	runTime time.Duration
+	pinned  bool // not to be shaped
+
+	partition string
+	kind      kind
+	most      time.Duration // the partition's limit, if it is less than a day
+	age       time.Duration // of a preset job: how long it has run at the window's start
+	taken     []int         // of a preset job: its nodes
+}
+
+// newDraft draws a job of a cell.
+func newDraft(rng *rand.Rand, size, duration int) *draft {
+	d := &draft{size: size, duration: duration}
+	d.u, d.v = rng.Float64(), rng.Float64()
+	d.presetChance, d.mcChance = rng.ExpFloat64(), rng.ExpFloat64()
+	d.timesOut = rng.Float64() < timeoutShares[duration]
+	return d
+}
+
+// timeoutShares is how many of the jobs of each duration class end at their limit: the
+// longer, the more, as nobody can ask for more than a day.
+var timeoutShares = [6]float64{0.03, 0.05, 0.06, 0.10, 0.20, 0.25}
+
+// table draws a job for every count of Table I, in random order.
+func table(rng *rand.Rand) []*draft {
+	var list []*draft
+	for size, row := range tableI {
+		for duration, n := range row {
+			for range n {
+				list = append(list, newDraft(rng, size, duration))
+			}
+		}
+	}
+	rng.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+	return list
+}
+
+// more draws n jobs with the cells of those in like, in proportion.
+func more(rng *rand.Rand, like []*draft, n int) []*draft {
+	list := make([]*draft, n)
+	order := rng.Perm(len(like))
+	for i := range list {
+		d := like[order[i%len(order)]]
+		list[i] = newDraft(rng, d.size, d.duration)
+	}
+	return list
+}
+
+// neutral leaves the numbers of a draft as they fell.
+const neutral = 0.5
+
+// shape gives the draft its nodes and its run time. bend is from 0 to 1: the higher,
+// the larger and longer is the job in its cell.
+func (d *draft) shape(bend float64) {
+	class := durationClasses[d.duration]
+	d.nodes = d.bentSize(bend)
+	power := math.Exp(2 * (neutral - bend))
+	if d.duration == 0 {
+		power *= shortPower
+	}
+	span := class.high - class.low
+	d.runTime = (class.low + time.Duration(math.Pow(d.v, power)*float64(span))).Truncate(time.Second) + time.Second
+	most := time.Duration(mostWork / float64(d.nodes) * float64(time.Hour))
+	d.runTime = min(d.runTime, most, class.high-limitMargin(class.high)).Round(time.Second)
+	if d.timesOut {
+		d.toLimit()
+	}
+}
+
+// shortPower makes most jobs of the first class much shorter than half an hour: the
+// mean of an hour times v^2.5 is 17 minutes.
+const shortPower = 2.5
+
+// limitMargin keeps a job that ends by itself below the limit that a day's class ends
+// with.
+func limitMargin(high time.Duration) time.Duration {
+	if high == 24*time.Hour {
+		return 10 * time.Minute
+	}
+	return 0
+}
+
+// bentSize prefers the largest number of nodes of a class, which is a power of two.
+func (d *draft) bentSize(bend float64) int {
+	class := sizeClasses[d.size]
+	low, high := class.low, class.high
+	if hours := durationClasses[d.duration].low.Hours(); hours > 0 {
+		high = max(low, min(high, int(mostWork/(1.05*hours))))
+	}
+	if d.size == len(sizeClasses)-1 {
+		ratio := float64(high) / float64(low)
+		return min(high, int(float64(low)*math.Pow(ratio, math.Pow(d.u, 1.5-bend))))
+	}
+	round := 0.2 + 0.6*bend
+	if d.u < round || low == high {
+		return high
+	}
+	return low + int((d.u-round)/(1-round)*float64(high-low))
+}
+
+// toLimit makes the run time a limit that people ask for.
+func (d *draft) toLimit() {
+	class := durationClasses[d.duration]
+	var fits []habit
+	for _, h := range habits {
+		if h.limit > class.low && h.limit <= class.high && h.limit.Hours()*float64(d.nodes) <= mostWork {
+			fits = append(fits, h)
+		}
+	}
+	if len(fits) == 0 {
+		d.timesOut = false
+		return
+	}
+	d.runTime = fits[int(d.v*float64(len(fits)))].limit
+}
+
+// work is what the job takes, in node-hours.
+func (d *draft) work() float64 { return float64(d.nodes) * d.runTime.Hours() }
+
+// habit is a time limit that people ask for, and how often.
+type habit struct {
+	limit time.Duration
+	share float64
+}
+
+// habits are the limits of Fig. 9: 6, 8, 9, 10 and 12 hours recur, and a day is the
+// most that can be asked for, and is.
+var habits = []habit{
+	{10 * time.Minute, 3}, {15 * time.Minute, 3}, {20 * time.Minute, 2}, {30 * time.Minute, 10},
+	{1 * time.Hour, 14}, {2 * time.Hour, 5}, {3 * time.Hour, 2}, {4 * time.Hour, 5}, {5 * time.Hour, 1},
+	{6 * time.Hour, 9}, {8 * time.Hour, 6}, {9 * time.Hour, 3}, {10 * time.Hour, 5}, {12 * time.Hour, 12},
+	{16 * time.Hour, 1}, {20 * time.Hour, 1}, {24 * time.Hour, 28},
+}

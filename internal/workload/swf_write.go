@@ -1,0 +1,351 @@
+package workload
+
+import (
+	"bufio"
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"rmreplay/internal/hpc"
+)
+
+// swfWidths are the widths of the columns in the Archive's own files.
+var swfWidths = [swfFields]int{5, 8, 6, 6, 4, 6, 5, 4, 6, 5, 2, 3, 3, 3, 2, 2, 2, 2}
+
+// WriteSWF writes the workload as a log in the Standard Workload Format, version
+// 2.2, and returns what of it the log does not say. A workload that was read from
+// such a log, and not changed since, gives the same records in the same order. A job
+// array becomes one record for each task.
+func WriteSWF(w io.Writer, wl *Workload) (Losses, error) {
+	s := newSWFWriter(wl)
+	out := bufio.NewWriterSize(w, 64<<10)
+	s.header(out)
+	var buf []byte
+	next := 0 // of the unusable records
+	for _, job := range s.jobs {
+		for ; s.ordered && next < len(wl.Unusable) && wl.Unusable[next].Record < job.SWF.Record; next++ {
+			out.WriteString(wl.Unusable[next].Text + "\n")
+		}
+		for i, task := range arrayTasks(job) {
+			buf = appendSWFRecord(buf[:0], s.record(job, task, i))
+			if _, err := out.Write(buf); err != nil {
+				return nil, fmt.Errorf("writing SWF: %w", err)
+			}
+		}
+		s.lost(job)
+	}
+	for ; s.ordered && next < len(wl.Unusable); next++ {
+		out.WriteString(wl.Unusable[next].Text + "\n")
+	}
+	if !s.ordered {
+		s.losses.add("unusable records", len(wl.Unusable))
+	}
+	if err := out.Flush(); err != nil { // it keeps the first error of all writes
+		return nil, fmt.Errorf("writing SWF: %w", err)
+	}
+	s.losses.events(wl)
+	return s.losses, nil
+}
+
+// swfHolds are the fields of a request that an SWF record has a place for.
+var swfHolds = fieldSet("Name", "User", "Group", "Partition", "QOS", "TimeLimit", "Tasks", "MemPerCPU")
+
+// lost counts what a record does not say of the job.
+func (s *swfWriter) lost(job *hpc.Job) {
+	s.losses.job(job, swfHolds)
+	if before, ok := strings.CutPrefix(job.Dependency, "afterany:"); ok && !strings.ContainsAny(before, ":,?") {
+		s.losses.add("dependency", -1)
+	}
+	for _, loss := range []struct {
+		what string
+		is   bool
+	}{
+		{"exit_code", job.ExitCode != 0},
+		{"cancel_after_s", job.CancelAfter != 0},
+		{"run_time_s (unlimited)", job.RunTime == hpc.Unlimited},
+		{"time_limit_s (unlimited)", job.TimeLimit == hpc.Unlimited},
+	} {
+		if loss.is {
+			s.losses[loss.what]++
+		}
+	}
+}
+
+// swfWriter knows the numbers that names and jobs have in the log.
+type swfWriter struct {
+	wl    *Workload
+	jobs  []*hpc.Job
+	names *swfNames
+	base  hpc.Time // the header's UnixStartTime
+	// ordered says that jobs are in the order of the log that they come from.
+	ordered bool
+	// numbers are the jobs' numbers by ID; nil if the IDs are numbers themselves.
+	numbers map[string]int64
+	losses  Losses
+}
+
+func newSWFWriter(wl *Workload) *swfWriter {
+	s := &swfWriter{wl: wl, jobs: wl.Jobs, names: newSWFNames(), base: wl.Epoch, losses: Losses{}}
+	if len(s.jobs) > 0 && (s.base.IsZero() || s.jobs[0].Submit < s.base) {
+		s.base = s.jobs[0].Submit
+	}
+	s.base = hpc.Unix(s.base.UnixSeconds())
+	for _, text := range wl.Header {
+		if key, value, found := strings.Cut(text, ":"); found {
+			s.names.comment(strings.TrimSpace(key), value)
+		}
+	}
+	s.orderJobs()
+	s.nameNumbers()
+	s.numberJobs()
+	return s
+}
+
+// orderJobs brings jobs that all come from one log into its order.
+func (s *swfWriter) orderJobs() {
+	for _, job := range s.jobs {
+		if job.SWF == nil || job.SWF.Record == 0 {
+			return
+		}
+	}
+	byRecord := slices.SortedStableFunc(slices.Values(s.jobs), func(a, b *hpc.Job) int { return cmp.Compare(a.SWF.Record, b.SWF.Record) })
+	for i := 1; i < len(byRecord); i++ {
+		if byRecord[i-1].SWF.Record == byRecord[i].SWF.Record {
+			return
+		}
+	}
+	s.jobs, s.ordered = byRecord, true
+}
+
+// nameNumbers gives a number to every name that does not have one: the smallest that
+// no other name has, in the order in which the names appear.
+func (s *swfWriter) nameNumbers() {
+	tables := []struct {
+		names *numberedNames
+		of    func(*hpc.Job) string
+	}{
+		{&s.names.users, func(job *hpc.Job) string { return job.User }},
+		{&s.names.groups, func(job *hpc.Job) string { return job.Group }},
+		{&s.names.executables, func(job *hpc.Job) string { return job.Name }},
+		{&s.names.queues, func(job *hpc.Job) string { return job.QOS }},
+		{&s.names.partitions, func(job *hpc.Job) string { return job.Partition }},
+	}
+	for _, table := range tables {
+		var nameless []string
+		seen := make(map[string]bool)
+		for _, job := range s.jobs {
+			name := table.of(job)
+			if name == "" || seen[name] {
+				continue
+			}
+			seen[name] = true
+			if number, ok := table.names.number(name); ok {
+				table.names.set(number, name)
+			} else {
+				nameless = append(nameless, name)
+			}
+		}
+		next := int64(1)
+		for _, name := range nameless {
+			for table.names.byNumber[next] != "" {
+				next++
+			}
+			table.names.set(next, name)
+		}
+	}
+}
+
+// numberJobs numbers the records from 1 unless every job's ID is a number of its own.
+func (s *swfWriter) numberJobs() {
+	seen := make(map[int64]bool, len(s.jobs))
+	numeric := true
+	for _, job := range s.jobs {
+		n, ok := numericID(job.ID)
+		numeric = numeric && ok && job.Array == "" && (!seen[n] || job.SWF != nil)
+		seen[n] = true
+	}
+	if numeric {
+		return
+	}
+	s.numbers = make(map[string]int64, len(s.jobs))
+	next := int64(1)
+	for _, job := range s.jobs {
+		s.numbers[job.ID] = next
+		next += int64(len(arrayTasks(job)))
+	}
+	s.losses.add("job IDs (numbered anew)", len(s.jobs))
+}
+
+// numericID returns the number that an ID is, without what made it unique.
+func numericID(id string) (int64, bool) {
+	id, _, _ = strings.Cut(id, "#")
+	n, err := strconv.ParseInt(id, 10, 64)
+	return n, err == nil && len(id) <= 18
+}
+
+// header writes the comments that the workload came with, or else those that the
+// format asks for.
+func (s *swfWriter) header(out *bufio.Writer) {
+	start := fmt.Sprintf(" UnixStartTime: %d", s.base.UnixSeconds())
+	lines := slices.Clone(s.wl.Header)
+	at := slices.IndexFunc(lines, func(text string) bool {
+		key, _, found := strings.Cut(text, ":")
+		return found && strings.TrimSpace(key) == "UnixStartTime"
+	})
+	switch {
+	case at >= 0 && !strings.HasSuffix(strings.TrimSpace(lines[at]), start):
+		lines[at] = start
+	case at < 0:
+		lines = append(lines, start)
+	}
+	if len(s.wl.Header) == 0 {
+		lines = append([]string{" Version: 2.2", " Computer: " + oneLine(s.wl.Source)}, lines...)
+		lines = append(lines, fmt.Sprintf(" MaxRecords: %d", len(s.jobs)))
+		if s.wl.MachineNodes > 0 {
+			lines = append(lines, fmt.Sprintf(" MaxNodes: %d", s.wl.MachineNodes))
+		}
+		if s.wl.MachineProcessors > 0 {
+			lines = append(lines, fmt.Sprintf(" MaxProcs: %d", s.wl.MachineProcessors))
+		}
+		lines = append(lines, s.nameLines()...)
+	}
+	for _, text := range lines {
+		out.WriteString(";" + text + "\n")
+	}
+}
+
+// nameLines say which names the numbers stand for. The format has a place only for
+// queues and partitions; the others are notes for people.
+func (s *swfWriter) nameLines() []string {
+	var lines []string
+	for _, t := range []struct {
+		heading string
+		names   numberedNames
+	}{
+		{" Queue: %d %s", s.names.queues}, {" Partition: %d %s", s.names.partitions},
+		{" Note: user %d is %s", s.names.users}, {" Note: group %d is %s", s.names.groups},
+	} {
+		numbers := make([]int64, 0, len(t.names.byNumber))
+		for n, name := range t.names.byNumber {
+			if name != t.names.prefix+strconv.FormatInt(n, 10) {
+				numbers = append(numbers, n)
+			}
+		}
+		slices.Sort(numbers)
+		for _, n := range numbers {
+			lines = append(lines, fmt.Sprintf(t.heading, n, oneLine(t.names.byNumber[n])))
+		}
+	}
+	return lines
+}
+
+// oneLine keeps text from ending the comment that it stands in.
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
+
+// record is a job, or one task of an array, as a record of the log.
+func (s *swfWriter) record(job *hpc.Job, task, place int) *swfRecord {
+	r := s.names.record(job, s.base)
+	if s.numbers != nil {
+		r[swfNumber].Mantissa = s.numbers[job.ID] + int64(place)
+		r[swfBefore] = unknownNumber
+		if before, ok := strings.CutPrefix(job.Dependency, "afterany:"); ok && s.numbers[before] > 0 {
+			r[swfBefore].Mantissa = s.numbers[before]
+		}
+	}
+	if d, ok := job.TaskRunTimes[task]; ok {
+		r[swfRunTime] = decimalSeconds(d)
+	}
+	if job.SWF != nil {
+		for _, kept := range job.SWF.Kept {
+			if i := kept.Field - 1; i >= 0 && i < swfFields && r[i] == kept.Derived {
+				r[i] = kept.Read
+			}
+		}
+	}
+	return &r
+}
+
+// record is what follows from a job for its record in a log that counts from base.
+func (n *swfNames) record(job *hpc.Job, base hpc.Time) swfRecord {
+	r := swfRecord{}
+	for i := range r {
+		r[i] = unknownNumber
+	}
+	if id, ok := numericID(job.ID); ok {
+		r[swfNumber].Mantissa = id
+	}
+	r[swfSubmit] = decimalSeconds(job.Submit.Sub(base))
+	r[swfRequested].Mantissa = int64(CPUs(&job.Request))
+	if d, ends := occupied(job.RunTime, job.TimeLimit); ends {
+		// A run time of more than the limit is what the log says and is kept.
+		r[swfRunTime] = decimalSeconds(d)
+		if job.RunTime != hpc.Unlimited {
+			r[swfRunTime] = decimalSeconds(job.RunTime)
+		}
+	}
+	if job.TimeLimit > 0 && job.TimeLimit != hpc.Unlimited {
+		r[swfTimeLimit] = decimalSeconds(job.TimeLimit)
+	}
+	if job.MemPerCPU > 0 {
+		r[swfRequestedMemory].Mantissa = 1024 * job.MemPerCPU
+	}
+	for _, f := range []struct {
+		field int
+		names *numberedNames
+		name  string
+	}{
+		{swfUser, &n.users, job.User}, {swfGroup, &n.groups, job.Group}, {swfExecutable, &n.executables, job.Name},
+		{swfQueue, &n.queues, job.QOS}, {swfPartition, &n.partitions, job.Partition},
+	} {
+		if number, ok := f.names.number(f.name); ok {
+			r[f.field].Mantissa = number
+		}
+	}
+	if before, ok := strings.CutPrefix(job.Dependency, "afterany:"); ok {
+		if id, ok := numericID(before); ok {
+			r[swfBefore].Mantissa = id
+		}
+	}
+	if rec := job.Recorded; rec != nil {
+		recordedFate(&r, job, rec)
+	}
+	return r
+}
+
+// recordedFate adds what became of a job when its workload was recorded.
+func recordedFate(r *swfRecord, job *hpc.Job, rec *hpc.Recorded) {
+	if !rec.Start.IsZero() {
+		r[swfWait] = decimalSeconds(rec.Start.Sub(job.Submit))
+	}
+	if rec.Processors > 0 {
+		r[swfAllocated].Mantissa = int64(rec.Processors)
+	}
+	switch rec.State {
+	case hpc.Completed:
+		r[swfStatus].Mantissa = swfCompleted
+	case hpc.Cancelled:
+		r[swfStatus].Mantissa = swfCancelled
+	case hpc.Failed, hpc.TimedOut, hpc.NodeFail, hpc.OutOfMemory, hpc.BootFail, hpc.Preempted, hpc.Deadlined:
+		r[swfStatus].Mantissa = swfFailed
+	}
+}
+
+// appendSWFRecord writes a record in the columns of the Archive's files.
+func appendSWFRecord(buf []byte, r *swfRecord) []byte {
+	for field, width := range swfWidths {
+		if field > 0 {
+			buf = append(buf, ' ')
+		}
+		start := len(buf)
+		buf = appendDecimal(buf, r[field])
+		if missing := width - (len(buf) - start); missing > 0 {
+			number := strings.Clone(string(buf[start:]))
+			buf = append(buf[:start], "        "[:missing]...)
+			buf = append(buf, number...)
+		}
+	}
+	return append(buf, '\n')
+}
