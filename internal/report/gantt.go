@@ -59,7 +59,7 @@ func newGantt(name, title string, r *compare.Realization) (*Gantt, error) {
 	g := &Gantt{Name: name, Title: title}
 	index := g.collectNodes(r.Rows)
 	if len(g.nodes) == 0 {
-		return nil, nil //nolint:nilnil // a run without nodes has no chart, and that is no error
+		return nil, nil // the run has no chart, and that is no error
 	}
 	from, last := origin(r), ending(r)
 	g.span = max(1, last.Sub(from).Seconds())
@@ -77,7 +77,7 @@ func newGantt(name, title string, r *compare.Realization) (*Gantt, error) {
 			continue
 		}
 		g.jobs = append(g.jobs, occupation{
-			row: row, start: row.Start.Sub(from).Seconds(), end: max(row.Start, end).Sub(from).Seconds(), ranges: consecutive(names, index),
+			row: row, start: max(0, row.Start.Sub(from).Seconds()), end: max(0, max(row.Start, end).Sub(from).Seconds()), ranges: consecutive(names, index),
 		})
 	}
 	g.Caption = fmt.Sprintf("Each row is one of the %d nodes that jobs had, each column a time; colours are partitions, unless another property is chosen. "+

@@ -411,7 +411,7 @@ func newJobDifferences(p *compare.Pair, name string) (*Figure, error) {
 	} {
 		s := spreadOver(differences, panel.of)
 		if len(s.x) < 2 {
-			return nil, nil //nolint:nilnil // too few jobs for a line is no figure and no error
+			return nil, nil // too few jobs for a line
 		}
 		plot := newPlot("", "", panel.axis)
 		lightGrid(plot)
@@ -435,7 +435,7 @@ func newJobDifferences(p *compare.Pair, name string) (*Figure, error) {
 // intervals; nil where there is none.
 func newForest(c *compare.Comparison) (*Figure, error) {
 	if !c.Inference || len(c.Sets) < 2 {
-		return nil, nil //nolint:nilnil // without intervals there is no figure, and no error
+		return nil, nil // no intervals to draw
 	}
 	p := newPlot("", "relative difference [%]", "")
 	lightGrid(p)
@@ -461,7 +461,7 @@ func newForest(c *compare.Comparison) (*Figure, error) {
 		}
 	}
 	if row == 0 {
-		return nil, nil //nolint:nilnil // likewise
+		return nil, nil
 	}
 	zero, err := plotter.NewLine(plotter.XYs{{X: 0, Y: -0.6}, {X: 0, Y: float64(row) - 0.4}})
 	if err != nil {
