@@ -144,6 +144,9 @@ func (e *Engine) openWorld(lead time.Duration) error {
 		return err
 	}
 	e.network.clock = e.clock
+	if err := os.Symlink(e.clock.Path(), ClockFile(e.cfg.LogDir)); err != nil {
+		return fmt.Errorf("showing where the virtual clock is: %w", err)
+	}
 	e.guard, err = supervise.Start([]string{p.dir}, func(exit supervise.Exit) {
 		e.notices <- exit
 		e.clock.Notify()
@@ -194,6 +197,10 @@ func (e *Engine) configure() (err error) {
 	}
 	return e.writeUsers()
 }
+
+// ClockFile is where a running engine with that log directory shows its virtual clock,
+// for [vclock.Look].
+func ClockFile(logDir string) string { return filepath.Join(logDir, "clock") }
 
 // environment is that of the managed processes, but for the slot.
 func (e *Engine) environment() []string {
@@ -428,6 +435,7 @@ func (e *Engine) Close() error {
 		e.network.close()
 	}
 	if e.clock != nil {
+		_ = os.Remove(ClockFile(e.cfg.LogDir)) // it leads nowhere now
 		err = errors.Join(err, e.clock.Close())
 	}
 	e.place.remove()

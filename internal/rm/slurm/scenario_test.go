@@ -361,6 +361,41 @@ func TestMachine(t *testing.T) {
 	}
 }
 
+// JobRequeue decides what becomes of a job that loses a node and does not say itself.
+func TestJobRequeue(t *testing.T) {
+	s := scenario{cluster: writeCluster(t, clusterFiles(t, "JobRequeue=1", "JobRequeue=0"))}
+	s.workload.NodeEvents = []hpc.NodeEvent{
+		{At: after(100), Nodes: "c[1-2]", State: "fail"},
+		{At: after(300), Nodes: "c[1-2]", State: "resume"},
+	}
+	s.workload.Jobs = []*hpc.Job{
+		job("lost", 10, 200, on("c1")),
+		job("again", 10, 200, with(on("c2"), func(j *hpc.Job) { j.Requeue = new(true) })),
+	}
+	s.play(t).want(`
+		lost  NODE_FAIL 11-100 c1
+		again COMPLETED 300-500 c2 restarts 1
+	`)
+}
+
+// A job on thousands of nodes has all of them at its start and gives all back at its end.
+func TestLargeJob(t *testing.T) {
+	const nodes = 5000
+	s := scenario{cluster: writeCluster(t, manyNodes(nodes))}
+	all := func(j *hpc.Job) { j.MinNodes, j.Tasks, j.Exclusive = nodes, nodes, "node" }
+	s.workload.Jobs = []*hpc.Job{job("first", 10, 100, all), job("second", 20, 100, all)}
+	o := s.play(t)
+	first, second := o.rows["first"], o.rows["second"]
+	for _, row := range []run.Row{first, second} {
+		if row.State != hpc.Completed || row.NodeCount != nodes || row.End.Sub(row.Start) != 100*time.Second {
+			t.Errorf("%s: %s on %d nodes for %v, want COMPLETED on %d for 100 s", row.Job, row.State, row.NodeCount, row.End.Sub(row.Start), nodes)
+		}
+	}
+	if wait := second.Start.Sub(first.End); wait < 0 || wait > 10*time.Second {
+		t.Errorf("the second job starts %v after the end of the first, want at most 10 s", wait)
+	}
+}
+
 // Preemption by the tier of partitions.
 func TestPreemption(t *testing.T) {
 	for mode, want := range map[string]string{
