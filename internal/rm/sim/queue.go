@@ -22,7 +22,6 @@ type Queue struct {
 	ranges []sizeRange
 	leaves int
 	len    int
-	next   []candidate // of a backfill under way
 }
 
 // class is the waiting jobs of one size.
@@ -64,11 +63,6 @@ func (q *Queue) Push(j *Job, key float64) {
 // Remove takes out a job that is in the queue.
 func (q *Queue) Remove(j *Job) {
 	i, _ := q.find(j.Size)
-	q.take(i, j)
-}
-
-// take takes a job out of a class.
-func (q *Queue) take(i int, j *Job) {
 	q.classes[i].jobs.remove(j)
 	q.len--
 	r := &q.ranges[q.leaves+i]
@@ -163,28 +157,17 @@ func (q *Queue) Pop() *Job {
 // A job that is passed over cannot become startable later in the same pass, since free
 // and extra only shrink: so one pass needs no second look.
 func (q *Queue) Backfill(free, extra int, within time.Duration, start func(*Job)) int {
-	q.next = q.next[:0]
-	if q.len > 0 {
-		q.gather(1, 0, q.leaves, scan{free, extra, within})
-	}
-	for len(q.next) > 0 && free > 0 {
-		c := q.next[0]
-		q.dropFirst()
-		j := c.job
-		if j.Size > free {
-			continue // and so are all of its size
+	for free > 0 && q.len > 0 {
+		j := q.search(1, 0, q.leaves, scan{free, extra, within}, nil)
+		if j == nil {
+			return extra
 		}
 		if j.Limit > within {
-			if j.Size > extra {
-				q.consider(c.class, extra, within) // extra has shrunk since it was found
-				continue
-			}
 			extra -= j.Size
 		}
 		free -= j.Size
-		q.take(c.class, j)
+		q.Remove(j)
 		start(j)
-		q.consider(c.class, extra, within)
 	}
 	return extra
 }
@@ -195,66 +178,35 @@ type scan struct {
 	within      time.Duration
 }
 
-// gather considers the classes of a range, which has n from first on, that have a job
-// for the scan.
-func (q *Queue) gather(i, first, n int, s scan) {
-	if first >= len(q.classes) || q.classes[first].size > s.free || q.ranges[i].first == nil {
-		return
+// search finds the first job for a scan in a range of n classes that begins with first,
+// if it comes before best, which is returned otherwise. It leaves out every part of the
+// range whose sizes are too large, that has nothing short enough, or whose very first
+// job comes behind the best found so far.
+func (q *Queue) search(i, first, n int, s scan, best *Job) *Job {
+	r := &q.ranges[i]
+	if r.first == nil || best != nil && !r.first.before(best) {
+		return best
 	}
-	if q.classes[first].size > s.extra && q.ranges[i].least > int64(s.within) {
-		return
+	size := q.classes[first].size // the smallest there
+	if size > s.free || size > s.extra && r.least > int64(s.within) {
+		return best
 	}
-	if n == 1 {
-		q.consider(first, s.extra, s.within)
-		return
-	}
-	q.gather(2*i, first, n/2, s)
-	q.gather(2*i+1, first+n/2, n/2, s)
-}
-
-// candidate is the first job of a class that may start as things stand.
-type candidate struct {
-	job   *Job
-	class int
-}
-
-// consider adds the candidate of a class, if it has one, to the heap of candidates.
-func (q *Queue) consider(class, extra int, within time.Duration) {
-	j := q.ranges[q.leaves+class].first
-	if j != nil && j.Size > extra && j.Limit > within {
-		j = q.classes[class].jobs.firstWithin(int64(within))
-	}
-	if j == nil {
-		return
-	}
-	q.next = append(q.next, candidate{j, class})
-	for i := len(q.next) - 1; i > 0; {
-		parent := (i - 1) / 2
-		if !q.next[i].job.before(q.next[parent].job) {
-			return
+	if n > 1 {
+		left, right := first, first+n/2
+		a, b := &q.ranges[2*i], &q.ranges[2*i+1]
+		if a.first == nil || b.first != nil && b.first.before(a.first) {
+			best = q.search(2*i+1, right, n/2, s, best)
+			return q.search(2*i, left, n/2, s, best)
 		}
-		q.next[i], q.next[parent] = q.next[parent], q.next[i]
-		i = parent
+		best = q.search(2*i, left, n/2, s, best)
+		return q.search(2*i+1, right, n/2, s, best)
 	}
-}
-
-// dropFirst removes the first of the heap of candidates.
-func (q *Queue) dropFirst() {
-	last := len(q.next) - 1
-	q.next[0] = q.next[last]
-	q.next = q.next[:last]
-	for i := 0; ; {
-		child := 2*i + 1
-		if child >= last {
-			return
-		}
-		if child+1 < last && q.next[child+1].job.before(q.next[child].job) {
-			child++
-		}
-		if !q.next[child].job.before(q.next[i].job) {
-			return
-		}
-		q.next[i], q.next[child] = q.next[child], q.next[i]
-		i = child
+	j := r.first
+	if j.Size > s.extra && j.Limit > s.within {
+		j = q.classes[first].jobs.firstWithin(int64(s.within))
 	}
+	if best == nil || j.before(best) {
+		return j
+	}
+	return best
 }
