@@ -10,21 +10,34 @@ import (
 // may be backfilled without looking at those that may not.
 //
 // Jobs of one size stand in one tree, with the least time limit of every subtree, so
-// that the first of them with a limit of at most L is found in logarithmic time. A
-// search looks at one tree for each distinct size in the queue; how many jobs wait
+// that the first of them with a limit of at most L is found in logarithmic time. Over
+// the sizes there is a second tree, of the least limit and the first job of each range
+// of sizes: a search follows only the sizes that have a job to offer. How many jobs wait
 // matters by its logarithm only, even where every job that waits is either small or
 // short and none is both. The zero Queue is empty and ready.
 type Queue struct {
-	classes []*class // by size
-	len     int
-	next    []candidate // of a backfill under way
+	classes []class // by size
+	// ranges is a complete binary tree in an array: the root is ranges[1], the children
+	// of i are 2i and 2i+1, and the leaf of class i is ranges[leaves+i].
+	ranges []sizeRange
+	leaves int
+	len    int
 }
 
 // class is the waiting jobs of one size.
 type class struct {
 	size int
-	jobs tree
+	jobs *tree
 }
+
+// sizeRange is what a range of sizes has.
+type sizeRange struct {
+	least int64 // the least time limit; noLimit if no job waits there
+	first *Job
+}
+
+// noLimit is the least time limit of no jobs.
+const noLimit = math.MaxInt64
 
 // Len is how many jobs wait.
 func (q *Queue) Len() int { return q.len }
@@ -34,10 +47,17 @@ func (q *Queue) Len() int { return q.len }
 func (q *Queue) Push(j *Job, key float64) {
 	i, found := q.find(j.Size)
 	if !found {
-		q.classes = slices.Insert(q.classes, i, &class{size: j.Size, jobs: tree{sum: minLimits}})
+		q.classes = slices.Insert(q.classes, i, class{size: j.Size, jobs: &tree{sum: minLimits}})
+		q.rebuild()
 	}
 	q.classes[i].jobs.insert(j, sortable(key), int64(j.Seq))
 	q.len++
+	r := &q.ranges[q.leaves+i]
+	r.least = min(r.least, int64(j.Limit))
+	if r.first == nil || j.before(r.first) {
+		r.first = j
+	}
+	q.update(i)
 }
 
 // Remove takes out a job that is in the queue.
@@ -45,12 +65,61 @@ func (q *Queue) Remove(j *Job) {
 	i, _ := q.find(j.Size)
 	q.classes[i].jobs.remove(j)
 	q.len--
+	r := &q.ranges[q.leaves+i]
+	*r = q.classes[i].summary(r.first, j)
+	q.update(i)
+}
+
+// summary is what a class has after a job was taken out; first was its first job.
+func (c *class) summary(first, taken *Job) sizeRange {
+	if c.jobs.root == nil {
+		return sizeRange{least: noLimit}
+	}
+	if first == taken {
+		first = c.jobs.first()
+	}
+	return sizeRange{c.jobs.root.total, first}
 }
 
 // find returns the place of the jobs of a size. A class that has become empty stays:
 // its size will come again.
 func (q *Queue) find(size int) (int, bool) {
-	return slices.BinarySearchFunc(q.classes, size, func(c *class, size int) int { return c.size - size })
+	return slices.BinarySearchFunc(q.classes, size, func(c class, size int) int { return c.size - size })
+}
+
+// rebuild makes the tree of sizes anew, for there is a size more.
+func (q *Queue) rebuild() {
+	q.leaves = 1
+	for q.leaves < len(q.classes) {
+		q.leaves *= 2
+	}
+	q.ranges = slices.Grow(q.ranges[:0], 2*q.leaves)[:2*q.leaves]
+	for i := range q.ranges {
+		q.ranges[i] = sizeRange{least: noLimit}
+	}
+	for i := range q.classes {
+		q.ranges[q.leaves+i] = q.classes[i].summary(nil, nil)
+	}
+	for i := q.leaves - 1; i > 0; i-- {
+		q.join(i)
+	}
+}
+
+// update brings the ranges above a class up to date.
+func (q *Queue) update(i int) {
+	for i = (q.leaves + i) / 2; i > 0; i /= 2 {
+		q.join(i)
+	}
+}
+
+// join makes a range of its two halves.
+func (q *Queue) join(i int) {
+	a, b := &q.ranges[2*i], &q.ranges[2*i+1]
+	r := sizeRange{min(a.least, b.least), a.first}
+	if a.first == nil || b.first != nil && b.first.before(a.first) {
+		r.first = b.first
+	}
+	q.ranges[i] = r
 }
 
 // sortable maps keys to integers of the same order.
@@ -64,13 +133,10 @@ func sortable(f float64) int64 {
 
 // First is the first job, or nil.
 func (q *Queue) First() *Job {
-	var first *Job
-	for _, c := range q.classes {
-		if j := c.jobs.first(); j != nil && (first == nil || j.before(first)) {
-			first = j
-		}
+	if q.len == 0 {
+		return nil
 	}
-	return first
+	return q.ranges[1].first
 }
 
 // Pop takes out the first job; nil if there is none.
@@ -91,83 +157,56 @@ func (q *Queue) Pop() *Job {
 // A job that is passed over cannot become startable later in the same pass, since free
 // and extra only shrink: so one pass needs no second look.
 func (q *Queue) Backfill(free, extra int, within time.Duration, start func(*Job)) int {
-	q.next = q.next[:0]
-	for _, c := range q.classes {
-		if c.size > free {
-			break
-		}
-		q.consider(c, extra, within)
-	}
-	for len(q.next) > 0 && free > 0 {
-		c := q.next[0]
-		q.dropFirst()
-		j := c.job
-		if j.Size > free {
-			continue // and so are all of its size
+	for free > 0 && q.len > 0 {
+		j := q.search(1, 0, q.leaves, scan{free, extra, within}, nil)
+		if j == nil {
+			return extra
 		}
 		if j.Limit > within {
-			if j.Size > extra {
-				q.consider(c.class, extra, within) // extra has shrunk since it was found
-				continue
-			}
 			extra -= j.Size
 		}
 		free -= j.Size
-		c.class.jobs.remove(j)
-		q.len--
+		q.Remove(j)
 		start(j)
-		q.consider(c.class, extra, within)
 	}
 	return extra
 }
 
-// candidate is the first job of a class that may start as things stand.
-type candidate struct {
-	job   *Job
-	class *class
+// scan is what a job must meet to be backfilled.
+type scan struct {
+	free, extra int
+	within      time.Duration
 }
 
-// consider adds the candidate of a class, if it has one, to the heap of candidates.
-func (q *Queue) consider(c *class, extra int, within time.Duration) {
-	j := c.jobs.root
-	switch {
-	case j == nil:
-		return
-	case c.size <= extra:
-		j = c.jobs.first()
-	default:
-		if j = c.jobs.firstWithin(int64(within)); j == nil {
-			return
-		}
+// search finds the first job for a scan in a range of n classes that begins with first,
+// if it comes before best, which is returned otherwise. It leaves out every part of the
+// range whose sizes are too large, that has nothing short enough, or whose very first
+// job comes behind the best found so far.
+func (q *Queue) search(i, first, n int, s scan, best *Job) *Job {
+	r := &q.ranges[i]
+	if r.first == nil || best != nil && !r.first.before(best) {
+		return best
 	}
-	q.next = append(q.next, candidate{j, c})
-	for i := len(q.next) - 1; i > 0; {
-		parent := (i - 1) / 2
-		if !q.next[i].job.before(q.next[parent].job) {
-			return
-		}
-		q.next[i], q.next[parent] = q.next[parent], q.next[i]
-		i = parent
+	size := q.classes[first].size // the smallest there
+	if size > s.free || size > s.extra && r.least > int64(s.within) {
+		return best
 	}
-}
-
-// dropFirst removes the first of the heap of candidates.
-func (q *Queue) dropFirst() {
-	last := len(q.next) - 1
-	q.next[0] = q.next[last]
-	q.next = q.next[:last]
-	for i := 0; ; {
-		child := 2*i + 1
-		if child >= last {
-			return
+	if n > 1 {
+		left, right := first, first+n/2
+		a, b := &q.ranges[2*i], &q.ranges[2*i+1]
+		if a.first == nil || b.first != nil && b.first.before(a.first) {
+			best = q.search(2*i+1, right, n/2, s, best)
+			return q.search(2*i, left, n/2, s, best)
 		}
-		if child+1 < last && q.next[child+1].job.before(q.next[child].job) {
-			child++
-		}
-		if !q.next[child].job.before(q.next[i].job) {
-			return
-		}
-		q.next[i], q.next[child] = q.next[child], q.next[i]
-		i = child
+		best = q.search(2*i, left, n/2, s, best)
+		return q.search(2*i+1, right, n/2, s, best)
 	}
+	j := r.first
+	if j.Size > s.extra && j.Limit > s.within {
+		j = q.classes[first].jobs.firstWithin(int64(s.within))
+	}
+	if best == nil || j.before(best) {
+		return j
+	}
+	return best
 }
