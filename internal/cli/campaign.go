@@ -70,7 +70,7 @@ whose submissions were moved at random.
 
 docs/FEEDBACK.md has the paper's numbers beside ours, and the definitions.`,
 		Example: `  rmreplay campaign feedback-paper --log KTH-SP2-1996-2.1-cln.swf.gz
-  rmreplay campaign feedback-paper --log kth.swf --log sdsc.swf --realizations 10 --jitter 30s
+  rmreplay campaign feedback-paper --log kth.swf --realizations 10 --jitter 30s
   rmreplay campaign feedback-paper --log kth.swf --all-models --json
   rmreplay campaign feedback-paper --log kth.swf --scalability 10`,
 		Args: wantArgs(),

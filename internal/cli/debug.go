@@ -31,7 +31,7 @@ func newDebugClockCommand(g *globals) *cobra.Command {
 		Long: `Shows what virtual time it is, what the replay's own next event is, and every thread of
 the daemons: whether it runs or waits, for what, for how much longer in virtual time, and
 what the kernel says of it. Time stands still as long as one of them runs: a replay that
-seems to hang shows here what it waits for. RUN is the directory that the replay writes to.`,
+seems to hang shows here what it waits for. RUN is the directory that it writes to.`,
 		Example: `  rmreplay debug clock demo/run
   rmreplay debug clock demo/run --json`,
 		Args: wantArgs("RUN"),

@@ -85,7 +85,8 @@ and 130 if it was interrupted; the record then holds what had happened.
 
 ` + feedbackHelp,
 		Example: `  rmreplay simulate KTH-SP2-1996-2.1-cln.swf.gz --policy easy -o run
-  rmreplay simulate KTH-SP2-1996-2.1-cln.swf.gz --policy fcfs --time-limit twice-run-time -o run2
+  rmreplay simulate KTH-SP2-1996-2.1-cln.swf.gz --policy fcfs \
+    --time-limit twice-run-time -o run2
   rmreplay simulate day.jsonl --cluster demo/cluster --policy conservative -o run3 --json
   rmreplay simulate day.jsonl --cluster demo/cluster --nodes x2 --perf x0.5 -o run4
   rmreplay simulate KTH-SP2-1996-2.1-cln.swf.gz --perf x0.5 --feedback think-time -o run5

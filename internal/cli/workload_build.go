@@ -63,15 +63,18 @@ batch scripts.
 With --start and --end a window is cut out: jobs that run at its start are preset there,
 those that wait are submitted before it, reservations are clipped.
 
-A data source is written as go-sql-driver/mysql does: USER:PASSWORD@tcp(HOST:3306)/DATABASE
-or USER@unix(/run/mysqld/mysqld.sock)/slurm_acct_db. Its password is better given in the
+A data source is written as go-sql-driver/mysql does: USER@tcp(HOST:3306)/DATABASE or
+USER@unix(/run/mysqld/mysqld.sock)/slurm_acct_db. Its password is better given in the
 environment variable RMREPLAY_DB_PASSWORD.`,
-		Example: `  sacct -a -P -S 2024-03-01 -E 2024-03-08 -o JobID,JobIDRaw,JobName,User,UID,Group,GID,Account,\
-    Partition,QOS,Submit,Eligible,Start,End,State,ExitCode,Timelimit,ReqCPUS,AllocCPUS,ReqNodes,\
-    NNodes,ReqMem,ReqTRES,NodeList,Priority,Reservation,Constraints,SubmitLine > week.sacct
-  rmreplay workload build --from sacct week.sacct --start 2024-03-02 --end 2024-03-03 -o day.jsonl
+		Example: `  sacct -a -P -S 2024-03-01 -E 2024-03-08 -o JobID,JobIDRaw,JobName,User,UID,Group,GID,\
+Account,Partition,QOS,Submit,Eligible,Start,End,State,ExitCode,Timelimit,ReqCPUS,\
+AllocCPUS,ReqNodes,NNodes,ReqMem,ReqTRES,NodeList,Priority,Reservation,Constraints,\
+SubmitLine > week.sacct
+  rmreplay workload build --from sacct week.sacct -o day.jsonl \
+    --start 2024-03-02 --end 2024-03-03
   rmreplay workload build --from slurmdbd 'reader@unix(/run/mysqld/mysqld.sock)/slurm_acct_db' \
-    --cluster-name vale --start 2024-03-02 --end 2024-03-03 -o day.jsonl --cluster-output vale`,
+    --cluster-name vale --start 2024-03-02 --end 2024-03-03 \
+    -o day.jsonl --cluster-output vale`,
 		Args: wantArgs("SOURCE"),
 		RunE: func(c *cobra.Command, args []string) error {
 			return runWorkloadBuild(c.Context(), g, args[0], opts)

@@ -33,7 +33,7 @@ after the likeness of a given one: its arrivals by hour and weekday and their ga
 users and how they repeat themselves, and sizes, run times and limits as they go together.
 docs/GENERATORS.md has the models.`,
 		Example: `  rmreplay workload generate --like site.jsonl --seed 7 -o another.jsonl
-  rmreplay workload generate --like KTH-SP2-1996-2.1-cln.swf.gz --jobs 100000 -o long.jsonl.gz`,
+  rmreplay workload generate --like kth.swf --jobs 100000 -o long.jsonl.gz`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			return runGenerateLike(g, c, args, opts)

@@ -57,10 +57,12 @@ the longest limit that a job of the partition has. --anonymize, which comes last
 replaces the names of users, accounts, jobs and nodes under a key of at least 16 bytes
 from a file; --cluster-out writes the cluster with the same names. docs/TRANSFORMS.md
 describes every option.`,
-		Example: `  rmreplay workload transform day.jsonl --time-limit-accuracy 1.1 --cluster site -o accurate.jsonl
-  rmreplay workload transform day.jsonl --filter 'constraint == "gpu"' --switches 1 --min-nodes 64 --min-runtime 600 -o switches.jsonl
+		Example: `  rmreplay workload transform day.jsonl --time-limit-accuracy 1.1 -o accurate.jsonl
+  rmreplay workload transform day.jsonl --filter 'constraint == "gpu"' \
+    --switches 1 --min-nodes 64 --min-runtime 600 -o switches.jsonl
   rmreplay workload transform day.jsonl --shake 30 --seed 7 -o shaken.jsonl
-  rmreplay workload transform day.jsonl --anonymize key --cluster site --cluster-out public -o public.jsonl`,
+  rmreplay workload transform day.jsonl --anonymize key \
+    --cluster site --cluster-out public -o public.jsonl`,
 		Args: wantArgs("WORKLOAD"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			return runWorkloadTransform(g, args[0], &opts)

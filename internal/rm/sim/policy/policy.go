@@ -26,7 +26,7 @@ func all() []named {
 		{"conservative", "conservative backfilling: every job has a reservation", Conservative},
 	}
 	for _, o := range orders {
-		list = append(list, named{o.name, "EASY with the queue in this order: " + o.doc, o.policy})
+		list = append(list, named{o.name, "EASY, queue by " + o.doc, o.policy})
 	}
 	return list
 }

