@@ -59,7 +59,7 @@ func newGantt(name, title string, r *compare.Realization) (*Gantt, error) {
 	g := &Gantt{Name: name, Title: title}
 	index := g.collectNodes(r.Rows)
 	if len(g.nodes) == 0 {
-		return nil, nil //nolint:nilnil // a run without nodes has no chart, and that is no error
+		return nil, nil // the run has no chart, and that is no error
 	}
 	from, last := origin(r), ending(r)
 	g.span = max(1, last.Sub(from).Seconds())
@@ -77,10 +77,10 @@ func newGantt(name, title string, r *compare.Realization) (*Gantt, error) {
 			continue
 		}
 		g.jobs = append(g.jobs, occupation{
-			row: row, start: row.Start.Sub(from).Seconds(), end: max(row.Start, end).Sub(from).Seconds(), ranges: consecutive(names, index),
+			row: row, start: max(0, row.Start.Sub(from).Seconds()), end: max(0, max(row.Start, end).Sub(from).Seconds()), ranges: consecutive(names, index),
 		})
 	}
-	g.Caption = fmt.Sprintf("Each row is one of the %d nodes that jobs had, each column a time; colour is the partition of the job that held it. "+
+	g.Caption = fmt.Sprintf("Each row is one of the %d nodes that jobs had, each column a time; colours are partitions, unless another property is chosen. "+
 		"A requeued job is shown where it ran last.", len(g.nodes))
 	g.Data = g.table()
 	g.image = g.picture(pictureWidth, pictureHeight)
@@ -233,6 +233,19 @@ func (g *Gantt) picture(width, height int) image.Image {
 // listedCategories is how many categories have a colour of their own; all others
 // share the last one, grey.
 const listedCategories = 7
+
+// legend says in words which partition has which colour in the picture.
+func (g *Gantt) legend() string {
+	names, _ := g.categories(func(r *run.Row) string { return r.Partition })
+	var list []string
+	for i, name := range names[:min(len(names), listedCategories)] {
+		list = append(list, dash(name)+": "+colourNames[i])
+	}
+	if len(names) > listedCategories {
+		list = append(list, "others: "+colourNames[listedCategories])
+	}
+	return strings.Join(list, " · ")
+}
 
 func categoryColour(i int) color.RGBA {
 	return colours[min(i, listedCategories)]

@@ -15,7 +15,7 @@ import (
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 
-	_ "gonum.org/v1/plot/vg/vgimg" // PNG
+	"gonum.org/v1/plot/vg/vgimg"
 	_ "gonum.org/v1/plot/vg/vgpdf" // PDF
 	_ "gonum.org/v1/plot/vg/vgsvg" // SVG
 
@@ -39,11 +39,12 @@ var Formats = []string{"png", "svg", "pdf"}
 
 // WriteTo draws the figure in one of [Formats]. It returns w's error.
 func (f *Figure) WriteTo(w io.Writer, format string) error {
-	canvas, err := draw.NewFormattedCanvas(f.width, f.height, format)
+	canvas, err := f.canvas(format)
 	if err != nil {
 		return fmt.Errorf("drawing %s: %w", f.Name, err)
 	}
-	area := draw.Crop(draw.New(canvas), 0, -vg.Points(10), 0, -vg.Points(3)) // room for the last label
+	// Room for labels that reach beyond their axis.
+	area := draw.Crop(draw.New(canvas), vg.Points(4), -vg.Points(10), 0, -vg.Points(3))
 	rows := len(f.plots)
 	if rows == 1 {
 		f.plots[0].Draw(area)
@@ -61,6 +62,16 @@ func (f *Figure) WriteTo(w io.Writer, format string) error {
 		return fmt.Errorf("drawing %s: %w", f.Name, err)
 	}
 	return nil
+}
+
+// printDPI is the resolution of pictures made of pixels, enough to print them.
+const printDPI = 200
+
+func (f *Figure) canvas(format string) (vg.CanvasWriterTo, error) {
+	if format == "png" {
+		return vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(f.width, f.height), vgimg.UseDPI(printDPI))}, nil
+	}
+	return draw.NewFormattedCanvas(f.width, f.height, format)
 }
 
 // SVG is the figure as an element of the page.
@@ -83,6 +94,9 @@ var colours = []color.RGBA{
 	{0x00, 0x72, 0xb2, 0xff}, {0xd5, 0x5e, 0x00, 0xff}, {0x00, 0x9e, 0x73, 0xff}, {0xcc, 0x79, 0xa7, 0xff},
 	{0xe6, 0x9f, 0x00, 0xff}, {0x56, 0xb4, 0xe9, 0xff}, {0x00, 0x00, 0x00, 0xff}, {0x99, 0x99, 0x99, 0xff},
 }
+
+// colourNames are what people call the colours.
+var colourNames = []string{"blue", "vermilion", "green", "pink", "orange", "sky blue", "black", "grey"}
 
 // dashes tell lines apart without colour.
 var dashes = [][]vg.Length{
@@ -397,7 +411,7 @@ func newJobDifferences(p *compare.Pair, name string) (*Figure, error) {
 	} {
 		s := spreadOver(differences, panel.of)
 		if len(s.x) < 2 {
-			return nil, nil //nolint:nilnil // too few jobs for a line is no figure and no error
+			return nil, nil // too few jobs for a line
 		}
 		plot := newPlot("", "", panel.axis)
 		lightGrid(plot)
@@ -421,7 +435,7 @@ func newJobDifferences(p *compare.Pair, name string) (*Figure, error) {
 // intervals; nil where there is none.
 func newForest(c *compare.Comparison) (*Figure, error) {
 	if !c.Inference || len(c.Sets) < 2 {
-		return nil, nil //nolint:nilnil // without intervals there is no figure, and no error
+		return nil, nil // no intervals to draw
 	}
 	p := newPlot("", "relative difference [%]", "")
 	lightGrid(p)
@@ -447,7 +461,7 @@ func newForest(c *compare.Comparison) (*Figure, error) {
 		}
 	}
 	if row == 0 {
-		return nil, nil //nolint:nilnil // likewise
+		return nil, nil
 	}
 	zero, err := plotter.NewLine(plotter.XYs{{X: 0, Y: -0.6}, {X: 0, Y: float64(row) - 0.4}})
 	if err != nil {
@@ -482,7 +496,7 @@ func addWhisker(p *plot.Plot, d *compare.MetricDifference, y float64, c color.RG
 
 // newGanttFigure is the picture of a Gantt chart.
 func newGanttFigure(g *Gantt) *Figure {
-	p := newPlot("", "hours since the first submission", "nodes")
+	p := newPlot(g.legend(), "hours since the first submission", "nodes")
 	hours := g.span / 3600
 	p.Add(plotter.NewImage(g.image, 0, 0, hours, float64(len(g.nodes))))
 	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, hours, 0, float64(len(g.nodes))

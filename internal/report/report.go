@@ -90,10 +90,9 @@ func New(sets []compare.Set, opts Options) (*Report, error) {
 		}
 		r.Title = strings.Join(names, " · ")
 	}
-	// A section that has nothing to say has no blocks and is left out. What users
-	// who react to the machine add, lateness above all, is one more function here.
+	// A section that has nothing to say has no blocks and is left out.
 	for _, section := range []func(*Report) (Section, error){
-		(*Report).runs, (*Report).metrics, (*Report).machine, (*Report).users,
+		(*Report).runs, (*Report).metrics, (*Report).machine, (*Report).users, (*Report).feedback,
 		(*Report).distances, (*Report).jobs, (*Report).groups, (*Report).nodes, (*Report).methods,
 	} {
 		s, err := section(r)

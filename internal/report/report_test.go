@@ -441,3 +441,72 @@ func TestBins(t *testing.T) {
 		t.Errorf("a distribution that ends at %v, or falls", last)
 	}
 }
+
+// reacting makes the users of a run react: those of odd numbers come later and later.
+func reacting(r compare.Realization) compare.Realization {
+	m := *r.Manifest
+	m.Feedback = &run.Feedback{Model: "think-time", Sessions: "arrival:60m"}
+	r.Manifest, r.Rows = &m, slices.Clone(r.Rows)
+	for i := range r.Rows {
+		r.Rows[i].RecordedSubmit = r.Rows[i].Submit
+		if i%2 == 1 {
+			r.Rows[i].RecordedSubmit = r.Rows[i].Submit.Add(-time.Duration(i) * time.Second)
+		}
+	}
+	return r
+}
+
+// Runs with feedback have a section of their own; rigid ones do not.
+func TestFeedbackSection(t *testing.T) {
+	rigid := schedule("rigid", 1, 300, machine{nodes: 40, processors: 8})
+	sets := []compare.Set{
+		{Name: "rigid", Runs: []compare.Realization{rigid}},
+		{Name: "reacting", Runs: []compare.Realization{reacting(rigid), reacting(schedule("r2", 2, 300, machine{nodes: 40, processors: 8}))}},
+	}
+	r, err := New(sets, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(pageOf(t, r))
+	for _, name := range []string{"submissions", "lateness-cdf", "user-lateness", "week"} {
+		if !strings.Contains(text, `<figure id="figure-`+name+`">`) {
+			t.Errorf("no figure %s", name)
+		}
+	}
+	alone, err := New(sets[:1], Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(pageOf(t, alone)), `id="feedback"`) {
+		t.Error("a rigid replay has a section on feedback")
+	}
+	lines := submissionLines(sets[1:], []string{"B"})
+	if got := lines[0].mean[bins-1]; got != 300 || !slices.IsSorted(lines[0].mean) || lines[0].mean[bins/2] < lines[1].mean[bins/2] {
+		t.Errorf("%v submissions recorded, want 300 and a replay that is late", got)
+	}
+}
+
+// Jobs that ran when the window began have waits that are not the scheduler's.
+func TestPresetJobsHaveNoWait(t *testing.T) {
+	r := schedule("r", 1, 100, machine{nodes: 10, processors: 1})
+	m := *r.Manifest
+	m.WindowStart = r.Rows[50].Start + 1
+	r.Manifest = &m
+	late := 0
+	for i := range r.Rows {
+		if r.Rows[i].Start >= m.WindowStart {
+			late++
+		}
+	}
+	counted := 0
+	distributions([]compare.Set{{Name: "s", Runs: []compare.Realization{r}}}, 1, func(row *run.Row) float64 {
+		counted++
+		return waitOf(row)
+	})
+	if counted != late || late == 100 {
+		t.Errorf("%d waits, want those of the %d jobs that started in the window", counted, late)
+	}
+	if _, err := New([]compare.Set{{Name: "s", Runs: []compare.Realization{r}}}, Options{}); err != nil {
+		t.Error(err)
+	}
+}

@@ -38,8 +38,12 @@ func newSeries(name string, x []float64, lines [][]float64) series {
 	return s
 }
 
-// origin is the instant from which a run's times count: its first submission.
+// origin is the instant from which a run's times count: its first submission, or the
+// begin of its window.
 func origin(r *compare.Realization) hpc.Time {
+	if r.Manifest.WindowStart != 0 {
+		return r.Manifest.WindowStart
+	}
 	var first hpc.Time
 	for i := range r.Rows {
 		if s := r.Rows[i].Submit; first == 0 || s != 0 && s < first {
@@ -126,7 +130,11 @@ func distributions(sets []compare.Set, least float64, value func(*run.Row) float
 		for i := range s.Runs {
 			var list []float64
 			for n := range s.Runs[i].Rows {
-				if v := value(&s.Runs[i].Rows[n]); !math.IsNaN(v) {
+				row := &s.Runs[i].Rows[n]
+				if row.Start < s.Runs[i].Manifest.WindowStart {
+					continue // preset: the wait is not the scheduler's
+				}
+				if v := value(row); !math.IsNaN(v) {
 					list = append(list, v)
 				}
 			}
@@ -149,17 +157,23 @@ func distributions(sets []compare.Set, least float64, value func(*run.Row) float
 	for k, s := range sets {
 		var lines [][]float64
 		for _, list := range values[k] {
-			line := make([]float64, bins)
-			for i, v := range x {
-				line[i] = float64(sort.Search(len(list), func(n int) bool { return list[n] > v })) / float64(len(list))
-			}
-			lines = append(lines, line)
+			lines = append(lines, cumulative(list, x))
 		}
 		if len(lines) > 0 {
 			out = append(out, newSeries(setName(k, s), x, lines))
 		}
 	}
 	return out
+}
+
+// cumulative is the share of sorted values that are at most each of the points.
+func cumulative(sorted, x []float64) []float64 {
+	line := make([]float64, len(x))
+	for i, v := range x {
+		n := sort.Search(len(sorted), func(n int) bool { return sorted[n] > v })
+		line[i] = float64(n) / float64(len(sorted))
+	}
+	return line
 }
 
 // waitOf is a job's wait in seconds, NaN if it did not start.
@@ -196,7 +210,7 @@ func spreadOver(differences []compare.JobDifference, of func(*compare.JobDiffere
 		}
 		b := 0
 		if span > 0 {
-			b = min(parts-1, int(float64(differences[i].SubmitAt)/span*parts))
+			b = max(0, min(parts-1, int(float64(differences[i].SubmitAt)/span*parts)))
 		}
 		values[b] = append(values[b], float64(d))
 	}
