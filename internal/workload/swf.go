@@ -133,7 +133,7 @@ type swfReader struct {
 func (s *swfReader) line(number int, line []byte) error {
 	trimmed := bytes.TrimLeft(line, " \t")
 	switch {
-	case len(bytes.TrimSpace(trimmed)) == 0:
+	case len(trimmed) == 0:
 		return nil
 	case trimmed[0] == ';':
 		return s.comment(string(trimmed[1:]))

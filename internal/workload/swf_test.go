@@ -2,6 +2,7 @@ package workload
 
 import (
 	"bytes"
+	"compress/gzip"
 	"io"
 	"math"
 	"os"
@@ -11,7 +12,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/klauspost/compress/gzip"
 
 	"rmreplay/internal/hpc"
 )

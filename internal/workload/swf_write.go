@@ -27,7 +27,7 @@ func WriteSWF(w io.Writer, wl *Workload) (Losses, error) {
 	next := 0 // of the unusable records
 	for _, job := range s.jobs {
 		for ; s.ordered && next < len(wl.Unusable) && wl.Unusable[next].Record < job.SWF.Record; next++ {
-			out.WriteString(wl.Unusable[next].Text + "\n")
+			writeLine(out, wl.Unusable[next].Text)
 		}
 		for i, task := range arrayTasks(job) {
 			buf = appendSWFRecord(buf[:0], s.record(job, task, i))
@@ -38,7 +38,7 @@ func WriteSWF(w io.Writer, wl *Workload) (Losses, error) {
 		s.lost(job)
 	}
 	for ; s.ordered && next < len(wl.Unusable); next++ {
-		out.WriteString(wl.Unusable[next].Text + "\n")
+		writeLine(out, wl.Unusable[next].Text)
 	}
 	if !s.ordered {
 		s.losses.add("unusable records", len(wl.Unusable))
@@ -49,6 +49,9 @@ func WriteSWF(w io.Writer, wl *Workload) (Losses, error) {
 	s.losses.events(wl)
 	return s.losses, nil
 }
+
+// writeLine leaves the error to Flush, which returns the first.
+func writeLine(out *bufio.Writer, text string) { _, _ = out.WriteString(text + "\n") }
 
 // swfHolds are the fields of a request that an SWF record has a place for.
 var swfHolds = fieldSet("Name", "User", "Group", "Partition", "QOS", "TimeLimit", "Tasks", "MemPerCPU")
@@ -214,7 +217,7 @@ func (s *swfWriter) header(out *bufio.Writer) {
 		lines = append(lines, s.nameLines()...)
 	}
 	for _, text := range lines {
-		out.WriteString(";" + text + "\n")
+		writeLine(out, ";"+text)
 	}
 }
 

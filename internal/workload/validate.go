@@ -97,6 +97,7 @@ func Validate(w *Workload, cluster Cluster) []Problem {
 		v.dependencies(job)
 	}
 	v.cycles()
+	v.gaps()
 	v.events()
 	return v.problems
 }
@@ -278,6 +279,17 @@ func (v *validator) cycles() {
 				}
 			}
 			state[id] = done
+		}
+	}
+}
+
+// gaps reports submissions that come so long after the one before that the clock of
+// whoever recorded them must have been wrong. A replay would run through the gap.
+func (v *validator) gaps() {
+	for i := 1; i < len(v.w.Jobs); i++ {
+		job := v.w.Jobs[i]
+		if gap := job.Submit.Sub(v.w.Jobs[i-1].Submit); gap > MaxGap {
+			v.report(Warning, job.ID, RuleClockJump, "submitted at %s, %.0f days after the job before", job.Submit, gap.Hours()/24)
 		}
 	}
 }

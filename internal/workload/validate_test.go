@@ -39,6 +39,7 @@ func TestValidate(t *testing.T) {
 			w.Start = w.Epoch + 10
 			a.Recorded = &hpc.Recorded{Start: w.Start - 2, End: w.Start + 1, Nodes: "n1"}
 		}, nil},
+		{"clock jump", func(_ *Workload, _, b *hpc.Job) { b.Submit = b.Submit.Add(400 * 24 * time.Hour) }, []problem{{"warning", "b", RuleClockJump}}},
 		{"negative limit", func(_ *Workload, a, _ *hpc.Job) { a.TimeLimit = -1 }, []problem{{"error", "a", RuleNegativeTime}}},
 		{"over limit", func(_ *Workload, a, _ *hpc.Job) { a.RunTime = 2 * time.Hour }, []problem{{"warning", "a", RuleOverLimit}}},
 		{"until limit", func(_ *Workload, a, _ *hpc.Job) { a.RunTime = hpc.Unlimited }, nil},

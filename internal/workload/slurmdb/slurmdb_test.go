@@ -1,0 +1,126 @@
+package slurmdb
+
+import (
+	"context"
+	"database/sql"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"rmreplay/internal/hpc"
+)
+
+// What a database gives as a whole is tested where there is one: in the tests of package
+// slurm, whose replays fill the real slurmdbd's.
+
+func TestWaitingTasks(t *testing.T) {
+	for text, want := range map[string]string{
+		"[4-9%2]": "4-9%2", "1,3": "1,3", "0x1E00%8": "9-12%8", "0x1": "0-0", "[0xF0F]": "0-3,8-11", "0xZ": "0xZ", "0x": "0x", "": "",
+	} {
+		if got := waitingTasks(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestStates(t *testing.T) {
+	for n, want := range map[int64]hpc.State{
+		0: hpc.Pending, 3: hpc.Completed, 6: hpc.TimedOut, 11: hpc.OutOfMemory, 1 << 10: hpc.Requeued, 1 << 13: "RESIZING", 77: "STATE_77",
+	} {
+		if got := stateOf(n); got != want {
+			t.Errorf("%d: %s, want %s", n, got, want)
+		}
+	}
+}
+
+// testReader knows some TRES, QOS and associations.
+func testReader() *reader {
+	return &reader{
+		cluster: "vale",
+		tres:    map[int]string{1: "cpu", 2: "mem", 4: "node", 1001: "gres/gpu", 1002: "gres/gpu:a100"},
+		qos:     map[int]string{1: "normal", 2: "high", 3: "low"},
+		assocs:  map[int]*association{7: {id: 7, account: "phys", user: "ann"}, 8: {id: 8, account: "phys"}},
+		users:   map[uint32]string{},
+	}
+}
+
+func number(n int64) sql.NullInt64 { return sql.NullInt64{Int64: n, Valid: true} }
+func text(s string) sql.NullString { return sql.NullString{String: s, Valid: true} }
+
+func TestRecord(t *testing.T) {
+	row := jobRow{
+		job: number(17), arrayJob: number(15), arrayTsk: number(2), assoc: number(7), uid: number(501), name: text("a"),
+		state: number(5), exitCode: number(3 << 8), limit: number(infinite), submit: number(100), start: number(200), end: number(300),
+		qos: number(2), tresReq: text("1=8,2=4000,4=2,1001=4,1002=4"), tresAlloc: text("1=16,4=2"), nodesAlloc: number(2),
+		memory: text("9223372036854777856"), reason: number(reasonHeldByUser), priority: number(9),
+	}
+	got, err := testReader().record(&row)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.ID != "15_2" || got.User != "ann" || got.ExitCode != 3 || got.State != hpc.Failed || got.TimeLimit != hpc.Unlimited ||
+		got.ReqCPUs != 8 || got.ReqNodes != 2 || got.AllocCPUs != 16 || got.MemPerCPU != 2048 || got.GPUs != "a100:4" || got.QOS != "high" ||
+		!got.Held || *got.Priority != 9 {
+		t.Errorf("%+v", got)
+	}
+	row.submit = number(lastInstant + 1)
+	if _, err := testReader().record(&row); err == nil {
+		t.Error("a submission after 2200 was taken")
+	}
+}
+
+func TestNodeEvents(t *testing.T) {
+	got := nodeEvents([]outage{
+		{"n1", "power", "down", 10, 50}, {"n2", "power", "down", 10, 50},
+		{"n3", "slow", "drain", 20, 30}, {"n3", "dead", "down", 30, 0},
+	})
+	want := []hpc.NodeEvent{
+		{At: 10, Nodes: "n[1-2]", State: "down", Reason: "power"},
+		{At: 20, Nodes: "n3", State: "drain", Reason: "slow"},
+		{At: 30, Nodes: "n3", State: "down", Reason: "dead"},
+		{At: 50, Nodes: "n[1-2]", State: "resume"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+func TestNames(t *testing.T) {
+	r := testReader()
+	if got := r.qosNames(",1,+2,-3,9"); got != "normal,+high,-low" {
+		t.Error(got)
+	}
+	if got := r.preempted(",2-3"); got != "high,low" {
+		t.Error(got)
+	}
+	if got := r.tresNames("1=8,1001=2,99=1"); got != "cpu=8,gres/gpu=2" {
+		t.Error(got)
+	}
+	res := hpc.Reservation{}
+	if r.addAssociations(&res, ",7,-8,9,"); !cmp.Equal(res.Users, []string{"ann"}) || !cmp.Equal(res.Accounts, []string{"-phys"}) {
+		t.Errorf("%+v", res)
+	}
+}
+
+func TestDecay(t *testing.T) {
+	if got := decay(14*24*time.Hour, 7*24*time.Hour); got != 0.25 {
+		t.Error(got)
+	}
+	if got := decay(time.Hour, 0); got != 1 {
+		t.Error(got)
+	}
+}
+
+func TestReadErrors(t *testing.T) {
+	for dsn, want := range map[string]string{
+		"secret@nonsense":                       "reading slurmdbd: not a data source",
+		"u:secret@unix(/nonexistent/socket)/db": "reading slurmdbd: /nonexistent/socket: ",
+	} {
+		_, err := Read(context.Background(), dsn, Options{})
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: %v", dsn, err)
+		}
+	}
+}
