@@ -269,36 +269,67 @@ var paperSDSC = []figure{
 }
 
 // The uncleaned log of SDSC is not at hand. The cleaned one, with the jobs that the
-// cleaning took out as another simulator's result has them (with neither users nor
-// recorded waits), is all but two jobs of it, which is enough for rigid replays.
-func TestPaperSDSCRigid(t *testing.T) {
+// cleaning took out as another simulator's result has them, is all but two jobs of it.
+// That result has neither users nor recorded waits: users follow from the filters in the
+// log's header, and the recorded ends of these jobs are taken from that simulation.
+func TestPaperSDSC(t *testing.T) {
 	w := realLog(t, "SDSC-SP2-1998-4.2-cln.swf.gz")
 	addRemoved(t, w, "cqsim_SDSC-SP2-1998-4.rst.gz")
 	if len(w.Jobs) != 67665 {
 		t.Fatalf("%d jobs, want 67665", len(w.Jobs))
 	}
-	r, err := Run(context.Background(), w, 0, Options{Users: Replays[:1], Workers: 2})
+	r, err := Run(context.Background(), w, 0, Options{Workers: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i, c := range r.Cells {
-		paper := paperSDSC[3*i]
-		t.Logf("%-10s %8.2f %6.2f %7.2f", c.System, c.Makespan/86400, c.MeanWait/86400, c.MaxWait/86400)
-		saturated := paper.mean > 1
-		within := func(what string, got metrics.Float, want, share float64) {
+		paper := paperSDSC[i]
+		within := func(what string, got metrics.Float, want, tolerance float64) {
 			t.Helper()
-			if got := float64(got) / 86400; math.Abs(got-want) > share*want+0.005 {
-				t.Errorf("%s: %s is %.3f days, %.2f in the paper", c.System, what, got, want)
+			if got := float64(got) / 86400; math.Abs(got-want) > tolerance+0.005 {
+				t.Errorf("%s %s: %s is %.3f days, %.2f in the paper", c.System, c.Replay, what, got, want)
 			}
 		}
-		within("makespan", c.Makespan, paper.makespan, 0.005)
-		if saturated {
-			within("mean wait", c.MeanWait, paper.mean, 0.07)
-			continue
+		rigid, saturated := c.Replay == "Rigid", c.System == "perf/2" || c.System == "infra/2"
+		switch {
+		case rigid && !saturated:
+			within("makespan", c.Makespan, paper.makespan, 0)
+			within("mean wait", c.MeanWait, paper.mean, 0)
+			within("max wait", c.MaxWait, paper.max, 0)
+		case rigid:
+			within("makespan", c.Makespan, paper.makespan, 0.005*paper.makespan)
+			within("mean wait", c.MeanWait, paper.mean, 0.07*paper.mean)
+		default:
+			within("makespan", c.Makespan, paper.makespan, 0.02*paper.makespan)
+			within("mean wait", c.MeanWait, paper.mean, 0.11*paper.mean)
 		}
-		within("mean wait", c.MeanWait, paper.mean, 0)
-		within("max wait", c.MaxWait, paper.max, 0)
+		tolerance := 0.05 * math.Abs(paper.lateness)
+		switch {
+		case c.System == "EASY":
+			tolerance = 0.4
+		case c.System == "FCFS" && c.Replay == "a0":
+			// Here the ends that are not known decide: 11,740 of the jobs are one user's
+			// of three weeks, and each of them is a session of its own.
+			tolerance = 0.15 * paper.lateness
+		}
+		within("mean lateness", c.Mean, paper.lateness, tolerance)
 	}
+}
+
+// removedBy says whose job the cleaning of SDSC's log took out, by the filters in its
+// header. Those of users 21 and 374 overlap; the latter has twelve times as many.
+func removedBy(id int) string {
+	switch {
+	case id >= 13717 && id < 14969:
+		return "user21"
+	case id >= 14969 && id <= 28552:
+		return "user374"
+	case id >= 31767 && id <= 33202:
+		return "user197"
+	case id >= 66553 && id <= 68106:
+		return "user328"
+	}
+	return "nobody"
 }
 
 // addRemoved adds to a log the jobs that it does not have of a result of CQSim: lines of
@@ -333,7 +364,9 @@ func addRemoved(t *testing.T, w *workload.Workload, name string) {
 		}
 		seconds := func(i int) time.Duration { return time.Duration(numbers[i]) * time.Second }
 		job := &hpc.Job{ID: id, Submit: w.Epoch.Add(seconds(6) + 399264*time.Second)}
-		job.Tasks, job.TimeLimit, job.RunTime, job.User = int(numbers[1]), seconds(3), seconds(4), "removed"
+		job.Tasks, job.TimeLimit, job.RunTime, job.User = int(numbers[1]), seconds(3), seconds(4), removedBy(int(numbers[0]))
+		start := job.Submit.Add(seconds(5))
+		job.Recorded = &hpc.Recorded{Start: start, End: start.Add(job.RunTime)}
 		w.Jobs = append(w.Jobs, job)
 	}
 	slices.SortStableFunc(w.Jobs, func(a, b *hpc.Job) int {

@@ -156,7 +156,7 @@ func (o *simulateOptions) simulate(ctx context.Context, in simulateInput, starte
 	if err != nil {
 		return nil, badInput(err)
 	}
-	record, err := run.Create(o.output, o.manifest(in, started), run.Options{Overwrite: o.overwrite})
+	record, err := run.Create(o.output, o.manifest(in, started), run.Options{Overwrite: o.overwrite, Unjournaled: true})
 	if err != nil {
 		return nil, badInput(err)
 	}
@@ -165,7 +165,6 @@ func (o *simulateOptions) simulate(ctx context.Context, in simulateInput, starte
 		return nil, err
 	}
 	state, err := o.play(ctx, in, engine, record, display)
-	rows, _ := record.Rows() // what is wrong with the record is for Finish to say
 	ferr := record.Finish(state, func(m *run.Manifest) {
 		m.Finished, m.VirtualEnd = time.Now(), engine.Now()
 		if state == run.StateFailed {
@@ -176,6 +175,10 @@ func (o *simulateOptions) simulate(ctx context.Context, in simulateInput, starte
 		return nil, errors.Join(err, ferr)
 	}
 	r, err := run.Open(o.output)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := record.Rows()
 	if err != nil {
 		return nil, err
 	}

@@ -6,7 +6,7 @@
 //
 // A managed process has the library of package shim preloaded and shares one
 // memory-mapped file, the clock, with the driver. Each of its threads has a slot
-// there. The shim's header comment describes the protocol; this package is the
+// there. The comment in shim/clock.c describes the protocol; this package is the
 // driver's end of it:
 //
 //   - The driver counts as one more running thread while it works, and gives that

@@ -101,7 +101,7 @@ func (e *eventWriter) job(out *bufio.Writer, job *hpc.Job) error {
 		}
 	}
 	e.losses.reparsed(job, words, map[string]string{"Dependency": r.Dependency})
-	e.losses.behaviour(job, "exit_code", "task_run_times_s", "recorded", "swf")
+	e.losses.behaviour(job, "exit_code", "end_at", "task_run_times_s", "recorded", "swf")
 	return nil
 }
 
@@ -157,6 +157,7 @@ func (l Losses) behaviour(job *hpc.Job, fields ...string) {
 	}{
 		{"exit_code", job.ExitCode != 0},
 		{"cancel_after_s", job.CancelAfter != 0},
+		{"end_at", job.EndAt != 0},
 		{"task_run_times_s", len(job.TaskRunTimes) > 0},
 		{"recorded", job.Recorded != nil},
 		{"swf", job.SWF != nil && len(job.SWF.Kept) > 0},
@@ -323,7 +324,7 @@ func sacctClock(d time.Duration) string {
 func (s *sacctWriter) count(job *hpc.Job) {
 	words, dependency := s.words(job)
 	s.losses.reparsed(job, words, map[string]string{"Dependency": dependency, "User": ""})
-	s.losses.behaviour(job, "swf")
+	s.losses.behaviour(job, "end_at", "swf")
 	rec := job.Recorded
 	switch {
 	case rec == nil || rec.Start.IsZero() && job.RunTime != hpc.Unlimited:

@@ -48,13 +48,20 @@ func Format(r *hpc.Request) []string {
 // size writes how many nodes, tasks and processors are asked for.
 func (f *formatter) size(r *hpc.Request) {
 	switch {
-	case r.MinNodes == 0:
+	case r.MinNodes == 0 && r.MaxNodes == 0:
 	case r.MaxNodes == r.MinNodes:
 		f.text("nodes", strconv.Itoa(r.MinNodes))
 	case r.MaxNodes == 0:
-		f.text("nodes", fmt.Sprintf("%d-", r.MinNodes))
+		f.text("nodes", fmt.Sprintf("%d-0", r.MinNodes))
+	case r.MaxNodes < r.MinNodes: // a node list has raised the minimum
+		f.text("nodes", strconv.Itoa(r.MaxNodes))
 	default:
 		f.text("nodes", fmt.Sprintf("%d-%d", r.MinNodes, r.MaxNodes))
+	}
+	cores, threads := r.CoresPerSocket, r.ThreadsPerCore
+	if r.Hint != "" {
+		// They follow from the hint, and sbatch drops a hint beside them.
+		cores, threads = 0, 0
 	}
 	for _, n := range []struct {
 		option string
@@ -62,8 +69,8 @@ func (f *formatter) size(r *hpc.Request) {
 	}{
 		{"ntasks", r.Tasks}, {"ntasks-per-node", r.TasksPerNode}, {"ntasks-per-socket", r.TasksPerSocket},
 		{"ntasks-per-core", r.TasksPerCore}, {"ntasks-per-gpu", r.TasksPerGPU}, {"cpus-per-task", r.CPUsPerTask},
-		{"mincpus", r.MinCPUsPerNode}, {"sockets-per-node", r.SocketsPerNode}, {"cores-per-socket", r.CoresPerSocket},
-		{"threads-per-core", r.ThreadsPerCore}, {"core-spec", r.CoreSpec}, {"thread-spec", r.ThreadSpec},
+		{"mincpus", r.MinCPUsPerNode}, {"sockets-per-node", r.SocketsPerNode}, {"cores-per-socket", cores},
+		{"threads-per-core", threads}, {"core-spec", r.CoreSpec}, {"thread-spec", r.ThreadSpec},
 		{"cpus-per-gpu", r.CPUsPerGPU},
 	} {
 		if n.value > 0 {

@@ -94,6 +94,9 @@ func ScaleRuntime(factor float64) (Step, error) {
 				most := max(limits.of(job), job.TimeLimit)
 				setLimit(job, min(scaledBeyond(job.TimeLimit, done, factor), most))
 			}
+			if job.EndAt > w.Start {
+				job.EndAt = w.Start.Add(scaled(job.EndAt.Sub(w.Start), factor))
+			}
 			if w.Preset(job) && job.Recorded.End > w.Start {
 				job.Recorded.End = w.Start.Add(scaled(job.Recorded.End.Sub(w.Start), factor))
 			}

@@ -113,7 +113,7 @@ func appendCopy(w, once *workload.Workload, start hpc.Time, shift time.Duration,
 		c := cloneJob(job)
 		ids[c.ID] = true
 		c.ID += suffix
-		c.Submit = c.Submit.Add(shift)
+		c.Submit, c.EndAt = c.Submit.Add(shift), later(c.EndAt, shift)
 		c.SWF = nil // it is not the record of that log
 		if c.Reservation != "" {
 			c.Reservation += suffix

@@ -91,10 +91,19 @@ func (d Delay) None() bool { return d.draw == nil }
 // the start of the script takes, and how long an epilog runs on each node.
 type Delays struct {
 	Prolog, Launch, Epilog Delay
+	// HasEpilog says that nodes run an epilog, however short, and report its end. Without
+	// one, and without a delay for it, they have nothing to report (_rpc_terminate_job in
+	// slurmd/req.c), and slurmctld does not schedule at the end of a job at once but within
+	// batch_sched_delay, 3 s by default (_slurm_rpc_epilog_complete in proc_req.c, against
+	// queue_job_scheduler in agent.c).
+	HasEpilog bool
 	// Seed makes the draws: each is a function of it, the kind of the delay, the job's
 	// number, its restarts and the node, so it does not depend on the order of events.
 	Seed uint64
 }
+
+// epilogs reports whether nodes report the ends of epilogs.
+func (d *Delays) epilogs() bool { return d.HasEpilog || !d.Epilog.None() }
 
 // of draws one delay.
 func (d *Delays) of(what Delay, kind string, job uint32, restarts int, node string) time.Duration {

@@ -336,6 +336,21 @@ func TestEpilogDelay(t *testing.T) {
 	}
 }
 
+// An epilog that takes no time is reported all the same, by every node and at once.
+func TestHasEpilog(t *testing.T) {
+	s, c := newStage(t, Delays{HasEpilog: true})
+	c.launch(0, launch(7))
+	s.advance(10 * time.Second)
+	for _, n := range []int{0, 1} {
+		wantCode(t, c.terminate(n, 7), 0)
+	}
+	s.advance(10 * time.Second)
+	s.want("0s job 7 started", "10s "+batchDone, "10s "+epilogDone, "10s "+epilogDone)
+	if len(c.jobs) != 0 {
+		t.Errorf("%d jobs are still kept", len(c.jobs))
+	}
+}
+
 // A node without power neither hears nor says anything, and what ran there is gone.
 func TestDownAndUp(t *testing.T) {
 	s, c := newStage(t, Delays{Epilog: delay(t, "5s")})
