@@ -72,7 +72,8 @@ AllocCPUS,ReqNodes,NNodes,ReqMem,ReqTRES,NodeList,Priority,Reservation,Constrain
 SubmitLine > week.sacct
   rmreplay workload build --from sacct week.sacct -o day.jsonl \
     --start 2024-03-02 --end 2024-03-03
-  rmreplay workload build --from slurmdbd 'reader@unix(/run/mysqld/mysqld.sock)/slurm_acct_db' \
+  rmreplay workload build \
+    --from slurmdbd 'reader@unix(/run/mysqld/mysqld.sock)/slurm_acct_db' \
     --cluster-name vale --start 2024-03-02 --end 2024-03-03 \
     -o day.jsonl --cluster-output vale`,
 		Args: wantArgs("SOURCE"),

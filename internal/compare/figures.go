@@ -7,6 +7,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"rmreplay/internal/metrics"
+	"rmreplay/internal/run"
 	"rmreplay/internal/stats"
 )
 
@@ -65,6 +66,10 @@ type quantity struct {
 	values [][]metrics.Float
 }
 
+// Reacted reports whether the users of a run reacted; a run in which only jitter moved
+// submissions has a lateness as well, and it says nothing.
+func Reacted(m *run.Manifest) bool { return m.Feedback != nil && m.Feedback.Model != "none" }
+
 // measure computes the figures of all runs of all sets, lateness among them where
 // users reacted in any.
 func measure(sets []Set, opts Options) []quantity {
@@ -76,7 +81,7 @@ func measure(sets []Set, opts Options) []quantity {
 			summary := metrics.NewSummary(r.Rows, r.Manifest, metrics.Options{Tau: opts.Tau})
 			measured[i] = append(measured[i], &summary.Metrics)
 			feedback[i] = append(feedback[i], summary.Feedback)
-			reacted = reacted || summary.Feedback != nil
+			reacted = reacted || Reacted(r.Manifest)
 		}
 	}
 	list := quantities(measured, metrics.Figures)

@@ -114,7 +114,7 @@ func (c *Comparison) renderMetric(b *bytes.Buffer, m *Metric, p *Pair) {
 	if d.Low.Known() {
 		interval = m.FormatDifference(d.Low) + " to " + m.FormatDifference(d.High)
 	}
-	fmt.Fprintf(b, "%24s%8s%8s%s\n", interval, pValue(d.P), pValue(d.PAdjusted), mark)
+	fmt.Fprintf(b, " %23s%8s%8s%s\n", interval, pValue(d.P), pValue(d.PAdjusted), mark)
 }
 
 // difference is that of a set to the baseline.
@@ -138,7 +138,7 @@ func (m *Metric) Format(v metrics.Float) string {
 // FormatDifference formats a difference of two values, percentage points as such.
 func (m *Metric) FormatDifference(v metrics.Float) string {
 	if m.Key == "utilization" && v.Known() {
-		return fmt.Sprintf("%.2g pp", 100*float64(v))
+		return fmt.Sprintf("%.2f pp", 100*float64(v))
 	}
 	return v.Text()
 }

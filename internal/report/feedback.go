@@ -20,7 +20,7 @@ func (r *Report) feedback() (Section, error) {
 	var sets []compare.Set // those with feedback
 	var names []string
 	for i, set := range r.Sets {
-		if set.Runs[0].Manifest.Feedback != nil {
+		if compare.Reacted(set.Runs[0].Manifest) {
 			sets = append(sets, set)
 			names = append(names, setName(i, set))
 		}
@@ -85,8 +85,7 @@ func newLines(name, title, x, y, caption string, lines []series) (*Figure, error
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	p.Y.Min = 0
-	p.Legend.Top, p.Legend.Left = true, true
-	p.Y.Max *= 1 + 0.08*float64(len(lines)) // room for the legend
+	placeLegend(p, len(lines))
 	return &Figure{
 		Name: name, Title: title, Caption: caption, width: wide, height: flat + vg.Centimeter, plots: []*plot.Plot{p},
 		Data: tabulateLines(x, y, lines, 20, func(v float64) string { return fmt.Sprintf("%.4g", v) }),

@@ -164,6 +164,13 @@ func addLines(p *plot.Plot, lines []series) error {
 	return nil
 }
 
+// placeLegend makes room for the legend above the lines. Its text is to the right of
+// its lines, where a reader's font that is wider than ours does no harm.
+func placeLegend(p *plot.Plot, entries int) {
+	p.Legend.Top, p.Legend.Left = true, true
+	p.Y.Max += (p.Y.Max - p.Y.Min) * 0.08 * float64(entries)
+}
+
 // bandOf is the outline of a series' range.
 func bandOf(s series) plotter.XYs {
 	outline := make(plotter.XYs, 0, 2*len(s.x))
@@ -190,7 +197,7 @@ func newTimeline(name, title, axis, caption string, lines []series) (*Figure, er
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	p.X.Min, p.Y.Min = 0, 0
-	p.Legend.Top = true
+	placeLegend(p, len(lines))
 	return &Figure{
 		Name: name, Title: title, Caption: caption, width: wide, height: flat, plots: []*plot.Plot{p},
 		Data: tabulateLines("hours", axis, lines, 24, func(v float64) string { return fmt.Sprintf("%.1f", v) }),
@@ -206,7 +213,7 @@ func newDistribution(name, title, axis, caption string, lines []series) (*Figure
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	p.Y.Min, p.Y.Max = 0, 1
-	p.Legend.Left, p.Legend.Top = false, false
+	p.Legend.Left, p.Legend.XOffs = true, wide/2 // where distributions are not
 	return &Figure{
 		Name: name, Title: title, Caption: caption, width: wide, height: flat, plots: []*plot.Plot{p},
 		Data: tabulateLines(axis, "share", lines, 20, func(v float64) string { return metrics.Float(v).Text() }),
