@@ -9,6 +9,8 @@ func commands(g *globals) []*cobra.Command {
 		newSimulateCommand(g),
 		newMetricsCommand(g),
 		newCompareCommand(g),
+		newCampaignCommand(g),
+		newReportCommand(g),
 		newWorkloadCommand(g),
 		newConfCommand(g),
 		newDoctorCommand(g),

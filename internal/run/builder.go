@@ -366,7 +366,13 @@ func (r *taskRow) finished() Row {
 // rows returns all rows in the order of submission, tasks in the order in which
 // they were accepted or first heard of.
 func (b *builder) rows() []Row {
-	var rows []Row
+	n := 0
+	for _, s := range b.order {
+		if s.answered {
+			n += len(s.rows)
+		}
+	}
+	rows := make([]Row, 0, n)
 	for _, s := range b.order {
 		if !s.answered {
 			continue

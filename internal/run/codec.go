@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -16,26 +17,88 @@ import (
 // zero in most jobs. A compact codec gives a struct snake_case names with units
 // and leaves zero fields out. It derives them from the type, so that a field
 // that is added to hpc.Request is in the record from then on.
-type compact struct{ wire reflect.Type }
+type compact struct {
+	wire   reflect.Type
+	fields []compactField
+}
+
+// compactField is how one field is written.
+type compactField struct {
+	label string // `"run_time_ns":`
+	index int
+	kind  reflect.Kind
+}
 
 // newCompact makes the codec of a struct type.
 func newCompact(t reflect.Type) compact {
+	var c compact
 	fields := make([]reflect.StructField, t.NumField())
 	for i := range fields {
 		f := t.Field(i)
+		name := wireName(f)
 		fields[i] = reflect.StructField{
 			Name: f.Name,
 			Type: f.Type,
-			Tag:  reflect.StructTag(`json:"` + wireName(f) + `,omitzero"`),
+			Tag:  reflect.StructTag(`json:"` + name + `,omitzero"`),
 		}
+		c.fields = append(c.fields, compactField{`"` + name + `":`, i, f.Type.Kind()})
 	}
-	return compact{reflect.StructOf(fields)}
+	c.wire = reflect.StructOf(fields)
+	return c
 }
 
-// encode returns a value that encoding/json writes compactly. v is a struct of
-// the codec's type: Go converts between structs that differ in tags only.
-func (c compact) encode(v any) any {
-	return reflect.ValueOf(v).Convert(c.wire).Interface()
+// append writes the struct that v points to. A record has an object or two for each job
+// of a run, and most of their fields are zero: to look at each field beats building a
+// value that encoding/json knows how to write by a factor of ten.
+func (c compact) append(b []byte, v any) ([]byte, error) {
+	value := reflect.ValueOf(v).Elem()
+	b = append(b, '{')
+	empty := len(b)
+	for i := range c.fields {
+		f := &c.fields[i]
+		field := value.Field(f.index)
+		if field.IsZero() {
+			continue
+		}
+		if len(b) > empty {
+			b = append(b, ',')
+		}
+		b = append(b, f.label...)
+		var err error
+		if b, err = appendJSON(b, field, f.kind); err != nil {
+			return nil, err
+		}
+	}
+	return append(b, '}'), nil
+}
+
+// appendJSON writes one value.
+func appendJSON(b []byte, v reflect.Value, kind reflect.Kind) ([]byte, error) {
+	switch kind {
+	case reflect.String:
+		return appendString(b, v.String())
+	case reflect.Bool:
+		return strconv.AppendBool(b, v.Bool()), nil
+	case reflect.Int, reflect.Int32, reflect.Int64:
+		return strconv.AppendInt(b, v.Int(), 10), nil
+	case reflect.Uint8, reflect.Uint32, reflect.Uint64:
+		return strconv.AppendUint(b, v.Uint(), 10), nil
+	}
+	data, err := json.Marshal(v.Interface())
+	return append(b, data...), err
+}
+
+// appendString writes a string as encoding/json does.
+func appendString(b []byte, s string) ([]byte, error) {
+	for i := range len(s) {
+		if c := s[i]; c < 0x20 || c >= 0x7f || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
+			data, err := json.Marshal(s)
+			return append(b, data...), err
+		}
+	}
+	b = append(b, '"')
+	b = append(b, s...)
+	return append(b, '"'), nil
 }
 
 // decode reads data into the struct that v points to.
@@ -97,15 +160,7 @@ var (
 	outcomeCodec   = newCompact(reflect.TypeFor[rm.Outcome]())
 )
 
-// jobOut and jobIn are an hpc.Job as JSON, on its way out and in.
-type jobOut struct {
-	ID        string   `json:"id"`
-	Submit    hpc.Time `json:"submit_ns"`
-	Request   any      `json:"request"`
-	Behaviour any      `json:"behaviour"`
-	Recorded  any      `json:"recorded,omitempty"`
-}
-
+// jobIn is an hpc.Job as JSON.
 type jobIn struct {
 	ID        string          `json:"id"`
 	Submit    hpc.Time        `json:"submit_ns"`
@@ -117,20 +172,25 @@ type jobIn struct {
 // EncodeJob returns a whole submission as one compact JSON object, as it is in
 // the request column of jobs.parquet: durations and instants are nanoseconds,
 // memory is MiB, and zero fields are left out.
-func EncodeJob(job *hpc.Job) ([]byte, error) {
-	out := jobOut{
-		ID: job.ID, Submit: job.Submit,
-		Request:   requestCodec.encode(job.Request),
-		Behaviour: behaviourCodec.encode(job.Behaviour),
+func EncodeJob(job *hpc.Job) ([]byte, error) { return appendJob(nil, job) }
+
+// appendJob is EncodeJob behind what b holds.
+func appendJob(b []byte, job *hpc.Job) ([]byte, error) {
+	b, err := appendString(append(b, `{"id":`...), job.ID)
+	if err == nil {
+		b = strconv.AppendInt(append(b, `,"submit_ns":`...), int64(job.Submit), 10)
+		b, err = requestCodec.append(append(b, `,"request":`...), &job.Request)
 	}
-	if job.Recorded != nil {
-		out.Recorded = recordedCodec.encode(*job.Recorded)
+	if err == nil {
+		b, err = behaviourCodec.append(append(b, `,"behaviour":`...), &job.Behaviour)
 	}
-	data, err := json.Marshal(out)
+	if err == nil && job.Recorded != nil {
+		b, err = recordedCodec.append(append(b, `,"recorded":`...), job.Recorded)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("encoding job %q: %w", job.ID, err)
 	}
-	return data, nil
+	return append(b, '}'), nil
 }
 
 // DecodeJob reads what [EncodeJob] wrote.
@@ -155,17 +215,7 @@ func DecodeJob(data []byte) (*hpc.Job, error) {
 	return job, nil
 }
 
-// eventOut and eventIn are an rm.Event as JSON, on its way out and in.
-type eventOut struct {
-	At      hpc.Time     `json:"at_ns"`
-	Kind    rm.EventKind `json:"kind"`
-	Job     string       `json:"job,omitempty"`
-	Task    int          `json:"task"`
-	RMJob   uint32       `json:"rm_job,omitempty"`
-	Reason  string       `json:"reason,omitempty"`
-	Outcome any          `json:"outcome,omitempty"`
-}
-
+// eventIn is an rm.Event as JSON.
 type eventIn struct {
 	At      hpc.Time        `json:"at_ns"`
 	Kind    rm.EventKind    `json:"kind"`
@@ -176,16 +226,31 @@ type eventIn struct {
 	Outcome json.RawMessage `json:"outcome"`
 }
 
-// encodeEvent returns e as a value for encoding/json.
-func encodeEvent(e rm.Event) *eventOut {
-	out := &eventOut{At: e.At, Kind: e.Kind, Job: e.Job, Task: e.Task, RMJob: e.RMJob, Reason: e.Reason}
-	if e.Outcome != nil {
-		out.Outcome = outcomeCodec.encode(*e.Outcome)
+// appendEvent writes an event behind what b holds.
+func appendEvent(b []byte, e rm.Event) ([]byte, error) {
+	b = strconv.AppendInt(append(b, `{"at_ns":`...), int64(e.At), 10)
+	var err error
+	for _, f := range []struct{ label, value string }{
+		{`,"kind":`, string(e.Kind)}, {`,"job":`, e.Job}, {`,"reason":`, e.Reason},
+	} {
+		if err == nil && f.value != "" {
+			b, err = appendString(append(b, f.label...), f.value)
+		}
 	}
-	return out
+	b = strconv.AppendInt(append(b, `,"task":`...), int64(e.Task), 10)
+	if e.RMJob != 0 {
+		b = strconv.AppendUint(append(b, `,"rm_job":`...), uint64(e.RMJob), 10)
+	}
+	if err == nil && e.Outcome != nil {
+		b, err = outcomeCodec.append(append(b, `,"outcome":`...), e.Outcome)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("encoding an event of job %q: %w", e.Job, err)
+	}
+	return append(b, '}'), nil
 }
 
-// event is the inverse of encodeEvent.
+// event is the inverse of appendEvent.
 func (in *eventIn) event() (rm.Event, error) {
 	e := rm.Event{At: in.At, Kind: in.Kind, Job: in.Job, Task: in.Task, RMJob: in.RMJob, Reason: in.Reason}
 	if len(in.Outcome) > 0 && string(in.Outcome) != "null" {

@@ -90,6 +90,9 @@ func fill(t *testing.T, v reflect.Value, next *int) {
 		v.SetMapIndex(key, value)
 	case reflect.Struct:
 		for i := range v.NumField() {
+			if v.Type().Field(i).Type == reflect.TypeFor[*hpc.SWF]() {
+				continue // a log's own numbers belong to the log, not to a run of its jobs
+			}
 			fill(t, v.Field(i), next)
 		}
 	default:
@@ -127,7 +130,7 @@ func TestEventRoundTrip(t *testing.T) {
 	n := 0
 	fill(t, reflect.ValueOf(&full).Elem(), &n)
 	for _, want := range []rm.Event{{}, full, {Task: -1, Outcome: &rm.Outcome{}}} {
-		data, err := json.Marshal(encodeEvent(want))
+		data, err := appendEvent(nil, want)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -124,3 +124,80 @@ func readTable[T any](path string) (rows []T, err error) {
 		}
 	}
 }
+
+// backgroundTable writes events.parquet from a goroutine of its own while the run goes
+// on. The goroutine ends with commit or abandon, one of which must be called; an error
+// of the file is commit's to return.
+type backgroundTable struct {
+	table   *table[Event]
+	batches chan []Event
+	free    chan []Event // batches that were written
+	done    chan error   // the goroutine's error, once
+}
+
+// waitingBatches is how many batches of events may wait to be written.
+const waitingBatches = 4
+
+func createBackgroundTable(path string) (*backgroundTable, error) {
+	t, err := createTable[Event](path)
+	if err != nil {
+		return nil, err
+	}
+	b := &backgroundTable{
+		table: t, batches: make(chan []Event, waitingBatches),
+		free: make(chan []Event, waitingBatches+1), done: make(chan error, 1),
+	}
+	go b.run()
+	return b, nil
+}
+
+func (b *backgroundTable) run() {
+	var err error
+	for batch := range b.batches {
+		if err == nil {
+			err = b.table.write(batch)
+		}
+		select {
+		case b.free <- batch:
+		default:
+		}
+	}
+	b.done <- err
+}
+
+// write hands over a batch, and returns an empty one to fill.
+func (b *backgroundTable) write(batch []Event) []Event {
+	b.batches <- batch
+	select {
+	case batch = <-b.free:
+		clear(batch) // or the strings of old events would live on
+		return batch[:0]
+	default:
+		return make([]Event, 0, eventBatch)
+	}
+}
+
+// stop ends the goroutine and returns its error.
+func (b *backgroundTable) stop() error {
+	if b.batches == nil {
+		return nil
+	}
+	close(b.batches)
+	b.batches = nil
+	return <-b.done
+}
+
+// commit completes the table.
+func (b *backgroundTable) commit() error {
+	if err := b.stop(); err != nil {
+		b.table.abandon()
+		return err
+	}
+	return b.table.commit()
+}
+
+// abandon leaves no table.
+func (b *backgroundTable) abandon() {
+	_ = b.stop() // of a table that nobody wants
+	b.table.abandon()
+}

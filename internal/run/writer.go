@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/workload"
@@ -42,6 +44,9 @@ type Options struct {
 	// FlushEvery is the real time that a line of the journal may wait in memory;
 	// one second if 0.
 	FlushEvery time.Duration
+	// Unjournaled keeps jobs and events in memory until Finish, which is faster: for a
+	// run that is over in seconds, and that is run again if it is killed.
+	Unjournaled bool
 }
 
 // Writer writes a run record while the run goes on. It may be used from several
@@ -58,11 +63,15 @@ type Writer struct {
 	amend    func(*Row)
 	file     *os.File // the journal, locked
 	journal  *bufio.Writer
-	flusher  *time.Timer // runs while the journal's buffer is not empty; else nil
-	events   *table[Event]
-	batch    []Event
-	err      error
-	closed   bool
+	line     []byte // the last one, to be written over
+	// unjournaled says that jobs and events are in memory alone until the end.
+	unjournaled bool
+	flusher     *time.Timer // runs while the journal's buffer is not empty; else nil
+	events      *backgroundTable
+	batch       []Event
+	err         error
+	closed      bool
+	finished    []Row // what Finish wrote
 }
 
 var (
@@ -94,7 +103,7 @@ func create(dir string, m Manifest, opts Options) (*Writer, error) {
 		return nil, err
 	}
 	m.Format, m.State, m.Valid = Format, StateRunning, false
-	w := &Writer{dir: dir, flushEvery: opts.FlushEvery, manifest: m, rows: newBuilder()}
+	w := &Writer{dir: dir, flushEvery: opts.FlushEvery, unjournaled: opts.Unjournaled, manifest: m, rows: newBuilder()}
 	if w.flushEvery <= 0 {
 		w.flushEvery = time.Second
 	}
@@ -111,7 +120,7 @@ func create(dir string, m Manifest, opts Options) (*Writer, error) {
 		err = writeManifest(dir, m)
 	}
 	if err == nil {
-		w.events, err = createTable[Event](filepath.Join(dir, eventsFile))
+		w.events, err = createBackgroundTable(filepath.Join(dir, eventsFile))
 	}
 	if err != nil {
 		_ = w.file.Close()
@@ -186,14 +195,20 @@ func (w *Writer) LogDir() string { return filepath.Join(w.dir, logsDir) }
 // Job notes that a job was handed to the resource manager. It belongs before
 // the events of the job.
 func (w *Writer) Job(job *hpc.Job) error {
-	request, err := EncodeJob(job)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.usable(); err != nil {
+		return err
+	}
+	request, err := appendJob(w.line[:0], job)
 	if err != nil {
 		return err
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if err := w.append("job", request); err != nil {
-		return err
+	w.line = request
+	if !w.unjournaled {
+		if err := w.append("job", request); err != nil {
+			return err
+		}
 	}
 	w.rows.job(job, string(request))
 	return nil
@@ -201,29 +216,25 @@ func (w *Writer) Job(job *hpc.Job) error {
 
 // Event notes something that happened.
 func (w *Writer) Event(e rm.Event) error {
-	line, err := json.Marshal(encodeEvent(e))
-	if err != nil {
-		return fmt.Errorf("encoding an event of job %q: %w", e.Job, err)
-	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if err := w.append("event", line); err != nil {
+	if err := w.usable(); err != nil {
 		return err
+	}
+	if !w.unjournaled {
+		line, err := appendEvent(w.line[:0], e)
+		if err != nil {
+			return err
+		}
+		w.line = line
+		if err := w.append("event", line); err != nil {
+			return err
+		}
 	}
 	w.rows.event(e)
 	w.batch = append(w.batch, newEvent(e))
-	if len(w.batch) < eventBatch {
-		return nil
-	}
-	return w.writeBatch()
-}
-
-// writeBatch hands the waiting events to the Parquet writer.
-func (w *Writer) writeBatch() error {
-	err := w.events.write(w.batch)
-	w.batch = w.batch[:0]
-	if err != nil {
-		return w.fail(err)
+	if len(w.batch) == eventBatch {
+		w.batch = w.events.write(w.batch)
 	}
 	return nil
 }
@@ -347,10 +358,14 @@ func (w *Writer) amended() []Row {
 	return rows
 }
 
-// Rows returns the rows of all jobs so far, as jobs.parquet would have them.
+// Rows returns the rows of all jobs so far, as jobs.parquet would have them; after
+// Finish, those that it has.
 func (w *Writer) Rows() ([]Row, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.finished != nil {
+		return w.finished, nil
+	}
 	if err := w.usable(); err != nil {
 		return nil, err
 	}
@@ -394,19 +409,18 @@ func (w *Writer) Finish(state State, change func(*Manifest)) error {
 	if err := writeManifest(w.dir, w.finalManifest(state, change, rows)); err != nil {
 		return w.fail(err)
 	}
-	w.closed = true
+	w.closed, w.finished, w.rows = true, rows, nil
 	return errors.Join(os.Remove(w.file.Name()), w.file.Close())
 }
 
 // writeTables writes jobs.parquet and completes events.parquet.
 func (w *Writer) writeTables(rows []Row) error {
-	if err := w.writeBatch(); err != nil {
-		return err
-	}
-	if err := writeTable(filepath.Join(w.dir, jobsFile), rows); err != nil {
-		return w.fail(err)
-	}
-	if err := w.events.commit(); err != nil {
+	w.batch = w.events.write(w.batch)
+	// The two tables have nothing in common; both take their time.
+	var group errgroup.Group
+	group.Go(func() error { return writeTable(filepath.Join(w.dir, jobsFile), rows) })
+	group.Go(w.events.commit)
+	if err := group.Wait(); err != nil {
 		return w.fail(err)
 	}
 	return nil

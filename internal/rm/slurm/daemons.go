@@ -154,7 +154,11 @@ func (e *Engine) openWorld(lead time.Duration) error {
 	if err != nil {
 		return err
 	}
-	e.nodes, err = nodes.New(e.adapted.Nodes, e.cfg.Install.Version, e.cfg.Delays, e)
+	delays := e.cfg.Delays
+	if epilog, _ := e.cfg.Cluster.Get("Epilog"); epilog != "" {
+		delays.HasEpilog = true // it does not run here, but that nodes report it is heard
+	}
+	e.nodes, err = nodes.New(e.adapted.Nodes, e.cfg.Install.Version, delays, e)
 	return err
 }
 
@@ -275,7 +279,7 @@ func (e *Engine) startController(ctx context.Context) error {
 // step lets virtual time pass up to limit, or to the first thing that happens.
 func (e *Engine) step(ctx context.Context, limit hpc.Time) (vclock.Wake, error) {
 	e.runTimers()
-	wake, err := e.clock.Wait(ctx, min(limit, e.timers.next()))
+	wake, err := e.wait(ctx, min(limit, e.timers.next()))
 	if err != nil {
 		return wake, e.explain(err)
 	}

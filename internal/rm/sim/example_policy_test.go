@@ -1,0 +1,63 @@
+package sim_test
+
+import (
+	"slices"
+
+	"rmreplay/internal/rm/sim"
+)
+
+// BestFit starts, of the jobs that fit, the one that leaves the fewest processors idle.
+// Nothing keeps a large job from waiting for ever, unless it has waited for MaxBypass
+// starts of others: then it is next.
+type BestFit struct {
+	MaxBypass int
+
+	machine  *sim.Machine
+	waiting  []*sim.Job
+	bypassed map[*sim.Job]int
+}
+
+// NewBestFit is a sim.NewPolicy.
+func NewBestFit(m *sim.Machine) sim.Policy {
+	return &BestFit{MaxBypass: 100, machine: m, bypassed: map[*sim.Job]int{}}
+}
+
+// Add implements sim.Policy.
+func (p *BestFit) Add(j *sim.Job) {
+	p.waiting = append(p.waiting, j)
+	p.Schedule()
+}
+
+// Remove implements sim.Policy.
+func (p *BestFit) Remove(j *sim.Job) {
+	p.waiting = slices.DeleteFunc(p.waiting, func(k *sim.Job) bool { return k == j })
+	delete(p.bypassed, j)
+}
+
+// Schedule implements sim.Policy.
+func (p *BestFit) Schedule() {
+	for best := p.best(); best != nil; best = p.best() {
+		p.Remove(best)
+		p.machine.Start(best)
+		for _, j := range p.waiting {
+			p.bypassed[j]++
+		}
+	}
+}
+
+// best is the job to start now, or nil.
+func (p *BestFit) best() *sim.Job {
+	var best *sim.Job
+	for _, j := range p.waiting {
+		if p.bypassed[j] >= p.MaxBypass {
+			if p.machine.Fits(j) {
+				return j
+			}
+			return nil
+		}
+		if p.machine.Fits(j) && (best == nil || j.Size > best.Size) {
+			best = j
+		}
+	}
+	return best
+}

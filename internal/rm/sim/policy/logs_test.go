@@ -1,0 +1,187 @@
+package policy
+
+import (
+	"bufio"
+	"compress/gzip"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm"
+	"rmreplay/internal/rm/sim"
+	"rmreplay/internal/workload"
+)
+
+// sharedData is a file of the data that is kept beside the repository, if it is there.
+func sharedData(t testing.TB, elem ...string) string {
+	t.Helper()
+	path := filepath.Join(append([]string{"..", "..", "..", "..", "..", "shared", "data"}, elem...)...)
+	if _, err := os.Stat(path); err != nil {
+		t.Skipf("SKIPPED, the schedules of real logs are not checked: %v", err)
+	}
+	return path
+}
+
+// TestFeedbackPaper reproduces the rigid rows of table 1 of "Replay with Feedback" (FGCS
+// 2024) for KTH-SP2-1996-2.1-cln: makespan, and mean and maximal wait, in days. Where the
+// machine is not saturated the printed digits agree. The saturated cases are chaotic: a
+// different order at one instant changes the schedule from there on.
+func TestFeedbackPaper(t *testing.T) {
+	w, err := workload.Open(sharedData(t, "swf", "KTH-SP2-1996-2.1-cln.swf.gz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(w.Jobs) != 28475 {
+		t.Fatalf("%d jobs, want 28475", len(w.Jobs))
+	}
+	for _, test := range []struct {
+		name       string
+		policy     sim.NewPolicy
+		processors int
+		perf       float64
+		want       string // makespan, mean and max wait, days; ours
+		paper      string // where it differs
+	}{
+		{"EASY", EASY, 100, 1, "332.91 0.07 4.07", ""},
+		{"FCFS", FCFS, 100, 1, "333.10 4.51 11.79", ""},
+		{"perf*2", EASY, 100, 2, "332.91 0.01 1.34", ""},
+		{"perf/2", EASY, 100, 0.5, "471.95 31.54 141.64", "471.85 31.84 141.34"},
+		{"infra*2", EASY, 200, 1, "332.91 0.00 0.54", ""},
+		{"infra/2", EASY, 50, 1, "387.12 4.28 58.61", "386.70 4.15 58.87"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			cfg := sim.Config{Processors: test.processors, Policy: test.policy, Performance: test.perf, Limit: sim.LimitAtLeastTwice, Lean: true}
+			if got := measure(t, cfg, w.Jobs); got != test.want {
+				t.Errorf("makespan, mean and max wait are %s, want %s (paper: %s)", got, test.want, test.paper)
+			}
+		})
+	}
+}
+
+// measure is the makespan after the first submission, and the mean and the maximal wait,
+// in days.
+func measure(t *testing.T, cfg sim.Config, jobs []*hpc.Job) string {
+	t.Helper()
+	submitted := make(map[string]hpc.Time, len(jobs))
+	for _, j := range jobs {
+		submitted[j.ID] = j.Submit
+	}
+	var wait, longest, n float64
+	var last hpc.Time
+	play(t, cfg, jobs, func(ev rm.Event) {
+		switch ev.Kind {
+		case rm.Started:
+			s := ev.At.Sub(submitted[ev.Job]).Seconds()
+			wait, longest, n = wait+s, max(longest, s), n+1
+		case rm.Ended:
+			last = max(last, ev.At)
+		}
+	})
+	const day = 86400
+	return fmt.Sprintf("%.2f %.2f %.2f", last.Sub(jobs[0].Submit).Seconds()/day, wait/n/day, longest/day)
+}
+
+// TestPyss compares the start times of three logs with those of the EASY scheduler of the
+// pyss simulator (as in Gaussier, Glesser, Reis and Trystram, SC'15). The reference files
+// hold both its input, after its own filters, and its schedule. Under its order of what
+// happens at one instant all start times agree.
+func TestPyss(t *testing.T) {
+	for _, log := range []struct {
+		name             string
+		processors, jobs int
+	}{{"KTH-SP2", 100, 28481}, {"CTC-SP2", 338, 77199}, {"SDSC-SP2", 128, 54006}} {
+		t.Run(log.name, func(t *testing.T) {
+			jobs, want := readPyss(t, sharedData(t, "swf", "reference", "pyss-easy_"+log.name+".swf.gz"))
+			if len(jobs) != log.jobs {
+				t.Fatalf("%d jobs, want %d", len(jobs), log.jobs)
+			}
+			got := startTimes(t, sim.Config{Processors: log.processors, Policy: Textbook(TieRules{}), Ties: sim.ArrivalsFirst}, jobs)
+			different := 0
+			for i := range jobs {
+				if got[i] != want[jobs[i].ID] {
+					different++
+				}
+			}
+			if different > 0 {
+				t.Errorf("%d of %d start times differ", different, len(jobs))
+			}
+		})
+	}
+}
+
+// readPyss reads a schedule of pyss: the jobs in the order of their submission, and the
+// seconds at which they start. Its lines are in the order of the jobs' ends.
+func readPyss(t *testing.T, path string) ([]*hpc.Job, map[string]int) {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []*refJob
+	starts := map[string]int{}
+	for lines := bufio.NewScanner(z); lines.Scan(); {
+		if strings.HasPrefix(lines.Text(), ";") {
+			continue
+		}
+		var n [9]int
+		for i, field := range strings.Fields(lines.Text())[:9] {
+			if n[i], err = strconv.Atoi(field); err != nil {
+				t.Fatal(err)
+			}
+		}
+		list = append(list, &refJob{id: n[0], submit: n[1], run: n[3], size: n[7], limit: n[8]})
+		starts[strconv.Itoa(n[0])] = n[1] + n[2]
+	}
+	slices.SortFunc(list, func(a, b *refJob) int {
+		if a.submit != b.submit {
+			return a.submit - b.submit
+		}
+		return a.id - b.id
+	})
+	return hpcJobs(list), starts
+}
+
+// BenchmarkEASY simulates generated jobs that overload a machine of 1,024 processors, so
+// that the queue grows with their number: by the end most of them wait. What matters is
+// that the time for each job grows with the logarithm of it at most.
+func BenchmarkEASY(b *testing.B) {
+	for _, n := range []int{10_000, 30_000, 100_000, 300_000, 1_000_000} {
+		b.Run(fmt.Sprintf("jobs=%d", n), func(b *testing.B) {
+			jobs := overload(n)
+			cfg := sim.Config{Processors: 1024, Policy: EASY, Lean: true}
+			b.ReportAllocs()
+			for b.Loop() {
+				play(b, cfg, jobs, func(rm.Event) {})
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/job")
+		})
+	}
+}
+
+// overload is a workload of small jobs with long time limits and large ones with short
+// limits, the hardest mix for a scan: every part of the queue has a job that is small
+// enough and one that is short enough, and hardly any that is both.
+func overload(n int) []*hpc.Job {
+	list := make([]*refJob, n)
+	for i := range list {
+		h := uint64(i+1) * 0x9e3779b97f4a7c15
+		h ^= h >> 29
+		j := &refJob{id: i, submit: i * 2, size: 1 + int(h%32), limit: 36000 + int(h>>8%7200)}
+		if h>>40%2 == 0 {
+			j.size, j.limit = 200+int(h%800), 60+int(h>>16%600)
+		}
+		j.run = j.limit / 2
+		list[i] = j
+	}
+	return hpcJobs(list)
+}
