@@ -29,11 +29,11 @@ func (l *lab) startPaying(name string, args ...string) *process {
 }
 
 // checkRatio checks that computing took about factor times its CPU time.
-func checkRatio(t *testing.T, s spent, factor float64) {
+func checkRatio(t *testing.T, s spent, factor, tolerance float64) {
 	t.Helper()
 	got := float64(s.virtual) / float64(s.cpu)
 	t.Logf("%v of CPU time took %v of virtual time: %.3f times as much", s.cpu, s.virtual, got)
-	if math.Abs(got-factor) > 0.1*factor {
+	if math.Abs(got-factor) > tolerance*factor {
 		t.Errorf("%v of CPU time took %v of virtual time, want %v times as much", s.cpu, s.virtual, factor)
 	}
 }
@@ -47,18 +47,20 @@ func TestComputingIsPaidFor(t *testing.T) {
 		factor float64
 		pays   bool
 		want   float64
+		// What the library itself uses of the CPU is in the program's figure, but not paid for.
+		tolerance float64
 	}{
-		{"frozen", []string{"compute", "50", "looking"}, 0, true, 0},
-		{"another process", []string{"compute", "50", "looking"}, 1, false, 0},
-		{"looking at the clock", []string{"compute", "200", "looking"}, 1, true, 1},
-		{"locking", []string{"compute", "200", "locking"}, 1, true, 1},
-		{"slower controller", []string{"compute", "100", "looking"}, 50, true, 50},
-		{"faster controller", []string{"compute", "200", "locking"}, 0.25, true, 0.25},
+		{"frozen", []string{"compute", "50", "looking"}, 0, true, 0, 0.15},
+		{"another process", []string{"compute", "50", "looking"}, 1, false, 0, 0.15},
+		{"looking at the clock", []string{"compute", "200", "looking"}, 1, true, 1, 0.15},
+		{"locking", []string{"compute", "200", "locking"}, 1, true, 1, 0.15},
+		{"slower controller", []string{"compute", "100", "looking"}, 50, true, 50, 0.15},
+		{"faster controller", []string{"compute", "200", "locking"}, 0.25, true, 0.25, 0.15},
 		// What is less than a payment is not forgotten: each piece is a tenth of one.
-		{"small pieces", []string{"bits", "40", "4000"}, 1, true, 1},
+		{"small pieces", []string{"bits", "40", "4000"}, 1, true, 1, 0.15},
 		// A core for each thread, whatever this machine has.
-		{"in parallel", []string{"crew", "4", "50"}, 2, true, 2},
-		{"with a lock", []string{"lockout", "100"}, 3, true, 3},
+		{"in parallel", []string{"crew", "4", "50"}, 2, true, 2, 0.4},
+		{"with a lock", []string{"lockout", "100"}, 3, true, 3, 0.15},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			l := newLab(t, Addresses{})
@@ -71,7 +73,7 @@ func TestComputingIsPaidFor(t *testing.T) {
 			l.run()
 			s := p.spent(t)
 			if tt.want > 0 {
-				checkRatio(t, s, tt.want)
+				checkRatio(t, s, tt.want, tt.tolerance)
 			} else if s.virtual != 0 {
 				t.Errorf("%v of virtual time passed", s.virtual)
 			}
@@ -139,7 +141,7 @@ func TestDriverIsOnTime(t *testing.T) {
 	if stops < 90 {
 		t.Errorf("the driver was woken %d times in a virtual second, want one in 10 ms", stops)
 	}
-	checkRatio(t, p.spent(t), 10)
+	checkRatio(t, p.spent(t), 10, 0.15)
 }
 
 // TestStressMeasured runs what would lose a wake-up with computing that is paid for.

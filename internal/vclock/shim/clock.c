@@ -242,9 +242,9 @@ void slot_prepare(uint32_t why, const volatile void *object, int64_t deadline)
 	atomic_store(&me->state, RMR_SLOT);
 }
 
-/* kernel_enter says that the calling thread is about to sleep in the kernel. A caller
- * that is not sure that it will sleep calls touch first. It returns false if the clock
- * has ended the wait already. */
+/* kernel_enter says that the calling thread is about to sleep in the kernel. It returns
+ * false if the clock has ended the wait already. Before time goes on the driver must see it
+ * asleep: it may not sleep at all, and a signal that comes before it does is lost to it. */
 bool kernel_enter(uint32_t why, uint64_t object, int64_t deadline)
 {
 	int saved = errno;
@@ -253,6 +253,7 @@ bool kernel_enter(uint32_t why, uint64_t object, int64_t deadline)
 	woken_by_self = false;
 	if (why == RMR_WHY_WRITE)
 		atomic_fetch_add(&C->writers, 1);
+	touch();
 	atomic_store_explicit(&me->why, why, memory_order_relaxed);
 	atomic_store_explicit(&me->object, object, memory_order_relaxed);
 	atomic_store_explicit(&me->deadline, deadline, memory_order_relaxed);

@@ -36,14 +36,11 @@ EXPORT int sigqueue(pid_t pid, int sig, const union sigval value)
 	return real(sigqueue)(pid, sig, value);
 }
 
-/* The signal may be pending already: then this is no sleep, and the driver must look. */
 #define SIGNAL_WAIT(call) \
 	({ \
 		bool wait_ = counted(); \
-		if (wait_) { \
+		if (wait_) \
 			pthread_testcancel(); \
-			touch(); \
-		} \
 		wait_ ? IN_KERNEL(RMR_WHY_SIGNAL, 0, call) : (call); \
 	})
 

@@ -33,13 +33,12 @@ static bool is_channel(int fd)
 }
 
 /* wait_to_fill says how an input call waits that needs want bytes, or a line's end if
- * that is in the buffer. It may find that it need not wait, so it calls touch. */
+ * that is in the buffer. */
 static enum wait wait_to_fill(FILE *f, size_t want, int delimiter)
 {
 	size_t have = (size_t)(f->_IO_read_end - f->_IO_read_ptr);
 	if (!counted() || have >= want || (delimiter >= 0 && have && memchr(f->_IO_read_ptr, delimiter, have)) || !is_channel(f->_fileno))
 		return NO_WAIT;
-	touch();
 	return outside(f->_fileno) ? OUTSIDE_WAIT : MANAGED_WAIT;
 }
 
