@@ -135,7 +135,7 @@ func runWorkloadBuild(ctx context.Context, g *globals, source string, opts build
 	if err != nil {
 		return err
 	}
-	return newBuildReport(b, opts.output, files).print(g, opts.json)
+	return newBuildReport(b, opts.output, files).show(g, opts.json)
 }
 
 // readOptions checks the flags that say what is read.
@@ -270,7 +270,7 @@ func newBuildReport(b *built, output string, files []string) *buildReport {
 	return r
 }
 
-func (r *buildReport) print(g *globals, asJSON bool) error {
+func (r *buildReport) show(g *globals, asJSON bool) error {
 	if asJSON {
 		return g.printJSON(r)
 	}

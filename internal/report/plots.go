@@ -142,7 +142,7 @@ func addLines(p *plot.Plot, lines []series) error {
 			if err != nil {
 				return err
 			}
-			area.Color, area.LineStyle.Width = faint(colour(i)), 0
+			area.Color, area.Width = faint(colour(i)), 0
 			p.Add(area)
 		}
 	}
@@ -309,7 +309,7 @@ func newHeatMap(c *compare.Comparison) (*Figure, error) {
 	}
 	p.X.Tick.Marker, p.Y.Tick.Marker = runTicks{d, false}, runTicks{d, true}
 	p.X.Tick.Length, p.Y.Tick.Length = 0, 0
-	p.X.LineStyle.Width, p.Y.LineStyle.Width = 0, 0
+	p.X.Width, p.Y.Width = 0, 0
 	p.Title.Text = fmt.Sprintf("dark: %s s · light: %s s", metrics.Float(heat.Min).Text(), metrics.Float(heat.Max).Text())
 	f := &Figure{
 		Name: "distances", Title: "Distances between runs", width: 12 * vg.Centimeter, height: 12.5 * vg.Centimeter, plots: []*plot.Plot{p},
@@ -475,7 +475,7 @@ func newForest(c *compare.Comparison) (*Figure, error) {
 		return nil, err
 	}
 	p.Add(zero)
-	p.Y.Tick.Marker, p.Y.Tick.Length, p.Y.LineStyle.Width = plot.ConstantTicks(labels), 0, 0
+	p.Y.Tick.Marker, p.Y.Tick.Length, p.Y.Width = plot.ConstantTicks(labels), 0, 0
 	p.Y.Padding = vg.Points(8)
 	p.Y.Min, p.Y.Max = -0.6, float64(row)-0.4
 	return &Figure{

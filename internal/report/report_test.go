@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/xml"
+	"errors"
 	"fmt"
 	"image/color"
 	"image/png"
@@ -255,7 +256,7 @@ func TestFiguresInAllFormats(t *testing.T) {
 			case "svg":
 				decoder := xml.NewDecoder(&b)
 				for {
-					if _, err := decoder.Token(); err == io.EOF {
+					if _, err := decoder.Token(); errors.Is(err, io.EOF) {
 						break
 					} else if err != nil {
 						t.Fatalf("%s: %v", f.Name, err)

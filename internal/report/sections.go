@@ -433,7 +433,7 @@ func (r *Report) jobs() (Section, error) {
 		if len(v.Largest) > 0 {
 			t := &Table{Caption: "The largest changes of wait, " + name, Head: []string{"job", "wait in the baseline [s]", "wait in the set [s]", "difference [s]"}, Folded: true}
 			for _, d := range v.Largest {
-				t.Rows = append(t.Rows, []string{d.Key.String(), d.BaselineWait.Text(), d.SetWait.Text(), d.Wait.Text()})
+				t.Rows = append(t.Rows, []string{d.String(), d.BaselineWait.Text(), d.SetWait.Text(), d.Wait.Text()})
 			}
 			s.Blocks = append(s.Blocks, Block{Table: t})
 		}

@@ -57,10 +57,10 @@ func ReadNodeStates(r io.Reader, name string, opts ReadOptions) ([]hpc.NodeEvent
 // scontrol prints it ("IDLE+DRAIN", "DOWN*+NOT_RESPONDING"); nothing for one in service.
 func nodeState(state string) string {
 	base, flags, _ := strings.Cut(state, "+")
-	switch base = strings.TrimRight(base, "*~#!%$@^-"); {
-	case base == "DOWN" || base == "ERROR" || base == "FUTURE":
+	switch strings.TrimRight(base, "*~#!%$@^-") {
+	case "DOWN", "ERROR", "FUTURE":
 		return "down"
-	case base == "DRAINED" || base == "DRAINING" || base == "DRAIN" || base == "FAIL" || base == "FAILING":
+	case "DRAINED", "DRAINING", "DRAIN", "FAIL", "FAILING":
 		return "drain"
 	}
 	for flag := range strings.SplitSeq(flags, "+") {

@@ -306,10 +306,10 @@ func sacctTime(t hpc.Time) string {
 
 // sacctClock writes a time limit as sacct prints it.
 func sacctClock(d time.Duration) string {
-	switch {
-	case d == 0:
+	switch d {
+	case 0:
 		return "Partition_Limit"
-	case d == hpc.Unlimited:
+	case hpc.Unlimited:
 		return "UNLIMITED"
 	}
 	s := int64(d / time.Second)

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -10,7 +11,7 @@ import (
 )
 
 // errNoNodes answers administration that a pool cannot take.
-const errNoNodes = "the machine is a pool of processors and has no nodes"
+var errNoNodes = errors.New("the machine is a pool of processors and has no nodes")
 
 // SetNode implements [rm.ResourceManager]. Nodes that go down take their jobs with them:
 // a job is requeued, unless it asks not to be, and then ends in NODE_FAIL.
@@ -30,7 +31,7 @@ func (e *Engine) SetNode(ev hpc.NodeEvent) error {
 func (e *Engine) setNodes(ev hpc.NodeEvent) error {
 	n := e.machine.nodes
 	if n == nil {
-		return fmt.Errorf(errNoNodes)
+		return errNoNodes
 	}
 	names, err := hostlist.Expand(ev.Nodes)
 	if err != nil {
@@ -80,7 +81,7 @@ func (e *Engine) loseJobs(d *node, name string) {
 // Reserve implements [rm.ResourceManager].
 func (e *Engine) Reserve(ev hpc.ReservationEvent) error {
 	done := rm.Event{Kind: rm.Reserved, Task: -1, Reason: ev.Action + " " + ev.Name}
-	err := fmt.Errorf(errNoNodes)
+	err := errNoNodes
 	if n := e.machine.nodes; n != nil {
 		err = n.change(ev)
 	}

@@ -40,7 +40,7 @@ type jobRow struct {
 	account, arrayTasks, constraints, name       sql.NullString
 	nodeList, partition, wckey, resv             sql.NullString
 	submitLine, script, tresReq, tresAlloc       sql.NullString
-	licenses, comment, user                      sql.NullString
+	licenses, comment                            sql.NullString
 	cpusReq, exitCode, assoc, arrayJob, arrayTsk sql.NullInt64
 	arrayMax, job, qos, uid, gid                 sql.NullInt64
 	hetJob, hetOffset, reason, nodesAlloc        sql.NullInt64

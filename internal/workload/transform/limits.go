@@ -129,7 +129,7 @@ func drawEstimates(rng *rand.Rand, n int, longest time.Duration) []time.Duration
 	tail := tailTimes(longest, different-len(head), head)
 	rng.Shuffle(len(head)-1, func(i, j int) { head[i+1], head[j+1] = head[j+1], head[i+1] })
 	rng.Shuffle(len(tail), func(i, j int) { tail[i], tail[j] = tail[j], tail[i] })
-	times := append(head, tail...)
+	times := slices.Concat(head, tail)
 	weights := popularity(len(head), len(tail))
 	list := make([]time.Duration, n)
 	for i := range list { // quantiles, not draws: the model says how many use each

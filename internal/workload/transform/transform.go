@@ -75,7 +75,7 @@ func Apply(w *workload.Workload, env Environment, steps ...Step) (*workload.Work
 // streamOf gives each step random numbers of its own.
 func streamOf(i int, text string) uint64 {
 	h := fnv.New64a()
-	fmt.Fprintf(h, "%d %s", i, text) // a hash takes everything
+	_, _ = fmt.Fprintf(h, "%d %s", i, text) // a hash takes everything
 	return h.Sum64()
 }
 

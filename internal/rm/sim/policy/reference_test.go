@@ -33,7 +33,6 @@ type reference struct {
 	processors     int
 	now            int
 	running, queue []*refJob // in the order of their starts, of their arrival
-	done           []*refJob
 	arrive         func(*refJob)
 	ended          func()
 
