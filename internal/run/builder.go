@@ -372,6 +372,9 @@ func (b *builder) rows() []Row {
 			n += len(s.rows)
 		}
 	}
+	if n == 0 {
+		return nil
+	}
 	rows := make([]Row, 0, n)
 	for _, s := range b.order {
 		if !s.answered {

@@ -147,13 +147,13 @@ func createBackgroundTable(path string) (*backgroundTable, error) {
 		table: t, batches: make(chan []Event, waitingBatches),
 		free: make(chan []Event, waitingBatches+1), done: make(chan error, 1),
 	}
-	go b.run()
+	go b.run(b.batches)
 	return b, nil
 }
 
-func (b *backgroundTable) run() {
+func (b *backgroundTable) run(batches <-chan []Event) {
 	var err error
-	for batch := range b.batches {
+	for batch := range batches {
 		if err == nil {
 			err = b.table.write(batch)
 		}
