@@ -51,7 +51,8 @@ deps: ## install Slurm, MariaDB and the rest, where they are missing (Debian and
 	@tools/install-deps
 
 .PHONY: test
-test: deps $(SHIM) ## go vet and all tests, those on real Slurm too
+test: deps $(SHIM) ## go vet and all tests, those on real Slurm and in a browser too
+	@tools/install-deps chromium
 	$(GO) vet ./...
 	@$(GO) run ./tools/testcount -count 1 -timeout $(TIMEOUT) ./...
 

@@ -9,9 +9,12 @@ func commands(g *globals) []*cobra.Command {
 		newSimulateCommand(g),
 		newMetricsCommand(g),
 		newCompareCommand(g),
+		newCampaignCommand(g),
+		newReportCommand(g),
 		newWorkloadCommand(g),
 		newConfCommand(g),
 		newDoctorCommand(g),
+		newDebugCommand(g),
 		newVersionCommand(g),
 	}
 }

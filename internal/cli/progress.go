@@ -83,6 +83,21 @@ func (p *progress) observe(n replay.Progress) {
 	p.print(b.String() + "\n")
 }
 
+// count shows how many of some equal parts of the work are done.
+func (p *progress) count(what string, done, all int) {
+	now := time.Now()
+	if p.quiet || now.Sub(p.last) < p.every {
+		return
+	}
+	p.last = now
+	text := fmt.Sprintf("%s: %d of %d", what, done, all)
+	if p.terminal {
+		p.line(text)
+		return
+	}
+	p.print(text + "\n")
+}
+
 // share is how much of the replay is done: the mean of inputs done and jobs ended, for
 // neither alone tells of both the filling and the emptying of the machine.
 func (p *progress) share(n replay.Progress) float64 {

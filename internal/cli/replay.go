@@ -41,6 +41,7 @@ type replayOptions struct {
 	fixedPriorities       bool
 	allowShell            bool
 	realizations          realizationOptions
+	feedback              feedbackOptions
 	clock                 string
 	clockFactor           float64 // of --clock
 	quiet                 bool
@@ -62,6 +63,7 @@ func (o *replayOptions) addFlags(c *cobra.Command) {
 	f.BoolVar(&o.fixedPriorities, "fixed-priorities", false, "give every job the priority that the workload records, so that the order of the queue is not Slurm's to compute")
 	f.BoolVar(&o.allowShell, "allow-shell", false, "run the shell lines among the workload's actions, which can do whatever you can")
 	o.realizations.addFlags(f)
+	o.feedback.addFlags(f)
 	f.StringVar(&o.clock, "clock", "frozen", "how long slurmctld's computing takes in virtual time: `MODEL` frozen (no time), measured (its CPU time here) or measured=F (F times that)")
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "no progress")
 	addJSONFlag(c, &o.json)
@@ -84,13 +86,16 @@ is needed, and nothing is left behind but RUN. What was changed in the configura
 and why, is in RUN/manifest.json; ` + "`rmreplay conf adapt`" + ` shows it beforehand.
 
 The exit status is 3 if the run is not valid, that is, if a warning affects its result,
-and 130 if it was interrupted; the record then holds what had happened.`,
+and 130 if it was interrupted; the record then holds what had happened.
+
+` + feedbackHelp,
 		Example: `  rmreplay workload generate example --seed 1 -o demo
   rmreplay replay demo/day.jsonl --cluster demo/cluster -o demo/run
   rmreplay replay demo/day.jsonl --cluster demo/cluster -o demo/run2 --seed 2 --json
   rmreplay replay demo/day.jsonl --cluster demo/cluster -o demo/set --realizations 10
   rmreplay replay demo/day.jsonl --cluster demo/cluster -o demo/run3 --epilog-delay exp:2s
-  rmreplay replay demo/day.jsonl --cluster demo/cluster -o demo/run4 --clock measured=2`,
+  rmreplay replay demo/day.jsonl --cluster demo/cluster -o demo/run4 --clock measured=2
+  rmreplay replay demo/run --cluster demo/half -o demo/run5 --feedback think-time`,
 		Args: wantArgs("WORKLOAD"),
 		RunE: func(c *cobra.Command, args []string) error {
 			return runReplay(c.Context(), g, args[0], opts)
@@ -206,6 +211,9 @@ func (o *replayOptions) load(path string) (in replayInput, err error) {
 	}
 	if err := o.checkActions(in.workload); err != nil {
 		return in, badInput(fmt.Errorf("checking %s: %w", path, err))
+	}
+	if err := o.feedback.check(in.workload); err != nil {
+		return in, err
 	}
 	in.install, _ = install.Find() // what is missing without accounting is for Need to say
 	accounting := in.cluster.Accounting() && !o.noAccounting
@@ -335,6 +343,7 @@ func (o *replayOptions) manifest(in replayInput) run.Manifest {
 	m.Cluster.Dir = o.cluster
 	m.VirtualStart = in.begin
 	m.WindowStart = in.workload.Start
+	m.Feedback = o.feedback.manifest()
 	return m
 }
 
@@ -389,7 +398,7 @@ func (o *replayOptions) play(ctx context.Context, in replayInput, record *run.Wr
 	}
 	begun := time.Now()
 	display.begin(in.begin, begun)
-	result, err := replay.Rigid(ctx, engine, in.workload, record, replay.Options{
+	result, err := o.feedback.play(ctx, engine, in.workload, o.seed, record, replay.Options{
 		DrainLimit: o.drainLimit, FixedPriorities: o.fixedPriorities, Observe: display.observe,
 	})
 	end := engine.Now()

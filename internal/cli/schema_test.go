@@ -60,10 +60,34 @@ func recordRuns(t *testing.T) (a, b string) {
 	return filepath.Join(root, "a"), filepath.Join(root, "b")
 }
 
+// recordReaction writes a run whose users reacted.
+func recordReaction(t *testing.T) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "reaction")
+	start := hpc.Unix(1_700_000_000)
+	w, err := run.Create(dir, run.Manifest{
+		Engine: "sim", VirtualStart: start, Feedback: &run.Feedback{Model: "think-time", Sessions: "arrival:60m", Jitter: 5},
+		Cluster: run.Cluster{Nodes: 2, Processors: 20},
+	}, run.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 {
+		if err := recordJob(w, fmt.Sprint("job", i), "ada", start.Add(time.Duration(i)*time.Hour), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Finish(run.StateComplete, nil); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
 // TestSchemas holds what the commands print against the documented schemas, which
 // allow no key that they do not describe.
 func TestSchemas(t *testing.T) {
 	a, b := recordRuns(t)
+	reaction := recordReaction(t)
 	one, other := filepath.Join(a, run.RealizationDir(1)), filepath.Join(b, run.RealizationDir(1))
 	const by = "--by=partition,account,user,qos,size"
 	for _, c := range []struct {
@@ -72,6 +96,8 @@ func TestSchemas(t *testing.T) {
 	}{
 		{"metrics.schema.json", []string{"metrics", one, "--json"}},
 		{"metrics.schema.json", []string{"metrics", one, "--json", by}},
+		{"metrics.schema.json", []string{"metrics", reaction, "--json"}},
+		{"compare.schema.json", []string{"compare", one, reaction, "--json"}},
 		{"compare.schema.json", []string{"compare", one, other, "--json"}},
 		{"compare.schema.json", []string{"compare", a, b, "--json", by, "--jobs"}},
 		{"compare.schema.json", []string{"compare", a, b, other, "--json"}},

@@ -8,11 +8,14 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"rmreplay/internal/hostlist"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/run"
@@ -52,6 +55,8 @@ func TestScripts(t *testing.T) {
 			"exits":   exits,
 			"fakebin": fakeProgram,
 			"record":  record,
+
+			"sameschedule": sameSchedule,
 		},
 	})
 }
@@ -89,6 +94,37 @@ func fakeProgram(ts *testscript.TestScript, neg bool, args []string) {
 		path := ts.MkAbs(name)
 		ts.Check(os.MkdirAll(filepath.Dir(path), 0o755))
 		ts.Check(os.WriteFile(path, []byte("#!/bin/sh\necho '"+args[0]+"'\n"), 0o755))
+	}
+}
+
+// sameSchedule wants two runs to have the same jobs at the same times on nodes of the
+// same numbers, whatever they are called:
+//
+//	sameschedule RUN RUN
+func sameSchedule(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: sameschedule RUN RUN")
+	}
+	var schedules [2][]string
+	for i, dir := range args {
+		r, err := run.Open(ts.MkAbs(dir))
+		ts.Check(err)
+		rows, err := r.Jobs()
+		ts.Check(err)
+		for _, row := range rows {
+			nodes, err := hostlist.Expand(row.Nodes)
+			ts.Check(err)
+			for j, name := range nodes { // the order of names is kept, and so are their numbers
+				nodes[j] = name[strings.LastIndexFunc(name, func(r rune) bool { return r < '0' || r > '9' })+1:]
+			}
+			schedules[i] = append(schedules[i], fmt.Sprint(row.Submit, row.Start, row.End, row.State, row.Task, row.Processors, nodes))
+		}
+	}
+	if len(schedules[0]) == 0 {
+		ts.Fatalf("%s: no jobs", args[0])
+	}
+	if diff := cmp.Diff(schedules[0], schedules[1]); diff != "" {
+		ts.Fatalf("other schedules: %.2000s", diff)
 	}
 }
 

@@ -34,6 +34,8 @@ type simulateOptions struct {
 	overwrite    bool
 	seed         uint64
 	drainLimit   time.Duration
+	realizations realizationOptions
+	feedback     feedbackOptions
 	quiet        bool
 	json         bool
 }
@@ -58,8 +60,10 @@ func (o *simulateOptions) addFlags(c *cobra.Command) {
 	f.StringVar(&o.limit, "time-limit", limitAsked, "`RULE` for time limits: asked, or twice-run-time (at least twice the run time, so that no job is killed)")
 	f.StringVarP(&o.output, "output", "o", "", "`RUN` directory to write the record to")
 	f.BoolVar(&o.overwrite, "overwrite", false, "replace a run that is there")
-	f.Uint64Var(&o.seed, "seed", 1, "seed, for the record: nothing is drawn in a rigid simulation")
+	f.Uint64Var(&o.seed, "seed", 1, "seed of everything drawn: --jitter and the working hours of --feedback distribution; nothing is drawn without them")
 	f.DurationVar(&o.drainLimit, "drain-limit", 24*time.Hour, "virtual time after which jobs are given up that pend while nothing runs")
+	o.realizations.addFlags(f)
+	o.feedback.addFlags(f)
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "no progress")
 	addJSONFlag(c, &o.json)
 }
@@ -81,11 +85,15 @@ easy-textbook takes tie rules, as in easy-textbook:extra=first,end=before.
 docs/SIMULATOR.md has the rules, their sources, and how to add a policy.
 
 The exit status is 3 if the run is not valid, that is, if a warning affects its result,
-and 130 if it was interrupted; the record then holds what had happened.`,
+and 130 if it was interrupted; the record then holds what had happened.
+
+` + feedbackHelp,
 		Example: `  rmreplay simulate KTH-SP2-1996-2.1-cln.swf.gz --policy easy -o run
   rmreplay simulate KTH-SP2-1996-2.1-cln.swf.gz --policy fcfs --time-limit twice-run-time -o run2
   rmreplay simulate day.jsonl --cluster demo/cluster --policy conservative -o run3 --json
-  rmreplay simulate day.jsonl --cluster demo/cluster --nodes x2 --perf x0.5 -o run4`,
+  rmreplay simulate day.jsonl --cluster demo/cluster --nodes x2 --perf x0.5 -o run4
+  rmreplay simulate KTH-SP2-1996-2.1-cln.swf.gz --perf x0.5 --feedback think-time -o run5
+  rmreplay simulate KTH-SP2-1996-2.1-cln.swf.gz --jitter 1m --realizations 10 -o set`,
 		Args: wantArgs("WORKLOAD"),
 		RunE: func(c *cobra.Command, args []string) error {
 			return runSimulate(c.Context(), g, args[0], opts)
@@ -124,30 +132,20 @@ func runSimulate(ctx context.Context, g *globals, path string, opts simulateOpti
 	if err != nil {
 		return err
 	}
-	engine, err := sim.New(in.config)
-	if err != nil {
-		return badInput(err)
-	}
-	record, err := run.Create(opts.output, opts.manifest(in, started), run.Options{Overwrite: opts.overwrite, Unjournaled: true})
-	if err != nil {
-		return badInput(err)
-	}
-	defer record.Close()
-	if err := record.Setting(in.workload); err != nil {
-		return err
-	}
 	display := newProgress(g.stderr, opts.quiet)
-	state, err := opts.play(ctx, in, engine, record, display)
-	display.end()
-	ferr := record.Finish(state, func(m *run.Manifest) {
-		m.Finished, m.VirtualEnd = time.Now(), engine.Now()
-		if state == run.StateFailed {
-			m.Error = err.Error()
+	if opts.realizations.count > 0 {
+		set := realizationSet{
+			realizationOptions: opts.realizations, dir: opts.output, seed: opts.seed,
+			overwrite: opts.overwrite, json: opts.json, command: os.Args,
 		}
-	})
-	if ferr != nil {
-		return errors.Join(err, ferr)
+		return runRealizations(ctx, g, set, func(ctx context.Context, r realization) (*metrics.Summary, error) {
+			one := opts
+			one.output, one.seed = r.dir, r.seed
+			return one.simulate(ctx, in, time.Now(), display.of(r.number))
+		}, display)
 	}
+	summary, err := opts.simulate(ctx, in, started, display)
+	display.end()
 	if err != nil {
 		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 			g.say("rmreplay: %s has what happened until then", opts.output)
@@ -155,21 +153,48 @@ func runSimulate(ctx context.Context, g *globals, path string, opts simulateOpti
 		}
 		return err
 	}
-	r, err := run.Open(opts.output)
+	return g.printSummary(summary, opts.json)
+}
+
+// simulate makes one run and its record.
+func (o *simulateOptions) simulate(ctx context.Context, in simulateInput, started time.Time, display replayDisplay) (*metrics.Summary, error) {
+	engine, err := sim.New(in.config)
 	if err != nil {
-		return err
+		return nil, badInput(err)
+	}
+	record, err := run.Create(o.output, o.manifest(in, started), run.Options{Overwrite: o.overwrite, Unjournaled: true})
+	if err != nil {
+		return nil, badInput(err)
+	}
+	defer record.Close()
+	if err := record.Setting(in.workload); err != nil {
+		return nil, err
+	}
+	state, err := o.play(ctx, in, engine, record, display)
+	ferr := record.Finish(state, func(m *run.Manifest) {
+		m.Finished, m.VirtualEnd = time.Now(), engine.Now()
+		if state == run.StateFailed {
+			m.Error = err.Error()
+		}
+	})
+	if ferr != nil || err != nil {
+		return nil, errors.Join(err, ferr)
+	}
+	r, err := run.Open(o.output)
+	if err != nil {
+		return nil, err
 	}
 	rows, err := record.Rows()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return g.printSummary(metrics.NewSummary(rows, &r.Manifest, metrics.Options{Tau: metrics.DefaultTau}), opts.json)
+	return metrics.NewSummary(rows, &r.Manifest, metrics.Options{Tau: metrics.DefaultTau}), nil
 }
 
 // play runs the simulation and notes what a reader of the record must know.
-func (o *simulateOptions) play(ctx context.Context, in simulateInput, engine *sim.Engine, record *run.Writer, display *progress) (run.State, error) {
+func (o *simulateOptions) play(ctx context.Context, in simulateInput, engine *sim.Engine, record *run.Writer, display replayDisplay) (run.State, error) {
 	display.begin(in.begin, time.Now())
-	result, err := replay.Rigid(ctx, engine, in.workload, record, replay.Options{DrainLimit: o.drainLimit, Observe: display.observe})
+	result, err := o.feedback.play(ctx, engine, in.workload, o.seed, record, replay.Options{DrainLimit: o.drainLimit, Observe: display.observe})
 	switch {
 	case err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()):
 		return run.StateInterrupted, err
@@ -231,6 +256,9 @@ func (o *simulateOptions) load(path string) (in simulateInput, err error) {
 	}
 	if err := refuseErrors(workload.Validate(in.workload, known)); err != nil {
 		return in, badInput(fmt.Errorf("checking %s: %w", path, err))
+	}
+	if err := o.feedback.check(in.workload); err != nil {
+		return in, err
 	}
 	in.source = run.Source{Path: path, Jobs: len(in.workload.Jobs), Rules: in.workload.Rules, SHA256: fileHash(path)}
 	in.begin = in.workload.Begin()
@@ -349,6 +377,6 @@ func (o *simulateOptions) manifest(in simulateInput, started time.Time) run.Mani
 		Engine: "sim", Policy: o.policy, Seed: o.seed, Command: os.Args, Started: started, Workload: in.source,
 		Versions: run.Versions{RMReplay: Version(), Go: runtime.Version()},
 		Clock:    run.Clock{Model: "frozen"}, Cluster: in.cluster,
-		VirtualStart: in.begin, WindowStart: in.workload.Start,
+		VirtualStart: in.begin, WindowStart: in.workload.Start, Feedback: o.feedback.manifest(),
 	}
 }

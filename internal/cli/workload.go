@@ -9,13 +9,15 @@ import (
 func newWorkloadCommand(g *globals) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "workload",
-		Short: "Look at workloads, check them, and make examples",
+		Short: "Look at workloads, check, convert, change and make them",
 		Long: `Commands about workloads: what is to be submitted to a cluster, and when. A workload
-is a trace in JSON Lines, or a file of events of the UB simulator ("-dt SECONDS -e
-submit_batch_job | sbatch options"); either may be compressed with gzip, and the
-content tells which it is. docs/FORMATS.md describes them.`,
+is a trace in JSON Lines, a log in the Standard Workload Format (SWF), a file of events
+of the UB simulator ("-dt SECONDS -e submit_batch_job | sbatch options"), or what sacct
+-P or --json prints. Any of them may be compressed with gzip, and the content tells
+which it is; a run's directory is a workload, too. docs/FORMATS.md describes them.`,
 	}
-	c.AddCommand(newWorkloadInfoCommand(g), newWorkloadValidateCommand(g), newWorkloadGenerateCommand(g))
+	c.AddCommand(newWorkloadInfoCommand(g), newWorkloadValidateCommand(g), newWorkloadConvertCommand(g), newWorkloadBuildCommand(g),
+		newWorkloadTransformCommand(g), newWorkloadGenerateCommand(g), newWorkloadSessionsCommand(g))
 	return c
 }
 

@@ -24,12 +24,23 @@ func (o *generateOptions) addFlags(c *cobra.Command) {
 }
 
 func newWorkloadGenerateCommand(g *globals) *cobra.Command {
+	var opts likeOptions
 	c := &cobra.Command{
 		Use:   "generate",
 		Short: "Make a workload from a seed",
-		Long:  `Makes workloads that need no recording of a real cluster.`,
+		Long: `Makes workloads that need no recording of a real cluster, or, with --like, a new one
+after the likeness of a given one: its arrivals by hour and weekday and their gaps, its
+users and how they repeat themselves, and sizes, run times and limits as they go together.
+docs/GENERATORS.md has the models.`,
+		Example: `  rmreplay workload generate --like site.jsonl --seed 7 -o another.jsonl
+  rmreplay workload generate --like KTH-SP2-1996-2.1-cln.swf.gz --jobs 100000 -o long.jsonl.gz`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(c *cobra.Command, args []string) error {
+			return runGenerateLike(g, c, args, opts)
+		},
 	}
-	c.AddCommand(newGenerateExampleCommand(g), newGenerateDaintCommand(g))
+	opts.addFlags(c)
+	c.AddCommand(newGenerateExampleCommand(g), newGenerateDaintCommand(g), newGenerateLublinCommand(g))
 	return c
 }
 

@@ -1,37 +1,68 @@
 package cli
 
 import (
+	"slices"
+	"strings"
+
 	"github.com/spf13/cobra"
 
 	"rmreplay/internal/workload"
+	"rmreplay/internal/workload/chart"
 )
 
+// infoOptions are the flags of `workload info`.
+type infoOptions struct {
+	plots, plotFormat string
+	json              bool
+}
+
+func (o *infoOptions) addFlags(c *cobra.Command) {
+	c.Flags().StringVar(&o.plots, "plots", "", "`DIR` to draw charts into")
+	c.Flags().StringVar(&o.plotFormat, "plot-format", "svg", "`FORMAT` of the charts: "+strings.Join(chart.Formats, " or "))
+	addJSONFlag(c, &o.json)
+}
+
 func newWorkloadInfoCommand(g *globals) *cobra.Command {
-	var asJSON bool
+	var opts infoOptions
 	c := &cobra.Command{
 		Use:   "info WORKLOAD",
 		Short: "Summarize a workload",
 		Long: `Says what a workload asks for: how many jobs of which size and duration, from whom
 and when, and how much of their time limits they use. Offered work is processors times
-run time, as the jobs ask for it.`,
+run time, as the jobs ask for it; offered load is its share of what the machine could do
+in the window, where the source says how large the machine is.
+
+With --plots, the table of sizes and durations, the submissions by hour and by hour of
+the day, and requested against used time are drawn as well.`,
 		Example: `  rmreplay workload info demo/day.jsonl
-  rmreplay workload info jobs.events.gz --json`,
+  rmreplay workload info jobs.events.gz --json
+  rmreplay workload info KTH-SP2-1996-2.1-cln.swf.gz --plots kth --plot-format png`,
 		Args: wantArgs("WORKLOAD"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			return runWorkloadInfo(g, args[0], asJSON)
+			return runWorkloadInfo(g, args[0], opts)
 		},
 	}
-	addJSONFlag(c, &asJSON)
+	opts.addFlags(c)
 	return c
 }
 
-func runWorkloadInfo(g *globals, path string, asJSON bool) error {
+func runWorkloadInfo(g *globals, path string, opts infoOptions) error {
+	if !slices.Contains(chart.Formats, opts.plotFormat) {
+		return usagef("--plot-format %s: not known (want %s)", opts.plotFormat, strings.Join(chart.Formats, " or "))
+	}
 	w, err := openWorkload(path)
 	if err != nil {
 		return err
 	}
 	info := workload.NewInfo(w)
-	if asJSON {
+	if opts.plots != "" {
+		files, err := chart.Write(opts.plots, opts.plotFormat, w, info)
+		if err != nil {
+			return err
+		}
+		g.say("drew %s", strings.Join(files, ", "))
+	}
+	if opts.json {
 		return g.printJSON(info)
 	}
 	return info.Render(g.stdout)

@@ -169,7 +169,7 @@ func analyse(sets []Set, opts Options) (*Comparison, error) {
 		c.Sets = append(c.Sets, describe(s))
 	}
 	c.Inference, c.Reason = inference(sets)
-	c.Metrics = compareMetrics(measure(sets, opts), metrics.Figures, opts)
+	c.Metrics = compareQuantities(measure(sets, opts), opts)
 	for _, by := range opts.By {
 		if c.Groups == nil {
 			c.Groups = make(map[metrics.By][]Group)
@@ -319,6 +319,12 @@ func tabulate(sets []Set) [][]table {
 		}
 	}
 	return out
+}
+
+// preset reports whether a job ran when the run's window began: its start and its wait
+// are those of the workload, not of the scheduler.
+func (t *table) preset(row *run.Row) bool {
+	return row.Start != 0 && row.Start < t.Manifest.WindowStart
 }
 
 // dateGap is the difference of submissions above which two runs are taken to be on

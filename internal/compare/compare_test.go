@@ -319,3 +319,47 @@ func TestUnusualInput(t *testing.T) {
 		t.Errorf("described %+v, error %v", alone, err)
 	}
 }
+
+// Where users react, lateness is compared too; a rigid run has none.
+func TestLateness(t *testing.T) {
+	rows := func(late int) []run.Row {
+		var list []run.Row
+		for i := range 5 {
+			r := job(fmt.Sprint("j", i), 100*i+late, 100*i+late, 10, "n1")
+			r.RecordedSubmit = monday.Add(time.Duration(100*i) * time.Second)
+			list = append(list, r)
+		}
+		return list
+	}
+	reacting := func(name string, late int) Set {
+		s := single(name, rows(late)...)
+		s.Runs[0].Manifest.Feedback = &run.Feedback{Model: "think-time"}
+		return s
+	}
+	c := mustCompare(t, Options{}, reacting("a", 20), reacting("b", 50), single("rigid", rows(0)...))
+	m := find(t, c.Metrics, "mean_lateness_s")
+	if m.Sets[0].Mean != 20 || m.Differences[0].Difference != 30 || m.Differences[1].Difference.Known() {
+		t.Errorf("lateness %+v", m)
+	}
+	for _, m := range mustCompare(t, Options{}, single("a", rows(0)...), single("b", rows(1)...)).Metrics {
+		if strings.Contains(m.Key, "lateness") {
+			t.Errorf("rigid runs have %s", m.Key)
+		}
+	}
+}
+
+// Preset jobs are in no vector of waits.
+func TestPresetJobs(t *testing.T) {
+	rows := []run.Row{job("preset", 0, 10, 100, "n1"), job("x", 50, 60, 100, "n2")}
+	a, b := single("a", rows...), single("b", rows...)
+	for _, s := range []Set{a, b} {
+		s.Runs[0].Manifest.WindowStart = monday.Add(40 * time.Second)
+	}
+	c := mustCompare(t, Options{EveryJob: true}, a, b)
+	if c.Distances.Jobs != 1 || c.Distances.LeftOut != 1 {
+		t.Errorf("%d jobs in the vectors, %d left out, want 1 and 1", c.Distances.Jobs, c.Distances.LeftOut)
+	}
+	if all := c.Pairs[0].Jobs.All; all[0].Wait.Known() || !all[1].Wait.Known() {
+		t.Errorf("waits %v and %v", all[0].Wait, all[1].Wait)
+	}
+}

@@ -59,42 +59,82 @@ type MetricDifference struct {
 	Detectable metrics.Float `json:"detectable_difference"`
 }
 
-// measure computes the metrics of all runs of all sets.
-func measure(sets []Set, opts Options) [][]*metrics.Metrics {
-	out := make([][]*metrics.Metrics, len(sets))
+// quantity is one figure with its value in each run of each set.
+type quantity struct {
+	metrics.Figure
+	values [][]metrics.Float
+}
+
+// measure computes the figures of all runs of all sets, lateness among them where
+// users reacted in any.
+func measure(sets []Set, opts Options) []quantity {
+	measured := make([][]*metrics.Metrics, len(sets))
+	feedback := make([][]*metrics.Feedback, len(sets))
+	reacted := false
 	for i, s := range sets {
 		for _, r := range s.Runs {
 			summary := metrics.NewSummary(r.Rows, r.Manifest, metrics.Options{Tau: opts.Tau})
-			out[i] = append(out[i], &summary.Metrics)
+			measured[i] = append(measured[i], &summary.Metrics)
+			feedback[i] = append(feedback[i], summary.Feedback)
+			reacted = reacted || summary.Feedback != nil
+		}
+	}
+	list := quantities(measured, metrics.Figures)
+	if !reacted {
+		return list
+	}
+	for _, f := range metrics.FeedbackFigures {
+		list = append(list, quantity{f.Figure, each(feedback, f.Of)})
+	}
+	return list
+}
+
+// quantities takes figures of metrics, of which some may be nil: the run has nothing
+// to measure.
+func quantities(measured [][]*metrics.Metrics, figures []metrics.Figure) []quantity {
+	var list []quantity
+	for _, f := range figures {
+		list = append(list, quantity{f, each(measured, f.Of)})
+	}
+	return list
+}
+
+// each takes a value of everything in a table; what is nil has none.
+func each[T any](table [][]*T, value func(*T) metrics.Float) [][]metrics.Float {
+	out := make([][]metrics.Float, len(table))
+	for i, row := range table {
+		out[i] = make([]metrics.Float, len(row))
+		for k, from := range row {
+			out[i][k] = metrics.NoValue()
+			if from != nil {
+				out[i][k] = value(from)
+			}
 		}
 	}
 	return out
 }
 
-// compareMetrics makes the table of figures. An element of measured may be nil: the
-// run has nothing to measure.
-func compareMetrics(measured [][]*metrics.Metrics, figures []metrics.Figure, opts Options) []Metric {
+// compareQuantities makes the table of figures.
+func compareQuantities(list []quantity, opts Options) []Metric {
 	var table []Metric
-	for _, f := range figures {
-		m := Metric{Key: f.Key, Label: f.Label, Unit: f.Unit, Better: f.Better, Differences: []MetricDifference{}}
-		values := make([][]float64, len(measured))
-		for i, runs := range measured {
-			e := Estimate{Values: []metrics.Float{}}
-			for _, r := range runs {
-				v := metrics.NoValue()
-				if r != nil {
-					v = f.Of(r)
-				}
-				e.Values = append(e.Values, v)
+	for _, q := range list {
+		m := Metric{Key: q.Key, Label: q.Label, Unit: q.Unit, Better: q.Better, Differences: []MetricDifference{}}
+		var baseline []float64
+		for i, values := range q.values {
+			known := make([]float64, 0, len(values))
+			for _, v := range values {
 				if v.Known() {
-					values[i] = append(values[i], float64(v))
+					known = append(known, float64(v))
 				}
 			}
-			e.summarize(values[i], opts)
+			e := Estimate{Values: values}
+			e.summarize(known, opts)
 			m.Sets = append(m.Sets, e)
-			if i > 0 {
-				m.Differences = append(m.Differences, difference(i, values[0], values[i], opts))
+			if i == 0 {
+				baseline = known
+				continue
 			}
+			m.Differences = append(m.Differences, difference(i, baseline, known, opts))
 		}
 		table = append(table, m)
 	}
@@ -195,7 +235,7 @@ func compareGroups(sets []Set, by metrics.By, opts Options) []Group {
 				}
 			}
 		}
-		groups[n].Metrics = compareMetrics(measured, metrics.GroupFigures, opts)
+		groups[n].Metrics = compareQuantities(quantities(measured, metrics.GroupFigures), opts)
 	}
 	return groups
 }

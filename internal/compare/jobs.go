@@ -172,7 +172,9 @@ func medians(runs []table, key Key) times {
 			continue
 		}
 		start = append(start, t.at(row.Start).Seconds())
-		wait = append(wait, row.Start.Sub(row.Submit).Seconds())
+		if !t.preset(row) {
+			wait = append(wait, row.Start.Sub(row.Submit).Seconds())
+		}
 		if row.End != 0 {
 			runTime = append(runTime, row.End.Sub(row.Start).Seconds())
 		}

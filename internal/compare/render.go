@@ -101,7 +101,7 @@ func (c *Comparison) renderMetric(b *bytes.Buffer, m *Metric, p *Pair) {
 	if m.Unit != "" {
 		label += " [" + m.Unit + "]"
 	}
-	fmt.Fprintf(b, "%-24s%12s%12s%12s", label, figure(m, m.Sets[p.Baseline].Mean), figure(m, m.Sets[p.Set].Mean), figure(m, d.Difference))
+	fmt.Fprintf(b, "%-24s%12s%12s%12s", label, m.Format(m.Sets[p.Baseline].Mean), m.Format(m.Sets[p.Set].Mean), m.FormatDifference(d.Difference))
 	if !c.Inference {
 		fmt.Fprintf(b, "%10s\n", signedPercent(d.Relative))
 		return
@@ -112,7 +112,7 @@ func (c *Comparison) renderMetric(b *bytes.Buffer, m *Metric, p *Pair) {
 	}
 	interval := "-"
 	if d.Low.Known() {
-		interval = figure(m, d.Low) + " to " + figure(m, d.High)
+		interval = m.FormatDifference(d.Low) + " to " + m.FormatDifference(d.High)
 	}
 	fmt.Fprintf(b, "%24s%8s%8s%s\n", interval, pValue(d.P), pValue(d.PAdjusted), mark)
 }
@@ -127,10 +127,18 @@ func (m *Metric) difference(set int) *MetricDifference {
 	return nil
 }
 
-// figure formats a value of a metric.
-func figure(m *Metric, v metrics.Float) string {
+// Format formats a value of the metric for people.
+func (m *Metric) Format(v metrics.Float) string {
 	if m.Key == "utilization" {
 		return v.Percent()
+	}
+	return v.Text()
+}
+
+// FormatDifference formats a difference of two values, percentage points as such.
+func (m *Metric) FormatDifference(v metrics.Float) string {
+	if m.Key == "utilization" && v.Known() {
+		return fmt.Sprintf("%.2g pp", 100*float64(v))
 	}
 	return v.Text()
 }
@@ -199,8 +207,8 @@ func renderDivergences(b *bytes.Buffer, p *Pair) {
 			continue
 		}
 		fmt.Fprintf(b, "\nfirst divergence, %s: %s\n", d.At, d.Reason)
-		fmt.Fprintf(b, "  %s in %s, %d processors on %d nodes, limit %s\n", orNone(d.User), orNone(d.Partition),
-			d.Processors, d.NodeCount, d.TimeLimit.Clock())
+		fmt.Fprintf(b, "  %s in %s, %d processors on %s, limit %s\n", orNone(d.User), orNone(d.Partition),
+			d.Processors, plural(d.NodeCount, "node"), d.TimeLimit.Clock())
 		for _, side := range []struct {
 			set int
 			Situation
@@ -216,6 +224,13 @@ func renderDivergences(b *bytes.Buffer, p *Pair) {
 			fmt.Fprintf(b, "  meanwhile started where it came later: %s\n", names(d.Overtook))
 		}
 	}
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 func orNone(s string) string {

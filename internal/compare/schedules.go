@@ -8,7 +8,7 @@ import (
 // Distances are the Euclidean distances between the runs' vectors of waits, in
 // seconds (PEARC'22, section 2 and figure 1).
 type Distances struct {
-	Jobs    int `json:"jobs"`     // coordinates: jobs that started in every run
+	Jobs    int `json:"jobs"`     // coordinates: jobs that started in every run, and not before its window
 	LeftOut int `json:"left_out"` // jobs that did not start in some run
 	// Set and Run of each row of the matrix.
 	Rows   []DistanceRow     `json:"rows"`
@@ -105,7 +105,7 @@ func newWaits(tables [][]table) (*waits, error) {
 func startedInAll(tables [][]table, key Key) bool {
 	for _, runs := range tables {
 		for k := range runs {
-			if row := runs[k].byKey[key]; row == nil || row.Start == 0 {
+			if row := runs[k].byKey[key]; row == nil || row.Start == 0 || runs[k].preset(row) {
 				return false
 			}
 		}

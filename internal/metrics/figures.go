@@ -41,6 +41,21 @@ var Figures = []Figure{
 	{"rejected", "rejected", "jobs", Neither, func(m *Metrics) Float { return Float(m.Rejected) }},
 }
 
+// FeedbackFigure is one number of [Feedback].
+type FeedbackFigure struct {
+	Figure // without Of
+	Of     func(*Feedback) Float
+}
+
+// FeedbackFigures are the numbers by which runs with users who react are compared.
+// Waits are not among them: who is served faster submits earlier.
+var FeedbackFigures = []FeedbackFigure{
+	{Figure{Key: "mean_lateness_s", Label: "mean lateness", Unit: "s", Better: Lower}, func(f *Feedback) Float { return f.Mean }},
+	{Figure{Key: "relative_lateness", Label: "relative lateness", Better: Lower}, func(f *Feedback) Float { return f.Relative }},
+	{Figure{Key: "additional_lateness_s", Label: "additional lateness", Unit: "s", Better: Lower}, func(f *Feedback) Float { return f.Additional }},
+	{Figure{Key: "submit_makespan_s", Label: "makespan from submission", Unit: "s", Better: Lower}, func(f *Feedback) Float { return f.SubmitMakespan }},
+}
+
 // GroupFigures are those of [Figures] that make sense for a group of jobs.
 var GroupFigures = pick("utilization", "mean_wait_s", "median_wait_s", "p90_wait_s", "mean_bounded_slowdown")
 

@@ -65,3 +65,105 @@ func TestRigidOrderAndDrain(t *testing.T) {
 		t.Error("an interrupted replay: no error")
 	}
 }
+
+// scripted is a resource manager that has a list of events happen at given times.
+type scripted struct {
+	fake
+	events []rm.Event
+}
+
+func (s *scripted) AdvanceTo(ctx context.Context, t hpc.Time) ([]rm.Event, error) {
+	if len(s.events) > 0 && s.events[0].At <= t {
+		ev := s.events[0]
+		s.events = s.events[1:]
+		s.now = max(s.now, ev.At)
+		return []rm.Event{ev}, ctx.Err()
+	}
+	return s.fake.AdvanceTo(ctx, t)
+}
+
+// happens makes an event; started says whether the job had started when it ended.
+func happens(at int, kind rm.EventKind, job string, task int, started bool) rm.Event {
+	ev := rm.Event{At: hpc.Time(at) * hpc.Second, Kind: kind, Job: job, Task: task, Outcome: &rm.Outcome{}}
+	if started {
+		ev.Outcome.Start = hpc.Second
+	}
+	return ev
+}
+
+// What the loop counts, over requeues, refused arrays and jobs cancelled while they wait:
+// every job is over exactly once, and a replay ends with the last of them.
+func TestCounts(t *testing.T) {
+	array := hpc.Request{Array: "1-3"}
+	for name, tt := range map[string]struct {
+		job    hpc.Job
+		events []rm.Event
+		want   Progress
+		now    int
+		told   []string
+	}{
+		"requeue": {
+			events: []rm.Event{
+				happens(2, rm.Accepted, "j", -1, false), happens(3, rm.Started, "j", -1, true), happens(5, rm.Requeue, "j", -1, true),
+				happens(100, rm.Started, "j", -1, true), happens(110, rm.Ended, "j", -1, true),
+			},
+			want: Progress{Submitted: 1, Ended: 1}, now: 110, told: []string{"submit j"},
+		},
+		"refused array": {
+			job:    hpc.Job{Request: array},
+			events: []rm.Event{happens(2, rm.Refused, "j", -1, false)},
+			want:   Progress{Submitted: 3, Refused: 3}, now: 2, told: []string{"submit j"},
+		},
+		"array of which one task never starts": {
+			job: hpc.Job{Request: array},
+			events: []rm.Event{
+				happens(2, rm.Started, "j", 1, true), happens(3, rm.Started, "j", 2, true), happens(4, rm.Ended, "j", 1, true),
+				happens(5, rm.Ended, "j", 3, false), happens(6, rm.Ended, "j", 2, true),
+			},
+			want: Progress{Submitted: 3, Ended: 3}, now: 6, told: []string{"submit j"},
+		},
+		"cancelled when it is over": {
+			job:    hpc.Job{Behaviour: hpc.Behaviour{CancelAfter: 20 * time.Second}},
+			events: []rm.Event{happens(2, rm.Started, "j", -1, true), happens(4, rm.Ended, "j", -1, true)},
+			want:   Progress{Submitted: 1, Ended: 1}, now: 21, told: []string{"submit j"},
+		},
+		"cancelled in the queue": {
+			job:    hpc.Job{Behaviour: hpc.Behaviour{CancelAfter: 20 * time.Second}},
+			events: []rm.Event{happens(22, rm.Ended, "j", -1, false)},
+			want:   Progress{Submitted: 1, Ended: 1}, now: 22, told: []string{"submit j", "cancel j"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			job := tt.job
+			job.ID, job.Submit = "j", hpc.Second
+			s := &scripted{events: tt.events}
+			result, err := Rigid(context.Background(), s, &workload.Workload{Jobs: []*hpc.Job{&job}}, s, Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := Progress{Submitted: result.Submitted, Pending: result.Pending, Running: result.Running, Ended: result.Ended, Refused: result.Refused}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("counts (-want +got)\n%s", diff)
+			}
+			if diff := cmp.Diff(tt.told, s.told); diff != "" {
+				t.Errorf("the resource manager was told (-want +got)\n%s", diff)
+			}
+			if len(result.Undrained) > 0 || s.now != hpc.Time(tt.now)*hpc.Second {
+				t.Errorf("ended at %v with %v undrained, want %d s", s.now, result.Undrained, tt.now)
+			}
+		})
+	}
+}
+
+// A job that a requeue left in the queue for good is given up like any other, and named.
+func TestRequeuedForGood(t *testing.T) {
+	s := &scripted{events: []rm.Event{happens(3, rm.Started, "j", -1, true), happens(5, rm.Requeue, "j", -1, true)}}
+	w := &workload.Workload{Jobs: []*hpc.Job{{ID: "j", Submit: hpc.Second}}}
+	result, err := Rigid(context.Background(), s, w, s, Options{DrainLimit: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"j"}, result.Undrained); diff != "" || result.Pending != 1 || result.Running != 0 {
+		t.Errorf("undrained (-want +got)\n%s%+v", diff, result.Progress)
+	}
+}

@@ -26,7 +26,7 @@ func Power(na, nb int, shift, alpha float64) float64 {
 	return quad.Fixed(func(s float64) float64 {
 		density := 2 * freedom * s * variance.Prob(freedom*s*s)
 		return density * (normal.CDF(noncentrality-critical*s) + normal.CDF(-noncentrality-critical*s))
-	}, 0, 1+10/math.Sqrt(2*freedom), 200, quad.Legendre{}, 0)
+	}, 0, 1+10/math.Sqrt(2*freedom), 60, quad.Legendre{}, 0)
 }
 
 // Detectable is the smallest difference, in standard deviations of a single run, that
@@ -39,7 +39,7 @@ func Detectable(na, nb int, alpha, power float64) float64 {
 	for Power(na, nb, high, alpha) < power {
 		high *= 2
 	}
-	for high-low > 1e-6*high {
+	for high-low > 1e-4*high {
 		middle := (low + high) / 2
 		if Power(na, nb, middle, alpha) < power {
 			low = middle

@@ -6,7 +6,7 @@
 //
 // A managed process has the library of package shim preloaded and shares one
 // memory-mapped file, the clock, with the driver. Each of its threads has a slot
-// there. The shim's header comment describes the protocol; this package is the
+// there. The comment in shim/clock.c describes the protocol; this package is the
 // driver's end of it:
 //
 //   - The driver counts as one more running thread while it works, and gives that
@@ -96,7 +96,7 @@ func New(dir string, start hpc.Time, addr Addresses) (*Clock, error) {
 		return nil, fmt.Errorf("mapping the virtual clock: %w", err)
 	}
 	c := &Clock{path: path, mem: mem, s: (*shared)(unsafe.Pointer(&mem[0])), threads: map[int]*threadStat{}, own: map[int]bool{},
-		stall: stallWatch{after: stallAfter}}
+		stall: stallWatch{after: stallAfter, spin: spinWatch{after: spinAfter}}}
 	s := c.s
 	s.version, s.slots, s.slotSize = abiVersion, slotCount, slotSize
 	copy(s.driverIP[:], addr.Client.To4())
@@ -137,6 +137,9 @@ func (c *Clock) Stats() Stats {
 	st.Paid = time.Duration(c.s.paid.Load())
 	return st
 }
+
+// Path is the clock's file, for [Look].
+func (c *Clock) Path() string { return c.path }
 
 // Environment is what a managed process needs besides its reserved slot.
 func (c *Clock) Environment() []string { return []string{"RMREPLAY_CLOCK=" + c.path} }

@@ -411,6 +411,48 @@ func TestStallIsReported(t *testing.T) {
 	l.killAll()
 }
 
+func TestSpinIsReported(t *testing.T) {
+	l := newLab(t, Addresses{})
+	l.stall.spin.after = 200 * time.Millisecond
+	l.start(program(t, "clockwork"), "spin")
+	err := l.waitTo(epoch.Add(time.Hour))
+	var stalled *StallError
+	if !errors.As(err, &stalled) {
+		t.Fatalf("Wait: %v, want a stall", err)
+	}
+	if stalled.Now != epoch.Add(time.Second) || stalled.CPU <= l.stall.spin.after {
+		t.Errorf("at %v after %v of CPU time", stalled.Now, stalled.CPU)
+	}
+	checkThreads(t, stalled.Threads, map[string]string{"spins": "running: "})
+	l.killAll()
+}
+
+// TestLongWorkIsNoSpin lets passes of computing grow, none of them spinTimes as long as
+// the longest before it.
+func TestLongWorkIsNoSpin(t *testing.T) {
+	begin := time.Now()
+	cpu := time.Duration(0)
+	w := spinWatch{after: 20 * time.Millisecond}
+	w.reset(begin)
+	for pass, takes := range []time.Duration{20, 100, 500, 2500, 20000} { // ms of CPU time
+		now := epoch.Add(time.Duration(pass) * time.Second)
+		w.spins(now, nil)
+		w.since = time.Now().Add(-takes * time.Millisecond)
+		w.spins(now, func() time.Duration { return cpu })
+		cpu += takes * time.Millisecond
+		if used := w.spins(now, func() time.Duration { return cpu }); used > 0 {
+			t.Errorf("pass %d of %v ms is taken for a spin of %v", pass, int(takes), used)
+		}
+	}
+	now := epoch.Add(time.Hour)
+	w.spins(now, nil)
+	w.since = time.Now().Add(-time.Hour)
+	w.spins(now, func() time.Duration { return cpu })
+	if used := w.spins(now, func() time.Duration { return cpu + 401*time.Second }); used != 401*time.Second {
+		t.Errorf("401 s after passes of at most 20 s: %v", used)
+	}
+}
+
 // TestWorkIsNoStall lets a process compute for longer than a stall takes.
 func TestWorkIsNoStall(t *testing.T) {
 	l := newLab(t, Addresses{})

@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// build compiles a C file of the shim and returns the result's path.
+// build compiles a C file, with what the flags name besides, and returns the result's path.
 func build(t testing.TB, source string, flags ...string) string {
 	t.Helper()
 	built.Lock()
@@ -65,7 +65,11 @@ func program(t testing.TB, name string) string {
 
 func buildShim(t testing.TB) string {
 	t.Helper()
-	return build(t, "shim/shim.c", "-fPIC", "-shared", "-fvisibility=hidden", "-ldl")
+	sources, err := filepath.Glob("shim/*.c")
+	if err != nil || len(sources) == 0 {
+		t.Fatalf("no sources of the preload library: %v", err)
+	}
+	return build(t, sources[0], append(sources[1:], "-fPIC", "-shared", "-fvisibility=hidden", "-ldl")...)
 }
 
 // epoch is where virtual time starts in the tests.

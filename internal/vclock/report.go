@@ -27,18 +27,22 @@ type Thread struct {
 	Kernel string `json:"kernel,omitempty"`
 }
 
+var stateNames = [...]string{"free", "running", "waiting", "waiting in kernel", "exiting"}
+
 // Threads lists the managed threads by process and thread id.
-func (c *Clock) Threads() []Thread {
-	var out []Thread
-	for i := range int(c.s.used.Load()) {
-		sl := &c.s.slot[i]
+func (c *Clock) Threads() []Thread { return c.s.threads() }
+
+func (s *shared) threads() []Thread {
+	out := []Thread{}
+	for i := range int(s.used.Load()) {
+		sl := &s.slot[i]
 		st := sl.state.Load()
-		if st == stateFree {
+		if st == stateFree || int(st) >= len(stateNames) {
 			continue
 		}
 		t := Thread{
 			PID: int(sl.pid.Load()), TID: int(sl.tid.Load()),
-			State: [...]string{"free", "running", "waiting", "waiting in kernel", "exiting"}[st],
+			State: stateNames[st],
 		}
 		if d := sl.deadline.Load(); d != never && (st == stateSlot || st == stateKernel) {
 			t.Deadline = hpc.Time(d)
@@ -57,7 +61,7 @@ func (c *Clock) Threads() []Thread {
 
 func describeWait(why string, object uint64) string {
 	switch why {
-	case "", "sleep", "signal":
+	case "", "sleep", "signal", "computing time":
 		return why
 	case "poll", "connection", "input", "output", "outside peer":
 		return fmt.Sprintf("%s on fd %d", why, int32(object))
@@ -116,23 +120,34 @@ func (e *DeadlockError) Error() string {
 		e.Now, FormatThreads(e.Threads, e.Now))
 }
 
-// StallError says that some managed thread neither runs nor waits in a way that the
-// clock understands, for After of real time.
+// StallError says that virtual time stands still, and why that is no computing that
+// will come to an end: for After of real time, no managed process has used the CPU,
+// or, where CPU is not 0, they have used that much of it without any effect.
 type StallError struct {
 	Threads []Thread
 	Now     hpc.Time
 	After   time.Duration
+	CPU     time.Duration
 }
 
 func (e *StallError) Error() string {
-	return fmt.Sprintf("virtual time has stood still at %v for %v of real time while no managed process used the CPU\n%s",
-		e.Now, e.After, FormatThreads(e.Threads, e.Now))
+	what := "no managed process used the CPU"
+	if e.CPU > 0 {
+		what = fmt.Sprintf("managed processes used %v of CPU time, many times as much as they ever did before between two instants", e.CPU.Round(time.Second))
+	}
+	return fmt.Sprintf("virtual time has stood still at %v for %v of real time while %s\n%s",
+		e.Now, e.After.Round(time.Millisecond), what, FormatThreads(e.Threads, e.Now))
 }
 
 const (
 	stallAfter  = 30 * time.Second
 	repairAfter = 250 * time.Millisecond
 	lookEvery   = 2 * time.Millisecond
+	// A scheduling pass takes no virtual time, however long it computes, and its length
+	// grows with the queue. Computing is taken for a loop that will not end when it has
+	// lasted for spinTimes as long as it ever did before, and for spinAfter in any case.
+	spinAfter = 15 * time.Minute
+	spinTimes = 20
 )
 
 // stallWatch notices when real time passes without progress.
@@ -142,10 +157,54 @@ type stallWatch struct {
 	cpu          time.Duration // used at the last progress
 	steps, epoch uint64        // at the last look
 	busy         int32
+	spin         spinWatch
 }
 
-func (w *stallWatch) begin()    { w.progress() }
+// begin is called when the driver waits anew, which is progress of virtual time or news.
+func (w *stallWatch) begin() {
+	w.progress()
+	w.spin.reset(time.Now())
+}
+
 func (w *stallWatch) progress() { w.last = time.Time{} }
+
+// spinWatch notices when managed processes compute for ever at one instant.
+type spinWatch struct {
+	after   time.Duration // the least CPU time
+	now     hpc.Time      // the instant
+	since   time.Time     // real time: since when it has been that
+	longest time.Duration // real time that an instant has lasted until now
+	watched bool          // cpu is set
+	cpu     time.Duration // used when the watch began, after a part of the least time
+}
+
+func (w *spinWatch) reset(now time.Time) {
+	if !w.since.IsZero() {
+		w.longest = max(w.longest, now.Sub(w.since))
+	}
+	w.since, w.watched = now, false
+}
+
+// spins returns the CPU time that has been used without an effect since the watch
+// began, if that is too much, else 0. The CPU is not looked at for short spells.
+func (w *spinWatch) spins(now hpc.Time, cpuUsed func() time.Duration) time.Duration {
+	if now != w.now {
+		w.now = now
+		w.reset(time.Now())
+		return 0
+	}
+	if time.Since(w.since) < w.after/10 {
+		return 0
+	}
+	cpu := cpuUsed()
+	if !w.watched {
+		w.watched, w.cpu = true, cpu
+	}
+	if used := cpu - w.cpu; used > max(w.after, spinTimes*w.longest) {
+		return used
+	}
+	return 0
+}
 
 // due reports whether it is time to look for dead processes again.
 func (w *stallWatch) due() bool {

@@ -400,6 +400,9 @@ func (c *Clock) lookAfter() error {
 			c.Collect(pid)
 		}
 	}
+	if cpu := c.stall.spin.spins(c.Now(), c.cpuUsed); cpu > 0 {
+		return &StallError{Threads: c.Threads(), Now: c.Now(), After: time.Since(c.stall.spin.since), CPU: cpu}
+	}
 	if c.stall.moved(c.s) {
 		c.stall.progress()
 		return nil
@@ -407,7 +410,7 @@ func (c *Clock) lookAfter() error {
 	if c.stall.lasts(repairAfter) {
 		c.repair()
 	}
-	if c.stall.stuck(c.cpuUsed) {
+	if c.stall.stuck(c.cpuUsed) && !c.starved() {
 		return &StallError{Threads: c.Threads(), Now: c.Now(), After: c.stall.after}
 	}
 	return nil
@@ -478,6 +481,21 @@ func (c *Clock) repair() {
 	if busy != counted && s.busy.CompareAndSwap(busy, counted) {
 		c.stats.Repairs++
 	}
+}
+
+// starved reports whether a managed thread would run if it had a CPU.
+func (c *Clock) starved() bool {
+	for i := range int(c.s.used.Load()) {
+		sl := &c.s.slot[i]
+		if sl.state.Load() == stateFree {
+			continue
+		}
+		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/stat", sl.pid.Load(), sl.tid.Load()))
+		if statState(line) == 'R' {
+			return true
+		}
+	}
+	return false
 }
 
 // cpuUsed is the CPU time that the managed processes have used.

@@ -60,8 +60,17 @@ type Info struct {
 
 	Sizes SizeTable `json:"size_by_duration"`
 	// PerHour counts submissions by the hour of the window that they fall into.
-	PerHour []int          `json:"submissions_by_hour"`
-	Rules   map[string]int `json:"rules,omitempty"`
+	PerHour []int `json:"submissions_by_hour"`
+	// PerHourOfDay counts them by the hour of the day, in UTC.
+	PerHourOfDay [24]int        `json:"submissions_by_hour_of_day"`
+	Rules        map[string]int `json:"rules,omitempty"`
+	// Unusable is how many records of the source are no jobs to replay.
+	Unusable int `json:"unusable_records"`
+	// MachineProcessors is the size of the machine that the workload was recorded on,
+	// and OfferedLoad the offered work over what that machine could do in the window; 0
+	// where the size is not known.
+	MachineProcessors int     `json:"machine_processors"`
+	OfferedLoad       float64 `json:"offered_load"`
 }
 
 // Tally is how many jobs, and how much offered work in CPU-seconds, fall on a name.
@@ -95,7 +104,7 @@ var durationClasses = []struct {
 // as every reader leaves them.
 func NewInfo(w *Workload) *Info {
 	info := &Info{
-		Source: w.Source, Jobs: len(w.Jobs), Rules: w.Rules,
+		Source: w.Source, Jobs: len(w.Jobs), Rules: w.Rules, Unusable: len(w.Unusable), MachineProcessors: w.MachineProcessors,
 		NodeEvents: len(w.NodeEvents), Reservations: len(w.Reservations),
 		Sizes: newSizeTable(w.Jobs),
 	}
@@ -111,6 +120,7 @@ func NewInfo(w *Workload) *Info {
 	for _, job := range w.Jobs {
 		work := info.add(job)
 		info.PerHour[job.Submit.Sub(info.FirstSubmit)/time.Hour]++
+		info.PerHourOfDay[job.Submit.Std().Hour()]++
 		users.add(job.User, work)
 		accounts.add(job.Account, work)
 		partitions.add(job.Partition, work)
@@ -120,6 +130,9 @@ func NewInfo(w *Workload) *Info {
 	info.Partitions, info.QOS = partitions.sorted(), qos.sorted()
 	if n := sum(info.UsedDeciles[:]); n > 0 {
 		info.UsedShare /= float64(n)
+	}
+	if capacity := float64(w.MachineProcessors) * info.WindowS; capacity > 0 {
+		info.OfferedLoad = info.OfferedCPUS / capacity
 	}
 	return info
 }
@@ -318,6 +331,9 @@ func (info *Info) Render(w io.Writer) error {
 	p.line("  jobs          %d%s", info.Jobs, note(info.Arrays > 0, " (%d arrays, %d tasks in all)", info.Arrays, info.Tasks))
 	p.line("  window        %s", span(info))
 	p.line("  offered work  %s CPU-hours%s", hours(info.OfferedCPUS), note(info.OfferedNodeS > 0, "; %s node-hours by jobs that name nodes", hours(info.OfferedNodeS)))
+	if info.OfferedLoad > 0 {
+		p.line("  offered load  %.1f %% of %d processors over the window", 100*info.OfferedLoad, info.MachineProcessors)
+	}
 	p.line("  time          %s of %s hours requested are used; on average %.0f %% of a job's limit", hours(info.UsedS), hours(info.RequestedS), 100*info.UsedShare)
 	p.kinds(info)
 	p.tally("users", info.Users)
@@ -354,6 +370,7 @@ func (p *printer) kinds(info *Info) {
 		{info.UntilLimit, "run until their limit"}, {info.Failing, "fail"}, {info.Cancelled, "cancelled by the user"},
 		{info.WithDependency, "with a dependency"}, {info.WithGPUs, "with GRES"}, {info.Exclusive, "exclusive"},
 		{info.Endless, "without an end"}, {info.NodeEvents, "node events"}, {info.Reservations, "reservation events"},
+		{info.Unusable, "unusable records"},
 	} {
 		if k.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", k.n, k.what))

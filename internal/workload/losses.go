@@ -46,6 +46,11 @@ func (l Losses) job(job *hpc.Job, held map[string]bool) {
 func (l Losses) events(wl *Workload) {
 	l.add("reservation events", len(wl.Reservations))
 	l.add("node events", len(wl.NodeEvents))
+	l.add("actions", len(wl.Actions))
+	l.add("usage records", len(wl.Usage))
+	if wl.Start != 0 {
+		l.add("window's start", 1)
+	}
 }
 
 // requestName is a field of hpc.Request and what the trace format calls it.

@@ -54,32 +54,58 @@ func openDirectory(path string) (*Workload, error) {
 // Read reads a workload of any known format from r. name stands for the source in
 // errors.
 func Read(r io.Reader, name string, opts ReadOptions) (*Workload, error) {
-	buffered := bufio.NewReaderSize(r, sniffLength)
-	if magic, _ := buffered.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
-		z, err := gzip.NewReader(buffered)
-		if err != nil {
-			return nil, fmt.Errorf("reading workload: %s: %w", name, err)
-		}
-		buffered = bufio.NewReaderSize(z, sniffLength)
+	buffered, kind, err := unpack(r, name)
+	if err != nil {
+		return nil, err
 	}
-	head, err := buffered.Peek(sniffLength)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("reading workload: %s: %w", name, err)
-	}
-	switch sniff(head) {
+	switch kind {
 	case formatTrace:
 		return ReadTrace(buffered, name)
 	case formatEvents:
 		return ReadEvents(buffered, name, opts)
 	case formatSWF:
 		return ReadSWF(buffered, name, opts)
-	case formatSacct:
-		w, _, err := ReadSacct(buffered, name, opts)
+	case formatSacct, formatSacctJSON:
+		w, _, err := readAccounting(buffered, kind, name, opts)
 		return w, err
 	case formatEmpty:
 		return nil, fmt.Errorf("reading workload: %s: empty", name)
 	}
-	return nil, fmt.Errorf("reading workload: %s: format not known (want a trace's JSON header, UB events \"-dt …\", SWF, or sacct -P output)", name)
+	return nil, fmt.Errorf("reading workload: %s: format not known (want a trace's JSON header, UB events \"-dt …\", SWF, or what sacct -P or --json prints)", name)
+}
+
+// ReadAccounting reads what `sacct -P` or `sacct --json` prints, perhaps compressed with
+// gzip. missing says what no record has, and what follows from that.
+func ReadAccounting(r io.Reader, name string, opts ReadOptions) (w *Workload, missing []string, err error) {
+	buffered, kind, err := unpack(r, name)
+	if err != nil {
+		return nil, nil, err
+	}
+	return readAccounting(buffered, kind, name, opts)
+}
+
+func readAccounting(r io.Reader, kind format, name string, opts ReadOptions) (*Workload, []string, error) {
+	if kind == formatSacctJSON {
+		return ReadSacctJSON(r, name, opts)
+	}
+	return ReadSacct(r, name, opts) // it says what is wrong with the header of anything else
+}
+
+// unpack undoes compression and tells the format by the beginning.
+func unpack(r io.Reader, name string) (*bufio.Reader, format, error) {
+	buffered := bufio.NewReaderSize(r, sniffLength)
+	if magic, _ := buffered.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
+		z, err := gzip.NewReader(buffered)
+		if err != nil {
+			return nil, formatUnknown, fmt.Errorf("reading workload: %s: %w", name, err)
+		}
+		buffered = bufio.NewReaderSize(z, sniffLength)
+	}
+	head, err := buffered.Peek(sniffLength)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, formatUnknown, fmt.Errorf("reading workload: %s: %w", name, err)
+	}
+	return buffered, sniff(head), nil
 }
 
 // sniffLength is how much of a file decides on its format, in bytes. It is far more
@@ -95,6 +121,7 @@ const (
 	formatEvents
 	formatSWF
 	formatSacct
+	formatSacctJSON
 )
 
 // sniff tells a format by its first line that is neither blank nor a comment.
@@ -107,6 +134,8 @@ func sniff(head []byte) format {
 		case line == "":
 		case line[0] == '#':
 			comments = true
+		case line[0] == '{' && looksLikeSacctJSON(head):
+			return formatSacctJSON
 		case line[0] == '{':
 			return formatTrace
 		case line[0] == '-':
@@ -153,28 +182,35 @@ func hasField(line string, names ...string) bool {
 // Save writes the workload to a file in our own trace format; compressed with gzip
 // if the path ends in ".gz". The same workload gives the same bytes. A file that
 // could not be written whole is removed.
-func Save(path string, wl *Workload) (err error) {
+func Save(path string, wl *Workload) error {
+	_, err := SaveAs(path, wl, "trace")
+	return err
+}
+
+// SaveAs is [Save] in any format that [Write] writes; it returns what the format has no
+// place for.
+func SaveAs(path string, wl *Workload, format string) (losses Losses, err error) {
 	f, err := os.Create(path)
 	if err != nil {
-		return fmt.Errorf("writing trace: %w", err)
+		return nil, fmt.Errorf("writing %s: %w", format, err)
 	}
 	defer func() {
 		if closeErr := f.Close(); err == nil && closeErr != nil {
-			err = fmt.Errorf("writing trace: %w", closeErr)
+			err = fmt.Errorf("writing %s: %w", format, closeErr)
 		}
 		if err != nil {
 			_ = os.Remove(path) // why the file is not whole is what the caller needs
 		}
 	}()
 	if !strings.HasSuffix(path, ".gz") {
-		return WriteTrace(f, wl)
+		return Write(f, wl, format)
 	}
 	z := gzip.NewWriter(f)
-	if err := WriteTrace(z, wl); err != nil {
-		return err
+	if losses, err = Write(z, wl, format); err != nil {
+		return nil, err
 	}
 	if err := z.Close(); err != nil {
-		return fmt.Errorf("writing trace: %w", err)
+		return nil, fmt.Errorf("writing %s: %w", format, err)
 	}
-	return nil
+	return losses, nil
 }

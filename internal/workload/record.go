@@ -79,10 +79,9 @@ type Record struct {
 // Builder makes a workload of accounting records. They may come in any order, except
 // that steps follow the record of their job.
 type Builder struct {
-	w     *Workload
-	opts  ReadOptions
-	book  ruleBook
-	order orderCheck
+	w    *Workload
+	opts ReadOptions
+	book ruleBook
 
 	jobs     map[string]*built // by ID
 	list     []*built          // in the order of the source
@@ -164,7 +163,7 @@ func (b *Builder) Add(r *Record, text string) error {
 		return b.again(before, r, text)
 	}
 	b.enter(r)
-	return b.order.job(&b.book, r.Submit)
+	return nil
 }
 
 // checkTimes makes the times of a record agree.
@@ -295,6 +294,12 @@ func (b *Builder) Finish() (*Workload, error) {
 		return nil, fmt.Errorf("no usable job in it%s", ruleList(b.book.counts))
 	}
 	b.w.sort()
+	var order orderCheck // of accounting records the order means nothing, but a gap does
+	for _, job := range b.w.Jobs {
+		if err := order.job(&b.book, job.Submit); err != nil {
+			return nil, fmt.Errorf("job %s: %w", job.ID, err)
+		}
+	}
 	b.resolveDependencies()
 	b.w.Epoch = hpc.Unix(b.w.Jobs[0].Submit.UnixSeconds())
 	b.w.Rules = b.book.counts

@@ -15,6 +15,19 @@ import (
 // and no sum of times overflows.
 const lastYear = 2200
 
+// ParseInstant reads an instant in any form that sacct prints; one without a zone is in
+// the given one. The error says what would be right.
+func ParseInstant(text string, zone *time.Location) (hpc.Time, error) {
+	t, err := otherTime(text, zone)
+	if at, ok := isoTime([]byte(text), zone); ok {
+		return at, nil
+	}
+	if err == nil && t == 0 {
+		err = errNotTime
+	}
+	return t, err
+}
+
 var errNotTime = errors.New("not a time (want 2024-03-01T08:00:00, or seconds since 1970)")
 
 // time reads an instant as sacct prints it: in ISO 8601 with or without a zone, with a

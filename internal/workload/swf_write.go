@@ -65,6 +65,7 @@ func (s *swfWriter) lost(job *hpc.Job) {
 	}{
 		{"exit_code", job.ExitCode != 0},
 		{"cancel_after_s", job.CancelAfter != 0},
+		{"end_at", job.EndAt != 0},
 		{"run_time_s (unlimited)", job.RunTime == hpc.Unlimited},
 		{"time_limit_s (unlimited)", job.TimeLimit == hpc.Unlimited},
 	} {

@@ -26,6 +26,8 @@ type traceHeader struct {
 	Source  string         `json:"source,omitempty"`
 	Rules   map[string]int `json:"rules,omitempty"`
 
+	Transforms []string `json:"transforms,omitempty"`
+
 	MachineNodes      int      `json:"machine_nodes,omitempty"`
 	MachineProcessors int      `json:"machine_processors,omitempty"`
 	Comments          []string `json:"comments,omitempty"`
@@ -412,6 +414,7 @@ func (t *traceReader) header(line []byte) error {
 	t.hasHeader = true
 	t.w.Start = h.Start.at(h.Epoch.time)
 	t.w.Epoch, t.w.Source, t.w.Rules = h.Epoch.time, h.Source, h.Rules
+	t.w.Transforms = h.Transforms
 	t.w.MachineNodes, t.w.MachineProcessors, t.w.Header = h.MachineNodes, h.MachineProcessors, h.Comments
 	return nil
 }
@@ -652,7 +655,7 @@ func WriteTrace(w io.Writer, wl *Workload) error {
 func writeRecords(enc *json.Encoder, wl *Workload) error {
 	err := enc.Encode(traceHeader{
 		Version: TraceVersion, Epoch: instant{time: wl.Epoch}, Start: instant{time: wl.Start}, Source: wl.Source, Rules: wl.Rules,
-		MachineNodes: wl.MachineNodes, MachineProcessors: wl.MachineProcessors, Comments: wl.Header,
+		Transforms: wl.Transforms, MachineNodes: wl.MachineNodes, MachineProcessors: wl.MachineProcessors, Comments: wl.Header,
 	})
 	if err != nil {
 		return err

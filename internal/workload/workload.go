@@ -38,6 +38,10 @@ type Workload struct {
 	// Rules counts the records of the source that fell under each named rule.
 	Rules map[string]int
 
+	// Transforms are what was done to the workload since it was read from its source,
+	// in order, as options of the command that did it.
+	Transforms []string
+
 	// MachineNodes and MachineProcessors are the size of the machine that the
 	// workload was recorded on; 0 where the source does not say.
 	MachineNodes, MachineProcessors int
@@ -98,6 +102,10 @@ const (
 
 // MaxGap is the longest time between two submissions that is not a clock jump.
 const MaxGap = 366 * 24 * time.Hour
+
+// Sort brings every list into the order of its instants, as everybody who makes a
+// workload must leave it. Entries of the same instant keep their order.
+func (w *Workload) Sort() { w.sort() }
 
 // sort brings every list into the order of its instants. The readers have counted
 // the jobs that were out of order.

@@ -8,6 +8,7 @@ import (
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
+	"rmreplay/internal/rm/slurm/nodes"
 )
 
 // manyNodes is a cluster of so many nodes without accounting.
@@ -79,6 +80,40 @@ func BenchmarkSubmit(b *testing.B) {
 	}
 	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "jobs/s")
 	b.ReportMetric(1e3*(e.CPU()["slurmctld"]-cpu).Seconds()/float64(n), "slurmctld_cpu_ms/op")
+}
+
+// BenchmarkLargeJob starts and ends a job on 5,000 nodes, with an epilog on each of them.
+func BenchmarkLargeJob(b *testing.B) {
+	in := needSlurm(b, false)
+	ctx := context.Background()
+	s := scenario{cluster: writeCluster(b, manyNodes(5000))}
+	epilog, err := nodes.ParseDelay("uniform:1s,5s")
+	if err != nil {
+		b.Fatal(err)
+	}
+	s.delays.Epilog = epilog
+	e := s.start(ctx, b, in)
+	cpu := e.CPU()["slurmctld"]
+	n := 0
+	b.ResetTimer()
+	for b.Loop() {
+		n++
+		j := job(fmt.Sprintf("j%d", n), 0, 60, func(j *hpc.Job) { j.MinNodes, j.Tasks, j.Exclusive = 5000, 5000, "node" })
+		if err := e.Submit(j); err != nil {
+			b.Fatal(err)
+		}
+		for ended := false; !ended; {
+			events, err := e.AdvanceTo(ctx, e.Now().Add(time.Hour))
+			if err != nil {
+				b.Fatal(err)
+			}
+			for _, ev := range events {
+				ended = ended || ev.Kind == rm.Ended
+			}
+		}
+		settle(ctx, b, e, e.Now().Add(time.Minute)) // the epilogs
+	}
+	b.ReportMetric((e.CPU()["slurmctld"]-cpu).Seconds()/float64(n), "slurmctld_cpu_s/op")
 }
 
 // settle advances to an instant and counts the jobs that were accepted by then.

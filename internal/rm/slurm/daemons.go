@@ -144,6 +144,9 @@ func (e *Engine) openWorld(lead time.Duration) error {
 		return err
 	}
 	e.network.clock = e.clock
+	if err := os.Symlink(e.clock.Path(), ClockFile(e.cfg.LogDir)); err != nil {
+		return fmt.Errorf("showing where the virtual clock is: %w", err)
+	}
 	e.guard, err = supervise.Start([]string{p.dir}, func(exit supervise.Exit) {
 		e.notices <- exit
 		e.clock.Notify()
@@ -151,7 +154,11 @@ func (e *Engine) openWorld(lead time.Duration) error {
 	if err != nil {
 		return err
 	}
-	e.nodes, err = nodes.New(e.adapted.Nodes, e.cfg.Install.Version, e.cfg.Delays, e)
+	delays := e.cfg.Delays
+	if epilog, _ := e.cfg.Cluster.Get("Epilog"); epilog != "" {
+		delays.HasEpilog = true // it does not run here, but that nodes report it is heard
+	}
+	e.nodes, err = nodes.New(e.adapted.Nodes, e.cfg.Install.Version, delays, e)
 	return err
 }
 
@@ -194,6 +201,10 @@ func (e *Engine) configure() (err error) {
 	}
 	return e.writeUsers()
 }
+
+// ClockFile is where a running engine with that log directory shows its virtual clock,
+// for [vclock.Look].
+func ClockFile(logDir string) string { return filepath.Join(logDir, "clock") }
 
 // environment is that of the managed processes, but for the slot.
 func (e *Engine) environment() []string {
@@ -268,7 +279,7 @@ func (e *Engine) startController(ctx context.Context) error {
 // step lets virtual time pass up to limit, or to the first thing that happens.
 func (e *Engine) step(ctx context.Context, limit hpc.Time) (vclock.Wake, error) {
 	e.runTimers()
-	wake, err := e.clock.Wait(ctx, min(limit, e.timers.next()))
+	wake, err := e.wait(ctx, min(limit, e.timers.next()))
 	if err != nil {
 		return wake, e.explain(err)
 	}
@@ -428,6 +439,7 @@ func (e *Engine) Close() error {
 		e.network.close()
 	}
 	if e.clock != nil {
+		_ = os.Remove(ClockFile(e.cfg.LogDir)) // it leads nowhere now
 		err = errors.Join(err, e.clock.Close())
 	}
 	e.place.remove()

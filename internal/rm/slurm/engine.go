@@ -212,7 +212,7 @@ func (e *Engine) AdvanceTo(ctx context.Context, t hpc.Time) ([]rm.Event, error) 
 		if len(e.events) > 0 {
 			limit = e.Now()
 		}
-		wake, err := e.clock.Wait(ctx, limit)
+		wake, err := e.wait(ctx, limit)
 		if err != nil {
 			return e.take(), e.explain(err)
 		}
@@ -233,6 +233,21 @@ func (e *Engine) AdvanceTo(ctx context.Context, t hpc.Time) ([]rm.Event, error) 
 		}
 	}
 	return e.take(), e.err
+}
+
+// wait lets virtual time pass up to limit, or to the first thing that happens. While
+// messages wait for a free connection it goes in small steps, from one instant at
+// which all is quiet to the next, and looks for connections that slurmctld has closed:
+// a close is nothing that the clock tells of.
+func (e *Engine) wait(ctx context.Context, limit hpc.Time) (vclock.Wake, error) {
+	if len(e.network.queue) == 0 {
+		return e.clock.Wait(ctx, limit)
+	}
+	wake, err := e.clock.Wait(ctx, min(limit, e.Now().Add(e.network.patience)))
+	if err == nil && wake == vclock.AtLimit {
+		err = e.network.reap()
+	}
+	return wake, err
 }
 
 func (e *Engine) take() []rm.Event {

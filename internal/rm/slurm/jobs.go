@@ -140,11 +140,19 @@ func (e *Engine) encodeSubmission(s *submission, index int) (body []byte, uid, g
 	if sub.Name == "" {
 		sub.Name = job.ID
 	}
+	sub.SubmitLine = submitLine(sub.Request, dependency)
 	desc, err := sub.JobDesc()
 	if err != nil {
 		return nil, 0, 0, err
 	}
 	return desc.Append(nil), sub.UID, sub.GID, nil
+}
+
+// submitLine is the command line that would have submitted the job, for accounting:
+// with it, a workload can be made of the run's own database.
+func submitLine(r hpc.Request, dependency string) string {
+	r.User, r.Group, r.Dependency = "", "", dependency
+	return sbatch.Join(append(append([]string{"sbatch"}, sbatch.Format(&r)...), "script"))
 }
 
 // unnumbered finds a submission that the dependency names and that has no number yet,

@@ -26,13 +26,15 @@ type network struct {
 	source   [4]byte // of connections to slurmctld
 	ctld     unix.SockaddrInet4
 
-	conns   map[int]*conn
-	queue   []*request // waiting for a free connection
-	open    int        // requests under way
-	writing int        // connections with output that the kernel has not taken yet
-	dry     int        // polls in a row that found none of the input that the clock counts
-	buf     []byte
-	events  [128]unix.EpollEvent
+	conns map[int]*conn
+	queue []*request // waiting for a free connection
+	// patience is the virtual time after which to look again for one that was closed.
+	patience time.Duration
+	open     int // requests under way
+	writing  int // connections with output that the kernel has not taken yet
+	dry      int // polls in a row that found none of the input that the clock counts
+	buf      []byte
+	events   [128]unix.EpollEvent
 
 	// nodeMessage answers what slurmctld sent to the node with the address.
 	nodeMessage func(addr [4]byte, m *rpc.Message) (*rpc.Message, error)
@@ -229,6 +231,22 @@ func (n *network) poll() error {
 		}
 	}
 	n.checkInbox(read)
+	return nil
+}
+
+// reap handles connections that were closed, so that messages which wait for one can
+// go. Where none was, slurmctld needs virtual time first, and patience grows.
+func (n *network) reap() error {
+	const first, most = time.Microsecond, time.Millisecond
+	waiting := len(n.queue)
+	if err := n.poll(); err != nil {
+		return err
+	}
+	if len(n.queue) < waiting {
+		n.patience = 0
+	} else {
+		n.patience = min(max(first, 2*n.patience), most)
+	}
 	return nil
 }
 

@@ -361,6 +361,46 @@ func TestMachine(t *testing.T) {
 	}
 }
 
+// JobRequeue decides what becomes of a job that loses a node and does not say itself.
+func TestJobRequeue(t *testing.T) {
+	s := scenario{cluster: writeCluster(t, clusterFiles(t, "JobRequeue=1", "JobRequeue=0"))}
+	s.workload.NodeEvents = []hpc.NodeEvent{
+		{At: after(100), Nodes: "c[1-2]", State: "fail"},
+		{At: after(300), Nodes: "c[1-2]", State: "resume"},
+	}
+	s.workload.Jobs = []*hpc.Job{
+		job("lost", 10, 200, on("c1")),
+		job("again", 10, 200, with(on("c2"), func(j *hpc.Job) { j.Requeue = new(true) })),
+	}
+	s.play(t).want(`
+		lost  NODE_FAIL 11-100 c1
+		again COMPLETED 300-500 c2 restarts 1
+	`)
+}
+
+// A job on thousands of nodes has all of them at its start and gives all back at its end.
+func TestLargeJob(t *testing.T) {
+	const size = 5000
+	s := scenario{cluster: writeCluster(t, manyNodes(size))}
+	epilog, err := nodes.ParseDelay("uniform:1s,5s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.delays.Epilog = epilog
+	all := func(j *hpc.Job) { j.MinNodes, j.Tasks, j.Exclusive = size, size, "node" }
+	s.workload.Jobs = []*hpc.Job{job("first", 10, 100, all), job("second", 20, 100, all)}
+	o := s.play(t)
+	first, second := o.rows["first"], o.rows["second"]
+	for _, row := range []run.Row{first, second} {
+		if row.State != hpc.Completed || row.NodeCount != size || row.End.Sub(row.Start) != 100*time.Second {
+			t.Errorf("%s: %s on %d nodes for %v, want COMPLETED on %d for 100 s", row.Job, row.State, row.NodeCount, row.End.Sub(row.Start), size)
+		}
+	}
+	if wait := second.Start.Sub(first.End); wait < 0 || wait > 10*time.Second {
+		t.Errorf("the second job starts %v after the end of the first, want at most 10 s", wait)
+	}
+}
+
 // Preemption by the tier of partitions.
 func TestPreemption(t *testing.T) {
 	for mode, want := range map[string]string{
@@ -483,4 +523,20 @@ PartitionName=batch Nodes=ALL Default=YES MaxTime=INFINITE DefaultTime=60
 		pending   CANCELLED -1011 -
 	`))
 	o.drained()
+}
+
+// Where the site has an epilog, slurmctld schedules the moment that it is over; where it
+// has none, within batch_sched_delay.
+func TestEpilogSchedulesAtOnce(t *testing.T) {
+	start := func(edit string) float64 {
+		s := scenario{cluster: writeCluster(t, clusterFiles(t, "KillWait=30", "KillWait=30\n"+edit))}
+		s.workload.Jobs = []*hpc.Job{job("first", 10, 60, with(on("c1"), tasks(4))), job("second", 11, 10, with(on("c1"), tasks(4)))}
+		o := s.play(t)
+		o.drained()
+		return o.rows["second"].Start.Sub(o.rows["first"].End).Seconds()
+	}
+	with, without := start("Epilog=/site/epilog"), start("# no epilog")
+	if with != 0 || without < 1 || without > 3 {
+		t.Errorf("the second job starts %g s after the first with an epilog, %g s without", with, without)
+	}
 }

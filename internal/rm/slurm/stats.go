@@ -1,9 +1,15 @@
 package slurm
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -104,6 +110,10 @@ func daily(s *rpc.Stats) run.Scheduler {
 // show it, and warns of what makes a result doubtful. It lets virtual time pass until
 // slurmctld has answered.
 func (e *Engine) Scheduler(ctx context.Context) (run.Scheduler, error) {
+	// The last job's end is reported in the midst of a request that is not counted yet.
+	if err := e.advanceQuietly(ctx, e.Now().Add(time.Second)); err != nil {
+		return run.Scheduler{}, err
+	}
 	e.askCounters()
 	if err := e.advanceUntil(ctx, func() bool { return e.counters.asked == 0 }); err != nil {
 		return run.Scheduler{}, err
@@ -114,7 +124,7 @@ func (e *Engine) Scheduler(ctx context.Context) (run.Scheduler, error) {
 	total := e.counters.total()
 	parameters, _ := e.cfg.Cluster.Get("SchedulerParameters")
 	e.checkBackfill(&total, backfillLimits(parameters))
-	return total, nil
+	return total, e.checkLosses()
 }
 
 // limits are those parameters of the backfill scheduler that cut its cycles.
@@ -168,5 +178,54 @@ func (e *Engine) checkBackfill(s *run.Scheduler, l limits) {
 	}
 	if s.BackfillTableMax >= l.table {
 		e.warn("backfill-table-full", fmt.Sprintf("backfill cycles ended because the table of %d future states of the machine was full (bf_node_space_size, else bf_max_job_test)", l.table), false)
+	}
+}
+
+// losses are what slurmctld logs, at any level, when it gives up a message of which the
+// result should know.
+var losses = []struct{ code, says, means string }{
+	{"message-dropped", "agent waited too long for nodes to respond", "messages to nodes were given up"}, // agent.c
+	{"accounting-dropped", "agent queue is full (", "messages to slurmdbd were given up"},                // slurmdbd_agent.c
+}
+
+// checkLosses warns of messages that slurmctld has dropped, by its log.
+func (e *Engine) checkLosses() error {
+	f, err := os.Open(filepath.Join(e.cfg.LogDir, "slurmctld.log"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // SlurmctldDebug=quiet
+	}
+	if err != nil {
+		return fmt.Errorf("looking for lost messages: %w", err)
+	}
+	defer f.Close() // nothing is written
+	counts, err := countLosses(f)
+	if err != nil {
+		return fmt.Errorf("looking for lost messages: %w", err)
+	}
+	for i, n := range counts {
+		if n > 0 {
+			e.warn(losses[i].code, fmt.Sprintf("%s %d times (slurmctld.log: %q)", losses[i].means, n, losses[i].says), true)
+		}
+	}
+	return nil
+}
+
+// countLosses counts the lines of a log that tell of each kind of loss.
+func countLosses(log io.Reader) ([]int, error) {
+	counts := make([]int, len(losses))
+	r := bufio.NewReader(log)
+	for {
+		line, err := r.ReadSlice('\n')
+		for i := range losses {
+			if bytes.Contains(line, []byte(losses[i].says)) {
+				counts[i]++
+			}
+		}
+		switch {
+		case err == io.EOF:
+			return counts, nil
+		case err != nil && !errors.Is(err, bufio.ErrBufferFull): // the rest of a long line comes next
+			return counts, err
+		}
 	}
 }

@@ -3,6 +3,7 @@ package generate
 import (
 	"bytes"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -26,7 +27,7 @@ func mustDaint(t *testing.T, o DaintOptions) *workload.Workload {
 
 // TestDaintDay checks the first day against section V of the paper, for several seeds.
 func TestDaintDay(t *testing.T) {
-	for seed := range uint64(3) {
+	for seed := range uint64(2) {
 		w := mustDaint(t, DaintOptions{Seed: seed})
 		checkTableI(t, w)
 		checkCounts(t, w)
@@ -42,7 +43,7 @@ func TestDaintDay(t *testing.T) {
 
 // TestDaintFull: the machine is as full as it is meant to be whatever the seed.
 func TestDaintFull(t *testing.T) {
-	for seed := uint64(100); seed < 110; seed++ {
+	for seed := uint64(100); seed < 104; seed++ {
 		w := mustDaint(t, DaintOptions{Seed: seed})
 		checkLoads(t, w, 1)
 		checkPresets(t, w)
@@ -78,8 +79,8 @@ func TestDaintJobs(t *testing.T) {
 	}{
 		{DaintOptions{}, 6025, ""},
 		{DaintOptions{Jobs: 6239, Days: 1}, 6239, ""},
-		{DaintOptions{Jobs: 35162, Days: 5}, 35162, ""},
-		{DaintOptions{Jobs: 20000}, 20000, ""},
+		{DaintOptions{Jobs: 9000, Days: 2}, 9000, ""},
+		{DaintOptions{Jobs: 14000}, 14000, ""},
 		{DaintOptions{Jobs: 100}, 0, "jobs 100: fewer than the 6025 of a day"},
 		{DaintOptions{Jobs: 1 << 40}, 0, "jobs 1099511627776: more than"},
 		{DaintOptions{Days: -1}, 0, "days -1: negative"},
@@ -122,8 +123,8 @@ func TestDaintSeeds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(mustDaint(t, DaintOptions{Seed: 7}), back); diff != "" {
-		t.Errorf("read again (-want +got)\n%.2000s", diff)
+	if want := mustDaint(t, DaintOptions{Seed: 7}); !reflect.DeepEqual(want, back) {
+		t.Error("what was written and read again is another workload")
 	}
 }
 

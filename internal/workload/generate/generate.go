@@ -59,7 +59,7 @@ func pick(rng *rand.Rand, weights []float64) int {
 // bisect returns where in [low, high] the rising function f comes to the wanted value:
 // an end, if f stays below or above.
 func bisect(low, high, want float64, f func(float64) float64) float64 {
-	for range 24 {
+	for range 16 {
 		middle := (low + high) / 2
 		if f(middle) < want {
 			low = middle

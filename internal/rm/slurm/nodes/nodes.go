@@ -348,7 +348,7 @@ func (c *Cluster) plan(j *job, end hpc.Time) {
 func (c *Cluster) complete(j *job, status uint32) {
 	id, name := j.launch.JobID, c.nodes[j.host].hw.Name
 	c.stop(j)
-	if c.delays.Epilog.None() {
+	if !c.delays.epilogs() {
 		delete(c.jobs, id)
 	}
 	msg := rpc.BatchComplete{JobID: id, Status: status, UID: j.launch.UID, Node: name}
@@ -373,7 +373,7 @@ func (c *Cluster) terminate(n int, id uint32) *answer {
 		ran = true
 	}
 	name := c.nodes[n].hw.Name
-	if c.delays.Epilog.None() {
+	if !c.delays.epilogs() {
 		if j != nil && j.host == n {
 			delete(c.jobs, id)
 		}

@@ -216,7 +216,7 @@ static void interrupted(int flags)
 	pthread_t p = thread(shoot, &s);
 	int r = nanosleep(&want, &rem);
 	int past = units(t);
-	int64_t left = rem.tv_sec * 1000 * MS + rem.tv_nsec;
+	int64_t left = rem.tv_sec * 1000 * MS + rem.tv_nsec - (pays ? MS / 10 : 0);
 	say("  flags %#x: %s after %d, left %d\n", (unsigned)flags, outcome(r), past, (int)((left + UNIT * MS - 1) / (UNIT * MS)));
 	join(p);
 }

@@ -206,6 +206,19 @@ static void stall(char **argv)
 	syscall(SYS_futex, &word, 0 /* FUTEX_WAIT */, 0, NULL, NULL, 0);
 }
 
+/* spin: after a second, waits for what never comes by looking for it. */
+static void spin(char **argv)
+{
+	(void)argv;
+	sleep(1);
+	pthread_setname_np(pthread_self(), "spins");
+	pthread_mutex_t own = PTHREAD_MUTEX_INITIALIZER;
+	for (;;) {
+		pthread_mutex_lock(&own);
+		pthread_mutex_unlock(&own);
+	}
+}
+
 /* victim: starts children and threads, all of which it leaves to be killed. */
 static void victim(char **argv)
 {
@@ -394,7 +407,7 @@ int main(int argc, char **argv)
 		const char *name;
 		void (*run)(char **);
 	} all[] = {{"steps", steps}, {"serve", serve}, {"ask", ask}, {"outside", outside}, {"report", report},
-		   {"deadlock", deadlock}, {"stall", stall}, {"victim", victim}, {"pingpong", pingpong}, {"crowd", crowd},
+		   {"deadlock", deadlock}, {"stall", stall}, {"spin", spin}, {"victim", victim}, {"pingpong", pingpong}, {"crowd", crowd},
 		   {"compute", compute}, {"bits", bits}, {"crew", crew}, {"lockout", lockout}, {"tick", tick}};
 	for (size_t i = 0; argc > 1 && i < sizeof all / sizeof *all; i++)
 		if (strcmp(all[i].name, argv[1]) == 0) {

@@ -1,0 +1,348 @@
+// Package campaign runs many simulations of one log and lays their results side by side:
+// the experiments of Madon, Da Costa & Pierson, "Replay with Feedback: How does the
+// performance of HPC system impact user submission behavior?", FGCS 155 (2024), as one
+// call.
+//
+// A simulation here keeps no record; it is a function of the log, of a [System] and of
+// its users, and what is needed of it is computed at once. Simulations are independent
+// of each other and run in parallel; the results do not depend on in which order.
+package campaign
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/metrics"
+	"rmreplay/internal/replay"
+	"rmreplay/internal/rm"
+	"rmreplay/internal/rm/sim"
+	"rmreplay/internal/rm/sim/policy"
+	"rmreplay/internal/run"
+	"rmreplay/internal/workload"
+	"rmreplay/internal/workload/session"
+)
+
+// System is the machine and the scheduler of an experiment.
+type System struct {
+	Name   string
+	Policy string // of the simulator
+	// Size and Speed multiply the number of processors and what each of them does in a
+	// second. 1 is the machine of the log.
+	Size, Speed float64
+}
+
+// Systems are the six cases of the paper (section 5.2), in the order of its tables.
+var Systems = []System{
+	{"EASY", "easy", 1, 1},
+	{"FCFS", "fcfs", 1, 1},
+	{"perf * 2", "easy", 1, 2},
+	{"perf/2", "easy", 1, 0.5},
+	{"infra * 2", "easy", 2, 1},
+	{"infra/2", "easy", 0.5, 1},
+}
+
+// Users are how the jobs of an experiment are submitted.
+type Users struct {
+	Name string
+	replay.Feedback
+}
+
+// Replays are the three ways of the paper: rigid, and think times between sessions of one
+// job (a0) and between sessions that an hour without a submission delimits (a60).
+var Replays = []Users{
+	{"Rigid", replay.Feedback{Model: replay.None}},
+	{"a0", replay.Feedback{Model: replay.ThinkTime, Sessions: session.Delimitation{Method: session.Arrival}}},
+	{"a60", replay.Feedback{Model: replay.ThinkTime, Sessions: session.Default}},
+}
+
+// Options are the choices in a campaign.
+type Options struct {
+	// Systems and Users are combined with each other; [Systems] and [Replays] if empty.
+	Systems []System
+	Users   []Users
+	// Realizations are as many more simulations of every case, in which submissions are
+	// moved by up to Jitter, with the seeds Seed, Seed+1, ...
+	Realizations int
+	Jitter       time.Duration
+	Seed         uint64
+	// Workers is how many simulations run at once; 1 if 0.
+	Workers int
+	// Observe is called, if set, after every simulation, by one goroutine at a time.
+	Observe func(done, all int)
+}
+
+func (o *Options) complete() {
+	if len(o.Systems) == 0 {
+		o.Systems = Systems
+	}
+	if len(o.Users) == 0 {
+		o.Users = Replays
+	}
+	o.Workers = max(o.Workers, 1)
+	if o.Observe == nil {
+		o.Observe = func(int, int) {}
+	}
+}
+
+// Result is what a campaign says of one log.
+type Result struct {
+	Log        string `json:"log"`
+	Jobs       int    `json:"jobs"`
+	Users      int    `json:"users"`
+	Processors int    `json:"processors"`
+	// Recorded is what the log itself says: the paper's first line.
+	Recorded Outcome `json:"recorded"`
+	Cells    []Cell  `json:"cells"`
+}
+
+// Cell is one experiment: users on a system.
+type Cell struct {
+	System string `json:"system"`
+	Replay string `json:"replay"`
+	Outcome
+	// Bands are the least and the largest of the jittered realizations; nil without any.
+	Bands *Bands `json:"bands,omitempty"`
+}
+
+// Outcome are the paper's figures of one simulation, in seconds.
+type Outcome struct {
+	Rejected int `json:"rejected"`
+	// Makespan is max(end) − min(submit) (equation 1). Waits are start − submit (equation 2)
+	// of the jobs that were accepted.
+	Makespan metrics.Float `json:"makespan_s"`
+	MeanWait metrics.Float `json:"mean_wait_s"`
+	MaxWait  metrics.Float `json:"max_wait_s"`
+	// Lateness counts every submission, rejected or not.
+	metrics.Lateness
+	// Users are percentiles over users (figure 5c), and Inner is the machine's use in the
+	// inner window (figure 9).
+	Users metrics.UserLateness `json:"users"`
+	Inner metrics.InnerWindow  `json:"inner_window"`
+}
+
+// Bands are ranges over realizations.
+type Bands struct {
+	Realizations int   `json:"realizations"`
+	Makespan     Range `json:"makespan_s"`
+	MeanWait     Range `json:"mean_wait_s"`
+	MaxWait      Range `json:"max_wait_s"`
+	MeanLateness Range `json:"mean_lateness_s"`
+}
+
+// Range is the least and the largest of some numbers.
+type Range struct {
+	Min metrics.Float `json:"min"`
+	Max metrics.Float `json:"max"`
+}
+
+func (r *Range) include(v metrics.Float, first bool) {
+	if first {
+		*r = Range{v, v}
+	}
+	r.Min, r.Max = min(r.Min, v), max(r.Max, v)
+}
+
+// Run plays a log on every system with all kinds of users. The log's machine must be
+// known (from its header), or given as processors above 0. It returns the first error
+// and ctx's when cancelled.
+func Run(ctx context.Context, w *workload.Workload, processors int, opts Options) (*Result, error) {
+	opts.complete()
+	if processors == 0 {
+		processors = w.MachineProcessors
+	}
+	if processors <= 0 {
+		return nil, fmt.Errorf("%s: the size of its machine is not known (want it in the log's header, MaxProcs)", w.Source)
+	}
+	log := newLog(w, processors)
+	r := &Result{Log: w.Source, Jobs: len(w.Jobs), Processors: processors}
+	r.Recorded = log.recorded()
+	r.Users = r.Recorded.Users.Users
+	var tasks []task
+	for s := range opts.Systems {
+		for u := range opts.Users {
+			r.Cells = append(r.Cells, Cell{System: opts.Systems[s].Name, Replay: opts.Users[u].Name})
+			for n := range 1 + opts.Realizations {
+				t := task{cell: len(r.Cells) - 1, realization: n, system: &opts.Systems[s], users: opts.Users[u].Feedback, log: log}
+				if n > 0 {
+					t.users.Jitter, t.users.Seed = opts.Jitter, opts.Seed+uint64(n-1)
+				}
+				tasks = append(tasks, t)
+			}
+		}
+	}
+	outcomes, err := simulate(ctx, tasks, opts)
+	if err != nil {
+		return nil, err
+	}
+	for i, t := range tasks {
+		r.Cells[t.cell].add(t.realization, outcomes[i])
+	}
+	return r, nil
+}
+
+// add takes in a realization; 0 is the one without jitter.
+func (c *Cell) add(realization int, o Outcome) {
+	if realization == 0 {
+		c.Outcome = o
+		return
+	}
+	if c.Bands == nil {
+		c.Bands = &Bands{}
+	}
+	b, first := c.Bands, c.Bands.Realizations == 0
+	b.Realizations++
+	b.Makespan.include(o.Makespan, first)
+	b.MeanWait.include(o.MeanWait, first)
+	b.MaxWait.include(o.MaxWait, first)
+	b.MeanLateness.include(o.Mean, first)
+}
+
+// task is one simulation.
+type task struct {
+	cell, realization int
+	system            *System
+	users             replay.Feedback
+	log               *log
+}
+
+// simulate runs the tasks, several at once, and returns their outcomes in their order.
+func simulate(ctx context.Context, tasks []task, opts Options) ([]Outcome, error) {
+	outcomes := make([]Outcome, len(tasks))
+	recorders := sync.Pool{New: func() any { return new(recorder) }} // their rows are tens of MiB
+	var mu sync.Mutex
+	done := 0
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(opts.Workers)
+	for i := range tasks {
+		group.Go(func() (err error) {
+			r := recorders.Get().(*recorder)
+			defer recorders.Put(r)
+			if outcomes[i], err = tasks[i].run(ctx, r); err != nil {
+				return err
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			done++
+			opts.Observe(done, len(tasks))
+			return nil
+		})
+	}
+	return outcomes, group.Wait()
+}
+
+// run simulates.
+func (t *task) run(ctx context.Context, r *recorder) (Outcome, error) {
+	if err := ctx.Err(); err != nil {
+		return Outcome{}, err
+	}
+	w := t.log.workload
+	newPolicy, err := policy.New(t.system.Policy)
+	if err != nil {
+		return Outcome{}, err
+	}
+	processors := int(math.Floor(float64(t.log.processors) * t.system.Size))
+	engine, err := sim.New(sim.Config{
+		Processors: processors, Policy: newPolicy, Epoch: w.Epoch,
+		Performance: t.system.Speed, Limit: sim.LimitAtLeastTwice, Lean: true,
+	})
+	if err != nil {
+		return Outcome{}, fmt.Errorf("%s: %w", t.system.Name, err)
+	}
+	driver, err := replay.NewDriver(w, t.users)
+	if err != nil {
+		return Outcome{}, err
+	}
+	r.reset(t.log)
+	if _, err := replay.Play(ctx, engine, w, driver, r, replay.Options{}); err != nil {
+		return Outcome{}, err
+	}
+	return summarize(r.rows, processors), nil
+}
+
+// summarize computes the figures of a simulation, or of the log itself.
+func summarize(rows []run.Row, processors int) Outcome {
+	f := metrics.NewFeedback(rows, run.Feedback{}, metrics.Options{Processors: processors})
+	o := Outcome{Makespan: f.SubmitMakespan, Lateness: f.Lateness, Users: f.Users, Inner: f.Inner}
+	started, sum, longest := 0.0, 0.0, time.Duration(0)
+	for i := range rows {
+		switch r := &rows[i]; {
+		case r.State == hpc.Rejected:
+			o.Rejected++
+		case r.Start != 0:
+			wait := r.Start.Sub(r.Submit)
+			started++
+			sum += wait.Seconds()
+			longest = max(longest, wait)
+		}
+	}
+	o.MeanWait = metrics.Float(sum / started)
+	o.MaxWait = metrics.Float(longest.Seconds())
+	return o
+}
+
+// log is what the simulations of a log share; none of them changes it.
+type log struct {
+	workload   *workload.Workload
+	processors int
+	index      map[string]int // jobs by ID
+	rows       []run.Row      // of every job before anything has happened to it
+}
+
+func newLog(w *workload.Workload, processors int) *log {
+	l := &log{workload: w, processors: processors, index: make(map[string]int, len(w.Jobs)), rows: make([]run.Row, len(w.Jobs))}
+	for i, job := range w.Jobs {
+		l.index[job.ID] = i
+		l.rows[i] = run.Row{Job: job.ID, Task: -1, User: job.User, RecordedSubmit: job.Submit, Processors: job.Tasks}
+	}
+	return l
+}
+
+// recorded is what the log says became of the jobs.
+func (l *log) recorded() Outcome {
+	rows := slices.Clone(l.rows)
+	for i, job := range l.workload.Jobs {
+		rows[i].Submit = job.Submit
+		if r := job.Recorded; r != nil {
+			rows[i].Start, rows[i].End, rows[i].State = r.Start, r.End, r.State
+		}
+	}
+	return summarize(rows, l.processors)
+}
+
+// recorder keeps a simulation's rows in memory, and only those columns that the figures
+// need. It is a [replay.Recorder].
+type recorder struct {
+	log  *log
+	rows []run.Row
+}
+
+func (r *recorder) reset(l *log) {
+	r.log = l
+	r.rows = append(r.rows[:0], l.rows...)
+}
+
+// Job implements [replay.Recorder].
+func (r *recorder) Job(*hpc.Job) error { return nil }
+
+// Event implements [replay.Recorder].
+func (r *recorder) Event(ev rm.Event) error {
+	row := &r.rows[r.log.index[ev.Job]]
+	switch ev.Kind {
+	case rm.Accepted:
+		row.Submit = ev.At
+	case rm.Refused:
+		row.Submit, row.State = ev.At, hpc.Rejected
+	case rm.Started:
+		row.Start = ev.At
+	case rm.Ended:
+		row.End, row.State = ev.At, hpc.Completed
+	}
+	return nil
+}

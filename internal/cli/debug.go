@@ -1,0 +1,85 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"rmreplay/internal/rm/slurm"
+	"rmreplay/internal/run"
+	"rmreplay/internal/vclock"
+)
+
+func newDebugCommand(g *globals) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "debug",
+		Short: "Look into a replay that is running",
+		Long:  `Commands that look at a replay under way, of another process. None of them disturbs it.`,
+	}
+	c.AddCommand(newDebugClockCommand(g))
+	return c
+}
+
+func newDebugClockCommand(g *globals) *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "clock RUN",
+		Short: "Show the virtual clock of a running replay, and every thread under it",
+		Long: `Shows what virtual time it is, what the replay's own next event is, and every thread of
+the daemons: whether it runs or waits, for what, for how much longer in virtual time, and
+what the kernel says of it. Time stands still as long as one of them runs: a replay that
+seems to hang shows here what it waits for. RUN is the directory that the replay writes to.`,
+		Example: `  rmreplay debug clock demo/run
+  rmreplay debug clock demo/run --json`,
+		Args: wantArgs("RUN"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			return runDebugClock(g, args[0], asJSON)
+		},
+	}
+	addJSONFlag(c, &asJSON)
+	return c
+}
+
+// clockReport is the answer of `debug clock --json`.
+type clockReport struct {
+	Now       time.Time       `json:"now"`                  // virtual
+	NextEvent *time.Time      `json:"next_event,omitempty"` // virtual; none: the replay waits for news
+	Running   int             `json:"running"`              // threads, the replay itself included
+	Inbox     int64           `json:"inbox_bytes"`
+	Factor    float64         `json:"factor"` // of the measured clock; 0: frozen
+	Computing float64         `json:"computing_s"`
+	Steps     uint64          `json:"steps"`
+	Threads   []vclock.Thread `json:"threads"`
+}
+
+func runDebugClock(g *globals, path string, asJSON bool) error {
+	s, err := vclock.Look(slurm.ClockFile((&run.Run{Dir: path}).LogDir()))
+	if errors.Is(err, fs.ErrNotExist) {
+		err = errors.New("no replay is writing to it now")
+	}
+	if err != nil {
+		return badInput(fmt.Errorf("looking at the clock of %s: %w", path, err))
+	}
+	if asJSON {
+		r := clockReport{Now: s.Now.Std(), Running: s.Running, Inbox: s.Inbox, Factor: s.Factor, Computing: s.Paid.Seconds(), Steps: s.Steps, Threads: s.Threads}
+		if s.Limit != vclock.Never {
+			next := s.Limit.Std()
+			r.NextEvent = &next
+		}
+		return g.printJSON(r)
+	}
+	next := "none"
+	if s.Limit != vclock.Never {
+		next = fmt.Sprintf("%v, in %v", s.Limit, s.Limit.Sub(s.Now))
+	}
+	model := "frozen"
+	if s.Factor > 0 {
+		model = fmt.Sprintf("measured=%g, %v of computing so far", s.Factor, s.Paid.Round(time.Millisecond))
+	}
+	_, err = fmt.Fprintf(g.stdout, "virtual time  %v\nnext event    %s\nclock         %s, %d steps by the daemons\nrunning       %d, the replay included; %d bytes on their way to it\n\n%s",
+		s.Now, next, model, s.Steps, s.Running, s.Inbox, vclock.FormatThreads(s.Threads, s.Now))
+	return err
+}

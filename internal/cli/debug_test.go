@@ -1,0 +1,57 @@
+package cli
+
+import (
+	"encoding/json"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// TestDebugClock looks at the clock of a replay under way, which goes on undisturbed.
+func TestDebugClock(t *testing.T) {
+	needSlurm(t)
+	r := startReplay(t, longTrace())
+	r.untilMidRun(t)
+	look := func(args ...string) string {
+		t.Helper()
+		cmd := exec.Command(program(t), append([]string{"debug", "clock", r.record}, args...)...)
+		var stderr strings.Builder
+		cmd.Stderr = &stderr
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatalf("%v: %s", err, stderr.String())
+		}
+		return string(out)
+	}
+	text := look()
+	for _, want := range []string{"virtual time  2024-03-", "clock         frozen, ", "slurmctld ", "waiting in kernel", "bckfl"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	var first, second clockReport
+	for _, report := range []*clockReport{&first, &second} {
+		text := look("--json")
+		if err := json.Unmarshal([]byte(text), report); err != nil {
+			t.Fatalf("%v:\n%s", err, text)
+		}
+		if len(report.Threads) < 5 || report.Factor != 0 || report.Steps == 0 {
+			t.Errorf("%s", text)
+		}
+	}
+	if !second.Now.After(first.Now) {
+		t.Errorf("time went from %v to %v", first.Now, second.Now)
+	}
+	if err := syscall.Kill(-r.cmd.Process.Pid, syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	if status := r.wait(t); status != ExitInterrupted {
+		t.Errorf("exit status %d, want %d", status, ExitInterrupted)
+	}
+	cmd := exec.Command(program(t), "debug", "clock", r.record)
+	out, err := cmd.CombinedOutput()
+	if cmd.ProcessState.ExitCode() != ExitBadInput || !strings.Contains(string(out), "no replay is writing to it now") {
+		t.Errorf("after its end: %v, %s", err, out)
+	}
+}

@@ -1,0 +1,153 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"math"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"rmreplay/internal/metrics"
+	"rmreplay/internal/run"
+	"rmreplay/internal/workload"
+)
+
+// invoke runs a command that must exit with 0 and returns what it printed.
+func invoke(t *testing.T, args ...string) []byte {
+	t.Helper()
+	workload.OpenRun = run.Workload // as Main does
+	var out, errs bytes.Buffer
+	if code := execute(t.Context(), args, &out, &errs); code != exitOK {
+		t.Fatalf("rmreplay %s: exit status %d: %s", strings.Join(args, " "), code, errs.String())
+	}
+	return out.Bytes()
+}
+
+// The closed loop around the real Slurm: what ran on eight nodes runs again on four.
+//
+// Ada and Boris fill half of the machine each for ten minutes; then a job of Boris's
+// fills all of it for one. On four nodes Boris has to wait for Ada, and that last job is
+// refused, so that he has all his results after twenty minutes, not after eleven and a
+// half: he comes back eight and a half minutes later. Ada notices nothing.
+func TestClosedLoopOnSlurm(t *testing.T) {
+	needSlurm(t)
+	dir := t.TempDir()
+	full, half := filepath.Join(dir, "full"), filepath.Join(dir, "half")
+	writeFiles(t, full, smallCluster)
+	smaller := map[string]string{"slurm.conf": strings.ReplaceAll(smallCluster["slurm.conf"], "n[1-8]", "n[1-4]"), "users": smallCluster["users"]}
+	writeFiles(t, half, smaller)
+	writeFiles(t, dir, map[string]string{"work.jsonl": trace(
+		`{"type":"job","id":"a1","submit":0,"user":"ada","run_time_s":600,"time_limit_s":900,"min_nodes":4,"exclusive":"node"}`,
+		`{"type":"job","id":"b1","submit":30,"user":"boris","run_time_s":600,"time_limit_s":900,"min_nodes":4,"exclusive":"node"}`,
+		`{"type":"job","id":"big","submit":100,"user":"boris","run_time_s":60,"time_limit_s":120,"min_nodes":8}`,
+		`{"type":"job","id":"b2","submit":5000,"user":"boris","run_time_s":60,"time_limit_s":120}`,
+		`{"type":"job","id":"a2","submit":5010,"user":"ada","run_time_s":60,"time_limit_s":120}`)})
+	replayed := func(path, cluster, output string, more ...string) string {
+		output = filepath.Join(dir, output)
+		invoke(t, append([]string{"replay", path, "--cluster", cluster, "-o", output, "--no-accounting", "--quiet"}, more...)...)
+		return output
+	}
+	recorded := replayed(filepath.Join(dir, "work.jsonl"), full, "recorded")
+	for _, tt := range []struct {
+		name  string
+		flags []string
+		late  float64 // Boris's second job, in seconds
+	}{{"rigid", nil, 0}, {"think-time", []string{"--feedback", "think-time"}, 510}} {
+		t.Run(tt.name, func(t *testing.T) {
+			r, err := run.Open(replayed(recorded, half, tt.name, tt.flags...))
+			if err != nil {
+				t.Fatal(err)
+			}
+			rows, err := r.Jobs()
+			if err != nil {
+				t.Fatal(err)
+			}
+			// Slurm starts a job within some seconds of when it could.
+			want := map[string]float64{"b2": tt.late}
+			for _, row := range rows {
+				late := row.Submit.Sub(row.RecordedSubmit).Seconds()
+				if math.Abs(late-want[row.Job]) > 60 {
+					t.Errorf("job %s: submitted %.0f s late, want about %.0f", row.Job, late, want[row.Job])
+				}
+				if (row.State == "REJECTED") != (row.Job == "big") {
+					t.Errorf("job %s: %s", row.Job, row.State)
+				}
+			}
+			s, err := metrics.Of(r, metrics.Options{})
+			if err != nil || len(rows) != 5 {
+				t.Fatalf("%d rows, %v", len(rows), err)
+			}
+			if (s.Feedback != nil) != (tt.late > 0) {
+				t.Errorf("metrics of feedback: %v", s.Feedback)
+			}
+			if s.Feedback != nil && math.Abs(float64(s.Feedback.Mean)-tt.late/5) > 30 {
+				t.Errorf("mean lateness %v s, want about %v", s.Feedback.Mean, tt.late/5)
+			}
+		})
+	}
+}
+
+// What metrics prints of a run with feedback is in the schema.
+func TestFeedbackSchema(t *testing.T) {
+	dir := t.TempDir()
+	writeFiles(t, dir, map[string]string{"log.swf": swfLog})
+	log, output := filepath.Join(dir, "log.swf"), filepath.Join(dir, "run")
+	first := invoke(t, "simulate", log, "--feedback", "fluid", "--jitter", "10s", "--perf", "x0.5", "-o", output, "-q", "--json")
+	second := invoke(t, "metrics", output, "--json")
+	for _, text := range [][]byte{first, second} {
+		value, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := schema(t, "metrics.schema.json").Validate(value); err != nil {
+			t.Error(err)
+		}
+		if feedback, _ := value.(map[string]any)["feedback"].(map[string]any); feedback["sessions"] != "arrival:60m" {
+			t.Errorf("feedback: %v", feedback)
+		}
+	}
+}
+
+// The campaign prints the same with any number of simulations at once, and one object
+// for all logs.
+func TestCampaignJSON(t *testing.T) {
+	dir := t.TempDir()
+	writeFiles(t, dir, map[string]string{"log.swf": swfLog})
+	log := filepath.Join(dir, "log.swf")
+	args := []string{"campaign", "feedback-paper", "--log", log, "--log", log, "--realizations", "2", "--all-models", "--json", "-q"}
+	one, two := invoke(t, append(args, "--workers", "1")...), invoke(t, append(args, "--workers", "2")...)
+	if !bytes.Equal(one, two) {
+		t.Error("the number of workers changes the result")
+	}
+	var out struct {
+		Logs []struct {
+			Jobs  int
+			Cells []struct{ System, Replay string }
+		}
+	}
+	decoder := json.NewDecoder(bytes.NewReader(one))
+	if err := decoder.Decode(&out); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := decoder.Token(); err != io.EOF {
+		t.Error("more than one object")
+	}
+	if len(out.Logs) != 2 || out.Logs[1].Jobs != 6 || len(out.Logs[1].Cells) != 6*6 {
+		t.Errorf("%+v", out)
+	}
+}
+
+// swfLog is a log of six jobs of two users on four processors.
+const swfLog = `; MaxProcs: 4
+; UnixStartTime: 1000000000
+1 0 0 100 4 -1 -1 4 200 -1 1 1 1 -1 -1 -1 -1 -1
+2 10 90 50 2 -1 -1 2 100 -1 1 2 1 -1 -1 -1 -1 -1
+3 20 80 3600 1 -1 -1 1 7200 -1 1 2 1 -1 -1 -1 -1 -1
+4 9000 0 60 4 -1 -1 4 100 -1 1 1 1 -1 -1 -1 -1 -1
+5 9010 50 60 3 -1 -1 3 100 -1 1 2 1 -1 -1 -1 -1 -1
+6 90000 0 60 1 -1 -1 1 100 -1 1 1 1 -1 -1 -1 -1 -1
+`

@@ -1,0 +1,149 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"rmreplay/internal/report"
+)
+
+// reportOptions are the flags of `report`.
+type reportOptions struct {
+	compareOptions
+	output  string
+	figures string
+	title   string
+}
+
+func newReportCommand(g *globals) *cobra.Command {
+	var opts reportOptions
+	c := &cobra.Command{
+		Use:   "report RUN... -o REPORT.html",
+		Short: "Show runs and their comparison as one HTML page, and as figures",
+		Long: `Writes one HTML page that needs nothing else, no network and no other file: what was run
+and whether it is valid, metrics with confidence intervals, utilization and queue over
+time, distributions of waits and slowdowns, distances between runs, differences job by
+job, groups of jobs, and which job had which node when.
+
+Each argument is a run or a directory of realizations, as for rmreplay compare; the first
+is the baseline of the others.
+
+With --figures the same figures are written as PNG, SVG and PDF as well.
+
+The exit status is 3 if a run is not valid; the report is written all the same.`,
+		Example: `  rmreplay report demo/run -o report.html
+  rmreplay report before after -o report.html --figures figures
+  rmreplay report before after -o report.html --title "bf_interval 30 against 300"`,
+		Args: wantRuns(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return runReport(c.Context(), g, args, opts)
+		},
+	}
+	opts.addFlags(c)
+	c.Flags().StringVarP(&opts.output, "output", "o", "", "the HTML `FILE` to write")
+	c.Flags().StringVar(&opts.figures, "figures", "", "also write each figure as PNG, SVG and PDF to this `DIR`")
+	c.Flags().StringVar(&opts.title, "title", "", "title of the page (default: the names of the runs)")
+	addJSONFlag(c, &opts.json)
+	return c
+}
+
+// reportResult is what `report --json` says.
+type reportResult struct {
+	Report  string   `json:"report"`
+	Bytes   int64    `json:"bytes"`
+	Figures []string `json:"figures"`
+	Valid   bool     `json:"valid"`
+}
+
+func runReport(ctx context.Context, g *globals, dirs []string, opts reportOptions) error {
+	if opts.output == "" {
+		return usagef("-o is missing: where is the report to be written to?")
+	}
+	how, err := opts.parse()
+	if err != nil {
+		return err
+	}
+	sets, err := loadSets(ctx, dirs)
+	if err != nil {
+		return err
+	}
+	r, err := report.New(sets, report.Options{
+		Title: opts.title, Compare: how, Created: time.Now(), Version: Version(), Command: append([]string{"rmreplay"}, os.Args[1:]...),
+	})
+	if err != nil {
+		return err
+	}
+	result := reportResult{Report: opts.output, Figures: []string{}, Valid: r.Valid()}
+	if result.Bytes, err = writeFile(opts.output, r.WriteHTML); err != nil {
+		return fmt.Errorf("writing the report: %w", err)
+	}
+	if opts.figures != "" {
+		if result.Figures, err = writeFigures(ctx, opts.figures, r); err != nil {
+			return fmt.Errorf("writing the figures: %w", err)
+		}
+	}
+	if opts.json {
+		if err := g.printJSON(result); err != nil {
+			return err
+		}
+	} else {
+		_, _ = fmt.Fprintf(g.stdout, "wrote %s (%.1f MB)", result.Report, float64(result.Bytes)/1e6)
+		if n := len(result.Figures); n > 0 {
+			_, _ = fmt.Fprintf(g.stdout, " and %d figures in %s", n, opts.figures)
+		}
+		_, _ = fmt.Fprintln(g.stdout)
+	}
+	return validSets(sets)
+}
+
+// writeFigures writes all figures in all formats and returns their paths.
+func writeFigures(ctx context.Context, dir string, r *report.Report) ([]string, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	var paths []string
+	for _, f := range r.Figures {
+		for _, format := range report.Formats {
+			if err := ctx.Err(); err != nil {
+				return nil, err
+			}
+			path := filepath.Join(dir, f.Name+"."+format)
+			if _, err := writeFile(path, func(w io.Writer) error { return f.WriteTo(w, format) }); err != nil {
+				return nil, err
+			}
+			paths = append(paths, path)
+		}
+	}
+	return paths, nil
+}
+
+// writeFile writes a file in one step, so that nobody sees a part of it, and returns
+// its size.
+func writeFile(path string, write func(io.Writer) error) (size int64, err error) {
+	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return 0, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(file.Name()))
+		}
+	}()
+	buffer := bufio.NewWriter(file)
+	err = errors.Join(write(buffer), buffer.Flush(), file.Chmod(0o644))
+	if info, statErr := file.Stat(); statErr == nil {
+		size = info.Size()
+	}
+	if err = errors.Join(err, file.Close()); err != nil {
+		return 0, err
+	}
+	return size, os.Rename(file.Name(), path)
+}

@@ -1,0 +1,107 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"rmreplay/internal/workload"
+)
+
+// convertOptions are the flags of `workload convert`.
+type convertOptions struct {
+	output string
+	to     string
+	strict bool
+	json   bool
+}
+
+func (o *convertOptions) addFlags(c *cobra.Command) {
+	c.Flags().StringVarP(&o.output, "output", "o", "", "`FILE` to write; compressed if its name ends in .gz")
+	c.Flags().StringVar(&o.to, "to", "trace", "`FORMAT` of the output: "+strings.Join(workload.Formats, ", "))
+	c.Flags().BoolVar(&o.strict, "strict", false, "refuse the first record that falls under a rule, with its line")
+	addJSONFlag(c, &o.json)
+	if err := c.MarkFlagRequired("output"); err != nil {
+		panic(err) // the flag was added above
+	}
+}
+
+func newWorkloadConvertCommand(g *globals) *cobra.Command {
+	var opts convertOptions
+	c := &cobra.Command{
+		Use:   "convert WORKLOAD -o FILE --to FORMAT",
+		Short: "Write a workload in another format",
+		Long: `Reads a workload of any format and writes it in another one. What the other format has
+no place for is listed with the number of jobs that had it, as are the records of the
+source that fell under a rule. A trace keeps everything: an SWF log that becomes a trace
+and then a log again has the same records.`,
+		Example: `  rmreplay workload convert KTH-SP2-1996-2.1-cln.swf.gz -o kth.jsonl.gz
+  rmreplay workload convert kth.jsonl.gz -o kth.swf --to swf
+  rmreplay workload convert demo/day.jsonl -o day.events --to events --json`,
+		Args: wantArgs("WORKLOAD"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			return runWorkloadConvert(g, args[0], opts)
+		},
+	}
+	opts.addFlags(c)
+	return c
+}
+
+// convertReport is the answer of `workload convert --json`.
+type convertReport struct {
+	Source string          `json:"source"`
+	Output string          `json:"output"`
+	Format string          `json:"format"`
+	Jobs   int             `json:"jobs"`
+	Losses workload.Losses `json:"losses"`
+	Rules  map[string]int  `json:"rules"`
+}
+
+func runWorkloadConvert(g *globals, path string, opts convertOptions) error {
+	if !slices.Contains(workload.Formats, opts.to) {
+		return usagef("--to %s: not a format (want %s)", opts.to, strings.Join(workload.Formats, ", "))
+	}
+	w, err := workload.OpenWith(path, workload.ReadOptions{Strict: opts.strict})
+	if err != nil {
+		return badInput(err)
+	}
+	losses, err := workload.SaveAs(opts.output, w, opts.to)
+	if err != nil {
+		return err
+	}
+	if opts.json {
+		return g.printJSON(convertReport{w.Source, opts.output, opts.to, len(w.Jobs), orEmpty(losses), orEmpty(w.Rules)})
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "wrote %d jobs as %s to %s\n", len(w.Jobs), opts.to, opts.output)
+	writeCounts(&b, "records of the source under a rule", w.Rules)
+	writeCounts(&b, "what this format has no place for", losses)
+	_, err = fmt.Fprint(g.stdout, b.String())
+	return err
+}
+
+// orEmpty makes a map that JSON shows as an object even if there is nothing in it.
+func orEmpty[M ~map[string]int](m M) M {
+	if m == nil {
+		return M{}
+	}
+	return m
+}
+
+// writeCounts lists counts by name below a heading; nothing if there are none.
+func writeCounts[M ~map[string]int](b *strings.Builder, heading string, counts M) {
+	if len(counts) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "%s:\n", heading)
+	names := make([]string, 0, len(counts))
+	for name := range counts {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		fmt.Fprintf(b, "  %-32s %8d\n", name, counts[name])
+	}
+}

@@ -1,0 +1,127 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/workload"
+	"rmreplay/internal/workload/generate"
+)
+
+// likeOptions are the flags of `workload generate --like`.
+type likeOptions struct {
+	like   string
+	jobs   int
+	seed   uint64
+	output string
+	json   bool
+}
+
+func (o *likeOptions) addFlags(c *cobra.Command) {
+	c.Flags().StringVar(&o.like, "like", "", "`WORKLOAD` to learn from")
+	c.Flags().IntVar(&o.jobs, "jobs", 0, "jobs to draw (as many as the workload has)")
+	c.Flags().Uint64Var(&o.seed, "seed", 1, "seed of the jobs; the same seed gives the same bytes")
+	c.Flags().StringVarP(&o.output, "output", "o", "", "trace to write; compressed if it ends in .gz")
+	addJSONFlag(c, &o.json)
+}
+
+func runGenerateLike(g *globals, c *cobra.Command, args []string, opts likeOptions) error {
+	switch {
+	case len(args) > 0:
+		return &ExitError{Code: ExitUsage, Err: unknownCommand(c, args[0])}
+	case opts.like == "" && opts.output == "":
+		return c.Help()
+	case opts.like == "":
+		return usagef("--like is missing, or the name of a model")
+	case opts.output == "":
+		return usagef("--output is missing (want a file)")
+	}
+	model, err := openWorkload(opts.like)
+	if err != nil {
+		return err
+	}
+	w, err := generate.Like(model, generate.LikeOptions{Jobs: opts.jobs, Seed: opts.seed})
+	if err != nil {
+		return badInput(fmt.Errorf("%s: %w", opts.like, err))
+	}
+	return g.saveGenerated(w, opts.output, opts.seed, opts.json)
+}
+
+// saveGenerated writes a workload that has no cluster, and says so.
+func (g *globals) saveGenerated(w *workload.Workload, path string, seed uint64, asJSON bool) error {
+	if err := workload.Save(path, w); err != nil {
+		return err
+	}
+	if asJSON {
+		return g.printJSON(map[string]any{"workload": path, "jobs": len(w.Jobs), "seed": seed})
+	}
+	_, err := fmt.Fprintf(g.stdout, "wrote the workload %s (%d jobs, seed %d)\n", path, len(w.Jobs), seed)
+	return err
+}
+
+// lublinOptions are the flags of `workload generate lublin`.
+type lublinOptions struct {
+	model  generate.LublinOptions
+	start  string
+	output string
+	json   bool
+}
+
+func (o *lublinOptions) addFlags(c *cobra.Command) {
+	c.Flags().IntVar(&o.model.Jobs, "jobs", 1000, "jobs to draw")
+	c.Flags().IntVar(&o.model.Processors, "processors", 128, "size of the machine")
+	c.Flags().BoolVar(&o.model.Nodes, "nodes", false, "jobs ask for whole nodes, of which --processors is the number")
+	c.Flags().BoolVar(&o.model.Untyped, "untyped", false, "one stream of jobs, not batch and interactive ones")
+	c.Flags().IntVar(&o.model.Users, "users", 50, "users, whom the model does not know")
+	c.Flags().StringVar(&o.start, "start", "2024-03-04", "first `DAY`, on which the model starts at midnight")
+	c.Flags().Uint64Var(&o.model.Seed, "seed", 1, "seed of the jobs; the same seed gives the same bytes")
+	c.Flags().StringVarP(&o.output, "output", "o", "", "trace to write; compressed if it ends in .gz")
+	if err := c.MarkFlagRequired("output"); err != nil {
+		panic(err) // the flag was added above
+	}
+	addJSONFlag(c, &o.json)
+}
+
+func newGenerateLublinCommand(g *globals) *cobra.Command {
+	var opts lublinOptions
+	c := &cobra.Command{
+		Use:   "lublin",
+		Short: "Draw jobs from the model of Lublin and Feitelson",
+		Long: `Draws jobs from the model of Lublin and Feitelson ("The workload on parallel
+supercomputers", JPDC 63(11), 2003) with its published parameters: sizes two-stage uniform
+with serial jobs and powers of two, run times hyper-gamma and longer for larger jobs,
+arrivals log-gamma with a daily cycle. The model knows neither users nor time limits:
+users are drawn by Zipf's law, and every job may run 46 hours, which is longer than any
+does; "workload transform --time-limit-model tsafrir" gives them limits as users ask for.`,
+		Example: `  rmreplay workload generate lublin --jobs 10000 --processors 512 --seed 1 -o model.jsonl
+  rmreplay simulate model.jsonl --policy easy -o run`,
+		Args: wantArgs(),
+		RunE: func(*cobra.Command, []string) error {
+			return runGenerateLublin(g, opts)
+		},
+	}
+	opts.addFlags(c)
+	return c
+}
+
+func runGenerateLublin(g *globals, opts lublinOptions) error {
+	if opts.output == "" {
+		return usagef("--output is empty (want a file)")
+	}
+	day := opts.start
+	if len(day) == len("2024-03-04") {
+		day += "T00:00:00Z"
+	}
+	start, err := hpc.ParseTime(day)
+	if err != nil || start <= 0 {
+		return usagef("--start %s: not a day (want 2024-03-04)", opts.start)
+	}
+	opts.model.Start = start
+	w, err := generate.Lublin(opts.model)
+	if err != nil {
+		return usagef("--%w", err)
+	}
+	return g.saveGenerated(w, opts.output, opts.model.Seed, opts.json)
+}

@@ -1,0 +1,124 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"rmreplay/internal/workload/session"
+)
+
+// sessionsOptions are the flags of `workload sessions`.
+type sessionsOptions struct {
+	by         string
+	user       string
+	dot, graph string
+	batches    bool
+	json       bool
+}
+
+func (o *sessionsOptions) addFlags(c *cobra.Command) {
+	f := c.Flags()
+	addSessionsFlag(f, &o.by)
+	f.StringVar(&o.user, "user", "", "only this `USER`")
+	f.BoolVar(&o.batches, "batches", false, "cut the sessions into batches of overlapping jobs")
+	f.StringVar(&o.dot, "dot", "", "write the graphs to a `FILE` for Graphviz; - is standard output")
+	f.StringVar(&o.graph, "graph", "", "write the graphs to a `FILE` as JSON Lines, one line for each user; - is standard output")
+	addJSONFlag(c, &o.json)
+}
+
+// addSessionsFlag adds the flag that says where sessions end.
+func addSessionsFlag(f *pflag.FlagSet, by *string) {
+	f.StringVar(by, "sessions", session.Default.String(),
+		"a new session begins this long after a user's last submission (arrival:60m), after the end of the job that he submitted last (last:20m), or of all his jobs (max:20m)")
+}
+
+func newWorkloadSessionsCommand(g *globals) *cobra.Command {
+	var opts sessionsOptions
+	c := &cobra.Command{
+		Use:   "sessions WORKLOAD",
+		Short: "Find the sessions of a workload's users, and which depend on which",
+		Long: `Cuts what each user submitted into sessions, by one of three delimitations (Zakay and
+Feitelson, 2013), and finds which sessions had ended when another began: those that it
+depends on, less what follows from others. The time in between is the think time, which
+a replay with feedback keeps. Says how many sessions there are, how long the longest
+chain of them is and how many depend on one.
+
+The workload must know when its jobs ended: an SWF log does, a run does, and a trace
+does that has recorded ends. Replay any other first, and give that run.`,
+		Example: `  rmreplay workload sessions KTH-SP2-1996-2.1-cln.swf.gz
+  rmreplay workload sessions log.swf --sessions max:20m --json
+  rmreplay workload sessions demo/run --user ada --dot - | dot -Tsvg > ada.svg`,
+		Args: wantArgs("WORKLOAD"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			return runWorkloadSessions(g, args[0], opts)
+		},
+	}
+	opts.addFlags(c)
+	return c
+}
+
+func runWorkloadSessions(g *globals, path string, opts sessionsOptions) error {
+	by, err := session.Parse(opts.by)
+	if err != nil {
+		return usagef("--sessions %w", err)
+	}
+	if (opts.dot == "-" || opts.graph == "-") && (opts.json || opts.dot == opts.graph) {
+		return usagef("standard output cannot have two things (want one of --json, --dot - and --graph -)")
+	}
+	w, err := openWorkload(path)
+	if err != nil {
+		return err
+	}
+	s, err := session.New(w, by)
+	if err != nil {
+		return badInput(fmt.Errorf("%s: %w", path, err))
+	}
+	if opts.user != "" {
+		only, found := s.Only(opts.user)
+		if !found {
+			return badInput(fmt.Errorf("%s: user %s submitted nothing", path, opts.user))
+		}
+		s = only
+	}
+	if opts.batches {
+		s = s.Batches()
+	}
+	if err := g.writeTo(opts.dot, s.WriteDOT); err != nil {
+		return err
+	}
+	if err := g.writeTo(opts.graph, s.WriteJSON); err != nil {
+		return err
+	}
+	if opts.dot == "-" || opts.graph == "-" {
+		return nil
+	}
+	summary := s.Summary()
+	if opts.json {
+		return g.printJSON(summary)
+	}
+	return summary.Render(g.stdout)
+}
+
+// writeTo writes to the file of a flag: nothing where it is empty, and standard output
+// for a dash.
+func (g *globals) writeTo(path string, write func(io.Writer) error) (err error) {
+	switch path {
+	case "":
+		return nil
+	case "-":
+		return write(g.stdout)
+	}
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	if err := write(f); err != nil {
+		_ = f.Close() // the first error is the one to report
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	return f.Close()
+}

@@ -1,0 +1,393 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm/slurm/conf"
+	"rmreplay/internal/workload"
+	"rmreplay/internal/workload/sbatch"
+	"rmreplay/internal/workload/transform"
+)
+
+// transformOptions are the flags of `workload transform`.
+type transformOptions struct {
+	// steps are in the order in which they stand on the command line. What they need of
+	// the other options is there only after all of them were read.
+	steps []func(*transformOptions) (transform.Step, error)
+
+	share      float64
+	minNodes   int
+	minRuntime time.Duration
+	switchWait time.Duration
+	keyFile    string
+
+	seed       uint64
+	cluster    string
+	clusterOut string
+	output     string
+	json       bool
+}
+
+func newWorkloadTransformCommand(g *globals) *cobra.Command {
+	var opts transformOptions
+	c := &cobra.Command{
+		Use:   "transform WORKLOAD",
+		Short: "Make another workload of a workload: what if…?",
+		Long: `Reads a workload, changes it in the order of the options, and writes a trace whose
+header lists what was done. An option may stand there more than once.
+
+--share goes with --time-limit-accuracy; --min-nodes, --min-runtime and --switch-wait go
+with --switches. --filter keeps the jobs for which an expression is true, over: id name
+user group account partition qos reservation constraint gres dependency, nodes cpus tasks
+switches array preset, time_limit_s run_time_s submit_s hour weekday exit_code cancelled
+state; with ==, <, in, and, or, not, matches, startsWith and the rest of the language of
+expr-lang.org.
+
+With --cluster, time limits and sizes keep within what its partitions allow; else within
+the longest limit that a job of the partition has. --anonymize, which comes last,
+replaces the names of users, accounts, jobs and nodes under a key of at least 16 bytes
+from a file; --cluster-out writes the cluster with the same names. docs/TRANSFORMS.md
+describes every option.`,
+		Example: `  rmreplay workload transform day.jsonl --time-limit-accuracy 1.1 --cluster site -o accurate.jsonl
+  rmreplay workload transform day.jsonl --filter 'constraint == "gpu"' --switches 1 --min-nodes 64 --min-runtime 600 -o switches.jsonl
+  rmreplay workload transform day.jsonl --shake 30 --seed 7 -o shaken.jsonl
+  rmreplay workload transform day.jsonl --anonymize key --cluster site --cluster-out public -o public.jsonl`,
+		Args: wantArgs("WORKLOAD"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			return runWorkloadTransform(g, args[0], &opts)
+		},
+	}
+	opts.addFlags(c)
+	return c
+}
+
+func (o *transformOptions) addFlags(c *cobra.Command) {
+	f := c.Flags()
+	for _, s := range transformSteps {
+		f.Var(&stepFlag{opts: o, parse: s.parse, kind: s.kind}, s.name, s.usage)
+	}
+	f.Float64Var(&o.share, "share", 1, "`SHARE` of the jobs that --time-limit-accuracy changes, 0 to 1")
+	f.IntVar(&o.minNodes, "min-nodes", 2, "--switches for jobs of at least so many nodes")
+	f.Var((*secondsFlag)(&o.minRuntime), "min-runtime", "--switches for jobs that run longer than `SECONDS`")
+	f.Var((*secondsFlag)(&o.switchWait), "switch-wait", "`SECONDS` that a job waits for its switches (Slurm's default)")
+	f.Uint64Var(&o.seed, "seed", 1, "seed of what is random")
+	f.StringVar(&o.cluster, "cluster", "", "cluster `DIR` that the workload is for")
+	f.StringVar(&o.clusterOut, "cluster-out", "", "`DIR` for the anonymized cluster")
+	f.StringVarP(&o.output, "output", "o", "", "trace to write; compressed if it ends in .gz")
+	if err := c.MarkFlagRequired("output"); err != nil {
+		panic(err) // the flag was added above
+	}
+	addJSONFlag(c, &o.json)
+}
+
+// parseStep reads an option's value and returns what makes the step.
+type parseStep func(value string) (func(*transformOptions) (transform.Step, error), error)
+
+// transformSteps are the options that change the workload.
+var transformSteps = []struct {
+	name, kind, usage string
+	parse             parseStep
+}{
+	{"time-limit-accuracy", "factor", "time limit = `FACTOR` x run time, as 1.1", number(func(o *transformOptions, x float64) (transform.Step, error) {
+		return transform.TimeLimitAccuracy(x, o.share)
+	})},
+	{"time-limit-model", "model", "time limits as users estimate them: tsafrir", estimateModel},
+	{"switches", "number", "ask for at most `N` leaf switches", count(func(o *transformOptions, n int) (transform.Step, error) {
+		return transform.Switches(transform.SwitchOptions{Switches: n, MinNodes: o.minNodes, MinRuntime: o.minRuntime, Wait: o.switchWait})
+	})},
+	{"scale-arrivals", "factor", "multiply the times of submission by `FACTOR` (0.5 is twice the rate)", number(plain(transform.ScaleArrivals))},
+	{"scale-runtime", "factor", "multiply run times and time limits by `FACTOR`", number(plain(transform.ScaleRuntime))},
+	{"scale-nodes", "factor", "multiply nodes, tasks and GPUs by `FACTOR`", number(plain(transform.ScaleNodes))},
+	{"repeat", "number", "`N` times the workload, whole days apart", count(func(_ *transformOptions, n int) (transform.Step, error) {
+		return transform.Repeat(n)
+	})},
+	{"window", "interval", "keep what is submitted in `FROM/TO`, with what runs and waits at its start", window},
+	{"filter", "expression", "keep the jobs for which `EXPR` is true", func(text string) (func(*transformOptions) (transform.Step, error), error) {
+		step, err := transform.Filter(text)
+		return func(*transformOptions) (transform.Step, error) { return step, nil }, err
+	}},
+	{"merge", "path", "add the `WORKLOAD`", func(path string) (func(*transformOptions) (transform.Step, error), error) {
+		return func(*transformOptions) (transform.Step, error) {
+			other, err := openWorkload(path)
+			if err != nil {
+				return transform.Step{}, err
+			}
+			return transform.Merge(other, path), nil
+		}, nil
+	}},
+	{"shake", "seconds", "move every submission by up to `SECONDS`, by the seed", number(func(_ *transformOptions, x float64) (transform.Step, error) {
+		return transform.Shake(time.Duration(x * float64(time.Second)))
+	})},
+	{"map-partition", "pair", "send jobs from partition OLD to NEW: `OLD=NEW`, *=NEW for all", func(pair string) (func(*transformOptions) (transform.Step, error), error) {
+		from, to, _ := strings.Cut(pair, "=")
+		step, err := transform.MapPartition(from, to)
+		return func(*transformOptions) (transform.Step, error) { return step, nil }, err
+	}},
+	{"anonymize", "path", "replace all names under the key in `FILE`", func(path string) (func(*transformOptions) (transform.Step, error), error) {
+		return func(o *transformOptions) (transform.Step, error) {
+			if o.keyFile != "" {
+				return transform.Step{}, usagef("--anonymize is there twice")
+			}
+			o.keyFile = path
+			return transform.Step{}, nil // it is made last, of what the others leave
+		}, nil
+	}},
+}
+
+func number(step func(*transformOptions, float64) (transform.Step, error)) parseStep {
+	return func(value string) (func(*transformOptions) (transform.Step, error), error) {
+		x, err := strconv.ParseFloat(value, 64)
+		if err != nil {
+			return nil, errors.New("not a number")
+		}
+		return func(o *transformOptions) (transform.Step, error) { return step(o, x) }, nil
+	}
+}
+
+func count(step func(*transformOptions, int) (transform.Step, error)) parseStep {
+	return func(value string) (func(*transformOptions) (transform.Step, error), error) {
+		n, err := strconv.Atoi(value)
+		if err != nil {
+			return nil, errors.New("not a whole number")
+		}
+		return func(o *transformOptions) (transform.Step, error) { return step(o, n) }, nil
+	}
+}
+
+func plain(step func(float64) (transform.Step, error)) func(*transformOptions, float64) (transform.Step, error) {
+	return func(_ *transformOptions, x float64) (transform.Step, error) { return step(x) }
+}
+
+func estimateModel(name string) (func(*transformOptions) (transform.Step, error), error) {
+	if name != "tsafrir" {
+		return nil, errors.New("no such model (want tsafrir)")
+	}
+	return func(*transformOptions) (transform.Step, error) { return transform.ModalEstimates(), nil }, nil
+}
+
+// window reads FROM/TO, of which either may be empty.
+func window(text string) (func(*transformOptions) (transform.Step, error), error) {
+	from, to, ok := strings.Cut(text, "/")
+	if !ok || from == "" && to == "" {
+		return nil, errors.New("not a window (want FROM/TO, as 2024-03-05T00:00:00Z/2024-03-06T00:00:00Z)")
+	}
+	var limits [2]hpc.Time
+	for i, s := range []string{from, to} {
+		if s == "" {
+			continue
+		}
+		t, err := hpc.ParseTime(s)
+		if err != nil {
+			return nil, err
+		}
+		limits[i] = t
+	}
+	step, err := transform.Window(limits[0], limits[1])
+	return func(*transformOptions) (transform.Step, error) { return step, nil }, err
+}
+
+// stepFlag is an option that adds a step.
+type stepFlag struct {
+	opts  *transformOptions
+	parse parseStep
+	kind  string
+}
+
+func (f *stepFlag) String() string { return "" }
+func (f *stepFlag) Type() string   { return f.kind }
+func (f *stepFlag) Set(value string) error {
+	later, err := f.parse(value)
+	if err == nil {
+		f.opts.steps = append(f.opts.steps, later)
+	}
+	return err
+}
+
+// secondsFlag is a time as a number of seconds.
+type secondsFlag time.Duration
+
+func (f *secondsFlag) String() string {
+	return strconv.FormatFloat(time.Duration(*f).Seconds(), 'g', -1, 64)
+}
+func (f *secondsFlag) Type() string { return "seconds" }
+func (f *secondsFlag) Set(value string) error {
+	x, err := strconv.ParseFloat(value, 64)
+	if err != nil || !(x >= 0 && x < 1e9) {
+		return errors.New("not a number of seconds")
+	}
+	*f = secondsFlag(x * float64(time.Second))
+	return nil
+}
+
+// transformReport is the answer of `workload transform --json`.
+type transformReport struct {
+	Source     string             `json:"source"`
+	Output     string             `json:"output"`
+	Seed       uint64             `json:"seed"`
+	Jobs       int                `json:"jobs"`
+	Steps      []transform.Result `json:"steps"`
+	ClusterOut string             `json:"cluster_out,omitempty"`
+	// Remaining are names that were replaced and still stand somewhere, because
+	// something that keeps its name has the same.
+	Remaining []string `json:"names_remaining,omitempty"`
+}
+
+func runWorkloadTransform(g *globals, path string, opts *transformOptions) error {
+	if opts.output == "" {
+		return usagef("--output is empty (want a file)")
+	}
+	steps, err := opts.makeSteps()
+	if err != nil {
+		return err
+	}
+	w, err := openWorkload(path)
+	if err != nil {
+		return err
+	}
+	env := transform.Environment{Seed: opts.seed}
+	var cluster *conf.Cluster
+	if opts.cluster != "" {
+		if cluster, err = openCluster(opts.cluster); err != nil {
+			return badInput(err)
+		}
+		env.Partitions = transformPartitions(cluster)
+	}
+	out, results, err := transform.Apply(w, env, steps...)
+	if err != nil {
+		return badInput(err)
+	}
+	report := transformReport{Source: path, Output: opts.output, Seed: opts.seed, Steps: results}
+	if opts.keyFile != "" {
+		if out, err = anonymize(out, cluster, opts, &report); err != nil {
+			return err
+		}
+	}
+	if err := workload.Save(opts.output, out); err != nil {
+		return err
+	}
+	report.Jobs = len(out.Jobs)
+	return report.print(g, opts.json)
+}
+
+// makeSteps makes the steps now that all options are known.
+func (o *transformOptions) makeSteps() ([]transform.Step, error) {
+	var steps []transform.Step
+	for _, later := range o.steps {
+		if o.keyFile != "" {
+			return nil, usagef("--anonymize has to be the last change")
+		}
+		step, err := later(o)
+		var exit *ExitError
+		switch {
+		case errors.As(err, &exit):
+			return nil, err
+		case err != nil:
+			return nil, usagef("%w", err)
+		case step.Apply != nil:
+			steps = append(steps, step)
+		}
+	}
+	if o.clusterOut != "" && (o.keyFile == "" || o.cluster == "") {
+		return nil, usagef("--cluster-out goes with --anonymize and --cluster")
+	}
+	return steps, nil
+}
+
+// anonymize replaces the names of the workload and, if asked for, of the cluster.
+func anonymize(w *workload.Workload, cluster *conf.Cluster, opts *transformOptions, report *transformReport) (*workload.Workload, error) {
+	key, err := os.ReadFile(opts.keyFile)
+	if err != nil {
+		return nil, badInput(fmt.Errorf("reading key: %w", err))
+	}
+	var nodes []string
+	var users []hpc.User
+	if cluster != nil {
+		for _, n := range cluster.Nodes {
+			nodes = append(nodes, n.Name)
+		}
+		users = cluster.Users
+	}
+	a, err := transform.NewAnonymizer(key, w, nodes, users)
+	if err != nil {
+		return nil, badInput(fmt.Errorf("anonymizing: %s: %w", opts.keyFile, err))
+	}
+	out, results, err := transform.Apply(w, transform.Environment{}, a.Step())
+	if err != nil {
+		return nil, badInput(err)
+	}
+	report.Steps = append(report.Steps, results...)
+	if opts.clusterOut == "" {
+		return out, nil
+	}
+	files, err := a.Cluster(opts.cluster, users)
+	if err != nil {
+		return nil, badInput(err)
+	}
+	report.ClusterOut = opts.clusterOut
+	return out, writeCluster(opts.clusterOut, files, a, report)
+}
+
+func writeCluster(dir string, files map[string]string, a *transform.Anonymizer, report *transformReport) error {
+	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
+		return fmt.Errorf("writing cluster: %s: is not empty", dir)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("writing cluster: %w", err)
+	}
+	all := ""
+	for name, text := range files {
+		all += text
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			return fmt.Errorf("writing cluster: %w", err)
+		}
+	}
+	report.Remaining = a.Leaks(all)
+	return nil
+}
+
+// transformPartitions is what transformations need of a cluster. The default partition
+// is there under the empty name, too.
+func transformPartitions(c *conf.Cluster) map[string]transform.Partition {
+	partitions := map[string]transform.Partition{}
+	for _, p := range c.Partitions {
+		t := transform.Partition{MaxTime: hpc.Unlimited, Nodes: len(p.Nodes)}
+		if text, ok := p.Get("MaxTime"); ok {
+			if d, err := sbatch.ParseTimeLimit(text); err == nil {
+				t.MaxTime = d
+			}
+		}
+		partitions[p.Name] = t
+		if p.Default {
+			partitions[""] = t
+		}
+	}
+	return partitions
+}
+
+func (r *transformReport) print(g *globals, asJSON bool) error {
+	if asJSON {
+		return g.printJSON(r)
+	}
+	var b strings.Builder
+	for _, s := range r.Steps {
+		fmt.Fprintf(&b, "%s: %d jobs changed, %d jobs now\n", s.Step, s.Changed, s.Jobs)
+	}
+	fmt.Fprintf(&b, "wrote %s (%d jobs)\n", r.Output, r.Jobs)
+	if r.ClusterOut != "" {
+		fmt.Fprintf(&b, "wrote the cluster %s\n", r.ClusterOut)
+	}
+	if len(r.Remaining) > 0 {
+		fmt.Fprintf(&b, "still there, because something else has the name: %s\n", strings.Join(r.Remaining, ", "))
+	}
+	_, err := fmt.Fprint(g.stdout, b.String())
+	return err
+}

@@ -1,0 +1,434 @@
+package report
+
+import (
+	"bufio"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"rmreplay/internal/compare"
+)
+
+// screenshots is a directory to keep pictures of the pages in, to be looked at.
+var screenshots = flag.String("screenshots", "", "directory for pictures of the pages that the browser tests open")
+
+// The promises for a run of 10,000 jobs on 7,000 nodes.
+const (
+	largestPage  = 15 << 20
+	firstViewMax = 2 * time.Second
+)
+
+// browser is a Chromium that is driven over a pipe (the DevTools protocol).
+type browser struct {
+	t       *testing.T
+	send    *os.File
+	receive *bufio.Reader
+	session string
+	last    *int     // number of the last command, of all tabs
+	errors  []string // what pages said on their consoles, and exceptions
+	events  map[string]int
+}
+
+// message is one of the protocol.
+type message struct {
+	ID        int             `json:"id,omitempty"`
+	Method    string          `json:"method,omitempty"`
+	SessionID string          `json:"sessionId,omitempty"`
+	Params    json.RawMessage `json:"params,omitempty"`
+	Result    json.RawMessage `json:"result,omitempty"`
+	Error     *struct {
+		Message string `json:"message"`
+	} `json:"error,omitempty"`
+}
+
+// openBrowser starts Chromium, or skips the test loudly.
+func openBrowser(t *testing.T) *browser {
+	t.Helper()
+	path, err := exec.LookPath("chromium")
+	if err != nil {
+		t.Skip("SKIPPED, the report is not tested in a browser: chromium is not installed (tools/install-deps chromium)")
+	}
+	fromUs, send, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	receive, fromIt, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &browser{t: t, send: send, receive: bufio.NewReaderSize(receive, 1<<20), last: new(int), events: make(map[string]int)}
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	process := exec.CommandContext(ctx, path, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+		"--no-first-run", "--remote-debugging-pipe", "--user-data-dir="+t.TempDir(), "--window-size=1280,900", "about:blank")
+	process.ExtraFiles = []*os.File{fromUs, fromIt} // its descriptors 3 and 4
+	process.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	process.Cancel = func() error { return syscall.Kill(-process.Process.Pid, syscall.SIGKILL) }
+	if err := process.Start(); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = fromUs.Close(), fromIt.Close()
+	t.Cleanup(func() {
+		cancel()
+		_ = process.Wait()
+		_, _ = send.Close(), receive.Close()
+	})
+	return b
+}
+
+// tab opens a tab for one test. Only one is used at a time.
+func (b *browser) tab(t *testing.T) *browser {
+	t.Helper()
+	own := *b
+	b = &own
+	b.t, b.errors, b.events = t, nil, make(map[string]int)
+	var target struct{ TargetID, SessionID string }
+	b.call("Target.createTarget", map[string]any{"url": "about:blank"}, &target)
+	b.call("Target.attachToTarget", map[string]any{"targetId": target.TargetID, "flatten": true}, &target)
+	b.session = target.SessionID
+	for _, domain := range []string{"Page", "Runtime", "Log", "Accessibility"} {
+		b.call(domain+".enable", nil, nil)
+	}
+	return b
+}
+
+// call sends a command and waits for its answer.
+func (b *browser) call(method string, params, result any) {
+	b.t.Helper()
+	*b.last++
+	id := *b.last
+	encoded, err := json.Marshal(params)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if params == nil {
+		encoded = nil
+	}
+	text, err := json.Marshal(message{ID: id, Method: method, SessionID: b.session, Params: encoded})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if _, err := b.send.Write(append(text, 0)); err != nil {
+		b.t.Fatal(err)
+	}
+	for {
+		m := b.next()
+		if m.ID != id {
+			continue
+		}
+		if m.Error != nil {
+			b.t.Fatalf("%s: %s", method, m.Error.Message)
+		}
+		if result != nil {
+			if err := json.Unmarshal(m.Result, result); err != nil {
+				b.t.Fatal(err)
+			}
+		}
+		return
+	}
+}
+
+// next reads one message, and notes what a page complains of.
+func (b *browser) next() message {
+	b.t.Helper()
+	text, err := b.receive.ReadBytes(0)
+	if err != nil {
+		b.t.Fatalf("chromium went away: %v", errors.Join(err, b.t.Context().Err()))
+	}
+	var m message
+	if err := json.Unmarshal(text[:len(text)-1], &m); err != nil {
+		b.t.Fatal(err)
+	}
+	b.events[m.Method]++
+	switch m.Method {
+	case "Runtime.exceptionThrown", "Log.entryAdded", "Runtime.consoleAPICalled":
+		b.errors = append(b.errors, string(m.Params))
+	}
+	return m
+}
+
+// open loads a page and waits until it is loaded.
+func (b *browser) open(path string) {
+	b.t.Helper()
+	loaded := b.events["Page.loadEventFired"]
+	b.call("Page.navigate", map[string]any{"url": "file://" + path}, nil)
+	for b.events["Page.loadEventFired"] == loaded {
+		b.next()
+	}
+}
+
+// eval evaluates an expression of JavaScript, which may be a promise.
+func (b *browser) eval(expression string, result any) {
+	b.t.Helper()
+	var answer struct {
+		Result           struct{ Value json.RawMessage }
+		ExceptionDetails *json.RawMessage
+	}
+	b.call("Runtime.evaluate", map[string]any{"expression": expression, "returnByValue": true, "awaitPromise": true}, &answer)
+	if answer.ExceptionDetails != nil {
+		b.t.Fatalf("%s: %s", expression, *answer.ExceptionDetails)
+	}
+	if result != nil {
+		if err := json.Unmarshal(answer.Result.Value, result); err != nil {
+			b.t.Fatalf("%s: %s: %v", expression, answer.Result.Value, err)
+		}
+	}
+}
+
+// mainThread is the processor time that the page's main thread has used.
+func (b *browser) mainThread() time.Duration {
+	b.t.Helper()
+	var answer struct {
+		Metrics []struct {
+			Name  string
+			Value float64
+		}
+	}
+	b.call("Performance.getMetrics", nil, &answer)
+	for _, m := range answer.Metrics {
+		if m.Name == "TaskDuration" {
+			return time.Duration(m.Value * float64(time.Second))
+		}
+	}
+	b.t.Fatal("chromium does not tell its TaskDuration")
+	return 0
+}
+
+// press types a key.
+func (b *browser) press(keys ...string) {
+	b.t.Helper()
+	for _, key := range keys {
+		for _, kind := range []string{"keyDown", "keyUp"} {
+			b.call("Input.dispatchKeyEvent", map[string]any{"type": kind, "key": key}, nil)
+		}
+	}
+	b.eval("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(1))))", nil)
+}
+
+// picture keeps what can be seen, where one wants to.
+func (b *browser) picture(name string) {
+	b.t.Helper()
+	if *screenshots == "" {
+		return
+	}
+	var answer struct{ Data string }
+	b.call("Page.captureScreenshot", map[string]any{"format": "png"}, &answer)
+	b.keep(name+".png", answer.Data)
+}
+
+func (b *browser) keep(name, encoded string) {
+	b.t.Helper()
+	raw, err := base64.StdEncoding.DecodeString(encoded)
+	if err == nil {
+		err = os.MkdirAll(*screenshots, 0o755)
+	}
+	if err == nil {
+		err = os.WriteFile(filepath.Join(*screenshots, name), raw, 0o644)
+	}
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func savePage(t *testing.T, write func(io.Writer) error) (path string, size int) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "report.html")
+	file, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(write(file), file.Close()); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path, int(info.Size())
+}
+
+// TestInBrowser opens pages in a real browser, one after the other.
+func TestInBrowser(t *testing.T) {
+	b := openBrowser(t)
+	for name, test := range map[string]func(*testing.T, *browser){
+		"large run": largeRun, "chart by keyboard": chartByKeyboard, "chart shows its jobs": chartShowsItsJobs, "without scripts": withoutScripts,
+	} {
+		t.Run(name, func(t *testing.T) {
+			tab := b.tab(t)
+			test(t, tab)
+			for _, text := range tab.errors {
+				t.Errorf("on the console: %s", text)
+			}
+		})
+	}
+}
+
+// largeRun holds the promise for a large run: the size of the file, the
+// time to the first view with the chart drawn, and a chart that keeps up with keys.
+func largeRun(t *testing.T, b *browser) {
+	large := schedule("large", 1, 10_000, machine{nodes: 7_000, processors: 32})
+	r, err := New([]compare.Set{{Name: "large", Runs: []compare.Realization{large}}}, Options{Created: noon.Std()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	path, size := savePage(t, r.WriteHTML)
+	if size > largestPage {
+		t.Errorf("the page has %d bytes, want at most %d", size, largestPage)
+	}
+	// Other programs slow the view down, but not the processor time that it takes: that
+	// is what is held to the promise, and the rest is told.
+	b.call("Performance.enable", map[string]any{"timeDomain": "threadTicks"}, nil)
+	b.open(path)
+	var milliseconds float64
+	b.eval(`new Promise((done) => requestAnimationFrame(() => setTimeout(() => done(Math.max(performance.now(),
+		...performance.getEntriesByType("paint").map((p) => p.startTime))))))`, &milliseconds)
+	processor := b.mainThread()
+	t.Logf("%.1f MB, first view with the chart after %.0f ms, of which the page computes %v",
+		float64(size)/1e6, milliseconds, processor.Round(time.Millisecond))
+	if processor > firstViewMax {
+		t.Errorf("the first view takes %v of processor time, want at most %v", processor, firstViewMax)
+	}
+	var charts int
+	b.eval(`document.querySelectorAll("figure.gantt canvas").length`, &charts)
+	if charts != 1 {
+		t.Fatalf("%d charts, want 1", charts)
+	}
+	b.picture("large-top")
+	b.eval(`document.querySelector("#nodes").scrollIntoView()`, nil)
+	b.picture("large-gantt")
+	b.eval(`document.querySelector("canvas").focus()`, nil)
+	b.press("+", "+", "PageUp", "PageUp", "PageUp", "ArrowRight", "ArrowDown")
+	b.picture("large-gantt-zoomed")
+	var draw float64
+	b.eval(`(() => { const c = document.querySelector("figure.gantt").chart, t = performance.now(); c.reset(); c.draw(); return performance.now() - t })()`, &draw)
+	t.Logf("everything drawn anew in %.0f ms", draw)
+}
+
+// chartByKeyboard looks into the chart without a mouse, and reads what it says.
+func chartByKeyboard(t *testing.T, b *browser) {
+	path, _ := savePage(t, mustReport(t).WriteHTML)
+	b.open(path)
+	b.picture("pair-top")
+	b.eval(`document.querySelector("figure.gantt").scrollIntoView()`, nil)
+	b.picture("pair-gantt")
+	said := func() (text string) {
+		b.eval(`document.querySelector("figure.gantt output").textContent`, &text)
+		return text
+	}
+	type view struct{ T0, T1, N0, N1 float64 }
+	seen := func() (v view) {
+		b.eval(`(({t0, t1, n0, n1}) => ({T0: t0, T1: t1, N0: n0, N1: n1}))(document.querySelector("figure.gantt").chart.view)`, &v)
+		return v
+	}
+	b.eval(`document.querySelector("figure.gantt canvas").focus()`, nil)
+	all := seen()
+	b.press("n")
+	if got := said(); !strings.HasPrefix(got, "Job 100000: partition ") || !strings.Contains(got, "Waited ") {
+		t.Errorf("the first job is told as %q", got)
+	}
+	b.picture("pair-gantt-job")
+	b.press("0", "+")
+	if v := seen(); v.T1-v.T0 > 0.51*(all.T1-all.T0) || v.N1-v.N0 != all.N1 {
+		t.Errorf("zoomed in to %+v of %+v", v, all)
+	}
+	if got := said(); !strings.Contains(got, "jobs run in this time") {
+		t.Errorf("the view is told as %q", got)
+	}
+	b.press("PageUp", "ArrowLeft", "ArrowLeft", "ArrowLeft", "ArrowLeft", "ArrowLeft")
+	if v := seen(); v.T0 != 0 || v.N1-v.N0 != all.N1/2 {
+		t.Errorf("moved to the left edge: %+v", v)
+	}
+	b.press("-", "-", "-", "PageDown", "PageDown")
+	if v := seen(); v != all {
+		t.Errorf("zoomed out to %+v, want %+v", v, all)
+	}
+	b.eval(`(() => { const i = document.querySelector("figure.gantt input"); i.value = "100050"; i.dispatchEvent(new Event("change")) })()`, nil)
+	if got := said(); !strings.HasPrefix(got, "Job 100050:") {
+		t.Errorf("the search found %q", got)
+	}
+	b.eval(`(() => { const i = document.querySelector("figure.gantt input"); i.value = "nobody"; i.dispatchEvent(new Event("change")) })()`, nil)
+	if got := said(); got != "There is no job nobody that had nodes." {
+		t.Errorf("the search for what is not there said %q", got)
+	}
+}
+
+// chartShowsItsJobs compares pixels of the chart with the run: a place where a job
+// runs has the colour of its partition, one where none does is white.
+func chartShowsItsJobs(t *testing.T, b *browser) {
+	r := mustReport(t)
+	path, _ := savePage(t, r.WriteHTML)
+	b.open(path)
+	var wrong string
+	b.eval(`(() => {
+		const c = document.querySelector("figure.gantt").chart, s = c.seg, d = c.data, all = c.canvas.getContext("2d").getImageData(0, 0, c.canvas.width, c.canvas.height).data;
+		let looked = 0;
+		for (let j = 0; j < d.jobs.length; j++) {
+			const t = (s.start[j] + s.end[j]) / 2;
+			if (s.offset[j] === s.offset[j + 1] || s.end[j] - s.start[j] < d.span / 100) continue;
+			const ratio = c.canvas.width / c.canvas.getBoundingClientRect().width;
+			const left = Math.round(96 * ratio), w = c.canvas.width - left, h = c.canvas.height - Math.round(34 * ratio);
+			const x = left + t / d.span * w, y = (s.first[s.offset[j]] + 0.4) / d.nodes.length * h;
+			const at = 4 * (Math.floor(y) * c.canvas.width + Math.floor(x)), pixel = all.slice(at, at + 4), want = c.colours[Math.min(d.by.partition.of[j], c.colours.length - 1)];
+			looked++;
+			if ([0, 1, 2].some((k) => Math.abs(pixel[k] - want[k]) > 3)) return "job " + d.jobs[j] + " is " + pixel + ", want " + want;
+		}
+		return looked > 20 ? "" : "only " + looked + " jobs were looked at";
+	})()`, &wrong)
+	if wrong != "" {
+		t.Error(wrong)
+	}
+}
+
+// withoutScripts has the pictures and the tables, and the same on paper.
+func withoutScripts(t *testing.T, b *browser) {
+	path, _ := savePage(t, mustReport(t).WriteHTML)
+	b.call("Emulation.setScriptExecutionDisabled", map[string]any{"value": true}, nil)
+	b.open(path)
+	var tree struct {
+		Nodes []struct {
+			Role, Name struct{ Value any }
+			Ignored    bool
+		}
+	}
+	b.call("Accessibility.getFullAXTree", nil, &tree)
+	roles := make(map[string]int)
+	for _, n := range tree.Nodes {
+		if n.Ignored {
+			continue
+		}
+		role := fmt.Sprint(n.Role.Value)
+		roles[role]++
+		switch role {
+		case "image", "img", "graphics-document", "link", "button", "region", "navigation":
+			if name := fmt.Sprint(n.Name.Value); name == "" || name == "<nil>" {
+				t.Errorf("%s without a name", role)
+			}
+		}
+	}
+	for role, least := range map[string]int{"table": 4, "heading": 15, "main": 1, "navigation": 1, "columnheader": 20, "rowheader": 30, "figure": 8} {
+		if roles[role] < least {
+			t.Errorf("%d of role %s for a screen reader, want %d or more; all: %v", roles[role], role, least, roles)
+		}
+	}
+	if pictures := roles["image"] + roles["img"]; pictures < 8 {
+		t.Errorf("%d pictures for a screen reader; all: %v", pictures, roles)
+	}
+	var printed struct{ Data string }
+	b.call("Page.printToPDF", map[string]any{"printBackground": false}, &printed)
+	if *screenshots != "" {
+		b.keep("print-without-scripts.pdf", printed.Data)
+	}
+	if len(printed.Data) < 50_000 {
+		t.Errorf("a print of %d characters", len(printed.Data))
+	}
+}

@@ -1,0 +1,230 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/vg"
+
+	"rmreplay/internal/compare"
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/metrics"
+)
+
+// feedback is what users did who reacted to the machine: the figures of Madon, Da Costa
+// and Pierson (FGCS 155, 2024). Empty for rigid replays.
+func (r *Report) feedback() (Section, error) {
+	s := Section{ID: "feedback", Title: "Users who react"}
+	var sets []compare.Set // those with feedback
+	var names []string
+	for i, set := range r.Sets {
+		if set.Runs[0].Manifest.Feedback != nil {
+			sets = append(sets, set)
+			names = append(names, setName(i, set))
+		}
+	}
+	if len(sets) == 0 {
+		return s, nil
+	}
+	s.Blocks = append(s.Blocks, paragraph("Users of these replays submitted earlier or later than recorded, depending on how they were served. "+
+		"Their waits are not comparable with those of a rigid replay; lateness is what tells machines apart: how much later than recorded "+
+		"a job was submitted. Below 0 is earlier."))
+	t := &Table{Head: []string{
+		"set", "model", "submissions", "mean lateness [s]", "relative", "additional lateness [s]", "of users: 10 %", "50 %", "90 %", "variation over the week, recorded", "in the replay",
+	}}
+	first := make([]*metrics.Feedback, len(sets))
+	for i, set := range sets {
+		f := feedbackOf(&set.Runs[0])
+		first[i] = f
+		t.Rows = append(t.Rows, []string{
+			names[i], f.Model + " " + f.Sessions, fmt.Sprint(f.Submissions), f.Mean.Text(), f.Relative.Text(), f.Additional.Text(),
+			f.Users.Additional.P10.Text(), f.Users.Additional.Median.Text(), f.Users.Additional.P90.Text(),
+			f.Week.RecordedVariation.Text(), f.Week.Variation.Text(),
+		})
+	}
+	t.Caption = "Lateness, in the first run of each set"
+	s.Blocks = append(s.Blocks, Block{Table: t})
+	figures := []struct {
+		name, title, x, y, caption string
+		lines                      []series
+	}{
+		{"submissions", "Submissions over time", "days since the first recorded submission", "submissions so far",
+			"How many jobs were submitted by then, as recorded and in the replays. A replay to the right of the record is late.", submissionLines(sets, names)},
+		{"lateness-cdf", "Distribution of lateness", "lateness [h]", "share of submissions",
+			"Share of the submissions that were at most so late.", shares(names, sets, latenessHours)},
+		{"user-lateness", "Additional lateness per user", "additional lateness [s]", "share of users",
+			"Share of the users who added at most so much to their lateness with each submission; each user counts once.", shares(names, sets, userLateness)},
+		{"week", "Submissions over the week", "hour of the week, from Monday 0 h UTC", "submissions an hour of the week",
+			"Think times carry the evening's delay into the night, so replays lose some of the rhythm of the week.", weekLines(first, names)},
+	}
+	for _, f := range figures {
+		figure, err := newLines(f.name, f.title, f.x, f.y, f.caption, f.lines)
+		if err != nil {
+			return s, err
+		}
+		s.Blocks = append(s.Blocks, figureBlocks(figure)...)
+	}
+	return s, nil
+}
+
+func feedbackOf(r *compare.Realization) *metrics.Feedback {
+	return metrics.NewSummary(r.Rows, r.Manifest, metrics.Options{}).Feedback
+}
+
+// newLines is a figure of lines over a linear axis; nil where there is nothing to draw.
+func newLines(name, title, x, y, caption string, lines []series) (*Figure, error) {
+	lines = slices.DeleteFunc(lines, func(s series) bool { return len(s.x) < 2 })
+	if len(lines) == 0 {
+		return nil, nil // nothing to draw
+	}
+	p := newPlot("", x, y)
+	lightGrid(p)
+	if err := addLines(p, lines); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	p.Y.Min = 0
+	p.Legend.Top, p.Legend.Left = true, true
+	p.Y.Max *= 1 + 0.08*float64(len(lines)) // room for the legend
+	return &Figure{
+		Name: name, Title: title, Caption: caption, width: wide, height: flat + vg.Centimeter, plots: []*plot.Plot{p},
+		Data: tabulateLines(x, y, lines, 20, func(v float64) string { return fmt.Sprintf("%.4g", v) }),
+	}, nil
+}
+
+// submitted returns the recorded instants of a run's submissions and those in the
+// replay, a job array once.
+func submitted(r *compare.Realization) (recorded, at []hpc.Time) {
+	for i := range r.Rows {
+		row := &r.Rows[i]
+		if row.RecordedSubmit == 0 || row.Submit == 0 || i > 0 && row.Job == r.Rows[i-1].Job {
+			continue
+		}
+		recorded, at = append(recorded, row.RecordedSubmit), append(at, row.Submit)
+	}
+	return recorded, at
+}
+
+// submissionLines are the cumulative numbers of submissions, of the record first.
+func submissionLines(sets []compare.Set, names []string) []series {
+	var first, last hpc.Time
+	for _, s := range sets {
+		for i := range s.Runs {
+			recorded, at := submitted(&s.Runs[i])
+			for _, t := range append(recorded, at...) {
+				if first == 0 || t < first {
+					first = t
+				}
+				last = max(last, t)
+			}
+		}
+	}
+	x := make([]float64, bins)
+	for i := range x {
+		x[i] = last.Sub(first).Hours() / 24 * float64(i) / (bins - 1)
+	}
+	count := func(list []hpc.Time) []float64 {
+		slices.Sort(list)
+		line := make([]float64, bins)
+		for i := range line {
+			until := first.Add(last.Sub(first) / (bins - 1) * time.Duration(i))
+			if i == bins-1 {
+				until = last
+			}
+			n, _ := slices.BinarySearch(list, until+1) // how many are not after it
+			line[i] = float64(n)
+		}
+		return line
+	}
+	recorded, _ := submitted(&sets[0].Runs[0])
+	lines := []series{newSeries("as recorded", x, [][]float64{count(recorded)})}
+	for k, s := range sets {
+		var runs [][]float64
+		for i := range s.Runs {
+			_, at := submitted(&s.Runs[i])
+			runs = append(runs, count(at))
+		}
+		lines = append(lines, newSeries(names[k], x, runs))
+	}
+	return lines
+}
+
+// shares are cumulative shares of values over a linear axis, which leaves out the
+// hundredth part at either end.
+func shares(names []string, sets []compare.Set, values func(*compare.Realization) []float64) []series {
+	var all []float64
+	of := make([][][]float64, len(sets))
+	for k, s := range sets {
+		for i := range s.Runs {
+			list := values(&s.Runs[i])
+			slices.Sort(list)
+			of[k] = append(of[k], list)
+			all = append(all, list...)
+		}
+	}
+	if len(all) < 2 {
+		return nil
+	}
+	slices.Sort(all)
+	low, high := metrics.Quantile(all, 0.01), metrics.Quantile(all, 0.99)
+	if low == high {
+		low, high = low-1, high+1
+	}
+	x := make([]float64, bins)
+	for i := range x {
+		x[i] = low + (high-low)*float64(i)/(bins-1)
+	}
+	var out []series
+	for k := range sets {
+		var lines [][]float64
+		for _, list := range of[k] {
+			if len(list) > 0 {
+				lines = append(lines, cumulative(list, x))
+			}
+		}
+		if len(lines) > 0 {
+			out = append(out, newSeries(names[k], x, lines))
+		}
+	}
+	return out
+}
+
+// latenessHours is the lateness of each submission in hours.
+func latenessHours(r *compare.Realization) []float64 {
+	recorded, at := submitted(r)
+	list := make([]float64, len(at))
+	for i := range at {
+		list[i] = at[i].Sub(recorded[i]).Hours()
+	}
+	return list
+}
+
+// userLateness is the additional lateness of each user with two submissions or more.
+func userLateness(r *compare.Realization) []float64 {
+	var list []float64
+	for _, u := range feedbackOf(r).ByUser {
+		if u.Additional.Known() {
+			list = append(list, float64(u.Additional))
+		}
+	}
+	return list
+}
+
+// weekLines are the submissions of each hour of the week, as recorded and in the first
+// run of each set.
+func weekLines(first []*metrics.Feedback, names []string) []series {
+	line := func(name string, counts [168]int) series {
+		s := series{name: name}
+		for h, n := range counts {
+			s.x, s.mean = append(s.x, float64(h)), append(s.mean, float64(n))
+		}
+		s.low, s.high = s.mean, s.mean
+		return s
+	}
+	list := []series{line("as recorded", first[0].Week.Recorded)}
+	for i, f := range first {
+		list = append(list, line(names[i], f.Week.Submitted))
+	}
+	return list
+}

@@ -1,0 +1,519 @@
+package report
+
+import (
+	"bytes"
+	"fmt"
+	"html/template"
+	"image/color"
+	"io"
+	"math"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/palette"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/text"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+
+	"gonum.org/v1/plot/vg/vgimg"
+	_ "gonum.org/v1/plot/vg/vgpdf" // PDF
+	_ "gonum.org/v1/plot/vg/vgsvg" // SVG
+
+	"rmreplay/internal/compare"
+	"rmreplay/internal/metrics"
+)
+
+// Figure is a picture with what it shows in words and in numbers.
+type Figure struct {
+	Name    string // of its file, without an extension
+	Title   string
+	Caption string // what is to be seen, for those who do not see it as well
+	Data    *Table
+
+	width, height vg.Length
+	plots         []*plot.Plot // one above the other
+}
+
+// Formats are those that [Figure.WriteTo] knows.
+var Formats = []string{"png", "svg", "pdf"}
+
+// WriteTo draws the figure in one of [Formats]. It returns w's error.
+func (f *Figure) WriteTo(w io.Writer, format string) error {
+	canvas, err := f.canvas(format)
+	if err != nil {
+		return fmt.Errorf("drawing %s: %w", f.Name, err)
+	}
+	// Room for labels that reach beyond their axis.
+	area := draw.Crop(draw.New(canvas), vg.Points(4), -vg.Points(10), 0, -vg.Points(3))
+	rows := len(f.plots)
+	if rows == 1 {
+		f.plots[0].Draw(area)
+	} else {
+		tiles := draw.Tiles{Rows: rows, Cols: 1, PadY: vg.Points(6)}
+		column := make([][]*plot.Plot, rows)
+		for i, p := range f.plots {
+			column[i] = []*plot.Plot{p}
+		}
+		for i, row := range plot.Align(column, tiles, area) {
+			f.plots[i].Draw(row[0])
+		}
+	}
+	if _, err := canvas.WriteTo(w); err != nil {
+		return fmt.Errorf("drawing %s: %w", f.Name, err)
+	}
+	return nil
+}
+
+// printDPI is the resolution of pictures made of pixels, enough to print them.
+const printDPI = 200
+
+func (f *Figure) canvas(format string) (vg.CanvasWriterTo, error) {
+	if format == "png" {
+		return vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(f.width, f.height), vgimg.UseDPI(printDPI))}, nil
+	}
+	return draw.NewFormattedCanvas(f.width, f.height, format)
+}
+
+// SVG is the figure as an element of the page.
+func (f *Figure) SVG() (template.HTML, error) {
+	var b bytes.Buffer
+	if err := f.WriteTo(&b, "svg"); err != nil {
+		return "", err
+	}
+	text := b.Bytes()
+	start := bytes.Index(text, []byte("<svg"))
+	if start < 0 {
+		return "", fmt.Errorf("drawing %s: no <svg> in what was drawn", f.Name)
+	}
+	head := fmt.Sprintf(`<svg role="img" aria-labelledby="figure-%s-title" aria-describedby="figure-%s-text"`, f.Name, f.Name)
+	return template.HTML(append([]byte(head), text[start+len("<svg"):]...)), nil
+}
+
+// colours are those of Okabe and Ito, the ones that carry on white first.
+var colours = []color.RGBA{
+	{0x00, 0x72, 0xb2, 0xff}, {0xd5, 0x5e, 0x00, 0xff}, {0x00, 0x9e, 0x73, 0xff}, {0xcc, 0x79, 0xa7, 0xff},
+	{0xe6, 0x9f, 0x00, 0xff}, {0x56, 0xb4, 0xe9, 0xff}, {0x00, 0x00, 0x00, 0xff}, {0x99, 0x99, 0x99, 0xff},
+}
+
+// colourNames are what people call the colours.
+var colourNames = []string{"blue", "vermilion", "green", "pink", "orange", "sky blue", "black", "grey"}
+
+// dashes tell lines apart without colour.
+var dashes = [][]vg.Length{
+	nil, {vg.Points(6), vg.Points(3)}, {vg.Points(2), vg.Points(2)}, {vg.Points(8), vg.Points(3), vg.Points(2), vg.Points(3)},
+}
+
+func colour(i int) color.RGBA { return colours[i%len(colours)] }
+
+// faint is a colour for areas behind lines.
+func faint(c color.RGBA) color.Color { return color.NRGBA{c.R, c.G, c.B, 0x38} }
+
+// newPlot is an empty plot in the style of all figures.
+func newPlot(title, x, y string) *plot.Plot {
+	p := plot.New()
+	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = title, x, y
+	p.Title.TextStyle.Font.Size = vg.Points(11)
+	p.Title.Padding = vg.Points(4)
+	for _, style := range []*text.Style{
+		&p.Title.TextStyle, &p.X.Label.TextStyle, &p.Y.Label.TextStyle, &p.X.Tick.Label, &p.Y.Tick.Label, &p.Legend.TextStyle,
+	} {
+		style.Font.Variant = "Sans"
+	}
+	p.X.Label.TextStyle.Font.Size, p.Y.Label.TextStyle.Font.Size = vg.Points(10), vg.Points(10)
+	p.X.Tick.Label.Font.Size, p.Y.Tick.Label.Font.Size = vg.Points(9), vg.Points(9)
+	p.Legend.TextStyle.Font.Size = vg.Points(9)
+	p.X.Padding, p.Y.Padding = 0, 0
+	p.Legend.Padding = vg.Points(2)
+	return p
+}
+
+// lightGrid draws thin grey lines at the ticks.
+func lightGrid(p *plot.Plot) {
+	grid := plotter.NewGrid()
+	grid.Vertical.Color, grid.Horizontal.Color = color.Gray{0xe4}, color.Gray{0xe4}
+	p.Add(grid)
+}
+
+// addLines draws series with their ranges, and a legend where there are several.
+func addLines(p *plot.Plot, lines []series) error {
+	for i, s := range lines {
+		if s.band {
+			area, err := plotter.NewPolygon(bandOf(s))
+			if err != nil {
+				return err
+			}
+			area.Color, area.LineStyle.Width = faint(colour(i)), 0
+			p.Add(area)
+		}
+	}
+	for i, s := range lines {
+		points := make(plotter.XYs, len(s.x))
+		for k := range s.x {
+			points[k] = plotter.XY{X: s.x[k], Y: s.mean[k]}
+		}
+		line, err := plotter.NewLine(points)
+		if err != nil {
+			return err
+		}
+		line.Color, line.Width, line.Dashes = colour(i), vg.Points(1.4), dashes[i%len(dashes)]
+		p.Add(line)
+		if s.name != "" {
+			p.Legend.Add(s.name, line)
+		}
+	}
+	return nil
+}
+
+// bandOf is the outline of a series' range.
+func bandOf(s series) plotter.XYs {
+	outline := make(plotter.XYs, 0, 2*len(s.x))
+	for k := range s.x {
+		outline = append(outline, plotter.XY{X: s.x[k], Y: s.high[k]})
+	}
+	for k := len(s.x) - 1; k >= 0; k-- {
+		outline = append(outline, plotter.XY{X: s.x[k], Y: s.low[k]})
+	}
+	return outline
+}
+
+// The size of most figures.
+const (
+	wide = 18 * vg.Centimeter
+	flat = 7 * vg.Centimeter
+)
+
+// newTimeline is a figure of a value over the hours since the first submission.
+func newTimeline(name, title, axis, caption string, lines []series) (*Figure, error) {
+	p := newPlot("", "hours since the first submission", axis)
+	lightGrid(p)
+	if err := addLines(p, lines); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	p.X.Min, p.Y.Min = 0, 0
+	p.Legend.Top = true
+	return &Figure{
+		Name: name, Title: title, Caption: caption, width: wide, height: flat, plots: []*plot.Plot{p},
+		Data: tabulateLines("hours", axis, lines, 24, func(v float64) string { return fmt.Sprintf("%.1f", v) }),
+	}, nil
+}
+
+// newDistribution is a figure of cumulative shares over a logarithmic axis.
+func newDistribution(name, title, axis, caption string, lines []series) (*Figure, error) {
+	p := newPlot("", axis, "share of jobs")
+	p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, logTicks{}
+	lightGrid(p)
+	if err := addLines(p, lines); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	p.Y.Min, p.Y.Max = 0, 1
+	p.Legend.Left, p.Legend.Top = false, false
+	return &Figure{
+		Name: name, Title: title, Caption: caption, width: wide, height: flat, plots: []*plot.Plot{p},
+		Data: tabulateLines(axis, "share", lines, 20, func(v float64) string { return metrics.Float(v).Text() }),
+	}, nil
+}
+
+// logTicks are powers of ten, with the numbers between as minor ticks.
+type logTicks struct{}
+
+// Ticks implements [plot.Ticker].
+func (logTicks) Ticks(low, high float64) []plot.Tick {
+	var ticks []plot.Tick
+	for decade := math.Pow(10, math.Floor(math.Log10(low))); decade <= high; decade *= 10 {
+		for k := 1.0; k < 10; k++ {
+			v := decade * k
+			if v < low*0.999 || v > high*1.001 {
+				continue
+			}
+			label := ""
+			if k == 1 {
+				label = fmt.Sprintf("%g", v)
+			}
+			ticks = append(ticks, plot.Tick{Value: v, Label: label})
+		}
+	}
+	return ticks
+}
+
+// tabulateLines gives so many of the points as a table.
+func tabulateLines(x, value string, lines []series, rows int, format func(float64) string) *Table {
+	t := &Table{Head: []string{x}, Folded: true}
+	for _, s := range lines {
+		t.Head = append(t.Head, s.name+": "+value)
+		if s.band {
+			t.Head = append(t.Head, "lowest run", "highest run")
+		}
+	}
+	if len(lines) == 0 {
+		return t
+	}
+	n := len(lines[0].x)
+	for i := range min(rows, n) {
+		k := i
+		if n > rows {
+			k = i * (n - 1) / (rows - 1)
+		}
+		row := []string{format(lines[0].x[k])}
+		for _, s := range lines {
+			row = append(row, metrics.Float(s.mean[k]).Text())
+			if s.band {
+				row = append(row, metrics.Float(s.low[k]).Text(), metrics.Float(s.high[k]).Text())
+			}
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
+}
+
+// newHeatMap is the figure of the distances between runs.
+func newHeatMap(c *compare.Comparison) (*Figure, error) {
+	d := c.Distances
+	p := newPlot("", "", "")
+	grid := matrix{d}
+	scale := cividis{}
+	heat := plotter.NewHeatMap(grid, scale)
+	heat.Rasterized = len(d.Rows) > 60
+	if heat.Min == heat.Max {
+		heat.Max = heat.Min + 1
+	}
+	p.Add(heat)
+	// Lines between the sets.
+	edge := func(x, y, x2, y2 float64) error {
+		line, err := plotter.NewLine(plotter.XYs{{X: x, Y: y}, {X: x2, Y: y2}})
+		if err != nil {
+			return err
+		}
+		line.Color, line.Width = color.White, vg.Points(1.5)
+		p.Add(line)
+		return nil
+	}
+	n := float64(len(d.Rows))
+	for i := 1; i < len(d.Rows); i++ {
+		if d.Rows[i].Set == d.Rows[i-1].Set {
+			continue
+		}
+		at := float64(i) - 0.5
+		if err := edge(at, -0.5, at, n-0.5); err != nil {
+			return nil, err
+		}
+		if err := edge(-0.5, n-1-at, n-0.5, n-1-at); err != nil {
+			return nil, err
+		}
+	}
+	p.X.Tick.Marker, p.Y.Tick.Marker = runTicks{d, false}, runTicks{d, true}
+	p.X.Tick.Length, p.Y.Tick.Length = 0, 0
+	p.X.LineStyle.Width, p.Y.LineStyle.Width = 0, 0
+	p.Title.Text = fmt.Sprintf("dark: %s s · light: %s s", metrics.Float(heat.Min).Text(), metrics.Float(heat.Max).Text())
+	f := &Figure{
+		Name: "distances", Title: "Distances between runs", width: 12 * vg.Centimeter, height: 12.5 * vg.Centimeter, plots: []*plot.Plot{p},
+		Caption: "Each cell is the Euclidean distance between the waits of two runs. If all runs came from one distribution, " +
+			"the blocks within a set and the blocks across would look alike.",
+		Data: &Table{Head: []string{"run"}, Folded: true},
+	}
+	for _, row := range d.Rows {
+		f.Data.Head = append(f.Data.Head, runName(row))
+	}
+	for i, row := range d.Rows {
+		cells := []string{runName(row)}
+		for _, v := range d.Matrix[i] {
+			cells = append(cells, v.Text())
+		}
+		f.Data.Rows = append(f.Data.Rows, cells)
+	}
+	return f, nil
+}
+
+func runName(row compare.DistanceRow) string {
+	return fmt.Sprintf("%s%d", compare.Letter(row.Set), row.Run+1)
+}
+
+// matrix is a distance matrix as gonum/plot wants it, the first row on top.
+type matrix struct{ *compare.Distances }
+
+// Dims, Z, X and Y implement [plotter.GridXYZ].
+func (m matrix) Dims() (columns, rows int) { return len(m.Rows), len(m.Rows) }
+
+// Z is the value of a cell.
+func (m matrix) Z(c, r int) float64 { return float64(m.Matrix[len(m.Rows)-1-r][c]) }
+
+// X is the place of a column.
+func (m matrix) X(c int) float64 { return float64(c) }
+
+// Y is the place of a row.
+func (m matrix) Y(r int) float64 { return float64(r) }
+
+// runTicks name the runs of a heat map, from the top on a vertical axis; a few of them
+// where there are many.
+type runTicks struct {
+	*compare.Distances
+	down bool
+}
+
+// Ticks implements [plot.Ticker].
+func (t runTicks) Ticks(_, _ float64) []plot.Tick {
+	n := len(t.Rows)
+	every := 1 + n/26
+	var ticks []plot.Tick
+	for i := 0; i < n; i += every {
+		at := i
+		if t.down {
+			at = n - 1 - i
+		}
+		ticks = append(ticks, plot.Tick{Value: float64(at), Label: runName(t.Rows[i])})
+	}
+	return ticks
+}
+
+// cividis is a colour scale whose lightness rises evenly and that looks alike with
+// and without red-green vision (Nuñez, Anderton and Renslow, PLoS ONE 13(7), 2018),
+// by ten of its colours.
+type cividis struct{}
+
+var cividisStops = []color.RGBA{
+	{0x00, 0x22, 0x4e, 0xff}, {0x12, 0x35, 0x70, 0xff}, {0x3b, 0x49, 0x6c, 0xff}, {0x57, 0x5d, 0x6d, 0xff}, {0x70, 0x71, 0x73, 0xff},
+	{0x8a, 0x86, 0x78, 0xff}, {0xa5, 0x9c, 0x74, 0xff}, {0xc3, 0xb3, 0x69, 0xff}, {0xe1, 0xcc, 0x55, 0xff}, {0xfe, 0xe8, 0x38, 0xff},
+}
+
+// Colors implements [palette.Palette].
+func (cividis) Colors() []color.Color {
+	const steps = 128
+	list := make([]color.Color, steps)
+	for i := range list {
+		at := float64(i) / (steps - 1) * float64(len(cividisStops)-1)
+		k := min(int(at), len(cividisStops)-2)
+		part := at - float64(k)
+		a, b := cividisStops[k], cividisStops[k+1]
+		mix := func(x, y uint8) uint8 { return uint8(math.Round(float64(x) + part*(float64(y)-float64(x)))) }
+		list[i] = color.RGBA{mix(a.R, b.R), mix(a.G, b.G), mix(a.B, b.B), 0xff}
+	}
+	return list
+}
+
+var _ palette.Palette = cividis{}
+
+// newJobDifferences is the figure of one pair, after figure 6 of SC'18.
+func newJobDifferences(p *compare.Pair, name string) (*Figure, error) {
+	differences := p.Jobs.Differences()
+	f := &Figure{
+		Name: "jobs-" + compare.Letter(p.Set), Title: "Differences job by job, " + name, width: wide, height: 13 * vg.Centimeter,
+		Caption: "For jobs in the order of their submission: the median difference of the jobs submitted about then, and the range of all " +
+			"of them. Above zero it is later, or longer, than in the baseline.",
+		Data: &Table{Head: []string{"hours"}, Folded: true},
+	}
+	var all []series
+	for _, panel := range []struct {
+		axis string
+		of   func(*compare.JobDifference) metrics.Float
+	}{
+		{"Δ submit [s]", func(d *compare.JobDifference) metrics.Float { return d.Submit }},
+		{"Δ start [s]", func(d *compare.JobDifference) metrics.Float { return d.Start }},
+		{"Δ run time [s]", func(d *compare.JobDifference) metrics.Float { return d.RunTime }},
+	} {
+		s := spreadOver(differences, panel.of)
+		if len(s.x) < 2 {
+			return nil, nil // too few jobs for a line
+		}
+		plot := newPlot("", "", panel.axis)
+		lightGrid(plot)
+		if err := addLines(plot, []series{s}); err != nil {
+			return nil, fmt.Errorf("%s: %w", f.Name, err)
+		}
+		plot.X.Min = 0
+		if plot.Y.Min == plot.Y.Max {
+			plot.Y.Min, plot.Y.Max = -1, 1
+		}
+		f.plots = append(f.plots, plot)
+		s.name = panel.axis
+		all = append(all, s)
+	}
+	f.plots[len(f.plots)-1].X.Label.Text = "hours since the first submission"
+	f.Data = tabulateLines("hours", "median", all[1:2], 24, func(v float64) string { return fmt.Sprintf("%.1f", v) })
+	return f, nil
+}
+
+// newForest is the figure of the relative differences of all metrics with their
+// intervals; nil where there is none.
+func newForest(c *compare.Comparison) (*Figure, error) {
+	if !c.Inference || len(c.Sets) < 2 {
+		return nil, nil // no intervals to draw
+	}
+	p := newPlot("", "relative difference [%]", "")
+	lightGrid(p)
+	var labels []plot.Tick
+	row := 0
+	for i := len(c.Metrics) - 1; i >= 0; i-- {
+		m := &c.Metrics[i]
+		drawn := false
+		for k := range m.Differences {
+			d := &m.Differences[k]
+			if !d.Relative.Known() || !d.RelativeLow.Known() {
+				continue
+			}
+			drawn = true
+			y := float64(row) - 0.22*float64(k)
+			if err := addWhisker(p, d, y, colour(k+1)); err != nil {
+				return nil, err
+			}
+		}
+		if drawn {
+			labels = append(labels, plot.Tick{Value: float64(row), Label: m.Label})
+			row++
+		}
+	}
+	if row == 0 {
+		return nil, nil
+	}
+	zero, err := plotter.NewLine(plotter.XYs{{X: 0, Y: -0.6}, {X: 0, Y: float64(row) - 0.4}})
+	if err != nil {
+		return nil, err
+	}
+	p.Add(zero)
+	p.Y.Tick.Marker, p.Y.Tick.Length, p.Y.LineStyle.Width = plot.ConstantTicks(labels), 0, 0
+	p.Y.Padding = vg.Points(8)
+	p.Y.Min, p.Y.Max = -0.6, float64(row)-0.4
+	return &Figure{
+		Name: "metrics", Title: "Relative differences", width: wide, height: vg.Length(row)*0.62*vg.Centimeter + 2*vg.Centimeter, plots: []*plot.Plot{p},
+		Caption: fmt.Sprintf("Difference of each metric's mean over runs to the baseline, with its %.4g %% confidence interval. "+
+			"An interval that contains 0 is compatible with no difference.", 100*c.Level),
+	}, nil
+}
+
+// addWhisker draws an estimate and its interval, in per cent.
+func addWhisker(p *plot.Plot, d *compare.MetricDifference, y float64, c color.RGBA) error {
+	line, err := plotter.NewLine(plotter.XYs{{X: 100 * float64(d.RelativeLow), Y: y}, {X: 100 * float64(d.RelativeHigh), Y: y}})
+	if err != nil {
+		return err
+	}
+	line.Color, line.Width = c, vg.Points(1.6)
+	dot, err := plotter.NewScatter(plotter.XYs{{X: 100 * float64(d.Relative), Y: y}})
+	if err != nil {
+		return err
+	}
+	dot.GlyphStyle = draw.GlyphStyle{Color: c, Radius: vg.Points(3), Shape: draw.CircleGlyph{}}
+	p.Add(line, dot)
+	return nil
+}
+
+// newGanttFigure is the picture of a Gantt chart.
+func newGanttFigure(g *Gantt) *Figure {
+	p := newPlot(g.legend(), "hours since the first submission", "nodes")
+	hours := g.span / 3600
+	p.Add(plotter.NewImage(g.image, 0, 0, hours, float64(len(g.nodes))))
+	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, hours, 0, float64(len(g.nodes))
+	p.Y.Tick.Marker = nodeTicks{len(g.nodes)}
+	return &Figure{Name: g.Name, Title: g.Title, Caption: g.Caption, width: wide, height: 10 * vg.Centimeter, plots: []*plot.Plot{p}, Data: g.Data}
+}
+
+// nodeTicks count nodes from the top, where the first one is.
+type nodeTicks struct{ nodes int }
+
+// Ticks implements [plot.Ticker].
+func (t nodeTicks) Ticks(_, _ float64) []plot.Tick {
+	var ticks []plot.Tick
+	for _, tick := range (plot.DefaultTicks{}).Ticks(0, float64(t.nodes)) {
+		if !tick.IsMinor() && tick.Value >= 0 && tick.Value <= float64(t.nodes) {
+			ticks = append(ticks, plot.Tick{Value: float64(t.nodes) - tick.Value, Label: fmt.Sprintf("%.0f", tick.Value)})
+		}
+	}
+	return ticks
+}

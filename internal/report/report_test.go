@@ -1,0 +1,512 @@
+package report
+
+import (
+	"bytes"
+	"container/heap"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/xml"
+	"fmt"
+	"image/color"
+	"image/png"
+	"io"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/net/html"
+	"pgregory.net/rapid"
+
+	"rmreplay/internal/compare"
+	"rmreplay/internal/hostlist"
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/metrics"
+	"rmreplay/internal/run"
+)
+
+var noon = hpc.Unix(1_700_049_600)
+
+// machine is what the tests' jobs run on.
+type machine struct {
+	nodes, processors int // processors of each node
+}
+
+// ends is a heap of the jobs that run, the first to end on top.
+type ends []*run.Row
+
+func (e ends) Len() int           { return len(e) }
+func (e ends) Less(i, j int) bool { return e[i].End < e[j].End }
+func (e ends) Swap(i, j int)      { e[i], e[j] = e[j], e[i] }
+func (e *ends) Push(x any)        { *e = append(*e, x.(*run.Row)) }
+func (e *ends) Pop() any {
+	last := (*e)[len(*e)-1]
+	*e = (*e)[:len(*e)-1]
+	return last
+}
+
+// schedule makes a run of so many jobs, first come, first served, on the free nodes
+// of the lowest numbers: after a while those are scattered, as on a real machine.
+func schedule(name string, seed uint64, jobs int, m machine) compare.Realization {
+	random := rand.New(rand.NewPCG(seed, 9))
+	free := make([]bool, m.nodes)
+	for i := range free {
+		free[i] = true
+	}
+	held := make(map[*run.Row][]int)
+	var running ends
+	rows := make([]run.Row, jobs)
+	now, idle, submit := noon, m.nodes, noon
+	for i := range rows {
+		submit = submit.Add(time.Duration(random.ExpFloat64() * 8 * float64(time.Second)))
+		size := min(m.nodes, 1<<random.IntN(8))
+		if random.IntN(4) > 0 {
+			size = min(size, 1+random.IntN(4))
+		}
+		now = max(now, submit)
+		for len(running) > 0 && (idle < size || running[0].End <= now) {
+			done := heap.Pop(&running).(*run.Row)
+			now = max(now, done.End)
+			for _, n := range held[done] {
+				free[n] = true
+			}
+			idle += len(held[done])
+			delete(held, done)
+		}
+		r := &rows[i]
+		var names []string
+		for n := 0; len(names) < size; n++ {
+			if free[n] {
+				free[n] = false
+				held[r] = append(held[r], n)
+				names = append(names, fmt.Sprintf("nid%05d", n))
+			}
+		}
+		idle -= size
+		length := time.Duration(math.Exp(7.5+1.5*random.NormFloat64())) * time.Second
+		*r = run.Row{
+			Job: fmt.Sprint(100000 + i), Task: -1, User: fmt.Sprint("user", random.IntN(90)), Account: fmt.Sprint("project", random.IntN(20)),
+			Partition: []string{"batch", "gpu", "debug"}[random.IntN(3)], QOS: "normal", State: hpc.Completed, Submit: submit, Start: now,
+			End: now.Add(min(length, 24*time.Hour)), Nodes: hostlist.Compress(names), NodeCount: size, Processors: size * m.processors,
+		}
+		heap.Push(&running, r)
+	}
+	manifest := &run.Manifest{
+		Engine: "sim", Policy: "fcfs", Seed: seed, State: run.StateComplete, Valid: true, VirtualStart: noon, VirtualEnd: now,
+		Cluster: run.Cluster{Name: "test", Nodes: m.nodes, Processors: m.nodes * m.processors},
+	}
+	return compare.Realization{Name: name, Manifest: manifest, Rows: rows}
+}
+
+// twoSets are small sets of realizations.
+func twoSets() []compare.Set {
+	small := machine{nodes: 40, processors: 8}
+	sets := []compare.Set{{Name: "before"}, {Name: "after"}}
+	for i := range sets {
+		for k := range 4 {
+			r := schedule(fmt.Sprintf("%s/realization-%03d", sets[i].Name, k+1), 1, 200, small)
+			random := rand.New(rand.NewPCG(uint64(10*i+k), 5))
+			for n := range r.Rows {
+				late := time.Duration(random.IntN(40+60*i)) * time.Second
+				r.Rows[n].Start, r.Rows[n].End = r.Rows[n].Start.Add(late), r.Rows[n].End.Add(late)
+			}
+			sets[i].Runs = append(sets[i].Runs, r)
+		}
+	}
+	return sets
+}
+
+// comparison is the report that most tests look at.
+var comparison = sync.OnceValues(func() (*Report, error) {
+	return New(twoSets(), Options{Created: noon.Std(), Command: []string{"rmreplay", "report", "<script>alert(1)</script>"}, Version: "test"})
+})
+
+func mustReport(t testing.TB) *Report {
+	t.Helper()
+	r, err := comparison()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func pageOf(t testing.TB, r *Report) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := r.WriteHTML(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// The page stands alone: whatever could be fetched is in it.
+func TestPageIsSelfContained(t *testing.T) {
+	text := pageOf(t, mustReport(t))
+	root, err := html.Parse(bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := make(map[string]bool)
+	var references, missing []string
+	walk(root, func(n *html.Node) {
+		for _, a := range n.Attr {
+			switch a.Key {
+			case "id":
+				if ids[a.Val] {
+					t.Errorf("id %q is there twice", a.Val)
+				}
+				ids[a.Val] = true
+			case "src", "href", "data", "poster", "action", "srcset":
+				if !strings.HasPrefix(a.Val, "#") && !strings.HasPrefix(a.Val, "data:") {
+					t.Errorf("<%s %s=%.60q> is outside of the page", n.Data, a.Key, a.Val)
+				}
+				references = append(references, strings.TrimPrefix(a.Val, "#"))
+			case "aria-labelledby", "aria-describedby":
+				references = append(references, strings.Fields(a.Val)...)
+			}
+		}
+	})
+	for _, id := range references {
+		if !ids[id] && !strings.HasPrefix(id, "data:") {
+			missing = append(missing, id)
+		}
+	}
+	if len(missing) > 0 {
+		t.Errorf("references to what is not there: %q", missing)
+	}
+	if bytes.Contains(text, []byte("<script>alert(1)")) {
+		t.Error("text from outside is part of the page's code")
+	}
+}
+
+func walk(n *html.Node, visit func(*html.Node)) {
+	visit(n)
+	for c := n.FirstChild; c != nil; c = c.NextSibling {
+		walk(c, visit)
+	}
+}
+
+// Every picture has a name, words and a table; every table has heads.
+func TestPageForEveryReader(t *testing.T) {
+	r := mustReport(t)
+	root, err := html.Parse(bytes.NewReader(pageOf(t, r)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	figures := 0
+	walk(root, func(n *html.Node) {
+		count := make(map[string]int)
+		walk(n, func(c *html.Node) { count[c.Data]++ })
+		switch n.Data {
+		case "figure":
+			figures++
+			if count["figcaption"] != 1 || count["h3"] != 1 || count["svg"]+count["img"] == 0 {
+				t.Errorf("a figure with %v", count)
+			}
+			if id := attribute(n, "id"); count["table"] == 0 && id != "figure-metrics" { // whose table is above
+				t.Errorf("figure %s has no table", id)
+			}
+		case "table":
+			if count["th"] == 0 || count["td"] == 0 {
+				t.Errorf("a table with %v", count)
+			}
+		case "img":
+			if attribute(n, "alt") == "" {
+				t.Error("a picture without words")
+			}
+		}
+	})
+	if figures < 8 {
+		t.Errorf("%d figures", figures)
+	}
+}
+
+func attribute(n *html.Node, key string) string {
+	for _, a := range n.Attr {
+		if a.Key == key {
+			return a.Val
+		}
+	}
+	return ""
+}
+
+func TestFiguresInAllFormats(t *testing.T) {
+	r := mustReport(t)
+	var names []string
+	for _, f := range r.Figures {
+		names = append(names, f.Name)
+		for _, format := range Formats {
+			var b bytes.Buffer
+			if err := f.WriteTo(&b, format); err != nil {
+				t.Fatalf("%s as %s: %v", f.Name, format, err)
+			}
+			switch format {
+			case "png":
+				if img, err := png.Decode(&b); err != nil || img.Bounds().Dx() < 400 {
+					t.Errorf("%s: not a picture of a size to print: %v", f.Name, err)
+				}
+			case "pdf":
+				if !bytes.HasPrefix(b.Bytes(), []byte("%PDF-")) {
+					t.Errorf("%s: not a PDF", f.Name)
+				}
+			case "svg":
+				decoder := xml.NewDecoder(&b)
+				for {
+					if _, err := decoder.Token(); err == io.EOF {
+						break
+					} else if err != nil {
+						t.Fatalf("%s: %v", f.Name, err)
+					}
+				}
+			}
+		}
+		if f.Caption == "" || f.Title == "" {
+			t.Errorf("%s: no caption or title", f.Name)
+		}
+	}
+	for _, want := range []string{"metrics", "utilization", "queue", "wait-cdf", "slowdown-cdf", "distances", "jobs-B", "gantt-A", "gantt-B"} {
+		if !slices.Contains(names, want) {
+			t.Errorf("no figure %s, but %q", want, names)
+		}
+	}
+	if err := r.Figures[0].WriteTo(io.Discard, "doc"); err == nil {
+		t.Error("a format that is none is drawn")
+	}
+}
+
+// What is missing in a run must not end the report.
+func TestUnusualRuns(t *testing.T) {
+	small := machine{nodes: 4, processors: 2}
+	nodeless := schedule("nodeless", 1, 20, small)
+	for i := range nodeless.Rows {
+		nodeless.Rows[i].Nodes = ""
+	}
+	odd := schedule("odd", 1, 20, small)
+	odd.Manifest.Cluster = run.Cluster{}
+	odd.Manifest.Valid = false
+	odd.Manifest.Warnings = []run.Warning{{Code: "c", Text: "a doubt", AffectsResult: true, Count: 2}}
+	odd.Rows[3].End, odd.Rows[3].State = 0, hpc.Running
+	odd.Rows[4].Start, odd.Rows[4].End, odd.Rows[4].State = 0, 0, hpc.Pending
+	odd.Rows[5].State = hpc.Rejected
+	odd.Rows[6].Nodes = "n[1-"
+	empty := compare.Realization{Name: "empty", Manifest: &run.Manifest{State: run.StateComplete}}
+	one := schedule("one", 1, 1, small)
+	one.Rows[0].End = one.Rows[0].Start
+	of := func(runs ...compare.Realization) compare.Set { return compare.Set{Name: runs[0].Name, Runs: runs} }
+	for name, sets := range map[string][]compare.Set{
+		"no nodes":   {of(nodeless)},
+		"odd":        {of(odd), of(schedule("good", 2, 20, small))},
+		"empty":      {of(empty)},
+		"empty pair": {of(empty), of(empty)},
+		"one job":    {of(one), of(one, one)},
+	} {
+		r, err := New(sets, Options{})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		text := string(pageOf(t, r))
+		if strings.Contains(text, "NaN") || strings.Contains(text, "Inf") {
+			t.Errorf("%s: the page has a number that is none", name)
+		}
+		if name == "odd" && !strings.Contains(text, "[affects the result] a doubt") {
+			t.Error("the warning is not on the page")
+		}
+		for _, f := range r.Figures {
+			if err := f.WriteTo(io.Discard, "svg"); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+	if _, err := New(nil, Options{}); err == nil {
+		t.Error("a report of nothing")
+	}
+}
+
+// The picture loses nothing: what all cells hold together is what the jobs held.
+func TestGanttKeepsArea(t *testing.T) {
+	r := schedule("r", 3, 300, machine{nodes: 50, processors: 1})
+	g, err := newGantt("g", "g", &r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := 0.0
+	for i := range r.Rows {
+		want += r.Rows[i].End.Sub(r.Rows[i].Start).Seconds() * float64(r.Rows[i].NodeCount)
+	}
+	for _, size := range [][2]int{{7, 3}, {100, 50}, {333, 17}, {64, 200}} {
+		c := g.fill(size[0], size[1], func(*run.Row) (c color.RGBA) { return c })
+		got := 0.0
+		for _, v := range c.held {
+			if v > 1.001 {
+				t.Fatalf("a cell of %v is held %v times, and jobs have nodes of their own", size, v)
+			}
+			got += float64(v)
+		}
+		got *= g.span * float64(len(g.nodes)) / float64(size[0]*size[1])
+		if math.Abs(got-want) > 1e-3*want {
+			t.Errorf("%v cells hold %v node seconds, want %v", size, got, want)
+		}
+	}
+}
+
+// unpack is the reader of pack in Go, as gantt.js has it.
+func unpack(t testing.TB, text string, jobs int) (starts, lengths []uint64, ranges [][]nodeRange) {
+	t.Helper()
+	raw, err := base64.StdEncoding.DecodeString(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := func() uint64 {
+		v, n := binary.Uvarint(raw)
+		if n <= 0 {
+			t.Fatal("the data end early")
+		}
+		raw = raw[n:]
+		return v
+	}
+	for range jobs {
+		starts, lengths = append(starts, next()), append(lengths, next())
+		var list []nodeRange
+		at := 0
+		for range next() {
+			at += int(next())
+			r := nodeRange{at, int(next())}
+			at += r.count
+			list = append(list, r)
+		}
+		ranges = append(ranges, list)
+	}
+	if len(raw) > 0 {
+		t.Fatalf("%d bytes too many", len(raw))
+	}
+	return starts, lengths, ranges
+}
+
+func TestPack(t *testing.T) {
+	r := schedule("r", 5, 200, machine{nodes: 300, processors: 1})
+	g, err := newGantt("g", "g", &r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	starts, lengths, ranges := unpack(t, g.pack(), len(g.jobs))
+	for i, job := range g.jobs {
+		if starts[i] != uint64(job.start) || lengths[i] != uint64(math.Round(job.end-job.start)) || !slices.Equal(ranges[i], job.ranges) {
+			t.Fatalf("job %d: %d %d %v, want %v", i, starts[i], lengths[i], ranges[i], job)
+		}
+	}
+}
+
+func TestNaturalOrder(t *testing.T) {
+	want := []string{"a", "a1", "a2", "a02", "a10", "a10b2", "a10b11", "b1"}
+	got := slices.Clone(want)
+	slices.Reverse(got)
+	slices.SortFunc(got, natural)
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	name := rapid.StringMatching(`[ab]{0,2}[0-9]{0,3}[a]{0,1}[0-9]{0,2}`)
+	rapid.Check(t, func(t *rapid.T) {
+		a, b, c := name.Draw(t, "a"), name.Draw(t, "b"), name.Draw(t, "c")
+		if (natural(a, b) == 0) != (a == b) || natural(a, b) != -natural(b, a) {
+			t.Fatalf("natural(%q, %q) = %d, and %d the other way", a, b, natural(a, b), natural(b, a))
+		}
+		if natural(a, b) < 0 && natural(b, c) < 0 && natural(a, c) >= 0 {
+			t.Fatalf("%q < %q < %q, and not the first below the last", a, b, c)
+		}
+	})
+}
+
+// A bin has the mean over its time.
+func TestBins(t *testing.T) {
+	s := schedule("r", 7, 100, machine{nodes: 20, processors: 1})
+	lines := timelines([]compare.Set{{Name: "s", Runs: []compare.Realization{s}}}, func(_ *compare.Realization, p metrics.Point) float64 { return float64(p.Nodes) })
+	span := ending(&s).Sub(origin(&s)).Seconds()
+	got, want := 0.0, 0.0
+	for _, v := range lines[0].mean {
+		got += v * span / bins
+	}
+	for i := range s.Rows {
+		want += s.Rows[i].End.Sub(s.Rows[i].Start).Seconds() * float64(s.Rows[i].NodeCount)
+	}
+	if math.Abs(got-want) > 1e-6*want {
+		t.Errorf("the bins hold %v node seconds, want %v", got, want)
+	}
+	cdf := distributions([]compare.Set{{Name: "s", Runs: []compare.Realization{s}}}, 1, waitOf)
+	last := cdf[0].mean[bins-1]
+	if last != 1 || !slices.IsSorted(cdf[0].mean) {
+		t.Errorf("a distribution that ends at %v, or falls", last)
+	}
+}
+
+// reacting makes the users of a run react: those of odd numbers come later and later.
+func reacting(r compare.Realization) compare.Realization {
+	m := *r.Manifest
+	m.Feedback = &run.Feedback{Model: "think-time", Sessions: "arrival:60m"}
+	r.Manifest, r.Rows = &m, slices.Clone(r.Rows)
+	for i := range r.Rows {
+		r.Rows[i].RecordedSubmit = r.Rows[i].Submit
+		if i%2 == 1 {
+			r.Rows[i].RecordedSubmit = r.Rows[i].Submit.Add(-time.Duration(i) * time.Second)
+		}
+	}
+	return r
+}
+
+// Runs with feedback have a section of their own; rigid ones do not.
+func TestFeedbackSection(t *testing.T) {
+	rigid := schedule("rigid", 1, 300, machine{nodes: 40, processors: 8})
+	sets := []compare.Set{
+		{Name: "rigid", Runs: []compare.Realization{rigid}},
+		{Name: "reacting", Runs: []compare.Realization{reacting(rigid), reacting(schedule("r2", 2, 300, machine{nodes: 40, processors: 8}))}},
+	}
+	r, err := New(sets, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(pageOf(t, r))
+	for _, name := range []string{"submissions", "lateness-cdf", "user-lateness", "week"} {
+		if !strings.Contains(text, `<figure id="figure-`+name+`">`) {
+			t.Errorf("no figure %s", name)
+		}
+	}
+	alone, err := New(sets[:1], Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(pageOf(t, alone)), `id="feedback"`) {
+		t.Error("a rigid replay has a section on feedback")
+	}
+	lines := submissionLines(sets[1:], []string{"B"})
+	if got := lines[0].mean[bins-1]; got != 300 || !slices.IsSorted(lines[0].mean) || lines[0].mean[bins/2] < lines[1].mean[bins/2] {
+		t.Errorf("%v submissions recorded, want 300 and a replay that is late", got)
+	}
+}
+
+// Jobs that ran when the window began have waits that are not the scheduler's.
+func TestPresetJobsHaveNoWait(t *testing.T) {
+	r := schedule("r", 1, 100, machine{nodes: 10, processors: 1})
+	m := *r.Manifest
+	m.WindowStart = r.Rows[50].Start + 1
+	r.Manifest = &m
+	late := 0
+	for i := range r.Rows {
+		if r.Rows[i].Start >= m.WindowStart {
+			late++
+		}
+	}
+	counted := 0
+	distributions([]compare.Set{{Name: "s", Runs: []compare.Realization{r}}}, 1, func(row *run.Row) float64 {
+		counted++
+		return waitOf(row)
+	})
+	if counted != late || late == 100 {
+		t.Errorf("%d waits, want those of the %d jobs that started in the window", counted, late)
+	}
+	if _, err := New([]compare.Set{{Name: "s", Runs: []compare.Realization{r}}}, Options{}); err != nil {
+		t.Error(err)
+	}
+}

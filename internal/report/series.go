@@ -1,0 +1,228 @@
+package report
+
+import (
+	"math"
+	"slices"
+	"sort"
+
+	"rmreplay/internal/compare"
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/metrics"
+	"rmreplay/internal/run"
+)
+
+// bins is how many points a line has.
+const bins = 400
+
+// series is one line of a figure for a set of runs: the mean over the runs and the
+// range that they span. NaN where there is nothing.
+type series struct {
+	name            string
+	x               []float64
+	mean, low, high []float64
+	band            bool // several runs
+}
+
+// newSeries takes the mean and the range of several runs' lines over the same points.
+func newSeries(name string, x []float64, lines [][]float64) series {
+	s := series{name: name, x: x, band: len(lines) > 1}
+	for i := range x {
+		sum, low, high := 0.0, math.Inf(1), math.Inf(-1)
+		for _, line := range lines {
+			sum += line[i]
+			low, high = min(low, line[i]), max(high, line[i])
+		}
+		s.mean = append(s.mean, sum/float64(len(lines)))
+		s.low, s.high = append(s.low, low), append(s.high, high)
+	}
+	return s
+}
+
+// origin is the instant from which a run's times count: its first submission, or the
+// begin of its window.
+func origin(r *compare.Realization) hpc.Time {
+	if r.Manifest.WindowStart != 0 {
+		return r.Manifest.WindowStart
+	}
+	var first hpc.Time
+	for i := range r.Rows {
+		if s := r.Rows[i].Submit; first == 0 || s != 0 && s < first {
+			first = s
+		}
+	}
+	return first
+}
+
+// ending is the last instant at which a job of the run did anything.
+func ending(r *compare.Realization) hpc.Time {
+	last := r.Manifest.VirtualEnd
+	jobs := hpc.Time(0)
+	for i := range r.Rows {
+		row := &r.Rows[i]
+		jobs = max(jobs, row.Submit, row.Start, row.End)
+		if row.Start != 0 && row.End == 0 {
+			jobs = max(jobs, last)
+		}
+	}
+	return jobs
+}
+
+// timelines returns, for each set, a value of the machine's state over the hours
+// since the first submission, averaged over each of the bins.
+func timelines(sets []compare.Set, value func(*compare.Realization, metrics.Point) float64) []series {
+	span := 0.0
+	for _, s := range sets {
+		for i := range s.Runs {
+			span = max(span, ending(&s.Runs[i]).Sub(origin(&s.Runs[i])).Seconds())
+		}
+	}
+	if span <= 0 {
+		return nil
+	}
+	x := make([]float64, bins)
+	for i := range x {
+		x[i] = span * (float64(i) + 0.5) / bins / 3600
+	}
+	var out []series
+	for k, s := range sets {
+		var lines [][]float64
+		for i := range s.Runs {
+			r := &s.Runs[i]
+			points := metrics.Timeline(r.Rows)
+			lines = append(lines, bin(points, origin(r), span, func(p metrics.Point) float64 { return value(r, p) }))
+		}
+		out = append(out, newSeries(setName(k, s), x, lines))
+	}
+	return out
+}
+
+// setName is how figures call a set.
+func setName(i int, s compare.Set) string { return compare.Letter(i) + " " + s.Name }
+
+// bin averages a value of a timeline over each of the equal parts of a span of
+// seconds. Before its first point a timeline is 0.
+func bin(points []metrics.Point, from hpc.Time, span float64, value func(metrics.Point) float64) []float64 {
+	out := make([]float64, bins)
+	width := span / bins
+	for i, p := range points {
+		start := p.At.Sub(from).Seconds()
+		end := span
+		if i+1 < len(points) {
+			end = min(span, points[i+1].At.Sub(from).Seconds())
+		}
+		v := value(p)
+		for b := int(max(0, start) / width); b < bins && float64(b)*width < end; b++ {
+			left, right := max(start, float64(b)*width), min(end, float64(b+1)*width)
+			if right > left {
+				out[b] += v * (right - left) / width
+			}
+		}
+	}
+	return out
+}
+
+// distributions returns, for each set, the share of jobs whose value is at most x,
+// over points x with equal ratios from least to the largest value.
+func distributions(sets []compare.Set, least float64, value func(*run.Row) float64) []series {
+	largest := least
+	values := make([][][]float64, len(sets))
+	for k, s := range sets {
+		for i := range s.Runs {
+			var list []float64
+			for n := range s.Runs[i].Rows {
+				row := &s.Runs[i].Rows[n]
+				if row.Start < s.Runs[i].Manifest.WindowStart {
+					continue // preset: the wait is not the scheduler's
+				}
+				if v := value(row); !math.IsNaN(v) {
+					list = append(list, v)
+				}
+			}
+			slices.Sort(list)
+			if len(list) > 0 {
+				largest = max(largest, list[len(list)-1])
+				values[k] = append(values[k], list)
+			}
+		}
+	}
+	if largest <= least {
+		largest = least * 10
+	}
+	x := make([]float64, bins)
+	for i := range x {
+		x[i] = least * math.Pow(largest/least, float64(i)/(bins-1))
+	}
+	x[bins-1] = largest
+	var out []series
+	for k, s := range sets {
+		var lines [][]float64
+		for _, list := range values[k] {
+			lines = append(lines, cumulative(list, x))
+		}
+		if len(lines) > 0 {
+			out = append(out, newSeries(setName(k, s), x, lines))
+		}
+	}
+	return out
+}
+
+// cumulative is the share of sorted values that are at most each of the points.
+func cumulative(sorted, x []float64) []float64 {
+	line := make([]float64, len(x))
+	for i, v := range x {
+		n := sort.Search(len(sorted), func(n int) bool { return sorted[n] > v })
+		line[i] = float64(n) / float64(len(sorted))
+	}
+	return line
+}
+
+// waitOf is a job's wait in seconds, NaN if it did not start.
+func waitOf(r *run.Row) float64 {
+	if r.State == hpc.Rejected || r.Start == 0 || r.Start < r.Submit {
+		return math.NaN()
+	}
+	return r.Start.Sub(r.Submit).Seconds()
+}
+
+// slowdownOf returns a job's bounded slowdown for a bound in seconds.
+func slowdownOf(tau float64) func(*run.Row) float64 {
+	return func(r *run.Row) float64 {
+		if math.IsNaN(waitOf(r)) || r.End < r.Start {
+			return math.NaN()
+		}
+		return max(1, r.End.Sub(r.Submit).Seconds()/max(r.End.Sub(r.Start).Seconds(), tau))
+	}
+}
+
+// spreadOver is how the differences of jobs go over the time of their submission:
+// their median, and the range of all of them, in each bin that has any.
+func spreadOver(differences []compare.JobDifference, of func(*compare.JobDifference) metrics.Float) series {
+	span := 0.0
+	for i := range differences {
+		span = max(span, float64(differences[i].SubmitAt))
+	}
+	const parts = 200
+	values := make([][]float64, parts)
+	for i := range differences {
+		d := of(&differences[i])
+		if !d.Known() {
+			continue
+		}
+		b := 0
+		if span > 0 {
+			b = max(0, min(parts-1, int(float64(differences[i].SubmitAt)/span*parts)))
+		}
+		values[b] = append(values[b], float64(d))
+	}
+	s := series{band: true}
+	for b, list := range values {
+		if len(list) == 0 {
+			continue
+		}
+		slices.Sort(list)
+		s.x = append(s.x, span*(float64(b)+0.5)/parts/3600)
+		s.mean = append(s.mean, metrics.Quantile(list, 0.5))
+		s.low, s.high = append(s.low, list[0]), append(s.high, list[len(list)-1])
+	}
+	return s
+}

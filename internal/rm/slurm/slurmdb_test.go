@@ -1,0 +1,222 @@
+package slurm
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/replay"
+	"rmreplay/internal/rm/slurm/conf"
+	"rmreplay/internal/run"
+	"rmreplay/internal/workload"
+	"rmreplay/internal/workload/sbatch"
+	"rmreplay/internal/workload/slurmdb"
+)
+
+// rebuild replays a scenario with accounting and makes a workload of the database that
+// slurmdbd has filled.
+func (s *scenario) rebuild(t *testing.T, limit time.Duration, opts slurmdb.Options) *slurmdb.Result {
+	t.Helper()
+	in := needSlurm(t, true)
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	e := s.start(ctx, t, in)
+	writer, err := run.Create(filepath.Join(t.TempDir(), "run"), run.Manifest{Engine: "slurm"}, run.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer writer.Close()
+	s.workload.Epoch = epoch
+	if _, err := replay.Rigid(ctx, e, &s.workload, writer, replay.Options{DrainLimit: s.drainLimit}); err != nil {
+		t.Fatalf("replaying: %v", err)
+	}
+	if _, err := e.Sacct(ctx); err != nil { // lets slurmctld send its last records
+		t.Fatal(err)
+	}
+	result, err := slurmdb.Read(ctx, "root@unix("+e.place.file("db.sock")+")/slurm_acct_db", opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result
+}
+
+// sameJobs compares what the replayed workload and the one made of its database ask
+// for, by the jobs' names.
+func sameJobs(t *testing.T, want, got *workload.Workload) {
+	t.Helper()
+	byName := make(map[string]*hpc.Job)
+	for _, job := range got.Jobs {
+		byName[job.Name] = job
+	}
+	if len(got.Jobs) != len(want.Jobs) {
+		t.Errorf("%d jobs, want %d", len(got.Jobs), len(want.Jobs))
+	}
+	type essence struct {
+		Submit, User, Account, Partition, QOS, Array, Constraint, Dependency string
+		Limit, Run, Begin                                                    time.Duration
+		CPUs, Nodes, PerNode                                                 int
+		Memory                                                               int64
+	}
+	of := func(job *hpc.Job, accounts bool) essence {
+		r := job.Request
+		if err := sbatch.Complete(&r); err != nil { // what sbatch derives
+			t.Error(err)
+		}
+		e := essence{
+			Submit: job.Submit.Std().Truncate(time.Second).String(), User: job.User, Array: job.Array,
+			Constraint: job.Constraint, Limit: job.TimeLimit, Run: min(job.RunTime, job.TimeLimit), Begin: job.Begin,
+			CPUs: workload.CPUs(&r), Nodes: r.MinNodes, PerNode: r.TasksPerNode, Memory: r.MemPerNode,
+		}
+		e.Run = e.Run.Round(time.Second) // as Slurm's times are
+		if job.CancelAfter > 0 {
+			e.Run = 0 // it never ran, and nobody knows how long it would have
+		}
+		if accounts {
+			e.Account, e.QOS, e.Partition = job.Account, job.QOS, job.Partition
+		}
+		return e
+	}
+	for _, job := range want.Jobs {
+		name := job.Name
+		if name == "" {
+			name = job.ID
+		}
+		again := byName[name]
+		if again == nil {
+			t.Errorf("job %s is lost", name)
+			continue
+		}
+		asked := job.Account != "" && job.QOS != "" && job.Partition != ""
+		if diff := cmp.Diff(of(job, asked), of(again, asked)); diff != "" {
+			t.Errorf("job %s (-want +got)\n%s", name, diff)
+		}
+		if (job.Dependency != "") != (again.Dependency != "") {
+			t.Errorf("job %s depends on %q, built on %q", name, job.Dependency, again.Dependency)
+		}
+	}
+}
+
+// What slurmdbd has of a replay is the workload that was replayed, with the accounts.
+func TestDatabaseIsTheWorkload(t *testing.T) {
+	files := clusterFiles(t,
+		"AccountingStorageType=accounting_storage/none", "AccountingStorageType=accounting_storage/slurmdbd\nAccountingStorageEnforce=associations,limits,qos\nPriorityWeightFairshare=100000\nPriorityCalcPeriod=1",
+		"PriorityType=priority/basic", "PriorityType=priority/multifactor")
+	files["accounts.sacctmgr"] = `add cluster tiny
+add qos high priority=100 maxjobsperuser=7 maxtresperuser=cpu=20 flags=DenyOnLimit
+add account physics fairshare=50 maxjobs=40
+add account optics parent=physics fairshare=5
+add user ann account=optics fairshare=10 qos=normal,high defaultqos=normal
+add user ben account=physics fairshare=parent qos=normal adminlevel=operator
+`
+	s := scenario{cluster: writeCluster(t, files), accounting: true}
+	s.workload.Jobs = []*hpc.Job{
+		job("first", 10, 60, on("c1")),
+		job("second", 20, 30, func(j *hpc.Job) {
+			j.Dependency, j.QOS, j.Account, j.Partition = "afterok:first", "high", "optics", "batch"
+		}),
+		job("array", 30, 20, func(j *hpc.Job) { j.Array, j.Name = "0-3%2", "array|name" }),
+		job("memory", 30, 40, func(j *hpc.Job) { j.User, j.MemPerNode, j.MinNodes, j.MaxNodes, j.Tasks = "ben", 100, 2, 2, 4 }),
+		job("timeout", 40, 4000, func(j *hpc.Job) { j.TimeLimit = 5 * time.Minute }),
+		job("later", 50, 20, func(j *hpc.Job) { j.Begin = 10 * time.Minute }),
+		job("cancelled", 60, 600, with(on("c1"), func(j *hpc.Job) { j.Begin = time.Hour; j.CancelAfter = 2 * time.Minute })),
+		job("last", 3700, 60, nil),
+	}
+	s.workload.NodeEvents = []hpc.NodeEvent{
+		{At: after(1000), Nodes: "c[2-3]", State: "down", Reason: "power"},
+		{At: after(2400), Nodes: "c[2-3]", State: "resume"},
+	}
+	s.workload.Reservations = []hpc.ReservationEvent{{At: after(800), Action: "create", Reservation: hpc.Reservation{
+		Name: "course", Start: after(1200), Duration: 10 * time.Minute, Nodes: "c1", Users: []string{"ann"}, Flags: []string{"MAINT"},
+	}}}
+	r := s.rebuild(t, deadline, slurmdb.Options{})
+	sameJobs(t, &s.workload, r.Workload)
+
+	var outages []string
+	for _, e := range r.Workload.NodeEvents {
+		if e.At >= epoch && e.Reason != "Not responding" {
+			outages = append(outages, strings.TrimSpace(e.Nodes+" "+e.State+" "+e.Reason))
+		}
+	}
+	if diff := cmp.Diff([]string{"c[2-3] down power", "c[2-3] resume"}, outages); diff != "" {
+		t.Errorf("node events (-want +got)\n%s", diff)
+	}
+	if len(r.Workload.Reservations) != 1 {
+		t.Errorf("reservations %+v", r.Workload.Reservations)
+	} else if got := r.Workload.Reservations[0]; got.Name != "course" || got.Start != after(1200) || got.Nodes != "c1" ||
+		got.Duration != 10*time.Minute || !cmp.Equal(got.Users, []string{"ann"}) || !cmp.Equal(got.Flags, []string{"MAINT"}) {
+		t.Errorf("reservation %+v", got)
+	}
+	for _, line := range []string{
+		"add qos name=high GraceTime=0 MaxJobsPerUser=7 MaxTRESPerUser=cpu=20 Priority=100",
+		"add account name=physics parent=root Fairshare=50 MaxJobs=40",
+		"add account name=optics parent=physics Fairshare=5",
+		"add user name=ann account=optics Fairshare=10 QOS=normal,high DefaultQOS=normal",
+		"add user name=ben account=physics AdminLevel=Operator Fairshare=parent QOS=normal",
+	} {
+		found := false
+		for made := range strings.Lines(r.Accounts) {
+			found = found || strings.HasPrefix(made, line)
+		}
+		if !found {
+			t.Errorf("no command %q in\n%s", line, r.Accounts)
+		}
+	}
+	if t.Failed() {
+		t.Logf("%s\nrules %v, missing %v", r.Accounts, r.Workload.Rules, r.Missing)
+	}
+	users := []hpc.User{{Name: "ann", UID: 21001, Group: "21000", GID: 21000}, {Name: "ben", UID: 21002, Group: "21000", GID: 21000}}
+	for i := range r.Workload.Users {
+		r.Workload.Users[i].GID, r.Workload.Users[i].Group = 21000, "21000"
+	}
+	if diff := cmp.Diff(users, r.Workload.Users); diff != "" {
+		t.Errorf("users (-want +got)\n%s", diff)
+	}
+
+	// The commands make the same accounts in an empty database.
+	files["accounts.sacctmgr"] = r.Accounts
+	again := scenario{cluster: writeCluster(t, files), accounting: true}
+	again.workload.Jobs = s.workload.Jobs[:1]
+	once := again.rebuild(t, deadline, slurmdb.Options{ReadOptions: workload.ReadOptions{Start: after(30), End: after(40)}})
+	if diff := cmp.Diff(r.Accounts, once.Accounts); diff != "" {
+		t.Errorf("accounts made again (-want +got)\n%s", diff)
+	}
+	if w := once.Workload; len(w.Jobs) != 1 || !w.Preset(w.Jobs[0]) || w.Start != after(30) {
+		t.Errorf("in the window: %+v, start %s", w.Jobs, w.Start)
+	}
+}
+
+// The clusters of real sites, as far as they are there, and their first jobs: the micro
+// cluster's 500, and 300 of the medium one's. It takes minutes.
+func TestRealDatabaseIsTheWorkload(t *testing.T) {
+	if os.Getenv("RMREPLAY_LONG_TESTS") == "" {
+		t.Skip("SKIPPED: minutes of replaying; set RMREPLAY_LONG_TESTS=1")
+	}
+	for _, tt := range []struct {
+		dir, events string
+		jobs        int
+	}{{"micro", "jobs500org.events", 500}, {"medium", "workload_5k.events", 300}} {
+		t.Run(tt.dir, func(t *testing.T) {
+			dir := filepath.Join("..", "..", "..", "..", "shared", "data", "slurm", tt.dir)
+			if _, err := os.Stat(dir); err != nil {
+				t.Skipf("SKIPPED: real data is not beside the module: %v", err)
+			}
+			w, err := workload.Open(filepath.Join(dir, tt.events))
+			if err != nil {
+				t.Fatal(err)
+			}
+			cluster, err := conf.Open(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.Jobs = w.Jobs[:tt.jobs]
+			s := scenario{cluster: cluster, accounting: true, workload: *w}
+			sameJobs(t, w, s.rebuild(t, 30*time.Minute, slurmdb.Options{}).Workload)
+		})
+	}
+}

@@ -1,0 +1,284 @@
+/*
+ * The preload library that puts a process under virtual time.
+ *
+ * Every thread of a managed process owns a slot in shared memory (abi.h) and is
+ * running, waiting in its slot, or waiting in the kernel. `busy` counts those that
+ * run. Virtual time stands still while busy > 0; the thread that takes it to 0
+ * moves the clock to the next deadline in place, or, where that takes a look at
+ * what the kernel holds, wakes the driver, which looks.
+ *
+ * Two rules keep the count exact:
+ *
+ *  - Who wakes a thread that waits in its slot counts it as running first. So a
+ *    wake-up is never in flight while busy says that nobody runs. For this the
+ *    library has its own wait queues for condition variables, locks and joins.
+ *  - What can wake a thread that waits in the kernel (a write, a connection, a
+ *    signal, an exit) bumps `epoch` first. While epoch equals `verified`, every
+ *    kernel wait is known to be asleep with nothing on its way to it.
+ *
+ * A wait for a peer outside (a database, a name service) counts as running: its
+ * answer takes real time, not virtual time.
+ *
+ * Where computing is to take virtual time, a thread computes first and then waits in
+ * its slot for as long as that is to have taken: see price.c.
+ */
+#define _GNU_SOURCE
+#include "shim.h"
+
+struct rmr_clock *C;
+__thread struct rmr_slot *me OF_THREAD;
+__thread char *wait_frame OF_THREAD;
+
+/* ------------------------------------------------------------------ the clock */
+
+void wake_driver(void)
+{
+	atomic_fetch_add(&C->driver_word, 1);
+	if (atomic_load(&C->driver_waiting))
+		futex(&C->driver_word, FUTEX_WAKE, 1);
+}
+
+/* lock_clock returns false when somebody else advances the clock at this moment. The
+ * owner's id lets the driver take the lock from a thread that was killed with it. */
+static bool lock_clock(void)
+{
+	uint32_t free = 0, owner = (uint32_t)(me ? atomic_load(&me->tid) : gettid_now());
+	return atomic_compare_exchange_strong(&C->lock, &free, owner);
+}
+
+static void unlock_clock(void)
+{
+	atomic_store(&C->lock, 0);
+}
+
+static bool nothing_in_flight(void)
+{
+	return atomic_load(&C->busy) == 0 && atomic_load(&C->inbox) == 0 &&
+	       atomic_load(&C->epoch) == atomic_load(&C->verified);
+}
+
+__thread bool woken_by_self OF_THREAD;
+
+/* mark_running counts the waiting thread of s as running before it is woken;
+ * false if somebody else was first. */
+bool mark_running(struct rmr_slot *s, uint32_t from)
+{
+	atomic_fetch_add(&C->busy, 1);
+	if (atomic_compare_exchange_strong(&s->state, &from, RMR_RUNNING))
+		return true;
+	atomic_fetch_sub(&C->busy, 1);
+	return false;
+}
+
+/* advance_in_place moves the clock to the next deadline and wakes everyone who is
+ * due then. Everyone is counted as running before the first is woken: a woken
+ * thread signals others at once. False: the driver has to look. */
+static bool advance_in_place(void)
+{
+	struct { uint32_t index; uint32_t from; } due[256];
+	uint32_t n = 0, used = atomic_load(&C->used);
+	int64_t next = RMR_NEVER;
+
+	if (!lock_clock())
+		return false;
+	/* Before the search as well as after it: a thread that runs during the search
+	 * could set a deadline behind it and be idle again at its end. */
+	if (!nothing_in_flight()) {
+		unlock_clock();
+		return false;
+	}
+	for (uint32_t i = 0; i < used; i++) {
+		struct rmr_slot *s = &C->slot[i];
+		uint32_t st = atomic_load_explicit(&s->state, memory_order_acquire);
+		if (st != RMR_SLOT && st != RMR_KERNEL)
+			continue;
+		int64_t d = atomic_load_explicit(&s->deadline, memory_order_relaxed);
+		if (d < next) {
+			next = d;
+			n = 0;
+		}
+		if (d == next && d != RMR_NEVER) {
+			if (n < 256) {
+				due[n].index = i;
+				due[n].from = st;
+			}
+			n++;
+		}
+	}
+	if (next == RMR_NEVER || n > 256 || next >= atomic_load(&C->limit) || !nothing_in_flight()) {
+		unlock_clock();
+		return false;
+	}
+	if (next > now())
+		atomic_store(&C->now, next);
+	atomic_fetch_add(&C->steps, 1);
+	uint32_t marked = 0;
+	for (uint32_t i = 0; i < n; i++)
+		if (mark_running(&C->slot[due[i].index], due[i].from))
+			due[marked++] = due[i];
+	unlock_clock();
+	for (uint32_t i = 0; i < marked; i++) {
+		struct rmr_slot *s = &C->slot[due[i].index];
+		if (s == me)
+			woken_by_self = true;
+		else if (due[i].from == RMR_SLOT)
+			futex(&s->state, FUTEX_WAKE, 1);
+		else
+			syscall(SYS_tgkill, atomic_load(&s->pid), atomic_load(&s->tid), wake_signal);
+	}
+	return true;
+}
+
+/* idle takes the calling thread out of the count; the last one moves the clock. */
+void idle(void)
+{
+	if (atomic_fetch_sub(&C->busy, 1) != 1)
+		return;
+	if (!nothing_in_flight() || !advance_in_place())
+		wake_driver();
+}
+
+/* ------------------------------------------------------------------ the slots */
+
+struct rmr_slot *new_slot(pid_t pid, pid_t tid)
+{
+	for (uint32_t i = 0; i < RMR_SLOTS; i++) {
+		struct rmr_slot *s = &C->slot[i];
+		uint32_t free = RMR_FREE;
+		if (atomic_load_explicit(&s->state, memory_order_relaxed) != RMR_FREE)
+			continue;
+		atomic_fetch_add(&C->busy, 1);
+		if (!atomic_compare_exchange_strong(&s->state, &free, RMR_RUNNING)) {
+			atomic_fetch_sub(&C->busy, 1);
+			continue;
+		}
+		atomic_store(&s->pid, pid);
+		atomic_store(&s->tid, tid);
+		atomic_store(&s->why, RMR_WHY_NONE);
+		atomic_store(&s->deadline, RMR_NEVER);
+		uint32_t used = atomic_load(&C->used);
+		while (used < i + 1 && !atomic_compare_exchange_weak(&C->used, &used, i + 1))
+			;
+		return s;
+	}
+	dprintf(2, "rmreplay: more than %d managed threads\n", RMR_SLOTS);
+	abort();
+}
+
+/* disown takes a slot from pid. The owner's id is what two who free a slot at the same
+ * time fight for: only the winner may free it, since it can have a new owner at once. */
+bool disown(struct rmr_slot *s, pid_t pid)
+{
+	return atomic_compare_exchange_strong(&s->pid, &pid, 0);
+}
+
+/* free_slot frees a slot that the caller has disowned. */
+void free_slot(struct rmr_slot *s)
+{
+	uint32_t st = atomic_exchange(&s->state, RMR_FREE);
+	if (st == RMR_RUNNING || st == RMR_EXITING)
+		idle();
+}
+
+/* free_process frees what a dead process left, except keep. */
+void free_process(pid_t pid, struct rmr_slot *keep)
+{
+	uint32_t used = atomic_load(&C->used);
+	for (uint32_t i = 0; i < used; i++)
+		if (&C->slot[i] != keep && disown(&C->slot[i], pid))
+			free_slot(&C->slot[i]);
+}
+
+/* ---------------------------------------------------------------------- waits */
+
+static void leave_slot(void *unused)
+{
+	(void)unused;
+	mark_running(me, RMR_SLOT);
+}
+
+/* sleep_in_slot sleeps until the slot's state changes, or until something in ends
+ * happens. The kernel restarts a futex wait after a handler with SA_RESTART, but one
+ * with a timeout never. */
+static bool sleep_in_slot(enum ends ends)
+{
+	static const struct timespec forever = {1LL << 32, 0};
+	int type = PTHREAD_CANCEL_DEFERRED;
+	/* As in glibc's own blocking calls: deferred cancellation acts here. */
+	if (ends & BY_CANCEL)
+		pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type);
+	long r = syscall(SYS_futex, &me->state, FUTEX_WAIT, RMR_SLOT, ends == BY_NOTHING || !(ends & 4) ? NULL : &forever, NULL, 0);
+	bool interrupted = r == -1 && errno == EINTR;
+	if (ends & BY_CANCEL)
+		pthread_setcanceltype(type, NULL);
+	return !(interrupted && (ends & BY_SIGNAL));
+}
+
+/* slot_wait sleeps until somebody has marked the calling thread as running. The
+ * caller has set state and deadline, and holds no lock of this library. It returns
+ * false when a signal handler has ended the wait. */
+bool slot_wait(enum ends ends)
+{
+	volatile bool woken = true;
+	int saved = errno;
+	stop_meter();
+	idle();
+	pthread_cleanup_push(leave_slot, NULL);
+	while (woken && atomic_load(&me->state) == RMR_SLOT)
+		if (!sleep_in_slot(ends) && mark_running(me, RMR_SLOT))
+			woken = false;
+	pthread_cleanup_pop(0);
+	restart_meter();
+	errno = saved;
+	return woken;
+}
+
+void slot_prepare(uint32_t why, const volatile void *object, int64_t deadline)
+{
+	atomic_store_explicit(&me->why, why, memory_order_relaxed);
+	atomic_store_explicit(&me->object, (uint64_t)(uintptr_t)object, memory_order_relaxed);
+	atomic_store_explicit(&me->deadline, deadline, memory_order_relaxed);
+	wait_frame = __builtin_frame_address(0);
+	atomic_store(&me->state, RMR_SLOT);
+}
+
+/* kernel_enter says that the calling thread is about to sleep in the kernel. A caller
+ * that is not sure that it will sleep calls touch first. It returns false if the clock
+ * has ended the wait already. */
+bool kernel_enter(uint32_t why, uint64_t object, int64_t deadline)
+{
+	int saved = errno;
+	stop_meter();
+	wait_frame = __builtin_frame_address(0);
+	woken_by_self = false;
+	if (why == RMR_WHY_WRITE)
+		atomic_fetch_add(&C->writers, 1);
+	atomic_store_explicit(&me->why, why, memory_order_relaxed);
+	atomic_store_explicit(&me->object, object, memory_order_relaxed);
+	atomic_store_explicit(&me->deadline, deadline, memory_order_relaxed);
+	atomic_store(&me->state, RMR_KERNEL);
+	idle();
+	errno = saved;
+	return atomic_load(&me->state) == RMR_KERNEL;
+}
+
+/* kernel_leave returns false if the clock has woken the thread: its time is up. */
+bool kernel_leave(void)
+{
+	int saved = errno;
+	bool own = mark_running(me, RMR_KERNEL);
+	if (atomic_load_explicit(&me->why, memory_order_relaxed) == RMR_WHY_WRITE)
+		atomic_fetch_sub(&C->writers, 1);
+	touch();
+	atomic_store_explicit(&me->deadline, RMR_NEVER, memory_order_relaxed);
+	atomic_store_explicit(&me->why, RMR_WHY_NONE, memory_order_relaxed);
+	restart_meter();
+	errno = saved;
+	return own;
+}
+
+void abandon_kernel(void *unused)
+{
+	(void)unused;
+	kernel_leave();
+}

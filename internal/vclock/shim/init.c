@@ -1,0 +1,105 @@
+/* How a process gets under the clock, and how it leaves it. */
+#define _GNU_SOURCE
+#include "shim.h"
+
+REAL(int, close, int)
+REAL(void, _exit, int)
+
+pthread_key_t exit_key;
+int wake_signal;
+
+/* A process on its way out counts as running until it has been collected, so that
+ * no time passes between its end and its parent's knowledge of it. The driver
+ * collects those that nobody waits for; saying so here spares it the search. */
+__attribute__((destructor)) static void fini(void)
+{
+	uint32_t running = RMR_RUNNING;
+	if (!me)
+		return;
+	touch_signal(); /* of the child to its parent */
+	atomic_compare_exchange_strong(&me->state, &running, RMR_EXITING);
+	wake_driver();
+}
+
+EXPORT __attribute__((noreturn)) void _exit(int status)
+{
+	fini();
+	real(_exit)(status);
+	__builtin_unreachable();
+}
+
+EXPORT __attribute__((noreturn)) void _Exit(int status)
+{
+	_exit(status);
+}
+
+static void refuse(const char *path, const char *why)
+{
+	dprintf(2, "rmreplay: clock %s: %s\n", path, why);
+	syscall(SYS_exit_group, 127);
+}
+
+static struct rmr_clock *map_clock(const char *path)
+{
+	int fd = open(path, O_RDWR | O_CLOEXEC);
+	if (fd < 0)
+		refuse(path, strerror(errno));
+	struct stat st;
+	if (fstat(fd, &st) || st.st_size < (off_t)offsetof(struct rmr_clock, now))
+		refuse(path, "not a clock file");
+	struct rmr_clock *c = mmap(NULL, sizeof *c, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (c == MAP_FAILED)
+		refuse(path, strerror(errno));
+	real(close)(fd);
+	if (c->magic != RMR_ABI_MAGIC)
+		refuse(path, "not a clock file");
+	if (c->version != RMR_ABI_VERSION || st.st_size != (off_t)sizeof *c || c->slots != RMR_SLOTS || c->slot_size != sizeof(struct rmr_slot))
+		refuse(path, "made by another version of rmreplay (ABI mismatch); run both from one build");
+	return c;
+}
+
+/* adopt takes the slot that was reserved for this process, or that it had before
+ * exec; NULL where there is none. */
+static struct rmr_slot *adopt(struct rmr_clock *c, const char *var)
+{
+	char *end;
+	if (!var)
+		return NULL;
+	unsigned long i = strtoul(var, &end, 10);
+	if (*end || i >= RMR_SLOTS)
+		return NULL;
+	struct rmr_slot *s = &c->slot[i];
+	int32_t owner = atomic_load(&s->pid);
+	if (atomic_load(&s->state) != RMR_RUNNING || (owner != -1 && owner != getpid()))
+		return NULL;
+	return s;
+}
+
+__attribute__((constructor)) static void init(void)
+{
+	const char *path = value_of(RMR_ENV_CLOCK);
+	for (void (**load)(void) = __start_rmr_loaders; load < __stop_rmr_loaders; load++)
+		(*load)();
+	if (!path)
+		return;
+	struct rmr_clock *c = map_clock(path);
+	struct rmr_slot *s = adopt(c, value_of(RMR_ENV_SLOT));
+	pays = value_of(RMR_ENV_PAYS) != NULL;
+	remove_variable(RMR_ENV_SLOT);
+	remove_variable(RMR_ENV_PAYS);
+	remember_environment();
+	wake_signal = SIGRTMIN + 5;
+	struct sigaction sa = {.sa_handler = on_wake_signal, .sa_flags = SA_RESTART};
+	sigaction(wake_signal, &sa, NULL);
+	pthread_key_create(&exit_key, thread_exit);
+	pthread_atfork(NULL, NULL, become_child);
+
+	C = c;
+	atomic_store(&threads, 1);
+	me = s ? s : new_slot(getpid(), gettid_now());
+	atomic_store(&me->pid, getpid());
+	atomic_store(&me->tid, gettid_now());
+	pthread_setspecific(exit_key, me);
+	free_process(getpid(), me); /* threads that exec has ended */
+	restart_meter();
+}

@@ -1,0 +1,319 @@
+/* Sockets and descriptors: who is at their other end, and waits for it. */
+#define _GNU_SOURCE
+#include "shim.h"
+
+REAL(int, ppoll, struct pollfd *, nfds_t, const struct timespec *, const sigset_t *)
+REAL(int, accept4, int, struct sockaddr *, socklen_t *, int)
+REAL(int, connect, int, const struct sockaddr *, socklen_t)
+REAL(int, listen, int, int)
+REAL(int, shutdown, int, int)
+REAL(int, close, int)
+REAL(int, dup2, int, int)
+REAL(int, dup3, int, int, int)
+REAL(ssize_t, read, int, void *, size_t)
+REAL(ssize_t, recv, int, void *, size_t, int)
+REAL(ssize_t, recvfrom, int, void *, size_t, int, struct sockaddr *, socklen_t *)
+REAL(ssize_t, recvmsg, int, struct msghdr *, int)
+REAL(ssize_t, write, int, const void *, size_t)
+REAL(ssize_t, writev, int, const struct iovec *, int)
+REAL(ssize_t, send, int, const void *, size_t, int)
+REAL(ssize_t, sendto, int, const void *, size_t, int, const struct sockaddr *, socklen_t)
+REAL(ssize_t, sendmsg, int, const struct msghdr *, int)
+
+/* ------------------------------------------------------------ who is the peer */
+
+bool port_is_managed(uint16_t port_be)
+{
+	uint16_t p = ntohs(port_be);
+	return p && (atomic_load_explicit(&C->ports[p >> 6], memory_order_relaxed) >> (p & 63) & 1);
+}
+
+/* ip4_of returns an IPv4 address, mapped ones too, in network byte order; 0 for others. */
+static uint32_t ip4_of(const union address *a)
+{
+	uint32_t ip = 0;
+	if (a->any.sa_family == AF_INET)
+		return a->in.sin_addr.s_addr;
+	if (a->any.sa_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&a->in6.sin6_addr))
+		memcpy(&ip, &a->in6.sin6_addr.s6_addr[12], sizeof ip);
+	return ip;
+}
+
+/* is_driver reports whether a peer is the driver: as a client it comes from driver_ip,
+ * as the compute nodes it listens at driver_port. */
+bool is_driver(const union address *peer)
+{
+	if (peer->any.sa_family != AF_INET && peer->any.sa_family != AF_INET6)
+		return false;
+	return (C->driver_ip && ip4_of(peer) == C->driver_ip) || peer->in.sin_port == C->driver_port;
+}
+
+bool with_driver(int fd)
+{
+	union address a = {0};
+	socklen_t n = sizeof a;
+	return getpeername(fd, &a.any, &n) == 0 && is_driver(&a);
+}
+
+/* outside reports whether input on fd can only come from something that no managed
+ * process or driver does: then waiting for it takes real time. */
+bool outside(int fd)
+{
+	struct stat st;
+	int saved = errno;
+	if (fd < 0 || fstat(fd, &st)) {
+		errno = saved;
+		return false;
+	}
+	if (!S_ISSOCK(st.st_mode))
+		return S_ISCHR(st.st_mode) || S_ISREG(st.st_mode);
+	union address peer, local;
+	socklen_t n = sizeof peer, ln = sizeof local;
+	memset(&peer, 0, sizeof peer);
+	memset(&local, 0, sizeof local);
+	bool connected = getpeername(fd, &peer.any, &n) == 0;
+	getsockname(fd, &local.any, &ln);
+	errno = saved;
+	switch (local.any.sa_family) {
+	case AF_UNIX: /* a client of a named socket: no managed process listens on one */
+		return connected && n > sizeof(sa_family_t);
+	case AF_INET:
+	case AF_INET6:
+		if (port_is_managed(local.in.sin_port) || local.in.sin_port == C->driver_port)
+			return false;
+		return connected && !is_driver(&peer) && !port_is_managed(peer.in.sin_port);
+	}
+	return true;
+}
+
+/* -------------------------------------------------------------------- sockets */
+
+/* Slurm writes a message's length and body separately. Nagle's algorithm and a
+ * delayed acknowledgement then hold the body back for 40 real ms while every thread
+ * sleeps, and the clock would run away over it. */
+static void no_delay(int fd)
+{
+	int one = 1, saved = errno;
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+	errno = saved;
+}
+
+EXPORT int connect(int fd, const struct sockaddr *addr, socklen_t len)
+{
+	pay(AT_CALL);
+	if (C && addr && (addr->sa_family == AF_INET || addr->sa_family == AF_INET6))
+		no_delay(fd);
+	touch();
+	return real(connect)(fd, addr, len);
+}
+
+static void note_port(int fd)
+{
+	union address a;
+	socklen_t n = sizeof a;
+	int saved = errno;
+	if (getsockname(fd, &a.any, &n) == 0 && (a.any.sa_family == AF_INET || a.any.sa_family == AF_INET6)) {
+		uint16_t p = ntohs(a.in.sin_port);
+		if (p)
+			atomic_fetch_or(&C->ports[p >> 6], 1ULL << (p & 63));
+	}
+	errno = saved;
+}
+
+/* The port is noted before anybody can connect to it, and once more for one that the
+ * kernel chooses here. */
+EXPORT int listen(int fd, int backlog)
+{
+	if (C)
+		note_port(fd);
+	int r = real(listen)(fd, backlog);
+	if (C && r == 0)
+		note_port(fd);
+	return r;
+}
+
+/* wait_for_events says how a blocking call on fd that needs these events would wait now. */
+enum wait wait_for_events(int fd, short events, int flags)
+{
+	struct pollfd p = {.fd = fd, .events = events};
+	static const struct timespec zero;
+	enum wait how = NO_WAIT;
+	if (!counted() || (flags & MSG_DONTWAIT))
+		return NO_WAIT;
+	int saved = errno;
+	if (real(ppoll)(&p, 1, &zero, NULL) == 0) {
+		int mode = fcntl(fd, F_GETFL);
+		if (mode != -1 && !(mode & O_NONBLOCK))
+			how = outside(fd) ? OUTSIDE_WAIT : MANAGED_WAIT;
+	}
+	errno = saved;
+	return how;
+}
+
+EXPORT int accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)
+{
+	pay(AT_CALL);
+	int r = WAITING_CALL(wait_for_events(fd, POLLIN, 0), RMR_WHY_ACCEPT, fd, real(accept4)(fd, addr, len, flags));
+	if (C && r >= 0)
+		no_delay(r);
+	return r;
+}
+
+EXPORT int accept(int fd, struct sockaddr *addr, socklen_t *len)
+{
+	return accept4(fd, addr, len, 0);
+}
+
+/* Who reads makes room for those who wait to write. */
+#define INPUT_CALL(fd, flags, call) \
+	({ \
+		pay(AT_CALL); \
+		ssize_t in_ = WAITING_CALL(wait_for_events(fd, POLLIN, flags), RMR_WHY_READ, fd, call); \
+		if (C && atomic_load(&C->writers) > 0) \
+			touch(); \
+		in_; \
+	})
+
+EXPORT ssize_t read(int fd, void *buf, size_t n)
+{
+	return INPUT_CALL(fd, 0, real(read)(fd, buf, n));
+}
+
+EXPORT ssize_t __read_chk(int fd, void *buf, size_t n, size_t len)
+{
+	(void)len;
+	return read(fd, buf, n);
+}
+
+EXPORT ssize_t recv(int fd, void *buf, size_t n, int flags)
+{
+	return INPUT_CALL(fd, flags, real(recv)(fd, buf, n, flags));
+}
+
+EXPORT ssize_t __recv_chk(int fd, void *buf, size_t n, size_t len, int flags)
+{
+	(void)len;
+	return recv(fd, buf, n, flags);
+}
+
+EXPORT ssize_t recvfrom(int fd, void *buf, size_t n, int flags, struct sockaddr *addr, socklen_t *len)
+{
+	return INPUT_CALL(fd, flags, real(recvfrom)(fd, buf, n, flags, addr, len));
+}
+
+EXPORT ssize_t recvmsg(int fd, struct msghdr *m, int flags)
+{
+	return INPUT_CALL(fd, flags, real(recvmsg)(fd, m, flags));
+}
+
+enum reader reader_of(int fd)
+{
+	struct stat st;
+	enum reader r = SOMEBODY;
+	int saved = errno;
+	if (fstat(fd, &st) || S_ISREG(st.st_mode) || S_ISDIR(st.st_mode) || S_ISBLK(st.st_mode) || S_ISCHR(st.st_mode))
+		r = NOBODY;
+	else if (S_ISFIFO(st.st_mode))
+		r = C->fifo_ino && st.st_ino == C->fifo_ino && st.st_dev == C->fifo_dev ? DRIVER : SOMEBODY;
+	else if (S_ISSOCK(st.st_mode))
+		r = with_driver(fd) ? DRIVER : SOMEBODY;
+	errno = saved;
+	return r;
+}
+
+/* Output may wait as well, for a peer that sleeps: when there is no room, and, where
+ * there is some, when it is more than is certain to fit. */
+enum wait wait_to_write(int fd, size_t n, int flags)
+{
+	return wait_for_events(fd, n > PIPE_BUF ? 0 : POLLOUT, flags);
+}
+
+/* Bytes for the driver are counted until it has read them: it is no managed thread,
+ * and this is how the clock knows that it has work. */
+#define OUTPUT_CALL(fd, n, flags, call) \
+	({ \
+		enum reader reader_ = C ? reader_of(fd) : NOBODY; \
+		size_t n_ = reader_ == NOBODY ? 0 : (n); \
+		ssize_t r_; \
+		if (reader_ != NOBODY) { \
+			pay(AT_CALL); \
+			touch(); \
+		} \
+		if (reader_ == DRIVER) { \
+			atomic_fetch_add(&C->inbox, (int64_t)n_); \
+			r_ = (call); \
+			int saved_ = errno; \
+			atomic_fetch_sub(&C->inbox, (int64_t)n_ - (r_ > 0 ? r_ : 0)); \
+			wake_driver(); \
+			errno = saved_; \
+		} else { \
+			enum wait to_write_ = reader_ == NOBODY ? NO_WAIT : wait_to_write(fd, n_, flags); \
+			r_ = WAITING_CALL(to_write_, RMR_WHY_WRITE, fd, call); \
+		} \
+		r_; \
+	})
+
+static size_t total_of(const struct iovec *v, size_t n)
+{
+	size_t sum = 0;
+	for (size_t i = 0; i < n; i++)
+		sum += v[i].iov_len;
+	return sum;
+}
+
+EXPORT ssize_t write(int fd, const void *buf, size_t n)
+{
+	return OUTPUT_CALL(fd, n, 0, real(write)(fd, buf, n));
+}
+
+EXPORT ssize_t writev(int fd, const struct iovec *v, int n)
+{
+	return OUTPUT_CALL(fd, total_of(v, (size_t)n), 0, real(writev)(fd, v, n));
+}
+
+EXPORT ssize_t send(int fd, const void *buf, size_t n, int flags)
+{
+	return OUTPUT_CALL(fd, n, flags, real(send)(fd, buf, n, flags));
+}
+
+EXPORT ssize_t sendto(int fd, const void *buf, size_t n, int flags, const struct sockaddr *addr, socklen_t len)
+{
+	return OUTPUT_CALL(fd, n, flags, real(sendto)(fd, buf, n, flags, addr, len));
+}
+
+EXPORT ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
+{
+	return OUTPUT_CALL(fd, total_of(m->msg_iov, m->msg_iovlen), flags, real(sendmsg)(fd, m, flags));
+}
+
+EXPORT int shutdown(int fd, int how)
+{
+	pay(AT_CALL);
+	touch();
+	return real(shutdown)(fd, how);
+}
+
+/* The last close of a pipe or socket is the end of input for its reader. */
+static void touch_reader(int fd)
+{
+	if (C && reader_of(fd) != NOBODY)
+		touch();
+}
+
+EXPORT int close(int fd)
+{
+	touch_reader(fd);
+	return real(close)(fd);
+}
+
+EXPORT int dup2(int from, int to)
+{
+	touch_reader(to);
+	return real(dup2)(from, to);
+}
+
+EXPORT int dup3(int from, int to, int flags)
+{
+	touch_reader(to);
+	return real(dup3)(from, to, flags);
+}

@@ -1,0 +1,216 @@
+/* Waits for several descriptors, with a deadline. */
+#define _GNU_SOURCE
+#include "shim.h"
+
+REAL(int, sigtimedwait, const sigset_t *, siginfo_t *, const struct timespec *)
+REAL(int, ppoll, struct pollfd *, nfds_t, const struct timespec *, const sigset_t *)
+REAL(int, pselect, int, fd_set *, fd_set *, fd_set *, const struct timespec *, const sigset_t *)
+REAL(int, epoll_pwait, int, struct epoll_event *, int, int, const sigset_t *)
+
+/* Set by the handler, so that an interrupted wait knows whose signal it was. */
+static __thread volatile sig_atomic_t wake_signal_came OF_THREAD;
+
+void on_wake_signal(int sig)
+{
+	(void)sig;
+	wake_signal_came = 1;
+}
+
+/* consume_wake_signal takes the signal that is certain to come, sooner or later, when
+ * the clock has ended a wait, so that none comes late: in the next wait, or in a
+ * program that this thread becomes. It does not wait for ever, since the thread that
+ * sends it can be killed before it does. */
+static void consume_wake_signal(void)
+{
+	static const struct timespec patience = {0, 100 * 1000 * 1000};
+	sigset_t set;
+	if (woken_by_self || wake_signal_came)
+		return;
+	sigemptyset(&set);
+	sigaddset(&set, wake_signal);
+	while (real(sigtimedwait)(&set, NULL, &patience) < 0 && errno == EINTR)
+		;
+}
+
+static void abandon_timed_wait(void *old)
+{
+	if (!kernel_leave())
+		consume_wake_signal();
+	pthread_sigmask(SIG_SETMASK, old, NULL);
+}
+
+/* A wait in the kernel that the clock can end with the wake signal, which is let in
+ * only inside the wait itself, so none is lost between the decision to wait and the
+ * wait. Returns what wait(arg, mask) returned, 0 at the deadline. */
+static int timed_kernel_wait(uint32_t why, uint64_t object, int64_t deadline, int (*wait)(void *, const sigset_t *), void *arg,
+			     const sigset_t *mask)
+{
+	sigset_t block, old, waiting;
+	volatile int r, e;
+	bool by_clock;
+	sigemptyset(&block);
+	sigaddset(&block, wake_signal);
+	pthread_testcancel();
+	pthread_sigmask(SIG_BLOCK, &block, &old);
+	waiting = mask ? *mask : old;
+	sigdelset(&waiting, wake_signal);
+	do {
+		r = 0;
+		e = errno;
+		wake_signal_came = 0;
+		if (kernel_enter(why, object, deadline)) {
+			pthread_cleanup_push(abandon_timed_wait, &old);
+			r = wait(arg, &waiting);
+			pthread_cleanup_pop(0);
+			e = errno;
+		}
+		by_clock = !kernel_leave();
+		if (by_clock) {
+			consume_wake_signal();
+			if (r < 0 && e == EINTR)
+				r = 0;
+		}
+		/* Sent by a driver that took a sleeper for one that had missed its signal. */
+	} while (!by_clock && r < 0 && e == EINTR && wake_signal_came);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	errno = e;
+	return r;
+}
+
+struct poll_args {
+	struct pollfd *fds;
+	nfds_t n;
+};
+
+static int do_poll(void *arg, const sigset_t *mask)
+{
+	struct poll_args *p = arg;
+	return real(ppoll)(p->fds, p->n, NULL, mask);
+}
+
+static int poll_until(struct pollfd *fds, nfds_t n, int64_t timeout_ns, const sigset_t *mask)
+{
+	static const struct timespec zero;
+	int r = real(ppoll)(fds, n, &zero, mask);
+	if (r != 0 || timeout_ns == 0)
+		return r;
+	for (nfds_t i = 0; i < n; i++)
+		if (outside(fds[i].fd)) {
+			struct timespec ts = timespec_of(timeout_ns);
+			return OUTSIDE_CALL(fds[i].fd, real(ppoll)(fds, n, timeout_ns == RMR_NEVER ? NULL : &ts, mask));
+		}
+	struct poll_args p = {fds, n};
+	return timed_kernel_wait(RMR_WHY_POLL, n ? (uint64_t)fds[0].fd : 0, deadline_in(timeout_ns), do_poll, &p, mask);
+}
+
+EXPORT int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeout, const sigset_t *mask)
+{
+	pay(AT_CALL);
+	if (!counted())
+		return real(ppoll)(fds, n, timeout, mask);
+	return poll_until(fds, n, timeout ? ns_of(timeout) : RMR_NEVER, mask);
+}
+
+EXPORT int poll(struct pollfd *fds, nfds_t n, int ms)
+{
+	struct timespec ts = timespec_of((int64_t)(ms < 0 ? 0 : ms) * 1000000);
+	return ppoll(fds, n, ms < 0 ? NULL : &ts, NULL);
+}
+
+EXPORT int __poll_chk(struct pollfd *fds, nfds_t n, int ms, size_t len)
+{
+	(void)len;
+	return poll(fds, n, ms);
+}
+
+EXPORT int __ppoll_chk(struct pollfd *fds, nfds_t n, const struct timespec *timeout, const sigset_t *mask, size_t len)
+{
+	(void)len;
+	return ppoll(fds, n, timeout, mask);
+}
+
+struct select_args {
+	int n;
+	fd_set *sets[3];
+	fd_set want[3];
+};
+
+static void restore_sets(struct select_args *s)
+{
+	for (int i = 0; i < 3; i++)
+		if (s->sets[i])
+			*s->sets[i] = s->want[i];
+}
+
+static int do_select(void *arg, const sigset_t *mask)
+{
+	struct select_args *s = arg;
+	restore_sets(s);
+	return real(pselect)(s->n, s->sets[0], s->sets[1], s->sets[2], NULL, mask);
+}
+
+EXPORT int pselect(int n, fd_set *rd, fd_set *wr, fd_set *ex, const struct timespec *timeout, const sigset_t *mask)
+{
+	pay(AT_CALL);
+	static const struct timespec zero;
+	if (!counted())
+		return real(pselect)(n, rd, wr, ex, timeout, mask);
+	struct select_args s = {.n = n, .sets = {rd, wr, ex}};
+	for (int i = 0; i < 3; i++)
+		if (s.sets[i])
+			s.want[i] = *s.sets[i];
+	int64_t ns = timeout ? ns_of(timeout) : RMR_NEVER;
+	int r = real(pselect)(n, rd, wr, ex, &zero, mask);
+	if (r != 0 || ns == 0)
+		return r;
+	for (int fd = 0; fd < n; fd++)
+		for (int i = 0; i < 3; i++)
+			if (s.sets[i] && FD_ISSET(fd, &s.want[i]) && outside(fd)) {
+				restore_sets(&s);
+				return OUTSIDE_CALL(fd, real(pselect)(n, rd, wr, ex, timeout, mask));
+			}
+	r = timed_kernel_wait(RMR_WHY_POLL, 0, deadline_in(ns), do_select, &s, mask);
+	if (r == 0)
+		for (int i = 0; i < 3; i++)
+			if (s.sets[i])
+				FD_ZERO(s.sets[i]);
+	return r;
+}
+
+EXPORT int select(int n, fd_set *rd, fd_set *wr, fd_set *ex, struct timeval *timeout)
+{
+	struct timespec ts;
+	if (timeout)
+		ts = (struct timespec){timeout->tv_sec, timeout->tv_usec * 1000};
+	return pselect(n, rd, wr, ex, timeout ? &ts : NULL, NULL);
+}
+
+struct epoll_args {
+	int fd;
+	struct epoll_event *events;
+	int max;
+};
+
+static int do_epoll(void *arg, const sigset_t *mask)
+{
+	struct epoll_args *e = arg;
+	return real(epoll_pwait)(e->fd, e->events, e->max, -1, mask);
+}
+
+EXPORT int epoll_pwait(int fd, struct epoll_event *events, int max, int ms, const sigset_t *mask)
+{
+	pay(AT_CALL);
+	if (!counted())
+		return real(epoll_pwait)(fd, events, max, ms, mask);
+	int r = real(epoll_pwait)(fd, events, max, 0, mask);
+	if (r != 0 || ms == 0)
+		return r;
+	struct epoll_args e = {fd, events, max};
+	int64_t deadline = ms < 0 ? RMR_NEVER : deadline_in((int64_t)ms * 1000000);
+	return timed_kernel_wait(RMR_WHY_POLL, (uint64_t)fd, deadline, do_epoll, &e, mask);
+}
+
+EXPORT int epoll_wait(int fd, struct epoll_event *events, int max, int ms)
+{
+	return epoll_pwait(fd, events, max, ms, NULL);
+}

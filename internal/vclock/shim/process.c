@@ -1,0 +1,442 @@
+/* Signals, and the start and the end of processes. */
+#define _GNU_SOURCE
+#include "shim.h"
+
+REAL(int, sigwait, const sigset_t *, int *)
+REAL(int, sigsuspend, const sigset_t *)
+REAL(int, pause, void)
+REAL(int, kill, pid_t, int)
+REAL(int, killpg, pid_t, int)
+REAL(int, sigqueue, pid_t, int, const union sigval)
+REAL(pid_t, fork, void)
+REAL(int, execve, const char *, char *const *, char *const *)
+REAL(int, execvpe, const char *, char *const *, char *const *)
+REAL(int, posix_spawn, pid_t *, const char *, const posix_spawn_file_actions_t *, const posix_spawnattr_t *, char *const *, char *const *)
+REAL(int, posix_spawnp, pid_t *, const char *, const posix_spawn_file_actions_t *, const posix_spawnattr_t *, char *const *, char *const *)
+REAL(pid_t, wait4, pid_t, int *, int, struct rusage *)
+REAL(int, waitid, idtype_t, id_t, siginfo_t *, int)
+
+/* -------------------------------------------------------------------- signals */
+
+EXPORT int kill(pid_t pid, int sig)
+{
+	touch_signal();
+	return real(kill)(pid, sig);
+}
+
+EXPORT int killpg(pid_t group, int sig)
+{
+	touch_signal();
+	return real(killpg)(group, sig);
+}
+
+EXPORT int sigqueue(pid_t pid, int sig, const union sigval value)
+{
+	touch_signal();
+	return real(sigqueue)(pid, sig, value);
+}
+
+/* The signal may be pending already: then this is no sleep, and the driver must look. */
+#define SIGNAL_WAIT(call) \
+	({ \
+		bool wait_ = counted(); \
+		if (wait_) { \
+			pthread_testcancel(); \
+			touch(); \
+		} \
+		wait_ ? IN_KERNEL(RMR_WHY_SIGNAL, 0, call) : (call); \
+	})
+
+EXPORT int sigwait(const sigset_t *set, int *sig)
+{
+	return SIGNAL_WAIT(real(sigwait)(set, sig));
+}
+
+EXPORT int sigsuspend(const sigset_t *mask)
+{
+	return SIGNAL_WAIT(real(sigsuspend)(mask));
+}
+
+EXPORT int pause(void)
+{
+	return SIGNAL_WAIT(real(pause)());
+}
+
+/* ------------------------------------------------------ programs and children */
+
+/* What a child's environment must hold to be managed too, "NAME=value". Slurm gives
+ * its scripts environments of their own making. */
+static char *inherited[6];
+
+/* variable returns NAME's place in the environment. Not by getenv, which bash replaces
+ * by one of its own that is not ready yet. */
+static char **variable(const char *name)
+{
+	size_t n = strlen(name);
+	char **e = environ;
+	while (e && *e && !(strncmp(*e, name, n) == 0 && (*e)[n] == '='))
+		e++;
+	return e && *e ? e : NULL;
+}
+
+const char *value_of(const char *name)
+{
+	char **e = variable(name);
+	return e ? *e + strlen(name) + 1 : NULL;
+}
+
+void remove_variable(const char *name)
+{
+	for (char **e = variable(name); e && *e; e++)
+		e[0] = e[1];
+}
+
+void remember_environment(void)
+{
+	static const char *const names[] = {"LD_PRELOAD", RMR_ENV_CLOCK, "NSS_WRAPPER_PASSWD", "NSS_WRAPPER_GROUP"};
+	int n = 0;
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+		const char *v = value_of(names[i]);
+		if (v && asprintf(&inherited[n], "%s=%s", names[i], v) > 0)
+			n++;
+	}
+}
+
+static bool same_name(const char *a, const char *b)
+{
+	size_t n = (size_t)(strchrnul(a, '=') - a);
+	return strncmp(a, b, n) == 0 && b[n] == '=';
+}
+
+static size_t count_of(char *const *v)
+{
+	size_t n = 0;
+	while (v && v[n])
+		n++;
+	return n;
+}
+
+/* managed_env writes envp with what is missing, and with the child's slot, into out,
+ * which has room for count_of(envp) + 8 pointers. */
+static void managed_env(char **out, char *const *envp, char *slot_var, size_t slot_len, const struct rmr_slot *slot)
+{
+	size_t n = 0;
+	for (size_t i = 0; envp && envp[i]; i++)
+		if (!same_name(RMR_ENV_SLOT "=", envp[i]))
+			out[n++] = envp[i];
+	for (size_t i = 0; i < sizeof inherited / sizeof *inherited && inherited[i]; i++) {
+		bool there = false;
+		for (size_t j = 0; j < n && !there; j++)
+			there = same_name(inherited[i], out[j]);
+		if (!there)
+			out[n++] = inherited[i];
+	}
+	snprintf(slot_var, slot_len, RMR_ENV_SLOT "=%td", slot - C->slot);
+	out[n++] = slot_var;
+	out[n] = NULL;
+}
+
+#define WITH_ENV(envp, slot, call) \
+	({ \
+		char slot_var[40]; \
+		char *env_[count_of(envp) + 8]; \
+		managed_env(env_, envp, slot_var, sizeof slot_var, slot); \
+		touch(); \
+		(call); \
+	})
+
+EXPORT int execve(const char *path, char *const argv[], char *const envp[])
+{
+	if (!me)
+		return real(execve)(path, argv, envp);
+	return WITH_ENV(envp, me, real(execve)(path, argv, env_));
+}
+
+EXPORT int execvpe(const char *file, char *const argv[], char *const envp[])
+{
+	if (!me)
+		return real(execvpe)(file, argv, envp);
+	return WITH_ENV(envp, me, real(execvpe)(file, argv, env_));
+}
+
+EXPORT int execv(const char *path, char *const argv[])
+{
+	return execve(path, argv, environ);
+}
+
+EXPORT int execvp(const char *file, char *const argv[])
+{
+	return execvpe(file, argv, environ);
+}
+
+#define COLLECT_ARGS(argv, first, last) \
+	size_t argc_ = 1; \
+	va_list ap_; \
+	va_start(ap_, last); \
+	while (va_arg(ap_, char *)) \
+		argc_++; \
+	va_end(ap_); \
+	char *argv[argc_ + 1]; \
+	argv[0] = (char *)(first); \
+	va_start(ap_, last); \
+	for (size_t i_ = 1; i_ <= argc_; i_++) \
+		argv[i_] = va_arg(ap_, char *);
+
+EXPORT int execl(const char *path, const char *arg, ...)
+{
+	COLLECT_ARGS(argv, arg, arg)
+	va_end(ap_);
+	return execve(path, argv, environ);
+}
+
+EXPORT int execlp(const char *file, const char *arg, ...)
+{
+	COLLECT_ARGS(argv, arg, arg)
+	va_end(ap_);
+	return execvpe(file, argv, environ);
+}
+
+EXPORT int execle(const char *path, const char *arg, ...)
+{
+	COLLECT_ARGS(argv, arg, arg)
+	char **envp = va_arg(ap_, char **);
+	va_end(ap_);
+	return execve(path, argv, envp);
+}
+
+/* The slot that fork has reserved for the child that it is about to make. */
+static __thread struct rmr_slot *childs_slot OF_THREAD;
+
+/* In a child only the forking thread lives: its queues start empty. This runs as the
+ * first fork handler, so that the others, and children that the C library makes
+ * itself, as daemon does, find everything in place. */
+void become_child(void)
+{
+	memset(buckets, 0, sizeof buckets);
+	memset(semaphores, 0, sizeof semaphores);
+	atomic_store(&lock_waiters, 0);
+	atomic_store(&threads, 1);
+	me = childs_slot ? childs_slot : new_slot(getpid(), 0);
+	childs_slot = NULL;
+	detached = false;
+	pays = false;
+	spin_locks_held = 0;
+	atomic_store(&me->pid, getpid());
+	atomic_store(&me->tid, gettid_now());
+	pthread_setspecific(exit_key, me);
+}
+
+/* say_started gives a reserved slot to a child, which may have done so itself. */
+static void say_started(struct rmr_slot *slot, pid_t child)
+{
+	int32_t reserved = -1;
+	atomic_compare_exchange_strong(&slot->pid, &reserved, child);
+}
+
+EXPORT pid_t fork(void)
+{
+	if (!me)
+		return real(fork)();
+	struct rmr_slot *slot = new_slot(-1, 0);
+	touch();
+	childs_slot = slot;
+	spin_locks_held++; /* the C library's own, while it runs the fork handlers */
+	pid_t pid = real(fork)();
+	if (pid == 0)
+		return 0;
+	spin_locks_held--;
+	childs_slot = NULL;
+	if (pid > 0)
+		say_started(slot, pid);
+	else if (disown(slot, -1))
+		free_slot(slot);
+	return pid;
+}
+
+/* A vfork child runs on its parent's memory, slot included; fork serves as well. */
+EXPORT pid_t vfork(void)
+{
+	return fork();
+}
+
+typedef int spawn_fn(pid_t *, const char *, const posix_spawn_file_actions_t *, const posix_spawnattr_t *, char *const *, char *const *);
+
+static int spawn_managed(spawn_fn *spawn, pid_t *pid, const char *file, const posix_spawn_file_actions_t *fa,
+			 const posix_spawnattr_t *attr, char *const argv[], char *const envp[])
+{
+	pid_t child = -1;
+	struct rmr_slot *slot = new_slot(-1, 0);
+	int r = WITH_ENV(envp, slot, spawn(&child, file, fa, attr, argv, env_));
+	if (r == 0) {
+		say_started(slot, child);
+		if (pid)
+			*pid = child;
+	} else if (disown(slot, -1)) {
+		free_slot(slot);
+	}
+	return r;
+}
+
+EXPORT int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *fa, const posix_spawnattr_t *attr,
+		       char *const argv[], char *const envp[])
+{
+	if (!me)
+		return real(posix_spawn)(pid, path, fa, attr, argv, envp);
+	return spawn_managed(real_posix_spawn_p ? real_posix_spawn_p : (load_posix_spawn(), real_posix_spawn_p), pid, path, fa, attr, argv, envp);
+}
+
+EXPORT int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_actions_t *fa, const posix_spawnattr_t *attr,
+			char *const argv[], char *const envp[])
+{
+	if (!me)
+		return real(posix_spawnp)(pid, file, fa, attr, argv, envp);
+	return spawn_managed(real_posix_spawnp_p ? real_posix_spawnp_p : (load_posix_spawnp(), real_posix_spawnp_p), pid, file, fa, attr, argv, envp);
+}
+
+/* glibc's own waits inside where no wrapper sees it. */
+EXPORT int system(const char *command)
+{
+	int status;
+	pid_t pid;
+	if (!command)
+		return 1;
+	char *argv[] = {"sh", "-c", (char *)command, NULL};
+	if (posix_spawn(&pid, "/bin/sh", NULL, NULL, argv, environ))
+		return -1;
+	while (waitpid(pid, &status, 0) < 0)
+		if (errno != EINTR)
+			return -1;
+	return status;
+}
+
+/* Streams of popen and the shells at their other ends. */
+struct pipe_stream {
+	struct pipe_stream *next;
+	FILE *f;
+	pid_t pid;
+};
+static struct pipe_stream *pipe_streams;
+static spin_t pipe_streams_lock;
+
+/* As with system. */
+EXPORT FILE *popen(const char *command, const char *mode)
+{
+	bool reads = strchr(mode, 'r') != NULL;
+	int fds[2], childs = reads ? 1 : 0, ours = !childs;
+	struct pipe_stream *s = malloc(sizeof *s);
+	char *argv[] = {"sh", "-c", (char *)command, NULL};
+	posix_spawn_file_actions_t fa;
+	if (!s || pipe2(fds, O_CLOEXEC)) {
+		free(s);
+		return NULL;
+	}
+	posix_spawn_file_actions_init(&fa);
+	posix_spawn_file_actions_adddup2(&fa, fds[childs], childs);
+	int r = posix_spawn(&s->pid, "/bin/sh", &fa, NULL, argv, environ);
+	posix_spawn_file_actions_destroy(&fa);
+	close(fds[childs]);
+	s->f = r ? NULL : fdopen(fds[ours], reads ? "r" : "w");
+	if (!s->f) {
+		close(fds[ours]);
+		free(s);
+		errno = r ? r : errno;
+		return NULL;
+	}
+	if (!strchr(mode, 'e'))
+		fcntl(fds[ours], F_SETFD, 0);
+	FILE *f = s->f;
+	spin_lock(&pipe_streams_lock);
+	s->next = pipe_streams;
+	pipe_streams = s;
+	spin_unlock(&pipe_streams_lock);
+	return f;
+}
+
+EXPORT int pclose(FILE *f)
+{
+	struct pipe_stream *found = NULL;
+	spin_lock(&pipe_streams_lock);
+	for (struct pipe_stream **p = &pipe_streams; *p && !found; p = &(*p)->next)
+		if ((*p)->f == f) {
+			found = *p;
+			*p = found->next;
+			break;
+		}
+	spin_unlock(&pipe_streams_lock);
+	fclose(f);
+	if (!found) {
+		errno = ECHILD;
+		return -1;
+	}
+	int status = -1;
+	pid_t pid = found->pid, r;
+	free(found);
+	while ((r = waitpid(pid, &status, 0)) < 0 && errno == EINTR)
+		;
+	return r < 0 ? -1 : status;
+}
+
+/* A dead child's threads are taken out of the count by whoever collects it. */
+static void collected(pid_t pid)
+{
+	if (C && pid > 0)
+		free_process(pid, NULL);
+}
+
+EXPORT pid_t wait4(pid_t pid, int *status, int options, struct rusage *usage)
+{
+	int st = 0;
+	if (!C)
+		return real(wait4)(pid, status, options, usage);
+	pid_t r = real(wait4)(pid, &st, options | WNOHANG, usage);
+	if (r == 0 && !(options & WNOHANG)) {
+		pthread_testcancel();
+		if (counted())
+			r = IN_KERNEL(RMR_WHY_CHILD, pid, real(wait4)(pid, &st, options, usage));
+		else
+			r = real(wait4)(pid, &st, options, usage);
+	}
+	if (r > 0 && (WIFEXITED(st) || WIFSIGNALED(st)))
+		collected(r);
+	if (status)
+		*status = st;
+	return r;
+}
+
+EXPORT pid_t waitpid(pid_t pid, int *status, int options)
+{
+	return wait4(pid, status, options, NULL);
+}
+
+EXPORT pid_t wait(int *status)
+{
+	return wait4(-1, status, 0, NULL);
+}
+
+EXPORT pid_t wait3(int *status, int options, struct rusage *usage)
+{
+	return wait4(-1, status, options, usage);
+}
+
+static int blocking_waitid(idtype_t type, id_t id, siginfo_t *info, int options)
+{
+	return IN_KERNEL(RMR_WHY_CHILD, id, real(waitid)(type, id, info, options));
+}
+
+EXPORT int waitid(idtype_t type, id_t id, siginfo_t *info, int options)
+{
+	siginfo_t own;
+	if (!C)
+		return real(waitid)(type, id, info, options);
+	if (!info)
+		info = &own;
+	info->si_pid = 0;
+	int r = real(waitid)(type, id, info, options | WNOHANG);
+	if (r == 0 && info->si_pid == 0 && !(options & WNOHANG)) {
+		pthread_testcancel();
+		r = counted() ? blocking_waitid(type, id, info, options) : real(waitid)(type, id, info, options);
+	}
+	if (r == 0 && info->si_pid && !(options & WNOWAIT) && info->si_code != CLD_STOPPED && info->si_code != CLD_CONTINUED)
+		collected(info->si_pid);
+	return r;
+}

@@ -1,0 +1,46 @@
+package chart
+
+import (
+	"bytes"
+	"os"
+	"testing"
+	"time"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/workload"
+)
+
+func TestWrite(t *testing.T) {
+	w := &workload.Workload{}
+	for i := range 3 {
+		w.Jobs = append(w.Jobs, &hpc.Job{
+			ID: string(rune('a' + i)), Submit: workload.DefaultEpoch.Add(time.Duration(i) * time.Hour),
+			Request:   hpc.Request{Tasks: 1 << i, TimeLimit: time.Hour},
+			Behaviour: hpc.Behaviour{RunTime: time.Duration(i) * 10 * time.Minute},
+		})
+	}
+	for format, magic := range map[string]string{"svg": "<?xml", "png": "\x89PNG"} {
+		files, err := Write(t.TempDir(), format, w, workload.NewInfo(w))
+		if err != nil || len(files) != 4 {
+			t.Fatalf("%s: %v, %v", format, files, err)
+		}
+		for _, f := range files {
+			text, err := os.ReadFile(f)
+			if err != nil || !bytes.HasPrefix(text, []byte(magic)) || len(text) < 500 {
+				t.Errorf("%s: %d bytes, %v", f, len(text), err)
+			}
+		}
+	}
+	// Without limits and with one size there is less to draw, but no failure.
+	w.Jobs = w.Jobs[:1]
+	w.Jobs[0].TimeLimit = 0
+	if files, err := Write(t.TempDir(), "svg", w, workload.NewInfo(w)); err != nil || len(files) != 3 {
+		t.Errorf("%v, %v", files, err)
+	}
+	if files, err := Write(t.TempDir(), "svg", &workload.Workload{}, workload.NewInfo(&workload.Workload{})); err != nil || len(files) != 1 {
+		t.Errorf("no jobs: %v, %v", files, err)
+	}
+	if _, err := Write(t.TempDir(), "bmp", w, workload.NewInfo(w)); err == nil {
+		t.Error("bmp was drawn")
+	}
+}

@@ -1,0 +1,191 @@
+package workload
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"rmreplay/internal/hpc"
+)
+
+// ReadReservations reads what `scontrol show reservation` prints (with -o or without)
+// into the reservations that touch the window, clipped to its start. Each is created
+// when the window begins, because Slurm does not record when it was made. name stands
+// for the source in errors, which have the form "reading reservations: NAME:LINE: ...".
+func ReadReservations(r io.Reader, name string, opts ReadOptions) ([]hpc.ReservationEvent, error) {
+	var events []hpc.ReservationEvent
+	err := eachBlock(r, name, "ReservationName", func(b *block) error {
+		event, err := b.reservation(opts)
+		if err == nil && event != nil {
+			events = append(events, *event)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading reservations: %w", err)
+	}
+	return events, nil
+}
+
+// ReadNodeStates reads what `scontrol show node` prints (with -o or without) into the
+// events that put the nodes into these states at the window's start. Nodes in service
+// make none. name stands for the source in errors, which have the form "reading node
+// states: NAME:LINE: ...".
+func ReadNodeStates(r io.Reader, name string, opts ReadOptions) ([]hpc.NodeEvent, error) {
+	var events []hpc.NodeEvent
+	err := eachBlock(r, name, "NodeName", func(b *block) error {
+		state := nodeState(b.values["State"])
+		if b.values["State"] == "" {
+			return errors.New("a node without State=")
+		}
+		if state != "" {
+			reason, _, _ := strings.Cut(b.values["Reason"], " [") // who wrote it, and when
+			events = append(events, hpc.NodeEvent{At: opts.Start, Nodes: b.values["NodeName"], State: state, Reason: reason})
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading node states: %w", err)
+	}
+	return events, nil
+}
+
+// nodeState is what an administrator would have done to bring a node into a state as
+// scontrol prints it ("IDLE+DRAIN", "DOWN*+NOT_RESPONDING"); nothing for one in service.
+func nodeState(state string) string {
+	base, flags, _ := strings.Cut(state, "+")
+	switch base = strings.TrimRight(base, "*~#!%$@^-"); {
+	case base == "DOWN" || base == "ERROR" || base == "FUTURE":
+		return "down"
+	case base == "DRAINED" || base == "DRAINING" || base == "DRAIN" || base == "FAIL" || base == "FAILING":
+		return "drain"
+	}
+	for flag := range strings.SplitSeq(flags, "+") {
+		if flag == "DRAIN" || flag == "FAIL" {
+			return "drain"
+		}
+	}
+	return ""
+}
+
+// block is one thing that scontrol shows: key=value words over one or several lines.
+type block struct {
+	line   int
+	values map[string]string
+}
+
+// wordsToLineEnd are the keys whose value may have blanks and goes on to the line's end.
+var wordsToLineEnd = []string{"Reason", "Comment", "OS", "Extra"}
+
+// eachBlock calls f for every block; each begins with the key first.
+func eachBlock(r io.Reader, name, first string, f func(*block) error) error {
+	var current *block
+	flush := func() error {
+		if current == nil {
+			return nil
+		}
+		b := current
+		current = nil
+		if err := f(b); err != nil {
+			return fmt.Errorf("%s:%d: %w", name, b.line, err)
+		}
+		return nil
+	}
+	err := eachLine(r, name, func(number int, line []byte) error {
+		text := strings.TrimSpace(validText(line))
+		if strings.HasPrefix(text, first+"=") {
+			if err := flush(); err != nil {
+				return err
+			}
+			current = &block{number, make(map[string]string)}
+		}
+		if current == nil {
+			if text == "" || strings.HasPrefix(text, "No ") {
+				return nil // "No reservations in the system"
+			}
+			return fmt.Errorf("%.60q: want %s=... as scontrol shows it", text, first)
+		}
+		current.add(text)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return flush()
+}
+
+func (b *block) add(text string) {
+	for text != "" {
+		key, rest, found := strings.Cut(text, "=")
+		if !found {
+			return
+		}
+		key = key[strings.LastIndexByte(key, ' ')+1:]
+		value, after, _ := strings.Cut(rest, " ")
+		for _, long := range wordsToLineEnd {
+			if key == long {
+				value, after = rest, ""
+			}
+		}
+		if value != "(null)" {
+			b.values[key] = value
+		}
+		text = strings.TrimSpace(after)
+	}
+}
+
+// reservation returns nil for a reservation outside the window.
+func (b *block) reservation(opts ReadOptions) (*hpc.ReservationEvent, error) {
+	start, err := otherTime(b.values["StartTime"], opts.zone())
+	if err != nil || start == 0 {
+		return nil, fmt.Errorf("StartTime=%s: %w", b.values["StartTime"], errNotTime)
+	}
+	end, err := otherTime(b.values["EndTime"], opts.zone())
+	if err != nil || end == 0 {
+		return nil, fmt.Errorf("EndTime=%s: %w", b.values["EndTime"], errNotTime)
+	}
+	r := hpc.Reservation{
+		Name: b.values["ReservationName"], Start: start, Nodes: b.values["Nodes"], Partition: b.values["PartitionName"],
+		Licenses: b.values["Licenses"], Features: b.values["Features"],
+		Users: listOf(b.values["Users"]), Accounts: listOf(b.values["Accounts"]),
+	}
+	for _, flag := range listOf(b.values["Flags"]) {
+		if flag != "SPEC_NODES" && flag != "ALL_NODES" { // they follow from the nodes
+			r.Flags = append(r.Flags, flag)
+		}
+	}
+	if r.Nodes == "" {
+		n, err := strconv.ParseUint(b.values["NodeCnt"], 10, 31)
+		if err != nil && b.values["NodeCnt"] != "" {
+			return nil, fmt.Errorf("NodeCnt=%s: not a count", b.values["NodeCnt"])
+		}
+		r.NodeCount = int(n)
+	}
+	return ClipReservation(r, end, opts), nil
+}
+
+// ClipReservation cuts a reservation at the window's start, as Fig. 2 of Martinasso et
+// al. (SC'18) does; nil if it lies outside. It is created when the window begins, or,
+// without a window, when it starts.
+func ClipReservation(r hpc.Reservation, end hpc.Time, opts ReadOptions) *hpc.ReservationEvent {
+	if !opts.InWindow(r.Start, end) {
+		return nil
+	}
+	r.Start = max(r.Start, opts.Start)
+	r.Duration = max(end.Sub(r.Start), time.Second)
+	at := opts.Start
+	if at == 0 {
+		at = r.Start
+	}
+	return &hpc.ReservationEvent{At: at, Action: "create", Reservation: r}
+}
+
+func listOf(text string) []string {
+	if text == "" {
+		return nil
+	}
+	return strings.Split(text, ",")
+}

@@ -1,0 +1,211 @@
+package slurmdb
+
+import (
+	"cmp"
+	"database/sql"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"rmreplay/internal/hostlist"
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/workload"
+)
+
+// reservationFlags are the flags of resv_table that make a reservation what it is, by
+// their bits (RESERVE_FLAG_ in slurm.h). Those that say that it comes again are left
+// out: every occurrence has a row of its own.
+var reservationFlags = []struct {
+	bit  uint
+	name string
+}{
+	{0, "MAINT"}, {6, "IGNORE_JOBS"}, {8, "ANY_NODES"}, {10, "STATIC_ALLOC"}, {12, "PART_NODES"}, {14, "OVERLAP"},
+	{16, "FIRST_CORES"}, {18, "REPLACE"}, {25, "FLEX"}, {29, "NO_HOLD_JOBS_AFTER"}, {30, "REPLACE_DOWN"}, {32, "MAGNETIC"},
+}
+
+// readReservations reads the reservations that touch the window, clipped to its start.
+// A reservation that was changed has a row for each time in between: the first creates
+// it, the others update it.
+func (r *reader) readReservations() ([]hpc.ReservationEvent, error) {
+	condition, args := r.window("time_start", "time_end")
+	var events []hpc.ReservationEvent
+	last := make(map[int64]hpc.Time)
+	query := "SELECT id_resv, assoclist, flags, nodelist, resv_name, time_start, time_end FROM " + r.table("resv_table") +
+		" WHERE deleted = 0 AND " + condition + " ORDER BY id_resv, time_start"
+	err := r.each(query, func(rows *sql.Rows) error {
+		var id int64
+		var flags uint64
+		var assocs, nodes, name string
+		var start, end sql.NullInt64
+		if err := rows.Scan(&id, &assocs, &flags, &nodes, &name, &start, &end); err != nil {
+			return err
+		}
+		res := hpc.Reservation{Name: name, Start: instant(start), Nodes: nodes}
+		for _, f := range reservationFlags {
+			if flags&(1<<f.bit) != 0 {
+				res.Flags = append(res.Flags, f.name)
+			}
+		}
+		r.addAssociations(&res, assocs)
+		event := workload.ClipReservation(res, instant(end), r.opts.ReadOptions)
+		if event == nil || res.Start == 0 || end.Int64 == 0 {
+			return nil
+		}
+		if last[id] == res.Start && last[id] != 0 {
+			event.Action, event.At = "update", max(res.Start, r.begin())
+		}
+		last[id] = instant(end)
+		events = append(events, *event)
+		return nil
+	}, args...)
+	return events, err
+}
+
+// addAssociations names who may use a reservation: ",3,-7," are associations, those
+// with a minus excluded.
+func (r *reader) addAssociations(res *hpc.Reservation, list string) {
+	for id := range strings.SplitSeq(list, ",") {
+		n, err := strconv.Atoi(strings.TrimPrefix(id, "-"))
+		a := r.assocs[n]
+		if err != nil || a == nil {
+			continue
+		}
+		names, name := &res.Accounts, a.account
+		if a.user != "" {
+			names, name = &res.Users, a.user
+		}
+		if strings.HasPrefix(id, "-") {
+			name = "-" + name
+		}
+		if !slices.Contains(*names, name) {
+			*names = append(*names, name)
+		}
+	}
+}
+
+// The bits of event_table's state (enum node_states and NODE_STATE_ in slurm.h).
+const (
+	nodeStateBase  = 0xf
+	nodeStateDown  = 1
+	nodeStateDrain = 1 << 9
+	nodeStateFail  = 1 << 13
+)
+
+type outage struct {
+	node, reason, state string
+	start, end          hpc.Time
+}
+
+// readEvents reads when nodes went out of service and came back. What happens to
+// several nodes at one instant is one event.
+func (r *reader) readEvents() ([]hpc.NodeEvent, error) {
+	condition, args := r.window("time_start", "time_end")
+	var outages []outage
+	query := "SELECT node_name, reason, state, time_start, time_end FROM " + r.table("event_table") +
+		" WHERE node_name != '' AND " + condition + " ORDER BY time_start, node_name"
+	err := r.each(query, func(rows *sql.Rows) error {
+		var o outage
+		var state int64
+		var start, end sql.NullInt64
+		if err := rows.Scan(&o.node, &o.reason, &state, &start, &end); err != nil {
+			return err
+		}
+		o.start, o.end, o.state = max(instant(start), r.begin()), instant(end), "drain"
+		if state&nodeStateBase == nodeStateDown && state&(nodeStateDrain|nodeStateFail) == 0 {
+			o.state = "down"
+		}
+		outages = append(outages, o)
+		return nil
+	}, args...)
+	if err != nil {
+		return nil, err
+	}
+	return nodeEvents(outages), nil
+}
+
+func nodeEvents(outages []outage) []hpc.NodeEvent {
+	type moment struct {
+		at            hpc.Time
+		state, reason string
+	}
+	type place struct {
+		at   hpc.Time
+		node string
+	}
+	starts := make(map[place]bool, len(outages))
+	for _, o := range outages {
+		starts[place{o.start, o.node}] = true
+	}
+	nodes := make(map[moment][]string)
+	for _, o := range outages {
+		m := moment{o.start, o.state, o.reason}
+		nodes[m] = append(nodes[m], o.node)
+		// Where one outage follows the other, the node was not back between them.
+		if o.end != 0 && !starts[place{o.end, o.node}] {
+			m := moment{at: o.end, state: "resume"}
+			nodes[m] = append(nodes[m], o.node)
+		}
+	}
+	events := make([]hpc.NodeEvent, 0, len(nodes))
+	for m, names := range nodes {
+		slices.Sort(names)
+		events = append(events, hpc.NodeEvent{At: m.at, Nodes: hostlist.Compress(slices.Compact(names)), State: m.state, Reason: m.reason})
+	}
+	slices.SortFunc(events, func(a, b hpc.NodeEvent) int {
+		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.State, b.State), cmp.Compare(a.Nodes, b.Nodes))
+	})
+	return events
+}
+
+// readUsage sums up what every association had used when the window began: its
+// processor seconds (or billed ones, where the database has them), each halved for every
+// half-life since (Slurm's src/plugins/priority/multifactor, decay thread). It comes
+// from the hourly sums as far back as they are kept, then from the daily, then the
+// monthly ones.
+func (r *reader) readUsage() ([]hpc.Usage, error) {
+	if r.opts.Start == 0 {
+		return nil, nil
+	}
+	used := make(map[int]float64)
+	until := r.opts.Start.UnixSeconds()
+	for _, t := range []struct {
+		table  string
+		length time.Duration
+	}{{"assoc_usage_hour_table", time.Hour}, {"assoc_usage_day_table", 24 * time.Hour}, {"assoc_usage_month_table", 30 * 24 * time.Hour}} {
+		earliest := until
+		query := "SELECT id, id_tres, time_start, alloc_secs FROM " + r.table(t.table) + " WHERE deleted = 0 AND time_start < ?" +
+			" AND id_tres = (SELECT IF(EXISTS(SELECT 1 FROM " + r.table(t.table) + " WHERE id_tres = 5 AND alloc_secs > 0), 5, 1))"
+		err := r.each(query, func(rows *sql.Rows) error {
+			var id, tres int
+			var at int64
+			var seconds float64
+			if err := rows.Scan(&id, &tres, &at, &seconds); err != nil {
+				return err
+			}
+			earliest = min(earliest, at)
+			age := time.Duration(r.opts.Start.UnixSeconds()-at)*time.Second - t.length/2
+			used[id] += seconds * decay(max(age, 0), r.opts.UsageHalfLife)
+			return nil
+		}, until)
+		if err != nil {
+			return nil, err
+		}
+		until = earliest
+	}
+	var usage []hpc.Usage
+	for _, a := range r.order {
+		if raw := used[a.id]; raw > 0 {
+			usage = append(usage, hpc.Usage{Account: a.account, User: a.user, Raw: math.Round(raw)})
+		}
+	}
+	return usage, nil
+}
+
+func decay(age, halfLife time.Duration) float64 {
+	if halfLife <= 0 {
+		return 1
+	}
+	return math.Exp2(-age.Seconds() / halfLife.Seconds())
+}

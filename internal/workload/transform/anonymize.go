@@ -1,0 +1,338 @@
+package transform
+
+import (
+	"cmp"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base32"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"rmreplay/internal/hostlist"
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/workload"
+	"rmreplay/internal/workload/sbatch"
+)
+
+// LeastKey is the shortest key of [NewAnonymizer], in bytes. With a shorter one, whoever
+// guesses a name could try all keys to confirm it.
+const LeastKey = 16
+
+// Anonymizer replaces names by others that only the holder of the key can find again,
+// by trying: each is the HMAC-SHA-256 of the name under the key. The same key gives the
+// same names, so what belongs together in several workloads still does.
+//
+// The names of nodes keep their numbers and their order, on which schedules depend:
+// only what stands around the numbers is replaced.
+type Anonymizer struct {
+	key       []byte
+	patterns  map[string]string // of node names: original to replacement
+	uids      map[uint32]uint32
+	gids      map[uint32]uint32
+	originals map[string]bool // every name that was replaced
+}
+
+// NewAnonymizer prepares for a workload and, if there is one, the cluster that it is
+// for: all its nodes and its users must be known before the first is renamed.
+func NewAnonymizer(key []byte, w *workload.Workload, nodes []string, users []hpc.User) (*Anonymizer, error) {
+	if len(key) < LeastKey {
+		return nil, fmt.Errorf("a key of %d bytes (want at least %d)", len(key), LeastKey)
+	}
+	a := &Anonymizer{key: key, patterns: map[string]string{}, originals: map[string]bool{}}
+	if err := a.collectNodes(w, nodes); err != nil {
+		return nil, err
+	}
+	a.collectIDs(append(slices.Clone(w.Users), users...))
+	return a, nil
+}
+
+// firstAnonymousID is the lowest user's and group's number that is given out.
+const firstAnonymousID = 20001
+
+// collectIDs gives users and groups new numbers, in the order of the old ones.
+func (a *Anonymizer) collectIDs(users []hpc.User) {
+	var uids, gids []uint32
+	for _, u := range users {
+		uids, gids = append(uids, u.UID), append(gids, u.GID)
+	}
+	a.uids, a.gids = renumber(uids), renumber(gids)
+}
+
+func renumber(ids []uint32) map[uint32]uint32 {
+	slices.Sort(ids)
+	m := make(map[uint32]uint32, len(ids))
+	for i, id := range slices.Compact(ids) {
+		m[id] = firstAnonymousID + uint32(i)
+	}
+	return m
+}
+
+// collectNodes ranks the patterns of all node names, so that their replacements sort as
+// they do: slurmctld sorts its nodes by name.
+func (a *Anonymizer) collectNodes(w *workload.Workload, names []string) error {
+	lists := []string{}
+	for _, job := range w.Jobs {
+		lists = append(lists, job.NodeList, job.Exclude)
+		if job.Recorded != nil {
+			lists = append(lists, job.Recorded.Nodes)
+		}
+	}
+	for _, ev := range w.NodeEvents {
+		lists = append(lists, ev.Nodes)
+	}
+	for _, ev := range w.Reservations {
+		lists = append(lists, ev.Nodes)
+	}
+	seen := map[string]bool{}
+	for _, list := range lists {
+		if seen[list] || list == allNodes {
+			continue
+		}
+		seen[list] = true
+		expanded, err := hostlist.Expand(list)
+		if err != nil {
+			return err
+		}
+		names = append(names, expanded...)
+	}
+	var patterns []string
+	for _, name := range names {
+		pattern, _ := splitDigits(name)
+		patterns = append(patterns, strings.Join(pattern, "\x00"))
+	}
+	slices.Sort(patterns)
+	for i, pattern := range slices.Compact(patterns) {
+		a.patterns[pattern] = fmt.Sprintf("n%03d%s", i, letters(a.mac("node", pattern))[:6])
+	}
+	return nil
+}
+
+const allNodes = "ALL"
+
+// splitDigits splits a name into the texts around its numbers, and the numbers: one
+// text more than numbers.
+func splitDigits(name string) (texts, numbers []string) {
+	start, inNumber := 0, false
+	for i := 0; i <= len(name); i++ {
+		digit := i < len(name) && name[i] >= '0' && name[i] <= '9'
+		if i < len(name) && digit == inNumber {
+			continue
+		}
+		if inNumber {
+			numbers = append(numbers, name[start:i])
+		} else {
+			texts = append(texts, name[start:i])
+		}
+		start, inNumber = i, digit
+	}
+	if len(texts) == len(numbers) {
+		texts = append(texts, "")
+	}
+	return texts, numbers
+}
+
+func (a *Anonymizer) mac(kind, text string) []byte {
+	h := hmac.New(sha256.New, a.key)
+	h.Write([]byte(kind + "\x00" + text)) // a hash takes everything
+	return h.Sum(nil)
+}
+
+// lower is base32 in lower case, since Slurm's accounts are.
+var lower = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
+
+// letters are letters only, so that they do not run into the numbers of a node's name.
+func letters(mac []byte) string {
+	out := make([]byte, len(mac))
+	for i, b := range mac {
+		out[i] = 'a' + b%26
+	}
+	return string(out)
+}
+
+// word replaces a name of a kind; an empty one stays empty. 60 bits of the HMAC keep the
+// names of a million users apart.
+func (a *Anonymizer) word(kind, name string) string {
+	if name == "" {
+		return ""
+	}
+	a.originals[name] = true
+	return kind[:1] + lower.EncodeToString(a.mac(kind, name))[:12]
+}
+
+// The kinds of names. What is one name in two kinds becomes two.
+const (
+	kindUser        = "user"
+	kindGroup       = "group"
+	kindAccount     = "account"
+	kindJobName     = "name"
+	kindWCKey       = "wckey"
+	kindReservation = "reservation"
+	kindMCS         = "mcs"
+)
+
+// words replaces the names of a list; a "-" or "+" before one of them stays.
+func (a *Anonymizer) words(kind string, list []string) []string {
+	if list == nil {
+		return nil
+	}
+	out := make([]string, len(list))
+	for i, name := range list {
+		bare := strings.TrimLeft(name, "+-")
+		out[i] = name[:len(name)-len(bare)] + a.word(kind, bare)
+	}
+	return out
+}
+
+func (a *Anonymizer) commaList(kind, list string) string {
+	if list == "" {
+		return ""
+	}
+	return strings.Join(a.words(kind, strings.Split(list, ",")), ",")
+}
+
+// nodes replaces the names of a host list.
+func (a *Anonymizer) nodes(list string) (string, error) {
+	if list == "" || list == allNodes {
+		return list, nil
+	}
+	names, err := hostlist.Expand(list)
+	if err != nil {
+		return "", err
+	}
+	for i, name := range names {
+		texts, numbers := splitDigits(name)
+		replacement, ok := a.patterns[strings.Join(texts, "\x00")]
+		if !ok {
+			return "", fmt.Errorf("node %s is not one of the cluster's or the workload's", name)
+		}
+		a.originals[name] = true
+		names[i] = replacement
+		if len(numbers) > 0 {
+			names[i] += strings.Join(numbers, "x")
+		}
+	}
+	return hostlist.Compress(names), nil
+}
+
+// Step is the anonymization of the workload that the anonymizer was made for. Names of
+// users, groups, accounts, jobs, reservations, WCKeys, MCS labels and nodes are replaced;
+// IDs of jobs become numbers in the order of submission; comments, reasons, burst buffers,
+// the source and the lines of logs that are kept beside the jobs go. Names of
+// partitions, QOS, features, licenses and generic resources stay.
+func (a *Anonymizer) Step() Step {
+	return Step{"--anonymize", func(w *workload.Workload, _ *Environment) (int, error) {
+		if len(w.Actions) > 0 {
+			return 0, errors.New("the workload has administrators' actions, which are free text (remove their records first)")
+		}
+		ids := a.jobIDs(w)
+		for _, job := range w.Jobs {
+			if err := a.job(job, ids); err != nil {
+				return 0, fmt.Errorf("job %s: %w", job.ID, err)
+			}
+		}
+		a.dependencies(w, ids)
+		if err := a.events(w); err != nil {
+			return 0, err
+		}
+		for i, u := range w.Users {
+			w.Users[i] = a.user(u)
+		}
+		slices.SortFunc(w.Users, func(x, y hpc.User) int { return cmp.Compare(x.UID, y.UID) })
+		for i, u := range w.Usage {
+			w.Usage[i].Account, w.Usage[i].User = a.word(kindAccount, u.Account), a.word(kindUser, u.User)
+		}
+		w.Source, w.Header, w.Unusable = "anonymous", nil, nil
+		for i, text := range w.Transforms { // a filter may name a user
+			w.Transforms[i], _, _ = strings.Cut(text, " ")
+		}
+		return len(w.Jobs), nil
+	}}
+}
+
+// jobIDs numbers the jobs.
+func (a *Anonymizer) jobIDs(w *workload.Workload) map[string]string {
+	width := len(fmt.Sprint(len(w.Jobs)))
+	ids := make(map[string]string, len(w.Jobs))
+	for i, job := range w.Jobs {
+		ids[job.ID] = fmt.Sprintf("j%0*d", width, i+1)
+	}
+	return ids
+}
+
+func (a *Anonymizer) job(job *hpc.Job, ids map[string]string) (err error) {
+	if job.NodeList, err = a.nodes(job.NodeList); err != nil {
+		return err
+	}
+	if job.Exclude, err = a.nodes(job.Exclude); err != nil {
+		return err
+	}
+	if job.Recorded != nil {
+		if job.Recorded.Nodes, err = a.nodes(job.Recorded.Nodes); err != nil {
+			return err
+		}
+	}
+	job.ID = ids[job.ID]
+	job.Name = a.word(kindJobName, job.Name)
+	job.User = a.word(kindUser, job.User)
+	job.Group = a.word(kindGroup, job.Group)
+	job.Account = a.word(kindAccount, job.Account)
+	job.WCKey = a.word(kindWCKey, job.WCKey)
+	job.MCSLabel = a.word(kindMCS, job.MCSLabel)
+	job.Reservation = a.commaList(kindReservation, job.Reservation)
+	job.Comment, job.BurstBuffer, job.SWF = "", "", nil
+	return nil
+}
+
+// dependencies renames the jobs in them; one that cannot be read goes, since nobody
+// knows what it says.
+func (a *Anonymizer) dependencies(w *workload.Workload, ids map[string]string) {
+	for _, job := range w.Jobs {
+		if _, err := sbatch.ParseDependency(job.Dependency); err != nil {
+			job.Dependency = ""
+		}
+	}
+	rewriteDependencies(w.Jobs, func(id string) string { return ids[id] })
+}
+
+func (a *Anonymizer) events(w *workload.Workload) (err error) {
+	for i := range w.NodeEvents {
+		ev := &w.NodeEvents[i]
+		if ev.Nodes, err = a.nodes(ev.Nodes); err != nil {
+			return fmt.Errorf("node event at %s: %w", ev.At, err)
+		}
+		if ev.Reason != "" {
+			ev.Reason = "anonymous"
+		}
+	}
+	for i := range w.Reservations {
+		ev := &w.Reservations[i]
+		if ev.Nodes, err = a.nodes(ev.Nodes); err != nil {
+			return fmt.Errorf("reservation %s: %w", ev.Name, err)
+		}
+		ev.Name = a.word(kindReservation, ev.Name)
+		ev.Users, ev.Accounts = a.words(kindUser, ev.Users), a.words(kindAccount, ev.Accounts)
+	}
+	return nil
+}
+
+func (a *Anonymizer) user(u hpc.User) hpc.User {
+	return hpc.User{Name: a.word(kindUser, u.Name), UID: a.uids[u.UID], Group: a.word(kindGroup, u.Group), GID: a.gids[u.GID]}
+}
+
+// Leaks returns the names that were replaced and still stand as words in a text: names
+// that something else has, too, such as a partition called as an account is.
+func (a *Anonymizer) Leaks(text string) []string {
+	found := map[string]bool{}
+	for word := range strings.FieldsFuncSeq(text, func(r rune) bool { return !isNameRune(r) }) {
+		if a.originals[word] {
+			found[word] = true
+		}
+	}
+	return sortedKeys(found)
+}
+
+func isNameRune(r rune) bool {
+	return r == '_' || r == '-' || r == '.' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r > 127
+}

@@ -1,0 +1,310 @@
+package transform
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"rmreplay/internal/hostlist"
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/workload"
+	"rmreplay/internal/workload/example"
+	"rmreplay/internal/workload/generate"
+)
+
+var key = []byte("sixteen bytes or more")
+
+func anonymized(t *testing.T, key []byte, w *workload.Workload) *workload.Workload {
+	t.Helper()
+	a, err := NewAnonymizer(key, w, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, _ := apply(t, w, Environment{}, a.Step())
+	return out
+}
+
+// revealing has a name in every place that can hold one.
+func revealing() *workload.Workload {
+	j := job("secretid", 0, 2, time.Hour, 2*time.Hour)
+	j.Name, j.User, j.Group, j.Account, j.WCKey = "secretname", "secretuser", "secretgroup", "secretaccount", "secretkey"
+	j.Reservation, j.Comment, j.MCSLabel, j.BurstBuffer = "secretresv", "/home/secretpath", "secretlabel", "#DW stage_in=/secretpath"
+	j.NodeList, j.Exclude = "secretnode[1-2]", "secretnode07.secretsite.ch"
+	j.Dependency = "singleton"
+	j.SWF = &hpc.SWF{Record: 1}
+	later := job("secretlater", 1, 1, time.Hour, time.Hour)
+	later.Dependency = "afterok:secretid"
+	odd := job("secretodd", 2, 1, time.Hour, time.Hour)
+	odd.Dependency = "whatever:secretid"
+	running := preset("secretpreset", "secretnode[3-4]", 2, time.Hour, 2*time.Hour)
+	return &workload.Workload{
+		Epoch: epoch, Start: epoch, Source: "secretsource", Header: []string{"Installation: secretsite"},
+		Unusable: []workload.Unusable{{Text: "secretline"}}, Transforms: []string{"--filter 'user == \"secretuser\"'"},
+		Users:      []hpc.User{{Name: "secretuser", UID: 54321, Group: "secretgroup", GID: 65432}},
+		Usage:      []hpc.Usage{{Account: "secretaccount", User: "secretuser", Raw: 1}},
+		NodeEvents: []hpc.NodeEvent{{At: epoch, Nodes: "secretnode9", State: "down", Reason: "secretreason"}},
+		Reservations: []hpc.ReservationEvent{{At: epoch, Action: "create", Reservation: hpc.Reservation{
+			Name: "secretresv", Start: epoch, Duration: time.Hour, Nodes: "ALL", Users: []string{"-secretuser"}, Accounts: []string{"secretaccount"},
+		}}},
+		Jobs: []*hpc.Job{running, j, later, odd},
+	}
+}
+
+func TestAnonymizeLeavesNothing(t *testing.T) {
+	text := trace(t, anonymized(t, key, revealing()))
+	for _, word := range []string{"secret", "54321", "65432", "/home", "run-", "ada", "physics"} {
+		if strings.Contains(text, word) {
+			t.Errorf("%q is still there:\n%s", word, text)
+		}
+	}
+}
+
+// TestAnonymizeKeepsStructure: what was one name is one name, and two are two.
+func TestAnonymizeKeepsStructure(t *testing.T) {
+	w := anonymized(t, key, revealing())
+	j, later := w.Jobs[1], w.Jobs[2]
+	if j.User != w.Users[0].Name || j.Account != w.Usage[0].Account || j.Reservation != w.Reservations[0].Name || w.Reservations[0].Users[0] != "-"+j.User {
+		t.Errorf("%+v\n%+v", j, w.Reservations)
+	}
+	if later.Dependency != "afterok:"+j.ID || j.Dependency != "singleton" || w.Jobs[3].Dependency != "" {
+		t.Errorf("%q, %q, %q", later.Dependency, j.Dependency, w.Jobs[3].Dependency)
+	}
+	if n, err := hostlist.Count(w.Jobs[0].Recorded.Nodes); n != 2 || err != nil || !strings.HasSuffix(w.Jobs[0].Recorded.Nodes, "[3-4]") {
+		t.Errorf("nodes %s", w.Jobs[0].Recorded.Nodes)
+	}
+	if j.TimeLimit != 2*time.Hour || j.MinNodes != 2 || j.Partition != "batch" || len(workload.Validate(w, workload.Cluster{})) != 0 {
+		t.Errorf("%+v\n%v", j, workload.Validate(w, workload.Cluster{}))
+	}
+	if again := anonymized(t, key, revealing()); trace(t, again) != trace(t, w) {
+		t.Error("the same key gave other names")
+	}
+	if other := anonymized(t, []byte("another key of enough bytes"), revealing()); other.Jobs[1].User == j.User || other.Jobs[1].NodeList == j.NodeList {
+		t.Error("another key gave the same names")
+	}
+}
+
+func TestAnonymizeRefuses(t *testing.T) {
+	if _, err := NewAnonymizer([]byte("short"), small(), nil, nil); err == nil {
+		t.Error("a short key was accepted")
+	}
+	w := small()
+	w.Actions = []hpc.Action{{At: epoch, Shell: "mail ada"}}
+	a, err := NewAnonymizer(key, w, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := Apply(w, Environment{}, a.Step()); err == nil {
+		t.Error("free text was accepted")
+	}
+}
+
+// TestNodeOrder: the anonymous names sort as the nodes do, and keep their numbers.
+func TestNodeOrder(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		names := rapid.SliceOfNDistinct(rapid.StringMatching(`(a|b|rack[0-3]-n|gpu|x[0-9]c)[0-9]{3}(\.site)?`), 2, 30, rapid.ID).Draw(rt, "names")
+		a, err := NewAnonymizer(key, &workload.Workload{}, names, nil)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		mapped := map[string]string{}
+		for _, name := range names {
+			if mapped[name], err = a.nodes(name); err != nil {
+				rt.Fatal(err)
+			}
+		}
+		digits := regexp.MustCompile(`[0-9]+`)
+		for _, x := range names {
+			for _, y := range names {
+				px, nx := splitDigits(x)
+				py, ny := splitDigits(y)
+				px2, nx2 := splitDigits(mapped[x])
+				_, ny2 := splitDigits(mapped[y])
+				if x != y && mapped[x] == mapped[y] {
+					rt.Errorf("%s and %s are both %s", x, y, mapped[x])
+				}
+				if slices.Equal(px, py) && slices.Compare(nx, ny) != slices.Compare(nx2, ny2) {
+					rt.Errorf("%s, %s became %s, %s: another order", x, y, mapped[x], mapped[y])
+				}
+				if less := slices.Compare(px, py); less < 0 && strings.Join(px, "\x00") < strings.Join(py, "\x00") && mapped[x] > mapped[y] {
+					rt.Errorf("%s, %s became %s, %s: another order", x, y, mapped[x], mapped[y])
+				}
+				if got := digits.FindAllString(mapped[x], -1); len(got)-1 != len(nx) || len(px2) == 0 {
+					rt.Errorf("%s became %s", x, mapped[x])
+				}
+			}
+		}
+	})
+}
+
+// TestAnonymizeSites anonymizes whole sites and searches the output for every name.
+func TestAnonymizeSites(t *testing.T) {
+	day, files := example.Example(1)
+	daint, daintFiles, err := generate.Daint(generate.DaintOptions{Seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, site := range []struct {
+		w     *workload.Workload
+		files map[string]string
+		nodes string
+	}{{day, files, "c[01-36],g[01-14]"}, {daint, daintFiles, "nid[00001-07139]"}} {
+		dir := t.TempDir()
+		for name, text := range site.files {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		users, err := workload.ParseUsers(strings.NewReader(site.files["users"]), "users")
+		if err != nil {
+			t.Fatal(err)
+		}
+		nodes, err := hostlist.Expand(site.nodes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := NewAnonymizer(key, site.w, nodes, users)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, _ := apply(t, site.w, Environment{}, a.Step())
+		text := trace(t, out)
+		anonymous, err := a.Cluster(dir, users)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range sortedKeys(anonymous) {
+			text += anonymous[name]
+		}
+		searchNames(t, text, site.w, users, nodes)
+		if leaks := a.Leaks(text); len(leaks) > 0 {
+			t.Errorf("still there: %v", leaks)
+		}
+	}
+}
+
+// searchNames looks for every original name as a word, whatever the anonymizer knows of.
+func searchNames(t *testing.T, text string, w *workload.Workload, users []hpc.User, nodes []string) {
+	t.Helper()
+	words := map[string]bool{}
+	for word := range strings.FieldsFuncSeq(text, func(r rune) bool { return !isNameRune(r) }) {
+		words[word] = true
+	}
+	names := slices.Clone(nodes)
+	for _, u := range users {
+		names = append(names, u.Name, u.Group)
+	}
+	for _, j := range w.Jobs {
+		names = append(names, j.ID, j.Name, j.User, j.Account, j.Reservation)
+	}
+	for _, ev := range w.Reservations {
+		names = append(names, ev.Name)
+	}
+	for _, name := range names {
+		if words[name] && name != "" {
+			// Job IDs are numbered anew and may meet an old one.
+			if !regexp.MustCompile(`^j[0-9]+$`).MatchString(name) {
+				t.Errorf("%q is still there", name)
+			}
+		}
+	}
+	if strings.Contains(text, "nid0") {
+		t.Error("a host list has original names")
+	}
+}
+
+func TestConfigLines(t *testing.T) {
+	a, err := NewAnonymizer(key, &workload.Workload{}, []string{"n1", "n2", "n3"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	node := a.patterns["n\x00"]
+	account, user := a.word(kindAccount, "physics"), a.word(kindUser, "ada")
+	for line, want := range map[string]string{
+		`NodeName=n[1-3] NodeAddr=10.0.0.[1-3] CPUs=4`:    "NodeName=" + node + "[1-3] CPUs=4",
+		`NodeName=DEFAULT CPUs=8`:                         "NodeName=DEFAULT CPUs=8",
+		`PartitionName=p Nodes=ALL AllowAccounts=physics`: "PartitionName=p Nodes=ALL AllowAccounts=" + account,
+		`SlurmctldHost=ctl(10.0.0.1)`:                     "SlurmctldHost=controller",
+		`Epilog=/home/ada/epilog.sh`:                      "Epilog=/anonymous/epilog",
+		`AccountingStoragePass=hunter2`:                   "",
+		`SchedulerParameters="bf_continue,bf_window=60"`:  `SchedulerParameters="bf_continue,bf_window=60"`,
+		``: "",
+	} {
+		got, err := a.configLine(line)
+		if err != nil || got != want {
+			t.Errorf("%s: %q, %v; want %q", line, got, err, want)
+		}
+	}
+	for _, line := range []string{"NodeName=n[9", "NodeName=m1", "what"} {
+		if got, err := a.configLine(line); err == nil {
+			t.Errorf("%s: %q", line, got)
+		}
+	}
+	for line, want := range map[string]string{
+		"add account name=physics parent=root description='the lab'":       "add account name=" + account + " parent=root description=anonymous",
+		"add user name=ada account=physics,physics defaultaccount=physics": "add user name=" + user + " account=" + account + "," + account + " defaultaccount=" + account,
+		"modify user where name=ada set qos+=high":                         "modify user where name=" + user + " set qos+=high",
+		"add qos name=high priority=10":                                    "add qos name=high priority=10",
+		"# comment about ada":                                              "",
+	} {
+		got, err := a.accounts(line + "\n")
+		if err != nil || strings.TrimSpace(got) != want {
+			t.Errorf("%s: %q, %v; want %q", line, got, err, want)
+		}
+	}
+	if _, err := a.accounts("Account - 'physics':Description='x'\n"); err == nil {
+		t.Error("a dump was accepted")
+	}
+}
+
+func FuzzConfigLine(f *testing.F) {
+	for _, s := range []string{"NodeName=n[1-3] CPUs=4", `A="b c" D='e`, "=", "Nodes=ALL", "Include x"} {
+		f.Add(s)
+	}
+	a, err := NewAnonymizer(key, &workload.Workload{}, []string{"n1"}, nil)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, line string) {
+		if out, err := a.configLine(line); err == nil && strings.Contains(strings.ToLower(out), "pass=") && strings.HasPrefix(strings.ToLower(out), "accountingstoragepass=") {
+			t.Errorf("%q became %q", line, out)
+		}
+		_, _ = a.accounts(line)
+	})
+}
+
+func FuzzFilter(f *testing.F) {
+	for _, s := range []string{"nodes > 1", `user in ["a"]`, "[1][nodes]", "name matches '('"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		step, err := Filter(text)
+		if err != nil {
+			return
+		}
+		if out, _, err := Apply(small(), Environment{}, step); err == nil && len(out.Jobs) == 0 {
+			t.Errorf("%q leaves nothing", text)
+		}
+	})
+}
+
+func TestSplitDigits(t *testing.T) {
+	for name, want := range map[string]string{
+		"nid00012": "[nid ] [00012]", "a1b2.ch": "[a b .ch] [1 2]", "7": "[ ] [7]", "login": "[login] []", "": "[] []",
+	} {
+		texts, numbers := splitDigits(name)
+		if got := fmt.Sprint(texts, " ", numbers); got != want && fmt.Sprintf("%v %v", texts, numbers) != want {
+			t.Errorf("%q: %s, want %s", name, got, want)
+		}
+	}
+	if diff := cmp.Diff(26, len(letters(make([]byte, 26)))); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -1,0 +1,151 @@
+package transform
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/expr-lang/expr"
+	"github.com/expr-lang/expr/vm"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/workload"
+)
+
+// Fields are what an expression of [Filter] can name of a job.
+type Fields struct {
+	ID          string `expr:"id"`
+	Name        string `expr:"name"`
+	User        string `expr:"user"`
+	Group       string `expr:"group"`
+	Account     string `expr:"account"`
+	Partition   string `expr:"partition"`
+	QOS         string `expr:"qos"`
+	Reservation string `expr:"reservation"`
+	Constraint  string `expr:"constraint"`
+	GRES        string `expr:"gres"`
+	Dependency  string `expr:"dependency"`
+
+	Nodes    int  `expr:"nodes"` // the least that it asks for
+	CPUs     int  `expr:"cpus"`
+	Tasks    int  `expr:"tasks"`
+	Switches int  `expr:"switches"`
+	Array    bool `expr:"array"`
+	Preset   bool `expr:"preset"`
+
+	TimeLimit float64 `expr:"time_limit_s"` // 0 if none is asked for
+	RunTime   float64 `expr:"run_time_s"`   // the time limit for a job that only it ends
+	Submit    float64 `expr:"submit_s"`     // from the window's start or the epoch
+	Hour      int     `expr:"hour"`         // of the day, UTC
+	Weekday   int     `expr:"weekday"`      // Sunday is 0
+	ExitCode  int     `expr:"exit_code"`
+	Cancelled bool    `expr:"cancelled"` // by its user
+	State     string  `expr:"state"`     // as recorded
+}
+
+// mostNodes bounds the size of an expression's syntax tree.
+const mostNodes = 1000
+
+// Filter keeps the jobs for which an expression over [Fields] is true, as
+//
+//	constraint == "gpu" and nodes >= 16
+//	partition in ["normal", "low"] and not preset
+//
+// in the language of github.com/expr-lang/expr, which has no loops, no side effects and
+// no access to anything but the fields. Dependencies on jobs that go are taken for
+// fulfilled. The error says where the expression is wrong.
+func Filter(text string) (Step, error) {
+	program, err := expr.Compile(text, expr.Env(Fields{}), expr.AsBool(), expr.MaxNodes(mostNodes))
+	if err != nil {
+		return Step{}, fmt.Errorf("%q: %w", text, err)
+	}
+	return Step{"--filter " + quote(text), func(w *workload.Workload, _ *Environment) (int, error) {
+		return filter(w, program)
+	}}, nil
+}
+
+func filter(w *workload.Workload, program *vm.Program) (int, error) {
+	start := w.Start
+	if start == 0 {
+		start = w.Epoch
+	}
+	var failed error
+	machine := vm.VM{}
+	removed := keep(w, func(job *hpc.Job) bool {
+		value, err := machine.Run(program, fields(w, job, start))
+		if err != nil && failed == nil {
+			failed = fmt.Errorf("job %s: %w", job.ID, err)
+		}
+		kept, _ := value.(bool)
+		return kept
+	})
+	switch {
+	case failed != nil:
+		return 0, failed
+	case len(w.Jobs) == 0:
+		return 0, errors.New("no job is left")
+	}
+	return removed, nil
+}
+
+func fields(w *workload.Workload, job *hpc.Job, start hpc.Time) Fields {
+	at := job.Submit.Std()
+	f := Fields{
+		ID: job.ID, Name: job.Name, User: job.User, Group: job.Group, Account: job.Account,
+		Partition: job.Partition, QOS: job.QOS, Reservation: job.Reservation,
+		Constraint: job.Constraint, GRES: job.GRES, Dependency: job.Dependency,
+		Nodes: max(job.MinNodes, 1), CPUs: workload.CPUs(&job.Request), Tasks: job.Tasks, Switches: job.Switches,
+		Array: job.Array != "", Preset: w.Preset(job),
+		TimeLimit: job.TimeLimit.Seconds(), RunTime: min(job.RunTime, limitOf(job)).Seconds(),
+		Submit: job.Submit.Sub(start).Seconds(), Hour: at.Hour(), Weekday: int(at.Weekday()),
+		ExitCode: job.ExitCode, Cancelled: job.CancelAfter > 0,
+	}
+	if job.Recorded != nil {
+		f.State = string(job.Recorded.State)
+	}
+	return f
+}
+
+// quote puts an argument into quotes that a shell would take.
+func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+
+// MapPartition sends the jobs and reservations of one partition to another. A job may
+// name several in a list; "*" stands for every partition, and "" for none.
+func MapPartition(from, to string) (Step, error) {
+	if to == "" || strings.ContainsAny(from+to, ", \t\n") {
+		return Step{}, fmt.Errorf("%s=%s: not two partitions (want OLD=NEW, or *=NEW)", from, to)
+	}
+	mapped := func(list string) string {
+		if from == "*" || list == from {
+			return to
+		}
+		names := strings.Split(list, ",")
+		out := names[:0]
+		seen := map[string]bool{}
+		for _, name := range names {
+			if name == from && name != "" {
+				name = to
+			}
+			if !seen[name] {
+				seen[name] = true
+				out = append(out, name)
+			}
+		}
+		return strings.Join(out, ",")
+	}
+	return Step{fmt.Sprintf("--map-partition %s=%s", from, to), func(w *workload.Workload, _ *Environment) (int, error) {
+		n := 0
+		for _, job := range w.Jobs {
+			if p := mapped(job.Partition); p != job.Partition {
+				job.Partition = p
+				n++
+			}
+		}
+		for i := range w.Reservations {
+			if r := &w.Reservations[i]; r.Partition != "" {
+				r.Partition = mapped(r.Partition)
+			}
+		}
+		return n, nil
+	}}, nil
+}

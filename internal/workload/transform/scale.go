@@ -1,0 +1,212 @@
+package transform
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"rmreplay/internal/hostlist"
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/workload"
+)
+
+// SwitchOptions say which jobs [Switches] changes, and how.
+type SwitchOptions struct {
+	Switches   int           // at most so many leaf switches
+	MinNodes   int           // for jobs of at least so many nodes
+	MinRuntime time.Duration // that run longer than this
+	Wait       time.Duration // how long such a job waits for them; 0 for Slurm's default
+}
+
+// Switches makes jobs ask for their nodes on few leaf switches, as sbatch --switches
+// does (Martinasso et al., SC'18, section VIII.A: jobs of at least 64, 32 or 16 nodes
+// that run more than ten minutes). Preset jobs have their nodes already.
+func Switches(o SwitchOptions) (Step, error) {
+	if o.Switches < 1 || o.MinNodes < 0 || o.MinRuntime < 0 || o.Wait < 0 {
+		return Step{}, fmt.Errorf("%d switches for %d nodes and %s: want 1 or more switches, and nothing negative", o.Switches, o.MinNodes, o.MinRuntime)
+	}
+	text := fmt.Sprintf("--switches %d --min-nodes %d --min-runtime %g", o.Switches, o.MinNodes, o.MinRuntime.Seconds())
+	if o.Wait > 0 {
+		text += fmt.Sprintf(" --switch-wait %g", o.Wait.Seconds())
+	}
+	return Step{text, func(w *workload.Workload, _ *Environment) (int, error) {
+		n := 0
+		for _, job := range w.Jobs {
+			run := min(job.RunTime, limitOf(job))
+			if w.Preset(job) || job.MinNodes < o.MinNodes || run <= o.MinRuntime {
+				continue
+			}
+			job.Switches, job.SwitchWait = o.Switches, o.Wait
+			n++
+		}
+		return n, nil
+	}}, nil
+}
+
+// limitOf is the job's time limit, Unlimited if it asks for none.
+func limitOf(job *hpc.Job) time.Duration {
+	if job.TimeLimit <= 0 {
+		return hpc.Unlimited
+	}
+	return job.TimeLimit
+}
+
+// ScaleArrivals makes jobs come faster (factor below 1) or slower: the time of every
+// submission from the window's start, or from the first submission, is multiplied. Jobs
+// from before the window, and what happens to the machine, stay where they are.
+func ScaleArrivals(factor float64) (Step, error) {
+	if err := checkFactor(factor); err != nil {
+		return Step{}, err
+	}
+	return Step{fmt.Sprintf("--scale-arrivals %g", factor), func(w *workload.Workload, _ *Environment) (int, error) {
+		start, n := origin(w), 0
+		for _, job := range w.Jobs {
+			if job.Submit < start {
+				continue
+			}
+			job.Submit = start.Add(scaled(job.Submit.Sub(start), factor))
+			n++
+		}
+		return n, nil
+	}}, nil
+}
+
+// ScaleRuntime multiplies run times, and time limits with them as far as the partition
+// allows. Of a preset job, what is left of its run time at the window's start is
+// multiplied.
+func ScaleRuntime(factor float64) (Step, error) {
+	if err := checkFactor(factor); err != nil {
+		return Step{}, err
+	}
+	return Step{fmt.Sprintf("--scale-runtime %g", factor), func(w *workload.Workload, env *Environment) (int, error) {
+		limits := newCaps(w, env)
+		for _, job := range w.Jobs {
+			done := time.Duration(0)
+			if w.Preset(job) {
+				done = w.Start.Sub(job.Recorded.Start)
+			}
+			job.RunTime = scaledBeyond(job.RunTime, done, factor)
+			for task, d := range job.TaskRunTimes {
+				job.TaskRunTimes[task] = scaledBeyond(d, done, factor)
+			}
+			if job.TimeLimit > 0 {
+				most := max(limits.of(job), job.TimeLimit)
+				setLimit(job, min(scaledBeyond(job.TimeLimit, done, factor), most))
+			}
+			if job.EndAt > w.Start {
+				job.EndAt = w.Start.Add(scaled(job.EndAt.Sub(w.Start), factor))
+			}
+			if w.Preset(job) && job.Recorded.End > w.Start {
+				job.Recorded.End = w.Start.Add(scaled(job.Recorded.End.Sub(w.Start), factor))
+			}
+		}
+		return len(w.Jobs), nil
+	}}, nil
+}
+
+// ScaleNodes multiplies how many nodes, tasks and GPUs jobs ask for, rounded, but never
+// to less than one and never to more nodes than the partition has. A job on nodes that
+// it names, and a preset job, can only shrink: to the first of them.
+func ScaleNodes(factor float64) (Step, error) {
+	if err := checkFactor(factor); err != nil {
+		return Step{}, err
+	}
+	return Step{fmt.Sprintf("--scale-nodes %g", factor), func(w *workload.Workload, env *Environment) (int, error) {
+		n := 0
+		for _, job := range w.Jobs {
+			changed, err := scaleNodes(w, env, job, factor)
+			if err != nil {
+				return 0, fmt.Errorf("job %s: %w", job.ID, err)
+			}
+			if changed {
+				n++
+			}
+		}
+		w.MachineNodes = int(math.Round(float64(w.MachineNodes) * factor))
+		w.MachineProcessors = int(math.Round(float64(w.MachineProcessors) * factor))
+		return n, nil
+	}}, nil
+}
+
+func scaleNodes(w *workload.Workload, env *Environment, job *hpc.Job, factor float64) (bool, error) {
+	pinned := job.NodeList != "" || w.Preset(job)
+	if pinned && factor > 1 {
+		return false, nil
+	}
+	before := *job
+	most := env.Partitions[job.Partition].Nodes
+	job.MinNodes, job.MaxNodes = times(job.MinNodes, factor, most), times(job.MaxNodes, factor, most)
+	if job.TasksPerNode > 0 && job.MinNodes > 0 && before.Tasks == before.MinNodes*job.TasksPerNode {
+		job.Tasks = job.MinNodes * job.TasksPerNode
+	} else {
+		job.Tasks = max(times(job.Tasks, factor, 0), min(job.Tasks, job.MinNodes))
+	}
+	if gpus, err := strconv.Atoi(job.GPUs); err == nil {
+		job.GPUs = strconv.Itoa(times(gpus, factor, 0))
+	}
+	if pinned {
+		if err := shrinkLists(job); err != nil {
+			return false, err
+		}
+	}
+	return job.MinNodes != before.MinNodes || job.MaxNodes != before.MaxNodes || job.Tasks != before.Tasks || job.GPUs != before.GPUs, nil
+}
+
+// shrinkLists keeps as many of the nodes that the job has or names as it asks for.
+func shrinkLists(job *hpc.Job) error {
+	lists := []*string{&job.NodeList}
+	if job.Recorded != nil {
+		lists = append(lists, &job.Recorded.Nodes)
+	}
+	for _, list := range lists {
+		names, err := hostlist.Expand(*list)
+		if err != nil {
+			return err
+		}
+		if n := max(job.MaxNodes, job.MinNodes); n > 0 && n < len(names) {
+			*list = hostlist.Compress(names[:n])
+			if job.Recorded != nil && list == &job.Recorded.Nodes {
+				job.Recorded.Processors = job.Recorded.Processors * n / len(names)
+			}
+		}
+	}
+	return nil
+}
+
+// times multiplies a count; what was asked for stays at least 1, and at most most, if
+// that is not 0.
+func times(n int, factor float64, most int) int {
+	if n <= 0 {
+		return n
+	}
+	scaled := max(int(math.Round(min(float64(n)*factor, math.MaxInt32))), 1)
+	if most > 0 {
+		scaled = min(scaled, max(most, 1))
+	}
+	return scaled
+}
+
+func checkFactor(factor float64) error {
+	if !(factor > 0) || factor > 1e6 {
+		return fmt.Errorf("%g: not a factor (want more than 0, as 0.8)", factor)
+	}
+	return nil
+}
+
+// scaled multiplies a duration and rounds it to milliseconds.
+func scaled(d time.Duration, factor float64) time.Duration {
+	x := float64(d) * factor
+	if x >= float64(hpc.Unlimited) {
+		return hpc.Unlimited
+	}
+	return time.Duration(x).Round(time.Millisecond)
+}
+
+// scaledBeyond multiplies what of a duration is beyond a part that is over already.
+func scaledBeyond(d, over time.Duration, factor float64) time.Duration {
+	if d == hpc.Unlimited || d <= over {
+		return d
+	}
+	return over + scaled(d-over, factor)
+}

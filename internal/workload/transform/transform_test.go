@@ -1,0 +1,499 @@
+package transform
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/workload"
+	"rmreplay/internal/workload/example"
+)
+
+var epoch = hpc.Unix(1_700_006_400) // a midnight
+
+// job makes a job that is submitted so many minutes after the epoch.
+func job(id string, minutes, nodes int, run, limit time.Duration) *hpc.Job {
+	j := &hpc.Job{ID: id, Submit: epoch.Add(time.Duration(minutes) * time.Minute)}
+	j.Name, j.User, j.Account, j.Partition = "run-"+id, "ada", "physics", "batch"
+	j.MinNodes, j.MaxNodes, j.TasksPerNode, j.Tasks = nodes, nodes, 4, 4*nodes
+	j.RunTime, j.TimeLimit = run, limit
+	return j
+}
+
+func preset(id string, nodes string, count int, started time.Duration, run time.Duration) *hpc.Job {
+	j := job(id, 0, count, run, 24*time.Hour)
+	j.Submit = epoch.Add(-started - time.Hour)
+	start := epoch.Add(-started)
+	j.Recorded = &hpc.Recorded{Start: start, End: start.Add(run), State: hpc.Completed, Nodes: nodes, Processors: 8 * count}
+	return j
+}
+
+func small() *workload.Workload {
+	w := &workload.Workload{
+		Epoch: epoch, Start: epoch, Source: "test",
+		Jobs: []*hpc.Job{
+			preset("p", "n[1-4]", 4, 2*time.Hour, 3*time.Hour),
+			job("a", 0, 1, time.Hour, 24*time.Hour),
+			job("b", 10, 8, 30*time.Minute, 2*time.Hour),
+			job("c", 20, 64, hpc.Unlimited, 6*time.Hour),
+			job("d", 30, 16, 5*time.Minute, time.Hour),
+		},
+		NodeEvents: []hpc.NodeEvent{{At: epoch.Add(time.Hour), Nodes: "n9", State: "drain"}},
+		Reservations: []hpc.ReservationEvent{
+			{At: epoch.Add(time.Minute), Action: "create", Reservation: hpc.Reservation{Name: "course", Start: epoch.Add(2 * time.Hour), Duration: time.Hour, Nodes: "n[7-8]", Users: []string{"ada"}}},
+		},
+	}
+	w.Jobs[2].Dependency = "afterok:a"
+	w.Jobs[4].Dependency = "afterany:b:c,singleton"
+	return w
+}
+
+func must(step Step, err error) Step {
+	if err != nil {
+		panic(err)
+	}
+	return step
+}
+
+func apply(t *testing.T, w *workload.Workload, env Environment, steps ...Step) (*workload.Workload, []Result) {
+	t.Helper()
+	before := trace(t, w)
+	out, results, err := Apply(w, env, steps...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if after := trace(t, w); after != before {
+		t.Errorf("the input was changed:\n%s", cmp.Diff(before, after))
+	}
+	return out, results
+}
+
+func trace(t *testing.T, w *workload.Workload) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := workload.WriteTrace(&b, w); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func byID(w *workload.Workload, id string) *hpc.Job {
+	i := slices.IndexFunc(w.Jobs, func(j *hpc.Job) bool { return j.ID == id })
+	if i < 0 {
+		return nil
+	}
+	return w.Jobs[i]
+}
+
+func TestTimeLimitAccuracy(t *testing.T) {
+	step := must(TimeLimitAccuracy(1.1, 1))
+	w, results := apply(t, small(), Environment{}, step)
+	for id, want := range map[string]time.Duration{
+		"p": 3*time.Hour + 18*time.Minute, "a": 66 * time.Minute, "b": 33 * time.Minute,
+		"c": 6 * time.Hour, // only its limit ends it
+		"d": 330 * time.Second,
+	} {
+		if got := byID(w, id).TimeLimit; got != want {
+			t.Errorf("%s: %s, want %s", id, got, want)
+		}
+	}
+	if results[0].Changed != 4 || w.Transforms[0] != "--time-limit-accuracy 1.1" {
+		t.Errorf("%+v, %q", results, w.Transforms)
+	}
+	// Not beyond what the partition allows, whether the cluster says so or the jobs do.
+	tight, _ := apply(t, small(), Environment{Partitions: map[string]Partition{"batch": {MaxTime: 90 * time.Minute}}}, must(TimeLimitAccuracy(2, 1)))
+	if got := byID(tight, "a").TimeLimit; got != 90*time.Minute {
+		t.Errorf("limit %s, want the partition's", got)
+	}
+	loose, _ := apply(t, small(), Environment{}, must(TimeLimitAccuracy(100, 1)))
+	if got := byID(loose, "a").TimeLimit; got != 24*time.Hour {
+		t.Errorf("limit %s, want the longest in the partition", got)
+	}
+	for _, bad := range []struct{ factor, share float64 }{{0.9, 1}, {0, 1}, {-1, 1}, {math.NaN(), 1}, {math.Inf(1), 1}, {1.1, -0.1}, {1.1, 1.1}, {1.1, math.NaN()}} {
+		if _, err := TimeLimitAccuracy(bad.factor, bad.share); err == nil {
+			t.Errorf("%+v was accepted", bad)
+		}
+	}
+}
+
+// TestShare: about so many jobs are changed, and with one seed the same ones.
+func TestShare(t *testing.T) {
+	day, _ := example.Example(1)
+	w, results := apply(t, day, Environment{Seed: 3}, must(TimeLimitAccuracy(1.5, 0.3)))
+	_, all := apply(t, day, Environment{Seed: 3}, must(TimeLimitAccuracy(1.5, 1)))
+	if share := float64(results[0].Changed) / float64(all[0].Changed); share < 0.24 || share > 0.36 {
+		t.Errorf("%.2f of the jobs, want 0.3", share)
+	}
+	again, _ := apply(t, day, Environment{Seed: 3}, must(TimeLimitAccuracy(1.5, 0.3)))
+	other, _ := apply(t, day, Environment{Seed: 4}, must(TimeLimitAccuracy(1.5, 0.3)))
+	if trace(t, w) != trace(t, again) || trace(t, w) == trace(t, other) {
+		t.Error("the seed does not decide which jobs")
+	}
+	if text := w.Transforms[0]; text != "--time-limit-accuracy 1.5 --share 0.3" {
+		t.Errorf("recorded as %q", text)
+	}
+}
+
+// TestModalEstimates checks the published shape: 89 % of the jobs use twenty values, the
+// largest most often, and nobody asks for less than he needs.
+func TestModalEstimates(t *testing.T) {
+	w := &workload.Workload{Epoch: epoch}
+	for i := range 5000 {
+		run := time.Duration(1+i*i%3607) * time.Second
+		if i%10 == 0 {
+			run = time.Duration(i) * 8 * time.Second // up to 11 h
+		}
+		w.Jobs = append(w.Jobs, job(fmt.Sprint(i), i, 1, run, 18*time.Hour))
+	}
+	out, results := apply(t, w, Environment{Seed: 1}, ModalEstimates())
+	if results[0].Changed != len(w.Jobs) {
+		t.Errorf("%d jobs changed", results[0].Changed)
+	}
+	counts := map[time.Duration]int{}
+	for _, j := range out.Jobs {
+		counts[j.TimeLimit]++
+		if j.TimeLimit < j.RunTime || j.TimeLimit > 18*time.Hour {
+			t.Fatalf("job %s runs for %s and asks for %s", j.ID, j.RunTime, j.TimeLimit)
+		}
+	}
+	var sizes []int
+	for _, n := range counts {
+		sizes = append(sizes, n)
+	}
+	slices.Sort(sizes)
+	slices.Reverse(sizes)
+	head := 0
+	for _, n := range sizes[:20] {
+		head += n
+	}
+	if share := float64(head) / 5000; math.Abs(share-0.89) > 0.02 {
+		t.Errorf("%.3f of the jobs use the twenty most popular values, want 0.89", share)
+	}
+	if counts[18*time.Hour] != sizes[0] {
+		t.Errorf("%d jobs ask for the most, and %d for the most popular value", counts[18*time.Hour], sizes[0])
+	}
+	// The model's own number of different values, some of which may coincide.
+	if want := differentEstimates(5000); math.Abs(float64(len(counts))-want) > 0.15*want {
+		t.Errorf("%d different values, want about %.0f", len(counts), want)
+	}
+	endless := &workload.Workload{Jobs: []*hpc.Job{job("x", 0, 1, time.Hour, 0)}}
+	if _, _, err := Apply(endless, Environment{}, ModalEstimates()); err == nil {
+		t.Error("a partition without a limit was accepted")
+	}
+}
+
+func TestSwitches(t *testing.T) {
+	step := must(Switches(SwitchOptions{Switches: 1, MinNodes: 4, MinRuntime: 10 * time.Minute, Wait: time.Hour}))
+	w, results := apply(t, small(), Environment{}, step)
+	var got []string
+	for _, j := range w.Jobs {
+		if j.Switches == 1 && j.SwitchWait == time.Hour {
+			got = append(got, j.ID)
+		}
+	}
+	// p runs already, a is small, d is short.
+	if diff := cmp.Diff([]string{"b", "c"}, got); diff != "" || results[0].Changed != 2 {
+		t.Errorf("%s%+v", diff, results)
+	}
+	if want := "--switches 1 --min-nodes 4 --min-runtime 600 --switch-wait 3600"; step.Text != want {
+		t.Errorf("%q, want %q", step.Text, want)
+	}
+	if _, err := Switches(SwitchOptions{}); err == nil {
+		t.Error("no switches were accepted")
+	}
+}
+
+func TestScale(t *testing.T) {
+	w, _ := apply(t, small(), Environment{}, must(ScaleArrivals(0.5)))
+	for id, want := range map[string]time.Duration{"p": -3 * time.Hour, "a": 0, "b": 5 * time.Minute, "d": 15 * time.Minute} {
+		if got := byID(w, id).Submit.Sub(epoch); got != want {
+			t.Errorf("arrivals: %s at %s, want %s", id, got, want)
+		}
+	}
+	w, _ = apply(t, small(), Environment{}, must(ScaleRuntime(2)))
+	p, a, c := byID(w, "p"), byID(w, "a"), byID(w, "c")
+	// Of the preset job one hour was left: that becomes two.
+	if p.RunTime != 4*time.Hour || p.Recorded.End != epoch.Add(2*time.Hour) || p.Recorded.Start != epoch.Add(-2*time.Hour) {
+		t.Errorf("preset job: %s, %+v", p.RunTime, p.Recorded)
+	}
+	if a.RunTime != 2*time.Hour || a.TimeLimit != 24*time.Hour || c.RunTime != hpc.Unlimited || c.TimeLimit != 12*time.Hour {
+		t.Errorf("run times: a %s of %s, c %s of %s", a.RunTime, a.TimeLimit, c.RunTime, c.TimeLimit)
+	}
+	w, _ = apply(t, small(), Environment{}, must(ScaleNodes(0.5)))
+	p, c = byID(w, "p"), byID(w, "c")
+	if p.MinNodes != 2 || p.Recorded.Nodes != "n[1-2]" || p.Recorded.Processors != 16 || c.MinNodes != 32 || c.Tasks != 128 || byID(w, "a").MinNodes != 1 {
+		t.Errorf("nodes: p %d on %s with %d, c %d with %d tasks", p.MinNodes, p.Recorded.Nodes, p.Recorded.Processors, c.MinNodes, c.Tasks)
+	}
+	w, _ = apply(t, small(), Environment{Partitions: map[string]Partition{"batch": {MaxTime: hpc.Unlimited, Nodes: 100}}}, must(ScaleNodes(2)))
+	if p, c = byID(w, "p"), byID(w, "c"); p.MinNodes != 4 || c.MinNodes != 100 || c.Tasks != 400 {
+		t.Errorf("nodes: p %d, c %d with %d tasks", p.MinNodes, c.MinNodes, c.Tasks)
+	}
+	for _, f := range []func(float64) (Step, error){ScaleArrivals, ScaleRuntime, ScaleNodes} {
+		for _, x := range []float64{0, -1, math.NaN(), math.Inf(1), 1e7} {
+			if _, err := f(x); err == nil {
+				t.Errorf("factor %g was accepted", x)
+			}
+		}
+	}
+}
+
+func TestRepeat(t *testing.T) {
+	in := small()
+	in.Jobs[3].Reservation = "course"
+	w, results := apply(t, in, Environment{}, must(Repeat(3)))
+	if results[0].Jobs != 5+2*4 {
+		t.Errorf("%d jobs, want the preset job once and four others three times", results[0].Jobs)
+	}
+	if d := byID(w, "d~3"); d == nil || d.Submit != epoch.Add(48*time.Hour+30*time.Minute) || d.Dependency != "afterany:b~3,afterany:c~3,singleton" {
+		t.Errorf("third copy: %+v", d)
+	}
+	if c := byID(w, "c~2"); c.Reservation != "course~2" {
+		t.Errorf("reservation %s", c.Reservation)
+	}
+	if r := w.Reservations[1]; r.Name != "course~2" || r.Start != epoch.Add(26*time.Hour) {
+		t.Errorf("reservation %+v", r)
+	}
+	if len(w.NodeEvents) != 3 || len(workload.Validate(w, workload.Cluster{})) != 0 {
+		t.Errorf("%d node events; %v", len(w.NodeEvents), workload.Validate(w, workload.Cluster{}))
+	}
+	if _, _, err := Apply(small(), Environment{}, must(Repeat(1<<40))); err == nil {
+		t.Error("too many jobs were accepted")
+	}
+}
+
+// TestWindow is Fig. 2 of the paper: what runs, waits, is reserved or out of service at
+// the start of the window is so in the result.
+func TestWindow(t *testing.T) {
+	hour := func(h float64) hpc.Time { return epoch.Add(time.Duration(h * float64(time.Hour))) }
+	recorded := func(id string, submit, start, end float64, nodes string) *hpc.Job {
+		j := job(id, 0, 1, hour(end).Sub(hour(start)), 24*time.Hour)
+		j.Submit, j.Recorded = hour(submit), &hpc.Recorded{Start: hour(start), End: hour(end), Nodes: nodes}
+		return j
+	}
+	in := &workload.Workload{Epoch: epoch, Jobs: []*hpc.Job{
+		recorded("over", 0, 0, 1, "n1"), recorded("runs", 0, 1, 20, "n2"), recorded("waits", 2, 11, 12, "n3"),
+		recorded("nowhere", 0, 1, 20, ""), job("unknown", 60, 1, time.Hour, time.Hour),
+		recorded("new", 10.5, 11, 12, "n4"), recorded("late", 30, 31, 32, "n5"),
+	}}
+	in.Jobs[5].Dependency = "afterok:over:runs"
+	in.NodeEvents = []hpc.NodeEvent{
+		{At: hour(1), Nodes: "n[7-9]", State: "down", Reason: "power"}, {At: hour(2), Nodes: "n8", State: "resume"},
+		{At: hour(3), Nodes: "n6", State: "fail"}, {At: hour(11), Nodes: "n7", State: "resume"}, {At: hour(40), Nodes: "n9", State: "resume"},
+	}
+	reservation := func(at float64, action, name string, start, length float64) hpc.ReservationEvent {
+		ev := hpc.ReservationEvent{At: hour(at), Action: action, Reservation: hpc.Reservation{Name: name, Duration: time.Duration(length * float64(time.Hour))}}
+		if action == "create" {
+			ev.Start, ev.Nodes = hour(start), "n1"
+		}
+		return ev
+	}
+	in.Reservations = []hpc.ReservationEvent{
+		reservation(0, "create", "now", 9, 1), reservation(1, "update", "now", 0, 4), reservation(1, "create", "gone", 2, 3),
+		reservation(2, "create", "deleted", 9, 9), reservation(3, "delete", "deleted", 0, 0), reservation(4, "create", "soon", 15, 1),
+		reservation(11, "delete", "gone", 0, 0), reservation(12, "delete", "now", 0, 0),
+	}
+	w, _ := apply(t, in, Environment{}, must(Window(hour(10), hour(24))))
+	var ids []string
+	for _, j := range w.Jobs {
+		ids = append(ids, j.ID)
+	}
+	if diff := cmp.Diff([]string{"runs", "waits", "new"}, ids); diff != "" {
+		t.Errorf("jobs (-want +got)\n%s", diff)
+	}
+	if !w.Preset(w.Jobs[0]) || w.Preset(w.Jobs[1]) || w.Jobs[1].Submit != hour(2) || w.Jobs[2].Dependency != "afterok:runs" {
+		t.Errorf("%+v", w.Jobs)
+	}
+	if diff := cmp.Diff([]hpc.NodeEvent{
+		{At: hour(10), Nodes: "n6", State: "down"}, {At: hour(10), Nodes: "n7", State: "down", Reason: "power"},
+		{At: hour(10), Nodes: "n9", State: "down", Reason: "power"}, {At: hour(11), Nodes: "n7", State: "resume"},
+	}, w.NodeEvents); diff != "" {
+		t.Errorf("node events (-want +got)\n%s", diff)
+	}
+	var events []string
+	for _, ev := range w.Reservations {
+		events = append(events, fmt.Sprintf("%s %s %s+%s", ev.Action, ev.Name, ev.Start.Sub(epoch), ev.Duration))
+	}
+	if diff := cmp.Diff([]string{"create now 10h0m0s+3h0m0s", "create soon 15h0m0s+1h0m0s"}, events[:2]); diff != "" || len(events) != 3 {
+		t.Errorf("reservations %v (-want +got)\n%s", events, diff)
+	}
+	if w.Start != hour(10) || w.Begin() > hour(1) || w.Begin() < hour(0.9) {
+		t.Errorf("starts %s, begins %s", w.Start, w.Begin())
+	}
+	if _, _, err := Apply(in, Environment{}, must(Window(hour(500), 0))); err == nil {
+		t.Error("an empty window was accepted")
+	}
+	if _, err := Window(hour(2), hour(1)); err == nil {
+		t.Error("a window that ends before it starts was accepted")
+	}
+}
+
+func TestFilter(t *testing.T) {
+	for expression, want := range map[string][]string{
+		`nodes >= 16`:                         {"c", "d"},
+		`preset`:                              {"p"},
+		`not preset and submit_s < 900`:       {"a", "b"},
+		`run_time_s == 21600`:                 {"c"},
+		`id in ["a", "d"]`:                    {"a", "d"},
+		`name matches "^run-[ab]$"`:           {"a", "b"},
+		`hour == 0 and time_limit_s <= 7200`:  {"b", "d"},
+		`state == "COMPLETED"`:                {"p"},
+		`dependency startsWith "afterok"`:     {"b"},
+		`user == "ada" and cpus / nodes == 4`: {"p", "a", "b", "c", "d"},
+	} {
+		step, err := Filter(expression)
+		if err != nil {
+			t.Errorf("%s: %v", expression, err)
+			continue
+		}
+		w, _ := apply(t, small(), Environment{}, step)
+		var got []string
+		for _, j := range w.Jobs {
+			got = append(got, j.ID)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got)\n%s", expression, diff)
+		}
+	}
+	w, _ := apply(t, small(), Environment{}, must(Filter(`id != "c"`)))
+	if got := byID(w, "d").Dependency; got != "afterany:b,singleton" {
+		t.Errorf("dependency %q", got)
+	}
+	for _, bad := range []string{"", "nodes", "nodes >", "secret == 1", "nodes == 'x'", `os.Exit(1)`, strings.Repeat("nodes > 1 and ", 2000) + "true"} {
+		if _, err := Filter(bad); err == nil {
+			t.Errorf("%.40q was accepted", bad)
+		}
+	}
+	if _, _, err := Apply(small(), Environment{}, must(Filter("nodes > 1000"))); err == nil || !strings.Contains(err.Error(), "no job is left") {
+		t.Errorf("nothing left: %v", err)
+	}
+	if _, _, err := Apply(small(), Environment{}, must(Filter("1 / (nodes - 1) == 1 and [1][nodes] == 1"))); err == nil {
+		t.Error("an index out of range was accepted")
+	}
+}
+
+func TestMerge(t *testing.T) {
+	other := small()
+	other.Users = []hpc.User{{Name: "ada", UID: 1, Group: "g", GID: 1}}
+	in := small()
+	in.Jobs[1].Reservation = "course"
+	w, _ := apply(t, in, Environment{}, Merge(other, "other"))
+	if len(w.Jobs) != 10 || len(w.Users) != 1 || len(w.NodeEvents) != 2 {
+		t.Errorf("%d jobs, %d users", len(w.Jobs), len(w.Users))
+	}
+	if d := byID(w, "d~2"); d.Dependency != "afterany:b~2,afterany:c~2,singleton" {
+		t.Errorf("%+v", d)
+	}
+	if w.Reservations[1].Name != "course~2" || byID(w, "a").Reservation != "course" {
+		t.Errorf("%+v", w.Reservations)
+	}
+	if problems := workload.Validate(w, workload.Cluster{}); len(problems) != 0 {
+		t.Errorf("%v", problems)
+	}
+	other.Start = epoch.Add(time.Hour)
+	if _, _, err := Apply(in, Environment{}, Merge(other, "other")); err == nil {
+		t.Error("two windows were accepted")
+	}
+	other.Start = 0
+	in.Users = []hpc.User{{Name: "ada", UID: 2}}
+	if _, _, err := Apply(in, Environment{}, Merge(other, "other")); err == nil {
+		t.Error("two users of one name were accepted")
+	}
+}
+
+func TestMapPartition(t *testing.T) {
+	in := small()
+	in.Jobs[1].Partition, in.Jobs[2].Partition = "batch,long", ""
+	for _, test := range []struct {
+		from, to string
+		want     []string
+	}{
+		{"batch", "gpu", []string{"gpu", "gpu,long", "", "gpu", "gpu"}},
+		{"long", "batch", []string{"batch", "batch", "", "batch", "batch"}},
+		{"", "batch", []string{"batch", "batch,long", "batch", "batch", "batch"}},
+		{"*", "all", []string{"all", "all", "all", "all", "all"}},
+	} {
+		w, _ := apply(t, in, Environment{}, must(MapPartition(test.from, test.to)))
+		var got []string
+		for _, id := range []string{"p", "a", "b", "c", "d"} {
+			got = append(got, byID(w, id).Partition)
+		}
+		if diff := cmp.Diff(test.want, got); diff != "" {
+			t.Errorf("%s=%s (-want +got)\n%s", test.from, test.to, diff)
+		}
+	}
+	if _, err := MapPartition("a", ""); err == nil {
+		t.Error("no partition was accepted")
+	}
+}
+
+// TestShake: no submission moves further than asked for, changes its side of the window,
+// or comes before one that it depends on.
+func TestShake(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		in := &workload.Workload{Epoch: epoch, Start: epoch}
+		n := rapid.IntRange(1, 30).Draw(rt, "jobs")
+		for i := range n {
+			j := job(fmt.Sprint(i), rapid.IntRange(-5, 20).Draw(rt, "minute"), 1, time.Hour, time.Hour)
+			in.Jobs = append(in.Jobs, j)
+		}
+		in.Sort()
+		for i, j := range in.Jobs[1:] {
+			if rapid.Bool().Draw(rt, "depends") {
+				j.Dependency = "afterany:" + in.Jobs[i].ID
+			}
+		}
+		most := time.Duration(rapid.IntRange(1, 600).Draw(rt, "seconds")) * time.Second
+		w, _, err := Apply(in, Environment{Seed: rapid.Uint64().Draw(rt, "seed")}, must(Shake(most)))
+		if err != nil {
+			rt.Fatal(err)
+		}
+		moved := false
+		for _, old := range in.Jobs {
+			j := byID(w, old.ID)
+			if shift := j.Submit.Sub(old.Submit).Abs(); shift > most && old.Dependency == "" {
+				rt.Errorf("job %s moved by %s, at most %s", j.ID, shift, most)
+			}
+			if (j.Submit < epoch) != (old.Submit < epoch) && old.Dependency == "" {
+				rt.Errorf("job %s moved over the window's start", j.ID)
+			}
+			if old.Dependency != "" && byID(w, strings.TrimPrefix(old.Dependency, "afterany:")).Submit > j.Submit {
+				rt.Errorf("job %s is submitted before %s", j.ID, old.Dependency)
+			}
+			moved = moved || j.Submit != old.Submit
+		}
+		if !moved && n > 3 {
+			rt.Error("nothing moved")
+		}
+	})
+	if _, err := Shake(0); err == nil {
+		t.Error("shaking by nothing was accepted")
+	}
+}
+
+// TestCompose: steps act in order, and the output says which they were.
+func TestCompose(t *testing.T) {
+	w, results := apply(t, small(), Environment{}, must(Filter("not preset")), must(ScaleNodes(2)), must(Filter("nodes > 30")))
+	want := []Result{{"--filter 'not preset'", 1, 4}, {"--scale-nodes 2", 4, 4}, {"--filter 'nodes > 30'", 2, 2}}
+	if diff := cmp.Diff(want, results); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	back, err := workload.ReadTrace(strings.NewReader(trace(t, w)), "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"--filter 'not preset'", "--scale-nodes 2", "--filter 'nodes > 30'"}, back.Transforms); diff != "" {
+		t.Errorf("recorded (-want +got)\n%s", diff)
+	}
+	_, _, err = Apply(small(), Environment{}, must(Filter("nodes > 1")), must(Filter("nodes > 1000")))
+	if err == nil || err.Error() != "transforming workload: --filter 'nodes > 1000': no job is left" {
+		t.Errorf("error %v", err)
+	}
+}
