@@ -12,6 +12,7 @@ import (
 // daintOptions are the flags of `workload generate daint`.
 type daintOptions struct {
 	days, jobs int
+	gpuLoad    float64
 	seed       uint64
 	output     string
 	json       bool
@@ -20,6 +21,7 @@ type daintOptions struct {
 func (o *daintOptions) addFlags(c *cobra.Command) {
 	c.Flags().IntVar(&o.days, "days", 0, "days of submissions (1, or as many as --jobs take)")
 	c.Flags().IntVar(&o.jobs, "jobs", 0, "jobs in all (6025 on one day, and as many a further day as load the machine as much)")
+	c.Flags().Float64Var(&o.gpuLoad, "gpu-load", 0.97, "share of the GPU nodes' node-hours that each day's jobs ask for; above 1 a queue builds up")
 	c.Flags().Uint64Var(&o.seed, "seed", 1, "seed of the jobs; the same seed gives the same bytes")
 	c.Flags().StringVarP(&o.output, "output", "o", "", "`DIR` to write, which must be empty or not exist")
 	if err := c.MarkFlagRequired("output"); err != nil {
@@ -41,6 +43,7 @@ of reservations a day, and jobs for 97 % of the GPU nodes and 54 % of the others
 		Example: `  rmreplay workload generate daint --seed 1 -o daint
   rmreplay workload generate daint --days 5 -o week
   rmreplay workload generate daint --jobs 145000 -o month
+  rmreplay workload generate daint --days 2 --gpu-load 1.15 -o saturated
   rmreplay replay daint/day.jsonl --cluster daint/cluster -o daint/run`,
 		Args: wantArgs(),
 		RunE: func(*cobra.Command, []string) error {
@@ -55,7 +58,7 @@ func runGenerateDaint(g *globals, opts daintOptions) error {
 	if opts.output == "" {
 		return usagef("--output is empty (want a directory)")
 	}
-	w, files, err := generate.Daint(generate.DaintOptions{Days: opts.days, Jobs: opts.jobs, Seed: opts.seed})
+	w, files, err := generate.Daint(generate.DaintOptions{Days: opts.days, Jobs: opts.jobs, GPULoad: opts.gpuLoad, Seed: opts.seed})
 	if err != nil {
 		return usagef("--%w", err)
 	}

@@ -126,6 +126,9 @@ type Metrics struct {
 	Slowdown
 	BoundedSlowdown
 	TauSeconds Float `json:"tau_s"`
+	// HighSlowdown is how many jobs have a slowdown above 5, which is where the paper's
+	// section VIII.B takes users to be unsatisfied.
+	HighSlowdown int `json:"high_slowdown_jobs"`
 }
 
 // Omission says why a job is not in all of the metrics.
@@ -336,8 +339,16 @@ func (a *accumulator) metrics() Metrics {
 	m.Turnaround = Turnaround(Summarize(a.turnaround))
 	m.Slowdown = Slowdown(Summarize(a.slow))
 	m.BoundedSlowdown = BoundedSlowdown(Summarize(a.bounded))
+	for _, x := range a.slow {
+		if x > highSlowdown {
+			m.HighSlowdown++
+		}
+	}
 	return m
 }
+
+// highSlowdown is the slowdown above which a job counts in [Metrics.HighSlowdown].
+const highSlowdown = 5
 
 // ratio is a / b, and NaN where b is nothing to divide by.
 func ratio(a, b float64) Float {

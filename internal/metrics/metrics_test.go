@@ -84,6 +84,7 @@ func handMetrics() Metrics {
 		// Sorted 1, 1.8, 8, 9.5; p90 at 2.7, p99 at 2.97.
 		BoundedSlowdown: BoundedSlowdown{Mean: 20.3 / 4, Median: 4.9, P90: 8 + 0.7*1.5, P99: 8 + 0.97*1.5, Max: 9.5},
 		TauSeconds:      10,
+		HighSlowdown:    1, // B
 	}
 }
 

@@ -47,7 +47,11 @@ type DaintOptions struct {
 	// Jobs is how many jobs there are in all, at least those of a day (6,025). If 0,
 	// there are as many as load the machine evenly.
 	Jobs int
-	Seed uint64
+	// GPULoad is the share of the GPU nodes' node-hours that the jobs of a day ask for;
+	// 0.97 if 0. With more than 1 a queue builds up, as on the saturated days of section
+	// VIII; the first day then has more jobs than Table I.
+	GPULoad float64
+	Seed    uint64
 }
 
 // daintStart is the window's start: the day of Table I, in the site's own time.
@@ -75,6 +79,12 @@ func Daint(o DaintOptions) (*workload.Workload, map[string]string, error) {
 	case o.Jobs > maxDays*maxJobsPerDay:
 		return nil, nil, fmt.Errorf("jobs %d: more than %d", o.Jobs, maxDays*maxJobsPerDay)
 	}
+	if o.GPULoad == 0 {
+		o.GPULoad = gpuLoad
+	}
+	if !(o.GPULoad >= leastLoad && o.GPULoad <= mostLoad) {
+		return nil, nil, fmt.Errorf("gpu-load %g: not a load (want %g to %g)", o.GPULoad, leastLoad, mostLoad)
+	}
 	g := &daint{rng: rand.New(rand.NewPCG(o.Seed, 0x6461696e74))}
 	g.people = newPeople(g.rng)
 	g.draw(o)
@@ -93,6 +103,12 @@ func Daint(o DaintOptions) (*workload.Workload, map[string]string, error) {
 	}
 	return w, files, nil
 }
+
+// The loads that can be asked for. Below, there is no room beside the preset jobs.
+const (
+	leastLoad = 0.5
+	mostLoad  = 3.0
+)
 
 // More than anybody asks for, and little enough to be made in memory.
 const (
@@ -142,9 +158,9 @@ func (g *daint) draw(o DaintOptions) {
 	}
 	pinLargest(first)
 	rest := g.choosePresets(first)
-	wanted := gpu.dayWork() + mc.dayWork()
+	wanted := gpu.dayWork()*o.GPULoad/gpuLoad + mc.dayWork()
 	left := g.presetWork(gpu) + g.presetWork(mc)
-	for i, n := range dayCounts(o, rest, wanted) {
+	for i, n := range dayCounts(o, rest, wanted, left) {
 		day, target := rest, wanted-left
 		if i > 0 {
 			target = wanted
@@ -173,8 +189,9 @@ func pinLargest(list []*draft) {
 	}
 }
 
-// dayCounts is how many new jobs each day has.
-func dayCounts(o DaintOptions, rest []*draft, wanted float64) []int {
+// dayCounts is how many new jobs each day has. Every day wants so many node-hours, of
+// which the preset jobs bring some to the first.
+func dayCounts(o DaintOptions, rest []*draft, wanted, left float64) []int {
 	mean := 0.0
 	for _, d := range rest {
 		mean += d.work() / float64(len(rest))
@@ -187,6 +204,9 @@ func dayCounts(o DaintOptions, rest []*draft, wanted float64) []int {
 	}
 	counts := make([]int, days)
 	counts[0] = newJobs
+	if o.GPULoad != gpuLoad {
+		counts[0] = max(int(math.Round((wanted-left)/mean)), newJobs/4)
+	}
 	if o.Jobs == 0 {
 		for i := 1; i < days; i++ {
 			counts[i] = even
@@ -197,8 +217,9 @@ func dayCounts(o DaintOptions, rest []*draft, wanted float64) []int {
 		counts[0] = o.Jobs - presetJobs
 		return counts
 	}
-	for i := 1; i < days; i++ { // what is left, spread evenly
-		counts[i] = (o.Jobs-dayJobs)*i/(days-1) - (o.Jobs-dayJobs)*(i-1)/(days-1)
+	further := max(o.Jobs-presetJobs-counts[0], 0)
+	for i := 1; i < days; i++ { // spread evenly
+		counts[i] = further*i/(days-1) - further*(i-1)/(days-1)
 	}
 	return counts
 }

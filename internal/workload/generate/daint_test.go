@@ -33,7 +33,7 @@ func TestDaintDay(t *testing.T) {
 		checkCounts(t, w)
 		checkLargest(t, w)
 		checkHours(t, w)
-		checkLoads(t, w, 1)
+		checkLoads(t, w, gpuLoad, 1)
 		checkPresets(t, w)
 		checkLimits(t, w)
 		checkNodeEvents(t, w, 1)
@@ -45,9 +45,16 @@ func TestDaintDay(t *testing.T) {
 func TestDaintFull(t *testing.T) {
 	for seed := uint64(100); seed < 104; seed++ {
 		w := mustDaint(t, DaintOptions{Seed: seed})
-		checkLoads(t, w, 1)
+		checkLoads(t, w, gpuLoad, 1)
 		checkPresets(t, w)
 	}
+}
+
+// TestDaintSaturated: more can be asked for than the machine has.
+func TestDaintSaturated(t *testing.T) {
+	w := mustDaint(t, DaintOptions{Seed: 1, Days: 2, GPULoad: 1.2})
+	checkLoads(t, w, 1.2, 2)
+	checkPresets(t, w)
 }
 
 // TestDaintDays: further days are as full, and five have at least the paper's jobs.
@@ -56,7 +63,7 @@ func TestDaintDays(t *testing.T) {
 	if n := len(w.Jobs); n < fiveDaysJobs || n > fiveDaysJobs+10 {
 		t.Errorf("%d jobs, want at least %d and hardly more", n, fiveDaysJobs)
 	}
-	checkLoads(t, w, 5)
+	checkLoads(t, w, gpuLoad, 5)
 	checkPresets(t, w)
 	checkNodeEvents(t, w, 5)
 	checkReservations(t, w, 5)
@@ -83,6 +90,9 @@ func TestDaintJobs(t *testing.T) {
 		{DaintOptions{Jobs: 14000}, 14000, ""},
 		{DaintOptions{Jobs: 100}, 0, "jobs 100: fewer than the 6025 of a day"},
 		{DaintOptions{Jobs: 1 << 40}, 0, "jobs 1099511627776: more than"},
+		{DaintOptions{Days: 2, Jobs: 9000, GPULoad: 1.1}, 9000, ""},
+		{DaintOptions{GPULoad: 0.1}, 0, "gpu-load 0.1: not a load"},
+		{DaintOptions{GPULoad: math.NaN()}, 0, "gpu-load NaN: not a load"},
 		{DaintOptions{Days: -1}, 0, "days -1: negative"},
 		{DaintOptions{Days: 1000}, 0, "days 1000: more than 366"},
 	} {
@@ -224,7 +234,7 @@ func checkHours(t *testing.T, w *workload.Workload) {
 	}
 }
 
-func checkLoads(t *testing.T, w *workload.Workload, days int) {
+func checkLoads(t *testing.T, w *workload.Workload, onGPUs float64, days int) {
 	t.Helper()
 	running, work := map[string]int{}, map[string]float64{}
 	for _, job := range w.Jobs {
@@ -239,8 +249,12 @@ func checkLoads(t *testing.T, w *workload.Workload, days int) {
 		name, nodes := k.feature(), float64(k.count())
 		atStart, offered := float64(running[name])/nodes, work[name]/nodes/24/float64(days)
 		t.Logf("%s: %s: %.3f in use at the start, %.3f offered", w.Source, name, atStart, offered)
-		if math.Abs(atStart-k.load()) > 0.01 || math.Abs(offered-k.load()) > 0.01 {
-			t.Errorf("%s: %s: %.3f in use at the start, %.3f offered; want %.2f", w.Source, name, atStart, offered, k.load())
+		want := k.load()
+		if k == gpu {
+			want = onGPUs
+		}
+		if math.Abs(atStart-k.load()) > 0.01 || math.Abs(offered-want) > 0.01 {
+			t.Errorf("%s: %s: %.3f in use at the start, %.3f offered; want %.2f and %.2f", w.Source, name, atStart, offered, k.load(), want)
 		}
 	}
 }
