@@ -104,9 +104,7 @@ func (c *Cluster) Running() (n int) {
 }
 
 // Down takes a node's power away: what runs on it is gone, and slurmctld gets no answer
-// from it, as from a machine that has failed. Without that a node that is down would
-// be back the moment it answers a message, if slurm.conf says ReturnToService=2. A name
-// that no node has changes nothing.
+// from it, as from a machine that has failed. A name that no node has changes nothing.
 func (c *Cluster) Down(name string) {
 	n, ok := c.index[name]
 	if !ok {
