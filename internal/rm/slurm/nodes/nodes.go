@@ -327,7 +327,17 @@ func (c *Cluster) firstEnd(j *job) hpc.Time {
 	if until, runs := c.nodes[j.host].prologs[j.launch.JobID]; runs {
 		start = until
 	}
-	return start.Add(j.script.RunTime + c.delays.of(c.delays.Launch, "launch", j.launch.JobID, int(j.launch.RestartCount), host))
+	return start.Add(j.script.RunTime + exitLatency(j.launch.JobID) + c.delays.of(c.delays.Launch, "launch", j.launch.JobID, int(j.launch.RestartCount), host))
+}
+
+// exitLatency is what passes between a script's end and the message about it: a
+// millisecond and a little more that differs from job to job. A job begins with a pass
+// of the scheduler, and the passes are whole seconds apart; without the latency, jobs
+// of whole seconds would end at the very instant of another pass, all those of one pass
+// and one length together, and which of slurmctld's threads comes first would be the
+// kernel's to decide.
+func exitLatency(job uint32) time.Duration {
+	return time.Millisecond + time.Duration(job%1000)*time.Microsecond
 }
 
 // plan has the script end at the given instant.
