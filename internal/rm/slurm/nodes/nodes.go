@@ -327,17 +327,24 @@ func (c *Cluster) firstEnd(j *job) hpc.Time {
 	if until, runs := c.nodes[j.host].prologs[j.launch.JobID]; runs {
 		start = until
 	}
-	return start.Add(j.script.RunTime + exitLatency(j.launch.JobID) + c.delays.of(c.delays.Launch, "launch", j.launch.JobID, int(j.launch.RestartCount), host))
+	return start.Add(j.script.RunTime + exitLatency(j.launch.JobID, start) + c.delays.of(c.delays.Launch, "launch", j.launch.JobID, int(j.launch.RestartCount), host))
 }
 
-// exitLatency is what passes between a script's end and the message about it: a
-// millisecond and a little more that differs from job to job. A job begins with a pass
-// of the scheduler, and the passes are whole seconds apart; without the latency, jobs
-// of whole seconds would end at the very instant of another pass, all those of one pass
-// and one length together, and which of slurmctld's threads comes first would be the
-// kernel's to decide.
-func exitLatency(job uint32) time.Duration {
-	return time.Millisecond + time.Duration(job%1000)*time.Microsecond
+// exitLatency is what passes between a script's end and the message about it: one to a
+// hundred milliseconds (a real node takes some 160, docs/ACCURACY.md), different from
+// job to job, and never so much that a run time of whole seconds from start to end would
+// seem a second longer. A job begins with a pass of the scheduler, and the passes are
+// whole seconds apart; without the latency, jobs would end at the very instant of
+// another pass, all those of one pass and one length together, and which of slurmctld's
+// threads comes first would be the kernel's to decide.
+func exitLatency(job uint32, start hpc.Time) time.Duration {
+	const least, most = time.Millisecond, 100 * time.Millisecond
+	left := time.Second - start.Sub(hpc.Unix(start.UnixSeconds())) // of the second
+	room := min(most, left-least) - least
+	if room <= 0 {
+		return 0
+	}
+	return least + room*time.Duration(job*379%1000)/1000 // neighbours lie apart
 }
 
 // plan has the script end at the given instant.
