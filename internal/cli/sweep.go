@@ -130,6 +130,7 @@ func runSweep(ctx context.Context, g *globals, path string, opts sweepOptions) e
 	maker := &sweep.Maker{Plan: plan, Program: program, Version: Version(), Observe: table.observe}
 	switch {
 	case opts.cell > 0:
+		table.runs = 1
 		return runSweepCell(ctx, maker, opts.cell)
 	case opts.collect:
 		maker.Check()

@@ -38,10 +38,10 @@ func guideExperiment(t *testing.T) string {
 	return dir
 }
 
-// commandLine is a command line of rmreplay, run by this test's binary.
+// commandLine is a command line of rmreplay, of the binary that testscript.Main has put on
+// the path.
 func commandLine(dir string, args ...string) *exec.Cmd {
-	c := exec.Command("/proc/self/exe", args...)
-	c.Args[0] = "rmreplay"
+	c := exec.Command("rmreplay", args...)
 	c.Dir = dir
 	return c
 }
@@ -219,5 +219,41 @@ func TestSweepInterrupted(t *testing.T) {
 	var s sweep.Summary
 	if err := json.Unmarshal([]byte(text), &s); err != nil || s.Runs != 24 || s.Failed+s.NotRun != 24 {
 		t.Errorf("after it: %v, %+v", err, s)
+	}
+}
+
+// A sweep on real Slurm replays each edit of slurm.conf on a cluster of its own.
+func TestSweepReplays(t *testing.T) {
+	needSlurm(t)
+	dir := t.TempDir()
+	writeFiles(t, filepath.Join(dir, "small"), smallCluster)
+	writeFiles(t, dir, map[string]string{
+		"work.jsonl": `{"rmreplay_trace":1,"epoch":"2024-03-05T00:00:00Z"}
+{"type":"job","id":"wide","submit":0,"user":"ada","min_nodes":6,"tasks":6,"cpus_per_task":4,"run_time_s":600,"time_limit_s":600}
+{"type":"job","id":"wider","submit":10,"user":"ada","min_nodes":8,"tasks":8,"cpus_per_task":4,"run_time_s":60,"time_limit_s":60}
+{"type":"job","id":"narrow","submit":20,"user":"ada","min_nodes":1,"tasks":1,"cpus_per_task":4,"run_time_s":60,"time_limit_s":60}
+`,
+		"experiment.yaml": `
+workload: work.jsonl
+slurm:
+  clusters: [small]
+  options: {no-accounting: true, lead: 30s}
+  edits:
+    - {name: backfill, SchedulerParameters: bf_interval=30}
+    - {name: builtin, SchedulerType: sched/builtin}
+`})
+	runHere(t, dir, 0, "sweep", "experiment.yaml", "-o", "out", "--jobs", "1")
+	for cell, backfilled := range map[string]bool{"slurm_small_backfill": true, "slurm_small_builtin": false} {
+		r, err := run.Open(filepath.Join(dir, "out", "cells", cell))
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows, err := r.Jobs()
+		if err != nil || len(rows) != 3 {
+			t.Fatalf("%s: %d rows, %v", cell, len(rows), err)
+		}
+		if got := rows[2].Start < rows[1].Start; got != backfilled {
+			t.Errorf("%s: the narrow job went before the wide one: %t", cell, got)
+		}
 	}
 }

@@ -95,10 +95,8 @@ func (p *Plan) blame() {
 // sweep's directory cannot be written.
 func (m *Maker) Prepare(ctx context.Context) error {
 	p := m.Plan
-	for _, dir := range []string{cellsDir, logsDir} {
-		if err := os.MkdirAll(p.path(dir), 0o755); err != nil {
-			return fmt.Errorf("creating %s: %w", p.Dir, err)
-		}
+	if err := os.MkdirAll(p.path(logsDir), 0o755); err != nil { // also for the tasks of an array
+		return fmt.Errorf("creating %s: %w", p.Dir, err)
 	}
 	p.fingerprints(m.Version)
 	for _, d := range p.derived {
@@ -269,9 +267,16 @@ func (m *Maker) logPath(below string) string {
 // call runs a command line of this program. A run that is not valid is no error. The
 // process dies with this one, and an interruption is passed on as one.
 func (m *Maker) call(ctx context.Context, args []string, logPath string) error {
+	name := "rmreplay " + args[0]
+	if args[0] == "workload" {
+		name = "rmreplay " + transformCommand
+	}
+	if err := os.MkdirAll(filepath.Dir(logPath), 0o755); err != nil {
+		return fmt.Errorf("starting %s: %w", name, err)
+	}
 	log, err := os.Create(logPath)
 	if err != nil {
-		return fmt.Errorf("starting rmreplay %s: %w", args[0], err)
+		return fmt.Errorf("starting %s: %w", name, err)
 	}
 	defer log.Close()
 	c := exec.CommandContext(ctx, m.Program, args...)
@@ -295,9 +300,9 @@ func (m *Maker) call(ctx context.Context, args []string, logPath string) error {
 		return nil
 	}
 	if last := lastLines(logPath, 5); last != "" {
-		return fmt.Errorf("rmreplay %s: %w: %s", args[0], err, last)
+		return fmt.Errorf("%s: %w: %s", name, err, last)
 	}
-	return fmt.Errorf("rmreplay %s: %w", args[0], err)
+	return fmt.Errorf("%s: %w", name, err)
 }
 
 // plainEnvironment is the environment without what a job of Slurm finds in it and
