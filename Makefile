@@ -52,7 +52,7 @@ deps: ## install Slurm, MariaDB and the rest, where they are missing (Debian and
 
 .PHONY: test
 test: deps $(SHIM) ## go vet and all tests, those on real Slurm and in a browser too
-	@tools/install-deps chromium
+	@tools/install-deps chromium slurmd
 	$(GO) vet ./...
 	@$(GO) run ./tools/testcount -count 1 -timeout $(TIMEOUT) ./...
 

@@ -11,6 +11,7 @@ func commands(g *globals) []*cobra.Command {
 		newCompareCommand(g),
 		newCampaignCommand(g),
 		newReportCommand(g),
+		newSweepCommand(g),
 		newWorkloadCommand(g),
 		newConfCommand(g),
 		newDoctorCommand(g),

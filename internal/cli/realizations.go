@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -46,18 +45,6 @@ type realization struct {
 	number int // from 1
 	dir    string
 	seed   uint64
-}
-
-// realizationIndex is realizations.json.
-type realizationIndex struct {
-	Command      []string           `json:"command"`
-	Seed         uint64             `json:"seed"` // of the first
-	Realizations []realizationEntry `json:"realizations"`
-}
-
-type realizationEntry struct {
-	Run  string `json:"run"` // directory of its record
-	Seed uint64 `json:"seed"`
 }
 
 // runRealizations makes the realizations of a set with the function one, several at a
@@ -131,18 +118,11 @@ func (s *realizationSet) prepare(list []realization) error {
 	if err := os.MkdirAll(s.dir, 0o755); err != nil {
 		return badInput(fmt.Errorf("creating %s: %w", s.dir, err))
 	}
-	out := realizationIndex{Command: s.command, Seed: s.seed}
+	out := run.SetIndex{Command: s.command, Seed: s.seed}
 	for _, r := range list {
-		out.Realizations = append(out.Realizations, realizationEntry{filepath.Base(r.dir), r.seed})
+		out.Realizations = append(out.Realizations, run.SetEntry{Run: filepath.Base(r.dir), Seed: r.seed})
 	}
-	text, err := json.MarshalIndent(out, "", "  ")
-	if err != nil {
-		return fmt.Errorf("writing %s: %w", index, err)
-	}
-	if err := os.WriteFile(index, append(text, '\n'), 0o644); err != nil {
-		return fmt.Errorf("writing %s: %w", index, err)
-	}
-	return nil
+	return run.WriteSetIndex(s.dir, out)
 }
 
 // print prints a line, or an object, for each realization.

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -20,6 +21,32 @@ const (
 // directory of its set.
 func RealizationDir(number int) string {
 	return fmt.Sprintf("%s%03d", RealizationPrefix, number)
+}
+
+// SetIndex says how the realizations of a set were made. It is realizations.json.
+type SetIndex struct {
+	Command      []string   `json:"command"`
+	Seed         uint64     `json:"seed"` // of the first
+	Realizations []SetEntry `json:"realizations"`
+}
+
+// SetEntry is one realization in a [SetIndex].
+type SetEntry struct {
+	Run  string `json:"run"` // directory of its record
+	Seed uint64 `json:"seed"`
+}
+
+// WriteSetIndex writes the index of the set in the directory dir.
+func WriteSetIndex(dir string, index SetIndex) error {
+	path := filepath.Join(dir, RealizationsFile)
+	text, err := json.MarshalIndent(index, "", "  ")
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	if err := os.WriteFile(path, append(text, '\n'), 0o644); err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	return nil
 }
 
 // Set is one run, or several realizations of one workload under one configuration.

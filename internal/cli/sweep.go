@@ -1,0 +1,340 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"rmreplay/internal/sweep"
+)
+
+// sweepOptions are the flags of `sweep`.
+type sweepOptions struct {
+	output  string
+	jobs    int
+	on      string
+	sbatch  []string
+	collect bool
+	cell    int
+	quiet   bool
+	json    bool
+}
+
+func (o *sweepOptions) addFlags(c *cobra.Command) {
+	f := c.Flags()
+	f.StringVarP(&o.output, "output", "o", "", "`DIR` of the sweep: a new one, or one to go on with")
+	f.IntVarP(&o.jobs, "jobs", "j", 0, "make as many as `N` runs at once (default: one for each CPU; of a job array: no limit)")
+	f.StringVar(&o.on, "on", onLocal, "`WHERE` to run: here, or slurm, as a job array of the Slurm cluster that sbatch knows")
+	f.StringArrayVar(&o.sbatch, "sbatch", nil, "with --on slurm: an `OPTION` for sbatch, as --sbatch=--partition=long; may be repeated")
+	f.BoolVar(&o.collect, "collect", false, "run nothing: make the table of what is there")
+	f.IntVar(&o.cell, "cell", 0, "make run `N` of the plan alone, from 1: what the tasks of a job array do")
+	f.BoolVarP(&o.quiet, "quiet", "q", false, "no progress")
+	addJSONFlag(c, &o.json)
+}
+
+// The values of --on.
+const (
+	onLocal = "here"
+	onSlurm = "slurm"
+)
+
+func newSweepCommand(g *globals) *cobra.Command {
+	var opts sweepOptions
+	c := &cobra.Command{
+		Use:   "sweep EXPERIMENT -o DIR",
+		Short: "Run a grid of configurations, transforms and seeds",
+		Long: `Runs every cell of a grid: policies x machines of the simulator, clusters x edits of
+slurm.conf on the stock Slurm, each with every transform of the workload, and with every
+seed. docs/SWEEPS.md describes the experiment file, which is YAML; paths in it count
+from its directory.
+
+Each cell is a run in DIR/cells/NAME, or a directory of realizations if there are several
+seeds, for metrics, compare and report. DIR/summary.json and DIR/summary.txt are the
+table of all.
+
+A sweep that was interrupted or killed goes on when the same command is given again: runs
+that are complete, of the same inputs and of this version of rmreplay, are kept, and the
+others are made. A cell that fails does not stop the rest; it is listed at the end, and
+is tried again the next time.
+
+With --on slurm the runs that are missing become the tasks of one job array, submitted
+with sbatch; DIR, the files of the experiment and this program must be at the same paths
+on the cluster's nodes. When the array has ended, --collect makes the table.
+
+The exit status is 1 if runs failed or, with --collect, have not been made, and 3 if all
+were made and some are not valid.`,
+		Example: `  rmreplay sweep experiment.yaml -o tuning
+  rmreplay sweep experiment.yaml -o tuning --jobs 4 --json
+  rmreplay sweep experiment.yaml -o tuning --on slurm --sbatch=--time=2:00:00
+  rmreplay sweep experiment.yaml -o tuning --collect
+  rmreplay compare tuning/cells/sim_fcfs tuning/cells/sim_easy`,
+		Args: wantArgs("EXPERIMENT"),
+		RunE: func(c *cobra.Command, args []string) error {
+			return runSweep(c.Context(), g, args[0], opts)
+		},
+	}
+	opts.addFlags(c)
+	if err := c.MarkFlagRequired("output"); err != nil {
+		panic(err)
+	}
+	return c
+}
+
+func (o *sweepOptions) check() error {
+	switch {
+	case o.on != onLocal && o.on != onSlurm:
+		return usagef("--on %s: not a place (want %s or %s)", o.on, onLocal, onSlurm)
+	case o.jobs < 0:
+		return usagef("--jobs %d: negative", o.jobs)
+	case len(o.sbatch) > 0 && o.on != onSlurm:
+		return usagef("--sbatch goes with --on slurm")
+	case o.cell < 0:
+		return usagef("--cell %d: want a number from 1", o.cell)
+	case o.collect && (o.cell > 0 || o.on == onSlurm), o.cell > 0 && o.on == onSlurm:
+		return usagef("--collect, --cell and --on slurm exclude each other")
+	}
+	return nil
+}
+
+func runSweep(ctx context.Context, g *globals, path string, opts sweepOptions) error {
+	if err := opts.check(); err != nil {
+		return err
+	}
+	plan, err := planSweep(g, path, opts.output)
+	if err != nil {
+		return badInput(err)
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("finding this program: %w", err)
+	}
+	if opts.cell > len(plan.Runs) {
+		return usagef("--cell %d: the plan has %d runs", opts.cell, len(plan.Runs))
+	}
+	lock, err := plan.Lock(opts.cell > 0)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	table := &sweepTable{progress: newProgress(g.stderr, opts.quiet), runs: len(plan.Runs), running: map[string]bool{}}
+	defer table.end()
+	maker := &sweep.Maker{Plan: plan, Program: program, Version: Version(), Observe: table.observe}
+	switch {
+	case opts.cell > 0:
+		table.runs = 1
+		return runSweepCell(ctx, maker, opts.cell)
+	case opts.collect:
+		maker.Check()
+		return g.finishSweep(plan, opts)
+	}
+	if err := maker.Prepare(ctx); err != nil {
+		return err
+	}
+	if opts.on == onSlurm {
+		return submitSweep(ctx, g, maker, opts)
+	}
+	if opts.jobs == 0 {
+		opts.jobs = runtime.NumCPU()
+	}
+	err = maker.All(ctx, opts.jobs)
+	table.end()
+	if err != nil {
+		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+			g.say("rmreplay: %s has what is complete; the same command goes on with it", plan.Dir)
+			return ctx.Err()
+		}
+		return err
+	}
+	return g.finishSweep(plan, opts)
+}
+
+// planSweep reads the experiment. All paths become absolute, so that what is recorded
+// and what runs elsewhere means the same.
+func planSweep(g *globals, path, dir string) (*sweep.Plan, error) {
+	if _, err := os.Stat(path); err != nil {
+		return nil, fmt.Errorf("reading experiment: %w", err)
+	}
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading experiment: %w", err)
+	}
+	if dir, err = filepath.Abs(dir); err != nil {
+		return nil, fmt.Errorf("planning: %w", err)
+	}
+	experiment, err := sweep.Load(path, sweepCheck(g))
+	if err != nil {
+		return nil, err
+	}
+	if _, err := os.Stat(experiment.Workload); err != nil {
+		return nil, fmt.Errorf("reading experiment: %s: workload: %w", path, err)
+	}
+	return sweep.NewPlan(experiment, dir)
+}
+
+// runSweepCell is a task of a job array. Its inputs were prepared at submission.
+func runSweepCell(ctx context.Context, maker *sweep.Maker, number int) error {
+	maker.Check()
+	r := maker.Plan.Runs[number-1]
+	var failure error
+	report := maker.Observe
+	maker.Observe = func(p sweep.Progress) {
+		failure = p.Err
+		report(p)
+	}
+	if err := maker.One(ctx, r); err != nil {
+		return err
+	}
+	return failure
+}
+
+// finishSweep writes and prints the table and says with its error whether all is well.
+func (g *globals) finishSweep(plan *sweep.Plan, opts sweepOptions) error {
+	summary, err := plan.Summarize()
+	if err != nil {
+		return err
+	}
+	if err := plan.WriteSummary(summary); err != nil {
+		return err
+	}
+	if opts.json {
+		err = g.printJSON(summary)
+	} else if _, werr := fmt.Fprint(g.stdout, summary.Render()); werr != nil {
+		err = fmt.Errorf("writing the result: %w", werr)
+	}
+	switch bad := summary.Failed + summary.NotRun; {
+	case err != nil:
+		return err
+	case bad > 0:
+		return fmt.Errorf("%d of %d runs failed or have not been made", bad, summary.Runs)
+	case summary.Invalid > 0:
+		return invalidf("%d of %d runs are not valid", summary.Invalid, summary.Runs)
+	}
+	return nil
+}
+
+// sweepReserved are the options that are the sweep's own to give.
+var sweepReserved = []string{"help", "output", "overwrite", "seed", "realizations", "parallel", "quiet", "json", "cluster-out"}
+
+// sweepCheck judges the options in an experiment by the flags of the commands
+// themselves.
+func sweepCheck(g *globals) sweep.CheckOption {
+	return func(command, name, value string) (bool, error) {
+		var c *cobra.Command
+		switch command {
+		case "simulate":
+			c = newSimulateCommand(g)
+		case "replay":
+			c = newReplayCommand(g)
+		default:
+			c = newWorkloadTransformCommand(g)
+			if name == "seed" { // one of its own, where it is not to follow the run's
+				return false, c.Flags().Set(name, value)
+			}
+		}
+		flag := c.Flags().Lookup(name)
+		switch {
+		case flag == nil:
+			return false, fmt.Errorf("not an option of rmreplay %s", command)
+		case slices.Contains(sweepReserved, name):
+			return false, errors.New("not for an experiment to give: the sweep gives it")
+		}
+		if err := c.Flags().Set(name, value); err != nil {
+			return false, err
+		}
+		kind, _ := pflag.UnquoteUsage(flag)
+		return slices.Contains([]string{"DIR", "FILE", "WORKLOAD"}, kind), nil
+	}
+}
+
+// sweepTable shows how a sweep comes along: a line for each run that is over and, on a
+// terminal, one for those that are under way.
+type sweepTable struct {
+	*progress
+	mu      sync.Mutex
+	runs    int
+	over    int
+	failed  int
+	running map[string]bool
+}
+
+// observe takes what happened to a run.
+func (t *sweepTable) observe(p sweep.Progress) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.quiet {
+		return
+	}
+	t.end()
+	switch p.Phase {
+	case sweep.Preparing:
+		t.print("preparing " + p.Name + "\n")
+		return
+	case sweep.Began:
+		t.running[p.Name] = true
+	default:
+		delete(t.running, p.Name)
+		t.over++
+		t.print(t.row(p))
+	}
+	if t.terminal {
+		t.line(t.state())
+	}
+}
+
+// row is the line of a run that is over.
+func (t *sweepTable) row(p sweep.Progress) string {
+	text := fmt.Sprintf("[%*d/%d] %-40s %-7s", len(fmt.Sprint(t.runs)), t.over, t.runs, p.Name, p.Phase)
+	switch {
+	case p.Phase == sweep.Failed:
+		t.failed++
+		return text + " " + p.Err.Error() + "\n"
+	case !p.Made.Valid:
+		text += " not valid"
+	}
+	text += fmt.Sprintf(" mean wait %s s, slowdown %s", p.Made.Wait.Mean.Text(), p.Made.BoundedSlowdown.Mean.Text())
+	if p.Phase == sweep.Made {
+		text += fmt.Sprintf(", took %v", p.Took.Round(100*time.Millisecond))
+	}
+	return text + "\n"
+}
+
+// state is the line of those that are under way.
+func (t *sweepTable) state() string {
+	var names []string
+	for name := range t.running {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	text := fmt.Sprintf("%d of %d runs", t.over, t.runs)
+	if t.failed > 0 {
+		text += fmt.Sprintf(", %d failed", t.failed)
+	}
+	return text + ": " + few(names, 2)
+}
+
+// submitSweep submits what is missing as a job array.
+func submitSweep(ctx context.Context, g *globals, maker *sweep.Maker, opts sweepOptions) error {
+	array, err := maker.Submit(ctx, sweep.ArrayOptions{Limit: opts.jobs, Sbatch: opts.sbatch})
+	if err != nil {
+		return err
+	}
+	if array == nil {
+		g.say("rmreplay: all %d runs are complete; nothing is submitted", len(maker.Plan.Runs))
+		return g.finishSweep(maker.Plan, opts)
+	}
+	if opts.json {
+		return g.printJSON(array)
+	}
+	_, err = fmt.Fprintf(g.stdout, "submitted job array %s with %d of %d runs\nwhen it has ended: rmreplay sweep %s -o %s --collect\n",
+		array.Job, len(array.Runs), len(maker.Plan.Runs), maker.Plan.Experiment.Path, opts.output)
+	return err
+}

@@ -1,0 +1,148 @@
+package sweep
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// ArrayOptions are those of [Maker.Submit].
+type ArrayOptions struct {
+	Limit  int      // of tasks that run at once; 0 for none
+	Sbatch []string // further options of sbatch: "--partition=long"
+}
+
+// Array is a job array that was submitted: array.json.
+type Array struct {
+	Job    string `json:"job"`    // the id of the job
+	Script string `json:"script"` // the path of what was submitted
+	Runs   []int  `json:"runs"`   // the numbers of the runs, which are the tasks' numbers
+}
+
+// Submit submits the runs that are not complete as a job array of the Slurm that sbatch
+// speaks to, after [Maker.Prepare]. Every task makes one run with a shared lock on the
+// sweep's directory. It returns nil if nothing is missing. It refuses while an array that
+// it submitted before is in the queue, and where one array cannot hold all.
+func (m *Maker) Submit(ctx context.Context, opts ArrayOptions) (*Array, error) {
+	p := m.Plan
+	if err := p.stillQueued(ctx); err != nil {
+		return nil, err
+	}
+	a := &Array{Script: p.path(scriptFile)}
+	for _, r := range p.Runs {
+		if p.complete(r) == nil {
+			a.Runs = append(a.Runs, r.Number)
+		}
+	}
+	if len(a.Runs) == 0 {
+		return nil, nil
+	}
+	script, err := m.script(a.Runs, opts)
+	if err != nil {
+		return nil, err
+	}
+	if err := writeFile(a.Script, []byte(script)); err != nil {
+		return nil, fmt.Errorf("writing %s: %w", a.Script, err)
+	}
+	out, err := output(ctx, "sbatch", "--parsable", a.Script)
+	if err != nil {
+		return nil, fmt.Errorf("submitting a job array of %d runs: %w", len(a.Runs), err)
+	}
+	a.Job, _, _ = strings.Cut(strings.TrimSpace(out), ";") // a cluster's name may follow
+	if err := writeJSON(p.path(arrayFile), a); err != nil {
+		return nil, fmt.Errorf("submitting: %w", err)
+	}
+	return a, nil
+}
+
+// stillQueued refuses while the last array has tasks in the queue.
+func (p *Plan) stillQueued(ctx context.Context) error {
+	text, err := os.ReadFile(p.path(arrayFile))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	var last Array
+	if err == nil {
+		err = json.Unmarshal(text, &last)
+	}
+	if err != nil {
+		return fmt.Errorf("reading %s: %w", p.path(arrayFile), err)
+	}
+	// squeue fails for a job that Slurm has forgotten: then it is not in the queue.
+	out, err := output(ctx, "squeue", "--noheader", "--format=%i", "--jobs="+last.Job)
+	if err == nil && strings.TrimSpace(out) != "" {
+		return fmt.Errorf("submitting: job array %s is in the queue still (want to wait for its end, or scancel %s)", last.Job, last.Job)
+	}
+	return nil
+}
+
+// output runs a command of Slurm and returns what it prints.
+func output(ctx context.Context, name string, args ...string) (string, error) {
+	c := exec.CommandContext(ctx, name, args...)
+	var stdout, stderr bytes.Buffer
+	c.Stdout, c.Stderr = &stdout, &stderr
+	if err := c.Run(); err != nil {
+		return "", fmt.Errorf("%s: %w: %s", name, err, strings.TrimSpace(stderr.String()))
+	}
+	return stdout.String(), nil
+}
+
+// script is the batch script of the array. The number of a task is that of its run.
+func (m *Maker) script(runs []int, opts ArrayOptions) (string, error) {
+	p := m.Plan
+	limit := ""
+	if opts.Limit > 0 {
+		limit = fmt.Sprintf("%%%d", opts.Limit)
+	}
+	lines := []string{
+		"#!/bin/sh",
+		"#SBATCH --job-name=rmreplay-" + slug(p.Experiment.Name),
+		"#SBATCH --array=" + ranges(runs) + limit,
+		"#SBATCH --output=" + optionValue(filepath.Join(p.Dir, logsDir, "array-%A_%a.log")),
+		"#SBATCH --chdir=" + optionValue(p.Dir),
+	}
+	for _, o := range opts.Sbatch {
+		if strings.ContainsAny(o, "\n\r") || !strings.HasPrefix(o, "-") {
+			return "", fmt.Errorf("submitting: %q: not an option of sbatch (want, for example, --partition=long)", o)
+		}
+		lines = append(lines, "#SBATCH "+o)
+	}
+	lines = append(lines,
+		"# Written by rmreplay sweep: makes one run of the sweep in "+strconv.Quote(p.Dir)+".",
+		fmt.Sprintf(`exec %s sweep %s --output=%s --cell="$SLURM_ARRAY_TASK_ID"`, shellWord(m.Program), shellWord(p.Experiment.Path), shellWord(p.Dir)),
+		"")
+	return strings.Join(lines, "\n"), nil
+}
+
+// shellWord quotes a word for sh.
+func shellWord(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+
+// optionValue quotes a path as sbatch reads it in a script.
+func optionValue(s string) string {
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
+}
+
+// ranges writes ascending numbers as sbatch wants them: 1-3,7.
+func ranges(numbers []int) string {
+	var parts []string
+	for i := 0; i < len(numbers); {
+		j := i
+		for j+1 < len(numbers) && numbers[j+1] == numbers[j]+1 {
+			j++
+		}
+		if i == j {
+			parts = append(parts, strconv.Itoa(numbers[i]))
+		} else {
+			parts = append(parts, fmt.Sprintf("%d-%d", numbers[i], numbers[j]))
+		}
+		i = j + 1
+	}
+	return strings.Join(parts, ",")
+}

@@ -1,0 +1,85 @@
+package sweep
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"rmreplay/internal/rm/slurm/conf"
+)
+
+// editCluster copies the cluster directory from to the new directory to, with the keys
+// of slurm.conf set to new values. Keys that may stand there many times, as NodeName
+// does, have no one value to be set; a cluster with other nodes is another directory.
+func editCluster(from, to string, keys Options) error {
+	for _, k := range keys {
+		if strings.EqualFold(k.Name, "Include") || repeats(k.Name) {
+			return fmt.Errorf("%s: not a key with one value (want another cluster directory)", k.Name)
+		}
+	}
+	site, err := conf.Open(from)
+	if err != nil {
+		return err
+	}
+	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
+		return fmt.Errorf("copying cluster: %w", err)
+	}
+	path := filepath.Join(to, "slurm.conf")
+	text, err := os.ReadFile(site.Path)
+	if err != nil {
+		return fmt.Errorf("editing slurm.conf: %w", err)
+	}
+	if err := os.WriteFile(path, []byte(editText(string(text), site, keys)), 0o644); err != nil {
+		return fmt.Errorf("editing slurm.conf: %w", err)
+	}
+	edited, err := conf.Open(to)
+	if err != nil {
+		return err
+	}
+	for _, k := range keys {
+		if value, _ := edited.Get(k.Name); value != k.Value {
+			return fmt.Errorf("editing slurm.conf: %s is %q after it was set to %q", k.Name, value, k.Value)
+		}
+	}
+	return nil
+}
+
+// repeats reports whether a key begins a line of its own kind.
+func repeats(key string) bool {
+	for _, k := range []string{"NodeName", "PartitionName", "DownNodes", "NodeSet", "FrontendName"} {
+		if strings.EqualFold(k, key) {
+			return true
+		}
+	}
+	return false
+}
+
+// editText makes comments of the lines that the edit replaces, where they hold nothing
+// else, and appends the new ones. Of a key that is there twice the last one counts.
+func editText(text string, site *conf.Cluster, keys Options) string {
+	on := map[int]int{} // statements of each line
+	for _, s := range site.Statements {
+		if s.File == site.Path {
+			on[s.Line]++
+		}
+	}
+	lines := strings.Split(text, "\n")
+	for _, s := range site.Statements {
+		if s.File != site.Path || on[s.Line] != 1 || s.Line > len(lines) || strings.HasSuffix(lines[s.Line-1], `\`) {
+			continue
+		}
+		for _, k := range keys {
+			if strings.EqualFold(k.Name, s.Key) {
+				lines[s.Line-1] = "# replaced below: " + lines[s.Line-1]
+			}
+		}
+	}
+	var b strings.Builder
+	b.WriteString(strings.TrimRight(strings.Join(lines, "\n"), "\n"))
+	b.WriteString("\n\n# Set by the experiment\n")
+	for _, k := range keys {
+		b.WriteString(conf.Statement{Key: k.Name, Value: k.Value}.String() + "\n")
+	}
+	return b.String()
+}

@@ -1,0 +1,395 @@
+// Package sweep runs an experiment: a grid of engines, configurations, transforms of one
+// workload, and seeds. Every point of the grid without its seeds is a cell; a cell has a
+// run for each seed.
+//
+// A run is a command line of this very program, `rmreplay simulate …` or `rmreplay
+// replay …`, in a process of its own: a cell that fails, whatever it does, takes nothing
+// else with it, and what its manifest has as its command repeats it. An experiment is
+// therefore little more than named sets of options of those commands, and every option
+// of theirs, now and later, can be an axis.
+//
+// A sweep may be killed at any moment. A run is complete when its record says so and the
+// fingerprint beside it is that of its inputs; the fingerprint is written before the run
+// begins and after what was there before is removed, so that there is no instant at
+// which a finished run is taken for an unfinished one or a stale record for a fresh one.
+// What is not complete is run again from its beginning.
+package sweep
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+)
+
+// Experiment is what a sweep is to run: the content of an experiment file.
+// docs/SWEEPS.md describes the file.
+type Experiment struct {
+	Name       string    `yaml:"name"`       // for people, and of the job array; default: the file's name
+	Workload   string    `yaml:"workload"`   // any WORKLOAD
+	Seeds      Seeds     `yaml:"seeds"`      // of the runs of every cell; default: 1
+	Transforms []Variant `yaml:"transforms"` // options of `workload transform`; default: the workload as it is
+	Sim        *Sim      `yaml:"sim"`
+	Slurm      *Slurm    `yaml:"slurm"`
+
+	Path string `yaml:"-"` // the file
+}
+
+// Sim is the part of the grid that the simulator runs: policies x machines.
+type Sim struct {
+	Policies []Variant `yaml:"policies"` // default: easy
+	Machines []Variant `yaml:"machines"` // default: the machine that the workload names
+	Options  Options   `yaml:"options"`  // of `simulate`, for all
+}
+
+// Slurm is the part of the grid that the stock Slurm runs: clusters x edits.
+type Slurm struct {
+	Clusters []Variant `yaml:"clusters"`
+	Edits    []Variant `yaml:"edits"`   // keys of slurm.conf; default: the file as it is
+	Options  Options   `yaml:"options"` // of `replay`, for all
+}
+
+// Option is an option of a command or, in an edit, a key of slurm.conf.
+type Option struct {
+	Name, Value string
+	Line        int  // of the experiment file
+	Path        bool // the value is the path of a file or directory
+}
+
+// Options are in the order of the file, which is that of the steps of a transform.
+type Options []Option
+
+// Get returns the value of the option that comes last under the name.
+func (o Options) Get(name string) (value string, ok bool) {
+	for _, option := range o {
+		if option.Name == name {
+			value, ok = option.Value, true
+		}
+	}
+	return value, ok
+}
+
+// Variant is a point of one axis of the grid: a name and options. In the file it may be
+// a single value, which is then its Name.
+type Variant struct {
+	Name    string
+	Options Options
+	Line    int
+	scalar  bool
+}
+
+// Seeds are the seeds of the runs of a cell: in the file a list, or a number of them,
+// from 1.
+type Seeds []uint64
+
+// maxSeeds bounds what a slip of the pen can ask for.
+const maxSeeds = 100_000
+
+// lineError is an error at a line of the experiment file.
+type lineError struct {
+	line int
+	err  error
+}
+
+func (e *lineError) Error() string { return e.err.Error() }
+func (e *lineError) Unwrap() error { return e.err }
+
+func errorAt(line int, format string, args ...any) error {
+	return &lineError{line, fmt.Errorf(format, args...)}
+}
+
+func lineOf(n ast.Node) int { return n.GetToken().Position.Line }
+
+// scalarText is the text of a single value as the file spells it, without its quotes.
+func scalarText(n ast.Node) (string, error) {
+	if tag, ok := n.(*ast.AnchorNode); ok {
+		n = tag.Value
+	}
+	switch s := n.(type) {
+	case *ast.StringNode:
+		return s.Value, nil
+	case *ast.LiteralNode:
+		return s.Value.Value, nil
+	case *ast.NullNode:
+		return "", errorAt(lineOf(n), "a value is missing")
+	case ast.ScalarNode:
+		return s.GetToken().Value, nil
+	}
+	return "", errorAt(lineOf(n), "not a single value")
+}
+
+// UnmarshalYAML reads a mapping of options; a list as a value is the option several times.
+func (o *Options) UnmarshalYAML(n ast.Node) error {
+	var pairs []*ast.MappingValueNode
+	switch m := n.(type) {
+	case *ast.MappingNode:
+		pairs = m.Values
+	case *ast.MappingValueNode:
+		pairs = []*ast.MappingValueNode{m}
+	default:
+		return errorAt(lineOf(n), "not a mapping (want NAME: VALUE)")
+	}
+	for _, p := range pairs {
+		values := []ast.Node{p.Value}
+		if list, ok := p.Value.(*ast.SequenceNode); ok {
+			values = list.Values
+		}
+		for _, v := range values {
+			text, err := scalarText(v)
+			if err != nil {
+				return errorAt(lineOf(p.Key), "%s: %w", p.Key.GetToken().Value, err)
+			}
+			*o = append(*o, Option{Name: p.Key.GetToken().Value, Value: text, Line: lineOf(p.Key)})
+		}
+	}
+	return nil
+}
+
+// UnmarshalYAML reads a single value, or a mapping of a name and options.
+func (v *Variant) UnmarshalYAML(n ast.Node) error {
+	v.Line = lineOf(n)
+	if _, ok := n.(ast.ScalarNode); ok {
+		text, err := scalarText(n)
+		v.Name, v.scalar = text, true
+		return err
+	}
+	var all Options
+	if err := all.UnmarshalYAML(n); err != nil {
+		return err
+	}
+	for _, o := range all {
+		v.Line = min(v.Line, o.Line)
+		switch {
+		case o.Name != "name":
+			v.Options = append(v.Options, o)
+		case v.Name != "":
+			return errorAt(o.Line, "name is there twice")
+		default:
+			v.Name = o.Value
+		}
+	}
+	return nil
+}
+
+// UnmarshalYAML reads a number of seeds or a list of them.
+func (s *Seeds) UnmarshalYAML(n ast.Node) error {
+	list, isList := n.(*ast.SequenceNode)
+	if !isList {
+		text, err := scalarText(n)
+		if err != nil {
+			return err
+		}
+		count, err := strconv.Atoi(text)
+		if err != nil || count < 1 || count > maxSeeds {
+			return errorAt(lineOf(n), "seeds: %s: not a number of seeds from 1 to %d, and not a list", text, maxSeeds)
+		}
+		for i := range count {
+			*s = append(*s, uint64(i)+1)
+		}
+		return nil
+	}
+	seen := map[uint64]bool{}
+	for _, v := range list.Values {
+		text, err := scalarText(v)
+		if err != nil {
+			return err
+		}
+		seed, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			return errorAt(lineOf(v), "seeds: %s: not a seed (want a whole number from 0)", text)
+		}
+		if seen[seed] {
+			return errorAt(lineOf(v), "seeds: %d is there twice", seed)
+		}
+		seen[seed] = true
+		*s = append(*s, seed)
+	}
+	return nil
+}
+
+// CheckOption judges an option of a command: "simulate", "replay" or "workload
+// transform". It says whether the value is a path, and returns an error for an option
+// that the command does not have, that is not for an experiment to give, or whose value
+// is wrong.
+type CheckOption func(command, name, value string) (isPath bool, err error)
+
+// Load reads an experiment file. Its errors name the file and the line.
+func Load(path string, check CheckOption) (*Experiment, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading experiment: %w", err)
+	}
+	e, err := parse(path, text, check)
+	var at *lineError
+	var syntax yaml.Error
+	switch {
+	case err == nil:
+		return e, nil
+	case errors.As(err, &at):
+		return nil, fmt.Errorf("reading experiment: %s:%d: %w", path, at.line, at)
+	case errors.As(err, &syntax) && syntax.GetToken() != nil:
+		return nil, fmt.Errorf("reading experiment: %s:%d: %s", path, syntax.GetToken().Position.Line, syntax.GetMessage())
+	}
+	return nil, fmt.Errorf("reading experiment: %s: %w", path, err)
+}
+
+func parse(path string, text []byte, check CheckOption) (*Experiment, error) {
+	e := &Experiment{Path: path}
+	if err := yaml.UnmarshalWithOptions(text, e, yaml.Strict()); err != nil {
+		return nil, err
+	}
+	if e.Name == "" {
+		e.Name = strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
+	}
+	switch {
+	case e.Workload == "":
+		return nil, errors.New("workload is missing")
+	case e.Sim == nil && e.Slurm == nil:
+		return nil, errors.New("neither sim nor slurm is there, so there is nothing to run")
+	case e.Slurm != nil && len(e.Slurm.Clusters) == 0:
+		return nil, errors.New("slurm has no clusters")
+	}
+	if len(e.Seeds) == 0 {
+		e.Seeds = Seeds{1}
+	}
+	e.Workload = e.resolve(e.Workload)
+	if e.Sim != nil && len(e.Sim.Policies) == 0 {
+		e.Sim.Policies = []Variant{{Name: "easy", scalar: true}}
+	}
+	return e, e.check(check)
+}
+
+// resolve makes a path count from the directory of the experiment file.
+func (e *Experiment) resolve(path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(filepath.Dir(e.Path), path)
+}
+
+// The commands of which an experiment has options.
+const (
+	simulateCommand  = "simulate"
+	replayCommand    = "replay"
+	transformCommand = "workload transform"
+)
+
+// axis is a list of variants with what they are options of.
+type axis struct {
+	what     string // in the file
+	variants []Variant
+	command  string // empty for keys of slurm.conf
+	plain    string // the option that a single value gives; empty where it is none
+	named    bool   // a variant must have a name
+}
+
+func (e *Experiment) check(check CheckOption) error {
+	axes := []axis{{"transforms", e.Transforms, transformCommand, "", true}}
+	common := map[string]Options{}
+	if e.Sim != nil {
+		axes = append(axes,
+			axis{"policies", e.Sim.Policies, simulateCommand, "policy", false},
+			axis{"machines", e.Sim.Machines, simulateCommand, "", false})
+		common[simulateCommand] = e.Sim.Options
+	}
+	if e.Slurm != nil {
+		axes = append(axes,
+			axis{"clusters", e.Slurm.Clusters, replayCommand, "cluster", false},
+			axis{"edits", e.Slurm.Edits, "", "", true})
+		common[replayCommand] = e.Slurm.Options
+	}
+	for command, options := range common {
+		if err := e.checkOptions(command, options, check); err != nil {
+			return err
+		}
+	}
+	for _, a := range axes {
+		if err := e.checkAxis(a, check); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkAxis completes and checks the variants of an axis.
+func (e *Experiment) checkAxis(a axis, check CheckOption) error {
+	seen := map[string]bool{}
+	for i := range a.variants {
+		v := &a.variants[i]
+		if v.scalar && a.plain != "" {
+			v.Options = Options{{Name: a.plain, Value: v.Name, Line: v.Line}}
+			if a.plain == "cluster" {
+				v.Name = filepath.Base(v.Name)
+			}
+		}
+		if a.command != "" { // before a name is made of the options: it tells paths
+			if err := e.checkOptions(a.command, v.Options, check); err != nil {
+				return err
+			}
+		}
+		switch _, cluster := v.Options.Get("cluster"); {
+		case v.Name == "" && a.named:
+			return errorAt(v.Line, "%s: a name is missing", a.what)
+		case v.Name == "":
+			v.Name = nameOf(v.Options)
+		case a.what == "clusters" && !cluster:
+			return errorAt(v.Line, "clusters: %s: cluster is missing", v.Name)
+		case v.scalar && a.plain == "":
+			return errorAt(v.Line, "%s: %s: not a mapping (want NAME: VALUE)", a.what, v.Name)
+		}
+		switch name := slug(v.Name); {
+		case name == "":
+			return errorAt(v.Line, "%s: %q: not a name (want letters or digits)", a.what, v.Name)
+		case seen[name]:
+			return errorAt(v.Line, "%s: %s: the name is there twice", a.what, v.Name)
+		default:
+			seen[name] = true
+		}
+	}
+	return nil
+}
+
+// checkOptions checks options of a command, and makes their paths count from the file.
+func (e *Experiment) checkOptions(command string, options Options, check CheckOption) error {
+	for i := range options {
+		o := &options[i]
+		isPath, err := check(command, o.Name, o.Value)
+		if err != nil {
+			return errorAt(o.Line, "%s: %w", o.Name, err)
+		}
+		if isPath {
+			o.Path, o.Value = true, e.resolve(o.Value)
+		}
+	}
+	return nil
+}
+
+// nameOf makes a name of options: procs128-perfx2. A path is its own name.
+func nameOf(options Options) string {
+	var parts []string
+	for _, o := range options {
+		if o.Path {
+			parts = append(parts, filepath.Base(o.Value))
+			continue
+		}
+		parts = append(parts, o.Name+o.Value)
+	}
+	return strings.Join(parts, "-")
+}
+
+// slug is a name as a part of a file name.
+func slug(name string) string {
+	mapped := strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', strings.ContainsRune("_-+=%.", r):
+			return r
+		}
+		return '-'
+	}, name)
+	return strings.Trim(mapped, "-.")
+}

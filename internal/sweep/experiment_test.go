@@ -1,0 +1,289 @@
+package sweep
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"rmreplay/internal/rm/slurm/conf"
+)
+
+// checkNames accepts a handful of options, whatever their values.
+func checkNames(_, name, value string) (bool, error) {
+	switch {
+	case value == "wrong":
+		return false, errors.New("wrong value")
+	case name == "cluster" || name == "merge":
+		return true, nil
+	case strings.Contains(" policy procs nodes shake seed filter share ties clock jitter time-limit-accuracy ", " "+name+" "):
+		return false, nil
+	}
+	return false, errors.New("no such option")
+}
+
+func load(t *testing.T, text string) (*Experiment, error) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "x.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	e, err := Load(path, checkNames)
+	if err != nil {
+		err = errors.New(strings.ReplaceAll(err.Error(), path, "x.yaml"))
+	}
+	return e, err
+}
+
+const grid = `
+name: both engines
+workload: day.jsonl
+seeds: [7, 11]
+transforms:
+  - name: recorded
+  - {name: shaken, shake: 60}
+  - {name: fixed, shake: 60, seed: 5}
+sim:
+  policies: [fcfs, {name: pyss, policy: easy, ties: arrivals-first}]
+  machines: [procs: 64, {name: big, cluster: ../sites/alps, nodes: x1.1}]
+slurm:
+  clusters: [site]
+  edits:
+    - name: as is
+    - {name: deep, SchedulerParameters: 'bf_window=1440,bf_continue'}
+  options: {clock: measured=2}
+`
+
+func TestPlan(t *testing.T) {
+	e, err := load(t, grid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := NewPlan(e, "/out")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(p.Cells) != 2*2*3+2*3 || len(p.Runs) != 2*len(p.Cells) {
+		t.Fatalf("%d cells and %d runs", len(p.Cells), len(p.Runs))
+	}
+	base := filepath.Dir(e.Path)
+	want := map[int]string{
+		1: "simulate BASE/day.jsonl --procs=64 --policy=fcfs --seed=7 --output=/out/cells/sim_fcfs_procs64_recorded/realization-001 --quiet",
+		// The seed of a run is that of what its transform draws, unless that has its own.
+		4:  "simulate /out/workloads/shaken.seed-11.jsonl.gz --procs=64 --policy=fcfs --seed=11 --output=/out/cells/sim_fcfs_procs64_shaken/realization-002 --quiet",
+		6:  "simulate /out/workloads/fixed.jsonl.gz --procs=64 --policy=fcfs --seed=11 --output=/out/cells/sim_fcfs_procs64_fixed/realization-002 --quiet",
+		19: "simulate BASE/day.jsonl --cluster=SITES/alps --nodes=x1.1 --policy=easy --ties=arrivals-first --seed=7 --output=/out/cells/sim_pyss_big_recorded/realization-001 --quiet",
+		25: "replay BASE/day.jsonl --clock=measured=2 --cluster=BASE/site --seed=7 --output=/out/cells/slurm_site_as-is_recorded/realization-001 --quiet",
+		31: "replay BASE/day.jsonl --clock=measured=2 --cluster=BASE/site --cluster=/out/clusters/site_deep --seed=7 --output=/out/cells/slurm_site_deep_recorded/realization-001 --quiet",
+	}
+	for number, line := range want {
+		line = strings.NewReplacer("BASE", base, "SITES", filepath.Join(filepath.Dir(base), "sites")).Replace(line)
+		r := p.Runs[number-1]
+		if got := strings.Join(p.arguments(r), " "); got != line || r.Number != number {
+			t.Errorf("run %d:\ngot  %s\nwant %s", r.Number, got, line)
+		}
+	}
+	if len(p.derived) != 2+1+1 {
+		t.Errorf("%d derived inputs, want those of two seeds, of the fixed one, and a cluster", len(p.derived))
+	}
+}
+
+func TestLoadRefuses(t *testing.T) {
+	const head = "workload: w\n"
+	for text, want := range map[string]string{
+		"":                                           "x.yaml: workload is missing",
+		"workload: w":                                "x.yaml: neither sim nor slurm is there, so there is nothing to run",
+		head + "slurm: {}":                           "x.yaml: slurm has no clusters",
+		head + "sim:\n  tires: 3":                    `x.yaml:3: unknown field "tires"`,
+		head + "sim: {}\nsim: {}":                    `x.yaml:3: mapping key "sim" already defined at [2:1]`,
+		head + "seeds: 0\nsim: {}":                   "x.yaml:2: seeds: 0: not a number of seeds from 1 to 100000, and not a list",
+		head + "seeds: [1, 1]\nsim: {}":              "x.yaml:2: seeds: 1 is there twice",
+		head + "seeds: [a]\nsim: {}":                 "x.yaml:2: seeds: a: not a seed (want a whole number from 0)",
+		head + "sim:\n  options: {proc: 3}":          "x.yaml:3: proc: no such option",
+		head + "sim:\n  options:\n    procs: wrong":  "x.yaml:4: procs: wrong value",
+		head + "sim:\n  options: [3]":                "x.yaml:3: not a mapping (want NAME: VALUE)",
+		head + "sim:\n  options:\n    procs:":        "x.yaml:4: procs: a value is missing",
+		head + "sim:\n  options:\n    procs: {a: 1}": "x.yaml:4: procs: not a single value",
+		head + "sim:\n  machines:\n    - big":        "x.yaml:4: machines: big: not a mapping (want NAME: VALUE)",
+		head + "sim: {}\ntransforms:\n  - shake: 3":  "x.yaml:4: transforms: a name is missing",
+		head + "sim: {}\ntransforms:\n  - {name: a}\n  - {name: a, shake: 3}": "x.yaml:5: transforms: a: the name is there twice",
+		head + "sim: {}\ntransforms:\n  - {name: a, name: b}":                 `x.yaml:4: mapping key "name" already defined at [4:6]`,
+		head + "sim:\n  policies: ['../..']":                                  `x.yaml:3: policies: "../..": not a name (want letters or digits)`,
+		head + "slurm:\n  clusters:\n    - {name: site, clock: frozen}":       "x.yaml:4: clusters: site: cluster is missing",
+		"workload: [":                         "x.yaml:1: sequence end token ']' not found",
+		"workload: w\nsim:\n  policies: easy": "",
+	} {
+		_, err := load(t, text)
+		if want == "" {
+			if err == nil {
+				t.Errorf("%q: no error", text)
+			}
+			continue
+		}
+		if got := fmt.Sprint(err); got != "reading experiment: "+want {
+			t.Errorf("%q:\ngot  %s\nwant reading experiment: %s", text, got, want)
+		}
+	}
+}
+
+// Whatever an experiment file holds, its cells stay within their directory and have
+// names of their own.
+func FuzzParse(f *testing.F) {
+	f.Add(grid)
+	f.Add("workload: w\nsim: {policies: [&a x, *a], machines: [{procs: 1, filter: [a, b]}]}")
+	f.Add("workload: w\nsim:\n  options: {<<: {procs: 1}}\n")
+	f.Add("workload: |\n  w\nseeds: [~]\nsim: !!map {}\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		e, err := parse("/x/x.yaml", []byte(text), checkNames)
+		if err != nil || len(e.Seeds) > 100 {
+			return
+		}
+		p, err := NewPlan(e, "/out")
+		if err != nil {
+			return
+		}
+		seen := map[string]bool{}
+		for _, r := range p.Runs {
+			if !filepath.IsLocal(r.Dir) || !strings.HasPrefix(filepath.Clean(r.Dir), cellsDir+"/") || seen[r.Dir] {
+				t.Fatalf("run in %q", r.Dir)
+			}
+			seen[r.Dir] = true
+		}
+		for _, d := range p.derived {
+			if !filepath.IsLocal(d.path) {
+				t.Fatalf("input in %q", d.path)
+			}
+		}
+	})
+}
+
+func TestEditCluster(t *testing.T) {
+	from := t.TempDir()
+	const text = `ClusterName=test
+schedulerparameters=bf_window=60
+PriorityType=priority/basic
+SchedulerTimeSlice=30
+NodeName=n[1-2] CPUs=4
+PartitionName=p Nodes=ALL
+`
+	write := func(name, text string) {
+		if err := os.WriteFile(filepath.Join(from, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("slurm.conf", text)
+	write("users", "ada:1000:ada:1000\n")
+	to := filepath.Join(t.TempDir(), "edited")
+	keys := Options{{Name: "SchedulerParameters", Value: "bf_window=1440,bf_continue"}, {Name: "PriorityMaxAge", Value: "1-0"}}
+	if err := editCluster(from, to, keys); err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile(filepath.Join(to, "slurm.conf"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := strings.Replace(text, "scheduler", "# replaced below: scheduler", 1) +
+		"\n# Set by the experiment\nSchedulerParameters=bf_window=1440,bf_continue\nPriorityMaxAge=1-0\n"
+	if diff := cmp.Diff(want, string(got)); diff != "" {
+		t.Error(diff)
+	}
+	c, err := conf.Open(to)
+	if err != nil || len(c.Users) != 1 || len(c.Warnings) > 0 {
+		t.Errorf("the copy: %v, users %v, warnings %v", err, c.Users, c.Warnings)
+	}
+	for _, k := range []string{"NodeName", "partitionname", "Include", "NoSuchKey"} {
+		if err := editCluster(from, filepath.Join(t.TempDir(), "e"), Options{{Name: k, Value: "x"}}); err == nil {
+			t.Errorf("%s was edited", k)
+		}
+	}
+}
+
+// A run's fingerprint is that of the contents of its inputs, wherever they are.
+func TestFingerprint(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	prints := func(experiment, out, version string) []string {
+		write("x.yaml", experiment)
+		e, err := Load(filepath.Join(dir, "x.yaml"), checkNames)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := NewPlan(e, out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.fingerprints(version)
+		var list []string
+		for _, r := range p.Runs {
+			if r.err != nil {
+				t.Fatal(r.err)
+			}
+			list = append(list, r.fingerprint)
+		}
+		return list
+	}
+	const text = "workload: w\nsim: {machines: [cluster: c]}\ntransforms: [{name: a}, {name: b, shake: 1}]\n"
+	write("w", "jobs")
+	write("v", "jobs")
+	write("c/slurm.conf", "ClusterName=c")
+	write("d/slurm.conf", "ClusterName=c")
+	first := prints(text, "/out", "1")
+	if first[0] == first[1] {
+		t.Error("two transforms have one fingerprint")
+	}
+	elsewhere := prints("seeds: [1]\n"+strings.NewReplacer("workload: w", "workload: v", "cluster: c", "cluster: d").Replace(text), "/elsewhere", "1")
+	if diff := cmp.Diff(first, elsewhere); diff != "" {
+		t.Errorf("the same elsewhere: %s", diff)
+	}
+	differ := func(what string, now []string, which ...int) {
+		t.Helper()
+		for i := range first {
+			if changed := now[i] != first[i]; changed != (len(which) == 0 || which[0] == i) {
+				t.Errorf("%s: run %d changed: %t", what, i, changed)
+			}
+		}
+	}
+	differ("version", prints(text, "/out", "2"))
+	differ("seed", prints("seeds: [2]\n"+text, "/out", "1"))
+	differ("option", prints(strings.Replace(text, "shake: 1", "shake: 2", 1), "/out", "1"), 1)
+	write("d/gres.conf", "")
+	differ("cluster", prints(strings.Replace(text, "cluster: c", "cluster: d", 1), "/out", "1"))
+	write("w", "other jobs")
+	differ("workload", prints(text, "/out", "1"))
+}
+
+func TestScript(t *testing.T) {
+	p := &Plan{Experiment: &Experiment{Name: "my grid", Path: "/a b/it's.yaml"}, Dir: `/out "x"`}
+	m := &Maker{Plan: p, Program: "/bin/rmreplay"}
+	got, err := m.script([]int{1, 2, 3, 7, 9, 10}, ArrayOptions{Limit: 2, Sbatch: []string{"--partition=long"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `#!/bin/sh
+#SBATCH --job-name=rmreplay-my-grid
+#SBATCH --array=1-3,7,9-10%2
+#SBATCH --output="/out \"x\"/logs/array-%A_%a.log"
+#SBATCH --chdir="/out \"x\""
+#SBATCH --partition=long
+# Written by rmreplay sweep: makes one run of the sweep in "/out \"x\"".
+exec '/bin/rmreplay' sweep '/a b/it'\''s.yaml' --output='/out "x"' --cell="$SLURM_ARRAY_TASK_ID"
+`
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if _, err := m.script([]int{1}, ArrayOptions{Sbatch: []string{"--x\nrm -r /"}}); err == nil {
+		t.Error("an option of two lines was taken")
+	}
+}

@@ -1,0 +1,248 @@
+package sweep
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"rmreplay/internal/run"
+)
+
+// Where things are in the directory of a sweep.
+const (
+	cellsDir     = "cells"
+	workloadsDir = "workloads"
+	clustersDir  = "clusters"
+	logsDir      = "logs"
+	lockFile     = "lock"
+	SummaryFile  = "summary.json" // the table of [Plan.Summarize]
+	TableFile    = "summary.txt"  // the same, for people
+	scriptFile   = "array.sh"
+	arrayFile    = "array.json"
+)
+
+// Coordinates say where in the grid a cell is. What the experiment does not vary and
+// does not name is empty.
+type Coordinates struct {
+	Engine    string `json:"engine"` // "sim" or "slurm"
+	Policy    string `json:"policy,omitempty"`
+	Machine   string `json:"machine,omitempty"`
+	Cluster   string `json:"cluster,omitempty"`
+	Edit      string `json:"edit,omitempty"`
+	Transform string `json:"transform,omitempty"`
+}
+
+// Name is the cell's name: the coordinates that are not empty, joined by "_".
+func (c Coordinates) Name() string {
+	var parts []string
+	for _, p := range []string{c.Engine, c.Policy, c.Machine, c.Cluster, c.Edit, c.Transform} {
+		if p != "" {
+			parts = append(parts, slug(p))
+		}
+	}
+	return strings.Join(parts, "_")
+}
+
+// Cell is a point of the grid.
+type Cell struct {
+	Name        string
+	Coordinates Coordinates
+	// Dir is the cell's directory below the sweep's: a run record, or a directory of
+	// realizations where the experiment has several seeds.
+	Dir  string
+	Runs []*Run
+}
+
+// Run is a run of a cell.
+type Run struct {
+	Number int // in the plan, from 1
+	Seed   uint64
+	Dir    string // of the record, below the sweep's
+	Cell   *Cell
+
+	command  string  // "simulate" or "replay"
+	options  Options // without the workload, the cluster of edits, seed and output
+	workload input
+	cluster  *input // of the edited cluster; nil for a cluster as it is
+	// fingerprint is that of everything the run depends on; err says why the run
+	// cannot be made.
+	fingerprint string
+	err         error
+}
+
+// Name is the run's name for people: the cell's, and the seed where there are several.
+func (r *Run) Name() string {
+	if len(r.Cell.Runs) == 1 {
+		return r.Cell.Name
+	}
+	return fmt.Sprintf("%s seed %d", r.Cell.Name, r.Seed)
+}
+
+// input is a file or directory that runs read: one of the user's, or one that is made
+// for the sweep.
+type input struct {
+	path string // absolute, or below the sweep's directory
+	made *derived
+}
+
+// derived is an input that the sweep makes of others: a transformed workload or an
+// edited cluster. Several runs share it.
+type derived struct {
+	path      string // below the sweep's directory
+	source    string
+	transform Options // of `workload transform`, or
+	edit      Options // of slurm.conf
+
+	fingerprint string
+	err         error // why it could not be made
+}
+
+// Plan is the grid of an experiment, with a directory to run it in.
+type Plan struct {
+	Experiment *Experiment
+	Dir        string
+	Cells      []*Cell
+	Runs       []*Run // of all cells, by number
+
+	derived []*derived
+}
+
+// NewPlan lays out the grid: first what the simulator runs, then Slurm; the transforms
+// vary fastest. It fails if two cells would have one name.
+func NewPlan(e *Experiment, dir string) (*Plan, error) {
+	p := &Plan{Experiment: e, Dir: dir}
+	transforms := orNone(e.Transforms)
+	if e.Sim != nil {
+		for _, policy := range e.Sim.Policies {
+			for _, machine := range orNone(e.Sim.Machines) {
+				options := slices.Concat(e.Sim.Options, machine.Options, policy.Options)
+				for _, t := range transforms {
+					p.add(Coordinates{Engine: "sim", Policy: policy.Name, Machine: machine.Name, Transform: t.Name}, simulateCommand, options, nil, t)
+				}
+			}
+		}
+	}
+	if e.Slurm != nil {
+		for _, cluster := range e.Slurm.Clusters {
+			for _, edit := range orNone(e.Slurm.Edits) {
+				options := slices.Concat(e.Slurm.Options, cluster.Options)
+				edited := p.edited(cluster, edit)
+				for _, t := range transforms {
+					p.add(Coordinates{Engine: "slurm", Cluster: cluster.Name, Edit: edit.Name, Transform: t.Name}, replayCommand, options, edited, t)
+				}
+			}
+		}
+	}
+	seen := map[string]bool{}
+	for _, c := range p.Cells {
+		if seen[c.Name] {
+			return nil, fmt.Errorf("planning %s: two cells would be %s (want other names)", e.Path, c.Name)
+		}
+		seen[c.Name] = true
+	}
+	return p, nil
+}
+
+// orNone is the axis, or one variant without name and options where it is empty.
+func orNone(axis []Variant) []Variant {
+	if len(axis) == 0 {
+		return []Variant{{}}
+	}
+	return axis
+}
+
+// add adds a cell and its runs.
+func (p *Plan) add(at Coordinates, command string, options Options, cluster *input, t Variant) {
+	c := &Cell{Name: at.Name(), Coordinates: at}
+	c.Dir = filepath.Join(cellsDir, c.Name)
+	for i, seed := range p.Experiment.Seeds {
+		r := &Run{
+			Number: len(p.Runs) + 1, Seed: seed, Dir: c.Dir, Cell: c,
+			command: command, options: options, cluster: cluster, workload: p.transformed(t, seed),
+		}
+		if len(p.Experiment.Seeds) > 1 {
+			r.Dir = filepath.Join(c.Dir, run.RealizationDir(i+1))
+		}
+		c.Runs, p.Runs = append(c.Runs, r), append(p.Runs, r)
+	}
+	p.Cells = append(p.Cells, c)
+}
+
+// transformed is the workload of a transform. One that draws is drawn for each seed,
+// unless it has a seed of its own.
+func (p *Plan) transformed(t Variant, seed uint64) input {
+	if len(t.Options) == 0 {
+		return input{path: p.Experiment.Workload}
+	}
+	options, name := t.Options, slug(t.Name)
+	if _, own := options.Get("seed"); !own && draws(options) {
+		options = append(slices.Clone(options), Option{Name: "seed", Value: fmt.Sprint(seed)})
+		name += fmt.Sprintf(".seed-%d", seed)
+	}
+	return p.share(&derived{path: filepath.Join(workloadsDir, name+".jsonl.gz"), source: p.Experiment.Workload, transform: options})
+}
+
+// draws reports whether a transform depends on its seed.
+func draws(options Options) bool {
+	for _, name := range []string{"shake", "time-limit-model", "share"} {
+		if _, ok := options.Get(name); ok {
+			return true
+		}
+	}
+	return false
+}
+
+// edited is a cluster with an edited slurm.conf; nil where nothing is edited.
+func (p *Plan) edited(cluster, edit Variant) *input {
+	if len(edit.Options) == 0 {
+		return nil
+	}
+	source, _ := cluster.Options.Get("cluster")
+	made := p.share(&derived{path: filepath.Join(clustersDir, slug(cluster.Name)+"_"+slug(edit.Name)), source: source, edit: edit.Options})
+	return &made
+}
+
+// share returns the derived input with the path of d, which is d if it is the first.
+func (p *Plan) share(d *derived) input {
+	for _, have := range p.derived {
+		if have.path == d.path {
+			return input{path: d.path, made: have}
+		}
+	}
+	p.derived = append(p.derived, d)
+	return input{path: d.path, made: d}
+}
+
+// path is where something of the sweep is.
+func (p *Plan) path(below string) string {
+	if filepath.IsAbs(below) {
+		return below
+	}
+	return filepath.Join(p.Dir, below)
+}
+
+// locate is the path of an input for a command line.
+func (p *Plan) locate(in input) string {
+	if in.made != nil {
+		return p.path(in.path)
+	}
+	return in.path
+}
+
+// arguments are those of the run's command line.
+func (p *Plan) arguments(r *Run) []string {
+	args := append([]string{r.command, p.locate(r.workload)}, r.options.arguments()...)
+	if r.cluster != nil {
+		args = append(args, "--cluster="+p.locate(*r.cluster)) // the last one counts
+	}
+	return append(args, "--seed="+fmt.Sprint(r.Seed), "--output="+p.path(r.Dir), "--quiet")
+}
+
+func (o Options) arguments() []string {
+	var args []string
+	for _, option := range o {
+		args = append(args, "--"+option.Name+"="+option.Value)
+	}
+	return args
+}

@@ -1,0 +1,203 @@
+package sweep
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"rmreplay/internal/run"
+)
+
+// status is the file beside what a sweep makes: NAME.json beside NAME.
+type status struct {
+	Fingerprint string   `json:"fingerprint"`       // of the inputs
+	Command     []string `json:"command,omitempty"` // that makes it
+	// Error says why a run failed, with the last lines that its process wrote.
+	Error string `json:"error,omitempty"`
+}
+
+func statusFile(path string) string { return path + ".json" }
+
+// readStatus reads the file beside path; what cannot be read is no status.
+func readStatus(path string) (s status) {
+	text, err := os.ReadFile(statusFile(path))
+	if err != nil || json.Unmarshal(text, &s) != nil {
+		return status{}
+	}
+	return s
+}
+
+// writeFile replaces a file in one step.
+func writeFile(path string, text []byte) error {
+	temp := path + ".new"
+	if err := os.WriteFile(temp, text, 0o644); err != nil {
+		return err
+	}
+	return os.Rename(temp, path)
+}
+
+func writeJSON(path string, v any) error {
+	text, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	return writeFile(path, append(text, '\n'))
+}
+
+// fingerprints computes those of all inputs and runs. What a run depends on and cannot
+// be read is the run's error: other cells may do without it.
+func (p *Plan) fingerprints(version string) {
+	contents := contents{}
+	for _, d := range p.derived {
+		d.fingerprint, d.err = d.compute(version, contents)
+	}
+	for _, r := range p.Runs {
+		r.fingerprint, r.err = r.compute(version, contents)
+	}
+}
+
+func (d *derived) compute(version string, c contents) (string, error) {
+	source, err := c.of(d.source)
+	if err != nil {
+		return "", err
+	}
+	options, err := c.ofOptions(d.transform)
+	if err != nil {
+		return "", err
+	}
+	return fingerprint(version, source, options, d.edit.arguments())
+}
+
+func (r *Run) compute(version string, c contents) (string, error) {
+	options, err := c.ofOptions(r.options)
+	if err != nil {
+		return "", err
+	}
+	parts := []any{version, r.command, options, r.Seed}
+	inputs := []input{r.workload}
+	if r.cluster != nil {
+		inputs = append(inputs, *r.cluster)
+	}
+	for _, in := range inputs {
+		if in.made != nil {
+			if in.made.err != nil {
+				return "", in.made.err
+			}
+			parts = append(parts, in.made.fingerprint)
+			continue
+		}
+		hash, err := c.of(in.path)
+		if err != nil {
+			return "", err
+		}
+		parts = append(parts, hash)
+	}
+	return fingerprint(parts...)
+}
+
+func fingerprint(parts ...any) (string, error) {
+	text, err := json.Marshal(parts)
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:]), err
+}
+
+// contents remembers the hashes of files and directories.
+type contents map[string]string
+
+// ofOptions are the options with the contents of files and directories in the place of
+// their paths: where they are does not matter.
+func (c contents) ofOptions(options Options) ([]string, error) {
+	args := []string{} // and not nil, so that none is always the same
+	for _, o := range options {
+		if o.Path {
+			hash, err := c.of(o.Value)
+			if err != nil {
+				return nil, err
+			}
+			o.Value = hash
+		}
+		args = append(args, o.Name+"="+o.Value)
+	}
+	return args, nil
+}
+
+// of is the hash of a file, or of all files in a directory.
+func (c contents) of(path string) (string, error) {
+	if hash, ok := c[path]; ok {
+		return hash, nil
+	}
+	h := sha256.New()
+	err := filepath.WalkDir(path, func(at string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		info, err := os.Stat(at) // of what a link leads to
+		if err != nil || !info.Mode().IsRegular() {
+			return err
+		}
+		relative, err := filepath.Rel(path, at)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(h, "%q %d\n", relative, info.Size())
+		f, err := os.Open(at)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		_, err = io.Copy(h, f)
+		return err
+	})
+	if err != nil {
+		return "", fmt.Errorf("reading input: %w", err)
+	}
+	c[path] = hex.EncodeToString(h.Sum(nil))
+	return c[path], nil
+}
+
+// complete opens the record of a run if it is complete and of these inputs; nil if not.
+func (p *Plan) complete(r *Run) *run.Run {
+	if r.fingerprint == "" || readStatus(p.path(r.Dir)).Fingerprint != r.fingerprint {
+		return nil
+	}
+	record, err := run.Open(p.path(r.Dir))
+	if err != nil || record.Partial || record.Manifest.State != run.StateComplete {
+		return nil
+	}
+	return record
+}
+
+// ErrBusy says that another sweep is at work in the directory.
+var ErrBusy = errors.New("another sweep is at work there")
+
+// Lock takes the sweep's directory: for this process alone, or shared with other tasks
+// of a job array. The lock ends with the process. It fails with [ErrBusy].
+func (p *Plan) Lock(shared bool) (io.Closer, error) {
+	if err := os.MkdirAll(p.Dir, 0o755); err != nil {
+		return nil, fmt.Errorf("creating %s: %w", p.Dir, err)
+	}
+	f, err := os.OpenFile(p.path(lockFile), os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("locking %s: %w", p.Dir, err)
+	}
+	how := unix.LOCK_EX
+	if shared {
+		how = unix.LOCK_SH
+	}
+	if err := unix.Flock(int(f.Fd()), how|unix.LOCK_NB); err != nil {
+		_ = f.Close()
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			err = ErrBusy
+		}
+		return nil, fmt.Errorf("locking %s: %w", p.Dir, err)
+	}
+	return f, nil
+}

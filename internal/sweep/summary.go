@@ -1,0 +1,216 @@
+package sweep
+
+import (
+	"fmt"
+	"math"
+	"path/filepath"
+	"strings"
+	"unicode/utf8"
+
+	"rmreplay/internal/metrics"
+	"rmreplay/internal/run"
+)
+
+// Summary is the table of a sweep: summary.json. It has nothing in it that depends on
+// when or how fast the runs were made.
+type Summary struct {
+	Name    string        `json:"name"`
+	Runs    int           `json:"runs"`
+	Failed  int           `json:"failed"`  // runs that could not be made
+	NotRun  int           `json:"not_run"` // runs that were not made, or not to their end
+	Invalid int           `json:"invalid"` // runs that are complete and not valid
+	Cells   []CellSummary `json:"cells"`   // in the order of the grid
+}
+
+// CellSummary is a row of the table.
+type CellSummary struct {
+	Cell        string       `json:"cell"`
+	Dir         string       `json:"dir"` // below the sweep's
+	Coordinates Coordinates  `json:"coordinates"`
+	Runs        []RunSummary `json:"runs"`
+	// Metrics are the means over the complete runs, by the keys of [metrics.Figures].
+	Metrics map[string]metrics.Float `json:"metrics,omitempty"`
+}
+
+// RunSummary says what became of a run.
+type RunSummary struct {
+	Dir   string `json:"dir"`
+	Seed  uint64 `json:"seed"`
+	State string `json:"state"` // "complete", "failed" or "not run"
+	Valid bool   `json:"valid"`
+	Error string `json:"error,omitempty"`
+	// Metrics are those of the run, by the keys of [metrics.Figures].
+	Metrics map[string]metrics.Float `json:"metrics,omitempty"`
+}
+
+// The states of a run in a summary.
+const (
+	stateComplete = string(run.StateComplete)
+	stateFailed   = string(run.StateFailed)
+	stateNotRun   = "not run"
+)
+
+// Summarize reads the records of all runs, after [Maker.Prepare]. It fails if a complete
+// record cannot be read.
+func (p *Plan) Summarize() (*Summary, error) {
+	s := &Summary{Name: p.Experiment.Name, Runs: len(p.Runs)}
+	for _, c := range p.Cells {
+		row := CellSummary{Cell: c.Name, Dir: c.Dir, Coordinates: c.Coordinates}
+		for _, r := range c.Runs {
+			one, err := p.summarizeRun(r)
+			if err != nil {
+				return nil, err
+			}
+			switch {
+			case one.State == stateFailed:
+				s.Failed++
+			case one.State == stateNotRun:
+				s.NotRun++
+			case !one.Valid:
+				s.Invalid++
+			}
+			row.Runs = append(row.Runs, one)
+		}
+		row.Metrics = means(row.Runs)
+		s.Cells = append(s.Cells, row)
+	}
+	return s, nil
+}
+
+func (p *Plan) summarizeRun(r *Run) (RunSummary, error) {
+	one := RunSummary{Dir: r.Dir, Seed: r.Seed, State: stateNotRun}
+	record := p.complete(r)
+	if record == nil {
+		s := readStatus(p.path(r.Dir))
+		if r.err != nil {
+			s = status{r.fingerprint, nil, r.err.Error()}
+		}
+		if s.Fingerprint == r.fingerprint && s.Error != "" {
+			one.State, one.Error = stateFailed, s.Error
+		}
+		return one, nil
+	}
+	m, err := metrics.Of(record, metrics.Options{})
+	if err != nil {
+		return one, fmt.Errorf("reading %s: %w", filepath.Join(p.Dir, r.Dir), err)
+	}
+	one.State, one.Valid, one.Metrics = stateComplete, m.Valid, map[string]metrics.Float{}
+	for _, f := range metrics.Figures {
+		one.Metrics[f.Key] = f.Of(&m.Metrics)
+	}
+	if m.Feedback != nil {
+		for _, f := range metrics.FeedbackFigures {
+			one.Metrics[f.Key] = f.Of(m.Feedback)
+		}
+	}
+	return one, nil
+}
+
+// means are the means over the complete runs; a figure that one of them lacks has none.
+func means(runs []RunSummary) map[string]metrics.Float {
+	var sums map[string]metrics.Float
+	n := 0
+	for _, r := range runs {
+		if r.State != stateComplete {
+			continue
+		}
+		n++
+		if sums == nil {
+			sums = map[string]metrics.Float{}
+		}
+		for key, v := range r.Metrics {
+			sums[key] += v
+		}
+	}
+	for key := range sums {
+		sums[key] /= metrics.Float(n)
+	}
+	return sums
+}
+
+// columns are the figures of the table for people; all are in the JSON.
+var columns = []struct{ key, title string }{
+	{"mean_wait_s", "mean wait"},
+	{"p90_wait_s", "p90 wait"},
+	{"mean_bounded_slowdown", "slowdown"},
+	{"utilization", "utilization"},
+	{"makespan_s", "makespan"},
+}
+
+// Render writes the table for people: a line for each cell, with means over its seeds.
+// Slowdown is the bounded one.
+func (s *Summary) Render() string {
+	width := utf8.RuneCountInString("cell")
+	for _, c := range s.Cells {
+		width = max(width, utf8.RuneCountInString(c.Cell))
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%-*s  %8s", width, "cell", "runs")
+	for _, col := range columns {
+		fmt.Fprintf(&b, "  %13s", col.title)
+	}
+	b.WriteString("\n")
+	for _, c := range s.Cells {
+		done := 0
+		for _, r := range c.Runs {
+			if r.State == stateComplete {
+				done++
+			}
+		}
+		fmt.Fprintf(&b, "%-*s  %8s", width, c.Cell, fmt.Sprintf("%d/%d", done, len(c.Runs)))
+		for _, col := range columns {
+			v, ok := c.Metrics[col.key]
+			if !ok {
+				v = metrics.Float(math.NaN())
+			}
+			fmt.Fprintf(&b, "  %13s", figure(col.key, v))
+		}
+		b.WriteString("\n")
+	}
+	s.renderBad(&b)
+	return b.String()
+}
+
+func figure(key string, v metrics.Float) string {
+	switch {
+	case !v.Known():
+		return "-"
+	case key == "utilization":
+		return fmt.Sprintf("%.1f %%", 100*v)
+	case strings.HasSuffix(key, "_s"):
+		return fmt.Sprintf("%.1f s", v)
+	}
+	return fmt.Sprintf("%.2f", v)
+}
+
+// renderBad lists the runs that do not count.
+func (s *Summary) renderBad(b *strings.Builder) {
+	for _, c := range s.Cells {
+		var invalid []string
+		for _, r := range c.Runs {
+			switch {
+			case r.State == stateFailed:
+				fmt.Fprintf(b, "failed: %s: %s\n", r.Dir, r.Error)
+			case r.State == stateComplete && !r.Valid:
+				invalid = append(invalid, r.Dir)
+			}
+		}
+		if n := len(invalid); n > 0 {
+			fmt.Fprintf(b, "not valid: %d of %d runs of %s (rmreplay metrics %s says why)\n", n, len(c.Runs), c.Cell, invalid[0])
+		}
+	}
+	if s.NotRun > 0 {
+		fmt.Fprintf(b, "%d of %d runs have not been made\n", s.NotRun, s.Runs)
+	}
+}
+
+// WriteSummary writes the summary into the sweep's directory, as JSON and as text.
+func (p *Plan) WriteSummary(s *Summary) error {
+	if err := writeJSON(p.path(SummaryFile), s); err != nil {
+		return fmt.Errorf("writing the summary: %w", err)
+	}
+	if err := writeFile(p.path(TableFile), []byte(s.Render())); err != nil {
+		return fmt.Errorf("writing the summary: %w", err)
+	}
+	return nil
+}
