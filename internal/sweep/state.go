@@ -147,7 +147,7 @@ func (c contents) of(path string) (string, error) {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(h, "%q %d\n", relative, info.Size())
+		_, _ = fmt.Fprintf(h, "%q %d\n", relative, info.Size())
 		f, err := os.Open(at)
 		if err != nil {
 			return err
