@@ -21,6 +21,7 @@ import (
 // to its end, and refuses those for which that is negative.
 type oracle struct {
 	now    hpc.Time
+	lag    time.Duration // from an end to the news of it
 	takes  func(job *hpc.Job) time.Duration
 	open   []rm.Event // starts and ends to come, in order
 	submit map[string]hpc.Time
@@ -45,7 +46,7 @@ func (o *oracle) Submit(job *hpc.Job) error {
 		end := o.now.Add(takes)
 		o.end[job.ID] = end
 		o.open = append(o.open, ev, rm.Event{At: o.now, Kind: rm.Started, Job: job.ID, Task: -1},
-			rm.Event{At: end, Kind: rm.Ended, Job: job.ID, Task: -1})
+			rm.Event{At: end.Add(o.lag), Kind: rm.Ended, Job: job.ID, Task: -1, Outcome: &rm.Outcome{Start: o.now, End: end}})
 	}
 	slices.SortStableFunc(o.open, func(a, b rm.Event) int { return int(a.At - b.At) })
 	return nil
@@ -78,11 +79,14 @@ func asRecorded(job *hpc.Job) time.Duration { return job.Recorded.End.Sub(job.Su
 
 // play runs a workload with users who react and returns when what happened.
 func play(t interface{ Fatal(...any) }, w *workload.Workload, f Feedback, takes func(*hpc.Job) time.Duration) *oracle {
+	return playOn(t, newOracle(takes), w, f)
+}
+
+func playOn(t interface{ Fatal(...any) }, o *oracle, w *workload.Workload, f Feedback) *oracle {
 	driver, err := NewDriver(w, f)
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := newOracle(takes)
 	result, err := Play(context.Background(), o, w, driver, o, Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -138,6 +142,23 @@ func TestSameMachineSameSubmissions(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A chain of jobs does not get later with each of them because the news of an end come
+// some seconds after it: what counts is the end that is recorded.
+func TestLateNewsDoNotAddUp(t *testing.T) {
+	w := &workload.Workload{}
+	for i := range 50 {
+		w.Jobs = append(w.Jobs, recorded(fmt.Sprint(i), "ada", i*30, i*30+20)) // ten minutes of thought
+	}
+	late := newOracle(asRecorded)
+	late.lag = 40 * time.Second
+	playOn(t, late, w, Feedback{Model: ThinkTime, Sessions: session.Delimitation{Method: session.Arrival}})
+	for _, job := range w.Jobs {
+		if late.submit[job.ID] != job.Submit {
+			t.Errorf("job %s: submitted %v late", job.ID, late.submit[job.ID].Sub(job.Submit))
+		}
+	}
 }
 
 // drawTurnarounds gives every job a turnaround of its own; some are refused.

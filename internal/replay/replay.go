@@ -360,7 +360,11 @@ func (p *player) end(ev rm.Event, tasks int) {
 		return
 	}
 	delete(p.open, ev.Job)
-	for _, s := range p.driver.Ended(job.index, ev.At) {
+	at := ev.At
+	if ev.Outcome != nil && ev.Outcome.End != 0 {
+		at = ev.Outcome.End // as it is recorded: Slurm's is in whole seconds, and news of it come later
+	}
+	for _, s := range p.driver.Ended(job.index, at) {
 		s.At = max(s.At, p.rm.Now())
 		p.schedule(s)
 	}

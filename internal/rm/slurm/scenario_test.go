@@ -459,7 +459,7 @@ func TestDelays(t *testing.T) {
 	first.want(`
 		j0 COMPLETED 11-84 c1
 		j1 COMPLETED 114-190 c1  # after the epilog of 30 s
-		j2 COMPLETED 220-296 c1
+		j2 COMPLETED 220-297 c1
 	`)
 	first.drained()
 	second := s.play(t)

@@ -169,6 +169,26 @@ func TestActions(t *testing.T) {
 	}
 }
 
+// A node that is down stays so when slurmctld is reconfigured, for which it sends every
+// node a message that none answers.
+func TestDownThroughReconfigure(t *testing.T) {
+	s := scenario{cluster: writeCluster(t, clusterFiles(t))}
+	s.workload.NodeEvents = []hpc.NodeEvent{
+		{At: after(100), Nodes: "c1", State: "down", Reason: "Not responding"},
+		{At: after(500), Nodes: "c1", State: "resume"},
+	}
+	s.workload.Actions = []hpc.Action{
+		{At: after(100), Run: []string{"scontrol", "reconfigure"}},
+		{At: after(200), Run: []string{"scontrol", "reconfigure"}},
+	}
+	s.workload.Jobs = []*hpc.Job{job("waits", 150, 60, on("c1"))}
+	o := s.play(t)
+	o.want(`waits COMPLETED 500-560 c1`)
+	for _, w := range o.warnings {
+		t.Errorf("warning %+v", w)
+	}
+}
+
 // The fair-share usage is what the workload says when the window begins, decay and the
 // usage of preset jobs taken into account.
 func TestInitialUsage(t *testing.T) {

@@ -143,7 +143,7 @@ func (a *adapter) nodeState(l nodeLine, site string) string {
 		}
 		return state
 	}
-	reason := "a node that registers would come into service; a drained one does not"
+	reason := "with the site's ReturnToService=2 the node comes into service when it registers"
 	to := state
 	if site == "CLOUD" {
 		reason, to = whyPower, "UNKNOWN"
@@ -155,15 +155,14 @@ func (a *adapter) nodeState(l nodeLine, site string) string {
 	return state
 }
 
-// startState keeps a node that the site takes out of service out of it.
-// ReturnToService=2 lets a node that is down come up when it registers, so that one
-// that must not is drained, unless the site itself has that setting.
+// startState is the state in which a node starts: out of service where the site takes
+// it out, unless ReturnToService=2 would let it come up when it registers.
 func (a *adapter) startState(site string) string {
 	switch {
 	case site == "CLOUD":
 		return ""
-	case site == "DOWN" && !a.cluster.is("ReturnToService", "2"):
-		return "DRAIN"
+	case site == "DOWN" && a.cluster.is("ReturnToService", "2"):
+		return ""
 	}
 	return site
 }
@@ -192,7 +191,7 @@ func (a *adapter) downNodes(s Statement, r *rule) string {
 	}
 	if state != site {
 		a.out.Changes = append(a.out.Changes, Change{Key: fmt.Sprintf("DownNodes=%s State", s.Value), From: written,
-			To: state, Reason: "a node that registers would come into service; a drained one does not", File: s.File, Line: s.Line})
+			To: state, Reason: "with the site's ReturnToService=2 the node comes into service when it registers", File: s.File, Line: s.Line})
 	}
 	if state == "" {
 		return ""

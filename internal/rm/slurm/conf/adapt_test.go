@@ -291,20 +291,20 @@ func TestAdaptStates(t *testing.T) {
 	for _, n := range ad.Nodes {
 		got[n.Name] = n.State
 	}
-	want := map[string]string{"n1": "", "n2": "", "n3": "", "n4": "DRAIN", "f1": "FUTURE", "f2": "FUTURE", "x1": "", "x2": ""}
+	want := map[string]string{"n1": "", "n2": "", "n3": "", "n4": "DOWN", "f1": "FUTURE", "f2": "FUTURE", "x1": "", "x2": ""}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("states (-want +got):\n%s", diff)
 	}
 }
 
-// TestDownStaysDown: a site that lets every node come back up keeps that.
-func TestDownStaysDown(t *testing.T) {
+// TestDownComesUp: at a site that lets every node come back up, one that is down does.
+func TestDownComesUp(t *testing.T) {
 	c, err := openText(t, "ClusterName=c\nReturnToService=2\nNodeName=n1 State=DOWN\nPartitionName=p Nodes=n1\n")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if ad := mustAdapt(t, c, testEnvironment()); ad.Nodes[0].State != "DOWN" {
-		t.Errorf("state %q, want DOWN", ad.Nodes[0].State)
+	if ad := mustAdapt(t, c, testEnvironment()); ad.Nodes[0].State != "" {
+		t.Errorf("state %q, want none", ad.Nodes[0].State)
 	}
 }
 

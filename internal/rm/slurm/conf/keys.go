@@ -167,7 +167,7 @@ var rules = slices.Concat(
 		{key: "SwitchType", action: change, reason: "the interconnect's hardware is not here", value: constant("switch/none")},
 		{key: "SlurmdParameters", action: change, reason: "slurmctld trusts slurm.conf for the nodes, which report just that", value: (*adapter).slurmdParameters},
 		{key: "SlurmdTimeout", kind: u16, action: change, reason: "no pings; node failures come from the workload", value: constant("0")},
-		{key: "ReturnToService", kind: u16, action: change, reason: "nodes that register are in service; those that the site takes out are drained", value: constant("2")},
+		{key: "ReturnToService", kind: u16, action: change, reason: "a node that is down comes back when the workload resumes it, not with the next answer that slurmctld believes to have got from it", value: constant("0")},
 	},
 	dropped(whyNoSlurmd, str, "AcctGatherProfileType", "BcastExclude", "BcastParameters", "CoreSpecPlugin",
 		"CpuFreqDef", "CpuFreqGovernors", "GpuFreqDef", "JobAcctGatherFrequency", "JobAcctGatherParams",

@@ -104,9 +104,7 @@ func (c *Cluster) Running() (n int) {
 }
 
 // Down takes a node's power away: what runs on it is gone, and slurmctld gets no answer
-// from it, as from a machine that has failed. Without that a node that is down would
-// be back the moment it answers a message, if slurm.conf says ReturnToService=2. A name
-// that no node has changes nothing.
+// from it, as from a machine that has failed. A name that no node has changes nothing.
 func (c *Cluster) Down(name string) {
 	n, ok := c.index[name]
 	if !ok {
@@ -329,7 +327,24 @@ func (c *Cluster) firstEnd(j *job) hpc.Time {
 	if until, runs := c.nodes[j.host].prologs[j.launch.JobID]; runs {
 		start = until
 	}
-	return start.Add(j.script.RunTime + c.delays.of(c.delays.Launch, "launch", j.launch.JobID, int(j.launch.RestartCount), host))
+	return start.Add(j.script.RunTime + exitLatency(j.launch.JobID, start) + c.delays.of(c.delays.Launch, "launch", j.launch.JobID, int(j.launch.RestartCount), host))
+}
+
+// exitLatency is what passes between a script's end and the message about it: one to a
+// hundred milliseconds (a real node takes some 160, docs/ACCURACY.md), different from
+// job to job, and never so much that a run time of whole seconds from start to end would
+// seem a second longer. A job begins with a pass of the scheduler, and the passes are
+// whole seconds apart; without the latency, jobs would end at the very instant of
+// another pass, all those of one pass and one length together, and which of slurmctld's
+// threads comes first would be the kernel's to decide.
+func exitLatency(job uint32, start hpc.Time) time.Duration {
+	const least, most = time.Millisecond, 100 * time.Millisecond
+	left := time.Second - start.Sub(hpc.Unix(start.UnixSeconds())) // of the second
+	room := min(most, left-least) - least
+	if room <= 0 {
+		return 0
+	}
+	return least + room*time.Duration(job*379%1000)/1000 // neighbours lie apart
 }
 
 // plan has the script end at the given instant.
