@@ -121,13 +121,17 @@ func (r *Run) inputs() []input {
 	return []input{r.workload, *r.cluster}
 }
 
-// index writes what a directory of realizations says of itself.
+// index writes what a directory of realizations says of itself, and removes the records
+// that the experiment had there with other seeds: compare and report take all they find.
 func (m *Maker) index() error {
 	for _, c := range m.Plan.Cells {
 		if len(c.Runs) == 1 {
 			continue
 		}
 		dir := m.Plan.path(c.Dir)
+		if err := c.removeOthers(dir); err != nil {
+			return fmt.Errorf("removing what is not of the experiment: %w", err)
+		}
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return fmt.Errorf("creating %s: %w", dir, err)
 		}
@@ -140,6 +144,25 @@ func (m *Maker) index() error {
 		}
 	}
 	return nil
+}
+
+// removeOthers removes from the directory of a cell with several runs the realizations
+// that it has no longer, or the one run that it had.
+func (c *Cell) removeOthers(dir string) error {
+	if _, err := run.Open(dir); !errors.Is(err, run.ErrNotRun) { // whole or not
+		return errors.Join(os.RemoveAll(dir), os.RemoveAll(statusFile(dir)))
+	}
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	for _, entry := range entries {
+		name := strings.TrimSuffix(entry.Name(), ".json")
+		if strings.HasPrefix(name, run.RealizationPrefix) && !slices.ContainsFunc(c.Runs, func(r *Run) bool { return filepath.Base(r.Dir) == name }) {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(dir, entry.Name())))
+		}
+	}
+	return err
 }
 
 // derive makes a workload or a cluster unless it is there.

@@ -147,7 +147,9 @@ func (c contents) of(path string) (string, error) {
 		if err != nil {
 			return err
 		}
-		_, _ = fmt.Fprintf(h, "%q %d\n", relative, info.Size())
+		if _, err := fmt.Fprintf(h, "%q %d\n", relative, info.Size()); err != nil {
+			return err
+		}
 		f, err := os.Open(at)
 		if err != nil {
 			return err
