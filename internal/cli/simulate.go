@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/metrics"
@@ -163,7 +164,8 @@ func (o *simulateOptions) simulate(ctx context.Context, in simulateInput, starte
 	if err != nil {
 		return nil, badInput(err)
 	}
-	record, err := run.Create(o.output, o.manifest(in, started), run.Options{Overwrite: o.overwrite, Unjournaled: true})
+	manifest := o.manifest(in, started)
+	record, err := run.Create(o.output, manifest, run.Options{Overwrite: o.overwrite, Unjournaled: true})
 	if err != nil {
 		return nil, badInput(err)
 	}
@@ -172,24 +174,42 @@ func (o *simulateOptions) simulate(ctx context.Context, in simulateInput, starte
 		return nil, err
 	}
 	state, err := o.play(ctx, in, engine, record, display)
+	// The metrics are those of jobs, which have all ended: they need not wait for the disk.
+	var computed metrics.Metrics
+	opts := metrics.Options{Tau: metrics.DefaultTau}
+	var group errgroup.Group
+	group.Go(func() error {
+		computed = metrics.ComputeAll(record.Outcomes, opts.Of(&manifest))
+		return nil
+	})
 	ferr := record.Finish(state, func(m *run.Manifest) {
 		m.Finished, m.VirtualEnd = time.Now(), engine.Now()
 		if state == run.StateFailed {
 			m.Error = err.Error()
 		}
 	})
+	_ = group.Wait() // computing has no errors
 	if ferr != nil || err != nil {
 		return nil, errors.Join(err, ferr)
 	}
+	return o.summarize(record, computed, opts)
+}
+
+// summarize says what a run of which the record is complete came to.
+func (o *simulateOptions) summarize(record *run.Writer, computed metrics.Metrics, opts metrics.Options) (*metrics.Summary, error) {
 	r, err := run.Open(o.output)
 	if err != nil {
 		return nil, err
 	}
-	rows, err := record.Rows()
-	if err != nil {
-		return nil, err
+	summary := metrics.Describe(computed, &r.Manifest)
+	if how := r.Manifest.Feedback; how != nil {
+		rows, err := record.Rows()
+		if err != nil {
+			return nil, err
+		}
+		summary.Feedback = metrics.NewFeedback(rows, *how, opts.Of(&r.Manifest))
 	}
-	return metrics.NewSummary(rows, &r.Manifest, metrics.Options{Tau: metrics.DefaultTau}), nil
+	return summary, nil
 }
 
 // play runs the simulation and notes what a reader of the record must know.

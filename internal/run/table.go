@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strconv"
 
 	"github.com/parquet-go/parquet-go"
@@ -70,19 +71,6 @@ func (t *table[T]) abandon() {
 	_ = os.Remove(t.path + tempSuffix)
 }
 
-// writeTable writes a whole table.
-func writeTable[T any](path string, rows []T) error {
-	t, err := createTable[T](path)
-	if err != nil {
-		return err
-	}
-	if err := t.write(rows); err != nil {
-		t.abandon()
-		return err
-	}
-	return t.commit()
-}
-
 // readTable reads a whole table.
 func readTable[T any](path string) (rows []T, err error) {
 	file, err := os.Open(path)
@@ -125,37 +113,44 @@ func readTable[T any](path string) (rows []T, err error) {
 	}
 }
 
-// backgroundTable writes events.parquet from a goroutine of its own while the run goes
-// on. The goroutine ends with commit or abandon, one of which must be called; an error
-// of the file is commit's to return.
-type backgroundTable struct {
-	table   *table[Event]
-	batches chan []Event
-	free    chan []Event // batches that were written
-	done    chan error   // the goroutine's error, once
+// backgroundTable writes a table from a goroutine of its own while the run goes on, out of
+// batches of T. The goroutine ends with commit or abandon, one of which must be called; an
+// error of the file is commit's to return.
+type backgroundTable[T, R any] struct {
+	table   *table[R]
+	put     func(*table[R], []T) error
+	batch   []T // that is being filled
+	batches chan []T
+	free    chan []T   // batches that were written
+	done    chan error // the goroutine's error, once
 }
 
-// waitingBatches is how many batches of events may wait to be written.
-const waitingBatches = 4
+const (
+	// batchSize is how much goes to the goroutine at once.
+	batchSize = 1024
+	// waitingBatches is how many batches may wait to be written.
+	waitingBatches = 4
+)
 
-func createBackgroundTable(path string) (*backgroundTable, error) {
-	t, err := createTable[Event](path)
+// createBackgroundTable starts the table at path, to which put writes a batch.
+func createBackgroundTable[T, R any](path string, put func(*table[R], []T) error) (*backgroundTable[T, R], error) {
+	t, err := createTable[R](path)
 	if err != nil {
 		return nil, err
 	}
-	b := &backgroundTable{
-		table: t, batches: make(chan []Event, waitingBatches),
-		free: make(chan []Event, waitingBatches+1), done: make(chan error, 1),
+	b := &backgroundTable[T, R]{
+		table: t, put: put, batch: make([]T, 0, batchSize), batches: make(chan []T, waitingBatches),
+		free: make(chan []T, waitingBatches+1), done: make(chan error, 1),
 	}
 	go b.run(b.batches) // stop forgets the channel
 	return b, nil
 }
 
-func (b *backgroundTable) run(batches <-chan []Event) {
+func (b *backgroundTable[T, R]) run(batches <-chan []T) {
 	var err error
 	for batch := range batches {
 		if err == nil {
-			err = b.table.write(batch)
+			err = b.put(b.table, batch)
 		}
 		select {
 		case b.free <- batch:
@@ -165,30 +160,35 @@ func (b *backgroundTable) run(batches <-chan []Event) {
 	b.done <- err
 }
 
-// write hands over a batch, and returns an empty one to fill.
-func (b *backgroundTable) write(batch []Event) []Event {
-	b.batches <- batch
+// add appends to the table.
+func (b *backgroundTable[T, R]) add(v T) {
+	b.batch = append(b.batch, v)
+	if len(b.batch) < batchSize {
+		return
+	}
+	b.batches <- b.batch
 	select {
-	case batch = <-b.free:
-		clear(batch) // or the strings of old events would live on
-		return batch[:0]
+	case b.batch = <-b.free:
+		clear(b.batch) // or what it points to would live on
+		b.batch = b.batch[:0]
 	default:
-		return make([]Event, 0, eventBatch)
+		b.batch = make([]T, 0, batchSize)
 	}
 }
 
 // stop ends the goroutine and returns its error.
-func (b *backgroundTable) stop() error {
+func (b *backgroundTable[T, R]) stop() error {
 	if b.batches == nil {
 		return nil
 	}
+	b.batches <- b.batch
 	close(b.batches)
 	b.batches = nil
 	return <-b.done
 }
 
 // commit completes the table.
-func (b *backgroundTable) commit() error {
+func (b *backgroundTable[T, R]) commit() error {
 	if err := b.stop(); err != nil {
 		b.table.abandon()
 		return err
@@ -196,8 +196,45 @@ func (b *backgroundTable) commit() error {
 	return b.table.commit()
 }
 
-// abandon leaves no table.
-func (b *backgroundTable) abandon() {
+// abandon leaves no table; a table that was never started is none.
+func (b *backgroundTable[T, R]) abandon() {
+	if b == nil {
+		return
+	}
 	_ = b.stop() // of a table that nobody wants
 	b.table.abandon()
+}
+
+// eventsTable is events.parquet in the making.
+type eventsTable = backgroundTable[Event, Event]
+
+func createEventsTable(dir string) (*eventsTable, error) {
+	return createBackgroundTable(filepath.Join(dir, eventsFile), (*table[Event]).write)
+}
+
+// jobsTable is jobs.parquet in the making: the goroutine makes the rows of submissions,
+// which must not change any more.
+type jobsTable = backgroundTable[*submission, Row]
+
+// createJobsTable starts jobs.parquet. amend, if not nil, looks at every row.
+func createJobsTable(dir string, amend func(*Row)) (*jobsTable, error) {
+	rows := make([]Row, 0, batchSize)
+	return createBackgroundTable(filepath.Join(dir, jobsFile), func(t *table[Row], batch []*submission) error {
+		rows = rows[:0]
+		for _, s := range batch {
+			for row, err := range s.finished(amend) {
+				if err != nil {
+					return err
+				}
+				if rows = append(rows, *row); len(rows) < batchSize {
+					continue
+				}
+				if err := t.write(rows); err != nil {
+					return err
+				}
+				rows = rows[:0]
+			}
+		}
+		return t.write(rows)
+	})
 }
