@@ -9,12 +9,24 @@ import (
 	"path/filepath"
 	"strconv"
 
+	"github.com/klauspost/compress/s2"
 	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/compress/snappy"
 )
 
 // rowGroup is how many rows a row group holds at most: large enough to compress
-// well, small enough that a writer's memory stays at some tens of MiB.
-const rowGroup = 1 << 17
+// well, small enough that a writer's memory stays at a few MiB and its work is not all
+// left for the end.
+const rowGroup = 1 << 14
+
+// fastSnappy is the quicker of two encoders of Snappy. Compression is a fifth of what a
+// table costs, and with dictionaries little is left for a better one to find.
+type fastSnappy struct{ snappy.Codec }
+
+// Encode implements [compress.Codec].
+func (*fastSnappy) Encode(dst, src []byte) ([]byte, error) {
+	return s2.EncodeSnappy(dst[:cap(dst)], src), nil
+}
 
 // table writes a Parquet file under a temporary name until it is complete.
 type table[T any] struct {
@@ -31,13 +43,21 @@ func createTable[T any](path string) (*table[T], error) {
 		return nil, err
 	}
 	t := &table[T]{path: path, file: file, buf: bufio.NewWriterSize(file, 1<<18)}
-	// Snappy costs a tenth of the time of the rest of the encoding, and with
-	// dictionaries little is left for a stronger compression to find.
-	t.rows = parquet.NewGenericWriter[T](t.buf,
-		parquet.Compression(&parquet.Snappy),
+	options := []parquet.WriterOption{
+		parquet.Compression(&fastSnappy{}),
 		parquet.MaxRowsPerRowGroup(rowGroup),
+		parquet.DataPageStatistics(false), // the column index has them
 		parquet.KeyValueMetadata("rmreplay_format", strconv.Itoa(Format)),
-	)
+	}
+	// Nobody looks for a range of names, and to compare them costs as much as to write them.
+	schema := parquet.SchemaOf(new(T))
+	for _, column := range schema.Columns() {
+		leaf, _ := schema.Lookup(column...)
+		if leaf.Node.Type().Kind() == parquet.ByteArray {
+			options = append(options, parquet.SkipPageBounds(column...))
+		}
+	}
+	t.rows = parquet.NewGenericWriter[T](t.buf, options...)
 	return t, nil
 }
 
