@@ -263,7 +263,7 @@ func (o *simulateOptions) load(path string) (in simulateInput, err error) {
 	default:
 		return in, usagef("--time-limit %s: not a rule (want %s or %s)", o.limit, limitAsked, limitTwice)
 	}
-	if in.workload, err = openWorkload(path); err != nil {
+	if in.workload, err = openToSimulate(path); err != nil {
 		return in, err
 	}
 	var known workload.Cluster

@@ -26,3 +26,9 @@ func openWorkload(path string) (*workload.Workload, error) {
 	w, err := workload.Open(path)
 	return w, badInput(err)
 }
+
+// openToSimulate is [openWorkload] for one that is only played.
+func openToSimulate(path string) (*workload.Workload, error) {
+	w, err := workload.OpenWith(path, workload.ReadOptions{Lean: true})
+	return w, badInput(err)
+}

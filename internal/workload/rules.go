@@ -14,6 +14,9 @@ type ReadOptions struct {
 	Epoch hpc.Time
 	// Strict makes the first record that falls under any rule an error.
 	Strict bool
+	// Lean leaves out what no replay looks at, and only a writer of the source's own
+	// format needs: [hpc.Job.SWF].
+	Lean bool
 
 	// The others apply to the records of Slurm's accounting only.
 
