@@ -7,7 +7,6 @@ import (
 	"math"
 	"os"
 	"runtime"
-	"runtime/debug"
 	"strconv"
 	"strings"
 	"time"
@@ -40,9 +39,6 @@ type simulateOptions struct {
 	quiet        bool
 	json         bool
 }
-
-// gcPercent is GOGC of a simulation: it saves a sixth of the time of one of a month.
-const gcPercent = 300
 
 // The values of --time-limit.
 const (
@@ -128,8 +124,6 @@ type simulateInput struct {
 
 func runSimulate(ctx context.Context, g *globals, path string, opts simulateOptions) error {
 	started := time.Now()
-	// A simulation is over before the collector has earned what it costs.
-	defer debug.SetGCPercent(debug.SetGCPercent(gcPercent))
 	in, err := opts.load(path)
 	if err != nil {
 		return err

@@ -1,7 +1,6 @@
 package run
 
 import (
-	"iter"
 	"time"
 
 	"rmreplay/internal/hpc"
@@ -546,54 +545,33 @@ func (b *builder) each(visit func(*submission) bool) {
 	}
 }
 
-// finished are the rows of a submission that was answered, tasks in the order in which
-// they were accepted or first heard of. A row is valid until the next one. amend, if not
-// nil, has had a look at it.
-func (s *submission) finished(amend func(*Row)) iter.Seq2[*Row, error] {
-	return func(yield func(*Row, error) bool) {
-		if !s.answered {
-			return
-		}
-		request, err := s.request()
-		if err != nil {
-			yield(nil, err)
-			return
-		}
-		var row Row
-		for r := range s.rows {
-			r.put(&row)
-			row.Request = request
-			if amend != nil {
-				amend(&row)
-			}
-			if !yield(&row, nil) {
-				return
-			}
-		}
-	}
-}
-
-// list is all rows in the order of submission.
+// list is all rows of jobs that were answered, in the order of submission, tasks in the
+// order in which they were accepted or first heard of. amend, if not nil, has had a look
+// at them.
 func (b *builder) list(amend func(*Row)) ([]Row, error) {
 	var list []Row
 	for s := range b.each {
-		for row, err := range s.finished(amend) {
-			if err != nil {
+		if !s.answered {
+			continue
+		}
+		var request []byte
+		if !s.heard {
+			var err error
+			if request, err = EncodeJob(s.first.job); err != nil {
 				return nil, err
 			}
-			list = append(list, *row)
+		}
+		for r := range s.rows {
+			list = append(list, Row{})
+			row := &list[len(list)-1]
+			r.put(row)
+			row.Request = string(request)
+			if amend != nil {
+				amend(row)
+			}
 		}
 	}
 	return list, nil
-}
-
-// request is the column of that name; empty for a job of which there are only events.
-func (s *submission) request() (string, error) {
-	if s.heard {
-		return "", nil
-	}
-	data, err := EncodeJob(s.first.job)
-	return string(data), err
 }
 
 // counts says how far the jobs of a workload of so many submissions came.

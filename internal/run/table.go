@@ -19,6 +19,10 @@ import (
 // left for the end.
 const rowGroup = 1 << 14
 
+// pageBuffer is how many bytes of a column are encoded at once. There is such a buffer
+// for each of some fifty columns.
+const pageBuffer = 64 << 10
+
 // fastSnappy is the quicker of two encoders of Snappy. Compression is a fifth of what a
 // table costs, and with dictionaries little is left for a better one to find.
 type fastSnappy struct{ snappy.Codec }
@@ -46,6 +50,7 @@ func createTable[T any](path string) (*table[T], error) {
 	options := []parquet.WriterOption{
 		parquet.Compression(&fastSnappy{}),
 		parquet.MaxRowsPerRowGroup(rowGroup),
+		parquet.PageBufferSize(pageBuffer),
 		parquet.DataPageStatistics(false), // the column index has them
 		parquet.KeyValueMetadata("rmreplay_format", strconv.Itoa(Format)),
 	}
@@ -238,23 +243,63 @@ type jobsTable = backgroundTable[*submission, Row]
 
 // createJobsTable starts jobs.parquet. amend, if not nil, looks at every row.
 func createJobsTable(dir string, amend func(*Row)) (*jobsTable, error) {
-	rows := make([]Row, 0, batchSize)
+	rows := &rowBuffer{amend: amend}
 	return createBackgroundTable(filepath.Join(dir, jobsFile), func(t *table[Row], batch []*submission) error {
-		rows = rows[:0]
 		for _, s := range batch {
-			for row, err := range s.finished(amend) {
-				if err != nil {
-					return err
-				}
-				if rows = append(rows, *row); len(rows) < batchSize {
-					continue
-				}
-				if err := t.write(rows); err != nil {
-					return err
-				}
-				rows = rows[:0]
+			if err := rows.add(t, s); err != nil {
+				return err
 			}
 		}
-		return t.write(rows)
+		return rows.write(t)
 	})
+}
+
+// rowBuffer makes rows, and their requests in one piece of memory.
+type rowBuffer struct {
+	amend    func(*Row)
+	rows     []Row
+	requests []byte
+	ends     []int // of each row's request
+}
+
+// add adds the rows of a submission that was answered, and writes what is there when that
+// is much.
+func (b *rowBuffer) add(t *table[Row], s *submission) error {
+	if !s.answered {
+		return nil
+	}
+	for r := range s.rows {
+		b.rows = append(b.rows, Row{})
+		r.put(&b.rows[len(b.rows)-1])
+		if !s.heard {
+			var err error
+			if b.requests, err = appendJob(b.requests, r.job); err != nil {
+				return err
+			}
+		}
+		b.ends = append(b.ends, len(b.requests))
+		if len(b.rows) < batchSize {
+			continue
+		}
+		if err := b.write(t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// write writes the rows.
+func (b *rowBuffer) write(t *table[Row]) error {
+	requests, begin := string(b.requests), 0
+	for i, end := range b.ends {
+		row := &b.rows[i]
+		row.Request = requests[begin:end]
+		begin = end
+		if b.amend != nil {
+			b.amend(row)
+		}
+	}
+	err := t.write(b.rows)
+	b.rows, b.requests, b.ends = b.rows[:0], b.requests[:0], b.ends[:0]
+	return err
 }
