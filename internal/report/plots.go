@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"html"
 	"html/template"
+	"image"
 	"image/color"
 	"io"
 	"math"
@@ -365,11 +366,14 @@ func newHeatMap(c *compare.Comparison) (*Figure, error) {
 	grid := matrix{d}
 	scale := cividis{}
 	heat := plotter.NewHeatMap(grid, scale)
-	heat.Rasterized = len(d.Rows) > 60
 	if heat.Min == heat.Max {
 		heat.Max = heat.Min + 1
 	}
-	p.Add(heat)
+	if n := float64(len(d.Rows)); n > 40 {
+		p.Add(plotter.NewImage(raster(heat), -0.5, -0.5, n-0.5, n-0.5))
+	} else {
+		p.Add(heat)
+	}
 	// Lines between the sets.
 	edge := func(x, y, x2, y2 float64) error {
 		line, err := plotter.NewLine(plotter.XYs{{X: x, Y: y}, {X: x2, Y: y2}})
@@ -446,17 +450,41 @@ type runTicks struct {
 
 // Ticks implements [plot.Ticker].
 func (t runTicks) Ticks(_, _ float64) []plot.Tick {
-	n := len(t.Rows)
-	every := 1 + n/26
+	n, most := len(t.Rows), 14
+	if t.down {
+		most = 26
+	}
+	every := max(1, int(roundStep(float64(n), most)))
 	var ticks []plot.Tick
-	for i := 0; i < n; i += every {
+	for i, row := range t.Rows {
+		if row.Run%every != 0 {
+			continue
+		}
 		at := i
 		if t.down {
 			at = n - 1 - i
 		}
-		ticks = append(ticks, plot.Tick{Value: float64(at), Label: runName(t.Rows[i])})
+		ticks = append(ticks, plot.Tick{Value: float64(at), Label: runName(row)})
 	}
 	return ticks
+}
+
+// raster is a heat map as a picture, which for many runs is smaller than its squares. A
+// cell has many pixels, since those who show pictures smooth them.
+func raster(heat *plotter.HeatMap) image.Image {
+	columns, rows := heat.GridXYZ.Dims()
+	cell := max(1, 1000/rows)
+	colors := heat.Palette.Colors()
+	palette := make(color.Palette, len(colors))
+	copy(palette, colors)
+	picture := image.NewPaletted(image.Rect(0, 0, columns*cell, rows*cell), palette)
+	for y := range rows * cell {
+		for x := range columns * cell {
+			part := (heat.GridXYZ.Z(x/cell, rows-1-y/cell) - heat.Min) / (heat.Max - heat.Min)
+			picture.SetColorIndex(x, y, uint8(math.Round(part*float64(len(palette)-1))))
+		}
+	}
+	return picture
 }
 
 // addScale draws the colours of a heat map of n rows above it, with what they mean.
