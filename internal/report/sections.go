@@ -371,35 +371,13 @@ func (r *Report) differences(set int) *Table {
 	return t
 }
 
-// verdicts say in words what the comparison found.
+// verdicts say in words what the tests of whole schedules found.
 func (r *Report) verdicts() []Block {
 	c := r.Comparison
-	if len(c.Sets) < 2 {
-		return nil
-	}
-	if !c.Inference {
-		return nil // which the summary says
-	}
 	var list []Block
 	for i := range c.Pairs {
-		p := &c.Pairs[i]
-		a, b := compare.Letter(p.Baseline), compare.Letter(p.Set)
-		var stands []string
-		for k := range c.Metrics {
-			m := &c.Metrics[k]
-			for n := range m.Differences {
-				if d := &m.Differences[n]; d.Set == p.Set && d.Significant(c.Level) {
-					stands = append(stands, fmt.Sprintf("%s (%s, %s)", m.Label, m.FormatDifference(d.Difference), interval(m.FormatDifference, d.Low, d.High)))
-				}
-			}
-		}
-		text := fmt.Sprintf("%s against %s: no metric differs by more than chance explains, after the correction for having looked at all of them.", b, a)
-		if len(stands) > 0 {
-			text = fmt.Sprintf("%s against %s: these metrics differ by more than chance explains: %s.", b, a, strings.Join(stands, "; "))
-		}
-		list = append(list, verdict("%s", text))
-		if p.Schedules != nil {
-			list = append(list, verdict("%s", schedulesVerdict(p.Schedules, a, b, 1-c.Level)))
+		if p := &c.Pairs[i]; p.Schedules != nil {
+			list = append(list, verdict("%s", schedulesVerdict(p.Schedules, compare.Letter(p.Baseline), compare.Letter(p.Set), 1-c.Level)))
 		}
 	}
 	return list
