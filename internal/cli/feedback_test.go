@@ -27,7 +27,7 @@ func invoke(t *testing.T, args ...string) []byte {
 	return out.Bytes()
 }
 
-// The closed loop around the real Slurm: what ran on eight nodes runs again on four.
+// The closed loop around the real Slurm: what ran on eight nodes runs again on half of them.
 //
 // Ada and Boris fill half of the machine each for ten minutes; then a job of Boris's
 // fills all of it for one. On four nodes Boris has to wait for Ada, and that last job is
@@ -36,29 +36,27 @@ func invoke(t *testing.T, args ...string) []byte {
 func TestClosedLoopOnSlurm(t *testing.T) {
 	needSlurm(t)
 	dir := t.TempDir()
-	full, half := filepath.Join(dir, "full"), filepath.Join(dir, "half")
-	writeFiles(t, full, smallCluster)
-	smaller := map[string]string{"slurm.conf": strings.ReplaceAll(smallCluster["slurm.conf"], "n[1-8]", "n[1-4]"), "users": smallCluster["users"]}
-	writeFiles(t, half, smaller)
+	cluster := filepath.Join(dir, "cluster")
+	writeFiles(t, cluster, smallCluster)
 	writeFiles(t, dir, map[string]string{"work.jsonl": trace(
 		`{"type":"job","id":"a1","submit":0,"user":"ada","run_time_s":600,"time_limit_s":900,"min_nodes":4,"exclusive":"node"}`,
 		`{"type":"job","id":"b1","submit":30,"user":"boris","run_time_s":600,"time_limit_s":900,"min_nodes":4,"exclusive":"node"}`,
 		`{"type":"job","id":"big","submit":100,"user":"boris","run_time_s":60,"time_limit_s":120,"min_nodes":8}`,
 		`{"type":"job","id":"b2","submit":5000,"user":"boris","run_time_s":60,"time_limit_s":120}`,
 		`{"type":"job","id":"a2","submit":5010,"user":"ada","run_time_s":60,"time_limit_s":120}`)})
-	replayed := func(path, cluster, output string, more ...string) string {
+	replayed := func(path, output string, more ...string) string {
 		output = filepath.Join(dir, output)
 		invoke(t, append([]string{"replay", path, "--cluster", cluster, "-o", output, "--no-accounting", "--quiet"}, more...)...)
 		return output
 	}
-	recorded := replayed(filepath.Join(dir, "work.jsonl"), full, "recorded")
+	recorded := replayed(filepath.Join(dir, "work.jsonl"), "recorded")
 	for _, tt := range []struct {
 		name  string
 		flags []string
 		late  float64 // Boris's second job, in seconds
 	}{{"rigid", nil, 0}, {"think-time", []string{"--feedback", "think-time"}, 510}} {
 		t.Run(tt.name, func(t *testing.T) {
-			r, err := run.Open(replayed(recorded, half, tt.name, tt.flags...))
+			r, err := run.Open(replayed(recorded, tt.name, append(tt.flags, "--nodes", "x0.5")...))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -145,6 +145,7 @@ func Adapt(cluster *Cluster, env Environment) (*Adapted, error) {
 	}
 	a := &adapter{cluster: cluster, env: env, seen: make(map[string]bool), out: &Adapted{
 		Files:    make(map[string][]byte),
+		Changes:  slices.Clone(cluster.scaled),
 		Warnings: append([]string{}, cluster.Warnings...), // "[]" in JSON, not "null"
 		Nodes:    slices.Clone(cluster.Nodes),
 	}}
