@@ -209,7 +209,11 @@ func (p *player) schedule(s Submission) {
 // prepare returns the job as it is to be submitted.
 func (p *player) prepare(job *hpc.Job) *hpc.Job {
 	if p.workload.Preset(job) {
-		return preset(job)
+		lead := time.Duration(0)
+		if _, daemon := p.rm.(rm.Windowed); daemon {
+			lead = presetLead
+		}
+		return preset(job, lead)
 	}
 	job = p.opts.atPerformance(job)
 	if !p.opts.FixedPriorities {
