@@ -174,7 +174,7 @@ func (a *adapter) sortChanges() {
 		line int
 	}
 	order := make(map[place]int)
-	for _, list := range [][]Statement{a.cluster.Statements, a.cluster.GRES} {
+	for _, list := range [][]Statement{a.cluster.Statements, a.cluster.GRES, a.cluster.Topology} {
 		for _, s := range list {
 			order[place{s.File, s.Line}] = len(order)
 		}

@@ -185,9 +185,7 @@ func (sc *scaling) gres(s Statement) (Statement, bool) {
 	if !strings.EqualFold(s.Key, "NodeName") {
 		return s, true
 	}
-	to, stays := sc.list(s.Value)
-	s.Value = to
-	return s, stays
+	return sc.value(s)
 }
 
 // topology scales topology.conf. A switch that has lost all its nodes goes, and with it
@@ -199,7 +197,7 @@ func (sc *scaling) topology() []Statement {
 	out := []Statement{}
 	gone := map[string]bool{}
 	for _, s := range sc.cluster.Topology {
-		scaled, stays := sc.attribute(s, "Nodes", func(expr string) (string, bool) { return sc.list(expr) })
+		scaled, stays := sc.attribute(s, "Nodes", sc.list)
 		if !stays {
 			gone[s.Value] = true
 			continue
@@ -219,7 +217,22 @@ func (sc *scaling) topology() []Statement {
 	for i := range out {
 		out[i], _ = sc.attribute(out[i], "Switches", func(expr string) (string, bool) { return without(expr, gone) })
 	}
+	sc.noteSwitches(out)
 	return out
+}
+
+// noteSwitches notes the switches that are not what they were, and those that are gone.
+func (sc *scaling) noteSwitches(scaled []Statement) {
+	below := func(s Statement) string { return firstOf(s, "Nodes", "Switches") }
+	for _, s := range sc.cluster.Topology {
+		to := ""
+		if i := slices.IndexFunc(scaled, func(other Statement) bool { return other.Value == s.Value }); i >= 0 {
+			to = below(scaled[i])
+		}
+		if from := below(s); from != to {
+			sc.note("SwitchName="+s.Value, from, to, s)
+		}
+	}
 }
 
 // attribute changes one attribute of a statement, where it has it.

@@ -121,6 +121,8 @@ func TestScaleIsReported(t *testing.T) {
 	}
 	want := []string{
 		"NodeName: c[01-12] -> c[01-06]", "NodeName: g[1-2] -> g1",
+		"NodeName: g[1-2] -> g1", "NodeName: g[1-2] -> g1", "NodeName: g[1-2] -> g1", // of gres.conf
+		"SwitchName=leaf2: c[07-12],g2,v2 -> v2",
 		"NodeSet: gpus -> ", "PartitionName=cpu Nodes: c[01-12] -> c[01-06]", "PartitionName=gpu Nodes: gpus,v1 -> g1,v1",
 	}
 	slices.Sort(got)
