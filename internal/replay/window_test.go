@@ -1,13 +1,16 @@
 package replay_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/replay"
@@ -72,8 +75,14 @@ func ran(nodes string, from, to int) func(*hpc.Job) {
 	}
 }
 
+// failer is what testing.T and rapid.T have in common.
+type failer interface {
+	Helper()
+	Fatal(...any)
+}
+
 // simulateWindow plays a workload to four nodes of four processors each.
-func simulateWindow(t *testing.T, w *workload.Workload, name string, change ...func(*sim.Config)) (string, replay.Result) {
+func simulateWindow(t failer, w *workload.Workload, name string, change ...func(*sim.Config)) (string, replay.Result) {
 	t.Helper()
 	made, err := policy.New(name)
 	if err != nil {
@@ -149,7 +158,7 @@ two COMPLETED 700-5000 n[2-3]
 stopped COMPLETED 800-3650 n4
 later COMPLETED 4000-4060 n4
 `
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := gocmp.Diff(want, got); diff != "" {
 		t.Errorf("easy (-want +got)\n%s", diff)
 	}
 }
@@ -167,23 +176,75 @@ func TestReservationsOfWindow(t *testing.T) {
 		windowJob("into", 0, 0, 14400, ran("n2", 600, 5500)),
 		windowJob("course", 3700, 600, 900, func(j *hpc.Job) { j.Reservation, j.User = "course", "ben" }),
 		windowJob("other", 3700, 600, 2000, on("n4")),
+		windowJob("second", 3700, 600, 900, func(j *hpc.Job) { j.Reservation, j.User = "two", "ben" }),
 	}
 	reserve(100, hpc.Reservation{Name: "old", Start: after(200), Duration: time.Hour, Nodes: "n1", Users: []string{"ann"}})
-	// Of the free nodes: n2 runs a job, but a reservation is of nodes, not of what is idle.
 	reserve(1200, hpc.Reservation{Name: "course", Start: after(4500), Duration: time.Hour, Nodes: "n4", Users: []string{"ben"}})
+	// Of n2 and n3: the others are reserved at that time. On n2 there is a job.
 	reserve(1300, hpc.Reservation{Name: "two", Start: after(3000), Duration: time.Hour, NodeCount: 2, Users: []string{"ben"}})
 	got, result := simulateWindow(t, w, "easy")
 	want := `inside COMPLETED 500-4000 n1
 into COMPLETED 600-5500 n2
 course COMPLETED 4500-5100 n4
 other COMPLETED 8100-8700 n4
+second COMPLETED 3700-4300 n3
 `
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := gocmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
 	if len(result.LatePresets) != 0 {
 		t.Errorf("late: %v", result.LatePresets)
 	}
+}
+
+// Whatever waits, whatever is reserved, and whatever the policy: preset jobs run as
+// recorded, and nothing else before the window.
+func TestPresetsOnSimulator(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		w := &workload.Workload{Start: after(3600), Epoch: after(0)}
+		presets := map[string]string{}
+		seconds := func(name string, from, to int) int { return rapid.IntRange(from, to).Draw(rt, name) }
+		for node := 1; node <= 4; node++ {
+			from, to := seconds("from", -5000, 3599), seconds("to", 3601, 9000)
+			limit := to - from + seconds("slack", 0, 5000)
+			on := fmt.Sprintf("n%d", node)
+			if rapid.Bool().Draw(rt, "busy") {
+				w.Jobs = append(w.Jobs, windowJob("preset"+on, from-seconds("waited", 0, 5000), 0, limit, ran(on, from, to), tasks(seconds("tasks", 1, 4))))
+				presets["preset"+on] = fmt.Sprintf("COMPLETED %d-%d %s", from, to, on)
+			}
+		}
+		for i := range seconds("jobs", 0, 12) {
+			run := seconds("run", 1, 3000)
+			j := windowJob(fmt.Sprint("job", i), seconds("submit", -9000, 6000), run, run+seconds("spare", 0, 600), tasks(seconds("size", 1, 16)))
+			if rapid.IntRange(0, 4).Draw(rt, "reserved") == 0 {
+				j.Reservation = "r"
+			}
+			w.Jobs = append(w.Jobs, j)
+		}
+		slices.SortStableFunc(w.Jobs, func(a, b *hpc.Job) int { return cmp.Compare(a.Submit, b.Submit) })
+		for _, name := range []string{"r", "other"} {
+			r := hpc.Reservation{Name: name, Start: after(seconds("start", -4000, 8000)), Duration: time.Duration(seconds("for", 60, 6000)) * time.Second, Users: []string{"ann"}}
+			if r.NodeCount = seconds("nodes", 0, 4); r.NodeCount == 0 {
+				r.Nodes = "n[2-3]"
+			}
+			w.Reservations = append(w.Reservations, hpc.ReservationEvent{At: after(seconds("made", -9000, 5000)), Action: "create", Reservation: r})
+		}
+		name := rapid.SampledFrom(policy.Names()).Draw(rt, "policy")
+		got, result := simulateWindow(rt, w, name)
+		if len(result.LatePresets) > 0 {
+			rt.Errorf("late: %v", result.LatePresets)
+		}
+		for line := range strings.Lines(got) {
+			id, what, _ := strings.Cut(strings.TrimSpace(line), " ")
+			var state string
+			var start float64
+			if want, preset := presets[id]; preset && what != want {
+				rt.Errorf("%s: %s %s, want %s\n%s", name, id, what, want, got)
+			} else if n, _ := fmt.Sscanf(what, "%s %g-", &state, &start); !preset && n == 2 && start < 3600 {
+				rt.Errorf("%s: %s started before the window: %s\n%s", name, id, what, got)
+			}
+		}
+	})
 }
 
 // A preset job whose node is not there does not run, and the result says so; it runs
@@ -193,10 +254,10 @@ func TestLatePresetOnSimulator(t *testing.T) {
 	w.Jobs = []*hpc.Job{windowJob("lost", 0, 0, 900, ran("n1", 100, 1000))}
 	w.NodeEvents = []hpc.NodeEvent{{At: after(50), Nodes: "n1", State: "down"}, {At: after(700), Nodes: "n1", State: "resume"}}
 	got, result := simulateWindow(t, w, "fcfs")
-	if diff := cmp.Diff("lost COMPLETED 700-1000 n1\n", got); diff != "" {
+	if diff := gocmp.Diff("lost COMPLETED 700-1000 n1\n", got); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"lost"}, result.LatePresets); diff != "" {
+	if diff := gocmp.Diff([]string{"lost"}, result.LatePresets); diff != "" {
 		t.Errorf("late (-want +got)\n%s", diff)
 	}
 }
