@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -395,7 +396,7 @@ func (o *replayOptions) play(ctx context.Context, in replayInput, record *run.Wr
 	}
 	engine, err := slurm.Start(ctx, slurm.Config{
 		Cluster: in.cluster, Install: in.install, Users: in.workload.Users,
-		Epoch: in.begin, PreRoll: in.begin < in.workload.Start, Usage: in.usage, Accrued: in.accrued,
+		Epoch: in.begin, PreRoll: in.begin < in.workload.Start, PresetBurst: in.workload.PresetBurst(), Usage: in.usage, Accrued: in.accrued,
 		Delays: in.delays, ClockFactor: o.clockFactor,
 		LogDir: record.LogDir(), WithoutAccounting: o.noAccounting, Progress: display.say,
 	}, in.lead)
@@ -420,7 +421,7 @@ func (o *replayOptions) play(ctx context.Context, in replayInput, record *run.Wr
 		counted = &scheduler
 	}
 	if err == nil {
-		err = o.check(ctx, engine, record, result)
+		err = o.check(ctx, engine, record, in.workload, result)
 	}
 	for _, w := range engine.Warnings() {
 		if werr := record.Warn(run.Warning{Code: w.Code, Text: w.Text, AffectsResult: w.AffectsResult, Count: 1}); werr != nil {
@@ -455,7 +456,8 @@ func describeConfiguration(m *run.Manifest, a *conf.Adapted) {
 }
 
 // check compares the record with what slurmdbd has, and says what was left undone.
-func (o *replayOptions) check(ctx context.Context, engine *slurm.Engine, record *run.Writer, result replay.Result) error {
+func (o *replayOptions) check(ctx context.Context, engine *slurm.Engine, record *run.Writer, w *workload.Workload, result replay.Result) error {
+	end := engine.Now()
 	if n := len(result.Undrained); n > 0 {
 		text := fmt.Sprintf("%d jobs still pended when nothing had happened for %v, and were given up: %s", n, o.drainLimit, few(result.Undrained, 5))
 		if err := record.Warn(run.Warning{Code: "queue-not-drained", Text: text, AffectsResult: true, Count: n}); err != nil {
@@ -496,7 +498,45 @@ func (o *replayOptions) check(ctx context.Context, engine *slurm.Engine, record 
 	record.Amend(amend)
 	if n := len(differences); n > 0 {
 		text := fmt.Sprintf("the record and slurmdbd differ in %d places: %s", n, few(differences, 5))
-		return record.Warn(run.Warning{Code: "sacct-differs", Text: text, AffectsResult: true, Count: n})
+		if err := record.Warn(run.Warning{Code: "sacct-differs", Text: text, AffectsResult: true, Count: n}); err != nil {
+			return err
+		}
+	}
+	return checkEvents(ctx, engine, record, w, end)
+}
+
+// checkEvents compares the events of the workload up to end with what slurmdbd has of
+// nodes and reservations.
+func checkEvents(ctx context.Context, engine *slurm.Engine, record *run.Writer, w *workload.Workload, end hpc.Time) error {
+	outages, err := engine.Outages(ctx)
+	if err != nil {
+		return err
+	}
+	reservations, err := engine.Reservations(ctx)
+	if err != nil {
+		return err
+	}
+	for name, text := range map[string]string{"outages.txt": outages, "reservations.txt": reservations} {
+		if err := os.WriteFile(filepath.Join(record.LogDir(), name), []byte(text), 0o644); err != nil {
+			return fmt.Errorf("keeping what sacctmgr said: %w", err)
+		}
+	}
+	nodeEvents := slices.DeleteFunc(slices.Clone(w.NodeEvents), func(ev hpc.NodeEvent) bool { return ev.At > end })
+	differences, err := slurm.CompareOutages(outages, nodeEvents, w.Begin(), len(w.Actions) > 0)
+	if err != nil {
+		return err
+	}
+	if len(w.Actions) == 0 { // which may change reservations
+		booked := slices.DeleteFunc(slices.Clone(w.Reservations), func(ev hpc.ReservationEvent) bool { return ev.At > end })
+		more, err := slurm.CompareReservations(reservations, booked)
+		if err != nil {
+			return err
+		}
+		differences = append(differences, more...)
+	}
+	if n := len(differences); n > 0 {
+		text := fmt.Sprintf("the workload's events and slurmdbd differ in %d places: %s", n, few(differences, 5))
+		return record.Warn(run.Warning{Code: "events-differ", Text: text, AffectsResult: true, Count: n})
 	}
 	return nil
 }
