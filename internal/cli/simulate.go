@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"time"
@@ -39,6 +40,11 @@ type simulateOptions struct {
 	quiet        bool
 	json         bool
 }
+
+// gcPercent is GOGC of a simulation. What it allocates it needs to its end, so that the
+// collector finds next to nothing: the less often it looks the better, and the process
+// does not become larger for it.
+const gcPercent = 400
 
 // The values of --time-limit.
 const (
@@ -124,6 +130,7 @@ type simulateInput struct {
 
 func runSimulate(ctx context.Context, g *globals, path string, opts simulateOptions) error {
 	started := time.Now()
+	defer debug.SetGCPercent(debug.SetGCPercent(gcPercent))
 	in, err := opts.load(path)
 	if err != nil {
 		return err
@@ -209,7 +216,7 @@ func (o *simulateOptions) summarize(record *run.Writer, computed metrics.Metrics
 // play runs the simulation and notes what a reader of the record must know.
 func (o *simulateOptions) play(ctx context.Context, in simulateInput, engine *sim.Engine, record *run.Writer, display replayDisplay) (run.State, error) {
 	display.begin(in.begin, time.Now())
-	result, err := o.feedback.play(ctx, engine, in.workload, o.seed, record, replay.Options{DrainLimit: o.drainLimit, Observe: display.observe})
+	result, err := o.feedback.play(ctx, engine, in.workload, o.seed, record, replay.Options{DrainLimit: o.drainLimit, Observe: seldom(display.observe)})
 	switch {
 	case err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()):
 		return run.StateInterrupted, err
@@ -222,6 +229,17 @@ func (o *simulateOptions) play(ctx context.Context, in simulateInput, engine *si
 		}
 	}
 	return run.StateComplete, nil
+}
+
+// seldom passes on one instant of many: the simulator is done with one as soon as a look
+// at the clock is, which decides whether there is something to show.
+func seldom(observe func(replay.Progress)) func(replay.Progress) {
+	n := 0
+	return func(p replay.Progress) {
+		if n++; n%256 == 0 {
+			observe(p)
+		}
+	}
 }
 
 // drainWarnings say what a simulation left undone.
