@@ -34,6 +34,8 @@ import (
 // replayOptions are the flags of `replay`.
 type replayOptions struct {
 	cluster, output       string
+	nodes, perf           string  // what-ifs: factors such as x0.5
+	performance           float64 // of --perf
 	overwrite             bool
 	seed                  uint64
 	launch, prolog, after string // delays on the node side
@@ -52,6 +54,8 @@ type replayOptions struct {
 func (o *replayOptions) addFlags(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&o.cluster, "cluster", "", "cluster `DIR`: slurm.conf and, if the site has them, gres.conf, topology.conf, accounts.sacctmgr and users")
+	addNodesFlag(f, &o.nodes)
+	f.StringVar(&o.perf, "perf", "", "change how fast the nodes are by a `FACTOR`, x2 or x0.5: run times are divided by it, and time limits are not")
 	f.StringVarP(&o.output, "output", "o", "", "`RUN` directory to write the record to")
 	f.BoolVar(&o.overwrite, "overwrite", false, "replace a run that is there")
 	f.Uint64Var(&o.seed, "seed", 1, "seed of everything drawn: how long Slurm has run when the workload begins, and the delays")
@@ -96,7 +100,9 @@ and 130 if it was interrupted; the record then holds what had happened.
   rmreplay replay demo/day.jsonl --cluster demo/cluster -o demo/set --realizations 10
   rmreplay replay demo/day.jsonl --cluster demo/cluster -o demo/run3 --epilog-delay exp:2s
   rmreplay replay demo/day.jsonl --cluster demo/cluster -o demo/run4 --clock measured=2
-  rmreplay replay demo/run --cluster demo/half -o demo/run5 --feedback think-time`,
+  rmreplay replay demo/run --cluster demo/cluster --nodes x0.5 -o demo/run5
+  rmreplay replay demo/run --cluster demo/cluster --nodes x0.5 -o demo/run6 \
+    --feedback think-time`,
 		Args: wantArgs("WORKLOAD"),
 		RunE: func(c *cobra.Command, args []string) error {
 			return runReplay(c.Context(), g, args[0], opts)
@@ -201,8 +207,11 @@ func (o *replayOptions) load(path string) (in replayInput, err error) {
 	if o.lead != 0 && o.lead < shortestLead {
 		return in, usagef("--lead %v: slurmctld needs longer to start (want at least %v)", o.lead, shortestLead)
 	}
-	if in.cluster, err = openCluster(o.cluster); err != nil {
-		return in, badInput(err)
+	if o.performance, err = factor("--perf", o.perf); err != nil {
+		return in, err
+	}
+	if in.cluster, err = openScaled(o.cluster, o.nodes); err != nil {
+		return in, err
 	}
 	if in.workload, err = openWorkload(path); err != nil {
 		return in, err
@@ -400,7 +409,7 @@ func (o *replayOptions) play(ctx context.Context, in replayInput, record *run.Wr
 	begun := time.Now()
 	display.begin(in.begin, begun)
 	result, err := o.feedback.play(ctx, engine, in.workload, o.seed, record, replay.Options{
-		DrainLimit: o.drainLimit, FixedPriorities: o.fixedPriorities, Observe: display.observe,
+		DrainLimit: o.drainLimit, FixedPriorities: o.fixedPriorities, Performance: o.performance, Observe: display.observe,
 	})
 	end := engine.Now()
 	cpu := engine.CPU() // before sacct runs
