@@ -36,7 +36,9 @@ func TestCompareOutages(t *testing.T) {
 		event("05:00:00", "n3", "drain", "fan"), event("05:30:00", "n3", "fail", "fan"),
 		event("06:00:00", "n4", "drain", "never empty"), event("07:00:00", "n4", "resume", ""),
 	}
-	without := func(i int) []hpc.NodeEvent { return append(append([]hpc.NodeEvent{}, applied[:i]...), applied[i+1:]...) }
+	without := func(i int) []hpc.NodeEvent {
+		return append(append([]hpc.NodeEvent{}, applied[:i]...), applied[i+1:]...)
+	}
 	for _, tt := range []struct {
 		name   string
 		events []hpc.NodeEvent
