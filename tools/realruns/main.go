@@ -75,7 +75,7 @@ func convert(output string, inputs []string) error {
 			return err
 		}
 	}
-	fmt.Printf("wrote %d records to %s\n", len(list), output)
+	fmt.Fprintf(os.Stderr, "wrote %d records to %s\n", len(list), output)
 	return nil
 }
 
