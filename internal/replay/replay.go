@@ -54,7 +54,8 @@ type Progress struct {
 // Result is how a replay ended.
 type Result struct {
 	Progress
-	// WithoutPriority counts the jobs that had no recorded priority to be fixed.
+	// WithoutPriority counts the jobs that had no recorded priority to be fixed, though
+	// they had started: one that is cancelled before that has none.
 	WithoutPriority int
 	// LatePresets are the preset jobs that did not run when the window began.
 	LatePresets []string
@@ -199,7 +200,9 @@ func (p *player) prepare(job *hpc.Job) *hpc.Job {
 		return job
 	}
 	if job.Recorded == nil || job.Recorded.Priority == 0 {
-		p.result.WithoutPriority++
+		if job.Recorded == nil || job.Recorded.Start != 0 {
+			p.result.WithoutPriority++
+		}
 		return job
 	}
 	fixed := *job

@@ -86,6 +86,8 @@ func TestFixedPriorities(t *testing.T) {
 		job("low", 10, 100, with(on("g1"), tasks(4), recorded(100))),
 		job("high", 20, 100, with(on("g1"), tasks(4), recorded(4_000_000_000))),
 		job("middle", 30, 100, with(on("g1"), tasks(4), recorded(5000))),
+		// Cancelled before it started: Slurm has no priority of such a job on record.
+		job("never", 40, 100, func(j *hpc.Job) { j.Recorded = &hpc.Recorded{End: after(60), State: hpc.Cancelled} }),
 	}
 	o := s.play(t)
 	starts := map[string]float64{}
