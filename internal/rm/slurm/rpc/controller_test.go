@@ -443,6 +443,12 @@ func (c *realController) untilJob(id uint32, words ...string) {
 	})
 }
 
+// untilIdle waits until both nodes are idle, and have answered.
+func (c *realController) untilIdle() {
+	c.t.Helper()
+	c.until("both nodes are idle", func() bool { return strings.Count(c.show("node"), "State=IDLE ") == 2 })
+}
+
 func (c *realController) kill(r KillRequest) {
 	c.t.Helper()
 	c.command(RequestKillJob, r.Append(nil))
@@ -472,9 +478,7 @@ func TestRealController(t *testing.T) {
 				c.administer(t)
 				c.describe(t)
 			}
-			c.until("both nodes are idle", func() bool {
-				return strings.Count(c.show("node"), "State=IDLE ") == 2
-			})
+			c.untilIdle()
 		})
 	}
 }
