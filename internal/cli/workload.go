@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"path/filepath"
+
 	"github.com/spf13/cobra"
 
 	"rmreplay/internal/workload"
@@ -24,5 +26,15 @@ which it is; a run's directory is a workload, too. docs/FORMATS.md describes the
 // openWorkload reads a workload; what is wrong with it is bad input.
 func openWorkload(path string) (*workload.Workload, error) {
 	w, err := workload.Open(path)
+	return w, badInput(err)
+}
+
+// readWorkload is openWorkload for commands that do little else, so that this is what
+// shows how far they have come.
+func (g *globals) readWorkload(path string, opts workload.ReadOptions) (*workload.Workload, error) {
+	show := newProgress(g.stderr, false)
+	defer show.end()
+	opts.Progress = show.reading(filepath.Base(path))
+	w, err := workload.OpenWith(path, opts)
 	return w, badInput(err)
 }

@@ -251,7 +251,7 @@ func runWorkloadTransform(g *globals, path string, opts *transformOptions) error
 	if err != nil {
 		return err
 	}
-	w, err := openWorkload(path)
+	w, err := g.readWorkload(path, workload.ReadOptions{})
 	if err != nil {
 		return err
 	}
