@@ -8,6 +8,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -268,6 +269,8 @@ var paperSDSC = []figure{
 	{1167.94, 37.43, 437.28, 0}, {1452.31, 0.80, 14.82, 89.82}, {1446.13, 1.20, 15.93, 81.50},
 }
 
+var sdscFile = flag.String("sdsc", "", "write the log that TestPaperSDSC puts together to this `FILE`, for rmreplay campaign")
+
 // The uncleaned log of SDSC is not at hand. The cleaned one, with the jobs that the
 // cleaning took out as another simulator's result has them, is all but two jobs of it.
 // That result has neither users nor recorded waits: users follow from the filters in the
@@ -277,6 +280,9 @@ func TestPaperSDSC(t *testing.T) {
 	addRemoved(t, w, "cqsim_SDSC-SP2-1998-4.rst.gz")
 	if len(w.Jobs) != 67665 {
 		t.Fatalf("%d jobs, want 67665", len(w.Jobs))
+	}
+	if *sdscFile != "" {
+		writeLog(t, w, *sdscFile)
 	}
 	r, err := Run(context.Background(), w, 0, Options{Workers: 2})
 	if err != nil {
@@ -313,6 +319,20 @@ func TestPaperSDSC(t *testing.T) {
 			tolerance = 0.15 * paper.lateness
 		}
 		within("mean lateness", c.Mean, paper.lateness, tolerance)
+	}
+}
+
+func writeLog(t *testing.T, w *workload.Workload, path string) {
+	t.Helper()
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := workload.WriteSWF(f, w); err != nil {
+		t.Error(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Error(err)
 	}
 }
 

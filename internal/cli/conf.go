@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"rmreplay/internal/rm/slurm/conf"
 	"rmreplay/internal/rm/slurm/install"
@@ -24,6 +26,7 @@ a file.`,
 
 func newConfAdaptCommand(g *globals) *cobra.Command {
 	var asJSON bool
+	var nodes string
 	c := &cobra.Command{
 		Use:   "adapt SLURM.CONF|DIR",
 		Short: "Say what a replay would change in a configuration, and why",
@@ -34,12 +37,14 @@ resources and licences. Warnings say which changes may still alter decisions.
 
 The directories and ports in the list stand for those that each replay chooses anew.`,
 		Example: `  rmreplay conf adapt /etc/slurm/slurm.conf
+  rmreplay conf adapt demo/cluster --nodes x0.5
   rmreplay conf adapt demo/cluster --json`,
 		Args: wantArgs("SLURM.CONF or DIR"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			return runConfAdapt(g, args[0], asJSON)
+			return runConfAdapt(g, args[0], nodes, asJSON)
 		},
 	}
+	addNodesFlag(c.Flags(), &nodes)
 	addJSONFlag(c, &asJSON)
 	return c
 }
@@ -55,10 +60,10 @@ type adaptReport struct {
 	Warnings   []string      `json:"warnings"`
 }
 
-func runConfAdapt(g *globals, path string, asJSON bool) error {
-	cluster, err := openCluster(path)
+func runConfAdapt(g *globals, path, nodes string, asJSON bool) error {
+	cluster, err := openScaled(path, nodes)
 	if err != nil {
-		return badInput(err)
+		return err
 	}
 	in, _ := install.Find() // where Slurm is not installed its plugins are not looked for
 	adapted, err := conf.Adapt(cluster, exampleEnvironment(in.PluginDir))
@@ -95,6 +100,28 @@ func openCluster(path string) (*conf.Cluster, error) {
 		return conf.Open(path)
 	}
 	return conf.OpenFile(path)
+}
+
+// addNodesFlag adds the what-if of commands that run a site's configuration.
+func addNodesFlag(f *pflag.FlagSet, to *string) {
+	f.StringVar(to, "nodes", "", "change how many nodes of each kind there are by a `FACTOR`: x2, x0.5")
+}
+
+// openScaled reads a cluster directory with as many times the nodes as a factor says;
+// none if it is empty.
+func openScaled(path, nodes string) (*conf.Cluster, error) {
+	if nodes != "" && !strings.HasPrefix(nodes, "x") {
+		return nil, usagef("--nodes %s: not a factor (want, for example, x2 or x0.5; how many nodes a cluster has is in its slurm.conf)", nodes)
+	}
+	scale, err := factor("--nodes", nodes)
+	if err != nil {
+		return nil, err
+	}
+	c, err := openCluster(path)
+	if err == nil && scale != 1 {
+		c, err = c.Scale(scale)
+	}
+	return c, badInput(err)
 }
 
 // exampleEnvironment stands for what each replay chooses for itself.

@@ -27,38 +27,47 @@ func invoke(t *testing.T, args ...string) []byte {
 	return out.Bytes()
 }
 
-// The closed loop around the real Slurm: what ran on eight nodes runs again on four.
+// The closed loop around the real Slurm: what ran on eight nodes runs again on half of them.
 //
 // Ada and Boris fill half of the machine each for ten minutes; then a job of Boris's
-// fills all of it for one. On four nodes Boris has to wait for Ada, and that last job is
-// refused, so that he has all his results after twenty minutes, not after eleven and a
-// half: he comes back eight and a half minutes later. Ada notices nothing.
+// fills all of it for one; later in the same session he submits b2, and after a break b3.
+// On four nodes Boris has to wait for Ada, and the job that fills the machine is refused,
+// so that his first results are there after 20 minutes, not after eleven and a half. What
+// he does then is what the drivers differ in:
+//
+//   - think-time: b2 belongs to the session and is submitted as recorded. It waits for b1
+//     and ends 200 s later than recorded, and so b3 comes 200 s later;
+//   - adjusted: b2 is a batch of its own, which comes 510 s later, and b3 with it;
+//   - fluid: by then the session is over, and b2 waits for the next one; b3 waits for b2;
+//   - distribution: b2 comes 510 s later, and the break takes that up.
+//
+// Ada notices nothing.
 func TestClosedLoopOnSlurm(t *testing.T) {
 	needSlurm(t)
 	dir := t.TempDir()
-	full, half := filepath.Join(dir, "full"), filepath.Join(dir, "half")
-	writeFiles(t, full, smallCluster)
-	smaller := map[string]string{"slurm.conf": strings.ReplaceAll(smallCluster["slurm.conf"], "n[1-8]", "n[1-4]"), "users": smallCluster["users"]}
-	writeFiles(t, half, smaller)
+	cluster := filepath.Join(dir, "cluster")
+	writeFiles(t, cluster, smallCluster)
 	writeFiles(t, dir, map[string]string{"work.jsonl": trace(
 		`{"type":"job","id":"a1","submit":0,"user":"ada","run_time_s":600,"time_limit_s":900,"min_nodes":4,"exclusive":"node"}`,
 		`{"type":"job","id":"b1","submit":30,"user":"boris","run_time_s":600,"time_limit_s":900,"min_nodes":4,"exclusive":"node"}`,
 		`{"type":"job","id":"big","submit":100,"user":"boris","run_time_s":60,"time_limit_s":120,"min_nodes":8}`,
-		`{"type":"job","id":"b2","submit":5000,"user":"boris","run_time_s":60,"time_limit_s":120}`,
+		`{"type":"job","id":"b2","submit":1000,"user":"boris","run_time_s":60,"time_limit_s":120}`,
+		`{"type":"job","id":"b3","submit":5000,"user":"boris","run_time_s":60,"time_limit_s":120}`,
 		`{"type":"job","id":"a2","submit":5010,"user":"ada","run_time_s":60,"time_limit_s":120}`)})
-	replayed := func(path, cluster, output string, more ...string) string {
+	replayed := func(path, output string, more ...string) string {
 		output = filepath.Join(dir, output)
 		invoke(t, append([]string{"replay", path, "--cluster", cluster, "-o", output, "--no-accounting", "--quiet"}, more...)...)
 		return output
 	}
-	recorded := replayed(filepath.Join(dir, "work.jsonl"), full, "recorded")
+	recorded := replayed(filepath.Join(dir, "work.jsonl"), "recorded")
 	for _, tt := range []struct {
-		name  string
-		flags []string
-		late  float64 // Boris's second job, in seconds
-	}{{"rigid", nil, 0}, {"think-time", []string{"--feedback", "think-time"}, 510}} {
-		t.Run(tt.name, func(t *testing.T) {
-			r, err := run.Open(replayed(recorded, half, tt.name, tt.flags...))
+		model  string
+		b2, b3 float64 // how late, in seconds
+	}{
+		{"none", 0, 0}, {"think-time", 0, 200}, {"adjusted", 510, 510}, {"fluid", 4000, 60}, {"distribution", 510, 0},
+	} {
+		t.Run(tt.model, func(t *testing.T) {
+			r, err := run.Open(replayed(recorded, tt.model, "--nodes", "x0.5", "--feedback", tt.model))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -67,7 +76,7 @@ func TestClosedLoopOnSlurm(t *testing.T) {
 				t.Fatal(err)
 			}
 			// Slurm starts a job within some seconds of when it could.
-			want := map[string]float64{"b2": tt.late}
+			want := map[string]float64{"b2": tt.b2, "b3": tt.b3}
 			for _, row := range rows {
 				late := row.Submit.Sub(row.RecordedSubmit).Seconds()
 				if math.Abs(late-want[row.Job]) > 60 {
@@ -78,14 +87,14 @@ func TestClosedLoopOnSlurm(t *testing.T) {
 				}
 			}
 			s, err := metrics.Of(r, metrics.Options{})
-			if err != nil || len(rows) != 5 {
+			if err != nil || len(rows) != 6 {
 				t.Fatalf("%d rows, %v", len(rows), err)
 			}
-			if (s.Feedback != nil) != (tt.late > 0) {
+			if (s.Feedback != nil) != (tt.model != "none") {
 				t.Errorf("metrics of feedback: %v", s.Feedback)
 			}
-			if s.Feedback != nil && math.Abs(float64(s.Feedback.Mean)-tt.late/5) > 30 {
-				t.Errorf("mean lateness %v s, want about %v", s.Feedback.Mean, tt.late/5)
+			if mean := (tt.b2 + tt.b3) / 6; s.Feedback != nil && math.Abs(float64(s.Feedback.Mean)-mean) > 30 {
+				t.Errorf("mean lateness %v s, want about %v", s.Feedback.Mean, mean)
 			}
 		})
 	}

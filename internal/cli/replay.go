@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -33,6 +34,8 @@ import (
 // replayOptions are the flags of `replay`.
 type replayOptions struct {
 	cluster, output       string
+	nodes, perf           string  // what-ifs: factors such as x0.5
+	performance           float64 // of --perf
 	overwrite             bool
 	seed                  uint64
 	launch, prolog, after string // delays on the node side
@@ -51,6 +54,8 @@ type replayOptions struct {
 func (o *replayOptions) addFlags(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&o.cluster, "cluster", "", "cluster `DIR`: slurm.conf and, if the site has them, gres.conf, topology.conf, accounts.sacctmgr and users")
+	addNodesFlag(f, &o.nodes)
+	f.StringVar(&o.perf, "perf", "", "change how fast the nodes are by a `FACTOR`, x2 or x0.5: run times are divided by it, and time limits are not")
 	f.StringVarP(&o.output, "output", "o", "", "`RUN` directory to write the record to")
 	f.BoolVar(&o.overwrite, "overwrite", false, "replace a run that is there")
 	f.Uint64Var(&o.seed, "seed", 1, "seed of everything drawn: how long Slurm has run when the workload begins, and the delays")
@@ -95,7 +100,9 @@ and 130 if it was interrupted; the record then holds what had happened.
   rmreplay replay demo/day.jsonl --cluster demo/cluster -o demo/set --realizations 10
   rmreplay replay demo/day.jsonl --cluster demo/cluster -o demo/run3 --epilog-delay exp:2s
   rmreplay replay demo/day.jsonl --cluster demo/cluster -o demo/run4 --clock measured=2
-  rmreplay replay demo/run --cluster demo/half -o demo/run5 --feedback think-time`,
+  rmreplay replay demo/run --cluster demo/cluster --nodes x0.5 -o demo/run5
+  rmreplay replay demo/run --cluster demo/cluster --nodes x0.5 -o demo/run6 \
+    --feedback think-time`,
 		Args: wantArgs("WORKLOAD"),
 		RunE: func(c *cobra.Command, args []string) error {
 			return runReplay(c.Context(), g, args[0], opts)
@@ -200,8 +207,11 @@ func (o *replayOptions) load(path string) (in replayInput, err error) {
 	if o.lead != 0 && o.lead < shortestLead {
 		return in, usagef("--lead %v: slurmctld needs longer to start (want at least %v)", o.lead, shortestLead)
 	}
-	if in.cluster, err = openCluster(o.cluster); err != nil {
-		return in, badInput(err)
+	if o.performance, err = factor("--perf", o.perf); err != nil {
+		return in, err
+	}
+	if in.cluster, err = openScaled(o.cluster, o.nodes); err != nil {
+		return in, err
 	}
 	if in.workload, err = openWorkload(path); err != nil {
 		return in, err
@@ -386,7 +396,7 @@ func (o *replayOptions) play(ctx context.Context, in replayInput, record *run.Wr
 	}
 	engine, err := slurm.Start(ctx, slurm.Config{
 		Cluster: in.cluster, Install: in.install, Users: in.workload.Users,
-		Epoch: in.begin, PreRoll: in.begin < in.workload.Start, Usage: in.usage, Accrued: in.accrued,
+		Epoch: in.begin, PreRoll: in.begin < in.workload.Start, PresetBurst: in.workload.PresetBurst(), Usage: in.usage, Accrued: in.accrued,
 		Delays: in.delays, ClockFactor: o.clockFactor,
 		LogDir: record.LogDir(), WithoutAccounting: o.noAccounting, Progress: display.say,
 	}, in.lead)
@@ -399,7 +409,7 @@ func (o *replayOptions) play(ctx context.Context, in replayInput, record *run.Wr
 	begun := time.Now()
 	display.begin(in.begin, begun)
 	result, err := o.feedback.play(ctx, engine, in.workload, o.seed, record, replay.Options{
-		DrainLimit: o.drainLimit, FixedPriorities: o.fixedPriorities, Observe: display.observe,
+		DrainLimit: o.drainLimit, FixedPriorities: o.fixedPriorities, Performance: o.performance, Observe: display.observe,
 	})
 	end := engine.Now()
 	cpu := engine.CPU() // before sacct runs
@@ -411,7 +421,7 @@ func (o *replayOptions) play(ctx context.Context, in replayInput, record *run.Wr
 		counted = &scheduler
 	}
 	if err == nil {
-		err = o.check(ctx, engine, record, result)
+		err = o.check(ctx, engine, record, in.workload, result)
 	}
 	for _, w := range engine.Warnings() {
 		if werr := record.Warn(run.Warning{Code: w.Code, Text: w.Text, AffectsResult: w.AffectsResult, Count: 1}); werr != nil {
@@ -446,7 +456,8 @@ func describeConfiguration(m *run.Manifest, a *conf.Adapted) {
 }
 
 // check compares the record with what slurmdbd has, and says what was left undone.
-func (o *replayOptions) check(ctx context.Context, engine *slurm.Engine, record *run.Writer, result replay.Result) error {
+func (o *replayOptions) check(ctx context.Context, engine *slurm.Engine, record *run.Writer, w *workload.Workload, result replay.Result) error {
+	end := engine.Now()
 	if n := len(result.Undrained); n > 0 {
 		text := fmt.Sprintf("%d jobs still pended when nothing had happened for %v, and were given up: %s", n, o.drainLimit, few(result.Undrained, 5))
 		if err := record.Warn(run.Warning{Code: "queue-not-drained", Text: text, AffectsResult: true, Count: n}); err != nil {
@@ -487,7 +498,45 @@ func (o *replayOptions) check(ctx context.Context, engine *slurm.Engine, record 
 	record.Amend(amend)
 	if n := len(differences); n > 0 {
 		text := fmt.Sprintf("the record and slurmdbd differ in %d places: %s", n, few(differences, 5))
-		return record.Warn(run.Warning{Code: "sacct-differs", Text: text, AffectsResult: true, Count: n})
+		if err := record.Warn(run.Warning{Code: "sacct-differs", Text: text, AffectsResult: true, Count: n}); err != nil {
+			return err
+		}
+	}
+	return checkEvents(ctx, engine, record, w, end)
+}
+
+// checkEvents compares the events of the workload up to end with what slurmdbd has of
+// nodes and reservations.
+func checkEvents(ctx context.Context, engine *slurm.Engine, record *run.Writer, w *workload.Workload, end hpc.Time) error {
+	outages, err := engine.Outages(ctx)
+	if err != nil {
+		return err
+	}
+	reservations, err := engine.Reservations(ctx)
+	if err != nil {
+		return err
+	}
+	for name, text := range map[string]string{"outages.txt": outages, "reservations.txt": reservations} {
+		if err := os.WriteFile(filepath.Join(record.LogDir(), name), []byte(text), 0o644); err != nil {
+			return fmt.Errorf("keeping what sacctmgr said: %w", err)
+		}
+	}
+	nodeEvents := slices.DeleteFunc(slices.Clone(w.NodeEvents), func(ev hpc.NodeEvent) bool { return ev.At > end })
+	differences, err := slurm.CompareOutages(outages, nodeEvents, w.Begin(), len(w.Actions) > 0)
+	if err != nil {
+		return err
+	}
+	if len(w.Actions) == 0 { // which may change reservations
+		booked := slices.DeleteFunc(slices.Clone(w.Reservations), func(ev hpc.ReservationEvent) bool { return ev.At > end })
+		more, err := slurm.CompareReservations(reservations, booked)
+		if err != nil {
+			return err
+		}
+		differences = append(differences, more...)
+	}
+	if n := len(differences); n > 0 {
+		text := fmt.Sprintf("the workload's events and slurmdbd differ in %d places: %s", n, few(differences, 5))
+		return record.Warn(run.Warning{Code: "events-differ", Text: text, AffectsResult: true, Count: n})
 	}
 	return nil
 }

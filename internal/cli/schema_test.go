@@ -13,6 +13,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/metrics"
 	"rmreplay/internal/run"
 )
 
@@ -107,27 +108,75 @@ func TestSchemas(t *testing.T) {
 			if code := execute(t.Context(), c.args, &out, &errs); code != exitOK {
 				t.Fatalf("exit status %d: %s", code, errs.String())
 			}
-			value, err := jsonschema.UnmarshalJSON(bytes.NewReader(out.Bytes()))
-			if err != nil {
-				t.Fatal(err)
-			}
-			s := schema(t, c.schema)
-			if err := s.Validate(value); err != nil {
-				t.Errorf("%v", err)
-			}
-			// The schema must be able to say no.
-			value.(map[string]any)["surprise"] = true
-			if s.Validate(value) == nil {
-				t.Error("a key that is not described passes")
-			}
+			validate(t, c.schema, out.Bytes())
 		})
+	}
+}
+
+// validate holds a JSON object against a schema, which must be able to say no as well.
+func validate(t *testing.T, name string, text []byte) {
+	t.Helper()
+	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := schema(t, name)
+	if err := s.Validate(value); err != nil {
+		t.Errorf("%v", err)
+	}
+	value.(map[string]any)["surprise"] = true
+	if s.Validate(value) == nil {
+		t.Error("a key that is not described passes")
+	}
+}
+
+// TestSweepSchema holds the table of a sweep with runs that are complete, failed and
+// not made against its schema, which has every figure that can be in it.
+func TestSweepSchema(t *testing.T) {
+	dir := t.TempDir()
+	writeFiles(t, dir, map[string]string{
+		"work.jsonl": `{"rmreplay_trace":1,"epoch":"2024-03-05T00:00:00Z"}
+{"type":"job","id":"a","submit":0,"user":"ada","tasks":2,"run_time_s":600,"time_limit_s":600}
+`,
+		"experiment.yaml": `
+workload: work.jsonl
+seeds: 2
+sim:
+  machines: [{procs: 4}, {name: broken, cluster: nowhere}]
+`})
+	const made, failed = `"state": "complete"`, `"state": "failed"`
+	for _, c := range []struct {
+		option string
+		has    []string
+	}{{"--collect", []string{`"state": "not run"`, failed}}, {"--quiet", []string{made, failed}}} {
+		out, _ := runHere(t, dir, 1, "sweep", "experiment.yaml", "-o", "out", "--json", c.option)
+		for _, text := range c.has {
+			if !strings.Contains(out, text) {
+				t.Errorf("%s: no %s in\n%s", c.option, text, out)
+			}
+		}
+		validate(t, "sweep.schema.json", []byte(out))
+	}
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "schemas", "sweep.schema.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range metrics.Figures {
+		if !strings.Contains(string(text), fmt.Sprintf("%q", f.Key)) {
+			t.Errorf("sweep.schema.json does not have %s", f.Key)
+		}
+	}
+	for _, f := range metrics.FeedbackFigures {
+		if !strings.Contains(string(text), fmt.Sprintf("%q", f.Key)) {
+			t.Errorf("sweep.schema.json does not have %s", f.Key)
+		}
 	}
 }
 
 // TestSchemasDescribe holds every key to a word of explanation, but for those that
 // say it themselves.
 func TestSchemasDescribe(t *testing.T) {
-	for _, name := range []string{"metrics.schema.json", "compare.schema.json"} {
+	for _, name := range []string{"metrics.schema.json", "compare.schema.json", "sweep.schema.json"} {
 		text, err := os.ReadFile(filepath.Join("..", "..", "docs", "schemas", name))
 		if err != nil {
 			t.Fatal(err)

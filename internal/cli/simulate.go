@@ -272,22 +272,14 @@ func (o *simulateOptions) loadCluster(in *simulateInput) (workload.Cluster, erro
 	if o.procs != 0 {
 		return workload.Cluster{}, usagef("--procs and --cluster exclude each other")
 	}
-	scale := 1.0
-	if o.nodes != "" {
-		var err error
-		if scale, err = factor("--nodes", o.nodes); err != nil {
-			return workload.Cluster{}, err
-		}
-	}
-	c, err := openCluster(o.cluster)
+	c, err := openScaled(o.cluster, o.nodes)
 	if err != nil {
-		return workload.Cluster{}, badInput(err)
+		return workload.Cluster{}, err
 	}
 	simulated, err := simulatedCluster(c)
 	if err != nil {
 		return workload.Cluster{}, badInput(err)
 	}
-	scaleNodes(simulated, scale)
 	in.config.Cluster = simulated
 	in.cluster = simulatedCapacity(c.Name, simulated)
 	in.cluster.Dir = o.cluster

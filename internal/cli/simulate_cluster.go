@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -69,65 +68,6 @@ func simulatedPartition(c *conf.Cluster, p conf.Partition) (sim.Partition, error
 	share, _ := p.Get("OverSubscribe")
 	sp.WholeNodes = strings.EqualFold(share, "EXCLUSIVE")
 	return sp, nil
-}
-
-// scaleNodes changes how many nodes of each kind a cluster has. Nodes are of one kind if
-// their hardware is the same and they are in the same partitions; of each kind the last
-// ones go, or copies of the first ones come.
-func scaleNodes(c *sim.Cluster, factor float64) {
-	if factor == 1 {
-		return
-	}
-	var kinds []string
-	byKind := map[string][]hpc.Node{}
-	for _, n := range c.Nodes {
-		k := kindOf(c, n)
-		if byKind[k] == nil {
-			kinds = append(kinds, k)
-		}
-		byKind[k] = append(byKind[k], n)
-	}
-	gone, copies := map[string]bool{}, map[string][]string{}
-	var scaled []hpc.Node
-	for _, k := range kinds {
-		nodes := byKind[k]
-		want := int(math.Round(float64(len(nodes)) * factor))
-		for i := range want {
-			n := nodes[i%len(nodes)]
-			if i >= len(nodes) {
-				original := n.Name
-				n.Name = fmt.Sprintf("%s-x%d", original, i/len(nodes)+1)
-				copies[original] = append(copies[original], n.Name)
-			}
-			scaled = append(scaled, n)
-		}
-		for i := want; i < len(nodes); i++ {
-			gone[nodes[i].Name] = true
-		}
-	}
-	c.Nodes = scaled
-	for i := range c.Partitions {
-		p := &c.Partitions[i]
-		var names []string
-		for _, name := range p.Nodes {
-			if !gone[name] {
-				names = append(append(names, name), copies[name]...)
-			}
-		}
-		p.Nodes = names
-	}
-}
-
-// kindOf is what nodes of one kind have in common.
-func kindOf(c *sim.Cluster, n hpc.Node) string {
-	var in []string
-	for _, p := range c.Partitions {
-		if slices.Contains(p.Nodes, n.Name) {
-			in = append(in, p.Name)
-		}
-	}
-	n.Name = ""
-	return fmt.Sprintf("%+v in %s", n, strings.Join(in, ","))
 }
 
 // simulatedCapacity is what utilization refers to.

@@ -248,8 +248,12 @@ func warnings(sets []Set, c *Comparison) []string {
 			list = append(list, fmt.Sprintf("%s: %d runs are too few for trustworthy intervals (want %d or more)", s.Name, n, fewRuns))
 		}
 		if n := len(s.Runs); i > 0 && c.Inference {
-			if p := stats.SmallestP(len(sets[0].Runs), n, stats.TestOptions{}); p > 1-c.Level {
+			p, figures := stats.SmallestP(len(sets[0].Runs), n, stats.TestOptions{}), correctedFor(c.Metrics)
+			if p > 1-c.Level {
 				list = append(list, fmt.Sprintf("%d and %d runs: no p-value can be below %.2g, however large the difference", len(sets[0].Runs), n, p))
+			} else if p*float64(figures) > 1-c.Level {
+				list = append(list, fmt.Sprintf("%d and %d runs: no p-value can be below %.2g, and none stands after the correction for %d figures (want more runs)",
+					len(sets[0].Runs), n, p, figures))
 			}
 		}
 	}

@@ -167,6 +167,7 @@ func TestWarnings(t *testing.T) {
 		"doubtful":  {[]Set{single("a", same), doubtful}, "bad: 1 of 1 runs are not complete and valid"},
 		"identical": {[]Set{{"s", []Realization{realization("s1", same), realization("s2", same)}}, single("a", same)}, "s: all 2 runs have the same waits"},
 		"few":       {[]Set{randomSet("a", 1, 3, 10), randomSet("b", 2, 3, 10)}, "no p-value can be below 0.1"},
+		"corrected": {[]Set{randomSet("a", 1, 5, 10), randomSet("b", 2, 5, 10)}, "5 and 5 runs: no p-value can be below 0.0079, and none stands after the correction"},
 		"fewer":     {[]Set{randomSet("a", 1, 4, 10), randomSet("b", 2, 8, 10)}, "a: 4 runs are too few for trustworthy intervals"},
 	} {
 		got := strings.Join(mustCompare(t, Options{}, c.sets...).Warnings, "\n")

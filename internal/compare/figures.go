@@ -185,7 +185,7 @@ func adjust(table []Metric) {
 	for i := range table {
 		for k := range table[i].Differences {
 			d := &table[i].Differences[k]
-			if d.Low == 0 && d.High == 0 {
+			if d.constant() {
 				d.PAdjusted = d.P
 				continue
 			}
@@ -196,6 +196,21 @@ func adjust(table []Metric) {
 	for i, p := range stats.Holm(all) {
 		*where[i] = metrics.Float(p)
 	}
+}
+
+// constant reports whether the figure is the same in all runs of both sides.
+func (d *MetricDifference) constant() bool { return d.Low == 0 && d.High == 0 }
+
+// correctedFor is how many p-values of a table are corrected for each other.
+func correctedFor(table []Metric) (n int) {
+	for i := range table {
+		for k := range table[i].Differences {
+			if !table[i].Differences[k].constant() {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // Group is the table of figures for the jobs that have something in common.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"rmreplay/internal/metrics"
+	"rmreplay/internal/stats"
 )
 
 // Render writes the comparison for people. It returns w's error.
@@ -81,6 +82,7 @@ func (c *Comparison) renderPair(b *bytes.Buffer, p *Pair) {
 	}
 	if c.Inference {
 		b.WriteString("* stands after Holm's correction for the whole table\n")
+		c.renderPower(b, p)
 	}
 	if t := p.Schedules; t != nil {
 		fmt.Fprintf(b, "\nschedules as a whole (the waits of all jobs; smallest p possible %.2g):\n", float64(t.SmallestP))
@@ -90,6 +92,18 @@ func (c *Comparison) renderPair(b *bytes.Buffer, p *Pair) {
 	}
 	renderJobs(b, &p.Jobs, name)
 	renderDivergences(b, p)
+}
+
+// renderPower says what so many runs can find, in the figure that is asked for most.
+func (c *Comparison) renderPower(b *bytes.Buffer, p *Pair) {
+	na, nb := len(c.Sets[p.Baseline].Runs), len(c.Sets[p.Set].Runs)
+	fmt.Fprintf(b, "%d and %d runs find a difference of %.2g standard deviations of a run in %.0f %% of cases\n", na, nb,
+		stats.Detectable(na, nb, 1-c.Level, detectPower), 100*detectPower)
+	for i := range c.Metrics {
+		if d := c.Metrics[i].difference(p.Set); c.Metrics[i].Key == "mean_wait_s" && d != nil && d.Detectable.Known() {
+			fmt.Fprintf(b, "(of the mean wait %s s; what was found is %s standard deviations)\n", d.Detectable.Text(), d.HedgesG.Text())
+		}
+	}
 }
 
 func (c *Comparison) renderMetric(b *bytes.Buffer, m *Metric, p *Pair) {

@@ -9,6 +9,7 @@ import (
 	"container/heap"
 	"context"
 	"fmt"
+	"maps"
 	"time"
 
 	"rmreplay/internal/hpc"
@@ -32,6 +33,10 @@ type Options struct {
 	// was recorded, where that is known, so that the order of the queue is not the
 	// resource manager's to compute.
 	FixedPriorities bool
+	// Performance is how fast the processors are: run times are divided by it, and time
+	// limits are not. 1 if 0. What ran when the window began ends as it did. The
+	// simulator has an option of its own for it.
+	Performance float64
 	// Observe is called, if set, after every instant at which something happened.
 	Observe func(Progress)
 }
@@ -204,8 +209,13 @@ func (p *player) schedule(s Submission) {
 // prepare returns the job as it is to be submitted.
 func (p *player) prepare(job *hpc.Job) *hpc.Job {
 	if p.workload.Preset(job) {
-		return preset(job)
+		lead := time.Duration(0)
+		if _, daemon := p.rm.(rm.Windowed); daemon {
+			lead = presetLead
+		}
+		return preset(job, lead)
 	}
+	job = p.opts.atPerformance(job)
 	if !p.opts.FixedPriorities {
 		return job
 	}
@@ -216,6 +226,26 @@ func (p *player) prepare(job *hpc.Job) *hpc.Job {
 	fixed := *job
 	fixed.Priority, fixed.AsOperator = &job.Recorded.Priority, true
 	return &fixed
+}
+
+// atPerformance returns the job as long as it runs on the processors of these options.
+func (o Options) atPerformance(job *hpc.Job) *hpc.Job {
+	if o.Performance == 0 || o.Performance == 1 {
+		return job
+	}
+	scaled := func(d time.Duration) time.Duration {
+		if d == hpc.Unlimited {
+			return d
+		}
+		return time.Duration(min(float64(d)/o.Performance, float64(hpc.Unlimited/2)))
+	}
+	played := *job
+	played.RunTime = scaled(job.RunTime)
+	played.TaskRunTimes = maps.Clone(job.TaskRunTimes)
+	for task, d := range played.TaskRunTimes {
+		played.TaskRunTimes[task] = scaled(d)
+	}
+	return &played
 }
 
 // beginWindow notes which preset jobs do not run as they should, and tells the resource

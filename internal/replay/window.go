@@ -1,7 +1,6 @@
 package replay
 
 import (
-	"math"
 	"slices"
 	"time"
 
@@ -83,23 +82,23 @@ func (w *window) waiting() []string {
 	return list
 }
 
-// presetLead is how long before its start a preset job is submitted: an idle slurmctld
-// starts a job in the second after its submission.
+// presetLead is how long before its start a preset job is submitted to a resource manager
+// that is a daemon: an idle slurmctld starts a job in the second after its submission.
 const presetLead = time.Second
 
 // preset is a preset job as it is played. What decided once when and where it would
 // start (dependencies, begin time, hold, other reservations) is left out.
-func preset(job *hpc.Job) *hpc.Job {
+func preset(job *hpc.Job, lead time.Duration) *hpc.Job {
 	p := *job
 	r := job.Recorded
-	p.Submit = r.Start.Add(-presetLead)
+	p.Submit = r.Start.Add(-lead)
 	p.NodeList, p.Exclude, p.Contiguous = r.Nodes, "", false
 	if n, err := hostlist.Count(r.Nodes); err == nil { // what is wrong is Validate's to say
 		p.MinNodes, p.MaxNodes = n, n
 	}
 	p.Reservation = barrierName
 	p.Dependency, p.Begin, p.Deadline, p.Hold, p.Switches = "", 0, 0, false, 0
-	priority := uint32(math.MaxInt32)
+	priority := hpc.TopPriority
 	p.Priority, p.AsOperator = &priority, true
 	if p.EndAt == 0 && p.RunTime != hpc.Unlimited {
 		p.EndAt = r.Start.Add(p.RunTime)

@@ -262,6 +262,7 @@ func TestInBrowser(t *testing.T) {
 	b := openBrowser(t)
 	for name, test := range map[string]func(*testing.T, *browser){
 		"large run": largeRun, "chart by keyboard": chartByKeyboard, "chart shows its jobs": chartShowsItsJobs, "without scripts": withoutScripts,
+		"narrow window": narrowWindow, "light and dark": lightAndDark,
 	} {
 		t.Run(name, func(t *testing.T) {
 			tab := b.tab(t)
@@ -431,4 +432,62 @@ func withoutScripts(t *testing.T, b *browser) {
 	if len(printed.Data) < 50_000 {
 		t.Errorf("a print of %d characters", len(printed.Data))
 	}
+}
+
+// narrowWindow has no line that is wider than a telephone; wide tables move in their
+// own frames.
+func narrowWindow(t *testing.T, b *browser) {
+	path, _ := savePage(t, mustReport(t).WriteHTML)
+	b.call("Emulation.setDeviceMetricsOverride", map[string]any{"width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": true}, nil)
+	b.open(path)
+	var wide struct{ Page, Window float64 }
+	b.eval(`({Page: document.documentElement.scrollWidth, Window: document.documentElement.clientWidth})`, &wide)
+	if wide.Page > wide.Window {
+		t.Errorf("the page is %v wide in a window of %v", wide.Page, wide.Window)
+	}
+	for _, section := range []string{"summary", "metrics", "machine", "distances", "nodes"} {
+		b.eval(`document.querySelector("#`+section+`").scrollIntoView()`, nil)
+		b.picture("narrow-" + section)
+	}
+}
+
+// lightAndDark holds every text to the contrast that WCAG 2.2 wants (4.5 to 1, success
+// criterion 1.4.3), on a light screen and on a dark one.
+func lightAndDark(t *testing.T, b *browser) {
+	path, _ := savePage(t, mustReport(t).WriteHTML)
+	b.open(path)
+	for _, scheme := range []string{"light", "dark"} {
+		b.call("Emulation.setEmulatedMedia", map[string]any{"features": []any{map[string]any{"name": "prefers-color-scheme", "value": scheme}}}, nil)
+		var faint []string
+		b.eval(`(() => {
+			const rgb = (text) => text.match(/[0-9.]+/g).map(Number);
+			const light = ([r, g, b]) => [r, g, b].map((v) => (v /= 255) <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+				.reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+			const behind = (e) => {
+				for (; e; e = e.parentElement) {
+					const c = rgb(getComputedStyle(e).backgroundColor);
+					if (c.length < 4 || c[3] > 0) return c;
+				}
+				return [255, 255, 255];
+			};
+			const found = new Set();
+			for (const e of document.querySelectorAll("body *")) {
+				if (e.closest("svg, script, noscript") || ![...e.childNodes].some((n) => n.nodeType === 3 && n.data.trim())) continue;
+				const a = light(rgb(getComputedStyle(e).color)), b = light(behind(e));
+				const contrast = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+				if (contrast < 4.5) found.add(e.localName + "." + e.className + " " + contrast.toFixed(1));
+			}
+			return [...found];
+		})()`, &faint)
+		if len(faint) > 0 {
+			t.Errorf("%s: too little contrast: %q", scheme, faint)
+		}
+		for _, section := range []string{"summary", "metrics", "machine", "distances", "nodes"} {
+			b.eval(`document.querySelector("#`+section+`").scrollIntoView()`, nil)
+			b.picture(scheme + "-" + section)
+		}
+	}
+	b.call("Emulation.setEmulatedMedia", map[string]any{"media": "print"}, nil)
+	b.eval(`scrollTo(0, 0)`, nil)
+	b.picture("print-top")
 }

@@ -338,9 +338,9 @@
       }
       context.textAlign = "right";
       context.textBaseline = "middle";
-      const rows = Math.min(v.n1 - v.n0, Math.floor(h / (22 * ratio)));
-      for (let i = 0; i < rows; i++) {
-        const node = Math.floor(v.n0 + ((v.n1 - v.n0) * (i + 0.5)) / rows), y = ((node + 0.5 - v.n0) / (v.n1 - v.n0)) * h;
+      const every = Math.max(1, Math.ceil((v.n1 - v.n0) * 22 * ratio / h)); // nodes from label to label
+      for (let node = Math.ceil(v.n0 / every) * every; node < Math.min(v.n1, d.nodes.length); node += every) {
+        const y = ((node + 0.5 - v.n0) / (v.n1 - v.n0)) * h;
         context.fillText(d.nodes[node].slice(-14), left - 6 * ratio, Math.min(h - 6 * ratio, Math.max(6 * ratio, y)));
       }
     }

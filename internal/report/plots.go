@@ -3,12 +3,17 @@ package report
 import (
 	"bytes"
 	"fmt"
+	"html"
 	"html/template"
+	"image"
 	"image/color"
 	"io"
 	"math"
+	"regexp"
+	"strconv"
 
 	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/font"
 	"gonum.org/v1/plot/palette"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/text"
@@ -58,7 +63,15 @@ func (f *Figure) WriteTo(w io.Writer, format string) error {
 			f.plots[i].Draw(row[0])
 		}
 	}
-	if _, err := canvas.WriteTo(w); err != nil {
+	if format == "svg" {
+		var b bytes.Buffer
+		if _, err = canvas.WriteTo(&b); err == nil {
+			_, err = w.Write(fitText(b.Bytes()))
+		}
+	} else {
+		_, err = canvas.WriteTo(w)
+	}
+	if err != nil {
 		return fmt.Errorf("drawing %s: %w", f.Name, err)
 	}
 	return nil
@@ -87,6 +100,26 @@ func (f *Figure) SVG() (template.HTML, error) {
 	}
 	head := fmt.Sprintf(`<svg role="img" aria-labelledby="figure-%s-title" aria-describedby="figure-%s-text"`, f.Name, f.Name)
 	return template.HTML(append([]byte(head), text[start+len("<svg"):]...)), nil
+}
+
+// svgText is a text of a figure as vgsvg writes it: its attributes, the size of its
+// font in points, and the text itself.
+var svgText = regexp.MustCompile(`<text ([^>]*font-size:([0-9.]+)px[^>]*)>([^<]*)</text>`)
+
+// fitText tells how wide each text of a figure is. The figure was laid out by the font
+// that we have; without that a reader's browser, which draws it with its own, moves
+// labels into the lines beside them.
+func fitText(svg []byte) []byte {
+	return svgText.ReplaceAllFunc(svg, func(element []byte) []byte {
+		parts := svgText.FindSubmatch(element)
+		size, err := strconv.ParseFloat(string(parts[2]), 64)
+		if err != nil {
+			return element
+		}
+		face := font.DefaultCache.Lookup(font.Font{Typeface: plot.DefaultFont.Typeface, Variant: "Sans"}, font.Length(size))
+		width := face.Width(html.UnescapeString(string(parts[3])))
+		return fmt.Appendf(nil, `<text %s textLength="%.2f" lengthAdjust="spacingAndGlyphs">%s</text>`, parts[1], width.Points(), parts[3])
+	})
 }
 
 // colours are those of Okabe and Ito, the ones that carry on white first.
@@ -123,8 +156,61 @@ func newPlot(title, x, y string) *plot.Plot {
 	p.X.Tick.Label.Font.Size, p.Y.Tick.Label.Font.Size = vg.Points(9), vg.Points(9)
 	p.Legend.TextStyle.Font.Size = vg.Points(9)
 	p.X.Padding, p.Y.Padding = 0, 0
-	p.Legend.Padding = vg.Points(2)
+	p.X.Tick.Marker, p.Y.Tick.Marker = roundTicks{8}, roundTicks{5}
+	p.Legend.Padding, p.Legend.XOffs = vg.Points(2), vg.Points(6)
 	return p
+}
+
+// roundTicks are at most so many labelled ticks, at multiples of 1, 2 or 5 times a
+// power of ten. gonum's own have as few as two labels where there is room for eight.
+type roundTicks struct{ most int }
+
+// Ticks implements [plot.Ticker].
+func (t roundTicks) Ticks(low, high float64) []plot.Tick {
+	return ticksEvery(roundStep(high-low, t.most), low, high)
+}
+
+// hourTicks are those of an axis of hours: where there are days, parts and multiples
+// of a day.
+type hourTicks struct{}
+
+// Ticks implements [plot.Ticker].
+func (hourTicks) Ticks(low, high float64) []plot.Tick {
+	for _, step := range []float64{1, 2, 3, 6, 12, 24, 48, 96, 168, 336} {
+		if n := (high - low) / step; n <= 9 && n >= 3 {
+			return ticksEvery(step, low, high)
+		}
+	}
+	return roundTicks{8}.Ticks(low, high)
+}
+
+// roundStep is the smallest such step that fits into a span at most so many times; 0
+// for what is no span.
+func roundStep(span float64, most int) float64 {
+	if !(span > 0) || math.IsInf(span, 0) {
+		return 0
+	}
+	for power := math.Pow(10, math.Floor(math.Log10(span/float64(most)))); ; power *= 10 {
+		for _, factor := range []float64{1, 2, 5} {
+			if step := factor * power; span/step <= float64(most) {
+				return step
+			}
+		}
+	}
+}
+
+// ticksEvery are labelled ticks at the multiples of a step.
+func ticksEvery(step, low, high float64) []plot.Tick {
+	if step == 0 {
+		return nil
+	}
+	decimals := max(0, int(math.Ceil(-math.Log10(step)-1e-9)))
+	var ticks []plot.Tick
+	for k := math.Ceil(low/step - 1e-9); k*step <= high+1e-9*step; k++ {
+		value := k*step + 0 // and not -0
+		ticks = append(ticks, plot.Tick{Value: value, Label: strconv.FormatFloat(value, 'f', decimals, 64)})
+	}
+	return ticks
 }
 
 // lightGrid draws thin grey lines at the ticks.
@@ -192,6 +278,7 @@ const (
 // newTimeline is a figure of a value over the hours since the first submission.
 func newTimeline(name, title, axis, caption string, lines []series) (*Figure, error) {
 	p := newPlot("", "hours since the first submission", axis)
+	p.X.Tick.Marker = hourTicks{}
 	lightGrid(p)
 	if err := addLines(p, lines); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
@@ -279,11 +366,14 @@ func newHeatMap(c *compare.Comparison) (*Figure, error) {
 	grid := matrix{d}
 	scale := cividis{}
 	heat := plotter.NewHeatMap(grid, scale)
-	heat.Rasterized = len(d.Rows) > 60
 	if heat.Min == heat.Max {
 		heat.Max = heat.Min + 1
 	}
-	p.Add(heat)
+	if n := float64(len(d.Rows)); n > 40 {
+		p.Add(plotter.NewImage(raster(heat), -0.5, -0.5, n-0.5, n-0.5))
+	} else {
+		p.Add(heat)
+	}
 	// Lines between the sets.
 	edge := func(x, y, x2, y2 float64) error {
 		line, err := plotter.NewLine(plotter.XYs{{X: x, Y: y}, {X: x2, Y: y2}})
@@ -310,7 +400,9 @@ func newHeatMap(c *compare.Comparison) (*Figure, error) {
 	p.X.Tick.Marker, p.Y.Tick.Marker = runTicks{d, false}, runTicks{d, true}
 	p.X.Tick.Length, p.Y.Tick.Length = 0, 0
 	p.X.Width, p.Y.Width = 0, 0
-	p.Title.Text = fmt.Sprintf("dark: %s s · light: %s s", metrics.Float(heat.Min).Text(), metrics.Float(heat.Max).Text())
+	if err := addScale(p, scale, heat.Min, heat.Max, n); err != nil {
+		return nil, fmt.Errorf("distances: %w", err)
+	}
 	f := &Figure{
 		Name: "distances", Title: "Distances between runs", width: 12 * vg.Centimeter, height: 12.5 * vg.Centimeter, plots: []*plot.Plot{p},
 		Caption: "Each cell is the Euclidean distance between the waits of two runs. If all runs came from one distribution, " +
@@ -358,17 +450,72 @@ type runTicks struct {
 
 // Ticks implements [plot.Ticker].
 func (t runTicks) Ticks(_, _ float64) []plot.Tick {
-	n := len(t.Rows)
-	every := 1 + n/26
+	n, most := len(t.Rows), 14
+	if t.down {
+		most = 26
+	}
+	every := max(1, int(roundStep(float64(n), most)))
 	var ticks []plot.Tick
-	for i := 0; i < n; i += every {
+	for i, row := range t.Rows {
+		if row.Run%every != 0 {
+			continue
+		}
 		at := i
 		if t.down {
 			at = n - 1 - i
 		}
-		ticks = append(ticks, plot.Tick{Value: float64(at), Label: runName(t.Rows[i])})
+		ticks = append(ticks, plot.Tick{Value: float64(at), Label: runName(row)})
 	}
 	return ticks
+}
+
+// raster is a heat map as a picture, which for many runs is smaller than its squares. A
+// cell has many pixels, since those who show pictures smooth them.
+func raster(heat *plotter.HeatMap) image.Image {
+	columns, rows := heat.GridXYZ.Dims()
+	cell := max(1, 1000/rows)
+	colors := heat.Palette.Colors()
+	palette := make(color.Palette, len(colors))
+	copy(palette, colors)
+	picture := image.NewPaletted(image.Rect(0, 0, columns*cell, rows*cell), palette)
+	for y := range rows * cell {
+		for x := range columns * cell {
+			part := (heat.GridXYZ.Z(x/cell, rows-1-y/cell) - heat.Min) / (heat.Max - heat.Min)
+			picture.SetColorIndex(x, y, uint8(math.Round(part*float64(len(palette)-1))))
+		}
+	}
+	return picture
+}
+
+// addScale draws the colours of a heat map of n rows above it, with what they mean.
+func addScale(p *plot.Plot, scale palette.Palette, low, high, n float64) error {
+	colors := scale.Colors()
+	bottom, top := n-0.5+0.03*n, n-0.5+0.06*n
+	right := -0.5 + 3*n/4
+	for i, c := range colors {
+		left := right - n/2*float64(len(colors)-i)/float64(len(colors)) // each covers the end of the one before: no seams
+		box, err := plotter.NewPolygon(plotter.XYs{{X: left, Y: bottom}, {X: right, Y: bottom}, {X: right, Y: top}, {X: left, Y: top}})
+		if err != nil {
+			return err
+		}
+		box.Color, box.Width = c, 0
+		p.Add(box)
+	}
+	ends := plotter.XYLabels{
+		XYs:    plotter.XYs{{X: -0.5 + n/4 - 0.01*n, Y: bottom}, {X: -0.5 + 3*n/4 + 0.01*n, Y: bottom}},
+		Labels: []string{metrics.Float(low).Text() + " s", metrics.Float(high).Text() + " s"},
+	}
+	labels, err := plotter.NewLabels(ends)
+	if err != nil {
+		return err
+	}
+	for i, align := range []text.XAlignment{text.XRight, text.XLeft} {
+		labels.TextStyle[i].Font = p.X.Tick.Label.Font
+		labels.TextStyle[i].XAlign = align
+	}
+	p.Add(labels)
+	p.Y.Max = top
+	return nil
 }
 
 // cividis is a colour scale whose lightness rises evenly and that looks alike with
@@ -421,6 +568,7 @@ func newJobDifferences(p *compare.Pair, name string) (*Figure, error) {
 			return nil, nil // too few jobs for a line
 		}
 		plot := newPlot("", "", panel.axis)
+		plot.X.Tick.Marker = hourTicks{}
 		lightGrid(plot)
 		if err := addLines(plot, []series{s}); err != nil {
 			return nil, fmt.Errorf("%s: %w", f.Name, err)
@@ -478,6 +626,8 @@ func newForest(c *compare.Comparison) (*Figure, error) {
 	p.Y.Tick.Marker, p.Y.Tick.Length, p.Y.Width = plot.ConstantTicks(labels), 0, 0
 	p.Y.Padding = vg.Points(8)
 	p.Y.Min, p.Y.Max = -0.6, float64(row)-0.4
+	room := 0.03 * (p.X.Max - p.X.Min) // between whiskers and labels
+	p.X.Min, p.X.Max = p.X.Min-room, p.X.Max+room
 	return &Figure{
 		Name: "metrics", Title: "Relative differences", width: wide, height: vg.Length(row)*0.62*vg.Centimeter + 2*vg.Centimeter, plots: []*plot.Plot{p},
 		Caption: fmt.Sprintf("Difference of each metric's mean over runs to the baseline, with its %.4g %% confidence interval. "+
@@ -504,6 +654,7 @@ func addWhisker(p *plot.Plot, d *compare.MetricDifference, y float64, c color.RG
 // newGanttFigure is the picture of a Gantt chart.
 func newGanttFigure(g *Gantt) *Figure {
 	p := newPlot(g.legend(), "hours since the first submission", "nodes")
+	p.X.Tick.Marker = hourTicks{}
 	hours := g.span / 3600
 	p.Add(plotter.NewImage(g.image, 0, 0, hours, float64(len(g.nodes))))
 	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, hours, 0, float64(len(g.nodes))

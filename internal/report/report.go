@@ -53,14 +53,31 @@ type Section struct {
 	Blocks    []Block
 }
 
-// Block is one of a paragraph, a list, a table, a figure and a Gantt chart.
+// Block is one of a paragraph, a list, tiles, a table, a figure and a Gantt chart.
 type Block struct {
 	Text   string
 	Kind   string // of a text: "", "warning" or "verdict"
 	List   []string
+	Tiles  []Tile
 	Table  *Table
 	Figure *Figure
 	Gantt  *Gantt
+}
+
+// Tile is one metric at a glance.
+type Tile struct {
+	Label  string
+	Values []TileValue // of each set
+}
+
+// TileValue is the value of a set in a [Tile].
+type TileValue struct {
+	Set    string // its letter; empty where there is one set
+	Value  string
+	Change string // to the baseline; empty for that itself
+	// Kind says what to make of the change: "stands" if it is more than chance explains,
+	// and empty if not, or if nobody knows.
+	Kind string
 }
 
 // Table is a table of text. The first column names the row.
@@ -92,7 +109,7 @@ func New(sets []compare.Set, opts Options) (*Report, error) {
 	}
 	// A section that has nothing to say has no blocks and is left out.
 	for _, section := range []func(*Report) (Section, error){
-		(*Report).runs, (*Report).metrics, (*Report).machine, (*Report).users, (*Report).feedback,
+		(*Report).summary, (*Report).runs, (*Report).metrics, (*Report).machine, (*Report).users, (*Report).feedback,
 		(*Report).distances, (*Report).jobs, (*Report).groups, (*Report).nodes, (*Report).methods,
 	} {
 		s, err := section(r)

@@ -32,13 +32,122 @@ func figureBlocks(figures ...*Figure) []Block {
 	return list
 }
 
+// atAGlance are the metrics of the summary, by their keys.
+var atAGlance = []string{"mean_wait_s", "p90_wait_s", "mean_bounded_slowdown", "utilization", "throughput_jobs_per_h", "makespan_s"}
+
+// summary is what a reader in a hurry wants to know.
+func (r *Report) summary() (Section, error) {
+	s := Section{ID: "summary", Title: "At a glance"}
+	c := r.Comparison
+	if !r.Valid() {
+		s.Blocks = append(s.Blocks, warning("Not all runs are valid. What follows may not mean what it seems to."))
+	}
+	if len(c.Sets) > 1 && !c.Inference {
+		s.Blocks = append(s.Blocks, warning("No inference is possible: %s. What differs may be nothing but chance.", c.Reason))
+	}
+	for i := range c.Pairs {
+		if p := &c.Pairs[i]; c.Inference {
+			s.Blocks = append(s.Blocks, verdict("%s", r.shortVerdict(p)))
+		}
+	}
+	var tiles []Tile
+	for _, key := range atAGlance {
+		at := slices.IndexFunc(c.Metrics, func(m compare.Metric) bool { return m.Key == key })
+		if at >= 0 {
+			tiles = append(tiles, r.tile(&c.Metrics[at]))
+		}
+	}
+	s.Blocks = append(s.Blocks, Block{Tiles: tiles})
+	var legend []string
+	for i, set := range r.Sets {
+		legend = append(legend, fmt.Sprintf("%s (%d %s)", setName(i, set), len(set.Runs), plural(len(set.Runs), "run", "runs")))
+	}
+	text := strings.Join(legend, ", ") + "."
+	if slices.ContainsFunc(r.Sets, func(set compare.Set) bool { return len(set.Runs) > 1 }) {
+		text += " Values are means over runs."
+	}
+	if c.Inference {
+		text += " A change that stands is more than chance explains, after the correction for having looked at all metrics."
+	}
+	s.Blocks = append(s.Blocks, paragraph("%s", text))
+	return s, nil
+}
+
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return many
+}
+
+// tile is a metric of the summary.
+func (r *Report) tile(m *compare.Metric) Tile {
+	c := r.Comparison
+	t := Tile{Label: m.Label}
+	if m.Unit != "" && m.Unit != "s" {
+		t.Label += " [" + m.Unit + "]"
+	}
+	for i := range m.Sets {
+		v := TileValue{Value: m.Format(m.Sets[i].Mean)}
+		if m.Unit == "s" {
+			v.Value = m.Sets[i].Mean.Clock()
+		}
+		if len(m.Sets) > 1 {
+			v.Set = compare.Letter(i)
+		}
+		for k := range m.Differences {
+			d := &m.Differences[k]
+			if d.Set != i || !d.Relative.Known() {
+				continue
+			}
+			v.Change = fmt.Sprintf("%+.1f %%", 100*float64(d.Relative))
+			if c.Inference && d.Significant(c.Level) {
+				v.Kind = "stands"
+			}
+		}
+		t.Values = append(t.Values, v)
+	}
+	return t
+}
+
+// shortVerdict says of one pair how much differs.
+func (r *Report) shortVerdict(p *compare.Pair) string {
+	c := r.Comparison
+	stand := 0
+	for k := range c.Metrics {
+		for n := range c.Metrics[k].Differences {
+			if d := &c.Metrics[k].Differences[n]; d.Set == p.Set && d.Significant(c.Level) {
+				stand++
+			}
+		}
+	}
+	text := fmt.Sprintf("%s against %s: ", setName(p.Set, r.Sets[p.Set]), setName(p.Baseline, r.Sets[p.Baseline]))
+	if stand == 0 {
+		text += fmt.Sprintf("none of %d metrics differs by more than chance explains", len(c.Metrics))
+	} else {
+		text += fmt.Sprintf("%d of %d metrics %s by more than chance explains", stand, len(c.Metrics), plural(stand, "differs", "differ"))
+	}
+	t, alpha := p.Schedules, metrics.Float(1-c.Level)
+	if t == nil {
+		return text + "."
+	}
+	tests := fmt.Sprintf("(energy test p = %s, depth test p = %s)", probability(t.Energy.P), probability(t.Depth.P))
+	switch {
+	case t.SmallestP > alpha:
+		text += "; there are too few runs for a test of the schedules as a whole"
+	case t.Energy.P <= alpha || t.Depth.P <= alpha:
+		text += "; the schedules as a whole do " + tests
+	default:
+		text += "; the schedules as a whole do not " + tests
+	}
+	return text + "."
+}
+
 // runs says what was run and whether it counts.
 func (r *Report) runs() (Section, error) {
 	s := Section{ID: "runs", Title: "What was run"}
 	if r.Valid() {
-		s.Blocks = append(s.Blocks, verdict("All runs are valid: nothing is known to have affected their results."))
-	} else {
-		s.Blocks = append(s.Blocks, warning("Not all runs are valid. What follows may not mean what it seems to."))
+		s.Blocks = append(s.Blocks, paragraph("All runs are valid: nothing is known to have affected their results."))
 	}
 	t := &Table{Head: []string{"set", "runs", "engine", "clock", "seeds", "cluster", "workload", "jobs", "virtual time", "speed-up", "state"}}
 	for i, set := range r.Sets {
@@ -262,35 +371,13 @@ func (r *Report) differences(set int) *Table {
 	return t
 }
 
-// verdicts say in words what the comparison found.
+// verdicts say in words what the tests of whole schedules found.
 func (r *Report) verdicts() []Block {
 	c := r.Comparison
-	if len(c.Sets) < 2 {
-		return nil
-	}
-	if !c.Inference {
-		return []Block{warning("No inference is possible: %s. What follows is true of these runs alone, and may be nothing but chance.", c.Reason)}
-	}
 	var list []Block
 	for i := range c.Pairs {
-		p := &c.Pairs[i]
-		a, b := compare.Letter(p.Baseline), compare.Letter(p.Set)
-		var stands []string
-		for k := range c.Metrics {
-			m := &c.Metrics[k]
-			for n := range m.Differences {
-				if d := &m.Differences[n]; d.Set == p.Set && d.Significant(c.Level) {
-					stands = append(stands, fmt.Sprintf("%s (%s, %s)", m.Label, m.FormatDifference(d.Difference), interval(m.FormatDifference, d.Low, d.High)))
-				}
-			}
-		}
-		text := fmt.Sprintf("%s against %s: no metric differs by more than chance explains, after the correction for having looked at all of them.", b, a)
-		if len(stands) > 0 {
-			text = fmt.Sprintf("%s against %s: these metrics differ by more than chance explains: %s.", b, a, strings.Join(stands, "; "))
-		}
-		list = append(list, verdict("%s", text))
-		if p.Schedules != nil {
-			list = append(list, verdict("%s", schedulesVerdict(p.Schedules, a, b, 1-c.Level)))
+		if p := &c.Pairs[i]; p.Schedules != nil {
+			list = append(list, verdict("%s", schedulesVerdict(p.Schedules, compare.Letter(p.Baseline), compare.Letter(p.Set), 1-c.Level)))
 		}
 	}
 	return list

@@ -155,6 +155,14 @@ const PaysEnvironment = "RMREPLAY_PAYS=1"
 // 0.1 ms of CPU time, or 20 µs where they look at the clock.
 func (c *Clock) SetFactor(factor float64) { c.s.factor.Store(math.Float64bits(factor)) }
 
+// CoarseEnvironment returns the environment variable of a process that has a thread whose
+// work can wait: for the thread that calls itself thread (prctl(2), PR_SET_NAME), time(2)
+// goes in steps of step, in whole seconds, and a wait for a condition with a time limit ends
+// at a step. The children of the process do not inherit it.
+func CoarseEnvironment(thread string, step time.Duration) string {
+	return fmt.Sprintf("RMREPLAY_COARSE=%s=%d", thread, int64(step/time.Second))
+}
+
 // Reserve takes a slot for a process that is about to be started, which counts as
 // running from here on. It returns the slot and the environment variable that hands
 // it to the process.

@@ -65,6 +65,25 @@ func (w *Workload) Preset(job *hpc.Job) bool {
 	return job.Recorded != nil && job.Recorded.Start != 0 && job.Recorded.Start < w.Start
 }
 
+// PresetBurst is the largest number of preset jobs that start within ten seconds.
+func (w *Workload) PresetBurst() int {
+	var starts []hpc.Time
+	for _, job := range w.Jobs {
+		if w.Preset(job) {
+			starts = append(starts, job.Recorded.Start)
+		}
+	}
+	slices.Sort(starts)
+	burst, first := 0, 0
+	for i, start := range starts {
+		for start.Sub(starts[first]) > 10*time.Second {
+			first++
+		}
+		burst = max(burst, i-first+1)
+	}
+	return burst
+}
+
 // Begin is the instant at which a replay has to begin: the epoch, or with a window a
 // moment before the start of the earliest preset job, or the earliest submission of
 // the jobs that were pending when the window began.

@@ -68,6 +68,7 @@ type Engine struct {
 	names    map[ownName][]*submission // of the jobs that have not ended; nil until a singleton comes
 	seq      int
 	arrivals []*Job // eligible, and not yet offered to the policy
+	foremost []*Job // waiting, and not the policy's
 	freed    bool   // something happened since the policy was asked last
 	events   []rm.Event
 	taken    int // how many of events the driver has
@@ -157,6 +158,16 @@ func (e *Engine) AdvanceTo(ctx context.Context, t hpc.Time) ([]rm.Event, error) 
 	}
 }
 
+// offer hands an eligible job to the policy.
+func (e *Engine) offer(j *Job) {
+	if !j.foremost() {
+		e.policy.Add(j)
+		return
+	}
+	e.foremost = append(e.foremost, j)
+	e.freed = true
+}
+
 // take hands over the events.
 func (e *Engine) take() []rm.Event {
 	e.taken = len(e.events)
@@ -169,13 +180,14 @@ func (e *Engine) settle() {
 		switch {
 		case e.freed:
 			e.freed = false
+			e.startForemost()
 			e.policy.Schedule()
 		case next < len(e.arrivals):
 			j := e.arrivals[next]
 			next++
 			if j.state == blocked {
 				j.state = waiting
-				e.policy.Add(j)
+				e.offer(j)
 			}
 		default:
 			clear(e.arrivals)
@@ -272,7 +284,9 @@ func (e *Engine) leave(j *Job) {
 		e.machine.release(j)
 		e.freed = true
 	case waiting:
-		e.policy.Remove(j)
+		if !e.removeForemost(j) {
+			e.policy.Remove(j)
+		}
 		e.machine.Unreserve(j)
 		e.freed = true
 	}

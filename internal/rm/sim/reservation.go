@@ -14,7 +14,15 @@ type reservation struct {
 	start, end      hpc.Time
 	nodes           []bool
 	users, accounts []string
-	flexible        bool // jobs in it may begin before it and go on after it
+	// flexible is Slurm's flag FLEX: until it ends, jobs in it are bound neither to its
+	// nodes nor to its time.
+	flexible bool
+	// overlaps is Slurm's flag OVERLAP: other reservations and this one know nothing of
+	// each other.
+	overlaps bool
+	// releases is Slurm's flag NO_HOLD_JOBS_AFTER_END: jobs that still wait for it when it
+	// has ended need it no more.
+	releases bool
 }
 
 // covers says whether the reservation holds a node at some instant of an interval.
@@ -24,20 +32,26 @@ func (r *reservation) covers(node int32, from, until hpc.Time) bool {
 
 // admits says whether a job may use a node from an instant until another: all that is
 // reserved there must be reserved for it. A job that asks for a reservation runs in it
-// alone.
+// alone (job_test_resv in Slurm's src/slurmctld/reservation.c).
 func (n *nodes) admits(j *Job, node int32, from, until hpc.Time) bool {
-	q := j.demand
-	inside := q.reservation == ""
-	for _, r := range n.reserved {
-		if !r.covers(node, from, until) {
-			continue
-		}
-		if r.name != q.reservation {
-			return false
-		}
-		inside = r.flexible || r.start <= from && until <= r.end
+	own := n.find(j.demand.reservation)
+	switch {
+	case j.demand.reservation == "", own != nil && own.releases && from >= own.end:
+	case own == nil || !own.holds(node, from, until):
+		return false
+	case own.overlaps:
+		return true
 	}
-	return inside
+	return !slices.ContainsFunc(n.reserved, func(r *reservation) bool { return r != own && r.covers(node, from, until) })
+}
+
+// holds says whether a job in the reservation may use a node from an instant until
+// another.
+func (r *reservation) holds(node int32, from, until hpc.Time) bool {
+	if r.flexible {
+		return from < r.end
+	}
+	return r.nodes[node] && r.start <= from && until <= r.end
 }
 
 // find returns the reservation of a name, or nil.
@@ -104,6 +118,8 @@ func (n *nodes) describe(r *reservation, ev hpc.ReservationEvent) error {
 		return fmt.Errorf("reservation %s has no duration", ev.Name)
 	}
 	r.flexible = r.flexible || slices.Contains(ev.Flags, "FLEX")
+	r.overlaps = r.overlaps || slices.Contains(ev.Flags, "OVERLAP")
+	r.releases = r.releases || slices.Contains(ev.Flags, "NO_HOLD_JOBS_AFTER_END")
 	if ev.Users != nil {
 		r.users = ev.Users
 	}
@@ -163,6 +179,6 @@ func (n *nodes) choose(r *reservation, ev hpc.ReservationEvent) error {
 // taken says whether another reservation has a node at a time of r's.
 func (n *nodes) taken(r *reservation, node int32) bool {
 	return slices.ContainsFunc(n.reserved, func(other *reservation) bool {
-		return other != r && other.name != r.name && other.covers(node, r.start, r.end)
+		return other.name != r.name && !other.overlaps && !r.overlaps && other.covers(node, r.start, r.end)
 	})
 }

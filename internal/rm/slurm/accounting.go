@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"rmreplay/internal/hpc"
 	"rmreplay/internal/supervise"
 )
 
@@ -203,11 +202,32 @@ func (e *Engine) Sacct(ctx context.Context) (string, error) {
 	if err := e.advanceQuietly(ctx, e.Now().Add(flushTime)); err != nil {
 		return "", err
 	}
-	format := func(t hpc.Time) string { return t.Std().Format("2006-01-02T15:04:05") }
-	out, _, err := e.run(ctx, "", e.cfg.Install.Sacct, "-a", "-D", "-X", "-P", "-S", format(e.cfg.Epoch.Add(-prepareLead)),
-		"-E", format(e.Now().Add(time.Hour)), "-o", sacctFields)
+	out, _, err := e.run(ctx, "", e.cfg.Install.Sacct, "-a", "-D", "-X", "-P", "-S", sacctTime(e.cfg.Epoch.Add(-prepareLead)),
+		"-E", sacctTime(e.Now().Add(time.Hour)), "-o", sacctFields)
 	return out, err
 }
 
 // flushTime is virtual time in which slurmctld's agent empties its queue for slurmdbd.
 const flushTime = 30 * time.Second
+
+// Outages returns when which nodes were out of service according to slurmdbd, as
+// `sacctmgr -P list event` prints it, and Reservations what it has of reservations. Both
+// are to be called after [Engine.Sacct], and are empty without accounting.
+func (e *Engine) Outages(ctx context.Context) (string, error) {
+	return e.list(ctx, "event", "NodeName,Start,End,State,Reason")
+}
+
+// Reservations returns what slurmdbd has of reservations, as `sacctmgr -P list
+// reservation` prints it.
+func (e *Engine) Reservations(ctx context.Context) (string, error) {
+	return e.list(ctx, "reservation", "Name,Start,End,NodeNames,Assoc,Flags")
+}
+
+func (e *Engine) list(ctx context.Context, what, fields string) (string, error) {
+	if !e.adapted.Accounting {
+		return "", nil
+	}
+	out, _, err := e.run(ctx, "", e.cfg.Install.Sacctmgr, "-P", "list", what, "Start="+sacctTime(e.cfg.Epoch.Add(-prepareLead)),
+		"End="+sacctTime(e.Now().Add(time.Hour)), "Format="+fields)
+	return out, err
+}

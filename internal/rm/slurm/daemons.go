@@ -63,6 +63,12 @@ const daemonUser = "rmreplay"
 // and slurmctld runs for Lead before the workload begins.
 const prepareLead = 15 * time.Minute
 
+// stateSaveInterval is how often slurmctld writes its whole state to disk where its
+// computing takes no time. It would every five seconds in which anything changed
+// (slurmctld/state_save.c), for a restart that there is not, and on a machine of
+// thousands of nodes spend more CPU time on it than on all else.
+const stateSaveInterval = time.Hour
+
 // Start starts the daemons and returns when the nodes have registered and virtual
 // time is cfg.Epoch. lead is how long slurmctld has been running by then.
 func Start(ctx context.Context, cfg Config, lead time.Duration) (_ *Engine, err error) {
@@ -186,7 +192,7 @@ func (e *Engine) configure() (err error) {
 	e.selectPlugin = rpc.SelectPluginID(selectType)
 	for name, content := range e.adapted.Files {
 		if e.cfg.PreRoll && name == "slurm.conf" {
-			content = conf.PreRoll(content)
+			content = conf.PreRoll(content, e.cfg.PresetBurst)
 		}
 		if err := os.WriteFile(p.file("conf", name), content, 0o600); err != nil {
 			return fmt.Errorf("writing the adapted configuration: %w", err)
@@ -264,6 +270,8 @@ func (e *Engine) startController(ctx context.Context) error {
 		// slurmdbd takes is its database's time, not its own CPU time; slurmctld does not
 		// wait for it to schedule.
 		c.Env = []string{vclock.PaysEnvironment}
+	} else {
+		c.Env = []string{vclock.CoarseEnvironment("sstate", stateSaveInterval)}
 	}
 	err := e.startDaemon(ctx, "slurmctld", c, e.daemons.controlPort)
 	if err != nil {

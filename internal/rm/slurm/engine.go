@@ -42,6 +42,8 @@ type Config struct {
 	Usage, Accrued []hpc.Usage
 	// PreRoll says that the workload has a window, which begins with BeginWindow.
 	PreRoll bool
+	// PresetBurst is how many preset jobs start together at most.
+	PresetBurst int
 	// ClockFactor is how much virtual time a second of slurmctld's computing takes once
 	// the workload begins, in seconds; 0: none, the frozen clock.
 	ClockFactor float64

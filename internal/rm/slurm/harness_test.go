@@ -155,7 +155,7 @@ func (s *scenario) start(ctx context.Context, t testing.TB, in *install.Installa
 	logs := t.TempDir()
 	s.logs, s.workload.Epoch = logs, epoch
 	e, err := Start(ctx, Config{
-		Cluster: s.cluster, Install: in, Epoch: s.workload.Begin(), PreRoll: s.workload.Start != 0,
+		Cluster: s.cluster, Install: in, Epoch: s.workload.Begin(), PreRoll: s.workload.Start != 0, PresetBurst: s.workload.PresetBurst(),
 		Usage: s.usage, Accrued: s.accrued, Delays: s.delays, ClockFactor: s.factor,
 		LogDir: logs, WithoutAccounting: !s.accounting,
 	}, lead)

@@ -20,6 +20,7 @@
 #define RMR_ENV_CLOCK "RMREPLAY_CLOCK" /* path of the clock's file */
 #define RMR_ENV_SLOT "RMREPLAY_SLOT"   /* slot that was reserved for its first thread */
 #define RMR_ENV_PAYS "RMREPLAY_PAYS"   /* set in a process whose computing takes virtual time, not in its children */
+#define RMR_ENV_COARSE "RMREPLAY_COARSE" /* NAME=SECONDS: the step of time(2) for a thread of that name; not in its children */
 
 /* What a thread is doing: rmr_slot.state. */
 enum {

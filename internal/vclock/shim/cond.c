@@ -116,7 +116,7 @@ EXPORT int pthread_cond_timedwait(pthread_cond_t *c, pthread_mutex_t *m, const s
 	pay(AT_CALL);
 	if (until->tv_nsec < 0 || until->tv_nsec >= NS_PER_S)
 		return EINVAL;
-	int64_t deadline = ns_of(until);
+	int64_t deadline = coarse_ceiling(ns_of(until));
 	if (C && deadline <= now()) {
 		pthread_testcancel();
 		/* A caller that polls like this lets others have the mutex. */

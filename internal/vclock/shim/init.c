@@ -85,6 +85,9 @@ __attribute__((constructor)) static void init(void)
 	struct rmr_clock *c = map_clock(path);
 	struct rmr_slot *s = adopt(c, value_of(RMR_ENV_SLOT));
 	pays = value_of(RMR_ENV_PAYS) != NULL;
+	if (value_of(RMR_ENV_COARSE))
+		choose_coarse(value_of(RMR_ENV_COARSE));
+	remove_variable(RMR_ENV_COARSE);
 	remove_variable(RMR_ENV_SLOT);
 	remove_variable(RMR_ENV_PAYS);
 	remember_environment();

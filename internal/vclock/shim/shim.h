@@ -104,6 +104,21 @@ static inline int64_t deadline_in(int64_t ns)
 	return ns == RMR_NEVER || __builtin_add_overflow(now(), ns, &d) ? RMR_NEVER : d;
 }
 
+/* A coarse thread, known by the name that it gives itself, is one whose work can wait: time()
+ * has steps of `grain` for it, and what it waits for with a time limit it gets at a step. */
+extern __thread int64_t grain OF_THREAD; /* virtual ns; 0 for all other threads */
+void choose_coarse(const char *name_and_seconds);
+
+static inline int64_t coarse_floor(int64_t ns)
+{
+	return __builtin_expect(grain, 0) ? ns - ns % grain : ns;
+}
+
+static inline int64_t coarse_ceiling(int64_t ns)
+{
+	return __builtin_expect(grain, 0) && ns < RMR_NEVER - grain ? coarse_floor(ns + grain - 1) : ns;
+}
+
 /* Calls that can wake somebody in the kernel say so first. */
 static inline void touch(void)
 {

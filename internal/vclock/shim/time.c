@@ -2,6 +2,9 @@
 #define _GNU_SOURCE
 #include "shim.h"
 
+#include <sys/prctl.h>
+
+REAL(int, prctl, int, unsigned long, unsigned long, unsigned long, unsigned long)
 REAL(int, clock_gettime, clockid_t, struct timespec *)
 REAL(int, clock_nanosleep, clockid_t, int, const struct timespec *, struct timespec *)
 REAL(int, nanosleep, const struct timespec *, struct timespec *)
@@ -10,6 +13,7 @@ EXPORT time_t time(time_t *t)
 {
 	struct timespec ts;
 	clock_gettime(CLOCK_REALTIME, &ts);
+	ts = timespec_of(coarse_floor(ns_of(&ts)));
 	if (t)
 		*t = ts.tv_sec;
 	return ts.tv_sec;
@@ -102,4 +106,28 @@ EXPORT unsigned sleep(unsigned s)
 	if (nanosleep(&ts, &rem) == 0)
 		return 0;
 	return (unsigned)rem.tv_sec;
+}
+
+__thread int64_t grain OF_THREAD;
+static char coarse_name[16]; /* as long as the kernel's */
+static int64_t coarse_grain;
+
+void choose_coarse(const char *name_and_seconds)
+{
+	long seconds;
+	if (sscanf(name_and_seconds, "%15[^=]=%ld", coarse_name, &seconds) == 2 && seconds > 0)
+		coarse_grain = seconds * NS_PER_S;
+}
+
+EXPORT int prctl(int option, ...)
+{
+	va_list args;
+	va_start(args, option);
+	unsigned long a[4];
+	for (int i = 0; i < 4; i++)
+		a[i] = va_arg(args, unsigned long);
+	va_end(args);
+	if (option == PR_SET_NAME && coarse_grain && C)
+		grain = strncmp((const char *)a[0], coarse_name, sizeof coarse_name) == 0 ? coarse_grain : 0;
+	return real(prctl)(option, a[0], a[1], a[2], a[3]);
 }

@@ -27,11 +27,14 @@ type facts struct {
 // arrival is the order in which the jobs came.
 var arrival = order{key: func(facts) float64 { return 0 }}
 
-// orders are the queue orders that EASY can be combined with. WFP3 and UNICEF are from
-// Tang, Lan, Desai and Buettner, "Fault-aware, utility-based job scheduling on Blue
-// Gene/P systems" (CLUSTER 2009); F1 to F4 were found by regression in Carastan-Santos
-// and de Camargo, "Obtaining dynamic scheduling policies with simulation and machine
-// learning" (SC'17, table 3), which also has the forms of WFP3 and UNICEF used here.
+// orders are the queue orders that EASY can be combined with. SAF is the one that
+// Carastan-Santos, de Camargo, Trystram and Zrigui, "One can only gain by replacing EASY
+// backfilling" (CCGrid 2019) recommend. WFP3 and UNICEF are from Tang, Lan, Desai and
+// Buettner, "Fault-aware, utility-based job scheduling on Blue Gene/P systems" (CLUSTER
+// 2009); F1 to F4 were found by regression in Carastan-Santos and de Camargo, "Obtaining
+// dynamic scheduling policies with simulation and machine learning" (SC'17, table 3),
+// which also has the forms of WFP3 and UNICEF used here. Their constants are those of the
+// printed functions; a test holds them against the unrounded ones.
 var orders = []order{
 	{name: "sjf", doc: "shortest time limit first", key: func(j facts) float64 { return j.r }},
 	{name: "ljf", doc: "longest time limit first", key: func(j facts) float64 { return -j.r }},

@@ -145,6 +145,7 @@ func Adapt(cluster *Cluster, env Environment) (*Adapted, error) {
 	}
 	a := &adapter{cluster: cluster, env: env, seen: make(map[string]bool), out: &Adapted{
 		Files:    make(map[string][]byte),
+		Changes:  slices.Clone(cluster.scaled),
 		Warnings: append([]string{}, cluster.Warnings...), // "[]" in JSON, not "null"
 		Nodes:    slices.Clone(cluster.Nodes),
 	}}
@@ -173,7 +174,7 @@ func (a *adapter) sortChanges() {
 		line int
 	}
 	order := make(map[place]int)
-	for _, list := range [][]Statement{a.cluster.Statements, a.cluster.GRES} {
+	for _, list := range [][]Statement{a.cluster.Statements, a.cluster.GRES, a.cluster.Topology} {
 		for _, s := range list {
 			order[place{s.File, s.Line}] = len(order)
 		}

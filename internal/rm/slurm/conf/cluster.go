@@ -52,6 +52,7 @@ type Cluster struct {
 
 	nodeLines []nodeLine
 	nodeIndex map[string]int
+	scaled    []Change // what [Cluster.Scale] has changed
 }
 
 // Open reads a cluster directory: slurm.conf and, where they exist, gres.conf,

@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -65,11 +67,15 @@ func TestSlurmctldAccepts(t *testing.T) {
 		dirs = append(dirs, filepath.Join(sharedClusters, "micro"), filepath.Join(sharedClusters, "medium"))
 	}
 	dirs = append(dirs, generatedCluster(t))
-	for i, dir := range dirs {
-		t.Run(filepath.Base(filepath.Dir(dir))+"/"+filepath.Base(dir), func(t *testing.T) {
+	clusters := map[string]*Cluster{"full x0.5": scaleSite(t, "full", 0.5), "gpu x2": scaleSite(t, "gpu", 2)}
+	for _, dir := range dirs {
+		clusters[filepath.Base(filepath.Dir(dir))+"/"+filepath.Base(dir)] = mustOpen(t, dir)
+	}
+	for i, name := range slices.Sorted(maps.Keys(clusters)) {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ctl := &controller{daemon: daemon, wrapper: wrapper, address: netip.AddrFrom4([4]byte{127, 3, byte(os.Getpid()), byte(1 + i)})}
-			ctl.start(t, mustOpen(t, dir), plugins)
+			ctl.start(t, clusters[name], plugins)
 			for line := range strings.Lines(ctl.waitUp(t)) {
 				if complaint(line) {
 					t.Errorf("slurmctld says: %s", strings.TrimSpace(line))

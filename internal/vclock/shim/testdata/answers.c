@@ -164,16 +164,19 @@ struct shot {
 	pthread_t to;
 	pid_t pid;
 	int sig, after;
+	_Atomic bool *hit; /* if given, shoot until it is set: a signal may come in the instant before the wait */
 };
 
 static void *shoot(void *arg)
 {
 	struct shot *s = arg;
-	nap(s->after);
-	if (s->pid)
-		kill(s->pid, s->sig);
-	else
-		pthread_kill(s->to, s->sig);
+	do {
+		nap(s->after);
+		if (s->pid)
+			kill(s->pid, s->sig);
+		else if (!s->hit || !*s->hit)
+			pthread_kill(s->to, s->sig);
+	} while (s->hit && !*s->hit);
 	return NULL;
 }
 
@@ -522,10 +525,13 @@ static void semaphores(void)
 	say("  sem_timedwait %s", outcome(sem_timedwait(&sem, &until)));
 	say(" %d\n", units(t));
 	on_signal(SIGUSR1, 0);
-	struct shot s = {.to = pthread_self(), .sig = SIGUSR1, .after = 1};
+	_Atomic bool hit = false;
+	struct shot s = {.to = pthread_self(), .sig = SIGUSR1, .after = 1, .hit = &hit};
 	p = thread(shoot, &s);
 	say("  interrupted %s\n", outcome(sem_wait(&sem)));
+	hit = true;
 	join(p);
+	s.hit = NULL;
 	struct sigaction sa = {.sa_handler = post_by_handler, .sa_flags = SA_RESTART};
 	sigaction(SIGUSR1, &sa, NULL);
 	p = thread(shoot, &s);

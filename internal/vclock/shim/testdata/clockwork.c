@@ -6,10 +6,12 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
@@ -401,6 +403,55 @@ static void tick(char **argv)
 	pthread_join(t, NULL);
 }
 
+/* save NAME SECONDS: a thread of that name writes down what changes, five seconds after it
+ * last did at the earliest, as slurmctld's state saver does; something changes every second
+ * for so many. Prints when it wrote. */
+static pthread_cond_t change = PTHREAD_COND_INITIALIZER;
+static int changes;
+static bool ending;
+
+static void *saver(void *name)
+{
+	time_t last = 0, t;
+	prctl(PR_SET_NAME, name, NULL, NULL, NULL);
+	pthread_mutex_lock(&m);
+	while (changes || !ending) {
+		t = time(NULL);
+		struct timespec ts = {t + 1, 0};
+		if (changes && (ending || t - last >= 5)) {
+			last = t;
+			changes = 0;
+			stamp("saved");
+		} else if (changes)
+			pthread_cond_timedwait(&change, &m, &ts);
+		else
+			pthread_cond_wait(&change, &m);
+	}
+	pthread_mutex_unlock(&m);
+	return NULL;
+}
+
+static void announce(bool last)
+{
+	pthread_mutex_lock(&m);
+	changes++;
+	ending = last;
+	pthread_cond_broadcast(&change);
+	pthread_mutex_unlock(&m);
+}
+
+static void save(char **argv)
+{
+	pthread_t t;
+	pthread_create(&t, NULL, saver, argv[2]);
+	for (int i = number(argv, 3); i > 0; i--) {
+		announce(false);
+		sleep(1);
+	}
+	announce(true);
+	pthread_join(t, NULL);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
@@ -408,7 +459,8 @@ int main(int argc, char **argv)
 		void (*run)(char **);
 	} all[] = {{"steps", steps}, {"serve", serve}, {"ask", ask}, {"outside", outside}, {"report", report},
 		   {"deadlock", deadlock}, {"stall", stall}, {"spin", spin}, {"victim", victim}, {"pingpong", pingpong}, {"crowd", crowd},
-		   {"compute", compute}, {"bits", bits}, {"crew", crew}, {"lockout", lockout}, {"tick", tick}};
+		   {"compute", compute}, {"bits", bits}, {"crew", crew}, {"lockout", lockout}, {"tick", tick},
+		   {"save", save}};
 	for (size_t i = 0; argc > 1 && i < sizeof all / sizeof *all; i++)
 		if (strcmp(all[i].name, argv[1]) == 0) {
 			all[i].run(argv);

@@ -1,0 +1,337 @@
+package replay_test
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/replay"
+	"rmreplay/internal/rm"
+	"rmreplay/internal/rm/sim"
+	"rmreplay/internal/rm/sim/policy"
+	"rmreplay/internal/workload"
+	"rmreplay/internal/workload/session"
+)
+
+// schedule notes when and where jobs ran: "old COMPLETED -3000-6000 n1".
+type schedule struct {
+	order []string
+	lines map[string]string
+}
+
+func (s *schedule) Job(j *hpc.Job) error {
+	s.order = append(s.order, j.ID)
+	return nil
+}
+
+func (s *schedule) Event(ev rm.Event) error {
+	if s.lines == nil {
+		s.lines = map[string]string{}
+	}
+	switch {
+	case ev.Kind == rm.Refused && ev.Job != "":
+		s.lines[ev.Job] = "REJECTED " + ev.Reason
+	case ev.Kind == rm.Ended && ev.Outcome.Start.IsZero():
+		s.lines[ev.Job] = string(ev.Outcome.State)
+	case ev.Kind == rm.Ended:
+		o := ev.Outcome
+		s.lines[ev.Job] = fmt.Sprintf("%s %g-%g %s", o.State, seconds(o.Start), seconds(o.End), o.Nodes)
+	}
+	return nil
+}
+
+const windowEpoch = hpc.Time(20000 * 24 * time.Hour)
+
+func after(s int) hpc.Time          { return windowEpoch.Add(time.Duration(s) * time.Second) }
+func seconds(t hpc.Time) float64    { return t.Sub(windowEpoch).Seconds() }
+func named(name string) hpc.Request { return hpc.Request{User: name, Tasks: 4} }
+
+// windowJob is a job of four processors, which is a node of the tests' cluster.
+func windowJob(id string, submit, run, limit int, change ...func(*hpc.Job)) *hpc.Job {
+	j := &hpc.Job{ID: id, Submit: after(submit), Request: named("ann")}
+	j.RunTime, j.TimeLimit = time.Duration(run)*time.Second, time.Duration(limit)*time.Second
+	for _, c := range change {
+		c(j)
+	}
+	return j
+}
+
+func on(nodes string) func(*hpc.Job) { return func(j *hpc.Job) { j.NodeList = nodes } }
+func tasks(n int) func(*hpc.Job)     { return func(j *hpc.Job) { j.Tasks = n } }
+
+// ran makes a job one that was recorded to run there and then.
+func ran(nodes string, from, to int) func(*hpc.Job) {
+	return func(j *hpc.Job) {
+		j.Recorded = &hpc.Recorded{Start: after(from), End: after(to), Nodes: nodes}
+		j.RunTime = time.Duration(to-from) * time.Second
+	}
+}
+
+// failer is what testing.T and rapid.T have in common.
+type failer interface {
+	Helper()
+	Fatal(...any)
+}
+
+// simulateWindow plays a workload to four nodes of four processors each.
+func simulateWindow(t failer, w *workload.Workload, name string, change ...func(*sim.Config)) (string, replay.Result) {
+	t.Helper()
+	made, err := policy.New(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := sim.Config{Epoch: w.Begin(), Policy: made, Cluster: &sim.Cluster{}}
+	for i := range 4 {
+		cfg.Cluster.Nodes = append(cfg.Cluster.Nodes, hpc.Node{Name: fmt.Sprintf("n%d", i+1), CPUs: 4})
+	}
+	for _, c := range change {
+		c(&cfg)
+	}
+	engine, err := sim.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s schedule
+	result, err := replay.Rigid(context.Background(), engine, w, &s, replay.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	for _, j := range w.Jobs {
+		fmt.Fprintf(&b, "%s %s\n", j.ID, s.lines[j.ID])
+	}
+	return b.String(), result
+}
+
+// When the window begins the simulated machine is as it was, under every policy: preset
+// jobs run where and since when they did, however long others had been waiting then, and
+// nothing else has started.
+func TestWindowOnSimulator(t *testing.T) {
+	w := &workload.Workload{Start: after(3600), Epoch: after(0)}
+	w.Jobs = []*hpc.Job{
+		// It asks for less than it got and depends on what nobody knows any more.
+		windowJob("old", -5000, 0, 14400, ran("n1", -3000, 6000), func(j *hpc.Job) { j.Dependency, j.Begin = "afterok:gone", time.Hour }),
+		// Both of these waited for the whole machine, or for a node that was free.
+		windowJob("all", -4000, 100, 200, tasks(16)),
+		windowJob("pending", -3500, 60, 120, on("n4")),
+		windowJob("two", 0, 0, 7200, tasks(4), ran("n[2-3]", 700, 5000)),
+		// Its recorded end is not its run time's: it was stopped for a while.
+		windowJob("stopped", 100, 0, 7200, ran("n4", 800, 3700), func(j *hpc.Job) { j.EndAt = after(3650) }),
+		windowJob("later", 4000, 60, 120, on("n4")),
+	}
+	for _, name := range policy.Names() {
+		got, result := simulateWindow(t, w, name)
+		want := `
+old COMPLETED -3000-6000 n1
+two COMPLETED 700-5000 n[2-3]
+stopped COMPLETED 800-3650 n4`
+		for _, line := range strings.Split(strings.TrimPrefix(want, "\n"), "\n") {
+			if !strings.Contains(got, line+"\n") {
+				t.Errorf("%s: no %q in\n%s", name, line, got)
+			}
+		}
+		if len(result.LatePresets) != 0 || len(result.Undrained) != 0 {
+			t.Errorf("%s: late %v, undrained %v", name, result.LatePresets, result.Undrained)
+		}
+		for _, line := range strings.Split(strings.TrimSpace(got), "\n") {
+			var id, state string
+			var start float64
+			if n, _ := fmt.Sscanf(line, "%s %s %g-", &id, &state, &start); n == 3 && start < 3600 &&
+				id != "old" && id != "two" && id != "stopped" {
+				t.Errorf("%s: %s started before the window: %s", name, id, line)
+			}
+		}
+	}
+	got, _ := simulateWindow(t, w, "easy")
+	want := `old COMPLETED -3000-6000 n1
+all COMPLETED 6000-6100 n[1-4]
+pending COMPLETED 3650-3710 n4
+two COMPLETED 700-5000 n[2-3]
+stopped COMPLETED 800-3650 n4
+later COMPLETED 4000-4060 n4
+`
+	if diff := gocmp.Diff(want, got); diff != "" {
+		t.Errorf("easy (-want +got)\n%s", diff)
+	}
+}
+
+// Reservations of a workload with a window: one that is made before it begins gets its
+// nodes although the replay has reserved all of them until then; a preset job that ran
+// in a reservation runs, too; a preset job that goes on into one goes on.
+func TestReservationsOfWindow(t *testing.T) {
+	w := &workload.Workload{Start: after(3600), Epoch: after(0)}
+	reserve := func(at int, r hpc.Reservation) {
+		w.Reservations = append(w.Reservations, hpc.ReservationEvent{At: after(at), Action: "create", Reservation: r})
+	}
+	w.Jobs = []*hpc.Job{
+		windowJob("inside", 0, 0, 7200, ran("n1", 500, 4000), func(j *hpc.Job) { j.Reservation = "old" }),
+		windowJob("into", 0, 0, 14400, ran("n2", 600, 5500)),
+		windowJob("course", 3700, 600, 900, func(j *hpc.Job) { j.Reservation, j.User = "course", "ben" }),
+		windowJob("other", 3700, 600, 2000, on("n4")),
+		windowJob("second", 3700, 600, 900, func(j *hpc.Job) { j.Reservation, j.User = "two", "ben" }),
+	}
+	reserve(100, hpc.Reservation{Name: "old", Start: after(200), Duration: time.Hour, Nodes: "n1", Users: []string{"ann"}})
+	reserve(1200, hpc.Reservation{Name: "course", Start: after(4500), Duration: time.Hour, Nodes: "n4", Users: []string{"ben"}})
+	// Of n2 and n3: the others are reserved at that time. On n2 there is a job.
+	reserve(1300, hpc.Reservation{Name: "two", Start: after(3000), Duration: time.Hour, NodeCount: 2, Users: []string{"ben"}})
+	got, result := simulateWindow(t, w, "easy")
+	want := `inside COMPLETED 500-4000 n1
+into COMPLETED 600-5500 n2
+course COMPLETED 4500-5100 n4
+other COMPLETED 8100-8700 n4
+second COMPLETED 3700-4300 n3
+`
+	if diff := gocmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+	if len(result.LatePresets) != 0 {
+		t.Errorf("late: %v", result.LatePresets)
+	}
+}
+
+// Whatever waits, whatever is reserved, and whatever the policy: preset jobs run as
+// recorded, and nothing else before the window.
+func TestPresetsOnSimulator(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		w := &workload.Workload{Start: after(3600), Epoch: after(0)}
+		presets := map[string]string{}
+		seconds := func(name string, from, to int) int { return rapid.IntRange(from, to).Draw(rt, name) }
+		for node := 1; node <= 4; node++ {
+			from, to := seconds("from", -5000, 3599), seconds("to", 3601, 9000)
+			limit := to - from + seconds("slack", 0, 5000)
+			on := fmt.Sprintf("n%d", node)
+			if rapid.Bool().Draw(rt, "busy") {
+				w.Jobs = append(w.Jobs, windowJob("preset"+on, from-seconds("waited", 0, 5000), 0, limit, ran(on, from, to), tasks(seconds("tasks", 1, 4))))
+				presets["preset"+on] = fmt.Sprintf("COMPLETED %d-%d %s", from, to, on)
+			}
+		}
+		for i := range seconds("jobs", 0, 12) {
+			run := seconds("run", 1, 3000)
+			j := windowJob(fmt.Sprint("job", i), seconds("submit", -9000, 6000), run, run+seconds("spare", 0, 600), tasks(seconds("size", 1, 16)))
+			if rapid.IntRange(0, 4).Draw(rt, "reserved") == 0 {
+				j.Reservation = "r"
+			}
+			w.Jobs = append(w.Jobs, j)
+		}
+		slices.SortStableFunc(w.Jobs, func(a, b *hpc.Job) int { return cmp.Compare(a.Submit, b.Submit) })
+		for _, name := range []string{"r", "other"} {
+			r := hpc.Reservation{Name: name, Start: after(seconds("start", -4000, 8000)), Duration: time.Duration(seconds("for", 60, 6000)) * time.Second, Users: []string{"ann"}}
+			if r.NodeCount = seconds("nodes", 0, 4); r.NodeCount == 0 {
+				r.Nodes = "n[2-3]"
+			}
+			w.Reservations = append(w.Reservations, hpc.ReservationEvent{At: after(seconds("made", -9000, 5000)), Action: "create", Reservation: r})
+		}
+		name := rapid.SampledFrom(policy.Names()).Draw(rt, "policy")
+		got, result := simulateWindow(rt, w, name)
+		if len(result.LatePresets) > 0 {
+			rt.Errorf("late: %v", result.LatePresets)
+		}
+		for line := range strings.Lines(got) {
+			id, what, _ := strings.Cut(strings.TrimSpace(line), " ")
+			var state string
+			var start float64
+			if want, preset := presets[id]; preset && what != want {
+				rt.Errorf("%s: %s %s, want %s\n%s", name, id, what, want, got)
+			} else if n, _ := fmt.Sscanf(what, "%s %g-", &state, &start); !preset && n == 2 && start < 3600 {
+				rt.Errorf("%s: %s started before the window: %s\n%s", name, id, what, got)
+			}
+		}
+	})
+}
+
+// A preset job whose node is not there does not run, and the result says so; it runs
+// when the node is back.
+func TestLatePresetOnSimulator(t *testing.T) {
+	w := &workload.Workload{Start: after(600), Epoch: after(0)}
+	w.Jobs = []*hpc.Job{windowJob("lost", 0, 0, 900, ran("n1", 100, 1000))}
+	w.NodeEvents = []hpc.NodeEvent{{At: after(50), Nodes: "n1", State: "down"}, {At: after(700), Nodes: "n1", State: "resume"}}
+	got, result := simulateWindow(t, w, "fcfs")
+	if diff := gocmp.Diff("lost COMPLETED 700-1000 n1\n", got); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+	if diff := gocmp.Diff([]string{"lost"}, result.LatePresets); diff != "" {
+		t.Errorf("late (-want +got)\n%s", diff)
+	}
+}
+
+// Users who react have nothing to say about preset jobs, and those who waited for one
+// come when it has ended. A faster machine changes what starts in the window, not what
+// ran when it began.
+func TestWindowWithFeedback(t *testing.T) {
+	w := &workload.Workload{Start: after(3600), Epoch: after(0)}
+	w.Jobs = []*hpc.Job{
+		windowJob("preset", 0, 0, 9000, ran("n1", 500, 5000)),
+		windowJob("next", 9000, 600, 900, func(j *hpc.Job) { j.Recorded = &hpc.Recorded{Start: after(9000), End: after(9600)} }),
+		windowJob("last", 20000, 600, 900, func(j *hpc.Job) { j.Recorded = &hpc.Recorded{Start: after(20000), End: after(20600)} }),
+	}
+	driver, err := replay.NewDriver(w, replay.Feedback{Model: replay.ThinkTime, Sessions: session.Default})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := sim.Config{Epoch: w.Begin(), Policy: policy.EASY, Performance: 2, Cluster: &sim.Cluster{Nodes: []hpc.Node{{Name: "n1", CPUs: 4}}}}
+	engine, err := sim.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s schedule
+	if _, err := replay.Play(context.Background(), engine, w, driver, &s, replay.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	for id, want := range map[string]string{
+		"preset": "COMPLETED 500-5000 n1", "next": "COMPLETED 9000-9300 n1", "last": "COMPLETED 19700-20000 n1",
+	} {
+		if s.lines[id] != want {
+			t.Errorf("%s: %s, want %s", id, s.lines[id], want)
+		}
+	}
+}
+
+// A machine that is faster because the replay says so, as for real Slurm, and one that
+// is faster by itself are the same machine.
+func TestPerformance(t *testing.T) {
+	w := &workload.Workload{Epoch: after(0)}
+	for i := range 20 {
+		w.Jobs = append(w.Jobs, windowJob(fmt.Sprint(i), 100*i, 300+50*i, 900, tasks(1+i%16)))
+	}
+	w.Jobs[3].Array, w.Jobs[3].TaskRunTimes = "1-3", map[int]time.Duration{2: 700 * time.Second}
+	w.Jobs[4].RunTime = hpc.Unlimited
+	for _, factor := range []float64{0.5, 2} {
+		var outcomes []string
+		for _, where := range []string{"replay", "machine"} {
+			cfg := sim.Config{Epoch: w.Epoch, Policy: policy.EASY, Cluster: &sim.Cluster{}}
+			for i := range 4 {
+				cfg.Cluster.Nodes = append(cfg.Cluster.Nodes, hpc.Node{Name: fmt.Sprintf("n%d", i+1), CPUs: 4})
+			}
+			opts := replay.Options{Performance: factor}
+			if where == "machine" {
+				cfg.Performance, opts.Performance = factor, 0
+			}
+			engine, err := sim.New(cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var s schedule
+			if _, err := replay.Rigid(context.Background(), engine, w, &s, opts); err != nil {
+				t.Fatal(err)
+			}
+			outcomes = append(outcomes, fmt.Sprint(s.lines))
+		}
+		if outcomes[0] != outcomes[1] {
+			t.Errorf("performance %g:\n%s\n%s", factor, outcomes[0], outcomes[1])
+		}
+		if !strings.Contains(outcomes[0], "0:COMPLETED 0-150 ") && factor == 2 {
+			t.Errorf("the first job does not take 150 s: %s", outcomes[0])
+		}
+	}
+	if w.Jobs[0].RunTime != 300*time.Second || w.Jobs[3].TaskRunTimes[2] != 700*time.Second {
+		t.Error("the workload is another one now")
+	}
+}

@@ -1,0 +1,266 @@
+package conf
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"rmreplay/internal/hostlist"
+	"rmreplay/internal/hpc"
+)
+
+// Scale returns the cluster with factor times as many nodes of each kind, rounded, but
+// at least one: the what-if "half the machine". Nodes are of one kind if they have the
+// same hardware, features, generic resources and weight and are in the same partitions.
+// Of each kind the last ones go, or copies of the first ones come, named x2-NAME, x3-NAME
+// and so on, which are wherever their original is: partitions, switches, gres.conf.
+//
+// Everything else stays: limits of partitions and accounts, licences, and nodes that jobs
+// name. What was changed is among the changes of [Adapt]. The receiver is not changed.
+func (c *Cluster) Scale(factor float64) (*Cluster, error) {
+	if !(factor > 0) || math.IsInf(factor, 0) {
+		return nil, fmt.Errorf("scaling the nodes of %s by %g: not a factor (want a number above 0)", c.Path, factor)
+	}
+	sc := &scaling{cluster: c, factor: factor, becomes: c.scaledNames(factor)}
+	out := &Cluster{Path: c.Path, Accounts: c.Accounts, Users: c.Users, nodeIndex: make(map[string]int)}
+	for _, s := range c.Statements {
+		if scaled, stays := sc.statement(s); stays {
+			out.Statements = append(out.Statements, scaled)
+		}
+	}
+	if c.GRES != nil {
+		out.GRES = []Statement{}
+		for _, s := range c.GRES {
+			if scaled, stays := sc.gres(s); stays {
+				out.GRES = append(out.GRES, scaled)
+			}
+		}
+	}
+	out.Topology = sc.topology()
+	out.scaled = append(slices.Clip(c.scaled), sc.changes...)
+	if err := out.resolve(); err != nil {
+		return nil, fmt.Errorf("scaling the nodes of %s by %g: %w", c.Path, factor, err)
+	}
+	return out, nil
+}
+
+// scaledNames says what becomes of each node: nothing, itself, or itself and its copies.
+func (c *Cluster) scaledNames(factor float64) map[string][]string {
+	in := make(map[string][]string, len(c.Nodes))
+	for _, p := range c.Partitions {
+		for _, name := range p.Nodes {
+			in[name] = append(in[name], p.Name)
+		}
+	}
+	kinds := map[string][]string{}
+	for _, n := range c.Nodes {
+		k := kindOf(n, in[n.Name])
+		kinds[k] = append(kinds[k], n.Name)
+	}
+	becomes := make(map[string][]string, len(c.Nodes))
+	for _, names := range kinds {
+		want := max(int(math.Round(float64(len(names))*factor)), 1)
+		for i := range want {
+			original := names[i%len(names)]
+			name := original
+			if i >= len(names) {
+				name = fmt.Sprintf("x%d-%s", i/len(names)+1, original)
+			}
+			becomes[original] = append(becomes[original], name)
+		}
+	}
+	return becomes
+}
+
+// kindOf is what nodes of one kind have in common.
+func kindOf(n hpc.Node, partitions []string) string {
+	n.Name = ""
+	return fmt.Sprintf("%+v in %s", n, strings.Join(partitions, ","))
+}
+
+// scaling rewrites statements for other numbers of nodes.
+type scaling struct {
+	cluster *Cluster
+	factor  float64
+	becomes map[string][]string
+	changes []Change
+}
+
+// names scales a list of nodes. Of those that several copies were made of, the originals
+// come first, then all second ones, and so on. A name that is no node stays.
+func (sc *scaling) names(names []string) []string {
+	var out []string
+	for round := 0; ; round++ {
+		before := len(out)
+		for _, name := range names {
+			to, known := sc.becomes[name]
+			switch _, isNode := sc.cluster.nodeIndex[name]; {
+			case known && round < len(to):
+				out = append(out, to[round])
+			case !known && !isNode && round == 0:
+				out = append(out, name)
+			}
+		}
+		if len(out) == before && round > 0 {
+			return out
+		}
+	}
+}
+
+// list scales a host list, and says whether anything is left of it. One that cannot be
+// read stays, for [Cluster.resolve] to complain of.
+func (sc *scaling) list(expr string) (string, bool) {
+	if strings.EqualFold(expr, "ALL") || expr == "" {
+		return expr, true
+	}
+	names, err := hostlist.Expand(expr)
+	if err != nil {
+		return expr, true
+	}
+	scaled := sc.names(names)
+	if slices.Equal(scaled, names) {
+		return expr, true // as the site spells it
+	}
+	return hostlist.Compress(scaled), len(scaled) > 0
+}
+
+// statement scales a line of slurm.conf; false is for one that goes.
+func (sc *scaling) statement(s Statement) (Statement, bool) {
+	switch strings.ToLower(s.Key) {
+	case "nodename", "downnodes":
+		if strings.EqualFold(s.Value, "DEFAULT") {
+			return s, true
+		}
+		return sc.value(s)
+	case "nodeset": // the partitions name their nodes themselves
+		sc.note("NodeSet", s.Value, "", s)
+		return s, false
+	case "partitionname":
+		return sc.partition(s), true
+	}
+	return s, true
+}
+
+// value scales the host list that a statement begins with.
+func (sc *scaling) value(s Statement) (Statement, bool) {
+	to, stays := sc.list(s.Value)
+	if to != s.Value {
+		sc.note(s.Key, s.Value, to, s)
+	}
+	s.Value = to
+	return s, stays
+}
+
+// partition writes the nodes of a partition out, unless they are all.
+func (sc *scaling) partition(s Statement) Statement {
+	i := slices.IndexFunc(sc.cluster.Partitions, func(p Partition) bool { return p.Name == s.Value })
+	if i < 0 { // the defaults, which every partition overrules
+		return withoutNodes(s)
+	}
+	p := sc.cluster.Partitions[i]
+	from, given := p.Get("Nodes")
+	if !given || strings.EqualFold(from, "ALL") {
+		return s
+	}
+	to := hostlist.Compress(sc.names(p.Nodes))
+	s = withoutNodes(s)
+	s.Attributes = append(s.Attributes, Attribute{"Nodes", to})
+	if to != from {
+		sc.note("PartitionName="+p.Name+" Nodes", from, to, s)
+	}
+	return s
+}
+
+// withoutNodes is a statement without its attribute Nodes, unless that is ALL.
+func withoutNodes(s Statement) Statement {
+	s.Attributes = slices.DeleteFunc(slices.Clone(s.Attributes), func(a Attribute) bool {
+		return strings.EqualFold(a.Key, "Nodes") && !strings.EqualFold(a.Value, "ALL")
+	})
+	return s
+}
+
+// gres scales a line of gres.conf.
+func (sc *scaling) gres(s Statement) (Statement, bool) {
+	if !strings.EqualFold(s.Key, "NodeName") {
+		return s, true
+	}
+	return sc.value(s)
+}
+
+// topology scales topology.conf. A switch that has lost all its nodes goes, and with it
+// those that have nothing else below them. The result is nil where the site has none.
+func (sc *scaling) topology() []Statement {
+	if sc.cluster.Topology == nil {
+		return nil
+	}
+	out := []Statement{}
+	gone := map[string]bool{}
+	for _, s := range sc.cluster.Topology {
+		scaled, stays := sc.attribute(s, "Nodes", sc.list)
+		if !stays {
+			gone[s.Value] = true
+			continue
+		}
+		out = append(out, scaled)
+	}
+	for found := len(gone) > 0; found; {
+		found = false
+		out = slices.DeleteFunc(out, func(s Statement) bool {
+			_, stays := sc.attribute(s, "Switches", func(expr string) (string, bool) { return without(expr, gone) })
+			if !stays {
+				gone[s.Value], found = true, true
+			}
+			return !stays
+		})
+	}
+	for i := range out {
+		out[i], _ = sc.attribute(out[i], "Switches", func(expr string) (string, bool) { return without(expr, gone) })
+	}
+	sc.noteSwitches(out)
+	return out
+}
+
+// noteSwitches notes the switches that are not what they were, and those that are gone.
+func (sc *scaling) noteSwitches(scaled []Statement) {
+	below := func(s Statement) string { return firstOf(s, "Nodes", "Switches") }
+	for _, s := range sc.cluster.Topology {
+		to := ""
+		if i := slices.IndexFunc(scaled, func(other Statement) bool { return other.Value == s.Value }); i >= 0 {
+			to = below(scaled[i])
+		}
+		if from := below(s); from != to {
+			sc.note("SwitchName="+s.Value, from, to, s)
+		}
+	}
+}
+
+// attribute changes one attribute of a statement, where it has it.
+func (sc *scaling) attribute(s Statement, key string, change func(string) (string, bool)) (Statement, bool) {
+	s.Attributes = slices.Clone(s.Attributes)
+	stays := true
+	for i, a := range s.Attributes {
+		if strings.EqualFold(a.Key, key) {
+			s.Attributes[i].Value, stays = change(a.Value)
+		}
+	}
+	return s, stays
+}
+
+// without takes names out of a host list, and says whether any are left.
+func without(expr string, gone map[string]bool) (string, bool) {
+	names, err := hostlist.Expand(expr)
+	if err != nil {
+		return expr, true
+	}
+	left := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return gone[name] })
+	if len(left) == len(names) {
+		return expr, true
+	}
+	return hostlist.Compress(left), len(left) > 0
+}
+
+func (sc *scaling) note(key, from, to string, s Statement) {
+	sc.changes = append(sc.changes, Change{Key: key, From: from, To: to, File: s.File, Line: s.Line,
+		Reason: fmt.Sprintf("a machine with %g times the nodes was asked for", sc.factor)})
+}

@@ -1,0 +1,291 @@
+package slurm
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"rmreplay/internal/hostlist"
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm/slurm/rpc"
+)
+
+// eventTolerance is how much later than it was asked for slurmdbd may say that something
+// happened: its times are whole seconds, and a message takes a moment.
+const eventTolerance = 2 * time.Second
+
+// span is a time for which slurmdbd has something on record; end is 0 while it lasts.
+type span struct {
+	start, end hpc.Time
+	reason     string
+	nodes      string
+}
+
+func (s span) String() string {
+	end := "now"
+	if !s.end.IsZero() {
+		end = sacctTime(s.end)
+	}
+	return sacctTime(s.start) + " to " + end
+}
+
+func around(got, want hpc.Time) bool {
+	if got.IsZero() || want.IsZero() {
+		return got == want
+	}
+	late := got.Sub(hpc.Unix(want.UnixSeconds()))
+	return late >= 0 && late <= eventTolerance
+}
+
+// CompareOutages compares what a workload says of nodes with what slurmdbd has of them, in
+// the form of [Engine.Outages]. Nodes that are down or fail must be out of service from the
+// event to the end of it, for the reason given. A drain is on slurmdbd's record from when
+// the last job of the node has ended, which may be never. Nodes that are out of service
+// from begin on without an event are differences, too, unless others than the events
+// change nodes.
+func CompareOutages(list string, events []hpc.NodeEvent, begin hpc.Time, others bool) (differences []string, err error) {
+	rows, err := parseSpans(list, "NodeName")
+	if err != nil {
+		return nil, fmt.Errorf("reading sacctmgr's list of events: %w", err)
+	}
+	got := map[string][]span{}
+	for node, list := range rows {
+		for _, s := range list { // nodes are out of service until they have registered
+			if node != "" && (s.start >= begin || s.end.IsZero()) {
+				got[node] = append(got[node], s)
+			}
+		}
+	}
+	want, err := outages(events)
+	if err != nil {
+		return nil, err
+	}
+	for node, list := range want {
+		list = slices.Clone(list)
+		for _, s := range joined(got[node]) {
+			at := slices.IndexFunc(list, func(w outage) bool { return w.covers(s) })
+			if at < 0 && !others {
+				differences = append(differences, fmt.Sprintf("node %s: out of service from %v, slurmdbd says; the workload has no such event", node, s))
+			}
+			if at >= 0 {
+				list = slices.Delete(list, at, at+1)
+			}
+		}
+		for _, w := range list {
+			if !w.drain {
+				differences = append(differences, fmt.Sprintf("node %s: down from %v, slurmdbd has no such outage", node, w.span))
+			}
+		}
+	}
+	for node, list := range got {
+		if _, ok := want[node]; !ok && !others {
+			differences = append(differences, fmt.Sprintf("node %s: out of service from %v (%s), slurmdbd says; the workload has no such event", node, list[0], list[0].reason))
+		}
+	}
+	slices.Sort(differences)
+	return differences, nil
+}
+
+// outage is a time for which the workload takes a node out of service.
+type outage struct {
+	span
+	drain bool
+}
+
+// covers reports whether the outage is what slurmdbd has recorded as s.
+func (o outage) covers(s span) bool {
+	starts := around(s.start, o.start)
+	if o.drain { // it begins with the end of the node's last job
+		starts = s.start >= o.start && (o.end.IsZero() || s.start <= o.end.Add(eventTolerance))
+	}
+	return starts && around(s.end, o.end) && strings.EqualFold(s.reason, o.reason)
+}
+
+// outages are the times between what takes a node out of service and its return, by node.
+func outages(events []hpc.NodeEvent) (map[string][]outage, error) {
+	out := map[string][]outage{}
+	for _, ev := range events {
+		update, err := rpc.NewNodeUpdate(ev) // which has a reason where the event has none
+		if err != nil {
+			return nil, err
+		}
+		names, err := hostlist.Expand(ev.Nodes)
+		if err != nil {
+			return nil, fmt.Errorf("node event: %w", err)
+		}
+		for _, node := range names {
+			list := out[node]
+			if n := len(list); n > 0 && list[n-1].end.IsZero() {
+				if update.State != rpc.NodeResume && list[n-1].reason == update.Reason {
+					list[n-1].drain = list[n-1].drain && update.State == rpc.NodeDrain
+					continue
+				}
+				list[n-1].end = ev.At
+			}
+			if update.State != rpc.NodeResume {
+				list = append(list, outage{span{start: ev.At, reason: update.Reason}, update.State == rpc.NodeDrain})
+			}
+			out[node] = list
+		}
+	}
+	return out, nil
+}
+
+// joined joins spans of one node that follow each other for the same reason: slurmdbd
+// begins a new one when the node's state changes.
+func joined(list []span) []span {
+	list = slices.Clone(list)
+	slices.SortFunc(list, func(a, b span) int { return cmp.Compare(a.start, b.start) })
+	var out []span
+	for _, s := range list {
+		if n := len(out); n > 0 && out[n-1].end == s.start && out[n-1].reason == s.reason {
+			out[n-1].end = s.end
+			continue
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// CompareReservations compares the reservations of a workload with what slurmdbd has of
+// them, in the form of [Engine.Reservations]: their start, end and, where they are given,
+// nodes. Those that come again (DAILY and so on), or wait for their start to come (TIME_FLOAT),
+// must only be there.
+func CompareReservations(list string, events []hpc.ReservationEvent) (differences []string, err error) {
+	got, err := parseSpans(list, "Name")
+	if err != nil {
+		return nil, fmt.Errorf("reading sacctmgr's list of reservations: %w", err)
+	}
+	for _, r := range reservations(events) {
+		rows := joined(got[r.name])
+		switch {
+		case r.end <= r.start: // deleted before it began
+		case len(rows) == 0:
+			differences = append(differences, fmt.Sprintf("reservation %s: slurmdbd does not have it", r.name))
+		case r.moving:
+		case !slices.ContainsFunc(rows, func(s span) bool { return around(s.start, r.start) && around(s.end, r.end) }):
+			differences = append(differences, fmt.Sprintf("reservation %s: from %v, slurmdbd has it from %v", r.name, r.span, rows[len(rows)-1]))
+		case r.nodes != "" && !slices.ContainsFunc(rows, func(s span) bool { return sameNodes(s.nodes, r.nodes) }):
+			differences = append(differences, fmt.Sprintf("reservation %s: of %s, slurmdbd has it of %s", r.name, r.nodes, rows[len(rows)-1].nodes))
+		}
+	}
+	return differences, nil
+}
+
+// booking is a reservation as the workload's events leave it.
+type booking struct {
+	name string
+	span
+	moving bool
+}
+
+func reservations(events []hpc.ReservationEvent) []booking {
+	var out []booking
+	open := map[string]int{}
+	for _, ev := range events {
+		at, known := open[ev.Name]
+		switch ev.Action {
+		case "create":
+			b := booking{name: ev.Name, span: span{start: ev.Start, end: ev.Start.Add(ev.Duration)}}
+			if b.start < ev.At {
+				b.start = ev.At
+			}
+			if !strings.EqualFold(ev.Nodes, "ALL") && !slices.ContainsFunc(ev.Flags, moves) {
+				b.nodes = ev.Nodes
+			}
+			b.moving = ev.Duration == 0 || slices.ContainsFunc(ev.Flags, moves)
+			open[ev.Name] = len(out)
+			out = append(out, b)
+		case "update":
+			if !known {
+				continue
+			}
+			b := &out[at]
+			length := b.end.Sub(b.start)
+			if !ev.Start.IsZero() {
+				b.start = ev.Start
+			}
+			if ev.Duration > 0 {
+				length = ev.Duration
+			}
+			b.end = b.start.Add(length)
+			if ev.Nodes != "" || ev.NodeCount > 0 {
+				b.nodes = ""
+			}
+			b.moving = b.moving || slices.ContainsFunc(ev.Flags, moves)
+		case "delete":
+			if known && ev.At < out[at].end {
+				out[at].end = ev.At
+			}
+			delete(open, ev.Name)
+		}
+	}
+	return out
+}
+
+// moves reports whether a flag lets a reservation's times or nodes change by themselves.
+func moves(flag string) bool {
+	switch strings.ToUpper(strings.TrimLeft(flag, "+-")) {
+	case "DAILY", "HOURLY", "WEEKDAY", "WEEKEND", "WEEKLY", "TIME_FLOAT", "REPLACE", "REPLACE_DOWN", "PURGE_COMP", "FLEX", "MAGNETIC":
+		return true
+	}
+	return strings.HasPrefix(strings.ToUpper(flag), "PURGE_COMP")
+}
+
+func sameNodes(a, b string) bool {
+	x, err := hostlist.Expand(a)
+	y, err2 := hostlist.Expand(b)
+	if err != nil || err2 != nil {
+		return false
+	}
+	slices.Sort(x)
+	slices.Sort(y)
+	return slices.Equal(x, y)
+}
+
+// parseSpans reads a list of sacctmgr's, with the columns of [Engine.list], by the column key.
+func parseSpans(text, key string) (map[string][]span, error) {
+	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	column := map[string]int{}
+	for i, name := range strings.Split(lines[0], "|") {
+		column[name] = i
+	}
+	out := map[string][]span{}
+	for _, line := range lines[1:] {
+		fields := strings.Split(line, "|")
+		if len(fields) < len(column) { // a reason may have the separator in it, and is last
+			return nil, fmt.Errorf("%.100q has %d fields, the header %d", line, len(fields), len(column))
+		}
+		var s span
+		var err error
+		if s.start, err = parseSacctTime(fields[column["TimeStart"]]); err == nil {
+			s.end, err = parseSacctTime(fields[column["TimeEnd"]])
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%.100q: %w", line, err)
+		}
+		if at, ok := column["Reason"]; ok {
+			s.reason = strings.Join(fields[at:], "|")
+		}
+		if key == "Name" {
+			s.nodes = fields[column["NodeName"]]
+		}
+		name := fields[column[key]]
+		out[name] = append(out[name], s)
+	}
+	return out, nil
+}
+
+// parseSacctTime is 0 where there is no time.
+func parseSacctTime(s string) (hpc.Time, error) {
+	if known(s) == "" {
+		return 0, nil
+	}
+	t, err := time.Parse("2006-01-02T15:04:05", s)
+	if err != nil {
+		return 0, fmt.Errorf("time %q (want YYYY-MM-DDThh:mm:ss)", s)
+	}
+	return hpc.Unix(t.Unix()), nil
+}

@@ -1,0 +1,40 @@
+package vclock
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestCoarseThread runs a thread that saves what has changed every five seconds, as
+// slurmctld does, with a coarse clock and under another name, without one.
+func TestCoarseThread(t *testing.T) {
+	const seconds = 10_000
+	saves := func(name string) (at []int64) {
+		l := newLab(t, Addresses{})
+		l.extraEnv = []string{CoarseEnvironment("saver", time.Hour)}
+		p := l.start(program(t, "clockwork"), "save", name, fmt.Sprint(seconds))
+		l.run()
+		if l.passed() != seconds*time.Second {
+			t.Errorf("%s took %v, want %v", name, l.passed(), seconds*time.Second)
+		}
+		for line := range strings.Lines(p.output()) {
+			var s, ns int64
+			if _, err := fmt.Sscanf(line, "saved %d.%d", &s, &ns); err != nil {
+				t.Fatalf("%q: %v", line, err)
+			}
+			at = append(at, s-epoch.UnixSeconds())
+		}
+		l.checkCount()
+		return at
+	}
+	// At once, whenever the clock strikes, and at the end; the epoch is 40 minutes past the hour.
+	if got, want := saves("saver"), []int64{0, 1200, 4800, 8400, seconds}; !slices.Equal(got, want) {
+		t.Errorf("coarse: saved after %v s, want %v", got, want)
+	}
+	if got := saves("other"); len(got) < seconds/6 {
+		t.Errorf("other threads: saved %d times in %d s, want every 5 or 6 s", len(got), seconds)
+	}
+}
