@@ -101,6 +101,27 @@ func (p *progress) count(what string, done, all int) {
 	p.print(text + "\n")
 }
 
+// reading is told how far a file has been read, or how many jobs of a database, of which
+// nobody knows how many there are.
+func (p *progress) reading(name string) func(done, all int64) {
+	return func(done, all int64) {
+		now := time.Now()
+		if p.quiet || now.Sub(p.last) < p.every {
+			return
+		}
+		p.last = now
+		text := fmt.Sprintf("reading %s: %d", name, done)
+		if all > 0 {
+			text = fmt.Sprintf("reading %s: %.0f %% of %d MiB", name, 100*float64(done)/float64(all), all>>20)
+		}
+		if p.terminal {
+			p.line(text)
+			return
+		}
+		p.print(text + "\n")
+	}
+}
+
 // share is how much of the replay is done: the mean of inputs done and jobs ended, for
 // neither alone tells of both the filling and the emptying of the machine.
 func (p *progress) share(n replay.Progress) float64 {

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"path/filepath"
+
 	"github.com/spf13/cobra"
 
 	"rmreplay/internal/workload"
@@ -30,5 +32,15 @@ func openWorkload(path string) (*workload.Workload, error) {
 // openToSimulate is [openWorkload] for one that is only played.
 func openToSimulate(path string) (*workload.Workload, error) {
 	w, err := workload.OpenWith(path, workload.ReadOptions{Lean: true})
+	return w, badInput(err)
+}
+
+// readWorkload is openWorkload for commands that do little else, so that this is what
+// shows how far they have come.
+func (g *globals) readWorkload(path string, opts workload.ReadOptions) (*workload.Workload, error) {
+	show := newProgress(g.stderr, false)
+	defer show.end()
+	opts.Progress = show.reading(filepath.Base(path))
+	w, err := workload.OpenWith(path, opts)
 	return w, badInput(err)
 }

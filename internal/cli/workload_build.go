@@ -54,7 +54,7 @@ func newWorkloadBuildCommand(g *globals) *cobra.Command {
 		Use:   "build --from KIND SOURCE -o FILE",
 		Short: "Make a workload of what a site has recorded",
 		Long: `Makes a workload of Slurm's accounting: of a file with what sacct -P or sacct --json
-prints (--from sacct), or of the database of slurmdbd itself (--from slurmdbd), which is
+prints (--from sacct; - is standard input), or of the database of slurmdbd itself (--from slurmdbd), which is
 only read. Any columns of sacct will do that hold JobID, Submit, Start, End and a size;
 the more there are, the truer the replay, and what is missing is said. Dependencies,
 switches and other options that are in no column come from SubmitLine and from stored
@@ -113,15 +113,20 @@ func runWorkloadBuild(ctx context.Context, g *globals, source string, opts build
 	if err != nil {
 		return err
 	}
+	show := newProgress(g.stderr, false)
+	defer show.end()
 	var b *built
 	switch opts.from {
 	case "sacct":
+		read.Progress = show.reading(filepath.Base(source))
 		b, err = buildFromSacct(source, read)
 	case "slurmdbd":
+		read.Progress = show.reading("jobs of the database")
 		b, err = buildFromDatabase(ctx, source, read, opts.halfLife)
 	default:
 		return usagef("--from %s: not known (want sacct or slurmdbd)", opts.from)
 	}
+	show.end()
 	if err == nil {
 		err = opts.addText(b, read)
 	}
@@ -166,12 +171,15 @@ func (o *buildOptions) readOptions() (workload.ReadOptions, error) {
 }
 
 func buildFromSacct(path string, read workload.ReadOptions) (*built, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("reading sacct: %w", err)
+	f := os.Stdin
+	if path != "-" {
+		var err error
+		if f, err = os.Open(path); err != nil {
+			return nil, fmt.Errorf("reading sacct: %w", err)
+		}
+		defer f.Close()
 	}
-	defer f.Close()
-	w, missing, err := workload.ReadAccounting(f, filepath.Base(path), read)
+	w, missing, err := workload.ReadAccounting(workload.Watched(f, read.Progress), filepath.Base(path), read)
 	return &built{w: w, missing: missing}, err
 }
 

@@ -63,9 +63,9 @@ func runWorkloadConvert(g *globals, path string, opts convertOptions) error {
 	if !slices.Contains(workload.Formats, opts.to) {
 		return usagef("--to %s: not a format (want %s)", opts.to, strings.Join(workload.Formats, ", "))
 	}
-	w, err := workload.OpenWith(path, workload.ReadOptions{Strict: opts.strict})
+	w, err := g.readWorkload(path, workload.ReadOptions{Strict: opts.strict})
 	if err != nil {
-		return badInput(err)
+		return err
 	}
 	losses, err := workload.SaveAs(opts.output, w, opts.to)
 	if err != nil {

@@ -38,7 +38,7 @@ func runGenerateLike(g *globals, c *cobra.Command, args []string, opts likeOptio
 	case opts.output == "":
 		return usagef("--output is missing (want a file)")
 	}
-	model, err := openWorkload(opts.like)
+	model, err := g.readWorkload(opts.like, workload.ReadOptions{})
 	if err != nil {
 		return err
 	}

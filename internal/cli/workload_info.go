@@ -50,7 +50,7 @@ func runWorkloadInfo(g *globals, path string, opts infoOptions) error {
 	if !slices.Contains(chart.Formats, opts.plotFormat) {
 		return usagef("--plot-format %s: not known (want %s)", opts.plotFormat, strings.Join(chart.Formats, " or "))
 	}
-	w, err := openWorkload(path)
+	w, err := g.readWorkload(path, workload.ReadOptions{})
 	if err != nil {
 		return err
 	}

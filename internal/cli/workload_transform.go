@@ -251,7 +251,7 @@ func runWorkloadTransform(g *globals, path string, opts *transformOptions) error
 	if err != nil {
 		return err
 	}
-	w, err := openWorkload(path)
+	w, err := g.readWorkload(path, workload.ReadOptions{})
 	if err != nil {
 		return err
 	}
@@ -330,7 +330,7 @@ func anonymize(w *workload.Workload, cluster *conf.Cluster, opts *transformOptio
 	if opts.clusterOut == "" {
 		return out, nil
 	}
-	files, err := a.Cluster(opts.cluster, users)
+	files, err := a.Cluster(opts.cluster, cluster.Accounts, users)
 	if err != nil {
 		return nil, badInput(err)
 	}

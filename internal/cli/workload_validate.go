@@ -59,7 +59,7 @@ type validateReport struct {
 }
 
 func runWorkloadValidate(g *globals, path string, opts validateOptions) error {
-	w, err := openWorkload(path)
+	w, err := g.readWorkload(path, workload.ReadOptions{})
 	if err != nil {
 		return err
 	}

@@ -364,15 +364,15 @@ func (a *accumulator) metrics() Metrics {
 	m.Slowdown = Slowdown(Summarize(a.slow))
 	m.BoundedSlowdown = BoundedSlowdown(Summarize(a.bounded))
 	for _, x := range a.slow {
-		if x > highSlowdown {
+		if x > HighSlowdown {
 			m.HighSlowdown++
 		}
 	}
 	return m
 }
 
-// highSlowdown is the slowdown above which a job counts in [Metrics.HighSlowdown].
-const highSlowdown = 5
+// HighSlowdown is the slowdown above which a job counts in [Metrics.HighSlowdown].
+const HighSlowdown = 5
 
 // ratio is a / b, and NaN where b is nothing to divide by.
 func ratio(a, b float64) Float {

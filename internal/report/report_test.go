@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"golang.org/x/net/html"
 	"pgregory.net/rapid"
 
@@ -268,7 +269,7 @@ func TestFiguresInAllFormats(t *testing.T) {
 			t.Errorf("%s: no caption or title", f.Name)
 		}
 	}
-	for _, want := range []string{"metrics", "utilization", "queue", "wait-cdf", "slowdown-cdf", "distances", "jobs-B", "gantt-A", "gantt-B"} {
+	for _, want := range []string{"metrics", "utilization", "queue", "wait-cdf", "slowdown-cdf", "high-slowdowns", "distances", "jobs-B", "gantt-A", "gantt-B"} {
 		if !slices.Contains(names, want) {
 			t.Errorf("no figure %s, but %q", want, names)
 		}
@@ -509,5 +510,37 @@ func TestPresetJobsHaveNoWait(t *testing.T) {
 	}
 	if _, err := New([]compare.Set{{Name: "s", Runs: []compare.Realization{r}}}, Options{}); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestSlowJobs counts jobs whose slowdowns are known: those above 5 of new jobs only.
+func TestSlowJobs(t *testing.T) {
+	of := func(slowdowns ...int) compare.Realization {
+		r := compare.Realization{Manifest: &run.Manifest{WindowStart: noon}}
+		for _, s := range slowdowns {
+			start := noon.Add(time.Duration(s-1) * time.Minute)
+			r.Rows = append(r.Rows, run.Row{State: hpc.Completed, Submit: noon, Start: start, End: start.Add(time.Minute)})
+		}
+		before := noon.Add(-time.Minute) // a preset job that has waited long
+		r.Rows = append(r.Rows, run.Row{State: hpc.Completed, Submit: noon.Add(-time.Hour), Start: before, End: noon})
+		return r
+	}
+	f, err := newSlowJobs([]compare.Set{
+		{Name: "some", Runs: []compare.Realization{of(1, 5, 6, 10), of(6, 8, 20, 30)}},
+		{Name: "none", Runs: []compare.Realization{of(1, 2)}},
+		{Name: "one", Runs: []compare.Realization{of(5, 7)}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := [][]string{
+		{"A some", "2", "3", "2", "4", "75.0 %", "9", "25"},
+		{"C one", "1", "1", "1", "1", "50.0 %", "7", "7"},
+	}
+	if diff := cmp.Diff(want, f.Data.Rows); diff != "" {
+		t.Errorf("rows (-want +got)\n%s", diff)
+	}
+	if f, err := newSlowJobs([]compare.Set{{Name: "none", Runs: []compare.Realization{of(1, 2)}}}); f != nil || err != nil {
+		t.Errorf("of no such job: %v, %v", f, err)
 	}
 }

@@ -452,7 +452,11 @@ func (r *Report) users() (Section, error) {
 	if err != nil {
 		return s, err
 	}
-	s.Blocks = figureBlocks(wait, slowdown)
+	slow, err := newSlowJobs(r.Sets)
+	if err != nil {
+		return s, err
+	}
+	s.Blocks = figureBlocks(wait, slowdown, slow)
 	return s, nil
 }
 

@@ -70,6 +70,12 @@ func TestPlan(t *testing.T) {
 	if len(p.Cells) != 2*2*3+2*3 || len(p.Runs) != 2*len(p.Cells) {
 		t.Fatalf("%d cells and %d runs", len(p.Cells), len(p.Runs))
 	}
+	first, second := p.seedBySeed()[:len(p.Cells)], p.seedBySeed()[len(p.Cells):]
+	for i, c := range p.Cells {
+		if first[i] != c.Runs[0] || second[i] != c.Runs[1] {
+			t.Errorf("runs %d of the two seeds are %s and %s, want those of %s", i+1, first[i].Dir, second[i].Dir, c.Name)
+		}
+	}
 	base := filepath.Dir(e.Path)
 	want := map[int]string{
 		1: "simulate BASE/day.jsonl --procs=64 --policy=fcfs --seed=7 --output=/out/cells/sim_fcfs_procs64_recorded/realization-001 --quiet",

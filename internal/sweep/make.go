@@ -207,7 +207,7 @@ func (m *Maker) derive(ctx context.Context, d *derived) error {
 func (m *Maker) All(ctx context.Context, jobs int) error {
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(jobs)
-	for _, r := range m.Plan.Runs {
+	for _, r := range m.Plan.seedBySeed() {
 		group.Go(func() error {
 			if groupCtx.Err() != nil {
 				return groupCtx.Err()

@@ -214,6 +214,18 @@ func (p *Plan) share(d *derived) input {
 	return input{path: d.path, made: d}
 }
 
+// seedBySeed is the order in which the runs are made: every cell with the first seed,
+// then every cell with the second. A sweep that is stopped early has compared all cells.
+func (p *Plan) seedBySeed() []*Run {
+	var runs []*Run
+	for i := range p.Experiment.Seeds {
+		for _, c := range p.Cells {
+			runs = append(runs, c.Runs[i])
+		}
+	}
+	return runs
+}
+
 // path is where something of the sweep is.
 func (p *Plan) path(below string) string {
 	if filepath.IsAbs(below) {

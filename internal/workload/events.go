@@ -69,7 +69,7 @@ type cancelEvent struct {
 }
 
 func (e *eventReader) line(number int, line []byte) error {
-	text := strings.TrimSpace(string(line))
+	text := strings.TrimSpace(validText(line))
 	if text == "" || text[0] == '#' {
 		return nil
 	}

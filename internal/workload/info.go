@@ -26,7 +26,13 @@ type Info struct {
 	LastSubmit   hpc.Time `json:"-"`
 	First        string   `json:"first_submit"` // RFC 3339
 	Last         string   `json:"last_submit"`
-	WindowS      float64  `json:"window_s"` // from the first to the last submission
+	// Begin is the window's start, or the first submission where there is none, and
+	// WindowS the time from then to the last submission.
+	Begin   hpc.Time `json:"-"`
+	WindowS float64  `json:"window_s"`
+	// Preset is how many jobs run when the window begins, Waiting how many wait then.
+	Preset  int `json:"preset_jobs"`
+	Waiting int `json:"waiting_jobs"`
 
 	// What the jobs ask for, by name; the largest first.
 	Users      []Tally `json:"users"`
@@ -59,7 +65,8 @@ type Info struct {
 	UsedDeciles [10]int `json:"used_share_deciles"`
 
 	Sizes SizeTable `json:"size_by_duration"`
-	// PerHour counts submissions by the hour of the window that they fall into.
+	// PerHour counts submissions by the hour of the window that they fall into; those
+	// before it count neither here nor by the hour of the day.
 	PerHour []int `json:"submissions_by_hour"`
 	// PerHourOfDay counts them by the hour of the day, in UTC.
 	PerHourOfDay [24]int        `json:"submissions_by_hour_of_day"`
@@ -113,14 +120,22 @@ func NewInfo(w *Workload) *Info {
 	}
 	info.FirstSubmit, info.LastSubmit = w.Jobs[0].Submit, w.Jobs[len(w.Jobs)-1].Submit
 	info.First, info.Last = info.FirstSubmit.String(), info.LastSubmit.String()
-	window := info.LastSubmit.Sub(info.FirstSubmit)
+	info.Begin = max(w.Start, info.FirstSubmit)
+	window := max(0, info.LastSubmit.Sub(info.Begin))
 	info.WindowS = window.Seconds()
 	info.PerHour = make([]int, int(window/time.Hour)+1)
 	var users, accounts, partitions, qos tallies
 	for _, job := range w.Jobs {
 		work := info.add(job)
-		info.PerHour[job.Submit.Sub(info.FirstSubmit)/time.Hour]++
-		info.PerHourOfDay[job.Submit.Std().Hour()]++
+		switch {
+		case w.Preset(job):
+			info.Preset++
+		case job.Submit < info.Begin:
+			info.Waiting++
+		default:
+			info.PerHour[job.Submit.Sub(info.Begin)/time.Hour]++
+			info.PerHourOfDay[job.Submit.Std().Hour()]++
+		}
 		users.add(job.User, work)
 		accounts.add(job.Account, work)
 		partitions.add(job.Partition, work)
@@ -330,6 +345,9 @@ func (info *Info) Render(w io.Writer) error {
 	p.line("%s", info.Source)
 	p.line("  jobs          %d%s", info.Jobs, note(info.Arrays > 0, " (%d arrays, %d tasks in all)", info.Arrays, info.Tasks))
 	p.line("  window        %s", span(info))
+	if info.Preset+info.Waiting > 0 {
+		p.line("  at its start  %d jobs run, %d wait", info.Preset, info.Waiting)
+	}
 	p.line("  offered work  %s CPU-hours%s", hours(info.OfferedCPUS), note(info.OfferedNodeS > 0, "; %s node-hours by jobs that name nodes", hours(info.OfferedNodeS)))
 	if info.OfferedLoad > 0 {
 		p.line("  offered load  %.1f %% of %d processors over the window", 100*info.OfferedLoad, info.MachineProcessors)
@@ -494,7 +512,7 @@ func span(info *Info) string {
 	if info.Jobs == 0 {
 		return "none"
 	}
-	return fmt.Sprintf("%s to %s (%.1f h)", info.First, info.Last, info.WindowS/3600)
+	return fmt.Sprintf("%s to %s (%.1f h)", info.Begin, info.Last, info.WindowS/3600)
 }
 
 func hours(s float64) string { return fmt.Sprintf("%.1f", s/3600) }

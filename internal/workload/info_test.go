@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -58,6 +59,21 @@ func TestInfo(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden(t, "info.json", asJSON)
+}
+
+// TestInfoOfWindow checks that what was submitted before the window's start, to run or to
+// wait then, makes the window no longer.
+func TestInfoOfWindow(t *testing.T) {
+	w := readEvents(t, infoEvents)
+	w.Start = w.Epoch.Add(3900 * time.Second)
+	w.Jobs[0].Recorded = &hpc.Recorded{Start: w.Epoch.Add(time.Minute), Nodes: "n[1-2]"}
+	info := NewInfo(w)
+	if info.Preset != 1 || info.Waiting != 1 || info.Begin != w.Start || info.WindowS != 90000-3900 || sum(info.PerHour) != 4 || info.PerHour[0] != 2 {
+		t.Errorf("%d run and %d wait at %s; %g s, by hour %v", info.Preset, info.Waiting, info.Begin, info.WindowS, info.PerHour)
+	}
+	if text := new(strings.Builder); info.Render(text) != nil || !strings.Contains(text.String(), "at its start  1 jobs run, 1 wait\n") {
+		t.Errorf("text\n%s", text)
+	}
 }
 
 func golden(t *testing.T, name string, got []byte) {

@@ -38,7 +38,34 @@ func OpenWith(path string, opts ReadOptions) (*Workload, error) {
 		return nil, fmt.Errorf("reading workload: %w", err)
 	}
 	defer f.Close() // nothing is written
-	return Read(f, filepath.Base(path), opts)
+	return Read(Watched(f, opts.Progress), filepath.Base(path), opts)
+}
+
+// Watched is a file whose readers tell progress, if it is not nil, what
+// [ReadOptions.Progress] is told. It counts bytes as the file has them, before any
+// decompression, because only of those is it known how many there are.
+func Watched(f *os.File, progress func(done, all int64)) io.Reader {
+	if progress == nil {
+		return f
+	}
+	w := &watched{r: f, progress: progress}
+	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
+		w.all = info.Size()
+	}
+	return w
+}
+
+type watched struct {
+	r         io.Reader
+	progress  func(done, all int64)
+	done, all int64
+}
+
+func (w *watched) Read(p []byte) (int, error) {
+	n, err := w.r.Read(p)
+	w.done += int64(n)
+	w.progress(w.done, w.all)
+	return n, err
 }
 
 func openDirectory(path string) (*Workload, error) {

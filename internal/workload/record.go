@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/workload/sbatch"
@@ -155,6 +156,13 @@ func (b *Builder) Add(r *Record, text string) error {
 		return nil
 	case max(r.ReqCPUs, r.AllocCPUs, r.ReqNodes, r.AllocNodes) <= 0:
 		return b.Unusable(RuleNoSize, text, "job %s: neither processors nor nodes", r.ID)
+	}
+	for _, text := range []*string{
+		&r.Name, &r.User, &r.Group, &r.Account, &r.WCKey, &r.Reservation, &r.Comment, &r.SubmitLine, &r.Script,
+	} {
+		if !utf8.ValidString(*text) { // as MariaDB gives it, if nobody converted it
+			*text = validText([]byte(*text))
+		}
 	}
 	if err := b.checkTimes(r); err != nil {
 		return err

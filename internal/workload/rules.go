@@ -17,6 +17,10 @@ type ReadOptions struct {
 	// Lean leaves out what no replay looks at, and only a writer of the source's own
 	// format needs: [hpc.Job.SWF].
 	Lean bool
+	// Progress, if not nil, is told now and then how far the reading has come: how many
+	// bytes of a file, of how many (0 if it is no regular file); of a database how many
+	// jobs, and 0.
+	Progress func(done, all int64)
 
 	// The others apply to the records of Slurm's accounting only.
 

@@ -84,7 +84,8 @@ func (s *sacctJSON) job(d *json.Decoder) error {
 		return fmt.Errorf("job %d: %w", s.jobs, jsonError(err))
 	}
 	var j jsonJob
-	err := json.Unmarshal(text, &j)
+	// The decoder would put a replacement character for every byte that is no UTF-8.
+	err := json.Unmarshal([]byte(validText(text)), &j)
 	if err != nil {
 		err = s.b.Unusable(RuleNoRecord, string(text), "%v", jsonError(err))
 	} else {

@@ -195,10 +195,14 @@ func numericID(id string) (int64, bool) {
 func (s *swfWriter) header(out *bufio.Writer) {
 	start := fmt.Sprintf(" UnixStartTime: %d", s.base.UnixSeconds())
 	lines := slices.Clone(s.wl.Header)
-	at := slices.IndexFunc(lines, func(text string) bool {
+	isStart := func(text string) bool {
 		key, _, found := strings.Cut(text, ":")
 		return found && strings.TrimSpace(key) == "UnixStartTime"
-	})
+	}
+	at := slices.IndexFunc(lines, isStart)
+	if at >= 0 { // another one, which stood behind a record, would now be heeded
+		lines = append(lines[:at+1], slices.DeleteFunc(lines[at+1:], isStart)...)
+	}
 	switch {
 	case at >= 0 && !strings.HasSuffix(strings.TrimSpace(lines[at]), start):
 		lines[at] = start

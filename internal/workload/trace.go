@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"rmreplay/internal/hpc"
 )
@@ -372,6 +373,9 @@ func (t *traceReader) line(_ int, line []byte) error {
 	}
 	if !t.hasHeader {
 		return t.header(line)
+	}
+	if !utf8.Valid(line) {
+		return errors.New("not UTF-8 (want a trace as rmreplay writes it)")
 	}
 	var kind struct {
 		Type string `json:"type"`

@@ -55,6 +55,7 @@ const (
 	RuleDuplicateID       = "duplicate_id"
 	RuleBeforeEpoch       = "submit_before_epoch"
 	RuleNegativeTime      = "negative_time"
+	RuleNegativeNumber    = "negative_number"
 	RuleOverLimit         = "run_time_over_limit"
 	RuleNoEnd             = "no_run_time_and_no_limit"
 	RuleNoUser            = "no_user"
@@ -90,6 +91,7 @@ func Validate(w *Workload, cluster Cluster) []Problem {
 		v.identity(job)
 	}
 	for _, job := range w.Jobs {
+		v.numbers(job)
 		v.times(job)
 		v.user(job)
 		v.size(job)
@@ -128,6 +130,44 @@ func (v *validator) identity(job *hpc.Job) {
 	}
 }
 
+func (v *validator) numbers(job *hpc.Job) {
+	if field := negativeField(&job.Request); field != "" {
+		v.report(Error, job.ID, RuleNegativeNumber, "%s is negative", field)
+	}
+}
+
+// negativeField names a number of the request that is negative and may not be; empty if
+// there is none.
+func negativeField(r *hpc.Request) string {
+	for _, f := range []struct {
+		name  string
+		value int
+	}{
+		{"min_nodes", r.MinNodes}, {"max_nodes", r.MaxNodes}, {"tasks", r.Tasks}, {"tasks_per_node", r.TasksPerNode},
+		{"tasks_per_socket", r.TasksPerSocket}, {"tasks_per_core", r.TasksPerCore}, {"tasks_per_gpu", r.TasksPerGPU},
+		{"cpus_per_task", r.CPUsPerTask}, {"min_cpus_per_node", r.MinCPUsPerNode}, {"sockets_per_node", r.SocketsPerNode},
+		{"cores_per_socket", r.CoresPerSocket}, {"threads_per_core", r.ThreadsPerCore}, {"core_spec", r.CoreSpec},
+		{"thread_spec", r.ThreadSpec}, {"cpus_per_gpu", r.CPUsPerGPU}, {"switches", r.Switches},
+	} {
+		if f.value < 0 {
+			return f.name
+		}
+	}
+	for _, f := range []struct {
+		name  string
+		value int64
+		least int64
+	}{
+		{"mem_per_node_mib", r.MemPerNode, hpc.AllMemory}, {"mem_per_cpu_mib", r.MemPerCPU, 0}, {"mem_per_gpu_mib", r.MemPerGPU, 0},
+		{"tmp_disk_mib", r.TmpDisk, 0},
+	} {
+		if f.value < f.least {
+			return f.name
+		}
+	}
+	return ""
+}
+
 func (v *validator) times(job *hpc.Job) {
 	if job.Submit < v.w.Epoch && v.w.Start == 0 {
 		v.report(Error, job.ID, RuleBeforeEpoch, "submitted at %s, before the epoch %s", job.Submit, v.w.Epoch)
@@ -135,7 +175,7 @@ func (v *validator) times(job *hpc.Job) {
 	if v.w.Preset(job) {
 		v.preset(job)
 	}
-	if job.TimeLimit < 0 || job.RunTime < 0 || job.CancelAfter < 0 || job.TimeMin < 0 || job.Begin < 0 {
+	if min(job.TimeLimit, job.RunTime, job.CancelAfter, job.TimeMin, job.Begin, job.Deadline, job.SwitchWait, job.DelayBoot) < 0 {
 		v.report(Error, job.ID, RuleNegativeTime, "a time limit, run time or delay is negative")
 		return
 	}

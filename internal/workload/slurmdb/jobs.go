@@ -86,9 +86,13 @@ func (r *reader) readJobs() error {
 	condition, args := r.window("j.time_submit", "j.time_end")
 	query := "SELECT " + strings.Join(names, ", ") + " FROM " + r.table("job_table") + " j" + join +
 		" WHERE j.deleted = 0 AND " + condition + " ORDER BY j.job_db_inx"
+	jobs := int64(0)
 	return r.each(query, func(rows *sql.Rows) error {
 		if err := rows.Scan(targets...); err != nil {
 			return fmt.Errorf("job %d: %w", row.job.Int64, err)
+		}
+		if jobs++; r.opts.Progress != nil && jobs%1024 == 0 {
+			r.opts.Progress(jobs, 0)
 		}
 		record, err := r.record(&row)
 		if err != nil {

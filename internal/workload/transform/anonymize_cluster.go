@@ -14,9 +14,9 @@ import (
 
 // Cluster anonymizes a cluster directory with the names of its workload, so that the
 // anonymous workload can be replayed on it: slurm.conf with what it includes, gres.conf,
-// topology.conf, accounts.sacctmgr, and the users. It returns the new files by name.
-// Comments, addresses, the hosts of daemons, passwords and paths go. ClusterName stays.
-func (a *Anonymizer) Cluster(dir string, users []hpc.User) (map[string]string, error) {
+// topology.conf, and, from whichever files they come, the commands for sacctmgr (nil for
+// none) and the users. It returns the new files by name. Comments, addresses, the hosts of daemons, passwords and paths go. ClusterName stays.
+func (a *Anonymizer) Cluster(dir string, accounts []byte, users []hpc.User) (map[string]string, error) {
 	files := map[string]string{}
 	for _, name := range []string{"slurm.conf", "gres.conf", "topology.conf"} {
 		text, err := a.config(dir, name, 0)
@@ -28,15 +28,12 @@ func (a *Anonymizer) Cluster(dir string, users []hpc.User) (map[string]string, e
 		}
 		files[name] = text
 	}
-	switch text, err := os.ReadFile(filepath.Join(dir, "accounts.sacctmgr")); {
-	case err == nil:
-		out, err := a.accounts(string(text))
+	if accounts != nil {
+		out, err := a.accounts(string(accounts))
 		if err != nil {
-			return nil, fmt.Errorf("anonymizing cluster: accounts.sacctmgr:%w", err)
+			return nil, fmt.Errorf("anonymizing cluster: commands for sacctmgr:%w", err)
 		}
 		files["accounts.sacctmgr"] = out
-	case !errors.Is(err, os.ErrNotExist):
-		return nil, fmt.Errorf("anonymizing cluster: %w", err)
 	}
 	if len(users) > 0 {
 		files["users"] = a.usersFile(users)

@@ -176,7 +176,7 @@ func TestAnonymizeSites(t *testing.T) {
 		}
 		out, _ := apply(t, site.w, Environment{}, a.Step())
 		text := trace(t, out)
-		anonymous, err := a.Cluster(dir, users)
+		anonymous, err := a.Cluster(dir, []byte(site.files["accounts.sacctmgr"]), users)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,0 +1,137 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+
+	"rmreplay/internal/compare"
+	"rmreplay/internal/metrics"
+	"rmreplay/internal/run"
+	"rmreplay/internal/stats"
+)
+
+// slowJobs are the jobs of a set that have a high slowdown.
+type slowJobs struct {
+	name      string
+	slowdowns []float64 // of those of all runs, ascending
+	counts    []float64 // how many they are in each run
+	shares    []float64 // and what share of the jobs that have a slowdown
+}
+
+// plainSlowdown is turnaround / run time; known is false for a job without either, and for a
+// preset one, whose wait is not the scheduler's.
+func plainSlowdown(r *run.Row, m *run.Manifest) (s float64, known bool) {
+	if !(waitOf(r) >= 0) || r.End <= r.Start || r.Start < m.WindowStart {
+		return 0, false
+	}
+	return r.End.Sub(r.Submit).Seconds() / r.End.Sub(r.Start).Seconds(), true
+}
+
+func slowJobsOf(name string, s compare.Set) slowJobs {
+	out := slowJobs{name: name}
+	for i := range s.Runs {
+		slow, all := 0, 0
+		for n := range s.Runs[i].Rows {
+			v, known := plainSlowdown(&s.Runs[i].Rows[n], s.Runs[i].Manifest)
+			if !known {
+				continue
+			}
+			all++
+			if v > metrics.HighSlowdown {
+				slow++
+				out.slowdowns = append(out.slowdowns, v)
+			}
+		}
+		if all > 0 {
+			out.counts, out.shares = append(out.counts, float64(slow)), append(out.shares, float64(slow)/float64(all))
+		}
+	}
+	slices.Sort(out.slowdowns)
+	return out
+}
+
+// newSlowJobs is the figure of the jobs with a high slowdown, after figure 10 of SC'18:
+// how many there are in each set, and how their slowdowns are distributed. It is nil if
+// no set has any.
+func newSlowJobs(sets []compare.Set) (*Figure, error) {
+	var slow []slowJobs
+	for i, s := range sets {
+		if j := slowJobsOf(setName(i, s), s); len(j.slowdowns) > 0 {
+			slow = append(slow, j)
+		}
+	}
+	if len(slow) == 0 {
+		return nil, nil
+	}
+	f := &Figure{
+		Name: "high-slowdowns", Title: fmt.Sprintf("Jobs with a slowdown above %d", metrics.HighSlowdown),
+		Caption: "How many jobs of a run have a high slowdown (below: the mean, with the range of the runs), and how high it is (above: " +
+			"median and quartiles; whiskers reach 1.5 times their distance, circles are jobs beyond). Preset jobs do not count.",
+		width: wide, height: 11 * vg.Centimeter,
+		Data: &Table{Head: []string{"set", "runs", "jobs", "lowest run", "highest run", "share", "median slowdown", "p90 slowdown"}},
+	}
+	boxes := newPlot("", "", "slowdown")
+	boxes.Y.Scale, boxes.Y.Tick.Marker = plot.LogScale{}, logTicks{}
+	counts := newPlot("", "", "jobs")
+	lightGrid(boxes)
+	lightGrid(counts)
+	width := min(2*vg.Centimeter, 10*vg.Centimeter/vg.Length(len(slow)))
+	var labels []string
+	for i, j := range slow {
+		box, err := plotter.NewBoxPlot(width, float64(i), plotter.Values(j.slowdowns))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", f.Name, err)
+		}
+		box.FillColor = faint(colour(i))
+		box.GlyphStyle.Radius = vg.Points(1)
+		boxes.Add(box)
+		mean := stats.Mean(j.counts)
+		bar, err := plotter.NewBarChart(plotter.Values{mean}, width)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", f.Name, err)
+		}
+		bar.XMin, bar.Color = float64(i), faint(colour(i))
+		low, high := slices.Min(j.counts), slices.Max(j.counts)
+		spread, err := plotter.NewYErrorBars(countRange{float64(i), mean, low, high})
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", f.Name, err)
+		}
+		counts.Add(bar, spread)
+		labels = append(labels, j.name)
+		f.Data.Rows = append(f.Data.Rows, []string{
+			j.name, fmt.Sprint(len(j.counts)), metrics.Float(mean).Text(), fmt.Sprint(low), fmt.Sprint(high),
+			fmt.Sprintf("%.1f %%", 100*stats.Mean(j.shares)),
+			metrics.Float(metrics.Quantile(j.slowdowns, 0.5)).Text(), metrics.Float(metrics.Quantile(j.slowdowns, 0.9)).Text(),
+		})
+	}
+	counts.Y.Min = 0
+	for _, p := range []*plot.Plot{boxes, counts} {
+		p.NominalX(labels...)
+		p.X.Min, p.X.Max = -0.6, float64(len(slow))-0.4
+	}
+	boxes.X.Tick.Label.Font.Size = 0
+	counts.X.Tick.Label.Rotation = slant
+	counts.X.Tick.Label.XAlign, counts.X.Tick.Label.YAlign = draw.XRight, draw.YTop
+	f.plots = []*plot.Plot{boxes, counts}
+	return f, nil
+}
+
+// slant is the angle of long labels below an axis, in radians.
+const slant = 0.4
+
+// countRange is one point with the range of the runs around it.
+type countRange struct{ x, mean, low, high float64 }
+
+// Len implements [plotter.XYer].
+func (countRange) Len() int { return 1 }
+
+// XY implements [plotter.XYer].
+func (c countRange) XY(int) (x, y float64) { return c.x, c.mean }
+
+// YError implements [plotter.YErrorer].
+func (c countRange) YError(int) (below, above float64) { return c.mean - c.low, c.high - c.mean }
