@@ -54,11 +54,11 @@ func newWorkloadBuildCommand(g *globals) *cobra.Command {
 		Use:   "build --from KIND SOURCE -o FILE",
 		Short: "Make a workload of what a site has recorded",
 		Long: `Makes a workload of Slurm's accounting: of a file with what sacct -P or sacct --json
-prints (--from sacct; - is standard input), or of the database of slurmdbd itself (--from slurmdbd), which is
-only read. Any columns of sacct will do that hold JobID, Submit, Start, End and a size;
-the more there are, the truer the replay, and what is missing is said. Dependencies,
-switches and other options that are in no column come from SubmitLine and from stored
-batch scripts.
+prints (--from sacct; - is standard input), or of the database of slurmdbd itself
+(--from slurmdbd), which is only read. Any columns of sacct will do that hold JobID,
+Submit, Start, End and a size; the more there are, the truer the replay, and what is
+missing is said. Dependencies, switches and other options that are in no column come from
+SubmitLine and from stored batch scripts.
 
 With --start and --end a window is cut out: jobs that run at its start are preset there,
 those that wait are submitted before it, reservations are clipped.
