@@ -291,14 +291,14 @@ func summarize(rows []run.Row, processors int) Outcome {
 type log struct {
 	workload   *workload.Workload
 	processors int
-	index      map[string]int // jobs by ID
-	rows       []run.Row      // of every job before anything has happened to it
+	index      map[string]int32 // jobs by ID
+	rows       []run.Row        // of every job before anything has happened to it
 }
 
 func newLog(w *workload.Workload, processors int) *log {
-	l := &log{workload: w, processors: processors, index: make(map[string]int, len(w.Jobs)), rows: make([]run.Row, len(w.Jobs))}
+	l := &log{workload: w, processors: processors, index: make(map[string]int32, len(w.Jobs)), rows: make([]run.Row, len(w.Jobs))}
 	for i, job := range w.Jobs {
-		l.index[job.ID] = i
+		l.index[job.ID] = int32(i)
 		l.rows[i] = run.Row{Job: job.ID, Task: -1, User: job.User, RecordedSubmit: job.Submit, Processors: job.Tasks}
 	}
 	return l
@@ -319,21 +319,26 @@ func (l *log) recorded() Outcome {
 // recorder keeps a simulation's rows in memory, and only those columns that the figures
 // need. It is a [replay.Recorder].
 type recorder struct {
-	log  *log
-	rows []run.Row
+	log       *log
+	rows      []run.Row
+	submitted []int32 // the jobs in the order of their submission, by their rows
 }
 
 func (r *recorder) reset(l *log) {
 	r.log = l
 	r.rows = append(r.rows[:0], l.rows...)
+	r.submitted = r.submitted[:0]
 }
 
 // Job implements [replay.Recorder].
-func (r *recorder) Job(*hpc.Job) error { return nil }
+func (r *recorder) Job(job *hpc.Job) error {
+	r.submitted = append(r.submitted, r.log.index[job.ID])
+	return nil
+}
 
 // Event implements [replay.Recorder].
 func (r *recorder) Event(ev rm.Event) error {
-	row := &r.rows[r.log.index[ev.Job]]
+	row := &r.rows[r.submitted[ev.Submission-1]]
 	switch ev.Kind {
 	case rm.Accepted:
 		row.Submit = ev.At

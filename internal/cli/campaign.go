@@ -95,7 +95,7 @@ func runFeedbackPaper(ctx context.Context, g *globals, opts feedbackPaperOptions
 	var results []*campaign.Result
 	var curves []*campaign.Curves
 	for _, path := range opts.logs {
-		w, err := openWorkload(path)
+		w, err := openToSimulate(path)
 		if err != nil {
 			return err
 		}

@@ -61,8 +61,11 @@ func (p *progress) begin(epoch hpc.Time, now time.Time) {
 
 // observe takes the state of the replay after each instant.
 func (p *progress) observe(n replay.Progress) {
+	if p.quiet {
+		return
+	}
 	now := time.Now()
-	if p.quiet || now.Sub(p.last) < p.every {
+	if now.Sub(p.last) < p.every {
 		return
 	}
 	p.last = now

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/metrics"
@@ -40,8 +41,10 @@ type simulateOptions struct {
 	json         bool
 }
 
-// gcPercent is GOGC of a simulation: it saves a sixth of the time of one of a month.
-const gcPercent = 300
+// gcPercent is GOGC of a simulation. What it allocates it needs to its end, so that the
+// collector finds next to nothing: the less often it looks the better, and the process
+// does not become larger for it.
+const gcPercent = 400
 
 // The values of --time-limit.
 const (
@@ -127,7 +130,6 @@ type simulateInput struct {
 
 func runSimulate(ctx context.Context, g *globals, path string, opts simulateOptions) error {
 	started := time.Now()
-	// A simulation is over before the collector has earned what it costs.
 	defer debug.SetGCPercent(debug.SetGCPercent(gcPercent))
 	in, err := opts.load(path)
 	if err != nil {
@@ -163,7 +165,8 @@ func (o *simulateOptions) simulate(ctx context.Context, in simulateInput, starte
 	if err != nil {
 		return nil, badInput(err)
 	}
-	record, err := run.Create(o.output, o.manifest(in, started), run.Options{Overwrite: o.overwrite, Unjournaled: true})
+	manifest := o.manifest(in, started)
+	record, err := run.Create(o.output, manifest, run.Options{Overwrite: o.overwrite, Unjournaled: true})
 	if err != nil {
 		return nil, badInput(err)
 	}
@@ -172,30 +175,48 @@ func (o *simulateOptions) simulate(ctx context.Context, in simulateInput, starte
 		return nil, err
 	}
 	state, err := o.play(ctx, in, engine, record, display)
+	// The metrics are those of jobs, which have all ended: they need not wait for the disk.
+	var computed metrics.Metrics
+	opts := metrics.Options{Tau: metrics.DefaultTau}
+	var group errgroup.Group
+	group.Go(func() error {
+		computed = metrics.ComputeAll(record.Outcomes, opts.Of(&manifest))
+		return nil
+	})
 	ferr := record.Finish(state, func(m *run.Manifest) {
 		m.Finished, m.VirtualEnd = time.Now(), engine.Now()
 		if state == run.StateFailed {
 			m.Error = err.Error()
 		}
 	})
+	_ = group.Wait() // computing has no errors
 	if ferr != nil || err != nil {
 		return nil, errors.Join(err, ferr)
 	}
+	return o.summarize(record, computed, opts)
+}
+
+// summarize says what a run of which the record is complete came to.
+func (o *simulateOptions) summarize(record *run.Writer, computed metrics.Metrics, opts metrics.Options) (*metrics.Summary, error) {
 	r, err := run.Open(o.output)
 	if err != nil {
 		return nil, err
 	}
-	rows, err := record.Rows()
-	if err != nil {
-		return nil, err
+	summary := metrics.Describe(computed, &r.Manifest)
+	if how := r.Manifest.Feedback; how != nil {
+		rows, err := record.Rows()
+		if err != nil {
+			return nil, err
+		}
+		summary.Feedback = metrics.NewFeedback(rows, *how, opts.Of(&r.Manifest))
 	}
-	return metrics.NewSummary(rows, &r.Manifest, metrics.Options{Tau: metrics.DefaultTau}), nil
+	return summary, nil
 }
 
 // play runs the simulation and notes what a reader of the record must know.
 func (o *simulateOptions) play(ctx context.Context, in simulateInput, engine *sim.Engine, record *run.Writer, display replayDisplay) (run.State, error) {
 	display.begin(in.begin, time.Now())
-	result, err := o.feedback.play(ctx, engine, in.workload, o.seed, record, replay.Options{DrainLimit: o.drainLimit, Observe: display.observe})
+	result, err := o.feedback.play(ctx, engine, in.workload, o.seed, record, replay.Options{DrainLimit: o.drainLimit, Observe: seldom(display.observe)})
 	switch {
 	case err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()):
 		return run.StateInterrupted, err
@@ -208,6 +229,17 @@ func (o *simulateOptions) play(ctx context.Context, in simulateInput, engine *si
 		}
 	}
 	return run.StateComplete, nil
+}
+
+// seldom passes on one instant of many: the simulator is done with one as soon as a look
+// at the clock is, which decides whether there is something to show.
+func seldom(observe func(replay.Progress)) func(replay.Progress) {
+	n := 0
+	return func(p replay.Progress) {
+		if n++; n%256 == 0 {
+			observe(p)
+		}
+	}
 }
 
 // drainWarnings say what a simulation left undone.
@@ -243,7 +275,7 @@ func (o *simulateOptions) load(path string) (in simulateInput, err error) {
 	default:
 		return in, usagef("--time-limit %s: not a rule (want %s or %s)", o.limit, limitAsked, limitTwice)
 	}
-	if in.workload, err = openWorkload(path); err != nil {
+	if in.workload, err = openToSimulate(path); err != nil {
 		return in, err
 	}
 	var known workload.Cluster

@@ -53,6 +53,7 @@ package metrics
 
 import (
 	"cmp"
+	"iter"
 	"math"
 	"math/bits"
 	"slices"
@@ -194,12 +195,27 @@ type BoundedSlowdown struct {
 
 // Compute returns the metrics of the jobs. Their order does not matter: the
 // results are the same to the last bit.
-func Compute(rows []run.Row, opts Options) Metrics {
+func Compute(rows []run.Row, opts Options) Metrics { return ComputeAll(all(rows), opts) }
+
+// ComputeAll is [Compute] for jobs that are not in a slice, which it visits more than
+// once. It keeps the times of each job in memory, and no more than that.
+func ComputeAll(rows iter.Seq[*run.Row], opts Options) Metrics {
 	a := newAccumulator(rows, opts)
-	for i := range rows {
-		a.add(&rows[i])
+	for row := range rows {
+		a.add(row)
 	}
 	return a.metrics()
+}
+
+// all visits the elements of a slice.
+func all(rows []run.Row) iter.Seq[*run.Row] {
+	return func(yield func(*run.Row) bool) {
+		for i := range rows {
+			if !yield(&rows[i]) {
+				return
+			}
+		}
+	}
 }
 
 // accumulator collects what one pass over the jobs finds.
@@ -210,9 +226,12 @@ type accumulator struct {
 	from, to                         hpc.Time // T
 	processorTime, nodeTime, waiting area
 	wait, turnaround, slow, bounded  []float64
+
+	held   []run.Segment // of the job at hand, and
+	queued []period      // when it waited
 }
 
-func newAccumulator(rows []run.Row, opts Options) *accumulator {
+func newAccumulator(rows iter.Seq[*run.Row], opts Options) *accumulator {
 	if opts.Tau <= 0 {
 		opts.Tau = DefaultTau
 	}
@@ -221,7 +240,7 @@ func newAccumulator(rows []run.Row, opts Options) *accumulator {
 		JobsByState: make(map[hpc.State]int), LeftOut: make(map[Omission]int),
 		MakespanSeconds: Float(math.NaN()), TauSeconds: Float(opts.Tau.Seconds()),
 	}
-	first, last := bounds(rows)
+	first, last, started := bounds(rows)
 	if opts.Window != 0 {
 		first = opts.Window
 	}
@@ -235,16 +254,20 @@ func newAccumulator(rows []run.Row, opts Options) *accumulator {
 		a.to = last
 	}
 	for _, list := range []*[]float64{&a.wait, &a.turnaround, &a.slow, &a.bounded} {
-		*list = make([]float64, 0, len(rows))
+		*list = make([]float64, 0, started)
 	}
 	return a
 }
 
-// bounds returns the first start and the last end of the jobs that did both.
-func bounds(rows []run.Row) (first, last hpc.Time) {
-	for i := range rows {
-		r := &rows[i]
-		if r.State == hpc.Rejected || r.Start == 0 || r.End < r.Start {
+// bounds returns the first start and the last end of the jobs that did both, and how
+// many jobs have started.
+func bounds(rows iter.Seq[*run.Row]) (first, last hpc.Time, started int) {
+	for r := range rows {
+		if r.State == hpc.Rejected || r.Start == 0 {
+			continue
+		}
+		started++
+		if r.End < r.Start {
 			continue
 		}
 		if first == 0 || r.Start < first {
@@ -252,7 +275,7 @@ func bounds(rows []run.Row) (first, last hpc.Time) {
 		}
 		last = max(last, r.End)
 	}
-	return first, last
+	return first, last, started
 }
 
 // add takes in one job.
@@ -269,9 +292,9 @@ func (a *accumulator) add(r *run.Row) {
 
 // addUsage takes in what a job held, and how long it waited for it, within T.
 func (a *accumulator) addUsage(r *run.Row) {
-	held := r.Held()
-	known := len(held) == 0
-	for _, s := range held {
+	a.held = r.AppendHeld(a.held[:0])
+	known := len(a.held) == 0
+	for _, s := range a.held {
 		d := a.within(s.Start, s.End)
 		a.processorTime.add(d, s.Processors)
 		a.nodeTime.add(d, s.NodeCount)
@@ -280,7 +303,8 @@ func (a *accumulator) addUsage(r *run.Row) {
 	if !known {
 		a.m.LeftOut[NoProcessors]++
 	}
-	for _, q := range queued(r, held) {
+	a.queued = appendQueued(a.queued[:0], r, a.held)
+	for _, q := range a.queued {
 		a.waiting.add(a.within(q.from, q.to), 1)
 	}
 }
@@ -417,13 +441,12 @@ func (s *area) seconds() float64 {
 // period is a stretch of time; a to of 0 is open.
 type period struct{ from, to hpc.Time }
 
-// queued returns the periods in which a job waited for processors: before its
+// appendQueued appends the periods in which a job waited for processors: before its
 // first run, and from every requeue to the next run.
-func queued(r *run.Row, held []run.Segment) []period {
+func appendQueued(list []period, r *run.Row, held []run.Segment) []period {
 	if r.Submit == 0 {
-		return nil
+		return list
 	}
-	var list []period
 	from := r.Submit
 	for _, s := range held {
 		if from != 0 && s.Start > from {
@@ -469,7 +492,7 @@ func Timeline(rows []run.Row) []Point {
 		for _, s := range held {
 			period(s.Start, s.End, Point{Running: 1, Processors: s.Processors, Nodes: s.NodeCount})
 		}
-		for _, q := range queued(r, held) {
+		for _, q := range appendQueued(nil, r, held) {
 			period(q.from, q.to, Point{Queued: 1})
 		}
 	}

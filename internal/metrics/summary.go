@@ -119,24 +119,8 @@ func Of(r *run.Run, opts Options, by ...By) (*Summary, error) {
 
 // NewSummary is [Of] for rows that were read already.
 func NewSummary(rows []run.Row, m *run.Manifest, opts Options, by ...By) *Summary {
-	if opts.Nodes == 0 {
-		opts.Nodes = m.Cluster.Nodes
-	}
-	if opts.Processors == 0 {
-		opts.Processors = m.Cluster.Processors
-	}
-	if opts.Window == 0 {
-		opts.Window = m.WindowStart
-	}
-	s := &Summary{
-		Metrics: Compute(rows, opts),
-		Engine:  m.Engine, Policy: m.Policy, Seed: m.Seed, State: m.State, Valid: m.Valid,
-		NotSubmitted:   m.Jobs.NotSubmitted,
-		VirtualSeconds: known(m.VirtualSeconds),
-		WallSeconds:    known(m.WallSeconds),
-		Speedup:        known(m.Speedup),
-		Warnings:       append([]run.Warning{}, m.Warnings...),
-	}
+	opts = opts.Of(m)
+	s := Describe(Compute(rows, opts), m)
 	if m.Feedback != nil {
 		s.Feedback = NewFeedback(rows, *m.Feedback, opts)
 	}
@@ -147,6 +131,34 @@ func NewSummary(rows []run.Row, m *run.Manifest, opts Options, by ...By) *Summar
 		s.Groups[b] = Groups(rows, b, opts, m.Cluster.Partitions)
 	}
 	return s
+}
+
+// Of takes from a run's manifest what the options leave open.
+func (o Options) Of(m *run.Manifest) Options {
+	if o.Nodes == 0 {
+		o.Nodes = m.Cluster.Nodes
+	}
+	if o.Processors == 0 {
+		o.Processors = m.Cluster.Processors
+	}
+	if o.Window == 0 {
+		o.Window = m.WindowStart
+	}
+	return o
+}
+
+// Describe makes the summary of a run of its metrics, without groups and what its users
+// did.
+func Describe(computed Metrics, m *run.Manifest) *Summary {
+	return &Summary{
+		Metrics: computed,
+		Engine:  m.Engine, Policy: m.Policy, Seed: m.Seed, State: m.State, Valid: m.Valid,
+		NotSubmitted:   m.Jobs.NotSubmitted,
+		VirtualSeconds: known(m.VirtualSeconds),
+		WallSeconds:    known(m.WallSeconds),
+		Speedup:        known(m.Speedup),
+		Warnings:       append([]run.Warning{}, m.Warnings...),
+	}
 }
 
 // known is a number of the manifest, where 0 stands for unknown.
@@ -163,7 +175,7 @@ func known(v float64) Float {
 // machine, except by partition: there it is of the partition's own capacity,
 // where partitions says what that is.
 func Groups(rows []run.Row, by By, opts Options, partitions []run.Partition) []Group {
-	first, last := bounds(rows)
+	first, last, _ := bounds(all(rows))
 	if opts.From == 0 {
 		opts.From = first
 	}

@@ -6,10 +6,10 @@
 package replay
 
 import (
-	"container/heap"
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"rmreplay/internal/hpc"
@@ -54,62 +54,13 @@ type Progress struct {
 // Result is how a replay ended.
 type Result struct {
 	Progress
-	// WithoutPriority counts the jobs that had no recorded priority to be fixed.
+	// WithoutPriority counts the jobs that had no recorded priority to be fixed, though
+	// they had started: one that is cancelled before that has none.
 	WithoutPriority int
 	// LatePresets are the preset jobs that did not run when the window began.
 	LatePresets []string
 	// Undrained are the workload's names of jobs that were given up as pending.
 	Undrained []string
-}
-
-// input is one thing that the workload does. Those of one instant go in the order of
-// class, then of the workload: what changes the machine comes before what asks for it,
-// and a job is submitted before it is cancelled.
-type input struct {
-	at    hpc.Time
-	class inputClass
-	seq   int
-	apply func() error
-}
-
-// openJob is a submitted job that has not ended.
-type openJob struct {
-	index int // in the workload
-	tasks int // that have not ended
-}
-
-type inputClass int
-
-const (
-	nodeEvent inputClass = iota
-	reservation
-	action
-	submission
-	cancellation
-)
-
-type inputs []input
-
-func (q inputs) Len() int { return len(q) }
-func (q inputs) Less(i, j int) bool {
-	a, b := &q[i], &q[j]
-	if a.at != b.at {
-		return a.at < b.at
-	}
-	if a.class != b.class {
-		return a.class < b.class
-	}
-	return a.seq < b.seq
-}
-func (q inputs) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
-func (q *inputs) Push(x any)   { *q = append(*q, x.(input)) }
-func (q *inputs) Pop() any {
-	old := *q
-	last := len(old) - 1
-	x := old[last]
-	old[last] = input{}
-	*q = old[:last]
-	return x
 }
 
 // player is a replay under way.
@@ -121,12 +72,18 @@ type player struct {
 	opts     Options
 	queue    inputs
 	progress Progress
-	open     map[string]openJob
-	order    []string // submitted jobs, in order
+	// Of each job of the workload, how many of its tasks have been submitted and have not
+	// ended; and the jobs in the order of their submission. Millions of them are no more
+	// than a few bytes each.
+	open     []int32
+	openJobs int // those with such tasks
+	order    []int32
+	byID     map[string]int // jobs by ID; nil until an event does not say which submission it is about
 	// administers says that the workload does more than to submit and cancel jobs.
-	administers bool
-	window      *window // nil for a workload without
-	result      Result
+	administers   bool
+	administrator rm.Administrator // nil if the resource manager is none
+	window        *window          // nil for a workload without
+	result        Result
 }
 
 // Rigid plays the workload with every job at its recorded submit time, whatever the
@@ -146,7 +103,7 @@ func Play(ctx context.Context, manager rm.ResourceManager, w *workload.Workload,
 	if opts.Observe == nil {
 		opts.Observe = func(Progress) {}
 	}
-	p := &player{rm: manager, driver: driver, workload: w, recorder: recorder, opts: opts, open: map[string]openJob{}}
+	p := &player{rm: manager, driver: driver, workload: w, recorder: recorder, opts: opts, open: make([]int32, len(w.Jobs))}
 	if err := p.load(w); err != nil {
 		return Result{}, err
 	}
@@ -158,22 +115,22 @@ func Play(ctx context.Context, manager rm.ResourceManager, w *workload.Workload,
 // load makes the queue of everything whose instant is known from the outset.
 func (p *player) load(w *workload.Workload) error {
 	for i, ev := range w.NodeEvents {
-		p.add(ev.At, nodeEvent, i, func() error { return p.rm.SetNode(ev) })
+		p.add(ev.At, nodeEvent, i)
 	}
 	for i, ev := range w.Reservations {
-		p.add(ev.At, reservation, i, func() error { return p.rm.Reserve(ev) })
+		p.add(ev.At, reservation, i)
 	}
-	administrator, _ := p.rm.(rm.Administrator)
+	p.administrator, _ = p.rm.(rm.Administrator)
 	for i, a := range w.Actions {
-		if administrator == nil {
+		if p.administrator == nil {
 			return fmt.Errorf("the action at %s: this resource manager knows no administrator's commands (replay on Slurm, or take the actions out)", a.At)
 		}
-		p.add(a.At, action, i, func() error { return administrator.Act(a) })
+		p.add(a.At, action, i)
 	}
 	p.administers = len(p.queue) > 0
 	if p.window = newWindow(w); p.window != nil {
-		p.add(p.rm.Now(), reservation, -1, func() error { return p.rm.Reserve(p.window.barrier(p.rm.Now())) })
-		p.add(w.Start, action, -1, p.beginWindow)
+		p.add(p.rm.Now(), reservation, ofWindow)
+		p.add(w.Start, action, ofWindow)
 	}
 	p.progress.Inputs = len(p.queue) + len(w.Jobs)
 	for _, job := range w.Jobs {
@@ -181,28 +138,51 @@ func (p *player) load(w *workload.Workload) error {
 			p.progress.Inputs++
 		}
 	}
-	for _, s := range p.driver.Begin() {
+	first := p.driver.Begin()
+	p.queue = slices.Grow(p.queue, len(first))
+	for _, s := range first {
 		p.schedule(s)
 	}
 	return nil
 }
 
 // add puts an input into the queue; seq is its place in the workload.
-func (p *player) add(at hpc.Time, class inputClass, seq int, apply func() error) {
-	heap.Push(&p.queue, input{at, class, seq, apply})
+func (p *player) add(at hpc.Time, class inputClass, seq int) {
+	p.queue.push(input{at, int32(seq), class})
 	p.progress.LastInput = max(p.progress.LastInput, at)
+}
+
+// apply does what an input is for.
+func (p *player) apply(in input) error {
+	w, i := p.workload, int(in.seq)
+	switch in.class {
+	case nodeEvent:
+		return p.rm.SetNode(w.NodeEvents[i])
+	case reservation:
+		if i == ofWindow {
+			return p.rm.Reserve(p.window.barrier(p.rm.Now()))
+		}
+		return p.rm.Reserve(w.Reservations[i])
+	case action:
+		if i == ofWindow {
+			return p.beginWindow()
+		}
+		return p.administrator.Act(w.Actions[i])
+	case submission:
+		return p.submit(i)
+	}
+	return p.cancel(i)
 }
 
 // schedule puts a job's submission, and its cancellation if there is one, into the queue.
 func (p *player) schedule(s Submission) {
-	job := p.workload.Jobs[s.Job]
-	played, at := p.prepare(job), s.At
+	job, at := p.workload.Jobs[s.Job], s.At
 	if p.workload.Preset(job) {
-		at = played.Submit // whatever its user does now
+		at = p.prepare(job).Submit // whatever its user does now
 	}
-	p.add(at, submission, s.Job, func() error { return p.submit(s.Job, played) })
+	p.add(at, submission, s.Job)
 	if job.CancelAfter > 0 {
-		p.add(s.At.Add(job.CancelAfter), cancellation, s.Job, func() error { return p.cancel(job.ID) })
+		p.add(s.At.Add(job.CancelAfter), cancellation, s.Job)
 	}
 }
 
@@ -220,7 +200,9 @@ func (p *player) prepare(job *hpc.Job) *hpc.Job {
 		return job
 	}
 	if job.Recorded == nil || job.Recorded.Priority == 0 {
-		p.result.WithoutPriority++
+		if job.Recorded == nil || job.Recorded.Start != 0 {
+			p.result.WithoutPriority++
+		}
 		return job
 	}
 	fixed := *job
@@ -259,7 +241,7 @@ func (p *player) beginWindow() error {
 }
 
 // submit hands a job over as it is played; the record keeps it as it was.
-func (p *player) submit(index int, played *hpc.Job) error {
+func (p *player) submit(index int) error {
 	job := p.workload.Jobs[index]
 	if err := p.recorder.Job(job); err != nil {
 		return err
@@ -272,18 +254,37 @@ func (p *player) submit(index int, played *hpc.Job) error {
 		}
 		tasks = len(array.Tasks)
 	}
-	p.open[job.ID] = openJob{index, tasks}
-	p.order = append(p.order, job.ID)
+	p.open[index] = int32(tasks)
+	p.openJobs++
+	p.order = append(p.order, int32(index))
 	p.progress.Submitted += tasks
 	p.progress.Pending += tasks
-	return p.rm.Submit(played)
+	return p.rm.Submit(p.prepare(job))
 }
 
-func (p *player) cancel(id string) error {
-	if _, open := p.open[id]; !open {
+func (p *player) cancel(index int) error {
+	if p.open[index] == 0 {
 		return nil
 	}
-	return p.rm.Cancel(id)
+	return p.rm.Cancel(p.workload.Jobs[index].ID)
+}
+
+// of returns the job in the workload that an event is about; -1 for one that it does not
+// have.
+func (p *player) of(ev *rm.Event) int {
+	if n := ev.Submission; n > 0 && n <= len(p.order) {
+		return int(p.order[n-1])
+	}
+	if p.byID == nil {
+		p.byID = make(map[string]int, len(p.workload.Jobs))
+		for i, job := range p.workload.Jobs {
+			p.byID[job.ID] = i
+		}
+	}
+	if i, known := p.byID[ev.Job]; known {
+		return i
+	}
+	return -1
 }
 
 // play runs the loop.
@@ -293,7 +294,7 @@ func (p *player) play(ctx context.Context) error {
 		if err := p.applyDue(); err != nil {
 			return err
 		}
-		if len(p.queue) == 0 && len(p.open) == 0 {
+		if len(p.queue) == 0 && p.openJobs == 0 {
 			return p.settle(ctx)
 		}
 		until := happened.Add(p.opts.DrainLimit)
@@ -342,9 +343,8 @@ func (p *player) settle(ctx context.Context) error {
 // applyDue hands over everything that is due now.
 func (p *player) applyDue() error {
 	for len(p.queue) > 0 && p.queue[0].at <= p.rm.Now() {
-		in := heap.Pop(&p.queue).(input)
 		p.progress.InputsDone++
-		if err := in.apply(); err != nil {
+		if err := p.apply(p.queue.pop()); err != nil {
 			return err
 		}
 	}
@@ -363,10 +363,13 @@ func (p *player) take(ev rm.Event) error {
 		n.Running--
 		n.Pending++
 	case rm.Refused:
-		job := p.open[ev.Job]
-		n.Pending -= job.tasks
-		n.Refused += job.tasks
-		p.end(ev, job.tasks)
+		tasks := 0
+		if job := p.of(&ev); job >= 0 {
+			tasks = int(p.open[job])
+		}
+		n.Pending -= tasks
+		n.Refused += tasks
+		p.end(&ev, tasks)
 	case rm.Ended:
 		if ev.Outcome != nil && ev.Outcome.Start.IsZero() {
 			n.Pending--
@@ -374,27 +377,26 @@ func (p *player) take(ev rm.Event) error {
 			n.Running--
 		}
 		n.Ended++
-		p.end(ev, 1)
+		p.end(&ev, 1)
 	}
 	return p.recorder.Event(ev)
 }
 
 // end notes that tasks of a job are over, and tells the driver when all of them are.
-func (p *player) end(ev rm.Event, tasks int) {
-	job, open := p.open[ev.Job]
-	if !open {
+func (p *player) end(ev *rm.Event, tasks int) {
+	job := p.of(ev)
+	if job < 0 || p.open[job] == 0 {
 		return
 	}
-	if job.tasks -= tasks; job.tasks > 0 {
-		p.open[ev.Job] = job
+	if p.open[job] -= int32(tasks); p.open[job] > 0 {
 		return
 	}
-	delete(p.open, ev.Job)
+	p.openJobs--
 	at := ev.At
 	if ev.Outcome != nil && ev.Outcome.End != 0 {
 		at = ev.Outcome.End // as it is recorded: Slurm's is in whole seconds, and news of it come later
 	}
-	for _, s := range p.driver.Ended(job.index, at) {
+	for _, s := range p.driver.Ended(job, at) {
 		s.At = max(s.At, p.rm.Now())
 		p.schedule(s)
 	}
@@ -403,9 +405,9 @@ func (p *player) end(ev rm.Event, tasks int) {
 // undrained lists the jobs that have not ended, in the order of their submission.
 func (p *player) undrained() []string {
 	var out []string
-	for _, id := range p.order {
-		if _, open := p.open[id]; open {
-			out = append(out, id)
+	for _, i := range p.order {
+		if p.open[i] > 0 {
+			out = append(out, p.workload.Jobs[i].ID)
 		}
 	}
 	return out

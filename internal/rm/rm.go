@@ -72,6 +72,10 @@ type Event struct {
 	Job string `json:"job,omitempty"`
 	// Task is the task of a job array, or -1.
 	Task int `json:"task"`
+	// Submission says which call of Submit brought the job, counted from 1, so that who
+	// made the calls need not look for it by its ID. 0 where the resource manager does not
+	// count them.
+	Submission int `json:"-"`
 	// RMJob is the resource manager's own number of the job.
 	RMJob uint32 `json:"rm_job,omitempty"`
 	// Reason says why a job was refused, requeued or a node changed its state.

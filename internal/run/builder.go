@@ -10,297 +10,412 @@ import (
 // builder makes the rows of jobs.parquet from submissions and events. The
 // writer feeds it while the run goes on and the reader of a journal afterwards,
 // so both arrive at the same rows.
+//
+// It keeps a job for as long as the run goes on, and there may be millions: so it holds
+// what happened to a job and a pointer to what was asked for, and makes the row when it
+// is wanted.
 type builder struct {
-	jobs  map[string]*submission
-	order []*submission // as submitted, or as first heard of
+	jobs  []*submission          // as submitted
+	heard []*submission          // known from events alone, in the order of the first
+	byID  map[string]*submission // all of them; nil until an event does not say which submission it is about
+	spare []submission           // allocated, and not yet in use
 
-	submitted, accepted, rejected int
-	lastEvent                     hpc.Time
+	accepted, rejected int
+	lastEvent          hpc.Time
 }
 
 // submission is one job, or one array with all its tasks.
 type submission struct {
-	base     Row // what every row of it starts as
-	tasks    []int
-	runTimes map[int]time.Duration // of tasks that differ from the base
-	rows     []*taskRow
-	index    map[int]*taskRow // by task; nil while there is one row at most
-
+	first    taskRow // of the job, or of the first task
+	made     bool    // first is a row
 	answered bool
+	heard    bool // of the job only its ID is known
+	written  bool // the row is on its way to the disk
+	array    *arrayRows
+}
+
+// arrayRows are the rows of a job array but the first.
+type arrayRows struct {
+	tasks []int // those that it was submitted with; nil if they cannot be read
+	more  []*taskRow
+	index map[int]*taskRow // all by task, the first as well; nil while that is the only one
 }
 
 // taskRow is a row in the making.
 type taskRow struct {
-	Row
-	stopped hpc.Time // since when it is suspended
-	started bool     // its Started event came
+	job                          *hpc.Job
+	submit, eligible, start, end hpc.Time
+	limit                        time.Duration // in force
+	state                        hpc.State
+	nodes                        string
+	processors                   int
+	nodeCount, task              int32
+	rmJob                        uint32
+	started                      bool     // its Started event came
+	held                         bool     // since start, as the only segment; those of rare count otherwise
+	rare                         *rareRow // nil for most jobs
 }
 
-func newBuilder() *builder {
-	return &builder{jobs: make(map[string]*submission)}
+// rareRow is what is worth a word for few jobs.
+type rareRow struct {
+	// What the resource manager says otherwise than the job does; empty if it does not.
+	name, user, group, account, partition, qos, reservation string
+
+	tres, reason               string
+	resubmit                   hpc.Time
+	suspended                  time.Duration
+	stopped                    hpc.Time // since when it is suspended
+	exitCode, signal, restarts int
+	segments                   []Segment
 }
 
-// job notes a submission; request is its encoding.
-func (b *builder) job(job *hpc.Job, request string) {
-	b.submitted++
-	s := b.submission(job.ID)
-	s.base = baseRow(job, request)
-	s.tasks, s.runTimes = nil, job.TaskRunTimes
-	if job.Array != "" {
-		// The tasks of an array that cannot be read get their rows as their events come.
-		if a, err := hpc.ParseArray(job.Array); err == nil {
-			s.tasks = a.Tasks
+func newBuilder() *builder { return &builder{} }
+
+// submissionChunk is how many submissions are allocated at once.
+const submissionChunk = 256
+
+// newSubmission returns a place for a job.
+func (b *builder) newSubmission(job *hpc.Job) *submission {
+	if len(b.spare) == 0 {
+		b.spare = make([]submission, submissionChunk)
+	}
+	s := &b.spare[0]
+	b.spare = b.spare[1:]
+	s.first.job = job
+	return s
+}
+
+// job notes a submission. The job must not change from now on.
+func (b *builder) job(job *hpc.Job) {
+	s := b.byID[job.ID]
+	switch {
+	case s == nil:
+		s = b.newSubmission(job)
+		if b.byID != nil {
+			b.byID[job.ID] = s
 		}
+		b.jobs = append(b.jobs, s)
+	case s.heard:
+		b.heard = without(b.heard, s)
+		b.jobs = append(b.jobs, s)
+		s.heard = false
+	}
+	s.first.job = job
+	if job.Array == "" {
+		return
+	}
+	s.array = &arrayRows{}
+	// The tasks of an array that cannot be read get their rows as their events come.
+	if a, err := hpc.ParseArray(job.Array); err == nil {
+		s.array.tasks = a.Tasks
 	}
 }
 
-// submission returns the submission of an ID, and makes one for an ID that is new.
-func (b *builder) submission(id string) *submission {
-	s := b.jobs[id]
+// without is a list without one of its elements.
+func without(list []*submission, s *submission) []*submission {
+	for i := range list {
+		if list[i] == s {
+			return append(list[:i], list[i+1:]...)
+		}
+	}
+	return list
+}
+
+// submission returns the submission that an event is about.
+func (b *builder) submission(e *rm.Event) *submission {
+	if n := e.Submission; n > 0 && n <= len(b.jobs) && len(b.heard) == 0 {
+		return b.jobs[n-1]
+	}
+	if b.byID == nil {
+		b.byID = make(map[string]*submission, len(b.jobs))
+		for _, s := range b.jobs {
+			b.byID[s.first.job.ID] = s
+		}
+	}
+	s := b.byID[e.Job]
 	if s == nil {
-		s = &submission{base: Row{Job: id, Task: -1}}
-		b.jobs[id] = s
-		b.order = append(b.order, s)
+		s = b.newSubmission(&hpc.Job{ID: e.Job})
+		s.heard = true
+		b.byID[e.Job] = s
+		b.heard = append(b.heard, s)
 	}
 	return s
 }
 
-// baseRow is what is known of a job before the resource manager answers.
-func baseRow(job *hpc.Job, request string) Row {
-	row := Row{
-		Job: job.ID, Task: -1, Name: job.Name, User: job.User, Group: job.Group,
-		Account: job.Account, Partition: job.Partition, QOS: job.QOS, Reservation: job.Reservation,
-		TimeLimit: job.TimeLimit, AskedRunTime: job.RunTime, RecordedSubmit: job.Submit,
-		AskedMinNodes: job.MinNodes, AskedMaxNodes: job.MaxNodes,
-		AskedTasks: job.Tasks, AskedCPUsPerTask: job.CPUsPerTask,
-		Request: request,
-	}
-	if job.Priority != nil {
-		row.AskedPriority = *job.Priority
-	}
-	return row
-}
-
-// event applies one event to the rows that it is about.
-func (b *builder) event(e rm.Event) {
+// event applies one event to the rows that it is about, and returns their submission;
+// nil for an event of no job.
+func (b *builder) event(e *rm.Event) *submission {
 	b.lastEvent = max(b.lastEvent, e.At)
 	if e.Job == "" {
-		return
+		return nil
 	}
-	s := b.submission(e.Job)
+	s := b.submission(e)
 	switch e.Kind {
 	case rm.Accepted:
 		b.accepted++
 		s.accept(e)
-		return
+		return s
 	case rm.Refused:
 		b.rejected++
-		s.answered = true
-		for _, row := range s.concerned(e.Task) {
-			row.reject(e)
-		}
-		return
 	case rm.Started, rm.Suspend, rm.Resume, rm.Requeue, rm.Ended:
 	default:
-		return
+		return s
 	}
 	s.answered = true
-	for _, row := range s.concerned(e.Task) {
-		row.apply(e)
+	if e.Task != -1 || !s.made || s.first.task == -1 {
+		s.row(e.Task).apply(e)
+		return s
 	}
+	// An event of a whole array is about all of its tasks that have not ended.
+	for row := range s.rows {
+		if !row.state.Ended() {
+			row.apply(e)
+		}
+	}
+	return s
+}
+
+// settled reports whether nothing more can happen to the job. Of an array it is not
+// known: that would mean to look at all of its tasks whenever one of them ends.
+func (s *submission) settled() bool {
+	return s.array == nil && s.made && s.first.state.Ended()
 }
 
 // accept makes the rows of a submission: all tasks of an array at once, since
 // the resource manager has them all from now on.
-func (s *submission) accept(e rm.Event) {
+func (s *submission) accept(e *rm.Event) {
 	s.answered = true
-	tasks := s.tasks
-	if len(tasks) == 0 {
-		tasks = []int{e.Task}
+	if s.array == nil || len(s.array.tasks) == 0 {
+		s.row(e.Task).accept(e)
+		return
 	}
-	for _, task := range tasks {
-		row := s.row(task)
-		row.RMJob = e.RMJob
-		if row.State == "" {
-			row.State = hpc.Pending
-		}
-		if row.Submit == 0 {
-			row.Submit = e.At
-		}
-		row.merge(e.Outcome)
+	for _, task := range s.array.tasks {
+		s.row(task).accept(e)
 	}
 }
 
 // row returns the row of a task, and makes one for a task that is new.
 func (s *submission) row(task int) *taskRow {
-	if row := s.index[task]; row != nil {
+	first := &s.first
+	switch {
+	case !s.made:
+		s.made = true
+		first.task, first.limit = int32(task), first.job.TimeLimit
+		return first
+	case s.array == nil || s.array.index == nil:
+		if int(first.task) == task {
+			return first
+		}
+		if s.array == nil {
+			s.array = &arrayRows{}
+		}
+		s.array.index = map[int]*taskRow{}
+		if first.task == -1 && !first.started {
+			// The array was accepted, and its tasks were not known until now.
+			first.task = int32(task)
+			s.array.index[task] = first
+			return first
+		}
+		s.array.index[int(first.task)] = first
+	}
+	if row := s.array.index[task]; row != nil {
 		return row
 	}
-	if s.index == nil && len(s.rows) == 1 {
-		only := s.rows[0]
-		if only.Task == task {
-			return only
-		}
-		if only.Task == -1 && !only.started {
-			// The array was accepted, and its tasks were not known until now.
-			only.Task = task
-			only.AskedRunTime = s.askedRunTime(task)
-			s.index = map[int]*taskRow{task: only}
-			return only
-		}
-		s.index = map[int]*taskRow{only.Task: only}
-	}
-	row := &taskRow{Row: s.base}
-	row.Task = task
-	row.AskedRunTime = s.askedRunTime(task)
-	if len(s.rows) > 0 {
-		// A later task of an array whose tasks were not known at acceptance.
-		first := s.rows[0]
-		row.Submit, row.RMJob, row.State = first.Submit, first.RMJob, hpc.Pending
-	}
-	s.rows = append(s.rows, row)
-	if s.index != nil {
-		s.index[task] = row
-	}
+	row := &taskRow{job: first.job, limit: first.job.TimeLimit, task: int32(task)}
+	// A later task of an array whose tasks were not known at acceptance.
+	row.submit, row.rmJob, row.state = first.submit, first.rmJob, hpc.Pending
+	s.array.more = append(s.array.more, row)
+	s.array.index[task] = row
 	return row
 }
 
-// askedRunTime is how long the workload wants a task to run.
-func (s *submission) askedRunTime(task int) time.Duration {
-	if d, ok := s.runTimes[task]; ok {
-		return d
+// rows are the rows of a submission.
+func (s *submission) rows(yield func(*taskRow) bool) {
+	if !s.made || !yield(&s.first) || s.array == nil {
+		return
 	}
-	return s.base.AskedRunTime
-}
-
-// concerned returns the rows that an event of a task is about. An event of a
-// whole array (task -1) is about all of its tasks that have not ended.
-func (s *submission) concerned(task int) []*taskRow {
-	if task != -1 || len(s.rows) == 0 || s.rows[0].Task == -1 {
-		return []*taskRow{s.row(task)}
-	}
-	var rows []*taskRow
-	for _, row := range s.rows {
-		if !row.State.Ended() {
-			rows = append(rows, row)
+	for _, row := range s.array.more {
+		if !yield(row) {
+			return
 		}
 	}
-	return rows
 }
 
-// reject notes the resource manager's refusal.
-func (r *taskRow) reject(e rm.Event) {
-	r.State, r.Reason, r.RMJob = hpc.Rejected, e.Reason, e.RMJob
-	if r.Submit == 0 {
-		r.Submit = e.At
+// accept notes that the resource manager has the job.
+func (r *taskRow) accept(e *rm.Event) {
+	r.rmJob = e.RMJob
+	if r.state == "" {
+		r.state = hpc.Pending
 	}
+	if r.submit == 0 {
+		r.submit = e.At
+	}
+	r.merge(e.Outcome)
+}
+
+// rarely returns the part of the row that most jobs do without.
+func (r *taskRow) rarely() *rareRow {
+	if r.rare == nil {
+		r.rare = new(rareRow)
+	}
+	return r.rare
 }
 
 // apply moves the row along with an event of its job.
-func (r *taskRow) apply(e rm.Event) {
+func (r *taskRow) apply(e *rm.Event) {
 	if e.RMJob != 0 {
-		r.RMJob = e.RMJob
+		r.rmJob = e.RMJob
 	}
 	if e.Reason != "" {
-		r.Reason = e.Reason
+		r.rarely().reason = e.Reason
 	}
 	switch e.Kind {
+	case rm.Refused:
+		r.state, r.rmJob = hpc.Rejected, e.RMJob
+		if r.submit == 0 {
+			r.submit = e.At
+		}
 	case rm.Started:
-		r.merge(e.Outcome)
-		r.start(e)
+		r.begin(e)
 	case rm.Suspend:
 		r.closeSegment(e.At, rm.Suspend)
-		r.State, r.stopped = hpc.Suspended, e.At
+		r.state, r.rarely().stopped = hpc.Suspended, e.At
 	case rm.Resume:
-		r.resume(e.At)
+		r.state = hpc.Running
+		r.endSuspension(e.At)
+		r.openSegment(e.At)
 	case rm.Requeue:
 		r.requeue(e)
 	case rm.Ended:
-		r.end(e)
+		r.finish(e)
 	}
 }
 
-// start gives the job its nodes. The outcome's instants are preferred to the
+// begin gives the job its nodes. The outcome's instants are preferred to the
 // event's own: they are what the resource manager accounts with.
-func (r *taskRow) start(e rm.Event) {
-	r.started = true
-	r.State, r.Start, r.End, r.Suspended, r.stopped = hpc.Running, e.At, 0, 0, 0
-	if e.Outcome != nil && e.Outcome.Start != 0 {
-		r.Start = e.Outcome.Start
+func (r *taskRow) begin(e *rm.Event) {
+	if r.held {
+		r.listSegments()
 	}
-	r.openSegment(r.Start)
-}
-
-// resume continues a suspended job.
-func (r *taskRow) resume(at hpc.Time) {
-	r.State = hpc.Running
-	r.endSuspension(at)
-	r.openSegment(at)
+	r.merge(e.Outcome)
+	if r.rare != nil {
+		r.rare.suspended, r.rare.stopped = 0, 0
+	}
+	r.started, r.state, r.start, r.end = true, hpc.Running, e.At, 0
+	if e.Outcome != nil && e.Outcome.Start != 0 {
+		r.start = e.Outcome.Start
+	}
+	r.openSegment(r.start)
 }
 
 // endSuspension adds the time since the job was stopped, if it is.
 func (r *taskRow) endSuspension(at hpc.Time) {
-	if r.stopped != 0 && at > r.stopped {
-		r.Suspended += at.Sub(r.stopped)
+	if r.rare == nil {
+		return
 	}
-	r.stopped = 0
+	if stopped := r.rare.stopped; stopped != 0 && at > stopped {
+		r.rare.suspended += at.Sub(stopped)
+	}
+	r.rare.stopped = 0
 }
 
 // requeue takes the job's nodes away and makes it pending again.
-func (r *taskRow) requeue(e rm.Event) {
+func (r *taskRow) requeue(e *rm.Event) {
 	lost := e.At
-	if o := e.Outcome; o != nil && o.End >= r.Start && o.End != 0 {
+	if o := e.Outcome; o != nil && o.End >= r.start && o.End != 0 {
 		lost = o.End
 	}
 	r.closeSegment(lost, rm.Requeue)
-	r.Restarts++
+	rare := r.rarely()
+	rare.restarts++
 	r.merge(e.Outcome)
-	r.State = hpc.Pending
-	r.Start, r.End, r.Suspended, r.stopped, r.started = 0, 0, 0, 0, false
-	r.Nodes, r.NodeCount, r.Processors, r.TRES = "", 0, 0, ""
-	r.ExitCode, r.Signal = 0, 0
+	r.state = hpc.Pending
+	r.start, r.end, r.started = 0, 0, false
+	r.nodes, r.nodeCount, r.processors = "", 0, 0
+	rare.suspended, rare.stopped, rare.tres = 0, 0, ""
+	rare.exitCode, rare.signal = 0, 0
 }
 
-// end notes the job's fate.
-func (r *taskRow) end(e rm.Event) {
-	r.State, r.End = StateUnknown, e.At
+// finish notes the job's fate.
+func (r *taskRow) finish(e *rm.Event) {
+	r.state, r.end = StateUnknown, e.At
 	o := e.Outcome
 	r.merge(o)
 	if o != nil {
-		r.endOutcome(o)
+		r.finishAs(o)
 	}
-	r.endSuspension(r.End)
-	r.closeSegment(r.End, rm.Ended)
+	r.endSuspension(r.end)
+	if !r.held {
+		r.closeSegment(r.end, rm.Ended)
+	}
 }
 
-// endOutcome takes over what an outcome says about a job's end.
-func (r *taskRow) endOutcome(o *rm.Outcome) {
+// finishAs takes over what an outcome says about a job's end.
+func (r *taskRow) finishAs(o *rm.Outcome) {
 	if o.State != "" {
-		r.State = o.State
+		r.state = o.State
 	}
 	if o.End != 0 {
-		r.End = o.End
+		r.end = o.End
 	}
-	r.ExitCode, r.Signal = o.ExitCode, o.Signal
+	if o.ExitCode != 0 || o.Signal != 0 || r.rare != nil {
+		r.rarely().exitCode, r.rare.signal = o.ExitCode, o.Signal
+	}
 	// Slurm gives a job that is cancelled while it waits a start time as well;
 	// it had no nodes, so it did not start.
 	if o.Start == 0 || (!r.started && o.NodeCount == 0 && o.Nodes == "") {
 		return
 	}
-	r.Start = o.Start
-	if n := len(r.Segments); n == 0 || r.Segments[n-1].EndedBy == rm.Requeue {
+	r.start = o.Start
+	if segments := r.segments(); !r.held && (len(segments) == 0 || segments[len(segments)-1].EndedBy == rm.Requeue) {
 		r.openSegment(o.Start)
 	}
 }
 
+// segments are those that are listed.
+func (r *taskRow) segments() []Segment {
+	if r.rare == nil {
+		return nil
+	}
+	return r.rare.segments
+}
+
+// openSegment begins a period in which the job holds processors. The first of them
+// follows from start and end, so that it is not listed until there is more to say.
 func (r *taskRow) openSegment(at hpc.Time) {
-	r.Segments = append(r.Segments, Segment{Start: at, NodeCount: r.NodeCount, Processors: r.Processors})
+	if !r.held && len(r.segments()) == 0 {
+		r.held = true
+		return
+	}
+	if r.held {
+		r.listSegments()
+	}
+	r.rare.segments = append(r.rare.segments, r.segment(at))
+}
+
+// segment is a period that begins at an instant.
+func (r *taskRow) segment(at hpc.Time) Segment {
+	return Segment{Start: at, NodeCount: int(r.nodeCount), Processors: r.processors}
+}
+
+// listSegments makes the only segment the first of a list.
+func (r *taskRow) listSegments() {
+	only := r.segment(r.start)
+	if r.state.Ended() {
+		only.End, only.EndedBy = r.end, rm.Ended
+	}
+	r.held = false
+	r.rarely().segments = append(r.rare.segments, only)
 }
 
 // closeSegment ends the open segment, if there is one.
 func (r *taskRow) closeSegment(at hpc.Time, by rm.EventKind) {
-	if n := len(r.Segments); n > 0 && r.Segments[n-1].EndedBy == "" {
-		last := &r.Segments[n-1]
+	if r.held {
+		r.listSegments()
+	}
+	list := r.segments()
+	if n := len(list); n > 0 && list[n-1].EndedBy == "" {
+		last := &list[n-1]
 		last.End, last.EndedBy = max(at, last.Start), by
 	}
 }
@@ -311,96 +426,170 @@ func (r *taskRow) merge(o *rm.Outcome) {
 	if o == nil {
 		return
 	}
+	r.mergeNames(o)
+	r.mergeSubmit(o.Submit)
+	if o.Nodes != "" {
+		r.nodes = o.Nodes
+	}
+	if o.Eligible != 0 {
+		r.eligible = o.Eligible
+	}
+	if o.NodeCount != 0 {
+		r.nodeCount = int32(o.NodeCount)
+	}
+	if o.Processors != 0 {
+		r.processors = o.Processors
+	}
+	if o.Restarts > 0 {
+		r.rarely().restarts = max(r.rare.restarts, o.Restarts)
+	}
+	switch {
+	case o.TimeLimit < 0:
+		r.limit = hpc.Unlimited
+	case o.TimeLimit > 0:
+		r.limit = time.Duration(o.TimeLimit) * time.Second
+	}
+}
+
+// mergeNames notes what the outcome calls otherwise than the job does.
+func (r *taskRow) mergeNames(o *rm.Outcome) {
+	job := r.job
+	if r.rare == nil && same(o.Name, job.Name) && same(o.User, job.User) && same(o.Group, job.Group) &&
+		same(o.Account, job.Account) && same(o.Partition, job.Partition) && same(o.QOS, job.QOS) &&
+		same(o.Reservation, job.Reservation) && o.TRES == "" {
+		return
+	}
+	rare := r.rarely()
 	for _, f := range []struct{ to, from *string }{
-		{&r.Name, &o.Name}, {&r.User, &o.User}, {&r.Group, &o.Group},
-		{&r.Account, &o.Account}, {&r.Partition, &o.Partition}, {&r.QOS, &o.QOS},
-		{&r.Reservation, &o.Reservation}, {&r.Nodes, &o.Nodes}, {&r.TRES, &o.TRES},
+		{&rare.name, &o.Name}, {&rare.user, &o.User}, {&rare.group, &o.Group},
+		{&rare.account, &o.Account}, {&rare.partition, &o.Partition}, {&rare.qos, &o.QOS},
+		{&rare.reservation, &o.Reservation}, {&rare.tres, &o.TRES},
 	} {
 		if *f.from != "" {
 			*f.to = *f.from
 		}
 	}
-	r.mergeSubmit(o.Submit)
-	if o.Eligible != 0 {
-		r.Eligible = o.Eligible
-	}
-	if o.NodeCount != 0 {
-		r.NodeCount = o.NodeCount
-	}
-	if o.Processors != 0 {
-		r.Processors = o.Processors
-	}
-	r.Restarts = max(r.Restarts, o.Restarts)
-	switch {
-	case o.TimeLimit < 0:
-		r.TimeLimit = hpc.Unlimited
-	case o.TimeLimit > 0:
-		r.TimeLimit = time.Duration(o.TimeLimit) * time.Second
-	}
 }
+
+// same reports whether a name says nothing new.
+func same(name, asked string) bool { return name == "" || name == asked }
 
 // mergeSubmit keeps the first submit time as such and a requeued job's later
 // one beside it.
 func (r *taskRow) mergeSubmit(at hpc.Time) {
 	switch {
 	case at == 0:
-	case r.Restarts > 0:
-		if at > r.Submit {
-			r.Resubmit = at
+	case r.rare != nil && r.rare.restarts > 0:
+		if at > r.submit {
+			r.rare.resubmit = at
 		}
 	default:
-		r.Submit = at
+		r.submit = at
 	}
 }
 
-// finished returns the row for the table: a single segment that nothing
-// interrupted says no more than Start and End do.
-func (r *taskRow) finished() Row {
-	row := r.Row
-	if len(row.Segments) == 1 && row.Start != 0 && row.Segments[0].EndedBy != rm.Suspend {
-		row.Segments = nil
+// put writes the row, but for the request.
+func (r *taskRow) put(row *Row) {
+	job := r.job
+	*row = Row{
+		Job: job.ID, Task: int(r.task), RMJob: r.rmJob, Name: job.Name, User: job.User, Group: job.Group,
+		Account: job.Account, Partition: job.Partition, QOS: job.QOS, Reservation: job.Reservation,
+		State: r.state, RecordedSubmit: job.Submit, Submit: r.submit, Eligible: r.eligible, Start: r.start, End: r.end,
+		TimeLimit: r.limit, AskedRunTime: job.RunTime,
+		Nodes: r.nodes, NodeCount: int(r.nodeCount), Processors: r.processors,
+		AskedMinNodes: job.MinNodes, AskedMaxNodes: job.MaxNodes,
+		AskedTasks: job.Tasks, AskedCPUsPerTask: job.CPUsPerTask,
 	}
-	return row
+	if d, ok := job.TaskRunTimes[row.Task]; ok {
+		row.AskedRunTime = d
+	}
+	if job.Priority != nil {
+		row.AskedPriority = *job.Priority
+	}
+	if r.rare != nil {
+		r.rare.put(row)
+	}
 }
 
-// rows returns all rows in the order of submission, tasks in the order in which
-// they were accepted or first heard of.
-func (b *builder) rows() []Row {
-	n := 0
-	for _, s := range b.order {
-		if s.answered {
-			n += len(s.rows)
+// put adds what few rows have.
+func (r *rareRow) put(row *Row) {
+	for _, f := range []struct {
+		to   *string
+		from string
+	}{
+		{&row.Name, r.name}, {&row.User, r.user}, {&row.Group, r.group}, {&row.Account, r.account},
+		{&row.Partition, r.partition}, {&row.QOS, r.qos}, {&row.Reservation, r.reservation},
+	} {
+		if f.from != "" {
+			*f.to = f.from
 		}
 	}
-	if n == 0 {
-		return nil
+	row.TRES, row.Reason = r.tres, r.reason
+	row.Resubmit, row.Suspended = r.resubmit, r.suspended
+	row.ExitCode, row.Signal, row.Restarts = r.exitCode, r.signal, r.restarts
+	// A single segment that nothing interrupted says no more than Start and End do.
+	if n := len(r.segments); n > 1 || n == 1 && (row.Start == 0 || r.segments[0].EndedBy == rm.Suspend) {
+		row.Segments = r.segments
 	}
-	rows := make([]Row, 0, n)
-	for _, s := range b.order {
+}
+
+// each visits the submissions in the order in which they were made; those that were only
+// heard of come last.
+func (b *builder) each(visit func(*submission) bool) {
+	for _, list := range [][]*submission{b.jobs, b.heard} {
+		for _, s := range list {
+			if !visit(s) {
+				return
+			}
+		}
+	}
+}
+
+// list is all rows of jobs that were answered, in the order of submission, tasks in the
+// order in which they were accepted or first heard of. amend, if not nil, has had a look
+// at them.
+func (b *builder) list(amend func(*Row)) ([]Row, error) {
+	var list []Row
+	for s := range b.each {
 		if !s.answered {
 			continue
 		}
-		for _, row := range s.rows {
-			rows = append(rows, row.finished())
+		var request []byte
+		if !s.heard {
+			var err error
+			if request, err = EncodeJob(s.first.job); err != nil {
+				return nil, err
+			}
+		}
+		for r := range s.rows {
+			list = append(list, Row{})
+			row := &list[len(list)-1]
+			r.put(row)
+			row.Request = string(request)
+			if amend != nil {
+				amend(row)
+			}
 		}
 	}
-	return rows
+	return list, nil
 }
 
 // counts says how far the jobs of a workload of so many submissions came.
-func (b *builder) counts(workload int, rows []Row) Counts {
+func (b *builder) counts(workload int) Counts {
 	c := Counts{
-		Submitted: b.submitted, NotSubmitted: max(0, workload-b.submitted),
-		Accepted: b.accepted, Rejected: b.rejected, Rows: len(rows),
+		Submitted: len(b.jobs), NotSubmitted: max(0, workload-len(b.jobs)),
+		Accepted: b.accepted, Rejected: b.rejected,
 	}
-	for _, s := range b.order {
+	for s := range b.each {
 		if !s.answered {
 			c.Unanswered++
+			continue
 		}
-	}
-	for i := range rows {
-		if rows[i].State.Ended() && rows[i].State != hpc.Rejected {
-			c.Ended++
+		for row := range s.rows {
+			c.Rows++
+			if row.state.Ended() && row.state != hpc.Rejected {
+				c.Ended++
+			}
 		}
 	}
 	return c

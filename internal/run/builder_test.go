@@ -28,12 +28,13 @@ func taskEvent(sec int64, kind rm.EventKind, job string, task int, outcome *rm.O
 func build(jobs []*hpc.Job, events []rm.Event) (*builder, []Row) {
 	b := newBuilder()
 	for _, j := range jobs {
-		b.job(j, "")
+		b.job(j)
 	}
 	for _, e := range events {
-		b.event(e)
+		b.event(&e)
 	}
-	return b, b.rows()
+	rows, _ := b.list(func(r *Row) { r.Request = "" })
+	return b, rows
 }
 
 func TestBuilder(t *testing.T) {
@@ -294,14 +295,14 @@ func TestBuilderUnknownJob(t *testing.T) {
 
 func TestCounts(t *testing.T) {
 	jobs := []*hpc.Job{{ID: "a"}, {ID: "b"}, {ID: "c"}, {ID: "d", Request: hpc.Request{Array: "1-2"}}}
-	b, rows := build(jobs, []rm.Event{
+	b, _ := build(jobs, []rm.Event{
 		event(1, rm.Accepted, "a", nil),
 		event(1, rm.Refused, "b", nil),
 		event(1, rm.Accepted, "d", nil),
 		taskEvent(2, rm.Ended, "d", 1, &rm.Outcome{State: hpc.Cancelled}),
 	})
 	want := Counts{Submitted: 4, NotSubmitted: 6, Unanswered: 1, Accepted: 2, Rejected: 1, Rows: 4, Ended: 1}
-	if got := b.counts(10, rows); got != want {
+	if got := b.counts(10); got != want {
 		t.Errorf("counts = %+v, want %+v", got, want)
 	}
 }

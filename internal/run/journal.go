@@ -118,7 +118,7 @@ func (j *journal) line(data []byte) error {
 		if err != nil {
 			return err
 		}
-		j.job(job, string(l.Job))
+		j.job(job)
 	case l.Event != nil:
 		e, err := l.Event.event()
 		if err != nil {
@@ -135,6 +135,6 @@ func (j *journal) line(data []byte) error {
 
 // add takes in one event.
 func (j *journal) add(e rm.Event) {
-	j.events = append(j.events, newEvent(e))
-	j.event(e)
+	j.events = append(j.events, newEvent(&e))
+	j.event(&e)
 }

@@ -95,18 +95,21 @@ type Segment struct {
 
 // Held returns the periods in which the job held processors, in order. The last
 // one has no End if the run ended before the job.
-func (r *Row) Held() []Segment {
+func (r *Row) Held() []Segment { return r.AppendHeld(nil) }
+
+// AppendHeld appends what [Row.Held] returns.
+func (r *Row) AppendHeld(list []Segment) []Segment {
 	if len(r.Segments) > 0 {
-		return r.Segments
+		return append(list, r.Segments...)
 	}
 	if r.Start == 0 {
-		return nil
+		return list
 	}
 	only := Segment{Start: r.Start, End: r.End, NodeCount: r.NodeCount, Processors: r.Processors}
 	if r.End != 0 {
 		only.EndedBy = rm.Ended
 	}
-	return []Segment{only}
+	return append(list, only)
 }
 
 // Event is a row of events.parquet: one [rm.Event], with those parts of its
@@ -133,7 +136,7 @@ type Event struct {
 }
 
 // newEvent is e as a row.
-func newEvent(e rm.Event) Event {
+func newEvent(e *rm.Event) Event {
 	row := Event{At: e.At, Kind: e.Kind, Job: e.Job, Task: e.Task, RMJob: e.RMJob, Reason: e.Reason}
 	if o := e.Outcome; o != nil {
 		row.State, row.Submit, row.Start, row.End = o.State, o.Submit, o.Start, o.End

@@ -89,7 +89,7 @@ func (r *Run) openPartial() error {
 		return fmt.Errorf("%s: %w", file.Name(), err)
 	}
 	m := &r.Manifest
-	m.Jobs = r.journal.counts(m.Workload.Jobs, r.journal.rows())
+	m.Jobs = r.journal.counts(m.Workload.Jobs)
 	if m.VirtualEnd == 0 {
 		m.VirtualEnd = r.journal.lastEvent
 	}
@@ -119,7 +119,7 @@ func (r *Run) partialWarning() Warning {
 // Jobs returns the rows of all jobs in the order in which they were submitted.
 func (r *Run) Jobs() ([]Row, error) {
 	if r.journal != nil {
-		return r.journal.rows(), nil
+		return r.journal.list(nil)
 	}
 	rows, err := readTable[Row](filepath.Join(r.Dir, jobsFile))
 	for i := range rows {

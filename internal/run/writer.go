@@ -33,9 +33,6 @@ const (
 // flushBytes is how much of the journal may wait in memory.
 const flushBytes = 64 << 10
 
-// eventBatch is how many events go to the Parquet writer at once.
-const eventBatch = 1024
-
 // Options changes how a record is written.
 type Options struct {
 	// Overwrite allows Create to replace a record. A directory that holds
@@ -44,8 +41,9 @@ type Options struct {
 	// FlushEvery is the real time that a line of the journal may wait in memory;
 	// one second if 0.
 	FlushEvery time.Duration
-	// Unjournaled keeps jobs and events in memory until Finish, which is faster: for a
-	// run that is over in seconds, and that is run again if it is killed.
+	// Unjournaled leaves out the journal, which is faster: for a run that is over in
+	// seconds, and that is run again if it is killed. Jobs go to jobs.parquet as they
+	// end, so that a job that has ended must have no more events.
 	Unjournaled bool
 }
 
@@ -67,11 +65,11 @@ type Writer struct {
 	// unjournaled says that jobs and events are in memory alone until the end.
 	unjournaled bool
 	flusher     *time.Timer // runs while the journal's buffer is not empty; else nil
-	events      *backgroundTable
-	batch       []Event
+	events      *eventsTable
+	jobs        *jobsTable // nil until the first row is final
+	settled     int        // how many submissions are in it
 	err         error
 	closed      bool
-	finished    []Row // what Finish wrote
 }
 
 var (
@@ -120,7 +118,7 @@ func create(dir string, m Manifest, opts Options) (*Writer, error) {
 		err = writeManifest(dir, m)
 	}
 	if err == nil {
-		w.events, err = createBackgroundTable(filepath.Join(dir, eventsFile))
+		w.events, err = createEventsTable(dir)
 	}
 	if err != nil {
 		_ = w.file.Close()
@@ -193,24 +191,24 @@ func (w *Writer) Dir() string { return w.dir }
 func (w *Writer) LogDir() string { return filepath.Join(w.dir, logsDir) }
 
 // Job notes that a job was handed to the resource manager. It belongs before
-// the events of the job.
+// the events of the job, which must not change from now on.
 func (w *Writer) Job(job *hpc.Job) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err := w.usable(); err != nil {
 		return err
 	}
-	request, err := appendJob(w.line[:0], job)
-	if err != nil {
-		return err
-	}
-	w.line = request
 	if !w.unjournaled {
-		if err := w.append("job", request); err != nil {
+		line, err := appendJob(w.line[:0], job)
+		if err != nil {
+			return err
+		}
+		w.line = line
+		if err := w.append("job", line); err != nil {
 			return err
 		}
 	}
-	w.rows.job(job, string(request))
+	w.rows.job(job)
 	return nil
 }
 
@@ -231,12 +229,43 @@ func (w *Writer) Event(e rm.Event) error {
 			return err
 		}
 	}
-	w.rows.event(e)
-	w.batch = append(w.batch, newEvent(e))
-	if len(w.batch) == eventBatch {
-		w.batch = w.events.write(w.batch)
+	w.events.add(newEvent(&e))
+	if s := w.rows.event(&e); w.unjournaled && s != nil {
+		return w.settle(s)
 	}
 	return nil
+}
+
+// settle sends the jobs that have ended to their table, up to the first that has not.
+// changed is the submission that the last event was about. An array waits for the end,
+// and with it what was submitted after it.
+func (w *Writer) settle(changed *submission) error {
+	if changed.written {
+		return w.fail(fmt.Errorf("an event of job %s after its end", changed.first.job.ID))
+	}
+	if jobs := w.rows.jobs; w.settled == len(jobs) || jobs[w.settled] != changed {
+		return nil // the one that the others wait for is where it was
+	}
+	if err := w.jobsTable(); err != nil {
+		return w.fail(err)
+	}
+	for _, s := range w.rows.jobs[w.settled:] {
+		if !s.settled() {
+			return nil
+		}
+		w.jobs.add(s)
+		s.written = true
+		w.settled++
+	}
+	return nil
+}
+
+// jobsTable starts the table of jobs, if that has not been done.
+func (w *Writer) jobsTable() (err error) {
+	if w.jobs == nil {
+		w.jobs, err = createJobsTable(w.dir, w.amend)
+	}
+	return err
 }
 
 // Warn notes a warning. The same code and text given again is counted, not repeated.
@@ -340,22 +369,12 @@ func (w *Writer) Setting(wl *workload.Workload) error {
 
 // Amend has change look at every row that [Writer.Rows] returns and that
 // [Writer.Finish] writes, for what is known only when all is over. A record without
-// an end has rows that are not amended.
+// an end has rows that are not amended, and so has one without a journal that was told
+// after its first job had ended.
 func (w *Writer) Amend(change func(*Row)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.amend = change
-}
-
-// amended are the rows as they stand.
-func (w *Writer) amended() []Row {
-	rows := w.rows.rows()
-	if w.amend != nil {
-		for i := range rows {
-			w.amend(&rows[i])
-		}
-	}
-	return rows
 }
 
 // Rows returns the rows of all jobs so far, as jobs.parquet would have them; after
@@ -363,13 +382,27 @@ func (w *Writer) amended() []Row {
 func (w *Writer) Rows() ([]Row, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.finished != nil {
-		return w.finished, nil
+	if w.err != nil {
+		return nil, w.err
 	}
-	if err := w.usable(); err != nil {
-		return nil, err
+	return w.rows.list(w.amend)
+}
+
+// Outcomes visits the rows of all jobs so far without their requests: what metrics are
+// computed from, in no more memory than they take. A row is valid until the next one.
+// Nothing must be noted meanwhile, but Finish may be at work.
+func (w *Writer) Outcomes(yield func(*Row) bool) {
+	var row Row
+	for s := range w.rows.each {
+		if !s.answered {
+			continue
+		}
+		for r := range s.rows {
+			if r.put(&row); !yield(&row) {
+				return
+			}
+		}
 	}
-	return w.amended(), nil
 }
 
 // Update changes the manifest and writes it.
@@ -402,32 +435,43 @@ func (w *Writer) Finish(state State, change func(*Manifest)) error {
 	if err := w.flush(); err != nil {
 		return err
 	}
-	rows := w.amended()
-	if err := w.writeTables(rows); err != nil {
+	if err := w.writeTables(); err != nil {
 		return err
 	}
-	if err := writeManifest(w.dir, w.finalManifest(state, change, rows)); err != nil {
+	if err := writeManifest(w.dir, w.finalManifest(state, change)); err != nil {
 		return w.fail(err)
 	}
-	w.closed, w.finished, w.rows = true, rows, nil
+	w.closed = true
 	return errors.Join(os.Remove(w.file.Name()), w.file.Close())
 }
 
-// writeTables writes jobs.parquet and completes events.parquet.
-func (w *Writer) writeTables(rows []Row) error {
-	w.batch = w.events.write(w.batch)
+// writeTables completes events.parquet and jobs.parquet.
+func (w *Writer) writeTables() error {
 	// The two tables have nothing in common; both take their time.
 	var group errgroup.Group
-	group.Go(func() error { return writeTable(filepath.Join(w.dir, jobsFile), rows) })
 	group.Go(w.events.commit)
+	group.Go(w.writeJobs)
 	if err := group.Wait(); err != nil {
 		return w.fail(err)
 	}
 	return nil
 }
 
+// writeJobs completes jobs.parquet.
+func (w *Writer) writeJobs() error {
+	if err := w.jobsTable(); err != nil {
+		return err
+	}
+	for s := range w.rows.each {
+		if !s.written {
+			w.jobs.add(s)
+		}
+	}
+	return w.jobs.commit()
+}
+
 // finalManifest is the manifest of the finished run.
-func (w *Writer) finalManifest(state State, change func(*Manifest), rows []Row) Manifest {
+func (w *Writer) finalManifest(state State, change func(*Manifest)) Manifest {
 	m := w.manifest
 	m.Warnings = slices.Clone(m.Warnings)
 	if change != nil {
@@ -440,7 +484,7 @@ func (w *Writer) finalManifest(state State, change func(*Manifest), rows []Row) 
 		m.Warnings = addWarning(m.Warnings, warning)
 	}
 	m.Format, m.State = Format, state
-	m.Jobs = w.rows.counts(m.Workload.Jobs, rows)
+	m.Jobs = w.rows.counts(m.Workload.Jobs)
 	if m.VirtualEnd == 0 {
 		m.VirtualEnd = w.rows.lastEvent
 	}
@@ -463,5 +507,6 @@ func (w *Writer) Close() error {
 	}
 	w.closed = true
 	w.events.abandon()
+	w.jobs.abandon()
 	return errors.Join(err, w.file.Close())
 }

@@ -697,3 +697,81 @@ func TestKill(t *testing.T) {
 	// The record can be replaced, since nobody writes it any more.
 	create1(t, dir, Options{Overwrite: true})
 }
+
+// TestUnjournaled writes the same run with and without a journal and wants the same
+// tables: rows that are written as jobs end, around an array and a job that ends late,
+// are those that Finish writes.
+func TestUnjournaled(t *testing.T) {
+	dir := t.TempDir()
+	journaled := create1(t, filepath.Join(dir, "j"), Options{})
+	direct := create1(t, filepath.Join(dir, "d"), Options{Unjournaled: true})
+	for _, w := range []*Writer{journaled, direct} {
+		var err error
+		do := func(e error) { err = errors.Join(err, e) }
+		const jobs = 3*batchSize + 17
+		for i := range jobs {
+			job := &hpc.Job{ID: fmt.Sprint(i), Submit: at(int64(i)), Request: hpc.Request{User: "u", Tasks: i % 7}}
+			if i == 2000 {
+				job.Array = "1-2"
+			}
+			accepted := event(int64(i), rm.Accepted, job.ID, nil)
+			accepted.Submission = i + 1
+			do(w.Job(job))
+			do(w.Event(accepted))
+		}
+		for k := range jobs {
+			i := (k + 5) % jobs // the first ends last but a few
+			tasks := []int{-1}
+			if i == 2000 {
+				tasks = []int{1, 2}
+			}
+			for _, task := range tasks {
+				ended := taskEvent(int64(jobs+k), rm.Ended, fmt.Sprint(i), task, &rm.Outcome{State: hpc.Completed, Start: at(int64(i)), Processors: 1})
+				ended.Submission = i + 1
+				do(w.Event(ended))
+			}
+		}
+		if want := (w == direct); want != (w.settled == 2000) {
+			t.Errorf("%d jobs are settled: those before the array are, if there is no journal", w.settled)
+		}
+		// What is computed from the outcomes may be so while the record is completed.
+		counted := make(chan int)
+		go func() {
+			n := 0
+			for range w.Outcomes {
+				n++
+			}
+			counted <- n
+		}()
+		do(w.Finish(StateComplete, nil))
+		if n := <-counted; n != jobs+1 {
+			t.Errorf("%d outcomes, want %d", n, jobs+1)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, want, wantEvents := open1(t, journaled.Dir())
+	_, got, gotEvents := open1(t, direct.Dir())
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("rows: -journaled +direct:\n%s", diff)
+	}
+	if diff := cmp.Diff(wantEvents, gotEvents); diff != "" {
+		t.Errorf("events: -journaled +direct:\n%s", diff)
+	}
+}
+
+// TestEventAfterEnd: a row that is on its way to the disk cannot change.
+func TestEventAfterEnd(t *testing.T) {
+	w := create1(t, filepath.Join(t.TempDir(), "run"), Options{Unjournaled: true})
+	err := errors.Join(
+		w.Job(&hpc.Job{ID: "a"}), w.Event(event(1, rm.Accepted, "a", nil)),
+		w.Event(event(2, rm.Ended, "a", &rm.Outcome{State: hpc.Cancelled})),
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Event(event(3, rm.Started, "a", nil)); err == nil || !strings.Contains(err.Error(), "an event of job a after its end") {
+		t.Errorf("error is %v", err)
+	}
+}

@@ -14,6 +14,9 @@ type ReadOptions struct {
 	Epoch hpc.Time
 	// Strict makes the first record that falls under any rule an error.
 	Strict bool
+	// Lean leaves out what no replay looks at, and only a writer of the source's own
+	// format needs: [hpc.Job.SWF].
+	Lean bool
 	// Progress, if not nil, is told now and then how far the reading has come: how many
 	// bytes of a file, of how many (0 if it is no regular file); of a database how many
 	// jobs, and 0.

@@ -84,11 +84,11 @@ var unknownNumber = hpc.Decimal{Mantissa: -1}
 // so that [WriteSWF] writes the log as it was.
 func ReadSWF(r io.Reader, name string, opts ReadOptions) (*Workload, error) {
 	s := &swfReader{
-		w:        &Workload{Epoch: opts.epoch(), Source: name},
-		book:     ruleBook{strict: opts.Strict},
-		names:    newSWFNames(),
-		byNumber: make(map[int64]*hpc.Job),
-		users:    make(map[string]bool),
+		w:     &Workload{Epoch: opts.epoch(), Source: name},
+		book:  ruleBook{strict: opts.Strict},
+		names: newSWFNames(),
+		users: make(map[string]bool),
+		lean:  opts.Lean,
 	}
 	if err := eachLine(r, name, s.line); err != nil {
 		return nil, fmt.Errorf("reading SWF: %w", err)
@@ -120,14 +120,47 @@ type swfReader struct {
 	book     ruleBook
 	order    orderCheck
 	names    *swfNames
-	byNumber map[int64]*hpc.Job
+	byNumber jobNumbers
 	users    map[string]bool
 	records  int
+	lean     bool // without extras
 
 	jobs     []hpc.Job
 	recorded []hpc.Recorded
 	extras   []hpc.SWF
 	kept     []hpc.SWFNumber
+	ids      strings.Builder
+}
+
+// jobNumbers finds jobs by their numbers, which most logs count from 1.
+type jobNumbers struct {
+	dense  []*hpc.Job
+	sparse map[int64]*hpc.Job
+	count  int64
+}
+
+func (b *jobNumbers) find(n int64) *hpc.Job {
+	if n >= 0 && n < int64(len(b.dense)) && b.dense[n] != nil {
+		return b.dense[n]
+	}
+	return b.sparse[n]
+}
+
+func (b *jobNumbers) set(n int64, job *hpc.Job) {
+	b.count++
+	size := int64(len(b.dense))
+	switch {
+	case n >= 0 && n < size:
+		b.dense[n] = job
+	case n >= size && n < 4*b.count+1<<16: // cleaned logs leave numbers out
+		b.dense = append(b.dense, make([]*hpc.Job, n-size+1)...)
+		b.dense[n] = job
+	default:
+		if b.sparse == nil {
+			b.sparse = make(map[int64]*hpc.Job)
+		}
+		b.sparse[n] = job
+	}
 }
 
 func (s *swfReader) line(number int, line []byte) error {
@@ -250,7 +283,9 @@ func (s *swfReader) job(r *swfRecord, size, line int) error {
 	if err := s.identify(job, r, line); err != nil {
 		return err
 	}
-	s.keep(job, r)
+	if !s.lean {
+		s.keep(job, r)
+	}
 	s.w.Jobs = append(s.w.Jobs, job)
 	return s.order.job(&s.book, job.Submit)
 }
@@ -261,20 +296,33 @@ const maxKiB = 1 << 40
 // identify gives the job its ID and its dependency.
 func (s *swfReader) identify(job *hpc.Job, r *swfRecord, line int) error {
 	n := whole(r[swfNumber])
-	job.ID = strconv.FormatInt(n, 10)
+	job.ID = s.id(n)
 	if before := whole(r[swfBefore]); before > 0 {
-		if other := s.byNumber[before]; other != nil {
+		if other := s.byNumber.find(before); other != nil {
 			job.Dependency = "afterany:" + other.ID
 		} else if err := s.book.fall(RuleSWFNoJobBefore, "field 17: no job %d before this one", before); err != nil {
 			return err
 		}
 	}
-	if s.byNumber[n] == nil {
-		s.byNumber[n] = job
+	if s.byNumber.find(n) == nil {
+		s.byNumber.set(n, job)
 		return nil
 	}
 	job.ID += "#" + strconv.Itoa(line)
 	return s.book.fall(RuleRenamed, "job number %d is there twice", n)
+}
+
+// id is a job's number as a string. Many of them share one allocation.
+func (s *swfReader) id(n int64) string {
+	const chunk, longest = 4096, 20
+	if s.ids.Cap()-s.ids.Len() < longest {
+		s.ids = strings.Builder{}
+		s.ids.Grow(chunk)
+	}
+	first := s.ids.Len()
+	var digits [longest]byte
+	s.ids.Write(strconv.AppendInt(digits[:0], n, 10))
+	return s.ids.String()[first:]
 }
 
 // addUser makes the job's user known, with the group of his first job.
@@ -314,11 +362,18 @@ func (s *swfReader) keep(job *hpc.Job, r *swfRecord) {
 func (s *swfReader) allocate() (*hpc.Job, *hpc.Recorded) {
 	const chunk = 256
 	if len(s.jobs) == 0 {
-		s.jobs, s.recorded, s.extras = make([]hpc.Job, chunk), make([]hpc.Recorded, chunk), make([]hpc.SWF, chunk)
+		s.jobs, s.recorded = make([]hpc.Job, chunk), make([]hpc.Recorded, chunk)
+		if !s.lean {
+			s.extras = make([]hpc.SWF, chunk)
+		}
 	}
 	job := &s.jobs[0]
-	job.Recorded, job.SWF = &s.recorded[0], &s.extras[0]
-	s.jobs, s.recorded, s.extras = s.jobs[1:], s.recorded[1:], s.extras[1:]
+	job.Recorded = &s.recorded[0]
+	s.jobs, s.recorded = s.jobs[1:], s.recorded[1:]
+	if !s.lean {
+		job.SWF = &s.extras[0]
+		s.extras = s.extras[1:]
+	}
 	return job, job.Recorded
 }
 
@@ -458,10 +513,11 @@ type numberedNames struct {
 	prefix   string
 	byNumber map[int64]string
 	byName   map[string]int64
+	small    []string // names of small numbers that were asked for before
 }
 
 func newNumberedNames(prefix string) numberedNames {
-	return numberedNames{prefix, make(map[int64]string), make(map[string]int64)}
+	return numberedNames{prefix: prefix, byNumber: make(map[int64]string), byName: make(map[string]int64)}
 }
 
 // set gives a number a name, unless one of them has another partner.
@@ -475,13 +531,22 @@ func (t *numberedNames) set(number int64, name string) {
 
 // name returns a number's name; none for a negative number, which is an unknown one.
 func (t *numberedNames) name(number int64) string {
-	if number < 0 {
+	switch {
+	case number < 0:
 		return ""
+	case number < int64(len(t.small)) && t.small[number] != "":
+		return t.small[number]
 	}
 	name, ok := t.byNumber[number]
 	if !ok {
 		name = t.prefix + strconv.FormatInt(number, 10)
 		t.set(number, name)
+	}
+	if number < 1<<16 {
+		if grow := number + 1 - int64(len(t.small)); grow > 0 {
+			t.small = append(t.small, make([]string, grow)...)
+		}
+		t.small[number] = name
 	}
 	return name
 }

@@ -3,6 +3,7 @@ package workload
 import (
 	"bytes"
 	"compress/gzip"
+	"fmt"
 	"io"
 	"math"
 	"os"
@@ -359,4 +360,32 @@ func FuzzReadSWF(f *testing.F) {
 			t.Errorf("(-want +got)\n%s", cmp.Diff(once, got))
 		}
 	})
+}
+
+// TestSWFNumbers: jobs are found by their numbers however far apart these are, and the
+// numbers say nothing of how much memory a log may take.
+func TestSWFNumbers(t *testing.T) {
+	var log strings.Builder
+	for i, number := range []int64{7, 900_000_000_000, 3, 60_000, 900_000_000_000, -5, 130_000} {
+		before := []int64{-1, 7, 900_000_000_000, 3, 60_000, 60_000, -5}[i]
+		fmt.Fprintf(&log, "%d %d 0 10 1 -1 -1 1 20 -1 1 1 1 1 1 1 %d -1\n", number, i, before)
+	}
+	w, err := ReadSWF(strings.NewReader(log.String()), "log", ReadOptions{Lean: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, job := range w.Jobs {
+		got = append(got, job.ID+" "+job.Dependency)
+		if job.SWF != nil {
+			t.Errorf("job %s has %v of its record", job.ID, job.SWF)
+		}
+	}
+	want := []string{
+		"7 ", "900000000000 afterany:7", "3 afterany:900000000000", "60000 afterany:3",
+		"900000000000#5 afterany:60000", "-5 afterany:60000", "130000 ",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("jobs: -want +got:\n%s", diff)
+	}
 }

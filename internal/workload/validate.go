@@ -98,7 +98,9 @@ func Validate(w *Workload, cluster Cluster) []Problem {
 		v.array(job)
 		v.dependencies(job)
 	}
-	v.cycles()
+	if len(v.edges) > 0 {
+		v.cycles()
+	}
 	v.gaps()
 	v.events()
 	return v.problems

@@ -64,14 +64,17 @@ type Engine struct {
 	policy  Policy
 	timers  timers
 
-	jobs     map[string]*submission
+	jobs     []*submission          // in the order of submission
+	byID     map[string]*submission // the same by ID; nil until somebody asks for one
+	store    store
 	names    map[ownName][]*submission // of the jobs that have not ended; nil until a singleton comes
 	seq      int
 	arrivals []*Job // eligible, and not yet offered to the policy
 	foremost []*Job // waiting, and not the policy's
 	freed    bool   // something happened since the policy was asked last
 	events   []rm.Event
-	taken    int // how many of events the driver has
+	outcomes []rm.Outcome // of events
+	taken    int          // how many of events the driver has
 }
 
 var _ rm.ResourceManager = (*Engine)(nil)
@@ -100,7 +103,7 @@ func newEngine(cfg Config) (*Engine, error) {
 	case cfg.Ties != EndsFirst && cfg.Ties != ArrivalsFirst:
 		return nil, fmt.Errorf("ties %q: not an order (want %s or %s)", cfg.Ties, EndsFirst, ArrivalsFirst)
 	}
-	e := &Engine{cfg: cfg, jobs: make(map[string]*submission)}
+	e := &Engine{cfg: cfg}
 	switch {
 	case cfg.Cluster != nil:
 		var err error
@@ -125,9 +128,11 @@ func (e *Engine) Now() hpc.Time { return e.machine.now }
 func (e *Engine) Processors() int { return e.machine.processors }
 
 // AdvanceTo implements [rm.ResourceManager]. The events that it returns are the
-// engine's own and valid until the next call.
+// engine's own, with their outcomes, and valid until the next call.
 func (e *Engine) AdvanceTo(ctx context.Context, t hpc.Time) ([]rm.Event, error) {
-	e.events = e.events[:copy(e.events, e.events[e.taken:])]
+	if e.events = e.events[:copy(e.events, e.events[e.taken:])]; len(e.events) == 0 {
+		e.outcomes = e.outcomes[:0]
+	}
 	e.taken = 0
 	for {
 		e.settle()
@@ -302,7 +307,7 @@ func (e *Engine) requeue(j *Job, reason string) {
 	j.restarts++
 	j.of.pending++
 	if outcome != nil {
-		outcome.Restarts = j.restarts
+		outcome.Restarts = int(j.restarts)
 	}
 	j.state, j.Start, j.Due = blocked, 0, 0
 	e.emit(j, rm.Requeue, reason, outcome)
@@ -311,7 +316,7 @@ func (e *Engine) requeue(j *Job, reason string) {
 
 // emit reports what happened to a job.
 func (e *Engine) emit(j *Job, kind rm.EventKind, reason string, outcome *rm.Outcome) {
-	e.report(rm.Event{Kind: kind, Job: j.of.job.ID, Task: int(j.task), RMJob: uint32(j.Seq), Reason: reason, Outcome: outcome})
+	e.report(rm.Event{Kind: kind, Job: j.of.job.ID, Task: int(j.task), Submission: j.of.number, RMJob: uint32(j.Seq), Reason: reason, Outcome: outcome})
 }
 
 func (e *Engine) report(ev rm.Event) {
@@ -323,11 +328,11 @@ func (e *Engine) report(ev rm.Event) {
 func (e *Engine) outcome(j *Job, state hpc.State) *rm.Outcome {
 	if e.cfg.Lean {
 		if state.Ended() && j.Start.IsZero() {
-			return &rm.Outcome{State: state} // or it would pass for one that ran
+			return e.newOutcome(rm.Outcome{State: state}) // or it would pass for one that ran
 		}
 		return nil
 	}
-	o := &rm.Outcome{State: state, Submit: j.Submit, Eligible: j.Eligible, Start: j.Start, TimeLimit: -1, Restarts: j.restarts}
+	o := e.newOutcome(rm.Outcome{State: state, Submit: j.Submit, Eligible: j.Eligible, Start: j.Start, TimeLimit: -1, Restarts: int(j.restarts)})
 	if j.Limit != hpc.Unlimited {
 		o.TimeLimit = int64(j.Limit / time.Second)
 	}
@@ -340,4 +345,10 @@ func (e *Engine) outcome(j *Job, state hpc.State) *rm.Outcome {
 		o.Partition, o.Reservation = j.demand.partition.Name, j.demand.reservation
 	}
 	return o
+}
+
+// newOutcome keeps an outcome for as long as the events of an instant.
+func (e *Engine) newOutcome(o rm.Outcome) *rm.Outcome {
+	e.outcomes = append(e.outcomes, o)
+	return &e.outcomes[len(e.outcomes)-1]
 }

@@ -26,19 +26,19 @@ type Job struct {
 	// Request is all that its user asked for.
 	Request *hpc.Request
 
-	of   *submission
-	task int32         // of a job array, or -1
-	run  time.Duration // how long it runs on this machine
+	of       *submission
+	run      time.Duration // how long it runs on this machine
+	task     int32         // of a job array, or -1
+	restarts int32
 
 	state      jobState
 	well       bool // it ended, and as it should
 	cut        bool // its time limit ends it
 	reserved   bool
 	reservedAt hpc.Time
-	endTimer   int // the sequence number of the timer that ends it; 0 for none
-	restarts   int
-	demand     *demand   // what it needs of nodes; nil on a pool
-	placement  placement // where it is on nodes, or will be
+	endTimer   int        // the sequence number of the timer that ends it; 0 for none
+	demand     *demand    // what it needs of nodes; nil on a pool
+	placement  *placement // where it is on nodes, or will be; nil on a pool
 
 	links
 }

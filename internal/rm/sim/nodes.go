@@ -198,7 +198,8 @@ func (n *nodes) add(j *Job, at hpc.Time) {
 	if !n.place(j, at) {
 		panic(fmt.Sprintf("sim: job %d is added where it does not fit", j.Seq))
 	}
-	j.placement = n.found
+	found := n.found
+	j.placement = &found
 	until := after(at, j.Limit)
 	for k, i := range j.placement.nodes {
 		d := &n.list[i]

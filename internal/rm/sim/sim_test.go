@@ -94,8 +94,12 @@ func play(t tb, cfg sim.Config, inputs []input, step time.Duration) []rm.Event {
 			if ev.At != e.Now() {
 				t.Fatalf("at %s there is an event of %s", e.Now(), ev.At)
 			}
+			if ev.Outcome != nil { // the engine will write over it
+				outcome := *ev.Outcome
+				ev.Outcome = &outcome
+			}
+			all = append(all, ev)
 		}
-		all = append(all, events...)
 	}
 }
 

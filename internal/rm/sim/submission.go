@@ -12,34 +12,79 @@ import (
 
 // submission is one job of the workload, or one array with all its tasks.
 type submission struct {
-	job  *hpc.Job
-	jobs []*Job // one, or one for each task
+	job    *hpc.Job
+	number int   // among all submissions, from 1
+	jobs   []Job // one, or one for each task
 
 	refused bool
-	atOnce  int  // how many tasks may run at once; 0 for any number
-	offered int  // tasks that have become eligible
-	begun   bool // its begin time has come
+	begun   bool  // its begin time has come
+	atOnce  int32 // how many tasks may run at once; 0 for any number
+	offered int32 // tasks that have become eligible
 
 	// Counts of tasks.
-	pending, open, failed int
+	pending, open, failed int32
 
 	gate    *gate        // what it waits for; nil if for nothing
 	waiters []*condition // of others, that wait for it
 }
 
+// store allocates many submissions at a time, and as many jobs.
+type store struct {
+	submissions []submission
+	jobs        []Job
+}
+
+// storeChunk is how many are allocated at once.
+const storeChunk = 64
+
+func (s *store) submission() *submission {
+	if len(s.submissions) == 0 {
+		s.submissions = make([]submission, storeChunk)
+	}
+	first := &s.submissions[0]
+	s.submissions = s.submissions[1:]
+	return first
+}
+
+// job returns a place for one job.
+func (s *store) job() []Job {
+	if len(s.jobs) == 0 {
+		s.jobs = make([]Job, storeChunk)
+	}
+	first := s.jobs[:1:1]
+	s.jobs = s.jobs[1:]
+	return first
+}
+
+// find returns the submission of an ID, or nil.
+func (e *Engine) find(id string) *submission {
+	if e.byID == nil {
+		e.byID = make(map[string]*submission, len(e.jobs))
+		for _, s := range e.jobs {
+			e.byID[s.job.ID] = s
+		}
+	}
+	return e.byID[id]
+}
+
 // Submit implements [rm.ResourceManager]. The job is accepted or refused at once, and
 // the event says so at the next AdvanceTo.
 func (e *Engine) Submit(job *hpc.Job) error {
-	s := &submission{job: job}
-	e.jobs[job.ID] = s
+	s := e.store.submission()
+	e.jobs = append(e.jobs, s)
+	s.job, s.number = job, len(e.jobs)
+	if e.byID != nil {
+		e.byID[job.ID] = s
+	}
 	e.seq++
-	first := e.seq
+	answer := rm.Event{Kind: rm.Accepted, Job: job.ID, Task: -1, Submission: s.number, RMJob: uint32(e.seq)}
 	if err := e.accept(s); err != nil {
 		s.refused, s.jobs, s.open, s.pending, s.gate = true, nil, 0, 0, nil
-		e.report(rm.Event{Kind: rm.Refused, Job: job.ID, Task: -1, RMJob: uint32(first), Reason: err.Error()})
+		answer.Kind, answer.Reason = rm.Refused, err.Error()
+		e.report(answer)
 		return nil
 	}
-	e.report(rm.Event{Kind: rm.Accepted, Job: job.ID, Task: -1, RMJob: uint32(first)})
+	e.report(answer)
 	e.waitForBegin(s)
 	e.setDeadline(s)
 	s.gate.giveUp(e)
@@ -54,38 +99,33 @@ func (e *Engine) Submit(job *hpc.Job) error {
 // accept makes the jobs of a submission. An error says why it is refused.
 func (e *Engine) accept(s *submission) error {
 	job := s.job
-	model := Job{of: s, task: -1, Request: &job.Request, Submit: e.Now(), run: e.runTime(job.RunTime)}
-	if err := e.measure(&model); err != nil {
+	s.jobs = e.store.job()
+	first := &s.jobs[0]
+	*first = Job{of: s, task: -1, Seq: e.seq, Request: &job.Request, Submit: e.Now(), run: e.runTime(job.RunTime)}
+	if err := e.measure(first); err != nil {
 		return err
 	}
 	if err := e.await(s); err != nil {
 		return err
 	}
-	if job.Array == "" {
-		j := new(Job)
-		*j = model
-		j.Seq = e.seq
-		s.jobs = []*Job{j}
-	} else {
+	if job.Array != "" {
 		array, err := hpc.ParseArray(job.Array)
 		if err != nil {
 			return fmt.Errorf("--array=%s: %w", job.Array, err)
 		}
-		s.atOnce = array.Limit
-		tasks := make([]Job, len(array.Tasks))
-		s.jobs = make([]*Job, len(tasks))
+		s.atOnce = int32(array.Limit)
+		s.jobs = make([]Job, len(array.Tasks))
 		for i, task := range array.Tasks {
-			j := &tasks[i]
-			*j = model
+			j := &s.jobs[i]
+			*j = *first
 			j.Seq, j.task = e.seq+i, int32(task)
 			if d, differs := job.TaskRunTimes[task]; differs {
 				j.run = e.runTime(d)
 			}
-			s.jobs[i] = j
 		}
-		e.seq += len(tasks) - 1
+		e.seq += len(s.jobs) - 1
 	}
-	s.open, s.pending = len(s.jobs), len(s.jobs)
+	s.open, s.pending = int32(len(s.jobs)), int32(len(s.jobs))
 	return nil
 }
 
@@ -146,8 +186,9 @@ func (s *submission) offer(e *Engine) {
 	if s.job.Hold || !s.begun || s.gate != nil {
 		return
 	}
-	for s.offered < len(s.jobs) && (s.atOnce == 0 || s.offered-(len(s.jobs)-s.open) < s.atOnce) {
-		j := s.jobs[s.offered]
+	all := int32(len(s.jobs))
+	for s.offered < all && (s.atOnce == 0 || s.offered-(all-s.open) < s.atOnce) {
+		j := &s.jobs[s.offered]
 		s.offered++
 		j.Eligible = e.Now()
 		e.arrivals = append(e.arrivals, j)
@@ -189,7 +230,7 @@ func (s *submission) tell(e *Engine) {
 
 // Cancel implements [rm.ResourceManager].
 func (e *Engine) Cancel(id string) error {
-	if s := e.jobs[id]; s != nil {
+	if s := e.find(id); s != nil {
 		e.finishAll(s, hpc.Cancelled)
 	}
 	return nil
@@ -199,9 +240,9 @@ func (e *Engine) Cancel(id string) error {
 // become eligible go first, so that none of them takes the place of another.
 func (e *Engine) finishAll(s *submission, state hpc.State) {
 	s.atOnce = 0
-	s.offered = len(s.jobs)
-	for _, j := range s.jobs {
-		e.finish(j, state)
+	s.offered = int32(len(s.jobs))
+	for i := range s.jobs {
+		e.finish(&s.jobs[i], state)
 	}
 }
 
@@ -265,11 +306,11 @@ func (e *Engine) depend(s *submission, d sbatch.Dependency) error {
 	default:
 		return fmt.Errorf("%s is not simulated", d.Type)
 	}
-	on, task := e.jobs[d.Job], -1
+	on, task := e.find(d.Job), -1
 	if on == nil {
 		var id string
-		if id, task, _ = d.Task(); e.jobs[id] != nil {
-			on = e.jobs[id]
+		if id, task, _ = d.Task(); e.find(id) != nil {
+			on = e.find(id)
 		}
 	}
 	switch {
@@ -306,10 +347,10 @@ func (e *Engine) sameName(job *hpc.Job) []*submission {
 func (e *Engine) lookAtAll(s *submission) {
 	deps, _ := sbatch.ParseDependency(s.job.Dependency) // it was read before
 	for _, d := range deps.List {
-		on := e.jobs[d.Job]
+		on := e.find(d.Job)
 		if on == nil {
 			id, _, _ := d.Task()
-			on = e.jobs[id]
+			on = e.find(id)
 		}
 		if on != nil {
 			on.tell(e)
@@ -337,8 +378,8 @@ func (c *condition) state(on *submission) (met, never bool) {
 	pending, open, failed := on.pending, on.open, on.failed
 	if c.task >= 0 {
 		pending, open, failed = 0, 0, 0
-		for _, j := range on.jobs {
-			if int(j.task) == c.task {
+		for i := range on.jobs {
+			if j := &on.jobs[i]; int(j.task) == c.task {
 				pending, open, failed = j.counts()
 			}
 		}
@@ -355,7 +396,7 @@ func (c *condition) state(on *submission) (met, never bool) {
 }
 
 // counts are the counts of a submission with this job alone.
-func (j *Job) counts() (pending, open, failed int) {
+func (j *Job) counts() (pending, open, failed int32) {
 	switch {
 	case j.state == ended && !j.well:
 		return 0, 0, 1

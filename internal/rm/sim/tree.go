@@ -25,7 +25,6 @@ type links struct {
 	key         int64 // what the tree is ordered by; jobs with the same key are by tie
 	tie         int64
 	total       int64 // of the subtree
-	heap        uint32
 }
 
 // hash spreads consecutive numbers over all values (the finalizer of SplitMix64).
@@ -64,7 +63,7 @@ func (t *tree) update(j *Job) {
 
 // insert adds a job that is in no tree.
 func (t *tree) insert(j *Job, key, tie int64) {
-	j.links = links{key: key, tie: tie, heap: hash(j.Seq)}
+	j.links = links{key: key, tie: tie}
 	t.root = t.put(t.root, j)
 }
 
@@ -73,7 +72,7 @@ func (t *tree) put(at, j *Job) *Job {
 	case at == nil:
 		t.update(j)
 		return j
-	case j.heap > at.heap:
+	case hash(j.Seq) > hash(at.Seq):
 		j.left, j.right = t.split(at, j)
 		t.update(j)
 		return j
@@ -127,7 +126,7 @@ func (t *tree) join(a, b *Job) *Job {
 		return b
 	case b == nil:
 		return a
-	case a.heap > b.heap:
+	case hash(a.Seq) > hash(b.Seq):
 		a.right = t.join(a.right, b)
 		t.update(a)
 		return a

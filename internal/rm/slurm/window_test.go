@@ -44,14 +44,14 @@ func TestWindow(t *testing.T) {
 	s.workload.Reservations = []hpc.ReservationEvent{{At: after(1200), Action: "create", Reservation: hpc.Reservation{
 		Name: "course", Start: after(4500), Duration: time.Hour, Nodes: "g2", Users: []string{"ben"},
 	}}}
-	s.workload.NodeEvents = []hpc.NodeEvent{{At: after(2000), Nodes: "c2", State: "drain"}, {At: after(4200), Nodes: "c2", State: "resume"}}
+	s.workload.NodeEvents = []hpc.NodeEvent{{At: after(2000), Nodes: "c2", State: "drain"}, {At: after(4200).Add(300 * time.Millisecond), Nodes: "c2", State: "resume"}}
 	o := s.play(t)
 	o.want(`
 		old     COMPLETED -3000-6000 c1
 		two     COMPLETED 700-5000 c[3-4]
 		pending COMPLETED 3600-3660 g1
 		blocked COMPLETED 6001-6061 c1
-		later   COMPLETED 4201-4261 c2`)
+		later   COMPLETED 4204-4264 c2`)
 	for _, id := range []string{"pending", "blocked"} {
 		if row := o.rows[id]; row.Submit != after(1000) {
 			t.Errorf("%s was submitted at %v, want 1000", id, since(row.Submit))
@@ -86,6 +86,8 @@ func TestFixedPriorities(t *testing.T) {
 		job("low", 10, 100, with(on("g1"), tasks(4), recorded(100))),
 		job("high", 20, 100, with(on("g1"), tasks(4), recorded(4_000_000_000))),
 		job("middle", 30, 100, with(on("g1"), tasks(4), recorded(5000))),
+		// Cancelled before it started: Slurm has no priority of such a job on record.
+		job("never", 40, 100, func(j *hpc.Job) { j.Recorded = &hpc.Recorded{End: after(60), State: hpc.Cancelled} }),
 	}
 	o := s.play(t)
 	starts := map[string]float64{}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -442,6 +443,12 @@ func (c *realController) untilJob(id uint32, words ...string) {
 	})
 }
 
+// untilIdle waits until both nodes are idle, and have answered.
+func (c *realController) untilIdle() {
+	c.t.Helper()
+	c.until("both nodes are idle", func() bool { return strings.Count(c.show("node"), "State=IDLE ") == 2 })
+}
+
 func (c *realController) kill(r KillRequest) {
 	c.t.Helper()
 	c.command(RequestKillJob, r.Append(nil))
@@ -471,9 +478,7 @@ func TestRealController(t *testing.T) {
 				c.administer(t)
 				c.describe(t)
 			}
-			c.until("both nodes are idle", func() bool {
-				return strings.Count(c.show("node"), "State=IDLE ") == 2
-			})
+			c.untilIdle()
 		})
 	}
 }
@@ -510,12 +515,17 @@ func (c *realController) runJobs(t *testing.T, v Version) {
 	}
 	c.command(RequestSuspend, AppendSuspend(nil, name, false))
 	c.untilJob(held, "JobState=SUSPENDED")
+	c.until("a node is told", func() bool { // each message has a thread of its own, and one may overtake another
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return len(c.suspends) >= 1
+	})
 	c.command(RequestSuspend, AppendSuspend(nil, name, true))
 	c.untilJob(held, "JobState=RUNNING")
 	c.until("both arrive", func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		return len(c.suspends) >= 2 && c.suspends[len(c.suspends)-1].Resume
+		return slices.ContainsFunc(c.suspends, func(s *Suspend) bool { return s.Resume })
 	})
 	if s := c.suspends[0]; s.JobID != held || s.Resume || !s.Indefinite {
 		t.Errorf("the suspend request reads %+v", s)

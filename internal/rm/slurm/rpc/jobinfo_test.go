@@ -131,6 +131,7 @@ func shown(j *JobInfo) map[string]string {
 
 // describe asks about jobs in all their states.
 func (c *realController) describe(t *testing.T) {
+	c.untilIdle() // or slurmctld would look for nodes before they are there, and again a minute later
 	id := c.mustSubmit("sleep\n", hpc.Request{
 		Name: "told", Account: "a1", Hold: true, Tasks: 2, MinNodes: 2, MaxNodes: 2, MemPerNode: 500, GRES: "gpu:a100:1",
 		TimeLimit: 10 * time.Minute,
