@@ -24,7 +24,7 @@ func eachLine(r io.Reader, name string, f func(number int, line []byte) error) e
 		if number == 1 {
 			line = bytes.TrimPrefix(line, []byte("\xef\xbb\xbf")) // an editor's byte order mark
 		}
-		line = bytes.TrimSuffix(line, []byte("\r"))
+		line = bytes.TrimRight(line, "\r")
 		if err := f(number, line); err != nil {
 			return fmt.Errorf("%s:%d: %w", name, number, err)
 		}

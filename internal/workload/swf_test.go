@@ -343,6 +343,7 @@ func BenchmarkReadSWF(b *testing.B) {
 func FuzzReadSWF(f *testing.F) {
 	f.Add(smallSWF)
 	f.Add("1 10 0 60 4 -1 -1 4 600 -1 1 12 3 7 1 1 -1 -1\n1 2 3\n2 5 -3 6.50 4 0.01 -1 4 60 -1 2 -1 -1 -1 0 0 1 -1\r\n; x\n")
+	f.Add("\r\r\r\n0 0 0 0 1 0 0 0 0 0 0 0 0 0 0 0 0 0")
 	f.Add("0\n;UnixStartTime:\n;UnixStartTime:1\n0 0 0 0 0 0 0 1 0 0 0 0 0 0 0 0 0 0")
 	f.Fuzz(func(t *testing.T, text string) {
 		w, err := ReadSWF(strings.NewReader(text), "fuzz", ReadOptions{})
