@@ -405,7 +405,8 @@ func (r *taskRow) listSegments() {
 		only.End, only.EndedBy = r.end, rm.Ended
 	}
 	r.held = false
-	r.rarely().segments = append(r.rare.segments, only)
+	rare := r.rarely()
+	rare.segments = append(rare.segments, only)
 }
 
 // closeSegment ends the open segment, if there is one.
