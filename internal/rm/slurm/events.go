@@ -227,11 +227,12 @@ func reservations(events []hpc.ReservationEvent) []booking {
 
 // moves reports whether a flag lets a reservation's times or nodes change by themselves.
 func moves(flag string) bool {
-	switch strings.ToUpper(strings.TrimLeft(flag, "+-")) {
-	case "DAILY", "HOURLY", "WEEKDAY", "WEEKEND", "WEEKLY", "TIME_FLOAT", "REPLACE", "REPLACE_DOWN", "PURGE_COMP", "FLEX", "MAGNETIC":
+	name, _, _ := strings.Cut(strings.ToUpper(strings.TrimLeft(flag, "+-")), "=") // PURGE_COMP=5:00
+	switch name {
+	case "DAILY", "HOURLY", "WEEKDAY", "WEEKEND", "WEEKLY", "TIME_FLOAT", "REPLACE", "REPLACE_DOWN", "PURGE_COMP":
 		return true
 	}
-	return strings.HasPrefix(strings.ToUpper(flag), "PURGE_COMP")
+	return false
 }
 
 func sameNodes(a, b string) bool {
