@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm/slurm"
 	"rmreplay/internal/run"
 	"rmreplay/internal/vclock"
@@ -65,14 +66,14 @@ func runDebugClock(g *globals, path string, asJSON bool) error {
 	}
 	if asJSON {
 		r := clockReport{Now: s.Now.Std(), Running: s.Running, Inbox: s.Inbox, Factor: s.Factor, Computing: s.Paid.Seconds(), Steps: s.Steps, Threads: s.Threads}
-		if s.Limit != vclock.Never {
+		if s.Limit != hpc.Never {
 			next := s.Limit.Std()
 			r.NextEvent = &next
 		}
 		return g.printJSON(r)
 	}
 	next := "none"
-	if s.Limit != vclock.Never {
+	if s.Limit != hpc.Never {
 		next = fmt.Sprintf("%v, in %v", s.Limit, s.Limit.Sub(s.Now))
 	}
 	model := "frozen"

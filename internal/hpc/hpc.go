@@ -53,6 +53,9 @@ func (t Time) String() string {
 	return t.Std().Format(time.RFC3339Nano)
 }
 
+// Never is after every other instant.
+const Never = Time(1<<63 - 1)
+
 // ParseTime reads RFC 3339 ("2024-03-01T08:00:00Z"), the same without a zone
 // (UTC, as sacct prints it), or seconds since the Unix epoch.
 func ParseTime(s string) (Time, error) {

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"time"
 
+	"rmreplay/internal/agenda"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/workload"
@@ -70,7 +71,7 @@ type player struct {
 	workload *workload.Workload
 	recorder Recorder
 	opts     Options
-	queue    inputs
+	queue    agenda.Agenda[struct{}]
 	progress Progress
 	// Of each job of the workload, how many of its tasks have been submitted and have not
 	// ended; and the jobs in the order of their submission. Millions of them are no more
@@ -147,15 +148,15 @@ func (p *player) load(w *workload.Workload) error {
 }
 
 // add puts an input into the queue; seq is its place in the workload.
-func (p *player) add(at hpc.Time, class inputClass, seq int) {
-	p.queue.push(input{at, int32(seq), class})
+func (p *player) add(at hpc.Time, class uint8, seq int) {
+	p.queue.Put(input{At: at, Seq: seq, Class: class})
 	p.progress.LastInput = max(p.progress.LastInput, at)
 }
 
 // apply does what an input is for.
 func (p *player) apply(in input) error {
-	w, i := p.workload, int(in.seq)
-	switch in.class {
+	w, i := p.workload, in.Seq
+	switch in.Class {
 	case nodeEvent:
 		return p.rm.SetNode(w.NodeEvents[i])
 	case reservation:
@@ -299,7 +300,7 @@ func (p *player) play(ctx context.Context) error {
 		}
 		until := happened.Add(p.opts.DrainLimit)
 		if len(p.queue) > 0 {
-			until = p.queue[0].at
+			until = p.queue.Next()
 		}
 		events, err := p.rm.AdvanceTo(ctx, max(until, p.rm.Now()))
 		p.progress.Now = p.rm.Now()
@@ -342,9 +343,9 @@ func (p *player) settle(ctx context.Context) error {
 
 // applyDue hands over everything that is due now.
 func (p *player) applyDue() error {
-	for len(p.queue) > 0 && p.queue[0].at <= p.rm.Now() {
+	for p.queue.Next() <= p.rm.Now() {
 		p.progress.InputsDone++
-		if err := p.apply(p.queue.pop()); err != nil {
+		if err := p.apply(p.queue.Pop()); err != nil {
 			return err
 		}
 	}

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"rmreplay/internal/hpc"
 )
 
 // stamp is what a test program prints at the given time after the start.
@@ -374,7 +376,7 @@ func TestOtherABIIsRefused(t *testing.T) {
 func TestDeadlockIsReported(t *testing.T) {
 	l := newLab(t, Addresses{})
 	l.start(program(t, "clockwork"), "deadlock")
-	err := l.waitTo(Never)
+	err := l.waitTo(hpc.Never)
 	var dead *DeadlockError
 	if !errors.As(err, &dead) {
 		t.Fatalf("Wait: %v, want a deadlock", err)
@@ -562,7 +564,7 @@ func TestNotify(t *testing.T) {
 		l.Notify()
 	}()
 	slot, _ := l.Reserve() // somebody who runs for ever
-	wake, err := l.Wait(t.Context(), Never)
+	wake, err := l.Wait(t.Context(), hpc.Never)
 	if wake != Notified || err != nil {
 		t.Errorf("Wait: %v, %v; want Notified", wake, err)
 	}

@@ -18,7 +18,7 @@ import (
 type Snapshot struct {
 	Now hpc.Time
 	// Limit is the driver's next event, beyond which time does not go by itself;
-	// [Never] if it has none.
+	// [hpc.Never] if it has none.
 	Limit hpc.Time
 	// Running is the number of threads that count as running, the driver included.
 	Running int

@@ -31,9 +31,6 @@ const (
 	Notified
 )
 
-// Never is the limit of a driver that has no event of its own.
-const Never = hpc.Time(never)
-
 // Wait lets virtual time pass, up to limit at most. It must be called from a
 // goroutine that is locked to its thread or has nothing else to lose: it sleeps in a
 // futex. The errors are [*DeadlockError] and [*StallError], and ctx's.
@@ -176,7 +173,7 @@ func (c *Clock) advance(limit hpc.Time) advanceResult {
 		}
 	}
 	if next >= int64(limit) {
-		if limit == Never {
+		if limit == hpc.Never {
 			c.unlockClock()
 			return noDeadline
 		}

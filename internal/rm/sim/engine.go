@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"rmreplay/internal/agenda"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
 )
@@ -142,9 +143,9 @@ func (e *Engine) AdvanceTo(ctx context.Context, t hpc.Time) ([]rm.Event, error) 
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		next := e.timers.next()
-		if next > t || next == Never {
-			if t != Never {
+		next := e.timers.Next()
+		if next > t || next == hpc.Never {
+			if t != hpc.Never {
 				e.machine.now = max(e.machine.now, t)
 			}
 			return nil, nil
@@ -205,12 +206,12 @@ func (e *Engine) settle() {
 // expire does what the timers of this instant are for: all of them, or one where each
 // end is the policy's to answer by itself.
 func (e *Engine) expire() {
-	for e.timers.next() == e.machine.now {
-		t := e.timers.pop()
-		if t.due != nil {
-			t.due()
-		} else if t.job.endTimer == t.seq {
-			e.end(t.job)
+	for e.timers.Next() == e.machine.now {
+		t := e.timers.Pop()
+		if t.What.do != nil {
+			t.What.do()
+		} else if t.What.job.endTimer == t.Seq {
+			e.end(t.What.job)
 		}
 		if e.cfg.Ties == ArrivalsFirst {
 			return
@@ -221,18 +222,18 @@ func (e *Engine) expire() {
 // freeForeseen ends the jobs that reach their time limit at this instant, and leaves a
 // timer in the place of each that asks the policy.
 func (e *Engine) freeForeseen() {
-	var now []timer
-	for e.timers.next() == e.machine.now {
-		t := e.timers.pop()
-		if j := t.job; j != nil && j.endTimer == t.seq && j.Due == e.machine.now {
+	var now []agenda.Entry[due]
+	for e.timers.Next() == e.machine.now {
+		t := e.timers.Pop()
+		if j := t.What.job; j != nil && j.endTimer == t.Seq && j.Due == e.machine.now {
 			e.end(j)
-			t.job, t.due = nil, func() { e.freed = true }
+			t.What = due{do: func() { e.freed = true }}
 		}
 		now = append(now, t)
 	}
 	e.freed = false
 	for _, t := range now {
-		e.timers.put(t)
+		e.timers.Put(t)
 	}
 }
 
@@ -243,7 +244,7 @@ func (e *Engine) started(j *Job) {
 		end = max(at, j.Start)
 	}
 	j.cut = end > j.Due
-	if end = min(end, j.Due); end != Never {
+	if end = min(end, j.Due); end != hpc.Never {
 		j.endTimer = e.timers.add(end, jobEnds, j, nil)
 	}
 	e.emit(j, rm.Started, "", e.outcome(j, hpc.Running))

@@ -61,13 +61,10 @@ func (j *Job) held() int {
 	return j.Size
 }
 
-// Never is after every other instant.
-const Never = hpc.Time(1<<63 - 1)
-
-// after is t + d, without overflow: what has no end is due at [Never].
+// after is t + d, without overflow: what has no end is due at [hpc.Never].
 func after(t hpc.Time, d time.Duration) hpc.Time {
-	if d == hpc.Unlimited || hpc.Time(d) > Never-t {
-		return Never
+	if d == hpc.Unlimited || hpc.Time(d) > hpc.Never-t {
+		return hpc.Never
 	}
 	return t.Add(d)
 }

@@ -26,7 +26,7 @@ type space interface {
 	// fits says whether a job can start now and run to its time limit beside all that
 	// is there.
 	fits(j *Job) bool
-	// earliest is when that will be possible first; Never if it will not.
+	// earliest is when that will be possible first; hpc.Never if it will not.
 	earliest(j *Job) hpc.Time
 	// add puts a job there from an instant at which it fits until its time limit.
 	add(j *Job, at hpc.Time)
@@ -82,11 +82,11 @@ func (m *Machine) Start(j *Job) {
 // due, and what other jobs have reserved. A job has one reservation; an earlier one is
 // given up first, so that to reserve again never makes it later while the machine has
 // not become smaller. It returns the instant: [Machine.Now] if the job can start now,
-// [Never] if no instant will do, and nothing is reserved then.
+// [hpc.Never] if no instant will do, and nothing is reserved then.
 func (m *Machine) Reserve(j *Job) hpc.Time {
 	m.Unreserve(j)
 	at := m.space.earliest(j)
-	if at != Never {
+	if at != hpc.Never {
 		m.space.add(j, at)
 		j.reserved, j.reservedAt = true, at
 	}
@@ -116,7 +116,7 @@ func (m *Machine) Running() iter.Seq[*Job] { return m.running.each }
 // time limit: the shadow time of EASY. With it come two readings of how many processors
 // will then be left over. extra counts the jobs in the order of Running until there are
 // enough; extraAll counts every job that is due by that instant. A size above what the
-// machine has is never there: [Never], 0, 0. It takes logarithmic time, and it is for
+// machine has is never there: [hpc.Never], 0, 0. It takes logarithmic time, and it is for
 // pools: it looks at neither reservations nor nodes.
 func (m *Machine) Shadow(size int) (at hpc.Time, extra, extraAll int) {
 	if size <= m.free {
@@ -124,7 +124,7 @@ func (m *Machine) Shadow(size int) (at hpc.Time, extra, extraAll int) {
 	}
 	last, sum := m.running.reach(int64(size - m.free))
 	if last == nil {
-		return Never, 0, 0
+		return hpc.Never, 0, 0
 	}
 	return last.Due, m.free + int(sum) - size, m.free + int(m.running.upTo(int64(last.Due))) - size
 }

@@ -169,7 +169,7 @@ func (n *nodes) earliest(j *Job) hpc.Time {
 			return t
 		}
 	}
-	return Never
+	return hpc.Never
 }
 
 // ends are the instants at which something ends on the nodes, in order, now before all.
@@ -177,7 +177,7 @@ func (n *nodes) ends() []hpc.Time {
 	times := []hpc.Time{n.m.now}
 	for i := range n.list {
 		for _, s := range n.list[i].stays {
-			if s.until > n.m.now && s.until != Never {
+			if s.until > n.m.now && s.until != hpc.Never {
 				times = append(times, s.until)
 			}
 		}

@@ -43,11 +43,11 @@ func (p *pool) earliest(j *Job) hpc.Time {
 	p.need()
 	p.trim()
 	for i := range p.steps {
-		if p.steps[i].at != Never && p.fitsAt(j, i) {
+		if p.steps[i].at != hpc.Never && p.fitsAt(j, i) {
 			return max(p.steps[i].at, p.m.now)
 		}
 	}
-	return Never
+	return hpc.Never
 }
 
 func (p *pool) add(j *Job, at hpc.Time) { p.change(at, after(at, j.Limit), -j.Size) }

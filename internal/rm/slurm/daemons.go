@@ -287,7 +287,7 @@ func (e *Engine) startController(ctx context.Context) error {
 // step lets virtual time pass up to limit, or to the first thing that happens.
 func (e *Engine) step(ctx context.Context, limit hpc.Time) (vclock.Wake, error) {
 	e.runTimers()
-	wake, err := e.wait(ctx, min(limit, e.timers.next()))
+	wake, err := e.wait(ctx, min(limit, e.timers.Next()))
 	if err != nil {
 		return wake, e.explain(err)
 	}

@@ -10,12 +10,12 @@
 package slurm
 
 import (
-	"container/heap"
 	"context"
 	"errors"
 	"fmt"
 	"time"
 
+	"rmreplay/internal/agenda"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/slurm/conf"
@@ -69,7 +69,8 @@ type Engine struct {
 	nodes   *nodes.Cluster
 	place   place
 	daemons daemons
-	timers  timers
+	timers  agenda.Agenda[func()]
+	timed   int // timers so far
 	events  []rm.Event
 	err     error // the first reason for which the run cannot go on
 	notices chan supervise.Exit
@@ -108,48 +109,13 @@ var (
 	_ nodes.Environment  = (*Engine)(nil)
 )
 
-// timers are functions that are due at an instant, in the order of (time, sequence).
-type timers struct {
-	list []timer
-	seq  uint64
-}
-
-type timer struct {
-	at  hpc.Time
-	seq uint64
-	f   func()
-}
-
-func (t *timers) Len() int { return len(t.list) }
-func (t *timers) Less(i, j int) bool {
-	a, b := &t.list[i], &t.list[j]
-	return a.at < b.at || a.at == b.at && a.seq < b.seq
-}
-func (t *timers) Swap(i, j int) { t.list[i], t.list[j] = t.list[j], t.list[i] }
-func (t *timers) Push(x any)    { t.list = append(t.list, x.(timer)) }
-func (t *timers) Pop() any {
-	last := len(t.list) - 1
-	x := t.list[last]
-	t.list[last] = timer{}
-	t.list = t.list[:last]
-	return x
-}
-
-// next is when the earliest timer is due, [vclock.Never] if there is none.
-func (t *timers) next() hpc.Time {
-	if len(t.list) == 0 {
-		return vclock.Never
-	}
-	return t.list[0].at
-}
-
 // Now implements [rm.ResourceManager].
 func (e *Engine) Now() hpc.Time { return e.clock.Now() }
 
 // At implements [nodes.Environment].
 func (e *Engine) At(t hpc.Time, f func()) {
-	e.timers.seq++
-	heap.Push(&e.timers, timer{t, e.timers.seq, f})
+	e.timed++
+	e.timers.Put(agenda.Entry[func()]{At: t, Seq: e.timed, What: f})
 }
 
 // Send implements [nodes.Environment].
@@ -210,7 +176,7 @@ func (e *Engine) AdvanceTo(ctx context.Context, t hpc.Time) ([]rm.Event, error) 
 	for e.err == nil {
 		e.submitNext()
 		e.runTimers()
-		limit := min(t, e.timers.next())
+		limit := min(t, e.timers.Next())
 		if len(e.events) > 0 {
 			limit = e.Now()
 		}
@@ -229,7 +195,7 @@ func (e *Engine) AdvanceTo(ctx context.Context, t hpc.Time) ([]rm.Event, error) 
 			switch {
 			case len(e.events) > 0:
 				return e.take(), nil
-			case e.Now() >= t && e.timers.next() > t:
+			case e.Now() >= t && e.timers.Next() > t:
 				return nil, nil
 			}
 		}
@@ -259,8 +225,8 @@ func (e *Engine) take() []rm.Event {
 }
 
 func (e *Engine) runTimers() {
-	for e.timers.next() <= e.Now() && e.err == nil {
-		heap.Pop(&e.timers).(timer).f()
+	for e.timers.Next() <= e.Now() && e.err == nil {
+		e.timers.Pop().What()
 	}
 }
 

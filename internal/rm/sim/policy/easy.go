@@ -88,7 +88,7 @@ func (p *easy) foresee() { p.shadow, p.extra, _ = p.machine.Shadow(p.head.Size) 
 // within is how long a job may run that ends by the shadow time. Where there is none no
 // job delays the head.
 func (p *easy) within() time.Duration {
-	if p.shadow == sim.Never {
+	if p.shadow == hpc.Never {
 		return hpc.Unlimited
 	}
 	return p.shadow.Sub(p.machine.Now())

@@ -357,7 +357,7 @@ func play(t testing.TB, cfg sim.Config, jobs []*hpc.Job, each func(rm.Event)) *s
 				t.Fatal(err)
 			}
 		}
-		until := sim.Never
+		until := hpc.Never
 		if next < len(jobs) {
 			until = jobs[next].Submit
 		}
@@ -368,7 +368,7 @@ func play(t testing.TB, cfg sim.Config, jobs []*hpc.Job, each func(rm.Event)) *s
 		for _, ev := range events {
 			each(ev)
 		}
-		if len(events) == 0 && until == sim.Never {
+		if len(events) == 0 && until == hpc.Never {
 			return e
 		}
 	}

@@ -67,7 +67,7 @@ func (p *textbook) Schedule() {
 	shadow, first, all := m.Shadow(head.Size)
 	extra, within := all, shadow.Sub(m.Now())
 	switch {
-	case shadow == sim.Never: // nothing can be promised, so nothing can be broken
+	case shadow == hpc.Never: // nothing can be promised, so nothing can be broken
 		within = hpc.Unlimited
 	case p.ties.ExtraFirst:
 		extra = first

@@ -1,0 +1,72 @@
+// Package agenda keeps what is due at instants of virtual time, in the order in which it is
+// to happen: by time, what is due at one time by class, and the rest by sequence.
+package agenda
+
+import "rmreplay/internal/hpc"
+
+// Entry is something that is due.
+type Entry[T any] struct {
+	What  T
+	At    hpc.Time
+	Seq   int // among the entries of its class; the caller's to choose
+	Class uint8
+}
+
+func (e *Entry[T]) before(other *Entry[T]) bool {
+	if e.At != other.At {
+		return e.At < other.At
+	}
+	if e.Class != other.Class {
+		return e.Class < other.Class
+	}
+	return e.Seq < other.Seq
+}
+
+// Agenda is a binary heap of entries. The zero value is empty. (container/heap would box
+// every entry, and a rigid replay puts every job of its workload in.)
+type Agenda[T any] []Entry[T]
+
+// Next is when the first entry is due; [hpc.Never] if there is none.
+func (a Agenda[T]) Next() hpc.Time {
+	if len(a) == 0 {
+		return hpc.Never
+	}
+	return a[0].At
+}
+
+// Put adds an entry.
+func (a *Agenda[T]) Put(e Entry[T]) {
+	*a = append(*a, e)
+	h := *a
+	for i := len(h) - 1; i > 0; {
+		parent := (i - 1) / 2
+		if !h[i].before(&h[parent]) {
+			return
+		}
+		h[i], h[parent] = h[parent], h[i]
+		i = parent
+	}
+}
+
+// Pop takes out the first entry of those that there are.
+func (a *Agenda[T]) Pop() Entry[T] {
+	h := *a
+	first, last := h[0], len(h)-1
+	h[0], h[last] = h[last], Entry[T]{} // no reference stays behind
+	h = h[:last]
+	*a = h
+	for i := 0; ; {
+		child := 2*i + 1
+		if child >= last {
+			return first
+		}
+		if child+1 < last && h[child+1].before(&h[child]) {
+			child++
+		}
+		if !h[child].before(&h[i]) {
+			return first
+		}
+		h[i], h[child] = h[child], h[i]
+		i = child
+	}
+}
