@@ -161,7 +161,7 @@ func Run(ctx context.Context, w *workload.Workload, processors int, opts Options
 		return nil, fmt.Errorf("%s: the size of its machine is not known (want it in the log's header, MaxProcs)", w.Source)
 	}
 	log := newLog(w, processors)
-	r := &Result{Log: w.Source, Jobs: len(w.Jobs), Processors: processors}
+	r := &Result{Log: w.Source, Jobs: w.Jobs.Len(), Processors: processors}
 	r.Recorded = log.recorded()
 	r.Users = r.Recorded.Users.Users
 	var tasks []task
@@ -296,8 +296,8 @@ type log struct {
 }
 
 func newLog(w *workload.Workload, processors int) *log {
-	l := &log{workload: w, processors: processors, index: make(map[string]int32, len(w.Jobs)), rows: make([]run.Row, len(w.Jobs))}
-	for i, job := range w.Jobs {
+	l := &log{workload: w, processors: processors, index: make(map[string]int32, w.Jobs.Len()), rows: make([]run.Row, w.Jobs.Len())}
+	for i, job := range w.Jobs.All() {
 		l.index[job.ID] = int32(i)
 		l.rows[i] = run.Row{Job: job.ID, Task: -1, User: job.User, RecordedSubmit: job.Submit, Processors: job.Tasks}
 	}
@@ -307,7 +307,7 @@ func newLog(w *workload.Workload, processors int) *log {
 // recorded is what the log says became of the jobs.
 func (l *log) recorded() Outcome {
 	rows := slices.Clone(l.rows)
-	for i, job := range l.workload.Jobs {
+	for i, job := range l.workload.Jobs.All() {
 		rows[i].Submit = job.Submit
 		if r := job.Recorded; r != nil {
 			rows[i].Start, rows[i].End, rows[i].State = r.Start, r.End, r.State

@@ -67,7 +67,6 @@ type Writer struct {
 	flusher     *time.Timer // runs while the journal's buffer is not empty; else nil
 	events      *eventsTable
 	jobs        *jobsTable // nil until the first row is final
-	settled     int        // how many submissions are in it
 	err         error
 	closed      bool
 }
@@ -243,19 +242,16 @@ func (w *Writer) settle(changed *submission) error {
 	if changed.written {
 		return w.fail(fmt.Errorf("an event of job %s after its end", changed.first.job.ID))
 	}
-	if jobs := w.rows.jobs; w.settled == len(jobs) || jobs[w.settled] != changed {
+	if w.rows.oldest() != changed {
 		return nil // the one that the others wait for is where it was
 	}
 	if err := w.jobsTable(); err != nil {
 		return w.fail(err)
 	}
-	for _, s := range w.rows.jobs[w.settled:] {
-		if !s.settled() {
-			return nil
-		}
+	for s := w.rows.oldest(); s != nil && s.settled(); s = w.rows.oldest() {
 		w.jobs.add(s)
 		s.written = true
-		w.settled++
+		w.rows.forget()
 	}
 	return nil
 }
@@ -355,7 +351,7 @@ func (w *Writer) Flush() error {
 // first job.
 func (w *Writer) Setting(wl *workload.Workload) error {
 	setting := *wl
-	setting.Jobs = nil
+	setting.Jobs = workload.Jobs{}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err := w.usable(); err != nil {
@@ -378,7 +374,8 @@ func (w *Writer) Amend(change func(*Row)) {
 }
 
 // Rows returns the rows of all jobs so far, as jobs.parquet would have them; after
-// Finish, those that it has.
+// Finish, those that it has. Without a journal the rows that are on the disk already have
+// no Request here.
 func (w *Writer) Rows() ([]Row, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -393,6 +390,11 @@ func (w *Writer) Rows() ([]Row, error) {
 // Nothing must be noted meanwhile, but Finish may be at work.
 func (w *Writer) Outcomes(yield func(*Row) bool) {
 	var row Row
+	for i := range w.rows.over.refs {
+		if w.rows.over.get(i, &row); !yield(&row) {
+			return
+		}
+	}
 	for s := range w.rows.each {
 		if !s.answered {
 			continue

@@ -731,8 +731,8 @@ func TestUnjournaled(t *testing.T) {
 				do(w.Event(ended))
 			}
 		}
-		if want := (w == direct); want != (w.settled == 2000) {
-			t.Errorf("%d jobs are settled: those before the array are, if there is no journal", w.settled)
+		if want := (w == direct); want != (len(w.rows.over.refs) == 2000) {
+			t.Errorf("%d jobs are settled: those before the array are, if there is no journal", len(w.rows.over.refs))
 		}
 		// What is computed from the outcomes may be so while the record is completed.
 		counted := make(chan int)
