@@ -41,23 +41,18 @@ type simulateOptions struct {
 	json         bool
 }
 
-// The collector begins when the heap has grown by so many percent over what was alive, or
-// what would be alive with gcReserve bytes more. So a simulation of a common log is over
-// before it has begun once or twice, and one of millions of jobs, the packed records of
-// which it need not look through, does not become much larger than they are.
+// The garbage collector of a simulation begins when the heap has grown by so many per cent:
+// late where there is little to hold, so that a common log is done before it has begun
+// twice, and as by default where there are so many jobs that what is held decides.
 const (
-	gcPercent = 50
-	gcReserve = 64 << 20
+	mostGCPercent  = 800
+	leastGCPercent = 100
+	garbage        = 64 << 20 // that may pile up, in bytes, between the two
+	heldPerJob     = 250      // bytes, at the end of a simulation; see docs/SIMULATOR.md
 )
 
-// collectSeldom sets the collector up, and returns what undoes it. The reserve is memory
-// that nobody writes to, so that it takes addresses and nothing else.
-func collectSeldom() (undo func()) {
-	percent, reserve := debug.SetGCPercent(gcPercent), make([]byte, gcReserve)
-	return func() {
-		runtime.KeepAlive(reserve)
-		debug.SetGCPercent(percent)
-	}
+func gcPercent(jobs int) int {
+	return max(leastGCPercent, min(mostGCPercent, 100*garbage/(heldPerJob*max(jobs, 1))))
 }
 
 // The values of --time-limit.
@@ -144,11 +139,12 @@ type simulateInput struct {
 
 func runSimulate(ctx context.Context, g *globals, path string, opts simulateOptions) error {
 	started := time.Now()
-	defer collectSeldom()()
+	defer debug.SetGCPercent(debug.SetGCPercent(mostGCPercent))
 	in, err := opts.load(path)
 	if err != nil {
 		return err
 	}
+	debug.SetGCPercent(gcPercent(in.workload.Jobs.Len()))
 	display := newProgress(g.stderr, opts.quiet)
 	if opts.realizations.count > 0 {
 		set := realizationSet{

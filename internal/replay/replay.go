@@ -25,6 +25,14 @@ type Recorder interface {
 	Event(event rm.Event) error
 }
 
+// Releaser is a [Recorder] that says when it needs a job no more, so that its memory serves
+// the next one. Without, every job of a workload takes new memory when it is submitted.
+type Releaser interface {
+	// Released returns a job that the recorder was given, that has ended, and that it will
+	// not look at again; nil if there is none. It returns no job twice.
+	Released() *hpc.Job
+}
+
 // Options change how a workload is played.
 type Options struct {
 	// DrainLimit is virtual time: how long jobs may pend after the last input while
@@ -71,13 +79,13 @@ type player struct {
 	driver   Driver
 	workload *workload.Workload
 	recorder Recorder
+	releaser Releaser // the recorder, or nil if it is none
 	opts     Options
 	queue    agenda.Agenda[struct{}]
 	// Of the submissions that are known from the outset and that nothing else comes with, the
 	// first is in the queue and the others follow it there.
 	first    []Submission
-	job      hpc.Job   // the last one that was looked at
-	spare    []hpc.Job // allocated, and not yet in use
+	job      hpc.Job // the last one that was looked at
 	progress Progress
 	// Of each job of the workload, how many of its tasks have been submitted and have not
 	// ended; and the jobs in the order of their submission. Millions of them are no more
@@ -111,6 +119,7 @@ func Play(ctx context.Context, manager rm.ResourceManager, w *workload.Workload,
 		opts.Observe = func(Progress) {}
 	}
 	p := &player{rm: manager, driver: driver, workload: w, recorder: recorder, opts: opts, open: make([]int32, w.Jobs.Len())}
+	p.releaser, _ = recorder.(Releaser)
 	if err := p.load(w); err != nil {
 		return Result{}, err
 	}
@@ -269,17 +278,16 @@ func (p *player) beginWindow() error {
 	return nil
 }
 
-// chunk is how many jobs are allocated at once. Those of a chunk are submitted one after the
-// other, and gone when the last of them has ended.
-const chunk = 64
-
-// jobOf returns a copy of a job, for others to keep.
+// jobOf returns a copy of a job, for the resource manager and the recorder to keep until it
+// has ended.
 func (p *player) jobOf(index int) *hpc.Job {
-	if len(p.spare) == 0 {
-		p.spare = make([]hpc.Job, chunk)
+	var job *hpc.Job
+	if p.releaser != nil {
+		job = p.releaser.Released()
 	}
-	job := &p.spare[0]
-	p.spare = p.spare[1:]
+	if job == nil {
+		job = new(hpc.Job)
+	}
 	p.workload.Jobs.Get(index, job)
 	return job
 }

@@ -67,6 +67,7 @@ type Writer struct {
 	flusher     *time.Timer // runs while the journal's buffer is not empty; else nil
 	events      *eventsTable
 	jobs        *jobsTable // nil until the first row is final
+	released    []*hpc.Job // whose rows are written
 	err         error
 	closed      bool
 }
@@ -211,6 +212,21 @@ func (w *Writer) Job(job *hpc.Job) error {
 	return nil
 }
 
+// Released returns a job that has ended and of which everything is on its way to the disk,
+// so that the writer will not look at it again; nil if there is none. Only a record without
+// a journal lets go of jobs.
+func (w *Writer) Released() *hpc.Job {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	last := len(w.released) - 1
+	if last < 0 {
+		return nil
+	}
+	job := w.released[last]
+	w.released = w.released[:last]
+	return job
+}
+
 // Event notes something that happened.
 func (w *Writer) Event(e rm.Event) error {
 	w.mu.Lock()
@@ -259,7 +275,9 @@ func (w *Writer) settle(changed *submission) error {
 // jobsTable starts the table of jobs, if that has not been done.
 func (w *Writer) jobsTable() (err error) {
 	if w.jobs == nil {
-		w.jobs, err = createJobsTable(w.dir, w.amend)
+		if w.jobs, err = createJobsTable(w.dir, w.amend); err == nil {
+			w.jobs.written = func(s *submission) { w.released = append(w.released, s.first.job) }
+		}
 	}
 	return err
 }

@@ -3,7 +3,6 @@ package generate
 import (
 	"bytes"
 	"math"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
