@@ -59,7 +59,7 @@ func exitCode(ctx context.Context, err error) int {
 	switch {
 	case err == nil:
 		return exitOK
-	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
+	case interrupted(ctx, err):
 		return ExitInterrupted
 	case errors.As(err, &exit):
 		return exit.Code
@@ -77,4 +77,19 @@ func errorText(code int, err error) string {
 		return "interrupted"
 	}
 	return err.Error()
+}
+
+// interrupted reports whether err is the end of ctx and nothing else.
+func interrupted(ctx context.Context, err error) bool {
+	return err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err())
+}
+
+// unlessInterrupted returns err; of an interruption it says what is left of the work, for
+// what was being done at that moment is of no interest.
+func (g *globals) unlessInterrupted(ctx context.Context, err error, left string) error {
+	if !interrupted(ctx, err) {
+		return err
+	}
+	g.say("rmreplay: %s", left)
+	return ctx.Err()
 }

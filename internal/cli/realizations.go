@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -78,11 +77,7 @@ func runRealizations(ctx context.Context, g *globals, set realizationSet, one fu
 	err := group.Wait()
 	display.end()
 	if err != nil {
-		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-			g.say("rmreplay: %s has what happened until then", set.dir)
-			return ctx.Err()
-		}
-		return err
+		return g.unlessInterrupted(ctx, err, set.dir+" has what happened until then")
 	}
 	return set.print(g, list, summaries)
 }

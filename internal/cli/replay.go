@@ -151,11 +151,7 @@ func runReplay(ctx context.Context, g *globals, path string, opts replayOptions)
 	summary, err := opts.replay(ctx, in, display)
 	display.end()
 	if err != nil {
-		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-			g.say("rmreplay: %s has what happened until then", opts.output)
-			return ctx.Err() // what it was doing is of no interest
-		}
-		return err
+		return g.unlessInterrupted(ctx, err, opts.output+" has what happened until then")
 	}
 	return g.printSummary(summary, opts.json)
 }
@@ -388,7 +384,7 @@ func capacity(c *conf.Cluster) run.Cluster {
 func (o *replayOptions) play(ctx context.Context, in replayInput, record *run.Writer, display replayDisplay) (run.State, func(*run.Manifest), error) {
 	final := func(*run.Manifest) {}
 	failed := func(err error) (run.State, func(*run.Manifest), error) {
-		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		if interrupted(ctx, err) {
 			return run.StateInterrupted, final, err
 		}
 		before := final

@@ -160,11 +160,7 @@ func runSimulate(ctx context.Context, g *globals, path string, opts simulateOpti
 	summary, err := opts.simulate(ctx, in, started, display)
 	display.end()
 	if err != nil {
-		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-			g.say("rmreplay: %s has what happened until then", opts.output)
-			return ctx.Err() // what it was doing is of no interest
-		}
-		return err
+		return g.unlessInterrupted(ctx, err, opts.output+" has what happened until then")
 	}
 	return g.printSummary(summary, opts.json)
 }
@@ -224,7 +220,7 @@ func (o *simulateOptions) play(ctx context.Context, in simulateInput, engine *si
 	display.begin(in.begin, time.Now())
 	result, err := o.feedback.play(ctx, engine, in.workload, o.seed, record, replay.Options{DrainLimit: o.drainLimit, Observe: seldom(display.observe)})
 	switch {
-	case err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()):
+	case interrupted(ctx, err):
 		return run.StateInterrupted, err
 	case err != nil:
 		return run.StateFailed, err

@@ -148,11 +148,7 @@ func runSweep(ctx context.Context, g *globals, path string, opts sweepOptions) e
 	err = maker.All(ctx, opts.jobs)
 	table.end()
 	if err != nil {
-		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-			g.say("rmreplay: %s has what is complete; the same command goes on with it", plan.Dir)
-			return ctx.Err()
-		}
-		return err
+		return g.unlessInterrupted(ctx, err, plan.Dir+" has what is complete; the same command goes on with it")
 	}
 	return g.finishSweep(plan, opts)
 }

@@ -140,13 +140,9 @@ const (
 	noDeadline                        // nobody will ever wake
 )
 
-type dueSlot struct {
-	index int
-	from  uint32
-}
-
-// advance moves the clock if nothing is in flight. It is advance_in_place of the
-// shim, with the look at the kernel that the shim leaves to the driver.
+// advance moves the clock to the next deadline if nothing is in flight, and wakes the
+// thread that is due then: of several the first, as advance_in_place of the shim, which
+// leaves the look at the kernel to the driver.
 func (c *Clock) advance(limit hpc.Time) advanceResult {
 	s := c.s
 	c.lockClock()
@@ -155,21 +151,16 @@ func (c *Clock) advance(limit hpc.Time) advanceResult {
 		return inFlight
 	}
 	next := int64(never)
-	var due []dueSlot
-	var buf [64]dueSlot
-	due = buf[:0]
+	var due *slot
+	var from uint32
 	for i := range int(s.used.Load()) {
 		sl := &s.slot[i]
 		st := sl.state.Load()
 		if st != stateSlot && st != stateKernel {
 			continue
 		}
-		d := sl.deadline.Load()
-		if d < next {
-			next, due = d, due[:0]
-		}
-		if d == next && d != never {
-			due = append(due, dueSlot{i, st})
+		if d := sl.deadline.Load(); d < next {
+			next, due, from = d, sl, st
 		}
 	}
 	if next >= int64(limit) {
@@ -184,23 +175,18 @@ func (c *Clock) advance(limit hpc.Time) advanceResult {
 	}
 	s.now.Store(max(s.now.Load(), next))
 	c.stats.Driver++
-	marked := due[:0]
-	for _, d := range due {
-		if c.markRunning(d) {
-			marked = append(marked, d)
-		}
-	}
+	marked := c.markRunning(due, from)
 	c.unlockClock()
-	for _, d := range marked {
-		c.wake(d)
+	if marked {
+		wake(due, from)
 	}
 	return moved
 }
 
 // markRunning counts a waiting thread as running before it is woken.
-func (c *Clock) markRunning(d dueSlot) bool {
+func (c *Clock) markRunning(sl *slot, from uint32) bool {
 	c.s.busy.Add(1)
-	if c.s.slot[d.index].state.CompareAndSwap(d.from, stateRunning) {
+	if sl.state.CompareAndSwap(from, stateRunning) {
 		return true
 	}
 	c.s.busy.Add(-1)
@@ -210,9 +196,8 @@ func (c *Clock) markRunning(d dueSlot) bool {
 // wakeSignal is the shim's SIGRTMIN + 5; glibc keeps the first two real-time signals.
 const wakeSignal = unix.Signal(34 + 5)
 
-func (c *Clock) wake(d dueSlot) {
-	sl := &c.s.slot[d.index]
-	if d.from == stateSlot {
+func wake(sl *slot, from uint32) {
+	if from == stateSlot {
 		futexWake(&sl.state)
 		return
 	}
@@ -470,7 +455,7 @@ func (c *Clock) repair() {
 	for _, i := range running {
 		sl := &s.slot[i]
 		if sl.why.Load() == whyPoll && sl.deadline.Load() <= s.now.Load() {
-			c.wake(dueSlot{i, stateKernel})
+			wake(sl, stateKernel)
 		} else {
 			futexWake(&sl.state)
 		}

@@ -21,7 +21,7 @@ type actions struct {
 	since   hpc.Time // when current was begun
 }
 
-// hold reports whether submissions wait for an action: one of the same instant goes
+// hold reports whether inputs wait for an action: one of the same instant goes
 // first. An action that takes virtual time holds nothing up once time has moved on.
 func (a *actions) hold(now hpc.Time) bool { return a.current != nil && a.since == now }
 
@@ -44,8 +44,10 @@ func (e *Engine) Act(a hpc.Action) error {
 	if err := CheckAction(a); err != nil {
 		return err
 	}
-	e.actions.waiting = append(e.actions.waiting, a)
-	e.nextAction()
+	e.inputs = append(e.inputs, func() {
+		e.actions.waiting = append(e.actions.waiting, a)
+		e.nextAction()
+	})
 	return nil
 }
 

@@ -68,17 +68,19 @@ func (e *Engine) Reserve(ev hpc.ReservationEvent) error {
 // there, whatever it is.
 func (e *Engine) administer(typ rpc.Type, body []byte, done rm.Event, then func()) {
 	m := &rpc.Message{Type: typ, Host: "localhost", Body: body}
-	e.network.send(m, func(reply *rpc.Message, err error) {
-		if err == nil {
-			err = rpc.ReplyError(reply)
-		}
-		if err != nil {
-			e.warn("event-refused", fmt.Sprintf("%s: %v", done.Reason, err), true)
-			done.Reason += ": refused: " + err.Error()
-		}
-		e.emit(done)
-		if then != nil {
-			then()
-		}
+	e.inputs = append(e.inputs, func() {
+		e.sendInput(m, func(reply *rpc.Message, err error) {
+			if err == nil {
+				err = rpc.ReplyError(reply)
+			}
+			if err != nil {
+				e.warn("event-refused", fmt.Sprintf("%s: %v", done.Reason, err), true)
+				done.Reason += ": refused: " + err.Error()
+			}
+			e.emit(done)
+			if then != nil {
+				then()
+			}
+		})
 	})
 }

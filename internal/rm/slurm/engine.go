@@ -84,9 +84,9 @@ type Engine struct {
 	byNumber    map[uint32]*instance
 	running     map[uint32]bool
 	orphans     map[uint32][]completion // by the number of a submission without an answer
-	toSubmit    []int                   // indices into submissions
+	inputs      []func()                // what the workload does and has not been sent yet
+	unanswered  int                     // requests of inputs
 	actions     actions
-	unanswered  int
 	pipeRest    []byte
 	counters    counters
 	warnings    []Warning
@@ -174,7 +174,7 @@ func (e *Engine) Running() int { return len(e.running) }
 // AdvanceTo implements [rm.ResourceManager].
 func (e *Engine) AdvanceTo(ctx context.Context, t hpc.Time) ([]rm.Event, error) {
 	for e.err == nil {
-		e.submitNext()
+		e.nextInput()
 		e.runTimers()
 		limit := min(t, e.timers.Next())
 		if len(e.events) > 0 {
@@ -216,6 +216,26 @@ func (e *Engine) wait(ctx context.Context, limit hpc.Time) (vclock.Wake, error) 
 		err = e.network.reap()
 	}
 	return wake, err
+}
+
+// nextInput sends the inputs that there are to slurmctld, in their order and each when the
+// one before has been answered: many at once would be handled in the order in which
+// slurmctld's threads get processors.
+func (e *Engine) nextInput() {
+	for len(e.inputs) > 0 && e.unanswered == 0 && !e.actions.hold(e.Now()) {
+		send := e.inputs[0]
+		e.inputs = e.inputs[1:]
+		send()
+	}
+}
+
+// sendInput sends the request of an input.
+func (e *Engine) sendInput(m *rpc.Message, answered func(*rpc.Message, error)) {
+	e.unanswered++
+	e.network.send(m, func(reply *rpc.Message, err error) {
+		e.unanswered--
+		answered(reply, err)
+	})
 }
 
 func (e *Engine) take() []rm.Event {

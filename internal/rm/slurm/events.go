@@ -284,9 +284,5 @@ func parseSacctTime(s string) (hpc.Time, error) {
 	if known(s) == "" {
 		return 0, nil
 	}
-	t, err := time.Parse("2006-01-02T15:04:05", s)
-	if err != nil {
-		return 0, fmt.Errorf("time %q (want YYYY-MM-DDThh:mm:ss)", s)
-	}
-	return hpc.Unix(t.Unix()), nil
+	return hpc.ParseTime(s)
 }

@@ -22,8 +22,8 @@ type submission struct {
 	// early are events that came before the answer to the submission.
 	early []rm.Event
 	// waiting are the submissions that depend on this one and cannot be sent before
-	// it has its number: indices into Engine.submissions.
-	waiting []int
+	// it has its number.
+	waiting []func()
 	// cancelled says that the user cancelled it before slurmctld had answered.
 	cancelled bool
 	// tasks are the task numbers of an array, the one -1 of any other job; seen are
@@ -63,8 +63,7 @@ func (e *Engine) submissionOf(script string) (*submission, error) {
 	return nil, fmt.Errorf("slurmctld launched a script that is none of the workload's: %.100q", script)
 }
 
-// Submit implements [rm.ResourceManager]. Submissions of one instant go to slurmctld
-// in their order, each as soon as the one before has been answered, so that the
+// Submit implements [rm.ResourceManager]. Since it is an input ([Engine.nextInput]), the
 // numbers of jobs are in the workload's order and a job may depend on any before it.
 // slurmctld sleeps for a microsecond of virtual time over each (_throttle_start in
 // proc_req.c), as it does when they come all at once.
@@ -82,23 +81,15 @@ func (e *Engine) Submit(job *hpc.Job) error {
 	}
 	e.byID[job.ID] = s
 	e.submissions = append(e.submissions, s)
-	e.toSubmit = append(e.toSubmit, len(e.submissions)-1)
+	index := len(e.submissions) - 1
+	e.inputs = append(e.inputs, func() { e.sendSubmission(index) })
 	return nil
-}
-
-// submitNext sends the next submission if none is unanswered.
-func (e *Engine) submitNext() {
-	for len(e.toSubmit) > 0 && e.unanswered == 0 && !e.actions.hold(e.Now()) {
-		i := e.toSubmit[0]
-		e.toSubmit = e.toSubmit[1:]
-		e.sendSubmission(i)
-	}
 }
 
 func (e *Engine) sendSubmission(index int) {
 	s := e.submissions[index]
 	if on := e.unnumbered(s.job.Dependency); on != nil {
-		on.waiting = append(on.waiting, index)
+		on.waiting = append(on.waiting, func() { e.sendSubmission(index) })
 		return
 	}
 	body, uid, gid, err := e.encodeSubmission(s, index)
@@ -106,13 +97,11 @@ func (e *Engine) sendSubmission(index int) {
 		e.refuse(s, err.Error())
 		return
 	}
-	e.unanswered++
 	if s.job.AsOperator {
 		uid, gid = 0, 0
 	}
 	m := &rpc.Message{Type: rpc.RequestSubmitBatchJob, UID: uid, GID: gid, Host: "localhost", Body: body}
-	e.network.send(m, func(reply *rpc.Message, err error) {
-		e.unanswered--
+	e.sendInput(m, func(reply *rpc.Message, err error) {
 		if err != nil {
 			e.failUnlessEnded(fmt.Errorf("submitting job %s: %w", s.job.ID, err))
 			return
@@ -255,7 +244,7 @@ func (e *Engine) submitted(s *submission, index int, reply *rpc.Message) {
 // ahead of all that were submitted later.
 func (e *Engine) answer(s *submission) {
 	s.answered = true
-	e.toSubmit = append(s.waiting, e.toSubmit...)
+	e.inputs = append(s.waiting, e.inputs...)
 	s.waiting = nil
 }
 
@@ -406,13 +395,15 @@ func (e *Engine) Cancel(id string) error {
 	if s == nil {
 		return fmt.Errorf("cancelling job %s: it has not been submitted", id)
 	}
-	switch {
-	case !s.answered:
-		s.cancelled = true
-	case s.refused || s.ended >= len(s.tasks): // a user would be told so too
-	default:
-		e.kill(s)
-	}
+	e.inputs = append(e.inputs, func() {
+		switch {
+		case !s.answered:
+			s.cancelled = true
+		case s.refused || s.ended >= len(s.tasks): // a user would be told so too
+		default:
+			e.kill(s)
+		}
+	})
 	return nil
 }
 
@@ -421,7 +412,7 @@ func (e *Engine) kill(s *submission) {
 	u := e.user(s.job.User)
 	kill := rpc.KillRequest{Job: strconv.FormatUint(uint64(s.number), 10), Signal: signalKill}
 	m := &rpc.Message{Type: rpc.RequestKillJob, UID: u.UID, GID: u.GID, Host: "localhost", Body: kill.Append(nil)}
-	e.network.send(m, func(reply *rpc.Message, err error) {
+	e.sendInput(m, func(reply *rpc.Message, err error) {
 		if err == nil {
 			err = rpc.ReplyError(reply)
 		}

@@ -326,7 +326,7 @@ func TestMachine(t *testing.T) {
 		lost     NODE_FAIL 11-100 c2
 		both     COMPLETED 300-500 c[2-3] restarts 1
 		draining COMPLETED 991-1051 c3                # runs on
-		drained  COMPLETED 1503-1563 c3
+		drained  COMPLETED 1500-1560 c3
 		pupil    COMPLETED 3300-3360 c1               # starts with the reservation
 		other    COMPLETED 3900-3960 c1               # might run into it, so it waits for its end
 		short    COMPLETED 3030-3090 c1               # would be over before

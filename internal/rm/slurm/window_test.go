@@ -52,7 +52,7 @@ func TestWindow(t *testing.T) {
 		two     COMPLETED 700-5000 c[3-4]
 		pending COMPLETED 3600-3660 g1
 		blocked COMPLETED 6001-6061 c1
-		later   COMPLETED 4204-4264 c2`)
+		later   COMPLETED 4201-4261 c2`)
 	for _, id := range []string{"pending", "blocked"} {
 		if row := o.rows[id]; row.Submit != after(1000) {
 			t.Errorf("%s was submitted at %v, want 1000", id, since(row.Submit))

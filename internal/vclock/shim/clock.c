@@ -70,13 +70,14 @@ bool mark_running(struct rmr_slot *s, uint32_t from)
 	return false;
 }
 
-/* advance_in_place moves the clock to the next deadline and wakes everyone who is
- * due then. Everyone is counted as running before the first is woken: a woken
- * thread signals others at once. False: the driver has to look. */
+/* advance_in_place moves the clock to the next deadline and wakes the thread that is due
+ * then. Of several it is that of the first slot: the others follow, one after the other,
+ * each when all is at rest again, so that what they do does not depend on which of them
+ * gets a processor first. False: the driver has to look. */
 static bool advance_in_place(void)
 {
-	struct { uint32_t index; uint32_t from; } due[256];
-	uint32_t n = 0, used = atomic_load(&C->used);
+	struct rmr_slot *due = NULL;
+	uint32_t from = RMR_FREE, used = atomic_load(&C->used);
 	int64_t next = RMR_NEVER;
 
 	if (!lock_clock())
@@ -95,37 +96,27 @@ static bool advance_in_place(void)
 		int64_t d = atomic_load_explicit(&s->deadline, memory_order_relaxed);
 		if (d < next) {
 			next = d;
-			n = 0;
-		}
-		if (d == next && d != RMR_NEVER) {
-			if (n < 256) {
-				due[n].index = i;
-				due[n].from = st;
-			}
-			n++;
+			due = s;
+			from = st;
 		}
 	}
-	if (next == RMR_NEVER || n > 256 || next >= atomic_load(&C->limit) || !nothing_in_flight()) {
+	if (!due || next >= atomic_load(&C->limit) || !nothing_in_flight()) {
 		unlock_clock();
 		return false;
 	}
 	if (next > now())
 		atomic_store(&C->now, next);
 	atomic_fetch_add(&C->steps, 1);
-	uint32_t marked = 0;
-	for (uint32_t i = 0; i < n; i++)
-		if (mark_running(&C->slot[due[i].index], due[i].from))
-			due[marked++] = due[i];
+	bool marked = mark_running(due, from);
 	unlock_clock();
-	for (uint32_t i = 0; i < marked; i++) {
-		struct rmr_slot *s = &C->slot[due[i].index];
-		if (s == me)
-			woken_by_self = true;
-		else if (due[i].from == RMR_SLOT)
-			futex(&s->state, FUTEX_WAKE, 1);
-		else
-			syscall(SYS_tgkill, atomic_load(&s->pid), atomic_load(&s->tid), wake_signal);
-	}
+	if (!marked)
+		return true;
+	if (due == me)
+		woken_by_self = true;
+	else if (from == RMR_SLOT)
+		futex(&due->state, FUTEX_WAKE, 1);
+	else
+		syscall(SYS_tgkill, atomic_load(&due->pid), atomic_load(&due->tid), wake_signal);
 	return true;
 }
 

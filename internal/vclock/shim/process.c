@@ -211,7 +211,6 @@ void become_child(void)
 {
 	memset(buckets, 0, sizeof buckets);
 	memset(semaphores, 0, sizeof semaphores);
-	atomic_store(&lock_waiters, 0);
 	atomic_store(&threads, 1);
 	me = childs_slot ? childs_slot : new_slot(getpid(), 0);
 	childs_slot = NULL;

@@ -4,12 +4,6 @@
 
 struct bucket buckets[BUCKETS];
 struct bucket semaphores[BUCKETS];
-_Atomic int32_t lock_waiters;
-
-static uint32_t hash(const volatile void *key)
-{
-	return (uint32_t)((uint64_t)(uintptr_t)key * 0x9e3779b97f4a7c15ULL >> 56);
-}
 
 void spin_lock(spin_t *l)
 {
@@ -31,7 +25,7 @@ void spin_unlock(spin_t *l)
  * signals blocked, whose mask old keeps. */
 struct bucket *lock_bucket(struct bucket *table, const volatile void *key, sigset_t *old)
 {
-	struct bucket *b = &table[hash(key)];
+	struct bucket *b = bucket_of(table, key);
 	if (table == semaphores) {
 		sigset_t all;
 		sigfillset(&all);
@@ -54,6 +48,7 @@ void enqueue(struct bucket *b, struct waiter *w)
 	while (*tail)
 		tail = &(*tail)->next;
 	*tail = w;
+	atomic_fetch_add(&b->waiters, 1);
 }
 
 /* dequeue returns false if w has been woken, and so is in the queue no more. */
@@ -62,6 +57,7 @@ __attribute__((noinline)) bool dequeue(struct bucket *b, struct waiter *w)
 	for (struct waiter **p = &b->head; *p; p = &(*p)->next)
 		if (*p == w) {
 			*p = w->next;
+			atomic_fetch_sub(&b->waiters, 1);
 			return true;
 		}
 	return false;
@@ -91,6 +87,7 @@ int wake_key(struct bucket *b, const volatile void *key, bool all)
 			continue;
 		}
 		*p = w->next;
+		atomic_fetch_sub(&b->waiters, 1);
 		wake_waiter(w);
 		n++;
 		if (!all)
@@ -107,8 +104,6 @@ bool leave_queue(struct lock_wait *l)
 	sigset_t old;
 	struct bucket *b = lock_bucket(l->table, l->waiter.key, &old);
 	bool was_there = dequeue(b, &l->waiter);
-	if (was_there)
-		atomic_fetch_sub(&lock_waiters, 1);
 	unlock_bucket(l->table, b, &old);
 	return was_there;
 }
@@ -126,7 +121,7 @@ void wake_lock_waiters(struct bucket *table, const volatile void *object, bool a
 	sigset_t old;
 	int saved = errno;
 	struct bucket *b = lock_bucket(table, object, &old);
-	atomic_fetch_sub(&lock_waiters, wake_key(b, object, all));
+	wake_key(b, object, all);
 	unlock_bucket(table, b, &old);
 	errno = saved;
 }
@@ -141,18 +136,15 @@ int wait_for(struct bucket *table, const volatile void *object, uint32_t why, in
 		sigset_t old;
 		struct bucket *b = lock_bucket(table, object, &old);
 		enqueue(b, &l.waiter);
-		atomic_fetch_add(&lock_waiters, 1);
 		/* Again, now that an unlock would see us. */
 		int r = try((void *)object);
 		if (r != EBUSY) {
 			dequeue(b, &l.waiter);
-			atomic_fetch_sub(&lock_waiters, 1);
 			unlock_bucket(table, b, &old);
 			return r;
 		}
 		if (deadline <= now()) {
 			dequeue(b, &l.waiter);
-			atomic_fetch_sub(&lock_waiters, 1);
 			unlock_bucket(table, b, &old);
 			return ETIMEDOUT;
 		}

@@ -297,13 +297,18 @@ typedef _Atomic int32_t spin_t;
 #define BUCKETS 256
 struct bucket {
 	spin_t lock;
+	_Atomic int32_t waiters; /* so that an unlock for which nobody waits costs one load */
 	struct waiter *head;
 	struct ended *ended;
 };
 
 extern struct bucket buckets[BUCKETS];
 extern struct bucket semaphores[BUCKETS]; /* apart: sem_post may be called by a signal handler */
-extern _Atomic int32_t lock_waiters;      /* all of them, so that an unlock without waiters costs one load */
+
+static inline struct bucket *bucket_of(struct bucket *table, const volatile void *key)
+{
+	return &table[(uint64_t)(uintptr_t)key * 0x9e3779b97f4a7c15ULL >> 56];
+}
 
 void spin_lock(spin_t *l);
 void spin_unlock(spin_t *l);
@@ -333,7 +338,7 @@ static inline void released(struct bucket *table, const volatile void *object, b
 	if (!C)
 		return;
 	atomic_thread_fence(memory_order_seq_cst);
-	if (__builtin_expect(atomic_load(&lock_waiters) != 0, 0))
+	if (__builtin_expect(atomic_load(&bucket_of(table, object)->waiters) != 0, 0))
 		wake_lock_waiters(table, object, all);
 }
 

@@ -71,9 +71,7 @@ static void hand_over(void)
 	const volatile void *key = thread_key(pthread_self());
 	struct bucket *b = lock_bucket(buckets, key, NULL);
 	bool nobody_will = forget_ended(b, pthread_self()) || detached;
-	int joining = wake_key(b, key, false);
-	atomic_fetch_sub(&lock_waiters, joining);
-	if (!joining && !nobody_will)
+	if (!wake_key(b, key, false) && !nobody_will)
 		remember_ended(b, pthread_self(), false);
 	unlock_bucket(buckets, b, NULL);
 }
@@ -191,7 +189,6 @@ static void await_end(pthread_t t)
 		return;
 	}
 	enqueue(b, &l.waiter);
-	atomic_fetch_add(&lock_waiters, 1);
 	slot_prepare(RMR_WHY_JOIN, key, RMR_NEVER);
 	unlock_bucket(buckets, b, NULL);
 	pthread_cleanup_push(cancel_join, &l);
