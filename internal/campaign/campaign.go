@@ -321,19 +321,41 @@ func (l *log) recorded() Outcome {
 type recorder struct {
 	log       *log
 	rows      []run.Row
-	submitted []int32 // the jobs in the order of their submission, by their rows
+	submitted []int32    // the jobs in the order of their submission, by their rows
+	jobs      []*hpc.Job // the same, until they end
+	released  []*hpc.Job
 }
 
 func (r *recorder) reset(l *log) {
 	r.log = l
 	r.rows = append(r.rows[:0], l.rows...)
-	r.submitted = r.submitted[:0]
+	r.submitted, r.jobs = r.submitted[:0], r.jobs[:0]
 }
 
 // Job implements [replay.Recorder].
 func (r *recorder) Job(job *hpc.Job) error {
 	r.submitted = append(r.submitted, r.log.index[job.ID])
+	r.jobs = append(r.jobs, job)
 	return nil
+}
+
+// Released implements [replay.Releaser].
+func (r *recorder) Released() *hpc.Job {
+	last := len(r.released) - 1
+	if last < 0 {
+		return nil
+	}
+	job := r.released[last]
+	r.released = r.released[:last]
+	return job
+}
+
+// release lets go of a job that has ended, unless it has tasks that have not.
+func (r *recorder) release(submission int) {
+	if job := r.jobs[submission]; job.Array == "" {
+		r.released = append(r.released, job)
+		r.jobs[submission] = nil
+	}
 }
 
 // Event implements [replay.Recorder].
@@ -344,10 +366,12 @@ func (r *recorder) Event(ev rm.Event) error {
 		row.Submit = ev.At
 	case rm.Refused:
 		row.Submit, row.State = ev.At, hpc.Rejected
+		r.release(ev.Submission - 1)
 	case rm.Started:
 		row.Start = ev.At
 	case rm.Ended:
 		row.End, row.State = ev.At, hpc.Completed
+		r.release(ev.Submission - 1)
 	}
 	return nil
 }

@@ -123,6 +123,13 @@ func (f *field) shows() uintptr {
 	return f.offset
 }
 
+// set is a field of a shape, with what is needed of most of them close together.
+type set struct {
+	offset uintptr
+	kind   kind
+	*field
+}
+
 // at is where the field of a record is.
 func (f *field) at(record unsafe.Pointer) unsafe.Pointer { return unsafe.Add(record, f.offset) }
 
@@ -154,7 +161,7 @@ type shape [3]uint64
 
 // shapes are those that the records of a layout have had.
 type shapes struct {
-	list   [][]*field // the fields of each
+	list   [][]set // the fields of each
 	known  map[shape]int
 	last   shape // of the last record
 	number int   // its number
@@ -177,7 +184,7 @@ func (l *layout) shape(record unsafe.Pointer) (s shape) {
 }
 
 // shapeOf returns the number of a record's shape, and its fields.
-func (p *packer) shapeOf(l *layout, record unsafe.Pointer) (int, []*field) {
+func (p *packer) shapeOf(l *layout, record unsafe.Pointer) (int, []set) {
 	s := l.shape(record)
 	all := &p.shapes[l.id]
 	if s != all.last || len(all.list) == 0 {
@@ -193,11 +200,11 @@ func (p *packer) shapeOf(l *layout, record unsafe.Pointer) (int, []*field) {
 }
 
 // with are the fields of a shape.
-func (l *layout) with(s shape) []*field {
-	list := []*field{}
+func (l *layout) with(s shape) []set {
+	list := []set{}
 	for i := range l.fields {
-		if s[i/64]&(1<<(i%64)) != 0 {
-			list = append(list, &l.fields[i])
+		if f := &l.fields[i]; s[i/64]&(1<<(i%64)) != 0 {
+			list = append(list, set{f.offset, f.kind, f})
 		}
 	}
 	return list

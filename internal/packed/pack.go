@@ -65,8 +65,9 @@ func newPacker(t reflect.Type) packer {
 func (p *packer) append(b []byte, l *layout, record unsafe.Pointer) []byte {
 	number, fields := p.shapeOf(l, record)
 	b = binary.AppendUvarint(b, uint64(number))
-	for _, f := range fields {
-		at := f.at(record)
+	for i := range fields {
+		f := &fields[i]
+		at := unsafe.Add(record, f.offset)
 		switch f.kind {
 		case flag:
 		case integer8:
@@ -88,9 +89,9 @@ func (p *packer) append(b []byte, l *layout, record unsafe.Pointer) []byte {
 		case pointer:
 			b = p.append(b, f.elem, *(*unsafe.Pointer)(at))
 		case list:
-			b = p.appendList(b, f, f.value(record))
+			b = p.appendList(b, f.field, f.value(record))
 		case table:
-			b = p.appendTable(b, f, f.value(record))
+			b = p.appendTable(b, f.field, f.value(record))
 		}
 	}
 	return b
@@ -180,8 +181,10 @@ const spares = 2
 
 // record sets the fields of a zero record that are not zero.
 func (r *reader) record(l *layout, record unsafe.Pointer) {
-	for _, f := range r.packer.shapes[l.id].list[r.varint()] {
-		at := f.at(record)
+	fields := r.packer.shapes[l.id].list[r.varint()]
+	for i := range fields {
+		f := &fields[i]
+		at := unsafe.Add(record, f.offset)
 		switch f.kind {
 		case flag:
 			*(*bool)(at) = true
@@ -196,13 +199,13 @@ func (r *reader) record(l *layout, record unsafe.Pointer) {
 		case text:
 			*(*string)(at) = r.string()
 		case pointer:
-			elem := r.pointee(f)
+			elem := r.pointee(f.field)
 			*(*unsafe.Pointer)(at) = elem
 			r.record(f.elem, elem)
 		case list:
-			f.value(record).Set(r.list(f))
+			f.value(record).Set(r.list(f.field))
 		case table:
-			f.value(record).Set(r.table(f))
+			f.value(record).Set(r.table(f.field))
 		}
 	}
 }
@@ -220,6 +223,14 @@ func (r *reader) pointee(f *field) unsafe.Pointer {
 }
 
 func (r *reader) varint() uint64 {
+	if c := r.in[0]; c < 0x80 {
+		r.in = r.in[1:]
+		return uint64(c)
+	}
+	return r.longVarint()
+}
+
+func (r *reader) longVarint() uint64 {
 	in, x, shift := r.in, uint64(0), 0
 	for i := range len(in) {
 		c := in[i]

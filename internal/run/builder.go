@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -15,8 +16,7 @@ import (
 //
 // It keeps a job for as long as the run goes on, and there may be millions: so it holds
 // what happened to a job and a pointer to what was asked for, and makes the row when it
-// is wanted. A row that is on the disk it keeps for the metrics, packed and without what
-// was asked for.
+// is wanted. Of a row that is on the disk it keeps the outcome for the metrics, packed.
 type builder struct {
 	over  finalRows              // of the first submissions
 	jobs  []*submission          // the others, as submitted
@@ -28,7 +28,7 @@ type builder struct {
 	lastEvent          hpc.Time
 }
 
-// finalRows are rows that cannot change any more.
+// finalRows are the outcomes of rows that cannot change any more.
 type finalRows struct {
 	refs  []packed.Ref
 	store *packed.Store[Row]
@@ -41,7 +41,7 @@ func (f *finalRows) add(s *submission) {
 	if f.store == nil {
 		f.store = packed.NewStore[Row]()
 	}
-	s.first.put(&f.row)
+	s.first.outcome(&f.row)
 	f.refs = append(f.refs, f.store.Put(&f.row))
 	if f.row.State != hpc.Rejected {
 		f.ended++
@@ -536,6 +536,20 @@ func (r *taskRow) mergeSubmit(at hpc.Time) {
 	}
 }
 
+// outcome writes what became of the job, which is what metrics are computed from.
+func (r *taskRow) outcome(row *Row) {
+	*row = Row{
+		Job: r.job.ID, Task: int(r.task), User: r.job.User, State: r.state,
+		RecordedSubmit: r.job.Submit, Submit: r.submit, Eligible: r.eligible, Start: r.start, End: r.end,
+		NodeCount: int(r.nodeCount), Processors: r.processors,
+	}
+	if rare := r.rare; rare != nil {
+		row.User = cmp.Or(rare.user, row.User)
+		row.Suspended, row.Restarts = rare.suspended, rare.restarts
+		rare.putSegments(row)
+	}
+}
+
 // put writes the row, but for the request.
 func (r *taskRow) put(row *Row) {
 	job := r.job
@@ -575,6 +589,10 @@ func (r *rareRow) put(row *Row) {
 	row.TRES, row.Reason = r.tres, r.reason
 	row.Resubmit, row.Suspended = r.resubmit, r.suspended
 	row.ExitCode, row.Signal, row.Restarts = r.exitCode, r.signal, r.restarts
+	r.putSegments(row)
+}
+
+func (r *rareRow) putSegments(row *Row) {
 	// A single segment that nothing interrupted says no more than Start and End do.
 	if n := len(r.segments); n > 1 || n == 1 && (row.Start == 0 || r.segments[0].EndedBy == rm.Suspend) {
 		row.Segments = r.segments

@@ -392,8 +392,8 @@ func (w *Writer) Amend(change func(*Row)) {
 }
 
 // Rows returns the rows of all jobs so far, as jobs.parquet would have them; after
-// Finish, those that it has. Without a journal the rows that are on the disk already have
-// no Request here.
+// Finish, those that it has. Without a journal, the rows that are on the disk already are
+// those of [Writer.Outcomes].
 func (w *Writer) Rows() ([]Row, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -403,9 +403,11 @@ func (w *Writer) Rows() ([]Row, error) {
 	return w.rows.list(w.amend)
 }
 
-// Outcomes visits the rows of all jobs so far without their requests: what metrics are
-// computed from, in no more memory than they take. A row is valid until the next one.
-// Nothing must be noted meanwhile, but Finish may be at work.
+// Outcomes visits the rows of all jobs so far with no more in them than became of the jobs:
+// ID, task and user; state, instants, suspension and restarts; how many nodes and processors
+// they held, and when. Metrics are computed from that, in no more memory than it takes. A
+// row is valid until the next one. Nothing must be noted meanwhile, but Finish may be at
+// work.
 func (w *Writer) Outcomes(yield func(*Row) bool) {
 	var row Row
 	for i := range w.rows.over.refs {
@@ -418,7 +420,7 @@ func (w *Writer) Outcomes(yield func(*Row) bool) {
 			continue
 		}
 		for r := range s.rows {
-			if r.put(&row); !yield(&row) {
+			if r.outcome(&row); !yield(&row) {
 				return
 			}
 		}

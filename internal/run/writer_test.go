@@ -753,6 +753,18 @@ func TestUnjournaled(t *testing.T) {
 	}
 	_, want, wantEvents := open1(t, journaled.Dir())
 	_, got, gotEvents := open1(t, direct.Dir())
+	i := 0
+	for outcome := range direct.Outcomes {
+		of := got[i]
+		i++
+		became := Row{
+			Job: of.Job, Task: of.Task, User: of.User, State: of.State, RecordedSubmit: of.RecordedSubmit, Submit: of.Submit,
+			Start: of.Start, End: of.End, Processors: of.Processors,
+		}
+		if diff := cmp.Diff(&became, outcome); diff != "" {
+			t.Fatalf("outcome: -table +got:\n%s", diff)
+		}
+	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("rows: -journaled +direct:\n%s", diff)
 	}

@@ -87,19 +87,19 @@ func Validate(w *Workload, cluster Cluster) []Problem {
 	for _, u := range w.Users {
 		v.users[u.Name] = true
 	}
+	depends := false
 	for i, job := range w.Jobs.All() {
-		v.identity(i, job)
-	}
-	for _, job := range w.Jobs.All() {
+		v.at = i
+		v.identity(job)
 		v.numbers(job)
 		v.times(job)
 		v.user(job)
 		v.size(job)
 		v.array(job)
-		v.dependencies(job)
+		depends = depends || job.Dependency != ""
 	}
-	if len(v.edges) > 0 {
-		v.cycles()
+	if depends {
+		v.allDependencies()
 	}
 	v.gaps()
 	v.events()
@@ -112,14 +112,17 @@ type validator struct {
 	users    map[string]bool
 	byID     map[string]int      // jobs by their IDs
 	edges    map[string][]string // job -> the jobs that it depends on
+	at       int                 // the job at hand
 	problems []Problem
+	places   []int // the job that each problem is of
 }
 
 func (v *validator) report(s Severity, job, rule, format string, args ...any) {
 	v.problems = append(v.problems, Problem{s, job, rule, fmt.Sprintf(format, args...)})
+	v.places = append(v.places, v.at)
 }
 
-func (v *validator) identity(i int, job *hpc.Job) {
+func (v *validator) identity(job *hpc.Job) {
 	_, taken := v.byID[job.ID]
 	switch {
 	case job.ID == "":
@@ -127,7 +130,7 @@ func (v *validator) identity(i int, job *hpc.Job) {
 	case taken:
 		v.report(Error, job.ID, RuleDuplicateID, "another job has this ID")
 	default:
-		v.byID[job.ID] = i
+		v.byID[job.ID] = v.at
 	}
 }
 
@@ -251,6 +254,28 @@ func (v *validator) array(job *hpc.Job) {
 	last := a.Tasks[len(a.Tasks)-1]
 	if limit := v.cluster.MaxArraySize; limit > 0 && last >= limit {
 		v.report(Warning, job.ID, RuleBadArray, "array index %d is not below the cluster's MaxArraySize=%d", last, limit)
+	}
+}
+
+// allDependencies checks dependencies, which takes to know all jobs, and puts what it finds
+// behind the other problems of the same job.
+func (v *validator) allDependencies() {
+	for i, job := range v.w.Jobs.All() {
+		v.at = i
+		v.dependencies(job)
+	}
+	order := make([]int, len(v.problems))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return v.places[a] - v.places[b] })
+	problems := make([]Problem, len(order))
+	for i, place := range order {
+		problems[i] = v.problems[place]
+	}
+	v.problems = problems
+	if len(v.edges) > 0 {
+		v.cycles()
 	}
 }
 
