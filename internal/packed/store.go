@@ -1,6 +1,6 @@
 // Package packed keeps millions of plain structs in little memory: of each only the fields
 // that are set, numbers in as few bytes as they need, and strings that come again and again
-// in a table. A job of a log takes some fifty bytes instead of a thousand.
+// in a table. A job of a log takes some thirty bytes instead of eight hundred.
 //
 // A record is the number of its shape, which says what fields are set, and then their
 // values in the order of their declaration. Records of one source have few shapes, so that

@@ -11,8 +11,8 @@ import (
 )
 
 // Jobs are the jobs of a workload, each packed to the fields that it sets: an [hpc.Job] has
-// a field for every option of sbatch, and takes a thousand bytes; a job of a log takes some
-// fifty here. The zero Jobs are none.
+// a field for every option of sbatch, and takes 824 bytes; a job of a log takes some fifty
+// here. The zero Jobs are none.
 //
 // A job that is read is a copy. To change one of the list, put the copy back with Set.
 // A copy of Jobs is like a copy of a slice: what one of them sets or puts into another
@@ -66,8 +66,8 @@ func (l *Jobs) At(i int) *hpc.Job {
 	return job
 }
 
-// Get makes *job a copy of job i. What the job has recorded is written over, too, where it
-// has something recorded: what was of the job before is gone.
+// Get makes *job a copy of job i. What its Recorded and SWF point to, if they do, is written
+// over and used again.
 func (l *Jobs) Get(i int, job *hpc.Job) { l.store.Get(l.list[i].ref, job) }
 
 // Submit returns the submit time of job i.
