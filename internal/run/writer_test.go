@@ -787,3 +787,39 @@ func TestEventAfterEnd(t *testing.T) {
 		t.Errorf("error is %v", err)
 	}
 }
+
+// TestReleased: a record without a journal hands back jobs that are on the disk, each once,
+// and none that has not ended or that was submitted after one that has not.
+func TestReleased(t *testing.T) {
+	for _, unjournaled := range []bool{true, false} {
+		w := create1(t, filepath.Join(t.TempDir(), "run"), Options{Unjournaled: unjournaled})
+		const jobs, open = 12 * batchSize, 9 * batchSize
+		place := make(map[*hpc.Job]int)
+		var err error
+		for i := range jobs {
+			job := &hpc.Job{ID: fmt.Sprint(i)}
+			place[job] = i
+			accepted, ended := event(1, rm.Accepted, job.ID, nil), event(2, rm.Ended, job.ID, &rm.Outcome{State: hpc.Completed})
+			accepted.Submission, ended.Submission = i+1, i+1
+			err = errors.Join(err, w.Job(job), w.Event(accepted))
+			if i != open {
+				err = errors.Join(err, w.Event(ended))
+			}
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for job := w.Released(); job != nil; job = w.Released() {
+			i, given := place[job]
+			if !given || i >= open {
+				t.Fatalf("job %s was released", job.ID)
+			}
+			delete(place, job)
+			n++
+		}
+		if (n > 0) != unjournaled {
+			t.Errorf("without a journal is %v: %d jobs were released", unjournaled, n)
+		}
+	}
+}
