@@ -161,7 +161,7 @@ func Run(ctx context.Context, w *workload.Workload, processors int, opts Options
 		return nil, fmt.Errorf("%s: the size of its machine is not known (want it in the log's header, MaxProcs)", w.Source)
 	}
 	log := newLog(w, processors)
-	r := &Result{Log: w.Source, Jobs: len(w.Jobs), Processors: processors}
+	r := &Result{Log: w.Source, Jobs: w.Jobs.Len(), Processors: processors}
 	r.Recorded = log.recorded()
 	r.Users = r.Recorded.Users.Users
 	var tasks []task
@@ -296,8 +296,8 @@ type log struct {
 }
 
 func newLog(w *workload.Workload, processors int) *log {
-	l := &log{workload: w, processors: processors, index: make(map[string]int32, len(w.Jobs)), rows: make([]run.Row, len(w.Jobs))}
-	for i, job := range w.Jobs {
+	l := &log{workload: w, processors: processors, index: make(map[string]int32, w.Jobs.Len()), rows: make([]run.Row, w.Jobs.Len())}
+	for i, job := range w.Jobs.All() {
 		l.index[job.ID] = int32(i)
 		l.rows[i] = run.Row{Job: job.ID, Task: -1, User: job.User, RecordedSubmit: job.Submit, Processors: job.Tasks}
 	}
@@ -307,7 +307,7 @@ func newLog(w *workload.Workload, processors int) *log {
 // recorded is what the log says became of the jobs.
 func (l *log) recorded() Outcome {
 	rows := slices.Clone(l.rows)
-	for i, job := range l.workload.Jobs {
+	for i, job := range l.workload.Jobs.All() {
 		rows[i].Submit = job.Submit
 		if r := job.Recorded; r != nil {
 			rows[i].Start, rows[i].End, rows[i].State = r.Start, r.End, r.State
@@ -321,19 +321,41 @@ func (l *log) recorded() Outcome {
 type recorder struct {
 	log       *log
 	rows      []run.Row
-	submitted []int32 // the jobs in the order of their submission, by their rows
+	submitted []int32    // the jobs in the order of their submission, by their rows
+	jobs      []*hpc.Job // the same, until they end
+	released  []*hpc.Job
 }
 
 func (r *recorder) reset(l *log) {
 	r.log = l
 	r.rows = append(r.rows[:0], l.rows...)
-	r.submitted = r.submitted[:0]
+	r.submitted, r.jobs = r.submitted[:0], r.jobs[:0]
 }
 
 // Job implements [replay.Recorder].
 func (r *recorder) Job(job *hpc.Job) error {
 	r.submitted = append(r.submitted, r.log.index[job.ID])
+	r.jobs = append(r.jobs, job)
 	return nil
+}
+
+// Released implements [replay.Releaser].
+func (r *recorder) Released() *hpc.Job {
+	last := len(r.released) - 1
+	if last < 0 {
+		return nil
+	}
+	job := r.released[last]
+	r.released = r.released[:last]
+	return job
+}
+
+// release lets go of a job that has ended, unless it has tasks that have not.
+func (r *recorder) release(submission int) {
+	if job := r.jobs[submission]; job.Array == "" {
+		r.released = append(r.released, job)
+		r.jobs[submission] = nil
+	}
 }
 
 // Event implements [replay.Recorder].
@@ -344,10 +366,12 @@ func (r *recorder) Event(ev rm.Event) error {
 		row.Submit = ev.At
 	case rm.Refused:
 		row.Submit, row.State = ev.At, hpc.Rejected
+		r.release(ev.Submission - 1)
 	case rm.Started:
 		row.Start = ev.At
 	case rm.Ended:
 		row.End, row.State = ev.At, hpc.Completed
+		r.release(ev.Submission - 1)
 	}
 	return nil
 }

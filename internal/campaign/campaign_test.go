@@ -37,7 +37,7 @@ func smallLog(jobs int) *workload.Workload {
 		submit = submit.Add(time.Duration(r.ExpFloat64()*600) * time.Second)
 		runTime := time.Duration(1+r.ExpFloat64()*3600) * time.Second
 		start := submit.Add(time.Duration(r.IntN(1000)) * time.Second)
-		w.Jobs = append(w.Jobs, &hpc.Job{
+		w.Jobs.Append(&hpc.Job{
 			ID: fmt.Sprint(i), Submit: submit,
 			Request:   hpc.Request{User: fmt.Sprint("user", r.IntN(5)), Tasks: 1 << r.IntN(5), TimeLimit: 2 * runTime},
 			Behaviour: hpc.Behaviour{RunTime: runTime},
@@ -126,8 +126,9 @@ func TestErrors(t *testing.T) {
 	if _, err := Run(context.Background(), w, 0, Options{}); err == nil || !strings.Contains(err.Error(), "not known") {
 		t.Errorf("a machine of unknown size: %v", err)
 	}
-	for _, job := range w.Jobs {
+	for i, job := range w.Jobs.All() {
 		job.Recorded = nil
+		w.Jobs.Set(i, job)
 	}
 	if _, err := Run(context.Background(), w, 8, Options{}); !errors.Is(err, session.ErrNoRecord) {
 		t.Errorf("a log without ends: %v", err)
@@ -278,8 +279,8 @@ var sdscFile = flag.String("sdsc", "", "write the log that TestPaperSDSC puts to
 func TestPaperSDSC(t *testing.T) {
 	w := realLog(t, "SDSC-SP2-1998-4.2-cln.swf.gz")
 	addRemoved(t, w, "cqsim_SDSC-SP2-1998-4.rst.gz")
-	if len(w.Jobs) != 67665 {
-		t.Fatalf("%d jobs, want 67665", len(w.Jobs))
+	if w.Jobs.Len() != 67665 {
+		t.Fatalf("%d jobs, want 67665", w.Jobs.Len())
 	}
 	if *sdscFile != "" {
 		writeLog(t, w, *sdscFile)
@@ -366,7 +367,7 @@ func addRemoved(t *testing.T, w *workload.Workload, name string) {
 		t.Fatal(err)
 	}
 	known := map[string]bool{}
-	for _, job := range w.Jobs {
+	for _, job := range w.Jobs.All() {
 		known[job.ID] = true
 	}
 	lines := bufio.NewScanner(z)
@@ -387,11 +388,13 @@ func addRemoved(t *testing.T, w *workload.Workload, name string) {
 		job.Tasks, job.TimeLimit, job.RunTime, job.User = int(numbers[1]), seconds(3), seconds(4), removedBy(int(numbers[0]))
 		start := job.Submit.Add(seconds(5))
 		job.Recorded = &hpc.Recorded{Start: start, End: start.Add(job.RunTime)}
-		w.Jobs = append(w.Jobs, job)
+		w.Jobs.Append(job)
 	}
-	slices.SortStableFunc(w.Jobs, func(a, b *hpc.Job) int {
+	jobs := w.Jobs.List()
+	slices.SortStableFunc(jobs, func(a, b *hpc.Job) int {
 		na, _ := strconv.Atoi(a.ID)
 		nb, _ := strconv.Atoi(b.ID)
 		return cmp.Or(cmp.Compare(a.Submit, b.Submit), cmp.Compare(na, nb))
 	})
+	w.Jobs = workload.JobsOf(jobs...)
 }

@@ -58,13 +58,13 @@ func Scalability(ctx context.Context, w *workload.Workload, processors, parts in
 	observe := opts.Observe
 	for n := 1; n <= parts; n++ {
 		part := *w
-		part.Jobs = w.Jobs[:max(1, len(w.Jobs)*n/parts)]
+		part.Jobs = w.Jobs.First(max(1, w.Jobs.Len()*n/parts))
 		opts.Observe = func(done, all int) { observe((n-1)*all+done, parts*all) }
 		r, err := Run(ctx, &part, processors, opts)
 		if err != nil {
 			return nil, err
 		}
-		out.Jobs = append(out.Jobs, len(part.Jobs))
+		out.Jobs = append(out.Jobs, part.Jobs.Len())
 		for i, c := range r.Cells {
 			if n == 1 {
 				out.Curves = append(out.Curves, Curve{System: c.System, Replay: c.Replay})

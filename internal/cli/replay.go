@@ -226,7 +226,7 @@ func (o *replayOptions) load(path string) (in replayInput, err error) {
 	if err = in.install.Need(accounting); err != nil {
 		return in, err
 	}
-	in.source = run.Source{Path: path, Jobs: len(in.workload.Jobs), Rules: in.workload.Rules}
+	in.source = run.Source{Path: path, Jobs: in.workload.Jobs.Len(), Rules: in.workload.Rules}
 	in.source.SHA256 = fileHash(path)
 	in.begin, in.lead = in.workload.Begin(), o.lead
 	return in, nil

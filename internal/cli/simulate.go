@@ -41,10 +41,19 @@ type simulateOptions struct {
 	json         bool
 }
 
-// gcPercent is GOGC of a simulation. What it allocates it needs to its end, so that the
-// collector finds next to nothing: the less often it looks the better, and the process
-// does not become larger for it.
-const gcPercent = 400
+// The garbage collector of a simulation begins when the heap has grown by so many per cent:
+// late where there is little to hold, so that a common log is done before it has begun
+// twice, and as by default where there are so many jobs that what is held decides.
+const (
+	mostGCPercent  = 800
+	leastGCPercent = 100
+	garbage        = 64 << 20 // that may pile up, in bytes, between the two
+	heldPerJob     = 250      // bytes, at the end of a simulation; see docs/SIMULATOR.md
+)
+
+func gcPercent(jobs int) int {
+	return max(leastGCPercent, min(mostGCPercent, 100*garbage/(heldPerJob*max(jobs, 1))))
+}
 
 // The values of --time-limit.
 const (
@@ -130,11 +139,12 @@ type simulateInput struct {
 
 func runSimulate(ctx context.Context, g *globals, path string, opts simulateOptions) error {
 	started := time.Now()
-	defer debug.SetGCPercent(debug.SetGCPercent(gcPercent))
+	defer debug.SetGCPercent(debug.SetGCPercent(mostGCPercent))
 	in, err := opts.load(path)
 	if err != nil {
 		return err
 	}
+	debug.SetGCPercent(gcPercent(in.workload.Jobs.Len()))
 	display := newProgress(g.stderr, opts.quiet)
 	if opts.realizations.count > 0 {
 		set := realizationSet{
@@ -200,11 +210,7 @@ func (o *simulateOptions) summarize(record *run.Writer, computed metrics.Metrics
 	}
 	summary := metrics.Describe(computed, &r.Manifest)
 	if how := r.Manifest.Feedback; how != nil {
-		rows, err := record.Rows()
-		if err != nil {
-			return nil, err
-		}
-		summary.Feedback = metrics.NewFeedback(rows, *how, opts.Of(&r.Manifest))
+		summary.Feedback = metrics.NewFeedbackOf(record.Outcomes, *how, opts.Of(&r.Manifest))
 	}
 	return summary, nil
 }
@@ -289,7 +295,7 @@ func (o *simulateOptions) load(path string) (in simulateInput, err error) {
 	if err := o.feedback.check(in.workload); err != nil {
 		return in, err
 	}
-	in.source = run.Source{Path: path, Jobs: len(in.workload.Jobs), Rules: in.workload.Rules, SHA256: fileHash(path)}
+	in.source = run.Source{Path: path, Jobs: in.workload.Jobs.Len(), Rules: in.workload.Rules, SHA256: fileHash(path)}
 	in.begin = in.workload.Begin()
 	in.config.Epoch = in.begin
 	return in, nil

@@ -263,14 +263,14 @@ func (o *buildOptions) writeCluster(b *built) ([]string, error) {
 func newBuildReport(b *built, output string, files []string) *buildReport {
 	w := b.w
 	r := &buildReport{
-		Source: w.Source, Output: output, Jobs: len(w.Jobs), Users: len(w.Users), Reservations: len(w.Reservations),
+		Source: w.Source, Output: output, Jobs: w.Jobs.Len(), Users: len(w.Users), Reservations: len(w.Reservations),
 		NodeEvents: len(w.NodeEvents), Usage: len(w.Usage), Rules: orEmpty(w.Rules),
 		Missing: slices.Concat([]string{}, b.missing), Files: slices.Concat([]string{}, files),
 	}
 	if w.Start != 0 {
 		r.Start = w.Start.String()
 	}
-	for _, job := range w.Jobs {
+	for _, job := range w.Jobs.All() {
 		if w.Preset(job) {
 			r.Presets++
 		}

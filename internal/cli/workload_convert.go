@@ -72,10 +72,10 @@ func runWorkloadConvert(g *globals, path string, opts convertOptions) error {
 		return err
 	}
 	if opts.json {
-		return g.printJSON(convertReport{w.Source, opts.output, opts.to, len(w.Jobs), orEmpty(losses), orEmpty(w.Rules)})
+		return g.printJSON(convertReport{w.Source, opts.output, opts.to, w.Jobs.Len(), orEmpty(losses), orEmpty(w.Rules)})
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "wrote %d jobs as %s to %s\n", len(w.Jobs), opts.to, opts.output)
+	fmt.Fprintf(&b, "wrote %d jobs as %s to %s\n", w.Jobs.Len(), opts.to, opts.output)
 	writeCounts(&b, "records of the source under a rule", w.Rules)
 	writeCounts(&b, "what this format has no place for", losses)
 	_, err = fmt.Fprint(g.stdout, b.String())

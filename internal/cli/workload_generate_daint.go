@@ -68,10 +68,10 @@ func runGenerateDaint(g *globals, opts daintOptions) error {
 	cluster, trace := filepath.Join(opts.output, "cluster"), filepath.Join(opts.output, "day.jsonl")
 	if opts.json {
 		return g.printJSON(map[string]any{
-			"cluster": cluster, "workload": trace, "seed": opts.seed, "jobs": len(w.Jobs),
+			"cluster": cluster, "workload": trace, "seed": opts.seed, "jobs": w.Jobs.Len(),
 			"node_events": len(w.NodeEvents), "reservation_events": len(w.Reservations),
 		})
 	}
-	_, err = fmt.Fprintf(g.stdout, "wrote the cluster %s and the workload %s (%d jobs, seed %d)\n", cluster, trace, len(w.Jobs), opts.seed)
+	_, err = fmt.Fprintf(g.stdout, "wrote the cluster %s and the workload %s (%d jobs, seed %d)\n", cluster, trace, w.Jobs.Len(), opts.seed)
 	return err
 }

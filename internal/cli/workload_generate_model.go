@@ -55,9 +55,9 @@ func (g *globals) saveGenerated(w *workload.Workload, path string, seed uint64, 
 		return err
 	}
 	if asJSON {
-		return g.printJSON(map[string]any{"workload": path, "jobs": len(w.Jobs), "seed": seed})
+		return g.printJSON(map[string]any{"workload": path, "jobs": w.Jobs.Len(), "seed": seed})
 	}
-	_, err := fmt.Fprintf(g.stdout, "wrote the workload %s (%d jobs, seed %d)\n", path, len(w.Jobs), seed)
+	_, err := fmt.Fprintf(g.stdout, "wrote the workload %s (%d jobs, seed %d)\n", path, w.Jobs.Len(), seed)
 	return err
 }
 

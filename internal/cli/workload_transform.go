@@ -276,7 +276,7 @@ func runWorkloadTransform(g *globals, path string, opts *transformOptions) error
 	if err := workload.Save(opts.output, out); err != nil {
 		return err
 	}
-	report.Jobs = len(out.Jobs)
+	report.Jobs = out.Jobs.Len()
 	return report.print(g, opts.json)
 }
 

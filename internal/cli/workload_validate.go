@@ -87,7 +87,7 @@ func runWorkloadValidate(g *globals, path string, opts validateOptions) error {
 }
 
 func newValidateReport(w *workload.Workload, problems []workload.Problem) *validateReport {
-	r := &validateReport{Source: w.Source, Jobs: len(w.Jobs), Problems: problems}
+	r := &validateReport{Source: w.Source, Jobs: w.Jobs.Len(), Problems: problems}
 	if r.Problems == nil {
 		r.Problems = []workload.Problem{}
 	}

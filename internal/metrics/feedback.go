@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"iter"
 	"math"
 	"slices"
 	"time"
@@ -124,6 +125,12 @@ type submission struct {
 // NewFeedback computes the metrics of a run with feedback. The inner window is that of
 // opts, or else the time from a twentieth to three quarters of the recorded submissions.
 func NewFeedback(rows []run.Row, how run.Feedback, opts Options) *Feedback {
+	return NewFeedbackOf(all(rows), how, opts)
+}
+
+// NewFeedbackOf is [NewFeedback] for jobs that are not in a slice, which it visits more than
+// once.
+func NewFeedbackOf(rows iter.Seq[*run.Row], how run.Feedback, opts Options) *Feedback {
 	f := &Feedback{Feedback: how}
 	list := submissions(rows)
 	recorded := make([]hpc.Time, len(list))
@@ -147,11 +154,13 @@ func NewFeedback(rows []run.Row, how run.Feedback, opts Options) *Feedback {
 }
 
 // submissions takes the rows apart, one for each job of the workload.
-func submissions(rows []run.Row) []submission {
-	list := make([]submission, 0, len(rows))
-	for i := range rows {
-		r := &rows[i]
-		if r.RecordedSubmit == 0 || r.Submit == 0 || i > 0 && r.Job == rows[i-1].Job {
+func submissions(rows iter.Seq[*run.Row]) []submission {
+	var list []submission
+	before, none := "", true
+	for r := range rows {
+		again := !none && r.Job == before
+		before, none = r.Job, false
+		if r.RecordedSubmit == 0 || r.Submit == 0 || again {
 			continue
 		}
 		list = append(list, submission{r.User, r.RecordedSubmit, r.Submit})
@@ -224,10 +233,9 @@ func quantilesOf(values []float64) Quantiles {
 }
 
 // submitMakespan is max(end) − min(submit) of the accepted jobs.
-func submitMakespan(rows []run.Row) Float {
+func submitMakespan(rows iter.Seq[*run.Row]) Float {
 	var first, last hpc.Time
-	for i := range rows {
-		r := &rows[i]
+	for r := range rows {
 		if r.State == hpc.Rejected || r.Submit == 0 {
 			continue
 		}
@@ -242,7 +250,7 @@ func submitMakespan(rows []run.Row) Float {
 	return Float(last.Sub(first).Seconds())
 }
 
-func innerWindow(rows []run.Row, opts Options, first, last hpc.Time) InnerWindow {
+func innerWindow(rows iter.Seq[*run.Row], opts Options, first, last hpc.Time) InnerWindow {
 	span := last.Sub(first)
 	from, to := opts.From, opts.To
 	if from == 0 {
@@ -252,8 +260,7 @@ func innerWindow(rows []run.Row, opts Options, first, last hpc.Time) InnerWindow
 		to = first.Add(span / 4 * 3)
 	}
 	ended, used := 0, area{}
-	for i := range rows {
-		r := &rows[i]
+	for r := range rows {
 		if r.State != hpc.Rejected && r.Start != 0 && r.End >= from && r.End < to {
 			ended++
 		}
@@ -273,7 +280,7 @@ func innerWindow(rows []run.Row, opts Options, first, last hpc.Time) InnerWindow
 	return w
 }
 
-func days(list []submission, rows []run.Row, first hpc.Time) []Day {
+func days(list []submission, rows iter.Seq[*run.Row], first hpc.Time) []Day {
 	var out []Day
 	day := func(t hpc.Time) *Day {
 		i := int(t.Sub(first) / (24 * time.Hour))
@@ -286,9 +293,9 @@ func days(list []submission, rows []run.Row, first hpc.Time) []Day {
 		day(s.recorded).Recorded++
 		day(s.at).Submitted++
 	}
-	for i := range rows {
-		if rows[i].State != hpc.Rejected && rows[i].Start != 0 && rows[i].End != 0 {
-			day(rows[i].End).Ended++
+	for r := range rows {
+		if r.State != hpc.Rejected && r.Start != 0 && r.End != 0 {
+			day(r.End).Ended++
 		}
 	}
 	return out

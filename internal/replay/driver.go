@@ -33,9 +33,9 @@ func RigidDriver(w *workload.Workload) Driver { return rigid{w} }
 type rigid struct{ w *workload.Workload }
 
 func (r rigid) Begin() []Submission {
-	all := make([]Submission, len(r.w.Jobs))
-	for i, job := range r.w.Jobs {
-		all[i] = Submission{i, job.Submit}
+	all := make([]Submission, r.w.Jobs.Len())
+	for i := range all {
+		all[i] = Submission{i, r.w.Jobs.Submit(i)}
 	}
 	return all
 }

@@ -88,14 +88,14 @@ func NewDriver(w *workload.Workload, f Feedback) (Driver, error) {
 }
 
 func (f Feedback) users(w *workload.Workload, sessions *session.Sessions) Driver {
-	d := &users{jobs: w.Jobs, placeOf: make([]place, len(w.Jobs))}
+	d := &users{jobs: &w.Jobs, placeOf: make([]place, w.Jobs.Len())}
 	graphs := sessions
 	if f.Model != ThinkTime {
 		graphs = sessions.Batches()
 	}
 	var population profile
 	if f.Model == Distribution {
-		population = newProfile(w.Jobs)
+		population = newProfile(&w.Jobs)
 	}
 	for i, g := range graphs.Users {
 		u := newUser(g)
@@ -103,7 +103,7 @@ func (f Feedback) users(w *workload.Workload, sessions *session.Sessions) Driver
 		case Fluid:
 			u.presence = recordedPresence(sessions.Users[i])
 		case Distribution:
-			u.presence = newHabits(w.Jobs, g, population, f.Seed)
+			u.presence = newHabits(&w.Jobs, g, population, f.Seed)
 		}
 		for s := range g.Sessions {
 			for _, job := range g.Sessions[s].Jobs {
@@ -119,7 +119,7 @@ func (f Feedback) users(w *workload.Workload, sessions *session.Sessions) Driver
 // instant, and everything else in reaction to the ends of his jobs. What is called a
 // session here is a batch in the models of Zakay & Feitelson.
 type users struct {
-	jobs    []*hpc.Job
+	jobs    *workload.Jobs
 	placeOf []place // by job
 	users   []*user
 }
@@ -235,7 +235,7 @@ func (u *user) start(s int, shift time.Duration, free hpc.Time) hpc.Time {
 // submit appends the submissions of a session's jobs, all moved by the same.
 func (d *users) submit(out []Submission, u *user, s int, by time.Duration) []Submission {
 	for _, job := range u.graph.Sessions[s].Jobs {
-		out = append(out, Submission{job, d.jobs[job].Submit.Add(by)})
+		out = append(out, Submission{job, d.jobs.Submit(job).Add(by)})
 	}
 	return out
 }

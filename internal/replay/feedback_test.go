@@ -91,7 +91,7 @@ func playOn(t interface{ Fatal(...any) }, o *oracle, w *workload.Workload, f Fee
 	if err != nil {
 		t.Fatal(err)
 	}
-	if result.InputsDone != result.Inputs || result.Inputs != len(w.Jobs) || len(result.Undrained) != 0 {
+	if result.InputsDone != result.Inputs || result.Inputs != w.Jobs.Len() || len(result.Undrained) != 0 {
 		t.Fatal(fmt.Sprintf("not everything was submitted: %+v", result))
 	}
 	return o
@@ -114,7 +114,7 @@ func drawLog(t *rapid.T) *workload.Workload {
 	for i := range rapid.IntRange(1, 60).Draw(t, "jobs") {
 		now += rapid.SampledFrom([]int{0, 0, 1, 5, 30, 59, 60, 61, 300, 2000}).Draw(t, "gap")
 		user := rapid.SampledFrom([]string{"ada", "ben", "eve"}).Draw(t, "user")
-		w.Jobs = append(w.Jobs, recorded(fmt.Sprint(i), user, now, now+rapid.SampledFrom([]int{0, 1, 10, 45, 100, 1000}).Draw(t, "turnaround")))
+		w.Jobs.Append(recorded(fmt.Sprint(i), user, now, now+rapid.SampledFrom([]int{0, 1, 10, 45, 100, 1000}).Draw(t, "turnaround")))
 	}
 	return w
 }
@@ -136,7 +136,7 @@ func TestSameMachineSameSubmissions(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawLog(t)
 		o := play(t, w, drawFeedback(t, None, ThinkTime, Adjusted, Fluid), asRecorded)
-		for _, job := range w.Jobs {
+		for _, job := range w.Jobs.All() {
 			if o.submit[job.ID] != job.Submit {
 				t.Fatalf("job %s: submitted at %v, recorded at %v", job.ID, o.submit[job.ID], job.Submit)
 			}
@@ -149,12 +149,12 @@ func TestSameMachineSameSubmissions(t *testing.T) {
 func TestLateNewsDoNotAddUp(t *testing.T) {
 	w := &workload.Workload{}
 	for i := range 50 {
-		w.Jobs = append(w.Jobs, recorded(fmt.Sprint(i), "ada", i*30, i*30+20)) // ten minutes of thought
+		w.Jobs.Append(recorded(fmt.Sprint(i), "ada", i*30, i*30+20)) // ten minutes of thought
 	}
 	late := newOracle(asRecorded)
 	late.lag = 40 * time.Second
 	playOn(t, late, w, Feedback{Model: ThinkTime, Sessions: session.Delimitation{Method: session.Arrival}})
-	for _, job := range w.Jobs {
+	for _, job := range w.Jobs.All() {
 		if late.submit[job.ID] != job.Submit {
 			t.Errorf("job %s: submitted %v late", job.ID, late.submit[job.ID].Sub(job.Submit))
 		}
@@ -164,7 +164,7 @@ func TestLateNewsDoNotAddUp(t *testing.T) {
 // drawTurnarounds gives every job a turnaround of its own; some are refused.
 func drawTurnarounds(t *rapid.T, w *workload.Workload) func(*hpc.Job) time.Duration {
 	takes := map[string]time.Duration{}
-	for _, job := range w.Jobs {
+	for _, job := range w.Jobs.All() {
 		takes[job.ID] = time.Duration(rapid.SampledFrom([]int{-1, 0, 1, 10, 50, 500, 5000}).Draw(t, "takes")) * time.Minute
 	}
 	return func(job *hpc.Job) time.Duration { return takes[job.ID] }
@@ -191,7 +191,7 @@ func TestThinkTimesAreKept(t *testing.T) {
 				for i, before := range g.DependsOn(s) {
 					end := hpc.Time(0)
 					for _, j := range g.Sessions[before].Jobs {
-						end = max(end, o.end[w.Jobs[j].ID])
+						end = max(end, o.end[w.Jobs.At(j).ID])
 					}
 					ready := end.Add(g.ThinkTime(before, s))
 					if i == 0 || ready > want {
@@ -199,7 +199,7 @@ func TestThinkTimesAreKept(t *testing.T) {
 					}
 				}
 				for _, j := range g.Sessions[s].Jobs {
-					job := w.Jobs[j]
+					job := w.Jobs.At(j)
 					if due := want.Add(job.Submit.Sub(g.Sessions[s].Start)); o.submit[job.ID] != due {
 						t.Fatalf("%s session %d, job %s: submitted at %v, want %v", g.User, s, job.ID, o.submit[job.ID], due)
 					}
@@ -224,11 +224,11 @@ func TestFluidStaysInSessions(t *testing.T) {
 		batches := sessions.Batches()
 		for u, g := range batches.Users {
 			for b := range g.Sessions {
-				begun := o.submit[w.Jobs[g.Sessions[b].Jobs[0]].ID]
+				begun := o.submit[w.Jobs.At(g.Sessions[b].Jobs[0]).ID]
 				for _, before := range g.DependsOn(b) {
 					for _, j := range g.Sessions[before].Jobs {
-						if o.end[w.Jobs[j].ID] > begun {
-							t.Fatalf("batch %d of %s began at %v, before job %s ended", b, g.User, begun, w.Jobs[j].ID)
+						if o.end[w.Jobs.At(j).ID] > begun {
+							t.Fatalf("batch %d of %s began at %v, before job %s ended", b, g.User, begun, w.Jobs.At(j).ID)
 						}
 					}
 				}
@@ -251,13 +251,13 @@ func TestFluidStaysInSessions(t *testing.T) {
 // A case small enough to check by hand: an evening's session and the next morning's. The
 // job of the evening ends three hours late.
 func TestModels(t *testing.T) {
-	w := &workload.Workload{Jobs: []*hpc.Job{
+	w := &workload.Workload{Jobs: workload.JobsOf(
 		recorded("evening", "ada", 18*60, 19*60), // Monday
 		recorded("morning", "ada", 32*60, 32*60+20),
 		recorded("after", "ada", 32*60+30, 32*60+40), // ten minutes of thought later
 		recorded("next", "ada", 60*60, 60*60+10),     // Wednesday noon
 		recorded("other", "ben", 33*60, 34*60),
-	}}
+	)}
 	late := func(by time.Duration) func(*hpc.Job) time.Duration {
 		return func(job *hpc.Job) time.Duration {
 			if job.ID == "evening" {
@@ -285,7 +285,7 @@ func TestModels(t *testing.T) {
 		t.Run(fmt.Sprint(tt.model, tt.by), func(t *testing.T) {
 			o := play(t, w, Feedback{Model: tt.model, Sessions: session.Default}, late(tt.by))
 			var got []int
-			for _, job := range w.Jobs {
+			for _, job := range w.Jobs.All() {
 				got = append(got, int(o.submit[job.ID].Sub(start).Minutes()))
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
@@ -303,14 +303,14 @@ func TestHabits(t *testing.T) {
 			if h == 8 && d%3 != 0 {
 				continue
 			}
-			w.Jobs = append(w.Jobs, recorded(fmt.Sprint(d, h), "ada", (d*24+h)*60+30, (d*24+h)*60+31))
+			w.Jobs.Append(recorded(fmt.Sprint(d, h), "ada", (d*24+h)*60+30, (d*24+h)*60+31))
 		}
 	}
 	sessions, err := session.New(w, session.Default)
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := newHabits(w.Jobs, sessions.Users[0], newProfile(w.Jobs), 1)
+	h := newHabits(&w.Jobs, sessions.Users[0], newProfile(&w.Jobs), 1)
 	rapid.Check(t, func(t *rapid.T) {
 		from := start.Add(time.Duration(rapid.Int64Range(0, int64(300*24*time.Hour)).Draw(t, "from")))
 		next := h.next(from)
@@ -322,7 +322,7 @@ func TestHabits(t *testing.T) {
 			t.Fatalf("from %v: works on %v", from, std)
 		}
 	})
-	if a, b := newHabits(w.Jobs, sessions.Users[0], newProfile(w.Jobs), 2), h; cmp.Equal(days(a), days(b)) {
+	if a, b := newHabits(&w.Jobs, sessions.Users[0], newProfile(&w.Jobs), 2), h; cmp.Equal(days(a), days(b)) {
 		t.Error("another seed gives the same presence")
 	}
 }
@@ -338,11 +338,11 @@ func days(p presence) (out []hpc.Time) {
 func TestJitter(t *testing.T) {
 	w := &workload.Workload{}
 	for i := range 200 {
-		w.Jobs = append(w.Jobs, recorded(fmt.Sprint(i), "ada", i*60*5, i*60*5+10))
+		w.Jobs.Append(recorded(fmt.Sprint(i), "ada", i*60*5, i*60*5+10))
 	}
 	submissions := func(f Feedback) (out []time.Duration) {
 		o := play(t, w, f, asRecorded)
-		for _, job := range w.Jobs {
+		for _, job := range w.Jobs.All() {
 			out = append(out, o.submit[job.ID].Sub(job.Submit))
 		}
 		return out
@@ -364,17 +364,17 @@ func TestJitter(t *testing.T) {
 // A job is not submitted before one that its dependency names, although its session
 // is free earlier.
 func TestDependenciesStayInOrder(t *testing.T) {
-	w := &workload.Workload{Jobs: []*hpc.Job{
+	w := &workload.Workload{Jobs: workload.JobsOf(
 		recorded("a", "ada", 0, 10), recorded("b", "ada", 5, 500),
 		recorded("c", "ada", 100, 110), // after a; slow in the replay
 		recorded("d", "ada", 600, 610), // after b and c
 		recorded("e", "ada", 605, 620), // after b and c, and names d
 		recorded("f", "ben", 1, 2), recorded("g", "ben", 300, 310),
-	}}
-	w.Jobs[4].Dependency = "afterok:d"
-	w.Jobs[6].Dependency = "afterany:d_1:nothing"
-	w.Jobs[5].Dependency = "not a dependency:"
-	slices.SortStableFunc(w.Jobs, func(a, b *hpc.Job) int { return int(a.Submit - b.Submit) })
+	)}
+	w.Jobs.Change(4, func(j *hpc.Job) { j.Dependency = "afterok:d" })
+	w.Jobs.Change(6, func(j *hpc.Job) { j.Dependency = "afterany:d_1:nothing" })
+	w.Jobs.Change(5, func(j *hpc.Job) { j.Dependency = "not a dependency:" })
+	w.Jobs.Sort()
 	// g stands before d in the log and names it: as in a rigid replay, that is the
 	// resource manager's to refuse. e comes after d.
 	o := play(t, w, Feedback{Model: ThinkTime, Sessions: session.Delimitation{Method: session.Arrival}}, func(job *hpc.Job) time.Duration {
@@ -396,7 +396,7 @@ func TestDependenciesStayInOrder(t *testing.T) {
 }
 
 func TestNewDriverErrors(t *testing.T) {
-	w := &workload.Workload{Jobs: []*hpc.Job{{ID: "a", Submit: start}}}
+	w := &workload.Workload{Jobs: workload.JobsOf([]*hpc.Job{{ID: "a", Submit: start}}...)}
 	if _, err := NewDriver(w, Feedback{Model: ThinkTime, Sessions: session.Default}); !errors.Is(err, session.ErrNoRecord) {
 		t.Errorf("a workload without a record: got %v", err)
 	}
@@ -417,7 +417,7 @@ func TestManyEdges(t *testing.T) {
 	const n = 50_000
 	w := &workload.Workload{}
 	for i := range 2 * n {
-		w.Jobs = append(w.Jobs, recorded(fmt.Sprint(i), "ada", i/n*100, i/n*100+5))
+		w.Jobs.Append(recorded(fmt.Sprint(i), "ada", i/n*100, i/n*100+5))
 	}
 	driver, err := NewDriver(w, Feedback{Model: ThinkTime, Sessions: session.Delimitation{Method: session.Arrival}})
 	if err != nil {

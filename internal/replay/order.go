@@ -23,13 +23,13 @@ type ordered struct {
 func inOrder(w *workload.Workload, d Driver) Driver {
 	names := make(map[int][]int)
 	var index map[string]int
-	for i, job := range w.Jobs {
+	for i, job := range w.Jobs.All() {
 		if job.Dependency == "" {
 			continue
 		}
 		if index == nil {
-			index = make(map[string]int, len(w.Jobs))
-			for k, other := range w.Jobs {
+			index = make(map[string]int, w.Jobs.Len())
+			for k, other := range w.Jobs.All() {
 				index[other.ID] = k
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/workload"
 	"rmreplay/internal/workload/session"
 )
 
@@ -62,10 +63,10 @@ func (p *profile) add(t hpc.Time, weight float64) {
 }
 
 // newProfile is the share of each day and hour in the submissions of all jobs.
-func newProfile(jobs []*hpc.Job) profile {
+func newProfile(jobs *workload.Jobs) profile {
 	var p profile
-	for _, job := range jobs {
-		p.add(job.Submit, 1/float64(len(jobs)))
+	for i := range jobs.Len() {
+		p.add(jobs.Submit(i), 1/float64(jobs.Len()))
 	}
 	return p
 }
@@ -84,7 +85,7 @@ type habits struct {
 	seed uint64
 }
 
-func newHabits(jobs []*hpc.Job, g *session.Graph, population profile, seed uint64) presence {
+func newHabits(jobs *workload.Jobs, g *session.Graph, population profile, seed uint64) presence {
 	var p profile
 	for i, share := range population.day {
 		p.day[i] = populationWeight * share
@@ -94,7 +95,7 @@ func newHabits(jobs []*hpc.Job, g *session.Graph, population profile, seed uint6
 	}
 	for i := range g.Sessions {
 		for _, job := range g.Sessions[i].Jobs {
-			p.add(jobs[job].Submit, 1)
+			p.add(jobs.Submit(job), 1)
 		}
 	}
 	name := fnv.New64a()

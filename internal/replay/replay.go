@@ -6,6 +6,7 @@
 package replay
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -22,6 +23,14 @@ import (
 type Recorder interface {
 	Job(job *hpc.Job) error
 	Event(event rm.Event) error
+}
+
+// Releaser is a [Recorder] that says when it needs a job no more, so that its memory serves
+// the next one. Without, every job of a workload takes new memory when it is submitted.
+type Releaser interface {
+	// Released returns a job that the recorder was given, that has ended, and that it will
+	// not look at again; nil if there is none. It returns no job twice.
+	Released() *hpc.Job
 }
 
 // Options change how a workload is played.
@@ -70,8 +79,13 @@ type player struct {
 	driver   Driver
 	workload *workload.Workload
 	recorder Recorder
+	releaser Releaser // the recorder, or nil if it is none
 	opts     Options
 	queue    agenda.Agenda[struct{}]
+	// Of the submissions that are known from the outset and that nothing else comes with, the
+	// first is in the queue and the others follow it there.
+	first    []Submission
+	job      hpc.Job // the last one that was looked at
 	progress Progress
 	// Of each job of the workload, how many of its tasks have been submitted and have not
 	// ended; and the jobs in the order of their submission. Millions of them are no more
@@ -104,7 +118,8 @@ func Play(ctx context.Context, manager rm.ResourceManager, w *workload.Workload,
 	if opts.Observe == nil {
 		opts.Observe = func(Progress) {}
 	}
-	p := &player{rm: manager, driver: driver, workload: w, recorder: recorder, opts: opts, open: make([]int32, len(w.Jobs))}
+	p := &player{rm: manager, driver: driver, workload: w, recorder: recorder, opts: opts, open: make([]int32, w.Jobs.Len())}
+	p.releaser, _ = recorder.(Releaser)
 	if err := p.load(w); err != nil {
 		return Result{}, err
 	}
@@ -133,18 +148,39 @@ func (p *player) load(w *workload.Workload) error {
 		p.add(p.rm.Now(), reservation, ofWindow)
 		p.add(w.Start, action, ofWindow)
 	}
-	p.progress.Inputs = len(p.queue) + len(w.Jobs)
-	for _, job := range w.Jobs {
+	p.progress.Inputs = len(p.queue) + w.Jobs.Len()
+	p.loadJobs(w)
+	return nil
+}
+
+// loadJobs makes the queue of the submissions that depend on nothing.
+func (p *player) loadJobs(w *workload.Workload) {
+	plain := make([]bool, w.Jobs.Len()) // submitted when the driver says, and not cancelled
+	for i, job := range w.Jobs.All() {
 		if job.CancelAfter > 0 {
 			p.progress.Inputs++
 		}
+		plain[i] = job.CancelAfter <= 0 && !w.Preset(job)
 	}
-	first := p.driver.Begin()
-	p.queue = slices.Grow(p.queue, len(first))
-	for _, s := range first {
-		p.schedule(s)
+	all := p.driver.Begin()
+	p.first = all[:0]
+	for _, s := range all {
+		if !plain[s.Job] {
+			p.schedule(s)
+			continue
+		}
+		p.first = append(p.first, s)
+		p.progress.LastInput = max(p.progress.LastInput, s.At)
 	}
-	return nil
+	slices.SortFunc(p.first, func(a, b Submission) int { return cmp.Or(cmp.Compare(a.At, b.At), a.Job-b.Job) })
+	p.putFirst()
+}
+
+// putFirst puts the first of the submissions that are known from the outset into the queue.
+func (p *player) putFirst() {
+	if len(p.first) > 0 {
+		p.add(p.first[0].At, submission, p.first[0].Job)
+	}
 }
 
 // add puts an input into the queue; seq is its place in the workload.
@@ -177,7 +213,8 @@ func (p *player) apply(in input) error {
 
 // schedule puts a job's submission, and its cancellation if there is one, into the queue.
 func (p *player) schedule(s Submission) {
-	job, at := p.workload.Jobs[s.Job], s.At
+	job, at := &p.job, s.At
+	p.workload.Jobs.Get(s.Job, job)
 	if p.workload.Preset(job) {
 		at = p.prepare(job).Submit // whatever its user does now
 	}
@@ -241,9 +278,23 @@ func (p *player) beginWindow() error {
 	return nil
 }
 
+// jobOf returns a copy of a job, for the resource manager and the recorder to keep until it
+// has ended.
+func (p *player) jobOf(index int) *hpc.Job {
+	var job *hpc.Job
+	if p.releaser != nil {
+		job = p.releaser.Released()
+	}
+	if job == nil {
+		job = new(hpc.Job)
+	}
+	p.workload.Jobs.Get(index, job)
+	return job
+}
+
 // submit hands a job over as it is played; the record keeps it as it was.
 func (p *player) submit(index int) error {
-	job := p.workload.Jobs[index]
+	job := p.jobOf(index)
 	if err := p.recorder.Job(job); err != nil {
 		return err
 	}
@@ -267,7 +318,8 @@ func (p *player) cancel(index int) error {
 	if p.open[index] == 0 {
 		return nil
 	}
-	return p.rm.Cancel(p.workload.Jobs[index].ID)
+	p.workload.Jobs.Get(index, &p.job)
+	return p.rm.Cancel(p.job.ID)
 }
 
 // of returns the job in the workload that an event is about; -1 for one that it does not
@@ -277,8 +329,8 @@ func (p *player) of(ev *rm.Event) int {
 		return int(p.order[n-1])
 	}
 	if p.byID == nil {
-		p.byID = make(map[string]int, len(p.workload.Jobs))
-		for i, job := range p.workload.Jobs {
+		p.byID = make(map[string]int, p.workload.Jobs.Len())
+		for i, job := range p.workload.Jobs.All() {
 			p.byID[job.ID] = i
 		}
 	}
@@ -345,7 +397,12 @@ func (p *player) settle(ctx context.Context) error {
 func (p *player) applyDue() error {
 	for p.queue.Next() <= p.rm.Now() {
 		p.progress.InputsDone++
-		if err := p.apply(p.queue.Pop()); err != nil {
+		in := p.queue.Pop()
+		if in.Class == submission && len(p.first) > 0 && p.first[0].Job == in.Seq {
+			p.first = p.first[1:]
+			p.putFirst()
+		}
+		if err := p.apply(in); err != nil {
 			return err
 		}
 	}
@@ -408,7 +465,7 @@ func (p *player) undrained() []string {
 	var out []string
 	for _, i := range p.order {
 		if p.open[i] > 0 {
-			out = append(out, p.workload.Jobs[i].ID)
+			out = append(out, p.workload.Jobs.At(int(i)).ID)
 		}
 	}
 	return out

@@ -38,10 +38,10 @@ func (f *fake) AdvanceTo(ctx context.Context, t hpc.Time) ([]rm.Event, error) {
 func TestRigidOrderAndDrain(t *testing.T) {
 	const at = 10 * hpc.Second
 	w := &workload.Workload{
-		Jobs: []*hpc.Job{
+		Jobs: workload.JobsOf([]*hpc.Job{
 			{ID: "b", Submit: at - hpc.Second, Behaviour: hpc.Behaviour{CancelAfter: time.Second}},
 			{ID: "c", Submit: at}, {ID: "a", Submit: at, Request: hpc.Request{Array: "1-3"}},
-		},
+		}...),
 		NodeEvents:   []hpc.NodeEvent{{At: at, Nodes: "n1", State: "down"}},
 		Reservations: []hpc.ReservationEvent{{At: at, Action: "create", Reservation: hpc.Reservation{Name: "r"}}},
 	}
@@ -137,7 +137,7 @@ func TestCounts(t *testing.T) {
 			job := tt.job
 			job.ID, job.Submit = "j", hpc.Second
 			s := &scripted{events: tt.events}
-			result, err := Rigid(context.Background(), s, &workload.Workload{Jobs: []*hpc.Job{&job}}, s, Options{})
+			result, err := Rigid(context.Background(), s, &workload.Workload{Jobs: workload.JobsOf(&job)}, s, Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -158,7 +158,7 @@ func TestCounts(t *testing.T) {
 // A job that a requeue left in the queue for good is given up like any other, and named.
 func TestRequeuedForGood(t *testing.T) {
 	s := &scripted{events: []rm.Event{happens(3, rm.Started, "j", -1, true), happens(5, rm.Requeue, "j", -1, true)}}
-	w := &workload.Workload{Jobs: []*hpc.Job{{ID: "j", Submit: hpc.Second}}}
+	w := &workload.Workload{Jobs: workload.JobsOf([]*hpc.Job{{ID: "j", Submit: hpc.Second}}...)}
 	result, err := Rigid(context.Background(), s, w, s, Options{DrainLimit: time.Hour})
 	if err != nil {
 		t.Fatal(err)

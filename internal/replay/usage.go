@@ -28,7 +28,7 @@ func InitialUsage(w *workload.Workload, at hpc.Time, halfLife time.Duration) (us
 		u.Raw *= growth
 		usage = append(usage, u)
 	}
-	for _, job := range w.Jobs {
+	for _, job := range w.Jobs.All() {
 		if w.Preset(job) {
 			raw := float64(job.Recorded.Processors) * decayedSeconds(then.Sub(job.Recorded.Start), halfLife) * growth
 			accrued = append(accrued, hpc.Usage{Account: job.Account, User: job.User, Raw: raw})

@@ -36,7 +36,7 @@ func newWindow(w *workload.Workload) *window {
 	}
 	win := &window{start: w.Start, open: map[string]bool{}}
 	early := false
-	for _, job := range w.Jobs {
+	for _, job := range w.Jobs.All() {
 		if w.Preset(job) {
 			win.open[job.ID] = true
 			win.users = append(win.users, job.User)

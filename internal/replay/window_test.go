@@ -1,10 +1,8 @@
 package replay_test
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -105,7 +103,7 @@ func simulateWindow(t failer, w *workload.Workload, name string, change ...func(
 		t.Fatal(err)
 	}
 	var b strings.Builder
-	for _, j := range w.Jobs {
+	for _, j := range w.Jobs.All() {
 		fmt.Fprintf(&b, "%s %s\n", j.ID, s.lines[j.ID])
 	}
 	return b.String(), result
@@ -116,7 +114,7 @@ func simulateWindow(t failer, w *workload.Workload, name string, change ...func(
 // nothing else has started.
 func TestWindowOnSimulator(t *testing.T) {
 	w := &workload.Workload{Start: after(3600), Epoch: after(0)}
-	w.Jobs = []*hpc.Job{
+	w.Jobs = workload.JobsOf(
 		// It asks for less than it got and depends on what nobody knows any more.
 		windowJob("old", -5000, 0, 14400, ran("n1", -3000, 6000), func(j *hpc.Job) { j.Dependency, j.Begin = "afterok:gone", time.Hour }),
 		// Both of these waited for the whole machine, or for a node that was free.
@@ -126,7 +124,7 @@ func TestWindowOnSimulator(t *testing.T) {
 		// Its recorded end is not its run time's: it was stopped for a while.
 		windowJob("stopped", 100, 0, 7200, ran("n4", 800, 3700), func(j *hpc.Job) { j.EndAt = after(3650) }),
 		windowJob("later", 4000, 60, 120, on("n4")),
-	}
+	)
 	for _, name := range policy.Names() {
 		got, result := simulateWindow(t, w, name)
 		want := `
@@ -171,13 +169,13 @@ func TestReservationsOfWindow(t *testing.T) {
 	reserve := func(at int, r hpc.Reservation) {
 		w.Reservations = append(w.Reservations, hpc.ReservationEvent{At: after(at), Action: "create", Reservation: r})
 	}
-	w.Jobs = []*hpc.Job{
+	w.Jobs = workload.JobsOf(
 		windowJob("inside", 0, 0, 7200, ran("n1", 500, 4000), func(j *hpc.Job) { j.Reservation = "old" }),
 		windowJob("into", 0, 0, 14400, ran("n2", 600, 5500)),
 		windowJob("course", 3700, 600, 900, func(j *hpc.Job) { j.Reservation, j.User = "course", "ben" }),
 		windowJob("other", 3700, 600, 2000, on("n4")),
 		windowJob("second", 3700, 600, 900, func(j *hpc.Job) { j.Reservation, j.User = "two", "ben" }),
-	}
+	)
 	reserve(100, hpc.Reservation{Name: "old", Start: after(200), Duration: time.Hour, Nodes: "n1", Users: []string{"ann"}})
 	reserve(1200, hpc.Reservation{Name: "course", Start: after(4500), Duration: time.Hour, Nodes: "n4", Users: []string{"ben"}})
 	// Of n2 and n3: the others are reserved at that time. On n2 there is a job.
@@ -209,7 +207,7 @@ func TestPresetsOnSimulator(t *testing.T) {
 			limit := to - from + seconds("slack", 0, 5000)
 			on := fmt.Sprintf("n%d", node)
 			if rapid.Bool().Draw(rt, "busy") {
-				w.Jobs = append(w.Jobs, windowJob("preset"+on, from-seconds("waited", 0, 5000), 0, limit, ran(on, from, to), tasks(seconds("tasks", 1, 4))))
+				w.Jobs.Append(windowJob("preset"+on, from-seconds("waited", 0, 5000), 0, limit, ran(on, from, to), tasks(seconds("tasks", 1, 4))))
 				presets["preset"+on] = fmt.Sprintf("COMPLETED %d-%d %s", from, to, on)
 			}
 		}
@@ -219,9 +217,9 @@ func TestPresetsOnSimulator(t *testing.T) {
 			if rapid.IntRange(0, 4).Draw(rt, "reserved") == 0 {
 				j.Reservation = "r"
 			}
-			w.Jobs = append(w.Jobs, j)
+			w.Jobs.Append(j)
 		}
-		slices.SortStableFunc(w.Jobs, func(a, b *hpc.Job) int { return cmp.Compare(a.Submit, b.Submit) })
+		w.Jobs.Sort()
 		for _, name := range []string{"r", "other"} {
 			r := hpc.Reservation{Name: name, Start: after(seconds("start", -4000, 8000)), Duration: time.Duration(seconds("for", 60, 6000)) * time.Second, Users: []string{"ann"}}
 			if r.NodeCount = seconds("nodes", 0, 4); r.NodeCount == 0 {
@@ -251,7 +249,7 @@ func TestPresetsOnSimulator(t *testing.T) {
 // when the node is back.
 func TestLatePresetOnSimulator(t *testing.T) {
 	w := &workload.Workload{Start: after(600), Epoch: after(0)}
-	w.Jobs = []*hpc.Job{windowJob("lost", 0, 0, 900, ran("n1", 100, 1000))}
+	w.Jobs = workload.JobsOf(windowJob("lost", 0, 0, 900, ran("n1", 100, 1000)))
 	w.NodeEvents = []hpc.NodeEvent{{At: after(50), Nodes: "n1", State: "down"}, {At: after(700), Nodes: "n1", State: "resume"}}
 	got, result := simulateWindow(t, w, "fcfs")
 	if diff := gocmp.Diff("lost COMPLETED 700-1000 n1\n", got); diff != "" {
@@ -267,11 +265,11 @@ func TestLatePresetOnSimulator(t *testing.T) {
 // ran when it began.
 func TestWindowWithFeedback(t *testing.T) {
 	w := &workload.Workload{Start: after(3600), Epoch: after(0)}
-	w.Jobs = []*hpc.Job{
+	w.Jobs = workload.JobsOf(
 		windowJob("preset", 0, 0, 9000, ran("n1", 500, 5000)),
 		windowJob("next", 9000, 600, 900, func(j *hpc.Job) { j.Recorded = &hpc.Recorded{Start: after(9000), End: after(9600)} }),
 		windowJob("last", 20000, 600, 900, func(j *hpc.Job) { j.Recorded = &hpc.Recorded{Start: after(20000), End: after(20600)} }),
-	}
+	)
 	driver, err := replay.NewDriver(w, replay.Feedback{Model: replay.ThinkTime, Sessions: session.Default})
 	if err != nil {
 		t.Fatal(err)
@@ -299,10 +297,10 @@ func TestWindowWithFeedback(t *testing.T) {
 func TestPerformance(t *testing.T) {
 	w := &workload.Workload{Epoch: after(0)}
 	for i := range 20 {
-		w.Jobs = append(w.Jobs, windowJob(fmt.Sprint(i), 100*i, 300+50*i, 900, tasks(1+i%16)))
+		w.Jobs.Append(windowJob(fmt.Sprint(i), 100*i, 300+50*i, 900, tasks(1+i%16)))
 	}
-	w.Jobs[3].Array, w.Jobs[3].TaskRunTimes = "1-3", map[int]time.Duration{2: 700 * time.Second}
-	w.Jobs[4].RunTime = hpc.Unlimited
+	w.Jobs.Change(3, func(j *hpc.Job) { j.Array, j.TaskRunTimes = "1-3", map[int]time.Duration{2: 700 * time.Second} })
+	w.Jobs.Change(4, func(j *hpc.Job) { j.RunTime = hpc.Unlimited })
 	for _, factor := range []float64{0.5, 2} {
 		var outcomes []string
 		for _, where := range []string{"replay", "machine"} {
@@ -331,7 +329,7 @@ func TestPerformance(t *testing.T) {
 			t.Errorf("the first job does not take 150 s: %s", outcomes[0])
 		}
 	}
-	if w.Jobs[0].RunTime != 300*time.Second || w.Jobs[3].TaskRunTimes[2] != 700*time.Second {
+	if w.Jobs.At(0).RunTime != 300*time.Second || w.Jobs.At(3).TaskRunTimes[2] != 700*time.Second {
 		t.Error("the workload is another one now")
 	}
 }

@@ -17,7 +17,8 @@ import (
 type ResourceManager interface {
 	// Submit hands a job over. Its acceptance or refusal comes as an event, since
 	// a real controller may sleep (virtually) before it answers. An error means
-	// that the resource manager itself is broken and the run must end.
+	// that the resource manager itself is broken and the run must end. The job does not
+	// change until its last event, and may be another one afterwards.
 	Submit(job *hpc.Job) error
 	// Cancel ends a job, pending or running, as its own user. id is the workload's.
 	Cancel(id string) error

@@ -1,9 +1,12 @@
 package run
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/packed"
 	"rmreplay/internal/rm"
 )
 
@@ -13,9 +16,10 @@ import (
 //
 // It keeps a job for as long as the run goes on, and there may be millions: so it holds
 // what happened to a job and a pointer to what was asked for, and makes the row when it
-// is wanted.
+// is wanted. Of a row that is on the disk it keeps the outcome for the metrics, packed.
 type builder struct {
-	jobs  []*submission          // as submitted
+	over  finalRows              // of the first submissions
+	jobs  []*submission          // the others, as submitted
 	heard []*submission          // known from events alone, in the order of the first
 	byID  map[string]*submission // all of them; nil until an event does not say which submission it is about
 	spare []submission           // allocated, and not yet in use
@@ -23,6 +27,28 @@ type builder struct {
 	accepted, rejected int
 	lastEvent          hpc.Time
 }
+
+// finalRows are the outcomes of rows that cannot change any more.
+type finalRows struct {
+	refs  []packed.Ref
+	store *packed.Store[Row]
+	row   Row // the last one, to be written over
+	ended int // how many of them are not of rejected jobs
+}
+
+// add keeps the only row of a submission.
+func (f *finalRows) add(s *submission) {
+	if f.store == nil {
+		f.store = packed.NewStore[Row]()
+	}
+	s.first.outcome(&f.row)
+	f.refs = append(f.refs, f.store.Put(&f.row))
+	if f.row.State != hpc.Rejected {
+		f.ended++
+	}
+}
+
+func (f *finalRows) get(i int, row *Row) { f.store.Get(f.refs[i], row) }
 
 // submission is one job, or one array with all its tasks.
 type submission struct {
@@ -123,11 +149,16 @@ func without(list []*submission, s *submission) []*submission {
 
 // submission returns the submission that an event is about.
 func (b *builder) submission(e *rm.Event) *submission {
-	if n := e.Submission; n > 0 && n <= len(b.jobs) && len(b.heard) == 0 {
+	if n := e.Submission - len(b.over.refs); n > 0 && n <= len(b.jobs) && len(b.heard) == 0 {
 		return b.jobs[n-1]
 	}
 	if b.byID == nil {
 		b.byID = make(map[string]*submission, len(b.jobs))
+		var row Row
+		for i := range b.over.refs {
+			b.over.get(i, &row)
+			b.byID[row.Job] = &submission{written: true, first: taskRow{job: &hpc.Job{ID: row.Job}}}
+		}
 		for _, s := range b.jobs {
 			b.byID[s.first.job.ID] = s
 		}
@@ -173,6 +204,22 @@ func (b *builder) event(e *rm.Event) *submission {
 		}
 	}
 	return s
+}
+
+// oldest is the first submission of which the builder keeps more than the row; nil if there
+// is none.
+func (b *builder) oldest() *submission {
+	if len(b.jobs) == 0 {
+		return nil
+	}
+	return b.jobs[0]
+}
+
+// forget keeps of the oldest submission, which is settled, the row alone.
+func (b *builder) forget() {
+	b.over.add(b.jobs[0])
+	b.jobs[0] = nil
+	b.jobs = b.jobs[1:]
 }
 
 // settled reports whether nothing more can happen to the job. Of an array it is not
@@ -489,6 +536,20 @@ func (r *taskRow) mergeSubmit(at hpc.Time) {
 	}
 }
 
+// outcome writes what became of the job, which is what metrics are computed from.
+func (r *taskRow) outcome(row *Row) {
+	*row = Row{
+		Job: r.job.ID, Task: int(r.task), User: r.job.User, State: r.state,
+		RecordedSubmit: r.job.Submit, Submit: r.submit, Eligible: r.eligible, Start: r.start, End: r.end,
+		NodeCount: int(r.nodeCount), Processors: r.processors,
+	}
+	if rare := r.rare; rare != nil {
+		row.User = cmp.Or(rare.user, row.User)
+		row.Suspended, row.Restarts = rare.suspended, rare.restarts
+		rare.putSegments(row)
+	}
+}
+
 // put writes the row, but for the request.
 func (r *taskRow) put(row *Row) {
 	job := r.job
@@ -528,14 +589,18 @@ func (r *rareRow) put(row *Row) {
 	row.TRES, row.Reason = r.tres, r.reason
 	row.Resubmit, row.Suspended = r.resubmit, r.suspended
 	row.ExitCode, row.Signal, row.Restarts = r.exitCode, r.signal, r.restarts
+	r.putSegments(row)
+}
+
+func (r *rareRow) putSegments(row *Row) {
 	// A single segment that nothing interrupted says no more than Start and End do.
 	if n := len(r.segments); n > 1 || n == 1 && (row.Start == 0 || r.segments[0].EndedBy == rm.Suspend) {
 		row.Segments = r.segments
 	}
 }
 
-// each visits the submissions in the order in which they were made; those that were only
-// heard of come last.
+// each visits the submissions of which more than the row is kept in the order in which they
+// were made; those that were only heard of come last.
 func (b *builder) each(visit func(*submission) bool) {
 	for _, list := range [][]*submission{b.jobs, b.heard} {
 		for _, s := range list {
@@ -550,7 +615,12 @@ func (b *builder) each(visit func(*submission) bool) {
 // order in which they were accepted or first heard of. amend, if not nil, has had a look
 // at them.
 func (b *builder) list(amend func(*Row)) ([]Row, error) {
-	var list []Row
+	list := slices.Grow([]Row(nil), len(b.over.refs))[:len(b.over.refs)]
+	for i := range list {
+		if b.over.get(i, &list[i]); amend != nil {
+			amend(&list[i])
+		}
+	}
 	for s := range b.each {
 		if !s.answered {
 			continue
@@ -577,9 +647,11 @@ func (b *builder) list(amend func(*Row)) ([]Row, error) {
 
 // counts says how far the jobs of a workload of so many submissions came.
 func (b *builder) counts(workload int) Counts {
+	submitted := len(b.over.refs) + len(b.jobs)
 	c := Counts{
-		Submitted: len(b.jobs), NotSubmitted: max(0, workload-len(b.jobs)),
+		Submitted: submitted, NotSubmitted: max(0, workload-submitted),
 		Accepted: b.accepted, Rejected: b.rejected,
+		Rows: len(b.over.refs), Ended: b.over.ended,
 	}
 	for s := range b.each {
 		if !s.answered {

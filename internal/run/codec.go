@@ -10,6 +10,7 @@ import (
 	"unicode"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/packed"
 	"rmreplay/internal/rm"
 )
 
@@ -17,21 +18,21 @@ import (
 // zero in most jobs. A compact codec gives a struct snake_case names with units
 // and leaves zero fields out. It derives them from the type, so that a field
 // that is added to hpc.Request is in the record from then on.
-type compact struct {
+type compact[T any] struct {
 	wire   reflect.Type
 	fields []compactField
+	set    packed.Fields[T]
 }
 
 // compactField is how one field is written.
 type compactField struct {
 	label string // `"run_time_ns":`
-	index int
 	kind  reflect.Kind
 }
 
 // newCompact makes the codec of a struct type.
-func newCompact(t reflect.Type) compact {
-	var c compact
+func newCompact[T any]() compact[T] {
+	c, t := compact[T]{set: packed.NewFields[T]()}, reflect.TypeFor[T]()
 	fields := make([]reflect.StructField, t.NumField())
 	for i := range fields {
 		f := t.Field(i)
@@ -41,7 +42,7 @@ func newCompact(t reflect.Type) compact {
 			Type: f.Type,
 			Tag:  reflect.StructTag(`json:"` + name + `,omitzero"`),
 		}
-		c.fields = append(c.fields, compactField{`"` + name + `":`, i, f.Type.Kind()})
+		c.fields = append(c.fields, compactField{`"` + name + `":`, f.Type.Kind()})
 	}
 	c.wire = reflect.StructOf(fields)
 	return c
@@ -50,25 +51,17 @@ func newCompact(t reflect.Type) compact {
 // append writes the struct that v points to. A record has an object or two for each job
 // of a run, and most of their fields are zero: to look at each field beats building a
 // value that encoding/json knows how to write by a factor of ten.
-func (c compact) append(b []byte, v any) ([]byte, error) { return appendFields(b, v, c.fields) }
-
-// appendFields is append where all other fields are known to be zero.
-func appendFields(b []byte, v any, fields []compactField) ([]byte, error) {
+func (c compact[T]) append(b []byte, v *T) ([]byte, error) {
 	value := reflect.ValueOf(v).Elem()
 	b = append(b, '{')
-	empty := len(b)
-	for i := range fields {
-		f := &fields[i]
-		field := value.Field(f.index)
-		if field.IsZero() {
-			continue
-		}
-		if len(b) > empty {
+	var places [16]int
+	for n, i := range c.set.AppendSet(places[:0], v) {
+		if n > 0 {
 			b = append(b, ',')
 		}
-		b = append(b, f.label...)
+		b = append(b, c.fields[i].label...)
 		var err error
-		if b, err = appendJSON(b, field, f.kind); err != nil {
+		if b, err = appendJSON(b, value.Field(i), c.fields[i].kind); err != nil {
 			return nil, err
 		}
 	}
@@ -105,7 +98,7 @@ func appendString(b []byte, s string) ([]byte, error) {
 }
 
 // decode reads data into the struct that v points to.
-func (c compact) decode(data []byte, v any) error {
+func (c compact[T]) decode(data []byte, v *T) error {
 	if len(data) == 0 {
 		return nil
 	}
@@ -157,43 +150,11 @@ func snakeCase(name string) string {
 }
 
 var (
-	requestCodec   = newCompact(reflect.TypeFor[hpc.Request]())
-	behaviourCodec = newCompact(reflect.TypeFor[hpc.Behaviour]())
-	recordedCodec  = newCompact(reflect.TypeFor[hpc.Recorded]())
-	outcomeCodec   = newCompact(reflect.TypeFor[rm.Outcome]())
+	requestCodec   = newCompact[hpc.Request]()
+	behaviourCodec = newCompact[hpc.Behaviour]()
+	recordedCodec  = newCompact[hpc.Recorded]()
+	outcomeCodec   = newCompact[rm.Outcome]()
 )
-
-// usual is a request without what few jobs ask for.
-func usual(r *hpc.Request) hpc.Request {
-	return hpc.Request{
-		Name: r.Name, User: r.User, Group: r.Group, Account: r.Account, Partition: r.Partition, QOS: r.QOS,
-		TimeLimit: r.TimeLimit, MinNodes: r.MinNodes, MaxNodes: r.MaxNodes, Tasks: r.Tasks, CPUsPerTask: r.CPUsPerTask,
-		MemPerNode: r.MemPerNode, MemPerCPU: r.MemPerCPU,
-	}
-}
-
-// usualFields are the fields that usual keeps. To compare a request with its usual part
-// takes a fraction of the time of a look at each of its fields.
-var usualFields = func() (list []compactField) {
-	full := reflect.ValueOf(usual(&hpc.Request{
-		Name: "x", User: "x", Group: "x", Account: "x", Partition: "x", QOS: "x", TimeLimit: 1, MinNodes: 1, MaxNodes: 1,
-		Tasks: 1, CPUsPerTask: 1, MemPerNode: 1, MemPerCPU: 1,
-	}))
-	for _, f := range requestCodec.fields {
-		if !full.Field(f.index).IsZero() {
-			list = append(list, f)
-		}
-	}
-	return list
-}()
-
-// appendRequest writes a request.
-func appendRequest(b []byte, r *hpc.Request) ([]byte, error) {
-	if *r == usual(r) {
-		return appendFields(b, r, usualFields)
-	}
-	return requestCodec.append(b, r)
-}
 
 // jobIn is an hpc.Job as JSON.
 type jobIn struct {
@@ -214,7 +175,7 @@ func appendJob(b []byte, job *hpc.Job) ([]byte, error) {
 	b, err := appendString(append(b, `{"id":`...), job.ID)
 	if err == nil {
 		b = strconv.AppendInt(append(b, `,"submit_ns":`...), int64(job.Submit), 10)
-		b, err = appendRequest(append(b, `,"request":`...), &job.Request)
+		b, err = requestCodec.append(append(b, `,"request":`...), &job.Request)
 	}
 	if err == nil {
 		b, err = behaviourCodec.append(append(b, `,"behaviour":`...), &job.Behaviour)

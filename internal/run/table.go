@@ -147,6 +147,7 @@ type backgroundTable[T, R any] struct {
 	batch   []T // that is being filled
 	batches chan []T
 	free    chan []T   // batches that were written
+	written func(T)    // told, if not nil, of what has been written, in add
 	done    chan error // the goroutine's error, once
 }
 
@@ -194,6 +195,11 @@ func (b *backgroundTable[T, R]) add(v T) {
 	b.batches <- b.batch
 	select {
 	case b.batch = <-b.free:
+		if b.written != nil {
+			for _, v := range b.batch {
+				b.written(v)
+			}
+		}
 		clear(b.batch) // or what it points to would live on
 		b.batch = b.batch[:0]
 	default:

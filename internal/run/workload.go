@@ -39,7 +39,7 @@ func Workload(dir string) (*workload.Workload, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading workload: %w", err)
 	}
-	w.Jobs, w.Source = jobs, dir
+	w.Jobs, w.Source = workload.JobsOf(jobs...), dir
 	return w, nil
 }
 

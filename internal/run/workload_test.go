@@ -54,7 +54,7 @@ func TestWorkloadRecorded(t *testing.T) {
 			want[0].Submit = at(50)
 			want = []*hpc.Job{want[1], want[2], want[0]}
 		}
-		if diff := cmp.Diff(want, got.Jobs); diff != "" {
+		if diff := cmp.Diff(want, got.Jobs.List()); diff != "" {
 			t.Errorf("feedback %v (-want +got)\n%s", feedback, diff)
 		}
 	}

@@ -67,7 +67,7 @@ type Writer struct {
 	flusher     *time.Timer // runs while the journal's buffer is not empty; else nil
 	events      *eventsTable
 	jobs        *jobsTable // nil until the first row is final
-	settled     int        // how many submissions are in it
+	released    []*hpc.Job // whose rows are written
 	err         error
 	closed      bool
 }
@@ -212,6 +212,21 @@ func (w *Writer) Job(job *hpc.Job) error {
 	return nil
 }
 
+// Released returns a job that has ended and of which everything is on its way to the disk,
+// so that the writer will not look at it again; nil if there is none. Only a record without
+// a journal lets go of jobs.
+func (w *Writer) Released() *hpc.Job {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	last := len(w.released) - 1
+	if last < 0 {
+		return nil
+	}
+	job := w.released[last]
+	w.released = w.released[:last]
+	return job
+}
+
 // Event notes something that happened.
 func (w *Writer) Event(e rm.Event) error {
 	w.mu.Lock()
@@ -243,19 +258,16 @@ func (w *Writer) settle(changed *submission) error {
 	if changed.written {
 		return w.fail(fmt.Errorf("an event of job %s after its end", changed.first.job.ID))
 	}
-	if jobs := w.rows.jobs; w.settled == len(jobs) || jobs[w.settled] != changed {
+	if w.rows.oldest() != changed {
 		return nil // the one that the others wait for is where it was
 	}
 	if err := w.jobsTable(); err != nil {
 		return w.fail(err)
 	}
-	for _, s := range w.rows.jobs[w.settled:] {
-		if !s.settled() {
-			return nil
-		}
+	for s := w.rows.oldest(); s != nil && s.settled(); s = w.rows.oldest() {
 		w.jobs.add(s)
 		s.written = true
-		w.settled++
+		w.rows.forget()
 	}
 	return nil
 }
@@ -263,7 +275,9 @@ func (w *Writer) settle(changed *submission) error {
 // jobsTable starts the table of jobs, if that has not been done.
 func (w *Writer) jobsTable() (err error) {
 	if w.jobs == nil {
-		w.jobs, err = createJobsTable(w.dir, w.amend)
+		if w.jobs, err = createJobsTable(w.dir, w.amend); err == nil {
+			w.jobs.written = func(s *submission) { w.released = append(w.released, s.first.job) }
+		}
 	}
 	return err
 }
@@ -355,7 +369,7 @@ func (w *Writer) Flush() error {
 // first job.
 func (w *Writer) Setting(wl *workload.Workload) error {
 	setting := *wl
-	setting.Jobs = nil
+	setting.Jobs = workload.Jobs{}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err := w.usable(); err != nil {
@@ -378,7 +392,8 @@ func (w *Writer) Amend(change func(*Row)) {
 }
 
 // Rows returns the rows of all jobs so far, as jobs.parquet would have them; after
-// Finish, those that it has.
+// Finish, those that it has. Without a journal, the rows that are on the disk already are
+// those of [Writer.Outcomes].
 func (w *Writer) Rows() ([]Row, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -388,17 +403,24 @@ func (w *Writer) Rows() ([]Row, error) {
 	return w.rows.list(w.amend)
 }
 
-// Outcomes visits the rows of all jobs so far without their requests: what metrics are
-// computed from, in no more memory than they take. A row is valid until the next one.
-// Nothing must be noted meanwhile, but Finish may be at work.
+// Outcomes visits the rows of all jobs so far with no more in them than became of the jobs:
+// ID, task and user; state, instants, suspension and restarts; how many nodes and processors
+// they held, and when. Metrics are computed from that, in no more memory than it takes. A
+// row is valid until the next one. Nothing must be noted meanwhile, but Finish may be at
+// work.
 func (w *Writer) Outcomes(yield func(*Row) bool) {
 	var row Row
+	for i := range w.rows.over.refs {
+		if w.rows.over.get(i, &row); !yield(&row) {
+			return
+		}
+	}
 	for s := range w.rows.each {
 		if !s.answered {
 			continue
 		}
 		for r := range s.rows {
-			if r.put(&row); !yield(&row) {
+			if r.outcome(&row); !yield(&row) {
 				return
 			}
 		}

@@ -731,8 +731,8 @@ func TestUnjournaled(t *testing.T) {
 				do(w.Event(ended))
 			}
 		}
-		if want := (w == direct); want != (w.settled == 2000) {
-			t.Errorf("%d jobs are settled: those before the array are, if there is no journal", w.settled)
+		if want := (w == direct); want != (len(w.rows.over.refs) == 2000) {
+			t.Errorf("%d jobs are settled: those before the array are, if there is no journal", len(w.rows.over.refs))
 		}
 		// What is computed from the outcomes may be so while the record is completed.
 		counted := make(chan int)
@@ -753,6 +753,18 @@ func TestUnjournaled(t *testing.T) {
 	}
 	_, want, wantEvents := open1(t, journaled.Dir())
 	_, got, gotEvents := open1(t, direct.Dir())
+	i := 0
+	for outcome := range direct.Outcomes {
+		of := got[i]
+		i++
+		became := Row{
+			Job: of.Job, Task: of.Task, User: of.User, State: of.State, RecordedSubmit: of.RecordedSubmit, Submit: of.Submit,
+			Start: of.Start, End: of.End, Processors: of.Processors,
+		}
+		if diff := cmp.Diff(&became, outcome); diff != "" {
+			t.Fatalf("outcome: -table +got:\n%s", diff)
+		}
+	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("rows: -journaled +direct:\n%s", diff)
 	}
@@ -773,5 +785,41 @@ func TestEventAfterEnd(t *testing.T) {
 	}
 	if err := w.Event(event(3, rm.Started, "a", nil)); err == nil || !strings.Contains(err.Error(), "an event of job a after its end") {
 		t.Errorf("error is %v", err)
+	}
+}
+
+// TestReleased: a record without a journal hands back jobs that are on the disk, each once,
+// and none that has not ended or that was submitted after one that has not.
+func TestReleased(t *testing.T) {
+	for _, unjournaled := range []bool{true, false} {
+		w := create1(t, filepath.Join(t.TempDir(), "run"), Options{Unjournaled: unjournaled})
+		const jobs, open = 12 * batchSize, 9 * batchSize
+		place := make(map[*hpc.Job]int)
+		var err error
+		for i := range jobs {
+			job := &hpc.Job{ID: fmt.Sprint(i)}
+			place[job] = i
+			accepted, ended := event(1, rm.Accepted, job.ID, nil), event(2, rm.Ended, job.ID, &rm.Outcome{State: hpc.Completed})
+			accepted.Submission, ended.Submission = i+1, i+1
+			err = errors.Join(err, w.Job(job), w.Event(accepted))
+			if i != open {
+				err = errors.Join(err, w.Event(ended))
+			}
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for job := w.Released(); job != nil; job = w.Released() {
+			i, given := place[job]
+			if !given || i >= open {
+				t.Fatalf("job %s was released", job.ID)
+			}
+			delete(place, job)
+			n++
+		}
+		if (n > 0) != unjournaled {
+			t.Errorf("without a journal is %v: %d jobs were released", unjournaled, n)
+		}
 	}
 }

@@ -38,7 +38,7 @@ func ReadEvents(r io.Reader, name string, opts ReadOptions) (*Workload, error) {
 	if err := eachLine(r, name, e.line); err != nil {
 		return nil, fmt.Errorf("reading events: %w", err)
 	}
-	if len(e.w.Jobs) == 0 {
+	if len(e.jobs) == 0 {
 		return nil, fmt.Errorf("reading events: %s: no job in it", name)
 	}
 	for _, c := range e.cancels {
@@ -47,6 +47,7 @@ func ReadEvents(r io.Reader, name string, opts ReadOptions) (*Workload, error) {
 		}
 	}
 	e.resolveDependencies()
+	e.w.Jobs = JobsOf(e.jobs...)
 	e.w.Rules = e.book.counts
 	e.w.sort()
 	return e.w, nil
@@ -58,6 +59,7 @@ type eventReader struct {
 	book    ruleBook
 	order   orderCheck
 	w       *Workload
+	jobs    []*hpc.Job
 	byID    map[string]*hpc.Job
 	cancels []cancelEvent
 }
@@ -142,7 +144,7 @@ func (e *eventReader) submit(line int, at hpc.Time, words []string) error {
 		Behaviour: hpc.Behaviour{RunTime: s.RunTime},
 	}
 	e.byID[job.ID] = job
-	e.w.Jobs = append(e.w.Jobs, job)
+	e.jobs = append(e.jobs, job)
 	return e.order.job(&e.book, at)
 }
 
@@ -200,7 +202,7 @@ func (e *eventReader) cancel(c cancelEvent) error {
 // resolveDependencies replaces what a dependency calls a job by the job's ID, where
 // the two differ. What names no job stays, for [Validate] to find.
 func (e *eventReader) resolveDependencies() {
-	for _, job := range e.w.Jobs {
+	for _, job := range e.jobs {
 		if job.Dependency == "" {
 			continue
 		}

@@ -33,7 +33,7 @@ func TestReadEvents(t *testing.T) {
 	want := &Workload{
 		Epoch: DefaultEpoch, Source: "x.events",
 		Rules: map[string]int{RuleOutOfOrder: 2, RuleRenamed: 1},
-		Jobs: []*hpc.Job{
+		Jobs: JobsOf([]*hpc.Job{
 			{ID: "jobid_1001", Submit: at(0), Behaviour: hpc.Behaviour{RunTime: 15 * time.Second},
 				Request: hpc.Request{Name: "jobid_1001", User: "user5", TimeLimit: 7 * time.Minute, Tasks: 12, Constraint: "a|b"}},
 			{ID: "a", Submit: at(5), Behaviour: hpc.Behaviour{RunTime: hpc.Unlimited},
@@ -42,7 +42,7 @@ func TestReadEvents(t *testing.T) {
 				Request: hpc.Request{Name: "a", Dependency: "afterany:a_2,afterany:9"}},
 			{ID: "jobid_1002", Submit: at(10.75), Behaviour: hpc.Behaviour{RunTime: hpc.Unlimited, CancelAfter: 9250 * time.Millisecond},
 				Request: hpc.Request{Name: "jobid_1002", User: "user1", Dependency: "afterok:jobid_1001,afterok:1003_4"}},
-		},
+		}...),
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
@@ -51,7 +51,7 @@ func TestReadEvents(t *testing.T) {
 
 func TestReadEventsEpoch(t *testing.T) {
 	w, err := ReadEvents(strings.NewReader("-dt 3600 -e submit_batch_job | -b 02:00"), "x", ReadOptions{Epoch: hpc.Unix(86400)})
-	if err != nil || w.Jobs[0].Submit != hpc.Unix(90000) || w.Jobs[0].Begin != time.Hour {
+	if err != nil || w.Jobs.Submit(0) != hpc.Unix(90000) || w.Jobs.At(0).Begin != time.Hour {
 		t.Fatalf("%+v, %v", w, err)
 	}
 }
@@ -113,14 +113,14 @@ func TestRealEvents(t *testing.T) {
 			continue
 		}
 		endless, ids := 0, map[string]bool{}
-		for _, job := range w.Jobs {
+		for _, job := range w.Jobs.All() {
 			ids[job.ID] = true
 			if job.RunTime == hpc.Unlimited {
 				endless++
 			}
 		}
-		if len(w.Jobs) != tt.jobs || endless != tt.untilLimit || len(ids) != tt.jobs || len(w.Rules) != 0 {
-			t.Errorf("%s: %d jobs, %d until their limit, %d IDs, rules %v; want %d and %d", tt.file, len(w.Jobs), endless, len(ids), w.Rules, tt.jobs, tt.untilLimit)
+		if w.Jobs.Len() != tt.jobs || endless != tt.untilLimit || len(ids) != tt.jobs || len(w.Rules) != 0 {
+			t.Errorf("%s: %d jobs, %d until their limit, %d IDs, rules %v; want %d and %d", tt.file, w.Jobs.Len(), endless, len(ids), w.Rules, tt.jobs, tt.untilLimit)
 		}
 		for _, p := range Validate(w, Cluster{}) {
 			if p.Severity == Error {
@@ -152,7 +152,7 @@ func FuzzReadEvents(f *testing.F) {
 			return
 		}
 		var last hpc.Time
-		for _, job := range w.Jobs {
+		for _, job := range w.Jobs.All() {
 			if job.Submit < last || job.Submit < w.Epoch {
 				t.Fatalf("job %s out of order", job.ID)
 			}

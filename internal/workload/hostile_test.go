@@ -94,7 +94,7 @@ func TestHostileInput(t *testing.T) {
 		}{
 			{"nothing", good, "21"},
 			{"CRLF", strings.ReplaceAll(good, "\n", "\r\n"), "21"},
-			{"gzip", packed(t, good), "21"},
+			{"gzip", gzipped(t, good), "21"},
 			{"Latin-1", f.file(f.record("2", "30", "4", "Ren\xe9")), "René"},
 			{"a name of 1 MiB", f.file(f.record("2", "30", "4", long)), long},
 			{"NUL in a number", f.file(f.record("2", "30", "\x004", "21")), ""},
@@ -107,8 +107,8 @@ func TestHostileInput(t *testing.T) {
 			{"absurd size", f.file(f.record("2", "30", strings.Repeat("9", 30), "21")), ""},
 			{"the same number twice", f.file(f.record("1", "30", "4", "1")), ""},
 			{"a clock that jumps", f.file(f.record("2", "80000000", "4", "21")), ""},
-			{"gzip that is cut", packed(t, good)[:60], ""},
-			{"noise behind gzip", packed(t, good) + "noise", ""},
+			{"gzip that is cut", gzipped(t, good)[:60], ""},
+			{"noise behind gzip", gzipped(t, good) + "noise", ""},
 		} {
 			w, err := Read(strings.NewReader(tt.text), "site.file", ReadOptions{})
 			switch {
@@ -119,18 +119,18 @@ func TestHostileInput(t *testing.T) {
 				if tt.meant != "" && tt.damage != "Latin-1" {
 					t.Errorf("%s, %s: %.200v", f.name, tt.damage, err)
 				}
-			case tt.meant != "" && len(w.Jobs) == 3 && len(w.Rules) == 0:
-				if job := w.Jobs[1]; !strings.Contains(job.Name+" "+job.User, tt.meant) {
+			case tt.meant != "" && w.Jobs.Len() == 3 && len(w.Rules) == 0:
+				if job := w.Jobs.At(1); !strings.Contains(job.Name+" "+job.User, tt.meant) {
 					t.Errorf("%s, %s: job %s of %s", f.name, tt.damage, job.Name, job.User)
 				}
 			case len(w.Rules) == 0 && len(Validate(w, Cluster{})) == 0:
-				t.Errorf("%s, %s: nothing is said of it: %d jobs", f.name, tt.damage, len(w.Jobs))
+				t.Errorf("%s, %s: nothing is said of it: %d jobs", f.name, tt.damage, w.Jobs.Len())
 			}
 		}
 	}
 }
 
-func packed(t *testing.T, text string) string {
+func gzipped(t *testing.T, text string) string {
 	t.Helper()
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)

@@ -111,21 +111,21 @@ var durationClasses = []struct {
 // as every reader leaves them.
 func NewInfo(w *Workload) *Info {
 	info := &Info{
-		Source: w.Source, Jobs: len(w.Jobs), Rules: w.Rules, Unusable: len(w.Unusable), MachineProcessors: w.MachineProcessors,
+		Source: w.Source, Jobs: w.Jobs.Len(), Rules: w.Rules, Unusable: len(w.Unusable), MachineProcessors: w.MachineProcessors,
 		NodeEvents: len(w.NodeEvents), Reservations: len(w.Reservations),
-		Sizes: newSizeTable(w.Jobs),
+		Sizes: newSizeTable(&w.Jobs),
 	}
-	if len(w.Jobs) == 0 {
+	if w.Jobs.Len() == 0 {
 		return info
 	}
-	info.FirstSubmit, info.LastSubmit = w.Jobs[0].Submit, w.Jobs[len(w.Jobs)-1].Submit
+	info.FirstSubmit, info.LastSubmit = w.Jobs.Submit(0), w.Jobs.Submit(w.Jobs.Len()-1)
 	info.First, info.Last = info.FirstSubmit.String(), info.LastSubmit.String()
 	info.Begin = max(w.Start, info.FirstSubmit)
 	window := max(0, info.LastSubmit.Sub(info.Begin))
 	info.WindowS = window.Seconds()
 	info.PerHour = make([]int, int(window/time.Hour)+1)
 	var users, accounts, partitions, qos tallies
-	for _, job := range w.Jobs {
+	for _, job := range w.Jobs.All() {
 		work := info.add(job)
 		switch {
 		case w.Preset(job):
@@ -244,14 +244,14 @@ func CPUs(r *hpc.Request) int {
 	return max(tasks*max(r.CPUsPerTask, 1), nodes*r.MinCPUsPerNode)
 }
 
-func newSizeTable(jobs []*hpc.Job) SizeTable {
+func newSizeTable(jobs *Jobs) SizeTable {
 	withNodes := 0
-	for _, job := range jobs {
+	for _, job := range jobs.All() {
 		if job.MinNodes > 0 {
 			withNodes++
 		}
 	}
-	byNodes := 2*withNodes > len(jobs)
+	byNodes := 2*withNodes > jobs.Len()
 	t := SizeTable{Unit: "cpus"}
 	if byNodes {
 		t.Unit = "nodes"
@@ -259,7 +259,7 @@ func newSizeTable(jobs []*hpc.Job) SizeTable {
 	for _, c := range durationClasses {
 		t.Durations = append(t.Durations, c.name)
 	}
-	for _, job := range jobs {
+	for _, job := range jobs.All() {
 		size := CPUs(&job.Request)
 		if byNodes {
 			size = max(job.MinNodes, 1)

@@ -66,7 +66,7 @@ func TestInfo(t *testing.T) {
 func TestInfoOfWindow(t *testing.T) {
 	w := readEvents(t, infoEvents)
 	w.Start = w.Epoch.Add(3900 * time.Second)
-	w.Jobs[0].Recorded = &hpc.Recorded{Start: w.Epoch.Add(time.Minute), Nodes: "n[1-2]"}
+	w.Jobs.Change(0, func(j *hpc.Job) { j.Recorded = &hpc.Recorded{Start: w.Epoch.Add(time.Minute), Nodes: "n[1-2]"} })
 	info := NewInfo(w)
 	if info.Preset != 1 || info.Waiting != 1 || info.Begin != w.Start || info.WindowS != 90000-3900 || sum(info.PerHour) != 4 || info.PerHour[0] != 2 {
 		t.Errorf("%d run and %d wait at %s; %g s, by hour %v", info.Preset, info.Waiting, info.Begin, info.WindowS, info.PerHour)
@@ -94,7 +94,11 @@ func golden(t *testing.T, name string, got []byte) {
 }
 
 func TestSizeClass(t *testing.T) {
-	table := newSizeTable([]*hpc.Job{{Request: hpc.Request{Tasks: 4}}, {Request: hpc.Request{Tasks: 5}}, {Request: hpc.Request{Tasks: 1}}, {Request: hpc.Request{Tasks: 2}}})
+	var jobs Jobs
+	for _, n := range []int{4, 5, 1, 2} {
+		jobs.Append(&hpc.Job{Request: hpc.Request{Tasks: n}})
+	}
+	table := newSizeTable(&jobs)
 	if diff := cmp.Diff([]string{"1", "2", "3-4", "5-8"}, table.Sizes); diff != "" || table.Unit != "cpus" {
 		t.Errorf("%s %s", table.Unit, diff)
 	}

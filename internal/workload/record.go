@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
@@ -86,6 +87,7 @@ type Builder struct {
 
 	jobs     map[string]*built // by ID
 	list     []*built          // in the order of the source
+	made     []*hpc.Job        // of them, while they may change
 	users    map[string]hpc.User
 	records  int
 	has      fieldPresence
@@ -298,18 +300,20 @@ func (b *Builder) Finish() (*Workload, error) {
 		}
 	}
 	b.finishArrays()
-	if len(b.w.Jobs) == 0 {
+	if len(b.made) == 0 {
 		return nil, fmt.Errorf("no usable job in it%s", ruleList(b.book.counts))
 	}
-	b.w.sort()
+	slices.SortStableFunc(b.made, func(x, y *hpc.Job) int { return cmp.Compare(x.Submit, y.Submit) })
 	var order orderCheck // of accounting records the order means nothing, but a gap does
-	for _, job := range b.w.Jobs {
+	for _, job := range b.made {
 		if err := order.job(&b.book, job.Submit); err != nil {
 			return nil, fmt.Errorf("job %s: %w", job.ID, err)
 		}
 	}
 	b.resolveDependencies()
-	b.w.Epoch = hpc.Unix(b.w.Jobs[0].Submit.UnixSeconds())
+	b.w.Jobs = JobsOf(b.made...)
+	b.w.sort()
+	b.w.Epoch = hpc.Unix(b.w.Jobs.Submit(0).UnixSeconds())
 	b.w.Rules = b.book.counts
 	return b.w, nil
 }
@@ -347,7 +351,7 @@ func (b *Builder) job(entry *built) error {
 	preset := r.Start != 0 && r.Start < b.opts.Start
 	if r.ArrayJob == 0 || preset || r.ArrayTask < 0 && r.ArrayRest == "" {
 		job.Array = ""
-		b.w.Jobs = append(b.w.Jobs, job)
+		b.made = append(b.made, job)
 		return nil
 	}
 	return b.arrayTask(r, job)
@@ -521,7 +525,7 @@ func (b *Builder) arrayTask(r *Record, job *hpc.Job) error {
 		job.ID += "#" + strconv.Itoa(n+1)
 	}
 	b.arrays[r.ArrayJob] = append(b.arrays[r.ArrayJob], job)
-	b.w.Jobs = append(b.w.Jobs, job)
+	b.made = append(b.made, job)
 	b.tasks[job] = tasks
 	b.taskTime[job] = make(map[int]time.Duration)
 	return nil
@@ -593,8 +597,8 @@ func indexList(list []int) string {
 // they had ended before it. A job may be called by its name where that is unique, as
 // in the command lines of a replay's own jobs.
 func (b *Builder) resolveDependencies() {
-	ids, names := make(map[string]string, len(b.w.Jobs)), make(map[string]string)
-	for _, job := range b.w.Jobs {
+	ids, names := make(map[string]string, len(b.made)), make(map[string]string)
+	for _, job := range b.made {
 		ids[job.ID] = job.ID
 		if _, twice := names[job.Name]; twice {
 			names[job.Name] = ""
@@ -602,7 +606,7 @@ func (b *Builder) resolveDependencies() {
 			names[job.Name] = job.ID
 		}
 	}
-	for _, job := range b.w.Jobs {
+	for _, job := range b.made {
 		if job.Dependency == "" {
 			continue
 		}

@@ -21,7 +21,7 @@ func readSacct(t *testing.T, text string, opts ReadOptions) *Workload {
 }
 
 func jobNames(w *Workload) (names []string) {
-	for _, job := range w.Jobs {
+	for _, job := range w.Jobs.All() {
 		names = append(names, job.ID+" "+job.Name)
 	}
 	return names
@@ -68,12 +68,12 @@ func TestRealSacctReference(t *testing.T) {
 	}
 	states := map[hpc.State]int{}
 	var wait time.Duration
-	for _, job := range w.Jobs {
+	for _, job := range w.Jobs.All() {
 		states[job.Recorded.State]++
 		wait += job.Recorded.Start.Sub(job.Submit)
 	}
-	if len(w.Jobs) != 500 || states[hpc.Completed] != 488 || states[hpc.TimedOut] != 12 || int(wait.Seconds()/500) != 12301 {
-		t.Errorf("%d jobs, %v, mean wait %g s", len(w.Jobs), states, wait.Seconds()/500)
+	if w.Jobs.Len() != 500 || states[hpc.Completed] != 488 || states[hpc.TimedOut] != 12 || int(wait.Seconds()/500) != 12301 {
+		t.Errorf("%d jobs, %v, mean wait %g s", w.Jobs.Len(), states, wait.Seconds()/500)
 	}
 }
 
@@ -137,7 +137,7 @@ func TestReadSacct(t *testing.T) {
 		},
 	}
 	want[3].TimeLimit = 0 // "60" is no time in sacct's form
-	if diff := cmp.Diff(want, w.Jobs); diff != "" {
+	if diff := cmp.Diff(want, w.Jobs.List()); diff != "" {
 		t.Errorf("jobs (-want +got)\n%s", diff)
 	}
 	rules := map[string]int{NoteNeverStarted: 2, NoteDependencyGone: 1, RuleBadValue: 1}
@@ -176,7 +176,7 @@ func TestSacctBarsAndLines(t *testing.T) {
 	if diff := cmp.Diff(want, jobNames(w)); diff != "" {
 		t.Errorf("names (-want +got)\n%s", diff)
 	}
-	if got := w.Jobs[1].Comment; got != "first line\nsecond line\n\nlast" {
+	if got := w.Jobs.At(1).Comment; got != "first line\nsecond line\n\nlast" {
 		t.Errorf("comment %q", got)
 	}
 	if w.Rules[RuleNoRecord] != 2 || len(w.Unusable) != 2 || w.Unusable[1].Text != "6|cut off" {
@@ -225,9 +225,9 @@ func TestSacctRequeue(t *testing.T) {
 		sacctLine("1", "a", "", 0, 10, 20, "NODE_FAIL")+
 		sacctLine("1", "a", "", 20, 30, 100, "PREEMPTED")+
 		sacctLine("1", "a", "", 100, 110, 115, "COMPLETED"), ReadOptions{})
-	job := w.Jobs[0]
-	if len(w.Jobs) != 1 || job.Submit != hpc.Unix(1_700_000_000) || job.RunTime != 5*time.Second || w.Rules[NoteRequeued] != 2 {
-		t.Errorf("%d jobs, %+v, rules %v", len(w.Jobs), job, w.Rules)
+	job := w.Jobs.At(0)
+	if w.Jobs.Len() != 1 || job.Submit != hpc.Unix(1_700_000_000) || job.RunTime != 5*time.Second || w.Rules[NoteRequeued] != 2 {
+		t.Errorf("%d jobs, %+v, rules %v", w.Jobs.Len(), job, w.Rules)
 	}
 }
 
@@ -236,7 +236,7 @@ func TestSacctSteps(t *testing.T) {
 		sacctLine("1", "a", "", 0, -1, 60, "COMPLETED")+
 		sacctLine("1.0", "step", "", 30, 30, 60, "COMPLETED")+
 		sacctLine("1.batch", "batch", "", 12, 12, 60, "COMPLETED"), ReadOptions{})
-	if job := w.Jobs[0]; job.Recorded.Start != hpc.Unix(1_700_000_012) || job.RunTime != 48*time.Second || w.Rules[RuleNoStart] != 1 {
+	if job := w.Jobs.At(0); job.Recorded.Start != hpc.Unix(1_700_000_012) || job.RunTime != 48*time.Second || w.Rules[RuleNoStart] != 1 {
 		t.Errorf("%+v %+v, rules %v", job, job.Recorded, w.Rules)
 	}
 }
@@ -259,7 +259,7 @@ func TestSacctWindow(t *testing.T) {
 		t.Errorf("jobs (-want +got)\n%s", diff)
 	}
 	var presets []string
-	for _, job := range w.Jobs {
+	for _, job := range w.Jobs.All() {
 		if w.Preset(job) {
 			presets = append(presets, job.ID)
 		}
@@ -267,8 +267,8 @@ func TestSacctWindow(t *testing.T) {
 	if diff := cmp.Diff([]string{"2", "7_1"}, presets); diff != "" || w.Start != opts.Start {
 		t.Errorf("presets (-want +got)\n%s, start %s", diff, w.Start)
 	}
-	if w.Rules[NoteOutside] != 2 || w.Jobs[4].Array != "2-3" {
-		t.Errorf("rules %v, array %s", w.Rules, w.Jobs[4].Array)
+	if w.Rules[NoteOutside] != 2 || w.Jobs.At(4).Array != "2-3" {
+		t.Errorf("rules %v, array %s", w.Rules, w.Jobs.At(4).Array)
 	}
 }
 
@@ -283,7 +283,7 @@ func TestSacctTimes(t *testing.T) {
 		"2024-03-01T09:00:00+0200", "2024-03-01T08:00",
 	} {
 		w := readSacct(t, fewColumns+"1|a||"+text+"|Unknown|Unknown|PENDING|1\n", ReadOptions{Zone: berlin})
-		if got := w.Jobs[0].Submit; got != hpc.Unix(want) {
+		if got := w.Jobs.Submit(0); got != hpc.Unix(want) {
 			t.Errorf("%s: %s", text, got)
 		}
 	}
@@ -312,7 +312,7 @@ func FuzzReadSacct(f *testing.F) {
 		if err != nil {
 			return
 		}
-		for _, job := range w.Jobs {
+		for _, job := range w.Jobs.All() {
 			if job.Submit <= 0 || job.ID == "" || job.RunTime < 0 || job.CancelAfter < 0 || CPUs(&job.Request) < 1 {
 				t.Errorf("job %+v", job)
 			}

@@ -57,7 +57,7 @@ func TestReadSacctJSON(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(want, w.Jobs); diff != "" {
+		if diff := cmp.Diff(want, w.Jobs.List()); diff != "" {
 			t.Errorf("(-want +got)\n%s", diff)
 		}
 	}
@@ -190,7 +190,7 @@ func FuzzReadSacctJSON(f *testing.F) {
 		if err != nil {
 			return
 		}
-		for _, job := range w.Jobs {
+		for _, job := range w.Jobs.All() {
 			if job.Submit <= 0 || job.ID == "" || job.RunTime < 0 || CPUs(&job.Request) < 1 {
 				t.Errorf("job %+v", job)
 			}

@@ -93,7 +93,7 @@ func ReadSWF(r io.Reader, name string, opts ReadOptions) (*Workload, error) {
 	if err := eachLine(r, name, s.line); err != nil {
 		return nil, fmt.Errorf("reading SWF: %w", err)
 	}
-	if len(s.w.Jobs) == 0 {
+	if s.w.Jobs.Len() == 0 {
 		return nil, fmt.Errorf("reading SWF: %s: no usable job in it%s", name, ruleList(s.book.counts))
 	}
 	s.w.Rules = s.book.counts
@@ -113,53 +113,49 @@ func ruleList(counts map[string]int) string {
 	return " (" + strings.Join(parts, ", ") + ")"
 }
 
-// swfReader makes jobs from records. Jobs and what belongs to them are allocated
-// many at a time.
+// swfReader makes jobs from records.
 type swfReader struct {
-	w        *Workload
-	book     ruleBook
-	order    orderCheck
-	names    *swfNames
-	byNumber jobNumbers
-	users    map[string]bool
-	records  int
-	lean     bool // without extras
+	w       *Workload
+	book    ruleBook
+	order   orderCheck
+	names   *swfNames
+	numbers jobNumbers
+	users   map[string]bool
+	records int
+	lean    bool // without extras
 
-	jobs     []hpc.Job
-	recorded []hpc.Recorded
-	extras   []hpc.SWF
+	// The record at hand.
+	current  hpc.Job
+	recorded hpc.Recorded
+	extras   hpc.SWF
 	kept     []hpc.SWFNumber
-	ids      strings.Builder
 }
 
-// jobNumbers finds jobs by their numbers, which most logs count from 1.
+// jobNumbers are the numbers of jobs, which most logs count from 1.
 type jobNumbers struct {
-	dense  []*hpc.Job
-	sparse map[int64]*hpc.Job
+	dense  []bool
+	sparse map[int64]bool
 	count  int64
 }
 
-func (b *jobNumbers) find(n int64) *hpc.Job {
-	if n >= 0 && n < int64(len(b.dense)) && b.dense[n] != nil {
-		return b.dense[n]
-	}
-	return b.sparse[n]
+func (b *jobNumbers) has(n int64) bool {
+	return n >= 0 && n < int64(len(b.dense)) && b.dense[n] || b.sparse[n]
 }
 
-func (b *jobNumbers) set(n int64, job *hpc.Job) {
+func (b *jobNumbers) add(n int64) {
 	b.count++
 	size := int64(len(b.dense))
 	switch {
 	case n >= 0 && n < size:
-		b.dense[n] = job
+		b.dense[n] = true
 	case n >= size && n < 4*b.count+1<<16: // cleaned logs leave numbers out
-		b.dense = append(b.dense, make([]*hpc.Job, n-size+1)...)
-		b.dense[n] = job
+		b.dense = append(b.dense, make([]bool, n-size+1)...)
+		b.dense[n] = true
 	default:
 		if b.sparse == nil {
-			b.sparse = make(map[int64]*hpc.Job)
+			b.sparse = make(map[int64]bool)
 		}
-		b.sparse[n] = job
+		b.sparse[n] = true
 	}
 }
 
@@ -246,7 +242,7 @@ func leadingCount(value string) int {
 
 // job makes a job of a record that has a submit time, a size and a run time.
 func (s *swfReader) job(r *swfRecord, size, line int) error {
-	job, recorded := s.allocate()
+	job, recorded := s.blank()
 	job.Submit = s.w.Epoch.Add(duration(r[swfSubmit]))
 	job.RunTime = duration(r[swfRunTime])
 	job.Tasks = size
@@ -286,7 +282,7 @@ func (s *swfReader) job(r *swfRecord, size, line int) error {
 	if !s.lean {
 		s.keep(job, r)
 	}
-	s.w.Jobs = append(s.w.Jobs, job)
+	s.w.Jobs.Append(job)
 	return s.order.job(&s.book, job.Submit)
 }
 
@@ -296,33 +292,20 @@ const maxKiB = 1 << 40
 // identify gives the job its ID and its dependency.
 func (s *swfReader) identify(job *hpc.Job, r *swfRecord, line int) error {
 	n := whole(r[swfNumber])
-	job.ID = s.id(n)
+	job.ID = strconv.FormatInt(n, 10)
 	if before := whole(r[swfBefore]); before > 0 {
-		if other := s.byNumber.find(before); other != nil {
-			job.Dependency = "afterany:" + other.ID
+		if s.numbers.has(before) { // the first job of a number has it for its ID
+			job.Dependency = "afterany:" + strconv.FormatInt(before, 10)
 		} else if err := s.book.fall(RuleSWFNoJobBefore, "field 17: no job %d before this one", before); err != nil {
 			return err
 		}
 	}
-	if s.byNumber.find(n) == nil {
-		s.byNumber.set(n, job)
+	if !s.numbers.has(n) {
+		s.numbers.add(n)
 		return nil
 	}
 	job.ID += "#" + strconv.Itoa(line)
 	return s.book.fall(RuleRenamed, "job number %d is there twice", n)
-}
-
-// id is a job's number as a string. Many of them share one allocation.
-func (s *swfReader) id(n int64) string {
-	const chunk, longest = 4096, 20
-	if s.ids.Cap()-s.ids.Len() < longest {
-		s.ids = strings.Builder{}
-		s.ids.Grow(chunk)
-	}
-	first := s.ids.Len()
-	var digits [longest]byte
-	s.ids.Write(strconv.AppendInt(digits[:0], n, 10))
-	return s.ids.String()[first:]
 }
 
 // addUser makes the job's user known, with the group of his first job.
@@ -341,40 +324,26 @@ func (s *swfReader) addUser(job *hpc.Job, r *swfRecord) {
 
 // keep notes the numbers that do not follow from the job.
 func (s *swfReader) keep(job *hpc.Job, r *swfRecord) {
-	const chunk = 4096
-	if cap(s.kept)-len(s.kept) < swfFields {
-		s.kept = make([]hpc.SWFNumber, 0, chunk)
-	}
-	first := len(s.kept)
+	s.kept = s.kept[:0]
 	derived := s.names.record(job, s.w.Epoch)
 	for field := range r {
 		if r[field] != derived[field] {
 			s.kept = append(s.kept, hpc.SWFNumber{Field: field + 1, Read: r[field], Derived: derived[field]})
 		}
 	}
-	job.SWF.Record = s.records
-	if len(s.kept) > first {
-		job.SWF.Kept = s.kept[first:len(s.kept):len(s.kept)]
+	s.extras = hpc.SWF{Record: s.records}
+	if len(s.kept) > 0 {
+		s.extras.Kept = s.kept
 	}
+	job.SWF = &s.extras
 }
 
-// allocate returns a job with a place for what was recorded of it.
-func (s *swfReader) allocate() (*hpc.Job, *hpc.Recorded) {
-	const chunk = 256
-	if len(s.jobs) == 0 {
-		s.jobs, s.recorded = make([]hpc.Job, chunk), make([]hpc.Recorded, chunk)
-		if !s.lean {
-			s.extras = make([]hpc.SWF, chunk)
-		}
-	}
-	job := &s.jobs[0]
-	job.Recorded = &s.recorded[0]
-	s.jobs, s.recorded = s.jobs[1:], s.recorded[1:]
-	if !s.lean {
-		job.SWF = &s.extras[0]
-		s.extras = s.extras[1:]
-	}
-	return job, job.Recorded
+// blank returns a job with a place for what was recorded of it. Both are valid until the
+// next record.
+func (s *swfReader) blank() (*hpc.Job, *hpc.Recorded) {
+	s.recorded = hpc.Recorded{}
+	s.current = hpc.Job{Recorded: &s.recorded}
+	return &s.current, &s.recorded
 }
 
 // parseSWFRecord reads a line of 18 numbers.

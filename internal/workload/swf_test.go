@@ -79,7 +79,7 @@ func TestReadSWF(t *testing.T) {
 			SWF: &hpc.SWF{Record: 3},
 		},
 	}
-	if diff := cmp.Diff(want, w.Jobs); diff != "" {
+	if diff := cmp.Diff(want, w.Jobs.List()); diff != "" {
 		t.Errorf("jobs (-want +got)\n%s", diff)
 	}
 	users := []hpc.User{
@@ -129,8 +129,8 @@ func TestSWFRules(t *testing.T) {
 		if diff := cmp.Diff(map[string]int{tt.rule: 1}, w.Rules); diff != "" {
 			t.Errorf("%.80q: rules (-want +got)\n%s", tt.record, diff)
 		}
-		if tt.rule != RuleSWFBadHeader && len(w.Jobs)+len(w.Unusable) != 2 {
-			t.Errorf("%.80q: %d jobs and %d unusable records", tt.record, len(w.Jobs), len(w.Unusable))
+		if tt.rule != RuleSWFBadHeader && w.Jobs.Len()+len(w.Unusable) != 2 {
+			t.Errorf("%.80q: %d jobs and %d unusable records", tt.record, w.Jobs.Len(), len(w.Unusable))
 		}
 		_, err := ReadSWF(strings.NewReader(text), "x.swf", ReadOptions{Strict: true})
 		if err == nil || !strings.HasPrefix(err.Error(), "reading SWF: x.swf:2: ") ||
@@ -156,8 +156,8 @@ func TestReadSWFErrors(t *testing.T) {
 // TestSWFChanged checks that who changes a job changes its record.
 func TestSWFChanged(t *testing.T) {
 	w := readSWF(t, smallSWF)
-	w.Jobs[0].Tasks, w.Jobs[0].RunTime = 6, 90*time.Second
-	w.Jobs[1].MemPerCPU = 3
+	w.Jobs.Change(0, func(j *hpc.Job) { j.Tasks, j.RunTime = 6, 90*time.Second })
+	w.Jobs.Change(1, func(j *hpc.Job) { j.MemPerCPU = 3 })
 	got := writeSWF(t, w)
 	for _, want := range []string{
 		"    1       10     -1     90    4 142.00    -1    6    600    -1  1  12   3   7  1  1 -1 -1\n",
@@ -277,7 +277,7 @@ func TestRealSWF(t *testing.T) {
 			t.Errorf("%s: %d bytes of records became %d others", path, len(want), len(got))
 		}
 		if os.Getenv("RMREPLAY_LONG_TESTS") == "" {
-			w.Jobs, w.Unusable = w.Jobs[:1000], nil
+			w.Jobs, w.Unusable = w.Jobs.First(1000), nil
 			want = records(t, []byte(writeSWF(t, w)))
 		}
 		if got := records(t, []byte(writeSWF(t, throughTrace(t, w)))); !bytes.Equal(got, want) {
@@ -312,21 +312,21 @@ func TestRealKTH(t *testing.T) {
 	users := make(map[string]bool)
 	var last hpc.Time
 	var sum, longest time.Duration
-	for _, job := range w.Jobs {
+	for _, job := range w.Jobs.All() {
 		users[job.User] = true
 		wait := job.Recorded.Start.Sub(job.Submit)
-		sum += wait / time.Duration(len(w.Jobs))
+		sum += wait / time.Duration(w.Jobs.Len())
 		longest = max(longest, wait)
 		last = max(last, job.Recorded.End)
 	}
-	if len(w.Jobs) != 28475 || len(users) != 214 || len(w.Users) != 214 || w.MachineProcessors != 100 {
-		t.Errorf("%d jobs, %d users (%d of them known), %d processors", len(w.Jobs), len(users), len(w.Users), w.MachineProcessors)
+	if w.Jobs.Len() != 28475 || len(users) != 214 || len(w.Users) != 214 || w.MachineProcessors != 100 {
+		t.Errorf("%d jobs, %d users (%d of them known), %d processors", w.Jobs.Len(), len(users), len(w.Users), w.MachineProcessors)
 	}
 	if diff := cmp.Diff(map[string]int{RuleSWFNoProcessors: 1}, w.Rules); diff != "" {
 		t.Errorf("rules (-want +got)\n%s", diff)
 	}
 	days := func(d time.Duration) float64 { return math.Round(d.Hours()/24*100) / 100 }
-	if makespan, mean, most := days(last.Sub(w.Jobs[0].Submit)), days(sum), days(longest); makespan != 332.93 || mean != 0.18 || most != 11.34 {
+	if makespan, mean, most := days(last.Sub(w.Jobs.Submit(0))), days(sum), days(longest); makespan != 332.93 || mean != 0.18 || most != 11.34 {
 		t.Errorf("makespan %g d, mean wait %g d, longest wait %g d", makespan, mean, most)
 	}
 }
@@ -375,7 +375,7 @@ func TestSWFNumbers(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got []string
-	for _, job := range w.Jobs {
+	for _, job := range w.Jobs.All() {
 		got = append(got, job.ID+" "+job.Dependency)
 		if job.SWF != nil {
 			t.Errorf("job %s has %v of its record", job.ID, job.SWF)

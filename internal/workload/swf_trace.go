@@ -49,7 +49,7 @@ func (k *swfFieldsKept) record() *hpc.SWF {
 // jobs give for them, as the log's reader did.
 func deriveSWF(w *Workload) error {
 	var names *swfNames
-	for _, job := range w.Jobs {
+	for i, job := range w.Jobs.All() {
 		if job.SWF == nil || len(job.SWF.Kept) == 0 {
 			continue
 		}
@@ -62,13 +62,14 @@ func deriveSWF(w *Workload) error {
 			}
 		}
 		derived := names.record(job, w.Epoch)
-		for i := range job.SWF.Kept {
-			kept := &job.SWF.Kept[i]
+		for k := range job.SWF.Kept {
+			kept := &job.SWF.Kept[k]
 			if kept.Field < 1 || kept.Field > swfFields {
 				return fmt.Errorf("job %s: swf: fields: want numbers by field, from 1 to %d", job.ID, swfFields)
 			}
 			kept.Derived = derived[kept.Field-1]
 		}
+		w.Jobs.Set(i, job)
 	}
 	return nil
 }

@@ -25,7 +25,7 @@ func WriteSWF(w io.Writer, wl *Workload) (Losses, error) {
 	s.header(out)
 	var buf []byte
 	next := 0 // of the unusable records
-	for _, job := range s.jobs {
+	for _, job := range s.jobs.All() {
 		for ; s.ordered && next < len(wl.Unusable) && wl.Unusable[next].Record < job.SWF.Record; next++ {
 			writeLine(out, wl.Unusable[next].Text)
 		}
@@ -81,7 +81,7 @@ func (s *swfWriter) lost(job *hpc.Job) {
 // swfWriter knows the numbers that names and jobs have in the log.
 type swfWriter struct {
 	wl    *Workload
-	jobs  []*hpc.Job
+	jobs  Jobs // in the order of the log
 	names *swfNames
 	base  hpc.Time // the header's UnixStartTime
 	// ordered says that jobs are in the order of the log that they come from.
@@ -93,8 +93,8 @@ type swfWriter struct {
 
 func newSWFWriter(wl *Workload) *swfWriter {
 	s := &swfWriter{wl: wl, jobs: wl.Jobs, names: newSWFNames(), base: wl.Epoch, losses: Losses{}}
-	if len(s.jobs) > 0 && (s.base.IsZero() || s.jobs[0].Submit < s.base) {
-		s.base = s.jobs[0].Submit
+	if s.jobs.Len() > 0 && (s.base.IsZero() || s.jobs.Submit(0) < s.base) {
+		s.base = s.jobs.Submit(0)
 	}
 	s.base = hpc.Unix(s.base.UnixSeconds())
 	for _, text := range wl.Header {
@@ -110,18 +110,20 @@ func newSWFWriter(wl *Workload) *swfWriter {
 
 // orderJobs brings jobs that all come from one log into its order.
 func (s *swfWriter) orderJobs() {
-	for _, job := range s.jobs {
+	places, records := make([]int, s.jobs.Len()), make([]int, s.jobs.Len())
+	for i, job := range s.jobs.All() {
 		if job.SWF == nil || job.SWF.Record == 0 {
 			return
 		}
+		places[i], records[i] = i, job.SWF.Record
 	}
-	byRecord := slices.SortedStableFunc(slices.Values(s.jobs), func(a, b *hpc.Job) int { return cmp.Compare(a.SWF.Record, b.SWF.Record) })
-	for i := 1; i < len(byRecord); i++ {
-		if byRecord[i-1].SWF.Record == byRecord[i].SWF.Record {
+	slices.SortFunc(places, func(a, b int) int { return cmp.Compare(records[a], records[b]) })
+	for i := 1; i < len(places); i++ {
+		if records[places[i-1]] == records[places[i]] {
 			return
 		}
 	}
-	s.jobs, s.ordered = byRecord, true
+	s.jobs, s.ordered = s.jobs.Pick(places), true
 }
 
 // nameNumbers gives a number to every name that does not have one: the smallest that
@@ -140,7 +142,7 @@ func (s *swfWriter) nameNumbers() {
 	for _, table := range tables {
 		var nameless []string
 		seen := make(map[string]bool)
-		for _, job := range s.jobs {
+		for _, job := range s.jobs.All() {
 			name := table.of(job)
 			if name == "" || seen[name] {
 				continue
@@ -164,9 +166,9 @@ func (s *swfWriter) nameNumbers() {
 
 // numberJobs numbers the records from 1 unless every job's ID is a number of its own.
 func (s *swfWriter) numberJobs() {
-	seen := make(map[int64]bool, len(s.jobs))
+	seen := make(map[int64]bool, s.jobs.Len())
 	numeric := true
-	for _, job := range s.jobs {
+	for _, job := range s.jobs.All() {
 		n, ok := numericID(job.ID)
 		numeric = numeric && ok && job.Array == "" && (!seen[n] || job.SWF != nil)
 		seen[n] = true
@@ -174,13 +176,13 @@ func (s *swfWriter) numberJobs() {
 	if numeric {
 		return
 	}
-	s.numbers = make(map[string]int64, len(s.jobs))
+	s.numbers = make(map[string]int64, s.jobs.Len())
 	next := int64(1)
-	for _, job := range s.jobs {
+	for _, job := range s.jobs.All() {
 		s.numbers[job.ID] = next
 		next += int64(len(arrayTasks(job)))
 	}
-	s.losses.add("job IDs (numbered anew)", len(s.jobs))
+	s.losses.add("job IDs (numbered anew)", s.jobs.Len())
 }
 
 // numericID returns the number that an ID is, without what made it unique.
@@ -211,7 +213,7 @@ func (s *swfWriter) header(out *bufio.Writer) {
 	}
 	if len(s.wl.Header) == 0 {
 		lines = append([]string{" Version: 2.2", " Computer: " + oneLine(s.wl.Source)}, lines...)
-		lines = append(lines, fmt.Sprintf(" MaxRecords: %d", len(s.jobs)))
+		lines = append(lines, fmt.Sprintf(" MaxRecords: %d", s.jobs.Len()))
 		if s.wl.MachineNodes > 0 {
 			lines = append(lines, fmt.Sprintf(" MaxNodes: %d", s.wl.MachineNodes))
 		}

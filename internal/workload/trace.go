@@ -335,7 +335,7 @@ func parseNanos(s string) (int64, error) {
 // wrong". An unknown field is an error, and so is a trace without a job.
 func ReadTrace(r io.Reader, name string) (*Workload, error) {
 	w, err := ReadSetting(r, name)
-	if err == nil && len(w.Jobs) == 0 {
+	if err == nil && w.Jobs.Len() == 0 {
 		return nil, fmt.Errorf("reading trace: %s: no job in it", name)
 	}
 	return w, err
@@ -446,7 +446,7 @@ func (t *traceReader) job(line []byte) error {
 		t.w.Rules[RuleOutOfOrder]++
 	}
 	t.latest = max(t.latest, job.Submit)
-	t.w.Jobs = append(t.w.Jobs, job)
+	t.w.Jobs.Append(job)
 	return nil
 }
 
@@ -689,7 +689,7 @@ func writeRecords(enc *json.Encoder, wl *Workload) error {
 			return err
 		}
 	}
-	for _, job := range wl.Jobs {
+	for _, job := range wl.Jobs.All() {
 		if err := enc.Encode(newJobRecord(job)); err != nil {
 			return fmt.Errorf("job %s: %w", job.ID, err)
 		}

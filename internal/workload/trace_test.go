@@ -92,7 +92,7 @@ func TestTraceRoundTrip(t *testing.T) {
 			drawValue(t, "job", reflect.ValueOf(job).Elem())
 			job.ID = "j" + job.ID
 			drawSWF(job, want.Epoch)
-			want.Jobs = append(want.Jobs, job)
+			want.Jobs.Append(job)
 		}
 		drawValue(t, "users", reflect.ValueOf(&want.Users).Elem())
 		for i := range want.Users {
@@ -123,7 +123,7 @@ func TestTraceRoundTrip(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%v\n%s", err, text.String())
 		}
-		if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+		if diff := cmp.Diff(want, got, cmpopts.EquateEmpty(), cmp.Transformer("jobs", func(l Jobs) []*hpc.Job { return l.List() })); diff != "" {
 			t.Fatalf("(-want +got)\n%s\n%s", diff, text.String())
 		}
 	})
@@ -149,10 +149,10 @@ func TestReadTrace(t *testing.T) {
 	epoch := DefaultEpoch
 	want := &Workload{
 		Epoch: epoch, Source: "test", Rules: map[string]int{RuleOutOfOrder: 1},
-		Jobs: []*hpc.Job{
+		Jobs: JobsOf([]*hpc.Job{
 			{ID: "a", Submit: epoch + 30*hpc.Second, Recorded: &hpc.Recorded{Start: epoch + 90*hpc.Second, State: hpc.Failed}},
 			{ID: "b", Submit: epoch.Add(60250 * time.Millisecond), Request: hpc.Request{TimeLimit: time.Hour, MemPerNode: hpc.AllMemory, Requeue: new(false)}, Behaviour: hpc.Behaviour{RunTime: hpc.Unlimited}},
-		},
+		}...),
 		NodeEvents:   []hpc.NodeEvent{{At: epoch + 10*hpc.Second, Nodes: "n[1-2]", State: "down"}},
 		Reservations: []hpc.ReservationEvent{{At: epoch, Action: "create", Reservation: hpc.Reservation{Name: "r", Start: epoch + 3600*hpc.Second, Duration: time.Minute}}},
 		Users:        []hpc.User{{Name: "u", Group: "g", GID: 1}},
@@ -263,7 +263,7 @@ func TestOpen(t *testing.T) {
 	}
 	for name, text := range map[string]string{"trace": trace, "events": events, "packed": packed.String()} {
 		w, err := Open(write(name, text))
-		if err != nil || len(w.Jobs) != 1 || w.Jobs[0].ID != "a" {
+		if err != nil || w.Jobs.Len() != 1 || w.Jobs.At(0).ID != "a" {
 			t.Errorf("%s: %+v, %v", name, w, err)
 		}
 	}

@@ -79,27 +79,27 @@ const (
 // cluster, in the order of the jobs. What only the resource manager can know
 // (accounts, QOS, limits) is left to it.
 func Validate(w *Workload, cluster Cluster) []Problem {
-	v := validator{w: w, cluster: cluster, byID: make(map[string]*hpc.Job, len(w.Jobs))}
-	if len(w.Jobs) == 0 {
+	v := validator{w: w, cluster: cluster, byID: make(map[string]int, w.Jobs.Len())}
+	if w.Jobs.Len() == 0 {
 		v.report(Error, "", RuleNoJobs, "the workload has no job")
 	}
 	v.users = make(map[string]bool, len(w.Users))
 	for _, u := range w.Users {
 		v.users[u.Name] = true
 	}
-	for _, job := range w.Jobs {
+	depends := false
+	for i, job := range w.Jobs.All() {
+		v.at = i
 		v.identity(job)
-	}
-	for _, job := range w.Jobs {
 		v.numbers(job)
 		v.times(job)
 		v.user(job)
 		v.size(job)
 		v.array(job)
-		v.dependencies(job)
+		depends = depends || job.Dependency != ""
 	}
-	if len(v.edges) > 0 {
-		v.cycles()
+	if depends {
+		v.allDependencies()
 	}
 	v.gaps()
 	v.events()
@@ -110,23 +110,27 @@ type validator struct {
 	w        *Workload
 	cluster  Cluster
 	users    map[string]bool
-	byID     map[string]*hpc.Job
+	byID     map[string]int      // jobs by their IDs
 	edges    map[string][]string // job -> the jobs that it depends on
+	at       int                 // the job at hand
 	problems []Problem
+	places   []int // the job that each problem is of
 }
 
 func (v *validator) report(s Severity, job, rule, format string, args ...any) {
 	v.problems = append(v.problems, Problem{s, job, rule, fmt.Sprintf(format, args...)})
+	v.places = append(v.places, v.at)
 }
 
 func (v *validator) identity(job *hpc.Job) {
+	_, taken := v.byID[job.ID]
 	switch {
 	case job.ID == "":
 		v.report(Error, "", RuleNoID, "a job submitted at %s has no ID", job.Submit)
-	case v.byID[job.ID] != nil:
+	case taken:
 		v.report(Error, job.ID, RuleDuplicateID, "another job has this ID")
 	default:
-		v.byID[job.ID] = job
+		v.byID[job.ID] = v.at
 	}
 }
 
@@ -253,6 +257,28 @@ func (v *validator) array(job *hpc.Job) {
 	}
 }
 
+// allDependencies checks dependencies, which takes to know all jobs, and puts what it finds
+// behind the other problems of the same job.
+func (v *validator) allDependencies() {
+	for i, job := range v.w.Jobs.All() {
+		v.at = i
+		v.dependencies(job)
+	}
+	order := make([]int, len(v.problems))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return v.places[a] - v.places[b] })
+	problems := make([]Problem, len(order))
+	for i, place := range order {
+		problems[i] = v.problems[place]
+	}
+	v.problems = problems
+	if len(v.edges) > 0 {
+		v.cycles()
+	}
+}
+
 func (v *validator) dependencies(job *hpc.Job) {
 	if job.Dependency == "" {
 		return
@@ -270,25 +296,25 @@ func (v *validator) dependencies(job *hpc.Job) {
 }
 
 func (v *validator) dependency(job *hpc.Job, d sbatch.Dependency) {
-	other := v.byID[d.Job]
-	if other == nil {
-		if id, _, ok := d.Task(); ok {
-			other = v.byID[id]
-		}
+	id := d.Job
+	other, known := v.byID[id]
+	if !known {
+		id, _, _ = d.Task()
+		other, known = v.byID[id]
 	}
 	switch {
-	case other == nil:
+	case !known:
 		v.report(Error, job.ID, RuleUnknownDependency, "depends on %s, which is no job of the workload", d.Job)
-	case other.ID == job.ID:
+	case id == job.ID:
 		v.report(Error, job.ID, RuleSelfDependency, "depends on itself")
 	default:
-		if other.Submit > job.Submit {
-			v.report(Warning, job.ID, RuleLaterDependency, "depends on %s, which is submitted later, at %s", other.ID, other.Submit)
+		if submit := v.w.Jobs.Submit(other); submit > job.Submit {
+			v.report(Warning, job.ID, RuleLaterDependency, "depends on %s, which is submitted later, at %s", id, submit)
 		}
 		if v.edges == nil {
 			v.edges = make(map[string][]string)
 		}
-		v.edges[job.ID] = append(v.edges[job.ID], other.ID)
+		v.edges[job.ID] = append(v.edges[job.ID], id)
 	}
 }
 
@@ -301,7 +327,7 @@ func (v *validator) cycles() {
 		done
 	)
 	state := make(map[string]int, len(v.edges))
-	for _, job := range v.w.Jobs {
+	for _, job := range v.w.Jobs.All() {
 		path := []string{job.ID}
 		for len(path) > 0 {
 			id := path[len(path)-1]
@@ -328,10 +354,10 @@ func (v *validator) cycles() {
 // gaps reports submissions that come so long after the one before that the clock of
 // whoever recorded them must have been wrong. A replay would run through the gap.
 func (v *validator) gaps() {
-	for i := 1; i < len(v.w.Jobs); i++ {
-		job := v.w.Jobs[i]
-		if gap := job.Submit.Sub(v.w.Jobs[i-1].Submit); gap > MaxGap {
-			v.report(Warning, job.ID, RuleClockJump, "submitted at %s, %.0f days after the job before", job.Submit, gap.Hours()/24)
+	for i := 1; i < v.w.Jobs.Len(); i++ {
+		submit := v.w.Jobs.Submit(i)
+		if gap := submit.Sub(v.w.Jobs.Submit(i - 1)); gap > MaxGap {
+			v.report(Warning, v.w.Jobs.At(i).ID, RuleClockJump, "submitted at %s, %.0f days after the job before", submit, gap.Hours()/24)
 		}
 	}
 }

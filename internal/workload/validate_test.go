@@ -22,7 +22,7 @@ func TestValidate(t *testing.T) {
 		want []problem
 	}{
 		{"clean", func(*Workload, *hpc.Job, *hpc.Job) {}, nil},
-		{"no jobs", func(w *Workload, _, _ *hpc.Job) { w.Jobs = nil }, []problem{{"error", "", RuleNoJobs}}},
+		{"no jobs", func(w *Workload, _, _ *hpc.Job) { w.Jobs = Jobs{} }, []problem{{"error", "", RuleNoJobs}}},
 		{"no id", func(_ *Workload, a, _ *hpc.Job) { a.ID = "" }, []problem{{"error", "", RuleNoID}}},
 		{"same id", func(_ *Workload, _, b *hpc.Job) { b.ID = "a" }, []problem{{"error", "a", RuleDuplicateID}}},
 		{"before epoch", func(_ *Workload, a, _ *hpc.Job) { a.Submit-- }, []problem{{"error", "a", RuleBeforeEpoch}}},
@@ -72,8 +72,10 @@ func TestValidate(t *testing.T) {
 		request := hpc.Request{User: "u", Partition: "batch", TimeLimit: time.Hour}
 		a := &hpc.Job{ID: "a", Submit: hpc.Unix(100), Request: request, Behaviour: hpc.Behaviour{RunTime: time.Minute}}
 		b := &hpc.Job{ID: "b", Submit: hpc.Unix(200), Request: request, Behaviour: hpc.Behaviour{RunTime: time.Minute}}
-		w := &Workload{Epoch: hpc.Unix(100), Jobs: []*hpc.Job{a, b}}
-		tt.edit(w, a, b)
+		w := &Workload{Epoch: hpc.Unix(100), Jobs: JobsOf(a, b)}
+		if tt.edit(w, a, b); w.Jobs.Len() > 0 {
+			w.Jobs = JobsOf(a, b)
+		}
 		var got []problem
 		for _, p := range Validate(w, cluster) {
 			got = append(got, problem{string(p.Severity), p.Job, p.Rule})
@@ -89,7 +91,7 @@ func TestValidate(t *testing.T) {
 func TestValidateCycles(t *testing.T) {
 	w := &Workload{}
 	add := func(id, dependency string) {
-		w.Jobs = append(w.Jobs, &hpc.Job{ID: id, Submit: 1, Request: hpc.Request{User: "u", Dependency: dependency}})
+		w.Jobs.Append(&hpc.Job{ID: id, Submit: 1, Request: hpc.Request{User: "u", Dependency: dependency}})
 	}
 	add("x", "afterok:y,afterok:z")
 	add("y", "afterok:x,afterok:z")

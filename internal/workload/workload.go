@@ -16,7 +16,7 @@ import (
 // Workload is everything that happens to a cluster from outside. Every list is
 // in the order of its instants; entries of the same instant keep the input's order.
 type Workload struct {
-	Jobs         []*hpc.Job
+	Jobs         Jobs
 	Reservations []hpc.ReservationEvent
 	NodeEvents   []hpc.NodeEvent
 	Users        []hpc.User
@@ -68,7 +68,7 @@ func (w *Workload) Preset(job *hpc.Job) bool {
 // PresetBurst is the largest number of preset jobs that start within ten seconds.
 func (w *Workload) PresetBurst() int {
 	var starts []hpc.Time
-	for _, job := range w.Jobs {
+	for _, job := range w.Jobs.All() {
 		if w.Preset(job) {
 			starts = append(starts, job.Recorded.Start)
 		}
@@ -92,7 +92,7 @@ func (w *Workload) Begin() hpc.Time {
 		return w.Epoch
 	}
 	begin := w.Start
-	for _, job := range w.Jobs {
+	for _, job := range w.Jobs.All() {
 		at := job.Submit
 		if w.Preset(job) {
 			at = job.Recorded.Start
@@ -129,7 +129,7 @@ func (w *Workload) Sort() { w.sort() }
 // sort brings every list into the order of its instants. The readers have counted
 // the jobs that were out of order.
 func (w *Workload) sort() {
-	slices.SortStableFunc(w.Jobs, func(a, b *hpc.Job) int { return cmp.Compare(a.Submit, b.Submit) })
+	w.Jobs.Sort()
 	slices.SortStableFunc(w.Reservations, func(a, b hpc.ReservationEvent) int { return cmp.Compare(a.At, b.At) })
 	slices.SortStableFunc(w.NodeEvents, func(a, b hpc.NodeEvent) int { return cmp.Compare(a.At, b.At) })
 	slices.SortStableFunc(w.Actions, func(a, b hpc.Action) int { return cmp.Compare(a.At, b.At) })

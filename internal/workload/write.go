@@ -38,13 +38,13 @@ func Write(w io.Writer, wl *Workload, format string) (Losses, error) {
 func WriteEvents(w io.Writer, wl *Workload) (Losses, error) {
 	out := bufio.NewWriterSize(w, 64<<10)
 	e := eventWriter{losses: Losses{}, names: eventNames(wl), epoch: wl.Epoch}
-	if len(wl.Jobs) > 0 {
-		e.epoch = min(e.epoch, wl.Jobs[0].Submit)
+	if wl.Jobs.Len() > 0 {
+		e.epoch = min(e.epoch, wl.Jobs.Submit(0))
 		if e.epoch.IsZero() {
-			e.epoch = wl.Jobs[0].Submit
+			e.epoch = wl.Jobs.Submit(0)
 		}
 	}
-	for _, job := range wl.Jobs {
+	for _, job := range wl.Jobs.All() {
 		if err := e.job(out, job); err != nil {
 			return nil, fmt.Errorf("writing events: job %s: %w", job.ID, err)
 		}
@@ -67,15 +67,15 @@ type eventWriter struct {
 // eventNames finds a name for each job by which a reader of the events can tell it
 // from the others: its own where no other job has it, and otherwise its ID.
 func eventNames(wl *Workload) map[string]string {
-	uses := make(map[string]int, len(wl.Jobs))
-	for _, job := range wl.Jobs {
+	uses := make(map[string]int, wl.Jobs.Len())
+	for _, job := range wl.Jobs.All() {
 		uses[job.Name]++
 		if job.ID != job.Name {
 			uses[job.ID]++
 		}
 	}
-	names := make(map[string]string, len(wl.Jobs))
-	for _, job := range wl.Jobs {
+	names := make(map[string]string, wl.Jobs.Len())
+	for _, job := range wl.Jobs.All() {
 		names[job.ID] = job.ID
 		if job.Name != "" && uses[job.Name] == 1 {
 			names[job.ID] = job.Name
@@ -185,7 +185,7 @@ func WriteSacct(w io.Writer, wl *Workload) (Losses, error) {
 	if _, err := out.WriteString(sacctColumnsWritten + "\n"); err != nil {
 		return nil, fmt.Errorf("writing sacct: %w", err)
 	}
-	for _, job := range wl.Jobs {
+	for _, job := range wl.Jobs.All() {
 		for _, task := range arrayTasks(job) {
 			if _, err := out.WriteString(strings.Join(s.fields(job, task), "|") + "\n"); err != nil {
 				return nil, fmt.Errorf("writing sacct: %w", err)
@@ -209,13 +209,13 @@ type sacctWriter struct {
 
 // numberJobs finds a number for each job: its ID where all of them are numbers.
 func (s *sacctWriter) numberJobs(wl *Workload) {
-	s.numbers = make(map[string]string, len(wl.Jobs))
-	for _, job := range wl.Jobs {
+	s.numbers = make(map[string]string, wl.Jobs.Len())
+	for _, job := range wl.Jobs.All() {
 		if n, err := strconv.ParseUint(job.ID, 10, 32); err != nil || n == 0 {
-			for i, job := range wl.Jobs {
+			for i, job := range wl.Jobs.All() {
 				s.numbers[job.ID] = strconv.Itoa(i + 1)
 			}
-			s.losses.add("job IDs (numbered anew)", len(wl.Jobs))
+			s.losses.add("job IDs (numbered anew)", wl.Jobs.Len())
 			return
 		}
 		s.numbers[job.ID] = job.ID

@@ -38,7 +38,7 @@ const manyOptions = `
 func TestEventsRoundTrip(t *testing.T) {
 	w := readEvents(t, manyOptions)
 	again, losses := written(t, w, "events")
-	if diff := cmp.Diff(w.Jobs, again.Jobs); diff != "" {
+	if diff := cmp.Diff(w.Jobs.List(), again.Jobs.List()); diff != "" {
 		t.Errorf("jobs (-want +got)\n%s", diff)
 	}
 	if len(losses) > 0 {
@@ -53,7 +53,7 @@ func TestRealEventsRoundTrip(t *testing.T) {
 			t.Fatal(err)
 		}
 		again, losses := written(t, w, "events")
-		if diff := cmp.Diff(w.Jobs, again.Jobs); diff != "" || len(losses) > 0 {
+		if diff := cmp.Diff(w.Jobs.List(), again.Jobs.List()); diff != "" || len(losses) > 0 {
 			t.Errorf("%s: losses %v, jobs (-want +got)\n%.2000s", file, losses, diff)
 		}
 	}
@@ -65,11 +65,11 @@ func TestEventsLosses(t *testing.T) {
 	w := &Workload{
 		Epoch: DefaultEpoch, Users: []hpc.User{{Name: "ann"}}, Unusable: []Unusable{{}},
 		NodeEvents: []hpc.NodeEvent{{}}, Reservations: []hpc.ReservationEvent{{}},
-		Jobs: []*hpc.Job{
+		Jobs: JobsOf([]*hpc.Job{
 			{ID: "1", Submit: DefaultEpoch, Request: hpc.Request{Name: "same", TimeLimit: 90 * time.Second}, Recorded: &hpc.Recorded{}},
 			{ID: "2", Submit: DefaultEpoch, Request: hpc.Request{Name: "same", Dependency: "afterok:1"}, Behaviour: hpc.Behaviour{ExitCode: 3}},
 			{ID: "3", Submit: DefaultEpoch, Request: hpc.Request{Name: "x", Comment: "two\nlines", Array: "0-1"}, Behaviour: hpc.Behaviour{TaskRunTimes: map[int]time.Duration{1: 1}}},
-		},
+		}...),
 	}
 	again, losses := written(t, w, "events")
 	want := Losses{
@@ -79,14 +79,14 @@ func TestEventsLosses(t *testing.T) {
 	if diff := cmp.Diff(want, losses); diff != "" {
 		t.Errorf("losses (-want +got)\n%s", diff)
 	}
-	if again.Jobs[1].Dependency != "afterok:1" || again.Jobs[0].ID != "1" || again.Jobs[2].ID != "x" {
+	if again.Jobs.At(1).Dependency != "afterok:1" || again.Jobs.At(0).ID != "1" || again.Jobs.At(2).ID != "x" {
 		t.Errorf("jobs %+v", again.Jobs)
 	}
 }
 
 func TestSacctRoundTrip(t *testing.T) {
 	w := readEvents(t, manyOptions)
-	for i, job := range w.Jobs {
+	for i, job := range w.Jobs.All() {
 		job.ID = []string{"10", "11", "12", "13", "14"}[i]
 		job.Submit = hpc.Unix(job.Submit.UnixSeconds())
 		start := job.Submit.Add(time.Duration(i) * time.Minute)
@@ -97,15 +97,17 @@ func TestSacctRoundTrip(t *testing.T) {
 			job.RunTime = time.Hour
 		}
 		job.CancelAfter = 0
+		w.Jobs.Set(i, job)
 	}
-	w.Jobs[1].Dependency = "after:10+5,singleton"
-	w.Jobs[3].Recorded.Nodes = "" // an array's tasks have their own
+	w.Jobs.Change(1, func(j *hpc.Job) { j.Dependency = "after:10+5,singleton" })
+	w.Jobs.Change(3, func(j *hpc.Job) { j.Recorded.Nodes = "" }) // an array's tasks have their own
 	w.Users = []hpc.User{{Name: "ann", UID: 5, Group: "g", GID: 6}, {Name: "bob", UID: 7, Group: "g", GID: 6}}
 	again, losses := written(t, w, "sacct")
-	for _, job := range again.Jobs { // which options follow from others is sbatch's business
+	for i, job := range again.Jobs.All() { // which options follow from others is sbatch's business
 		job.Recorded.Processors = 8
+		again.Jobs.Set(i, job)
 	}
-	if diff := cmp.Diff(w.Jobs, again.Jobs); diff != "" {
+	if diff := cmp.Diff(w.Jobs.List(), again.Jobs.List()); diff != "" {
 		t.Errorf("jobs (-want +got)\n%s", diff)
 	}
 	if diff := cmp.Diff(w.Users, again.Users); diff != "" || len(losses) > 0 {
@@ -118,12 +120,12 @@ func TestConvertSWF(t *testing.T) {
 	w := readSWF(t, smallSWF)
 	for _, format := range []string{"trace", "sacct", "events"} {
 		again, _ := written(t, w, format)
-		for i, job := range again.Jobs {
-			want := w.Jobs[i]
+		for i, job := range again.Jobs.All() {
+			want := w.Jobs.At(i)
 			if format == "sacct" && want.Recorded.Start.IsZero() {
 				continue // it is pending there, as the losses say
 			}
-			if job.Submit.Sub(again.Jobs[0].Submit) != want.Submit.Sub(w.Jobs[0].Submit) || job.User != want.User || job.QOS != want.QOS ||
+			if job.Submit.Sub(again.Jobs.Submit(0)) != want.Submit.Sub(w.Jobs.Submit(0)) || job.User != want.User || job.QOS != want.QOS ||
 				job.RunTime != want.RunTime || CPUs(&job.Request) != CPUs(&want.Request) || job.MemPerCPU != want.MemPerCPU {
 				t.Errorf("%s: %+v, want %+v", format, job, want)
 			}

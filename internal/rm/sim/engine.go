@@ -65,8 +65,9 @@ type Engine struct {
 	policy  Policy
 	timers  timers
 
-	jobs     []*submission          // in the order of submission
-	byID     map[string]*submission // the same by ID; nil until somebody asks for one
+	jobs     []known          // in the order of submission
+	byID     map[string]int32 // their places by ID; nil until somebody asks for one
+	past     past
 	store    store
 	names    map[ownName][]*submission // of the jobs that have not ended; nil until a singleton comes
 	seq      int
@@ -105,6 +106,7 @@ func newEngine(cfg Config) (*Engine, error) {
 		return nil, fmt.Errorf("ties %q: not an order (want %s or %s)", cfg.Ties, EndsFirst, ArrivalsFirst)
 	}
 	e := &Engine{cfg: cfg}
+	e.past.badly.failed, e.past.refused.refused = 1, true
 	switch {
 	case cfg.Cluster != nil:
 		var err error

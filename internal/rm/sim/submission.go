@@ -28,6 +28,17 @@ type submission struct {
 	waiters []*condition // of others, that wait for it
 }
 
+// known is what the engine knows of a submission: all of it until it has ended, and its ID
+// and its fate from then on.
+type known struct {
+	id string
+	*submission
+}
+
+// past stands for the submissions that have ended, or were refused: that they have is all
+// that anybody can still ask. An array is kept, for the fates of its tasks.
+type past struct{ well, badly, refused submission }
+
 // store allocates many submissions at a time, and as many jobs.
 type store struct {
 	submissions []submission
@@ -59,27 +70,49 @@ func (s *store) job() []Job {
 // find returns the submission of an ID, or nil.
 func (e *Engine) find(id string) *submission {
 	if e.byID == nil {
-		e.byID = make(map[string]*submission, len(e.jobs))
-		for _, s := range e.jobs {
-			e.byID[s.job.ID] = s
+		e.byID = make(map[string]int32, len(e.jobs))
+		for i := range e.jobs {
+			e.byID[e.jobs[i].id] = int32(i)
 		}
 	}
-	return e.byID[id]
+	if i, found := e.byID[id]; found {
+		return e.jobs[i].submission
+	}
+	return nil
+}
+
+// forget leaves of a submission that has ended what it has come to.
+func (e *Engine) forget(s *submission) {
+	what := &e.past.well
+	switch {
+	case s.refused:
+		what = &e.past.refused
+	case s.job.Array != "":
+		return
+	case s.failed > 0:
+		what = &e.past.badly
+	}
+	e.jobs[s.number-1].submission = what
+	for i := range s.jobs { // a timer may still lead there
+		s.jobs[i].Request = nil
+	}
+	*s = submission{}
 }
 
 // Submit implements [rm.ResourceManager]. The job is accepted or refused at once, and
 // the event says so at the next AdvanceTo.
 func (e *Engine) Submit(job *hpc.Job) error {
 	s := e.store.submission()
-	e.jobs = append(e.jobs, s)
+	e.jobs = append(e.jobs, known{job.ID, s})
 	s.job, s.number = job, len(e.jobs)
 	if e.byID != nil {
-		e.byID[job.ID] = s
+		e.byID[job.ID] = int32(s.number - 1)
 	}
 	e.seq++
 	answer := rm.Event{Kind: rm.Accepted, Job: job.ID, Task: -1, Submission: s.number, RMJob: uint32(e.seq)}
 	if err := e.accept(s); err != nil {
-		s.refused, s.jobs, s.open, s.pending, s.gate = true, nil, 0, 0, nil
+		s.refused = true
+		e.forget(s)
 		answer.Kind, answer.Reason = rm.Refused, err.Error()
 		e.report(answer)
 		return nil
@@ -183,7 +216,7 @@ func (e *Engine) setDeadline(s *submission) {
 
 // offer makes as many jobs of a submission eligible as may be.
 func (s *submission) offer(e *Engine) {
-	if s.job.Hold || !s.begun || s.gate != nil {
+	if s.open == 0 || s.job.Hold || !s.begun || s.gate != nil {
 		return
 	}
 	all := int32(len(s.jobs))
@@ -218,6 +251,9 @@ func (s *submission) ended(e *Engine, was jobState, well bool) {
 		s.offer(e)
 	}
 	s.tell(e)
+	if s.open == 0 {
+		e.forget(s)
+	}
 }
 
 // tell lets those who wait for the submission look at it again.
@@ -336,7 +372,7 @@ func (e *Engine) sameName(job *hpc.Job) []*submission {
 		for _, s := range e.jobs {
 			if s.open > 0 {
 				key := ownNameOf(s.job)
-				e.names[key] = append(e.names[key], s)
+				e.names[key] = append(e.names[key], s.submission)
 			}
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/workload"
 )
 
 // Associations, QOS and fair-share as slurmdbd has them, and what slurmdbd makes of
@@ -21,7 +22,7 @@ add user ann account=physics fairshare=10 maxjobs=1 qos=normal,high
 add user ben account=biology fairshare=10 qos=normal,high
 `
 	s := scenario{cluster: writeCluster(t, files), accounting: true}
-	s.workload.Jobs = []*hpc.Job{
+	s.workload.Jobs = workload.JobsOf(
 		// MaxJobs=1: one after the other although the machine is empty.
 		job("one", 10, 60, on("c1")),
 		job("two", 10, 60, on("c2")),
@@ -40,7 +41,7 @@ add user ben account=biology fairshare=10 qos=normal,high
 
 		job("requeued", 2000, 200, func(j *hpc.Job) { j.NodeList, j.User = "c2", "ben" }),
 		job("killed", 2000, 200, with(on("c3"), noRequeue)),
-	}
+	)
 	s.workload.NodeEvents = []hpc.NodeEvent{
 		{At: after(2100), Nodes: "c[2-3]", State: "down"},
 		{At: after(2400), Nodes: "c[2-3]", State: "resume"},

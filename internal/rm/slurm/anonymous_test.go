@@ -19,7 +19,7 @@ import (
 // nodes at the same places.
 func TestAnonymousReplay(t *testing.T) {
 	before := realSite(t, "micro", "jobs500org.events")
-	before.workload.Jobs = before.workload.Jobs[:100]
+	before.workload.Jobs = before.workload.Jobs.First(100)
 
 	var names []string
 	for _, n := range before.cluster.Nodes {
@@ -50,7 +50,7 @@ func TestAnonymousReplay(t *testing.T) {
 	after := scenario{cluster: cluster, accounting: true, workload: *w}
 
 	want, got := before.play(t).list, after.play(t).list
-	if len(want) != len(got) || len(want) != len(before.workload.Jobs) {
+	if len(want) != len(got) || len(want) != before.workload.Jobs.Len() {
 		t.Fatalf("%d rows became %d", len(want), len(got))
 	}
 	moved := 0

@@ -9,6 +9,7 @@ import (
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/run"
+	"rmreplay/internal/workload"
 )
 
 // submittedTo makes an engine without daemons that knows submissions by name: with a
@@ -201,11 +202,11 @@ func TestAmendFromSacct(t *testing.T) {
 // microsecond of virtual time over each) is cancelled once it has.
 func TestCancelBeforeTheAnswer(t *testing.T) {
 	s := scenario{cluster: writeCluster(t, clusterFiles(t))}
-	s.workload.Jobs = []*hpc.Job{
+	s.workload.Jobs = workload.JobsOf(
 		job("hasty", 10, 60, func(j *hpc.Job) { j.CancelAfter = time.Nanosecond }),
 		job("array", 10, 60, func(j *hpc.Job) { j.Array, j.CancelAfter = "1-2", time.Nanosecond }),
 		job("other", 10, 60, nil),
-	}
+	)
 	o := s.play(t)
 	for _, name := range []string{"hasty", "array_1", "array_2"} {
 		if r := o.rows[name]; r.State != hpc.Cancelled || !r.Start.IsZero() {
@@ -222,10 +223,10 @@ func TestCancelBeforeTheAnswer(t *testing.T) {
 // again, as sbatch does, and what depends on it waits for its number.
 func TestDependencyOnWhatWasNotTakenAtFirst(t *testing.T) {
 	s := scenario{cluster: writeCluster(t, clusterFiles(t, "MinJobAge=300", "MinJobAge=2\nMaxJobCount=2"))}
-	s.workload.Jobs = []*hpc.Job{
+	s.workload.Jobs = workload.JobsOf(
 		job("first", 10, 30, on("c1")), job("second", 10, 40, on("c2")), job("third", 11, 30, on("c1")),
 		job("last", 12, 10, dependsOn("afterok:third")),
-	}
+	)
 	o := s.play(t)
 	for _, name := range []string{"first", "second", "third", "last"} {
 		if r := o.rows[name]; r.State != hpc.Completed {

@@ -12,6 +12,7 @@ import (
 	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/slurm/nodes"
 	"rmreplay/internal/run"
+	"rmreplay/internal/workload"
 )
 
 // want compares what became of every job with a text: a line for each job or task in
@@ -113,7 +114,7 @@ func noRequeue(j *hpc.Job) {
 // The single life of a job: how it ends, and what its user may do about it.
 func TestLife(t *testing.T) {
 	s := scenario{cluster: writeCluster(t, clusterFiles(t)), drainLimit: 2 * time.Hour}
-	s.workload.Jobs = []*hpc.Job{
+	s.workload.Jobs = workload.JobsOf(
 		// Run times, to the second.
 		job("minute", 10, 60, on("c1")),
 		job("instant", 10, 0, on("c1")),
@@ -138,7 +139,7 @@ func TestLife(t *testing.T) {
 
 		// Nobody releases it.
 		job("held", 400, 60, func(j *hpc.Job) { j.Hold = true }),
-	}
+	)
 	o := s.play(t)
 	o.want(`
 		# The scheduler runs a second after a submission. A job of no length still has its nodes.
@@ -174,7 +175,7 @@ func TestLife(t *testing.T) {
 // Dependencies, under kill_invalid_depend.
 func TestDependencies(t *testing.T) {
 	s := scenario{cluster: writeCluster(t, clusterFiles(t)), drainLimit: 2 * time.Hour}
-	s.workload.Jobs = []*hpc.Job{
+	s.workload.Jobs = workload.JobsOf(
 		job("good", 10, 60, on("c1")),
 		job("bad", 10, 90, with(on("c2"), func(j *hpc.Job) { j.ExitCode = 1 })),
 		job("ok", 20, 10, dependsOn("afterok:good")),
@@ -195,7 +196,7 @@ func TestDependencies(t *testing.T) {
 		job("task", 300, 10, dependsOn("afterok:array_1")),
 		job("all", 300, 10, dependsOn("afterok:array")),
 		job("missing", 300, 10, dependsOn("afterok:nobody")),
-	}
+	)
 	o := s.play(t)
 	o.want(`
 		good     COMPLETED 11-71 c1
@@ -230,7 +231,7 @@ func TestRequests(t *testing.T) {
 	memory := func(mib int64) func(*hpc.Job) { return func(j *hpc.Job) { j.MemPerNode = mib } }
 	gres := func(g string) func(*hpc.Job) { return func(j *hpc.Job) { j.GRES = g } }
 	license := func(j *hpc.Job) { j.Licenses = "solver:1" }
-	s.workload.Jobs = []*hpc.Job{
+	s.workload.Jobs = workload.JobsOf(
 		job("mem1", 10, 60, with(on("c1"), memory(4000))),
 		job("mem2", 10, 60, with(on("c1"), memory(4000))),
 		job("mem3", 10, 60, with(on("c1"), memory(4000))),
@@ -259,7 +260,7 @@ func TestRequests(t *testing.T) {
 		job("nomemory", 1500, 60, memory(9000)),
 		job("nolicense", 1500, 60, func(j *hpc.Job) { j.Licenses = "other:1" }),
 		job("nogres", 1500, 60, gres("gpu:h100:1")),
-	}
+	)
 	o := s.play(t)
 	o.want(`
 		mem1      COMPLETED 11-71 c1
@@ -308,7 +309,7 @@ func TestMachine(t *testing.T) {
 		{At: after(3500), Action: "delete", Reservation: hpc.Reservation{Name: "nosuch"}},
 	}
 	ben := func(j *hpc.Job) { j.User = "ben" }
-	s.workload.Jobs = []*hpc.Job{
+	s.workload.Jobs = workload.JobsOf(
 		job("again", 10, 200, on("c1")),
 		job("lost", 10, 200, with(on("c2"), noRequeue)),
 		job("both", 20, 200, func(j *hpc.Job) { j.NodeList, j.MinNodes, j.Tasks = "c[2-3]", 2, 2 }),
@@ -318,7 +319,7 @@ func TestMachine(t *testing.T) {
 		job("other", 3020, 60, with(on("c1"), ben)),
 		job("short", 3020, 60, with(on("c1"), ben, limit(2*time.Minute))),
 		job("intruder", 3400, 60, with(ben, func(j *hpc.Job) { j.Reservation = "course" })),
-	}
+	)
 	o := s.play(t)
 	o.want(`
 		again    COMPLETED 300-500 c1 restarts 1      # waits for its node
@@ -368,10 +369,10 @@ func TestJobRequeue(t *testing.T) {
 		{At: after(100), Nodes: "c[1-2]", State: "fail"},
 		{At: after(300), Nodes: "c[1-2]", State: "resume"},
 	}
-	s.workload.Jobs = []*hpc.Job{
+	s.workload.Jobs = workload.JobsOf(
 		job("lost", 10, 200, on("c1")),
 		job("again", 10, 200, with(on("c2"), func(j *hpc.Job) { j.Requeue = new(true) })),
-	}
+	)
 	s.play(t).want(`
 		lost  NODE_FAIL 11-100 c1
 		again COMPLETED 300-500 c2 restarts 1
@@ -388,7 +389,7 @@ func TestLargeJob(t *testing.T) {
 	}
 	s.delays.Epilog = epilog
 	all := func(j *hpc.Job) { j.MinNodes, j.Tasks, j.Exclusive = size, size, "node" }
-	s.workload.Jobs = []*hpc.Job{job("first", 10, 100, all), job("second", 20, 100, all)}
+	s.workload.Jobs = workload.JobsOf(job("first", 10, 100, all), job("second", 20, 100, all))
 	o := s.play(t)
 	first, second := o.rows["first"], o.rows["second"]
 	for _, row := range []run.Row{first, second} {
@@ -425,12 +426,12 @@ func TestPreemption(t *testing.T) {
 			s := scenario{cluster: writeCluster(t, clusterFiles(t,
 				"PreemptType=preempt/none", "PreemptType=preempt/partition_prio\nPreemptMode="+mode))}
 			urgent := func(j *hpc.Job) { j.Partition = "urgent" }
-			s.workload.Jobs = []*hpc.Job{
+			s.workload.Jobs = workload.JobsOf(
 				job("victim", 10, 300, with(on("c1"), tasks(4))),
 				job("bystander", 10, 300, with(on("c2"), tasks(4))),
 				job("boss", 100, 60, with(on("c1"), tasks(4), urgent)),
 				job("next", 110, 60, with(on("c1"), tasks(4), urgent)),
-			}
+			)
 			o := s.play(t)
 			o.want(want)
 			o.drained()
@@ -453,7 +454,7 @@ func TestDelays(t *testing.T) {
 		delays:  nodes.Delays{Launch: delay("uniform:2s,20s"), Prolog: delay("5s"), Epilog: delay("30s"), Seed: 7},
 	}
 	for i := range 3 {
-		s.workload.Jobs = append(s.workload.Jobs, job(fmt.Sprintf("j%d", i), 10, 60, with(on("c1"), tasks(4))))
+		s.workload.Jobs.Append(job(fmt.Sprintf("j%d", i), 10, 60, with(on("c1"), tasks(4))))
 	}
 	first := s.play(t)
 	first.want(`
@@ -498,7 +499,7 @@ PartitionName=batch Nodes=ALL Default=YES MaxTime=INFINITE DefaultTime=60
 	half := func(list string) func(*hpc.Job) {
 		return func(j *hpc.Job) { j.NodeList, j.Tasks, j.MinNodes = list, 150, 150 }
 	}
-	s.workload.Jobs = []*hpc.Job{
+	s.workload.Jobs = workload.JobsOf(
 		job("odd", 10, 60, with(half(odd), func(j *hpc.Job) { j.ExitCode = 4 })),
 		job("even", 10, 0, with(half(even), limit(time.Minute), forever)),
 		job("names", 10, 30, func(j *hpc.Job) {
@@ -508,7 +509,7 @@ PartitionName=batch Nodes=ALL Default=YES MaxTime=INFINITE DefaultTime=60
 		job("down", 1000, 300, with(half(odd))),
 		job("cancelled", 1000, 300, with(half(even), cancelledAfter(50))),
 		job("pending", 1001, 300, with(half(even), cancelledAfter(10), func(j *hpc.Job) { j.Name = strings.Repeat("p", 990) })),
-	}
+	)
 	s.workload.NodeEvents = []hpc.NodeEvent{
 		{At: after(1100), Nodes: "n17", State: "down"},
 		{At: after(1200), Nodes: "n17", State: "resume"},
@@ -530,7 +531,7 @@ PartitionName=batch Nodes=ALL Default=YES MaxTime=INFINITE DefaultTime=60
 func TestEpilogSchedulesAtOnce(t *testing.T) {
 	start := func(edit string) float64 {
 		s := scenario{cluster: writeCluster(t, clusterFiles(t, "KillWait=30", "KillWait=30\n"+edit))}
-		s.workload.Jobs = []*hpc.Job{job("first", 10, 60, with(on("c1"), tasks(4))), job("second", 11, 10, with(on("c1"), tasks(4)))}
+		s.workload.Jobs = workload.JobsOf(job("first", 10, 60, with(on("c1"), tasks(4))), job("second", 11, 10, with(on("c1"), tasks(4))))
 		o := s.play(t)
 		o.drained()
 		return o.rows["second"].Start.Sub(o.rows["first"].End).Seconds()

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -53,11 +52,11 @@ func (s *scenario) rebuild(t *testing.T, limit time.Duration, opts slurmdb.Optio
 func sameJobs(t *testing.T, want, got *workload.Workload) {
 	t.Helper()
 	byName := make(map[string]*hpc.Job)
-	for _, job := range got.Jobs {
+	for _, job := range got.Jobs.List() {
 		byName[job.Name] = job
 	}
-	if len(got.Jobs) != len(want.Jobs) {
-		t.Errorf("%d jobs, want %d", len(got.Jobs), len(want.Jobs))
+	if got.Jobs.Len() != want.Jobs.Len() {
+		t.Errorf("%d jobs, want %d", got.Jobs.Len(), want.Jobs.Len())
 	}
 	type essence struct {
 		Submit, User, Account, Partition, QOS, Array, Constraint, Dependency string
@@ -84,7 +83,7 @@ func sameJobs(t *testing.T, want, got *workload.Workload) {
 		}
 		return e
 	}
-	for _, job := range want.Jobs {
+	for _, job := range want.Jobs.All() {
 		name := job.Name
 		if name == "" {
 			name = job.ID
@@ -117,7 +116,7 @@ add user ann account=optics fairshare=10 qos=normal,high defaultqos=normal
 add user ben account=physics fairshare=parent qos=normal adminlevel=operator
 `
 	s := scenario{cluster: writeCluster(t, files), accounting: true}
-	s.workload.Jobs = []*hpc.Job{
+	s.workload.Jobs = workload.JobsOf(
 		job("first", 10, 60, on("c1")),
 		job("second", 20, 30, func(j *hpc.Job) {
 			j.Dependency, j.QOS, j.Account, j.Partition = "afterok:first", "high", "optics", "batch"
@@ -128,7 +127,7 @@ add user ben account=physics fairshare=parent qos=normal adminlevel=operator
 		job("later", 50, 20, func(j *hpc.Job) { j.Begin = 10 * time.Minute }),
 		job("cancelled", 60, 600, with(on("c1"), func(j *hpc.Job) { j.Begin = time.Hour; j.CancelAfter = 2 * time.Minute })),
 		job("last", 3700, 60, nil),
-	}
+	)
 	s.workload.NodeEvents = []hpc.NodeEvent{
 		{At: after(1000), Nodes: "c[2-3]", State: "down", Reason: "power"},
 		{At: after(2400), Nodes: "c[2-3]", State: "resume"},
@@ -183,12 +182,12 @@ add user ben account=physics fairshare=parent qos=normal adminlevel=operator
 	// The commands make the same accounts in an empty database.
 	files["accounts.sacctmgr"] = r.Accounts
 	again := scenario{cluster: writeCluster(t, files), accounting: true}
-	again.workload.Jobs = s.workload.Jobs[:1]
+	again.workload.Jobs = s.workload.Jobs.First(1)
 	once := again.rebuild(t, deadline, slurmdb.Options{ReadOptions: workload.ReadOptions{Start: after(30), End: after(40)}})
 	if diff := cmp.Diff(r.Accounts, once.Accounts); diff != "" {
 		t.Errorf("accounts made again (-want +got)\n%s", diff)
 	}
-	if w := once.Workload; len(w.Jobs) != 1 || !w.Preset(w.Jobs[0]) || w.Start != after(30) {
+	if w := once.Workload; w.Jobs.Len() != 1 || !w.Preset(w.Jobs.At(0)) || w.Start != after(30) {
 		t.Errorf("in the window: %+v, start %s", w.Jobs, w.Start)
 	}
 }
@@ -198,11 +197,11 @@ add user ben account=physics fairshare=parent qos=normal adminlevel=operator
 func sameRequests(t *testing.T, want, got *workload.Workload) {
 	t.Helper()
 	byName := make(map[string]*hpc.Job)
-	for _, job := range got.Jobs {
+	for _, job := range got.Jobs.List() {
 		byName[job.Name] = job
 	}
 	different := 0
-	for _, job := range want.Jobs {
+	for _, job := range want.Jobs.All() {
 		again := byName[job.Name]
 		if again == nil {
 			continue // sameJobs says so
@@ -225,7 +224,7 @@ func sameRequests(t *testing.T, want, got *workload.Workload) {
 		}
 	}
 	if different > 0 {
-		t.Errorf("%d of %d requests differ", different, len(want.Jobs))
+		t.Errorf("%d of %d requests differ", different, want.Jobs.Len())
 	}
 }
 
@@ -288,9 +287,10 @@ func TestLargeDatabaseIsTheWorkload(t *testing.T) {
 	if os.Getenv("RMREPLAY_LONG_TESTS") == "" {
 		t.Log("SKIPPED in part: 300 of 5,000 jobs; set RMREPLAY_LONG_TESTS=1 for all")
 		limit = deadline
-		s.workload.Jobs = slices.DeleteFunc(s.workload.Jobs, func(j *hpc.Job) bool {
+		s.workload.Jobs.Delete(func(j *hpc.Job) bool {
 			return min(j.RunTime, j.TimeLimit) > 2*time.Hour // else it takes days to end
-		})[:300]
+		})
+		s.workload.Jobs = s.workload.Jobs.First(300)
 	}
 	again := s.rebuild(t, limit, slurmdb.Options{}).Workload
 	sameJobs(t, &s.workload, again)

@@ -13,6 +13,7 @@ import (
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/replay"
+	"rmreplay/internal/workload"
 )
 
 // ranOn makes a job one that was recorded to run on the nodes from the given second to
@@ -29,7 +30,7 @@ func ranOn(nodes string, from, to int) func(*hpc.Job) {
 func TestWindow(t *testing.T) {
 	s := scenario{cluster: writeCluster(t, clusterFiles(t))}
 	s.workload.Start = after(3600)
-	s.workload.Jobs = []*hpc.Job{
+	s.workload.Jobs = workload.JobsOf(
 		// It asks for less than it got and depends on what nobody knows any more.
 		job("old", -5000, 9000, with(tasks(4), ranOn("c1", -3000, 6000))),
 		job("two", 0, 9000, with(tasks(8), ranOn("c[3-4]", 700, 5000))),
@@ -38,9 +39,9 @@ func TestWindow(t *testing.T) {
 		job("pending", 1000, 60, with(tasks(4), on("g1"))),
 		job("blocked", 1000, 60, with(tasks(4), on("c1"))),
 		job("later", 4000, 60, with(tasks(4), on("c2"))),
-	}
-	s.workload.Jobs[0].TimeLimit = 4 * time.Hour
-	s.workload.Jobs[1].TimeLimit = 2 * time.Hour
+	)
+	s.workload.Jobs.Change(0, func(j *hpc.Job) { j.TimeLimit = 4 * time.Hour })
+	s.workload.Jobs.Change(1, func(j *hpc.Job) { j.TimeLimit = 2 * time.Hour })
 	s.workload.Reservations = []hpc.ReservationEvent{{At: after(1200), Action: "create", Reservation: hpc.Reservation{
 		Name: "course", Start: after(4500), Duration: time.Hour, Nodes: "g2", Users: []string{"ben"},
 	}}}
@@ -67,7 +68,7 @@ func TestWindow(t *testing.T) {
 func TestWindowLate(t *testing.T) {
 	s := scenario{cluster: writeCluster(t, clusterFiles(t))}
 	s.workload.Start = after(600)
-	s.workload.Jobs = []*hpc.Job{job("lost", 0, 900, with(tasks(4), ranOn("c1", 100, 1000)))}
+	s.workload.Jobs = workload.JobsOf(job("lost", 0, 900, with(tasks(4), ranOn("c1", 100, 1000))))
 	s.workload.NodeEvents = []hpc.NodeEvent{{At: after(50), Nodes: "c1", State: "down"}, {At: after(700), Nodes: "c1", State: "resume"}}
 	o := s.play(t)
 	if !slices.Equal(o.result.LatePresets, []string{"lost"}) {
@@ -81,14 +82,14 @@ func TestFixedPriorities(t *testing.T) {
 	recorded := func(priority uint32) func(*hpc.Job) {
 		return func(j *hpc.Job) { j.Recorded = &hpc.Recorded{Priority: priority} }
 	}
-	s.workload.Jobs = []*hpc.Job{
+	s.workload.Jobs = workload.JobsOf(
 		job("holder", 0, 300, with(on("g1"), tasks(4))),
 		job("low", 10, 100, with(on("g1"), tasks(4), recorded(100))),
 		job("high", 20, 100, with(on("g1"), tasks(4), recorded(4_000_000_000))),
 		job("middle", 30, 100, with(on("g1"), tasks(4), recorded(5000))),
 		// Cancelled before it started: Slurm has no priority of such a job on record.
 		job("never", 40, 100, func(j *hpc.Job) { j.Recorded = &hpc.Recorded{End: after(60), State: hpc.Cancelled} }),
-	}
+	)
 	o := s.play(t)
 	starts := map[string]float64{}
 	for _, id := range []string{"high", "middle", "low"} {
@@ -117,7 +118,7 @@ func TestActions(t *testing.T) {
 	scontrol := func(at int, args ...string) hpc.Action {
 		return hpc.Action{At: after(at), Run: append([]string{"scontrol"}, args...)}
 	}
-	s.workload.Jobs = []*hpc.Job{
+	s.workload.Jobs = workload.JobsOf(
 		job("waits", 100, 60, with(tasks(4), on("c1"))),
 		job("boosted", 400, 60, with(tasks(4), on("c1"))), // behind "blocker" until it is moved up
 		job("blocker", 300, 500, with(tasks(4), on("c1"))),
@@ -125,8 +126,8 @@ func TestActions(t *testing.T) {
 		job("small", 2000, 60, tasks(8)),  // fits the two nodes that are left
 		job("large", 2000, 60, tasks(12)), // does not
 		job("suspended", 3000, 100, with(tasks(4), on("c2"))),
-	}
-	slices.SortStableFunc(s.workload.Jobs, func(a, b *hpc.Job) int { return int(a.Submit - b.Submit) })
+	)
+	s.workload.Jobs.Sort()
 	s.workload.Actions = []hpc.Action{
 		scontrol(100, "update", "PartitionName=batch", "State=DOWN"),
 		scontrol(200, "update", "PartitionName=batch", "State=UP"),
@@ -183,7 +184,7 @@ func TestDownThroughReconfigure(t *testing.T) {
 		{At: after(100), Run: []string{"scontrol", "reconfigure"}},
 		{At: after(200), Run: []string{"scontrol", "reconfigure"}},
 	}
-	s.workload.Jobs = []*hpc.Job{job("waits", 150, 60, on("c1"))}
+	s.workload.Jobs = workload.JobsOf(job("waits", 150, 60, on("c1")))
 	o := s.play(t)
 	o.want(`waits COMPLETED 500-560 c1`)
 	for _, w := range o.warnings {
@@ -206,13 +207,13 @@ add user ben account=biology fairshare=10
 `
 	s := scenario{cluster: writeCluster(t, files), accounting: true}
 	s.workload.Start = after(7200)
-	s.workload.Jobs = []*hpc.Job{
+	s.workload.Jobs = workload.JobsOf(
 		job("preset", 0, 9000, with(tasks(4), ranOn("c1", 0, 9000), func(j *hpc.Job) { j.Account = "optics" })),
 		job("holder", 7300, 1000, with(tasks(4), on("g1"), func(j *hpc.Job) { j.User = "ben" })),
 		job("ann's", 7400, 60, with(tasks(4), on("g1"))),
 		job("ben's", 7500, 60, with(tasks(4), on("g1"), func(j *hpc.Job) { j.User = "ben" })),
-	}
-	s.workload.Jobs[0].TimeLimit = 4 * time.Hour
+	)
+	s.workload.Jobs.Change(0, func(j *hpc.Job) { j.TimeLimit = 4 * time.Hour })
 	s.workload.Usage = []hpc.Usage{
 		{Account: "optics", Raw: 1_000_000}, {Account: "optics", User: "ann", Raw: 900_000},
 		{Account: "physics", Raw: 1_500_000}, {Account: "biology", User: "ben", Raw: 50_000}, {Account: "nosuch", Raw: 1},

@@ -38,7 +38,7 @@ func Write(dir, format string, w *workload.Workload, info *workload.Info) ([]str
 		{"size-by-duration", func() (*plot.Plot, error) { return sizes(info.Sizes) }},
 		{"submissions-by-hour", func() (*plot.Plot, error) { return window(info.PerHour) }},
 		{"submissions-by-hour-of-day", func() (*plot.Plot, error) { return dayHours(info.PerHourOfDay) }},
-		{"requested-and-used-time", func() (*plot.Plot, error) { return requested(w.Jobs) }},
+		{"requested-and-used-time", func() (*plot.Plot, error) { return requested(&w.Jobs) }},
 	} {
 		p, err := c.draw()
 		if err != nil {
@@ -159,10 +159,10 @@ func dayHours(counts [24]int) (*plot.Plot, error) {
 const mostPoints = 20000
 
 // requested draws what each job asked for against what it used.
-func requested(jobs []*hpc.Job) (*plot.Plot, error) {
+func requested(jobs *workload.Jobs) (*plot.Plot, error) {
 	var points plotter.XYs
 	longest := 0.0
-	for _, job := range jobs {
+	for _, job := range jobs.All() {
 		if job.TimeLimit <= 0 || job.TimeLimit == hpc.Unlimited {
 			continue
 		}

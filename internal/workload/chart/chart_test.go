@@ -13,7 +13,7 @@ import (
 func TestWrite(t *testing.T) {
 	w := &workload.Workload{}
 	for i := range 3 {
-		w.Jobs = append(w.Jobs, &hpc.Job{
+		w.Jobs.Append(&hpc.Job{
 			ID: string(rune('a' + i)), Submit: workload.DefaultEpoch.Add(time.Duration(i) * time.Hour),
 			Request:   hpc.Request{Tasks: 1 << i, TimeLimit: time.Hour},
 			Behaviour: hpc.Behaviour{RunTime: time.Duration(i) * 10 * time.Minute},
@@ -32,8 +32,8 @@ func TestWrite(t *testing.T) {
 		}
 	}
 	// Without limits and with one size there is less to draw, but no failure.
-	w.Jobs = w.Jobs[:1]
-	w.Jobs[0].TimeLimit = 0
+	w.Jobs = w.Jobs.First(1)
+	w.Jobs.Change(0, func(j *hpc.Job) { j.TimeLimit = 0 })
 	if files, err := Write(t.TempDir(), "svg", w, workload.NewInfo(w)); err != nil || len(files) != 3 {
 		t.Errorf("%v, %v", files, err)
 	}

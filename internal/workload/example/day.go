@@ -52,7 +52,7 @@ func day(seed uint64) *workload.Workload {
 	cpuAim, gpuAim, missed := cpuLoad, gpuLoad, math.Inf(1)
 	for range 8 {
 		w := attempt(seed, cpuAim, gpuAim)
-		cpu, gpu := loads(w.Jobs)
+		cpu, gpu := loads(&w.Jobs)
 		if m := max(math.Abs(cpu-cpuLoad), math.Abs(gpu-gpuLoad)); m < missed {
 			best, missed = w, m
 		}
@@ -64,8 +64,8 @@ func day(seed uint64) *workload.Workload {
 
 // loads returns which share of a day the jobs would keep the CPU nodes and the GPUs
 // busy, if each ran undisturbed.
-func loads(jobs []*hpc.Job) (cpu, gpu float64) {
-	for _, job := range jobs {
+func loads(jobs *workload.Jobs) (cpu, gpu float64) {
+	for _, job := range jobs.All() {
 		run := *job
 		if run.RunTime == hpc.Unlimited {
 			run.RunTime = run.TimeLimit
@@ -94,7 +94,7 @@ func attempt(seed uint64, cpuAim, gpuAim float64) *workload.Workload {
 	g.fates()
 	g.qos()
 	g.dependencies()
-	return &workload.Workload{Jobs: g.jobs, Epoch: midnight, Source: fmt.Sprintf("rmreplay example, seed %d", seed)}
+	return &workload.Workload{Jobs: workload.JobsOf(g.jobs...), Epoch: midnight, Source: fmt.Sprintf("rmreplay example, seed %d", seed)}
 }
 
 // arrivals returns the instants of submission, in order, in whole seconds.

@@ -90,7 +90,7 @@ func checkKinds(t *testing.T, seed uint64, w *workload.Workload) {
 		t.Errorf("seed %d: %+v", seed, info)
 	}
 	night, noon := 0, 0
-	for _, job := range w.Jobs {
+	for _, job := range w.Jobs.All() {
 		switch hour := job.Submit.Std().Hour(); {
 		case hour < 6:
 			night++
@@ -106,7 +106,7 @@ func checkKinds(t *testing.T, seed uint64, w *workload.Workload) {
 // checkLoad adds up what the jobs really run, and wants the machine's day filled to
 // 85 to 90 per cent.
 func checkLoad(t *testing.T, seed uint64, w *workload.Workload) {
-	cpu, gpu := loads(w.Jobs)
+	cpu, gpu := loads(&w.Jobs)
 	t.Logf("seed %d: load %.3f of the CPU nodes, %.3f of the GPUs", seed, cpu, gpu)
 	if cpu < 0.85 || cpu > 0.90 || gpu < 0.83 || gpu > 0.90 {
 		t.Errorf("seed %d: load %.3f of the CPU nodes, %.3f of the GPUs", seed, cpu, gpu)

@@ -187,7 +187,7 @@ func (g *daint) dependencies() {
 
 func (g *daint) workload(seed uint64) *workload.Workload {
 	return &workload.Workload{
-		Jobs: g.jobs, NodeEvents: g.nodeEventList, Reservations: g.reservationList,
+		Jobs: workload.JobsOf(g.jobs...), NodeEvents: g.nodeEventList, Reservations: g.reservationList,
 		Start: daintStart, Epoch: daintStart, Usage: g.people.usage(),
 		Source: fmt.Sprintf("rmreplay daint, %d days, seed %d", len(g.days), seed),
 	}

@@ -3,7 +3,6 @@ package generate
 import (
 	"bytes"
 	"math"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -60,7 +59,7 @@ func TestDaintSaturated(t *testing.T) {
 // TestDaintDays: further days are as full, and five have at least the paper's jobs.
 func TestDaintDays(t *testing.T) {
 	w := mustDaint(t, DaintOptions{Seed: 1, Days: 5})
-	if n := len(w.Jobs); n < fiveDaysJobs || n > fiveDaysJobs+10 {
+	if n := w.Jobs.Len(); n < fiveDaysJobs || n > fiveDaysJobs+10 {
 		t.Errorf("%d jobs, want at least %d and hardly more", n, fiveDaysJobs)
 	}
 	checkLoads(t, w, gpuLoad, 5)
@@ -68,7 +67,7 @@ func TestDaintDays(t *testing.T) {
 	checkNodeEvents(t, w, 5)
 	checkReservations(t, w, 5)
 	perDay := make([]int, 5)
-	for _, job := range w.Jobs {
+	for _, job := range w.Jobs.All() {
 		if job.Submit >= w.Start {
 			perDay[job.Submit.Sub(w.Start)/(24*time.Hour)]++
 		}
@@ -104,8 +103,8 @@ func TestDaintJobs(t *testing.T) {
 			}
 		case err != nil:
 			t.Errorf("%+v: %v", test.o, err)
-		case len(w.Jobs) != test.jobs:
-			t.Errorf("%+v: %d jobs, want %d", test.o, len(w.Jobs), test.jobs)
+		case w.Jobs.Len() != test.jobs:
+			t.Errorf("%+v: %d jobs, want %d", test.o, w.Jobs.Len(), test.jobs)
 		}
 	}
 }
@@ -133,7 +132,7 @@ func TestDaintSeeds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := mustDaint(t, DaintOptions{Seed: 7}); !reflect.DeepEqual(want, back) {
+	if want := mustDaint(t, DaintOptions{Seed: 7}); !cmp.Equal(want, back) {
 		t.Error("what was written and read again is another workload")
 	}
 }
@@ -144,7 +143,7 @@ func ran(job *hpc.Job) time.Duration { return min(job.RunTime, job.TimeLimit) }
 func checkTableI(t *testing.T, w *workload.Workload) {
 	t.Helper()
 	var got [9][6]int
-	for _, job := range w.Jobs {
+	for _, job := range w.Jobs.All() {
 		size := slices.IndexFunc(sizeClasses[:], func(c struct{ low, high int }) bool { return job.MinNodes <= c.high })
 		duration := slices.IndexFunc(durationClasses[:], func(c struct{ low, high time.Duration }) bool { return ran(job) <= c.high })
 		if size < 0 || duration < 0 {
@@ -169,7 +168,7 @@ func checkTableI(t *testing.T, w *workload.Workload) {
 func checkCounts(t *testing.T, w *workload.Workload) {
 	t.Helper()
 	presets, gpus, mcs, elsewhere := 0, 0, 0, 0
-	for _, job := range w.Jobs {
+	for _, job := range w.Jobs.All() {
 		switch {
 		case w.Preset(job):
 			presets++
@@ -192,7 +191,7 @@ func checkLargest(t *testing.T, w *workload.Workload) {
 	t.Helper()
 	var work []float64
 	total := 0.0
-	for _, job := range w.Jobs {
+	for _, job := range w.Jobs.All() {
 		work = append(work, float64(job.MinNodes)*ran(job).Hours())
 		total += work[len(work)-1]
 	}
@@ -215,7 +214,7 @@ func checkLargest(t *testing.T, w *workload.Workload) {
 func checkHours(t *testing.T, w *workload.Workload) {
 	t.Helper()
 	counts, n, weights := make([]int, 24), 0, 0.0
-	for _, job := range w.Jobs {
+	for _, job := range w.Jobs.All() {
 		if job.Submit >= w.Start {
 			counts[job.Submit.Std().Hour()]++
 			n++
@@ -237,7 +236,7 @@ func checkHours(t *testing.T, w *workload.Workload) {
 func checkLoads(t *testing.T, w *workload.Workload, onGPUs float64, days int) {
 	t.Helper()
 	running, work := map[string]int{}, map[string]float64{}
-	for _, job := range w.Jobs {
+	for _, job := range w.Jobs.All() {
 		left := ran(job)
 		if w.Preset(job) {
 			running[job.Constraint] += job.MinNodes
@@ -269,7 +268,7 @@ func checkPresets(t *testing.T, w *workload.Workload) {
 			taken[ev.Nodes] = ev.State
 		}
 	}
-	for _, job := range w.Jobs {
+	for _, job := range w.Jobs.All() {
 		r := job.Recorded
 		if r == nil {
 			continue
@@ -298,7 +297,7 @@ func checkPresets(t *testing.T, w *workload.Workload) {
 func checkLimits(t *testing.T, w *workload.Workload) {
 	t.Helper()
 	counts := map[time.Duration]int{}
-	for _, job := range w.Jobs {
+	for _, job := range w.Jobs.All() {
 		counts[job.TimeLimit]++
 		if job.RunTime > job.TimeLimit && job.RunTime != hpc.Unlimited {
 			t.Errorf("job %s runs for %s, limit %s", job.ID, job.RunTime, job.TimeLimit)
@@ -324,7 +323,7 @@ func checkNodeEvents(t *testing.T, w *workload.Workload, days int) {
 		t.Errorf("%s: %d node events, want %d a day", w.Source, len(w.NodeEvents), dayNodeEvents)
 	}
 	presets := map[string]bool{}
-	for _, job := range w.Jobs {
+	for _, job := range w.Jobs.All() {
 		if job.Recorded != nil {
 			names, _ := hostlist.Expand(job.Recorded.Nodes)
 			for _, name := range names {
@@ -376,7 +375,7 @@ func checkReservations(t *testing.T, w *workload.Workload, days int) {
 		}
 	}
 	used := 0
-	for _, job := range w.Jobs {
+	for _, job := range w.Jobs.All() {
 		if job.Reservation == "" {
 			continue
 		}

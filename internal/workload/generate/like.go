@@ -34,7 +34,7 @@ type LikeOptions struct {
 // Dependencies, reservations, recorded fates and what happens to the machine are not
 // drawn. The error says what the workload lacks.
 func Like(model *workload.Workload, o LikeOptions) (*workload.Workload, error) {
-	jobs := slices.Clone(model.Jobs)
+	jobs := model.Jobs.List()
 	sortJobs(jobs)
 	if len(jobs) < leastLike {
 		return nil, fmt.Errorf("%d jobs are too few to learn from (want at least %d)", len(jobs), leastLike)
@@ -62,7 +62,7 @@ func Like(model *workload.Workload, o LikeOptions) (*workload.Workload, error) {
 		job := people.next(rng)
 		job.ID = fmt.Sprintf("j%06d", i+1)
 		job.Submit = clock.real(at)
-		w.Jobs = append(w.Jobs, job)
+		w.Jobs.Append(job)
 	}
 	return w, nil
 }

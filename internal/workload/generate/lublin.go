@@ -112,11 +112,11 @@ func Lublin(o LublinOptions) (*workload.Workload, error) {
 		for range o.Jobs { // the first of each class that come, cut below
 			job := c.job(rng, &o)
 			job.Submit = o.Start.Add(time.Duration(arrivals.next() * float64(time.Second)).Truncate(time.Second))
-			w.Jobs = append(w.Jobs, job)
+			w.Jobs.Append(job)
 		}
 	}
-	sortJobs(w.Jobs)
-	w.Jobs = w.Jobs[:o.Jobs]
+	w.Jobs.Sort()
+	w.Jobs = w.Jobs.First(o.Jobs)
 	assignUsers(rand.New(rand.NewPCG(o.Seed, 2)), w)
 	return w, nil
 }
@@ -240,8 +240,9 @@ func assignUsers(rng *rand.Rand, w *workload.Workload) {
 	for i := range weights {
 		weights[i] = 1 / float64(i+1)
 	}
-	for i, job := range w.Jobs {
+	for i, job := range w.Jobs.All() {
 		job.ID = fmt.Sprintf("j%06d", i+1)
 		job.User = w.Users[pick(rng, weights)].Name
+		w.Jobs.Set(i, job)
 	}
 }

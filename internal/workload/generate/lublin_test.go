@@ -7,12 +7,12 @@ import (
 	"math"
 	"math/bits"
 	"math/rand/v2"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	gocmp "github.com/google/go-cmp/cmp"
 	"gonum.org/v1/gonum/mathext"
 
 	"rmreplay/internal/hpc"
@@ -133,20 +133,20 @@ func TestLublin(t *testing.T) {
 		t.Fatal(err)
 	}
 	again, _ := Lublin(o)
-	if !reflect.DeepEqual(w, again) {
+	if !gocmp.Equal(w, again) {
 		t.Error("the same seed gave two workloads")
 	}
 	if o.Seed++; true {
-		if other, _ := Lublin(o); reflect.DeepEqual(w.Jobs, other.Jobs) {
+		if other, _ := Lublin(o); w.Jobs.Equal(other.Jobs) {
 			t.Error("two seeds gave the same workload")
 		}
 	}
 	kinds := map[string]int{}
-	for _, job := range w.Jobs {
+	for _, job := range w.Jobs.All() {
 		kinds[job.Name]++
 	}
-	if len(w.Jobs) != 5000 || kinds["batch"] < 500 || kinds["interactive"] < 500 || len(w.Users) != 50 {
-		t.Errorf("%d jobs, %v", len(w.Jobs), kinds)
+	if w.Jobs.Len() != 5000 || kinds["batch"] < 500 || kinds["interactive"] < 500 || len(w.Users) != 50 {
+		t.Errorf("%d jobs, %v", w.Jobs.Len(), kinds)
 	}
 	users := map[string]bool{}
 	for _, u := range w.Users {
@@ -156,8 +156,8 @@ func TestLublin(t *testing.T) {
 		t.Error(p)
 	}
 	nodes, err := Lublin(LublinOptions{Jobs: 100, Processors: 1000, Nodes: true, Untyped: true, Start: monday})
-	if err != nil || nodes.Jobs[0].MinNodes == 0 || nodes.MachineNodes != 1000 || nodes.Jobs[0].Name != "job" {
-		t.Errorf("%v, %+v", err, nodes.Jobs[0])
+	if err != nil || nodes.Jobs.At(0).MinNodes == 0 || nodes.MachineNodes != 1000 || nodes.Jobs.At(0).Name != "job" {
+		t.Errorf("%v, %+v", err, nodes.Jobs.At(0))
 	}
 	for _, bad := range []LublinOptions{{Jobs: -1}, {Jobs: 1 << 40}, {Processors: 3}, {Processors: 1 << 30}, {Users: -1}} {
 		if _, err := Lublin(bad); err == nil {
@@ -176,8 +176,8 @@ var features = map[string]func(w *workload.Workload) []float64{
 	"day of the week": perJob(func(j *hpc.Job) float64 { return float64(j.Submit.Std().Weekday()) }),
 	"gap": func(w *workload.Workload) []float64 {
 		var list []float64
-		for i, j := range w.Jobs[1:] {
-			list = append(list, j.Submit.Sub(w.Jobs[i].Submit).Seconds())
+		for i := 1; i < w.Jobs.Len(); i++ {
+			list = append(list, w.Jobs.Submit(i).Sub(w.Jobs.Submit(i-1)).Seconds())
 		}
 		return list
 	},
@@ -186,7 +186,7 @@ var features = map[string]func(w *workload.Workload) []float64{
 // userRanks are the ranks of the jobs' users by how much they submit in the model.
 func userRanks(model, w *workload.Workload) []float64 {
 	counts := map[string]int{}
-	for _, j := range model.Jobs {
+	for _, j := range model.Jobs.All() {
 		counts[j.User]++
 	}
 	names := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
@@ -201,8 +201,8 @@ func userRanks(model, w *workload.Workload) []float64 {
 
 func perJob(f func(*hpc.Job) float64) func(*workload.Workload) []float64 {
 	return func(w *workload.Workload) []float64 {
-		list := make([]float64, len(w.Jobs))
-		for i, j := range w.Jobs {
+		list := make([]float64, w.Jobs.Len())
+		for i, j := range w.Jobs.All() {
 			list[i] = f(j)
 		}
 		return list
@@ -236,45 +236,46 @@ func TestLikeLublin(t *testing.T) {
 	// A log of a few weeks has its weekdays by chance, hence the wide bound.
 	near(t, model, w, 0.1)
 	more, err := Like(model, LikeOptions{Seed: 1, Jobs: 20000})
-	if err != nil || len(more.Jobs) != 20000 {
-		t.Fatalf("%d jobs, %v", len(more.Jobs), err)
+	if err != nil || more.Jobs.Len() != 20000 {
+		t.Fatalf("%d jobs, %v", more.Jobs.Len(), err)
 	}
 	near(t, model, more, 0.1)
 	again, _ := Like(model, LikeOptions{Seed: 1})
-	if !reflect.DeepEqual(w, again) {
+	if !gocmp.Equal(w, again) {
 		t.Error("the same seed gave two workloads")
 	}
 	other, _ := Like(model, LikeOptions{Seed: 2})
-	if reflect.DeepEqual(w.Jobs, other.Jobs) {
+	if w.Jobs.Equal(other.Jobs) {
 		t.Error("two seeds gave the same workload")
 	}
 	same := 0
-	for i, j := range w.Jobs {
-		if j.Submit == model.Jobs[i].Submit {
+	for i, j := range w.Jobs.All() {
+		if j.Submit == model.Jobs.Submit(i) {
 			same++
 		}
 	}
-	if same > len(w.Jobs)/10 {
-		t.Errorf("%d of %d submissions are those of the model", same, len(w.Jobs))
+	if same > w.Jobs.Len()/10 {
+		t.Errorf("%d of %d submissions are those of the model", same, w.Jobs.Len())
 	}
 }
 
 func TestLikeRefuses(t *testing.T) {
 	few := &workload.Workload{}
 	for i := range leastLike {
-		few.Jobs = append(few.Jobs, &hpc.Job{ID: fmt.Sprint(i), Submit: monday})
+		few.Jobs.Append(&hpc.Job{ID: fmt.Sprint(i), Submit: monday})
 	}
 	if _, err := Like(few, LikeOptions{}); err == nil {
 		t.Error("jobs of one instant were accepted")
 	}
-	few.Jobs = few.Jobs[1:]
+	few.Jobs = few.Jobs.First(leastLike - 1)
 	if _, err := Like(few, LikeOptions{}); err == nil {
 		t.Error("too few jobs were accepted")
 	}
-	for i, j := range append(few.Jobs, &hpc.Job{}) {
-		j.Submit = monday.Add(time.Duration(i) * time.Minute)
+	for i := range few.Jobs.Len() {
+		few.Jobs.Change(i, func(j *hpc.Job) { j.Submit = monday.Add(time.Duration(i) * time.Minute) })
 	}
-	if _, err := Like(&workload.Workload{Jobs: append(few.Jobs, &hpc.Job{Submit: monday})}, LikeOptions{Jobs: -1}); err == nil {
+	few.Jobs.Append(&hpc.Job{Submit: monday})
+	if _, err := Like(few, LikeOptions{Jobs: -1}); err == nil {
 		t.Error("a negative number was accepted")
 	}
 }

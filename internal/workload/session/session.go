@@ -86,17 +86,17 @@ type Sessions struct {
 	// WithoutEnd counts the jobs of which no end is recorded.
 	WithoutEnd int
 
-	jobs []*hpc.Job
+	jobs workload.Jobs
 }
 
 // New finds the sessions of every user of a workload. It fails with [ErrNoRecord] where
 // no job has a recorded end.
 func New(w *workload.Workload, d Delimitation) (*Sessions, error) {
 	s := &Sessions{Delimitation: d, jobs: w.Jobs}
-	ends := make([]hpc.Time, len(w.Jobs))
+	ends := make([]hpc.Time, w.Jobs.Len())
 	of := make(map[string]int)
 	var users [][]int
-	for i, job := range w.Jobs {
+	for i, job := range w.Jobs.All() {
 		if ends[i] = recordedEnd(job); ends[i] == never {
 			s.WithoutEnd++
 		}
@@ -109,11 +109,11 @@ func New(w *workload.Workload, d Delimitation) (*Sessions, error) {
 		}
 		users[u] = append(users[u], i)
 	}
-	if s.WithoutEnd == len(w.Jobs) {
+	if s.WithoutEnd == w.Jobs.Len() {
 		return nil, fmt.Errorf("finding sessions: %w (replay it first, and use that run as the workload)", ErrNoRecord)
 	}
 	for u, jobs := range users {
-		s.Users[u].Sessions = d.partition(w.Jobs, ends, jobs)
+		s.Users[u].Sessions = d.partition(&w.Jobs, ends, jobs)
 		s.Users[u].link()
 	}
 	return s, nil
@@ -135,13 +135,13 @@ func recordedEnd(job *hpc.Job) hpc.Time {
 }
 
 // partition cuts a user's jobs, given in the order of submission, into sessions.
-func (d Delimitation) partition(jobs []*hpc.Job, ends []hpc.Time, mine []int) []Session {
+func (d Delimitation) partition(jobs *workload.Jobs, ends []hpc.Time, mine []int) []Session {
 	var sessions []Session
 	begin := 0
 	var last, latest hpc.Time
 	for k, i := range mine {
-		submit := jobs[i].Submit
-		if k > 0 && d.begins(submit, jobs[mine[k-1]].Submit, last, latest) {
+		submit := jobs.Submit(i)
+		if k > 0 && d.begins(submit, jobs.Submit(mine[k-1]), last, latest) {
 			sessions = append(sessions, newSession(jobs, ends, mine[begin:k], len(sessions)))
 			begin, latest = k, 0
 		}
@@ -151,8 +151,8 @@ func (d Delimitation) partition(jobs []*hpc.Job, ends []hpc.Time, mine []int) []
 	return append(sessions, newSession(jobs, ends, mine[begin:], len(sessions)))
 }
 
-func newSession(jobs []*hpc.Job, ends []hpc.Time, mine []int, parent int) Session {
-	s := Session{Jobs: mine, Start: jobs[mine[0]].Submit, LastSubmit: jobs[mine[len(mine)-1]].Submit, Parent: parent}
+func newSession(jobs *workload.Jobs, ends []hpc.Time, mine []int, parent int) Session {
+	s := Session{Jobs: mine, Start: jobs.Submit(mine[0]), LastSubmit: jobs.Submit(mine[len(mine)-1]), Parent: parent}
 	for _, i := range mine {
 		s.End = max(s.End, ends[i])
 	}
@@ -244,15 +244,15 @@ func (g *Graph) Edges() iter.Seq2[int, int] {
 // session are a chain.
 func (s *Sessions) Batches() *Sessions {
 	out := &Sessions{Delimitation: s.Delimitation, WithoutEnd: s.WithoutEnd, jobs: s.jobs}
-	ends := make([]hpc.Time, len(s.jobs))
-	for i, job := range s.jobs {
+	ends := make([]hpc.Time, s.jobs.Len())
+	for i, job := range s.jobs.All() {
 		ends[i] = recordedEnd(job)
 	}
 	overlap := Delimitation{Method: Max}
 	for _, g := range s.Users {
 		batches := &Graph{User: g.User}
 		for parent := range g.Sessions {
-			for _, batch := range overlap.partition(s.jobs, ends, g.Sessions[parent].Jobs) {
+			for _, batch := range overlap.partition(&s.jobs, ends, g.Sessions[parent].Jobs) {
 				batch.Parent = parent
 				batches.Sessions = append(batches.Sessions, batch)
 			}

@@ -37,7 +37,7 @@ func text(s *Sessions) string {
 	for i := range g.Sessions {
 		var ids, on []string
 		for _, j := range g.Sessions[i].Jobs {
-			ids = append(ids, s.jobs[j].ID)
+			ids = append(ids, s.jobs.At(j).ID)
 		}
 		for _, before := range g.DependsOn(i) {
 			on = append(on, fmt.Sprint(before))
@@ -81,7 +81,7 @@ func TestSessions(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s, err := New(&workload.Workload{Jobs: tt.jobs}, d)
+			s, err := New(&workload.Workload{Jobs: workload.JobsOf(tt.jobs...)}, d)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -94,7 +94,7 @@ func TestSessions(t *testing.T) {
 
 func TestBatches(t *testing.T) {
 	jobs := []*hpc.Job{job("a", 0, 30), job("b", 10, 20), job("c", 30, 31), job("d", 40, 100), job("e", 99, 99), job("f", 300, 301)}
-	s, err := New(&workload.Workload{Jobs: jobs}, Default)
+	s, err := New(&workload.Workload{Jobs: workload.JobsOf(jobs...)}, Default)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +115,7 @@ func TestBatches(t *testing.T) {
 }
 
 func TestNoRecord(t *testing.T) {
-	_, err := New(&workload.Workload{Jobs: []*hpc.Job{job("a", 0, -1)}}, Default)
+	_, err := New(&workload.Workload{Jobs: workload.JobsOf(job("a", 0, -1))}, Default)
 	if !errors.Is(err, ErrNoRecord) {
 		t.Errorf("got %v", err)
 	}
@@ -141,9 +141,9 @@ func drawWorkload(t *rapid.T) *workload.Workload {
 	submit := 0
 	for i := range rapid.IntRange(1, 40).Draw(t, "jobs") {
 		submit += rapid.IntRange(0, 3).Draw(t, "gap")
-		w.Jobs = append(w.Jobs, job(fmt.Sprint(i), submit, submit+rapid.IntRange(-1, 12).Draw(t, "turnaround")))
+		w.Jobs.Append(job(fmt.Sprint(i), submit, submit+rapid.IntRange(-1, 12).Draw(t, "turnaround")))
 	}
-	w.Jobs[0].Recorded = &hpc.Recorded{End: w.Jobs[0].Submit}
+	w.Jobs.Change(0, func(j *hpc.Job) { j.Recorded = &hpc.Recorded{End: w.Jobs.Submit(0)} })
 	return w
 }
 
@@ -232,7 +232,7 @@ func TestManyEdges(t *testing.T) {
 	const n = 100_000
 	w := &workload.Workload{}
 	for i := range 2 * n {
-		w.Jobs = append(w.Jobs, job(fmt.Sprint(i), i/n*10, i/n*10+5))
+		w.Jobs.Append(job(fmt.Sprint(i), i/n*10, i/n*10+5))
 	}
 	s, err := New(w, Delimitation{Method: Arrival})
 	if err != nil {
@@ -248,8 +248,8 @@ func TestManyEdges(t *testing.T) {
 }
 
 func TestWrite(t *testing.T) {
-	w := &workload.Workload{Jobs: []*hpc.Job{job("a", 0, 10), job("b", 5, -1), job("c", 100, 110), job("d", 101, 102)}}
-	w.Jobs[1].User = `quo"ted`
+	w := &workload.Workload{Jobs: workload.JobsOf(job("a", 0, 10), job("b", 5, -1), job("c", 100, 110), job("d", 101, 102))}
+	w.Jobs.Change(1, func(j *hpc.Job) { j.User = `quo"ted` })
 	s, err := New(w, Default)
 	if err != nil {
 		t.Fatal(err)

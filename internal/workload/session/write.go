@@ -36,11 +36,11 @@ func (s *Sessions) WriteDOT(w io.Writer) error {
 // label names a session by its first and last job.
 func (s *Sessions) label(g *Graph, i int) string {
 	jobs := g.Sessions[i].Jobs
-	first := s.jobs[jobs[0]].ID
+	first := s.jobs.At(jobs[0]).ID
 	if len(jobs) == 1 {
 		return fmt.Sprintf("%d: %s", i, first)
 	}
-	return fmt.Sprintf("%d: %s ... %s (%d jobs)", i, first, s.jobs[jobs[len(jobs)-1]].ID, len(jobs))
+	return fmt.Sprintf("%d: %s ... %s (%d jobs)", i, first, s.jobs.At(jobs[len(jobs)-1]).ID, len(jobs))
 }
 
 // A graph as JSON.
@@ -85,7 +85,7 @@ func (s *Sessions) graphJSON(g *Graph) graphJSON {
 			to.End = from.End.String()
 		}
 		for _, j := range from.Jobs {
-			to.Jobs = append(to.Jobs, s.jobs[j].ID)
+			to.Jobs = append(to.Jobs, s.jobs.At(j).ID)
 		}
 		to.DependsOn = []edgeJSON{}
 		for _, before := range g.DependsOn(i) {
@@ -106,7 +106,7 @@ func (s *Sessions) Only(user string) (*Sessions, bool) {
 	out.WithoutEnd = 0
 	for _, session := range s.Users[i].Sessions {
 		for _, j := range session.Jobs {
-			if recordedEnd(s.jobs[j]) == never {
+			if recordedEnd(s.jobs.At(j)) == never {
 				out.WithoutEnd++
 			}
 		}

@@ -73,7 +73,7 @@ func renumber(ids []uint32) map[uint32]uint32 {
 // they do: slurmctld sorts its nodes by name.
 func (a *Anonymizer) collectNodes(w *workload.Workload, names []string) error {
 	lists := []string{}
-	for _, job := range w.Jobs {
+	for _, job := range w.Jobs.All() {
 		lists = append(lists, job.NodeList, job.Exclude)
 		if job.Recorded != nil {
 			lists = append(lists, job.Recorded.Nodes)
@@ -227,12 +227,13 @@ func (a *Anonymizer) Step() Step {
 			return 0, errors.New("the workload has administrators' actions, which are free text (remove their records first)")
 		}
 		ids := a.jobIDs(w)
-		for _, job := range w.Jobs {
+		for i, job := range w.Jobs.All() {
 			if err := a.job(job, ids); err != nil {
 				return 0, fmt.Errorf("job %s: %w", job.ID, err)
 			}
+			a.dependency(job, ids)
+			w.Jobs.Set(i, job)
 		}
-		a.dependencies(w, ids)
 		if err := a.events(w); err != nil {
 			return 0, err
 		}
@@ -247,15 +248,15 @@ func (a *Anonymizer) Step() Step {
 		for i, text := range w.Transforms { // a filter may name a user
 			w.Transforms[i], _, _ = strings.Cut(text, " ")
 		}
-		return len(w.Jobs), nil
+		return w.Jobs.Len(), nil
 	}}
 }
 
 // jobIDs numbers the jobs.
 func (a *Anonymizer) jobIDs(w *workload.Workload) map[string]string {
-	width := len(fmt.Sprint(len(w.Jobs)))
-	ids := make(map[string]string, len(w.Jobs))
-	for i, job := range w.Jobs {
+	width := len(fmt.Sprint(w.Jobs.Len()))
+	ids := make(map[string]string, w.Jobs.Len())
+	for i, job := range w.Jobs.All() {
 		ids[job.ID] = fmt.Sprintf("j%0*d", width, i+1)
 	}
 	return ids
@@ -285,15 +286,13 @@ func (a *Anonymizer) job(job *hpc.Job, ids map[string]string) (err error) {
 	return nil
 }
 
-// dependencies renames the jobs in them; one that cannot be read goes, since nobody
-// knows what it says.
-func (a *Anonymizer) dependencies(w *workload.Workload, ids map[string]string) {
-	for _, job := range w.Jobs {
-		if _, err := sbatch.ParseDependency(job.Dependency); err != nil {
-			job.Dependency = ""
-		}
+// dependency renames the jobs in it; one that cannot be read goes, since nobody knows
+// what it says.
+func (a *Anonymizer) dependency(job *hpc.Job, ids map[string]string) {
+	if _, err := sbatch.ParseDependency(job.Dependency); err != nil {
+		job.Dependency = ""
 	}
-	rewriteDependencies(w.Jobs, func(id string) string { return ids[id] })
+	rewriteDependency(job, func(id string) string { return ids[id] })
 }
 
 func (a *Anonymizer) events(w *workload.Workload) (err error) {

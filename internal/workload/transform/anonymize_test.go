@@ -54,7 +54,7 @@ func revealing() *workload.Workload {
 		Reservations: []hpc.ReservationEvent{{At: epoch, Action: "create", Reservation: hpc.Reservation{
 			Name: "secretresv", Start: epoch, Duration: time.Hour, Nodes: "ALL", Users: []string{"-secretuser"}, Accounts: []string{"secretaccount"},
 		}}},
-		Jobs: []*hpc.Job{running, j, later, odd},
+		Jobs: workload.JobsOf(running, j, later, odd),
 	}
 }
 
@@ -70,15 +70,15 @@ func TestAnonymizeLeavesNothing(t *testing.T) {
 // TestAnonymizeKeepsStructure: what was one name is one name, and two are two.
 func TestAnonymizeKeepsStructure(t *testing.T) {
 	w := anonymized(t, key, revealing())
-	j, later := w.Jobs[1], w.Jobs[2]
+	j, later := w.Jobs.At(1), w.Jobs.At(2)
 	if j.User != w.Users[0].Name || j.Account != w.Usage[0].Account || j.Reservation != w.Reservations[0].Name || w.Reservations[0].Users[0] != "-"+j.User {
 		t.Errorf("%+v\n%+v", j, w.Reservations)
 	}
-	if later.Dependency != "afterok:"+j.ID || j.Dependency != "singleton" || w.Jobs[3].Dependency != "" {
-		t.Errorf("%q, %q, %q", later.Dependency, j.Dependency, w.Jobs[3].Dependency)
+	if later.Dependency != "afterok:"+j.ID || j.Dependency != "singleton" || w.Jobs.At(3).Dependency != "" {
+		t.Errorf("%q, %q, %q", later.Dependency, j.Dependency, w.Jobs.At(3).Dependency)
 	}
-	if n, err := hostlist.Count(w.Jobs[0].Recorded.Nodes); n != 2 || err != nil || !strings.HasSuffix(w.Jobs[0].Recorded.Nodes, "[3-4]") {
-		t.Errorf("nodes %s", w.Jobs[0].Recorded.Nodes)
+	if n, err := hostlist.Count(w.Jobs.At(0).Recorded.Nodes); n != 2 || err != nil || !strings.HasSuffix(w.Jobs.At(0).Recorded.Nodes, "[3-4]") {
+		t.Errorf("nodes %s", w.Jobs.At(0).Recorded.Nodes)
 	}
 	if j.TimeLimit != 2*time.Hour || j.MinNodes != 2 || j.Partition != "batch" || len(workload.Validate(w, workload.Cluster{})) != 0 {
 		t.Errorf("%+v\n%v", j, workload.Validate(w, workload.Cluster{}))
@@ -86,7 +86,7 @@ func TestAnonymizeKeepsStructure(t *testing.T) {
 	if again := anonymized(t, key, revealing()); trace(t, again) != trace(t, w) {
 		t.Error("the same key gave other names")
 	}
-	if other := anonymized(t, []byte("another key of enough bytes"), revealing()); other.Jobs[1].User == j.User || other.Jobs[1].NodeList == j.NodeList {
+	if other := anonymized(t, []byte("another key of enough bytes"), revealing()); other.Jobs.At(1).User == j.User || other.Jobs.At(1).NodeList == j.NodeList {
 		t.Error("another key gave the same names")
 	}
 }
@@ -201,7 +201,7 @@ func searchNames(t *testing.T, text string, w *workload.Workload, users []hpc.Us
 	for _, u := range users {
 		names = append(names, u.Name, u.Group)
 	}
-	for _, j := range w.Jobs {
+	for _, j := range w.Jobs.All() {
 		names = append(names, j.ID, j.Name, j.User, j.Account, j.Reservation)
 	}
 	for _, ev := range w.Reservations {
@@ -289,7 +289,7 @@ func FuzzFilter(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if out, _, err := Apply(small(), Environment{}, step); err == nil && len(out.Jobs) == 0 {
+		if out, _, err := Apply(small(), Environment{}, step); err == nil && out.Jobs.Len() == 0 {
 			t.Errorf("%q leaves nothing", text)
 		}
 	})

@@ -82,7 +82,7 @@ func filter(w *workload.Workload, program *vm.Program) (int, error) {
 	switch {
 	case failed != nil:
 		return 0, failed
-	case len(w.Jobs) == 0:
+	case w.Jobs.Len() == 0:
 		return 0, errors.New("no job is left")
 	}
 	return removed, nil
@@ -135,9 +135,10 @@ func MapPartition(from, to string) (Step, error) {
 	}
 	return Step{fmt.Sprintf("--map-partition %s=%s", from, to), func(w *workload.Workload, _ *Environment) (int, error) {
 		n := 0
-		for _, job := range w.Jobs {
+		for i, job := range w.Jobs.All() {
 			if p := mapped(job.Partition); p != job.Partition {
 				job.Partition = p
+				w.Jobs.Set(i, job)
 				n++
 			}
 		}

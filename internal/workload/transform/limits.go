@@ -32,7 +32,7 @@ func TimeLimitAccuracy(factor, share float64) (Step, error) {
 	return Step{text, func(w *workload.Workload, env *Environment) (int, error) {
 		limits := newCaps(w, env)
 		n := 0
-		for _, job := range w.Jobs {
+		for i, job := range w.Jobs.All() {
 			chosen := env.rng.Float64() < share // one number a job, whatever becomes of it
 			run, ok := longestRun(job)
 			if !ok || !chosen || job.TimeLimit > 0 && run >= job.TimeLimit {
@@ -40,6 +40,7 @@ func TimeLimitAccuracy(factor, share float64) (Step, error) {
 			}
 			limit := time.Duration(math.Ceil(run.Seconds()*factor-rounding)) * time.Second
 			setLimit(job, max(min(limit, limits.of(job)), run, time.Second))
+			w.Jobs.Set(i, job)
 			n++
 		}
 		return n, nil
@@ -100,20 +101,20 @@ var estimateCounts = []struct{ jobs, estimates float64 }{
 func ModalEstimates() Step {
 	return Step{"--time-limit-model tsafrir", func(w *workload.Workload, env *Environment) (int, error) {
 		limits := newCaps(w, env)
-		byPartition := map[string][]*hpc.Job{}
-		for _, job := range w.Jobs {
+		byPartition := map[string][]estimated{}
+		for i, job := range w.Jobs.All() {
 			if run, ok := longestRun(job); ok && (job.TimeLimit == 0 || run < job.TimeLimit) {
-				byPartition[job.Partition] = append(byPartition[job.Partition], job)
+				byPartition[job.Partition] = append(byPartition[job.Partition], estimated{i, run})
 			}
 		}
 		n := 0
 		for _, name := range sortedKeys(byPartition) {
 			jobs := byPartition[name]
-			longest := limits.of(jobs[0])
+			longest := limits.of(w.Jobs.At(jobs[0].job))
 			if longest == hpc.Unlimited {
 				return 0, fmt.Errorf("partition %q has no time limit, and the model needs the largest estimate", name)
 			}
-			assignEstimates(env.rng, jobs, drawEstimates(env.rng, len(jobs), longest))
+			assignEstimates(env.rng, w, jobs, drawEstimates(env.rng, len(jobs), longest))
 			n += len(jobs)
 		}
 		return n, nil
@@ -223,28 +224,29 @@ func scale(list []float64, total float64) {
 	}
 }
 
+// estimated is a job, by its place in the workload, and its longest run time.
+type estimated struct {
+	job int
+	run time.Duration
+}
+
 // assignEstimates gives every job one of the estimates that is not shorter than its run
 // time, as far as there are any left, else its run time.
-func assignEstimates(rng *rand.Rand, jobs []*hpc.Job, estimates []time.Duration) {
+func assignEstimates(rng *rand.Rand, w *workload.Workload, jobs []estimated, estimates []time.Duration) {
 	slices.SortFunc(estimates, func(a, b time.Duration) int { return cmp.Compare(b, a) })
-	longest := make(map[*hpc.Job]time.Duration, len(jobs))
-	for _, job := range jobs {
-		longest[job], _ = longestRun(job)
-	}
-	jobs = slices.Clone(jobs)
-	slices.SortStableFunc(jobs, func(a, b *hpc.Job) int { return cmp.Compare(longest[b], longest[a]) })
+	slices.SortStableFunc(jobs, func(a, b estimated) int { return cmp.Compare(b.run, a.run) })
 	var fits []time.Duration // not yet taken, and long enough
-	for _, job := range jobs {
-		for len(estimates) > 0 && estimates[0] >= longest[job] {
+	for _, e := range jobs {
+		for len(estimates) > 0 && estimates[0] >= e.run {
 			fits, estimates = append(fits, estimates[0]), estimates[1:]
 		}
-		limit := max(longest[job], time.Second)
+		limit := max(e.run, time.Second)
 		if n := len(fits); n > 0 {
 			i := rng.IntN(n)
 			limit = fits[i]
 			fits[i] = fits[n-1]
 			fits = fits[:n-1]
 		}
-		setLimit(job, limit)
+		w.Jobs.Change(e.job, func(job *hpc.Job) { setLimit(job, limit) })
 	}
 }

@@ -32,12 +32,13 @@ func Switches(o SwitchOptions) (Step, error) {
 	}
 	return Step{text, func(w *workload.Workload, _ *Environment) (int, error) {
 		n := 0
-		for _, job := range w.Jobs {
+		for i, job := range w.Jobs.All() {
 			run := min(job.RunTime, limitOf(job))
 			if w.Preset(job) || job.MinNodes < o.MinNodes || run <= o.MinRuntime {
 				continue
 			}
 			job.Switches, job.SwitchWait = o.Switches, o.Wait
+			w.Jobs.Set(i, job)
 			n++
 		}
 		return n, nil
@@ -61,11 +62,12 @@ func ScaleArrivals(factor float64) (Step, error) {
 	}
 	return Step{fmt.Sprintf("--scale-arrivals %g", factor), func(w *workload.Workload, _ *Environment) (int, error) {
 		start, n := origin(w), 0
-		for _, job := range w.Jobs {
+		for i, job := range w.Jobs.All() {
 			if job.Submit < start {
 				continue
 			}
 			job.Submit = start.Add(scaled(job.Submit.Sub(start), factor))
+			w.Jobs.Set(i, job)
 			n++
 		}
 		return n, nil
@@ -81,7 +83,7 @@ func ScaleRuntime(factor float64) (Step, error) {
 	}
 	return Step{fmt.Sprintf("--scale-runtime %g", factor), func(w *workload.Workload, env *Environment) (int, error) {
 		limits := newCaps(w, env)
-		for _, job := range w.Jobs {
+		for i, job := range w.Jobs.All() {
 			done := time.Duration(0)
 			if w.Preset(job) {
 				done = w.Start.Sub(job.Recorded.Start)
@@ -100,8 +102,9 @@ func ScaleRuntime(factor float64) (Step, error) {
 			if w.Preset(job) && job.Recorded.End > w.Start {
 				job.Recorded.End = w.Start.Add(scaled(job.Recorded.End.Sub(w.Start), factor))
 			}
+			w.Jobs.Set(i, job)
 		}
-		return len(w.Jobs), nil
+		return w.Jobs.Len(), nil
 	}}, nil
 }
 
@@ -114,11 +117,12 @@ func ScaleNodes(factor float64) (Step, error) {
 	}
 	return Step{fmt.Sprintf("--scale-nodes %g", factor), func(w *workload.Workload, env *Environment) (int, error) {
 		n := 0
-		for _, job := range w.Jobs {
+		for i, job := range w.Jobs.All() {
 			changed, err := scaleNodes(w, env, job, factor)
 			if err != nil {
 				return 0, fmt.Errorf("job %s: %w", job.ID, err)
 			}
+			w.Jobs.Set(i, job)
 			if changed {
 				n++
 			}

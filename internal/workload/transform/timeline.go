@@ -22,9 +22,9 @@ func Shake(most time.Duration) (Step, error) {
 		return Step{}, fmt.Errorf("%s: not a time (want seconds, more than 0)", most)
 	}
 	return Step{fmt.Sprintf("--shake %g", most.Seconds()), func(w *workload.Workload, env *Environment) (int, error) {
-		at := make(map[string]hpc.Time, len(w.Jobs))
+		at := make(map[string]hpc.Time, w.Jobs.Len())
 		n := 0
-		for _, job := range w.Jobs { // in the order of their submission
+		for i, job := range w.Jobs.All() { // in the order of their submission
 			shift := time.Duration((2*env.rng.Float64() - 1) * float64(most)).Round(time.Millisecond)
 			if w.Preset(job) {
 				continue
@@ -37,6 +37,7 @@ func Shake(most time.Duration) (Step, error) {
 				to = max(to, at[earlier])
 			}
 			job.Submit, at[job.ID] = to, to
+			w.Jobs.Set(i, job)
 			n++
 		}
 		lowerEpoch(w)
@@ -73,8 +74,8 @@ func Repeat(times int) (Step, error) {
 		return Step{}, fmt.Errorf("%d: not a number of times (want 1 or more)", times)
 	}
 	return Step{fmt.Sprintf("--repeat %d", times), func(w *workload.Workload, _ *Environment) (int, error) {
-		if len(w.Jobs) > mostJobs/times {
-			return 0, fmt.Errorf("%d times %d jobs are more than %d", times, len(w.Jobs), mostJobs)
+		if w.Jobs.Len() > mostJobs/times {
+			return 0, fmt.Errorf("%d times %d jobs are more than %d", times, w.Jobs.Len(), mostJobs)
 		}
 		start := origin(w)
 		period := wholeDays(w, start)
@@ -82,14 +83,14 @@ func Repeat(times int) (Step, error) {
 		for i := 1; i < times; i++ {
 			appendCopy(w, &once, start, time.Duration(i)*period, fmt.Sprintf("~%d", i+1))
 		}
-		return len(w.Jobs) - len(once.Jobs), nil
+		return w.Jobs.Len() - once.Jobs.Len(), nil
 	}}, nil
 }
 
 // wholeDays is the time from the start to behind the last input, in whole days.
 func wholeDays(w *workload.Workload, start hpc.Time) time.Duration {
 	last := start
-	for _, job := range w.Jobs {
+	for _, job := range w.Jobs.All() {
 		last = max(last, job.Submit)
 	}
 	for _, ev := range w.NodeEvents {
@@ -105,13 +106,15 @@ func wholeDays(w *workload.Workload, start hpc.Time) time.Duration {
 // appendCopy adds what comes from the start on, shifted.
 func appendCopy(w, once *workload.Workload, start hpc.Time, shift time.Duration, suffix string) {
 	ids := map[string]bool{}
-	var jobs []*hpc.Job
-	for _, job := range once.Jobs {
-		if job.Submit < start {
+	for _, job := range once.Jobs.All() {
+		if job.Submit >= start {
+			ids[job.ID] = true
+		}
+	}
+	for _, c := range once.Jobs.All() {
+		if c.Submit < start {
 			continue
 		}
-		c := cloneJob(job)
-		ids[c.ID] = true
 		c.ID += suffix
 		c.Submit, c.EndAt = c.Submit.Add(shift), later(c.EndAt, shift)
 		c.SWF = nil // it is not the record of that log
@@ -121,15 +124,14 @@ func appendCopy(w, once *workload.Workload, start hpc.Time, shift time.Duration,
 		if r := c.Recorded; r != nil {
 			r.Eligible, r.Start, r.End = later(r.Eligible, shift), later(r.Start, shift), later(r.End, shift)
 		}
-		jobs = append(jobs, c)
+		rewriteDependency(c, func(id string) string {
+			if ids[id] {
+				return id + suffix
+			}
+			return ""
+		})
+		w.Jobs.Append(c)
 	}
-	rewriteDependencies(jobs, func(id string) string {
-		if ids[id] {
-			return id + suffix
-		}
-		return ""
-	})
-	w.Jobs = append(w.Jobs, jobs...)
 	for _, ev := range once.NodeEvents {
 		if ev.At >= start {
 			ev.At = ev.At.Add(shift)
@@ -176,7 +178,7 @@ func Window(from, to hpc.Time) (Step, error) {
 			}
 			return from == 0 || job.Submit >= from || stillThere(job, from)
 		})
-		if len(w.Jobs) == 0 {
+		if w.Jobs.Len() == 0 {
 			return 0, errors.New("no job is in it")
 		}
 		if from != 0 {
@@ -333,13 +335,13 @@ func Merge(other *workload.Workload, name string) Step {
 		if w.Epoch == 0 || add.Epoch != 0 && add.Epoch < w.Epoch {
 			w.Epoch = add.Epoch
 		}
-		w.Jobs = append(w.Jobs, add.Jobs...)
+		w.Jobs.Concat(&add.Jobs)
 		w.NodeEvents = append(w.NodeEvents, add.NodeEvents...)
 		w.Reservations = append(w.Reservations, add.Reservations...)
 		w.Actions = append(w.Actions, add.Actions...)
 		w.Usage = append(w.Usage, add.Usage...)
 		lowerEpoch(w)
-		return len(add.Jobs), nil
+		return add.Jobs.Len(), nil
 	}}
 }
 
@@ -363,22 +365,16 @@ func mergeUsers(w, add *workload.Workload) error {
 // renameClashes gives the jobs and reservations of add names that w does not have.
 func renameClashes(w, add *workload.Workload) {
 	taken, reservations := map[string]bool{}, map[string]bool{}
-	for _, job := range w.Jobs {
+	for _, job := range w.Jobs.All() {
 		taken[job.ID] = true
 	}
 	for _, ev := range w.Reservations {
 		reservations[ev.Name] = true
 	}
-	for _, job := range add.Jobs {
-		if job.Recorded != nil || job.SWF != nil {
-			job.SWF = nil // two logs cannot be one
-		}
-	}
 	newNames := map[string]string{}
-	for _, job := range add.Jobs {
+	for _, job := range add.Jobs.All() {
 		newNames[job.ID] = freeName(job.ID, taken)
 	}
-	rewriteDependencies(add.Jobs, func(id string) string { return newNames[id] })
 	newReservations := map[string]string{}
 	for i := range add.Reservations {
 		ev := &add.Reservations[i]
@@ -387,11 +383,14 @@ func renameClashes(w, add *workload.Workload) {
 		}
 		ev.Name = newReservations[ev.Name]
 	}
-	for _, job := range add.Jobs {
+	for i, job := range add.Jobs.All() {
+		job.SWF = nil // two logs cannot be one
+		rewriteDependency(job, func(id string) string { return newNames[id] })
 		job.ID = newNames[job.ID]
 		if name := newReservations[job.Reservation]; name != "" {
 			job.Reservation = name
 		}
+		add.Jobs.Set(i, job)
 	}
 }
 

@@ -8,7 +8,6 @@
 package transform
 
 import (
-	"cmp"
 	"fmt"
 	"hash/fnv"
 	"maps"
@@ -28,8 +27,7 @@ type Step struct {
 	// with its arguments.
 	Text string
 	// Apply changes the workload in place and returns how many jobs it changed, added or
-	// removed. The workload and its jobs are the step's own; what the jobs share with the
-	// input (maps, slices) it may replace, not write to.
+	// removed. The workload and its lists are the step's own.
 	Apply func(w *workload.Workload, env *Environment) (int, error)
 }
 
@@ -67,7 +65,7 @@ func Apply(w *workload.Workload, env Environment, steps ...Step) (*workload.Work
 		}
 		out.Sort()
 		out.Transforms = append(out.Transforms, step.Text)
-		results[i] = Result{Step: step.Text, Changed: n, Jobs: len(out.Jobs)}
+		results[i] = Result{Step: step.Text, Changed: n, Jobs: out.Jobs.Len()}
 	}
 	return out, results, nil
 }
@@ -79,13 +77,10 @@ func streamOf(i int, text string) uint64 {
 	return h.Sum64()
 }
 
-// clone copies the workload as deep as steps write to it.
+// clone copies the workload with its lists.
 func clone(w *workload.Workload) *workload.Workload {
 	out := *w
-	out.Jobs = make([]*hpc.Job, len(w.Jobs))
-	for i, job := range w.Jobs {
-		out.Jobs[i] = cloneJob(job)
-	}
+	out.Jobs = w.Jobs.Clone()
 	out.Reservations = slices.Clone(w.Reservations)
 	out.NodeEvents = slices.Clone(w.NodeEvents)
 	out.Actions = slices.Clone(w.Actions)
@@ -94,16 +89,6 @@ func clone(w *workload.Workload) *workload.Workload {
 	out.Transforms = slices.Clone(w.Transforms)
 	out.Rules = maps.Clone(w.Rules)
 	return &out
-}
-
-func cloneJob(job *hpc.Job) *hpc.Job {
-	c := *job
-	if job.Recorded != nil {
-		r := *job.Recorded
-		c.Recorded = &r
-	}
-	c.TaskRunTimes = maps.Clone(job.TaskRunTimes)
-	return &c
 }
 
 // longestRun is the longest run time of the job's tasks; ok is false if one of them
@@ -126,7 +111,7 @@ type caps struct {
 // limit that a job of the partition has: Slurm did not refuse that one.
 func newCaps(w *workload.Workload, env *Environment) caps {
 	c := caps{known: env.Partitions, seen: map[string]time.Duration{}}
-	for _, job := range w.Jobs {
+	for _, job := range w.Jobs.All() {
 		c.seen[job.Partition] = max(c.seen[job.Partition], job.TimeLimit)
 	}
 	return c
@@ -150,30 +135,29 @@ func (c caps) of(job *hpc.Job) time.Duration {
 	return longest
 }
 
-// rewriteDependencies gives every job the dependencies that rename makes of the IDs
-// in them; one that it returns an empty ID for is dropped. A dependency that cannot be
-// read is left as it is, for Slurm to refuse.
-func rewriteDependencies(jobs []*hpc.Job, rename func(id string) string) {
-	for _, job := range jobs {
-		if job.Dependency == "" {
-			continue
-		}
-		deps, err := sbatch.ParseDependency(job.Dependency)
-		if err != nil {
-			continue
-		}
-		kept := deps.List[:0]
-		for _, d := range deps.List {
-			if d.Job != "" {
-				if d.Job = renameTask(d, rename); d.Job == "" {
-					continue
-				}
-			}
-			kept = append(kept, d)
-		}
-		deps.List = kept
-		job.Dependency = deps.String()
+// rewriteDependency gives the job the dependencies that rename makes of the IDs in them;
+// one that it returns an empty ID for is dropped. A dependency that cannot be read is left
+// as it is, for Slurm to refuse. It reports whether the job has any.
+func rewriteDependency(job *hpc.Job, rename func(id string) string) bool {
+	if job.Dependency == "" {
+		return false
 	}
+	deps, err := sbatch.ParseDependency(job.Dependency)
+	if err != nil {
+		return true
+	}
+	kept := deps.List[:0]
+	for _, d := range deps.List {
+		if d.Job != "" {
+			if d.Job = renameTask(d, rename); d.Job == "" {
+				continue
+			}
+		}
+		kept = append(kept, d)
+	}
+	deps.List = kept
+	job.Dependency = deps.String()
+	return true
 }
 
 // renameTask renames the job in a dependency, which may be one task of an array.
@@ -192,31 +176,40 @@ func renameTask(d sbatch.Dependency, rename func(string) string) string {
 // keep removes the jobs that are not to be kept, and the dependencies on them, which
 // are taken for fulfilled. It returns how many it removed.
 func keep(w *workload.Workload, wanted func(*hpc.Job) bool) int {
-	n := len(w.Jobs)
-	w.Jobs = slices.DeleteFunc(w.Jobs, func(job *hpc.Job) bool { return !wanted(job) })
-	if len(w.Jobs) == n {
+	n := w.Jobs.Len()
+	w.Jobs.Delete(func(job *hpc.Job) bool { return !wanted(job) })
+	if w.Jobs.Len() == n {
 		return 0
 	}
-	ids := make(map[string]bool, len(w.Jobs))
-	for _, job := range w.Jobs {
+	ids := make(map[string]bool, w.Jobs.Len())
+	for _, job := range w.Jobs.All() {
 		ids[job.ID] = true
 	}
-	rewriteDependencies(w.Jobs, func(id string) string {
+	known := func(id string) string {
 		if ids[id] {
 			return id
 		}
 		return ""
-	})
-	return n - len(w.Jobs)
+	}
+	for i, job := range w.Jobs.All() {
+		if rewriteDependency(job, known) {
+			w.Jobs.Set(i, job)
+		}
+	}
+	return n - w.Jobs.Len()
 }
 
 // origin is the instant from which the workload's times count: the window's start, or
 // the first submission.
 func origin(w *workload.Workload) hpc.Time {
-	if w.Start != 0 || len(w.Jobs) == 0 {
+	if w.Start != 0 || w.Jobs.Len() == 0 {
 		return w.Start
 	}
-	return slices.MinFunc(w.Jobs, func(a, b *hpc.Job) int { return cmp.Compare(a.Submit, b.Submit) }).Submit
+	first := w.Jobs.Submit(0)
+	for i := range w.Jobs.Len() {
+		first = min(first, w.Jobs.Submit(i))
+	}
+	return first
 }
 
 // lowerEpoch moves the epoch back to the earliest submission, if that is before it.
@@ -224,7 +217,7 @@ func lowerEpoch(w *workload.Workload) {
 	if w.Start != 0 {
 		return // what comes before the window may be before the epoch
 	}
-	for _, job := range w.Jobs {
-		w.Epoch = min(w.Epoch, job.Submit)
+	for i := range w.Jobs.Len() {
+		w.Epoch = min(w.Epoch, w.Jobs.Submit(i))
 	}
 }

@@ -39,20 +39,20 @@ func preset(id string, nodes string, count int, started time.Duration, run time.
 func small() *workload.Workload {
 	w := &workload.Workload{
 		Epoch: epoch, Start: epoch, Source: "test",
-		Jobs: []*hpc.Job{
+		Jobs: workload.JobsOf(
 			preset("p", "n[1-4]", 4, 2*time.Hour, 3*time.Hour),
 			job("a", 0, 1, time.Hour, 24*time.Hour),
 			job("b", 10, 8, 30*time.Minute, 2*time.Hour),
 			job("c", 20, 64, hpc.Unlimited, 6*time.Hour),
 			job("d", 30, 16, 5*time.Minute, time.Hour),
-		},
+		),
 		NodeEvents: []hpc.NodeEvent{{At: epoch.Add(time.Hour), Nodes: "n9", State: "drain"}},
 		Reservations: []hpc.ReservationEvent{
 			{At: epoch.Add(time.Minute), Action: "create", Reservation: hpc.Reservation{Name: "course", Start: epoch.Add(2 * time.Hour), Duration: time.Hour, Nodes: "n[7-8]", Users: []string{"ada"}}},
 		},
 	}
-	w.Jobs[2].Dependency = "afterok:a"
-	w.Jobs[4].Dependency = "afterany:b:c,singleton"
+	w.Jobs.Change(2, func(j *hpc.Job) { j.Dependency = "afterok:a" })
+	w.Jobs.Change(4, func(j *hpc.Job) { j.Dependency = "afterany:b:c,singleton" })
 	return w
 }
 
@@ -86,11 +86,12 @@ func trace(t *testing.T, w *workload.Workload) string {
 }
 
 func byID(w *workload.Workload, id string) *hpc.Job {
-	i := slices.IndexFunc(w.Jobs, func(j *hpc.Job) bool { return j.ID == id })
-	if i < 0 {
-		return nil
+	for i, job := range w.Jobs.All() {
+		if job.ID == id {
+			return w.Jobs.At(i)
+		}
 	}
-	return w.Jobs[i]
+	return nil
 }
 
 func TestTimeLimitAccuracy(t *testing.T) {
@@ -151,14 +152,14 @@ func TestModalEstimates(t *testing.T) {
 		if i%10 == 0 {
 			run = time.Duration(i) * 8 * time.Second // up to 11 h
 		}
-		w.Jobs = append(w.Jobs, job(fmt.Sprint(i), i, 1, run, 18*time.Hour))
+		w.Jobs.Append(job(fmt.Sprint(i), i, 1, run, 18*time.Hour))
 	}
 	out, results := apply(t, w, Environment{Seed: 1}, ModalEstimates())
-	if results[0].Changed != len(w.Jobs) {
+	if results[0].Changed != w.Jobs.Len() {
 		t.Errorf("%d jobs changed", results[0].Changed)
 	}
 	counts := map[time.Duration]int{}
-	for _, j := range out.Jobs {
+	for _, j := range out.Jobs.All() {
 		counts[j.TimeLimit]++
 		if j.TimeLimit < j.RunTime || j.TimeLimit > 18*time.Hour {
 			t.Fatalf("job %s runs for %s and asks for %s", j.ID, j.RunTime, j.TimeLimit)
@@ -184,7 +185,7 @@ func TestModalEstimates(t *testing.T) {
 	if want := differentEstimates(5000); math.Abs(float64(len(counts))-want) > 0.15*want {
 		t.Errorf("%d different values, want about %.0f", len(counts), want)
 	}
-	endless := &workload.Workload{Jobs: []*hpc.Job{job("x", 0, 1, time.Hour, 0)}}
+	endless := &workload.Workload{Jobs: workload.JobsOf(job("x", 0, 1, time.Hour, 0))}
 	if _, _, err := Apply(endless, Environment{}, ModalEstimates()); err == nil {
 		t.Error("a partition without a limit was accepted")
 	}
@@ -194,7 +195,7 @@ func TestSwitches(t *testing.T) {
 	step := must(Switches(SwitchOptions{Switches: 1, MinNodes: 4, MinRuntime: 10 * time.Minute, Wait: time.Hour}))
 	w, results := apply(t, small(), Environment{}, step)
 	var got []string
-	for _, j := range w.Jobs {
+	for _, j := range w.Jobs.All() {
 		if j.Switches == 1 && j.SwitchWait == time.Hour {
 			got = append(got, j.ID)
 		}
@@ -247,7 +248,7 @@ func TestScale(t *testing.T) {
 
 func TestRepeat(t *testing.T) {
 	in := small()
-	in.Jobs[3].Reservation = "course"
+	in.Jobs.Change(3, func(j *hpc.Job) { j.Reservation = "course" })
 	w, results := apply(t, in, Environment{}, must(Repeat(3)))
 	if results[0].Jobs != 5+2*4 {
 		t.Errorf("%d jobs, want the preset job once and four others three times", results[0].Jobs)
@@ -278,12 +279,12 @@ func TestWindow(t *testing.T) {
 		j.Submit, j.Recorded = hour(submit), &hpc.Recorded{Start: hour(start), End: hour(end), Nodes: nodes}
 		return j
 	}
-	in := &workload.Workload{Epoch: epoch, Jobs: []*hpc.Job{
+	in := &workload.Workload{Epoch: epoch, Jobs: workload.JobsOf(
 		recorded("over", 0, 0, 1, "n1"), recorded("runs", 0, 1, 20, "n2"), recorded("waits", 2, 11, 12, "n3"),
 		recorded("nowhere", 0, 1, 20, ""), job("unknown", 60, 1, time.Hour, time.Hour),
 		recorded("new", 10.5, 11, 12, "n4"), recorded("late", 30, 31, 32, "n5"),
-	}}
-	in.Jobs[5].Dependency = "afterok:over:runs"
+	)}
+	in.Jobs.Change(5, func(j *hpc.Job) { j.Dependency = "afterok:over:runs" })
 	in.NodeEvents = []hpc.NodeEvent{
 		{At: hour(1), Nodes: "n[7-9]", State: "down", Reason: "power"}, {At: hour(2), Nodes: "n8", State: "resume"},
 		{At: hour(3), Nodes: "n6", State: "fail"}, {At: hour(11), Nodes: "n7", State: "resume"}, {At: hour(40), Nodes: "n9", State: "resume"},
@@ -302,13 +303,13 @@ func TestWindow(t *testing.T) {
 	}
 	w, _ := apply(t, in, Environment{}, must(Window(hour(10), hour(24))))
 	var ids []string
-	for _, j := range w.Jobs {
+	for _, j := range w.Jobs.All() {
 		ids = append(ids, j.ID)
 	}
 	if diff := cmp.Diff([]string{"runs", "waits", "new"}, ids); diff != "" {
 		t.Errorf("jobs (-want +got)\n%s", diff)
 	}
-	if !w.Preset(w.Jobs[0]) || w.Preset(w.Jobs[1]) || w.Jobs[1].Submit != hour(2) || w.Jobs[2].Dependency != "afterok:runs" {
+	if !w.Preset(w.Jobs.At(0)) || w.Preset(w.Jobs.At(1)) || w.Jobs.Submit(1) != hour(2) || w.Jobs.At(2).Dependency != "afterok:runs" {
 		t.Errorf("%+v", w.Jobs)
 	}
 	if diff := cmp.Diff([]hpc.NodeEvent{
@@ -355,7 +356,7 @@ func TestFilter(t *testing.T) {
 		}
 		w, _ := apply(t, small(), Environment{}, step)
 		var got []string
-		for _, j := range w.Jobs {
+		for _, j := range w.Jobs.All() {
 			got = append(got, j.ID)
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
@@ -383,10 +384,10 @@ func TestMerge(t *testing.T) {
 	other := small()
 	other.Users = []hpc.User{{Name: "ada", UID: 1, Group: "g", GID: 1}}
 	in := small()
-	in.Jobs[1].Reservation = "course"
+	in.Jobs.Change(1, func(j *hpc.Job) { j.Reservation = "course" })
 	w, _ := apply(t, in, Environment{}, Merge(other, "other"))
-	if len(w.Jobs) != 10 || len(w.Users) != 1 || len(w.NodeEvents) != 2 {
-		t.Errorf("%d jobs, %d users", len(w.Jobs), len(w.Users))
+	if w.Jobs.Len() != 10 || len(w.Users) != 1 || len(w.NodeEvents) != 2 {
+		t.Errorf("%d jobs, %d users", w.Jobs.Len(), len(w.Users))
 	}
 	if d := byID(w, "d~2"); d.Dependency != "afterany:b~2,afterany:c~2,singleton" {
 		t.Errorf("%+v", d)
@@ -410,7 +411,8 @@ func TestMerge(t *testing.T) {
 
 func TestMapPartition(t *testing.T) {
 	in := small()
-	in.Jobs[1].Partition, in.Jobs[2].Partition = "batch,long", ""
+	in.Jobs.Change(1, func(j *hpc.Job) { j.Partition = "batch,long" })
+	in.Jobs.Change(2, func(j *hpc.Job) { j.Partition = "" })
 	for _, test := range []struct {
 		from, to string
 		want     []string
@@ -442,12 +444,12 @@ func TestShake(t *testing.T) {
 		n := rapid.IntRange(1, 30).Draw(rt, "jobs")
 		for i := range n {
 			j := job(fmt.Sprint(i), rapid.IntRange(-5, 20).Draw(rt, "minute"), 1, time.Hour, time.Hour)
-			in.Jobs = append(in.Jobs, j)
+			in.Jobs.Append(j)
 		}
 		in.Sort()
-		for i, j := range in.Jobs[1:] {
+		for i := 1; i < n; i++ {
 			if rapid.Bool().Draw(rt, "depends") {
-				j.Dependency = "afterany:" + in.Jobs[i].ID
+				in.Jobs.Change(i, func(j *hpc.Job) { j.Dependency = "afterany:" + in.Jobs.At(i-1).ID })
 			}
 		}
 		most := time.Duration(rapid.IntRange(1, 600).Draw(rt, "seconds")) * time.Second
@@ -456,7 +458,7 @@ func TestShake(t *testing.T) {
 			rt.Fatal(err)
 		}
 		moved := false
-		for _, old := range in.Jobs {
+		for _, old := range in.Jobs.All() {
 			j := byID(w, old.ID)
 			if shift := j.Submit.Sub(old.Submit).Abs(); shift > most && old.Dependency == "" {
 				rt.Errorf("job %s moved by %s, at most %s", j.ID, shift, most)

@@ -36,8 +36,8 @@ func TestFeedbackPaper(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(w.Jobs) != 28475 {
-		t.Fatalf("%d jobs, want 28475", len(w.Jobs))
+	if w.Jobs.Len() != 28475 {
+		t.Fatalf("%d jobs, want 28475", w.Jobs.Len())
 	}
 	for _, test := range []struct {
 		name       string
@@ -56,7 +56,7 @@ func TestFeedbackPaper(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			cfg := sim.Config{Processors: test.processors, Policy: test.policy, Performance: test.perf, Limit: sim.LimitAtLeastTwice, Lean: true}
-			if got := measure(t, cfg, w.Jobs); got != test.want {
+			if got := measure(t, cfg, w.Jobs.List()); got != test.want {
 				t.Errorf("makespan, mean and max wait are %s, want %s (paper: %s)", got, test.want, test.paper)
 			}
 		})

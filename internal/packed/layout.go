@@ -1,0 +1,211 @@
+package packed
+
+import (
+	"fmt"
+	"reflect"
+	"unsafe"
+)
+
+// layout is what a type of records consists of.
+type layout struct {
+	fields []field
+	words  []word
+	id     int // among the layouts of a packer
+}
+
+// word is eight bytes of a record, with the fields that show there whether they are set. Most
+// of them are 0, and to look at each is the better part of packing a record.
+type word struct {
+	offset      uintptr
+	partial     bool // the record ends within it, so that it must not be looked at
+	first, last int  // from the first up to, but without, the last
+}
+
+// field is a value at a distance from the beginning of a record. The fields of a struct
+// in a struct are fields of the outer one.
+type field struct {
+	offset uintptr
+	kind   kind
+	typ    reflect.Type
+	elem   *layout // of what a pointer, a slice or a map leads to
+	key    *layout // of a map
+	number int     // among the fields of all layouts of a packer
+	spare  int     // of a pointer to a struct in the root, its place among these, from 1
+}
+
+// kind is how a field is packed.
+type kind uint8
+
+const (
+	flag kind = iota // a bool, which is true if the field is there
+	integer8
+	integer16
+	integer32
+	integer64
+	unsigned8
+	unsigned16
+	unsigned32
+	unsigned64
+	text
+	pointer
+	list
+	table
+)
+
+var kinds = map[reflect.Kind]kind{
+	reflect.Bool: flag, reflect.String: text, reflect.Pointer: pointer, reflect.Slice: list, reflect.Map: table,
+	reflect.Int8: integer8, reflect.Int16: integer16, reflect.Int32: integer32, reflect.Int64: integer64, reflect.Int: integer64,
+	reflect.Uint8: unsigned8, reflect.Uint16: unsigned16, reflect.Uint32: unsigned32, reflect.Uint64: unsigned64, reflect.Uint: unsigned64,
+}
+
+// maxFields is how many fields a record may have.
+const maxFields = 64 * len(shape{})
+
+// newLayout adds the layout of a type, and those that it leads to.
+func (p *packer) newLayout(t reflect.Type) *layout {
+	if known := p.layouts[t]; known != nil {
+		return known
+	}
+	l := &layout{id: len(p.layouts)}
+	p.layouts[t] = l
+	p.shapes = append(p.shapes, shapes{known: map[shape]int{}})
+	p.addFields(l, t, 0)
+	l.addWords(t.Size())
+	if len(l.fields) > maxFields {
+		panic(fmt.Sprintf("packed: %s has more than %d fields", t, maxFields))
+	}
+	return l
+}
+
+// addFields adds the fields of a value at a distance from the record's beginning.
+func (p *packer) addFields(l *layout, t reflect.Type, offset uintptr) {
+	if t.Kind() == reflect.Struct {
+		for i := range t.NumField() {
+			p.addFields(l, t.Field(i).Type, offset+t.Field(i).Offset)
+		}
+		return
+	}
+	k, ok := kinds[t.Kind()]
+	if !ok {
+		panic(fmt.Sprintf("packed: %s cannot be packed", t))
+	}
+	f := field{offset: offset, kind: k, typ: t, number: p.fields}
+	p.fields++
+	l.fields = append(l.fields, f)
+	last := &l.fields[len(l.fields)-1]
+	switch k {
+	case pointer, list:
+		last.elem = p.newLayout(t.Elem())
+	case table:
+		last.key, last.elem = p.newLayout(t.Key()), p.newLayout(t.Elem())
+	}
+}
+
+// addWords divides a record of some size into words.
+func (l *layout) addWords(size uintptr) {
+	const bytes = 8
+	for i := range l.fields {
+		offset := l.fields[i].shows() / bytes * bytes
+		if n := len(l.words); n > 0 && l.words[n-1].offset == offset {
+			l.words[n-1].last = i + 1
+			continue
+		}
+		l.words = append(l.words, word{offset, offset+bytes > size, i, i + 1})
+	}
+}
+
+// shows is the distance of the bytes that are not 0 if the field is set: of a string its
+// length, since an empty one may point to anything.
+func (f *field) shows() uintptr {
+	if f.kind == text {
+		return f.offset + unsafe.Sizeof(uintptr(0))
+	}
+	return f.offset
+}
+
+// set is a field of a shape, with what is needed of most of them close together.
+type set struct {
+	offset uintptr
+	kind   kind
+	*field
+}
+
+// at is where the field of a record is.
+func (f *field) at(record unsafe.Pointer) unsafe.Pointer { return unsafe.Add(record, f.offset) }
+
+// value is the field of a record, for what is rare enough to be left to package reflect.
+func (f *field) value(record unsafe.Pointer) reflect.Value {
+	return reflect.NewAt(f.typ, f.at(record)).Elem()
+}
+
+// isSet reports whether a field is not zero.
+func (f *field) isSet(record unsafe.Pointer) bool {
+	at := f.at(record)
+	switch f.kind {
+	case flag, integer8, unsigned8:
+		return *(*uint8)(at) != 0
+	case integer16, unsigned16:
+		return *(*uint16)(at) != 0
+	case integer32, unsigned32:
+		return *(*uint32)(at) != 0
+	case integer64, unsigned64:
+		return *(*uint64)(at) != 0
+	case text:
+		return *(*string)(at) != ""
+	}
+	return *(*unsafe.Pointer)(at) != nil // of a slice, where it begins
+}
+
+// shape says which fields of a record are set: bit i stands for field i.
+type shape [3]uint64
+
+// shapes are those that the records of a layout have had.
+type shapes struct {
+	list   [][]set // the fields of each
+	known  map[shape]int
+	last   shape // of the last record
+	number int   // its number
+}
+
+// shape says which fields of a record are set.
+func (l *layout) shape(record unsafe.Pointer) (s shape) {
+	for w := range l.words {
+		word := &l.words[w]
+		if !word.partial && *(*uint64)(unsafe.Add(record, word.offset)) == 0 {
+			continue
+		}
+		for i := word.first; i < word.last; i++ {
+			if l.fields[i].isSet(record) {
+				s[i/64] |= 1 << (i % 64)
+			}
+		}
+	}
+	return s
+}
+
+// shapeOf returns the number of a record's shape, and its fields.
+func (p *packer) shapeOf(l *layout, record unsafe.Pointer) (int, []set) {
+	s := l.shape(record)
+	all := &p.shapes[l.id]
+	if s != all.last || len(all.list) == 0 {
+		number, known := all.known[s]
+		if !known {
+			number = len(all.list)
+			all.known[s] = number
+			all.list = append(all.list, l.with(s))
+		}
+		all.last, all.number = s, number
+	}
+	return all.number, all.list[all.number]
+}
+
+// with are the fields of a shape.
+func (l *layout) with(s shape) []set {
+	list := []set{}
+	for i := range l.fields {
+		if f := &l.fields[i]; s[i/64]&(1<<(i%64)) != 0 {
+			list = append(list, set{f.offset, f.kind, f})
+		}
+	}
+	return list
+}

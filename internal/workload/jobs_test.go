@@ -1,0 +1,127 @@
+package workload
+
+import (
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"rmreplay/internal/hpc"
+)
+
+// setAll sets every field of a value, found by reflection, so that a field that is added
+// to a job cannot be forgotten.
+func setAll(t *testing.T, v reflect.Value, n *int) {
+	*n++
+	switch v.Kind() {
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.String:
+		v.SetString(string(rune('A' + *n%26)))
+	case reflect.Int, reflect.Int64:
+		v.SetInt(int64(*n))
+	case reflect.Uint8, reflect.Uint32:
+		v.SetUint(uint64(*n))
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		setAll(t, v.Elem(), n)
+	case reflect.Struct:
+		for i := range v.NumField() {
+			setAll(t, v.Field(i), n)
+		}
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
+		setAll(t, v.Index(0), n)
+		setAll(t, v.Index(1), n)
+	case reflect.Map:
+		key, value := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
+		setAll(t, key, n)
+		setAll(t, value, n)
+		v.Set(reflect.MakeMap(v.Type()))
+		v.SetMapIndex(key, value)
+	default:
+		t.Fatalf("no way to set a %s", v.Type())
+	}
+}
+
+// Every field of a job comes back, one at a time and all of them.
+func TestJobsKeepEveryField(t *testing.T) {
+	var full hpc.Job
+	n := 0
+	setAll(t, reflect.ValueOf(&full).Elem(), &n)
+	jobs := JobsOf(&full, &hpc.Job{}, &full)
+	if diff := cmp.Diff([]*hpc.Job{&full, {}, &full}, jobs.List()); diff != "" {
+		t.Errorf("-put +got\n%s", diff)
+	}
+	for _, part := range []reflect.Type{reflect.TypeFor[hpc.Job](), reflect.TypeFor[hpc.Request](), reflect.TypeFor[hpc.Behaviour]()} {
+		for i := range part.NumField() {
+			job := &hpc.Job{}
+			name := part.Field(i).Name
+			reflect.ValueOf(job).Elem().FieldByName(name).Set(reflect.ValueOf(full).FieldByName(name))
+			if jobs := JobsOf(job); !cmp.Equal(job, jobs.At(0)) {
+				t.Errorf("%s: %s", name, cmp.Diff(job, jobs.At(0)))
+			}
+		}
+	}
+}
+
+// Any jobs come back as they were, whatever was read into the same place before.
+func TestJobsKeepAnything(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var want []*hpc.Job
+		for range rapid.IntRange(0, 10).Draw(t, "jobs") {
+			job := &hpc.Job{}
+			drawValue(t, "job", reflect.ValueOf(job).Elem())
+			want = append(want, job)
+		}
+		jobs := JobsOf(want...)
+		for i, job := range jobs.All() {
+			if diff := cmp.Diff(want[i], job); diff != "" {
+				t.Fatalf("job %d: -put +got\n%s", i, diff)
+			}
+			if jobs.Submit(i) != want[i].Submit {
+				t.Fatalf("job %d is submitted at %s, want %s", i, jobs.Submit(i), want[i].Submit)
+			}
+		}
+	})
+}
+
+func ids(l *Jobs) (list []string) {
+	for _, job := range l.All() {
+		list = append(list, job.ID)
+	}
+	return list
+}
+
+// What is done to a list is not done to one that was cloned from it.
+func TestJobsEdit(t *testing.T) {
+	of := func(id string, at hpc.Time) *hpc.Job { return &hpc.Job{ID: id, Submit: at} }
+	all := JobsOf(of("d", 4), of("b", 2), of("a", 1), of("c", 2))
+	edited := all.Clone()
+	edited.Sort()
+	edited.Change(3, func(j *hpc.Job) { j.ID = "last" })
+	edited.Append(of("e", 0))
+	for _, c := range []struct {
+		name string
+		got  []string
+		want []string
+	}{
+		{"edited", ids(&edited), []string{"a", "b", "c", "last", "e"}},
+		{"as it was", ids(&all), []string{"d", "b", "a", "c"}},
+	} {
+		if !slices.Equal(c.got, c.want) {
+			t.Errorf("%s: %v, want %v", c.name, c.got, c.want)
+		}
+	}
+	picked, first := all.Pick([]int{2, 0}), all.First(2)
+	picked.Concat(&first)
+	picked.Delete(func(j *hpc.Job) bool { return j.ID == "d" })
+	if got := ids(&picked); !slices.Equal(got, []string{"a", "b"}) {
+		t.Errorf("picked: %v", got)
+	}
+	if whole := all.First(99); !whole.Equal(all) || whole.Equal(picked) || !(&Jobs{}).Equal(JobsOf()) {
+		t.Error("what is equal")
+	}
+}
