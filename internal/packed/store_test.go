@@ -17,26 +17,25 @@ type point struct{ X, Y int64 }
 
 // every has a field of every kind that a store takes.
 type every struct {
-	Bool       bool
-	Int8       int8
-	Int16      int16
-	Int32      int32
-	Int64      int64
-	Int        int
-	Uint8      uint8
-	Uint16     uint16
-	Uint32     uint32
-	Uint64     uint64
-	String     string
-	Other      string
-	Struct     point
-	Number     *uint32
-	Flag       *bool
-	Pointer    *point
-	List       []point
-	Words      []string
-	Table      map[int]string
-	unexported string
+	Bool    bool
+	Int8    int8
+	Int16   int16
+	Int32   int32
+	Int64   int64
+	Int     int
+	Uint8   uint8
+	Uint16  uint16
+	Uint32  uint32
+	Uint64  uint64
+	String  string
+	Other   string
+	Struct  point
+	Number  *uint32
+	Flag    *bool
+	Pointer *point
+	List    []point
+	Words   []string
+	Table   map[int]string
 }
 
 // draw makes a value of any type: zero, or anything.
