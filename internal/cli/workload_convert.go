@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -20,7 +21,7 @@ type convertOptions struct {
 
 func (o *convertOptions) addFlags(c *cobra.Command) {
 	c.Flags().StringVarP(&o.output, "output", "o", "", "`FILE` to write; compressed if its name ends in .gz")
-	c.Flags().StringVar(&o.to, "to", "trace", "`FORMAT` of the output: "+strings.Join(workload.Formats, ", "))
+	c.Flags().StringVar(&o.to, "to", "", "`FORMAT` of the output: "+strings.Join(workload.Formats, ", ")+" (default: the one that FILE ends in, or else trace)")
 	c.Flags().BoolVar(&o.strict, "strict", false, "refuse the first record that falls under a rule, with its line")
 	addJSONFlag(c, &o.json)
 	if err := c.MarkFlagRequired("output"); err != nil {
@@ -31,15 +32,15 @@ func (o *convertOptions) addFlags(c *cobra.Command) {
 func newWorkloadConvertCommand(g *globals) *cobra.Command {
 	var opts convertOptions
 	c := &cobra.Command{
-		Use:   "convert WORKLOAD -o FILE --to FORMAT",
+		Use:   "convert WORKLOAD -o FILE",
 		Short: "Write a workload in another format",
 		Long: `Reads a workload of any format and writes it in another one. What the other format has
 no place for is listed with the number of jobs that had it, as are the records of the
 source that fell under a rule. A trace keeps everything: an SWF log that becomes a trace
 and then a log again has the same records.`,
 		Example: `  rmreplay workload convert KTH-SP2-1996-2.1-cln.swf.gz -o kth.jsonl.gz
-  rmreplay workload convert kth.jsonl.gz -o kth.swf --to swf
-  rmreplay workload convert demo/day.jsonl -o day.events --to events --json`,
+  rmreplay workload convert kth.jsonl.gz -o kth.swf
+  rmreplay workload convert demo/day.jsonl -o day.txt --to events --json`,
 		Args: wantArgs("WORKLOAD"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			return runWorkloadConvert(g, args[0], opts)
@@ -60,6 +61,9 @@ type convertReport struct {
 }
 
 func runWorkloadConvert(g *globals, path string, opts convertOptions) error {
+	if opts.to == "" {
+		opts.to = formatOf(opts.output)
+	}
 	if !slices.Contains(workload.Formats, opts.to) {
 		return usagef("--to %s: not a format (want %s)", opts.to, strings.Join(workload.Formats, ", "))
 	}
@@ -80,6 +84,15 @@ func runWorkloadConvert(g *globals, path string, opts convertOptions) error {
 	writeCounts(&b, "what this format has no place for", losses)
 	_, err = fmt.Fprint(g.stdout, b.String())
 	return err
+}
+
+// formatOf is the format that a file's name stands for.
+func formatOf(path string) string {
+	ending := strings.TrimPrefix(filepath.Ext(strings.TrimSuffix(path, ".gz")), ".")
+	if slices.Contains(workload.Formats, ending) {
+		return ending
+	}
+	return "trace"
 }
 
 // orEmpty makes a map that JSON shows as an object even if there is nothing in it.
