@@ -323,7 +323,7 @@ type recorder struct {
 	rows      []run.Row
 	submitted []int32    // the jobs in the order of their submission, by their rows
 	jobs      []*hpc.Job // the same, until they end
-	released  []*hpc.Job
+	run.Done             // which makes it a [replay.Releaser]
 }
 
 func (r *recorder) reset(l *log) {
@@ -339,21 +339,10 @@ func (r *recorder) Job(job *hpc.Job) error {
 	return nil
 }
 
-// Released implements [replay.Releaser].
-func (r *recorder) Released() *hpc.Job {
-	last := len(r.released) - 1
-	if last < 0 {
-		return nil
-	}
-	job := r.released[last]
-	r.released = r.released[:last]
-	return job
-}
-
 // release lets go of a job that has ended, unless it has tasks that have not.
 func (r *recorder) release(submission int) {
 	if job := r.jobs[submission]; job.Array == "" {
-		r.released = append(r.released, job)
+		r.Done = append(r.Done, job)
 		r.jobs[submission] = nil
 	}
 }

@@ -67,7 +67,7 @@ type Writer struct {
 	flusher     *time.Timer // runs while the journal's buffer is not empty; else nil
 	events      *eventsTable
 	jobs        *jobsTable // nil until the first row is final
-	released    []*hpc.Job // whose rows are written
+	released    Done       // whose rows are written
 	err         error
 	closed      bool
 }
@@ -218,12 +218,20 @@ func (w *Writer) Job(job *hpc.Job) error {
 func (w *Writer) Released() *hpc.Job {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	last := len(w.released) - 1
+	return w.released.Released()
+}
+
+// Done are jobs that have ended and that nobody looks at any more.
+type Done []*hpc.Job
+
+// Released takes one of them out; nil if there is none.
+func (d *Done) Released() *hpc.Job {
+	last := len(*d) - 1
 	if last < 0 {
 		return nil
 	}
-	job := w.released[last]
-	w.released = w.released[:last]
+	job := (*d)[last]
+	*d = (*d)[:last]
 	return job
 }
 
