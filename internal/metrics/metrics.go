@@ -57,6 +57,7 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+	"sync"
 	"time"
 
 	"rmreplay/internal/hpc"
@@ -359,10 +360,12 @@ func (a *accumulator) metrics() Metrics {
 	m.NodeUtilization = ratio(a.nodeTime.seconds(), span*float64(a.opts.Nodes))
 	m.ThroughputPerHour = ratio(float64(m.Throughput)*3600, span)
 	m.MeanQueue = ratio(a.waiting.seconds(), span)
-	m.Wait = Wait(Summarize(a.wait))
-	m.Turnaround = Turnaround(Summarize(a.turnaround))
-	m.Slowdown = Slowdown(Summarize(a.slow))
-	m.BoundedSlowdown = BoundedSlowdown(Summarize(a.bounded))
+	var group sync.WaitGroup
+	group.Go(func() { m.Wait = Wait(Summarize(a.wait)) })
+	group.Go(func() { m.Turnaround = Turnaround(Summarize(a.turnaround)) })
+	group.Go(func() { m.Slowdown = Slowdown(Summarize(a.slow)) })
+	group.Go(func() { m.BoundedSlowdown = BoundedSlowdown(Summarize(a.bounded)) })
+	group.Wait()
 	for _, x := range a.slow {
 		if x > HighSlowdown {
 			m.HighSlowdown++

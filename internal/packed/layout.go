@@ -17,8 +17,9 @@ type layout struct {
 // of them are 0, and to look at each is the better part of packing a record.
 type word struct {
 	offset      uintptr
-	partial     bool // the record ends within it, so that it must not be looked at
-	first, last int  // from the first up to, but without, the last
+	first, last int32 // from the first up to, but without, the last
+	partial     bool  // the record ends within it, so that it must not be looked at
+	whole       bool  // it is all of one field, which is set if it is not 0
 }
 
 // field is a value at a distance from the beginning of a record. The fields of a struct
@@ -105,12 +106,14 @@ func (p *packer) addFields(l *layout, t reflect.Type, offset uintptr) {
 func (l *layout) addWords(size uintptr) {
 	const bytes = 8
 	for i := range l.fields {
-		offset := l.fields[i].shows() / bytes * bytes
+		f := &l.fields[i]
+		offset := f.shows() / bytes * bytes
 		if n := len(l.words); n > 0 && l.words[n-1].offset == offset {
-			l.words[n-1].last = i + 1
+			l.words[n-1].last = int32(i + 1)
 			continue
 		}
-		l.words = append(l.words, word{offset, offset+bytes > size, i, i + 1})
+		whole := f.kind == text || f.typ.Size() >= bytes
+		l.words = append(l.words, word{offset, int32(i), int32(i + 1), offset+bytes > size, whole})
 	}
 }
 
@@ -172,6 +175,10 @@ func (l *layout) shape(record unsafe.Pointer) (s shape) {
 	for w := range l.words {
 		word := &l.words[w]
 		if !word.partial && *(*uint64)(unsafe.Add(record, word.offset)) == 0 {
+			continue
+		}
+		if word.whole {
+			s[word.first/64] |= 1 << (word.first % 64)
 			continue
 		}
 		for i := word.first; i < word.last; i++ {

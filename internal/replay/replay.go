@@ -9,6 +9,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"time"
@@ -156,11 +157,17 @@ func (p *player) load(w *workload.Workload) error {
 // loadJobs makes the queue of the submissions that depend on nothing.
 func (p *player) loadJobs(w *workload.Workload) {
 	plain := make([]bool, w.Jobs.Len()) // submitted when the driver says, and not cancelled
-	for i, job := range w.Jobs.All() {
-		if job.CancelAfter > 0 {
-			p.progress.Inputs++
+	cancelled := workload.InParts(&w.Jobs, func(jobs iter.Seq2[int, *hpc.Job]) (n int) {
+		for i, job := range jobs {
+			if job.CancelAfter > 0 {
+				n++
+			}
+			plain[i] = job.CancelAfter <= 0 && !w.Preset(job)
 		}
-		plain[i] = job.CancelAfter <= 0 && !w.Preset(job)
+		return n
+	})
+	for _, n := range cancelled {
+		p.progress.Inputs += n
 	}
 	all := p.driver.Begin()
 	p.first = all[:0]
@@ -286,7 +293,7 @@ func (p *player) jobOf(index int) *hpc.Job {
 		job = p.releaser.Released()
 	}
 	if job == nil {
-		job = new(hpc.Job)
+		job = &hpc.Job{Recorded: new(hpc.Recorded)}
 	}
 	p.workload.Jobs.Get(index, job)
 	return job

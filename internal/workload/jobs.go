@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"iter"
 	"reflect"
+	"runtime"
 	"slices"
+	"sync"
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/packed"
@@ -85,10 +87,27 @@ func (l *Jobs) Change(i int, change func(*hpc.Job)) {
 
 // All visits every job. A job is valid until the next one comes: who keeps it keeps a copy.
 // Set may replace it meanwhile.
-func (l *Jobs) All() iter.Seq2[int, *hpc.Job] {
+func (l *Jobs) All() iter.Seq2[int, *hpc.Job] { return l.between(0, l.Len()) }
+
+// InParts has as many goroutines as there are processors visit a part of the jobs each, and
+// returns what they return, in the order of the jobs. As in [Jobs.All], a job is valid until
+// the next one comes.
+func InParts[R any](l *Jobs, visit func(iter.Seq2[int, *hpc.Job]) R) []R {
+	results := make([]R, runtime.GOMAXPROCS(0))
+	var group sync.WaitGroup
+	for part := range results {
+		from, to := part*l.Len()/len(results), (part+1)*l.Len()/len(results)
+		group.Go(func() { results[part] = visit(l.between(from, to)) })
+	}
+	group.Wait()
+	return results
+}
+
+// between visits the jobs from one place up to, but without, another.
+func (l *Jobs) between(from, to int) iter.Seq2[int, *hpc.Job] {
 	return func(yield func(int, *hpc.Job) bool) {
 		job := new(hpc.Job)
-		for i := range l.list {
+		for i := from; i < to; i++ {
 			l.Get(i, job)
 			if !yield(i, job) {
 				return

@@ -1,9 +1,12 @@
 package workload
 
 import (
+	"iter"
 	"reflect"
 	"slices"
+	"strconv"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -124,4 +127,63 @@ func TestJobsEdit(t *testing.T) {
 	if whole := all.First(99); !whole.Equal(all) || whole.Equal(picked) || !(&Jobs{}).Equal(JobsOf()) {
 		t.Error("what is equal")
 	}
+}
+
+// TestInParts says that every job is visited once, and what is found comes in their order.
+func TestInParts(t *testing.T) {
+	for _, count := range []int{0, 1, 2, 1001} {
+		var jobs Jobs
+		for i := range count {
+			jobs.Append(&hpc.Job{ID: strconv.Itoa(i)})
+		}
+		var got []string
+		for _, part := range InParts(&jobs, func(part iter.Seq2[int, *hpc.Job]) (ids []string) {
+			for i, job := range part {
+				if job.ID != strconv.Itoa(i) {
+					t.Errorf("job %s is at place %d", job.ID, i)
+				}
+				ids = append(ids, job.ID)
+			}
+			return ids
+		}) {
+			got = append(got, part...)
+		}
+		for i, id := range got {
+			if id != strconv.Itoa(i) {
+				t.Fatalf("place %d: job %s", i, id)
+			}
+		}
+		if len(got) != count {
+			t.Errorf("%d jobs visited, want %d", len(got), count)
+		}
+	}
+}
+
+// BenchmarkJobs packs and unpacks jobs like those of a log.
+func BenchmarkJobs(b *testing.B) {
+	job := func(i int) *hpc.Job {
+		j := &hpc.Job{ID: strconv.Itoa(i), Submit: hpc.Unix(int64(800000000 + 131*i))}
+		j.User, j.Group, j.Partition, j.Name = "user"+strconv.Itoa(i%200), "group1", "p", "app"+strconv.Itoa(i%50)
+		j.Tasks, j.TimeLimit, j.RunTime = 1+i%100, 4*time.Hour, time.Duration(i%14000)*time.Second
+		j.Recorded = &hpc.Recorded{Start: j.Submit.Add(time.Minute), End: j.Submit.Add(time.Hour), Processors: 1 + i%100, State: hpc.Completed}
+		return j
+	}
+	const count = 10000
+	var jobs Jobs
+	for i := range count {
+		jobs.Append(job(i))
+	}
+	b.Run("get", func(b *testing.B) {
+		j := new(hpc.Job)
+		for i := range b.N {
+			jobs.Get(i%count, j)
+		}
+	})
+	one := job(5)
+	b.Run("append", func(b *testing.B) {
+		var jobs Jobs
+		for range b.N {
+			jobs.Append(one)
+		}
+	})
 }

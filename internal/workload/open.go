@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/readahead"
 )
 
 // OpenRun, where it is set, reads the workload of a run record: a directory with a
@@ -81,10 +82,11 @@ func openDirectory(path string) (*Workload, error) {
 // Read reads a workload of any known format from r. name stands for the source in
 // errors.
 func Read(r io.Reader, name string, opts ReadOptions) (*Workload, error) {
-	buffered, kind, err := unpack(r, name)
+	buffered, kind, done, err := unpack(r, name)
 	if err != nil {
 		return nil, err
 	}
+	defer done()
 	switch kind {
 	case formatTrace:
 		return ReadTrace(buffered, name)
@@ -104,10 +106,11 @@ func Read(r io.Reader, name string, opts ReadOptions) (*Workload, error) {
 // ReadAccounting reads what `sacct -P` or `sacct --json` prints, perhaps compressed with
 // gzip. missing says what no record has, and what follows from that.
 func ReadAccounting(r io.Reader, name string, opts ReadOptions) (w *Workload, missing []string, err error) {
-	buffered, kind, err := unpack(r, name)
+	buffered, kind, done, err := unpack(r, name)
 	if err != nil {
 		return nil, nil, err
 	}
+	defer done()
 	return readAccounting(buffered, kind, name, opts)
 }
 
@@ -118,21 +121,32 @@ func readAccounting(r io.Reader, kind format, name string, opts ReadOptions) (*W
 	return ReadSacct(r, name, opts) // it says what is wrong with the header of anything else
 }
 
-// unpack undoes compression and tells the format by the beginning.
-func unpack(r io.Reader, name string) (*bufio.Reader, format, error) {
-	buffered := bufio.NewReaderSize(r, sniffLength)
+// unpack undoes compression, ahead of whoever reads, and tells the format by the beginning.
+// Whoever reads no more calls done.
+func unpack(r io.Reader, name string) (buffered *bufio.Reader, kind format, done func(), err error) {
+	fail := func(err error) (*bufio.Reader, format, func(), error) {
+		return nil, formatUnknown, nil, fmt.Errorf("reading workload: %s: %w", name, err)
+	}
+	done = func() {}
+	buffered = bufio.NewReaderSize(r, sniffLength)
 	if magic, _ := buffered.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
 		z, err := gzip.NewReader(buffered)
 		if err != nil {
-			return nil, formatUnknown, fmt.Errorf("reading workload: %s: %w", name, err)
+			return fail(err)
 		}
-		buffered = bufio.NewReaderSize(z, sniffLength)
+		ahead, err := readahead.NewReaderSize(z, 4, sniffLength)
+		if err != nil {
+			return fail(err)
+		}
+		done = func() { _ = ahead.Close() } // which ends what works ahead, and has no errors
+		buffered = bufio.NewReaderSize(ahead, sniffLength)
 	}
 	head, err := buffered.Peek(sniffLength)
 	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, formatUnknown, fmt.Errorf("reading workload: %s: %w", name, err)
+		done()
+		return fail(err)
 	}
-	return buffered, sniff(head), nil
+	return buffered, sniff(head), done, nil
 }
 
 // sniffLength is how much of a file decides on its format, in bytes. It is far more

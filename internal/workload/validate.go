@@ -2,6 +2,7 @@ package workload
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
@@ -79,33 +80,35 @@ const (
 // cluster, in the order of the jobs. What only the resource manager can know
 // (accounts, QOS, limits) is left to it.
 func Validate(w *Workload, cluster Cluster) []Problem {
-	v := validator{w: w, cluster: cluster, byID: make(map[string]int, w.Jobs.Len())}
+	v := validator{w: w, cluster: cluster, users: make(map[string]bool, len(w.Users))}
 	if w.Jobs.Len() == 0 {
 		v.report(Error, "", RuleNoJobs, "the workload has no job")
 	}
-	v.users = make(map[string]bool, len(w.Users))
 	for _, u := range w.Users {
 		v.users[u.Name] = true
 	}
+	parts := InParts(&w.Jobs, v.part)
+	v.identities(parts)
 	depends := false
-	for i, job := range w.Jobs.All() {
-		v.at = i
-		v.identity(job)
-		v.numbers(job)
-		v.times(job)
-		v.user(job)
-		v.size(job)
-		v.array(job)
-		depends = depends || job.Dependency != ""
+	for _, part := range parts {
+		v.problems = append(v.problems, part.problems...)
+		depends = depends || part.depends
 	}
 	if depends {
 		v.allDependencies()
 	}
+	v.inOrder()
+	v.cycles()
 	v.gaps()
 	v.events()
-	return v.problems
+	problems := make([]Problem, len(v.problems))
+	for i, p := range v.problems {
+		problems[i] = p.Problem
+	}
+	return problems
 }
 
+// validator looks at a workload, or at a part of its jobs.
 type validator struct {
 	w        *Workload
 	cluster  Cluster
@@ -113,24 +116,60 @@ type validator struct {
 	byID     map[string]int      // jobs by their IDs
 	edges    map[string][]string // job -> the jobs that it depends on
 	at       int                 // the job at hand
-	problems []Problem
-	places   []int // the job that each problem is of
+	problems []found
+
+	// Of a part:
+	ids     []string
+	depends bool // whether a job depends on others
+}
+
+// found is a problem of a job, of which the place is known.
+type found struct {
+	Problem
+	at int
+}
+
+// part looks at what can be said of one job after the other.
+func (v *validator) part(jobs iter.Seq2[int, *hpc.Job]) *validator {
+	p := &validator{w: v.w, cluster: v.cluster, users: v.users}
+	for i, job := range jobs {
+		p.at = i
+		p.ids = append(p.ids, job.ID)
+		p.depends = p.depends || job.Dependency != ""
+		p.numbers(job)
+		p.times(job)
+		p.user(job)
+		p.size(job)
+		p.array(job)
+	}
+	return p
+}
+
+// inOrder puts the problems into the order of the jobs; those of one job keep theirs.
+func (v *validator) inOrder() {
+	slices.SortStableFunc(v.problems, func(a, b found) int { return a.at - b.at })
 }
 
 func (v *validator) report(s Severity, job, rule, format string, args ...any) {
-	v.problems = append(v.problems, Problem{s, job, rule, fmt.Sprintf(format, args...)})
-	v.places = append(v.places, v.at)
+	v.problems = append(v.problems, found{Problem{s, job, rule, fmt.Sprintf(format, args...)}, v.at})
 }
 
-func (v *validator) identity(job *hpc.Job) {
-	_, taken := v.byID[job.ID]
-	switch {
-	case job.ID == "":
-		v.report(Error, "", RuleNoID, "a job submitted at %s has no ID", job.Submit)
-	case taken:
-		v.report(Error, job.ID, RuleDuplicateID, "another job has this ID")
-	default:
-		v.byID[job.ID] = v.at
+// identities checks the IDs of all jobs.
+func (v *validator) identities(parts []*validator) {
+	v.byID = make(map[string]int, v.w.Jobs.Len())
+	for _, part := range parts {
+		for _, id := range part.ids {
+			_, taken := v.byID[id]
+			switch {
+			case id == "":
+				v.report(Error, "", RuleNoID, "a job submitted at %s has no ID", v.w.Jobs.Submit(v.at))
+			case taken:
+				v.report(Error, id, RuleDuplicateID, "another job has this ID")
+			default:
+				v.byID[id] = v.at
+			}
+			v.at++
+		}
 	}
 }
 
@@ -257,25 +296,11 @@ func (v *validator) array(job *hpc.Job) {
 	}
 }
 
-// allDependencies checks dependencies, which takes to know all jobs, and puts what it finds
-// behind the other problems of the same job.
+// allDependencies checks dependencies, which takes to know all jobs.
 func (v *validator) allDependencies() {
 	for i, job := range v.w.Jobs.All() {
 		v.at = i
 		v.dependencies(job)
-	}
-	order := make([]int, len(v.problems))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(a, b int) int { return v.places[a] - v.places[b] })
-	problems := make([]Problem, len(order))
-	for i, place := range order {
-		problems[i] = v.problems[place]
-	}
-	v.problems = problems
-	if len(v.edges) > 0 {
-		v.cycles()
 	}
 }
 
@@ -321,6 +346,9 @@ func (v *validator) dependency(job *hpc.Job, d sbatch.Dependency) {
 // cycles reports every cycle of dependencies once, with the jobs on it. It walks
 // with a stack of its own, because a chain of dependencies may be long.
 func (v *validator) cycles() {
+	if len(v.edges) == 0 {
+		return
+	}
 	const (
 		unseen = iota
 		onPath
