@@ -2,9 +2,11 @@ package slurm
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -24,6 +26,13 @@ import (
 // slurmdbd has filled.
 func (s *scenario) rebuild(t *testing.T, limit time.Duration, opts slurmdb.Options) *slurmdb.Result {
 	t.Helper()
+	return read(t, s.database(t, limit), opts)
+}
+
+// database replays a scenario with accounting and returns the source name of the database
+// that slurmdbd has filled.
+func (s *scenario) database(t *testing.T, limit time.Duration) string {
+	t.Helper()
 	in := needSlurm(t, true)
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
@@ -40,7 +49,14 @@ func (s *scenario) rebuild(t *testing.T, limit time.Duration, opts slurmdb.Optio
 	if _, err := e.Sacct(ctx); err != nil { // lets slurmctld send its last records
 		t.Fatal(err)
 	}
-	result, err := slurmdb.Read(ctx, "root@unix("+e.place.file("db.sock")+")/slurm_acct_db", opts)
+	return "root@unix(" + e.place.file("db.sock") + ")/slurm_acct_db"
+}
+
+func read(t *testing.T, source string, opts slurmdb.Options) *slurmdb.Result {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), deadline)
+	defer cancel()
+	result, err := slurmdb.Read(ctx, source, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,8 +151,10 @@ add user ben account=physics fairshare=parent qos=normal adminlevel=operator
 	s.workload.Reservations = []hpc.ReservationEvent{{At: after(800), Action: "create", Reservation: hpc.Reservation{
 		Name: "course", Start: after(1200), Duration: 10 * time.Minute, Nodes: "c1", Users: []string{"ann"}, Flags: []string{"MAINT"},
 	}}}
-	r := s.rebuild(t, deadline, slurmdb.Options{})
+	source := s.database(t, deadline)
+	r := read(t, source, slurmdb.Options{})
 	sameJobs(t, &s.workload, r.Workload)
+	defer otherSchemas(t, source, r)
 
 	var outages []string
 	for _, e := range r.Workload.NodeEvents {
@@ -189,6 +207,84 @@ add user ben account=physics fairshare=parent qos=normal adminlevel=operator
 	}
 	if w := once.Workload; w.Jobs.Len() != 1 || !w.Preset(w.Jobs.At(0)) || w.Start != after(30) {
 		t.Errorf("in the window: %+v, start %s", w.Jobs, w.Start)
+	}
+}
+
+// otherSchemas makes of a database of Slurm 22.05 what later and earlier versions have
+// (as_mysql_cluster.c, accounting_storage_mysql.c and a database of 25.05), one after the other, and
+// reads them: what a version has no column for must be all that is missing.
+func otherSchemas(t *testing.T, source string, want *slurmdb.Result) {
+	t.Helper()
+	db, err := sql.Open("mysql", source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	alter := func(statements ...string) *slurmdb.Result {
+		t.Helper()
+		for _, statement := range statements {
+			if _, err := db.Exec(strings.ReplaceAll(statement, "PREFIX", "tiny")); err != nil {
+				t.Fatalf("%s: %v", statement, err)
+			}
+		}
+		return read(t, source, slurmdb.Options{})
+	}
+	same := func(version string, got *slurmdb.Result) {
+		t.Helper()
+		if !got.Workload.Jobs.Equal(want.Workload.Jobs) {
+			t.Errorf("%s: other jobs", version)
+		}
+		clear := func(r *slurmdb.Result) slurmdb.Result {
+			w := *r.Workload
+			w.Jobs = workload.Jobs{}
+			return slurmdb.Result{Workload: &w, Accounts: r.Accounts, Missing: r.Missing}
+		}
+		if diff := cmp.Diff(clear(want), clear(got), cmp.AllowUnexported(workload.Jobs{})); diff != "" {
+			t.Errorf("%s (-22.05 +got)\n%s", version, diff)
+		}
+	}
+	same("25.05", alter(
+		// 23.11 replaced the nested sets of associations by their lineage.
+		"ALTER TABLE PREFIX_assoc_table ADD comment text, ADD flags int unsigned NOT NULL DEFAULT 0, ADD id_parent int unsigned NOT NULL DEFAULT 0, ADD lineage text",
+		`UPDATE PREFIX_assoc_table a LEFT JOIN (
+			SELECT n.id_assoc, CONCAT('/', GROUP_CONCAT(IF(p.user = '', p.acct, CONCAT('0-', p.user)) ORDER BY p.lft SEPARATOR '/'), '/') AS path
+			FROM PREFIX_assoc_table n JOIN PREFIX_assoc_table p ON n.lft BETWEEN p.lft AND p.rgt
+			WHERE p.acct != 'root' OR p.user != '' GROUP BY n.id_assoc) l ON l.id_assoc = a.id_assoc
+			SET a.lineage = COALESCE(l.path, '/')`,
+		"ALTER TABLE PREFIX_assoc_table DROP lft, DROP rgt",
+		`ALTER TABLE PREFIX_job_table ADD extra text, ADD failed_node tinytext, ADD licenses text, ADD qos_req text,
+			ADD restart_cnt smallint unsigned DEFAULT 0, ADD resv_req text, ADD segment_size smallint unsigned NOT NULL DEFAULT 0,
+			ADD std_err text NOT NULL DEFAULT '', ADD std_in text NOT NULL DEFAULT '', ADD std_out text NOT NULL DEFAULT ''`,
+		`ALTER TABLE PREFIX_event_table ADD deleted tinyint NOT NULL DEFAULT 0 FIRST, ADD extra text, ADD instance_id text,
+			ADD instance_type text, MODIFY state int unsigned NOT NULL DEFAULT 0`,
+		"ALTER TABLE PREFIX_resv_table ADD time_force bigint unsigned NOT NULL DEFAULT 0, ADD comment text",
+		"ALTER TABLE PREFIX_assoc_usage_hour_table ADD id_alt int unsigned NOT NULL DEFAULT 0 AFTER id",
+	))
+	same("21.08", alter(
+		"ALTER TABLE PREFIX_assoc_table ADD lft int NOT NULL DEFAULT 0, ADD rgt int NOT NULL DEFAULT 0",
+		`UPDATE PREFIX_assoc_table a JOIN (SELECT id_assoc, ROW_NUMBER() OVER (ORDER BY lineage) AS place FROM PREFIX_assoc_table) l
+			ON l.id_assoc = a.id_assoc SET a.lft = l.place`,
+		"ALTER TABLE PREFIX_assoc_table DROP lineage, DROP id_parent, DROP flags, DROP comment",
+		"ALTER TABLE PREFIX_job_table ADD batch_script longtext, ADD env_vars longtext",
+		`UPDATE PREFIX_job_table j JOIN PREFIX_job_script_table s ON s.hash_inx = j.script_hash_inx SET j.batch_script = s.batch_script`,
+		`ALTER TABLE PREFIX_job_table DROP extra, DROP failed_node, DROP licenses, DROP qos_req, DROP restart_cnt, DROP resv_req,
+			DROP segment_size, DROP std_err, DROP std_in, DROP std_out, DROP script_hash_inx, DROP env_hash_inx`,
+		"DROP TABLE PREFIX_job_script_table", "DROP TABLE PREFIX_job_env_table",
+		"ALTER TABLE PREFIX_event_table DROP deleted, DROP extra, DROP instance_id, DROP instance_type, MODIFY state smallint unsigned NOT NULL DEFAULT 0",
+		"ALTER TABLE PREFIX_resv_table DROP time_force, DROP comment",
+		"ALTER TABLE PREFIX_assoc_usage_hour_table DROP id_alt",
+	))
+	// 20.11 has neither command lines nor scripts, and says so.
+	old := alter(`ALTER TABLE PREFIX_job_table DROP submit_line, DROP batch_script, DROP env_vars, DROP container,
+		ADD gres_req text NOT NULL DEFAULT '', ADD gres_alloc text NOT NULL DEFAULT ''`)
+	if got, all := old.Workload.Jobs.Len(), want.Workload.Jobs.Len(); got != all {
+		t.Errorf("20.11: %d jobs, want %d", got, all)
+	}
+	if old.Accounts != want.Accounts {
+		t.Errorf("20.11: accounts (-22.05 +got)\n%s", cmp.Diff(want.Accounts, old.Accounts))
+	}
+	if !slices.ContainsFunc(old.Missing, func(s string) bool { return strings.Contains(s, "SubmitLine") }) {
+		t.Errorf("20.11: nothing of command lines in %q", old.Missing)
 	}
 }
 
