@@ -58,6 +58,15 @@ func TestLongSleepTakesNoTime(t *testing.T) {
 	}
 }
 
+// Threads that are due at one instant run one after the other, in the same order every time.
+func TestOneAfterTheOther(t *testing.T) {
+	l := newLab(t, Addresses{})
+	p := l.start(program(t, "clockwork"), "together", "8", "200")
+	l.run()
+	p.check(t, "0 overlaps, 0 in other places\n")
+	l.checkCount()
+}
+
 func TestShellScripts(t *testing.T) {
 	at := func(after time.Duration) string { return fmt.Sprintln(int64(epoch.Add(after)) / 1e9) }
 	for _, tt := range []struct {

@@ -5,6 +5,7 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -452,6 +453,47 @@ static void save(char **argv)
 	pthread_join(t, NULL);
 }
 
+/* together THREADS ROUNDS: in every round all threads sleep until the same instant. Prints
+ * how often one was awake beside another, and in how many rounds their order was not
+ * that of the first. */
+static int awake, overlaps, other_orders, woken, threads, rounds;
+static int order[64];
+
+static void *sleep_together(void *arg)
+{
+	int id = (int)(intptr_t)arg;
+	struct timespec at;
+	clock_gettime(CLOCK_MONOTONIC, &at);
+	at.tv_nsec = 0;
+	for (int round = 0; round < rounds; round++) {
+		at.tv_sec += 10;
+		clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
+		if (__atomic_fetch_add(&awake, 1, __ATOMIC_SEQ_CST))
+			__atomic_fetch_add(&overlaps, 1, __ATOMIC_SEQ_CST);
+		int place = __atomic_fetch_add(&woken, 1, __ATOMIC_SEQ_CST) % threads;
+		if (round == 0)
+			order[place] = id;
+		else if (order[place] != id)
+			__atomic_fetch_add(&other_orders, 1, __ATOMIC_SEQ_CST);
+		for (int i = 0; i < 100; i++)
+			sched_yield();
+		__atomic_fetch_sub(&awake, 1, __ATOMIC_SEQ_CST);
+	}
+	return NULL;
+}
+
+static void together(char **argv)
+{
+	pthread_t t[64];
+	threads = number(argv, 2);
+	rounds = number(argv, 3);
+	for (int i = 0; i < threads; i++)
+		pthread_create(&t[i], NULL, sleep_together, (void *)(intptr_t)i);
+	for (int i = 0; i < threads; i++)
+		pthread_join(t[i], NULL);
+	printf("%d overlaps, %d in other places\n", overlaps, other_orders);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
@@ -460,7 +502,7 @@ int main(int argc, char **argv)
 	} all[] = {{"steps", steps}, {"serve", serve}, {"ask", ask}, {"outside", outside}, {"report", report},
 		   {"deadlock", deadlock}, {"stall", stall}, {"spin", spin}, {"victim", victim}, {"pingpong", pingpong}, {"crowd", crowd},
 		   {"compute", compute}, {"bits", bits}, {"crew", crew}, {"lockout", lockout}, {"tick", tick},
-		   {"save", save}};
+		   {"save", save}, {"together", together}};
 	for (size_t i = 0; argc > 1 && i < sizeof all / sizeof *all; i++)
 		if (strcmp(all[i].name, argv[1]) == 0) {
 			all[i].run(argv);
