@@ -276,15 +276,18 @@ func otherSchemas(t *testing.T, source string, want *slurmdb.Result) {
 	))
 	// 20.11 has neither command lines nor scripts, and says so.
 	old := alter(`ALTER TABLE PREFIX_job_table DROP submit_line, DROP batch_script, DROP env_vars, DROP container,
-		ADD gres_req text NOT NULL DEFAULT '', ADD gres_alloc text NOT NULL DEFAULT ''`)
+		ADD gres_req text NOT NULL DEFAULT '', ADD gres_alloc text NOT NULL DEFAULT ''`,
+		"UPDATE qos_table SET flags = flags | 0x400 WHERE name = 'high'") // a flag that 22.05 has not
 	if got, all := old.Workload.Jobs.Len(), want.Workload.Jobs.Len(); got != all {
 		t.Errorf("20.11: %d jobs, want %d", got, all)
 	}
 	if old.Accounts != want.Accounts {
 		t.Errorf("20.11: accounts (-22.05 +got)\n%s", cmp.Diff(want.Accounts, old.Accounts))
 	}
-	if !slices.ContainsFunc(old.Missing, func(s string) bool { return strings.Contains(s, "SubmitLine") }) {
-		t.Errorf("20.11: nothing of command lines in %q", old.Missing)
+	for _, text := range []string{"SubmitLine", "QOS high: flags of a Slurm later than 22.05 (bits 0x400)"} {
+		if !slices.ContainsFunc(old.Missing, func(s string) bool { return strings.Contains(s, text) }) {
+			t.Errorf("20.11: nothing of %q in %q", text, old.Missing)
+		}
 	}
 }
 

@@ -55,6 +55,9 @@ var qosFlags = []string{
 	"DenyOnLimit", "OverPartQOS", "NoDecay", "UsageFactorSafe",
 }
 
+// flagBits are those of a QOS that stand for flags (QOS_FLAG_BASE in slurmdb.h).
+const flagBits = 0x0fffffff
+
 // texts reads the rows of a table as texts by column; a column that is null is absent.
 func (r *reader) texts(query string, f func(map[string]string) error) error {
 	rows, err := r.tx.QueryContext(r.ctx, query)
@@ -260,6 +263,9 @@ func (r *reader) writeQOS(b *strings.Builder) error {
 			}
 			if len(names) > 0 {
 				fmt.Fprintf(&options, " Flags=%s", strings.Join(names, ","))
+			}
+			if others := flags & flagBits >> len(qosFlags); others != 0 {
+				r.leftOut = append(r.leftOut, fmt.Sprintf("QOS %s: flags of a Slurm later than 22.05 (bits %#x) are left out", row["name"], others<<len(qosFlags)))
 			}
 		}
 		if names := r.preempted(row["preempt"]); names != "" {

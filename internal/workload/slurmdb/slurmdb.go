@@ -41,7 +41,8 @@ type Options struct {
 // Result is what a database says.
 type Result struct {
 	Workload *workload.Workload
-	// Missing says what no job has, and what follows from that.
+	// Missing says what no job has, and what follows from that; and what is left out of
+	// Accounts.
 	Missing []string
 	// Accounts are commands for `sacctmgr -i` that make the cluster's QOS, accounts
 	// and users, with their limits, in an empty database.
@@ -92,6 +93,7 @@ type reader struct {
 	order   []*association // from the root down
 	users   map[uint32]string
 	builder *workload.Builder
+	leftOut []string // of the accounts
 }
 
 func (r *reader) read() (*Result, error) {
@@ -124,6 +126,7 @@ func (r *reader) read() (*Result, error) {
 	if result.Accounts, err = r.readAccounts(); err != nil {
 		return nil, err
 	}
+	result.Missing = append(result.Missing, r.leftOut...)
 	return result, nil
 }
 
