@@ -7,7 +7,6 @@ import (
 	"math"
 	"os"
 	"runtime"
-	"runtime/debug"
 	"strconv"
 	"strings"
 	"time"
@@ -39,20 +38,6 @@ type simulateOptions struct {
 	feedback     feedbackOptions
 	quiet        bool
 	json         bool
-}
-
-// The garbage collector of a simulation begins when the heap has grown by so many per cent:
-// late where there is little to hold, so that a common log is done before it has begun
-// twice, and as by default where there are so many jobs that what is held decides.
-const (
-	mostGCPercent  = 800
-	leastGCPercent = 100
-	garbage        = 64 << 20 // that may pile up, in bytes, between the two
-	heldPerJob     = 250      // bytes, at the end of a simulation; see docs/SIMULATOR.md
-)
-
-func gcPercent(jobs int) int {
-	return max(leastGCPercent, min(mostGCPercent, 100*garbage/(heldPerJob*max(jobs, 1))))
 }
 
 // The values of --time-limit.
@@ -139,12 +124,11 @@ type simulateInput struct {
 
 func runSimulate(ctx context.Context, g *globals, path string, opts simulateOptions) error {
 	started := time.Now()
-	defer debug.SetGCPercent(debug.SetGCPercent(mostGCPercent))
+	defer collectLate()()
 	in, err := opts.load(path)
 	if err != nil {
 		return err
 	}
-	debug.SetGCPercent(gcPercent(in.workload.Jobs.Len()))
 	display := newProgress(g.stderr, opts.quiet)
 	if opts.realizations.count > 0 {
 		set := realizationSet{
