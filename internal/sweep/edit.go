@@ -66,12 +66,12 @@ func editText(text string, site *conf.Cluster, keys Options) string {
 	}
 	lines := strings.Split(text, "\n")
 	for _, s := range site.Statements {
-		if s.File != site.Path || on[s.Line] != 1 || s.Line > len(lines) || strings.HasSuffix(lines[s.Line-1], `\`) {
+		if s.File != site.Path || on[s.Line] != 1 || s.Line > len(lines) {
 			continue
 		}
 		for _, k := range keys {
 			if strings.EqualFold(k.Name, s.Key) {
-				lines[s.Line-1] = "# replaced below: " + lines[s.Line-1]
+				replace(lines[s.Line-1:])
 			}
 		}
 	}
@@ -82,4 +82,15 @@ func editText(text string, site *conf.Cluster, keys Options) string {
 		b.WriteString(conf.Statement{Key: k.Name, Value: k.Value}.String() + "\n")
 	}
 	return b.String()
+}
+
+// replace makes comments of the first line and of those that it continues on.
+func replace(lines []string) {
+	for i, line := range lines {
+		line, continued := strings.CutSuffix(line, `\`)
+		lines[i] = "# replaced below: " + line
+		if !continued {
+			return
+		}
+	}
 }

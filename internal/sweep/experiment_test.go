@@ -172,6 +172,8 @@ func TestEditCluster(t *testing.T) {
 	const text = `ClusterName=test
 schedulerparameters=bf_window=60
 PriorityType=priority/basic
+PriorityMaxAge=\
+  7-0
 SchedulerTimeSlice=30
 NodeName=n[1-2] CPUs=4
 PartitionName=p Nodes=ALL
@@ -192,7 +194,8 @@ PartitionName=p Nodes=ALL
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := strings.Replace(text, "scheduler", "# replaced below: scheduler", 1) +
+	want := strings.NewReplacer("scheduler", "# replaced below: scheduler", "PriorityMaxAge=\\", "# replaced below: PriorityMaxAge=",
+		"  7-0", "# replaced below:   7-0").Replace(text) +
 		"\n# Set by the experiment\nSchedulerParameters=bf_window=1440,bf_continue\nPriorityMaxAge=1-0\n"
 	if diff := cmp.Diff(want, string(got)); diff != "" {
 		t.Error(diff)

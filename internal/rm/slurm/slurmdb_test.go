@@ -380,7 +380,7 @@ func TestRealDatabaseIsTheWorkload(t *testing.T) {
 func TestLargeDatabaseIsTheWorkload(t *testing.T) {
 	s := realSite(t, "medium", "workload_5k.events",
 		"bf_interval=120,bf_max_job_test=2500,default_queue_depth=2500",
-		"bf_interval=600,bf_max_job_test=100,default_queue_depth=100,sched_min_interval=10000000",
+		"bf_interval=3000,bf_max_job_test=100,default_queue_depth=100,sched_min_interval=60000000",
 		"DebugFlags=Backfill", "")
 	limit := time.Hour
 	if os.Getenv("RMREPLAY_LONG_TESTS") == "" {
