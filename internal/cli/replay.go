@@ -158,7 +158,8 @@ func runReplay(ctx context.Context, g *globals, path string, opts replayOptions)
 
 // replay makes one run and its record.
 func (o *replayOptions) replay(ctx context.Context, in replayInput, display replayDisplay) (*metrics.Summary, error) {
-	record, err := run.Create(o.output, o.manifest(in), run.Options{Overwrite: o.overwrite})
+	manifest := o.manifest(in)
+	record, err := run.Create(o.output, manifest, run.Options{Overwrite: o.overwrite})
 	if err != nil {
 		return nil, badInput(err)
 	}
@@ -170,11 +171,8 @@ func (o *replayOptions) replay(ctx context.Context, in replayInput, display repl
 	if ferr := record.Finish(state, final); ferr != nil || err != nil {
 		return nil, errors.Join(err, ferr)
 	}
-	r, err := run.Open(o.output)
-	if err != nil {
-		return nil, err
-	}
-	return metrics.Of(r, metrics.Options{Tau: metrics.DefaultTau})
+	opts := metrics.Options{Tau: metrics.DefaultTau}
+	return summarize(record, metrics.ComputeAll(record.Outcomes, opts.Of(&manifest)), opts)
 }
 
 // set is the set of realizations that is asked for.
@@ -472,26 +470,19 @@ func (o *replayOptions) check(ctx context.Context, engine *slurm.Engine, record 
 			return err
 		}
 	}
-	sacct, err := engine.Sacct(ctx)
-	if err != nil || sacct == "" {
+	text, err := engine.Sacct(ctx)
+	if err != nil || text == "" {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(record.LogDir(), "sacct.txt"), []byte(sacct), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(record.LogDir(), "sacct.txt"), []byte(text), 0o644); err != nil {
 		return fmt.Errorf("keeping what sacct said: %w", err)
 	}
-	rows, err := record.Rows()
+	sacct, err := slurm.ParseSacct(text)
 	if err != nil {
 		return err
 	}
-	differences, err := slurm.CompareSacct(sacct, rows)
-	if err != nil {
-		return err
-	}
-	amend, err := slurm.AmendFromSacct(sacct)
-	if err != nil {
-		return err
-	}
-	record.Amend(amend)
+	differences := sacct.Compare(record.Rows)
+	record.Amend(sacct.Amend)
 	if n := len(differences); n > 0 {
 		text := fmt.Sprintf("the record and slurmdbd differ in %d places: %s", n, few(differences, 5))
 		if err := record.Warn(run.Warning{Code: "sacct-differs", Text: text, AffectsResult: true, Count: n}); err != nil {

@@ -183,12 +183,12 @@ func (o *simulateOptions) simulate(ctx context.Context, in simulateInput, starte
 	if ferr != nil || err != nil {
 		return nil, errors.Join(err, ferr)
 	}
-	return o.summarize(record, computed, opts)
+	return summarize(record, computed, opts)
 }
 
 // summarize says what a run of which the record is complete came to.
-func (o *simulateOptions) summarize(record *run.Writer, computed metrics.Metrics, opts metrics.Options) (*metrics.Summary, error) {
-	r, err := run.Open(o.output)
+func summarize(record *run.Writer, computed metrics.Metrics, opts metrics.Options) (*metrics.Summary, error) {
+	r, err := run.Open(record.Dir())
 	if err != nil {
 		return nil, err
 	}

@@ -2,7 +2,6 @@ package run
 
 import (
 	"cmp"
-	"slices"
 	"time"
 
 	"rmreplay/internal/hpc"
@@ -612,15 +611,9 @@ func (b *builder) each(visit func(*submission) bool) {
 }
 
 // list is all rows of jobs that were answered, in the order of submission, tasks in the
-// order in which they were accepted or first heard of. amend, if not nil, has had a look
-// at them.
-func (b *builder) list(amend func(*Row)) ([]Row, error) {
-	list := slices.Grow([]Row(nil), len(b.over.refs))[:len(b.over.refs)]
-	for i := range list {
-		if b.over.get(i, &list[i]); amend != nil {
-			amend(&list[i])
-		}
-	}
+// order in which they were accepted or first heard of.
+func (b *builder) list() ([]Row, error) {
+	var list []Row
 	for s := range b.each {
 		if !s.answered {
 			continue
@@ -637,9 +630,6 @@ func (b *builder) list(amend func(*Row)) ([]Row, error) {
 			row := &list[len(list)-1]
 			r.put(row)
 			row.Request = string(request)
-			if amend != nil {
-				amend(row)
-			}
 		}
 	}
 	return list, nil

@@ -33,7 +33,10 @@ func build(jobs []*hpc.Job, events []rm.Event) (*builder, []Row) {
 	for _, e := range events {
 		b.event(&e)
 	}
-	rows, _ := b.list(func(r *Row) { r.Request = "" })
+	rows, _ := b.list()
+	for i := range rows {
+		rows[i].Request = ""
+	}
 	return b, rows
 }
 

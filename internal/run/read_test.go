@@ -103,7 +103,7 @@ func FuzzReadJournal(f *testing.F) {
 		if err != nil {
 			return
 		}
-		rows, err := j.list(nil)
+		rows, err := j.list()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -389,26 +389,21 @@ func (w *Writer) Setting(wl *workload.Workload) error {
 	return nil
 }
 
-// Amend has change look at every row that [Writer.Rows] returns and that
-// [Writer.Finish] writes, for what is known only when all is over. A record without
-// an end has rows that are not amended, and so has one without a journal that was told
-// after its first job had ended.
+// Amend has change look at every row that [Writer.Finish] writes, for what is known only
+// when all is over. A record without an end has rows that are not amended, and so has one
+// without a journal that was told after its first job had ended.
 func (w *Writer) Amend(change func(*Row)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.amend = change
 }
 
-// Rows returns the rows of all jobs so far, as jobs.parquet would have them; after
-// Finish, those that it has. Without a journal, the rows that are on the disk already are
-// those of [Writer.Outcomes].
-func (w *Writer) Rows() ([]Row, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.err != nil {
-		return nil, w.err
-	}
-	return w.rows.list(w.amend)
+// Rows visits the rows of all jobs so far, in the order of jobs.parquet, without what the
+// jobs asked for ([Row.Request]). A row is valid until the next one. Nothing must be noted
+// meanwhile. Without a journal, the rows that are on the disk already are those of
+// [Writer.Outcomes].
+func (w *Writer) Rows(yield func(*Row) bool) {
+	w.visit(yield, (*taskRow).put)
 }
 
 // Outcomes visits the rows of all jobs so far with no more in them than became of the jobs:
@@ -416,7 +411,10 @@ func (w *Writer) Rows() ([]Row, error) {
 // they held, and when. Metrics are computed from that, in no more memory than it takes. A
 // row is valid until the next one. Nothing must be noted meanwhile, but Finish may be at
 // work.
-func (w *Writer) Outcomes(yield func(*Row) bool) {
+func (w *Writer) Outcomes(yield func(*Row) bool) { w.visit(yield, (*taskRow).outcome) }
+
+// visit visits the rows of all jobs so far, as fill makes them where they are not packed.
+func (w *Writer) visit(yield func(*Row) bool, fill func(*taskRow, *Row)) {
 	var row Row
 	for i := range w.rows.over.refs {
 		if w.rows.over.get(i, &row); !yield(&row) {
@@ -428,7 +426,7 @@ func (w *Writer) Outcomes(yield func(*Row) bool) {
 			continue
 		}
 		for r := range s.rows {
-			if r.outcome(&row); !yield(&row) {
+			if fill(r, &row); !yield(&row) {
 				return
 			}
 		}

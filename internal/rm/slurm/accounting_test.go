@@ -69,7 +69,7 @@ add user ben account=biology fairshare=10 qos=normal,high
 		t.Errorf("requeued has %d restarts, want 1", got)
 	}
 	o.drained()
-	differences, err := CompareSacct(o.sacct, o.list)
+	differences, err := compareSacct(o.sacct, o.list...)
 	if err != nil {
 		t.Fatal(err)
 	}

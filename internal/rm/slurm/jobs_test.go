@@ -86,21 +86,21 @@ func TestUnnumbered(t *testing.T) {
 const sacctHeader = "JobIDRaw|JobID|JobName|Submit|Start|End|State|NodeList|Account|QOS|Priority|AllocTRES\n"
 
 func TestParseSacct(t *testing.T) {
-	records, err := parseSacct(sacctHeader +
+	sacct, err := ParseSacct(sacctHeader +
 		"7|7|one|||2024-01-01T00:00:10|COMPLETED|c1|phys|normal|5|cpu=1\n" +
 		"8|8|a|b||c|||2024-01-01T00:00:10|FAILED|c1|phys|normal|6|\n" +
 		"7|7|one|||2024-01-01T00:00:20|TIMEOUT|c2|phys|normal|5|cpu=1\n")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(records) != 2 || records[7]["State"] != "TIMEOUT" || records[7]["NodeList"] != "c2" {
-		t.Errorf("job 7, which ran twice, is %v", records[7])
+	if r, ok := sacct.job(7); !ok || len(sacct.lines) != 2 || r.get("State") != "TIMEOUT" || r.get("NodeList") != "c2" {
+		t.Errorf("job 7, which ran twice, is %v", r)
 	}
-	if records[8]["JobName"] != "a|b||c" || records[8]["State"] != "FAILED" {
-		t.Errorf("job 8, whose name has bars, is %v", records[8])
+	if r, _ := sacct.job(8); r.get("JobName") != "a|b||c" || r.get("State") != "FAILED" || r.get("NoColumn") != "" {
+		t.Errorf("job 8, whose name has bars, is %v", r)
 	}
-	if records, err := parseSacct(sacctHeader); err != nil || len(records) != 0 {
-		t.Errorf("no jobs: %v, %v", records, err)
+	if sacct, err := ParseSacct(sacctHeader); err != nil || len(sacct.lines) != 0 {
+		t.Errorf("no jobs: %v, %v", sacct, err)
 	}
 	for name, text := range map[string]string{
 		"short":      sacctHeader + "7|7|one\n",
@@ -109,8 +109,8 @@ func TestParseSacct(t *testing.T) {
 		"empty line": sacctHeader + "\n7|7|one|||||||||\n",
 		"long":       "JobIDRaw|State\n7|COMPLETED|more\n", // there is no name that could have the bar
 	} {
-		if records, err := parseSacct(text); err == nil {
-			t.Errorf("%s: %v, want an error", name, records)
+		if sacct, err := ParseSacct(text); err == nil {
+			t.Errorf("%s: %v, want an error", name, sacct)
 		}
 	}
 }
@@ -121,11 +121,25 @@ func FuzzParseSacct(f *testing.F) {
 	f.Add("JobName\n|\n")
 	f.Add("")
 	f.Fuzz(func(t *testing.T, text string) {
-		records, err := parseSacct(text)
-		if err == nil && len(records) > strings.Count(text, "\n") {
-			t.Errorf("%d records of %d lines", len(records), strings.Count(text, "\n"))
+		sacct, err := ParseSacct(text)
+		if err == nil && len(sacct.lines) > strings.Count(text, "\n") {
+			t.Errorf("%d records of %d lines", len(sacct.lines), strings.Count(text, "\n"))
 		}
 	})
+}
+
+func compareSacct(text string, rows ...run.Row) ([]string, error) {
+	sacct, err := ParseSacct(text)
+	if err != nil {
+		return nil, err
+	}
+	return sacct.Compare(func(yield func(*run.Row) bool) {
+		for i := range rows {
+			if !yield(&rows[i]) {
+				return
+			}
+		}
+	}), nil
 }
 
 func TestCompareSacct(t *testing.T) {
@@ -170,7 +184,7 @@ func TestCompareSacct(t *testing.T) {
 		"rejected":                 {sacctHeader, row(func(r *run.Row) { r.State = hpc.Rejected }), nil},
 		"still running":            {sacctHeader, row(func(r *run.Row) { r.State = hpc.Running }), nil},
 	} {
-		got, err := CompareSacct(tt.sacct, []run.Row{tt.row})
+		got, err := compareSacct(tt.sacct, tt.row)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -178,19 +192,19 @@ func TestCompareSacct(t *testing.T) {
 			t.Errorf("%s: differences (-want +got)\n%s", name, diff)
 		}
 	}
-	if _, err := CompareSacct(sacctHeader+"7\n", nil); err == nil {
+	if _, err := compareSacct(sacctHeader + "7\n"); err == nil {
 		t.Error("broken output: no error")
 	}
 }
 
 func TestAmendFromSacct(t *testing.T) {
-	amend, err := AmendFromSacct(sacctHeader + "7|7|j||||COMPLETED|c1|phys|normal|1234|cpu=4,mem=1G\n8|8|k||||COMPLETED|c1|phys|normal||cpu=1\n")
+	sacct, err := ParseSacct(sacctHeader + "7|7|j||||COMPLETED|c1|phys|normal|1234|cpu=4,mem=1G\n8|8|k||||COMPLETED|c1|phys|normal||cpu=1\n")
 	if err != nil {
 		t.Fatal(err)
 	}
 	rows := []run.Row{{RMJob: 7}, {RMJob: 8, Priority: 5, TRES: "cpu=2"}, {RMJob: 9, Priority: 6}}
 	for i := range rows {
-		amend(&rows[i])
+		sacct.Amend(&rows[i])
 	}
 	want := []run.Row{{RMJob: 7, Priority: 1234, TRES: "cpu=4,mem=1G"}, {RMJob: 8, Priority: 5, TRES: "cpu=2"}, {RMJob: 9, Priority: 6}}
 	if diff := cmp.Diff(want, rows); diff != "" {

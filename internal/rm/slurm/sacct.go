@@ -2,6 +2,7 @@ package slurm
 
 import (
 	"fmt"
+	"iter"
 	"strconv"
 	"strings"
 
@@ -9,17 +10,82 @@ import (
 	"rmreplay/internal/run"
 )
 
-// CompareSacct compares a run's rows with what `sacct -P` printed of its database, in
-// the form of [Engine.Sacct]: submit, start and end to the second, state, nodes,
-// account and QOS of every job that slurmctld accepted. It returns the differences in
-// words, none if there are none.
-func CompareSacct(sacct string, rows []run.Row) (differences []string, err error) {
-	records, err := parseSacct(sacct)
-	if err != nil {
-		return nil, err
+// Sacct is what slurmdbd has of the jobs of a run, in the form of [Engine.Sacct]: of each
+// no more than the line that sacct printed.
+type Sacct struct {
+	columns map[string]int // by their names
+	header  int            // how many there are
+	lines   map[uint32]string
+}
+
+// ParseSacct takes the output of sacct. Of a job that ran several times the last line
+// counts.
+func ParseSacct(text string) (*Sacct, error) {
+	first, rest, more := strings.Cut(strings.TrimSuffix(text, "\n"), "\n")
+	s := &Sacct{columns: map[string]int{}, lines: make(map[uint32]string, strings.Count(rest, "\n")+1)}
+	for i, name := range strings.Split(first, "|") {
+		s.columns[name] = i
+		s.header++
 	}
-	for i := range rows {
-		row := &rows[i]
+	if !more {
+		return s, nil // no job
+	}
+	for line := range strings.SplitSeq(rest, "\n") {
+		r, err := s.record(line)
+		if err != nil {
+			return nil, err
+		}
+		id, err := strconv.ParseUint(r.get("JobIDRaw"), 10, 32)
+		if err != nil {
+			return nil, fmt.Errorf("reading sacct's output: JobIDRaw %q: not a number", r.get("JobIDRaw"))
+		}
+		s.lines[uint32(id)] = line
+	}
+	return s, nil
+}
+
+// sacctRecord is a line of sacct's output.
+type sacctRecord struct {
+	columns map[string]int
+	fields  []string
+}
+
+// get is what is in a column; empty for one that is not there.
+func (r sacctRecord) get(column string) string {
+	if i, there := r.columns[column]; there && i < len(r.fields) {
+		return r.fields[i]
+	}
+	return ""
+}
+
+func (s *Sacct) record(line string) (sacctRecord, error) {
+	fields := strings.Split(line, "|")
+	if extra := len(fields) - s.header; extra > 0 {
+		if at, named := s.columns["JobName"]; named { // a name with the separator in it
+			name := strings.Join(fields[at:at+extra+1], "|")
+			fields = append(append(fields[:at:at], name), fields[at+extra+1:]...)
+		}
+	}
+	if len(fields) != s.header {
+		return sacctRecord{}, fmt.Errorf("reading sacct's output: %.100q has %d fields, the header %d", line, len(fields), s.header)
+	}
+	return sacctRecord{s.columns, fields}, nil
+}
+
+// job is the record of a job; ok is false if there is none.
+func (s *Sacct) job(id uint32) (r sacctRecord, ok bool) {
+	line, ok := s.lines[id]
+	if ok {
+		r, _ = s.record(line) // which ParseSacct has seen to be one
+	}
+	return r, ok
+}
+
+// Compare compares the rows of a run with it: submit, start and end to the second, state,
+// nodes, account and QOS of every job that slurmctld accepted. It returns the differences in
+// words, none if there are none.
+func (s *Sacct) Compare(rows iter.Seq[*run.Row]) (differences []string) {
+	for row := range rows {
 		if row.RMJob == 0 || row.State == hpc.Rejected || !row.State.Ended() {
 			continue
 		}
@@ -27,7 +93,7 @@ func CompareSacct(sacct string, rows []run.Row) (differences []string, err error
 		if row.Task >= 0 {
 			name += "_" + strconv.Itoa(row.Task)
 		}
-		rec, ok := records[row.RMJob]
+		rec, ok := s.job(row.RMJob)
 		if !ok && row.Start.IsZero() {
 			continue // sacct does not show jobs that never became eligible (as_mysql_jobacct_process.c)
 		}
@@ -40,68 +106,32 @@ func CompareSacct(sacct string, rows []run.Row) (differences []string, err error
 			submit = row.Resubmit
 		}
 		for _, c := range []struct{ what, ours, theirs string }{
-			{"submit", sacctTime(submit), rec["Submit"]}, {"start", sacctTime(row.Start), known(rec["Start"])}, {"end", sacctTime(row.End), known(rec["End"])},
-			{"state", string(row.State), firstWord(rec["State"])}, {"nodes", row.Nodes, known(rec["NodeList"])},
-			{"account", row.Account, rec["Account"]}, {"QOS", row.QOS, qosOf(rec["QOS"], row.QOS)},
+			{"submit", sacctTime(submit), rec.get("Submit")}, {"start", sacctTime(row.Start), known(rec.get("Start"))},
+			{"end", sacctTime(row.End), known(rec.get("End"))}, {"state", string(row.State), firstWord(rec.get("State"))},
+			{"nodes", row.Nodes, known(rec.get("NodeList"))}, {"account", row.Account, rec.get("Account")},
+			{"QOS", row.QOS, qosOf(rec.get("QOS"), row.QOS)},
 		} {
 			if c.ours != c.theirs {
 				differences = append(differences, fmt.Sprintf("job %s: %s %s, slurmdbd has %s", name, c.what, orNone(c.ours), orNone(c.theirs)))
 			}
 		}
 	}
-	return differences, nil
+	return differences
 }
 
-// AmendFromSacct returns what completes a row with what only the database knows: the
-// priority with which the job started, and its TRES. sacct is as for [CompareSacct].
-func AmendFromSacct(sacct string) (func(*run.Row), error) {
-	records, err := parseSacct(sacct)
-	if err != nil {
-		return nil, err
+// Amend completes a row with what only the database knows: the priority with which the job
+// started, and its TRES.
+func (s *Sacct) Amend(row *run.Row) {
+	rec, ok := s.job(row.RMJob)
+	if !ok {
+		return
 	}
-	return func(row *run.Row) {
-		rec := records[row.RMJob]
-		if n, err := strconv.ParseUint(rec["Priority"], 10, 32); err == nil {
-			row.Priority = uint32(n)
-		}
-		if row.TRES == "" {
-			row.TRES = rec["AllocTRES"]
-		}
-	}, nil
-}
-
-// parseSacct reads the output into records by job number; of a job that ran several
-// times the last counts.
-func parseSacct(text string) (map[uint32]map[string]string, error) {
-	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
-	header := strings.Split(lines[0], "|")
-	nameAt := -1
-	for i, h := range header {
-		if h == "JobName" {
-			nameAt = i
-		}
+	if n, err := strconv.ParseUint(rec.get("Priority"), 10, 32); err == nil {
+		row.Priority = uint32(n)
 	}
-	out := map[uint32]map[string]string{}
-	for _, line := range lines[1:] {
-		fields := strings.Split(line, "|")
-		if extra := len(fields) - len(header); extra > 0 && nameAt >= 0 { // a name with the separator in it
-			name := strings.Join(fields[nameAt:nameAt+extra+1], "|")
-			fields = append(append(fields[:nameAt:nameAt], name), fields[nameAt+extra+1:]...)
-		}
-		if len(fields) != len(header) {
-			return nil, fmt.Errorf("reading sacct's output: %.100q has %d fields, the header %d", line, len(fields), len(header))
-		}
-		rec := map[string]string{}
-		for i, h := range header {
-			rec[h] = fields[i]
-		}
-		id, err := strconv.ParseUint(rec["JobIDRaw"], 10, 32)
-		if err != nil {
-			return nil, fmt.Errorf("reading sacct's output: JobIDRaw %q: not a number", rec["JobIDRaw"])
-		}
-		out[uint32(id)] = rec
+	if row.TRES == "" {
+		row.TRES = strings.Clone(rec.get("AllocTRES"))
 	}
-	return out, nil
 }
 
 func sacctTime(t hpc.Time) string {
