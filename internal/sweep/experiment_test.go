@@ -296,3 +296,36 @@ exec '/bin/rmreplay' sweep '/a b/it'\''s.yaml' --output='/out "x"' --cell="$SLUR
 		t.Error("an option of two lines was taken")
 	}
 }
+
+// A run that another process is making is left alone.
+func TestRunIsBeingMade(t *testing.T) {
+	p := &Plan{Dir: t.TempDir()}
+	cell := &Cell{Name: "cell", Dir: "cells/cell"}
+	mine, other := &Run{Number: 1, Cell: cell, Dir: cell.Dir, command: "simulate"}, &Run{Number: 2, Cell: cell}
+	cell.Runs = []*Run{mine}
+	kept := filepath.Join(p.Dir, cell.Dir, "journal")
+	if err := errors.Join(os.MkdirAll(filepath.Dir(kept), 0o755), os.WriteFile(kept, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	lock, err := p.lockRun(mine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if beside, err := p.lockRun(other); err != nil {
+		t.Errorf("another run: %v", err)
+	} else {
+		beside.Close()
+	}
+	var failure error
+	m := &Maker{Plan: p, Program: "/bin/false", Observe: func(at Progress) { failure = at.Err }}
+	if err := m.One(t.Context(), mine); err != nil || !errors.Is(failure, ErrBusy) {
+		t.Errorf("made beside another: %v, %v, want %v", err, failure, ErrBusy)
+	}
+	if _, err := os.Stat(kept); err != nil {
+		t.Errorf("what is being written is gone: %v", err)
+	}
+	lock.Close()
+	if err := m.One(t.Context(), mine); err != nil || failure == nil || errors.Is(failure, ErrBusy) {
+		t.Errorf("made alone: %v, %v, want the failure of /bin/false", err, failure)
+	}
+}

@@ -243,6 +243,14 @@ func (m *Maker) One(ctx context.Context, r *Run) error {
 
 // attempt makes a run in a process of its own. failure is the run's, err the sweep's.
 func (m *Maker) attempt(ctx context.Context, r *Run) (s *metrics.Summary, failure, err error) {
+	lock, err := m.Plan.lockRun(r)
+	if errors.Is(err, ErrBusy) {
+		return nil, err, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	defer lock.Close()
 	dir := m.Plan.path(r.Dir)
 	args := m.Plan.arguments(r)
 	now := status{Fingerprint: r.fingerprint, Command: append([]string{"rmreplay"}, args...)}

@@ -16,6 +16,7 @@ const (
 	clustersDir  = "clusters"
 	logsDir      = "logs"
 	lockFile     = "lock"
+	runLocksFile = "runs.lock"
 	SummaryFile  = "summary.json" // the table of [Plan.Summarize]
 	TableFile    = "summary.txt"  // the same, for people
 	scriptFile   = "array.sh"

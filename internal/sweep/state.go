@@ -203,3 +203,21 @@ func (p *Plan) Lock(shared bool) (io.Closer, error) {
 	}
 	return f, nil
 }
+
+// lockRun takes a run for this process: tasks of a job array share the sweep's directory. A
+// byte of a file stands for each run. The lock ends with the process. It fails with [ErrBusy].
+func (p *Plan) lockRun(r *Run) (io.Closer, error) {
+	f, err := os.OpenFile(p.path(runLocksFile), os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("locking a run: %w", err)
+	}
+	lock := unix.Flock_t{Type: unix.F_WRLCK, Whence: io.SeekStart, Start: int64(r.Number), Len: 1}
+	if err := unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &lock); err != nil {
+		_ = f.Close()
+		if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES) {
+			err = ErrBusy
+		}
+		return nil, fmt.Errorf("locking run %d: %w", r.Number, err)
+	}
+	return f, nil
+}
