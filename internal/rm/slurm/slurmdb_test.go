@@ -234,12 +234,12 @@ func otherSchemas(t *testing.T, source string, want *slurmdb.Result) {
 		if !got.Workload.Jobs.Equal(want.Workload.Jobs) {
 			t.Errorf("%s: other jobs", version)
 		}
-		clear := func(r *slurmdb.Result) slurmdb.Result {
+		withoutJobs := func(r *slurmdb.Result) slurmdb.Result {
 			w := *r.Workload
 			w.Jobs = workload.Jobs{}
 			return slurmdb.Result{Workload: &w, Accounts: r.Accounts, Missing: r.Missing}
 		}
-		if diff := cmp.Diff(clear(want), clear(got), cmp.AllowUnexported(workload.Jobs{})); diff != "" {
+		if diff := cmp.Diff(withoutJobs(want), withoutJobs(got), cmp.AllowUnexported(workload.Jobs{})); diff != "" {
 			t.Errorf("%s (-22.05 +got)\n%s", version, diff)
 		}
 	}
@@ -374,7 +374,7 @@ func TestRealDatabaseIsTheWorkload(t *testing.T) {
 }
 
 // The same of a larger one with other options: 300 of its jobs, or all 5,000 if
-// RMREPLAY_LONG_TESTS is set, which takes a quarter of an hour. Which jobs there are
+// RMREPLAY_LONG_TESTS is set, which takes seven minutes. Which jobs there are
 // does not depend on how well they are scheduled, so the scheduler is told to look at
 // few of them: with the site's own parameters, it is what takes nearly all the time.
 func TestLargeDatabaseIsTheWorkload(t *testing.T) {
