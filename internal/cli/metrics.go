@@ -114,6 +114,19 @@ func (o *metricsOptions) parse() (metrics.Options, []metrics.By, error) {
 	return how, by, nil
 }
 
+// summarize says what a run of which the record is complete came to.
+func summarize(record *run.Writer, computed metrics.Metrics, opts metrics.Options) (*metrics.Summary, error) {
+	r, err := run.Open(record.Dir())
+	if err != nil {
+		return nil, err
+	}
+	summary := metrics.Describe(computed, &r.Manifest)
+	if how := r.Manifest.Feedback; how != nil {
+		summary.Feedback = metrics.NewFeedbackOf(record.Outcomes, *how, opts.Of(&r.Manifest))
+	}
+	return summary, nil
+}
+
 // printSummary prints the metrics of a run and says with its error whether they count.
 func (g *globals) printSummary(s *metrics.Summary, asJSON bool) error {
 	var err error

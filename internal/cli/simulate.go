@@ -186,19 +186,6 @@ func (o *simulateOptions) simulate(ctx context.Context, in simulateInput, starte
 	return summarize(record, computed, opts)
 }
 
-// summarize says what a run of which the record is complete came to.
-func summarize(record *run.Writer, computed metrics.Metrics, opts metrics.Options) (*metrics.Summary, error) {
-	r, err := run.Open(record.Dir())
-	if err != nil {
-		return nil, err
-	}
-	summary := metrics.Describe(computed, &r.Manifest)
-	if how := r.Manifest.Feedback; how != nil {
-		summary.Feedback = metrics.NewFeedbackOf(record.Outcomes, *how, opts.Of(&r.Manifest))
-	}
-	return summary, nil
-}
-
 // play runs the simulation and notes what a reader of the record must know.
 func (o *simulateOptions) play(ctx context.Context, in simulateInput, engine *sim.Engine, record *run.Writer, display replayDisplay) (run.State, error) {
 	display.begin(in.begin, time.Now())

@@ -293,6 +293,7 @@ func (p *player) jobOf(index int) *hpc.Job {
 		job = p.releaser.Released()
 	}
 	if job == nil {
+		// Written to before it is read, so that the kernel maps its page once.
 		job = &hpc.Job{Recorded: new(hpc.Recorded)}
 	}
 	p.workload.Jobs.Get(index, job)

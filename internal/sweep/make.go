@@ -251,6 +251,10 @@ func (m *Maker) attempt(ctx context.Context, r *Run) (s *metrics.Summary, failur
 		return nil, nil, err
 	}
 	defer lock.Close()
+	if m.Plan.complete(r) != nil { // made by another process meanwhile
+		s, failure = m.finish(r, nil)
+		return s, failure, nil
+	}
 	dir := m.Plan.path(r.Dir)
 	args := m.Plan.arguments(r)
 	now := status{Fingerprint: r.fingerprint, Command: append([]string{"rmreplay"}, args...)}

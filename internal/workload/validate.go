@@ -390,7 +390,6 @@ func (v *validator) gaps() {
 	}
 }
 
-// events checks what is no job.
 // preset checks that it is recorded where a preset job runs, and until when.
 func (v *validator) preset(job *hpc.Job) {
 	r := job.Recorded
@@ -406,6 +405,7 @@ func (v *validator) preset(job *hpc.Job) {
 	}
 }
 
+// events checks what is no job.
 func (v *validator) events() {
 	for _, e := range v.w.NodeEvents {
 		v.hosts(fmt.Sprintf("node event at %s", e.At), e.Nodes)

@@ -13,8 +13,8 @@ import (
 // Sacct is what slurmdbd has of the jobs of a run, in the form of [Engine.Sacct]: of each
 // no more than the line that sacct printed.
 type Sacct struct {
-	columns map[string]int // by their names
-	header  int            // how many there are
+	columns map[string]int // their places by their names
+	width   int            // how many columns a line has
 	lines   map[uint32]string
 }
 
@@ -25,7 +25,7 @@ func ParseSacct(text string) (*Sacct, error) {
 	s := &Sacct{columns: map[string]int{}, lines: make(map[uint32]string, strings.Count(rest, "\n")+1)}
 	for i, name := range strings.Split(first, "|") {
 		s.columns[name] = i
-		s.header++
+		s.width++
 	}
 	if !more {
 		return s, nil // no job
@@ -52,7 +52,7 @@ type sacctRecord struct {
 
 // get is what is in a column; empty for one that is not there.
 func (r sacctRecord) get(column string) string {
-	if i, there := r.columns[column]; there && i < len(r.fields) {
+	if i, there := r.columns[column]; there {
 		return r.fields[i]
 	}
 	return ""
@@ -60,14 +60,14 @@ func (r sacctRecord) get(column string) string {
 
 func (s *Sacct) record(line string) (sacctRecord, error) {
 	fields := strings.Split(line, "|")
-	if extra := len(fields) - s.header; extra > 0 {
+	if extra := len(fields) - s.width; extra > 0 {
 		if at, named := s.columns["JobName"]; named { // a name with the separator in it
 			name := strings.Join(fields[at:at+extra+1], "|")
 			fields = append(append(fields[:at:at], name), fields[at+extra+1:]...)
 		}
 	}
-	if len(fields) != s.header {
-		return sacctRecord{}, fmt.Errorf("reading sacct's output: %.100q has %d fields, the header %d", line, len(fields), s.header)
+	if len(fields) != s.width {
+		return sacctRecord{}, fmt.Errorf("reading sacct's output: %.100q has %d fields, the header %d", line, len(fields), s.width)
 	}
 	return sacctRecord{s.columns, fields}, nil
 }
@@ -130,7 +130,7 @@ func (s *Sacct) Amend(row *run.Row) {
 		row.Priority = uint32(n)
 	}
 	if row.TRES == "" {
-		row.TRES = strings.Clone(rec.get("AllocTRES"))
+		row.TRES = rec.get("AllocTRES")
 	}
 }
 

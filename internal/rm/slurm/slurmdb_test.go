@@ -154,7 +154,7 @@ add user ben account=physics fairshare=parent qos=normal adminlevel=operator
 	source := s.database(t, deadline)
 	r := read(t, source, slurmdb.Options{})
 	sameJobs(t, &s.workload, r.Workload)
-	defer otherSchemas(t, source, r)
+	otherSchemas(t, source, r)
 
 	var outages []string
 	for _, e := range r.Workload.NodeEvents {
