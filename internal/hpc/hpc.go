@@ -21,8 +21,14 @@ const Second = Time(time.Second)
 // Unix returns the instant of the given seconds since the Unix epoch.
 func Unix(sec int64) Time { return Time(sec) * Second }
 
-// Add returns t shifted by d.
-func (t Time) Add(d time.Duration) Time { return t + Time(d) }
+// Add returns t shifted by d, and [Never] where time has no such instant any more.
+func (t Time) Add(d time.Duration) Time {
+	sum := t + Time(d)
+	if d > 0 && sum < t {
+		return Never
+	}
+	return sum
+}
 
 // Sub returns the duration from u to t.
 func (t Time) Sub(u Time) time.Duration { return time.Duration(t - u) }

@@ -92,7 +92,8 @@ type player struct {
 	// ended; and the jobs in the order of their submission. Millions of them are no more
 	// than a few bytes each.
 	open     []int32
-	openJobs int // those with such tasks
+	openJobs int     // those with such tasks
+	running  []int32 // of each job, how many of its tasks have started and not ended
 	order    []int32
 	byID     map[string]int // jobs by ID; nil until an event does not say which submission it is about
 	// administers says that the workload does more than to submit and cancel jobs.
@@ -119,7 +120,7 @@ func Play(ctx context.Context, manager rm.ResourceManager, w *workload.Workload,
 	if opts.Observe == nil {
 		opts.Observe = func(Progress) {}
 	}
-	p := &player{rm: manager, driver: driver, workload: w, recorder: recorder, opts: opts, open: make([]int32, w.Jobs.Len())}
+	p := &player{rm: manager, driver: driver, workload: w, recorder: recorder, opts: opts, open: make([]int32, w.Jobs.Len()), running: make([]int32, w.Jobs.Len())}
 	p.releaser, _ = recorder.(Releaser)
 	if err := p.load(w); err != nil {
 		return Result{}, err
@@ -423,11 +424,11 @@ func (p *player) take(ev rm.Event) error {
 	switch ev.Kind {
 	case rm.Started:
 		p.window.started(ev.Job)
-		n.Pending--
-		n.Running++
+		p.started(&ev)
 	case rm.Requeue:
-		n.Running--
-		n.Pending++
+		if p.stopped(&ev) {
+			n.Pending++
+		}
 	case rm.Refused:
 		tasks := 0
 		if job := p.of(&ev); job >= 0 {
@@ -437,15 +438,35 @@ func (p *player) take(ev rm.Event) error {
 		n.Refused += tasks
 		p.end(&ev, tasks)
 	case rm.Ended:
-		if ev.Outcome != nil && ev.Outcome.Start.IsZero() {
+		if ev.Outcome != nil && ev.Outcome.Start.IsZero() || !p.stopped(&ev) {
 			n.Pending--
-		} else {
-			n.Running--
 		}
 		n.Ended++
 		p.end(&ev, 1)
 	}
 	return p.recorder.Event(ev)
+}
+
+// started counts a task of a job as running.
+func (p *player) started(ev *rm.Event) {
+	p.progress.Pending--
+	p.progress.Running++
+	if job := p.of(ev); job >= 0 {
+		p.running[job]++
+	}
+}
+
+// stopped counts a task of a job as running no longer, and reports whether it was. It was not
+// if it had its nodes and was not launched on them, as while they boot.
+func (p *player) stopped(ev *rm.Event) bool {
+	if job := p.of(ev); job >= 0 {
+		if p.running[job] == 0 {
+			return false
+		}
+		p.running[job]--
+	}
+	p.progress.Running--
+	return true
 }
 
 // end notes that tasks of a job are over, and tells the driver when all of them are.

@@ -618,18 +618,17 @@ func (b *builder) list() ([]Row, error) {
 		if !s.answered {
 			continue
 		}
-		var request []byte
-		if !s.heard {
-			var err error
-			if request, err = EncodeJob(s.first.job); err != nil {
-				return nil, err
-			}
-		}
+		first := len(list)
 		for r := range s.rows {
 			list = append(list, Row{})
-			row := &list[len(list)-1]
-			r.put(row)
-			row.Request = string(request)
+			r.put(&list[len(list)-1])
+		}
+		if !s.heard && len(list) > first {
+			request, err := EncodeJob(s.first.job)
+			if err != nil {
+				return nil, err
+			}
+			list[first].Request = string(request)
 		}
 	}
 	return list, nil

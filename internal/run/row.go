@@ -73,7 +73,8 @@ type Row struct {
 	AskedTasks       int    `parquet:"asked_tasks"`
 	AskedCPUsPerTask int    `parquet:"asked_cpus_per_task"`
 
-	// Request is the whole submission as compact JSON; [DecodeJob] reads it.
+	// Request is the whole submission as compact JSON; [DecodeJob] reads it. Of the tasks of an
+	// array, whose submission may say something of each, the first row alone has it.
 	// Empty where the record has events of a job and not the job.
 	Request string `parquet:"request"`
 

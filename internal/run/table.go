@@ -277,7 +277,7 @@ func (b *rowBuffer) add(t *table[Row], s *submission) error {
 	for r := range s.rows {
 		b.rows = append(b.rows, Row{})
 		r.put(&b.rows[len(b.rows)-1])
-		if !s.heard {
+		if !s.heard && r == &s.first {
 			var err error
 			if b.requests, err = appendJob(b.requests, r.job); err != nil {
 				return err

@@ -276,16 +276,51 @@ func (t *threadStat) close() {
 // can lose its CPU to another thread in between, ready to run. But then it is on a run
 // queue, and so has no wait channel.
 func (t *threadStat) asleep() (bool, error) {
+	channel, err := t.channel()
+	if err != nil || channel == running {
+		return false, err
+	}
+	if channel == interruptible {
+		return true, nil
+	}
 	var buf [256]byte
 	n, err := unix.Pread(t.stat, buf[:], 0)
 	if err != nil || statState(buf[:n]) != 'S' {
 		return false, err
 	}
+	channel, err = t.channel()
+	return channel != running, err
+}
+
+// channel is what a thread's wait channel, the function of the kernel in which it sleeps, tells of its state.
+type channel int
+
+const (
+	anyState      channel = iota // sleeps, in state S or D, or not told
+	running                      // runs or is ready to
+	interruptible                // sleeps in state S
+)
+
+// channel reads the wait channel. In the functions named here managed threads wait most
+// of the time, and nothing waits in state D; so the line of stat need not be read, which takes the
+// kernel longer to write than all else that a look takes.
+func (t *threadStat) channel() (channel, error) {
 	if t.wchan < 0 {
-		return true, nil
+		return anyState, nil
 	}
-	n, err = unix.Pread(t.wchan, buf[:], 0)
-	return err == nil && n > 0 && buf[0] != '0', err
+	var buf [64]byte
+	n, err := unix.Pread(t.wchan, buf[:], 0)
+	if err != nil || n == 0 || buf[0] == '0' {
+		return running, err
+	}
+	name, _, _ := bytes.Cut(buf[:n], []byte(".")) // compilers rename: "do_sigtimedwait.isra.0"
+	switch string(name) {
+	case "poll_schedule_timeout", // poll, select: fs/select.c
+		"do_sigtimedwait", // kernel/signal.c
+		"inet_csk_accept": // net/ipv4/inet_connection_sock.c
+		return interruptible, nil
+	}
+	return anyState, nil
 }
 
 // wchanWorks reports whether the kernel tells wait channels: it does not where it was
@@ -514,8 +549,9 @@ func futexWake(word *atomic.Uint32) {
 func futexWait(word *atomic.Uint32, value uint32, timeout time.Duration) {
 	ts := unix.NsecToTimespec(int64(timeout))
 	// A wake, a timeout, a signal and a value that has changed already are one to the
-	// caller, who reads the word again.
-	_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexOpWait, uintptr(value), uintptr(unsafe.Pointer(&ts)), 0, 0)
+	// caller, who reads the word again. The Go runtime does not know of the wait: if it did,
+	// a thread of its own would wake for each of them, to give the processor away.
+	_, _, _ = unix.RawSyscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexOpWait, uintptr(value), uintptr(unsafe.Pointer(&ts)), 0, 0)
 }
 
 // linux/futex.h

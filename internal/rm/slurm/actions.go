@@ -126,6 +126,7 @@ func (e *Engine) reconfigure(path string) error {
 			return fmt.Errorf("writing the adapted configuration: %w", err)
 		}
 	}
+	e.requeueExits = cluster.RequeueExits()
 	return nil
 }
 

@@ -134,10 +134,7 @@ func (e *Engine) openWorld(lead time.Duration) error {
 		return err
 	}
 	e.network.nodeMessage, e.network.pipeData = e.nodeMessage, e.pipeData
-	if e.daemons.controlPort, err = p.freePort(); err != nil {
-		return err
-	}
-	if e.daemons.dbPort, err = p.freePort(); err != nil {
+	if err := p.freePorts(&e.daemons.controlPort, &e.daemons.dbPort); err != nil {
 		return err
 	}
 	e.network.ctld = unix.SockaddrInet4{Addr: p.control().As4(), Port: int(e.daemons.controlPort)}
@@ -190,6 +187,7 @@ func (e *Engine) configure() (err error) {
 	}
 	selectType, _ := e.cfg.Cluster.Get("SelectType")
 	e.selectPlugin = rpc.SelectPluginID(selectType)
+	e.requeueExits = e.cfg.Cluster.RequeueExits()
 	for name, content := range e.adapted.Files {
 		if e.cfg.PreRoll && name == "slurm.conf" {
 			content = conf.PreRoll(content, e.cfg.PresetBurst)

@@ -78,6 +78,7 @@ type Engine struct {
 	users        map[string]hpc.User
 	groups       map[string]uint32
 	selectPlugin uint32
+	requeueExits []int // exit codes after which jobs go back to the queue
 
 	submissions []*submission
 	byID        map[string]*submission
@@ -98,9 +99,9 @@ type Warning struct {
 	AffectsResult bool
 }
 
-// resubmitAfter is the pause, in virtual time, after which a submission that
-// slurmctld was too busy to take is tried again (sbatch.c: _retry doubles from here).
-const resubmitAfter = 15_000_000_000
+// maxTries is how often sbatch tries again what slurmctld was too busy to take, after a
+// pause of 1 s, 2 s and so on (MAX_RETRIES in sbatch.c): two minutes in all.
+const maxTries = 15
 
 var (
 	_ rm.ResourceManager = (*Engine)(nil)
@@ -174,11 +175,14 @@ func (e *Engine) Running() int { return len(e.running) }
 // AdvanceTo implements [rm.ResourceManager].
 func (e *Engine) AdvanceTo(ctx context.Context, t hpc.Time) ([]rm.Event, error) {
 	for e.err == nil {
-		e.nextInput()
 		e.runTimers()
+		e.nextInput()
 		limit := min(t, e.timers.Next())
-		if len(e.events) > 0 {
+		switch {
+		case len(e.events) > 0:
 			limit = e.Now()
+		case len(e.inputs) > 0 && e.unanswered == 0:
+			limit = min(limit, e.Now()+1) // an action holds them until then
 		}
 		wake, err := e.wait(ctx, limit)
 		if err != nil {

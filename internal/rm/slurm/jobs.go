@@ -1,9 +1,12 @@
 package slurm
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
@@ -26,13 +29,23 @@ type submission struct {
 	waiting []func()
 	// cancelled says that the user cancelled it before slurmctld had answered.
 	cancelled bool
-	// tasks are the task numbers of an array, the one -1 of any other job; seen are
-	// those that slurmctld has made a job of their own, or ended.
+	// tries is how often slurmctld was too busy to take it.
+	tries int
+	// tasks are the task numbers of an array, the one -1 of any other job.
 	tasks []int
-	seen  map[int]bool
+	fates map[int]fate
 	// ended counts the tasks that are over.
 	ended int
 }
+
+// fate is what is known of a task.
+type fate uint8
+
+const (
+	inArray fate = iota // it waits, as far as is known in one record with others of its array
+	alone               // slurmctld has made it a job of its own
+	over
+)
 
 // instance is one job of Slurm's: a job, or a task of an array.
 type instance struct {
@@ -41,6 +54,8 @@ type instance struct {
 	nodes string // as launched
 	// nodeCount and cpus are what it was launched with.
 	nodeCount, cpus int
+	// start is when a job whose size has changed meanwhile started; else 0.
+	start hpc.Time
 }
 
 // scriptMark begins the line of a batch script that says which job of the workload
@@ -68,7 +83,7 @@ func (e *Engine) submissionOf(script string) (*submission, error) {
 // slurmctld sleeps for a microsecond of virtual time over each (_throttle_start in
 // proc_req.c), as it does when they come all at once.
 func (e *Engine) Submit(job *hpc.Job) error {
-	s := &submission{job: job, tasks: []int{-1}, seen: map[int]bool{}}
+	s := &submission{job: job, tasks: []int{-1}, fates: map[int]fate{}}
 	if job.Array != "" {
 		array, err := hpc.ParseArray(job.Array)
 		if err != nil {
@@ -211,9 +226,9 @@ func (e *Engine) dependency(spec string) (string, error) {
 func (e *Engine) submitted(s *submission, index int, reply *rpc.Message) {
 	resp, err := rpc.DecodeSubmitResponse(reply)
 	if err != nil {
-		if errno, ok := asErrno(err); ok && errno.Again() {
-			// As sbatch does: the same again after a pause.
-			e.At(e.Now().Add(resubmitAfter), func() { e.sendSubmission(index) })
+		if errno, ok := asErrno(err); ok && errno.Again() && s.tries < maxTries {
+			s.tries++
+			e.At(e.Now().Add(time.Duration(s.tries)*time.Second), func() { e.sendSubmission(index) })
 			return
 		}
 		e.refuse(s, err.Error())
@@ -244,8 +259,10 @@ func (e *Engine) submitted(s *submission, index int, reply *rpc.Message) {
 // ahead of all that were submitted later.
 func (e *Engine) answer(s *submission) {
 	s.answered = true
-	e.inputs = append(s.waiting, e.inputs...)
-	s.waiting = nil
+	if len(s.waiting) > 0 {
+		e.inputs = append(s.waiting, e.inputs...)
+		s.waiting = nil
+	}
 }
 
 func (e *Engine) refuse(s *submission, reason string) {
@@ -284,7 +301,7 @@ func (e *Engine) JobStarted(l *rpc.BatchLaunch) {
 	if l.ArrayJobID != 0 {
 		task = int(l.ArrayTaskID)
 	}
-	s.seen[task] = true
+	s.fates[task] = alone
 	in := &instance{of: s, task: task, nodes: l.Nodes, nodeCount: int(l.Credential.NodeCount), cpus: rpc.CPUs(l.CPUsPerNode)}
 	e.byNumber[l.JobID] = in
 	e.running[l.JobID] = true
@@ -351,6 +368,14 @@ func (e *Engine) completed(c completion) {
 	if c.task >= 0 {
 		in.task = c.task
 	}
+	if c.outcome.State == resizing {
+		// The job goes on, and what comes at its end has this instant for its start.
+		in.start = cmp.Or(in.start, c.outcome.Start)
+		return
+	}
+	if in.start != 0 && c.outcome.Start != 0 {
+		c.outcome.Start, in.start = in.start, 0
+	}
 	delete(e.running, c.job)
 	// Whether these states are the end is for slurmctld to say: a job that lost its
 	// nodes may go back to the queue. And a record that was too long lacks its end.
@@ -358,34 +383,58 @@ func (e *Engine) completed(c completion) {
 		e.askAbout(c, in)
 		return
 	}
-	e.over(c.job, in, c.outcome, c.outcome.State == hpc.Pending)
+	e.over(c.job, in, c.outcome, c.outcome.State == hpc.Pending || e.requeues(&c.outcome))
+}
+
+// resizing is the state in the record of a job that goes on with other nodes, because it
+// lost one and does not mind (--no-kill), or because it was told to (job_pre_resize_acctg in
+// job_mgr.c).
+const resizing hpc.State = "RESIZING"
+
+// requeues reports whether a job with that end goes back to the queue when its nodes are done
+// with it, for its exit code (job_hold_requeue in job_mgr.c).
+func (e *Engine) requeues(o *rm.Outcome) bool {
+	return o.State != hpc.Cancelled && slices.Contains(e.requeueExits, o.ExitCode)
 }
 
 // over emits the event for the end of a job's run, or of the run that goes back to the
 // queue. What is left of an array as one record ends for all its tasks at once.
 func (e *Engine) over(number uint32, in *instance, o rm.Outcome, requeued bool) {
 	s := in.of
-	tasks := []int{in.task}
-	if in.task < 0 && s.job.Array != "" {
-		tasks = nil
-		for _, t := range s.tasks {
-			if !s.seen[t] {
-				tasks = append(tasks, t)
+	if in.task >= 0 || s.job.Array == "" {
+		e.taskOver(number, s, in.task, o, requeued)
+		return
+	}
+	// Some may be split off that have not started. Their own records come at this instant.
+	e.At(e.Now()+1, func() {
+		for _, task := range s.tasks {
+			if s.fates[task] == inArray {
+				e.taskOver(number, s, task, o, requeued)
 			}
 		}
+	})
+}
+
+// taskOver is over for one task, or for a job that is no array.
+func (e *Engine) taskOver(number uint32, s *submission, task int, o rm.Outcome, requeued bool) {
+	if s.fates[task] == over {
+		return
 	}
-	for _, t := range tasks {
-		ev := rm.Event{Kind: rm.Ended, Job: s.job.ID, Task: t, RMJob: number, Outcome: &o}
-		if requeued {
-			ev.Kind = rm.Requeue
-		} else {
-			s.seen[t] = true
-			s.ended++
-		}
-		e.emit(ev)
+	ev := rm.Event{Kind: rm.Ended, Job: s.job.ID, Task: task, RMJob: number, Outcome: &o}
+	if requeued {
+		ev.Kind = rm.Requeue
+	} else {
+		s.fates[task] = over
+		s.ended++
 	}
-	if !requeued && in.task >= 0 || s.ended >= len(s.tasks) {
+	e.emit(ev)
+	// By the array's own number its tasks are known that have no record yet; the last of
+	// them keeps it (job_array_split in job_mgr.c).
+	if !requeued && number != s.number {
 		delete(e.byNumber, number)
+	}
+	if s.ended >= len(s.tasks) {
+		delete(e.byNumber, s.number)
 	}
 }
 

@@ -89,22 +89,25 @@ func (p *place) control() netip.Addr {
 }
 func (p *place) driver() [4]byte { return [4]byte{127, p.octet, 255, driverHost} }
 
-// freePort finds a port of the control address that is free. Nobody else uses the
-// address, so it stays free.
-func (p *place) freePort() (uint16, error) {
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return 0, fmt.Errorf("looking for a free port: %w", err)
+// freePorts finds ports of the control address that are free, no two the same. Nobody
+// else uses the address, so they stay free.
+func (p *place) freePorts(ports ...*uint16) error {
+	for _, port := range ports {
+		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			return fmt.Errorf("looking for a free port: %w", err)
+		}
+		defer unix.Close(fd) // when all are found
+		if err := unix.Bind(fd, &unix.SockaddrInet4{Addr: p.control().As4()}); err != nil {
+			return fmt.Errorf("looking for a free port: %w", err)
+		}
+		addr, err := unix.Getsockname(fd)
+		if err != nil {
+			return fmt.Errorf("looking for a free port: %w", err)
+		}
+		*port = uint16(addr.(*unix.SockaddrInet4).Port)
 	}
-	defer unix.Close(fd)
-	if err := unix.Bind(fd, &unix.SockaddrInet4{Addr: p.control().As4()}); err != nil {
-		return 0, fmt.Errorf("looking for a free port: %w", err)
-	}
-	addr, err := unix.Getsockname(fd)
-	if err != nil {
-		return 0, fmt.Errorf("looking for a free port: %w", err)
-	}
-	return uint16(addr.(*unix.SockaddrInet4).Port), nil
+	return nil
 }
 
 // nodeIndex is the inverse of address.

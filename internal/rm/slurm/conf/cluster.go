@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"rmreplay/internal/hostlist"
@@ -148,6 +149,23 @@ func readFirst(dir string, names []string, read reader) ([]byte, error) {
 func (c *Cluster) Get(key string) (string, bool) {
 	s, ok := c.statement(key)
 	return s.Value, ok
+}
+
+// RequeueExits are the exit codes of jobs after which slurmctld puts them back into the
+// queue: RequeueExit and RequeueExitHold. What is no exit code is left out, as by slurmctld
+// (_make_requeue_array in job_mgr.c).
+func (c *Cluster) RequeueExits() []int {
+	var codes []int
+	for _, key := range []string{"RequeueExit", "RequeueExitHold"} {
+		value, _ := c.Get(key)
+		names, _ := hostlist.Expand("[" + value + "]") // an error: slurmctld logs it and has none
+		for _, name := range names {
+			if code, err := strconv.Atoi(name); err == nil && 0 <= code && code <= 255 {
+				codes = append(codes, code)
+			}
+		}
+	}
+	return codes
 }
 
 func (c *Cluster) statement(key string) (Statement, bool) {

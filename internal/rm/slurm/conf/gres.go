@@ -13,7 +13,7 @@ import (
 // gresRecord is what one line of gres.conf says of each of its nodes.
 type gresRecord struct {
 	statement   Statement
-	nodes       []string // nil for every node
+	nodes       map[string]bool // nil for every node
 	resource    hpc.GRES
 	unspecified bool // neither Count= nor File=: one, for want of better knowledge
 }
@@ -150,15 +150,19 @@ func (c *Cluster) parseGRESLine(s Statement, config *gresConfig) (*gresRecord, e
 	r := gresRecord{statement: s}
 	r.resource.Name = s.Value
 	if strings.EqualFold(s.Key, "NodeName") {
-		var err error
-		if r.nodes, err = hostlist.Expand(s.Value); err != nil {
+		names, err := hostlist.Expand(s.Value)
+		if err != nil {
 			return nil, s.errorf("NodeName=%s: %w", shorten(s.Value), err)
 		}
-		if unknown := c.unknownNodes(r.nodes); len(unknown) > 0 {
+		if unknown := c.unknownNodes(names); len(unknown) > 0 {
 			c.warn(s, "no such node in slurm.conf: %s", hostlist.Compress(unknown))
 		}
+		r.nodes = make(map[string]bool, len(names))
+		for _, n := range names {
+			r.nodes[n] = true
+		}
 		if v, ok := s.Get("AutoDetect"); ok {
-			for _, n := range r.nodes {
+			for _, n := range names {
 				config.autoDetect[n] = strings.ToLower(v)
 			}
 		}
@@ -222,7 +226,7 @@ func firstOf(s Statement, keys ...string) string {
 // sharedGRES are the resources of which one device file has many.
 func sharedGRES(name string) bool { return name == "mps" || name == "shard" }
 
-func (r gresRecord) on(node string) bool { return r.nodes == nil || slices.Contains(r.nodes, node) }
+func (r gresRecord) on(node string) bool { return r.nodes == nil || r.nodes[node] }
 
 // merge divides a node's resources among the lines of gres.conf that describe
 // them, so that each part has the cores and links of its line. A line with the

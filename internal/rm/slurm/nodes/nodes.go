@@ -327,7 +327,7 @@ func (c *Cluster) firstEnd(j *job) hpc.Time {
 	if until, runs := c.nodes[j.host].prologs[j.launch.JobID]; runs {
 		start = until
 	}
-	return start.Add(j.script.RunTime + exitLatency(j.launch.JobID, start) + c.delays.of(c.delays.Launch, "launch", j.launch.JobID, int(j.launch.RestartCount), host))
+	return start.Add(j.script.RunTime).Add(exitLatency(j.launch.JobID, start) + c.delays.of(c.delays.Launch, "launch", j.launch.JobID, int(j.launch.RestartCount), host))
 }
 
 // exitLatency is what passes between a script's end and the message about it: one to a
