@@ -21,8 +21,8 @@ var reservationFlags = []struct {
 	bit  uint
 	name string
 }{
-	{0, "MAINT"}, {6, "IGNORE_JOBS"}, {8, "ANY_NODES"}, {10, "STATIC_ALLOC"}, {12, "PART_NODES"}, {14, "OVERLAP"},
-	{16, "FIRST_CORES"}, {18, "REPLACE"}, {25, "FLEX"}, {29, "NO_HOLD_JOBS_AFTER"}, {30, "REPLACE_DOWN"}, {32, "MAGNETIC"},
+	{0, "MAINT"}, {6, "IGNORE_JOBS"}, {8, "ANY_NODES"}, {10, "STATIC"}, {12, "PART_NODES"}, {14, "OVERLAP"},
+	{16, "FIRST_CORES"}, {18, "REPLACE"}, {25, "FLEX"}, {29, "NO_HOLD_JOBS_AFTER_END"}, {30, "REPLACE_DOWN"}, {32, "MAGNETIC"},
 }
 
 // readReservations reads the reservations that touch the window. A reservation that was
