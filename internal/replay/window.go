@@ -162,8 +162,10 @@ func (w *window) waiting() []string {
 }
 
 // presetLead is how long before its start a preset job is submitted to a resource manager
-// that is a daemon: an idle slurmctld starts a job in the second after its submission.
-const presetLead = time.Second
+// that is a daemon. slurmctld looks once a second, at whatever part of it, for jobs to start:
+// it is to look between the submission and the end of the second in which the job started,
+// and not in the second before. A job that starts early may reach its time limit early.
+const presetLead = 100 * time.Microsecond
 
 // preset is a preset job as it is played. What decided once when and where it would
 // start (dependencies, begin time, hold, other reservations) is left out.

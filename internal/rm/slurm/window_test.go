@@ -105,6 +105,24 @@ func TestWindowReservations(t *testing.T) {
 	}
 }
 
+// Preset jobs start in the second in which they did, also shortly after each other, and so
+// end by themselves where they ran up to their limit.
+func TestPresetsStartOnTime(t *testing.T) {
+	s := scenario{cluster: writeCluster(t, clusterFiles(t))}
+	s.workload.Start = after(3600)
+	s.workload.Jobs = workload.JobsOf(
+		job("first", 100, 0, with(tasks(4), ranOn("c1", 700, 4300))),
+		job("too", 100, 0, with(tasks(4), ranOn("c2", 700, 4300))),
+		job("next", 100, 0, with(tasks(4), ranOn("c3", 701, 4301))),
+		job("soon", 100, 0, with(tasks(4), ranOn("c4", 703, 4303))),
+	)
+	s.play(t).want(`
+		first COMPLETED 700-4300 c1
+		too   COMPLETED 700-4300 c2
+		next  COMPLETED 701-4301 c3
+		soon  COMPLETED 703-4303 c4`)
+}
+
 // A window before which nothing happened is scheduled as the site does, too.
 func TestEmptyWindow(t *testing.T) {
 	s := scenario{cluster: writeCluster(t, clusterFiles(t))}

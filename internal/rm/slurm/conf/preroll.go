@@ -7,8 +7,8 @@ import (
 )
 
 // prerollScheduling is a main scheduler that looks at the first few jobs of the queue when
-// one is submitted, and at all of them hardly ever, and no backfill.
-const prerollScheduling = "default_queue_depth=%d,sched_interval=3600,bf_interval=-1"
+// one is submitted, within a second, and at all of them hardly ever, and no backfill.
+const prerollScheduling = "default_queue_depth=%d,batch_sched_delay=0,sched_interval=3600,bf_interval=-1"
 
 // prerollSlack is how many jobs the scheduler looks at besides a burst of preset jobs: room
 // for some that wait for nodes of others which end a little late.
