@@ -457,8 +457,9 @@ func (o *replayOptions) check(ctx context.Context, engine *slurm.Engine, record 
 	end := engine.Now()
 	warnings := undone(result, o.drainLimit)
 	if n := len(result.Rejected); n > 0 {
-		text := fmt.Sprintf("%d jobs were rejected: %s", n, few(result.Rejected, 5))
-		warnings = append(warnings, run.Warning{Code: "jobs-rejected", Text: text, AffectsResult: true, Count: n})
+		text := fmt.Sprintf("%d jobs were rejected, of which %d ran when the workload was recorded: %s", n, result.Missing, few(result.Rejected, 5))
+		affects := result.Missing > 0 || result.Refused == result.Submitted
+		warnings = append(warnings, run.Warning{Code: "jobs-rejected", Text: text, AffectsResult: affects, Count: n})
 	}
 	if unfinished := engine.Unfinished(); len(unfinished) > 0 {
 		text := fmt.Sprintf("%d actions had not ended when the replay did: %s", len(unfinished), few(unfinished, 5))

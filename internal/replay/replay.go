@@ -74,8 +74,10 @@ type Result struct {
 	// Undrained are the workload's names of jobs that were given up, pending or running without end.
 	Undrained []string
 	// Rejected are the workload's names of jobs that the resource manager did not take, with
-	// its reasons, but for those that it had not taken when the workload was recorded.
+	// its reasons, but for those that it had not taken when the workload was recorded. Missing
+	// counts those of them that ran then.
 	Rejected []string
+	Missing  int
 }
 
 // player is a replay under way.
@@ -455,6 +457,9 @@ func (p *player) applyDue() error {
 // take records an event and keeps the counts.
 func (p *player) take(ev rm.Event) error {
 	n := &p.progress
+	if p.window != nil && ev.Outcome != nil && ev.Outcome.Reservation == barrierName {
+		ev.Outcome.Reservation = "" // which is ours, not the workload's
+	}
 	switch ev.Kind {
 	case rm.Started:
 		p.window.started(ev.Job)
@@ -488,8 +493,12 @@ func (p *player) take(ev rm.Event) error {
 func (p *player) rejected(ev *rm.Event) {
 	if job := p.of(ev); job >= 0 {
 		p.workload.Jobs.Get(job, &p.job)
-		if r := p.job.Recorded; r != nil && r.State == hpc.Rejected {
+		switch r := p.job.Recorded; {
+		case r == nil:
+		case r.State == hpc.Rejected:
 			return
+		case r.Start != 0:
+			p.result.Missing++
 		}
 	}
 	p.result.Rejected = append(p.result.Rejected, fmt.Sprintf("%s (%s)", ev.Job, ev.Reason))
