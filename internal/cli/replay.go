@@ -518,7 +518,7 @@ func checkEvents(ctx context.Context, engine *slurm.Engine, record *run.Writer, 
 		return err
 	}
 	if len(w.Actions) == 0 { // which may change reservations
-		booked := slices.DeleteFunc(slices.Clone(w.Reservations), func(ev hpc.ReservationEvent) bool { return ev.At > end })
+		booked := slices.DeleteFunc(slices.Clone(replay.Reservations(w)), func(ev hpc.ReservationEvent) bool { return ev.At > end })
 		more, err := slurm.CompareReservations(reservations, booked)
 		if err != nil {
 			return err

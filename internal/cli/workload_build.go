@@ -61,7 +61,7 @@ missing is said. Dependencies, switches and other options that are in no column 
 SubmitLine and from stored batch scripts.
 
 With --start and --end a window is cut out: jobs that run at its start are preset there,
-those that wait are submitted before it, reservations are clipped.
+those that wait are submitted before it, reservations are as they were then.
 
 A data source is written as go-sql-driver/mysql does: USER@tcp(HOST:3306)/DATABASE or
 USER@unix(/run/mysqld/mysqld.sock)/slurm_acct_db. Its password is better given in the

@@ -126,13 +126,14 @@ func (r *validateReport) render(g *globals, all bool) error {
 // knownOf is what the checks of a workload need to know of a cluster.
 func knownOf(c *conf.Cluster) workload.Cluster {
 	known := workload.Cluster{
-		Partitions: map[string]int{}, Features: map[string]bool{}, Nodes: len(c.Nodes),
+		Partitions: map[string]int{}, Features: map[string]bool{}, Nodes: len(c.Nodes), NodeNames: map[string]bool{},
 		MaxArraySize: maxArraySize(c),
 	}
 	for _, p := range c.Partitions {
 		known.Partitions[p.Name] = len(p.Nodes)
 	}
 	for _, n := range c.Nodes {
+		known.NodeNames[n.Name] = true
 		for _, f := range n.Features {
 			known.Features[f] = true
 		}

@@ -1,6 +1,10 @@
 package hpc
 
-import "time"
+import (
+	"slices"
+	"strings"
+	"time"
+)
 
 // User is a person who submits jobs, as getpwnam(3) would know them.
 type User struct {
@@ -24,6 +28,19 @@ type Reservation struct {
 	Flags     []string
 	Licenses  string
 	Features  string
+}
+
+// HasFlag reports whether the reservation has one of the flags, which are named in capitals.
+func (r *Reservation) HasFlag(names ...string) bool {
+	return slices.ContainsFunc(r.Flags, func(flag string) bool {
+		name, _, _ := strings.Cut(strings.ToUpper(strings.TrimLeft(flag, "+")), "=") // PURGE_COMP=5:00
+		return slices.Contains(names, name)
+	})
+}
+
+// Recurring reports whether the reservation comes again.
+func (r *Reservation) Recurring() bool {
+	return r.HasFlag("HOURLY", "DAILY", "WEEKDAY", "WEEKEND", "WEEKLY")
 }
 
 // ReservationEvent creates, updates or deletes a reservation at an instant.

@@ -106,6 +106,7 @@ type player struct {
 	administers   bool
 	administrator rm.Administrator // nil if the resource manager is none
 	window        *window          // nil for a workload without
+	reservations  []hpc.ReservationEvent
 	result        Result
 }
 
@@ -141,7 +142,8 @@ func (p *player) load(w *workload.Workload) error {
 	for i, ev := range w.NodeEvents {
 		p.add(ev.At, nodeEvent, i)
 	}
-	for i, ev := range w.Reservations {
+	p.reservations = Reservations(w)
+	for i, ev := range p.reservations {
 		p.add(ev.At, reservation, i)
 	}
 	p.administrator, _ = p.rm.(rm.Administrator)
@@ -213,7 +215,7 @@ func (p *player) apply(in input) error {
 		if i == ofWindow {
 			return p.rm.Reserve(p.window.barrier(p.rm.Now()))
 		}
-		return p.rm.Reserve(w.Reservations[i])
+		return p.rm.Reserve(p.reservations[i])
 	case action:
 		if i == ofWindow {
 			return p.beginWindow()

@@ -1,7 +1,9 @@
 package replay
 
 import (
+	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"rmreplay/internal/hostlist"
@@ -15,8 +17,9 @@ import (
 // started in reality, on the nodes that it had, and ends when it ended. The jobs that
 // were pending when the window began are submitted when they were, so that they have
 // their age; until the window begins, a reservation keeps all nodes for the preset
-// jobs, which are in it. Its flags let them run on beyond its end (FLEX), and let other
-// reservations be made at their own time (OVERLAP).
+// jobs, which are in it. Its flags let them run on beyond its end (FLEX), let other
+// reservations be made at their own time (OVERLAP), and let preset jobs run into such
+// a one for maintenance (MAINT).
 //
 // RM-Replay starts all preset jobs in one burst instead, which costs it 22 virtual
 // minutes (Martinasso et al., SC'18, section V).
@@ -29,22 +32,17 @@ type window struct {
 // barrierName is the reservation of the preset jobs.
 const barrierName = "rmreplay_window"
 
-// newWindow is nil for a workload on which nothing happens before the window.
+// newWindow is nil for a workload without a window.
 func newWindow(w *workload.Workload) *window {
 	if w.Start == 0 {
 		return nil
 	}
 	win := &window{start: w.Start, open: map[string]bool{}}
-	early := false
 	for _, job := range w.Jobs.All() {
 		if w.Preset(job) {
 			win.open[job.ID] = true
 			win.users = append(win.users, job.User)
 		}
-		early = early || job.Submit < w.Start
-	}
-	if !early {
-		return nil
 	}
 	slices.Sort(win.users)
 	win.users = slices.Compact(win.users)
@@ -62,8 +60,89 @@ func (w *window) barrier(now hpc.Time) hpc.ReservationEvent {
 	}
 	return hpc.ReservationEvent{At: now, Action: "create", Reservation: hpc.Reservation{
 		Name: barrierName, Start: w.start.Add(-minutes), Duration: minutes, Nodes: "ALL",
-		Users: users, Flags: []string{"FLEX", "OVERLAP", "IGNORE_JOBS", "NO_HOLD_JOBS_AFTER_END"},
+		Users: users, Flags: []string{"FLEX", "OVERLAP", "MAINT", "IGNORE_JOBS", "NO_HOLD_JOBS_AFTER_END"},
 	}}
+}
+
+// Reservations are the workload's reservations as a replay makes them. Those that there
+// are when a window begins are made, as they are then, when the clock starts. Later,
+// Slurm would refuse one on whose nodes a preset job runs that may run into it, and a
+// pending job that names it would have been refused before.
+//
+// One whose nodes are the resource manager's to choose, or that has none, is made when it
+// was: what runs by then matters to it. Only a job that names it makes it come earlier.
+func Reservations(w *workload.Workload) []hpc.ReservationEvent {
+	if w.Start == 0 {
+		return w.Reservations
+	}
+	open, rest := workload.ReservationsAt(w.Reservations, w.Start)
+	begin, named := w.Begin(), namedFirst(w)
+	cut := map[string]time.Duration{} // what a reservation begins later than it did
+	for i := range open {
+		r := &open[i]
+		at := max(r.At, begin)
+		if first, waited := named[r.Name]; r.Nodes != "" || waited && first < r.At {
+			at = begin
+		}
+		if r.Nodes != "" {
+			// Not to be refused an update because of a preset job, which is in the window's.
+			r.Flags = append(slices.Clip(r.Flags), "IGNORE_JOBS")
+		}
+		cut[r.Name] = fit(r, at, w.Start)
+	}
+	slices.SortStableFunc(open, func(a, b hpc.ReservationEvent) int { return cmp.Compare(a.At, b.At) })
+	for i := range rest {
+		switch r := &rest[i]; {
+		case r.Action != "update":
+			delete(cut, r.Name)
+		case r.Start == 0 && r.Duration > 0 && r.Duration != hpc.Unlimited: // counts from the start
+			r.Duration = max(r.Duration-cut[r.Name], time.Second)
+		}
+	}
+	return append(open, rest...)
+}
+
+// namedFirst is when the first of the jobs that pend when the window begins was submitted
+// to each reservation.
+func namedFirst(w *workload.Workload) map[string]hpc.Time {
+	named := map[string]hpc.Time{}
+	for _, job := range w.Jobs.All() {
+		if job.Reservation == "" || job.Submit > w.Start || w.Preset(job) {
+			continue
+		}
+		for name := range strings.SplitSeq(job.Reservation, ",") {
+			if at, known := named[name]; !known || job.Submit < at {
+				named[name] = job.Submit
+			}
+		}
+	}
+	return named
+}
+
+// fit makes a reservation one that can be created at an instant, and returns by how much
+// later it begins. Slurm makes none that began long ago. What would end by itself while it
+// is not used (PURGE_COMP), has jobs that the window's reservation does not keep back
+// (MAINT), or would find no node beside that one, begins no earlier than the window does.
+// One that comes again keeps its hours.
+func fit(r *hpc.ReservationEvent, at, window hpc.Time) (later time.Duration) {
+	earliest := at
+	switch {
+	case r.HasFlag("TIME_FLOAT"): // its start is as far off as ever
+		r.Start, r.At = r.Start.Add(at.Sub(r.At)), at
+		return 0
+	case r.Nodes == "", r.HasFlag("MAINT", "MAINTENANCE", "PURGE_COMP"):
+		earliest = window
+	}
+	r.At = at
+	if r.Start == 0 || r.Start >= earliest || r.Recurring() {
+		return 0
+	}
+	later = earliest.Sub(r.Start)
+	r.Start = earliest
+	if r.Duration > 0 && r.Duration != hpc.Unlimited {
+		r.Duration -= later
+	}
+	return later
 }
 
 func (w *window) started(job string) {

@@ -195,6 +195,59 @@ second COMPLETED 3700-4300 n3
 	}
 }
 
+// What a window finds reserved is made when the clock starts, as it is by then, so that no
+// preset job is in its way and pending jobs can name it.
+func TestReservationsBeforeWindow(t *testing.T) {
+	event := func(at int, action, name string, start, length int, nodes string, flags ...string) hpc.ReservationEvent {
+		r := hpc.Reservation{Name: name, Duration: time.Duration(length) * time.Second, Nodes: nodes, Flags: flags}
+		if start != 0 {
+			r.Start = after(start)
+		}
+		if nodes == "" && action == "create" {
+			r.NodeCount = 2
+		}
+		return hpc.ReservationEvent{At: after(at), Action: action, Reservation: r}
+	}
+	w := &workload.Workload{Start: after(3600), Epoch: after(0)}
+	w.Jobs = workload.JobsOf(
+		windowJob("preset", 0, 0, 7200, ran("n1", 510, 4000)), // so that the clock starts at 500
+		windowJob("waits", 1000, 60, 60, func(j *hpc.Job) { j.Reservation = "named" }),
+	)
+	for name, tt := range map[string]struct {
+		events []hpc.ReservationEvent
+		want   string
+	}{
+		"without an end in sight": {[]hpc.ReservationEvent{event(0, "create", "r", 600, int(hpc.Unlimited/time.Second), "n1")}, "500 create r 600+9223372036 [IGNORE_JOBS]"},
+		"from before the clock":   {[]hpc.ReservationEvent{event(3600, "create", "r", -500, 9000, "n1")}, "500 create r 500+8000 [IGNORE_JOBS]"},
+		"for later":               {[]hpc.ReservationEvent{event(3600, "create", "r", 9000, 60, "n1", "FLEX")}, "500 create r 9000+60 [FLEX IGNORE_JOBS]"},
+		"maintenance":             {[]hpc.ReservationEvent{event(900, "create", "r", 1000, 9000, "n1", "MAINT")}, "500 create r 3600+6400 [MAINT IGNORE_JOBS]"},
+		"ends when unused":        {[]hpc.ReservationEvent{event(900, "create", "r", 1000, 9000, "n1", "PURGE_COMP=5:00")}, "500 create r 3600+6400 [PURGE_COMP=5:00 IGNORE_JOBS]"},
+		"every day":               {[]hpc.ReservationEvent{event(900, "create", "r", 400, 9000, "n1", "DAILY")}, "500 create r 400+9000 [DAILY IGNORE_JOBS]"},
+		"floating":                {[]hpc.ReservationEvent{event(900, "create", "r", 1500, 60, "n1", "TIME_FLOAT"), event(2000, "create", "s", 4000, 60, "n1")}, "500 create r 1100+60 [TIME_FLOAT IGNORE_JOBS]; 500 create s 4000+60 [IGNORE_JOBS]"},
+		"nodes of its choice":     {[]hpc.ReservationEvent{event(900, "create", "r", 1000, 9000, "")}, "900 create r 3600+6400 []"},
+		"a job names it":          {[]hpc.ReservationEvent{event(1001, "create", "named", 9000, 60, "")}, "500 create named 9000+60 []"},
+		"over":                    {[]hpc.ReservationEvent{event(0, "create", "r", 600, 3000, "n1"), event(5000, "delete", "r", 0, 0, "")}, ""},
+		"deleted":                 {[]hpc.ReservationEvent{event(0, "create", "r", 600, 9000, "n1"), event(800, "delete", "r", 0, 0, ""), event(4000, "create", "r", 5000, 60, "n2")}, "4000 create r 5000+60 []"},
+		"changed": {[]hpc.ReservationEvent{
+			event(0, "create", "r", 600, 3000, "n1", "FLEX", "MAINT"), event(800, "update", "r", 0, 6000, "n2", "-MAINT"), event(4000, "update", "r", 0, 9000, ""),
+		}, "500 create r 600+6000 [FLEX IGNORE_JOBS]; 4000 update r 0+9000 []"},
+		"cut and changed": {[]hpc.ReservationEvent{event(0, "create", "r", 100, 6000, "n1"), event(4000, "update", "r", 0, 9000, "")}, "500 create r 500+5600 [IGNORE_JOBS]; 4000 update r 0+8600 []"},
+	} {
+		w.Reservations = tt.events
+		var got []string
+		for _, ev := range replay.Reservations(w) {
+			start := 0.0
+			if ev.Start != 0 {
+				start = seconds(ev.Start)
+			}
+			got = append(got, fmt.Sprintf("%g %s %s %g+%d %v", seconds(ev.At), ev.Action, ev.Name, start, int(ev.Duration.Seconds()), ev.Flags))
+		}
+		if diff := gocmp.Diff(tt.want, strings.Join(got, "; ")); diff != "" {
+			t.Errorf("%s (-want +got)\n%s", name, diff)
+		}
+	}
+}
+
 // Whatever waits, whatever is reserved, and whatever the policy: preset jobs run as
 // recorded, and nothing else before the window.
 func TestPresetsOnSimulator(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 )
 
 // ReadReservations reads what `scontrol show reservation` prints (with -o or without)
-// into the reservations that touch the window, clipped to its start. Each is created
-// when the window begins, because Slurm does not record when it was made. name stands
+// into the reservations that touch the window. Each is created when the window begins,
+// because Slurm does not record when it was made, and keeps its start. name stands
 // for the source in errors, which have the form "reading reservations: NAME:LINE: ...".
 func ReadReservations(r io.Reader, name string, opts ReadOptions) ([]hpc.ReservationEvent, error) {
 	var events []hpc.ReservationEvent
@@ -164,17 +164,15 @@ func (b *block) reservation(opts ReadOptions) (*hpc.ReservationEvent, error) {
 		}
 		r.NodeCount = int(n)
 	}
-	return ClipReservation(r, end, opts), nil
+	return ReservationOfWindow(r, end, opts), nil
 }
 
-// ClipReservation cuts a reservation at the window's start, as Fig. 2 of Martinasso et
-// al. (SC'18) does; nil if it lies outside. It is created when the window begins, or,
-// without a window, when it starts.
-func ClipReservation(r hpc.Reservation, end hpc.Time, opts ReadOptions) *hpc.ReservationEvent {
+// ReservationOfWindow creates a reservation, whose duration follows from its end, when the
+// window begins, or, without a window, when it starts; nil if it lies outside.
+func ReservationOfWindow(r hpc.Reservation, end hpc.Time, opts ReadOptions) *hpc.ReservationEvent {
 	if !opts.InWindow(r.Start, end) {
 		return nil
 	}
-	r.Start = max(r.Start, opts.Start)
 	r.Duration = max(end.Sub(r.Start), time.Second)
 	at := opts.Start
 	if at == 0 {

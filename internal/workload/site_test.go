@@ -98,7 +98,7 @@ func TestReadReservations(t *testing.T) {
 	}
 	want := []hpc.ReservationEvent{
 		{At: window.Start, Action: "create", Reservation: hpc.Reservation{
-			Name: "maint", Start: window.Start, Duration: 2 * time.Hour, Nodes: "n[1-4]", Partition: "batch",
+			Name: "maint", Start: window.Start.Add(-2 * time.Hour), Duration: 4 * time.Hour, Nodes: "n[1-4]", Partition: "batch",
 			Users: []string{"root", "ann"}, Flags: []string{"MAINT", "IGNORE_JOBS"},
 		}},
 		{At: window.Start, Action: "create", Reservation: hpc.Reservation{

@@ -18,6 +18,7 @@ type Cluster struct {
 	Users      map[string]bool // who exists there; the workload's own users do, too
 	Features   map[string]bool // the features that some node has
 	Nodes      int             // the number of nodes
+	NodeNames  map[string]bool
 	// MaxArraySize is slurm.conf's: one above the largest index; 0 if not known.
 	MaxArraySize int
 }
@@ -71,6 +72,8 @@ const (
 	RuleSelfDependency    = "dependency_on_itself"
 	RuleCycle             = "dependency_cycle"
 	RuleBadHosts          = "bad_host_list"
+	RuleUnknownNode       = "unknown_node"
+	RuleBadReservation    = "bad_reservation"
 	RulePresetNodes       = "preset_without_nodes"
 	RulePresetArray       = "preset_array"
 	RulePresetOver        = "preset_before_window"
@@ -410,15 +413,62 @@ func (v *validator) events() {
 	for _, e := range v.w.NodeEvents {
 		v.hosts(fmt.Sprintf("node event at %s", e.At), e.Nodes)
 	}
-	for _, e := range v.w.Reservations {
-		if e.Nodes != "ALL" {
-			v.hosts(fmt.Sprintf("reservation %s", e.Name), e.Nodes)
+	for i := range v.w.Reservations {
+		v.reservation(&v.w.Reservations[i])
+	}
+}
+
+// reservation checks what Slurm wants to know of a reservation.
+func (v *validator) reservation(e *hpc.ReservationEvent) {
+	what := fmt.Sprintf("reservation %s at %s", e.Name, e.At)
+	bad := func(format string, args ...any) {
+		v.report(Error, "", RuleBadReservation, "%s: %s", what, fmt.Sprintf(format, args...))
+	}
+	if !strings.EqualFold(e.Nodes, "ALL") {
+		v.hosts(what, e.Nodes)
+	}
+	for _, text := range e.Flags {
+		if _, err := ParseReservationFlag(text); err != nil {
+			bad("%v", err)
+		}
+	}
+	if e.Duration < 0 || e.NodeCount < 0 {
+		bad("its duration or number of nodes is negative")
+	}
+	if e.Action != "create" {
+		return
+	}
+	for _, f := range []struct {
+		missing bool
+		want    string
+	}{
+		{e.Start == 0, "start"},
+		{e.Duration == 0, "duration_s"},
+		{len(e.Users) == 0 && len(e.Accounts) == 0, "users or accounts"},
+		{e.Nodes == "" && e.NodeCount == 0 && e.Licenses == "" && e.Partition == "", "nodes, node_count, licenses or partition"},
+	} {
+		if f.missing {
+			bad("Slurm makes none without %s", f.want)
 		}
 	}
 }
 
+// hosts checks a host list. A node that the cluster does not have may be one that a what-if
+// took away, and is for the resource manager to refuse.
 func (v *validator) hosts(what, expr string) {
-	if _, err := hostlist.Count(expr); err != nil {
+	_, err := hostlist.Count(expr)
+	var names []string
+	if err == nil && v.cluster.NodeNames != nil {
+		names, err = hostlist.Expand(expr)
+	}
+	if err != nil {
 		v.report(Error, "", RuleBadHosts, "%s: %v", what, err)
+		return
+	}
+	for _, name := range names {
+		if !v.cluster.NodeNames[name] {
+			v.report(Warning, "", RuleUnknownNode, "%s: the cluster has no node %s", what, name)
+			return
+		}
 	}
 }

@@ -13,9 +13,19 @@ import (
 func TestValidate(t *testing.T) {
 	cluster := Cluster{
 		Partitions: map[string]int{"batch": 10, "gpu": 4}, Nodes: 14, MaxArraySize: 100,
-		Users: map[string]bool{"u": true}, Features: map[string]bool{"ib": true, "a100": true},
+		NodeNames: map[string]bool{"n1": true, "n2": true},
+		Users:     map[string]bool{"u": true}, Features: map[string]bool{"ib": true, "a100": true},
 	}
 	type problem struct{ Severity, Job, Rule string }
+	reserve := func(change func(*hpc.ReservationEvent)) func(*Workload, *hpc.Job, *hpc.Job) {
+		return func(w *Workload, _, _ *hpc.Job) {
+			e := hpc.ReservationEvent{Action: "create", Reservation: hpc.Reservation{
+				Name: "r", Start: 1, Duration: time.Hour, Nodes: "n[1-2]", Users: []string{"u"}, Flags: []string{"maint", "-FLEX", "PURGE_COMP=00:05:00"},
+			}}
+			change(&e)
+			w.Reservations = []hpc.ReservationEvent{e}
+		}
+	}
 	tests := []struct {
 		name string
 		edit func(w *Workload, a, b *hpc.Job)
@@ -64,9 +74,19 @@ func TestValidate(t *testing.T) {
 		{"later dependency", func(_ *Workload, a, _ *hpc.Job) { a.Dependency = "afterok:b" }, []problem{{"warning", "a", RuleLaterDependency}}},
 		{"cycle", func(_ *Workload, a, b *hpc.Job) { a.Dependency, b.Dependency = "afterok:b", "afterok:a" }, []problem{{"warning", "a", RuleLaterDependency}, {"error", "a", RuleCycle}}},
 		{"node event", func(w *Workload, _, _ *hpc.Job) { w.NodeEvents = []hpc.NodeEvent{{Nodes: "n["}} }, []problem{{"error", "", RuleBadHosts}}},
-		{"reservation", func(w *Workload, _, _ *hpc.Job) {
-			w.Reservations = []hpc.ReservationEvent{{Reservation: hpc.Reservation{Nodes: "ALL"}}}
-		}, nil},
+		{"node event elsewhere", func(w *Workload, _, _ *hpc.Job) { w.NodeEvents = []hpc.NodeEvent{{Nodes: "n[1-9]"}} }, []problem{{"warning", "", RuleUnknownNode}}},
+		{"reservation", reserve(func(*hpc.ReservationEvent) {}), nil},
+		{"reservation of all nodes", reserve(func(e *hpc.ReservationEvent) { e.Nodes = "all" }), nil},
+		{"reservation of a partition for an account", reserve(func(e *hpc.ReservationEvent) {
+			e.Nodes, e.Partition, e.Users, e.Accounts = "", "batch", nil, []string{"a"}
+		}), nil},
+		{"reservation without anything", reserve(func(e *hpc.ReservationEvent) { e.Reservation = hpc.Reservation{} }),
+			[]problem{{"error", "", RuleBadReservation}, {"error", "", RuleBadReservation}, {"error", "", RuleBadReservation}, {"error", "", RuleBadReservation}}},
+		{"update without anything", reserve(func(e *hpc.ReservationEvent) { *e = hpc.ReservationEvent{Action: "update"} }), nil},
+		{"reservation elsewhere", reserve(func(e *hpc.ReservationEvent) { e.Nodes = "n[2-3]" }), []problem{{"warning", "", RuleUnknownNode}}},
+		{"reservation of no list", reserve(func(e *hpc.ReservationEvent) { e.Nodes = "n[" }), []problem{{"error", "", RuleBadHosts}}},
+		{"reservation's flag", reserve(func(e *hpc.ReservationEvent) { e.Flags = []string{"FLEX", "PURGE_COMP=soon"} }), []problem{{"error", "", RuleBadReservation}}},
+		{"reservation for less than nothing", reserve(func(e *hpc.ReservationEvent) { e.Duration = -1 }), []problem{{"error", "", RuleBadReservation}}},
 	}
 	for _, tt := range tests {
 		request := hpc.Request{User: "u", Partition: "batch", TimeLimit: time.Hour}

@@ -217,6 +217,9 @@ func (e *Engine) Outages(ctx context.Context) (string, error) {
 	return e.list(ctx, "event", "NodeName,Start,End,State,Reason")
 }
 
+// farAhead is more than any reservation is made in advance.
+const farAhead = 10 * 365 * 24 * time.Hour
+
 // Reservations returns what slurmdbd has of reservations, as `sacctmgr -P list
 // reservation` prints it.
 func (e *Engine) Reservations(ctx context.Context) (string, error) {
@@ -228,6 +231,6 @@ func (e *Engine) list(ctx context.Context, what, fields string) (string, error) 
 		return "", nil
 	}
 	out, _, err := e.run(ctx, "", e.cfg.Install.Sacctmgr, "-P", "list", what, "Start="+sacctTime(e.cfg.Epoch.Add(-prepareLead)),
-		"End="+sacctTime(e.Now().Add(time.Hour)), "Format="+fields)
+		"End="+sacctTime(e.Now().Add(farAhead)), "Format="+fields)
 	return out, err
 }

@@ -44,7 +44,7 @@ func around(got, want hpc.Time) bool {
 // event to the end of it, for the reason given. A drain is on slurmdbd's record from when
 // the last job of the node has ended, which may be never. Nodes that are out of service
 // from begin on without an event are differences, too, unless others than the events
-// change nodes.
+// change nodes. Events of before begin happen then.
 func CompareOutages(list string, events []hpc.NodeEvent, begin hpc.Time, others bool) (differences []string, err error) {
 	rows, err := parseSpans(list, "NodeName")
 	if err != nil {
@@ -58,7 +58,7 @@ func CompareOutages(list string, events []hpc.NodeEvent, begin hpc.Time, others 
 			}
 		}
 	}
-	want, err := outages(events)
+	want, err := outages(events, begin)
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +74,7 @@ func CompareOutages(list string, events []hpc.NodeEvent, begin hpc.Time, others 
 			}
 		}
 		for _, w := range list {
-			if !w.drain {
+			if !w.drain && w.end != w.start {
 				differences = append(differences, fmt.Sprintf("node %s: down from %v, slurmdbd has no such outage", node, w.span))
 			}
 		}
@@ -104,7 +104,7 @@ func (o outage) covers(s span) bool {
 }
 
 // outages are the times between what takes a node out of service and its return, by node.
-func outages(events []hpc.NodeEvent) (map[string][]outage, error) {
+func outages(events []hpc.NodeEvent, begin hpc.Time) (map[string][]outage, error) {
 	out := map[string][]outage{}
 	for _, ev := range events {
 		update, err := rpc.NewNodeUpdate(ev) // which has a reason where the event has none
@@ -115,6 +115,7 @@ func outages(events []hpc.NodeEvent) (map[string][]outage, error) {
 		if err != nil {
 			return nil, fmt.Errorf("node event: %w", err)
 		}
+		ev.At = max(ev.At, begin)
 		for _, node := range names {
 			list := out[node]
 			if n := len(list); n > 0 && list[n-1].end.IsZero() {
@@ -178,7 +179,8 @@ func CompareReservations(list string, events []hpc.ReservationEvent) (difference
 type booking struct {
 	name string
 	span
-	moving bool
+	moving   bool
+	exactEnd bool // Slurm was told when it ends, and not how long it is
 }
 
 func reservations(events []hpc.ReservationEvent) []booking {
@@ -188,10 +190,7 @@ func reservations(events []hpc.ReservationEvent) []booking {
 		at, known := open[ev.Name]
 		switch ev.Action {
 		case "create":
-			b := booking{name: ev.Name, span: span{start: ev.Start, end: ev.Start.Add(ev.Duration)}}
-			if b.start < ev.At {
-				b.start = ev.At
-			}
+			b := booking{name: ev.Name, span: span{start: ev.Start, end: ev.Start.Add(ev.Duration)}, exactEnd: rpc.ExactEnd(ev.Reservation)}
 			if !strings.EqualFold(ev.Nodes, "ALL") && !slices.ContainsFunc(ev.Flags, moves) {
 				b.nodes = ev.Nodes
 			}
@@ -203,14 +202,7 @@ func reservations(events []hpc.ReservationEvent) []booking {
 				continue
 			}
 			b := &out[at]
-			length := b.end.Sub(b.start)
-			if !ev.Start.IsZero() {
-				b.start = ev.Start
-			}
-			if ev.Duration > 0 {
-				length = ev.Duration
-			}
-			b.end = b.start.Add(length)
+			b.move(ev.Start, ev.Duration)
 			if ev.Nodes != "" || ev.NodeCount > 0 {
 				b.nodes = ""
 			}
@@ -223,6 +215,25 @@ func reservations(events []hpc.ReservationEvent) []booking {
 		}
 	}
 	return out
+}
+
+// move changes the times of a booking as an update does. Durations count in minutes, unless
+// the end is known with the start.
+func (b *booking) move(start hpc.Time, length time.Duration) {
+	switch {
+	case length == 0 && b.exactEnd && !start.IsZero(): // the end stays
+		length = b.end.Sub(start)
+	case length == 0:
+		length = b.end.Sub(b.start)
+	case start.IsZero():
+		length, b.exactEnd = (length + time.Minute - 1).Truncate(time.Minute), false
+	default:
+		b.exactEnd = length%time.Minute != 0
+	}
+	if !start.IsZero() {
+		b.start = start
+	}
+	b.end = b.start.Add(length)
 }
 
 // moves reports whether a flag lets a reservation's times or nodes change by themselves.

@@ -46,14 +46,15 @@ func TestCompareOutages(t *testing.T) {
 		want   []string
 	}{
 		{"all applied", applied, false, nil},
-		{"one not applied", append([]hpc.NodeEvent{event("00:30:00", "n5", "down", "")}, applied...), false, []string{"node n5: down from 2024-03-05T00:30:00 to now, slurmdbd has no such outage"}},
+		{"one not applied", append([]hpc.NodeEvent{event("00:30:00", "n5", "down", "")}, applied...), false, []string{"node n5: down from 2024-03-05T01:00:00 to now, slurmdbd has no such outage"}},
 		{"wrong reason", append([]hpc.NodeEvent{event("01:00:00", "n1", "down", "cable")}, applied[1:]...), false,
 			[]string{"node n1: out of service from 2024-03-05T01:00:00 to 2024-03-05T02:00:01, slurmdbd says", "node n1: down from"}},
 		{"not resumed", without(1), false, []string{"node n1: out of service", "node n1: down from 2024-03-05T01:00:00 to now"}},
 		{"nobody asked", applied[2:], false, []string{"node n1: out of service from 2024-03-05T01:00:00 to 2024-03-05T02:00:01 (disk)"}},
 		{"an administrator's command", applied[2:], true, nil},
+		{"before it began", append([]hpc.NodeEvent{event("00:10:00", "n1", "down", "disk"), event("00:20:00", "n6", "down", "x"), event("00:40:00", "n6", "resume", "")}, applied[1:]...), false, nil},
 	} {
-		got, err := CompareOutages(outageList, tt.events, clock("00:00:00"), tt.others)
+		got, err := CompareOutages(outageList, tt.events, clock("01:00:00"), tt.others)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -112,5 +113,49 @@ daily|2024-03-05T12:00:00|2024-03-05T13:00:00|n7|3|DAILY
 			t.Fatal(err)
 		}
 		match(t, tt.name, got, tt.want)
+	}
+}
+
+// What slurmdbd has of reservations that it was asked for is what was asked for, whatever
+// their times are.
+func TestReservationsOnRecord(t *testing.T) {
+	files := clusterFiles(t, "AccountingStorageType=accounting_storage/none", "AccountingStorageType=accounting_storage/slurmdbd")
+	s := scenario{cluster: writeCluster(t, files), accounting: true}
+	events := []hpc.ReservationEvent{
+		{At: after(10), Action: "create", Reservation: hpc.Reservation{Name: "odd", Start: after(60), Duration: 90 * time.Second, Nodes: "c1"}},
+		{At: after(10), Action: "create", Reservation: hpc.Reservation{Name: "moved", Start: after(60), Duration: 90 * time.Second, Nodes: "c2"}},
+		{At: after(10), Action: "create", Reservation: hpc.Reservation{Name: "far", Start: after(1_000_000), Duration: time.Hour, Nodes: "c1"}},
+		{At: after(20), Action: "update", Reservation: hpc.Reservation{Name: "moved", Start: after(80)}},
+		{At: after(200), Action: "create", Reservation: hpc.Reservation{Name: "past", Start: after(100), Duration: 5 * time.Minute, Nodes: "c3"}},
+		{At: after(210), Action: "update", Reservation: hpc.Reservation{Name: "past", Duration: 330 * time.Second}},
+	}
+	for i := range events {
+		events[i].Users = []string{"ann"}
+	}
+	s.workload.Reservations, s.workload.Epoch = events, epoch
+	ctx := t.Context()
+	e := s.start(ctx, t, needSlurm(t, true))
+	for _, ev := range events {
+		for e.Now() < ev.At {
+			if _, err := e.AdvanceTo(ctx, ev.At); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := e.Reserve(ev); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for e.Now() < after(600) {
+		if _, err := e.AdvanceTo(ctx, after(600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	list, err := e.Reservations(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	differences, err := CompareReservations(list, events)
+	if err != nil || len(differences) > 0 {
+		t.Errorf("%v, %q\n%s", err, differences, list)
 	}
 }

@@ -64,6 +64,63 @@ func TestWindow(t *testing.T) {
 	o.drained()
 }
 
+// Reservations that a window finds are there although preset jobs run on their nodes, or
+// may run into them, and the jobs that wait for one start in it when the window begins.
+func TestWindowReservations(t *testing.T) {
+	s := scenario{cluster: writeCluster(t, clusterFiles(t))}
+	s.workload.Start = after(3600)
+	in := func(name string) func(*hpc.Job) { return func(j *hpc.Job) { j.Reservation = name } }
+	long := func(j *hpc.Job) { j.TimeLimit = 10 * time.Hour }
+	s.workload.Jobs = workload.JobsOf(
+		job("inside", 100, 0, with(tasks(4), in("active"), ranOn("c1", 700, 5000), long)),
+		job("into", 100, 0, with(tasks(4), ranOn("c3", 800, 5000), long)),
+		job("waits", 1000, 60, with(tasks(4), in("active"))),
+		job("served", 1000, 60, with(tasks(4), in("service"))),
+		job("new", 4000, 60, with(tasks(4), in("active"))),
+		job("blocked", 4100, 60, with(tasks(4), on("g1"))),
+	)
+	reserve := func(at int, r hpc.Reservation) {
+		r.Users, r.Duration = []string{"ann"}, 2*time.Hour
+		s.workload.Reservations = append(s.workload.Reservations, hpc.ReservationEvent{At: after(at), Action: "create", Reservation: r})
+	}
+	reserve(3600, hpc.Reservation{Name: "active", Start: after(-100), Nodes: "c[1-2]"}) // as read from scontrol
+	reserve(3600, hpc.Reservation{Name: "later", Start: after(4600), Nodes: "c3,g1", Flags: []string{"MAINT"}})
+	reserve(3000, hpc.Reservation{Name: "service", Start: after(3000), Nodes: "c4", Flags: []string{"MAINT"}})
+	s.workload.Reservations = append(s.workload.Reservations, hpc.ReservationEvent{At: after(4500), Action: "update",
+		Reservation: hpc.Reservation{Name: "active", Duration: 3 * time.Hour}})
+	s.workload.Sort()
+	o := s.play(t)
+	o.want(`
+		inside  COMPLETED 700-5000 c1
+		into    COMPLETED 800-5000 c3
+		waits   COMPLETED 3600-3660 c2
+		served  COMPLETED 3600-3660 c4
+		new     COMPLETED 4001-4061 c2
+		blocked COMPLETED 11820-11880 g1`)
+	if row := o.rows["waits"]; row.Eligible != after(1000) {
+		t.Errorf("it was eligible at %v, want 1000: its reservation was active", since(row.Eligible))
+	}
+	for _, w := range o.warnings {
+		t.Errorf("warning %+v", w)
+	}
+}
+
+// A window before which nothing happened is scheduled as the site does, too.
+func TestEmptyWindow(t *testing.T) {
+	s := scenario{cluster: writeCluster(t, clusterFiles(t))}
+	s.workload.Start = after(3600)
+	s.workload.Jobs = workload.JobsOf(job("first", 3700, 60, nil))
+	s.workload.Actions = []hpc.Action{{At: after(3650), Run: []string{"scontrol", "show", "config"}}}
+	s.play(t)
+	log, err := os.ReadFile(filepath.Join(s.logs, "actions.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "bf_interval=30"; !strings.Contains(string(log), want) {
+		t.Errorf("the configuration in the window lacks %s:\n%s", want, log)
+	}
+}
+
 // A preset job whose node is not there does not run, and the result says so.
 func TestWindowLate(t *testing.T) {
 	s := scenario{cluster: writeCluster(t, clusterFiles(t))}

@@ -345,7 +345,7 @@ func setDeadline(p *parser, value string) error {
 
 func setSpan(field func(*hpc.Request) *time.Duration) func(*parser, string) error {
 	return func(p *parser, value string) (err error) {
-		*field(&p.Request), err = parseTimeSpec(value)
+		*field(&p.Request), err = ParseTimeSpec(value)
 		return err
 	}
 }
@@ -353,7 +353,7 @@ func setSpan(field func(*hpc.Request) *time.Duration) func(*parser, string) erro
 func setSwitches(p *parser, value string) (err error) {
 	number, wait, hasWait := strings.Cut(value, "@")
 	if hasWait {
-		if p.Request.SwitchWait, err = parseTimeSpec(wait); err != nil {
+		if p.Request.SwitchWait, err = ParseTimeSpec(wait); err != nil {
 			return err
 		}
 	}

@@ -50,9 +50,9 @@ var timeLimitForms = map[string][]time.Duration{
 
 var errTimeLimit = errors.New("not a time limit (want minutes, HH:MM:SS or D-HH:MM:SS)")
 
-// parseTimeSpec reads a span of time to the second: minutes, MM:SS, HH:MM:SS, D-HH,
+// ParseTimeSpec reads a span of time to the second: minutes, MM:SS, HH:MM:SS, D-HH,
 // D-HH:MM or D-HH:MM:SS; hpc.Unlimited for "infinite", "unlimited" and -1.
-func parseTimeSpec(s string) (time.Duration, error) {
+func ParseTimeSpec(s string) (time.Duration, error) {
 	if s == "-1" || strings.EqualFold(s, "infinite") || strings.EqualFold(s, "unlimited") {
 		return hpc.Unlimited, nil
 	}
@@ -88,7 +88,7 @@ func parseTimeSpec(s string) (time.Duration, error) {
 // ParseTimeLimit reads a time limit as -t takes it: rounded up to whole minutes,
 // and no limit for 0 (arg_set_time_limit).
 func ParseTimeLimit(s string) (time.Duration, error) {
-	d, err := parseTimeSpec(s)
+	d, err := ParseTimeSpec(s)
 	if err != nil || d == hpc.Unlimited {
 		return d, err
 	}

@@ -21,17 +21,16 @@ var reservationFlags = []struct {
 	bit  uint
 	name string
 }{
-	{0, "MAINT"}, {6, "IGNORE_JOBS"}, {8, "ANY_NODES"}, {10, "STATIC_ALLOC"}, {12, "PART_NODES"}, {14, "OVERLAP"},
-	{16, "FIRST_CORES"}, {18, "REPLACE"}, {25, "FLEX"}, {29, "NO_HOLD_JOBS_AFTER"}, {30, "REPLACE_DOWN"}, {32, "MAGNETIC"},
+	{0, "MAINT"}, {6, "IGNORE_JOBS"}, {8, "ANY_NODES"}, {10, "STATIC"}, {12, "PART_NODES"}, {14, "OVERLAP"},
+	{16, "FIRST_CORES"}, {18, "REPLACE"}, {25, "FLEX"}, {29, "NO_HOLD_JOBS_AFTER_END"}, {30, "REPLACE_DOWN"}, {32, "MAGNETIC"},
 }
 
-// readReservations reads the reservations that touch the window, clipped to its start.
-// A reservation that was changed has a row for each time in between: the first creates
-// it, the others update it.
+// readReservations reads the reservations that touch the window. A reservation that was
+// changed has a row for each time in between: the first creates it, the others update it.
 func (r *reader) readReservations() ([]hpc.ReservationEvent, error) {
 	condition, args := r.window("time_start", "time_end")
 	var events []hpc.ReservationEvent
-	last := make(map[int64]hpc.Time)
+	first, last := make(map[int64]hpc.Time), make(map[int64]hpc.Time)
 	query := "SELECT id_resv, assoclist, flags, nodelist, resv_name, time_start, time_end FROM " + r.table("resv_table") +
 		" WHERE deleted = 0 AND " + condition + " ORDER BY id_resv, time_start"
 	err := r.each(query, func(rows *sql.Rows) error {
@@ -49,12 +48,16 @@ func (r *reader) readReservations() ([]hpc.ReservationEvent, error) {
 			}
 		}
 		r.addAssociations(&res, assocs)
-		event := workload.ClipReservation(res, instant(end), r.opts.ReadOptions)
+		event := workload.ReservationOfWindow(res, instant(end), r.opts.ReadOptions)
 		if event == nil || res.Start == 0 || end.Int64 == 0 {
 			return nil
 		}
 		if last[id] == res.Start && last[id] != 0 {
+			// Slurm moves the start of none that has begun; its duration counts from there.
 			event.Action, event.At = "update", max(res.Start, r.begin())
+			event.Start, event.Duration = 0, instant(end).Sub(first[id])
+		} else {
+			first[id] = res.Start
 		}
 		last[id] = instant(end)
 		events = append(events, *event)

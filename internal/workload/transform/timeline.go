@@ -259,63 +259,11 @@ func clipNodes(events []hpc.NodeEvent, from hpc.Time) []hpc.NodeEvent {
 
 // clipReservations creates those that exist at an instant then, as they had become.
 func clipReservations(events []hpc.ReservationEvent, from hpc.Time) []hpc.ReservationEvent {
-	var open, kept []hpc.ReservationEvent
-	for _, ev := range events {
-		if ev.At >= from {
-			kept = append(kept, ev)
-			continue
-		}
-		i := slices.IndexFunc(open, func(o hpc.ReservationEvent) bool { return o.Name == ev.Name })
-		switch {
-		case ev.Action == "create" && i < 0:
-			open = append(open, ev)
-		case i < 0:
-		case ev.Action == "delete":
-			open = slices.Delete(open, i, i+1)
-		case ev.Action == "update":
-			open[i].Reservation = updated(open[i].Reservation, ev.Reservation)
-		}
-	}
-	gone := map[string]bool{}
-	open = slices.DeleteFunc(open, func(o hpc.ReservationEvent) bool {
-		ended := o.Duration > 0 && o.Duration != hpc.Unlimited && o.Start.Add(o.Duration) <= from
-		gone[o.Name] = ended
-		return ended
-	})
-	kept = slices.DeleteFunc(kept, func(ev hpc.ReservationEvent) bool { return gone[ev.Name] && ev.Action != "create" })
+	open, rest := workload.ReservationsAt(events, from)
 	for i := range open {
-		o := &open[i]
-		o.At = from
-		if o.Start < from && o.Duration > 0 && o.Duration != hpc.Unlimited {
-			o.Duration -= from.Sub(o.Start)
-		}
-		o.Start = max(o.Start, from)
+		open[i].At = from
 	}
-	return append(open, kept...)
-}
-
-// updated is a reservation with what an update sets of it.
-func updated(r, update hpc.Reservation) hpc.Reservation {
-	for _, field := range []struct {
-		set bool
-		do  func()
-	}{
-		{update.Start != 0, func() { r.Start = update.Start }},
-		{update.Duration != 0, func() { r.Duration = update.Duration }},
-		{update.Nodes != "", func() { r.Nodes, r.NodeCount = update.Nodes, 0 }},
-		{update.NodeCount != 0, func() { r.NodeCount, r.Nodes = update.NodeCount, "" }},
-		{update.Partition != "", func() { r.Partition = update.Partition }},
-		{update.Users != nil, func() { r.Users = update.Users }},
-		{update.Accounts != nil, func() { r.Accounts = update.Accounts }},
-		{update.Flags != nil, func() { r.Flags = update.Flags }},
-		{update.Licenses != "", func() { r.Licenses = update.Licenses }},
-		{update.Features != "", func() { r.Features = update.Features }},
-	} {
-		if field.set {
-			field.do()
-		}
-	}
-	return r
+	return append(open, rest...)
 }
 
 // Merge adds another workload, which the step's text calls by a name. Jobs whose ID is

@@ -322,7 +322,7 @@ func TestWindow(t *testing.T) {
 	for _, ev := range w.Reservations {
 		events = append(events, fmt.Sprintf("%s %s %s+%s", ev.Action, ev.Name, ev.Start.Sub(epoch), ev.Duration))
 	}
-	if diff := cmp.Diff([]string{"create now 10h0m0s+3h0m0s", "create soon 15h0m0s+1h0m0s"}, events[:2]); diff != "" || len(events) != 3 {
+	if diff := cmp.Diff([]string{"create now 9h0m0s+4h0m0s", "create soon 15h0m0s+1h0m0s"}, events[:2]); diff != "" || len(events) != 3 {
 		t.Errorf("reservations %v (-want +got)\n%s", events, diff)
 	}
 	if w.Start != hour(10) || w.Begin() > hour(1) || w.Begin() < hour(0.9) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/workload"
 )
 
 // SubmitResponse is slurmctld's answer to a submission.
@@ -187,20 +188,15 @@ func (m *NodeUpdate) Append(dst []byte) []byte {
 	return e.b
 }
 
-// Reservation flags (slurm.h).
-var reservationFlags = map[string]uint64{
-	"maint": 1 << 0, "maintenance": 1 << 0, "daily": 1 << 2, "weekly": 1 << 4,
-	"ignore_jobs": 1 << 6, "any_nodes": 1 << 8, "license_only": 1 << 8,
-	"static_alloc": 1 << 10, "static": 1 << 10, "part_nodes": 1 << 12,
-	"overlap": 1 << 14, "first_cores": 1 << 16, "time_float": 1 << 17,
-	"replace": 1 << 18, "purge_comp": 1 << 20, "weekday": 1 << 21,
-	"weekend": 1 << 23, "flex": 1 << 25, "no_hold_jobs_after_end": 1 << 29,
-	"replace_down": 1 << 30, "magnetic": 1 << 32, "hourly": 1 << 35,
-	// Removing a flag, as in Flags-=maint.
-	"-maint": 1 << 1, "-daily": 1 << 3, "-weekly": 1 << 5, "-ignore_jobs": 1 << 7,
-	"-any_nodes": 1 << 9, "-static_alloc": 1 << 11, "-part_nodes": 1 << 13,
-	"-weekday": 1 << 22, "-weekend": 1 << 24, "-flex": 1 << 26,
-	"-purge_comp": 1 << 31, "-magnetic": 1 << 33, "-hourly": 1 << 36,
+// reservationFlags are the bits that set a flag and take it off (RESERVE_FLAG_ in slurm.h).
+var reservationFlags = map[string]struct{ on, off uint64 }{
+	"MAINT": {1 << 0, 1 << 1}, "DAILY": {1 << 2, 1 << 3}, "WEEKLY": {1 << 4, 1 << 5},
+	"IGNORE_JOBS": {1 << 6, 1 << 7}, "ANY_NODES": {1 << 8, 1 << 9}, "STATIC": {1 << 10, 1 << 11},
+	"PART_NODES": {1 << 12, 1 << 13}, "OVERLAP": {1 << 14, 0}, "FIRST_CORES": {1 << 16, 0},
+	"TIME_FLOAT": {1 << 17, 0}, "REPLACE": {1 << 18, 0}, "PURGE_COMP": {1 << 20, 1 << 31},
+	"WEEKDAY": {1 << 21, 1 << 22}, "WEEKEND": {1 << 23, 1 << 24}, "FLEX": {1 << 25, 1 << 26},
+	"NO_HOLD_JOBS_AFTER_END": {1 << 29, 0}, "REPLACE_DOWN": {1 << 30, 0},
+	"MAGNETIC": {1 << 32, 1 << 33}, "HOURLY": {1 << 35, 1 << 36},
 }
 
 const partNodesFlag = uint64(1 << 12)
@@ -231,7 +227,8 @@ type ReservationDesc struct {
 // scontrol does (scontrol/create_res.c). For an update, what r leaves empty stays as
 // it is; a new one needs a start, a duration, nodes or a node count or licenses or a
 // partition, and users or accounts, and the error says which of them is missing.
-// Durations are rounded up to minutes.
+// Slurm counts a duration in minutes; one of other than whole minutes gives the end, and
+// where that cannot be told is rounded up.
 func NewReservationDesc(r hpc.Reservation, update bool) (*ReservationDesc, error) {
 	d := &ReservationDesc{
 		Name: r.Name, Start: int64(NoVal), End: int64(NoVal), Duration: NoVal, Flags: NoVal64,
@@ -249,15 +246,25 @@ func NewReservationDesc(r hpc.Reservation, update bool) (*ReservationDesc, error
 	if d.Duration, err = minutes("duration", r.Duration); err != nil {
 		return fail("%v", err)
 	}
+	if d.Start != int64(NoVal) && ExactEnd(r) {
+		d.End, d.Duration = secondsUp(r.Start.Add(r.Duration)), NoVal
+	}
 	if r.NodeCount > 0 {
 		d.NodeCounts = []uint32{uint32(r.NodeCount), 0}
 	}
-	for _, name := range r.Flags {
-		bit, ok := reservationFlags[strings.ToLower(name)]
-		if !ok {
-			return fail("flag %q is not known", name)
+	for _, text := range r.Flags {
+		flag, err := workload.ParseReservationFlag(text)
+		if err != nil {
+			return fail("%v", err)
 		}
-		d.addFlag(bit)
+		bits := reservationFlags[flag.Name]
+		if flag.Off {
+			bits.on = bits.off
+		}
+		d.addFlag(bits.on)
+		if flag.Time > 0 {
+			d.PurgeComp = uint32(flag.Time / time.Second)
+		}
 	}
 	if update {
 		return d, nil
@@ -281,6 +288,11 @@ func NewReservationDesc(r hpc.Reservation, update bool) (*ReservationDesc, error
 		return fail("it has no users and no accounts")
 	}
 	return d, nil
+}
+
+// ExactEnd reports whether Slurm is told when the reservation ends and not how long it is.
+func ExactEnd(r hpc.Reservation) bool {
+	return r.Duration != hpc.Unlimited && r.Duration%time.Minute != 0 && !r.HasFlag("TIME_FLOAT")
 }
 
 func (m *ReservationDesc) addFlag(bit uint64) {

@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/workload"
 )
 
 // needSlurm skips the test loudly unless the stock programs of Slurm 22.05 are there.
@@ -473,17 +474,24 @@ func TestClientsSendTheSame(t *testing.T) {
 		}
 		return m.Append(nil)
 	}
+	flagged := func(update bool, flags ...string) []byte {
+		if update {
+			return resv(hpc.Reservation{Name: "r", Flags: flags}, true)
+		}
+		return resv(hpc.Reservation{Name: "r", Start: hpc.Unix(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC).Unix()), Duration: time.Hour, Nodes: "n1", Users: []string{"a"}, Flags: flags}, false)
+	}
 	start := hpc.Unix(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC).Unix())
 	update := func(job string, set func(*JobDesc)) []byte {
 		j := NewJobUpdate(job)
 		set(j)
 		return j.Append(nil)
 	}
-	for _, c := range []struct {
+	type command struct {
 		line string
 		typ  Type
 		body []byte
-	}{
+	}
+	commands := []command{
 		{"scancel 12", RequestKillJob, (&KillRequest{Job: "12", Signal: 9}).Append(nil)},
 		{"scancel 12_3", RequestKillJob, (&KillRequest{Job: "12_3", Signal: 9}).Append(nil)},
 		{"scancel 12_[1-5]", RequestKillJob, (&KillRequest{Job: "12_[1-5]", Signal: 9}).Append(nil)},
@@ -510,7 +518,20 @@ func TestClientsSendTheSame(t *testing.T) {
 		{"scontrol reconfigure", RequestReconfigure, nil},
 		{"sdiag", RequestStats, AppendStatsRequest(nil, false)},
 		{"sdiag -r", RequestStats, AppendStatsRequest(nil, true)},
-	} {
+		{"scontrol create reservation reservationname=r starttime=2030-01-01T00:00:00 endtime=2030-01-01T00:01:30 nodes=n1 users=a", RequestCreateReservation,
+			resv(hpc.Reservation{Name: "r", Start: start, Duration: 90 * time.Second, Nodes: "n1", Users: []string{"a"}}, false)},
+		{"scontrol update reservationname=r flags=purge_comp=2", RequestUpdateReservation, flagged(true, "PURGE_COMP=00:02:00")},
+	}
+	const create = "scontrol create reservation reservationname=r starttime=2030-01-01T00:00:00 duration=60 nodes=n1 users=a flags="
+	for name, off := range workload.ReservationFlags {
+		if name != "PART_NODES" { // which wants a partition
+			commands = append(commands, command{create + name, RequestCreateReservation, flagged(false, name)})
+		}
+		if off {
+			commands = append(commands, command{"scontrol update reservationname=r flags-=" + name, RequestUpdateReservation, flagged(true, "-"+name)})
+		}
+	}
+	for _, c := range commands {
 		t.Run(c.line, func(t *testing.T) {
 			for len(r.messages) > 0 {
 				<-r.messages // what the command before sent afterwards
