@@ -63,7 +63,7 @@ func (o *replayOptions) addFlags(c *cobra.Command) {
 	f.StringVar(&o.prolog, "prolog-delay", "", "`DELAY` of the prolog on each node (needs PrologFlags=Alloc)")
 	f.StringVar(&o.after, "epilog-delay", "", "`DELAY` of the epilog on each node, during which the node is not free")
 	f.DurationVar(&o.lead, "lead", 0, "how long Slurm has run when the workload begins, at least 5s (default: between one and six minutes, drawn)")
-	f.DurationVar(&o.drainLimit, "drain-limit", 24*time.Hour, "virtual time after which jobs are given up that pend while nothing runs")
+	f.DurationVar(&o.drainLimit, "drain-limit", 24*time.Hour, "virtual time in which nothing happens, nor any job can end, after which what is left is given up")
 	f.BoolVar(&o.noAccounting, "no-accounting", false, "run without slurmdbd even if the site has it: no associations, limits, QOS or fair-share")
 	f.BoolVar(&o.fixedPriorities, "fixed-priorities", false, "give every job the priority that the workload records, so that the order of the queue is not Slurm's to compute")
 	f.BoolVar(&o.allowShell, "allow-shell", false, "run the shell lines among the workload's actions, which can do whatever you can")
@@ -194,6 +194,9 @@ func (o *replayOptions) load(path string) (in replayInput, err error) {
 		if *d.to, err = nodes.ParseDelay(d.spec); err != nil {
 			return in, usagef("--%s: %w", d.flag, err)
 		}
+	}
+	if o.drainLimit <= 0 {
+		return in, usagef("--drain-limit %v: not above 0 (want, for example, 24h)", o.drainLimit)
 	}
 	if o.clockFactor, err = parseClock(o.clock); err != nil {
 		return in, usagef("--clock: %w", err)
@@ -452,21 +455,22 @@ func describeConfiguration(m *run.Manifest, a *conf.Adapted) {
 // check compares the record with what slurmdbd has, and says what was left undone.
 func (o *replayOptions) check(ctx context.Context, engine *slurm.Engine, record *run.Writer, w *workload.Workload, result replay.Result) error {
 	end := engine.Now()
-	if n := len(result.Undrained); n > 0 {
-		text := fmt.Sprintf("%d jobs still pended when nothing had happened for %v, and were given up: %s", n, o.drainLimit, few(result.Undrained, 5))
-		if err := record.Warn(run.Warning{Code: "queue-not-drained", Text: text, AffectsResult: true, Count: n}); err != nil {
-			return err
-		}
+	warnings := undone(result, o.drainLimit)
+	if n := len(result.Rejected); n > 0 {
+		text := fmt.Sprintf("%d jobs were rejected, of which %d ran when the workload was recorded: %s", n, result.Missing, few(result.Rejected, 5))
+		affects := result.Missing > 0 || result.Refused == result.Submitted
+		warnings = append(warnings, run.Warning{Code: "jobs-rejected", Text: text, AffectsResult: affects, Count: n})
 	}
-	if n := len(result.LatePresets); n > 0 {
-		text := fmt.Sprintf("%d jobs that ran when the window began do not run here: %s", n, few(result.LatePresets, 5))
-		if err := record.Warn(run.Warning{Code: "preset-late", Text: text, AffectsResult: true, Count: n}); err != nil {
-			return err
-		}
+	if unfinished := engine.Unfinished(); len(unfinished) > 0 {
+		text := fmt.Sprintf("%d actions had not ended when the replay did: %s", len(unfinished), few(unfinished, 5))
+		warnings = append(warnings, run.Warning{Code: "action-unfinished", Text: text, Count: len(unfinished)})
 	}
 	if n := result.WithoutPriority; n > 0 {
 		text := fmt.Sprintf("%d jobs have no recorded priority to be fixed: Slurm computed theirs", n)
-		if err := record.Warn(run.Warning{Code: "priority-not-fixed", Text: text, AffectsResult: true, Count: n}); err != nil {
+		warnings = append(warnings, run.Warning{Code: "priority-not-fixed", Text: text, AffectsResult: true, Count: n})
+	}
+	for _, w := range warnings {
+		if err := record.Warn(w); err != nil {
 			return err
 		}
 	}

@@ -58,7 +58,7 @@ func (o *simulateOptions) addFlags(c *cobra.Command) {
 	f.StringVarP(&o.output, "output", "o", "", "`RUN` directory to write the record to")
 	f.BoolVar(&o.overwrite, "overwrite", false, "replace a run that is there")
 	f.Uint64Var(&o.seed, "seed", 1, "seed of everything drawn: --jitter and the working hours of --feedback distribution; nothing is drawn without them")
-	f.DurationVar(&o.drainLimit, "drain-limit", 24*time.Hour, "virtual time after which jobs are given up that pend while nothing runs")
+	f.DurationVar(&o.drainLimit, "drain-limit", 24*time.Hour, "virtual time in which nothing happens, nor any job can end, after which what is left is given up")
 	o.realizations.addFlags(f)
 	o.feedback.addFlags(f)
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "no progress")
@@ -196,7 +196,7 @@ func (o *simulateOptions) play(ctx context.Context, in simulateInput, engine *si
 	case err != nil:
 		return run.StateFailed, err
 	}
-	for _, w := range drainWarnings(result, o.drainLimit) {
+	for _, w := range undone(result, o.drainLimit) {
 		if err := record.Warn(w); err != nil {
 			return run.StateFailed, err
 		}
@@ -215,15 +215,15 @@ func seldom(observe func(replay.Progress)) func(replay.Progress) {
 	}
 }
 
-// drainWarnings say what a simulation left undone.
-func drainWarnings(result replay.Result, limit time.Duration) []run.Warning {
+// undone warns of what a run left undone.
+func undone(result replay.Result, limit time.Duration) []run.Warning {
 	var list []run.Warning
 	if n := len(result.Undrained); n > 0 {
-		text := fmt.Sprintf("%d jobs still pended when nothing had happened for %v, and were given up: %s", n, limit, few(result.Undrained, 5))
+		text := fmt.Sprintf("%d jobs had not ended when nothing had happened for %v, and were given up: %s", n, limit, few(result.Undrained, 5))
 		list = append(list, run.Warning{Code: "queue-not-drained", Text: text, AffectsResult: true, Count: n})
 	}
 	if n := len(result.LatePresets); n > 0 {
-		text := fmt.Sprintf("%d jobs that ran when the window began did not run then: %s", n, few(result.LatePresets, 5))
+		text := fmt.Sprintf("%d jobs that ran when the window began do not run here: %s", n, few(result.LatePresets, 5))
 		list = append(list, run.Warning{Code: "preset-late", Text: text, AffectsResult: true, Count: n})
 	}
 	return list
@@ -234,6 +234,9 @@ func (o *simulateOptions) load(path string) (in simulateInput, err error) {
 	in.config.Ties = sim.Ties(o.ties)
 	if in.config.Ties != sim.EndsFirst && in.config.Ties != sim.ArrivalsFirst {
 		return in, usagef("--ties %s: not an order (want %s or %s)", o.ties, sim.EndsFirst, sim.ArrivalsFirst)
+	}
+	if o.drainLimit <= 0 {
+		return in, usagef("--drain-limit %v: not above 0 (want, for example, 24h)", o.drainLimit)
 	}
 	if in.config.Policy, err = policy.New(o.policy); err != nil {
 		return in, usagef("--policy %w", err)

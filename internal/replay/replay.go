@@ -36,9 +36,10 @@ type Releaser interface {
 
 // Options change how a workload is played.
 type Options struct {
-	// DrainLimit is virtual time: how long jobs may pend after the last input while
-	// nothing runs and nothing happens, before the replay gives them up. Held jobs and
-	// those with impossible dependencies would pend for ever. 24 hours if 0.
+	// DrainLimit is virtual time: how long nothing may happen after the last input, and after the
+	// last end that is foreseen of a job that runs, before the replay gives up what is left.
+	// Held jobs and those with impossible dependencies would pend for ever, and
+	// suspended ones run. 24 hours if 0.
 	DrainLimit time.Duration
 	// FixedPriorities submits every job with the priority that it had when the workload
 	// was recorded, where that is known, so that the order of the queue is not the
@@ -70,8 +71,13 @@ type Result struct {
 	WithoutPriority int
 	// LatePresets are the preset jobs that did not run when the window began.
 	LatePresets []string
-	// Undrained are the workload's names of jobs that were given up as pending.
+	// Undrained are the workload's names of jobs that were given up, pending or running without end.
 	Undrained []string
+	// Rejected are the workload's names of jobs that the resource manager did not take, with
+	// its reasons, but for those that it had not taken when the workload was recorded. Missing
+	// counts those of them that ran then.
+	Rejected []string
+	Missing  int
 }
 
 // player is a replay under way.
@@ -353,7 +359,8 @@ func (p *player) of(ev *rm.Event) int {
 
 // play runs the loop.
 func (p *player) play(ctx context.Context) error {
-	happened := p.rm.Now()
+	// When something has happened last, and from when on nothing is bound to.
+	happened, quiet := p.rm.Now(), p.rm.Now()
 	for {
 		if err := p.applyDue(); err != nil {
 			return err
@@ -361,7 +368,7 @@ func (p *player) play(ctx context.Context) error {
 		if len(p.queue) == 0 && p.openJobs == 0 {
 			return p.settle(ctx)
 		}
-		until := happened.Add(p.opts.DrainLimit)
+		until := quiet.Add(p.opts.DrainLimit)
 		if len(p.queue) > 0 {
 			until = p.queue.Next()
 		}
@@ -375,15 +382,44 @@ func (p *player) play(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if len(events) > 0 || len(p.queue) > 0 || p.progress.Running > 0 {
-			happened = p.rm.Now()
+		if len(events) > 0 || len(p.queue) > 0 {
+			happened, quiet = p.rm.Now(), p.rm.Now()
 			p.opts.Observe(p.progress)
 			continue
 		}
-		if p.rm.Now() >= until {
-			return nil // nothing runs and nothing has happened for so long: given up
+		if p.rm.Now() < until {
+			continue
+		}
+		last := p.lastEnd(happened)
+		if last <= quiet {
+			return nil // nothing has happened for so long, nor will it: given up
+		}
+		quiet = last
+	}
+}
+
+// lastEnd is when the last of the jobs that run at an instant ends, if nothing changes that. One
+// without an end of its own and without a time limit is not waited for.
+func (p *player) lastEnd(from hpc.Time) hpc.Time {
+	last := from
+	for _, i := range p.order {
+		if p.running[i] == 0 {
+			continue
+		}
+		p.workload.Jobs.Get(int(i), &p.job)
+		job := p.opts.atPerformance(&p.job)
+		longest := job.RunTime
+		for _, d := range job.TaskRunTimes {
+			longest = max(longest, d)
+		}
+		if longest == hpc.Unlimited {
+			longest = job.TimeLimit
+		}
+		if longest != hpc.Unlimited {
+			last = max(last, from.Add(longest))
 		}
 	}
+	return last
 }
 
 // settle takes the answers to administration after the last job: a controller may take
@@ -423,12 +459,17 @@ func (p *player) applyDue() error {
 // take records an event and keeps the counts.
 func (p *player) take(ev rm.Event) error {
 	n := &p.progress
+	if p.window != nil && ev.Outcome != nil && ev.Outcome.Reservation == barrierName {
+		ev.Outcome.Reservation = "" // which is ours, not the workload's
+	}
 	switch ev.Kind {
 	case rm.Started:
 		p.window.started(ev.Job)
 		p.started(&ev)
 	case rm.Requeue:
-		if p.stopped(&ev) {
+		if ev.Outcome == nil {
+			p.reopen(&ev)
+		} else if p.stopped(&ev) {
 			n.Pending++
 		}
 	case rm.Refused:
@@ -438,6 +479,7 @@ func (p *player) take(ev rm.Event) error {
 		}
 		n.Pending -= tasks
 		n.Refused += tasks
+		p.rejected(&ev)
 		p.end(&ev, tasks)
 	case rm.Ended:
 		if ev.Outcome != nil && ev.Outcome.Start.IsZero() || !p.stopped(&ev) {
@@ -447,6 +489,21 @@ func (p *player) take(ev rm.Event) error {
 		p.end(&ev, 1)
 	}
 	return p.recorder.Event(ev)
+}
+
+// rejected notes that the resource manager did not take a job.
+func (p *player) rejected(ev *rm.Event) {
+	if job := p.of(ev); job >= 0 {
+		p.workload.Jobs.Get(job, &p.job)
+		switch r := p.job.Recorded; {
+		case r == nil:
+		case r.State == hpc.Rejected:
+			return
+		case r.Start != 0:
+			p.result.Missing++
+		}
+	}
+	p.result.Rejected = append(p.result.Rejected, fmt.Sprintf("%s (%s)", ev.Job, ev.Reason))
 }
 
 // started counts a task of a job as running.
@@ -489,6 +546,20 @@ func (p *player) end(ev *rm.Event, tasks int) {
 		s.At = max(s.At, p.rm.Now())
 		p.schedule(s)
 	}
+}
+
+// reopen notes that a task is not over after all. Who has acted on its end has done so.
+func (p *player) reopen(ev *rm.Event) {
+	p.progress.Ended--
+	p.progress.Pending++
+	job := p.of(ev)
+	if job < 0 {
+		return
+	}
+	if p.open[job] == 0 {
+		p.openJobs++
+	}
+	p.open[job]++
 }
 
 // undrained lists the jobs that have not ended, in the order of their submission.

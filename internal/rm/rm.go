@@ -57,7 +57,7 @@ const (
 	Started   EventKind = "started"   // the job has its nodes
 	Suspend   EventKind = "suspended" // its processes were stopped
 	Resume    EventKind = "resumed"   // its processes were continued
-	Requeue   EventKind = "requeued"  // it is pending again
+	Requeue   EventKind = "requeued"  // it is pending again; without an Outcome, although it had ended
 	Ended     EventKind = "ended"     // final
 	NodeState EventKind = "node"      // a node event was applied or refused
 	Reserved  EventKind = "reservation"

@@ -58,6 +58,7 @@ const (
 	RuleBeforeEpoch       = "submit_before_epoch"
 	RuleNegativeTime      = "negative_time"
 	RuleNegativeNumber    = "negative_number"
+	RuleBadExitCode       = "bad_exit_code"
 	RuleOverLimit         = "run_time_over_limit"
 	RuleNoEnd             = "no_run_time_and_no_limit"
 	RuleNoUser            = "no_user"
@@ -179,6 +180,9 @@ func (v *validator) identities(parts []*validator) {
 func (v *validator) numbers(job *hpc.Job) {
 	if field := negativeField(&job.Request); field != "" {
 		v.report(Error, job.ID, RuleNegativeNumber, "%s is negative", field)
+	}
+	if job.ExitCode < 0 || job.ExitCode > 255 {
+		v.report(Error, job.ID, RuleBadExitCode, "ends with exit code %d (want 0 to 255)", job.ExitCode)
 	}
 }
 

@@ -13,17 +13,28 @@ import (
 	"rmreplay/internal/rm/slurm/conf"
 )
 
-// actions are the administrator's actions that are under way or wait for that. They
-// are done one after the other, each when the one before has ended.
+// action is an administrator's action under way.
+type action struct {
+	hpc.Action
+	since hpc.Time
+}
+
+// actions are those under way. Each begins at its instant, whether or not earlier ones have
+// ended; those of one instant go one after the other, as far as they take no time.
 type actions struct {
-	waiting []hpc.Action
-	current *hpc.Action
-	since   hpc.Time // when current was begun
+	open []*action // in the order in which they began
 }
 
 // hold reports whether inputs wait for an action: one of the same instant goes
 // first. An action that takes virtual time holds nothing up once time has moved on.
-func (a *actions) hold(now hpc.Time) bool { return a.current != nil && a.since == now }
+func (a *actions) hold(now hpc.Time) bool {
+	return len(a.open) > 0 && a.open[len(a.open)-1].since == now
+}
+
+// done takes an action out that has ended.
+func (a *actions) done(ended *action) {
+	a.open = slices.DeleteFunc(a.open, func(other *action) bool { return other == ended })
+}
 
 // actionCommands are the commands of Slurm's that an action may run.
 var actionCommands = []string{"scontrol", "sacctmgr", "scancel", "squeue", "sinfo", "sprio", "sshare", "sdiag", "sacct", "sreport"}
@@ -44,10 +55,7 @@ func (e *Engine) Act(a hpc.Action) error {
 	if err := CheckAction(a); err != nil {
 		return err
 	}
-	e.inputs = append(e.inputs, func() {
-		e.actions.waiting = append(e.actions.waiting, a)
-		e.nextAction()
-	})
+	e.inputs = append(e.inputs, func() { e.begin(a) })
 	return nil
 }
 
@@ -62,20 +70,25 @@ func (e *Engine) BeginWindow() error {
 	return e.Act(hpc.Action{At: e.Now(), Run: []string{"scontrol", "reconfigure"}})
 }
 
-// nextAction begins the next action if none is under way.
-func (e *Engine) nextAction() {
-	for e.actions.current == nil && len(e.actions.waiting) > 0 && e.err == nil {
-		a := e.actions.waiting[0]
-		e.actions.waiting = e.actions.waiting[1:]
-		e.actions.current, e.actions.since = &a, e.Now()
-		path, args, err := e.actionCommand(a)
-		if err == nil {
-			_, err = e.startClient("", path, args, e.actionEnded)
-		}
-		if err != nil {
-			e.acted(err.Error(), err)
-		}
+// begin begins an action.
+func (e *Engine) begin(what hpc.Action) {
+	a := &action{Action: what, since: e.Now()}
+	e.actions.open = append(e.actions.open, a)
+	path, args, err := e.actionCommand(what)
+	if err == nil {
+		_, err = e.startClient("", path, args, func(cl *client) { e.actionEnded(a, cl) })
 	}
+	if err != nil {
+		e.acted(a, err.Error(), err)
+	}
+}
+
+// Unfinished describes the actions that have not ended.
+func (e *Engine) Unfinished() (list []string) {
+	for _, a := range e.actions.open {
+		list = append(list, fmt.Sprintf("%s (begun at %s)", describeAction(a.Action), a.since))
+	}
+	return list
 }
 
 // actionCommand makes the action's preparations and returns what is to be run.
@@ -131,23 +144,23 @@ func (e *Engine) reconfigure(path string) error {
 }
 
 // actionEnded takes the end of an action's command.
-func (e *Engine) actionEnded(cl *client) {
+func (e *Engine) actionEnded(a *action, cl *client) {
 	out, errOut, err := cl.result()
 	said := strings.TrimSpace(out + errOut)
-	if err := e.logAction(said, err); err != nil {
+	if err := e.logAction(a, said, err); err != nil {
 		e.fail(err)
 	}
 	// scontrol exits with 0 for some of what slurmctld refuses.
 	if err == nil && strings.Contains(errOut, "slurm_") && strings.Contains(errOut, "error:") {
 		err = errors.New(strings.TrimSpace(errOut))
 	}
-	e.acted(said, err)
+	e.acted(a, said, err)
 }
 
-// acted reports the end of the current action. One that failed makes the result
+// acted reports the end of an action. One that failed makes the result
 // doubtful: the machine is not what the workload says.
-func (e *Engine) acted(said string, err error) {
-	what := describeAction(*e.actions.current)
+func (e *Engine) acted(a *action, said string, err error) {
+	what := describeAction(a.Action)
 	reason := what
 	if err != nil {
 		e.warn("action-failed", fmt.Sprintf("%s: %v", what, err), true)
@@ -155,18 +168,17 @@ func (e *Engine) acted(said string, err error) {
 	} else if line, _, _ := strings.Cut(said, "\n"); line != "" {
 		reason += ": " + line
 	}
-	e.actions.current = nil
+	e.actions.done(a)
 	e.emit(rm.Event{Kind: rm.Acted, Task: -1, Reason: reason})
-	e.nextAction()
 }
 
 // logAction keeps everything that an action said in logs/actions.log.
-func (e *Engine) logAction(said string, failed error) error {
+func (e *Engine) logAction(a *action, said string, failed error) error {
 	f, err := os.OpenFile(filepath.Join(e.cfg.LogDir, "actions.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return fmt.Errorf("keeping what an action said: %w", err)
 	}
-	text := fmt.Sprintf("[%s] %s\n", e.actions.since, describeAction(*e.actions.current))
+	text := fmt.Sprintf("[%s] %s\n", a.since, describeAction(a.Action))
 	if said != "" {
 		text += said + "\n"
 	}

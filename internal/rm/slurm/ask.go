@@ -2,6 +2,7 @@ package slurm
 
 import (
 	"fmt"
+	"slices"
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
@@ -13,10 +14,7 @@ import (
 func (e *Engine) askAbout(c completion, in *instance) {
 	m := &rpc.Message{Type: rpc.RequestJobInfoSingle, Host: "localhost", Body: rpc.AppendJobInfoRequest(nil, c.job)}
 	e.network.send(m, func(reply *rpc.Message, err error) {
-		var infos []rpc.JobInfo
-		if err == nil {
-			infos, err = rpc.DecodeJobInfo(reply)
-		}
+		infos, err := jobInfos(reply, err)
 		if err != nil {
 			e.warn("job-unknown", fmt.Sprintf("asking slurmctld about job %s, which ended as %s: %v", in.of.job.ID, c.outcome.State, err), true)
 			e.over(c.job, in, c.outcome, false)
@@ -50,4 +48,33 @@ func complete(o *rm.Outcome, info *rpc.JobInfo, in *instance) {
 	if in.nodes != "" {
 		o.Nodes, o.NodeCount, o.Processors = in.nodes, in.nodeCount, in.cpus
 	}
+}
+
+// askForTasks asks slurmctld which tasks of an array it still has, once the array's own
+// record has become that of a task and has ended. A task that was cancelled before it had a record
+// of its own has vanished without a word (scancel 1_7: job_str_signal in job_mgr.c).
+func (e *Engine) askForTasks(s *submission) {
+	m := &rpc.Message{Type: rpc.RequestJobInfoSingle, Host: "localhost", Body: rpc.AppendJobInfoRequest(nil, s.number)}
+	e.network.send(m, func(reply *rpc.Message, err error) {
+		infos, err := jobInfos(reply, err)
+		if err != nil {
+			e.warn("job-unknown", fmt.Sprintf("asking slurmctld about the tasks of job %s: %v", s.job.ID, err), true)
+			return
+		}
+		now := hpc.Unix(e.Now().UnixSeconds())
+		for _, task := range s.tasks {
+			known := func(info rpc.JobInfo) bool { return info.ArrayTaskID == uint32(task) || info.Waiting(task) }
+			if s.fates[task] == inArray && !slices.ContainsFunc(infos, known) {
+				e.taskOver(0, s, task, rm.Outcome{State: hpc.Cancelled, End: now}, false)
+			}
+		}
+	})
+}
+
+// jobInfos are the records in a reply.
+func jobInfos(reply *rpc.Message, err error) ([]rpc.JobInfo, error) {
+	if err != nil {
+		return nil, err
+	}
+	return rpc.DecodeJobInfo(reply)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
@@ -32,6 +33,21 @@ const completionBuffer = 1024
 var completionFields = []string{"JobId", "UserId", "GroupId", "Name", "JobState", "Partition", "TimeLimit",
 	"StartTime", "EndTime", "NodeList", "NodeCnt", "ProcCnt", "WorkDir", "ReservationName", "Tres", "Account", "QOS",
 	"WcKey", "Cluster", "SubmitTime", "EligibleTime", "DerivedExitCode", "ExitCode"}
+
+// recordable is a name as the record can have it: on one line, and without what reads like
+// the next key.
+func recordable(name string) string {
+	name = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, name)
+	for _, key := range completionFields {
+		name = strings.ReplaceAll(name, " "+key+"=", " "+key+"-")
+	}
+	return name
+}
 
 // nextCompletion cuts the first record off what the pipe has given. nil means that
 // it is not complete yet.

@@ -1,6 +1,7 @@
 package slurm
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -360,7 +361,8 @@ func (cl *client) result() (stdout, stderr string, err error) {
 	out, _ := os.ReadFile(cl.base + ".out")
 	errOut, _ := os.ReadFile(cl.base + ".err")
 	if cl.exit.Status != 0 {
-		err = &CommandError{Name: cl.name, Args: cl.args, Exit: cl.exit, Output: strings.TrimSpace(string(errOut))}
+		said := cmp.Or(strings.TrimSpace(string(errOut)), strings.TrimSpace(string(out)))
+		err = &CommandError{Name: cl.name, Args: cl.args, Exit: cl.exit, Output: said}
 	}
 	return string(out), string(errOut), err
 }
@@ -370,7 +372,7 @@ type CommandError struct {
 	Name   string
 	Args   []string
 	Exit   supervise.Exit
-	Output string // what it wrote to standard error
+	Output string // what it wrote to standard error, or else to standard output
 }
 
 func (e *CommandError) Error() string {

@@ -101,6 +101,8 @@ type outcome struct {
 	events   []rm.Event
 	warnings []Warning
 	sacct    string
+	// unfinished are the actions that had not ended.
+	unfinished []string
 }
 
 // memory is a recorder that keeps the events beside the record.
@@ -135,7 +137,7 @@ func (s *scenario) play(t testing.TB) *outcome {
 	if o.sacct, err = e.Sacct(ctx); err != nil {
 		t.Fatal(err)
 	}
-	o.warnings, o.events = e.Warnings(), record.events
+	o.warnings, o.events, o.unfinished = e.Warnings(), record.events, e.Unfinished()
 	for row := range writer.Rows {
 		o.list = append(o.list, *row)
 	}

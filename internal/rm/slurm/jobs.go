@@ -1,7 +1,6 @@
 package slurm
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -54,8 +53,9 @@ type instance struct {
 	nodes string // as launched
 	// nodeCount and cpus are what it was launched with.
 	nodeCount, cpus int
-	// start is when a job whose size has changed meanwhile started; else 0.
-	start hpc.Time
+	// start is when it was launched, and resized says that its size has changed since.
+	start   hpc.Time
+	resized bool
 }
 
 // scriptMark begins the line of a batch script that says which job of the workload
@@ -145,6 +145,7 @@ func (e *Engine) encodeSubmission(s *submission, index int) (body []byte, uid, g
 		sub.Name = job.ID
 	}
 	sub.SubmitLine = submitLine(sub.Request, dependency)
+	sub.Name, sub.WCKey = recordable(sub.Name), recordable(sub.WCKey)
 	desc, err := sub.JobDesc()
 	if err != nil {
 		return nil, 0, 0, err
@@ -301,8 +302,13 @@ func (e *Engine) JobStarted(l *rpc.BatchLaunch) {
 	if l.ArrayJobID != 0 {
 		task = int(l.ArrayTaskID)
 	}
+	if s.fates[task] == over {
+		// An administrator has put it back into the queue (scontrol requeue).
+		s.ended--
+		e.emit(rm.Event{Kind: rm.Requeue, Job: s.job.ID, Task: task, RMJob: l.JobID, Reason: "requeued after its end"})
+	}
 	s.fates[task] = alone
-	in := &instance{of: s, task: task, nodes: l.Nodes, nodeCount: int(l.Credential.NodeCount), cpus: rpc.CPUs(l.CPUsPerNode)}
+	in := &instance{of: s, task: task, nodes: l.Nodes, nodeCount: int(l.Credential.NodeCount), cpus: rpc.CPUs(l.CPUsPerNode), start: e.Now()}
 	e.byNumber[l.JobID] = in
 	e.running[l.JobID] = true
 	ev := rm.Event{At: e.Now(), Kind: rm.Started, Job: s.job.ID, Task: task, RMJob: l.JobID, Outcome: &rm.Outcome{
@@ -368,13 +374,15 @@ func (e *Engine) completed(c completion) {
 	if c.task >= 0 {
 		in.task = c.task
 	}
+	if name := in.of.job.Name; c.outcome.Name == recordable(name) {
+		c.outcome.Name = name
+	}
 	if c.outcome.State == resizing {
-		// The job goes on, and what comes at its end has this instant for its start.
-		in.start = cmp.Or(in.start, c.outcome.Start)
+		in.resized = true // and goes on
 		return
 	}
-	if in.start != 0 && c.outcome.Start != 0 {
-		c.outcome.Start, in.start = in.start, 0
+	if in.resized && c.outcome.Start != 0 {
+		c.outcome.Start = hpc.Unix(in.start.UnixSeconds()) // the record has the last change's instant
 	}
 	delete(e.running, c.job)
 	// Whether these states are the end is for slurmctld to say: a job that lost its
@@ -433,8 +441,11 @@ func (e *Engine) taskOver(number uint32, s *submission, task int, o rm.Outcome, 
 	if !requeued && number != s.number {
 		delete(e.byNumber, number)
 	}
-	if s.ended >= len(s.tasks) {
+	switch {
+	case s.ended >= len(s.tasks):
 		delete(e.byNumber, s.number)
+	case !requeued && number == s.number:
+		e.askForTasks(s)
 	}
 }
 

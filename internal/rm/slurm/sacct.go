@@ -16,13 +16,15 @@ type Sacct struct {
 	columns map[string]int // their places by their names
 	width   int            // how many columns a line has
 	lines   map[uint32]string
+	// resized are the jobs that have a line for each of their sizes.
+	resized map[uint32]bool
 }
 
 // ParseSacct takes the output of sacct. Of a job that ran several times the last line
 // counts.
 func ParseSacct(text string) (*Sacct, error) {
 	first, rest, more := strings.Cut(strings.TrimSuffix(text, "\n"), "\n")
-	s := &Sacct{columns: map[string]int{}, lines: make(map[uint32]string, strings.Count(rest, "\n")+1)}
+	s := &Sacct{columns: map[string]int{}, lines: make(map[uint32]string, strings.Count(rest, "\n")+1), resized: map[uint32]bool{}}
 	for i, name := range strings.Split(first, "|") {
 		s.columns[name] = i
 		s.width++
@@ -40,6 +42,9 @@ func ParseSacct(text string) (*Sacct, error) {
 			return nil, fmt.Errorf("reading sacct's output: JobIDRaw %q: not a number", r.get("JobIDRaw"))
 		}
 		s.lines[uint32(id)] = line
+		if r.get("State") == string(resizing) {
+			s.resized[uint32(id)] = true
+		}
 	}
 	return s, nil
 }
@@ -94,8 +99,15 @@ func (s *Sacct) Compare(rows iter.Seq[*run.Row]) (differences []string) {
 			name += "_" + strconv.Itoa(row.Task)
 		}
 		rec, ok := s.job(row.RMJob)
-		if !ok && row.Start.IsZero() {
-			continue // sacct does not show jobs that never became eligible (as_mysql_jobacct_process.c)
+		if _, task, array := strings.Cut(rec.get("JobID"), "_"); ok && array && row.Task >= 0 {
+			// The last task of an array has the array's number, which those have in the record that
+			// were cancelled before they got one. slurmdbd has nothing of them.
+			if n, err := strconv.Atoi(task); err == nil && n != row.Task {
+				ok = false
+			}
+		}
+		if !ok && (row.Start.IsZero() || row.Eligible.IsZero()) {
+			continue // sacct does not show jobs that are not eligible (as_mysql_jobacct_process.c)
 		}
 		if !ok {
 			differences = append(differences, fmt.Sprintf("job %s: slurmdbd has no job %d", name, row.RMJob))
@@ -105,12 +117,19 @@ func (s *Sacct) Compare(rows iter.Seq[*run.Row]) (differences []string) {
 		if !row.Resubmit.IsZero() {
 			submit = row.Resubmit
 		}
+		start := known(rec.get("Start"))
+		if row.Start.IsZero() && start == rec.get("End") && known(rec.get("NodeList")) == "" {
+			start = "" // slurmctld says so of a job that ended before slurmdbd knew it
+		}
 		for _, c := range []struct{ what, ours, theirs string }{
-			{"submit", sacctTime(submit), rec.get("Submit")}, {"start", sacctTime(row.Start), known(rec.get("Start"))},
+			{"submit", sacctTime(submit), rec.get("Submit")}, {"start", sacctTime(row.Start), start},
 			{"end", sacctTime(row.End), known(rec.get("End"))}, {"state", string(row.State), firstWord(rec.get("State"))},
 			{"nodes", row.Nodes, known(rec.get("NodeList"))}, {"account", row.Account, rec.get("Account")},
 			{"QOS", row.QOS, qosOf(rec.get("QOS"), row.QOS)},
 		} {
+			if s.resized[row.RMJob] && (c.what == "submit" || c.what == "start") {
+				continue // which slurmdbd has of the last size
+			}
 			if c.ours != c.theirs {
 				differences = append(differences, fmt.Sprintf("job %s: %s %s, slurmdbd has %s", name, c.what, orNone(c.ours), orNone(c.theirs)))
 			}

@@ -181,30 +181,33 @@ func (e *Engine) checkBackfill(s *run.Scheduler, l limits) {
 	}
 }
 
-// losses are what slurmctld logs, at any level, when it gives up a message of which the
+// losses are what the daemons log, at any level, when they give up a message of which the
 // result should know.
-var losses = []struct{ code, says, means string }{
-	{"message-dropped", "agent waited too long for nodes to respond", "messages to nodes were given up"}, // agent.c
-	{"accounting-dropped", "agent queue is full (", "messages to slurmdbd were given up"},                // slurmdbd_agent.c
+var losses = []struct{ log, code, says, means string }{
+	{"slurmctld.log", "message-dropped", "agent waited too long for nodes to respond", "messages to nodes were given up"}, // agent.c
+	{"slurmctld.log", "accounting-dropped", "agent queue is full (", "messages to slurmdbd were given up"},                // slurmdbd_agent.c
+	{"slurmdbd.log", "change-dropped", "error: update cluster:", "changes of accounts did not reach slurmctld"},           // slurmdb_defs.c
 }
 
-// checkLosses warns of messages that slurmctld has dropped, by its log.
+// checkLosses warns of messages that the daemons have dropped, by their logs.
 func (e *Engine) checkLosses() error {
-	f, err := os.Open(filepath.Join(e.cfg.LogDir, "slurmctld.log"))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil // SlurmctldDebug=quiet
-	}
-	if err != nil {
-		return fmt.Errorf("looking for lost messages: %w", err)
-	}
-	defer f.Close() // nothing is written
-	counts, err := countLosses(f)
-	if err != nil {
-		return fmt.Errorf("looking for lost messages: %w", err)
-	}
-	for i, n := range counts {
-		if n > 0 {
-			e.warn(losses[i].code, fmt.Sprintf("%s %d times (slurmctld.log: %q)", losses[i].means, n, losses[i].says), true)
+	for _, log := range []string{"slurmctld.log", "slurmdbd.log"} {
+		f, err := os.Open(filepath.Join(e.cfg.LogDir, log))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // SlurmctldDebug=quiet, or no accounting
+		}
+		if err != nil {
+			return fmt.Errorf("looking for lost messages: %w", err)
+		}
+		counts, err := countLosses(f)
+		f.Close() // nothing was written
+		if err != nil {
+			return fmt.Errorf("looking for lost messages: %w", err)
+		}
+		for i, n := range counts {
+			if l := losses[i]; n > 0 && l.log == log {
+				e.warn(l.code, fmt.Sprintf("%s %d times (%s: %q)", l.means, n, log, l.says), true)
+			}
 		}
 	}
 	return nil

@@ -78,9 +78,10 @@ func TestCountLosses(t *testing.T) {
 	log := "[1] error: agent waited too long for nodes to respond, abort launch of JobId=7\n" +
 		strings.Repeat("x", 10000) + "\n[2] sched: fine\n" +
 		"[3] error: slurmdbd: agent queue is full (10000), discarding DBD_JOB_START:1425 request\n" +
-		"[4] error: slurmdbd: agent queue is full (10000), discarding DBD_JOB_START:1425 request"
+		"[4] error: slurmdbd: agent queue is full (10000), discarding DBD_JOB_START:1425 request\n" +
+		"[5] error: update cluster: Connection refused to tiny at 127.0.0.1(6817)"
 	got, err := countLosses(strings.NewReader(log))
-	if diff := cmp.Diff([]int{1, 2}, got); diff != "" || err != nil {
+	if diff := cmp.Diff([]int{1, 2, 1}, got); diff != "" || err != nil {
 		t.Errorf("%v, (-want +got)\n%s", err, diff)
 	}
 }

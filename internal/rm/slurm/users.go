@@ -61,6 +61,12 @@ func (e *Engine) writeUsers() error {
 	var passwd, group strings.Builder
 	fmt.Fprintf(&passwd, "%s:x:%d:%d:%s:/:/bin/sh\n", daemonUser, os.Geteuid(), os.Getegid(), daemonUser)
 	fmt.Fprintf(&group, "%s:x:%d:\n", daemonUser, os.Getegid())
+	if _, known := e.users["root"]; !known {
+		passwd.WriteString("root:x:0:0:root:/:/bin/sh\n") // who owns reservations
+	}
+	if _, known := e.groups["root"]; !known {
+		group.WriteString("root:x:0:\n")
+	}
 	members := map[string][]string{}
 	for _, name := range sortedKeys(e.users) {
 		u := e.users[name]

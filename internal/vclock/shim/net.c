@@ -98,11 +98,30 @@ static void no_delay(int fd)
 	errno = saved;
 }
 
+/* slurmdbd tells slurmctld of changes at the address that it was called from, which would
+ * be 127.0.0.1, where nobody listens. So who calls a daemon does so from its address. */
+static void call_from(int fd, const struct sockaddr_in *to)
+{
+	struct sockaddr_in own = {.sin_family = AF_UNSPEC};
+	socklen_t n = sizeof own;
+	int one = 1, saved = errno;
+	if (port_is_managed(to->sin_port) && getsockname(fd, (struct sockaddr *)&own, &n) == 0 &&
+	    own.sin_family == AF_INET && own.sin_port == 0 && own.sin_addr.s_addr == INADDR_ANY) {
+		own.sin_addr = to->sin_addr;
+		/* The kernel chooses the port in connect, where it knows the peer. */
+		setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &one, sizeof one);
+		bind(fd, (struct sockaddr *)&own, sizeof own);
+	}
+	errno = saved;
+}
+
 EXPORT int connect(int fd, const struct sockaddr *addr, socklen_t len)
 {
 	pay(AT_CALL);
 	if (C && addr && (addr->sa_family == AF_INET || addr->sa_family == AF_INET6))
 		no_delay(fd);
+	if (C && addr && addr->sa_family == AF_INET && len >= sizeof(struct sockaddr_in))
+		call_from(fd, (const struct sockaddr_in *)addr);
 	touch();
 	return real(connect)(fd, addr, len);
 }

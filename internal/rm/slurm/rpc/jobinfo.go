@@ -2,6 +2,8 @@ package rpc
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 
 	"rmreplay/internal/hpc"
 )
@@ -14,6 +16,8 @@ type JobInfo struct {
 	// ArrayTaskID is the task's index, [NoVal] if the job is no task: a record with
 	// ArrayJobID and without a task stands for all the tasks that have not been split off.
 	ArrayJobID, ArrayTaskID uint32
+	// ArrayTasks are those tasks, as a mask of bits in hexadecimal: [JobInfo.Waiting].
+	ArrayTasks string
 
 	// State is the base state, pending for a job that has gone back to the queue.
 	State hpc.State
@@ -87,6 +91,18 @@ func (j *JobInfo) Requeued() bool {
 	return j.Flags&(JobRequeue|JobRequeueHold|JobSpecialExit) != 0 || j.State == hpc.Pending && j.Restarts > 0
 }
 
+// Waiting reports whether a record of an array stands for the task.
+func (j *JobInfo) Waiting(task int) bool {
+	// The last digit has the tasks 0 to 3 (bit_fmt_hexmask in common/bitstring.c).
+	digits := strings.TrimPrefix(j.ArrayTasks, "0x")
+	at := len(digits) - 1 - task/4
+	if task < 0 || at < 0 {
+		return false
+	}
+	digit, err := strconv.ParseUint(digits[at:at+1], 16, 8)
+	return err == nil && digit>>(task%4)&1 == 1
+}
+
 // jobStates are the base states by number (enum job_states in slurm.h).
 var jobStates = [...]hpc.State{
 	hpc.Pending, hpc.Running, hpc.Suspended, hpc.Completed, hpc.Cancelled, hpc.Failed, hpc.TimedOut,
@@ -150,7 +166,7 @@ func (d *decoder) jobInfo() JobInfo {
 
 func (d *decoder) jobIdentity(j *JobInfo) {
 	j.ArrayJobID, j.ArrayTaskID = d.u32("array job id"), d.u32("array task id")
-	d.mem("array tasks")
+	j.ArrayTasks = d.str("array tasks")
 	d.u32("array limit")
 	d.u32("association")
 	d.mem("container")

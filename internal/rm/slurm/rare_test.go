@@ -1,0 +1,267 @@
+package slurm
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm"
+	"rmreplay/internal/rm/slurm/nodes"
+	"rmreplay/internal/run"
+	"rmreplay/internal/workload"
+)
+
+// once checks that every task of every job ended once, and that nothing is left.
+func (o *outcome) once() {
+	o.t.Helper()
+	ended := map[string]int{}
+	for _, ev := range o.events {
+		if ev.Kind == rm.Ended {
+			name := describe(&o.list[slices.IndexFunc(o.list, func(r run.Row) bool { return r.Job == ev.Job && r.Task == ev.Task })])
+			ended[strings.Fields(name)[0]]++
+		}
+	}
+	for name, n := range ended {
+		if n != 1 {
+			o.t.Errorf("%s ended %d times", name, n)
+		}
+	}
+	if p := o.result.Progress; p.Pending != 0 || p.Running != 0 || p.Ended != len(o.list) || len(o.result.Undrained) > 0 {
+		o.t.Errorf("%+v of %d rows, undrained %v", p, len(o.list), o.result.Undrained)
+	}
+}
+
+// Tasks that slurmctld splits off an array before they start end once, whatever ends them,
+// and those that vanish without a record end, too.
+func TestArraysEnd(t *testing.T) {
+	s := scenario{cluster: writeCluster(t, clusterFiles(t))}
+	lasting := map[int]time.Duration{0: 20 * time.Second}
+	for task := 1; task < 20; task++ {
+		lasting[task] = 800 * time.Second
+	}
+	s.workload.Jobs = workload.JobsOf(
+		// The limit ends x_0, on which y_0 depends.
+		job("x", 10, 0, with(on("c1"), limit(2*time.Minute), func(j *hpc.Job) {
+			j.Array, j.TaskRunTimes = "0-1", map[int]time.Duration{0: 500 * time.Second, 1: 20 * time.Second}
+		})),
+		job("y", 12, 10, with(on("c1"), dependsOn("aftercorr:x"), func(j *hpc.Job) { j.Array = "0-1" })),
+		// The user cancels what waits, split off or not.
+		job("a", 1000, 0, func(j *hpc.Job) { j.Array, j.TaskRunTimes = "0-19", lasting }),
+		job("b", 1002, 1000, with(dependsOn("aftercorr:a"), cancelledAfter(200), func(j *hpc.Job) { j.Array = "0-19" })),
+		// An administrator cancels one task that has no record yet, and one of two that run.
+		job("blocker", 5000, 100, with(on("c2"), tasks(4))),
+		job("c", 5010, 600, with(on("c2"), tasks(2), func(j *hpc.Job) { j.Array = "1-4" })),
+	)
+	s.workload.Actions = []hpc.Action{
+		{At: after(5020), Shell: "scancel $(squeue -h -n c -o %F | head -1)_3"},
+		{At: after(5200), Shell: "scancel $(squeue -h -n c -o %F | head -1)_1"},
+	}
+	s.drainLimit = time.Hour
+	o := s.play(t)
+	o.once()
+	for _, task := range []string{"x_0", "y_0", "b_1", "b_19", "c_1", "c_3"} {
+		if state := o.rows[task].State; state == hpc.Completed || !state.Ended() {
+			t.Errorf("%s: %s", task, state)
+		}
+	}
+	for _, task := range []string{"x_1", "y_1", "b_0", "c_2", "c_4"} {
+		if state := o.rows[task].State; state != hpc.Completed && task != "b_0" {
+			t.Errorf("%s: %s", task, state)
+		}
+	}
+}
+
+// A job goes on with the nodes that are left if it does not mind the loss of one, or if it was told to.
+func TestResizedJob(t *testing.T) {
+	s := scenario{cluster: writeCluster(t, clusterFiles(t))}
+	s.workload.NodeEvents = []hpc.NodeEvent{{At: after(100), Nodes: "c2", State: "fail"}}
+	s.workload.Actions = []hpc.Action{{At: after(200), Run: []string{"scontrol", "update", "JobId=2", "NumNodes=1"}}}
+	two := func(j *hpc.Job) { j.MinNodes, j.MaxNodes, j.Tasks = 2, 2, 2 }
+	s.workload.Jobs = workload.JobsOf(
+		job("loses", 10, 500, with(on("c[1-2]"), two, func(j *hpc.Job) { j.NoKill = true })),
+		job("shrinks", 11, 500, with(on("c[3-4]"), two)),
+		job("after", 20, 10, with(on("c1"), dependsOn("afterok:loses"))),
+	)
+	o := s.play(t)
+	o.once()
+	for name, want := range map[string]string{"loses": "COMPLETED 11-511 c1", "shrinks": "COMPLETED 14-514 c3", "after": "COMPLETED"} {
+		row := o.rows[name]
+		if got := describe(&row); !strings.HasPrefix(got, name+" "+want) {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}
+
+// A job whose exit code the site requeues is not over.
+func TestRequeueExit(t *testing.T) {
+	s := scenario{cluster: writeCluster(t, clusterFiles(t, "JobRequeue=1", "JobRequeue=1\nRequeueExit=5-6"))}
+	s.workload.Jobs = workload.JobsOf(
+		job("again", 10, 50, with(on("c1"), cancelledAfter(600), func(j *hpc.Job) { j.ExitCode = 5 })),
+		job("fails", 10, 50, with(on("c2"), func(j *hpc.Job) { j.ExitCode = 7 })),
+	)
+	s.drainLimit = time.Hour
+	o := s.play(t)
+	o.once()
+	if row := o.rows["again"]; row.State != hpc.Cancelled || row.Restarts < 2 {
+		t.Errorf("%s, want it cancelled after several runs", describe(&row))
+	}
+	if row := o.rows["fails"]; row.State != hpc.Failed || row.Restarts != 0 {
+		t.Errorf("%s, want it failed at once", describe(&row))
+	}
+}
+
+// A job that is put back into the queue after its end is not over.
+func TestRequeueAfterTheEnd(t *testing.T) {
+	s := scenario{cluster: writeCluster(t, clusterFiles(t))}
+	s.workload.Jobs = workload.JobsOf(job("twice", 10, 50, on("c1")), job("other", 10, 1000, on("c2")))
+	s.workload.Actions = []hpc.Action{{At: after(100), Run: []string{"scontrol", "requeue", "1"}}}
+	o := s.play(t)
+	if row := o.rows["twice"]; row.State != hpc.Completed || row.Restarts != 1 || since(row.Start) < 100 {
+		t.Errorf("%s, want a second run", describe(&row))
+	}
+	if p := o.result.Progress; p.Pending != 0 || p.Running != 0 || p.Ended != 2 {
+		t.Errorf("%+v, want 2 ended and nothing else", p)
+	}
+}
+
+// A job that ends on its nodes before it was launched there is not taken for one that ran.
+func TestEndBeforeTheLaunch(t *testing.T) {
+	prolog, err := nodes.ParseDelay("60s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := scenario{
+		cluster: writeCluster(t, clusterFiles(t, "JobRequeue=1", "JobRequeue=1\nPrologFlags=Alloc,DeferBatch")),
+		delays:  nodes.Delays{Prolog: prolog, Seed: 7},
+	}
+	s.workload.Jobs = workload.JobsOf(
+		job("cancelled", 10, 50, cancelledAfter(30)),
+		job("long", 1000, 8000, limit(5*time.Hour)),
+	)
+	s.drainLimit = time.Hour
+	o := s.play(t)
+	o.once()
+	if row := o.rows["long"]; row.State != hpc.Completed {
+		t.Errorf("%s, want it completed", describe(&row))
+	}
+}
+
+// What never ends is given up: a job that stays suspended, and one without a limit.
+func TestEndless(t *testing.T) {
+	s := scenario{cluster: writeCluster(t, clusterFiles(t, "DefaultTime=60", "DefaultTime=INFINITE"))}
+	s.workload.Jobs = workload.JobsOf(
+		job("suspended", 10, 600, on("c1")),
+		job("endless", 10, 1, with(on("c2"), forever, limit(0))),
+		job("long", 10, 20_000, with(on("c3"), limit(10*time.Hour))), // though nothing happens for hours
+	)
+	s.workload.Actions = []hpc.Action{{At: after(100), Run: []string{"scontrol", "suspend", "1"}}}
+	s.drainLimit = time.Hour
+	o := s.play(t)
+	if got, want := strings.Join(o.result.Undrained, " "), "suspended endless"; got != want {
+		t.Errorf("given up: %s, want %s", got, want)
+	}
+	if row := o.rows["long"]; row.State != hpc.Completed {
+		t.Errorf("%s, want it completed", describe(&row))
+	}
+}
+
+// Nothing in a name is taken for anything else, and the record has it as it was.
+func TestNames(t *testing.T) {
+	names := []string{"two\nlines", "x JobState=PENDING y", "JobState=FAILED", "a|b", "tab\tand\x7f", strings.Repeat("long ", 180)}
+	s := scenario{cluster: writeCluster(t, clusterFiles(t))}
+	var jobs []*hpc.Job
+	for i, name := range names {
+		jobs = append(jobs, job(string(rune('a'+i)), 10, 50, func(j *hpc.Job) { j.Name, j.WCKey = name, "k JobId=1" }))
+	}
+	s.workload.Jobs = workload.JobsOf(jobs...)
+	o := s.play(t)
+	o.once()
+	for i, row := range o.list {
+		if row.State != hpc.Completed || row.Name != names[i] {
+			t.Errorf("%s of name %q, want it completed with name %q", describe(&row), row.Name, names[i])
+		}
+	}
+}
+
+// A submission that slurmctld has no room for (it takes one job less than MaxJobCount) is tried
+// again for as long as sbatch does.
+func TestFullQueue(t *testing.T) {
+	s := scenario{cluster: writeCluster(t, clusterFiles(t, "MinJobAge=300", "MinJobAge=2\nMaxJobCount=3"))}
+	s.workload.Jobs = workload.JobsOf(
+		job("a", 10, 30, nil), job("b", 10, 300, nil), job("in time", 10, 300, nil), job("too late", 20, 10, nil),
+	)
+	s.drainLimit = 3 * time.Hour
+	o := s.play(t)
+	if row := o.rows["in time"]; row.State != hpc.Completed || since(row.Submit) > 130 {
+		t.Errorf("%s, submitted at %v, want it taken within two minutes", describe(&row), since(row.Submit))
+	}
+	if row := o.rows["too late"]; row.State != hpc.Rejected {
+		t.Errorf("%s, want it rejected", describe(&row))
+	}
+	if len(o.result.Rejected) != 1 || !strings.HasPrefix(o.result.Rejected[0], "too late (") {
+		t.Errorf("rejected: %q", o.result.Rejected)
+	}
+}
+
+// A run time beyond the end of time is a long one.
+func TestLongestRunTime(t *testing.T) {
+	s := scenario{cluster: writeCluster(t, clusterFiles(t))}
+	s.workload.Jobs = workload.JobsOf(job("longest", 10, 0, with(limit(time.Minute), func(j *hpc.Job) { j.RunTime = hpc.Unlimited - time.Hour })))
+	o := s.play(t)
+	if row := o.rows["longest"]; row.State != hpc.TimedOut {
+		t.Errorf("%s, want it to time out", describe(&row))
+	}
+}
+
+// Every action begins at its instant, whether or not an earlier one has ended, and holds up
+// only what comes at the same one.
+func TestActionsThatLast(t *testing.T) {
+	s := scenario{cluster: writeCluster(t, clusterFiles(t))}
+	s.workload.Actions = []hpc.Action{
+		{At: after(100), Shell: "sleep 300"},
+		{At: after(150), Run: []string{"squeue", "-i", "60"}}, // for ever
+		{At: after(200), Run: []string{"scontrol", "update", "PartitionName=batch", "State=DOWN"}},
+		{At: after(500), Run: []string{"scontrol", "update", "PartitionName=batch", "State=UP"}},
+	}
+	s.workload.Jobs = workload.JobsOf(job("at once", 100, 50, on("c1")), job("waits", 300, 50, on("c1")))
+	o := s.play(t)
+	for name, want := range map[string]float64{"at once": 100, "waits": 500} {
+		if start := since(o.rows[name].Start); start < want || start > want+60 {
+			t.Errorf("%s started at %v, want %v", name, start, want)
+		}
+	}
+	if len(o.unfinished) != 1 || !strings.HasPrefix(o.unfinished[0], "squeue -i 60") {
+		t.Errorf("unfinished: %q, want the squeue", o.unfinished)
+	}
+}
+
+// What sacctmgr changes acts in slurmctld at once.
+func TestAccountingActions(t *testing.T) {
+	files := clusterFiles(t,
+		"AccountingStorageType=accounting_storage/none", "AccountingStorageType=accounting_storage/slurmdbd\nAccountingStorageEnforce=associations,limits,qos")
+	files["accounts.sacctmgr"] = "add cluster tiny\nadd account physics\nadd user ann account=physics\n"
+	s := scenario{cluster: writeCluster(t, files), accounting: true}
+	sacctmgr := func(at int, args ...string) hpc.Action {
+		return hpc.Action{At: after(at), Run: append([]string{"sacctmgr"}, args...)}
+	}
+	s.workload.Actions = []hpc.Action{
+		sacctmgr(60, "modify", "account", "physics", "set", "grpjobs=0"),
+		sacctmgr(2000, "modify", "account", "physics", "set", "grpjobs=-1"),
+		sacctmgr(2500, "add", "qos", "express"), sacctmgr(2500, "modify", "user", "ann", "set", "qos=+express"),
+	}
+	s.workload.Jobs = workload.JobsOf(
+		job("before", 10, 10, nil), job("held", 700, 100, nil),
+		job("express", 3000, 10, func(j *hpc.Job) { j.QOS = "express" }),
+	)
+	o := s.play(t)
+	for name, want := range map[string]float64{"before": 10, "held": 2000, "express": 3000} {
+		if start := since(o.rows[name].Start); start < want || start > want+60 {
+			t.Errorf("%s started at %v, want %v", name, start, want)
+		}
+	}
+	for _, w := range o.warnings {
+		t.Errorf("warning %+v", w)
+	}
+}
