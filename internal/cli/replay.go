@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -27,6 +28,7 @@ import (
 	"rmreplay/internal/rm/slurm/install"
 	"rmreplay/internal/rm/slurm/nodes"
 	"rmreplay/internal/run"
+	"rmreplay/internal/vclock"
 	"rmreplay/internal/workload"
 	"rmreplay/internal/workload/sbatch"
 )
@@ -425,6 +427,7 @@ func (o *replayOptions) play(ctx context.Context, in replayInput, record *run.Wr
 			err = errors.Join(err, werr)
 		}
 	}
+	peaks := engine.PeakMemory()
 	steps, computing := engine.ClockSteps()
 	if cerr := engine.Close(); cerr != nil && err == nil {
 		err = cerr
@@ -435,6 +438,11 @@ func (o *replayOptions) play(ctx context.Context, in replayInput, record *run.Wr
 		m.DaemonCPU = map[string]float64{}
 		for name, d := range cpu {
 			m.DaemonCPU[name] = d.Seconds()
+		}
+		m.PeakMemory = map[string]float64{}
+		peaks["rmreplay"] = vclock.PeakMemory(os.Getpid())
+		for name, bytes := range peaks {
+			m.PeakMemory[name] = math.Round(float64(bytes)/(1<<20)*10) / 10
 		}
 	}
 	if err != nil {
@@ -458,7 +466,8 @@ func (o *replayOptions) check(ctx context.Context, engine *slurm.Engine, record 
 	warnings := undone(result, o.drainLimit)
 	if n := len(result.Rejected); n > 0 {
 		text := fmt.Sprintf("%d jobs were rejected, of which %d ran when the workload was recorded: %s", n, result.Missing, few(result.Rejected, 5))
-		affects := result.Missing > 0 || result.Refused == result.Submitted
+		// On other nodes than they had, jobs are rejected that do not fit any more.
+		affects := result.Missing > 0 && o.nodes == "" || result.Refused == result.Submitted
 		warnings = append(warnings, run.Warning{Code: "jobs-rejected", Text: text, AffectsResult: affects, Count: n})
 	}
 	if unfinished := engine.Unfinished(); len(unfinished) > 0 {

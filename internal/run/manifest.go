@@ -82,6 +82,9 @@ type Manifest struct {
 
 	// DaemonCPU is the CPU time, user and system, of each supervised daemon, in seconds.
 	DaemonCPU map[string]float64 `json:"daemon_cpu_s,omitempty"`
+	// PeakMemory is the largest resident set of each supervised daemon, and of the replay itself as
+	// "rmreplay", in MiB.
+	PeakMemory map[string]float64 `json:"peak_memory_mib,omitempty"`
 	// ExitStatuses says how each supervised process ended: "exit 0", "signal 9".
 	ExitStatuses map[string]string `json:"exit_statuses,omitempty"`
 }

@@ -47,6 +47,7 @@ func sampleManifest() Manifest {
 		VirtualStart: at(0),
 		Warnings:     []Warning{{Code: "early", Text: "before the start", Count: 2}},
 		DaemonCPU:    map[string]float64{"slurmctld": 1.25},
+		PeakMemory:   map[string]float64{"slurmctld": 40.5, "rmreplay": 31},
 		ExitStatuses: map[string]string{"slurmctld": "exit 0"},
 		Policy:       "easy",
 	}

@@ -538,6 +538,19 @@ func CPUTime(pid int) time.Duration {
 	return time.Duration(ticks) * (time.Second / ticksPerSecond)
 }
 
+// PeakMemory is the largest resident set that a process has had, in bytes; 0 if there is no such
+// process.
+func PeakMemory(pid int) int64 {
+	status, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
+	_, peak, _ := bytes.Cut(status, []byte("\nVmHWM:"))
+	fields := bytes.Fields(peak)
+	if len(fields) == 0 {
+		return 0
+	}
+	kib, _ := strconv.ParseInt(string(fields[0]), 10, 64)
+	return kib << 10
+}
+
 // ticksPerSecond is the kernel's USER_HZ, the same on every architecture that Go runs on.
 const ticksPerSecond = 100
 

@@ -426,6 +426,15 @@ func (e *Engine) CPU() map[string]time.Duration {
 	return out
 }
 
+// PeakMemory is the largest resident set, in bytes, that each daemon has had so far.
+func (e *Engine) PeakMemory() map[string]int64 {
+	out := map[string]int64{}
+	for pid, name := range e.daemons.names {
+		out[name] = vclock.PeakMemory(pid)
+	}
+	return out
+}
+
 // ClockSteps is how often virtual time was advanced, and paid is the virtual time that
 // slurmctld's threads have waited for what they had computed, all of them together.
 func (e *Engine) ClockSteps() (steps uint64, paid time.Duration) {

@@ -146,7 +146,7 @@ func TestCompareSacct(t *testing.T) {
 	row := func(change func(*run.Row)) run.Row {
 		r := run.Row{
 			Job: "j", Task: -1, RMJob: 7, State: hpc.Completed, Account: "phys", QOS: "normal", Nodes: "c1",
-			Submit: after(0), Start: after(10), End: after(20),
+			Submit: after(0), Eligible: after(0), Start: after(10), End: after(20),
 		}
 		if change != nil {
 			change(&r)
@@ -177,9 +177,21 @@ func TestCompareSacct(t *testing.T) {
 			line(at(0), "Unknown", at(20), "CANCELLED by 1001", "None assigned", "phys", "Unknown"),
 			row(func(r *run.Row) { r.State, r.Start, r.Nodes = hpc.Cancelled, 0, "" }), nil,
 		},
+		"cancelled before slurmdbd knew it": {
+			line(at(0), at(20), at(20), "CANCELLED by 1001", "None assigned", "phys", "normal"),
+			row(func(r *run.Row) { r.State, r.Start, r.Nodes = hpc.Cancelled, 0, "" }), nil,
+		},
+		"another task has the array's number": {
+			strings.Replace(same, "\n7|7|j", "\n7|7_4|j", 1), row(func(r *run.Row) { r.Task, r.State, r.Start = 3, hpc.Cancelled, 0 }), nil,
+		},
+		"resized": {
+			line(at(0), at(10), at(15), "RESIZING", "c[1-2]", "phys", "normal") + strings.TrimPrefix(line(at(15), at(15), at(20), "COMPLETED", "c1", "phys", "normal"), sacctHeader),
+			row(nil), nil,
+		},
 		"resubmitted":              {line(at(5), at(10), at(20), "COMPLETED", "c1", "phys", "normal"), row(func(r *run.Row) { r.Resubmit = after(5) }), nil},
 		"task":                     {line(at(0), at(10), at(20), "FAILED", "c1", "phys", "normal"), row(func(r *run.Row) { r.Task = 3 }), []string{"job j_3: state COMPLETED, slurmdbd has FAILED"}},
 		"lost":                     {sacctHeader, row(nil), []string{"job j: slurmdbd has no job 7"}},
+		"lost, since held":         {sacctHeader, row(func(r *run.Row) { r.Eligible = 0 }), nil},
 		"lost, but eligible never": {sacctHeader, row(func(r *run.Row) { r.State, r.Start = hpc.Cancelled, 0 }), nil},
 		"rejected":                 {sacctHeader, row(func(r *run.Row) { r.State = hpc.Rejected }), nil},
 		"still running":            {sacctHeader, row(func(r *run.Row) { r.State = hpc.Running }), nil},
