@@ -190,7 +190,7 @@ func reservations(events []hpc.ReservationEvent) []booking {
 		at, known := open[ev.Name]
 		switch ev.Action {
 		case "create":
-			b := booking{name: ev.Name, span: span{start: ev.Start, end: ev.Start.Add(ev.Duration)}, exactEnd: rpc.ExactEnd(ev.Reservation)}
+			b := booking{name: ev.Name, span: span{start: ev.Start, end: ev.Start.Add(finite(ev.Duration))}, exactEnd: rpc.ExactEnd(ev.Reservation)}
 			if !strings.EqualFold(ev.Nodes, "ALL") && !slices.ContainsFunc(ev.Flags, moves) {
 				b.nodes = ev.Nodes
 			}
@@ -202,7 +202,7 @@ func reservations(events []hpc.ReservationEvent) []booking {
 				continue
 			}
 			b := &out[at]
-			b.move(ev.Start, ev.Duration)
+			b.move(ev.Start, finite(ev.Duration))
 			if ev.Nodes != "" || ev.NodeCount > 0 {
 				b.nodes = ""
 			}
@@ -215,6 +215,14 @@ func reservations(events []hpc.ReservationEvent) []booking {
 		}
 	}
 	return out
+}
+
+// finite is how long Slurm makes a reservation, which is a year for an unlimited one.
+func finite(d time.Duration) time.Duration {
+	if d == hpc.Unlimited {
+		return 365 * 24 * time.Hour
+	}
+	return d
 }
 
 // move changes the times of a booking as an update does. Durations count in minutes, unless

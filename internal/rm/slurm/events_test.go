@@ -125,6 +125,7 @@ func TestReservationsOnRecord(t *testing.T) {
 		{At: after(10), Action: "create", Reservation: hpc.Reservation{Name: "odd", Start: after(60), Duration: 90 * time.Second, Nodes: "c1"}},
 		{At: after(10), Action: "create", Reservation: hpc.Reservation{Name: "moved", Start: after(60), Duration: 90 * time.Second, Nodes: "c2"}},
 		{At: after(10), Action: "create", Reservation: hpc.Reservation{Name: "far", Start: after(1_000_000), Duration: time.Hour, Nodes: "c1"}},
+		{At: after(10), Action: "create", Reservation: hpc.Reservation{Name: "endless", Start: after(60), Duration: hpc.Unlimited, Nodes: "c4"}},
 		{At: after(20), Action: "update", Reservation: hpc.Reservation{Name: "moved", Start: after(80)}},
 		{At: after(200), Action: "create", Reservation: hpc.Reservation{Name: "past", Start: after(100), Duration: 5 * time.Minute, Nodes: "c3"}},
 		{At: after(210), Action: "update", Reservation: hpc.Reservation{Name: "past", Duration: 330 * time.Second}},

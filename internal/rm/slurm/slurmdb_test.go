@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -148,9 +149,12 @@ add user ben account=physics fairshare=parent qos=normal adminlevel=operator
 		{At: after(1000), Nodes: "c[2-3]", State: "down", Reason: "power"},
 		{At: after(2400), Nodes: "c[2-3]", State: "resume"},
 	}
-	s.workload.Reservations = []hpc.ReservationEvent{{At: after(800), Action: "create", Reservation: hpc.Reservation{
-		Name: "course", Start: after(1200), Duration: 10 * time.Minute, Nodes: "c1", Users: []string{"ann"}, Flags: []string{"MAINT"},
-	}}}
+	s.workload.Reservations = []hpc.ReservationEvent{
+		{At: after(800), Action: "create", Reservation: hpc.Reservation{
+			Name: "course", Start: after(1200), Duration: 10 * time.Minute, Nodes: "c1", Users: []string{"ann"}, Flags: []string{"MAINT", "NO_HOLD_JOBS_AFTER_END"},
+		}},
+		{At: after(1500), Action: "update", Reservation: hpc.Reservation{Name: "course", Duration: 20 * time.Minute, Nodes: "c[1,4]"}},
+	}
 	source := s.database(t, deadline)
 	r := read(t, source, slurmdb.Options{})
 	sameJobs(t, &s.workload, r.Workload)
@@ -165,11 +169,15 @@ add user ben account=physics fairshare=parent qos=normal adminlevel=operator
 	if diff := cmp.Diff([]string{"c[2-3] down power", "c[2-3] resume"}, outages); diff != "" {
 		t.Errorf("node events (-want +got)\n%s", diff)
 	}
-	if len(r.Workload.Reservations) != 1 {
-		t.Errorf("reservations %+v", r.Workload.Reservations)
-	} else if got := r.Workload.Reservations[0]; got.Name != "course" || got.Start != after(1200) || got.Nodes != "c1" ||
-		got.Duration != 10*time.Minute || !cmp.Equal(got.Users, []string{"ann"}) || !cmp.Equal(got.Flags, []string{"MAINT"}) {
-		t.Errorf("reservation %+v", got)
+	var reservations []string
+	for _, ev := range r.Workload.Reservations {
+		reservations = append(reservations, fmt.Sprintf("%g %s %s: %g+%v %s %v %v", since(ev.At), ev.Action, ev.Name, since(ev.Start), ev.Duration, ev.Nodes, ev.Users, ev.Flags))
+	}
+	if diff := cmp.Diff([]string{
+		"1200 create course: 1200+5m0s c1 [ann] [MAINT NO_HOLD_JOBS_AFTER_END]",
+		"1500 update course: -1+20m0s c[1,4] [ann] [MAINT NO_HOLD_JOBS_AFTER_END]",
+	}, reservations); diff != "" {
+		t.Errorf("reservations (-want +got)\n%s", diff)
 	}
 	for _, line := range []string{
 		"add qos name=high GraceTime=0 MaxJobsPerUser=7 MaxTRESPerUser=cpu=20 Priority=100",

@@ -129,7 +129,9 @@ func TestEmptyWindow(t *testing.T) {
 	s.workload.Start = after(3600)
 	s.workload.Jobs = workload.JobsOf(job("first", 3700, 60, nil))
 	s.workload.Actions = []hpc.Action{{At: after(3650), Run: []string{"scontrol", "show", "config"}}}
-	s.play(t)
+	if o := s.play(t); len(o.warnings) > 0 {
+		t.Errorf("warnings %+v", o.warnings)
+	}
 	log, err := os.ReadFile(filepath.Join(s.logs, "actions.log"))
 	if err != nil {
 		t.Fatal(err)
