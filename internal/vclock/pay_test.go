@@ -176,3 +176,17 @@ func BenchmarkPay(b *testing.B) {
 		})
 	}
 }
+
+// TestRestlessReader: who asks for input without waiting does not keep its writer from
+// waiting for virtual time.
+func TestRestlessReader(t *testing.T) {
+	l := newLab(t, Addresses{})
+	p := l.start(program(t, "clockwork"), "restless", "3")
+	l.run()
+	if p.status != "exit status 0" || p.output() != "2 bytes\n" {
+		t.Errorf("%s, %q", p.status, p.output())
+	}
+	if passed := l.passed(); passed < 3*time.Millisecond || passed > 4*time.Millisecond {
+		t.Errorf("%v of virtual time passed, want 3 ms", passed)
+	}
+}

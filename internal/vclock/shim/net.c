@@ -183,11 +183,33 @@ EXPORT int accept(int fd, struct sockaddr *addr, socklen_t *len)
 	return accept4(fd, addr, len, 0);
 }
 
+/* Slurm asks a descriptor that does not block again and again for the rest of a message,
+ * whose writer may be waiting for virtual time, and that does not pass while somebody runs. So who
+ * has asked in vain a hundred times, without a poll in between, waits a moment. */
+__thread struct asked in_vain OF_THREAD;
+
+static void asked(int fd, ssize_t got)
+{
+	enum { PATIENCE = 100, MOMENT = 10 * 1000 };
+	bool vain = got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
+	if (!vain || fd != in_vain.fd) {
+		in_vain.fd = fd;
+		in_vain.times = 0;
+	}
+	if (!vain || ++in_vain.times < PATIENCE || !counted())
+		return;
+	int saved = errno;
+	wait_to_read(fd, MOMENT);
+	errno = saved;
+}
+
 /* Who reads makes room for those who wait to write. */
 #define INPUT_CALL(fd, flags, call) \
 	({ \
 		pay(AT_CALL); \
 		ssize_t in_ = WAITING_CALL(wait_for_events(fd, POLLIN, flags), RMR_WHY_READ, fd, call); \
+		if (C && __builtin_expect(in_ < 0 || in_vain.times, 0)) \
+			asked(fd, in_); \
 		if (C && atomic_load(&C->writers) > 0) \
 			touch(); \
 		in_; \

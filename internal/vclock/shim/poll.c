@@ -48,6 +48,7 @@ static int timed_kernel_wait(uint32_t why, uint64_t object, int64_t deadline, in
 	sigset_t block, old, waiting;
 	volatile int r, e;
 	bool by_clock;
+	in_vain.times = 0;
 	sigemptyset(&block);
 	sigaddset(&block, wake_signal);
 	pthread_testcancel();
@@ -101,6 +102,12 @@ static int poll_until(struct pollfd *fds, nfds_t n, int64_t timeout_ns, const si
 		}
 	struct poll_args p = {fds, n};
 	return timed_kernel_wait(RMR_WHY_POLL, n ? (uint64_t)fds[0].fd : 0, deadline_in(timeout_ns), do_poll, &p, mask);
+}
+
+void wait_to_read(int fd, int64_t timeout_ns)
+{
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+	poll_until(&p, 1, timeout_ns, NULL);
 }
 
 EXPORT int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeout, const sigset_t *mask)

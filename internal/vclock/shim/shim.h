@@ -367,6 +367,16 @@ enum wait { NO_WAIT, MANAGED_WAIT, OUTSIDE_WAIT };
 
 enum wait wait_for_events(int fd, short events, int flags);
 
+/* How often the calling thread has asked a descriptor that does not block in vain. */
+struct asked {
+	int fd;
+	unsigned times;
+};
+extern __thread struct asked in_vain OF_THREAD;
+
+/* wait_to_read waits until there is something to read, or that much virtual time has passed. */
+void wait_to_read(int fd, int64_t timeout_ns);
+
 #define WAITING_CALL(how, why, fd, call) \
 	({ \
 		enum wait how_ = (how); \

@@ -494,6 +494,36 @@ static void together(char **argv)
 	printf("%d overlaps, %d in other places\n", overlaps, other_orders);
 }
 
+/* restless MS: a thread asks a pipe for two bytes without waiting, of which the second is
+ * written MS of virtual time after the first. Prints how many there were in the end. */
+static int restless_pipe[2];
+
+static void *ask_without_waiting(void *arg)
+{
+	(void)arg;
+	char bytes[2];
+	intptr_t got = 0;
+	while (got < 2) {
+		ssize_t n = read(restless_pipe[0], bytes + got, (size_t)(2 - got));
+		if (n > 0)
+			got += n;
+	}
+	return (void *)got;
+}
+
+static void restless(char **argv)
+{
+	struct timespec ts = {number(argv, 2) / 1000, number(argv, 2) % 1000 * 1000000L};
+	pthread_t reader;
+	void *got;
+	if (pipe2(restless_pipe, O_NONBLOCK) || pthread_create(&reader, NULL, ask_without_waiting, NULL))
+		die("pipe");
+	if (write(restless_pipe[1], "a", 1) != 1 || nanosleep(&ts, NULL) || write(restless_pipe[1], "b", 1) != 1)
+		die("write");
+	pthread_join(reader, &got);
+	printf("%d bytes\n", (int)(intptr_t)got);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
@@ -502,7 +532,7 @@ int main(int argc, char **argv)
 	} all[] = {{"steps", steps}, {"serve", serve}, {"ask", ask}, {"outside", outside}, {"report", report},
 		   {"deadlock", deadlock}, {"stall", stall}, {"spin", spin}, {"victim", victim}, {"pingpong", pingpong}, {"crowd", crowd},
 		   {"compute", compute}, {"bits", bits}, {"crew", crew}, {"lockout", lockout}, {"tick", tick},
-		   {"save", save}, {"together", together}};
+		   {"save", save}, {"together", together}, {"restless", restless}};
 	for (size_t i = 0; argc > 1 && i < sizeof all / sizeof *all; i++)
 		if (strcmp(all[i].name, argv[1]) == 0) {
 			all[i].run(argv);
