@@ -192,15 +192,7 @@ var losses = []struct{ log, code, says, means string }{
 // checkLosses warns of messages that the daemons have dropped, by their logs.
 func (e *Engine) checkLosses() error {
 	for _, log := range []string{"slurmctld.log", "slurmdbd.log"} {
-		f, err := os.Open(filepath.Join(e.cfg.LogDir, log))
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // SlurmctldDebug=quiet, or no accounting
-		}
-		if err != nil {
-			return fmt.Errorf("looking for lost messages: %w", err)
-		}
-		counts, err := countLosses(f)
-		f.Close() // nothing was written
+		counts, err := lossesIn(filepath.Join(e.cfg.LogDir, log))
 		if err != nil {
 			return fmt.Errorf("looking for lost messages: %w", err)
 		}
@@ -211,6 +203,20 @@ func (e *Engine) checkLosses() error {
 		}
 	}
 	return nil
+}
+
+// lossesIn counts the losses that a log tells of, which is not there with
+// SlurmctldDebug=quiet or without accounting.
+func lossesIn(path string) ([]int, error) {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() // nothing is written
+	return countLosses(f)
 }
 
 // countLosses counts the lines of a log that tell of each kind of loss.
