@@ -123,7 +123,7 @@ func namedFirst(w *workload.Workload) map[string]hpc.Time {
 // later it begins. Slurm makes none that began long ago. What would end by itself while it
 // is not used (PURGE_COMP), has jobs that the window's reservation does not keep back
 // (MAINT), or would find no node beside that one, begins no earlier than the window does.
-// One that comes again keeps its hours.
+// One that comes again keeps its hours, from the first time that it can.
 func fit(r *hpc.ReservationEvent, at, window hpc.Time) (later time.Duration) {
 	earliest := at
 	switch {
@@ -134,6 +134,11 @@ func fit(r *hpc.ReservationEvent, at, window hpc.Time) (later time.Duration) {
 		earliest = window
 	}
 	r.At = at
+	if r.Start != 0 && r.Recurring() {
+		for r.Start < at.Add(-oldestStart) {
+			r.Start = r.Start.Add(untilNext(r))
+		}
+	}
 	if r.Start == 0 || r.Start >= earliest || r.Recurring() {
 		return 0
 	}
@@ -143,6 +148,30 @@ func fit(r *hpc.ReservationEvent, at, window hpc.Time) (later time.Duration) {
 		r.Duration -= later
 	}
 	return later
+}
+
+// oldestStart is how long ago a reservation may have begun that Slurm makes
+// (MAX_RESV_DELAY in reservation.c).
+const oldestStart = 10 * time.Minute
+
+// untilNext is from one time that a reservation comes to the next (_advance_resv_time in
+// reservation.c).
+func untilNext(r *hpc.ReservationEvent) time.Duration {
+	const day = 24 * time.Hour
+	today := r.Start.Std().Weekday()
+	switch {
+	case r.HasFlag("HOURLY"):
+		return time.Hour
+	case r.HasFlag("WEEKDAY") && today == time.Friday:
+		return 3 * day
+	case r.HasFlag("WEEKDAY") && today == time.Saturday:
+		return 2 * day
+	case r.HasFlag("WEEKEND") && today != time.Saturday:
+		return time.Duration(time.Saturday-today) * day // 6 of a Sunday
+	case r.HasFlag("WEEKLY"):
+		return 7 * day
+	}
+	return day
 }
 
 func (w *window) started(job string) {

@@ -223,6 +223,8 @@ func TestReservationsBeforeWindow(t *testing.T) {
 		"maintenance":             {[]hpc.ReservationEvent{event(900, "create", "r", 1000, 9000, "n1", "MAINT")}, "500 create r 3600+6400 [MAINT IGNORE_JOBS]"},
 		"ends when unused":        {[]hpc.ReservationEvent{event(900, "create", "r", 1000, 9000, "n1", "PURGE_COMP=5:00")}, "500 create r 3600+6400 [PURGE_COMP=5:00 IGNORE_JOBS]"},
 		"every day":               {[]hpc.ReservationEvent{event(900, "create", "r", 400, 9000, "n1", "DAILY")}, "500 create r 400+9000 [DAILY IGNORE_JOBS]"},
+		"every day, long since":   {[]hpc.ReservationEvent{event(900, "create", "r", -200_000, 9000, "n1", "DAILY")}, "500 create r 59200+9000 [DAILY IGNORE_JOBS]"},
+		"every week, long since":  {[]hpc.ReservationEvent{event(900, "create", "r", -1_000_000, 9000, "n1", "WEEKLY")}, "500 create r 209600+9000 [WEEKLY IGNORE_JOBS]"},
 		"floating":                {[]hpc.ReservationEvent{event(900, "create", "r", 1500, 60, "n1", "TIME_FLOAT"), event(2000, "create", "s", 4000, 60, "n1")}, "500 create r 1100+60 [TIME_FLOAT IGNORE_JOBS]; 500 create s 4000+60 [IGNORE_JOBS]"},
 		"nodes of its choice":     {[]hpc.ReservationEvent{event(900, "create", "r", 1000, 9000, "")}, "900 create r 3600+6400 []"},
 		"a job names it":          {[]hpc.ReservationEvent{event(1001, "create", "named", 9000, 60, "")}, "500 create named 9000+60 []"},
