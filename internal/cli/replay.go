@@ -408,7 +408,8 @@ func (o *replayOptions) play(ctx context.Context, in replayInput, record *run.Wr
 	begun := time.Now()
 	display.begin(in.begin, begun)
 	result, err := o.feedback.play(ctx, engine, in.workload, o.seed, record, replay.Options{
-		DrainLimit: o.drainLimit, FixedPriorities: o.fixedPriorities, Performance: o.performance, Observe: display.observe,
+		DrainLimit: o.drainLimit, DefaultLimit: in.cluster.DefaultLimit(), FixedPriorities: o.fixedPriorities,
+		Performance: o.performance, Observe: display.observe,
 	})
 	end := engine.Now()
 	cpu := engine.CPU() // before sacct runs
@@ -503,6 +504,20 @@ func (o *replayOptions) check(ctx context.Context, engine *slurm.Engine, record 
 		}
 	}
 	return checkEvents(ctx, engine, record, w, end)
+}
+
+// undone warns of what a run, replayed or simulated, left undone.
+func undone(result replay.Result, limit time.Duration) []run.Warning {
+	var list []run.Warning
+	if n := len(result.Undrained); n > 0 {
+		text := fmt.Sprintf("%d jobs had not ended when nothing had happened for %v, and were given up: %s", n, limit, few(result.Undrained, 5))
+		list = append(list, run.Warning{Code: "queue-not-drained", Text: text, AffectsResult: true, Count: n})
+	}
+	if n := len(result.LatePresets); n > 0 {
+		text := fmt.Sprintf("%d jobs that ran when the window began do not run here: %s", n, few(result.LatePresets, 5))
+		list = append(list, run.Warning{Code: "preset-late", Text: text, AffectsResult: true, Count: n})
+	}
+	return list
 }
 
 // checkEvents compares the events of the workload up to end with what slurmdbd has of

@@ -215,20 +215,6 @@ func seldom(observe func(replay.Progress)) func(replay.Progress) {
 	}
 }
 
-// undone warns of what a run left undone.
-func undone(result replay.Result, limit time.Duration) []run.Warning {
-	var list []run.Warning
-	if n := len(result.Undrained); n > 0 {
-		text := fmt.Sprintf("%d jobs had not ended when nothing had happened for %v, and were given up: %s", n, limit, few(result.Undrained, 5))
-		list = append(list, run.Warning{Code: "queue-not-drained", Text: text, AffectsResult: true, Count: n})
-	}
-	if n := len(result.LatePresets); n > 0 {
-		text := fmt.Sprintf("%d jobs that ran when the window began do not run here: %s", n, few(result.LatePresets, 5))
-		list = append(list, run.Warning{Code: "preset-late", Text: text, AffectsResult: true, Count: n})
-	}
-	return list
-}
-
 // load reads and checks everything before anything is simulated.
 func (o *simulateOptions) load(path string) (in simulateInput, err error) {
 	in.config.Ties = sim.Ties(o.ties)

@@ -41,6 +41,9 @@ type Options struct {
 	// Held jobs and those with impossible dependencies would pend for ever, and
 	// suspended ones run. 24 hours if 0.
 	DrainLimit time.Duration
+	// DefaultLimit is the longest time limit that a job without one of its own can have; 0 if
+	// that is not known. It is one of the ends that are foreseen.
+	DefaultLimit time.Duration
 	// FixedPriorities submits every job with the priority that it had when the workload
 	// was recorded, where that is known, so that the order of the queue is not the
 	// resource manager's to compute.
@@ -413,7 +416,7 @@ func (p *player) lastEnd(from hpc.Time) hpc.Time {
 			longest = max(longest, d)
 		}
 		if longest == hpc.Unlimited {
-			longest = job.TimeLimit
+			longest = cmp.Or(job.TimeLimit, p.opts.DefaultLimit)
 		}
 		if longest != hpc.Unlimited {
 			last = max(last, from.Add(longest))

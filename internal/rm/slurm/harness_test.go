@@ -130,7 +130,9 @@ func (s *scenario) play(t testing.TB) *outcome {
 	defer writer.Close()
 	record := &memory{Writer: writer}
 	o := &outcome{t: t, rows: map[string]run.Row{}}
-	o.result, err = replay.Rigid(ctx, e, &s.workload, record, replay.Options{DrainLimit: s.drainLimit, FixedPriorities: s.fixed})
+	o.result, err = replay.Rigid(ctx, e, &s.workload, record, replay.Options{
+		DrainLimit: s.drainLimit, DefaultLimit: s.cluster.DefaultLimit(), FixedPriorities: s.fixed,
+	})
 	if err != nil {
 		t.Fatalf("replaying: %v", err)
 	}

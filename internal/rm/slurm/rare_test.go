@@ -150,10 +150,13 @@ func TestEndBeforeTheLaunch(t *testing.T) {
 
 // What never ends is given up: a job that stays suspended, and one without a limit.
 func TestEndless(t *testing.T) {
-	s := scenario{cluster: writeCluster(t, clusterFiles(t, "DefaultTime=60", "DefaultTime=INFINITE"))}
+	s := scenario{cluster: writeCluster(t, clusterFiles(t,
+		"Default=YES MaxTime=INFINITE DefaultTime=60", "Default=YES MaxTime=INFINITE DefaultTime=INFINITE",
+		"DefaultTime=60 DefMemPerCPU=1000 PriorityTier=10", "DefaultTime=10:00:00 DefMemPerCPU=1000 PriorityTier=10"))}
 	s.workload.Jobs = workload.JobsOf(
 		job("suspended", 10, 600, on("c1")),
 		job("endless", 10, 1, with(on("c2"), forever, limit(0))),
+		job("until the default limit", 10, 1, with(on("c4"), forever, limit(0), func(j *hpc.Job) { j.Partition = "urgent" })),
 		job("long", 10, 20_000, with(on("c3"), limit(10*time.Hour))), // though nothing happens for hours
 	)
 	s.workload.Actions = []hpc.Action{{At: after(100), Run: []string{"scontrol", "suspend", "1"}}}
@@ -164,6 +167,9 @@ func TestEndless(t *testing.T) {
 	}
 	if row := o.rows["long"]; row.State != hpc.Completed {
 		t.Errorf("%s, want it completed", describe(&row))
+	}
+	if row := o.rows["until the default limit"]; row.State != hpc.TimedOut {
+		t.Errorf("%s, want it to time out", describe(&row))
 	}
 }
 

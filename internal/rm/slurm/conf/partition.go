@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"rmreplay/internal/hostlist"
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/workload/sbatch"
 )
 
 // Partition is a partition as slurmctld would build it.
@@ -28,6 +31,23 @@ type Partition struct {
 	Attributes []Attribute
 	File       string
 	Line       int
+}
+
+// DefaultLimit is the longest time limit that a job without one of its own gets: its
+// partition's DefaultTime, or else MaxTime. Partitions without a limit do not count; 0 if
+// none has one.
+func (c *Cluster) DefaultLimit() time.Duration {
+	var longest time.Duration
+	for _, p := range c.Partitions {
+		text, _ := p.Get("DefaultTime")
+		if text == "" || strings.EqualFold(text, "NONE") {
+			text, _ = p.Get("MaxTime")
+		}
+		if d, err := sbatch.ParseTimeLimit(text); err == nil && d != hpc.Unlimited {
+			longest = max(longest, d)
+		}
+	}
+	return longest
 }
 
 // Get returns an attribute in slurm.conf's form, the line's own before the
