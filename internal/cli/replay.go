@@ -67,7 +67,7 @@ func (o *replayOptions) addFlags(c *cobra.Command) {
 	f.DurationVar(&o.lead, "lead", 0, "how long Slurm has run when the workload begins, at least 5s (default: between one and six minutes, drawn)")
 	f.DurationVar(&o.drainLimit, "drain-limit", 24*time.Hour, "virtual time in which nothing happens, nor any job can end, after which what is left is given up")
 	f.BoolVar(&o.noAccounting, "no-accounting", false, "run without slurmdbd even if the site has it: no associations, limits, QOS or fair-share")
-	f.BoolVar(&o.fixedPriorities, "fixed-priorities", false, "give every job the priority that the workload records, so that the order of the queue is not Slurm's to compute")
+	f.BoolVar(&o.fixedPriorities, "fixed-priorities", false, "give every job the priority that the workload records, so that the order of the queue is not Slurm's to compute (a run's record has the one with which a job started, sacct the one with which it became eligible)")
 	f.BoolVar(&o.allowShell, "allow-shell", false, "run the shell lines among the workload's actions, which can do whatever you can")
 	o.realizations.addFlags(f)
 	o.feedback.addFlags(f)
@@ -466,7 +466,7 @@ func (o *replayOptions) check(ctx context.Context, engine *slurm.Engine, record 
 	end := engine.Now()
 	warnings := undone(result, o.drainLimit)
 	if n := len(result.Rejected); n > 0 {
-		text := fmt.Sprintf("%d jobs were rejected, of which %d ran when the workload was recorded: %s", n, result.Missing, few(result.Rejected, 5))
+		text := fmt.Sprintf("%d jobs were rejected, of which %d ran when the workload was recorded or have no record: %s", n, result.Missing, few(result.Rejected, 5))
 		// On other nodes than they had, jobs are rejected that do not fit any more.
 		affects := result.Missing > 0 && o.nodes == "" || result.Refused == result.Submitted
 		warnings = append(warnings, run.Warning{Code: "jobs-rejected", Text: text, AffectsResult: affects, Count: n})

@@ -81,9 +81,6 @@ func NewDriver(w *workload.Workload, f Feedback) (Driver, error) {
 	if f.Jitter > 0 {
 		driver = &jitter{driver, f.Jitter, f.Seed}
 	}
-	if f.Model != None && f.Model != "" || f.Jitter > 0 {
-		driver = inOrder(w, driver)
-	}
 	return driver, nil
 }
 

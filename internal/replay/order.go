@@ -10,27 +10,38 @@ import (
 
 // ordered keeps a job that names another one in its dependency from being submitted
 // before that: a resource manager does not know a job that is still to come. The log
-// has them in the right order; users who react may not.
+// has them in the right order; users who react may not, and preset jobs are submitted no
+// earlier than they started. A job that waits for one of these has no age to lose by it: that
+// counts from when nothing holds it any more.
 type ordered struct {
 	Driver
+	w     *workload.Workload
 	names map[int][]int      // the jobs that each job with a dependency names
 	at    map[int]hpc.Time   // when those that are named, or name others, are submitted
 	held  map[int]Submission // what waits for one that it names
 	after map[int][]int      // who waits for a job
 }
 
+// ownName is whose singletons wait for each other.
+type ownName struct{ user, name string }
+
 // inOrder wraps a driver where the workload needs it.
 func inOrder(w *workload.Workload, d Driver) Driver {
 	names := make(map[int][]int)
 	var index map[string]int
+	var presets map[ownName][]int
 	for i, job := range w.Jobs.All() {
-		if job.Dependency == "" {
+		if job.Dependency == "" || w.Preset(job) {
 			continue
 		}
 		if index == nil {
-			index = make(map[string]int, w.Jobs.Len())
+			index, presets = make(map[string]int, w.Jobs.Len()), map[ownName][]int{}
 			for k, other := range w.Jobs.All() {
 				index[other.ID] = k
+				if w.Preset(other) {
+					own := ownName{other.User, other.Name}
+					presets[own] = append(presets[own], k)
+				}
 			}
 		}
 		// What cannot be read, or names no job, is for the resource manager to refuse.
@@ -39,6 +50,10 @@ func inOrder(w *workload.Workload, d Driver) Driver {
 			continue
 		}
 		for _, dep := range deps.List {
+			if dep.Type == "singleton" && job.Submit < w.Start {
+				names[i] = append(names[i], presets[ownName{job.User, job.Name}]...)
+				continue
+			}
 			k, known := index[dep.Job]
 			if !known {
 				array, _, _ := strings.Cut(dep.Job, "_")
@@ -52,7 +67,7 @@ func inOrder(w *workload.Workload, d Driver) Driver {
 	if len(names) == 0 {
 		return d
 	}
-	o := &ordered{d, names, map[int]hpc.Time{}, map[int]Submission{}, map[int][]int{}}
+	o := &ordered{d, w, names, map[int]hpc.Time{}, map[int]Submission{}, map[int][]int{}}
 	for _, list := range names {
 		for _, k := range list {
 			o.after[k] = nil
@@ -82,6 +97,9 @@ func (o *ordered) sort(list []Submission) []Submission {
 			continue
 		}
 		o.at[s.Job] = s.At
+		if job := o.w.Jobs.At(s.Job); o.w.Preset(job) {
+			o.at[s.Job] = job.Recorded.Start
+		}
 		o.after[s.Job] = nil
 		for _, job := range waiting {
 			list = append(list, o.held[job])

@@ -78,7 +78,7 @@ type Result struct {
 	Undrained []string
 	// Rejected are the workload's names of jobs that the resource manager did not take, with
 	// its reasons, but for those that it had not taken when the workload was recorded. Missing
-	// counts those of them that ran then.
+	// counts those of them that ran then, or of which nothing is recorded.
 	Rejected []string
 	Missing  int
 }
@@ -130,7 +130,7 @@ func Play(ctx context.Context, manager rm.ResourceManager, w *workload.Workload,
 	if opts.Observe == nil {
 		opts.Observe = func(Progress) {}
 	}
-	p := &player{rm: manager, driver: driver, workload: w, recorder: recorder, opts: opts, open: make([]int32, w.Jobs.Len()), running: make([]int32, w.Jobs.Len())}
+	p := &player{rm: manager, driver: inOrder(w, driver), workload: w, recorder: recorder, opts: opts, open: make([]int32, w.Jobs.Len()), running: make([]int32, w.Jobs.Len())}
 	p.releaser, _ = recorder.(Releaser)
 	if err := p.load(w); err != nil {
 		return Result{}, err
@@ -257,7 +257,7 @@ func (p *player) prepare(job *hpc.Job) *hpc.Job {
 		return job
 	}
 	if job.Recorded == nil || job.Recorded.Priority == 0 {
-		if job.Recorded == nil || job.Recorded.Start != 0 {
+		if own := job.Priority != nil && job.AsOperator; !own && (job.Recorded == nil || job.Recorded.Start != 0) {
 			p.result.WithoutPriority++
 		}
 		return job
@@ -467,9 +467,10 @@ func (p *player) take(ev rm.Event) error {
 	}
 	switch ev.Kind {
 	case rm.Started:
-		p.window.started(ev.Job)
+		p.window.runs(ev.Job, true)
 		p.started(&ev)
 	case rm.Requeue:
+		p.window.runs(ev.Job, false)
 		if ev.Outcome == nil {
 			p.reopen(&ev)
 		} else if p.stopped(&ev) {
@@ -485,6 +486,7 @@ func (p *player) take(ev rm.Event) error {
 		p.rejected(&ev)
 		p.end(&ev, tasks)
 	case rm.Ended:
+		p.window.runs(ev.Job, false)
 		if ev.Outcome != nil && ev.Outcome.Start.IsZero() || !p.stopped(&ev) {
 			n.Pending--
 		}
@@ -494,16 +496,16 @@ func (p *player) take(ev rm.Event) error {
 	return p.recorder.Event(ev)
 }
 
-// rejected notes that the resource manager did not take a job.
+// rejected notes that the resource manager did not take a job. One of which nothing is recorded is
+// taken for one that should have run.
 func (p *player) rejected(ev *rm.Event) {
 	if job := p.of(ev); job >= 0 {
 		p.workload.Jobs.Get(job, &p.job)
 		switch r := p.job.Recorded; {
-		case r == nil:
+		case r == nil || r.Start != 0:
+			p.result.Missing++
 		case r.State == hpc.Rejected:
 			return
-		case r.Start != 0:
-			p.result.Missing++
 		}
 	}
 	p.result.Rejected = append(p.result.Rejected, fmt.Sprintf("%s (%s)", ev.Job, ev.Reason))

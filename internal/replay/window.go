@@ -26,7 +26,7 @@ import (
 type window struct {
 	start hpc.Time
 	users []string
-	open  map[string]bool // preset jobs that have not started
+	waits map[string]bool // of each preset job whether it does not run
 }
 
 // barrierName is the reservation of the preset jobs.
@@ -37,10 +37,10 @@ func newWindow(w *workload.Workload) *window {
 	if w.Start == 0 {
 		return nil
 	}
-	win := &window{start: w.Start, open: map[string]bool{}}
+	win := &window{start: w.Start, waits: map[string]bool{}}
 	for _, job := range w.Jobs.All() {
 		if w.Preset(job) {
-			win.open[job.ID] = true
+			win.waits[job.ID] = true
 			win.users = append(win.users, job.User)
 		}
 	}
@@ -174,17 +174,23 @@ func untilNext(r *hpc.ReservationEvent) time.Duration {
 	return day
 }
 
-func (w *window) started(job string) {
-	if w != nil {
-		delete(w.open, job)
+// runs notes that a job has started, or that its run is over.
+func (w *window) runs(job string, runs bool) {
+	if w == nil {
+		return
+	}
+	if _, preset := w.waits[job]; preset {
+		w.waits[job] = !runs
 	}
 }
 
-// waiting are the preset jobs that have not started.
+// waiting are the preset jobs that do not run: that have not started, or run no more.
 func (w *window) waiting() []string {
 	var list []string
-	for id := range w.open {
-		list = append(list, id)
+	for id, waits := range w.waits {
+		if waits {
+			list = append(list, id)
+		}
 	}
 	slices.Sort(list)
 	return list
@@ -210,8 +216,16 @@ func preset(job *hpc.Job, lead time.Duration) *hpc.Job {
 	p.Dependency, p.Begin, p.Deadline, p.Hold, p.Switches = "", 0, 0, false, 0
 	priority := hpc.TopPriority
 	p.Priority, p.AsOperator = &priority, true
-	if p.EndAt == 0 && p.RunTime != hpc.Unlimited {
-		p.EndAt = r.Start.Add(p.RunTime)
+	if p.EndAt != 0 || p.RunTime == hpc.Unlimited {
+		return &p
+	}
+	p.EndAt = r.Start.Add(p.RunTime)
+	if r.End > p.EndAt && r.State != hpc.TimedOut {
+		// It was suspended for a while, which its time limit did not count.
+		p.EndAt = r.End
+		if took := r.End.Sub(r.Start); p.TimeLimit > 0 && took > p.TimeLimit {
+			p.TimeLimit = (took + time.Minute - 1) / time.Minute * time.Minute
+		}
 	}
 	return &p
 }

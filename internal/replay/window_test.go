@@ -161,6 +161,68 @@ later COMPLETED 4000-4060 n4
 	}
 }
 
+// Who waits for a preset job is submitted when there is one, at its start, and keeps waiting for it.
+func TestWindowDependencies(t *testing.T) {
+	depends := func(on string) func(*hpc.Job) { return func(j *hpc.Job) { j.Dependency = on } }
+	w := &workload.Workload{Start: after(3600), Epoch: after(0)}
+	w.Jobs = workload.JobsOf(
+		windowJob("preset", 0, 0, 7200, ran("n1", 500, 4000), func(j *hpc.Job) { j.Name = "chain" }),
+		windowJob("next", 100, 60, 120, depends("afterok:preset")),
+		windowJob("last", 150, 60, 120, depends("afterany:next")),
+		windowJob("only", 200, 60, 120, depends("singleton"), func(j *hpc.Job) { j.Name = "chain" }),
+		windowJob("free", 250, 60, 120),
+	)
+	got, result := simulateWindow(t, w, "easy")
+	want := `preset COMPLETED 500-4000 n1
+next COMPLETED 4000-4060 n1
+last COMPLETED 4060-4120 n1
+only COMPLETED 4000-4060 n2
+free COMPLETED 3600-3660 n2
+`
+	if diff := gocmp.Diff(want, got); diff != "" || len(result.Rejected) != 0 {
+		t.Errorf("rejected %v (-want +got)\n%s", result.Rejected, diff)
+	}
+}
+
+// A preset job that was suspended ends when it did, and one that does not run any more when the
+// window begins is noticed.
+func TestPresetsThatRunLonger(t *testing.T) {
+	w := &workload.Workload{Start: after(3600), Epoch: after(0)}
+	w.Jobs = workload.JobsOf(
+		windowJob("suspended", 0, 0, 3600, ran("n1", 500, 6000), func(j *hpc.Job) { j.RunTime = 3000 * time.Second }),
+		windowJob("over", 0, 0, 1800, ran("n2", 600, 5000)),
+	)
+	got, result := simulateWindow(t, w, "easy")
+	want := `suspended COMPLETED 500-6000 n1
+over TIMEOUT 600-2400 n2
+`
+	if diff := gocmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+	if diff := gocmp.Diff([]string{"over"}, result.LatePresets); diff != "" {
+		t.Errorf("presets that do not run (-want +got)\n%s", diff)
+	}
+}
+
+// A job of which nothing is recorded counts as one that should have run when it is rejected; one
+// that never ran does not, and one that was rejected then is not worth a word.
+func TestRejected(t *testing.T) {
+	never := func(state hpc.State) func(*hpc.Job) {
+		return func(j *hpc.Job) { j.Recorded = &hpc.Recorded{State: state} }
+	}
+	w := &workload.Workload{Epoch: after(0), Jobs: workload.JobsOf(
+		windowJob("large", 0, 60, 60, tasks(100)),
+		windowJob("ran", 1, 60, 60, tasks(100), ran("n1", 5, 60)),
+		windowJob("cancelled", 2, 60, 60, tasks(100), never(hpc.Cancelled)),
+		windowJob("then", 3, 60, 60, tasks(100), never(hpc.Rejected)),
+		windowJob("small", 4, 60, 60),
+	)}
+	_, result := simulateWindow(t, w, "easy")
+	if len(result.Rejected) != 3 || result.Missing != 2 || result.Refused != 4 {
+		t.Errorf("rejected %v, %d missing, %d refused; want large, ran and cancelled, 2, 4", result.Rejected, result.Missing, result.Refused)
+	}
+}
+
 // Reservations of a workload with a window: one that is made before it begins gets its
 // nodes although the replay has reserved all of them until then; a preset job that ran
 // in a reservation runs, too; a preset job that goes on into one goes on.

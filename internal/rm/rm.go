@@ -100,4 +100,7 @@ type Outcome struct {
 	TimeLimit                    int64 // seconds; -1 for none
 	ExitCode, Signal             int
 	Restarts                     int // how often it was requeued
+	// Priority is the one with which it started; 0 where it is not known, or for accounting to
+	// say.
+	Priority uint32
 }

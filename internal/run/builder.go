@@ -75,6 +75,7 @@ type taskRow struct {
 	nodes                        string
 	processors                   int
 	nodeCount, task              int32
+	priority                     uint32
 	rmJob                        uint32
 	started                      bool     // its Started event came
 	held                         bool     // since start, as the only segment; those of rare count otherwise
@@ -376,7 +377,7 @@ func (r *taskRow) requeue(e *rm.Event) {
 	rare.restarts++
 	r.merge(e.Outcome)
 	r.state = hpc.Pending
-	r.start, r.end, r.started = 0, 0, false
+	r.start, r.end, r.started, r.priority = 0, 0, false, 0
 	r.nodes, r.nodeCount, r.processors = "", 0, 0
 	rare.suspended, rare.stopped, rare.tres = 0, 0, ""
 	rare.exitCode, rare.signal = 0, 0
@@ -487,6 +488,9 @@ func (r *taskRow) merge(o *rm.Outcome) {
 	if o.Processors != 0 {
 		r.processors = o.Processors
 	}
+	if o.Priority != 0 {
+		r.priority = o.Priority
+	}
 	if o.Restarts > 0 {
 		r.rarely().restarts = max(r.rare.restarts, o.Restarts)
 	}
@@ -557,7 +561,7 @@ func (r *taskRow) put(row *Row) {
 		Account: job.Account, Partition: job.Partition, QOS: job.QOS, Reservation: job.Reservation,
 		State: r.state, RecordedSubmit: job.Submit, Submit: r.submit, Eligible: r.eligible, Start: r.start, End: r.end,
 		TimeLimit: r.limit, AskedRunTime: job.RunTime,
-		Nodes: r.nodes, NodeCount: int(r.nodeCount), Processors: r.processors,
+		Nodes: r.nodes, NodeCount: int(r.nodeCount), Processors: r.processors, Priority: r.priority,
 		AskedMinNodes: job.MinNodes, AskedMaxNodes: job.MaxNodes,
 		AskedTasks: job.Tasks, AskedCPUsPerTask: job.CPUsPerTask,
 	}

@@ -62,8 +62,9 @@ type Row struct {
 	Restarts int    `parquet:"restarts"`    // how often it was requeued
 	Reason   string `parquet:"reason,dict"` // why it was rejected, requeued or ended
 
-	// Priority is the one with which the job started, from accounting; 0 where it is
-	// not known.
+	// Priority is the one with which the job started; 0 where it is not known. That of a job
+	// that started at once, or has not ended, is from accounting, which keeps the one that it had
+	// when it became eligible.
 	Priority uint32 `parquet:"priority"`
 
 	// The main numbers of the request, 0 where not asked for.

@@ -33,6 +33,36 @@ func (e *Engine) askAbout(c completion, in *instance) {
 	})
 }
 
+// askForPriority asks slurmctld with which priority a job has started that did not start at once. Accounting
+// has the one that it had when it became eligible (job_start in as_mysql_job.c). It is one
+// question at a time: slurmctld puts off scheduling while it has many to answer (max_rpc_cnt).
+func (e *Engine) askForPriority(job uint32) {
+	e.priorities = append(e.priorities, job)
+	if len(e.priorities) == 1 {
+		e.askForNextPriority()
+	}
+}
+
+func (e *Engine) askForNextPriority() {
+	job := e.priorities[0]
+	m := &rpc.Message{Type: rpc.RequestJobInfoSingle, Host: "localhost", Body: rpc.AppendJobInfoRequest(nil, job)}
+	e.network.send(m, func(reply *rpc.Message, err error) {
+		if e.priorities = e.priorities[1:]; len(e.priorities) > 0 {
+			defer e.askForNextPriority()
+		}
+		infos, err := jobInfos(reply, err)
+		in := e.byNumber[job]
+		if err != nil || in == nil {
+			return // it is over, and accounting will have to do
+		}
+		for i := range infos {
+			if info := &infos[i]; info.JobID == job && info.State == hpc.Running {
+				in.priority = info.Priority
+			}
+		}
+	})
+}
+
 // complete fills in what a truncated record lacks.
 func complete(o *rm.Outcome, info *rpc.JobInfo, in *instance) {
 	if !info.Requeued() {

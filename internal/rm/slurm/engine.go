@@ -85,6 +85,7 @@ type Engine struct {
 	byNumber    map[uint32]*instance
 	running     map[uint32]bool
 	orphans     map[uint32][]completion // by the number of a submission without an answer
+	priorities  []uint32                // jobs of which to ask for the priority
 	inputs      []func()                // what the workload does and has not been sent yet
 	unanswered  int                     // requests of inputs
 	actions     actions

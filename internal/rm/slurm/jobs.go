@@ -56,6 +56,8 @@ type instance struct {
 	// start is when it was launched, and resized says that its size has changed since.
 	start   hpc.Time
 	resized bool
+	// priority is the one with which it started; 0 if that was not asked for.
+	priority uint32
 }
 
 // scriptMark begins the line of a batch script that says which job of the workload
@@ -281,7 +283,7 @@ func (e *Engine) Script(l *rpc.BatchLaunch) (nodes.Script, error) {
 	}
 	script := nodes.Script{RunTime: s.job.RunTime, ExitCode: s.job.ExitCode}
 	if at := s.job.EndAt; at != 0 {
-		script.RunTime = max(0, at.Sub(e.Now()))
+		script.RunTime, script.End = max(0, at.Sub(e.Now())), at
 	}
 	if l.ArrayJobID != 0 {
 		if d, ok := s.job.TaskRunTimes[int(l.ArrayTaskID)]; ok {
@@ -311,6 +313,9 @@ func (e *Engine) JobStarted(l *rpc.BatchLaunch) {
 	in := &instance{of: s, task: task, nodes: l.Nodes, nodeCount: int(l.Credential.NodeCount), cpus: rpc.CPUs(l.CPUsPerNode), start: e.Now()}
 	e.byNumber[l.JobID] = in
 	e.running[l.JobID] = true
+	if s.answered && s.job.Priority == nil && e.Now().UnixSeconds() != s.job.Submit.UnixSeconds() {
+		e.askForPriority(l.JobID)
+	}
 	ev := rm.Event{At: e.Now(), Kind: rm.Started, Job: s.job.ID, Task: task, RMJob: l.JobID, Outcome: &rm.Outcome{
 		State: hpc.Running, Start: e.Now(), Nodes: l.Nodes, NodeCount: in.nodeCount, Processors: in.cpus,
 		Account: l.Account, Partition: l.Partition, QOS: l.QOS, Restarts: int(l.RestartCount),
@@ -385,6 +390,7 @@ func (e *Engine) completed(c completion) {
 		c.outcome.Start = hpc.Unix(in.start.UnixSeconds()) // the record has the last change's instant
 	}
 	delete(e.running, c.job)
+	c.outcome.Priority = in.priority
 	// Whether these states are the end is for slurmctld to say: a job that lost its
 	// nodes may go back to the queue. And a record that was too long lacks its end.
 	if c.truncated || c.outcome.State == hpc.NodeFail || c.outcome.State == hpc.Preempted {

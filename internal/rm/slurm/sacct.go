@@ -138,14 +138,14 @@ func (s *Sacct) Compare(rows iter.Seq[*run.Row]) (differences []string) {
 	return differences
 }
 
-// Amend completes a row with what only the database knows: the priority with which the job
-// started, and its TRES.
+// Amend completes a row with what only the database knows: the priority that the job had when it
+// became eligible, if it is not known with which it started, and its TRES.
 func (s *Sacct) Amend(row *run.Row) {
 	rec, ok := s.job(row.RMJob)
 	if !ok {
 		return
 	}
-	if n, err := strconv.ParseUint(rec.get("Priority"), 10, 32); err == nil {
+	if n, err := strconv.ParseUint(rec.get("Priority"), 10, 32); err == nil && row.Priority == 0 {
 		row.Priority = uint32(n)
 	}
 	if row.TRES == "" {

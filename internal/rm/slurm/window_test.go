@@ -180,6 +180,47 @@ func TestFixedPriorities(t *testing.T) {
 	}
 }
 
+// The record has the priority with which a job started, with all the age that it had gained, also
+// of each task of an array.
+func TestPriorityAtStart(t *testing.T) {
+	files := clusterFiles(t,
+		"AccountingStorageType=accounting_storage/none", "AccountingStorageType=accounting_storage/slurmdbd\nPriorityWeightAge=3600\nPriorityMaxAge=0-01:00:00\nPriorityCalcPeriod=1",
+		"PriorityType=priority/basic", "PriorityType=priority/multifactor")
+	files["accounts.sacctmgr"] = "add cluster tiny\nadd account physics\nadd user ann account=physics\n"
+	s := scenario{cluster: writeCluster(t, files), accounting: true}
+	s.workload.Jobs = workload.JobsOf(
+		job("holder", 0, 1000, with(on("g1"), tasks(4))),
+		job("waits", 100, 100, with(on("g1"), tasks(4))), // 900 s, and a point for each
+		job("array", 400, 100, with(on("g1"), tasks(4), func(j *hpc.Job) { j.Array = "1-2" })),
+		job("at once", 500, 100, with(on("c1"), tasks(4))),
+	)
+	o := s.play(t)
+	for id, most := range map[string]uint32{"waits": 900, "array_1": 701, "array_2": 802} {
+		if got := o.rows[id].Priority; got > most || got < most-100 { // it is computed every minute
+			t.Errorf("%s started with priority %d at %v, want about %d", id, got, since(o.rows[id].Start), most)
+		}
+	}
+}
+
+// Who waits for a preset job is submitted after it, and waits for its end.
+func TestWindowDependencies(t *testing.T) {
+	s := scenario{cluster: writeCluster(t, clusterFiles(t))}
+	s.workload.Start = after(3600)
+	depends := func(on string) func(*hpc.Job) { return func(j *hpc.Job) { j.Dependency = on } }
+	long := func(j *hpc.Job) { j.TimeLimit = 3 * time.Hour }
+	s.workload.Jobs = workload.JobsOf(
+		job("preset", 0, 0, with(tasks(4), ranOn("c1", 700, 5000), long)),
+		job("next", 100, 60, with(tasks(4), on("c2"), depends("afterok:preset"))),
+		job("last", 200, 60, with(tasks(4), on("c2"), depends("afterok:next"))),
+	)
+	o := s.play(t)
+	o.want(`
+		preset COMPLETED 700-5000 c1
+		next   COMPLETED 5001-5061 c2
+		last   COMPLETED 5062-5122 c2`)
+	o.drained()
+}
+
 // An administrator's actions take effect at their time, one after the other, before
 // what is submitted at the same instant.
 func TestActions(t *testing.T) {

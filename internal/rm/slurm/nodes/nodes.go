@@ -37,6 +37,8 @@ type Environment interface {
 type Script struct {
 	// RunTime is how long it runs; [hpc.Unlimited] until it is killed.
 	RunTime time.Duration
+	// End, unless it is 0, is when it ends, whatever its launch takes.
+	End hpc.Time
 	// ExitCode is what it exits with then.
 	ExitCode int
 }
@@ -291,7 +293,7 @@ func (c *Cluster) prolog(n int, p *rpc.PrologLaunch) *answer {
 	}
 	// slurmctld sends the two messages from threads of their own, so the launch may be
 	// here first; slurmd lets it wait as well (_wait_for_request_launch_prolog).
-	if j := c.jobs[p.JobID]; d > 0 && j != nil && j.running && j.host == n && j.script.RunTime != hpc.Unlimited {
+	if j := c.jobs[p.JobID]; d > 0 && j != nil && j.running && j.host == n && j.script.RunTime != hpc.Unlimited && j.script.End == 0 {
 		c.plan(j, j.end.Add(d))
 	}
 	c.say(n, end, rpc.RequestCompleteProlog, done.Append(nil))
@@ -323,6 +325,10 @@ func (c *Cluster) launch(n int, l *rpc.BatchLaunch) *answer {
 // run time of whole seconds is then one between Slurm's whole seconds, too.
 func (c *Cluster) firstEnd(j *job) hpc.Time {
 	start := c.env.Now()
+	if end := j.script.End; end != 0 {
+		end = max(start, end)
+		return end.Add(exitLatency(j.launch.JobID, end))
+	}
 	host := c.nodes[j.host].hw.Name
 	if until, runs := c.nodes[j.host].prologs[j.launch.JobID]; runs {
 		start = until

@@ -210,6 +210,27 @@ func TestUnlimitedScriptRunsUntilKilled(t *testing.T) {
 	}
 }
 
+// A script that ends at an instant does so whatever its launch takes, but not before that.
+func TestScriptThatEndsAtAnInstant(t *testing.T) {
+	slow, err := ParseDelay("20s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, c := newStage(t, Delays{Launch: slow, Prolog: slow})
+	s.script.End = s.now.Add(30 * time.Second)
+	c.prolog(0, &rpc.PrologLaunch{JobID: 7})
+	c.launch(0, launch(7))
+	c.launch(1, launch(8))
+	s.advance(29 * time.Second)
+	if c.Running() != 2 {
+		t.Errorf("%d jobs run, want 2", c.Running())
+	}
+	s.advance(31 * time.Second)
+	if c.Running() != 0 {
+		t.Errorf("%d jobs run after their end, want 0", c.Running())
+	}
+}
+
 // While its script runs a job cannot be launched again; a requeued one can, and the
 // timer of its first run does not end the second.
 func TestLaunchAgain(t *testing.T) {
