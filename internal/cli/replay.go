@@ -394,7 +394,7 @@ func (o *replayOptions) play(ctx context.Context, in replayInput, record *run.Wr
 		return run.StateFailed, func(m *run.Manifest) { before(m); m.Error = err.Error() }, err
 	}
 	engine, err := slurm.Start(ctx, slurm.Config{
-		Cluster: in.cluster, Install: in.install, Users: in.workload.Users,
+		Cluster: in.cluster, Install: in.install, Users: in.workload.Submitters(),
 		Epoch: in.begin, PreRoll: in.begin < in.workload.Start, PresetBurst: in.workload.PresetBurst(), Usage: in.usage, Accrued: in.accrued,
 		Delays: in.delays, ClockFactor: o.clockFactor,
 		LogDir: record.LogDir(), WithoutAccounting: o.noAccounting, Progress: display.say,

@@ -38,8 +38,8 @@ type Releaser interface {
 type Options struct {
 	// DrainLimit is virtual time: how long nothing may happen after the last input, and after the
 	// last end that is foreseen of a job that runs, before the replay gives up what is left.
-	// Held jobs and those with impossible dependencies would pend for ever, and
-	// suspended ones run. 24 hours if 0.
+	// Held jobs and those with impossible dependencies would pend for ever,
+	// suspended ones run, and those that are requeued for their exit code do both. 24 hours if 0.
 	DrainLimit time.Duration
 	// DefaultLimit is the longest time limit that a job without one of its own can have; 0 if
 	// that is not known. It is one of the ends that are foreseen.
@@ -101,8 +101,9 @@ type player struct {
 	// ended; and the jobs in the order of their submission. Millions of them are no more
 	// than a few bytes each.
 	open     []int32
-	openJobs int     // those with such tasks
-	running  []int32 // of each job, how many of its tasks have started and not ended
+	openJobs int         // those with such tasks
+	running  []int32     // of each job, how many of its tasks have started and not ended
+	requeues map[int]int // how often a job has gone back to the queue
 	order    []int32
 	byID     map[string]int // jobs by ID; nil until an event does not say which submission it is about
 	// administers says that the workload does more than to submit and cancel jobs.
@@ -130,7 +131,7 @@ func Play(ctx context.Context, manager rm.ResourceManager, w *workload.Workload,
 	if opts.Observe == nil {
 		opts.Observe = func(Progress) {}
 	}
-	p := &player{rm: manager, driver: inOrder(w, driver), workload: w, recorder: recorder, opts: opts, open: make([]int32, w.Jobs.Len()), running: make([]int32, w.Jobs.Len())}
+	p := &player{rm: manager, driver: inOrder(w, driver), workload: w, recorder: recorder, opts: opts, open: make([]int32, w.Jobs.Len()), running: make([]int32, w.Jobs.Len()), requeues: map[int]int{}}
 	p.releaser, _ = recorder.(Releaser)
 	if err := p.load(w); err != nil {
 		return Result{}, err
@@ -385,7 +386,7 @@ func (p *player) play(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if len(events) > 0 || len(p.queue) > 0 {
+		if len(p.queue) > 0 || slices.ContainsFunc(events, p.isNew) {
 			happened, quiet = p.rm.Now(), p.rm.Now()
 			p.opts.Observe(p.progress)
 			continue
@@ -399,6 +400,14 @@ func (p *player) play(ctx context.Context) error {
 		}
 		quiet = last
 	}
+}
+
+// isNew reports whether an event is one that the replay waits for. A job that goes back to the queue
+// again and again, because it always exits with a code for which it is requeued, say, never ends.
+func (p *player) isNew(ev rm.Event) bool {
+	const often = 100
+	job := p.of(&ev)
+	return job < 0 || p.requeues[job] < often
 }
 
 // lastEnd is when the last of the jobs that run at an instant ends, if nothing changes that. One
@@ -471,6 +480,9 @@ func (p *player) take(ev rm.Event) error {
 		p.started(&ev)
 	case rm.Requeue:
 		p.window.runs(ev.Job, false)
+		if job := p.of(&ev); job >= 0 {
+			p.requeues[job]++
+		}
 		if ev.Outcome == nil {
 			p.reopen(&ev)
 		} else if p.stopped(&ev) {

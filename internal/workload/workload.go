@@ -65,6 +65,23 @@ func (w *Workload) Preset(job *hpc.Job) bool {
 	return job.Recorded != nil && job.Recorded.Start != 0 && job.Recorded.Start < w.Start
 }
 
+// Submitters are the workload's users, and whoever submits one of its jobs without being listed
+// among them: of these only the name is known.
+func (w *Workload) Submitters() []hpc.User {
+	users := slices.Clip(w.Users)
+	listed := map[string]bool{"": true}
+	for _, u := range users {
+		listed[u.Name] = true
+	}
+	for _, job := range w.Jobs.All() {
+		if !listed[job.User] {
+			listed[job.User] = true
+			users = append(users, hpc.User{Name: job.User})
+		}
+	}
+	return users
+}
+
 // PresetBurst is the largest number of preset jobs that start within ten seconds.
 func (w *Workload) PresetBurst() int {
 	var starts []hpc.Time

@@ -30,7 +30,8 @@ import (
 type Config struct {
 	Cluster *conf.Cluster
 	Install *install.Installation
-	// Users are those of the workload, for a cluster that does not list its own.
+	// Users are those of the workload, with whoever submits one of its jobs. The cluster's own list
+	// goes first.
 	Users []hpc.User
 	// Epoch is the instant at which the workload begins. The daemons start, and the
 	// nodes register, before it.

@@ -160,7 +160,7 @@ func (s *scenario) start(ctx context.Context, t testing.TB, in *install.Installa
 	s.logs, s.workload.Epoch = logs, epoch
 	e, err := Start(ctx, Config{
 		Cluster: s.cluster, Install: in, Epoch: s.workload.Begin(), PreRoll: s.workload.Start != 0, PresetBurst: s.workload.PresetBurst(),
-		Usage: s.usage, Accrued: s.accrued, Delays: s.delays, ClockFactor: s.factor,
+		Users: s.workload.Submitters(), Usage: s.usage, Accrued: s.accrued, Delays: s.delays, ClockFactor: s.factor,
 		LogDir: logs, WithoutAccounting: !s.accounting,
 	}, lead)
 	if err != nil {

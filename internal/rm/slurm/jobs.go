@@ -133,7 +133,10 @@ func (e *Engine) encodeSubmission(s *submission, index int) (body []byte, uid, g
 	if err != nil {
 		return nil, 0, 0, err
 	}
-	u := e.user(job.User)
+	u, known := e.users[job.User]
+	if !known {
+		return nil, 0, 0, fmt.Errorf("user %q does not exist (want one of the cluster's or the workload's)", job.User)
+	}
 	sub := rpc.Submission{
 		Request: job.Request, Dependency: dependency, Script: scriptOf(index), Args: []string{"script"},
 		StdOut: "/dev/null", StdErr: "/dev/null", UID: u.UID, GID: u.GID, Now: e.Now(), SelectPlugin: e.selectPlugin,
@@ -475,7 +478,7 @@ func (e *Engine) Cancel(id string) error {
 
 // kill cancels a submission that slurmctld has taken.
 func (e *Engine) kill(s *submission) {
-	u := e.user(s.job.User)
+	u := e.users[s.job.User]
 	kill := rpc.KillRequest{Job: strconv.FormatUint(uint64(s.number), 10), Signal: signalKill}
 	m := &rpc.Message{Type: rpc.RequestKillJob, UID: u.UID, GID: u.GID, Host: "localhost", Body: kill.Append(nil)}
 	e.sendInput(m, func(reply *rpc.Message, err error) {

@@ -1,10 +1,14 @@
 package slurm
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
@@ -109,6 +113,44 @@ func TestRequeueExit(t *testing.T) {
 	}
 	if row := o.rows["fails"]; row.State != hpc.Failed || row.Restarts != 0 {
 		t.Errorf("%s, want it failed at once", describe(&row))
+	}
+}
+
+// A job that goes back to the queue after each of its runs is given up, as one that waits for ever.
+func TestRequeuedForEver(t *testing.T) {
+	s := scenario{cluster: writeCluster(t, clusterFiles(t, "JobRequeue=1", "JobRequeue=1\nRequeueExit=5"))}
+	s.workload.Jobs = workload.JobsOf(
+		job("again", 10, 50, with(on("c1"), func(j *hpc.Job) { j.ExitCode = 5 })),
+		job("other", 10, 3000, on("c2")),
+	)
+	s.drainLimit = time.Hour
+	o := s.play(t)
+	if row := o.rows["other"]; row.State != hpc.Completed || since(row.Start) > 20 {
+		t.Errorf("%s, want it completed", describe(&row))
+	}
+	if diff := cmp.Diff([]string{"again"}, o.result.Undrained); diff != "" || o.rows["again"].Restarts < 100 {
+		t.Errorf("given up after %d restarts (-want +got)\n%s", o.rows["again"].Restarts, diff)
+	}
+}
+
+// Whoever submits a job exists, also if the cluster's list does not have him: Slurm can start no job
+// of a user without a name.
+func TestUserWhoIsNotListed(t *testing.T) {
+	s := scenario{cluster: writeCluster(t, clusterFiles(t))}
+	s.workload.Users = []hpc.User{{Name: "ann", UID: 7, GID: 7}, {Name: "own", UID: 30001, GID: 30001}}
+	by := func(user string) func(*hpc.Job) { return func(j *hpc.Job) { j.User = user } }
+	s.workload.Jobs = workload.JobsOf(
+		job("listed", 10, 50, with(on("c1"), by("ann"))), job("own", 10, 50, with(on("c2"), by("own"))),
+		job("unknown", 10, 50, with(on("c3"), by("zed"))), job("nobody", 10, 50, with(on("c4"), by(""))),
+	)
+	o := s.play(t)
+	o.want(`
+		listed  COMPLETED 11-61 c1
+		own     COMPLETED 11-61 c2
+		unknown COMPLETED 11-61 c3
+		nobody  REJECTED - - user "" does not exist (want one of the cluster's or the workload's)`)
+	if text, err := os.ReadFile(filepath.Join(s.logs, "slurmctld.log")); err != nil || strings.Contains(string(text), "getpwuid") {
+		t.Errorf("%v; slurmctld.log:\n%s", err, text)
 	}
 }
 

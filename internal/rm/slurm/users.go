@@ -1,23 +1,33 @@
 package slurm
 
 import (
+	"cmp"
 	"fmt"
-	"hash/fnv"
 	"os"
+	"slices"
 	"strings"
 
 	"rmreplay/internal/hpc"
 )
 
-// nameUsers decides who exists. A cluster directory that lists its users is believed;
-// otherwise the workload's exist. Whoever has the number of the user who runs the
-// daemons gets another one, for Slurm would take him for its administrator.
+// nameUsers decides who exists: the cluster's users, with the numbers that they have there, and those
+// of the workload's whom it does not list. They existed when they submitted their jobs, and Slurm cannot start one of
+// a user without a name (slurm_cred_create in slurm_cred.c): it would try for ever. Who may submit is
+// for the associations to say. Whoever has no number, or that of the user who runs the
+// daemons, gets another one, for Slurm would take him for its administrator.
 func (e *Engine) nameUsers() {
-	list := e.cfg.Cluster.Users
-	if list == nil {
-		list = e.cfg.Users
-	}
 	e.users, e.groups = map[string]hpc.User{}, map[string]uint32{}
+	list := slices.Clip(e.cfg.Cluster.Users)
+	listed := map[string]bool{}
+	for _, u := range list {
+		listed[u.Name] = true
+	}
+	for _, u := range e.cfg.Users {
+		if !listed[u.Name] {
+			listed[u.Name] = true
+			list = append(list, u)
+		}
+	}
 	taken := map[uint32]bool{uint32(os.Geteuid()): true, 0: true}
 	for _, u := range list {
 		if !taken[u.UID] {
@@ -32,6 +42,7 @@ func (e *Engine) nameUsers() {
 			}
 			u.UID = next
 			taken[next] = true
+			u.GID = cmp.Or(u.GID, u.UID)
 		}
 		if u.Group == "" {
 			u.Group = u.Name
@@ -41,18 +52,6 @@ func (e *Engine) nameUsers() {
 			e.groups[u.Group] = u.GID
 		}
 	}
-}
-
-// user finds the user of a job. One whom nobody knows gets a number that no one has,
-// so that Slurm says itself what it thinks of him.
-func (e *Engine) user(name string) hpc.User {
-	if u, ok := e.users[name]; ok {
-		return u
-	}
-	h := fnv.New32a()
-	_, _ = h.Write([]byte(name))
-	id := 1<<30 + h.Sum32()%(1<<29)
-	return hpc.User{Name: name, UID: id, GID: id}
 }
 
 // writeUsers writes the passwd and group files that the daemons see through
