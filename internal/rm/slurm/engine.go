@@ -36,10 +36,12 @@ type Config struct {
 	// nodes register, before it.
 	Epoch  hpc.Time
 	Delays nodes.Delays
-	// Usage is the fair-share usage with which slurmctld starts, lead before Epoch;
-	// Accrued is taken off that of the users, since preset jobs will add it. A user's
-	// first association stands for an empty account.
-	Usage, Accrued []hpc.Usage
+	// Usage is the fair-share usage with which slurmctld starts, lead before Epoch, but
+	// for what preset jobs will add, which is Accrued. UsageAt is when it is what the
+	// workload says.
+	Usage   []hpc.Usage
+	Accrued []hpc.Accrual
+	UsageAt hpc.Time
 	// PreRoll says that the workload has a window, which begins with BeginWindow.
 	PreRoll bool
 	// PresetBurst is how many preset jobs start together at most.
