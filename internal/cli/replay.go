@@ -266,6 +266,11 @@ func (o *replayOptions) checkActions(w *workload.Workload) error {
 		if err := slurm.CheckAction(a); err != nil {
 			return err
 		}
+		if a.At < w.Start {
+			if err := slurm.CheckPreRoll(a); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }

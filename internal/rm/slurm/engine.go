@@ -62,6 +62,10 @@ type Config struct {
 type Engine struct {
 	cfg     Config
 	adapted *conf.Adapted
+	// slurmConf is the adapted slurm.conf in force, which an action may replace. It has the
+	// site's scheduling, which slurmctld has once the window has begun: not in the preRoll.
+	slurmConf []byte
+	preRoll   bool
 	// hostname is this machine's, which slurm.conf has to name.
 	hostname string
 
@@ -139,6 +143,13 @@ func (e *Engine) Fail(err error) { e.fail(err) }
 func (e *Engine) fail(err error) {
 	if e.err == nil {
 		e.err = err
+	}
+}
+
+// failOn is fail if there is an error.
+func (e *Engine) failOn(err error) {
+	if err != nil {
+		e.fail(err)
 	}
 }
 

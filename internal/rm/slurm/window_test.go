@@ -445,3 +445,96 @@ add user ben account=left
 		t.Errorf("warnings %+v, want %q", w, want)
 	}
 }
+
+// What an administrator does before a window begins is still so in it: slurmctld is
+// reconfigured then with the slurm.conf in force and keeps partitions as they are. Later
+// it keeps what the site's configuration says.
+func TestActionsBeforeWindow(t *testing.T) {
+	s := scenario{cluster: writeCluster(t, clusterFiles(t))}
+	changed := clusterFiles(t, "bf_interval=30", "bf_interval=45", "PartitionName=batch Nodes=ALL", "PartitionName=batch MaxNodes=3 Nodes=ALL")
+	path := filepath.Join(t.TempDir(), "slurm.conf")
+	for _, name := range []string{"slurm.conf", "gres.conf"} {
+		if err := os.WriteFile(filepath.Join(filepath.Dir(path), name), []byte(changed[name]), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	scontrol := func(at int, args ...string) hpc.Action {
+		return hpc.Action{At: after(at), Run: append([]string{"scontrol"}, args...)}
+	}
+	s.workload.Start = after(3600)
+	s.workload.Jobs = workload.JobsOf(
+		job("two partitions", 0, 9000, with(tasks(4), ranOn("c1", 700, 5000), func(j *hpc.Job) { j.Partition = "urgent,batch" })),
+		job("closed", 3700, 60, func(j *hpc.Job) { j.Partition = "urgent" }),
+	)
+	s.workload.Jobs.Change(0, func(j *hpc.Job) { j.TimeLimit = 2 * time.Hour })
+	s.workload.Actions = []hpc.Action{
+		{At: after(800), SlurmConf: path},
+		scontrol(900, "update", "PartitionName=urgent", "State=DOWN", "MaxTime=50"),
+		scontrol(1000, "create", "PartitionName=new", "Nodes=c4"),
+		scontrol(3000, "show", "config"), scontrol(3700, "show", "config"), scontrol(3701, "-o", "show", "partition"),
+		scontrol(4000, "reconfigure"), scontrol(4100, "-o", "show", "partition"), scontrol(4101, "show", "config"),
+	}
+	o := s.play(t)
+	if row := o.rows["two partitions"]; row.Partition != "urgent" {
+		t.Errorf("it ran in partition %q, want urgent", row.Partition)
+	}
+	if start := since(o.rows["closed"].Start); start < 4000 || start > 4060 {
+		t.Errorf("a job of a partition that was down until 4000 started at %v", start)
+	}
+	log, err := os.ReadFile(filepath.Join(s.logs, "actions.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := map[string]string{} // by action and time
+	for _, part := range strings.Split(string(log), "\n[")[1:] {
+		what, text, _ := strings.Cut(part, "\n")
+		said[what] = text
+	}
+	show := func(at int, what string) string {
+		text, there := said[after(at).String()+"] scontrol "+what]
+		if !there {
+			t.Fatalf("logs/actions.log has no %q of %d:\n%s", what, at, log)
+		}
+		return text
+	}
+	has := func(at int, what string, patterns ...string) {
+		t.Helper()
+		for _, p := range patterns {
+			text := show(at, what)
+			if !regexp.MustCompile(p).MatchString(text) {
+				t.Errorf("at %d there is no %q in\n%s", at, p, text)
+			}
+		}
+	}
+	has(3000, "show config", "bf_interval=-1")
+	has(3700, "show config", "bf_interval=45")
+	has(3701, "-o show partition", "PartitionName=urgent .*MaxTime=00:50:00.*State=DOWN", "PartitionName=batch .*MaxNodes=3 ", "PartitionName=new .*Nodes=c4")
+	has(4100, "-o show partition", "PartitionName=urgent .*MaxTime=UNLIMITED.*State=UP", "PartitionName=batch .*MaxNodes=3 ")
+	has(4101, "show config", "bf_interval=45", `ReconfigFlags *= \(null\)`)
+	if strings.Contains(show(4100, "-o show partition"), "PartitionName=new") {
+		t.Error("slurmctld keeps partitions that are not in slurm.conf although the site's ReconfigFlags do not say so")
+	}
+	for _, w := range o.warnings {
+		t.Errorf("warning %+v", w)
+	}
+}
+
+func TestCheckPreRoll(t *testing.T) {
+	for line, want := range map[string]string{
+		"scontrol update NodeName=c1 Weight=5":                       "Weight",
+		"scontrol update node=c1 features=a":                         "Features",
+		"scontrol update NodeName=c1 State=DRAIN Reason=Weight":      "",
+		"scontrol update PartitionName=batch State=DOWN MaxTime=5":   "",
+		"scontrol update PartitionName=batch TRESBillingWeights=x=1": "TRESBillingWeights",
+		"scontrol delete PartitionName=batch":                        "that it is gone",
+		"scontrol delete ReservationName=x":                          "",
+		"scontrol create PartitionName=new Nodes=c1":                 "",
+		"scontrol update JobId=5 Features=a":                         "",
+		"sacctmgr modify user set Weight=1":                          "",
+	} {
+		err := CheckPreRoll(hpc.Action{At: after(5), Run: strings.Fields(line)})
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), "("+want+")")) {
+			t.Errorf("%s: %v, want one of %q", line, err, want)
+		}
+	}
+}
