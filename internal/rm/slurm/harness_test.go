@@ -157,6 +157,12 @@ func (s *scenario) play(t testing.TB) *outcome {
 // start starts Slurm for the scenario and stops it at the end of the test.
 func (s *scenario) start(ctx context.Context, t testing.TB, in *install.Installation) *Engine {
 	t.Helper()
+	return s.startWith(ctx, t, in, lead)
+}
+
+// startWith is start so long before the scenario begins.
+func (s *scenario) startWith(ctx context.Context, t testing.TB, in *install.Installation, lead time.Duration) *Engine {
+	t.Helper()
 	logs := t.TempDir()
 	s.logs, s.workload.Epoch = logs, epoch
 	e, err := Start(ctx, Config{
