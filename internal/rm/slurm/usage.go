@@ -39,7 +39,7 @@ type accounts struct {
 // giveUsage puts the fair-share usage into the files in which slurmctld keeps it between
 // two runs (load_assoc_usage in assoc_mgr.c), before slurmctld starts.
 func (e *Engine) giveUsage(ctx context.Context) error {
-	if len(e.cfg.Usage) == 0 && !e.cfg.PreRoll {
+	if len(e.cfg.Usage) == 0 && !(e.cfg.PreRoll && e.limitsEnforced()) {
 		return nil
 	}
 	if !e.adapted.Accounting {
@@ -52,7 +52,9 @@ func (e *Engine) giveUsage(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("giving fair-share usage: %w", err)
 	}
-	e.checkUsageLimits(known)
+	if e.limitsEnforced() {
+		e.checkUsageLimits(known)
+	}
 	if len(e.cfg.Usage) == 0 {
 		return nil
 	}
@@ -94,15 +96,18 @@ func (e *Engine) billsProcessors() bool {
 	return true
 }
 
+// limitsEnforced reports whether limits act at all (_validate_accounting_storage_enforce in
+// read_config.c).
+func (e *Engine) limitsEnforced() bool {
+	what, _ := e.cfg.Cluster.Get("AccountingStorageEnforce")
+	return slices.ContainsFunc(strings.Split(strings.ToLower(what), ","), func(word string) bool {
+		return slices.Contains([]string{"2", "limits", "safe", "all"}, word)
+	})
+}
+
 // checkUsageLimits warns of limits on what has been used that do not find what had been
 // used when the replay begins.
 func (e *Engine) checkUsageLimits(known *accounts) {
-	enforced, _ := e.cfg.Cluster.Get("AccountingStorageEnforce")
-	if !slices.ContainsFunc(strings.Split(strings.ToLower(enforced), ","), func(what string) bool {
-		return slices.Contains([]string{"2", "limits", "safe", "all"}, strings.TrimSpace(what)) // read_config.c
-	}) {
-		return
-	}
 	given := map[string]bool{}
 	if len(e.cfg.Usage) > 0 {
 		given["billing"], given["cpu"] = true, e.billsProcessors()
