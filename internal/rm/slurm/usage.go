@@ -67,8 +67,8 @@ func (e *Engine) giveUsage(ctx context.Context) error {
 		e.warn("usage-unknown", fmt.Sprintf("fair-share usage of %d accounts or users that the cluster does not have: %s", n, strings.Join(used.unknown, ", ")), true)
 	}
 	if n := len(used.exceeded); n > 0 {
-		e.warn("usage-exceeded", fmt.Sprintf("the fair-share usage of %d accounts or users is more than the workload gives, because of what preset jobs add before the window or of what is given below: %s",
-			n, strings.Join(used.exceeded, ", ")), true)
+		e.warn("usage-exceeded", fmt.Sprintf("the fair-share usage of %d accounts or users is more than the workload gives, because of what preset jobs add before the window or of what is given below, by %.2g %% of all that has been used: %s",
+			n, 100*used.excess, strings.Join(used.exceeded, ", ")), used.excess > usagePrecision)
 	}
 	file := rpc.AppendUsageHeader(nil, e.Now().UnixSeconds())
 	for i, a := range known.list {
@@ -158,6 +158,7 @@ type ledger struct {
 	own      []float64
 	unknown  []string // accounts and users that the workload gives usage of and that are not there
 	exceeded []string // those that will have used more than it gives
+	excess   float64  // by how much, as a share of all usage, to which fair-share relates that of each
 }
 
 // accrue adds what a job will add, to the association that slurmctld finds for it
@@ -219,6 +220,7 @@ func (l *ledger) settle(usage []hpc.Usage) {
 			l.unknown = append(l.unknown, nameOf(k.account, k.user))
 		}
 	}
+	all := 0.0
 	below := map[string]float64{} // of accounts, what will have been used below them
 	// sacctmgr lists an account before its users and those below it, so the way up is backwards.
 	for i, a := range slices.Backward(l.list) {
@@ -235,13 +237,18 @@ func (l *ledger) settle(usage []hpc.Usage) {
 			l.own[i] = max(0, total-others)
 			if others > total*(1+usagePrecision) {
 				l.exceeded = append(l.exceeded, nameOf(k.account, k.user))
+				l.excess += others - total
 			}
 		}
+		all += l.own[i] + adds[k]
 		if a.user != "" {
 			below[a.account] += max(total, others)
 		} else if a.parent != "" {
 			below[a.parent] += max(total, others)
 		}
+	}
+	if all > 0 {
+		l.excess /= all
 	}
 	slices.Sort(l.unknown)
 	slices.Sort(l.exceeded)

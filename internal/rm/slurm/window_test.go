@@ -397,12 +397,9 @@ add user flo account=used
 			t.Errorf("%s has used %v, want %v within 1 %%", who, got, want)
 		}
 	}
-	var said []string
-	for _, w := range o.warnings {
-		said = append(said, w.Code+": "+w.Text)
-	}
-	if len(said) != 1 || !strings.HasPrefix(said[0], "usage-exceeded: ") || !strings.HasSuffix(said[0], ": used/flo") {
-		t.Errorf("warnings %q, want one of used/flo", said)
+	// 42,200 s of 2,050,000.
+	if w := o.warnings; len(w) != 1 || w[0].Code != "usage-exceeded" || !strings.HasSuffix(w[0].Text, "by 2.1 % of all that has been used: used/flo") || !w[0].AffectsResult {
+		t.Errorf("warnings %+v, want one of used/flo", w)
 	}
 }
 
