@@ -121,14 +121,15 @@ and 130 if it was interrupted; the record then holds what had happened.
 
 // replayInput is all that a replay starts from.
 type replayInput struct {
-	workload       *workload.Workload
-	cluster        *conf.Cluster
-	install        *install.Installation
-	delays         nodes.Delays
-	lead           time.Duration
-	begin          hpc.Time // when virtual time begins to matter
-	usage, accrued []hpc.Usage
-	source         run.Source
+	workload *workload.Workload
+	cluster  *conf.Cluster
+	install  *install.Installation
+	delays   nodes.Delays
+	lead     time.Duration
+	begin    hpc.Time // when virtual time begins to matter
+	usage    []hpc.Usage
+	accrued  []hpc.Accrual
+	source   run.Source
 }
 
 func runReplay(ctx context.Context, g *globals, path string, opts replayOptions) error {
@@ -265,6 +266,11 @@ func (o *replayOptions) checkActions(w *workload.Workload) error {
 		if err := slurm.CheckAction(a); err != nil {
 			return err
 		}
+		if a.At < w.Start {
+			if err := slurm.CheckPreRoll(a); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }
@@ -395,7 +401,8 @@ func (o *replayOptions) play(ctx context.Context, in replayInput, record *run.Wr
 	}
 	engine, err := slurm.Start(ctx, slurm.Config{
 		Cluster: in.cluster, Install: in.install, Users: in.workload.Submitters(),
-		Epoch: in.begin, PreRoll: in.begin < in.workload.Start, PresetBurst: in.workload.PresetBurst(), Usage: in.usage, Accrued: in.accrued,
+		Epoch: in.begin, PreRoll: in.begin < in.workload.Start, PresetBurst: in.workload.PresetBurst(),
+		Usage: in.usage, Accrued: in.accrued, UsageAt: replay.UsageInstant(in.workload),
 		Delays: in.delays, ClockFactor: o.clockFactor,
 		LogDir: record.LogDir(), WithoutAccounting: o.noAccounting, Progress: display.say,
 	}, in.lead)

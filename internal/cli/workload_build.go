@@ -21,6 +21,7 @@ import (
 // buildOptions are the flags of `workload build`.
 type buildOptions struct {
 	from, output, start, end, zone, clusterName  string
+	usageSince                                   string
 	reservations, nodes, accounts, clusterOutput string
 	halfLife                                     time.Duration
 	strict, json                                 bool
@@ -39,6 +40,7 @@ func (o *buildOptions) addFlags(c *cobra.Command) {
 	f.StringVar(&o.accounts, "accounts", "", "`FILE` with the output of sacctmgr dump; needs --cluster-output")
 	f.StringVar(&o.clusterOutput, "cluster-output", "", "`DIR` for users and accounts.sacctmgr, to which slurm.conf is to be added")
 	f.DurationVar(&o.halfLife, "usage-half-life", 7*24*time.Hour, "`DURATION` of PriorityDecayHalfLife, for the usage at the window's start; 0 for no decay")
+	f.StringVar(&o.usageSince, "usage-since", "", "`TIME` at which usage was last reset before the window, where PriorityUsageResetPeriod is set")
 	f.BoolVar(&o.strict, "strict", false, "refuse the first record that falls under a rule, with its line")
 	addJSONFlag(c, &o.json)
 	for _, name := range []string{"from", "output"} {
@@ -119,16 +121,16 @@ func runWorkloadBuild(ctx context.Context, g *globals, source string, opts build
 	switch opts.from {
 	case "sacct":
 		read.Progress = show.reading(filepath.Base(source))
-		b, err = buildFromSacct(source, read)
+		b, err = buildFromSacct(source, read.ReadOptions)
 	case "slurmdbd":
 		read.Progress = show.reading("jobs of the database")
-		b, err = buildFromDatabase(ctx, source, read, opts.halfLife)
+		b, err = buildFromDatabase(ctx, source, read)
 	default:
 		return usagef("--from %s: not known (want sacct or slurmdbd)", opts.from)
 	}
 	show.end()
 	if err == nil {
-		err = opts.addText(b, read)
+		err = opts.addText(b, read.ReadOptions)
 	}
 	if err != nil {
 		return badInput(err)
@@ -144,8 +146,8 @@ func runWorkloadBuild(ctx context.Context, g *globals, source string, opts build
 }
 
 // readOptions checks the flags that say what is read.
-func (o *buildOptions) readOptions() (workload.ReadOptions, error) {
-	read := workload.ReadOptions{Strict: o.strict, Cluster: o.clusterName}
+func (o *buildOptions) readOptions() (slurmdb.Options, error) {
+	read := slurmdb.Options{ReadOptions: workload.ReadOptions{Strict: o.strict, Cluster: o.clusterName}, UsageHalfLife: o.halfLife}
 	var err error
 	if read.Zone, err = time.LoadLocation(o.zone); err != nil {
 		return read, usagef("--timezone %s: not known (want UTC or Europe/Zurich)", o.zone)
@@ -153,7 +155,7 @@ func (o *buildOptions) readOptions() (workload.ReadOptions, error) {
 	for _, t := range []struct {
 		flag, text string
 		at         *hpc.Time
-	}{{"start", o.start, &read.Start}, {"end", o.end, &read.End}} {
+	}{{"start", o.start, &read.Start}, {"end", o.end, &read.End}, {"usage-since", o.usageSince, &read.UsageSince}} {
 		if t.text == "" {
 			continue
 		}
@@ -163,6 +165,9 @@ func (o *buildOptions) readOptions() (workload.ReadOptions, error) {
 	}
 	if read.End != 0 && read.End <= read.Start {
 		return read, usagef("--end %s is not after --start %s", o.end, o.start)
+	}
+	if read.UsageSince != 0 && (read.Start == 0 || read.UsageSince > read.Start) {
+		return read, usagef("--usage-since %s is not before the window (want --start after it)", o.usageSince)
 	}
 	if o.accounts != "" && o.clusterOutput == "" {
 		return read, usagef("--accounts needs --cluster-output, where the commands go")
@@ -186,10 +191,9 @@ func buildFromSacct(path string, read workload.ReadOptions) (*built, error) {
 // passwordVariable keeps a password out of the command line, which everybody can see.
 const passwordVariable = "RMREPLAY_DB_PASSWORD"
 
-func buildFromDatabase(ctx context.Context, dsn string, read workload.ReadOptions, halfLife time.Duration) (*built, error) {
-	r, err := slurmdb.Read(ctx, dsn, slurmdb.Options{
-		ReadOptions: read, Password: os.Getenv(passwordVariable), UsageHalfLife: halfLife,
-	})
+func buildFromDatabase(ctx context.Context, dsn string, read slurmdb.Options) (*built, error) {
+	read.Password = os.Getenv(passwordVariable)
+	r, err := slurmdb.Read(ctx, dsn, read)
 	if err != nil {
 		return nil, err
 	}

@@ -82,6 +82,14 @@ type Usage struct {
 	Raw float64
 }
 
+// Accrual is usage that a job adds to what its user has used, before the factor of its
+// QOS.
+type Accrual struct {
+	Usage // Account is empty for the user's default account
+	// Partition and QOS are those that the job asks for; empty for the default.
+	Partition, QOS string
+}
+
 // Node is a compute node's hardware, as slurm.conf describes it.
 type Node struct {
 	Name           string

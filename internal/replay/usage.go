@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"math"
 	"time"
 
@@ -12,17 +13,14 @@ import (
 // the instant at, so that it comes to the workload's usage when the window begins (or
 // at the first submission, where there is no window). On the way there usage decays
 // by half in every halfLife ([hpc.Unlimited] for no decay: PriorityDecayHalfLife of
-// slurm.conf), and the preset jobs add to it: accrued is what they will have added, by
-// account and user, to be taken off at the start. They are taken to be billed by their
-// processors, which is so where no TRESBillingWeights are set.
-func InitialUsage(w *workload.Workload, at hpc.Time, halfLife time.Duration) (usage, accrued []hpc.Usage) {
+// slurm.conf), and the preset jobs add to it: accrued is what each will have added, to be
+// taken off at the start. They are taken to be billed by their processors, which is so
+// where no TRESBillingWeights are set: those that they ran on, or else asked for.
+func InitialUsage(w *workload.Workload, at hpc.Time, halfLife time.Duration) (usage []hpc.Usage, accrued []hpc.Accrual) {
 	if len(w.Usage) == 0 {
 		return nil, nil
 	}
-	then := w.Start
-	if then == 0 {
-		then = w.Epoch
-	}
+	then := UsageInstant(w)
 	growth := math.Exp2(then.Sub(at).Seconds() / halfLife.Seconds())
 	for _, u := range w.Usage {
 		u.Raw *= growth
@@ -30,12 +28,19 @@ func InitialUsage(w *workload.Workload, at hpc.Time, halfLife time.Duration) (us
 	}
 	for _, job := range w.Jobs.All() {
 		if w.Preset(job) {
-			raw := float64(job.Recorded.Processors) * decayedSeconds(then.Sub(job.Recorded.Start), halfLife) * growth
-			accrued = append(accrued, hpc.Usage{Account: job.Account, User: job.User, Raw: raw})
+			processors := cmp.Or(job.Recorded.Processors, workload.CPUs(&job.Request))
+			raw := float64(processors) * decayedSeconds(then.Sub(job.Recorded.Start), halfLife) * growth
+			accrued = append(accrued, hpc.Accrual{
+				Usage: hpc.Usage{Account: job.Account, User: job.User, Raw: raw}, Partition: job.Partition, QOS: job.QOS,
+			})
 		}
 	}
 	return usage, accrued
 }
+
+// UsageInstant is when the usage is what the workload says: at the window's start, or at
+// the epoch where there is no window.
+func UsageInstant(w *workload.Workload) hpc.Time { return cmp.Or(w.Start, w.Epoch) }
 
 // decayedSeconds is what is left, after d, of the usage of one processor over d:
 // the integral of 2^(-t/halfLife) for t from 0 to d, in seconds.

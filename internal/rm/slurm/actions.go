@@ -17,12 +17,15 @@ import (
 type action struct {
 	hpc.Action
 	since hpc.Time
+	then  func() error // what is to be done when it has ended; may be nil
 }
 
 // actions are those under way. Each begins at its instant, whether or not earlier ones have
 // ended; those of one instant go one after the other, as far as they take no time.
 type actions struct {
 	open []*action // in the order in which they began
+	// any says that there has been one of the workload's.
+	any bool
 }
 
 // hold reports whether inputs wait for an action: one of the same instant goes
@@ -55,24 +58,103 @@ func (e *Engine) Act(a hpc.Action) error {
 	if err := CheckAction(a); err != nil {
 		return err
 	}
-	e.inputs = append(e.inputs, func() { e.begin(a) })
+	e.inputs = append(e.inputs, func() {
+		e.actions.any = true
+		e.begin(a, nil)
+	})
 	return nil
 }
 
-// BeginWindow implements [rm.Windowed]: slurmctld gets the site's scheduling.
+// forgotten are the attributes that scontrol changes of nodes and partitions, and that
+// slurmctld takes from its configuration again when it reads it, as it does when a window
+// begins (_set_features, _restore_node_state and _restore_part_state in read_config.c).
+var forgotten = []struct {
+	what       string
+	attributes []string
+}{
+	{"NodeName", []string{"ActiveFeatures", "AvailableFeatures", "CpuBind", "Features", "Gres", "Weight"}},
+	{"PartitionName", []string{"CpuBind", "JobDefaults", "TRESBillingWeights"}},
+}
+
+// CheckPreRoll says what is wrong with an action before a workload's window begins, and nil
+// if nothing is. Of a shell's actions it knows nothing.
+func CheckPreRoll(a hpc.Action) error {
+	if len(a.Run) == 0 || a.Run[0] != "scontrol" {
+		return nil
+	}
+	lost := ""
+	for _, f := range forgotten {
+		about := slices.ContainsFunc(a.Run, func(word string) bool { return abbreviates(word, f.what, 3) })
+		if about && slices.ContainsFunc(a.Run, func(word string) bool { return abbreviates(word, "delete", 1) }) {
+			lost = "that it is gone"
+		}
+		for _, attribute := range f.attributes {
+			if about && slices.ContainsFunc(a.Run, func(word string) bool { return strings.Contains(word, "=") && abbreviates(word, attribute, 1) }) {
+				lost = attribute
+			}
+		}
+	}
+	if lost == "" {
+		return nil
+	}
+	return fmt.Errorf("the action at %s, %s: slurmctld forgets this (%s) when the window begins and it gets the site's scheduling (want it at the window's start, or in slurm.conf)",
+		a.At, describeAction(a), lost)
+}
+
+// abbreviates reports whether a word of a command line, up to its "=", is one of scontrol's
+// with at least so many letters.
+func abbreviates(word, full string, letters int) bool {
+	name, _, _ := strings.Cut(strings.ToLower(word), "=")
+	return len(name) >= letters && strings.HasPrefix(strings.ToLower(full), name)
+}
+
+// BeginWindow implements [rm.Windowed]: slurmctld gets the scheduling of the slurm.conf in
+// force, and keeps what actions have made of its partitions.
 func (e *Engine) BeginWindow() error {
 	if !e.cfg.PreRoll {
 		return nil
 	}
-	if err := os.WriteFile(e.place.file("conf", "slurm.conf"), e.adapted.Files["slurm.conf"], 0o600); err != nil {
-		return fmt.Errorf("writing the adapted configuration: %w", err)
-	}
-	return e.Act(hpc.Action{At: e.Now(), Run: []string{"scontrol", "reconfigure"}})
+	reconfigure := hpc.Action{At: e.Now(), Run: []string{"scontrol", "reconfigure"}}
+	e.inputs = append(e.inputs, func() {
+		e.preRoll = false
+		if !e.actions.any {
+			e.failOn(e.writeConf("slurm.conf", e.slurmConf))
+			e.begin(reconfigure, nil)
+			return
+		}
+		e.failOn(e.writeConf("slurm.conf", conf.KeepPartitions(e.slurmConf)))
+		// Later it is for the site's ReconfigFlags to say what is kept.
+		e.begin(reconfigure, func() error { return e.writeConf("slurm.conf", e.slurmConf) })
+	})
+	return nil
 }
 
-// begin begins an action.
-func (e *Engine) begin(what hpc.Action) {
-	a := &action{Action: what, since: e.Now()}
+// writeConf writes a file of the adapted configuration where the daemons look. Before the
+// window begins slurm.conf has other scheduling there.
+func (e *Engine) writeConf(name string, content []byte) error {
+	if name == "slurm.conf" && e.preRoll {
+		content = conf.PreRoll(content, e.cfg.PresetBurst)
+	}
+	if err := os.WriteFile(e.place.file("conf", name), content, 0o600); err != nil {
+		return fmt.Errorf("writing the adapted configuration: %w", err)
+	}
+	return nil
+}
+
+// writeConfs writes all files of an adapted configuration, which is the one in force then.
+func (e *Engine) writeConfs(adapted *conf.Adapted) error {
+	e.slurmConf = adapted.Files["slurm.conf"]
+	for name, content := range adapted.Files {
+		if err := e.writeConf(name, content); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// begin begins an action; then, if not nil, is called when it has ended.
+func (e *Engine) begin(what hpc.Action, then func() error) {
+	a := &action{Action: what, since: e.Now(), then: then}
 	e.actions.open = append(e.actions.open, a)
 	path, args, err := e.actionCommand(what)
 	if err == nil {
@@ -134,10 +216,8 @@ func (e *Engine) reconfigure(path string) error {
 	if err != nil {
 		return err
 	}
-	for name, content := range adapted.Files {
-		if err := os.WriteFile(e.place.file("conf", name), content, 0o600); err != nil {
-			return fmt.Errorf("writing the adapted configuration: %w", err)
-		}
+	if err := e.writeConfs(adapted); err != nil {
+		return err
 	}
 	e.requeueExits = cluster.RequeueExits()
 	return nil
@@ -167,6 +247,9 @@ func (e *Engine) acted(a *action, said string, err error) {
 		reason += ": failed: " + err.Error()
 	} else if line, _, _ := strings.Cut(said, "\n"); line != "" {
 		reason += ": " + line
+	}
+	if a.then != nil {
+		e.failOn(a.then())
 	}
 	e.actions.done(a)
 	e.emit(rm.Event{Kind: rm.Acted, Task: -1, Reason: reason})

@@ -189,13 +189,9 @@ func (e *Engine) configure() (err error) {
 	selectType, _ := e.cfg.Cluster.Get("SelectType")
 	e.selectPlugin = rpc.SelectPluginID(selectType)
 	e.requeueExits = e.cfg.Cluster.RequeueExits()
-	for name, content := range e.adapted.Files {
-		if e.cfg.PreRoll && name == "slurm.conf" {
-			content = conf.PreRoll(content, e.cfg.PresetBurst)
-		}
-		if err := os.WriteFile(p.file("conf", name), content, 0o600); err != nil {
-			return fmt.Errorf("writing the adapted configuration: %w", err)
-		}
+	e.preRoll = e.cfg.PreRoll
+	if err := e.writeConfs(e.adapted); err != nil {
+		return err
 	}
 	if err := os.WriteFile(filepath.Join(e.cfg.LogDir, "slurm.conf"), e.adapted.Files["slurm.conf"], 0o644); err != nil {
 		return fmt.Errorf("keeping the adapted slurm.conf: %w", err)

@@ -37,10 +37,12 @@ type Config struct {
 	// nodes register, before it.
 	Epoch  hpc.Time
 	Delays nodes.Delays
-	// Usage is the fair-share usage with which slurmctld starts, lead before Epoch;
-	// Accrued is taken off that of the users, since preset jobs will add it. A user's
-	// first association stands for an empty account.
-	Usage, Accrued []hpc.Usage
+	// Usage is the fair-share usage with which slurmctld starts, lead before Epoch, but
+	// for what preset jobs will add, which is Accrued. UsageAt is when it is what the
+	// workload says.
+	Usage   []hpc.Usage
+	Accrued []hpc.Accrual
+	UsageAt hpc.Time
 	// PreRoll says that the workload has a window, which begins with BeginWindow.
 	PreRoll bool
 	// PresetBurst is how many preset jobs start together at most.
@@ -61,6 +63,10 @@ type Config struct {
 type Engine struct {
 	cfg     Config
 	adapted *conf.Adapted
+	// slurmConf is the adapted slurm.conf in force, which an action may replace. It has the
+	// site's scheduling, which slurmctld has once the window has begun: not in the preRoll.
+	slurmConf []byte
+	preRoll   bool
 	// hostname is this machine's, which slurm.conf has to name.
 	hostname string
 
@@ -139,6 +145,13 @@ func (e *Engine) Fail(err error) { e.fail(err) }
 func (e *Engine) fail(err error) {
 	if e.err == nil {
 		e.err = err
+	}
+}
+
+// failOn is fail if there is an error.
+func (e *Engine) failOn(err error) {
+	if err != nil {
+		e.fail(err)
 	}
 }
 

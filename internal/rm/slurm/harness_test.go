@@ -81,15 +81,16 @@ func clusterFiles(t testing.TB, edits ...string) map[string]string {
 
 // scenario is a cluster and what happens on it.
 type scenario struct {
-	cluster        *conf.Cluster
-	workload       workload.Workload
-	delays         nodes.Delays
-	drainLimit     time.Duration
-	accounting     bool
-	fixed          bool // priorities are the recorded ones
-	usage, accrued []hpc.Usage
-	factor         float64 // of the measured clock; 0: frozen
-	logs           string
+	cluster    *conf.Cluster
+	workload   workload.Workload
+	delays     nodes.Delays
+	drainLimit time.Duration
+	accounting bool
+	fixed      bool // priorities are the recorded ones
+	usage      []hpc.Usage
+	accrued    []hpc.Accrual
+	factor     float64 // of the measured clock; 0: frozen
+	logs       string
 }
 
 // outcome is what came of a scenario.
@@ -156,11 +157,17 @@ func (s *scenario) play(t testing.TB) *outcome {
 // start starts Slurm for the scenario and stops it at the end of the test.
 func (s *scenario) start(ctx context.Context, t testing.TB, in *install.Installation) *Engine {
 	t.Helper()
+	return s.startWith(ctx, t, in, lead)
+}
+
+// startWith is start so long before the scenario begins.
+func (s *scenario) startWith(ctx context.Context, t testing.TB, in *install.Installation, lead time.Duration) *Engine {
+	t.Helper()
 	logs := t.TempDir()
 	s.logs, s.workload.Epoch = logs, epoch
 	e, err := Start(ctx, Config{
 		Cluster: s.cluster, Install: in, Epoch: s.workload.Begin(), PreRoll: s.workload.Start != 0, PresetBurst: s.workload.PresetBurst(),
-		Users: s.workload.Submitters(), Usage: s.usage, Accrued: s.accrued, Delays: s.delays, ClockFactor: s.factor,
+		Users: s.workload.Submitters(), Usage: s.usage, Accrued: s.accrued, UsageAt: replay.UsageInstant(&s.workload), Delays: s.delays, ClockFactor: s.factor,
 		LogDir: logs, WithoutAccounting: !s.accounting,
 	}, lead)
 	if err != nil {

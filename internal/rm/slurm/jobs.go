@@ -321,7 +321,7 @@ func (e *Engine) JobStarted(l *rpc.BatchLaunch) {
 	}
 	ev := rm.Event{At: e.Now(), Kind: rm.Started, Job: s.job.ID, Task: task, RMJob: l.JobID, Outcome: &rm.Outcome{
 		State: hpc.Running, Start: e.Now(), Nodes: l.Nodes, NodeCount: in.nodeCount, Processors: in.cpus,
-		Account: l.Account, Partition: l.Partition, QOS: l.QOS, Restarts: int(l.RestartCount),
+		Account: l.Account, Partition: partitionOf(l.Partition), QOS: l.QOS, Restarts: int(l.RestartCount),
 	}}
 	if s.answered {
 		e.emit(ev)
@@ -417,6 +417,9 @@ func (e *Engine) requeues(o *rm.Outcome) bool {
 // over emits the event for the end of a job's run, or of the run that goes back to the
 // queue. What is left of an array as one record ends for all its tasks at once.
 func (e *Engine) over(number uint32, in *instance, o rm.Outcome, requeued bool) {
+	if o.Start != 0 {
+		o.Partition = partitionOf(o.Partition)
+	}
 	s := in.of
 	if in.task >= 0 || s.job.Array == "" {
 		e.taskOver(number, s, in.task, o, requeued)
@@ -430,6 +433,14 @@ func (e *Engine) over(number uint32, in *instance, o rm.Outcome, requeued bool) 
 			}
 		}
 	})
+}
+
+// partitionOf is the partition in which a job runs, or ran last. Of one that may run in
+// several slurmctld names all, that one first, in case it goes back to the queue
+// (rebuild_job_part_list in job_scheduler.c).
+func partitionOf(list string) string {
+	first, _, _ := strings.Cut(list, ",")
+	return first
 }
 
 // taskOver is over for one task, or for a job that is no array.

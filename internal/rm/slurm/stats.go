@@ -20,8 +20,9 @@ import (
 )
 
 // counters follow slurmctld's own statistics through a run. slurmctld begins to count
-// anew at every midnight (controller.c, _slurmctld_background), so they are asked for
-// shortly before, and at every other hour so that a peak is not missed altogether.
+// anew in the second after every midnight (controller.c, _slurmctld_background), so they
+// are asked for again and again until then, and at every other hour so that a peak is not
+// missed altogether.
 type counters struct {
 	last   rpc.Stats     // of the day under way
 	before run.Scheduler // of the days before
@@ -32,18 +33,34 @@ type counters struct {
 
 const (
 	countEvery = time.Hour
-	// countBefore is how long before the full hour slurmctld is asked: it looks at the
-	// clock once a second.
+	// countBefore is how long before the full hour slurmctld is asked.
 	countBefore = time.Second
+	// countAtMidnight is how often it is asked from then on to a second after midnight: it
+	// looks at the clock once a second, at whatever part of it. What it counts between the
+	// last answer and its beginning anew is lost.
+	countAtMidnight = 10 * time.Millisecond
 )
 
-// watchCounters asks for the statistics at the end of each virtual hour from now on.
+// watchCounters asks for the statistics at the end of each virtual hour, and around
+// midnight, from now on.
 func (e *Engine) watchCounters() {
-	next := (e.Now()+hpc.Time(countBefore))/hpc.Time(countEvery)*hpc.Time(countEvery) + hpc.Time(countEvery-countBefore)
-	e.At(next, func() {
+	e.At(nextCount(e.Now()), func() {
 		e.askCounters()
 		e.watchCounters()
 	})
+}
+
+// nextCount is when slurmctld is asked for its statistics next after an instant.
+func nextCount(now hpc.Time) hpc.Time {
+	after := func(d time.Duration) hpc.Time { return (now/hpc.Time(d) + 1) * hpc.Time(d) }
+	const day = hpc.Time(24 * time.Hour)
+	if now.Add(countBefore)%day < hpc.Time(2*countBefore) {
+		return after(countAtMidnight)
+	}
+	if next := after(countEvery).Add(-countBefore); next > now {
+		return next
+	}
+	return after(countEvery).Add(countEvery - countBefore)
 }
 
 func (e *Engine) askCounters() {

@@ -1,14 +1,19 @@
 package slurm
 
 import (
+	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/replay"
 	"rmreplay/internal/rm/slurm/rpc"
 	"rmreplay/internal/run"
+	"rmreplay/internal/workload"
 )
 
 // TestCountersAcrossMidnight adds up what slurmctld counts anew every day.
@@ -28,6 +33,57 @@ func TestCountersAcrossMidnight(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, c.total()); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// slurmctld is asked once an hour, and at midnight until it has begun to count anew.
+func TestNextCount(t *testing.T) {
+	at := func(text string) hpc.Time {
+		instant, err := hpc.ParseTime("2024-03-" + text + "Z")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return instant
+	}
+	for now, want := range map[string]string{
+		"05T08:00:00": "05T08:59:59", "05T08:59:58.5": "05T08:59:59", "05T08:59:59": "05T09:59:59", "05T08:59:59.5": "05T09:59:59",
+		"05T23:00:00": "05T23:59:59", "05T23:59:59": "05T23:59:59.01", "05T23:59:59.995": "06T00:00:00",
+		"06T00:00:00": "06T00:00:00.01", "06T00:00:00.99": "06T00:00:01", "06T00:00:01": "06T00:59:59",
+	} {
+		if got := nextCount(at(now)); got != at(want) {
+			t.Errorf("after %s: %s, want %s", now, got, at(want))
+		}
+	}
+}
+
+// What happens at midnight is counted, although slurmctld forgets it within a second.
+func TestCountAtMidnight(t *testing.T) {
+	const jobs = 6
+	s := scenario{cluster: writeCluster(t, clusterFiles(t))}
+	var list []*hpc.Job
+	for i := range jobs {
+		list = append(list, job(fmt.Sprint("job", i), 0, 100, nil))
+	}
+	s.workload.Jobs = workload.JobsOf(list...)
+	ctx := t.Context()
+	e := s.startWith(ctx, t, needSlurm(t, false), lead+980*time.Millisecond) // it looks at the clock 20 ms after each second
+	if epoch%hpc.Time(24*time.Hour) != 0 {
+		t.Fatalf("the epoch %s is not at midnight", epoch)
+	}
+	writer, err := run.Create(filepath.Join(t.TempDir(), "run"), run.Manifest{Engine: "slurm"}, run.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer writer.Close()
+	if _, err := replay.Rigid(ctx, e, &s.workload, writer, replay.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := e.Scheduler(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.JobsSubmitted != jobs || got.JobsStarted != jobs || got.JobsCompleted != jobs {
+		t.Errorf("slurmctld has counted %d jobs submitted, %d started and %d completed, want %d", got.JobsSubmitted, got.JobsStarted, got.JobsCompleted, jobs)
 	}
 }
 

@@ -1,6 +1,7 @@
 package slurm
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -8,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm/slurm/rpc"
 )
 
@@ -16,115 +18,313 @@ type association struct {
 	id            uint32
 	account, user string
 	parent        string // account above this account
+	partition     string // a user's association may be for one alone
+	qos           string // the default
+	limits        string // those on what has been used, as text
 }
 
-// giveUsage puts the fair-share usage into the file in which slurmctld keeps it between
+// qos is what of a QOS concerns usage.
+type qos struct {
+	factor float64 // UsageFactor: what its jobs use counts so much
+	limits string
+}
+
+// accounts is what slurmdbd has of accounts, in lower case, as far as usage goes.
+type accounts struct {
+	list     []association     // an account stands before those below it
+	defaults map[string]string // the accounts of users whose jobs name none
+	qos      map[string]qos
+}
+
+// giveUsage puts the fair-share usage into the files in which slurmctld keeps it between
 // two runs (load_assoc_usage in assoc_mgr.c), before slurmctld starts.
 func (e *Engine) giveUsage(ctx context.Context) error {
-	if len(e.cfg.Usage) == 0 {
+	if len(e.cfg.Usage) == 0 && !(e.cfg.PreRoll && e.limitsEnforced()) {
 		return nil
 	}
 	if !e.adapted.Accounting {
-		e.warn("usage-ignored", "the workload gives fair-share usage, and the cluster keeps no accounts", true)
+		if len(e.cfg.Usage) > 0 {
+			e.warn("usage-ignored", "the workload gives fair-share usage, and the cluster keeps no accounts", true)
+		}
 		return nil
 	}
-	out, _, err := e.run(ctx, "", e.cfg.Install.Sacctmgr, "-nP", "list", "assoc",
-		"cluster="+e.cfg.Cluster.Name, "format=ID,Account,User,ParentName")
+	known, err := e.readAccounts(ctx)
 	if err != nil {
 		return fmt.Errorf("giving fair-share usage: %w", err)
 	}
-	list, err := parseAssociations(out)
-	if err != nil {
-		return fmt.Errorf("giving fair-share usage: %w", err)
+	if e.limitsEnforced() {
+		e.checkUsageLimits(known)
 	}
-	own, unknown := e.ownUsage(list)
-	if len(unknown) > 0 {
-		e.warn("usage-unknown", fmt.Sprintf("fair-share usage of %d accounts or users that the cluster does not have: %s", len(unknown), strings.Join(unknown, ", ")), true)
+	if len(e.cfg.Usage) == 0 {
+		return nil
+	}
+	used := &ledger{accounts: known, accrued: make([]float64, len(known.list)), own: make([]float64, len(known.list))}
+	for _, a := range e.cfg.Accrued {
+		used.accrue(a, e.cfg.Cluster.DefaultPartition())
+	}
+	used.settle(e.cfg.Usage)
+	if n := len(used.unknown); n > 0 {
+		e.warn("usage-unknown", fmt.Sprintf("fair-share usage of %d accounts or users that the cluster does not have: %s", n, strings.Join(used.unknown, ", ")), true)
+	}
+	if n := len(used.exceeded); n > 0 {
+		e.warn("usage-exceeded", fmt.Sprintf("the fair-share usage of %d accounts or users is more than the workload gives, because of what preset jobs add before the window or of what is given below, by %.2g %% of all that has been used: %s",
+			n, 100*used.excess, strings.Join(used.exceeded, ", ")), used.excess > usagePrecision)
 	}
 	file := rpc.AppendUsageHeader(nil, e.Now().UnixSeconds())
-	for i, a := range list {
-		if own[i] > 0 {
-			file = rpc.AppendUsage(file, a.id, own[i])
+	for i, a := range known.list {
+		if used.own[i] > 0 {
+			file = rpc.AppendUsage(file, a.id, used.own[i], e.billsProcessors())
 		}
 	}
-	if err := os.WriteFile(e.place.file("state", "assoc_usage"), file, 0o600); err != nil {
-		return fmt.Errorf("giving fair-share usage: %w", err)
+	// What the workload gives is what has been used since the last reset, if there are any
+	// (PriorityUsageResetPeriod): none comes before that instant.
+	for name, content := range map[string][]byte{"assoc_usage": file, "priority_last_decay_ran": rpc.AppendUsageReset(nil, e.cfg.UsageAt.UnixSeconds())} {
+		if err := os.WriteFile(e.place.file("state", name), content, 0o600); err != nil {
+			return fmt.Errorf("giving fair-share usage: %w", err)
+		}
 	}
 	return nil
 }
 
-// ownUsage is the usage of each association without what is below it. slurmctld adds
-// it up to the root itself; what an account has beyond its users' and its
-// subaccounts' usage (users who have left, say) is its own.
-func (e *Engine) ownUsage(list []association) (own []float64, unknown []string) {
-	given := map[[2]string]float64{}
-	for _, u := range e.cfg.Usage {
-		given[[2]string{strings.ToLower(u.Account), strings.ToLower(u.User)}] += u.Raw
-	}
-	total := map[string]float64{} // of accounts
-	own = make([]float64, len(list))
-	below := map[string]float64{}
-	known := map[[2]string]bool{}
-	for i, a := range list {
-		key := [2]string{a.account, a.user}
-		raw, ok := given[key]
-		if known[key] || !ok {
-			continue // a user's second association, for a partition, or nothing given
-		}
-		known[key] = true
-		if a.user == "" {
-			total[a.account] = raw
-			continue
-		}
-		own[i] = raw
-		below[a.account] += raw
-	}
-	for key := range given {
-		if !known[key] {
-			unknown = append(unknown, strings.Trim(key[0]+"/"+key[1], "/"))
+// billsProcessors reports whether jobs are billed by their processors and nothing else.
+func (e *Engine) billsProcessors() bool {
+	for _, p := range e.cfg.Cluster.Partitions {
+		if weights, _ := p.Get("TRESBillingWeights"); weights != "" {
+			return false
 		}
 	}
-	e.takeAccrued(list, own)
-	// sacctmgr lists an account before those below it, so the way up is backwards.
-	for i := len(list) - 1; i >= 0; i-- {
-		a := list[i]
-		if a.user != "" {
-			continue
-		}
-		own[i] = max(0, total[a.account]-below[a.account])
-		if a.parent != "" {
-			below[a.parent] += max(total[a.account], below[a.account])
-		}
-	}
-	slices.Sort(unknown)
-	return own, unknown
+	return true
 }
 
-// takeAccrued takes off what preset jobs will add.
-func (e *Engine) takeAccrued(list []association, own []float64) {
-	for _, u := range e.cfg.Accrued {
-		for i, a := range list {
-			if a.user != "" && a.user == strings.ToLower(u.User) && (u.Account == "" || a.account == strings.ToLower(u.Account)) {
-				own[i] = max(0, own[i]-u.Raw)
-				break
+// limitsEnforced reports whether limits act at all (_validate_accounting_storage_enforce in
+// read_config.c).
+func (e *Engine) limitsEnforced() bool {
+	what, _ := e.cfg.Cluster.Get("AccountingStorageEnforce")
+	return slices.ContainsFunc(strings.Split(strings.ToLower(what), ","), func(word string) bool {
+		return slices.Contains([]string{"2", "limits", "safe", "all"}, word)
+	})
+}
+
+// checkUsageLimits warns of limits on what has been used that do not find what had been
+// used when the replay begins.
+func (e *Engine) checkUsageLimits(known *accounts) {
+	given := map[string]bool{}
+	if len(e.cfg.Usage) > 0 {
+		given["billing"], given["cpu"] = true, e.billsProcessors()
+	}
+	var from0 []string
+	for _, a := range known.list {
+		if l := limitsWithout(a.limits, given); l != "" {
+			from0 = append(from0, nameOf(a.account, a.user)+" "+l)
+		}
+	}
+	for _, name := range sortedKeys(known.qos) {
+		if l := known.qos[name].limits; l != "" { // of QOS the workload says nothing
+			from0 = append(from0, "QOS "+name+" "+l)
+		}
+	}
+	if n := len(from0); n > 0 {
+		e.warn("limits-from-zero", fmt.Sprintf("%d limits are on what has been used, of which they find nothing when the replay begins: %s", n, strings.Join(from0, "; ")), true)
+	}
+}
+
+// limitsWithout are the limits ("GrpTRESMins=cpu=100,gres/gpu=5 GrpWall=01:00:00") but for
+// those on TRES of which the usage is given.
+func limitsWithout(limits string, given map[string]bool) string {
+	var left []string
+	for _, limit := range strings.Fields(limits) {
+		if list, ok := strings.CutPrefix(limit, "GrpTRESMins="); ok {
+			tres := slices.DeleteFunc(strings.Split(list, ","), func(l string) bool {
+				name, _, _ := strings.Cut(l, "=")
+				return given[name]
+			})
+			if len(tres) == 0 {
+				continue
+			}
+			limit = "GrpTRESMins=" + strings.Join(tres, ",")
+		}
+		left = append(left, limit)
+	}
+	return strings.Join(left, " ")
+}
+
+// ledger finds the usage of each association with which slurmctld has to start.
+type ledger struct {
+	*accounts
+	accrued []float64 // by association, what preset jobs will add
+	// own is the usage of each association without what is below it. slurmctld adds it up
+	// to the root itself; what an account has beyond its users' and its subaccounts' usage
+	// (users who have left, say) is its own.
+	own      []float64
+	unknown  []string // accounts and users that the workload gives usage of and that are not there
+	exceeded []string // those that will have used more than it gives
+	excess   float64  // by how much, as a share of all usage, to which fair-share relates that of each
+}
+
+// accrue adds what a job will add, to the association that slurmctld finds for it
+// (assoc_mgr_fill_in_assoc in assoc_mgr.c): one for the partition goes before one for all.
+func (l *ledger) accrue(a hpc.Accrual, defaultPartition string) {
+	user := strings.ToLower(a.User)
+	partition, _, _ := strings.Cut(strings.ToLower(cmp.Or(a.Partition, defaultPartition)), ",")
+	i := l.find(strings.ToLower(a.Account), user, partition)
+	if i < 0 { // without enforcement a job goes to the default account
+		i = l.find(l.defaults[user], user, partition)
+	}
+	if i < 0 {
+		return
+	}
+	factor := 1.0
+	if q, ok := l.qos[strings.ToLower(cmp.Or(a.QOS, l.list[i].qos, "normal"))]; ok {
+		factor = q.factor
+	}
+	l.accrued[i] += a.Raw * factor
+}
+
+// find finds the association of a user in an account for a partition, or else for all of
+// them; -1 if there is none.
+func (l *ledger) find(account, user, partition string) int {
+	all := -1
+	for i, a := range l.list {
+		if a.account != account || a.user != user {
+			continue
+		}
+		switch a.partition {
+		case partition:
+			return i
+		case "":
+			all = i
+		}
+	}
+	return all
+}
+
+// settle finds what every association has of its own at the start, so that the given
+// usage is there when the preset jobs have added theirs.
+func (l *ledger) settle(usage []hpc.Usage) {
+	type key struct{ account, user string }
+	given := map[key]float64{}
+	for _, u := range usage {
+		given[key{strings.ToLower(u.Account), strings.ToLower(u.User)}] += u.Raw
+	}
+	place := map[key]int{} // the association that has what is given: the one for all partitions
+	adds := map[key]float64{}
+	for i, a := range l.list {
+		k := key{a.account, a.user}
+		if first, known := place[k]; !known || a.partition == "" && l.list[first].partition != "" {
+			place[k] = i
+		}
+		adds[k] += l.accrued[i]
+	}
+	for k := range given {
+		if _, known := place[k]; !known {
+			l.unknown = append(l.unknown, nameOf(k.account, k.user))
+		}
+	}
+	all := 0.0
+	below := map[string]float64{} // of accounts, what will have been used below them
+	// sacctmgr lists an account before its users and those below it, so the way up is backwards.
+	for i, a := range slices.Backward(l.list) {
+		k := key{a.account, a.user}
+		if place[k] != i {
+			continue
+		}
+		others := adds[k]
+		if a.user == "" {
+			others += below[a.account]
+		}
+		total, ok := given[k]
+		if ok {
+			l.own[i] = max(0, total-others)
+			if others > total*(1+usagePrecision) {
+				l.exceeded = append(l.exceeded, nameOf(k.account, k.user))
+				l.excess += others - total
+			}
+		}
+		all += l.own[i] + adds[k]
+		if a.user != "" {
+			below[a.account] += max(total, others)
+		} else if a.parent != "" {
+			below[a.parent] += max(total, others)
+		}
+	}
+	if all > 0 {
+		l.excess /= all
+	}
+	slices.Sort(l.unknown)
+	slices.Sort(l.exceeded)
+}
+
+// usagePrecision is how exact the usage at the window's start is: slurmctld adds what jobs
+// use, and lets it decay, in steps of PriorityCalcPeriod.
+const usagePrecision = 0.01
+
+// nameOf names an account, or a user in one.
+func nameOf(account, user string) string { return strings.Trim(account+"/"+user, "/") }
+
+// readAccounts asks slurmdbd for its accounts.
+func (e *Engine) readAccounts(ctx context.Context) (*accounts, error) {
+	known := &accounts{defaults: map[string]string{}, qos: map[string]qos{}}
+	for _, part := range []struct {
+		what []string
+		take func(fields []string) error
+	}{
+		{[]string{"assoc", "cluster=" + e.cfg.Cluster.Name, "format=ID,Account,User,ParentName,Partition,DefaultQOS,GrpTRESMins,GrpWall"}, known.takeAssociation},
+		{[]string{"user", "format=User,DefaultAccount"}, known.takeUser},
+		{[]string{"qos", "format=Name,UsageFactor,GrpTRESMins,GrpWall"}, known.takeQOS},
+	} {
+		out, _, err := e.run(ctx, "", e.cfg.Install.Sacctmgr, append([]string{"-nP", "list"}, part.what...)...)
+		if err != nil {
+			return nil, err
+		}
+		format := part.what[len(part.what)-1]
+		for line := range strings.Lines(out) {
+			line = strings.TrimSuffix(line, "\n")
+			fields := strings.Split(line, "|")
+			if len(fields) != strings.Count(format, ",")+1 {
+				return nil, fmt.Errorf("sacctmgr said %q (want %s)", line, format)
+			}
+			if err := part.take(fields); err != nil {
+				return nil, fmt.Errorf("sacctmgr said %q (%s): %w", line, format, err)
 			}
 		}
 	}
+	return known, nil
 }
 
-// parseAssociations reads what `sacctmgr -nP list assoc` printed.
-func parseAssociations(out string) ([]association, error) {
-	var list []association
-	for line := range strings.Lines(out) {
-		f := strings.Split(strings.TrimSuffix(line, "\n"), "|")
-		if len(f) < 4 {
-			return nil, fmt.Errorf("sacctmgr said %q (want ID|Account|User|ParentName)", line)
-		}
-		id, err := strconv.ParseUint(f[0], 10, 32)
-		if err != nil {
-			return nil, fmt.Errorf("sacctmgr said %q: the ID is not a number", line)
-		}
-		list = append(list, association{id: uint32(id), account: strings.ToLower(f[1]), user: strings.ToLower(f[2]), parent: strings.ToLower(f[3])})
+func (k *accounts) takeAssociation(f []string) error {
+	id, err := strconv.ParseUint(f[0], 10, 32)
+	if err != nil {
+		return fmt.Errorf("the ID %s is not a number", f[0])
 	}
-	return list, nil
+	lower := func(i int) string { return strings.ToLower(f[i]) }
+	k.list = append(k.list, association{
+		id: uint32(id), account: lower(1), user: lower(2), parent: lower(3), partition: lower(4), qos: lower(5), limits: limitsOf(f[6], f[7]),
+	})
+	return nil
+}
+
+func (k *accounts) takeUser(f []string) error {
+	k.defaults[strings.ToLower(f[0])] = strings.ToLower(f[1])
+	return nil
+}
+
+func (k *accounts) takeQOS(f []string) error {
+	factor, err := strconv.ParseFloat(f[1], 64)
+	if err != nil {
+		return fmt.Errorf("the usage factor %s is not a number", f[1])
+	}
+	k.qos[strings.ToLower(f[0])] = qos{factor: factor, limits: limitsOf(f[2], f[3])}
+	return nil
+}
+
+// limitsOf describes limits on what has been used; empty without.
+func limitsOf(tresMinutes, wall string) string {
+	var limits []string
+	if tresMinutes != "" {
+		limits = append(limits, "GrpTRESMins="+tresMinutes)
+	}
+	if wall != "" {
+		limits = append(limits, "GrpWall="+wall)
+	}
+	return strings.Join(limits, " ")
 }

@@ -363,3 +363,216 @@ add user ben account=biology fairshare=10
 		t.Error("no warning about the usage of an account that does not exist")
 	}
 }
+
+// rawUsage is what sshare showed under RawUsage, by "account|user|partition" in lower case.
+func rawUsage(t *testing.T, s *scenario) map[string]float64 {
+	t.Helper()
+	log, err := os.ReadFile(filepath.Join(s.logs, "actions.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	used := map[string]float64{}
+	for _, m := range regexp.MustCompile(`(?m)^ *([^|\n]*\|[^|]*\|[^|]*)\|(\d+)$`).FindAllStringSubmatch(string(log), -1) {
+		used[m[1]], _ = strconv.ParseFloat(m[2], 64)
+	}
+	return used
+}
+
+// Preset jobs' usage is taken off where slurmctld will add it, at the rate at which it
+// does, and no reset comes between slurmctld's start and the window's.
+func TestInitialUsageOfPresets(t *testing.T) {
+	files := clusterFiles(t,
+		"AccountingStorageType=accounting_storage/none", "AccountingStorageType=accounting_storage/slurmdbd\nAccountingStorageEnforce=associations,limits,qos\nPriorityDecayHalfLife=0\nPriorityUsageResetPeriod=DAILY\nPriorityWeightFairshare=100000\nPriorityCalcPeriod=1",
+		"PriorityType=priority/basic", "PriorityType=priority/multifactor")
+	files["users"] += "cyd:21003:staff:21000\ndot:21004:staff:21000\neli:21005:staff:21000\nflo:21006:staff:21000\n"
+	files["accounts.sacctmgr"] = `add cluster tiny
+add qos free usagefactor=0
+add account whole
+add account first
+add account second
+add account split
+add account asked
+add account used
+add user ann account=whole
+add user ben account=whole qos=normal,free
+add user cyd account=first
+add user cyd account=second
+modify user set defaultaccount=second where name=cyd
+add user dot account=split partition=urgent
+add user dot account=split
+add user eli account=asked
+add user flo account=used
+`
+	s := scenario{cluster: writeCluster(t, files), accounting: true}
+	s.workload.Start = after(7200)
+	preset := func(id, user, account, node string) *hpc.Job {
+		return job(id, -3600, 0, with(tasks(4), ranOn(node, -3600, 9000), func(j *hpc.Job) { // across midnight
+			j.User, j.Account, j.TimeLimit = user, account, 6*time.Hour
+		}))
+	}
+	s.workload.Jobs = workload.JobsOf(
+		preset("account alone", "ann", "whole", "c1"), preset("free", "ben", "whole", "c2"), preset("default account", "cyd", "", "c3"),
+		preset("partition", "dot", "split", "c4"), preset("no processors", "eli", "asked", "g1"), preset("more", "flo", "used", "g2"),
+	)
+	s.workload.Jobs.Change(1, func(j *hpc.Job) { j.QOS = "free" })
+	s.workload.Jobs.Change(4, func(j *hpc.Job) { j.Recorded.Processors = 0 })
+	s.workload.Usage = []hpc.Usage{
+		{Account: "whole", Raw: 200_000}, {Account: "whole", User: "ben", Raw: 100_000},
+		{Account: "first", User: "cyd", Raw: 300_000}, {Account: "second", User: "cyd", Raw: 400_000},
+		{Account: "split", User: "dot", Raw: 500_000}, {Account: "asked", User: "eli", Raw: 600_000},
+		{Account: "used", User: "flo", Raw: 1000}, {Account: "used", Raw: 50_000},
+	}
+	s.workload.Epoch = epoch
+	s.usage, s.accrued = replay.InitialUsage(&s.workload, s.workload.Begin().Add(-lead), hpc.Unlimited)
+	s.workload.Actions = []hpc.Action{{At: s.workload.Start, Run: []string{"sshare", "-amP", "-o", "Account,User,Partition,RawUsage"}}}
+	o := s.play(t)
+	used := rawUsage(t, &s)
+	const preroll = 4 * 3 * 3600 // what four processors use between the start of the jobs and of the window
+	for who, want := range map[string]float64{
+		"whole||": 200_000, "whole|ben|": 100_000, "whole|ann|": preroll,
+		"first|cyd|": 300_000, "second|cyd|": 400_000,
+		"split|dot|": 500_000, "split|dot|urgent": 0, "asked|eli|": 600_000,
+		"used||": 50_000, "used|flo|": preroll, // more than the workload says, which is not to be helped
+	} {
+		if got, there := used[who]; !there || math.Abs(got-want) > want/100 {
+			t.Errorf("%s has used %v, want %v within 1 %%", who, got, want)
+		}
+	}
+	// 42,200 s of 2,050,000.
+	if w := o.warnings; len(w) != 1 || w[0].Code != "usage-exceeded" || !strings.HasSuffix(w[0].Text, "by 2.1 % of all that has been used: used/flo") || !w[0].AffectsResult {
+		t.Errorf("warnings %+v, want one of used/flo", w)
+	}
+}
+
+// Limits on what has been used find the usage that the workload gives; of those that do
+// not the result says so.
+func TestUsageLimits(t *testing.T) {
+	files := clusterFiles(t,
+		"AccountingStorageType=accounting_storage/none", "AccountingStorageType=accounting_storage/slurmdbd\nAccountingStorageEnforce=safe\nPriorityCalcPeriod=1",
+		"PriorityType=priority/basic", "PriorityType=priority/multifactor")
+	accounts := `add cluster tiny
+add account spent grptresmins=cpu=100
+add account left grptresmins=cpu=100000,billing=100000
+add user ann account=spent
+add user ben account=left
+`
+	files["accounts.sacctmgr"] = accounts
+	s := scenario{cluster: writeCluster(t, files), accounting: true, drainLimit: time.Hour}
+	s.workload.Jobs = workload.JobsOf(
+		job("over", 10, 60, func(j *hpc.Job) { j.TimeLimit = 2 * time.Minute }),
+		job("under", 10, 60, func(j *hpc.Job) { j.User = "ben" }),
+	)
+	s.workload.Usage = []hpc.Usage{{Account: "spent", User: "ann", Raw: 1_000_000}, {Account: "left", User: "ben", Raw: 1_000_000}}
+	s.workload.Epoch = epoch
+	s.usage, s.accrued = replay.InitialUsage(&s.workload, s.workload.Begin().Add(-lead), 7*24*time.Hour)
+	o := s.play(t)
+	o.want(`
+		over  PENDING - -
+		under COMPLETED 11-71 c1`)
+	for _, w := range o.warnings {
+		t.Errorf("warning %+v", w)
+	}
+
+	files["accounts.sacctmgr"] = accounts + "add qos wall grpwall=60\nmodify account where name=left set grptresmins=mem=5\n"
+	s.cluster = writeCluster(t, files)
+	s.workload.Jobs = s.workload.Jobs.First(0)
+	in := needSlurm(t, true)
+	e := s.start(t.Context(), t, in)
+	want := "2 limits are on what has been used, of which they find nothing when the replay begins: left GrpTRESMins=mem=5M; QOS wall GrpWall=01:00:00"
+	if w := e.Warnings(); len(w) != 1 || w[0].Code != "limits-from-zero" || w[0].Text != want || !w[0].AffectsResult {
+		t.Errorf("warnings %+v, want %q", w, want)
+	}
+}
+
+// What an administrator does before a window begins is still so in it: slurmctld is
+// reconfigured then with the slurm.conf in force and keeps partitions as they are. Later
+// it keeps what the site's configuration says.
+func TestActionsBeforeWindow(t *testing.T) {
+	s := scenario{cluster: writeCluster(t, clusterFiles(t))}
+	changed := clusterFiles(t, "bf_interval=30", "bf_interval=45", "PartitionName=batch Nodes=ALL", "PartitionName=batch MaxNodes=3 Nodes=ALL")
+	path := filepath.Join(t.TempDir(), "slurm.conf")
+	for _, name := range []string{"slurm.conf", "gres.conf"} {
+		if err := os.WriteFile(filepath.Join(filepath.Dir(path), name), []byte(changed[name]), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	scontrol := func(at int, args ...string) hpc.Action {
+		return hpc.Action{At: after(at), Run: append([]string{"scontrol"}, args...)}
+	}
+	s.workload.Start = after(3600)
+	s.workload.Jobs = workload.JobsOf(
+		job("two partitions", 0, 9000, with(tasks(4), ranOn("c1", 700, 5000), func(j *hpc.Job) { j.Partition = "urgent,batch" })),
+		job("closed", 3700, 60, func(j *hpc.Job) { j.Partition = "urgent" }),
+	)
+	s.workload.Jobs.Change(0, func(j *hpc.Job) { j.TimeLimit = 2 * time.Hour })
+	s.workload.Actions = []hpc.Action{
+		{At: after(800), SlurmConf: path},
+		scontrol(900, "update", "PartitionName=urgent", "State=DOWN", "MaxTime=50"),
+		scontrol(1000, "create", "PartitionName=new", "Nodes=c4"),
+		scontrol(3000, "show", "config"), scontrol(3700, "show", "config"), scontrol(3701, "-o", "show", "partition"),
+		scontrol(4000, "reconfigure"), scontrol(4100, "-o", "show", "partition"), scontrol(4101, "show", "config"),
+	}
+	o := s.play(t)
+	if row := o.rows["two partitions"]; row.Partition != "urgent" {
+		t.Errorf("it ran in partition %q, want urgent", row.Partition)
+	}
+	if start := since(o.rows["closed"].Start); start < 4000 || start > 4060 {
+		t.Errorf("a job of a partition that was down until 4000 started at %v", start)
+	}
+	log, err := os.ReadFile(filepath.Join(s.logs, "actions.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := map[string]string{} // by action and time
+	for _, part := range strings.Split(string(log), "\n[")[1:] {
+		what, text, _ := strings.Cut(part, "\n")
+		said[what] = text
+	}
+	show := func(at int, what string) string {
+		text, there := said[after(at).String()+"] scontrol "+what]
+		if !there {
+			t.Fatalf("logs/actions.log has no %q of %d:\n%s", what, at, log)
+		}
+		return text
+	}
+	has := func(at int, what string, patterns ...string) {
+		t.Helper()
+		for _, p := range patterns {
+			text := show(at, what)
+			if !regexp.MustCompile(p).MatchString(text) {
+				t.Errorf("at %d there is no %q in\n%s", at, p, text)
+			}
+		}
+	}
+	has(3000, "show config", "bf_interval=-1")
+	has(3700, "show config", "bf_interval=45")
+	has(3701, "-o show partition", "PartitionName=urgent .*MaxTime=00:50:00.*State=DOWN", "PartitionName=batch .*MaxNodes=3 ", "PartitionName=new .*Nodes=c4")
+	has(4100, "-o show partition", "PartitionName=urgent .*MaxTime=UNLIMITED.*State=UP", "PartitionName=batch .*MaxNodes=3 ")
+	has(4101, "show config", "bf_interval=45", `ReconfigFlags *= \(null\)`)
+	if strings.Contains(show(4100, "-o show partition"), "PartitionName=new") {
+		t.Error("slurmctld keeps partitions that are not in slurm.conf although the site's ReconfigFlags do not say so")
+	}
+	for _, w := range o.warnings {
+		t.Errorf("warning %+v", w)
+	}
+}
+
+func TestCheckPreRoll(t *testing.T) {
+	for line, want := range map[string]string{
+		"scontrol update NodeName=c1 Weight=5":                       "Weight",
+		"scontrol update node=c1 features=a":                         "Features",
+		"scontrol update NodeName=c1 State=DRAIN Reason=Weight":      "",
+		"scontrol update PartitionName=batch State=DOWN MaxTime=5":   "",
+		"scontrol update PartitionName=batch TRESBillingWeights=x=1": "TRESBillingWeights",
+		"scontrol delete PartitionName=batch":                        "that it is gone",
+		"scontrol delete ReservationName=x":                          "",
+		"scontrol create PartitionName=new Nodes=c1":                 "",
+		"scontrol update JobId=5 Features=a":                         "",
+		"sacctmgr modify user set Weight=1":                          "",
+	} {
+		err := CheckPreRoll(hpc.Action{At: after(5), Run: strings.Fields(line)})
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), "("+want+")")) {
+			t.Errorf("%s: %v, want one of %q", line, err, want)
+		}
+	}
+}

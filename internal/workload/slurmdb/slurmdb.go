@@ -36,6 +36,9 @@ type Options struct {
 	// UsageHalfLife is that of fair-share usage, PriorityDecayHalfLife of slurm.conf. 0
 	// means no decay.
 	UsageHalfLife time.Duration
+	// UsageSince is when usage was last reset (PriorityUsageResetPeriod of slurm.conf); 0
+	// for never.
+	UsageSince hpc.Time
 }
 
 // Result is what a database says.
@@ -93,7 +96,7 @@ type reader struct {
 	order   []*association // from the root down
 	users   map[uint32]string
 	builder *workload.Builder
-	leftOut []string // of the accounts
+	leftOut []string // of the accounts and their usage
 }
 
 func (r *reader) read() (*Result, error) {

@@ -3,6 +3,7 @@ package slurmdb
 import (
 	"context"
 	"database/sql"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -110,6 +111,34 @@ func TestDecay(t *testing.T) {
 	}
 	if got := decay(time.Hour, 0); got != 1 {
 		t.Error(got)
+	}
+}
+
+// Of what was used over a time, what counts is what came after the last reset.
+func TestUsageLeft(t *testing.T) {
+	const day = 24 * time.Hour
+	start := hpc.Unix(100 * 86400)
+	for _, tt := range []struct {
+		name     string
+		from     hpc.Time
+		length   time.Duration
+		halfLife time.Duration
+		since    hpc.Time
+		want     float64
+	}{
+		{"never reset", start.Add(-10 * day), day, 0, 0, 1},
+		{"decay from its middle", start.Add(-7*day - time.Hour), 2 * time.Hour, 7 * day, 0, 0.5},
+		{"after the reset", start.Add(-10 * day), day, 0, start.Add(-10 * day), 1},
+		{"before the reset", start.Add(-12 * day), day, 0, start.Add(-10 * day), 0},
+		{"the reset within", start.Add(-12 * day), 8 * day, 0, start.Add(-10 * day), 0.75},
+		{"the reset within, decay from the rest's middle", start.Add(-12 * day), 8 * day, 7 * day, start.Add(-10 * day), 0.375},
+		{"not over yet", start.Add(-time.Hour), day, 7 * day, 0, 1},
+	} {
+		o := Options{UsageHalfLife: tt.halfLife, UsageSince: tt.since}
+		o.Start = start
+		if got := o.usageLeft(tt.from, tt.length); math.Abs(got-tt.want) > 1e-9 {
+			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
+		}
 	}
 }
 

@@ -164,9 +164,9 @@ func nodeEvents(outages []outage) []hpc.NodeEvent {
 
 // readUsage sums up what every association had used when the window began: its
 // processor seconds (or billed ones, where the database has them), each halved for every
-// half-life since (Slurm's src/plugins/priority/multifactor, decay thread). It comes
-// from the hourly sums as far back as they are kept, then from the daily, then the
-// monthly ones.
+// half-life since, from the last reset on (Slurm's src/plugins/priority/multifactor, decay
+// thread). It comes from the hourly sums as far back as they are kept, then from the
+// daily, then the monthly ones.
 func (r *reader) readUsage() ([]hpc.Usage, error) {
 	if r.opts.Start == 0 {
 		return nil, nil
@@ -188,8 +188,7 @@ func (r *reader) readUsage() ([]hpc.Usage, error) {
 				return err
 			}
 			earliest = min(earliest, at)
-			age := time.Duration(r.opts.Start.UnixSeconds()-at)*time.Second - t.length/2
-			used[id] += seconds * decay(max(age, 0), r.opts.UsageHalfLife)
+			used[id] += seconds * r.opts.usageLeft(hpc.Unix(at), t.length)
 			return nil
 		}, until)
 		if err != nil {
@@ -203,7 +202,21 @@ func (r *reader) readUsage() ([]hpc.Usage, error) {
 			usage = append(usage, hpc.Usage{Account: a.account, User: a.user, Raw: math.Round(raw)})
 		}
 	}
+	if len(usage) > 0 && r.opts.UsageHalfLife <= 0 && r.opts.UsageSince == 0 {
+		r.leftOut = append(r.leftOut, "fair-share usage that does not decay is that of all the time that the database covers (--usage-since says when it was last reset)")
+	}
 	return usage, nil
+}
+
+// usageLeft is how much is left at the window's start of what was used, evenly, from an
+// instant on for so long.
+func (o *Options) usageLeft(from hpc.Time, length time.Duration) float64 {
+	part := 1.0
+	if late := o.UsageSince.Sub(from); o.UsageSince != 0 && late > 0 {
+		part = max(0, 1-late.Seconds()/length.Seconds())
+		from, length = o.UsageSince, length-late
+	}
+	return part * decay(max(0, o.Start.Sub(from)-length/2), o.UsageHalfLife)
 }
 
 func decay(age, halfLife time.Duration) float64 {

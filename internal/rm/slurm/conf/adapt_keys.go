@@ -51,13 +51,26 @@ func selectOptions(list string, wanted func(name string) bool) []string {
 	})
 }
 
-// debugLevel caps the log level at info. Slurm takes names and numbers.
+// resetPeriod keeps when usage is reset from time to time. NOW is no such period: it resets
+// whenever slurmctld reads the file, which it does for a window more often than the site's.
+func (a *adapter) resetPeriod(site string) string {
+	if strings.EqualFold(site, "NOW") {
+		return "NONE" // which, other than nothing, is allowed without decay
+	}
+	return site
+}
+
+// debugLevel caps the log level at info, and raises it to error: by its errors slurmctld
+// tells what it lost. Slurm takes names and numbers.
 func (a *adapter) debugLevel(site string) string {
-	levels := []string{"quiet", "fatal", "error", "info"}
-	for i, name := range levels {
-		if strings.EqualFold(site, name) || site == strconv.Itoa(i) {
-			return site
+	for i, name := range []string{"quiet", "fatal", "error", "info"} {
+		if !strings.EqualFold(site, name) && site != strconv.Itoa(i) {
+			continue
 		}
+		if i < 2 {
+			return "error"
+		}
+		return site
 	}
 	return "info"
 }

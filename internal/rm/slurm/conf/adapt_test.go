@@ -218,7 +218,8 @@ func TestSchedulingKeysAreKept(t *testing.T) {
 	for _, prefix := range []string{"SelectType", "Priority", "Scheduler", "Preempt", "Topology", "DefMem", "DefCPU", "MaxMem", "MaxJob"} {
 		for _, r := range rules {
 			if strings.HasPrefix(r.key, prefix) && !r.newerOrOlder() && r.action != keep &&
-				!strings.HasPrefix(r.key, "PrioritySiteFactor") && r.key != "SchedulerAuth" && r.key != "PriorityWeightTRES" {
+				!strings.HasPrefix(r.key, "PrioritySiteFactor") && r.key != "SchedulerAuth" && r.key != "PriorityWeightTRES" &&
+				r.key != "PriorityUsageResetPeriod" { // but for NOW: see TestAdaptValues
 				t.Errorf("%s is not kept", r.key)
 			}
 		}
@@ -233,7 +234,11 @@ func TestAdaptValues(t *testing.T) {
 	}{
 		{"contain becomes alloc once", "PrologFlags=Alloc,Contain,X11,Serial", map[string]string{"PrologFlags": "Alloc,Serial"}},
 		{"number level", "SlurmctldDebug=7", map[string]string{"SlurmctldDebug": "info"}},
-		{"quiet level", "SlurmctldDebug=error", map[string]string{"SlurmctldDebug": "error"}},
+		{"low level", "SlurmctldDebug=error", map[string]string{"SlurmctldDebug": "error"}},
+		{"quiet level", "SlurmctldDebug=quiet", map[string]string{"SlurmctldDebug": "error"}},
+		{"fatal level", "SlurmctldDebug=1", map[string]string{"SlurmctldDebug": "error"}},
+		{"reset at once", "PriorityUsageResetPeriod=now", map[string]string{"PriorityUsageResetPeriod": "NONE"}},
+		{"reset from time to time", "PriorityUsageResetPeriod=Weekly", map[string]string{"PriorityUsageResetPeriod": "Weekly"}},
 		{"sched log", "SlurmSchedLogLevel=1\nSlurmSchedLogFile=/x", map[string]string{"SlurmSchedLogFile": "", "SlurmSchedLogLevel": ""}},
 		{"mysql becomes slurmdbd", "AccountingStorageType=accounting_storage/mysql\nAccountingStorageEnforce=limits",
 			map[string]string{"AccountingStorageType": "accounting_storage/slurmdbd", "AccountingStorageEnforce": "limits", "AccountingStoragePort": "7002"}},

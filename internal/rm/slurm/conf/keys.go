@@ -64,7 +64,7 @@ var rules = slices.Concat(
 	// What decides scheduling, limits and priorities stays as it is.
 	kept(str, "ClusterName", "DependencyParameters", "EnforcePartLimits", "GresTypes",
 		"Licenses", "MCSParameters", "PreemptMode", "PreemptExemptTime", "PriorityDecayHalfLife",
-		"PriorityCalcPeriod", "PriorityMaxAge", "PriorityParameters", "PriorityUsageResetPeriod", "PriorityFlags",
+		"PriorityCalcPeriod", "PriorityMaxAge", "PriorityParameters", "PriorityFlags",
 		"PropagateResourceLimits", "PropagateResourceLimitsExcept", "ReconfigFlags",
 		"RequeueExit", "RequeueExitHold", "SchedulerParameters", "SelectTypeParameters", "TopologyParam"),
 	kept(u16, "BatchStartTimeout", "CompleteWait", "FairShareDampeningFactor", "GroupUpdateForce",
@@ -80,6 +80,7 @@ var rules = slices.Concat(
 	[]rule{
 		{key: "MCSPlugin", action: keep, plugin: "mcs/"},
 		{key: "PreemptType", action: keep, plugin: "preempt/"},
+		{key: "PriorityUsageResetPeriod", action: change, reason: "NOW would take the usage that a workload gives as soon as slurmctld has read the file", value: (*adapter).resetPeriod},
 		{key: "PriorityType", action: keep, plugin: "priority/"},
 		{key: "SchedulerType", action: keep, plugin: "sched/"},
 		{key: "SelectType", action: keep, plugin: "select/"},
@@ -116,7 +117,7 @@ var rules = slices.Concat(
 		{key: "SlurmctldPidFile", action: change, reason: whyPath, value: inState("slurmctld.pid")},
 		{key: "SlurmdPidFile", action: change, reason: whyPath, value: inState("slurmd.pid")},
 		{key: "SlurmctldLogFile", action: change, reason: whyPath, value: inLog("slurmctld.log")},
-		{key: "SlurmctldDebug", action: change, reason: "more than info slows the controller and fills the disk", value: (*adapter).debugLevel},
+		{key: "SlurmctldDebug", action: change, reason: "more than info slows the controller and fills the disk; less than error hides what it loses", value: (*adapter).debugLevel},
 		{key: "SlurmctldSyslogDebug", action: change, reason: "nothing goes to this machine's syslog", value: constant("quiet")},
 		{key: "DebugFlags", action: change, reason: "log volume; NO_CONF_HASH because nodes do not read the file", value: constant("NO_CONF_HASH")},
 	},

@@ -33,6 +33,17 @@ type Partition struct {
 	Line       int
 }
 
+// DefaultPartition is the name of the partition of jobs that name none; empty if there is
+// none.
+func (c *Cluster) DefaultPartition() string {
+	for _, p := range c.Partitions {
+		if p.Default {
+			return p.Name
+		}
+	}
+	return ""
+}
+
 // DefaultLimit is the longest time limit that a job without one of its own gets: its
 // partition's DefaultTime, or else MaxTime. Partitions without a limit do not count; 0 if
 // none has one.

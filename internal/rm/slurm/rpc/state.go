@@ -14,13 +14,33 @@ func AppendUsageHeader(dst []byte, saved int64) []byte {
 
 // AppendUsage appends the usage of one association, without that of the associations
 // below it, to a file that [AppendUsageHeader] began. raw is in seconds of billed
-// TRES. The usage of single TRES, against which only limits in TRES-minutes are
-// held, is left at 0.
-func AppendUsage(dst []byte, association uint32, raw float64) []byte {
+// TRES. Limits in TRES-minutes are held against the usage of single TRES, of which that
+// of the TRES billing is the same, and that of processors is if they are what is billed;
+// the others, and the time that GrpWall is about, are left at 0.
+func AppendUsage(dst []byte, association uint32, raw float64, processors bool) []byte {
 	e := encoder{b: dst}
 	e.u32(association)
-	e.str(strconv.FormatFloat(raw, 'f', 6, 64))
-	e.str("")
+	seconds := strconv.FormatFloat(raw, 'f', 6, 64)
+	e.str(seconds)
+	tres := billingTRES + "=" + seconds
+	if processors {
+		tres = cpuTRES + "=" + seconds + "," + tres
+	}
+	e.str(tres)
 	e.u32(0)
+	return e.b
+}
+
+// The numbers of TRES (enum tres_types_t in slurmdb.h).
+const cpuTRES, billingTRES = "1", "5"
+
+// AppendUsageReset appends slurmctld's file priority_last_decay_ran, in which its priority
+// plugin keeps when usage last decayed and when it was last reset, to dst. at is the
+// reset, in seconds since the Unix epoch; the usage has never decayed
+// (_write_last_decay_ran in priority_multifactor.c).
+func AppendUsageReset(dst []byte, at int64) []byte {
+	e := encoder{b: dst}
+	e.time(0)
+	e.time(at)
 	return e.b
 }
