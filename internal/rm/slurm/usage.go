@@ -39,7 +39,7 @@ type accounts struct {
 // giveUsage puts the fair-share usage into the files in which slurmctld keeps it between
 // two runs (load_assoc_usage in assoc_mgr.c), before slurmctld starts.
 func (e *Engine) giveUsage(ctx context.Context) error {
-	if len(e.cfg.Usage) == 0 && !(e.cfg.PreRoll && e.limitsEnforced()) {
+	if len(e.cfg.Usage) == 0 && (!e.cfg.PreRoll || !e.limitsEnforced()) {
 		return nil
 	}
 	if !e.adapted.Accounting {
