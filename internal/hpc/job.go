@@ -132,6 +132,25 @@ type Behaviour struct {
 	// TaskRunTimes are the run times of single tasks of a job array, by task
 	// index, where they differ from RunTime.
 	TaskRunTimes map[int]time.Duration
+	// TaskExitCodes are the exit statuses of single tasks of a job array, by task
+	// index, where they differ from ExitCode.
+	TaskExitCodes map[int]int
+}
+
+// RunTimeOf is how long a task of a job array runs; that of another job is task -1.
+func (b *Behaviour) RunTimeOf(task int) time.Duration {
+	if d, differs := b.TaskRunTimes[task]; differs {
+		return d
+	}
+	return b.RunTime
+}
+
+// ExitCodeOf is the exit status of a task of a job array; that of another job is task -1.
+func (b *Behaviour) ExitCodeOf(task int) int {
+	if code, differs := b.TaskExitCodes[task]; differs {
+		return code
+	}
+	return b.ExitCode
 }
 
 // Recorded is the fate of a job when its workload was recorded.

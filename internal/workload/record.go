@@ -64,6 +64,7 @@ type Record struct {
 	TimeLimit time.Duration
 	State     hpc.State
 	ExitCode  int
+	Signal    int  // that ended its script; 0 for none
 	Held      bool // the reason for its waiting was that somebody held it
 	Priority  *uint32
 
@@ -85,15 +86,14 @@ type Builder struct {
 	opts ReadOptions
 	book ruleBook
 
-	jobs     map[string]*built // by ID
-	list     []*built          // in the order of the source
-	made     []*hpc.Job        // of them, while they may change
-	users    map[string]hpc.User
-	records  int
-	has      fieldPresence
-	arrays   map[uint32][]*hpc.Job // the jobs made of each array's tasks
-	tasks    map[*hpc.Job][]int    // the tasks that a job made of an array stands for
-	taskTime map[*hpc.Job]map[int]time.Duration
+	jobs    map[string]*built // by ID
+	list    []*built          // in the order of the source
+	made    []*hpc.Job        // of them, while they may change
+	users   map[string]hpc.User
+	records int
+	has     fieldPresence
+	arrays  map[uint32][]*hpc.Job // the jobs made of each array's tasks
+	tasks   map[*hpc.Job][]int    // the tasks that a job made of an array stands for
 }
 
 // built is a job in the making.
@@ -293,7 +293,6 @@ func (b *Builder) Missing() []string {
 // without a job is an error.
 func (b *Builder) Finish() (*Workload, error) {
 	b.arrays, b.tasks = make(map[uint32][]*hpc.Job), make(map[*hpc.Job][]int)
-	b.taskTime = make(map[*hpc.Job]map[int]time.Duration)
 	for _, entry := range b.list {
 		if err := b.job(entry); err != nil {
 			return nil, err
@@ -331,6 +330,9 @@ func (b *Builder) job(entry *built) error {
 	request, err := b.request(r)
 	if err != nil {
 		return err
+	}
+	if r.State == hpc.TimedOut && r.Start != 0 && request.TimeLimit > 0 && request.TimeLimit != hpc.Unlimited {
+		behaviour.RunTime, behaviour.ExitCode = hpc.Unlimited, 0 // its limit is what ends it
 	}
 	if r.HetJob {
 		b.note(NoteHetJob)
@@ -376,12 +378,24 @@ func (b *Builder) behaviour(r *Record) (*hpc.Behaviour, error) {
 	case !ended:
 		b.note(NoteRunning)
 		return &hpc.Behaviour{RunTime: hpc.Unlimited}, nil
-	case r.State == hpc.TimedOut:
-		return &hpc.Behaviour{RunTime: hpc.Unlimited}, nil
 	case r.Elapsed >= 0:
-		return &hpc.Behaviour{RunTime: r.Elapsed, ExitCode: r.ExitCode}, nil
+		return &hpc.Behaviour{RunTime: r.Elapsed, ExitCode: r.status()}, nil
 	}
-	return &hpc.Behaviour{RunTime: max(r.End.Sub(r.Start)-r.Suspended, 0), ExitCode: r.ExitCode}, nil
+	return &hpc.Behaviour{RunTime: max(r.End.Sub(r.Start)-r.Suspended, 0), ExitCode: r.status()}, nil
+}
+
+// status is what the script of a job that ran exits with, so that who waits for the job
+// sees it end as it did, well or not. Of one that a signal ended it is what a shell makes
+// of that (bash(1), EXIT STATUS); one that something else ended, as the failure of a
+// node, exits with 1.
+func (r *Record) status() int {
+	switch {
+	case r.ExitCode != 0 || r.State == hpc.Completed:
+		return r.ExitCode
+	case r.Signal != 0:
+		return min(128+r.Signal, 255)
+	}
+	return 1
 }
 
 // request says what the job asked for: its command line where there is one, and what
@@ -527,7 +541,6 @@ func (b *Builder) arrayTask(r *Record, job *hpc.Job) error {
 	b.arrays[r.ArrayJob] = append(b.arrays[r.ArrayJob], job)
 	b.made = append(b.made, job)
 	b.tasks[job] = tasks
-	b.taskTime[job] = make(map[int]time.Duration)
 	return nil
 }
 
@@ -543,14 +556,12 @@ func sameArray(a, b *hpc.Job) bool {
 
 // joinArray adds tasks to an array's job.
 func (b *Builder) joinArray(job, task *hpc.Job, tasks []int) {
-	if task.RunTime != job.RunTime {
-		for _, i := range tasks {
-			b.taskTime[job][i] = task.RunTime
-		}
+	for _, i := range tasks {
+		differs(&job.TaskRunTimes, i, task.RunTime, job.RunTime)
+		differs(&job.TaskExitCodes, i, task.ExitCode, job.ExitCode)
 	}
 	b.tasks[job] = append(b.tasks[job], tasks...)
 	job.Array = orElse(job.Array, task.Array)
-	job.ExitCode = max(job.ExitCode, task.ExitCode) // who waits for the array waits for all of it
 	whole, part := job.Recorded, task.Recorded
 	whole.End = max(whole.End, part.End)
 	if part.Start != 0 && (whole.Start == 0 || part.Start < whole.Start) {
@@ -562,14 +573,22 @@ func (b *Builder) joinArray(job, task *hpc.Job, tasks []int) {
 	}
 }
 
+// differs notes what is so of a task of an array, where it is not so of the array.
+func differs[V comparable](tasks *map[int]V, task int, value, ofArray V) {
+	if value == ofArray {
+		return
+	}
+	if *tasks == nil {
+		*tasks = make(map[int]V)
+	}
+	(*tasks)[task] = value
+}
+
 // finishArrays writes down which tasks each array has.
 func (b *Builder) finishArrays() {
 	for job, tasks := range b.tasks {
 		slices.Sort(tasks)
 		job.Array = indexList(slices.Compact(tasks)) + job.Array
-		if times := b.taskTime[job]; len(times) > 0 {
-			job.TaskRunTimes = times
-		}
 	}
 }
 

@@ -66,7 +66,7 @@ func (s *swfWriter) lost(job *hpc.Job) {
 		what string
 		is   bool
 	}{
-		{"exit_code", job.ExitCode != 0},
+		{"exit_code", job.ExitCode != 0 || len(job.TaskExitCodes) > 0},
 		{"cancel_after_s", job.CancelAfter != 0},
 		{"end_at", job.EndAt != 0},
 		{"run_time_s (unlimited)", job.RunTime == hpc.Unlimited},

@@ -56,11 +56,12 @@ type jobRecord struct {
 
 	// RunTime is a pointer to tell a job that ends at once from one whose run time
 	// somebody forgot to write.
-	RunTime      *seconds        `json:"run_time_s"`
-	ExitCode     int             `json:"exit_code,omitempty"`
-	CancelAfter  seconds         `json:"cancel_after_s,omitzero"`
-	EndAt        instant         `json:"end_at,omitzero"`
-	TaskRunTimes map[int]seconds `json:"task_run_times_s,omitempty"`
+	RunTime       *seconds        `json:"run_time_s"`
+	ExitCode      int             `json:"exit_code,omitempty"`
+	CancelAfter   seconds         `json:"cancel_after_s,omitzero"`
+	EndAt         instant         `json:"end_at,omitzero"`
+	TaskRunTimes  map[int]seconds `json:"task_run_times_s,omitempty"`
+	TaskExitCodes map[int]int     `json:"task_exit_codes,omitempty"`
 
 	Recorded *recordedFields `json:"recorded,omitempty"`
 	SWF      *swfFieldsKept  `json:"swf,omitempty"`
@@ -552,10 +553,11 @@ func (r *jobRecord) job(epoch hpc.Time) *hpc.Job {
 		Submit:  r.Submit.at(epoch),
 		Request: hpc.Request(r.requestFields),
 		Behaviour: hpc.Behaviour{
-			RunTime:     time.Duration(*r.RunTime),
-			ExitCode:    r.ExitCode,
-			CancelAfter: time.Duration(r.CancelAfter),
-			EndAt:       r.EndAt.at(epoch),
+			RunTime:       time.Duration(*r.RunTime),
+			ExitCode:      r.ExitCode,
+			CancelAfter:   time.Duration(r.CancelAfter),
+			EndAt:         r.EndAt.at(epoch),
+			TaskExitCodes: r.TaskExitCodes,
 		},
 	}
 	d := r.requestDurations
@@ -589,7 +591,8 @@ func newJobRecord(job *hpc.Job) *jobRecord {
 		},
 		RunTime:  new(seconds(job.RunTime)),
 		ExitCode: job.ExitCode, CancelAfter: seconds(job.CancelAfter), EndAt: instant{time: job.EndAt},
-		SWF: newSWFFieldsKept(job.SWF),
+		TaskExitCodes: job.TaskExitCodes,
+		SWF:           newSWFFieldsKept(job.SWF),
 	}
 	if job.TaskRunTimes != nil {
 		r.TaskRunTimes = make(map[int]seconds, len(job.TaskRunTimes))

@@ -3,6 +3,7 @@ package workload
 import (
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 
@@ -181,10 +182,18 @@ func (v *validator) numbers(job *hpc.Job) {
 	if field := negativeField(&job.Request); field != "" {
 		v.report(Error, job.ID, RuleNegativeNumber, "%s is negative", field)
 	}
-	if job.ExitCode < 0 || job.ExitCode > 255 {
+	if !isExitCode(job.ExitCode) {
 		v.report(Error, job.ID, RuleBadExitCode, "ends with exit code %d (want 0 to 255)", job.ExitCode)
 	}
+	for _, task := range slices.Sorted(maps.Keys(job.TaskExitCodes)) {
+		if code := job.TaskExitCodes[task]; !isExitCode(code) {
+			v.report(Error, job.ID, RuleBadExitCode, "task %d ends with exit code %d (want 0 to 255)", task, code)
+			break
+		}
+	}
 }
+
+func isExitCode(code int) bool { return code >= 0 && code <= 255 }
 
 // negativeField names a number of the request that is negative and may not be; empty if
 // there is none.
