@@ -323,6 +323,9 @@ func (s *sacctWriter) count(job *hpc.Job) {
 	s.losses.reparsed(job, words, map[string]string{"Dependency": dependency, "User": ""})
 	s.losses.behaviour(job, "end_at", "swf")
 	rec := job.Recorded
+	if job.Hold && rec != nil && !rec.Start.IsZero() {
+		s.losses.add("hold", 1) // it was released, as sacct has it
+	}
 	switch {
 	case rec == nil || rec.Start.IsZero() && job.RunTime != hpc.Unlimited:
 		s.losses.add("run_time_s (no recorded start and end)", 1)

@@ -96,7 +96,7 @@ func TestSacctRoundTrip(t *testing.T) {
 		} else {
 			job.RunTime = time.Hour
 		}
-		job.CancelAfter = 0
+		job.CancelAfter, job.Hold = 0, false // it ran
 		w.Jobs.Set(i, job)
 	}
 	w.Jobs.Change(1, func(j *hpc.Job) { j.Dependency = "after:10+5,singleton" })
@@ -120,6 +120,7 @@ func TestSacctLosses(t *testing.T) {
 	for what, job := range map[string]hpc.Job{
 		"": {Behaviour: hpc.Behaviour{RunTime: hpc.Unlimited}, Request: hpc.Request{TimeLimit: time.Minute}},
 		"run_time_s (until a limit that the job does not name)": {Behaviour: hpc.Behaviour{RunTime: hpc.Unlimited}},
+		"hold":   {Behaviour: hpc.Behaviour{RunTime: time.Minute}, Request: hpc.Request{Hold: true}},
 		"end_at": {Behaviour: hpc.Behaviour{RunTime: time.Minute, EndAt: 60 * hpc.Second}},
 	} {
 		job.ID, job.User, job.Tasks = "1", "ann", 1
