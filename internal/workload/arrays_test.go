@@ -174,12 +174,17 @@ func TestRequeuedPreset(t *testing.T) {
 		if !w.Preset(first) || first.RunTime != 80*time.Minute || first.ExitCode == 0 || first.Requeue == nil || *first.Requeue {
 			t.Errorf("%v: first %+v", order, first)
 		}
-		if w.Preset(last) || last.Submit != first.Recorded.End || last.RunTime != 30*time.Minute || last.ExitCode != 0 ||
-			last.Begin != 2*time.Minute || last.Dependency != "" || last.Requeue != nil {
+		if w.Preset(last) || last.Submit != first.Submit || last.RunTime != 30*time.Minute || last.ExitCode != 0 ||
+			last.Begin != 92*time.Minute || last.Dependency != "" || last.Requeue != nil {
 			t.Errorf("%v: last %+v", order, last)
 		}
 		if got := jobByID(t, w, "8").Dependency; got != "afterok:7" {
 			t.Errorf("%v: who waits for it waits for %s", order, got)
+		}
+		for _, p := range Validate(w, Cluster{}) {
+			if p.Rule == RuleLaterDependency {
+				t.Errorf("%v: %s", order, p)
+			}
 		}
 		want := map[string]int{NoteRequeuedPreset: 1, NoteRequeued: 1, NoteDependencyGone: 1}
 		if diff := cmp.Diff(want, w.Rules); diff != "" {

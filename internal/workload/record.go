@@ -101,9 +101,10 @@ type built struct {
 	rec Record
 	// startFromSteps says that rec.Start is that of a step.
 	startFromSteps bool
-	// Of a job that ran at the window's start and was requeued, the run then is preset, and
-	// the last one, which is rerun, a job that was submitted when it was requeued.
-	requeued, rerun bool
+	// requeued says that this is the run at the window's start of a job that ran again.
+	requeued bool
+	// atStart is that run, of the job that the last run is; else nil.
+	atStart *Record
 }
 
 // fieldPresence says of which fields any record had something.
@@ -229,10 +230,9 @@ func (b *Builder) again(before *built, r *Record, text string) error {
 	case earlier.Submit == later.Submit && earlier.Start == later.Start && earlier.End == later.End:
 		return b.Unusable(RuleDuplicate, text, "job %s is there twice", r.ID)
 	case wasRequeued(earlier.State) && b.preset(earlier):
-		preset, last := *earlier, *later
+		preset := *earlier
 		preset.ID = b.freeID(r.ID)
-		last.Submit = max(last.Submit, preset.End)
-		before.rec, before.rerun = last, true
+		before.rec, before.atStart = *later, &preset
 		b.enter(&preset).requeued = true
 		b.note(NoteRequeuedPreset)
 		return nil
@@ -342,6 +342,9 @@ func (b *Builder) Finish() (*Workload, error) {
 // job makes a job of a record, or adds it to the job that its array is.
 func (b *Builder) job(entry *built) error {
 	r := &entry.rec
+	if first := entry.atStart; first != nil {
+		r.Submit, r.Eligible = first.Submit, max(r.Eligible, first.End)
+	}
 	behaviour, err := b.behaviour(r)
 	if err != nil {
 		return err
@@ -359,8 +362,8 @@ func (b *Builder) job(entry *built) error {
 	if entry.requeued {
 		request.Requeue = new(false) // its next run is there already
 	}
-	if entry.rerun { // and does not wait again for what it waited for before the first
-		request.Dependency, request.Begin = "", max(r.Eligible.Sub(r.Submit), 0)
+	if entry.atStart != nil { // what it waited for then it does not wait for again
+		request.Dependency, request.Begin = "", r.Eligible.Sub(r.Submit)
 	}
 	if r.HetJob {
 		b.note(NoteHetJob)
