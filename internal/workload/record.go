@@ -585,7 +585,9 @@ func (b *Builder) arrayTask(r *Record, job *hpc.Job) error {
 		b.note(NoteArrayParts)
 		job.ID += "#" + strconv.Itoa(parts+1)
 	}
-	b.arrays.add(array, &arrayPart{job: job, tasks: tasks})
+	part := &arrayPart{job: job, tasks: tasks}
+	part.fate(job, tasks)
+	b.arrays.add(array, part)
 	b.made = append(b.made, job)
 	return nil
 }
@@ -610,14 +612,28 @@ func (p *arrayPart) join(task *hpc.Job, tasks []int) {
 		differs(&job.TaskRunTimes, i, task.RunTime, job.RunTime)
 		differs(&job.TaskExitCodes, i, task.ExitCode, job.ExitCode)
 	}
+	p.fate(task, tasks)
 	p.tasks = append(p.tasks, tasks...)
 	job.Array = orElse(job.Array, task.Array)
 	whole, part := job.Recorded, task.Recorded
-	whole.Eligible, whole.Start = earlier(whole.Eligible, part.Eligible), earlier(whole.Start, part.Start)
+	whole.Eligible = earlier(whole.Eligible, part.Eligible)
+	if part.Start != 0 && earlier(whole.Start, part.Start) != whole.Start {
+		whole.Start, whole.Priority, whole.Processors = part.Start, part.Priority, part.Processors
+	}
 	whole.End = max(whole.End, part.End)
 	whole.Nodes = "" // each has its own
 	if whole.State != part.State {
 		whole.State = ""
+	}
+}
+
+// fate notes what became of some of its tasks.
+func (p *arrayPart) fate(task *hpc.Job, tasks []int) {
+	whole, part := p.job.Recorded, task.Recorded
+	for _, i := range tasks {
+		differs(&whole.TaskStarts, i, part.Start, 0)
+		differs(&whole.TaskEnds, i, part.End, 0)
+		differs(&whole.TaskNodes, i, part.Nodes, "")
 	}
 }
 
@@ -654,26 +670,6 @@ func (b *Builder) finishArrays() {
 	}
 }
 
-// indexList writes ascending indices as sbatch takes them: "0-3,7".
-func indexList(list []int) string {
-	var b strings.Builder
-	for i := 0; i < len(list); {
-		j := i
-		for j+1 < len(list) && list[j+1] == list[j]+1 {
-			j++
-		}
-		if b.Len() > 0 {
-			b.WriteByte(',')
-		}
-		b.WriteString(strconv.Itoa(list[i]))
-		if j > i {
-			b.WriteString("-" + strconv.Itoa(list[j]))
-		}
-		i = j + 1
-	}
-	return b.String()
-}
-
 // resolveDependencies drops the conditions on jobs that the workload does not have:
 // they had ended before it. A job may be called by its name where that is unique, as
 // in the command lines of a replay's own jobs, and an array by its number where it is
@@ -688,49 +684,21 @@ func (b *Builder) resolveDependencies() {
 			names[job.Name] = job.ID
 		}
 	}
+	known := func(id string) string {
+		if ids[id] {
+			return id
+		}
+		return names[id]
+	}
 	for _, job := range b.made {
 		if job.Dependency == "" {
 			continue
 		}
-		deps, err := sbatch.ParseDependency(job.Dependency)
-		if err != nil {
-			continue // the options were checked when they were read
+		gone, inexact := b.arrays.rewrite(job, known)
+		b.noteN(NoteDependencyGone, gone)
+		b.noteN(NoteDependencyParts, inexact)
+		if job.Dependency == "" && BeginWhenEligible(job, b.opts.Start) {
+			b.note(NoteBegin)
 		}
-		var kept []sbatch.Dependency
-		gone := 0
-		for _, d := range deps.List {
-			if !ids[d.Job] {
-				d.Job = orElse(names[d.Job], d.Job)
-			}
-			list, isArray, exact := b.arrays.depend(d, deps.Any)
-			if !isArray && (d.Job == "" || ids[d.Job]) {
-				list = []sbatch.Dependency{d}
-			}
-			if !exact {
-				b.note(NoteDependencyParts)
-			}
-			if len(list) == 0 {
-				gone++
-			}
-			kept = append(kept, list...)
-		}
-		if b.noteN(NoteDependencyGone, gone); gone > 0 && deps.Any {
-			kept = nil // one of them is enough
-		}
-		deps.List = kept
-		if job.Dependency = deps.String(); job.Dependency == "" {
-			b.beginWhenEligible(job)
-		}
-	}
-}
-
-// beginWhenEligible keeps a job whose dependencies had been fulfilled before the window
-// from being eligible earlier than it was: its age counts from then.
-func (b *Builder) beginWhenEligible(job *hpc.Job) {
-	r := job.Recorded
-	running := r.Start != 0 && r.Start < b.opts.Start
-	if delay := r.Eligible.Sub(job.Submit); delay > job.Begin && !job.Hold && !running {
-		job.Begin = delay
-		b.note(NoteBegin)
 	}
 }

@@ -125,7 +125,12 @@ func TestReadSacct(t *testing.T) {
 				TaskRunTimes:  map[int]time.Duration{1: time.Minute, 2: 30 * time.Second},
 				TaskExitCodes: map[int]int{2: 1},
 			},
-			Recorded: &hpc.Recorded{Eligible: at("08:00:20"), Start: at("08:02:00"), End: at("08:03:00")},
+			Recorded: &hpc.Recorded{
+				Eligible: at("08:00:20"), Start: at("08:02:00"), End: at("08:03:00"), Processors: 1,
+				TaskStarts: map[int]hpc.Time{1: at("08:02:00"), 2: at("08:02:00")},
+				TaskEnds:   map[int]hpc.Time{1: at("08:03:00"), 2: at("08:02:30")},
+				TaskNodes:  map[int]string{1: "n1", 2: "n2"},
+			},
 		},
 		{
 			ID: "13", Submit: at("08:00:30"),

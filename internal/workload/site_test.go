@@ -53,7 +53,10 @@ func TestReadSacctJSON(t *testing.T) {
 			ID: "18", Submit: at(10),
 			Request:   hpc.Request{Name: "t", User: "ann", Account: "phys", TimeLimit: time.Minute, Tasks: 1, Array: "3"},
 			Behaviour: hpc.Behaviour{RunTime: hpc.Unlimited},
-			Recorded:  &hpc.Recorded{Start: at(60), End: at(120), State: hpc.TimedOut},
+			Recorded: &hpc.Recorded{
+				Start: at(60), End: at(120), State: hpc.TimedOut,
+				TaskStarts: map[int]hpc.Time{3: at(60)}, TaskEnds: map[int]hpc.Time{3: at(120)},
+			},
 		}, {
 			ID: "20", Submit: at(20),
 			Request:   hpc.Request{Name: "k", User: "ann", Account: "phys", Tasks: 1},

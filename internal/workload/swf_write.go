@@ -257,6 +257,11 @@ func oneLine(text string) string { return strings.Join(strings.Fields(text), " "
 
 // record is a job, or one task of an array, as a record of the log.
 func (s *swfWriter) record(job *hpc.Job, task, place int) *swfRecord {
+	if task >= 0 && job.Recorded != nil {
+		of, fate := *job, job.Recorded.OfTask(task)
+		of.Recorded = &fate
+		job = &of
+	}
 	r := s.names.record(job, s.base)
 	if s.numbers != nil {
 		r[swfNumber].Mantissa = s.numbers[job.ID] + int64(place)

@@ -166,6 +166,10 @@ type recordedFields struct {
 	Nodes      string    `json:"nodes,omitempty"`
 	Processors int       `json:"processors,omitempty"`
 	Priority   uint32    `json:"priority,omitempty"`
+
+	TaskStarts map[int]instant `json:"task_starts,omitempty"`
+	TaskEnds   map[int]instant `json:"task_ends,omitempty"`
+	TaskNodes  map[int]string  `json:"task_nodes,omitempty"`
 }
 
 type userRecord struct {
@@ -565,19 +569,28 @@ func (r *jobRecord) job(epoch hpc.Time) *hpc.Job {
 	job.Begin, job.Deadline = time.Duration(d.Begin), time.Duration(d.Deadline)
 	job.TimeLimit, job.TimeMin = time.Duration(d.TimeLimit), time.Duration(d.TimeMin)
 	job.SwitchWait, job.DelayBoot = time.Duration(d.SwitchWait), time.Duration(d.DelayBoot)
-	if r.TaskRunTimes != nil {
-		job.TaskRunTimes = make(map[int]time.Duration, len(r.TaskRunTimes))
-		for task, d := range r.TaskRunTimes {
-			job.TaskRunTimes[task] = time.Duration(d)
-		}
-	}
+	job.TaskRunTimes = eachTask(r.TaskRunTimes, func(d seconds) time.Duration { return time.Duration(d) })
 	if rec := r.Recorded; rec != nil {
+		at := func(t instant) hpc.Time { return t.at(epoch) }
 		job.Recorded = &hpc.Recorded{
 			Eligible: rec.Eligible.at(epoch), Start: rec.Start.at(epoch), End: rec.End.at(epoch),
 			State: rec.State, Nodes: rec.Nodes, Processors: rec.Processors, Priority: rec.Priority,
+			TaskStarts: eachTask(rec.TaskStarts, at), TaskEnds: eachTask(rec.TaskEnds, at), TaskNodes: rec.TaskNodes,
 		}
 	}
 	return job
+}
+
+// eachTask is what f makes of what is so of single tasks.
+func eachTask[A, B any](tasks map[int]A, f func(A) B) map[int]B {
+	if tasks == nil {
+		return nil
+	}
+	out := make(map[int]B, len(tasks))
+	for task, value := range tasks {
+		out[task] = f(value)
+	}
+	return out
 }
 
 func newJobRecord(job *hpc.Job) *jobRecord {
@@ -594,16 +607,13 @@ func newJobRecord(job *hpc.Job) *jobRecord {
 		TaskExitCodes: job.TaskExitCodes,
 		SWF:           newSWFFieldsKept(job.SWF),
 	}
-	if job.TaskRunTimes != nil {
-		r.TaskRunTimes = make(map[int]seconds, len(job.TaskRunTimes))
-		for task, d := range job.TaskRunTimes {
-			r.TaskRunTimes[task] = seconds(d)
-		}
-	}
+	r.TaskRunTimes = eachTask(job.TaskRunTimes, func(d time.Duration) seconds { return seconds(d) })
 	if rec := job.Recorded; rec != nil {
+		at := func(t hpc.Time) instant { return instant{time: t} }
 		r.Recorded = &recordedFields{
 			Eligible: instant{time: rec.Eligible}, Start: instant{time: rec.Start}, End: instant{time: rec.End},
 			State: rec.State, Nodes: rec.Nodes, Processors: rec.Processors, Priority: rec.Priority,
+			TaskStarts: eachTask(rec.TaskStarts, at), TaskEnds: eachTask(rec.TaskEnds, at), TaskNodes: rec.TaskNodes,
 		}
 	}
 	return r

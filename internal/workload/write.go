@@ -245,7 +245,7 @@ func (s *sacctWriter) fields(job *hpc.Job, task int) []string {
 	}
 	rec := hpc.Recorded{State: hpc.Pending}
 	if job.Recorded != nil {
-		rec = *job.Recorded
+		rec = job.Recorded.OfTask(task)
 	}
 	fate := sacctFate(&rec, job.RunTimeOf(task))
 	words, _ := s.words(job)

@@ -100,7 +100,13 @@ func TestSacctRoundTrip(t *testing.T) {
 		w.Jobs.Set(i, job)
 	}
 	w.Jobs.Change(1, func(j *hpc.Job) { j.Dependency = "after:10+5,singleton" })
-	w.Jobs.Change(3, func(j *hpc.Job) { j.Recorded.Nodes = "" }) // an array's tasks have their own
+	w.Jobs.Change(3, func(j *hpc.Job) { // an array's tasks have fates of their own
+		r := j.Recorded
+		r.Nodes, r.TaskNodes = "", map[int]string{1: "n1", 2: "n2", 3: "n1"}
+		r.TaskStarts = map[int]hpc.Time{1: r.Start, 2: r.Start, 3: r.End}
+		r.TaskEnds = map[int]hpc.Time{1: r.End, 2: r.End, 3: r.End.Add(time.Hour)}
+		r.End = r.TaskEnds[3]
+	})
 	w.Users = []hpc.User{{Name: "ann", UID: 5, Group: "g", GID: 6}, {Name: "bob", UID: 7, Group: "g", GID: 6}}
 	again, losses := written(t, w, "sacct")
 	for i, job := range again.Jobs.All() { // which options follow from others is sbatch's business
