@@ -132,15 +132,59 @@ type Behaviour struct {
 	// TaskRunTimes are the run times of single tasks of a job array, by task
 	// index, where they differ from RunTime.
 	TaskRunTimes map[int]time.Duration
+	// TaskExitCodes are the exit statuses of single tasks of a job array, by task
+	// index, where they differ from ExitCode.
+	TaskExitCodes map[int]int
 }
 
-// Recorded is the fate of a job when its workload was recorded.
+// RunTimeOf is how long a task of a job array runs; that of another job is task -1.
+func (b *Behaviour) RunTimeOf(task int) time.Duration {
+	if d, differs := b.TaskRunTimes[task]; differs {
+		return d
+	}
+	return b.RunTime
+}
+
+// ExitCodeOf is the exit status of a task of a job array; that of another job is task -1.
+func (b *Behaviour) ExitCodeOf(task int) int {
+	if code, differs := b.TaskExitCodes[task]; differs {
+		return code
+	}
+	return b.ExitCode
+}
+
+// Recorded is the fate of a job when its workload was recorded. Of a job array, the first
+// of its tasks says when it was eligible, when it started and with which priority, and the
+// last one when it ended; its state is that of all tasks, empty if they differ, and its
+// processors are those of one task.
 type Recorded struct {
 	Eligible, Start, End Time
 	State                State
 	Nodes                string // host list
 	Processors           int
 	Priority             uint32
+	// TaskStarts, TaskEnds and TaskNodes are when and where single tasks of a job array ran,
+	// by task index.
+	TaskStarts, TaskEnds map[int]Time
+	TaskNodes            map[int]string
+}
+
+// OfTask is the fate of a task of a job array. Where nothing is known of single tasks, and
+// for another job, which is task -1, it is that of the whole.
+func (r *Recorded) OfTask(task int) Recorded {
+	of := *r
+	of.TaskStarts, of.TaskEnds, of.TaskNodes = nil, nil, nil
+	if task < 0 || r.TaskStarts == nil && r.TaskEnds == nil {
+		return of
+	}
+	of.Start, of.End, of.Nodes = r.TaskStarts[task], r.TaskEnds[task], r.TaskNodes[task]
+	if of.Start == 0 {
+		of.Processors, of.Priority = 0, 0
+		if of.State == "" && of.End != 0 {
+			of.State = Cancelled
+		}
+	}
+	return of
 }
 
 // SWF is what a record of a log in the Standard Workload Format says and a [Job] has

@@ -560,13 +560,10 @@ func (r *taskRow) put(row *Row) {
 		Job: job.ID, Task: int(r.task), RMJob: r.rmJob, Name: job.Name, User: job.User, Group: job.Group,
 		Account: job.Account, Partition: job.Partition, QOS: job.QOS, Reservation: job.Reservation,
 		State: r.state, RecordedSubmit: job.Submit, Submit: r.submit, Eligible: r.eligible, Start: r.start, End: r.end,
-		TimeLimit: r.limit, AskedRunTime: job.RunTime,
+		TimeLimit: r.limit, AskedRunTime: job.RunTimeOf(int(r.task)),
 		Nodes: r.nodes, NodeCount: int(r.nodeCount), Processors: r.processors, Priority: r.priority,
 		AskedMinNodes: job.MinNodes, AskedMaxNodes: job.MaxNodes,
 		AskedTasks: job.Tasks, AskedCPUsPerTask: job.CPUsPerTask,
-	}
-	if d, ok := job.TaskRunTimes[row.Task]; ok {
-		row.AskedRunTime = d
 	}
 	if job.Priority != nil {
 		row.AskedPriority = *job.Priority

@@ -59,8 +59,7 @@ func (r *Run) setting() (*workload.Workload, error) {
 }
 
 // recorded adds to each job what became of it in this run, and with moved its submission
-// in this run. Of a job array only the tasks have a fate; the array ended when all of
-// them had.
+// in this run.
 func recorded(jobs []*hpc.Job, rows []Row, moved bool) {
 	of := make(map[string][]Row, len(jobs))
 	for i, begin := 0, 0; i < len(rows); i++ {
@@ -78,8 +77,8 @@ func recorded(jobs []*hpc.Job, rows []Row, moved bool) {
 		if moved {
 			job.Submit = row.Submit
 		}
-		if job.Array != "" || row.Task >= 0 {
-			job.Recorded = &hpc.Recorded{End: lastEnd(tasks)}
+		if job.Array != "" {
+			job.Recorded = ofArray(tasks)
 			continue
 		}
 		job.Recorded = &hpc.Recorded{
@@ -89,14 +88,45 @@ func recorded(jobs []*hpc.Job, rows []Row, moved bool) {
 	}
 }
 
-// lastEnd is when all of the tasks had ended, or 0 if one of them has not.
-func lastEnd(tasks []Row) hpc.Time {
-	var last hpc.Time
+// ofArray is what became of a job array: of each of its tasks, or of all of it where it was
+// rejected. It has not ended before all of them have.
+func ofArray(tasks []Row) *hpc.Recorded {
+	r := &hpc.Recorded{State: tasks[0].State}
+	open := false
 	for i := range tasks {
-		if tasks[i].End == 0 {
-			return 0
+		row := &tasks[i]
+		if row.State != r.State {
+			r.State = ""
 		}
-		last = max(last, tasks[i].End)
+		if row.Eligible != 0 && (r.Eligible == 0 || row.Eligible < r.Eligible) {
+			r.Eligible = row.Eligible
+		}
+		if row.Start != 0 && (r.Start == 0 || row.Start < r.Start) {
+			r.Start, r.Priority, r.Processors = row.Start, row.Priority, row.Processors
+		}
+		r.End = max(r.End, row.End)
+		open = open || row.End == 0
+		if row.Task < 0 {
+			continue
+		}
+		set(&r.TaskStarts, row.Task, row.Start)
+		set(&r.TaskEnds, row.Task, row.End)
+		set(&r.TaskNodes, row.Task, row.Nodes)
 	}
-	return last
+	if open {
+		r.End = 0
+	}
+	return r
+}
+
+// set notes what is so of a task, if it is anything.
+func set[V comparable](tasks *map[int]V, task int, value V) {
+	var none V
+	if value == none {
+		return
+	}
+	if *tasks == nil {
+		*tasks = make(map[int]V)
+	}
+	(*tasks)[task] = value
 }

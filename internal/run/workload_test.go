@@ -30,29 +30,43 @@ func TestWorkloadRecorded(t *testing.T) {
 			return w.Event(rm.Event{At: at, Kind: kind, Job: job, Task: task, Outcome: o})
 		}
 		do(w.Job(&hpc.Job{ID: "late", Submit: at(1)}), w.Job(&hpc.Job{ID: "array", Submit: at(2), Request: hpc.Request{Array: "1-2"}}),
-			w.Job(&hpc.Job{ID: "open", Submit: at(3)}),
+			w.Job(&hpc.Job{ID: "open", Submit: at(3)}), w.Job(&hpc.Job{ID: "refused", Submit: at(4), Request: hpc.Request{Array: "1-2"}}),
+			w.Job(&hpc.Job{ID: "half", Submit: at(5), Request: hpc.Request{Array: "1-2"}}),
 			event(at(2), rm.Accepted, "array", -1, nil), event(at(3), rm.Accepted, "open", -1, nil), event(at(50), rm.Accepted, "late", -1, nil))
 		for i, task := range []struct {
-			job string
-			no  int
-		}{{"array", 2}, {"array", 1}, {"late", -1}} {
+			job   string
+			no    int
+			nodes string
+		}{{"array", 2, "n2"}, {"array", 1, "n1"}, {"late", -1, "n3"}} {
 			start, end := at(int64(60+i)), at(int64(70+i))
-			do(event(start, rm.Started, task.job, task.no, &rm.Outcome{Start: start}),
-				event(end, rm.Ended, task.job, task.no, &rm.Outcome{State: hpc.Completed, Start: start, End: end, NodeCount: 1}))
+			o := rm.Outcome{Start: start, Nodes: task.nodes, Processors: 3 + i, Priority: uint32(7 + i)}
+			over := o
+			over.State, over.End, over.NodeCount = hpc.Completed, end, 1
+			do(event(start, rm.Started, task.job, task.no, &o), event(end, rm.Ended, task.job, task.no, &over))
 		}
+		do(event(at(51), rm.Refused, "refused", -1, nil), event(at(52), rm.Accepted, "half", -1, nil),
+			event(at(80), rm.Started, "half", 1, &rm.Outcome{Start: at(80), Nodes: "n1"}),
+			event(at(90), rm.Ended, "half", 1, &rm.Outcome{State: hpc.Failed, Start: at(80), End: at(90), Nodes: "n1"}))
 		do(w.Finish(StateComplete, nil))
 		got, err := Workload(w.Dir())
 		if err != nil {
 			t.Fatal(err)
 		}
 		want := []*hpc.Job{
-			{ID: "late", Submit: at(1), Recorded: &hpc.Recorded{Start: at(62), End: at(72), State: hpc.Completed}},
-			{ID: "array", Submit: at(2), Request: hpc.Request{Array: "1-2"}, Recorded: &hpc.Recorded{End: at(71)}},
+			{ID: "late", Submit: at(1), Recorded: &hpc.Recorded{Start: at(62), End: at(72), State: hpc.Completed, Nodes: "n3", Processors: 5, Priority: 9}},
+			{ID: "array", Submit: at(2), Request: hpc.Request{Array: "1-2"}, Recorded: &hpc.Recorded{
+				Start: at(60), End: at(71), State: hpc.Completed, Priority: 7, Processors: 3, TaskNodes: map[int]string{1: "n1", 2: "n2"},
+				TaskStarts: map[int]hpc.Time{1: at(61), 2: at(60)}, TaskEnds: map[int]hpc.Time{1: at(71), 2: at(70)},
+			}},
 			{ID: "open", Submit: at(3), Recorded: &hpc.Recorded{State: hpc.Pending}},
+			{ID: "refused", Submit: at(4), Request: hpc.Request{Array: "1-2"}, Recorded: &hpc.Recorded{State: hpc.Rejected}},
+			{ID: "half", Submit: at(5), Request: hpc.Request{Array: "1-2"}, Recorded: &hpc.Recorded{ // one task waits
+				Start: at(80), TaskStarts: map[int]hpc.Time{1: at(80)}, TaskEnds: map[int]hpc.Time{1: at(90)}, TaskNodes: map[int]string{1: "n1"},
+			}},
 		}
 		if feedback != nil {
-			want[0].Submit = at(50)
-			want = []*hpc.Job{want[1], want[2], want[0]}
+			want[0].Submit, want[3].Submit, want[4].Submit = at(50), at(51), at(52)
+			want = []*hpc.Job{want[1], want[2], want[0], want[3], want[4]}
 		}
 		if diff := cmp.Diff(want, got.Jobs.List()); diff != "" {
 			t.Errorf("feedback %v (-want +got)\n%s", feedback, diff)

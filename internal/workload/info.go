@@ -160,11 +160,7 @@ func (info *Info) add(job *hpc.Job) float64 {
 	size := CPUs(&job.Request)
 	work := 0.0
 	for _, task := range tasks {
-		runTime := job.RunTime
-		if d, ok := job.TaskRunTimes[task]; ok {
-			runTime = d
-		}
-		d, ends := occupied(runTime, job.TimeLimit)
+		d, ends := occupied(job.RunTimeOf(task), job.TimeLimit)
 		if !ends {
 			continue
 		}
@@ -186,7 +182,7 @@ func (info *Info) countKinds(job *hpc.Job) {
 		{&info.WithGPUs, job.GRES != "" || job.GPUs != "" || job.GPUsPerNode != "" || job.GPUsPerTask != "" || job.GPUsPerSocket != ""},
 		{&info.Exclusive, job.Exclusive != ""},
 		{&info.Cancelled, job.CancelAfter > 0},
-		{&info.Failing, job.ExitCode != 0},
+		{&info.Failing, job.ExitCode != 0 || len(job.TaskExitCodes) > 0},
 		{&info.UntilLimit, job.TimeLimit > 0 && job.RunTime >= job.TimeLimit},
 		{&info.Endless, !endsByItself(job)},
 	} {

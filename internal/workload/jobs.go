@@ -13,7 +13,7 @@ import (
 )
 
 // Jobs are the jobs of a workload, each packed to the fields that it sets: an [hpc.Job] has
-// a field for every option of sbatch, and takes 824 bytes; a job of a log takes some fifty
+// a field for every option of sbatch, and takes 832 bytes; a job of a log takes some fifty
 // here. The zero Jobs are none.
 //
 // A job that is read is a copy. To change one of the list, put the copy back with Set.

@@ -36,6 +36,7 @@ const (
 	NoteNeverStarted   = "never_started"       // what it would have run is not known: until its time limit
 	NoteBegin          = "begin_from_eligible" // --begin stands for whatever kept the job from being eligible
 	NoteOutside        = "outside_window"      // jobs that ended before the window or were submitted after it
+	NoteRequeuedPreset = "requeued_run_preset" // the one that ran at the window's start is a job of its own
 	NoteArrayParts     = "array_in_parts"      // tasks of an array that cannot be one job with the others
 	NoteDependencyGone = "dependency_dropped"  // on jobs that had ended before the window
 	NoteHetJob         = "het_job_component"   // components of heterogeneous jobs are jobs of their own
@@ -64,6 +65,7 @@ type Record struct {
 	TimeLimit time.Duration
 	State     hpc.State
 	ExitCode  int
+	Signal    int  // that ended its script; 0 for none
 	Held      bool // the reason for its waiting was that somebody held it
 	Priority  *uint32
 
@@ -85,15 +87,13 @@ type Builder struct {
 	opts ReadOptions
 	book ruleBook
 
-	jobs     map[string]*built // by ID
-	list     []*built          // in the order of the source
-	made     []*hpc.Job        // of them, while they may change
-	users    map[string]hpc.User
-	records  int
-	has      fieldPresence
-	arrays   map[uint32][]*hpc.Job // the jobs made of each array's tasks
-	tasks    map[*hpc.Job][]int    // the tasks that a job made of an array stands for
-	taskTime map[*hpc.Job]map[int]time.Duration
+	jobs    map[string]*built // by ID
+	list    []*built          // in the order of the source
+	made    []*hpc.Job        // of them, while they may change
+	users   map[string]hpc.User
+	records int
+	has     fieldPresence
+	arrays  arrayParts
 }
 
 // built is a job in the making.
@@ -101,6 +101,10 @@ type built struct {
 	rec Record
 	// startFromSteps says that rec.Start is that of a step.
 	startFromSteps bool
+	// requeued says that this is the run at the window's start of a job that ran again.
+	requeued bool
+	// atStart is that run, of the job that the last run is; else nil.
+	atStart *Record
 }
 
 // fieldPresence says of which fields any record had something.
@@ -191,7 +195,7 @@ func (b *Builder) checkTimes(r *Record) error {
 }
 
 // enter takes a record as a job of its own.
-func (b *Builder) enter(r *Record) {
+func (b *Builder) enter(r *Record) *built {
 	entry := &built{rec: *r}
 	b.jobs[r.ID] = entry
 	b.list = append(b.list, entry)
@@ -212,6 +216,7 @@ func (b *Builder) enter(r *Record) {
 		b.users[r.User] = user
 		b.w.Users = append(b.w.Users, user)
 	}
+	return entry
 }
 
 // again takes another record of a job that is known: another run of it, the same
@@ -224,6 +229,13 @@ func (b *Builder) again(before *built, r *Record, text string) error {
 	switch {
 	case earlier.Submit == later.Submit && earlier.Start == later.Start && earlier.End == later.End:
 		return b.Unusable(RuleDuplicate, text, "job %s is there twice", r.ID)
+	case wasRequeued(earlier.State) && b.preset(earlier):
+		preset := *earlier
+		preset.ID = b.freeID(r.ID)
+		before.rec, before.atStart = *later, &preset
+		b.enter(&preset).requeued = true
+		b.note(NoteRequeuedPreset)
+		return nil
 	case wasRequeued(earlier.State):
 		// The job was submitted once; its last run says how long it runs.
 		folded := *later
@@ -233,12 +245,22 @@ func (b *Builder) again(before *built, r *Record, text string) error {
 		return nil
 	}
 	other := *r
-	for n := 2; b.jobs[other.ID] != nil; n++ {
-		other.ID = r.ID + "#" + strconv.Itoa(n)
-	}
+	other.ID = b.freeID(r.ID)
 	b.enter(&other)
 	return b.book.fall(RuleRenamed, "job %s is there twice, with other times", r.ID)
 }
+
+// freeID makes an ID that no job has of one that some job has.
+func (b *Builder) freeID(taken string) string {
+	for n := 2; ; n++ {
+		if id := taken + "#" + strconv.Itoa(n); b.jobs[id] == nil {
+			return id
+		}
+	}
+}
+
+// preset reports whether a job of the window ran at its start.
+func (b *Builder) preset(r *Record) bool { return r.Start != 0 && r.Start < b.opts.Start }
 
 // wasRequeued reports whether a job that ended a run like this can run again.
 func wasRequeued(s hpc.State) bool {
@@ -292,8 +314,7 @@ func (b *Builder) Missing() []string {
 // Finish returns the workload. The builder must not be used afterwards. A source
 // without a job is an error.
 func (b *Builder) Finish() (*Workload, error) {
-	b.arrays, b.tasks = make(map[uint32][]*hpc.Job), make(map[*hpc.Job][]int)
-	b.taskTime = make(map[*hpc.Job]map[int]time.Duration)
+	b.arrays = make(arrayParts)
 	for _, entry := range b.list {
 		if err := b.job(entry); err != nil {
 			return nil, err
@@ -321,6 +342,9 @@ func (b *Builder) Finish() (*Workload, error) {
 // job makes a job of a record, or adds it to the job that its array is.
 func (b *Builder) job(entry *built) error {
 	r := &entry.rec
+	if first := entry.atStart; first != nil {
+		r.Submit, r.Eligible = first.Submit, max(r.Eligible, first.End)
+	}
 	behaviour, err := b.behaviour(r)
 	if err != nil {
 		return err
@@ -331,6 +355,15 @@ func (b *Builder) job(entry *built) error {
 	request, err := b.request(r)
 	if err != nil {
 		return err
+	}
+	if r.State == hpc.TimedOut && r.Start != 0 && request.TimeLimit > 0 && request.TimeLimit != hpc.Unlimited {
+		behaviour.RunTime, behaviour.ExitCode = hpc.Unlimited, 0 // its limit is what ends it
+	}
+	if entry.requeued {
+		request.Requeue = new(false) // its next run is there already
+	}
+	if entry.atStart != nil { // what it waited for then it does not wait for again
+		request.Dependency, request.Begin = "", r.Eligible.Sub(r.Submit)
 	}
 	if r.HetJob {
 		b.note(NoteHetJob)
@@ -348,13 +381,16 @@ func (b *Builder) job(entry *built) error {
 	if r.Priority != nil {
 		job.Recorded.Priority = *r.Priority
 	}
-	preset := r.Start != 0 && r.Start < b.opts.Start
-	if r.ArrayJob == 0 || preset || r.ArrayTask < 0 && r.ArrayRest == "" {
-		job.Array = ""
-		b.made = append(b.made, job)
-		return nil
+	switch {
+	case r.ArrayJob == 0, r.ArrayTask < 0 && r.ArrayRest == "", entry.requeued:
+	case b.preset(r):
+		b.arrays.add(r.array(), &arrayPart{job: job, tasks: []int{r.ArrayTask}, alone: true})
+	default:
+		return b.arrayTask(r, job)
 	}
-	return b.arrayTask(r, job)
+	job.Array = ""
+	b.made = append(b.made, job)
+	return nil
 }
 
 // behaviour says what the job does once it runs. It is nil for a job that cannot be
@@ -376,12 +412,24 @@ func (b *Builder) behaviour(r *Record) (*hpc.Behaviour, error) {
 	case !ended:
 		b.note(NoteRunning)
 		return &hpc.Behaviour{RunTime: hpc.Unlimited}, nil
-	case r.State == hpc.TimedOut:
-		return &hpc.Behaviour{RunTime: hpc.Unlimited}, nil
 	case r.Elapsed >= 0:
-		return &hpc.Behaviour{RunTime: r.Elapsed, ExitCode: r.ExitCode}, nil
+		return &hpc.Behaviour{RunTime: r.Elapsed, ExitCode: r.status()}, nil
 	}
-	return &hpc.Behaviour{RunTime: max(r.End.Sub(r.Start)-r.Suspended, 0), ExitCode: r.ExitCode}, nil
+	return &hpc.Behaviour{RunTime: max(r.End.Sub(r.Start)-r.Suspended, 0), ExitCode: r.status()}, nil
+}
+
+// status is what the script of a job that ran exits with, so that who waits for the job
+// sees it end as it did, well or not. Of one that a signal ended it is what a shell makes
+// of that (bash(1), EXIT STATUS); one that something else ended, as the failure of a
+// node, exits with 1.
+func (r *Record) status() int {
+	switch {
+	case r.ExitCode != 0 || r.State == hpc.Completed:
+		return r.ExitCode
+	case r.Signal != 0:
+		return min(128+r.Signal, 255)
+	}
+	return 1
 }
 
 // request says what the job asked for: its command line where there is one, and what
@@ -416,10 +464,18 @@ func (b *Builder) request(r *Record) (hpc.Request, error) {
 	if r.Held && r.Start == 0 {
 		request.Hold = true
 	}
+	eligible := r.Eligible
+	released := request.Hold && r.Start != 0
+	if released {
+		request.Hold = false
+		if eligible == 0 {
+			eligible = r.Start // by then at the latest
+		}
+	}
 	// A job that waited for another, or whose array has a limit, became eligible
 	// later without anybody's wish.
-	if delay := r.Eligible.Sub(r.Submit); r.Eligible > r.Submit && !known && !request.Hold && r.ArrayJob == 0 {
-		request.Begin = delay
+	if eligible > r.Submit && !request.Hold && (released || !known && r.ArrayJob == 0) {
+		request.Begin = eligible.Sub(r.Submit)
 		b.note(NoteBegin)
 	}
 	return request, nil
@@ -513,23 +569,31 @@ func (b *Builder) arrayTask(r *Record, job *hpc.Job) error {
 		limit = job.Array[at:]
 	}
 	job.Array = limit
-	for _, other := range b.arrays[r.ArrayJob] {
-		if sameArray(other, job) {
-			b.joinArray(other, job, tasks)
+	array, parts := r.array(), 0
+	for _, part := range b.arrays[array] {
+		if part.alone {
+			continue
+		}
+		if sameArray(part.job, job) {
+			part.join(job, tasks)
 			return nil
 		}
+		parts++
 	}
-	job.ID = strconv.FormatUint(uint64(r.ArrayJob), 10)
-	if n := len(b.arrays[r.ArrayJob]); n > 0 {
+	job.ID = array
+	if parts > 0 {
 		b.note(NoteArrayParts)
-		job.ID += "#" + strconv.Itoa(n+1)
+		job.ID += "#" + strconv.Itoa(parts+1)
 	}
-	b.arrays[r.ArrayJob] = append(b.arrays[r.ArrayJob], job)
+	part := &arrayPart{job: job, tasks: tasks}
+	part.fate(job, tasks)
+	b.arrays.add(array, part)
 	b.made = append(b.made, job)
-	b.tasks[job] = tasks
-	b.taskTime[job] = make(map[int]time.Duration)
 	return nil
 }
+
+// array is what the record's array is called.
+func (r *Record) array() string { return strconv.FormatUint(uint64(r.ArrayJob), 10) }
 
 // sameArray reports whether two tasks can be one job. A limit on how many run at once
 // may be known of one only.
@@ -541,96 +605,100 @@ func sameArray(a, b *hpc.Job) bool {
 	return a.Submit == b.Submit && a.CancelAfter == b.CancelAfter && reflect.DeepEqual(x, y)
 }
 
-// joinArray adds tasks to an array's job.
-func (b *Builder) joinArray(job, task *hpc.Job, tasks []int) {
-	if task.RunTime != job.RunTime {
-		for _, i := range tasks {
-			b.taskTime[job][i] = task.RunTime
-		}
+// join adds tasks to the job of an array.
+func (p *arrayPart) join(task *hpc.Job, tasks []int) {
+	job := p.job
+	for _, i := range tasks {
+		differs(&job.TaskRunTimes, i, task.RunTime, job.RunTime)
+		differs(&job.TaskExitCodes, i, task.ExitCode, job.ExitCode)
 	}
-	b.tasks[job] = append(b.tasks[job], tasks...)
+	p.fate(task, tasks)
+	p.tasks = append(p.tasks, tasks...)
 	job.Array = orElse(job.Array, task.Array)
-	job.ExitCode = max(job.ExitCode, task.ExitCode) // who waits for the array waits for all of it
 	whole, part := job.Recorded, task.Recorded
-	whole.End = max(whole.End, part.End)
-	if part.Start != 0 && (whole.Start == 0 || part.Start < whole.Start) {
-		whole.Start = part.Start
+	whole.Eligible = earlier(whole.Eligible, part.Eligible)
+	if part.Start != 0 && earlier(whole.Start, part.Start) != whole.Start {
+		whole.Start, whole.Priority, whole.Processors = part.Start, part.Priority, part.Processors
 	}
+	whole.End = max(whole.End, part.End)
 	whole.Nodes = "" // each has its own
 	if whole.State != part.State {
 		whole.State = ""
 	}
 }
 
-// finishArrays writes down which tasks each array has.
-func (b *Builder) finishArrays() {
-	for job, tasks := range b.tasks {
-		slices.Sort(tasks)
-		job.Array = indexList(slices.Compact(tasks)) + job.Array
-		if times := b.taskTime[job]; len(times) > 0 {
-			job.TaskRunTimes = times
-		}
+// fate notes what became of some of its tasks.
+func (p *arrayPart) fate(task *hpc.Job, tasks []int) {
+	whole, part := p.job.Recorded, task.Recorded
+	for _, i := range tasks {
+		differs(&whole.TaskStarts, i, part.Start, 0)
+		differs(&whole.TaskEnds, i, part.End, 0)
+		differs(&whole.TaskNodes, i, part.Nodes, "")
 	}
 }
 
-// indexList writes ascending indices as sbatch takes them: "0-3,7".
-func indexList(list []int) string {
-	var b strings.Builder
-	for i := 0; i < len(list); {
-		j := i
-		for j+1 < len(list) && list[j+1] == list[j]+1 {
-			j++
-		}
-		if b.Len() > 0 {
-			b.WriteByte(',')
-		}
-		b.WriteString(strconv.Itoa(list[i]))
-		if j > i {
-			b.WriteString("-" + strconv.Itoa(list[j]))
-		}
-		i = j + 1
+// earlier is the earlier of two instants, of which either may not be known.
+func earlier(a, b hpc.Time) hpc.Time {
+	if a == 0 || b != 0 && b < a {
+		return b
 	}
-	return b.String()
+	return a
+}
+
+// differs notes what is so of a task of an array, where it is not so of the array.
+func differs[V comparable](tasks *map[int]V, task int, value, ofArray V) {
+	if value == ofArray {
+		return
+	}
+	if *tasks == nil {
+		*tasks = make(map[int]V)
+	}
+	(*tasks)[task] = value
+}
+
+// finishArrays writes down which tasks each array has.
+func (b *Builder) finishArrays() {
+	b.noteN(NoteArrayLimit, b.arrays.limited())
+	for _, parts := range b.arrays {
+		for _, p := range parts {
+			slices.Sort(p.tasks)
+			p.tasks = slices.Compact(p.tasks)
+			if !p.alone {
+				p.job.Array = indexList(p.tasks) + p.job.Array
+			}
+		}
+	}
 }
 
 // resolveDependencies drops the conditions on jobs that the workload does not have:
 // they had ended before it. A job may be called by its name where that is unique, as
-// in the command lines of a replay's own jobs.
+// in the command lines of a replay's own jobs, and an array by its number where it is
+// several jobs.
 func (b *Builder) resolveDependencies() {
-	ids, names := make(map[string]string, len(b.made)), make(map[string]string)
+	ids, names := make(map[string]bool, len(b.made)), make(map[string]string)
 	for _, job := range b.made {
-		ids[job.ID] = job.ID
+		ids[job.ID] = true
 		if _, twice := names[job.Name]; twice {
 			names[job.Name] = ""
 		} else {
 			names[job.Name] = job.ID
 		}
 	}
+	known := func(id string) string {
+		if ids[id] {
+			return id
+		}
+		return names[id]
+	}
 	for _, job := range b.made {
 		if job.Dependency == "" {
 			continue
 		}
-		deps, err := sbatch.ParseDependency(job.Dependency)
-		if err != nil {
-			continue // the options were checked when they were read
+		gone, inexact := b.arrays.rewrite(job, known)
+		b.noteN(NoteDependencyGone, gone)
+		b.noteN(NoteDependencyParts, inexact)
+		if job.Dependency == "" && BeginWhenEligible(job, b.opts.Start) {
+			b.note(NoteBegin)
 		}
-		before := len(deps.List)
-		deps.List = slices.DeleteFunc(deps.List, func(d sbatch.Dependency) bool {
-			if d.Job == "" || ids[d.Job] != "" || names[d.Job] != "" {
-				return false
-			}
-			id, _, ok := d.Task()
-			return !ok || ids[id] == ""
-		})
-		for i, d := range deps.List {
-			if d.Job != "" && ids[d.Job] == "" && names[d.Job] != "" {
-				deps.List[i].Job = names[d.Job]
-			}
-		}
-		gone := before - len(deps.List)
-		if b.noteN(NoteDependencyGone, gone); gone > 0 && deps.Any {
-			deps.List = nil // one of them is enough
-		}
-		job.Dependency = deps.String()
 	}
 }

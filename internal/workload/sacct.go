@@ -458,10 +458,12 @@ func (s *sacctReader) details(r *Record, get func(int) []byte) error {
 	if r.State == "" && r.End > 0 {
 		r.State = hpc.Completed
 	}
-	code, _, _ := bytes.Cut(get(c.exitCode), []byte(":"))
-	if r.ExitCode, err = parseAmount(code); err != nil || r.ExitCode > 255 {
-		check("ExitCode", get(c.exitCode), errors.New("not an exit code"))
-		r.ExitCode = 0
+	code, signal, _ := bytes.Cut(get(c.exitCode), []byte(":"))
+	var err2 error
+	r.ExitCode, err = parseAmount(code)
+	if r.Signal, err2 = parseAmount(signal); err != nil || err2 != nil || r.ExitCode > 255 || r.Signal > 127 {
+		check("ExitCode", get(c.exitCode), errors.New("not an exit code and a signal (want 1:0)"))
+		r.ExitCode, r.Signal = 0, 0
 	}
 	r.Held = bytes.HasPrefix(get(c.reason), []byte("JobHeld"))
 	if p, ok := parseUint32(get(c.priority)); ok {

@@ -230,6 +230,10 @@ type jsonJob struct {
 	} `json:"het"`
 	ExitCode struct {
 		ReturnCode flexNumber `json:"return_code"`
+		Signal     struct {
+			SignalID flexNumber `json:"signal_id"`
+			ID       flexNumber `json:"id"` // since data parser 0.0.40
+		} `json:"signal"`
 	} `json:"exit_code"`
 	Group    flexWord   `json:"group"`
 	User     flexWord   `json:"user"`
@@ -294,6 +298,7 @@ func (j *jsonJob) record() (*Record, error) {
 		Partition: string(j.Partition), QOS: string(j.QOS), WCKey: string(j.WCKey.Name), Reservation: string(j.Reservation.Name),
 		Constraint: string(j.Features), Licenses: string(j.Licenses), Comment: string(j.Comment.Job),
 		State: hpc.State(j.State.Current), ExitCode: j.ExitCode.ReturnCode.count(),
+		Signal:  max(j.ExitCode.Signal.SignalID.count(), j.ExitCode.Signal.ID.count()),
 		Held:    strings.HasPrefix(string(j.State.Reason), "JobHeld"),
 		ReqCPUs: j.Required.CPUs.count(), AllocNodes: j.NodeCount.count(), NodeList: string(j.Nodes),
 		SubmitLine: string(j.SubmitLine), Script: string(j.Script),

@@ -121,10 +121,16 @@ func TestReadSacct(t *testing.T) {
 				MinNodes: 1, MaxNodes: 1, Tasks: 1,
 			},
 			Behaviour: hpc.Behaviour{
-				RunTime: hpc.Unlimited, ExitCode: 1,
-				TaskRunTimes: map[int]time.Duration{1: time.Minute, 2: 30 * time.Second},
+				RunTime:       hpc.Unlimited,
+				TaskRunTimes:  map[int]time.Duration{1: time.Minute, 2: 30 * time.Second},
+				TaskExitCodes: map[int]int{2: 1},
 			},
-			Recorded: &hpc.Recorded{Eligible: at("08:00:20"), Start: at("08:02:00"), End: at("08:03:00")},
+			Recorded: &hpc.Recorded{
+				Eligible: at("08:00:20"), Start: at("08:02:00"), End: at("08:03:00"), Processors: 1,
+				TaskStarts: map[int]hpc.Time{1: at("08:02:00"), 2: at("08:02:00")},
+				TaskEnds:   map[int]hpc.Time{1: at("08:03:00"), 2: at("08:02:30")},
+				TaskNodes:  map[int]string{1: "n1", 2: "n2"},
+			},
 		},
 		{
 			ID: "13", Submit: at("08:00:30"),
@@ -216,6 +222,45 @@ func TestSacctRules(t *testing.T) {
 		_, _, err := ReadSacct(strings.NewReader(fewColumns+good+tt.lines), "x.sacct", ReadOptions{Strict: true})
 		if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), "(rule ") {
 			t.Errorf("%.60q: strict: %v, want %q", tt.lines, err, tt.want)
+		}
+	}
+}
+
+// TestSacctEnds checks that a job that did not end well ends so again, whatever ended it,
+// for those that wait for it to see.
+func TestSacctEnds(t *testing.T) {
+	const header = "JobID|Submit|Start|End|State|ExitCode|ReqCPUS|Timelimit\n"
+	for _, tt := range []struct {
+		state, code, limit string
+		runs               time.Duration
+		exits              int
+	}{
+		{"COMPLETED", "0:0", "01:00:00", 10 * time.Second, 0},
+		{"FAILED", "3:0", "01:00:00", 10 * time.Second, 3},
+		{"FAILED", "0:9", "01:00:00", 10 * time.Second, 137},
+		{"OUT_OF_MEMORY", "0:125", "01:00:00", 10 * time.Second, 253},
+		{"CANCELLED by 5", "0:15", "01:00:00", 10 * time.Second, 143},
+		{"NODE_FAIL", "0:0", "01:00:00", 10 * time.Second, 1},
+		{"PREEMPTED", "", "01:00:00", 10 * time.Second, 1},
+		{"TIMEOUT", "0:15", "01:00:00", hpc.Unlimited, 0},
+		{"TIMEOUT", "0:0", "", 10 * time.Second, 1},
+		{"TIMEOUT", "0:0", "UNLIMITED", 10 * time.Second, 1},
+		{"RUNNING", "0:0", "", hpc.Unlimited, 0},
+	} {
+		end := "2024-03-01T08:00:10"
+		if tt.state == "RUNNING" {
+			end = "Unknown"
+		}
+		w := readSacct(t, header+"1|2024-03-01T08:00:00|2024-03-01T08:00:00|"+end+"|"+tt.state+"|"+tt.code+"|1|"+tt.limit+"\n", ReadOptions{})
+		job := w.Jobs.At(0)
+		if job.RunTime != tt.runs || job.ExitCode != tt.exits || job.CancelAfter != 0 || len(w.Unusable) > 0 {
+			t.Errorf("%+v: %+v", tt, job.Behaviour)
+		}
+	}
+	for _, code := range []string{"256:0", "0:128", "x:0", "0:x"} {
+		w := readSacct(t, header+"1|2024-03-01T08:00:00|2024-03-01T08:00:00|2024-03-01T08:00:10|COMPLETED|"+code+"|1|\n", ReadOptions{})
+		if w.Rules[RuleBadValue] != 1 {
+			t.Errorf("exit code %s: rules %v", code, w.Rules)
 		}
 	}
 }

@@ -21,7 +21,9 @@ const (
  "tres":{"allocated":[{"type":"cpu","name":null,"id":1,"count":8}],"requested":[{"type":"node","name":null,"count":2},{"type":"gres","name":"gpu","count":4},{"type":"gres","name":"gpu:a100","count":4}]},
  "user":"ann","wckey":{"wckey":"k"},"steps":[]},
 {"account":"phys","cluster":"vale","job_id":19,"array":{"job_id":18,"task_id":3},"name":"t","required":{"CPUs":1},"state":{"current":"TIMEOUT"},
- "time":{"elapsed":60,"end":1709280120,"start":0,"submission":1709280010,"limit":1},"user":"ann","steps":[{"time":{"start":1709280060}}]}]}`
+ "time":{"elapsed":60,"end":1709280120,"start":0,"submission":1709280010,"limit":1},"user":"ann","steps":[{"time":{"start":1709280060}}]},
+{"account":"phys","cluster":"vale","job_id":20,"name":"k","required":{"CPUs":1},"state":{"current":"FAILED"},"exit_code":{"status":"SIGNALED","signal":{"signal_id":9,"name":"Killed"}},
+ "time":{"elapsed":60,"end":1709280120,"start":1709280060,"submission":1709280020},"user":"ann"}]}`
 	newJSON = `{"jobs":[
 {"account":"phys","cluster":"vale","constraints":"fast","comment":{"job":"c"},"allocation_nodes":2,"array":{"job_id":0,"task_id":{"set":false,"infinite":false,"number":0},"task":""},
  "exit_code":{"status":["SUCCESS"],"return_code":{"set":true,"infinite":false,"number":0}},"group":"staff","job_id":17,"name":"a|b","nodes":"n[1-2]","partition":"batch",
@@ -30,7 +32,9 @@ const (
  "tres":{"allocated":[{"type":"cpu","name":"","id":1,"count":8}],"requested":[{"type":"node","name":"","count":2},{"type":"gres","name":"gpu","count":4},{"type":"gres","name":"gpu:a100","count":4}]},
  "user":"ann","wckey":{"wckey":"k","flags":[]},"steps":[]},
 {"account":"phys","cluster":"vale","job_id":19,"array":{"job_id":18,"task_id":{"set":true,"infinite":false,"number":3}},"name":"t","required":{"CPUs":1},"state":{"current":["TIMEOUT"]},
- "time":{"elapsed":60,"end":1709280120,"start":0,"submission":1709280010,"limit":{"set":true,"number":1}},"user":"ann","steps":[{"time":{"start":{"set":true,"number":1709280060}}}]}],
+ "time":{"elapsed":60,"end":1709280120,"start":0,"submission":1709280010,"limit":{"set":true,"number":1}},"user":"ann","steps":[{"time":{"start":{"set":true,"number":1709280060}}}]},
+{"account":"phys","cluster":"vale","job_id":20,"name":"k","required":{"CPUs":1},"state":{"current":["FAILED"]},"exit_code":{"status":["SIGNALED"],"return_code":{"set":false,"infinite":false,"number":0},"signal":{"id":{"set":true,"infinite":false,"number":9},"name":"KILL"}},
+ "time":{"elapsed":60,"end":1709280120,"start":1709280060,"submission":1709280020},"user":"ann"}],
  "meta":{},"errors":[],"warnings":[]}`
 )
 
@@ -49,7 +53,15 @@ func TestReadSacctJSON(t *testing.T) {
 			ID: "18", Submit: at(10),
 			Request:   hpc.Request{Name: "t", User: "ann", Account: "phys", TimeLimit: time.Minute, Tasks: 1, Array: "3"},
 			Behaviour: hpc.Behaviour{RunTime: hpc.Unlimited},
-			Recorded:  &hpc.Recorded{Start: at(60), End: at(120), State: hpc.TimedOut},
+			Recorded: &hpc.Recorded{
+				Start: at(60), End: at(120), State: hpc.TimedOut,
+				TaskStarts: map[int]hpc.Time{3: at(60)}, TaskEnds: map[int]hpc.Time{3: at(120)},
+			},
+		}, {
+			ID: "20", Submit: at(20),
+			Request:   hpc.Request{Name: "k", User: "ann", Account: "phys", Tasks: 1},
+			Behaviour: hpc.Behaviour{RunTime: time.Minute, ExitCode: 137},
+			Recorded:  &hpc.Recorded{Start: at(60), End: at(120), State: hpc.Failed},
 		},
 	}
 	for _, text := range []string{oldJSON, newJSON} {
@@ -69,8 +81,8 @@ func TestSacctJSONErrors(t *testing.T) {
 		`{"meta":{}}`:             "no list of jobs",
 		`{"jobs":{}}`:             "jobs: not a list",
 		`{"jobs":[]}`:             "no usable job",
-		oldJSON[:len(oldJSON)-60]: "job 2: not JSON",
-		oldJSON[:len(oldJSON)-1]:  "after 2 jobs: ",
+		oldJSON[:len(oldJSON)-60]: "job 3: not JSON",
+		oldJSON[:len(oldJSON)-1]:  "after 3 jobs: ",
 		`{"jobs":[{"job_id":0}]}`: "no usable job in it (record_unreadable 1)",
 		`{"jobs":[{"job_id":1,"time":{"submission":-4}}]}`: "record_unreadable 1",
 	} {

@@ -66,7 +66,7 @@ func (s *swfWriter) lost(job *hpc.Job) {
 		what string
 		is   bool
 	}{
-		{"exit_code", job.ExitCode != 0},
+		{"exit_code", job.ExitCode != 0 || len(job.TaskExitCodes) > 0},
 		{"cancel_after_s", job.CancelAfter != 0},
 		{"end_at", job.EndAt != 0},
 		{"run_time_s (unlimited)", job.RunTime == hpc.Unlimited},
@@ -257,6 +257,11 @@ func oneLine(text string) string { return strings.Join(strings.Fields(text), " "
 
 // record is a job, or one task of an array, as a record of the log.
 func (s *swfWriter) record(job *hpc.Job, task, place int) *swfRecord {
+	if task >= 0 && job.Recorded != nil {
+		of, fate := *job, job.Recorded.OfTask(task)
+		of.Recorded = &fate
+		job = &of
+	}
 	r := s.names.record(job, s.base)
 	if s.numbers != nil {
 		r[swfNumber].Mantissa = s.numbers[job.ID] + int64(place)

@@ -56,11 +56,12 @@ type jobRecord struct {
 
 	// RunTime is a pointer to tell a job that ends at once from one whose run time
 	// somebody forgot to write.
-	RunTime      *seconds        `json:"run_time_s"`
-	ExitCode     int             `json:"exit_code,omitempty"`
-	CancelAfter  seconds         `json:"cancel_after_s,omitzero"`
-	EndAt        instant         `json:"end_at,omitzero"`
-	TaskRunTimes map[int]seconds `json:"task_run_times_s,omitempty"`
+	RunTime       *seconds        `json:"run_time_s"`
+	ExitCode      int             `json:"exit_code,omitempty"`
+	CancelAfter   seconds         `json:"cancel_after_s,omitzero"`
+	EndAt         instant         `json:"end_at,omitzero"`
+	TaskRunTimes  map[int]seconds `json:"task_run_times_s,omitempty"`
+	TaskExitCodes map[int]int     `json:"task_exit_codes,omitempty"`
 
 	Recorded *recordedFields `json:"recorded,omitempty"`
 	SWF      *swfFieldsKept  `json:"swf,omitempty"`
@@ -165,6 +166,10 @@ type recordedFields struct {
 	Nodes      string    `json:"nodes,omitempty"`
 	Processors int       `json:"processors,omitempty"`
 	Priority   uint32    `json:"priority,omitempty"`
+
+	TaskStarts map[int]instant `json:"task_starts,omitempty"`
+	TaskEnds   map[int]instant `json:"task_ends,omitempty"`
+	TaskNodes  map[int]string  `json:"task_nodes,omitempty"`
 }
 
 type userRecord struct {
@@ -552,10 +557,11 @@ func (r *jobRecord) job(epoch hpc.Time) *hpc.Job {
 		Submit:  r.Submit.at(epoch),
 		Request: hpc.Request(r.requestFields),
 		Behaviour: hpc.Behaviour{
-			RunTime:     time.Duration(*r.RunTime),
-			ExitCode:    r.ExitCode,
-			CancelAfter: time.Duration(r.CancelAfter),
-			EndAt:       r.EndAt.at(epoch),
+			RunTime:       time.Duration(*r.RunTime),
+			ExitCode:      r.ExitCode,
+			CancelAfter:   time.Duration(r.CancelAfter),
+			EndAt:         r.EndAt.at(epoch),
+			TaskExitCodes: r.TaskExitCodes,
 		},
 	}
 	d := r.requestDurations
@@ -563,19 +569,28 @@ func (r *jobRecord) job(epoch hpc.Time) *hpc.Job {
 	job.Begin, job.Deadline = time.Duration(d.Begin), time.Duration(d.Deadline)
 	job.TimeLimit, job.TimeMin = time.Duration(d.TimeLimit), time.Duration(d.TimeMin)
 	job.SwitchWait, job.DelayBoot = time.Duration(d.SwitchWait), time.Duration(d.DelayBoot)
-	if r.TaskRunTimes != nil {
-		job.TaskRunTimes = make(map[int]time.Duration, len(r.TaskRunTimes))
-		for task, d := range r.TaskRunTimes {
-			job.TaskRunTimes[task] = time.Duration(d)
-		}
-	}
+	job.TaskRunTimes = eachTask(r.TaskRunTimes, func(d seconds) time.Duration { return time.Duration(d) })
 	if rec := r.Recorded; rec != nil {
+		at := func(t instant) hpc.Time { return t.at(epoch) }
 		job.Recorded = &hpc.Recorded{
 			Eligible: rec.Eligible.at(epoch), Start: rec.Start.at(epoch), End: rec.End.at(epoch),
 			State: rec.State, Nodes: rec.Nodes, Processors: rec.Processors, Priority: rec.Priority,
+			TaskStarts: eachTask(rec.TaskStarts, at), TaskEnds: eachTask(rec.TaskEnds, at), TaskNodes: rec.TaskNodes,
 		}
 	}
 	return job
+}
+
+// eachTask is what f makes of what is so of single tasks.
+func eachTask[A, B any](tasks map[int]A, f func(A) B) map[int]B {
+	if tasks == nil {
+		return nil
+	}
+	out := make(map[int]B, len(tasks))
+	for task, value := range tasks {
+		out[task] = f(value)
+	}
+	return out
 }
 
 func newJobRecord(job *hpc.Job) *jobRecord {
@@ -589,18 +604,16 @@ func newJobRecord(job *hpc.Job) *jobRecord {
 		},
 		RunTime:  new(seconds(job.RunTime)),
 		ExitCode: job.ExitCode, CancelAfter: seconds(job.CancelAfter), EndAt: instant{time: job.EndAt},
-		SWF: newSWFFieldsKept(job.SWF),
+		TaskExitCodes: job.TaskExitCodes,
+		SWF:           newSWFFieldsKept(job.SWF),
 	}
-	if job.TaskRunTimes != nil {
-		r.TaskRunTimes = make(map[int]seconds, len(job.TaskRunTimes))
-		for task, d := range job.TaskRunTimes {
-			r.TaskRunTimes[task] = seconds(d)
-		}
-	}
+	r.TaskRunTimes = eachTask(job.TaskRunTimes, func(d time.Duration) seconds { return seconds(d) })
 	if rec := job.Recorded; rec != nil {
+		at := func(t hpc.Time) instant { return instant{time: t} }
 		r.Recorded = &recordedFields{
 			Eligible: instant{time: rec.Eligible}, Start: instant{time: rec.Start}, End: instant{time: rec.End},
 			State: rec.State, Nodes: rec.Nodes, Processors: rec.Processors, Priority: rec.Priority,
+			TaskStarts: eachTask(rec.TaskStarts, at), TaskEnds: eachTask(rec.TaskEnds, at), TaskNodes: rec.TaskNodes,
 		}
 	}
 	return r

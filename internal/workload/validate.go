@@ -3,6 +3,7 @@ package workload
 import (
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 
@@ -181,10 +182,21 @@ func (v *validator) numbers(job *hpc.Job) {
 	if field := negativeField(&job.Request); field != "" {
 		v.report(Error, job.ID, RuleNegativeNumber, "%s is negative", field)
 	}
-	if job.ExitCode < 0 || job.ExitCode > 255 {
+	if r := job.Recorded; r != nil && r.Processors < 0 {
+		v.report(Error, job.ID, RuleNegativeNumber, "recorded.processors is negative")
+	}
+	if !isExitCode(job.ExitCode) {
 		v.report(Error, job.ID, RuleBadExitCode, "ends with exit code %d (want 0 to 255)", job.ExitCode)
 	}
+	for _, task := range slices.Sorted(maps.Keys(job.TaskExitCodes)) {
+		if code := job.TaskExitCodes[task]; !isExitCode(code) {
+			v.report(Error, job.ID, RuleBadExitCode, "task %d ends with exit code %d (want 0 to 255)", task, code)
+			break
+		}
+	}
 }
+
+func isExitCode(code int) bool { return code >= 0 && code <= 255 }
 
 // negativeField names a number of the request that is negative and may not be; empty if
 // there is none.
@@ -228,6 +240,12 @@ func (v *validator) times(job *hpc.Job) {
 	if min(job.TimeLimit, job.RunTime, job.CancelAfter, job.TimeMin, job.Begin, job.Deadline, job.SwitchWait, job.DelayBoot) < 0 {
 		v.report(Error, job.ID, RuleNegativeTime, "a time limit, run time or delay is negative")
 		return
+	}
+	for _, task := range slices.Sorted(maps.Keys(job.TaskRunTimes)) {
+		if d := job.TaskRunTimes[task]; d < 0 {
+			v.report(Error, job.ID, RuleNegativeTime, "task %d runs for %s (want 0 or more)", task, d)
+			return
+		}
 	}
 	switch {
 	case job.TimeLimit > 0 && job.RunTime != hpc.Unlimited && job.RunTime > job.TimeLimit:
@@ -409,7 +427,25 @@ func (v *validator) preset(job *hpc.Job) {
 		v.report(Error, job.ID, RulePresetOver, "it ended at %s, before the window's start %s", r.End, v.w.Start)
 	default:
 		v.hosts("the recorded nodes of job "+job.ID, r.Nodes)
+		if twice := repeated(r.Nodes); twice != "" {
+			v.report(Error, job.ID, RuleBadHosts, "its recorded nodes name %s twice (want each once)", twice)
+		}
 	}
+}
+
+// repeated is a host that a list names twice, or empty.
+func repeated(list string) string {
+	names, err := hostlist.Expand(list)
+	if err != nil {
+		return "" // which is another fault
+	}
+	slices.Sort(names)
+	for i := 1; i < len(names); i++ {
+		if names[i] == names[i-1] {
+			return names[i]
+		}
+	}
+	return ""
 }
 
 // events checks what is no job.

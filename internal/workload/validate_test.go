@@ -49,6 +49,15 @@ func TestValidate(t *testing.T) {
 			w.Start = w.Epoch + 10
 			a.Recorded = &hpc.Recorded{Start: w.Start - 2, End: w.Start + 1, Nodes: "n1"}
 		}, nil},
+		{"preset on a node twice", func(w *Workload, a, _ *hpc.Job) {
+			w.Start = w.Epoch + 10
+			a.Recorded = &hpc.Recorded{Start: w.Start - 2, End: w.Start + 1, Nodes: "n1,n[1-2]"}
+		}, []problem{{"error", "a", RuleBadHosts}}},
+		{"negative recorded processors", func(_ *Workload, a, _ *hpc.Job) { a.Recorded = &hpc.Recorded{Processors: -1} }, []problem{{"error", "a", RuleNegativeNumber}}},
+		{"negative run time of tasks", func(_ *Workload, a, _ *hpc.Job) {
+			a.Array, a.TaskRunTimes = "1-3", map[int]time.Duration{1: -1, 2: 0, 3: -1}
+		}, []problem{{"error", "a", RuleNegativeTime}}},
+		{"run time of a task", func(_ *Workload, a, _ *hpc.Job) { a.Array, a.TaskRunTimes = "1-3", map[int]time.Duration{2: 0} }, nil},
 		{"clock jump", func(_ *Workload, _, b *hpc.Job) { b.Submit = b.Submit.Add(400 * 24 * time.Hour) }, []problem{{"warning", "b", RuleClockJump}}},
 		{"negative limit", func(_ *Workload, a, _ *hpc.Job) { a.TimeLimit = -1 }, []problem{{"error", "a", RuleNegativeTime}}},
 		{"negative wait for switches", func(_ *Workload, a, _ *hpc.Job) { a.SwitchWait = -1 }, []problem{{"error", "a", RuleNegativeTime}}},
@@ -58,6 +67,7 @@ func TestValidate(t *testing.T) {
 		{"largest exit code", func(_ *Workload, a, _ *hpc.Job) { a.ExitCode = 255 }, nil},
 		{"too large an exit code", func(_ *Workload, a, _ *hpc.Job) { a.ExitCode = 256 }, []problem{{"error", "a", RuleBadExitCode}}},
 		{"negative exit code", func(_ *Workload, a, _ *hpc.Job) { a.ExitCode = -1 }, []problem{{"error", "a", RuleBadExitCode}}},
+		{"exit codes of tasks", func(_ *Workload, a, _ *hpc.Job) { a.Array, a.TaskExitCodes = "1-3", map[int]int{1: 255, 2: 256, 3: -1} }, []problem{{"error", "a", RuleBadExitCode}}},
 		{"over limit", func(_ *Workload, a, _ *hpc.Job) { a.RunTime = 2 * time.Hour }, []problem{{"warning", "a", RuleOverLimit}}},
 		{"until limit", func(_ *Workload, a, _ *hpc.Job) { a.RunTime = hpc.Unlimited }, nil},
 		{"no end", func(_ *Workload, a, _ *hpc.Job) { a.RunTime, a.TimeLimit = hpc.Unlimited, 0 }, []problem{{"warning", "a", RuleNoEnd}}},

@@ -101,7 +101,7 @@ func (e *eventWriter) job(out *bufio.Writer, job *hpc.Job) error {
 		}
 	}
 	e.losses.reparsed(job, words, map[string]string{"Dependency": r.Dependency})
-	e.losses.behaviour(job, "exit_code", "end_at", "task_run_times_s", "recorded", "swf")
+	e.losses.behaviour(job, "exit_code", "end_at", "task_run_times_s", "task_exit_codes", "recorded", "swf")
 	return nil
 }
 
@@ -159,6 +159,7 @@ func (l Losses) behaviour(job *hpc.Job, fields ...string) {
 		{"cancel_after_s", job.CancelAfter != 0},
 		{"end_at", job.EndAt != 0},
 		{"task_run_times_s", len(job.TaskRunTimes) > 0},
+		{"task_exit_codes", len(job.TaskExitCodes) > 0},
 		{"recorded", job.Recorded != nil},
 		{"swf", job.SWF != nil && len(job.SWF.Kept) > 0},
 	} {
@@ -242,22 +243,18 @@ func (s *sacctWriter) fields(job *hpc.Job, task int) []string {
 	if task >= 0 {
 		id += "_" + strconv.Itoa(task)
 	}
-	runTime := job.RunTime
-	if d, ok := job.TaskRunTimes[task]; ok {
-		runTime = d
-	}
 	rec := hpc.Recorded{State: hpc.Pending}
 	if job.Recorded != nil {
-		rec = *job.Recorded
+		rec = job.Recorded.OfTask(task)
 	}
-	fate := sacctFate(&rec, runTime)
+	fate := sacctFate(&rec, job.RunTimeOf(task))
 	words, _ := s.words(job)
 	user := s.users[job.User]
 	return []string{
 		id, oneLine(job.Name), job.User, idOf(user, user.UID), orElse(job.Group, user.Group), idOf(user, user.GID),
 		job.Account, job.Partition, job.QOS, job.WCKey, job.Reservation,
 		sacctTime(job.Submit), sacctTime(rec.Eligible), sacctTime(rec.Start), sacctTime(fate.end), fate.elapsed, string(rec.State),
-		strconv.Itoa(job.ExitCode) + ":0", sacctClock(job.TimeLimit), strconv.Itoa(CPUs(&job.Request)), strconv.Itoa(rec.Processors),
+		strconv.Itoa(job.ExitCodeOf(task)) + ":0", sacctClock(job.TimeLimit), strconv.Itoa(CPUs(&job.Request)), strconv.Itoa(rec.Processors),
 		strconv.Itoa(max(job.MinNodes, 1)), rec.Nodes, strconv.FormatUint(uint64(rec.Priority), 10), sbatch.Join(append([]string{"sbatch"}, words...)),
 	}
 }
@@ -326,9 +323,14 @@ func (s *sacctWriter) count(job *hpc.Job) {
 	s.losses.reparsed(job, words, map[string]string{"Dependency": dependency, "User": ""})
 	s.losses.behaviour(job, "end_at", "swf")
 	rec := job.Recorded
+	if job.Hold && rec != nil && !rec.Start.IsZero() {
+		s.losses.add("hold", 1) // it was released, as sacct has it
+	}
 	switch {
 	case rec == nil || rec.Start.IsZero() && job.RunTime != hpc.Unlimited:
 		s.losses.add("run_time_s (no recorded start and end)", 1)
+	case job.RunTime == hpc.Unlimited && (job.TimeLimit == 0 || job.TimeLimit == hpc.Unlimited) && !rec.End.IsZero():
+		s.losses.add("run_time_s (until a limit that the job does not name)", 1)
 	case job.CancelAfter != 0 && rec.Start.IsZero() != (rec.State == hpc.Cancelled):
 		s.losses.add("cancel_after_s", 1)
 	case job.RunTime != hpc.Unlimited && job.RunTime%time.Second != 0:

@@ -68,12 +68,12 @@ func TestEventsLosses(t *testing.T) {
 		Jobs: JobsOf([]*hpc.Job{
 			{ID: "1", Submit: DefaultEpoch, Request: hpc.Request{Name: "same", TimeLimit: 90 * time.Second}, Recorded: &hpc.Recorded{}},
 			{ID: "2", Submit: DefaultEpoch, Request: hpc.Request{Name: "same", Dependency: "afterok:1"}, Behaviour: hpc.Behaviour{ExitCode: 3}},
-			{ID: "3", Submit: DefaultEpoch, Request: hpc.Request{Name: "x", Comment: "two\nlines", Array: "0-1"}, Behaviour: hpc.Behaviour{TaskRunTimes: map[int]time.Duration{1: 1}}},
+			{ID: "3", Submit: DefaultEpoch, Request: hpc.Request{Name: "x", Comment: "two\nlines", Array: "0-1"}, Behaviour: hpc.Behaviour{TaskRunTimes: map[int]time.Duration{1: 1}, TaskExitCodes: map[int]int{1: 2}}},
 		}...),
 	}
 	again, losses := written(t, w, "events")
 	want := Losses{
-		"name": 2, "time_limit_s": 1, "recorded": 1, "exit_code": 1, "comment": 1, "task_run_times_s": 1,
+		"name": 2, "time_limit_s": 1, "recorded": 1, "exit_code": 1, "comment": 1, "task_run_times_s": 1, "task_exit_codes": 1,
 		"users": 1, "unusable records": 1, "node events": 1, "reservation events": 1,
 	}
 	if diff := cmp.Diff(want, losses); diff != "" {
@@ -92,15 +92,21 @@ func TestSacctRoundTrip(t *testing.T) {
 		start := job.Submit.Add(time.Duration(i) * time.Minute)
 		job.Recorded = &hpc.Recorded{Eligible: job.Submit, Start: start, End: start.Add(time.Hour), State: hpc.Completed, Nodes: "n[1-2]", Processors: 8, Priority: 5}
 		if job.RunTime == hpc.Unlimited {
-			job.Recorded.State = hpc.TimedOut
+			job.Recorded.State, job.TimeLimit = hpc.TimedOut, time.Hour
 		} else {
 			job.RunTime = time.Hour
 		}
-		job.CancelAfter = 0
+		job.CancelAfter, job.Hold = 0, false // it ran
 		w.Jobs.Set(i, job)
 	}
 	w.Jobs.Change(1, func(j *hpc.Job) { j.Dependency = "after:10+5,singleton" })
-	w.Jobs.Change(3, func(j *hpc.Job) { j.Recorded.Nodes = "" }) // an array's tasks have their own
+	w.Jobs.Change(3, func(j *hpc.Job) { // an array's tasks have fates of their own
+		r := j.Recorded
+		r.Nodes, r.TaskNodes = "", map[int]string{1: "n1", 2: "n2", 3: "n1"}
+		r.TaskStarts = map[int]hpc.Time{1: r.Start, 2: r.Start, 3: r.End}
+		r.TaskEnds = map[int]hpc.Time{1: r.End, 2: r.End, 3: r.End.Add(time.Hour)}
+		r.End = r.TaskEnds[3]
+	})
 	w.Users = []hpc.User{{Name: "ann", UID: 5, Group: "g", GID: 6}, {Name: "bob", UID: 7, Group: "g", GID: 6}}
 	again, losses := written(t, w, "sacct")
 	for i, job := range again.Jobs.All() { // which options follow from others is sbatch's business
@@ -112,6 +118,26 @@ func TestSacctRoundTrip(t *testing.T) {
 	}
 	if diff := cmp.Diff(w.Users, again.Users); diff != "" || len(losses) > 0 {
 		t.Errorf("losses %v, users (-want +got)\n%s", losses, diff)
+	}
+}
+
+// TestSacctLosses writes what sacct has no place for.
+func TestSacctLosses(t *testing.T) {
+	for what, job := range map[string]hpc.Job{
+		"": {Behaviour: hpc.Behaviour{RunTime: hpc.Unlimited}, Request: hpc.Request{TimeLimit: time.Minute}},
+		"run_time_s (until a limit that the job does not name)": {Behaviour: hpc.Behaviour{RunTime: hpc.Unlimited}},
+		"hold":   {Behaviour: hpc.Behaviour{RunTime: time.Minute}, Request: hpc.Request{Hold: true}},
+		"end_at": {Behaviour: hpc.Behaviour{RunTime: time.Minute, EndAt: 60 * hpc.Second}},
+	} {
+		job.ID, job.User, job.Tasks = "1", "ann", 1
+		job.Recorded = &hpc.Recorded{Start: DefaultEpoch, End: DefaultEpoch.Add(time.Minute), State: hpc.Completed}
+		job.Submit = DefaultEpoch
+		want := Losses{}
+		want.add(what, 1)
+		delete(want, "")
+		if _, got := written(t, &Workload{Jobs: JobsOf(&job)}, "sacct"); !cmp.Equal(want, got) {
+			t.Errorf("losses %v, want %v", got, want)
+		}
 	}
 }
 

@@ -259,7 +259,7 @@ func (e *Engine) end(j *Job) {
 	switch {
 	case j.cut:
 		state = hpc.TimedOut
-	case j.of.job.ExitCode != 0:
+	case j.exitCode() != 0:
 		state = hpc.Failed
 	}
 	e.finish(j, state)
@@ -277,7 +277,7 @@ func (e *Engine) finish(j *Job, state hpc.State) {
 	if outcome != nil {
 		outcome.End = e.Now()
 		if state == hpc.Failed {
-			outcome.ExitCode = j.of.job.ExitCode
+			outcome.ExitCode = j.exitCode()
 		}
 	}
 	e.emit(j, rm.Ended, "", outcome)

@@ -61,6 +61,9 @@ func (j *Job) held() int {
 	return j.Size
 }
 
+// exitCode is what its script exits with.
+func (j *Job) exitCode() int { return j.of.job.ExitCodeOf(int(j.task)) }
+
 // after is t + d, without overflow: what has no end is due at [hpc.Never].
 func after(t hpc.Time, d time.Duration) hpc.Time {
 	if d == hpc.Unlimited || hpc.Time(d) > hpc.Never-t {

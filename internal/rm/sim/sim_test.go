@@ -253,6 +253,28 @@ func TestArray(t *testing.T) {
 `)
 }
 
+func TestTaskExitCodes(t *testing.T) {
+	pool := sim.Config{Processors: 4, Policy: policy.FCFS}
+	checkStory(t, pool, submissions([]*hpc.Job{
+		job("a", 0, 1, 10, 20, array("1-2"), func(j *hpc.Job) { j.TaskExitCodes = map[int]int{2: 7} }),
+		job("ok", 0, 1, 1, 2, depends("afterok:a_1")), job("not", 0, 1, 1, 2, depends("afternotok:a_2")),
+		job("b", 0, 1, 10, 20, array("1-2"), func(j *hpc.Job) { j.ExitCode, j.TaskExitCodes = 7, map[int]int{2: 0} }),
+	}), `
+0 started a_1
+0 started a_2
+0 started b_1
+0 started b_2
+10 ended a_1 COMPLETED
+10 ended a_2 FAILED
+10 ended b_1 FAILED
+10 ended b_2 COMPLETED
+10 started ok
+10 started not
+11 ended ok COMPLETED
+11 ended not COMPLETED
+`)
+}
+
 // cluster is four nodes of 4 processors and 1000 MiB, of which the last has two GPUs.
 func cluster() *sim.Cluster {
 	c := &sim.Cluster{CountMemory: true, Partitions: []sim.Partition{

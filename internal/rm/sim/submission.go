@@ -152,9 +152,7 @@ func (e *Engine) accept(s *submission) error {
 			j := &s.jobs[i]
 			*j = *first
 			j.Seq, j.task = e.seq+i, int32(task)
-			if d, differs := job.TaskRunTimes[task]; differs {
-				j.run = e.runTime(d)
-			}
+			j.run = e.runTime(job.RunTimeOf(task))
 		}
 		e.seq += len(s.jobs) - 1
 	}

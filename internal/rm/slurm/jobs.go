@@ -284,14 +284,13 @@ func (e *Engine) Script(l *rpc.BatchLaunch) (nodes.Script, error) {
 	if err != nil {
 		return nodes.Script{}, err
 	}
-	script := nodes.Script{RunTime: s.job.RunTime, ExitCode: s.job.ExitCode}
+	task := -1
+	if l.ArrayJobID != 0 {
+		task = int(l.ArrayTaskID)
+	}
+	script := nodes.Script{RunTime: s.job.RunTimeOf(task), ExitCode: s.job.ExitCodeOf(task)}
 	if at := s.job.EndAt; at != 0 {
 		script.RunTime, script.End = max(0, at.Sub(e.Now())), at
-	}
-	if l.ArrayJobID != 0 {
-		if d, ok := s.job.TaskRunTimes[int(l.ArrayTaskID)]; ok {
-			script.RunTime = d
-		}
 	}
 	return script, nil
 }

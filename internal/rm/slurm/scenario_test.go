@@ -196,6 +196,9 @@ func TestDependencies(t *testing.T) {
 		job("task", 300, 10, dependsOn("afterok:array_1")),
 		job("all", 300, 10, dependsOn("afterok:array")),
 		job("missing", 300, 10, dependsOn("afterok:nobody")),
+		job("mixed", 500, 30, func(j *hpc.Job) { j.Array, j.TaskExitCodes = "1-2", map[int]int{2: 7} }),
+		job("well", 500, 10, dependsOn("afterok:mixed_1")),
+		job("badly", 500, 10, dependsOn("afternotok:mixed_2")),
 	)
 	o := s.play(t)
 	o.want(`
@@ -221,6 +224,10 @@ func TestDependencies(t *testing.T) {
 		task     COMPLETED 332-342 c1
 		all      COMPLETED 402-412 c1
 		missing  REJECTED - - dependency afterok:nobody on job nobody, which has not been submitted
+		mixed_1  COMPLETED 501-531 c1
+		mixed_2  FAILED    501-531 c1 exit 7
+		well     COMPLETED 532-542 c1
+		badly    COMPLETED 532-542 c1
 	`)
 	o.drained()
 }

@@ -146,7 +146,7 @@ func (r *reader) record(row *jobRow) (*workload.Record, error) {
 		UID: uint32(row.uid.Int64), GID: uint32(row.gid.Int64), HasUID: row.uid.Valid,
 		Submit: instant(row.submit), Eligible: instant(row.eligible), Start: instant(row.start), End: instant(row.end),
 		Suspended: time.Duration(max(0, min(row.suspended.Int64, 1<<31))) * time.Second,
-		State:     stateOf(row.state.Int64), ExitCode: int(row.exitCode.Int64 >> 8 & 0xff),
+		State:     stateOf(row.state.Int64), ExitCode: int(row.exitCode.Int64 >> 8 & 0xff), Signal: int(row.exitCode.Int64 & 0x7f),
 		Held:       row.reason.Int64 == reasonHeld || row.reason.Int64 == reasonHeldByUser,
 		ReqCPUs:    int(row.cpusReq.Int64),
 		SubmitLine: row.submitLine.String, Script: row.script.String,

@@ -53,7 +53,7 @@ func text(s string) sql.NullString { return sql.NullString{String: s, Valid: tru
 func TestRecord(t *testing.T) {
 	row := jobRow{
 		job: number(17), arrayJob: number(15), arrayTsk: number(2), assoc: number(7), uid: number(501), name: text("a"),
-		state: number(5), exitCode: number(3 << 8), limit: number(infinite), submit: number(100), start: number(200), end: number(300),
+		state: number(5), exitCode: number(3<<8 | 9), limit: number(infinite), submit: number(100), start: number(200), end: number(300),
 		qos: number(2), tresReq: text("1=8,2=4000,4=2,1001=4,1002=4"), tresAlloc: text("1=16,4=2"), nodesAlloc: number(2),
 		memory: text("9223372036854777856"), reason: number(reasonHeldByUser), priority: number(9),
 	}
@@ -61,7 +61,7 @@ func TestRecord(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.ID != "15_2" || got.User != "ann" || got.ExitCode != 3 || got.State != hpc.Failed || got.TimeLimit != hpc.Unlimited ||
+	if got.ID != "15_2" || got.User != "ann" || got.ExitCode != 3 || got.Signal != 9 || got.State != hpc.Failed || got.TimeLimit != hpc.Unlimited ||
 		got.ReqCPUs != 8 || got.ReqNodes != 2 || got.AllocCPUs != 16 || got.MemPerCPU != 2048 || got.GPUs != "a100:4" || got.QOS != "high" ||
 		!got.Held || *got.Priority != 9 {
 		t.Errorf("%+v", got)

@@ -7,6 +7,7 @@ import (
 	"encoding/base32"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -77,6 +78,7 @@ func (a *Anonymizer) collectNodes(w *workload.Workload, names []string) error {
 		lists = append(lists, job.NodeList, job.Exclude)
 		if job.Recorded != nil {
 			lists = append(lists, job.Recorded.Nodes)
+			lists = slices.AppendSeq(lists, maps.Values(job.Recorded.TaskNodes))
 		}
 	}
 	for _, ev := range w.NodeEvents {
@@ -272,6 +274,11 @@ func (a *Anonymizer) job(job *hpc.Job, ids map[string]string) (err error) {
 	if job.Recorded != nil {
 		if job.Recorded.Nodes, err = a.nodes(job.Recorded.Nodes); err != nil {
 			return err
+		}
+		for task, nodes := range job.Recorded.TaskNodes {
+			if job.Recorded.TaskNodes[task], err = a.nodes(nodes); err != nil {
+				return err
+			}
 		}
 	}
 	job.ID = ids[job.ID]

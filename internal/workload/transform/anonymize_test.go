@@ -44,6 +44,8 @@ func revealing() *workload.Workload {
 	later.Dependency = "afterok:secretid"
 	odd := job("secretodd", 2, 1, time.Hour, time.Hour)
 	odd.Dependency = "whatever:secretid"
+	array := job("secretarray", 3, 1, time.Hour, time.Hour)
+	array.Array, array.Recorded = "1-2", &hpc.Recorded{TaskNodes: map[int]string{1: "secretnode1", 2: "othersecret[5-6]"}}
 	running := preset("secretpreset", "secretnode[3-4]", 2, time.Hour, 2*time.Hour)
 	return &workload.Workload{
 		Epoch: epoch, Start: epoch, Source: "secretsource", Header: []string{"Installation: secretsite"},
@@ -54,7 +56,7 @@ func revealing() *workload.Workload {
 		Reservations: []hpc.ReservationEvent{{At: epoch, Action: "create", Reservation: hpc.Reservation{
 			Name: "secretresv", Start: epoch, Duration: time.Hour, Nodes: "ALL", Users: []string{"-secretuser"}, Accounts: []string{"secretaccount"},
 		}}},
-		Jobs: workload.JobsOf(running, j, later, odd),
+		Jobs: workload.JobsOf(running, j, later, odd, array),
 	}
 }
 

@@ -100,6 +100,9 @@ func fields(w *workload.Workload, job *hpc.Job, start hpc.Time) Fields {
 		Submit: job.Submit.Sub(start).Seconds(), Hour: at.Hour(), Weekday: int(at.Weekday()),
 		ExitCode: job.ExitCode, Cancelled: job.CancelAfter > 0,
 	}
+	for _, code := range job.TaskExitCodes {
+		f.ExitCode = max(f.ExitCode, code)
+	}
 	if job.Recorded != nil {
 		f.State = string(job.Recorded.State)
 	}

@@ -123,6 +123,11 @@ func appendCopy(w, once *workload.Workload, start hpc.Time, shift time.Duration,
 		}
 		if r := c.Recorded; r != nil {
 			r.Eligible, r.Start, r.End = later(r.Eligible, shift), later(r.Start, shift), later(r.End, shift)
+			for _, tasks := range []map[int]hpc.Time{r.TaskStarts, r.TaskEnds} {
+				for task, at := range tasks {
+					tasks[task] = later(at, shift)
+				}
+			}
 		}
 		rewriteDependency(c, func(id string) string {
 			if ids[id] {
@@ -160,7 +165,7 @@ func later(t hpc.Time, shift time.Duration) hpc.Time {
 
 // Window cuts the workload to what is submitted from one instant up to, but without,
 // another, as Fig. 2 of Martinasso et al. (SC'18) does. Jobs that are recorded to run at
-// its start are preset jobs, those recorded to wait then keep their submission, and
+// its start, and such tasks of arrays as jobs of their own, are preset jobs, those recorded to wait then keep their submission, and
 // what nodes and reservations had become by then is so from the start. A zero instant
 // leaves that side open.
 func Window(from, to hpc.Time) (Step, error) {
@@ -172,7 +177,17 @@ func Window(from, to hpc.Time) (Step, error) {
 		if from != 0 && w.Start != 0 && from < w.Start {
 			return 0, fmt.Errorf("%s is before the window's start %s", from, w.Start)
 		}
-		n := keep(w, func(job *hpc.Job) bool {
+		n := 0
+		waited := map[string]bool{}
+		if from != 0 {
+			for _, job := range w.Jobs.All() {
+				if job.Dependency != "" && job.Submit < from {
+					waited[job.ID] = true
+				}
+			}
+			n = workload.SplitArrays(w, from)
+		}
+		n += keep(w, func(job *hpc.Job) bool {
 			if to != 0 && job.Submit >= to {
 				return false
 			}
@@ -183,6 +198,11 @@ func Window(from, to hpc.Time) (Step, error) {
 		}
 		if from != 0 {
 			openAt(w, from)
+			for i, job := range w.Jobs.All() {
+				if waited[job.ID] && job.Dependency == "" && workload.BeginWhenEligible(job, from) {
+					w.Jobs.Set(i, job)
+				}
+			}
 		}
 		if to != 0 {
 			w.NodeEvents = slices.DeleteFunc(w.NodeEvents, func(ev hpc.NodeEvent) bool { return ev.At >= to })

@@ -336,6 +336,73 @@ func TestWindow(t *testing.T) {
 	}
 }
 
+// TestWindowOnArrays checks that the tasks of an array that run at the window's start are
+// preset jobs then, and those that depend on it wait for them.
+func TestWindowOnArrays(t *testing.T) {
+	hour := func(h float64) hpc.Time { return epoch.Add(time.Duration(h * float64(time.Hour))) }
+	array := job("a", 0, 1, 4*time.Hour, 24*time.Hour)
+	array.Array, array.TaskExitCodes = "1-5%2", map[int]int{2: 3, 3: 4}
+	array.TaskRunTimes = map[int]time.Duration{1: time.Hour, 2: 10 * time.Hour}
+	array.Recorded = &hpc.Recorded{
+		Start: hour(1), End: hour(22), Priority: 9, Processors: 4,
+		TaskStarts: map[int]hpc.Time{1: hour(1), 2: hour(1), 3: hour(11), 4: hour(15)},
+		TaskEnds:   map[int]hpc.Time{1: hour(2), 2: hour(11), 3: hour(15), 4: hour(19), 5: hour(22)}, // 5 was cancelled
+		TaskNodes:  map[int]string{1: "n1", 2: "n2", 3: "n3", 4: "n4"},
+	}
+	gone := job("b", 0, 1, time.Hour, time.Hour)
+	gone.Array, gone.Recorded = "1", &hpc.Recorded{
+		Start: hour(1), End: hour(2), TaskStarts: map[int]hpc.Time{1: hour(1)}, TaskEnds: map[int]hpc.Time{1: hour(2)},
+	}
+	later := job("c", 0, 1, time.Hour, time.Hour)
+	later.Array, later.Recorded = "1-2", &hpc.Recorded{
+		Start: hour(12), End: hour(13), TaskStarts: map[int]hpc.Time{1: hour(12), 2: hour(12)}, TaskEnds: map[int]hpc.Time{1: hour(13), 2: hour(13)},
+	}
+	waits := func(id, dependency string, eligible float64) *hpc.Job {
+		j := job(id, 60, 1, time.Hour, time.Hour)
+		j.Dependency, j.Recorded = dependency, &hpc.Recorded{Eligible: hour(eligible), Start: hour(23), End: hour(24), Nodes: "n5"}
+		return j
+	}
+	in := &workload.Workload{Epoch: epoch, Jobs: workload.JobsOf(array, gone, later,
+		waits("on all", "afterany:a", 22), waits("on one", "afterany:a_2:a_3", 15), waits("on the first", "afterok:a_1", 2), waits("on nobody", "afterok:b:b_1", 2))}
+	w, _ := apply(t, in, Environment{}, must(Window(hour(10), 0)))
+
+	dependencies := map[string]string{}
+	for _, j := range w.Jobs.All() {
+		dependencies[j.ID] = j.Dependency
+	}
+	if diff := cmp.Diff(map[string]string{
+		"a": "", "a_2": "", "c": "", "on all": "afterany:a_2,afterany:a", "on one": "afterany:a_2,afterany:a_3", "on the first": "", "on nobody": "",
+	}, dependencies); diff != "" {
+		t.Errorf("jobs and what they wait for (-want +got)\n%s", diff)
+	}
+	two := byID(w, "a_2")
+	if !w.Preset(two) || two.Array != "" || two.RunTime != 10*time.Hour || two.ExitCode != 3 || two.TaskRunTimes != nil || two.TaskExitCodes != nil {
+		t.Errorf("task 2: %+v", two)
+	}
+	if diff := cmp.Diff(&hpc.Recorded{Start: hour(1), End: hour(11), Nodes: "n2", Priority: 9, Processors: 4}, two.Recorded); diff != "" {
+		t.Errorf("task 2 (-want +got)\n%s", diff)
+	}
+	rest := byID(w, "a")
+	if w.Preset(rest) || rest.Array != "3-5%2" || rest.RunTimeOf(3) != 4*time.Hour || rest.ExitCodeOf(3) != 4 || rest.Recorded.Start != hour(11) || rest.Recorded.End != hour(22) {
+		t.Errorf("the rest: %+v, %+v", rest, rest.Recorded)
+	}
+	if b := byID(w, "on the first").Begin; b != time.Hour {
+		t.Errorf("who waited for what is over begins after %s, want when it became eligible", b)
+	}
+	if byID(w, "on one").Begin != 0 || byID(w, "c").Array != "1-2" {
+		t.Errorf("%+v, %+v", byID(w, "on one"), byID(w, "c"))
+	}
+	if diff := cmp.Diff(map[string]int{workload.NoteArrayLimit: 1}, w.Rules); diff != "" {
+		t.Errorf("rules (-want +got)\n%s", diff)
+	}
+	if p := workload.Validate(w, workload.Cluster{}); len(p) > 0 {
+		t.Errorf("%v", p)
+	}
+	if in.Jobs.At(0).Array != "1-5%2" || len(in.Rules) > 0 {
+		t.Error("the workload that was cut has changed")
+	}
+}
+
 func TestFilter(t *testing.T) {
 	for expression, want := range map[string][]string{
 		`nodes >= 16`:                         {"c", "d"},
