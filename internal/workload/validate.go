@@ -416,6 +416,10 @@ func (v *validator) preset(job *hpc.Job) {
 // events checks what is no job.
 func (v *validator) events() {
 	for _, e := range v.w.NodeEvents {
+		if strings.EqualFold(e.Nodes, "ALL") {
+			v.report(Error, "", RuleBadHosts, "node event at %s: %s is no host list (want the nodes' names; only reservations are of ALL)", e.At, e.Nodes)
+			continue
+		}
 		v.hosts(fmt.Sprintf("node event at %s", e.At), e.Nodes)
 	}
 	there := newStanding()

@@ -78,6 +78,7 @@ func TestValidate(t *testing.T) {
 		{"cycle", func(_ *Workload, a, b *hpc.Job) { a.Dependency, b.Dependency = "afterok:b", "afterok:a" }, []problem{{"warning", "a", RuleLaterDependency}, {"error", "a", RuleCycle}}},
 		{"node event", func(w *Workload, _, _ *hpc.Job) { w.NodeEvents = []hpc.NodeEvent{{Nodes: "n["}} }, []problem{{"error", "", RuleBadHosts}}},
 		{"node event elsewhere", func(w *Workload, _, _ *hpc.Job) { w.NodeEvents = []hpc.NodeEvent{{Nodes: "n[1-9]"}} }, []problem{{"warning", "", RuleUnknownNode}}},
+		{"node event for all", func(w *Workload, _, _ *hpc.Job) { w.NodeEvents = []hpc.NodeEvent{{Nodes: "All"}} }, []problem{{"error", "", RuleBadHosts}}},
 		{"reservation", reserve(func(*hpc.ReservationEvent) {}), nil},
 		{"reservation of all nodes", reserve(func(e *hpc.ReservationEvent) { e.Nodes = "all" }), nil},
 		{"reservation of a partition for an account", reserve(func(e *hpc.ReservationEvent) {
