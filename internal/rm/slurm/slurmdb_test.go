@@ -172,9 +172,11 @@ add user ben account=physics fairshare=parent qos=normal adminlevel=operator
 	if diff := cmp.Diff([]string{"c[2-3] down power", "c[2-3] resume"}, outages); diff != "" {
 		t.Errorf("node events (-want +got)\n%s", diff)
 	}
-	var reservations []string
-	for _, ev := range r.Workload.Reservations {
-		reservations = append(reservations, fmt.Sprintf("%g %s %s: %g+%v %s %v %v", since(ev.At), ev.Action, ev.Name, since(ev.Start), ev.Duration, ev.Nodes, ev.Users, ev.Flags))
+	reservationsOf := func(w *workload.Workload) (texts []string) {
+		for _, ev := range w.Reservations {
+			texts = append(texts, fmt.Sprintf("%g %s %s: %g+%v %s %v %v", since(ev.At), ev.Action, ev.Name, since(ev.Start), ev.Duration, ev.Nodes, ev.Users, ev.Flags))
+		}
+		return texts
 	}
 	if diff := cmp.Diff([]string{
 		"200 create twice: 200+5m0s g1 [ann] []",
@@ -182,8 +184,23 @@ add user ben account=physics fairshare=parent qos=normal adminlevel=operator
 		"1100 create twice: 1100+5m0s g1 [ann] []",
 		"1200 create course: 1200+5m0s c1 [ann] [MAINT NO_HOLD_JOBS_AFTER_END]",
 		"1500 update course: -1+20m0s c[1,4] [ann] [MAINT NO_HOLD_JOBS_AFTER_END]",
-	}, reservations); diff != "" {
+	}, reservationsOf(r.Workload)); diff != "" {
 		t.Errorf("reservations (-want +got)\n%s", diff)
+	}
+	window := read(t, source, slurmdb.Options{ReadOptions: workload.ReadOptions{Start: after(300), End: after(4400)}}).Workload
+	if diff := cmp.Diff([]string{
+		"300 create twice: 200+5m0s g1 [ann] []",
+		"300 create lesson: 600+5m0s g2 [ann] [HOURLY]",
+		"300 create course: 1200+5m0s c1 [ann] [MAINT NO_HOLD_JOBS_AFTER_END]",
+		"540 create twice: 1100+5m0s g1 [ann] []",
+		"1500 update course: -1+20m0s c[1,4] [ann] [MAINT NO_HOLD_JOBS_AFTER_END]",
+	}, reservationsOf(window)); diff != "" {
+		t.Errorf("reservations of a window (-want +got)\n%s", diff)
+	}
+	for _, p := range workload.Validate(window, workload.Cluster{}) {
+		if strings.HasPrefix(p.Rule, "reservation") {
+			t.Errorf("in a window: %s", p)
+		}
 	}
 	for _, line := range []string{
 		"add qos name=high GraceTime=0 MaxJobsPerUser=7 MaxTRESPerUser=cpu=20 Priority=100",
