@@ -498,19 +498,32 @@ func (o *replayOptions) check(ctx context.Context, engine *slurm.Engine, record 
 	if err := os.WriteFile(filepath.Join(record.LogDir(), "sacct.txt"), []byte(text), 0o644); err != nil {
 		return fmt.Errorf("keeping what sacct said: %w", err)
 	}
+	var differences []string
 	sacct, err := slurm.ParseSacct(text)
-	if err != nil {
+	if err == nil {
+		differences = sacct.Compare(record.Rows)
+		record.Amend(sacct.Amend)
+	}
+	if err := warnOfDifferences(record, "sacct-differs", "the record", differences, err); err != nil {
 		return err
 	}
-	differences := sacct.Compare(record.Rows)
-	record.Amend(sacct.Amend)
-	if n := len(differences); n > 0 {
-		text := fmt.Sprintf("the record and slurmdbd differ in %d places: %s", n, few(differences, 5))
-		if err := record.Warn(run.Warning{Code: "sacct-differs", Text: text, AffectsResult: true, Count: n}); err != nil {
-			return err
-		}
-	}
 	return checkEvents(ctx, engine, record, w, end)
+}
+
+// warnOfDifferences warns of what slurmdbd has differently, or that it could not be compared:
+// the run is complete all the same.
+func warnOfDifferences(record *run.Writer, code, what string, differences []string, err error) error {
+	n := len(differences)
+	warning := run.Warning{Code: code, AffectsResult: true, Count: max(n, 1)}
+	switch {
+	case err != nil:
+		warning.Code, warning.Text = "slurmdbd-not-compared", fmt.Sprintf("%s could not be compared with slurmdbd: %v", what, err)
+	case n > 0:
+		warning.Text = fmt.Sprintf("%s and slurmdbd differ in %d places: %s", what, n, few(differences, 5))
+	default:
+		return nil
+	}
+	return record.Warn(warning)
 }
 
 // undone warns of what a run, replayed or simulated, left undone.
@@ -543,24 +556,20 @@ func checkEvents(ctx context.Context, engine *slurm.Engine, record *run.Writer, 
 			return fmt.Errorf("keeping what sacctmgr said: %w", err)
 		}
 	}
+	differences, err := eventDifferences(outages, reservations, w, end)
+	return warnOfDifferences(record, "events-differ", "the workload's events", differences, err)
+}
+
+// eventDifferences are what slurmdbd has of nodes and reservations otherwise than the workload.
+func eventDifferences(outages, reservations string, w *workload.Workload, end hpc.Time) ([]string, error) {
 	nodeEvents := slices.DeleteFunc(slices.Clone(w.NodeEvents), func(ev hpc.NodeEvent) bool { return ev.At > end })
 	differences, err := slurm.CompareOutages(outages, nodeEvents, w.Begin(), len(w.Actions) > 0)
-	if err != nil {
-		return err
+	if err != nil || len(w.Actions) > 0 { // which may change reservations
+		return differences, err
 	}
-	if len(w.Actions) == 0 { // which may change reservations
-		booked := slices.DeleteFunc(slices.Clone(replay.Reservations(w)), func(ev hpc.ReservationEvent) bool { return ev.At > end })
-		more, err := slurm.CompareReservations(reservations, booked)
-		if err != nil {
-			return err
-		}
-		differences = append(differences, more...)
-	}
-	if n := len(differences); n > 0 {
-		text := fmt.Sprintf("the workload's events and slurmdbd differ in %d places: %s", n, few(differences, 5))
-		return record.Warn(run.Warning{Code: "events-differ", Text: text, AffectsResult: true, Count: n})
-	}
-	return nil
+	booked := slices.DeleteFunc(slices.Clone(replay.Reservations(w)), func(ev hpc.ReservationEvent) bool { return ev.At > end })
+	more, err := slurm.CompareReservations(reservations, booked)
+	return append(differences, more...), err
 }
 
 // few names the first of a list.

@@ -382,6 +382,9 @@ func (r *transformReport) print(g *globals, asJSON bool) error {
 	var b strings.Builder
 	for _, s := range r.Steps {
 		fmt.Fprintf(&b, "%s: %d jobs changed, %d jobs now\n", s.Step, s.Changed, s.Jobs)
+		for _, note := range s.Notes {
+			fmt.Fprintf(&b, "  %s\n", note)
+		}
 	}
 	fmt.Fprintf(&b, "wrote %s (%d jobs)\n", r.Output, r.Jobs)
 	if r.ClusterOut != "" {

@@ -54,7 +54,7 @@ type ReservationEvent struct {
 type NodeEvent struct {
 	At    Time
 	Nodes string // host list
-	State string // "down", "drain", "resume" or "fail" (down with the jobs that run on it)
+	State string // "down" or "fail", which are the same and end the jobs there; "drain" or "resume"
 	// Reason is what the administrator would have written.
 	Reason string
 }

@@ -136,7 +136,7 @@ func fit(r *hpc.ReservationEvent, at, window hpc.Time) (later time.Duration) {
 	r.At = at
 	if r.Start != 0 && r.Recurring() {
 		for r.Start < at.Add(-oldestStart) {
-			r.Start = r.Start.Add(untilNext(r))
+			r.Start = r.Start.Add(workload.UntilNext(&r.Reservation))
 		}
 	}
 	if r.Start == 0 || r.Start >= earliest || r.Recurring() {
@@ -153,26 +153,6 @@ func fit(r *hpc.ReservationEvent, at, window hpc.Time) (later time.Duration) {
 // oldestStart is how long ago a reservation may have begun that Slurm makes
 // (MAX_RESV_DELAY in reservation.c).
 const oldestStart = 10 * time.Minute
-
-// untilNext is from one time that a reservation comes to the next (_advance_resv_time in
-// reservation.c).
-func untilNext(r *hpc.ReservationEvent) time.Duration {
-	const day = 24 * time.Hour
-	today := r.Start.Std().Weekday()
-	switch {
-	case r.HasFlag("HOURLY"):
-		return time.Hour
-	case r.HasFlag("WEEKDAY") && today == time.Friday:
-		return 3 * day
-	case r.HasFlag("WEEKDAY") && today == time.Saturday:
-		return 2 * day
-	case r.HasFlag("WEEKEND") && today != time.Saturday:
-		return time.Duration(time.Saturday-today) * day // 6 of a Sunday
-	case r.HasFlag("WEEKLY"):
-		return 7 * day
-	}
-	return day
-}
 
 // runs notes that a job has started, or that its run is over.
 func (w *window) runs(job string, runs bool) {

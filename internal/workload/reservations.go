@@ -62,34 +62,126 @@ func ParseReservationFlag(text string) (flag ReservationFlag, err error) {
 	return flag, nil
 }
 
+// ReservationLinger is how long Slurm may still have a reservation that has ended, and its
+// name: it looks for such every 30 seconds (job_resv_check in reservation.c).
+const ReservationLinger = 40 * time.Second
+
+// UntilNext is from one time that a reservation comes to the next, 0 if it does not come
+// again (_advance_resv_time in reservation.c).
+func UntilNext(r *hpc.Reservation) time.Duration {
+	const day = 24 * time.Hour
+	today := r.Start.Std().Weekday()
+	switch {
+	case !r.Recurring():
+		return 0
+	case r.HasFlag("HOURLY"):
+		return time.Hour
+	case r.HasFlag("WEEKDAY") && today == time.Friday:
+		return 3 * day
+	case r.HasFlag("WEEKDAY") && today == time.Saturday:
+		return 2 * day
+	case r.HasFlag("WEEKEND") && today != time.Saturday:
+		return time.Duration(time.Saturday-today) * day // 6 of a Sunday
+	case r.HasFlag("WEEKLY"):
+		return 7 * day
+	}
+	return day
+}
+
+// endOf is when a reservation ends by itself; 0 if it does not.
+func endOf(r *hpc.Reservation) hpc.Time {
+	if r.Recurring() || r.HasFlag("TIME_FLOAT") || r.Duration <= 0 || r.Duration == hpc.Unlimited {
+		return 0
+	}
+	return r.Start.Add(r.Duration)
+}
+
+// standing are the reservations that there are after some events.
+type standing struct {
+	made   []hpc.ReservationEvent // as they have become, in the order in which they were created
+	gone   []bool                 // of made
+	place  map[string]int         // in made, of the one that has the name
+	lapsed map[string]bool        // the names of which the last one has ended by itself
+}
+
+func newStanding() *standing {
+	return &standing{place: map[string]int{}, lapsed: map[string]bool{}}
+}
+
+// find returns the one that has a name, or nil.
+func (s *standing) find(name string) *hpc.Reservation {
+	if i, ok := s.place[name]; ok {
+		return &s.made[i].Reservation
+	}
+	return nil
+}
+
+func (s *standing) remove(name string, lapsed bool) {
+	s.gone[s.place[name]], s.lapsed[name] = true, lapsed
+	delete(s.place, name)
+}
+
+// apply does what an event says. It has no effect if there is no such reservation or, where
+// one is created, still one of that name.
+func (s *standing) apply(ev hpc.ReservationEvent) {
+	old := s.find(ev.Name)
+	if old != nil && hasEnded(old, ev) {
+		s.remove(ev.Name, true)
+		old = nil
+	}
+	switch {
+	case ev.Action == "create" && old == nil:
+		s.place[ev.Name] = len(s.made)
+		s.made, s.gone = append(s.made, ev), append(s.gone, false)
+		s.lapsed[ev.Name] = false
+	case old == nil:
+	case ev.Action == "delete":
+		s.remove(ev.Name, false)
+	case ev.Action == "update":
+		*old = updated(*old, ev.Reservation)
+	}
+}
+
+// hasEnded reports whether a reservation has ended before an event of its name. One can be
+// changed up to the moment of its end, when another one can be created; PURGE_COMP may have
+// ended it before.
+func hasEnded(r *hpc.Reservation, ev hpc.ReservationEvent) bool {
+	end := endOf(r)
+	if ev.Action == "create" {
+		return end != 0 && end <= ev.At || r.HasFlag("PURGE_COMP")
+	}
+	return end != 0 && end < ev.At
+}
+
 // ReservationsAt cuts the events of reservations at an instant: open has an event that
 // creates each reservation that there is then, as it had become, when it was created. What
-// ended or was deleted before is gone. rest are the events behind the instant.
+// ended or was deleted before is gone. rest are the events behind the instant, but for
+// changes of what has ended.
 func ReservationsAt(events []hpc.ReservationEvent, at hpc.Time) (open, rest []hpc.ReservationEvent) {
+	s := newStanding()
 	for _, ev := range events {
-		if ev.At > at {
-			rest = append(rest, ev)
-			continue
-		}
-		i := slices.IndexFunc(open, func(o hpc.ReservationEvent) bool { return o.Name == ev.Name })
-		switch {
-		case ev.Action == "create" && i < 0:
-			open = append(open, ev)
-		case i < 0:
-		case ev.Action == "delete":
-			open = slices.Delete(open, i, i+1)
-		case ev.Action == "update":
-			open[i].Reservation = updated(open[i].Reservation, ev.Reservation)
+		if ev.At <= at {
+			s.apply(ev)
 		}
 	}
-	gone := map[string]bool{}
-	open = slices.DeleteFunc(open, func(o hpc.ReservationEvent) bool {
-		comesAgain := o.Recurring() || o.HasFlag("TIME_FLOAT")
-		ended := !comesAgain && o.Duration > 0 && o.Duration != hpc.Unlimited && o.Start.Add(o.Duration) <= at
-		gone[o.Name] = ended
-		return ended
-	})
-	rest = slices.DeleteFunc(rest, func(ev hpc.ReservationEvent) bool { return gone[ev.Name] && ev.Action != "create" })
+	for i, ev := range s.made {
+		end := endOf(&ev.Reservation)
+		switch {
+		case s.gone[i]:
+		case end != 0 && end <= at:
+			s.remove(ev.Name, true)
+		default:
+			open = append(open, ev)
+		}
+	}
+	for _, ev := range events {
+		if ev.Action == "create" {
+			s.lapsed[ev.Name] = s.lapsed[ev.Name] && ev.At <= at
+		}
+		if ev.At > at && !s.lapsed[ev.Name] {
+			rest = append(rest, ev)
+		}
+	}
 	return open, rest
 }
 

@@ -1,9 +1,14 @@
 package workload
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"rmreplay/internal/hpc"
 )
 
 func TestParseReservationFlag(t *testing.T) {
@@ -27,5 +32,92 @@ func TestParseReservationFlag(t *testing.T) {
 		if _, err := ParseReservationFlag(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %s", text, err, want)
 		}
+	}
+}
+
+// What comes again on days of the week comes on those.
+func TestUntilNext(t *testing.T) {
+	for _, tt := range []struct {
+		flag  string
+		start time.Time
+		want  []time.Weekday // of the next times
+	}{
+		{"WEEKDAY", time.Date(2026, 11, 19, 9, 0, 0, 0, time.UTC), []time.Weekday{time.Friday, time.Monday, time.Tuesday}},
+		{"WEEKDAY", time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC), []time.Weekday{time.Monday}},
+		{"WEEKEND", time.Date(2026, 11, 18, 9, 0, 0, 0, time.UTC), []time.Weekday{time.Saturday, time.Sunday, time.Saturday}},
+		{"HOURLY", time.Date(2026, 11, 18, 22, 0, 0, 0, time.UTC), []time.Weekday{time.Wednesday, time.Thursday}},
+	} {
+		r := hpc.Reservation{Start: hpc.Time(tt.start.UnixNano()), Flags: []string{tt.flag}}
+		for i, want := range tt.want {
+			r.Start = r.Start.Add(UntilNext(&r))
+			if got := r.Start.Std().Weekday(); got != want {
+				t.Errorf("%s from %s: %d. time is on a %s, want %s", tt.flag, tt.start, i+1, got, want)
+			}
+		}
+	}
+}
+
+// What there is at an instant of reservations that take each other's names.
+func TestReservationsAt(t *testing.T) {
+	event := func(at int, action string, start, length int, flags ...string) hpc.ReservationEvent {
+		r := hpc.Reservation{Name: "r", Duration: time.Duration(length) * time.Second, Flags: flags}
+		if start != 0 {
+			r.Start = hpc.Unix(int64(start))
+		}
+		return hpc.ReservationEvent{At: hpc.Unix(int64(at)), Action: action, Reservation: r}
+	}
+	first, second := event(100, "create", 200, 100), event(400, "create", 500, 100)
+	for name, tt := range map[string]struct {
+		events     []hpc.ReservationEvent
+		at         int64
+		open, rest string
+	}{
+		"the first":                   {[]hpc.ReservationEvent{first, second}, 250, "100 create 200+100", "400 create 500+100"},
+		"between them":                {[]hpc.ReservationEvent{first, second}, 350, "", "400 create 500+100"},
+		"the second":                  {[]hpc.ReservationEvent{first, second}, 450, "400 create 500+100", ""},
+		"after both":                  {[]hpc.ReservationEvent{first, second}, 600, "", ""},
+		"made when the first ends":    {[]hpc.ReservationEvent{first, event(300, "create", 300, 900)}, 450, "300 create 300+900", ""},
+		"the first has not ended":     {[]hpc.ReservationEvent{first, event(299, "create", 300, 900)}, 299, "100 create 200+100", ""},
+		"the first was deleted":       {[]hpc.ReservationEvent{first, event(250, "delete", 0, 0), event(260, "create", 300, 900)}, 450, "260 create 300+900", ""},
+		"changes of the second":       {[]hpc.ReservationEvent{first, second, event(550, "update", 0, 400), event(700, "delete", 0, 0)}, 350, "", "400 create 500+100; 550 update 0+400; 700 delete 0+0"},
+		"the second as it has become": {[]hpc.ReservationEvent{first, second, event(550, "update", 0, 400), event(700, "delete", 0, 0)}, 650, "400 create 500+400", "700 delete 0+0"},
+		"a change of what has ended":  {[]hpc.ReservationEvent{first, event(301, "update", 0, 9000), event(370, "delete", 0, 0), second, event(550, "delete", 0, 0)}, 350, "", "400 create 500+100; 550 delete 0+0"},
+		"changed as it ends":          {[]hpc.ReservationEvent{first, event(300, "update", 0, 9000)}, 350, "100 create 200+9000", ""},
+		"it comes again":              {[]hpc.ReservationEvent{event(100, "create", 200, 100, "HOURLY"), second}, 450, "100 create 200+100", ""},
+		"it ended when unused":        {[]hpc.ReservationEvent{event(100, "create", 200, 900, "PURGE_COMP"), second}, 450, "400 create 500+100", ""},
+	} {
+		text := func(events []hpc.ReservationEvent) string {
+			var out []string
+			for _, ev := range events {
+				out = append(out, fmt.Sprintf("%d %s %d+%g", ev.At.UnixSeconds(), ev.Action, ev.Start.UnixSeconds(), ev.Duration.Seconds()))
+			}
+			return strings.Join(out, "; ")
+		}
+		open, rest := ReservationsAt(tt.events, hpc.Unix(tt.at))
+		if diff := cmp.Diff([]string{tt.open, tt.rest}, []string{text(open), text(rest)}); diff != "" {
+			t.Errorf("%s (-want +got)\n%s", name, diff)
+		}
+	}
+}
+
+// Ten times as many reservations take ten times as long, and not a hundred times.
+func TestReservationsAtIsLinear(t *testing.T) {
+	took := func(n int) time.Duration {
+		events := make([]hpc.ReservationEvent, n)
+		for i := range events {
+			events[i] = hpc.ReservationEvent{At: 1, Action: "create", Reservation: hpc.Reservation{Name: fmt.Sprint(i), Start: 1, Duration: time.Hour}}
+		}
+		best := time.Duration(1 << 62)
+		for range 5 {
+			start := time.Now()
+			if open, _ := ReservationsAt(events, 2); len(open) != n {
+				t.Fatalf("%d of %d are open", len(open), n)
+			}
+			best = min(best, time.Since(start))
+		}
+		return best
+	}
+	if short, long := took(3000), took(30000); long > 40*short {
+		t.Errorf("3,000 take %v, 30,000 take %v", short, long)
 	}
 }

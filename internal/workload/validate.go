@@ -76,6 +76,7 @@ const (
 	RuleBadHosts          = "bad_host_list"
 	RuleUnknownNode       = "unknown_node"
 	RuleBadReservation    = "bad_reservation"
+	RuleSameReservation   = "reservation_name_taken"
 	RulePresetNodes       = "preset_without_nodes"
 	RulePresetArray       = "preset_array"
 	RulePresetOver        = "preset_before_window"
@@ -451,10 +452,41 @@ func repeated(list string) string {
 // events checks what is no job.
 func (v *validator) events() {
 	for _, e := range v.w.NodeEvents {
+		if strings.EqualFold(e.Nodes, "ALL") {
+			v.report(Error, "", RuleBadHosts, "node event at %s: %s is no host list (want the nodes' names; only reservations are of ALL)", e.At, e.Nodes)
+			continue
+		}
 		v.hosts(fmt.Sprintf("node event at %s", e.At), e.Nodes)
 	}
+	there := newStanding()
 	for i := range v.w.Reservations {
-		v.reservation(&v.w.Reservations[i])
+		e := &v.w.Reservations[i]
+		v.reservation(e)
+		if old := there.find(e.Name); old != nil && e.Action == "create" {
+			v.sameName(old, e)
+		}
+		there.apply(*e)
+	}
+}
+
+// sameName reports a reservation that is created while there is one of its name. What an
+// administrator's action may have ended is for Slurm to say; so is one of which Slurm has the
+// name for a moment more.
+func (v *validator) sameName(old *hpc.Reservation, e *hpc.ReservationEvent) {
+	end := endOf(old)
+	until := "does not end by itself"
+	if end != 0 {
+		until = fmt.Sprintf("ends at %s", end)
+	}
+	switch {
+	case !hasEnded(old, *e):
+		severity := Error
+		if len(v.w.Actions) > 0 {
+			severity = Warning
+		}
+		v.report(severity, "", RuleSameReservation, "reservation %s at %s: there is one of this name, which %s (want a delete before, or another name)", e.Name, e.At, until)
+	case e.At > v.w.Start && end.Add(ReservationLinger) > e.At:
+		v.report(Warning, "", RuleSameReservation, "reservation %s at %s: Slurm may still have the one of this name, which %s (want it %.0f s later, or a delete before)", e.Name, e.At, until, ReservationLinger.Seconds())
 	}
 }
 
@@ -474,6 +506,13 @@ func (v *validator) reservation(e *hpc.ReservationEvent) {
 	}
 	if e.Duration < 0 || e.NodeCount < 0 {
 		bad("its duration or number of nodes is negative")
+	}
+	nodes := v.cluster.Nodes
+	if n, ok := v.cluster.Partitions[e.Partition]; ok {
+		nodes = n
+	}
+	if nodes > 0 && e.NodeCount > nodes {
+		v.report(Warning, "", RuleTooManyNodes, "%s: asks for %d nodes, where there are %d", what, e.NodeCount, nodes)
 	}
 	if e.Action != "create" {
 		return

@@ -88,6 +88,7 @@ func TestValidate(t *testing.T) {
 		{"cycle", func(_ *Workload, a, b *hpc.Job) { a.Dependency, b.Dependency = "afterok:b", "afterok:a" }, []problem{{"warning", "a", RuleLaterDependency}, {"error", "a", RuleCycle}}},
 		{"node event", func(w *Workload, _, _ *hpc.Job) { w.NodeEvents = []hpc.NodeEvent{{Nodes: "n["}} }, []problem{{"error", "", RuleBadHosts}}},
 		{"node event elsewhere", func(w *Workload, _, _ *hpc.Job) { w.NodeEvents = []hpc.NodeEvent{{Nodes: "n[1-9]"}} }, []problem{{"warning", "", RuleUnknownNode}}},
+		{"node event for all", func(w *Workload, _, _ *hpc.Job) { w.NodeEvents = []hpc.NodeEvent{{Nodes: "All"}} }, []problem{{"error", "", RuleBadHosts}}},
 		{"reservation", reserve(func(*hpc.ReservationEvent) {}), nil},
 		{"reservation of all nodes", reserve(func(e *hpc.ReservationEvent) { e.Nodes = "all" }), nil},
 		{"reservation of a partition for an account", reserve(func(e *hpc.ReservationEvent) {
@@ -99,6 +100,9 @@ func TestValidate(t *testing.T) {
 		{"reservation elsewhere", reserve(func(e *hpc.ReservationEvent) { e.Nodes = "n[2-3]" }), []problem{{"warning", "", RuleUnknownNode}}},
 		{"reservation of no list", reserve(func(e *hpc.ReservationEvent) { e.Nodes = "n[" }), []problem{{"error", "", RuleBadHosts}}},
 		{"reservation's flag", reserve(func(e *hpc.ReservationEvent) { e.Flags = []string{"FLEX", "PURGE_COMP=soon"} }), []problem{{"error", "", RuleBadReservation}}},
+		{"reservation of too many nodes", reserve(func(e *hpc.ReservationEvent) { e.Nodes, e.NodeCount = "", 15 }), []problem{{"warning", "", RuleTooManyNodes}}},
+		{"reservation of too many of a partition", reserve(func(e *hpc.ReservationEvent) { e.Nodes, e.NodeCount, e.Partition = "", 5, "gpu" }), []problem{{"warning", "", RuleTooManyNodes}}},
+		{"reservation of all of a partition", reserve(func(e *hpc.ReservationEvent) { e.Nodes, e.NodeCount, e.Partition = "", 4, "gpu" }), nil},
 		{"reservation for less than nothing", reserve(func(e *hpc.ReservationEvent) { e.Duration = -1 }), []problem{{"error", "", RuleBadReservation}}},
 	}
 	for _, tt := range tests {
@@ -115,6 +119,52 @@ func TestValidate(t *testing.T) {
 		}
 		if diff := cmp.Diff(tt.want, got); diff != "" {
 			t.Errorf("%s: (-want +got)\n%s", tt.name, diff)
+		}
+	}
+}
+
+// Two reservations of one name cannot be there at once; one after the other, they can.
+func TestValidateNames(t *testing.T) {
+	event := func(at int64, action string, start int64, minutes int, flags ...string) hpc.ReservationEvent {
+		return hpc.ReservationEvent{At: hpc.Unix(at), Action: action, Reservation: hpc.Reservation{
+			Name: "r", Start: hpc.Unix(start), Duration: time.Duration(minutes) * time.Minute, Nodes: "n1", Users: []string{"u"}, Flags: flags,
+		}}
+	}
+	later := event(3600, "create", 4000, 10)
+	for name, tt := range map[string]struct {
+		events []hpc.ReservationEvent
+		window int64
+		action bool
+		want   Severity
+	}{
+		"one after the other":             {events: []hpc.ReservationEvent{event(100, "create", 200, 10), later}},
+		"deleted before":                  {events: []hpc.ReservationEvent{event(100, "create", 200, 100), event(3600, "delete", 0, 0), later}},
+		"while there is one":              {events: []hpc.ReservationEvent{event(100, "create", 200, 100), later}, want: Error},
+		"while there is one, in a window": {events: []hpc.ReservationEvent{event(100, "create", 200, 100), later}, window: 5000, want: Error},
+		"which was made longer":           {events: []hpc.ReservationEvent{event(100, "create", 200, 10), event(150, "update", 0, 100), later}, want: Error},
+		"which comes again":               {events: []hpc.ReservationEvent{event(100, "create", 200, 10, "DAILY"), later}, want: Error},
+		"which an action may have ended":  {events: []hpc.ReservationEvent{event(100, "create", 200, 100), later}, action: true, want: Warning},
+		"which may have ended":            {events: []hpc.ReservationEvent{event(100, "create", 200, 100, "PURGE_COMP"), later}, want: Warning},
+		"a moment after the other":        {events: []hpc.ReservationEvent{event(100, "create", 2990, 10), later}, want: Warning},
+		"a moment after, before a window": {events: []hpc.ReservationEvent{event(100, "create", 2990, 10), later}, window: 5000},
+	} {
+		job := hpc.Job{ID: "a", Submit: hpc.Unix(9000), Request: hpc.Request{User: "u", TimeLimit: time.Hour}}
+		w := &Workload{Epoch: hpc.Unix(100), Start: hpc.Unix(tt.window), Jobs: JobsOf(&job), Reservations: tt.events}
+		if tt.window == 0 {
+			w.Start = 0
+		}
+		if tt.action {
+			w.Actions = []hpc.Action{{At: hpc.Unix(3000), Shell: "true"}}
+		}
+		var got []Severity
+		for _, p := range Validate(w, Cluster{}) {
+			if p.Rule != RuleSameReservation {
+				t.Errorf("%s: %s", name, p)
+			}
+			got = append(got, p.Severity)
+		}
+		if want := []Severity{tt.want}; tt.want == "" && got != nil || tt.want != "" && !cmp.Equal(want, got) {
+			t.Errorf("%s: %q, want %q", name, got, tt.want)
 		}
 	}
 }

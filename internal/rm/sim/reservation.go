@@ -75,9 +75,10 @@ func (n *nodes) change(ev hpc.ReservationEvent) error {
 	r := n.find(ev.Name)
 	switch ev.Action {
 	case "create":
-		if r != nil {
+		if r != nil && r.end > n.m.now {
 			return fmt.Errorf("there is a reservation %s already", ev.Name)
 		}
+		n.forget(r) // of which the name is left
 		r = &reservation{name: ev.Name}
 		if err := n.describe(r, ev); err != nil {
 			return err
@@ -96,11 +97,15 @@ func (n *nodes) change(ev hpc.ReservationEvent) error {
 		if r == nil {
 			return fmt.Errorf("there is no reservation %s", ev.Name)
 		}
-		n.reserved = slices.DeleteFunc(n.reserved, func(other *reservation) bool { return other == r })
+		n.forget(r)
 	default:
 		return fmt.Errorf("%q: not something to do with a reservation (want create, update or delete)", ev.Action)
 	}
 	return nil
+}
+
+func (n *nodes) forget(r *reservation) {
+	n.reserved = slices.DeleteFunc(n.reserved, func(other *reservation) bool { return other == r })
 }
 
 // describe takes over what an event says of a reservation; what it leaves out stays.

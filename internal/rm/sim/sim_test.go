@@ -345,6 +345,28 @@ func TestAdministration(t *testing.T) {
 `)
 }
 
+// The name of a reservation that has ended is another's to take; that of one that has not
+// is not.
+func TestReservationNames(t *testing.T) {
+	reserve := func(s int, node string) input {
+		r := hpc.Reservation{Name: "r", Start: at(s + 5), Duration: 20 * time.Second, Nodes: node, Users: []string{"ada"}}
+		return input{at(s), func(e *sim.Engine) error {
+			return e.Reserve(hpc.ReservationEvent{Action: "create", Reservation: r})
+		}}
+	}
+	inputs := append([]input{reserve(0, "n3"), reserve(24, "n2"), reserve(25, "n4")},
+		submissions([]*hpc.Job{job("a", 1, 4, 10, 15, inside("r")), job("b", 26, 4, 10, 15, inside("r"))})...)
+	checkStory(t, sim.Config{Cluster: cluster(), Policy: policy.EASY}, inputs, `
+0 reservation (create r)
+5 started a on n3
+15 ended a COMPLETED
+24 reservation (refused: create r: there is a reservation r already)
+25 reservation (create r)
+30 started b on n4
+40 ended b COMPLETED
+`)
+}
+
 // drawJobs draws jobs that keep a machine busy, with some of everything.
 func drawJobs(t *rapid.T, processors int) []*hpc.Job {
 	n := rapid.IntRange(1, 25).Draw(t, "jobs")

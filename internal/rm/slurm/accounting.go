@@ -223,7 +223,7 @@ const farAhead = 10 * 365 * 24 * time.Hour
 // Reservations returns what slurmdbd has of reservations, as `sacctmgr -P list
 // reservation` prints it.
 func (e *Engine) Reservations(ctx context.Context) (string, error) {
-	return e.list(ctx, "reservation", "Name,Start,End,NodeNames,Assoc,Flags")
+	return e.list(ctx, "reservation", "Name,ID,Start,End,NodeNames,Assoc,Flags")
 }
 
 func (e *Engine) list(ctx context.Context, what, fields string) (string, error) {

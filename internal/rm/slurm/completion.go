@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"unicode"
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
+	"rmreplay/internal/rm/slurm/rpc"
 )
 
 // completion is a record of the jobcomp/filetxt plugin, which slurmctld writes the
@@ -37,12 +37,7 @@ var completionFields = []string{"JobId", "UserId", "GroupId", "Name", "JobState"
 // recordable is a name as the record can have it: on one line, and without what reads like
 // the next key.
 func recordable(name string) string {
-	name = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return ' '
-		}
-		return r
-	}, name)
+	name = rpc.OneLine(name)
 	for _, key := range completionFields {
 		name = strings.ReplaceAll(name, " "+key+"=", " "+key+"-")
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"rmreplay/internal/hostlist"
 	"rmreplay/internal/hpc"
@@ -19,6 +20,7 @@ const eventTolerance = 2 * time.Second
 // span is a time for which slurmdbd has something on record; end is 0 while it lasts.
 type span struct {
 	start, end hpc.Time
+	id         string // of a reservation
 	reason     string
 	nodes      string
 }
@@ -100,8 +102,12 @@ func (o outage) covers(s span) bool {
 	if o.drain { // it begins with the end of the node's last job
 		starts = s.start >= o.start && (o.end.IsZero() || s.start <= o.end.Add(eventTolerance))
 	}
-	return starts && around(s.end, o.end) && strings.EqualFold(s.reason, o.reason)
+	return starts && around(s.end, o.end) && strings.EqualFold(onRecord(s.reason), onRecord(o.reason))
 }
+
+// onRecord is what slurmdbd surely keeps of a reason: its column has 255 bytes (tinytext), and
+// the last character may be cut.
+func onRecord(reason string) string { return reason[:min(len(reason), 255-utf8.UTFMax+1)] }
 
 // outages are the times between what takes a node out of service and its return, by node.
 func outages(events []hpc.NodeEvent, begin hpc.Time) (map[string][]outage, error) {
@@ -134,14 +140,14 @@ func outages(events []hpc.NodeEvent, begin hpc.Time) (map[string][]outage, error
 	return out, nil
 }
 
-// joined joins spans of one node that follow each other for the same reason: slurmdbd
-// begins a new one when the node's state changes.
+// joined joins spans of one node that follow each other for the same reason, or of one
+// reservation: slurmdbd begins a new one when the state changes.
 func joined(list []span) []span {
 	list = slices.Clone(list)
 	slices.SortFunc(list, func(a, b span) int { return cmp.Compare(a.start, b.start) })
 	var out []span
 	for _, s := range list {
-		if n := len(out); n > 0 && out[n-1].end == s.start && out[n-1].reason == s.reason {
+		if n := len(out); n > 0 && out[n-1].end == s.start && out[n-1].reason == s.reason && out[n-1].id == s.id {
 			out[n-1].end = s.end
 			continue
 		}
@@ -152,8 +158,9 @@ func joined(list []span) []span {
 
 // CompareReservations compares the reservations of a workload with what slurmdbd has of
 // them, in the form of [Engine.Reservations]: their start, end and, where they are given,
-// nodes. Those that come again (DAILY and so on), or wait for their start to come (TIME_FLOAT),
-// must only be there.
+// nodes or how many, for Slurm may give less than it was asked for. Those that come again
+// (DAILY and so on) must only be there. Slurm tells slurmdbd nothing of one whose start stays
+// as far off as it is (TIME_FLOAT; _post_resv_create in reservation.c).
 func CompareReservations(list string, events []hpc.ReservationEvent) (differences []string, err error) {
 	got, err := parseSpans(list, "Name")
 	if err != nil {
@@ -162,7 +169,7 @@ func CompareReservations(list string, events []hpc.ReservationEvent) (difference
 	for _, r := range reservations(events) {
 		rows := joined(got[r.name])
 		switch {
-		case r.end <= r.start: // deleted before it began
+		case r.floating, r.end <= r.start: // or deleted before it began
 		case len(rows) == 0:
 			differences = append(differences, fmt.Sprintf("reservation %s: slurmdbd does not have it", r.name))
 		case r.moving:
@@ -170,6 +177,8 @@ func CompareReservations(list string, events []hpc.ReservationEvent) (difference
 			differences = append(differences, fmt.Sprintf("reservation %s: from %v, slurmdbd has it from %v", r.name, r.span, rows[len(rows)-1]))
 		case r.nodes != "" && !slices.ContainsFunc(rows, func(s span) bool { return sameNodes(s.nodes, r.nodes) }):
 			differences = append(differences, fmt.Sprintf("reservation %s: of %s, slurmdbd has it of %s", r.name, r.nodes, rows[len(rows)-1].nodes))
+		case r.count > 0 && !slices.ContainsFunc(rows, func(s span) bool { n, err := hostlist.Count(s.nodes); return err == nil && n == r.count }):
+			differences = append(differences, fmt.Sprintf("reservation %s: of %d nodes, slurmdbd has it of %s", r.name, r.count, rows[len(rows)-1].nodes))
 		}
 	}
 	return differences, nil
@@ -179,7 +188,9 @@ func CompareReservations(list string, events []hpc.ReservationEvent) (difference
 type booking struct {
 	name string
 	span
+	count    int // of nodes, where Slurm chooses them
 	moving   bool
+	floating bool
 	exactEnd bool // Slurm was told when it ends, and not how long it is
 }
 
@@ -194,6 +205,10 @@ func reservations(events []hpc.ReservationEvent) []booking {
 			if !strings.EqualFold(ev.Nodes, "ALL") && !slices.ContainsFunc(ev.Flags, moves) {
 				b.nodes = ev.Nodes
 			}
+			if ev.Nodes == "" {
+				b.count = ev.NodeCount
+			}
+			b.floating = ev.HasFlag("TIME_FLOAT")
 			b.moving = ev.Duration == 0 || slices.ContainsFunc(ev.Flags, moves)
 			open[ev.Name] = len(out)
 			out = append(out, b)
@@ -204,7 +219,7 @@ func reservations(events []hpc.ReservationEvent) []booking {
 			b := &out[at]
 			b.move(ev.Start, finite(ev.Duration))
 			if ev.Nodes != "" || ev.NodeCount > 0 {
-				b.nodes = ""
+				b.nodes, b.count = "", ev.NodeCount
 			}
 			b.moving = b.moving || slices.ContainsFunc(ev.Flags, moves)
 		case "delete":
@@ -291,6 +306,9 @@ func parseSpans(text, key string) (map[string][]span, error) {
 		}
 		if key == "Name" {
 			s.nodes = fields[column["NodeName"]]
+		}
+		if at, ok := column["ID"]; ok {
+			s.id = fields[at]
 		}
 		name := fields[column[key]]
 		out[name] = append(out[name], s)

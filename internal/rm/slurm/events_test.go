@@ -52,6 +52,7 @@ func TestCompareOutages(t *testing.T) {
 		{"not resumed", without(1), false, []string{"node n1: out of service", "node n1: down from 2024-03-05T01:00:00 to now"}},
 		{"nobody asked", applied[2:], false, []string{"node n1: out of service from 2024-03-05T01:00:00 to 2024-03-05T02:00:01 (disk)"}},
 		{"an administrator's command", applied[2:], true, nil},
+		{"a reason on two lines", append([]hpc.NodeEvent{event("01:00:00", "n1", "down", "\ndisk\t")}, applied[1:]...), false, nil},
 		{"before it began", append([]hpc.NodeEvent{event("00:10:00", "n1", "down", "disk"), event("00:20:00", "n6", "down", "x"), event("00:40:00", "n6", "resume", "")}, applied[1:]...), false, nil},
 	} {
 		got, err := CompareOutages(outageList, tt.events, clock("01:00:00"), tt.others)
@@ -59,6 +60,22 @@ func TestCompareOutages(t *testing.T) {
 			t.Fatal(err)
 		}
 		match(t, tt.name, got, tt.want)
+	}
+}
+
+// A reason is compared as far as slurmdbd's column holds it.
+func TestCompareLongReasons(t *testing.T) {
+	long := strings.Repeat("x", 250) + "ééé" + strings.Repeat("y", 200)
+	list := "NodeName|TimeStart|TimeEnd|State|Reason\nn1|2024-03-05T01:00:00|2024-03-05T02:00:00|DOWN|"
+	for kept, same := range map[string]bool{long[:254]: true, long[:252]: true, long[:249] + "zz": false} {
+		for _, asked := range []string{long, long[:254]} {
+			got, err := CompareOutages(list+kept+"\n", []hpc.NodeEvent{
+				{At: clock("01:00:00"), Nodes: "n1", State: "down", Reason: asked}, {At: clock("02:00:00"), Nodes: "n1", State: "resume"},
+			}, clock("01:00:00"), false)
+			if err != nil || (len(got) == 0) != same {
+				t.Errorf("%d bytes of %d kept: %v, %q", len(kept), len(asked), err, got)
+			}
+		}
 	}
 }
 
@@ -75,11 +92,13 @@ func match(t *testing.T, name string, got, want []string) {
 }
 
 func TestCompareReservations(t *testing.T) {
-	const list = `Name|TimeStart|TimeEnd|NodeName|Assocs|Flags
-maint|2024-03-05T08:00:00|2024-03-05T09:30:00|n[1-4]||MAINT,SPEC_NODES
-course|2024-03-05T09:00:00|2024-03-05T11:00:00|n[5-6]|3|SPEC_NODES
-course|2024-03-05T11:00:00|2024-03-05T13:00:00|n[5-6]|3|SPEC_NODES
-daily|2024-03-05T12:00:00|2024-03-05T13:00:00|n7|3|DAILY
+	const list = `Name|ID|TimeStart|TimeEnd|NodeName|Assocs|Flags
+maint|1|2024-03-05T08:00:00|2024-03-05T09:30:00|n[1-4]||MAINT,SPEC_NODES
+course|2|2024-03-05T09:00:00|2024-03-05T11:00:00|n[5-6]|3|SPEC_NODES
+course|2|2024-03-05T11:00:00|2024-03-05T13:00:00|n[5-6]|3|SPEC_NODES
+daily|4|2024-03-05T12:00:00|2024-03-05T13:00:00|n7|3|DAILY
+course|5|2024-03-05T13:00:00|2024-03-05T14:00:00|n[5-6]|3|SPEC_NODES
+some|6|2024-03-05T08:00:00|2024-03-05T09:00:00|n[8-9]|3|
 `
 	event := func(at, action, name, start string, length time.Duration, nodes string, flags ...string) hpc.ReservationEvent {
 		r := hpc.Reservation{Name: name, Duration: length, Nodes: nodes, Flags: flags}
@@ -96,6 +115,13 @@ daily|2024-03-05T12:00:00|2024-03-05T13:00:00|n7|3|DAILY
 		event("08:00:00", "create", "daily", "12:00:00", time.Hour, "n7", "DAILY"),
 		event("09:30:00", "delete", "maint", "", 0, ""),
 		event("10:00:00", "update", "course", "", 4*time.Hour, ""),
+		event("13:00:40", "create", "course", "13:00:00", time.Hour, "n[5-6]"),
+		event("08:00:00", "create", "floats", "09:00:00", time.Hour, "n1", "TIME_FLOAT"),
+	}
+	some := func(n int) hpc.ReservationEvent {
+		ev := event("08:00:00", "create", "some", "08:00:00", time.Hour, "")
+		ev.NodeCount = n
+		return ev
 	}
 	for _, tt := range []struct {
 		name   string
@@ -104,6 +130,9 @@ daily|2024-03-05T12:00:00|2024-03-05T13:00:00|n7|3|DAILY
 	}{
 		{"all applied", applied, nil},
 		{"not deleted", append(append([]hpc.ReservationEvent{}, applied[:5]...), applied[6:]...), []string{"reservation maint: from 2024-03-05T08:00:00 to 2024-03-05T10:00:00, slurmdbd has it from 2024-03-05T08:00:00 to 2024-03-05T09:30:00"}},
+		{"as many nodes", append([]hpc.ReservationEvent{some(2)}, applied...), nil},
+		{"fewer nodes", append([]hpc.ReservationEvent{some(99)}, applied...), []string{"reservation some: of 99 nodes, slurmdbd has it of n[8-9]"}},
+		{"not there again", append(append([]hpc.ReservationEvent{}, applied...), event("15:00:00", "create", "course", "15:00:00", time.Hour, "n[5-6]")), []string{"reservation course: from 2024-03-05T15:00:00"}},
 		{"not updated", applied[:6], []string{"reservation course: from"}},
 		{"not made", append([]hpc.ReservationEvent{event("01:00:00", "create", "demo", "02:00:00", time.Hour, "n1")}, applied...), []string{"reservation demo: slurmdbd does not have it"}},
 		{"elsewhere", append([]hpc.ReservationEvent{event("07:00:00", "create", "maint", "08:00:00", 2*time.Hour, "n9")}, applied[1:]...), []string{"reservation maint: of n9, slurmdbd has it of n[1-4]"}},
@@ -116,9 +145,9 @@ daily|2024-03-05T12:00:00|2024-03-05T13:00:00|n7|3|DAILY
 	}
 }
 
-// What slurmdbd has of reservations that it was asked for is what was asked for, whatever
-// their times are.
-func TestReservationsOnRecord(t *testing.T) {
+// What slurmdbd has of nodes and reservations is what was asked for, whatever their times,
+// names and reasons are; where Slurm gives less than that, it is a difference.
+func TestEventsOnRecord(t *testing.T) {
 	files := clusterFiles(t, "AccountingStorageType=accounting_storage/none", "AccountingStorageType=accounting_storage/slurmdbd")
 	s := scenario{cluster: writeCluster(t, files), accounting: true}
 	events := []hpc.ReservationEvent{
@@ -129,6 +158,16 @@ func TestReservationsOnRecord(t *testing.T) {
 		{At: after(20), Action: "update", Reservation: hpc.Reservation{Name: "moved", Start: after(80)}},
 		{At: after(200), Action: "create", Reservation: hpc.Reservation{Name: "past", Start: after(100), Duration: 5 * time.Minute, Nodes: "c3"}},
 		{At: after(210), Action: "update", Reservation: hpc.Reservation{Name: "past", Duration: 330 * time.Second}},
+		{At: after(220), Action: "create", Reservation: hpc.Reservation{Name: "odd", Start: after(150), Duration: 5 * time.Minute, Nodes: "g1"}},
+		{At: after(230), Action: "create", Reservation: hpc.Reservation{Name: "floats", Start: after(900), Duration: 5 * time.Minute, Nodes: "g1", Flags: []string{"TIME_FLOAT"}}},
+		{At: after(240), Action: "create", Reservation: hpc.Reservation{Name: "one", Start: after(2_000_000), Duration: 5 * time.Minute, NodeCount: 1}},
+		{At: after(240), Action: "create", Reservation: hpc.Reservation{Name: "many", Start: after(3_000_000), Duration: 5 * time.Minute, NodeCount: 99}},
+	}
+	outages := []hpc.NodeEvent{
+		{At: after(300), Nodes: "c1", State: "down", Reason: "two\nlines\t"},
+		{At: after(300), Nodes: "c2", State: "down", Reason: strings.Repeat("xü", 200)},
+		{At: after(300), Nodes: "c3", State: "drain", Reason: `a|b "c" \ 'd'`},
+		{At: after(400), Nodes: "c[1-3]", State: "resume"},
 	}
 	for i := range events {
 		events[i].Users = []string{"ann"}
@@ -146,8 +185,16 @@ func TestReservationsOnRecord(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for e.Now() < after(600) {
-		if _, err := e.AdvanceTo(ctx, after(600)); err != nil {
+	for _, ev := range append(outages, hpc.NodeEvent{At: after(600)}) {
+		for e.Now() < ev.At {
+			if _, err := e.AdvanceTo(ctx, ev.At); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if ev.Nodes == "" {
+			break
+		}
+		if err := e.SetNode(ev); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -155,8 +202,19 @@ func TestReservationsOnRecord(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	differences, err := CompareReservations(list, events)
-	if err != nil || len(differences) > 0 {
-		t.Errorf("%v, %q\n%s", err, differences, list)
+	got, err := CompareReservations(list, events)
+	if err != nil {
+		t.Fatal(err)
+	}
+	match(t, list, got, []string{"reservation many: of 99 nodes, slurmdbd has it of"})
+	if list, err = e.Outages(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if got, err = CompareOutages(list, outages, epoch, false); err != nil {
+		t.Fatal(err)
+	}
+	match(t, list, got, nil)
+	if !strings.Contains(list, "|two lines\n") || !strings.Contains(list, "|xüxü") {
+		t.Errorf("the outages are not there:\n%s", list)
 	}
 }

@@ -143,7 +143,7 @@ add user ben account=physics fairshare=parent qos=normal adminlevel=operator
 		job("timeout", 40, 4000, func(j *hpc.Job) { j.TimeLimit = 5 * time.Minute }),
 		job("later", 50, 20, func(j *hpc.Job) { j.Begin = 10 * time.Minute }),
 		job("cancelled", 60, 600, with(on("c1"), func(j *hpc.Job) { j.Begin = time.Hour; j.CancelAfter = 2 * time.Minute })),
-		job("last", 3700, 60, nil),
+		job("last", 4300, 60, nil),
 	)
 	s.workload.NodeEvents = []hpc.NodeEvent{
 		{At: after(1000), Nodes: "c[2-3]", State: "down", Reason: "power"},
@@ -154,6 +154,9 @@ add user ben account=physics fairshare=parent qos=normal adminlevel=operator
 			Name: "course", Start: after(1200), Duration: 10 * time.Minute, Nodes: "c1", Users: []string{"ann"}, Flags: []string{"MAINT", "NO_HOLD_JOBS_AFTER_END"},
 		}},
 		{At: after(1500), Action: "update", Reservation: hpc.Reservation{Name: "course", Duration: 20 * time.Minute, Nodes: "c[1,4]"}},
+		{At: after(100), Action: "create", Reservation: hpc.Reservation{Name: "twice", Start: after(200), Duration: 5 * time.Minute, Nodes: "g1", Users: []string{"ann"}}},
+		{At: after(1000), Action: "create", Reservation: hpc.Reservation{Name: "twice", Start: after(1100), Duration: 5 * time.Minute, Nodes: "g1", Users: []string{"ann"}}},
+		{At: after(100), Action: "create", Reservation: hpc.Reservation{Name: "lesson", Start: after(600), Duration: 5 * time.Minute, Nodes: "g2", Users: []string{"ann"}, Flags: []string{"HOURLY"}}},
 	}
 	source := s.database(t, deadline)
 	r := read(t, source, slurmdb.Options{})
@@ -169,15 +172,35 @@ add user ben account=physics fairshare=parent qos=normal adminlevel=operator
 	if diff := cmp.Diff([]string{"c[2-3] down power", "c[2-3] resume"}, outages); diff != "" {
 		t.Errorf("node events (-want +got)\n%s", diff)
 	}
-	var reservations []string
-	for _, ev := range r.Workload.Reservations {
-		reservations = append(reservations, fmt.Sprintf("%g %s %s: %g+%v %s %v %v", since(ev.At), ev.Action, ev.Name, since(ev.Start), ev.Duration, ev.Nodes, ev.Users, ev.Flags))
+	reservationsOf := func(w *workload.Workload) (texts []string) {
+		for _, ev := range w.Reservations {
+			texts = append(texts, fmt.Sprintf("%g %s %s: %g+%v %s %v %v", since(ev.At), ev.Action, ev.Name, since(ev.Start), ev.Duration, ev.Nodes, ev.Users, ev.Flags))
+		}
+		return texts
 	}
 	if diff := cmp.Diff([]string{
+		"200 create twice: 200+5m0s g1 [ann] []",
+		"600 create lesson: 600+5m0s g2 [ann] [HOURLY]",
+		"1100 create twice: 1100+5m0s g1 [ann] []",
 		"1200 create course: 1200+5m0s c1 [ann] [MAINT NO_HOLD_JOBS_AFTER_END]",
 		"1500 update course: -1+20m0s c[1,4] [ann] [MAINT NO_HOLD_JOBS_AFTER_END]",
-	}, reservations); diff != "" {
+	}, reservationsOf(r.Workload)); diff != "" {
 		t.Errorf("reservations (-want +got)\n%s", diff)
+	}
+	window := read(t, source, slurmdb.Options{ReadOptions: workload.ReadOptions{Start: after(300), End: after(4400)}}).Workload
+	if diff := cmp.Diff([]string{
+		"300 create twice: 200+5m0s g1 [ann] []",
+		"300 create lesson: 600+5m0s g2 [ann] [HOURLY]",
+		"300 create course: 1200+5m0s c1 [ann] [MAINT NO_HOLD_JOBS_AFTER_END]",
+		"540 create twice: 1100+5m0s g1 [ann] []",
+		"1500 update course: -1+20m0s c[1,4] [ann] [MAINT NO_HOLD_JOBS_AFTER_END]",
+	}, reservationsOf(window)); diff != "" {
+		t.Errorf("reservations of a window (-want +got)\n%s", diff)
+	}
+	for _, p := range workload.Validate(window, workload.Cluster{}) {
+		if strings.HasPrefix(p.Rule, "reservation") {
+			t.Errorf("in a window: %s", p)
+		}
 	}
 	for _, line := range []string{
 		"add qos name=high GraceTime=0 MaxJobsPerUser=7 MaxTRESPerUser=cpu=20 Priority=100",

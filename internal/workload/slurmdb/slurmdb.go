@@ -117,7 +117,11 @@ func (r *reader) read() (*Result, error) {
 		return nil, err
 	}
 	result := &Result{Workload: w, Missing: r.builder.Missing()}
-	if w.Reservations, err = r.readReservations(); err != nil {
+	until := r.opts.End
+	if until == 0 && w.Jobs.Len() > 0 {
+		until = w.Jobs.Submit(w.Jobs.Len() - 1)
+	}
+	if w.Reservations, err = r.readReservations(until); err != nil {
 		return nil, err
 	}
 	if w.NodeEvents, err = r.readEvents(); err != nil {

@@ -3,6 +3,7 @@ package slurmdb
 import (
 	"context"
 	"database/sql"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/workload"
 )
 
 // What a database gives as a whole is tested where there is one: in the tests of package
@@ -85,6 +87,50 @@ func TestNodeEvents(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+func TestReservationEvents(t *testing.T) {
+	const day = 86400
+	row := func(id, start, length int64, nodes string, flags ...string) booking {
+		r := hpc.Reservation{Name: "course", Start: hpc.Unix(start), Duration: time.Duration(length) * time.Second, Nodes: nodes, Users: []string{"ann"}, Flags: flags}
+		return booking{id, r, hpc.Unix(start + length)}
+	}
+	daily := []booking{row(1, day+3600, 600, "n1", "DAILY"), row(2, 2*day+3600, 600, "n1", "DAILY"), row(3, 3*day+3600, 600, "n1", "DAILY")}
+	for name, tt := range map[string]struct {
+		rows         []booking
+		start, until int64
+		want         string
+	}{
+		"comes again":               {daily, 0, 3*day + 7200, "90000 create 90000+600 n1 [DAILY]"},
+		"comes again in a window":   {daily, day, 3*day + 7200, "86400 create 90000+600 n1 [DAILY]"},
+		"comes no more":             {daily, day, 6 * day, "86400 create 90000+600 n1 [DAILY]; 263440 delete"},
+		"comes again elsewhere":     {[]booking{daily[0], row(2, 2*day+3600, 600, "n2", "DAILY")}, day, 2 * day, "86400 create 90000+600 n1 [DAILY]; 90640 delete; 90640 create 176400+600 n2 [DAILY]"},
+		"comes again at other time": {[]booking{daily[0], row(2, 2*day+7200, 600, "n1", "DAILY")}, 0, 2 * day, "90000 create 90000+600 n1 [DAILY]; 90640 delete; 90640 create 180000+600 n1 [DAILY]"},
+		"comes again as changed": {[]booking{daily[0], row(1, day+4200, 900, "n2", "DAILY"), row(2, 2*day+3600, 1500, "n2", "DAILY")}, 0, 3 * day,
+			"90000 create 90000+600 n1 [DAILY]; 90600 update +1500 n2 [DAILY]"},
+		"one after the other":            {[]booking{row(1, 200, 100, "n1"), row(2, 500, 100, "n2")}, 0, 900, "200 create 200+100 n1 []; 500 create 500+100 n2 []"},
+		"one after the other, in window": {[]booking{row(1, 200, 100, "n1"), row(2, 500, 100, "n2")}, 150, 900, "150 create 200+100 n1 []; 340 create 500+100 n2 []"},
+		"at once after the other":        {[]booking{row(1, 200, 100, "n1"), row(2, 300, 100, "n2")}, 0, 900, "200 create 200+100 n1 []; 340 create 300+100 n2 []"},
+		"outside the window":             {[]booking{row(1, 200, 100, "n1"), row(2, 500, 100, "n2")}, 400, 900, "400 create 500+100 n2 []"},
+	} {
+		var got []string
+		for _, ev := range reservationEvents(tt.rows, workload.ReadOptions{Start: hpc.Unix(tt.start)}, hpc.Unix(tt.until)) {
+			text := fmt.Sprintf("%d %s", ev.At.UnixSeconds(), ev.Action)
+			if ev.Start != 0 {
+				text += fmt.Sprintf(" %d", ev.Start.UnixSeconds())
+			}
+			if ev.Action == "update" {
+				text += " "
+			}
+			if ev.Action != "delete" {
+				text += fmt.Sprintf("+%g %s %v", ev.Duration.Seconds(), ev.Nodes, ev.Flags)
+			}
+			got = append(got, text)
+		}
+		if diff := cmp.Diff(tt.want, strings.Join(got, "; ")); diff != "" {
+			t.Errorf("%s (-want +got)\n%s", name, diff)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package slurmdb
 import (
 	"cmp"
 	"database/sql"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -15,55 +16,113 @@ import (
 )
 
 // reservationFlags are the flags of resv_table that make a reservation what it is, by
-// their bits (RESERVE_FLAG_ in slurm.h). Those that say that it comes again are left
-// out: every occurrence has a row of its own.
+// their bits (RESERVE_FLAG_ in slurm.h).
 var reservationFlags = []struct {
 	bit  uint
 	name string
 }{
-	{0, "MAINT"}, {6, "IGNORE_JOBS"}, {8, "ANY_NODES"}, {10, "STATIC"}, {12, "PART_NODES"}, {14, "OVERLAP"},
-	{16, "FIRST_CORES"}, {18, "REPLACE"}, {25, "FLEX"}, {29, "NO_HOLD_JOBS_AFTER_END"}, {30, "REPLACE_DOWN"}, {32, "MAGNETIC"},
+	{0, "MAINT"}, {2, "DAILY"}, {4, "WEEKLY"}, {6, "IGNORE_JOBS"}, {8, "ANY_NODES"}, {10, "STATIC"}, {12, "PART_NODES"},
+	{14, "OVERLAP"}, {16, "FIRST_CORES"}, {18, "REPLACE"}, {21, "WEEKDAY"}, {23, "WEEKEND"}, {25, "FLEX"},
+	{29, "NO_HOLD_JOBS_AFTER_END"}, {30, "REPLACE_DOWN"}, {32, "MAGNETIC"}, {35, "HOURLY"},
 }
 
-// readReservations reads the reservations that touch the window. A reservation that was
-// changed has a row for each time in between: the first creates it, the others update it.
-func (r *reader) readReservations() ([]hpc.ReservationEvent, error) {
+// booking is a row of resv_table: a reservation as it was for a time. One that was changed has
+// a row for each time in between, under one number; one that comes again has rows for each time
+// that it came or will come next, under a number each.
+type booking struct {
+	id int64
+	hpc.Reservation
+	end hpc.Time
+}
+
+// readReservations reads the reservations that touch the window. until is the last instant
+// of which the database is asked for jobs.
+func (r *reader) readReservations(until hpc.Time) ([]hpc.ReservationEvent, error) {
 	condition, args := r.window("time_start", "time_end")
-	var events []hpc.ReservationEvent
-	first, last := make(map[int64]hpc.Time), make(map[int64]hpc.Time)
+	var bookings []booking
 	query := "SELECT id_resv, assoclist, flags, nodelist, resv_name, time_start, time_end FROM " + r.table("resv_table") +
-		" WHERE deleted = 0 AND " + condition + " ORDER BY id_resv, time_start"
+		" WHERE deleted = 0 AND " + condition + " ORDER BY time_start, id_resv"
 	err := r.each(query, func(rows *sql.Rows) error {
-		var id int64
+		var b booking
 		var flags uint64
-		var assocs, nodes, name string
+		var assocs string
 		var start, end sql.NullInt64
-		if err := rows.Scan(&id, &assocs, &flags, &nodes, &name, &start, &end); err != nil {
+		if err := rows.Scan(&b.id, &assocs, &flags, &b.Nodes, &b.Name, &start, &end); err != nil {
 			return err
 		}
-		res := hpc.Reservation{Name: name, Start: instant(start), Nodes: nodes}
-		for _, f := range reservationFlags {
-			if flags&(1<<f.bit) != 0 {
-				res.Flags = append(res.Flags, f.name)
-			}
-		}
-		r.addAssociations(&res, assocs)
-		event := workload.ReservationOfWindow(res, instant(end), r.opts.ReadOptions)
-		if event == nil || res.Start == 0 || end.Int64 == 0 {
+		if start.Int64 == 0 || end.Int64 == 0 {
 			return nil
 		}
-		if last[id] == res.Start && last[id] != 0 {
-			// Slurm moves the start of none that has begun; its duration counts from there.
-			event.Action, event.At = "update", max(res.Start, r.begin())
-			event.Start, event.Duration = 0, instant(end).Sub(first[id])
-		} else {
-			first[id] = res.Start
+		b.Start, b.end = instant(start), instant(end)
+		b.Duration = b.end.Sub(b.Start)
+		for _, f := range reservationFlags {
+			if flags&(1<<f.bit) != 0 {
+				b.Flags = append(b.Flags, f.name)
+			}
 		}
-		last[id] = instant(end)
-		events = append(events, *event)
+		r.addAssociations(&b.Reservation, assocs)
+		bookings = append(bookings, b)
 		return nil
 	}, args...)
-	return events, err
+	return reservationEvents(bookings, r.opts.ReadOptions, until), err
+}
+
+// reservationEvents make the reservations of the bookings, which are in the order of their
+// starts: of those that follow each other under one number the first creates it and the
+// others update it; the next time of one that comes again is Slurm's to make. Who takes a name
+// that another had is created once that one is gone, and what comes again is deleted where its
+// next time, before until, is not on record.
+func reservationEvents(bookings []booking, opts workload.ReadOptions, until hpc.Time) []hpc.ReservationEvent {
+	var events []hpc.ReservationEvent
+	last := make(map[string]*booking) // by name: as it has become, from its start on
+	remove := func(b *booking) {
+		if b.Recurring() {
+			events = append(events, hpc.ReservationEvent{At: b.gone(), Action: "delete", Reservation: hpc.Reservation{Name: b.Name}})
+		}
+	}
+	for i := range bookings {
+		b := bookings[i]
+		old := last[b.Name]
+		last[b.Name] = &b
+		switch {
+		case old != nil && old.id == b.id && old.end == b.Start:
+			// Slurm moves the start of none that has begun; its duration counts from there.
+			update := b.Reservation
+			b.Start, b.Duration = old.Start, b.end.Sub(old.Start)
+			update.Start, update.Duration = 0, b.Duration
+			events = append(events, hpc.ReservationEvent{At: max(old.end, opts.Start), Action: "update", Reservation: update})
+		case old != nil && old.comesAgainAs(&b):
+		default:
+			event := workload.ReservationOfWindow(b.Reservation, b.end, opts)
+			if event == nil {
+				last[b.Name] = old
+				continue
+			}
+			if old != nil {
+				remove(old)
+				if old.Recurring() || event.At < old.gone() {
+					event.At = old.gone()
+				}
+			}
+			events = append(events, *event)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(last)) {
+		if b := last[name]; b != nil && b.Start.Add(workload.UntilNext(&b.Reservation)) < until {
+			remove(b)
+		}
+	}
+	slices.SortStableFunc(events, func(a, b hpc.ReservationEvent) int { return cmp.Compare(a.At, b.At) })
+	return events
+}
+
+// gone is when Slurm has the reservation no more.
+func (b *booking) gone() hpc.Time { return b.end.Add(workload.ReservationLinger) }
+
+// comesAgainAs reports whether another booking is the next time of this one.
+func (b *booking) comesAgainAs(next *booking) bool {
+	return b.Recurring() && next.Start == b.Start.Add(workload.UntilNext(&b.Reservation)) && next.Duration == b.Duration &&
+		next.Nodes == b.Nodes && slices.Equal(next.Flags, b.Flags) && slices.Equal(next.Users, b.Users) && slices.Equal(next.Accounts, b.Accounts)
 }
 
 // addAssociations names who may use a reservation: ",3,-7," are associations, those

@@ -3,8 +3,10 @@ package transform
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"rmreplay/internal/hostlist"
@@ -67,8 +69,8 @@ const mostJobs = 20_000_000
 
 // Repeat appends the workload to itself until it is there so many times. Each copy comes
 // whole days after the one before, so that the hours of the day stay. Jobs of a copy have
-// "~2" (or the copy's number) behind their ID, and so do reservations. What was there
-// before the window is not repeated.
+// "~2" (or the copy's number) behind their ID, and so do the workload's reservations; those
+// that an action makes keep their name. What was there before the window is not repeated.
 func Repeat(times int) (Step, error) {
 	if times < 1 {
 		return Step{}, fmt.Errorf("%d: not a number of times (want 1 or more)", times)
@@ -77,7 +79,7 @@ func Repeat(times int) (Step, error) {
 		if w.Jobs.Len() > mostJobs/times {
 			return 0, fmt.Errorf("%d times %d jobs are more than %d", times, w.Jobs.Len(), mostJobs)
 		}
-		start := origin(w)
+		start := firstInput(w)
 		period := wholeDays(w, start)
 		once := *w
 		for i := 1; i < times; i++ {
@@ -87,17 +89,47 @@ func Repeat(times int) (Step, error) {
 	}}, nil
 }
 
+// firstInput is the window's start, or the first instant at which something happens.
+func firstInput(w *workload.Workload) hpc.Time {
+	if w.Start != 0 {
+		return w.Start
+	}
+	first := origin(w)
+	for at := range instants(w) {
+		first = min(first, at)
+	}
+	return first
+}
+
+// instants yields those of everything in the workload but the jobs.
+func instants(w *workload.Workload) iter.Seq[hpc.Time] {
+	return func(yield func(hpc.Time) bool) {
+		for _, ev := range w.NodeEvents {
+			if !yield(ev.At) {
+				return
+			}
+		}
+		for _, ev := range w.Reservations {
+			if !yield(ev.At) {
+				return
+			}
+		}
+		for _, a := range w.Actions {
+			if !yield(a.At) {
+				return
+			}
+		}
+	}
+}
+
 // wholeDays is the time from the start to behind the last input, in whole days.
 func wholeDays(w *workload.Workload, start hpc.Time) time.Duration {
 	last := start
 	for _, job := range w.Jobs.All() {
 		last = max(last, job.Submit)
 	}
-	for _, ev := range w.NodeEvents {
-		last = max(last, ev.At)
-	}
-	for _, ev := range w.Reservations {
-		last = max(last, ev.At)
+	for at := range instants(w) {
+		last = max(last, at)
 	}
 	const day = 24 * time.Hour
 	return (last.Sub(start)/day + 1) * day
@@ -111,6 +143,10 @@ func appendCopy(w, once *workload.Workload, start hpc.Time, shift time.Duration,
 			ids[job.ID] = true
 		}
 	}
+	reservations := map[string]string{}
+	for _, ev := range once.Reservations {
+		reservations[ev.Name] = ev.Name + suffix
+	}
 	for _, c := range once.Jobs.All() {
 		if c.Submit < start {
 			continue
@@ -118,9 +154,7 @@ func appendCopy(w, once *workload.Workload, start hpc.Time, shift time.Duration,
 		c.ID += suffix
 		c.Submit, c.EndAt = c.Submit.Add(shift), later(c.EndAt, shift)
 		c.SWF = nil // it is not the record of that log
-		if c.Reservation != "" {
-			c.Reservation += suffix
-		}
+		renameReservations(c, reservations)
 		if r := c.Recorded; r != nil {
 			r.Eligible, r.Start, r.End = later(r.Eligible, shift), later(r.Start, shift), later(r.End, shift)
 			for _, tasks := range []map[int]hpc.Time{r.TaskStarts, r.TaskEnds} {
@@ -144,7 +178,7 @@ func appendCopy(w, once *workload.Workload, start hpc.Time, shift time.Duration,
 		}
 	}
 	for _, ev := range once.Reservations {
-		ev.At, ev.Start, ev.Name = max(ev.At.Add(shift), start), later(ev.Start, shift), ev.Name+suffix
+		ev.At, ev.Start, ev.Name = max(ev.At.Add(shift), start), later(ev.Start, shift), reservations[ev.Name]
 		w.Reservations = append(w.Reservations, ev)
 	}
 	for _, a := range once.Actions {
@@ -153,6 +187,21 @@ func appendCopy(w, once *workload.Workload, start hpc.Time, shift time.Duration,
 			w.Actions = append(w.Actions, a)
 		}
 	}
+}
+
+// renameReservations gives new names to those of the reservations that the job asks for, one
+// or a list, which have one.
+func renameReservations(job *hpc.Job, newNames map[string]string) {
+	if job.Reservation == "" {
+		return
+	}
+	names := strings.Split(job.Reservation, ",")
+	for i, name := range names {
+		if renamed := newNames[name]; renamed != "" {
+			names[i] = renamed
+		}
+	}
+	job.Reservation = strings.Join(names, ",")
 }
 
 // later shifts an instant, if it is set.
@@ -166,14 +215,15 @@ func later(t hpc.Time, shift time.Duration) hpc.Time {
 // Window cuts the workload to what is submitted from one instant up to, but without,
 // another, as Fig. 2 of Martinasso et al. (SC'18) does. Jobs that are recorded to run at
 // its start, and such tasks of arrays as jobs of their own, are preset jobs, those recorded to wait then keep their submission, and
-// what nodes and reservations had become by then is so from the start. A zero instant
-// leaves that side open.
+// what nodes and reservations had become by then is so from the start. Actions from before
+// it are left out, with a note: what of them still holds only the resource manager knows. A zero
+// instant leaves that side open.
 func Window(from, to hpc.Time) (Step, error) {
 	if from != 0 && to != 0 && to <= from {
 		return Step{}, fmt.Errorf("%s to %s: the end is not behind the start", from, to)
 	}
 	text := "--window " + instant(from) + "/" + instant(to)
-	return Step{text, func(w *workload.Workload, _ *Environment) (int, error) {
+	return Step{text, func(w *workload.Workload, env *Environment) (int, error) {
 		if from != 0 && w.Start != 0 && from < w.Start {
 			return 0, fmt.Errorf("%s is before the window's start %s", from, w.Start)
 		}
@@ -197,7 +247,9 @@ func Window(from, to hpc.Time) (Step, error) {
 			return 0, errors.New("no job is in it")
 		}
 		if from != 0 {
-			openAt(w, from)
+			if n := openAt(w, from); n > 0 {
+				env.note("actions from before %s left out, whatever of them still holds: %d", from, n)
+			}
 			for i, job := range w.Jobs.All() {
 				if waited[job.ID] && job.Dependency == "" && workload.BeginWhenEligible(job, from) {
 					w.Jobs.Set(i, job)
@@ -233,14 +285,16 @@ func stillThere(job *hpc.Job, at hpc.Time) bool {
 	return r.Nodes != ""
 }
 
-// openAt makes an instant the window's start: what happened before it to the machine
-// has happened when it begins.
-func openAt(w *workload.Workload, from hpc.Time) {
+// openAt makes an instant the window's start: what happened before it to nodes and
+// reservations has happened when it begins. It returns how many actions it left out.
+func openAt(w *workload.Workload, from hpc.Time) (actions int) {
+	actions = len(w.Actions)
 	w.Start, w.Epoch = from, from
 	w.Usage = nil // it was that of another instant
 	w.NodeEvents = clipNodes(w.NodeEvents, from)
 	w.Reservations = clipReservations(w.Reservations, from)
 	w.Actions = slices.DeleteFunc(w.Actions, func(a hpc.Action) bool { return a.At < from })
+	return actions - len(w.Actions)
 }
 
 // clipNodes replaces the events before an instant by one at that instant for every node
@@ -355,9 +409,7 @@ func renameClashes(w, add *workload.Workload) {
 		job.SWF = nil // two logs cannot be one
 		rewriteDependency(job, func(id string) string { return newNames[id] })
 		job.ID = newNames[job.ID]
-		if name := newReservations[job.Reservation]; name != "" {
-			job.Reservation = name
-		}
+		renameReservations(job, newReservations)
 		add.Jobs.Set(i, job)
 	}
 }

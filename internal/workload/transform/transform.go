@@ -37,6 +37,12 @@ type Environment struct {
 	// Partitions are those of the cluster, or nil if it is not known.
 	Partitions map[string]Partition
 	rng        *rand.Rand
+	notes      []string // of the step at hand
+}
+
+// note says what the step does beside what it is for.
+func (env *Environment) note(format string, args ...any) {
+	env.notes = append(env.notes, fmt.Sprintf(format, args...))
 }
 
 // Partition is what steps need to know of a partition.
@@ -50,6 +56,8 @@ type Result struct {
 	Step    string `json:"step"`
 	Changed int    `json:"jobs_changed"`
 	Jobs    int    `json:"jobs"` // after it
+	// Notes are what one should know of it, but would not expect.
+	Notes []string `json:"notes,omitempty"`
 }
 
 // Apply takes the steps in order on a copy of the workload, and returns it with what
@@ -58,14 +66,14 @@ func Apply(w *workload.Workload, env Environment, steps ...Step) (*workload.Work
 	out := clone(w)
 	results := make([]Result, len(steps))
 	for i, step := range steps {
-		env.rng = rand.New(rand.NewPCG(env.Seed, streamOf(i, step.Text)))
+		env.rng, env.notes = rand.New(rand.NewPCG(env.Seed, streamOf(i, step.Text))), nil
 		n, err := step.Apply(out, &env)
 		if err != nil {
 			return nil, nil, fmt.Errorf("transforming workload: %s: %w", step.Text, err)
 		}
 		out.Sort()
 		out.Transforms = append(out.Transforms, step.Text)
-		results[i] = Result{Step: step.Text, Changed: n, Jobs: out.Jobs.Len()}
+		results[i] = Result{Step: step.Text, Changed: n, Jobs: out.Jobs.Len(), Notes: env.notes}
 	}
 	return out, results, nil
 }

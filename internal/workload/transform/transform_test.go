@@ -270,6 +270,49 @@ func TestRepeat(t *testing.T) {
 	}
 }
 
+// Without a window everything is repeated, from the first thing that happens to the last, and
+// who asks for reservations asks for those of his copy.
+func TestRepeatFromTheFirstInput(t *testing.T) {
+	at := func(s int) hpc.Time { return epoch.Add(time.Duration(s) * time.Second) }
+	reservation := func(name string) hpc.ReservationEvent {
+		return hpc.ReservationEvent{At: at(7), Action: "create", Reservation: hpc.Reservation{
+			Name: name, Start: at(100), Duration: time.Hour, Nodes: "n2", Users: []string{"ada"}, Flags: []string{"OVERLAP"},
+		}}
+	}
+	in := &workload.Workload{
+		Epoch: epoch, Jobs: workload.JobsOf(job("j", 10, 1, time.Minute, time.Hour), job("k", 10, 1, time.Minute, time.Hour)),
+		NodeEvents:   []hpc.NodeEvent{{At: at(5), Nodes: "n1", State: "down"}, {At: at(300), Nodes: "n1", State: "resume"}},
+		Reservations: []hpc.ReservationEvent{reservation("r1"), reservation("r2")},
+		Actions:      []hpc.Action{{At: at(4), Shell: "a"}, {At: at(86405), Shell: "b"}},
+	}
+	in.Jobs.Change(0, func(j *hpc.Job) { j.Reservation = "r1,r2" })
+	in.Jobs.Change(1, func(j *hpc.Job) { j.Reservation = "r2,made by an action" })
+	w, _ := apply(t, in, Environment{}, must(Repeat(2)))
+	var got []string
+	for _, ev := range w.NodeEvents {
+		got = append(got, fmt.Sprintf("%g %s", ev.At.Sub(epoch).Seconds(), ev.State))
+	}
+	for _, a := range w.Actions {
+		got = append(got, fmt.Sprintf("%g %s", a.At.Sub(epoch).Seconds(), a.Shell))
+	}
+	for _, ev := range w.Reservations {
+		got = append(got, fmt.Sprintf("%g %s", ev.At.Sub(epoch).Seconds(), ev.Name))
+	}
+	for _, j := range w.Jobs.All() {
+		got = append(got, fmt.Sprintf("%g %s %s", j.Submit.Sub(epoch).Seconds(), j.ID, j.Reservation))
+	}
+	// The last action comes on the second day, so that the copy begins on the third.
+	const later = 2 * 86400
+	if diff := cmp.Diff([]string{
+		"5 down", "300 resume", fmt.Sprint(later+5, " down"), fmt.Sprint(later+300, " resume"),
+		"4 a", "86405 b", fmt.Sprint(later+4, " a"), fmt.Sprint(later+86405, " b"),
+		"7 r1", "7 r2", fmt.Sprint(later+7, " r1~2"), fmt.Sprint(later+7, " r2~2"),
+		"600 j r1,r2", "600 k r2,made by an action", fmt.Sprint(later+600, " j~2 r1~2,r2~2"), fmt.Sprint(later+600, " k~2 r2~2,made by an action"),
+	}, got); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+}
+
 // TestWindow is Fig. 2 of the paper: what runs, waits, is reserved or out of service at
 // the start of the window is so in the result.
 func TestWindow(t *testing.T) {
@@ -301,7 +344,11 @@ func TestWindow(t *testing.T) {
 		reservation(2, "create", "deleted", 9, 9), reservation(3, "delete", "deleted", 0, 0), reservation(4, "create", "soon", 15, 1),
 		reservation(11, "delete", "gone", 0, 0), reservation(12, "delete", "now", 0, 0),
 	}
-	w, _ := apply(t, in, Environment{}, must(Window(hour(10), hour(24))))
+	in.Actions = []hpc.Action{{At: hour(1), Shell: "a"}, {At: hour(9), Shell: "b"}, {At: hour(10), Shell: "c"}, {At: hour(30), Shell: "d"}}
+	w, results := apply(t, in, Environment{}, must(Window(hour(10), hour(24))), must(Window(0, hour(23))))
+	if len(w.Actions) != 1 || len(results[0].Notes) != 1 || !strings.HasSuffix(results[0].Notes[0], "still holds: 2") || results[1].Notes != nil {
+		t.Errorf("actions %v, %+v", w.Actions, results)
+	}
 	var ids []string
 	for _, j := range w.Jobs.All() {
 		ids = append(ids, j.ID)
@@ -449,6 +496,7 @@ func TestFilter(t *testing.T) {
 
 func TestMerge(t *testing.T) {
 	other := small()
+	other.Jobs.Change(2, func(j *hpc.Job) { j.Reservation = "course,elsewhere" })
 	other.Users = []hpc.User{{Name: "ada", UID: 1, Group: "g", GID: 1}}
 	in := small()
 	in.Jobs.Change(1, func(j *hpc.Job) { j.Reservation = "course" })
@@ -459,7 +507,7 @@ func TestMerge(t *testing.T) {
 	if d := byID(w, "d~2"); d.Dependency != "afterany:b~2,afterany:c~2,singleton" {
 		t.Errorf("%+v", d)
 	}
-	if w.Reservations[1].Name != "course~2" || byID(w, "a").Reservation != "course" {
+	if w.Reservations[1].Name != "course~2" || byID(w, "a").Reservation != "course" || byID(w, "b~2").Reservation != "course~2,elsewhere" {
 		t.Errorf("%+v", w.Reservations)
 	}
 	if problems := workload.Validate(w, workload.Cluster{}); len(problems) != 0 {
@@ -550,7 +598,7 @@ func TestShake(t *testing.T) {
 // TestCompose: steps act in order, and the output says which they were.
 func TestCompose(t *testing.T) {
 	w, results := apply(t, small(), Environment{}, must(Filter("not preset")), must(ScaleNodes(2)), must(Filter("nodes > 30")))
-	want := []Result{{"--filter 'not preset'", 1, 4}, {"--scale-nodes 2", 4, 4}, {"--filter 'nodes > 30'", 2, 2}}
+	want := []Result{{Step: "--filter 'not preset'", Changed: 1, Jobs: 4}, {Step: "--scale-nodes 2", Changed: 4, Jobs: 4}, {Step: "--filter 'nodes > 30'", Changed: 2, Jobs: 2}}
 	if diff := cmp.Diff(want, results); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}

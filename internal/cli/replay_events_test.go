@@ -1,0 +1,45 @@
+package cli
+
+import (
+	"errors"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"rmreplay/internal/run"
+)
+
+// What slurmdbd has differently, and what cannot be compared with it, is a warning of a run
+// that is complete.
+func TestWarnOfDifferences(t *testing.T) {
+	for name, tt := range map[string]struct {
+		differences []string
+		err         error
+		want        []run.Warning
+	}{
+		"the same": {want: []run.Warning{}},
+		"others": {[]string{"a", "b"}, nil, []run.Warning{{
+			Code: "events-differ", Text: "the events and slurmdbd differ in 2 places: a, b", AffectsResult: true, Count: 2,
+		}}},
+		"unreadable": {[]string{"a"}, errors.New("no list"), []run.Warning{{
+			Code: "slurmdbd-not-compared", Text: "the events could not be compared with slurmdbd: no list", AffectsResult: true, Count: 1,
+		}}},
+	} {
+		dir := filepath.Join(t.TempDir(), "run")
+		w, err := run.Create(dir, run.Manifest{Engine: "slurm"}, run.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(warnOfDifferences(w, "events-differ", "the events", tt.differences, tt.err), w.Finish(run.StateComplete, nil)); err != nil {
+			t.Fatal(err)
+		}
+		r, err := run.Open(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(tt.want, r.Manifest.Warnings); diff != "" || r.Manifest.State != run.StateComplete {
+			t.Errorf("%s: state %s (-want +got)\n%s", name, r.Manifest.State, diff)
+		}
+	}
+}
