@@ -319,7 +319,7 @@ func parseClock(model string) (float64, error) {
 		if f, err := strconv.ParseFloat(factor, 64); err == nil && f > 0 && f <= mostClockFactor {
 			return f, nil
 		}
-		return 0, fmt.Errorf("%s: not a factor (want a number above 0 and up to %g, such as measured=1.5)", model, float64(mostClockFactor))
+		return 0, fmt.Errorf("%s: not a factor (want a number above 0 and at most %.0f, such as measured=1.5)", model, float64(mostClockFactor))
 	}
 	return 0, fmt.Errorf("%s: not a clock model (want frozen, measured or measured=F)", model)
 }

@@ -684,7 +684,10 @@ func TestReplayAsAnybody(t *testing.T) {
 func TestReplayRejections(t *testing.T) {
 	needSlurm(t)
 	job := func(id string, submit int, more string) string {
-		return fmt.Sprintf(`{"type":"job","id":%q,"submit":%d,"run_time_s":30,"time_limit_s":60,%s}`, id, submit, more)
+		if !strings.Contains(more, "time_limit_s") {
+			more += `,"time_limit_s":60`
+		}
+		return fmt.Sprintf(`{"type":"job","id":%q,"submit":%d,"run_time_s":30,%s}`, id, submit, more)
 	}
 	r := startReplay(t, trace(
 		job("fine", 10, `"user":"ada"`),
