@@ -30,6 +30,14 @@ func (o *realizationOptions) addFlags(f *pflag.FlagSet) {
 	f.IntVar(&o.parallel, "parallel", runtime.NumCPU(), "make as many as `N` realizations at once")
 }
 
+// check refuses numbers that cannot be meant.
+func (o *realizationOptions) check() error {
+	if o.count < 0 {
+		return usagef("--realizations %d: negative (want 1 or more, or 0 for a single run)", o.count)
+	}
+	return nil
+}
+
 // realizationSet is a set of realizations to be made. Its JSON is realizations.json.
 type realizationSet struct {
 	realizationOptions

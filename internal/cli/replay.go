@@ -198,6 +198,9 @@ func (o *replayOptions) load(path string) (in replayInput, err error) {
 			return in, usagef("--%s: %w", d.flag, err)
 		}
 	}
+	if err := o.realizations.check(); err != nil {
+		return in, err
+	}
 	if o.drainLimit <= 0 {
 		return in, usagef("--drain-limit %v: not above 0 (want, for example, 24h)", o.drainLimit)
 	}
@@ -213,14 +216,21 @@ func (o *replayOptions) load(path string) (in replayInput, err error) {
 	if in.cluster, err = openScaled(o.cluster, o.nodes); err != nil {
 		return in, err
 	}
+	if o.prolog != "" && !in.cluster.PrologAtAllocation() {
+		return in, usagef("--prolog-delay %s: no prolog runs when a job is allocated (want PrologFlags=Alloc in %s)", o.prolog, in.cluster.Path)
+	}
 	if in.workload, err = openWorkload(path); err != nil {
 		return in, err
 	}
 	if err := refuseErrors(workload.Validate(in.workload, knownOf(in.cluster))); err != nil {
 		return in, badInput(fmt.Errorf("checking %s: %w", path, err))
 	}
-	if err := o.checkActions(in.workload); err != nil {
+	if err := o.checkActions(in.workload, in.cluster); err != nil {
 		return in, badInput(fmt.Errorf("checking %s: %w", path, err))
+	}
+	if in.begin = in.workload.Begin(); in.begin < earliestBegin {
+		return in, badInput(fmt.Errorf("checking %s: it begins at %s: too early for Slurm, whose clock starts in 1970 (want an epoch near the submissions)",
+			path, in.begin.Std().Format(time.RFC3339)))
 	}
 	if err := o.feedback.check(in.workload); err != nil {
 		return in, err
@@ -232,7 +242,7 @@ func (o *replayOptions) load(path string) (in replayInput, err error) {
 	}
 	in.source = run.Source{Path: path, Jobs: in.workload.Jobs.Len(), Rules: in.workload.Rules}
 	in.source.SHA256 = fileHash(path)
-	in.begin, in.lead = in.workload.Begin(), o.lead
+	in.lead = o.lead
 	return in, nil
 }
 
@@ -248,6 +258,9 @@ func (in *replayInput) draw(seed uint64) error {
 // shortestLead is what slurmctld and the nodes need before they can take a job.
 const shortestLead = 5 * time.Second
 
+// earliestBegin leaves the time before a workload begins, in which the daemons start, in 1970.
+const earliestBegin = hpc.Time(24 * time.Hour)
+
 // drawLead draws how long slurmctld has been running when the workload begins. The phase
 // of its periodic work against the workload is what differs between two real runs of one
 // workload (Simakov et al., PEARC'22). The longest period that decides about jobs is that
@@ -258,21 +271,33 @@ func drawLead(seed uint64) time.Duration {
 }
 
 // checkActions looks at the workload's actions before anything is started.
-func (o *replayOptions) checkActions(w *workload.Workload) error {
+func (o *replayOptions) checkActions(w *workload.Workload, cluster *conf.Cluster) error {
 	for _, a := range w.Actions {
 		if a.Shell != "" && !o.allowShell {
 			return fmt.Errorf("the action at %s is a shell line (%.60q): it runs with --allow-shell only, for it can do whatever you can", a.At, a.Shell)
 		}
-		if err := slurm.CheckAction(a); err != nil {
+		if err := checkAction(a, w.Start, cluster); err != nil {
 			return err
-		}
-		if a.At < w.Start {
-			if err := slurm.CheckPreRoll(a); err != nil {
-				return err
-			}
 		}
 	}
 	return nil
+}
+
+// checkAction says what is wrong with an action of a workload whose window begins at start, if it
+// has one, on a cluster, which is nil if not known, and nil if nothing is.
+func checkAction(a hpc.Action, start hpc.Time, cluster *conf.Cluster) error {
+	if err := slurm.CheckAction(a); err != nil {
+		return err
+	}
+	if a.At < start {
+		if err := slurm.CheckPreRoll(a); err != nil {
+			return err
+		}
+	}
+	if cluster == nil {
+		return nil
+	}
+	return slurm.CheckSlurmConf(a, cluster)
 }
 
 // findUsage finds the fair-share usage with which slurmctld has to start.
@@ -288,6 +313,9 @@ func (in *replayInput) findUsage() error {
 	return nil
 }
 
+// mostClockFactor is more than any controller is slower than this machine.
+const mostClockFactor = 1e6
+
 // parseClock reads a clock model and returns its factor, 0 for the frozen one.
 func parseClock(model string) (float64, error) {
 	name, factor, given := strings.Cut(model, "=")
@@ -297,10 +325,10 @@ func parseClock(model string) (float64, error) {
 	case name == "measured" && !given:
 		return 1, nil
 	case name == "measured":
-		if f, err := strconv.ParseFloat(factor, 64); err == nil && f > 0 && f <= 1e6 {
+		if f, err := strconv.ParseFloat(factor, 64); err == nil && f > 0 && f <= mostClockFactor {
 			return f, nil
 		}
-		return 0, fmt.Errorf("%s: not a factor (want a number above 0, such as measured=1.5)", model)
+		return 0, fmt.Errorf("%s: not a factor (want a number above 0 and at most %.0f, such as measured=1.5)", model, float64(mostClockFactor))
 	}
 	return 0, fmt.Errorf("%s: not a clock model (want frozen, measured or measured=F)", model)
 }

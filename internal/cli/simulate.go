@@ -221,6 +221,9 @@ func (o *simulateOptions) load(path string) (in simulateInput, err error) {
 	if in.config.Ties != sim.EndsFirst && in.config.Ties != sim.ArrivalsFirst {
 		return in, usagef("--ties %s: not an order (want %s or %s)", o.ties, sim.EndsFirst, sim.ArrivalsFirst)
 	}
+	if err := o.realizations.check(); err != nil {
+		return in, err
+	}
 	if o.drainLimit <= 0 {
 		return in, usagef("--drain-limit %v: not above 0 (want, for example, 24h)", o.drainLimit)
 	}

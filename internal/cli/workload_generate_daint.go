@@ -20,8 +20,8 @@ type daintOptions struct {
 
 func (o *daintOptions) addFlags(c *cobra.Command) {
 	c.Flags().IntVar(&o.days, "days", 0, "days of submissions (1, or as many as --jobs take)")
-	c.Flags().IntVar(&o.jobs, "jobs", 0, "jobs in all (6025 on one day, and as many a further day as load the machine as much)")
-	c.Flags().Float64Var(&o.gpuLoad, "gpu-load", 0.97, "share of the GPU nodes' node-hours that each day's jobs ask for; above 1 a queue builds up")
+	c.Flags().IntVar(&o.jobs, "jobs", 0, "jobs in all, whatever load they make (6025 on one day, and as many a further day as load the machine as much)")
+	c.Flags().Float64Var(&o.gpuLoad, "gpu-load", generate.DefaultGPULoad, "share of the GPU nodes' node-hours that each day's jobs ask for; above 1 a queue builds up")
 	c.Flags().Uint64Var(&o.seed, "seed", 1, "seed of the jobs; the same seed gives the same bytes")
 	c.Flags().StringVarP(&o.output, "output", "o", "", "`DIR` to write, which must be empty or not exist")
 	if err := c.MarkFlagRequired("output"); err != nil {
@@ -58,20 +58,45 @@ func runGenerateDaint(g *globals, opts daintOptions) error {
 	if opts.output == "" {
 		return usagef("--output is empty (want a directory)")
 	}
-	w, files, err := generate.Daint(generate.DaintOptions{Days: opts.days, Jobs: opts.jobs, GPULoad: opts.gpuLoad, Seed: opts.seed})
+	made, err := generate.Daint(generate.DaintOptions{Days: opts.days, Jobs: opts.jobs, GPULoad: opts.gpuLoad, Seed: opts.seed})
 	if err != nil {
 		return usagef("--%w", err)
 	}
-	if err := generate.WriteSite(opts.output, w, files); err != nil {
+	w := made.Workload
+	if err := generate.WriteSite(opts.output, w, made.Files); err != nil {
 		return fmt.Errorf("writing workload: %w", err)
+	}
+	for _, l := range made.Loads {
+		if !l.Met() {
+			g.say("warning: %s nodes: the jobs of a day ask for %.2f to %.2f of the node-hours, %.2f on average, and not for %g%s",
+				l.Nodes, l.Lowest(), l.Highest(), l.Mean(), l.Wanted, opts.unmetHint())
+		}
 	}
 	cluster, trace := filepath.Join(opts.output, "cluster"), filepath.Join(opts.output, "day.jsonl")
 	if opts.json {
 		return g.printJSON(map[string]any{
 			"cluster": cluster, "workload": trace, "seed": opts.seed, "jobs": w.Jobs.Len(),
 			"node_events": len(w.NodeEvents), "reservation_events": len(w.Reservations),
+			"loads": loadsJSON(made.Loads),
 		})
 	}
 	_, err = fmt.Fprintf(g.stdout, "wrote the cluster %s and the workload %s (%d jobs, seed %d)\n", cluster, trace, w.Jobs.Len(), opts.seed)
 	return err
+}
+
+// unmetHint says what brings the days to the load that is wanted.
+func (o *daintOptions) unmetHint() string {
+	if o.jobs == 0 {
+		return ""
+	}
+	return " (--days without --jobs makes as many jobs as do)"
+}
+
+// loadsJSON is the loads by feature of the nodes.
+func loadsJSON(loads []generate.Load) map[string]any {
+	out := map[string]any{}
+	for _, l := range loads {
+		out[l.Feature] = map[string]float64{"wanted": l.Wanted, "lowest": l.Lowest(), "highest": l.Highest(), "mean": l.Mean()}
+	}
+	return out
 }

@@ -35,7 +35,8 @@ func newWorkloadValidateCommand(g *globals) *cobra.Command {
 		Long: `Reads a workload and lists what would spoil a replay of it, by named rules: errors
 (the workload does not say what is to happen) and warnings (the resource manager will
 answer in its own way, by rejecting a job or ending it, which may or may not be meant).
-With --cluster, users, partitions, sizes and features are checked against a cluster.
+With --cluster, users, partitions, sizes, features and the slurm.conf files of actions
+are checked against a cluster.
 
 The exit status is 4 if there are errors, and 0 if there are only warnings.`,
 		Example: `  rmreplay workload validate demo/day.jsonl
@@ -47,6 +48,27 @@ The exit status is 4 if there are errors, and 0 if there are only warnings.`,
 	}
 	opts.addFlags(c)
 	return c
+}
+
+// The rules of actions on Slurm, which [workload.Validate] knows nothing of.
+const (
+	ruleBadAction   = "bad_action"
+	ruleShellAction = "shell_action"
+)
+
+// actionProblems are what is wrong with the workload's actions. Without a cluster the files
+// that they name are not looked at.
+func actionProblems(w *workload.Workload, cluster *conf.Cluster) (list []workload.Problem) {
+	for _, a := range w.Actions {
+		if err := checkAction(a, w.Start, cluster); err != nil {
+			list = append(list, workload.Problem{Severity: workload.Error, Rule: ruleBadAction, Text: err.Error()})
+		}
+		if a.Shell != "" {
+			text := fmt.Sprintf("the action at %s is a shell line: it runs with --allow-shell only", a.At)
+			list = append(list, workload.Problem{Severity: workload.Warning, Rule: ruleShellAction, Text: text})
+		}
+	}
+	return list
 }
 
 // validateReport is the answer of `workload validate --json`.
@@ -64,14 +86,14 @@ func runWorkloadValidate(g *globals, path string, opts validateOptions) error {
 		return err
 	}
 	var known workload.Cluster
+	var cluster *conf.Cluster
 	if opts.cluster != "" {
-		cluster, err := openCluster(opts.cluster)
-		if err != nil {
+		if cluster, err = openCluster(opts.cluster); err != nil {
 			return badInput(err)
 		}
 		known = knownOf(cluster)
 	}
-	r := newValidateReport(w, workload.Validate(w, known))
+	r := newValidateReport(w, append(workload.Validate(w, known), actionProblems(w, cluster)...))
 	if opts.json {
 		err = g.printJSON(r)
 	} else {

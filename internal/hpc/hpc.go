@@ -62,17 +62,25 @@ func (t Time) String() string {
 // Never is after every other instant.
 const Never = Time(1<<63 - 1)
 
-// ParseTime reads RFC 3339 ("2024-03-01T08:00:00Z"), the same without a zone
-// (UTC, as sacct prints it), or seconds since the Unix epoch.
+// ParseTime reads what [ParseDateTime] does, or seconds since the Unix epoch.
 func ParseTime(s string) (Time, error) {
-	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999", "2006-01-02T15:04"} {
-		if t, err := time.Parse(layout, s); err == nil {
-			return Time(t.UnixNano()), nil
-		}
+	if t, err := ParseDateTime(s); err == nil {
+		return t, nil
 	}
 	var sec float64
 	if n, err := fmt.Sscanf(s+"\n", "%g\n", &sec); n == 1 && err == nil {
 		return Time(sec * float64(Second)), nil
 	}
 	return 0, fmt.Errorf("%q: not a time (want 2024-03-01T08:00:00Z or seconds since 1970)", s)
+}
+
+// ParseDateTime reads RFC 3339 ("2024-03-01T08:00:00Z"), or the same without a zone (UTC,
+// as sacct prints it), between the years 1678 and 2262, which are what a [Time] can hold.
+func ParseDateTime(s string) (Time, error) {
+	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999", "2006-01-02T15:04"} {
+		if t, err := time.Parse(layout, s); err == nil && Time(t.UnixNano()).Std().Equal(t) {
+			return Time(t.UnixNano()), nil
+		}
+	}
+	return 0, fmt.Errorf("%q: not a time (want 2024-03-01T08:00:00Z)", s)
 }

@@ -471,7 +471,7 @@ func (p *player) applyDue() error {
 // take records an event and keeps the counts.
 func (p *player) take(ev rm.Event) error {
 	n := &p.progress
-	if p.window != nil && ev.Outcome != nil && ev.Outcome.Reservation == barrierName {
+	if p.window != nil && ev.Outcome != nil && ev.Outcome.Reservation == workload.WindowReservation {
 		ev.Outcome.Reservation = "" // which is ours, not the workload's
 	}
 	switch ev.Kind {

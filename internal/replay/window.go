@@ -29,9 +29,6 @@ type window struct {
 	waits map[string]bool // of each preset job whether it does not run
 }
 
-// barrierName is the reservation of the preset jobs.
-const barrierName = "rmreplay_window"
-
 // newWindow is nil for a workload without a window.
 func newWindow(w *workload.Workload) *window {
 	if w.Start == 0 {
@@ -59,7 +56,7 @@ func (w *window) barrier(now hpc.Time) hpc.ReservationEvent {
 		users = []string{"root"} // a reservation needs someone
 	}
 	return hpc.ReservationEvent{At: now, Action: "create", Reservation: hpc.Reservation{
-		Name: barrierName, Start: w.start.Add(-minutes), Duration: minutes, Nodes: "ALL",
+		Name: workload.WindowReservation, Start: w.start.Add(-minutes), Duration: minutes, Nodes: "ALL",
 		Users: users, Flags: []string{"FLEX", "OVERLAP", "MAINT", "IGNORE_JOBS", "NO_HOLD_JOBS_AFTER_END"},
 	}}
 }
@@ -192,7 +189,7 @@ func preset(job *hpc.Job, lead time.Duration) *hpc.Job {
 	if n, err := hostlist.Count(r.Nodes); err == nil { // what is wrong is Validate's to say
 		p.MinNodes, p.MaxNodes = n, n
 	}
-	p.Reservation = barrierName
+	p.Reservation = workload.WindowReservation
 	p.Dependency, p.Begin, p.Deadline, p.Hold, p.Switches = "", 0, 0, false, 0
 	priority := hpc.TopPriority
 	p.Priority, p.AsOperator = &priority, true

@@ -22,6 +22,7 @@ type Info struct {
 	Arrays       int      `json:"arrays"`
 	NodeEvents   int      `json:"node_events"`
 	Reservations int      `json:"reservation_events"`
+	Actions      int      `json:"actions"`
 	FirstSubmit  hpc.Time `json:"-"`
 	LastSubmit   hpc.Time `json:"-"`
 	First        string   `json:"first_submit"` // RFC 3339
@@ -112,7 +113,7 @@ var durationClasses = []struct {
 func NewInfo(w *Workload) *Info {
 	info := &Info{
 		Source: w.Source, Jobs: w.Jobs.Len(), Rules: w.Rules, Unusable: len(w.Unusable), MachineProcessors: w.MachineProcessors,
-		NodeEvents: len(w.NodeEvents), Reservations: len(w.Reservations),
+		NodeEvents: len(w.NodeEvents), Reservations: len(w.Reservations), Actions: len(w.Actions),
 		Sizes: newSizeTable(&w.Jobs),
 	}
 	if w.Jobs.Len() == 0 {
@@ -383,7 +384,7 @@ func (p *printer) kinds(info *Info) {
 	}{
 		{info.UntilLimit, "run until their limit"}, {info.Failing, "fail"}, {info.Cancelled, "cancelled by the user"},
 		{info.WithDependency, "with a dependency"}, {info.WithGPUs, "with GRES"}, {info.Exclusive, "exclusive"},
-		{info.Endless, "without an end"}, {info.NodeEvents, "node events"}, {info.Reservations, "reservation events"},
+		{info.Endless, "without an end"}, {info.NodeEvents, "node events"}, {info.Reservations, "reservation events"}, {info.Actions, "actions"},
 		{info.Unusable, "unusable records"},
 	} {
 		if k.n > 0 {

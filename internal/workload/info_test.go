@@ -28,7 +28,9 @@ const infoEvents = `
 `
 
 func TestInfo(t *testing.T) {
-	info := NewInfo(readEvents(t, infoEvents))
+	w := readEvents(t, infoEvents)
+	w.Actions = []hpc.Action{{At: w.Epoch, Shell: "date"}, {At: w.Epoch, Run: []string{"scontrol", "reconfigure"}}}
+	info := NewInfo(w)
 	// 8·30 + 8·1800 + 5·7200 + 3·(1·60) + 3·100000
 	if want := 240.0 + 14400 + 36000 + 180 + 300000; info.OfferedCPUS != want {
 		t.Errorf("offered %g CPU-seconds, want %g", info.OfferedCPUS, want)

@@ -448,8 +448,8 @@ func (b *Builder) request(r *Record) (hpc.Request, error) {
 	request.Account = orElse(r.Account, request.Account)
 	request.QOS = orElse(r.QOS, request.QOS)
 	request.WCKey = orElse(strings.TrimPrefix(r.WCKey, "*"), request.WCKey) // a default key has a star
-	if !slices.Contains(strings.Split(request.Partition, ","), r.Partition) {
-		request.Partition = r.Partition
+	if b.preset(r) || !slices.Contains(strings.Split(request.Partition, ","), r.Partition) {
+		request.Partition = r.Partition // a preset job runs where it did
 	}
 	if request.Group = ""; r.Group != "" && r.Group != b.users[r.User].Group {
 		request.Group = r.Group

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"strconv"
 	"strings"
 	"time"
@@ -21,11 +22,12 @@ const TraceVersion = 1
 
 // traceHeader is the first line of a trace.
 type traceHeader struct {
-	Version int            `json:"rmreplay_trace"`
-	Epoch   instant        `json:"epoch,omitzero"`
-	Start   instant        `json:"start,omitzero"`
-	Source  string         `json:"source,omitempty"`
-	Rules   map[string]int `json:"rules,omitempty"`
+	Version int `json:"rmreplay_trace"`
+	// Epoch is a pointer, because 1970 is an epoch, too.
+	Epoch  *instant       `json:"epoch,omitempty"`
+	Start  instant        `json:"start,omitzero"`
+	Source string         `json:"source,omitempty"`
+	Rules  map[string]int `json:"rules,omitempty"`
 
 	Transforms []string `json:"transforms,omitempty"`
 
@@ -239,7 +241,7 @@ func (d *seconds) UnmarshalJSON(text []byte) error {
 	}
 	n, err := parseNanos(string(text))
 	if err != nil {
-		return fmt.Errorf(`%s: not a duration (want seconds or "unlimited")`, text)
+		return notAValue(text, d)
 	}
 	*d = seconds(n)
 	return nil
@@ -262,27 +264,41 @@ func (t instant) MarshalJSON() ([]byte, error) {
 func (t *instant) UnmarshalJSON(text []byte) error {
 	if len(text) > 1 && text[0] == '"' {
 		s := strings.Trim(string(text), `"`)
-		at, err := hpc.ParseTime(s)
+		at, err := hpc.ParseDateTime(s)
 		if err != nil {
-			return err
+			return notAValue(text, t)
 		}
 		*t = instant{time: at}
 		return nil
 	}
 	n, err := parseNanos(string(text))
 	if err != nil {
-		return fmt.Errorf("%s: not a time (want \"2024-03-01T08:00:00Z\", or seconds from the epoch)", text)
+		return notAValue(text, t)
 	}
 	*t = instant{time: hpc.Time(n), relative: true}
 	return nil
 }
 
 // at returns the instant, given the epoch that a relative one counts from.
-func (t instant) at(epoch hpc.Time) hpc.Time {
-	if t.relative {
-		return epoch + t.time
+func (t instant) at(epoch *traceEpoch) hpc.Time {
+	if !t.relative {
+		return t.time
 	}
-	return t.time
+	epoch.used = true
+	return epoch.time.Add(time.Duration(t.time))
+}
+
+// traceEpoch is what the relative instants of a trace count from.
+type traceEpoch struct {
+	time  hpc.Time
+	given bool // by the header
+	used  bool // whether there was a relative instant
+}
+
+// notAValue is the error of a text that cannot be read into v. encoding/json adds the
+// field to errors of this type, and [jsonError] says what is wanted there.
+func notAValue(text []byte, v any) error {
+	return &json.UnmarshalTypeError{Value: string(text), Type: reflect.TypeOf(v).Elem()}
 }
 
 // appendNanos writes nanoseconds as decimal seconds without trailing zeros.
@@ -337,7 +353,9 @@ func parseNanos(s string) (int64, error) {
 // ReadTrace reads our own trace format, plain JSON Lines: a header and a record for
 // every job, user, node event, reservation event, action and usage, in any order. name stands for
 // the source in errors, which have the form "reading trace: NAME:LINE: what is
-// wrong". An unknown field is an error, and so is a trace without a job.
+// wrong". An unknown field is an error, and so is a trace without a job. Where the header
+// has no epoch, relative times count from [DefaultEpoch]; if there are none, the epoch is
+// the first instant at which something happens.
 func ReadTrace(r io.Reader, name string) (*Workload, error) {
 	w, err := ReadSetting(r, name)
 	if err == nil && w.Jobs.Len() == 0 {
@@ -363,11 +381,37 @@ func ReadSetting(r io.Reader, name string) (*Workload, error) {
 		return nil, fmt.Errorf("reading trace: %s: %w", name, err)
 	}
 	t.w.sort()
+	if !t.epoch.given && !t.epoch.used {
+		t.w.Epoch = firstInstant(t.w)
+	}
 	return t.w, nil
+}
+
+// firstInstant is when the first thing happens that the workload has, to the second, and 0
+// where nothing does.
+func firstInstant(w *Workload) hpc.Time {
+	first := hpc.Never
+	if w.Jobs.Len() > 0 {
+		first = w.Jobs.Submit(0)
+	}
+	if len(w.NodeEvents) > 0 {
+		first = min(first, w.NodeEvents[0].At)
+	}
+	if len(w.Reservations) > 0 {
+		first = min(first, w.Reservations[0].At)
+	}
+	if len(w.Actions) > 0 {
+		first = min(first, w.Actions[0].At)
+	}
+	if first == hpc.Never {
+		return 0
+	}
+	return hpc.Unix(first.UnixSeconds())
 }
 
 type traceReader struct {
 	w         *Workload
+	epoch     traceEpoch
 	latest    hpc.Time // of the submissions so far
 	hasHeader bool
 }
@@ -417,12 +461,16 @@ func (t *traceReader) header(line []byte) error {
 	if h.Version != TraceVersion {
 		return fmt.Errorf("header: rmreplay_trace %d: this program reads version %d", h.Version, TraceVersion)
 	}
-	if h.Epoch.relative {
-		return errors.New(`header: epoch: not a time (want "2024-03-01T08:00:00Z")`)
+	t.epoch.time = DefaultEpoch
+	if h.Epoch != nil {
+		if h.Epoch.relative {
+			return errors.New(`header: epoch: not a time (want "2024-03-01T08:00:00Z")`)
+		}
+		t.epoch.time, t.epoch.given = h.Epoch.time, true
 	}
 	t.hasHeader = true
-	t.w.Start = h.Start.at(h.Epoch.time)
-	t.w.Epoch, t.w.Source, t.w.Rules = h.Epoch.time, h.Source, h.Rules
+	t.w.Start = h.Start.at(&t.epoch)
+	t.w.Epoch, t.w.Source, t.w.Rules = t.epoch.time, h.Source, h.Rules
 	t.w.Transforms = h.Transforms
 	t.w.MachineNodes, t.w.MachineProcessors, t.w.Header = h.MachineNodes, h.MachineProcessors, h.Comments
 	return nil
@@ -443,7 +491,7 @@ func (t *traceReader) job(line []byte) error {
 	case *r.RunTime < 0:
 		return errors.New("run_time_s: negative")
 	}
-	job := r.job(t.w.Epoch)
+	job := r.job(&t.epoch)
 	if job.Submit < t.latest {
 		if t.w.Rules == nil {
 			t.w.Rules = make(map[string]int)
@@ -483,7 +531,7 @@ func (t *traceReader) node(line []byte) error {
 	default:
 		return fmt.Errorf("state %q: not known (want down, drain, resume or fail)", r.State)
 	}
-	t.w.NodeEvents = append(t.w.NodeEvents, hpc.NodeEvent{At: r.At.at(t.w.Epoch), Nodes: r.Nodes, State: r.State, Reason: r.Reason})
+	t.w.NodeEvents = append(t.w.NodeEvents, hpc.NodeEvent{At: r.At.at(&t.epoch), Nodes: r.Nodes, State: r.State, Reason: r.Reason})
 	return nil
 }
 
@@ -504,9 +552,9 @@ func (t *traceReader) reservation(line []byte) error {
 		return fmt.Errorf("action %q: not known (want create, update or delete)", r.Action)
 	}
 	t.w.Reservations = append(t.w.Reservations, hpc.ReservationEvent{
-		At: r.At.at(t.w.Epoch), Action: r.Action,
+		At: r.At.at(&t.epoch), Action: r.Action,
 		Reservation: hpc.Reservation{
-			Name: r.Name, Start: r.Start.at(t.w.Epoch), Duration: time.Duration(r.Duration),
+			Name: r.Name, Start: r.Start.at(&t.epoch), Duration: time.Duration(r.Duration),
 			Nodes: r.Nodes, NodeCount: r.NodeCount, Partition: r.Partition,
 			Users: r.Users, Accounts: r.Accounts, Flags: r.Flags,
 			Licenses: r.Licenses, Features: r.Features,
@@ -532,7 +580,7 @@ func (t *traceReader) action(line []byte) error {
 	case kinds != 1:
 		return errors.New("what to do: want exactly one of run, shell and slurm_conf")
 	}
-	t.w.Actions = append(t.w.Actions, hpc.Action{At: r.At.at(t.w.Epoch), Run: r.Run, Shell: r.Shell, SlurmConf: r.SlurmConf})
+	t.w.Actions = append(t.w.Actions, hpc.Action{At: r.At.at(&t.epoch), Run: r.Run, Shell: r.Shell, SlurmConf: r.SlurmConf})
 	return nil
 }
 
@@ -551,7 +599,7 @@ func (t *traceReader) usage(line []byte) error {
 	return nil
 }
 
-func (r *jobRecord) job(epoch hpc.Time) *hpc.Job {
+func (r *jobRecord) job(epoch *traceEpoch) *hpc.Job {
 	job := &hpc.Job{
 		ID:      r.ID,
 		Submit:  r.Submit.at(epoch),
@@ -629,7 +677,7 @@ func decodeStrict(line []byte, v any) error {
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return errors.New("more than one JSON value in the line")
 	}
-	return nil
+	return checkKeys(line, reflect.TypeOf(v))
 }
 
 // jsonError says in a user's words what encoding/json found.
@@ -639,9 +687,15 @@ func jsonError(err error) error {
 	}
 	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		// Embedded structs stand before the field's name.
-		field := e.Field[strings.LastIndexByte(e.Field, '.')+1:]
+		field := strings.TrimPrefix(strings.TrimPrefix(e.Field, "requestFields."), "requestDurations.")
 		if field == "" {
 			return fmt.Errorf("not JSON of a record: a %s (want {...})", e.Value)
+		}
+		switch e.Type {
+		case reflect.TypeFor[instant]():
+			return fmt.Errorf(`%s: %s: not a time (want "2024-03-01T08:00:00Z", or seconds from the epoch)`, field, e.Value)
+		case reflect.TypeFor[seconds]():
+			return fmt.Errorf(`%s: %s: not a duration (want seconds or "unlimited")`, field, e.Value)
 		}
 		return fmt.Errorf("%s: is a %s (want %s)", field, e.Value, e.Type)
 	}
@@ -671,7 +725,7 @@ func WriteTrace(w io.Writer, wl *Workload) error {
 
 func writeRecords(enc *json.Encoder, wl *Workload) error {
 	err := enc.Encode(traceHeader{
-		Version: TraceVersion, Epoch: instant{time: wl.Epoch}, Start: instant{time: wl.Start}, Source: wl.Source, Rules: wl.Rules,
+		Version: TraceVersion, Epoch: &instant{time: wl.Epoch}, Start: instant{time: wl.Start}, Source: wl.Source, Rules: wl.Rules,
 		Transforms: wl.Transforms, MachineNodes: wl.MachineNodes, MachineProcessors: wl.MachineProcessors, Comments: wl.Header,
 	})
 	if err != nil {

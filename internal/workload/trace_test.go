@@ -188,10 +188,24 @@ func TestReadTraceErrors(t *testing.T) {
 		{header + `{"type":"job","id":"a","submit":0}`, "run_time_s: missing"},
 		{header + `{"type":"job","id":"a","submit":0,"run_time_s":null}`, "run_time_s: missing"},
 		{header + `{"type":"job","id":"a","submit":0,"run_time_s":-1}`, "run_time_s: negative"},
-		{header + `{"type":"job","id":"a","submit":0,"run_time_s":"1h"}`, `"1h": not a duration (want seconds or "unlimited")`},
+		{header + `{"type":"job","id":"a","submit":0,"run_time_s":"1h"}`, `t:2: run_time_s: "1h": not a duration (want seconds or "unlimited")`},
+		{header + job + `,"time_limit_s":"1h"}`, `t:2: time_limit_s: "1h": not a duration`},
+		{header + job + `,"recorded":{"start":"noon"}}`, `t:2: recorded.start: "noon": not a time`},
+		{header + job + `,"task_run_times_s":{"1":"x"}}`, `t:2: task_run_times_s: "x": not a duration`},
+		{header + job + `,"Tasks":4}`, "t:2: Tasks: not a field of this record (want it in lower case)"},
+		{header + job + `,"recorded":{"NODES":"n1"}}`, "t:2: NODES: not a field of this record"},
+		{header + job + `,"tasks":4,"tasks":5}`, "t:2: tasks: twice in one record"},
+		{header + job + `,"tasks":4,"task\u0073":5}`, "t:2: tasks: twice in one record"},
+		{header + job + `,"name":"a{\"tasks\":1,}\\","tasks":4,"comment":"]","tasks":5}`, "t:2: tasks: twice in one record"},
+		{header + job + `,"recorded":{"end":5, "nodes":"n1" , "end":6}}`, "t:2: end: twice in one record"},
+		{header + job + `,"task_run_times_s":{"1":5,"2":5,"1":6}}`, "t:2: 1: twice in one record"},
+		{header + `{"type":"job","type":"user","name":"u"}`, "t:2: type: twice in one record"},
+		{`{"rmreplay_trace":1,"Epoch":"2024-01-01T00:00:00Z"}`, "t:1: header: Epoch: not a field"},
 		{header + `{"type":"job","id":"a","submit":0,"run_time_s":1e3}`, `1e3: not a duration`},
 		{header + `{"type":"job","id":"a","run_time_s":1}`, "submit: missing"},
-		{header + `{"type":"job","id":"a","submit":"noon","run_time_s":1}`, "not a time"},
+		{header + `{"type":"job","id":"a","submit":"noon","run_time_s":1}`, `t:2: submit: "noon": not a time (want "2024-03-01T08:00:00Z", or seconds from the epoch)`},
+		{header + `{"type":"job","id":"a","submit":"1709596810","run_time_s":1}`, `t:2: submit: "1709596810": not a time`},
+		{header + `{"type":"job","id":"a","submit":"9999-12-31T00:00:00Z","run_time_s":1}`, "not a time"},
 		{header + `{"type":"job","submit":0,"run_time_s":1}`, "id: missing"},
 		{header + `{"type":"jobs"}`, "type jobs: not known (want job, user, node, reservation, action, usage or unusable)"},
 		{header + `{"id":"a"}`, "a record without a type"},
@@ -206,6 +220,33 @@ func TestReadTraceErrors(t *testing.T) {
 		_, err := ReadTrace(strings.NewReader(tt.text), "t")
 		if err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: error %v, want %q", tt.text, err, tt.want)
+		}
+	}
+}
+
+// TestReadTraceEpoch: what relative times count from, and when a workload begins, where the
+// header does not say.
+func TestReadTraceEpoch(t *testing.T) {
+	const (
+		relative = `{"type":"job","id":"a","submit":10,"run_time_s":1}` + "\n"
+		absolute = `{"type":"job","id":"b","submit":"2024-03-05T00:00:10.5Z","run_time_s":1}` + "\n"
+	)
+	for _, test := range []struct{ text, epoch, submit string }{
+		{`{"rmreplay_trace":1}` + "\n" + relative, "2024-01-01T00:00:00Z", "2024-01-01T00:00:10Z"},
+		{`{"rmreplay_trace":1}` + "\n" + absolute, "2024-03-05T00:00:10Z", "2024-03-05T00:00:10.5Z"},
+		{`{"rmreplay_trace":1}` + "\n" + absolute + relative, "2024-01-01T00:00:00Z", "2024-01-01T00:00:10Z"},
+		{`{"rmreplay_trace":1}` + "\n" + absolute + `{"type":"node","at":"2024-03-04T00:00:00Z","nodes":"n1","state":"down"}`,
+			"2024-03-04T00:00:00Z", "2024-03-05T00:00:10.5Z"},
+		{`{"rmreplay_trace":1,"epoch":"1970-01-01T00:00:00Z"}` + "\n" + relative, "unset", "1970-01-01T00:00:10Z"},
+		{`{"rmreplay_trace":1,"epoch":"2023-01-01T00:00:00Z"}` + "\n" + absolute, "2023-01-01T00:00:00Z", "2024-03-05T00:00:10.5Z"},
+	} {
+		w, err := ReadTrace(strings.NewReader(test.text), "t")
+		if err != nil {
+			t.Errorf("%s: %v", test.text, err)
+			continue
+		}
+		if w.Epoch.String() != test.epoch || w.Jobs.Submit(0).String() != test.submit {
+			t.Errorf("%s: epoch %s, submitted at %s; want %s and %s", test.text, w.Epoch, w.Jobs.Submit(0), test.epoch, test.submit)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"rmreplay/internal/hostlist"
 	"rmreplay/internal/hpc"
@@ -23,6 +24,10 @@ type Cluster struct {
 	// MaxArraySize is slurm.conf's: one above the largest index; 0 if not known.
 	MaxArraySize int
 }
+
+// WindowReservation is the name of the reservation in which preset jobs run until the window
+// begins.
+const WindowReservation = "rmreplay_window"
 
 // Severity says what a problem means for a replay.
 type Severity string
@@ -57,6 +62,8 @@ const (
 	RuleNoID              = "no_id"
 	RuleDuplicateID       = "duplicate_id"
 	RuleBeforeEpoch       = "submit_before_epoch"
+	RuleEventBeforeEpoch  = "event_before_epoch"
+	RuleEndBeforeSubmit   = "end_before_submit"
 	RuleNegativeTime      = "negative_time"
 	RuleNegativeNumber    = "negative_number"
 	RuleBadExitCode       = "bad_exit_code"
@@ -68,6 +75,7 @@ const (
 	RuleTooManyNodes      = "too_many_nodes"
 	RuleUnknownFeature    = "unknown_feature"
 	RuleBadArray          = "bad_array"
+	RuleNoSuchTask        = "no_such_task"
 	RuleBadDependency     = "bad_dependency"
 	RuleUnknownDependency = "dependency_on_unknown_job"
 	RuleLaterDependency   = "dependency_on_later_job"
@@ -107,6 +115,7 @@ func Validate(w *Workload, cluster Cluster) []Problem {
 	v.cycles()
 	v.gaps()
 	v.events()
+	v.instants()
 	problems := make([]Problem, len(v.problems))
 	for i, p := range v.problems {
 		problems[i] = p.Problem
@@ -235,6 +244,9 @@ func (v *validator) times(job *hpc.Job) {
 	if job.Submit < v.w.Epoch && v.w.Start == 0 {
 		v.report(Error, job.ID, RuleBeforeEpoch, "submitted at %s, before the epoch %s", job.Submit, v.w.Epoch)
 	}
+	if job.EndAt != 0 && job.EndAt < job.Submit {
+		v.report(Error, job.ID, RuleEndBeforeSubmit, "ends at %s, before it is submitted at %s", job.EndAt, job.Submit)
+	}
 	if v.w.Preset(job) {
 		v.preset(job)
 	}
@@ -309,6 +321,9 @@ func (v *validator) features(job *hpc.Job) {
 
 func (v *validator) array(job *hpc.Job) {
 	if job.Array == "" {
+		if len(job.TaskRunTimes) > 0 {
+			v.report(Warning, job.ID, RuleNoSuchTask, "task_run_times_s of a job that is no array: they are nobody's")
+		}
 		return
 	}
 	a, err := hpc.ParseArray(job.Array)
@@ -316,9 +331,28 @@ func (v *validator) array(job *hpc.Job) {
 		v.report(Error, job.ID, RuleBadArray, "array %s: %v", job.Array, err)
 		return
 	}
+	v.tasks(job, a)
 	last := a.Tasks[len(a.Tasks)-1]
 	if limit := v.cluster.MaxArraySize; limit > 0 && last >= limit {
 		v.report(Warning, job.ID, RuleBadArray, "array index %d is not below the cluster's MaxArraySize=%d", last, limit)
+	}
+}
+
+// tasks checks the run times that tasks of an array have for themselves.
+func (v *validator) tasks(job *hpc.Job, a hpc.Array) {
+	missing, over := 0, 0
+	for _, task := range slices.Sorted(maps.Keys(job.TaskRunTimes)) {
+		_, has := slices.BinarySearch(a.Tasks, task)
+		switch d := job.TaskRunTimes[task]; {
+		case !has:
+			if missing++; missing == 1 {
+				v.report(Warning, job.ID, RuleNoSuchTask, "task_run_times_s has task %d, which the array %s has not", task, job.Array)
+			}
+		case job.TimeLimit > 0 && d != hpc.Unlimited && d > job.TimeLimit:
+			if over++; over == 1 {
+				v.report(Warning, job.ID, RuleOverLimit, "task %d runs for %s but the time limit is %s: it will end in TIMEOUT", task, d, job.TimeLimit)
+			}
+		}
 	}
 }
 
@@ -408,11 +442,51 @@ func (v *validator) cycles() {
 // gaps reports submissions that come so long after the one before that the clock of
 // whoever recorded them must have been wrong. A replay would run through the gap.
 func (v *validator) gaps() {
+	if v.w.Start == 0 && v.w.Jobs.Len() > 0 {
+		submit := v.w.Jobs.Submit(0)
+		if gap := submit.Sub(v.w.Epoch); gap > MaxGap {
+			v.report(Warning, v.w.Jobs.At(0).ID, RuleClockJump, "the first job is submitted at %s, %.0f days after the epoch %s (want an epoch near it)",
+				submit, gap.Hours()/24, epochText(v.w.Epoch))
+		}
+	}
 	for i := 1; i < v.w.Jobs.Len(); i++ {
 		submit := v.w.Jobs.Submit(i)
 		if gap := submit.Sub(v.w.Jobs.Submit(i - 1)); gap > MaxGap {
 			v.report(Warning, v.w.Jobs.At(i).ID, RuleClockJump, "submitted at %s, %.0f days after the job before", submit, gap.Hours()/24)
 		}
+	}
+}
+
+// epochText is the epoch for people, to whom one that nobody has set is 1970.
+func epochText(t hpc.Time) string { return t.Std().Format(time.RFC3339Nano) }
+
+// instants checks that what is no job comes while the replay lasts. What was reserved before
+// the epoch is there when it begins.
+func (v *validator) instants() {
+	last := v.w.Epoch
+	if n := v.w.Jobs.Len(); n > 0 {
+		last = v.w.Jobs.Submit(n - 1)
+	}
+	late := func(what string, at hpc.Time) {
+		if gap := at.Sub(last); gap > MaxGap {
+			v.report(Warning, "", RuleClockJump, "%s at %s: %.0f days after the last submission", what, at, gap.Hours()/24)
+		}
+	}
+	early := func(what string, at hpc.Time) {
+		if v.w.Start == 0 && at < v.w.Epoch {
+			v.report(Warning, "", RuleEventBeforeEpoch, "%s at %s: before the epoch %s, at which it will be done", what, at, epochText(v.w.Epoch))
+		}
+	}
+	for _, e := range v.w.NodeEvents {
+		early("node event", e.At)
+		late("node event", e.At)
+	}
+	for _, e := range v.w.Reservations {
+		late("reservation "+e.Name, e.At)
+	}
+	for _, a := range v.w.Actions {
+		early("action", a.At)
+		late("action", a.At)
 	}
 }
 
@@ -495,6 +569,9 @@ func (v *validator) reservation(e *hpc.ReservationEvent) {
 	what := fmt.Sprintf("reservation %s at %s", e.Name, e.At)
 	bad := func(format string, args ...any) {
 		v.report(Error, "", RuleBadReservation, "%s: %s", what, fmt.Sprintf(format, args...))
+	}
+	if e.Name == WindowReservation && v.w.Start != 0 {
+		bad("rmreplay has one of this name before the window (want another name)")
 	}
 	if !strings.EqualFold(e.Nodes, "ALL") {
 		v.hosts(what, e.Nodes)

@@ -58,6 +58,40 @@ func TestValidate(t *testing.T) {
 			a.Array, a.TaskRunTimes = "1-3", map[int]time.Duration{1: -1, 2: 0, 3: -1}
 		}, []problem{{"error", "a", RuleNegativeTime}}},
 		{"run time of a task", func(_ *Workload, a, _ *hpc.Job) { a.Array, a.TaskRunTimes = "1-3", map[int]time.Duration{2: 0} }, nil},
+		{"ends before its submission", func(_ *Workload, a, _ *hpc.Job) { a.EndAt = a.Submit - 1 }, []problem{{"error", "a", RuleEndBeforeSubmit}}},
+		{"ends at its submission", func(_ *Workload, a, _ *hpc.Job) { a.EndAt = a.Submit }, nil},
+		{"epoch of long ago", func(_ *Workload, a, b *hpc.Job) {
+			a.Submit, b.Submit = a.Submit.Add(MaxGap+1), b.Submit.Add(MaxGap+1)
+		}, []problem{{"warning", "a", RuleClockJump}}},
+		{"epoch of long ago, and a window", func(w *Workload, a, b *hpc.Job) {
+			a.Submit, b.Submit = a.Submit.Add(MaxGap+1), b.Submit.Add(MaxGap+1)
+			w.Start = a.Submit
+		}, nil},
+		{"events before the epoch", func(w *Workload, _, _ *hpc.Job) {
+			w.NodeEvents = []hpc.NodeEvent{{At: w.Epoch - 1, Nodes: "n1"}, {At: w.Epoch, Nodes: "n1"}}
+			w.Actions = []hpc.Action{{At: w.Epoch - 1, Shell: "date"}}
+		}, []problem{{"warning", "", RuleEventBeforeEpoch}, {"warning", "", RuleEventBeforeEpoch}}},
+		{"event before a window", func(w *Workload, _, _ *hpc.Job) {
+			w.Start = w.Epoch + 1
+			w.NodeEvents = []hpc.NodeEvent{{At: w.Epoch - 1, Nodes: "n1"}}
+		}, nil},
+		{"action long after", func(w *Workload, _, b *hpc.Job) {
+			w.Actions = []hpc.Action{{At: b.Submit.Add(MaxGap), Shell: "date"}, {At: b.Submit.Add(MaxGap + 1), Shell: "date"}}
+		}, []problem{{"warning", "", RuleClockJump}}},
+		{"tasks of no array", func(_ *Workload, a, _ *hpc.Job) { a.TaskRunTimes = map[int]time.Duration{0: 1} }, []problem{{"warning", "a", RuleNoSuchTask}}},
+		{"tasks that the array has", func(_ *Workload, a, _ *hpc.Job) {
+			a.Array, a.TimeLimit, a.TaskRunTimes = "1-5:2", time.Hour, map[int]time.Duration{1: time.Hour, 5: hpc.Unlimited}
+		}, nil},
+		{"a task that the array has not", func(_ *Workload, a, _ *hpc.Job) {
+			a.Array, a.TaskRunTimes = "1-5:2", map[int]time.Duration{1: 1, 2: 1, 4: 1}
+		}, []problem{{"warning", "a", RuleNoSuchTask}}},
+		{"tasks over the limit", func(_ *Workload, a, _ *hpc.Job) {
+			a.Array, a.TimeLimit, a.TaskRunTimes = "1-5:2", time.Hour, map[int]time.Duration{1: time.Hour + 1, 3: 2 * time.Hour}
+		}, []problem{{"warning", "a", RuleOverLimit}}},
+		{"name of the window's reservation", func(w *Workload, a, b *hpc.Job) {
+			reserve(func(e *hpc.ReservationEvent) { e.Name = WindowReservation })(w, a, b)
+			w.Start = w.Epoch
+		}, []problem{{"error", "", RuleBadReservation}}},
 		{"clock jump", func(_ *Workload, _, b *hpc.Job) { b.Submit = b.Submit.Add(400 * 24 * time.Hour) }, []problem{{"warning", "b", RuleClockJump}}},
 		{"negative limit", func(_ *Workload, a, _ *hpc.Job) { a.TimeLimit = -1 }, []problem{{"error", "a", RuleNegativeTime}}},
 		{"negative wait for switches", func(_ *Workload, a, _ *hpc.Job) { a.SwitchWait = -1 }, []problem{{"error", "a", RuleNegativeTime}}},
@@ -86,9 +120,9 @@ func TestValidate(t *testing.T) {
 		{"self dependency", func(_ *Workload, _, b *hpc.Job) { b.Dependency = "afterok:b" }, []problem{{"error", "b", RuleSelfDependency}}},
 		{"later dependency", func(_ *Workload, a, _ *hpc.Job) { a.Dependency = "afterok:b" }, []problem{{"warning", "a", RuleLaterDependency}}},
 		{"cycle", func(_ *Workload, a, b *hpc.Job) { a.Dependency, b.Dependency = "afterok:b", "afterok:a" }, []problem{{"warning", "a", RuleLaterDependency}, {"error", "a", RuleCycle}}},
-		{"node event", func(w *Workload, _, _ *hpc.Job) { w.NodeEvents = []hpc.NodeEvent{{Nodes: "n["}} }, []problem{{"error", "", RuleBadHosts}}},
-		{"node event elsewhere", func(w *Workload, _, _ *hpc.Job) { w.NodeEvents = []hpc.NodeEvent{{Nodes: "n[1-9]"}} }, []problem{{"warning", "", RuleUnknownNode}}},
-		{"node event for all", func(w *Workload, _, _ *hpc.Job) { w.NodeEvents = []hpc.NodeEvent{{Nodes: "All"}} }, []problem{{"error", "", RuleBadHosts}}},
+		{"node event", func(w *Workload, _, _ *hpc.Job) { w.NodeEvents = []hpc.NodeEvent{{At: w.Epoch, Nodes: "n["}} }, []problem{{"error", "", RuleBadHosts}}},
+		{"node event elsewhere", func(w *Workload, _, _ *hpc.Job) { w.NodeEvents = []hpc.NodeEvent{{At: w.Epoch, Nodes: "n[1-9]"}} }, []problem{{"warning", "", RuleUnknownNode}}},
+		{"node event for all", func(w *Workload, _, _ *hpc.Job) { w.NodeEvents = []hpc.NodeEvent{{At: w.Epoch, Nodes: "All"}} }, []problem{{"error", "", RuleBadHosts}}},
 		{"reservation", reserve(func(*hpc.ReservationEvent) {}), nil},
 		{"reservation of all nodes", reserve(func(e *hpc.ReservationEvent) { e.Nodes = "all" }), nil},
 		{"reservation of a partition for an account", reserve(func(e *hpc.ReservationEvent) {

@@ -193,24 +193,11 @@ func (e *Engine) actionCommand(a hpc.Action) (path string, args []string, err er
 	return path, args, nil
 }
 
-// reconfigure puts an adapted slurm.conf in the place of the one in force. The nodes
-// must be the same ones: slurmctld has to be restarted for others.
+// reconfigure puts an adapted slurm.conf in the place of the one in force.
 func (e *Engine) reconfigure(path string) error {
-	if !filepath.IsAbs(path) {
-		path = filepath.Join(filepath.Dir(e.cfg.Cluster.Path), path)
-	}
-	cluster, err := conf.OpenFile(path)
+	cluster, err := openReplacement(path, e.cfg.Cluster)
 	if err != nil {
 		return err
-	}
-	names := func(nodes []hpc.Node) (list []string) {
-		for _, n := range nodes {
-			list = append(list, n.Name)
-		}
-		return list
-	}
-	if !slices.Equal(names(cluster.Nodes), names(e.cfg.Cluster.Nodes)) {
-		return fmt.Errorf("reconfiguring with %s: its nodes are not those of %s (Slurm wants a restart for that)", path, e.cfg.Cluster.Path)
 	}
 	adapted, err := conf.Adapt(cluster, e.environmentOf())
 	if err != nil {

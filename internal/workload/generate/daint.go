@@ -40,18 +40,63 @@ const (
 	fiveDaysJobs = 35162 // of the five days of section VI.C
 )
 
+// DefaultGPULoad is the share of the GPU nodes' node-hours that the jobs of the paper's
+// day ask for.
+const DefaultGPULoad = gpuLoad
+
 // DaintOptions say how long a trace [Daint] makes.
 type DaintOptions struct {
 	// Days is how many days jobs are submitted; 1 if 0 and Jobs does not ask for more.
 	Days int
 	// Jobs is how many jobs there are in all, at least those of a day (6,025). If 0,
-	// there are as many as load the machine evenly.
+	// there are as many as load the machine evenly. With other numbers the days may not
+	// come to the loads that are wanted: [DaintDays.Loads] has what they came to.
 	Jobs int
-	// GPULoad is the share of the GPU nodes' node-hours that the jobs of a day ask for;
-	// 0.97 if 0. With more than 1 a queue builds up, as on the saturated days of section
-	// VIII; the first day then has more jobs than Table I.
+	// GPULoad is the share of the GPU nodes' node-hours that the jobs of a day ask for.
+	// With more than 1 a queue builds up, as on the saturated days of section VIII; the
+	// first day then has more jobs than Table I, and with less than 0.97 fewer.
 	GPULoad float64
 	Seed    uint64
+}
+
+// DaintDays is what [Daint] makes.
+type DaintDays struct {
+	Workload *workload.Workload
+	Files    map[string]string // those of the cluster directory, by name
+	Loads    []Load            // of the GPU nodes, then of the multicore nodes
+}
+
+// Load is the share of the node-hours of one kind of nodes that the jobs of each day ask
+// for, preset jobs with what is left of them.
+type Load struct {
+	Feature string // of the nodes
+	Nodes   string // what people call them
+	Wanted  float64
+	Days    []float64
+}
+
+// Lowest is the least of the days' loads.
+func (l *Load) Lowest() float64 { return slices.Min(l.Days) }
+
+// Highest is the greatest of them.
+func (l *Load) Highest() float64 { return slices.Max(l.Days) }
+
+// Mean is their average.
+func (l *Load) Mean() float64 {
+	total := 0.0
+	for _, x := range l.Days {
+		total += x
+	}
+	return total / float64(len(l.Days))
+}
+
+// nearLoad is how near the days come to a load, of the node-hours of the nodes.
+const nearLoad = 0.01
+
+// Met reports whether every day comes within one per cent of the nodes' node-hours to
+// what is wanted.
+func (l *Load) Met() bool {
+	return l.Highest()-l.Wanted <= nearLoad && l.Wanted-l.Lowest() <= nearLoad
 }
 
 // daintStart is the window's start: the day of Table I, in the site's own time.
@@ -60,34 +105,35 @@ var daintStart = hpc.Time(time.Date(2017, 10, 6, 0, 0, 0, 0, time.UTC).UnixNano(
 //go:embed daint
 var daintCluster embed.FS
 
-// Daint makes days of a machine like Piz Daint, and the files of its cluster directory
-// by name, after Martinasso et al., "RM-Replay" (SC'18), section V.
+// Daint makes days of a machine like Piz Daint, and the files of its cluster directory,
+// after Martinasso et al., "RM-Replay" (SC'18), section V.
 //
 // The first day has exactly the jobs of the paper's Table I by nodes and duration, of
 // which 783 run when the window begins; they hold 97 % of the GPU nodes and 54 % of the
 // multicore nodes. Every day, the jobs ask for as much of the node-hours of either kind.
 // A further day has no preset jobs of its own, so it takes more new ones, of the same
-// mix, to load the machine as much. The error says which option is not possible.
-func Daint(o DaintOptions) (*workload.Workload, map[string]string, error) {
+// mix, to load the machine as much. The error says which option is not possible; a number
+// of jobs is not that leaves a day without any, or asks for more than three times the
+// machine.
+func Daint(o DaintOptions) (*DaintDays, error) {
 	switch {
 	case o.Days < 0:
-		return nil, nil, fmt.Errorf("days %d: negative", o.Days)
+		return nil, fmt.Errorf("days %d: negative", o.Days)
 	case o.Days > maxDays:
-		return nil, nil, fmt.Errorf("days %d: more than %d", o.Days, maxDays)
+		return nil, fmt.Errorf("days %d: more than %d", o.Days, maxDays)
 	case o.Jobs != 0 && o.Jobs < dayJobs:
-		return nil, nil, fmt.Errorf("jobs %d: fewer than the %d of a day", o.Jobs, dayJobs)
+		return nil, fmt.Errorf("jobs %d: fewer than the %d of a day", o.Jobs, dayJobs)
 	case o.Jobs > maxDays*maxJobsPerDay:
-		return nil, nil, fmt.Errorf("jobs %d: more than %d", o.Jobs, maxDays*maxJobsPerDay)
-	}
-	if o.GPULoad == 0 {
-		o.GPULoad = gpuLoad
+		return nil, fmt.Errorf("jobs %d: more than %d", o.Jobs, maxDays*maxJobsPerDay)
 	}
 	if !(o.GPULoad >= leastLoad && o.GPULoad <= mostLoad) {
-		return nil, nil, fmt.Errorf("gpu-load %g: not a load (want %g to %g)", o.GPULoad, leastLoad, mostLoad)
+		return nil, fmt.Errorf("gpu-load %g: not a load (want %g to %g)", o.GPULoad, leastLoad, mostLoad)
 	}
 	g := &daint{rng: rand.New(rand.NewPCG(o.Seed, 0x6461696e74))}
 	g.people = newPeople(g.rng)
-	g.draw(o)
+	if err := g.draw(o); err != nil {
+		return nil, err
+	}
 	g.place()
 	g.jobsOfDays()
 	g.reservations()
@@ -101,7 +147,7 @@ func Daint(o DaintOptions) (*workload.Workload, map[string]string, error) {
 		}
 		files[name] = string(text)
 	}
-	return w, files, nil
+	return &DaintDays{Workload: w, Files: files, Loads: g.loads}, nil
 }
 
 // The loads that can be asked for. Below, there is no room beside the preset jobs.
@@ -122,6 +168,7 @@ type daint struct {
 	people  *people
 	presets []*draft
 	days    [][]*draft // new jobs by day
+	loads   []Load     // by kind
 	pools   [2]*pool   // by kind
 	jobs    []*hpc.Job
 
@@ -141,6 +188,9 @@ const (
 // feature is what a job asks for.
 func (k kind) feature() string { return [...]string{"gpu", "mc"}[k] }
 
+// String is what people call the kind.
+func (k kind) String() string { return [...]string{"GPU", "multicore"}[k] }
+
 // first and count are the kind's nodes, numbered from 1.
 func (k kind) first() int    { return [...]int{1, gpuNodes + 1}[k] }
 func (k kind) count() int    { return [...]int{gpuNodes, mcNodes}[k] }
@@ -151,7 +201,7 @@ func (k kind) load() float64 { return [...]float64{gpuLoad, mcLoad}[k] }
 func (k kind) dayWork() float64 { return 24 * float64(k.count()) * k.load() }
 
 // draw decides how many jobs there are on each day, and the size and run time of all.
-func (g *daint) draw(o DaintOptions) {
+func (g *daint) draw(o DaintOptions) error {
 	first := table(g.rng)
 	for _, d := range first {
 		d.shape(neutral)
@@ -160,7 +210,11 @@ func (g *daint) draw(o DaintOptions) {
 	rest := g.choosePresets(first)
 	wanted := gpu.dayWork()*o.GPULoad/gpuLoad + mc.dayWork()
 	left := g.presetWork(gpu) + g.presetWork(mc)
-	for i, n := range dayCounts(o, rest, wanted, left) {
+	counts := dayCounts(o, rest, wanted, left)
+	if least := slices.Min(counts); least <= 0 {
+		return fmt.Errorf("jobs %d: too few for %d days, some of which would have none (want more jobs, or fewer days)", o.Jobs, len(counts))
+	}
+	for i, n := range counts {
 		day, target := rest, wanted-left
 		if i > 0 {
 			target = wanted
@@ -176,6 +230,36 @@ func (g *daint) draw(o DaintOptions) {
 		g.assign(day, mcWork)
 		g.days = append(g.days, day)
 	}
+	return g.measure(o)
+}
+
+// measure finds what the days' jobs ask for of either kind of nodes. More than can be
+// asked for by a load cannot be asked for by a number of jobs either.
+func (g *daint) measure(o DaintOptions) error {
+	for _, k := range []kind{gpu, mc} {
+		load := Load{Feature: k.feature(), Nodes: k.String(), Wanted: k.load()}
+		if k == gpu {
+			load.Wanted = o.GPULoad
+		}
+		for i, day := range g.days {
+			work := 0.0
+			if i == 0 {
+				work = g.presetWork(k)
+			}
+			for _, d := range day {
+				if d.kind == k {
+					work += d.work()
+				}
+			}
+			load.Days = append(load.Days, work/(24*float64(k.count())))
+		}
+		if most := load.Highest(); o.Jobs != 0 && most > mostLoad+nearLoad {
+			return fmt.Errorf("jobs %d: ask for %.2f times the %s nodes' node-hours on one of %d days (want at most %g: fewer jobs, or more days)",
+				o.Jobs, most, k, len(g.days), mostLoad)
+		}
+		g.loads = append(g.loads, load)
+	}
+	return nil
 }
 
 // pinLargest makes the three longest of the class of 65 to 128 nodes what the paper says.
@@ -196,8 +280,12 @@ func dayCounts(o DaintOptions, rest []*draft, wanted, left float64) []int {
 	for _, d := range rest {
 		mean += d.work() / float64(len(rest))
 	}
-	// On a day without preset jobs, and at least what the five days of section VI.C had.
-	even := max(int(math.Round(wanted/mean)), (fiveDaysJobs-dayJobs+3)/4)
+	// On a day without preset jobs. At the paper's load it has at least what the five days
+	// of section VI.C had, and so it has where only the number of jobs is given.
+	even := int(math.Round(wanted / mean))
+	if o.GPULoad >= gpuLoad || o.Jobs != 0 {
+		even = max(even, (fiveDaysJobs-dayJobs+3)/4)
+	}
 	days := max(o.Days, 1)
 	if o.Days == 0 && o.Jobs > dayJobs {
 		days = 1 + int(math.Round(float64(o.Jobs-dayJobs)/float64(even)))
@@ -306,6 +394,7 @@ func (g *daint) splitPresets() {
 	room := int(math.Round(mcLoad * mcNodes))
 	for _, d := range g.presets {
 		d.partition = "normal"
+		d.runTime = max(d.runTime, shortestPreset)
 		if d.nodes <= room && d.nodes <= mostMCNodes {
 			d.kind = mc
 			room -= d.nodes
@@ -314,6 +403,9 @@ func (g *daint) splitPresets() {
 		d.age = min(d.age, d.runTime-time.Second)
 	}
 }
+
+// shortestPreset has a second before the window's start and one after it.
+const shortestPreset = 2 * time.Second
 
 // presetWork is what the preset jobs still have to do, in node-hours.
 func (g *daint) presetWork(k kind) float64 {

@@ -17,16 +17,25 @@ import (
 
 func mustDaint(t *testing.T, o DaintOptions) *workload.Workload {
 	t.Helper()
-	w, _, err := Daint(o)
+	return mustDays(t, o).Workload
+}
+
+// mustDays makes days, at the paper's load if the options say none.
+func mustDays(t *testing.T, o DaintOptions) *DaintDays {
+	t.Helper()
+	if o.GPULoad == 0 {
+		o.GPULoad = DefaultGPULoad
+	}
+	days, err := Daint(o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return w
+	return days
 }
 
 // TestDaintDay checks the first day against section V of the paper, for several seeds.
 func TestDaintDay(t *testing.T) {
-	for seed := range uint64(2) {
+	for _, seed := range []uint64{0, 1, 13} { // 13 has a preset job of the shortest run time
 		w := mustDaint(t, DaintOptions{Seed: seed})
 		checkTableI(t, w)
 		checkCounts(t, w)
@@ -81,21 +90,31 @@ func TestDaintJobs(t *testing.T) {
 	for _, test := range []struct {
 		o    DaintOptions
 		jobs int
+		met  bool
 		err  string
 	}{
-		{DaintOptions{}, 6025, ""},
-		{DaintOptions{Jobs: 6239, Days: 1}, 6239, ""},
-		{DaintOptions{Jobs: 9000, Days: 2}, 9000, ""},
-		{DaintOptions{Jobs: 14000}, 14000, ""},
-		{DaintOptions{Jobs: 100}, 0, "jobs 100: fewer than the 6025 of a day"},
-		{DaintOptions{Jobs: 1 << 40}, 0, "jobs 1099511627776: more than"},
-		{DaintOptions{Days: 2, Jobs: 9000, GPULoad: 1.1}, 9000, ""},
-		{DaintOptions{GPULoad: 0.1}, 0, "gpu-load 0.1: not a load"},
-		{DaintOptions{GPULoad: math.NaN()}, 0, "gpu-load NaN: not a load"},
-		{DaintOptions{Days: -1}, 0, "days -1: negative"},
-		{DaintOptions{Days: 1000}, 0, "days 1000: more than 366"},
+		{DaintOptions{GPULoad: 0.97}, 6025, true, ""},
+		{DaintOptions{GPULoad: 0.97, Jobs: 6025}, 6025, true, ""},
+		{DaintOptions{GPULoad: 0.97, Jobs: 6239, Days: 1}, 6239, true, ""},
+		{DaintOptions{GPULoad: 0.97, Jobs: 9000, Days: 2}, 9000, false, ""}, // too few on the second day
+		{DaintOptions{GPULoad: 0.97, Jobs: 14000}, 14000, false, ""},        // too many there
+		{DaintOptions{GPULoad: 0.97, Jobs: 6025 + 7285}, 13310, true, ""},
+		{DaintOptions{GPULoad: 1.1, Days: 2, Jobs: 9000}, 9000, false, ""},
+		{DaintOptions{GPULoad: 0.5, Jobs: 6025}, 6025, false, ""}, // too many
+		{DaintOptions{GPULoad: 0.5, Jobs: 14000}, 14000, false, ""},
+		{DaintOptions{GPULoad: 0.97, Jobs: 100}, 0, false, "jobs 100: fewer than the 6025 of a day"},
+		{DaintOptions{GPULoad: 0.97, Jobs: 1 << 40}, 0, false, "jobs 1099511627776: more than"},
+		{DaintOptions{GPULoad: 0.97, Jobs: 6025, Days: 5}, 0, false, "jobs 6025: too few for 5 days, some of which would have none"},
+		{DaintOptions{GPULoad: 0.97, Jobs: 50000, Days: 1}, 0, false, "jobs 50000: ask for 7.24 times the GPU nodes' node-hours on one of 1 days"},
+		{DaintOptions{GPULoad: 0.97, Jobs: 30000, Days: 2}, 0, false, "jobs 30000: ask for 3.32 times the GPU nodes' node-hours on one of 2 days"},
+		{DaintOptions{}, 0, false, "gpu-load 0: not a load (want 0.5 to 3)"},
+		{DaintOptions{GPULoad: 0.1}, 0, false, "gpu-load 0.1: not a load"},
+		{DaintOptions{GPULoad: math.NaN()}, 0, false, "gpu-load NaN: not a load"},
+		{DaintOptions{GPULoad: 0.97, Days: -1}, 0, false, "days -1: negative"},
+		{DaintOptions{GPULoad: 0.97, Days: 1000}, 0, false, "days 1000: more than 366"},
 	} {
-		w, _, err := Daint(test.o)
+		test.o.Seed = 1
+		made, err := Daint(test.o)
 		switch {
 		case test.err != "":
 			if err == nil || !strings.Contains(err.Error(), test.err) {
@@ -103,8 +122,54 @@ func TestDaintJobs(t *testing.T) {
 			}
 		case err != nil:
 			t.Errorf("%+v: %v", test.o, err)
-		case w.Jobs.Len() != test.jobs:
-			t.Errorf("%+v: %d jobs, want %d", test.o, w.Jobs.Len(), test.jobs)
+		default:
+			if n := made.Workload.Jobs.Len(); n != test.jobs {
+				t.Errorf("%+v: %d jobs, want %d", test.o, n, test.jobs)
+			}
+			if gpu := made.Loads[0]; gpu.Met() != test.met {
+				t.Errorf("%+v: load of the GPU nodes met %v, want %v: %.3f", test.o, gpu.Met(), test.met, gpu.Days)
+			}
+			checkMeasured(t, made)
+		}
+	}
+}
+
+// TestDaintLighter: less than the paper's load can be asked for, and every day has it.
+func TestDaintLighter(t *testing.T) {
+	for _, load := range []float64{0.5, 0.7, 0.9} {
+		made := mustDays(t, DaintOptions{Seed: 1, Days: 3, GPULoad: load})
+		checkLoads(t, made.Workload, load, 3)
+		checkPresets(t, made.Workload)
+		checkMeasured(t, made)
+		for _, l := range made.Loads {
+			if !l.Met() {
+				t.Errorf("%s: %s nodes: loads %.3f, want %.2f on each day", made.Workload.Source, l.Nodes, l.Days, l.Wanted)
+			}
+		}
+	}
+}
+
+// checkMeasured holds the loads that the generator says against those of its jobs.
+func checkMeasured(t *testing.T, made *DaintDays) {
+	t.Helper()
+	w := made.Workload
+	for _, l := range made.Loads {
+		nodes := map[string]float64{"gpu": gpuNodes, "mc": mcNodes}[l.Feature]
+		got := make([]float64, len(l.Days))
+		for _, job := range w.Jobs.All() {
+			if job.Constraint != l.Feature {
+				continue
+			}
+			day, left := max(0, int(job.Submit.Sub(w.Start)/(24*time.Hour))), ran(job)
+			if w.Preset(job) {
+				left = job.Recorded.End.Sub(w.Start)
+			}
+			got[day] += left.Hours() * float64(job.MinNodes) / nodes / 24
+		}
+		for i := range got {
+			if math.Abs(got[i]-l.Days[i]) > 1e-6 {
+				t.Errorf("%s: day %d asks for %.4f of the %s nodes, and is said to ask for %.4f", w.Source, i, got[i], l.Nodes, l.Days[i])
+			}
 		}
 	}
 }
@@ -123,8 +188,7 @@ func TestDaintSeeds(t *testing.T) {
 	if bytes.Equal(texts[0].Bytes(), texts[2].Bytes()) {
 		t.Error("two seeds gave the same workload")
 	}
-	_, files, _ := Daint(DaintOptions{Seed: 7})
-	users, err := workload.ParseUsers(strings.NewReader(files["users"]), "users")
+	users, err := workload.ParseUsers(strings.NewReader(mustDays(t, DaintOptions{Seed: 7}).Files["users"]), "users")
 	if err != nil || len(users) != userCount {
 		t.Errorf("%d users, %v", len(users), err)
 	}

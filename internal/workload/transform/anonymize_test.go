@@ -149,7 +149,7 @@ func TestNodeOrder(t *testing.T) {
 // TestAnonymizeSites anonymizes whole sites and searches the output for every name.
 func TestAnonymizeSites(t *testing.T) {
 	day, files := example.Example(1)
-	daint, daintFiles, err := generate.Daint(generate.DaintOptions{Seed: 1})
+	daint, err := generate.Daint(generate.DaintOptions{GPULoad: generate.DefaultGPULoad, Seed: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +157,7 @@ func TestAnonymizeSites(t *testing.T) {
 		w     *workload.Workload
 		files map[string]string
 		nodes string
-	}{{day, files, "c[01-36],g[01-14]"}, {daint, daintFiles, "nid[00001-07139]"}} {
+	}{{day, files, "c[01-36],g[01-14]"}, {daint.Workload, daint.Files, "nid[00001-07139]"}} {
 		dir := t.TempDir()
 		for name, text := range site.files {
 			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {

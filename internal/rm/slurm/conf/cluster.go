@@ -205,6 +205,15 @@ func (c *Cluster) Accounting() bool {
 	return true
 }
 
+// PrologAtAllocation reports whether nodes run a prolog when a job is allocated: with
+// PrologFlags=Alloc, or one that implies it (slurm.conf(5)).
+func (c *Cluster) PrologAtAllocation() bool {
+	flags, _ := c.Get("PrologFlags")
+	return slices.ContainsFunc(splitList(flags), func(flag string) bool {
+		return slices.Contains([]string{"alloc", "contain", "nohold", "x11"}, strings.ToLower(flag))
+	})
+}
+
 // Node returns the index of a node in [Cluster.Nodes], and whether there is one of
 // that name. Names are compared with case, as Slurm does.
 func (c *Cluster) Node(name string) (int, bool) {

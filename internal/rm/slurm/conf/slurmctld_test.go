@@ -89,7 +89,7 @@ func TestSlurmctldAccepts(t *testing.T) {
 // generatedCluster writes the cluster directory of the generated days of 7,139 nodes.
 func generatedCluster(t *testing.T) string {
 	t.Helper()
-	_, files, err := generate.Daint(generate.DaintOptions{Seed: 1})
+	site, err := generate.Daint(generate.DaintOptions{GPULoad: generate.DefaultGPULoad, Seed: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +97,7 @@ func generatedCluster(t *testing.T) string {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for name, text := range files {
+	for name, text := range site.Files {
 		writeFile(t, filepath.Join(dir, name), text)
 	}
 	return dir
