@@ -320,10 +320,12 @@ func TestSacctWindow(t *testing.T) {
 // TestSacctPartitions checks that a job of several partitions waits for all of them, and that
 // one that ran when the window began keeps the one in which it did.
 func TestSacctPartitions(t *testing.T) {
-	const columns = "JobID|Submit|Start|End|State|Partition|NodeList|SubmitLine\n"
-	at := func(minute int) string { return hpc.Unix(1_700_000_000 + 60*int64(minute)).Std().Format("2006-01-02T15:04:05") }
+	const columns = "JobID|Submit|Start|End|State|ReqCPUS|Timelimit|Partition|NodeList|SubmitLine\n"
+	at := func(minute int) string {
+		return hpc.Unix(1_700_000_000 + 60*int64(minute)).Std().Format("2006-01-02T15:04:05")
+	}
 	line := func(id string, start int) string {
-		return strings.Join([]string{id, at(0), at(start), at(90), "COMPLETED", "batch", "n1", "sbatch -p batch,debug job.sh"}, "|") + "\n"
+		return strings.Join([]string{id, at(0), at(start), at(90), "COMPLETED", "1", "24:00:00", "batch", "n1", "sbatch -p batch,debug job.sh"}, "|") + "\n"
 	}
 	w := readSacct(t, columns+line("1", 10)+line("2", 70), ReadOptions{Start: hpc.Unix(1_700_000_000 + 60*60)})
 	for id, want := range map[string]string{"1": "batch", "2": "batch,debug"} {
