@@ -730,7 +730,7 @@ func TestReplayRejections(t *testing.T) {
 		}
 	}
 	code, object, _ := r.metricsOf(t)
-	if code != exitOK || object["rejected"] != 7.0 || object["jobs"] != 2.0 {
+	if code != ExitInvalid || object["rejected"] != 7.0 || object["jobs"] != 2.0 {
 		t.Errorf("metrics exits with %d and says %v", code, object)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -193,7 +194,8 @@ func (e *Engine) actionCommand(a hpc.Action) (path string, args []string, err er
 	return path, args, nil
 }
 
-// reconfigure puts an adapted slurm.conf in the place of the one in force.
+// reconfigure puts an adapted slurm.conf in the place of the one in force, and keeps it beside that in the
+// logs. Warnings of it are those that the first one does not have.
 func (e *Engine) reconfigure(path string) error {
 	cluster, err := openReplacement(path, e.cfg.Cluster)
 	if err != nil {
@@ -207,6 +209,15 @@ func (e *Engine) reconfigure(path string) error {
 		return err
 	}
 	e.requeueExits = cluster.RequeueExits()
+	for _, text := range adapted.Warnings {
+		if !slices.Contains(e.adapted.Warnings, text) {
+			e.warn("configuration", fmt.Sprintf("%s, in force from %s on: %s", path, e.Now(), text), false)
+		}
+	}
+	name := filepath.Join(e.cfg.LogDir, "slurm.conf."+e.Now().String())
+	if err := os.WriteFile(name, adapted.Files["slurm.conf"], 0o644); err != nil {
+		return fmt.Errorf("keeping the adapted configuration: %w", err)
+	}
 	return nil
 }
 
@@ -217,12 +228,16 @@ func (e *Engine) actionEnded(a *action, cl *client) {
 	if err := e.logAction(a, said, err); err != nil {
 		e.fail(err)
 	}
-	// scontrol exits with 0 for some of what slurmctld refuses.
-	if err == nil && strings.Contains(errOut, "slurm_") && strings.Contains(errOut, "error:") {
+	// scontrol and sacctmgr exit with 0 for some of what they or slurmctld refuse.
+	if err == nil && complains.MatchString(errOut) {
 		err = errors.New(strings.TrimSpace(errOut))
 	}
 	e.acted(a, said, err)
 }
+
+// complains matches what Slurm's commands say of an error: "sacctmgr: error: Invalid unit type",
+// "slurm_update error: Invalid node name specified".
+var complains = regexp.MustCompile(`(?m)^(\w+:? )?error:`)
 
 // acted reports the end of an action. One that failed makes the result
 // doubtful: the machine is not what the workload says.
@@ -230,7 +245,7 @@ func (e *Engine) acted(a *action, said string, err error) {
 	what := describeAction(a.Action)
 	reason := what
 	if err != nil {
-		e.warn("action-failed", fmt.Sprintf("%s: %v", what, err), true)
+		e.warn("action-failed", fmt.Sprintf("at %s, %s: %v", a.since, what, err), true)
 		reason += ": failed: " + err.Error()
 	} else if line, _, _ := strings.Cut(said, "\n"); line != "" {
 		reason += ": " + line

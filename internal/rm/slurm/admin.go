@@ -74,7 +74,7 @@ func (e *Engine) administer(typ rpc.Type, body []byte, done rm.Event, then func(
 				err = rpc.ReplyError(reply)
 			}
 			if err != nil {
-				e.warn("event-refused", fmt.Sprintf("%s: %v", done.Reason, err), true)
+				e.warn("event-refused", fmt.Sprintf("at %s, %s: %v", e.Now(), done.Reason, err), true)
 				done.Reason += ": refused: " + err.Error()
 			}
 			e.emit(done)

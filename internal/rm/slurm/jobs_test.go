@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm/slurm/conf"
 	"rmreplay/internal/run"
 	"rmreplay/internal/workload"
 )
@@ -264,4 +265,29 @@ func TestDependencyOnWhatWasNotTakenAtFirst(t *testing.T) {
 		t.Errorf("the job table was never full, or the dependency was lost: %s, %s", describe(&third), describe(&last))
 	}
 	o.drained()
+}
+
+// A slurm.conf that is put in the place of another has the same nodes, scaled as those are, and
+// the same accounting.
+func TestCheckSlurmConf(t *testing.T) {
+	files := clusterFiles(t)
+	files["same.conf"] = files["slurm.conf"] + "SchedulerParameters=bf_continue\n"
+	files["accounts.conf"] = strings.Replace(files["slurm.conf"], "accounting_storage/none", "accounting_storage/slurmdbd", 1)
+	files["other.conf"] = strings.Replace(files["slurm.conf"], "NodeName=c[1-4]", "NodeName=c[1-3]", 1)
+	cluster := writeCluster(t, files)
+	half, err := cluster.Scale(0.5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []*conf.Cluster{cluster, half} {
+		for name, want := range map[string]string{"same.conf": "", "accounts.conf": "AccountingStorageType", "none.conf": "no such file"} {
+			err := CheckSlurmConf(hpc.Action{SlurmConf: name}, c)
+			if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+				t.Errorf("%s, %d nodes: %v, want %q", name, len(c.Nodes), err, want)
+			}
+		}
+	}
+	if err := CheckSlurmConf(hpc.Action{SlurmConf: "other.conf"}, cluster); err == nil || !strings.Contains(err.Error(), "its nodes are not those of") {
+		t.Errorf("other nodes: %v", err)
+	}
 }

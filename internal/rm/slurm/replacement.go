@@ -23,8 +23,8 @@ func CheckSlurmConf(a hpc.Action, cluster *conf.Cluster) error {
 }
 
 // openReplacement reads a slurm.conf that replaces the cluster's; a relative path counts
-// from the cluster directory. The nodes must be the same ones: slurmctld has to be restarted
-// for others.
+// from the cluster directory, and a cluster that is scaled has it scaled. The nodes must be the same ones, and
+// accounting there as before or not: slurmctld has to be restarted for others.
 func openReplacement(path string, cluster *conf.Cluster) (*conf.Cluster, error) {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(filepath.Dir(cluster.Path), path)
@@ -32,6 +32,11 @@ func openReplacement(path string, cluster *conf.Cluster) (*conf.Cluster, error) 
 	other, err := conf.OpenFile(path)
 	if err != nil {
 		return nil, err
+	}
+	if f := cluster.Factor(); f != 1 {
+		if other, err = other.Scale(f); err != nil {
+			return nil, err
+		}
 	}
 	names := func(nodes []hpc.Node) (list []string) {
 		for _, n := range nodes {
@@ -41,6 +46,9 @@ func openReplacement(path string, cluster *conf.Cluster) (*conf.Cluster, error) 
 	}
 	if !slices.Equal(names(other.Nodes), names(cluster.Nodes)) {
 		return nil, fmt.Errorf("reconfiguring with %s: its nodes are not those of %s (Slurm wants a restart for that)", path, cluster.Path)
+	}
+	if other.Accounting() != cluster.Accounting() {
+		return nil, fmt.Errorf("reconfiguring with %s: AccountingStorageType is not that of %s (Slurm wants a restart for that)", path, cluster.Path)
 	}
 	return other, nil
 }

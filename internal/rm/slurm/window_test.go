@@ -279,14 +279,30 @@ func TestActions(t *testing.T) {
 			t.Errorf("logs/actions.log lacks %q:\n%s", want, log)
 		}
 	}
-	failed := 0
+	var failed []string
 	for _, w := range o.warnings {
 		if w.Code == "action-failed" {
-			failed++
+			failed = append(failed, w.Text)
 		}
 	}
-	if failed != 1 {
-		t.Errorf("%d failed actions, want 1 (the node that does not exist):\n%s", failed, log)
+	if len(failed) != 1 || !strings.HasPrefix(failed[0], "at 2024-01-01T00:10:00Z, scontrol update NodeName=nosuch") {
+		t.Errorf("failed actions %q, want the one with the node that does not exist:\n%s", failed, log)
+	}
+	if kept, err := os.ReadFile(filepath.Join(s.logs, "slurm.conf.2024-01-01T00:31:40Z")); err != nil || !strings.Contains(string(kept), "Nodes=c[1-2]") {
+		t.Errorf("the slurm.conf of the action is not in the logs: %v\n%s", err, kept)
+	}
+}
+
+// What Slurm's commands say of an error counts where they exit with 0.
+func TestComplaints(t *testing.T) {
+	for said, want := range map[string]bool{
+		"sacctmgr: error: Invalid unit type (x).": true, "slurm_update error: Invalid node name specified": true,
+		"error: resolve_ctls_from_dns_srv": true, "ok\nscontrol: error: no": true,
+		"": false, "1 job(s) without an error: fine": false, "Reason=power error: gone": false,
+	} {
+		if complains.MatchString(said) != want {
+			t.Errorf("%q: want %v", said, want)
+		}
 	}
 }
 

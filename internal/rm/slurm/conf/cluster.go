@@ -54,6 +54,7 @@ type Cluster struct {
 	nodeLines []nodeLine
 	nodeIndex map[string]int
 	scaled    []Change // what [Cluster.Scale] has changed
+	factor    float64  // by which it has; 0 for not at all
 }
 
 // Open reads a cluster directory: slurm.conf and, where they exist, gres.conf,

@@ -1,6 +1,7 @@
 package conf
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -9,6 +10,10 @@ import (
 	"rmreplay/internal/hostlist"
 	"rmreplay/internal/hpc"
 )
+
+// Factor is how many times as many nodes the cluster has as its slurm.conf says: 1 unless it comes
+// from [Cluster.Scale].
+func (c *Cluster) Factor() float64 { return cmp.Or(c.factor, 1) }
 
 // Scale returns the cluster with factor times as many nodes of each kind, rounded, but
 // at least one: the what-if "half the machine". Nodes are of one kind if they have the
@@ -27,7 +32,7 @@ func (c *Cluster) Scale(factor float64) (*Cluster, error) {
 			c.Path, factor, n, float64(n)*factor, hostlist.MaxNames)
 	}
 	sc := &scaling{cluster: c, factor: factor, becomes: c.scaledNames(factor)}
-	out := &Cluster{Path: c.Path, Accounts: c.Accounts, Users: c.Users, nodeIndex: make(map[string]int)}
+	out := &Cluster{Path: c.Path, Accounts: c.Accounts, Users: c.Users, nodeIndex: make(map[string]int), factor: c.Factor() * factor}
 	for _, s := range c.Statements {
 		if scaled, stays := sc.statement(s); stays {
 			out.Statements = append(out.Statements, scaled)
