@@ -193,6 +193,24 @@ func TestRequeuedPreset(t *testing.T) {
 	}
 }
 
+// TestRequeuedTwice checks that the runs of a job are one job in whatever order their records come.
+func TestRequeuedTwice(t *testing.T) {
+	runs := []string{
+		accounted("7", 0, 10, 20, "NODE_FAIL", ""), accounted("7", 20, 30, 40, "PREEMPTED", ""),
+		accounted("7", 40, 50, 80, "COMPLETED", ""),
+	}
+	for _, order := range [][3]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}} {
+		w := builtAt(t, -1, runs[order[0]], runs[order[1]], runs[order[2]], runs[order[2]])
+		job := w.Jobs.At(0)
+		if w.Jobs.Len() != 1 || job.Submit != hpc.Unix(1_700_000_000) || job.RunTime != 30*time.Minute || job.ExitCode != 0 {
+			t.Errorf("%v: %d jobs, %+v", order, w.Jobs.Len(), job)
+		}
+		if w.Rules[NoteRequeued]+w.Rules[RuleDuplicate] != 3 {
+			t.Errorf("%v: rules %v", order, w.Rules)
+		}
+	}
+}
+
 // TestRequeuedTask checks that the run of a task that was requeued is none of its array's
 // tasks, for those that depend on them.
 func TestRequeuedTask(t *testing.T) {

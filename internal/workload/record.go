@@ -105,6 +105,9 @@ type built struct {
 	requeued bool
 	// atStart is that run, of the job that the last run is; else nil.
 	atStart *Record
+	// lastSubmit is when the last run went to the queue. Where it is one of several, rec.Submit is
+	// when the first did.
+	lastSubmit hpc.Time
 }
 
 // fieldPresence says of which fields any record had something.
@@ -196,7 +199,7 @@ func (b *Builder) checkTimes(r *Record) error {
 
 // enter takes a record as a job of its own.
 func (b *Builder) enter(r *Record) *built {
-	entry := &built{rec: *r}
+	entry := &built{rec: *r, lastSubmit: r.Submit}
 	b.jobs[r.ID] = entry
 	b.list = append(b.list, entry)
 	h := &b.has
@@ -222,7 +225,9 @@ func (b *Builder) enter(r *Record) *built {
 // again takes another record of a job that is known: another run of it, the same
 // again, or another job of that number.
 func (b *Builder) again(before *built, r *Record, text string) error {
-	earlier, later := &before.rec, r
+	last := before.rec
+	last.Submit = before.lastSubmit
+	earlier, later := &last, r
 	if later.Submit < earlier.Submit || later.Submit == earlier.Submit && later.Start != 0 && later.Start < earlier.Start {
 		earlier, later = later, earlier
 	}
@@ -232,15 +237,23 @@ func (b *Builder) again(before *built, r *Record, text string) error {
 	case wasRequeued(earlier.State) && b.preset(earlier):
 		preset := *earlier
 		preset.ID = b.freeID(r.ID)
-		before.rec, before.atStart = *later, &preset
+		before.atStart = &preset
+		if later == r {
+			before.rec, before.lastSubmit = *r, r.Submit
+		}
 		b.enter(&preset).requeued = true
 		b.note(NoteRequeuedPreset)
 		return nil
 	case wasRequeued(earlier.State):
 		// The job was submitted once; its last run says how long it runs.
-		folded := *later
-		folded.Submit, folded.Eligible = earlier.Submit, earlier.Eligible
-		before.rec = folded
+		first := before.rec
+		if r.Submit < first.Submit {
+			first = *r
+		}
+		if later == r {
+			before.rec, before.lastSubmit = *r, r.Submit
+		}
+		before.rec.Submit, before.rec.Eligible = first.Submit, first.Eligible
 		b.note(NoteRequeued)
 		return nil
 	}
