@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
@@ -496,14 +497,20 @@ func describeConfiguration(m *run.Manifest, a *conf.Adapted) {
 	}
 }
 
+// forSize matches the reasons for which jobs are rejected that would fit a larger machine, or wait for one
+// that is.
+var forSize = regexp.MustCompile(`ESLURM_(REQUESTED_NODES_NOT_IN_PARTITION|TOO_MANY_REQUESTED_(CPUS|NODES)|INVALID_NODE_COUNT|` +
+	`REQUESTED_(NODE|PART)_CONFIG_UNAVAILABLE|INVALID_NODE_NAME)|which was rejected`)
+
 // check compares the record with what slurmdbd has, and says what was left undone.
 func (o *replayOptions) check(ctx context.Context, engine *slurm.Engine, record *run.Writer, w *workload.Workload, result replay.Result) error {
 	end := engine.Now()
 	warnings := undone(result, o.drainLimit)
 	if n := len(result.Rejected); n > 0 {
-		text := fmt.Sprintf("%d jobs were rejected, of which %d ran when the workload was recorded or have no record: %s", n, result.Missing, few(result.Rejected, 5))
+		text := fmt.Sprintf("%d jobs were rejected, of which %d ran when the workload was recorded or have no record: %s", n, len(result.Missing), few(result.Rejected, 5))
 		// On other nodes than they had, jobs are rejected that do not fit any more.
-		affects := result.Missing > 0 && o.nodes == "" || result.Refused == result.Submitted
+		unasked := func(why string) bool { return o.nodes == "" || !forSize.MatchString(why) }
+		affects := slices.ContainsFunc(result.Missing, unasked) || result.Refused == result.Submitted
 		warnings = append(warnings, run.Warning{Code: "jobs-rejected", Text: text, AffectsResult: affects, Count: n})
 	}
 	if unfinished := engine.Unfinished(); len(unfinished) > 0 {

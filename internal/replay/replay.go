@@ -78,9 +78,9 @@ type Result struct {
 	Undrained []string
 	// Rejected are the workload's names of jobs that the resource manager did not take, with
 	// its reasons, but for those that it had not taken when the workload was recorded. Missing
-	// counts those of them that ran then, or of which nothing is recorded.
+	// are those of them that ran then, or of which nothing is recorded.
 	Rejected []string
-	Missing  int
+	Missing  []string
 }
 
 // player is a replay under way.
@@ -511,16 +511,17 @@ func (p *player) take(ev rm.Event) error {
 // rejected notes that the resource manager did not take a job. One of which nothing is recorded is
 // taken for one that should have run.
 func (p *player) rejected(ev *rm.Event) {
+	why := fmt.Sprintf("%s (%s)", ev.Job, ev.Reason)
 	if job := p.of(ev); job >= 0 {
 		p.workload.Jobs.Get(job, &p.job)
 		switch r := p.job.Recorded; {
 		case r == nil || r.Start != 0:
-			p.result.Missing++
+			p.result.Missing = append(p.result.Missing, why)
 		case r.State == hpc.Rejected:
 			return
 		}
 	}
-	p.result.Rejected = append(p.result.Rejected, fmt.Sprintf("%s (%s)", ev.Job, ev.Reason))
+	p.result.Rejected = append(p.result.Rejected, why)
 }
 
 // started counts a task of a job as running.

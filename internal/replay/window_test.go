@@ -218,8 +218,8 @@ func TestRejected(t *testing.T) {
 		windowJob("small", 4, 60, 60),
 	)}
 	_, result := simulateWindow(t, w, "easy")
-	if len(result.Rejected) != 3 || result.Missing != 2 || result.Refused != 4 {
-		t.Errorf("rejected %v, %d missing, %d refused; want large, ran and cancelled, 2, 4", result.Rejected, result.Missing, result.Refused)
+	if len(result.Rejected) != 3 || len(result.Missing) != 2 || result.Refused != 4 {
+		t.Errorf("rejected %v, missing %v, %d refused; want large, ran and cancelled, 2, 4", result.Rejected, result.Missing, result.Refused)
 	}
 }
 
