@@ -34,7 +34,11 @@ type accounts struct {
 	list     []association     // an account stands before those below it
 	defaults map[string]string // the accounts of users whose jobs name none
 	qos      map[string]qos
+	of       map[owner][]int // places in the list: a user may have one for each partition
 }
+
+// owner is an account, or a user in one.
+type owner struct{ account, user string }
 
 // giveUsage puts the fair-share usage into the files in which slurmctld keeps it between
 // two runs (load_assoc_usage in assoc_mgr.c), before slurmctld starts.
@@ -184,11 +188,8 @@ func (l *ledger) accrue(a hpc.Accrual, defaultPartition string) {
 // them; -1 if there is none.
 func (l *ledger) find(account, user, partition string) int {
 	all := -1
-	for i, a := range l.list {
-		if a.account != account || a.user != user {
-			continue
-		}
-		switch a.partition {
+	for _, i := range l.of[owner{account, user}] {
+		switch l.list[i].partition {
 		case partition:
 			return i
 		case "":
@@ -201,15 +202,14 @@ func (l *ledger) find(account, user, partition string) int {
 // settle finds what every association has of its own at the start, so that the given
 // usage is there when the preset jobs have added theirs.
 func (l *ledger) settle(usage []hpc.Usage) {
-	type key struct{ account, user string }
-	given := map[key]float64{}
+	given := map[owner]float64{}
 	for _, u := range usage {
-		given[key{strings.ToLower(u.Account), strings.ToLower(u.User)}] += u.Raw
+		given[owner{strings.ToLower(u.Account), strings.ToLower(u.User)}] += u.Raw
 	}
-	place := map[key]int{} // the association that has what is given: the one for all partitions
-	adds := map[key]float64{}
+	place := map[owner]int{} // the association that has what is given: the one for all partitions
+	adds := map[owner]float64{}
 	for i, a := range l.list {
-		k := key{a.account, a.user}
+		k := owner{a.account, a.user}
 		if first, known := place[k]; !known || a.partition == "" && l.list[first].partition != "" {
 			place[k] = i
 		}
@@ -224,7 +224,7 @@ func (l *ledger) settle(usage []hpc.Usage) {
 	below := map[string]float64{} // of accounts, what will have been used below them
 	// sacctmgr lists an account before its users and those below it, so the way up is backwards.
 	for i, a := range slices.Backward(l.list) {
-		k := key{a.account, a.user}
+		k := owner{a.account, a.user}
 		if place[k] != i {
 			continue
 		}
@@ -263,7 +263,7 @@ func nameOf(account, user string) string { return strings.Trim(account+"/"+user,
 
 // readAccounts asks slurmdbd for its accounts.
 func (e *Engine) readAccounts(ctx context.Context) (*accounts, error) {
-	known := &accounts{defaults: map[string]string{}, qos: map[string]qos{}}
+	known := &accounts{of: map[owner][]int{}, defaults: map[string]string{}, qos: map[string]qos{}}
 	for _, part := range []struct {
 		what []string
 		take func(fields []string) error
@@ -297,8 +297,10 @@ func (k *accounts) takeAssociation(f []string) error {
 		return fmt.Errorf("the ID %s is not a number", f[0])
 	}
 	lower := func(i int) string { return strings.ToLower(f[i]) }
+	who := owner{lower(1), lower(2)}
+	k.of[who] = append(k.of[who], len(k.list))
 	k.list = append(k.list, association{
-		id: uint32(id), account: lower(1), user: lower(2), parent: lower(3), partition: lower(4), qos: lower(5), limits: limitsOf(f[6], f[7]),
+		id: uint32(id), account: who.account, user: who.user, parent: lower(3), partition: lower(4), qos: lower(5), limits: limitsOf(f[6], f[7]),
 	})
 	return nil
 }
