@@ -18,7 +18,7 @@ type CommandKind string
 // The kinds of commands. The comments name the fields of [Command] that each uses.
 const (
 	Cancel       CommandKind = "cancel"         // ends the job, pending or running, as its user
-	Hold         CommandKind = "hold"           // keeps a pending job from starting
+	Hold         CommandKind = "hold"           // keeps a job from starting, or from starting again if it runs
 	Release      CommandKind = "release"        // lets a held job start again
 	SetPriority  CommandKind = "set priority"   // Priority, of a pending job
 	SetTimeLimit CommandKind = "set time limit" // TimeLimit, of a pending or running job

@@ -97,7 +97,7 @@ func (e *Engine) change(j *Job, c rm.Command) error {
 		return nil
 	case j.state == ended:
 		return errOver
-	case j.state == running && (c.Kind == rm.Hold || c.Kind == rm.Release || c.Kind == rm.SetNodes):
+	case j.state == running && c.Kind == rm.SetNodes:
 		return errRuns
 	}
 	switch c.Kind {
@@ -121,10 +121,20 @@ func (e *Engine) change(j *Job, c rm.Command) error {
 	return nil
 }
 
-// hold takes a pending job from the policy until it is released.
+// hold takes a pending job from the policy until it is released. A running job is held, as
+// in Slurm, once it is requeued.
 func (e *Engine) hold(j *Job) {
+	j.onHold = true
+	if j.state == running {
+		return
+	}
 	e.leave(j)
-	j.state, j.onHold = blocked, true
+	j.state = blocked
+	j.withdraw()
+}
+
+// withdraw makes a held job one that has not become eligible.
+func (j *Job) withdraw() {
 	if j.offered {
 		j.offered = false
 		j.of.active--

@@ -320,6 +320,10 @@ func (e *Engine) requeue(j *Job, reason string) {
 	}
 	j.state, j.Start, j.Due = blocked, 0, 0
 	e.emit(j, rm.Requeue, reason, outcome)
+	if j.onHold {
+		j.withdraw()
+		return
+	}
 	e.arrivals = append(e.arrivals, j)
 }
 
