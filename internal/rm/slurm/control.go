@@ -69,20 +69,17 @@ func (e *Engine) done(s *submission, c rm.Command, refused error) {
 	e.emit(c.Done(0, s.number, refused))
 }
 
-// target is what a command is for, as Slurm writes it: "12", "12_3", "12_[1,3]".
+// target is what a command is for, as Slurm's clients send it: "12", "12_3", "12_1,3".
 func target(s *submission, tasks []int) string {
 	number := strconv.FormatUint(uint64(s.number), 10)
-	switch len(tasks) {
-	case 0:
+	if len(tasks) == 0 {
 		return number
-	case 1:
-		return fmt.Sprintf("%s_%d", number, tasks[0])
 	}
 	list := make([]string, len(tasks))
 	for i, task := range tasks {
 		list[i] = strconv.Itoa(task)
 	}
-	return fmt.Sprintf("%s_[%s]", number, strings.Join(list, ","))
+	return number + "_" + strings.Join(list, ",")
 }
 
 // kill cancels a job that slurmctld has taken, as its user does with scancel.

@@ -2,7 +2,6 @@ package rpc
 
 import (
 	"fmt"
-	"math"
 	"time"
 
 	"rmreplay/internal/hpc"
@@ -33,11 +32,10 @@ func (j *JobDesc) SetTimeLimit(limit time.Duration) error {
 		j.TimeLimit = Infinite
 		return nil
 	}
-	minutes := (limit-1)/time.Minute + 1
-	if limit <= 0 || minutes > math.MaxInt32 {
-		return fmt.Errorf("time limit %s: not one that a job can have (want up to %d minutes)", limit, math.MaxInt32)
+	if limit <= 0 {
+		return fmt.Errorf("time limit %s: not one that a job can have (want one above 0)", limit)
 	}
-	j.TimeLimit = uint32(minutes)
+	j.TimeLimit = uint32((limit-1)/time.Minute + 1)
 	return nil
 }
 
