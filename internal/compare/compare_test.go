@@ -167,7 +167,7 @@ func TestWarnings(t *testing.T) {
 		"doubtful":  {[]Set{single("a", same), doubtful}, "bad: 1 of 1 runs are not complete and valid"},
 		"identical": {[]Set{{"s", []Realization{realization("s1", same), realization("s2", same)}}, single("a", same)}, "s: all 2 runs have the same waits"},
 		"few":       {[]Set{randomSet("a", 1, 3, 10), randomSet("b", 2, 3, 10)}, "no p-value can be below 0.1"},
-		"corrected": {[]Set{randomSet("a", 1, 5, 10), randomSet("b", 2, 5, 10)}, "5 and 5 runs: no p-value can be below 0.0079, and none stands after the correction"},
+		"corrected": {[]Set{randomSet("a", 1, 5, 10), randomSet("b", 2, 5, 10)}, "5 and 5 runs: no p-value can be below 0.0079, and none is significant after the correction"},
 		"fewer":     {[]Set{randomSet("a", 1, 4, 10), randomSet("b", 2, 8, 10)}, "a: 4 runs are too few for trustworthy intervals"},
 	} {
 		got := strings.Join(mustCompare(t, Options{}, c.sets...).Warnings, "\n")
@@ -246,8 +246,8 @@ func TestDivergenceOfStartsThatDidNotHappen(t *testing.T) {
 	a := single("a", job("x", 0, 0, 100, "n1"), job("y", 5, 100, 50, "n1"))
 	b := single("b", job("x", 0, 0, 100, "n1"), job("y", 5, -1, 0, ""))
 	for want, pair := range map[string][2]Set{
-		"job y did not start, and did in the baseline": {a, b},
-		"job y started, and did not in the baseline":   {b, a},
+		"job y did not start, but did in the baseline": {a, b},
+		"job y started, but did not in the baseline":   {b, a},
 	} {
 		list := mustCompare(t, Options{}, pair[0], pair[1]).Pairs[0].Divergences
 		if len(list) != 1 || list[0].Reason != want {

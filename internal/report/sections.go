@@ -10,7 +10,7 @@ import (
 	"rmreplay/internal/run"
 )
 
-// paragraph and the like make blocks.
+// paragraph, warning and verdict make blocks of text.
 func paragraph(format string, args ...any) Block { return Block{Text: fmt.Sprintf(format, args...)} }
 
 func warning(format string, args ...any) Block {
@@ -21,7 +21,7 @@ func verdict(format string, args ...any) Block {
 	return Block{Text: fmt.Sprintf(format, args...), Kind: "verdict"}
 }
 
-// figureBlocks are the figures that exist.
+// figureBlocks returns blocks of the figures that are not nil.
 func figureBlocks(figures ...*Figure) []Block {
 	var list []Block
 	for _, f := range figures {
@@ -32,10 +32,10 @@ func figureBlocks(figures ...*Figure) []Block {
 	return list
 }
 
-// atAGlance are the metrics of the summary, by their keys.
+// atAGlance are the keys of the metrics in the summary.
 var atAGlance = []string{"mean_wait_s", "p90_wait_s", "mean_bounded_slowdown", "utilization", "throughput_jobs_per_h", "makespan_s"}
 
-// summary is what a reader in a hurry wants to know.
+// summary is the section for readers with little time.
 func (r *Report) summary() (Section, error) {
 	s := Section{ID: "summary", Title: "At a glance"}
 	c := r.Comparison
@@ -80,7 +80,7 @@ func plural(n int, one, many string) string {
 	return many
 }
 
-// tile is a metric of the summary.
+// tile shows a metric in the summary.
 func (r *Report) tile(m *compare.Metric) Tile {
 	c := r.Comparison
 	t := Tile{Label: m.Label}
@@ -110,7 +110,7 @@ func (r *Report) tile(m *compare.Metric) Tile {
 	return t
 }
 
-// shortVerdict says of one pair how much differs.
+// shortVerdict says how much one pair of sets differs.
 func (r *Report) shortVerdict(p *compare.Pair) string {
 	c := r.Comparison
 	stand := 0
@@ -143,7 +143,7 @@ func (r *Report) shortVerdict(p *compare.Pair) string {
 	return text + "."
 }
 
-// runs says what was run and whether it counts.
+// runs is the section on what was run and whether the runs are valid.
 func (r *Report) runs() (Section, error) {
 	s := Section{ID: "runs", Title: "What was run"}
 	if r.Valid() {
@@ -202,7 +202,7 @@ func seedsOf(s compare.Set) string {
 	return strings.Join(list, ", ")
 }
 
-// statesOf counts how the runs of a set ended.
+// statesOf counts the final states of a set's runs.
 func statesOf(s compare.Set) string {
 	counts := make(map[string]int)
 	var order []string
@@ -225,7 +225,7 @@ func statesOf(s compare.Set) string {
 	return strings.Join(order, "; ")
 }
 
-// warningsOf lists the warnings of a set's runs, each text once.
+// warningsOf lists the warnings of a set's runs. Each text appears once.
 func warningsOf(s compare.Set) []string {
 	type tally struct{ runs, count int }
 	found := make(map[run.Warning]*tally)
@@ -242,7 +242,7 @@ func warningsOf(s compare.Set) []string {
 			found[key].count += w.Count
 		}
 	}
-	// Those that affect the result come first.
+	// Warnings that affect the result come first.
 	slices.SortStableFunc(order, func(a, b run.Warning) int {
 		switch {
 		case a.AffectsResult == b.AffectsResult:
@@ -266,7 +266,7 @@ func warningsOf(s compare.Set) []string {
 	return list
 }
 
-// changesOf is the table of the changes to the sites' configurations.
+// changesOf returns the table of the changes to the sites' configurations.
 func changesOf(sets []compare.Set) *Table {
 	t := &Table{Caption: "Changes to the site's configuration", Head: []string{"set", "file", "key", "from", "to", "reason"}, Folded: true}
 	for i, s := range sets {
@@ -280,7 +280,7 @@ func changesOf(sets []compare.Set) *Table {
 	return t
 }
 
-// metrics is the table of figures, and whether they differ.
+// metrics is the section with the table of figures and the tests.
 func (r *Report) metrics() (Section, error) {
 	s := Section{ID: "metrics", Title: "Metrics"}
 	c := r.Comparison
@@ -320,7 +320,7 @@ func (r *Report) metrics() (Section, error) {
 	return s, nil
 }
 
-// interval formats the ends of an interval; format is one of a metric's.
+// interval formats the ends of an interval with a metric's format.
 func interval(format func(metrics.Float) string, low, high metrics.Float) string {
 	if !low.Known() || !high.Known() {
 		return "–"
@@ -338,7 +338,7 @@ func probability(p metrics.Float) string {
 	return fmt.Sprintf("%.3f", float64(p))
 }
 
-// differences is the table of a set against the baseline.
+// differences returns the table of a set against the baseline.
 func (r *Report) differences(set int) *Table {
 	c := r.Comparison
 	t := &Table{Caption: fmt.Sprintf("Difference %s − %s", compare.Letter(set), compare.Letter(0)), Head: []string{"metric", "difference", "relative"}}
@@ -371,7 +371,7 @@ func (r *Report) differences(set int) *Table {
 	return t
 }
 
-// verdicts say in words what the tests of whole schedules found.
+// verdicts say in words what the tests of the whole schedules found.
 func (r *Report) verdicts() []Block {
 	c := r.Comparison
 	var list []Block
@@ -383,7 +383,7 @@ func (r *Report) verdicts() []Block {
 	return list
 }
 
-// schedulesVerdict says what the tests of whole schedules found.
+// schedulesVerdict says what the tests of the whole schedules found for one pair.
 func schedulesVerdict(t *compare.ScheduleTests, a, b string, alpha float64) string {
 	text := fmt.Sprintf("Schedules as a whole, the waits of all jobs: energy test p = %s (inhomogeneity %s of 1), depth test p = %s "+
 		"(quality of %s in %s %s, of %s in %s %s; 0.5 means no difference). ",
@@ -404,7 +404,7 @@ func schedulesVerdict(t *compare.ScheduleTests, a, b string, alpha float64) stri
 	return text + "Neither rejects that the runs come from one distribution."
 }
 
-// machine is the view of the operator.
+// machine is the section on the machine over time.
 func (r *Report) machine() (Section, error) {
 	s := Section{ID: "machine", Title: "The machine over time"}
 	used := timelines(r.Sets, func(run *compare.Realization, p metrics.Point) float64 {
@@ -430,7 +430,7 @@ func (r *Report) machine() (Section, error) {
 	return s, nil
 }
 
-// users is what users saw.
+// users is the section on waits and slowdowns.
 func (r *Report) users() (Section, error) {
 	s := Section{ID: "users", Title: "Waits and slowdowns"}
 	waits := distributions(r.Sets, 1, waitOf)
@@ -460,7 +460,7 @@ func (r *Report) users() (Section, error) {
 	return s, nil
 }
 
-// distances is how far apart runs are.
+// distances is the section on the distances between runs.
 func (r *Report) distances() (Section, error) {
 	s := Section{ID: "distances", Title: "Distances between runs"}
 	d := r.Comparison.Distances
@@ -492,7 +492,7 @@ func (r *Report) distances() (Section, error) {
 	return s, nil
 }
 
-// jobs is the comparison job by job.
+// jobs is the section that compares job by job.
 func (r *Report) jobs() (Section, error) {
 	s := Section{ID: "jobs", Title: "Job by job"}
 	c := r.Comparison
@@ -532,7 +532,7 @@ func (r *Report) jobs() (Section, error) {
 	return s, nil
 }
 
-// divergences tell where the first runs of both sides part.
+// divergences describe where the first runs of both sides begin to differ.
 func (r *Report) divergences(p *compare.Pair) []Block {
 	if len(p.Divergences) == 0 {
 		return []Block{paragraph("The first runs of %s and %s agree in every job.", compare.Letter(p.Baseline), compare.Letter(p.Set))}
@@ -562,7 +562,7 @@ func (r *Report) divergences(p *compare.Pair) []Block {
 	return list
 }
 
-// groups are the tables of groups of jobs.
+// groups is the section with the tables of groups of jobs.
 func (r *Report) groups() (Section, error) {
 	s := Section{ID: "groups", Title: "Groups of jobs"}
 	c := r.Comparison
@@ -613,7 +613,7 @@ func (r *Report) groupRow(g *compare.Group) []string {
 	return row
 }
 
-// nodes are the Gantt charts of the first run of each set.
+// nodes is the section with the Gantt charts of the first run of each set.
 func (r *Report) nodes() (Section, error) {
 	s := Section{ID: "nodes", Title: "Nodes over time"}
 	for i := range r.Sets {
@@ -632,7 +632,7 @@ func (r *Report) nodes() (Section, error) {
 	return s, nil
 }
 
-// methods say how the numbers were made.
+// methods is the section on how the numbers were computed.
 func (r *Report) methods() (Section, error) {
 	c := r.Comparison
 	s := Section{ID: "methods", Title: "How to read this"}
