@@ -28,9 +28,9 @@ func (r *Report) feedback() (Section, error) {
 	if len(sets) == 0 {
 		return s, nil
 	}
-	s.Blocks = append(s.Blocks, paragraph("Users of these replays submitted earlier or later than recorded, depending on how they were served. "+
-		"Their waits are not comparable with those of a rigid replay; lateness is what tells machines apart: how much later than recorded "+
-		"a job was submitted. Below 0 is earlier."))
+	s.Blocks = append(s.Blocks, paragraph("Users of these replays submitted earlier or later than recorded, depending on how soon their jobs ended. "+
+		"Their waits are not comparable with those of a rigid replay. Compare machines by lateness: how much later than recorded "+
+		"a job was submitted. A negative lateness is earlier."))
 	t := &Table{Head: []string{
 		"set", "model", "submissions", "mean lateness [s]", "relative", "additional lateness [s]", "of users: 10 %", "50 %", "90 %", "variation over the week, recorded", "in the replay",
 	}}
@@ -51,13 +51,13 @@ func (r *Report) feedback() (Section, error) {
 		lines                      []series
 	}{
 		{"submissions", "Submissions over time", "days since the first recorded submission", "submissions so far",
-			"How many jobs were submitted by then, as recorded and in the replays. A replay to the right of the record is late.", submissionLines(sets, names)},
+			"Number of jobs submitted so far, as recorded and in the replays. A replay to the right of the record is late.", submissionLines(sets, names)},
 		{"lateness-cdf", "Distribution of lateness", "lateness [h]", "share of submissions",
-			"Share of the submissions that were at most so late.", shares(names, sets, latenessHours)},
+			"Share of the submissions whose lateness is at most the value on the axis.", shares(names, sets, latenessHours)},
 		{"user-lateness", "Additional lateness per user", "additional lateness [s]", "share of users",
-			"Share of the users who added at most so much to their lateness with each submission; each user counts once.", shares(names, sets, userLateness)},
+			"Share of the users whose additional lateness with each submission is at most the value on the axis. Each user counts once.", shares(names, sets, userLateness)},
 		{"week", "Submissions over the week", "hour of the week, from Monday 0 h UTC", "submissions an hour of the week",
-			"Think times carry the evening's delay into the night, so replays lose some of the rhythm of the week.", weekLines(first, names)},
+			"Think times carry an evening's delay into the night, so replays lose part of the weekly rhythm.", weekLines(first, names)},
 	}
 	for _, f := range figures {
 		figure, err := newLines(f.name, f.title, f.x, f.y, f.caption, f.lines)

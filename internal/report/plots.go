@@ -407,7 +407,7 @@ func newHeatMap(c *compare.Comparison) (*Figure, error) {
 	f := &Figure{
 		Name: "distances", Title: "Distances between runs", width: 12 * vg.Centimeter, height: 12.5 * vg.Centimeter, plots: []*plot.Plot{p},
 		Caption: "Each cell is the Euclidean distance between the waits of two runs. If all runs came from one distribution, " +
-			"the blocks within a set and the blocks across would look alike.",
+			"the blocks within a set and the blocks between sets would look alike.",
 		Data: &Table{Head: []string{"run"}, Folded: true},
 	}
 	for _, row := range d.Rows {
@@ -551,8 +551,8 @@ func newJobDifferences(p *compare.Pair, name string) (*Figure, error) {
 	differences := p.Jobs.Differences()
 	f := &Figure{
 		Name: "jobs-" + compare.Letter(p.Set), Title: "Differences job by job, " + name, width: wide, height: 13 * vg.Centimeter,
-		Caption: "For jobs in the order of their submission: the median difference of the jobs submitted about then, and the range of all " +
-			"of them. Above zero it is later, or longer, than in the baseline.",
+		Caption: "For jobs in the order of their submission: the median difference of the jobs submitted at about that time, and their " +
+			"range. A value above zero is later, or longer, than in the baseline.",
 		Data: &Table{Head: []string{"hours"}, Folded: true},
 	}
 	var all []series

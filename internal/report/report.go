@@ -74,7 +74,7 @@ type TileValue struct {
 	Set    string // its letter; empty for a single set
 	Value  string
 	Change string // relative to the baseline; empty for the baseline
-	// Kind is "stands" for a significant change. It is empty for other changes and without
+	// Kind is "significant" for a significant change. It is empty for other changes and without
 	// a test.
 	Kind string
 }

@@ -43,7 +43,7 @@ func (r *Report) summary() (Section, error) {
 		s.Blocks = append(s.Blocks, warning("Not all runs are valid. What follows may not mean what it seems to."))
 	}
 	if len(c.Sets) > 1 && !c.Inference {
-		s.Blocks = append(s.Blocks, warning("No inference is possible: %s. What differs may be nothing but chance.", c.Reason))
+		s.Blocks = append(s.Blocks, warning("No inference is possible: %s. The differences may be due to chance alone.", c.Reason))
 	}
 	for i := range c.Pairs {
 		if p := &c.Pairs[i]; c.Inference {
@@ -67,7 +67,7 @@ func (r *Report) summary() (Section, error) {
 		text += " Values are means over runs."
 	}
 	if c.Inference {
-		text += " A change that stands is more than chance explains, after the correction for having looked at all metrics."
+		text += " A change is significant if it exceeds chance after the correction for the number of metrics."
 	}
 	s.Blocks = append(s.Blocks, paragraph("%s", text))
 	return s, nil
@@ -102,7 +102,7 @@ func (r *Report) tile(m *compare.Metric) Tile {
 			}
 			v.Change = fmt.Sprintf("%+.1f %%", 100*float64(d.Relative))
 			if c.Inference && d.Significant(c.Level) {
-				v.Kind = "stands"
+				v.Kind = "significant"
 			}
 		}
 		t.Values = append(t.Values, v)
@@ -113,19 +113,19 @@ func (r *Report) tile(m *compare.Metric) Tile {
 // shortVerdict says how much one pair of sets differs.
 func (r *Report) shortVerdict(p *compare.Pair) string {
 	c := r.Comparison
-	stand := 0
+	significant := 0
 	for k := range c.Metrics {
 		for n := range c.Metrics[k].Differences {
 			if d := &c.Metrics[k].Differences[n]; d.Set == p.Set && d.Significant(c.Level) {
-				stand++
+				significant++
 			}
 		}
 	}
 	text := fmt.Sprintf("%s against %s: ", setName(p.Set, r.Sets[p.Set]), setName(p.Baseline, r.Sets[p.Baseline]))
-	if stand == 0 {
-		text += fmt.Sprintf("none of %d metrics differs by more than chance explains", len(c.Metrics))
+	if significant == 0 {
+		text += fmt.Sprintf("none of %d metrics differs significantly", len(c.Metrics))
 	} else {
-		text += fmt.Sprintf("%d of %d metrics %s by more than chance explains", stand, len(c.Metrics), plural(stand, "differs", "differ"))
+		text += fmt.Sprintf("%d of %d metrics %s significantly", significant, len(c.Metrics), plural(significant, "differs", "differ"))
 	}
 	t, alpha := p.Schedules, metrics.Float(1-c.Level)
 	if t == nil {
@@ -136,9 +136,9 @@ func (r *Report) shortVerdict(p *compare.Pair) string {
 	case t.SmallestP > alpha:
 		text += "; there are too few runs for a test of the schedules as a whole"
 	case t.Energy.P <= alpha || t.Depth.P <= alpha:
-		text += "; the schedules as a whole do " + tests
+		text += "; the schedules as a whole differ significantly " + tests
 	default:
-		text += "; the schedules as a whole do not " + tests
+		text += "; the schedules as a whole do not differ significantly " + tests
 	}
 	return text + "."
 }
@@ -343,7 +343,7 @@ func (r *Report) differences(set int) *Table {
 	c := r.Comparison
 	t := &Table{Caption: fmt.Sprintf("Difference %s − %s", compare.Letter(set), compare.Letter(0)), Head: []string{"metric", "difference", "relative"}}
 	if c.Inference {
-		t.Head = append(t.Head, fmt.Sprintf("%.4g %% interval", 100*c.Level), "p", "p (Holm)", "Hedges' g", "Cliff's δ", "detectable", "stands")
+		t.Head = append(t.Head, fmt.Sprintf("%.4g %% interval", 100*c.Level), "p", "p (Holm)", "Hedges' g", "Cliff's δ", "detectable", "significant")
 	}
 	for i := range c.Metrics {
 		m := &c.Metrics[i]
@@ -358,12 +358,12 @@ func (r *Report) differences(set int) *Table {
 			}
 			row := []string{m.Label, m.FormatDifference(d.Difference), relative}
 			if c.Inference {
-				stands := "no"
+				significant := "no"
 				if d.Significant(c.Level) {
-					stands = "yes"
+					significant = "yes"
 				}
 				row = append(row, interval(m.FormatDifference, d.Low, d.High), probability(d.P), probability(d.PAdjusted), d.HedgesG.Text(),
-					d.CliffsDelta.Text(), m.FormatDifference(d.Detectable), stands)
+					d.CliffsDelta.Text(), m.FormatDifference(d.Detectable), significant)
 			}
 			t.Rows = append(t.Rows, row)
 		}
@@ -391,17 +391,17 @@ func schedulesVerdict(t *compare.ScheduleTests, a, b string, alpha float64) stri
 	energy, depth := float64(t.Energy.P) <= alpha, float64(t.Depth.P) <= alpha
 	switch {
 	case float64(t.SmallestP) > alpha:
-		return text + fmt.Sprintf("So few runs cannot give a p-value below %s: nothing can be rejected.", t.SmallestP.Text())
+		return text + fmt.Sprintf("This number of runs cannot give a p-value below %s, so no test can reject.", t.SmallestP.Text())
 	case energy && depth:
-		return text + "Both reject that the runs come from one distribution."
+		return text + "Both tests reject the hypothesis that the runs come from one distribution."
 	case energy:
-		return text + "The energy test rejects that the runs come from one distribution, the depth test does not: " +
+		return text + "The energy test rejects the hypothesis that the runs come from one distribution, the depth test does not: " +
 			"the difference is in how far apart the schedules are rather than in their order around a centre."
 	case depth:
-		return text + "The depth test rejects that the runs come from one distribution, the energy test does not: " +
+		return text + "The depth test rejects the hypothesis that the runs come from one distribution, the energy test does not: " +
 			"the difference is too small for the distances, which a few jobs with erratic waits may dominate."
 	}
-	return text + "Neither rejects that the runs come from one distribution."
+	return text + "Neither test rejects the hypothesis that the runs come from one distribution."
 }
 
 // machine is the section on the machine over time.
@@ -422,7 +422,7 @@ func (r *Report) machine() (Section, error) {
 		return s, err
 	}
 	waiting := timelines(r.Sets, func(_ *compare.Realization, p metrics.Point) float64 { return float64(p.Queued) })
-	queue, err := newTimeline("queue", "Queue", "waiting jobs", "Jobs that wait. Lines are means over the runs of a set, bands the range of its runs.", waiting)
+	queue, err := newTimeline("queue", "Queue", "waiting jobs", "Number of waiting jobs. Lines are means over the runs of a set, bands the range of its runs.", waiting)
 	if err != nil {
 		return s, err
 	}
@@ -438,7 +438,7 @@ func (r *Report) users() (Section, error) {
 		return s, nil
 	}
 	wait, err := newDistribution("wait-cdf", "Distribution of waits", "wait [s]",
-		"Share of the jobs that waited at most so long. Waits below a second count as one second. Bands are the range of the runs.", waits)
+		"Share of the jobs whose wait is at most the value on the axis. Waits below a second count as one second. Bands are the range of the runs.", waits)
 	if err != nil {
 		return s, err
 	}
@@ -448,7 +448,7 @@ func (r *Report) users() (Section, error) {
 	}
 	slowdowns := distributions(r.Sets, 1, slowdownOf(tau.Seconds()))
 	slowdown, err := newDistribution("slowdown-cdf", "Distribution of bounded slowdowns", "bounded slowdown",
-		fmt.Sprintf("Share of the jobs whose bounded slowdown is at most so large, with τ = %g s.", tau.Seconds()), slowdowns)
+		fmt.Sprintf("Share of the jobs whose bounded slowdown is at most the value on the axis, with τ = %g s.", tau.Seconds()), slowdowns)
 	if err != nil {
 		return s, err
 	}
@@ -639,8 +639,8 @@ func (r *Report) methods() (Section, error) {
 	list := []string{
 		"The unit of observation is a run, not a job: jobs of one run share the machine, and what one loses another gains.",
 		fmt.Sprintf("Intervals are bootstrap intervals over runs (BCa with the tails of Student's t), %.4g %%, seed %d. Below about eight runs a side they are somewhat too narrow.", 100*c.Level, c.Seed),
-		"p is that of a permutation test of equal means. Holm's correction accounts for all metrics of the table: a difference stands if it survives that.",
-		"Detectable is the true difference that so many runs find in 80 % of cases. If it is larger than what matters, there are too few runs, and “no difference found” says little.",
+		"p is the p-value of a permutation test of equal means. Holm's correction accounts for all metrics of the table: a difference is significant if the corrected p-value is small enough.",
+		"Detectable is the true difference that this number of runs detects in 80 % of cases. If it is larger than a difference that matters, there are too few runs, and “no difference found” says little.",
 		"The energy test compares the distances between runs within and across sets; it notices any difference, but jobs with long, erratic waits weigh most. " +
 			"The depth test (Liu and Singh, with spatial depth) compares how central the runs of one set are in the other; it is robust to outliers and weak with few runs.",
 		"A difference that is significant is real. Whether it matters is another question: look at its size.",

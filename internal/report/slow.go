@@ -70,8 +70,8 @@ func newSlowJobs(sets []compare.Set) (*Figure, error) {
 	}
 	f := &Figure{
 		Name: "high-slowdowns", Title: fmt.Sprintf("Jobs with a slowdown above %d", metrics.HighSlowdown),
-		Caption: "How many jobs of a run have a high slowdown (below: the mean, with the range of the runs), and how high it is (above: " +
-			"median and quartiles; whiskers reach 1.5 times their distance, circles are jobs beyond). Preset jobs do not count.",
+		Caption: "Below: the number of jobs of a run with a high slowdown (mean and range of the runs). Above: their slowdowns " +
+			"(median and quartiles; whiskers reach 1.5 times the interquartile distance, circles are jobs beyond them). Preset jobs do not count.",
 		width: wide, height: 11 * vg.Centimeter,
 		Data: &Table{Head: []string{"set", "runs", "jobs", "lowest run", "highest run", "share", "median slowdown", "p90 slowdown"}},
 	}
