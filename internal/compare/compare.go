@@ -152,7 +152,7 @@ func Compare(sets []Set, opts Options) (*Comparison, error) {
 // the distances within the set, which a report shows.
 func Describe(sets []Set, opts Options) (*Comparison, error) {
 	if len(sets) == 0 {
-		return nil, fmt.Errorf("describing runs: none given")
+		return nil, fmt.Errorf("describing runs: none given (want one or more)")
 	}
 	return analyse(sets, opts)
 }
@@ -160,7 +160,7 @@ func Describe(sets []Set, opts Options) (*Comparison, error) {
 func analyse(sets []Set, opts Options) (*Comparison, error) {
 	for _, s := range sets {
 		if len(s.Runs) == 0 {
-			return nil, fmt.Errorf("comparing runs: %s has none", s.Name)
+			return nil, fmt.Errorf("comparing runs: %s has no run", s.Name)
 		}
 	}
 	opts = opts.withDefaults()

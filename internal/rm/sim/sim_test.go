@@ -22,7 +22,7 @@ import (
 
 const epoch = 1_000_000 * hpc.Second
 
-// at is an instant of the tests, in seconds from their beginning.
+// at is an instant in seconds after the epoch of the tests.
 func at(s int) hpc.Time { return epoch.Add(time.Duration(s) * time.Second) }
 
 // job is a job of ada's that runs run seconds on n processors, with a time limit of limit
@@ -34,7 +34,7 @@ func job(id string, submit, n, run, limit int) *hpc.Job {
 	return j
 }
 
-// input is something that happens from outside.
+// input is one input of a simulation.
 type input struct {
 	at    hpc.Time
 	apply func(*sim.Engine) error
@@ -58,7 +58,7 @@ type tb interface {
 	Fatalf(string, ...any)
 }
 
-// play runs a simulation to its end, in steps of at most step, and returns all events.
+// play runs a simulation to its end, in steps of at most step. It returns all events.
 func play(t tb, cfg sim.Config, inputs []input, step time.Duration) []rm.Event {
 	t.Helper()
 	cfg.Epoch = epoch
@@ -91,7 +91,7 @@ func play(t tb, cfg sim.Config, inputs []input, step time.Duration) []rm.Event {
 			if ev.At != e.Now() {
 				t.Fatalf("at %s there is an event of %s", e.Now(), ev.At)
 			}
-			if ev.Outcome != nil { // the engine will write over it
+			if ev.Outcome != nil { // the engine overwrites it
 				outcome := *ev.Outcome
 				ev.Outcome = &outcome
 			}
@@ -100,7 +100,7 @@ func play(t tb, cfg sim.Config, inputs []input, step time.Duration) []rm.Event {
 	}
 }
 
-// story is what happened, one line an event: "10 started a on n1".
+// story writes what happened, one line an event: "10 started a on n1".
 func story(events []rm.Event) string {
 	var b strings.Builder
 	for _, ev := range events {
@@ -134,7 +134,7 @@ func checkStory(t *testing.T, cfg sim.Config, inputs []input, want string) {
 	}
 }
 
-// withoutAcceptance is a story without the events that say that a job was taken.
+// withoutAcceptance removes the events that say that a job was accepted.
 func withoutAcceptance(story string) string {
 	var b strings.Builder
 	for line := range strings.Lines(story) {
@@ -145,7 +145,7 @@ func withoutAcceptance(story string) string {
 	return b.String()
 }
 
-// cluster is four nodes of 4 processors and 1000 MiB, of which the last has two GPUs.
+// cluster is four nodes of 4 processors and 1000 MiB. The last one has two GPUs.
 func cluster() *sim.Cluster {
 	c := &sim.Cluster{CountMemory: true, Partitions: []sim.Partition{
 		{Name: "main", Default: true, Nodes: []string{"n1", "n2", "n3", "n4"}, DefMemPerCPU: 100},
@@ -158,7 +158,7 @@ func cluster() *sim.Cluster {
 	return c
 }
 
-// drawJobs draws jobs that keep a machine busy, with some of everything.
+// drawJobs draws jobs that keep a machine busy, with some of every kind.
 func drawJobs(t *rapid.T, processors int) []*hpc.Job {
 	n := rapid.IntRange(1, 25).Draw(t, "jobs")
 	var jobs []*hpc.Job
@@ -204,8 +204,8 @@ func drawMachine(t *rapid.T) (cfg sim.Config, processors int) {
 	return cfg, processors
 }
 
-// TestInvariants holds every policy, on pools and on nodes, to what must be true of any
-// schedule.
+// TestInvariants checks what must hold for every schedule, for every policy, on pools and
+// on nodes.
 func TestInvariants(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cfg, processors := drawMachine(t)
@@ -218,7 +218,7 @@ func TestInvariants(t *testing.T) {
 	})
 }
 
-// TestSmallSteps: how often one asks changes nothing.
+// TestSmallSteps: the length of the steps changes nothing.
 func TestSmallSteps(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cfg, processors := drawMachine(t)
@@ -231,8 +231,8 @@ func TestSmallSteps(t *testing.T) {
 	})
 }
 
-// checkSchedule checks that no processor is used twice, that no job starts before it may,
-// runs longer than it may, or is forgotten.
+// checkSchedule checks that no processor is used twice, that no job starts before it may or
+// runs longer than it may, and that every job ends.
 func checkSchedule(t *rapid.T, jobs []*hpc.Job, events []rm.Event, processors int) {
 	byID := map[string]*hpc.Job{}
 	for _, j := range jobs {
@@ -292,7 +292,7 @@ func checkSchedule(t *rapid.T, jobs []*hpc.Job, events []rm.Event, processors in
 	}
 }
 
-// TestOnePerNode: nodes of one processor are a pool, if all jobs end by themselves.
+// TestOnePerNode: nodes of one processor act like a pool, if all jobs end by themselves.
 func TestOnePerNode(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 8).Draw(t, "nodes")
@@ -329,7 +329,8 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// TestExample runs the policy of docs/SIMULATOR.md, and holds its text against ours.
+// TestExample runs the policy of docs/SIMULATOR.md, and checks that the document shows this
+// policy.
 func TestExample(t *testing.T) {
 	checkStory(t, sim.Config{Processors: 4, Policy: NewBestFit}, submissions([]*hpc.Job{
 		job("a", 0, 3, 10, 20), job("b", 1, 2, 10, 20), job("c", 2, 3, 10, 20), job("d", 3, 1, 30, 40),

@@ -110,7 +110,7 @@ func noRequeue(j *hpc.Job) {
 	j.Requeue = &no
 }
 
-// A job on thousands of nodes has all of them at its start and gives all back at its end.
+// A job on thousands of nodes gets all of them at its start and returns all at its end.
 func TestLargeJob(t *testing.T) {
 	const size = 5000
 	s := scenario{cluster: writeCluster(t, manyNodes(size))}
@@ -133,8 +133,8 @@ func TestLargeJob(t *testing.T) {
 	}
 }
 
-// A record of jobcomp/filetxt that is too long for its buffer lacks its end; what is
-// missing comes from slurmctld.
+// A record of jobcomp/filetxt that is too long for its buffer lacks its end. slurmctld
+// gives what is missing.
 func TestLongRecords(t *testing.T) {
 	long := strings.Repeat("x", 57)
 	files := map[string]string{"slurm.conf": fmt.Sprintf(`ClusterName=long
@@ -186,8 +186,8 @@ PartitionName=batch Nodes=ALL Default=YES MaxTime=INFINITE DefaultTime=60
 	o.drained()
 }
 
-// Where the site has an epilog, slurmctld schedules the moment that it is over; where it
-// has none, within batch_sched_delay.
+// If the site has an epilog, slurmctld schedules at the end of the epilog. Without one, it
+// schedules within batch_sched_delay.
 func TestEpilogSchedulesAtOnce(t *testing.T) {
 	start := func(edit string) float64 {
 		s := scenario{cluster: writeCluster(t, clusterFiles(t, "KillWait=30", "KillWait=30\n"+edit))}

@@ -121,7 +121,7 @@ var daintCluster embed.FS
 func Daint(o DaintOptions) (*DaintDays, error) {
 	switch {
 	case o.Days < 0:
-		return nil, fmt.Errorf("days %d: negative", o.Days)
+		return nil, fmt.Errorf("days %d: negative (want 0 or more)", o.Days)
 	case o.Days > maxDays:
 		return nil, fmt.Errorf("days %d: more than %d", o.Days, maxDays)
 	case o.Jobs != 0 && o.Jobs < dayJobs:
@@ -215,7 +215,7 @@ func (g *daint) draw(o DaintOptions) error {
 	left := g.presetWork(gpu) + g.presetWork(mc)
 	counts := dayCounts(o, rest, wanted, left)
 	if least := slices.Min(counts); least <= 0 {
-		return fmt.Errorf("jobs %d: too few for %d days, some of which would have none (want more jobs, or fewer days)", o.Jobs, len(counts))
+		return fmt.Errorf("jobs %d: too few for %d days, some of which would have none (want more jobs or fewer days)", o.Jobs, len(counts))
 	}
 	for i, n := range counts {
 		day, target := rest, wanted-left

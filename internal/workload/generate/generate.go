@@ -24,7 +24,7 @@ import (
 // The error says what cannot be written, or that the directory is not empty.
 func WriteSite(dir string, w *workload.Workload, files map[string]string) error {
 	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
-		return fmt.Errorf("%s: is not empty", dir)
+		return fmt.Errorf("%s: is not empty (want a new or an empty directory)", dir)
 	} else if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}

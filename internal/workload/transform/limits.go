@@ -22,7 +22,7 @@ import (
 func TimeLimitAccuracy(factor, share float64) (Step, error) {
 	switch {
 	case !(factor >= 1) || factor > 1e6:
-		return Step{}, fmt.Errorf("%g: not a factor of the run time (want 1 or more, as 1.1)", factor)
+		return Step{}, fmt.Errorf("%g: not a factor of the run time (want 1 or more, such as 1.1)", factor)
 	case !(share >= 0 && share <= 1):
 		return Step{}, fmt.Errorf("share %g: not a share of the jobs (want 0 to 1)", share)
 	}

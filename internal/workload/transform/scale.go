@@ -196,7 +196,7 @@ func times(n int, factor float64, most int) int {
 
 func checkFactor(factor float64) error {
 	if !(factor > 0) || factor > 1e6 {
-		return fmt.Errorf("%g: not a factor (want more than 0, as 0.8)", factor)
+		return fmt.Errorf("%g: not a factor (want more than 0, such as 0.8)", factor)
 	}
 	return nil
 }

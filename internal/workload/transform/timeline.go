@@ -79,7 +79,7 @@ func Repeat(times int) (Step, error) {
 	}
 	return Step{fmt.Sprintf("--repeat %d", times), func(w *workload.Workload, _ *Environment) (int, error) {
 		if w.Jobs.Len() > mostJobs/times {
-			return 0, fmt.Errorf("%d times %d jobs are more than %d", times, w.Jobs.Len(), mostJobs)
+			return 0, fmt.Errorf("%d times %d jobs: too many (want at most %d)", times, w.Jobs.Len(), mostJobs)
 		}
 		start := firstInput(w)
 		period := wholeDays(w, start)
@@ -225,7 +225,7 @@ func later(t hpc.Time, shift time.Duration) hpc.Time {
 // fails if no job remains or if from is before the workload's own window.
 func Window(from, to hpc.Time) (Step, error) {
 	if from != 0 && to != 0 && to <= from {
-		return Step{}, fmt.Errorf("%s to %s: the end is not behind the start", from, to)
+		return Step{}, fmt.Errorf("%s to %s: the end is not after the start", from, to)
 	}
 	text := "--window " + instant(from) + "/" + instant(to)
 	return Step{text, func(w *workload.Workload, env *Environment) (int, error) {
@@ -249,7 +249,7 @@ func Window(from, to hpc.Time) (Step, error) {
 			return from == 0 || job.Submit >= from || stillThere(job, from)
 		})
 		if w.Jobs.Len() == 0 {
-			return 0, errors.New("no job is in it")
+			return 0, errors.New("no job is in the window")
 		}
 		if from != 0 {
 			if n := openAt(w, from); n > 0 {
@@ -355,7 +355,7 @@ func Merge(other *workload.Workload, name string) Step {
 	return Step{"--merge " + name, func(w *workload.Workload, _ *Environment) (int, error) {
 		add := clone(other)
 		if w.Start != 0 && add.Start != 0 && w.Start != add.Start {
-			return 0, fmt.Errorf("windows begin at %s and at %s", w.Start, add.Start)
+			return 0, fmt.Errorf("both workloads have a window, one begins at %s and the other at %s (want at most one, or equal ones)", w.Start, add.Start)
 		}
 		if err := mergeUsers(w, add); err != nil {
 			return 0, err
@@ -383,7 +383,7 @@ func mergeUsers(w, add *workload.Workload) error {
 	for _, u := range add.Users {
 		old, ok := known[u.Name]
 		if ok && old != u {
-			return fmt.Errorf("user %s is %d:%d here and %d:%d there", u.Name, old.UID, old.GID, u.UID, u.GID)
+			return fmt.Errorf("user %s has uid:gid %d:%d in one workload and %d:%d in the other (want the same user)", u.Name, old.UID, old.GID, u.UID, u.GID)
 		}
 		if !ok {
 			w.Users = append(w.Users, u)
