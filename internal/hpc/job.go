@@ -84,22 +84,22 @@ type Request struct {
 	CPUsPerGPU    int    // --cpus-per-gpu
 	GRESFlags     string // --gres-flags: "enforce-binding", "disable-binding"
 
-	Constraint        string // -C, features
-	Prefer            string // --prefer, features preferred
-	ClusterConstraint string // --cluster-constraint
-	NodeList          string // -w
-	Exclude           string // -x
-	Exclusive         string // --exclusive: "", "node", "user" or "mcs"
-	Oversubscribe     bool   // -s
-	Overcommit        bool   // -O
-	Contiguous        bool   // --contiguous
-	SpreadJob         bool   // --spread-job
-	UseMinNodes       bool   // --use-min-nodes
-	Distribution      string // -m
-	Hint              string // --hint: "compute_bound", "memory_bound", "multithread", "nomultithread"
-	Licenses          string // -L
-	Switches          int    // --switches, at most this many leaf switches
-	SwitchWait        time.Duration
+	Constraint        string        // -C, features
+	Prefer            string        // --prefer, features preferred
+	ClusterConstraint string        // --cluster-constraint
+	NodeList          string        // -w
+	Exclude           string        // -x
+	Exclusive         string        // --exclusive: "", "node", "user" or "mcs"
+	Oversubscribe     bool          // -s
+	Overcommit        bool          // -O
+	Contiguous        bool          // --contiguous
+	SpreadJob         bool          // --spread-job
+	UseMinNodes       bool          // --use-min-nodes
+	Distribution      string        // -m
+	Hint              string        // --hint: "compute_bound", "memory_bound", "multithread", "nomultithread"
+	Licenses          string        // -L
+	Switches          int           // --switches, at most this many leaf switches
+	SwitchWait        time.Duration // --switches=N@TIME, how long the job waits for them
 	BurstBuffer       string        // --bb
 	MCSLabel          string        // --mcs-label
 	DelayBoot         time.Duration // --delay-boot

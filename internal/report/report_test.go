@@ -208,7 +208,7 @@ func TestPageForEveryReader(t *testing.T) {
 			if count["figcaption"] != 1 || count["h3"] != 1 || count["svg"]+count["img"] == 0 {
 				t.Errorf("a figure with %v", count)
 			}
-			if id := attribute(n, "id"); count["table"] == 0 && id != "figure-metrics" { // with its table above
+			if id := attribute(n, "id"); count["table"] == 0 && id != "figure-metrics" {
 				t.Errorf("figure %s has no table", id)
 			}
 		case "table":

@@ -172,7 +172,8 @@ func realRuns(t *testing.T) [][]float64 {
 	}
 	index := make(map[[2]string]int)
 	var runs [][]float64
-	for _, r := range records[1:] { // slurm_mode,dtstart,run_id,job_id,submit_job,launch_job,job_epilog_complete,waittime,walltime
+	// slurm_mode,dtstart,run_id,job_id,submit_job,launch_job,job_epilog_complete,waittime,walltime
+	for _, r := range records[1:] {
 		key := [2]string{r[1], r[2]}
 		if _, ok := index[key]; !ok {
 			index[key] = len(runs)

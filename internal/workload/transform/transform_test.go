@@ -391,10 +391,11 @@ func TestWindowOnArrays(t *testing.T) {
 	array := job("a", 0, 1, 4*time.Hour, 24*time.Hour)
 	array.Array, array.TaskExitCodes = "1-5%2", map[int]int{2: 3, 3: 4}
 	array.TaskRunTimes = map[int]time.Duration{1: time.Hour, 2: 10 * time.Hour}
+	// Task 5 was cancelled before it started.
 	array.Recorded = &hpc.Recorded{
 		Start: hour(1), End: hour(22), Priority: 9, Processors: 4,
 		TaskStarts: map[int]hpc.Time{1: hour(1), 2: hour(1), 3: hour(11), 4: hour(15)},
-		TaskEnds:   map[int]hpc.Time{1: hour(2), 2: hour(11), 3: hour(15), 4: hour(19), 5: hour(22)}, // task 5 was cancelled
+		TaskEnds:   map[int]hpc.Time{1: hour(2), 2: hour(11), 3: hour(15), 4: hour(19), 5: hour(22)},
 		TaskNodes:  map[int]string{1: "n1", 2: "n2", 3: "n3", 4: "n4"},
 	}
 	gone := job("b", 0, 1, time.Hour, time.Hour)
