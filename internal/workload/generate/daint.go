@@ -43,7 +43,8 @@ const (
 // ask for.
 const DefaultGPULoad = gpuLoad
 
-// DaintOptions are the options of [Daint]. The zero value makes the paper's day.
+// DaintOptions are the options of [Daint]. GPULoad must be set; [DefaultGPULoad] is the
+// load of the paper's day.
 type DaintOptions struct {
 	// Days is the number of days on which jobs are submitted. If it is 0, there are as many
 	// days as Jobs needs, at least 1.
@@ -123,11 +124,11 @@ func Daint(o DaintOptions) (*DaintDays, error) {
 	case o.Days < 0:
 		return nil, fmt.Errorf("days %d: negative (want 0 or more)", o.Days)
 	case o.Days > maxDays:
-		return nil, fmt.Errorf("days %d: more than %d", o.Days, maxDays)
+		return nil, fmt.Errorf("days %d: too many (want at most %d)", o.Days, maxDays)
 	case o.Jobs != 0 && o.Jobs < dayJobs:
 		return nil, fmt.Errorf("jobs %d: fewer than the %d of a day", o.Jobs, dayJobs)
 	case o.Jobs > maxDays*maxJobsPerDay:
-		return nil, fmt.Errorf("jobs %d: more than %d", o.Jobs, maxDays*maxJobsPerDay)
+		return nil, fmt.Errorf("jobs %d: too many (want at most %d)", o.Jobs, maxDays*maxJobsPerDay)
 	}
 	if !(o.GPULoad >= leastLoad && o.GPULoad <= mostLoad) {
 		return nil, fmt.Errorf("gpu-load %g: not a load (want %g to %g)", o.GPULoad, leastLoad, mostLoad)

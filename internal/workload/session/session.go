@@ -205,7 +205,8 @@ func (g *Graph) DependsOn(session int) []int {
 	return g.ended[s.from:s.to]
 }
 
-// Stretch returns the range of DependsOn in Ended: DependsOn is Ended()[from:to].
+// Stretch returns the range of a session's dependencies in Ended: DependsOn(session) is
+// Ended()[from:to].
 func (g *Graph) Stretch(session int) (from, to int) {
 	s := &g.Sessions[session]
 	return s.from, s.to

@@ -113,8 +113,8 @@ func fields(w *workload.Workload, job *hpc.Job, start hpc.Time) Fields {
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
 // MapPartition moves the jobs and reservations of one partition to another. A job may list
-// several partitions. From "*" stands for every partition, and "" for none. It returns an
-// error if to is empty or a name is not a single partition.
+// several partitions. from may also be "*" for every partition, or "" for jobs that name
+// none. It returns an error if to is empty or a name is not a single partition.
 func MapPartition(from, to string) (Step, error) {
 	if to == "" || strings.ContainsAny(from+to, ", \t\n") {
 		return Step{}, fmt.Errorf("%s=%s: not two partitions (want OLD=NEW, or *=NEW)", from, to)

@@ -70,8 +70,8 @@ const mostJobs = 20_000_000
 
 // Repeat appends copies of the workload until it occurs the given number of times. Each
 // copy is shifted by whole days, so that the hours of the day stay. IDs of jobs in the
-// second copy end in "~2", and so on; so do the names of reservations, except those that an
-// action creates. What happened before the window is not repeated. It returns an error if
+// first copy end in "~2", in the next one in "~3", and so on. So do the names of
+// reservations, except those that an action creates. What happened before the window is not repeated. It returns an error if
 // times is below 1. The step fails if the result exceeds mostJobs.
 func Repeat(times int) (Step, error) {
 	if times < 1 {
