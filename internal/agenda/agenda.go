@@ -1,14 +1,14 @@
-// Package agenda keeps what is due at instants of virtual time, in the order in which it is
-// to happen: by time, what is due at one time by class, and the rest by sequence.
+// Package agenda holds entries that are due at instants of virtual time. It orders them by
+// time, then by class, then by sequence, so that their order never depends on chance.
 package agenda
 
 import "rmreplay/internal/hpc"
 
-// Entry is something that is due.
+// Entry is a value that is due at an instant.
 type Entry[T any] struct {
 	What  T
 	At    hpc.Time
-	Seq   int // among the entries of its class; the caller's to choose
+	Seq   int // order within the class; the caller chooses it
 	Class uint8
 }
 
@@ -22,11 +22,11 @@ func (e *Entry[T]) before(other *Entry[T]) bool {
 	return e.Seq < other.Seq
 }
 
-// Agenda is a binary heap of entries. The zero value is empty. (container/heap would box
-// every entry, and a rigid replay puts every job of its workload in.)
+// Agenda is a binary heap of entries. The zero value is empty. container/heap would
+// allocate for every entry, and a rigid replay puts every job of its workload in.
 type Agenda[T any] []Entry[T]
 
-// Next is when the first entry is due; [hpc.Never] if there is none.
+// Next returns the instant of the first entry, or [hpc.Never] without entries.
 func (a Agenda[T]) Next() hpc.Time {
 	if len(a) == 0 {
 		return hpc.Never
@@ -48,11 +48,11 @@ func (a *Agenda[T]) Put(e Entry[T]) {
 	}
 }
 
-// Pop takes out the first entry of those that there are.
+// Pop removes and returns the first entry. The agenda must not be empty.
 func (a *Agenda[T]) Pop() Entry[T] {
 	h := *a
 	first, last := h[0], len(h)-1
-	h[0], h[last] = h[last], Entry[T]{} // no reference stays behind
+	h[0], h[last] = h[last], Entry[T]{} // so that the heap keeps no reference to its value
 	h = h[:last]
 	*a = h
 	for i := 0; ; {

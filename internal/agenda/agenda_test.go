@@ -10,7 +10,7 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// What comes out is in order, whatever went in and when.
+// Entries come out in order, whatever the order in which they were put in.
 func TestOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var a Agenda[string]

@@ -1,15 +1,15 @@
-// Package compare says what differs between runs, or between sets of realizations,
-// and whether the difference is more than chance.
+// Package compare says what differs between runs, or between sets of realizations, and
+// whether the difference exceeds chance.
 //
-// The first set is the baseline; every other one is compared with it. What can be
-// said depends on how many realizations there are:
-//   - With one run on a side there is no inference: [Comparison] then has what is
-//     true of these two runs (metrics, job by job, the first divergence) and no
-//     interval and no p-value. A difference between two single runs of different
-//     configurations may be nothing but the difference between two runs of one.
-//   - With several, metrics have confidence intervals over realizations, and the
-//     vectors of the jobs' waits are compared as a whole (package stats, whose
-//     comment says when to mistrust which).
+// The first set is the baseline. Every other set is compared with it. The number of
+// realizations decides what the comparison can say:
+//   - With one run on a side there is no inference. The [Comparison] then says what holds
+//     for these two runs (metrics, job by job, the first divergence), without intervals and
+//     p-values. A difference between two single runs of different configurations may be no
+//     larger than the difference between two runs of one configuration.
+//   - With several runs a side, metrics have confidence intervals over realizations, and the
+//     vectors of the jobs' waits are compared as a whole. The comment of package stats says
+//     when to mistrust which.
 package compare
 
 import (
@@ -23,23 +23,23 @@ import (
 	"rmreplay/internal/stats"
 )
 
-// Version is the version of the JSON that a [Comparison] is encoded as.
+// Version is the version of the JSON encoding of a [Comparison].
 const Version = 1
 
-// Realization is one run as it was read.
+// Realization is one run with its rows.
 type Realization struct {
 	Name     string // its directory
 	Manifest *run.Manifest
 	Rows     []run.Row
 }
 
-// Set is one run, or several realizations of the same.
+// Set is one run, or several realizations of one experiment.
 type Set struct {
 	Name string
 	Runs []Realization
 }
 
-// Load reads the rows of a set of runs.
+// Load reads the rows of a set of runs. An error names the run's directory.
 func Load(s *run.Set) (Set, error) {
 	out := Set{Name: s.Dir}
 	for _, r := range s.Runs {
@@ -52,18 +52,18 @@ func Load(s *run.Set) (Set, error) {
 	return out, nil
 }
 
-// Options say how runs are compared.
+// Options say how runs are compared. The zero value is usable.
 type Options struct {
 	Tau       time.Duration // of the bounded slowdown; [metrics.DefaultTau] if 0
-	Level     float64       // of confidence; 0.95 if 0
+	Level     float64       // confidence level; 0.95 if 0
 	Seed      uint64        // of bootstrap samples and permutations
 	Resamples int           // bootstrap samples; [stats.Resamples] if 0
 	Draws     int           // random permutations; [stats.Draws] if 0
-	// Tolerance is how far two instants may be apart and still count as the same;
-	// one second, Slurm's resolution, if 0.
+	// Tolerance is the difference up to which two instants count as equal; one second,
+	// Slurm's resolution, if 0.
 	Tolerance time.Duration
-	By        []metrics.By // groupings to compare as well
-	EveryJob  bool         // keep the differences of every job, not of the largest alone
+	By        []metrics.By // the groupings to compare as well
+	EveryJob  bool         // keep the differences of all jobs, not only of the largest
 }
 
 func (o Options) withDefaults() Options {
@@ -79,42 +79,42 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// bootstrap are the options of an interval.
+// bootstrap returns the options of an interval.
 func (o Options) bootstrap() stats.BootstrapOptions {
 	return stats.BootstrapOptions{Level: o.Level, Resamples: o.Resamples, Seed: o.Seed}
 }
 
-// test are the options of a permutation test.
+// test returns the options of a permutation test.
 func (o Options) test() stats.TestOptions {
 	return stats.TestOptions{Draws: o.Draws, Seed: o.Seed}
 }
 
-// Comparison is what `rmreplay compare` says. Its JSON is described by
-// docs/schemas/compare.schema.json.
+// Comparison is the output of `rmreplay compare`. docs/schemas/compare.schema.json
+// describes its JSON.
 type Comparison struct {
 	Version int       `json:"rmreplay_compare"`
 	Sets    []SetInfo `json:"sets"`
 	Level   float64   `json:"confidence_level"`
 	Seed    uint64    `json:"seed"`
-	// Inference says whether the sets allow any; if not, Reason says why.
+	// Inference says whether the sets allow inference. If not, Reason says why.
 	Inference bool   `json:"inference"`
 	Reason    string `json:"no_inference_reason,omitempty"`
 
 	Metrics []Metric               `json:"metrics"`
-	Pairs   []Pair                 `json:"pairs"` // each set but the first against the first
+	Pairs   []Pair                 `json:"pairs"` // each set but the first, compared with the first
 	Groups  map[metrics.By][]Group `json:"groups,omitempty"`
-	// Distances are between all runs of all sets; nil if there are only two runs.
+	// Distances are the distances between all runs of all sets; nil with only two runs.
 	Distances *Distances `json:"distances,omitempty"`
 	Warnings  []string   `json:"warnings"`
 }
 
-// SetInfo is what a set is.
+// SetInfo describes a set.
 type SetInfo struct {
 	Name string    `json:"name"`
 	Runs []RunInfo `json:"runs"`
 }
 
-// RunInfo is what a run is.
+// RunInfo describes a run.
 type RunInfo struct {
 	Name   string    `json:"name"`
 	Engine string    `json:"engine"`
@@ -126,21 +126,21 @@ type RunInfo struct {
 	Jobs   int       `json:"jobs"` // rows, rejected ones included
 }
 
-// Pair is what differs between a set and the baseline.
+// Pair is the comparison of a set with the baseline.
 type Pair struct {
 	Set      int `json:"set"`
 	Baseline int `json:"baseline"`
-	// Schedules tests whether the two sets' vectors of waits come from one
-	// distribution; nil where a set has one run.
+	// Schedules tests whether the vectors of waits of both sets come from one distribution;
+	// nil if a set has one run.
 	Schedules *ScheduleTests `json:"schedules,omitempty"`
 	Jobs      JobView        `json:"jobs"`
-	// Divergences are the first differences of each kind between the first runs of
-	// both sets, the earliest first.
+	// Divergences are the first differences of each kind between the first runs of both
+	// sets, in the order of their instants.
 	Divergences []Divergence `json:"divergences"`
 }
 
-// Compare compares sets of runs with the first of them. It fails if there are fewer
-// than two sets, or one has no run.
+// Compare compares sets of runs with the first set. It returns an error for fewer than two
+// sets and for a set without runs.
 func Compare(sets []Set, opts Options) (*Comparison, error) {
 	if len(sets) < 2 {
 		return nil, fmt.Errorf("comparing runs: %d given (want two or more)", len(sets))
@@ -148,11 +148,11 @@ func Compare(sets []Set, opts Options) (*Comparison, error) {
 	return analyse(sets, opts)
 }
 
-// Describe is [Compare] for one set or more: what a report shows of a single set is
-// its estimates and the distances within it.
+// Describe is [Compare] for at least one set. For a single set it returns the estimates and
+// the distances within the set, which a report shows.
 func Describe(sets []Set, opts Options) (*Comparison, error) {
 	if len(sets) == 0 {
-		return nil, fmt.Errorf("describing runs: none given")
+		return nil, fmt.Errorf("describing runs: none given (want one or more)")
 	}
 	return analyse(sets, opts)
 }
@@ -160,7 +160,7 @@ func Describe(sets []Set, opts Options) (*Comparison, error) {
 func analyse(sets []Set, opts Options) (*Comparison, error) {
 	for _, s := range sets {
 		if len(s.Runs) == 0 {
-			return nil, fmt.Errorf("comparing runs: %s has none", s.Name)
+			return nil, fmt.Errorf("comparing runs: %s has no run", s.Name)
 		}
 	}
 	opts = opts.withDefaults()
@@ -203,11 +203,13 @@ func describe(s Set) SetInfo {
 	return info
 }
 
-// fewRuns is how many runs an interval wants: with five a side 94 % of 95 %
-// intervals hold the truth, with three the bootstrap sees ten different samples.
+// fewRuns is the smallest number of runs for trustworthy intervals. With five a side, 94 %
+// of the 95 % intervals contain the true value. With three, the bootstrap has only ten
+// different samples.
 const fewRuns = 5
 
-// inference says whether every set has what inference needs: a second run.
+// inference reports whether every set has at least two runs. If not, reason says which one
+// has a single run.
 func inference(sets []Set) (possible bool, reason string) {
 	for _, s := range sets {
 		if len(s.Runs) < 2 {
@@ -218,7 +220,7 @@ func inference(sets []Set) (possible bool, reason string) {
 	return true, ""
 }
 
-// warnings are what makes a comparison doubtful.
+// warnings returns the reasons to doubt a comparison.
 func warnings(sets []Set, c *Comparison) []string {
 	list := []string{}
 	names := make(map[string]bool)
@@ -252,7 +254,7 @@ func warnings(sets []Set, c *Comparison) []string {
 			if p > 1-c.Level {
 				list = append(list, fmt.Sprintf("%d and %d runs: no p-value can be below %.2g, however large the difference", len(sets[0].Runs), n, p))
 			} else if p*float64(figures) > 1-c.Level {
-				list = append(list, fmt.Sprintf("%d and %d runs: no p-value can be below %.2g, and none stands after the correction for %d figures (want more runs)",
+				list = append(list, fmt.Sprintf("%d and %d runs: no p-value can be below %.2g, and none is significant after the correction for %d figures (want more runs)",
 					len(sets[0].Runs), n, p, figures))
 			}
 		}
@@ -270,7 +272,7 @@ func identical(d *Distances, set int) bool {
 	})
 }
 
-// seconds is a duration as a number that JSON can hold.
+// seconds returns a duration as a number for JSON.
 func seconds(d time.Duration) metrics.Float { return metrics.Float(d.Seconds()) }
 
 // table is a run with its jobs by key.
@@ -278,18 +280,18 @@ type table struct {
 	Realization
 	byKey map[Key]*run.Row
 	keys  []Key // in the order of submission
-	// shift is what its instants must be moved by to lie on the baseline's: 0 unless
-	// the runs are on different dates.
+	// shift is what moves the run's instants to the baseline's dates: 0 if both runs are on
+	// the same dates.
 	shift time.Duration
 }
 
-// Key is a job, or one task of an array (-1 for other jobs).
+// Key identifies a job or one task of an array. Task is -1 for a job that is no array.
 type Key struct {
 	Job  string `json:"job"`
 	Task int    `json:"task"`
 }
 
-// String is the job's ID, with the task of an array as Slurm writes it.
+// String returns the job's ID, with the task as Slurm writes it ("17_3").
 func (k Key) String() string {
 	if k.Task < 0 {
 		return k.Job
@@ -325,17 +327,17 @@ func tabulate(sets []Set) [][]table {
 	return out
 }
 
-// preset reports whether a job ran when the run's window began: its start and its wait
-// are those of the workload, not of the scheduler.
+// preset reports whether a job was running when the run's window began. The workload then
+// gave its start and its wait, not the scheduler.
 func (t *table) preset(row *run.Row) bool {
 	return row.Start != 0 && row.Start < t.Manifest.WindowStart
 }
 
 // dateGap is the difference of submissions above which two runs are taken to be on
-// different dates and not to differ in when their jobs were submitted.
+// different dates. Smaller differences count as differences in the submissions.
 const dateGap = 24 * time.Hour
 
-// align sets the shift by the median difference of submissions.
+// align sets the shift to the median difference of the submissions.
 func (t *table) align(base *table) {
 	var gaps []time.Duration
 	for _, key := range t.keys {
@@ -352,7 +354,7 @@ func (t *table) align(base *table) {
 	}
 }
 
-// at is an instant of the run on the baseline's dates; 0 stays 0.
+// at returns an instant of the run on the baseline's dates. The zero Time stays zero.
 func (t *table) at(instant hpc.Time) hpc.Time {
 	if instant == 0 {
 		return 0

@@ -15,10 +15,11 @@ import (
 	"rmreplay/internal/run"
 )
 
-// monday is when the jobs of the tests begin.
+// monday is the instant at which the jobs of the tests begin.
 var monday = hpc.Unix(1_700_000_000)
 
-// job is a row for tests, in seconds from monday; a start below 0 is none.
+// job returns a row for tests, in seconds from monday. A negative start means that the job
+// did not start.
 func job(id string, submit, start, runTime int, nodes string) run.Row {
 	r := run.Row{
 		Job: id, Task: -1, User: "ada", Partition: "batch", State: hpc.Completed, Processors: 4, NodeCount: 1, Nodes: nodes,
@@ -52,7 +53,7 @@ func mustCompare(t *testing.T, opts Options, sets ...Set) *Comparison {
 	return c
 }
 
-// randomSet are runs whose waits are random around a mean.
+// randomSet returns runs whose waits are random around a mean.
 func randomSet(name string, seed uint64, runs int, mean float64) Set {
 	random := rand.New(rand.NewPCG(seed, 1))
 	s := Set{Name: name}
@@ -167,7 +168,7 @@ func TestWarnings(t *testing.T) {
 		"doubtful":  {[]Set{single("a", same), doubtful}, "bad: 1 of 1 runs are not complete and valid"},
 		"identical": {[]Set{{"s", []Realization{realization("s1", same), realization("s2", same)}}, single("a", same)}, "s: all 2 runs have the same waits"},
 		"few":       {[]Set{randomSet("a", 1, 3, 10), randomSet("b", 2, 3, 10)}, "no p-value can be below 0.1"},
-		"corrected": {[]Set{randomSet("a", 1, 5, 10), randomSet("b", 2, 5, 10)}, "5 and 5 runs: no p-value can be below 0.0079, and none stands after the correction"},
+		"corrected": {[]Set{randomSet("a", 1, 5, 10), randomSet("b", 2, 5, 10)}, "5 and 5 runs: no p-value can be below 0.0079, and none is significant after the correction"},
 		"fewer":     {[]Set{randomSet("a", 1, 4, 10), randomSet("b", 2, 8, 10)}, "a: 4 runs are too few for trustworthy intervals"},
 	} {
 		got := strings.Join(mustCompare(t, Options{}, c.sets...).Warnings, "\n")
@@ -216,7 +217,7 @@ func TestOtherDate(t *testing.T) {
 	}
 }
 
-// y loses its place to z: what the queue and the nodes looked like, and who overtook.
+// z overtakes y. The divergence describes the queue, the nodes, and the overtaking job.
 func TestFirstDivergence(t *testing.T) {
 	a := single("a", job("w", 0, 0, 90, "n2"), job("x", 0, 0, 100, "n1"), job("y", 5, 100, 50, "n1"), job("z", 6, 150, 20, "n1"))
 	b := single("b", job("w", 0, 0, 120, "n3"), job("x", 0, 0, 100, "n1"), job("y", 5, 120, 50, "n1"), job("z", 6, 100, 20, "n1"))
@@ -246,8 +247,8 @@ func TestDivergenceOfStartsThatDidNotHappen(t *testing.T) {
 	a := single("a", job("x", 0, 0, 100, "n1"), job("y", 5, 100, 50, "n1"))
 	b := single("b", job("x", 0, 0, 100, "n1"), job("y", 5, -1, 0, ""))
 	for want, pair := range map[string][2]Set{
-		"job y did not start, and did in the baseline": {a, b},
-		"job y started, and did not in the baseline":   {b, a},
+		"job y did not start, but did in the baseline": {a, b},
+		"job y started, but did not in the baseline":   {b, a},
 	} {
 		list := mustCompare(t, Options{}, pair[0], pair[1]).Pairs[0].Divergences
 		if len(list) != 1 || list[0].Reason != want {
@@ -256,8 +257,8 @@ func TestDivergenceOfStartsThatDidNotHappen(t *testing.T) {
 	}
 }
 
-// Nodes in another order, or written otherwise, are the same nodes; instants within
-// the tolerance are the same.
+// The same nodes in another order or notation are equal. Instants within the tolerance are
+// equal.
 func TestToleranceAndNodes(t *testing.T) {
 	a := single("a", job("x", 0, 0, 100, "n[1-3]"))
 	b := single("b", job("x", 0, 1, 100, "n3,n[1-2]"))
@@ -281,7 +282,7 @@ func TestGroups(t *testing.T) {
 			}
 		}
 	}
-	for _, r := range b.Runs { // a job of a group that the baseline has not
+	for _, r := range b.Runs { // a job of a group that the baseline does not have
 		r.Rows[1].Partition = "new"
 	}
 	groups := mustCompare(t, Options{By: []metrics.By{metrics.ByPartition}}, a, b).Groups[metrics.ByPartition]
@@ -321,7 +322,7 @@ func TestUnusualInput(t *testing.T) {
 	}
 }
 
-// Where users react, lateness is compared too; a rigid run has none.
+// If users react, lateness is compared too. A rigid run has none.
 func TestLateness(t *testing.T) {
 	rows := func(late int) []run.Row {
 		var list []run.Row

@@ -13,25 +13,25 @@ import (
 	"rmreplay/internal/run"
 )
 
-// Divergence is the first difference of its kind between two runs: what comes later
-// may be its consequence.
+// Divergence is the first difference of one kind between two runs. Later differences may be
+// its consequences.
 type Divergence struct {
 	Kind DivergenceKind `json:"kind"`
 	Key
-	// At is the instant, on the baseline's dates: the earlier of the two that differ.
+	// At is the earlier of the two instants that differ, on the baseline's dates.
 	At     string `json:"at"`
 	Reason string `json:"text"`
-	// What the job asked for, as far as the record says.
+	// What the job asked for, as far as the run record has it.
 	User       string        `json:"user"`
 	Partition  string        `json:"partition"`
 	Processors int           `json:"processors"`
 	NodeCount  int           `json:"nodes"`
 	TimeLimit  metrics.Float `json:"time_limit_s"`
-	// Baseline and Set are how the two runs stood just before.
+	// Baseline and Set describe both runs just before At.
 	Baseline Situation `json:"baseline"`
 	Set      Situation `json:"set"`
-	// Overtook are jobs that started in the run in which this one came later, from At
-	// until its start, and had not started in the other run by At.
+	// Overtook are the jobs that overtook this one in the run in which it came later: they
+	// started there between At and its start, and had not started in the other run by At.
 	Overtook []string `json:"overtook"`
 
 	at hpc.Time
@@ -40,21 +40,21 @@ type Divergence struct {
 // DivergenceKind says what differed.
 type DivergenceKind string
 
-// The kinds of divergence, in the order in which they count at one instant: a cause
-// before its effect.
+// The kinds of divergence. At one instant they sort in this order: a cause before its
+// effect.
 const (
 	DivergedSubmit  DivergenceKind = "submit"   // the job was submitted at another time
-	DivergedRunTime DivergenceKind = "run_time" // it ran for longer or shorter
-	DivergedNodes   DivergenceKind = "nodes"    // it started at the same time on other nodes
-	DivergedStart   DivergenceKind = "start"    // it started at another time
+	DivergedRunTime DivergenceKind = "run_time" // the job ran for longer or shorter
+	DivergedNodes   DivergenceKind = "nodes"    // the job started at the same time on other nodes
+	DivergedStart   DivergenceKind = "start"    // the job started at another time
 )
 
 var divergenceOrder = []DivergenceKind{DivergedSubmit, DivergedRunTime, DivergedNodes, DivergedStart}
 
-// Situation is the state of a run just before an instant: what ends then has ended,
-// what starts then still waits.
+// Situation is the state of a run just before an instant. Jobs that end at the instant have
+// ended; jobs that start at it are still waiting.
 type Situation struct {
-	Submit string        `json:"job_submit"` // of the job that diverges; empty where it did not happen
+	Submit string        `json:"job_submit"` // of the diverging job; empty if it did not happen
 	Start  string        `json:"job_start"`
 	End    string        `json:"job_end"`
 	Wait   metrics.Float `json:"job_wait_s"`
@@ -64,16 +64,16 @@ type Situation struct {
 	Running        int `json:"running_jobs"`
 	BusyNodes      int `json:"busy_nodes"`
 	BusyProcessors int `json:"busy_processors"`
-	// What this run has and the other one has not, up to [listedJobs] jobs.
+	// Jobs and nodes that are in this state in this run only, up to [listedJobs] jobs.
 	OnlyQueued  []string `json:"only_queued"`
 	OnlyRunning []string `json:"only_running"`
 	OnlyBusy    string   `json:"only_busy_nodes"` // host list
 }
 
-// listedJobs is how many jobs a list of a divergence names.
+// listedJobs is the largest number of jobs in one list of a divergence.
 const listedJobs = 20
 
-// diverge returns the first divergence of each kind, the earliest first.
+// diverge returns the first divergence of each kind, in the order of their instants.
 func diverge(a, b *table, tolerance time.Duration) []Divergence {
 	first := make(map[DivergenceKind]Divergence)
 	for _, key := range a.keys {
@@ -126,7 +126,7 @@ func differences(a, b *table, key Key, tolerance time.Duration) []Divergence {
 	return list
 }
 
-// sameNodes compares host lists as sets.
+// sameNodes compares two host lists as sets.
 func sameNodes(a, b string) bool {
 	if a == b {
 		return true
@@ -143,7 +143,7 @@ func sortedNodes(list string) []string {
 	return names
 }
 
-// explain says what was different around the divergence.
+// explain fills in the situations and the overtaking jobs.
 func (d *Divergence) explain(a, b *table) {
 	d.At = d.at.String()
 	x, y := a.byKey[d.Key], b.byKey[d.Key]
@@ -170,7 +170,7 @@ func (d *Divergence) explain(a, b *table) {
 	d.Reason = d.text(a, b)
 }
 
-// text is the divergence in a sentence.
+// text returns the divergence as a sentence.
 func (d *Divergence) text(a, b *table) string {
 	x, y := a.byKey[d.Key], b.byKey[d.Key]
 	by := func(before, after hpc.Time) string {
@@ -191,15 +191,15 @@ func (d *Divergence) text(a, b *table) string {
 	}
 	switch {
 	case y.Start == 0:
-		return fmt.Sprintf("job %s did not start, and did in the baseline", d.Key)
+		return fmt.Sprintf("job %s did not start, but did in the baseline", d.Key)
 	case x.Start == 0:
-		return fmt.Sprintf("job %s started, and did not in the baseline", d.Key)
+		return fmt.Sprintf("job %s started, but did not in the baseline", d.Key)
 	}
 	return fmt.Sprintf("job %s started %s than in the baseline", d.Key, by(a.at(x.Start), b.at(y.Start)))
 }
 
-// overtakers are the jobs that started in the late run while a job waited there, and
-// had not started in the early run when that one started there.
+// overtakers returns the jobs that started in the late run while the job was waiting there,
+// and that had not started in the early run when the job started in the early run.
 func overtakers(early, late *table, key Key, at hpc.Time) []string {
 	until := late.at(late.byKey[key].Start)
 	list := []string{}
@@ -219,7 +219,7 @@ func overtakers(early, late *table, key Key, at hpc.Time) []string {
 	return list
 }
 
-// snapshot is which jobs a run has where at an instant.
+// snapshot holds the jobs of a run by their state at an instant.
 type snapshot struct {
 	queued, running  []Key
 	isQueued, isRuns map[Key]bool
@@ -227,7 +227,7 @@ type snapshot struct {
 	processors       int
 }
 
-// snapshot is the state just before an instant on the baseline's dates.
+// snapshot returns the state just before an instant on the baseline's dates.
 func (t *table) snapshot(at hpc.Time) *snapshot {
 	s := &snapshot{isQueued: make(map[Key]bool), isRuns: make(map[Key]bool), busy: make(map[string]bool)}
 	for _, key := range t.keys {
@@ -238,7 +238,7 @@ func (t *table) snapshot(at hpc.Time) *snapshot {
 		start, end := t.at(row.Start), t.at(row.End)
 		ended := end != 0 && end <= at
 		switch {
-		case start == 0 && ended: // cancelled while it waited
+		case start == 0 && ended: // cancelled while it was waiting
 		case start == 0 || start >= at:
 			s.queued = append(s.queued, key)
 			s.isQueued[key] = true
@@ -255,14 +255,14 @@ func (s *snapshot) hold(row *run.Row) {
 	s.processors += row.Processors
 	names, err := hostlist.Expand(row.Nodes)
 	if err != nil {
-		return // the record has no host list, as of a machine without named nodes
+		return // the record has no host list, because the machine's nodes have no names
 	}
 	for _, name := range names {
 		s.busy[name] = true
 	}
 }
 
-// situation says how a run stood, against the other one.
+// situation describes a run, compared with the other one.
 func (s *snapshot) situation(other *snapshot, t *table, row *run.Row) Situation {
 	text := func(instant hpc.Time) string {
 		if instant == 0 {

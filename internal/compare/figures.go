@@ -21,14 +21,14 @@ type Metric struct {
 	Unit   string         `json:"unit"`
 	Better metrics.Better `json:"better"`
 	Sets   []Estimate     `json:"sets"`
-	// Differences are those of each set but the first to the first.
+	// Differences compare each set but the first with the first.
 	Differences []MetricDifference `json:"differences"`
 }
 
-// Estimate is the mean of a figure over the runs of a set, with its expanded BCa
-// interval (see [stats.Bootstrap]).
+// Estimate is the mean of a figure over the runs of a set, with its expanded BCa interval
+// (see [stats.Bootstrap]).
 type Estimate struct {
-	Runs      int             `json:"runs"` // those in which the figure has a value
+	Runs      int             `json:"runs"` // in which the figure has a value
 	Mean      metrics.Float   `json:"mean"`
 	Low       metrics.Float   `json:"low"`
 	High      metrics.Float   `json:"high"`
@@ -36,8 +36,8 @@ type Estimate struct {
 	Values    []metrics.Float `json:"values"`             // of each run
 }
 
-// MetricDifference is how a set differs from the baseline in one figure. Everything
-// but the difference itself is null where one of them has a single run.
+// MetricDifference is the difference of a set from the baseline in one figure. If one of
+// them has a single run, everything but the difference is null.
 type MetricDifference struct {
 	Set        int           `json:"set"`
 	Baseline   int           `json:"baseline"`
@@ -48,15 +48,15 @@ type MetricDifference struct {
 	Relative     metrics.Float `json:"relative"`
 	RelativeLow  metrics.Float `json:"relative_low"`
 	RelativeHigh metrics.Float `json:"relative_high"`
-	// P is that of [stats.MeanTest]; PAdjusted is corrected, after Holm, for all
+	// P is the p-value of [stats.MeanTest]. PAdjusted is corrected by Holm's method for all
 	// figures of the table that vary.
 	P         metrics.Float `json:"p"`
 	PAdjusted metrics.Float `json:"p_holm"`
 	Exact     bool          `json:"p_exact"`
-	// HedgesG and CliffsDelta are effect sizes; see package stats.
+	// HedgesG and CliffsDelta are effect sizes (see package stats).
 	HedgesG     metrics.Float `json:"hedges_g"`
 	CliffsDelta metrics.Float `json:"cliffs_delta"`
-	// Detectable is the true difference that so many runs find in 80 % of cases.
+	// Detectable is the true difference that this number of runs detects in 80 % of cases.
 	Detectable metrics.Float `json:"detectable_difference"`
 }
 
@@ -66,12 +66,12 @@ type quantity struct {
 	values [][]metrics.Float
 }
 
-// Reacted reports whether the users of a run reacted; a run in which only jitter moved
-// submissions has a lateness as well, and it says nothing.
+// Reacted reports whether the users of a run reacted. A run in which only jitter moved
+// submissions also has a lateness, which says nothing about its users.
 func Reacted(m *run.Manifest) bool { return m.Feedback != nil && m.Feedback.Model != "none" }
 
-// measure computes the figures of all runs of all sets, lateness among them where
-// users reacted in any.
+// measure computes the figures of all runs of all sets. Lateness is among them if users
+// reacted in any run.
 func measure(sets []Set, opts Options) []quantity {
 	measured := make([][]*metrics.Metrics, len(sets))
 	feedback := make([][]*metrics.Feedback, len(sets))
@@ -94,8 +94,8 @@ func measure(sets []Set, opts Options) []quantity {
 	return list
 }
 
-// quantities takes figures of metrics, of which some may be nil: the run has nothing
-// to measure.
+// quantities computes figures of metrics. A nil entry stands for a run that has no metrics
+// to compute them from.
 func quantities(measured [][]*metrics.Metrics, figures []metrics.Figure) []quantity {
 	var list []quantity
 	for _, f := range figures {
@@ -104,7 +104,7 @@ func quantities(measured [][]*metrics.Metrics, figures []metrics.Figure) []quant
 	return list
 }
 
-// each takes a value of everything in a table; what is nil has none.
+// each applies a function to every entry of a table. It returns no value for nil.
 func each[T any](table [][]*T, value func(*T) metrics.Float) [][]metrics.Float {
 	out := make([][]metrics.Float, len(table))
 	for i, row := range table {
@@ -119,7 +119,7 @@ func each[T any](table [][]*T, value func(*T) metrics.Float) [][]metrics.Float {
 	return out
 }
 
-// compareQuantities makes the table of figures.
+// compareQuantities returns the table of figures.
 func compareQuantities(list []quantity, opts Options) []Metric {
 	var table []Metric
 	for _, q := range list {
@@ -177,8 +177,8 @@ func difference(set int, a, b []float64, opts Options) MetricDifference {
 	return d
 }
 
-// adjust corrects the p-values of a table for each other. Figures that are the same
-// in all runs cannot differ by chance and are not counted.
+// adjust corrects the p-values of a table for each other. Figures that are equal in all
+// runs do not count, because they cannot differ by chance.
 func adjust(table []Metric) {
 	var all []float64
 	var where []*metrics.Float
@@ -198,10 +198,10 @@ func adjust(table []Metric) {
 	}
 }
 
-// constant reports whether the figure is the same in all runs of both sides.
+// constant reports whether the figure is equal in all runs of both sides.
 func (d *MetricDifference) constant() bool { return d.Low == 0 && d.High == 0 }
 
-// correctedFor is how many p-values of a table are corrected for each other.
+// correctedFor returns how many p-values of a table are corrected for each other.
 func correctedFor(table []Metric) (n int) {
 	for i := range table {
 		for k := range table[i].Differences {
@@ -213,15 +213,15 @@ func correctedFor(table []Metric) (n int) {
 	return n
 }
 
-// Group is the table of figures for the jobs that have something in common.
+// Group is the table of figures for one group of jobs.
 type Group struct {
-	Name    string   `json:"name"` // empty for jobs that have none
+	Name    string   `json:"name"` // empty for jobs without the property
 	Jobs    []int    `json:"jobs"` // in the first run of each set
 	Metrics []Metric `json:"metrics"`
 }
 
 // compareGroups compares the groups of one grouping. The p-values of each group are
-// corrected for each other, not for how many groups there are.
+// corrected for each other. They are not corrected for the number of groups.
 func compareGroups(sets []Set, by metrics.By, opts Options) []Group {
 	index := make(map[string]int)
 	var names []string
@@ -240,7 +240,7 @@ func compareGroups(sets []Set, by metrics.By, opts Options) []Group {
 			found[i] = append(found[i], of)
 		}
 	}
-	if by != metrics.BySize { // sizes come in their order
+	if by != metrics.BySize { // classes of sizes are in order
 		slices.Sort(names)
 	}
 	groups := make([]Group, len(names))
@@ -260,8 +260,8 @@ func compareGroups(sets []Set, by metrics.By, opts Options) []Group {
 	return groups
 }
 
-// Significant reports whether the difference stands at the given level of
-// confidence after the correction for the whole table.
+// Significant reports whether the difference is significant at the given confidence level
+// after the correction for the whole table.
 func (d *MetricDifference) Significant(level float64) bool {
 	return d.PAdjusted.Known() && float64(d.PAdjusted) <= 1-level && !math.IsNaN(float64(d.Difference))
 }

@@ -11,17 +11,18 @@ import (
 	"rmreplay/internal/metrics"
 )
 
-// largestJobs is how many of the jobs that differ most are always listed.
+// largestJobs is the number of jobs with the largest differences that a view always lists.
 const largestJobs = 20
 
-// JobView is the comparison job by job: submission, start, wait and run time, each as
-// set − baseline (SC'18, figure 6, has submission, start and duration). Where a side
-// has several runs, a job's value is its median over them.
+// JobView is the comparison job by job: submission, start, wait and run time, each as set −
+// baseline in seconds (SC'18, figure 6, has submission, start and duration). If a side has
+// several runs, a job's value is its median over them.
 type JobView struct {
 	Matched int   `json:"matched"`       // jobs on both sides
 	Only    []int `json:"only_in_one"`   // jobs that only the baseline has, and only the set
-	NoStart []int `json:"never_started"` // matched jobs that started on one side only: not in the baseline, not in the set
-	// Shift is what the set's instants were moved by, where it is on another date.
+	NoStart []int `json:"never_started"` // not in the baseline, not in the set
+	// Shift is what moved the set's instants to the baseline's dates; 0 if both have the
+	// same dates.
 	Shift metrics.Float `json:"shift_s"`
 
 	Submit  Spread `json:"submit_s"`
@@ -29,19 +30,19 @@ type JobView struct {
 	Wait    Spread `json:"wait_s"`
 	RunTime Spread `json:"run_time_s"`
 
-	// Largest are the jobs whose waits differ most; All are all jobs, in the order of
-	// their submission, where they were asked for.
+	// Largest are the jobs whose waits differ most. All are all jobs in the order of their
+	// submission, if [Options].EveryJob asks for them.
 	Largest []JobDifference `json:"largest"`
 	All     []JobDifference `json:"all,omitempty"`
 
 	differences []JobDifference
 }
 
-// Differences are those of all matched jobs that started on both sides, in the order
-// of their submission.
+// Differences returns the differences of all matched jobs that started on both sides, in
+// the order of their submission.
 func (v *JobView) Differences() []JobDifference { return v.differences }
 
-// Spread sums up a difference over jobs.
+// Spread describes the distribution of a difference over jobs.
 type Spread struct {
 	Changed int           `json:"changed_jobs"` // by more than the tolerance
 	Mean    metrics.Float `json:"mean"`
@@ -53,15 +54,16 @@ type Spread struct {
 	Max     metrics.Float `json:"max"`
 }
 
-// JobDifference is one job's. A value is null where the job did not come so far.
+// JobDifference is the difference of one job. A value is null if the job did not get that
+// far.
 type JobDifference struct {
 	Key
-	SubmitAt metrics.Float `json:"submit_at_s"` // in the baseline, since its first submission
+	SubmitAt metrics.Float `json:"submit_at_s"` // in the baseline, since its first
 	Submit   metrics.Float `json:"submit_s"`
 	Start    metrics.Float `json:"start_s"`
 	Wait     metrics.Float `json:"wait_s"`
 	RunTime  metrics.Float `json:"run_time_s"`
-	// BaselineWait and SetWait are the waits themselves.
+	// BaselineWait and SetWait are the two waits.
 	BaselineWait metrics.Float `json:"baseline_wait_s"`
 	SetWait      metrics.Float `json:"set_wait_s"`
 }
@@ -104,7 +106,7 @@ func compareJobs(a, b []table, opts Options) JobView {
 	return v
 }
 
-// sumUp fills the spreads and lists from the differences.
+// sumUp computes the spreads and the lists from the differences.
 func (v *JobView) sumUp(opts Options) {
 	spread := func(of func(*JobDifference) metrics.Float) Spread {
 		var values []float64
@@ -154,11 +156,11 @@ func newSpread(values []float64, tolerance time.Duration) Spread {
 	return s
 }
 
-// times are a job's, in seconds: instants since 1970 on the baseline's dates. NaN
-// where it did not come so far.
+// times are the times of a job in seconds. Instants count from 1970, on the baseline's
+// dates. A time is NaN if the job did not get that far.
 type times struct{ submit, start, wait, runTime float64 }
 
-// medians takes the median of each time over the runs that have it.
+// medians returns the median of each time over the runs that have it.
 func medians(runs []table, key Key) times {
 	var submit, start, wait, runTime []float64
 	for i := range runs {

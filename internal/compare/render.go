@@ -35,7 +35,7 @@ func (c *Comparison) Render(w io.Writer) error {
 	return err
 }
 
-// Letter names a set in tables: A is the baseline.
+// Letter returns the letter of a set in tables: A for the baseline, then B and so on.
 func Letter(set int) string {
 	if set < 26 {
 		return string(rune('A' + set))
@@ -68,7 +68,7 @@ func (c *Comparison) renderSets(b *bytes.Buffer) {
 	}
 }
 
-// renderPair is everything about one set against the baseline.
+// renderPair writes the comparison of one set with the baseline.
 func (c *Comparison) renderPair(b *bytes.Buffer, p *Pair) {
 	name := Letter(p.Set) + " - " + Letter(p.Baseline)
 	if c.Inference {
@@ -94,7 +94,8 @@ func (c *Comparison) renderPair(b *bytes.Buffer, p *Pair) {
 	renderDivergences(b, p)
 }
 
-// renderPower says what so many runs can find, in the figure that is asked for most.
+// renderPower writes which difference this number of runs detects, in general and for the
+// mean wait.
 func (c *Comparison) renderPower(b *bytes.Buffer, p *Pair) {
 	na, nb := len(c.Sets[p.Baseline].Runs), len(c.Sets[p.Set].Runs)
 	fmt.Fprintf(b, "%d and %d runs find a difference of %.2g standard deviations of a run in %.0f %% of cases\n", na, nb,
@@ -131,7 +132,7 @@ func (c *Comparison) renderMetric(b *bytes.Buffer, m *Metric, p *Pair) {
 	fmt.Fprintf(b, " %23s%8s%8s%s\n", interval, pValue(d.P), pValue(d.PAdjusted), mark)
 }
 
-// difference is that of a set to the baseline.
+// difference returns the difference of a set from the baseline.
 func (m *Metric) difference(set int) *MetricDifference {
 	for i := range m.Differences {
 		if m.Differences[i].Set == set {
@@ -149,7 +150,8 @@ func (m *Metric) Format(v metrics.Float) string {
 	return v.Text()
 }
 
-// FormatDifference formats a difference of two values, percentage points as such.
+// FormatDifference formats a difference of two values; a difference of percentages is in
+// percentage points.
 func (m *Metric) FormatDifference(v metrics.Float) string {
 	if m.Key == "utilization" && v.Known() {
 		return fmt.Sprintf("%.2f pp", 100*float64(v))
@@ -235,7 +237,7 @@ func renderDivergences(b *bytes.Buffer, p *Pair) {
 			}
 		}
 		if len(d.Overtook) > 0 {
-			fmt.Fprintf(b, "  meanwhile started where it came later: %s\n", names(d.Overtook))
+			fmt.Fprintf(b, "  overtaken by: %s\n", names(d.Overtook))
 		}
 	}
 }

@@ -5,24 +5,24 @@ import (
 	"rmreplay/internal/stats"
 )
 
-// Distances are the Euclidean distances between the runs' vectors of waits, in
-// seconds (PEARC'22, section 2 and figure 1).
+// Distances are the Euclidean distances between the runs' vectors of waits, in seconds
+// (PEARC'22, section 2 and figure 1).
 type Distances struct {
-	Jobs    int `json:"jobs"`     // coordinates: jobs that started in every run, and not before its window
-	LeftOut int `json:"left_out"` // jobs that did not start in some run
-	// Set and Run of each row of the matrix.
+	Jobs    int `json:"jobs"`     // that started in every run, without preset ones
+	LeftOut int `json:"left_out"` // jobs that did not start in every run
+	// Rows says which run each row of the matrix stands for.
 	Rows   []DistanceRow     `json:"rows"`
 	Matrix [][]metrics.Float `json:"matrix_s"`
 	Blocks []Block           `json:"blocks"` // within and between sets
 }
 
-// DistanceRow says which run a row of the matrix is.
+// DistanceRow says which run a row of the matrix stands for.
 type DistanceRow struct {
 	Set int `json:"set"`
 	Run int `json:"run"`
 }
 
-// Block is how far apart the runs of two sets are, or of one.
+// Block summarizes the distances between the runs of two sets, or within one set.
 type Block struct {
 	Sets      [2]int        `json:"sets"`
 	Pairs     int           `json:"pairs"`
@@ -30,38 +30,38 @@ type Block struct {
 	Deviation metrics.Float `json:"standard_deviation_s"`
 }
 
-// ScheduleTests test the hypothesis that two sets of runs come from one
+// ScheduleTests are tests of the hypothesis that two sets of runs come from one
 // distribution of schedules.
 type ScheduleTests struct {
 	Energy EnergyResult `json:"energy"`
 	Depth  DepthResult  `json:"depth"`
-	// SmallestP is the smallest p-value that so many runs can give.
+	// SmallestP is the smallest p-value that this number of runs can give.
 	SmallestP metrics.Float `json:"smallest_p"`
 }
 
-// EnergyResult is that of [stats.Energy].
+// EnergyResult is the result of [stats.Energy].
 type EnergyResult struct {
 	Statistic    metrics.Float `json:"statistic_s"`
 	P            metrics.Float `json:"p"`
 	Exact        bool          `json:"p_exact"`
 	Arrangements int           `json:"arrangements"`
-	// Inhomogeneity is the effect: 0 for no difference, 1 for the largest.
+	// Inhomogeneity is the effect, from 0 for no difference to 1.
 	Inhomogeneity metrics.Float `json:"inhomogeneity"`
 }
 
-// DepthResult is that of [stats.Depth].
+// DepthResult is the result of [stats.Depth].
 type DepthResult struct {
 	Statistic    metrics.Float `json:"statistic"`
 	P            metrics.Float `json:"p"`
 	Exact        bool          `json:"p_exact"`
 	Arrangements int           `json:"arrangements"`
-	// QBaseline is the quality of the set's runs in the baseline, QSet that of the
-	// baseline's in the set; 1/2 for no difference.
+	// QBaseline is the quality index of the set's runs in the baseline, and QSet that of
+	// the baseline's runs in the set; 1/2 for no difference.
 	QBaseline metrics.Float `json:"quality_in_baseline"`
 	QSet      metrics.Float `json:"quality_in_set"`
 }
 
-// waits are the vectors of the runs.
+// waits are the vectors of waits of the runs.
 type waits struct {
 	points  [][][]float64 // by set and run
 	jobs    int
@@ -71,7 +71,7 @@ type waits struct {
 	rows    []DistanceRow
 }
 
-// newWaits takes the waits of the jobs that started in every run.
+// newWaits collects the waits of the jobs that started in every run.
 func newWaits(tables [][]table) (*waits, error) {
 	w := &waits{points: make([][][]float64, len(tables))}
 	var keys []Key
@@ -113,7 +113,7 @@ func startedInAll(tables [][]table, key Key) bool {
 	return true
 }
 
-// members are the rows of a set.
+// members returns the rows of a set.
 func (w *waits) members(set int) []int {
 	var list []int
 	for i := range w.points[set] {
@@ -122,7 +122,7 @@ func (w *waits) members(set int) []int {
 	return list
 }
 
-// distances returns the matrix; nil without two runs, or without a job to compare.
+// distances returns the matrix. It is nil without two runs or without a job to compare.
 func (w *waits) distances() *Distances {
 	if len(w.rows) < 2 || w.jobs == 0 {
 		return nil
@@ -146,12 +146,12 @@ func (w *waits) distances() *Distances {
 	return d
 }
 
-// test compares two sets; nil where one of them has a single run.
+// test compares two sets. It returns nil if one of them has a single run.
 func (w *waits) test(a, b int, opts Options) *ScheduleTests {
 	if len(w.points[a]) < 2 || len(w.points[b]) < 2 || w.jobs == 0 {
 		return nil
 	}
-	// The vectors were checked when their distances were taken.
+	// The vectors were checked when their distances were computed.
 	energy, err := stats.Energy(w.points[a], w.points[b], opts.test())
 	if err != nil {
 		return nil

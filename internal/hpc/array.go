@@ -12,7 +12,7 @@ import (
 // Slurm allows (MaxArraySize in slurm.conf is at most 4000001).
 const MaxArrayIndex = 4000000
 
-// Array is a parsed [Request.Array].
+// Array is a parsed [Request.Array]. ParseArray returns it.
 type Array struct {
 	Tasks []int // the task indices, ascending, each once
 	Limit int   // how many tasks may run at once; 0 for any number
@@ -20,14 +20,15 @@ type Array struct {
 
 var errArray = errors.New("not an array (want 0-15, 1,3,5-7 or 0-15:4, perhaps with %LIMIT)")
 
-// maxArrayElements bounds what a specification may name before duplicates are
-// dropped, so that one that repeats itself cannot take all memory.
+// maxArrayElements bounds how many elements a specification may name before duplicates are
+// dropped. Without the bound, a specification that repeats its ranges could use up all
+// memory.
 const maxArrayElements = 2 * MaxArrayIndex
 
-// ParseArray reads a job array's indices: numbers and ranges with a step, and perhaps
-// a limit on how many tasks run at once ("1-10:2%3"), as _valid_array_inx in Slurm's
-// src/slurmctld/job_mgr.c takes them. An error says what is wrong with the
-// specification, but does not repeat it.
+// ParseArray reads a job array's indices as _valid_array_inx in Slurm's
+// src/slurmctld/job_mgr.c does: numbers and ranges with an optional step, then an optional
+// limit on how many tasks run at once ("1-10:2%3"). An error says what is wrong with the
+// specification. It does not repeat the specification, because the caller names it.
 func ParseArray(spec string) (Array, error) {
 	var a Array
 	indices, limit, hasLimit := strings.Cut(spec, "%")
@@ -83,7 +84,7 @@ func parseArrayRange(s string) (first, last, step int, err error) {
 	return first, last, step, nil
 }
 
-// arrayNumber reads a number of digits alone, below 2^31.
+// arrayNumber reads a number below 2^31 that consists of digits only.
 func arrayNumber(s string) (int, bool) {
 	n, err := strconv.ParseUint(s, 10, 31)
 	return int(n), err == nil

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// User is a person who submits jobs, as getpwnam(3) would know them.
+// User is an account that submits jobs, with the fields that getpwnam(3) returns.
 type User struct {
 	Name  string
 	UID   uint32
@@ -14,13 +14,14 @@ type User struct {
 	GID   uint32
 }
 
-// Reservation is a set of nodes or licenses set aside for a time.
+// Reservation is a set of nodes or licenses that only its users and accounts may use from
+// Start for Duration, as scontrol(1) creates it.
 type Reservation struct {
 	Name     string
 	Start    Time
 	Duration time.Duration
 	Nodes    string // host list; "ALL" for every node; empty with NodeCount
-	// NodeCount asks for so many nodes of Slurm's choice.
+	// NodeCount asks for a number of nodes that Slurm chooses.
 	NodeCount int
 	Partition string
 	Users     []string
@@ -30,7 +31,8 @@ type Reservation struct {
 	Features  string
 }
 
-// HasFlag reports whether the reservation has one of the flags, which are named in capitals.
+// HasFlag reports whether the reservation has at least one of the flags. The names must be
+// in upper case.
 func (r *Reservation) HasFlag(names ...string) bool {
 	return slices.ContainsFunc(r.Flags, func(flag string) bool {
 		name, _, _ := strings.Cut(strings.ToUpper(strings.TrimLeft(flag, "+")), "=") // PURGE_COMP=5:00
@@ -38,7 +40,8 @@ func (r *Reservation) HasFlag(names ...string) bool {
 	})
 }
 
-// Recurring reports whether the reservation comes again.
+// Recurring reports whether the reservation repeats (every hour, day, weekday, weekend day
+// or week).
 func (r *Reservation) Recurring() bool {
 	return r.HasFlag("HOURLY", "DAILY", "WEEKDAY", "WEEKEND", "WEEKLY")
 }
@@ -54,39 +57,40 @@ type ReservationEvent struct {
 type NodeEvent struct {
 	At    Time
 	Nodes string // host list
-	State string // "down" or "fail", which are the same and end the jobs there; "drain" or "resume"
-	// Reason is what the administrator would have written.
+	State string // "down" and "fail" both end the jobs on the nodes; "drain", "resume"
+	// Reason is the administrator's reason, as in scontrol's Reason=.
 	Reason string
 }
 
-// Action is what an administrator does at an instant: one of Run, Shell and
-// SlurmConf.
+// Action is one administrative step at an instant: exactly one of Run, Shell and SlurmConf
+// is set.
 type Action struct {
 	At Time
-	// Run is a command of the resource manager with its arguments:
-	// "scontrol update PartitionName=debug State=DOWN".
+	// Run is a command of the resource manager with its arguments, such as "scontrol update
+	// PartitionName=debug State=DOWN".
 	Run []string
-	// Shell is a command line for sh(1), which can do whatever its user can.
+	// Shell is a command line for sh(1). It runs with the rights of the user who started
+	// the replay.
 	Shell string
-	// SlurmConf is the path of a slurm.conf that replaces the one in force, and is
-	// reconfigured to. A relative one counts from the cluster directory.
+	// SlurmConf is the path of a slurm.conf that replaces the current one, followed by a
+	// reconfiguration. A relative path is relative to the cluster directory.
 	SlurmConf string
 }
 
-// Usage is what an account, or one of its users, has used in the sense of fair-share.
+// Usage is the fair-share usage of an account or of one user in an account.
 type Usage struct {
 	Account string
 	User    string // empty for the account as a whole
-	// Raw is the decayed usage in seconds of billed TRES, which is seconds of
-	// processors where no billing weights are set: RawUsage of sshare(1).
+	// Raw is RawUsage of sshare(1): the decayed usage in seconds of billed TRES. Without
+	// billing weights these are processor seconds.
 	Raw float64
 }
 
-// Accrual is usage that a job adds to what its user has used, before the factor of its
-// QOS.
+// Accrual is the usage that a job adds to its user's usage, before the usage factor of its
+// QOS is applied.
 type Accrual struct {
-	Usage // Account is empty for the user's default account
-	// Partition and QOS are those that the job asks for; empty for the default.
+	Usage // an empty Account means the user's default account
+	// Partition and QOS are what the job asks for; empty for the defaults.
 	Partition, QOS string
 }
 
@@ -94,7 +98,7 @@ type Accrual struct {
 type Node struct {
 	Name           string
 	Boards         int
-	Sockets        int // per board times boards: the node's total
+	Sockets        int // in the whole node: Boards times the sockets of a board
 	CoresPerSocket int
 	ThreadsPerCore int
 	CPUs           int

@@ -1,9 +1,9 @@
-// Package hpc holds the nouns of batch scheduling that every other package
-// speaks in: time, jobs, nodes, reservations, users. It is plain data: no I/O,
-// no behaviour beyond arithmetic and parsing of single values.
+// Package hpc holds the nouns of batch scheduling that all other packages use: time, jobs,
+// nodes, reservations, users. It is plain data: no I/O, and no behaviour beyond arithmetic
+// and the parsing of single values.
 //
-// Units, everywhere unless a comment says otherwise: durations are
-// [time.Duration], memory is MiB, counts are counts, and an instant is a [Time].
+// Unless a comment says otherwise, durations are [time.Duration], instants are [Time],
+// memory is in MiB, and every other number is a count.
 package hpc
 
 import (
@@ -21,7 +21,7 @@ const Second = Time(time.Second)
 // Unix returns the instant of the given seconds since the Unix epoch.
 func Unix(sec int64) Time { return Time(sec) * Second }
 
-// Add returns t shifted by d, and [Never] where time has no such instant any more.
+// Add returns t shifted by d. It returns [Never] if the sum exceeds the largest Time.
 func (t Time) Add(d time.Duration) Time {
 	sum := t + Time(d)
 	if d > 0 && sum < t {
@@ -62,7 +62,8 @@ func (t Time) String() string {
 // Never is after every other instant.
 const Never = Time(1<<63 - 1)
 
-// ParseTime reads what [ParseDateTime] does, or seconds since the Unix epoch.
+// ParseTime reads a time in one of the forms of [ParseDateTime], or as seconds since the
+// Unix epoch. The error says which forms are accepted.
 func ParseTime(s string) (Time, error) {
 	if t, err := ParseDateTime(s); err == nil {
 		return t, nil
@@ -74,8 +75,9 @@ func ParseTime(s string) (Time, error) {
 	return 0, fmt.Errorf("%q: not a time (want 2024-03-01T08:00:00Z or seconds since 1970)", s)
 }
 
-// ParseDateTime reads RFC 3339 ("2024-03-01T08:00:00Z"), or the same without a zone (UTC,
-// as sacct prints it), between the years 1678 and 2262, which are what a [Time] can hold.
+// ParseDateTime reads RFC 3339 ("2024-03-01T08:00:00Z"), or the same without a zone, which
+// means UTC (sacct prints times so). It accepts the years 1678 to 2262, which a [Time] can
+// hold. The error says which form is wanted.
 func ParseDateTime(s string) (Time, error) {
 	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999", "2006-01-02T15:04"} {
 		if t, err := time.Parse(layout, s); err == nil && Time(t.UnixNano()).Std().Equal(t) {

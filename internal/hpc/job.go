@@ -2,18 +2,18 @@ package hpc
 
 import "time"
 
-// Unlimited is a time limit or a run time without end: a job with this run time
-// runs until its time limit, is cancelled, or its nodes fail.
+// Unlimited is a time limit or a run time without end. A job with this run time runs until
+// it reaches its time limit, is cancelled, or loses its nodes.
 const Unlimited = time.Duration(1<<63 - 1)
 
-// Job is one submission: what its user asked for, and how it behaves once it
-// runs. A job array is one Job with [Job.Array] set.
+// Job is one submission: what its user asked for, and how the job behaves once it runs. A
+// job array is one Job with [Job.Array] set.
 //
-// A zero value means "not asked for" in every field of the request, so that the
-// resource manager's own default applies; pointers mark the few options whose
-// zero differs from their absence.
+// In every field of the request a zero value means "not asked for", so that the resource
+// manager applies its own default. A few options are pointers because their zero differs
+// from their absence.
 type Job struct {
-	// ID is the workload's own name for the job, unique in the workload.
+	// ID is the workload's name for the job. It is unique in the workload.
 	ID string
 	// Submit is when the user submits it.
 	Submit Time
@@ -21,14 +21,14 @@ type Job struct {
 	Request
 	Behaviour
 
-	// Recorded is what happened to the job when the workload was recorded, or nil.
+	// Recorded is what happened to the job when the workload was recorded; nil if unknown.
 	Recorded *Recorded
 	// SWF is what the job's record in an SWF log says beyond all this, or nil.
 	SWF *SWF
 }
 
-// Request is what a submission asks for: the options of sbatch that affect
-// scheduling, under the names of the field. The comment names the sbatch option.
+// Request is what a submission asks for: the options of sbatch that affect scheduling. Each
+// field's comment names its option.
 type Request struct {
 	Name      string // -J
 	User      string // --uid, the submitting user
@@ -45,8 +45,8 @@ type Request struct {
 	Deadline    time.Duration // --deadline, as a delay after Submit
 	Hold        bool          // -H
 	Priority    *uint32       // --priority, an explicit priority
-	// AsOperator says that an operator submits it for its user, since Slurm honours
-	// an explicit priority from nobody else.
+	// AsOperator says that an operator submits the job on behalf of its user, because Slurm
+	// honours an explicit priority only from operators and administrators.
 	AsOperator bool
 	Nice       int   // --nice
 	Requeue    *bool // --requeue, --no-requeue
@@ -81,22 +81,22 @@ type Request struct {
 	CPUsPerGPU    int    // --cpus-per-gpu
 	GRESFlags     string // --gres-flags: "enforce-binding", "disable-binding"
 
-	Constraint        string // -C, features
-	Prefer            string // --prefer, features preferred
-	ClusterConstraint string // --cluster-constraint
-	NodeList          string // -w
-	Exclude           string // -x
-	Exclusive         string // --exclusive: "", "node", "user" or "mcs"
-	Oversubscribe     bool   // -s
-	Overcommit        bool   // -O
-	Contiguous        bool   // --contiguous
-	SpreadJob         bool   // --spread-job
-	UseMinNodes       bool   // --use-min-nodes
-	Distribution      string // -m
-	Hint              string // --hint: "compute_bound", "memory_bound", "multithread", "nomultithread"
-	Licenses          string // -L
-	Switches          int    // --switches, at most this many leaf switches
-	SwitchWait        time.Duration
+	Constraint        string        // -C, features
+	Prefer            string        // --prefer, features preferred
+	ClusterConstraint string        // --cluster-constraint
+	NodeList          string        // -w
+	Exclude           string        // -x
+	Exclusive         string        // --exclusive: "", "node", "user" or "mcs"
+	Oversubscribe     bool          // -s
+	Overcommit        bool          // -O
+	Contiguous        bool          // --contiguous
+	SpreadJob         bool          // --spread-job
+	UseMinNodes       bool          // --use-min-nodes
+	Distribution      string        // -m
+	Hint              string        // --hint: "compute_bound", "memory_bound", "multithread", "nomultithread"
+	Licenses          string        // -L
+	Switches          int           // --switches, at most this many leaf switches
+	SwitchWait        time.Duration // --switches=N@TIME, how long the job waits for them
 	BurstBuffer       string        // --bb
 	MCSLabel          string        // --mcs-label
 	DelayBoot         time.Duration // --delay-boot
@@ -110,28 +110,29 @@ type Request struct {
 // AllMemory asks for all of a node's memory (sbatch --mem=0).
 const AllMemory = int64(-1)
 
-// Behaviour is what the job does once it has been submitted; no scheduler sees it.
+// Behaviour is what the job does after its submission. Schedulers do not see it.
 type Behaviour struct {
-	// RunTime is how long the job runs on its nodes when nothing ends it
-	// earlier; Unlimited for a job that only its time limit ends.
+	// RunTime is how long the job runs on its nodes if nothing ends it earlier; Unlimited
+	// for a job that only its time limit ends.
 	RunTime time.Duration
-	// ExitCode is the exit status of its script when it ends by itself.
+	// ExitCode is the exit status of the job's script if the job ends by itself.
 	ExitCode int
-	// CancelAfter is the delay after Submit at which its user cancels it, pending
-	// or running; 0 for a job that is not cancelled.
+	// CancelAfter is the delay after Submit at which the user cancels the job, whether it
+	// is pending or running; 0 if the user never does.
 	CancelAfter time.Duration
-	// EndAt, if not 0, is the instant at which it ends instead of RunTime after its
-	// start: that of a job which was running when the window began.
+	// EndAt, if not 0, is the instant at which the job ends, whenever it started; RunTime
+	// is then ignored. Jobs that were running when the window began have it.
 	EndAt Time
-	// TaskRunTimes are the run times of single tasks of a job array, by task
-	// index, where they differ from RunTime.
+	// TaskRunTimes are the run times of the tasks of a job array that differ from RunTime,
+	// by task index.
 	TaskRunTimes map[int]time.Duration
-	// TaskExitCodes are the exit statuses of single tasks of a job array, by task
-	// index, where they differ from ExitCode.
+	// TaskExitCodes are the exit statuses of the tasks of a job array that differ from
+	// ExitCode, by task index.
 	TaskExitCodes map[int]int
 }
 
-// RunTimeOf is how long a task of a job array runs; that of another job is task -1.
+// RunTimeOf returns the run time of a task of a job array; task -1 stands for a job that is
+// no array.
 func (b *Behaviour) RunTimeOf(task int) time.Duration {
 	if d, differs := b.TaskRunTimes[task]; differs {
 		return d
@@ -139,7 +140,8 @@ func (b *Behaviour) RunTimeOf(task int) time.Duration {
 	return b.RunTime
 }
 
-// ExitCodeOf is the exit status of a task of a job array; that of another job is task -1.
+// ExitCodeOf returns the exit status of a task of a job array; task -1 stands for a job
+// that is no array.
 func (b *Behaviour) ExitCodeOf(task int) int {
 	if code, differs := b.TaskExitCodes[task]; differs {
 		return code
@@ -147,24 +149,25 @@ func (b *Behaviour) ExitCodeOf(task int) int {
 	return b.ExitCode
 }
 
-// Recorded is the fate of a job when its workload was recorded. Of a job array, the first
-// of its tasks says when it was eligible, when it started and with which priority, and the
-// last one when it ended; its state is that of all tasks, empty if they differ, and its
-// processors are those of one task.
+// Recorded is what happened to a job when its workload was recorded. For a job array, the
+// eligible and start times and the priority are those of the first task, the end
+// time is that of the last task to end, the state is that of all tasks (empty if they
+// differ), and Processors are those of one task.
 type Recorded struct {
 	Eligible, Start, End Time
 	State                State
 	Nodes                string // host list
 	Processors           int
 	Priority             uint32
-	// TaskStarts, TaskEnds and TaskNodes are when and where single tasks of a job array ran,
-	// by task index.
+	// TaskStarts, TaskEnds and TaskNodes say when and where single tasks of a job array
+	// ran, by task index.
 	TaskStarts, TaskEnds map[int]Time
 	TaskNodes            map[int]string
 }
 
-// OfTask is the fate of a task of a job array. Where nothing is known of single tasks, and
-// for another job, which is task -1, it is that of the whole.
+// OfTask returns what is recorded of one task of a job array. It returns the record of the
+// whole job if no single tasks are recorded, and for task -1, which stands for a job that
+// is no array.
 func (r *Recorded) OfTask(task int) Recorded {
 	of := *r
 	of.TaskStarts, of.TaskEnds, of.TaskNodes = nil, nil, nil
@@ -203,7 +206,7 @@ type Decimal struct {
 	Decimals uint8
 }
 
-// State is a job's state, spelled as sacct spells it.
+// State is a job's state, in sacct's spelling.
 type State string
 
 // The states of a job, after Slurm's slurm.h (enum job_states).
@@ -221,12 +224,12 @@ const (
 	Deadlined   State = "DEADLINE"
 	OutOfMemory State = "OUT_OF_MEMORY"
 	Requeued    State = "REQUEUED"
-	// Rejected is ours: the resource manager refused the submission, so the job
-	// never existed there.
+	// Rejected is our own: the resource manager refused the submission, so the job never
+	// existed there.
 	Rejected State = "REJECTED"
 )
 
-// Ended reports whether s is final.
+// Ended reports whether s is a final state.
 func (s State) Ended() bool {
 	switch s {
 	case "", Pending, Running, Suspended, Requeued:

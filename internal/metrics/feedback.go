@@ -13,123 +13,126 @@ import (
 	"rmreplay/internal/run"
 )
 
-// Feedback says what users did who reacted to the system, compared with what they had
-// done when the workload was recorded: the metrics of Madon, Da Costa & Pierson, "Replay
-// with Feedback", FGCS 155 (2024), section 6. It is computed over submissions: a job
-// array is one, and a rejected job was submitted like any other.
+// Feedback compares what reacting users did with what they had done when the workload was
+// recorded. Its metrics are those of Madon, Da Costa & Pierson, "Replay with Feedback",
+// FGCS 155 (2024), section 6. They are computed over submissions: a job array is one
+// submission, and rejected jobs count.
 //
-// A user who is faster served submits the next job earlier, and the waits of rigid and
-// of reacting users cannot be compared: a machine that is overloaded by a rigid workload
-// has waits of months, which nobody would have sat through. What tells two machines
-// apart is then how much work they let their users do, which lateness measures.
+// A user who is served faster submits the next job earlier, so the waits of rigid and of
+// reacting users cannot be compared: a machine that a rigid workload overloads has waits of
+// months, which no user would accept. Two machines differ in how much work they let their
+// users do, and lateness measures that.
 type Feedback struct {
 	run.Feedback
 
 	// SubmitMakespan is max(end) − min(submit) (equation 1), which the paper calls
-	// makespan; that of [Metrics] counts from the first start.
+	// makespan. The makespan of [Metrics] counts from the first start.
 	SubmitMakespan Float `json:"submit_makespan_s"`
 	Lateness
-	// Users sums the users up; ByUser has every one, in the order of their first
+	// Users summarizes the users. ByUser has each user, in the order of their first
 	// recorded submissions.
 	Users  UserLateness   `json:"users"`
 	ByUser []UserFeedback `json:"by_user"`
-	// Inner is the machine's use without the filling and the emptying.
+	// Inner is the use of the machine without its filling and emptying.
 	Inner InnerWindow `json:"inner_window"`
-	// Days has the distribution over time, and Week that over the hours of the week.
+	// Days counts by day, and Week by the hour of the week.
 	Days []Day `json:"days"`
 	Week Week  `json:"week"`
 }
 
-// Lateness of a set of submissions: ℓ(i) = â(i) − a(i), the instant of a submission in
-// the replay less the recorded one (definition 13). Below 0 is earlier.
+// Lateness describes the lateness ℓ(i) = â(i) − a(i) of a set of submissions: the instant
+// of the submission in the replay minus the recorded one (definition 13). It is negative
+// for an earlier submission.
 type Lateness struct {
 	Submissions int `json:"submissions"`
 	// Mean is ℓ̄ = Σ ℓ(i) / n in seconds (equation 3). It grows with the length of the
-	// workload, because a delay is passed on to everything that follows.
+	// workload, because a delay delays all later submissions of the user.
 	Mean Float `json:"mean_lateness_s"`
-	// Relative is 1 + ℓ̄ / (a(n−1) − a(0)) (equation 4): by how much the submissions
-	// are stretched.
+	// Relative is 1 + ℓ̄ / (a(n−1) − a(0)) (equation 4): the factor by which the
+	// submissions are stretched in time.
 	Relative Float `json:"relative_lateness"`
-	// Additional is δ = 2ℓ̄ / (n − 1) in seconds (equation 6): what is added to the
-	// lateness with each submission, as though that were the same for all. It does not
-	// depend on the length of the workload, or not much: see section 7.6, and
-	// `campaign feedback-paper --scalability`.
+	// Additional is δ = 2ℓ̄ / (n − 1) in seconds (equation 6): the lateness that each
+	// submission adds, if all add the same. It hardly depends on the length of the workload
+	// (section 7.6).
 	Additional Float `json:"additional_lateness_s"`
 }
 
-// UserLateness is the distribution over users, each of whom counts once (section 6.2.4,
-// figures 4 and 5).
+// UserLateness is the distribution of lateness over users. Each user counts once (section
+// 6.2.4, figures 4 and 5).
 type UserLateness struct {
 	Users int `json:"users"`
-	// Mean and Additional are quantiles of the users' own; those with one submission
+	// Mean and Additional are quantiles of the users' values. Users with one submission
 	// have no additional lateness.
 	Mean       Quantiles `json:"mean_lateness_s"`
 	Additional Quantiles `json:"additional_lateness_s"`
 }
 
-// Quantiles are the 10th, 50th and 90th percentile, of type 7 as in [Summarize].
+// Quantiles are the 10th, 50th and 90th percentiles, of type 7 (see [Summarize]).
 type Quantiles struct {
 	P10    Float `json:"p10"`
 	Median Float `json:"p50"`
 	P90    Float `json:"p90"`
 }
 
-// UserFeedback is one user's lateness and arrival (figure 10).
+// UserFeedback is the lateness and the arrival of one user (figure 10).
 type UserFeedback struct {
 	User string `json:"user"`
 	Lateness
-	// Arrival is the user's first submission, as recorded and in the replay, RFC 3339.
+	// RecordedArrival and Arrival are the user's first submission, as recorded and in the
+	// replay; RFC 3339 in JSON.
 	RecordedArrival time.Time `json:"recorded_arrival"`
 	Arrival         time.Time `json:"arrival"`
 }
 
-// InnerWindow is how the machine was used in an interval that leaves out how it fills
-// and how it empties (section 7.3.3, figure 9).
+// InnerWindow is the use of the machine in an interval that leaves out its filling and
+// emptying (section 7.3.3, figure 9).
 type InnerWindow struct {
 	From time.Time `json:"from"`
 	To   time.Time `json:"to"`
-	// ThroughputPerDay is the number of jobs that ended in the window, by its days.
+	// ThroughputPerDay is the number of jobs that ended in the window, divided by its
+	// length in days.
 	ThroughputPerDay Float `json:"throughput_jobs_per_day"`
-	// MeanProcessors is the number of processors in use, averaged over the window's
-	// time, and Utilization relates it to the machine.
+	// MeanProcessors is the number of processors in use, averaged over the time of the
+	// window. Utilization divides it by the machine's processors.
 	MeanProcessors Float `json:"mean_processors"`
 	Utilization    Float `json:"utilization"`
 }
 
-// Day counts what happened on one day from the first recorded submission on (figures 2
-// and 3): submissions as they were recorded and in the replay, and ends.
+// Day counts recorded submissions, submissions in the replay, and ends on one day (figures
+// 2 and 3). Days count from the first recorded submission.
 type Day struct {
 	Recorded  int `json:"recorded"`
 	Submitted int `json:"submitted"`
 	Ended     int `json:"ended"`
 }
 
-// Week counts submissions by the hour of the week, Monday 0 h UTC first (figure 8).
+// Week counts submissions by the hour of the week, from Monday 0 h UTC (figure 8).
 type Week struct {
 	Recorded  [168]int `json:"recorded"`
 	Submitted [168]int `json:"submitted"`
-	// RecordedVariation and Variation are the standard deviations of the 168 counts by
-	// their means. Think times carry the evening's delay into the night, so that a
-	// replay with feedback loses the rhythm of the week (section 7.3.2); these say how
-	// much of it.
+	// RecordedVariation and Variation are the coefficients of variation of the 168 counts:
+	// standard deviation / mean. Think times carry an evening's delay into the night, so a
+	// replay with feedback loses part of the weekly rhythm (section 7.3.2). The two numbers
+	// show how much.
 	RecordedVariation Float `json:"recorded_variation"`
 	Variation         Float `json:"variation"`
 }
 
-// submission is a row's part in all this.
+// submission is what the metrics need of a row.
 type submission struct {
 	user         string
 	recorded, at hpc.Time
 }
 
 // NewFeedback computes the metrics of a run with feedback. The inner window is that of
-// opts, or else the time from a twentieth to three quarters of the recorded submissions.
+// opts. By default it begins when a twentieth of the time between the first and the last
+// recorded submission has passed, and ends after three quarters of it.
 func NewFeedback(rows []run.Row, how run.Feedback, opts Options) *Feedback {
 	return NewFeedbackOf(all(rows), how, opts)
 }
 
-// NewFeedbackOf is [NewFeedback] for jobs that are not in a slice, which it visits more than
-// once.
+// NewFeedbackOf is [NewFeedback] for rows that are not in a slice. It iterates over them
+// more than once.
 func NewFeedbackOf(rows iter.Seq[*run.Row], how run.Feedback, opts Options) *Feedback {
 	f := &Feedback{Feedback: how}
 	list := submissions(rows)
@@ -153,7 +156,8 @@ func NewFeedbackOf(rows iter.Seq[*run.Row], how run.Feedback, opts Options) *Fee
 	return f
 }
 
-// submissions takes the rows apart, one for each job of the workload.
+// submissions returns one submission for each job of the workload. The tasks of an array
+// follow each other in the rows.
 func submissions(rows iter.Seq[*run.Row]) []submission {
 	var list []submission
 	before, none := "", true
@@ -232,7 +236,7 @@ func quantilesOf(values []float64) Quantiles {
 	return Quantiles{Float(Quantile(values, 0.1)), Float(Quantile(values, 0.5)), Float(Quantile(values, 0.9))}
 }
 
-// submitMakespan is max(end) − min(submit) of the accepted jobs.
+// submitMakespan returns max(end) − min(submit) of the accepted jobs.
 func submitMakespan(rows iter.Seq[*run.Row]) Float {
 	var first, last hpc.Time
 	for r := range rows {
@@ -287,7 +291,7 @@ func days(list []submission, rows iter.Seq[*run.Row], first hpc.Time) []Day {
 		for i >= len(out) {
 			out = append(out, Day{})
 		}
-		return &out[max(i, 0)] // jitter may move the first submission before the first
+		return &out[max(i, 0)] // jitter may move a submission before the first recorded one
 	}
 	for _, s := range list {
 		day(s.recorded).Recorded++
@@ -311,15 +315,15 @@ func week(list []submission) Week {
 	return w
 }
 
-// hourOfWeek counts from Monday 0 h UTC.
+// hourOfWeek returns the hour of the week, counted from Monday 0 h UTC.
 func hourOfWeek(t hpc.Time) int {
 	const hours = 7 * 24
-	// 1970 began on a Thursday.
+	// 1 January 1970 was a Thursday.
 	h := (t.UnixSeconds()/3600 + 3*24) % hours
 	return int((h + hours) % hours)
 }
 
-// variation is the standard deviation by the mean.
+// variation returns the standard deviation divided by the mean.
 func variation(counts []int) Float {
 	sum, squares := 0.0, 0.0
 	for _, c := range counts {
@@ -331,7 +335,7 @@ func variation(counts []int) Float {
 	return ratio(math.Sqrt(max(0, squares/n-mean*mean)), mean)
 }
 
-// render writes the part of the report that a run with feedback has.
+// render writes the section of the summary that runs with feedback have.
 func (f *Feedback) render(b *bytes.Buffer) {
 	if f == nil {
 		return

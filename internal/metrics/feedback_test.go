@@ -14,8 +14,8 @@ import (
 	"rmreplay/internal/run"
 )
 
-// feedbackRows is a record small enough to check by hand. Times are hours from Monday
-// 0 h: what was recorded, then submission, start and end in the replay.
+// feedbackRows is a record small enough to check by hand. Times are hours from Monday 0 h:
+// the recorded submission, then submission, start and end in the replay.
 func feedbackRows() []run.Row {
 	monday := hpc.Unix(4 * 86400)
 	at := func(hours float64) hpc.Time { return monday.Add(time.Duration(hours * float64(time.Hour))) }
@@ -75,8 +75,8 @@ func TestFeedback(t *testing.T) {
 	}
 }
 
-// A run without feedback has no such part, and one without jobs has numbers without a
-// value rather than none at all.
+// The summary of a run without feedback has no such part. A run without jobs has numbers
+// without a value.
 func TestFeedbackInSummary(t *testing.T) {
 	if s := NewSummary(feedbackRows(), &run.Manifest{}, Options{}); s.Feedback != nil {
 		t.Error("a rigid run has metrics of feedback")
@@ -92,7 +92,7 @@ func TestFeedbackInSummary(t *testing.T) {
 	}
 }
 
-// The mean is zero exactly where nothing moved.
+// The mean is exactly zero if no submission moved.
 func TestNoLateness(t *testing.T) {
 	rows := feedbackRows()
 	for i := range rows {

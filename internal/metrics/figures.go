@@ -2,21 +2,21 @@ package metrics
 
 import "math"
 
-// Better says in which direction a figure improves.
+// Better says which direction of a figure is an improvement.
 type Better string
 
 // The directions.
 const (
 	Lower   Better = "lower"
 	Higher  Better = "higher"
-	Neither Better = "neither" // it depends on who asks
+	Neither Better = "neither" // it depends on the question
 )
 
-// Figure is one number of [Metrics] by its JSON key.
+// Figure is one number of [Metrics].
 type Figure struct {
-	Key    string // as in JSON
-	Label  string // for people
-	Unit   string // "s", "jobs", ... or empty for a ratio
+	Key    string // its JSON key in [Metrics]
+	Label  string // its name in tables
+	Unit   string // "s", "jobs" and so on; empty for a ratio
 	Better Better
 	Of     func(*Metrics) Float
 }
@@ -44,12 +44,12 @@ var Figures = []Figure{
 
 // FeedbackFigure is one number of [Feedback].
 type FeedbackFigure struct {
-	Figure // without Of
+	Figure // without its Of
 	Of     func(*Feedback) Float
 }
 
-// FeedbackFigures are the numbers by which runs with users who react are compared.
-// Waits are not among them: who is served faster submits earlier.
+// FeedbackFigures are the numbers by which runs with reacting users are compared. Waits are
+// not among them: a user who is served faster submits earlier.
 var FeedbackFigures = []FeedbackFigure{
 	{Figure{Key: "mean_lateness_s", Label: "mean lateness", Unit: "s", Better: Lower}, func(f *Feedback) Float { return f.Mean }},
 	{Figure{Key: "relative_lateness", Label: "relative lateness", Better: Lower}, func(f *Feedback) Float { return f.Relative }},
@@ -57,7 +57,7 @@ var FeedbackFigures = []FeedbackFigure{
 	{Figure{Key: "submit_makespan_s", Label: "makespan from submission", Unit: "s", Better: Lower}, func(f *Feedback) Float { return f.SubmitMakespan }},
 }
 
-// GroupFigures are those of [Figures] that make sense for a group of jobs.
+// GroupFigures are the [Figures] that are meaningful for a group of jobs.
 var GroupFigures = pick("utilization", "mean_wait_s", "median_wait_s", "p90_wait_s", "mean_bounded_slowdown")
 
 func pick(keys ...string) []Figure {
@@ -72,14 +72,14 @@ func pick(keys ...string) []Figure {
 	return list
 }
 
-// NoValue is the [Float] that has no value.
+// NoValue returns the [Float] without a value, which is NaN.
 func NoValue() Float { return Float(math.NaN()) }
 
-// Clock formats seconds as [days-]hours:minutes:seconds, "-" where there is no value.
+// Clock formats seconds as [days-]hours:minutes:seconds, or "-" without a value.
 func (f Float) Clock() string { return clock(f) }
 
-// Text formats a number with as many digits as one reads, "-" where there is none.
+// Text formats a number with a readable number of digits, or "-" without a value.
 func (f Float) Text() string { return number(f) }
 
-// Percent formats a proportion, "-" where there is none.
+// Percent formats a ratio as a percentage, or "-" without a value.
 func (f Float) Percent() string { return percent(f) }

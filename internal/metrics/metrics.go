@@ -1,54 +1,50 @@
-// Package metrics says how well a schedule served the machine and its users.
+// Package metrics measures how well a schedule served the machine and its users.
 //
 // # The machine
 //
-// Makespan, utilization and throughput are those of Martinasso et al.,
-// "RM-Replay: A High-Fidelity Tuning, Optimization and Exploration Tool for
-// Resource Management", SC'18, section IV.B. They describe a workload that was
-// known in advance and played to its end. Two traps:
+// Makespan, utilization and throughput are those of Martinasso et al., "RM-Replay: A
+// High-Fidelity Tuning, Optimization and Exploration Tool for Resource Management", SC'18,
+// section IV.B. They describe a workload that was known in advance and that ran to its end.
+// Two traps:
 //
-//   - All three depend on the interval T over which they are taken. Unless told
-//     otherwise, T runs from the first start to the last end, which includes the
-//     slow filling and the long emptying of a machine that was idle before and is
-//     idle afterwards: a single long job that starts last halves the utilization of
-//     a week, and says nothing about the scheduler. For a machine in its stride,
-//     give an interval that leaves both ends out. Without contention utilization
-//     measures the workload, not the scheduler, and throughput over an interval
-//     that holds all jobs is simply their number.
-//   - The paper counts nodes. On a machine whose nodes are shared by jobs, two jobs
-//     on one node would use it twice, so [Metrics.Utilization] counts processors,
-//     which is the same thing where jobs take whole nodes of one kind.
-//     [Metrics.NodeUtilization] is the paper's formula to the letter, and may pass 1.
+//   - All three depend on the interval T over which they are taken. By default T runs from
+//     the first start to the last end. It then includes the slow filling and the long
+//     emptying of a machine that is idle before and after: a single long job that starts
+//     last halves the utilization of a week and says nothing about the scheduler. To measure
+//     a busy machine, give an interval that leaves both ends out. Without contention
+//     utilization measures the workload, not the scheduler, and throughput over an interval
+//     that holds all jobs is their number.
+//   - The paper counts nodes. On a machine whose nodes are shared by jobs, two jobs on one
+//     node would use it twice. [Metrics.Utilization] therefore counts processors, which is
+//     the same where jobs take whole nodes of one kind. [Metrics.NodeUtilization] is the
+//     paper's formula to the letter and may exceed 1.
 //
 // # The users
 //
-// Wait, turnaround and slowdown are taken for each job, and are anything but
-// normally distributed: a few jobs wait for days and most not at all, so the
-// mean is the fate of the few and the median, often 0, that of the many. Read
-// them together with the high quantiles. Never compare means of two single runs
-// as though they were the same experiment repeated: one job moved by a second can
-// move thousands of others.
+// Wait, turnaround and slowdown are taken for each job. Their distributions are skewed: a
+// few jobs wait for days and most not at all, so the mean describes the few and the median,
+// often 0, describes the many. Read them together with the high quantiles. Never compare
+// the means of two single runs as if one experiment had been repeated: one job moved by a
+// second can move thousands of others.
 //
-// Slowdown (Feitelson and Rudolph, JSSPP 1998; the paper's section IV.C) relates
-// the wait to what was waited for, since a user with a long job is willing to wait
-// longer. A job that failed after one second and waited for an hour has a slowdown
-// of 3,601, and a handful of those decide the mean. Bounded slowdown (Feitelson
-// et al., JSSPP 1997) takes run times below τ for τ and is the one to compare by;
-// it has no meaning without its τ.
+// Slowdown (Feitelson and Rudolph, JSSPP 1998; the paper's section IV.C) relates the
+// turnaround to the run time, because the user of a long job is willing to wait longer. A
+// job that failed after one second and waited for an hour has a slowdown of 3,601, and a
+// handful of such jobs decide the mean. Bounded slowdown (Feitelson et al., JSSPP 1997)
+// replaces run times below τ by τ. Use it for comparisons, and always say which τ it has.
 //
 // # Who is counted
 //
-// Rejected jobs never existed for the scheduler: they count in [Metrics.Rejected]
-// and nowhere else. A job that never started has no wait, one that did not end no
-// turnaround, and one that ran for no time no slowdown (it has a bounded one).
-// Beware of the survivors: in a run that was cut short, or where impatient users
-// cancel what waits, the longest waits are just those that are missing from the
-// mean. [Metrics.LeftOut] says how many are.
+// Rejected jobs never existed for the scheduler: they count in [Metrics.Rejected] and
+// nowhere else. A job that never started has no wait, one that did not end has no
+// turnaround, and one that ran for no time has no slowdown (it has a bounded one). Beware
+// of survivorship: in a run that was cut short, or where impatient users cancel waiting
+// jobs, the longest waits are missing from the mean. [Metrics.LeftOut] counts the missing
+// jobs.
 //
-// A requeued job waits from its first submission to its last start, and its
-// turnaround spans both; the processor time of its lost runs counts as used. A
-// suspended job's run time includes the stop, and its processors count as unused
-// meanwhile.
+// A requeued job waits from its first submission to its last start. Its turnaround spans
+// both, and the processor time of its lost runs counts as used. The run time of a suspended
+// job includes the time that it was stopped; its processors count as unused meanwhile.
 package metrics
 
 import (
@@ -65,30 +61,30 @@ import (
 	"rmreplay/internal/run"
 )
 
-// DefaultTau is the usual bound of the bounded slowdown.
+// DefaultTau is the usual τ of the bounded slowdown.
 const DefaultTau = 10 * time.Second
 
-// Options are what metrics depend on besides the jobs.
+// Options are what metrics depend on besides the jobs. The zero value is usable.
 type Options struct {
 	// Tau is the τ of the bounded slowdown; [DefaultTau] if 0.
 	Tau time.Duration
-	// Window is the instant at which the workload's window begins; 0 for one without.
-	// Jobs that started before it are preset: they count for what they use after it,
-	// and for no wait. Makespan and T begin with the window.
+	// Window is the instant at which the workload's window begins; 0 for a workload without
+	// one. Jobs that started before it are preset jobs: what they use after it counts as
+	// used, and their waits do not count. Makespan and T begin with the window.
 	Window hpc.Time
-	// From and To are the interval T of utilization, throughput and queue length;
-	// where 0, the first start and the last end.
+	// From and To bound the interval T of utilization, throughput and queue length. 0
+	// stands for the first start and the last end.
 	From, To hpc.Time
-	// Nodes and Processors are the machine's capacity; 0 where it is not known,
-	// and then utilization is not either.
+	// Nodes and Processors are the machine's capacity; 0 if unknown. Utilization is then
+	// unknown too.
 	Nodes, Processors int
 }
 
-// Metrics describe one set of jobs. A [Float] is NaN where it has no meaning,
-// as a mean over no jobs; JSON has null there.
+// Metrics describe one set of jobs. A [Float] is NaN where it has no meaning, such as a
+// mean over no jobs; JSON has null there.
 type Metrics struct {
-	// Jobs counts the jobs that the resource manager accepted, each task of an
-	// array for itself; JobsByState splits them up by the state they ended in.
+	// Jobs counts the jobs that the resource manager accepted, every task of an array as a
+	// job. JobsByState divides them by their final state.
 	Jobs        int               `json:"jobs"`
 	Rejected    int               `json:"rejected"`
 	JobsByState map[hpc.State]int `json:"jobs_by_state"`
@@ -96,20 +92,20 @@ type Metrics struct {
 	// LeftOut counts accepted jobs that are not in all of the metrics, by reason.
 	LeftOut map[Omission]int `json:"left_out"`
 
-	// MakespanSeconds is the time to complete the workload,
-	// max(end) − min(start) over all jobs that did both (SC'18, IV.B).
+	// MakespanSeconds is the time to complete the workload, max(end) − min(start) over all
+	// jobs that started and ended (SC'18, IV.B).
 	MakespanSeconds Float `json:"makespan_s"`
-	// Utilization is the proportion of the machine that the jobs used in the
-	// interval T = [a, b]:
+	// Utilization is the proportion of the machine that the jobs used in the interval T =
+	// [a, b]:
 	//
-	//	U = Σ usage(T) / ((b − a) × processors)
+	//	U        = Σ usage(T) / ((b − a) × processors)
 	//	usage(T) = (min(end, b) − max(start, a)) × the job's processors
 	//
-	// (SC'18, IV.A and IV.B, where it counts nodes), over the periods in which a
-	// job held processors, and none that lie outside T.
+	// (SC'18, IV.A and IV.B, where it counts nodes). The sum runs over the periods in which
+	// a job held processors; periods outside T add nothing.
 	Utilization Float `json:"utilization"`
-	// NodeUtilization is the same with nodes for processors, as the paper has it.
-	// It may pass 1 where jobs share nodes.
+	// NodeUtilization is the same formula with nodes instead of processors, as in the
+	// paper. It may exceed 1 where jobs share nodes.
 	NodeUtilization Float `json:"node_utilization"`
 	// UsedProcessorSeconds is Σ usage(T), in processor seconds.
 	UsedProcessorSeconds Float `json:"used_processor_s"`
@@ -117,19 +113,19 @@ type Metrics struct {
 	// IV.B); ThroughputPerHour divides it by T.
 	Throughput        int   `json:"throughput_jobs"`
 	ThroughputPerHour Float `json:"throughput_jobs_per_h"`
-	// MeanQueue is the number of waiting jobs averaged over the time of T.
+	// MeanQueue is the number of waiting jobs, averaged over the time of T.
 	MeanQueue Float `json:"mean_queue_jobs"`
 
-	// Wait is start − submit, Turnaround is end − submit, Slowdown is
-	// turnaround / run time with run time = end − start (SC'18, IV.C), and
-	// BoundedSlowdown is max(1, turnaround / max(run time, τ)).
+	// Wait is start − submit. Turnaround is end − submit. Slowdown is turnaround / run time
+	// with run time = end − start (SC'18, IV.C). BoundedSlowdown is max(1, turnaround /
+	// max(run time, τ)).
 	Wait
 	Turnaround
 	Slowdown
 	BoundedSlowdown
 	TauSeconds Float `json:"tau_s"`
-	// HighSlowdown is how many jobs have a slowdown above 5, which is where the paper's
-	// section VIII.B takes users to be unsatisfied.
+	// HighSlowdown is the number of jobs with a slowdown above 5. The paper's section
+	// VIII.B takes the users of such jobs to be unsatisfied.
 	HighSlowdown int `json:"high_slowdown_jobs"`
 }
 
@@ -140,22 +136,22 @@ type Omission string
 const (
 	// NeverStarted jobs have no wait, turnaround or slowdown.
 	NeverStarted Omission = "never_started"
-	// NotEnded jobs have a wait and nothing else; what they used counts.
+	// NotEnded jobs have a wait and no other time. What they used counts.
 	NotEnded Omission = "not_ended"
-	// Preset jobs ran when the window began: their wait and start are not the
-	// scheduler's.
+	// Preset jobs were running when the window began: the scheduler did not decide their
+	// waits and starts.
 	Preset Omission = "preset"
-	// ZeroRunTime jobs have no slowdown, which would be infinite or 0/0.
+	// ZeroRunTime jobs have no slowdown: it would be infinite or 0/0.
 	ZeroRunTime Omission = "zero_run_time"
-	// Inconsistent jobs end before they start, or start before they are
-	// submitted: they are in no distribution.
+	// Inconsistent jobs end before they start, or start before they are submitted. They are
+	// in no distribution.
 	Inconsistent Omission = "inconsistent_times"
-	// NoProcessors jobs started, and on how many processors is not known: they
-	// add nothing to utilization.
+	// NoProcessors jobs started on an unknown number of processors. They add nothing to
+	// utilization.
 	NoProcessors Omission = "no_processors"
 )
 
-// Distribution sums up one quantity over jobs.
+// Distribution describes one quantity over jobs.
 type Distribution struct{ Mean, Median, P90, P99, Max Float }
 
 // Wait is the [Distribution] of wait times in seconds.
@@ -194,12 +190,12 @@ type BoundedSlowdown struct {
 	Max    Float `json:"max_bounded_slowdown"`
 }
 
-// Compute returns the metrics of the jobs. Their order does not matter: the
-// results are the same to the last bit.
+// Compute returns the metrics of the jobs. The order of the rows does not matter: the
+// results are equal to the last bit.
 func Compute(rows []run.Row, opts Options) Metrics { return ComputeAll(all(rows), opts) }
 
-// ComputeAll is [Compute] for jobs that are not in a slice, which it visits more than
-// once. It keeps the times of each job in memory, and no more than that.
+// ComputeAll is [Compute] for rows that are not in a slice. It iterates over them more than
+// once. It keeps only the times of each job in memory.
 func ComputeAll(rows iter.Seq[*run.Row], opts Options) Metrics {
 	a := newAccumulator(rows, opts)
 	for row := range rows {
@@ -208,7 +204,7 @@ func ComputeAll(rows iter.Seq[*run.Row], opts Options) Metrics {
 	return a.metrics()
 }
 
-// all visits the elements of a slice.
+// all iterates over a slice.
 func all(rows []run.Row) iter.Seq[*run.Row] {
 	return func(yield func(*run.Row) bool) {
 		for i := range rows {
@@ -219,7 +215,7 @@ func all(rows []run.Row) iter.Seq[*run.Row] {
 	}
 }
 
-// accumulator collects what one pass over the jobs finds.
+// accumulator collects the sums of one pass over the jobs.
 type accumulator struct {
 	opts Options
 	m    Metrics
@@ -228,8 +224,8 @@ type accumulator struct {
 	processorTime, nodeTime, waiting area
 	wait, turnaround, slow, bounded  []float64
 
-	held   []run.Segment // of the job at hand, and
-	queued []period      // when it waited
+	held   []run.Segment // periods in which the current job held processors
+	queued []period      // periods in which it waited
 }
 
 func newAccumulator(rows iter.Seq[*run.Row], opts Options) *accumulator {
@@ -260,8 +256,8 @@ func newAccumulator(rows iter.Seq[*run.Row], opts Options) *accumulator {
 	return a
 }
 
-// bounds returns the first start and the last end of the jobs that did both, and how
-// many jobs have started.
+// bounds returns the first start and the last end of the jobs that started and ended, and
+// the number of jobs that started.
 func bounds(rows iter.Seq[*run.Row]) (first, last hpc.Time, started int) {
 	for r := range rows {
 		if r.State == hpc.Rejected || r.Start == 0 {
@@ -279,7 +275,7 @@ func bounds(rows iter.Seq[*run.Row]) (first, last hpc.Time, started int) {
 	return first, last, started
 }
 
-// add takes in one job.
+// add counts one job.
 func (a *accumulator) add(r *run.Row) {
 	if r.State == hpc.Rejected {
 		a.m.Rejected++
@@ -291,7 +287,7 @@ func (a *accumulator) add(r *run.Row) {
 	a.addTimes(r)
 }
 
-// addUsage takes in what a job held, and how long it waited for it, within T.
+// addUsage adds what a job held, and how long it waited for it, within T.
 func (a *accumulator) addUsage(r *run.Row) {
 	a.held = r.AppendHeld(a.held[:0])
 	known := len(a.held) == 0
@@ -310,7 +306,7 @@ func (a *accumulator) addUsage(r *run.Row) {
 	}
 }
 
-// within is how long a period overlaps T; an end of 0 is after T.
+// within returns how long a period overlaps T. A period with to 0 has no end.
 func (a *accumulator) within(from, to hpc.Time) time.Duration {
 	if to == 0 || to > a.to {
 		to = a.to
@@ -318,7 +314,7 @@ func (a *accumulator) within(from, to hpc.Time) time.Duration {
 	return max(0, to.Sub(max(from, a.from)))
 }
 
-// addTimes takes in what a job's users saw of it.
+// addTimes adds a job's wait, turnaround and slowdown.
 func (a *accumulator) addTimes(r *run.Row) {
 	if r.Start == 0 {
 		a.m.LeftOut[NeverStarted]++
@@ -351,7 +347,7 @@ func (a *accumulator) addTimes(r *run.Row) {
 	a.slow = append(a.slow, turnaround/runTime)
 }
 
-// metrics sums up.
+// metrics computes the metrics of all jobs that were added.
 func (a *accumulator) metrics() Metrics {
 	m := a.m
 	span := max(0, a.to.Sub(a.from).Seconds())
@@ -377,7 +373,7 @@ func (a *accumulator) metrics() Metrics {
 // HighSlowdown is the slowdown above which a job counts in [Metrics.HighSlowdown].
 const HighSlowdown = 5
 
-// ratio is a / b, and NaN where b is nothing to divide by.
+// ratio returns a / b, or NaN if b is not above 0.
 func ratio(a, b float64) Float {
 	if b <= 0 {
 		return Float(math.NaN())
@@ -385,18 +381,18 @@ func ratio(a, b float64) Float {
 	return Float(a / b)
 }
 
-// Summarize sorts values and returns their distribution, all NaN if there are
-// none. Quantiles are of type 7 of Hyndman and Fan ("Sample quantiles in
-// statistical packages", The American Statistician 50(4), 1996), which R, NumPy
-// and spreadsheets use by default: linear interpolation at (n − 1) × p of the
-// sorted values, counted from 0.
+// Summarize sorts values and returns their distribution. All its fields are NaN if there
+// are no values. Quantiles are of type 7 of Hyndman and Fan ("Sample quantiles in
+// statistical packages", The American Statistician 50(4), 1996), the default of R, NumPy
+// and spreadsheets: linear interpolation at (n − 1) × p of the sorted values, counted from
+// 0.
 func Summarize(values []float64) Distribution {
 	if len(values) == 0 {
 		nan := Float(math.NaN())
 		return Distribution{nan, nan, nan, nan, nan}
 	}
-	// In ascending order the sum does not depend on the order of the jobs, and
-	// its rounding error is small.
+	// The sum of ascending values does not depend on the order of the jobs, and its
+	// rounding error is small.
 	slices.Sort(values)
 	sum := 0.0
 	for _, v := range values {
@@ -411,8 +407,8 @@ func Summarize(values []float64) Distribution {
 	}
 }
 
-// Quantile returns the quantile p in [0, 1] of at least one sorted value, of type 7
-// (see [Summarize]).
+// Quantile returns the quantile p in [0, 1] of sorted values, of type 7 (see [Summarize]).
+// There must be at least one value.
 func Quantile(sorted []float64, p float64) float64 {
 	h := float64(len(sorted)-1) * p
 	i := int(h)
@@ -422,11 +418,11 @@ func Quantile(sorted []float64, p float64) float64 {
 	return sorted[i] + (h-float64(i))*(sorted[i+1]-sorted[i])
 }
 
-// area is a sum of durations times counts. A year on a million processors has
+// area is a sum of durations times counts, in 128 bits. A year on a million processors has
 // more nanoseconds than 64 bits hold, and a sum of floats would depend on its order.
 type area struct{ high, low uint64 }
 
-// add adds d × n; neither is negative in a sound record, and what is counts as 0.
+// add adds d × n. Neither is negative in a sound record; a negative one counts as 0.
 func (s *area) add(d time.Duration, n int) {
 	if d <= 0 || n <= 0 {
 		return
@@ -441,11 +437,11 @@ func (s *area) seconds() float64 {
 	return (float64(s.high)*0x1p64 + float64(s.low)) / 1e9
 }
 
-// period is a stretch of time; a to of 0 is open.
+// period is an interval of time. It has no end if to is 0.
 type period struct{ from, to hpc.Time }
 
-// appendQueued appends the periods in which a job waited for processors: before its
-// first run, and from every requeue to the next run.
+// appendQueued appends the periods in which a job waited for processors: before its first
+// start, and from every requeue to the next start.
 func appendQueued(list []period, r *run.Row, held []run.Segment) []period {
 	if r.Submit == 0 {
 		return list
@@ -466,17 +462,17 @@ func appendQueued(list []period, r *run.Row, held []run.Segment) []period {
 	return list
 }
 
-// Point is the state of the machine from an instant until the next Point's.
+// Point is the state of the machine from At until the next Point.
 type Point struct {
 	At         hpc.Time
-	Queued     int // jobs that wait
+	Queued     int // waiting jobs
 	Running    int // jobs that hold processors
-	Processors int // that they hold
-	Nodes      int // that they hold; a node that two jobs share counts twice
+	Processors int // processors that jobs hold
+	Nodes      int // nodes that jobs hold; a node that two jobs share counts twice
 }
 
-// Timeline returns how the machine's state went, one Point for each instant at
-// which it changed, in order. Rejected jobs are not part of it.
+// Timeline returns the machine's state over time: one Point for each instant at which it
+// changed, in order. Rejected jobs are not part of it.
 func Timeline(rows []run.Row) []Point {
 	changes := make([]Point, 0, 4*len(rows))
 	period := func(from, to hpc.Time, p Point) {
@@ -502,7 +498,7 @@ func Timeline(rows []run.Row) []Point {
 	return accumulate(changes)
 }
 
-// accumulate turns changes into states.
+// accumulate sums changes up to states.
 func accumulate(changes []Point) []Point {
 	slices.SortFunc(changes, func(a, b Point) int { return cmp.Compare(a.At, b.At) })
 	var points []Point
@@ -520,9 +516,9 @@ func accumulate(changes []Point) []Point {
 	return points
 }
 
-// MeanOver is the average of a value of a timeline over the time from one instant
-// to another: mean queue length, or the processors in use. It is NaN for an
-// empty interval.
+// MeanOver returns the average of a value of a timeline from one instant to another, such
+// as the mean queue length or the mean number of processors in use. It is NaN for an empty
+// interval.
 func MeanOver(points []Point, from, to hpc.Time, value func(Point) int) Float {
 	sum := 0.0
 	for i, p := range points {

@@ -29,8 +29,8 @@ func job(submit, start, end int64, nodes, processors int) run.Row {
 	}
 }
 
-// exactly compares bit by bit, and takes all NaN for the same; approx allows for
-// different roundings.
+// exactly compares bit by bit and treats all NaNs as equal. approx allows for different
+// rounding.
 var (
 	exactly = cmp.Comparer(func(a, b Float) bool { return a == b || a != a && b != b })
 	approx  = cmp.Comparer(func(a, b Float) bool {
@@ -119,8 +119,8 @@ func TestTau(t *testing.T) {
 	}
 }
 
-// TestSegments: a suspended job does not use its processors, and a requeued one
-// used those of its lost run.
+// TestSegments: a suspended job does not use its processors, and a requeued job used those
+// of its lost run.
 func TestSegments(t *testing.T) {
 	suspended := job(0, 0, 100, 1, 4)
 	suspended.Segments = []run.Segment{
@@ -159,7 +159,7 @@ func TestOmissions(t *testing.T) {
 	}
 }
 
-// TestEmpty: nothing divides by zero, whatever is missing.
+// TestEmpty: no metric divides by zero, whatever is missing.
 func TestEmpty(t *testing.T) {
 	none := Distribution{nan(), nan(), nan(), nan(), nan()}
 	for name, rows := range map[string][]run.Row{
@@ -239,9 +239,9 @@ func TestTimeline(t *testing.T) {
 	}
 }
 
-// schedule draws a schedule in which no processor is used twice: every job takes
-// the processors that are free first, and starts when it was submitted and they
-// are free.
+// schedule draws a schedule in which no processor is used twice: every job takes the
+// processors that become free first, and starts as soon as it is submitted and they are
+// free.
 func schedule(t *rapid.T) ([]run.Row, Options) {
 	processors := rapid.IntRange(1, 12).Draw(t, "processors")
 	free := make([]int64, processors)
@@ -279,7 +279,7 @@ func TestProperties(t *testing.T) {
 			t.Fatalf("%+v %+v", m.BoundedSlowdown, m.Wait)
 		}
 
-		// The order of the jobs changes nothing, not a bit.
+		// The metrics do not depend on the order of the jobs, to the last bit.
 		seed := rapid.Uint64().Draw(t, "seed")
 		shuffled := slices.Clone(rows)
 		rand.New(rand.NewPCG(seed, 0)).Shuffle(len(rows), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
@@ -287,14 +287,15 @@ func TestProperties(t *testing.T) {
 			t.Fatalf("shuffled: -before +after:\n%s", diff)
 		}
 
-		// Nor does the date.
+		// They do not depend on the date.
 		shift := time.Duration(rapid.Int64Range(0, 1e9).Draw(t, "shift")) * time.Second
 		moved := mapTimes(rows, func(at hpc.Time) hpc.Time { return at.Add(shift) })
 		if diff := cmp.Diff(m, Compute(moved, opts), exactly); diff != "" {
 			t.Fatalf("moved by %v: -before +after:\n%s", shift, diff)
 		}
 
-		// With all times k times as long, so are waits and makespan, and ratios stay.
+		// If all times are k times as long, so are waits and makespan, and ratios stay the
+		// same.
 		k := hpc.Time(rapid.IntRange(2, 50).Draw(t, "k"))
 		longer := opts
 		longer.Tau = DefaultTau * time.Duration(k)
@@ -312,7 +313,7 @@ func TestProperties(t *testing.T) {
 			t.Fatalf("%d times as long: -want +got:\n%s", k, diff)
 		}
 
-		// On twice the machine the same jobs are half the utilization.
+		// The same jobs have half the utilization on a machine of twice the size.
 		opts.Processors *= 2
 		if twice := Compute(rows, opts); m.Utilization.Known() && twice.Utilization != m.Utilization/2 {
 			t.Fatalf("utilization %v on twice the machine, %v on the machine", twice.Utilization, m.Utilization)
@@ -333,8 +334,8 @@ func mapTimes(rows []run.Row, f func(hpc.Time) hpc.Time) []run.Row {
 	return out
 }
 
-// TestReference compares with a slow second way: a machine looked at once every
-// second, and definitions written down as they are read.
+// TestReference compares with a slow second implementation: it looks at the machine every
+// second and follows the definitions literally.
 func TestReference(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rows, opts := schedule(t)
@@ -417,7 +418,7 @@ func median(sorted []float64) float64 {
 	return (sorted[(n-1)/2] + sorted[n/2]) / 2
 }
 
-// manyRows are the jobs of a large run.
+// manyRows returns the jobs of a large run.
 func manyRows(n int) []run.Row {
 	r := rand.New(rand.NewPCG(1, 2))
 	rows := make([]run.Row, n)

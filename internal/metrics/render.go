@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Render writes the summary for people, in lines of at most 100 columns (unless
-// a name or a warning is longer). It returns w's error.
+// Render writes the summary for people. Lines have at most 100 columns, unless a name or a
+// warning is longer. It returns w's error.
 func (s *Summary) Render(w io.Writer) error {
 	var b bytes.Buffer
 	s.renderRun(&b)
@@ -30,7 +30,7 @@ func (s *Summary) Render(w io.Writer) error {
 	return err
 }
 
-// renderRun says what was run and how fast.
+// renderRun writes what was run and how fast.
 func (s *Summary) renderRun(b *bytes.Buffer) {
 	engine := s.Engine
 	if s.Policy != "" {
@@ -48,7 +48,7 @@ func (s *Summary) renderRun(b *bytes.Buffer) {
 	b.WriteString("\n")
 }
 
-// renderJobs says how many jobs there were and what became of them.
+// renderJobs writes how many jobs there were and how they ended.
 func (s *Summary) renderJobs(b *bytes.Buffer) {
 	fmt.Fprintf(b, "jobs         %d", s.Jobs)
 	separator := ": "
@@ -68,11 +68,11 @@ func (s *Summary) renderJobs(b *bytes.Buffer) {
 		for _, reason := range slices.Sorted(maps.Keys(s.LeftOut)) {
 			parts = append(parts, fmt.Sprintf("%d %s", s.LeftOut[reason], strings.ReplaceAll(string(reason), "_", " ")))
 		}
-		fmt.Fprintf(b, "left out     %s (of the figures that need it)\n", strings.Join(parts, ", "))
+		fmt.Fprintf(b, "left out     %s (from some of the figures)\n", strings.Join(parts, ", "))
 	}
 }
 
-// renderMachine says how the machine was used.
+// renderMachine writes how the machine was used.
 func (s *Summary) renderMachine(b *bytes.Buffer) {
 	fmt.Fprintf(b, "makespan     %s\n", duration(s.MakespanSeconds))
 	fmt.Fprintf(b, "utilization  %s of processors, %s of nodes\n", percent(s.Utilization), percent(s.NodeUtilization))
@@ -80,7 +80,7 @@ func (s *Summary) renderMachine(b *bytes.Buffer) {
 	fmt.Fprintf(b, "queue        %s jobs on average\n", number(s.MeanQueue))
 }
 
-// renderDistributions is the table of what users saw.
+// renderDistributions writes the table of waits, turnarounds and slowdowns.
 func (s *Summary) renderDistributions(b *bytes.Buffer) {
 	fmt.Fprintf(b, "\n%-22s%14s%14s%14s%14s%14s\n", "", "mean", "median", "p90", "p99", "max")
 	row := func(name string, d Distribution, format func(Float) string) {
@@ -99,7 +99,7 @@ func (s *Summary) renderDistributions(b *bytes.Buffer) {
 	fmt.Fprintf(b, "%-22sτ = %s s\n", "", number(s.TauSeconds))
 }
 
-// renderGroups is a table with one line for each group.
+// renderGroups writes a table with one line for each group.
 func renderGroups(b *bytes.Buffer, by By, groups []Group) {
 	fmt.Fprintf(b, "\n%-20s%9s%9s%8s%13s%13s%13s%14s\n", "by "+string(by),
 		"jobs", "rejected", "use", "mean wait", "median wait", "p90 wait", "mean bounded")
@@ -113,7 +113,7 @@ func renderGroups(b *bytes.Buffer, by By, groups []Group) {
 	}
 }
 
-// renderWarnings comes last, so that it is what stays on the screen.
+// renderWarnings writes the warnings. They come last, so that they stay on the screen.
 func (s *Summary) renderWarnings(b *bytes.Buffer) {
 	if len(s.Warnings) == 0 {
 		return
@@ -131,10 +131,10 @@ func (s *Summary) renderWarnings(b *bytes.Buffer) {
 	}
 }
 
-// unknown stands for a number that has no value.
+// unknown is printed for a number without a value.
 const unknown = "-"
 
-// duration formats seconds for reading: "13:55:53 (50153 s)".
+// duration formats seconds for people: "13:55:53 (50153 s)".
 func duration(f Float) string {
 	if !f.Known() {
 		return unknown
@@ -145,7 +145,7 @@ func duration(f Float) string {
 	return clock(f) + " (" + number(f) + " s)"
 }
 
-// clock formats seconds as [days-]hours:minutes:seconds, as Slurm writes times.
+// clock formats seconds as [days-]hours:minutes:seconds, as Slurm does.
 func clock(f Float) string {
 	if !f.Known() || math.Abs(float64(f)) > math.MaxInt64/1e9 {
 		return unknown
@@ -162,7 +162,7 @@ func clock(f Float) string {
 	return sign + text
 }
 
-// number formats a number with as many digits as one reads.
+// number formats a number with a readable number of digits.
 func number(f Float) string {
 	switch v := float64(f); {
 	case !f.Known():
@@ -180,7 +180,7 @@ func number(f Float) string {
 	}
 }
 
-// percent formats a proportion.
+// percent formats a ratio as a percentage.
 func percent(f Float) string {
 	if !f.Known() {
 		return unknown

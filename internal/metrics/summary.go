@@ -13,8 +13,8 @@ import (
 	"rmreplay/internal/run"
 )
 
-// Float is a number that may have no value. JSON knows neither NaN nor
-// infinity; it gets null.
+// Float is a number that may have no value, which is NaN. JSON has neither NaN nor
+// infinity: both become null.
 type Float float64
 
 // MarshalJSON encodes f as a number or null.
@@ -25,7 +25,7 @@ func (f Float) MarshalJSON() ([]byte, error) {
 	return json.Marshal(float64(f))
 }
 
-// UnmarshalJSON is the inverse of MarshalJSON; null is NaN.
+// UnmarshalJSON decodes a number. It decodes null as NaN.
 func (f *Float) UnmarshalJSON(data []byte) error {
 	if string(data) == "null" {
 		*f = Float(math.NaN())
@@ -37,8 +37,8 @@ func (f *Float) UnmarshalJSON(data []byte) error {
 // Known reports whether f has a value.
 func (f Float) Known() bool { return !math.IsNaN(float64(f)) && !math.IsInf(float64(f), 0) }
 
-// Summary is what `rmreplay metrics` says about a run: the metrics of all its
-// jobs, and how the run itself went. Its JSON keys are a contract with other programs.
+// Summary is the output of `rmreplay metrics`: the metrics of all jobs of a run, and how
+// the run itself went. Other programs rely on its JSON keys.
 type Summary struct {
 	Metrics
 
@@ -47,29 +47,28 @@ type Summary struct {
 	Seed   uint64    `json:"seed"`
 	State  run.State `json:"state"` // "running" for a run that was killed
 	Valid  bool      `json:"valid"`
-	// NotSubmitted counts jobs of the workload that the run did not come to.
+	// NotSubmitted is the number of jobs that the run ended too early to submit.
 	NotSubmitted int `json:"not_submitted"`
 
-	// VirtualSeconds is how much virtual time the run covered, WallSeconds how
-	// much real time it took, and Speedup their ratio.
+	// VirtualSeconds is the virtual time that the run covered, WallSeconds the real time
+	// that it took, and Speedup their ratio.
 	VirtualSeconds Float `json:"virtual_s"`
 	WallSeconds    Float `json:"wall_s"`
 	Speedup        Float `json:"speedup"`
 
 	Warnings []run.Warning `json:"warnings"`
 
-	// Feedback is what the users did who reacted; nil for a rigid replay.
+	// Feedback is what reacting users did; nil for a rigid replay.
 	Feedback *Feedback `json:"feedback,omitempty"`
 
-	// Groups are metrics of parts of the jobs, under the name of what they were
-	// parted by.
+	// Groups are the metrics of groups of jobs, by grouping.
 	Groups map[By][]Group `json:"groups,omitempty"`
 }
 
-// By is something that jobs can be grouped by.
+// By is a property by which jobs are grouped.
 type By string
 
-// What jobs can be grouped by.
+// The properties by which jobs can be grouped.
 const (
 	ByPartition By = "partition"
 	ByAccount   By = "account"
@@ -81,7 +80,7 @@ const (
 // Groupings are all values of [By].
 var Groupings = []By{ByPartition, ByAccount, ByUser, ByQOS, BySize}
 
-// ParseBy reads the name of a grouping.
+// ParseBy reads the name of a grouping. The error lists the names.
 func ParseBy(s string) (By, error) {
 	if by := By(s); slices.Contains(Groupings, by) {
 		return by, nil
@@ -100,15 +99,14 @@ func joinBy(list []By) string {
 	return b.String()
 }
 
-// Group is the metrics of the jobs that have something in common.
+// Group is the metrics of the jobs of one group.
 type Group struct {
-	Name string `json:"name"` // empty for jobs that have none
+	Name string `json:"name"` // empty for jobs without the property
 	Metrics
 }
 
-// Of returns the summary of a run. What opts leaves open of the machine's
-// capacity is taken from the run's manifest. It returns the error of reading the
-// run's tables.
+// Of returns the summary of a run. The run's manifest gives the options that opts leaves
+// open. It returns the error of reading the run's tables.
 func Of(r *run.Run, opts Options, by ...By) (*Summary, error) {
 	rows, err := r.Jobs()
 	if err != nil {
@@ -117,7 +115,7 @@ func Of(r *run.Run, opts Options, by ...By) (*Summary, error) {
 	return NewSummary(rows, &r.Manifest, opts, by...), nil
 }
 
-// NewSummary is [Of] for rows that were read already.
+// NewSummary is [Of] for rows that the caller has read.
 func NewSummary(rows []run.Row, m *run.Manifest, opts Options, by ...By) *Summary {
 	opts = opts.Of(m)
 	s := Describe(Compute(rows, opts), m)
@@ -133,7 +131,7 @@ func NewSummary(rows []run.Row, m *run.Manifest, opts Options, by ...By) *Summar
 	return s
 }
 
-// Of takes from a run's manifest what the options leave open.
+// Of returns the options, with those that are 0 taken from a run's manifest.
 func (o Options) Of(m *run.Manifest) Options {
 	if o.Nodes == 0 {
 		o.Nodes = m.Cluster.Nodes
@@ -147,8 +145,8 @@ func (o Options) Of(m *run.Manifest) Options {
 	return o
 }
 
-// Describe makes the summary of a run of its metrics, without groups and what its users
-// did.
+// Describe returns the summary of a run with the given metrics, without groups and
+// feedback.
 func Describe(computed Metrics, m *run.Manifest) *Summary {
 	return &Summary{
 		Metrics: computed,
@@ -161,7 +159,7 @@ func Describe(computed Metrics, m *run.Manifest) *Summary {
 	}
 }
 
-// known is a number of the manifest, where 0 stands for unknown.
+// known returns a number of the manifest, in which 0 means unknown.
 func known(v float64) Float {
 	if v == 0 {
 		return Float(math.NaN())
@@ -169,11 +167,10 @@ func known(v float64) Float {
 	return Float(v)
 }
 
-// Groups returns the metrics of the jobs in groups, sorted by name, and by size
-// for [BySize]. T is that of all the jobs, so that the groups' processor
-// seconds add up to those of all. Utilization is the group's share of the
-// machine, except by partition: there it is of the partition's own capacity,
-// where partitions says what that is.
+// Groups returns the metrics of the jobs in groups, sorted by name, for [BySize] by size.
+// The interval T is that of all jobs, so that the processor seconds of the groups add up to
+// those of all jobs. Utilization is the group's share of the machine. For [ByPartition] it
+// is the share of the partition's own capacity, if partitions has the partition.
 func Groups(rows []run.Row, by By, opts Options, partitions []run.Partition) []Group {
 	first, last, _ := bounds(all(rows))
 	if opts.From == 0 {
@@ -205,7 +202,7 @@ func Groups(rows []run.Row, by By, opts Options, partitions []run.Partition) []G
 	return groups
 }
 
-// ofPartition puts a partition's capacity in the place of the machine's.
+// ofPartition replaces the machine's capacity by the partition's.
 func ofPartition(opts Options, name string, partitions []run.Partition) Options {
 	for _, p := range partitions {
 		if p.Name == name {
@@ -215,13 +212,13 @@ func ofPartition(opts Options, name string, partitions []run.Partition) Options 
 	return opts
 }
 
-// groupKey orders groups by size first.
+// groupKey identifies a group. Groups sort by size, then by name.
 type groupKey struct {
 	size int
 	name string
 }
 
-// keyOf returns the group that a job belongs to.
+// keyOf returns the group to which a job belongs.
 func keyOf(r *run.Row, by By) groupKey {
 	switch by {
 	case ByPartition:
@@ -238,8 +235,8 @@ func keyOf(r *run.Row, by By) groupKey {
 	return groupKey{}
 }
 
-// sizeClass is the class of a number of processors: 1, 2, 3-4, 5-8, ...; jobs
-// that never held any are in a class without a name.
+// sizeClass returns the class of a number of processors: 1, 2, 3-4, 5-8, and so on. Jobs
+// that never held processors are in a class without a name.
 func sizeClass(processors int) groupKey {
 	if processors <= 0 {
 		return groupKey{}
@@ -253,14 +250,14 @@ func sizeClass(processors int) groupKey {
 	return groupKey{size: class + 1, name: name}
 }
 
-// stateOrder sorts states for people: what went well first.
+// stateOrder is the order of states in the summary, successful ones first.
 var stateOrder = []hpc.State{
 	hpc.Completed, hpc.Failed, hpc.TimedOut, hpc.Cancelled, hpc.Preempted,
 	hpc.NodeFail, hpc.OutOfMemory, hpc.Deadlined, hpc.BootFail,
 	hpc.Running, hpc.Suspended, hpc.Pending, hpc.Requeued,
 }
 
-// sortedStates returns the states that occur, in stateOrder and then by name.
+// sortedStates returns the states that occur, in stateOrder, then by name.
 func sortedStates(counts map[hpc.State]int) []hpc.State {
 	rank := func(s hpc.State) int {
 		if i := slices.Index(stateOrder, s); i >= 0 {

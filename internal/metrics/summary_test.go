@@ -101,8 +101,8 @@ func TestJSONGolden(t *testing.T) {
 	golden(t, "summary.json", append(data, '\n'))
 }
 
-// TestJSONContract: the keys that other programs call by name are there at the
-// top level, whatever the run holds, and what has no value is null.
+// TestJSONContract: the keys that other programs rely on are at the top level of every
+// summary. Numbers without a value are null.
 func TestJSONContract(t *testing.T) {
 	keys := strings.Fields(`jobs rejected jobs_by_state makespan_s utilization throughput_jobs mean_wait_s
 		median_wait_s p90_wait_s max_wait_s mean_slowdown mean_bounded_slowdown virtual_s wall_s speedup
@@ -149,8 +149,8 @@ func TestSizeClass(t *testing.T) {
 	}
 }
 
-// TestGroups: groups split the jobs, keep the interval of all, and refer to the
-// right capacity.
+// TestGroups: groups divide the jobs, keep the interval of all jobs, and use the right
+// capacity.
 func TestGroups(t *testing.T) {
 	opts := Options{Nodes: 4, Processors: 8}
 	partitions := []run.Partition{{Name: "small", Nodes: 1, Processors: 2}}
@@ -177,7 +177,7 @@ func TestGroups(t *testing.T) {
 	if small := byPartition[1]; small.Name != "small" || small.Utilization != 110.0/400 {
 		t.Errorf("partition %q has utilization %v, want %v", small.Name, small.Utilization, 110.0/400)
 	}
-	// A 800, C 400 on the machine's 8, since nothing is known of this partition.
+	// A 800, C 400 on the machine's 8, because the capacity of this partition is unknown.
 	if big := byPartition[0]; big.Name != "big" || big.Utilization != 1200.0/1600 {
 		t.Errorf("partition %q has utilization %v, want 0.75", big.Name, big.Utilization)
 	}
@@ -226,7 +226,7 @@ func TestFormats(t *testing.T) {
 	}
 }
 
-// TestOf goes the whole way: a record that is written, read and summed up.
+// TestOf writes a record, reads it and summarizes it.
 func TestOf(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)

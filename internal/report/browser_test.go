@@ -20,27 +20,27 @@ import (
 	"rmreplay/internal/compare"
 )
 
-// screenshots is a directory to keep pictures of the pages in, to be looked at.
+// screenshots is a directory for pictures of the pages.
 var screenshots = flag.String("screenshots", "", "directory for pictures of the pages that the browser tests open")
 
-// The promises for a run of 10,000 jobs on 7,000 nodes.
+// The limits for a run of 10,000 jobs on 7,000 nodes.
 const (
 	largestPage  = 15 << 20
 	firstViewMax = 2 * time.Second
 )
 
-// browser is a Chromium that is driven over a pipe (the DevTools protocol).
+// browser is a Chromium that the test controls through a pipe (the DevTools protocol).
 type browser struct {
 	t       *testing.T
 	send    *os.File
 	receive *bufio.Reader
 	session string
 	last    *int     // number of the last command, of all tabs
-	errors  []string // what pages said on their consoles, and exceptions
+	errors  []string // console messages of pages, and exceptions
 	events  map[string]int
 }
 
-// message is one of the protocol.
+// message is a message of the protocol.
 type message struct {
 	ID        int             `json:"id,omitempty"`
 	Method    string          `json:"method,omitempty"`
@@ -138,7 +138,7 @@ func (b *browser) call(method string, params, result any) {
 	}
 }
 
-// next reads one message, and notes what a page complains of.
+// next reads one message and records the complaints of a page.
 func (b *browser) next() message {
 	b.t.Helper()
 	text, err := b.receive.ReadBytes(0)
@@ -185,7 +185,7 @@ func (b *browser) eval(expression string, result any) {
 	}
 }
 
-// mainThread is the processor time that the page's main thread has used.
+// mainThread returns the processor time that the page's main thread has used.
 func (b *browser) mainThread() time.Duration {
 	b.t.Helper()
 	var answer struct {
@@ -215,7 +215,7 @@ func (b *browser) press(keys ...string) {
 	b.eval("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(1))))", nil)
 }
 
-// picture keeps what can be seen, where one wants to.
+// picture saves what is visible, if the flag asks for it.
 func (b *browser) picture(name string) {
 	b.t.Helper()
 	if *screenshots == "" {
@@ -274,8 +274,8 @@ func TestInBrowser(t *testing.T) {
 	}
 }
 
-// largeRun holds the promise for a large run: the size of the file, the
-// time to the first view with the chart drawn, and a chart that keeps up with keys.
+// largeRun checks the limits for a large run: the size of the file, the time to the first
+// view with the chart drawn, and the chart's response to keys.
 func largeRun(t *testing.T, b *browser) {
 	large := schedule("large", 1, 10_000, machine{nodes: 7_000, processors: 32})
 	r, err := New([]compare.Set{{Name: "large", Runs: []compare.Realization{large}}}, Options{Created: noon.Std()})
@@ -286,8 +286,8 @@ func largeRun(t *testing.T, b *browser) {
 	if size > largestPage {
 		t.Errorf("the page has %d bytes, want at most %d", size, largestPage)
 	}
-	// Other programs slow the view down, but not the processor time that it takes: that
-	// is what is held to the promise, and the rest is told.
+	// Other programs slow the view down, but they do not change its processor time. The
+	// test checks the processor time and logs the rest.
 	b.call("Performance.enable", map[string]any{"timeDomain": "threadTicks"}, nil)
 	b.open(path)
 	var milliseconds float64
@@ -315,7 +315,7 @@ func largeRun(t *testing.T, b *browser) {
 	t.Logf("everything drawn anew in %.0f ms", draw)
 }
 
-// chartByKeyboard looks into the chart without a mouse, and reads what it says.
+// chartByKeyboard uses the chart without a mouse and reads its text.
 func chartByKeyboard(t *testing.T, b *browser) {
 	path, _ := savePage(t, mustReport(t).WriteHTML)
 	b.open(path)
@@ -363,8 +363,8 @@ func chartByKeyboard(t *testing.T, b *browser) {
 	}
 }
 
-// chartShowsItsJobs compares pixels of the chart with the run: a place where a job
-// runs has the colour of its partition, one where none does is white.
+// chartShowsItsJobs compares pixels of the chart with the run. A place where a job runs has
+// the colour of its partition; a place without a job is white.
 func chartShowsItsJobs(t *testing.T, b *browser) {
 	r := mustReport(t)
 	path, _ := savePage(t, r.WriteHTML)
@@ -390,7 +390,8 @@ func chartShowsItsJobs(t *testing.T, b *browser) {
 	}
 }
 
-// withoutScripts has the pictures and the tables, and the same on paper.
+// withoutScripts checks that the page has its pictures and tables without scripts and on
+// paper.
 func withoutScripts(t *testing.T, b *browser) {
 	path, _ := savePage(t, mustReport(t).WriteHTML)
 	b.call("Emulation.setScriptExecutionDisabled", map[string]any{"value": true}, nil)
@@ -434,8 +435,8 @@ func withoutScripts(t *testing.T, b *browser) {
 	}
 }
 
-// narrowWindow has no line that is wider than a telephone; wide tables move in their
-// own frames.
+// narrowWindow checks that no line is wider than a telephone, and that wide tables scroll
+// in their own frames.
 func narrowWindow(t *testing.T, b *browser) {
 	path, _ := savePage(t, mustReport(t).WriteHTML)
 	b.call("Emulation.setDeviceMetricsOverride", map[string]any{"width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": true}, nil)
@@ -451,8 +452,8 @@ func narrowWindow(t *testing.T, b *browser) {
 	}
 }
 
-// lightAndDark holds every text to the contrast that WCAG 2.2 wants (4.5 to 1, success
-// criterion 1.4.3), on a light screen and on a dark one.
+// lightAndDark checks the contrast of every text against WCAG 2.2 (4.5 to 1, success
+// criterion 1.4.3), with the light and with the dark colours.
 func lightAndDark(t *testing.T, b *browser) {
 	path, _ := savePage(t, mustReport(t).WriteHTML)
 	b.open(path)

@@ -13,8 +13,8 @@ import (
 	"rmreplay/internal/metrics"
 )
 
-// feedback is what users did who reacted to the machine: the figures of Madon, Da Costa
-// and Pierson (FGCS 155, 2024). Empty for rigid replays.
+// feedback is the section on reacting users: the figures of Madon, Da Costa and Pierson
+// (FGCS 155, 2024). It is empty for rigid replays.
 func (r *Report) feedback() (Section, error) {
 	s := Section{ID: "feedback", Title: "Users who react"}
 	var sets []compare.Set // those with feedback
@@ -28,9 +28,9 @@ func (r *Report) feedback() (Section, error) {
 	if len(sets) == 0 {
 		return s, nil
 	}
-	s.Blocks = append(s.Blocks, paragraph("Users of these replays submitted earlier or later than recorded, depending on how they were served. "+
-		"Their waits are not comparable with those of a rigid replay; lateness is what tells machines apart: how much later than recorded "+
-		"a job was submitted. Below 0 is earlier."))
+	s.Blocks = append(s.Blocks, paragraph("Users of these replays submitted earlier or later than recorded, depending on how soon their jobs ended. "+
+		"Their waits are not comparable with those of a rigid replay. Compare machines by lateness: how much later than recorded "+
+		"a job was submitted. A negative lateness is earlier."))
 	t := &Table{Head: []string{
 		"set", "model", "submissions", "mean lateness [s]", "relative", "additional lateness [s]", "of users: 10 %", "50 %", "90 %", "variation over the week, recorded", "in the replay",
 	}}
@@ -51,13 +51,13 @@ func (r *Report) feedback() (Section, error) {
 		lines                      []series
 	}{
 		{"submissions", "Submissions over time", "days since the first recorded submission", "submissions so far",
-			"How many jobs were submitted by then, as recorded and in the replays. A replay to the right of the record is late.", submissionLines(sets, names)},
+			"Number of jobs submitted so far, as recorded and in the replays. A replay to the right of the record is late.", submissionLines(sets, names)},
 		{"lateness-cdf", "Distribution of lateness", "lateness [h]", "share of submissions",
-			"Share of the submissions that were at most so late.", shares(names, sets, latenessHours)},
+			"Share of the submissions whose lateness is at most the value on the axis.", shares(names, sets, latenessHours)},
 		{"user-lateness", "Additional lateness per user", "additional lateness [s]", "share of users",
-			"Share of the users who added at most so much to their lateness with each submission; each user counts once.", shares(names, sets, userLateness)},
+			"Share of the users whose additional lateness with each submission is at most the value on the axis. Each user counts once.", shares(names, sets, userLateness)},
 		{"week", "Submissions over the week", "hour of the week, from Monday 0 h UTC", "submissions an hour of the week",
-			"Think times carry the evening's delay into the night, so replays lose some of the rhythm of the week.", weekLines(first, names)},
+			"Think times carry an evening's delay into the night, so replays lose part of the weekly rhythm.", weekLines(first, names)},
 	}
 	for _, f := range figures {
 		figure, err := newLines(f.name, f.title, f.x, f.y, f.caption, f.lines)
@@ -73,7 +73,7 @@ func feedbackOf(r *compare.Realization) *metrics.Feedback {
 	return metrics.NewSummary(r.Rows, r.Manifest, metrics.Options{}).Feedback
 }
 
-// newLines is a figure of lines over a linear axis; nil where there is nothing to draw.
+// newLines returns a figure of lines over a linear axis, or nil without data.
 func newLines(name, title, x, y, caption string, lines []series) (*Figure, error) {
 	lines = slices.DeleteFunc(lines, func(s series) bool { return len(s.x) < 2 })
 	if len(lines) == 0 {
@@ -92,8 +92,8 @@ func newLines(name, title, x, y, caption string, lines []series) (*Figure, error
 	}, nil
 }
 
-// submitted returns the recorded instants of a run's submissions and those in the
-// replay, a job array once.
+// submitted returns the instants of a run's submissions, recorded and in the replay. A job
+// array is one submission.
 func submitted(r *compare.Realization) (recorded, at []hpc.Time) {
 	for i := range r.Rows {
 		row := &r.Rows[i]
@@ -105,7 +105,8 @@ func submitted(r *compare.Realization) (recorded, at []hpc.Time) {
 	return recorded, at
 }
 
-// submissionLines are the cumulative numbers of submissions, of the record first.
+// submissionLines returns the cumulative numbers of submissions; the recorded ones come
+// first.
 func submissionLines(sets []compare.Set, names []string) []series {
 	var first, last hpc.Time
 	for _, s := range sets {
@@ -131,7 +132,7 @@ func submissionLines(sets []compare.Set, names []string) []series {
 			if i == bins-1 {
 				until = last
 			}
-			n, _ := slices.BinarySearch(list, until+1) // how many are not after it
+			n, _ := slices.BinarySearch(list, until+1) // how many are at or before it
 			line[i] = float64(n)
 		}
 		return line
@@ -149,8 +150,8 @@ func submissionLines(sets []compare.Set, names []string) []series {
 	return lines
 }
 
-// shares are cumulative shares of values over a linear axis, which leaves out the
-// hundredth part at either end.
+// shares returns the cumulative shares of values over a linear axis, without the lowest and
+// the highest hundredth.
 func shares(names []string, sets []compare.Set, values func(*compare.Realization) []float64) []series {
 	var all []float64
 	of := make([][][]float64, len(sets))
@@ -189,7 +190,7 @@ func shares(names []string, sets []compare.Set, values func(*compare.Realization
 	return out
 }
 
-// latenessHours is the lateness of each submission in hours.
+// latenessHours returns the lateness of each submission in hours.
 func latenessHours(r *compare.Realization) []float64 {
 	recorded, at := submitted(r)
 	list := make([]float64, len(at))
@@ -199,7 +200,8 @@ func latenessHours(r *compare.Realization) []float64 {
 	return list
 }
 
-// userLateness is the additional lateness of each user with two submissions or more.
+// userLateness returns the additional lateness of each user with at least two submissions,
+// in seconds.
 func userLateness(r *compare.Realization) []float64 {
 	var list []float64
 	for _, u := range feedbackOf(r).ByUser {
@@ -210,7 +212,7 @@ func userLateness(r *compare.Realization) []float64 {
 	return list
 }
 
-// weekLines are the submissions of each hour of the week, as recorded and in the first
+// weekLines returns the submissions by the hour of the week, as recorded and in the first
 // run of each set.
 func weekLines(first []*metrics.Feedback, names []string) []series {
 	line := func(name string, counts [168]int) series {

@@ -21,18 +21,18 @@ import (
 	"rmreplay/internal/run"
 )
 
-// Gantt is the chart of which job held which node when, of one run.
+// Gantt is a chart of one run: which job held which node at which time.
 type Gantt struct {
 	Name, Title, Caption string
 	Data                 *Table
-	// Payload is what the page's script draws from, as JSON. Empty if there is so much
-	// of it that the page would become unwieldy; the picture is there in any case.
+	// Payload is the JSON from which the page's script draws. It is empty if it would make
+	// the page too large; the picture is there in any case.
 	Payload template.JS
-	// Picture is the chart as a PNG in a data URI, for pages without scripts.
+	// Picture is the chart as a PNG in a data URI, for readers without scripts.
 	Picture template.URL
 
 	image image.Image
-	nodes []string // in natural order
+	nodes []string // sorted by name, numbers by their value
 	span  float64  // seconds
 	jobs  []occupation
 }
@@ -44,22 +44,21 @@ type occupation struct {
 	ranges     []nodeRange
 }
 
-// nodeRange is a run of consecutive nodes, by index.
+// nodeRange is a range of consecutive nodes, by index.
 type nodeRange struct{ first, count int }
 
-// payloadLimit is the size above which a chart is shown as a picture only.
+// payloadLimit is the size in bytes above which a chart is a picture only.
 const payloadLimit = 6 << 20
 
 // The size of the picture, in pixels.
 const pictureWidth, pictureHeight = 1400, 700
 
-// newGantt lays out the chart of a run; nil if the record does not say which nodes
-// jobs had.
+// newGantt lays out the chart of a run. It returns nil if the run record has no node names.
 func newGantt(name, title string, r *compare.Realization) (*Gantt, error) {
 	g := &Gantt{Name: name, Title: title}
 	index := g.collectNodes(r.Rows)
 	if len(g.nodes) == 0 {
-		return nil, nil // the run has no chart, and that is no error
+		return nil, nil // a run without a chart is no error
 	}
 	from, last := origin(r), ending(r)
 	g.span = max(1, last.Sub(from).Seconds())
@@ -99,13 +98,13 @@ func newGantt(name, title string, r *compare.Realization) (*Gantt, error) {
 	return g, nil
 }
 
-// collectNodes finds all nodes that jobs had and returns their indices.
+// collectNodes finds all nodes that jobs held. It returns their indices by name.
 func (g *Gantt) collectNodes(rows []run.Row) map[string]int {
 	index := make(map[string]int)
 	for i := range rows {
 		names, err := hostlist.Expand(rows[i].Nodes)
 		if err != nil {
-			continue // what cannot be read is not shown, as in the record's other uses
+			continue // a host list that cannot be read is not shown
 		}
 		for _, name := range names {
 			if _, ok := index[name]; !ok {
@@ -129,7 +128,8 @@ func natural(a, b string) int {
 		if c := cmp.Compare(wordA, wordB); c != 0 {
 			return c
 		}
-		// A longer number without its zeros is larger; of one length, text order does.
+		// Of two numbers without leading zeros, the longer one is larger. Numbers of equal
+		// length compare as text.
 		x, y := strings.TrimLeft(numberA, "0"), strings.TrimLeft(numberB, "0")
 		if c := cmp.Or(cmp.Compare(len(x), len(y)), cmp.Compare(x, y), cmp.Compare(len(numberA), len(numberB))); c != 0 {
 			return c
@@ -139,7 +139,7 @@ func natural(a, b string) int {
 	return cmp.Compare(len(a), len(b))
 }
 
-// cutNumber splits a name before and after its first number.
+// cutNumber splits a name around its first number.
 func cutNumber(s string) (word, number, rest string) {
 	digit := func(r rune) bool { return '0' <= r && r <= '9' }
 	i := strings.IndexFunc(s, digit)
@@ -153,7 +153,7 @@ func cutNumber(s string) (word, number, rest string) {
 	return s[:i], s[i : i+n], s[i+n:]
 }
 
-// consecutive joins nodes to ranges.
+// consecutive joins nodes into ranges.
 func consecutive(names []string, index map[string]int) []nodeRange {
 	places := make([]int, 0, len(names))
 	for _, name := range names {
@@ -172,15 +172,16 @@ func consecutive(names []string, index map[string]int) []nodeRange {
 	return list
 }
 
-// cells is a grid over nodes and time: how much of each cell was held, and by what colour.
+// cells is a grid over nodes and time. Each cell has the share of it that jobs held, and
+// their colour.
 type cells struct {
 	width, height int
-	held          []float32    // 1 is all of it, for all of its time
+	held          []float32    // 1 for a cell that jobs held completely
 	colour        [][3]float32 // weighted by held
 }
 
-// fill paints the chart on a grid: each cell holds the share of its area that jobs
-// cover, so that nothing is lost where thousands of nodes share a row.
+// fill draws the chart on a grid. Each cell has the share of its area that jobs cover, so
+// that no job disappears where thousands of nodes share a row.
 func (g *Gantt) fill(width, height int, colourOf func(*run.Row) color.RGBA) *cells {
 	c := &cells{width: width, height: height, held: make([]float32, width*height), colour: make([][3]float32, width*height)}
 	perSecond, perNode := float64(width)/g.span, float64(height)/float64(len(g.nodes))
@@ -194,7 +195,7 @@ func (g *Gantt) fill(width, height int, colourOf func(*run.Row) color.RGBA) *cel
 	return c
 }
 
-// add covers a rectangle, cells at its edges in part.
+// add covers a rectangle. It covers cells at the edges in part.
 func (c *cells) add(x0, x1, y0, y1 float64, paint color.RGBA) {
 	x0, x1 = max(0, x0), min(float64(c.width), x1)
 	y0, y1 = max(0, y0), min(float64(c.height), y1)
@@ -211,7 +212,7 @@ func (c *cells) add(x0, x1, y0, y1 float64, paint color.RGBA) {
 	}
 }
 
-// picture draws the chart, white where nothing was held.
+// picture draws the chart. What no job held is white.
 func (g *Gantt) picture(width, height int) image.Image {
 	_, of := g.categories(func(r *run.Row) string { return r.Partition })
 	paint := make(map[*run.Row]color.RGBA, len(g.jobs))
@@ -230,11 +231,11 @@ func (g *Gantt) picture(width, height int) image.Image {
 	return img
 }
 
-// listedCategories is how many categories have a colour of their own; all others
-// share the last one, grey.
+// listedCategories is the number of categories with a colour of their own. All others are
+// grey.
 const listedCategories = 7
 
-// legend says in words which partition has which colour in the picture.
+// legend names the partitions and their colours in the picture.
 func (g *Gantt) legend() string {
 	names, _ := g.categories(func(r *run.Row) string { return r.Partition })
 	var list []string
@@ -251,7 +252,7 @@ func categoryColour(i int) color.RGBA {
 	return colours[min(i, listedCategories)]
 }
 
-// categories numbers the values of a property of the jobs, the most frequent first.
+// categories numbers the values of a property of the jobs, the most frequent value first.
 func (g *Gantt) categories(value func(*run.Row) string) (names []string, of []int) {
 	counts := make(map[string]int)
 	for i := range g.jobs {
@@ -273,7 +274,7 @@ func (g *Gantt) categories(value func(*run.Row) string) (names []string, of []in
 	return names, of
 }
 
-// table is the chart in numbers: how busy bands of nodes were over time.
+// table returns the chart in numbers: how busy groups of nodes were over time.
 func (g *Gantt) table() *Table {
 	const columns = 12
 	bands := min(20, len(g.nodes))
@@ -297,7 +298,7 @@ func (g *Gantt) table() *Table {
 	return t
 }
 
-// ganttPayload is what gantt.js draws from.
+// ganttPayload is the input of gantt.js.
 type ganttPayload struct {
 	Nodes    []string            `json:"nodes"`
 	Span     float64             `json:"span"`  // seconds
@@ -337,9 +338,9 @@ func (g *Gantt) payload(from hpc.Time) ([]byte, error) {
 	return json.Marshal(p)
 }
 
-// pack encodes what the jobs held in base64: for each job, as unsigned varints of
-// seven bits a byte, its start and its run time in seconds, how many ranges of nodes
-// it has, and for each how many nodes are skipped since the last one and how many it has.
+// pack encodes what the jobs held as base64 of unsigned varints with seven bits a byte. A
+// job has its start and its run time in seconds, its number of node ranges, and for each
+// range the number of nodes skipped since the previous range and the number of nodes in it.
 func (g *Gantt) pack() string {
 	var b []byte
 	for i := range g.jobs {

@@ -1,7 +1,7 @@
 // Charts of nodes over time. Each figure of class "gantt" has its data as JSON in a
-// script element; a canvas takes the place of its picture. The drawing adds up how much
-// of each pixel jobs cover, so that thousands of nodes in a row of pixels are a shade
-// and not whichever job came last.
+// script element. A canvas replaces its picture. The drawing sums how much of each pixel
+// jobs cover: where thousands of nodes share a row of pixels, the row shows a shade
+// instead of the job drawn last.
 "use strict";
 (() => {
   const LEFT = 96, BOTTOM = 34; // for the axes, in CSS pixels
@@ -105,7 +105,7 @@
       this.view = { t0: 0, t1: this.data.span, n0: 0, n1: this.data.nodes.length };
     }
 
-    // zoom changes the view around a point given as parts of it.
+    // zoom changes the view around a point, given in fractions of the view.
     zoom(time, nodes, x = 0.5, y = 0.5) {
       const v = this.view, dt = v.t1 - v.t0, dn = v.n1 - v.n0;
       const nt = Math.min(this.data.span, Math.max(10, dt * time)), nn = Math.min(this.data.nodes.length, Math.max(1, dn * nodes));
@@ -116,7 +116,7 @@
       this.pan(0, 0);
     }
 
-    // pan moves the view by parts of it, and keeps it within the data.
+    // pan moves the view by fractions of it. The view stays within the data.
     pan(x, y) {
       const v = this.view, dt = v.t1 - v.t0, dn = v.n1 - v.n0;
       v.t0 = Math.min(this.data.span - dt, Math.max(0, v.t0 + x * dt));
@@ -151,7 +151,7 @@
       this.later();
     }
 
-    // parts is a pointer's place as parts of the view.
+    // parts returns the position of a pointer in fractions of the view.
     parts(e) {
       const box = this.canvas.getBoundingClientRect();
       return [(e.clientX - box.left - LEFT) / (box.width - LEFT), (e.clientY - box.top) / (box.height - BOTTOM)];
@@ -176,7 +176,7 @@
       this.canvas.title = job < 0 ? "" : this.tell(job);
     }
 
-    // at is the job at a place of the view, or -1.
+    // at returns the job at a position of the view, or -1.
     at(x, y) {
       if (x < 0 || x > 1 || y < 0 || y > 1) return -1;
       const v = this.view, t = v.t0 + x * (v.t1 - v.t0), node = Math.floor(v.n0 + y * (v.n1 - v.n0)), s = this.seg;
@@ -193,7 +193,7 @@
       this.later();
     }
 
-    // step goes to the next job in the order of submission, and shows it.
+    // step selects the next job in the order of submission and shows it.
     step(by) {
       const n = this.data.jobs.length;
       this.choose(((this.selected < 0 && by < 0 ? 0 : this.selected) + by + n) % n);
@@ -260,7 +260,7 @@
       this.list();
     }
 
-    // paint adds up the cover of each pixel, by the colour of the jobs' categories.
+    // paint sums the cover of each pixel, by the colours of the jobs' categories.
     paint(w, h) {
       const s = this.seg, v = this.view, of = this.data.by[this.by].of, colours = this.colours;
       const sum = new Float32Array(w * h * 4), x = w / (v.t1 - v.t0), y = h / (v.n1 - v.n0);

@@ -28,27 +28,28 @@ import (
 	"rmreplay/internal/metrics"
 )
 
-// Figure is a picture with what it shows in words and in numbers.
+// Figure is a picture together with a description in words and its data as a table.
 type Figure struct {
-	Name    string // of its file, without an extension
+	Name    string // of its file, without the extension
 	Title   string
-	Caption string // what is to be seen, for those who do not see it as well
+	Caption string // what the picture shows, also for readers who cannot see it
 	Data    *Table
 
 	width, height vg.Length
-	plots         []*plot.Plot // one above the other
+	plots         []*plot.Plot // from top to bottom
 }
 
-// Formats are those that [Figure.WriteTo] knows.
+// Formats are the formats that [Figure.WriteTo] accepts.
 var Formats = []string{"png", "svg", "pdf"}
 
-// WriteTo draws the figure in one of [Formats]. It returns w's error.
+// WriteTo draws the figure in one of [Formats]. It returns an error for another format, and
+// w's error.
 func (f *Figure) WriteTo(w io.Writer, format string) error {
 	canvas, err := f.canvas(format)
 	if err != nil {
 		return fmt.Errorf("drawing %s: %w", f.Name, err)
 	}
-	// Room for labels that reach beyond their axis.
+	// Labels may reach beyond their axis.
 	area := draw.Crop(draw.New(canvas), vg.Points(4), -vg.Points(10), 0, -vg.Points(3))
 	rows := len(f.plots)
 	if rows == 1 {
@@ -77,7 +78,7 @@ func (f *Figure) WriteTo(w io.Writer, format string) error {
 	return nil
 }
 
-// printDPI is the resolution of pictures made of pixels, enough to print them.
+// printDPI is the resolution of pixel pictures, in dots per inch; it suffices for print.
 const printDPI = 200
 
 func (f *Figure) canvas(format string) (vg.CanvasWriterTo, error) {
@@ -87,7 +88,7 @@ func (f *Figure) canvas(format string) (vg.CanvasWriterTo, error) {
 	return draw.NewFormattedCanvas(f.width, f.height, format)
 }
 
-// SVG is the figure as an element of the page.
+// SVG returns the figure as an element of the page.
 func (f *Figure) SVG() (template.HTML, error) {
 	var b bytes.Buffer
 	if err := f.WriteTo(&b, "svg"); err != nil {
@@ -102,13 +103,13 @@ func (f *Figure) SVG() (template.HTML, error) {
 	return template.HTML(append([]byte(head), text[start+len("<svg"):]...)), nil
 }
 
-// svgText is a text of a figure as vgsvg writes it: its attributes, the size of its
-// font in points, and the text itself.
+// svgText matches a text of a figure in the output of vgsvg: its attributes, its font size
+// in points, and the text.
 var svgText = regexp.MustCompile(`<text ([^>]*font-size:([0-9.]+)px[^>]*)>([^<]*)</text>`)
 
-// fitText tells how wide each text of a figure is. The figure was laid out by the font
-// that we have; without that a reader's browser, which draws it with its own, moves
-// labels into the lines beside them.
+// fitText writes the width of each text into the SVG. The layout used our font, but a
+// browser draws with its own. Without the width it would move labels into the lines beside
+// them.
 func fitText(svg []byte) []byte {
 	return svgText.ReplaceAllFunc(svg, func(element []byte) []byte {
 		parts := svgText.FindSubmatch(element)
@@ -122,26 +123,26 @@ func fitText(svg []byte) []byte {
 	})
 }
 
-// colours are those of Okabe and Ito, the ones that carry on white first.
+// colours are those of Okabe and Ito. Those with the highest contrast on white come first.
 var colours = []color.RGBA{
 	{0x00, 0x72, 0xb2, 0xff}, {0xd5, 0x5e, 0x00, 0xff}, {0x00, 0x9e, 0x73, 0xff}, {0xcc, 0x79, 0xa7, 0xff},
 	{0xe6, 0x9f, 0x00, 0xff}, {0x56, 0xb4, 0xe9, 0xff}, {0x00, 0x00, 0x00, 0xff}, {0x99, 0x99, 0x99, 0xff},
 }
 
-// colourNames are what people call the colours.
+// colourNames are the names of the colours, in their order.
 var colourNames = []string{"blue", "vermilion", "green", "pink", "orange", "sky blue", "black", "grey"}
 
-// dashes tell lines apart without colour.
+// dashes distinguish lines without colour.
 var dashes = [][]vg.Length{
 	nil, {vg.Points(6), vg.Points(3)}, {vg.Points(2), vg.Points(2)}, {vg.Points(8), vg.Points(3), vg.Points(2), vg.Points(3)},
 }
 
 func colour(i int) color.RGBA { return colours[i%len(colours)] }
 
-// faint is a colour for areas behind lines.
+// faint returns the colour for areas behind lines.
 func faint(c color.RGBA) color.Color { return color.NRGBA{c.R, c.G, c.B, 0x38} }
 
-// newPlot is an empty plot in the style of all figures.
+// newPlot returns an empty plot in the style of all figures.
 func newPlot(title, x, y string) *plot.Plot {
 	p := plot.New()
 	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = title, x, y
@@ -161,8 +162,8 @@ func newPlot(title, x, y string) *plot.Plot {
 	return p
 }
 
-// roundTicks are at most so many labelled ticks, at multiples of 1, 2 or 5 times a
-// power of ten. gonum's own have as few as two labels where there is room for eight.
+// roundTicks draws at most a given number of labelled ticks, at multiples of 1, 2 or 5
+// times a power of ten. gonum's own ticks have as few as two labels where eight fit.
 type roundTicks struct{ most int }
 
 // Ticks implements [plot.Ticker].
@@ -170,8 +171,8 @@ func (t roundTicks) Ticks(low, high float64) []plot.Tick {
 	return ticksEvery(roundStep(high-low, t.most), low, high)
 }
 
-// hourTicks are those of an axis of hours: where there are days, parts and multiples
-// of a day.
+// hourTicks are the ticks of an axis of hours. Longer axes have ticks at parts and
+// multiples of a day.
 type hourTicks struct{}
 
 // Ticks implements [plot.Ticker].
@@ -184,8 +185,8 @@ func (hourTicks) Ticks(low, high float64) []plot.Tick {
 	return roundTicks{8}.Ticks(low, high)
 }
 
-// roundStep is the smallest such step that fits into a span at most so many times; 0
-// for what is no span.
+// roundStep returns the smallest round step that fits into a span at most the given number
+// of times; 0 if the span is not above 0.
 func roundStep(span float64, most int) float64 {
 	if !(span > 0) || math.IsInf(span, 0) {
 		return 0
@@ -199,7 +200,7 @@ func roundStep(span float64, most int) float64 {
 	}
 }
 
-// ticksEvery are labelled ticks at the multiples of a step.
+// ticksEvery returns labelled ticks at the multiples of a step.
 func ticksEvery(step, low, high float64) []plot.Tick {
 	if step == 0 {
 		return nil
@@ -207,7 +208,7 @@ func ticksEvery(step, low, high float64) []plot.Tick {
 	decimals := max(0, int(math.Ceil(-math.Log10(step)-1e-9)))
 	var ticks []plot.Tick
 	for k := math.Ceil(low/step - 1e-9); k*step <= high+1e-9*step; k++ {
-		value := k*step + 0 // and not -0
+		value := k*step + 0 // without the sign of -0
 		ticks = append(ticks, plot.Tick{Value: value, Label: strconv.FormatFloat(value, 'f', decimals, 64)})
 	}
 	return ticks
@@ -220,7 +221,7 @@ func lightGrid(p *plot.Plot) {
 	p.Add(grid)
 }
 
-// addLines draws series with their ranges, and a legend where there are several.
+// addLines draws series with their ranges, and a legend for several series.
 func addLines(p *plot.Plot, lines []series) error {
 	for i, s := range lines {
 		if s.band {
@@ -250,14 +251,14 @@ func addLines(p *plot.Plot, lines []series) error {
 	return nil
 }
 
-// placeLegend makes room for the legend above the lines. Its text is to the right of
-// its lines, where a reader's font that is wider than ours does no harm.
+// placeLegend makes room for the legend above the lines. The legend's text is to the right
+// of its lines, so that a wider font in the reader's browser overlaps nothing.
 func placeLegend(p *plot.Plot, entries int) {
 	p.Legend.Top, p.Legend.Left = true, true
 	p.Y.Max += (p.Y.Max - p.Y.Min) * 0.08 * float64(entries)
 }
 
-// bandOf is the outline of a series' range.
+// bandOf returns the outline of the range of a series.
 func bandOf(s series) plotter.XYs {
 	outline := make(plotter.XYs, 0, 2*len(s.x))
 	for k := range s.x {
@@ -275,7 +276,7 @@ const (
 	flat = 7 * vg.Centimeter
 )
 
-// newTimeline is a figure of a value over the hours since the first submission.
+// newTimeline returns a figure of a value over the hours since the first submission.
 func newTimeline(name, title, axis, caption string, lines []series) (*Figure, error) {
 	p := newPlot("", "hours since the first submission", axis)
 	p.X.Tick.Marker = hourTicks{}
@@ -291,7 +292,7 @@ func newTimeline(name, title, axis, caption string, lines []series) (*Figure, er
 	}, nil
 }
 
-// newDistribution is a figure of cumulative shares over a logarithmic axis.
+// newDistribution returns a figure of cumulative shares over a logarithmic axis.
 func newDistribution(name, title, axis, caption string, lines []series) (*Figure, error) {
 	p := newPlot("", axis, "share of jobs")
 	p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, logTicks{}
@@ -300,14 +301,14 @@ func newDistribution(name, title, axis, caption string, lines []series) (*Figure
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	p.Y.Min, p.Y.Max = 0, 1
-	p.Legend.Left, p.Legend.XOffs = true, wide/2 // where distributions are not
+	p.Legend.Left, p.Legend.XOffs = true, wide/2 // distributions leave this corner free
 	return &Figure{
 		Name: name, Title: title, Caption: caption, width: wide, height: flat, plots: []*plot.Plot{p},
 		Data: tabulateLines(axis, "share", lines, 20, func(v float64) string { return metrics.Float(v).Text() }),
 	}, nil
 }
 
-// logTicks are powers of ten, with the numbers between as minor ticks.
+// logTicks are powers of ten, with minor ticks between them.
 type logTicks struct{}
 
 // Ticks implements [plot.Ticker].
@@ -329,7 +330,7 @@ func (logTicks) Ticks(low, high float64) []plot.Tick {
 	return ticks
 }
 
-// tabulateLines gives so many of the points as a table.
+// tabulateLines returns a table with the given number of the points.
 func tabulateLines(x, value string, lines []series, rows int, format func(float64) string) *Table {
 	t := &Table{Head: []string{x}, Folded: true}
 	for _, s := range lines {
@@ -359,7 +360,7 @@ func tabulateLines(x, value string, lines []series, rows int, format func(float6
 	return t
 }
 
-// newHeatMap is the figure of the distances between runs.
+// newHeatMap returns the figure of the distances between runs.
 func newHeatMap(c *compare.Comparison) (*Figure, error) {
 	d := c.Distances
 	p := newPlot("", "", "")
@@ -406,7 +407,7 @@ func newHeatMap(c *compare.Comparison) (*Figure, error) {
 	f := &Figure{
 		Name: "distances", Title: "Distances between runs", width: 12 * vg.Centimeter, height: 12.5 * vg.Centimeter, plots: []*plot.Plot{p},
 		Caption: "Each cell is the Euclidean distance between the waits of two runs. If all runs came from one distribution, " +
-			"the blocks within a set and the blocks across would look alike.",
+			"the blocks within a set and the blocks between sets would look alike.",
 		Data: &Table{Head: []string{"run"}, Folded: true},
 	}
 	for _, row := range d.Rows {
@@ -426,7 +427,7 @@ func runName(row compare.DistanceRow) string {
 	return fmt.Sprintf("%s%d", compare.Letter(row.Set), row.Run+1)
 }
 
-// matrix is a distance matrix as gonum/plot wants it, the first row on top.
+// matrix is a distance matrix for gonum/plot. Its first row is on top.
 type matrix struct{ *compare.Distances }
 
 // Dims, Z, X and Y implement [plotter.GridXYZ].
@@ -435,14 +436,14 @@ func (m matrix) Dims() (columns, rows int) { return len(m.Rows), len(m.Rows) }
 // Z is the value of a cell.
 func (m matrix) Z(c, r int) float64 { return float64(m.Matrix[len(m.Rows)-1-r][c]) }
 
-// X is the place of a column.
+// X is the position of a column.
 func (m matrix) X(c int) float64 { return float64(c) }
 
-// Y is the place of a row.
+// Y is the position of a row.
 func (m matrix) Y(r int) float64 { return float64(r) }
 
-// runTicks name the runs of a heat map, from the top on a vertical axis; a few of them
-// where there are many.
+// runTicks name the runs of a heat map, from the top on a vertical axis. With many runs
+// they name a few.
 type runTicks struct {
 	*compare.Distances
 	down bool
@@ -469,8 +470,8 @@ func (t runTicks) Ticks(_, _ float64) []plot.Tick {
 	return ticks
 }
 
-// raster is a heat map as a picture, which for many runs is smaller than its squares. A
-// cell has many pixels, since those who show pictures smooth them.
+// raster draws a heat map as a picture, which is smaller than squares for many runs. A cell
+// has many pixels, because viewers smooth pictures.
 func raster(heat *plotter.HeatMap) image.Image {
 	columns, rows := heat.GridXYZ.Dims()
 	cell := max(1, 1000/rows)
@@ -487,13 +488,14 @@ func raster(heat *plotter.HeatMap) image.Image {
 	return picture
 }
 
-// addScale draws the colours of a heat map of n rows above it, with what they mean.
+// addScale draws the colour scale above a heat map of n rows, with its meaning.
 func addScale(p *plot.Plot, scale palette.Palette, low, high, n float64) error {
 	colors := scale.Colors()
 	bottom, top := n-0.5+0.03*n, n-0.5+0.06*n
 	right := -0.5 + 3*n/4
 	for i, c := range colors {
-		left := right - n/2*float64(len(colors)-i)/float64(len(colors)) // each covers the end of the one before: no seams
+		// Each rectangle covers the end of the previous one, so that there are no seams.
+		left := right - n/2*float64(len(colors)-i)/float64(len(colors))
 		box, err := plotter.NewPolygon(plotter.XYs{{X: left, Y: bottom}, {X: right, Y: bottom}, {X: right, Y: top}, {X: left, Y: top}})
 		if err != nil {
 			return err
@@ -518,9 +520,9 @@ func addScale(p *plot.Plot, scale palette.Palette, low, high, n float64) error {
 	return nil
 }
 
-// cividis is a colour scale whose lightness rises evenly and that looks alike with
-// and without red-green vision (Nuñez, Anderton and Renslow, PLoS ONE 13(7), 2018),
-// by ten of its colours.
+// cividis is a colour scale (Nuñez, Anderton and Renslow, PLoS ONE 13(7), 2018), given by
+// ten of its colours. Its lightness rises evenly, and it looks alike with and without
+// red-green vision.
 type cividis struct{}
 
 var cividisStops = []color.RGBA{
@@ -545,13 +547,13 @@ func (cividis) Colors() []color.Color {
 
 var _ palette.Palette = cividis{}
 
-// newJobDifferences is the figure of one pair, after figure 6 of SC'18.
+// newJobDifferences returns the figure of one pair, after figure 6 of SC'18.
 func newJobDifferences(p *compare.Pair, name string) (*Figure, error) {
 	differences := p.Jobs.Differences()
 	f := &Figure{
 		Name: "jobs-" + compare.Letter(p.Set), Title: "Differences job by job, " + name, width: wide, height: 13 * vg.Centimeter,
-		Caption: "For jobs in the order of their submission: the median difference of the jobs submitted about then, and the range of all " +
-			"of them. Above zero it is later, or longer, than in the baseline.",
+		Caption: "For jobs in the order of their submission: the median difference of the jobs submitted at about that time, and their " +
+			"range. A value above zero is later, or longer, than in the baseline.",
 		Data: &Table{Head: []string{"hours"}, Folded: true},
 	}
 	var all []series
@@ -586,8 +588,8 @@ func newJobDifferences(p *compare.Pair, name string) (*Figure, error) {
 	return f, nil
 }
 
-// newForest is the figure of the relative differences of all metrics with their
-// intervals; nil where there is none.
+// newForest returns the figure of the relative differences of all metrics with their
+// intervals, or nil without intervals.
 func newForest(c *compare.Comparison) (*Figure, error) {
 	if !c.Inference || len(c.Sets) < 2 {
 		return nil, nil // no intervals to draw
@@ -651,7 +653,7 @@ func addWhisker(p *plot.Plot, d *compare.MetricDifference, y float64, c color.RG
 	return nil
 }
 
-// newGanttFigure is the picture of a Gantt chart.
+// newGanttFigure returns the picture of a Gantt chart as a figure.
 func newGanttFigure(g *Gantt) *Figure {
 	p := newPlot(g.legend(), "hours since the first submission", "nodes")
 	p.X.Tick.Marker = hourTicks{}
@@ -662,7 +664,7 @@ func newGanttFigure(g *Gantt) *Figure {
 	return &Figure{Name: g.Name, Title: g.Title, Caption: g.Caption, width: wide, height: 10 * vg.Centimeter, plots: []*plot.Plot{p}, Data: g.Data}
 }
 
-// nodeTicks count nodes from the top, where the first one is.
+// nodeTicks count nodes from the top, where the first node is.
 type nodeTicks struct{ nodes int }
 
 // Ticks implements [plot.Ticker].

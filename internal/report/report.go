@@ -1,15 +1,14 @@
-// Package report shows runs and their comparison: as one HTML page that needs
-// nothing else, and as figures for papers.
+// Package report shows runs and their comparison, as one self-contained HTML page and as
+// figures for papers.
 //
-// The figures of the page are the figures of the papers: [Figure] draws each of them
-// once, with gonum/plot, as SVG for the page and as SVG, PDF or PNG for a file. So a
-// page needs no script to show them, prints as it looks, and every figure has its
-// numbers beside it as a table. Only the Gantt chart is drawn by a script as well,
-// because one wants to look into it; without scripts its picture stays.
+// [Figure] draws each figure once, with gonum/plot: as SVG for the page, and as SVG, PDF or
+// PNG for a file. The page therefore shows its figures without scripts and prints as it
+// looks, and every figure has a table of its numbers. Only the Gantt chart also has a
+// script, with which the reader zooms in. Without scripts its picture remains.
 //
-// Colours are those of Okabe and Ito ("Color Universal Design", 2008), which people
-// with any kind of colour vision tell apart, and lines differ by their dashes too;
-// heat maps use a scale whose lightness rises throughout.
+// Colours are those of Okabe and Ito ("Color Universal Design", 2008), which people with
+// any kind of colour vision can distinguish. Lines also differ by their dashes. Heat maps
+// use a scale whose lightness rises throughout.
 package report
 
 import (
@@ -25,35 +24,35 @@ import (
 	"rmreplay/internal/metrics"
 )
 
-// Options are what a report depends on besides the runs.
+// Options are what a report depends on besides the runs. The zero value is usable.
 type Options struct {
-	Title   string // of the page; made of the sets' names if empty
+	Title   string // of the page; the sets' names if empty
 	Compare compare.Options
-	// Created is when the report was made, Command the command line that made it, and
-	// Version the program's; empty to leave them out.
+	// Created is the time of the report, Command the command line that made it, and Version
+	// the version of the program. Empty values do not appear.
 	Created time.Time
 	Command []string
 	Version string
 }
 
-// Report is a report that is ready to be written.
+// Report is a report that can be written.
 type Report struct {
 	Title      string
 	Sets       []compare.Set
 	Comparison *compare.Comparison
 	Sections   []Section
-	Figures    []*Figure // of all sections, for files
+	Figures    []*Figure // of all sections, to be written to files
 
 	options Options
 }
 
-// Section is a part of the page.
+// Section is a section of the page.
 type Section struct {
 	ID, Title string
 	Blocks    []Block
 }
 
-// Block is one of a paragraph, a list, tiles, a table, a figure and a Gantt chart.
+// Block is one paragraph, list, row of tiles, table, figure or Gantt chart.
 type Block struct {
 	Text   string
 	Kind   string // of a text: "", "warning" or "verdict"
@@ -64,7 +63,7 @@ type Block struct {
 	Gantt  *Gantt
 }
 
-// Tile is one metric at a glance.
+// Tile shows one metric in the summary.
 type Tile struct {
 	Label  string
 	Values []TileValue // of each set
@@ -72,25 +71,26 @@ type Tile struct {
 
 // TileValue is the value of a set in a [Tile].
 type TileValue struct {
-	Set    string // its letter; empty where there is one set
+	Set    string // its letter; empty for a single set
 	Value  string
-	Change string // to the baseline; empty for that itself
-	// Kind says what to make of the change: "stands" if it is more than chance explains,
-	// and empty if not, or if nobody knows.
+	Change string // relative to the baseline; empty for the baseline
+	// Kind is "significant" for a significant change. It is empty for other changes and without
+	// a test.
 	Kind string
 }
 
-// Table is a table of text. The first column names the row.
+// Table is a table of text. The first column has the names of the rows.
 type Table struct {
 	Caption string
 	Head    []string
 	Rows    [][]string
-	// Folded hides the table until the reader asks for it.
+	// Folded hides the table until the reader opens it.
 	Folded bool
 }
 
-// New makes the report of one set of runs or more; the first is the baseline of the
-// others. The sets are not changed.
+// New makes the report of at least one set of runs. The first set is the baseline. New does
+// not change the sets. It returns an error if the sets cannot be compared or a figure
+// cannot be drawn.
 func New(sets []compare.Set, opts Options) (*Report, error) {
 	if len(opts.Compare.By) == 0 {
 		opts.Compare.By = metrics.Groupings
@@ -107,7 +107,7 @@ func New(sets []compare.Set, opts Options) (*Report, error) {
 		}
 		r.Title = strings.Join(names, " · ")
 	}
-	// A section that has nothing to say has no blocks and is left out.
+	// A section without blocks is left out.
 	for _, section := range []func(*Report) (Section, error){
 		(*Report).summary, (*Report).runs, (*Report).metrics, (*Report).machine, (*Report).users, (*Report).feedback,
 		(*Report).distances, (*Report).jobs, (*Report).groups, (*Report).nodes, (*Report).methods,
@@ -129,7 +129,7 @@ func New(sets []compare.Set, opts Options) (*Report, error) {
 	return r, nil
 }
 
-// Valid reports whether all runs are.
+// Valid reports whether all runs are valid.
 func (r *Report) Valid() bool {
 	for _, s := range r.Sets {
 		for _, run := range s.Runs {
@@ -152,7 +152,7 @@ var (
 	page = template.Must(template.New("page").Parse(pageSource))
 )
 
-// WriteHTML writes the page. It returns w's error, or that of drawing a figure.
+// WriteHTML writes the page. It returns w's error or the error of drawing a figure.
 func (r *Report) WriteHTML(w io.Writer) error {
 	view := struct {
 		*Report

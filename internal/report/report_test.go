@@ -32,12 +32,12 @@ import (
 
 var noon = hpc.Unix(1_700_049_600)
 
-// machine is what the tests' jobs run on.
+// machine is the machine of the tests' jobs.
 type machine struct {
 	nodes, processors int // processors of each node
 }
 
-// ends is a heap of the jobs that run, the first to end on top.
+// ends is a heap of the running jobs. The first job to end is on top.
 type ends []*run.Row
 
 func (e ends) Len() int           { return len(e) }
@@ -50,8 +50,8 @@ func (e *ends) Pop() any {
 	return last
 }
 
-// schedule makes a run of so many jobs, first come, first served, on the free nodes
-// of the lowest numbers: after a while those are scattered, as on a real machine.
+// schedule makes a run of the given number of jobs, first come, first served, on the free
+// nodes with the lowest numbers. After a while these are scattered, as on a real machine.
 func schedule(name string, seed uint64, jobs int, m machine) compare.Realization {
 	random := rand.New(rand.NewPCG(seed, 9))
 	free := make([]bool, m.nodes)
@@ -103,7 +103,7 @@ func schedule(name string, seed uint64, jobs int, m machine) compare.Realization
 	return compare.Realization{Name: name, Manifest: manifest, Rows: rows}
 }
 
-// twoSets are small sets of realizations.
+// twoSets returns small sets of realizations.
 func twoSets() []compare.Set {
 	small := machine{nodes: 40, processors: 8}
 	sets := []compare.Set{{Name: "before"}, {Name: "after"}}
@@ -121,7 +121,7 @@ func twoSets() []compare.Set {
 	return sets
 }
 
-// comparison is the report that most tests look at.
+// comparison is the report that most tests use.
 var comparison = sync.OnceValues(func() (*Report, error) {
 	return New(twoSets(), Options{Created: noon.Std(), Command: []string{"rmreplay", "report", "<script>alert(1)</script>"}, Version: "test"})
 })
@@ -144,7 +144,7 @@ func pageOf(t testing.TB, r *Report) []byte {
 	return b.Bytes()
 }
 
-// The page stands alone: whatever could be fetched is in it.
+// The page needs no other file: everything that it could fetch is in it.
 func TestPageIsSelfContained(t *testing.T) {
 	text := pageOf(t, mustReport(t))
 	root, err := html.Parse(bytes.NewReader(text))
@@ -191,7 +191,7 @@ func walk(n *html.Node, visit func(*html.Node)) {
 	}
 }
 
-// Every picture has a name, words and a table; every table has heads.
+// Every picture has a name, a description and a table. Every table has headings.
 func TestPageForEveryReader(t *testing.T) {
 	r := mustReport(t)
 	root, err := html.Parse(bytes.NewReader(pageOf(t, r)))
@@ -208,7 +208,7 @@ func TestPageForEveryReader(t *testing.T) {
 			if count["figcaption"] != 1 || count["h3"] != 1 || count["svg"]+count["img"] == 0 {
 				t.Errorf("a figure with %v", count)
 			}
-			if id := attribute(n, "id"); count["table"] == 0 && id != "figure-metrics" { // whose table is above
+			if id := attribute(n, "id"); count["table"] == 0 && id != "figure-metrics" {
 				t.Errorf("figure %s has no table", id)
 			}
 		case "table":
@@ -279,7 +279,7 @@ func TestFiguresInAllFormats(t *testing.T) {
 	}
 }
 
-// What is missing in a run must not end the report.
+// Missing data in a run must not make the report fail.
 func TestUnusualRuns(t *testing.T) {
 	small := machine{nodes: 4, processors: 2}
 	nodeless := schedule("nodeless", 1, 20, small)
@@ -328,7 +328,7 @@ func TestUnusualRuns(t *testing.T) {
 	}
 }
 
-// The picture loses nothing: what all cells hold together is what the jobs held.
+// The picture loses nothing: the cells together hold what the jobs held.
 func TestGanttKeepsArea(t *testing.T) {
 	r := schedule("r", 3, 300, machine{nodes: 50, processors: 1})
 	g, err := newGantt("g", "g", &r)
@@ -355,7 +355,7 @@ func TestGanttKeepsArea(t *testing.T) {
 	}
 }
 
-// unpack is the reader of pack in Go, as gantt.js has it.
+// unpack decodes the output of pack, as gantt.js does.
 func unpack(t testing.TB, text string, jobs int) (starts, lengths []uint64, ranges [][]nodeRange) {
 	t.Helper()
 	raw, err := base64.StdEncoding.DecodeString(text)
@@ -444,7 +444,7 @@ func TestBins(t *testing.T) {
 	}
 }
 
-// reacting makes the users of a run react: those of odd numbers come later and later.
+// reacting makes the users of a run react: users with odd numbers submit later and later.
 func reacting(r compare.Realization) compare.Realization {
 	m := *r.Manifest
 	m.Feedback = &run.Feedback{Model: "think-time", Sessions: "arrival:60m"}
@@ -458,7 +458,7 @@ func reacting(r compare.Realization) compare.Realization {
 	return r
 }
 
-// Runs with feedback have a section of their own; rigid ones do not.
+// Runs with feedback have a section of their own. Rigid runs do not.
 func TestFeedbackSection(t *testing.T) {
 	rigid := schedule("rigid", 1, 300, machine{nodes: 40, processors: 8})
 	sets := []compare.Set{
@@ -488,7 +488,7 @@ func TestFeedbackSection(t *testing.T) {
 	}
 }
 
-// Jobs that ran when the window began have waits that are not the scheduler's.
+// The scheduler did not decide the waits of preset jobs, so no figure shows them.
 func TestPresetJobsHaveNoWait(t *testing.T) {
 	r := schedule("r", 1, 100, machine{nodes: 10, processors: 1})
 	m := *r.Manifest
@@ -513,7 +513,8 @@ func TestPresetJobsHaveNoWait(t *testing.T) {
 	}
 }
 
-// TestSlowJobs counts jobs whose slowdowns are known: those above 5 of new jobs only.
+// TestSlowJobs counts jobs with known slowdowns: only new jobs with a slowdown above 5
+// count.
 func TestSlowJobs(t *testing.T) {
 	of := func(slowdowns ...int) compare.Realization {
 		r := compare.Realization{Manifest: &run.Manifest{WindowStart: noon}}
@@ -521,7 +522,7 @@ func TestSlowJobs(t *testing.T) {
 			start := noon.Add(time.Duration(s-1) * time.Minute)
 			r.Rows = append(r.Rows, run.Row{State: hpc.Completed, Submit: noon, Start: start, End: start.Add(time.Minute)})
 		}
-		before := noon.Add(-time.Minute) // a preset job that has waited long
+		before := noon.Add(-time.Minute) // a preset job with a long wait
 		r.Rows = append(r.Rows, run.Row{State: hpc.Completed, Submit: noon.Add(-time.Hour), Start: before, End: noon})
 		return r
 	}

@@ -10,7 +10,7 @@ import (
 	"rmreplay/internal/run"
 )
 
-// paragraph and the like make blocks.
+// paragraph, warning and verdict make blocks of text.
 func paragraph(format string, args ...any) Block { return Block{Text: fmt.Sprintf(format, args...)} }
 
 func warning(format string, args ...any) Block {
@@ -21,7 +21,7 @@ func verdict(format string, args ...any) Block {
 	return Block{Text: fmt.Sprintf(format, args...), Kind: "verdict"}
 }
 
-// figureBlocks are the figures that exist.
+// figureBlocks returns blocks of the figures that are not nil.
 func figureBlocks(figures ...*Figure) []Block {
 	var list []Block
 	for _, f := range figures {
@@ -32,10 +32,10 @@ func figureBlocks(figures ...*Figure) []Block {
 	return list
 }
 
-// atAGlance are the metrics of the summary, by their keys.
+// atAGlance are the keys of the metrics in the summary.
 var atAGlance = []string{"mean_wait_s", "p90_wait_s", "mean_bounded_slowdown", "utilization", "throughput_jobs_per_h", "makespan_s"}
 
-// summary is what a reader in a hurry wants to know.
+// summary is the section for readers with little time.
 func (r *Report) summary() (Section, error) {
 	s := Section{ID: "summary", Title: "At a glance"}
 	c := r.Comparison
@@ -43,7 +43,7 @@ func (r *Report) summary() (Section, error) {
 		s.Blocks = append(s.Blocks, warning("Not all runs are valid. What follows may not mean what it seems to."))
 	}
 	if len(c.Sets) > 1 && !c.Inference {
-		s.Blocks = append(s.Blocks, warning("No inference is possible: %s. What differs may be nothing but chance.", c.Reason))
+		s.Blocks = append(s.Blocks, warning("No inference is possible: %s. The differences may be due to chance alone.", c.Reason))
 	}
 	for i := range c.Pairs {
 		if p := &c.Pairs[i]; c.Inference {
@@ -67,7 +67,7 @@ func (r *Report) summary() (Section, error) {
 		text += " Values are means over runs."
 	}
 	if c.Inference {
-		text += " A change that stands is more than chance explains, after the correction for having looked at all metrics."
+		text += " A change is significant if it exceeds chance after the correction for the number of metrics."
 	}
 	s.Blocks = append(s.Blocks, paragraph("%s", text))
 	return s, nil
@@ -80,7 +80,7 @@ func plural(n int, one, many string) string {
 	return many
 }
 
-// tile is a metric of the summary.
+// tile shows a metric in the summary.
 func (r *Report) tile(m *compare.Metric) Tile {
 	c := r.Comparison
 	t := Tile{Label: m.Label}
@@ -102,7 +102,7 @@ func (r *Report) tile(m *compare.Metric) Tile {
 			}
 			v.Change = fmt.Sprintf("%+.1f %%", 100*float64(d.Relative))
 			if c.Inference && d.Significant(c.Level) {
-				v.Kind = "stands"
+				v.Kind = "significant"
 			}
 		}
 		t.Values = append(t.Values, v)
@@ -110,22 +110,22 @@ func (r *Report) tile(m *compare.Metric) Tile {
 	return t
 }
 
-// shortVerdict says of one pair how much differs.
+// shortVerdict says how much one pair of sets differs.
 func (r *Report) shortVerdict(p *compare.Pair) string {
 	c := r.Comparison
-	stand := 0
+	significant := 0
 	for k := range c.Metrics {
 		for n := range c.Metrics[k].Differences {
 			if d := &c.Metrics[k].Differences[n]; d.Set == p.Set && d.Significant(c.Level) {
-				stand++
+				significant++
 			}
 		}
 	}
 	text := fmt.Sprintf("%s against %s: ", setName(p.Set, r.Sets[p.Set]), setName(p.Baseline, r.Sets[p.Baseline]))
-	if stand == 0 {
-		text += fmt.Sprintf("none of %d metrics differs by more than chance explains", len(c.Metrics))
+	if significant == 0 {
+		text += fmt.Sprintf("none of %d metrics differs significantly", len(c.Metrics))
 	} else {
-		text += fmt.Sprintf("%d of %d metrics %s by more than chance explains", stand, len(c.Metrics), plural(stand, "differs", "differ"))
+		text += fmt.Sprintf("%d of %d metrics %s significantly", significant, len(c.Metrics), plural(significant, "differs", "differ"))
 	}
 	t, alpha := p.Schedules, metrics.Float(1-c.Level)
 	if t == nil {
@@ -136,14 +136,14 @@ func (r *Report) shortVerdict(p *compare.Pair) string {
 	case t.SmallestP > alpha:
 		text += "; there are too few runs for a test of the schedules as a whole"
 	case t.Energy.P <= alpha || t.Depth.P <= alpha:
-		text += "; the schedules as a whole do " + tests
+		text += "; the schedules as a whole differ significantly " + tests
 	default:
-		text += "; the schedules as a whole do not " + tests
+		text += "; the schedules as a whole do not differ significantly " + tests
 	}
 	return text + "."
 }
 
-// runs says what was run and whether it counts.
+// runs is the section on what was run and whether the runs are valid.
 func (r *Report) runs() (Section, error) {
 	s := Section{ID: "runs", Title: "What was run"}
 	if r.Valid() {
@@ -202,7 +202,7 @@ func seedsOf(s compare.Set) string {
 	return strings.Join(list, ", ")
 }
 
-// statesOf counts how the runs of a set ended.
+// statesOf counts the final states of a set's runs.
 func statesOf(s compare.Set) string {
 	counts := make(map[string]int)
 	var order []string
@@ -225,7 +225,7 @@ func statesOf(s compare.Set) string {
 	return strings.Join(order, "; ")
 }
 
-// warningsOf lists the warnings of a set's runs, each text once.
+// warningsOf lists the warnings of a set's runs. Each text appears once.
 func warningsOf(s compare.Set) []string {
 	type tally struct{ runs, count int }
 	found := make(map[run.Warning]*tally)
@@ -242,7 +242,7 @@ func warningsOf(s compare.Set) []string {
 			found[key].count += w.Count
 		}
 	}
-	// Those that affect the result come first.
+	// Warnings that affect the result come first.
 	slices.SortStableFunc(order, func(a, b run.Warning) int {
 		switch {
 		case a.AffectsResult == b.AffectsResult:
@@ -266,7 +266,7 @@ func warningsOf(s compare.Set) []string {
 	return list
 }
 
-// changesOf is the table of the changes to the sites' configurations.
+// changesOf returns the table of the changes to the sites' configurations.
 func changesOf(sets []compare.Set) *Table {
 	t := &Table{Caption: "Changes to the site's configuration", Head: []string{"set", "file", "key", "from", "to", "reason"}, Folded: true}
 	for i, s := range sets {
@@ -280,7 +280,7 @@ func changesOf(sets []compare.Set) *Table {
 	return t
 }
 
-// metrics is the table of figures, and whether they differ.
+// metrics is the section with the table of figures and the tests.
 func (r *Report) metrics() (Section, error) {
 	s := Section{ID: "metrics", Title: "Metrics"}
 	c := r.Comparison
@@ -320,7 +320,7 @@ func (r *Report) metrics() (Section, error) {
 	return s, nil
 }
 
-// interval formats the ends of an interval; format is one of a metric's.
+// interval formats the ends of an interval with a metric's format.
 func interval(format func(metrics.Float) string, low, high metrics.Float) string {
 	if !low.Known() || !high.Known() {
 		return "–"
@@ -338,12 +338,12 @@ func probability(p metrics.Float) string {
 	return fmt.Sprintf("%.3f", float64(p))
 }
 
-// differences is the table of a set against the baseline.
+// differences returns the table of a set against the baseline.
 func (r *Report) differences(set int) *Table {
 	c := r.Comparison
 	t := &Table{Caption: fmt.Sprintf("Difference %s − %s", compare.Letter(set), compare.Letter(0)), Head: []string{"metric", "difference", "relative"}}
 	if c.Inference {
-		t.Head = append(t.Head, fmt.Sprintf("%.4g %% interval", 100*c.Level), "p", "p (Holm)", "Hedges' g", "Cliff's δ", "detectable", "stands")
+		t.Head = append(t.Head, fmt.Sprintf("%.4g %% interval", 100*c.Level), "p", "p (Holm)", "Hedges' g", "Cliff's δ", "detectable", "significant")
 	}
 	for i := range c.Metrics {
 		m := &c.Metrics[i]
@@ -358,12 +358,12 @@ func (r *Report) differences(set int) *Table {
 			}
 			row := []string{m.Label, m.FormatDifference(d.Difference), relative}
 			if c.Inference {
-				stands := "no"
+				significant := "no"
 				if d.Significant(c.Level) {
-					stands = "yes"
+					significant = "yes"
 				}
 				row = append(row, interval(m.FormatDifference, d.Low, d.High), probability(d.P), probability(d.PAdjusted), d.HedgesG.Text(),
-					d.CliffsDelta.Text(), m.FormatDifference(d.Detectable), stands)
+					d.CliffsDelta.Text(), m.FormatDifference(d.Detectable), significant)
 			}
 			t.Rows = append(t.Rows, row)
 		}
@@ -371,7 +371,7 @@ func (r *Report) differences(set int) *Table {
 	return t
 }
 
-// verdicts say in words what the tests of whole schedules found.
+// verdicts say in words what the tests of the whole schedules found.
 func (r *Report) verdicts() []Block {
 	c := r.Comparison
 	var list []Block
@@ -383,7 +383,7 @@ func (r *Report) verdicts() []Block {
 	return list
 }
 
-// schedulesVerdict says what the tests of whole schedules found.
+// schedulesVerdict says what the tests of the whole schedules found for one pair.
 func schedulesVerdict(t *compare.ScheduleTests, a, b string, alpha float64) string {
 	text := fmt.Sprintf("Schedules as a whole, the waits of all jobs: energy test p = %s (inhomogeneity %s of 1), depth test p = %s "+
 		"(quality of %s in %s %s, of %s in %s %s; 0.5 means no difference). ",
@@ -391,20 +391,20 @@ func schedulesVerdict(t *compare.ScheduleTests, a, b string, alpha float64) stri
 	energy, depth := float64(t.Energy.P) <= alpha, float64(t.Depth.P) <= alpha
 	switch {
 	case float64(t.SmallestP) > alpha:
-		return text + fmt.Sprintf("So few runs cannot give a p-value below %s: nothing can be rejected.", t.SmallestP.Text())
+		return text + fmt.Sprintf("This number of runs cannot give a p-value below %s, so no test can reject.", t.SmallestP.Text())
 	case energy && depth:
-		return text + "Both reject that the runs come from one distribution."
+		return text + "Both tests reject the hypothesis that the runs come from one distribution."
 	case energy:
-		return text + "The energy test rejects that the runs come from one distribution, the depth test does not: " +
+		return text + "The energy test rejects the hypothesis that the runs come from one distribution, the depth test does not: " +
 			"the difference is in how far apart the schedules are rather than in their order around a centre."
 	case depth:
-		return text + "The depth test rejects that the runs come from one distribution, the energy test does not: " +
+		return text + "The depth test rejects the hypothesis that the runs come from one distribution, the energy test does not: " +
 			"the difference is too small for the distances, which a few jobs with erratic waits may dominate."
 	}
-	return text + "Neither rejects that the runs come from one distribution."
+	return text + "Neither test rejects the hypothesis that the runs come from one distribution."
 }
 
-// machine is the view of the operator.
+// machine is the section on the machine over time.
 func (r *Report) machine() (Section, error) {
 	s := Section{ID: "machine", Title: "The machine over time"}
 	used := timelines(r.Sets, func(run *compare.Realization, p metrics.Point) float64 {
@@ -422,7 +422,7 @@ func (r *Report) machine() (Section, error) {
 		return s, err
 	}
 	waiting := timelines(r.Sets, func(_ *compare.Realization, p metrics.Point) float64 { return float64(p.Queued) })
-	queue, err := newTimeline("queue", "Queue", "waiting jobs", "Jobs that wait. Lines are means over the runs of a set, bands the range of its runs.", waiting)
+	queue, err := newTimeline("queue", "Queue", "waiting jobs", "Number of waiting jobs. Lines are means over the runs of a set, bands the range of its runs.", waiting)
 	if err != nil {
 		return s, err
 	}
@@ -430,7 +430,7 @@ func (r *Report) machine() (Section, error) {
 	return s, nil
 }
 
-// users is what users saw.
+// users is the section on waits and slowdowns.
 func (r *Report) users() (Section, error) {
 	s := Section{ID: "users", Title: "Waits and slowdowns"}
 	waits := distributions(r.Sets, 1, waitOf)
@@ -438,7 +438,7 @@ func (r *Report) users() (Section, error) {
 		return s, nil
 	}
 	wait, err := newDistribution("wait-cdf", "Distribution of waits", "wait [s]",
-		"Share of the jobs that waited at most so long. Waits below a second count as one second. Bands are the range of the runs.", waits)
+		"Share of the jobs whose wait is at most the value on the axis. Waits below a second count as one second. Bands are the range of the runs.", waits)
 	if err != nil {
 		return s, err
 	}
@@ -448,7 +448,7 @@ func (r *Report) users() (Section, error) {
 	}
 	slowdowns := distributions(r.Sets, 1, slowdownOf(tau.Seconds()))
 	slowdown, err := newDistribution("slowdown-cdf", "Distribution of bounded slowdowns", "bounded slowdown",
-		fmt.Sprintf("Share of the jobs whose bounded slowdown is at most so large, with τ = %g s.", tau.Seconds()), slowdowns)
+		fmt.Sprintf("Share of the jobs whose bounded slowdown is at most the value on the axis, with τ = %g s.", tau.Seconds()), slowdowns)
 	if err != nil {
 		return s, err
 	}
@@ -460,7 +460,7 @@ func (r *Report) users() (Section, error) {
 	return s, nil
 }
 
-// distances is how far apart runs are.
+// distances is the section on the distances between runs.
 func (r *Report) distances() (Section, error) {
 	s := Section{ID: "distances", Title: "Distances between runs"}
 	d := r.Comparison.Distances
@@ -492,7 +492,7 @@ func (r *Report) distances() (Section, error) {
 	return s, nil
 }
 
-// jobs is the comparison job by job.
+// jobs is the section that compares job by job.
 func (r *Report) jobs() (Section, error) {
 	s := Section{ID: "jobs", Title: "Job by job"}
 	c := r.Comparison
@@ -532,7 +532,7 @@ func (r *Report) jobs() (Section, error) {
 	return s, nil
 }
 
-// divergences tell where the first runs of both sides part.
+// divergences describe where the first runs of both sides begin to differ.
 func (r *Report) divergences(p *compare.Pair) []Block {
 	if len(p.Divergences) == 0 {
 		return []Block{paragraph("The first runs of %s and %s agree in every job.", compare.Letter(p.Baseline), compare.Letter(p.Set))}
@@ -562,7 +562,7 @@ func (r *Report) divergences(p *compare.Pair) []Block {
 	return list
 }
 
-// groups are the tables of groups of jobs.
+// groups is the section with the tables of groups of jobs.
 func (r *Report) groups() (Section, error) {
 	s := Section{ID: "groups", Title: "Groups of jobs"}
 	c := r.Comparison
@@ -613,7 +613,7 @@ func (r *Report) groupRow(g *compare.Group) []string {
 	return row
 }
 
-// nodes are the Gantt charts of the first run of each set.
+// nodes is the section with the Gantt charts of the first run of each set.
 func (r *Report) nodes() (Section, error) {
 	s := Section{ID: "nodes", Title: "Nodes over time"}
 	for i := range r.Sets {
@@ -632,15 +632,15 @@ func (r *Report) nodes() (Section, error) {
 	return s, nil
 }
 
-// methods say how the numbers were made.
+// methods is the section on how the numbers were computed.
 func (r *Report) methods() (Section, error) {
 	c := r.Comparison
 	s := Section{ID: "methods", Title: "How to read this"}
 	list := []string{
 		"The unit of observation is a run, not a job: jobs of one run share the machine, and what one loses another gains.",
 		fmt.Sprintf("Intervals are bootstrap intervals over runs (BCa with the tails of Student's t), %.4g %%, seed %d. Below about eight runs a side they are somewhat too narrow.", 100*c.Level, c.Seed),
-		"p is that of a permutation test of equal means. Holm's correction accounts for all metrics of the table: a difference stands if it survives that.",
-		"Detectable is the true difference that so many runs find in 80 % of cases. If it is larger than what matters, there are too few runs, and “no difference found” says little.",
+		"p is the p-value of a permutation test of equal means. Holm's correction accounts for all metrics of the table: a difference is significant if the corrected p-value is small enough.",
+		"Detectable is the true difference that this number of runs detects in 80 % of cases. If it is larger than a difference that matters, there are too few runs, and “no difference found” says little.",
 		"The energy test compares the distances between runs within and across sets; it notices any difference, but jobs with long, erratic waits weigh most. " +
 			"The depth test (Liu and Singh, with spatial depth) compares how central the runs of one set are in the other; it is robust to outliers and weak with few runs.",
 		"A difference that is significant is real. Whether it matters is another question: look at its size.",

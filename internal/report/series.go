@@ -11,19 +11,19 @@ import (
 	"rmreplay/internal/run"
 )
 
-// bins is how many points a line has.
+// bins is the number of points of a line.
 const bins = 400
 
-// series is one line of a figure for a set of runs: the mean over the runs and the
-// range that they span. NaN where there is nothing.
+// series is one line of a figure for a set of runs: the mean over the runs and their range.
+// A value is NaN where there is no data.
 type series struct {
 	name            string
 	x               []float64
 	mean, low, high []float64
-	band            bool // several runs
+	band            bool // the set has several runs
 }
 
-// newSeries takes the mean and the range of several runs' lines over the same points.
+// newSeries returns the mean and the range of several runs' lines over the same points.
 func newSeries(name string, x []float64, lines [][]float64) series {
 	s := series{name: name, x: x, band: len(lines) > 1}
 	for i := range x {
@@ -38,8 +38,8 @@ func newSeries(name string, x []float64, lines [][]float64) series {
 	return s
 }
 
-// origin is the instant from which a run's times count: its first submission, or the
-// begin of its window.
+// origin returns the instant from which a run's times count: its first submission, or the
+// start of its window.
 func origin(r *compare.Realization) hpc.Time {
 	if r.Manifest.WindowStart != 0 {
 		return r.Manifest.WindowStart
@@ -53,7 +53,8 @@ func origin(r *compare.Realization) hpc.Time {
 	return first
 }
 
-// ending is the last instant at which a job of the run did anything.
+// ending returns the last instant at which a job of the run was submitted, started or
+// ended.
 func ending(r *compare.Realization) hpc.Time {
 	last := r.Manifest.VirtualEnd
 	jobs := hpc.Time(0)
@@ -67,8 +68,8 @@ func ending(r *compare.Realization) hpc.Time {
 	return jobs
 }
 
-// timelines returns, for each set, a value of the machine's state over the hours
-// since the first submission, averaged over each of the bins.
+// timelines returns, for each set, a value of the machine's state over the hours since the
+// first submission, averaged over each bin.
 func timelines(sets []compare.Set, value func(*compare.Realization, metrics.Point) float64) []series {
 	span := 0.0
 	for _, s := range sets {
@@ -96,11 +97,11 @@ func timelines(sets []compare.Set, value func(*compare.Realization, metrics.Poin
 	return out
 }
 
-// setName is how figures call a set.
+// setName is the name of a set in figures.
 func setName(i int, s compare.Set) string { return compare.Letter(i) + " " + s.Name }
 
-// bin averages a value of a timeline over each of the equal parts of a span of
-// seconds. Before its first point a timeline is 0.
+// bin averages a value of a timeline over equal parts of a span of seconds. Before its
+// first point a timeline is 0.
 func bin(points []metrics.Point, from hpc.Time, span float64, value func(metrics.Point) float64) []float64 {
 	out := make([]float64, bins)
 	width := span / bins
@@ -121,8 +122,8 @@ func bin(points []metrics.Point, from hpc.Time, span float64, value func(metrics
 	return out
 }
 
-// distributions returns, for each set, the share of jobs whose value is at most x,
-// over points x with equal ratios from least to the largest value.
+// distributions returns, for each set, the share of jobs whose value is at most x. The
+// points x have equal ratios, from least to the largest value.
 func distributions(sets []compare.Set, least float64, value func(*run.Row) float64) []series {
 	largest := least
 	values := make([][][]float64, len(sets))
@@ -132,7 +133,7 @@ func distributions(sets []compare.Set, least float64, value func(*run.Row) float
 			for n := range s.Runs[i].Rows {
 				row := &s.Runs[i].Rows[n]
 				if row.Start < s.Runs[i].Manifest.WindowStart {
-					continue // preset: the wait is not the scheduler's
+					continue // a preset job: the scheduler did not decide its wait
 				}
 				if v := value(row); !math.IsNaN(v) {
 					list = append(list, v)
@@ -166,7 +167,8 @@ func distributions(sets []compare.Set, least float64, value func(*run.Row) float
 	return out
 }
 
-// cumulative is the share of sorted values that are at most each of the points.
+// cumulative returns, for each point, the share of sorted values that are at most the
+// point.
 func cumulative(sorted, x []float64) []float64 {
 	line := make([]float64, len(x))
 	for i, v := range x {
@@ -176,7 +178,7 @@ func cumulative(sorted, x []float64) []float64 {
 	return line
 }
 
-// waitOf is a job's wait in seconds, NaN if it did not start.
+// waitOf returns a job's wait in seconds, NaN if it did not start.
 func waitOf(r *run.Row) float64 {
 	if r.State == hpc.Rejected || r.Start == 0 || r.Start < r.Submit {
 		return math.NaN()
@@ -184,7 +186,7 @@ func waitOf(r *run.Row) float64 {
 	return r.Start.Sub(r.Submit).Seconds()
 }
 
-// slowdownOf returns a job's bounded slowdown for a bound in seconds.
+// slowdownOf returns a function that computes a job's bounded slowdown for a τ in seconds.
 func slowdownOf(tau float64) func(*run.Row) float64 {
 	return func(r *run.Row) float64 {
 		if math.IsNaN(waitOf(r)) || r.End < r.Start {
@@ -194,8 +196,8 @@ func slowdownOf(tau float64) func(*run.Row) float64 {
 	}
 }
 
-// spreadOver is how the differences of jobs go over the time of their submission:
-// their median, and the range of all of them, in each bin that has any.
+// spreadOver returns the differences of jobs over the time of their submission: the median
+// and the range in each bin that has jobs.
 func spreadOver(differences []compare.JobDifference, of func(*compare.JobDifference) metrics.Float) series {
 	span := 0.0
 	for i := range differences {

@@ -15,16 +15,16 @@ import (
 	"rmreplay/internal/stats"
 )
 
-// slowJobs are the jobs of a set that have a high slowdown.
+// slowJobs are the jobs of a set with a high slowdown.
 type slowJobs struct {
 	name      string
-	slowdowns []float64 // of those of all runs, ascending
-	counts    []float64 // how many they are in each run
-	shares    []float64 // and what share of the jobs that have a slowdown
+	slowdowns []float64 // of these jobs in all runs, ascending
+	counts    []float64 // the number of these jobs in each run
+	shares    []float64 // their share of the jobs that have a slowdown
 }
 
-// plainSlowdown is turnaround / run time; known is false for a job without either, and for a
-// preset one, whose wait is not the scheduler's.
+// plainSlowdown returns turnaround / run time. known is false for a job without either, and
+// for a preset job, because the scheduler did not decide its wait.
 func plainSlowdown(r *run.Row, m *run.Manifest) (s float64, known bool) {
 	if !(waitOf(r) >= 0) || r.End <= r.Start || r.Start < m.WindowStart {
 		return 0, false
@@ -55,9 +55,9 @@ func slowJobsOf(name string, s compare.Set) slowJobs {
 	return out
 }
 
-// newSlowJobs is the figure of the jobs with a high slowdown, after figure 10 of SC'18:
-// how many there are in each set, and how their slowdowns are distributed. It is nil if
-// no set has any.
+// newSlowJobs returns the figure of the jobs with a high slowdown, after figure 10 of
+// SC'18: their number in each set and the distribution of their slowdowns. It returns nil
+// if no set has such jobs.
 func newSlowJobs(sets []compare.Set) (*Figure, error) {
 	var slow []slowJobs
 	for i, s := range sets {
@@ -70,8 +70,8 @@ func newSlowJobs(sets []compare.Set) (*Figure, error) {
 	}
 	f := &Figure{
 		Name: "high-slowdowns", Title: fmt.Sprintf("Jobs with a slowdown above %d", metrics.HighSlowdown),
-		Caption: "How many jobs of a run have a high slowdown (below: the mean, with the range of the runs), and how high it is (above: " +
-			"median and quartiles; whiskers reach 1.5 times their distance, circles are jobs beyond). Preset jobs do not count.",
+		Caption: "Below: the number of jobs of a run with a high slowdown (mean and range of the runs). Above: their slowdowns " +
+			"(median and quartiles; whiskers reach 1.5 times the interquartile distance, circles are jobs beyond them). Preset jobs do not count.",
 		width: wide, height: 11 * vg.Centimeter,
 		Data: &Table{Head: []string{"set", "runs", "jobs", "lowest run", "highest run", "share", "median slowdown", "p90 slowdown"}},
 	}
@@ -124,7 +124,7 @@ func newSlowJobs(sets []compare.Set) (*Figure, error) {
 // slant is the angle of long labels below an axis, in radians.
 const slant = 0.4
 
-// countRange is one point with the range of the runs around it.
+// countRange is one point with the range of the runs.
 type countRange struct{ x, mean, low, high float64 }
 
 // Len implements [plotter.XYer].

@@ -9,26 +9,26 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// Resamples is the usual number of bootstrap samples: the ends of a 95 % interval
-// are then good to about 3 % of its width.
+// Resamples is the usual number of bootstrap samples. The ends of a 95 % interval are then
+// accurate to about 3 % of its width.
 const Resamples = 1999
 
-// Interval is an estimate with its confidence interval. Low and High are NaN where
-// there are too few observations for one.
+// Interval is an estimate with its confidence interval. Low and High are NaN if there are
+// too few observations.
 type Interval struct{ Estimate, Low, High float64 }
 
-// Contains reports whether v is within the interval, ends included.
+// Contains reports whether v lies in the interval, ends included.
 func (i Interval) Contains(v float64) bool { return i.Low <= v && v <= i.High }
 
-// BootstrapOptions say how an interval is computed.
+// BootstrapOptions say how [Bootstrap] computes an interval.
 type BootstrapOptions struct {
-	Level     float64 // of confidence; 0.95 if 0
+	Level     float64 // confidence level in (0, 1); 0.95 if 0
 	Resamples int     // [Resamples] if 0
 	Seed      uint64
 }
 
-// Statistic is a number computed from one or more samples. It must neither keep nor
-// change them.
+// Statistic is a number computed from one or more samples. The function must neither keep
+// nor change the samples.
 type Statistic func(samples ...[]float64) float64
 
 // Mean is the [Statistic] of one sample's mean.
@@ -39,8 +39,8 @@ func Difference(samples ...[]float64) float64 {
 	return stat.Mean(samples[1], nil) - stat.Mean(samples[0], nil)
 }
 
-// Relative is the [Statistic] mean(second) / mean(first) − 1, and NaN where the
-// first mean is 0.
+// Relative is the [Statistic] mean(second) / mean(first) − 1. It is NaN if the first mean
+// is 0.
 func Relative(samples ...[]float64) float64 {
 	base := stat.Mean(samples[0], nil)
 	if base == 0 {
@@ -49,10 +49,10 @@ func Relative(samples ...[]float64) float64 {
 	return stat.Mean(samples[1], nil)/base - 1
 }
 
-// Bootstrap returns the value of a statistic of independent samples with its
-// expanded BCa interval. The statistic must be smooth (means and functions of
-// means; not quantiles). Without two observations in each sample the interval is
-// NaN; where nothing varies it is the estimate alone.
+// Bootstrap returns the value of a statistic of independent samples with its expanded BCa
+// interval (see the package comment). The statistic must be smooth: means and functions of
+// means are, quantiles are not. The interval is NaN if a sample has fewer than two
+// observations. If nothing varies, both ends equal the estimate.
 func Bootstrap(of Statistic, opts BootstrapOptions, samples ...[]float64) Interval {
 	nan := math.NaN()
 	for _, s := range samples {
@@ -91,7 +91,7 @@ func (j jackknife) interval(sorted []float64, estimate, z float64) (low, high fl
 	bias := normal.Quantile(clampTail(shareBelow(sorted, estimate), len(sorted)))
 	end := func(z float64) float64 {
 		shifted := bias + z
-		p := normal.CDF(z * math.Inf(1)) // where the correction goes beyond all samples
+		p := normal.CDF(z * math.Inf(1)) // if the correction reaches beyond all samples
 		if denominator := 1 - j.acceleration*shifted; denominator > 0 {
 			p = normal.CDF(bias + shifted/denominator)
 		}
@@ -100,8 +100,8 @@ func (j jackknife) interval(sorted []float64, estimate, z float64) (low, high fl
 	return end(-z), end(z)
 }
 
-// resample returns the sorted values of a statistic over bootstrap samples, each
-// sample resampled for itself. Values that do not exist are left out.
+// resample returns the sorted values of a statistic over bootstrap samples. Each sample is
+// resampled on its own. Undefined values are left out.
 func resample(of Statistic, opts BootstrapOptions, samples [][]float64) []float64 {
 	random := rand.New(rand.NewPCG(opts.Seed, 0xb007))
 	drawn := make([][]float64, len(samples))
@@ -123,8 +123,8 @@ func resample(of Statistic, opts BootstrapOptions, samples [][]float64) []float6
 	return values
 }
 
-// shareBelow is the share of sorted values below v, those equal to it by half: a
-// mean of few discrete values is often hit exactly.
+// shareBelow returns the share of sorted values below v. Values equal to v count half,
+// because a mean of few discrete values often hits v exactly.
 func shareBelow(sorted []float64, v float64) float64 {
 	below, _ := slices.BinarySearch(sorted, v)
 	above := below
@@ -134,19 +134,20 @@ func shareBelow(sorted []float64, v float64) float64 {
 	return float64(below+above) / 2 / float64(len(sorted))
 }
 
-// clampTail keeps a share of n values away from 0 and 1, whose normal quantiles are
+// clampTail keeps a share of n values away from 0 and 1, where the normal quantile is
 // infinite.
 func clampTail(p float64, n int) float64 {
 	edge := 0.5 / float64(n)
 	return min(max(p, edge), 1-edge)
 }
 
-// jackknife is what leaving out one observation at a time says about a statistic.
+// jackknife holds what the jackknife (leaving out one observation at a time) says about a
+// statistic.
 type jackknife struct {
 	acceleration float64 // BCa's a
-	variance     float64 // of the statistic, unbiased for a mean
-	narrow       float64 // the bootstrap's own variance, (n−1)/n of each sample's share
-	freedom      float64 // degrees of freedom, Welch and Satterthwaite
+	variance     float64 // of the statistic; unbiased for a mean
+	narrow       float64 // the bootstrap's own variance: (n−1)/n of each sample's share
+	freedom      float64 // degrees of freedom after Welch and Satterthwaite
 }
 
 // newJackknife uses the empirical influence values l = (n−1)(θ(·) − θ(i)) of every
@@ -186,8 +187,8 @@ func newJackknife(of Statistic, samples [][]float64) jackknife {
 	return j
 }
 
-// tail is the normal quantile whose percentiles have the tails of Student's t at a
-// level of confidence (Hesterberg 2015, section 5.3).
+// tail returns the normal quantile that makes percentiles as wide as Student's t at a
+// confidence level (Hesterberg 2015, section 5.3).
 func (j jackknife) tail(level float64) float64 {
 	t := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: j.freedom}.Quantile((1 + level) / 2)
 	return t * math.Sqrt(j.variance/j.narrow)

@@ -7,9 +7,9 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
-// SpatialDepth returns how central each point is among the others in the list: 1 in
-// the middle, towards 0 far outside (see the package comment). It needs at least two
-// points and fails as [Distances] does.
+// SpatialDepth returns how central each point is among the others: 1 in the middle, towards
+// 0 far outside (see the package comment). It needs at least two points. It returns an
+// error for fewer points and for points that [Distances] refuses.
 func SpatialDepth(points [][]float64) ([]float64, error) {
 	if err := checkPoints(points); err != nil {
 		return nil, fmt.Errorf("spatial depth: %w", err)
@@ -28,21 +28,20 @@ func SpatialDepth(points [][]float64) ([]float64, error) {
 // DepthTest is the result of [Depth].
 type DepthTest struct {
 	Test
-	// QAB is Liu and Singh's quality index of the second set in the first: the
-	// probability that a run of the first set is no more central there than a run of
-	// the second is. It is 1/2 if the sets do not differ, less if the second lies
-	// elsewhere or is spread wider, more if it is spread less. QBA is the same with
-	// the sets exchanged.
+	// QAB is Liu and Singh's quality index of the second set in the first: the probability
+	// that a run of the first set is no more central in the first set than a run of the
+	// second set is. It is 1/2 if the sets do not differ, below 1/2 if the second set lies
+	// elsewhere or is spread wider, and above 1/2 if the second set is spread less. QBA is
+	// the same with the sets exchanged.
 	QAB, QBA float64
 }
 
-// Depth tests whether two sets of points come from one distribution by the
-// multivariate Wilcoxon test of Liu and Singh ("A Quality Index Based on Data Depth
-// and Multivariate Rank Tests", JASA 88(421), 1993) with spatial depth. Each set
-// serves as the reference once, as Shi, Zhang and Fu propose (Entropy 25(2), 2023):
-// the statistic is 1/2 − min(QAB, QBA), so that the answer does not depend on which
-// set comes first; the effect is the same number, from 0 to 1/2. It fails as
-// [Distances] does.
+// Depth tests whether two sets of points come from one distribution, by the multivariate
+// Wilcoxon test of Liu and Singh ("A Quality Index Based on Data Depth and Multivariate
+// Rank Tests", JASA 88(421), 1993) with spatial depth. Each set serves as the reference
+// once, as Shi, Zhang and Fu propose (Entropy 25(2), 2023): the statistic is 1/2 − min(QAB,
+// QBA), so the result does not depend on the order of the sets. The effect is the
+// statistic, between 0 and 1/2. Depth returns an error for points that [Distances] refuses.
 func Depth(a, b [][]float64, opts TestOptions) (DepthTest, error) {
 	all := append(append([][]float64{}, a...), b...)
 	if err := checkPoints(all); err != nil {
@@ -68,13 +67,13 @@ func Depth(a, b [][]float64, opts TestOptions) (DepthTest, error) {
 	return out, nil
 }
 
-// directions are the unit vectors from every point to every other one.
+// directions holds the unit vectors from every point to every other point.
 type directions struct {
 	n, dim int
 	unit   [][]float64 // unit[i][k*dim:]: from i to k; zero where they coincide
-	total  [][]float64 // the sum of all of a point's directions
-	sums   [][]float64 // the same over one set; overwritten
-	own    []float64   // outlyingness in one set; overwritten
+	total  [][]float64 // total[i]: the sum of all directions of point i
+	sums   [][]float64 // the same over one set; overwritten by each arrangement
+	own    []float64   // outlyingness in the point's own set; overwritten by each arrangement
 	other  []float64
 }
 
@@ -99,7 +98,7 @@ func newDirections(points [][]float64) *directions {
 	return d
 }
 
-// sum sets sums to each point's sum of directions to the points of a set.
+// sum sets sums to each point's sum of directions towards the points of a set.
 func (d *directions) sum(set []int) {
 	for i, sums := range d.sums {
 		clear(sums)
@@ -110,12 +109,13 @@ func (d *directions) sum(set []int) {
 	}
 }
 
-// qualities returns QAB and QBA of an arrangement. A set's own members are judged
-// without themselves, or they would look central for being there.
+// qualities returns QAB and QBA of an arrangement. A member of a set is compared with the
+// other members only: counting itself would make it look central.
 func (d *directions) qualities(order []int, na int) (qab, qba float64) {
 	a, b := order[:na], order[na:]
 	d.sum(a)
-	// own and other are outlyingness, 1 − depth, in the first and the second set.
+	// own and other hold the outlyingness, 1 − depth, in a point's own set and in the
+	// other.
 	for place, i := range order {
 		ownCount, otherCount := float64(na), float64(len(b))
 		if place < na {
@@ -135,8 +135,8 @@ func (d *directions) qualities(order []int, na int) (qab, qba float64) {
 	return quality(d.own, a, b), quality(d.other, b, a)
 }
 
-// quality is the share of pairs in which the reference's member lies no deeper than
-// the other set's, ties by half.
+// quality returns the share of pairs in which the member of the reference lies no deeper
+// than the member of the other set. Ties count half.
 func quality(outlyingness []float64, reference, others []int) float64 {
 	sum := 0.0
 	for _, x := range reference {

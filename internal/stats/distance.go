@@ -10,7 +10,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// errShape says that points do not have the same, nonzero number of coordinates.
+// errShape says that points have different numbers of coordinates.
 var errShape = errors.New("points of different dimensions")
 
 // checkPoints returns an error unless all points have the same dimension and finite
@@ -29,9 +29,9 @@ func checkPoints(points [][]float64) error {
 	return nil
 }
 
-// Distances returns the Euclidean distances between all points: a symmetric matrix
-// with zeros on its diagonal. It fails if the points are not of one dimension or a
-// coordinate is not a number.
+// Distances returns the Euclidean distances between all points: a symmetric matrix with
+// zeros on its diagonal. It returns an error if the points differ in dimension or if a
+// coordinate is NaN or infinite.
 func Distances(points [][]float64) ([][]float64, error) {
 	if err := checkPoints(points); err != nil {
 		return nil, fmt.Errorf("distances: %w", err)
@@ -48,15 +48,16 @@ func Distances(points [][]float64) ([][]float64, error) {
 	return matrix, nil
 }
 
-// Spread is how far apart the pairs of runs in one block of a distance matrix are.
+// Spread summarizes the distances between the pairs of runs in one block of a distance
+// matrix, in the units of the distances.
 type Spread struct {
 	Pairs     int
-	Mean      float64 // NaN if there is no pair
-	Deviation float64 // standard deviation; pairs share runs, so it is no error of the mean
+	Mean      float64 // NaN without a pair
+	Deviation float64 // standard deviation; not an error of the mean, because pairs share runs
 }
 
-// SpreadBetween sums up the distances between two sets of rows of a matrix, each
-// pair once. A set may be given twice, for the distances within it.
+// SpreadBetween summarizes the distances between two sets of rows of a matrix. It counts
+// each pair once. The same set given twice yields the distances within it.
 func SpreadBetween(distances [][]float64, a, b []int) Spread {
 	seen := make(map[[2]int]bool)
 	var list []float64
@@ -74,8 +75,8 @@ func SpreadBetween(distances [][]float64, a, b []int) Spread {
 	return Spread{Pairs: len(list), Mean: mean, Deviation: deviation}
 }
 
-// isometry returns points with the same distances in at most len(points)−1
-// dimensions: n points lie in a space of n−1, and a run has many more jobs than that.
+// isometry returns points with the same distances in at most len(points)−1 dimensions. n
+// points always lie in a space of n−1 dimensions, and a run has many more jobs than that.
 func isometry(points [][]float64) [][]float64 {
 	n := len(points)
 	if n < 2 || len(points[0]) < n {

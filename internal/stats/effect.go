@@ -7,7 +7,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// pooledDeviation is the standard deviation within two sets, and NaN if one has
+// pooledDeviation returns the standard deviation within two sets. It is NaN if a set has
 // fewer than two members.
 func pooledDeviation(a, b []float64) float64 {
 	if len(a) < 2 || len(b) < 2 {
@@ -17,10 +17,10 @@ func pooledDeviation(a, b []float64) float64 {
 	return math.Sqrt(((na-1)*stat.Variance(a, nil) + (nb-1)*stat.Variance(b, nil)) / (na + nb - 2))
 }
 
-// HedgesG is the difference mean(b) − mean(a) in standard deviations within the
-// sets, with the correction for few observations 1 − 3/(4(na+nb) − 9) (Hedges,
-// J. Educational Statistics 6(2), 1981). It is infinite where nothing varies within
-// the sets and they differ, 0 where they do not, and NaN if a set has fewer than two members.
+// HedgesG returns the difference mean(b) − mean(a) in standard deviations within the sets,
+// with the small-sample correction 1 − 3/(4(na+nb) − 9) (Hedges, J. Educational Statistics
+// 6(2), 1981). If nothing varies within the sets, it is infinite for different means and 0
+// for equal ones. It is NaN if a set has fewer than two members.
 func HedgesG(a, b []float64) float64 {
 	deviation := pooledDeviation(a, b)
 	difference := Difference(a, b)
@@ -30,9 +30,9 @@ func HedgesG(a, b []float64) float64 {
 	return difference / deviation * (1 - 3/(4*float64(len(a)+len(b))-9))
 }
 
-// CliffsDelta is P(b > a) − P(b < a) over all pairs of members: 1 if every b is
-// larger than every a, 0 if neither side prevails (Cliff, Psychological Bulletin
-// 114(3), 1993). NaN if a set is empty.
+// CliffsDelta returns P(b > a) − P(b < a) over all pairs of members (Cliff, Psychological
+// Bulletin 114(3), 1993): 1 if every b is larger than every a, 0 if neither side prevails.
+// It is NaN if a set is empty.
 func CliffsDelta(a, b []float64) float64 {
 	more, less := 0, 0
 	for _, x := range a {
@@ -48,9 +48,10 @@ func CliffsDelta(a, b []float64) float64 {
 	return float64(more-less) / float64(len(a)*len(b))
 }
 
-// Holm returns p-values that are corrected for each other (Holm, Scand. J. Statist.
-// 6, 1979): if those below α are taken for real, the probability that any of them is
-// not is at most α, whatever depends on what. NaNs stay NaN and do not count.
+// Holm returns p-values corrected for multiple tests (Holm, Scand. J. Statist. 6, 1979). If
+// all hypotheses with a corrected p-value below α are rejected, the probability of any
+// false rejection is at most α, however the tests depend on each other. NaNs stay NaN and
+// do not count as tests.
 func Holm(p []float64) []float64 {
 	index := make([]int, 0, len(p))
 	for i, v := range p {

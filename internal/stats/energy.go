@@ -2,15 +2,16 @@ package stats
 
 import "fmt"
 
-// Energy tests whether two sets of points come from one distribution by their energy
-// distance,
+// Energy tests whether two sets of points come from one distribution, by their energy
+// distance
 //
 //	E = 2 mean‖a − b‖ − mean‖a − a'‖ − mean‖b − b'‖
 //
 // over all pairs, those of a point with itself included (Székely and Rizzo, "Energy
-// statistics", J. Statist. Plann. Inference 143, 2013, section 6). The statistic is
-// E × na nb / (na + nb); the effect is E / (2 mean‖a − b‖), their coefficient of
-// inhomogeneity, between 0 (no difference) and 1. It fails as [Distances] does.
+// statistics", J. Statist. Plann. Inference 143, 2013, section 6). The statistic is E × na
+// nb / (na + nb). The effect is E / (2 mean‖a − b‖), the paper's coefficient of
+// inhomogeneity, between 0 (no difference) and 1. Energy returns an error for points that
+// [Distances] refuses.
 func Energy(a, b [][]float64, opts TestOptions) (Test, error) {
 	distances, err := Distances(append(append([][]float64{}, a...), b...))
 	if err != nil {
@@ -19,7 +20,7 @@ func Energy(a, b [][]float64, opts TestOptions) (Test, error) {
 	return EnergyOf(distances, len(a), opts), nil
 }
 
-// EnergyOf is [Energy] for a matrix of distances whose first na rows are the first set.
+// EnergyOf is [Energy] for a matrix of distances. Its first na rows are the first set.
 func EnergyOf(distances [][]float64, na int, opts TestOptions) Test {
 	nb := len(distances) - na
 	rows := make([]float64, len(distances)) // the sum of each row
@@ -30,8 +31,9 @@ func EnergyOf(distances [][]float64, na int, opts TestOptions) Test {
 		}
 		total += rows[i]
 	}
-	// means returns the means of the distances between and within the sets. Those
-	// between follow from the rows, those within the second from the total.
+	// means returns the mean distances between the sets, within the first set and within
+	// the second. The sum between the sets follows from the sums of the rows, and the sum
+	// within the second set follows from the total.
 	means := func(order []int) (between, first, second float64) {
 		reach := 0.0
 		for k, i := range order[:na] {

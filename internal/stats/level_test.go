@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// comparisons is how many null comparisons each test is tried on: the share of
-// rejections at 5 % then has a standard error of 0.7 %.
+// comparisons is the number of null comparisons for each test. The share of rejections at 5
+// % then has a standard error of 0.7 %.
 const comparisons = 1000
 
 // tests are the tests of this package on two sets of points.
@@ -28,7 +28,7 @@ var tests = map[string]func(a, b [][]float64, opts TestOptions) (Test, error){
 	},
 }
 
-// column is the first coordinate of points.
+// column returns the first coordinate of points.
 func column(points [][]float64) []float64 {
 	out := make([]float64, len(points))
 	for i, p := range points {
@@ -37,14 +37,14 @@ func column(points [][]float64) []float64 {
 	return out
 }
 
-// rejections is the share of comparisons whose p-value is at most 5 %.
+// rejections returns the share of comparisons whose p-value is at most 5 %.
 func rejections(t *testing.T, n int, test func(a, b [][]float64, opts TestOptions) (Test, error), draw func(*rand.Rand) (a, b [][]float64)) float64 {
 	t.Helper()
 	random := rand.New(rand.NewPCG(11, 13))
 	rejected := 0
 	for range n {
 		a, b := draw(random)
-		// 99 arrangements are enough for the level, which the +1 rule keeps for any number.
+		// 99 arrangements suffice, because the +1 rule keeps the level for any number.
 		result, err := test(a, b, TestOptions{ExactLimit: -1, Draws: 99, Seed: random.Uint64()})
 		if err != nil {
 			t.Fatal(err)
@@ -56,8 +56,8 @@ func rejections(t *testing.T, n int, test func(a, b [][]float64, opts TestOption
 	return float64(rejected) / float64(n)
 }
 
-// skewed are runs as schedules have them: waits that depend on each other through a
-// factor of the whole run, log-normal, of very different scales.
+// skewed returns runs like those of schedules: log-normal waits of very different scales
+// that depend on each other through a factor of the whole run.
 func skewed(random *rand.Rand, n, dim int) [][]float64 {
 	points := cloud(random, n, dim, 0)
 	for _, p := range points {
@@ -69,8 +69,8 @@ func skewed(random *rand.Rand, n, dim int) [][]float64 {
 	return points
 }
 
-// Where there is no difference, each test rejects at its level: with fewer runs
-// than jobs and with more, with equal and unequal sets, for normal and skewed waits.
+// Without a difference, each test rejects at its level: with fewer runs than jobs and with
+// more, with equal and unequal sets, for normal and skewed waits.
 func TestFalsePositives(t *testing.T) {
 	nulls := map[string]func(*rand.Rand) (a, b [][]float64){
 		"10 and 10 runs of 5 normal jobs":   func(r *rand.Rand) (a, b [][]float64) { return cloud(r, 10, 5, 0), cloud(r, 10, 5, 0) },
@@ -92,7 +92,7 @@ func TestFalsePositives(t *testing.T) {
 	}
 }
 
-// Where there is a difference, each test finds it the more often the larger it is.
+// With a difference, each test detects it more often the larger it is.
 func TestPowerAgainstShifts(t *testing.T) {
 	const trials = 200
 	for name, test := range tests {
@@ -131,8 +131,8 @@ func TestPowerAgainstShifts(t *testing.T) {
 	}
 }
 
-// Fifty runs of one workload on a real Slurm, split in two at random: no test may
-// find more of a difference than chance has.
+// Fifty runs of one workload on a real Slurm, divided in two at random: no test may reject
+// more often than by chance.
 func TestRealRunsSplitAtRandom(t *testing.T) {
 	runs := realRuns(t)
 	if len(runs) != 50 || len(runs[0]) != 20 {
@@ -154,7 +154,7 @@ func TestRealRunsSplitAtRandom(t *testing.T) {
 	}
 }
 
-// realRuns reads the wait vectors of real runs, where they are there.
+// realRuns reads the wait vectors of real runs, if the data is there.
 func realRuns(t *testing.T) [][]float64 {
 	t.Helper()
 	path := filepath.Join("..", "..", "..", "shared", "data", "slurm", "micro", "small2.real-slurm-50-runs.csv")
@@ -172,7 +172,8 @@ func realRuns(t *testing.T) [][]float64 {
 	}
 	index := make(map[[2]string]int)
 	var runs [][]float64
-	for _, r := range records[1:] { // slurm_mode,dtstart,run_id,job_id,submit_job,launch_job,job_epilog_complete,waittime,walltime
+	// slurm_mode,dtstart,run_id,job_id,submit_job,launch_job,job_epilog_complete,waittime,walltime
+	for _, r := range records[1:] {
 		key := [2]string{r[1], r[2]}
 		if _, ok := index[key]; !ok {
 			index[key] = len(runs)

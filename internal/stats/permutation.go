@@ -9,17 +9,17 @@ import (
 
 // The usual effort of a permutation test.
 const (
-	// ExactLimit is the number of arrangements up to which all are looked at: two
-	// sets of eight have 12,870.
+	// ExactLimit is the largest number of arrangements for which a test counts all of them.
+	// Two sets of eight have 12,870.
 	ExactLimit = 20_000
-	// Draws is how many random arrangements are drawn where there are more: a
-	// p-value of 0.05 then has a standard error of 0.002.
+	// Draws is the number of random arrangements that a test draws otherwise. A p-value of
+	// 0.05 then has a standard error of 0.002.
 	Draws = 9_999
 )
 
-// TestOptions say how much effort a permutation test makes.
+// TestOptions say how many arrangements a permutation test counts.
 type TestOptions struct {
-	ExactLimit int // [ExactLimit] if 0; negative for never
+	ExactLimit int // [ExactLimit] if 0; negative to draw always
 	Draws      int // [Draws] if 0
 	Seed       uint64
 }
@@ -27,18 +27,18 @@ type TestOptions struct {
 // Test is the result of a permutation test of the hypothesis that two sets come
 // from one distribution.
 type Test struct {
-	Statistic float64 // what was permuted; see the test
-	// P is the probability, under the hypothesis, of a statistic at least as extreme.
-	// NaN where a set has fewer than two members.
+	Statistic float64 // the number that was permuted; each test defines its own
+	// P is the probability, under the hypothesis, of a statistic at least as extreme. It is
+	// NaN if a set has fewer than two members.
 	P float64
-	// Exact says that P is over all arrangements, not over random ones.
+	// Exact says that P is over all arrangements. Otherwise it is over random ones.
 	Exact        bool
-	Arrangements int // how many were looked at
-	// Effect is the size of the difference on the scale of the test; see there.
+	Arrangements int // how many were counted
+	// Effect is the size of the difference, on the scale that each test defines.
 	Effect float64
 }
 
-// withDefaults fills in what is 0.
+// withDefaults replaces zeros by the defaults.
 func (o TestOptions) withDefaults() TestOptions {
 	if o.ExactLimit == 0 {
 		o.ExactLimit = ExactLimit
@@ -49,14 +49,14 @@ func (o TestOptions) withDefaults() TestOptions {
 	return o
 }
 
-// arrangements is the number of ways to choose k of n, or +Inf.
+// arrangements returns the number of ways to choose k of n, or +Inf.
 func arrangements(n, k int) float64 {
 	return math.Round(math.Exp(combin.LogGeneralizedBinomial(float64(n), float64(k))))
 }
 
-// SmallestP is the smallest p-value that sets of so many members can have in a test
-// that does not mind which set is which: with three a side it is 0.1, and no
-// difference however large is significant at 5 %.
+// SmallestP returns the smallest p-value that a two-sided permutation test of sets of na
+// and nb members can have. With three members a side it is 0.1, so that no difference,
+// however large, is significant at 5 %.
 func SmallestP(na, nb int, opts TestOptions) float64 {
 	opts = opts.withDefaults()
 	if na < 1 || nb < 1 {
@@ -67,14 +67,14 @@ func SmallestP(na, nb int, opts TestOptions) float64 {
 		return 1 / float64(opts.Draws+1)
 	}
 	if na == nb {
-		return 2 / all // the sets exchanged are as extreme
+		return 2 / all // the exchanged sets are as extreme
 	}
 	return 1 / all
 }
 
-// permute returns the test of a statistic of an arrangement. An arrangement has the
-// numbers 0 to na+nb−1, first those of the first set; the observed one is in order.
-// A larger statistic is more extreme.
+// permute tests a statistic of an arrangement. An arrangement has the numbers 0 to na+nb−1;
+// the first na are the first set. The observed arrangement is in ascending order. A larger
+// statistic is more extreme.
 func permute(na, nb int, opts TestOptions, statistic func(order []int) float64) Test {
 	n := na + nb
 	order := make([]int, n)
@@ -86,7 +86,7 @@ func permute(na, nb int, opts TestOptions, statistic func(order []int) float64) 
 		return t
 	}
 	opts = opts.withDefaults()
-	// Sums in another order differ in their last bits; equal must stay equal.
+	// Sums in another order differ in their last bits. Equal statistics must stay equal.
 	bound := t.Statistic - 1e-9*math.Abs(t.Statistic)
 	extreme := 0
 	if arrangements(n, na) <= float64(opts.ExactLimit) {
@@ -103,7 +103,7 @@ func permute(na, nb int, opts TestOptions, statistic func(order []int) float64) 
 	}
 	random := rand.New(rand.NewPCG(opts.Seed, 0x9e37))
 	for range opts.Draws {
-		for i := range min(na, n-1) { // a random first set; the order within is of no matter
+		for i := range min(na, n-1) { // a random first set
 			k := i + random.IntN(n-i)
 			order[i], order[k] = order[k], order[i]
 		}
@@ -129,8 +129,8 @@ func complement(order []int, na int) {
 	}
 }
 
-// MeanTest tests whether two sets of numbers have one mean. The statistic is
-// |mean(b) − mean(a)|, the effect [HedgesG].
+// MeanTest tests whether two sets of numbers have one mean. The statistic is |mean(b) −
+// mean(a)|. The effect is [HedgesG].
 func MeanTest(a, b []float64, opts TestOptions) Test {
 	all := append(append(make([]float64, 0, len(a)+len(b)), a...), b...)
 	total := 0.0

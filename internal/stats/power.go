@@ -7,11 +7,11 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// Power is the probability that a two-sided test of two means at level alpha finds
-// a true difference of so many standard deviations (of a single run) with na and nb
-// runs. It is that of Student's t test, exact for normal observations, which the
-// permutation test reaches for all but the smallest sets; there, look at
-// [SmallestP] as well. NaN if a set has fewer than two runs.
+// Power returns the probability that a two-sided test of two means at level alpha, with na
+// and nb runs, detects a true difference of shift standard deviations of a single run. It
+// is the power of Student's t test, exact for normal observations. The permutation test
+// reaches it except with very few runs; see [SmallestP] for those. Power is NaN if a set
+// has fewer than two runs.
 func Power(na, nb int, shift, alpha float64) float64 {
 	if na < 2 || nb < 2 {
 		return math.NaN()
@@ -19,8 +19,9 @@ func Power(na, nb int, shift, alpha float64) float64 {
 	freedom := float64(na + nb - 2)
 	noncentrality := math.Abs(shift) / math.Sqrt(1/float64(na)+1/float64(nb))
 	critical := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: freedom}.Quantile(1 - alpha/2)
-	// T = (Z + noncentrality) / S with S² = χ²/freedom; given S, it is a matter of the
-	// normal distribution. Beyond the upper end S has a probability below 1e-12.
+	// T = (Z + noncentrality) / S with S² = χ²/freedom, and T given S is normally
+	// distributed. S exceeds the upper bound of the integral with a probability below
+	// 1e-12.
 	variance := distuv.ChiSquared{K: freedom}
 	normal := distuv.UnitNormal
 	return quad.Fixed(func(s float64) float64 {
@@ -29,8 +30,9 @@ func Power(na, nb int, shift, alpha float64) float64 {
 	}, 0, 1+10/math.Sqrt(2*freedom), 60, quad.Legendre{}, 0)
 }
 
-// Detectable is the smallest difference, in standard deviations of a single run, that
-// such a test finds with the given probability. NaN if a set has fewer than two runs.
+// Detectable returns the smallest difference, in standard deviations of a single run, that
+// a test as in [Power] detects with the given probability. It is NaN if a set has fewer
+// than two runs.
 func Detectable(na, nb int, alpha, power float64) float64 {
 	if na < 2 || nb < 2 || power <= alpha || power >= 1 {
 		return math.NaN()
@@ -50,7 +52,7 @@ func Detectable(na, nb int, alpha, power float64) float64 {
 	return high
 }
 
-// DetectableDifference is [Detectable] in the units of the observations, by the
+// DetectableDifference is [Detectable] in the units of the observations. It uses the
 // standard deviation within the two sets.
 func DetectableDifference(a, b []float64, alpha, power float64) float64 {
 	return Detectable(len(a), len(b), alpha, power) * pooledDeviation(a, b)

@@ -25,9 +25,9 @@ func near(t *testing.T, what string, got, want, tolerance float64) {
 	}
 }
 
-// All 11,440 arrangements of the mice, counted with exact fractions in another
-// language: 3,184 have a difference of means at least as large as the observed one.
-// One side alone is 0.141; the book has 0.132 from 1,000 random arrangements.
+// All 11,440 arrangements of the mice, counted with exact fractions in another language:
+// 3,184 have a difference of means at least as large as the observed one. The one-sided
+// p-value is 0.141; the book has 0.132 from 1,000 random arrangements.
 func TestMeanTestAgreesWithEnumeration(t *testing.T) {
 	exact := MeanTest(control, treated, TestOptions{})
 	if !exact.Exact || exact.Arrangements != 11440 {
@@ -42,10 +42,10 @@ func TestMeanTestAgreesWithEnumeration(t *testing.T) {
 	near(t, "drawn p", drawn.P, exact.P, 0.015)
 }
 
-// Rank tests are tests of the means of ranks. The documentation of SciPy's mannwhitneyu
-// has U = 17 of 20 pairs and p = 0.1111 for the ages of five men and four women; that of
-// R's coin and exactRankTests p = 0.03727 for the endurance of 24 rats (Bergmann,
-// Ludbrook and Spooren, The American Statistician 54(1), 2000): all five
+// Rank tests are tests of the means of ranks. The documentation of SciPy's mannwhitneyu has
+// U = 17 of 20 pairs and p = 0.1111 for the ages of five men and four women. The
+// documentation of R's coin and exactRankTests has p = 0.03727 for the endurance of 24 rats
+// (Bergmann, Ludbrook and Spooren, The American Statistician 54(1), 2000): all five rats
 // that fell off early had been treated.
 func TestAgreesWithRankTests(t *testing.T) {
 	males, females := []float64{19, 22, 16, 29, 24}, []float64{20, 11, 17, 12}
@@ -66,8 +66,8 @@ func TestAgreesWithRankTests(t *testing.T) {
 }
 
 // The first two examples in the documentation of SciPy's energy_distance, which is the
-// root of what the statistic is multiplied with: [0] and [2] have 2.0, and [0, 8] with
-// weights 3 and 1 against [0, 8] with weights 2 and 2 has 1.0.
+// square root of the energy distance: [0] and [2] have 2.0, and [0, 8] with weights 3 and 1
+// against [0, 8] with weights 2 and 2 has 1.0.
 func TestEnergyAgreesWithSciPy(t *testing.T) {
 	for _, c := range []struct {
 		a, b     [][]float64
@@ -123,8 +123,8 @@ func TestBootstrapSmallSamples(t *testing.T) {
 	}
 }
 
-// A 95 % interval holds the true value in about 95 % of cases; for ten skewed values
-// no bootstrap reaches that, and the package says so.
+// A 95 % interval contains the true value in about 95 % of cases. For ten skewed values no
+// bootstrap reaches that, as the package comment says.
 func TestBootstrapCoverage(t *testing.T) {
 	const trials = 1000
 	for _, c := range []struct {
@@ -162,8 +162,8 @@ func drawn(random *rand.Rand, n int, draw func(*rand.Rand) float64) []float64 {
 	return out
 }
 
-// What R 4 prints for power.t.test(n, delta, sd = 1) and for power.t.test(power,
-// delta = 1), which are in its documentation.
+// The output of R 4 for power.t.test(n, delta, sd = 1) and power.t.test(power, delta = 1),
+// from its documentation.
 func TestPowerAgreesWithR(t *testing.T) {
 	near(t, "power of n = 20, delta = 1", Power(20, 20, 1, 0.05), 0.8689528, 2e-5)
 	near(t, "power of no difference", Power(7, 12, 0, 0.05), 0.05, 1e-5)
@@ -223,7 +223,7 @@ func TestEnergyByHand(t *testing.T) {
 	near(t, "p", got.P, 0.1, 1e-12) // the most extreme of ten, alone
 }
 
-// The fast statistic against sums over all pairs, as the formula is written.
+// The fast statistic equals sums over all pairs as in the formula.
 func TestEnergyAgreesWithItsFormula(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		dim := rapid.IntRange(1, 4).Draw(t, "dimension")
@@ -258,8 +258,8 @@ func TestEnergyAgreesWithItsFormula(t *testing.T) {
 	})
 }
 
-// On a line, a point's spatial depth is 1 − |share above − share below|, and the
-// quality is that of ranks.
+// On a line, a point's spatial depth is 1 − |share above − share below|, and the quality
+// index is that of ranks.
 func TestDepthByHand(t *testing.T) {
 	got, err := SpatialDepth([][]float64{{3}, {1}, {2}, {9}, {4}})
 	if err != nil {
@@ -268,7 +268,8 @@ func TestDepthByHand(t *testing.T) {
 	if diff := cmp.Diff([]float64{1, 0, 0.5, 0, 0.5}, got); diff != "" {
 		t.Errorf("depths (-want +got)\n%s", diff)
 	}
-	// The corners of a square have, to the others, directions that add up to 1 + √2.
+	// For each corner of a square, the directions to the others add up to a vector of
+	// length 1 + √2.
 	square, err := SpatialDepth([][]float64{{0, 0}, {1, 0}, {0, 1}, {1, 1}})
 	if err != nil {
 		t.Fatal(err)
@@ -280,7 +281,7 @@ func TestDepthByHand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Every b lies outside of a, as do a's own ends: of nine pairs three have the
+	// Every b lies outside of a, as do the ends of a. Of nine pairs, three contain the
 	// middle of a, which is deeper, and six tie.
 	near(t, "QAB", apart.QAB, 6*0.5/9, 1e-12)
 	near(t, "QBA", apart.QBA, 6*0.5/9, 1e-12)

@@ -1,15 +1,15 @@
-// Command realruns makes run records with instants finer than Slurm's, so that
-// `rmreplay compare` and `rmreplay report` can hold replays against runs of a real
+// Command realruns makes run records with instants finer than a second, so that
+// `rmreplay compare` and `rmreplay report` can compare replays with runs of a real
 // Slurm whose instants come from its log:
 //
 //	go run ./tools/realruns -o real small2.real-slurm-50-runs.csv
 //	go run ./tools/realruns -o ours small/*
 //
-// A table (.csv) is one of the University at Buffalo's Slurm simulator: a line for
-// each job of each run, with when it was submitted and launched and when its epilog
-// was complete, in seconds. A directory is a run record of rmreplay; of that the
-// instants of its events are taken, where its rows have the whole seconds that
-// slurmctld keeps. A wait of 0.3 s is otherwise 0 or 1 s, by chance.
+// A table (.csv) comes from the University at Buffalo's Slurm simulator. It has a line
+// for each job of each run, with the seconds at which the job was submitted and launched
+// and at which its epilog was complete. A directory is a run record of rmreplay. The
+// command takes the instants of its events, because its rows have only the whole seconds
+// that slurmctld keeps: in whole seconds a wait of 0.3 s is 0 or 1 s, by chance.
 //
 // The records have submissions, starts and ends, and nothing else.
 package main
@@ -45,13 +45,13 @@ func main() {
 	}
 }
 
-// job is what became of a job, in seconds since an instant of its run's own.
+// job is the submission, start and end of a job, in seconds since an instant of its run.
 type job struct {
 	name               string
 	submit, start, end float64
 }
 
-// execution is a run: a name for people and its jobs.
+// execution is a run, with its name and its jobs.
 type execution struct {
 	name string
 	jobs []job
@@ -125,7 +125,7 @@ func tableJob(line []string) (job, error) {
 	return job{"jobid_" + line[3], seconds[0], seconds[1], seconds[2]}, nil
 }
 
-// readRecord takes the instants of the events of a run record.
+// readRecord reads the instants of the events of a run record.
 func readRecord(dir string) ([]execution, error) {
 	record, err := run.Open(dir)
 	if err != nil {
@@ -144,7 +144,7 @@ func readRecord(dir string) ([]execution, error) {
 		}
 		i, ok := at[event.Job]
 		if !ok {
-			continue // of a node, or of a job that was refused
+			continue // an event of a node or of a rejected job
 		}
 		seconds := event.At.Sub(record.Manifest.VirtualStart).Seconds()
 		switch j := &e.jobs[i]; event.Kind {
@@ -159,14 +159,15 @@ func readRecord(dir string) ([]execution, error) {
 	return []execution{e}, nil
 }
 
-// epoch is the beginning of all records.
+// epoch is the instant at which all records begin.
 var epoch = hpc.Unix(1_600_000_000)
 
 func instant(seconds float64) hpc.Time {
 	return epoch.Add(time.Duration(math.Round(seconds * 1e9)))
 }
 
-// write makes a record of a run. Its first submission is at the same instant in all.
+// write writes the record of a run. All records have their first submission at the same
+// instant.
 func write(dir string, e execution) error {
 	w, err := run.Create(dir, run.Manifest{
 		Engine: "slurm", VirtualStart: epoch, Started: epoch.Std(), Cluster: run.Cluster{Nodes: 10, Processors: 120},

@@ -1,6 +1,6 @@
-// Package chart draws what a workload looks like, as the figures of Martinasso et al.,
-// "RM-Replay" (SC'18) do: how many jobs there are of which size and duration (Table I),
-// when they are submitted (Fig. 4), and how much of the requested time they use (Fig. 9).
+// Package chart draws a workload, as the figures of Martinasso et al., "RM-Replay" (SC'18)
+// do: the number of jobs by size and duration (Table I), the submissions over time (Fig.
+// 4), and the used share of the requested time (Fig. 9).
 package chart
 
 import (
@@ -19,13 +19,14 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// Formats are the kinds of pictures that [Write] makes.
+// Formats are the formats of pictures that [Write] accepts.
 var Formats = []string{"svg", "png"}
 
 var blue = color.RGBA{R: 0x30, G: 0x60, B: 0xa0, A: 0xff}
 
-// Write draws the charts of a workload into a directory, which it makes if there is
-// none, and returns the files' paths. A chart without data is left out.
+// Write draws the charts of a workload into a directory, which it creates if needed, and
+// returns the paths of the files. It leaves out charts without data. The error names the
+// chart or the directory.
 func Write(dir, format string, w *workload.Workload, info *workload.Info) ([]string, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("drawing charts: %w", err)
@@ -63,8 +64,8 @@ func newPlot(title, x, y string) *plot.Plot {
 	return p
 }
 
-// grid is a table of counts as plotter.HeatMap takes it: durations from left to right,
-// sizes from below.
+// grid is a table of counts in the form of plotter.HeatMap: durations from left to right,
+// sizes from the bottom.
 type grid workload.SizeTable
 
 func (g grid) Dims() (columns, rows int) { return len(g.Durations), len(g.Sizes) }
@@ -72,7 +73,7 @@ func (g grid) Z(column, row int) float64 { return float64(g.Jobs[row][column]) }
 func (g grid) X(column int) float64      { return float64(column) }
 func (g grid) Y(row int) float64         { return float64(row) }
 
-// sizes draws the table of sizes and durations, with the counts in its fields.
+// sizes draws the table of sizes and durations, with the counts in its cells.
 func sizes(t workload.SizeTable) (*plot.Plot, error) {
 	if len(t.Sizes) == 0 {
 		return nil, nil
@@ -97,7 +98,7 @@ func sizes(t workload.SizeTable) (*plot.Plot, error) {
 	colors.SetMin(0)
 	colors.SetMax(1)
 	heat := plotter.NewHeatMap(grid(t), colors.Palette(64))
-	heat.Min, heat.Max = 0, 1.6*float64(max(most, 1)) // the brightest hide the counts
+	heat.Min, heat.Max = 0, 1.6*float64(max(most, 1)) // brighter colours would hide the counts
 	text, err := plotter.NewLabels(labels)
 	if err != nil {
 		return nil, err
@@ -112,7 +113,7 @@ func sizes(t workload.SizeTable) (*plot.Plot, error) {
 	return p, nil
 }
 
-// window draws the submissions of every hour from the first one on.
+// window draws the submissions of every hour from the first submission on.
 func window(perHour []int) (*plot.Plot, error) {
 	if len(perHour) == 0 {
 		return nil, nil
@@ -154,11 +155,11 @@ func dayHours(counts [24]int) (*plot.Plot, error) {
 	return p, nil
 }
 
-// mostPoints bounds the points of a scatter chart: more of them are one blot, and a file
-// that no browser opens.
+// mostPoints is the largest number of points in a scatter chart. More points are one blot,
+// in a file that browsers cannot open.
 const mostPoints = 20000
 
-// requested draws what each job asked for against what it used.
+// requested draws the requested time of each job against the used time.
 func requested(jobs *workload.Jobs) (*plot.Plot, error) {
 	var points plotter.XYs
 	longest := 0.0

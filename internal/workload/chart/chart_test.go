@@ -31,7 +31,8 @@ func TestWrite(t *testing.T) {
 			}
 		}
 	}
-	// Without limits and with one size there is less to draw, but no failure.
+	// Without time limits and with one size some charts are left out, and Write does not
+	// fail.
 	w.Jobs = w.Jobs.First(1)
 	w.Jobs.Change(0, func(j *hpc.Job) { j.TimeLimit = 0 })
 	if files, err := Write(t.TempDir(), "svg", w, workload.NewInfo(w)); err != nil || len(files) != 3 {

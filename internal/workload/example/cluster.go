@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// The nodes of the cluster, as cluster/nodes.conf has them.
+// The nodes of the cluster, as in cluster/nodes.conf.
 const (
 	cpuNodes        = 36
 	coresPerCPUNode = 32
@@ -17,7 +17,7 @@ const (
 //go:embed cluster
 var cluster embed.FS
 
-// clusterNames are the files of the cluster directory that do not depend on people.
+// clusterNames are the files of the cluster directory that do not depend on users.
 var clusterNames = []string{"slurm.conf", "nodes.conf", "gres.conf", "topology.conf"}
 
 func clusterFiles() map[string]string {
@@ -35,7 +35,7 @@ func clusterFiles() map[string]string {
 	return files
 }
 
-// account is an account of the example and the people who work in it.
+// account is an account of the example with its users.
 type account struct {
 	name, parent string
 	fairshare    int
@@ -56,7 +56,7 @@ var accounts = []account{
 	{name: "language", parent: "learning", fairshare: 50, users: []string{"wen", "ximena"}},
 }
 
-// firstID is the first user's uid, and the first account's gid.
+// firstID is the uid of the first user and the gid of the first account.
 const firstID = 20001
 
 func usersFile() string {
@@ -72,16 +72,16 @@ func usersFile() string {
 	return b.String()
 }
 
-// The QOS of the example. A job that can never meet its QOS's limits would wait for
-// ever, so the generator respects these two.
+// The limits of the example's QOS. The generator respects both, because a job that can
+// never meet its QOS's limits would wait for ever.
 const (
 	highCPUsPerUser = 256
 	longCPUs        = 512
 )
 
 // accountsFile returns commands for sacctmgr, one a line. It has no comments, because
-// sacctmgr exits with 1 after one, and no TRES that exist only once the controller
-// has registered them (gres/gpu).
+// sacctmgr exits with 1 after one. It has no limits on gres/gpu, because that TRES exists
+// only once slurmctld has registered it.
 func accountsFile() string {
 	var b strings.Builder
 	b.WriteString("modify qos where name=normal set priority=100 maxjobsperuser=60 maxsubmitjobsperuser=1000\n")

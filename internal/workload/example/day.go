@@ -12,41 +12,41 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// jobCount is how many submissions the day has; an array is one.
+// jobCount is the number of submissions of the day; an array is one.
 const jobCount = 600
 
-// midnight is when the day begins: a Tuesday.
+// midnight is the beginning of the day, a Tuesday.
 var midnight = hpc.Time(time.Date(2024, 3, 5, 0, 0, 0, 0, time.UTC).UnixNano())
 
-// hourWeights say how many of the day's submissions fall into each hour: few at
-// night, most before and after lunch.
+// hourWeights are the relative numbers of submissions by hour: few at night, most before
+// and after lunch.
 var hourWeights = [24]float64{3, 3, 2, 2, 2, 2, 3, 5, 9, 12, 13, 12, 9, 10, 13, 12, 10, 8, 6, 5, 4, 4, 4, 4}
 
-// The share of the machine's capacity over a day that the jobs are for, by pool. The
-// CPU nodes lose some more to exclusive jobs and to memory.
+// The share of the machine's capacity over a day that the jobs ask for, by pool. The CPU
+// nodes lose some more to exclusive jobs and to memory.
 const (
 	cpuLoad = 0.88
 	gpuLoad = 0.86
 )
 
-// What the machine can do in a day, in CPU-seconds and GPU-seconds.
+// The capacity of the machine in a day, in CPU-seconds and GPU-seconds.
 const (
 	cpuCapacity = cpuNodes * coresPerCPUNode * 86400.0
 	gpuCapacity = gpuNodes * gpusPerNode * 86400.0
 )
 
-// maxRunTime keeps a job below every partition's limit of a day.
+// maxRunTime keeps jobs below the time limit of every partition, a day.
 const maxRunTime = 14 * time.Hour
 
-// generator makes the day. Everything random comes from rng, in a fixed order.
+// generator makes the day. All random numbers come from rng, in a fixed order.
 type generator struct {
 	rng  *rand.Rand
 	jobs []*hpc.Job
 }
 
-// day makes the day in a few passes. Jobs that time out, fail or are cancelled change
-// the load, but which do is known only at the end; so each pass aims at what the one
-// before has missed, and the best counts.
+// day makes the day in several passes. Jobs that time out, fail or are cancelled change the
+// load, but only a finished pass shows which jobs do. Each pass therefore corrects the
+// error of the previous one, and day returns the best pass.
 func day(seed uint64) *workload.Workload {
 	var best *workload.Workload
 	cpuAim, gpuAim, missed := cpuLoad, gpuLoad, math.Inf(1)
@@ -62,8 +62,8 @@ func day(seed uint64) *workload.Workload {
 	return best
 }
 
-// loads returns which share of a day the jobs would keep the CPU nodes and the GPUs
-// busy, if each ran undisturbed.
+// loads returns the share of a day for which the jobs would keep the CPU nodes and the GPUs
+// busy, if each job ran undisturbed.
 func loads(jobs *workload.Jobs) (cpu, gpu float64) {
 	for _, job := range jobs.All() {
 		run := *job
@@ -97,7 +97,7 @@ func attempt(seed uint64, cpuAim, gpuAim float64) *workload.Workload {
 	return &workload.Workload{Jobs: workload.JobsOf(g.jobs...), Epoch: midnight, Source: fmt.Sprintf("rmreplay example, seed %d", seed)}
 }
 
-// arrivals returns the instants of submission, in order, in whole seconds.
+// arrivals returns the submit times, in order, in whole seconds.
 func (g *generator) arrivals() []hpc.Time {
 	total := 0.0
 	for _, weight := range hourWeights {
@@ -116,7 +116,7 @@ func (g *generator) arrivals() []hpc.Time {
 	return list
 }
 
-// kind is one kind of job: how often there is one, and how it is made.
+// kind is one kind of job: how frequent it is, and how it is made.
 type kind struct {
 	share int // per cent
 	make  func(*generator, *hpc.Job)
@@ -146,8 +146,8 @@ func (g *generator) job() *hpc.Job {
 	return job
 }
 
-// owner picks a user; some submit far more than others. GPU jobs are mostly those of
-// the people who do machine learning.
+// owner picks a user. Some users submit far more than others, and most GPU jobs belong to
+// the users of machine learning.
 func (g *generator) owner(job *hpc.Job) {
 	first, last := 3, 8 // the accounts of science and engineering
 	if isGPUJob(job) && g.rng.IntN(4) > 0 {
@@ -227,7 +227,7 @@ func (g *generator) gpuJob(job *hpc.Job) {
 
 func (g *generator) choose(names ...string) string { return names[g.rng.IntN(len(names))] }
 
-// logNormal returns a span with the given median, in whole seconds; sigma is the
+// logNormal returns a duration in whole seconds with the given median; sigma is the
 // standard deviation of its logarithm.
 func (g *generator) logNormal(median time.Duration, sigma float64) time.Duration {
 	d := time.Duration(float64(median) * math.Exp(sigma*g.rng.NormFloat64()))
@@ -237,7 +237,7 @@ func (g *generator) logNormal(median time.Duration, sigma float64) time.Duration
 func isGPUJob(job *hpc.Job) bool { return job.Partition == "gpu" }
 func isCPUJob(job *hpc.Job) bool { return !isGPUJob(job) }
 
-// cpuWork is the CPU-seconds that a job takes from the CPU nodes when it runs.
+// cpuWork returns the CPU-seconds that a job takes on the CPU nodes.
 func cpuWork(job *hpc.Job) float64 {
 	cpus := workload.CPUs(&job.Request)
 	if job.Exclusive != "" {
@@ -246,7 +246,7 @@ func cpuWork(job *hpc.Job) float64 {
 	return float64(cpus*taskCount(job)) * job.RunTime.Seconds()
 }
 
-// gpuWork is the GPU-seconds that a job takes when it runs.
+// gpuWork returns the GPU-seconds that a job takes.
 func gpuWork(job *hpc.Job) float64 { return float64(job.Tasks) * job.RunTime.Seconds() }
 
 func taskCount(job *hpc.Job) int {
@@ -257,8 +257,8 @@ func taskCount(job *hpc.Job) int {
 	return last - first + 1
 }
 
-// calibrate stretches the run times of a pool's jobs until they add up to the work
-// that is wanted. It takes several rounds because run times have a maximum.
+// calibrate stretches the run times of a pool's jobs until they add up to the wanted work.
+// It needs several rounds because run times have a maximum.
 func (g *generator) calibrate(belongs func(*hpc.Job) bool, want float64, work func(*hpc.Job) float64) {
 	for range 12 {
 		got := 0.0
@@ -276,7 +276,7 @@ func (g *generator) calibrate(belongs func(*hpc.Job) bool, want float64, work fu
 	}
 }
 
-// taskRunTimes lets the tasks of an array differ.
+// taskRunTimes gives the tasks of an array different run times.
 func (g *generator) taskRunTimes() {
 	for _, job := range g.jobs {
 		if job.Array == "" {
@@ -290,14 +290,14 @@ func (g *generator) taskRunTimes() {
 	}
 }
 
-// roundLimits are the time limits that people type.
+// roundLimits are the time limits that people use.
 var roundLimits = []time.Duration{
 	10 * time.Minute, 15 * time.Minute, 20 * time.Minute, 30 * time.Minute, time.Hour, 2 * time.Hour,
 	4 * time.Hour, 6 * time.Hour, 8 * time.Hour, 12 * time.Hour, 16 * time.Hour, 24 * time.Hour,
 }
 
-// timeLimits gives every job a round limit, mostly far above its run time. A few do
-// without, where the partition's default is enough.
+// timeLimits gives every job a round time limit, mostly far above its run time. A few jobs
+// have none, where the partition's default suffices.
 func (g *generator) timeLimits() {
 	for _, job := range g.jobs {
 		longest := job.RunTime
@@ -305,7 +305,7 @@ func (g *generator) timeLimits() {
 			longest = max(longest, d)
 		}
 		asked := time.Duration(float64(longest) * (1.1 + 4*g.rng.Float64()*g.rng.Float64()))
-		// The number is drawn for every job, so that the passes stay alike.
+		// Every job draws the number, so that all passes draw alike.
 		if g.rng.IntN(12) == 0 && job.Partition == "batch" && longest < 40*time.Minute {
 			continue
 		}
@@ -317,7 +317,7 @@ func (g *generator) timeLimits() {
 	}
 }
 
-// fates lets some jobs time out, some fail early, and some be cancelled.
+// fates makes some jobs time out, some fail early, and some be cancelled.
 func (g *generator) fates() {
 	for _, job := range g.jobs {
 		switch fate := g.rng.IntN(100); {
@@ -338,8 +338,8 @@ func (g *generator) fates() {
 	}
 }
 
-// qos puts urgent jobs into "high" and long ones into "long", as far as the limits
-// of these allow them to run at all.
+// qos puts urgent jobs into "high" and long ones into "long", as far as the limits of these
+// QOS allow them to run.
 func (g *generator) qos() {
 	for _, job := range g.jobs {
 		cpus := workload.CPUs(&job.Request)
@@ -354,8 +354,8 @@ func (g *generator) qos() {
 	}
 }
 
-// dependencies makes some jobs wait for an earlier one of the same user that is
-// still likely to be there.
+// dependencies makes some jobs depend on an earlier job of the same user that probably has
+// not ended.
 func (g *generator) dependencies() {
 	latest := make(map[string]*hpc.Job)
 	for _, job := range g.jobs {

@@ -14,8 +14,8 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// hashes of all that WriteExample writes, by seed. They change with the generator,
-// and with nothing else.
+// hashes are those of all files that WriteExample writes, by seed. They change only with
+// the generator.
 var hashes = map[uint64]string{
 	1: "f5424f5f64c43a65",
 	2: "13c2f82375500b2e",
@@ -53,7 +53,7 @@ func hashTree(t *testing.T, dir string) string {
 	return fmt.Sprintf("%x", sum.Sum(nil))[:16]
 }
 
-// TestDay checks that the day is what it is meant to be, for several seeds.
+// TestDay checks the properties of the day for several seeds.
 func TestDay(t *testing.T) {
 	for seed := range uint64(5) {
 		w, files := Example(seed)
@@ -103,8 +103,8 @@ func checkKinds(t *testing.T, seed uint64, w *workload.Workload) {
 	}
 }
 
-// checkLoad adds up what the jobs really run, and wants the machine's day filled to
-// 85 to 90 per cent.
+// checkLoad adds up the run times of the jobs, which must fill 85 to 90 per cent of the
+// machine's day.
 func checkLoad(t *testing.T, seed uint64, w *workload.Workload) {
 	cpu, gpu := loads(&w.Jobs)
 	t.Logf("seed %d: load %.3f of the CPU nodes, %.3f of the GPUs", seed, cpu, gpu)
@@ -113,8 +113,8 @@ func checkLoad(t *testing.T, seed uint64, w *workload.Workload) {
 	}
 }
 
-// TestAccounts checks what sacctmgr would complain about: a user without an account,
-// an account before its parent, more than a word to an option.
+// TestAccounts checks for the mistakes that sacctmgr would report: a user without an
+// account, an account before its parent, more than one word to an option.
 func TestAccounts(t *testing.T) {
 	_, files := Example(1)
 	known := map[string]bool{"root": true}

@@ -13,7 +13,7 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// The machine, as daint/slurm.conf has it: GPU nodes first, then multicore nodes.
+// The machine of daint/slurm.conf: GPU nodes first, then multicore nodes.
 const (
 	gpuNodes    = 5320
 	mcNodes     = 1819
@@ -21,9 +21,8 @@ const (
 	mcNodeCPUs  = 72
 )
 
-// What the day is made to (section V.B): the share of the nodes that the preset jobs
-// hold when the window begins, and the share of the node-hours of every day that the
-// jobs ask for.
+// The loads of the day (section V.B): the share of the nodes that the preset jobs hold when
+// the window begins, and the share of each day's node-hours that the jobs ask for.
 const (
 	gpuLoad = 0.97
 	mcLoad  = 0.54
@@ -40,48 +39,50 @@ const (
 	fiveDaysJobs = 35162 // of the five days of section VI.C
 )
 
-// DefaultGPULoad is the share of the GPU nodes' node-hours that the jobs of the paper's
-// day ask for.
+// DefaultGPULoad is the share of the GPU nodes' node-hours that the jobs of the paper's day
+// ask for.
 const DefaultGPULoad = gpuLoad
 
-// DaintOptions say how long a trace [Daint] makes.
+// DaintOptions are the options of [Daint]. GPULoad must be set; [DefaultGPULoad] is the
+// load of the paper's day.
 type DaintOptions struct {
-	// Days is how many days jobs are submitted; 1 if 0 and Jobs does not ask for more.
+	// Days is the number of days on which jobs are submitted. If it is 0, there are as many
+	// days as Jobs needs, at least 1.
 	Days int
-	// Jobs is how many jobs there are in all, at least those of a day (6,025). If 0,
-	// there are as many as load the machine evenly. With other numbers the days may not
-	// come to the loads that are wanted: [DaintDays.Loads] has what they came to.
+	// Jobs is the number of jobs in all, at least that of one day (6,025). If it is 0,
+	// there are as many jobs as load the machine evenly. With other numbers the days may
+	// miss the wanted loads; [DaintDays.Loads] has the loads reached.
 	Jobs int
 	// GPULoad is the share of the GPU nodes' node-hours that the jobs of a day ask for.
-	// With more than 1 a queue builds up, as on the saturated days of section VIII; the
-	// first day then has more jobs than Table I, and with less than 0.97 fewer.
+	// Above 1 a queue builds up, as on the saturated days of section VIII, and the first
+	// day has more jobs than Table I. Below 0.97 the first day has fewer.
 	GPULoad float64
 	Seed    uint64
 }
 
-// DaintDays is what [Daint] makes.
+// DaintDays is the result of [Daint].
 type DaintDays struct {
 	Workload *workload.Workload
-	Files    map[string]string // those of the cluster directory, by name
+	Files    map[string]string // of the cluster directory, by name
 	Loads    []Load            // of the GPU nodes, then of the multicore nodes
 }
 
 // Load is the share of the node-hours of one kind of nodes that the jobs of each day ask
-// for, preset jobs with what is left of them.
+// for. Of preset jobs the time after the window's start counts.
 type Load struct {
 	Feature string // of the nodes
-	Nodes   string // what people call them
+	Nodes   string // the name of the kind for people
 	Wanted  float64
 	Days    []float64
 }
 
-// Lowest is the least of the days' loads.
+// Lowest returns the smallest load of a day.
 func (l *Load) Lowest() float64 { return slices.Min(l.Days) }
 
-// Highest is the greatest of them.
+// Highest returns the largest load of a day.
 func (l *Load) Highest() float64 { return slices.Max(l.Days) }
 
-// Mean is their average.
+// Mean returns the mean of the days' loads.
 func (l *Load) Mean() float64 {
 	total := 0.0
 	for _, x := range l.Days {
@@ -90,16 +91,17 @@ func (l *Load) Mean() float64 {
 	return total / float64(len(l.Days))
 }
 
-// nearLoad is how near the days come to a load, of the node-hours of the nodes.
+// nearLoad is the largest deviation from the wanted load that counts as reaching it, as a
+// share of the nodes' node-hours.
 const nearLoad = 0.01
 
-// Met reports whether every day comes within one per cent of the nodes' node-hours to
-// what is wanted.
+// Met reports whether the load of every day is within nearLoad of the wanted one.
 func (l *Load) Met() bool {
 	return l.Highest()-l.Wanted <= nearLoad && l.Wanted-l.Lowest() <= nearLoad
 }
 
-// daintStart is the window's start: the day of Table I, in the site's own time.
+// daintStart is the start of the window: the day of Table I. The instant stands for the
+// site's own midnight.
 var daintStart = hpc.Time(time.Date(2017, 10, 6, 0, 0, 0, 0, time.UTC).UnixNano())
 
 //go:embed daint
@@ -108,23 +110,25 @@ var daintCluster embed.FS
 // Daint makes days of a machine like Piz Daint, and the files of its cluster directory,
 // after Martinasso et al., "RM-Replay" (SC'18), section V.
 //
-// The first day has exactly the jobs of the paper's Table I by nodes and duration, of
-// which 783 run when the window begins; they hold 97 % of the GPU nodes and 54 % of the
-// multicore nodes. Every day, the jobs ask for as much of the node-hours of either kind.
-// A further day has no preset jobs of its own, so it takes more new ones, of the same
-// mix, to load the machine as much. The error says which option is not possible; a number
-// of jobs is not that leaves a day without any, or asks for more than three times the
+// The first day has exactly the jobs of the paper's Table I by nodes and duration. 783 of
+// them are running when the window begins; they hold 97 % of the GPU nodes and 54 % of the
+// multicore nodes. On every day the jobs ask for the same share of the node-hours of each
+// kind of nodes. A further day has no preset jobs of its own, so it has more new jobs of
+// the same mix.
+//
+// The error says which option is out of range. A number of jobs is out of range if it
+// leaves a day without jobs, or if the jobs of a day ask for more than three times the
 // machine.
 func Daint(o DaintOptions) (*DaintDays, error) {
 	switch {
 	case o.Days < 0:
-		return nil, fmt.Errorf("days %d: negative", o.Days)
+		return nil, fmt.Errorf("days %d: negative (want 0 or more)", o.Days)
 	case o.Days > maxDays:
-		return nil, fmt.Errorf("days %d: more than %d", o.Days, maxDays)
+		return nil, fmt.Errorf("days %d: too many (want at most %d)", o.Days, maxDays)
 	case o.Jobs != 0 && o.Jobs < dayJobs:
 		return nil, fmt.Errorf("jobs %d: fewer than the %d of a day", o.Jobs, dayJobs)
 	case o.Jobs > maxDays*maxJobsPerDay:
-		return nil, fmt.Errorf("jobs %d: more than %d", o.Jobs, maxDays*maxJobsPerDay)
+		return nil, fmt.Errorf("jobs %d: too many (want at most %d)", o.Jobs, maxDays*maxJobsPerDay)
 	}
 	if !(o.GPULoad >= leastLoad && o.GPULoad <= mostLoad) {
 		return nil, fmt.Errorf("gpu-load %g: not a load (want %g to %g)", o.GPULoad, leastLoad, mostLoad)
@@ -150,19 +154,19 @@ func Daint(o DaintOptions) (*DaintDays, error) {
 	return &DaintDays{Workload: w, Files: files, Loads: g.loads}, nil
 }
 
-// The loads that can be asked for. Below, there is no room beside the preset jobs.
+// The loads that can be asked for. A lower load leaves no room beside the preset jobs.
 const (
 	leastLoad = 0.5
 	mostLoad  = 3.0
 )
 
-// More than anybody asks for, and little enough to be made in memory.
+// These bounds are generous, and such workloads still fit into memory.
 const (
 	maxDays       = 366
 	maxJobsPerDay = 50000
 )
 
-// daint is a workload in the making.
+// daint is a workload that is being made.
 type daint struct {
 	rng     *rand.Rand
 	people  *people
@@ -174,10 +178,10 @@ type daint struct {
 
 	nodeEventList   []hpc.NodeEvent
 	reservationList []hpc.ReservationEvent
-	reserved        map[int]bool // nodes that some reservation is for
+	reserved        map[int]bool // nodes that have a reservation
 }
 
-// kind is a kind of nodes.
+// kind is a kind of nodes: GPU or multicore.
 type kind int
 
 const (
@@ -185,22 +189,22 @@ const (
 	mc
 )
 
-// feature is what a job asks for.
+// feature returns the node feature that a job asks for.
 func (k kind) feature() string { return [...]string{"gpu", "mc"}[k] }
 
-// String is what people call the kind.
+// String returns the name of the kind for people.
 func (k kind) String() string { return [...]string{"GPU", "multicore"}[k] }
 
-// first and count are the kind's nodes, numbered from 1.
+// first and count say which nodes are of the kind; nodes count from 1.
 func (k kind) first() int    { return [...]int{1, gpuNodes + 1}[k] }
 func (k kind) count() int    { return [...]int{gpuNodes, mcNodes}[k] }
 func (k kind) cpus() int     { return [...]int{gpuNodeCPUs, mcNodeCPUs}[k] }
 func (k kind) load() float64 { return [...]float64{gpuLoad, mcLoad}[k] }
 
-// dayWork is what a day's jobs are to ask for of the kind, in node-hours.
+// dayWork returns the node-hours that the jobs of a day are to ask for.
 func (k kind) dayWork() float64 { return 24 * float64(k.count()) * k.load() }
 
-// draw decides how many jobs there are on each day, and the size and run time of all.
+// draw decides how many jobs each day has, and the size and run time of each.
 func (g *daint) draw(o DaintOptions) error {
 	first := table(g.rng)
 	for _, d := range first {
@@ -212,7 +216,7 @@ func (g *daint) draw(o DaintOptions) error {
 	left := g.presetWork(gpu) + g.presetWork(mc)
 	counts := dayCounts(o, rest, wanted, left)
 	if least := slices.Min(counts); least <= 0 {
-		return fmt.Errorf("jobs %d: too few for %d days, some of which would have none (want more jobs, or fewer days)", o.Jobs, len(counts))
+		return fmt.Errorf("jobs %d: too few for %d days, some of which would have none (want more jobs or fewer days)", o.Jobs, len(counts))
 	}
 	for i, n := range counts {
 		day, target := rest, wanted-left
@@ -233,8 +237,8 @@ func (g *daint) draw(o DaintOptions) error {
 	return g.measure(o)
 }
 
-// measure finds what the days' jobs ask for of either kind of nodes. More than can be
-// asked for by a load cannot be asked for by a number of jobs either.
+// measure computes the loads that the jobs ask for. It fails if a load is higher than
+// GPULoad may ask for.
 func (g *daint) measure(o DaintOptions) error {
 	for _, k := range []kind{gpu, mc} {
 		load := Load{Feature: k.feature(), Nodes: k.String(), Wanted: k.load()}
@@ -262,7 +266,8 @@ func (g *daint) measure(o DaintOptions) error {
 	return nil
 }
 
-// pinLargest makes the three longest of the class of 65 to 128 nodes what the paper says.
+// pinLargest gives the three longest jobs of 65 to 128 nodes the sizes and run times of the
+// paper.
 func pinLargest(list []*draft) {
 	i := 0
 	for _, d := range list {
@@ -273,15 +278,16 @@ func pinLargest(list []*draft) {
 	}
 }
 
-// dayCounts is how many new jobs each day has. Every day wants so many node-hours, of
-// which the preset jobs bring some to the first.
+// dayCounts returns the number of new jobs of each day. Every day needs the wanted
+// node-hours, and the preset jobs contribute theirs (left) to the first day.
 func dayCounts(o DaintOptions, rest []*draft, wanted, left float64) []int {
 	mean := 0.0
 	for _, d := range rest {
 		mean += d.work() / float64(len(rest))
 	}
-	// On a day without preset jobs. At the paper's load it has at least what the five days
-	// of section VI.C had, and so it has where only the number of jobs is given.
+	// On a day without preset jobs. At the paper's load a day has at least as many jobs as
+	// the five days of section VI.C had on average. The same holds where only the number of
+	// jobs is given.
 	even := int(math.Round(wanted / mean))
 	if o.GPULoad >= gpuLoad || o.Jobs != 0 {
 		even = max(even, (fiveDaysJobs-dayJobs+3)/4)
@@ -306,14 +312,14 @@ func dayCounts(o DaintOptions, rest []*draft, wanted, left float64) []int {
 		return counts
 	}
 	further := max(o.Jobs-presetJobs-counts[0], 0)
-	for i := 1; i < days; i++ { // spread evenly
+	for i := 1; i < days; i++ { // further jobs are spread evenly
 		counts[i] = further*i/(days-1) - further*(i-1)/(days-1)
 	}
 	return counts
 }
 
-// bendTo shapes the jobs so that they ask for so many node-hours, as far as they can
-// in their cells.
+// bendTo shapes the jobs so that they ask for the wanted node-hours, as far as their cells
+// allow.
 func bendTo(list []*draft, want float64) {
 	work := func(bend float64) float64 {
 		total := 0.0
@@ -328,9 +334,9 @@ func bendTo(list []*draft, want float64) {
 	work(bisect(0, 1, want, work))
 }
 
-// choosePresets takes the jobs that run when the window begins out of the list, and
-// returns the rest. A job is the more likely to be found running the longer it runs;
-// how much its size counts is what brings their nodes to the load.
+// choosePresets removes the jobs that run when the window begins from the list, and returns
+// the rest. The longer a job runs, the more likely it is found running. How much its size
+// counts is chosen so that the preset jobs reach their load.
 func (g *daint) choosePresets(list []*draft) []*draft {
 	want := 0.0
 	for _, k := range []kind{gpu, mc} {
@@ -359,9 +365,9 @@ func (g *daint) choosePresets(list []*draft) []*draft {
 	return rest
 }
 
-// evenOut swaps jobs between the chosen and the others, of which the last chosen and the
-// first of the others are the nearest to it, until the measures of the chosen add up to
-// no more than a few above or below what is wanted.
+// evenOut swaps chosen jobs with others until the measures of the chosen jobs add up to the
+// wanted value, give or take few. The jobs nearest to the border between both lists are
+// swapped first.
 func evenOut(chosen, others []*draft, over, few float64, measure func(*draft) float64) {
 	for i := len(chosen) - 1; i >= 0 && math.Abs(over) > few; i-- {
 		for j := range others {
@@ -375,8 +381,8 @@ func evenOut(chosen, others []*draft, over, few float64, measure func(*draft) fl
 	}
 }
 
-// sortBy sorts drafts by a key. With an exponential number divided by a weight for it,
-// the first n are a weighted choice without replacement.
+// sortBy sorts drafts by a key. If the key is an exponentially distributed number divided
+// by a weight, the first n drafts are a weighted choice without replacement.
 func sortBy(list []*draft, key func(*draft) float64) {
 	for _, d := range list {
 		d.key = key(d)
@@ -388,8 +394,8 @@ func swap[T any](list []T) func(i, j int) {
 	return func(i, j int) { list[i], list[j] = list[j], list[i] }
 }
 
-// splitPresets gives the multicore nodes as many preset jobs as they have room for,
-// and the GPU nodes the others. How long each has run already is uniform.
+// splitPresets gives the multicore nodes as many preset jobs as they have room for, and the
+// GPU nodes the others. The time that a preset job has run is uniformly distributed.
 func (g *daint) splitPresets() {
 	room := int(math.Round(mcLoad * mcNodes))
 	for _, d := range g.presets {
@@ -404,10 +410,12 @@ func (g *daint) splitPresets() {
 	}
 }
 
-// shortestPreset has a second before the window's start and one after it.
+// shortestPreset is the shortest run time of a preset job: one second before the window's
+// start and one after it.
 const shortestPreset = 2 * time.Second
 
-// presetWork is what the preset jobs still have to do, in node-hours.
+// presetWork returns the node-hours that the preset jobs still need after the window's
+// start.
 func (g *daint) presetWork(k kind) float64 {
 	total := 0.0
 	for _, d := range g.presets {
@@ -418,10 +426,10 @@ func (g *daint) presetWork(k kind) float64 {
 	return total
 }
 
-// mostMCNodes is the largest job on multicore nodes.
+// mostMCNodes is the size of the largest job on multicore nodes.
 const mostMCNodes = 256
 
-// other is a partition beside normal.
+// other is a partition other than normal.
 type other struct {
 	name    string
 	jobs    int // of the 169
@@ -440,8 +448,8 @@ var others = []other{
 	{name: "xfer", jobs: 12, nodes: [2]int{1, 1}, most: 4 * time.Hour, limit: 24 * time.Hour, mcOnly: true},
 }
 
-// assign gives the new jobs of a day their partition and their kind of nodes, so that
-// the multicore nodes get the work that is wanted; the GPU nodes get the rest.
+// assign gives the new jobs of a day their partition and their kind of nodes. The multicore
+// nodes get the wanted work, and the GPU nodes get the rest.
 func (g *daint) assign(day []*draft, mcWork float64) {
 	normal := g.toOthers(day)
 	n := len(day) * mcJobs / newJobs
@@ -467,7 +475,7 @@ func (g *daint) assign(day []*draft, mcWork float64) {
 	}
 }
 
-// toOthers puts the share of other partitions there, and returns the rest.
+// toOthers moves the share of the other partitions there, and returns the rest.
 func (g *daint) toOthers(day []*draft) []*draft {
 	var normal []*draft
 	left := make([]int, len(others))

@@ -9,28 +9,29 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// site is a reservation that every day has, on nodes of its own.
+// site is a reservation that exists on every day, on nodes of its own.
 type site struct {
 	name          string
 	kind          kind
 	nodes         int
-	created       time.Duration // from the first midnight; later ones are announced the day before
+	created       time.Duration // after the first midnight; later ones the day before
 	start, length time.Duration
 	flags         []string
-	accounts      int // how many accounts may use it
+	accounts      int // the number of accounts that may use it
 	then          []change
 }
 
-// change updates or deletes a reservation: what of it is set is new.
+// change updates or deletes a reservation. Fields that are set have new values.
 type change struct {
 	at     time.Duration
 	action string
 	length time.Duration
 }
 
-// sites make ten events a day (section V.B): five reservations are created, three
-// changed, and two deleted. All ignore running jobs, because a site does not ask. Those
-// that jobs use are there before the window, or other jobs would have their nodes.
+// sites make ten events a day (section V.B): five reservations are created, three are
+// changed, and two are deleted. All have the flag IGNORE_JOBS, because a site reserves
+// nodes whether jobs run there or not. Reservations that jobs use are created before the
+// window, because otherwise other jobs would hold their nodes.
 var sites = []site{
 	{name: "course", kind: gpu, nodes: 32, created: -3 * time.Hour, start: 9 * time.Hour, length: 3 * time.Hour, accounts: 2,
 		then: []change{{8*time.Hour + 30*time.Minute, "update", 4 * time.Hour}}},
@@ -44,10 +45,10 @@ var sites = []site{
 		then: []change{{17*time.Hour + 20*time.Minute, "delete", 0}}},
 }
 
-// reservations makes the reservations of all days, and some jobs for them. They are on
-// nodes without a preset job. The nodes are the same every day, and a reservation of a
-// further day is announced more than the longest time limit ahead, so no job can
-// still run there.
+// reservations makes the reservations of all days, and some jobs for them. Their nodes have
+// no preset job and are the same every day. A reservation of a later day is announced
+// earlier than the longest time limit before it begins, so that no job can still run on its
+// nodes.
 func (g *daint) reservations() {
 	g.reserved = map[int]bool{}
 	for _, s := range sites {
@@ -94,11 +95,12 @@ func (g *daint) reserve(s *site, day int, nodes string) {
 	}
 }
 
-// mostReserved is how many jobs use one reservation, and how many nodes each may have.
+// mostReserved is the largest number of jobs in one reservation, and of nodes for each of
+// them.
 const mostReserved = 8
 
-// useReservation sends some short jobs, submitted while the reservation lasts and long
-// before it ends, to it: one that is left waiting when it ends would be held.
+// useReservation submits some short jobs to a reservation, long before it ends. Slurm would
+// hold a job that still waits when its reservation ends.
 func (g *daint) useReservation(r *hpc.Reservation, k kind, end hpc.Time) {
 	n := 0
 	for _, job := range g.jobs {
@@ -115,17 +117,17 @@ func (g *daint) useReservation(r *hpc.Reservation, k kind, end hpc.Time) {
 	}
 }
 
-// dayNodeEvents is how many changes of a node's state a day has (section V.B).
+// dayNodeEvents is the number of node state changes of a day (section V.B).
 const dayNodeEvents = 51
 
-// outages makes the changes of the nodes' states.
+// outages makes the node events.
 type outages struct {
 	g    *daint
 	busy map[int]hpc.Time // nodes that are out of service, and until when
-	left []int            // nodes that are out of service with nobody at work on them
+	left []int            // nodes that are out of service until single resumes them
 }
 
-// nodeEvents takes nodes out of service and puts them back.
+// nodeEvents takes nodes out of service and resumes them.
 func (g *daint) nodeEvents() {
 	o := &outages{g: g, busy: map[int]hpc.Time{}}
 	o.firstDay()
@@ -135,8 +137,8 @@ func (g *daint) nodeEvents() {
 	slices.SortStableFunc(g.nodeEventList, func(a, b hpc.NodeEvent) int { return cmp.Compare(a.At, b.At) })
 }
 
-// firstDay begins with the nodes that are down at the window's start, of which some
-// come back.
+// firstDay begins with the nodes that are down at the window's start. Some of them are
+// resumed.
 func (o *outages) firstDay() {
 	down := append(slices.Clone(o.g.pools[gpu].down), o.g.pools[mc].down...)
 	for i, n := range down {
@@ -158,7 +160,7 @@ func (o *outages) firstDay() {
 	o.single(daintStart, dayNodeEvents-len(o.g.nodeEventList))
 }
 
-// day is a further one.
+// day makes the events of a later day.
 func (o *outages) day(midnight hpc.Time) {
 	for i := range dayNodeEvents / 2 {
 		state, reason := "drain", "hardware error"
@@ -172,8 +174,8 @@ func (o *outages) day(midnight hpc.Time) {
 
 const never = hpc.Time(1<<63 - 1)
 
-// single puts nodes back that have been out of service for long or, if there is none,
-// drains them for good.
+// single resumes nodes that have been out of service for long. If there is none, it drains
+// nodes for good.
 func (o *outages) single(midnight hpc.Time, n int) {
 	for range n {
 		at := o.within(midnight, 8, 17)
@@ -213,8 +215,8 @@ func (o *outages) add(at hpc.Time, node int, state, reason string) {
 	o.g.nodeEventList = append(o.g.nodeEventList, hpc.NodeEvent{At: at, Nodes: nodeName(node), State: state, Reason: reason})
 }
 
-// healthy returns a node that is in service at an instant and in no reservation. If it
-// is to fail, no preset job may be on it, because those are recorded to end well.
+// healthy returns a node that is in service at an instant and in no reservation. If the
+// node is to fail, no preset job runs on it, because preset jobs are recorded to complete.
 func (o *outages) healthy(at, until hpc.Time) int {
 	for {
 		n := 1 + o.g.rng.IntN(gpuNodes+mcNodes)

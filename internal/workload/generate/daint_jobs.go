@@ -11,17 +11,17 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// pool is the nodes of a kind at the window's start, by number.
+// pool is the nodes of one kind at the window's start, by number.
 type pool struct {
 	free []int
 	down []int
 }
 
-// Nodes that are out of service when the window begins.
+// The numbers of nodes, by kind, that are out of service when the window begins.
 var downAtStart = [2]int{12, 5}
 
-// place puts the preset jobs on nodes of their kind, each on a run of the free ones, as
-// a machine looks that has been in use for long: mostly neighbours, with gaps.
+// place puts the preset jobs on nodes of their kind, as on a machine that has been in use
+// for long: each on a range of free nodes, mostly neighbours, with gaps.
 func (g *daint) place() {
 	for k := range g.pools {
 		p := &pool{}
@@ -75,8 +75,8 @@ func (g *daint) jobsOfDays() {
 	g.dependencies()
 }
 
-// daintHours is the shape of Fig. 4: people work from morning to evening, and scripts
-// go on by night.
+// daintHours are the hourly submissions of Fig. 4: people work from morning to evening, and
+// scripts submit at night too.
 var daintHours = []float64{
 	6, 5, 5, 5, 5, 5, 5, 7, 11, 16, 18, 17, 14, 16, 18, 19, 17, 14, 11, 9, 8, 8, 7, 7,
 }
@@ -92,10 +92,11 @@ func (g *daint) arrivals(day, n int) []hpc.Time {
 	return list
 }
 
-// tasksPerNode are the usual numbers by kind: one, or one a core, or some between.
+// tasksPerNode are the usual numbers by kind: one task a node, one a core, or some in
+// between.
 var tasksPerNode = [2][]int{{1, 12, 12, 12, 4}, {36, 36, 36, 18, 1}}
 
-// job makes a job of a draft, without the instant of its submission.
+// job makes a job of a draft, without its submit time.
 func (g *daint) job(d *draft) *hpc.Job {
 	who := g.people.someone(g.rng)
 	job := &hpc.Job{}
@@ -138,7 +139,7 @@ func (g *daint) presetJob(d *draft) *hpc.Job {
 	return job
 }
 
-// fate lets some jobs fail, and some of the short ones be cancelled by their users.
+// fate makes some jobs fail, and makes users cancel some of the short ones.
 func (g *daint) fate(job *hpc.Job) {
 	switch f := g.rng.IntN(100); {
 	case f < 6 && job.RunTime != hpc.Unlimited:
@@ -148,11 +149,11 @@ func (g *daint) fate(job *hpc.Job) {
 	}
 }
 
-// backlogJobs is how many of the first day's GPU jobs already wait when the window
-// begins: a machine that is full has a queue.
+// backlogJobs is the number of the first day's GPU jobs that are waiting when the window
+// begins: a full machine has a queue.
 const backlogJobs = 120
 
-// backlog moves the submission of some of the first day's GPU jobs before the window.
+// backlog moves the submissions of some of the first day's GPU jobs before the window.
 func (g *daint) backlog() {
 	first := g.jobs[presetJobs : presetJobs+len(g.days[0])]
 	n := 0
@@ -166,7 +167,7 @@ func (g *daint) backlog() {
 	}
 }
 
-// dependencies makes some of the new jobs wait for an earlier one of the same user.
+// dependencies makes some of the new jobs depend on an earlier job of the same user.
 func (g *daint) dependencies() {
 	latest := map[string]*hpc.Job{}
 	for _, job := range g.jobs {

@@ -10,36 +10,37 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// people are the users of the machine, in accounts, and how active each is.
+// people are the users of the machine, with their accounts and how active each is.
 type people struct {
 	users    []person
 	accounts []string
 	activity []float64 // by user
 }
 
-// person submits under one account and has a few limits that he always asks for.
+// person is a user. A person submits under one account and asks for few different time
+// limits.
 type person struct {
 	name, account string
 	uid, gid      int
 	habits        []habit
 }
 
-// How many there are. A large centre has some hundred active users a day, in fewer
-// projects.
+// The numbers of people and accounts. A large centre has some hundred active users a day in
+// fewer projects.
 const (
 	userCount    = 320
 	accountCount = 84
 	firstID      = 30001
 )
 
-// domains share the machine between them; every account belongs to one.
+// domains share the machine. Every account belongs to one.
 var domains = []struct {
 	name      string
 	fairshare int
 }{{"research", 60}, {"institutes", 25}, {"partners", 15}}
 
-// newPeople invents them. Activity is Zipf's: the k-th user submits in proportion to
-// 1/k^0.9.
+// newPeople makes people up. Activity follows Zipf's law: the k-th user submits in
+// proportion to 1/k^0.9.
 func newPeople(rng *rand.Rand) *people {
 	p := &people{}
 	for i := range accountCount {
@@ -48,7 +49,7 @@ func newPeople(rng *rand.Rand) *people {
 	rank := rng.Perm(userCount)
 	for i := range userCount {
 		account := i
-		if i >= accountCount { // every account has a user
+		if i >= accountCount { // so that every account has a user
 			account = int(float64(accountCount) * math.Pow(rng.Float64(), 1.6))
 		}
 		p.users = append(p.users, person{
@@ -74,8 +75,8 @@ func someHabits(rng *rand.Rand, n int) []habit {
 
 func (p *people) someone(rng *rand.Rand) *person { return &p.users[pick(rng, p.activity)] }
 
-// limit is what the person asks for when a job needs so long: mostly one of his own
-// few limits, or anybody's.
+// limit returns the time limit that the person asks for if a job needs the given time:
+// mostly one of the person's own limits, otherwise any common one.
 func (p *person) limit(rng *rand.Rand, need, most time.Duration) time.Duration {
 	own := rng.Float64() < 0.75
 	for _, from := range [][]habit{p.habits, habits} {
@@ -93,8 +94,8 @@ func (p *person) limit(rng *rand.Rand, need, most time.Duration) time.Duration {
 	return most
 }
 
-// usage is what everybody has used when the window begins: a week of the machine,
-// shared by activity.
+// usage returns the usage of everybody when the window begins: a week of the machine,
+// divided by activity.
 func (p *people) usage() []hpc.Usage {
 	const week = 7 * 86400 * (gpuNodes*gpuNodeCPUs + mcNodes*mcNodeCPUs)
 	total := 0.0
@@ -108,7 +109,7 @@ func (p *people) usage() []hpc.Usage {
 	return list
 }
 
-// usersFile is the cluster directory's users.
+// usersFile returns the users file of the cluster directory.
 func (p *people) usersFile() string {
 	var b strings.Builder
 	b.WriteString("# name:uid:group:gid\n")
@@ -118,8 +119,8 @@ func (p *people) usersFile() string {
 	return b.String()
 }
 
-// accountsFile has commands for sacctmgr, and no comment, after which it would exit
-// with 1.
+// accountsFile returns commands for sacctmgr. It has no comments, because sacctmgr exits
+// with 1 after one.
 func (p *people) accountsFile() string {
 	var b strings.Builder
 	b.WriteString("modify qos where name=normal set priority=100\n")

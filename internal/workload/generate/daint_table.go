@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// The classes of Table I of Martinasso et al., "RM-Replay" (SC'18): jobs by nodes and
-// by duration. A class of durations is above its lower bound and up to its upper one.
+// The classes of Table I of Martinasso et al., "RM-Replay" (SC'18): jobs by nodes and by
+// duration. A class of durations excludes its lower bound and includes its upper one.
 var (
 	sizeClasses = [9]struct{ low, high int }{
 		{1, 1}, {2, 2}, {3, 4}, {5, 8}, {9, 16}, {17, 32}, {33, 64}, {65, 128}, {129, 1000},
@@ -18,7 +18,7 @@ var (
 	}
 )
 
-// tableI has the jobs of 6 October 2017 by size, then by duration: 6,025 in all.
+// tableI has the number of jobs of 6 October 2017 by size, then by duration: 6,025 in all.
 var tableI = [9][6]int{
 	{1611, 159, 122, 102, 287, 245},
 	{413, 6, 6, 8, 8, 9},
@@ -31,8 +31,8 @@ var tableI = [9][6]int{
 	{7, 0, 1, 2, 1, 0},
 }
 
-// mostWork is below the smallest of the three largest jobs that section V.B names,
-// which are 2 jobs of 23.5 hours on 120 nodes and one of 20 hours on 128.
+// mostWork is a bound below the smallest of the three largest jobs that section V.B names:
+// two jobs of 23.5 hours on 120 nodes and one of 20 hours on 128.
 const mostWork = 2500 // node-hours
 
 var largest = [3]struct {
@@ -40,20 +40,21 @@ var largest = [3]struct {
 	runTime time.Duration
 }{{120, 23*time.Hour + 30*time.Minute}, {120, 23*time.Hour + 30*time.Minute}, {128, 20 * time.Hour}}
 
-// draft is a job before it is one: its cell of the table, and the random numbers that
-// place it in there. How they are read can be bent ([draft.shape]), so that the whole
-// comes to the load that is wanted without another draw.
+// draft is a job in the making: its cell of the table, and the random numbers that place it
+// in the cell. [draft.shape] can bend these numbers, so that all drafts together reach a
+// wanted load without a new draw.
 type draft struct {
 	size, duration int     // the cell
-	u, v           float64 // where in the cell
+	u, v           float64 // the position in the cell
 	timesOut       bool
-	// Exponential, for the weighted choices of preset jobs and of multicore jobs.
+	// Exponentially distributed, for the weighted choices of preset jobs and of multicore
+	// jobs.
 	presetChance, mcChance float64
-	key                    float64 // of the sort under way
+	key                    float64 // of the current sort
 
 	nodes   int
 	runTime time.Duration
-	pinned  bool // not to be shaped
+	pinned  bool // shape leaves the draft as it is
 
 	partition string
 	kind      kind
@@ -62,7 +63,7 @@ type draft struct {
 	taken     []int         // of a preset job: its nodes
 }
 
-// newDraft draws a job of a cell.
+// newDraft draws a draft of a cell.
 func newDraft(rng *rand.Rand, size, duration int) *draft {
 	d := &draft{size: size, duration: duration}
 	d.u, d.v = rng.Float64(), rng.Float64()
@@ -71,11 +72,11 @@ func newDraft(rng *rand.Rand, size, duration int) *draft {
 	return d
 }
 
-// timeoutShares is how many of the jobs of each duration class end at their limit: the
-// longer, the more, as nobody can ask for more than a day.
+// timeoutShares is the share of the jobs of each duration class that end at their time
+// limit. It grows with the duration, because nobody can ask for more than a day.
 var timeoutShares = [6]float64{0.03, 0.05, 0.06, 0.10, 0.20, 0.25}
 
-// table draws a job for every count of Table I, in random order.
+// table draws a draft for every job of Table I, in random order.
 func table(rng *rand.Rand) []*draft {
 	var list []*draft
 	for size, row := range tableI {
@@ -89,7 +90,7 @@ func table(rng *rand.Rand) []*draft {
 	return list
 }
 
-// more draws n jobs with the cells of those in like, in proportion.
+// more draws n drafts with the cells of those in like, in proportion.
 func more(rng *rand.Rand, like []*draft, n int) []*draft {
 	list := make([]*draft, n)
 	order := rng.Perm(len(like))
@@ -100,11 +101,11 @@ func more(rng *rand.Rand, like []*draft, n int) []*draft {
 	return list
 }
 
-// neutral leaves the numbers of a draft as they fell.
+// neutral is the bend that leaves the numbers of a draft unchanged.
 const neutral = 0.5
 
-// shape gives the draft its nodes and its run time. bend is from 0 to 1: the higher,
-// the larger and longer is the job in its cell.
+// shape gives the draft its nodes and its run time. bend is between 0 and 1: a higher bend
+// makes the job larger and longer within its cell.
 func (d *draft) shape(bend float64) {
 	class := durationClasses[d.duration]
 	d.nodes = d.bentSize(bend)
@@ -121,12 +122,12 @@ func (d *draft) shape(bend float64) {
 	}
 }
 
-// shortPower makes most jobs of the first class much shorter than half an hour: the
-// mean of an hour times v^2.5 is 17 minutes.
+// shortPower makes most jobs of the first class much shorter than half an hour: the mean of
+// an hour times v^2.5 is 17 minutes.
 const shortPower = 2.5
 
-// limitMargin keeps a job that ends by itself below the limit that a day's class ends
-// with.
+// limitMargin keeps a job that ends by itself below the time limit with which its class
+// ends.
 func limitMargin(high time.Duration) time.Duration {
 	if high == 24*time.Hour {
 		return 10 * time.Minute
@@ -152,7 +153,7 @@ func (d *draft) bentSize(bend float64) int {
 	return low + int((d.u-round)/(1-round)*float64(high-low))
 }
 
-// toLimit makes the run time a limit that people ask for.
+// toLimit replaces the run time by a time limit that people ask for.
 func (d *draft) toLimit() {
 	class := durationClasses[d.duration]
 	var fits []habit
@@ -168,17 +169,17 @@ func (d *draft) toLimit() {
 	d.runTime = fits[int(d.v*float64(len(fits)))].limit
 }
 
-// work is what the job takes, in node-hours.
+// work returns the node-hours of the job.
 func (d *draft) work() float64 { return float64(d.nodes) * d.runTime.Hours() }
 
-// habit is a time limit that people ask for, and how often.
+// habit is a time limit that people ask for, and how often they do.
 type habit struct {
 	limit time.Duration
 	share float64
 }
 
-// habits are the limits of Fig. 9: 6, 8, 9, 10 and 12 hours recur, and a day is the
-// most that can be asked for, and is.
+// habits are the time limits of Fig. 9: 6, 8, 9, 10 and 12 hours recur, and many jobs ask
+// for the maximum of a day.
 var habits = []habit{
 	{10 * time.Minute, 3}, {15 * time.Minute, 3}, {20 * time.Minute, 2}, {30 * time.Minute, 10},
 	{1 * time.Hour, 14}, {2 * time.Hour, 5}, {3 * time.Hour, 2}, {4 * time.Hour, 5}, {5 * time.Hour, 1},

@@ -20,7 +20,7 @@ func mustDaint(t *testing.T, o DaintOptions) *workload.Workload {
 	return mustDays(t, o).Workload
 }
 
-// mustDays makes days, at the paper's load if the options say none.
+// mustDays makes days, at the paper's load if the options name none.
 func mustDays(t *testing.T, o DaintOptions) *DaintDays {
 	t.Helper()
 	if o.GPULoad == 0 {
@@ -49,7 +49,7 @@ func TestDaintDay(t *testing.T) {
 	}
 }
 
-// TestDaintFull: the machine is as full as it is meant to be whatever the seed.
+// TestDaintFull: the machine reaches its load with any seed.
 func TestDaintFull(t *testing.T) {
 	for seed := uint64(100); seed < 104; seed++ {
 		w := mustDaint(t, DaintOptions{Seed: seed})
@@ -58,14 +58,15 @@ func TestDaintFull(t *testing.T) {
 	}
 }
 
-// TestDaintSaturated: more can be asked for than the machine has.
+// TestDaintSaturated: jobs can ask for more than the machine has.
 func TestDaintSaturated(t *testing.T) {
 	w := mustDaint(t, DaintOptions{Seed: 1, Days: 2, GPULoad: 1.2})
 	checkLoads(t, w, 1.2, 2)
 	checkPresets(t, w)
 }
 
-// TestDaintDays: further days are as full, and five have at least the paper's jobs.
+// TestDaintDays: later days have the same load, and five days have at least the paper's
+// jobs.
 func TestDaintDays(t *testing.T) {
 	w := mustDaint(t, DaintOptions{Seed: 1, Days: 5})
 	if n := w.Jobs.Len(); n < fiveDaysJobs || n > fiveDaysJobs+10 {
@@ -134,7 +135,8 @@ func TestDaintJobs(t *testing.T) {
 	}
 }
 
-// TestDaintLighter: less than the paper's load can be asked for, and every day has it.
+// TestDaintLighter: jobs can ask for less than the paper's load, and every day has that
+// load.
 func TestDaintLighter(t *testing.T) {
 	for _, load := range []float64{0.5, 0.7, 0.9} {
 		made := mustDays(t, DaintOptions{Seed: 1, Days: 3, GPULoad: load})
@@ -149,7 +151,7 @@ func TestDaintLighter(t *testing.T) {
 	}
 }
 
-// checkMeasured holds the loads that the generator says against those of its jobs.
+// checkMeasured compares the loads that the generator reports with those of its jobs.
 func checkMeasured(t *testing.T, made *DaintDays) {
 	t.Helper()
 	w := made.Workload
@@ -174,7 +176,7 @@ func checkMeasured(t *testing.T, made *DaintDays) {
 	}
 }
 
-// TestDaintSeeds: the same seed gives the same bytes, another one others.
+// TestDaintSeeds: the same seed gives the same bytes, and another seed gives others.
 func TestDaintSeeds(t *testing.T) {
 	var texts [3]bytes.Buffer
 	for i, seed := range []uint64{7, 7, 8} {
@@ -201,7 +203,7 @@ func TestDaintSeeds(t *testing.T) {
 	}
 }
 
-// ran is how long the job holds its nodes when nothing ends it earlier.
+// ran returns how long the job holds its nodes if nothing ends it earlier.
 func ran(job *hpc.Job) time.Duration { return min(job.RunTime, job.TimeLimit) }
 
 func checkTableI(t *testing.T, w *workload.Workload) {
@@ -273,8 +275,9 @@ func checkLargest(t *testing.T, w *workload.Workload) {
 	}
 }
 
-// checkHours compares the hours of submission with their shape by the chi-squared test:
-// 23 degrees of freedom, of which a value of 49.7 has a probability of 0.001.
+// checkHours compares the hours of submission with their expected distribution by the
+// chi-squared test. With 23 degrees of freedom, a value above 49.7 has a probability of
+// 0.001.
 func checkHours(t *testing.T, w *workload.Workload) {
 	t.Helper()
 	counts, n, weights := make([]int, 24), 0, 0.0
@@ -322,8 +325,8 @@ func checkLoads(t *testing.T, w *workload.Workload, onGPUs float64, days int) {
 	}
 }
 
-// checkPresets: they run across the window's start, on nodes of their kind that nobody
-// else has and that are not down.
+// checkPresets: preset jobs run across the window's start, on nodes of their kind that no
+// other job has and that are not down.
 func checkPresets(t *testing.T, w *workload.Workload) {
 	t.Helper()
 	taken := map[string]string{}
@@ -356,8 +359,8 @@ func checkPresets(t *testing.T, w *workload.Workload) {
 	}
 }
 
-// checkLimits: every job fits its limit, nobody asks for more than a day, and the
-// limits are those of Fig. 9 with a day the most frequent.
+// checkLimits: every job fits its time limit, no job asks for more than a day, and the
+// limits are those of Fig. 9, a day the most frequent.
 func checkLimits(t *testing.T, w *workload.Workload) {
 	t.Helper()
 	counts := map[time.Duration]int{}
@@ -379,8 +382,8 @@ func checkLimits(t *testing.T, w *workload.Workload) {
 	}
 }
 
-// checkNodeEvents plays them: nodes go out of service and come back in turn, and none
-// fails under a preset job, which is recorded to have ended well.
+// checkNodeEvents applies the events: each node goes out of service and returns in turn,
+// and none fails under a preset job, which is recorded to complete.
 func checkNodeEvents(t *testing.T, w *workload.Workload, days int) {
 	t.Helper()
 	if len(w.NodeEvents) != dayNodeEvents*days {
@@ -412,8 +415,8 @@ func checkNodeEvents(t *testing.T, w *workload.Workload, days int) {
 	}
 }
 
-// checkReservations: every change is of a reservation that exists, no two have one node
-// at a time, and their jobs fit in.
+// checkReservations: every change refers to an existing reservation, no two reservations
+// have a node at the same time, and their jobs fit in.
 func checkReservations(t *testing.T, w *workload.Workload, days int) {
 	t.Helper()
 	if len(w.Reservations) != 10*days {

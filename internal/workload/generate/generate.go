@@ -1,9 +1,9 @@
-// Package generate makes workloads that nobody recorded, from a seed: days like those
-// of a large machine ([Daint]), the Lublin-Feitelson model ([Lublin]), and logs drawn
-// anew after the likeness of a given one ([Like]).
+// Package generate makes synthetic workloads from a seed: days like those of a large
+// machine ([Daint]), the Lublin-Feitelson model ([Lublin]), and workloads that resemble a
+// given one ([Like]).
 //
-// Everything random comes from the seed, in a fixed order: the same options give the
-// same workload. docs/GENERATORS.md has the equations and where they come from.
+// All random numbers come from the seed, in a fixed order: the same options give the same
+// workload. docs/GENERATORS.md has the equations and their sources.
 package generate
 
 import (
@@ -19,11 +19,12 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// WriteSite writes a cluster and a workload for it to a directory that does not exist
-// or is empty: the files, by name, to dir/cluster and the workload to dir/day.jsonl.
+// WriteSite writes a cluster and a workload for it to a directory that does not exist or is
+// empty. The files go to dir/cluster under their names, and the workload to dir/day.jsonl.
+// The error says what cannot be written, or that the directory is not empty.
 func WriteSite(dir string, w *workload.Workload, files map[string]string) error {
 	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
-		return fmt.Errorf("%s: is not empty", dir)
+		return fmt.Errorf("%s: is not empty (want a new or an empty directory)", dir)
 	} else if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
@@ -39,8 +40,8 @@ func WriteSite(dir string, w *workload.Workload, files map[string]string) error 
 	return workload.Save(filepath.Join(dir, "day.jsonl"), w)
 }
 
-// pick returns an index with a probability in proportion to its weight. Negative
-// weights do not occur; if all are 0, it returns the last index.
+// pick returns a random index with a probability in proportion to its weight. Weights are
+// not negative. If all are 0, it returns the last index.
 func pick(rng *rand.Rand, weights []float64) int {
 	total := 0.0
 	for _, w := range weights {
@@ -56,8 +57,8 @@ func pick(rng *rand.Rand, weights []float64) int {
 	return len(weights) - 1
 }
 
-// bisect returns where in [low, high] the rising function f comes to the wanted value:
-// an end, if f stays below or above.
+// bisect returns the point of [low, high] at which the increasing function f takes the
+// wanted value. It returns an end of the interval if f stays below or above.
 func bisect(low, high, want float64, f func(float64) float64) float64 {
 	for range 16 {
 		middle := (low + high) / 2
@@ -70,8 +71,7 @@ func bisect(low, high, want float64, f func(float64) float64) float64 {
 	return (low + high) / 2
 }
 
-// sortJobs puts jobs into the order of their submission, those of one instant as
-// they stand.
+// sortJobs sorts jobs by their submission. Jobs of one instant keep their order.
 func sortJobs(jobs []*hpc.Job) {
 	slices.SortStableFunc(jobs, func(a, b *hpc.Job) int { return cmp.Compare(a.Submit, b.Submit) })
 }

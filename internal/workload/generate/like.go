@@ -13,26 +13,25 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// LikeOptions are the choices of [Like].
+// LikeOptions are the options of [Like].
 type LikeOptions struct {
 	Jobs int // as many as the model has if 0
 	Seed uint64
 }
 
-// Like draws a workload after the likeness of a given one. What it keeps, and how:
+// Like draws a workload that resembles a given one. It keeps:
 //
-//   - Arrivals: the rate by hour and, where the log has four weeks or more, by weekday;
-//     and the gaps between submissions. The log's gaps are measured in operational time,
-//     in which the rate is constant, and drawn from there.
-//   - Users: how active each is, and how often one user's jobs follow each other.
-//   - Jobs: a job is one of its user's, drawn at random, or among those that ask for what
-//     his last did, as often as users repeat themselves. So sizes, limits and run times
-//     keep their relation.
-//     Its run time is multiplied by a log-normal number of median 1, but kept within the
-//     limit.
+//   - Arrivals: the rate by hour and, if the log has at least four weeks, by weekday; and
+//     the gaps between submissions. Like measures the log's gaps in operational time, in
+//     which the rate is constant, and draws from these.
+//   - Users: how active each is, and how often consecutive jobs have the same user.
+//   - Jobs: Like draws a job at random from the user's jobs or, as often as users repeat
+//     themselves, from those that ask for what the user's previous job asked for. Sizes,
+//     time limits and run times thus keep their relation. The run time is multiplied by a
+//     log-normal number with median 1, but stays within the time limit.
 //
-// Dependencies, reservations, recorded fates and what happens to the machine are not
-// drawn. The error says what the workload lacks.
+// Dependencies, reservations, recorded fates and node events are not drawn. The error says
+// what the workload lacks.
 func Like(model *workload.Workload, o LikeOptions) (*workload.Workload, error) {
 	jobs := model.Jobs.List()
 	sortJobs(jobs)
@@ -67,19 +66,19 @@ func Like(model *workload.Workload, o LikeOptions) (*workload.Workload, error) {
 	return w, nil
 }
 
-// leastLike is how many jobs show anything of a habit.
+// leastLike is the smallest number of jobs that can show habits.
 const leastLike = 20
 
-// rateClock turns real into operational time and back. Operational time passes in
-// proportion to the mean rate of submissions at that hour of the day or week.
+// rateClock converts real time to operational time and back. Operational time passes in
+// proportion to the mean rate of submissions at the hour of the day or week.
 type rateClock struct {
-	origin     hpc.Time // a midnight, of a Monday for a cycle of a week
+	origin     hpc.Time // a midnight; of a Monday if the cycle is a week
 	hours      int      // in the cycle: 24 or 168
 	cumulative []float64
 	gaps       []float64 // of the log, in operational hours
 }
 
-// weeksForWeekdays is how long a log must be to show how weekdays differ.
+// weeksForWeekdays is the length that a log needs to show how weekdays differ.
 const weeksForWeekdays = 4
 
 func newRateClock(jobs []*hpc.Job) *rateClock {
@@ -95,13 +94,13 @@ func newRateClock(jobs []*hpc.Job) *rateClock {
 		counts[c.hour(job.Submit)]++
 	}
 	for t := first - first%hpc.Time(time.Hour); t <= last; t = t.Add(time.Hour) {
-		spans[c.hour(t)]++ // how often the log has that hour
+		spans[c.hour(t)]++ // how often the log has this hour
 	}
 	mean := float64(len(jobs)) / last.Sub(first).Hours()
 	c.cumulative = make([]float64, c.hours+1)
 	for i := range counts {
-		// An hour in which nobody ever came still has some rate, or a log of a few
-		// days would stop there.
+		// An hour without submissions still gets some rate. Without it, operational time
+		// would stand still in a log of a few days.
 		rate := max(counts[i]/max(spans[i], 1), mean/100)
 		if spans[i] == 0 {
 			rate = mean
@@ -117,7 +116,7 @@ func newRateClock(jobs []*hpc.Job) *rateClock {
 	return c
 }
 
-// hour is the hour of the cycle that an instant falls into.
+// hour returns the hour of the cycle of an instant.
 func (c *rateClock) hour(t hpc.Time) int {
 	h := int(t.Sub(c.origin) / time.Hour % time.Duration(c.hours))
 	return (h + c.hours) % c.hours
@@ -131,7 +130,7 @@ func (c *rateClock) operational(t hpc.Time) float64 {
 	return cycle*c.cumulative[c.hours] + c.cumulative[i] + (h-float64(i))*(c.cumulative[i+1]-c.cumulative[i])
 }
 
-// real is the instant, in full seconds, at which the operational time is x.
+// real returns the instant, in whole seconds, of the operational time x.
 func (c *rateClock) real(x float64) hpc.Time {
 	cycle := math.Floor(x / c.cumulative[c.hours])
 	x -= cycle * c.cumulative[c.hours]
@@ -144,12 +143,12 @@ func (c *rateClock) real(x float64) hpc.Time {
 	return c.origin.Add(time.Duration(h * float64(time.Hour)).Round(time.Second))
 }
 
-// userHabits is what users submit, and in which order they do.
+// userHabits is what users submit, and in which order.
 type userHabits struct {
 	users    []*userHabit
 	activity []float64 // cumulative
-	stay     float64   // how often the next job is the same user's because it is
-	again    float64   // how often a user's next job asks for what his last did because it did
+	stay     float64   // how often the next job has the same user by habit
+	again    float64   // how often a user's next job repeats the request of the last one by habit
 	user     *userHabit
 }
 
@@ -160,7 +159,7 @@ type userHabit struct {
 	last  *hpc.Job
 }
 
-// request is what a user repeats.
+// request is the part of a job that a user repeats.
 type request struct {
 	nodes, tasks, cpus int
 	limit              time.Duration
@@ -195,8 +194,8 @@ func newHabits(jobs []*hpc.Job) *userHabits {
 	return h
 }
 
-// chances computes how often users stay and repeat because they do, beyond what chance
-// alone would give.
+// chances computes how often users stay and repeat by habit, beyond what chance alone would
+// give.
 func (h *userHabits) chances(jobs, same, repeats int) {
 	sameByChance, repeatsByChance, total := 0.0, 0.0, 0.0
 	for _, u := range h.users {
@@ -218,7 +217,7 @@ func (h *userHabits) chances(jobs, same, repeats int) {
 	}
 }
 
-// beyondChance is the probability s with observed = s + (1-s)*chance.
+// beyondChance returns the probability s with observed = s + (1-s)*chance.
 func beyondChance(observed, chance float64) float64 {
 	if chance >= 1 {
 		return 0
@@ -240,10 +239,10 @@ func (h *userHabits) next(rng *rand.Rand) *hpc.Job {
 	return drawn(rng, h.user.last)
 }
 
-// spread is the standard deviation of the logarithm of what run times are multiplied by.
+// spread is the standard deviation of the logarithm of the factor of run times.
 const spread = 0.1
 
-// drawn is a new job like the given one.
+// drawn returns a new job like the given one.
 func drawn(rng *rand.Rand, source *hpc.Job) *hpc.Job {
 	job := &hpc.Job{Request: source.Request, Behaviour: source.Behaviour}
 	job.Dependency, job.Reservation, job.NodeList, job.Exclude, job.Priority = "", "", "", "", nil
@@ -259,11 +258,12 @@ func drawn(rng *rand.Rand, source *hpc.Job) *hpc.Job {
 	return job
 }
 
-// nearLimit is the share of its limit from which on a job seems to have been cut by it.
+// nearLimit is the share of its time limit from which on a job counts as ended by the
+// limit.
 const nearLimit = 0.9
 
-// stretched multiplies a run time, in full seconds. What ended by itself within the limit
-// still does, and what the limit ended, or nearly, is as it was.
+// stretched multiplies a run time, in whole seconds. A job that ended within its limit
+// still does. A job that its limit ended, or nearly, keeps its run time.
 func stretched(d, limit time.Duration, factor float64) time.Duration {
 	if d == hpc.Unlimited || limit > 0 && d.Seconds() >= nearLimit*limit.Seconds() {
 		return d

@@ -15,43 +15,45 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// LublinOptions are the choices of [Lublin].
+// LublinOptions are the options of [Lublin].
 type LublinOptions struct {
 	Jobs int // 1000 if 0
-	// Processors is the machine's size; 128 if 0, which is that of the model's logs.
+	// Processors is the size of the machine; 128 if 0, the size of the machines of the
+	// model's logs.
 	Processors int
-	// Nodes makes the jobs ask for whole nodes, of which Processors is then the number.
+	// Nodes makes the jobs ask for whole nodes. Processors then counts nodes.
 	Nodes bool
-	// Untyped draws from the parameters for all jobs together; otherwise batch and
+	// Untyped draws from the parameters for all jobs together. Otherwise batch and
 	// interactive jobs come from two streams.
 	Untyped bool
-	// Users is how many users the jobs are shared among, which the model does not say
-	// anything of; 50 if 0.
+	// Users is the number of users; 50 if 0. The model itself has no users.
 	Users int
-	// Start is the midnight at which the days begin.
+	// Start is the midnight at which the first day begins.
 	Start hpc.Time
 	Seed  uint64
 }
 
-// lublinClass is a class of jobs with its parameters, named as in the tables of Lublin
-// and Feitelson, "The workload on parallel supercomputers: modeling the characteristics
-// of rigid jobs", Journal of Parallel and Distributed Computing 63(11), 2003.
+// lublinClass is a class of jobs with its parameters. Their names are those of the tables
+// of Lublin and Feitelson, "The workload on parallel supercomputers: modeling the
+// characteristics of rigid jobs", Journal of Parallel and Distributed Computing 63(11),
+// 2003.
 type lublinClass struct {
 	name string
-	// Sizes: serial with probability serial; else 2^x with x two-stage uniform, rounded
-	// to an integer with probability pow2. x is below med with probability uProb.
+	// Sizes: a job is serial with probability serial. Otherwise its size is 2^x with
+	// two-stage uniform x, rounded to an integer with probability pow2. x is below med with
+	// probability uProb.
 	serial, pow2, uLow, uProb float64
-	uHighLess                 float64 // the largest x is so much below log2 of the machine's size
-	// Run times: ln t is Gamma(a1, b1) with probability p = pa*n + pb of n processors, else
-	// Gamma(a2, b2).
+	uHighLess                 float64 // the largest x is log2 of the machine's size minus this
+	// Run times: ln t is Gamma(a1, b1) with probability p = pa*n + pb for n processors,
+	// otherwise Gamma(a2, b2).
 	a1, b1, a2, b2, pa, pb float64
-	// Arrivals: ln of the time to the next one is Gamma(arrive, bArrive) at the mean rate of
-	// the day, whose half-hours are weighed by Gamma(aDay, bDay).
+	// Arrivals: ln of the time to the next arrival is Gamma(arrive, bArrive) at the mean
+	// rate of the day. Gamma(aDay, bDay) gives the weights of its half-hours.
 	arrive, bArrive, aDay, bDay float64
 }
 
-// The published parameters. The first factor of arrive is that of the rush hours, and the
-// second (ARAR) makes it that of the whole day.
+// The published parameters. The first factor of arrive is that of the rush hours. The
+// second one (ARAR) converts it to the whole day.
 var (
 	lublinBatch = lublinClass{
 		name: "batch", serial: 0.2927, pow2: 0.6686, uLow: 1.2, uProb: 0.875,
@@ -71,27 +73,27 @@ var (
 )
 
 const (
-	medBelow     = 2.5 // the two stages of sizes meet so much below the largest (1.5 to 3.5)
+	medBelow     = 2.5 // the two stages of sizes meet this far below the largest (1.5 to 3.5)
 	mostLogRun   = 12  // no job runs longer than exp(12) s, which is 45.2 h
-	mostLogGap   = 13  // and no two are further apart than exp(13) s
+	mostLogGap   = 13  // no gap is longer than exp(13) s
 	buckets      = 48  // half-hours
 	bucketLength = 1800.0
 	cycleStart   = 11 // the half-hour at which the gamma distribution of the day begins
 )
 
-// lublinLimit is the time limit of all jobs, since the model has none: the longest run
-// time in full hours. Realistic ones are the transformations' business.
+// lublinLimit is the time limit of all jobs: the longest run time in full hours. The model
+// has no time limits; transformations make realistic ones.
 const lublinLimit = 46 * time.Hour
 
 // Lublin draws a workload from the model of Lublin and Feitelson (2003) with its published
-// parameters. The error says which option is not possible.
+// parameters. The error says which option is out of range.
 func Lublin(o LublinOptions) (*workload.Workload, error) {
 	o.Jobs, o.Processors, o.Users = cmp.Or(o.Jobs, 1000), cmp.Or(o.Processors, 128), cmp.Or(o.Users, 50)
 	switch {
 	case o.Jobs < 0 || o.Jobs > mostDrawn:
 		return nil, fmt.Errorf("jobs %d: not a number of jobs (want 1 to %d)", o.Jobs, mostDrawn)
 	case o.Processors < 4 || o.Processors > 1<<24:
-		return nil, fmt.Errorf("processors %d: not a size that the model knows (want 4 to %d)", o.Processors, 1<<24)
+		return nil, fmt.Errorf("processors %d: outside the model (want 4 to %d)", o.Processors, 1<<24)
 	case o.Users < 0 || o.Users > 1<<16:
 		return nil, fmt.Errorf("users %d: not a number of users (want 1 to %d)", o.Users, 1<<16)
 	}
@@ -109,7 +111,7 @@ func Lublin(o LublinOptions) (*workload.Workload, error) {
 	for i, c := range classes {
 		rng := rand.New(rand.NewPCG(o.Seed, uint64(i)))
 		arrivals := newArrivals(rng, c)
-		for range o.Jobs { // the first of each class that come, cut below
+		for range o.Jobs { // the first arrivals of each class; the cut below keeps o.Jobs
 			job := c.job(rng, &o)
 			job.Submit = o.Start.Add(time.Duration(arrivals.next() * float64(time.Second)).Truncate(time.Second))
 			w.Jobs.Append(job)
@@ -121,10 +123,10 @@ func Lublin(o LublinOptions) (*workload.Workload, error) {
 	return w, nil
 }
 
-// mostDrawn is the largest number of jobs that is drawn, all in memory.
+// mostDrawn is the largest number of jobs that can be drawn; all are held in memory.
 const mostDrawn = 10_000_000
 
-// job draws a job without the instant of its submission.
+// job draws a job without its submit time.
 func (c *lublinClass) job(rng *rand.Rand, o *LublinOptions) *hpc.Job {
 	n := c.drawSize(rng, o.Processors)
 	job := &hpc.Job{}
@@ -138,7 +140,7 @@ func (c *lublinClass) job(rng *rand.Rand, o *LublinOptions) *hpc.Job {
 	return job
 }
 
-// drawSize draws how many processors a job is for.
+// drawSize draws the number of processors of a job.
 func (c *lublinClass) drawSize(rng *rand.Rand, machine int) int {
 	u := rng.Float64()
 	if u <= c.serial {
@@ -156,7 +158,7 @@ func (c *lublinClass) drawSize(rng *rand.Rand, machine int) int {
 	return min(int(math.Round(math.Exp2(x))), machine)
 }
 
-// drawRunTime draws how long a job on n processors runs, in full seconds.
+// drawRunTime draws the run time of a job on n processors, in whole seconds.
 func (c *lublinClass) drawRunTime(rng *rand.Rand, n int) time.Duration {
 	p := min(max(c.pa*float64(n)+c.pb, 0), 1)
 	for {
@@ -170,9 +172,8 @@ func (c *lublinClass) drawRunTime(rng *rand.Rand, n int) time.Duration {
 	}
 }
 
-// arrivals is the stream of the instants at which jobs come. It counts in points: at the
-// mean rate of the day one point is one half-hour, and a half-hour with twice the jobs
-// has two points.
+// arrivals is a stream of arrival instants. It counts in points: at the mean rate of the
+// day a half-hour is one point, and a half-hour with twice the jobs is two points.
 type arrivals struct {
 	gap        distuv.Gamma // of the logarithm of seconds at the mean rate
 	cumulative [buckets + 1]float64
@@ -188,8 +189,9 @@ func newArrivals(rng *rand.Rand, c *lublinClass) *arrivals {
 	return a
 }
 
-// dayWeights is the share of the day's jobs in each half-hour times their number, so
-// that the mean is 1: Gamma(aDay, bDay), cut into half-hours from cycleStart on.
+// dayWeights returns the weight of each half-hour: its share of the day's jobs times the
+// number of half-hours, so that the mean is 1. Gamma(aDay, bDay) is cut into half-hours
+// from cycleStart on.
 func (c *lublinClass) dayWeights() [buckets]float64 {
 	var weights [buckets]float64
 	total := 0.0
@@ -225,7 +227,7 @@ func (a *arrivals) next() float64 {
 	return (day*buckets + float64(i) + within) * bucketLength
 }
 
-// lublinUsers invents users.
+// lublinUsers makes n users up.
 func lublinUsers(n int) []hpc.User {
 	users := make([]hpc.User, n)
 	for i := range users {

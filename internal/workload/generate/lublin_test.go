@@ -32,7 +32,7 @@ func ksOne(sample []float64, cdf func(float64) float64) float64 {
 	return distance
 }
 
-// ksTwo is the distance of two samples.
+// ksTwo is the Kolmogorov-Smirnov distance of two samples.
 func ksTwo(a, b []float64) float64 {
 	a, b = slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b))
 	distance, i, j := 0.0, 0, 0
@@ -49,15 +49,15 @@ func ksTwo(a, b []float64) float64 {
 	return distance
 }
 
-// TestLublinRunTimes compares run times with the hyper-gamma distribution of each size's
-// probability p = pa*n + pb, by the distance at the 0.1 % level.
+// TestLublinRunTimes compares run times with the hyper-gamma distribution with each size's
+// probability p = pa*n + pb, by the Kolmogorov-Smirnov distance at the 0.1 % level.
 func TestLublinRunTimes(t *testing.T) {
 	for _, c := range []*lublinClass{&lublinBatch, &lublinInteractive, &lublinAll} {
 		for _, n := range []int{1, 32, 128} {
 			rng := rand.New(rand.NewPCG(1, uint64(n)))
 			var sample []float64
 			for range 20000 {
-				// Run times are cut to full seconds; half a second is the mean of what is lost.
+				// Run times are truncated to whole seconds; the mean loss is half a second.
 				sample = append(sample, math.Log(c.drawRunTime(rng, n).Seconds()+rng.Float64()))
 			}
 			p := min(max(c.pa*float64(n)+c.pb, 0), 1)
@@ -89,7 +89,7 @@ func TestLublinSizes(t *testing.T) {
 				powers++
 			}
 		}
-		// Odd sizes may round to a power of two as well, so that share is a lower bound.
+		// Odd sizes may also round to a power of two, so the share is a lower bound.
 		if share := float64(serial) / float64(n); math.Abs(share-c.serial) > 0.01 {
 			t.Errorf("%s: %.4f serial, want %.4f", c.name, share, c.serial)
 		}
@@ -99,8 +99,8 @@ func TestLublinSizes(t *testing.T) {
 	}
 }
 
-// TestLublinArrivals: the day has the model's cycle, and gaps at the mean rate are
-// log-gamma.
+// TestLublinArrivals: the day has the model's cycle, and the logarithms of gaps at the mean
+// rate are gamma-distributed.
 func TestLublinArrivals(t *testing.T) {
 	for _, c := range []*lublinClass{&lublinBatch, &lublinInteractive, &lublinAll} {
 		a := newArrivals(rand.New(rand.NewPCG(3, 3)), c)
@@ -166,7 +166,7 @@ func TestLublin(t *testing.T) {
 	}
 }
 
-// features are what a workload drawn after another must be near it in.
+// features are the properties in which a drawn workload must resemble its model.
 var features = map[string]func(w *workload.Workload) []float64{
 	"nodes and tasks": perJob(func(j *hpc.Job) float64 { return float64(1000*j.MinNodes + workload.CPUs(&j.Request)) }),
 	"run time":        perJob(func(j *hpc.Job) float64 { return j.RunTime.Seconds() }),
@@ -183,7 +183,7 @@ var features = map[string]func(w *workload.Workload) []float64{
 	},
 }
 
-// userRanks are the ranks of the jobs' users by how much they submit in the model.
+// userRanks returns the ranks of the jobs' users by how much they submit in the model.
 func userRanks(model, w *workload.Workload) []float64 {
 	counts := map[string]int{}
 	for _, j := range model.Jobs.All() {
@@ -209,7 +209,7 @@ func perJob(f func(*hpc.Job) float64) func(*workload.Workload) []float64 {
 	}
 }
 
-// near checks all features, and which users submit.
+// near checks all features and the set of users.
 func near(t *testing.T, model, drawn *workload.Workload, most float64) {
 	t.Helper()
 	distances := map[string]float64{"user": ksTwo(userRanks(model, model), userRanks(model, drawn))}
@@ -233,7 +233,7 @@ func TestLikeLublin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A log of a few weeks has its weekdays by chance, hence the wide bound.
+	// The weekdays of a log of a few weeks are chance, hence the wide bound.
 	near(t, model, w, 0.1)
 	more, err := Like(model, LikeOptions{Seed: 1, Jobs: 20000})
 	if err != nil || more.Jobs.Len() != 20000 {

@@ -8,10 +8,10 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// sharedLogs are real logs, where the checkout has them beside it.
+// sharedLogs are real logs beside the checkout, if they are there.
 const sharedLogs = "../../../../shared/data/swf"
 
-// TestLikeRealLogs draws logs like real ones and compares them.
+// TestLikeRealLogs draws workloads like real logs and compares them.
 func TestLikeRealLogs(t *testing.T) {
 	for _, name := range []string{"KTH-SP2-1996-2.1-cln.swf.gz", "SDSC-SP2-1998-4.2-cln.swf.gz"} {
 		path := filepath.Join(sharedLogs, name)

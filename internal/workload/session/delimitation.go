@@ -8,38 +8,38 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// Method says from where to where the gap between two of a user's jobs is measured that
-// makes the second one the first of a new session.
+// Method says how the gap between two jobs of a user is measured. A gap of at least the
+// threshold begins a new session.
 type Method string
 
 // The three methods of Zakay & Feitelson, "On identifying user session boundaries in
 // parallel workload logs", JSSPP 2012 (Springer, 2013).
 const (
-	// Arrival measures from one submission to the next, however long the jobs run. It is
-	// the one that the authors recommend, since only a submission proves that the user
-	// was there; a job may end while he sleeps.
+	// Arrival measures from one submission to the next, however long the jobs run. The
+	// authors recommend it, because only a submission proves that the user was there; a job
+	// may end while the user sleeps.
 	Arrival Method = "arrival"
-	// Last measures from the end of the job that was submitted last: the think time. A
-	// job that still runs when the next one comes makes no gap.
+	// Last measures from the end of the previously submitted job, which is the think time.
+	// If that job is still running at the next submission, there is no gap.
 	Last Method = "last"
-	// Max measures from the latest end of all the session's jobs: a session is over when
-	// nothing of it has run for so long.
+	// Max measures from the latest end of all jobs of the session: a session is over when
+	// none of its jobs has run for the threshold.
 	Max Method = "max"
 )
 
 // Delimitation says where one session of a user ends and the next begins.
 type Delimitation struct {
 	Method Method
-	// Threshold is the gap from which on a new session begins: one of exactly this
-	// length does, so a threshold of 0 under [Arrival] makes every job a session.
+	// Threshold is the smallest gap that begins a new session. A threshold of 0 under
+	// [Arrival] makes every job a session.
 	Threshold time.Duration
 }
 
-// Default is the delimitation that Zakay & Feitelson (2013) and Madon et al. (FGCS 2024)
-// use: an hour between submissions.
+// Default is the delimitation of Zakay & Feitelson (2013) and of Madon et al. (FGCS 2024):
+// an hour between submissions.
 var Default = Delimitation{Arrival, time.Hour}
 
-// String writes the delimitation as [Parse] reads it.
+// String writes the delimitation in the form that [Parse] reads.
 func (d Delimitation) String() string {
 	text := d.Threshold.String()
 	if d.Threshold%time.Minute == 0 {
@@ -48,7 +48,8 @@ func (d Delimitation) String() string {
 	return string(d.Method) + ":" + text
 }
 
-// Parse reads METHOD:THRESHOLD, as in "arrival:60m", "last:20m" or "max:0".
+// Parse reads METHOD:THRESHOLD, such as "arrival:60m", "last:20m" or "max:0". The error
+// says which part is wrong.
 func Parse(s string) (Delimitation, error) {
 	method, threshold, found := strings.Cut(s, ":")
 	d := Delimitation{Method: Method(method)}
@@ -67,9 +68,9 @@ func Parse(s string) (Delimitation, error) {
 	return d, nil
 }
 
-// begins reports whether a job submitted at the given instant begins a new session
-// after the one whose last job was submitted at and ended at the given ones, and whose
-// jobs had all ended at latest.
+// begins reports whether a job submitted at an instant begins a new session. lastSubmit and
+// lastEnd are the submission and the end of the session's last job, and latest is the
+// latest end of its jobs.
 func (d Delimitation) begins(submit, lastSubmit, lastEnd, latest hpc.Time) bool {
 	from := lastSubmit
 	switch d.Method {

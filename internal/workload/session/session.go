@@ -1,35 +1,36 @@
-// Package session finds the structure in what a user submitted: sessions of work, which
-// of them waited for the results of which, and how long the user thought in between.
+// Package session finds the structure of what users submitted: their sessions of work,
+// which session waited for the results of which, and how long the user thought in between.
 //
 // # Sessions
 //
-// A log says when jobs were submitted and when they ended, not what their user was
-// doing. A [Delimitation] guesses from the gaps between a user's jobs where he went away:
-// the jobs between two such gaps are a [Session].
+// A log says when jobs were submitted and when they ended. It does not say what their users
+// were doing. A [Delimitation] guesses from the gaps between a user's jobs when the user
+// went away. The jobs between two such gaps are a [Session].
 //
 // # The graph
 //
-// A session depends on every session of the same user that was over, with the last of
-// its jobs ended, when the first job of the dependent one was submitted: its user may
-// have looked at those results first (Madon, Da Costa & Pierson, "Replay with Feedback",
-// FGCS 155, 2024, definition 5). The time between that end and that submission is the
-// think time (definition 6); it is never negative.
+// A session depends on every session of the same user whose last job had ended when the
+// first job of the session was submitted: the user may have looked at those results first
+// (Madon, Da Costa & Pierson, "Replay with Feedback", FGCS 155, 2024, definition 5). The
+// time between that end and that submission is the think time (definition 6). It is never
+// negative.
 //
-// "Ended before the other began" is an interval order, and most of its pairs say nothing
-// new: whoever waited for the last session waited for those before. Only the pairs that
-// do not follow from others are edges of a [Graph] (its transitive reduction). This is
-// not merely shorter: a replay that kept a think time of three weeks to a session of the
-// month before would hold the user to it, however much his later sessions moved.
+// "Ended before the other began" is an interval order. Most of its pairs follow from
+// others: a user who waited for the last session also waited for the sessions before it.
+// The edges of a [Graph] are the pairs that do not follow from others (the transitive
+// reduction). The reduction matters for results, too. Without it, a replay would keep a
+// think time of three weeks to a session of the previous month, even if later sessions of
+// the user had moved.
 //
-// Sessions that depend on none are where a replay begins; the paper hangs them on a
-// fictive root at the log's beginning.
+// A replay begins with the sessions that depend on none. The paper connects them to an
+// artificial root at the beginning of the log.
 //
 // # Size
 //
-// Ten thousand jobs that ran at once, followed by ten thousand more, have a hundred
-// million edges. They are never spelled out: sorted by their ends, the sessions that
-// another one depends on are neighbours, and each session keeps the first and the last
-// place only. Building all graphs of a log takes the time of sorting its jobs.
+// Ten thousand jobs that ran at once, followed by ten thousand more, have a hundred million
+// edges. The graph never stores them one by one. Sorted by their ends, the sessions that a
+// session depends on are neighbours, so that each session stores only the first and the
+// last index. Building all graphs of a log takes the time of sorting its jobs.
 package session
 
 import (
@@ -44,53 +45,52 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// never is the end of what did not end while it was recorded: after everything else.
+// never is the end of jobs without a recorded end. It is after every other instant.
 const never = hpc.Time(1<<63 - 1)
 
-// ErrNoRecord says that a workload does not know when its jobs ended, so that nobody can
-// tell who waited for what.
+// ErrNoRecord says that the workload has no recorded ends of jobs. Without them, nobody can
+// tell which session waited for which.
 var ErrNoRecord = errors.New("no job of the workload has a recorded end")
 
-// Session is a stretch of a user's work: jobs that he submitted one after the other.
+// Session is a period of work of a user: consecutive jobs without a long gap.
 type Session struct {
-	// Jobs are indices in the workload, in the order of submission; at least one.
+	// Jobs are indices in the workload, in the order of submission. There is at least one.
 	Jobs []int
-	// Start and LastSubmit are the first and the last submission.
+	// Start and LastSubmit are the instants of the first and of the last submission.
 	Start, LastSubmit hpc.Time
-	// End is when all of its jobs had ended, and the largest Time if one of them never
-	// did in the record. Nothing depends on such a session.
+	// End is the instant at which all jobs of the session had ended. It is the largest Time
+	// if the record has no end for one of them; no session depends on such a session.
 	End hpc.Time
-	// Parent is, in a graph of batches, the session that the batch is part of; in a
-	// graph of sessions, the session itself.
+	// Parent is an index of a session. In a graph of batches it is the session that the
+	// batch belongs to; in a graph of sessions it is the session itself.
 	Parent int
 
-	// What it depends on directly: ended[from:to] of the graph.
+	// The session directly depends on ended[from:to] of the graph.
 	from, to int
 }
 
-// Graph is what one user did: his sessions in the order in which they began, and which
-// depends on which.
+// Graph is what one user did: the user's sessions in the order of their starts, and which
+// session depends on which.
 type Graph struct {
 	User     string
 	Sessions []Session
-	// ended are those sessions that any other depends on directly, in the order in
-	// which they ended.
+	// ended are the sessions that others directly depend on, in the order of their ends.
 	ended []int
 }
 
-// Sessions is the structure of a whole workload.
+// Sessions are the graphs of all users of a workload.
 type Sessions struct {
 	Delimitation Delimitation
-	// Users have a graph each, in the order in which they submitted their first jobs.
+	// Users has one graph for each user, in the order of the users' first submissions.
 	Users []*Graph
-	// WithoutEnd counts the jobs of which no end is recorded.
+	// WithoutEnd is the number of jobs without a recorded end.
 	WithoutEnd int
 
 	jobs workload.Jobs
 }
 
-// New finds the sessions of every user of a workload. It fails with [ErrNoRecord] where
-// no job has a recorded end.
+// New finds the sessions of all users of a workload. It returns [ErrNoRecord] if no job has
+// a recorded end.
 func New(w *workload.Workload, d Delimitation) (*Sessions, error) {
 	s := &Sessions{Delimitation: d, jobs: w.Jobs}
 	ends := make([]hpc.Time, w.Jobs.Len())
@@ -119,8 +119,8 @@ func New(w *workload.Workload, d Delimitation) (*Sessions, error) {
 	return s, nil
 }
 
-// recordedEnd is when a job ended in the record. What ended before it was submitted did
-// not, whatever the record says, and what was rejected ended at once.
+// recordedEnd returns the recorded end of a job. An end before the submission does not
+// count as one. A rejected job ended when it was submitted.
 func recordedEnd(job *hpc.Job) hpc.Time {
 	switch r := job.Recorded; {
 	case r == nil:
@@ -134,7 +134,7 @@ func recordedEnd(job *hpc.Job) hpc.Time {
 	}
 }
 
-// partition cuts a user's jobs, given in the order of submission, into sessions.
+// partition divides a user's jobs, given in the order of submission, into sessions.
 func (d Delimitation) partition(jobs *workload.Jobs, ends []hpc.Time, mine []int) []Session {
 	var sessions []Session
 	begin := 0
@@ -161,14 +161,14 @@ func newSession(jobs *workload.Jobs, ends []hpc.Time, mine []int, parent int) Se
 
 // link finds the edges of the transitive reduction.
 //
-// Of the sessions that were over when s began, let L be the one that began last. A
-// session that was over before L began is not a direct dependency of s, because L lies
-// between; one that ended after L had begun is, because whatever lies between would have
-// begun after L. So the direct ones are L and those that ended after its start. As s
-// moves on in time both ends of that stretch only move forward.
+// Of the sessions that were over when s began, let L be the one that began last. A session
+// that was over before L began is no direct dependency of s, because L lies between them. A
+// session that ended after L had begun is one: any session between it and s would have
+// begun after L. So s directly depends on L and on the sessions that ended after L's start.
+// Both ends of this range only move forward as s moves on in time.
 //
-// Two sessions without duration at the same instant would depend on each other: the
-// order of submission decides, and only earlier sessions are depended on.
+// Two sessions without duration at the same instant would depend on each other. The order
+// of submission decides: a session depends on earlier sessions only.
 func (g *Graph) link() {
 	byEnd := make([]int, len(g.Sessions))
 	for i := range byEnd {
@@ -197,33 +197,33 @@ func (g *Graph) link() {
 	}
 }
 
-// DependsOn returns the sessions that a session depends on directly, as indices, in the
-// order in which they ended. The result must not be changed. Neither end of it ever moves
-// backwards from one session to the next.
+// DependsOn returns the sessions on which a session directly depends, as indices, in the
+// order of their ends. The caller must not change the result. From one session to the next,
+// neither end of the result moves backwards in [Graph.Ended].
 func (g *Graph) DependsOn(session int) []int {
 	s := &g.Sessions[session]
 	return g.ended[s.from:s.to]
 }
 
-// Stretch returns DependsOn's place among the sessions that anything depends on: it is
+// Stretch returns the range of a session's dependencies in Ended: DependsOn(session) is
 // Ended()[from:to].
 func (g *Graph) Stretch(session int) (from, to int) {
 	s := &g.Sessions[session]
 	return s.from, s.to
 }
 
-// Ended returns the sessions that others depend on, as indices, in the order in which
-// they ended. The result must not be changed.
+// Ended returns the sessions on which others directly depend, as indices, in the order of
+// their ends. The caller must not change the result.
 func (g *Graph) Ended() []int { return g.ended }
 
-// ThinkTime is the time from the end of one session to the beginning of one that depends
-// on it (FGCS 2024, definition 6).
+// ThinkTime returns the time from the end of one session to the start of a session that
+// depends on it (FGCS 2024, definition 6).
 func (g *Graph) ThinkTime(before, after int) time.Duration {
 	return g.Sessions[after].Start.Sub(g.Sessions[before].End)
 }
 
-// Edges returns every pair of a session and one that depends on it directly. There may
-// be very many; [Stats] counts them without going through them.
+// Edges yields every pair of a session and a session that directly depends on it. There may
+// be very many pairs; [Stats] counts them without visiting them.
 func (g *Graph) Edges() iter.Seq2[int, int] {
 	return func(yield func(before, after int) bool) {
 		for after := range g.Sessions {
@@ -236,12 +236,12 @@ func (g *Graph) Edges() iter.Seq2[int, int] {
 	}
 }
 
-// Batches returns the same with every session cut into its batches (Zakay & Feitelson,
-// "Preserving user behavior characteristics in trace-based simulation of parallel job
-// scheduling", MASCOTS 2014): jobs that overlap. A batch begins with the first job that
-// is submitted when all earlier jobs of its session have ended: until then the user did
-// not wait for results. Batches depend on each other as sessions do, and those of one
-// session are a chain.
+// Batches returns graphs in which every session is divided into its batches (Zakay &
+// Feitelson, "Preserving user behavior characteristics in trace-based simulation of
+// parallel job scheduling", MASCOTS 2014): groups of overlapping jobs. A batch begins with
+// the first job that is submitted when all earlier jobs of its session have ended, because
+// until then the user did not wait for results. Batches depend on each other as sessions
+// do, and the batches of one session are a chain.
 func (s *Sessions) Batches() *Sessions {
 	out := &Sessions{Delimitation: s.Delimitation, WithoutEnd: s.WithoutEnd, jobs: s.jobs}
 	ends := make([]hpc.Time, s.jobs.Len())

@@ -20,7 +20,7 @@ import (
 
 const epoch = hpc.Time(1_000_000 * int64(time.Second))
 
-// job is a job of user u that was submitted and ended at the given minutes; an end
+// job returns a job of user u that was submitted and ended at the given minutes. An end
 // before the submission is not recorded.
 func job(id string, submit, end int) *hpc.Job {
 	j := &hpc.Job{ID: id, Submit: epoch.Add(time.Duration(submit) * time.Minute), Request: hpc.Request{User: "u"}}
@@ -30,7 +30,7 @@ func job(id string, submit, end int) *hpc.Job {
 	return j
 }
 
-// text writes sessions as "[a b] [c]<0", with the direct dependencies behind "<".
+// text writes sessions as "[a b] [c]<0", with the direct dependencies after "<".
 func text(s *Sessions) string {
 	var parts []string
 	g := s.Users[0]
@@ -52,8 +52,9 @@ func text(s *Sessions) string {
 }
 
 func TestSessions(t *testing.T) {
-	// Figure 1 of FGCS 2024: six jobs, four sessions under arrival:60m; j3 is submitted
-	// while j2 runs, j4 after the first session and before the second is over.
+	// Figure 1 of FGCS 2024: six jobs and four sessions under arrival:60m. j3 is submitted
+	// while j2 runs; j4 after the end of the first session and before the end of the
+	// second.
 	figure := []*hpc.Job{job("j1", 0, 60), job("j2", 30, 150), job("j3", 120, 400), job("j4", 240, 300), job("j5", 480, 560), job("j6", 500, 520)}
 	same := []*hpc.Job{job("a", 0, 0), job("b", 0, 0), job("c", 0, 10), job("d", 0, 0), job("e", 10, 10)}
 	tests := []struct {
@@ -135,7 +136,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// drawWorkload makes a user's jobs with many coincidences.
+// drawWorkload draws a user's jobs with many coincident instants.
 func drawWorkload(t *rapid.T) *workload.Workload {
 	w := &workload.Workload{}
 	submit := 0
@@ -147,7 +148,7 @@ func drawWorkload(t *rapid.T) *workload.Workload {
 	return w
 }
 
-// The edges and the statistics are those that the definitions give by brute force.
+// The edges and the statistics equal those that the definitions give by brute force.
 func TestReductionProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		by := Delimitation{rapid.SampledFrom([]Method{Arrival, Last, Max}).Draw(t, "method"), time.Duration(rapid.IntRange(0, 4).Draw(t, "threshold")) * time.Minute}

@@ -10,19 +10,19 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// Stats describe graphs: one user's, or those of all users together (Madon et al.,
-// FGCS 2024, section 7.2 and figure 6). Under the keys of the tags.
+// Stats describe the graph of one user, or of all users together (Madon et al., FGCS 2024,
+// section 7.2 and figure 6).
 type Stats struct {
 	Jobs     int `json:"jobs"`
 	Sessions int `json:"sessions"`
-	// Edges are pairs of a session and one that it depends on directly.
+	// Edges is the number of pairs of a session and one that it directly depends on.
 	Edges int64 `json:"edges"`
-	// Roots are the sessions that depend on none.
+	// Roots is the number of sessions that depend on none.
 	Roots int `json:"roots"`
 	// LongestPath is the number of sessions on the longest chain of dependencies.
 	LongestPath int `json:"longest_path"`
-	// Arity is the largest number of sessions that depend directly on one, and Fan is the
-	// largest number that one depends on directly.
+	// Arity is the largest number of sessions that directly depend on one session. Fan is
+	// the largest number of sessions on which one session directly depends.
 	Arity int `json:"arity"`
 	Fan   int `json:"fan"`
 }
@@ -33,22 +33,25 @@ type UserStats struct {
 	Stats
 }
 
-// Summary is what `workload sessions` says of a workload.
+// Summary is the output of `workload sessions` for a workload.
 type Summary struct {
 	Delimitation string `json:"sessions_by"`
-	// WithoutEnd counts jobs without a recorded end, on which nothing depends.
+	// WithoutEnd is the number of jobs without a recorded end. No session depends on
+	// theirs.
 	WithoutEnd int `json:"without_recorded_end"`
-	// The whole: LongestPath, Arity and Fan are the largest of any user.
+	// Stats of all users; LongestPath, Arity and Fan are the largest of any user.
 	Stats
-	// MeanJobs is jobs per session.
+	// MeanJobs is the mean number of jobs in a session.
 	MeanJobs float64 `json:"mean_jobs_per_session"`
-	// ThinkTimes are the think times of all edges; quantiles are whole seconds, rounded up.
+	// ThinkTimes are the think times of all edges. Quantiles are in whole seconds, rounded
+	// up.
 	ThinkTimes ThinkTimes `json:"think_times"`
-	// Users are in the order in which they submitted their first jobs.
+	// Users are in the order of their first submissions.
 	Users []UserStats `json:"users"`
 }
 
-// ThinkTimes is a distribution of think times: of all edges, shares of them, in seconds.
+// ThinkTimes is the distribution of the think times of all edges: quantiles in seconds, and
+// shares of the edges.
 type ThinkTimes struct {
 	UnderHour  float64 `json:"share_under_1h"`
 	UnderHours float64 `json:"share_under_10h"`
@@ -76,14 +79,14 @@ func (s *Sessions) Summary() Summary {
 	return out
 }
 
-// Stats computes the statistics of one user's graph, in a time that does not depend on
-// how many edges it has.
+// Stats computes the statistics of one user's graph. Its running time does not depend on
+// the number of edges.
 func (g *Graph) Stats() Stats {
 	st := Stats{Sessions: len(g.Sessions)}
-	// change[i] is by how much the sessions that depend on ended[i] are more than
-	// those that depend on ended[i-1].
+	// change[i] is the number of sessions that depend on ended[i] minus the number that
+	// depend on ended[i-1].
 	change := make([]int, len(g.ended)+1)
-	level := make([]int, len(g.Sessions)) // sessions on the longest chain up to here
+	level := make([]int, len(g.Sessions)) // sessions on the longest chain that ends here
 	deepest, next := 0, 0
 	for i := range g.Sessions {
 		s := &g.Sessions[i]
@@ -109,9 +112,9 @@ func (g *Graph) Stats() Stats {
 	return st
 }
 
-// thinkTimes describes the think times of all edges without going through them: the
-// dependencies of a session are sorted by their ends, so that those below a time are
-// counted by bisection, and a quantile is found by bisection over time.
+// thinkTimes describes the think times of all edges without visiting the edges. The
+// dependencies of a session are sorted by their ends, so that bisection counts those below
+// a time, and a second bisection over time finds a quantile.
 func (s *Sessions) thinkTimes(edges int64) ThinkTimes {
 	if edges == 0 {
 		return ThinkTimes{}
@@ -143,7 +146,7 @@ func (s *Sessions) thinkTimes(edges int64) ThinkTimes {
 	}
 }
 
-// shorter counts the edges with a think time below the limit.
+// shorter returns the number of edges with a think time below the limit.
 func (g *Graph) shorter(limit time.Duration) int64 {
 	n := int64(0)
 	for i := range g.Sessions {
@@ -160,8 +163,8 @@ func (g *Graph) shorter(limit time.Duration) int64 {
 	return n
 }
 
-// Render writes the summary for people: the whole, and the users with the most sessions.
-// It returns w's error.
+// Render writes the summary for people: all users together, and the users with the most
+// sessions. It returns w's error.
 func (s *Summary) Render(w io.Writer) error {
 	const shown = 10
 	users := slices.Clone(s.Users)
@@ -171,7 +174,7 @@ func (s *Summary) Render(w io.Writer) error {
 	p.printf("users           %d\n", len(s.Users))
 	p.printf("jobs            %d\n", s.Jobs)
 	if s.WithoutEnd > 0 {
-		p.printf("without end     %d jobs have no recorded end; nothing depends on their sessions\n", s.WithoutEnd)
+		p.printf("without end     %d jobs have no recorded end; no session depends on theirs\n", s.WithoutEnd)
 	}
 	p.printf("sessions        %d, of %.1f jobs on average\n", s.Sessions, s.MeanJobs)
 	p.printf("roots           %d sessions depend on none\n", s.Roots)

@@ -9,7 +9,7 @@ import (
 	"strconv"
 )
 
-// WriteDOT writes the graphs in the language of Graphviz, a cluster for each user: boxes
+// WriteDOT writes the graphs in the language of Graphviz, one cluster for each user. Boxes
 // are sessions with their jobs, and edges have the think time in hours. It returns w's
 // error.
 func (s *Sessions) WriteDOT(w io.Writer) error {
@@ -43,7 +43,7 @@ func (s *Sessions) label(g *Graph, i int) string {
 	return fmt.Sprintf("%d: %s ... %s (%d jobs)", i, first, s.jobs.At(jobs[len(jobs)-1]).ID, len(jobs))
 }
 
-// A graph as JSON.
+// The JSON form of a graph.
 type (
 	graphJSON struct {
 		User     string        `json:"user"`
@@ -52,7 +52,7 @@ type (
 	sessionJSON struct {
 		Start      string     `json:"start"`
 		LastSubmit string     `json:"last_submit"`
-		End        string     `json:"end,omitempty"` // absent where none is recorded
+		End        string     `json:"end,omitempty"` // absent without a recorded end
 		Jobs       []string   `json:"jobs"`
 		DependsOn  []edgeJSON `json:"depends_on"`
 	}
@@ -62,8 +62,9 @@ type (
 	}
 )
 
-// WriteJSON writes the graphs as JSON Lines, one object for each user: his sessions in
-// order, the IDs of their jobs, and what they depend on. It returns w's error.
+// WriteJSON writes the graphs as JSON Lines, one object for each user: the user's sessions
+// in order, the IDs of their jobs, and the sessions that they depend on. It returns w's
+// error.
 func (s *Sessions) WriteJSON(w io.Writer) error {
 	b := bufio.NewWriter(w)
 	enc := json.NewEncoder(b)
@@ -95,7 +96,7 @@ func (s *Sessions) graphJSON(g *Graph) graphJSON {
 	return out
 }
 
-// Only returns the graph of one user, and false if he submitted nothing.
+// Only returns the graph of one user. It returns false if the user has no session.
 func (s *Sessions) Only(user string) (*Sessions, bool) {
 	i := slices.IndexFunc(s.Users, func(g *Graph) bool { return g.User == user })
 	if i < 0 {

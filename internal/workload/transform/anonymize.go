@@ -17,26 +17,28 @@ import (
 	"rmreplay/internal/workload/sbatch"
 )
 
-// LeastKey is the shortest key of [NewAnonymizer], in bytes. With a shorter one, whoever
-// guesses a name could try all keys to confirm it.
+// LeastKey is the length of the shortest key that [NewAnonymizer] accepts, in bytes. With a
+// shorter key, an attacker who guesses a name could confirm it by trying all keys.
 const LeastKey = 16
 
-// Anonymizer replaces names by others that only the holder of the key can find again,
-// by trying: each is the HMAC-SHA-256 of the name under the key. The same key gives the
-// same names, so what belongs together in several workloads still does.
+// Anonymizer replaces names by the HMAC-SHA-256 of the name under a key. Only the holder of
+// the key can find a name again, by trying names. The same key gives the same replacements,
+// so that names match across workloads.
 //
-// The names of nodes keep their numbers and their order, on which schedules depend:
-// only what stands around the numbers is replaced.
+// The names of nodes keep their numbers and their order, because schedules depend on both:
+// only the text around the numbers is replaced.
 type Anonymizer struct {
 	key       []byte
 	patterns  map[string]string // of node names: original to replacement
 	uids      map[uint32]uint32
 	gids      map[uint32]uint32
-	originals map[string]bool // every name that was replaced
+	originals map[string]bool // all names that were replaced
 }
 
-// NewAnonymizer prepares for a workload and, if there is one, the cluster that it is
-// for: all its nodes and its users must be known before the first is renamed.
+// NewAnonymizer prepares the anonymization of a workload and, if there is one, of the
+// cluster that it is for. It needs all nodes and users before the first is renamed. It
+// returns an error for a key shorter than [LeastKey] and for host lists that it cannot
+// read.
 func NewAnonymizer(key []byte, w *workload.Workload, nodes []string, users []hpc.User) (*Anonymizer, error) {
 	if len(key) < LeastKey {
 		return nil, fmt.Errorf("a key of %d bytes (want at least %d)", len(key), LeastKey)
@@ -49,7 +51,7 @@ func NewAnonymizer(key []byte, w *workload.Workload, nodes []string, users []hpc
 	return a, nil
 }
 
-// firstAnonymousID is the lowest user's and group's number that is given out.
+// firstAnonymousID is the lowest new number of a user or a group.
 const firstAnonymousID = 20001
 
 // collectIDs gives users and groups new numbers, in the order of the old ones.
@@ -70,8 +72,8 @@ func renumber(ids []uint32) map[uint32]uint32 {
 	return m
 }
 
-// collectNodes ranks the patterns of all node names, so that their replacements sort as
-// they do: slurmctld sorts its nodes by name.
+// collectNodes ranks the patterns of all node names, so that the replacements sort like the
+// originals: slurmctld sorts its nodes by name.
 func (a *Anonymizer) collectNodes(w *workload.Workload, names []string) error {
 	lists := []string{}
 	for _, job := range w.Jobs.All() {
@@ -113,8 +115,8 @@ func (a *Anonymizer) collectNodes(w *workload.Workload, names []string) error {
 
 const allNodes = "ALL"
 
-// splitDigits splits a name into the texts around its numbers, and the numbers: one
-// text more than numbers.
+// splitDigits splits a name into its numbers and the texts around them. There is one text
+// more than there are numbers.
 func splitDigits(name string) (texts, numbers []string) {
 	start, inNumber := 0, false
 	for i := 0; i <= len(name); i++ {
@@ -137,14 +139,15 @@ func splitDigits(name string) (texts, numbers []string) {
 
 func (a *Anonymizer) mac(kind, text string) []byte {
 	h := hmac.New(sha256.New, a.key)
-	h.Write([]byte(kind + "\x00" + text)) // a hash takes everything
+	h.Write([]byte(kind + "\x00" + text)) // a hash never returns an error
 	return h.Sum(nil)
 }
 
-// lower is base32 in lower case, since Slurm's accounts are.
+// lower is base32 in lower case, because Slurm converts accounts to lower case.
 var lower = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
 
-// letters are letters only, so that they do not run into the numbers of a node's name.
+// letters encodes with letters only, so that the replacement does not merge with the
+// numbers of a node's name.
 func letters(mac []byte) string {
 	out := make([]byte, len(mac))
 	for i, b := range mac {
@@ -153,7 +156,7 @@ func letters(mac []byte) string {
 	return string(out)
 }
 
-// word replaces a name of a kind; an empty one stays empty. 60 bits of the HMAC keep the
+// word replaces a name of a kind. An empty name stays empty. 60 bits of the HMAC keep the
 // names of a million users apart.
 func (a *Anonymizer) word(kind, name string) string {
 	if name == "" {
@@ -163,7 +166,7 @@ func (a *Anonymizer) word(kind, name string) string {
 	return kind[:1] + lower.EncodeToString(a.mac(kind, name))[:12]
 }
 
-// The kinds of names. What is one name in two kinds becomes two.
+// The kinds of names. One name of two kinds gets two replacements.
 const (
 	kindUser        = "user"
 	kindGroup       = "group"
@@ -174,7 +177,7 @@ const (
 	kindMCS         = "mcs"
 )
 
-// words replaces the names of a list; a "-" or "+" before one of them stays.
+// words replaces the names of a list. A "-" or "+" in front of a name stays.
 func (a *Anonymizer) words(kind string, list []string) []string {
 	if list == nil {
 		return nil
@@ -218,11 +221,12 @@ func (a *Anonymizer) nodes(list string) (string, error) {
 	return hostlist.Compress(names), nil
 }
 
-// Step is the anonymization of the workload that the anonymizer was made for. Names of
-// users, groups, accounts, jobs, reservations, WCKeys, MCS labels and nodes are replaced;
-// IDs of jobs become numbers in the order of submission; comments, reasons, burst buffers,
-// the source and the lines of logs that are kept beside the jobs go. Names of
-// partitions, QOS, features, licenses and generic resources stay.
+// Step is the anonymization of the workload that the anonymizer was made for. It replaces
+// the names of users, groups, accounts, jobs, reservations, WCKeys, MCS labels and nodes.
+// The IDs of jobs become numbers in the order of submission. Comments, reasons, burst
+// buffers, the source and the lines of logs that are kept beside the jobs are removed. The
+// names of partitions, QOS, features, licenses and generic resources stay. The step fails
+// for a workload with administrators' actions, which are free text.
 func (a *Anonymizer) Step() Step {
 	return Step{"--anonymize", func(w *workload.Workload, _ *Environment) (int, error) {
 		if len(w.Actions) > 0 {
@@ -254,7 +258,7 @@ func (a *Anonymizer) Step() Step {
 	}}
 }
 
-// jobIDs numbers the jobs.
+// jobIDs returns the new ID of each job.
 func (a *Anonymizer) jobIDs(w *workload.Workload) map[string]string {
 	width := len(fmt.Sprint(w.Jobs.Len()))
 	ids := make(map[string]string, w.Jobs.Len())
@@ -293,8 +297,8 @@ func (a *Anonymizer) job(job *hpc.Job, ids map[string]string) (err error) {
 	return nil
 }
 
-// dependency renames the jobs in it; one that cannot be read goes, since nobody knows
-// what it says.
+// dependency renames the jobs in a dependency. It removes a dependency that cannot be read,
+// because it may contain names.
 func (a *Anonymizer) dependency(job *hpc.Job, ids map[string]string) {
 	if _, err := sbatch.ParseDependency(job.Dependency); err != nil {
 		job.Dependency = ""
@@ -327,8 +331,9 @@ func (a *Anonymizer) user(u hpc.User) hpc.User {
 	return hpc.User{Name: a.word(kindUser, u.Name), UID: a.uids[u.UID], Group: a.word(kindGroup, u.Group), GID: a.gids[u.GID]}
 }
 
-// Leaks returns the names that were replaced and still stand as words in a text: names
-// that something else has, too, such as a partition called as an account is.
+// Leaks returns the names that were replaced but still occur as words in a text. Such a
+// name belongs to something else too, for example to a partition with the name of an
+// account.
 func (a *Anonymizer) Leaks(text string) []string {
 	found := map[string]bool{}
 	for word := range strings.FieldsFuncSeq(text, func(r rune) bool { return !isNameRune(r) }) {

@@ -13,9 +13,11 @@ import (
 )
 
 // Cluster anonymizes a cluster directory with the names of its workload, so that the
-// anonymous workload can be replayed on it: slurm.conf with what it includes, gres.conf,
-// topology.conf, and, from whichever files they come, the commands for sacctmgr (nil for
-// none) and the users. It returns the new files by name. Comments, addresses, the hosts of daemons, passwords and paths go. ClusterName stays.
+// anonymous workload can be replayed on it. It reads slurm.conf with its includes,
+// gres.conf and topology.conf from dir; accounts are the commands for sacctmgr (nil for
+// none) and users the users, from whichever files they come. It returns the new files by
+// name. Comments, addresses, the hosts of daemons, passwords and paths are removed.
+// ClusterName stays. The error names the file and the line that cannot be read.
 func (a *Anonymizer) Cluster(dir string, accounts []byte, users []hpc.User) (map[string]string, error) {
 	files := map[string]string{}
 	for _, name := range []string{"slurm.conf", "gres.conf", "topology.conf"} {
@@ -56,10 +58,10 @@ func (a *Anonymizer) usersFile(users []hpc.User) string {
 	return b.String()
 }
 
-// mostIncludes is how deep files may include each other.
+// mostIncludes is the largest depth of nested includes.
 const mostIncludes = 10
 
-// config anonymizes a file of Key=Value words, with the files that it includes in place.
+// config anonymizes a file of Key=Value words. Included files are inserted in place.
 func (a *Anonymizer) config(dir, name string, depth int) (string, error) {
 	if depth > mostIncludes {
 		return "", fmt.Errorf("%s: included more than %d deep", name, mostIncludes)
@@ -94,7 +96,7 @@ func (a *Anonymizer) config(dir, name string, depth int) (string, error) {
 	return out.String(), nil
 }
 
-// withoutComment cuts a line at a # that no backslash escapes.
+// withoutComment cuts a line at the first # that no backslash escapes.
 func withoutComment(line string) string {
 	for i := range len(line) {
 		if line[i] == '#' && (i == 0 || line[i-1] != '\\') {
@@ -122,7 +124,8 @@ func (a *Anonymizer) configLine(line string) (string, error) {
 	return strings.Join(out, " "), nil
 }
 
-// configValue returns what becomes of a key's value; empty if the key goes.
+// configValue returns the new value of a key. It returns an empty value if the key is to be
+// removed.
 func (a *Anonymizer) configValue(key, value string) (string, error) {
 	bare := strings.Trim(value, `"`)
 	switch key {
@@ -145,7 +148,7 @@ func (a *Anonymizer) configValue(key, value string) (string, error) {
 		"accountingstoragebackuphost", "accountingstorageuser", "accountingstoragepass", "accountingstorageloc",
 		"jobcomphost", "jobcompuser", "jobcomppass", "jobcomploc", "reason", "slurmctldaddr", "authinfo":
 		return "", nil
-	case "file", "multiplefiles": // devices of gres.conf, whose number counts
+	case "file", "multiplefiles": // device files of gres.conf; their number counts
 		return value, nil
 	}
 	if strings.HasPrefix(bare, "/") {
@@ -154,7 +157,7 @@ func (a *Anonymizer) configValue(key, value string) (string, error) {
 	return value, nil
 }
 
-// accounts anonymizes commands of sacctmgr, one a line.
+// accounts anonymizes commands of sacctmgr, one command a line.
 func (a *Anonymizer) accounts(text string) (string, error) {
 	var out strings.Builder
 	number := 0
@@ -210,7 +213,7 @@ func (a *Anonymizer) accountWord(entity, word string) string {
 	return word[:i+1] + value
 }
 
-// splitQuoted splits at blanks that stand outside quotes.
+// splitQuoted splits at blanks outside quotes.
 func splitQuoted(line string) []string {
 	var quote rune
 	return strings.FieldsFunc(line, func(r rune) bool {

@@ -32,7 +32,7 @@ func anonymized(t *testing.T, key []byte, w *workload.Workload) *workload.Worklo
 	return out
 }
 
-// revealing has a name in every place that can hold one.
+// revealing returns a workload with a name in every field that can hold one.
 func revealing() *workload.Workload {
 	j := job("secretid", 0, 2, time.Hour, 2*time.Hour)
 	j.Name, j.User, j.Group, j.Account, j.WCKey = "secretname", "secretuser", "secretgroup", "secretaccount", "secretkey"
@@ -69,7 +69,7 @@ func TestAnonymizeLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestAnonymizeKeepsStructure: what was one name is one name, and two are two.
+// TestAnonymizeKeepsStructure: equal names stay equal, and different names stay different.
 func TestAnonymizeKeepsStructure(t *testing.T) {
 	w := anonymized(t, key, revealing())
 	j, later := w.Jobs.At(1), w.Jobs.At(2)
@@ -108,7 +108,7 @@ func TestAnonymizeRefuses(t *testing.T) {
 	}
 }
 
-// TestNodeOrder: the anonymous names sort as the nodes do, and keep their numbers.
+// TestNodeOrder: the anonymous names sort like the originals and keep their numbers.
 func TestNodeOrder(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		names := rapid.SliceOfNDistinct(rapid.StringMatching(`(a|b|rack[0-3]-n|gpu|x[0-9]c)[0-9]{3}(\.site)?`), 2, 30, rapid.ID).Draw(rt, "names")
@@ -192,7 +192,7 @@ func TestAnonymizeSites(t *testing.T) {
 	}
 }
 
-// searchNames looks for every original name as a word, whatever the anonymizer knows of.
+// searchNames searches for every original name as a word, independently of the anonymizer.
 func searchNames(t *testing.T, text string, w *workload.Workload, users []hpc.User, nodes []string) {
 	t.Helper()
 	words := map[string]bool{}
@@ -211,7 +211,7 @@ func searchNames(t *testing.T, text string, w *workload.Workload, users []hpc.Us
 	}
 	for _, name := range names {
 		if words[name] && name != "" {
-			// Job IDs are numbered anew and may meet an old one.
+			// New job IDs may equal old ones.
 			if !regexp.MustCompile(`^j[0-9]+$`).MatchString(name) {
 				t.Errorf("%q is still there", name)
 			}

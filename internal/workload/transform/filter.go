@@ -12,7 +12,7 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// Fields are what an expression of [Filter] can name of a job.
+// Fields are the fields of a job that an expression of [Filter] can use.
 type Fields struct {
 	ID          string `expr:"id"`
 	Name        string `expr:"name"`
@@ -26,16 +26,16 @@ type Fields struct {
 	GRES        string `expr:"gres"`
 	Dependency  string `expr:"dependency"`
 
-	Nodes    int  `expr:"nodes"` // the least that it asks for
+	Nodes    int  `expr:"nodes"` // at least
 	CPUs     int  `expr:"cpus"`
 	Tasks    int  `expr:"tasks"`
 	Switches int  `expr:"switches"`
 	Array    bool `expr:"array"`
 	Preset   bool `expr:"preset"`
 
-	TimeLimit float64 `expr:"time_limit_s"` // 0 if none is asked for
-	RunTime   float64 `expr:"run_time_s"`   // the time limit for a job that only it ends
-	Submit    float64 `expr:"submit_s"`     // from the window's start or the epoch
+	TimeLimit float64 `expr:"time_limit_s"` // 0 if the job asks for none
+	RunTime   float64 `expr:"run_time_s"`   // its time limit if only that ends the job
+	Submit    float64 `expr:"submit_s"`     // since the window's start or the epoch
 	Hour      int     `expr:"hour"`         // of the day, UTC
 	Weekday   int     `expr:"weekday"`      // Sunday is 0
 	ExitCode  int     `expr:"exit_code"`
@@ -43,17 +43,17 @@ type Fields struct {
 	State     string  `expr:"state"`     // as recorded
 }
 
-// mostNodes bounds the size of an expression's syntax tree.
+// mostNodes is the largest size of an expression's syntax tree.
 const mostNodes = 1000
 
-// Filter keeps the jobs for which an expression over [Fields] is true, as
+// Filter keeps the jobs for which an expression over [Fields] is true, such as
 //
 //	constraint == "gpu" and nodes >= 16
 //	partition in ["normal", "low"] and not preset
 //
-// in the language of github.com/expr-lang/expr, which has no loops, no side effects and
-// no access to anything but the fields. Dependencies on jobs that go are taken for
-// fulfilled. The error says where the expression is wrong.
+// The language is that of github.com/expr-lang/expr. It has no loops, no side effects and
+// no access to anything but the fields. Dependencies on removed jobs count as fulfilled.
+// The error says where the expression is wrong.
 func Filter(text string) (Step, error) {
 	program, err := expr.Compile(text, expr.Env(Fields{}), expr.AsBool(), expr.MaxNodes(mostNodes))
 	if err != nil {
@@ -109,11 +109,12 @@ func fields(w *workload.Workload, job *hpc.Job, start hpc.Time) Fields {
 	return f
 }
 
-// quote puts an argument into quotes that a shell would take.
+// quote quotes an argument for a shell.
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
-// MapPartition sends the jobs and reservations of one partition to another. A job may
-// name several in a list; "*" stands for every partition, and "" for none.
+// MapPartition moves the jobs and reservations of one partition to another. A job may list
+// several partitions. from may also be "*" for every partition, or "" for jobs that name
+// none. It returns an error if to is empty or a name is not a single partition.
 func MapPartition(from, to string) (Step, error) {
 	if to == "" || strings.ContainsAny(from+to, ", \t\n") {
 		return Step{}, fmt.Errorf("%s=%s: not two partitions (want OLD=NEW, or *=NEW)", from, to)

@@ -13,15 +13,16 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// TimeLimitAccuracy gives a share (from 0 to 1) of the jobs the time limit factor times
-// their run time, in full seconds, but not more than their partition allows and not less
-// than they run (Martinasso et al., SC'18, section VIII.B: within 10 % of the actual run
-// time is a factor of 1.1). A job that only its limit ends keeps it: how long it would
-// have run is not known.
+// TimeLimitAccuracy sets the time limits of a share (from 0 to 1) of the jobs to factor
+// times their run time, in whole seconds. The limit stays at or below the partition's and
+// at or above the run time. Martinasso et al. (SC'18, section VIII.B) use "within 10 % of
+// the actual run time", which is a factor of 1.1. A job that only its time limit ends keeps
+// it, because its run time without the limit is unknown. The error says which argument is
+// out of range.
 func TimeLimitAccuracy(factor, share float64) (Step, error) {
 	switch {
 	case !(factor >= 1) || factor > 1e6:
-		return Step{}, fmt.Errorf("%g: not a factor of the run time (want 1 or more, as 1.1)", factor)
+		return Step{}, fmt.Errorf("%g: not a factor of the run time (want 1 or more, such as 1.1)", factor)
 	case !(share >= 0 && share <= 1):
 		return Step{}, fmt.Errorf("share %g: not a share of the jobs (want 0 to 1)", share)
 	}
@@ -33,7 +34,8 @@ func TimeLimitAccuracy(factor, share float64) (Step, error) {
 		limits := newCaps(w, env)
 		n := 0
 		for i, job := range w.Jobs.All() {
-			chosen := env.rng.Float64() < share // one number a job, whatever becomes of it
+			// Every job draws a number, so that the draws do not depend on the jobs before.
+			chosen := env.rng.Float64() < share
 			run, ok := longestRun(job)
 			if !ok || !chosen || job.TimeLimit > 0 && run >= job.TimeLimit {
 				continue
@@ -47,57 +49,59 @@ func TimeLimitAccuracy(factor, share float64) (Step, error) {
 	}}, nil
 }
 
-// rounding, in seconds, keeps 1.1 x 3600 from becoming 3961.
+// rounding, in seconds, prevents 1.1 x 3600 from becoming 3961.
 const rounding = 1e-6
 
-// setLimit sets the time limit. The least time, if one was asked for, cannot be longer.
+// setLimit sets the time limit. A minimum time limit (--time-min) cannot be longer.
 func setLimit(job *hpc.Job, limit time.Duration) {
 	job.TimeLimit = limit
 	job.TimeMin = min(job.TimeMin, limit)
 }
 
-// The parameters of Tsafrir, Etsion and Feitelson, "Modeling User Runtime Estimates"
-// (JSSPP 2005), as their program has them.
+// The parameters of Tsafrir, Etsion and Feitelson, "Modeling User Runtime Estimates" (JSSPP
+// 2005), with the values of the authors' program.
 const (
-	headSize  = 20   // so many estimates are popular
-	headShare = 89.0 // per cent of the jobs use one of them
+	headSize  = 20   // the number of popular estimates
+	headShare = 89.0 // the percentage of jobs that use a popular estimate
 
-	// Per cent of the jobs by popularity rank r, 2 to 20: a*exp(b*r) + c.
+	// The percentage of jobs by popularity rank r, from 2 to 20: a*exp(b*r) + c.
 	headA, headB, headC = 14.0491, -0.177531, 0.462513
-	// And from 21 on, before they are scaled to what the head leaves: r^b.
+	// The weight of the ranks from 21 on, which share what the popular estimates leave:
+	// r^b.
 	tailB = -2.267
-	// A tail estimate of relative rank x is (a-1)x/(a-x) of the largest, where
-	// a = 1 + p*K^q with K different estimates.
+	// An estimate outside the head with relative rank x is (a-1)x/(a-x) of the largest
+	// estimate, with a = 1 + p*K^q for K different estimates.
 	timeP, timeQ = 12.1039, -0.6026
 )
 
-// popular are the estimates that are among the twenty most popular ones in all four
-// logs of that paper.
+// popular are the estimates that are among the twenty most popular ones in all four logs of
+// that paper.
 var popular = []time.Duration{
 	5 * time.Minute, 10 * time.Minute, 15 * time.Minute, 20 * time.Minute, 30 * time.Minute,
 	1 * time.Hour, 2 * time.Hour, 3 * time.Hour, 4 * time.Hour, 5 * time.Hour, 6 * time.Hour,
 	8 * time.Hour, 10 * time.Hour, 12 * time.Hour, 18 * time.Hour,
 }
 
-// roundTimes are what the rest of the twenty are multiples of, the largest first.
+// roundTimes are the units of the other popular estimates, the largest first.
 var roundTimes = []time.Duration{
 	200 * time.Hour, 100 * time.Hour, 50 * time.Hour, 10 * time.Hour, 5 * time.Hour,
 	2 * time.Hour, time.Hour, 20 * time.Minute, 10 * time.Minute, 5 * time.Minute,
 }
 
-// estimateCounts say how many different estimates there are for so many jobs; between
-// the points it is a straight line.
+// estimateCounts are the numbers of different estimates for numbers of jobs. Between the
+// points the numbers are interpolated linearly.
 var estimateCounts = []struct{ jobs, estimates float64 }{
 	{0, 0}, {20, 10}, {200, 20}, {1000, 35}, {10000, 90}, {70000, 340}, {250000, 565},
 }
 
-// ModalEstimates gives the jobs of each partition time limits as users estimate them,
-// after the model of Tsafrir, Etsion and Feitelson (JSSPP 2005): a few round numbers
-// have nearly all jobs, the largest one most. Every job gets an estimate at random among
-// those that are left and not shorter than its run time, the longest job first.
+// ModalEstimates gives the jobs of each partition time limits as users estimate them, after
+// the model of Tsafrir, Etsion and Feitelson (JSSPP 2005): a few round numbers cover nearly
+// all jobs, and most jobs use the largest. Starting with the longest job, every job gets a
+// random one of the remaining estimates that are not shorter than its run time. The step
+// fails for a partition without a time limit.
 //
-// Unlike the authors' program, which pairs popularity with length after its four logs,
-// it does so at random, except that the largest estimate is the most popular.
+// The authors' program pairs popularity with length as in its four logs. This step pairs
+// them at random, except that the largest estimate is the most popular.
 func ModalEstimates() Step {
 	return Step{"--time-limit-model tsafrir", func(w *workload.Workload, env *Environment) (int, error) {
 		limits := newCaps(w, env)
@@ -123,7 +127,7 @@ func ModalEstimates() Step {
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// drawEstimates returns n estimates of at most longest, in no order.
+// drawEstimates returns n estimates of at most longest, unordered.
 func drawEstimates(rng *rand.Rand, n int, longest time.Duration) []time.Duration {
 	head := headTimes(longest)
 	different := max(int(math.Round(differentEstimates(n))), len(head))
@@ -133,7 +137,7 @@ func drawEstimates(rng *rand.Rand, n int, longest time.Duration) []time.Duration
 	times := slices.Concat(head, tail)
 	weights := popularity(len(head), len(tail))
 	list := make([]time.Duration, n)
-	for i := range list { // quantiles, not draws: the model says how many use each
+	for i := range list { // quantiles, not draws: the model says how many jobs use each
 		u := (float64(i) + 0.5) / float64(n)
 		k := 0
 		for u >= weights[k] && k < len(weights)-1 {
@@ -145,7 +149,7 @@ func drawEstimates(rng *rand.Rand, n int, longest time.Duration) []time.Duration
 	return list
 }
 
-// headTimes are the popular estimates, the largest possible one first.
+// headTimes returns the popular estimates, the largest possible one first.
 func headTimes(longest time.Duration) []time.Duration {
 	list := []time.Duration{longest}
 	for _, d := range popular {
@@ -163,7 +167,7 @@ func headTimes(longest time.Duration) []time.Duration {
 	return list
 }
 
-// differentEstimates is how many different estimates n jobs have.
+// differentEstimates returns the number of different estimates of n jobs.
 func differentEstimates(n int) float64 {
 	x := float64(n)
 	for i, high := range estimateCounts[1:] {
@@ -175,8 +179,8 @@ func differentEstimates(n int) float64 {
 	return estimateCounts[len(estimateCounts)-1].estimates
 }
 
-// tailTimes are n further estimates in full minutes, or fewer where there are not so
-// many different ones.
+// tailTimes returns n further estimates in whole minutes, or fewer if there are not enough
+// different ones.
 func tailTimes(longest time.Duration, n int, head []time.Duration) []time.Duration {
 	a := 1 + timeP*math.Pow(float64(n+len(head)), timeQ)
 	taken := map[time.Duration]bool{}
@@ -195,7 +199,7 @@ func tailTimes(longest time.Duration, n int, head []time.Duration) []time.Durati
 	return list
 }
 
-// popularity is which share of the jobs uses each estimate, by rank.
+// popularity returns the share of the jobs that use each estimate, by rank.
 func popularity(head, tail int) []float64 {
 	list := make([]float64, head+tail)
 	rest := headShare
@@ -209,11 +213,11 @@ func popularity(head, tail int) []float64 {
 	}
 	scale(list[:head], headShare/100)
 	scale(list[head:], 1-headShare/100)
-	scale(list, 1) // there may be no tail
+	scale(list, 1) // the tail may be empty
 	return list
 }
 
-// scale makes the numbers add up to a total.
+// scale multiplies the numbers so that they add up to a total.
 func scale(list []float64, total float64) {
 	sum := 0.0
 	for _, x := range list {
@@ -224,14 +228,14 @@ func scale(list []float64, total float64) {
 	}
 }
 
-// estimated is a job, by its place in the workload, and its longest run time.
+// estimated is a job, by its index in the workload, with its longest run time.
 type estimated struct {
 	job int
 	run time.Duration
 }
 
-// assignEstimates gives every job one of the estimates that is not shorter than its run
-// time, as far as there are any left, else its run time.
+// assignEstimates gives every job one of the estimates that are not shorter than its run
+// time. A job for which none is left gets its run time.
 func assignEstimates(rng *rand.Rand, w *workload.Workload, jobs []estimated, estimates []time.Duration) {
 	slices.SortFunc(estimates, func(a, b time.Duration) int { return cmp.Compare(b, a) })
 	slices.SortStableFunc(jobs, func(a, b estimated) int { return cmp.Compare(b.run, a.run) })

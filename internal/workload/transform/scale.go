@@ -11,17 +11,18 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// SwitchOptions say which jobs [Switches] changes, and how.
+// SwitchOptions are the options of [Switches].
 type SwitchOptions struct {
-	Switches   int           // at most so many leaf switches
-	MinNodes   int           // for jobs of at least so many nodes
-	MinRuntime time.Duration // that run longer than this
-	Wait       time.Duration // how long such a job waits for them; 0 for Slurm's default
+	Switches   int           // the largest number of leaf switches
+	MinNodes   int           // for jobs of at least this many nodes
+	MinRuntime time.Duration // and with a longer run time than this
+	Wait       time.Duration // how long such a job waits for the switches; 0 for Slurm's default
 }
 
-// Switches makes jobs ask for their nodes on few leaf switches, as sbatch --switches
-// does (Martinasso et al., SC'18, section VIII.A: jobs of at least 64, 32 or 16 nodes
-// that run more than ten minutes). Preset jobs have their nodes already.
+// Switches makes jobs ask for nodes on few leaf switches, as sbatch --switches does.
+// Martinasso et al. (SC'18, section VIII.A) do so for jobs of at least 64, 32 or 16 nodes
+// that run more than ten minutes. Preset jobs keep their nodes. The error says which option
+// is out of range.
 func Switches(o SwitchOptions) (Step, error) {
 	if o.Switches < 1 || o.MinNodes < 0 || o.MinRuntime < 0 || o.Wait < 0 {
 		return Step{}, fmt.Errorf("%d switches for %d nodes and %s: want 1 or more switches, and nothing negative", o.Switches, o.MinNodes, o.MinRuntime)
@@ -45,7 +46,7 @@ func Switches(o SwitchOptions) (Step, error) {
 	}}, nil
 }
 
-// limitOf is the job's time limit, Unlimited if it asks for none.
+// limitOf returns the job's time limit, or Unlimited if the job asks for none.
 func limitOf(job *hpc.Job) time.Duration {
 	if job.TimeLimit <= 0 {
 		return hpc.Unlimited
@@ -53,9 +54,10 @@ func limitOf(job *hpc.Job) time.Duration {
 	return job.TimeLimit
 }
 
-// ScaleArrivals makes jobs come faster (factor below 1) or slower: the time of every
-// submission from the window's start, or from the first submission, is multiplied. Jobs
-// from before the window, and what happens to the machine, stay where they are.
+// ScaleArrivals multiplies the time of every submission since the window's start, or since
+// the first submission. Jobs arrive faster with a factor below 1, slower with one above.
+// Jobs submitted before the window, node events and reservations keep their times. It
+// returns an error if the factor is not above 0.
 func ScaleArrivals(factor float64) (Step, error) {
 	if err := checkFactor(factor); err != nil {
 		return Step{}, err
@@ -74,9 +76,9 @@ func ScaleArrivals(factor float64) (Step, error) {
 	}}, nil
 }
 
-// ScaleRuntime multiplies run times, and time limits with them as far as the partition
-// allows. Of a preset job, what is left of its run time at the window's start is
-// multiplied.
+// ScaleRuntime multiplies run times. It multiplies time limits too, as far as the partition
+// allows. For a preset job it multiplies the rest of the run time at the window's start. It
+// returns an error if the factor is not above 0.
 func ScaleRuntime(factor float64) (Step, error) {
 	if err := checkFactor(factor); err != nil {
 		return Step{}, err
@@ -108,9 +110,10 @@ func ScaleRuntime(factor float64) (Step, error) {
 	}}, nil
 }
 
-// ScaleNodes multiplies how many nodes, tasks and GPUs jobs ask for, rounded, but never
-// to less than one and never to more nodes than the partition has. A job on nodes that
-// it names, and a preset job, can only shrink: to the first of them.
+// ScaleNodes multiplies the numbers of nodes, tasks and GPUs that jobs ask for, and rounds
+// them. A number stays at least 1, and the number of nodes at most that of the partition. A
+// job that names its nodes, and a preset job, can only shrink: to the first of its nodes.
+// It returns an error if the factor is not above 0.
 func ScaleNodes(factor float64) (Step, error) {
 	if err := checkFactor(factor); err != nil {
 		return Step{}, err
@@ -157,7 +160,7 @@ func scaleNodes(w *workload.Workload, env *Environment, job *hpc.Job, factor flo
 	return job.MinNodes != before.MinNodes || job.MaxNodes != before.MaxNodes || job.Tasks != before.Tasks || job.GPUs != before.GPUs, nil
 }
 
-// shrinkLists keeps as many of the nodes that the job has or names as it asks for.
+// shrinkLists cuts the job's node lists to the number of nodes that it asks for.
 func shrinkLists(job *hpc.Job) error {
 	lists := []*string{&job.NodeList}
 	if job.Recorded != nil {
@@ -178,8 +181,8 @@ func shrinkLists(job *hpc.Job) error {
 	return nil
 }
 
-// times multiplies a count; what was asked for stays at least 1, and at most most, if
-// that is not 0.
+// times multiplies a count. A count that is not 0 stays at least 1, and at most most if
+// most is not 0.
 func times(n int, factor float64, most int) int {
 	if n <= 0 {
 		return n
@@ -193,7 +196,7 @@ func times(n int, factor float64, most int) int {
 
 func checkFactor(factor float64) error {
 	if !(factor > 0) || factor > 1e6 {
-		return fmt.Errorf("%g: not a factor (want more than 0, as 0.8)", factor)
+		return fmt.Errorf("%g: not a factor (want more than 0, such as 0.8)", factor)
 	}
 	return nil
 }
@@ -207,7 +210,7 @@ func scaled(d time.Duration, factor float64) time.Duration {
 	return time.Duration(x).Round(time.Millisecond)
 }
 
-// scaledBeyond multiplies what of a duration is beyond a part that is over already.
+// scaledBeyond multiplies the part of a duration that exceeds over.
 func scaledBeyond(d, over time.Duration, factor float64) time.Duration {
 	if d == hpc.Unlimited || d <= over {
 		return d

@@ -15,10 +15,11 @@ import (
 	"rmreplay/internal/workload/sbatch"
 )
 
-// Shake moves every submission by up to the given time, either way: the schedules of
-// several seeds show how much of a result is chance (Tsafrir and Feitelson, "Instability
-// in parallel job scheduling simulation", IPDPS 2006, call it shaking the input). Jobs
-// stay on their side of the window's start and behind those that they depend on.
+// Shake moves every submission by up to the given time in either direction. The schedules
+// of several seeds then show how much of a result is chance: Tsafrir and Feitelson,
+// "Instability in parallel job scheduling simulation" (IPDPS 2006), call it shaking the
+// input. Jobs stay on their side of the window's start and after the jobs that they depend
+// on. It returns an error if most is not above 0.
 func Shake(most time.Duration) (Step, error) {
 	if most <= 0 {
 		return Step{}, fmt.Errorf("%s: not a time (want seconds, more than 0)", most)
@@ -64,20 +65,21 @@ func dependsOn(job *hpc.Job) []string {
 	return ids
 }
 
-// mostJobs is how many jobs a workload may come to have by repetition.
+// mostJobs is the largest number of jobs that repetition may produce.
 const mostJobs = 20_000_000
 
-// Repeat appends the workload to itself until it is there so many times. Each copy comes
-// whole days after the one before, so that the hours of the day stay. Jobs of a copy have
-// "~2" (or the copy's number) behind their ID, and so do the workload's reservations; those
-// that an action makes keep their name. What was there before the window is not repeated.
+// Repeat appends copies of the workload until it occurs the given number of times. Each
+// copy is shifted by whole days, so that the hours of the day stay. IDs of jobs in the
+// first copy end in "~2", in the next one in "~3", and so on. So do the names of
+// reservations, except those that an action creates. What happened before the window is not repeated. It returns an error if
+// times is below 1. The step fails if the result exceeds mostJobs.
 func Repeat(times int) (Step, error) {
 	if times < 1 {
 		return Step{}, fmt.Errorf("%d: not a number of times (want 1 or more)", times)
 	}
 	return Step{fmt.Sprintf("--repeat %d", times), func(w *workload.Workload, _ *Environment) (int, error) {
 		if w.Jobs.Len() > mostJobs/times {
-			return 0, fmt.Errorf("%d times %d jobs are more than %d", times, w.Jobs.Len(), mostJobs)
+			return 0, fmt.Errorf("%d times %d jobs: too many (want at most %d)", times, w.Jobs.Len(), mostJobs)
 		}
 		start := firstInput(w)
 		period := wholeDays(w, start)
@@ -89,7 +91,7 @@ func Repeat(times int) (Step, error) {
 	}}, nil
 }
 
-// firstInput is the window's start, or the first instant at which something happens.
+// firstInput returns the window's start, or the first instant of the workload.
 func firstInput(w *workload.Workload) hpc.Time {
 	if w.Start != 0 {
 		return w.Start
@@ -101,7 +103,7 @@ func firstInput(w *workload.Workload) hpc.Time {
 	return first
 }
 
-// instants yields those of everything in the workload but the jobs.
+// instants yields the instants of everything in the workload except the jobs.
 func instants(w *workload.Workload) iter.Seq[hpc.Time] {
 	return func(yield func(hpc.Time) bool) {
 		for _, ev := range w.NodeEvents {
@@ -122,7 +124,8 @@ func instants(w *workload.Workload) iter.Seq[hpc.Time] {
 	}
 }
 
-// wholeDays is the time from the start to behind the last input, in whole days.
+// wholeDays returns the time from start until after the last input, rounded up to whole
+// days.
 func wholeDays(w *workload.Workload, start hpc.Time) time.Duration {
 	last := start
 	for _, job := range w.Jobs.All() {
@@ -135,7 +138,7 @@ func wholeDays(w *workload.Workload, start hpc.Time) time.Duration {
 	return (last.Sub(start)/day + 1) * day
 }
 
-// appendCopy adds what comes from the start on, shifted.
+// appendCopy appends what happens from start on, shifted.
 func appendCopy(w, once *workload.Workload, start hpc.Time, shift time.Duration, suffix string) {
 	ids := map[string]bool{}
 	for _, job := range once.Jobs.All() {
@@ -153,7 +156,7 @@ func appendCopy(w, once *workload.Workload, start hpc.Time, shift time.Duration,
 		}
 		c.ID += suffix
 		c.Submit, c.EndAt = c.Submit.Add(shift), later(c.EndAt, shift)
-		c.SWF = nil // it is not the record of that log
+		c.SWF = nil // the copy is not the record of that log
 		renameReservations(c, reservations)
 		if r := c.Recorded; r != nil {
 			r.Eligible, r.Start, r.End = later(r.Eligible, shift), later(r.Start, shift), later(r.End, shift)
@@ -189,8 +192,8 @@ func appendCopy(w, once *workload.Workload, start hpc.Time, shift time.Duration,
 	}
 }
 
-// renameReservations gives new names to those of the reservations that the job asks for, one
-// or a list, which have one.
+// renameReservations renames the reservations, one or a list, that the job asks for, if
+// they have new names.
 func renameReservations(job *hpc.Job, newNames map[string]string) {
 	if job.Reservation == "" {
 		return
@@ -204,7 +207,7 @@ func renameReservations(job *hpc.Job, newNames map[string]string) {
 	job.Reservation = strings.Join(names, ",")
 }
 
-// later shifts an instant, if it is set.
+// later shifts an instant that is not zero.
 func later(t hpc.Time, shift time.Duration) hpc.Time {
 	if t.IsZero() {
 		return t
@@ -212,15 +215,17 @@ func later(t hpc.Time, shift time.Duration) hpc.Time {
 	return t.Add(shift)
 }
 
-// Window cuts the workload to what is submitted from one instant up to, but without,
-// another, as Fig. 2 of Martinasso et al. (SC'18) does. Jobs that are recorded to run at
-// its start, and such tasks of arrays as jobs of their own, are preset jobs, those recorded to wait then keep their submission, and
-// what nodes and reservations had become by then is so from the start. Actions from before
-// it are left out, with a note: what of them still holds only the resource manager knows. A zero
-// instant leaves that side open.
+// Window cuts the workload to the submissions from one instant up to, but excluding,
+// another, as in Fig. 2 of Martinasso et al. (SC'18). Jobs that were recorded as running at
+// the start become preset jobs; running tasks of arrays become preset jobs of their own.
+// Jobs that were recorded as waiting then keep their submit time. Nodes and reservations
+// begin in the state that they had reached. Actions before the start are left out, with a
+// note, because only the resource manager knows which of their effects still hold. A zero
+// instant leaves that side open. It returns an error if to is not after from. The step
+// fails if no job remains or if from is before the workload's own window.
 func Window(from, to hpc.Time) (Step, error) {
 	if from != 0 && to != 0 && to <= from {
-		return Step{}, fmt.Errorf("%s to %s: the end is not behind the start", from, to)
+		return Step{}, fmt.Errorf("%s to %s: the end is not after the start", from, to)
 	}
 	text := "--window " + instant(from) + "/" + instant(to)
 	return Step{text, func(w *workload.Workload, env *Environment) (int, error) {
@@ -244,7 +249,7 @@ func Window(from, to hpc.Time) (Step, error) {
 			return from == 0 || job.Submit >= from || stillThere(job, from)
 		})
 		if w.Jobs.Len() == 0 {
-			return 0, errors.New("no job is in it")
+			return 0, errors.New("no job is in the window")
 		}
 		if from != 0 {
 			if n := openAt(w, from); n > 0 {
@@ -272,33 +277,34 @@ func instant(t hpc.Time) string {
 	return t.String()
 }
 
-// stillThere reports whether a job that was submitted before an instant is recorded to
-// wait or to run then. A job that ran, but nobody recorded where, cannot be put there.
+// stillThere reports whether a job that was submitted before an instant was recorded as
+// waiting or running at it. A job that ran on unknown nodes cannot be placed and does not
+// count.
 func stillThere(job *hpc.Job, at hpc.Time) bool {
 	r := job.Recorded
 	switch {
 	case r == nil || r.End != 0 && r.End <= at:
 		return false
 	case r.Start == 0 || r.Start >= at:
-		return r.End != 0 || r.Start != 0 // or the record says nothing at all
+		return r.End != 0 || r.Start != 0 // or nothing is recorded at all
 	}
 	return r.Nodes != ""
 }
 
-// openAt makes an instant the window's start: what happened before it to nodes and
-// reservations has happened when it begins. It returns how many actions it left out.
+// openAt makes an instant the window's start. The node events and reservations before it
+// take effect when the window begins. It returns the number of actions that it left out.
 func openAt(w *workload.Workload, from hpc.Time) (actions int) {
 	actions = len(w.Actions)
 	w.Start, w.Epoch = from, from
-	w.Usage = nil // it was that of another instant
+	w.Usage = nil // it was the usage at another instant
 	w.NodeEvents = clipNodes(w.NodeEvents, from)
 	w.Reservations = clipReservations(w.Reservations, from)
 	w.Actions = slices.DeleteFunc(w.Actions, func(a hpc.Action) bool { return a.At < from })
 	return actions - len(w.Actions)
 }
 
-// clipNodes replaces the events before an instant by one at that instant for every node
-// that they left out of service.
+// clipNodes replaces the events before an instant by one event at that instant for every
+// node that was out of service then.
 func clipNodes(events []hpc.NodeEvent, from hpc.Time) []hpc.NodeEvent {
 	out := map[string]hpc.NodeEvent{}
 	var kept []hpc.NodeEvent
@@ -309,7 +315,7 @@ func clipNodes(events []hpc.NodeEvent, from hpc.Time) []hpc.NodeEvent {
 		}
 		names, err := hostlist.Expand(ev.Nodes)
 		if err != nil {
-			names = []string{ev.Nodes} // left for the validation to report
+			names = []string{ev.Nodes} // the validation reports it
 		}
 		for _, name := range names {
 			if ev.State == "resume" {
@@ -319,7 +325,7 @@ func clipNodes(events []hpc.NodeEvent, from hpc.Time) []hpc.NodeEvent {
 			state := ev
 			state.At, state.Nodes = from, name
 			if ev.State == "fail" {
-				state.State = "down" // whatever ran there is gone
+				state.State = "down" // the jobs there were lost before
 			}
 			out[name] = state
 		}
@@ -331,7 +337,8 @@ func clipNodes(events []hpc.NodeEvent, from hpc.Time) []hpc.NodeEvent {
 	return append(first, kept...)
 }
 
-// clipReservations creates those that exist at an instant then, as they had become.
+// clipReservations creates the reservations that exist at an instant at that instant, with
+// the properties that they had then.
 func clipReservations(events []hpc.ReservationEvent, from hpc.Time) []hpc.ReservationEvent {
 	open, rest := workload.ReservationsAt(events, from)
 	for i := range open {
@@ -340,14 +347,15 @@ func clipReservations(events []hpc.ReservationEvent, from hpc.Time) []hpc.Reserv
 	return append(open, rest...)
 }
 
-// Merge adds another workload, which the step's text calls by a name. Jobs whose ID is
-// taken, and reservations, have "~" and a number behind their names. Two users of one
-// name must be the same user, and there can be only one window's start.
+// Merge adds another workload. name stands for it in the step's text. If the ID of a job or
+// the name of a reservation is taken, the new one gets "~" and a number. The step fails if
+// a user name stands for two different users, or if both workloads have windows with
+// different starts.
 func Merge(other *workload.Workload, name string) Step {
 	return Step{"--merge " + name, func(w *workload.Workload, _ *Environment) (int, error) {
 		add := clone(other)
 		if w.Start != 0 && add.Start != 0 && w.Start != add.Start {
-			return 0, fmt.Errorf("windows begin at %s and at %s", w.Start, add.Start)
+			return 0, fmt.Errorf("both workloads have a window, one begins at %s and the other at %s (want at most one, or equal ones)", w.Start, add.Start)
 		}
 		if err := mergeUsers(w, add); err != nil {
 			return 0, err
@@ -375,7 +383,7 @@ func mergeUsers(w, add *workload.Workload) error {
 	for _, u := range add.Users {
 		old, ok := known[u.Name]
 		if ok && old != u {
-			return fmt.Errorf("user %s is %d:%d here and %d:%d there", u.Name, old.UID, old.GID, u.UID, u.GID)
+			return fmt.Errorf("user %s has uid:gid %d:%d in one workload and %d:%d in the other (want the same user)", u.Name, old.UID, old.GID, u.UID, u.GID)
 		}
 		if !ok {
 			w.Users = append(w.Users, u)
@@ -414,8 +422,8 @@ func renameClashes(w, add *workload.Workload) {
 	}
 }
 
-// freeName returns the name, or the first of name~2, name~3, ... that is not taken, and
-// takes it.
+// freeName returns the name, or the first of name~2, name~3, ... that is not taken. It
+// marks the result as taken.
 func freeName(name string, taken map[string]bool) string {
 	free := name
 	for i := 2; taken[free]; i++ {

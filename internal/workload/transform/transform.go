@@ -1,10 +1,10 @@
-// Package transform makes another workload of a workload: what would have happened if
-// users had known their run times, if the jobs had come faster, if there had been more
-// of them. Each [Step] is one such change; [Apply] takes them in order and notes them in
-// the workload, so that a result can be traced to what was done to its input.
+// Package transform changes workloads, to ask what would have happened if users had known
+// their run times, if jobs had arrived faster, or if there had been more of them. Each
+// [Step] is one such change. [Apply] applies steps in order and notes them in the workload,
+// so that a result can be traced to the changes of its input.
 //
-// Random steps draw from a seed, each from a generator of its own, so a step does not
-// depend on how much the ones before it drew.
+// Random steps draw from a seed. Each step has its own generator, so that it does not
+// depend on how much the steps before it drew.
 package transform
 
 import (
@@ -23,45 +23,45 @@ import (
 
 // Step is one change of a workload.
 type Step struct {
-	// Text is what [workload.Workload.Transforms] says of it: an option of the command
-	// with its arguments.
+	// Text is the step's entry in [workload.Workload.Transforms]: the command's option with
+	// its arguments.
 	Text string
-	// Apply changes the workload in place and returns how many jobs it changed, added or
-	// removed. The workload and its lists are the step's own.
+	// Apply changes the workload in place. It returns how many jobs it changed, added or
+	// removed. It may change the workload's lists too, because [Apply] copies them.
 	Apply func(w *workload.Workload, env *Environment) (int, error)
 }
 
-// Environment is what steps need beside the workload.
+// Environment is what steps need besides the workload.
 type Environment struct {
 	Seed uint64
-	// Partitions are those of the cluster, or nil if it is not known.
+	// Partitions are the partitions of the cluster, or nil if the cluster is unknown.
 	Partitions map[string]Partition
 	rng        *rand.Rand
-	notes      []string // of the step at hand
+	notes      []string // of the current step
 }
 
-// note says what the step does beside what it is for.
+// note records a side effect of the step.
 func (env *Environment) note(format string, args ...any) {
 	env.notes = append(env.notes, fmt.Sprintf(format, args...))
 }
 
-// Partition is what steps need to know of a partition.
+// Partition is what steps need to know about a partition.
 type Partition struct {
 	MaxTime time.Duration // hpc.Unlimited without one
 	Nodes   int
 }
 
-// Result is what a step did.
+// Result says what a step did.
 type Result struct {
 	Step    string `json:"step"`
 	Changed int    `json:"jobs_changed"`
 	Jobs    int    `json:"jobs"` // after it
-	// Notes are what one should know of it, but would not expect.
+	// Notes are side effects that a user may not expect.
 	Notes []string `json:"notes,omitempty"`
 }
 
-// Apply takes the steps in order on a copy of the workload, and returns it with what
-// each step did. The error names the step.
+// Apply applies the steps in order to a copy of the workload. It returns the copy and what
+// each step did. The error names the step that failed.
 func Apply(w *workload.Workload, env Environment, steps ...Step) (*workload.Workload, []Result, error) {
 	out := clone(w)
 	results := make([]Result, len(steps))
@@ -78,10 +78,10 @@ func Apply(w *workload.Workload, env Environment, steps ...Step) (*workload.Work
 	return out, results, nil
 }
 
-// streamOf gives each step random numbers of its own.
+// streamOf returns the seed of a step's own random numbers.
 func streamOf(i int, text string) uint64 {
 	h := fnv.New64a()
-	_, _ = fmt.Fprintf(h, "%d %s", i, text) // a hash takes everything
+	_, _ = fmt.Fprintf(h, "%d %s", i, text) // a hash never returns an error
 	return h.Sum64()
 }
 
@@ -99,8 +99,8 @@ func clone(w *workload.Workload) *workload.Workload {
 	return &out
 }
 
-// longestRun is the longest run time of the job's tasks; ok is false if one of them
-// runs until something ends it.
+// longestRun returns the longest run time of the job's tasks. ok is false if a task runs
+// until its time limit ends it.
 func longestRun(job *hpc.Job) (longest time.Duration, ok bool) {
 	longest = job.RunTime
 	for _, d := range job.TaskRunTimes {
@@ -109,14 +109,14 @@ func longestRun(job *hpc.Job) (longest time.Duration, ok bool) {
 	return longest, longest != hpc.Unlimited
 }
 
-// caps say how long a job may ask for, by partition.
+// caps are the longest time limits that jobs may ask for, by partition.
 type caps struct {
 	known map[string]Partition
-	seen  map[string]time.Duration // the longest limit that some job had
+	seen  map[string]time.Duration // the longest time limit of a job
 }
 
-// newCaps takes the limits of the partitions or, where they are not known, the longest
-// limit that a job of the partition has: Slurm did not refuse that one.
+// newCaps returns the time limits of the partitions. Where they are unknown, it takes the
+// longest time limit of a job in the partition, which Slurm did not refuse.
 func newCaps(w *workload.Workload, env *Environment) caps {
 	c := caps{known: env.Partitions, seen: map[string]time.Duration{}}
 	for _, job := range w.Jobs.All() {
@@ -125,8 +125,8 @@ func newCaps(w *workload.Workload, env *Environment) caps {
 	return c
 }
 
-// of returns the longest limit that the job may ask for. A job that names several
-// partitions may ask for the longest of theirs.
+// of returns the longest time limit that the job may ask for. For a job that lists several
+// partitions it is the longest of them.
 func (c caps) of(job *hpc.Job) time.Duration {
 	longest := time.Duration(0)
 	for name := range strings.SplitSeq(job.Partition, ",") {
@@ -143,9 +143,9 @@ func (c caps) of(job *hpc.Job) time.Duration {
 	return longest
 }
 
-// rewriteDependency gives the job the dependencies that rename makes of the IDs in them;
-// one that it returns an empty ID for is dropped. A dependency that cannot be read is left
-// as it is, for Slurm to refuse. It reports whether the job has any.
+// rewriteDependency renames the IDs in the job's dependencies. It removes a dependency for
+// which rename returns an empty ID. A dependency that cannot be read stays, for Slurm to
+// refuse. It reports whether the job has dependencies left.
 func rewriteDependency(job *hpc.Job, rename func(id string) string) bool {
 	if job.Dependency == "" {
 		return false
@@ -168,7 +168,7 @@ func rewriteDependency(job *hpc.Job, rename func(id string) string) bool {
 	return true
 }
 
-// renameTask renames the job in a dependency, which may be one task of an array.
+// renameTask renames the job in a dependency, which may be a task of an array.
 func renameTask(d sbatch.Dependency, rename func(string) string) string {
 	if id := rename(d.Job); id != "" {
 		return id
@@ -181,8 +181,8 @@ func renameTask(d sbatch.Dependency, rename func(string) string) string {
 	return ""
 }
 
-// keep removes the jobs that are not to be kept, and the dependencies on them, which
-// are taken for fulfilled. It returns how many it removed.
+// keep removes the unwanted jobs and the dependencies on them, which count as fulfilled. It
+// returns the number of removed jobs.
 func keep(w *workload.Workload, wanted func(*hpc.Job) bool) int {
 	n := w.Jobs.Len()
 	w.Jobs.Delete(func(job *hpc.Job) bool { return !wanted(job) })
@@ -207,7 +207,7 @@ func keep(w *workload.Workload, wanted func(*hpc.Job) bool) int {
 	return n - w.Jobs.Len()
 }
 
-// origin is the instant from which the workload's times count: the window's start, or
+// origin returns the instant from which the workload's times count: the window's start, or
 // the first submission.
 func origin(w *workload.Workload) hpc.Time {
 	if w.Start != 0 || w.Jobs.Len() == 0 {
@@ -220,10 +220,10 @@ func origin(w *workload.Workload) hpc.Time {
 	return first
 }
 
-// lowerEpoch moves the epoch back to the earliest submission, if that is before it.
+// lowerEpoch moves the epoch to the earliest submission if that is before the epoch.
 func lowerEpoch(w *workload.Workload) {
 	if w.Start != 0 {
-		return // what comes before the window may be before the epoch
+		return // submissions before the window may be before the epoch
 	}
 	for i := range w.Jobs.Len() {
 		w.Epoch = min(w.Epoch, w.Jobs.Submit(i))

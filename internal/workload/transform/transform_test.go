@@ -19,7 +19,7 @@ import (
 
 var epoch = hpc.Unix(1_700_006_400) // a midnight
 
-// job makes a job that is submitted so many minutes after the epoch.
+// job returns a job that is submitted the given number of minutes after the epoch.
 func job(id string, minutes, nodes int, run, limit time.Duration) *hpc.Job {
 	j := &hpc.Job{ID: id, Submit: epoch.Add(time.Duration(minutes) * time.Minute)}
 	j.Name, j.User, j.Account, j.Partition = "run-"+id, "ada", "physics", "batch"
@@ -99,7 +99,7 @@ func TestTimeLimitAccuracy(t *testing.T) {
 	w, results := apply(t, small(), Environment{}, step)
 	for id, want := range map[string]time.Duration{
 		"p": 3*time.Hour + 18*time.Minute, "a": 66 * time.Minute, "b": 33 * time.Minute,
-		"c": 6 * time.Hour, // only its limit ends it
+		"c": 6 * time.Hour, // only its time limit ends it
 		"d": 330 * time.Second,
 	} {
 		if got := byID(w, id).TimeLimit; got != want {
@@ -109,7 +109,7 @@ func TestTimeLimitAccuracy(t *testing.T) {
 	if results[0].Changed != 4 || w.Transforms[0] != "--time-limit-accuracy 1.1" {
 		t.Errorf("%+v, %q", results, w.Transforms)
 	}
-	// Not beyond what the partition allows, whether the cluster says so or the jobs do.
+	// The limit stays within the partition's, which the cluster gives, or else the jobs.
 	tight, _ := apply(t, small(), Environment{Partitions: map[string]Partition{"batch": {MaxTime: 90 * time.Minute}}}, must(TimeLimitAccuracy(2, 1)))
 	if got := byID(tight, "a").TimeLimit; got != 90*time.Minute {
 		t.Errorf("limit %s, want the partition's", got)
@@ -125,7 +125,8 @@ func TestTimeLimitAccuracy(t *testing.T) {
 	}
 }
 
-// TestShare: about so many jobs are changed, and with one seed the same ones.
+// TestShare: about the given share of the jobs is changed, and the same ones with the same
+// seed.
 func TestShare(t *testing.T) {
 	day, _ := example.Example(1)
 	w, results := apply(t, day, Environment{Seed: 3}, must(TimeLimitAccuracy(1.5, 0.3)))
@@ -143,8 +144,8 @@ func TestShare(t *testing.T) {
 	}
 }
 
-// TestModalEstimates checks the published shape: 89 % of the jobs use twenty values, the
-// largest most often, and nobody asks for less than he needs.
+// TestModalEstimates checks the published shape: 89 % of the jobs use twenty values, most
+// of them the largest, and no job gets less than its run time.
 func TestModalEstimates(t *testing.T) {
 	w := &workload.Workload{Epoch: epoch}
 	for i := range 5000 {
@@ -181,7 +182,7 @@ func TestModalEstimates(t *testing.T) {
 	if counts[18*time.Hour] != sizes[0] {
 		t.Errorf("%d jobs ask for the most, and %d for the most popular value", counts[18*time.Hour], sizes[0])
 	}
-	// The model's own number of different values, some of which may coincide.
+	// The model gives the number of different values; some may coincide.
 	if want := differentEstimates(5000); math.Abs(float64(len(counts))-want) > 0.15*want {
 		t.Errorf("%d different values, want about %.0f", len(counts), want)
 	}
@@ -200,7 +201,7 @@ func TestSwitches(t *testing.T) {
 			got = append(got, j.ID)
 		}
 	}
-	// p runs already, a is small, d is short.
+	// p is running already, a is small, d is short.
 	if diff := cmp.Diff([]string{"b", "c"}, got); diff != "" || results[0].Changed != 2 {
 		t.Errorf("%s%+v", diff, results)
 	}
@@ -221,7 +222,7 @@ func TestScale(t *testing.T) {
 	}
 	w, _ = apply(t, small(), Environment{}, must(ScaleRuntime(2)))
 	p, a, c := byID(w, "p"), byID(w, "a"), byID(w, "c")
-	// Of the preset job one hour was left: that becomes two.
+	// One hour of the preset job was left: it becomes two.
 	if p.RunTime != 4*time.Hour || p.Recorded.End != epoch.Add(2*time.Hour) || p.Recorded.Start != epoch.Add(-2*time.Hour) {
 		t.Errorf("preset job: %s, %+v", p.RunTime, p.Recorded)
 	}
@@ -270,8 +271,8 @@ func TestRepeat(t *testing.T) {
 	}
 }
 
-// Without a window everything is repeated, from the first thing that happens to the last, and
-// who asks for reservations asks for those of his copy.
+// Without a window everything is repeated, from the first input to the last. A job that
+// asks for a reservation asks for the one of its copy.
 func TestRepeatFromTheFirstInput(t *testing.T) {
 	at := func(s int) hpc.Time { return epoch.Add(time.Duration(s) * time.Second) }
 	reservation := func(name string) hpc.ReservationEvent {
@@ -301,7 +302,7 @@ func TestRepeatFromTheFirstInput(t *testing.T) {
 	for _, j := range w.Jobs.All() {
 		got = append(got, fmt.Sprintf("%g %s %s", j.Submit.Sub(epoch).Seconds(), j.ID, j.Reservation))
 	}
-	// The last action comes on the second day, so that the copy begins on the third.
+	// The last action is on the second day, so that the copy begins on the third.
 	const later = 2 * 86400
 	if diff := cmp.Diff([]string{
 		"5 down", "300 resume", fmt.Sprint(later+5, " down"), fmt.Sprint(later+300, " resume"),
@@ -313,7 +314,7 @@ func TestRepeatFromTheFirstInput(t *testing.T) {
 	}
 }
 
-// TestWindow is Fig. 2 of the paper: what runs, waits, is reserved or out of service at
+// TestWindow is Fig. 2 of the paper: what runs, waits, is reserved or is out of service at
 // the start of the window is so in the result.
 func TestWindow(t *testing.T) {
 	hour := func(h float64) hpc.Time { return epoch.Add(time.Duration(h * float64(time.Hour))) }
@@ -383,17 +384,18 @@ func TestWindow(t *testing.T) {
 	}
 }
 
-// TestWindowOnArrays checks that the tasks of an array that run at the window's start are
-// preset jobs then, and those that depend on it wait for them.
+// TestWindowOnArrays: array tasks that run at the window's start become preset jobs, and
+// the jobs that depend on the array wait for them.
 func TestWindowOnArrays(t *testing.T) {
 	hour := func(h float64) hpc.Time { return epoch.Add(time.Duration(h * float64(time.Hour))) }
 	array := job("a", 0, 1, 4*time.Hour, 24*time.Hour)
 	array.Array, array.TaskExitCodes = "1-5%2", map[int]int{2: 3, 3: 4}
 	array.TaskRunTimes = map[int]time.Duration{1: time.Hour, 2: 10 * time.Hour}
+	// Task 5 was cancelled before it started.
 	array.Recorded = &hpc.Recorded{
 		Start: hour(1), End: hour(22), Priority: 9, Processors: 4,
 		TaskStarts: map[int]hpc.Time{1: hour(1), 2: hour(1), 3: hour(11), 4: hour(15)},
-		TaskEnds:   map[int]hpc.Time{1: hour(2), 2: hour(11), 3: hour(15), 4: hour(19), 5: hour(22)}, // 5 was cancelled
+		TaskEnds:   map[int]hpc.Time{1: hour(2), 2: hour(11), 3: hour(15), 4: hour(19), 5: hour(22)},
 		TaskNodes:  map[int]string{1: "n1", 2: "n2", 3: "n3", 4: "n4"},
 	}
 	gone := job("b", 0, 1, time.Hour, time.Hour)
@@ -551,8 +553,8 @@ func TestMapPartition(t *testing.T) {
 	}
 }
 
-// TestShake: no submission moves further than asked for, changes its side of the window,
-// or comes before one that it depends on.
+// TestShake: no submission moves further than the given time, to the other side of the
+// window's start, or before one that it depends on.
 func TestShake(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		in := &workload.Workload{Epoch: epoch, Start: epoch}
@@ -595,7 +597,7 @@ func TestShake(t *testing.T) {
 	}
 }
 
-// TestCompose: steps act in order, and the output says which they were.
+// TestCompose: steps act in order, and the output lists them.
 func TestCompose(t *testing.T) {
 	w, results := apply(t, small(), Environment{}, must(Filter("not preset")), must(ScaleNodes(2)), must(Filter("nodes > 30")))
 	want := []Result{{Step: "--filter 'not preset'", Changed: 1, Jobs: 4}, {Step: "--scale-nodes 2", Changed: 4, Jobs: 4}, {Step: "--filter 'nodes > 30'", Changed: 2, Jobs: 2}}

@@ -17,7 +17,8 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// sharedData is a file of the data that is kept beside the repository, if it is there.
+// sharedData returns the path of a file that is kept beside the repository. It skips the
+// test if the file is missing.
 func sharedData(t testing.TB, elem ...string) string {
 	t.Helper()
 	path := filepath.Join(append([]string{"..", "..", "..", "..", "..", "shared", "data"}, elem...)...)
@@ -63,8 +64,8 @@ func TestFeedbackPaper(t *testing.T) {
 	}
 }
 
-// measure is the makespan after the first submission, and the mean and the maximal wait,
-// in days.
+// measure returns the makespan after the first submission and the mean and the maximal
+// wait, in days.
 func measure(t *testing.T, cfg sim.Config, jobs []*hpc.Job) string {
 	t.Helper()
 	submitted := make(map[string]hpc.Time, len(jobs))
@@ -152,8 +153,8 @@ func readPyss(t *testing.T, path string) ([]*hpc.Job, map[string]int) {
 }
 
 // BenchmarkEASY simulates generated jobs that overload a machine of 1,024 processors, so
-// that the queue grows with their number: by the end most of them wait. What matters is
-// that the time for each job grows with the logarithm of it at most.
+// that the queue grows with their number: at the end most of them wait. The time per job
+// must grow at most with the logarithm of their number.
 func BenchmarkEASY(b *testing.B) {
 	for _, n := range []int{10_000, 30_000, 100_000, 300_000, 1_000_000} {
 		b.Run(fmt.Sprintf("jobs=%d", n), func(b *testing.B) {

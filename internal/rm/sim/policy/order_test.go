@@ -5,11 +5,10 @@ import (
 	"testing"
 )
 
-// The constants of F1 to F4 are printed with three digits (Carastan-Santos and de
-// Camargo, SC'17, table 3). The simulator of their authors, of which a copy is public
-// (github.com/fredgrub/scheduling-simulator, src/tester), has the function as it was
-// fitted, a f(r) x b g(n) + c log10(s). Divided by a b it is the printed one, and orders
-// jobs alike.
+// Carastan-Santos and de Camargo (SC'17, table 3) print the constants of F1 to F4 with
+// three digits. Their simulator, of which a copy is public
+// (github.com/fredgrub/scheduling-simulator, src/tester), has the fitted function a f(r) x
+// b g(n) + c log10(s). Divided by a b it is the printed function, which orders jobs alike.
 func TestLearnedConstants(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
@@ -21,7 +20,7 @@ func TestLearnedConstants(t *testing.T) {
 		{"f4", 0.0056500287, 0.0000024814, 0.0074444355},
 	} {
 		key := orderNamed(t, tt.name).key
-		// What a tenfold submit time adds is the constant.
+		// A tenfold submit time adds the constant.
 		got := key(facts{r: 7200, n: 16, s: 10000}) - key(facts{r: 7200, n: 16, s: 1000})
 		fitted := tt.c / (tt.a * tt.b)
 		if math.Abs(got/fitted-1) > 0.003 {
@@ -30,8 +29,8 @@ func TestLearnedConstants(t *testing.T) {
 	}
 }
 
-// The keys of one job, by hand: 2 h on 16 processors, submitted 1000 s after the
-// beginning, that has waited for 4 h.
+// The keys of one job, computed by hand: 2 h on 16 processors, submitted 1000 s after the
+// beginning, waiting for 4 h.
 func TestKeys(t *testing.T) {
 	job := facts{r: 7200, n: 16, s: 1000, w: 14400}
 	for name, want := range map[string]float64{

@@ -16,8 +16,7 @@ import (
 	"rmreplay/internal/rm/sim"
 )
 
-// workloads is how many random workloads the reference is compared on, for each policy
-// and order of ties.
+// workloads is the number of random workloads for each policy and each order of ties.
 var workloads = flag.Int("workloads", 150, "random workloads for the comparison with the reference scheduler")
 
 // refJob is a job of the reference. Times are seconds.
@@ -27,8 +26,8 @@ type refJob struct {
 	promise                      int // of conservative backfilling
 }
 
-// reference is a scheduler that is slow and obvious: it keeps lists, sorts them, and
-// counts processors anew whenever it wants to know something.
+// reference is a slow and obvious scheduler: it keeps lists, sorts them, and counts
+// processors anew for every decision.
 type reference struct {
 	processors     int
 	now            int
@@ -42,7 +41,8 @@ type reference struct {
 
 const forever = 1 << 40
 
-// free is how many processors will be free at an instant if what runs ends when it is due.
+// free returns how many processors will be free at an instant if all running jobs end when
+// they are due.
 func (r *reference) free(at int) int {
 	free := r.processors
 	for _, j := range r.running {
@@ -53,7 +53,7 @@ func (r *reference) free(at int) int {
 	return free
 }
 
-// freeNow is how many processors are free.
+// freeNow returns how many processors are free.
 func (r *reference) freeNow() int {
 	free := r.processors
 	for _, j := range r.running {
@@ -71,7 +71,7 @@ func (r *reference) start(j *refJob) {
 	r.running = append(r.running, j)
 }
 
-// simulate returns when each job starts; -1 for those that are larger than the machine.
+// simulate returns when each job starts; -1 for jobs larger than the machine.
 func (r *reference) simulate(jobs []*refJob, ties sim.Ties) []int {
 	starts := make([]int, len(jobs))
 	next := 0
@@ -125,15 +125,16 @@ func (r *reference) simulate(jobs []*refJob, ties sim.Ties) []int {
 	return starts
 }
 
-// byDue are the running jobs in the order in which they are due.
+// byDue returns the running jobs in the order in which they are due.
 func (r *reference) byDue() []*refJob {
 	sorted := slices.Clone(r.running)
 	slices.SortStableFunc(sorted, func(a, b *refJob) int { return a.due - b.due })
 	return sorted
 }
 
-// foresee is when a job will fit, and what is left over then: counting up to the job
-// with which it begins to fit, and counting all that are due then.
+// foresee returns when a job will fit, and how many processors will be left over then:
+// counting up to the running job with which it begins to fit, and counting all that are due
+// then.
 func (r *reference) foresee(size int) (at, first, all int) {
 	free := r.freeNow()
 	for _, j := range r.byDue() {
@@ -240,8 +241,8 @@ func (r *reference) textbook(o order, ties TieRules) {
 	}
 }
 
-// promised finds the first instant at which a job can run beside all that runs and all
-// that was promised to others.
+// promised returns the first instant at which a job can run beside all running jobs and all
+// reservations of other jobs.
 func (r *reference) promised(j *refJob) int {
 	type use struct{ from, until, size int }
 	var uses []use
@@ -300,7 +301,7 @@ func (r *reference) conservativeEnded() {
 	}
 }
 
-// randomJobs is a workload of up to 40 jobs that keeps a small machine busy.
+// randomJobs returns a workload of up to 40 jobs that keeps a small machine busy.
 func randomJobs(rng *rand.Rand, processors int) []*refJob {
 	jobs := make([]*refJob, 1+rng.IntN(40))
 	at := 0
@@ -328,10 +329,10 @@ func randomJobs(rng *rand.Rand, processors int) []*refJob {
 	return jobs
 }
 
-// epoch is where the times of the tests count from.
+// epoch is the instant from which the times of the tests count.
 const epoch = 1_000_000 * hpc.Second
 
-// hpcJobs are the jobs as a workload has them.
+// hpcJobs converts jobs of the reference to jobs of a workload.
 func hpcJobs(jobs []*refJob) []*hpc.Job {
 	list := make([]*hpc.Job, len(jobs))
 	for i, j := range jobs {
@@ -343,7 +344,7 @@ func hpcJobs(jobs []*refJob) []*hpc.Job {
 	return list
 }
 
-// play submits jobs at their instants and returns all that happens.
+// play submits jobs at their instants and passes all events to each.
 func play(t testing.TB, cfg sim.Config, jobs []*hpc.Job, each func(rm.Event)) *sim.Engine {
 	t.Helper()
 	cfg.Epoch = epoch
@@ -374,7 +375,7 @@ func play(t testing.TB, cfg sim.Config, jobs []*hpc.Job, each func(rm.Event)) *s
 	}
 }
 
-// startTimes are the seconds at which the jobs start; -1 for those that are refused.
+// startTimes returns the seconds at which the jobs start; -1 for rejected jobs.
 func startTimes(t testing.TB, cfg sim.Config, jobs []*hpc.Job) []int {
 	t.Helper()
 	starts := make([]int, len(jobs))
@@ -395,8 +396,8 @@ func startTimes(t testing.TB, cfg sim.Config, jobs []*hpc.Job) []int {
 	return starts
 }
 
-// TestReference compares every policy with the reference on random workloads. With
-// -workloads=10000 it does so on as many.
+// TestReference compares every policy with the reference on random workloads. The flag
+// -workloads=10000 compares on more of them.
 func TestReference(t *testing.T) {
 	names := append(Names(), "easy-textbook:extra=first", "easy-textbook:end=before", "easy-textbook:extra=first,end=before")
 	for _, name := range names {
@@ -435,7 +436,7 @@ func compareWithReference(t *testing.T, name string, ties sim.Ties, seed uint64)
 	}
 }
 
-// listing is a workload and its schedule for people.
+// listing formats a workload and its schedule for people.
 func listing(jobs []*refJob, got []int) string {
 	s := "job submit size run limit start reference\n"
 	for i, j := range jobs {
