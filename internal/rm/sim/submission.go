@@ -27,19 +27,19 @@ type submission struct {
 	// Counts of tasks.
 	pending, open, failed int32
 
-	gate    *gate        // what it waits for; nil if for nothing
+	needs   *needs       // dependencies that hold it back; nil if there are none
 	waiters []*condition // of others, that wait for it
 }
 
-// known is what the engine knows of a submission: all of it until it has ended, and its ID
-// and its fate from then on.
+// known is what the engine knows of a submission: all of it until it has ended, and from
+// then on its ID and how it ended.
 type known struct {
 	id string
 	*submission
 }
 
-// past stands for the submissions that have ended, or were refused: that they have is all
-// that anybody can still ask. An array is kept, for the fates of its tasks.
+// past stands for the submissions that have ended, or were refused: a dependency can ask no
+// more of them. An array is kept, because dependencies may name its tasks.
 type past struct{ well, badly, refused submission }
 
 // store allocates many submissions at a time, and as many jobs.
@@ -84,7 +84,7 @@ func (e *Engine) find(id string) *submission {
 	return nil
 }
 
-// forget leaves of a submission that has ended what it has come to.
+// forget keeps only the outcome of a submission that has ended.
 func (e *Engine) forget(s *submission) {
 	what := &e.past.well
 	switch {
@@ -125,7 +125,7 @@ func (e *Engine) submit(job *hpc.Job, preset bool) error {
 	e.report(answer)
 	e.waitForBegin(s)
 	e.setDeadline(s)
-	s.gate.giveUp(e)
+	s.needs.giveUp(e)
 	if e.names != nil {
 		key := ownNameOf(job)
 		e.names[key] = append(e.names[key], s)
@@ -219,7 +219,7 @@ func (e *Engine) setDeadline(s *submission) {
 
 // offer makes as many jobs of a submission eligible as may be.
 func (s *submission) offer(e *Engine) {
-	if s.open == 0 || s.onHold || !s.begun || s.gate != nil {
+	if s.open == 0 || s.onHold || !s.begun || s.needs != nil {
 		return
 	}
 	all := int32(len(s.jobs))
@@ -267,7 +267,7 @@ func (s *submission) ended(e *Engine, j *Job, was jobState) {
 	}
 }
 
-// tell lets those who wait for the submission look at it again.
+// tell lets the submissions that wait for this one look at it again.
 func (s *submission) tell(e *Engine) {
 	if len(s.waiters) == 0 {
 		return
@@ -285,8 +285,8 @@ func (e *Engine) finishAll(s *submission, state hpc.State) {
 	}
 }
 
-// gate is what a submission waits for.
-type gate struct {
+// needs are the dependencies that hold a submission back.
+type needs struct {
 	of   *submission
 	left int  // how many conditions are not met
 	any  bool // one of them is enough
@@ -296,13 +296,13 @@ type gate struct {
 
 // condition is one dependency.
 type condition struct {
-	gate *gate
-	kind string
-	task int // of the array that it is on, or -1 for all of it
-	wait time.Duration
+	needs *needs
+	kind  string
+	task  int // of the array that it is on, or -1 for all of it
+	wait  time.Duration
 }
 
-// ownName is whose singletons wait for each other.
+// ownName is what the jobs have in common whose singletons wait for each other.
 type ownName struct{ user, name string }
 
 func ownNameOf(job *hpc.Job) ownName { return ownName{job.User, job.Name} }
@@ -316,28 +316,28 @@ func (e *Engine) await(s *submission) error {
 	if err != nil {
 		return fmt.Errorf("--dependency=%s: %w", s.job.Dependency, err)
 	}
-	s.gate = &gate{of: s, any: deps.Any}
+	s.needs = &needs{of: s, any: deps.Any}
 	for _, d := range deps.List {
 		if err := e.depend(s, d); err != nil {
 			return fmt.Errorf("--dependency=%s: %w", s.job.Dependency, err)
 		}
 	}
-	s.gate.all = s.gate.left
-	if s.gate.left == 0 { // a singleton with nobody before it
-		s.gate = nil
+	s.needs.all = s.needs.left
+	if s.needs.left == 0 { // a singleton with no job before it
+		s.needs = nil
 		return nil
 	}
 	e.lookAtAll(s)
 	return nil
 }
 
-// depend adds the conditions of one dependency to a submission's gate.
+// depend adds the conditions of one dependency to what a submission needs.
 func (e *Engine) depend(s *submission, d sbatch.Dependency) error {
 	switch d.Type {
 	case "singleton":
 		for _, other := range e.sameName(s.job) {
 			if other != s && other.open > 0 {
-				s.gate.wait(other, &condition{gate: s.gate, kind: "afterany", task: -1})
+				s.needs.wait(other, &condition{needs: s.needs, kind: "afterany", task: -1})
 			}
 		}
 		return nil
@@ -358,12 +358,12 @@ func (e *Engine) depend(s *submission, d sbatch.Dependency) error {
 	case on.refused:
 		return fmt.Errorf("job %s was rejected", d.Job)
 	}
-	s.gate.wait(on, &condition{s.gate, d.Type, task, time.Duration(d.DelayMinutes) * time.Minute})
+	s.needs.wait(on, &condition{s.needs, d.Type, task, time.Duration(d.DelayMinutes) * time.Minute})
 	return nil
 }
 
 // wait adds a condition on another submission.
-func (g *gate) wait(on *submission, c *condition) {
+func (g *needs) wait(on *submission, c *condition) {
 	g.left++
 	on.waiters = append(on.waiters, c)
 }
@@ -403,11 +403,11 @@ func (c *condition) look(e *Engine, on *submission) (decided bool) {
 	met, never := c.state(on)
 	switch {
 	case met && c.wait > 0:
-		e.timers.add(after(e.Now(), c.wait), jobBecomesEligible, nil, func() { c.gate.meet(e) })
+		e.timers.add(after(e.Now(), c.wait), jobBecomesEligible, nil, func() { c.needs.meet(e) })
 	case met:
-		c.gate.meet(e)
+		c.needs.meet(e)
 	case never:
-		c.gate.fail(e)
+		c.needs.fail(e)
 	}
 	return met || never
 }
@@ -448,11 +448,11 @@ func (j *Job) counts() (pending, open, failed int32) {
 }
 
 // meet notes that a condition is met.
-func (g *gate) meet(e *Engine) {
+func (g *needs) meet(e *Engine) {
 	if g.left--; g.left == 0 || g.any {
 		g.left = 0
-		if g.of.gate == g {
-			g.of.gate = nil
+		if g.of.needs == g {
+			g.of.needs = nil
 			g.of.offer(e)
 		}
 	}
@@ -460,14 +460,14 @@ func (g *gate) meet(e *Engine) {
 
 // fail notes that a condition never will be met. The job waits for ever, as it does in
 // Slurm, unless it asks to be cancelled then.
-func (g *gate) fail(e *Engine) {
+func (g *needs) fail(e *Engine) {
 	g.dead++
 	g.giveUp(e)
 }
 
 // giveUp ends the submission if its dependencies cannot be met and it asks for that.
-func (g *gate) giveUp(e *Engine) {
-	if g == nil || g.of.gate != g || g.dead == 0 || g.any && g.dead < g.all {
+func (g *needs) giveUp(e *Engine) {
+	if g == nil || g.of.needs != g || g.dead == 0 || g.any && g.dead < g.all {
 		return
 	}
 	if kill := g.of.job.KillOnInvalidDep; kill != nil && *kill {
