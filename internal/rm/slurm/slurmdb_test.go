@@ -20,7 +20,7 @@ import (
 	"rmreplay/internal/run"
 	"rmreplay/internal/workload"
 	"rmreplay/internal/workload/sbatch"
-	"rmreplay/internal/workload/slurmdb"
+	"rmreplay/internal/slurmdb"
 )
 
 // rebuild replays a scenario with accounting and makes a workload of the database that
