@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"rmreplay/internal/workload"
 )
 
 // hostileFormat is a format with a file of three jobs in it, of which the second can be
@@ -37,6 +39,12 @@ var hostileFormats = []hostileFormat{
 		func(r string) string { return eventJob("1", "0", "4", "1") + r + eventJob("3", "90", "4", "3") },
 		eventJob,
 	}, {
+		"csv",
+		func(r string) string {
+			return "id,submit,tasks,name,user,time_limit_s,run_time_s\n" + csvJob("1", "1700000000", "4", "1") + r + csvJob("3", "1700000090", "4", "3")
+		},
+		func(id, submit, size, name string) string { return csvJob(id, inEpoch(submit), size, name) },
+	}, {
 		"sacct",
 		func(r string) string {
 			return "JobID|JobName|User|Submit|Start|End|State|ReqCPUS\n" + sacctJob("1", "1700000000", "4", "1") + r + sacctJob("3", "1700000090", "4", "3")
@@ -58,6 +66,10 @@ func inEpoch(submit string) string {
 		return submit
 	}
 	return strconv.Itoa(1700000000 + n)
+}
+
+func csvJob(id, submit, size, name string) string {
+	return fmt.Sprintf("%s,%s,%s,%s,u,600,60\n", id, submit, size, name)
 }
 
 func traceJob(id, submit, size, name string) string {
@@ -110,7 +122,7 @@ func TestHostileInput(t *testing.T) {
 			{"gzip that is cut", gzipped(t, good)[:60], ""},
 			{"noise behind gzip", gzipped(t, good) + "noise", ""},
 		} {
-			w, err := Read(strings.NewReader(tt.text), "site.file", ReadOptions{})
+			w, err := Read(strings.NewReader(tt.text), "site.file", workload.ReadOptions{})
 			switch {
 			case err != nil:
 				if !strings.HasPrefix(err.Error(), "reading ") || !strings.Contains(err.Error(), "site.file") {
@@ -123,7 +135,7 @@ func TestHostileInput(t *testing.T) {
 				if job := w.Jobs.At(1); !strings.Contains(job.Name+" "+job.User, tt.meant) {
 					t.Errorf("%s, %s: job %s of %s", f.name, tt.damage, job.Name, job.User)
 				}
-			case len(w.Rules) == 0 && len(Validate(w, Cluster{})) == 0:
+			case len(w.Rules) == 0 && len(workload.Validate(w, workload.Cluster{})) == 0:
 				t.Errorf("%s, %s: nothing is said of it: %d jobs", f.name, tt.damage, w.Jobs.Len())
 			}
 		}

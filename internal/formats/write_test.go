@@ -2,6 +2,8 @@ package formats
 
 import (
 	"bytes"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -9,17 +11,36 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/workload"
 )
 
+// read reads a workload of any format.
+func read(t *testing.T, text string) *workload.Workload {
+	t.Helper()
+	w, err := Read(strings.NewReader(text), "x", workload.ReadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func sharedData(t testing.TB, path string) string {
+	path = filepath.Join("..", "..", "..", "shared", "data", path)
+	if _, err := os.Stat(path); err != nil {
+		t.Skipf("the shared data are not here: %v", err)
+	}
+	return path
+}
+
 // written writes a workload in a format and reads it again.
-func written(t *testing.T, w *Workload, format string) (*Workload, Losses) {
+func written(t *testing.T, w *workload.Workload, format string) (*workload.Workload, workload.Losses) {
 	t.Helper()
 	var b bytes.Buffer
 	losses, err := Write(&b, w, format)
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := Read(&b, "again", ReadOptions{})
+	again, err := Read(&b, "again", workload.ReadOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +57,7 @@ const manyOptions = `
 `
 
 func TestEventsRoundTrip(t *testing.T) {
-	w := readEvents(t, manyOptions)
+	w := read(t, manyOptions)
 	again, losses := written(t, w, "events")
 	if diff := cmp.Diff(w.Jobs.List(), again.Jobs.List()); diff != "" {
 		t.Errorf("jobs (-want +got)\n%s", diff)
@@ -62,17 +83,17 @@ func TestRealEventsRoundTrip(t *testing.T) {
 // TestEventsLosses writes what events have no place for, and checks that it is counted
 // and the rest is there.
 func TestEventsLosses(t *testing.T) {
-	w := &Workload{
-		Epoch: DefaultEpoch, Users: []hpc.User{{Name: "ann"}}, Unusable: []Unusable{{}},
+	w := &workload.Workload{
+		Epoch: workload.DefaultEpoch, Users: []hpc.User{{Name: "ann"}}, Unusable: []workload.Unusable{{}},
 		NodeEvents: []hpc.NodeEvent{{}}, Reservations: []hpc.ReservationEvent{{}},
-		Jobs: JobsOf([]*hpc.Job{
-			{ID: "1", Submit: DefaultEpoch, Request: hpc.Request{Name: "same", TimeLimit: 90 * time.Second}, Recorded: &hpc.Recorded{}},
-			{ID: "2", Submit: DefaultEpoch, Request: hpc.Request{Name: "same", Dependency: "afterok:1"}, Behaviour: hpc.Behaviour{ExitCode: 3}},
-			{ID: "3", Submit: DefaultEpoch, Request: hpc.Request{Name: "x", Comment: "two\nlines", Array: "0-1"}, Behaviour: hpc.Behaviour{TaskRunTimes: map[int]time.Duration{1: 1}, TaskExitCodes: map[int]int{1: 2}}},
+		Jobs: workload.JobsOf([]*hpc.Job{
+			{ID: "1", Submit: workload.DefaultEpoch, Request: hpc.Request{Name: "same", TimeLimit: 90 * time.Second}, Recorded: &hpc.Recorded{}},
+			{ID: "2", Submit: workload.DefaultEpoch, Request: hpc.Request{Name: "same", Dependency: "afterok:1"}, Behaviour: hpc.Behaviour{ExitCode: 3}},
+			{ID: "3", Submit: workload.DefaultEpoch, Request: hpc.Request{Name: "x", Comment: "two\nlines", Array: "0-1"}, Behaviour: hpc.Behaviour{TaskRunTimes: map[int]time.Duration{1: 1}, TaskExitCodes: map[int]int{1: 2}}},
 		}...),
 	}
 	again, losses := written(t, w, "events")
-	want := Losses{
+	want := workload.Losses{
 		"name": 2, "time_limit_s": 1, "recorded": 1, "exit_code": 1, "comment": 1, "task_run_times_s": 1, "task_exit_codes": 1,
 		"users": 1, "unusable records": 1, "node events": 1, "reservation events": 1,
 	}
@@ -85,7 +106,7 @@ func TestEventsLosses(t *testing.T) {
 }
 
 func TestSacctRoundTrip(t *testing.T) {
-	w := readEvents(t, manyOptions)
+	w := read(t, manyOptions)
 	for i, job := range w.Jobs.All() {
 		job.ID = []string{"10", "11", "12", "13", "14"}[i]
 		job.Submit = hpc.Unix(job.Submit.UnixSeconds())
@@ -130,21 +151,33 @@ func TestSacctLosses(t *testing.T) {
 		"end_at": {Behaviour: hpc.Behaviour{RunTime: time.Minute, EndAt: 60 * hpc.Second}},
 	} {
 		job.ID, job.User, job.Tasks = "1", "ann", 1
-		job.Recorded = &hpc.Recorded{Start: DefaultEpoch, End: DefaultEpoch.Add(time.Minute), State: hpc.Completed}
-		job.Submit = DefaultEpoch
-		want := Losses{}
-		want.add(what, 1)
+		job.Recorded = &hpc.Recorded{Start: workload.DefaultEpoch, End: workload.DefaultEpoch.Add(time.Minute), State: hpc.Completed}
+		job.Submit = workload.DefaultEpoch
+		want := workload.Losses{}
+		want.Add(what, 1)
 		delete(want, "")
-		if _, got := written(t, &Workload{Jobs: JobsOf(&job)}, "sacct"); !cmp.Equal(want, got) {
+		if _, got := written(t, &workload.Workload{Jobs: workload.JobsOf(&job)}, "sacct"); !cmp.Equal(want, got) {
 			t.Errorf("losses %v, want %v", got, want)
 		}
 	}
 }
 
+const smallSWF = `; Version: 2.2
+; UnixStartTime: 843480031
+; MaxNodes: 100 (batch)
+; MaxProcs: 800
+; Queue:  0 interactive
+; Queue:  1 express          (p655 /  2hr)
+; Partition:  1  pbatch    
+    1       10     -1     60    4 142.00    -1   -1    600    -1  1  12   3   7  1  1 -1 -1
+    2       20      5     30   -1     -1   900    8     -1  1500  0  13  -1  -1  9 -1  1 30
+    3       25      0     10    2     -1    -1    2    100    -1  5  12   3  -1 -1 -1 -1 -1
+`
+
 // TestConvertSWF takes a log through every format.
 func TestConvertSWF(t *testing.T) {
-	w := readSWF(t, smallSWF)
-	for _, format := range []string{"trace", "sacct", "events"} {
+	w := read(t, smallSWF)
+	for _, format := range []string{"trace", "sacct", "events", "csv"} {
 		again, _ := written(t, w, format)
 		for i, job := range again.Jobs.All() {
 			want := w.Jobs.At(i)
@@ -152,7 +185,7 @@ func TestConvertSWF(t *testing.T) {
 				continue // it is pending there, as the losses say
 			}
 			if job.Submit.Sub(again.Jobs.Submit(0)) != want.Submit.Sub(w.Jobs.Submit(0)) || job.User != want.User || job.QOS != want.QOS ||
-				job.RunTime != want.RunTime || CPUs(&job.Request) != CPUs(&want.Request) || job.MemPerCPU != want.MemPerCPU {
+				job.RunTime != want.RunTime || workload.CPUs(&job.Request) != workload.CPUs(&want.Request) || job.MemPerCPU != want.MemPerCPU {
 				t.Errorf("%s: %+v, want %+v", format, job, want)
 			}
 		}
@@ -160,8 +193,8 @@ func TestConvertSWF(t *testing.T) {
 }
 
 func TestWriteUnknown(t *testing.T) {
-	_, err := Write(&bytes.Buffer{}, &Workload{}, "csv")
-	if err == nil || !strings.Contains(err.Error(), "format csv: not known (want trace, swf, events, sacct)") {
+	_, err := Write(&bytes.Buffer{}, &workload.Workload{}, "xls")
+	if err == nil || !strings.Contains(err.Error(), "format xls: not known (want trace, swf, events, sacct, csv)") {
 		t.Error(err)
 	}
 }

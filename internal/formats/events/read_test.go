@@ -1,4 +1,4 @@
-package events
+package events_test
 
 import (
 	"os"
@@ -9,19 +9,23 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"rmreplay/internal/formats"
+	"rmreplay/internal/formats/events"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/lines"
+	"rmreplay/internal/workload"
 )
 
-func readEvents(t *testing.T, text string) *Workload {
+func readEvents(t *testing.T, text string) *workload.Workload {
 	t.Helper()
-	w, err := ReadEvents(strings.NewReader(text), "x.events", ReadOptions{})
+	w, err := events.Read(strings.NewReader(text), "x.events", workload.ReadOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return w
 }
 
-func TestReadEvents(t *testing.T) {
+func TestRead(t *testing.T) {
 	got := readEvents(t, "\xef\xbb\xbf# a comment\r\n\r\n"+
 		"-dt 0 -e submit_batch_job | -J jobid_1001 -sim-walltime 15 --uid=user5 -t 00:07:00 -n 12 -C 'a|b' pseudo.job\r\n"+
 		"   -dt   10.75 -e submit_batch_job|-jid 1002 -sim-walltime -1 --uid=user1 -d afterok:1001:1003_4 pseudo.job\n"+
@@ -29,11 +33,11 @@ func TestReadEvents(t *testing.T) {
 		"-dt 6 -e submit_batch_job | -J a -d afterany:a_2,9\n"+
 		"-dt 20 -e cancel_job | -jid 1002\n"+
 		"-dt 6 -e cancel_job | --job-name=a#6")
-	at := func(s float64) hpc.Time { return DefaultEpoch.Add(time.Duration(s * float64(time.Second))) }
-	want := &Workload{
-		Epoch: DefaultEpoch, Source: "x.events",
-		Rules: map[string]int{RuleOutOfOrder: 2, RuleRenamed: 1},
-		Jobs: JobsOf([]*hpc.Job{
+	at := func(s float64) hpc.Time { return workload.DefaultEpoch.Add(time.Duration(s * float64(time.Second))) }
+	want := &workload.Workload{
+		Epoch: workload.DefaultEpoch, Source: "x.events",
+		Rules: map[string]int{workload.RuleOutOfOrder: 2, workload.RuleRenamed: 1},
+		Jobs: workload.JobsOf([]*hpc.Job{
 			{ID: "jobid_1001", Submit: at(0), Behaviour: hpc.Behaviour{RunTime: 15 * time.Second},
 				Request: hpc.Request{Name: "jobid_1001", User: "user5", TimeLimit: 7 * time.Minute, Tasks: 12, Constraint: "a|b"}},
 			{ID: "a", Submit: at(5), Behaviour: hpc.Behaviour{RunTime: hpc.Unlimited},
@@ -49,14 +53,14 @@ func TestReadEvents(t *testing.T) {
 	}
 }
 
-func TestReadEventsEpoch(t *testing.T) {
-	w, err := ReadEvents(strings.NewReader("-dt 3600 -e submit_batch_job | -b 02:00"), "x", ReadOptions{Epoch: hpc.Unix(86400)})
+func TestReadEpoch(t *testing.T) {
+	w, err := events.Read(strings.NewReader("-dt 3600 -e submit_batch_job | -b 02:00"), "x", workload.ReadOptions{Epoch: hpc.Unix(86400)})
 	if err != nil || w.Jobs.Submit(0) != hpc.Unix(90000) || w.Jobs.At(0).Begin != time.Hour {
 		t.Fatalf("%+v, %v", w, err)
 	}
 }
 
-func TestReadEventsErrors(t *testing.T) {
+func TestReadErrors(t *testing.T) {
 	const good = "-dt 0 -e submit_batch_job | -J a\n"
 	tests := []struct{ text, want string }{
 		{"", "reading events: x.events: no job in it"},
@@ -76,10 +80,10 @@ func TestReadEventsErrors(t *testing.T) {
 		{good + "-dt 1 -e cancel_job | -J b", "x.events:2: cancel_job: no job is named b"},
 		{good + "-dt 1 -e cancel_job |", "cancel_job: needs one job"},
 		{"-dt 1 -e cancel_job | -J a\n-dt 5 -e submit_batch_job | -J a", "x.events:1: cancel_job: a is submitted later, at -dt 5"},
-		{good + strings.Repeat("x", maxLine+1), "x.events:2: line of more than 16 MiB"},
+		{good + strings.Repeat("x", lines.Longest+1), "x.events:2: line of more than 16 MiB"},
 	}
 	for _, tt := range tests {
-		_, err := ReadEvents(strings.NewReader(tt.text), "x.events", ReadOptions{})
+		_, err := events.Read(strings.NewReader(tt.text), "x.events", workload.ReadOptions{})
 		if err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%.80q: error %v, want %q", tt.text, err, tt.want)
 		}
@@ -88,11 +92,12 @@ func TestReadEventsErrors(t *testing.T) {
 
 // sharedData returns the path of real input beside the module, or skips the test.
 func sharedData(t testing.TB, path string) string {
-	full := filepath.Join("..", "..", "..", "shared", "data", filepath.FromSlash(path))
-	if _, err := os.Stat(full); err != nil {
-		t.Skipf("SKIPPED: real data %s is not beside the module: %v", path, err)
+	t.Helper()
+	path = filepath.Join("..", "..", "..", "..", "shared", "data", path)
+	if _, err := os.Stat(path); err != nil {
+		t.Skipf("SKIPPED: real input: %v", err)
 	}
-	return full
+	return path
 }
 
 func TestRealEvents(t *testing.T) {
@@ -107,7 +112,7 @@ func TestRealEvents(t *testing.T) {
 		{"slurm/medium/workload_5k.events", 5000, 0},
 	}
 	for _, tt := range tests {
-		w, err := Open(sharedData(t, tt.file))
+		w, err := formats.Open(sharedData(t, tt.file))
 		if err != nil {
 			t.Error(err)
 			continue
@@ -122,32 +127,32 @@ func TestRealEvents(t *testing.T) {
 		if w.Jobs.Len() != tt.jobs || endless != tt.untilLimit || len(ids) != tt.jobs || len(w.Rules) != 0 {
 			t.Errorf("%s: %d jobs, %d until their limit, %d IDs, rules %v; want %d and %d", tt.file, w.Jobs.Len(), endless, len(ids), w.Rules, tt.jobs, tt.untilLimit)
 		}
-		for _, p := range Validate(w, Cluster{}) {
-			if p.Severity == Error {
+		for _, p := range workload.Validate(w, workload.Cluster{}) {
+			if p.Severity == workload.Error {
 				t.Errorf("%s: %s", tt.file, p)
 			}
 		}
 	}
 }
 
-func BenchmarkReadEvents5k(b *testing.B) {
+func BenchmarkRead5k(b *testing.B) {
 	text, err := os.ReadFile(sharedData(b, "slurm/medium/workload_5k.events"))
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.SetBytes(int64(len(text)))
 	for b.Loop() {
-		if _, err := ReadEvents(strings.NewReader(string(text)), "5k", ReadOptions{}); err != nil {
+		if _, err := events.Read(strings.NewReader(string(text)), "5k", workload.ReadOptions{}); err != nil {
 			b.Fatal(err)
 		}
 	}
 }
 
-func FuzzReadEvents(f *testing.F) {
+func FuzzRead(f *testing.F) {
 	f.Add("-dt 0 -e submit_batch_job | -J a -sim-walltime 5 pseudo.job\n-dt 1 -e cancel_job | -J a")
 	f.Add("-dt 1.5 -e submit_batch_job | -J a -d a_1\n-dt 0 -e submit_batch_job | -J a -a 1-3")
 	f.Fuzz(func(t *testing.T, text string) {
-		w, err := ReadEvents(strings.NewReader(text), "fuzz", ReadOptions{})
+		w, err := events.Read(strings.NewReader(text), "fuzz", workload.ReadOptions{})
 		if err != nil {
 			return
 		}
@@ -158,8 +163,8 @@ func FuzzReadEvents(f *testing.F) {
 			}
 			last = job.Submit
 		}
-		for _, p := range Validate(w, Cluster{}) {
-			if p.Rule == RuleDuplicateID || p.Rule == RuleNoID || p.Rule == RuleNegativeTime {
+		for _, p := range workload.Validate(w, workload.Cluster{}) {
+			if p.Rule == workload.RuleDuplicateID || p.Rule == workload.RuleNoID || p.Rule == workload.RuleNegativeTime {
 				t.Fatal(p)
 			}
 		}

@@ -1,4 +1,4 @@
-package sacct
+package sacct_test
 
 import (
 	"fmt"
@@ -8,7 +8,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"rmreplay/internal/finished"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/workload"
+	"rmreplay/internal/workload/arrays"
 	"rmreplay/internal/workload/sbatch"
 )
 
@@ -41,12 +44,12 @@ func accounted(id string, submit, start, end int, state, options string) string 
 const accountedColumns = "JobID|Submit|Eligible|Start|End|State|ExitCode|ReqCPUS|Timelimit|NodeList|SubmitLine\n"
 
 // builtAt reads records with a window that begins at a minute.
-func builtAt(t *testing.T, minute int, records ...string) *Workload {
+func builtAt(t *testing.T, minute int, records ...string) *workload.Workload {
 	t.Helper()
-	return readSacct(t, accountedColumns+strings.Join(records, ""), ReadOptions{Start: hpc.Unix(1_700_000_000 + 60*int64(minute))})
+	return readSacct(t, accountedColumns+strings.Join(records, ""), workload.ReadOptions{Start: hpc.Unix(1_700_000_000 + 60*int64(minute))})
 }
 
-func jobByID(t *testing.T, w *Workload, id string) *hpc.Job {
+func jobByID(t *testing.T, w *workload.Workload, id string) *hpc.Job {
 	t.Helper()
 	for _, job := range w.Jobs.All() {
 		if job.ID == id {
@@ -92,14 +95,14 @@ func TestDependenciesOnParts(t *testing.T) {
 		if got := jobByID(t, w, "6").Dependency; got != tt.want {
 			t.Errorf("%s of %d: %s, want %s", tt.asks, len(tt.array), got, tt.want)
 		}
-		if got := w.Rules[NoteDependencyGone]; got != tt.gone {
+		if got := w.Rules[finished.NoteDependencyGone]; got != tt.gone {
 			t.Errorf("%s of %d: %d dropped, want %d", tt.asks, len(tt.array), got, tt.gone)
 		}
-		if got := w.Rules[NoteDependencyParts]; got != tt.not {
+		if got := w.Rules[arrays.NoteDependency]; got != tt.not {
 			t.Errorf("%s of %d: %d not the same, want %d", tt.asks, len(tt.array), got, tt.not)
 		}
-		for _, p := range Validate(w, Cluster{}) {
-			if p.Rule == RuleUnknownDependency || p.Rule == RuleBadDependency {
+		for _, p := range workload.Validate(w, workload.Cluster{}) {
+			if p.Rule == workload.RuleUnknownDependency || p.Rule == workload.RuleBadDependency {
 				t.Errorf("%s of %d: %s", tt.asks, len(tt.array), p)
 			}
 		}
@@ -118,7 +121,7 @@ func TestArrayLimit(t *testing.T) {
 		want    int
 	}{{"-a 0-2%1", 50, 1}, {"-a 0-2%1", 70, 0}, {"-a 0-2", 50, 0}} {
 		w := builtAt(t, 60, task(0, tt.start, tt.options), task(1, 100, tt.options), task(2, 130, tt.options))
-		if got := w.Rules[NoteArrayLimit]; got != tt.want {
+		if got := w.Rules[arrays.NoteLimit]; got != tt.want {
 			t.Errorf("%s, the first at %d: %d, want %d", tt.options, tt.start, got, tt.want)
 		}
 	}
@@ -153,8 +156,8 @@ func TestEligible(t *testing.T) {
 		if tt.begin > 10 {
 			counted = 1
 		}
-		if w.Rules[NoteBegin] != counted {
-			t.Errorf("%s%d counted, want %d", tt.record, w.Rules[NoteBegin], counted)
+		if w.Rules[finished.NoteBegin] != counted {
+			t.Errorf("%s%d counted, want %d", tt.record, w.Rules[finished.NoteBegin], counted)
 		}
 	}
 }
@@ -181,12 +184,12 @@ func TestRequeuedPreset(t *testing.T) {
 		if got := jobByID(t, w, "8").Dependency; got != "afterok:7" {
 			t.Errorf("%v: who waits for it waits for %s", order, got)
 		}
-		for _, p := range Validate(w, Cluster{}) {
-			if p.Rule == RuleLaterDependency {
+		for _, p := range workload.Validate(w, workload.Cluster{}) {
+			if p.Rule == workload.RuleLaterDependency {
 				t.Errorf("%v: %s", order, p)
 			}
 		}
-		want := map[string]int{NoteRequeuedPreset: 1, NoteRequeued: 1, NoteDependencyGone: 1}
+		want := map[string]int{finished.NoteRequeuedPreset: 1, finished.NoteRequeued: 1, finished.NoteDependencyGone: 1}
 		if diff := cmp.Diff(want, w.Rules); diff != "" {
 			t.Errorf("%v: rules (-want +got)\n%s", order, diff)
 		}
@@ -205,7 +208,7 @@ func TestRequeuedTwice(t *testing.T) {
 		if w.Jobs.Len() != 1 || job.Submit != hpc.Unix(1_700_000_000) || job.RunTime != 30*time.Minute || job.ExitCode != 0 {
 			t.Errorf("%v: %d jobs, %+v", order, w.Jobs.Len(), job)
 		}
-		if w.Rules[NoteRequeued]+w.Rules[RuleDuplicate] != 3 {
+		if w.Rules[finished.NoteRequeued]+w.Rules[finished.RuleDuplicate] != 3 {
 			t.Errorf("%v: rules %v", order, w.Rules)
 		}
 	}

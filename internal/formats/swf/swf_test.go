@@ -1,4 +1,4 @@
-package swf
+package swf_test
 
 import (
 	"bytes"
@@ -14,7 +14,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"rmreplay/internal/formats"
+	"rmreplay/internal/formats/events"
+	"rmreplay/internal/formats/swf"
+	"rmreplay/internal/formats/trace"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/workload"
 )
 
 const smallSWF = `; Version: 2.2
@@ -29,16 +34,16 @@ const smallSWF = `; Version: 2.2
     3       25      0     10    2     -1    -1    2    100    -1  5  12   3  -1 -1 -1 -1 -1
 `
 
-func readSWF(t *testing.T, text string) *Workload {
+func readSWF(t *testing.T, text string) *workload.Workload {
 	t.Helper()
-	w, err := ReadSWF(strings.NewReader(text), "x.swf", ReadOptions{})
+	w, err := swf.Read(strings.NewReader(text), "x.swf", workload.ReadOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return w
 }
 
-func TestReadSWF(t *testing.T) {
+func TestRead(t *testing.T) {
 	w := readSWF(t, smallSWF)
 	epoch := hpc.Unix(843480031)
 	want := []*hpc.Job{
@@ -50,10 +55,6 @@ func TestReadSWF(t *testing.T) {
 			},
 			Behaviour: hpc.Behaviour{RunTime: time.Minute},
 			Recorded:  &hpc.Recorded{State: hpc.Completed, Processors: 4},
-			SWF: &hpc.SWF{Record: 1, Kept: []hpc.SWFNumber{
-				{Field: 6, Read: hpc.Decimal{Mantissa: 14200, Decimals: 2}, Derived: unknownNumber},
-				{Field: 8, Read: unknownNumber, Derived: hpc.Decimal{Mantissa: 4}},
-			}},
 		},
 		{
 			ID: "2", Submit: epoch.Add(20 * time.Second),
@@ -62,11 +63,6 @@ func TestReadSWF(t *testing.T) {
 			},
 			Behaviour: hpc.Behaviour{RunTime: 30 * time.Second},
 			Recorded:  &hpc.Recorded{State: hpc.Failed, Start: epoch.Add(25 * time.Second), End: epoch.Add(55 * time.Second)},
-			SWF: &hpc.SWF{Record: 2, Kept: []hpc.SWFNumber{
-				{Field: 7, Read: hpc.Decimal{Mantissa: 900}, Derived: unknownNumber},
-				{Field: 10, Read: hpc.Decimal{Mantissa: 1500}, Derived: hpc.Decimal{Mantissa: 2048}},
-				{Field: 18, Read: hpc.Decimal{Mantissa: 30}, Derived: unknownNumber},
-			}},
 		},
 		{
 			ID: "3", Submit: epoch.Add(25 * time.Second),
@@ -76,11 +72,17 @@ func TestReadSWF(t *testing.T) {
 				State: hpc.Cancelled, Processors: 2,
 				Start: epoch.Add(25 * time.Second), End: epoch.Add(35 * time.Second),
 			},
-			SWF: &hpc.SWF{Record: 3},
 		},
 	}
 	if diff := cmp.Diff(want, w.Jobs.List()); diff != "" {
 		t.Errorf("jobs (-want +got)\n%s", diff)
+	}
+	for i, want := range []string{
+		`{"record":1,"fields":{"6":"142.00","8":"-1"}}`, `{"record":2,"fields":{"10":"1500","18":"30","7":"900"}}`, `{"record":3}`,
+	} {
+		if got := string(swf.AppendKept(nil, w.Jobs.Origin(i))); got != want {
+			t.Errorf("job %d: kept %s, want %s", i, got, want)
+		}
 	}
 	users := []hpc.User{
 		{Name: "user12", UID: 100012, Group: "group3", GID: 100003},
@@ -99,40 +101,40 @@ func TestReadSWF(t *testing.T) {
 func TestSWFRules(t *testing.T) {
 	const good = "1 10 0 60 4 -1 -1 4 600 -1 1 12 3 7 1 1 -1 -1\n"
 	tests := []struct{ record, rule, want string }{
-		{"2 20 0 60 4 -1 -1 4 600 -1 1 12 3 7 1 1 -1", RuleSWFNoRecord, "17 fields (want 18)"},
-		{"2 20 0 60 4 -1 -1 4 600 -1 1 12 3 7 1 1 -1 -1 -1", RuleSWFNoRecord, "more than 18 fields"},
-		{"2 20 0 60 4 -1 -1 four 600 -1 1 12 3 7 1 1 -1 -1", RuleSWFNoRecord, `field 8: "four": not a number`},
-		{"2 20 0 60 4 -1 -1 4 600 -1 1 12 3 7 1 1 -1 -\x00", RuleSWFNoRecord, `field 18: "-\x00": not a number`},
-		{"2 20 0 60 4 -1 -1 4 1e9 -1 1 12 3 7 1 1 -1 -1", RuleSWFNoRecord, `field 9: "1e9": not a number`},
-		{"2 20 0 60 4 -1 -1 4 1. -1 1 12 3 7 1 1 -1 -1", RuleSWFNoRecord, `field 9: "1.": not a number`},
-		{"Ren\xe9 20", RuleSWFNoRecord, `field 1: "Ren\xe9": not a number`},
-		{strings.Repeat("9", 1<<20), RuleSWFNoRecord, "field 1: "},
-		{"2 20 0 60 4 -1 -1 4 9999999999 -1 1 12 3 7 1 1 -1 -1", RuleSWFAbsurd, "field 9: 9999999999 seconds"},
-		{"2 20 0 60 4 -1 -1 4000000000 600 -1 1 12 3 7 1 1 -1 -1", RuleSWFAbsurd, "4000000000 processors"},
-		{"2 -1 0 60 4 -1 -1 4 600 -1 1 12 3 7 1 1 -1 -1", RuleSWFNoSubmit, "field 2: no submit time"},
-		{"2 20 0 60 0 -1 -1 -1 600 -1 1 12 3 7 1 1 -1 -1", RuleSWFNoProcessors, "neither requested"},
-		{"2 20 0 -1 4 -1 -1 4 600 -1 1 12 3 7 1 1 -1 -1", RuleSWFNoRunTime, "field 4: no run time"},
-		{"2 20 0 -0.5 4 -1 -1 4 600 -1 1 12 3 7 1 1 -1 -1", RuleSWFNoRunTime, "field 4: no run time"},
-		{"2 20 -7 60 4 -1 -1 4 600 -1 1 12 3 7 1 1 -1 -1", RuleSWFBadWait, "a wait time of -7 s"},
-		{"2 20 0 60 4 -1 -1 4 600 -1 1 12 3 7 1 1 99 -1", RuleSWFNoJobBefore, "no job 99 before"},
-		{"1 20 0 60 4 -1 -1 4 600 -1 1 12 3 7 1 1 -1 -1", RuleRenamed, "job number 1 is there twice"},
-		{"2 5 0 60 4 -1 -1 4 600 -1 1 12 3 7 1 1 -1 -1", RuleOutOfOrder, "submitted at 2024-01-01T00:00:05Z, after a job"},
-		{"2 99999999 0 60 4 -1 -1 4 600 -1 1 12 3 7 1 1 -1 -1", RuleClockJump, "days after the job before"},
-		{"; UnixStartTime: yesterday", RuleSWFBadHeader, "UnixStartTime: yesterday: not a time"},
+		{"2 20 0 60 4 -1 -1 4 600 -1 1 12 3 7 1 1 -1", swf.RuleNoRecord, "17 fields (want 18)"},
+		{"2 20 0 60 4 -1 -1 4 600 -1 1 12 3 7 1 1 -1 -1 -1", swf.RuleNoRecord, "more than 18 fields"},
+		{"2 20 0 60 4 -1 -1 four 600 -1 1 12 3 7 1 1 -1 -1", swf.RuleNoRecord, `field 8: "four": not a number`},
+		{"2 20 0 60 4 -1 -1 4 600 -1 1 12 3 7 1 1 -1 -\x00", swf.RuleNoRecord, `field 18: "-\x00": not a number`},
+		{"2 20 0 60 4 -1 -1 4 1e9 -1 1 12 3 7 1 1 -1 -1", swf.RuleNoRecord, `field 9: "1e9": not a number`},
+		{"2 20 0 60 4 -1 -1 4 1. -1 1 12 3 7 1 1 -1 -1", swf.RuleNoRecord, `field 9: "1.": not a number`},
+		{"Ren\xe9 20", swf.RuleNoRecord, `field 1: "Ren\xe9": not a number`},
+		{strings.Repeat("9", 1<<20), swf.RuleNoRecord, "field 1: "},
+		{"2 20 0 60 4 -1 -1 4 9999999999 -1 1 12 3 7 1 1 -1 -1", swf.RuleAbsurd, "field 9: 9999999999 seconds"},
+		{"2 20 0 60 4 -1 -1 4000000000 600 -1 1 12 3 7 1 1 -1 -1", swf.RuleAbsurd, "4000000000 processors"},
+		{"2 -1 0 60 4 -1 -1 4 600 -1 1 12 3 7 1 1 -1 -1", swf.RuleNoSubmit, "field 2: no submit time"},
+		{"2 20 0 60 0 -1 -1 -1 600 -1 1 12 3 7 1 1 -1 -1", swf.RuleNoProcessors, "neither requested"},
+		{"2 20 0 -1 4 -1 -1 4 600 -1 1 12 3 7 1 1 -1 -1", swf.RuleNoRunTime, "field 4: no run time"},
+		{"2 20 0 -0.5 4 -1 -1 4 600 -1 1 12 3 7 1 1 -1 -1", swf.RuleNoRunTime, "field 4: no run time"},
+		{"2 20 -7 60 4 -1 -1 4 600 -1 1 12 3 7 1 1 -1 -1", swf.RuleBadWait, "a wait time of -7 s"},
+		{"2 20 0 60 4 -1 -1 4 600 -1 1 12 3 7 1 1 99 -1", swf.RuleNoJobBefore, "no job 99 before"},
+		{"1 20 0 60 4 -1 -1 4 600 -1 1 12 3 7 1 1 -1 -1", workload.RuleRenamed, "job number 1 is there twice"},
+		{"2 5 0 60 4 -1 -1 4 600 -1 1 12 3 7 1 1 -1 -1", workload.RuleOutOfOrder, "submitted at 2024-01-01T00:00:05Z, after a job"},
+		{"2 99999999 0 60 4 -1 -1 4 600 -1 1 12 3 7 1 1 -1 -1", workload.RuleClockJump, "days after the job before"},
+		{"; UnixStartTime: yesterday", swf.RuleBadHeader, "UnixStartTime: yesterday: not a time"},
 	}
 	for _, tt := range tests {
 		text := good + tt.record + "\r\n"
-		if tt.rule == RuleSWFBadHeader {
+		if tt.rule == swf.RuleBadHeader {
 			text = "\n" + tt.record + "\n" + good
 		}
 		w := readSWF(t, text)
 		if diff := cmp.Diff(map[string]int{tt.rule: 1}, w.Rules); diff != "" {
 			t.Errorf("%.80q: rules (-want +got)\n%s", tt.record, diff)
 		}
-		if tt.rule != RuleSWFBadHeader && w.Jobs.Len()+len(w.Unusable) != 2 {
+		if tt.rule != swf.RuleBadHeader && w.Jobs.Len()+len(w.Unusable) != 2 {
 			t.Errorf("%.80q: %d jobs and %d unusable records", tt.record, w.Jobs.Len(), len(w.Unusable))
 		}
-		_, err := ReadSWF(strings.NewReader(text), "x.swf", ReadOptions{Strict: true})
+		_, err := swf.Read(strings.NewReader(text), "x.swf", workload.ReadOptions{Strict: true})
 		if err == nil || !strings.HasPrefix(err.Error(), "reading SWF: x.swf:2: ") ||
 			!strings.Contains(err.Error(), tt.want) || !strings.HasSuffix(err.Error(), "(rule "+tt.rule+")") {
 			t.Errorf("%.80q: strict: %v, want %q", tt.record, err, tt.want)
@@ -140,14 +142,14 @@ func TestSWFRules(t *testing.T) {
 	}
 }
 
-func TestReadSWFErrors(t *testing.T) {
+func TestReadErrors(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                           "reading SWF: x.swf: no usable job in it",
 		"; Version: 2.2\n":           "no usable job in it",
 		"1 2 3\n4 5\n":               "no usable job in it (swf_not_a_record 2)",
 		strings.Repeat("1 ", 16<<20): "x.swf:1: line of more than 16 MiB",
 	} {
-		if _, err := ReadSWF(strings.NewReader(text), "x.swf", ReadOptions{}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := swf.Read(strings.NewReader(text), "x.swf", workload.ReadOptions{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.20q: error %v, want %q", text, err, want)
 		}
 	}
@@ -169,23 +171,23 @@ func TestSWFChanged(t *testing.T) {
 	}
 }
 
-func writeSWF(t *testing.T, w *Workload) string {
+func writeSWF(t *testing.T, w *workload.Workload) string {
 	t.Helper()
 	var b bytes.Buffer
-	if _, err := WriteSWF(&b, w); err != nil {
+	if _, err := swf.Write(&b, w); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()
 }
 
 // throughTrace writes a workload as a trace and reads it again.
-func throughTrace(t *testing.T, w *Workload) *Workload {
+func throughTrace(t *testing.T, w *workload.Workload) *workload.Workload {
 	t.Helper()
 	var b bytes.Buffer
-	if err := WriteTrace(&b, w); err != nil {
+	if err := trace.Write(&b, w); err != nil {
 		t.Fatal(err)
 	}
-	again, err := ReadTrace(&b, w.Source)
+	again, err := trace.Read(&b, w.Source, workload.ReadOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -216,7 +218,7 @@ func TestWriteSWFNames(t *testing.T) {
 -dt 10 -e submit_batch_job | -J c -sim-walltime -1 --uid=bob -p batch -t 5 --mem-per-cpu=2 -d afterok:a
 `)
 	var b bytes.Buffer
-	losses, err := WriteSWF(&b, w)
+	losses, err := swf.Write(&b, w)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -237,7 +239,7 @@ func TestWriteSWFNames(t *testing.T) {
 	if diff := cmp.Diff(want, b.String()); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
-	wantLosses := Losses{
+	wantLosses := workload.Losses{
 		"account": 1, "array": 1, "min_nodes": 1, "max_nodes": 1, "dependency": 1,
 		"job IDs (numbered anew)": 3, "run_time_s (unlimited)": 1,
 	}
@@ -267,7 +269,7 @@ func TestRealSWF(t *testing.T) {
 		t.Fatalf("no logs: %v", err)
 	}
 	for _, path := range paths {
-		w, err := Open(path)
+		w, err := formats.Open(path)
 		if err != nil {
 			t.Error(err)
 			continue
@@ -305,7 +307,7 @@ func unzip(t *testing.T, path string) []byte {
 }
 
 func TestRealKTH(t *testing.T) {
-	w, err := Open(sharedData(t, "swf/KTH-SP2-1996-2.1-cln.swf.gz"))
+	w, err := formats.Open(sharedData(t, "swf/KTH-SP2-1996-2.1-cln.swf.gz"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -322,7 +324,7 @@ func TestRealKTH(t *testing.T) {
 	if w.Jobs.Len() != 28475 || len(users) != 214 || len(w.Users) != 214 || w.MachineProcessors != 100 {
 		t.Errorf("%d jobs, %d users (%d of them known), %d processors", w.Jobs.Len(), len(users), len(w.Users), w.MachineProcessors)
 	}
-	if diff := cmp.Diff(map[string]int{RuleSWFNoProcessors: 1}, w.Rules); diff != "" {
+	if diff := cmp.Diff(map[string]int{swf.RuleNoProcessors: 1}, w.Rules); diff != "" {
 		t.Errorf("rules (-want +got)\n%s", diff)
 	}
 	days := func(d time.Duration) float64 { return math.Round(d.Hours()/24*100) / 100 }
@@ -331,28 +333,28 @@ func TestRealKTH(t *testing.T) {
 	}
 }
 
-func BenchmarkReadSWF(b *testing.B) {
+func BenchmarkRead(b *testing.B) {
 	path := sharedData(b, "swf/LLNL-Thunder-2007-1.1-cln.swf.gz") // 121,039 records
 	for b.Loop() {
-		if _, err := Open(path); err != nil {
+		if _, err := formats.Open(path); err != nil {
 			b.Fatal(err)
 		}
 	}
 }
 
-func FuzzReadSWF(f *testing.F) {
+func FuzzRead(f *testing.F) {
 	f.Add(smallSWF)
 	f.Add("1 10 0 60 4 -1 -1 4 600 -1 1 12 3 7 1 1 -1 -1\n1 2 3\n2 5 -3 6.50 4 0.01 -1 4 60 -1 2 -1 -1 -1 0 0 1 -1\r\n; x\n")
 	f.Add("\r\r\r\n0 0 0 0 1 0 0 0 0 0 0 0 0 0 0 0 0 0")
 	f.Add("0\n;UnixStartTime:\n;UnixStartTime:1\n0 0 0 0 0 0 0 1 0 0 0 0 0 0 0 0 0 0")
 	f.Fuzz(func(t *testing.T, text string) {
-		w, err := ReadSWF(strings.NewReader(text), "fuzz", ReadOptions{})
+		w, err := swf.Read(strings.NewReader(text), "fuzz", workload.ReadOptions{})
 		if err != nil {
 			return
 		}
 		// What is written is read again as the same jobs.
 		once := writeSWF(t, w)
-		again, err := ReadSWF(strings.NewReader(once), "fuzz", ReadOptions{})
+		again, err := swf.Read(strings.NewReader(once), "fuzz", workload.ReadOptions{})
 		if err != nil {
 			t.Fatalf("%v in\n%s", err, once)
 		}
@@ -370,15 +372,15 @@ func TestSWFNumbers(t *testing.T) {
 		before := []int64{-1, 7, 900_000_000_000, 3, 60_000, 60_000, -5}[i]
 		fmt.Fprintf(&log, "%d %d 0 10 1 -1 -1 1 20 -1 1 1 1 1 1 1 %d -1\n", number, i, before)
 	}
-	w, err := ReadSWF(strings.NewReader(log.String()), "log", ReadOptions{Lean: true})
+	w, err := swf.Read(strings.NewReader(log.String()), "log", workload.ReadOptions{Lean: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var got []string
-	for _, job := range w.Jobs.All() {
+	for i, job := range w.Jobs.All() {
 		got = append(got, job.ID+" "+job.Dependency)
-		if job.SWF != nil {
-			t.Errorf("job %s has %v of its record", job.ID, job.SWF)
+		if o := w.Jobs.Origin(i); o != (workload.Origin{}) {
+			t.Errorf("job %s has %v of its record", job.ID, o)
 		}
 	}
 	want := []string{
@@ -388,4 +390,23 @@ func TestSWFNumbers(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("jobs: -want +got:\n%s", diff)
 	}
+}
+
+// sharedData returns the path of real input beside the module, or skips the test.
+func sharedData(t testing.TB, path string) string {
+	t.Helper()
+	path = filepath.Join("..", "..", "..", "..", "shared", "data", path)
+	if _, err := os.Stat(path); err != nil {
+		t.Skipf("SKIPPED: real input: %v", err)
+	}
+	return path
+}
+
+func readEvents(t *testing.T, text string) *workload.Workload {
+	t.Helper()
+	w, err := events.Read(strings.NewReader(text), "x.events", workload.ReadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
 }

@@ -12,8 +12,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	tracefile "rmreplay/internal/formats/trace"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/workload"
+	"rmreplay/internal/workload/arrays"
 	"rmreplay/internal/workload/example"
 )
 
