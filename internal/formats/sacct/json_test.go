@@ -78,7 +78,7 @@ func TestReadJSON(t *testing.T) {
 
 func TestSacctJSONErrors(t *testing.T) {
 	for text, want := range map[string]string{
-		`[1]`:                     "not an object",
+		`[1]`:                     "no column JobID",
 		`{"meta":{}}`:             "no list of jobs",
 		`{"jobs":{}}`:             "jobs: not a list",
 		`{"jobs":[]}`:             "no usable job",
