@@ -169,7 +169,7 @@ func (t *reader) readHeader(header []string) error {
 			return fmt.Errorf("%s:1: no column %s (want at least id, submit, and run_time_s or recorded_start and recorded_end)", t.name, name)
 		}
 	}
-	if !t.has("run_time_s") && !(t.has("recorded_start") && t.has("recorded_end")) {
+	if !t.has("run_time_s") && (!t.has("recorded_start") || !t.has("recorded_end")) {
 		return fmt.Errorf("%s:1: no column run_time_s (want it, or recorded_start and recorded_end)", t.name)
 	}
 	return nil
