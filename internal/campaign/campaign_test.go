@@ -22,6 +22,8 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
+	"rmreplay/internal/formats"
+	"rmreplay/internal/formats/swf"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/metrics"
 	"rmreplay/internal/workload"
@@ -253,7 +255,7 @@ func realLog(t *testing.T, name string) *workload.Workload {
 	if _, err := os.Stat(path); err != nil {
 		t.Skipf("SKIPPED: the paper's tables: %s is not here: %v", name, err)
 	}
-	w, err := workload.Open(path)
+	w, err := formats.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -329,7 +331,7 @@ func writeLog(t *testing.T, w *workload.Workload, path string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := workload.WriteSWF(f, w); err != nil {
+	if _, err := swf.Write(f, w); err != nil {
 		t.Error(err)
 	}
 	if err := f.Close(); err != nil {

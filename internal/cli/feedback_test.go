@@ -13,13 +13,11 @@ import (
 
 	"rmreplay/internal/metrics"
 	"rmreplay/internal/run"
-	"rmreplay/internal/workload"
 )
 
 // invoke runs a command that must exit with 0 and returns what it printed.
 func invoke(t *testing.T, args ...string) []byte {
 	t.Helper()
-	workload.OpenRun = run.Workload // as Main does
 	var out, errs bytes.Buffer
 	if code := execute(t.Context(), args, &out, &errs); code != exitOK {
 		t.Fatalf("rmreplay %s: exit status %d: %s", strings.Join(args, " "), code, errs.String())

@@ -17,15 +17,11 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
-
-	"rmreplay/internal/run"
-	"rmreplay/internal/workload"
 )
 
 // Main runs the command that the program's arguments name and returns the exit
 // status. A command ends early when ctx is cancelled.
 func Main(ctx context.Context) int {
-	workload.OpenRun = run.Workload
 	return execute(ctx, os.Args[1:], os.Stdout, os.Stderr)
 }
 

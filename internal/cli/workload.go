@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"rmreplay/internal/formats"
 	"rmreplay/internal/workload"
 )
 
@@ -25,13 +26,13 @@ which it is; a run's directory is a workload, too. docs/FORMATS.md describes the
 
 // openWorkload reads a workload; what is wrong with it is bad input.
 func openWorkload(path string) (*workload.Workload, error) {
-	w, err := workload.Open(path)
+	w, err := formats.Open(path)
 	return w, badInput(err)
 }
 
 // openToSimulate is [openWorkload] for one that is only played.
 func openToSimulate(path string) (*workload.Workload, error) {
-	w, err := workload.OpenWith(path, workload.ReadOptions{Lean: true})
+	w, err := formats.OpenWith(path, workload.ReadOptions{Lean: true})
 	return w, badInput(err)
 }
 
@@ -41,6 +42,6 @@ func (g *globals) readWorkload(path string, opts workload.ReadOptions) (*workloa
 	show := newProgress(g.stderr, false)
 	defer show.end()
 	opts.Progress = show.reading(filepath.Base(path))
-	w, err := workload.OpenWith(path, opts)
+	w, err := formats.OpenWith(path, opts)
 	return w, badInput(err)
 }

@@ -13,9 +13,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"rmreplay/internal/formats"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/slurmdb"
 	"rmreplay/internal/workload"
-	"rmreplay/internal/workload/slurmdb"
 )
 
 // buildOptions are the flags of `workload build`.
@@ -135,7 +136,7 @@ func runWorkloadBuild(ctx context.Context, g *globals, source string, opts build
 	if err != nil {
 		return badInput(err)
 	}
-	if err := workload.Save(opts.output, b.w); err != nil {
+	if err := formats.Save(opts.output, b.w); err != nil {
 		return err
 	}
 	files, err := opts.writeCluster(b)
@@ -184,7 +185,7 @@ func buildFromSacct(path string, read workload.ReadOptions) (*built, error) {
 		}
 		defer f.Close()
 	}
-	w, missing, err := workload.ReadAccounting(workload.Watched(f, read.Progress), filepath.Base(path), read)
+	w, missing, err := formats.ReadAccounting(f, filepath.Base(path), read)
 	return &built{w: w, missing: missing}, err
 }
 

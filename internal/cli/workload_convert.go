@@ -2,12 +2,12 @@ package cli
 
 import (
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"rmreplay/internal/formats"
 	"rmreplay/internal/workload"
 )
 
@@ -21,7 +21,7 @@ type convertOptions struct {
 
 func (o *convertOptions) addFlags(c *cobra.Command) {
 	c.Flags().StringVarP(&o.output, "output", "o", "", "`FILE` to write; compressed if its name ends in .gz")
-	c.Flags().StringVar(&o.to, "to", "", "`FORMAT` of the output: "+strings.Join(workload.Formats, ", ")+" (default: the one that FILE ends in, or else trace)")
+	c.Flags().StringVar(&o.to, "to", "", "`FORMAT` of the output: "+strings.Join(formats.Names(), ", ")+" (default: the one that FILE ends in, or else trace)")
 	c.Flags().BoolVar(&o.strict, "strict", false, "refuse the first record that falls under a rule, with its line")
 	addJSONFlag(c, &o.json)
 	if err := c.MarkFlagRequired("output"); err != nil {
@@ -62,16 +62,16 @@ type convertReport struct {
 
 func runWorkloadConvert(g *globals, path string, opts convertOptions) error {
 	if opts.to == "" {
-		opts.to = formatOf(opts.output)
+		opts.to = formats.ForFile(opts.output)
 	}
-	if !slices.Contains(workload.Formats, opts.to) {
-		return usagef("--to %s: not a format (want %s)", opts.to, strings.Join(workload.Formats, ", "))
+	if !slices.Contains(formats.Names(), opts.to) {
+		return usagef("--to %s: not a format (want %s)", opts.to, strings.Join(formats.Names(), ", "))
 	}
 	w, err := g.readWorkload(path, workload.ReadOptions{Strict: opts.strict})
 	if err != nil {
 		return err
 	}
-	losses, err := workload.SaveAs(opts.output, w, opts.to)
+	losses, err := formats.SaveAs(opts.output, w, opts.to)
 	if err != nil {
 		return err
 	}
@@ -84,15 +84,6 @@ func runWorkloadConvert(g *globals, path string, opts convertOptions) error {
 	writeCounts(&b, "what this format has no place for", losses)
 	_, err = fmt.Fprint(g.stdout, b.String())
 	return err
-}
-
-// formatOf is the format that a file's name stands for.
-func formatOf(path string) string {
-	ending := strings.TrimPrefix(filepath.Ext(strings.TrimSuffix(path, ".gz")), ".")
-	if slices.Contains(workload.Formats, ending) {
-		return ending
-	}
-	return "trace"
 }
 
 // orEmpty makes a map that JSON shows as an object even if there is nothing in it.

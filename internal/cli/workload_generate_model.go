@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"rmreplay/internal/formats"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/workload"
 	"rmreplay/internal/workload/generate"
@@ -51,7 +52,7 @@ func runGenerateLike(g *globals, c *cobra.Command, args []string, opts likeOptio
 
 // saveGenerated writes a workload that has no cluster, and says so.
 func (g *globals) saveGenerated(w *workload.Workload, path string, seed uint64, asJSON bool) error {
-	if err := workload.Save(path, w); err != nil {
+	if err := formats.Save(path, w); err != nil {
 		return err
 	}
 	if asJSON {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"rmreplay/internal/formats"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm/slurm/conf"
 	"rmreplay/internal/workload"
@@ -273,7 +274,7 @@ func runWorkloadTransform(g *globals, path string, opts *transformOptions) error
 			return err
 		}
 	}
-	if err := workload.Save(opts.output, out); err != nil {
+	if err := formats.Save(opts.output, out); err != nil {
 		return err
 	}
 	report.Jobs = out.Jobs.Len()

@@ -23,8 +23,6 @@ type Job struct {
 
 	// Recorded is what happened to the job when the workload was recorded; nil if unknown.
 	Recorded *Recorded
-	// SWF is what the job's record in an SWF log says beyond all this, or nil.
-	SWF *SWF
 }
 
 // Request is what a submission asks for: the options of sbatch that affect scheduling. Each
@@ -182,28 +180,6 @@ func (r *Recorded) OfTask(task int) Recorded {
 		}
 	}
 	return of
-}
-
-// SWF is what a record of a log in the Standard Workload Format says and a [Job] has
-// no place for, so that the record can be written again as it was.
-type SWF struct {
-	// Record is the record's place in its log, from 1; 0 if not known.
-	Record int
-	Kept   []SWFNumber
-}
-
-// SWFNumber is a field of an SWF record whose number does not follow from the job.
-type SWFNumber struct {
-	Field int // from 1, as the format's definition numbers them
-	// Read is the number in the log. It is written again as long as the job still
-	// gives Derived: who changes the job changes what is written.
-	Read, Derived Decimal
-}
-
-// Decimal is the number Mantissa / 10^Decimals, with its trailing zeros.
-type Decimal struct {
-	Mantissa int64
-	Decimals uint8
 }
 
 // State is a job's state, in sacct's spelling.

@@ -625,11 +625,7 @@ func (b *builder) list() ([]Row, error) {
 			r.put(&list[len(list)-1])
 		}
 		if !s.heard && len(list) > first {
-			request, err := EncodeJob(s.first.job)
-			if err != nil {
-				return nil, err
-			}
-			list[first].Request = string(request)
+			list[first].Request = string(EncodeJob(s.first.job))
 		}
 	}
 	return list, nil

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -10,14 +11,15 @@ import (
 	"unicode"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/jobjson"
 	"rmreplay/internal/packed"
 	"rmreplay/internal/rm"
 )
 
-// The structs of hpc and rm carry no JSON names, and most of their fields are
-// zero in most jobs. A compact codec gives a struct snake_case names with units
-// and leaves zero fields out. It derives them from the type, so that a field
-// that is added to hpc.Request is in the record from then on.
+// The structs of rm carry no JSON names, and most of their fields are zero in most
+// events. A compact codec gives a struct snake_case names with units and leaves zero
+// fields out. It derives them from the type, so that a field that is added to rm.Outcome
+// is in the journal from then on.
 type compact[T any] struct {
 	wire   reflect.Type
 	fields []compactField
@@ -48,9 +50,9 @@ func newCompact[T any]() compact[T] {
 	return c
 }
 
-// append writes the struct that v points to. A record has an object or two for each job
-// of a run, and most of their fields are zero: to look at each field beats building a
-// value that encoding/json knows how to write by a factor of ten.
+// append writes the struct that v points to. A journal has an object or two for each job
+// of a run, and most of their fields are zero: to look only at the others is ten times as
+// fast as to build a value for encoding/json.
 func (c compact[T]) append(b []byte, v *T) ([]byte, error) {
 	value := reflect.ValueOf(v).Elem()
 	b = append(b, '{')
@@ -149,66 +151,23 @@ func snakeCase(name string) string {
 	return b.String()
 }
 
-var (
-	requestCodec   = newCompact[hpc.Request]()
-	behaviourCodec = newCompact[hpc.Behaviour]()
-	recordedCodec  = newCompact[hpc.Recorded]()
-	outcomeCodec   = newCompact[rm.Outcome]()
-)
+var outcomeCodec = newCompact[rm.Outcome]()
 
-// jobIn is an hpc.Job as JSON.
-type jobIn struct {
-	ID        string          `json:"id"`
-	Submit    hpc.Time        `json:"submit_ns"`
-	Request   json.RawMessage `json:"request"`
-	Behaviour json.RawMessage `json:"behaviour"`
-	Recorded  json.RawMessage `json:"recorded"`
-}
+// EncodeJob returns a whole submission as one compact JSON object in the dialect of
+// package jobjson, as it is in the request column of jobs.parquet.
+func EncodeJob(job *hpc.Job) []byte { return jobjson.Append(nil, job) }
 
-// EncodeJob returns a whole submission as one compact JSON object, as it is in
-// the request column of jobs.parquet: durations and instants are nanoseconds,
-// memory is MiB, and zero fields are left out.
-func EncodeJob(job *hpc.Job) ([]byte, error) { return appendJob(nil, job) }
-
-// appendJob is EncodeJob behind what b holds.
-func appendJob(b []byte, job *hpc.Job) ([]byte, error) {
-	b, err := appendString(append(b, `{"id":`...), job.ID)
-	if err == nil {
-		b = strconv.AppendInt(append(b, `,"submit_ns":`...), int64(job.Submit), 10)
-		b, err = requestCodec.append(append(b, `,"request":`...), &job.Request)
-	}
-	if err == nil {
-		b, err = behaviourCodec.append(append(b, `,"behaviour":`...), &job.Behaviour)
-	}
-	if err == nil && job.Recorded != nil {
-		b, err = recordedCodec.append(append(b, `,"recorded":`...), job.Recorded)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("encoding job %q: %w", job.ID, err)
-	}
-	return append(b, '}'), nil
-}
-
-// DecodeJob reads what [EncodeJob] wrote.
+// DecodeJob reads what [EncodeJob] wrote, and what records were written with before the
+// trace and the record had one dialect.
 func DecodeJob(data []byte) (*hpc.Job, error) {
-	var in jobIn
-	if err := json.Unmarshal(data, &in); err != nil {
+	if bytes.Contains(data, []byte(`"submit_ns":`)) {
+		return decodeOldJob(data)
+	}
+	var in jobjson.Job
+	if err := jobjson.Unmarshal(data, &in); err != nil {
 		return nil, fmt.Errorf("decoding a job: %w", err)
 	}
-	job := &hpc.Job{ID: in.ID, Submit: in.Submit}
-	if err := requestCodec.decode(in.Request, &job.Request); err != nil {
-		return nil, fmt.Errorf("decoding the request of job %q: %w", in.ID, err)
-	}
-	if err := behaviourCodec.decode(in.Behaviour, &job.Behaviour); err != nil {
-		return nil, fmt.Errorf("decoding the behaviour of job %q: %w", in.ID, err)
-	}
-	if len(in.Recorded) > 0 && string(in.Recorded) != "null" {
-		job.Recorded = new(hpc.Recorded)
-		if err := recordedCodec.decode(in.Recorded, job.Recorded); err != nil {
-			return nil, fmt.Errorf("decoding the recorded fate of job %q: %w", in.ID, err)
-		}
-	}
-	return job, nil
+	return in.Decode(&jobjson.Epoch{}), nil
 }
 
 // eventIn is an rm.Event as JSON.

@@ -12,6 +12,8 @@ import (
 	"github.com/klauspost/compress/s2"
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/compress/snappy"
+
+	"rmreplay/internal/jobjson"
 )
 
 // rowGroup is how many rows a row group holds at most: large enough to compress
@@ -278,10 +280,7 @@ func (b *rowBuffer) add(t *table[Row], s *submission) error {
 		b.rows = append(b.rows, Row{})
 		r.put(&b.rows[len(b.rows)-1])
 		if !s.heard && r == &s.first {
-			var err error
-			if b.requests, err = appendJob(b.requests, r.job); err != nil {
-				return err
-			}
+			b.requests = jobjson.Append(b.requests, r.job)
 		}
 		b.ends = append(b.ends, len(b.requests))
 		if len(b.rows) < batchSize {

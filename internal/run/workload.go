@@ -9,14 +9,15 @@ import (
 	"path/filepath"
 	"slices"
 
+	"rmreplay/internal/finished"
+	"rmreplay/internal/formats/trace"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/workload"
 )
 
 // Workload reads the record in dir as a workload: what was submitted, as it was
 // submitted, and what became of it as each job's Recorded. Where users reacted, a job's
-// submission is the one that they made in this run. It has the signature of
-// [workload.OpenRun].
+// submission is the one that they made in this run.
 func Workload(dir string) (*workload.Workload, error) {
 	r, err := Open(dir)
 	if err != nil {
@@ -55,11 +56,11 @@ func (r *Run) setting() (*workload.Workload, error) {
 		return nil, err
 	}
 	defer f.Close() // nothing is written
-	return workload.ReadSetting(f, path)
+	return trace.ReadSetting(f, path)
 }
 
-// recorded adds to each job what became of it in this run, and with moved its submission
-// in this run.
+// recorded adds to each job what became of it in this run. With moved it replaces the job's
+// submission by the one in this run.
 func recorded(jobs []*hpc.Job, rows []Row, moved bool) {
 	of := make(map[string][]Row, len(jobs))
 	for i, begin := 0, 0; i < len(rows); i++ {
@@ -73,60 +74,38 @@ func recorded(jobs []*hpc.Job, rows []Row, moved bool) {
 		if len(tasks) == 0 {
 			continue
 		}
-		row := &tasks[0]
 		if moved {
-			job.Submit = row.Submit
+			job.Submit = tasks[0].Submit
+		}
+		records := make([]finished.Job, len(tasks))
+		for i := range tasks {
+			records[i] = tasks[i].Finished()
 		}
 		if job.Array != "" {
-			job.Recorded = ofArray(tasks)
-			continue
-		}
-		job.Recorded = &hpc.Recorded{
-			Eligible: row.Eligible, Start: row.Start, End: row.End, State: row.State,
-			Nodes: row.Nodes, Processors: row.Processors, Priority: row.Priority,
+			job.Recorded = finished.RecordedArray(records)
+		} else {
+			job.Recorded = records[0].Recorded()
 		}
 	}
 }
 
-// ofArray is what became of a job array: of each of its tasks, or of all of it where it was
-// rejected. It has not ended before all of them have.
-func ofArray(tasks []Row) *hpc.Recorded {
-	r := &hpc.Recorded{State: tasks[0].State}
-	open := false
-	for i := range tasks {
-		row := &tasks[i]
-		if row.State != r.State {
-			r.State = ""
-		}
-		if row.Eligible != 0 && (r.Eligible == 0 || row.Eligible < r.Eligible) {
-			r.Eligible = row.Eligible
-		}
-		if row.Start != 0 && (r.Start == 0 || row.Start < r.Start) {
-			r.Start, r.Priority, r.Processors = row.Start, row.Priority, row.Processors
-		}
-		r.End = max(r.End, row.End)
-		open = open || row.End == 0
-		if row.Task < 0 {
-			continue
-		}
-		set(&r.TaskStarts, row.Task, row.Start)
-		set(&r.TaskEnds, row.Task, row.End)
-		set(&r.TaskNodes, row.Task, row.Nodes)
+// Finished returns the row as the neutral record of a finished job. What the record of a
+// run has no column for, such as the job's memory, is in [Row.Request].
+func (r *Row) Finished() finished.Job {
+	job := finished.Job{
+		ID: r.Job, Number: r.RMJob, ArrayTask: r.Task,
+		Name: r.Name, User: r.User, Group: r.Group, Account: r.Account, Partition: r.Partition, QOS: r.QOS,
+		Reservation: r.Reservation,
+		Submit:      r.Submit, Eligible: r.Eligible, Start: r.Start, End: r.End,
+		Suspended: r.Suspended, Elapsed: -1, TimeLimit: r.TimeLimit,
+		State: r.State, ExitCode: r.ExitCode, Signal: r.Signal, Restarts: r.Restarts,
+		ReqNodes: r.AskedMinNodes, AllocCPUs: r.Processors, AllocNodes: r.NodeCount, AllocTRES: r.TRES, NodeList: r.Nodes,
 	}
-	if open {
-		r.End = 0
+	if r.Priority != 0 {
+		job.Priority = &r.Priority
 	}
-	return r
-}
-
-// set notes what is so of a task, if it is anything.
-func set[V comparable](tasks *map[int]V, task int, value V) {
-	var none V
-	if value == none {
-		return
+	if r.Start != 0 && r.End != 0 {
+		job.Elapsed = r.End.Sub(r.Start) - r.Suspended
 	}
-	if *tasks == nil {
-		*tasks = make(map[int]V)
-	}
-	(*tasks)[task] = value
+	return job
 }

@@ -14,7 +14,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"rmreplay/internal/formats/trace"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/jobjson"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/workload"
 )
@@ -199,12 +201,8 @@ func (w *Writer) Job(job *hpc.Job) error {
 		return err
 	}
 	if !w.unjournaled {
-		line, err := appendJob(w.line[:0], job)
-		if err != nil {
-			return err
-		}
-		w.line = line
-		if err := w.append("job", line); err != nil {
+		w.line = jobjson.Append(w.line[:0], job)
+		if err := w.append("job", w.line); err != nil {
 			return err
 		}
 	}
@@ -383,7 +381,7 @@ func (w *Writer) Setting(wl *workload.Workload) error {
 	if err := w.usable(); err != nil {
 		return err
 	}
-	if err := workload.Save(filepath.Join(w.dir, settingFile), &setting); err != nil {
+	if err := trace.Save(filepath.Join(w.dir, settingFile), &setting); err != nil {
 		return w.fail(err)
 	}
 	return nil

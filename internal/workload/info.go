@@ -156,12 +156,12 @@ func NewInfo(w *Workload) *Info {
 // add counts a job and returns its offered work in CPU-seconds.
 func (info *Info) add(job *hpc.Job) float64 {
 	info.countKinds(job)
-	tasks := arrayTasks(job)
+	tasks := TasksOf(job)
 	info.Tasks += len(tasks)
 	size := CPUs(&job.Request)
 	work := 0.0
 	for _, task := range tasks {
-		d, ends := occupied(job.RunTimeOf(task), job.TimeLimit)
+		d, ends := Occupied(job.RunTimeOf(task), job.TimeLimit)
 		if !ends {
 			continue
 		}
@@ -194,7 +194,7 @@ func (info *Info) countKinds(job *hpc.Job) {
 }
 
 func endsByItself(job *hpc.Job) bool {
-	_, ends := occupied(job.RunTime, job.TimeLimit)
+	_, ends := Occupied(job.RunTime, job.TimeLimit)
 	return ends
 }
 
@@ -210,17 +210,17 @@ func (info *Info) addUse(used, limit time.Duration) {
 	info.UsedDeciles[max(0, min(int(share*10), 9))]++
 }
 
-// occupied is how long a job holds its nodes when it runs undisturbed; ends is
+// Occupied is how long a job holds its nodes when it runs undisturbed; ends is
 // false when neither its run time nor its limit says.
-func occupied(runTime, limit time.Duration) (d time.Duration, ends bool) {
+func Occupied(runTime, limit time.Duration) (d time.Duration, ends bool) {
 	if limit > 0 && limit < runTime {
 		runTime = limit
 	}
 	return runTime, runTime != hpc.Unlimited
 }
 
-// arrayTasks returns the task indices of a job array; one, -1, of any other job.
-func arrayTasks(job *hpc.Job) []int {
+// TasksOf returns the task indices of a job array; one, -1, of any other job.
+func TasksOf(job *hpc.Job) []int {
 	if job.Array != "" {
 		if a, err := hpc.ParseArray(job.Array); err == nil {
 			return a.Tasks
@@ -275,7 +275,7 @@ func (t *SizeTable) add(size int, job *hpc.Job) {
 		t.Sizes = append(t.Sizes, sizeClass(len(t.Sizes)))
 		t.Jobs = append(t.Jobs, make([]int, len(durationClasses)))
 	}
-	d, _ := occupied(job.RunTime, job.TimeLimit)
+	d, _ := Occupied(job.RunTime, job.TimeLimit)
 	column := slices.IndexFunc(durationClasses, func(c struct {
 		name string
 		most time.Duration

@@ -1,4 +1,4 @@
-package workload
+package workload_test
 
 import (
 	"bytes"
@@ -12,7 +12,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"rmreplay/internal/formats/events"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/workload"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -27,10 +29,26 @@ const infoEvents = `
 -dt 90000 -e submit_batch_job | -J a -sim-walltime 100000 --uid=ann -N 3
 `
 
+func readEvents(t *testing.T, text string) *workload.Workload {
+	t.Helper()
+	w, err := events.Read(strings.NewReader(text), "x.events", workload.ReadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func sum(list []int) (n int) {
+	for _, x := range list {
+		n += x
+	}
+	return n
+}
+
 func TestInfo(t *testing.T) {
 	w := readEvents(t, infoEvents)
 	w.Actions = []hpc.Action{{At: w.Epoch, Shell: "date"}, {At: w.Epoch, Run: []string{"scontrol", "reconfigure"}}}
-	info := NewInfo(w)
+	info := workload.NewInfo(w)
 	// 8·30 + 8·1800 + 5·7200 + 3·(1·60) + 3·100000
 	if want := 240.0 + 14400 + 36000 + 180 + 300000; info.OfferedCPUS != want {
 		t.Errorf("offered %g CPU-seconds, want %g", info.OfferedCPUS, want)
@@ -69,7 +87,7 @@ func TestInfoOfWindow(t *testing.T) {
 	w := readEvents(t, infoEvents)
 	w.Start = w.Epoch.Add(3900 * time.Second)
 	w.Jobs.Change(0, func(j *hpc.Job) { j.Recorded = &hpc.Recorded{Start: w.Epoch.Add(time.Minute), Nodes: "n[1-2]"} })
-	info := NewInfo(w)
+	info := workload.NewInfo(w)
 	if info.Preset != 1 || info.Waiting != 1 || info.Begin != w.Start || info.WindowS != 90000-3900 || sum(info.PerHour) != 4 || info.PerHour[0] != 2 {
 		t.Errorf("%d run and %d wait at %s; %g s, by hour %v", info.Preset, info.Waiting, info.Begin, info.WindowS, info.PerHour)
 	}
@@ -95,25 +113,9 @@ func golden(t *testing.T, name string, got []byte) {
 	}
 }
 
-func TestSizeClass(t *testing.T) {
-	var jobs Jobs
-	for _, n := range []int{4, 5, 1, 2} {
-		jobs.Append(&hpc.Job{Request: hpc.Request{Tasks: n}})
-	}
-	table := newSizeTable(&jobs)
-	if diff := cmp.Diff([]string{"1", "2", "3-4", "5-8"}, table.Sizes); diff != "" || table.Unit != "cpus" {
-		t.Errorf("%s %s", table.Unit, diff)
-	}
-	for i := range table.Jobs {
-		if sum(table.Jobs[i]) != 1 {
-			t.Errorf("row %s has %d jobs, want 1", table.Sizes[i], sum(table.Jobs[i]))
-		}
-	}
-}
-
 func TestInfoOfNothing(t *testing.T) {
 	var text bytes.Buffer
-	if err := NewInfo(&Workload{Source: "none"}).Render(&text); err != nil || !strings.Contains(text.String(), "jobs          0") {
+	if err := workload.NewInfo(&workload.Workload{Source: "none"}).Render(&text); err != nil || !strings.Contains(text.String(), "jobs          0") {
 		t.Errorf("%v\n%s", err, text.String())
 	}
 }

@@ -17,14 +17,28 @@ import (
 // here. The zero Jobs are none.
 //
 // A job that is read is a copy. To change one of the list, put the copy back with Set.
-// A copy of Jobs is like a copy of a slice: what one of them sets or puts into another
-// order the other one sees; see [Jobs.Clone]. Several goroutines may read them at once.
+// A copy of Jobs is like a copy of a slice: the two share their jobs and their order; see
+// [Jobs.Clone]. Several goroutines may read them at once.
 type Jobs struct {
 	list  []packedJob
 	store *packed.Store[hpc.Job]
+	// origins are where the jobs come from, one for each of list; nil while no job has
+	// an origin.
+	origins []packed.Ref
+	records *packed.Store[Origin] // whose first record is none
 }
 
-// packedJob has beside the job what jobs are put in order by.
+// Origin is a job's record in the source of its workload. It stays with the job, whatever
+// is done to the list, until somebody sets another one; a job that is appended has none.
+type Origin struct {
+	// Record is the record's place among those of the source, from 1; 0 if not known.
+	Record int
+	// Extra is what the record says beyond the job. Only the package of the source's
+	// format understands it.
+	Extra string
+}
+
+// packedJob has the submit time beside the job, because jobs are sorted by it.
 type packedJob struct {
 	submit hpc.Time
 	ref    packed.Ref
@@ -52,30 +66,63 @@ func (l *Jobs) pack(job *hpc.Job) packedJob {
 func (l *Jobs) Len() int { return len(l.list) }
 
 // Append adds a job behind the others.
-func (l *Jobs) Append(job *hpc.Job) { l.list = append(l.list, l.pack(job)) }
+func (l *Jobs) Append(job *hpc.Job) {
+	l.list = append(l.list, l.pack(job))
+	if l.origins != nil {
+		l.origins = append(l.origins, 0)
+	}
+}
 
-// Concat adds the jobs of another list behind the others.
+// Origin returns where job i comes from; the zero Origin if that is not known.
+func (l *Jobs) Origin(i int) (o Origin) {
+	if l.origins != nil {
+		l.records.Get(l.origins[i], &o)
+	}
+	return o
+}
+
+// SetOrigin says where job i comes from.
+func (l *Jobs) SetOrigin(i int, o Origin) {
+	if l.origins == nil {
+		if o == (Origin{}) {
+			return
+		}
+		l.origins, l.records = make([]packed.Ref, len(l.list), cap(l.list)), packed.NewStore[Origin]()
+		l.records.Put(&Origin{})
+	}
+	ref := packed.Ref(0)
+	if o != (Origin{}) {
+		ref = l.records.Put(&o)
+	}
+	l.origins[i] = ref
+}
+
+// DropOrigins forgets where the jobs come from.
+func (l *Jobs) DropOrigins() { l.origins, l.records = nil, nil }
+
+// Concat adds the jobs of another list behind the others, without their origins: two
+// sources cannot be one.
 func (l *Jobs) Concat(other *Jobs) {
 	for _, job := range other.All() {
 		l.Append(job)
 	}
 }
 
-// At returns job i, from 0, as a copy that is the caller's.
+// At returns job i, from 0, as a copy that the caller may change.
 func (l *Jobs) At(i int) *hpc.Job {
 	job := new(hpc.Job)
 	l.Get(i, job)
 	return job
 }
 
-// Get makes *job a copy of job i. What its Recorded and SWF point to, if they do, is written
-// over and used again.
+// Get makes *job a copy of job i. What its Recorded points to, if it does, is written over
+// and used again.
 func (l *Jobs) Get(i int, job *hpc.Job) { l.store.Get(l.list[i].ref, job) }
 
 // Submit returns the submit time of job i.
 func (l *Jobs) Submit(i int) hpc.Time { return l.list[i].submit }
 
-// Set replaces job i.
+// Set replaces job i, and leaves its origin.
 func (l *Jobs) Set(i int, job *hpc.Job) { l.list[i] = l.pack(job) }
 
 // Change changes job i.
@@ -85,8 +132,8 @@ func (l *Jobs) Change(i int, change func(*hpc.Job)) {
 	l.Set(i, job)
 }
 
-// All visits every job. A job is valid until the next one comes: who keeps it keeps a copy.
-// Set may replace it meanwhile.
+// All visits every job. A job is valid until the next one comes; to keep it, copy it. Set
+// may replace it meanwhile.
 func (l *Jobs) All() iter.Seq2[int, *hpc.Job] { return l.between(0, l.Len()) }
 
 // InParts has as many goroutines as there are processors visit a part of the jobs each, and
@@ -127,7 +174,12 @@ func (l *Jobs) List() []*hpc.Job {
 
 // First are the first n of them, as far as there are so many, in a list of its own.
 func (l *Jobs) First(n int) Jobs {
-	return Jobs{slices.Clone(l.list[:min(n, len(l.list))]), l.store}
+	n = min(n, len(l.list))
+	first := Jobs{list: slices.Clone(l.list[:n]), store: l.store}
+	if l.origins != nil {
+		first.origins, first.records = slices.Clone(l.origins[:n]), l.records
+	}
+	return first
 }
 
 // Clone returns a list of its own of the same jobs.
@@ -135,37 +187,67 @@ func (l *Jobs) Clone() Jobs { return l.First(len(l.list)) }
 
 // Pick returns the jobs at these places, in their order.
 func (l *Jobs) Pick(places []int) Jobs {
-	list := make([]packedJob, len(places))
+	picked := Jobs{list: make([]packedJob, len(places)), store: l.store}
 	for i, place := range places {
-		list[i] = l.list[place]
+		picked.list[i] = l.list[place]
 	}
-	return Jobs{list, l.store}
+	if l.origins != nil {
+		picked.origins, picked.records = make([]packed.Ref, len(places)), l.records
+		for i, place := range places {
+			picked.origins[i] = l.origins[place]
+		}
+	}
+	return picked
 }
 
 // Delete removes the jobs for which unwanted is true.
 func (l *Jobs) Delete(unwanted func(*hpc.Job) bool) {
-	kept := l.list[:0]
+	kept := 0
 	for i, job := range l.All() {
-		if !unwanted(job) {
-			kept = append(kept, l.list[i])
+		if unwanted(job) {
+			continue
 		}
+		l.list[kept] = l.list[i]
+		if l.origins != nil {
+			l.origins[kept] = l.origins[i]
+		}
+		kept++
 	}
-	clear(l.list[len(kept):])
-	l.list = kept
+	clear(l.list[kept:])
+	l.list = l.list[:kept]
+	if l.origins != nil {
+		l.origins = l.origins[:kept]
+	}
 }
 
 // Sort puts the jobs into the order of their submission; those of one instant keep theirs.
 func (l *Jobs) Sort() {
-	slices.SortStableFunc(l.list, func(a, b packedJob) int { return cmp.Compare(a.submit, b.submit) })
+	bySubmit := func(a, b packedJob) int { return cmp.Compare(a.submit, b.submit) }
+	if l.origins == nil {
+		slices.SortStableFunc(l.list, bySubmit)
+		return
+	}
+	if slices.IsSortedFunc(l.list, bySubmit) {
+		return
+	}
+	places := make([]int, len(l.list))
+	for i := range places {
+		places[i] = i
+	}
+	slices.SortStableFunc(places, func(a, b int) int { return bySubmit(l.list[a], l.list[b]) })
+	sorted := l.Pick(places)
+	copy(l.list, sorted.list)
+	copy(l.origins, sorted.origins)
 }
 
-// Equal reports whether the same jobs are in both lists, in the same order.
+// Equal reports whether the same jobs, of the same origins, are in both lists, in the
+// same order.
 func (l Jobs) Equal(other Jobs) bool {
 	if l.Len() != other.Len() {
 		return false
 	}
 	for i, job := range l.All() {
-		if !reflect.DeepEqual(job, other.At(i)) {
+		if !reflect.DeepEqual(job, other.At(i)) || l.Origin(i) != other.Origin(i) {
 			return false
 		}
 	}

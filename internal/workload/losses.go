@@ -2,19 +2,23 @@ package workload
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/jobjson"
+	"rmreplay/internal/workload/sbatch"
 )
 
 // Losses says what a conversion could not write: how many jobs or other records had
 // something that the format has no place for, by the name of what it was. Fields of a
-// request have the names of the trace format.
+// job have the names of package jobjson.
 type Losses map[string]int
 
-func (l Losses) add(what string, n int) {
+// Add counts n more of something; a negative n takes back what was counted before.
+func (l Losses) Add(what string, n int) {
 	if n == 0 {
 		return
 	}
@@ -26,61 +30,90 @@ func (l Losses) add(what string, n int) {
 // String lists the losses by name, one a line.
 func (l Losses) String() string {
 	var b strings.Builder
-	for _, what := range sortedKeys(l) {
+	for _, what := range slices.Sorted(maps.Keys(l)) {
 		fmt.Fprintf(&b, "%s: %d\n", what, l[what])
 	}
 	return b.String()
 }
 
-// job counts the fields of the job's request that are set and not among those held.
-func (l Losses) job(job *hpc.Job, held map[string]bool) {
+// Request counts the fields of a job's request that are set and not among those held.
+func (l Losses) Request(job *hpc.Job, held map[string]bool) {
 	v := reflect.ValueOf(&job.Request).Elem()
-	for _, f := range requestNames {
-		if !held[f.field] && !v.Field(f.index).IsZero() {
+	for _, f := range jobjson.RequestFields() {
+		if !held[f.Field] && !v.Field(f.Index).IsZero() {
+			l[f.Name]++
+		}
+	}
+}
+
+// Reparsed counts the fields of a job's request that words, the options of sbatch that
+// were written for it, do not give again. changed are the values of fields that were
+// written differently on purpose, by the field's name.
+func (l Losses) Reparsed(job *hpc.Job, words []string, changed map[string]string) {
+	s, err := sbatch.Parse(words, job.Submit)
+	if err != nil {
+		l["jobs whose options sbatch would refuse"]++
+		return
+	}
+	want, got := reflect.ValueOf(&job.Request).Elem(), reflect.ValueOf(&s.Request).Elem()
+	for _, f := range jobjson.RequestFields() {
+		wanted := want.Field(f.Index).Interface()
+		if value, ok := changed[f.Field]; ok {
+			wanted = value
+		}
+		if f.Field != "MaxNodes" && want.Field(f.Index).IsZero() {
+			continue // sbatch derives it from the other fields here, too
+		}
+		if !reflect.DeepEqual(wanted, got.Field(f.Index).Interface()) {
+			l[f.Name]++
+		}
+	}
+}
+
+// Fate counts the named fields of what a job does and what became of it, as far as
+// they are set.
+func (l Losses) Fate(job *hpc.Job, fields ...string) {
+	for _, f := range []struct {
+		name string
+		is   bool
+	}{
+		{"exit_code", job.ExitCode != 0},
+		{"cancel_after_s", job.CancelAfter != 0},
+		{"end_at", job.EndAt != 0},
+		{"task_run_times_s", len(job.TaskRunTimes) > 0},
+		{"task_exit_codes", len(job.TaskExitCodes) > 0},
+		{"recorded", job.Recorded != nil},
+	} {
+		if f.is && slices.Contains(fields, f.name) {
 			l[f.name]++
 		}
 	}
 }
 
-// events counts what is no job.
-func (l Losses) events(wl *Workload) {
-	l.add("reservation events", len(wl.Reservations))
-	l.add("node events", len(wl.NodeEvents))
-	l.add("actions", len(wl.Actions))
-	l.add("usage records", len(wl.Usage))
-	if wl.Start != 0 {
-		l.add("window's start", 1)
-	}
-}
-
-// requestName is a field of hpc.Request and what the trace format calls it.
-type requestName struct {
-	index       int
-	field, name string
-}
-
-var requestNames = func() []requestName {
-	durations := make(map[string]string)
-	t := reflect.TypeFor[requestDurations]()
-	for i := range t.NumField() {
-		durations[t.Field(i).Name], _, _ = strings.Cut(t.Field(i).Tag.Get("json"), ",")
-	}
-	var names []requestName
-	t = reflect.TypeFor[requestFields]()
-	for i := range t.NumField() {
-		field := t.Field(i)
-		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-		if name == "-" {
-			name = durations[field.Name]
+// Origins counts the jobs whose record in the source said something that only the
+// source's own format has a place for. SWF is the only format with such records.
+func (l Losses) Origins(wl *Workload) {
+	for i := range wl.Jobs.Len() {
+		if wl.Jobs.Origin(i).Extra != "" {
+			l["swf"]++
 		}
-		names = append(names, requestName{i, field.Name, name})
 	}
-	return names
-}()
+}
 
-// fieldSet is a set of fields of hpc.Request. A name that is none is a mistake in
-// this program.
-func fieldSet(fields ...string) map[string]bool {
+// Events counts what is no job.
+func (l Losses) Events(wl *Workload) {
+	l.Add("reservation events", len(wl.Reservations))
+	l.Add("node events", len(wl.NodeEvents))
+	l.Add("actions", len(wl.Actions))
+	l.Add("usage records", len(wl.Usage))
+	if wl.Start != 0 {
+		l.Add("window's start", 1)
+	}
+}
+
+// FieldSet is a set of fields of hpc.Request. It panics at a name that is none, which is
+// a mistake in this program.
+func FieldSet(fields ...string) map[string]bool {
 	t := reflect.TypeFor[hpc.Request]()
 	set := make(map[string]bool, len(fields))
 	for _, field := range fields {
@@ -90,17 +123,4 @@ func fieldSet(fields ...string) map[string]bool {
 		set[field] = true
 	}
 	return set
-}
-
-// validText returns text as UTF-8. Bytes that are none are taken for ISO 8859-1, in
-// which every byte is a character.
-func validText(text []byte) string {
-	if utf8.Valid(text) {
-		return string(text)
-	}
-	runes := make([]rune, len(text))
-	for i, b := range text {
-		runes[i] = rune(b)
-	}
-	return string(runes)
 }

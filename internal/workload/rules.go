@@ -2,78 +2,66 @@ package workload
 
 import (
 	"fmt"
-	"time"
+	"maps"
+	"slices"
+	"strings"
 
 	"rmreplay/internal/hpc"
 )
 
-// ReadOptions are the choices in reading a workload.
-type ReadOptions struct {
-	// Epoch is the instant that relative times count from where the source does not
-	// say; DefaultEpoch if not set.
-	Epoch hpc.Time
-	// Strict makes the first record that falls under any rule an error.
+// RuleBook counts the records of a source that fall under named rules. If it is strict,
+// the first of them is an error.
+type RuleBook struct {
 	Strict bool
-	// Lean leaves out what no replay looks at, and only a writer of the source's own
-	// format needs: [hpc.Job.SWF].
-	Lean bool
-	// Progress, if not nil, is told now and then how far the reading has come: how many
-	// bytes of a file, of how many (0 if it is no regular file); of a database how many
-	// jobs, and 0.
-	Progress func(done, all int64)
-
-	// The others apply to the records of Slurm's accounting only.
-
-	// Start and End cut out a window; 0 for none. What runs at its start is preset:
-	// see [Workload.Start].
-	Start, End hpc.Time
-	// Zone is where times without a zone were written; UTC if nil.
-	Zone *time.Location
-	// Cluster is the one whose jobs are wanted, where a source has several.
-	Cluster string
+	// Counts are the records by rule; nil while there is none.
+	Counts map[string]int
 }
 
-func (o *ReadOptions) zone() *time.Location {
-	if o.Zone == nil {
-		return time.UTC
-	}
-	return o.Zone
-}
-
-func (o ReadOptions) epoch() hpc.Time {
-	if o.Epoch.IsZero() {
-		return DefaultEpoch
-	}
-	return o.Epoch
-}
-
-// ruleBook counts records under named rules, or refuses the first of them.
-type ruleBook struct {
-	strict bool
-	counts map[string]int
-}
-
-// fall counts a record under a rule and returns nil. If the book is strict it returns
-// what is wrong with the record as an error; its line is for the caller to add.
-func (b *ruleBook) fall(rule, format string, args ...any) error {
-	if b.strict {
+// Fall counts a record under a rule and returns nil. A strict book returns what is wrong
+// with the record as an error; the caller adds the line.
+func (b *RuleBook) Fall(rule, format string, args ...any) error {
+	if b.Strict {
 		return fmt.Errorf("%s (rule %s)", fmt.Sprintf(format, args...), rule)
 	}
-	if b.counts == nil {
-		b.counts = make(map[string]int)
-	}
-	b.counts[rule]++
+	b.Note(rule, 1)
 	return nil
 }
 
-// orderCheck applies the rules about the order of submissions, which every format
+// Note counts n decisions where the source does not say what the workload needs. They
+// are no mistakes of the source, so a strict book counts them too.
+func (b *RuleBook) Note(what string, n int) {
+	if n == 0 {
+		return
+	}
+	if b.Counts == nil {
+		b.Counts = make(map[string]int)
+	}
+	b.Counts[what] += n
+}
+
+// Summary lists the counts for an error, as " (rule 3, other_rule 1)"; it is empty if
+// there are none.
+func (b *RuleBook) Summary() string {
+	var parts []string
+	for _, rule := range slices.Sorted(maps.Keys(b.Counts)) {
+		parts = append(parts, fmt.Sprintf("%s %d", rule, b.Counts[rule]))
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(parts, ", ") + ")"
+}
+
+// OrderCheck applies the rules about the order of submissions, which every format
 // shares, to one job after another as the source has them.
-type orderCheck struct {
+type OrderCheck struct {
 	started bool
 	latest  hpc.Time
 }
 
-func (c *orderCheck) job(book *ruleBook, submit hpc.Time) error {
+// Job counts a submission that falls under [RuleOutOfOrder] or [RuleClockJump] in the
+// book. Its error is that of a strict book.
+func (c *OrderCheck) Job(book *RuleBook, submit hpc.Time) error {
 	latest, started := c.latest, c.started
 	c.started = true
 	if !started || submit > latest {
@@ -83,9 +71,9 @@ func (c *orderCheck) job(book *ruleBook, submit hpc.Time) error {
 	case !started:
 		return nil
 	case submit < latest:
-		return book.fall(RuleOutOfOrder, "submitted at %s, after a job that was submitted at %s", submit, latest)
+		return book.Fall(RuleOutOfOrder, "submitted at %s, after a job that was submitted at %s", submit, latest)
 	case submit.Sub(latest) > MaxGap:
-		return book.fall(RuleClockJump, "submitted at %s, %.0f days after the job before", submit, submit.Sub(latest).Hours()/24)
+		return book.Fall(RuleClockJump, "submitted at %s, %.0f days after the job before", submit, submit.Sub(latest).Hours()/24)
 	}
 	return nil
 }

@@ -6,6 +6,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"rmreplay/internal/lines"
 )
 
 // ConvertAccountsDump reads what `sacctmgr dump CLUSTER` writes, and returns the
@@ -15,7 +17,7 @@ import (
 // "reading accounts: NAME:LINE: what is wrong".
 func ConvertAccountsDump(r io.Reader, name string) (commands string, qos []string, err error) {
 	d := accountsDump{parent: "root"}
-	if err := eachLine(r, name, d.line); err != nil {
+	if err := lines.Each(r, name, d.line); err != nil {
 		return "", nil, fmt.Errorf("reading accounts: %w", err)
 	}
 	if d.cluster == "" {
@@ -42,7 +44,7 @@ type accountsDump struct {
 }
 
 func (d *accountsDump) line(_ int, line []byte) error {
-	text := strings.TrimSpace(validText(line))
+	text := strings.TrimSpace(lines.UTF8(line))
 	if text == "" || text[0] == '#' {
 		return nil
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/lines"
 )
 
 // ReadReservations reads what `scontrol show reservation` prints (with -o or without)
@@ -94,8 +95,8 @@ func eachBlock(r io.Reader, name, first string, f func(*block) error) error {
 		}
 		return nil
 	}
-	err := eachLine(r, name, func(number int, line []byte) error {
-		text := strings.TrimSpace(validText(line))
+	err := lines.Each(r, name, func(number int, line []byte) error {
+		text := strings.TrimSpace(lines.UTF8(line))
 		if strings.HasPrefix(text, first+"=") {
 			if err := flush(); err != nil {
 				return err
@@ -139,11 +140,11 @@ func (b *block) add(text string) {
 
 // reservation returns nil for a reservation outside the window.
 func (b *block) reservation(opts ReadOptions) (*hpc.ReservationEvent, error) {
-	start, err := otherTime(b.values["StartTime"], opts.zone())
+	start, err := ParseTime([]byte(b.values["StartTime"]), opts.Location())
 	if err != nil || start == 0 {
 		return nil, fmt.Errorf("StartTime=%s: %w", b.values["StartTime"], errNotTime)
 	}
-	end, err := otherTime(b.values["EndTime"], opts.zone())
+	end, err := ParseTime([]byte(b.values["EndTime"]), opts.Location())
 	if err != nil || end == 0 {
 		return nil, fmt.Errorf("EndTime=%s: %w", b.values["EndTime"], errNotTime)
 	}

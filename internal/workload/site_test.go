@@ -11,87 +11,6 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// The same two jobs as the data parsers of Slurm 22.05 and of 23.11 write them.
-const (
-	oldJSON = `{"meta":{"plugin":{"type":"openapi/dbv0.0.38"}},"errors":[],"jobs":[
-{"account":"phys","cluster":"vale","constraints":"fast","comment":{"job":"c"},"allocation_nodes":2,"array":{"job_id":0,"task_id":null,"task":null,"limits":{"max":{"running":{"tasks":0}}}},
- "exit_code":{"status":"SUCCESS","return_code":0},"group":"staff","job_id":17,"name":"a|b","nodes":"n[1-2]","partition":"batch","priority":99,"qos":"normal",
- "required":{"CPUs":8,"memory":2048},"het":{"job_id":0,"job_offset":null},"state":{"current":"COMPLETED","reason":"None"},
- "time":{"elapsed":60,"eligible":1709280000,"end":1709280120,"start":1709280060,"submission":1709280000,"suspended":0,"limit":30},
- "tres":{"allocated":[{"type":"cpu","name":null,"id":1,"count":8}],"requested":[{"type":"node","name":null,"count":2},{"type":"gres","name":"gpu","count":4},{"type":"gres","name":"gpu:a100","count":4}]},
- "user":"ann","wckey":{"wckey":"k"},"steps":[]},
-{"account":"phys","cluster":"vale","job_id":19,"array":{"job_id":18,"task_id":3},"name":"t","required":{"CPUs":1},"state":{"current":"TIMEOUT"},
- "time":{"elapsed":60,"end":1709280120,"start":0,"submission":1709280010,"limit":1},"user":"ann","steps":[{"time":{"start":1709280060}}]},
-{"account":"phys","cluster":"vale","job_id":20,"name":"k","required":{"CPUs":1},"state":{"current":"FAILED"},"exit_code":{"status":"SIGNALED","signal":{"signal_id":9,"name":"Killed"}},
- "time":{"elapsed":60,"end":1709280120,"start":1709280060,"submission":1709280020},"user":"ann"}]}`
-	newJSON = `{"jobs":[
-{"account":"phys","cluster":"vale","constraints":"fast","comment":{"job":"c"},"allocation_nodes":2,"array":{"job_id":0,"task_id":{"set":false,"infinite":false,"number":0},"task":""},
- "exit_code":{"status":["SUCCESS"],"return_code":{"set":true,"infinite":false,"number":0}},"group":"staff","job_id":17,"name":"a|b","nodes":"n[1-2]","partition":"batch",
- "priority":{"set":true,"infinite":false,"number":99},"qos":"normal","required":{"CPUs":8,"memory_per_cpu":{"set":false},"memory_per_node":{"set":true,"infinite":false,"number":2048}},
- "state":{"current":["COMPLETED"],"reason":"None"},"time":{"elapsed":60,"eligible":1709280000,"end":1709280120,"start":1709280060,"submission":1709280000,"suspended":0,"limit":{"set":true,"infinite":false,"number":30}},
- "tres":{"allocated":[{"type":"cpu","name":"","id":1,"count":8}],"requested":[{"type":"node","name":"","count":2},{"type":"gres","name":"gpu","count":4},{"type":"gres","name":"gpu:a100","count":4}]},
- "user":"ann","wckey":{"wckey":"k","flags":[]},"steps":[]},
-{"account":"phys","cluster":"vale","job_id":19,"array":{"job_id":18,"task_id":{"set":true,"infinite":false,"number":3}},"name":"t","required":{"CPUs":1},"state":{"current":["TIMEOUT"]},
- "time":{"elapsed":60,"end":1709280120,"start":0,"submission":1709280010,"limit":{"set":true,"number":1}},"user":"ann","steps":[{"time":{"start":{"set":true,"number":1709280060}}}]},
-{"account":"phys","cluster":"vale","job_id":20,"name":"k","required":{"CPUs":1},"state":{"current":["FAILED"]},"exit_code":{"status":["SIGNALED"],"return_code":{"set":false,"infinite":false,"number":0},"signal":{"id":{"set":true,"infinite":false,"number":9},"name":"KILL"}},
- "time":{"elapsed":60,"end":1709280120,"start":1709280060,"submission":1709280020},"user":"ann"}],
- "meta":{},"errors":[],"warnings":[]}`
-)
-
-func TestReadSacctJSON(t *testing.T) {
-	at := func(s int64) hpc.Time { return hpc.Unix(1709280000 + s) }
-	want := []*hpc.Job{
-		{
-			ID: "17", Submit: at(0),
-			Request: hpc.Request{
-				Name: "a|b", User: "ann", Group: "staff", Account: "phys", Partition: "batch", QOS: "normal", WCKey: "k", Comment: "c", Constraint: "fast",
-				TimeLimit: 30 * time.Minute, MinNodes: 2, MaxNodes: 2, Tasks: 8, MemPerNode: 2048, GPUs: "a100:4",
-			},
-			Behaviour: hpc.Behaviour{RunTime: time.Minute},
-			Recorded:  &hpc.Recorded{Eligible: at(0), Start: at(60), End: at(120), State: hpc.Completed, Nodes: "n[1-2]", Processors: 8, Priority: 99},
-		}, {
-			ID: "18", Submit: at(10),
-			Request:   hpc.Request{Name: "t", User: "ann", Account: "phys", TimeLimit: time.Minute, Tasks: 1, Array: "3"},
-			Behaviour: hpc.Behaviour{RunTime: hpc.Unlimited},
-			Recorded: &hpc.Recorded{
-				Start: at(60), End: at(120), State: hpc.TimedOut,
-				TaskStarts: map[int]hpc.Time{3: at(60)}, TaskEnds: map[int]hpc.Time{3: at(120)},
-			},
-		}, {
-			ID: "20", Submit: at(20),
-			Request:   hpc.Request{Name: "k", User: "ann", Account: "phys", Tasks: 1},
-			Behaviour: hpc.Behaviour{RunTime: time.Minute, ExitCode: 137},
-			Recorded:  &hpc.Recorded{Start: at(60), End: at(120), State: hpc.Failed},
-		},
-	}
-	for _, text := range []string{oldJSON, newJSON} {
-		w, err := Read(strings.NewReader(text), "x.json", ReadOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(want, w.Jobs.List()); diff != "" {
-			t.Errorf("(-want +got)\n%s", diff)
-		}
-	}
-}
-
-func TestSacctJSONErrors(t *testing.T) {
-	for text, want := range map[string]string{
-		`[1]`:                     "not an object",
-		`{"meta":{}}`:             "no list of jobs",
-		`{"jobs":{}}`:             "jobs: not a list",
-		`{"jobs":[]}`:             "no usable job",
-		oldJSON[:len(oldJSON)-60]: "job 3: not JSON",
-		oldJSON[:len(oldJSON)-1]:  "after 3 jobs: ",
-		`{"jobs":[{"job_id":0}]}`: "no usable job in it (record_unreadable 1)",
-		`{"jobs":[{"job_id":1,"time":{"submission":-4}}]}`: "record_unreadable 1",
-	} {
-		if _, _, err := ReadSacctJSON(strings.NewReader(text), "x", ReadOptions{}); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%.40s: error %v, want %q", text, err, want)
-		}
-	}
-}
-
 const reservationText = `ReservationName=maint StartTime=2024-03-01T06:00:00 EndTime=2024-03-01T10:00:00 Duration=04:00:00
    Nodes=n[1-4] NodeCnt=4 CoreCnt=16 Features=(null) PartitionName=batch Flags=MAINT,IGNORE_JOBS,SPEC_NODES,ALL_NODES
    TRES=cpu=16
@@ -192,22 +111,6 @@ add user name=ann account=phys DefaultAccount=phys Fairshare=10 QOS=+high,normal
 			t.Errorf("%q: error %v, want %q", text, err, want)
 		}
 	}
-}
-
-func FuzzReadSacctJSON(f *testing.F) {
-	f.Add(oldJSON)
-	f.Add(newJSON)
-	f.Fuzz(func(t *testing.T, text string) {
-		w, _, err := ReadSacctJSON(strings.NewReader(text), "fuzz", ReadOptions{})
-		if err != nil {
-			return
-		}
-		for _, job := range w.Jobs.All() {
-			if job.Submit <= 0 || job.ID == "" || job.RunTime < 0 || CPUs(&job.Request) < 1 {
-				t.Errorf("job %+v", job)
-			}
-		}
-	})
 }
 
 func FuzzScontrol(f *testing.F) {

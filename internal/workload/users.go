@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/lines"
 )
 
 // ParseUsers reads a users file: a line "name:uid:group:gid" for each user. Blank
@@ -15,7 +16,7 @@ import (
 func ParseUsers(r io.Reader, name string) ([]hpc.User, error) {
 	var users []hpc.User
 	seen := make(map[string]bool)
-	err := eachLine(r, name, func(_ int, line []byte) error {
+	err := lines.Each(r, name, func(_ int, line []byte) error {
 		text, _, _ := strings.Cut(string(line), "#")
 		if text = strings.TrimSpace(text); text == "" {
 			return nil
@@ -97,7 +98,7 @@ func ParsePasswd(passwd, group io.Reader) ([]hpc.User, error) {
 
 // eachEntry calls f with the fields of every entry of a passwd or group file.
 func eachEntry(r io.Reader, name string, f func(fields []string) error) error {
-	err := eachLine(r, name, func(_ int, line []byte) error {
+	err := lines.Each(r, name, func(_ int, line []byte) error {
 		text := strings.TrimSpace(string(line))
 		if text == "" || text[0] == '#' || text[0] == '+' || text[0] == '-' {
 			return nil

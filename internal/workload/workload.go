@@ -1,8 +1,8 @@
 // Package workload holds what is to be submitted to a resource manager, and when:
-// the [Workload], its readers and writers, and the checks that say whether a
-// replay of it would mean anything.
+// the [Workload], the checks that say whether a replay of it would mean anything, and
+// what every [Format] of workloads shares.
 //
-// [Open] reads a workload of any known format; docs/FORMATS.md describes them.
+// Package formats reads a workload of any known format; docs/FORMATS.md describes them.
 package workload
 
 import (
@@ -45,7 +45,8 @@ type Workload struct {
 	// MachineNodes and MachineProcessors are the size of the machine that the
 	// workload was recorded on; 0 where the source does not say.
 	MachineNodes, MachineProcessors int
-	// Header has the comments that the source begins with, without their mark.
+	// Header has the comments that the source begins with, without the character that
+	// marks them.
 	Header []string
 	// Unusable are the records of the source that are no jobs to replay, as they
 	// stand there.
@@ -139,15 +140,18 @@ const (
 // MaxGap is the longest time between two submissions that is not a clock jump.
 const MaxGap = 366 * 24 * time.Hour
 
-// Sort brings every list into the order of its instants, as everybody who makes a
-// workload must leave it. Entries of the same instant keep their order.
-func (w *Workload) Sort() { w.sort() }
-
-// sort brings every list into the order of its instants. The readers have counted
-// the jobs that were out of order.
-func (w *Workload) sort() {
+// Sort brings every list into the order of its instants. Every maker of a workload must
+// leave it so. Entries of the same instant keep their order.
+func (w *Workload) Sort() {
 	w.Jobs.Sort()
 	slices.SortStableFunc(w.Reservations, func(a, b hpc.ReservationEvent) int { return cmp.Compare(a.At, b.At) })
 	slices.SortStableFunc(w.NodeEvents, func(a, b hpc.NodeEvent) int { return cmp.Compare(a.At, b.At) })
 	slices.SortStableFunc(w.Actions, func(a, b hpc.Action) int { return cmp.Compare(a.At, b.At) })
+}
+
+// Note adds n to the count of a rule in [Workload.Rules].
+func (w *Workload) Note(rule string, n int) {
+	book := RuleBook{Counts: w.Rules}
+	book.Note(rule, n)
+	w.Rules = book.Counts
 }

@@ -14,13 +14,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"rmreplay/internal/formats"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/replay"
 	"rmreplay/internal/rm/slurm/conf"
 	"rmreplay/internal/run"
+	"rmreplay/internal/slurmdb"
 	"rmreplay/internal/workload"
 	"rmreplay/internal/workload/sbatch"
-	"rmreplay/internal/workload/slurmdb"
 )
 
 // rebuild replays a scenario with accounting and makes a workload of the database that
@@ -385,7 +386,7 @@ func realSite(t *testing.T, name, events string, edits ...string) scenario {
 	if err := errors.Join(os.Remove(file), os.WriteFile(file, []byte(edited), 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	w, err := workload.Open(filepath.Join(dir, events))
+	w, err := formats.Open(filepath.Join(dir, events))
 	if err != nil {
 		t.Fatal(err)
 	}

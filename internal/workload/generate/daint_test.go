@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"rmreplay/internal/formats/trace"
 	"rmreplay/internal/hostlist"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/workload"
@@ -180,7 +181,7 @@ func checkMeasured(t *testing.T, made *DaintDays) {
 func TestDaintSeeds(t *testing.T) {
 	var texts [3]bytes.Buffer
 	for i, seed := range []uint64{7, 7, 8} {
-		if err := workload.WriteTrace(&texts[i], mustDaint(t, DaintOptions{Seed: seed})); err != nil {
+		if err := trace.Write(&texts[i], mustDaint(t, DaintOptions{Seed: seed})); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -194,7 +195,7 @@ func TestDaintSeeds(t *testing.T) {
 	if err != nil || len(users) != userCount {
 		t.Errorf("%d users, %v", len(users), err)
 	}
-	back, err := workload.ReadTrace(&texts[0], "daint")
+	back, err := trace.Read(&texts[0], "daint", workload.ReadOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

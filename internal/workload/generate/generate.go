@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"rmreplay/internal/formats/trace"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/workload"
 )
@@ -37,7 +38,7 @@ func WriteSite(dir string, w *workload.Workload, files map[string]string) error 
 			return err
 		}
 	}
-	return workload.Save(filepath.Join(dir, "day.jsonl"), w)
+	return trace.Save(filepath.Join(dir, "day.jsonl"), w)
 }
 
 // pick returns a random index with a probability in proportion to its weight. Weights are

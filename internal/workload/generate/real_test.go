@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"rmreplay/internal/workload"
+	"rmreplay/internal/formats"
 )
 
 // sharedLogs are real logs beside the checkout, if they are there.
@@ -18,7 +18,7 @@ func TestLikeRealLogs(t *testing.T) {
 		if _, err := os.Stat(path); err != nil {
 			t.Skipf("SKIPPED: the log %s is absent, so nothing is drawn after a real log", path)
 		}
-		model, err := workload.Open(path)
+		model, err := formats.Open(path)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -240,6 +240,7 @@ func (a *Anonymizer) Step() Step {
 			a.dependency(job, ids)
 			w.Jobs.Set(i, job)
 		}
+		w.Jobs.DropOrigins() // records of the source have the original names
 		if err := a.events(w); err != nil {
 			return 0, err
 		}
@@ -293,7 +294,7 @@ func (a *Anonymizer) job(job *hpc.Job, ids map[string]string) (err error) {
 	job.WCKey = a.word(kindWCKey, job.WCKey)
 	job.MCSLabel = a.word(kindMCS, job.MCSLabel)
 	job.Reservation = a.commaList(kindReservation, job.Reservation)
-	job.Comment, job.BurstBuffer, job.SWF = "", "", nil
+	job.Comment, job.BurstBuffer = "", ""
 	return nil
 }
 

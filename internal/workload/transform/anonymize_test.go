@@ -39,7 +39,6 @@ func revealing() *workload.Workload {
 	j.Reservation, j.Comment, j.MCSLabel, j.BurstBuffer = "secretresv", "/home/secretpath", "secretlabel", "#DW stage_in=/secretpath"
 	j.NodeList, j.Exclude = "secretnode[1-2]", "secretnode07.secretsite.ch"
 	j.Dependency = "singleton"
-	j.SWF = &hpc.SWF{Record: 1}
 	later := job("secretlater", 1, 1, time.Hour, time.Hour)
 	later.Dependency = "afterok:secretid"
 	odd := job("secretodd", 2, 1, time.Hour, time.Hour)

@@ -12,6 +12,7 @@ import (
 	"rmreplay/internal/hostlist"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/workload"
+	"rmreplay/internal/workload/arrays"
 	"rmreplay/internal/workload/sbatch"
 )
 
@@ -156,7 +157,6 @@ func appendCopy(w, once *workload.Workload, start hpc.Time, shift time.Duration,
 		}
 		c.ID += suffix
 		c.Submit, c.EndAt = c.Submit.Add(shift), later(c.EndAt, shift)
-		c.SWF = nil // the copy is not the record of that log
 		renameReservations(c, reservations)
 		if r := c.Recorded; r != nil {
 			r.Eligible, r.Start, r.End = later(r.Eligible, shift), later(r.Start, shift), later(r.End, shift)
@@ -240,7 +240,7 @@ func Window(from, to hpc.Time) (Step, error) {
 					waited[job.ID] = true
 				}
 			}
-			n = workload.SplitArrays(w, from)
+			n = arrays.Split(w, from)
 		}
 		n += keep(w, func(job *hpc.Job) bool {
 			if to != 0 && job.Submit >= to {
@@ -256,7 +256,7 @@ func Window(from, to hpc.Time) (Step, error) {
 				env.note("actions from before %s left out, whatever of them still holds: %d", from, n)
 			}
 			for i, job := range w.Jobs.All() {
-				if waited[job.ID] && job.Dependency == "" && workload.BeginWhenEligible(job, from) {
+				if waited[job.ID] && job.Dependency == "" && arrays.BeginWhenEligible(job, from) {
 					w.Jobs.Set(i, job)
 				}
 			}
@@ -414,7 +414,6 @@ func renameClashes(w, add *workload.Workload) {
 		ev.Name = newReservations[ev.Name]
 	}
 	for i, job := range add.Jobs.All() {
-		job.SWF = nil // two logs cannot be one
 		rewriteDependency(job, func(id string) string { return newNames[id] })
 		job.ID = newNames[job.ID]
 		renameReservations(job, newReservations)

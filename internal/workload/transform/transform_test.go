@@ -12,8 +12,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	tracefile "rmreplay/internal/formats/trace"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/workload"
+	"rmreplay/internal/workload/arrays"
 	"rmreplay/internal/workload/example"
 )
 
@@ -79,7 +81,7 @@ func apply(t *testing.T, w *workload.Workload, env Environment, steps ...Step) (
 func trace(t *testing.T, w *workload.Workload) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := workload.WriteTrace(&b, w); err != nil {
+	if err := tracefile.Write(&b, w); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()
@@ -441,7 +443,7 @@ func TestWindowOnArrays(t *testing.T) {
 	if byID(w, "on one").Begin != 0 || byID(w, "c").Array != "1-2" {
 		t.Errorf("%+v, %+v", byID(w, "on one"), byID(w, "c"))
 	}
-	if diff := cmp.Diff(map[string]int{workload.NoteArrayLimit: 1}, w.Rules); diff != "" {
+	if diff := cmp.Diff(map[string]int{arrays.NoteLimit: 1}, w.Rules); diff != "" {
 		t.Errorf("rules (-want +got)\n%s", diff)
 	}
 	if p := workload.Validate(w, workload.Cluster{}); len(p) > 0 {
@@ -604,7 +606,7 @@ func TestCompose(t *testing.T) {
 	if diff := cmp.Diff(want, results); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
-	back, err := workload.ReadTrace(strings.NewReader(trace(t, w)), "x")
+	back, err := tracefile.Read(strings.NewReader(trace(t, w)), "x", workload.ReadOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

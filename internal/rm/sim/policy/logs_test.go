@@ -11,10 +11,10 @@ import (
 	"strings"
 	"testing"
 
+	"rmreplay/internal/formats"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/sim"
-	"rmreplay/internal/workload"
 )
 
 // sharedData returns the path of a file that is kept beside the repository. It skips the
@@ -33,7 +33,7 @@ func sharedData(t testing.TB, elem ...string) string {
 // machine is not saturated the printed digits agree. The saturated cases are chaotic: a
 // different order at one instant changes the schedule from there on.
 func TestFeedbackPaper(t *testing.T) {
-	w, err := workload.Open(sharedData(t, "swf", "KTH-SP2-1996-2.1-cln.swf.gz"))
+	w, err := formats.Open(sharedData(t, "swf", "KTH-SP2-1996-2.1-cln.swf.gz"))
 	if err != nil {
 		t.Fatal(err)
 	}

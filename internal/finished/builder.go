@@ -1,0 +1,479 @@
+package finished
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/lines"
+	"rmreplay/internal/workload"
+	"rmreplay/internal/workload/arrays"
+)
+
+// The rules that records of finished jobs fall under. A record under one of the
+// first four is no job to replay and is kept in [workload.Workload.Unusable].
+const (
+	RuleNoRecord      = "record_unreadable"      // not a record of the format
+	RuleNoSubmit      = "no_submit_time"         // the submit time is not known
+	RuleNoSize        = "no_processors"          // no positive number of processors or nodes
+	RuleDuplicate     = "duplicate_record"       // the same job is there twice
+	RuleTimesReversed = "times_reversed"         // it ends before it starts, or starts before it is submitted
+	RuleBadValue      = "bad_value"              // a field that is not necessary has no sense, and is ignored
+	RuleBadSubmitLine = "submit_line_unreadable" // the command line is not sbatch's as we know it
+	RuleNoStart       = "start_from_steps"       // the job's start is missing and taken from its first step
+	RuleNoStartAtAll  = "no_start_time"          // it ended and used nodes, but no start is known
+)
+
+// The notes that a [Builder] counts: not dirt, but decisions where the source does not
+// say what the workload needs.
+const (
+	NoteRequeued       = "requeued_run_folded" // an earlier run of a job that was requeued
+	NoteRunning        = "still_running"       // the job had not ended: it runs until its time limit
+	NoteNeverStarted   = "never_started"       // what it would have run is not known: until its time limit
+	NoteBegin          = "begin_from_eligible" // --begin stands for whatever kept the job from being eligible
+	NoteOutside        = "outside_window"      // jobs that ended before the window or were submitted after it
+	NoteRequeuedPreset = "requeued_run_preset" // the one that ran at the window's start is a job of its own
+	NoteArrayParts     = "array_in_parts"      // tasks of an array that cannot be one job with the others
+	NoteDependencyGone = "dependency_dropped"  // on jobs that had ended before the window
+	NoteHetJob         = "het_job_component"   // components of heterogeneous jobs are jobs of their own
+)
+
+// Builder makes a workload of finished jobs. They may come in any order, except that steps
+// follow the record of their job.
+type Builder struct {
+	w    *workload.Workload
+	opts workload.ReadOptions
+	book workload.RuleBook
+
+	jobs    map[string]*built // by ID
+	list    []*built          // in the order of the source
+	made    []*hpc.Job        // of them, while they may change
+	users   map[string]hpc.User
+	records int
+	has     fieldPresence
+	arrays  arrays.Parts
+}
+
+// built is a job in the making.
+type built struct {
+	rec Job
+	// startFromSteps says that rec.Start is that of a step.
+	startFromSteps bool
+	// requeued says that this is the run at the window's start of a job that ran again.
+	requeued bool
+	// atStart is that run, of the job that the last run is; else nil.
+	atStart *Job
+	// lastSubmit is when the last run went to the queue. Where it is one of several, rec.Submit is
+	// when the first did.
+	lastSubmit hpc.Time
+}
+
+// fieldPresence says of which fields any record had something.
+type fieldPresence struct {
+	user, account, qos, timeLimit, submitLine, nodeList, uid, memory bool
+}
+
+// NewBuilder returns a builder for a workload from a source of the given name.
+func NewBuilder(source string, opts workload.ReadOptions) *Builder {
+	return &Builder{
+		w: &workload.Workload{Source: source, Start: opts.Start}, opts: opts, book: workload.RuleBook{Strict: opts.Strict},
+		jobs: make(map[string]*built), users: make(map[string]hpc.User),
+	}
+}
+
+// Note counts a decision of the reader or the builder. It is no mistake of the source, so
+// a strict reader takes it.
+func (b *Builder) Note(what string) { b.book.Note(what, 1) }
+
+// Fall counts a record under a rule and returns nil, or what is wrong with it if the
+// reading is strict.
+func (b *Builder) Fall(rule, format string, args ...any) error {
+	return b.book.Fall(rule, format, args...)
+}
+
+// Outside counts a job outside the window that was not even made a [Job].
+func (b *Builder) Outside() {
+	b.records++
+	b.Note(NoteOutside)
+}
+
+// Unusable keeps a record that is no job, or returns it as an error if the reading is
+// strict. text is the record as the source has it.
+func (b *Builder) Unusable(rule, text, format string, args ...any) error {
+	if err := b.book.Fall(rule, format, args...); err != nil {
+		return err
+	}
+	b.w.Unusable = append(b.w.Unusable, workload.Unusable{Record: b.records, Rule: rule, Text: lines.UTF8([]byte(text))})
+	return nil
+}
+
+// Add takes a record; one of a job outside the window is counted and forgotten. text
+// is the record as the source has it, to be kept if it is no job.
+func (b *Builder) Add(r *Job, text string) error {
+	b.records++
+	switch {
+	case r.Submit <= 0:
+		return b.Unusable(RuleNoSubmit, text, "job %s: no submit time", r.ID)
+	case !b.opts.InWindow(r.Submit, r.End):
+		b.Note(NoteOutside)
+		return nil
+	case max(r.ReqCPUs, r.AllocCPUs, r.ReqNodes, r.AllocNodes) <= 0:
+		return b.Unusable(RuleNoSize, text, "job %s: neither processors nor nodes", r.ID)
+	}
+	for _, text := range []*string{
+		&r.Name, &r.User, &r.Group, &r.Account, &r.WCKey, &r.Reservation, &r.Comment, &r.SubmitLine, &r.Script,
+	} {
+		if !utf8.ValidString(*text) { // as MariaDB gives it, if nobody converted it
+			*text = lines.UTF8([]byte(*text))
+		}
+	}
+	if err := b.checkTimes(r); err != nil {
+		return err
+	}
+	if before := b.jobs[r.ID]; before != nil {
+		return b.again(before, r, text)
+	}
+	b.enter(r)
+	return nil
+}
+
+// checkTimes makes the times of a record agree.
+func (b *Builder) checkTimes(r *Job) error {
+	switch {
+	case r.Start > 0 && r.Start < r.Submit:
+		r.Start = r.Submit
+		r.End = max(r.End, r.Start)
+	case r.Start > 0 && r.End > 0 && r.End < r.Start, r.Start == 0 && r.End > 0 && r.End < r.Submit:
+		r.End = max(r.Start, r.Submit)
+	default:
+		return nil
+	}
+	return b.book.Fall(RuleTimesReversed, "job %s: submit %s, start %s and end %s contradict each other", r.ID, r.Submit, r.Start, r.End)
+}
+
+// enter takes a record as a job of its own.
+func (b *Builder) enter(r *Job) *built {
+	entry := &built{rec: *r, lastSubmit: r.Submit}
+	b.jobs[r.ID] = entry
+	b.list = append(b.list, entry)
+	h := &b.has
+	h.user = h.user || r.User != ""
+	h.account = h.account || r.Account != ""
+	h.qos = h.qos || r.QOS != ""
+	h.timeLimit = h.timeLimit || r.TimeLimit != 0
+	h.submitLine = h.submitLine || r.SubmitLine != ""
+	h.nodeList = h.nodeList || r.NodeList != ""
+	h.uid = h.uid || r.HasUID
+	h.memory = h.memory || r.Memory != 0 || r.MemPerCPU != 0 || r.MemPerNode != 0
+	if _, known := b.users[r.User]; !known && r.User != "" && r.HasUID {
+		user := hpc.User{Name: r.User, UID: r.UID, Group: r.Group, GID: r.GID}
+		if user.Group == "" {
+			user.Group = strconv.FormatUint(uint64(r.GID), 10)
+		}
+		b.users[r.User] = user
+		b.w.Users = append(b.w.Users, user)
+	}
+	return entry
+}
+
+// again takes another record of a job that is known: another run of it, the same
+// again, or another job of that number.
+func (b *Builder) again(before *built, r *Job, text string) error {
+	last := before.rec
+	last.Submit = before.lastSubmit
+	earlier, later := &last, r
+	if later.Submit < earlier.Submit || later.Submit == earlier.Submit && later.Start != 0 && later.Start < earlier.Start {
+		earlier, later = later, earlier
+	}
+	switch {
+	case earlier.Submit == later.Submit && earlier.Start == later.Start && earlier.End == later.End:
+		return b.Unusable(RuleDuplicate, text, "job %s is there twice", r.ID)
+	case wasRequeued(earlier.State) && b.preset(earlier):
+		preset := *earlier
+		preset.ID = b.freeID(r.ID)
+		before.atStart = &preset
+		if later == r {
+			before.rec, before.lastSubmit = *r, r.Submit
+		}
+		b.enter(&preset).requeued = true
+		b.Note(NoteRequeuedPreset)
+		return nil
+	case wasRequeued(earlier.State):
+		// The job was submitted once; its last run says how long it runs.
+		first := before.rec
+		if r.Submit < first.Submit {
+			first = *r
+		}
+		if later == r {
+			before.rec, before.lastSubmit = *r, r.Submit
+		}
+		before.rec.Submit, before.rec.Eligible = first.Submit, first.Eligible
+		b.Note(NoteRequeued)
+		return nil
+	}
+	other := *r
+	other.ID = b.freeID(r.ID)
+	b.enter(&other)
+	return b.book.Fall(workload.RuleRenamed, "job %s is there twice, with other times", r.ID)
+}
+
+// freeID makes an ID that no job has of one that some job has.
+func (b *Builder) freeID(taken string) string {
+	for n := 2; ; n++ {
+		if id := taken + "#" + strconv.Itoa(n); b.jobs[id] == nil {
+			return id
+		}
+	}
+}
+
+// preset reports whether a job of the window ran at its start.
+func (b *Builder) preset(r *Job) bool { return r.Start != 0 && r.Start < b.opts.Start }
+
+// wasRequeued reports whether a job that ended a run like this can run again.
+func wasRequeued(s hpc.State) bool {
+	switch s {
+	case hpc.Requeued, hpc.NodeFail, hpc.Preempted, hpc.BootFail, "RESIZING":
+		return true
+	}
+	return false
+}
+
+// Step takes the start of a job's step: where the job's own start is missing, that of
+// its first step stands for it.
+func (b *Builder) Step(job string, start hpc.Time) {
+	entry := b.jobs[job]
+	if entry == nil || start <= 0 {
+		return
+	}
+	r := &entry.rec
+	if r.Start != 0 && (!entry.startFromSteps || r.Start <= start) || start < r.Submit {
+		return
+	}
+	if r.Start == 0 {
+		b.Note(RuleNoStart)
+	}
+	r.Start, entry.startFromSteps = start, true
+}
+
+// LacksStart reports whether a job waits for its steps to say when it started.
+func (b *Builder) LacksStart(id []byte) bool {
+	entry := b.jobs[string(id)]
+	return entry != nil && (entry.rec.Start == 0 || entry.startFromSteps)
+}
+
+// Missing says what the source does not say of any job, and what follows from that.
+func (b *Builder) Missing() []string {
+	var missing []string
+	for _, m := range []struct {
+		has  bool
+		text string
+	}{
+		{b.has.user, "no job has a user: nobody submits them"},
+		{b.has.uid, "no job has a UID: the cluster directory must name the users"},
+		{b.has.account, "no job has an account: they run under their users' default accounts"},
+		{b.has.qos, "no job has a QOS: they run under their default QOS"},
+		{b.has.timeLimit, "no job has a time limit: the partitions' defaults apply"},
+		{b.has.memory, "no job asks for memory: the configuration's defaults apply"},
+		{b.has.nodeList, "no job has a node list: jobs that run at the window's start cannot be put where they were"},
+		{b.has.submitLine, "no job has its command line (SubmitLine): dependencies, switches, node lists, tasks per node and the like are not known"},
+	} {
+		if !m.has {
+			missing = append(missing, m.text)
+		}
+	}
+	return missing
+}
+
+// Finish returns the workload. The builder must not be used afterwards. A source
+// without a job is an error.
+func (b *Builder) Finish() (*workload.Workload, error) {
+	b.arrays = make(arrays.Parts)
+	for _, entry := range b.list {
+		if err := b.job(entry); err != nil {
+			return nil, err
+		}
+	}
+	b.finishArrays()
+	if len(b.made) == 0 {
+		return nil, fmt.Errorf("no usable job in it%s", b.book.Summary())
+	}
+	slices.SortStableFunc(b.made, func(x, y *hpc.Job) int { return cmp.Compare(x.Submit, y.Submit) })
+	var order workload.OrderCheck // of accounting records the order means nothing, but a gap does
+	for _, job := range b.made {
+		if err := order.Job(&b.book, job.Submit); err != nil {
+			return nil, fmt.Errorf("job %s: %w", job.ID, err)
+		}
+	}
+	b.resolveDependencies()
+	b.w.Jobs = workload.JobsOf(b.made...)
+	b.w.Sort()
+	b.w.Epoch = hpc.Unix(b.w.Jobs.Submit(0).UnixSeconds())
+	b.w.Rules = b.book.Counts
+	return b.w, nil
+}
+
+// job makes a job of a record, or adds it to the job that its array is.
+func (b *Builder) job(entry *built) error {
+	r := &entry.rec
+	if first := entry.atStart; first != nil {
+		r.Submit, r.Eligible = first.Submit, max(r.Eligible, first.End)
+	}
+	behaviour, err := b.behaviour(r)
+	if err != nil {
+		return err
+	}
+	if behaviour == nil {
+		return nil
+	}
+	request, err := b.request(r)
+	if err != nil {
+		return err
+	}
+	if r.State == hpc.TimedOut && r.Start != 0 && request.TimeLimit > 0 && request.TimeLimit != hpc.Unlimited {
+		behaviour.RunTime, behaviour.ExitCode = hpc.Unlimited, 0 // its limit is what ends it
+	}
+	if entry.requeued {
+		request.Requeue = new(false) // its next run is there already
+	}
+	if entry.atStart != nil { // what it waited for then it does not wait for again
+		request.Dependency, request.Begin = "", r.Eligible.Sub(r.Submit)
+	}
+	if r.HetJob != 0 {
+		b.Note(NoteHetJob)
+	}
+	job := &hpc.Job{
+		ID: r.ID, Submit: r.Submit, Request: request, Behaviour: *behaviour,
+		Recorded: r.Recorded(),
+	}
+	if r.Start == 0 {
+		job.Recorded.Processors = 0
+	}
+	switch {
+	case r.ArrayJob == 0, r.ArrayTask < 0 && r.ArrayRest == "", entry.requeued:
+	case b.preset(r):
+		b.arrays.Add(r.array(), &arrays.Part{Job: job, Tasks: []int{r.ArrayTask}, Alone: true})
+	default:
+		return b.arrayTask(r, job)
+	}
+	job.Array = ""
+	b.made = append(b.made, job)
+	return nil
+}
+
+// behaviour says what the job does once it runs. It is nil for a job that cannot be
+// replayed, which is counted.
+func (b *Builder) behaviour(r *Job) (*hpc.Behaviour, error) {
+	ended := r.State.Ended() && r.End > 0
+	neverRan := r.Start == 0 || ended && r.Start == r.End && r.NodeList == "" && r.Elapsed <= 0
+	switch {
+	case ended && neverRan && (r.State == hpc.Completed || r.Elapsed > 0):
+		return nil, b.Unusable(RuleNoStartAtAll, r.ID, "job %s: it ran and ended, but no start is known", r.ID)
+	case ended && neverRan:
+		// It would have run for a time that nobody knows, had it not been cancelled.
+		b.Note(NoteNeverStarted)
+		r.Start = 0
+		return &hpc.Behaviour{RunTime: hpc.Unlimited, CancelAfter: max(r.End.Sub(r.Submit), 1)}, nil
+	case r.Start == 0:
+		b.Note(NoteNeverStarted)
+		return &hpc.Behaviour{RunTime: hpc.Unlimited}, nil
+	case !ended:
+		b.Note(NoteRunning)
+		return &hpc.Behaviour{RunTime: hpc.Unlimited}, nil
+	case r.Elapsed >= 0:
+		return &hpc.Behaviour{RunTime: r.Elapsed, ExitCode: r.status()}, nil
+	}
+	return &hpc.Behaviour{RunTime: max(r.End.Sub(r.Start)-r.Suspended, 0), ExitCode: r.status()}, nil
+}
+
+// arrayTask adds a task to the job that its array is. Tasks that differ in what they
+// ask for, or in when they were cancelled, make several jobs.
+func (b *Builder) arrayTask(r *Job, job *hpc.Job) error {
+	tasks := []int{r.ArrayTask}
+	if r.ArrayTask < 0 {
+		a, err := hpc.ParseArray(r.ArrayRest)
+		if err != nil {
+			return b.Unusable(RuleNoRecord, r.ID, "job %s: %v", r.ID, err)
+		}
+		tasks = a.Tasks
+		if a.Limit > 0 && !strings.Contains(job.Array, "%") {
+			job.Array = "%" + strconv.Itoa(a.Limit)
+		}
+	}
+	var limit string
+	if at := strings.IndexByte(job.Array, '%'); at >= 0 {
+		limit = job.Array[at:]
+	}
+	job.Array = limit
+	array, parts := r.array(), 0
+	for _, part := range b.arrays[array] {
+		if part.Alone {
+			continue
+		}
+		if arrays.Same(part.Job, job) {
+			part.Join(job, tasks)
+			return nil
+		}
+		parts++
+	}
+	job.ID = array
+	if parts > 0 {
+		b.Note(NoteArrayParts)
+		job.ID += "#" + strconv.Itoa(parts+1)
+	}
+	part := &arrays.Part{Job: job, Tasks: tasks}
+	part.Record(job, tasks)
+	b.arrays.Add(array, part)
+	b.made = append(b.made, job)
+	return nil
+}
+
+// finishArrays writes down which tasks each array has.
+func (b *Builder) finishArrays() {
+	b.book.Note(arrays.NoteLimit, b.arrays.Limited())
+	for _, parts := range b.arrays {
+		for _, p := range parts {
+			slices.Sort(p.Tasks)
+			p.Tasks = slices.Compact(p.Tasks)
+			if !p.Alone {
+				p.Job.Array = arrays.IndexList(p.Tasks) + p.Job.Array
+			}
+		}
+	}
+}
+
+// resolveDependencies drops the conditions on jobs that the workload does not have:
+// they had ended before it. A job may be called by its name where that is unique, as
+// in the command lines of a replay's own jobs, and an array by its number where it is
+// several jobs.
+func (b *Builder) resolveDependencies() {
+	ids, names := make(map[string]bool, len(b.made)), make(map[string]string)
+	for _, job := range b.made {
+		ids[job.ID] = true
+		if _, twice := names[job.Name]; twice {
+			names[job.Name] = ""
+		} else {
+			names[job.Name] = job.ID
+		}
+	}
+	known := func(id string) string {
+		if ids[id] {
+			return id
+		}
+		return names[id]
+	}
+	for _, job := range b.made {
+		if job.Dependency == "" {
+			continue
+		}
+		gone, inexact := b.arrays.Rewrite(job, known)
+		b.book.Note(NoteDependencyGone, gone)
+		b.book.Note(arrays.NoteDependency, inexact)
+		if job.Dependency == "" && arrays.BeginWhenEligible(job, b.opts.Start) {
+			b.Note(NoteBegin)
+		}
+	}
+}

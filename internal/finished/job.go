@@ -1,0 +1,75 @@
+// Package finished has one neutral record of a finished job, and the builder that makes
+// workloads of such records. sacct, the database of slurmdbd and run records all give their
+// jobs in this form; the package knows none of them.
+package finished
+
+import (
+	"strconv"
+	"time"
+
+	"rmreplay/internal/hpc"
+)
+
+// Job is a job as a resource manager's accounting has it. A job array has one record for
+// each task that has started, and one for its other tasks; a job that was requeued has one
+// for each time that it ran. A zero value means that the source does not say, unless the
+// field's comment says otherwise.
+type Job struct {
+	// ID is what the source calls the job. Slurm writes "17", "17_3" for a task of an array,
+	// "17_[4-9%2]" for its tasks that have not started, and "17+1" for a component of a
+	// heterogeneous job.
+	ID      string
+	Cluster string
+	Number  uint32 // the resource manager's own number (JobIDRaw of sacct)
+
+	ArrayJob  uint32 // the array's number; 0 for a job that is no task of an array
+	ArrayTask int    // -1 for a job that is no single task
+	ArrayRest string // the tasks of an array that never started, as "4-9%2"
+	HetJob    uint32 // the number of the heterogeneous job that it is a component of
+	HetOffset int    // which component it is, from 0
+
+	Name, User, Group, Account, Partition, QOS, WCKey, Reservation string
+	UID, GID                                                       uint32
+	HasUID                                                         bool // the source says UID and GID
+	Constraint, Licenses, Comment                                  string
+
+	Submit, Eligible, Start, End hpc.Time
+	Suspended                    time.Duration // between Start and End
+	Elapsed                      time.Duration // how long it ran; -1 if not known
+	TimeLimit                    time.Duration // hpc.Unlimited for none
+	State                        hpc.State
+	ExitCode                     int  // of its script, 0 to 255
+	Signal                       int  // that ended its script; 0 for none
+	Restarts                     int  // how often it was requeued
+	Held                         bool // it waited because somebody held it
+	Priority                     *uint32
+	Flags                        string // how Slurm scheduled it, as "SchedBackfill"
+
+	ReqCPUs, ReqNodes, AllocCPUs, AllocNodes int
+	MemPerNode, MemPerCPU                    int64  // MiB
+	Memory                                   int64  // MiB for the whole job, if only that is known
+	GRES                                     string // per node
+	GPUs                                     string // for the whole job
+	ReqTRES, AllocTRES                       string // "cpu=4,mem=8G,node=1"
+	NodeList                                 string // a host list
+
+	// SubmitLine is the command that submitted the job, Script its batch script, and
+	// WorkDir the directory in which the script ran.
+	SubmitLine, Script, WorkDir string
+}
+
+// array is the ID of the job's array.
+func (r *Job) array() string { return strconv.FormatUint(uint64(r.ArrayJob), 10) }
+
+// status returns the exit code of a script that makes others see the job end as it did.
+// A job that a signal ended has what a shell makes of the signal (bash(1), EXIT STATUS).
+// A job that something else ended, such as the failure of a node, has 1.
+func (r *Job) status() int {
+	switch {
+	case r.ExitCode != 0 || r.State == hpc.Completed:
+		return r.ExitCode
+	case r.Signal != 0:
+		return min(128+r.Signal, 255)
+	}
+	return 1
+}

@@ -1,0 +1,57 @@
+package finished
+
+import "rmreplay/internal/hpc"
+
+// Recorded returns what became of the job.
+func (r *Job) Recorded() *hpc.Recorded {
+	fate := &hpc.Recorded{
+		Eligible: r.Eligible, Start: r.Start, End: r.End, State: r.State,
+		Nodes: r.NodeList, Processors: r.AllocCPUs,
+	}
+	if r.Priority != nil {
+		fate.Priority = *r.Priority
+	}
+	return fate
+}
+
+// RecordedArray returns what became of a job array, given its tasks, or one record of all
+// of it if it was rejected. The array has not ended before all of its tasks have.
+func RecordedArray(tasks []Job) *hpc.Recorded {
+	whole := &hpc.Recorded{State: tasks[0].State}
+	open := false
+	for i := range tasks {
+		task := tasks[i].Recorded()
+		if task.State != whole.State {
+			whole.State = ""
+		}
+		if task.Eligible != 0 && (whole.Eligible == 0 || task.Eligible < whole.Eligible) {
+			whole.Eligible = task.Eligible
+		}
+		if task.Start != 0 && (whole.Start == 0 || task.Start < whole.Start) {
+			whole.Start, whole.Priority, whole.Processors = task.Start, task.Priority, task.Processors
+		}
+		whole.End = max(whole.End, task.End)
+		open = open || task.End == 0
+		if number := tasks[i].ArrayTask; number >= 0 {
+			set(&whole.TaskStarts, number, task.Start)
+			set(&whole.TaskEnds, number, task.End)
+			set(&whole.TaskNodes, number, task.Nodes)
+		}
+	}
+	if open {
+		whole.End = 0
+	}
+	return whole
+}
+
+// set notes a value of a task, unless it is zero.
+func set[V comparable](tasks *map[int]V, task int, value V) {
+	var zero V
+	if value == zero {
+		return
+	}
+	if *tasks == nil {
+		*tasks = make(map[int]V)
+	}
+	(*tasks)[task] = value
+}

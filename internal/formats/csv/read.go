@@ -1,0 +1,253 @@
+// Package csv reads and writes a workload as a plain table (RFC 4180), a row for each job
+// and a column for each field under the name that the trace has for it.
+package csv
+
+import (
+	"bytes"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/jobjson"
+	"rmreplay/internal/lines"
+	"rmreplay/internal/workload"
+)
+
+// Format is a table with a header.
+var Format = workload.Format{
+	Name: "csv", Doc: "a table (CSV) with a header, a row for each job",
+	Looks: "a table with the columns id and submit", Recognize: recognize, Read: Read, Write: Write,
+}
+
+// The columns that say who a job's user is; the same in all rows of a user.
+const (
+	userUID, userGroup, userGID = "user_uid", "user_group", "user_gid"
+)
+
+// recognize takes a header with the columns id and submit, or perhaps with any two that
+// are known: its reader then says which column is missing or not known.
+func recognize(head []byte) workload.Confidence {
+	head = bytes.TrimLeft(bytes.TrimPrefix(head, lines.ByteOrderMark), "\r\n")
+	line, _, _ := bytes.Cut(head, []byte("\n"))
+	known, needed := 0, 0
+	for name := range strings.SplitSeq(string(line), ",") {
+		name = strings.ToLower(strings.Trim(name, "\" \t\r"))
+		if name == "id" || name == "submit" {
+			needed++
+		}
+		if slices.Contains(names(), name) {
+			known++
+		}
+	}
+	switch {
+	case needed == 2:
+		return workload.Sure
+	case known >= 2:
+		return workload.Maybe
+	}
+	return workload.No
+}
+
+// names are the names of all columns.
+func names() []string {
+	list := make([]string, 0, len(columns)+3)
+	for _, c := range columns {
+		list = append(list, c.name)
+	}
+	return append(list, userUID, userGroup, userGID)
+}
+
+// Read reads a table. name stands for the source in errors, which have the form "reading
+// csv: NAME:LINE:COLUMN: FIELD: what is wrong"; COLUMN counts the bytes of the line from 1.
+//
+// The header must have id and submit, and either run_time_s or both recorded_start and
+// recorded_end, in any order among any other columns that are known. An instant without a
+// zone is in that of the options.
+func Read(r io.Reader, name string, opts workload.ReadOptions) (*workload.Workload, error) {
+	t := reader{
+		csv: csv.NewReader(r), name: name, opts: opts,
+		w: &workload.Workload{Source: name}, book: workload.RuleBook{Strict: opts.Strict}, users: map[string]hpc.User{},
+	}
+	t.csv.ReuseRecord = true
+	if err := t.read(); err != nil {
+		return nil, fmt.Errorf("reading csv: %w", err)
+	}
+	if t.w.Jobs.Len() == 0 {
+		return nil, fmt.Errorf("reading csv: %s: no job in it", name)
+	}
+	t.w.Rules = t.book.Counts
+	t.w.Sort()
+	t.w.Epoch = hpc.Unix(t.w.Jobs.Submit(0).UnixSeconds())
+	return t.w, nil
+}
+
+type reader struct {
+	csv     *csv.Reader
+	name    string
+	opts    workload.ReadOptions
+	w       *workload.Workload
+	book    workload.RuleBook
+	order   workload.OrderCheck
+	columns []*column // of the table; nil for one of a user
+	header  []string
+	at      map[string]int // the places of the columns
+	users   map[string]hpc.User
+}
+
+func (t *reader) read() error {
+	header, err := t.csv.Read()
+	if errors.Is(err, io.EOF) {
+		return fmt.Errorf("%s: empty", t.name)
+	}
+	if err != nil {
+		return t.malformed(err)
+	}
+	if err := t.readHeader(slices.Clone(header)); err != nil {
+		return err
+	}
+	for {
+		row, err := t.csv.Read()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return t.malformed(err)
+		}
+		if err := t.row(row); err != nil {
+			return err
+		}
+	}
+}
+
+// malformed says where a table is no CSV.
+func (t *reader) malformed(err error) error {
+	e, ok := errors.AsType[*csv.ParseError](err)
+	switch {
+	case !ok:
+		return fmt.Errorf("%s: %w", t.name, err)
+	case errors.Is(e.Err, csv.ErrFieldCount):
+		return fmt.Errorf("%s:%d: not as many fields as the header has (want %d)", t.name, e.Line, len(t.header))
+	}
+	return fmt.Errorf("%s:%d:%d: %w", t.name, e.Line, e.Column, e.Err)
+}
+
+// wrong is an error in a cell of the row that was read last.
+func (t *reader) wrong(i int, err error) error {
+	line, at := t.csv.FieldPos(i)
+	return fmt.Errorf("%s:%d:%d: %s: %w", t.name, line, at, t.header[i], err)
+}
+
+func (t *reader) readHeader(header []string) error {
+	header[0] = strings.TrimPrefix(header[0], string(lines.ByteOrderMark))
+	t.header, t.at = header, map[string]int{}
+	known := names()
+	for i, name := range header {
+		if _, twice := t.at[name]; twice {
+			return t.wrong(i, errors.New("a second column of this name"))
+		}
+		t.at[name] = i
+		if !slices.Contains(known, name) {
+			hint := "want " + strings.Join(known[:4], ", ") + " and so on: see docs/FORMATS.md"
+			if near := jobjson.Nearest(name, known); near != "" {
+				hint = "did you mean " + near + "?"
+			}
+			return t.wrong(i, fmt.Errorf("not a known column (%s)", hint))
+		}
+		var of *column
+		if c := slices.IndexFunc(columns, func(c column) bool { return c.name == name }); c >= 0 {
+			of = &columns[c]
+		}
+		t.columns = append(t.columns, of)
+	}
+	for _, name := range []string{"id", "submit"} {
+		if !t.has(name) {
+			return fmt.Errorf("%s:1: no column %s (want at least id, submit, and run_time_s or recorded_start and recorded_end)", t.name, name)
+		}
+	}
+	if !t.has("run_time_s") && (!t.has("recorded_start") || !t.has("recorded_end")) {
+		return fmt.Errorf("%s:1: no column run_time_s (want it, or recorded_start and recorded_end)", t.name)
+	}
+	return nil
+}
+
+func (t *reader) has(name string) bool {
+	_, has := t.at[name]
+	return has
+}
+
+// row makes a job of a row.
+func (t *reader) row(row []string) error {
+	job := &hpc.Job{}
+	for i, text := range row {
+		if text == "" || t.columns[i] == nil {
+			continue
+		}
+		text = lines.UTF8([]byte(text))
+		if err := t.columns[i].set(job, text, t.opts.Location()); err != nil {
+			return t.wrong(i, fmt.Errorf("%.60q: %w", text, err))
+		}
+	}
+	switch {
+	case job.ID == "":
+		return t.wrong(t.at["id"], errors.New("missing"))
+	case job.Submit == 0:
+		return t.wrong(t.at["submit"], errors.New("missing"))
+	}
+	if at, has := t.at["run_time_s"]; !has || row[at] == "" {
+		r := job.Recorded
+		if r == nil || r.Start == 0 || r.End < r.Start {
+			return t.wrong(max(at, 0), errors.New("run_time_s: missing, and no recorded_start with a later recorded_end"))
+		}
+		job.RunTime = r.End.Sub(r.Start)
+	} else if job.RunTime < 0 {
+		return t.wrong(at, errors.New("negative"))
+	}
+	if err := t.user(row, job.User); err != nil {
+		return err
+	}
+	if err := t.order.Job(&t.book, job.Submit); err != nil {
+		return t.wrong(t.at["submit"], err)
+	}
+	t.w.Jobs.Append(job)
+	return nil
+}
+
+// user takes what a row says of the job's user.
+func (t *reader) user(row []string, name string) error {
+	uid, has := t.at[userUID]
+	if !has || row[uid] == "" || name == "" {
+		return nil
+	}
+	user := hpc.User{Name: name}
+	for _, c := range []struct {
+		column string
+		id     *uint32
+	}{{userUID, &user.UID}, {userGID, &user.GID}} {
+		at, has := t.at[c.column]
+		if !has || row[at] == "" {
+			continue
+		}
+		n, err := strconv.ParseUint(row[at], 10, 32)
+		if err != nil {
+			return t.wrong(at, fmt.Errorf("%.60q: not a number of 32 bits", row[at]))
+		}
+		*c.id = uint32(n)
+	}
+	if at, has := t.at[userGroup]; has {
+		user.Group = lines.UTF8([]byte(row[at]))
+	}
+	before, known := t.users[name]
+	if known && before != user {
+		return t.wrong(uid, fmt.Errorf("user %s is %d, %s and %d in another row", name, before.UID, before.Group, before.GID))
+	}
+	if !known {
+		t.users[name] = user
+		t.w.Users = append(t.w.Users, user)
+	}
+	return nil
+}

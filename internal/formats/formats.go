@@ -1,0 +1,79 @@
+// Package formats lists the formats of workloads, and reads and writes files of them.
+//
+// To add a format, write a package with a [workload.Format] below this one, add it to the
+// list [All], and describe it in docs/FORMATS.md.
+package formats
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"rmreplay/internal/formats/csv"
+	"rmreplay/internal/formats/events"
+	"rmreplay/internal/formats/sacct"
+	"rmreplay/internal/formats/swf"
+	"rmreplay/internal/formats/trace"
+	"rmreplay/internal/workload"
+)
+
+// All are the formats. Of two that are equally sure of a file the earlier one reads it.
+func All() []workload.Format {
+	return []workload.Format{trace.Format, swf.Format, events.Format, sacct.Format, csv.Format}
+}
+
+// Default is the name of the format that keeps everything.
+const Default = "trace"
+
+// Names are the names of the formats that [Write] writes.
+func Names() []string {
+	var names []string
+	for _, f := range All() {
+		if f.Write != nil {
+			names = append(names, f.Name)
+		}
+	}
+	return names
+}
+
+// ByName returns the format of a name.
+func ByName(name string) (workload.Format, error) {
+	for _, f := range All() {
+		if f.Name == name {
+			return f, nil
+		}
+	}
+	return workload.Format{}, fmt.Errorf("format %s: not known (want %s)", name, strings.Join(Names(), ", "))
+}
+
+// ForFile returns the name of the format that a file's name ends in, perhaps with .gz
+// behind it, or else [Default].
+func ForFile(path string) string {
+	path = strings.TrimSuffix(path, ".gz")
+	ending := path[strings.LastIndexByte(path, '.')+1:]
+	if slices.Contains(Names(), ending) {
+		return ending
+	}
+	return Default
+}
+
+// Detect returns the format that is surest of a file with this beginning.
+func Detect(head []byte) (best workload.Format, found bool) {
+	surest := workload.No
+	for _, f := range All() {
+		if sure := f.Recognize(head); sure > surest {
+			best, surest, found = f, sure, true
+		}
+	}
+	return best, found
+}
+
+// Write writes the workload in a format and returns what the format has no place for.
+func Write(w io.Writer, wl *workload.Workload, format string) (workload.Losses, error) {
+	f, err := ByName(format)
+	if err != nil {
+		return nil, err
+	}
+	return f.Write(w, wl)
+}

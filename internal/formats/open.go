@@ -1,0 +1,179 @@
+package formats
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/readahead"
+
+	"rmreplay/internal/formats/sacct"
+	"rmreplay/internal/run"
+	"rmreplay/internal/workload"
+)
+
+// Open reads a workload from a file of any known format, or from a run's directory.
+// The content tells the format, not the name; every format may be compressed with gzip.
+// The error names the path and says what was expected.
+func Open(path string) (*workload.Workload, error) { return OpenWith(path, workload.ReadOptions{}) }
+
+// OpenWith is [Open] with options. They do not apply to a run, whose record has no
+// dirty records.
+func OpenWith(path string, opts workload.ReadOptions) (*workload.Workload, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading workload: %w", err)
+	}
+	if info.IsDir() {
+		return openDirectory(path)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading workload: %w", err)
+	}
+	defer f.Close() // nothing is written
+	return Read(watch(f, opts.Progress), filepath.Base(path), opts)
+}
+
+// ReadAccounting reads a file of what sacct prints, perhaps compressed with gzip. missing
+// says what no record has, and what follows from that.
+func ReadAccounting(f *os.File, name string, opts workload.ReadOptions) (w *workload.Workload, missing []string, err error) {
+	buffered, _, done, err := unpack(watch(f, opts.Progress), name)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer done()
+	return sacct.Accounting(buffered, name, opts)
+}
+
+// openDirectory reads the record of a run as a workload.
+func openDirectory(path string) (*workload.Workload, error) {
+	if _, err := os.Stat(filepath.Join(path, "manifest.json")); err != nil {
+		return nil, fmt.Errorf("reading workload: %s: a directory without manifest.json (want a workload file or a run's directory)", path)
+	}
+	return run.Workload(path)
+}
+
+// watch returns the file, whose readers then tell progress, if it is not nil, what
+// [workload.ReadOptions.Progress] is told. It counts bytes as the file has them, before
+// any decompression, because only their number is known in advance.
+func watch(f *os.File, progress func(done, all int64)) io.Reader {
+	if progress == nil {
+		return f
+	}
+	w := &watched{r: f, progress: progress}
+	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
+		w.all = info.Size()
+	}
+	return w
+}
+
+type watched struct {
+	r         io.Reader
+	progress  func(done, all int64)
+	done, all int64
+}
+
+func (w *watched) Read(p []byte) (int, error) {
+	n, err := w.r.Read(p)
+	w.done += int64(n)
+	w.progress(w.done, w.all)
+	return n, err
+}
+
+// Read reads a workload of any known format from r. name stands for the source in
+// errors.
+func Read(r io.Reader, name string, opts workload.ReadOptions) (*workload.Workload, error) {
+	buffered, head, done, err := unpack(r, name)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	format, found := Detect(head)
+	switch {
+	case found:
+		return format.Read(buffered, name, opts)
+	case len(bytes.TrimSpace(head)) == 0:
+		return nil, fmt.Errorf("reading workload: %s: empty", name)
+	}
+	var looks []string
+	for _, f := range All() {
+		looks = append(looks, f.Looks)
+	}
+	last := len(looks) - 1
+	return nil, fmt.Errorf("reading workload: %s: format not known (want %s, or %s)", name, strings.Join(looks[:last], ", "), looks[last])
+}
+
+// headLength is how much of a file decides on its format, in bytes. It is far more than
+// the comments that a file of UB events begins with.
+const headLength = 256 << 10
+
+// unpack undoes compression, in a goroutine that works ahead of the reader, and returns the
+// beginning of the text. The caller calls done when it reads no more.
+func unpack(r io.Reader, name string) (buffered *bufio.Reader, head []byte, done func(), err error) {
+	fail := func(err error) (*bufio.Reader, []byte, func(), error) {
+		return nil, nil, nil, fmt.Errorf("reading workload: %s: %w", name, err)
+	}
+	done = func() {}
+	buffered = bufio.NewReaderSize(r, headLength)
+	if magic, _ := buffered.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
+		z, err := gzip.NewReader(buffered)
+		if err != nil {
+			return fail(err)
+		}
+		ahead, err := readahead.NewReaderSize(z, 4, headLength)
+		if err != nil {
+			return fail(err)
+		}
+		done = func() { _ = ahead.Close() } // it ends the goroutine, and has no errors
+		buffered = bufio.NewReaderSize(ahead, headLength)
+	}
+	head, err = buffered.Peek(headLength)
+	if err != nil && !errors.Is(err, io.EOF) {
+		done()
+		return fail(err)
+	}
+	return buffered, head, done, nil
+}
+
+// Save writes the workload to a file in our own trace format, compressed with gzip if the
+// path ends in ".gz". The same workload gives the same bytes. If the file cannot be
+// written whole, Save removes it.
+func Save(path string, wl *workload.Workload) error {
+	_, err := SaveAs(path, wl, Default)
+	return err
+}
+
+// SaveAs is [Save] in any format that [Write] writes; it returns what the format has no
+// place for.
+func SaveAs(path string, wl *workload.Workload, format string) (losses workload.Losses, err error) {
+	f, err := os.Create(path)
+	if err != nil {
+		return nil, fmt.Errorf("writing %s: %w", format, err)
+	}
+	defer func() {
+		if closeErr := f.Close(); err == nil && closeErr != nil {
+			err = fmt.Errorf("writing %s: %w", format, closeErr)
+		}
+		if err != nil {
+			_ = os.Remove(path) // the caller needs the first error
+		}
+	}()
+	if !strings.HasSuffix(path, ".gz") {
+		return Write(f, wl, format)
+	}
+	z := gzip.NewWriter(f)
+	if losses, err = Write(z, wl, format); err != nil {
+		return nil, err
+	}
+	if err := z.Close(); err != nil {
+		return nil, fmt.Errorf("writing %s: %w", format, err)
+	}
+	return losses, nil
+}

@@ -1,0 +1,84 @@
+package formats
+
+import (
+	"bytes"
+	"compress/gzip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestOpen(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	trace := `{"rmreplay_trace":1,"epoch":"2024-01-01T00:00:00Z","source":"test"}` + "\n" + `{"type":"job","id":"a","submit":0,"run_time_s":1}`
+	events := "# UB\n\n-dt 0 -e submit_batch_job | -J a"
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	if _, err := z.Write([]byte(events)); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"trace": trace, "events": events, "packed": packed.String()} {
+		w, err := Open(write(name, text))
+		if err != nil || w.Jobs.Len() != 1 || w.Jobs.At(0).ID != "a" {
+			t.Errorf("%s: %+v, %v", name, w, err)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(dir, "plain"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(dir, "run"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write("run/manifest.json", "{}")
+	for _, tt := range []struct{ path, want string }{
+		{filepath.Join(dir, "none"), "reading workload: stat"},
+		{filepath.Join(dir, "plain"), "a directory without manifest.json"},
+		{filepath.Join(dir, "run"), "reading workload: "},
+		{write("empty", ""), "reading workload: empty: empty"},
+		{write("comments", "# only\n"), "reading events: comments: no job in it"},
+		{write("swf", "; Version: 2.2\n"), "reading SWF: swf: no usable job in it"},
+		{write("swf2", "1 0 1 2 -1 -1 -1 -1 60 -1 1 12 12 -1 -1 -1 -1 -1\n"), "no usable job in it (swf_no_processors 1)"},
+		{write("sacct", "Account|JobIDRaw|State\n"), "reading sacct: sacct:1: no column Submit, Start, End, ReqCPUS"},
+		{write("text", "hello\n"), "format not known"},
+		{write("badgzip", "\x1f\x8b\x00"), "badgzip"},
+		{write("cutgzip", packed.String()[:packed.Len()-9]), "cutgzip"},
+	} {
+		_, err := Open(tt.path)
+		if err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: error %v, want %q", tt.path, err, tt.want)
+		}
+	}
+}
+
+func TestSave(t *testing.T) {
+	w := read(t, "-dt 0 -e submit_batch_job | -J a")
+	for _, name := range []string{"w.jsonl", "w.jsonl.gz"} {
+		path := filepath.Join(t.TempDir(), name)
+		if err := Save(path, w); err != nil {
+			t.Fatal(err)
+		}
+		got, err := Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(w, got); diff != "" {
+			t.Errorf("%s: (-want +got)\n%s", name, diff)
+		}
+	}
+	if err := Save(filepath.Join(t.TempDir(), "no", "such"), w); err == nil {
+		t.Error("saved into a directory that does not exist")
+	}
+}

@@ -1,0 +1,537 @@
+// Package sacct reads what Slurm's sacct prints, with -P or with --json, and writes what
+// sacct -P would print.
+package sacct
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"rmreplay/internal/finished"
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/lines"
+	"rmreplay/internal/workload"
+)
+
+// Format is what sacct prints.
+var Format = workload.Format{
+	Name: "sacct", Doc: "what Slurm's sacct prints with -P or --json",
+	Looks: "what sacct -P or --json prints", Recognize: recognize, Read: Read, Write: Write,
+}
+
+// recognize takes a header with a column for the job's ID, or the JSON object of --json.
+func recognize(head []byte) workload.Confidence {
+	line, _ := lines.First(head)
+	switch {
+	case strings.HasPrefix(line, "{"):
+		if looksLikeJSON(head) {
+			return workload.Sure
+		}
+	case strings.Contains(line, "|"):
+		for field := range strings.SplitSeq(line, "|") {
+			if field = strings.TrimSpace(field); strings.EqualFold(field, "JobID") || strings.EqualFold(field, "JobIDRaw") {
+				return workload.Sure
+			}
+		}
+	}
+	return workload.No
+}
+
+// Read is [Accounting] without a report of what is missing.
+func Read(r io.Reader, name string, opts workload.ReadOptions) (*workload.Workload, error) {
+	w, _, err := Accounting(r, name, opts)
+	return w, err
+}
+
+// Accounting reads what sacct prints, with -P or with --json. missing says what no record
+// has, and what follows from that.
+func Accounting(r io.Reader, name string, opts workload.ReadOptions) (w *workload.Workload, missing []string, err error) {
+	buffered := bufio.NewReaderSize(r, headLength)
+	head, _ := buffered.Peek(headLength) // the reader finds the same error again
+	if line, _ := lines.First(head); strings.HasPrefix(line, "{") && looksLikeJSON(head) {
+		return readJSON(buffered, name, opts)
+	}
+	return readText(buffered, name, opts)
+}
+
+// headLength is how many bytes tell text from JSON.
+const headLength = 64 << 10
+
+// NoteOtherCluster counts the records of clusters that were not asked for.
+const NoteOtherCluster = "other_cluster"
+
+// readText reads what `sacct -P` (or -p) prints, with any columns among which are
+// JobID or JobIDRaw, Submit, Start, End, and one that tells the size (ReqCPUS,
+// AllocCPUS, NCPUS, ReqTRES, NNodes). name stands for the source in errors, which have
+// the form "reading sacct: NAME:LINE: what is wrong".
+//
+// A name, comment or command line may have bars and line breaks in it, which sacct
+// does not mark: a record is what gives every other column a value that it can have.
+// missing says what no record has, and what follows from that.
+func readText(r io.Reader, name string, opts workload.ReadOptions) (w *workload.Workload, missing []string, err error) {
+	s := textReader{b: finished.NewBuilder(name, opts), opts: opts, interned: make(map[string]string)}
+	err = lines.Each(r, name, s.line)
+	if err == nil {
+		err = s.flush()
+	}
+	if err == nil && s.columns == nil {
+		err = fmt.Errorf("%s: empty", name)
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading sacct: %w", err)
+	}
+	if w, err = s.b.Finish(); err != nil {
+		return nil, nil, fmt.Errorf("reading sacct: %s: %w", name, err)
+	}
+	return w, s.b.Missing(), nil
+}
+
+// textReader makes records of lines.
+type textReader struct {
+	b        *finished.Builder
+	opts     workload.ReadOptions
+	header   []byte
+	columns  []column
+	at       columns
+	fields   [][]byte
+	pending  []byte // lines that are not a whole record yet
+	interned map[string]string
+	cluster  string
+}
+
+// column is a column and what can stand in it.
+type column struct {
+	name string
+	kind columnKind
+}
+
+// barCost ranks columns by how unlikely a bar is in their text; 0 means that there can be
+// none.
+func (c column) barCost() int32 {
+	switch {
+	case c.name == "jobname" || c.name == "submitline":
+		return 2
+	case c.kind == freeText:
+		return 3
+	case c.kind == plainText:
+		return 8
+	}
+	return 0
+}
+
+type columnKind uint8
+
+const (
+	freeText  columnKind = iota // may hold bars and line breaks
+	plainText                   // a word that should not, but nobody checks
+	someTime
+	someDuration
+	someNumber
+	someState
+	someID
+	someExit
+)
+
+var columnKinds = map[string]columnKind{
+	"jobname": freeText, "comment": freeText, "admincomment": freeText, "systemcomment": freeText,
+	"submitline": freeText, "constraints": freeText, "workdir": freeText, "reason": freeText, "extra": freeText,
+	"submit": someTime, "eligible": someTime, "start": someTime, "end": someTime,
+	"elapsed": someDuration, "timelimit": someDuration, "cputime": someDuration, "suspended": someDuration,
+	"totalcpu": someDuration, "usercpu": someDuration, "systemcpu": someDuration, "reserved": someDuration, "resvcpu": someDuration,
+	"elapsedraw": someNumber, "timelimitraw": someNumber, "cputimeraw": someNumber, "ncpus": someNumber, "nnodes": someNumber,
+	"alloccpus": someNumber, "allocnodes": someNumber, "reqcpus": someNumber, "reqnodes": someNumber, "reqmem": someNumber,
+	"uid": someNumber, "gid": someNumber, "priority": someNumber, "qosraw": someNumber, "dbindex": someNumber,
+	"associd": someNumber, "wckeyid": someNumber, "ntasks": someNumber, "consumedenergyraw": someNumber,
+	"state": someState, "jobid": someID, "jobidraw": someID, "exitcode": someExit, "derivedexitcode": someExit,
+}
+
+// fits reports whether a text can stand in a column of the kind. No text at all fits
+// everywhere.
+func (k columnKind) fits(text []byte) bool {
+	if len(text) == 0 {
+		return true
+	}
+	switch k {
+	case someTime:
+		return text[0] >= '0' && text[0] <= '9' && len(text) >= 9 || oneOf(text, "Unknown", "None", "N/A", "INVALID")
+	case someDuration:
+		return len(bytes.Trim(text, "0123456789:-.")) == 0 || oneOf(text, "UNLIMITED", "Partition_Limit", "INVALID", "Unknown")
+	case someNumber:
+		return len(bytes.Trim(text, "0123456789.-")) <= 2
+	case someState:
+		word, _, _ := bytes.Cut(text, []byte(" "))
+		return len(word) > 2 && len(bytes.Trim(word, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_+")) == 0
+	case someID:
+		return text[0] >= '0' && text[0] <= '9'
+	case someExit:
+		return len(bytes.Trim(text, "0123456789:")) == 0
+	}
+	return true
+}
+
+func oneOf(text []byte, words ...string) bool {
+	for _, w := range words {
+		if string(text) == w {
+			return true
+		}
+	}
+	return false
+}
+
+// columns are the places of the columns that are read, -1 for none.
+type columns struct {
+	jobID, jobIDRaw, cluster, name, user, group, uid, gid, account, partition, qos, wckey, reservation,
+	constraints, licenses, comment, submit, eligible, start, end, elapsed, elapsedRaw, suspended,
+	timelimit, timelimitRaw, state, exitCode, reason, priority, reqCPUs, allocCPUs, nCPUs, reqNodes,
+	allocNodes, nNodes, reqMem, reqTRES, allocTRES, reqGRES, nodeList, submitLine, workDir, restarts, flags int
+}
+
+func (s *textReader) readHeader(line []byte) error {
+	s.header = bytes.Clone(line)
+	s.at = columns{}
+	c := &s.at
+	places := map[string]*int{
+		"jobid": &c.jobID, "jobidraw": &c.jobIDRaw, "cluster": &c.cluster, "jobname": &c.name, "user": &c.user,
+		"group": &c.group, "uid": &c.uid, "gid": &c.gid, "account": &c.account, "partition": &c.partition,
+		"qos": &c.qos, "wckey": &c.wckey, "reservation": &c.reservation, "constraints": &c.constraints,
+		"licenses": &c.licenses, "comment": &c.comment, "submit": &c.submit, "eligible": &c.eligible,
+		"start": &c.start, "end": &c.end, "elapsed": &c.elapsed, "elapsedraw": &c.elapsedRaw,
+		"suspended": &c.suspended, "timelimit": &c.timelimit, "timelimitraw": &c.timelimitRaw,
+		"state": &c.state, "exitcode": &c.exitCode, "reason": &c.reason, "priority": &c.priority,
+		"reqcpus": &c.reqCPUs, "alloccpus": &c.allocCPUs, "ncpus": &c.nCPUs, "reqnodes": &c.reqNodes,
+		"allocnodes": &c.allocNodes, "nnodes": &c.nNodes, "reqmem": &c.reqMem, "reqtres": &c.reqTRES,
+		"alloctres": &c.allocTRES, "reqgres": &c.reqGRES, "nodelist": &c.nodeList, "submitline": &c.submitLine,
+		"workdir": &c.workDir, "restarts": &c.restarts, "flags": &c.flags,
+	}
+	for _, p := range places {
+		*p = -1
+	}
+	s.columns = nil
+	for i, field := range bytes.Split(line, []byte("|")) {
+		name := strings.ToLower(string(bytes.TrimSpace(field)))
+		kind, typed := columnKinds[name]
+		if !typed {
+			kind = plainText
+		}
+		if p := places[name]; p != nil && *p < 0 {
+			*p = i
+		}
+		s.columns = append(s.columns, column{name, kind})
+	}
+	return s.checkHeader()
+}
+
+// checkHeader says what a dump must have, in the words of the option that gives it.
+func (s *textReader) checkHeader() error {
+	c := &s.at
+	var missing []string
+	for _, need := range []struct {
+		has  bool
+		name string
+	}{
+		{c.jobID >= 0 || c.jobIDRaw >= 0, "JobID"}, {c.submit >= 0, "Submit"}, {c.start >= 0, "Start"}, {c.end >= 0, "End"},
+		{c.reqCPUs >= 0 || c.allocCPUs >= 0 || c.nCPUs >= 0 || c.reqTRES >= 0 || c.nNodes >= 0 || c.allocNodes >= 0, "ReqCPUS"},
+	} {
+		if !need.has {
+			missing = append(missing, need.name)
+		}
+	}
+	if len(missing) > 0 {
+		return fmt.Errorf("no column %s (want sacct -P -o ...,%s)", strings.Join(missing, ", "), strings.Join(missing, ","))
+	}
+	return nil
+}
+
+func (s *textReader) line(_ int, line []byte) error {
+	switch {
+	case s.columns == nil && len(bytes.TrimSpace(line)) == 0:
+		return nil
+	case s.columns == nil:
+		return s.readHeader(line)
+	case s.pending == nil && len(line) == 0, bytes.Equal(line, s.header):
+		return nil
+	}
+	if s.pending != nil {
+		return s.continuation(line)
+	}
+	if fields, ok := s.align(line); ok {
+		return s.record(fields, line)
+	} else if len(s.fields) < len(s.columns) {
+		s.pending = bytes.Clone(line)
+		return nil
+	}
+	return s.b.Unusable(finished.RuleNoRecord, string(line), "%d fields, where the header has %d", len(s.fields), len(s.columns))
+}
+
+// maxPending bounds how much of a record that goes over several lines is kept, in bytes.
+const maxPending = 4 << 20
+
+// continuation takes a line behind one that was no whole record: the rest of the
+// record, or, if the line is one by itself, the proof that there is none.
+func (s *textReader) continuation(line []byte) error {
+	if fields, ok := s.align(line); ok && len(s.columns) > 1 {
+		if err := s.flush(); err != nil {
+			return err
+		}
+		return s.record(fields, line)
+	}
+	joined := append(append(s.pending, '\n'), line...)
+	s.pending = joined
+	fields, ok := s.align(joined)
+	switch {
+	case ok:
+		s.pending = nil
+		return s.record(fields, joined)
+	case len(s.fields) >= len(s.columns), len(joined) > maxPending:
+		return s.flush()
+	}
+	return nil
+}
+
+// flush gives up on lines that are no record.
+func (s *textReader) flush() error {
+	if s.pending == nil {
+		return nil
+	}
+	text := string(s.pending)
+	s.pending = nil
+	return s.b.Unusable(finished.RuleNoRecord, text, "fewer fields than the header's %d", len(s.columns))
+}
+
+// maxBars bounds how many bars in names are sorted out in one record.
+const maxBars = 200
+
+// align splits a text into as many fields as there are columns. s.fields has the
+// pieces between the bars.
+func (s *textReader) align(text []byte) (fields [][]byte, ok bool) {
+	s.fields = s.fields[:0]
+	rest := text
+	for {
+		at := bytes.IndexByte(rest, '|')
+		if at < 0 {
+			s.fields = append(s.fields, rest)
+			break
+		}
+		s.fields = append(s.fields, rest[:at])
+		rest = rest[at+1:]
+	}
+	extra := len(s.fields) - len(s.columns)
+	switch {
+	case extra == 0:
+		return s.fields, true
+	case extra < 0 || extra > maxBars:
+		return nil, false
+	}
+	taken := s.distribute(extra)
+	if taken == nil {
+		return nil, false
+	}
+	start := 0
+	for _, n := range taken {
+		// Pieces lie one behind the other in the text, with a bar between them.
+		first, last := s.fields[start], s.fields[start+n]
+		length := cap(first) - cap(last) + len(last)
+		fields = append(fields, first[:length:length])
+		start += n + 1
+	}
+	return fields, true
+}
+
+// distribute says how many bars each column's text has, such that every column has a
+// text that it can have and as few texts as possible have any. It is nil if there is
+// no such way.
+func (s *textReader) distribute(extra int) []int {
+	const impossible = 1 << 30
+	columns := len(s.columns)
+	// cost[i][e] is the least cost of the columns from i on when e bars are left.
+	cost := make([][]int32, columns+1)
+	choice := make([][]int32, columns)
+	for i := range cost {
+		cost[i] = make([]int32, extra+1)
+		for e := range cost[i] {
+			cost[i][e] = impossible
+		}
+	}
+	cost[columns][0] = 0
+	for i := columns - 1; i >= 0; i-- {
+		choice[i] = make([]int32, extra+1)
+		for e := 0; e <= extra; e++ {
+			first := i + extra - e
+			kind := s.columns[i].kind
+			if kind.fits(s.fields[first]) {
+				cost[i][e] = cost[i+1][e]
+			}
+			barCost := s.columns[i].barCost()
+			if barCost == 0 {
+				continue
+			}
+			for bars := 1; bars <= e; bars++ {
+				if c := cost[i+1][e-bars] + barCost; c < cost[i][e] {
+					cost[i][e], choice[i][e] = c, int32(bars)
+				}
+			}
+		}
+	}
+	if cost[0][extra] >= impossible {
+		return nil
+	}
+	taken := make([]int, columns)
+	for i, e := 0, extra; i < columns; i++ {
+		taken[i] = int(choice[i][e])
+		e -= taken[i]
+	}
+	return taken
+}
+
+// record takes the fields of a job or a step. They are valid only during the call.
+func (s *textReader) record(fields [][]byte, text []byte) error {
+	get := func(at int) []byte {
+		if at < 0 {
+			return nil
+		}
+		return fields[at]
+	}
+	c := &s.at
+	id := get(c.jobID)
+	if len(id) == 0 {
+		id = get(c.jobIDRaw)
+	}
+	if dot := bytes.IndexByte(id, '.'); dot >= 0 {
+		if start, err := s.time(get(c.start)); err == nil && s.b.LacksStart(id[:dot]) {
+			s.b.Step(string(id[:dot]), start)
+		}
+		return nil
+	}
+	if other, err := s.otherCluster(get(c.cluster)); other || err != nil {
+		return err
+	}
+	var r finished.Job
+	var err error
+	if r.Submit, err = s.time(get(c.submit)); err != nil {
+		return s.b.Unusable(finished.RuleNoRecord, string(text), "Submit: %v", err)
+	}
+	if r.End, err = s.time(get(c.end)); err != nil {
+		return s.b.Unusable(finished.RuleNoRecord, string(text), "End: %v", err)
+	}
+	if r.Submit > 0 && !s.opts.InWindow(r.Submit, r.End) {
+		s.b.Outside()
+		return nil
+	}
+	if r.Start, err = s.time(get(c.start)); err != nil {
+		return s.b.Unusable(finished.RuleNoRecord, string(text), "Start: %v", err)
+	}
+	if err := parseJobID(&r, string(id)); err != nil {
+		return s.b.Unusable(finished.RuleNoRecord, string(text), "JobID: %v", err)
+	}
+	if err := s.details(&r, get); err != nil {
+		return err
+	}
+	return s.b.Add(&r, string(text))
+}
+
+func (s *textReader) otherCluster(field []byte) (bool, error) {
+	if len(field) == 0 {
+		return false, nil
+	}
+	switch {
+	case s.opts.Cluster != "":
+		if string(field) != s.opts.Cluster {
+			s.b.Note(NoteOtherCluster)
+			return true, nil
+		}
+	case s.cluster == "":
+		s.cluster = string(field)
+	case string(field) != s.cluster:
+		return false, fmt.Errorf("jobs of cluster %s and of %s (want --cluster-name with one of them)", s.cluster, field)
+	}
+	return false, nil
+}
+
+// time reads an instant as sacct prints it; 0 if it is not known.
+func (s *textReader) time(text []byte) (hpc.Time, error) {
+	return workload.ParseTime(text, s.opts.Location())
+}
+
+// intern returns the text as a string, the same for the same text: names repeat.
+func (s *textReader) intern(text []byte) string {
+	if len(text) == 0 {
+		return ""
+	}
+	if known, ok := s.interned[string(text)]; ok {
+		return known
+	}
+	word := lines.UTF8(text)
+	if len(s.interned) < 1<<16 {
+		s.interned[string(text)] = word
+	}
+	return word
+}
+
+// details reads the fields that a job can do without. One that makes no sense is
+// counted and ignored.
+func (s *textReader) details(r *finished.Job, get func(int) []byte) error {
+	c := &s.at
+	var bad error
+	check := func(what string, field []byte, err error) {
+		if err != nil && bad == nil {
+			bad = s.b.Fall(finished.RuleBadValue, "job %s: %s %.60q: %v", r.ID, what, field, err)
+		}
+	}
+	number := func(what string, at int) int {
+		n, err := parseAmount(get(at))
+		check(what, get(at), err)
+		return n
+	}
+	r.User, r.Group, r.Account = s.intern(get(c.user)), s.intern(get(c.group)), s.intern(get(c.account))
+	r.Partition, r.QOS, r.WCKey = s.intern(get(c.partition)), s.intern(get(c.qos)), s.intern(get(c.wckey))
+	r.Reservation, r.Constraint, r.Licenses = s.intern(get(c.reservation)), s.intern(get(c.constraints)), s.intern(get(c.licenses))
+	r.Name, r.Comment, r.SubmitLine = lines.UTF8(get(c.name)), lines.UTF8(get(c.comment)), lines.UTF8(get(c.submitLine))
+	r.Cluster, r.ReqTRES, r.AllocTRES = s.intern(get(c.cluster)), s.intern(get(c.reqTRES)), s.intern(get(c.allocTRES))
+	r.WorkDir, r.Flags = s.intern(get(c.workDir)), s.intern(get(c.flags))
+	r.Restarts = number("Restarts", c.restarts)
+	r.UID, r.HasUID = parseUint32(get(c.uid))
+	r.GID, _ = parseUint32(get(c.gid))
+	if raw, ok := parseUint32(get(c.jobIDRaw)); ok {
+		r.Number = raw
+	}
+	var err error
+	r.Eligible, err = s.time(get(c.eligible))
+	check("Eligible", get(c.eligible), err)
+	r.Elapsed, err = elapsed(get(c.elapsedRaw), get(c.elapsed))
+	check("Elapsed", get(c.elapsed), err)
+	r.Suspended, err = parseClock(get(c.suspended))
+	check("Suspended", get(c.suspended), err)
+	r.TimeLimit, err = sacctLimit(get(c.timelimitRaw), get(c.timelimit))
+	check("Timelimit", get(c.timelimit), err)
+	state, _, _ := bytes.Cut(get(c.state), []byte(" ")) // "CANCELLED by 1001"
+	r.State = hpc.State(s.intern(bytes.TrimSuffix(state, []byte("+"))))
+	if r.State == "" && r.End > 0 {
+		r.State = hpc.Completed
+	}
+	code, signal, _ := bytes.Cut(get(c.exitCode), []byte(":"))
+	var err2 error
+	r.ExitCode, err = parseAmount(code)
+	if r.Signal, err2 = parseAmount(signal); err != nil || err2 != nil || r.ExitCode > 255 || r.Signal > 127 {
+		check("ExitCode", get(c.exitCode), errors.New("not an exit code and a signal (want 1:0)"))
+		r.ExitCode, r.Signal = 0, 0
+	}
+	r.Held = bytes.HasPrefix(get(c.reason), []byte("JobHeld"))
+	if p, ok := parseUint32(get(c.priority)); ok {
+		r.Priority = &p
+	}
+	r.ReqCPUs, r.ReqNodes = number("ReqCPUS", c.reqCPUs), number("ReqNodes", c.reqNodes)
+	r.AllocCPUs = max(number("AllocCPUS", c.allocCPUs), number("NCPUS", c.nCPUs))
+	r.AllocNodes = max(number("AllocNodes", c.allocNodes), number("NNodes", c.nNodes))
+	if nodes := get(c.nodeList); !oneOf(nodes, "None assigned", "None", "Unknown") {
+		r.NodeList = s.intern(nodes)
+	}
+	check("ReqMem", get(c.reqMem), requestedMemory(r, string(get(c.reqMem))))
+	check("ReqTRES", get(c.reqTRES), requestedTRES(r, string(get(c.reqTRES))))
+	if gres := string(get(c.reqGRES)); gres != "" && r.GPUs == "" {
+		r.GRES = strings.TrimPrefix(gres, "PER_NODE:")
+	}
+	return bad
+}

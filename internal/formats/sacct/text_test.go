@@ -1,0 +1,400 @@
+package sacct_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"rmreplay/internal/finished"
+	"rmreplay/internal/formats"
+	"rmreplay/internal/formats/sacct"
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/workload"
+)
+
+func readSacct(t *testing.T, text string, opts workload.ReadOptions) *workload.Workload {
+	t.Helper()
+	w, _, err := sacct.Accounting(strings.NewReader(text), "x.sacct", opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func jobNames(w *workload.Workload) (names []string) {
+	for _, job := range w.Jobs.All() {
+		names = append(names, job.ID+" "+job.Name)
+	}
+	return names
+}
+
+func TestRealSacct(t *testing.T) {
+	for _, tt := range []struct {
+		file  string
+		names []string
+		rules map[string]int
+	}{
+		{
+			"sacct_simple.log",
+			[]string{"1 job_00001", "2 job_0||0002", "3 job_0|0003", "4 job_|00004"},
+			nil,
+		}, {
+			"sacct_dump2101.log",
+			[]string{
+				"4744528 JobName001", "4801784 JobName001", "4810966 JobName001", "4810966#2 JobName001",
+				"4814610 JobName001", "4814610#2 JobName001", "4822203 JobName002", "4830973 JobName003", "4830974 JobName003",
+				"4830975 Job| Name003", "4830976 Job| Name |003", "4830977 Jo| bNa| me003",
+			},
+			map[string]int{finished.NoteNeverStarted: 6, finished.NoteArrayParts: 2, finished.RuleNoRecord: 1},
+		},
+	} {
+		w, err := formats.Open(sharedData(t, "slurm/sacct/"+tt.file))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if diff := cmp.Diff(tt.names, jobNames(w)); diff != "" {
+			t.Errorf("%s: names (-want +got)\n%s", tt.file, diff)
+		}
+		if diff := cmp.Diff(tt.rules, w.Rules); diff != "" {
+			t.Errorf("%s: rules (-want +got)\n%s", tt.file, diff)
+		}
+	}
+}
+
+func TestRealSacctReference(t *testing.T) {
+	w, err := formats.Open(sharedData(t, "slurm/micro/jobs500org.real-slurm.sacct.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	states := map[hpc.State]int{}
+	var wait time.Duration
+	for _, job := range w.Jobs.All() {
+		states[job.Recorded.State]++
+		wait += job.Recorded.Start.Sub(job.Submit)
+	}
+	if w.Jobs.Len() != 500 || states[hpc.Completed] != 488 || states[hpc.TimedOut] != 12 || int(wait.Seconds()/500) != 12301 {
+		t.Errorf("%d jobs, %v, mean wait %g s", w.Jobs.Len(), states, wait.Seconds()/500)
+	}
+}
+
+const sacctHeader = "JobID|JobName|User|UID|Group|GID|Account|Partition|QOS|Submit|Eligible|Start|End|Elapsed|State|ExitCode|ReqCPUS|NCPUS|NNodes|ReqMem|ReqTRES|Timelimit|NodeList|Reason|SubmitLine\n"
+
+func TestRead(t *testing.T) {
+	w := readSacct(t, sacctHeader+
+		"10|a|ann|501|staff|50|phys|batch|normal|2024-03-01T08:00:00|2024-03-01T08:00:00|2024-03-01T08:01:00|2024-03-01T09:01:00|01:00:00|COMPLETED|0:0|8|8|2|16G|cpu=8,mem=16G,node=2,gres/gpu=2,gres/gpu:a100=2|2:00:00|n[1-2]|None|\n"+
+		"10.batch|batch||||||||2024-03-01T08:01:00||2024-03-01T08:01:00|2024-03-01T09:01:00||COMPLETED|0:0||8|1||||n1||\n"+
+		"11|b|ann|501|phys|51|phys|batch|normal|2024-03-01T08:00:10|2024-03-01T09:01:00|2024-03-01T09:01:00|2024-03-01T09:02:00|00:01:00|FAILED|3:0|4|4|1|||UNLIMITED|n1|None|sbatch -n 4 --ntasks-per-node=4 --switches=1@10 -d afterok:10:9 b.sh\n"+
+		"12_[3-5%2]|c|bob|502|staff|50|phys|batch|normal|2024-03-01T08:00:20|2024-03-01T08:00:20|Unknown|Unknown|00:00:00|PENDING|0:0|1|1|1||cpu=1|Partition_Limit|None assigned|Priority|\n"+
+		"12_1|c|bob|502|staff|50|phys|batch|normal|2024-03-01T08:00:20|2024-03-01T08:00:20|2024-03-01T08:02:00|2024-03-01T08:03:00|00:01:00|COMPLETED|0:0|1|1|1||cpu=1|Partition_Limit|n1|None|\n"+
+		"12_2|c|bob|502|staff|50|phys|batch|normal|2024-03-01T08:00:20|2024-03-01T08:00:20|2024-03-01T08:02:00|2024-03-01T08:02:30|00:00:30|FAILED|1:0|1|1|1||cpu=1|Partition_Limit|n2|None|\n"+
+		"13|d|bob|502|staff|50|phys|batch|normal|2024-03-01T08:00:30|2024-03-01T08:00:30|None|2024-03-01T08:10:30|00:00:00|CANCELLED by 502|0:0|1|1|1|2800Mc||60|None assigned|JobHeldUser|\n", workload.ReadOptions{})
+	at := func(clock string) hpc.Time {
+		at, err := hpc.ParseTime("2024-03-01T" + clock)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return at
+	}
+	want := []*hpc.Job{
+		{
+			ID: "10", Submit: at("08:00:00"),
+			Request: hpc.Request{
+				Name: "a", User: "ann", Account: "phys", Partition: "batch", QOS: "normal",
+				TimeLimit: 2 * time.Hour, MinNodes: 2, MaxNodes: 2, Tasks: 8, MemPerNode: 8192, GPUs: "a100:2",
+			},
+			Behaviour: hpc.Behaviour{RunTime: time.Hour},
+			Recorded:  &hpc.Recorded{Eligible: at("08:00:00"), Start: at("08:01:00"), End: at("09:01:00"), State: hpc.Completed, Nodes: "n[1-2]", Processors: 8},
+		},
+		{
+			ID: "11", Submit: at("08:00:10"),
+			Request: hpc.Request{
+				Name: "b", User: "ann", Group: "phys", Account: "phys", Partition: "batch", QOS: "normal", Dependency: "afterok:10",
+				TimeLimit: hpc.Unlimited, Tasks: 4, TasksPerNode: 4, Switches: 1, SwitchWait: 10 * time.Minute,
+			},
+			Behaviour: hpc.Behaviour{RunTime: time.Minute, ExitCode: 3},
+			Recorded:  &hpc.Recorded{Eligible: at("09:01:00"), Start: at("09:01:00"), End: at("09:02:00"), State: hpc.Failed, Nodes: "n1", Processors: 4},
+		},
+		{
+			ID: "12", Submit: at("08:00:20"),
+			Request: hpc.Request{
+				Name: "c", User: "bob", Account: "phys", Partition: "batch", QOS: "normal", Array: "1-5%2",
+				MinNodes: 1, MaxNodes: 1, Tasks: 1,
+			},
+			Behaviour: hpc.Behaviour{
+				RunTime:       hpc.Unlimited,
+				TaskRunTimes:  map[int]time.Duration{1: time.Minute, 2: 30 * time.Second},
+				TaskExitCodes: map[int]int{2: 1},
+			},
+			Recorded: &hpc.Recorded{
+				Eligible: at("08:00:20"), Start: at("08:02:00"), End: at("08:03:00"), Processors: 1,
+				TaskStarts: map[int]hpc.Time{1: at("08:02:00"), 2: at("08:02:00")},
+				TaskEnds:   map[int]hpc.Time{1: at("08:03:00"), 2: at("08:02:30")},
+				TaskNodes:  map[int]string{1: "n1", 2: "n2"},
+			},
+		},
+		{
+			ID: "13", Submit: at("08:00:30"),
+			Request: hpc.Request{
+				Name: "d", User: "bob", Account: "phys", Partition: "batch", QOS: "normal", Hold: true,
+				TimeLimit: time.Hour, MinNodes: 1, MaxNodes: 1, Tasks: 1, MemPerCPU: 2800,
+			},
+			Behaviour: hpc.Behaviour{RunTime: hpc.Unlimited, CancelAfter: 10 * time.Minute},
+			Recorded:  &hpc.Recorded{Eligible: at("08:00:30"), End: at("08:10:30"), State: hpc.Cancelled},
+		},
+	}
+	want[3].TimeLimit = 0 // "60" is no time in sacct's form
+	if diff := cmp.Diff(want, w.Jobs.List()); diff != "" {
+		t.Errorf("jobs (-want +got)\n%s", diff)
+	}
+	rules := map[string]int{finished.NoteNeverStarted: 2, finished.NoteDependencyGone: 1, finished.RuleBadValue: 1}
+	if diff := cmp.Diff(rules, w.Rules); diff != "" {
+		t.Errorf("rules (-want +got)\n%s", diff)
+	}
+	users := []hpc.User{{Name: "ann", UID: 501, Group: "staff", GID: 50}, {Name: "bob", UID: 502, Group: "staff", GID: 50}}
+	if diff := cmp.Diff(users, w.Users); diff != "" {
+		t.Errorf("users (-want +got)\n%s", diff)
+	}
+}
+
+// sacctLine is a record of the columns JobID, JobName, Comment, Submit, Start, End, State, ReqCPUS.
+func sacctLine(id, name, comment string, submit, start, end int, state string) string {
+	clock := func(s int) string {
+		if s < 0 {
+			return "Unknown"
+		}
+		return hpc.Unix(1_700_000_000 + int64(s)).Std().Format("2006-01-02T15:04:05")
+	}
+	return fmt.Sprintf("%s|%s|%s|%s|%s|%s|%s|4\n", id, name, comment, clock(submit), clock(start), clock(end), state)
+}
+
+const fewColumns = "JobID|JobName|Comment|Submit|Start|End|State|ReqCPUS\n"
+
+func TestSacctBarsAndLines(t *testing.T) {
+	w := readSacct(t, "\xef\xbb\xbf"+fewColumns+
+		sacctLine("1", "a|b", "c", 0, 10, 20, "COMPLETED")+
+		sacctLine("2", "two", "first line\nsecond line\n\nlast", 0, 10, 20, "COMPLETED")+
+		sacctLine("3", "Ren\xe9", "", 0, 10, 20, "COMPLETED")+
+		fewColumns+ // two dumps in one file
+		"5|cut off|here\n"+
+		strings.ReplaceAll(sacctLine("4", "four", "", 0, 10, 20, "COMPLETED"), "\n", "\r\n")+
+		"6|cut off", workload.ReadOptions{})
+	want := []string{"1 a|b", "2 two", "3 René", "4 four"}
+	if diff := cmp.Diff(want, jobNames(w)); diff != "" {
+		t.Errorf("names (-want +got)\n%s", diff)
+	}
+	if got := w.Jobs.At(1).Comment; got != "first line\nsecond line\n\nlast" {
+		t.Errorf("comment %q", got)
+	}
+	if w.Rules[finished.RuleNoRecord] != 2 || len(w.Unusable) != 2 || w.Unusable[1].Text != "6|cut off" {
+		t.Errorf("rules %v, unusable %v", w.Rules, w.Unusable)
+	}
+}
+
+func TestSacctRules(t *testing.T) {
+	good := sacctLine("1", "a", "", 0, 10, 20, "COMPLETED")
+	for _, tt := range []struct{ lines, rule, want string }{
+		{"2|b|c|yesterday||||4\n", finished.RuleNoRecord, "Submit: not a time"},
+		{"2|b|c|2024-02-30T00:00:00||||4\n", finished.RuleNoRecord, "Submit: not a time"},
+		{"2|b|c|9999-02-20T00:00:00||||4\n", finished.RuleNoRecord, "Submit: not a time"},
+		{"2|b|c|-5||||4\n", finished.RuleNoRecord, "Submit: not a time"},
+		{"two|b|c|2024-02-20T00:00:00||||4\n", finished.RuleNoRecord, `JobID: "two": not a job's number`},
+		{sacctLine("2_x", "b", "", 0, 10, 20, "COMPLETED"), finished.RuleNoRecord, "not a task's number"},
+		{sacctLine("2", "b", "", -1, 10, 20, "COMPLETED"), finished.RuleNoSubmit, "job 2: no submit time"},
+		{strings.Replace(sacctLine("2", "b", "", 0, 10, 20, "COMPLETED"), "|4\n", "|0\n", 1), finished.RuleNoSize, "job 2: neither processors nor nodes"},
+		{strings.Replace(sacctLine("2", "b", "", 0, 10, 20, "COMPLETED"), "|4\n", "|-4\n", 1), finished.RuleBadValue, `ReqCPUS "-4": not a count`},
+		{good, finished.RuleDuplicate, "job 1 is there twice"},
+		{sacctLine("1", "a", "", 5, 10, 20, "COMPLETED"), workload.RuleRenamed, "job 1 is there twice, with other times"},
+		{sacctLine("2", "b", "", 0, 20, 10, "COMPLETED"), finished.RuleTimesReversed, "job 2: submit "},
+		{sacctLine("2", "b", "", 30, 20, 40, "COMPLETED"), finished.RuleTimesReversed, "job 2: submit "},
+		{sacctLine("2", "b", "", 0, -1, 20, "COMPLETED"), finished.RuleNoStartAtAll, "job 2: it ran and ended"},
+		{sacctLine("2", "b", "", -20, 10, 20, "COMPLETED"), "", ""},
+		{sacctLine("2", "b", "", 80_000_000, 80_000_010, 80_000_020, "COMPLETED"), workload.RuleClockJump, "days after the job before"},
+		{"|||||||\x00\n", finished.RuleNoRecord, "not a job's number"},
+		{strings.Repeat("|", 1<<20) + "\n", finished.RuleNoRecord, "fields, where the header has 8"},
+	} {
+		if tt.rule == "" {
+			continue
+		}
+		w := readSacct(t, fewColumns+good+tt.lines, workload.ReadOptions{})
+		if w.Rules[tt.rule] != 1 {
+			t.Errorf("%.60q: rules %v, want %s", tt.lines, w.Rules, tt.rule)
+		}
+		_, _, err := sacct.Accounting(strings.NewReader(fewColumns+good+tt.lines), "x.sacct", workload.ReadOptions{Strict: true})
+		if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), "(rule ") {
+			t.Errorf("%.60q: strict: %v, want %q", tt.lines, err, tt.want)
+		}
+	}
+}
+
+// TestSacctEnds checks that a job that did not end well ends so again, whatever ended it,
+// for those that wait for it to see.
+func TestSacctEnds(t *testing.T) {
+	const header = "JobID|Submit|Start|End|State|ExitCode|ReqCPUS|Timelimit\n"
+	for _, tt := range []struct {
+		state, code, limit string
+		runs               time.Duration
+		exits              int
+	}{
+		{"COMPLETED", "0:0", "01:00:00", 10 * time.Second, 0},
+		{"FAILED", "3:0", "01:00:00", 10 * time.Second, 3},
+		{"FAILED", "0:9", "01:00:00", 10 * time.Second, 137},
+		{"OUT_OF_MEMORY", "0:125", "01:00:00", 10 * time.Second, 253},
+		{"CANCELLED by 5", "0:15", "01:00:00", 10 * time.Second, 143},
+		{"NODE_FAIL", "0:0", "01:00:00", 10 * time.Second, 1},
+		{"PREEMPTED", "", "01:00:00", 10 * time.Second, 1},
+		{"TIMEOUT", "0:15", "01:00:00", hpc.Unlimited, 0},
+		{"TIMEOUT", "0:0", "", 10 * time.Second, 1},
+		{"TIMEOUT", "0:0", "UNLIMITED", 10 * time.Second, 1},
+		{"RUNNING", "0:0", "", hpc.Unlimited, 0},
+	} {
+		end := "2024-03-01T08:00:10"
+		if tt.state == "RUNNING" {
+			end = "Unknown"
+		}
+		w := readSacct(t, header+"1|2024-03-01T08:00:00|2024-03-01T08:00:00|"+end+"|"+tt.state+"|"+tt.code+"|1|"+tt.limit+"\n", workload.ReadOptions{})
+		job := w.Jobs.At(0)
+		if job.RunTime != tt.runs || job.ExitCode != tt.exits || job.CancelAfter != 0 || len(w.Unusable) > 0 {
+			t.Errorf("%+v: %+v", tt, job.Behaviour)
+		}
+	}
+	for _, code := range []string{"256:0", "0:128", "x:0", "0:x"} {
+		w := readSacct(t, header+"1|2024-03-01T08:00:00|2024-03-01T08:00:00|2024-03-01T08:00:10|COMPLETED|"+code+"|1|\n", workload.ReadOptions{})
+		if w.Rules[finished.RuleBadValue] != 1 {
+			t.Errorf("exit code %s: rules %v", code, w.Rules)
+		}
+	}
+}
+
+func TestSacctRequeue(t *testing.T) {
+	w := readSacct(t, fewColumns+
+		sacctLine("1", "a", "", 0, 10, 20, "NODE_FAIL")+
+		sacctLine("1", "a", "", 20, 30, 100, "PREEMPTED")+
+		sacctLine("1", "a", "", 100, 110, 115, "COMPLETED"), workload.ReadOptions{})
+	job := w.Jobs.At(0)
+	if w.Jobs.Len() != 1 || job.Submit != hpc.Unix(1_700_000_000) || job.RunTime != 5*time.Second || w.Rules[finished.NoteRequeued] != 2 {
+		t.Errorf("%d jobs, %+v, rules %v", w.Jobs.Len(), job, w.Rules)
+	}
+}
+
+func TestSacctSteps(t *testing.T) {
+	w := readSacct(t, fewColumns+
+		sacctLine("1", "a", "", 0, -1, 60, "COMPLETED")+
+		sacctLine("1.0", "step", "", 30, 30, 60, "COMPLETED")+
+		sacctLine("1.batch", "batch", "", 12, 12, 60, "COMPLETED"), workload.ReadOptions{})
+	if job := w.Jobs.At(0); job.Recorded.Start != hpc.Unix(1_700_000_012) || job.RunTime != 48*time.Second || w.Rules[finished.RuleNoStart] != 1 {
+		t.Errorf("%+v %+v, rules %v", job, job.Recorded, w.Rules)
+	}
+}
+
+// TestSacctWindow cuts a window as in Fig. 2 of Martinasso et al. (SC'18).
+func TestSacctWindow(t *testing.T) {
+	opts := workload.ReadOptions{Start: hpc.Unix(1_700_000_100), End: hpc.Unix(1_700_000_200)}
+	w := readSacct(t, fewColumns+
+		sacctLine("1", "over", "", 0, 10, 100, "COMPLETED")+
+		sacctLine("2", "preset", "", 10, 20, 150, "COMPLETED")+
+		sacctLine("3", "pending", "", 20, 120, 300, "COMPLETED")+
+		sacctLine("4", "never", "", 30, -1, 110, "CANCELLED by 5")+
+		sacctLine("7_1", "preset task", "", 30, 60, 110, "COMPLETED")+
+		sacctLine("7_2", "task", "", 30, 130, 160, "COMPLETED")+
+		sacctLine("7_3", "task", "", 30, 130, 160, "COMPLETED")+
+		sacctLine("5", "inside", "", 150, -1, -1, "PENDING")+
+		sacctLine("6", "late", "", 200, 210, 220, "COMPLETED"), opts)
+	want := []string{"2 preset", "3 pending", "4 never", "7_1 preset task", "7 task", "5 inside"}
+	if diff := cmp.Diff(want, jobNames(w)); diff != "" {
+		t.Errorf("jobs (-want +got)\n%s", diff)
+	}
+	var presets []string
+	for _, job := range w.Jobs.All() {
+		if w.Preset(job) {
+			presets = append(presets, job.ID)
+		}
+	}
+	if diff := cmp.Diff([]string{"2", "7_1"}, presets); diff != "" || w.Start != opts.Start {
+		t.Errorf("presets (-want +got)\n%s, start %s", diff, w.Start)
+	}
+	if w.Rules[finished.NoteOutside] != 2 || w.Jobs.At(4).Array != "2-3" {
+		t.Errorf("rules %v, array %s", w.Rules, w.Jobs.At(4).Array)
+	}
+}
+
+// TestSacctPartitions checks that a job of several partitions waits for all of them, and that
+// one that ran when the window began keeps the one in which it did.
+func TestSacctPartitions(t *testing.T) {
+	const columns = "JobID|Submit|Start|End|State|ReqCPUS|Timelimit|Partition|NodeList|SubmitLine\n"
+	at := func(minute int) string {
+		return hpc.Unix(1_700_000_000 + 60*int64(minute)).Std().Format("2006-01-02T15:04:05")
+	}
+	line := func(id string, start int) string {
+		return strings.Join([]string{id, at(0), at(start), at(90), "COMPLETED", "1", "24:00:00", "batch", "n1", "sbatch -p batch,debug job.sh"}, "|") + "\n"
+	}
+	w := readSacct(t, columns+line("1", 10)+line("2", 70), workload.ReadOptions{Start: hpc.Unix(1_700_000_000 + 60*60)})
+	for id, want := range map[string]string{"1": "batch", "2": "batch,debug"} {
+		if got := jobByID(t, w, id).Partition; got != want {
+			t.Errorf("job %s is submitted to %s, want %s", id, got, want)
+		}
+	}
+}
+
+func TestSacctTimes(t *testing.T) {
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Skipf("SKIPPED: time zones: %v", err)
+	}
+	const want = 1709276400 // 2024-03-01T07:00:00Z
+	for _, text := range []string{
+		"2024-03-01T08:00:00", "2024-03-01 08:00:00", "1709276400", "2024-03-01T07:00:00Z", "2024-03-01T09:00:00+02:00",
+		"2024-03-01T09:00:00+0200", "2024-03-01T08:00",
+	} {
+		w := readSacct(t, fewColumns+"1|a||"+text+"|Unknown|Unknown|PENDING|1\n", workload.ReadOptions{Zone: berlin})
+		if got := w.Jobs.Submit(0); got != hpc.Unix(want) {
+			t.Errorf("%s: %s", text, got)
+		}
+	}
+}
+
+func TestSacctErrors(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                        "reading sacct: x: empty",
+		"JobID|Submit|ReqCPUS\n":  "reading sacct: x:1: no column Start, End (want sacct -P -o ...,Start,End)",
+		"JobIDRaw|State\n":        "no column Submit, Start, End, ReqCPUS",
+		fewColumns:                "reading sacct: x: no usable job in it",
+		fewColumns + "1|a|b|c|\n": "no usable job in it (record_unreadable 1)",
+		"Cluster|" + fewColumns + "a|" + sacctLine("1", "a", "", 0, 1, 2, "COMPLETED") + "b|" + sacctLine("2", "a", "", 0, 1, 2, "COMPLETED"): "x:3: jobs of cluster a and of b (want --cluster-name",
+	} {
+		if _, _, err := sacct.Accounting(strings.NewReader(text), "x", workload.ReadOptions{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.40q: error %v, want %q", text, err, want)
+		}
+	}
+}
+
+func FuzzRead(f *testing.F) {
+	f.Add(fewColumns + sacctLine("1", "a|b", "x\ny", 0, 10, 20, "COMPLETED") + sacctLine("1_[2-3%4]", "", "", 0, -1, -1, "PENDING"))
+	f.Add(sacctHeader + "11|b|ann|501|phys|51|phys|batch|normal|2024-03-01T08:00:10|2024-03-01T09:01:00|2024-03-01T09:01:00|2024-03-01T09:02:00|00:01:00|FAILED|3:0|4|4|1|2800Mc|cpu=4,gres/gpu:a=2|UNLIMITED|n1|None|sbatch -n 4 -d afterok:10\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		w, _, err := sacct.Accounting(strings.NewReader(text), "fuzz", workload.ReadOptions{})
+		if err != nil {
+			return
+		}
+		for _, job := range w.Jobs.All() {
+			if job.Submit <= 0 || job.ID == "" || job.RunTime < 0 || job.CancelAfter < 0 || workload.CPUs(&job.Request) < 1 {
+				t.Errorf("job %+v", job)
+			}
+		}
+	})
+}
+
+// sharedData returns the path of real input beside the module, or skips the test.
+func sharedData(t testing.TB, path string) string {
+	t.Helper()
+	path = filepath.Join("..", "..", "..", "..", "shared", "data", path)
+	if _, err := os.Stat(path); err != nil {
+		t.Skipf("SKIPPED: real input: %v", err)
+	}
+	return path
+}

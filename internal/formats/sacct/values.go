@@ -1,0 +1,245 @@
+package sacct
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"rmreplay/internal/finished"
+	"rmreplay/internal/hpc"
+)
+
+// maxSeconds bounds every duration, so that no sum of them overflows.
+const maxSeconds = 4e9
+
+var errNotDuration = errors.New("not a duration (want D-HH:MM:SS)")
+
+// parseClock reads "[D-]HH:MM:SS", "MM:SS" or "MM:SS.mmm"; nothing is 0.
+func parseClock(text []byte) (time.Duration, error) {
+	s := string(text)
+	if s == "" || s == "Unknown" || s == "INVALID" {
+		return 0, nil
+	}
+	var total int64 // seconds
+	if days, rest, found := strings.Cut(s, "-"); found {
+		n, err := strconv.ParseUint(days, 10, 17)
+		if err != nil {
+			return 0, errNotDuration
+		}
+		total, s = int64(n)*86400, rest
+	}
+	var fraction time.Duration
+	if whole, digits, found := strings.Cut(s, "."); found {
+		n, err := strconv.ParseUint((digits + "000000000")[:9], 10, 32)
+		if err != nil || len(digits) > 9 {
+			return 0, errNotDuration
+		}
+		s, fraction = whole, time.Duration(n)
+	}
+	parts := strings.Split(s, ":")
+	if len(parts) < 2 || len(parts) > 3 {
+		return 0, errNotDuration
+	}
+	var clock int64
+	for _, p := range parts {
+		n, err := strconv.ParseUint(p, 10, 24)
+		if err != nil {
+			return 0, errNotDuration
+		}
+		clock = 60*clock + int64(n)
+	}
+	if total += clock; total > maxSeconds {
+		return 0, errNotDuration
+	}
+	return time.Duration(total)*time.Second + fraction, nil
+}
+
+// elapsed reads how long a job ran: -1 if neither column says.
+func elapsed(raw, clock []byte) (time.Duration, error) {
+	if len(raw) > 0 {
+		n, err := strconv.ParseInt(string(raw), 10, 64)
+		if err != nil || n < 0 || n > maxSeconds {
+			return -1, errNotDuration
+		}
+		return time.Duration(n) * time.Second, nil
+	}
+	if len(clock) == 0 || string(clock) == "Unknown" || string(clock) == "INVALID" {
+		return -1, nil
+	}
+	d, err := parseClock(clock)
+	if err != nil {
+		return -1, err
+	}
+	return d, nil
+}
+
+// sacctLimit reads a time limit: 0 where it was the partition's.
+func sacctLimit(raw, clock []byte) (time.Duration, error) {
+	for _, text := range [][]byte{clock, raw} {
+		switch string(text) {
+		case "UNLIMITED":
+			return hpc.Unlimited, nil
+		case "Partition_Limit", "INVALID", "Unknown":
+			return 0, nil
+		}
+	}
+	if len(clock) > 0 {
+		return parseClock(clock)
+	}
+	if len(raw) == 0 {
+		return 0, nil
+	}
+	minutes, err := strconv.ParseUint(string(raw), 10, 26)
+	if err != nil {
+		return 0, errors.New("not a time limit (want minutes)")
+	}
+	return time.Duration(minutes) * time.Minute, nil
+}
+
+// parseAmount reads a count; a K, M or G behind it multiplies it.
+func parseAmount(text []byte) (int, error) {
+	if len(text) == 0 {
+		return 0, nil
+	}
+	f, err := parseScaled(string(text))
+	if err != nil || f > math.MaxInt32 {
+		return 0, errors.New("not a count")
+	}
+	return int(f), nil
+}
+
+// parseScaled reads a number that is not negative, with a K, M, G, T or P behind it that
+// multiplies it by a power of 1024.
+func parseScaled(s string) (float64, error) {
+	factor := 1.0
+	if s != "" {
+		if at := strings.IndexByte("KMGTP", s[len(s)-1]); at >= 0 {
+			factor = math.Pow(1024, float64(at+1))
+			s = s[:len(s)-1]
+		}
+	}
+	if s == "" || strings.Trim(s, "0123456789.") != "" {
+		return 0, errors.New("not a number")
+	}
+	f, err := strconv.ParseFloat(s, 64)
+	return f * factor, err
+}
+
+func parseUint32(text []byte) (uint32, bool) {
+	if len(text) == 0 {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(string(text), 10, 32)
+	return uint32(n), err == nil
+}
+
+// parseJobID reads "17", "17_3", "17_[4-9%2]" and "17+1".
+func parseJobID(r *finished.Job, id string) error {
+	r.ID, r.ArrayTask = id, -1
+	digits := len(id)
+	if at := strings.IndexAny(id, "_+"); at >= 0 {
+		digits = at
+	}
+	number, err := strconv.ParseUint(id[:digits], 10, 32)
+	if err != nil {
+		return fmt.Errorf("%.40q: not a job's number", id)
+	}
+	r.Number = uint32(number)
+	rest := id[digits:]
+	switch {
+	case rest == "":
+	case rest[0] == '+':
+		r.HetJob = r.Number
+		if offset, err := strconv.ParseUint(rest[1:], 10, 31); err == nil {
+			r.HetOffset = int(offset)
+		}
+	case strings.HasPrefix(rest, "_["):
+		r.ArrayJob, r.ArrayRest = r.Number, strings.TrimSuffix(rest[2:], "]")
+	default:
+		task, err := strconv.ParseUint(rest[1:], 10, 31)
+		if err != nil {
+			return fmt.Errorf("%.40q: not a task's number", id)
+		}
+		r.ArrayJob, r.ArrayTask = r.Number, int(task)
+	}
+	return nil
+}
+
+// maxMiB is the most memory that is taken for a request.
+const maxMiB = 1 << 40
+
+// mebibytes reads an amount of memory; a number alone is MiB.
+func mebibytes(s string) (int64, error) {
+	if s != "" && strings.IndexByte("KMGTP", s[len(s)-1]) < 0 {
+		s += "M"
+	}
+	f, err := parseScaled(s)
+	if err != nil || f/(1<<20) > maxMiB {
+		return 0, errors.New("not an amount of memory (want 500M)")
+	}
+	return int64(math.Ceil(f / (1 << 20))), nil
+}
+
+// requestedMemory reads ReqMem: "2800Mc" for each CPU and "100Gn" for each node up to
+// Slurm 20.11, and "500G" for the whole job since.
+func requestedMemory(r *finished.Job, text string) error {
+	if text == "" || text == "?" {
+		return nil
+	}
+	amount, where := text, byte(0)
+	if last := text[len(text)-1]; last == 'c' || last == 'n' {
+		amount, where = text[:len(text)-1], last
+	}
+	mib, err := mebibytes(amount)
+	if err != nil {
+		return err
+	}
+	switch where {
+	case 'c':
+		r.MemPerCPU = mib
+	case 'n':
+		if r.MemPerNode = mib; mib == 0 {
+			r.MemPerNode = hpc.AllMemory
+		}
+	default:
+		r.Memory = mib
+	}
+	return nil
+}
+
+// requestedTRES reads what ReqTRES ("cpu=4,mem=8G,node=2,gres/gpu=2") says beyond the
+// columns. GPUs are counted for the whole job.
+func requestedTRES(r *finished.Job, text string) error {
+	var typed, untyped string
+	for item := range strings.SplitSeq(text, ",") {
+		name, value, found := strings.Cut(item, "=")
+		if !found {
+			if item != "" {
+				return errors.New("not a list of TRES (want cpu=4,mem=8G)")
+			}
+			continue
+		}
+		var err error
+		switch {
+		case name == "cpu" && r.ReqCPUs == 0:
+			r.ReqCPUs, err = parseAmount([]byte(value))
+		case name == "node" && r.ReqNodes == 0:
+			r.ReqNodes, err = parseAmount([]byte(value))
+		case name == "mem" && r.MemPerCPU == 0 && r.MemPerNode == 0:
+			r.Memory, err = mebibytes(value)
+		case name == "gres/gpu":
+			untyped = value
+		case strings.HasPrefix(name, "gres/gpu:"):
+			typed = strings.TrimPrefix(name, "gres/gpu:") + ":" + value
+		}
+		if err != nil {
+			return err
+		}
+	}
+	r.GPUs = cmp.Or(typed, untyped)
+	return nil
+}

@@ -1,0 +1,186 @@
+package sacct
+
+import (
+	"bufio"
+	"cmp"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/lines"
+	"rmreplay/internal/workload"
+	"rmreplay/internal/workload/sbatch"
+)
+
+// columnsWritten are the columns of [Write].
+const columnsWritten = "JobID|JobName|User|UID|Group|GID|Account|Partition|QOS|WCKey|Reservation|Submit|Eligible|Start|End|" +
+	"ElapsedRaw|State|ExitCode|Timelimit|ReqCPUS|AllocCPUS|ReqNodes|NodeList|Priority|SubmitLine"
+
+// Write writes the workload as `sacct -P` would print it, as [Read] reads
+// it, and returns what it does not say. Times are in UTC. The jobs end as they did
+// when the workload was recorded; one of which nothing is recorded is pending.
+func Write(w io.Writer, wl *workload.Workload) (workload.Losses, error) {
+	out := bufio.NewWriterSize(w, 64<<10)
+	s := writer{losses: workload.Losses{}, users: make(map[string]hpc.User, len(wl.Users))}
+	for _, u := range wl.Users {
+		s.users[u.Name] = u
+	}
+	s.numberJobs(wl)
+	if _, err := out.WriteString(columnsWritten + "\n"); err != nil {
+		return nil, fmt.Errorf("writing sacct: %w", err)
+	}
+	for _, job := range wl.Jobs.All() {
+		for _, task := range workload.TasksOf(job) {
+			if _, err := out.WriteString(strings.Join(s.fields(job, task), "|") + "\n"); err != nil {
+				return nil, fmt.Errorf("writing sacct: %w", err)
+			}
+		}
+		s.count(job)
+	}
+	s.losses.Add("unusable records", len(wl.Unusable))
+	s.losses.Origins(wl)
+	s.losses.Events(wl)
+	if err := out.Flush(); err != nil {
+		return nil, fmt.Errorf("writing sacct: %w", err)
+	}
+	return s.losses, nil
+}
+
+type writer struct {
+	losses  workload.Losses
+	users   map[string]hpc.User
+	numbers map[string]string // by ID
+}
+
+// numberJobs finds a number for each job: its ID where all of them are numbers.
+func (s *writer) numberJobs(wl *workload.Workload) {
+	s.numbers = make(map[string]string, wl.Jobs.Len())
+	for _, job := range wl.Jobs.All() {
+		if n, err := strconv.ParseUint(job.ID, 10, 32); err != nil || n == 0 {
+			for i, job := range wl.Jobs.All() {
+				s.numbers[job.ID] = strconv.Itoa(i + 1)
+			}
+			s.losses.Add("job IDs (numbered anew)", wl.Jobs.Len())
+			return
+		}
+		s.numbers[job.ID] = job.ID
+	}
+}
+
+// words is the job's command line, with the numbers that the other jobs have here.
+func (s *writer) words(job *hpc.Job) (words []string, dependency string) {
+	r := job.Request
+	r.Name, r.Comment, r.User = lines.One(r.Name), lines.One(r.Comment), ""
+	if deps, err := sbatch.ParseDependency(r.Dependency); err == nil && r.Dependency != "" {
+		for i, d := range deps.List {
+			if n := s.numbers[d.Job]; n != "" {
+				deps.List[i].Job = n
+			}
+		}
+		r.Dependency = deps.String()
+	}
+	return append(sbatch.Format(&r), "job.sh"), r.Dependency
+}
+
+func (s *writer) fields(job *hpc.Job, task int) []string {
+	id := s.numbers[job.ID]
+	if task >= 0 {
+		id += "_" + strconv.Itoa(task)
+	}
+	rec := hpc.Recorded{State: hpc.Pending}
+	if job.Recorded != nil {
+		rec = job.Recorded.OfTask(task)
+	}
+	fate := endOf(&rec, job.RunTimeOf(task))
+	words, _ := s.words(job)
+	user := s.users[job.User]
+	return []string{
+		id, lines.One(job.Name), job.User, idOf(user, user.UID), cmp.Or(job.Group, user.Group), idOf(user, user.GID),
+		job.Account, job.Partition, job.QOS, job.WCKey, job.Reservation,
+		timeText(job.Submit), timeText(rec.Eligible), timeText(rec.Start), timeText(fate.end), fate.elapsed, string(rec.State),
+		strconv.Itoa(job.ExitCodeOf(task)) + ":0", limitText(job.TimeLimit), strconv.Itoa(workload.CPUs(&job.Request)), strconv.Itoa(rec.Processors),
+		strconv.Itoa(max(job.MinNodes, 1)), rec.Nodes, strconv.FormatUint(uint64(rec.Priority), 10), sbatch.Join(append([]string{"sbatch"}, words...)),
+	}
+}
+
+func idOf(user hpc.User, id uint32) string {
+	if user.Name == "" {
+		return ""
+	}
+	return strconv.FormatUint(uint64(id), 10)
+}
+
+// fate is how a job ended, as far as sacct shows it.
+type fate struct {
+	end     hpc.Time
+	elapsed string
+}
+
+// endOf makes the recorded end of a job agree with how long it runs.
+func endOf(rec *hpc.Recorded, runTime time.Duration) fate {
+	f := fate{end: rec.End, elapsed: "0"}
+	switch {
+	case rec.Start.IsZero():
+		return f
+	case runTime == hpc.Unlimited && rec.End.IsZero():
+		if !rec.State.Ended() {
+			rec.State = hpc.Running
+		}
+		return f
+	case runTime == hpc.Unlimited:
+		rec.State = hpc.TimedOut
+		runTime = rec.End.Sub(rec.Start)
+	case rec.End.IsZero() || !rec.State.Ended():
+		f.end = rec.Start.Add(runTime)
+		rec.State = hpc.Completed
+	}
+	f.elapsed = strconv.FormatInt(int64(runTime/time.Second), 10)
+	return f
+}
+
+func timeText(t hpc.Time) string {
+	if t.IsZero() {
+		return "Unknown"
+	}
+	return t.Std().Format("2006-01-02T15:04:05")
+}
+
+// limitText writes a time limit as sacct prints it.
+func limitText(d time.Duration) string {
+	switch d {
+	case 0:
+		return "Partition_Limit"
+	case hpc.Unlimited:
+		return "UNLIMITED"
+	}
+	s := int64(d / time.Second)
+	text := fmt.Sprintf("%02d:%02d:%02d", s/3600%24, s/60%60, s%60)
+	if days := s / 86400; days > 0 {
+		text = fmt.Sprintf("%d-%s", days, text)
+	}
+	return text
+}
+
+// count counts what the job's line does not say.
+func (s *writer) count(job *hpc.Job) {
+	words, dependency := s.words(job)
+	s.losses.Reparsed(job, words, map[string]string{"Dependency": dependency, "User": ""})
+	s.losses.Fate(job, "end_at")
+	rec := job.Recorded
+	if job.Hold && rec != nil && !rec.Start.IsZero() {
+		s.losses.Add("hold", 1) // it was released, as sacct has it
+	}
+	switch {
+	case rec == nil || rec.Start.IsZero() && job.RunTime != hpc.Unlimited:
+		s.losses.Add("run_time_s (no recorded start and end)", 1)
+	case job.RunTime == hpc.Unlimited && (job.TimeLimit == 0 || job.TimeLimit == hpc.Unlimited) && !rec.End.IsZero():
+		s.losses.Add("run_time_s (until a limit that the job does not name)", 1)
+	case job.CancelAfter != 0 && rec.Start.IsZero() != (rec.State == hpc.Cancelled):
+		s.losses.Add("cancel_after_s", 1)
+	case job.RunTime != hpc.Unlimited && job.RunTime%time.Second != 0:
+		s.losses.Add("fractions of seconds", 1)
+	}
+}

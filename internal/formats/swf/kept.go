@@ -1,0 +1,165 @@
+package swf
+
+import (
+	"encoding/binary"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"rmreplay/internal/jobjson"
+	"rmreplay/internal/workload"
+)
+
+// keptNumber is a number of a record that does not follow from the job.
+type keptNumber struct {
+	field int // from 1, as the format's definition numbers them
+	// read is the number in the log. It is written again as long as the job still gives
+	// derived: a change of the job changes what is written.
+	read, derived decimal
+}
+
+// A kept number is packed into [workload.Origin.Extra] as a byte with the field and three
+// flags, and then the two numbers as far as the flags do not say all of them.
+const (
+	readHasDecimals = 1 << (5 + iota)
+	derivedUnknown
+	derivedHasDecimals
+	fieldMask = readHasDecimals - 1
+)
+
+// appendKept packs a number.
+func appendKept(b []byte, n keptNumber) []byte {
+	first := byte(n.field)
+	if n.read.decimals != 0 {
+		first |= readHasDecimals
+	}
+	if n.derived == unknownNumber {
+		first |= derivedUnknown
+	}
+	if n.derived.decimals != 0 {
+		first |= derivedHasDecimals
+	}
+	b = appendPacked(append(b, first), n.read)
+	if n.derived != unknownNumber {
+		b = appendPacked(b, n.derived)
+	}
+	return b
+}
+
+func appendPacked(b []byte, d decimal) []byte {
+	b = binary.AppendVarint(b, d.mantissa)
+	if d.decimals != 0 {
+		b = append(b, d.decimals)
+	}
+	return b
+}
+
+// keptNumbers unpacks the numbers that appendKept packed.
+func keptNumbers(extra string) iter.Seq[keptNumber] {
+	return func(yield func(keptNumber) bool) {
+		for b := []byte(extra); len(b) > 0; {
+			first := b[0]
+			n := keptNumber{field: int(first & fieldMask), derived: unknownNumber}
+			n.read, b = unpackNumber(b[1:], first&readHasDecimals != 0)
+			if first&derivedUnknown == 0 {
+				n.derived, b = unpackNumber(b, first&derivedHasDecimals != 0)
+			}
+			if !yield(n) {
+				return
+			}
+		}
+	}
+}
+
+func unpackNumber(b []byte, hasDecimals bool) (d decimal, rest []byte) {
+	mantissa, length := binary.Varint(b)
+	d.mantissa, b = mantissa, b[length:]
+	if hasDecimals {
+		d.decimals, b = b[0], b[1:]
+	}
+	return d, b
+}
+
+// Kept is what a trace keeps of a job's record in an SWF log. What follows from the job is
+// not written; [Complete] derives it again.
+type Kept struct {
+	Record int            `json:"record"`
+	Fields map[int]string `json:"fields"` // the numbers as the log has them
+}
+
+// AppendKept appends the JSON object of [Kept] for a job that comes from an SWF log.
+func AppendKept(b []byte, o workload.Origin) []byte {
+	fields := map[string]string{}
+	for n := range keptNumbers(o.Extra) {
+		fields[strconv.Itoa(n.field)] = string(appendDecimal(nil, n.read))
+	}
+	b = append(b, '{')
+	if o.Record != 0 {
+		b = strconv.AppendInt(append(b, `"record":`...), int64(o.Record), 10)
+	}
+	if len(fields) > 0 {
+		if o.Record != 0 {
+			b = append(b, ',')
+		}
+		b = append(b, `"fields":{`...)
+		for i, field := range slices.Sorted(maps.Keys(fields)) {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = append(jobjson.AppendString(b, field), ':')
+			b = jobjson.AppendString(b, fields[field])
+		}
+		b = append(b, '}')
+	}
+	return append(b, '}')
+}
+
+// Origin returns the job's record, of which [Complete] has to be told.
+func (k *Kept) Origin() (workload.Origin, error) {
+	var extra []byte
+	for _, field := range slices.Sorted(maps.Keys(k.Fields)) {
+		n, ok := parseDecimal([]byte(k.Fields[field]))
+		if !ok || field < 1 || field > fieldCount {
+			return workload.Origin{}, fmt.Errorf("swf: fields: want numbers by field, from 1 to %d", fieldCount)
+		}
+		extra = appendKept(extra, keptNumber{field: field, read: n, derived: unknownNumber})
+	}
+	return workload.Origin{Record: k.Record, Extra: string(extra)}, nil
+}
+
+// Complete derives from the jobs of a trace the numbers that their records would have had
+// without the kept ones, as the reader of the log did.
+func Complete(w *workload.Workload) {
+	var names *names
+	for i, job := range w.Jobs.All() {
+		origin := w.Jobs.Origin(i)
+		if origin.Extra == "" {
+			continue
+		}
+		if names == nil {
+			names = namesOf(w.Header)
+		}
+		derived := names.record(job, w.Epoch)
+		var extra []byte
+		for n := range keptNumbers(origin.Extra) {
+			n.derived = derived[n.field-1]
+			extra = appendKept(extra, n)
+		}
+		origin.Extra = string(extra)
+		w.Jobs.SetOrigin(i, origin)
+	}
+}
+
+// namesOf learns the names that the header of a log gives to numbers.
+func namesOf(header []string) *names {
+	n := newNames()
+	for _, text := range header {
+		if key, value, found := strings.Cut(text, ":"); found {
+			n.comment(strings.TrimSpace(key), value)
+		}
+	}
+	return n
+}

@@ -1,0 +1,357 @@
+// Package swf reads and writes logs in the Standard Workload Format, as the Parallel
+// Workloads Archive publishes them.
+package swf
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/lines"
+	"rmreplay/internal/workload"
+)
+
+// Format is the Standard Workload Format.
+var Format = workload.Format{
+	Name: "swf", Doc: "a log in the Standard Workload Format (SWF) of the Parallel Workloads Archive",
+	Looks: "SWF", Recognize: recognize, Read: Read, Write: Write,
+}
+
+// recognize takes a comment behind a semicolon, or a record of 18 numbers.
+func recognize(head []byte) workload.Confidence {
+	line, _ := lines.First(head)
+	if line == "" || line[0] != ';' && !isRecord(line) {
+		return workload.No
+	}
+	return workload.Sure
+}
+
+// isRecord reports whether a line has the 18 numbers of a record.
+func isRecord(line string) bool {
+	words := strings.Fields(line)
+	if len(words) != fieldCount {
+		return false
+	}
+	for _, word := range words {
+		if strings.Trim(word, "-0123456789.") != "" {
+			return false
+		}
+	}
+	return true
+}
+
+// The rules that records of an SWF log fall under. A record under one of the first
+// five cannot be replayed and is kept in [workload.Workload.Unusable].
+const (
+	RuleNoRecord     = "swf_not_a_record"       // not 18 numbers
+	RuleAbsurd       = "swf_absurd_number"      // a time of more than 126 years, or 2^31 processors
+	RuleNoSubmit     = "swf_no_submit_time"     // field 2 is negative
+	RuleNoProcessors = "swf_no_processors"      // neither field 8 nor field 5 is positive
+	RuleNoRunTime    = "swf_no_run_time"        // field 4 is negative
+	RuleBadWait      = "swf_negative_wait"      // field 3 is negative and not -1
+	RuleNoJobBefore  = "swf_job_before_unknown" // field 17 names no earlier job of the log
+	RuleBadHeader    = "swf_bad_header"         // UnixStartTime is no time
+)
+
+// The fields of an SWF record, as indices. The format numbers them from 1; see
+// Chapin et al., "Benchmarks and standards for the evaluation of parallel job
+// schedulers" (JSSPP'99), and the Parallel Workloads Archive's definition, version 2.2.
+const (
+	fieldNumber = iota
+	fieldSubmit
+	fieldWait
+	fieldRunTime
+	fieldAllocated
+	fieldCPUTime
+	fieldMemory
+	fieldRequested
+	fieldTimeLimit
+	fieldRequestedMemory
+	fieldStatus
+	fieldUser
+	fieldGroup
+	fieldExecutable
+	fieldQueue
+	fieldPartition
+	fieldBefore
+	fieldThinkTime
+	fieldCount
+)
+
+// The values of the field status.
+const (
+	statusFailed    = 0
+	statusCompleted = 1
+	statusCancelled = 5
+)
+
+const (
+	// maxSeconds bounds every time in a log, so that no sum of them overflows.
+	maxSeconds = 4e9
+	// firstUID is added to the numbers of users and groups, which begin at 1, to
+	// stay clear of a system's own.
+	firstUID = 100000
+	maxUser  = 1 << 30
+)
+
+// Read reads a log in the Standard Workload Format, as the Parallel Workloads
+// Archive publishes them. name stands for the source in errors, which have the form
+// "reading SWF: NAME:LINE: what is wrong".
+//
+// Times count from the header's UnixStartTime, or else from the options' epoch. A
+// job's size is its requested processors (field 8), or else those it was allocated
+// (field 5). Users, groups and executables are named after their numbers (user12,
+// group3, app7), queues and partitions as the header's comments name them, or else
+// queue1 and partition1; a queue becomes the job's QOS. What a record says beyond
+// that is kept in each job's [workload.Origin], and records that are no jobs in [workload.Workload.Unusable],
+// so that [Write] writes the log as it was.
+func Read(r io.Reader, name string, opts workload.ReadOptions) (*workload.Workload, error) {
+	s := &reader{
+		w:     &workload.Workload{Epoch: opts.EpochOrDefault(), Source: name},
+		book:  workload.RuleBook{Strict: opts.Strict},
+		names: newNames(),
+		users: make(map[string]bool),
+		lean:  opts.Lean,
+	}
+	if err := lines.Each(r, name, s.line); err != nil {
+		return nil, fmt.Errorf("reading SWF: %w", err)
+	}
+	if s.w.Jobs.Len() == 0 {
+		return nil, fmt.Errorf("reading SWF: %s: no usable job in it%s", name, s.book.Summary())
+	}
+	s.w.Rules = s.book.Counts
+	s.w.Sort()
+	return s.w, nil
+}
+
+// reader makes jobs from records.
+type reader struct {
+	w       *workload.Workload
+	book    workload.RuleBook
+	order   workload.OrderCheck
+	names   *names
+	numbers jobNumbers
+	users   map[string]bool
+	records int
+	lean    bool // without origins
+
+	// The record at hand.
+	current  hpc.Job
+	recorded hpc.Recorded
+	extra    []byte
+}
+
+// jobNumbers are the numbers of jobs, which most logs count from 1.
+type jobNumbers struct {
+	dense  []bool
+	sparse map[int64]bool
+	count  int64
+}
+
+func (b *jobNumbers) has(n int64) bool {
+	return n >= 0 && n < int64(len(b.dense)) && b.dense[n] || b.sparse[n]
+}
+
+func (b *jobNumbers) add(n int64) {
+	b.count++
+	size := int64(len(b.dense))
+	switch {
+	case n >= 0 && n < size:
+		b.dense[n] = true
+	case n >= size && n < 4*b.count+1<<16: // cleaned logs leave numbers out
+		b.dense = append(b.dense, make([]bool, n-size+1)...)
+		b.dense[n] = true
+	default:
+		if b.sparse == nil {
+			b.sparse = make(map[int64]bool)
+		}
+		b.sparse[n] = true
+	}
+}
+
+func (s *reader) line(number int, line []byte) error {
+	trimmed := bytes.TrimLeft(line, " \t")
+	switch {
+	case len(trimmed) == 0:
+		return nil
+	case trimmed[0] == ';':
+		return s.comment(string(trimmed[1:]))
+	}
+	s.records++
+	var r record
+	if err := parseRecord(trimmed, &r); err != nil {
+		return s.unusable(RuleNoRecord, line, "%v", err)
+	}
+	for _, field := range [...]int{fieldSubmit, fieldWait, fieldRunTime, fieldTimeLimit, fieldThinkTime} {
+		if n := whole(r[field]); n > maxSeconds {
+			return s.unusable(RuleAbsurd, line, "field %d: %d seconds are more than 126 years", field+1, n)
+		}
+	}
+	allocated := whole(r[fieldAllocated])
+	size := whole(r[fieldRequested])
+	if size <= 0 {
+		size = allocated
+	}
+	switch {
+	case r[fieldSubmit].mantissa < 0:
+		return s.unusable(RuleNoSubmit, line, "field 2: no submit time")
+	case max(size, allocated) > math.MaxInt32:
+		return s.unusable(RuleAbsurd, line, "%d processors are more than a machine has", max(size, allocated))
+	case size <= 0:
+		return s.unusable(RuleNoProcessors, line, "neither requested (field 8) nor allocated processors (field 5)")
+	case r[fieldRunTime].mantissa < 0:
+		return s.unusable(RuleNoRunTime, line, "field 4: no run time")
+	}
+	return s.job(&r, int(size), number)
+}
+
+// unusable keeps a record that is no job.
+func (s *reader) unusable(rule string, line []byte, format string, args ...any) error {
+	if err := s.book.Fall(rule, format, args...); err != nil {
+		return err
+	}
+	s.w.Unusable = append(s.w.Unusable, workload.Unusable{Record: s.records, Rule: rule, Text: lines.UTF8(line)})
+	return nil
+}
+
+// comment reads a comment of the header. One that stands behind a record is kept
+// with the others, but what it says of times comes too late to be heeded.
+func (s *reader) comment(text string) error {
+	s.w.Header = append(s.w.Header, lines.UTF8([]byte(text)))
+	key, value, found := strings.Cut(text, ":")
+	if !found || s.records > 0 {
+		return nil
+	}
+	key, value = strings.TrimSpace(key), strings.TrimSpace(value)
+	switch key {
+	case "UnixStartTime":
+		n, err := strconv.ParseInt(value, 10, 64)
+		if err != nil || n <= 0 || n > maxSeconds {
+			return s.book.Fall(RuleBadHeader, "UnixStartTime: %s: not a time (want seconds since 1970)", value)
+		}
+		s.w.Epoch = hpc.Unix(n)
+	case "MaxNodes":
+		s.w.MachineNodes = leadingCount(value)
+	case "MaxProcs":
+		s.w.MachineProcessors = leadingCount(value)
+	default:
+		s.names.comment(key, value)
+	}
+	return nil
+}
+
+// leadingCount reads "184  ( 6,  171,   7)" as 184, and what is no count as 0.
+func leadingCount(value string) int {
+	word, _, _ := strings.Cut(value, " ")
+	n, err := strconv.ParseInt(word, 10, 32)
+	if err != nil || n < 0 {
+		return 0
+	}
+	return int(n)
+}
+
+// job makes a job of a record that has a submit time, a size and a run time.
+func (s *reader) job(r *record, size, line int) error {
+	job, recorded := s.blank()
+	job.Submit = s.w.Epoch.Add(duration(r[fieldSubmit]))
+	job.RunTime = duration(r[fieldRunTime])
+	job.Tasks = size
+	if r[fieldTimeLimit].mantissa > 0 {
+		job.TimeLimit = duration(r[fieldTimeLimit])
+	}
+	if kib := whole(r[fieldRequestedMemory]); kib > 0 && kib < maxKiB {
+		job.MemPerCPU = (kib + 1023) / 1024
+	}
+	job.User = s.names.users.name(whole(r[fieldUser]))
+	job.Group = s.names.groups.name(whole(r[fieldGroup]))
+	job.Name = s.names.executables.name(whole(r[fieldExecutable]))
+	job.QOS = s.names.queues.name(whole(r[fieldQueue]))
+	job.Partition = s.names.partitions.name(whole(r[fieldPartition]))
+	s.addUser(job, r)
+
+	recorded.Processors = int(max(whole(r[fieldAllocated]), 0))
+	if r[fieldWait].mantissa >= 0 {
+		recorded.Start = job.Submit.Add(duration(r[fieldWait]))
+		recorded.End = recorded.Start.Add(job.RunTime)
+	} else if r[fieldWait] != unknownNumber {
+		if err := s.book.Fall(RuleBadWait, "field 3: a wait time of %d s", whole(r[fieldWait])); err != nil {
+			return err
+		}
+	}
+	switch r[fieldStatus] {
+	case decimal{mantissa: statusFailed}:
+		recorded.State = hpc.Failed
+	case decimal{mantissa: statusCompleted}:
+		recorded.State = hpc.Completed
+	case decimal{mantissa: statusCancelled}:
+		recorded.State = hpc.Cancelled
+	}
+	if err := s.identify(job, r, line); err != nil {
+		return err
+	}
+	s.w.Jobs.Append(job)
+	if !s.lean {
+		s.w.Jobs.SetOrigin(s.w.Jobs.Len()-1, s.origin(job, r))
+	}
+	return s.order.Job(&s.book, job.Submit)
+}
+
+// maxKiB is the most memory, in KiB for a processor, that is taken for a request.
+const maxKiB = 1 << 40
+
+// identify gives the job its ID and its dependency.
+func (s *reader) identify(job *hpc.Job, r *record, line int) error {
+	n := whole(r[fieldNumber])
+	job.ID = strconv.FormatInt(n, 10)
+	if before := whole(r[fieldBefore]); before > 0 {
+		if s.numbers.has(before) { // the first job of a number has it for its ID
+			job.Dependency = "afterany:" + strconv.FormatInt(before, 10)
+		} else if err := s.book.Fall(RuleNoJobBefore, "field 17: no job %d before this one", before); err != nil {
+			return err
+		}
+	}
+	if !s.numbers.has(n) {
+		s.numbers.add(n)
+		return nil
+	}
+	job.ID += "#" + strconv.Itoa(line)
+	return s.book.Fall(workload.RuleRenamed, "job number %d is there twice", n)
+}
+
+// addUser makes the job's user known, with the group of his first job.
+func (s *reader) addUser(job *hpc.Job, r *record) {
+	uid, gid := whole(r[fieldUser]), whole(r[fieldGroup])
+	if uid < 0 || uid > maxUser || s.users[job.User] {
+		return
+	}
+	s.users[job.User] = true
+	user := hpc.User{Name: job.User, UID: uint32(firstUID + uid), Group: job.Group, GID: uint32(firstUID + gid)}
+	if gid < 0 || gid > maxUser {
+		user.Group, user.GID = "swf", firstUID-1
+	}
+	s.w.Users = append(s.w.Users, user)
+}
+
+// origin keeps the numbers of a record that do not follow from the job.
+func (s *reader) origin(job *hpc.Job, r *record) workload.Origin {
+	s.extra = s.extra[:0]
+	derived := s.names.record(job, s.w.Epoch)
+	for field := range r {
+		if r[field] != derived[field] {
+			s.extra = appendKept(s.extra, keptNumber{field + 1, r[field], derived[field]})
+		}
+	}
+	return workload.Origin{Record: s.records, Extra: string(s.extra)}
+}
+
+// blank returns a job and its recorded fate, both empty. They are valid until the next
+// record.
+func (s *reader) blank() (*hpc.Job, *hpc.Recorded) {
+	s.recorded = hpc.Recorded{}
+	s.current = hpc.Job{Recorded: &s.recorded}
+	return &s.current, &s.recorded
+}

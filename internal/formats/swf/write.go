@@ -1,0 +1,364 @@
+package swf
+
+import (
+	"bufio"
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/lines"
+	"rmreplay/internal/workload"
+)
+
+// widths are the widths of the columns in the Archive's own files.
+var widths = [fieldCount]int{5, 8, 6, 6, 4, 6, 5, 4, 6, 5, 2, 3, 3, 3, 2, 2, 2, 2}
+
+// Write writes the workload as a log in the Standard Workload Format, version
+// 2.2, and returns what of it the log does not say. A workload that was read from
+// such a log, and not changed since, gives the same records in the same order. A job
+// array becomes one record for each task.
+func Write(w io.Writer, wl *workload.Workload) (workload.Losses, error) {
+	s := newWriter(wl)
+	out := bufio.NewWriterSize(w, 64<<10)
+	s.header(out)
+	var buf []byte
+	next := 0 // of the unusable records
+	for at, job := range s.jobs.All() {
+		origin := s.jobs.Origin(at)
+		for ; s.ordered && next < len(wl.Unusable) && wl.Unusable[next].Record < origin.Record; next++ {
+			writeLine(out, wl.Unusable[next].Text)
+		}
+		for i, task := range workload.TasksOf(job) {
+			buf = appendRecord(buf[:0], s.record(job, origin, task, i))
+			if _, err := out.Write(buf); err != nil {
+				return nil, fmt.Errorf("writing SWF: %w", err)
+			}
+		}
+		s.lost(job)
+	}
+	for ; s.ordered && next < len(wl.Unusable); next++ {
+		writeLine(out, wl.Unusable[next].Text)
+	}
+	if !s.ordered {
+		s.losses.Add("unusable records", len(wl.Unusable))
+	}
+	if err := out.Flush(); err != nil { // it keeps the first error of all writes
+		return nil, fmt.Errorf("writing SWF: %w", err)
+	}
+	s.losses.Events(wl)
+	return s.losses, nil
+}
+
+// writeLine leaves the error to Flush, which returns the first.
+func writeLine(out *bufio.Writer, text string) { _, _ = out.WriteString(text + "\n") }
+
+// holds are the fields of a request that an SWF record has a place for.
+var holds = workload.FieldSet("Name", "User", "Group", "Partition", "QOS", "TimeLimit", "Tasks", "MemPerCPU")
+
+// lost counts what a record does not say of the job.
+func (s *writer) lost(job *hpc.Job) {
+	s.losses.Request(job, holds)
+	if before, ok := strings.CutPrefix(job.Dependency, "afterany:"); ok && !strings.ContainsAny(before, ":,?") {
+		s.losses.Add("dependency", -1)
+	}
+	for _, loss := range []struct {
+		what string
+		is   bool
+	}{
+		{"exit_code", job.ExitCode != 0 || len(job.TaskExitCodes) > 0},
+		{"cancel_after_s", job.CancelAfter != 0},
+		{"end_at", job.EndAt != 0},
+		{"run_time_s (unlimited)", job.RunTime == hpc.Unlimited},
+		{"time_limit_s (unlimited)", job.TimeLimit == hpc.Unlimited},
+	} {
+		if loss.is {
+			s.losses[loss.what]++
+		}
+	}
+}
+
+// writer knows the numbers that names and jobs have in the log.
+type writer struct {
+	wl    *workload.Workload
+	jobs  workload.Jobs // in the order of the log
+	names *names
+	base  hpc.Time // the header's UnixStartTime
+	// ordered says that jobs are in the order of the log that they come from.
+	ordered bool
+	// numbers are the jobs' numbers by ID; nil if the IDs are numbers themselves.
+	numbers map[string]int64
+	losses  workload.Losses
+}
+
+func newWriter(wl *workload.Workload) *writer {
+	s := &writer{wl: wl, jobs: wl.Jobs, names: newNames(), base: wl.Epoch, losses: workload.Losses{}}
+	if s.jobs.Len() > 0 && (s.base.IsZero() || s.jobs.Submit(0) < s.base) {
+		s.base = s.jobs.Submit(0)
+	}
+	s.base = hpc.Unix(s.base.UnixSeconds())
+	for _, text := range wl.Header {
+		if key, value, found := strings.Cut(text, ":"); found {
+			s.names.comment(strings.TrimSpace(key), value)
+		}
+	}
+	s.orderJobs()
+	s.nameNumbers()
+	s.numberJobs()
+	return s
+}
+
+// orderJobs brings jobs that all come from one log into its order.
+func (s *writer) orderJobs() {
+	places, records := make([]int, s.jobs.Len()), make([]int, s.jobs.Len())
+	for i := range places {
+		places[i], records[i] = i, s.jobs.Origin(i).Record
+		if records[i] == 0 {
+			return
+		}
+	}
+	slices.SortFunc(places, func(a, b int) int { return cmp.Compare(records[a], records[b]) })
+	for i := 1; i < len(places); i++ {
+		if records[places[i-1]] == records[places[i]] {
+			return
+		}
+	}
+	s.jobs, s.ordered = s.jobs.Pick(places), true
+}
+
+// nameNumbers gives a number to every name that does not have one: the smallest that
+// no other name has, in the order in which the names appear.
+func (s *writer) nameNumbers() {
+	tables := []struct {
+		names *numberedNames
+		of    func(*hpc.Job) string
+	}{
+		{&s.names.users, func(job *hpc.Job) string { return job.User }},
+		{&s.names.groups, func(job *hpc.Job) string { return job.Group }},
+		{&s.names.executables, func(job *hpc.Job) string { return job.Name }},
+		{&s.names.queues, func(job *hpc.Job) string { return job.QOS }},
+		{&s.names.partitions, func(job *hpc.Job) string { return job.Partition }},
+	}
+	for _, table := range tables {
+		var nameless []string
+		seen := make(map[string]bool)
+		for _, job := range s.jobs.All() {
+			name := table.of(job)
+			if name == "" || seen[name] {
+				continue
+			}
+			seen[name] = true
+			if number, ok := table.names.number(name); ok {
+				table.names.set(number, name)
+			} else {
+				nameless = append(nameless, name)
+			}
+		}
+		next := int64(1)
+		for _, name := range nameless {
+			for table.names.byNumber[next] != "" {
+				next++
+			}
+			table.names.set(next, name)
+		}
+	}
+}
+
+// numberJobs numbers the records from 1 unless every job's ID is a number of its own.
+func (s *writer) numberJobs() {
+	seen := make(map[int64]bool, s.jobs.Len())
+	numeric := true
+	for i, job := range s.jobs.All() {
+		n, ok := numericID(job.ID)
+		numeric = numeric && ok && job.Array == "" && (!seen[n] || s.jobs.Origin(i) != workload.Origin{})
+		seen[n] = true
+	}
+	if numeric {
+		return
+	}
+	s.numbers = make(map[string]int64, s.jobs.Len())
+	next := int64(1)
+	for _, job := range s.jobs.All() {
+		s.numbers[job.ID] = next
+		next += int64(len(workload.TasksOf(job)))
+	}
+	s.losses.Add("job IDs (numbered anew)", s.jobs.Len())
+}
+
+// numericID returns the number that an ID is, without what made it unique.
+func numericID(id string) (int64, bool) {
+	id, _, _ = strings.Cut(id, "#")
+	n, err := strconv.ParseInt(id, 10, 64)
+	return n, err == nil && len(id) <= 18
+}
+
+// header writes the comments that the workload came with, or else those that the
+// format asks for.
+func (s *writer) header(out *bufio.Writer) {
+	start := fmt.Sprintf(" UnixStartTime: %d", s.base.UnixSeconds())
+	comments := slices.Clone(s.wl.Header)
+	isStart := func(text string) bool {
+		key, _, found := strings.Cut(text, ":")
+		return found && strings.TrimSpace(key) == "UnixStartTime"
+	}
+	at := slices.IndexFunc(comments, isStart)
+	if at >= 0 { // another one, which stood behind a record, would now be heeded
+		comments = append(comments[:at+1], slices.DeleteFunc(comments[at+1:], isStart)...)
+	}
+	switch {
+	case at >= 0 && !strings.HasSuffix(strings.TrimSpace(comments[at]), start):
+		comments[at] = start
+	case at < 0:
+		comments = append(comments, start)
+	}
+	if len(s.wl.Header) == 0 {
+		comments = append([]string{" Version: 2.2", " Computer: " + lines.One(s.wl.Source)}, comments...)
+		comments = append(comments, fmt.Sprintf(" MaxRecords: %d", s.jobs.Len()))
+		if s.wl.MachineNodes > 0 {
+			comments = append(comments, fmt.Sprintf(" MaxNodes: %d", s.wl.MachineNodes))
+		}
+		if s.wl.MachineProcessors > 0 {
+			comments = append(comments, fmt.Sprintf(" MaxProcs: %d", s.wl.MachineProcessors))
+		}
+		comments = append(comments, s.nameLines()...)
+	}
+	for _, text := range comments {
+		writeLine(out, ";"+text)
+	}
+}
+
+// nameLines say which names the numbers stand for. The format has a place only for
+// queues and partitions; the others are notes for people.
+func (s *writer) nameLines() []string {
+	var comments []string
+	for _, t := range []struct {
+		heading string
+		names   numberedNames
+	}{
+		{" Queue: %d %s", s.names.queues}, {" Partition: %d %s", s.names.partitions},
+		{" Note: user %d is %s", s.names.users}, {" Note: group %d is %s", s.names.groups},
+	} {
+		numbers := make([]int64, 0, len(t.names.byNumber))
+		for n, name := range t.names.byNumber {
+			if name != t.names.prefix+strconv.FormatInt(n, 10) {
+				numbers = append(numbers, n)
+			}
+		}
+		slices.Sort(numbers)
+		for _, n := range numbers {
+			comments = append(comments, fmt.Sprintf(t.heading, n, lines.One(t.names.byNumber[n])))
+		}
+	}
+	return comments
+}
+
+// record is a job, or one task of an array, as a record of the log.
+func (s *writer) record(job *hpc.Job, origin workload.Origin, task, place int) *record {
+	if task >= 0 && job.Recorded != nil {
+		of, fate := *job, job.Recorded.OfTask(task)
+		of.Recorded = &fate
+		job = &of
+	}
+	r := s.names.record(job, s.base)
+	if s.numbers != nil {
+		r[fieldNumber].mantissa = s.numbers[job.ID] + int64(place)
+		r[fieldBefore] = unknownNumber
+		if before, ok := strings.CutPrefix(job.Dependency, "afterany:"); ok && s.numbers[before] > 0 {
+			r[fieldBefore].mantissa = s.numbers[before]
+		}
+	}
+	if d, ok := job.TaskRunTimes[task]; ok {
+		r[fieldRunTime] = decimalSeconds(d)
+	}
+	for kept := range keptNumbers(origin.Extra) {
+		if i := kept.field - 1; i >= 0 && i < fieldCount && r[i] == kept.derived {
+			r[i] = kept.read
+		}
+	}
+	return &r
+}
+
+// record is what follows from a job for its record in a log that counts from base.
+func (n *names) record(job *hpc.Job, base hpc.Time) record {
+	r := record{}
+	for i := range r {
+		r[i] = unknownNumber
+	}
+	if id, ok := numericID(job.ID); ok {
+		r[fieldNumber].mantissa = id
+	}
+	r[fieldSubmit] = decimalSeconds(job.Submit.Sub(base))
+	r[fieldRequested].mantissa = int64(workload.CPUs(&job.Request))
+	if d, ends := workload.Occupied(job.RunTime, job.TimeLimit); ends {
+		// A run time of more than the limit is what the log says and is kept.
+		r[fieldRunTime] = decimalSeconds(d)
+		if job.RunTime != hpc.Unlimited {
+			r[fieldRunTime] = decimalSeconds(job.RunTime)
+		}
+	}
+	if job.TimeLimit > 0 && job.TimeLimit != hpc.Unlimited {
+		r[fieldTimeLimit] = decimalSeconds(job.TimeLimit)
+	}
+	if job.MemPerCPU > 0 {
+		r[fieldRequestedMemory].mantissa = 1024 * job.MemPerCPU
+	}
+	for _, f := range []struct {
+		field int
+		names *numberedNames
+		name  string
+	}{
+		{fieldUser, &n.users, job.User}, {fieldGroup, &n.groups, job.Group}, {fieldExecutable, &n.executables, job.Name},
+		{fieldQueue, &n.queues, job.QOS}, {fieldPartition, &n.partitions, job.Partition},
+	} {
+		if number, ok := f.names.number(f.name); ok {
+			r[f.field].mantissa = number
+		}
+	}
+	if before, ok := strings.CutPrefix(job.Dependency, "afterany:"); ok {
+		if id, ok := numericID(before); ok {
+			r[fieldBefore].mantissa = id
+		}
+	}
+	if rec := job.Recorded; rec != nil {
+		recordedFate(&r, job, rec)
+	}
+	return r
+}
+
+// recordedFate adds what became of a job when its workload was recorded.
+func recordedFate(r *record, job *hpc.Job, rec *hpc.Recorded) {
+	if !rec.Start.IsZero() {
+		r[fieldWait] = decimalSeconds(rec.Start.Sub(job.Submit))
+	}
+	if rec.Processors > 0 {
+		r[fieldAllocated].mantissa = int64(rec.Processors)
+	}
+	switch rec.State {
+	case hpc.Completed:
+		r[fieldStatus].mantissa = statusCompleted
+	case hpc.Cancelled:
+		r[fieldStatus].mantissa = statusCancelled
+	case hpc.Failed, hpc.TimedOut, hpc.NodeFail, hpc.OutOfMemory, hpc.BootFail, hpc.Preempted, hpc.Deadlined:
+		r[fieldStatus].mantissa = statusFailed
+	}
+}
+
+// appendRecord writes a record in the columns of the Archive's files.
+func appendRecord(buf []byte, r *record) []byte {
+	for field, width := range widths {
+		if field > 0 {
+			buf = append(buf, ' ')
+		}
+		start := len(buf)
+		buf = appendDecimal(buf, r[field])
+		if missing := width - (len(buf) - start); missing > 0 {
+			number := strings.Clone(string(buf[start:]))
+			buf = append(buf[:start], "        "[:missing]...)
+			buf = append(buf, number...)
+		}
+	}
+	return append(buf, '\n')
+}

@@ -1,0 +1,116 @@
+package trace
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+
+	"rmreplay/internal/formats/swf"
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/jobjson"
+	"rmreplay/internal/workload"
+)
+
+// Write writes the workload in our own trace format, as plain JSON Lines. What
+// [Read] reads from it is the same workload.
+func Write(w io.Writer, wl *workload.Workload) error {
+	buffered := bufio.NewWriter(w)
+	enc := json.NewEncoder(buffered)
+	enc.SetEscapeHTML(false)
+	if err := writeRecords(buffered, enc, wl); err != nil {
+		return fmt.Errorf("writing trace: %w", err)
+	}
+	if err := buffered.Flush(); err != nil {
+		return fmt.Errorf("writing trace: %w", err)
+	}
+	return nil
+}
+
+// Save writes the workload to a file. If the file cannot be written whole, Save removes it.
+func Save(path string, wl *workload.Workload) (err error) {
+	f, err := os.Create(path)
+	if err != nil {
+		return fmt.Errorf("writing trace: %w", err)
+	}
+	defer func() {
+		if closeErr := f.Close(); err == nil && closeErr != nil {
+			err = fmt.Errorf("writing trace: %w", closeErr)
+		}
+		if err != nil {
+			_ = os.Remove(path) // the caller needs the first error
+		}
+	}()
+	return Write(f, wl)
+}
+
+func writeRecords(out *bufio.Writer, enc *json.Encoder, wl *workload.Workload) error {
+	err := enc.Encode(header{
+		Version: Version, Epoch: new(jobjson.InstantOf(wl.Epoch)), Start: jobjson.InstantOf(wl.Start), Source: wl.Source, Rules: wl.Rules,
+		Transforms: wl.Transforms, MachineNodes: wl.MachineNodes, MachineProcessors: wl.MachineProcessors, Comments: wl.Header,
+	})
+	if err != nil {
+		return err
+	}
+	for _, u := range wl.Users {
+		if err := enc.Encode(userRecord{recordUser, u.Name, u.UID, u.Group, u.GID}); err != nil {
+			return err
+		}
+	}
+	for _, e := range wl.NodeEvents {
+		if err := enc.Encode(nodeRecord{recordNode, jobjson.InstantOf(e.At), e.Nodes, e.State, e.Reason}); err != nil {
+			return err
+		}
+	}
+	for _, e := range wl.Reservations {
+		if err := enc.Encode(newReservationRecord(e)); err != nil {
+			return err
+		}
+	}
+	for _, a := range wl.Actions {
+		if err := enc.Encode(actionRecord{recordAction, jobjson.InstantOf(a.At), a.Run, a.Shell, a.SlurmConf}); err != nil {
+			return err
+		}
+	}
+	for _, u := range wl.Usage {
+		if err := enc.Encode(usageRecord{recordUsage, u.Account, u.User, u.Raw}); err != nil {
+			return err
+		}
+	}
+	var line []byte
+	for i, job := range wl.Jobs.All() {
+		line = appendJob(line[:0], job, wl.Jobs.Origin(i))
+		if _, err := out.Write(line); err != nil {
+			return fmt.Errorf("job %s: %w", job.ID, err)
+		}
+	}
+	for _, u := range wl.Unusable {
+		if err := enc.Encode(unusableRecord{recordUnusable, u.Record, u.Rule, u.Text}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func newReservationRecord(e hpc.ReservationEvent) reservationRecord {
+	return reservationRecord{
+		Type: recordReservation, At: jobjson.InstantOf(e.At), Action: e.Action, Name: e.Name,
+		Start: jobjson.InstantOf(e.Start), Duration: jobjson.Seconds(e.Duration),
+		Nodes: e.Nodes, NodeCount: e.NodeCount, Partition: e.Partition,
+		Users: e.Users, Accounts: e.Accounts, Flags: e.Flags,
+		Licenses: e.Licenses, Features: e.Features,
+	}
+}
+
+// jobPrefix is how the line of a job begins.
+var jobPrefix = []byte(`{"type":"job",`)
+
+// appendJob appends the line of a job.
+func appendJob(b []byte, job *hpc.Job, origin workload.Origin) []byte {
+	b = jobjson.AppendFields(append(b, jobPrefix...), job)
+	if origin != (workload.Origin{}) {
+		b = swf.AppendKept(append(b, `,"swf":`...), origin)
+	}
+	return append(b, "}\n"...)
+}

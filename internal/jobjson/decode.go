@@ -1,0 +1,166 @@
+package jobjson
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Unmarshal reads one JSON object into the struct that v points to. A key that the
+// struct has no field for, in exactly this spelling, is an error, and so is a key that
+// comes twice. Errors name the field and say what would be right.
+func Unmarshal(text []byte, v any) error {
+	if err := json.Unmarshal(text, v, strict); err != nil {
+		return explain(err, reflect.TypeOf(v))
+	}
+	return nil
+}
+
+var strict = json.RejectUnknownMembers(true)
+
+// UnmarshalKnown is [Unmarshal] without regard for keys that the struct has no field for,
+// or that come twice.
+func UnmarshalKnown(text []byte, v any) error {
+	if err := json.Unmarshal(text, v, lenient); err != nil {
+		return explain(err, reflect.TypeOf(v))
+	}
+	return nil
+}
+
+var lenient = jsontext.AllowDuplicateNames(true)
+
+// valueError is the error of a text that is no value of its field.
+type valueError struct{ text, problem string }
+
+func (e *valueError) Error() string { return e.text + ": " + e.problem }
+
+// explain says in a user's words why a text is no value of a type.
+func explain(err error, t reflect.Type) error {
+	if e, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
+		switch {
+		case errors.Is(e, jsontext.ErrDuplicateName):
+			return fmt.Errorf("%s: twice in one record", e.JSONPointer.LastToken())
+		case errors.Is(e, io.ErrUnexpectedEOF):
+			return errors.New("not JSON: the line ends too early")
+		}
+		return fmt.Errorf("not JSON: %w at byte %d", e.Err, e.ByteOffset)
+	}
+	e, ok := errors.AsType[*json.SemanticError](err)
+	if !ok {
+		if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
+			return errors.New("not JSON: the line ends too early")
+		}
+		return err
+	}
+	if errors.Is(e, json.ErrUnknownName) {
+		name := e.JSONPointer.LastToken()
+		return fmt.Errorf("%s: not a field of this record%s", name, hint(name, t))
+	}
+	field := fieldOf(e.JSONPointer)
+	if bad, ok := errors.AsType[*valueError](err); ok {
+		return fmt.Errorf("%s: %w", field, bad)
+	}
+	found := kindNames[e.JSONKind]
+	if field == "" {
+		return fmt.Errorf("not JSON of a record: a %s (want {...})", found)
+	}
+	if e.JSONKind == '0' {
+		found += " " + string(e.JSONValue)
+	}
+	return fmt.Errorf("%s: is a %s (want %s)", field, found, e.GoType)
+}
+
+var kindNames = map[jsontext.Kind]string{
+	'n': "null", 't': "bool", 'f': "bool", '"': "string", '0': "number", '{': "object", '[': "list",
+}
+
+// fieldOf writes a pointer as "recorded.start". The key of a map by task is left out.
+func fieldOf(pointer jsontext.Pointer) string {
+	var parts []string
+	for token := range pointer.Tokens() {
+		if strings.Trim(token, "-0123456789") != "" {
+			parts = append(parts, token)
+		}
+	}
+	return strings.Join(parts, ".")
+}
+
+// hint says which field of a struct's type was perhaps meant by a name.
+func hint(name string, t reflect.Type) string {
+	names := namesOf(t, nil)
+	for _, known := range names {
+		if known != name && known == strings.ToLower(name) {
+			return " (want it in lower case)"
+		}
+	}
+	if near := Nearest(name, names); near != "" {
+		return " (did you mean " + near + "?)"
+	}
+	return ""
+}
+
+// namesOf appends the names of the fields of a struct's type and of the structs in it.
+func namesOf(t reflect.Type, names []string) []string {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct || t == reflect.TypeFor[Instant]() {
+		return names
+	}
+	for f := range t.Fields() {
+		if name := jsonName(f); name != "" && name != "-" {
+			names = append(names, name)
+		}
+		names = namesOf(f.Type, names)
+	}
+	return names
+}
+
+// Nearest returns the known name that somebody may have meant by another one: the one
+// that differs in its case, underscores or unit only, or else the one that is the fewest
+// edits away, at most a third of its letters. It returns "" if there is none.
+func Nearest(name string, known []string) string {
+	plain, best, bestEdits := bare(name), "", len(name)/3+1
+	for _, k := range known {
+		if bare(k) == plain {
+			return k
+		}
+		if n := edits(strings.ToLower(name), k); n < bestEdits {
+			best, bestEdits = k, n
+		}
+	}
+	return best
+}
+
+// bare is a name without its case, underscores and unit.
+func bare(name string) string {
+	name = strings.ToLower(name)
+	name = strings.TrimSuffix(strings.TrimSuffix(name, "_s"), "_mib")
+	return strings.NewReplacer("_", "", "-", "", " ", "").Replace(name)
+}
+
+// edits is the Levenshtein distance of two words.
+func edits(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

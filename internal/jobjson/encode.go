@@ -1,0 +1,161 @@
+package jobjson
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/packed"
+)
+
+// Append appends a job as one compact JSON object. A trace and a run record have one for
+// each job, and most fields of a job are zero: to look only at the others is ten times
+// as fast as a library that looks at all of them.
+func Append(b []byte, job *hpc.Job) []byte {
+	return append(AppendFields(append(b, '{'), job), '}')
+}
+
+// AppendFields is [Append] without the braces, for an object that has more in it.
+func AppendFields(b []byte, job *hpc.Job) []byte {
+	b = AppendString(append(b, `"id":`...), job.ID)
+	b = appendInstant(b, `,"submit":`, job.Submit)
+	b = appendRequest(b, &job.Request)
+	b = Seconds(job.RunTime).append(append(b, `,"run_time_s":`...))
+	if job.ExitCode != 0 {
+		b = strconv.AppendInt(append(b, `,"exit_code":`...), int64(job.ExitCode), 10)
+	}
+	if job.CancelAfter != 0 {
+		b = Seconds(job.CancelAfter).append(append(b, `,"cancel_after_s":`...))
+	}
+	b = appendInstant(b, `,"end_at":`, job.EndAt)
+	b = appendTasks(b, `,"task_run_times_s":`, job.TaskRunTimes, func(b []byte, d time.Duration) []byte { return Seconds(d).append(b) })
+	b = appendTasks(b, `,"task_exit_codes":`, job.TaskExitCodes, func(b []byte, n int) []byte { return strconv.AppendInt(b, int64(n), 10) })
+	if job.Recorded != nil {
+		b = appendRecorded(append(b, `,"recorded":{`...), job.Recorded)
+	}
+	return b
+}
+
+// requestLabels are the fields of hpc.Request as they are written: `,"name":`.
+var requestLabels = func() []string {
+	var labels []string
+	for _, f := range requestFields {
+		labels = append(labels, `,"`+f.Name+`":`)
+	}
+	return labels
+}()
+
+var (
+	setFields    = packed.NewFields[hpc.Request]()
+	durationType = reflect.TypeFor[time.Duration]()
+)
+
+// appendRequest writes the fields that are set, the durations behind the others.
+func appendRequest(b []byte, request *hpc.Request) []byte {
+	var places, durations [16]int
+	late := durations[:0]
+	value := reflect.ValueOf(request).Elem()
+	for _, i := range setFields.AppendSet(places[:0], request) {
+		v := value.Field(i)
+		if v.Type() == durationType {
+			late = append(late, i)
+			continue
+		}
+		b = append(b, requestLabels[i]...)
+		if v.Kind() == reflect.Pointer {
+			v = v.Elem()
+		}
+		switch v.Kind() {
+		case reflect.String:
+			b = AppendString(b, v.String())
+		case reflect.Bool:
+			b = strconv.AppendBool(b, v.Bool())
+		case reflect.Uint32:
+			b = strconv.AppendUint(b, v.Uint(), 10)
+		default:
+			b = strconv.AppendInt(b, v.Int(), 10)
+		}
+	}
+	for _, i := range late {
+		b = Seconds(value.Field(i).Int()).append(append(b, requestLabels[i]...))
+	}
+	return b
+}
+
+func appendRecorded(b []byte, r *hpc.Recorded) []byte {
+	start := len(b)
+	b = appendInstant(b, `,"eligible":`, r.Eligible)
+	b = appendInstant(b, `,"start":`, r.Start)
+	b = appendInstant(b, `,"end":`, r.End)
+	if r.State != "" {
+		b = AppendString(append(b, `,"state":`...), string(r.State))
+	}
+	if r.Nodes != "" {
+		b = AppendString(append(b, `,"nodes":`...), r.Nodes)
+	}
+	if r.Processors != 0 {
+		b = strconv.AppendInt(append(b, `,"processors":`...), int64(r.Processors), 10)
+	}
+	if r.Priority != 0 {
+		b = strconv.AppendUint(append(b, `,"priority":`...), uint64(r.Priority), 10)
+	}
+	at := func(b []byte, t hpc.Time) []byte { return InstantOf(t).append(b) }
+	b = appendTasks(b, `,"task_starts":`, r.TaskStarts, at)
+	b = appendTasks(b, `,"task_ends":`, r.TaskEnds, at)
+	b = appendTasks(b, `,"task_nodes":`, r.TaskNodes, AppendString)
+	if len(b) > start { // the first field has no comma before it
+		b = slices.Delete(b, start, start+1)
+	}
+	return append(b, '}')
+}
+
+func appendInstant(b []byte, label string, t hpc.Time) []byte {
+	if t == 0 {
+		return b
+	}
+	return InstantOf(t).append(append(b, label...))
+}
+
+// appendTasks writes a map by task, in the order of the keys as text.
+func appendTasks[V any](b []byte, label string, tasks map[int]V, value func([]byte, V) []byte) []byte {
+	if len(tasks) == 0 {
+		return b
+	}
+	b = append(append(b, label...), '{')
+	keys := slices.SortedFunc(maps.Keys(tasks), func(x, y int) int { return strings.Compare(strconv.Itoa(x), strconv.Itoa(y)) })
+	for i, task := range keys {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = strconv.AppendInt(append(b, '"'), int64(task), 10)
+		b = value(append(b, `":`...), tasks[task])
+	}
+	return append(b, '}')
+}
+
+// AppendString writes a string as encoding/json does without escapes for HTML.
+func AppendString(b []byte, s string) []byte {
+	for i := range len(s) {
+		if c := s[i]; c < 0x20 || c >= 0x7f || c == '"' || c == '\\' {
+			return appendEscaped(b, s)
+		}
+	}
+	b = append(append(b, '"'), s...)
+	return append(b, '"')
+}
+
+func appendEscaped(b []byte, s string) []byte {
+	var quoted bytes.Buffer
+	enc := json.NewEncoder(&quoted)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(s); err != nil {
+		panic(err) // every string can be written
+	}
+	return append(b, bytes.TrimSuffix(quoted.Bytes(), []byte("\n"))...)
+}

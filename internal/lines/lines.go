@@ -1,0 +1,79 @@
+// Package lines reads text files line by line, in the way that every reader of a text
+// format here shares: errors name the file and the line, a byte order mark and carriage
+// returns are no part of a line, and text that is not UTF-8 can be converted.
+package lines
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+)
+
+// Longest is the longest line, in bytes, that [Each] takes.
+const Longest = 16 << 20
+
+// Each calls f with every line of r, without its line ending, and the line's number
+// from 1. The line is valid only during the call. Each stops at f's first error and
+// prefixes it with "name:line: ".
+func Each(r io.Reader, name string, f func(number int, line []byte) error) error {
+	scanner := bufio.NewScanner(r)
+	scanner.Buffer(make([]byte, 64<<10), Longest)
+	number := 0
+	for scanner.Scan() {
+		number++
+		line := scanner.Bytes()
+		if number == 1 {
+			line = bytes.TrimPrefix(line, ByteOrderMark)
+		}
+		line = bytes.TrimRight(line, "\r")
+		if err := f(number, line); err != nil {
+			return fmt.Errorf("%s:%d: %w", name, number, err)
+		}
+	}
+	switch err := scanner.Err(); {
+	case errors.Is(err, bufio.ErrTooLong):
+		return fmt.Errorf("%s:%d: line of more than %d MiB", name, number+1, Longest>>20)
+	case err != nil:
+		return fmt.Errorf("%s: after line %d: %w", name, number, err)
+	}
+	return nil
+}
+
+// ByteOrderMark is what some editors write in front of UTF-8 text.
+var ByteOrderMark = []byte("\xef\xbb\xbf")
+
+// First returns the first line of the head of a file that is neither blank nor a comment
+// behind a #, without the blanks around it. Where there is no such line, comments says
+// whether there was a comment.
+func First(head []byte) (line string, comments bool) {
+	for line := range strings.Lines(string(bytes.TrimPrefix(head, ByteOrderMark))) {
+		switch line = strings.TrimSpace(line); {
+		case line == "":
+		case line[0] == '#':
+			comments = true
+		default:
+			return line, comments
+		}
+	}
+	return "", comments
+}
+
+// UTF8 returns text as UTF-8. Text that is not UTF-8 is taken for ISO 8859-1, in which
+// every byte is a character.
+func UTF8(text []byte) string {
+	if utf8.Valid(text) {
+		return string(text)
+	}
+	runes := make([]rune, len(text))
+	for i, b := range text {
+		runes[i] = rune(b)
+	}
+	return string(runes)
+}
+
+// One returns text as one line: every run of blanks and line breaks becomes a blank.
+func One(text string) string { return strings.Join(strings.Fields(text), " ") }

@@ -1,0 +1,299 @@
+package slurmdb
+
+import (
+	"database/sql"
+	"fmt"
+	"math"
+	"math/big"
+	"strconv"
+	"strings"
+	"time"
+
+	"rmreplay/internal/finished"
+	"rmreplay/internal/hpc"
+)
+
+// Slurm's numbers for "no value" and "infinite" in columns of 32 bits (slurm.h).
+const (
+	noValue  = math.MaxUint32 - 1
+	infinite = math.MaxUint32
+)
+
+// memPerCPU marks memory that is for each CPU (MEM_PER_CPU in slurm.h).
+const memPerCPU = 1 << 63
+
+// jobStates are the states of job_table by number (enum job_states in slurm.h).
+var jobStates = []hpc.State{
+	hpc.Pending, hpc.Running, hpc.Suspended, hpc.Completed, hpc.Cancelled, hpc.Failed,
+	hpc.TimedOut, hpc.NodeFail, hpc.Preempted, hpc.BootFail, hpc.Deadlined, hpc.OutOfMemory,
+}
+
+const (
+	jobRequeued = 1 << 10 // JOB_REQUEUE, the state of a run that was given back
+	// The reasons of a held job (enum job_state_reason in slurm.h).
+	reasonHeld, reasonHeldByUser = 8, 16
+)
+
+// jobRow is a row of job_table in the types of its columns.
+type jobRow struct {
+	dbIndex                                      uint64
+	account, arrayTasks, constraints, name       sql.NullString
+	nodeList, partition, wckey, resv             sql.NullString
+	submitLine, script, tresReq, tresAlloc       sql.NullString
+	licenses, comment, workDir                   sql.NullString
+	cpusReq, exitCode, assoc, arrayJob, arrayTsk sql.NullInt64
+	arrayMax, job, qos, uid, gid                 sql.NullInt64
+	hetJob, hetOffset, reason, nodesAlloc        sql.NullInt64
+	restarts                                     sql.NullInt64
+	priority, state, limit                       sql.NullInt64
+	memory                                       sql.NullString // of 64 bits without a sign
+	submit, eligible, start, end, suspended      sql.NullInt64
+}
+
+// readJobs gives every job of the window to the builder.
+func (r *reader) readJobs() error {
+	has, err := r.columns(r.cluster + "_job_table")
+	if err != nil {
+		return err
+	}
+	if !has["time_submit"] {
+		return fmt.Errorf("no table %s_job_table as Slurm 20.11 or later has it", r.cluster)
+	}
+	script, join := "NULL", ""
+	switch {
+	case has["script_hash_inx"]: // 22.05
+		script = "s.batch_script"
+		join = " LEFT JOIN " + r.table("job_script_table") + " s ON s.hash_inx = j.script_hash_inx AND j.script_hash_inx != 0"
+	case has["batch_script"]: // 21.08
+		script = "j.batch_script"
+	}
+	column := func(name string) string {
+		if has[name] {
+			return "j." + name
+		}
+		return "NULL"
+	}
+	var row jobRow
+	fields := row.fields()
+	names := make([]string, 0, len(fields)+2)
+	targets := make([]any, 0, len(fields)+2)
+	for _, f := range fields {
+		names, targets = append(names, column(f.column)), append(targets, f.target)
+	}
+	names, targets = append(names, script, "v.resv_name"), append(targets, &row.script, &row.resv)
+	// A reservation has a row for each time that it was changed.
+	join += " LEFT JOIN (SELECT id_resv, MAX(resv_name) AS resv_name FROM " + r.table("resv_table") +
+		" GROUP BY id_resv) v ON v.id_resv = j.id_resv AND j.id_resv != 0"
+	condition, args := r.window("j.time_submit", "j.time_end")
+	query := "SELECT " + strings.Join(names, ", ") + " FROM " + r.table("job_table") + " j" + join +
+		" WHERE j.deleted = 0 AND " + condition + " ORDER BY j.job_db_inx"
+	jobs := int64(0)
+	return r.each(query, func(rows *sql.Rows) error {
+		if err := rows.Scan(targets...); err != nil {
+			return fmt.Errorf("job %d: %w", row.job.Int64, err)
+		}
+		if jobs++; r.opts.Progress != nil && jobs%1024 == 0 {
+			r.opts.Progress(jobs, 0)
+		}
+		record, err := r.record(&row)
+		if err != nil {
+			return r.builder.Unusable(finished.RuleNoRecord, strconv.FormatInt(row.job.Int64, 10), "job %d: %v", row.job.Int64, err)
+		}
+		return r.builder.Add(record, record.ID)
+	}, args...)
+}
+
+type jobField struct {
+	column string
+	target any
+}
+
+func (row *jobRow) fields() []jobField {
+	return []jobField{
+		{"job_db_inx", &row.dbIndex}, {"account", &row.account}, {"array_task_str", &row.arrayTasks},
+		{"array_max_tasks", &row.arrayMax}, {"constraints", &row.constraints}, {"cpus_req", &row.cpusReq},
+		{"exit_code", &row.exitCode}, {"job_name", &row.name}, {"id_assoc", &row.assoc},
+		{"id_array_job", &row.arrayJob}, {"id_array_task", &row.arrayTsk}, {"id_job", &row.job}, {"id_qos", &row.qos},
+		{"id_user", &row.uid}, {"id_group", &row.gid}, {"het_job_id", &row.hetJob}, {"het_job_offset", &row.hetOffset},
+		{"state_reason_prev", &row.reason}, {"mem_req", &row.memory}, {"nodelist", &row.nodeList},
+		{"nodes_alloc", &row.nodesAlloc}, {"partition", &row.partition}, {"priority", &row.priority},
+		{"state", &row.state}, {"timelimit", &row.limit}, {"time_submit", &row.submit}, {"time_eligible", &row.eligible},
+		{"time_start", &row.start}, {"time_end", &row.end}, {"time_suspended", &row.suspended}, {"wckey", &row.wckey},
+		{"submit_line", &row.submitLine}, {"tres_alloc", &row.tresAlloc}, {"tres_req", &row.tresReq},
+		{"licenses", &row.licenses}, {"derived_es", &row.comment}, {"work_dir", &row.workDir},
+		{"restart_cnt", &row.restarts},
+	}
+}
+
+// lastInstant is the latest that is taken for an instant, in seconds: 2200-01-01.
+const lastInstant = 7258118400
+
+func instant(n sql.NullInt64) hpc.Time {
+	if !n.Valid || n.Int64 <= 0 || n.Int64 > lastInstant {
+		return 0
+	}
+	return hpc.Unix(n.Int64)
+}
+
+// record is a row as a job.
+func (r *reader) record(row *jobRow) (*finished.Job, error) {
+	if row.submit.Int64 > lastInstant || row.end.Int64 > lastInstant {
+		return nil, fmt.Errorf("submitted at %d, ended at %d: not times", row.submit.Int64, row.end.Int64)
+	}
+	rec := &finished.Job{
+		Cluster: r.cluster, Number: uint32(row.job.Int64), ArrayTask: -1, Elapsed: -1,
+		Name: row.name.String, Account: row.account.String, Partition: row.partition.String, QOS: r.qos[int(row.qos.Int64)],
+		WCKey: row.wckey.String, Reservation: row.resv.String, Constraint: row.constraints.String,
+		Licenses: row.licenses.String, Comment: row.comment.String,
+		UID: uint32(row.uid.Int64), GID: uint32(row.gid.Int64), HasUID: row.uid.Valid,
+		Submit: instant(row.submit), Eligible: instant(row.eligible), Start: instant(row.start), End: instant(row.end),
+		Suspended: time.Duration(max(0, min(row.suspended.Int64, 1<<31))) * time.Second,
+		State:     stateOf(row.state.Int64), ExitCode: int(row.exitCode.Int64 >> 8 & 0xff), Signal: int(row.exitCode.Int64 & 0x7f),
+		Held:       row.reason.Int64 == reasonHeld || row.reason.Int64 == reasonHeldByUser,
+		ReqCPUs:    int(row.cpusReq.Int64),
+		SubmitLine: row.submitLine.String, Script: row.script.String, WorkDir: row.workDir.String,
+		Restarts: int(row.restarts.Int64),
+	}
+	if nodes := row.nodeList.String; nodes != "None assigned" {
+		rec.NodeList = nodes
+	}
+	if row.priority.Valid && row.priority.Int64 >= 0 && row.priority.Int64 < noValue {
+		rec.Priority = new(uint32(row.priority.Int64))
+	}
+	switch limit := row.limit.Int64; {
+	case limit == infinite:
+		rec.TimeLimit = hpc.Unlimited
+	case limit > 0 && limit < 1<<25:
+		rec.TimeLimit = time.Duration(limit) * time.Minute
+	}
+	if a := r.assocs[int(row.assoc.Int64)]; a != nil {
+		rec.User = a.user
+	}
+	if rec.User == "" && row.uid.Valid {
+		rec.User = r.users[rec.UID]
+	}
+	identify(rec, row)
+	r.sizes(rec, row)
+	return rec, nil
+}
+
+func stateOf(n int64) hpc.State {
+	switch base := n & 0xff; {
+	case n&jobRequeued != 0:
+		return hpc.Requeued
+	case n > 0xff && base == 0:
+		return "RESIZING"
+	case int(base) < len(jobStates):
+		return jobStates[base]
+	}
+	return hpc.State("STATE_" + strconv.FormatInt(n, 10))
+}
+
+// identify gives the record the ID that sacct would print.
+func identify(rec *finished.Job, row *jobRow) {
+	rec.ID = strconv.FormatInt(row.job.Int64, 10)
+	array := row.arrayJob.Int64
+	switch {
+	case array > 0 && row.arrayTsk.Valid && row.arrayTsk.Int64 < noValue:
+		rec.ArrayJob, rec.ArrayTask = uint32(array), int(row.arrayTsk.Int64)
+		rec.ID = fmt.Sprintf("%d_%d", array, rec.ArrayTask)
+	case array > 0 && row.arrayTasks.String != "":
+		rec.ArrayJob, rec.ArrayRest = uint32(array), waitingTasks(row.arrayTasks.String)
+		if row.arrayMax.Int64 > 0 && !strings.Contains(rec.ArrayRest, "%") {
+			rec.ArrayRest += "%" + strconv.FormatInt(row.arrayMax.Int64, 10)
+		}
+		rec.ID = fmt.Sprintf("%d_[%s]", array, rec.ArrayRest)
+	case row.hetJob.Int64 > 0:
+		rec.HetJob, rec.HetOffset = uint32(row.hetJob.Int64), int(row.hetOffset.Int64)
+		rec.ID = fmt.Sprintf("%d+%d", rec.HetJob, rec.HetOffset)
+	}
+}
+
+// waitingTasks writes the tasks of an array that have not started as sbatch takes them.
+// The column has a list, "[4-9%2]", or a set of bits in hexadecimal, "0x3F0%2", as
+// Slurm's bit_fmt_hexmask writes it.
+func waitingTasks(text string) string {
+	text = strings.Trim(text, "[]")
+	mask, limit, limited := strings.Cut(text, "%")
+	digits, isMask := strings.CutPrefix(strings.ToLower(mask), "0x")
+	if !isMask {
+		return text
+	}
+	bits, ok := new(big.Int).SetString(digits, 16)
+	if !ok || bits.Sign() < 0 {
+		return text // the reader of arrays says what is wrong with it
+	}
+	var ranges []string
+	for i := 0; i < bits.BitLen(); i++ {
+		if bits.Bit(i) == 0 {
+			continue
+		}
+		first := i
+		for bits.Bit(i+1) == 1 {
+			i++
+		}
+		ranges = append(ranges, fmt.Sprintf("%d-%d", first, i))
+	}
+	list := strings.Join(ranges, ",")
+	if limited {
+		list += "%" + limit
+	}
+	return list
+}
+
+// sizes reads what the job asked for and got, in TRES by number: "1=12,2=33600,4=1".
+func (r *reader) sizes(rec *finished.Job, row *jobRow) {
+	requested, allocated := r.tresOf(row.tresReq.String), r.tresOf(row.tresAlloc.String)
+	rec.ReqNodes = int(requested["node"])
+	rec.AllocNodes = int(row.nodesAlloc.Int64)
+	rec.AllocCPUs = int(allocated["cpu"])
+	if rec.ReqCPUs == 0 {
+		rec.ReqCPUs = int(requested["cpu"])
+	}
+	if n, err := strconv.ParseUint(row.memory.String, 10, 64); err == nil && n > 0 {
+		if n >= memPerCPU {
+			rec.MemPerCPU = int64(n - memPerCPU)
+		} else if n < 1<<40 {
+			rec.MemPerNode = int64(n)
+		}
+	}
+	for name, count := range requested {
+		if model, ok := strings.CutPrefix(name, "gres/gpu:"); ok {
+			rec.GPUs = fmt.Sprintf("%s:%d", model, count)
+		} else if name == "gres/gpu" && rec.GPUs == "" {
+			rec.GPUs = strconv.FormatInt(count, 10)
+		}
+	}
+}
+
+// tresOf reads a list of TRES; what it cannot read is not in the result.
+func (r *reader) tresOf(text string) map[string]int64 {
+	counts := make(map[string]int64)
+	for item := range strings.SplitSeq(text, ",") {
+		id, count, found := strings.Cut(item, "=")
+		n, err1 := strconv.Atoi(id)
+		c, err2 := strconv.ParseInt(count, 10, 64)
+		if found && err1 == nil && err2 == nil && r.tres[n] != "" && c >= 0 && c < math.MaxInt32 {
+			counts[r.tres[n]] = c
+		}
+	}
+	return counts
+}
+
+// readSteps tells the builder when the steps of jobs without a start began.
+func (r *reader) readSteps() error {
+	condition, args := r.window("j.time_submit", "j.time_end")
+	query := "SELECT j.id_job, j.id_array_job, j.id_array_task, MIN(s.time_start) FROM " + r.table("job_table") + " j JOIN " +
+		r.table("step_table") + " s ON s.job_db_inx = j.job_db_inx WHERE j.deleted = 0 AND s.deleted = 0 AND j.time_start = 0" +
+		" AND s.time_start > 0 AND " + condition + " GROUP BY j.job_db_inx, j.id_job, j.id_array_job, j.id_array_task"
+	return r.each(query, func(rows *sql.Rows) error {
+		var row jobRow
+		if err := rows.Scan(&row.job, &row.arrayJob, &row.arrayTsk, &row.start); err != nil {
+			return err
+		}
+		var rec finished.Job
+		identify(&rec, &row)
+		r.builder.Step(rec.ID, instant(row.start))
+		return nil
+	}, args...)
+}

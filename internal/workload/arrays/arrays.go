@@ -1,0 +1,359 @@
+// Package arrays has the job arrays whose tasks cannot stay one job: at the start of a
+// window some tasks run and others wait, and tasks may differ in what they ask for. Then
+// several jobs stand for the array, and dependencies on the array have to follow.
+package arrays
+
+import (
+	"cmp"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/workload"
+	"rmreplay/internal/workload/sbatch"
+)
+
+// The notes that count what several jobs in place of one array cannot express.
+const (
+	// NoteLimit counts arrays with a limit on how many of their tasks run at once. Each of
+	// the jobs has that limit for itself.
+	NoteLimit = "array_limit_in_parts"
+	// NoteDependency counts dependencies that named an array and are approximated: on the
+	// failure of some task, of each task on its counterpart, or one of several conditions.
+	NoteDependency = "dependency_on_parts"
+)
+
+// Part is a job that stands for some tasks of an array.
+type Part struct {
+	Job   *hpc.Job
+	Tasks []int // ascending, once they are all known
+	Alone bool  // one task, as a job that is no array
+}
+
+// task is what a dependency on one of its tasks names.
+func (p *Part) task(i int) string {
+	if p.Alone {
+		return p.Job.ID
+	}
+	return p.Job.ID + "_" + strconv.Itoa(i)
+}
+
+// endsWell reports whether all of its tasks are to end well.
+func (p *Part) endsWell() bool {
+	return p.Job.CancelAfter == 0 && !slices.ContainsFunc(p.Tasks, func(i int) bool {
+		d, ends := workload.Occupied(p.Job.RunTimeOf(i), p.Job.TimeLimit)
+		return !ends || d < p.Job.RunTimeOf(i) || p.Job.ExitCodeOf(i) != 0
+	})
+}
+
+// Parts are the jobs that stand for the tasks of arrays, by the arrays' IDs.
+type Parts map[string][]*Part
+
+// Add adds a part of an array.
+func (a Parts) Add(array string, p *Part) { a[array] = append(a[array], p) }
+
+// Limited counts the arrays of several jobs that limit how many of their tasks run at once.
+func (a Parts) Limited() (n int) {
+	for _, parts := range a {
+		if len(parts) > 1 && slices.ContainsFunc(parts, func(p *Part) bool { return strings.ContainsRune(p.Job.Array, '%') }) {
+			n++
+		}
+	}
+	return n
+}
+
+// depend returns the dependencies that replace one on an array, or on a task of one: none,
+// if no task is left. oneOf says that one of several conditions is enough. isArray is false
+// if the dependency is on none of the arrays, exact is false if the result is approximate.
+func (a Parts) depend(d sbatch.Dependency, oneOf bool) (list []sbatch.Dependency, isArray, exact bool) {
+	on := func(name, kind string) {
+		d.Job, d.Type = name, kind
+		list = append(list, d)
+	}
+	kind, suffix := d.Type, ""
+	parts, isArray := a[d.Job]
+	if !isArray {
+		id, task, ok := d.Task()
+		if parts, isArray = a[id]; !isArray || !ok {
+			return nil, false, true
+		}
+		if task >= 0 {
+			for _, p := range parts {
+				if _, has := slices.BinarySearch(p.Tasks, task); has {
+					on(p.task(task), kind)
+				}
+			}
+			return list, true, true
+		}
+		suffix = strings.TrimPrefix(d.Job, id)
+	}
+	exact = len(parts) < 2
+	failing := slices.ContainsFunc(parts, func(p *Part) bool { return !p.endsWell() })
+	switch {
+	case exact:
+	case oneOf:
+		parts = []*Part{slices.MaxFunc(parts, func(p, q *Part) int { return cmp.Compare(p.Job.Recorded.End, q.Job.Recorded.End) })}
+	default:
+		exact = kind != "afternotok" && kind != "aftercorr"
+	}
+	for _, p := range parts {
+		name, kind := p.Job.ID, kind
+		if !p.Alone {
+			name += suffix
+		}
+		if kind == "afternotok" && failing && p.endsWell() {
+			kind = "afterany" // another one fails
+		}
+		on(name, kind)
+	}
+	return list, true, exact
+}
+
+// Rewrite replaces a job's dependencies on arrays by dependencies on their parts, and drops
+// those on jobs that are not known. known returns the ID of a job, or "" if it is not known.
+// Rewrite returns how many dependencies it dropped and how many it only approximated. A
+// dependency that cannot be read stays as it is.
+func (a Parts) Rewrite(job *hpc.Job, known func(id string) string) (gone, inexact int) {
+	deps, err := sbatch.ParseDependency(job.Dependency)
+	if err != nil {
+		return 0, 0
+	}
+	var kept []sbatch.Dependency
+	for _, d := range deps.List {
+		list, isArray, exact := a.depend(d, deps.Any)
+		if !isArray && d.Job != "" {
+			d.Job = known(d.Job)
+		}
+		if !isArray && (d.Job != "" || d.Type == "singleton") {
+			list = []sbatch.Dependency{d}
+		}
+		if !exact {
+			inexact++
+		}
+		if len(list) == 0 {
+			gone++
+		}
+		kept = append(kept, list...)
+	}
+	if deps.Any && gone > 0 {
+		kept = nil // one of them is enough
+	}
+	deps.List = kept
+	job.Dependency = deps.String()
+	return gone, inexact
+}
+
+// BeginWhenEligible delays a job whose dependencies had all been fulfilled before the
+// window's start until the instant at which it became eligible, because its age counts
+// from there. It reports whether the job needed that.
+func BeginWhenEligible(job *hpc.Job, start hpc.Time) bool {
+	r := job.Recorded
+	if r == nil || job.Hold || r.Start != 0 && r.Start < start {
+		return false
+	}
+	delay := r.Eligible.Sub(job.Submit)
+	if delay <= job.Begin {
+		return false
+	}
+	job.Begin = delay
+	return true
+}
+
+// Split makes jobs of their own, called ARRAY_TASK, of the tasks of arrays that are recorded
+// to run at an instant, and leaves out tasks that had ended by then. A job that depends on
+// an array then depends on what is left of it. Split returns how many jobs it added or
+// changed. An array without a record of its single tasks stays as it is.
+func Split(w *workload.Workload, at hpc.Time) (n int) {
+	arrays := make(Parts)
+	var running []*hpc.Job
+	for i, job := range w.Jobs.All() {
+		if job.Array == "" || job.Recorded == nil {
+			continue
+		}
+		array := w.Jobs.At(i)
+		parts, split := splitArray(array, at)
+		if !split {
+			continue
+		}
+		arrays[array.ID] = parts
+		n += len(parts)
+		for _, p := range parts {
+			if p.Alone {
+				running = append(running, p.Job)
+			} else {
+				w.Jobs.Set(i, p.Job)
+			}
+		}
+	}
+	if len(arrays) == 0 {
+		return 0
+	}
+	w.Jobs.Delete(func(job *hpc.Job) bool {
+		parts, split := arrays[job.ID]
+		return split && !slices.ContainsFunc(parts, func(p *Part) bool { return !p.Alone })
+	})
+	for _, job := range running {
+		w.Jobs.Append(job)
+	}
+	w.Note(NoteLimit, arrays.Limited())
+	for i, job := range w.Jobs.All() {
+		if job.Dependency != "" {
+			_, inexact := arrays.Rewrite(job, func(id string) string { return id })
+			w.Note(NoteDependency, inexact)
+			w.Jobs.Set(i, job)
+		}
+	}
+	w.Sort()
+	return n
+}
+
+// splitArray is [Split] for one array, which it may change. The part that has several
+// tasks, if there is one, is the last.
+func splitArray(job *hpc.Job, at hpc.Time) (parts []*Part, split bool) {
+	r := job.Recorded
+	array, err := hpc.ParseArray(job.Array)
+	if err != nil || r.TaskStarts == nil && r.TaskEnds == nil {
+		return nil, false
+	}
+	var left []int
+	for _, task := range array.Tasks {
+		switch start, end := r.TaskStarts[task], r.TaskEnds[task]; {
+		case end != 0 && end <= at:
+		case start != 0 && start < at:
+			parts = append(parts, &Part{Job: taskOf(job, task), Tasks: []int{task}, Alone: true})
+		default:
+			left = append(left, task)
+		}
+	}
+	if len(left) == len(array.Tasks) {
+		return nil, false
+	}
+	if len(left) > 0 {
+		reduce(job, left)
+		parts = append(parts, &Part{Job: job, Tasks: left})
+	}
+	return parts, true
+}
+
+// taskOf is a task of an array as a job of its own.
+func taskOf(array *hpc.Job, task int) *hpc.Job {
+	job, fate := *array, array.Recorded.OfTask(task)
+	job.ID += "_" + strconv.Itoa(task)
+	job.Array, job.Recorded = "", &fate
+	job.RunTime, job.ExitCode = array.RunTimeOf(task), array.ExitCodeOf(task)
+	job.TaskRunTimes, job.TaskExitCodes = nil, nil
+	return &job
+}
+
+// reduce leaves only some tasks of an array. Of each task it is known whether it started
+// and whether it ended.
+func reduce(job *hpc.Job, left []int) {
+	_, limit, limited := strings.Cut(job.Array, "%")
+	if job.Array = IndexList(left); limited {
+		job.Array += "%" + limit
+	}
+	r := job.Recorded
+	keepTasks(job.TaskRunTimes, left)
+	keepTasks(job.TaskExitCodes, left)
+	keepTasks(r.TaskStarts, left)
+	keepTasks(r.TaskEnds, left)
+	keepTasks(r.TaskNodes, left)
+	r.Start, r.End = 0, 0
+	for _, task := range left {
+		r.Start, r.End = earlier(r.Start, r.TaskStarts[task]), max(r.End, r.TaskEnds[task])
+	}
+	if len(r.TaskEnds) < len(left) {
+		r.End = 0
+	}
+}
+
+func keepTasks[V any](tasks map[int]V, left []int) {
+	maps.DeleteFunc(tasks, func(task int, _ V) bool {
+		_, in := slices.BinarySearch(left, task)
+		return !in
+	})
+}
+
+// IndexList writes ascending indices as sbatch takes them: "0-3,7".
+func IndexList(list []int) string {
+	var b strings.Builder
+	for i := 0; i < len(list); {
+		j := i
+		for j+1 < len(list) && list[j+1] == list[j]+1 {
+			j++
+		}
+		if b.Len() > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString(strconv.Itoa(list[i]))
+		if j > i {
+			b.WriteString("-" + strconv.Itoa(list[j]))
+		}
+		i = j + 1
+	}
+	return b.String()
+}
+
+// Same reports whether two tasks can be one job. A limit on how many run at once
+// may be known of one only.
+func Same(a, b *hpc.Job) bool {
+	x, y := a.Request, b.Request
+	if x.Array == "" || y.Array == "" {
+		x.Array, y.Array = "", ""
+	}
+	return a.Submit == b.Submit && a.CancelAfter == b.CancelAfter && reflect.DeepEqual(x, y)
+}
+
+// Join adds tasks, which behave as a job says, to the part of an array.
+func (p *Part) Join(task *hpc.Job, tasks []int) {
+	job := p.Job
+	for _, i := range tasks {
+		differs(&job.TaskRunTimes, i, task.RunTime, job.RunTime)
+		differs(&job.TaskExitCodes, i, task.ExitCode, job.ExitCode)
+	}
+	p.Record(task, tasks)
+	p.Tasks = append(p.Tasks, tasks...)
+	job.Array = cmp.Or(job.Array, task.Array)
+	whole, part := job.Recorded, task.Recorded
+	whole.Eligible = earlier(whole.Eligible, part.Eligible)
+	if part.Start != 0 && earlier(whole.Start, part.Start) != whole.Start {
+		whole.Start, whole.Priority, whole.Processors = part.Start, part.Priority, part.Processors
+	}
+	whole.End = max(whole.End, part.End)
+	whole.Nodes = "" // each has its own
+	if whole.State != part.State {
+		whole.State = ""
+	}
+}
+
+// Record notes what became of some of the part's tasks.
+func (p *Part) Record(task *hpc.Job, tasks []int) {
+	whole, part := p.Job.Recorded, task.Recorded
+	for _, i := range tasks {
+		differs(&whole.TaskStarts, i, part.Start, 0)
+		differs(&whole.TaskEnds, i, part.End, 0)
+		differs(&whole.TaskNodes, i, part.Nodes, "")
+	}
+}
+
+// earlier returns the earlier of two instants; an instant of 0 is not known.
+func earlier(a, b hpc.Time) hpc.Time {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}
+
+// differs records how a task differs from its array.
+func differs[V comparable](tasks *map[int]V, task int, value, ofArray V) {
+	if value == ofArray {
+		return
+	}
+	if *tasks == nil {
+		*tasks = make(map[int]V)
+	}
+	(*tasks)[task] = value
+}

@@ -1,0 +1,91 @@
+package workload
+
+import (
+	"io"
+	"time"
+
+	"rmreplay/internal/hpc"
+)
+
+// Format is a file format of workloads. Each format is a package of its own below
+// internal/formats; package formats lists them.
+type Format struct {
+	// Name is what commands call the format, and the ending of its files' names.
+	Name string
+	// Doc says in one line what the format is.
+	Doc string
+	// Looks says how a file of the format begins. The error of a file that no format
+	// recognizes lists it.
+	Looks string
+	// Recognize says how sure it is that a file is of this format. head is the beginning
+	// of the file, uncompressed, and holds at least a part of its first line with content.
+	Recognize func(head []byte) Confidence
+	// Read reads a workload. name stands for the source in errors, which name the line
+	// and say what would be right.
+	Read func(r io.Reader, name string, opts ReadOptions) (*Workload, error)
+	// Write writes a workload and counts what the format has no place for.
+	Write func(w io.Writer, wl *Workload) (Losses, error)
+}
+
+// Confidence is how sure a format is that a file is its own.
+type Confidence int
+
+// The degrees of confidence. Of several formats that recognize a file the surest reads it.
+const (
+	No    Confidence = iota // the file is of another format
+	Maybe                   // the file is of this format unless another one is sure of it
+	Sure
+)
+
+// ReadOptions are the choices in reading a workload.
+type ReadOptions struct {
+	// Epoch is the instant that relative times count from where the source does not
+	// say; DefaultEpoch if not set.
+	Epoch hpc.Time
+	// Strict makes the first record that falls under any rule an error.
+	Strict bool
+	// Lean leaves out what no replay looks at, and only a writer of the source's own
+	// format needs: each job's [Origin].
+	Lean bool
+	// Progress, if not nil, is told now and then how far the reading has come: how many
+	// bytes of a file, of how many (0 if it is no regular file); of a database how many
+	// jobs, and 0.
+	Progress func(done, all int64)
+
+	// The others apply to the records of Slurm's accounting only.
+
+	// Start and End cut out a window; 0 for none. A job that runs at its start is preset:
+	// see [Workload.Start].
+	Start, End hpc.Time
+	// Zone is where times without a zone were written; UTC if nil.
+	Zone *time.Location
+	// Cluster is the one whose jobs are wanted, where a source has several.
+	Cluster string
+}
+
+// DefaultEpoch is when a source that has only relative times begins, unless the
+// user says otherwise: 2024-01-01T00:00:00Z, a Monday.
+var DefaultEpoch = hpc.Time(time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano())
+
+// Location returns the zone of times without a zone.
+func (o *ReadOptions) Location() *time.Location {
+	if o.Zone == nil {
+		return time.UTC
+	}
+	return o.Zone
+}
+
+// EpochOrDefault returns the instant that relative times count from.
+func (o *ReadOptions) EpochOrDefault() hpc.Time {
+	if o.Epoch.IsZero() {
+		return DefaultEpoch
+	}
+	return o.Epoch
+}
+
+// InWindow reports whether a job with these times belongs to the window: it was
+// submitted before the window's end and had not ended at its start (Martinasso et
+// al., SC'18, Fig. 2). An end of 0 is not known.
+func (o *ReadOptions) InWindow(submit, end hpc.Time) bool {
+	return (o.End.IsZero() || submit < o.End) && (end.IsZero() || o.Start.IsZero() || end > o.Start)
+}

@@ -1,0 +1,89 @@
+package workload
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"rmreplay/internal/hpc"
+)
+
+// The latest instant that is taken for one: a clock that runs ahead of it is wrong,
+// and no sum of times overflows.
+const lastYear = 2200
+
+// ParseInstant is [ParseTime] for an instant that must be known. The error says what
+// would be right.
+func ParseInstant(text string, zone *time.Location) (hpc.Time, error) {
+	if at, ok := isoTime([]byte(text), zone); ok {
+		return at, nil
+	}
+	t, err := otherTime(text, zone)
+	if err == nil && t == 0 {
+		err = errNotTime
+	}
+	return t, err
+}
+
+var errNotTime = errors.New("not a time (want 2024-03-01T08:00:00, or seconds since 1970)")
+
+// ParseTime reads an instant as Slurm's commands print it: in ISO 8601 with or without a
+// zone, with a blank for the T, or in seconds since 1970 (SLURM_TIME_FORMAT=%s). An
+// instant without a zone is in the given one. The words for an unknown time give 0.
+func ParseTime(text []byte, zone *time.Location) (hpc.Time, error) {
+	if t, ok := isoTime(text, zone); ok {
+		return t, nil
+	}
+	return otherTime(string(text), zone)
+}
+
+// isoTime reads the form that sacct has by default, "2024-03-01T08:00:00", in as little
+// time as possible.
+func isoTime(text []byte, zone *time.Location) (hpc.Time, bool) {
+	if len(text) != 19 || text[4] != '-' || text[7] != '-' || text[10] != 'T' && text[10] != ' ' || text[13] != ':' || text[16] != ':' {
+		return 0, false
+	}
+	ok := true
+	number := func(from, to int) int {
+		n := 0
+		for _, c := range text[from:to] {
+			ok = ok && c >= '0' && c <= '9'
+			n = 10*n + int(c-'0')
+		}
+		return n
+	}
+	year, month, day := number(0, 4), number(5, 7), number(8, 10)
+	hour, minute, second := number(11, 13), number(14, 16), number(17, 19)
+	if !ok || year < 1970 || year > lastYear || month < 1 || month > 12 || day < 1 || day > 31 || hour > 23 || minute > 59 || second > 60 {
+		return 0, false
+	}
+	t := time.Date(year, time.Month(month), day, hour, minute, second, 0, zone)
+	if t.Day() != day && second < 60 && hour < 23 {
+		return 0, false // February 30
+	}
+	return hpc.Unix(t.Unix()), true
+}
+
+// otherTime reads the less usual forms.
+func otherTime(text string, zone *time.Location) (hpc.Time, error) {
+	switch text = strings.TrimSpace(text); text {
+	case "", "Unknown", "None", "N/A", "INVALID", "0":
+		return 0, nil
+	}
+	if sec, err := strconv.ParseInt(text, 10, 64); err == nil {
+		if sec < 0 || sec > 7258118400 { // 2200-01-01
+			return 0, errNotTime
+		}
+		return hpc.Unix(sec), nil
+	}
+	for _, layout := range []string{
+		time.RFC3339, "2006-01-02T15:04:05-0700", "2006-01-02 15:04:05-07:00", "2006-01-02T15:04", "2006-01-02 15:04", "2006-01-02",
+		"2006-01-02T15:04:05.999999999",
+	} {
+		if t, err := time.ParseInLocation(layout, text, zone); err == nil && t.Year() >= 1970 && t.Year() <= lastYear {
+			return hpc.Time(t.UnixNano()), nil
+		}
+	}
+	return 0, errNotTime
+}

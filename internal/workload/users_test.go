@@ -1,0 +1,60 @@
+package workload
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"rmreplay/internal/hpc"
+)
+
+func TestParseUsers(t *testing.T) {
+	got, err := ParseUsers(strings.NewReader("# people\r\nadmin:1000:admin:1000 # me\r\n\n user2 : 1002 : g : 7\n"), "users")
+	want := []hpc.User{{Name: "admin", UID: 1000, Group: "admin", GID: 1000}, {Name: "user2", UID: 1002, Group: "g", GID: 7}}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("%v (-want +got)\n%s", err, diff)
+	}
+	for text, want := range map[string]string{
+		"a:1:g":            "users:1: not a user (want name:uid:group:gid)",
+		"a:x:g:1":          `uid "x": not a number`,
+		"a:1:g:4294967296": `gid "4294967296": not a number`,
+		":1:g:1":           "empty name",
+		"a:1:g:1\na:2:g:1": "users:2: user a is there twice",
+	} {
+		if _, err := ParseUsers(strings.NewReader(text), "users"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: error %v, want %q", text, err, want)
+		}
+	}
+}
+
+func TestParsePasswd(t *testing.T) {
+	got, err := ParsePasswd(
+		strings.NewReader("root:x:0:0:root:/root:/bin/bash\n# x\nbob:x:5:99:B:/home/bob:/bin/sh\nbob:x:6:0::\n+::::::\n"),
+		strings.NewReader("root:x:0:\nstaff:x:50:bob\n"))
+	want := []hpc.User{{Name: "root", Group: "root"}, {Name: "bob", UID: 5, Group: "99", GID: 99}}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("%v (-want +got)\n%s", err, diff)
+	}
+	if _, err := ParsePasswd(strings.NewReader("root:x"), strings.NewReader("")); err == nil || !strings.Contains(err.Error(), "reading users: passwd:1: not a passwd entry") {
+		t.Error(err)
+	}
+	if _, err := ParsePasswd(strings.NewReader(""), strings.NewReader("g:x:y:")); err == nil || !strings.Contains(err.Error(), `group:1: gid "y"`) {
+		t.Error(err)
+	}
+}
+
+func FuzzParseUsers(f *testing.F) {
+	f.Add("admin:1000:admin:1000\n#x\na:1:b:2")
+	f.Fuzz(func(t *testing.T, text string) {
+		users, err := ParseUsers(strings.NewReader(text), "users")
+		if err == nil {
+			for _, u := range users {
+				if u.Name == "" || u.Group == "" {
+					t.Fatalf("%+v", u)
+				}
+			}
+		}
+		_, _ = ParsePasswd(strings.NewReader(text), strings.NewReader(text))
+	})
+}
