@@ -1,9 +1,6 @@
 package hpc
 
-import (
-	"math"
-	"time"
-)
+import "time"
 
 // Unlimited is a time limit or a run time without end. A job with this run time runs until
 // it reaches its time limit, is cancelled, or loses its nodes.
@@ -112,9 +109,6 @@ type Request struct {
 
 // AllMemory asks for all of a node's memory (sbatch --mem=0).
 const AllMemory = int64(-1)
-
-// TopPriority is above the priorities that jobs reach by themselves.
-const TopPriority = uint32(math.MaxInt32)
 
 // Behaviour is what the job does after its submission. Schedulers do not see it.
 type Behaviour struct {

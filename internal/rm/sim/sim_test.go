@@ -26,11 +26,14 @@ const epoch = 1_000_000 * hpc.Second
 func at(s int) hpc.Time { return epoch.Add(time.Duration(s) * time.Second) }
 
 // job is a job of ada's that runs run seconds on n processors, with a time limit of limit
-// seconds.
-func job(id string, submit, n, run, limit int) *hpc.Job {
+// seconds, and with the changes.
+func job(id string, submit, n, run, limit int, changes ...func(*hpc.Job)) *hpc.Job {
 	j := &hpc.Job{ID: id, Submit: at(submit)}
 	j.User, j.Tasks = "ada", n
 	j.RunTime, j.TimeLimit = time.Duration(run)*time.Second, time.Duration(limit)*time.Second
+	for _, change := range changes {
+		change(j)
+	}
 	return j
 }
 
@@ -45,7 +48,7 @@ func submissions(jobs []*hpc.Job) []input {
 	for _, j := range jobs {
 		list = append(list, input{j.Submit, func(e *sim.Engine) error { return e.Submit(j) }})
 		if j.CancelAfter > 0 {
-			list = append(list, input{j.Submit.Add(j.CancelAfter), func(e *sim.Engine) error { return e.Cancel(j.ID) }})
+			list = append(list, input{j.Submit.Add(j.CancelAfter), func(e *sim.Engine) error { return e.Do(rm.Command{Kind: rm.Cancel, Job: j.ID}) }})
 		}
 	}
 	return list
