@@ -26,13 +26,13 @@ const epoch = 1_000_000 * hpc.Second
 func at(s int) hpc.Time { return epoch.Add(time.Duration(s) * time.Second) }
 
 // job is a job of ada's that runs run seconds on n processors, with a time limit of limit
-// seconds.
-func job(id string, submit, n, run, limit int, change ...func(*hpc.Job)) *hpc.Job {
+// seconds, and with the changes.
+func job(id string, submit, n, run, limit int, changes ...func(*hpc.Job)) *hpc.Job {
 	j := &hpc.Job{ID: id, Submit: at(submit)}
 	j.User, j.Tasks = "ada", n
 	j.RunTime, j.TimeLimit = time.Duration(run)*time.Second, time.Duration(limit)*time.Second
-	for _, c := range change {
-		c(j)
+	for _, change := range changes {
+		change(j)
 	}
 	return j
 }

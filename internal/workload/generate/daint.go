@@ -124,11 +124,11 @@ func Daint(o DaintOptions) (*DaintDays, error) {
 	case o.Days < 0:
 		return nil, fmt.Errorf("days %d: negative (want 0 or more)", o.Days)
 	case o.Days > maxDays:
-		return nil, fmt.Errorf("days %d: too many (want at most %d)", o.Days, maxDays)
+		return nil, fmt.Errorf("days %d: more than %d", o.Days, maxDays)
 	case o.Jobs != 0 && o.Jobs < dayJobs:
 		return nil, fmt.Errorf("jobs %d: fewer than the %d of a day", o.Jobs, dayJobs)
 	case o.Jobs > maxDays*maxJobsPerDay:
-		return nil, fmt.Errorf("jobs %d: too many (want at most %d)", o.Jobs, maxDays*maxJobsPerDay)
+		return nil, fmt.Errorf("jobs %d: more than %d", o.Jobs, maxDays*maxJobsPerDay)
 	}
 	if !(o.GPULoad >= leastLoad && o.GPULoad <= mostLoad) {
 		return nil, fmt.Errorf("gpu-load %g: not a load (want %g to %g)", o.GPULoad, leastLoad, mostLoad)

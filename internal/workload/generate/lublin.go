@@ -93,7 +93,7 @@ func Lublin(o LublinOptions) (*workload.Workload, error) {
 	case o.Jobs < 0 || o.Jobs > mostDrawn:
 		return nil, fmt.Errorf("jobs %d: not a number of jobs (want 1 to %d)", o.Jobs, mostDrawn)
 	case o.Processors < 4 || o.Processors > 1<<24:
-		return nil, fmt.Errorf("processors %d: outside the model (want 4 to %d)", o.Processors, 1<<24)
+		return nil, fmt.Errorf("processors %d: not a size that the model knows (want 4 to %d)", o.Processors, 1<<24)
 	case o.Users < 0 || o.Users > 1<<16:
 		return nil, fmt.Errorf("users %d: not a number of users (want 1 to %d)", o.Users, 1<<16)
 	}
