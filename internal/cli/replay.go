@@ -29,9 +29,9 @@ import (
 	"rmreplay/internal/rm/slurm/install"
 	"rmreplay/internal/rm/slurm/nodes"
 	"rmreplay/internal/run"
+	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/vclock"
 	"rmreplay/internal/workload"
-	"rmreplay/internal/workload/sbatch"
 )
 
 // replayOptions are the flags of `replay`.
@@ -306,7 +306,7 @@ func (in *replayInput) findUsage() error {
 	halfLife := 7 * 24 * time.Hour // Slurm's default
 	if text, ok := in.cluster.Get("PriorityDecayHalfLife"); ok {
 		var err error
-		if halfLife, err = sbatch.ParseTimeLimit(text); err != nil { // 0 is no decay
+		if halfLife, err = slurmspec.ParseTimeLimit(text); err != nil { // 0 is no decay
 			return fmt.Errorf("reading slurm.conf: PriorityDecayHalfLife=%s: %w", text, err)
 		}
 	}

@@ -4,8 +4,8 @@ import (
 	"strings"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/slurmspec/sbatch"
 	"rmreplay/internal/workload"
-	"rmreplay/internal/workload/sbatch"
 )
 
 // ordered keeps a job that names another one in its dependency from being submitted

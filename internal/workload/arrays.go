@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"rmreplay/internal/hpc"
-	"rmreplay/internal/workload/sbatch"
+	"rmreplay/internal/slurmspec/sbatch"
 )
 
 // What it means that the tasks of an array are several jobs.

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"rmreplay/internal/hpc"
-	"rmreplay/internal/workload/sbatch"
+	"rmreplay/internal/slurmspec/sbatch"
 )
 
 // accounted is a record of sacct with instants in minutes, of which a negative one is not

@@ -9,7 +9,8 @@ import (
 	"time"
 
 	"rmreplay/internal/hpc"
-	"rmreplay/internal/workload/sbatch"
+	"rmreplay/internal/slurmspec"
+	"rmreplay/internal/slurmspec/sbatch"
 )
 
 // DefaultEpoch is when a source that has only relative times begins, unless the
@@ -108,7 +109,7 @@ func (e *eventReader) header(left string) (at hpc.Time, event string, err error)
 		}
 		switch value := words[i+1]; words[i] {
 		case "-dt":
-			d, err := sbatch.ParseSeconds(value)
+			d, err := slurmspec.ParseSeconds(value)
 			if err != nil || d < 0 {
 				return 0, "", fmt.Errorf("-dt %s: not a time (want seconds from the start, 0 or more)", value)
 			}

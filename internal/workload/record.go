@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 
 	"rmreplay/internal/hpc"
-	"rmreplay/internal/workload/sbatch"
+	"rmreplay/internal/slurmspec/sbatch"
 )
 
 // The rules that records of Slurm's accounting fall under. A record under one of the

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/slurmspec"
 )
 
 // ReadSacctJSON reads what `sacct --json` prints, of any version of Slurm's data parser
@@ -288,9 +289,6 @@ type jsonTRES struct {
 	Count flexNumber `json:"count"`
 }
 
-// memPerCPUFlag marks an amount of memory as one for each CPU (MEM_PER_CPU of slurm.h).
-const memPerCPUFlag = 1 << 63
-
 func (j *jsonJob) record() (*Record, error) {
 	r := &Record{
 		ArrayTask: -1, Elapsed: -1,
@@ -382,7 +380,7 @@ func (j *jsonJob) sizes(r *Record) {
 		r.MemPerCPU = int64(m.PerCPU.count())
 	case m.PerNode.count() > 0:
 		r.MemPerNode = int64(m.PerNode.count())
-	case m.Memory.set && m.Memory.value >= memPerCPUFlag:
+	case m.Memory.set && m.Memory.value >= float64(slurmspec.MemPerCPU):
 		// A float has not all of the flag's neighbours; what is left may be off.
 	case m.Memory.count() > 0:
 		r.MemPerNode = int64(m.Memory.count())

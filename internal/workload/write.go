@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"rmreplay/internal/hpc"
-	"rmreplay/internal/workload/sbatch"
+	"rmreplay/internal/slurmspec/sbatch"
 )
 
 // Formats are the names of the formats that [Write] writes.

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/supervise"
 )
 
@@ -202,8 +203,8 @@ func (e *Engine) Sacct(ctx context.Context) (string, error) {
 	if err := e.advanceQuietly(ctx, e.Now().Add(flushTime)); err != nil {
 		return "", err
 	}
-	out, _, err := e.run(ctx, "", e.cfg.Install.Sacct, "-a", "-D", "-X", "-P", "-S", sacctTime(e.cfg.Epoch.Add(-prepareLead)),
-		"-E", sacctTime(e.Now().Add(time.Hour)), "-o", sacctFields)
+	out, _, err := e.run(ctx, "", e.cfg.Install.Sacct, "-a", "-D", "-X", "-P", "-S", slurmspec.FormatTime(e.cfg.Epoch.Add(-prepareLead)),
+		"-E", slurmspec.FormatTime(e.Now().Add(time.Hour)), "-o", sacctFields)
 	return out, err
 }
 
@@ -230,7 +231,7 @@ func (e *Engine) list(ctx context.Context, what, fields string) (string, error) 
 	if !e.adapted.Accounting {
 		return "", nil
 	}
-	out, _, err := e.run(ctx, "", e.cfg.Install.Sacctmgr, "-P", "list", what, "Start="+sacctTime(e.cfg.Epoch.Add(-prepareLead)),
-		"End="+sacctTime(e.Now().Add(farAhead)), "Format="+fields)
+	out, _, err := e.run(ctx, "", e.cfg.Install.Sacctmgr, "-P", "list", what, "Start="+slurmspec.FormatTime(e.cfg.Epoch.Add(-prepareLead)),
+		"End="+slurmspec.FormatTime(e.Now().Add(farAhead)), "Format="+fields)
 	return out, err
 }

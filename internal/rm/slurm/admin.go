@@ -7,6 +7,7 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/slurm/rpc"
+	"rmreplay/internal/slurmspec"
 )
 
 // SetNode implements [rm.ResourceManager], as scontrol does. A node that is down has no
@@ -26,11 +27,11 @@ func (e *Engine) SetNode(ev hpc.NodeEvent) error {
 	}
 	var answered func()
 	switch update.State {
-	case rpc.NodeDown:
+	case slurmspec.NodeDown:
 		for _, name := range names { // what slurmctld does not know it refuses
 			e.nodes.Down(name)
 		}
-	case rpc.NodeResume:
+	case slurmspec.NodeResume:
 		// Afterwards: a node that registers before may be in service by then, and
 		// Slurm refuses to resume such a one.
 		answered = func() {

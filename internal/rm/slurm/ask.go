@@ -7,6 +7,7 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/slurm/rpc"
+	"rmreplay/internal/slurmspec"
 )
 
 // askAbout asks slurmctld what has become of a job whose record does not say it all,
@@ -74,7 +75,8 @@ func complete(o *rm.Outcome, info *rpc.JobInfo, in *instance) {
 	o.Account, o.QOS, o.Partition, o.Reservation = info.Account, info.QOS, info.Partition, info.Reservation
 	o.TRES = info.TRESAlloc
 	o.Restarts = info.Restarts
-	o.ExitCode, o.Signal = int(info.ExitCode>>8&0xff), int(info.ExitCode&0x7f)
+	exit := slurmspec.ExitCodeOfWait(info.ExitCode)
+	o.ExitCode, o.Signal = exit.Status, exit.Signal
 	if in.nodes != "" {
 		o.Nodes, o.NodeCount, o.Processors = in.nodes, in.nodeCount, in.cpus
 	}

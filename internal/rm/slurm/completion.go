@@ -9,6 +9,7 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/slurm/rpc"
+	"rmreplay/internal/slurmspec"
 )
 
 // completion is a record of the jobcomp/filetxt plugin, which slurmctld writes the
@@ -139,9 +140,8 @@ func outcomeOf(f map[string]string) rm.Outcome {
 	if limit, err := strconv.ParseInt(f["TimeLimit"], 10, 64); err == nil {
 		o.TimeLimit = limit * 60
 	}
-	if code, signal, ok := strings.Cut(f["ExitCode"], ":"); ok {
-		o.ExitCode, _ = strconv.Atoi(code)
-		o.Signal, _ = strconv.Atoi(signal)
+	if exit, err := slurmspec.ParseExitCode(f["ExitCode"]); err == nil {
+		o.ExitCode, o.Signal = exit.Status, exit.Signal
 	}
 	return o
 }

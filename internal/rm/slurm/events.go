@@ -11,6 +11,7 @@ import (
 	"rmreplay/internal/hostlist"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm/slurm/rpc"
+	"rmreplay/internal/slurmspec"
 )
 
 // eventTolerance is how much later than it was asked for slurmdbd may say that something
@@ -28,9 +29,9 @@ type span struct {
 func (s span) String() string {
 	end := "now"
 	if !s.end.IsZero() {
-		end = sacctTime(s.end)
+		end = slurmspec.FormatTime(s.end)
 	}
-	return sacctTime(s.start) + " to " + end
+	return slurmspec.FormatTime(s.start) + " to " + end
 }
 
 func around(got, want hpc.Time) bool {
@@ -125,14 +126,14 @@ func outages(events []hpc.NodeEvent, begin hpc.Time) (map[string][]outage, error
 		for _, node := range names {
 			list := out[node]
 			if n := len(list); n > 0 && list[n-1].end.IsZero() {
-				if update.State != rpc.NodeResume && list[n-1].reason == update.Reason {
-					list[n-1].drain = list[n-1].drain && update.State == rpc.NodeDrain
+				if update.State != slurmspec.NodeResume && list[n-1].reason == update.Reason {
+					list[n-1].drain = list[n-1].drain && update.State == slurmspec.NodeDrain
 					continue
 				}
 				list[n-1].end = ev.At
 			}
-			if update.State != rpc.NodeResume {
-				list = append(list, outage{span{start: ev.At, reason: update.Reason}, update.State == rpc.NodeDrain})
+			if update.State != slurmspec.NodeResume {
+				list = append(list, outage{span{start: ev.At, reason: update.Reason}, update.State == slurmspec.NodeDrain})
 			}
 			out[node] = list
 		}
@@ -202,14 +203,14 @@ func reservations(events []hpc.ReservationEvent) []booking {
 		switch ev.Action {
 		case "create":
 			b := booking{name: ev.Name, span: span{start: ev.Start, end: ev.Start.Add(finite(ev.Duration))}, exactEnd: rpc.ExactEnd(ev.Reservation)}
-			if !strings.EqualFold(ev.Nodes, "ALL") && !slices.ContainsFunc(ev.Flags, moves) {
+			if !strings.EqualFold(ev.Nodes, "ALL") && !changesByItself(ev.Flags) {
 				b.nodes = ev.Nodes
 			}
 			if ev.Nodes == "" {
 				b.count = ev.NodeCount
 			}
-			b.floating = ev.HasFlag("TIME_FLOAT")
-			b.moving = ev.Duration == 0 || slices.ContainsFunc(ev.Flags, moves)
+			b.floating = ev.HasFlag(slurmspec.FlagTimeFloat)
+			b.moving = ev.Duration == 0 || changesByItself(ev.Flags)
 			open[ev.Name] = len(out)
 			out = append(out, b)
 		case "update":
@@ -221,7 +222,7 @@ func reservations(events []hpc.ReservationEvent) []booking {
 			if ev.Nodes != "" || ev.NodeCount > 0 {
 				b.nodes, b.count = "", ev.NodeCount
 			}
-			b.moving = b.moving || slices.ContainsFunc(ev.Flags, moves)
+			b.moving = b.moving || changesByItself(ev.Flags)
 		case "delete":
 			if known && ev.At < out[at].end {
 				out[at].end = ev.At
@@ -259,14 +260,13 @@ func (b *booking) move(start hpc.Time, length time.Duration) {
 	b.end = b.start.Add(length)
 }
 
-// moves reports whether a flag lets a reservation's times or nodes change by themselves.
-func moves(flag string) bool {
-	name, _, _ := strings.Cut(strings.ToUpper(strings.TrimLeft(flag, "+-")), "=") // PURGE_COMP=5:00
-	switch name {
-	case "DAILY", "HOURLY", "WEEKDAY", "WEEKEND", "WEEKLY", "TIME_FLOAT", "REPLACE", "REPLACE_DOWN", "PURGE_COMP":
-		return true
-	}
-	return false
+// changesByItself reports whether a flag lets a reservation's times or nodes change without an
+// event.
+func changesByItself(flags []string) bool {
+	return slices.ContainsFunc(flags, func(text string) bool {
+		flag, err := slurmspec.ParseReservationFlag(text)
+		return err == nil && flag.Changes()
+	})
 }
 
 func sameNodes(a, b string) bool {
@@ -318,7 +318,7 @@ func parseSpans(text, key string) (map[string][]span, error) {
 
 // parseSacctTime is 0 where there is no time.
 func parseSacctTime(s string) (hpc.Time, error) {
-	if known(s) == "" {
+	if slurmspec.Given(s) == "" {
 		return 0, nil
 	}
 	return hpc.ParseTime(s)

@@ -11,7 +11,8 @@ import (
 	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/slurm/nodes"
 	"rmreplay/internal/rm/slurm/rpc"
-	"rmreplay/internal/workload/sbatch"
+	"rmreplay/internal/slurmspec"
+	"rmreplay/internal/slurmspec/sbatch"
 )
 
 // submission is a job of the workload on its way through Slurm.
@@ -384,7 +385,7 @@ func (e *Engine) completed(c completion) {
 	if name := in.of.job.Name; c.outcome.Name == recordable(name) {
 		c.outcome.Name = name
 	}
-	if c.outcome.State == resizing {
+	if c.outcome.State == slurmspec.Resizing {
 		in.resized = true // and goes on
 		return
 	}
@@ -401,11 +402,6 @@ func (e *Engine) completed(c completion) {
 	}
 	e.over(c.job, in, c.outcome, c.outcome.State == hpc.Pending || e.requeues(&c.outcome))
 }
-
-// resizing is the state in the record of a job that goes on with other nodes, because it
-// lost one and does not mind (--no-kill), or because it was told to (job_pre_resize_acctg in
-// job_mgr.c).
-const resizing hpc.State = "RESIZING"
 
 // requeues reports whether a job with that end goes back to the queue when its nodes are done
 // with it, for its exit code (job_hold_requeue in job_mgr.c).

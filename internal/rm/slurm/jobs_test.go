@@ -10,6 +10,7 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm/slurm/conf"
 	"rmreplay/internal/run"
+	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/workload"
 )
 
@@ -154,7 +155,7 @@ func TestCompareSacct(t *testing.T) {
 		}
 		return r
 	}
-	at := func(s int) string { return sacctTime(after(s)) }
+	at := func(s int) string { return slurmspec.FormatTime(after(s)) }
 	line := func(submit, start, end, state, nodes, account, qos string) string {
 		return sacctHeader + "7|7|j|" + strings.Join([]string{submit, start, end, state, nodes, account, qos}, "|") + "|1|\n"
 	}

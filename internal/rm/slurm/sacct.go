@@ -8,6 +8,7 @@ import (
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/run"
+	"rmreplay/internal/slurmspec"
 )
 
 // Sacct is what slurmdbd has of the jobs of a run, in the form of [Engine.Sacct]: of each
@@ -42,7 +43,7 @@ func ParseSacct(text string) (*Sacct, error) {
 			return nil, fmt.Errorf("reading sacct's output: JobIDRaw %q: not a number", r.get("JobIDRaw"))
 		}
 		s.lines[uint32(id)] = line
-		if r.get("State") == string(resizing) {
+		if r.get("State") == string(slurmspec.Resizing) {
 			s.resized[uint32(id)] = true
 		}
 	}
@@ -117,14 +118,14 @@ func (s *Sacct) Compare(rows iter.Seq[*run.Row]) (differences []string) {
 		if !row.Resubmit.IsZero() {
 			submit = row.Resubmit
 		}
-		start := known(rec.get("Start"))
-		if row.Start.IsZero() && start == rec.get("End") && known(rec.get("NodeList")) == "" {
+		start := slurmspec.Given(rec.get("Start"))
+		if row.Start.IsZero() && start == rec.get("End") && slurmspec.Given(rec.get("NodeList")) == "" {
 			start = "" // slurmctld says so of a job that ended before slurmdbd knew it
 		}
 		for _, c := range []struct{ what, ours, theirs string }{
-			{"submit", sacctTime(submit), rec.get("Submit")}, {"start", sacctTime(row.Start), start},
-			{"end", sacctTime(row.End), known(rec.get("End"))}, {"state", string(row.State), firstWord(rec.get("State"))},
-			{"nodes", row.Nodes, known(rec.get("NodeList"))}, {"account", row.Account, rec.get("Account")},
+			{"submit", slurmspec.FormatTime(submit), rec.get("Submit")}, {"start", slurmspec.FormatTime(row.Start), start},
+			{"end", slurmspec.FormatTime(row.End), slurmspec.Given(rec.get("End"))}, {"state", string(row.State), firstWord(rec.get("State"))},
+			{"nodes", row.Nodes, slurmspec.Given(rec.get("NodeList"))}, {"account", row.Account, rec.get("Account")},
 			{"QOS", row.QOS, qosOf(rec.get("QOS"), row.QOS)},
 		} {
 			if s.resized[row.RMJob] && (c.what == "submit" || c.what == "start") {
@@ -151,22 +152,6 @@ func (s *Sacct) Amend(row *run.Row) {
 	if row.TRES == "" {
 		row.TRES = rec.get("AllocTRES")
 	}
-}
-
-func sacctTime(t hpc.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	return t.Std().Format("2006-01-02T15:04:05")
-}
-
-// known is empty for the words with which sacct says that there is nothing.
-func known(s string) string {
-	switch s {
-	case "Unknown", "None", "None assigned":
-		return ""
-	}
-	return s
 }
 
 // qosOf is sacct's word for a QOS. It says Unknown of one that the database does not

@@ -18,8 +18,8 @@ import (
 	"rmreplay/internal/replay"
 	"rmreplay/internal/rm/slurm/conf"
 	"rmreplay/internal/run"
+	"rmreplay/internal/slurmspec/sbatch"
 	"rmreplay/internal/workload"
-	"rmreplay/internal/workload/sbatch"
 	"rmreplay/internal/workload/slurmdb"
 )
 

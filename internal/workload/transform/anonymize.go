@@ -13,8 +13,8 @@ import (
 
 	"rmreplay/internal/hostlist"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/slurmspec/sbatch"
 	"rmreplay/internal/workload"
-	"rmreplay/internal/workload/sbatch"
 )
 
 // LeastKey is the shortest key of [NewAnonymizer], in bytes. With a shorter one, whoever

@@ -11,8 +11,8 @@ import (
 
 	"rmreplay/internal/hostlist"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/slurmspec/sbatch"
 	"rmreplay/internal/workload"
-	"rmreplay/internal/workload/sbatch"
 )
 
 // Shake moves every submission by up to the given time, either way: the schedules of

@@ -15,6 +15,7 @@ import (
 	"rmreplay/internal/hostlist"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm/slurm/rpc"
+	"rmreplay/internal/slurmspec"
 )
 
 // Environment is what the nodes live in.
@@ -360,7 +361,7 @@ func (c *Cluster) plan(j *job, end hpc.Time) {
 	g := j.generation
 	c.env.At(j.end, func() {
 		if j.running && j.generation == g {
-			c.complete(j, rpc.ExitStatus(j.script.ExitCode, 0))
+			c.complete(j, slurmspec.ExitCode{Status: j.script.ExitCode}.Wait())
 		}
 	})
 }
@@ -458,7 +459,7 @@ func (c *Cluster) signal(n int, s *rpc.Signal) *answer {
 	}
 	switch s.Signal {
 	case 1, 2, 3, 6, 9, 15: // HUP, INT, QUIT, ABRT, KILL, TERM
-		c.complete(j, rpc.ExitStatus(0, int(s.Signal)))
+		c.complete(j, slurmspec.ExitCode{Signal: int(s.Signal)}.Wait())
 	}
 	return rc(0)
 }

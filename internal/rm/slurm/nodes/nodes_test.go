@@ -12,6 +12,7 @@ import (
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm/slurm/rpc"
+	"rmreplay/internal/slurmspec"
 )
 
 // stage is an environment in which a test moves time, and that keeps a diary of what
@@ -174,7 +175,7 @@ func TestExitCode(t *testing.T) {
 	s.script.ExitCode = 3
 	c.launch(0, launch(7))
 	s.advance(time.Minute)
-	want := rpc.BatchComplete{JobID: 7, Status: rpc.ExitStatus(3, 0), UID: 20001, Node: "n1"}
+	want := rpc.BatchComplete{JobID: 7, Status: (slurmspec.ExitCode{Status: 3, Signal: 0}).Wait(), UID: 20001, Node: "n1"}
 	if got := s.bodies[rpc.RequestCompleteBatchScript]; string(got) != string(want.Append(nil)) {
 		t.Errorf("the end of the script is not as for %+v", want)
 	}
@@ -300,7 +301,7 @@ func TestSignal(t *testing.T) {
 	wantCode(t, signal(0, term), errNoProcess)
 	s.advance(time.Minute)
 	s.want("0s job 7 started", "2s "+batchDone)
-	want := rpc.BatchComplete{JobID: 7, Status: rpc.ExitStatus(0, term), UID: 20001, Node: "n1"}
+	want := rpc.BatchComplete{JobID: 7, Status: (slurmspec.ExitCode{Status: 0, Signal: term}).Wait(), UID: 20001, Node: "n1"}
 	if got := s.bodies[rpc.RequestCompleteBatchScript]; string(got) != string(want.Append(nil)) {
 		t.Errorf("the end of the script is not as for %+v", want)
 	}

@@ -1,5 +1,7 @@
 package rpc
 
+import "rmreplay/internal/slurmspec"
+
 const gresMagic = 0x438a34d4 // GRES_MAGIC in gres.c
 
 // Credential is what slurmctld grants to a job on its nodes. With CredType=cred/none
@@ -88,7 +90,7 @@ func (d *decoder) credential(v Version) Credential {
 
 // bitmap skips a bitmap in hexadecimal (pack_bit_str_hex in pack.h).
 func (d *decoder) bitmap(field string) {
-	if d.u32(field) != NoVal {
+	if d.u32(field) != slurmspec.NoVal {
 		d.mem(field)
 	}
 }

@@ -170,19 +170,13 @@ func (m *EpilogComplete) Append(dst []byte) []byte {
 // BatchComplete says that a job's script has ended; its first node sends it.
 type BatchComplete struct {
 	JobID uint32
-	// Status is the script's status as wait(2) gives it, as [ExitStatus] makes it.
+	// Status is the script's status as wait(2) gives it, as [slurmspec.ExitCode.Wait] makes it.
 	Status uint32
 	// Code is 0, or the [Errno] with which the script could not be run; some requeue
 	// the job and drain the node (_slurm_rpc_complete_batch_script in proc_req.c).
 	Code Errno
 	UID  uint32 // the job's user
 	Node string
-}
-
-// ExitStatus makes the status that wait(2) gives for a process that exited with a
-// code, or, if signal is not 0, was killed by a signal.
-func ExitStatus(code, signal int) uint32 {
-	return uint32(code&0xff)<<8 | uint32(signal&0x7f)
 }
 
 // Append appends the body of a [RequestCompleteBatchScript] to dst, without

@@ -1,5 +1,7 @@
 package rpc
 
+import "rmreplay/internal/slurmspec"
+
 // Step ids that stand for something else than a numbered step (slurm.h). They are
 // what running jobs and signals are named with.
 const (
@@ -9,10 +11,10 @@ const (
 	StepInteractive = uint32(0xfffffffa) // SLURM_INTERACTIVE_STEP
 )
 
-// StepID names a step of a job, or with [NoVal] as Step the whole job.
+// StepID names a step of a job, or with [slurmspec.NoVal] as Step the whole job.
 type StepID struct {
 	Job, Step uint32
-	// HetComponent is NoVal but for the components of heterogeneous steps.
+	// HetComponent is slurmspec.NoVal but for the components of heterogeneous steps.
 	HetComponent uint32
 }
 
@@ -27,7 +29,9 @@ func (e *encoder) stepID(s StepID) {
 }
 
 // Batch names the batch script of a job, as a node lists it among what runs there.
-func Batch(job uint32) StepID { return StepID{Job: job, Step: StepBatch, HetComponent: NoVal} }
+func Batch(job uint32) StepID {
+	return StepID{Job: job, Step: StepBatch, HetComponent: slurmspec.NoVal}
+}
 
 // Run is a value for so many nodes in a row: Slurm's form of per-node lists.
 type Run struct {
@@ -60,7 +64,7 @@ type BatchLaunch struct {
 	JobMemory                            uint64 // limit on this node, MiB; 0 for none
 	Overcommit                           bool
 	// ArrayJobID and ArrayTaskID say which task of which array this is; ArrayJobID is
-	// 0 and ArrayTaskID [NoVal] if it is none.
+	// 0 and ArrayTaskID [slurmspec.NoVal] if it is none.
 	ArrayJobID, ArrayTaskID uint32
 	CPUsPerTask             uint16
 	RestartCount            uint16
@@ -252,7 +256,7 @@ type KillJob struct {
 	// Details says in words why, for the job's standard error.
 	Details string
 	// DerivedExit and Exit are the job's exit codes as wait(2) gives them;
-	// Exit is [Infinite] in versions that do not say.
+	// Exit is [slurmspec.Infinite] in versions that do not say.
 	DerivedExit, Exit uint32
 	WorkDir           string
 	// Credential is nil if the message carries none.
@@ -267,7 +271,7 @@ func (m *KillJob) JobState() uint32 { return m.State & 0xff }
 // (slurm_protocol_pack.c).
 func DecodeKillJob(v Version, body []byte) (*KillJob, error) {
 	d := newDecoder("a job kill", body)
-	m := &KillJob{Exit: Infinite}
+	m := &KillJob{Exit: slurmspec.Infinite}
 	if v >= V2205 {
 		if d.u8("credential flag") != 0 {
 			c := d.credential(v)
@@ -365,7 +369,7 @@ func DecodeSignal(_ Version, body []byte) (*Signal, error) {
 type Reboot struct {
 	Nodes     string
 	Features  string // node features to boot with
-	NextState uint32 // state after the reboot, or [NoVal]
+	NextState uint32 // state after the reboot, or [slurmspec.NoVal]
 	Flags     uint16
 	Reason    string
 }

@@ -1,6 +1,10 @@
 package rpc
 
-import "strconv"
+import (
+	"strconv"
+
+	"rmreplay/internal/slurmspec"
+)
 
 // AppendUsageHeader appends the beginning of slurmctld's file assoc_usage, in which it
 // keeps the fair-share usage of associations between two runs, to dst. saved is in
@@ -22,17 +26,14 @@ func AppendUsage(dst []byte, association uint32, raw float64, processors bool) [
 	e.u32(association)
 	seconds := strconv.FormatFloat(raw, 'f', 6, 64)
 	e.str(seconds)
-	tres := billingTRES + "=" + seconds
+	tres := strconv.Itoa(slurmspec.TRESBilling) + "=" + seconds
 	if processors {
-		tres = cpuTRES + "=" + seconds + "," + tres
+		tres = strconv.Itoa(slurmspec.TRESCPU) + "=" + seconds + "," + tres
 	}
 	e.str(tres)
 	e.u32(0)
 	return e.b
 }
-
-// The numbers of TRES (enum tres_types_t in slurmdb.h).
-const cpuTRES, billingTRES = "1", "5"
 
 // AppendUsageReset appends slurmctld's file priority_last_decay_ran, in which its priority
 // plugin keeps when usage last decayed and when it was last reset, to dst. at is the

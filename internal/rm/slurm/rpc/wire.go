@@ -6,15 +6,6 @@ import (
 	"strings"
 )
 
-// Slurm's markers for "not set" and "no limit" in fields of each width (slurm.h).
-const (
-	NoVal8   = uint8(0xfe)
-	NoVal16  = uint16(0xfffe)
-	NoVal    = uint32(0xfffffffe)
-	NoVal64  = uint64(0xfffffffffffffffe)
-	Infinite = uint32(0xffffffff)
-)
-
 // encoder appends values in Slurm's wire form (pack.c) to b.
 type encoder struct{ b []byte }
 

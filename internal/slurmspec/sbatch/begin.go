@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/slurmspec"
 )
 
 var errInstant = errors.New("not a time (want now+1hour, HH:MM, MM/DD/YY or YYYY-MM-DD[THH:MM[:SS]])")
@@ -64,7 +65,7 @@ func parseDelta(s string) (time.Duration, error) {
 	}
 	for _, u := range deltaUnits {
 		if s[digits:] == u.name || u.name != "" && s[digits:] == u.name+"s" {
-			if count > int64(maxSeconds)/int64(u.unit/time.Second) {
+			if count > int64(slurmspec.MaxSeconds)/int64(u.unit/time.Second) {
 				return 0, errInstant
 			}
 			return sign * time.Duration(count) * u.unit, nil

@@ -25,6 +25,7 @@ import (
 
 	"rmreplay/internal/hostlist"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/slurmspec"
 )
 
 // Submission is what one command line of sbatch says.
@@ -116,7 +117,7 @@ func (p *parser) ubWord(words []string) ([]string, error) {
 }
 
 func (p *parser) runTime(name, value string) error {
-	d, err := ParseSeconds(value)
+	d, err := slurmspec.ParseSeconds(value)
 	if err != nil {
 		return fmt.Errorf("%s %s: %w", name, value, err)
 	}

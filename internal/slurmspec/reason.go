@@ -1,9 +1,18 @@
-package rpc
+package slurmspec
 
 import "strconv"
 
 // Reason is why a job is pending, or why it failed (enum job_state_reason in slurm.h).
 type Reason uint16
+
+// The reasons of a job that is held: by an administrator, or by its user.
+const (
+	HeldByAdmin Reason = 8
+	HeldByUser  Reason = 16
+)
+
+// Held reports whether the job waits because it is held.
+func (r Reason) Held() bool { return r == HeldByAdmin || r == HeldByUser }
 
 // String gives Slurm's name of the reason, as squeue and scontrol print it: "Priority".
 // A number that 22.05 does not know is printed as it is.

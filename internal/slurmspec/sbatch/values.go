@@ -7,9 +7,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"time"
-
-	"rmreplay/internal/hpc"
 )
 
 // parseCount reads a whole number of at least least.
@@ -22,80 +19,6 @@ func parseCount(s string, least int) (int, error) {
 		return 0, fmt.Errorf("too small (want at least %d)", least)
 	}
 	return n, nil
-}
-
-// maxSeconds keeps every duration of this package far from overflow (a century).
-const maxSeconds = 100 * 365 * 86400
-
-// ParseSeconds reads a number of seconds, perhaps with a fraction and a sign, of at
-// most a hundred years.
-func ParseSeconds(s string) (time.Duration, error) {
-	f, err := strconv.ParseFloat(s, 64)
-	if err != nil || math.IsNaN(f) || math.Abs(f) > maxSeconds {
-		return 0, errors.New("not a number of seconds")
-	}
-	return time.Duration(math.Round(f * float64(time.Second))), nil
-}
-
-// timeLimitForms are the forms of a time limit by their separators: which unit each
-// number has (time_str2secs in parse_time.c).
-var timeLimitForms = map[string][]time.Duration{
-	"":    {time.Minute},
-	":":   {time.Minute, time.Second},
-	"::":  {time.Hour, time.Minute, time.Second},
-	"-":   {24 * time.Hour, time.Hour},
-	"-:":  {24 * time.Hour, time.Hour, time.Minute},
-	"-::": {24 * time.Hour, time.Hour, time.Minute, time.Second},
-}
-
-var errTimeLimit = errors.New("not a time limit (want minutes, HH:MM:SS or D-HH:MM:SS)")
-
-// ParseTimeSpec reads a span of time to the second: minutes, MM:SS, HH:MM:SS, D-HH,
-// D-HH:MM or D-HH:MM:SS; hpc.Unlimited for "infinite", "unlimited" and -1.
-func ParseTimeSpec(s string) (time.Duration, error) {
-	if s == "-1" || strings.EqualFold(s, "infinite") || strings.EqualFold(s, "unlimited") {
-		return hpc.Unlimited, nil
-	}
-	var separators []byte
-	for i := range len(s) {
-		if s[i] == '-' || s[i] == ':' {
-			separators = append(separators, s[i])
-		}
-	}
-	units := timeLimitForms[string(separators)]
-	if units == nil {
-		return 0, errTimeLimit
-	}
-	numbers := strings.FieldsFunc(s, func(r rune) bool { return r == '-' || r == ':' })
-	daysOnly := string(separators) == "-" && len(numbers) == 1 && strings.HasSuffix(s, "-") // "1-" is a day to Slurm
-	if len(numbers) != len(units) && !daysOnly {
-		return 0, errTimeLimit
-	}
-	var total time.Duration
-	for i, number := range numbers {
-		n, err := strconv.ParseUint(number, 10, 31)
-		if err != nil {
-			return 0, errTimeLimit
-		}
-		if n > maxSeconds/uint64(units[i]/time.Second) {
-			return 0, errors.New("longer than 100 years (want UNLIMITED)")
-		}
-		total += time.Duration(n) * units[i]
-	}
-	return total, nil
-}
-
-// ParseTimeLimit reads a time limit as -t takes it: rounded up to whole minutes,
-// and no limit for 0 (arg_set_time_limit).
-func ParseTimeLimit(s string) (time.Duration, error) {
-	d, err := ParseTimeSpec(s)
-	if err != nil || d == hpc.Unlimited {
-		return d, err
-	}
-	if d == 0 {
-		return hpc.Unlimited, nil
-	}
-	return (d + time.Minute - 1).Truncate(time.Minute), nil
 }
 
 // parseMemory reads a size in MiB, or with a suffix K, M, G or T (and perhaps a B).

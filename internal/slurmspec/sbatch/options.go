@@ -11,6 +11,7 @@ import (
 
 	"rmreplay/internal/hostlist"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/slurmspec"
 )
 
 type argument int
@@ -88,7 +89,7 @@ func memory(field func(*hpc.Request) *int64) func(*parser, string) error {
 
 func timeLimit(field func(*hpc.Request) *time.Duration) func(*parser, string) error {
 	return func(p *parser, value string) (err error) {
-		*field(&p.Request), err = ParseTimeLimit(value)
+		*field(&p.Request), err = slurmspec.ParseTimeLimit(value)
 		return err
 	}
 }
@@ -345,7 +346,7 @@ func setDeadline(p *parser, value string) error {
 
 func setSpan(field func(*hpc.Request) *time.Duration) func(*parser, string) error {
 	return func(p *parser, value string) (err error) {
-		*field(&p.Request), err = ParseTimeSpec(value)
+		*field(&p.Request), err = slurmspec.ParseTimeSpec(value)
 		return err
 	}
 }
@@ -353,7 +354,7 @@ func setSpan(field func(*hpc.Request) *time.Duration) func(*parser, string) erro
 func setSwitches(p *parser, value string) (err error) {
 	number, wait, hasWait := strings.Cut(value, "@")
 	if hasWait {
-		if p.Request.SwitchWait, err = ParseTimeSpec(wait); err != nil {
+		if p.Request.SwitchWait, err = slurmspec.ParseTimeSpec(wait); err != nil {
 			return err
 		}
 	}

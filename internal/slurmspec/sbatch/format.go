@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/slurmspec"
 )
 
 // Format writes a request as the options of sbatch that [Parse] reads as the same
@@ -119,7 +120,7 @@ func (f *formatter) placement(r *hpc.Request) {
 	if r.Switches > 0 {
 		value := strconv.Itoa(r.Switches)
 		if r.SwitchWait > 0 {
-			value += "@" + clock(r.SwitchWait)
+			value += "@" + slurmspec.FormatSpan(r.SwitchWait)
 		}
 		f.text("switches", value)
 	}
@@ -165,22 +166,9 @@ func (f *formatter) delay(option string, d time.Duration) {
 }
 
 func (f *formatter) span(option string, d time.Duration) {
-	switch {
-	case d == hpc.Unlimited:
-		f.text(option, "UNLIMITED")
-	case d > 0:
-		f.text(option, clock(d))
+	if d > 0 {
+		f.text(option, slurmspec.FormatSpan(d))
 	}
-}
-
-// clock writes a duration as D-HH:MM:SS, without days that are none.
-func clock(d time.Duration) string {
-	s := int64(d / time.Second)
-	text := fmt.Sprintf("%02d:%02d:%02d", s/3600%24, s/60%60, s%60)
-	if days := s / 86400; days > 0 {
-		text = fmt.Sprintf("%d-%s", days, text)
-	}
-	return text
 }
 
 // Join writes words as one command line that [Split] takes apart again.
