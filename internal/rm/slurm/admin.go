@@ -69,16 +69,16 @@ func (e *Engine) Reserve(ev hpc.ReservationEvent) error {
 // there, whatever it is.
 func (e *Engine) administer(typ rpc.Type, body []byte, done rm.Event, then func()) {
 	m := &rpc.Message{Type: typ, Host: "localhost", Body: body}
-	e.inputs = append(e.inputs, func() {
-		e.sendInput(m, func(reply *rpc.Message, err error) {
+	e.loop.input(func() {
+		e.loop.sendInput(m, func(reply *rpc.Message, err error) {
 			if err == nil {
 				err = rpc.ReplyError(reply)
 			}
 			if err != nil {
-				e.warn("event-refused", fmt.Sprintf("at %s, %s: %v", e.Now(), done.Reason, err), true)
+				e.loop.warn("event-refused", fmt.Sprintf("at %s, %s: %v", e.loop.Now(), done.Reason, err), true)
 				done.Reason += ": refused: " + err.Error()
 			}
-			e.emit(done)
+			e.loop.emit(done)
 			if then != nil {
 				then()
 			}

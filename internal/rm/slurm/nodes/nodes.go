@@ -80,10 +80,11 @@ type job struct {
 	epilogs map[int]bool
 }
 
-// New makes the nodes of a cluster, booted and idle. version is Slurm's ("22.05.8").
-func New(hardware []hpc.Node, version string, delays Delays, env Environment) (*Cluster, error) {
+// New makes the nodes of a cluster, booted and idle. release is
+// Slurm's, which they register with.
+func New(hardware []hpc.Node, release slurmspec.Release, delays Delays, env Environment) (*Cluster, error) {
 	c := &Cluster{
-		env: env, delays: delays, version: version, boot: env.Now(),
+		env: env, delays: delays, version: release.String(), boot: env.Now(),
 		nodes: make([]node, len(hardware)), index: make(map[string]int, len(hardware)), jobs: map[uint32]*job{},
 	}
 	for i, hw := range hardware {

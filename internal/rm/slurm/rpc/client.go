@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unicode"
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/slurmspec"
@@ -141,21 +140,11 @@ type NodeUpdate struct {
 	Reason string // required for down, drain and failing
 }
 
-// OneLine is a text with blanks for its line breaks and other control characters.
-func OneLine(text string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return ' '
-		}
-		return r
-	}, text)
-}
-
 // NewNodeUpdate makes the update for a node event of a workload. Slurm knows no
 // difference between a node that is taken down and one that fails: both end the jobs
 // on it. The reason is on one line, as sacctmgr's list of outages has to be.
 func NewNodeUpdate(event hpc.NodeEvent) (*NodeUpdate, error) {
-	m := &NodeUpdate{Nodes: event.Nodes, Reason: strings.TrimSpace(OneLine(event.Reason))}
+	m := &NodeUpdate{Nodes: event.Nodes, Reason: strings.TrimSpace(slurmspec.OneLine(event.Reason))}
 	switch event.State {
 	case "down", "fail":
 		m.State = slurmspec.NodeDown

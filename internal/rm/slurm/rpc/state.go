@@ -6,18 +6,8 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// AppendUsageHeader appends the beginning of slurmctld's file assoc_usage, in which it
-// keeps the fair-share usage of associations between two runs, to dst. saved is in
-// seconds since the Unix epoch (dump_assoc_mgr_state in assoc_mgr.c).
-func AppendUsageHeader(dst []byte, saved int64) []byte {
-	e := encoder{b: dst}
-	e.u16(uint16(V2205))
-	e.time(saved)
-	return e.b
-}
-
 // AppendUsage appends the usage of one association, without that of the associations
-// below it, to a file that [AppendUsageHeader] began. raw is in seconds of billed
+// below it, to a file that [Codec.UsageHeader] began. raw is in seconds of billed
 // TRES. Limits in TRES-minutes are held against the usage of single TRES, of which that
 // of the TRES billing is the same, and that of processors is if they are what is billed;
 // the others, and the time that GrpWall is about, are left at 0.

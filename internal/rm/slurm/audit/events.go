@@ -1,4 +1,4 @@
-package slurm
+package audit
 
 import (
 	"cmp"
@@ -42,13 +42,15 @@ func around(got, want hpc.Time) bool {
 	return late >= 0 && late <= eventTolerance
 }
 
-// CompareOutages compares what a workload says of nodes with what slurmdbd has of them, in
-// the form of [Engine.Outages]. Nodes that are down or fail must be out of service from the
-// event to the end of it, for the reason given. A drain is on slurmdbd's record from when
-// the last job of the node has ended, which may be never. Nodes that are out of service
-// from begin on without an event are differences, too, unless others than the events
-// change nodes. Events of before begin happen then.
-func CompareOutages(list string, events []hpc.NodeEvent, begin hpc.Time, others bool) (differences []string, err error) {
+// Outages compares a workload's node events with the outages that slurmdbd has: list is what
+// `sacctmgr -P list event` has printed. It returns one sentence for each difference.
+//
+// A node that is down or fails must be out of service from its event to the next one, for the
+// reason given. slurmdbd records a drain when the node's last job has ended, which may be
+// never. An outage after begin without an event is a difference, too, unless others say that
+// something else than the events changes nodes (an administrator's actions). Events before
+// begin count as happening at begin.
+func Outages(list string, events []hpc.NodeEvent, begin hpc.Time, others bool) (differences []string, err error) {
 	rows, err := parseSpans(list, "NodeName")
 	if err != nil {
 		return nil, fmt.Errorf("reading sacctmgr's list of events: %w", err)
@@ -157,12 +159,14 @@ func joined(list []span) []span {
 	return out
 }
 
-// CompareReservations compares the reservations of a workload with what slurmdbd has of
-// them, in the form of [Engine.Reservations]: their start, end and, where they are given,
-// nodes or how many, for Slurm may give less than it was asked for. Those that come again
-// (DAILY and so on) must only be there. Slurm tells slurmdbd nothing of one whose start stays
-// as far off as it is (TIME_FLOAT; _post_resv_create in reservation.c).
-func CompareReservations(list string, events []hpc.ReservationEvent) (differences []string, err error) {
+// Reservations compares a workload's reservations with those that slurmdbd has: list is what
+// `sacctmgr -P list reservation` has printed. It returns one sentence for each difference.
+//
+// It compares start, end and, where the workload gives them, the nodes or their number, since
+// Slurm may give fewer than were asked for. A recurring reservation (DAILY and so on) only has
+// to be there. Slurm tells slurmdbd nothing of a reservation with TIME_FLOAT
+// (_post_resv_create in reservation.c).
+func Reservations(list string, events []hpc.ReservationEvent) (differences []string, err error) {
 	got, err := parseSpans(list, "Name")
 	if err != nil {
 		return nil, fmt.Errorf("reading sacctmgr's list of reservations: %w", err)
@@ -280,7 +284,7 @@ func sameNodes(a, b string) bool {
 	return slices.Equal(x, y)
 }
 
-// parseSpans reads a list of sacctmgr's, with the columns of [Engine.list], by the column key.
+// parseSpans reads a list that sacctmgr -P has printed, by the column key.
 func parseSpans(text, key string) (map[string][]span, error) {
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 	column := map[string]int{}

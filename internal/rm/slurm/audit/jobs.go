@@ -1,4 +1,9 @@
-package slurm
+// Package audit compares what slurmdbd has of a run with the run's own record. It is a
+// function of texts that Slurm's commands have printed: no daemon runs here.
+//
+// A run that slurmdbd sees otherwise than its record does is not to be trusted, so every
+// difference becomes a sentence for the reader of the run.
+package audit
 
 import (
 	"fmt"
@@ -11,21 +16,21 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// Sacct is what slurmdbd has of the jobs of a run, in the form of [Engine.Sacct]: of each
-// no more than the line that sacct printed.
-type Sacct struct {
-	columns map[string]int // their places by their names
+// Jobs is what slurmdbd has of the jobs of a run. It keeps only the lines that sacct has
+// printed, since a run may have a million of them.
+type Jobs struct {
+	columns map[string]int // the index of each column by its name
 	width   int            // how many columns a line has
 	lines   map[uint32]string
 	// resized are the jobs that have a line for each of their sizes.
 	resized map[uint32]bool
 }
 
-// ParseSacct takes the output of sacct. Of a job that ran several times the last line
-// counts.
-func ParseSacct(text string) (*Sacct, error) {
+// ParseJobs reads the output of sacct -P. Of a job that ran several times the last line
+// counts. An error quotes the line that cannot be read.
+func ParseJobs(text string) (*Jobs, error) {
 	first, rest, more := strings.Cut(strings.TrimSuffix(text, "\n"), "\n")
-	s := &Sacct{columns: map[string]int{}, lines: make(map[uint32]string, strings.Count(rest, "\n")+1), resized: map[uint32]bool{}}
+	s := &Jobs{columns: map[string]int{}, lines: make(map[uint32]string, strings.Count(rest, "\n")+1), resized: map[uint32]bool{}}
 	for i, name := range strings.Split(first, "|") {
 		s.columns[name] = i
 		s.width++
@@ -64,7 +69,7 @@ func (r sacctRecord) get(column string) string {
 	return ""
 }
 
-func (s *Sacct) record(line string) (sacctRecord, error) {
+func (s *Jobs) record(line string) (sacctRecord, error) {
 	fields := strings.Split(line, "|")
 	if extra := len(fields) - s.width; extra > 0 {
 		if at, named := s.columns["JobName"]; named { // a name with the separator in it
@@ -79,18 +84,18 @@ func (s *Sacct) record(line string) (sacctRecord, error) {
 }
 
 // job is the record of a job; ok is false if there is none.
-func (s *Sacct) job(id uint32) (r sacctRecord, ok bool) {
+func (s *Jobs) job(id uint32) (r sacctRecord, ok bool) {
 	line, ok := s.lines[id]
 	if ok {
-		r, _ = s.record(line) // which ParseSacct has seen to be one
+		r, _ = s.record(line) // ParseJobs has checked it
 	}
 	return r, ok
 }
 
-// Compare compares the rows of a run with it: submit, start and end to the second, state,
-// nodes, account and QOS of every job that slurmctld accepted. It returns the differences in
-// words, none if there are none.
-func (s *Sacct) Compare(rows iter.Seq[*run.Row]) (differences []string) {
+// Compare compares the rows of a run with what slurmdbd has: submit, start and end to the
+// second, state, nodes, account and QOS of every job that slurmctld accepted. It returns one
+// sentence for each difference.
+func (s *Jobs) Compare(rows iter.Seq[*run.Row]) (differences []string) {
 	for row := range rows {
 		if row.RMJob == 0 || row.State == hpc.Rejected || !row.State.Ended() {
 			continue
@@ -101,8 +106,8 @@ func (s *Sacct) Compare(rows iter.Seq[*run.Row]) (differences []string) {
 		}
 		rec, ok := s.job(row.RMJob)
 		if _, task, array := strings.Cut(rec.get("JobID"), "_"); ok && array && row.Task >= 0 {
-			// The last task of an array has the array's number, which those have in the record that
-			// were cancelled before they got one. slurmdbd has nothing of them.
+			// The record gives tasks that were cancelled before they had a number the array's own
+			// number, which is the last task's. slurmdbd knows nothing of the cancelled ones.
 			if n, err := strconv.Atoi(task); err == nil && n != row.Task {
 				ok = false
 			}
@@ -124,7 +129,7 @@ func (s *Sacct) Compare(rows iter.Seq[*run.Row]) (differences []string) {
 		}
 		for _, c := range []struct{ what, ours, theirs string }{
 			{"submit", slurmspec.FormatTime(submit), rec.get("Submit")}, {"start", slurmspec.FormatTime(row.Start), start},
-			{"end", slurmspec.FormatTime(row.End), slurmspec.Given(rec.get("End"))}, {"state", string(row.State), firstWord(rec.get("State"))},
+			{"end", slurmspec.FormatTime(row.End), slurmspec.Given(rec.get("End"))}, {"state", string(row.State), string(slurmspec.ParseJobState(rec.get("State")))},
 			{"nodes", row.Nodes, slurmspec.Given(rec.get("NodeList"))}, {"account", row.Account, rec.get("Account")},
 			{"QOS", row.QOS, qosOf(rec.get("QOS"), row.QOS)},
 		} {
@@ -139,9 +144,9 @@ func (s *Sacct) Compare(rows iter.Seq[*run.Row]) (differences []string) {
 	return differences
 }
 
-// Amend completes a row with what only the database knows: the priority that the job had when it
-// became eligible, if it is not known with which it started, and its TRES.
-func (s *Sacct) Amend(row *run.Row) {
+// Amend completes a row with what only the database knows: the job's TRES, and, where the
+// priority at its start is not known, the priority that it had when it became eligible.
+func (s *Jobs) Amend(row *run.Row) {
 	rec, ok := s.job(row.RMJob)
 	if !ok {
 		return
@@ -161,11 +166,6 @@ func qosOf(theirs, ours string) string {
 		return ours
 	}
 	return theirs
-}
-
-func firstWord(s string) string { // "CANCELLED by 1001"
-	w, _, _ := strings.Cut(s, " ")
-	return w
 }
 
 func orNone(s string) string {

@@ -1,45 +1,66 @@
-package slurm
+// Package network is every connection of the driver: those that slurmctld makes to the
+// compute nodes, those that nodes and clients make to slurmctld, and the pipe of finished
+// jobs.
+//
+// It is one loop over raw, non-blocking sockets, since the virtual clock must know exactly
+// whether a message is on its way: the clock is told of every byte that was read, and told
+// before every byte is written. Nothing here waits for an answer, because slurmctld may sleep
+// in virtual time before it gives one.
+package network
 
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"rmreplay/internal/rm/slurm/rpc"
-	"rmreplay/internal/vclock"
 )
 
-// network is every connection of the driver: those that slurmctld makes to the
-// compute nodes, those that nodes and clients make to slurmctld, and the pipe of
-// finished jobs. It is one loop over raw, non-blocking sockets, since the clock must
-// know exactly whether a message is on its way: every byte read is reported to it,
-// and it is told before every byte written. Nothing here waits for an answer, for
-// slurmctld may sleep in virtual time before it gives one.
-type network struct {
-	clock    *vclock.Clock
+// Clock is what the network tells of its messages.
+type Clock interface {
+	// Touch says that the driver is about to do something that can wake a daemon.
+	Touch()
+	// Read says that the driver has read so many bytes that daemons have written.
+	Read(bytes int)
+	// Inbox is how many bytes daemons have written that the driver has not read.
+	Inbox() int64
+}
+
+// Handlers take what comes in.
+type Handlers struct {
+	// NodeMessage answers what slurmctld sent to the node with the address; nil for a message
+	// that has no answer. An error ends the run.
+	NodeMessage func(addr [4]byte, m *rpc.Message) (*rpc.Message, error)
+	// PipeData takes what was written to the pipe.
+	PipeData func([]byte)
+}
+
+// Network is the driver's connections. One goroutine uses it.
+type Network struct {
+	// Source is the address of the driver's own connections.
+	Source [4]byte
+	// NodePort is the port of all compute nodes.
+	NodePort int
+
+	clock    Clock
+	handlers Handlers
+	codec    rpc.Codec
+	ctld     unix.SockaddrInet4
 	epoll    int
 	listener int
 	pipe     int
-	nodePort int
-	source   [4]byte // of connections to slurmctld
-	ctld     unix.SockaddrInet4
 
-	conns map[int]*conn
-	queue []*request // waiting for a free connection
-	// patience is the virtual time after which to look again for one that was closed.
+	conns    map[int]*conn
+	queue    []*request // waiting for a free connection
 	patience time.Duration
 	open     int // requests under way
 	writing  int // connections with output that the kernel has not taken yet
 	dry      int // polls in a row that found none of the input that the clock counts
 	buf      []byte
 	events   [128]unix.EpollEvent
-
-	// nodeMessage answers what slurmctld sent to the node with the address.
-	nodeMessage func(addr [4]byte, m *rpc.Message) (*rpc.Message, error)
-	// pipeData takes what was written to the pipe.
-	pipeData func([]byte)
 }
 
 // conn is one connection; request is nil on those that slurmctld made.
@@ -56,7 +77,8 @@ type request struct {
 	answer  func(*rpc.Message, error)
 }
 
-var errNoAnswer = errors.New("slurmctld closed the connection without an answer")
+// ErrNoAnswer says that slurmctld has closed a connection instead of answering.
+var ErrNoAnswer = errors.New("slurmctld closed the connection without an answer")
 
 // maxOpen bounds the connections to slurmctld at one time. It serves 256 at once
 // (MAX_SERVER_THREADS), and what the kernel's backlog cannot hold is sent again a
@@ -67,13 +89,14 @@ const maxOpen = 200
 // 127.0.0.0/8 through one socket that nothing outside can reach.
 const loopback = "lo"
 
-// listen opens the port of all compute nodes. source is the address of the driver's
-// own connections, pipe the path of the pipe of finished jobs.
-func listen(source [4]byte, pipe string) (_ *network, err error) {
-	n := &network{epoll: -1, listener: -1, pipe: -1, source: source, conns: map[int]*conn{}, buf: make([]byte, 1<<16)}
+// Listen opens the port of all compute nodes. source is the address of the driver's
+// own connections, pipe the path of the pipe of finished jobs. Nothing may be sent before
+// [Network.Connect].
+func Listen(source [4]byte, pipe string, handlers Handlers) (_ *Network, err error) {
+	n := &Network{epoll: -1, listener: -1, pipe: -1, Source: source, handlers: handlers, conns: map[int]*conn{}, buf: make([]byte, 1<<16)}
 	defer func() {
 		if err != nil {
-			n.close()
+			n.Close()
 		}
 	}()
 	if n.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
@@ -94,7 +117,7 @@ func listen(source [4]byte, pipe string) (_ *network, err error) {
 	return n, nil
 }
 
-func (n *network) listenNodes() (err error) {
+func (n *Network) listenNodes() (err error) {
 	if n.listener, err = unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0); err != nil {
 		return err
 	}
@@ -111,11 +134,29 @@ func (n *network) listenNodes() (err error) {
 	if err != nil {
 		return err
 	}
-	n.nodePort = addr.(*unix.SockaddrInet4).Port
+	n.NodePort = addr.(*unix.SockaddrInet4).Port
 	return nil
 }
 
-func (n *network) close() {
+// Connect says where slurmctld listens, how it is spoken to, and which clock is told of the
+// messages.
+func (n *Network) Connect(ctld netip.AddrPort, codec rpc.Codec, clock Clock) {
+	n.ctld = unix.SockaddrInet4{Addr: ctld.Addr().As4(), Port: int(ctld.Port())}
+	n.codec, n.clock = codec, clock
+}
+
+// Waiting reports whether messages wait for a free connection, and for how long virtual time
+// may go on before [Network.Reap] is to be called. The clock does not tell of connections
+// that slurmctld closes.
+func (n *Network) Waiting() (patience time.Duration, waiting bool) {
+	return n.patience, len(n.queue) > 0
+}
+
+// Idle reports whether every message has been answered.
+func (n *Network) Idle() bool { return n.open == 0 && len(n.queue) == 0 }
+
+// Close closes all connections.
+func (n *Network) Close() {
 	for fd := range n.conns {
 		unix.Close(fd)
 	}
@@ -127,13 +168,13 @@ func (n *network) close() {
 	}
 }
 
-func (n *network) watch(fd int, events uint32) error {
+func (n *Network) watch(fd int, events uint32) error {
 	return unix.EpollCtl(n.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: events, Fd: int32(fd)})
 }
 
-// send sends a message to slurmctld. answer gets the reply, or why there is none; it
+// Send sends a message to slurmctld. answer gets the reply, or why there is none; it
 // may be nil.
-func (n *network) send(m *rpc.Message, answer func(*rpc.Message, error)) {
+func (n *Network) Send(m *rpc.Message, answer func(*rpc.Message, error)) {
 	if answer == nil {
 		answer = func(*rpc.Message, error) {}
 	}
@@ -146,8 +187,8 @@ func (n *network) send(m *rpc.Message, answer func(*rpc.Message, error)) {
 }
 
 // start opens a request's connection and writes its message.
-func (n *network) start(r *request) {
-	frame, err := r.message.Append(nil)
+func (n *Network) start(r *request) {
+	frame, err := n.codec.Encode(r.message)
 	if err != nil {
 		r.answer(nil, fmt.Errorf("encoding a message (%v): %w", r.message.Type, err))
 		return
@@ -166,7 +207,7 @@ func (n *network) start(r *request) {
 
 // connect opens a connection to slurmctld. The kernel accepts it at once, whatever
 // slurmctld does, as long as its backlog has room.
-func (n *network) connect() (int, error) {
+func (n *Network) connect() (int, error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return 0, err
@@ -183,7 +224,7 @@ func (n *network) connect() (int, error) {
 	if err := unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1); err != nil {
 		return fail(err)
 	}
-	if err := unix.Bind(fd, &unix.SockaddrInet4{Addr: n.source}); err != nil {
+	if err := unix.Bind(fd, &unix.SockaddrInet4{Addr: n.Source}); err != nil {
 		return fail(err)
 	}
 	for {
@@ -204,9 +245,9 @@ func (n *network) connect() (int, error) {
 	return fd, nil
 }
 
-// poll handles everything that is ready, until nothing is. It does not wait, but for
+// Poll handles everything that is ready, until nothing is. It does not wait, but for
 // output that the kernel has no room for.
-func (n *network) poll() error {
+func (n *Network) Poll() error {
 	read := false
 	for {
 		timeout := 0
@@ -234,12 +275,12 @@ func (n *network) poll() error {
 	return nil
 }
 
-// reap handles connections that were closed, so that messages which wait for one can
+// Reap handles connections that were closed, so that messages which wait for one can
 // go. Where none was, slurmctld needs virtual time first, and patience grows.
-func (n *network) reap() error {
+func (n *Network) Reap() error {
 	const first, most = time.Microsecond, time.Millisecond
 	waiting := len(n.queue)
-	if err := n.poll(); err != nil {
+	if err := n.Poll(); err != nil {
 		return err
 	}
 	if len(n.queue) < waiting {
@@ -252,7 +293,7 @@ func (n *network) reap() error {
 
 // checkInbox gives up on input that the clock counts but that never comes, as when a
 // process was killed in the middle of a write.
-func (n *network) checkInbox(read bool) {
+func (n *Network) checkInbox(read bool) {
 	if read || n.clock.Inbox() <= 0 {
 		n.dry = 0
 		return
@@ -267,7 +308,7 @@ func (n *network) checkInbox(read bool) {
 	}
 }
 
-func (n *network) ready(fd int, events uint32) error {
+func (n *Network) ready(fd int, events uint32) error {
 	switch fd {
 	case n.listener:
 		return n.accept()
@@ -287,7 +328,7 @@ func (n *network) ready(fd int, events uint32) error {
 	return nil
 }
 
-func (n *network) accept() error {
+func (n *Network) accept() error {
 	for {
 		fd, _, err := unix.Accept4(n.listener, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
 		if errors.Is(err, unix.EAGAIN) {
@@ -313,12 +354,12 @@ func (n *network) accept() error {
 	}
 }
 
-func (n *network) readPipe() error {
+func (n *Network) readPipe() error {
 	for {
 		k, err := unix.Read(n.pipe, n.buf)
 		if k > 0 {
 			n.clock.Read(k)
-			n.pipeData(n.buf[:k])
+			n.handlers.PipeData(n.buf[:k])
 			continue
 		}
 		if errors.Is(err, unix.EINTR) {
@@ -332,7 +373,7 @@ func (n *network) readPipe() error {
 }
 
 // read takes what has come and handles every complete message in it.
-func (n *network) read(c *conn) error {
+func (n *Network) read(c *conn) error {
 	for {
 		k, err := unix.Read(c.fd, n.buf)
 		if k > 0 {
@@ -350,7 +391,7 @@ func (n *network) read(c *conn) error {
 			return nil
 		}
 		if err == nil {
-			err = errNoAnswer
+			err = ErrNoAnswer
 		}
 		n.finish(c, nil, err)
 		return nil
@@ -358,7 +399,7 @@ func (n *network) read(c *conn) error {
 }
 
 // messages cuts complete messages off a connection's input.
-func (n *network) messages(c *conn) error {
+func (n *Network) messages(c *conn) error {
 	frame, used, err := rpc.Split(c.in)
 	if err != nil || frame == nil {
 		if err != nil {
@@ -374,7 +415,7 @@ func (n *network) messages(c *conn) error {
 	if err != nil {
 		return fmt.Errorf("reading a message of slurmctld to node %v: %w", c.addr, err)
 	}
-	reply, err := n.nodeMessage(c.addr, m)
+	reply, err := n.handlers.NodeMessage(c.addr, m)
 	if err != nil {
 		return err
 	}
@@ -383,7 +424,7 @@ func (n *network) messages(c *conn) error {
 		n.finish(c, nil, nil)
 		return nil
 	}
-	out, err := reply.Append(nil)
+	out, err := n.codec.Encode(reply)
 	if err != nil {
 		return fmt.Errorf("answering a message (%v) of slurmctld: %w", m.Type, err)
 	}
@@ -392,7 +433,7 @@ func (n *network) messages(c *conn) error {
 }
 
 // write sends what the kernel takes of data and keeps the rest for when it has room.
-func (n *network) write(c *conn, data []byte) {
+func (n *Network) write(c *conn, data []byte) {
 	had := len(c.out) > 0
 	c.out = append(c.out, data...)
 	n.clock.Touch()
@@ -429,7 +470,7 @@ func (n *network) write(c *conn, data []byte) {
 }
 
 // finish closes a connection and passes its answer on.
-func (n *network) finish(c *conn, m *rpc.Message, err error) {
+func (n *Network) finish(c *conn, m *rpc.Message, err error) {
 	delete(n.conns, c.fd)
 	if len(c.out) > 0 {
 		n.writing--
@@ -451,7 +492,7 @@ func (n *network) finish(c *conn, m *rpc.Message, err error) {
 }
 
 // drain reads what nobody will, since the clock has counted it.
-func (n *network) drain(fd int) {
+func (n *Network) drain(fd int) {
 	for {
 		k, err := unix.Read(fd, n.buf)
 		if k > 0 {

@@ -1,4 +1,8 @@
-package slurm
+// Package jobcomp reads the records that slurmctld's stock jobcomp/filetxt plugin writes
+// the moment a job ends, in whatever way (jobcomp_p_log_record in
+// plugins/jobcomp/filetxt/jobcomp_filetxt.c). A run's plugin writes into a named pipe, so
+// the record of a job's end arrives at the instant of the end.
+package jobcomp
 
 import (
 	"bytes"
@@ -8,48 +12,67 @@ import (
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
-	"rmreplay/internal/rm/slurm/rpc"
 	"rmreplay/internal/slurmspec"
 )
 
-// completion is a record of the jobcomp/filetxt plugin, which slurmctld writes the
-// moment a job ends, in whatever way (jobcomp_p_log_record in
-// plugins/jobcomp/filetxt/jobcomp_filetxt.c).
-type completion struct {
-	job uint32
-	// arrayJob and task are 0 and -1 for a job that is no task of an array.
-	arrayJob uint32
-	task     int
-	outcome  rm.Outcome
-	// truncated says that the plugin's buffer was too small for the record, so that
+// Record is the end of one job, or of one run of a job that goes back to the queue.
+type Record struct {
+	Job uint32
+	// ArrayJob and Task are 0 and -1 for a job that is no task of an array.
+	ArrayJob uint32
+	Task     int
+	Outcome  rm.Outcome
+	// Truncated says that the plugin's buffer was too small for the record, so that
 	// its last fields are missing.
-	truncated bool
+	Truncated bool
 }
 
-// The plugin's record of a job is at most this long, closing NUL included.
-const completionBuffer = 1024
+// Stream cuts records out of what the pipe gives, however the reads split them.
+type Stream struct{ rest []byte }
 
-// completionFields are the record's keys in their order. A value reaches to the next
+// Take adds data to the stream and calls record for each record that is complete now, in
+// order. It stops at the first record that cannot be read and returns why.
+func (s *Stream) Take(data []byte, record func(Record)) error {
+	s.rest = append(s.rest, data...)
+	for {
+		text, rest := next(s.rest)
+		if text == nil {
+			s.rest = append([]byte(nil), s.rest...) // lets go of what has been read
+			return nil
+		}
+		r, err := parse(text)
+		s.rest = rest
+		if err != nil {
+			return err
+		}
+		record(r)
+	}
+}
+
+// bufferSize is the length that a record has at most, closing NUL included.
+const bufferSize = 1024
+
+// fieldNames are the record's keys in their order. A value reaches to the next
 // key, since job names may hold blanks and equals signs.
-var completionFields = []string{"JobId", "UserId", "GroupId", "Name", "JobState", "Partition", "TimeLimit",
+var fieldNames = []string{"JobId", "UserId", "GroupId", "Name", "JobState", "Partition", "TimeLimit",
 	"StartTime", "EndTime", "NodeList", "NodeCnt", "ProcCnt", "WorkDir", "ReservationName", "Tres", "Account", "QOS",
 	"WcKey", "Cluster", "SubmitTime", "EligibleTime", "DerivedExitCode", "ExitCode"}
 
-// recordable is a name as the record can have it: on one line, and without what reads like
-// the next key.
-func recordable(name string) string {
-	name = rpc.OneLine(name)
-	for _, key := range completionFields {
+// Name is a job's name as a record can have it: on one line, and without text that reads
+// like the next key. Jobs are submitted under such names.
+func Name(name string) string {
+	name = slurmspec.OneLine(name)
+	for _, key := range fieldNames {
 		name = strings.ReplaceAll(name, " "+key+"=", " "+key+"-")
 	}
 	return name
 }
 
-// nextCompletion cuts the first record off what the pipe has given. nil means that
+// next cuts the first record off what the pipe has given. nil means that
 // it is not complete yet.
-func nextCompletion(data []byte) (record, rest []byte) {
+func next(data []byte) (record, rest []byte) {
 	end := bytes.IndexByte(data, '\n')
-	if cut := completionBuffer - 1; len(data) >= cut && (end < 0 || end >= cut) {
+	if cut := bufferSize - 1; len(data) >= cut && (end < 0 || end >= cut) {
 		return data[:cut], data[cut:]
 	}
 	if end < 0 {
@@ -58,24 +81,24 @@ func nextCompletion(data []byte) (record, rest []byte) {
 	return data[:end+1], data[end+1:]
 }
 
-// parseCompletion reads one record. Slurm was told to write times in UTC.
-func parseCompletion(record []byte) (completion, error) {
-	c := completion{task: -1, truncated: !bytes.HasSuffix(record, []byte("\n"))}
+// parse reads one record. Slurm was told to write times in UTC.
+func parse(record []byte) (Record, error) {
+	c := Record{Task: -1, Truncated: !bytes.HasSuffix(record, []byte("\n"))}
 	line := strings.TrimSuffix(string(record), "\n")
 	fields := map[string]string{}
-	rest, ok := strings.CutPrefix(line, completionFields[0]+"=")
+	rest, ok := strings.CutPrefix(line, fieldNames[0]+"=")
 	if !ok {
 		return c, fmt.Errorf("reading a record of jobcomp/filetxt: %.80q does not begin with JobId=", line)
 	}
-	for i, key := range completionFields {
-		if i+1 == len(completionFields) {
+	for i, key := range fieldNames {
+		if i+1 == len(fieldNames) {
 			fields[key] = strings.TrimSpace(rest)
 			break
 		}
-		value, after, found := strings.Cut(rest, " "+completionFields[i+1]+"=")
+		value, after, found := strings.Cut(rest, " "+fieldNames[i+1]+"=")
 		if !found {
-			if !c.truncated {
-				return c, fmt.Errorf("reading a record of jobcomp/filetxt: no %s in %.200q", completionFields[i+1], line)
+			if !c.Truncated {
+				return c, fmt.Errorf("reading a record of jobcomp/filetxt: no %s in %.200q", fieldNames[i+1], line)
 			}
 			fields[key] = value
 			break
@@ -86,22 +109,22 @@ func parseCompletion(record []byte) (completion, error) {
 	if err != nil {
 		return c, fmt.Errorf("reading a record of jobcomp/filetxt: JobId=%.20q: not a number", fields["JobId"])
 	}
-	c.job = uint32(id)
+	c.Job = uint32(id)
 	// "EligibleTime=T ArrayJobId=A ArrayTaskId=B HetJobId=..."
 	eligible := strings.Fields(fields["EligibleTime"])
 	for _, f := range eligible {
 		if v, ok := strings.CutPrefix(f, "ArrayJobId="); ok {
 			a, _ := strconv.ParseUint(v, 10, 32)
-			c.arrayJob = uint32(a)
+			c.ArrayJob = uint32(a)
 		}
 		if v, ok := strings.CutPrefix(f, "ArrayTaskId="); ok {
-			c.task, _ = strconv.Atoi(v)
+			c.Task, _ = strconv.Atoi(v)
 		}
 	}
 	if len(eligible) > 0 {
 		fields["EligibleTime"] = eligible[0]
 	}
-	c.outcome = outcomeOf(fields)
+	c.Outcome = outcomeOf(fields)
 	return c, nil
 }
 

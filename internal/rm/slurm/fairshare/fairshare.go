@@ -1,15 +1,18 @@
-package slurm
+// Package fairshare makes the files in which slurmctld finds the fair-share usage that it
+// starts with (load_assoc_usage in assoc_mgr.c). It computes; asking slurmdbd for its accounts
+// and writing the files is the caller's.
+package fairshare
 
 import (
 	"cmp"
-	"context"
 	"fmt"
-	"os"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm/slurm/conf"
 	"rmreplay/internal/rm/slurm/rpc"
 )
 
@@ -29,8 +32,8 @@ type qos struct {
 	limits string
 }
 
-// accounts is what slurmdbd has of accounts, in lower case, as far as usage goes.
-type accounts struct {
+// Accounts is what slurmdbd has of accounts, in lower case, as far as usage goes.
+type Accounts struct {
 	list     []association     // an account stands before those below it
 	defaults map[string]string // the accounts of users whose jobs name none
 	qos      map[string]qos
@@ -40,81 +43,55 @@ type accounts struct {
 // owner is an account, or a user in one.
 type owner struct{ account, user string }
 
-// giveUsage puts the fair-share usage into the files in which slurmctld keeps it between
-// two runs (load_assoc_usage in assoc_mgr.c), before slurmctld starts.
-func (e *Engine) giveUsage(ctx context.Context) error {
-	if len(e.cfg.Usage) == 0 && (!e.cfg.PreRoll || !e.limitsEnforced()) {
-		return nil
-	}
-	if !e.adapted.Accounting {
-		if len(e.cfg.Usage) > 0 {
-			e.warn("usage-ignored", "the workload gives fair-share usage, and the cluster keeps no accounts", true)
-		}
-		return nil
-	}
-	known, err := e.readAccounts(ctx)
-	if err != nil {
-		return fmt.Errorf("giving fair-share usage: %w", err)
-	}
-	if e.limitsEnforced() {
-		e.checkUsageLimits(known)
-	}
-	if len(e.cfg.Usage) == 0 {
-		return nil
-	}
-	used := &ledger{accounts: known, accrued: make([]float64, len(known.list)), own: make([]float64, len(known.list))}
-	for _, a := range e.cfg.Accrued {
-		used.accrue(a, e.cfg.Cluster.DefaultPartition())
-	}
-	used.settle(e.cfg.Usage)
-	if n := len(used.unknown); n > 0 {
-		e.warn("usage-unknown", fmt.Sprintf("fair-share usage of %d accounts or users that the cluster does not have: %s", n, strings.Join(used.unknown, ", ")), true)
-	}
-	if n := len(used.exceeded); n > 0 {
-		e.warn("usage-exceeded", fmt.Sprintf("the fair-share usage of %d accounts or users is more than the workload gives, because of what preset jobs add before the window or of what is given below, by %.2g %% of all that has been used: %s",
-			n, 100*used.excess, strings.Join(used.exceeded, ", ")), used.excess > usagePrecision)
-	}
-	file := rpc.AppendUsageHeader(nil, e.Now().UnixSeconds())
-	for i, a := range known.list {
-		if used.own[i] > 0 {
-			file = rpc.AppendUsage(file, a.id, used.own[i], e.billsProcessors())
-		}
-	}
-	// What the workload gives is what has been used since the last reset, if there are any
-	// (PriorityUsageResetPeriod): none comes before that instant.
-	for name, content := range map[string][]byte{"assoc_usage": file, "priority_last_decay_ran": rpc.AppendUsageReset(nil, e.cfg.UsageAt.UnixSeconds())} {
-		if err := os.WriteFile(e.place.file("state", name), content, 0o600); err != nil {
-			return fmt.Errorf("giving fair-share usage: %w", err)
-		}
-	}
-	return nil
+// Usage is the fair-share usage with which slurmctld is to start, and what of slurm.conf
+// decides how it counts.
+type Usage struct {
+	// Given is the usage that the workload gives, but for what preset jobs will add, which is
+	// Accrued.
+	Given   []hpc.Usage
+	Accrued []hpc.Accrual
+	// At is the instant at which the usage is what the workload gives.
+	At hpc.Time
+	// DefaultPartition is the partition of jobs that name none.
+	DefaultPartition string
+	// LimitsEnforced says that limits act at all.
+	LimitsEnforced bool
+	// BillsProcessors says that jobs are billed by their processors and nothing else.
+	BillsProcessors bool
 }
 
-// billsProcessors reports whether jobs are billed by their processors and nothing else.
-func (e *Engine) billsProcessors() bool {
-	for _, p := range e.cfg.Cluster.Partitions {
+// Of reads from a cluster's slurm.conf what decides how usage counts.
+func (u Usage) Of(cluster *conf.Cluster) Usage {
+	u.DefaultPartition = cluster.DefaultPartition()
+	u.LimitsEnforced, u.BillsProcessors = limitsEnforced(cluster), true
+	for _, p := range cluster.Partitions {
 		if weights, _ := p.Get("TRESBillingWeights"); weights != "" {
-			return false
+			u.BillsProcessors = false
 		}
 	}
-	return true
+	return u
 }
 
 // limitsEnforced reports whether limits act at all (_validate_accounting_storage_enforce in
 // read_config.c).
-func (e *Engine) limitsEnforced() bool {
-	what, _ := e.cfg.Cluster.Get("AccountingStorageEnforce")
+func limitsEnforced(cluster *conf.Cluster) bool {
+	what, _ := cluster.Get("AccountingStorageEnforce")
 	return slices.ContainsFunc(strings.Split(strings.ToLower(what), ","), func(word string) bool {
 		return slices.Contains([]string{"2", "limits", "safe", "all"}, word)
 	})
 }
 
-// checkUsageLimits warns of limits on what has been used that do not find what had been
-// used when the replay begins.
-func (e *Engine) checkUsageLimits(known *accounts) {
+// Warn takes a warning; affects says that it makes the result doubtful.
+type Warn func(code, text string, affects bool)
+
+// CheckLimits warns of limits on usage that find no usage when the replay begins.
+func (u Usage) CheckLimits(known *Accounts, warn Warn) {
+	if !u.LimitsEnforced {
+		return
+	}
 	given := map[string]bool{}
-	if len(e.cfg.Usage) > 0 {
-		given["billing"], given["cpu"] = true, e.billsProcessors()
+	if len(u.Given) > 0 {
+		given["billing"], given["cpu"] = true, u.BillsProcessors
 	}
 	var from0 []string
 	for _, a := range known.list {
@@ -122,14 +99,43 @@ func (e *Engine) checkUsageLimits(known *accounts) {
 			from0 = append(from0, nameOf(a.account, a.user)+" "+l)
 		}
 	}
-	for _, name := range sortedKeys(known.qos) {
-		if l := known.qos[name].limits; l != "" { // of QOS the workload says nothing
+	for _, name := range slices.Sorted(maps.Keys(known.qos)) {
+		if l := known.qos[name].limits; l != "" { // a workload gives no usage of a QOS
 			from0 = append(from0, "QOS "+name+" "+l)
 		}
 	}
 	if n := len(from0); n > 0 {
-		e.warn("limits-from-zero", fmt.Sprintf("%d limits are on what has been used, of which they find nothing when the replay begins: %s", n, strings.Join(from0, "; ")), true)
+		warn("limits-from-zero", fmt.Sprintf("%d limits are on what has been used, of which they find nothing when the replay begins: %s", n, strings.Join(from0, "; ")), true)
 	}
+}
+
+// Files are the files, by name, that slurmctld is to find in its StateSaveLocation when it
+// starts at the instant now; none without usage. It warns of usage that cannot be given.
+func (u Usage) Files(known *Accounts, codec rpc.Codec, now hpc.Time, warn Warn) map[string][]byte {
+	if len(u.Given) == 0 {
+		return nil
+	}
+	used := &ledger{Accounts: known, accrued: make([]float64, len(known.list)), own: make([]float64, len(known.list))}
+	for _, a := range u.Accrued {
+		used.accrue(a, u.DefaultPartition)
+	}
+	used.balance(u.Given)
+	if n := len(used.unknown); n > 0 {
+		warn("usage-unknown", fmt.Sprintf("fair-share usage of %d accounts or users that the cluster does not have: %s", n, strings.Join(used.unknown, ", ")), true)
+	}
+	if n := len(used.exceeded); n > 0 {
+		warn("usage-exceeded", fmt.Sprintf("the fair-share usage of %d accounts or users is more than the workload gives, because of what preset jobs add before the window or of what is given below, by %.2g %% of all that has been used: %s",
+			n, 100*used.excess, strings.Join(used.exceeded, ", ")), used.excess > precision)
+	}
+	file := codec.UsageHeader(now.UnixSeconds())
+	for i, a := range known.list {
+		if used.own[i] > 0 {
+			file = rpc.AppendUsage(file, a.id, used.own[i], u.BillsProcessors)
+		}
+	}
+	// The usage that the workload gives is what has been used since the last reset
+	// (PriorityUsageResetPeriod), so the last reset is at that instant.
+	return map[string][]byte{"assoc_usage": file, "priority_last_decay_ran": rpc.AppendUsageReset(nil, u.At.UnixSeconds())}
 }
 
 // limitsWithout are the limits ("GrpTRESMins=cpu=100,gres/gpu=5 GrpWall=01:00:00") but for
@@ -152,9 +158,9 @@ func limitsWithout(limits string, given map[string]bool) string {
 	return strings.Join(left, " ")
 }
 
-// ledger finds the usage of each association with which slurmctld has to start.
+// ledger computes the usage of each association with which slurmctld has to start.
 type ledger struct {
-	*accounts
+	*Accounts
 	accrued []float64 // by association, what preset jobs will add
 	// own is the usage of each association without what is below it. slurmctld adds it up
 	// to the root itself; what an account has beyond its users' and its subaccounts' usage
@@ -199,24 +205,24 @@ func (l *ledger) find(account, user, partition string) int {
 	return all
 }
 
-// settle finds what every association has of its own at the start, so that the given
-// usage is there when the preset jobs have added theirs.
-func (l *ledger) settle(usage []hpc.Usage) {
+// balance finds the usage that every association has of its own at the start, so that the
+// given usage is reached when the preset jobs have added theirs.
+func (l *ledger) balance(usage []hpc.Usage) {
 	given := map[owner]float64{}
 	for _, u := range usage {
 		given[owner{strings.ToLower(u.Account), strings.ToLower(u.User)}] += u.Raw
 	}
-	place := map[owner]int{} // the association that has what is given: the one for all partitions
+	holder := map[owner]int{} // the association that gets what is given: the one for all partitions
 	adds := map[owner]float64{}
 	for i, a := range l.list {
 		k := owner{a.account, a.user}
-		if first, known := place[k]; !known || a.partition == "" && l.list[first].partition != "" {
-			place[k] = i
+		if first, known := holder[k]; !known || a.partition == "" && l.list[first].partition != "" {
+			holder[k] = i
 		}
 		adds[k] += l.accrued[i]
 	}
 	for k := range given {
-		if _, known := place[k]; !known {
+		if _, known := holder[k]; !known {
 			l.unknown = append(l.unknown, nameOf(k.account, k.user))
 		}
 	}
@@ -225,7 +231,7 @@ func (l *ledger) settle(usage []hpc.Usage) {
 	// sacctmgr lists an account before its users and those below it, so the way up is backwards.
 	for i, a := range slices.Backward(l.list) {
 		k := owner{a.account, a.user}
-		if place[k] != i {
+		if holder[k] != i {
 			continue
 		}
 		others := adds[k]
@@ -235,7 +241,7 @@ func (l *ledger) settle(usage []hpc.Usage) {
 		total, ok := given[k]
 		if ok {
 			l.own[i] = max(0, total-others)
-			if others > total*(1+usagePrecision) {
+			if others > total*(1+precision) {
 				l.exceeded = append(l.exceeded, nameOf(k.account, k.user))
 				l.excess += others - total
 			}
@@ -254,25 +260,26 @@ func (l *ledger) settle(usage []hpc.Usage) {
 	slices.Sort(l.exceeded)
 }
 
-// usagePrecision is how exact the usage at the window's start is: slurmctld adds what jobs
+// precision is how exact the usage at the window's start is: slurmctld adds what jobs
 // use, and lets it decay, in steps of PriorityCalcPeriod.
-const usagePrecision = 0.01
+const precision = 0.01
 
 // nameOf names an account, or a user in one.
 func nameOf(account, user string) string { return strings.Trim(account+"/"+user, "/") }
 
-// readAccounts asks slurmdbd for its accounts.
-func (e *Engine) readAccounts(ctx context.Context) (*accounts, error) {
-	known := &accounts{of: map[owner][]int{}, defaults: map[string]string{}, qos: map[string]qos{}}
+// ReadAccounts asks slurmdbd for the accounts of a cluster. list runs sacctmgr -nP list with
+// the given arguments and returns what it has printed.
+func ReadAccounts(cluster string, list func(args ...string) (string, error)) (*Accounts, error) {
+	known := &Accounts{of: map[owner][]int{}, defaults: map[string]string{}, qos: map[string]qos{}}
 	for _, part := range []struct {
 		what []string
 		take func(fields []string) error
 	}{
-		{[]string{"assoc", "cluster=" + e.cfg.Cluster.Name, "format=ID,Account,User,ParentName,Partition,DefaultQOS,GrpTRESMins,GrpWall"}, known.takeAssociation},
+		{[]string{"assoc", "cluster=" + cluster, "format=ID,Account,User,ParentName,Partition,DefaultQOS,GrpTRESMins,GrpWall"}, known.takeAssociation},
 		{[]string{"user", "format=User,DefaultAccount"}, known.takeUser},
 		{[]string{"qos", "format=Name,UsageFactor,GrpTRESMins,GrpWall"}, known.takeQOS},
 	} {
-		out, _, err := e.run(ctx, "", e.cfg.Install.Sacctmgr, append([]string{"-nP", "list"}, part.what...)...)
+		out, err := list(part.what...)
 		if err != nil {
 			return nil, err
 		}
@@ -291,7 +298,7 @@ func (e *Engine) readAccounts(ctx context.Context) (*accounts, error) {
 	return known, nil
 }
 
-func (k *accounts) takeAssociation(f []string) error {
+func (k *Accounts) takeAssociation(f []string) error {
 	id, err := strconv.ParseUint(f[0], 10, 32)
 	if err != nil {
 		return fmt.Errorf("the ID %s is not a number", f[0])
@@ -300,27 +307,27 @@ func (k *accounts) takeAssociation(f []string) error {
 	who := owner{lower(1), lower(2)}
 	k.of[who] = append(k.of[who], len(k.list))
 	k.list = append(k.list, association{
-		id: uint32(id), account: who.account, user: who.user, parent: lower(3), partition: lower(4), qos: lower(5), limits: limitsOf(f[6], f[7]),
+		id: uint32(id), account: who.account, user: who.user, parent: lower(3), partition: lower(4), qos: lower(5), limits: limitsText(f[6], f[7]),
 	})
 	return nil
 }
 
-func (k *accounts) takeUser(f []string) error {
+func (k *Accounts) takeUser(f []string) error {
 	k.defaults[strings.ToLower(f[0])] = strings.ToLower(f[1])
 	return nil
 }
 
-func (k *accounts) takeQOS(f []string) error {
+func (k *Accounts) takeQOS(f []string) error {
 	factor, err := strconv.ParseFloat(f[1], 64)
 	if err != nil {
 		return fmt.Errorf("the usage factor %s is not a number", f[1])
 	}
-	k.qos[strings.ToLower(f[0])] = qos{factor: factor, limits: limitsOf(f[2], f[3])}
+	k.qos[strings.ToLower(f[0])] = qos{factor: factor, limits: limitsText(f[2], f[3])}
 	return nil
 }
 
-// limitsOf describes limits on what has been used; empty without.
-func limitsOf(tresMinutes, wall string) string {
+// limitsText describes limits on what has been used; empty without.
+func limitsText(tresMinutes, wall string) string {
 	var limits []string
 	if tresMinutes != "" {
 		limits = append(limits, "GrpTRESMins="+tresMinutes)

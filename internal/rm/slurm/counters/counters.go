@@ -1,9 +1,14 @@
-package slurm
+// Package counters adds up slurmctld's own statistics, those of sdiag, over a run, and says
+// what in them makes a result doubtful.
+//
+// slurmctld begins to count anew in the second after every midnight (controller.c,
+// _slurmctld_background). So it is asked again and again until then, and at every other hour
+// so that a peak is not missed altogether.
+package counters
 
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -19,11 +24,22 @@ import (
 	"rmreplay/internal/run"
 )
 
-// counters follow slurmctld's own statistics through a run. slurmctld begins to count
-// anew in the second after every midnight (controller.c, _slurmctld_background), so they
-// are asked for again and again until then, and at every other hour so that a peak is not
-// missed altogether.
-type counters struct {
+// Controller is the slurmctld that is asked.
+type Controller interface {
+	Now() hpc.Time
+	// At has f run when virtual time reaches t.
+	At(t hpc.Time, f func())
+	// AskStats asks for the statistics and does not wait for the answer.
+	AskStats(answer func(*rpc.Stats, error))
+}
+
+// Warn takes a warning; affects says that it makes the result doubtful.
+type Warn func(code, text string, affects bool)
+
+// Counters are what slurmctld has counted so far. One goroutine uses them.
+type Counters struct {
+	controller Controller
+
 	last   rpc.Stats     // of the day under way
 	before run.Scheduler // of the days before
 	peaks  run.Scheduler // only its peaks
@@ -41,12 +57,18 @@ const (
 	countAtMidnight = 10 * time.Millisecond
 )
 
-// watchCounters asks for the statistics at the end of each virtual hour, and around
-// midnight, from now on.
-func (e *Engine) watchCounters() {
-	e.At(nextCount(e.Now()), func() {
-		e.askCounters()
-		e.watchCounters()
+// Watch asks for the statistics at the end of each virtual hour, and around midnight, from
+// now on.
+func Watch(controller Controller) *Counters {
+	c := &Counters{controller: controller}
+	c.askLater()
+	return c
+}
+
+func (c *Counters) askLater() {
+	c.controller.At(nextCount(c.controller.Now()), func() {
+		c.Ask()
+		c.askLater()
 	})
 }
 
@@ -63,27 +85,25 @@ func nextCount(now hpc.Time) hpc.Time {
 	return after(countEvery).Add(countEvery - countBefore)
 }
 
-func (e *Engine) askCounters() {
-	c := &e.counters
+// Ask asks for the statistics now.
+func (c *Counters) Ask() {
 	c.asked++
-	m := &rpc.Message{Type: rpc.RequestStats, Host: "localhost", Body: rpc.AppendStatsRequest(nil, false)}
-	e.network.send(m, func(reply *rpc.Message, err error) {
+	c.controller.AskStats(func(stats *rpc.Stats, err error) {
 		c.asked--
-		var stats *rpc.Stats
-		if err == nil {
-			err = rpc.ReplyError(reply)
-		}
-		if err == nil {
-			stats, err = rpc.DecodeStats(reply.Body)
-		}
 		if c.err = err; err == nil {
 			c.take(stats)
 		}
 	})
 }
 
+// Answered reports whether every question has been answered.
+func (c *Counters) Answered() bool { return c.asked == 0 }
+
+// Err is why the last answer is missing; nil if it is not.
+func (c *Counters) Err() error { return c.err }
+
 // take adds what the controller has counted.
-func (c *counters) take(s *rpc.Stats) {
+func (c *Counters) take(s *rpc.Stats) {
 	if c.last.Since != 0 && s.Since != c.last.Since {
 		c.before = c.before.Add(daily(&c.last))
 	}
@@ -95,8 +115,8 @@ func (c *counters) take(s *rpc.Stats) {
 	p.BackfillTableMax = max(p.BackfillTableMax, int(s.BackfillTableSize))
 }
 
-// total is what has been counted in the whole run.
-func (c *counters) total() run.Scheduler {
+// Total is what has been counted in the whole run.
+func (c *Counters) Total() run.Scheduler {
 	out := c.before.Add(daily(&c.last))
 	p := &c.peaks
 	out.AgentQueueMax, out.ServerThreadsMax, out.DBDQueueMax, out.BackfillTableMax = p.AgentQueueMax, p.ServerThreadsMax, p.DBDQueueMax, p.BackfillTableMax
@@ -121,27 +141,6 @@ func daily(s *rpc.Stats) run.Scheduler {
 		BackfillDepthMean: mean(float64(s.BackfillDepthSum), bf), BackfillTriedMean: mean(float64(s.BackfillDepthTrySum), bf),
 		BackfillQueueMean: mean(float64(s.BackfillQueueSum), bf), BackfillTableMean: mean(float64(s.BackfillTableSizeSum), bf),
 	}
-}
-
-// Scheduler returns what slurmctld has counted since the workload began, as sdiag would
-// show it, and warns of what makes a result doubtful. It lets virtual time pass until
-// slurmctld has answered.
-func (e *Engine) Scheduler(ctx context.Context) (run.Scheduler, error) {
-	// The last job's end is reported in the midst of a request that is not counted yet.
-	if err := e.advanceQuietly(ctx, e.Now().Add(time.Second)); err != nil {
-		return run.Scheduler{}, err
-	}
-	e.askCounters()
-	if err := e.advanceUntil(ctx, func() bool { return e.counters.asked == 0 }); err != nil {
-		return run.Scheduler{}, err
-	}
-	if err := e.counters.err; err != nil && !errors.Is(err, errNoAnswer) {
-		e.warn("statistics-missing", fmt.Sprintf("asking slurmctld for its statistics: %v", err), false)
-	}
-	total := e.counters.total()
-	parameters, _ := e.cfg.Cluster.Get("SchedulerParameters")
-	e.checkBackfill(&total, backfillLimits(parameters))
-	return total, e.checkLosses()
 }
 
 // limits are those parameters of the backfill scheduler that cut its cycles.
@@ -183,18 +182,25 @@ func (l limits) longest(computing float64) float64 {
 	return computing * (1 + l.yieldIs.Seconds()/l.yieldEvery.Seconds())
 }
 
+// CheckBackfill warns of backfill cycles that were cut before they had seen the whole queue.
+// parameters is the value of SchedulerParameters in slurm.conf, and frozen says that computing
+// takes no virtual time.
+func CheckBackfill(s *run.Scheduler, parameters string, frozen bool, warn Warn) {
+	checkBackfill(s, backfillLimits(parameters), frozen, warn)
+}
+
 // checkBackfill warns of cycles that were cut before they had seen the queue. slurmctld
 // does not count them, so this goes by the longest; it compares whole seconds
 // (backfill.c, _attempt_backfill), which is where the second comes from.
-func (e *Engine) checkBackfill(s *run.Scheduler, l limits) {
+func checkBackfill(s *run.Scheduler, l limits, frozen bool, warn Warn) {
 	if took := l.longest(s.BackfillMax); took >= l.maxTime.Seconds()-1 && s.BackfillMax > 0 {
 		// With the measured clock that is what it is for; with the frozen one no time passes
 		// in a cycle but in its yields.
-		e.warn("backfill-cut", fmt.Sprintf("backfill cycles were cut by bf_max_time=%v: the longest took %.1f s, %.1f s of them computing, for %.0f of %.0f jobs in the mean",
-			l.maxTime, took, s.BackfillMax, s.BackfillDepthMean, s.BackfillQueueMean), e.cfg.ClockFactor == 0)
+		warn("backfill-cut", fmt.Sprintf("backfill cycles were cut by bf_max_time=%v: the longest took %.1f s, %.1f s of them computing, for %.0f of %.0f jobs in the mean",
+			l.maxTime, took, s.BackfillMax, s.BackfillDepthMean, s.BackfillQueueMean), frozen)
 	}
 	if s.BackfillTableMax >= l.table {
-		e.warn("backfill-table-full", fmt.Sprintf("backfill cycles ended because the table of %d future states of the machine was full (bf_node_space_size, else bf_max_job_test)", l.table), false)
+		warn("backfill-table-full", fmt.Sprintf("backfill cycles ended because the table of %d future states of the machine was full (bf_node_space_size, else bf_max_job_test)", l.table), false)
 	}
 }
 
@@ -206,16 +212,16 @@ var losses = []struct{ log, code, says, means string }{
 	{"slurmdbd.log", "change-dropped", "error: update cluster:", "changes of accounts did not reach slurmctld"},           // slurmdb_defs.c
 }
 
-// checkLosses warns of messages that the daemons have dropped, by their logs.
-func (e *Engine) checkLosses() error {
+// CheckLosses warns of messages that the daemons have dropped, by their logs in a directory.
+func CheckLosses(logDir string, warn Warn) error {
 	for _, log := range []string{"slurmctld.log", "slurmdbd.log"} {
-		counts, err := lossesIn(filepath.Join(e.cfg.LogDir, log))
+		counts, err := lossesIn(filepath.Join(logDir, log))
 		if err != nil {
 			return fmt.Errorf("looking for lost messages: %w", err)
 		}
 		for i, n := range counts {
 			if l := losses[i]; n > 0 && l.log == log {
-				e.warn(l.code, fmt.Sprintf("%s %d times (%s: %q)", l.means, n, log, l.says), true)
+				warn(l.code, fmt.Sprintf("%s %d times (%s: %q)", l.means, n, log, l.says), true)
 			}
 		}
 	}
