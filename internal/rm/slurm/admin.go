@@ -40,7 +40,7 @@ func (e *Engine) SetNode(ev hpc.NodeEvent) error {
 			}
 		}
 	}
-	e.administer(rpc.RequestUpdateNode, update.Append(nil), done, answered)
+	e.administer(rpc.RequestUpdateNode, e.loop.codec.Body(update), done, answered)
 	return nil
 }
 
@@ -59,7 +59,7 @@ func (e *Engine) Reserve(ev hpc.ReservationEvent) error {
 	if ev.Action == "update" {
 		typ = rpc.RequestUpdateReservation
 	}
-	e.administer(typ, desc.Append(nil), done, nil)
+	e.administer(typ, e.loop.codec.Body(desc), done, nil)
 	return nil
 }
 

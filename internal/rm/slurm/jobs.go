@@ -185,7 +185,7 @@ func (j *jobs) encodeSubmission(s *submission, index int) (body []byte, uid, gid
 	if err != nil {
 		return nil, 0, 0, err
 	}
-	return desc.Append(nil), sub.UID, sub.GID, nil
+	return j.codec.Body(desc), sub.UID, sub.GID, nil
 }
 
 // submitLine is the command line that would have submitted the job, for accounting:
@@ -501,7 +501,7 @@ func (j *jobs) cancel(id string) error {
 func (j *jobs) kill(s *submission) {
 	u := j.users.byName[s.job.User]
 	kill := rpc.KillRequest{Job: strconv.FormatUint(uint64(s.number), 10), Signal: signalKill}
-	m := &rpc.Message{Type: rpc.RequestKillJob, UID: u.UID, GID: u.GID, Host: "localhost", Body: kill.Append(nil)}
+	m := &rpc.Message{Type: rpc.RequestKillJob, UID: u.UID, GID: u.GID, Host: "localhost", Body: j.codec.Body(&kill)}
 	j.sendInput(m, func(reply *rpc.Message, err error) {
 		if err == nil {
 			err = rpc.ReplyError(reply)

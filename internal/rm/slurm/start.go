@@ -126,7 +126,7 @@ func (e *Engine) openWorld(lead time.Duration) error {
 	if epilog, _ := e.cfg.Cluster.Get("Epilog"); epilog != "" {
 		delays.HasEpilog = true // it does not run here, but nodes report its end
 	}
-	e.nodes, err = nodes.New(e.conf.adapted.Nodes, e.cfg.Install.Release, delays, nodeEnvironment{l, e.jobs})
+	e.nodes, err = nodes.New(e.conf.adapted.Nodes, l.codec, delays, nodeEnvironment{l, e.jobs})
 	return err
 }
 
@@ -280,6 +280,6 @@ func (c controller) AskStats(answer func(*rpc.Stats, error)) {
 			answer(nil, err)
 			return
 		}
-		answer(rpc.DecodeStats(reply.Body))
+		answer(rpc.DecodeStats(reply))
 	})
 }

@@ -46,13 +46,13 @@ type Script struct {
 
 // Cluster is all compute nodes.
 type Cluster struct {
-	env     Environment
-	nodes   []node
-	index   map[string]int
-	jobs    map[uint32]*job // whose script runs, or that a node still cleans up
-	delays  Delays
-	version string
-	boot    hpc.Time
+	env    Environment
+	nodes  []node
+	index  map[string]int
+	jobs   map[uint32]*job // whose script runs, or that a node still cleans up
+	delays Delays
+	codec  rpc.Codec
+	boot   hpc.Time
 }
 
 type node struct {
@@ -80,11 +80,11 @@ type job struct {
 	epilogs map[int]bool
 }
 
-// New makes the nodes of a cluster, booted and idle. release is
-// Slurm's, which they register with.
-func New(hardware []hpc.Node, release slurmspec.Release, delays Delays, env Environment) (*Cluster, error) {
+// New makes the nodes of a cluster, booted and idle. codec
+// is that of the Slurm release that they claim to run.
+func New(hardware []hpc.Node, codec rpc.Codec, delays Delays, env Environment) (*Cluster, error) {
 	c := &Cluster{
-		env: env, delays: delays, version: release.String(), boot: env.Now(),
+		env: env, delays: delays, codec: codec, boot: env.Now(),
 		nodes: make([]node, len(hardware)), index: make(map[string]int, len(hardware)), jobs: map[uint32]*job{},
 	}
 	for i, hw := range hardware {
@@ -259,7 +259,7 @@ func (c *Cluster) Register(n int) {
 		Cores: uint16(hw.CoresPerSocket), Threads: uint16(hw.ThreadsPerCore),
 		Memory: uint64(hw.RealMemory), TmpDisk: uint32(hw.TmpDisk),
 		UpTime:     uint32(now - c.boot.UnixSeconds() + secondsBootedBefore),
-		FreeMemory: uint64(hw.RealMemory), Version: c.version,
+		FreeMemory: uint64(hw.RealMemory), Version: c.codec.Release().String(),
 	}
 	for id := range nd.steps {
 		reg.Steps = append(reg.Steps, rpc.Batch(id))
@@ -274,7 +274,7 @@ func (c *Cluster) Register(n int) {
 		}
 		reg.GRES = append(reg.GRES, rpc.GRES{Name: g.Name, Type: g.Type, Count: uint64(g.Count), CPUs: uint32(hw.CPUs), Flags: flags})
 	}
-	c.env.Send(rpc.MessageNodeRegistration, reg.Append(nil))
+	c.env.Send(rpc.MessageNodeRegistration, c.codec.Body(&reg))
 }
 
 // A node that booted after slurmctld last heard of it is taken for rebooted, so
@@ -298,7 +298,7 @@ func (c *Cluster) prolog(n int, p *rpc.PrologLaunch) *answer {
 	if j := c.jobs[p.JobID]; d > 0 && j != nil && j.running && j.host == n && j.script.RunTime != hpc.Unlimited && j.script.End == 0 {
 		c.plan(j, j.end.Add(d))
 	}
-	c.say(n, end, rpc.RequestCompleteProlog, done.Append(nil))
+	c.say(n, end, rpc.RequestCompleteProlog, c.codec.Body(&done))
 	return rc(0)
 }
 
@@ -375,7 +375,7 @@ func (c *Cluster) complete(j *job, status uint32) {
 		delete(c.jobs, id)
 	}
 	msg := rpc.BatchComplete{JobID: id, Status: status, UID: j.launch.UID, Node: name}
-	c.env.Send(rpc.RequestCompleteBatchScript, msg.Append(nil))
+	c.env.Send(rpc.RequestCompleteBatchScript, c.codec.Body(&msg))
 }
 
 // stop takes a script off its node.
@@ -430,7 +430,7 @@ func (c *Cluster) terminate(n int, id uint32) *answer {
 
 func (c *Cluster) epilogComplete(n int, id uint32, after time.Duration) {
 	msg := rpc.EpilogComplete{JobID: id, Node: c.nodes[n].hw.Name}
-	c.say(n, c.env.Now().Add(after), rpc.MessageEpilogComplete, msg.Append(nil))
+	c.say(n, c.env.Now().Add(after), rpc.MessageEpilogComplete, c.codec.Body(&msg))
 }
 
 // suspend stops or continues a job (_rpc_suspend_job); only its script counts.

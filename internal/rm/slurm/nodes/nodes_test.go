@@ -101,7 +101,7 @@ func newStage(t *testing.T, delays Delays) (*stage, *Cluster) {
 	for i := range 3 {
 		hw = append(hw, hpc.Node{Name: fmt.Sprintf("n%d", i+1), Boards: 1, Sockets: 1, CoresPerSocket: 4, ThreadsPerCore: 1, CPUs: 4, RealMemory: 8000})
 	}
-	c, err := New(hw, slurmspec.Release{Major: 22, Minor: 5, Patch: 8}, delays, s)
+	c, err := New(hw, codec2205(), delays, s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +140,7 @@ func delay(t *testing.T, spec string) Delay {
 }
 
 func TestNewRefusesTwins(t *testing.T) {
-	if _, err := New([]hpc.Node{{Name: "a"}, {Name: "b"}, {Name: "a"}}, slurmspec.Release{Major: 22, Minor: 5, Patch: 8}, Delays{}, &stage{}); err == nil || !strings.Contains(err.Error(), "node a is there twice") {
+	if _, err := New([]hpc.Node{{Name: "a"}, {Name: "b"}, {Name: "a"}}, codec2205(), Delays{}, &stage{}); err == nil || !strings.Contains(err.Error(), "node a is there twice") {
 		t.Errorf("two nodes of one name: %v", err)
 	}
 }
@@ -484,4 +484,13 @@ func TestAnswers(t *testing.T) {
 			t.Errorf("%v answered by %+v, want %v", typ, reply, want)
 		}
 	}
+}
+
+// codec2205 is the codec of the release that the tests play.
+func codec2205() rpc.Codec {
+	codec, err := rpc.NewCodec(slurmspec.Release{Major: 22, Minor: 5, Patch: 8})
+	if err != nil {
+		panic(err)
+	}
+	return codec
 }

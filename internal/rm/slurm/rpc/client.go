@@ -29,17 +29,24 @@ func DecodeSubmitResponse(m *Message) (*SubmitResponse, error) {
 	if m.Type != ResponseSubmitBatchJob {
 		return nil, refusal("a submission", m)
 	}
-	d := newDecoder("a submission's response", m.Body)
-	r := &SubmitResponse{
+	d, own, err := ownDecoder(m.Version, "a submission's response", m.Body)
+	if err != nil {
+		return nil, err
+	}
+	r := own.submitResponse(d)
+	if err := d.finish(); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+func (d *decoder) submitResponse() *SubmitResponse {
+	return &SubmitResponse{
 		JobID:   d.u32("job id"),
 		StepID:  d.u32("step id"),
 		Code:    Errno(d.u32("error code")),
 		Message: d.str("message"),
 	}
-	if err := d.finish(); err != nil {
-		return nil, err
-	}
-	return r, nil
 }
 
 // refusal is the error that a reply of another type than the wanted one stands for.
@@ -422,11 +429,21 @@ type RPCStat struct {
 	Total time.Duration
 }
 
-// DecodeStats reads the body of a [ResponseStats]. It follows
-// _unpack_stats_response_msg (slurm_protocol_pack.c); the counters by user and of
-// waiting messages are skipped.
-func DecodeStats(body []byte) (*Stats, error) {
-	d := newDecoder("the statistics", body)
+// DecodeStats reads a [ResponseStats]. It follows _unpack_stats_response_msg
+// (slurm_protocol_pack.c); the counters by user and of waiting messages are skipped.
+func DecodeStats(m *Message) (*Stats, error) {
+	d, own, err := ownDecoder(m.Version, "the statistics", m.Body)
+	if err != nil {
+		return nil, err
+	}
+	s := own.stats(d)
+	if err := d.finish(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func (d *decoder) statistics() *Stats {
 	s := &Stats{}
 	if d.u32("parts") != 0 {
 		d.stats(s)
@@ -444,13 +461,12 @@ func DecodeStats(body []byte) (*Stats, error) {
 	d.u32s("rpc queue counts")
 	d.u32s("rpc dump types")
 	d.strs("rpc dump hosts")
-	if err := d.finish(); err != nil {
-		return nil, err
-	}
 	for i := range types {
-		s.RPCs = append(s.RPCs, RPCStat{Type(types[i]), counts[i], micros(times[i])})
+		if d.err == nil {
+			s.RPCs = append(s.RPCs, RPCStat{Type(types[i]), counts[i], micros(times[i])})
+		}
 	}
-	return s, nil
+	return s
 }
 
 // stats reads the counters.

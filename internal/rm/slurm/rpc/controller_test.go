@@ -653,7 +653,7 @@ func (c *realController) administer(t *testing.T) {
 	if m, err = c.ask(RequestStats, AppendStatsRequest(nil, false)); err != nil {
 		t.Fatal(err)
 	}
-	stats, err := DecodeStats(m.Body)
+	stats, err := DecodeStats(m)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -726,7 +726,7 @@ func decodeBody(typ Type, v Version, body []byte) error {
 	case ResponseJobInfo:
 		_, err = DecodeJobInfo(&Message{Type: typ, Body: body})
 	case ResponseStats:
-		_, err = DecodeStats(body)
+		_, err = DecodeStats(&Message{Body: body})
 	case ResponseSubmitBatchJob:
 		_, err = DecodeSubmitResponse(&Message{Type: typ, Body: body})
 	case ResponseCreateReservation:

@@ -1,7 +1,6 @@
 package rpc
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 
@@ -106,7 +105,7 @@ func AppendJobInfoRequest(dst []byte, job uint32) []byte {
 	return e.b
 }
 
-// DecodeJobInfo reads the reply to a [RequestJobInfoSingle], in version 22.05. A
+// DecodeJobInfo reads the reply to a [RequestJobInfoSingle], in the version of the reply. A
 // [ResponseRC] is an error that wraps its [Errno]. It follows pack_one_job and pack_job
 // (slurmctld/job_mgr.c), _unpack_job_info_members (slurm_protocol_pack.c). Records with
 // details that the request did not ask for, and those of Cray's select plugin, are an
@@ -115,16 +114,16 @@ func DecodeJobInfo(m *Message) ([]JobInfo, error) {
 	if m.Type != ResponseJobInfo {
 		return nil, refusal("a question about a job", m)
 	}
-	if m.Version != 0 && m.Version != V2205 {
-		return nil, fmt.Errorf("decoding a job's record: %v is not supported (want 22.05)", m.Version)
+	d, own, err := ownDecoder(m.Version, "a job's record", m.Body)
+	if err != nil {
+		return nil, err
 	}
-	d := newDecoder("a job's record", m.Body)
 	n := d.count(leastJobInfo, "records")
 	d.time("time")
 	d.time("last backfill")
 	jobs := make([]JobInfo, 0, n)
 	for i := 0; i < n && d.err == nil; i++ {
-		jobs = append(jobs, d.jobInfo())
+		jobs = append(jobs, own.jobInfo(d))
 	}
 	if err := d.finish(); err != nil {
 		return nil, err

@@ -85,7 +85,19 @@ type BatchLaunch struct {
 // the same order in all three versions but for the container (not in 20.11), the
 // checkpoint directories (only there) and the credential's version (only in 22.05).
 func DecodeBatchLaunch(v Version, body []byte) (*BatchLaunch, error) {
-	d := newDecoder("a batch launch", body)
+	d := decoderOf(v, "a batch launch", body)
+	m := d.protocol.batchLaunch(d)
+	return m, d.finish()
+}
+
+// launchFields are the fields of a batch launch that not every version has.
+type launchFields struct {
+	container         bool
+	checkpointDirs    bool
+	credentialVersion bool // the credential is preceded by its version
+}
+
+func (f launchFields) read(d *decoder) *BatchLaunch {
 	m := &BatchLaunch{
 		JobID:    d.u32("job id"),
 		HetJobID: d.u32("het job id"),
@@ -102,7 +114,7 @@ func DecodeBatchLaunch(v Version, body []byte) (*BatchLaunch, error) {
 	m.ArrayJobID = d.u32("array job id")
 	m.ArrayTaskID = d.u32("array task id")
 	d.str("accounting frequency")
-	if v >= V2108 {
+	if f.container {
 		d.str("container")
 	}
 	d.u16("cpu bind type")
@@ -117,7 +129,7 @@ func DecodeBatchLaunch(v Version, body []byte) (*BatchLaunch, error) {
 	m.Nodes = d.str("nodes")
 	m.Script = d.str("script")
 	m.WorkDir = d.str("work dir")
-	if v < V2108 {
+	if f.checkpointDirs {
 		d.str("checkpoint dir")
 		d.str("restart dir")
 	}
@@ -130,11 +142,11 @@ func DecodeBatchLaunch(v Version, body []byte) (*BatchLaunch, error) {
 	d.u32("environment count")
 	m.Environment = d.strs("environment")
 	m.JobMemory = d.u64("job memory")
-	credVersion := v
-	if v >= V2205 {
-		credVersion = Version(d.u16("credential version"))
+	if f.credentialVersion {
+		m.Credential = d.credentialOf(Version(d.u16("credential version")))
+	} else {
+		m.Credential = d.credential()
 	}
-	m.Credential = d.credential(credVersion)
 	d.selectInfo()
 	m.Account = d.str("account")
 	m.QOS = d.str("qos")
@@ -142,7 +154,7 @@ func DecodeBatchLaunch(v Version, body []byte) (*BatchLaunch, error) {
 	d.u32("profile")
 	d.str("tres bind")
 	d.str("tres freq")
-	return m, d.finish()
+	return m
 }
 
 // runs16 reads two arrays of the same length: 16-bit values and how many nodes have
@@ -198,7 +210,15 @@ type PrologLaunch struct {
 // _unpack_prolog_launch_msg (slurm_protocol_pack.c); versions before 22.05 have the
 // partition in addition.
 func DecodePrologLaunch(v Version, body []byte) (*PrologLaunch, error) {
-	d := newDecoder("a prolog launch", body)
+	d := decoderOf(v, "a prolog launch", body)
+	m := d.protocol.prologLaunch(d)
+	return m, d.finish()
+}
+
+// prologFields are the fields of a prolog launch that not every version has.
+type prologFields struct{ partition bool }
+
+func (f prologFields) read(d *decoder) *PrologLaunch {
 	d.gresAlloc()
 	m := &PrologLaunch{
 		JobID:    d.u32("job id"),
@@ -208,7 +228,7 @@ func DecodePrologLaunch(v Version, body []byte) (*PrologLaunch, error) {
 	}
 	d.str("alias list")
 	m.Nodes = d.str("nodes")
-	if v < V2205 {
+	if f.partition {
 		d.str("partition")
 	}
 	d.str("stderr")
@@ -221,9 +241,9 @@ func DecodePrologLaunch(v Version, body []byte) (*PrologLaunch, error) {
 	d.str("x11 target")
 	d.u16("x11 target port")
 	d.strs("spank environment")
-	m.Credential = d.credential(v)
+	m.Credential = d.credential()
 	m.UserName = d.str("user name")
-	return m, d.finish()
+	return m
 }
 
 // KillJob tells the nodes of a job to end it. Every one of the four types is
@@ -270,11 +290,22 @@ func (m *KillJob) JobState() uint32 { return m.State & 0xff }
 // [RequestKillPreempted] or [RequestAbortJob]. It follows _unpack_kill_job_msg
 // (slurm_protocol_pack.c).
 func DecodeKillJob(v Version, body []byte) (*KillJob, error) {
-	d := newDecoder("a job kill", body)
+	d := decoderOf(v, "a job kill", body)
+	m := d.protocol.killJob(d)
+	return m, d.finish()
+}
+
+// killFields are the fields of a kill message that not every version has.
+type killFields struct {
+	credential bool // it begins with a credential, details and exit codes
+	workDir    bool
+}
+
+func (f killFields) read(d *decoder) *KillJob {
 	m := &KillJob{Exit: slurmspec.Infinite}
-	if v >= V2205 {
+	if f.credential {
 		if d.u8("credential flag") != 0 {
-			c := d.credential(v)
+			c := d.credential()
 			m.Credential = &c
 		}
 		m.Details = d.str("details")
@@ -292,10 +323,10 @@ func DecodeKillJob(v Version, body []byte) (*KillJob, error) {
 	d.strs("spank environment")
 	m.Start = d.time("start time")
 	m.Time = d.time("time")
-	if v >= V2108 {
+	if f.workDir {
 		m.WorkDir = d.str("work dir")
 	}
-	return m, d.finish()
+	return m
 }
 
 // Suspend is to stop or to continue the processes of a job. The nodes answer with
