@@ -30,8 +30,8 @@ import (
 	"rmreplay/internal/rm/slurm/counters"
 	"rmreplay/internal/rm/slurm/install"
 	"rmreplay/internal/rm/slurm/nodes"
-	"rmreplay/internal/rm/slurm/rpc"
 	"rmreplay/internal/rm/slurm/sandbox"
+	"rmreplay/internal/slurmspec"
 )
 
 // Config says what to run.
@@ -149,8 +149,8 @@ func (e *Engine) Close() error {
 // cpu is the CPU time, user and system, that each daemon has used so far.
 func (e *Engine) cpu() map[string]time.Duration { return e.loop.daemons.CPU() }
 
-func asErrno(err error) (rpc.Errno, bool) {
-	var errno rpc.Errno
+func asErrno(err error) (slurmspec.Errno, bool) {
+	var errno slurmspec.Errno
 	ok := errors.As(err, &errno)
 	return errno, ok
 }

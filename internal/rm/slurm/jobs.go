@@ -506,7 +506,7 @@ func (j *jobs) kill(s *submission) {
 		if err == nil {
 			err = rpc.ReplyError(reply)
 		}
-		if errno, ok := asErrno(err); ok && errno == rpc.ErrAlreadyDone {
+		if errno, ok := asErrno(err); ok && errno == slurmspec.ErrAlreadyDone {
 			return // it ended at this very instant
 		}
 		if err != nil {

@@ -148,7 +148,7 @@ type answer struct {
 	body []byte
 }
 
-func rc(code rpc.Errno) *answer { return &answer{rpc.ResponseRC, rpc.AppendRC(nil, code)} }
+func rc(code slurmspec.Errno) *answer { return &answer{rpc.ResponseRC, rpc.AppendRC(nil, code)} }
 
 // Handle takes a message that slurmctld has sent to the node of the given index, for
 // itself and for those in the forward list. It returns the reply, nil for the types
@@ -180,7 +180,7 @@ func (c *Cluster) Handle(index int, m *rpc.Message) (*rpc.Message, error) {
 		}
 		if c.nodes[i].down {
 			if reply != nil {
-				reply.Returns = append(reply.Returns, rpc.Return{Err: uint32(rpc.ErrCommunication), Type: rpc.ForwardFailed, Node: name})
+				reply.Returns = append(reply.Returns, rpc.Return{Err: uint32(slurmspec.ErrCommunication), Type: rpc.ForwardFailed, Node: name})
 			}
 			continue
 		}
@@ -305,7 +305,7 @@ func (c *Cluster) prolog(n int, p *rpc.PrologLaunch) *answer {
 // launch starts a job's script on its first node (_rpc_batch_job).
 func (c *Cluster) launch(n int, l *rpc.BatchLaunch) *answer {
 	if old := c.jobs[l.JobID]; old != nil && old.running {
-		return rc(rpc.ErrDuplicateJob)
+		return rc(slurmspec.ErrDuplicateJob)
 	}
 	script, err := c.env.Script(l)
 	if err != nil {
@@ -401,7 +401,7 @@ func (c *Cluster) terminate(n int, id uint32) *answer {
 			delete(c.jobs, id)
 		}
 		if !ran {
-			return rc(rpc.ErrKillJobAlreadyComplete)
+			return rc(slurmspec.ErrKillJobAlreadyComplete)
 		}
 		c.epilogComplete(n, id, 0)
 		return rc(0)
@@ -465,4 +465,4 @@ func (c *Cluster) signal(n int, s *rpc.Signal) *answer {
 	return rc(0)
 }
 
-const errNoProcess rpc.Errno = 3 // ESRCH
+const errNoProcess slurmspec.Errno = 3 // ESRCH

@@ -111,7 +111,7 @@ func newStage(t *testing.T, delays Delays) (*stage, *Cluster) {
 func launch(id uint32) *rpc.BatchLaunch { return &rpc.BatchLaunch{JobID: id, UID: 20001} }
 
 // code is the return code of an answer.
-func code(t *testing.T, a *answer) rpc.Errno {
+func code(t *testing.T, a *answer) slurmspec.Errno {
 	t.Helper()
 	if a == nil || a.typ != rpc.ResponseRC {
 		t.Fatalf("answered %+v, want a return code", a)
@@ -123,7 +123,7 @@ func code(t *testing.T, a *answer) rpc.Errno {
 	return rc
 }
 
-func wantCode(t *testing.T, a *answer, want rpc.Errno) {
+func wantCode(t *testing.T, a *answer, want slurmspec.Errno) {
 	t.Helper()
 	if got := code(t, a); got != want {
 		t.Errorf("answered %v (%d), want %v (%d)", got, got, want, want)
@@ -165,7 +165,7 @@ func TestScriptRunsForItsTime(t *testing.T) {
 		t.Errorf("the end of the script is not as for %+v", want)
 	}
 	for n := range 2 {
-		wantCode(t, c.terminate(n, 7), rpc.ErrKillJobAlreadyComplete)
+		wantCode(t, c.terminate(n, 7), slurmspec.ErrKillJobAlreadyComplete)
 	}
 	s.want()
 }
@@ -187,12 +187,12 @@ func TestTerminate(t *testing.T) {
 	s, c := newStage(t, Delays{})
 	c.launch(0, launch(7))
 	s.advance(4 * time.Second)
-	wantCode(t, c.terminate(1, 7), rpc.ErrKillJobAlreadyComplete)
+	wantCode(t, c.terminate(1, 7), slurmspec.ErrKillJobAlreadyComplete)
 	wantCode(t, c.terminate(0, 7), 0)
-	wantCode(t, c.terminate(0, 7), rpc.ErrKillJobAlreadyComplete) // repeated
+	wantCode(t, c.terminate(0, 7), slurmspec.ErrKillJobAlreadyComplete) // repeated
 	s.advance(time.Minute)
 	s.want("0s job 7 started", "4s "+epilogDone)
-	wantCode(t, c.terminate(2, 99), rpc.ErrKillJobAlreadyComplete) // never heard of
+	wantCode(t, c.terminate(2, 99), slurmspec.ErrKillJobAlreadyComplete) // never heard of
 }
 
 func TestUnlimitedScriptRunsUntilKilled(t *testing.T) {
@@ -237,7 +237,7 @@ func TestScriptThatEndsAtAnInstant(t *testing.T) {
 func TestLaunchAgain(t *testing.T) {
 	s, c := newStage(t, Delays{})
 	c.launch(0, launch(7))
-	wantCode(t, c.launch(1, launch(7)), rpc.ErrDuplicateJob)
+	wantCode(t, c.launch(1, launch(7)), slurmspec.ErrDuplicateJob)
 	s.advance(4 * time.Second)
 	c.terminate(0, 7)
 	s.advance(4 * time.Second) // what is due at this very instant
@@ -418,7 +418,7 @@ func TestForward(t *testing.T) {
 	for _, r := range reply.Returns {
 		got = append(got, fmt.Sprintf("%s %v %d", r.Node, r.Type, r.Err))
 	}
-	want := []string{fmt.Sprintf("n2 %v 0", rpc.ResponsePing), fmt.Sprintf("n3 %v %d", rpc.ForwardFailed, rpc.ErrCommunication)}
+	want := []string{fmt.Sprintf("n2 %v 0", rpc.ResponsePing), fmt.Sprintf("n3 %v %d", rpc.ForwardFailed, slurmspec.ErrCommunication)}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("returns (-want +got)\n%s", diff)
 	}

@@ -14,15 +14,15 @@ import (
 type SubmitResponse struct {
 	JobID  uint32
 	StepID uint32
-	// Code is 0, or why an accepted job does not start now; see [Errno.Queued].
-	Code Errno
+	// Code is 0, or why an accepted job does not start now; see [slurmspec.Errno.Queued].
+	Code slurmspec.Errno
 	// Message is what job_submit plugins have to say to the user.
 	Message string
 }
 
 // DecodeSubmitResponse reads the reply to a [RequestSubmitBatchJob]: a
 // [ResponseSubmitBatchJob], whatever its code, means that the job was accepted; a
-// [ResponseRC] refuses it, and the error wraps its [Errno]. It follows
+// [ResponseRC] refuses it, and the error wraps its [slurmspec.Errno]. It follows
 // _unpack_submit_response_msg (slurm_protocol_pack.c) and slurm_submit_batch_job
 // (api/submit.c).
 func DecodeSubmitResponse(m *Message) (*SubmitResponse, error) {
@@ -44,7 +44,7 @@ func (d *decoder) submitResponse() *SubmitResponse {
 	return &SubmitResponse{
 		JobID:   d.u32("job id"),
 		StepID:  d.u32("step id"),
-		Code:    Errno(d.u32("error code")),
+		Code:    slurmspec.Errno(d.u32("error code")),
 		Message: d.str("message"),
 	}
 }
@@ -58,7 +58,7 @@ func refusal(what string, m *Message) error {
 }
 
 // ReplyError gives the error that a reply to any request stands for: nil for
-// [ResponseRC] 0 and every type that is no error, an [Errno] for another code, with
+// [ResponseRC] 0 and every type that is no error, an [slurmspec.Errno] for another code, with
 // the text that comes with a [ResponseRCMessage], the failures of single tasks for a
 // [ResponseJobArrayErrors], or why the reply cannot be read.
 func ReplyError(m *Message) error {
@@ -80,15 +80,15 @@ func ReplyError(m *Message) error {
 }
 
 // DecodeRC reads the body of a [ResponseRC].
-func DecodeRC(body []byte) (Errno, error) {
+func DecodeRC(body []byte) (slurmspec.Errno, error) {
 	d := newDecoder("a return code", body)
-	code := Errno(d.u32("code"))
+	code := slurmspec.Errno(d.u32("code"))
 	return code, d.finish()
 }
 
 func messageError(body []byte) error {
 	d := newDecoder("a return code with a message", body)
-	code, text := Errno(d.u32("code")), d.str("message")
+	code, text := slurmspec.Errno(d.u32("code")), d.str("message")
 	if err := d.finish(); err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func arrayErrors(body []byte) error {
 	d := newDecoder("a job array's response", body)
 	var errs []error
 	for range d.count(8, "task groups") {
-		code, tasks := Errno(d.u32("code")), d.str("tasks")
+		code, tasks := slurmspec.Errno(d.u32("code")), d.str("tasks")
 		if code != 0 {
 			errs = append(errs, fmt.Errorf("job %s: %w", tasks, code))
 		}
@@ -320,7 +320,7 @@ func AppendReservationName(dst []byte, name string) []byte {
 }
 
 // DecodeCreateReservation reads the reply to a [RequestCreateReservation]: the name
-// of the new reservation, or an error that wraps an [Errno].
+// of the new reservation, or an error that wraps an [slurmspec.Errno].
 func DecodeCreateReservation(m *Message) (name string, err error) {
 	if m.Type != ResponseCreateReservation {
 		return "", refusal("a reservation", m)

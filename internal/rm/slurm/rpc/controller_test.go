@@ -559,7 +559,7 @@ func (c *realController) launched(id uint32) *BatchLaunch {
 func (c *realController) administer(t *testing.T) {
 	for _, bad := range []struct {
 		req  hpc.Request
-		want Errno
+		want slurmspec.Errno
 	}{
 		{hpc.Request{Partition: "nope"}, 2000},
 		{hpc.Request{Constraint: "nope"}, 2029},

@@ -94,7 +94,7 @@ func (j *JobInfo) Waiting(task int) bool {
 
 // AppendJobInfoRequest appends the body of a [RequestJobInfoSingle] to dst. The answer
 // is a [ResponseJobInfo] with the job's record, of an array the records of its tasks
-// and of what is left of it, or a [ResponseRC] with [ErrInvalidJob] for a job that
+// and of what is left of it, or a [ResponseRC] with [slurmspec.ErrInvalidJob] for a job that
 // slurmctld does not have, or has forgotten (MinJobAge). It follows _pack_job_ready_msg
 // (slurm_protocol_pack.c). Jobs of hidden partitions are included; the list of what is
 // allocated on each node is not asked for.
@@ -106,7 +106,7 @@ func AppendJobInfoRequest(dst []byte, job uint32) []byte {
 }
 
 // DecodeJobInfo reads the reply to a [RequestJobInfoSingle], in the version of the reply. A
-// [ResponseRC] is an error that wraps its [Errno]. It follows pack_one_job and pack_job
+// [ResponseRC] is an error that wraps its [slurmspec.Errno]. It follows pack_one_job and pack_job
 // (slurmctld/job_mgr.c), _unpack_job_info_members (slurm_protocol_pack.c). Records with
 // details that the request did not ask for, and those of Cray's select plugin, are an
 // error.

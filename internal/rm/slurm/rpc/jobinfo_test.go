@@ -195,7 +195,7 @@ func (c *realController) describe(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if jobs, err := DecodeJobInfo(m); !errors.Is(err, ErrInvalidJob) {
+	if jobs, err := DecodeJobInfo(m); !errors.Is(err, slurmspec.ErrInvalidJob) {
 		t.Errorf("an unknown job: %v, %v", jobs, err)
 	}
 }
@@ -379,7 +379,7 @@ func TestDecodeJobInfoRefuses(t *testing.T) {
 		return &Message{Type: ResponseJobInfo, Version: V2205, Body: jobRecord(change)}
 	}
 	for want, m := range map[string]*Message{
-		"ESLURM_INVALID_JOB_ID": {Type: ResponseRC, Body: AppendRC(nil, ErrInvalidJob)},
+		"ESLURM_INVALID_JOB_ID": {Type: ResponseRC, Body: AppendRC(nil, slurmspec.ErrInvalidJob)},
 		"which is no answer":    {Type: ResponsePing},
 		"21.08 is not supported": {
 			Type: ResponseJobInfo, Version: V2108, Body: jobRecord(nil),

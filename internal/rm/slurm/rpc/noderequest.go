@@ -252,7 +252,7 @@ func (f prologFields) read(d *decoder) *PrologLaunch {
 //   - [RequestTerminateJob]: the job's script is sent SIGTERM, and after KillWait
 //     seconds SIGKILL; then each node runs its epilog and sends [EpilogComplete]. It
 //     is also what comes when the script has ended by itself. A node where nothing of
-//     the job runs and that has no epilog may answer [ErrKillJobAlreadyComplete]
+//     the job runs and that has no epilog may answer [slurmspec.ErrKillJobAlreadyComplete]
 //     instead, which counts as its epilog complete.
 //   - [RequestKillTimelimit], [RequestKillPreempted]: the same, after a note to the
 //     script's standard error (_rpc_timelimit). The job is already in its final

@@ -174,7 +174,7 @@ func TestNodeMessages(t *testing.T) {
 		name, want string
 		got        []byte
 	}{
-		{"epilog complete", "0000000c" + "00000fb7" + "00000003" + "6e3100", (&EpilogComplete{JobID: 12, Code: ErrEpilogFailed, Node: "n1"}).Append(nil)},
+		{"epilog complete", "0000000c" + "00000fb7" + "00000003" + "6e3100", (&EpilogComplete{JobID: 12, Code: slurmspec.ErrEpilogFailed, Node: "n1"}).Append(nil)},
 		{"batch complete", "00" + "0000000c" + "00000300" + "00000000" + "000003e8" + "00000003" + "6e3100", (&BatchComplete{JobID: 12, Status: slurmspec.ExitCode{Status: 3}.Wait(), UID: 1000, Node: "n1"}).Append(nil)},
 		{"prolog complete", "0000000c" + "00000003" + "6e3100" + "00000000", (&PrologComplete{JobID: 12, Node: "n1"}).Append(nil)},
 		{"step complete", "0000000c" + "fffffffc" + "fffffffe" + "00000000" + "00000001" + "00000009" + "00",
@@ -225,7 +225,7 @@ func TestReplyError(t *testing.T) {
 	array.str("12_2")
 	for _, c := range []struct {
 		m    Message
-		code Errno
+		code slurmspec.Errno
 		text string
 	}{
 		{Message{Type: ResponseRC, Body: AppendRC(nil, 0)}, 0, ""},

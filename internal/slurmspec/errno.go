@@ -1,4 +1,4 @@
-package rpc
+package slurmspec
 
 import (
 	"fmt"
@@ -53,7 +53,7 @@ func (e Errno) Name() string {
 // Queued reports whether a submission that comes back with this error may have been
 // accepted all the same: the job exists and waits for what the error names
 // (job_allocate in slurmctld/job_mgr.c). It was accepted if, and only if, the answer
-// is a [ResponseSubmitBatchJob]; as a [ResponseRC] the same number is a refusal, under
+// is a RESPONSE_SUBMIT_BATCH_JOB; as a RESPONSE_SLURM_RC the same number is a refusal, under
 // EnforcePartLimits for example.
 func (e Errno) Queued() bool {
 	switch e {
