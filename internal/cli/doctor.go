@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"rmreplay/internal/rm/slurm/install"
+	"rmreplay/internal/slurmspec"
 )
 
 func newDoctorCommand(g *globals) *cobra.Command {
@@ -74,7 +75,7 @@ func runDoctor(g *globals, asJSON bool) error {
 }
 
 func newDoctorReport(in *install.Installation, installErr error, machine []install.Check) *doctorReport {
-	r := &doctorReport{SlurmVersion: in.Version, SupportedSlurm: install.Supported}
+	r := &doctorReport{SlurmVersion: in.Version, SupportedSlurm: slurmspec.SupportedList()}
 	for _, it := range in.Items {
 		r.Checks = append(r.Checks, installRow(it, installErr))
 	}
@@ -96,8 +97,8 @@ func installRow(it install.Item, installErr error) doctorRow {
 		row.Status, row.Found, row.Fix = rowMissing, "not found", it.Fix
 	case errors.As(installErr, &wrong) && wrong.Path == it.Path:
 		row.Status = rowMissing
-		row.Fix = "install Slurm " + install.Supported + ".x, or name its prefix: export " + install.PrefixVariable + "=/opt/slurm"
-		row.Found += "  (want " + install.Supported + ".x)"
+		row.Fix = "install Slurm " + install.SupportedSeries() + ", or name its prefix: export " + install.PrefixVariable + "=/opt/slurm"
+		row.Found += "  (want " + install.SupportedSeries() + ")"
 	}
 	return row
 }

@@ -29,9 +29,9 @@ import (
 	"rmreplay/internal/rm/slurm/install"
 	"rmreplay/internal/rm/slurm/nodes"
 	"rmreplay/internal/run"
+	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/vclock"
 	"rmreplay/internal/workload"
-	"rmreplay/internal/workload/sbatch"
 )
 
 // replayOptions are the flags of `replay`.
@@ -306,7 +306,7 @@ func (in *replayInput) findUsage() error {
 	halfLife := 7 * 24 * time.Hour // Slurm's default
 	if text, ok := in.cluster.Get("PriorityDecayHalfLife"); ok {
 		var err error
-		if halfLife, err = sbatch.ParseTimeLimit(text); err != nil { // 0 is no decay
+		if halfLife, err = slurmspec.ParseTimeLimit(text); err != nil { // 0 is no decay
 			return fmt.Errorf("reading slurm.conf: PriorityDecayHalfLife=%s: %w", text, err)
 		}
 	}
@@ -447,38 +447,39 @@ func (o *replayOptions) play(ctx context.Context, in replayInput, record *run.Wr
 	result, err := o.feedback.play(ctx, engine, in.workload, o.seed, record, replay.Options{
 		DrainLimit: o.drainLimit, DefaultLimit: in.cluster.DefaultLimit(), Observe: display.observe,
 	}, rewriters...)
-	end := engine.Now()
-	cpu := engine.CPU() // before sacct runs
 	finished := time.Now()
-	var counted *run.Scheduler
+	var facts *slurm.Facts
 	if err == nil {
-		var scheduler run.Scheduler
-		scheduler, err = engine.Scheduler(ctx)
-		counted = &scheduler
+		facts = &slurm.Facts{
+			Rows: record.Rows, Begin: in.begin, NodeEvents: in.workload.NodeEvents,
+			Reservations: reservationsOf(in.workload), OthersAct: len(in.workload.Actions) > 0,
+		}
+	}
+	report, rerr := engine.Report(ctx, facts)
+	if err == nil {
+		err = rerr
 	}
 	if err == nil {
-		err = o.check(ctx, engine, record, in.workload, result, fixed)
+		err = o.check(record, report, result, fixed)
 	}
-	for _, w := range engine.Warnings() {
+	for _, w := range report.Warnings {
 		if werr := record.Warn(run.Warning{Code: w.Code, Text: w.Text, AffectsResult: w.AffectsResult, Count: 1}); werr != nil {
 			err = errors.Join(err, werr)
 		}
 	}
-	peaks := engine.PeakMemory()
-	steps, computing := engine.ClockSteps()
 	if cerr := engine.Close(); cerr != nil && err == nil {
 		err = cerr
 	}
 	final = func(m *run.Manifest) {
-		m.Finished, m.VirtualEnd, m.Scheduler = finished, end, counted
-		m.Clock.Steps, m.Clock.ComputingSeconds = int64(steps), computing.Seconds()
+		m.Finished, m.VirtualEnd, m.Scheduler = finished, report.End, report.Scheduler
+		m.Clock.Steps, m.Clock.ComputingSeconds = int64(report.ClockSteps), report.Computing.Seconds()
 		m.DaemonCPU = map[string]float64{}
-		for name, d := range cpu {
+		for name, d := range report.DaemonCPU {
 			m.DaemonCPU[name] = d.Seconds()
 		}
 		m.PeakMemory = map[string]float64{}
-		peaks["rmreplay"] = vclock.PeakMemory(os.Getpid())
-		for name, bytes := range peaks {
+		report.PeakMemory["rmreplay"] = vclock.PeakMemory(os.Getpid())
+		for name, bytes := range report.PeakMemory {
 			m.PeakMemory[name] = math.Round(float64(bytes)/(1<<20)*10) / 10
 		}
 	}
@@ -514,9 +515,9 @@ func describeConfiguration(m *run.Manifest, a *conf.Adapted) {
 var forSize = regexp.MustCompile(`ESLURM_(REQUESTED_NODES_NOT_IN_PARTITION|TOO_MANY_REQUESTED_(CPUS|NODES)|INVALID_NODE_COUNT|` +
 	`REQUESTED_(NODE|PART)_CONFIG_UNAVAILABLE|INVALID_NODE_NAME)|which was rejected`)
 
-// check compares the record with what slurmdbd has, and says what was left undone.
-func (o *replayOptions) check(ctx context.Context, engine *slurm.Engine, record *run.Writer, w *workload.Workload, result replay.Result, fixed *replay.FixedPriorities) error {
-	end := engine.Now()
+// check warns of what was left undone and of what slurmdbd has differently, and keeps what
+// slurmdbd said in the log directory.
+func (o *replayOptions) check(record *run.Writer, report *slurm.Report, result replay.Result, fixed *replay.FixedPriorities) error {
 	warnings := undone(result, o.drainLimit)
 	if n := len(result.Rejected); n > 0 {
 		text := fmt.Sprintf("%d jobs were rejected, of which %d ran when the workload was recorded or have no record: %s", n, len(result.Missing), few(result.Rejected, 5))
@@ -525,7 +526,7 @@ func (o *replayOptions) check(ctx context.Context, engine *slurm.Engine, record 
 		affects := slices.ContainsFunc(result.Missing, unasked) || result.Refused == result.Submitted
 		warnings = append(warnings, run.Warning{Code: "jobs-rejected", Text: text, AffectsResult: affects, Count: n})
 	}
-	if unfinished := engine.Unfinished(); len(unfinished) > 0 {
+	if unfinished := report.Unfinished; len(unfinished) > 0 {
 		text := fmt.Sprintf("%d actions had not ended when the replay did: %s", len(unfinished), few(unfinished, 5))
 		warnings = append(warnings, run.Warning{Code: "action-unfinished", Text: text, Count: len(unfinished)})
 	}
@@ -538,23 +539,20 @@ func (o *replayOptions) check(ctx context.Context, engine *slurm.Engine, record 
 			return err
 		}
 	}
-	text, err := engine.Sacct(ctx)
-	if err != nil || text == "" {
-		return err
+	for name, text := range report.Logs {
+		if err := os.WriteFile(filepath.Join(record.LogDir(), name), []byte(text), 0o644); err != nil {
+			return fmt.Errorf("keeping what slurmdbd said: %w", err)
+		}
 	}
-	if err := os.WriteFile(filepath.Join(record.LogDir(), "sacct.txt"), []byte(text), 0o644); err != nil {
-		return fmt.Errorf("keeping what sacct said: %w", err)
+	if report.Jobs != nil {
+		record.Amend(report.Jobs.Amend)
 	}
-	var differences []string
-	sacct, err := slurm.ParseSacct(text)
-	if err == nil {
-		differences = sacct.Compare(record.Rows)
-		record.Amend(sacct.Amend)
+	for _, c := range report.Comparisons {
+		if err := warnOfDifferences(record, c.Code, c.What, c.Differences, c.Err); err != nil {
+			return err
+		}
 	}
-	if err := warnOfDifferences(record, "sacct-differs", "the record", differences, err); err != nil {
-		return err
-	}
-	return checkEvents(ctx, engine, record, w, end)
+	return nil
 }
 
 // warnOfDifferences warns of what slurmdbd has differently, or that it could not be compared:
@@ -585,38 +583,6 @@ func undone(result replay.Result, limit time.Duration) []run.Warning {
 		list = append(list, run.Warning{Code: "preset-late", Text: text, AffectsResult: true, Count: n})
 	}
 	return list
-}
-
-// checkEvents compares the events of the workload up to end with what slurmdbd has of
-// nodes and reservations.
-func checkEvents(ctx context.Context, engine *slurm.Engine, record *run.Writer, w *workload.Workload, end hpc.Time) error {
-	outages, err := engine.Outages(ctx)
-	if err != nil {
-		return err
-	}
-	reservations, err := engine.Reservations(ctx)
-	if err != nil {
-		return err
-	}
-	for name, text := range map[string]string{"outages.txt": outages, "reservations.txt": reservations} {
-		if err := os.WriteFile(filepath.Join(record.LogDir(), name), []byte(text), 0o644); err != nil {
-			return fmt.Errorf("keeping what sacctmgr said: %w", err)
-		}
-	}
-	differences, err := eventDifferences(outages, reservations, w, end)
-	return warnOfDifferences(record, "events-differ", "the workload's events", differences, err)
-}
-
-// eventDifferences are what slurmdbd has of nodes and reservations otherwise than the workload.
-func eventDifferences(outages, reservations string, w *workload.Workload, end hpc.Time) ([]string, error) {
-	nodeEvents := slices.DeleteFunc(slices.Clone(w.NodeEvents), func(ev hpc.NodeEvent) bool { return ev.At > end })
-	differences, err := slurm.CompareOutages(outages, nodeEvents, w.Begin(), len(w.Actions) > 0)
-	if err != nil || len(w.Actions) > 0 { // which may change reservations
-		return differences, err
-	}
-	booked := slices.DeleteFunc(slices.Clone(reservationsOf(w)), func(ev hpc.ReservationEvent) bool { return ev.At > end })
-	more, err := slurm.CompareReservations(reservations, booked)
-	return append(differences, more...), err
 }
 
 // reservationsOf are a workload's reservations as its replay makes them.

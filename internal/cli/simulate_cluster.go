@@ -11,7 +11,7 @@ import (
 	"rmreplay/internal/rm/sim"
 	"rmreplay/internal/rm/slurm/conf"
 	"rmreplay/internal/run"
-	"rmreplay/internal/workload/sbatch"
+	"rmreplay/internal/slurmspec"
 )
 
 // simulatedCluster is a site's cluster as far as the simulator knows what it consists of.
@@ -43,7 +43,7 @@ func simulatedPartition(c *conf.Cluster, p conf.Partition) (sim.Partition, error
 		if !given || strings.EqualFold(text, "UNLIMITED") || strings.EqualFold(text, "INFINITE") || strings.EqualFold(text, "NONE") {
 			continue
 		}
-		d, err := sbatch.ParseTimeLimit(text)
+		d, err := slurmspec.ParseTimeLimit(text)
 		if err != nil {
 			return sp, fmt.Errorf("%s=%s: %w", t.key, text, err)
 		}

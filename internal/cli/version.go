@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"rmreplay/internal/rm/slurm/install"
+	"rmreplay/internal/slurmspec"
 )
 
 // version is set by the linker (Makefile).
@@ -63,7 +63,7 @@ daemons it can replay on.`,
 func runVersion(g *globals, asJSON bool) error {
 	v := versionInfo{
 		Version: Version(), Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
-		SupportedSlurm: install.Supported,
+		SupportedSlurm: slurmspec.SupportedList(),
 	}
 	if asJSON {
 		return g.printJSON(v)

@@ -14,8 +14,8 @@ import (
 	"rmreplay/internal/formats"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm/slurm/conf"
+	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/workload"
-	"rmreplay/internal/workload/sbatch"
 	"rmreplay/internal/workload/transform"
 )
 
@@ -364,7 +364,7 @@ func transformPartitions(c *conf.Cluster) map[string]transform.Partition {
 	for _, p := range c.Partitions {
 		t := transform.Partition{MaxTime: hpc.Unlimited, Nodes: len(p.Nodes)}
 		if text, ok := p.Get("MaxTime"); ok {
-			if d, err := sbatch.ParseTimeLimit(text); err == nil {
+			if d, err := slurmspec.ParseTimeLimit(text); err == nil {
 				t.MaxTime = d
 			}
 		}

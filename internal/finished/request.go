@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"rmreplay/internal/hpc"
-	"rmreplay/internal/workload/sbatch"
+	"rmreplay/internal/slurmspec/sbatch"
 )
 
 // request returns what the job asked for: its command line, if there is one, overridden by

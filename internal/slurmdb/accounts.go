@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"rmreplay/internal/slurmspec"
 )
 
 // association is a row of assoc_table: an account, or a user in an account.
@@ -209,7 +211,7 @@ func (r *reader) options(a *association) string {
 
 // option writes a limit that is set.
 func (r *reader) option(b *strings.Builder, option, value string, isTRES bool) {
-	if n, err := strconv.ParseFloat(value, 64); value == "" || err == nil && (n >= noValue || n < 0) {
+	if n, err := strconv.ParseFloat(value, 64); value == "" || err == nil && (n >= float64(slurmspec.NoVal) || n < 0) {
 		return
 	}
 	if isTRES {

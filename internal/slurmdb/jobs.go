@@ -11,27 +11,7 @@ import (
 
 	"rmreplay/internal/finished"
 	"rmreplay/internal/hpc"
-)
-
-// Slurm's numbers for "no value" and "infinite" in columns of 32 bits (slurm.h).
-const (
-	noValue  = math.MaxUint32 - 1
-	infinite = math.MaxUint32
-)
-
-// memPerCPU marks memory that is for each CPU (MEM_PER_CPU in slurm.h).
-const memPerCPU = 1 << 63
-
-// jobStates are the states of job_table by number (enum job_states in slurm.h).
-var jobStates = []hpc.State{
-	hpc.Pending, hpc.Running, hpc.Suspended, hpc.Completed, hpc.Cancelled, hpc.Failed,
-	hpc.TimedOut, hpc.NodeFail, hpc.Preempted, hpc.BootFail, hpc.Deadlined, hpc.OutOfMemory,
-}
-
-const (
-	jobRequeued = 1 << 10 // JOB_REQUEUE, the state of a run that was given back
-	// The reasons of a held job (enum job_state_reason in slurm.h).
-	reasonHeld, reasonHeldByUser = 8, 16
+	"rmreplay/internal/slurmspec"
 )
 
 // jobRow is a row of job_table in the types of its columns.
@@ -140,6 +120,7 @@ func (r *reader) record(row *jobRow) (*finished.Job, error) {
 	if row.submit.Int64 > lastInstant || row.end.Int64 > lastInstant {
 		return nil, fmt.Errorf("submitted at %d, ended at %d: not times", row.submit.Int64, row.end.Int64)
 	}
+	exit := slurmspec.ExitCodeOfWait(uint32(row.exitCode.Int64))
 	rec := &finished.Job{
 		Cluster: r.cluster, Number: uint32(row.job.Int64), ArrayTask: -1, Elapsed: -1,
 		Name: row.name.String, Account: row.account.String, Partition: row.partition.String, QOS: r.qos[int(row.qos.Int64)],
@@ -148,8 +129,8 @@ func (r *reader) record(row *jobRow) (*finished.Job, error) {
 		UID: uint32(row.uid.Int64), GID: uint32(row.gid.Int64), HasUID: row.uid.Valid,
 		Submit: instant(row.submit), Eligible: instant(row.eligible), Start: instant(row.start), End: instant(row.end),
 		Suspended: time.Duration(max(0, min(row.suspended.Int64, 1<<31))) * time.Second,
-		State:     stateOf(row.state.Int64), ExitCode: int(row.exitCode.Int64 >> 8 & 0xff), Signal: int(row.exitCode.Int64 & 0x7f),
-		Held:       row.reason.Int64 == reasonHeld || row.reason.Int64 == reasonHeldByUser,
+		State:     slurmspec.RecordedJobState(row.state.Int64), ExitCode: exit.Status, Signal: exit.Signal,
+		Held:       slurmspec.Reason(row.reason.Int64).Held(),
 		ReqCPUs:    int(row.cpusReq.Int64),
 		SubmitLine: row.submitLine.String, Script: row.script.String, WorkDir: row.workDir.String,
 		Restarts: int(row.restarts.Int64),
@@ -157,11 +138,11 @@ func (r *reader) record(row *jobRow) (*finished.Job, error) {
 	if nodes := row.nodeList.String; nodes != "None assigned" {
 		rec.NodeList = nodes
 	}
-	if row.priority.Valid && row.priority.Int64 >= 0 && row.priority.Int64 < noValue {
+	if row.priority.Valid && row.priority.Int64 >= 0 && row.priority.Int64 < int64(slurmspec.NoVal) {
 		rec.Priority = new(uint32(row.priority.Int64))
 	}
 	switch limit := row.limit.Int64; {
-	case limit == infinite:
+	case limit == int64(slurmspec.Infinite):
 		rec.TimeLimit = hpc.Unlimited
 	case limit > 0 && limit < 1<<25:
 		rec.TimeLimit = time.Duration(limit) * time.Minute
@@ -177,24 +158,12 @@ func (r *reader) record(row *jobRow) (*finished.Job, error) {
 	return rec, nil
 }
 
-func stateOf(n int64) hpc.State {
-	switch base := n & 0xff; {
-	case n&jobRequeued != 0:
-		return hpc.Requeued
-	case n > 0xff && base == 0:
-		return "RESIZING"
-	case int(base) < len(jobStates):
-		return jobStates[base]
-	}
-	return hpc.State("STATE_" + strconv.FormatInt(n, 10))
-}
-
 // identify gives the record the ID that sacct would print.
 func identify(rec *finished.Job, row *jobRow) {
 	rec.ID = strconv.FormatInt(row.job.Int64, 10)
 	array := row.arrayJob.Int64
 	switch {
-	case array > 0 && row.arrayTsk.Valid && row.arrayTsk.Int64 < noValue:
+	case array > 0 && row.arrayTsk.Valid && row.arrayTsk.Int64 < int64(slurmspec.NoVal):
 		rec.ArrayJob, rec.ArrayTask = uint32(array), int(row.arrayTsk.Int64)
 		rec.ID = fmt.Sprintf("%d_%d", array, rec.ArrayTask)
 	case array > 0 && row.arrayTasks.String != "":
@@ -251,8 +220,8 @@ func (r *reader) sizes(rec *finished.Job, row *jobRow) {
 		rec.ReqCPUs = int(requested["cpu"])
 	}
 	if n, err := strconv.ParseUint(row.memory.String, 10, 64); err == nil && n > 0 {
-		if n >= memPerCPU {
-			rec.MemPerCPU = int64(n - memPerCPU)
+		if n >= slurmspec.MemPerCPU {
+			rec.MemPerCPU = int64(n - slurmspec.MemPerCPU)
 		} else if n < 1<<40 {
 			rec.MemPerNode = int64(n)
 		}

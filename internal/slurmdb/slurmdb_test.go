@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/workload"
 )
 
@@ -32,7 +33,7 @@ func TestStates(t *testing.T) {
 	for n, want := range map[int64]hpc.State{
 		0: hpc.Pending, 3: hpc.Completed, 6: hpc.TimedOut, 11: hpc.OutOfMemory, 1 << 10: hpc.Requeued, 1 << 13: "RESIZING", 77: "STATE_77",
 	} {
-		if got := stateOf(n); got != want {
+		if got := slurmspec.RecordedJobState(n); got != want {
 			t.Errorf("%d: %s, want %s", n, got, want)
 		}
 	}
@@ -55,9 +56,9 @@ func text(s string) sql.NullString { return sql.NullString{String: s, Valid: tru
 func TestRecord(t *testing.T) {
 	row := jobRow{
 		job: number(17), arrayJob: number(15), arrayTsk: number(2), assoc: number(7), uid: number(501), name: text("a"),
-		state: number(5), exitCode: number(3<<8 | 9), limit: number(infinite), submit: number(100), start: number(200), end: number(300),
+		state: number(5), exitCode: number(3<<8 | 9), limit: number(int64(slurmspec.Infinite)), submit: number(100), start: number(200), end: number(300),
 		qos: number(2), tresReq: text("1=8,2=4000,4=2,1001=4,1002=4"), tresAlloc: text("1=16,4=2"), nodesAlloc: number(2),
-		memory: text("9223372036854777856"), reason: number(reasonHeldByUser), priority: number(9),
+		memory: text("9223372036854777856"), reason: number(int64(slurmspec.HeldByUser)), priority: number(9),
 	}
 	got, err := testReader().record(&row)
 	if err != nil {

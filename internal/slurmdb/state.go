@@ -12,19 +12,9 @@ import (
 
 	"rmreplay/internal/hostlist"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/workload"
 )
-
-// reservationFlags are the flags of resv_table that make a reservation what it is, by
-// their bits (RESERVE_FLAG_ in slurm.h).
-var reservationFlags = []struct {
-	bit  uint
-	name string
-}{
-	{0, "MAINT"}, {2, "DAILY"}, {4, "WEEKLY"}, {6, "IGNORE_JOBS"}, {8, "ANY_NODES"}, {10, "STATIC"}, {12, "PART_NODES"},
-	{14, "OVERLAP"}, {16, "FIRST_CORES"}, {18, "REPLACE"}, {21, "WEEKDAY"}, {23, "WEEKEND"}, {25, "FLEX"},
-	{29, "NO_HOLD_JOBS_AFTER_END"}, {30, "REPLACE_DOWN"}, {32, "MAGNETIC"}, {35, "HOURLY"},
-}
 
 // booking is a row of resv_table: a reservation as it was for a time. One that was changed has
 // a row for each time in between, under one number; one that comes again has rows for each time
@@ -55,11 +45,7 @@ func (r *reader) readReservations(until hpc.Time) ([]hpc.ReservationEvent, error
 		}
 		b.Start, b.end = instant(start), instant(end)
 		b.Duration = b.end.Sub(b.Start)
-		for _, f := range reservationFlags {
-			if flags&(1<<f.bit) != 0 {
-				b.Flags = append(b.Flags, f.name)
-			}
-		}
+		b.Flags = slurmspec.RecordedFlags(flags)
 		r.addAssociations(&b.Reservation, assocs)
 		bookings = append(bookings, b)
 		return nil
@@ -147,14 +133,6 @@ func (r *reader) addAssociations(res *hpc.Reservation, list string) {
 	}
 }
 
-// The bits of event_table's state (enum node_states and NODE_STATE_ in slurm.h).
-const (
-	nodeStateBase  = 0xf
-	nodeStateDown  = 1
-	nodeStateDrain = 1 << 9
-	nodeStateFail  = 1 << 13
-)
-
 type outage struct {
 	node, reason, state string
 	start, end          hpc.Time
@@ -174,10 +152,7 @@ func (r *reader) readEvents() ([]hpc.NodeEvent, error) {
 		if err := rows.Scan(&o.node, &o.reason, &state, &start, &end); err != nil {
 			return err
 		}
-		o.start, o.end, o.state = max(instant(start), r.begin()), instant(end), "drain"
-		if state&nodeStateBase == nodeStateDown && state&(nodeStateDrain|nodeStateFail) == 0 {
-			o.state = "down"
-		}
+		o.start, o.end, o.state = max(instant(start), r.begin()), instant(end), slurmspec.OutageOfNumber(state)
 		outages = append(outages, o)
 		return nil
 	}, args...)

@@ -9,7 +9,7 @@ import (
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/jobjson"
-	"rmreplay/internal/workload/sbatch"
+	"rmreplay/internal/slurmspec/sbatch"
 )
 
 // Losses says what a conversion could not write: how many jobs or other records had

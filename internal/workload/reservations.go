@@ -1,66 +1,12 @@
 package workload
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"rmreplay/internal/hpc"
-	"rmreplay/internal/workload/sbatch"
 )
-
-// ReservationFlag is a flag of a reservation.
-type ReservationFlag struct {
-	Name string
-	// Off takes the flag off.
-	Off bool
-	// Time is that of PURGE_COMP=TIME, 0 without.
-	Time time.Duration
-}
-
-// ReservationFlags are the flags that a reservation can have, as scontrol prints them, and
-// whether they can be taken off (parse_resv_flags in Slurm's src/common/proc_args.c).
-var ReservationFlags = map[string]bool{
-	"MAINT": true, "FLEX": true, "OVERLAP": false, "IGNORE_JOBS": true, "HOURLY": true, "DAILY": true, "WEEKDAY": true,
-	"WEEKEND": true, "WEEKLY": true, "ANY_NODES": true, "STATIC": true, "PART_NODES": true, "FIRST_CORES": false,
-	"TIME_FLOAT": false, "REPLACE": false, "REPLACE_DOWN": false, "PURGE_COMP": true, "NO_HOLD_JOBS_AFTER_END": false,
-	"MAGNETIC": true,
-}
-
-// otherFlags are other words for the flags.
-var otherFlags = map[string]string{
-	"MAINTENANCE": "MAINT", "LICENSE_ONLY": "ANY_NODES", "STATIC_ALLOC": "STATIC", "PROMISCUOUS": "MAGNETIC",
-	"NO_HOLD_JOBS_AFTER": "NO_HOLD_JOBS_AFTER_END",
-}
-
-// ParseReservationFlag reads a flag as a reservation of a workload has it: a name, perhaps
-// with a sign before it, and PURGE_COMP perhaps with a time behind it.
-func ParseReservationFlag(text string) (flag ReservationFlag, err error) {
-	name, value, valued := strings.Cut(strings.ToUpper(text), "=")
-	name, flag.Off = strings.CutPrefix(strings.TrimPrefix(name, "+"), "-")
-	if other, known := otherFlags[name]; known {
-		name = other
-	}
-	flag.Name = name
-	canBeOff, known := ReservationFlags[name]
-	switch {
-	case !known:
-		return flag, fmt.Errorf("flag %q is not known", text)
-	case flag.Off && !canBeOff:
-		return flag, fmt.Errorf("flag %q: Slurm takes %s off no reservation", text, name)
-	case valued && name != "PURGE_COMP":
-		return flag, fmt.Errorf("flag %q: %s has no value", text, name)
-	case valued:
-		if flag.Time, err = sbatch.ParseTimeSpec(value); err == nil && flag.Time == hpc.Unlimited {
-			err = fmt.Errorf("want a time")
-		}
-		if err != nil {
-			return flag, fmt.Errorf("flag %q: %w", text, err)
-		}
-	}
-	return flag, nil
-}
 
 // ReservationLinger is how long Slurm may still have a reservation that has ended, and its
 // name: it looks for such every 30 seconds (job_resv_check in reservation.c).

@@ -10,6 +10,7 @@ import (
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/lines"
+	"rmreplay/internal/slurmspec"
 )
 
 // ReadReservations reads what `scontrol show reservation` prints (with -o or without)
@@ -38,7 +39,7 @@ func ReadReservations(r io.Reader, name string, opts ReadOptions) ([]hpc.Reserva
 func ReadNodeStates(r io.Reader, name string, opts ReadOptions) ([]hpc.NodeEvent, error) {
 	var events []hpc.NodeEvent
 	err := eachBlock(r, name, "NodeName", func(b *block) error {
-		state := nodeState(b.values["State"])
+		state := slurmspec.OutageOfState(b.values["State"])
 		if b.values["State"] == "" {
 			return errors.New("a node without State=")
 		}
@@ -52,24 +53,6 @@ func ReadNodeStates(r io.Reader, name string, opts ReadOptions) ([]hpc.NodeEvent
 		return nil, fmt.Errorf("reading node states: %w", err)
 	}
 	return events, nil
-}
-
-// nodeState is what an administrator would have done to bring a node into a state as
-// scontrol prints it ("IDLE+DRAIN", "DOWN*+NOT_RESPONDING"); nothing for one in service.
-func nodeState(state string) string {
-	base, flags, _ := strings.Cut(state, "+")
-	switch strings.TrimRight(base, "*~#!%$@^-") {
-	case "DOWN", "ERROR", "FUTURE":
-		return "down"
-	case "DRAINED", "DRAINING", "DRAIN", "FAIL", "FAILING":
-		return "drain"
-	}
-	for flag := range strings.SplitSeq(flags, "+") {
-		if flag == "DRAIN" || flag == "FAIL" {
-			return "drain"
-		}
-	}
-	return ""
 }
 
 // block is one thing that scontrol shows: key=value words over one or several lines.

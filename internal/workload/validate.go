@@ -10,7 +10,8 @@ import (
 
 	"rmreplay/internal/hostlist"
 	"rmreplay/internal/hpc"
-	"rmreplay/internal/workload/sbatch"
+	"rmreplay/internal/slurmspec"
+	"rmreplay/internal/slurmspec/sbatch"
 )
 
 // Cluster is what [Validate] needs to know of the cluster. A nil map, or 0 nodes,
@@ -577,7 +578,7 @@ func (v *validator) reservation(e *hpc.ReservationEvent) {
 		v.hosts(what, e.Nodes)
 	}
 	for _, text := range e.Flags {
-		if _, err := ParseReservationFlag(text); err != nil {
+		if _, err := slurmspec.ParseReservationFlag(text); err != nil {
 			bad("%v", err)
 		}
 	}

@@ -10,8 +10,9 @@ import (
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/lines"
+	"rmreplay/internal/slurmspec"
+	"rmreplay/internal/slurmspec/sbatch"
 	"rmreplay/internal/workload"
-	"rmreplay/internal/workload/sbatch"
 )
 
 // Format is the events of UB's Slurm simulator.
@@ -124,7 +125,7 @@ func (e *reader) header(left string) (at hpc.Time, event string, err error) {
 		}
 		switch value := words[i+1]; words[i] {
 		case "-dt":
-			d, err := sbatch.ParseSeconds(value)
+			d, err := slurmspec.ParseSeconds(value)
 			if err != nil || d < 0 {
 				return 0, "", fmt.Errorf("-dt %s: not a time (want seconds from the start, 0 or more)", value)
 			}

@@ -9,8 +9,8 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/jobjson"
 	"rmreplay/internal/lines"
+	"rmreplay/internal/slurmspec/sbatch"
 	"rmreplay/internal/workload"
-	"rmreplay/internal/workload/sbatch"
 )
 
 // Write writes the workload as events of UB's Slurm simulator, as [Read]

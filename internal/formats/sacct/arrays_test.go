@@ -10,9 +10,9 @@ import (
 
 	"rmreplay/internal/finished"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/slurmspec/sbatch"
 	"rmreplay/internal/workload"
 	"rmreplay/internal/workload/arrays"
-	"rmreplay/internal/workload/sbatch"
 )
 
 // accounted is a record of sacct with instants in minutes, of which a negative one is not

@@ -14,6 +14,7 @@ import (
 	"rmreplay/internal/finished"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/lines"
+	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/workload"
 )
 
@@ -295,9 +296,6 @@ type jsonTRES struct {
 	Count flexNumber `json:"count"`
 }
 
-// memPerCPUFlag marks an amount of memory as one for each CPU (MEM_PER_CPU of slurm.h).
-const memPerCPUFlag = 1 << 63
-
 func (j *jsonJob) record() (*finished.Job, error) {
 	r := &finished.Job{
 		ArrayTask: -1, Elapsed: -1, Cluster: string(j.Cluster),
@@ -390,7 +388,7 @@ func (j *jsonJob) sizes(r *finished.Job) {
 		r.MemPerCPU = int64(m.PerCPU.count())
 	case m.PerNode.count() > 0:
 		r.MemPerNode = int64(m.PerNode.count())
-	case m.Memory.set && m.Memory.value >= memPerCPUFlag:
+	case m.Memory.set && m.Memory.value >= float64(slurmspec.MemPerCPU):
 		// A float has not all of the flag's neighbours; what is left may be off.
 	case m.Memory.count() > 0:
 		r.MemPerNode = int64(m.Memory.count())

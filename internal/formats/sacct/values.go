@@ -3,7 +3,6 @@ package sacct
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -11,6 +10,7 @@ import (
 
 	"rmreplay/internal/finished"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/slurmspec"
 )
 
 // maxSeconds bounds every duration, so that no sum of them overflows.
@@ -105,28 +105,11 @@ func parseAmount(text []byte) (int, error) {
 	if len(text) == 0 {
 		return 0, nil
 	}
-	f, err := parseScaled(string(text))
+	f, err := slurmspec.ParseScaled(string(text))
 	if err != nil || f > math.MaxInt32 {
 		return 0, errors.New("not a count")
 	}
 	return int(f), nil
-}
-
-// parseScaled reads a number that is not negative, with a K, M, G, T or P behind it that
-// multiplies it by a power of 1024.
-func parseScaled(s string) (float64, error) {
-	factor := 1.0
-	if s != "" {
-		if at := strings.IndexByte("KMGTP", s[len(s)-1]); at >= 0 {
-			factor = math.Pow(1024, float64(at+1))
-			s = s[:len(s)-1]
-		}
-	}
-	if s == "" || strings.Trim(s, "0123456789.") != "" {
-		return 0, errors.New("not a number")
-	}
-	f, err := strconv.ParseFloat(s, 64)
-	return f * factor, err
 }
 
 func parseUint32(text []byte) (uint32, bool) {
@@ -138,50 +121,16 @@ func parseUint32(text []byte) (uint32, bool) {
 }
 
 // parseJobID reads "17", "17_3", "17_[4-9%2]" and "17+1".
-func parseJobID(r *finished.Job, id string) error {
-	r.ID, r.ArrayTask = id, -1
-	digits := len(id)
-	if at := strings.IndexAny(id, "_+"); at >= 0 {
-		digits = at
+func parseJobID(r *finished.Job, text string) error {
+	id, err := slurmspec.ParseJobID(text)
+	r.ID, r.Number, r.ArrayTask, r.ArrayRest = text, id.Number, id.Task, id.Rest
+	if id.Component >= 0 {
+		r.HetJob, r.HetOffset = id.Number, id.Component
 	}
-	number, err := strconv.ParseUint(id[:digits], 10, 32)
-	if err != nil {
-		return fmt.Errorf("%.40q: not a job's number", id)
+	if strings.Contains(text, "_") {
+		r.ArrayJob = id.Number
 	}
-	r.Number = uint32(number)
-	rest := id[digits:]
-	switch {
-	case rest == "":
-	case rest[0] == '+':
-		r.HetJob = r.Number
-		if offset, err := strconv.ParseUint(rest[1:], 10, 31); err == nil {
-			r.HetOffset = int(offset)
-		}
-	case strings.HasPrefix(rest, "_["):
-		r.ArrayJob, r.ArrayRest = r.Number, strings.TrimSuffix(rest[2:], "]")
-	default:
-		task, err := strconv.ParseUint(rest[1:], 10, 31)
-		if err != nil {
-			return fmt.Errorf("%.40q: not a task's number", id)
-		}
-		r.ArrayJob, r.ArrayTask = r.Number, int(task)
-	}
-	return nil
-}
-
-// maxMiB is the most memory that is taken for a request.
-const maxMiB = 1 << 40
-
-// mebibytes reads an amount of memory; a number alone is MiB.
-func mebibytes(s string) (int64, error) {
-	if s != "" && strings.IndexByte("KMGTP", s[len(s)-1]) < 0 {
-		s += "M"
-	}
-	f, err := parseScaled(s)
-	if err != nil || f/(1<<20) > maxMiB {
-		return 0, errors.New("not an amount of memory (want 500M)")
-	}
-	return int64(math.Ceil(f / (1 << 20))), nil
+	return err
 }
 
 // requestedMemory reads ReqMem: "2800Mc" for each CPU and "100Gn" for each node up to
@@ -194,7 +143,7 @@ func requestedMemory(r *finished.Job, text string) error {
 	if last := text[len(text)-1]; last == 'c' || last == 'n' {
 		amount, where = text[:len(text)-1], last
 	}
-	mib, err := mebibytes(amount)
+	mib, err := slurmspec.ParseMemory(amount)
 	if err != nil {
 		return err
 	}
@@ -214,15 +163,11 @@ func requestedMemory(r *finished.Job, text string) error {
 // requestedTRES reads what ReqTRES ("cpu=4,mem=8G,node=2,gres/gpu=2") says beyond the
 // columns. GPUs are counted for the whole job.
 func requestedTRES(r *finished.Job, text string) error {
+	if err := slurmspec.CheckTRES(text); err != nil {
+		return err
+	}
 	var typed, untyped string
-	for item := range strings.SplitSeq(text, ",") {
-		name, value, found := strings.Cut(item, "=")
-		if !found {
-			if item != "" {
-				return errors.New("not a list of TRES (want cpu=4,mem=8G)")
-			}
-			continue
-		}
+	for name, value := range slurmspec.TRES(text) {
 		var err error
 		switch {
 		case name == "cpu" && r.ReqCPUs == 0:
@@ -230,7 +175,7 @@ func requestedTRES(r *finished.Job, text string) error {
 		case name == "node" && r.ReqNodes == 0:
 			r.ReqNodes, err = parseAmount([]byte(value))
 		case name == "mem" && r.MemPerCPU == 0 && r.MemPerNode == 0:
-			r.Memory, err = mebibytes(value)
+			r.Memory, err = slurmspec.ParseMemory(value)
 		case name == "gres/gpu":
 			untyped = value
 		case strings.HasPrefix(name, "gres/gpu:"):

@@ -20,7 +20,7 @@ import (
 	"time"
 
 	"rmreplay/internal/hpc"
-	"rmreplay/internal/workload/sbatch"
+	"rmreplay/internal/slurmspec/sbatch"
 )
 
 // Scenario is what happens from outside. Each list is in the order of the text.

@@ -7,7 +7,7 @@ import (
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
-	"rmreplay/internal/workload/sbatch"
+	"rmreplay/internal/slurmspec/sbatch"
 )
 
 // submission is one job of the workload, or one array with all its tasks.

@@ -12,6 +12,8 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/slurm/conf"
+	"rmreplay/internal/rm/slurm/daemons"
+	"rmreplay/internal/rm/slurm/install"
 )
 
 // action is an administrator's action under way.
@@ -21,9 +23,17 @@ type action struct {
 	then  func() error // what is to be done when it has ended; may be nil
 }
 
-// actions are those under way. Each begins at its instant, whether or not earlier ones have
-// ended; those of one instant go one after the other, as far as they take no time.
+// actions are an administrator's actions under way. Each begins at its instant, whether or not
+// earlier ones have ended; those of one instant go one after the other, as far as they take no
+// time.
 type actions struct {
+	*loop
+	conf    *configuration
+	install *install.Installation
+	logDir  string
+	// reconfigured takes the cluster of a slurm.conf that has come into force.
+	reconfigured func(*conf.Cluster)
+
 	open []*action // in the order in which they began
 	// any says that there has been one of the workload's.
 	any bool
@@ -31,13 +41,13 @@ type actions struct {
 
 // hold reports whether inputs wait for an action: one of the same instant goes
 // first. An action that takes virtual time holds nothing up once time has moved on.
-func (a *actions) hold(now hpc.Time) bool {
-	return len(a.open) > 0 && a.open[len(a.open)-1].since == now
+func (s *actions) hold(now hpc.Time) bool {
+	return len(s.open) > 0 && s.open[len(s.open)-1].since == now
 }
 
 // done takes an action out that has ended.
-func (a *actions) done(ended *action) {
-	a.open = slices.DeleteFunc(a.open, func(other *action) bool { return other == ended })
+func (s *actions) done(ended *action) {
+	s.open = slices.DeleteFunc(s.open, func(other *action) bool { return other == ended })
 }
 
 // actionCommands are the commands of Slurm's that an action may run.
@@ -53,15 +63,15 @@ func CheckAction(a hpc.Action) error {
 	return nil
 }
 
-// Act implements [rm.ResourceManager]: Slurm's commands and shells run as the user of
+// act takes an action of the workload: Slurm's commands and shells run as the user of
 // slurmctld, who may do everything, and under virtual time.
-func (e *Engine) Act(a hpc.Action) error {
+func (s *actions) act(a hpc.Action) error {
 	if err := CheckAction(a); err != nil {
 		return err
 	}
-	e.inputs = append(e.inputs, func() {
-		e.actions.any = true
-		e.begin(a, nil)
+	s.input(func() {
+		s.any = true
+		s.begin(a, nil)
 	})
 	return nil
 }
@@ -109,79 +119,55 @@ func abbreviates(word, full string, letters int) bool {
 	return len(name) >= letters && strings.HasPrefix(strings.ToLower(full), name)
 }
 
-// BeginWindow implements [rm.ResourceManager]: slurmctld gets the scheduling of the slurm.conf in
+// beginWindow ends the preRoll: slurmctld gets the scheduling of the slurm.conf in
 // force, and keeps what actions have made of its partitions.
-func (e *Engine) BeginWindow() error {
-	if !e.cfg.PreRoll {
-		return nil
+func (s *actions) beginWindow() {
+	if !s.conf.preRoll {
+		return
 	}
-	reconfigure := hpc.Action{At: e.Now(), Run: []string{"scontrol", "reconfigure"}}
-	e.inputs = append(e.inputs, func() {
-		e.preRoll = false
-		if !e.actions.any {
-			e.failOn(e.writeConf("slurm.conf", e.slurmConf))
-			e.begin(reconfigure, nil)
+	reconfigure := hpc.Action{At: s.Now(), Run: []string{"scontrol", "reconfigure"}}
+	s.input(func() {
+		s.conf.preRoll = false
+		if !s.any {
+			s.Fail(s.conf.file("slurm.conf", s.conf.slurmConf))
+			s.begin(reconfigure, nil)
 			return
 		}
-		e.failOn(e.writeConf("slurm.conf", conf.KeepPartitions(e.slurmConf)))
+		s.Fail(s.conf.file("slurm.conf", conf.KeepPartitions(s.conf.slurmConf)))
 		// Later it is for the site's ReconfigFlags to say what is kept.
-		e.begin(reconfigure, func() error { return e.writeConf("slurm.conf", e.slurmConf) })
+		s.begin(reconfigure, func() error { return s.conf.file("slurm.conf", s.conf.slurmConf) })
 	})
-	return nil
-}
-
-// writeConf writes a file of the adapted configuration where the daemons look. Before the
-// window begins slurm.conf has other scheduling there.
-func (e *Engine) writeConf(name string, content []byte) error {
-	if name == "slurm.conf" && e.preRoll {
-		content = conf.PreRoll(content, e.cfg.PresetBurst)
-	}
-	if err := os.WriteFile(e.place.file("conf", name), content, 0o600); err != nil {
-		return fmt.Errorf("writing the adapted configuration: %w", err)
-	}
-	return nil
-}
-
-// writeConfs writes all files of an adapted configuration, which is the one in force then.
-func (e *Engine) writeConfs(adapted *conf.Adapted) error {
-	e.slurmConf = adapted.Files["slurm.conf"]
-	for name, content := range adapted.Files {
-		if err := e.writeConf(name, content); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // begin begins an action; then, if not nil, is called when it has ended.
-func (e *Engine) begin(what hpc.Action, then func() error) {
-	a := &action{Action: what, since: e.Now(), then: then}
-	e.actions.open = append(e.actions.open, a)
-	path, args, err := e.actionCommand(what)
+func (s *actions) begin(what hpc.Action, then func() error) {
+	a := &action{Action: what, since: s.Now(), then: then}
+	s.open = append(s.open, a)
+	path, args, err := s.actionCommand(what)
 	if err == nil {
-		_, err = e.startClient("", path, args, func(cl *client) { e.actionEnded(a, cl) })
+		_, err = s.daemons.StartClient("", path, args, func(cl *daemons.Client) { s.actionEnded(a, cl) })
 	}
 	if err != nil {
-		e.acted(a, err.Error(), err)
+		s.acted(a, err.Error(), err)
 	}
 }
 
-// Unfinished describes the actions that have not ended.
-func (e *Engine) Unfinished() (list []string) {
-	for _, a := range e.actions.open {
+// unfinished describes the actions that have not ended.
+func (s *actions) unfinished() (list []string) {
+	for _, a := range s.open {
 		list = append(list, fmt.Sprintf("%s (begun at %s)", describeAction(a.Action), a.since))
 	}
 	return list
 }
 
 // actionCommand makes the action's preparations and returns what is to be run.
-func (e *Engine) actionCommand(a hpc.Action) (path string, args []string, err error) {
-	in := e.cfg.Install
+func (s *actions) actionCommand(a hpc.Action) (path string, args []string, err error) {
+	in := s.install
 	switch {
 	case a.Shell != "":
 		return "/bin/sh", []string{"-c", a.Shell}, nil
 	case a.SlurmConf != "":
-		return in.Scontrol, []string{"reconfigure"}, e.reconfigure(a.SlurmConf)
+		return in.Scontrol, []string{"reconfigure"}, s.reconfigure(a.SlurmConf)
 	}
 	path = filepath.Join(filepath.Dir(in.Scontrol), a.Run[0])
 	if _, err := os.Stat(path); err != nil {
@@ -194,45 +180,31 @@ func (e *Engine) actionCommand(a hpc.Action) (path string, args []string, err er
 	return path, args, nil
 }
 
-// reconfigure puts an adapted slurm.conf in the place of the one in force, and keeps it beside that in the
-// logs. Warnings of it are those that the first one does not have.
-func (e *Engine) reconfigure(path string) error {
-	cluster, err := openReplacement(path, e.cfg.Cluster)
+// reconfigure puts a slurm.conf in the place of the one in force.
+func (s *actions) reconfigure(path string) error {
+	cluster, warnings, err := s.conf.replace(path, s.Now())
 	if err != nil {
 		return err
 	}
-	adapted, err := conf.Adapt(cluster, e.environmentOf())
-	if err != nil {
-		return err
-	}
-	if err := e.writeConfs(adapted); err != nil {
-		return err
-	}
-	e.requeueExits = cluster.RequeueExits()
-	for _, text := range adapted.Warnings {
-		if !slices.Contains(e.adapted.Warnings, text) {
-			e.warn("configuration", fmt.Sprintf("%s, in force from %s on: %s", path, e.Now(), text), false)
-		}
-	}
-	name := filepath.Join(e.cfg.LogDir, "slurm.conf."+e.Now().String())
-	if err := os.WriteFile(name, adapted.Files["slurm.conf"], 0o644); err != nil {
-		return fmt.Errorf("keeping the adapted configuration: %w", err)
+	s.reconfigured(cluster)
+	for _, text := range warnings {
+		s.warn("configuration", fmt.Sprintf("%s, in force from %s on: %s", path, s.Now(), text), false)
 	}
 	return nil
 }
 
 // actionEnded takes the end of an action's command.
-func (e *Engine) actionEnded(a *action, cl *client) {
-	out, errOut, err := cl.result()
+func (s *actions) actionEnded(a *action, cl *daemons.Client) {
+	out, errOut, err := cl.Result()
 	said := strings.TrimSpace(out + errOut)
-	if err := e.logAction(a, said, err); err != nil {
-		e.fail(err)
+	if err := s.logAction(a, said, err); err != nil {
+		s.Fail(err)
 	}
 	// scontrol and sacctmgr exit with 0 for some of what they or slurmctld refuse.
 	if err == nil && complains.MatchString(errOut) {
 		err = errors.New(strings.TrimSpace(errOut))
 	}
-	e.acted(a, said, err)
+	s.acted(a, said, err)
 }
 
 // complains matches what Slurm's commands say of an error: "sacctmgr: error: Invalid unit type",
@@ -241,25 +213,25 @@ var complains = regexp.MustCompile(`(?m)^(\w+:? )?error:`)
 
 // acted reports the end of an action. One that failed makes the result
 // doubtful: the machine is not what the workload says.
-func (e *Engine) acted(a *action, said string, err error) {
+func (s *actions) acted(a *action, said string, err error) {
 	what := describeAction(a.Action)
 	reason := what
 	if err != nil {
-		e.warn("action-failed", fmt.Sprintf("at %s, %s: %v", a.since, what, err), true)
+		s.warn("action-failed", fmt.Sprintf("at %s, %s: %v", a.since, what, err), true)
 		reason += ": failed: " + err.Error()
 	} else if line, _, _ := strings.Cut(said, "\n"); line != "" {
 		reason += ": " + line
 	}
 	if a.then != nil {
-		e.failOn(a.then())
+		s.Fail(a.then())
 	}
-	e.actions.done(a)
-	e.emit(rm.Event{Kind: rm.Acted, Task: -1, Reason: reason})
+	s.done(a)
+	s.emit(rm.Event{Kind: rm.Acted, Task: -1, Reason: reason})
 }
 
 // logAction keeps everything that an action said in logs/actions.log.
-func (e *Engine) logAction(a *action, said string, failed error) error {
-	f, err := os.OpenFile(filepath.Join(e.cfg.LogDir, "actions.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+func (s *actions) logAction(a *action, said string, failed error) error {
+	f, err := os.OpenFile(filepath.Join(s.logDir, "actions.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return fmt.Errorf("keeping what an action said: %w", err)
 	}

@@ -7,6 +7,7 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/slurm/rpc"
+	"rmreplay/internal/slurmspec"
 )
 
 // SetNode implements [rm.ResourceManager], as scontrol does. A node that is down has no
@@ -26,11 +27,11 @@ func (e *Engine) SetNode(ev hpc.NodeEvent) error {
 	}
 	var answered func()
 	switch update.State {
-	case rpc.NodeDown:
+	case slurmspec.NodeDown:
 		for _, name := range names { // what slurmctld does not know it refuses
 			e.nodes.Down(name)
 		}
-	case rpc.NodeResume:
+	case slurmspec.NodeResume:
 		// Afterwards: a node that registers before may be in service by then, and
 		// Slurm refuses to resume such a one.
 		answered = func() {
@@ -39,7 +40,7 @@ func (e *Engine) SetNode(ev hpc.NodeEvent) error {
 			}
 		}
 	}
-	e.administer(rpc.RequestUpdateNode, update.Append(nil), done, answered)
+	e.administer(rpc.RequestUpdateNode, e.loop.codec.Body(update), done, answered)
 	return nil
 }
 
@@ -58,7 +59,7 @@ func (e *Engine) Reserve(ev hpc.ReservationEvent) error {
 	if ev.Action == "update" {
 		typ = rpc.RequestUpdateReservation
 	}
-	e.administer(typ, desc.Append(nil), done, nil)
+	e.administer(typ, e.loop.codec.Body(desc), done, nil)
 	return nil
 }
 
@@ -68,16 +69,16 @@ func (e *Engine) Reserve(ev hpc.ReservationEvent) error {
 // there, whatever it is.
 func (e *Engine) administer(typ rpc.Type, body []byte, done rm.Event, then func()) {
 	m := &rpc.Message{Type: typ, Host: "localhost", Body: body}
-	e.inputs = append(e.inputs, func() {
-		e.sendInput(m, func(reply *rpc.Message, err error) {
+	e.loop.input(func() {
+		e.loop.sendInput(m, func(reply *rpc.Message, err error) {
 			if err == nil {
 				err = rpc.ReplyError(reply)
 			}
 			if err != nil {
-				e.warn("event-refused", fmt.Sprintf("at %s, %s: %v", e.Now(), done.Reason, err), true)
+				e.loop.warn("event-refused", fmt.Sprintf("at %s, %s: %v", e.loop.Now(), done.Reason, err), true)
 				done.Reason += ": refused: " + err.Error()
 			}
-			e.emit(done)
+			e.loop.emit(done)
 			if then != nil {
 				then()
 			}

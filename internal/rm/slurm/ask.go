@@ -6,52 +6,52 @@ import (
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
+	"rmreplay/internal/rm/slurm/jobcomp"
 	"rmreplay/internal/rm/slurm/rpc"
+	"rmreplay/internal/slurmspec"
 )
 
 // askAbout asks slurmctld what has become of a job whose record does not say it all,
 // and reports the end of its run when the answer is there.
-func (e *Engine) askAbout(c completion, in *instance) {
-	m := &rpc.Message{Type: rpc.RequestJobInfoSingle, Host: "localhost", Body: rpc.AppendJobInfoRequest(nil, c.job)}
-	e.network.send(m, func(reply *rpc.Message, err error) {
+func (j *jobs) askAbout(c jobcomp.Record, in *instance) {
+	j.ask(rpc.RequestJobInfoSingle, rpc.AppendJobInfoRequest(nil, c.Job), func(reply *rpc.Message, err error) {
 		infos, err := jobInfos(reply, err)
 		if err != nil {
-			e.warn("job-unknown", fmt.Sprintf("asking slurmctld about job %s, which ended as %s: %v", in.of.job.ID, c.outcome.State, err), true)
-			e.over(c.job, in, c.outcome, false)
+			j.warn("job-unknown", fmt.Sprintf("asking slurmctld about job %s, which ended as %s: %v", in.of.job.ID, c.Outcome.State, err), true)
+			j.over(c.Job, in, c.Outcome, false)
 			return
 		}
 		for i := range infos {
-			if info := &infos[i]; info.JobID == c.job {
-				if c.truncated {
-					complete(&c.outcome, info, in)
+			if info := &infos[i]; info.JobID == c.Job {
+				if c.Truncated {
+					complete(&c.Outcome, info, in)
 				}
-				e.over(c.job, in, c.outcome, info.Requeued())
+				j.over(c.Job, in, c.Outcome, info.Requeued())
 				return
 			}
 		}
-		e.over(c.job, in, c.outcome, false)
+		j.over(c.Job, in, c.Outcome, false)
 	})
 }
 
 // askForPriority asks slurmctld with which priority a job has started that did not start at once. Accounting
 // has the one that it had when it became eligible (job_start in as_mysql_job.c). It is one
 // question at a time: slurmctld puts off scheduling while it has many to answer (max_rpc_cnt).
-func (e *Engine) askForPriority(job uint32) {
-	e.priorities = append(e.priorities, job)
-	if len(e.priorities) == 1 {
-		e.askForNextPriority()
+func (j *jobs) askForPriority(job uint32) {
+	j.priorities = append(j.priorities, job)
+	if len(j.priorities) == 1 {
+		j.askForNextPriority()
 	}
 }
 
-func (e *Engine) askForNextPriority() {
-	job := e.priorities[0]
-	m := &rpc.Message{Type: rpc.RequestJobInfoSingle, Host: "localhost", Body: rpc.AppendJobInfoRequest(nil, job)}
-	e.network.send(m, func(reply *rpc.Message, err error) {
-		if e.priorities = e.priorities[1:]; len(e.priorities) > 0 {
-			defer e.askForNextPriority()
+func (j *jobs) askForNextPriority() {
+	job := j.priorities[0]
+	j.ask(rpc.RequestJobInfoSingle, rpc.AppendJobInfoRequest(nil, job), func(reply *rpc.Message, err error) {
+		if j.priorities = j.priorities[1:]; len(j.priorities) > 0 {
+			defer j.askForNextPriority()
 		}
 		infos, err := jobInfos(reply, err)
-		in := e.byNumber[job]
+		in := j.byNumber[job]
 		if err != nil || in == nil {
 			return // it is over, and accounting will have to do
 		}
@@ -74,7 +74,8 @@ func complete(o *rm.Outcome, info *rpc.JobInfo, in *instance) {
 	o.Account, o.QOS, o.Partition, o.Reservation = info.Account, info.QOS, info.Partition, info.Reservation
 	o.TRES = info.TRESAlloc
 	o.Restarts = info.Restarts
-	o.ExitCode, o.Signal = int(info.ExitCode>>8&0xff), int(info.ExitCode&0x7f)
+	exit := slurmspec.ExitCodeOfWait(info.ExitCode)
+	o.ExitCode, o.Signal = exit.Status, exit.Signal
 	if in.nodes != "" {
 		o.Nodes, o.NodeCount, o.Processors = in.nodes, in.nodeCount, in.cpus
 	}
@@ -83,19 +84,18 @@ func complete(o *rm.Outcome, info *rpc.JobInfo, in *instance) {
 // askForTasks asks slurmctld which tasks of an array it still has, once the array's own
 // record has become that of a task and has ended. A task that was cancelled before it had a record
 // of its own has vanished without a word (scancel 1_7: job_str_signal in job_mgr.c).
-func (e *Engine) askForTasks(s *submission) {
-	m := &rpc.Message{Type: rpc.RequestJobInfoSingle, Host: "localhost", Body: rpc.AppendJobInfoRequest(nil, s.number)}
-	e.network.send(m, func(reply *rpc.Message, err error) {
+func (j *jobs) askForTasks(s *submission) {
+	j.ask(rpc.RequestJobInfoSingle, rpc.AppendJobInfoRequest(nil, s.number), func(reply *rpc.Message, err error) {
 		infos, err := jobInfos(reply, err)
 		if err != nil {
-			e.warn("job-unknown", fmt.Sprintf("asking slurmctld about the tasks of job %s: %v", s.job.ID, err), true)
+			j.warn("job-unknown", fmt.Sprintf("asking slurmctld about the tasks of job %s: %v", s.job.ID, err), true)
 			return
 		}
-		now := hpc.Unix(e.Now().UnixSeconds())
+		now := hpc.Unix(j.Now().UnixSeconds())
 		for _, task := range s.tasks {
 			known := func(info rpc.JobInfo) bool { return info.ArrayTaskID == uint32(task) || info.Waiting(task) }
 			if s.fates[task] == inArray && !slices.ContainsFunc(infos, known) {
-				e.taskOver(0, s, task, rm.Outcome{State: hpc.Cancelled, End: now}, false)
+				j.taskOver(0, s, task, rm.Outcome{State: hpc.Cancelled, End: now}, false)
 			}
 		}
 	})

@@ -33,7 +33,7 @@ func BenchmarkIdle(b *testing.B) {
 	ctx := context.Background()
 	s := scenario{cluster: writeCluster(b, manyNodes(1000))}
 	e := s.start(ctx, b, in)
-	before, cpu := e.clock.Stats(), e.CPU()["slurmctld"]
+	before, cpu := e.loop.clock.Stats(), e.cpu()["slurmctld"]
 	virtual := time.Duration(0)
 	b.ResetTimer()
 	for b.Loop() {
@@ -44,13 +44,13 @@ func BenchmarkIdle(b *testing.B) {
 		}
 		virtual += time.Hour
 	}
-	stats := e.clock.Stats()
+	stats := e.loop.clock.Stats()
 	hours := virtual.Hours()
 	b.ReportMetric(virtual.Seconds()/b.Elapsed().Seconds(), "virtual_s/s")
 	b.ReportMetric(float64(stats.InPlace-before.InPlace)/hours, "steps_in_place/op")
 	b.ReportMetric(float64(stats.Driver-before.Driver)/hours, "driver_steps/op")
 	b.ReportMetric(float64(stats.Looks-before.Looks)/hours, "looks/op")
-	b.ReportMetric((e.CPU()["slurmctld"]-cpu).Seconds()/hours, "slurmctld_cpu_s/op")
+	b.ReportMetric((e.cpu()["slurmctld"]-cpu).Seconds()/hours, "slurmctld_cpu_s/op")
 }
 
 // BenchmarkSubmit submits jobs that cannot start, so that it measures submission alone.
@@ -59,7 +59,7 @@ func BenchmarkSubmit(b *testing.B) {
 	ctx := context.Background()
 	s := scenario{cluster: writeCluster(b, manyNodes(1000))}
 	e := s.start(ctx, b, in)
-	cpu := e.CPU()["slurmctld"]
+	cpu := e.cpu()["slurmctld"]
 	n, accepted := 0, 0
 	b.ResetTimer()
 	for b.Loop() {
@@ -79,7 +79,7 @@ func BenchmarkSubmit(b *testing.B) {
 		b.Fatalf("slurmctld accepted %d of %d jobs", accepted, n)
 	}
 	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "jobs/s")
-	b.ReportMetric(1e3*(e.CPU()["slurmctld"]-cpu).Seconds()/float64(n), "slurmctld_cpu_ms/op")
+	b.ReportMetric(1e3*(e.cpu()["slurmctld"]-cpu).Seconds()/float64(n), "slurmctld_cpu_ms/op")
 }
 
 // BenchmarkLargeJob starts and ends a job on 5,000 nodes, with an epilog on each of them.
@@ -93,7 +93,7 @@ func BenchmarkLargeJob(b *testing.B) {
 	}
 	s.delays.Epilog = epilog
 	e := s.start(ctx, b, in)
-	cpu := e.CPU()["slurmctld"]
+	cpu := e.cpu()["slurmctld"]
 	n := 0
 	b.ResetTimer()
 	for b.Loop() {
@@ -113,7 +113,7 @@ func BenchmarkLargeJob(b *testing.B) {
 		}
 		settle(ctx, b, e, e.Now().Add(time.Minute)) // the epilogs
 	}
-	b.ReportMetric((e.CPU()["slurmctld"]-cpu).Seconds()/float64(n), "slurmctld_cpu_s/op")
+	b.ReportMetric((e.cpu()["slurmctld"]-cpu).Seconds()/float64(n), "slurmctld_cpu_s/op")
 }
 
 // settle advances to an instant and counts the jobs that were accepted by then.

@@ -12,6 +12,7 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/slurm/rpc"
+	"rmreplay/internal/slurmspec"
 )
 
 // Can implements [rm.ResourceManager].
@@ -25,48 +26,48 @@ func (e *Engine) Can() rm.Capabilities {
 	}
 }
 
-// Do implements [rm.ResourceManager]. A command is an input ([Engine.nextInput]). The nodes
+// Do implements [rm.ResourceManager]. A command is an input ([loop.nextInput]). The nodes
 // carry out what changes a run time, and slurmctld everything else.
 func (e *Engine) Do(c rm.Command) error {
 	if err := e.Can().Check(c); err != nil {
 		return err
 	}
-	s := e.byID[c.Job]
-	e.inputs = append(e.inputs, func() {
+	s := e.jobs.byID[c.Job]
+	e.loop.input(func() {
 		if s == nil {
-			e.emit(c.Unknown())
+			e.loop.emit(c.Unknown())
 			return
 		}
-		e.carryOut(s, c)
+		e.jobs.carryOut(s, c)
 	})
 	return nil
 }
 
 // carryOut does to a submission what a command says. A command to a job that slurmctld has
 // not answered for waits until it has.
-func (e *Engine) carryOut(s *submission, c rm.Command) {
+func (j *jobs) carryOut(s *submission, c rm.Command) {
 	over := s.refused || s.ended >= len(s.tasks)
 	switch {
 	case !s.answered && c.Kind == rm.Cancel && len(c.Tasks) == 0:
 		s.cancelled = true
 	case !s.answered:
-		s.waiting = append(s.waiting, func() { e.carryOut(s, c) })
+		s.waiting = append(s.waiting, func() { j.carryOut(s, c) })
 	case c.Kind == rm.Cancel && over: // nothing is left to be done
 	case s.refused:
-		e.done(s, c, errors.New("the job was rejected"))
+		j.done(s, c, errors.New("the job was rejected"))
 	case over:
-		e.done(s, c, errors.New("the job has ended"))
+		j.done(s, c, errors.New("the job has ended"))
 	case c.Kind == rm.Cancel:
-		e.kill(s, c)
+		j.kill(s, c)
 	case c.Kind == rm.Stretch || c.Kind == rm.SetRunTime:
-		e.done(s, c, e.changeRunTimes(s, c))
+		j.done(s, c, j.changeRunTimes(s, c))
 	default:
-		e.update(s, c)
+		j.update(s, c)
 	}
 }
 
-func (e *Engine) done(s *submission, c rm.Command, refused error) {
-	e.emit(c.Done(0, s.number, refused))
+func (j *jobs) done(s *submission, c rm.Command, refused error) {
+	j.emit(c.Done(0, s.number, refused))
 }
 
 // target is what a command is for, as Slurm's clients send it: "12", "12_3", "12_1,3".
@@ -83,20 +84,20 @@ func target(s *submission, tasks []int) string {
 }
 
 // kill cancels a job that slurmctld has taken, as its user does with scancel.
-func (e *Engine) kill(s *submission, c rm.Command) {
-	u := e.users[s.job.User]
+func (j *jobs) kill(s *submission, c rm.Command) {
+	u := j.users.byName[s.job.User]
 	kill := rpc.KillRequest{Job: target(s, c.Tasks), Signal: signalKill}
-	m := &rpc.Message{Type: rpc.RequestKillJob, UID: u.UID, GID: u.GID, Host: "localhost", Body: kill.Append(nil)}
-	e.sendInput(m, func(reply *rpc.Message, err error) {
+	m := &rpc.Message{Type: rpc.RequestKillJob, UID: u.UID, GID: u.GID, Host: "localhost", Body: j.codec.Body(&kill)}
+	j.sendInput(m, func(reply *rpc.Message, err error) {
 		if err == nil {
 			err = rpc.ReplyError(reply)
 		}
-		if errno, ok := asErrno(err); ok && errno == rpc.ErrAlreadyDone {
+		if errno, ok := asErrno(err); ok && errno == slurmspec.ErrAlreadyDone {
 			return // it ended at this very instant
 		}
 		if err != nil {
-			e.warn("cancel-refused", fmt.Sprintf("cancelling job %s: %v", s.job.ID, err), false)
-			e.done(s, c, err)
+			j.warn("cancel-refused", fmt.Sprintf("cancelling job %s: %v", s.job.ID, err), false)
+			j.done(s, c, err)
 		}
 	})
 }
@@ -104,18 +105,18 @@ func (e *Engine) kill(s *submission, c rm.Command) {
 const signalKill = 9
 
 // update changes a job as an operator does with scontrol.
-func (e *Engine) update(s *submission, c rm.Command) {
-	j := rpc.NewJobUpdate(target(s, c.Tasks))
-	if err := describeUpdate(j, c); err != nil {
-		e.done(s, c, err)
+func (j *jobs) update(s *submission, c rm.Command) {
+	update := rpc.NewJobUpdate(target(s, c.Tasks))
+	if err := describeUpdate(update, c); err != nil {
+		j.done(s, c, err)
 		return
 	}
-	m := &rpc.Message{Type: rpc.RequestUpdateJob, Host: "localhost", Body: j.Append(nil)}
-	e.sendInput(m, func(reply *rpc.Message, err error) {
+	m := &rpc.Message{Type: rpc.RequestUpdateJob, Host: "localhost", Body: j.codec.Body(update)}
+	j.sendInput(m, func(reply *rpc.Message, err error) {
 		if err == nil {
 			err = rpc.ReplyError(reply)
 		}
-		e.done(s, c, err)
+		j.done(s, c, err)
 	})
 }
 
@@ -138,17 +139,17 @@ func describeUpdate(j *rpc.JobDesc, c rm.Command) error {
 }
 
 // changeRunTimes changes how long the scripts of a job run: on the nodes those that run, and
-// for those that are still to be launched what [Engine.Script] will say.
-func (e *Engine) changeRunTimes(s *submission, c rm.Command) error {
+// for those that are still to be launched what [jobs.script] will say.
+func (j *jobs) changeRunTimes(s *submission, c rm.Command) error {
 	changed := 0
 	running := map[int]bool{}
-	for _, number := range slices.Sorted(maps.Keys(e.running)) {
-		in := e.byNumber[number]
+	for _, number := range slices.Sorted(maps.Keys(j.running)) {
+		in := j.byNumber[number]
 		if in == nil || in.of != s || !c.For(in.task) {
 			continue
 		}
 		running[in.task] = true
-		if c.Kind == rm.Stretch && e.nodes.Stretch(number, c.Factor) || c.Kind == rm.SetRunTime && e.nodes.SetRunTime(number, c.RunTime) {
+		if c.Kind == rm.Stretch && j.nodes.Stretch(number, c.Factor) || c.Kind == rm.SetRunTime && j.nodes.SetRunTime(number, c.RunTime) {
 			changed++
 		}
 	}
@@ -157,9 +158,9 @@ func (e *Engine) changeRunTimes(s *submission, c rm.Command) error {
 		case !c.For(task) || s.fates[task] == over:
 			continue
 		case c.Kind == rm.SetRunTime: // also of a job that runs again, should it be requeued
-			e.setRunTime(s, task, c.RunTime)
+			j.setRunTime(s, task, c.RunTime)
 		case !running[task]:
-			e.setRunTime(s, task, stretched(e.runTimeOf(s, task), c.Factor))
+			j.setRunTime(s, task, stretched(j.runTimeOf(s, task), c.Factor))
 		default:
 			continue
 		}
@@ -174,18 +175,18 @@ func (e *Engine) changeRunTimes(s *submission, c rm.Command) error {
 }
 
 // runTimeOf is how long a task of a job runs; that of a job that is no array is task -1.
-func (e *Engine) runTimeOf(s *submission, task int) time.Duration {
-	if d, changed := e.runTimes[taskOf{s, task}]; changed {
+func (j *jobs) runTimeOf(s *submission, task int) time.Duration {
+	if d, changed := j.runTimes[taskOf{s, task}]; changed {
 		return d
 	}
 	return s.job.RunTimeOf(task)
 }
 
-func (e *Engine) setRunTime(s *submission, task int, d time.Duration) {
-	if e.runTimes == nil {
-		e.runTimes = map[taskOf]time.Duration{}
+func (j *jobs) setRunTime(s *submission, task int, d time.Duration) {
+	if j.runTimes == nil {
+		j.runTimes = map[taskOf]time.Duration{}
 	}
-	e.runTimes[taskOf{s, task}] = d
+	j.runTimes[taskOf{s, task}] = d
 }
 
 // taskOf is a task of a submission.

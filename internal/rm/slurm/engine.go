@@ -2,44 +2,52 @@
 // and with accounting slurmdbd and MariaDB, as components of a discrete-event
 // simulation.
 //
-// An [Engine] is one event loop. It owns the virtual clock and all compute nodes
-// (package nodes), submits jobs over the wire as their own users, and learns of
-// each job's end at the instant at which slurmctld records it, from the pipe into
-// which the stock jobcomp/filetxt plugin writes. The daemons run below a guard
-// process (package supervise) that lets nothing outlive the engine.
+// An [Engine] ties together parts that can be read alone. Those of this package share one
+// event loop (loop.go): the workload's jobs (jobs.go, ask.go), an administrator's actions
+// (actions.go), the adapted configuration (configuration.go) and the users (users.go). The
+// others are packages below this one: daemons starts and stops processes, network has the
+// connections, nodes plays all compute nodes, accounting is slurmdbd, fairshare makes the
+// usage that slurmctld starts with, jobcomp reads the ends of jobs, counters adds up sdiag's
+// numbers, and audit compares slurmdbd with the run's record.
+//
+// Jobs are submitted over the wire as their own users. The end of each arrives at the instant
+// at which slurmctld records it, through the pipe into which the stock jobcomp/filetxt plugin
+// writes. The daemons run below a guard process (package supervise) that lets nothing outlive
+// the engine.
 package slurm
 
 import (
 	"context"
 	"errors"
-	"fmt"
+	"os"
+	"path/filepath"
 	"time"
 
-	"rmreplay/internal/agenda"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
+	"rmreplay/internal/rm/slurm/accounting"
 	"rmreplay/internal/rm/slurm/conf"
+	"rmreplay/internal/rm/slurm/counters"
 	"rmreplay/internal/rm/slurm/install"
 	"rmreplay/internal/rm/slurm/nodes"
-	"rmreplay/internal/rm/slurm/rpc"
-	"rmreplay/internal/supervise"
-	"rmreplay/internal/vclock"
+	"rmreplay/internal/rm/slurm/sandbox"
+	"rmreplay/internal/slurmspec"
 )
 
 // Config says what to run.
 type Config struct {
 	Cluster *conf.Cluster
 	Install *install.Installation
-	// Users are those of the workload, with whoever submits one of its jobs. The cluster's own list
-	// goes first.
+	// Users are those of the workload, among them everybody who submits one of its jobs.
+	// Numbers and groups in the cluster's own list win over those given here.
 	Users []hpc.User
 	// Epoch is the instant at which the workload begins. The daemons start, and the
 	// nodes register, before it.
 	Epoch  hpc.Time
 	Delays nodes.Delays
-	// Usage is the fair-share usage with which slurmctld starts, lead before Epoch, but
-	// for what preset jobs will add, which is Accrued. UsageAt is when it is what the
-	// workload says.
+	// Usage is the fair-share usage with which slurmctld starts, lead before Epoch. What
+	// preset jobs will add (Accrued) is subtracted from it. UsageAt is the instant at which the
+	// usage is what the workload says.
 	Usage   []hpc.Usage
 	Accrued []hpc.Accrual
 	UsageAt hpc.Time
@@ -61,45 +69,19 @@ type Config struct {
 // Engine is a running Slurm under virtual time. It implements [rm.ResourceManager];
 // one goroutine drives it.
 type Engine struct {
-	cfg     Config
-	adapted *conf.Adapted
-	// slurmConf is the adapted slurm.conf in force, which an action may replace. It has the
-	// site's scheduling, which slurmctld has once the window has begun: not in the preRoll.
-	slurmConf []byte
-	preRoll   bool
-	// hostname is this machine's, which slurm.conf has to name.
-	hostname string
-
-	clock   *vclock.Clock
-	guard   *supervise.Guard
-	network *network
-	nodes   *nodes.Cluster
-	place   place
-	daemons daemons
-	timers  agenda.Agenda[func()]
-	timed   int // timers so far
-	events  []rm.Event
-	err     error // the first reason for which the run cannot go on
-	notices chan supervise.Exit
-
-	users        map[string]hpc.User
-	groups       map[string]uint32
-	selectPlugin uint32
-	requeueExits []int // exit codes after which jobs go back to the queue
-
-	submissions []*submission
-	byID        map[string]*submission
-	byNumber    map[uint32]*instance
-	running     map[uint32]bool
-	orphans     map[uint32][]completion  // by the number of a submission without an answer
-	runTimes    map[taskOf]time.Duration // those that commands have changed
-	priorities  []uint32                 // jobs of which to ask for the priority
-	inputs      []func()                 // what the workload does and has not been sent yet
-	unanswered  int                      // requests of inputs
-	actions     actions
-	pipeRest    []byte
-	counters    counters
-	warnings    []Warning
+	cfg      Config
+	sandbox  *sandbox.Sandbox
+	loop     *loop
+	conf     *configuration
+	users    *users
+	jobs     *jobs
+	nodes    *nodes.Cluster
+	actions  *actions
+	counters *counters.Counters
+	// database is nil without accounting.
+	database    *accounting.Database
+	controlPort uint16
+	dbPort      uint16
 }
 
 // Warning is something that a reader of the results must know.
@@ -108,204 +90,62 @@ type Warning struct {
 	AffectsResult bool
 }
 
-// maxTries is how often sbatch tries again what slurmctld was too busy to take, after a
-// pause of 1 s, 2 s and so on (MAX_RETRIES in sbatch.c): two minutes in all.
-const maxTries = 15
-
 var (
 	_ rm.ResourceManager = (*Engine)(nil)
-	_ nodes.Environment  = (*Engine)(nil)
 )
 
 // Now implements [rm.ResourceManager].
-func (e *Engine) Now() hpc.Time { return e.clock.Now() }
-
-// At implements [nodes.Environment].
-func (e *Engine) At(t hpc.Time, f func()) {
-	e.timed++
-	e.timers.Put(agenda.Entry[func()]{At: t, Seq: e.timed, What: f})
-}
-
-// Send implements [nodes.Environment].
-func (e *Engine) Send(typ rpc.Type, body []byte) {
-	e.network.send(&rpc.Message{Type: typ, Host: "localhost", Body: body}, func(_ *rpc.Message, err error) {
-		if typ == rpc.MessageEpilogComplete && errors.Is(err, errNoAnswer) {
-			return // slurmctld never answers this one
-		}
-		if err != nil && e.err == nil {
-			e.warn("message-lost", fmt.Sprintf("a message (%v) of a node: %v", typ, err), true)
-		}
-	})
-}
-
-// Fail implements [nodes.Environment].
-func (e *Engine) Fail(err error) { e.fail(err) }
-
-func (e *Engine) fail(err error) {
-	if e.err == nil {
-		e.err = err
-	}
-}
-
-// failOn is fail if there is an error.
-func (e *Engine) failOn(err error) {
-	if err != nil {
-		e.fail(err)
-	}
-}
-
-// failUnlessEnded fails with err unless the reason turns out to be that a daemon has
-// ended, of which the guard tells a moment later.
-func (e *Engine) failUnlessEnded(err error) {
-	for range 50 {
-		e.takeNotices()
-		if e.err != nil {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	e.fail(err)
-}
-
-func (e *Engine) warn(code, text string, affects bool) {
-	e.warnings = append(e.warnings, Warning{code, text, affects})
-}
-
-// Warnings returns what has been noticed since the last call.
-func (e *Engine) Warnings() []Warning {
-	w := e.warnings
-	e.warnings = nil
-	return w
-}
-
-func (e *Engine) emit(ev rm.Event) {
-	ev.At = e.Now()
-	withoutBarrier(&ev)
-	e.events = append(e.events, ev)
-}
-
-// Running is the number of jobs whose script runs.
-func (e *Engine) Running() int { return len(e.running) }
+func (e *Engine) Now() hpc.Time { return e.loop.Now() }
 
 // AdvanceTo implements [rm.ResourceManager].
 func (e *Engine) AdvanceTo(ctx context.Context, t hpc.Time) ([]rm.Event, error) {
-	for e.err == nil {
-		e.runTimers()
-		e.nextInput()
-		limit := min(t, e.timers.Next())
-		switch {
-		case len(e.events) > 0:
-			limit = e.Now()
-		case len(e.inputs) > 0 && e.unanswered == 0:
-			limit = min(limit, e.Now()+1) // an action holds them until then
-		}
-		wake, err := e.wait(ctx, limit)
-		if err != nil {
-			return e.take(), e.explain(err)
-		}
-		switch wake {
-		case vclock.Input:
-			if err := e.network.poll(); err != nil {
-				e.fail(err)
-			}
-		case vclock.Notified:
-			e.takeNotices()
-		case vclock.AtLimit:
-			switch {
-			case len(e.events) > 0:
-				return e.take(), nil
-			case e.Now() >= t && e.timers.Next() > t:
-				return nil, nil
-			}
-		}
-	}
-	return e.take(), e.err
+	return e.loop.advance(ctx, t)
 }
 
-// wait lets virtual time pass up to limit, or to the first thing that happens. While
-// messages wait for a free connection it goes in small steps, from one instant at
-// which all is quiet to the next, and looks for connections that slurmctld has closed:
-// a close is nothing that the clock tells of.
-func (e *Engine) wait(ctx context.Context, limit hpc.Time) (vclock.Wake, error) {
-	if len(e.network.queue) == 0 {
-		return e.clock.Wait(ctx, limit)
-	}
-	wake, err := e.clock.Wait(ctx, min(limit, e.Now().Add(e.network.patience)))
-	if err == nil && wake == vclock.AtLimit {
-		err = e.network.reap()
-	}
-	return wake, err
+// Submit implements [rm.ResourceManager].
+func (e *Engine) Submit(job *hpc.Job) error { return e.jobs.submit(job) }
+
+// Act implements [rm.ResourceManager].
+func (e *Engine) Act(a hpc.Action) error { return e.actions.act(a) }
+
+// BeginWindow implements [rm.ResourceManager].
+func (e *Engine) BeginWindow() error {
+	e.actions.beginWindow()
+	return nil
 }
 
-// nextInput sends the inputs that there are to slurmctld, in their order and each when the
-// one before has been answered: many at once would be handled in the order in which
-// slurmctld's threads get processors.
-func (e *Engine) nextInput() {
-	for len(e.inputs) > 0 && e.unanswered == 0 && !e.actions.hold(e.Now()) {
-		send := e.inputs[0]
-		e.inputs = e.inputs[1:]
-		send()
-	}
-}
+// Running is the number of jobs whose script runs.
+func (e *Engine) Running() int { return len(e.jobs.running) }
 
-// sendInput sends the request of an input.
-func (e *Engine) sendInput(m *rpc.Message, answered func(*rpc.Message, error)) {
-	e.unanswered++
-	e.network.send(m, func(reply *rpc.Message, err error) {
-		e.unanswered--
-		answered(reply, err)
-	})
-}
+// Adapted is the configuration that the daemons run with, and what was changed in it.
+func (e *Engine) Adapted() *conf.Adapted { return e.conf.adapted }
 
-func (e *Engine) take() []rm.Event {
-	ev := e.events
-	e.events = nil
-	return ev
-}
+// ClockFile is where a running engine with that log directory shows its virtual clock,
+// for [vclock.Look].
+func ClockFile(logDir string) string { return filepath.Join(logDir, "clock") }
 
-func (e *Engine) runTimers() {
-	for e.timers.Next() <= e.Now() && e.err == nil {
-		e.timers.Pop().What()
+// Close ends all processes and removes what they left.
+func (e *Engine) Close() error {
+	var err error
+	if e.loop.daemons != nil {
+		err = e.loop.daemons.Close()
 	}
-}
-
-// explain makes an error of the clock one that says what to do.
-func (e *Engine) explain(err error) error {
-	if e.err != nil {
-		return e.err
+	if e.loop.network != nil {
+		e.loop.network.Close()
 	}
-	var stall *vclock.StallError
-	var dead *vclock.DeadlockError
-	if errors.As(err, &stall) || errors.As(err, &dead) {
-		err = fmt.Errorf("running Slurm under virtual time: %w", err)
+	if e.loop.clock != nil {
+		_ = os.Remove(ClockFile(e.cfg.LogDir)) // it leads nowhere now
+		err = errors.Join(err, e.loop.clock.Close())
 	}
+	e.sandbox.Close()
 	return err
 }
 
-// takeNotices handles the ends of processes that the guard has reported.
-func (e *Engine) takeNotices() {
-	for {
-		select {
-		case exit := <-e.notices:
-			e.clock.Collect(exit.PID)
-			e.processEnded(exit)
-		default:
-			return
-		}
-	}
-}
+// cpu is the CPU time, user and system, that each daemon has used so far.
+func (e *Engine) cpu() map[string]time.Duration { return e.loop.daemons.CPU() }
 
-// nodeMessage answers what slurmctld sent to a node.
-func (e *Engine) nodeMessage(addr [4]byte, m *rpc.Message) (*rpc.Message, error) {
-	index, ok := e.place.nodeIndex(addr)
-	if !ok {
-		return nil, fmt.Errorf("slurmctld sent a message (%v) to %d.%d.%d.%d, where no node is", m.Type, addr[0], addr[1], addr[2], addr[3])
-	}
-	return e.nodes.Handle(index, m)
-}
-
-func asErrno(err error) (rpc.Errno, bool) {
-	var errno rpc.Errno
+func asErrno(err error) (slurmspec.Errno, bool) {
+	var errno slurmspec.Errno
 	ok := errors.As(err, &errno)
 	return errno, ok
 }

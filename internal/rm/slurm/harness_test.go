@@ -141,10 +141,10 @@ func (s *scenario) play(t testing.TB) *outcome {
 	if err != nil {
 		t.Fatalf("replaying: %v", err)
 	}
-	if o.sacct, err = e.Sacct(ctx); err != nil {
+	if o.sacct, err = e.sacct(ctx); err != nil {
 		t.Fatal(err)
 	}
-	o.warnings, o.events, o.unfinished = e.Warnings(), record.events, e.Unfinished()
+	o.warnings, o.events, o.unfinished = e.takeWarnings(), record.events, e.actions.unfinished()
 	for row := range writer.Rows {
 		o.list = append(o.list, *row)
 	}
@@ -212,4 +212,9 @@ func since(t hpc.Time) float64 {
 		return -1
 	}
 	return t.Sub(epoch).Seconds()
+}
+
+func lastLines(s string, n int) string {
+	lines := strings.Split(strings.TrimSpace(s), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }

@@ -9,10 +9,39 @@ import (
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
+	"rmreplay/internal/rm/slurm/jobcomp"
 	"rmreplay/internal/rm/slurm/nodes"
 	"rmreplay/internal/rm/slurm/rpc"
-	"rmreplay/internal/workload/sbatch"
+	"rmreplay/internal/slurmspec"
+	"rmreplay/internal/slurmspec/sbatch"
 )
+
+// jobs are the workload's jobs on their way through Slurm.
+type jobs struct {
+	*loop
+	users *users
+	// selectPlugin is the number of slurm.conf's SelectType, which a submission must name.
+	selectPlugin uint32
+	requeueExits []int // exit codes after which jobs go back to the queue
+
+	submissions []*submission
+	byID        map[string]*submission
+	byNumber    map[uint32]*instance
+	running     map[uint32]bool
+	orphans     map[uint32][]jobcomp.Record // by the number of a submission without an answer
+	priorities  []uint32                    // jobs of which to ask for the priority
+	records     jobcomp.Stream
+	// nodes play the jobs that run.
+	nodes    *nodes.Cluster
+	runTimes map[taskOf]time.Duration // those that commands have changed
+}
+
+func newJobs(l *loop, u *users) *jobs {
+	return &jobs{
+		loop: l, users: u, byID: map[string]*submission{}, byNumber: map[uint32]*instance{}, running: map[uint32]bool{},
+		orphans: map[uint32][]jobcomp.Record{},
+	}
+}
 
 // submission is a job of the workload on its way through Slurm.
 type submission struct {
@@ -36,6 +65,10 @@ type submission struct {
 	// ended counts the tasks that are over.
 	ended int
 }
+
+// maxTries is how often sbatch tries again what slurmctld was too busy to take, after a
+// pause of 1 s, 2 s and so on (MAX_RETRIES in sbatch.c): two minutes in all.
+const maxTries = 15
 
 // fate is what is known of a task.
 type fate uint8
@@ -70,21 +103,21 @@ func scriptOf(index int) string {
 }
 
 // submissionOf finds the submission that a script was made for.
-func (e *Engine) submissionOf(script string) (*submission, error) {
+func (j *jobs) submissionOf(script string) (*submission, error) {
 	if _, mark, ok := strings.Cut(script, scriptMark); ok {
 		line, _, _ := strings.Cut(mark, "\n")
-		if i, err := strconv.Atoi(line); err == nil && i >= 0 && i < len(e.submissions) {
-			return e.submissions[i], nil
+		if i, err := strconv.Atoi(line); err == nil && i >= 0 && i < len(j.submissions) {
+			return j.submissions[i], nil
 		}
 	}
 	return nil, fmt.Errorf("slurmctld launched a script that is none of the workload's: %.100q", script)
 }
 
-// Submit implements [rm.ResourceManager]. Since it is an input ([Engine.nextInput]), the
+// submit takes a job of the workload. Since it is an input ([loop.nextInput]), the
 // numbers of jobs are in the workload's order and a job may depend on any before it.
 // slurmctld sleeps for a microsecond of virtual time over each (_throttle_start in
 // proc_req.c), as it does when they come all at once.
-func (e *Engine) Submit(job *hpc.Job) error {
+func (j *jobs) submit(job *hpc.Job) error {
 	s := &submission{job: job, tasks: []int{-1}, fates: map[int]fate{}}
 	if job.Array != "" {
 		array, err := hpc.ParseArray(job.Array)
@@ -93,56 +126,56 @@ func (e *Engine) Submit(job *hpc.Job) error {
 		}
 		s.tasks = array.Tasks
 	}
-	if _, twice := e.byID[job.ID]; twice {
+	if _, twice := j.byID[job.ID]; twice {
 		return fmt.Errorf("submitting job %s: there is already a job of this name", job.ID)
 	}
-	e.byID[job.ID] = s
-	e.submissions = append(e.submissions, s)
-	index := len(e.submissions) - 1
-	e.inputs = append(e.inputs, func() { e.sendSubmission(index) })
+	j.byID[job.ID] = s
+	j.submissions = append(j.submissions, s)
+	index := len(j.submissions) - 1
+	j.input(func() { j.sendSubmission(index) })
 	return nil
 }
 
-func (e *Engine) sendSubmission(index int) {
-	s := e.submissions[index]
-	if on := e.unnumbered(s.job.Dependency); on != nil {
-		on.waiting = append(on.waiting, func() { e.sendSubmission(index) })
+func (j *jobs) sendSubmission(index int) {
+	s := j.submissions[index]
+	if on := j.unnumbered(s.job.Dependency); on != nil {
+		on.waiting = append(on.waiting, func() { j.sendSubmission(index) })
 		return
 	}
-	body, uid, gid, err := e.encodeSubmission(s, index)
+	body, uid, gid, err := j.encodeSubmission(s, index)
 	if err != nil {
-		e.refuse(s, err.Error())
+		j.refuse(s, err.Error())
 		return
 	}
 	if s.job.AsOperator {
 		uid, gid = 0, 0
 	}
 	m := &rpc.Message{Type: rpc.RequestSubmitBatchJob, UID: uid, GID: gid, Host: "localhost", Body: body}
-	e.sendInput(m, func(reply *rpc.Message, err error) {
+	j.sendInput(m, func(reply *rpc.Message, err error) {
 		if err != nil {
-			e.failUnlessEnded(fmt.Errorf("submitting job %s: %w", s.job.ID, err))
+			j.failUnlessEnded(fmt.Errorf("submitting job %s: %w", s.job.ID, err))
 			return
 		}
-		e.submitted(s, index, reply)
+		j.submitted(s, index, reply)
 	})
 }
 
-func (e *Engine) encodeSubmission(s *submission, index int) (body []byte, uid, gid uint32, err error) {
+func (j *jobs) encodeSubmission(s *submission, index int) (body []byte, uid, gid uint32, err error) {
 	job := s.job
-	dependency, err := e.dependency(job.Dependency)
+	dependency, err := j.dependency(job.Dependency)
 	if err != nil {
 		return nil, 0, 0, err
 	}
-	u, known := e.users[job.User]
+	u, known := j.users.byName[job.User]
 	if !known {
 		return nil, 0, 0, fmt.Errorf("user %q does not exist (want one of the cluster's or the workload's)", job.User)
 	}
 	sub := rpc.Submission{
 		Request: job.Request, Dependency: dependency, Script: scriptOf(index), Args: []string{"script"},
-		StdOut: "/dev/null", StdErr: "/dev/null", UID: u.UID, GID: u.GID, Now: e.Now(), SelectPlugin: e.selectPlugin,
+		StdOut: "/dev/null", StdErr: "/dev/null", UID: u.UID, GID: u.GID, Now: j.Now(), SelectPlugin: j.selectPlugin,
 	}
 	if job.Group != "" {
-		if gid, ok := e.groups[job.Group]; ok {
+		if gid, ok := j.users.groups[job.Group]; ok {
 			sub.GID = gid
 		}
 	}
@@ -150,12 +183,12 @@ func (e *Engine) encodeSubmission(s *submission, index int) (body []byte, uid, g
 		sub.Name = job.ID
 	}
 	sub.SubmitLine = submitLine(sub.Request, dependency)
-	sub.Name, sub.WCKey = recordable(sub.Name), recordable(sub.WCKey)
+	sub.Name, sub.WCKey = jobcomp.Name(sub.Name), jobcomp.Name(sub.WCKey)
 	desc, err := sub.JobDesc()
 	if err != nil {
 		return nil, 0, 0, err
 	}
-	return desc.Append(nil), sub.UID, sub.GID, nil
+	return j.codec.Body(desc), sub.UID, sub.GID, nil
 }
 
 // submitLine is the command line that would have submitted the job, for accounting:
@@ -167,13 +200,13 @@ func submitLine(r hpc.Request, dependency string) string {
 
 // unnumbered finds a submission that the dependency names and that has no number yet,
 // since slurmctld was too busy to take it at first. It is nil if there is none.
-func (e *Engine) unnumbered(spec string) *submission {
+func (j *jobs) unnumbered(spec string) *submission {
 	deps, err := sbatch.ParseDependency(spec)
 	if spec == "" || err != nil {
 		return nil // for encodeSubmission to say
 	}
 	for _, d := range deps.List {
-		if on, _ := e.dependedOn(d.Job); on != nil && !on.answered {
+		if on, _ := j.dependedOn(d.Job); on != nil && !on.answered {
 			return on
 		}
 	}
@@ -182,16 +215,16 @@ func (e *Engine) unnumbered(spec string) *submission {
 
 // dependedOn finds the submission that a dependency names, and the task of it if it
 // names one. It is nil where there is none.
-func (e *Engine) dependedOn(name string) (on *submission, task string) {
-	if on = e.byID[name]; on != nil {
+func (j *jobs) dependedOn(name string) (on *submission, task string) {
+	if on = j.byID[name]; on != nil {
 		return on, ""
 	}
 	array, task, _ := strings.Cut(name, "_")
-	return e.byID[array], task
+	return j.byID[array], task
 }
 
 // dependency puts Slurm's job numbers into a dependency over the workload's names.
-func (e *Engine) dependency(spec string) (string, error) {
+func (j *jobs) dependency(spec string) (string, error) {
 	if spec == "" {
 		return "", nil
 	}
@@ -205,7 +238,7 @@ func (e *Engine) dependency(spec string) (string, error) {
 			terms = append(terms, d.Type)
 			continue
 		}
-		on, task := e.dependedOn(d.Job)
+		on, task := j.dependedOn(d.Job)
 		switch {
 		case on == nil:
 			return "", fmt.Errorf("dependency %s on job %s, which has not been submitted", spec, d.Job)
@@ -229,58 +262,58 @@ func (e *Engine) dependency(spec string) (string, error) {
 }
 
 // submitted takes slurmctld's answer to a submission.
-func (e *Engine) submitted(s *submission, index int, reply *rpc.Message) {
+func (j *jobs) submitted(s *submission, index int, reply *rpc.Message) {
 	resp, err := rpc.DecodeSubmitResponse(reply)
 	if err != nil {
 		if errno, ok := asErrno(err); ok && errno.Again() && s.tries < maxTries {
 			s.tries++
-			e.At(e.Now().Add(time.Duration(s.tries)*time.Second), func() { e.sendSubmission(index) })
+			j.At(j.Now().Add(time.Duration(s.tries)*time.Second), func() { j.sendSubmission(index) })
 			return
 		}
-		e.refuse(s, err.Error())
+		j.refuse(s, err.Error())
 		return
 	}
-	e.answer(s)
+	j.answer(s)
 	s.number = resp.JobID
-	e.byNumber[resp.JobID] = &instance{of: s, task: -1}
+	j.byNumber[resp.JobID] = &instance{of: s, task: -1}
 	reason := ""
 	if resp.Code != 0 {
 		reason = resp.Code.Error()
 	}
-	e.emit(rm.Event{Kind: rm.Accepted, Job: s.job.ID, Task: -1, RMJob: resp.JobID, Reason: reason})
+	j.emit(rm.Event{Kind: rm.Accepted, Job: s.job.ID, Task: -1, RMJob: resp.JobID, Reason: reason})
 	for _, ev := range s.early {
-		e.emit(ev)
+		j.emit(ev)
 	}
 	s.early = nil
-	for _, c := range e.orphans[resp.JobID] {
-		e.completed(c)
+	for _, c := range j.orphans[resp.JobID] {
+		j.completed(c)
 	}
-	delete(e.orphans, resp.JobID)
+	delete(j.orphans, resp.JobID)
 	if s.cancelled {
-		e.kill(s, rm.Command{Kind: rm.Cancel, Job: s.job.ID})
+		j.kill(s, rm.Command{Kind: rm.Cancel, Job: s.job.ID})
 	}
 }
 
 // answer notes that a submission's fate is known and lets go of those that wait for it,
 // ahead of all that were submitted later.
-func (e *Engine) answer(s *submission) {
+func (j *jobs) answer(s *submission) {
 	s.answered = true
 	if len(s.waiting) > 0 {
-		e.inputs = append(s.waiting, e.inputs...)
+		j.inputs = append(s.waiting, j.inputs...)
 		s.waiting = nil
 	}
 }
 
-func (e *Engine) refuse(s *submission, reason string) {
-	e.answer(s)
+func (j *jobs) refuse(s *submission, reason string) {
+	j.answer(s)
 	s.refused = true
 	s.ended = len(s.tasks)
-	e.emit(rm.Event{Kind: rm.Refused, Job: s.job.ID, Task: -1, Reason: reason})
+	j.emit(rm.Event{Kind: rm.Refused, Job: s.job.ID, Task: -1, Reason: reason})
 }
 
-// Script implements [nodes.Environment].
-func (e *Engine) Script(l *rpc.BatchLaunch) (nodes.Script, error) {
-	s, err := e.submissionOf(l.Script)
+// script says what the script of a job does once it runs.
+func (j *jobs) script(l *rpc.BatchLaunch) (nodes.Script, error) {
+	s, err := j.submissionOf(l.Script)
 	if err != nil {
 		return nodes.Script{}, err
 	}
@@ -288,18 +321,18 @@ func (e *Engine) Script(l *rpc.BatchLaunch) (nodes.Script, error) {
 	if l.ArrayJobID != 0 {
 		task = int(l.ArrayTaskID)
 	}
-	script := nodes.Script{RunTime: e.runTimeOf(s, task), ExitCode: s.job.ExitCodeOf(task)}
+	script := nodes.Script{RunTime: j.runTimeOf(s, task), ExitCode: s.job.ExitCodeOf(task)}
 	if at := s.job.EndAt; at != 0 {
-		script.RunTime, script.End = max(0, at.Sub(e.Now())), at
+		script.RunTime, script.End = max(0, at.Sub(j.Now())), at
 	}
 	return script, nil
 }
 
-// JobStarted implements [nodes.Environment].
-func (e *Engine) JobStarted(l *rpc.BatchLaunch) {
-	s, err := e.submissionOf(l.Script)
+// started takes the launch of a job's script.
+func (j *jobs) started(l *rpc.BatchLaunch) {
+	s, err := j.submissionOf(l.Script)
 	if err != nil {
-		e.fail(err)
+		j.Fail(err)
 		return
 	}
 	task := -1
@@ -309,29 +342,29 @@ func (e *Engine) JobStarted(l *rpc.BatchLaunch) {
 	if s.fates[task] == over {
 		// An administrator has put it back into the queue (scontrol requeue).
 		s.ended--
-		e.emit(rm.Event{Kind: rm.Requeue, Job: s.job.ID, Task: task, RMJob: l.JobID, Reason: "requeued after its end"})
+		j.emit(rm.Event{Kind: rm.Requeue, Job: s.job.ID, Task: task, RMJob: l.JobID, Reason: "requeued after its end"})
 	}
 	s.fates[task] = alone
-	in := &instance{of: s, task: task, nodes: l.Nodes, nodeCount: int(l.Credential.NodeCount), cpus: rpc.CPUs(l.CPUsPerNode), start: e.Now()}
-	e.byNumber[l.JobID] = in
-	e.running[l.JobID] = true
-	if s.answered && s.job.Priority == nil && e.Now().UnixSeconds() != s.job.Submit.UnixSeconds() {
-		e.askForPriority(l.JobID)
+	in := &instance{of: s, task: task, nodes: l.Nodes, nodeCount: int(l.Credential.NodeCount), cpus: rpc.CPUs(l.CPUsPerNode), start: j.Now()}
+	j.byNumber[l.JobID] = in
+	j.running[l.JobID] = true
+	if s.answered && s.job.Priority == nil && j.Now().UnixSeconds() != s.job.Submit.UnixSeconds() {
+		j.askForPriority(l.JobID)
 	}
-	ev := rm.Event{At: e.Now(), Kind: rm.Started, Job: s.job.ID, Task: task, RMJob: l.JobID, Outcome: &rm.Outcome{
-		State: hpc.Running, Start: e.Now(), Nodes: l.Nodes, NodeCount: in.nodeCount, Processors: in.cpus,
+	ev := rm.Event{At: j.Now(), Kind: rm.Started, Job: s.job.ID, Task: task, RMJob: l.JobID, Outcome: &rm.Outcome{
+		State: hpc.Running, Start: j.Now(), Nodes: l.Nodes, NodeCount: in.nodeCount, Processors: in.cpus,
 		Account: l.Account, Partition: partitionOf(l.Partition), QOS: l.QOS, Restarts: int(l.RestartCount),
 	}}
 	if s.answered {
-		e.emit(ev)
+		j.emit(ev)
 	} else {
 		s.early = append(s.early, ev)
 	}
 }
 
-// JobSuspended implements [nodes.Environment].
-func (e *Engine) JobSuspended(number uint32, resumed bool) {
-	in := e.byNumber[number]
+// suspended takes that a job was stopped or continued.
+func (j *jobs) suspended(number uint32, resumed bool) {
+	in := j.byNumber[number]
 	if in == nil {
 		return
 	}
@@ -339,96 +372,77 @@ func (e *Engine) JobSuspended(number uint32, resumed bool) {
 	if resumed {
 		kind = rm.Resume
 	}
-	e.emit(rm.Event{Kind: kind, Job: in.of.job.ID, Task: in.task, RMJob: number})
+	j.emit(rm.Event{Kind: kind, Job: in.of.job.ID, Task: in.task, RMJob: number})
 }
 
 // pipeData takes the records of finished jobs as they come.
-func (e *Engine) pipeData(data []byte) {
-	e.pipeRest = append(e.pipeRest, data...)
-	for {
-		record, rest := nextCompletion(e.pipeRest)
-		if record == nil {
-			break
-		}
-		c, err := parseCompletion(record)
-		e.pipeRest = rest
-		if err != nil {
-			e.fail(err)
-			return
-		}
-		e.completed(c)
-	}
-	e.pipeRest = append([]byte(nil), e.pipeRest...)
+func (j *jobs) pipeData(data []byte) {
+	j.Fail(j.records.Take(data, j.completed))
 }
 
 // completed takes the end of a job, or of a run of a job that goes back to the queue.
-func (e *Engine) completed(c completion) {
-	in := e.byNumber[c.job]
+func (j *jobs) completed(c jobcomp.Record) {
+	in := j.byNumber[c.Job]
 	if in == nil {
-		array := e.byNumber[c.arrayJob]
-		if c.arrayJob == 0 || array == nil {
+		array := j.byNumber[c.ArrayJob]
+		if c.ArrayJob == 0 || array == nil {
 			// slurmctld has not answered the submission yet.
-			key := c.job
-			if c.arrayJob != 0 {
-				key = c.arrayJob
+			key := c.Job
+			if c.ArrayJob != 0 {
+				key = c.ArrayJob
 			}
-			e.orphans[key] = append(e.orphans[key], c)
+			j.orphans[key] = append(j.orphans[key], c)
 			return
 		}
-		in = &instance{of: array.of, task: c.task}
-		e.byNumber[c.job] = in
+		in = &instance{of: array.of, task: c.Task}
+		j.byNumber[c.Job] = in
 	}
-	if c.task >= 0 {
-		in.task = c.task
+	if c.Task >= 0 {
+		in.task = c.Task
 	}
-	if name := in.of.job.Name; c.outcome.Name == recordable(name) {
-		c.outcome.Name = name
+	if name := in.of.job.Name; c.Outcome.Name == jobcomp.Name(name) {
+		c.Outcome.Name = name
 	}
-	if c.outcome.State == resizing {
+	if c.Outcome.State == slurmspec.Resizing {
 		in.resized = true // and goes on
 		return
 	}
-	if in.resized && c.outcome.Start != 0 {
-		c.outcome.Start = hpc.Unix(in.start.UnixSeconds()) // the record has the last change's instant
+	if in.resized && c.Outcome.Start != 0 {
+		c.Outcome.Start = hpc.Unix(in.start.UnixSeconds()) // the record has the last change's instant
 	}
-	delete(e.running, c.job)
-	c.outcome.Priority = in.priority
+	delete(j.running, c.Job)
+	c.Outcome.Priority = in.priority
 	// Whether these states are the end is for slurmctld to say: a job that lost its
 	// nodes may go back to the queue. And a record that was too long lacks its end.
-	if c.truncated || c.outcome.State == hpc.NodeFail || c.outcome.State == hpc.Preempted {
-		e.askAbout(c, in)
+	if c.Truncated || c.Outcome.State == hpc.NodeFail || c.Outcome.State == hpc.Preempted {
+		j.askAbout(c, in)
 		return
 	}
-	e.over(c.job, in, c.outcome, c.outcome.State == hpc.Pending || e.requeues(&c.outcome))
+	j.over(c.Job, in, c.Outcome, c.Outcome.State == hpc.Pending || j.requeues(&c.Outcome))
 }
-
-// resizing is the state in the record of a job that goes on with other nodes, because it
-// lost one and does not mind (--no-kill), or because it was told to (job_pre_resize_acctg in
-// job_mgr.c).
-const resizing hpc.State = "RESIZING"
 
 // requeues reports whether a job with that end goes back to the queue when its nodes are done
 // with it, for its exit code (job_hold_requeue in job_mgr.c).
-func (e *Engine) requeues(o *rm.Outcome) bool {
-	return o.State != hpc.Cancelled && slices.Contains(e.requeueExits, o.ExitCode)
+func (j *jobs) requeues(o *rm.Outcome) bool {
+	return o.State != hpc.Cancelled && slices.Contains(j.requeueExits, o.ExitCode)
 }
 
 // over emits the event for the end of a job's run, or of the run that goes back to the
 // queue. What is left of an array as one record ends for all its tasks at once.
-func (e *Engine) over(number uint32, in *instance, o rm.Outcome, requeued bool) {
+func (j *jobs) over(number uint32, in *instance, o rm.Outcome, requeued bool) {
 	if o.Start != 0 {
 		o.Partition = partitionOf(o.Partition)
 	}
 	s := in.of
 	if in.task >= 0 || s.job.Array == "" {
-		e.taskOver(number, s, in.task, o, requeued)
+		j.taskOver(number, s, in.task, o, requeued)
 		return
 	}
 	// Some may be split off that have not started. Their own records come at this instant.
-	e.At(e.Now()+1, func() {
+	j.At(j.Now()+1, func() {
 		for _, task := range s.tasks {
 			if s.fates[task] == inArray {
-				e.taskOver(number, s, task, o, requeued)
+				j.taskOver(number, s, task, o, requeued)
 			}
 		}
 	})
@@ -443,7 +457,7 @@ func partitionOf(list string) string {
 }
 
 // taskOver is over for one task, or for a job that is no array.
-func (e *Engine) taskOver(number uint32, s *submission, task int, o rm.Outcome, requeued bool) {
+func (j *jobs) taskOver(number uint32, s *submission, task int, o rm.Outcome, requeued bool) {
 	if s.fates[task] == over {
 		return
 	}
@@ -454,16 +468,16 @@ func (e *Engine) taskOver(number uint32, s *submission, task int, o rm.Outcome, 
 		s.fates[task] = over
 		s.ended++
 	}
-	e.emit(ev)
+	j.emit(ev)
 	// By the array's own number its tasks are known that have no record yet; the last of
 	// them keeps it (job_array_split in job_mgr.c).
 	if !requeued && number != s.number {
-		delete(e.byNumber, number)
+		delete(j.byNumber, number)
 	}
 	switch {
 	case s.ended >= len(s.tasks):
-		delete(e.byNumber, s.number)
+		delete(j.byNumber, s.number)
 	case !requeued && number == s.number:
-		e.askForTasks(s)
+		j.askForTasks(s)
 	}
 }

@@ -63,13 +63,15 @@ func backlog(t *testing.T, in *backlogged, factor float64) {
 		}
 		accepted++
 	}
-	var err error
-	if in.scheduler, err = e.Scheduler(ctx); err != nil {
+	scheduler, err := e.scheduler(ctx)
+	if err != nil {
 		t.Fatal(err)
 	}
-	in.warnings = e.Warnings()
-	in.steps, in.charged = e.ClockSteps()
-	in.cpu = e.CPU()["slurmctld"]
+	in.warnings = e.takeWarnings()
+	in.scheduler = *scheduler
+	stats := e.loop.clock.Stats()
+	in.steps, in.charged = stats.InPlace+stats.Driver, stats.Charged
+	in.cpu = e.cpu()["slurmctld"]
 	t.Logf("factor %v: %v of CPU time, %v charged, %d steps, %+v, %v", factor, in.cpu, in.charged, in.steps, in.scheduler, in.warnings)
 }
 

@@ -20,8 +20,8 @@ import (
 	"rmreplay/internal/rm/slurm/conf"
 	"rmreplay/internal/run"
 	"rmreplay/internal/slurmdb"
+	"rmreplay/internal/slurmspec/sbatch"
 	"rmreplay/internal/workload"
-	"rmreplay/internal/workload/sbatch"
 )
 
 // rebuild replays a scenario with accounting and makes a workload of the database that
@@ -48,10 +48,10 @@ func (s *scenario) database(t *testing.T, limit time.Duration) string {
 	if _, err := replay.Rigid(ctx, e, &s.workload, writer, replay.Options{DrainLimit: s.drainLimit}); err != nil {
 		t.Fatalf("replaying: %v", err)
 	}
-	if _, err := e.Sacct(ctx); err != nil { // lets slurmctld send its last records
+	if _, err := e.sacct(ctx); err != nil { // lets slurmctld send its last records
 		t.Fatal(err)
 	}
-	return "root@unix(" + e.place.file("db.sock") + ")/slurm_acct_db"
+	return "root@unix(" + e.sandbox.File("db.sock") + ")/slurm_acct_db"
 }
 
 func read(t *testing.T, source string, opts slurmdb.Options) *slurmdb.Result {

@@ -3,58 +3,14 @@ package slurm
 import (
 	"fmt"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/replay"
-	"rmreplay/internal/rm/slurm/rpc"
 	"rmreplay/internal/run"
 	"rmreplay/internal/workload"
 )
-
-// TestCountersAcrossMidnight adds up what slurmctld counts anew every day.
-func TestCountersAcrossMidnight(t *testing.T) {
-	var c counters
-	for _, s := range []rpc.Stats{
-		{Since: 100, Started: 3, BackfillCycles: 1, BackfillSum: time.Second, BackfillMax: time.Second, BackfillTableSize: 70, AgentQueue: 4},
-		{Since: 100, Started: 9, BackfillCycles: 3, BackfillSum: 9 * time.Second, BackfillMax: 4 * time.Second, BackfillQueueSum: 30, MainCycles: 2, MainSum: time.Second},
-		{Since: 200, Started: 1, BackfillCycles: 1, BackfillSum: time.Second, BackfillMax: time.Second, BackfillQueueSum: 50, BackfillTableSize: 7, DBDQueue: 2},
-		{Since: 300, Started: 2, ServerThreads: 5},
-	} {
-		c.take(&s)
-	}
-	want := run.Scheduler{
-		JobsStarted: 12, MainCycles: 2, MainMean: 0.5, BackfillCycles: 4, BackfillMean: 2.5, BackfillMax: 4, BackfillQueueMean: 20,
-		BackfillTableMax: 70, AgentQueueMax: 4, DBDQueueMax: 2, ServerThreadsMax: 5,
-	}
-	if diff := cmp.Diff(want, c.total()); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
-	}
-}
-
-// slurmctld is asked once an hour, and at midnight until it has begun to count anew.
-func TestNextCount(t *testing.T) {
-	at := func(text string) hpc.Time {
-		instant, err := hpc.ParseTime("2024-03-" + text + "Z")
-		if err != nil {
-			t.Fatal(err)
-		}
-		return instant
-	}
-	for now, want := range map[string]string{
-		"05T08:00:00": "05T08:59:59", "05T08:59:58.5": "05T08:59:59", "05T08:59:59": "05T09:59:59", "05T08:59:59.5": "05T09:59:59",
-		"05T23:00:00": "05T23:59:59", "05T23:59:59": "05T23:59:59.01", "05T23:59:59.995": "06T00:00:00",
-		"06T00:00:00": "06T00:00:00.01", "06T00:00:00.99": "06T00:00:01", "06T00:00:01": "06T00:59:59",
-	} {
-		if got := nextCount(at(now)); got != at(want) {
-			t.Errorf("after %s: %s, want %s", now, got, at(want))
-		}
-	}
-}
 
 // What happens at midnight is counted, although slurmctld forgets it within a second.
 func TestCountAtMidnight(t *testing.T) {
@@ -78,66 +34,11 @@ func TestCountAtMidnight(t *testing.T) {
 	if _, err := replay.Rigid(ctx, e, &s.workload, writer, replay.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	got, err := e.Scheduler(ctx)
+	got, err := e.scheduler(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got.JobsSubmitted != jobs || got.JobsStarted != jobs || got.JobsCompleted != jobs {
 		t.Errorf("slurmctld has counted %d jobs submitted, %d started and %d completed, want %d", got.JobsSubmitted, got.JobsStarted, got.JobsCompleted, jobs)
-	}
-}
-
-func TestBackfillLimits(t *testing.T) {
-	for _, tt := range []struct {
-		parameters string
-		want       limits
-	}{
-		{"", limits{30 * time.Second, 2 * time.Second, 500 * time.Millisecond, 500}},
-		{"bf_interval=60,bf_max_job_test=1000", limits{60 * time.Second, 2 * time.Second, 500 * time.Millisecond, 1000}},
-		{"BF_Max_Time=10,bf_interval=60,bf_yield_interval=1000000,bf_yield_sleep=100000,bf_node_space_size=77",
-			limits{10 * time.Second, time.Second, 100 * time.Millisecond, 77}},
-		{"bf_max_time=,bf_yield_sleep=x,bf_max_job_test=-1", limits{30 * time.Second, 2 * time.Second, 500 * time.Millisecond, 500}},
-	} {
-		if got := backfillLimits(tt.parameters); got != tt.want {
-			t.Errorf("%q: %+v, want %+v", tt.parameters, got, tt.want)
-		}
-	}
-}
-
-// TestCheckBackfill warns of cycles that are cut, and only of those.
-func TestCheckBackfill(t *testing.T) {
-	l := limits{maxTime: 30 * time.Second, yieldEvery: 2 * time.Second, yieldIs: 500 * time.Millisecond, table: 100}
-	for _, tt := range []struct {
-		counted run.Scheduler
-		factor  float64
-		want    string
-	}{
-		{run.Scheduler{}, 1, ""},
-		{run.Scheduler{BackfillMax: 20, BackfillTableMax: 99}, 1, ""},
-		{run.Scheduler{BackfillMax: 23.5}, 1, "backfill-cut false"}, // 29.4 s with its yields
-		{run.Scheduler{BackfillMax: 23.5}, 0, "backfill-cut true"},
-		{run.Scheduler{BackfillMax: 1, BackfillTableMax: 100}, 1, "backfill-table-full false"},
-	} {
-		e := &Engine{cfg: Config{ClockFactor: tt.factor}}
-		e.checkBackfill(&tt.counted, l)
-		got := ""
-		for _, w := range e.Warnings() {
-			got += w.Code + map[bool]string{true: " true", false: " false"}[w.AffectsResult]
-		}
-		if got != tt.want {
-			t.Errorf("%+v with factor %v: warned of %q, want %q", tt.counted, tt.factor, got, tt.want)
-		}
-	}
-}
-
-func TestCountLosses(t *testing.T) {
-	log := "[1] error: agent waited too long for nodes to respond, abort launch of JobId=7\n" +
-		strings.Repeat("x", 10000) + "\n[2] sched: fine\n" +
-		"[3] error: slurmdbd: agent queue is full (10000), discarding DBD_JOB_START:1425 request\n" +
-		"[4] error: slurmdbd: agent queue is full (10000), discarding DBD_JOB_START:1425 request\n" +
-		"[5] error: update cluster: Connection refused to tiny at 127.0.0.1(6817)"
-	got, err := countLosses(strings.NewReader(log))
-	if diff := cmp.Diff([]int{1, 2, 1}, got); diff != "" || err != nil {
-		t.Errorf("%v, (-want +got)\n%s", err, diff)
 	}
 }

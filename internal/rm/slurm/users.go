@@ -3,28 +3,39 @@ package slurm
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm/slurm/sandbox"
 )
 
-// nameUsers decides who exists: the cluster's users, with the numbers that they have there, and those
-// of the workload's whom it does not list. They existed when they submitted their jobs, and Slurm cannot start one of
-// a user without a name (slurm_cred_create in slurm_cred.c): it would try for ever. Who may submit is
-// for the associations to say. Whoever has no number, or that of the user who runs the
-// daemons, gets another one, for Slurm would take him for its administrator.
-func (e *Engine) nameUsers() {
-	e.users, e.groups = map[string]hpc.User{}, map[string]uint32{}
-	list := slices.Clip(e.cfg.Cluster.Users)
-	listed := map[string]bool{}
+// users are who exists in a run: the cluster's users, and those of the workload that the
+// cluster does not list.
+type users struct {
+	byName map[string]hpc.User
+	groups map[string]uint32 // the numbers of groups by name
+}
+
+// newUsers decides who exists. The cluster's users keep the numbers that they have there.
+// Users of the workload existed when they submitted their jobs, and Slurm cannot start a job
+// of a user without a name (slurm_cred_create in slurm_cred.c): it would try for ever. Whether
+// a user may submit, the associations say.
+//
+// A user without a number, or with that of the user who runs the daemons, gets another number:
+// Slurm would take such a user for its administrator.
+func newUsers(listed, more []hpc.User) *users {
+	out := &users{byName: map[string]hpc.User{}, groups: map[string]uint32{}}
+	list := slices.Clip(listed)
+	known := map[string]bool{}
 	for _, u := range list {
-		listed[u.Name] = true
+		known[u.Name] = true
 	}
-	for _, u := range e.cfg.Users {
-		if !listed[u.Name] {
-			listed[u.Name] = true
+	for _, u := range more {
+		if !known[u.Name] {
+			known[u.Name] = true
 			list = append(list, u)
 		}
 	}
@@ -47,38 +58,39 @@ func (e *Engine) nameUsers() {
 		if u.Group == "" {
 			u.Group = u.Name
 		}
-		e.users[u.Name] = u
-		if _, ok := e.groups[u.Group]; !ok {
-			e.groups[u.Group] = u.GID
+		out.byName[u.Name] = u
+		if _, ok := out.groups[u.Group]; !ok {
+			out.groups[u.Group] = u.GID
 		}
 	}
+	return out
 }
 
-// writeUsers writes the passwd and group files that the daemons see through
+// write writes the passwd and group files that the daemons see through
 // libnss-wrapper.
-func (e *Engine) writeUsers() error {
+func (u *users) write(in *sandbox.Sandbox) error {
 	var passwd, group strings.Builder
 	fmt.Fprintf(&passwd, "%s:x:%d:%d:%s:/:/bin/sh\n", daemonUser, os.Geteuid(), os.Getegid(), daemonUser)
 	fmt.Fprintf(&group, "%s:x:%d:\n", daemonUser, os.Getegid())
-	if _, known := e.users["root"]; !known {
+	if _, known := u.byName["root"]; !known {
 		passwd.WriteString("root:x:0:0:root:/:/bin/sh\n") // who owns reservations
 	}
-	if _, known := e.groups["root"]; !known {
+	if _, known := u.groups["root"]; !known {
 		group.WriteString("root:x:0:\n")
 	}
 	members := map[string][]string{}
-	for _, name := range sortedKeys(e.users) {
-		u := e.users[name]
-		fmt.Fprintf(&passwd, "%s:x:%d:%d:%s:/:/bin/sh\n", u.Name, u.UID, u.GID, u.Name)
-		members[u.Group] = append(members[u.Group], u.Name)
+	for _, name := range slices.Sorted(maps.Keys(u.byName)) {
+		one := u.byName[name]
+		fmt.Fprintf(&passwd, "%s:x:%d:%d:%s:/:/bin/sh\n", one.Name, one.UID, one.GID, one.Name)
+		members[one.Group] = append(members[one.Group], one.Name)
 	}
-	for _, name := range sortedKeys(e.groups) {
-		fmt.Fprintf(&group, "%s:x:%d:%s\n", name, e.groups[name], strings.Join(members[name], ","))
+	for _, name := range slices.Sorted(maps.Keys(u.groups)) {
+		fmt.Fprintf(&group, "%s:x:%d:%s\n", name, u.groups[name], strings.Join(members[name], ","))
 	}
-	if err := os.WriteFile(e.place.file("passwd"), []byte(passwd.String()), 0o600); err != nil {
+	if err := os.WriteFile(in.File("passwd"), []byte(passwd.String()), 0o600); err != nil {
 		return fmt.Errorf("writing the users: %w", err)
 	}
-	if err := os.WriteFile(e.place.file("group"), []byte(group.String()), 0o600); err != nil {
+	if err := os.WriteFile(in.File("group"), []byte(group.String()), 0o600); err != nil {
 		return fmt.Errorf("writing the groups: %w", err)
 	}
 	return nil

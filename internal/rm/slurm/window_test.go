@@ -500,7 +500,7 @@ add user ben account=left
 	in := needSlurm(t, true)
 	e := s.start(t.Context(), t, in)
 	want := "2 limits are on what has been used, of which they find nothing when the replay begins: left GrpTRESMins=mem=5M; QOS wall GrpWall=01:00:00"
-	if w := e.Warnings(); len(w) != 1 || w[0].Code != "limits-from-zero" || w[0].Text != want || !w[0].AffectsResult {
+	if w := e.takeWarnings(); len(w) != 1 || w[0].Code != "limits-from-zero" || w[0].Text != want || !w[0].AffectsResult {
 		t.Errorf("warnings %+v, want %q", w, want)
 	}
 }

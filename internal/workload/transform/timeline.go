@@ -11,9 +11,9 @@ import (
 
 	"rmreplay/internal/hostlist"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/slurmspec/sbatch"
 	"rmreplay/internal/workload"
 	"rmreplay/internal/workload/arrays"
-	"rmreplay/internal/workload/sbatch"
 )
 
 // Shake moves every submission by up to the given time in either direction. The schedules

@@ -9,7 +9,7 @@ import (
 
 	"rmreplay/internal/hostlist"
 	"rmreplay/internal/hpc"
-	"rmreplay/internal/workload/sbatch"
+	"rmreplay/internal/slurmspec"
 )
 
 // Partition is a partition as slurmctld would build it.
@@ -54,7 +54,7 @@ func (c *Cluster) DefaultLimit() time.Duration {
 		if text == "" || strings.EqualFold(text, "NONE") {
 			text, _ = p.Get("MaxTime")
 		}
-		if d, err := sbatch.ParseTimeLimit(text); err == nil && d != hpc.Unlimited {
+		if d, err := slurmspec.ParseTimeLimit(text); err == nil && d != hpc.Unlimited {
 			longest = max(longest, d)
 		}
 	}

@@ -9,11 +9,9 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-)
 
-// Supported is the release of Slurm whose wire protocol and behaviour rmreplay
-// knows; every maintenance release of it will do.
-const Supported = "22.05"
+	"rmreplay/internal/slurmspec"
+)
 
 // PrefixVariable is the environment variable that names the prefix of a Slurm
 // installed outside the usual places, such as /opt/slurm/22.05.8. When it is set,
@@ -30,8 +28,10 @@ type Installation struct {
 	NSSWrapper string
 	// PluginDir is Slurm's plugin directory.
 	PluginDir string
-	// Version is slurmctld's, such as "22.05.8"; empty where it did not say.
+	// Version is what slurmctld says of its version, such as "22.05.8"; empty where it did not
+	// say. Release is the same as a value, zero where Version is no release of Slurm.
 	Version string
+	Release slurmspec.Release
 	// MariaDBVersion is mariadbd's, such as "10.11.19-MariaDB"; empty where it did
 	// not say.
 	MariaDBVersion string
@@ -128,8 +128,17 @@ func (e *VersionError) Error() string {
 	if e.Found == "" {
 		found = "does not say its version"
 	}
-	return fmt.Sprintf("%s (%s): %s: not supported (want Slurm %s.x, as in Debian 12; %s names the prefix of another installation)",
-		e.Program, e.Path, found, Supported, PrefixVariable)
+	return fmt.Sprintf("%s (%s): %s: not supported (want Slurm %s, as in Debian 12; %s names the prefix of another installation)",
+		e.Program, e.Path, found, SupportedSeries(), PrefixVariable)
+}
+
+// SupportedSeries names the supported releases for people: "22.05.x", or "22.05.x or 24.11.x".
+func SupportedSeries() string {
+	var names []string
+	for _, r := range slurmspec.SupportedReleases() {
+		names = append(names, r.String()+".x")
+	}
+	return strings.Join(names, " or ")
 }
 
 // InstallCommand is the command that installs the packages of the requirements on
@@ -145,9 +154,10 @@ func InstallCommand(reqs []Requirement) string {
 	return "apt-get install --no-install-recommends " + strings.Join(packages, " ")
 }
 
-// supported reports whether version belongs to the supported release.
+// supported reports whether version is a supported release.
 func supported(version string) bool {
-	return version == Supported || strings.HasPrefix(version, Supported+".")
+	release, err := slurmspec.ParseRelease(version)
+	return err == nil && release.Supported()
 }
 
 func (it Item) slurmProgram() bool {
@@ -289,6 +299,7 @@ func (f finder) find() *Installation {
 		in.add(it)
 	}
 	in.Version = in.version("slurmctld")
+	in.Release, _ = slurmspec.ParseRelease(in.Version)
 	in.MariaDBVersion = in.version("mariadbd")
 	f.findPlugins(in)
 	f.findNSSWrapper(in)

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"rmreplay/internal/slurmspec"
 )
 
 // fakeHome is a prefix with empty programs; ask answers with a version.
@@ -80,7 +82,7 @@ func TestFindComplete(t *testing.T) {
 		Sacctmgr: at("bin/sacctmgr"), Sacct: at("bin/sacct"), Scontrol: at("bin/scontrol"), Squeue: at("bin/squeue"),
 		Mariadbd: at("sbin/mariadbd"), MariadbInstallDB: at("bin/mariadb-install-db"),
 		NSSWrapper: at("lib/libnss_wrapper.so"), PluginDir: at("lib/slurm"),
-		Version: "22.05.8", MariaDBVersion: "10.11.19",
+		Version: "22.05.8", Release: slurmspec.Release{Major: 22, Minor: 5, Patch: 8}, MariaDBVersion: "10.11.19",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

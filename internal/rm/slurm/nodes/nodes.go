@@ -15,6 +15,7 @@ import (
 	"rmreplay/internal/hostlist"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm/slurm/rpc"
+	"rmreplay/internal/slurmspec"
 )
 
 // Environment is what the nodes live in.
@@ -45,13 +46,13 @@ type Script struct {
 
 // Cluster is all compute nodes.
 type Cluster struct {
-	env     Environment
-	nodes   []node
-	index   map[string]int
-	jobs    map[uint32]*job // whose script runs, or that a node still cleans up
-	delays  Delays
-	version string
-	boot    hpc.Time
+	env    Environment
+	nodes  []node
+	index  map[string]int
+	jobs   map[uint32]*job // whose script runs, or that a node still cleans up
+	delays Delays
+	codec  rpc.Codec
+	boot   hpc.Time
 }
 
 type node struct {
@@ -81,10 +82,11 @@ type job struct {
 	epilogs map[int]bool
 }
 
-// New makes the nodes of a cluster, booted and idle. version is Slurm's ("22.05.8").
-func New(hardware []hpc.Node, version string, delays Delays, env Environment) (*Cluster, error) {
+// New makes the nodes of a cluster, booted and idle. codec
+// is that of the Slurm release that they claim to run.
+func New(hardware []hpc.Node, codec rpc.Codec, delays Delays, env Environment) (*Cluster, error) {
 	c := &Cluster{
-		env: env, delays: delays, version: version, boot: env.Now(),
+		env: env, delays: delays, codec: codec, boot: env.Now(),
 		nodes: make([]node, len(hardware)), index: make(map[string]int, len(hardware)), jobs: map[uint32]*job{},
 	}
 	for i, hw := range hardware {
@@ -148,7 +150,7 @@ type answer struct {
 	body []byte
 }
 
-func rc(code rpc.Errno) *answer { return &answer{rpc.ResponseRC, rpc.AppendRC(nil, code)} }
+func rc(code slurmspec.Errno) *answer { return &answer{rpc.ResponseRC, rpc.AppendRC(nil, code)} }
 
 // Handle takes a message that slurmctld has sent to the node of the given index, for
 // itself and for those in the forward list. It returns the reply, nil for the types
@@ -180,7 +182,7 @@ func (c *Cluster) Handle(index int, m *rpc.Message) (*rpc.Message, error) {
 		}
 		if c.nodes[i].down {
 			if reply != nil {
-				reply.Returns = append(reply.Returns, rpc.Return{Err: uint32(rpc.ErrCommunication), Type: rpc.ForwardFailed, Node: name})
+				reply.Returns = append(reply.Returns, rpc.Return{Err: uint32(slurmspec.ErrCommunication), Type: rpc.ForwardFailed, Node: name})
 			}
 			continue
 		}
@@ -259,7 +261,7 @@ func (c *Cluster) Register(n int) {
 		Cores: uint16(hw.CoresPerSocket), Threads: uint16(hw.ThreadsPerCore),
 		Memory: uint64(hw.RealMemory), TmpDisk: uint32(hw.TmpDisk),
 		UpTime:     uint32(now - c.boot.UnixSeconds() + secondsBootedBefore),
-		FreeMemory: uint64(hw.RealMemory), Version: c.version,
+		FreeMemory: uint64(hw.RealMemory), Version: c.codec.Release().String(),
 	}
 	for id := range nd.steps {
 		reg.Steps = append(reg.Steps, rpc.Batch(id))
@@ -274,7 +276,7 @@ func (c *Cluster) Register(n int) {
 		}
 		reg.GRES = append(reg.GRES, rpc.GRES{Name: g.Name, Type: g.Type, Count: uint64(g.Count), CPUs: uint32(hw.CPUs), Flags: flags})
 	}
-	c.env.Send(rpc.MessageNodeRegistration, reg.Append(nil))
+	c.env.Send(rpc.MessageNodeRegistration, c.codec.Body(&reg))
 }
 
 // A node that booted after slurmctld last heard of it is taken for rebooted, so
@@ -298,14 +300,14 @@ func (c *Cluster) prolog(n int, p *rpc.PrologLaunch) *answer {
 	if j := c.jobs[p.JobID]; d > 0 && j != nil && j.running && j.host == n && j.script.RunTime != hpc.Unlimited && j.script.End == 0 {
 		c.plan(j, j.end.Add(d))
 	}
-	c.say(n, end, rpc.RequestCompleteProlog, done.Append(nil))
+	c.say(n, end, rpc.RequestCompleteProlog, c.codec.Body(&done))
 	return rc(0)
 }
 
 // launch starts a job's script on its first node (_rpc_batch_job).
 func (c *Cluster) launch(n int, l *rpc.BatchLaunch) *answer {
 	if old := c.jobs[l.JobID]; old != nil && old.running {
-		return rc(rpc.ErrDuplicateJob)
+		return rc(slurmspec.ErrDuplicateJob)
 	}
 	script, err := c.env.Script(l)
 	if err != nil {
@@ -361,7 +363,7 @@ func (c *Cluster) plan(j *job, end hpc.Time) {
 	g := j.generation
 	c.env.At(j.end, func() {
 		if j.running && j.generation == g {
-			c.complete(j, rpc.ExitStatus(j.script.ExitCode, 0))
+			c.complete(j, slurmspec.ExitCode{Status: j.script.ExitCode}.Wait())
 		}
 	})
 }
@@ -374,7 +376,7 @@ func (c *Cluster) complete(j *job, status uint32) {
 		delete(c.jobs, id)
 	}
 	msg := rpc.BatchComplete{JobID: id, Status: status, UID: j.launch.UID, Node: name}
-	c.env.Send(rpc.RequestCompleteBatchScript, msg.Append(nil))
+	c.env.Send(rpc.RequestCompleteBatchScript, c.codec.Body(&msg))
 }
 
 // stop takes a script off its node.
@@ -400,7 +402,7 @@ func (c *Cluster) terminate(n int, id uint32) *answer {
 			delete(c.jobs, id)
 		}
 		if !ran {
-			return rc(rpc.ErrKillJobAlreadyComplete)
+			return rc(slurmspec.ErrKillJobAlreadyComplete)
 		}
 		c.epilogComplete(n, id, 0)
 		return rc(0)
@@ -429,7 +431,7 @@ func (c *Cluster) terminate(n int, id uint32) *answer {
 
 func (c *Cluster) epilogComplete(n int, id uint32, after time.Duration) {
 	msg := rpc.EpilogComplete{JobID: id, Node: c.nodes[n].hw.Name}
-	c.say(n, c.env.Now().Add(after), rpc.MessageEpilogComplete, msg.Append(nil))
+	c.say(n, c.env.Now().Add(after), rpc.MessageEpilogComplete, c.codec.Body(&msg))
 }
 
 // suspend stops or continues a job (_rpc_suspend_job); only its script counts.
@@ -459,9 +461,9 @@ func (c *Cluster) signal(n int, s *rpc.Signal) *answer {
 	}
 	switch s.Signal {
 	case 1, 2, 3, 6, 9, 15: // HUP, INT, QUIT, ABRT, KILL, TERM
-		c.complete(j, rpc.ExitStatus(0, int(s.Signal)))
+		c.complete(j, slurmspec.ExitCode{Signal: int(s.Signal)}.Wait())
 	}
 	return rc(0)
 }
 
-const errNoProcess rpc.Errno = 3 // ESRCH
+const errNoProcess slurmspec.Errno = 3 // ESRCH

@@ -12,6 +12,7 @@ import (
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm/slurm/rpc"
+	"rmreplay/internal/slurmspec"
 )
 
 // stage is an environment in which a test moves time, and that keeps a diary of what
@@ -100,7 +101,7 @@ func newStage(t *testing.T, delays Delays) (*stage, *Cluster) {
 	for i := range 3 {
 		hw = append(hw, hpc.Node{Name: fmt.Sprintf("n%d", i+1), Boards: 1, Sockets: 1, CoresPerSocket: 4, ThreadsPerCore: 1, CPUs: 4, RealMemory: 8000})
 	}
-	c, err := New(hw, "22.05.8", delays, s)
+	c, err := New(hw, codec2205(), delays, s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +111,7 @@ func newStage(t *testing.T, delays Delays) (*stage, *Cluster) {
 func launch(id uint32) *rpc.BatchLaunch { return &rpc.BatchLaunch{JobID: id, UID: 20001} }
 
 // code is the return code of an answer.
-func code(t *testing.T, a *answer) rpc.Errno {
+func code(t *testing.T, a *answer) slurmspec.Errno {
 	t.Helper()
 	if a == nil || a.typ != rpc.ResponseRC {
 		t.Fatalf("answered %+v, want a return code", a)
@@ -122,7 +123,7 @@ func code(t *testing.T, a *answer) rpc.Errno {
 	return rc
 }
 
-func wantCode(t *testing.T, a *answer, want rpc.Errno) {
+func wantCode(t *testing.T, a *answer, want slurmspec.Errno) {
 	t.Helper()
 	if got := code(t, a); got != want {
 		t.Errorf("answered %v (%d), want %v (%d)", got, got, want, want)
@@ -139,7 +140,7 @@ func delay(t *testing.T, spec string) Delay {
 }
 
 func TestNewRefusesTwins(t *testing.T) {
-	if _, err := New([]hpc.Node{{Name: "a"}, {Name: "b"}, {Name: "a"}}, "22.05.8", Delays{}, &stage{}); err == nil || !strings.Contains(err.Error(), "node a is there twice") {
+	if _, err := New([]hpc.Node{{Name: "a"}, {Name: "b"}, {Name: "a"}}, codec2205(), Delays{}, &stage{}); err == nil || !strings.Contains(err.Error(), "node a is there twice") {
 		t.Errorf("two nodes of one name: %v", err)
 	}
 }
@@ -164,7 +165,7 @@ func TestScriptRunsForItsTime(t *testing.T) {
 		t.Errorf("the end of the script is not as for %+v", want)
 	}
 	for n := range 2 {
-		wantCode(t, c.terminate(n, 7), rpc.ErrKillJobAlreadyComplete)
+		wantCode(t, c.terminate(n, 7), slurmspec.ErrKillJobAlreadyComplete)
 	}
 	s.want()
 }
@@ -174,7 +175,7 @@ func TestExitCode(t *testing.T) {
 	s.script.ExitCode = 3
 	c.launch(0, launch(7))
 	s.advance(time.Minute)
-	want := rpc.BatchComplete{JobID: 7, Status: rpc.ExitStatus(3, 0), UID: 20001, Node: "n1"}
+	want := rpc.BatchComplete{JobID: 7, Status: (slurmspec.ExitCode{Status: 3, Signal: 0}).Wait(), UID: 20001, Node: "n1"}
 	if got := s.bodies[rpc.RequestCompleteBatchScript]; string(got) != string(want.Append(nil)) {
 		t.Errorf("the end of the script is not as for %+v", want)
 	}
@@ -186,12 +187,12 @@ func TestTerminate(t *testing.T) {
 	s, c := newStage(t, Delays{})
 	c.launch(0, launch(7))
 	s.advance(4 * time.Second)
-	wantCode(t, c.terminate(1, 7), rpc.ErrKillJobAlreadyComplete)
+	wantCode(t, c.terminate(1, 7), slurmspec.ErrKillJobAlreadyComplete)
 	wantCode(t, c.terminate(0, 7), 0)
-	wantCode(t, c.terminate(0, 7), rpc.ErrKillJobAlreadyComplete) // repeated
+	wantCode(t, c.terminate(0, 7), slurmspec.ErrKillJobAlreadyComplete) // repeated
 	s.advance(time.Minute)
 	s.want("0s job 7 started", "4s "+epilogDone)
-	wantCode(t, c.terminate(2, 99), rpc.ErrKillJobAlreadyComplete) // never heard of
+	wantCode(t, c.terminate(2, 99), slurmspec.ErrKillJobAlreadyComplete) // never heard of
 }
 
 func TestUnlimitedScriptRunsUntilKilled(t *testing.T) {
@@ -236,7 +237,7 @@ func TestScriptThatEndsAtAnInstant(t *testing.T) {
 func TestLaunchAgain(t *testing.T) {
 	s, c := newStage(t, Delays{})
 	c.launch(0, launch(7))
-	wantCode(t, c.launch(1, launch(7)), rpc.ErrDuplicateJob)
+	wantCode(t, c.launch(1, launch(7)), slurmspec.ErrDuplicateJob)
 	s.advance(4 * time.Second)
 	c.terminate(0, 7)
 	s.advance(4 * time.Second) // what is due at this very instant
@@ -300,7 +301,7 @@ func TestSignal(t *testing.T) {
 	wantCode(t, signal(0, term), errNoProcess)
 	s.advance(time.Minute)
 	s.want("0s job 7 started", "2s "+batchDone)
-	want := rpc.BatchComplete{JobID: 7, Status: rpc.ExitStatus(0, term), UID: 20001, Node: "n1"}
+	want := rpc.BatchComplete{JobID: 7, Status: (slurmspec.ExitCode{Status: 0, Signal: term}).Wait(), UID: 20001, Node: "n1"}
 	if got := s.bodies[rpc.RequestCompleteBatchScript]; string(got) != string(want.Append(nil)) {
 		t.Errorf("the end of the script is not as for %+v", want)
 	}
@@ -417,7 +418,7 @@ func TestForward(t *testing.T) {
 	for _, r := range reply.Returns {
 		got = append(got, fmt.Sprintf("%s %v %d", r.Node, r.Type, r.Err))
 	}
-	want := []string{fmt.Sprintf("n2 %v 0", rpc.ResponsePing), fmt.Sprintf("n3 %v %d", rpc.ForwardFailed, rpc.ErrCommunication)}
+	want := []string{fmt.Sprintf("n2 %v 0", rpc.ResponsePing), fmt.Sprintf("n3 %v %d", rpc.ForwardFailed, slurmspec.ErrCommunication)}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("returns (-want +got)\n%s", diff)
 	}
@@ -483,4 +484,13 @@ func TestAnswers(t *testing.T) {
 			t.Errorf("%v answered by %+v, want %v", typ, reply, want)
 		}
 	}
+}
+
+// codec2205 is the codec of the release that the tests play.
+func codec2205() rpc.Codec {
+	codec, err := rpc.NewCodec(slurmspec.Release{Major: 22, Minor: 5, Patch: 8})
+	if err != nil {
+		panic(err)
+	}
+	return codec
 }

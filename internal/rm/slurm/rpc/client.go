@@ -5,42 +5,48 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unicode"
 
 	"rmreplay/internal/hpc"
-	"rmreplay/internal/workload"
+	"rmreplay/internal/slurmspec"
 )
 
 // SubmitResponse is slurmctld's answer to a submission.
 type SubmitResponse struct {
 	JobID  uint32
 	StepID uint32
-	// Code is 0, or why an accepted job does not start now; see [Errno.Queued].
-	Code Errno
+	// Code is 0, or why an accepted job does not start now; see [slurmspec.Errno.Queued].
+	Code slurmspec.Errno
 	// Message is what job_submit plugins have to say to the user.
 	Message string
 }
 
 // DecodeSubmitResponse reads the reply to a [RequestSubmitBatchJob]: a
 // [ResponseSubmitBatchJob], whatever its code, means that the job was accepted; a
-// [ResponseRC] refuses it, and the error wraps its [Errno]. It follows
+// [ResponseRC] refuses it, and the error wraps its [slurmspec.Errno]. It follows
 // _unpack_submit_response_msg (slurm_protocol_pack.c) and slurm_submit_batch_job
 // (api/submit.c).
 func DecodeSubmitResponse(m *Message) (*SubmitResponse, error) {
 	if m.Type != ResponseSubmitBatchJob {
 		return nil, refusal("a submission", m)
 	}
-	d := newDecoder("a submission's response", m.Body)
-	r := &SubmitResponse{
-		JobID:   d.u32("job id"),
-		StepID:  d.u32("step id"),
-		Code:    Errno(d.u32("error code")),
-		Message: d.str("message"),
+	d, own, err := ownDecoder(m.Version, "a submission's response", m.Body)
+	if err != nil {
+		return nil, err
 	}
+	r := own.submitResponse(d)
 	if err := d.finish(); err != nil {
 		return nil, err
 	}
 	return r, nil
+}
+
+func (d *decoder) submitResponse() *SubmitResponse {
+	return &SubmitResponse{
+		JobID:   d.u32("job id"),
+		StepID:  d.u32("step id"),
+		Code:    slurmspec.Errno(d.u32("error code")),
+		Message: d.str("message"),
+	}
 }
 
 // refusal is the error that a reply of another type than the wanted one stands for.
@@ -52,7 +58,7 @@ func refusal(what string, m *Message) error {
 }
 
 // ReplyError gives the error that a reply to any request stands for: nil for
-// [ResponseRC] 0 and every type that is no error, an [Errno] for another code, with
+// [ResponseRC] 0 and every type that is no error, an [slurmspec.Errno] for another code, with
 // the text that comes with a [ResponseRCMessage], the failures of single tasks for a
 // [ResponseJobArrayErrors], or why the reply cannot be read.
 func ReplyError(m *Message) error {
@@ -74,15 +80,15 @@ func ReplyError(m *Message) error {
 }
 
 // DecodeRC reads the body of a [ResponseRC].
-func DecodeRC(body []byte) (Errno, error) {
+func DecodeRC(body []byte) (slurmspec.Errno, error) {
 	d := newDecoder("a return code", body)
-	code := Errno(d.u32("code"))
+	code := slurmspec.Errno(d.u32("code"))
 	return code, d.finish()
 }
 
 func messageError(body []byte) error {
 	d := newDecoder("a return code with a message", body)
-	code, text := Errno(d.u32("code")), d.str("message")
+	code, text := slurmspec.Errno(d.u32("code")), d.str("message")
 	if err := d.finish(); err != nil {
 		return err
 	}
@@ -101,7 +107,7 @@ func arrayErrors(body []byte) error {
 	d := newDecoder("a job array's response", body)
 	var errs []error
 	for range d.count(8, "task groups") {
-		code, tasks := Errno(d.u32("code")), d.str("tasks")
+		code, tasks := slurmspec.Errno(d.u32("code")), d.str("tasks")
 		if code != 0 {
 			errs = append(errs, fmt.Errorf("job %s: %w", tasks, code))
 		}
@@ -126,7 +132,7 @@ type KillRequest struct {
 // slurm_kill_job2 (api/cancel.c).
 func (m *KillRequest) Append(dst []byte) []byte {
 	e := encoder{b: dst}
-	e.stepID(StepID{Job: NoVal, Step: NoVal, HetComponent: NoVal})
+	e.stepID(StepID{Job: slurmspec.NoVal, Step: slurmspec.NoVal, HetComponent: slurmspec.NoVal})
 	e.str(m.Job)
 	e.str("") // sibling cluster
 	e.u16(m.Signal)
@@ -134,48 +140,29 @@ func (m *KillRequest) Append(dst []byte) []byte {
 	return e.b
 }
 
-// States into which a node can be put (slurm.h).
-const (
-	NodeDown    = uint32(1)      // NODE_STATE_DOWN: its jobs fail or are requeued
-	NodeResume  = uint32(1 << 8) // NODE_RESUME: from down, drained or failing
-	NodeDrain   = uint32(1 << 9) // NODE_STATE_DRAIN: no new jobs
-	NodeFailing = uint32(1 << 13)
-	NodeUndrain = uint32(1 << 6)
-)
-
 // NodeUpdate changes the state of nodes, as "scontrol update node" does.
 type NodeUpdate struct {
 	Nodes  string // host list
-	State  uint32 // Node constants; [NoVal] to leave it
+	State  uint32 // Node constants; [slurmspec.NoVal] to leave it
 	Reason string // required for down, drain and failing
-}
-
-// OneLine is a text with blanks for its line breaks and other control characters.
-func OneLine(text string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return ' '
-		}
-		return r
-	}, text)
 }
 
 // NewNodeUpdate makes the update for a node event of a workload. Slurm knows no
 // difference between a node that is taken down and one that fails: both end the jobs
 // on it. The reason is on one line, as sacctmgr's list of outages has to be.
 func NewNodeUpdate(event hpc.NodeEvent) (*NodeUpdate, error) {
-	m := &NodeUpdate{Nodes: event.Nodes, Reason: strings.TrimSpace(OneLine(event.Reason))}
+	m := &NodeUpdate{Nodes: event.Nodes, Reason: strings.TrimSpace(slurmspec.OneLine(event.Reason))}
 	switch event.State {
 	case "down", "fail":
-		m.State = NodeDown
+		m.State = slurmspec.NodeDown
 	case "drain":
-		m.State = NodeDrain
+		m.State = slurmspec.NodeDrain
 	case "resume":
-		m.State = NodeResume
+		m.State = slurmspec.NodeResume
 	default:
 		return nil, fmt.Errorf("node event: state %q is not known (want down, drain, resume or fail)", event.State)
 	}
-	if m.Reason == "" && m.State != NodeResume {
+	if m.Reason == "" && m.State != slurmspec.NodeResume {
 		m.Reason = "workload: " + event.State
 	}
 	return m, nil
@@ -195,29 +182,16 @@ func (m *NodeUpdate) Append(dst []byte) []byte {
 	e.u32(m.State)
 	e.str(m.Reason)
 	e.u32(0) // reason uid: the sender's is taken
-	e.u32(NoVal)
+	e.u32(slurmspec.NoVal)
 	return e.b
 }
-
-// reservationFlags are the bits that set a flag and take it off (RESERVE_FLAG_ in slurm.h).
-var reservationFlags = map[string]struct{ on, off uint64 }{
-	"MAINT": {1 << 0, 1 << 1}, "DAILY": {1 << 2, 1 << 3}, "WEEKLY": {1 << 4, 1 << 5},
-	"IGNORE_JOBS": {1 << 6, 1 << 7}, "ANY_NODES": {1 << 8, 1 << 9}, "STATIC": {1 << 10, 1 << 11},
-	"PART_NODES": {1 << 12, 1 << 13}, "OVERLAP": {1 << 14, 0}, "FIRST_CORES": {1 << 16, 0},
-	"TIME_FLOAT": {1 << 17, 0}, "REPLACE": {1 << 18, 0}, "PURGE_COMP": {1 << 20, 1 << 31},
-	"WEEKDAY": {1 << 21, 1 << 22}, "WEEKEND": {1 << 23, 1 << 24}, "FLEX": {1 << 25, 1 << 26},
-	"NO_HOLD_JOBS_AFTER_END": {1 << 29, 0}, "REPLACE_DOWN": {1 << 30, 0},
-	"MAGNETIC": {1 << 32, 1 << 33}, "HOURLY": {1 << 35, 1 << 36},
-}
-
-const partNodesFlag = uint64(1 << 12)
 
 // ReservationDesc describes a reservation to be created or updated
 // (resv_desc_msg_t in slurm.h). Its fields are in the order of the wire.
 type ReservationDesc struct {
 	Name          string
-	Start, End    int64  // seconds since the Unix epoch; NoVal for not set
-	Duration      uint32 // minutes, NoVal or Infinite
+	Start, End    int64  // seconds since the Unix epoch; slurmspec.NoVal for not set
+	Duration      uint32 // minutes, slurmspec.NoVal or slurmspec.Infinite
 	Flags         uint64
 	NodeCounts    []uint32 // with a closing 0
 	CoreCounts    []uint32 // with a closing 0
@@ -242,37 +216,33 @@ type ReservationDesc struct {
 // where that cannot be told is rounded up.
 func NewReservationDesc(r hpc.Reservation, update bool) (*ReservationDesc, error) {
 	d := &ReservationDesc{
-		Name: r.Name, Start: int64(NoVal), End: int64(NoVal), Duration: NoVal, Flags: NoVal64,
+		Name: r.Name, Start: int64(slurmspec.NoVal), End: int64(slurmspec.NoVal), Duration: slurmspec.NoVal, Flags: slurmspec.NoVal64,
 		Nodes: r.Nodes, Features: r.Features, Licenses: r.Licenses,
-		MaxStartDelay: NoVal, Partition: r.Partition, PurgeComp: NoVal, Watts: NoVal,
+		MaxStartDelay: slurmspec.NoVal, Partition: r.Partition, PurgeComp: slurmspec.NoVal, Watts: slurmspec.NoVal,
 		Users: strings.Join(r.Users, ","), Accounts: strings.Join(r.Accounts, ","),
 	}
 	fail := func(format string, args ...any) (*ReservationDesc, error) {
 		return nil, fmt.Errorf("reservation %q: %s", r.Name, fmt.Sprintf(format, args...))
 	}
 	if !r.Start.IsZero() {
-		d.Start = secondsUp(r.Start)
+		d.Start = slurmspec.SecondsUp(r.Start)
 	}
 	var err error
-	if d.Duration, err = minutes("duration", r.Duration); err != nil {
-		return fail("%v", err)
+	if d.Duration, err = slurmspec.Minutes(r.Duration); err != nil {
+		return fail("duration %v", err)
 	}
-	if d.Start != int64(NoVal) && ExactEnd(r) {
-		d.End, d.Duration = secondsUp(r.Start.Add(r.Duration)), NoVal
+	if d.Start != int64(slurmspec.NoVal) && ExactEnd(r) {
+		d.End, d.Duration = slurmspec.SecondsUp(r.Start.Add(r.Duration)), slurmspec.NoVal
 	}
 	if r.NodeCount > 0 {
 		d.NodeCounts = []uint32{uint32(r.NodeCount), 0}
 	}
 	for _, text := range r.Flags {
-		flag, err := workload.ParseReservationFlag(text)
+		flag, err := slurmspec.ParseReservationFlag(text)
 		if err != nil {
 			return fail("%v", err)
 		}
-		bits := reservationFlags[flag.Name]
-		if flag.Off {
-			bits.on = bits.off
-		}
-		d.addFlag(bits.on)
+		d.addFlag(flag.Bit())
 		if flag.Time > 0 {
 			d.PurgeComp = uint32(flag.Time / time.Second)
 		}
@@ -280,14 +250,15 @@ func NewReservationDesc(r hpc.Reservation, update bool) (*ReservationDesc, error
 	if update {
 		return d, nil
 	}
+	partNodes := slurmspec.ReservationFlag{Name: slurmspec.FlagPartNodes}
 	if strings.EqualFold(d.Nodes, "all") && d.Partition != "" {
-		d.addFlag(partNodesFlag)
+		d.addFlag(partNodes.Bit())
 	}
 	if d.Nodes == "" && r.NodeCount == 0 && d.Licenses == "" {
 		if d.Partition == "" {
 			return fail("it has no nodes, node count, licenses or partition")
 		}
-		d.addFlag(partNodesFlag)
+		d.addFlag(partNodes.Bit())
 		d.Nodes = "ALL"
 	}
 	switch {
@@ -303,11 +274,11 @@ func NewReservationDesc(r hpc.Reservation, update bool) (*ReservationDesc, error
 
 // ExactEnd reports whether Slurm is told when the reservation ends and not how long it is.
 func ExactEnd(r hpc.Reservation) bool {
-	return r.Duration != hpc.Unlimited && r.Duration%time.Minute != 0 && !r.HasFlag("TIME_FLOAT")
+	return r.Duration != hpc.Unlimited && r.Duration%time.Minute != 0 && !r.HasFlag(slurmspec.FlagTimeFloat)
 }
 
 func (m *ReservationDesc) addFlag(bit uint64) {
-	if m.Flags == NoVal64 {
+	if m.Flags == slurmspec.NoVal64 {
 		m.Flags = 0
 	}
 	m.Flags |= bit
@@ -349,7 +320,7 @@ func AppendReservationName(dst []byte, name string) []byte {
 }
 
 // DecodeCreateReservation reads the reply to a [RequestCreateReservation]: the name
-// of the new reservation, or an error that wraps an [Errno].
+// of the new reservation, or an error that wraps an [slurmspec.Errno].
 func DecodeCreateReservation(m *Message) (name string, err error) {
 	if m.Type != ResponseCreateReservation {
 		return "", refusal("a reservation", m)
@@ -370,7 +341,7 @@ func NewJobUpdate(job string) *JobDesc {
 
 // ReleasePriority is the priority with which an update releases a held job, and 0
 // is that with which it holds one (scontrol_hold in scontrol/update_job.c).
-const ReleasePriority = Infinite
+const ReleasePriority = slurmspec.Infinite
 
 // AppendSuspend appends the body of a [RequestSuspend] to dst, with which an
 // administrator suspends or resumes a job; the answer is a [ResponseRC]. It follows
@@ -378,7 +349,7 @@ const ReleasePriority = Infinite
 func AppendSuspend(dst []byte, job string, resume bool) []byte {
 	e := encoder{b: dst}
 	e.u16(uint16(btoi(resume)))
-	e.u32(NoVal)
+	e.u32(slurmspec.NoVal)
 	e.str(job)
 	return e.b
 }
@@ -387,7 +358,7 @@ func AppendSuspend(dst []byte, job string, resume bool) []byte {
 // [ResponseRC]. It follows _pack_job_requeue_msg (slurm_protocol_pack.c).
 func AppendRequeue(dst []byte, job string) []byte {
 	e := encoder{b: dst}
-	e.u32(NoVal)
+	e.u32(slurmspec.NoVal)
 	e.str(job)
 	e.u32(0)
 	return e.b
@@ -458,11 +429,21 @@ type RPCStat struct {
 	Total time.Duration
 }
 
-// DecodeStats reads the body of a [ResponseStats]. It follows
-// _unpack_stats_response_msg (slurm_protocol_pack.c); the counters by user and of
-// waiting messages are skipped.
-func DecodeStats(body []byte) (*Stats, error) {
-	d := newDecoder("the statistics", body)
+// DecodeStats reads a [ResponseStats]. It follows _unpack_stats_response_msg
+// (slurm_protocol_pack.c); the counters by user and of waiting messages are skipped.
+func DecodeStats(m *Message) (*Stats, error) {
+	d, own, err := ownDecoder(m.Version, "the statistics", m.Body)
+	if err != nil {
+		return nil, err
+	}
+	s := own.stats(d)
+	if err := d.finish(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func (d *decoder) statistics() *Stats {
 	s := &Stats{}
 	if d.u32("parts") != 0 {
 		d.stats(s)
@@ -480,13 +461,12 @@ func DecodeStats(body []byte) (*Stats, error) {
 	d.u32s("rpc queue counts")
 	d.u32s("rpc dump types")
 	d.strs("rpc dump hosts")
-	if err := d.finish(); err != nil {
-		return nil, err
-	}
 	for i := range types {
-		s.RPCs = append(s.RPCs, RPCStat{Type(types[i]), counts[i], micros(times[i])})
+		if d.err == nil {
+			s.RPCs = append(s.RPCs, RPCStat{Type(types[i]), counts[i], micros(times[i])})
+		}
 	}
-	return s, nil
+	return s
 }
 
 // stats reads the counters.

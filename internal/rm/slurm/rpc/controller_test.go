@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/slurmspec"
 )
 
 var capture = flag.Bool("capture", false, "keep what the real slurmctld sends as testdata/captured")
@@ -375,7 +376,7 @@ func (c *realController) launch(m *Message, node string) error {
 	if _, err := fmt.Sscan(text, &code); err != nil {
 		return err
 	}
-	done := BatchComplete{JobID: l.JobID, Status: ExitStatus(code, 0), UID: l.UID, Node: node}
+	done := BatchComplete{JobID: l.JobID, Status: slurmspec.ExitCode{Status: code}.Wait(), UID: l.UID, Node: node}
 	c.tell(V2205, RequestCompleteBatchScript, done.Append(nil))
 	return nil
 }
@@ -497,7 +498,7 @@ func (c *realController) runJobs(t *testing.T, v Version) {
 	c.until("it is launched", func() bool { return c.launched(held) != nil })
 	l := c.launched(held)
 	if l.Nodes != "n[1-2]" || CPUs(l.CPUsPerNode) != 8 || l.Partition != "p1" || !strings.Contains(l.Script, "sleep") ||
-		l.UID != uint32(os.Getuid()) || l.Credential.StepID.Job != held || l.ArrayTaskID != NoVal {
+		l.UID != uint32(os.Getuid()) || l.Credential.StepID.Job != held || l.ArrayTaskID != slurmspec.NoVal {
 		t.Errorf("the launch reads %+v", l)
 	}
 	if v == V2205 && CPUs(l.Credential.CPUsPerNode) != 8 {
@@ -558,7 +559,7 @@ func (c *realController) launched(id uint32) *BatchLaunch {
 func (c *realController) administer(t *testing.T) {
 	for _, bad := range []struct {
 		req  hpc.Request
-		want Errno
+		want slurmspec.Errno
 	}{
 		{hpc.Request{Partition: "nope"}, 2000},
 		{hpc.Request{Constraint: "nope"}, 2029},
@@ -652,7 +653,7 @@ func (c *realController) administer(t *testing.T) {
 	if m, err = c.ask(RequestStats, AppendStatsRequest(nil, false)); err != nil {
 		t.Fatal(err)
 	}
-	stats, err := DecodeStats(m.Body)
+	stats, err := DecodeStats(m)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -725,7 +726,7 @@ func decodeBody(typ Type, v Version, body []byte) error {
 	case ResponseJobInfo:
 		_, err = DecodeJobInfo(&Message{Type: typ, Body: body})
 	case ResponseStats:
-		_, err = DecodeStats(body)
+		_, err = DecodeStats(&Message{Body: body})
 	case ResponseSubmitBatchJob:
 		_, err = DecodeSubmitResponse(&Message{Type: typ, Body: body})
 	case ResponseCreateReservation:

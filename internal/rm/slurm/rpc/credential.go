@@ -1,5 +1,7 @@
 package rpc
 
+import "rmreplay/internal/slurmspec"
+
 const gresMagic = 0x438a34d4 // GRES_MAGIC in gres.c
 
 // Credential is what slurmctld grants to a job on its nodes. With CredType=cred/none
@@ -18,11 +20,31 @@ type Credential struct {
 	MemoryPerNode                   []Run  // MiB; not in 20.11
 }
 
-// credential reads a credential. It follows slurm_cred_unpack (slurm_cred.c).
-func (d *decoder) credential(v Version) Credential {
-	if d.err == nil && !v.supported() {
-		d.fail("the credential's version is %v (want 20.11, 21.08 or 22.05)", v)
+// credential reads a credential in the version of the message. It follows slurm_cred_unpack
+// (slurm_cred.c).
+func (d *decoder) credential() Credential { return d.protocol.credential(d) }
+
+// credentialOf reads a credential in a version of its own.
+func (d *decoder) credentialOf(v Version) Credential {
+	p := protocolOf(v)
+	if d.err == nil && p == nil {
+		d.fail("the credential's version is %v (want %s)", v, versions())
 	}
+	if d.err != nil {
+		return Credential{}
+	}
+	return p.credential(d)
+}
+
+// credentialFields are the fields of a credential that not every version has.
+type credentialFields struct {
+	names         bool // account, partition, paths and so on
+	memoryLimits  bool // one for the job and one for the step, instead of memoryPerNode
+	cpusPerNode   bool // and the number of tasks
+	memoryPerNode bool
+}
+
+func (f credentialFields) read(d *decoder) Credential {
 	c := Credential{StepID: d.stepID(), UID: d.u32("credential uid"), GID: d.u32("credential gid")}
 	c.UserName = d.str("credential user name")
 	d.str("gecos")
@@ -34,7 +56,7 @@ func (d *decoder) credential(v Version) Credential {
 	d.gresStepState()
 	d.u16("core spec")
 	switch {
-	case v >= V2205:
+	case f.names:
 		c.Account = d.str("account")
 		d.str("alias list")
 		c.Comment = d.str("comment")
@@ -45,11 +67,11 @@ func (d *decoder) credential(v Version) Credential {
 		d.str("stderr")
 		d.str("stdin")
 		d.str("stdout")
-	case v >= V2108:
-		c.Constraints = d.str("constraints")
-	default:
+	case f.memoryLimits:
 		d.u64("job memory")
 		d.u64("step memory")
+		c.Constraints = d.str("constraints")
+	default:
 		c.Constraints = d.str("constraints")
 	}
 	d.str("step nodes")
@@ -63,17 +85,17 @@ func (d *decoder) credential(v Version) Credential {
 		d.u16s("sockets per node")
 		d.u32s("socket repetitions")
 	}
-	if v >= V2205 {
+	if f.cpusPerNode {
 		if n := d.u32("cpu array size"); n != 0 {
 			c.CPUsPerNode = d.runs16("cpus per node")
 		}
 	}
 	c.NodeCount = d.u32("node count")
-	if v >= V2205 {
+	if f.cpusPerNode {
 		c.Tasks = d.u32("tasks")
 	}
 	c.Nodes = d.str("nodes")
-	if v >= V2108 {
+	if f.memoryPerNode {
 		if n := d.u32("job memory size"); n != 0 {
 			c.MemoryPerNode = d.runs64("job memory")
 		}
@@ -88,7 +110,7 @@ func (d *decoder) credential(v Version) Credential {
 
 // bitmap skips a bitmap in hexadecimal (pack_bit_str_hex in pack.h).
 func (d *decoder) bitmap(field string) {
-	if d.u32(field) != NoVal {
+	if d.u32(field) != slurmspec.NoVal {
 		d.mem(field)
 	}
 }

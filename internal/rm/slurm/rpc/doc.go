@@ -1,5 +1,5 @@
 // Package rpc speaks the wire protocol between slurmctld, its compute nodes and
-// its clients: bytes in, bytes out, no sockets and no clocks. Whoever owns the
+// its clients: bytes in, bytes out, no sockets and no clocks. The owner of the
 // connections decides when a message is sent and how long to wait for one.
 //
 // # Messages
@@ -28,10 +28,16 @@
 //
 // # Versions
 //
-// Protocol 38<<8 (Slurm 22.05) is spoken in full. slurmctld talks to a node that
-// has not registered since it started in the oldest protocol it supports, and a
-// reply must be in the version of its request, so what slurmctld can send to a node
-// is also decoded, and every answer also encoded, for 21.08 and 20.11.
+// A [Codec] is made from a release and writes what the driver, the nodes and the clients say
+// to that release's daemons. How a version of the protocol lays out its messages is a table in
+// a file of its own (protocol_22_05.go). To add a release, add its protocol's file, with
+// functions for the messages that differ, list it in protocol.go, and mark the release as
+// supported in package slurmspec.
+//
+// slurmctld talks to a node that has not registered since it started in the oldest version
+// that it accepts, and an answer must be in the version of its request. So a message that was
+// read decides by its own version: what slurmctld 22.05 can send to a node is also read, and
+// every answer also written, for 21.08 and 20.11.
 //
 // # Hostile input
 //

@@ -5,33 +5,6 @@ import (
 	"fmt"
 )
 
-// Version is a protocol version: the release's number shifted left by 8
-// (slurm_protocol_common.h).
-type Version uint16
-
-// The protocol versions that slurmctld 22.05 supports.
-const (
-	V2011 Version = 36 << 8
-	V2108 Version = 37 << 8
-	V2205 Version = 38 << 8
-)
-
-// String gives the release that introduced the version.
-func (v Version) String() string {
-	switch v {
-	case V2011:
-		return "20.11"
-	case V2108:
-		return "21.08"
-	case V2205:
-		return "22.05"
-	}
-	return fmt.Sprintf("protocol %d", uint16(v))
-}
-
-// supported reports whether messages of this version can be read and written.
-func (v Version) supported() bool { return v == V2011 || v == V2108 || v == V2205 }
-
 // MaxMessage is the size in bytes up to which a message is accepted. Slurm itself
 // goes to 1 GiB (MAX_MSG_SIZE); the largest thing a node gets is a batch script
 // (max_script_size, 4 MiB unless configured) with its environment, so a length
@@ -91,7 +64,8 @@ func (m *Message) Append(dst []byte) ([]byte, error) {
 	if v == 0 {
 		v = V2205
 	}
-	if !v.supported() {
+	p := protocolOf(v)
+	if p == nil {
 		return dst, fmt.Errorf("encoding %v: %v is not supported", m.Type, v)
 	}
 	if len(m.Returns) > 0xffff {
@@ -102,7 +76,7 @@ func (m *Message) Append(dst []byte) ([]byte, error) {
 	e.u32(0)
 	e.u16(uint16(v))
 	e.u16(m.Flags)
-	if v < V2205 {
+	if p.messageIndex {
 		e.u16(0)
 	}
 	e.u16(uint16(m.Type))
@@ -166,11 +140,12 @@ func Split(buffered []byte) (frame []byte, need int, err error) {
 func Decode(frame []byte) (*Message, error) {
 	d := newDecoder("a message's header", frame)
 	m := &Message{Version: Version(d.u16("version"))}
-	if d.err == nil && !m.Version.supported() {
-		return nil, fmt.Errorf("decoding a message: %v is not supported (want 20.11, 21.08 or 22.05)", m.Version)
+	p := protocolOf(m.Version)
+	if d.err == nil && p == nil {
+		return nil, fmt.Errorf("decoding a message: %v is not supported (want %s)", m.Version, versions())
 	}
 	m.Flags = d.u16("flags")
-	if m.Version < V2205 {
+	if p != nil && p.messageIndex {
 		d.u16("message index")
 	}
 	m.Type = Type(d.u16("type"))

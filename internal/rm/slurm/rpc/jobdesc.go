@@ -1,5 +1,7 @@
 package rpc
 
+import "rmreplay/internal/slurmspec"
+
 // JobDesc is a job's description as clients send it (job_desc_msg_t in slurm.h): to
 // submit a job, and to update one. The fields are in the order of the wire and keep
 // Slurm's units and markers; [NewJobDesc] gives those for "not set".
@@ -24,7 +26,7 @@ type JobDesc struct {
 	ArrayIndices    string
 	BurstBuffer     string
 	MinCPUsPerNode  uint16
-	MinMemory       uint64 // MiB per node, or with memPerCPU set per CPU
+	MinMemory       uint64 // MiB per node, or with slurmspec.MemPerCPU set per CPU
 	MinTmpDisk      uint32 // MiB per node
 	PowerFlags      uint8
 	Prefer          string
@@ -126,9 +128,7 @@ type JobDesc struct {
 // Bits and offsets in fields of a job's description (slurm.h).
 const (
 	niceOffset     = uint32(0x80000000)
-	memPerCPU      = uint64(1) << 63
 	coreSpecThread = uint16(0x8000)
-	infinite16     = uint16(0xffff)
 	distUnknown    = uint32(0x2000)
 
 	flagKillInvalidDep   = uint64(1) << 0
@@ -168,18 +168,18 @@ func SelectPluginID(name string) uint32 {
 // (api/init_msg.c). The select plugin is cons_tres.
 func NewJobDesc() *JobDesc {
 	return &JobDesc{
-		SiteFactor: NoVal, Contiguous: NoVal16, CoreSpec: NoVal16, TaskDist: NoVal,
-		KillOnNodeFail: NoVal16, JobID: NoVal, AllocSID: NoVal, MinCPUsPerNode: NoVal16,
-		MinMemory: NoVal64, MinTmpDisk: NoVal, CPUFreqMin: NoVal, CPUFreqMax: NoVal,
-		CPUFreqGovernor: NoVal, Priority: NoVal, Nice: NoVal, Overcommit: NoVal8,
-		Tasks: NoVal, Reboot: NoVal16, Requeue: NoVal16, Shared: NoVal16,
-		CPUsPerTask: NoVal16, TasksPerNode: NoVal16, TasksPerSocket: NoVal16,
-		TasksPerCore: NoVal16, TasksPerTRES: NoVal16, PlaneSize: NoVal16,
-		CPUBindType: NoVal16, MemBindType: NoVal16, TimeLimit: NoVal, TimeMin: NoVal,
-		MinCPUs: NoVal, MaxCPUs: NoVal, MinNodes: NoVal, MaxNodes: NoVal,
-		SocketsPerNode: NoVal16, CoresPerSocket: NoVal16, ThreadsPerCore: NoVal16,
-		UserID: NoVal, GroupID: NoVal, MailType: NoVal16, ReqSwitch: NoVal,
-		Wait4Switch: NoVal, WaitAllNodes: NoVal16, DelayBoot: NoVal,
+		SiteFactor: slurmspec.NoVal, Contiguous: slurmspec.NoVal16, CoreSpec: slurmspec.NoVal16, TaskDist: slurmspec.NoVal,
+		KillOnNodeFail: slurmspec.NoVal16, JobID: slurmspec.NoVal, AllocSID: slurmspec.NoVal, MinCPUsPerNode: slurmspec.NoVal16,
+		MinMemory: slurmspec.NoVal64, MinTmpDisk: slurmspec.NoVal, CPUFreqMin: slurmspec.NoVal, CPUFreqMax: slurmspec.NoVal,
+		CPUFreqGovernor: slurmspec.NoVal, Priority: slurmspec.NoVal, Nice: slurmspec.NoVal, Overcommit: slurmspec.NoVal8,
+		Tasks: slurmspec.NoVal, Reboot: slurmspec.NoVal16, Requeue: slurmspec.NoVal16, Shared: slurmspec.NoVal16,
+		CPUsPerTask: slurmspec.NoVal16, TasksPerNode: slurmspec.NoVal16, TasksPerSocket: slurmspec.NoVal16,
+		TasksPerCore: slurmspec.NoVal16, TasksPerTRES: slurmspec.NoVal16, PlaneSize: slurmspec.NoVal16,
+		CPUBindType: slurmspec.NoVal16, MemBindType: slurmspec.NoVal16, TimeLimit: slurmspec.NoVal, TimeMin: slurmspec.NoVal,
+		MinCPUs: slurmspec.NoVal, MaxCPUs: slurmspec.NoVal, MinNodes: slurmspec.NoVal, MaxNodes: slurmspec.NoVal,
+		SocketsPerNode: slurmspec.NoVal16, CoresPerSocket: slurmspec.NoVal16, ThreadsPerCore: slurmspec.NoVal16,
+		UserID: slurmspec.NoVal, GroupID: slurmspec.NoVal, MailType: slurmspec.NoVal16, ReqSwitch: slurmspec.NoVal,
+		Wait4Switch: slurmspec.NoVal, WaitAllNodes: slurmspec.NoVal16, DelayBoot: slurmspec.NoVal,
 		SelectPlugin: SelectPluginID("select/cons_tres"),
 	}
 }

@@ -1,11 +1,11 @@
 package rpc
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/slurmspec"
 )
 
 // JobInfo is what slurmctld knows of a job, as "scontrol show job" prints it. Instants
@@ -13,7 +13,7 @@ import (
 type JobInfo struct {
 	JobID uint32
 	// ArrayJobID is the number of the array that the job is a task of, 0 if of none.
-	// ArrayTaskID is the task's index, [NoVal] if the job is no task: a record with
+	// ArrayTaskID is the task's index, [slurmspec.NoVal] if the job is no task: a record with
 	// ArrayJobID and without a task stands for all the tasks that have not been split off.
 	ArrayJobID, ArrayTaskID uint32
 	// ArrayTasks are those tasks, as a mask of bits in hexadecimal: [JobInfo.Waiting].
@@ -21,9 +21,9 @@ type JobInfo struct {
 
 	// State is the base state, pending for a job that has gone back to the queue.
 	State hpc.State
-	// Flags are what is said of the state: Job constants.
+	// Flags are what is said of the state: the Job constants of slurmspec.
 	Flags  uint32
-	Reason Reason
+	Reason slurmspec.Reason
 	// Description says more about Reason, if there is more to say.
 	Description string
 	// Restarts counts the times that the job has gone back to the queue.
@@ -67,17 +67,6 @@ type JobInfo struct {
 	TRESAlloc string
 }
 
-// Flags of a job's state (slurm.h).
-const (
-	JobRequeue     = uint32(1 << 10) // JOB_REQUEUE: goes back to the queue when it has completed
-	JobRequeueHold = uint32(1 << 11) // JOB_REQUEUE_HOLD: went back to the queue and is held
-	JobSpecialExit = uint32(1 << 12) // JOB_SPECIAL_EXIT: the same, for its exit code
-	JobConfiguring = uint32(1 << 14) // JOB_CONFIGURING: its nodes are booted
-	JobCompleting  = uint32(1 << 15) // JOB_COMPLETING: waits for its nodes' epilogs
-
-	jobStateBase = uint32(0xff)
-)
-
 // Bits of a request that say what to show (slurm.h).
 const (
 	showAll    = uint16(1 << 0) // SHOW_ALL: hidden partitions too
@@ -88,7 +77,7 @@ const (
 // back in the queue, or will be when its nodes are done with it (job_requeue and
 // batch_requeue_fini in job_mgr.c).
 func (j *JobInfo) Requeued() bool {
-	return j.Flags&(JobRequeue|JobRequeueHold|JobSpecialExit) != 0 || j.State == hpc.Pending && j.Restarts > 0
+	return j.Flags&(slurmspec.JobRequeue|slurmspec.JobRequeueHold|slurmspec.JobSpecialExit) != 0 || j.State == hpc.Pending && j.Restarts > 0
 }
 
 // Waiting reports whether a record of an array stands for the task.
@@ -103,15 +92,9 @@ func (j *JobInfo) Waiting(task int) bool {
 	return err == nil && digit>>(task%4)&1 == 1
 }
 
-// jobStates are the base states by number (enum job_states in slurm.h).
-var jobStates = [...]hpc.State{
-	hpc.Pending, hpc.Running, hpc.Suspended, hpc.Completed, hpc.Cancelled, hpc.Failed, hpc.TimedOut,
-	hpc.NodeFail, hpc.Preempted, hpc.BootFail, hpc.Deadlined, hpc.OutOfMemory,
-}
-
 // AppendJobInfoRequest appends the body of a [RequestJobInfoSingle] to dst. The answer
 // is a [ResponseJobInfo] with the job's record, of an array the records of its tasks
-// and of what is left of it, or a [ResponseRC] with [ErrInvalidJob] for a job that
+// and of what is left of it, or a [ResponseRC] with [slurmspec.ErrInvalidJob] for a job that
 // slurmctld does not have, or has forgotten (MinJobAge). It follows _pack_job_ready_msg
 // (slurm_protocol_pack.c). Jobs of hidden partitions are included; the list of what is
 // allocated on each node is not asked for.
@@ -122,8 +105,8 @@ func AppendJobInfoRequest(dst []byte, job uint32) []byte {
 	return e.b
 }
 
-// DecodeJobInfo reads the reply to a [RequestJobInfoSingle], in version 22.05. A
-// [ResponseRC] is an error that wraps its [Errno]. It follows pack_one_job and pack_job
+// DecodeJobInfo reads the reply to a [RequestJobInfoSingle], in the version of the reply. A
+// [ResponseRC] is an error that wraps its [slurmspec.Errno]. It follows pack_one_job and pack_job
 // (slurmctld/job_mgr.c), _unpack_job_info_members (slurm_protocol_pack.c). Records with
 // details that the request did not ask for, and those of Cray's select plugin, are an
 // error.
@@ -131,16 +114,16 @@ func DecodeJobInfo(m *Message) ([]JobInfo, error) {
 	if m.Type != ResponseJobInfo {
 		return nil, refusal("a question about a job", m)
 	}
-	if m.Version != 0 && m.Version != V2205 {
-		return nil, fmt.Errorf("decoding a job's record: %v is not supported (want 22.05)", m.Version)
+	d, own, err := ownDecoder(m.Version, "a job's record", m.Body)
+	if err != nil {
+		return nil, err
 	}
-	d := newDecoder("a job's record", m.Body)
 	n := d.count(leastJobInfo, "records")
 	d.time("time")
 	d.time("last backfill")
 	jobs := make([]JobInfo, 0, n)
 	for i := 0; i < n && d.err == nil; i++ {
-		jobs = append(jobs, d.jobInfo())
+		jobs = append(jobs, own.jobInfo(d))
 	}
 	if err := d.finish(); err != nil {
 		return nil, err
@@ -181,14 +164,14 @@ func (d *decoder) jobIdentity(j *JobInfo) {
 
 func (d *decoder) jobState(j *JobInfo) {
 	state := d.u32("state")
-	j.Flags = state &^ jobStateBase
-	if base := state & jobStateBase; base < uint32(len(jobStates)) {
-		j.State = jobStates[base]
-	} else {
-		d.fail("there is no job state %d", base)
+	j.Flags = state &^ slurmspec.JobStateBase
+	base, ok := slurmspec.BaseJobState(state)
+	if !ok {
+		d.fail("there is no job state %d", state&slurmspec.JobStateBase)
 	}
+	j.State = base
 	d.u16("batch flag")
-	j.Reason = Reason(d.u16("reason"))
+	j.Reason = slurmspec.Reason(d.u16("reason"))
 	d.u8("power flags")
 	d.u8("reboot")
 	j.Restarts = int(d.u16("restarts"))
@@ -201,7 +184,7 @@ func (d *decoder) jobTimes(j *JobInfo) {
 	d.time("deadline")
 	d.u32("session")
 	j.TimeLimit = int(d.u32("time limit"))
-	if j.TimeLimit == int(Infinite) || j.TimeLimit == int(NoVal) {
+	if j.TimeLimit == int(slurmspec.Infinite) || j.TimeLimit == int(slurmspec.NoVal) {
 		j.TimeLimit = -1
 	}
 	d.u32("least time")
@@ -237,7 +220,7 @@ func (d *decoder) jobPlace(j *JobInfo) {
 func (d *decoder) jobEnd(j *JobInfo) {
 	j.ExitCode, j.DerivedEC = d.u32("exit code"), d.u32("derived exit code")
 	d.mem("generic resources")
-	if resources := d.u32("resources"); d.err == nil && resources != NoVal {
+	if resources := d.u32("resources"); d.err == nil && resources != slurmspec.NoVal {
 		d.fail("it has resources that were not asked for")
 	}
 	d.strs("generic resources of nodes")

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/slurmspec"
 )
 
 // jobInfo asks the controller about a job.
@@ -138,7 +139,7 @@ func (c *realController) describe(t *testing.T) {
 	})
 	info := c.untilInfo(id, "held", func(j JobInfo) bool { return j.Reason == 16 })
 	if info.State != hpc.Pending || info.Requeued() || info.Reason.String() != "JobHeldUser" || info.Priority != 0 ||
-		info.TimeLimit != 10 || info.Name != "told" || info.Account != "a1" || info.ArrayJobID != 0 || info.ArrayTaskID != NoVal ||
+		info.TimeLimit != 10 || info.Name != "told" || info.Account != "a1" || info.ArrayJobID != 0 || info.ArrayTaskID != slurmspec.NoVal ||
 		info.UserID != uint32(os.Getuid()) || info.Nodes != "" || info.NodeCount != 2 || info.CPUs != 2 || info.Start != 0 {
 		t.Errorf("held, the record is %+v", info)
 	}
@@ -166,7 +167,7 @@ func (c *realController) describe(t *testing.T) {
 		t.Errorf("just requeued, the records are %+v", jobs)
 	}
 	info = c.untilInfo(id, "requeued", func(j JobInfo) bool {
-		return j.State == hpc.Pending && j.Flags&JobCompleting == 0 && j.Reason.String() == "BeginTime"
+		return j.State == hpc.Pending && j.Flags&slurmspec.JobCompleting == 0 && j.Reason.String() == "BeginTime"
 	})
 	if !info.Requeued() || info.Restarts != 1 || info.Eligible <= info.Submit || info.Nodes != "" {
 		t.Errorf("requeued, the record is %+v", info)
@@ -178,13 +179,13 @@ func (c *realController) describe(t *testing.T) {
 	}
 
 	failed := c.mustSubmit("exit 3\n", hpc.Request{})
-	info = c.untilInfo(failed, "failed", func(j JobInfo) bool { return j.State == hpc.Failed && j.Flags&JobCompleting == 0 })
+	info = c.untilInfo(failed, "failed", func(j JobInfo) bool { return j.State == hpc.Failed && j.Flags&slurmspec.JobCompleting == 0 })
 	// Its reason is NonZeroExitCode until slurmctld hears of the end of its prolog.
-	if info.ExitCode != ExitStatus(3, 0) || info.TimeLimit != -1 {
+	if info.ExitCode != (slurmspec.ExitCode{Status: 3}).Wait() || info.TimeLimit != -1 {
 		t.Errorf("failed, the record is %+v", info)
 	}
 	completed := c.mustSubmit("exit 0\n", hpc.Request{})
-	info = c.untilInfo(completed, "completed", func(j JobInfo) bool { return j.State == hpc.Completed && j.Flags&JobCompleting == 0 })
+	info = c.untilInfo(completed, "completed", func(j JobInfo) bool { return j.State == hpc.Completed && j.Flags&slurmspec.JobCompleting == 0 })
 	if info.ExitCode != 0 || info.End < info.Start || info.Start < info.Submit || info.Submit < time.Now().Unix()-60 {
 		t.Errorf("completed, the record is %+v", info)
 	}
@@ -194,7 +195,7 @@ func (c *realController) describe(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if jobs, err := DecodeJobInfo(m); !errors.Is(err, ErrInvalidJob) {
+	if jobs, err := DecodeJobInfo(m); !errors.Is(err, slurmspec.ErrInvalidJob) {
 		t.Errorf("an unknown job: %v, %v", jobs, err)
 	}
 }
@@ -207,7 +208,7 @@ func (c *realController) describeArray(t *testing.T) {
 		rest, task = JobInfo{}, JobInfo{}
 		jobs := c.jobInfo(array)
 		for _, j := range jobs {
-			if j.ArrayTaskID == NoVal {
+			if j.ArrayTaskID == slurmspec.NoVal {
 				rest = j
 			} else {
 				task = j
@@ -227,7 +228,7 @@ func (c *realController) describeArray(t *testing.T) {
 	c.kill(KillRequest{Job: fmt.Sprint(array), Signal: 9})
 	c.until("all tasks are cancelled", func() bool {
 		for _, j := range c.jobInfo(array) {
-			if j.State != hpc.Cancelled || j.Flags&JobCompleting != 0 {
+			if j.State != hpc.Cancelled || j.Flags&slurmspec.JobCompleting != 0 {
 				return false
 			}
 		}
@@ -238,7 +239,7 @@ func (c *realController) describeArray(t *testing.T) {
 // jobRecord is the body of an answer with one record, all of whose strings are empty
 // and which has no details, as pack_job makes it.
 func jobRecord(change func(*record)) []byte {
-	r := record{records: 1, state: 3, resources: NoVal, plugin: 109, bitmap: NoVal}
+	r := record{records: 1, state: 3, resources: slurmspec.NoVal, plugin: 109, bitmap: slurmspec.NoVal}
 	if change != nil {
 		change(&r)
 	}
@@ -294,7 +295,7 @@ func jobRecord(change func(*record)) []byte {
 	u32s(2)
 	strs(1)
 	e.u32(r.bitmap)
-	if r.bitmap != NoVal {
+	if r.bitmap != slurmspec.NoVal {
 		e.str("0x3")
 	}
 	e.u32(r.plugin)
@@ -310,9 +311,9 @@ func jobRecord(change func(*record)) []byte {
 	strs(1)
 	e.b = append(e.b, make([]byte, 8+8+4)...)
 	strs(1)
-	e.u32(NoVal)
+	e.u32(slurmspec.NoVal)
 	strs(1)
-	e.u32(NoVal)
+	e.u32(slurmspec.NoVal)
 	strs(3)
 	e.u8(r.topology)
 	if r.topology == 0xff {
@@ -345,16 +346,16 @@ func TestDecodeJobInfo(t *testing.T) {
 		want   JobInfo
 	}{
 		"completed":        {nil, JobInfo{State: hpc.Completed}},
-		"completing":       {func(r *record) { r.state |= JobCompleting }, JobInfo{State: hpc.Completed, Flags: JobCompleting}},
-		"without a limit":  {func(r *record) { r.limit = Infinite }, JobInfo{State: hpc.Completed, TimeLimit: -1}},
-		"limit not set":    {func(r *record) { r.limit = NoVal }, JobInfo{State: hpc.Completed, TimeLimit: -1}},
+		"completing":       {func(r *record) { r.state |= slurmspec.JobCompleting }, JobInfo{State: hpc.Completed, Flags: slurmspec.JobCompleting}},
+		"without a limit":  {func(r *record) { r.limit = slurmspec.Infinite }, JobInfo{State: hpc.Completed, TimeLimit: -1}},
+		"limit not set":    {func(r *record) { r.limit = slurmspec.NoVal }, JobInfo{State: hpc.Completed, TimeLimit: -1}},
 		"a limit":          {func(r *record) { r.limit = 90 }, JobInfo{State: hpc.Completed, TimeLimit: 90}},
 		"with nodes":       {func(r *record) { r.bitmap = 2 }, JobInfo{State: hpc.Completed}},
 		"with topology":    {func(r *record) { r.topology = 0xff }, JobInfo{State: hpc.Completed}},
 		"out of memory":    {func(r *record) { r.state = 11 }, JobInfo{State: hpc.OutOfMemory}},
 		"pending":          {func(r *record) { r.state, r.reason = 0, 1 }, JobInfo{State: hpc.Pending, Reason: 1}},
 		"the last reason":  {func(r *record) { r.state, r.reason = 0, 198 }, JobInfo{State: hpc.Pending, Reason: 198}},
-		"a state and flag": {func(r *record) { r.state = 7 | JobRequeue }, JobInfo{State: hpc.NodeFail, Flags: JobRequeue}},
+		"a state and flag": {func(r *record) { r.state = 7 | slurmspec.JobRequeue }, JobInfo{State: hpc.NodeFail, Flags: slurmspec.JobRequeue}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			want := tt.want
@@ -378,7 +379,7 @@ func TestDecodeJobInfoRefuses(t *testing.T) {
 		return &Message{Type: ResponseJobInfo, Version: V2205, Body: jobRecord(change)}
 	}
 	for want, m := range map[string]*Message{
-		"ESLURM_INVALID_JOB_ID": {Type: ResponseRC, Body: AppendRC(nil, ErrInvalidJob)},
+		"ESLURM_INVALID_JOB_ID": {Type: ResponseRC, Body: AppendRC(nil, slurmspec.ErrInvalidJob)},
 		"which is no answer":    {Type: ResponsePing},
 		"21.08 is not supported": {
 			Type: ResponseJobInfo, Version: V2108, Body: jobRecord(nil),
@@ -411,26 +412,15 @@ func TestRequeued(t *testing.T) {
 	}{
 		{JobInfo{State: hpc.Pending}, false},
 		{JobInfo{State: hpc.Pending, Restarts: 1}, true},
-		{JobInfo{State: hpc.Pending, Restarts: 1, Flags: JobCompleting}, true},
-		{JobInfo{State: hpc.Pending, Restarts: 1, Flags: JobSpecialExit}, true},
-		{JobInfo{State: hpc.Failed, Flags: JobRequeue | JobCompleting}, true},
+		{JobInfo{State: hpc.Pending, Restarts: 1, Flags: slurmspec.JobCompleting}, true},
+		{JobInfo{State: hpc.Pending, Restarts: 1, Flags: slurmspec.JobSpecialExit}, true},
+		{JobInfo{State: hpc.Failed, Flags: slurmspec.JobRequeue | slurmspec.JobCompleting}, true},
 		{JobInfo{State: hpc.Failed, Restarts: 3}, false},
 		{JobInfo{State: hpc.Running, Restarts: 1}, false},
-		{JobInfo{State: hpc.NodeFail, Flags: JobCompleting}, false},
+		{JobInfo{State: hpc.NodeFail, Flags: slurmspec.JobCompleting}, false},
 	} {
 		if got := tt.info.Requeued(); got != tt.want {
 			t.Errorf("%+v: %v", tt.info, got)
-		}
-	}
-}
-
-func TestReason(t *testing.T) {
-	for r, want := range map[Reason]string{
-		0: "None", 1: "Priority", 3: "Resources", 16: "JobHeldUser", 20: "NodeDown", 36: "Prolog",
-		72: "JobArrayTaskLimit", 198: "ReservationDeleted", 199: "199", 65535: "65535",
-	} {
-		if got := r.String(); got != want {
-			t.Errorf("%d: %q, want %q", uint16(r), got, want)
 		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"rmreplay/internal/slurmspec"
 )
 
 // layout is the part of sbatch's options from which it works out the numbers of
@@ -77,7 +79,7 @@ func (l *layout) applyHint(hint string, explicit bool) error {
 		case "memory_bound":
 			l.cores, l.threads = 1, 1
 		case "multithread":
-			l.threads, l.tasksPerCore = 0, int(infinite16)
+			l.threads, l.tasksPerCore = 0, int(slurmspec.Infinite16)
 		case "nomultithread":
 			l.threads = 1
 		default:

@@ -1,5 +1,7 @@
 package rpc
 
+import "rmreplay/internal/slurmspec"
+
 // NodeRegistration is how a node tells slurmctld what it is and what runs on it. It
 // is the node's answer, in a message of its own, to [RequestNodeRegistration], and
 // what a daemon sends when it starts. The controller compares it with slurm.conf: a
@@ -152,8 +154,8 @@ func (e *encoder) energy() {
 // said so the job has completed.
 type EpilogComplete struct {
 	JobID uint32
-	// Code is 0, or an [Errno] (ErrEpilogFailed) that drains the node.
-	Code Errno
+	// Code is 0, or an [slurmspec.Errno] (slurmspec.ErrEpilogFailed) that drains the node.
+	Code slurmspec.Errno
 	Node string
 }
 
@@ -170,19 +172,13 @@ func (m *EpilogComplete) Append(dst []byte) []byte {
 // BatchComplete says that a job's script has ended; its first node sends it.
 type BatchComplete struct {
 	JobID uint32
-	// Status is the script's status as wait(2) gives it, as [ExitStatus] makes it.
+	// Status is the script's status as wait(2) gives it, as [slurmspec.ExitCode.Wait] makes it.
 	Status uint32
-	// Code is 0, or the [Errno] with which the script could not be run; some requeue
+	// Code is 0, or the [slurmspec.Errno] with which the script could not be run; some requeue
 	// the job and drain the node (_slurm_rpc_complete_batch_script in proc_req.c).
-	Code Errno
+	Code slurmspec.Errno
 	UID  uint32 // the job's user
 	Node string
-}
-
-// ExitStatus makes the status that wait(2) gives for a process that exited with a
-// code, or, if signal is not 0, was killed by a signal.
-func ExitStatus(code, signal int) uint32 {
-	return uint32(code&0xff)<<8 | uint32(signal&0x7f)
 }
 
 // Append appends the body of a [RequestCompleteBatchScript] to dst, without
@@ -204,7 +200,7 @@ type PrologComplete struct {
 	JobID uint32
 	Node  string
 	// Code is 0, or an error that drains the node and requeues the job.
-	Code Errno
+	Code slurmspec.Errno
 }
 
 // Append appends the body of a [RequestCompleteProlog] in version 22.05 to dst. It
@@ -240,7 +236,7 @@ func (m *StepComplete) Append(dst []byte) []byte {
 
 // AppendRC appends the body of a [ResponseRC] to dst. It follows
 // _pack_return_code_msg (slurm_protocol_pack.c).
-func AppendRC(dst []byte, code Errno) []byte {
+func AppendRC(dst []byte, code slurmspec.Errno) []byte {
 	e := encoder{b: dst}
 	e.u32(uint32(code))
 	return e.b

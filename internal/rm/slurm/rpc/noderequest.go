@@ -1,5 +1,7 @@
 package rpc
 
+import "rmreplay/internal/slurmspec"
+
 // Step ids that stand for something else than a numbered step (slurm.h). They are
 // what running jobs and signals are named with.
 const (
@@ -9,10 +11,10 @@ const (
 	StepInteractive = uint32(0xfffffffa) // SLURM_INTERACTIVE_STEP
 )
 
-// StepID names a step of a job, or with [NoVal] as Step the whole job.
+// StepID names a step of a job, or with [slurmspec.NoVal] as Step the whole job.
 type StepID struct {
 	Job, Step uint32
-	// HetComponent is NoVal but for the components of heterogeneous steps.
+	// HetComponent is slurmspec.NoVal but for the components of heterogeneous steps.
 	HetComponent uint32
 }
 
@@ -27,7 +29,9 @@ func (e *encoder) stepID(s StepID) {
 }
 
 // Batch names the batch script of a job, as a node lists it among what runs there.
-func Batch(job uint32) StepID { return StepID{Job: job, Step: StepBatch, HetComponent: NoVal} }
+func Batch(job uint32) StepID {
+	return StepID{Job: job, Step: StepBatch, HetComponent: slurmspec.NoVal}
+}
 
 // Run is a value for so many nodes in a row: Slurm's form of per-node lists.
 type Run struct {
@@ -60,7 +64,7 @@ type BatchLaunch struct {
 	JobMemory                            uint64 // limit on this node, MiB; 0 for none
 	Overcommit                           bool
 	// ArrayJobID and ArrayTaskID say which task of which array this is; ArrayJobID is
-	// 0 and ArrayTaskID [NoVal] if it is none.
+	// 0 and ArrayTaskID [slurmspec.NoVal] if it is none.
 	ArrayJobID, ArrayTaskID uint32
 	CPUsPerTask             uint16
 	RestartCount            uint16
@@ -81,7 +85,19 @@ type BatchLaunch struct {
 // the same order in all three versions but for the container (not in 20.11), the
 // checkpoint directories (only there) and the credential's version (only in 22.05).
 func DecodeBatchLaunch(v Version, body []byte) (*BatchLaunch, error) {
-	d := newDecoder("a batch launch", body)
+	d := decoderOf(v, "a batch launch", body)
+	m := d.protocol.batchLaunch(d)
+	return m, d.finish()
+}
+
+// launchFields are the fields of a batch launch that not every version has.
+type launchFields struct {
+	container         bool
+	checkpointDirs    bool
+	credentialVersion bool // the credential is preceded by its version
+}
+
+func (f launchFields) read(d *decoder) *BatchLaunch {
 	m := &BatchLaunch{
 		JobID:    d.u32("job id"),
 		HetJobID: d.u32("het job id"),
@@ -98,7 +114,7 @@ func DecodeBatchLaunch(v Version, body []byte) (*BatchLaunch, error) {
 	m.ArrayJobID = d.u32("array job id")
 	m.ArrayTaskID = d.u32("array task id")
 	d.str("accounting frequency")
-	if v >= V2108 {
+	if f.container {
 		d.str("container")
 	}
 	d.u16("cpu bind type")
@@ -113,7 +129,7 @@ func DecodeBatchLaunch(v Version, body []byte) (*BatchLaunch, error) {
 	m.Nodes = d.str("nodes")
 	m.Script = d.str("script")
 	m.WorkDir = d.str("work dir")
-	if v < V2108 {
+	if f.checkpointDirs {
 		d.str("checkpoint dir")
 		d.str("restart dir")
 	}
@@ -126,11 +142,11 @@ func DecodeBatchLaunch(v Version, body []byte) (*BatchLaunch, error) {
 	d.u32("environment count")
 	m.Environment = d.strs("environment")
 	m.JobMemory = d.u64("job memory")
-	credVersion := v
-	if v >= V2205 {
-		credVersion = Version(d.u16("credential version"))
+	if f.credentialVersion {
+		m.Credential = d.credentialOf(Version(d.u16("credential version")))
+	} else {
+		m.Credential = d.credential()
 	}
-	m.Credential = d.credential(credVersion)
 	d.selectInfo()
 	m.Account = d.str("account")
 	m.QOS = d.str("qos")
@@ -138,7 +154,7 @@ func DecodeBatchLaunch(v Version, body []byte) (*BatchLaunch, error) {
 	d.u32("profile")
 	d.str("tres bind")
 	d.str("tres freq")
-	return m, d.finish()
+	return m
 }
 
 // runs16 reads two arrays of the same length: 16-bit values and how many nodes have
@@ -194,7 +210,15 @@ type PrologLaunch struct {
 // _unpack_prolog_launch_msg (slurm_protocol_pack.c); versions before 22.05 have the
 // partition in addition.
 func DecodePrologLaunch(v Version, body []byte) (*PrologLaunch, error) {
-	d := newDecoder("a prolog launch", body)
+	d := decoderOf(v, "a prolog launch", body)
+	m := d.protocol.prologLaunch(d)
+	return m, d.finish()
+}
+
+// prologFields are the fields of a prolog launch that not every version has.
+type prologFields struct{ partition bool }
+
+func (f prologFields) read(d *decoder) *PrologLaunch {
 	d.gresAlloc()
 	m := &PrologLaunch{
 		JobID:    d.u32("job id"),
@@ -204,7 +228,7 @@ func DecodePrologLaunch(v Version, body []byte) (*PrologLaunch, error) {
 	}
 	d.str("alias list")
 	m.Nodes = d.str("nodes")
-	if v < V2205 {
+	if f.partition {
 		d.str("partition")
 	}
 	d.str("stderr")
@@ -217,9 +241,9 @@ func DecodePrologLaunch(v Version, body []byte) (*PrologLaunch, error) {
 	d.str("x11 target")
 	d.u16("x11 target port")
 	d.strs("spank environment")
-	m.Credential = d.credential(v)
+	m.Credential = d.credential()
 	m.UserName = d.str("user name")
-	return m, d.finish()
+	return m
 }
 
 // KillJob tells the nodes of a job to end it. Every one of the four types is
@@ -228,7 +252,7 @@ func DecodePrologLaunch(v Version, body []byte) (*PrologLaunch, error) {
 //   - [RequestTerminateJob]: the job's script is sent SIGTERM, and after KillWait
 //     seconds SIGKILL; then each node runs its epilog and sends [EpilogComplete]. It
 //     is also what comes when the script has ended by itself. A node where nothing of
-//     the job runs and that has no epilog may answer [ErrKillJobAlreadyComplete]
+//     the job runs and that has no epilog may answer [slurmspec.ErrKillJobAlreadyComplete]
 //     instead, which counts as its epilog complete.
 //   - [RequestKillTimelimit], [RequestKillPreempted]: the same, after a note to the
 //     script's standard error (_rpc_timelimit). The job is already in its final
@@ -252,7 +276,7 @@ type KillJob struct {
 	// Details says in words why, for the job's standard error.
 	Details string
 	// DerivedExit and Exit are the job's exit codes as wait(2) gives them;
-	// Exit is [Infinite] in versions that do not say.
+	// Exit is [slurmspec.Infinite] in versions that do not say.
 	DerivedExit, Exit uint32
 	WorkDir           string
 	// Credential is nil if the message carries none.
@@ -266,11 +290,22 @@ func (m *KillJob) JobState() uint32 { return m.State & 0xff }
 // [RequestKillPreempted] or [RequestAbortJob]. It follows _unpack_kill_job_msg
 // (slurm_protocol_pack.c).
 func DecodeKillJob(v Version, body []byte) (*KillJob, error) {
-	d := newDecoder("a job kill", body)
-	m := &KillJob{Exit: Infinite}
-	if v >= V2205 {
+	d := decoderOf(v, "a job kill", body)
+	m := d.protocol.killJob(d)
+	return m, d.finish()
+}
+
+// killFields are the fields of a kill message that not every version has.
+type killFields struct {
+	credential bool // it begins with a credential, details and exit codes
+	workDir    bool
+}
+
+func (f killFields) read(d *decoder) *KillJob {
+	m := &KillJob{Exit: slurmspec.Infinite}
+	if f.credential {
 		if d.u8("credential flag") != 0 {
-			c := d.credential(v)
+			c := d.credential()
 			m.Credential = &c
 		}
 		m.Details = d.str("details")
@@ -288,10 +323,10 @@ func DecodeKillJob(v Version, body []byte) (*KillJob, error) {
 	d.strs("spank environment")
 	m.Start = d.time("start time")
 	m.Time = d.time("time")
-	if v >= V2108 {
+	if f.workDir {
 		m.WorkDir = d.str("work dir")
 	}
-	return m, d.finish()
+	return m
 }
 
 // Suspend is to stop or to continue the processes of a job. The nodes answer with
@@ -365,7 +400,7 @@ func DecodeSignal(_ Version, body []byte) (*Signal, error) {
 type Reboot struct {
 	Nodes     string
 	Features  string // node features to boot with
-	NextState uint32 // state after the reboot, or [NoVal]
+	NextState uint32 // state after the reboot, or [slurmspec.NoVal]
 	Flags     uint16
 	Reason    string
 }

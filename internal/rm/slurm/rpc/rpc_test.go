@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/slurmspec"
 )
 
 func TestMessageBytes(t *testing.T) {
@@ -173,11 +174,11 @@ func TestNodeMessages(t *testing.T) {
 		name, want string
 		got        []byte
 	}{
-		{"epilog complete", "0000000c" + "00000fb7" + "00000003" + "6e3100", (&EpilogComplete{JobID: 12, Code: ErrEpilogFailed, Node: "n1"}).Append(nil)},
-		{"batch complete", "00" + "0000000c" + "00000300" + "00000000" + "000003e8" + "00000003" + "6e3100", (&BatchComplete{JobID: 12, Status: ExitStatus(3, 0), UID: 1000, Node: "n1"}).Append(nil)},
+		{"epilog complete", "0000000c" + "00000fb7" + "00000003" + "6e3100", (&EpilogComplete{JobID: 12, Code: slurmspec.ErrEpilogFailed, Node: "n1"}).Append(nil)},
+		{"batch complete", "00" + "0000000c" + "00000300" + "00000000" + "000003e8" + "00000003" + "6e3100", (&BatchComplete{JobID: 12, Status: slurmspec.ExitCode{Status: 3}.Wait(), UID: 1000, Node: "n1"}).Append(nil)},
 		{"prolog complete", "0000000c" + "00000003" + "6e3100" + "00000000", (&PrologComplete{JobID: 12, Node: "n1"}).Append(nil)},
 		{"step complete", "0000000c" + "fffffffc" + "fffffffe" + "00000000" + "00000001" + "00000009" + "00",
-			(&StepComplete{StepID: StepID{12, StepExtern, NoVal}, Last: 1, Status: ExitStatus(0, 9)}).Append(nil)},
+			(&StepComplete{StepID: StepID{12, StepExtern, slurmspec.NoVal}, Last: 1, Status: (slurmspec.ExitCode{Status: 0, Signal: 9}).Wait()}).Append(nil)},
 		{"no gres", "2600" + "0000", appendGRES(nil, nil)},
 		{"gres", "2600" + "0001" + "438a34d4" + "0000000000000002" + "0000000c" + "00000006" + "00757067" + "00000004302d3100" + "00000000" + "0000000467707500" + "0000000576313030" + "00" + "00000000",
 			appendGRES(nil, []GRES{{Name: "gpu", Type: "v100", Count: 2, CPUs: 12, Cores: "0-1", Flags: GRESHasFile | GRESHasType}})},
@@ -192,17 +193,6 @@ func TestGRESPluginID(t *testing.T) {
 	for name, want := range map[string]uint32{"gpu": 7696487, "": 0, "abcde": 0x64636261 + 0x65} {
 		if got := GRESPluginID(name); got != want {
 			t.Errorf("%q: got %d, want %d", name, got, want)
-		}
-	}
-}
-
-func TestExitStatus(t *testing.T) {
-	for _, c := range []struct {
-		code, signal int
-		want         uint32
-	}{{0, 0, 0}, {1, 0, 256}, {255, 0, 65280}, {0, 9, 9}, {0, 15, 15}} {
-		if got := ExitStatus(c.code, c.signal); got != c.want {
-			t.Errorf("%d, %d: got %d, want %d", c.code, c.signal, got, c.want)
 		}
 	}
 }
@@ -235,7 +225,7 @@ func TestReplyError(t *testing.T) {
 	array.str("12_2")
 	for _, c := range []struct {
 		m    Message
-		code Errno
+		code slurmspec.Errno
 		text string
 	}{
 		{Message{Type: ResponseRC, Body: AppendRC(nil, 0)}, 0, ""},

@@ -18,7 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"rmreplay/internal/hpc"
-	"rmreplay/internal/workload"
+	"rmreplay/internal/slurmspec"
 )
 
 // needSlurm skips the test loudly unless the stock programs of Slurm 22.05 are there.
@@ -527,11 +527,12 @@ func TestClientsSendTheSame(t *testing.T) {
 		{"scontrol update reservationname=r flags=purge_comp=2", RequestUpdateReservation, flagged(true, "PURGE_COMP=00:02:00")},
 	}
 	const create = "scontrol create reservation reservationname=r starttime=2030-01-01T00:00:00 duration=60 nodes=n1 users=a flags="
-	for name, off := range workload.ReservationFlags {
-		if name != "PART_NODES" { // which wants a partition
+	for _, flag := range slurmspec.ReservationFlags {
+		name := flag.Name
+		if name != slurmspec.FlagPartNodes { // which wants a partition
 			commands = append(commands, command{create + name, RequestCreateReservation, flagged(false, name)})
 		}
-		if off {
+		if flag.Off != 0 {
 			commands = append(commands, command{"scontrol update reservationname=r flags-=" + name, RequestUpdateReservation, flagged(true, "-"+name)})
 		}
 	}

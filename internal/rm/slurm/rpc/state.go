@@ -1,19 +1,13 @@
 package rpc
 
-import "strconv"
+import (
+	"strconv"
 
-// AppendUsageHeader appends the beginning of slurmctld's file assoc_usage, in which it
-// keeps the fair-share usage of associations between two runs, to dst. saved is in
-// seconds since the Unix epoch (dump_assoc_mgr_state in assoc_mgr.c).
-func AppendUsageHeader(dst []byte, saved int64) []byte {
-	e := encoder{b: dst}
-	e.u16(uint16(V2205))
-	e.time(saved)
-	return e.b
-}
+	"rmreplay/internal/slurmspec"
+)
 
 // AppendUsage appends the usage of one association, without that of the associations
-// below it, to a file that [AppendUsageHeader] began. raw is in seconds of billed
+// below it, to a file that [Codec.UsageHeader] began. raw is in seconds of billed
 // TRES. Limits in TRES-minutes are held against the usage of single TRES, of which that
 // of the TRES billing is the same, and that of processors is if they are what is billed;
 // the others, and the time that GrpWall is about, are left at 0.
@@ -22,17 +16,14 @@ func AppendUsage(dst []byte, association uint32, raw float64, processors bool) [
 	e.u32(association)
 	seconds := strconv.FormatFloat(raw, 'f', 6, 64)
 	e.str(seconds)
-	tres := billingTRES + "=" + seconds
+	tres := strconv.Itoa(slurmspec.TRESBilling) + "=" + seconds
 	if processors {
-		tres = cpuTRES + "=" + seconds + "," + tres
+		tres = strconv.Itoa(slurmspec.TRESCPU) + "=" + seconds + "," + tres
 	}
 	e.str(tres)
 	e.u32(0)
 	return e.b
 }
-
-// The numbers of TRES (enum tres_types_t in slurmdb.h).
-const cpuTRES, billingTRES = "1", "5"
 
 // AppendUsageReset appends slurmctld's file priority_last_decay_ran, in which its priority
 // plugin keeps when usage last decayed and when it was last reset, to dst. at is the

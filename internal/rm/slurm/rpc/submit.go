@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/slurmspec"
 )
 
 // Submission is a batch job to be submitted: what is asked for, and what sbatch would
@@ -233,57 +234,31 @@ func (s *Submission) setFlags(j *JobDesc) {
 // (time_str2mins in parse_time.c).
 func (s *Submission) setTimes(j *JobDesc) error {
 	var err error
-	if j.TimeLimit, err = minutes("--time", s.TimeLimit); err != nil {
-		return err
+	if j.TimeLimit, err = slurmspec.Minutes(s.TimeLimit); err != nil {
+		return fmt.Errorf("--time %w", err)
 	}
-	if j.TimeMin, err = minutes("--time-min", s.TimeMin); err != nil {
-		return err
+	if j.TimeMin, err = slurmspec.Minutes(s.TimeMin); err != nil {
+		return fmt.Errorf("--time-min %w", err)
 	}
 	if s.Begin > 0 {
-		j.BeginTime = secondsUp(s.Now.Add(s.Begin))
+		j.BeginTime = slurmspec.SecondsUp(s.Now.Add(s.Begin))
 	}
 	if s.Deadline > 0 {
-		j.Deadline = secondsUp(s.Now.Add(s.Deadline))
+		j.Deadline = slurmspec.SecondsUp(s.Now.Add(s.Deadline))
 	}
 	if j.Deadline != 0 && j.Deadline < j.BeginTime {
 		return errors.New("--deadline is before --begin")
 	}
 	if s.DelayBoot > 0 {
-		j.DelayBoot = uint32(min(s.DelayBoot/time.Second, time.Duration(NoVal)-1))
+		j.DelayBoot = uint32(min(s.DelayBoot/time.Second, time.Duration(slurmspec.NoVal)-1))
 	}
 	if s.Switches > 0 {
 		j.ReqSwitch = uint32(s.Switches)
 	}
 	if s.SwitchWait > 0 {
-		j.Wait4Switch = uint32(min(s.SwitchWait/time.Second, time.Duration(NoVal)-1))
+		j.Wait4Switch = uint32(min(s.SwitchWait/time.Second, time.Duration(slurmspec.NoVal)-1))
 	}
 	return nil
-}
-
-func minutes(option string, d time.Duration) (uint32, error) {
-	switch {
-	case d == 0:
-		return NoVal, nil
-	case d == hpc.Unlimited:
-		return Infinite, nil
-	case d < 0:
-		return 0, fmt.Errorf("%s %v is negative", option, d)
-	}
-	m := d / time.Minute
-	if d%time.Minute != 0 {
-		m++
-	}
-	return uint32(m), nil // the longest Duration is 154 million minutes
-}
-
-// secondsUp gives the first whole second that is not before t, so that no job begins
-// before its time.
-func secondsUp(t hpc.Time) int64 {
-	sec := t.UnixSeconds()
-	if hpc.Unix(sec) < t {
-		sec++
-	}
-	return sec
 }
 
 // setMemory fills in memory and disk.
@@ -294,7 +269,7 @@ func (s *Submission) setMemory(j *JobDesc) error {
 	case s.MemPerNode > 0:
 		j.MinMemory = uint64(s.MemPerNode)
 	case s.MemPerCPU > 0:
-		j.MinMemory = uint64(s.MemPerCPU) | memPerCPU
+		j.MinMemory = uint64(s.MemPerCPU) | slurmspec.MemPerCPU
 	}
 	if s.MemPerGPU > 0 {
 		j.MemPerTRES = "gres:gpu:" + strconv.FormatInt(s.MemPerGPU, 10)

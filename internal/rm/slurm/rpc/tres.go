@@ -3,6 +3,8 @@ package rpc
 import (
 	"strconv"
 	"strings"
+
+	"rmreplay/internal/slurmspec"
 )
 
 // setGRES fills in the generic resources in the form of trackable ones: "gpu:2"
@@ -94,19 +96,19 @@ func gresCount(word string) (uint64, bool) {
 // gres.c). Requests that contradict themselves are left as they are: slurmctld makes
 // the same check and refuses them.
 func (j *JobDesc) deriveFromGRES() {
-	perTask := j.TRESPerTask != "" || j.TasksPerTRES != NoVal16
-	if perTask && j.Tasks == NoVal && j.MinNodes != NoVal && j.MinNodes == j.MaxNodes {
+	perTask := j.TRESPerTask != "" || j.TasksPerTRES != slurmspec.NoVal16
+	if perTask && j.Tasks == slurmspec.NoVal && j.MinNodes != slurmspec.NoVal && j.MinNodes == j.MaxNodes {
 		switch {
-		case j.TasksPerTRES != NoVal16:
+		case j.TasksPerTRES != slurmspec.NoVal16:
 			j.Tasks = j.MinNodes * uint32(j.TasksPerTRES)
-		case j.TasksPerNode != NoVal16:
+		case j.TasksPerNode != slurmspec.NoVal16:
 			j.Tasks = j.MinNodes * uint32(j.TasksPerNode)
-		case j.CPUsPerTask == NoVal16:
+		case j.CPUsPerTask == slurmspec.NoVal16:
 			j.Tasks = j.MinNodes
 		}
 	}
 	requests, gpu := j.gresRequests()
-	if n := uint64(j.TasksPerTRES); j.TasksPerTRES != NoVal16 && n != 0 {
+	if n := uint64(j.TasksPerTRES); j.TasksPerTRES != slurmspec.NoVal16 && n != 0 {
 		switch {
 		case gpu:
 			var gpus uint64
@@ -116,7 +118,7 @@ func (j *JobDesc) deriveFromGRES() {
 				}
 			}
 			j.Tasks = uint32(gpus * n)
-		case j.Tasks != 0 && j.Tasks != NoVal:
+		case j.Tasks != 0 && j.Tasks != slurmspec.NoVal:
 			r := requests.record("gpu", "")
 			r.perJob = uint64(j.Tasks) / n
 		}
@@ -136,7 +138,7 @@ func (j *JobDesc) gresRequests() (g gresRequests, gpu bool) {
 	g.each(j.TRESPerJob, func(r *gresRequest, n uint64) { r.perJob = n; raise(r, n) })
 	g.each(j.TRESPerNode, func(r *gresRequest, n uint64) {
 		r.perNode = n
-		if j.MinNodes != NoVal {
+		if j.MinNodes != slurmspec.NoVal {
 			n *= uint64(j.MinNodes)
 		}
 		raise(r, n)
@@ -144,16 +146,16 @@ func (j *JobDesc) gresRequests() (g gresRequests, gpu bool) {
 	g.each(j.TRESPerSocket, func(r *gresRequest, n uint64) {
 		r.perSocket = n
 		switch {
-		case j.MinNodes != NoVal && j.SocketsPerNode != NoVal16:
+		case j.MinNodes != slurmspec.NoVal && j.SocketsPerNode != slurmspec.NoVal16:
 			n *= uint64(j.MinNodes) * uint64(j.SocketsPerNode)
-		case j.Tasks != NoVal && j.TasksPerSocket != NoVal16 && j.TasksPerSocket != 0:
+		case j.Tasks != slurmspec.NoVal && j.TasksPerSocket != slurmspec.NoVal16 && j.TasksPerSocket != 0:
 			n *= (uint64(j.Tasks) + uint64(j.TasksPerSocket) - 1) / uint64(j.TasksPerSocket)
 		}
 		raise(r, n)
 	})
 	g.each(j.TRESPerTask, func(r *gresRequest, n uint64) {
 		r.perTask = n
-		if j.Tasks != NoVal {
+		if j.Tasks != slurmspec.NoVal {
 			n *= uint64(j.Tasks)
 		}
 		raise(r, n)
@@ -166,33 +168,33 @@ func (j *JobDesc) gresRequests() (g gresRequests, gpu bool) {
 func (j *JobDesc) deriveFrom(r *gresRequest) {
 	if r.perJob != 0 && r.perNode != 0 && r.perJob%r.perNode == 0 {
 		nodes := r.perJob / r.perNode
-		if (j.MinNodes == NoVal || nodes >= uint64(j.MinNodes)) && nodes <= uint64(j.MaxNodes) {
+		if (j.MinNodes == slurmspec.NoVal || nodes >= uint64(j.MinNodes)) && nodes <= uint64(j.MaxNodes) {
 			j.MinNodes, j.MaxNodes = uint32(nodes), uint32(nodes)
 		}
 	}
 	if r.perTask != 0 {
 		switch {
 		case r.perJob != 0:
-			if j.Tasks == NoVal && r.perJob%r.perTask == 0 {
+			if j.Tasks == slurmspec.NoVal && r.perJob%r.perTask == 0 {
 				j.Tasks = uint32(r.perJob / r.perTask)
 			}
-		case j.Tasks != NoVal:
+		case j.Tasks != slurmspec.NoVal:
 			r.perJob = uint64(j.Tasks) * r.perTask
 		}
 		quotient(&j.TasksPerNode, r.perNode, r.perTask)
 		quotient(&j.TasksPerSocket, r.perSocket, r.perTask)
-		if r.cpusPer != 0 && (j.CPUsPerTask == NoVal16 || j.CPUsPerTask == 0) {
+		if r.cpusPer != 0 && (j.CPUsPerTask == slurmspec.NoVal16 || j.CPUsPerTask == 0) {
 			j.CPUsPerTask = uint16(r.cpusPer * r.perTask)
 		}
 	}
-	if r.perJob != 0 && j.MaxNodes != NoVal && r.perJob < uint64(j.MaxNodes) {
+	if r.perJob != 0 && j.MaxNodes != slurmspec.NoVal && r.perJob < uint64(j.MaxNodes) {
 		j.MaxNodes = uint32(r.perJob)
 	}
 }
 
 // quotient sets a number of tasks that is not given to how often per goes into total.
 func quotient(field *uint16, total, per uint64) {
-	if total != 0 && total%per == 0 && (*field == NoVal16 || *field == 0) {
+	if total != 0 && total%per == 0 && (*field == slurmspec.NoVal16 || *field == 0) {
 		*field = uint16(total / per)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/slurmspec"
 )
 
 // Hold makes an update the one of "scontrol hold": priority 0, and an operator's hold, which
@@ -18,8 +19,8 @@ func (j *JobDesc) Release() { j.Priority = ReleasePriority }
 // SetPriority makes an update give a fixed priority. 0 would be a hold, and the largest numbers
 // are Slurm's marks.
 func (j *JobDesc) SetPriority(priority uint32) error {
-	if priority == 0 || priority >= NoVal {
-		return fmt.Errorf("priority %d: not one that a job can have (want 1 to %d)", priority, NoVal-1)
+	if priority == 0 || priority >= slurmspec.NoVal {
+		return fmt.Errorf("priority %d: not one that a job can have (want 1 to %d)", priority, slurmspec.NoVal-1)
 	}
 	j.Priority = priority
 	return nil
@@ -29,7 +30,7 @@ func (j *JobDesc) SetPriority(priority uint32) error {
 // [hpc.Unlimited] for none.
 func (j *JobDesc) SetTimeLimit(limit time.Duration) error {
 	if limit == hpc.Unlimited {
-		j.TimeLimit = Infinite
+		j.TimeLimit = slurmspec.Infinite
 		return nil
 	}
 	if limit <= 0 {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/slurmspec"
 )
 
 func failOn(t *testing.T, err error) {
@@ -18,8 +19,8 @@ func failOn(t *testing.T, err error) {
 // Slurm's minutes.
 func TestUpdateValues(t *testing.T) {
 	j := NewJobUpdate("12")
-	for _, priority := range []uint32{0, NoVal, Infinite} {
-		if err := j.SetPriority(priority); err == nil || j.Priority != NoVal {
+	for _, priority := range []uint32{0, slurmspec.NoVal, slurmspec.Infinite} {
+		if err := j.SetPriority(priority); err == nil || j.Priority != slurmspec.NoVal {
 			t.Errorf("priority %d: %v, and the update has %d", priority, err, j.Priority)
 		}
 	}
@@ -28,12 +29,12 @@ func TestUpdateValues(t *testing.T) {
 			t.Errorf("time limit %v: the update has %d", limit, j.TimeLimit)
 		}
 	}
-	for limit, want := range map[time.Duration]uint32{1: 1, time.Minute: 1, time.Minute + 1: 2, hpc.Unlimited: Infinite} {
+	for limit, want := range map[time.Duration]uint32{1: 1, time.Minute: 1, time.Minute + 1: 2, hpc.Unlimited: slurmspec.Infinite} {
 		if err := j.SetTimeLimit(limit); err != nil || j.TimeLimit != want {
 			t.Errorf("time limit %v: %d minutes, %v; want %d", limit, j.TimeLimit, err, want)
 		}
 	}
-	if j.SetNodes(0, "n1"); j.MinNodes != NoVal || j.ReqNodes != "n1" {
+	if j.SetNodes(0, "n1"); j.MinNodes != slurmspec.NoVal || j.ReqNodes != "n1" {
 		t.Errorf("nodes by name: %d, %q", j.MinNodes, j.ReqNodes)
 	}
 }

@@ -4,15 +4,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"strings"
-)
 
-// Slurm's markers for "not set" and "no limit" in fields of each width (slurm.h).
-const (
-	NoVal8   = uint8(0xfe)
-	NoVal16  = uint16(0xfffe)
-	NoVal    = uint32(0xfffffffe)
-	NoVal64  = uint64(0xfffffffffffffffe)
-	Infinite = uint32(0xffffffff)
+	"rmreplay/internal/slurmspec"
 )
 
 // encoder appends values in Slurm's wire form (pack.c) to b.
@@ -82,10 +75,22 @@ type decoder struct {
 	b    []byte
 	off  int
 	what string // the message, for errors
-	err  error
+	// protocol is that of the message; nil while it is not known or makes no difference.
+	protocol *protocol
+	err      error
 }
 
 func newDecoder(what string, b []byte) *decoder { return &decoder{b: b, what: what} }
+
+// decoderOf is a decoder of a body in a version, which must be one that can be read.
+func decoderOf(v Version, what string, b []byte) *decoder {
+	d := newDecoder(what, b)
+	if d.protocol = protocolOf(v); d.protocol == nil {
+		d.protocol = protocol2205
+		d.fail("%v is not supported (want %s)", v, versions())
+	}
+	return d
+}
 
 func (d *decoder) left() int { return len(d.b) - d.off }
 
@@ -229,4 +234,17 @@ func (d *decoder) finish() error {
 		d.fail("%d bytes are left after the last field", d.left())
 	}
 	return d.err
+}
+
+// ownDecoder is a decoder of an answer to the driver, and the layouts of its version. Version
+// 0 stands for 22.05. A version that the driver does not speak is an error.
+func ownDecoder(v Version, what string, b []byte) (*decoder, *ownLayouts, error) {
+	if v == 0 {
+		v = V2205
+	}
+	p := protocolOf(v)
+	if p == nil || p.own == nil {
+		return nil, nil, fmt.Errorf("decoding %s: %v is not supported (want %s)", what, v, slurmspec.SupportedList())
+	}
+	return &decoder{b: b, what: what, protocol: p}, p.own, nil
 }

@@ -1,0 +1,198 @@
+// Package accounting is the stock accounting of a run: MariaDB in a directory of its own,
+// slurmdbd, the site's accounts, and what slurmdbd is asked at the end.
+package accounting
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm/slurm/daemons"
+	"rmreplay/internal/rm/slurm/install"
+	"rmreplay/internal/rm/slurm/sandbox"
+	"rmreplay/internal/slurmspec"
+	"rmreplay/internal/supervise"
+)
+
+// Config says what accounting starts from.
+type Config struct {
+	Daemons *daemons.Daemons
+	Sandbox *sandbox.Sandbox
+	Install *install.Installation
+	// Port is slurmdbd's.
+	Port   uint16
+	LogDir string
+	// Cluster is the cluster's name, and Commands the site's commands for sacctmgr.
+	Cluster  string
+	Commands string
+	// Since is the earliest instant that the run's records can have.
+	Since hpc.Time
+	// Progress is told what is started.
+	Progress func(string)
+}
+
+// Database is the accounting of a run.
+type Database struct{ cfg Config }
+
+// Start starts MariaDB and slurmdbd, and feeds the site's commands to sacctmgr. complaint is
+// what sacctmgr says if it refuses one of them, and empty if it does not.
+func Start(ctx context.Context, cfg Config) (d *Database, complaint string, err error) {
+	d = &Database{cfg: cfg}
+	if err := d.startMariaDB(ctx); err != nil {
+		return nil, "", err
+	}
+	in := cfg.Install
+	if err := cfg.Daemons.Start(ctx, "slurmdbd", supervise.Command{Path: in.Slurmdbd, Args: []string{in.Slurmdbd, "-D"}}, cfg.Port); err != nil {
+		return nil, "", err
+	}
+	cfg.Progress("filling the accounting database")
+	out, errOut, err := cfg.Daemons.Run(ctx, script(cfg.Commands, cfg.Cluster), in.Sacctmgr, "-i")
+	log := filepath.Join(cfg.LogDir, "sacctmgr.log")
+	if werr := os.WriteFile(log, []byte(out+errOut), 0o644); werr != nil {
+		return nil, "", fmt.Errorf("keeping what sacctmgr said: %w", werr)
+	}
+	var failed *daemons.CommandError
+	if errors.As(err, &failed) && !failed.Exit.Status.Signaled() {
+		// sacctmgr goes on after a command that it refuses, as an administrator's would.
+		return d, firstComplaint(out + "\n" + errOut), nil
+	}
+	if err != nil {
+		return nil, "", fmt.Errorf("filling the accounting database: %w", err)
+	}
+	return d, "", nil
+}
+
+// firstComplaint finds the line in which sacctmgr says what it does not like.
+func firstComplaint(out string) string {
+	for _, line := range strings.Split(out, "\n") {
+		line = strings.TrimSpace(line)
+		for _, sign := range []string{"error:", "Unknown", "Bad", "Problem", "doesn't exist", "Nothing"} {
+			if strings.Contains(line, sign) {
+				return line
+			}
+		}
+	}
+	return "it does not say why"
+}
+
+// script makes a site's commands ones that sacctmgr can be fed: without
+// comments, for which it would exit as if it had failed, and with the command that
+// makes the cluster where there is none, since it refuses users of a cluster that
+// does not exist.
+func script(commands, cluster string) string {
+	var lines []string
+	made := false
+	for _, line := range strings.Split(commands, "\n") {
+		line = strings.TrimSpace(line)
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		lines = append(lines, line)
+		f := strings.Fields(strings.ToLower(line))
+		if len(f) >= 2 && (f[0] == "add" || f[0] == "create") && strings.HasPrefix("cluster", f[1]) {
+			made = true
+		}
+	}
+	if !made {
+		lines = slices.Insert(lines, 0, "add cluster "+cluster)
+	}
+	return strings.Join(lines, "\n") + "\n"
+}
+
+// databaseOptions make MariaDB small and fast: nothing of it outlives the run, and
+// nobody but its owner reaches its socket.
+var databaseOptions = []string{
+	"--skip-networking", "--skip-grant-tables", "--skip-name-resolve", "--skip-log-bin", "--skip-slave-start",
+	"--performance-schema=OFF", "--innodb-buffer-pool-size=128M", "--innodb-flush-log-at-trx-commit=0",
+	"--innodb-flush-method=nosync", "--innodb-doublewrite=0", "--innodb-lock-wait-timeout=900",
+	"--innodb-log-file-size=32M", "--max-allowed-packet=64M", "--max-connections=64", "--event-scheduler=OFF",
+}
+
+// startMariaDB starts MariaDB in a directory of its own. It is not under virtual
+// time: to the daemons it is the outside, whose answers take real time.
+func (d *Database) startMariaDB(ctx context.Context) error {
+	d.cfg.Progress("starting MariaDB")
+	p, in := d.cfg.Sandbox, d.cfg.Install
+	common := []string{"--no-defaults", "--datadir=" + p.File("db")}
+	if os.Geteuid() == 0 {
+		common = append(common, "--user=root") // MariaDB wants to be told
+	}
+	log := filepath.Join(d.cfg.LogDir, "mariadb.log")
+	env := []string{daemons.SearchPath, "LANG=C", "TMPDIR=" + p.File("out")}
+	err := d.cfg.Daemons.RunOutside(ctx, supervise.Command{
+		Path: in.MariadbInstallDB, Env: env, Dir: p.Dir, Stdout: log, Stderr: log,
+		Args: append([]string{in.MariadbInstallDB}, append(slices.Clone(common), "--skip-test-db",
+			"--auth-root-authentication-method=normal", "--innodb-log-file-size=32M", "--innodb-flush-method=nosync")...),
+	})
+	if err != nil {
+		return fmt.Errorf("making the accounting database: %w", err)
+	}
+	socket := p.File("db.sock")
+	args := append(slices.Clone(common), databaseOptions...)
+	args = append(args, "--socket="+socket, "--pid-file="+p.File("db.pid"), "--tmpdir="+p.File("out"))
+	err = d.cfg.Daemons.StartOutside("mariadb", supervise.Command{
+		Path: in.Mariadbd, Args: append([]string{in.Mariadbd}, args...), Env: env, Dir: p.Dir, Stdout: log, Stderr: log,
+	})
+	if err != nil {
+		return err
+	}
+	return d.waitForSocket(ctx, socket)
+}
+
+// waitForSocket waits, in real time, until somebody accepts connections.
+func (d *Database) waitForSocket(ctx context.Context, path string) error {
+	for range 6000 {
+		if c, err := net.Dial("unix", path); err == nil {
+			return c.Close()
+		}
+		if err := d.cfg.Daemons.Pause(ctx); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("MariaDB did not accept connections within a minute; its last log lines:\n  %s", strings.Join(d.cfg.Daemons.LastLog("mariadb"), "\n  "))
+}
+
+// sacctFields are what sacct is asked for at the end, for every job and every time
+// that it ran.
+const sacctFields = "JobID,JobIDRaw,JobName,User,Group,Account,Partition,QOS,Submit,Eligible,Start,End,State,ExitCode,NNodes,NodeList,AllocCPUS,AllocTRES,Timelimit,Suspended,Priority"
+
+// Sacct returns what slurmdbd has of the run's jobs up to now, as `sacct -P` prints it.
+func (d *Database) Sacct(ctx context.Context, now hpc.Time) (string, error) {
+	out, _, err := d.cfg.Daemons.Run(ctx, "", d.cfg.Install.Sacct, "-a", "-D", "-X", "-P", "-S", slurmspec.FormatTime(d.cfg.Since),
+		"-E", slurmspec.FormatTime(now.Add(time.Hour)), "-o", sacctFields)
+	return out, err
+}
+
+// Outages returns when which nodes were out of service according to slurmdbd, as
+// `sacctmgr -P list event` prints it.
+func (d *Database) Outages(ctx context.Context, now hpc.Time) (string, error) {
+	return d.list(ctx, now, "event", "NodeName,Start,End,State,Reason")
+}
+
+// Reservations returns what slurmdbd has of reservations, as `sacctmgr -P list reservation`
+// prints it.
+func (d *Database) Reservations(ctx context.Context, now hpc.Time) (string, error) {
+	return d.list(ctx, now, "reservation", "Name,ID,Start,End,NodeNames,Assoc,Flags")
+}
+
+// farAhead is longer than any reservation is made in advance.
+const farAhead = 10 * 365 * 24 * time.Hour
+
+func (d *Database) list(ctx context.Context, now hpc.Time, what, fields string) (string, error) {
+	out, _, err := d.cfg.Daemons.Run(ctx, "", d.cfg.Install.Sacctmgr, "-P", "list", what, "Start="+slurmspec.FormatTime(d.cfg.Since),
+		"End="+slurmspec.FormatTime(now.Add(farAhead)), "Format="+fields)
+	return out, err
+}
+
+// List returns what `sacctmgr -nP list` prints with the given arguments.
+func (d *Database) List(ctx context.Context, args ...string) (string, error) {
+	out, _, err := d.cfg.Daemons.Run(ctx, "", d.cfg.Install.Sacctmgr, append([]string{"-nP", "list"}, args...)...)
+	return out, err
+}

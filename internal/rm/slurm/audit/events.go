@@ -1,0 +1,329 @@
+package audit
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"rmreplay/internal/hostlist"
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm/slurm/rpc"
+	"rmreplay/internal/slurmspec"
+)
+
+// eventTolerance is how much later than it was asked for slurmdbd may say that something
+// happened: its times are whole seconds, and a message takes a moment.
+const eventTolerance = 2 * time.Second
+
+// span is a time for which slurmdbd has something on record; end is 0 while it lasts.
+type span struct {
+	start, end hpc.Time
+	id         string // of a reservation
+	reason     string
+	nodes      string
+}
+
+func (s span) String() string {
+	end := "now"
+	if !s.end.IsZero() {
+		end = slurmspec.FormatTime(s.end)
+	}
+	return slurmspec.FormatTime(s.start) + " to " + end
+}
+
+func around(got, want hpc.Time) bool {
+	if got.IsZero() || want.IsZero() {
+		return got == want
+	}
+	late := got.Sub(hpc.Unix(want.UnixSeconds()))
+	return late >= 0 && late <= eventTolerance
+}
+
+// Outages compares a workload's node events with the outages that slurmdbd has: list is what
+// `sacctmgr -P list event` has printed. It returns one sentence for each difference.
+//
+// A node that is down or fails must be out of service from its event to the next one, for the
+// reason given. slurmdbd records a drain when the node's last job has ended, which may be
+// never. An outage after begin without an event is a difference, too, unless others say that
+// something else than the events changes nodes (an administrator's actions). Events before
+// begin count as happening at begin.
+func Outages(list string, events []hpc.NodeEvent, begin hpc.Time, others bool) (differences []string, err error) {
+	rows, err := parseSpans(list, "NodeName")
+	if err != nil {
+		return nil, fmt.Errorf("reading sacctmgr's list of events: %w", err)
+	}
+	got := map[string][]span{}
+	for node, list := range rows {
+		for _, s := range list { // nodes are out of service until they have registered
+			if node != "" && (s.start >= begin || s.end.IsZero()) {
+				got[node] = append(got[node], s)
+			}
+		}
+	}
+	want, err := outages(events, begin)
+	if err != nil {
+		return nil, err
+	}
+	for node, list := range want {
+		list = slices.Clone(list)
+		for _, s := range joined(got[node]) {
+			at := slices.IndexFunc(list, func(w outage) bool { return w.covers(s) })
+			if at < 0 && !others {
+				differences = append(differences, fmt.Sprintf("node %s: out of service from %v, slurmdbd says; the workload has no such event", node, s))
+			}
+			if at >= 0 {
+				list = slices.Delete(list, at, at+1)
+			}
+		}
+		for _, w := range list {
+			if !w.drain && w.end != w.start {
+				differences = append(differences, fmt.Sprintf("node %s: down from %v, slurmdbd has no such outage", node, w.span))
+			}
+		}
+	}
+	for node, list := range got {
+		if _, ok := want[node]; !ok && !others {
+			differences = append(differences, fmt.Sprintf("node %s: out of service from %v (%s), slurmdbd says; the workload has no such event", node, list[0], list[0].reason))
+		}
+	}
+	slices.Sort(differences)
+	return differences, nil
+}
+
+// outage is a time for which the workload takes a node out of service.
+type outage struct {
+	span
+	drain bool
+}
+
+// covers reports whether the outage is what slurmdbd has recorded as s.
+func (o outage) covers(s span) bool {
+	starts := around(s.start, o.start)
+	if o.drain { // it begins with the end of the node's last job
+		starts = s.start >= o.start && (o.end.IsZero() || s.start <= o.end.Add(eventTolerance))
+	}
+	return starts && around(s.end, o.end) && strings.EqualFold(onRecord(s.reason), onRecord(o.reason))
+}
+
+// onRecord is what slurmdbd surely keeps of a reason: its column has 255 bytes (tinytext), and
+// the last character may be cut.
+func onRecord(reason string) string { return reason[:min(len(reason), 255-utf8.UTFMax+1)] }
+
+// outages are the times between what takes a node out of service and its return, by node.
+func outages(events []hpc.NodeEvent, begin hpc.Time) (map[string][]outage, error) {
+	out := map[string][]outage{}
+	for _, ev := range events {
+		update, err := rpc.NewNodeUpdate(ev) // which has a reason where the event has none
+		if err != nil {
+			return nil, err
+		}
+		names, err := hostlist.Expand(ev.Nodes)
+		if err != nil {
+			return nil, fmt.Errorf("node event: %w", err)
+		}
+		ev.At = max(ev.At, begin)
+		for _, node := range names {
+			list := out[node]
+			if n := len(list); n > 0 && list[n-1].end.IsZero() {
+				if update.State != slurmspec.NodeResume && list[n-1].reason == update.Reason {
+					list[n-1].drain = list[n-1].drain && update.State == slurmspec.NodeDrain
+					continue
+				}
+				list[n-1].end = ev.At
+			}
+			if update.State != slurmspec.NodeResume {
+				list = append(list, outage{span{start: ev.At, reason: update.Reason}, update.State == slurmspec.NodeDrain})
+			}
+			out[node] = list
+		}
+	}
+	return out, nil
+}
+
+// joined joins spans of one node that follow each other for the same reason, or of one
+// reservation: slurmdbd begins a new one when the state changes.
+func joined(list []span) []span {
+	list = slices.Clone(list)
+	slices.SortFunc(list, func(a, b span) int { return cmp.Compare(a.start, b.start) })
+	var out []span
+	for _, s := range list {
+		if n := len(out); n > 0 && out[n-1].end == s.start && out[n-1].reason == s.reason && out[n-1].id == s.id {
+			out[n-1].end = s.end
+			continue
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// Reservations compares a workload's reservations with those that slurmdbd has: list is what
+// `sacctmgr -P list reservation` has printed. It returns one sentence for each difference.
+//
+// It compares start, end and, where the workload gives them, the nodes or their number, since
+// Slurm may give fewer than were asked for. A recurring reservation (DAILY and so on) only has
+// to be there. Slurm tells slurmdbd nothing of a reservation with TIME_FLOAT
+// (_post_resv_create in reservation.c).
+func Reservations(list string, events []hpc.ReservationEvent) (differences []string, err error) {
+	got, err := parseSpans(list, "Name")
+	if err != nil {
+		return nil, fmt.Errorf("reading sacctmgr's list of reservations: %w", err)
+	}
+	for _, r := range reservations(events) {
+		rows := joined(got[r.name])
+		switch {
+		case r.floating, r.end <= r.start: // or deleted before it began
+		case len(rows) == 0:
+			differences = append(differences, fmt.Sprintf("reservation %s: slurmdbd does not have it", r.name))
+		case r.moving:
+		case !slices.ContainsFunc(rows, func(s span) bool { return around(s.start, r.start) && around(s.end, r.end) }):
+			differences = append(differences, fmt.Sprintf("reservation %s: from %v, slurmdbd has it from %v", r.name, r.span, rows[len(rows)-1]))
+		case r.nodes != "" && !slices.ContainsFunc(rows, func(s span) bool { return sameNodes(s.nodes, r.nodes) }):
+			differences = append(differences, fmt.Sprintf("reservation %s: of %s, slurmdbd has it of %s", r.name, r.nodes, rows[len(rows)-1].nodes))
+		case r.count > 0 && !slices.ContainsFunc(rows, func(s span) bool { n, err := hostlist.Count(s.nodes); return err == nil && n == r.count }):
+			differences = append(differences, fmt.Sprintf("reservation %s: of %d nodes, slurmdbd has it of %s", r.name, r.count, rows[len(rows)-1].nodes))
+		}
+	}
+	return differences, nil
+}
+
+// booking is a reservation as the workload's events leave it.
+type booking struct {
+	name string
+	span
+	count    int // of nodes, where Slurm chooses them
+	moving   bool
+	floating bool
+	exactEnd bool // Slurm was told when it ends, and not how long it is
+}
+
+func reservations(events []hpc.ReservationEvent) []booking {
+	var out []booking
+	open := map[string]int{}
+	for _, ev := range events {
+		at, known := open[ev.Name]
+		switch ev.Action {
+		case "create":
+			b := booking{name: ev.Name, span: span{start: ev.Start, end: ev.Start.Add(finite(ev.Duration))}, exactEnd: rpc.ExactEnd(ev.Reservation)}
+			if !strings.EqualFold(ev.Nodes, "ALL") && !changesByItself(ev.Flags) {
+				b.nodes = ev.Nodes
+			}
+			if ev.Nodes == "" {
+				b.count = ev.NodeCount
+			}
+			b.floating = ev.HasFlag(slurmspec.FlagTimeFloat)
+			b.moving = ev.Duration == 0 || changesByItself(ev.Flags)
+			open[ev.Name] = len(out)
+			out = append(out, b)
+		case "update":
+			if !known {
+				continue
+			}
+			b := &out[at]
+			b.move(ev.Start, finite(ev.Duration))
+			if ev.Nodes != "" || ev.NodeCount > 0 {
+				b.nodes, b.count = "", ev.NodeCount
+			}
+			b.moving = b.moving || changesByItself(ev.Flags)
+		case "delete":
+			if known && ev.At < out[at].end {
+				out[at].end = ev.At
+			}
+			delete(open, ev.Name)
+		}
+	}
+	return out
+}
+
+// finite is how long Slurm makes a reservation, which is a year for an unlimited one.
+func finite(d time.Duration) time.Duration {
+	if d == hpc.Unlimited {
+		return 365 * 24 * time.Hour
+	}
+	return d
+}
+
+// move changes the times of a booking as an update does. Durations count in minutes, unless
+// the end is known with the start.
+func (b *booking) move(start hpc.Time, length time.Duration) {
+	switch {
+	case length == 0 && b.exactEnd && !start.IsZero(): // the end stays
+		length = b.end.Sub(start)
+	case length == 0:
+		length = b.end.Sub(b.start)
+	case start.IsZero():
+		length, b.exactEnd = (length + time.Minute - 1).Truncate(time.Minute), false
+	default:
+		b.exactEnd = length%time.Minute != 0
+	}
+	if !start.IsZero() {
+		b.start = start
+	}
+	b.end = b.start.Add(length)
+}
+
+// changesByItself reports whether a flag lets a reservation's times or nodes change without an
+// event.
+func changesByItself(flags []string) bool {
+	return slices.ContainsFunc(flags, func(text string) bool {
+		flag, err := slurmspec.ParseReservationFlag(text)
+		return err == nil && flag.Changes()
+	})
+}
+
+func sameNodes(a, b string) bool {
+	x, err := hostlist.Expand(a)
+	y, err2 := hostlist.Expand(b)
+	if err != nil || err2 != nil {
+		return false
+	}
+	slices.Sort(x)
+	slices.Sort(y)
+	return slices.Equal(x, y)
+}
+
+// parseSpans reads a list that sacctmgr -P has printed, by the column key.
+func parseSpans(text, key string) (map[string][]span, error) {
+	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	column := map[string]int{}
+	for i, name := range strings.Split(lines[0], "|") {
+		column[name] = i
+	}
+	out := map[string][]span{}
+	for _, line := range lines[1:] {
+		fields := strings.Split(line, "|")
+		if len(fields) < len(column) { // a reason may have the separator in it, and is last
+			return nil, fmt.Errorf("%.100q has %d fields, the header %d", line, len(fields), len(column))
+		}
+		var s span
+		var err error
+		if s.start, err = parseSacctTime(fields[column["TimeStart"]]); err == nil {
+			s.end, err = parseSacctTime(fields[column["TimeEnd"]])
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%.100q: %w", line, err)
+		}
+		if at, ok := column["Reason"]; ok {
+			s.reason = strings.Join(fields[at:], "|")
+		}
+		if key == "Name" {
+			s.nodes = fields[column["NodeName"]]
+		}
+		if at, ok := column["ID"]; ok {
+			s.id = fields[at]
+		}
+		name := fields[column[key]]
+		out[name] = append(out[name], s)
+	}
+	return out, nil
+}
+
+// parseSacctTime is 0 where there is no time.
+func parseSacctTime(s string) (hpc.Time, error) {
+	if slurmspec.Given(s) == "" {
+		return 0, nil
+	}
+	return hpc.ParseTime(s)
+}

@@ -1,0 +1,176 @@
+// Package audit compares what slurmdbd has of a run with the run's own record. It is a
+// function of texts that Slurm's commands have printed: no daemon runs here.
+//
+// A run that slurmdbd sees otherwise than its record does is not to be trusted, so every
+// difference becomes a sentence for the reader of the run.
+package audit
+
+import (
+	"fmt"
+	"iter"
+	"strconv"
+	"strings"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/run"
+	"rmreplay/internal/slurmspec"
+)
+
+// Jobs is what slurmdbd has of the jobs of a run. It keeps only the lines that sacct has
+// printed, since a run may have a million of them.
+type Jobs struct {
+	columns map[string]int // the index of each column by its name
+	width   int            // how many columns a line has
+	lines   map[uint32]string
+	// resized are the jobs that have a line for each of their sizes.
+	resized map[uint32]bool
+}
+
+// ParseJobs reads the output of sacct -P. Of a job that ran several times the last line
+// counts. An error quotes the line that cannot be read.
+func ParseJobs(text string) (*Jobs, error) {
+	first, rest, more := strings.Cut(strings.TrimSuffix(text, "\n"), "\n")
+	s := &Jobs{columns: map[string]int{}, lines: make(map[uint32]string, strings.Count(rest, "\n")+1), resized: map[uint32]bool{}}
+	for i, name := range strings.Split(first, "|") {
+		s.columns[name] = i
+		s.width++
+	}
+	if !more {
+		return s, nil // no job
+	}
+	for line := range strings.SplitSeq(rest, "\n") {
+		r, err := s.record(line)
+		if err != nil {
+			return nil, err
+		}
+		id, err := strconv.ParseUint(r.get("JobIDRaw"), 10, 32)
+		if err != nil {
+			return nil, fmt.Errorf("reading sacct's output: JobIDRaw %q: not a number", r.get("JobIDRaw"))
+		}
+		s.lines[uint32(id)] = line
+		if r.get("State") == string(slurmspec.Resizing) {
+			s.resized[uint32(id)] = true
+		}
+	}
+	return s, nil
+}
+
+// sacctRecord is a line of sacct's output.
+type sacctRecord struct {
+	columns map[string]int
+	fields  []string
+}
+
+// get is what is in a column; empty for one that is not there.
+func (r sacctRecord) get(column string) string {
+	if i, there := r.columns[column]; there {
+		return r.fields[i]
+	}
+	return ""
+}
+
+func (s *Jobs) record(line string) (sacctRecord, error) {
+	fields := strings.Split(line, "|")
+	if extra := len(fields) - s.width; extra > 0 {
+		if at, named := s.columns["JobName"]; named { // a name with the separator in it
+			name := strings.Join(fields[at:at+extra+1], "|")
+			fields = append(append(fields[:at:at], name), fields[at+extra+1:]...)
+		}
+	}
+	if len(fields) != s.width {
+		return sacctRecord{}, fmt.Errorf("reading sacct's output: %.100q has %d fields, the header %d", line, len(fields), s.width)
+	}
+	return sacctRecord{s.columns, fields}, nil
+}
+
+// job is the record of a job; ok is false if there is none.
+func (s *Jobs) job(id uint32) (r sacctRecord, ok bool) {
+	line, ok := s.lines[id]
+	if ok {
+		r, _ = s.record(line) // ParseJobs has checked it
+	}
+	return r, ok
+}
+
+// Compare compares the rows of a run with what slurmdbd has: submit, start and end to the
+// second, state, nodes, account and QOS of every job that slurmctld accepted. It returns one
+// sentence for each difference.
+func (s *Jobs) Compare(rows iter.Seq[*run.Row]) (differences []string) {
+	for row := range rows {
+		if row.RMJob == 0 || row.State == hpc.Rejected || !row.State.Ended() {
+			continue
+		}
+		name := row.Job
+		if row.Task >= 0 {
+			name += "_" + strconv.Itoa(row.Task)
+		}
+		rec, ok := s.job(row.RMJob)
+		if _, task, array := strings.Cut(rec.get("JobID"), "_"); ok && array && row.Task >= 0 {
+			// The record gives tasks that were cancelled before they had a number the array's own
+			// number, which is the last task's. slurmdbd knows nothing of the cancelled ones.
+			if n, err := strconv.Atoi(task); err == nil && n != row.Task {
+				ok = false
+			}
+		}
+		if !ok && (row.Start.IsZero() || row.Eligible.IsZero()) {
+			continue // sacct does not show jobs that are not eligible (as_mysql_jobacct_process.c)
+		}
+		if !ok {
+			differences = append(differences, fmt.Sprintf("job %s: slurmdbd has no job %d", name, row.RMJob))
+			continue
+		}
+		submit := row.Submit
+		if !row.Resubmit.IsZero() {
+			submit = row.Resubmit
+		}
+		start := slurmspec.Given(rec.get("Start"))
+		if row.Start.IsZero() && start == rec.get("End") && slurmspec.Given(rec.get("NodeList")) == "" {
+			start = "" // slurmctld says so of a job that ended before slurmdbd knew it
+		}
+		for _, c := range []struct{ what, ours, theirs string }{
+			{"submit", slurmspec.FormatTime(submit), rec.get("Submit")}, {"start", slurmspec.FormatTime(row.Start), start},
+			{"end", slurmspec.FormatTime(row.End), slurmspec.Given(rec.get("End"))}, {"state", string(row.State), string(slurmspec.ParseJobState(rec.get("State")))},
+			{"nodes", row.Nodes, slurmspec.Given(rec.get("NodeList"))}, {"account", row.Account, rec.get("Account")},
+			{"QOS", row.QOS, qosOf(rec.get("QOS"), row.QOS)},
+		} {
+			if s.resized[row.RMJob] && (c.what == "submit" || c.what == "start") {
+				continue // which slurmdbd has of the last size
+			}
+			if c.ours != c.theirs {
+				differences = append(differences, fmt.Sprintf("job %s: %s %s, slurmdbd has %s", name, c.what, orNone(c.ours), orNone(c.theirs)))
+			}
+		}
+	}
+	return differences
+}
+
+// Amend completes a row with what only the database knows: the job's TRES, and, where the
+// priority at its start is not known, the priority that it had when it became eligible.
+func (s *Jobs) Amend(row *run.Row) {
+	rec, ok := s.job(row.RMJob)
+	if !ok {
+		return
+	}
+	if n, err := strconv.ParseUint(rec.get("Priority"), 10, 32); err == nil && row.Priority == 0 {
+		row.Priority = uint32(n)
+	}
+	if row.TRES == "" {
+		row.TRES = rec.get("AllocTRES")
+	}
+}
+
+// qosOf is sacct's word for a QOS. It says Unknown of one that the database does not
+// have, where slurmctld goes on by the name that was asked for.
+func qosOf(theirs, ours string) string {
+	if theirs == "Unknown" {
+		return ours
+	}
+	return theirs
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "none"
+	}
+	return s
+}

@@ -1,0 +1,333 @@
+// Package daemons starts and stops the processes of one run: slurmctld, slurmdbd and client
+// commands under virtual time, and MariaDB, which lives in real time. All run below a guard
+// (package supervise), so that none outlives the run.
+package daemons
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm/slurm/install"
+	"rmreplay/internal/rm/slurm/sandbox"
+	"rmreplay/internal/supervise"
+	"rmreplay/internal/vclock"
+)
+
+// Loop is the event loop that lets time pass.
+type Loop interface {
+	Now() hpc.Time
+	// Until lets virtual time pass until done.
+	Until(ctx context.Context, done func() bool) error
+	// Fail ends the run; Err is why it cannot go on, or nil.
+	Fail(error)
+	Err() error
+}
+
+// Config says how processes are started.
+type Config struct {
+	Sandbox *sandbox.Sandbox
+	Install *install.Installation
+	Clock   *vclock.Clock
+	Loop    Loop
+	LogDir  string
+	// HostsFile says that the adapted configuration has a file of host names.
+	HostsFile bool
+	// Progress is told what is started.
+	Progress func(string)
+}
+
+// Daemons are the processes of a run. One goroutine uses them.
+type Daemons struct {
+	cfg     Config
+	guard   *supervise.Guard
+	notices chan supervise.Exit
+	names   map[int]string  // of the daemons, by process id
+	clients map[int]*Client // that run, by process id
+	started int             // clients so far
+	closing bool
+}
+
+// New starts the guard. The guard reports the end of a process to the clock, and
+// [Daemons.TakeNotices] handles it.
+func New(cfg Config) (*Daemons, error) {
+	d := &Daemons{cfg: cfg, notices: make(chan supervise.Exit, 4096), names: map[int]string{}, clients: map[int]*Client{}}
+	var err error
+	d.guard, err = supervise.Start([]string{cfg.Sandbox.Dir}, func(exit supervise.Exit) {
+		d.notices <- exit
+		cfg.Clock.Notify()
+	})
+	return d, err
+}
+
+// Client is a command such as sacctmgr that runs under virtual time.
+type Client struct {
+	name   string
+	args   []string
+	base   string // of the files of its input and output
+	exited func(*Client)
+	exit   supervise.Exit
+}
+
+// DaemonError says that a daemon ended although the run had not.
+type DaemonError struct {
+	Name string
+	Exit supervise.Exit
+	// Log are the last lines that it logged.
+	Log []string
+}
+
+func (e *DaemonError) Error() string {
+	s := fmt.Sprintf("%s ended in the middle of the run: %v", e.Name, e.Exit)
+	if len(e.Log) > 0 {
+		s += "; its last log lines:\n  " + strings.Join(e.Log, "\n  ")
+	}
+	return s
+}
+
+// SearchPath is where the processes look for programs.
+const SearchPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// environment is that of the managed processes, without their slots.
+func (d *Daemons) environment() []string {
+	p := d.cfg.Sandbox
+	env := []string{
+		SearchPath, "HOME=/", "LANG=C", "TZ=UTC",
+		"SLURM_CONF=" + p.File("conf", "slurm.conf"),
+		"MYSQL_UNIX_PORT=" + p.File("db.sock"),
+		"LD_PRELOAD=" + d.cfg.Install.NSSWrapper + ":" + p.Library,
+		"NSS_WRAPPER_PASSWD=" + p.File("passwd"), "NSS_WRAPPER_GROUP=" + p.File("group"),
+	}
+	if d.cfg.HostsFile {
+		env = append(env, "NSS_WRAPPER_HOSTS="+p.File("conf", "hosts"))
+	}
+	return append(env, d.cfg.Clock.Environment()...)
+}
+
+// runManaged starts a process under virtual time.
+func (d *Daemons) runManaged(c supervise.Command) (int, error) {
+	slot, handOver := d.cfg.Clock.Reserve()
+	c.Env = append(append(d.environment(), handOver), c.Env...)
+	c.Dir = d.cfg.Sandbox.Dir
+	pid, err := d.guard.Run(c)
+	if err != nil {
+		d.cfg.Clock.Unreserve(slot)
+		return 0, err
+	}
+	d.cfg.Clock.Started(slot, pid)
+	return pid, nil
+}
+
+// Start starts a managed daemon and lets virtual time pass until it listens at the port. The
+// error has the last lines of its log if it does not.
+func (d *Daemons) Start(ctx context.Context, name string, c supervise.Command, port uint16) error {
+	d.cfg.Progress("starting " + name)
+	c.Stdout = filepath.Join(d.cfg.LogDir, name+".out")
+	c.Stderr = c.Stdout
+	pid, err := d.runManaged(c)
+	if err != nil {
+		return err
+	}
+	d.names[pid] = name
+	const patience = 5 * time.Minute
+	begun := d.cfg.Loop.Now()
+	err = d.cfg.Loop.Until(ctx, func() bool { return d.cfg.Clock.Listening(port) || d.cfg.Loop.Now().Sub(begun) > patience })
+	if err == nil && !d.cfg.Clock.Listening(port) {
+		err = fmt.Errorf("%s did not listen at port %d within %v of virtual time; its last log lines:\n  %s",
+			name, port, patience, strings.Join(d.LastLog(name), "\n  "))
+	}
+	return err
+}
+
+// Run runs a client command under virtual time and returns what it wrote to standard
+// output and standard error. stdin is its input, or empty. A failure is an error with
+// the command's own words.
+func (d *Daemons) Run(ctx context.Context, stdin, path string, args ...string) (stdout, stderr string, err error) {
+	exited := false
+	cl, err := d.StartClient(stdin, path, args, func(*Client) { exited = true })
+	if err != nil {
+		return "", "", err
+	}
+	if err := d.cfg.Loop.Until(ctx, func() bool { return exited }); err != nil {
+		return "", "", fmt.Errorf("running %s: %w", cl.name, err)
+	}
+	return cl.Result()
+}
+
+// StartClient starts a client command; exited is called when it has ended.
+func (d *Daemons) StartClient(stdin, path string, args []string, exited func(*Client)) (*Client, error) {
+	d.started++
+	cl := &Client{name: filepath.Base(path), args: args, exited: exited}
+	cl.base = d.cfg.Sandbox.File("out", cl.name+"-"+strconv.Itoa(d.started))
+	c := supervise.Command{Path: path, Args: append([]string{path}, args...), Stdout: cl.base + ".out", Stderr: cl.base + ".err"}
+	if stdin != "" {
+		c.Stdin = cl.base + ".in"
+		if err := os.WriteFile(c.Stdin, []byte(stdin), 0o600); err != nil {
+			return nil, fmt.Errorf("running %s: %w", cl.name, err)
+		}
+	}
+	pid, err := d.runManaged(c)
+	if err != nil {
+		return nil, err
+	}
+	d.clients[pid] = cl
+	return cl, nil
+}
+
+// Result is what a client that has ended wrote, and a [CommandError] if it failed.
+func (cl *Client) Result() (stdout, stderr string, err error) {
+	out, _ := os.ReadFile(cl.base + ".out")
+	errOut, _ := os.ReadFile(cl.base + ".err")
+	if cl.exit.Status != 0 {
+		said := cmp.Or(strings.TrimSpace(string(errOut)), strings.TrimSpace(string(out)))
+		err = &CommandError{Name: cl.name, Args: cl.args, Exit: cl.exit, Output: said}
+	}
+	return string(out), string(errOut), err
+}
+
+// CommandError says that a client command failed.
+type CommandError struct {
+	Name   string
+	Args   []string
+	Exit   supervise.Exit
+	Output string // what it wrote to standard error, or else to standard output
+}
+
+func (e *CommandError) Error() string {
+	return fmt.Sprintf("running %s %s: %v: %s", e.Name, strings.Join(e.Args, " "), e.Exit, e.Output)
+}
+
+// TakeNotices handles the ends of processes that the guard has reported.
+func (d *Daemons) TakeNotices() {
+	for {
+		select {
+		case exit := <-d.notices:
+			d.cfg.Clock.Collect(exit.PID)
+			d.ended(exit)
+		default:
+			return
+		}
+	}
+}
+
+// ended takes the end of a process: an error, unless it was a client.
+func (d *Daemons) ended(exit supervise.Exit) {
+	if exit.PID == d.guard.PID() {
+		d.cfg.Loop.Fail(fmt.Errorf("running Slurm: %w: %v", supervise.ErrGuardGone, exit))
+		return
+	}
+	if cl := d.clients[exit.PID]; cl != nil {
+		delete(d.clients, exit.PID)
+		cl.exit = exit
+		cl.exited(cl)
+		return
+	}
+	if name, ok := d.names[exit.PID]; ok && !d.closing {
+		delete(d.names, exit.PID)
+		d.cfg.Loop.Fail(&DaemonError{Name: name, Exit: exit, Log: d.LastLog(name)})
+	}
+}
+
+// LastLog is the end of a daemon's log.
+func (d *Daemons) LastLog(name string) []string {
+	const lines, window = 8, 1 << 14
+	for _, suffix := range []string{".log", ".out"} {
+		f, err := os.Open(filepath.Join(d.cfg.LogDir, name+suffix))
+		if err != nil {
+			continue
+		}
+		defer f.Close()
+		size, _ := f.Seek(0, 2)
+		buf := make([]byte, min(size, window))
+		_, _ = f.ReadAt(buf, size-int64(len(buf)))
+		if text := strings.TrimSpace(string(buf)); text != "" {
+			all := strings.Split(text, "\n")
+			return all[max(0, len(all)-lines):]
+		}
+	}
+	return nil
+}
+
+// CPU is the CPU time, user and system, that each daemon has used so far.
+func (d *Daemons) CPU() map[string]time.Duration {
+	out := map[string]time.Duration{}
+	for pid, name := range d.names {
+		out[name] = vclock.CPUTime(pid)
+	}
+	return out
+}
+
+// PeakMemory is the largest resident set, in bytes, that each daemon has had so far.
+func (d *Daemons) PeakMemory() map[string]int64 {
+	out := map[string]int64{}
+	for pid, name := range d.names {
+		out[name] = vclock.PeakMemory(pid)
+	}
+	return out
+}
+
+// RunOutside runs a command that is not under virtual time, below the guard like
+// everything else: an interrupt from the terminal does not reach it, and it does not
+// outlive the replay. Its output goes to a log.
+func (d *Daemons) RunOutside(ctx context.Context, c supervise.Command) error {
+	pid, err := d.guard.Run(c)
+	if err != nil {
+		return err
+	}
+	exited := false
+	cl := &Client{name: filepath.Base(c.Path), exited: func(*Client) { exited = true }}
+	d.clients[pid] = cl
+	for !exited {
+		if err := d.Pause(ctx); err != nil {
+			return fmt.Errorf("running %s: %w", cl.name, err)
+		}
+	}
+	if cl.exit.Status != 0 {
+		out, _ := os.ReadFile(c.Stdout)
+		return &CommandError{Name: cl.name, Args: c.Args[1:], Exit: cl.exit, Output: lastLines(string(out), 8)}
+	}
+	return nil
+}
+
+// StartOutside starts a daemon that is not under virtual time.
+func (d *Daemons) StartOutside(name string, c supervise.Command) error {
+	pid, err := d.guard.Run(c)
+	if err == nil {
+		d.names[pid] = name
+	}
+	return err
+}
+
+// Pause lets a moment of real time pass.
+func (d *Daemons) Pause(ctx context.Context) error {
+	d.TakeNotices()
+	if err := d.cfg.Loop.Err(); err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(10 * time.Millisecond):
+		return nil
+	}
+}
+
+func lastLines(s string, n int) string {
+	lines := strings.Split(strings.TrimSpace(s), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+}
+
+// Close ends all processes.
+func (d *Daemons) Close() error {
+	d.closing = true
+	if d.guard == nil {
+		return nil
+	}
+	return d.guard.Close()
+}

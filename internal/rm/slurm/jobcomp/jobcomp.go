@@ -1,0 +1,170 @@
+// Package jobcomp reads the records that slurmctld's stock jobcomp/filetxt plugin writes
+// the moment a job ends, in whatever way (jobcomp_p_log_record in
+// plugins/jobcomp/filetxt/jobcomp_filetxt.c). A run's plugin writes into a named pipe, so
+// the record of a job's end arrives at the instant of the end.
+package jobcomp
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm"
+	"rmreplay/internal/slurmspec"
+)
+
+// Record is the end of one job, or of one run of a job that goes back to the queue.
+type Record struct {
+	Job uint32
+	// ArrayJob and Task are 0 and -1 for a job that is no task of an array.
+	ArrayJob uint32
+	Task     int
+	Outcome  rm.Outcome
+	// Truncated says that the plugin's buffer was too small for the record, so that
+	// its last fields are missing.
+	Truncated bool
+}
+
+// Stream cuts records out of what the pipe gives, however the reads split them.
+type Stream struct{ rest []byte }
+
+// Take adds data to the stream and calls record for each record that is complete now, in
+// order. It stops at the first record that cannot be read and returns why.
+func (s *Stream) Take(data []byte, record func(Record)) error {
+	s.rest = append(s.rest, data...)
+	for {
+		text, rest := next(s.rest)
+		if text == nil {
+			s.rest = append([]byte(nil), s.rest...) // lets go of what has been read
+			return nil
+		}
+		r, err := parse(text)
+		s.rest = rest
+		if err != nil {
+			return err
+		}
+		record(r)
+	}
+}
+
+// bufferSize is the length that a record has at most, closing NUL included.
+const bufferSize = 1024
+
+// fieldNames are the record's keys in their order. A value reaches to the next
+// key, since job names may hold blanks and equals signs.
+var fieldNames = []string{"JobId", "UserId", "GroupId", "Name", "JobState", "Partition", "TimeLimit",
+	"StartTime", "EndTime", "NodeList", "NodeCnt", "ProcCnt", "WorkDir", "ReservationName", "Tres", "Account", "QOS",
+	"WcKey", "Cluster", "SubmitTime", "EligibleTime", "DerivedExitCode", "ExitCode"}
+
+// Name is a job's name as a record can have it: on one line, and without text that reads
+// like the next key. Jobs are submitted under such names.
+func Name(name string) string {
+	name = slurmspec.OneLine(name)
+	for _, key := range fieldNames {
+		name = strings.ReplaceAll(name, " "+key+"=", " "+key+"-")
+	}
+	return name
+}
+
+// next cuts the first record off what the pipe has given. nil means that
+// it is not complete yet.
+func next(data []byte) (record, rest []byte) {
+	end := bytes.IndexByte(data, '\n')
+	if cut := bufferSize - 1; len(data) >= cut && (end < 0 || end >= cut) {
+		return data[:cut], data[cut:]
+	}
+	if end < 0 {
+		return nil, data
+	}
+	return data[:end+1], data[end+1:]
+}
+
+// parse reads one record. Slurm was told to write times in UTC.
+func parse(record []byte) (Record, error) {
+	c := Record{Task: -1, Truncated: !bytes.HasSuffix(record, []byte("\n"))}
+	line := strings.TrimSuffix(string(record), "\n")
+	fields := map[string]string{}
+	rest, ok := strings.CutPrefix(line, fieldNames[0]+"=")
+	if !ok {
+		return c, fmt.Errorf("reading a record of jobcomp/filetxt: %.80q does not begin with JobId=", line)
+	}
+	for i, key := range fieldNames {
+		if i+1 == len(fieldNames) {
+			fields[key] = strings.TrimSpace(rest)
+			break
+		}
+		value, after, found := strings.Cut(rest, " "+fieldNames[i+1]+"=")
+		if !found {
+			if !c.Truncated {
+				return c, fmt.Errorf("reading a record of jobcomp/filetxt: no %s in %.200q", fieldNames[i+1], line)
+			}
+			fields[key] = value
+			break
+		}
+		fields[key], rest = value, after
+	}
+	id, err := strconv.ParseUint(fields["JobId"], 10, 32)
+	if err != nil {
+		return c, fmt.Errorf("reading a record of jobcomp/filetxt: JobId=%.20q: not a number", fields["JobId"])
+	}
+	c.Job = uint32(id)
+	// "EligibleTime=T ArrayJobId=A ArrayTaskId=B HetJobId=..."
+	eligible := strings.Fields(fields["EligibleTime"])
+	for _, f := range eligible {
+		if v, ok := strings.CutPrefix(f, "ArrayJobId="); ok {
+			a, _ := strconv.ParseUint(v, 10, 32)
+			c.ArrayJob = uint32(a)
+		}
+		if v, ok := strings.CutPrefix(f, "ArrayTaskId="); ok {
+			c.Task, _ = strconv.Atoi(v)
+		}
+	}
+	if len(eligible) > 0 {
+		fields["EligibleTime"] = eligible[0]
+	}
+	c.Outcome = outcomeOf(fields)
+	return c, nil
+}
+
+func outcomeOf(f map[string]string) rm.Outcome {
+	number := func(key string) int {
+		n, _ := strconv.Atoi(f[key])
+		return n
+	}
+	instant := func(key string) hpc.Time {
+		t, err := hpc.ParseTime(f[key])
+		if err != nil { // "Unknown"
+			return 0
+		}
+		return t
+	}
+	name := func(key string) string { // "alice(1001)"
+		s := f[key]
+		if i := strings.LastIndexByte(s, '('); i >= 0 {
+			s = s[:i]
+		}
+		return s
+	}
+	o := rm.Outcome{
+		State: hpc.State(f["JobState"]), Name: f["Name"], User: name("UserId"), Group: name("GroupId"),
+		Submit: instant("SubmitTime"), Eligible: instant("EligibleTime"), Start: instant("StartTime"), End: instant("EndTime"),
+		NodeCount: number("NodeCnt"), Processors: number("ProcCnt"),
+		Account: f["Account"], Partition: f["Partition"], QOS: f["QOS"], Reservation: f["ReservationName"],
+	}
+	if f["NodeList"] != "(null)" {
+		o.Nodes = f["NodeList"]
+	}
+	if o.Nodes == "" { // never had any: the start is what the scheduler had expected
+		o.Start, o.NodeCount, o.Processors = 0, 0, 0
+	}
+	o.TimeLimit = -1
+	if limit, err := strconv.ParseInt(f["TimeLimit"], 10, 64); err == nil {
+		o.TimeLimit = limit * 60
+	}
+	if exit, err := slurmspec.ParseExitCode(f["ExitCode"]); err == nil {
+		o.ExitCode, o.Signal = exit.Status, exit.Signal
+	}
+	return o
+}

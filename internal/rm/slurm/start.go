@@ -1,0 +1,286 @@
+package slurm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"rmreplay/internal/rm/slurm/accounting"
+	"rmreplay/internal/rm/slurm/conf"
+	"rmreplay/internal/rm/slurm/counters"
+	"rmreplay/internal/rm/slurm/daemons"
+	"rmreplay/internal/rm/slurm/fairshare"
+	"rmreplay/internal/rm/slurm/network"
+	"rmreplay/internal/rm/slurm/nodes"
+	"rmreplay/internal/rm/slurm/rpc"
+	"rmreplay/internal/rm/slurm/sandbox"
+	"rmreplay/internal/supervise"
+	"rmreplay/internal/vclock"
+)
+
+// daemonUser is the name that the user who runs the replay has in Slurm's world, so
+// that it cannot be the name of a user of the workload.
+const daemonUser = "rmreplay"
+
+// prepareLead is the virtual time in which slurmdbd starts and its database is filled, before
+// slurmctld starts.
+const prepareLead = 15 * time.Minute
+
+// stateSaveInterval is how often slurmctld writes its whole state to disk while its
+// computing takes no time. By itself it writes every five seconds in which anything changed
+// (slurmctld/state_save.c), for a restart that no replay has, and on a machine of thousands of
+// nodes that takes more CPU time than everything else.
+const stateSaveInterval = time.Hour
+
+// Start starts the daemons and returns when the nodes have registered and virtual
+// time is cfg.Epoch. lead is how long slurmctld has been running by then. A release of Slurm
+// that is not supported is refused with an [slurmspec.UnsupportedError].
+func Start(ctx context.Context, cfg Config, lead time.Duration) (_ *Engine, err error) {
+	e := &Engine{cfg: cfg, loop: &loop{}}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, e.Close())
+		}
+	}()
+	if cfg.Progress == nil {
+		e.cfg.Progress = func(string) {}
+	}
+	if e.cfg.LogDir, err = filepath.Abs(cfg.LogDir); err != nil {
+		return nil, fmt.Errorf("finding the log directory: %w", err)
+	}
+	if e.loop.codec, err = rpc.NewCodec(cfg.Install.Release); err != nil {
+		return nil, fmt.Errorf("starting Slurm: %w", err)
+	}
+	if e.sandbox, err = sandbox.New(len(cfg.Cluster.Nodes)); err != nil {
+		return nil, err
+	}
+	if err := e.openWorld(lead); err != nil {
+		return nil, err
+	}
+	if err := e.startAccounting(ctx); err != nil {
+		return nil, err
+	}
+	if err := e.loop.quietly(ctx, cfg.Epoch.Add(-lead)); err != nil {
+		return nil, err
+	}
+	if err := e.startController(ctx); err != nil {
+		return nil, err
+	}
+	if e.Now() > cfg.Epoch {
+		return nil, fmt.Errorf("starting Slurm took until %v, beyond the workload's beginning %v", e.Now(), cfg.Epoch)
+	}
+	if err := e.loop.quietly(ctx, cfg.Epoch); err != nil {
+		return nil, err
+	}
+	// Not before: a slow controller would not be ready by then, nor is its start of interest.
+	e.loop.clock.SetFactor(cfg.ClockFactor)
+	e.counters = counters.Watch(controller{e.loop})
+	return e, nil
+}
+
+// openWorld makes everything that the daemons need to find: users, pipe, network,
+// configuration, clock and guard, and the parts of the engine.
+func (e *Engine) openWorld(lead time.Duration) error {
+	p, l := e.sandbox, e.loop
+	pipe := p.File("jobcomp.pipe")
+	if err := unix.Mkfifo(pipe, 0o600); err != nil {
+		return fmt.Errorf("making the pipe of finished jobs: %w", err)
+	}
+	e.users = newUsers(e.cfg.Cluster.Users, e.cfg.Users)
+	e.jobs = newJobs(l, e.users)
+	var err error
+	l.network, err = network.Listen(p.Driver(), pipe, network.Handlers{NodeMessage: e.nodeMessage, PipeData: e.jobs.pipeData})
+	if err != nil {
+		return err
+	}
+	if err := p.FreePorts(&e.controlPort, &e.dbPort); err != nil {
+		return err
+	}
+	if err := e.configure(); err != nil {
+		return err
+	}
+	start := e.cfg.Epoch.Add(-lead - prepareLead)
+	l.clock, err = vclock.New(p.Dir, start, vclock.Addresses{Client: net.IP(l.network.Source[:]), NodePort: l.network.NodePort, Pipe: pipe})
+	if err != nil {
+		return err
+	}
+	l.network.Connect(netip.AddrPortFrom(p.Control(), e.controlPort), l.codec, l.clock)
+	if err := os.Symlink(l.clock.Path(), ClockFile(e.cfg.LogDir)); err != nil {
+		return fmt.Errorf("showing where the virtual clock is: %w", err)
+	}
+	_, hosts := e.conf.adapted.Files["hosts"]
+	l.daemons, err = daemons.New(daemons.Config{
+		Sandbox: p, Install: e.cfg.Install, Clock: l.clock, Loop: l, LogDir: e.cfg.LogDir, HostsFile: hosts, Progress: e.cfg.Progress,
+	})
+	if err != nil {
+		return err
+	}
+	delays := e.cfg.Delays
+	if epilog, _ := e.cfg.Cluster.Get("Epilog"); epilog != "" {
+		delays.HasEpilog = true // it does not run here, but nodes report its end
+	}
+	e.nodes, err = nodes.New(e.conf.adapted.Nodes, l.codec, delays, nodeEnvironment{l, e.jobs})
+	e.jobs.nodes = e.nodes
+	return err
+}
+
+// configure adapts the site's configuration and tells the parts what they need of it.
+func (e *Engine) configure() error {
+	hostname, err := os.Hostname()
+	if err != nil {
+		return fmt.Errorf("finding this machine's name: %w", err)
+	}
+	p := e.sandbox
+	e.conf, err = configure(&e.cfg, conf.Environment{
+		StateDir: p.Dir, LogDir: e.cfg.LogDir, DaemonUser: daemonUser, Hostname: hostname,
+		ControlAddress: p.Control(), ControlPort: e.controlPort, DBPort: e.dbPort,
+		NodePort: uint16(e.loop.network.NodePort), NodeAddress: p.NodeAddress, JobCompletionPath: p.File("jobcomp.pipe"),
+		PluginDir: e.cfg.Install.PluginDir, WithoutAccounting: e.cfg.WithoutAccounting,
+	}, p)
+	if err != nil {
+		return err
+	}
+	selectType, _ := e.cfg.Cluster.Get("SelectType")
+	e.jobs.selectPlugin = rpc.SelectPluginID(selectType)
+	e.jobs.requeueExits = e.cfg.Cluster.RequeueExits()
+	e.actions = &actions{
+		loop: e.loop, conf: e.conf, install: e.cfg.Install, logDir: e.cfg.LogDir,
+		reconfigured: func(c *conf.Cluster) { e.jobs.requeueExits = c.RequeueExits() },
+	}
+	e.loop.holds = e.actions.hold
+	return e.users.write(p)
+}
+
+// startAccounting starts slurmdbd where the site keeps accounts, and gives slurmctld the
+// fair-share usage that it starts with.
+func (e *Engine) startAccounting(ctx context.Context) error {
+	if !e.conf.adapted.Accounting {
+		if len(e.cfg.Usage) > 0 {
+			e.loop.warn("usage-ignored", "the workload gives fair-share usage, and the cluster keeps no accounts", true)
+		}
+		return nil
+	}
+	commands, madeUp := e.cfg.Cluster.AccountCommands(e.cfg.Users)
+	if madeUp {
+		e.loop.warn("accounts-made-up", "the cluster directory has no accounts.sacctmgr: every user has an account of his group, all with equal shares", true)
+	}
+	var complaint string
+	var err error
+	e.database, complaint, err = accounting.Start(ctx, accounting.Config{
+		Daemons: e.loop.daemons, Sandbox: e.sandbox, Install: e.cfg.Install, Port: e.dbPort, LogDir: e.cfg.LogDir,
+		Cluster: e.cfg.Cluster.Name, Commands: string(commands), Since: e.cfg.Epoch.Add(-prepareLead), Progress: e.cfg.Progress,
+	})
+	if err != nil {
+		return err
+	}
+	if complaint != "" {
+		e.loop.warn("sacctmgr", "filling the accounting database: sacctmgr refused a command; logs/sacctmgr.log says which: "+complaint, true)
+	}
+	return e.giveUsage(ctx)
+}
+
+// giveUsage writes the fair-share usage into the files in which slurmctld keeps it between
+// two runs, before slurmctld starts.
+func (e *Engine) giveUsage(ctx context.Context) error {
+	usage := fairshare.Usage{Given: e.cfg.Usage, Accrued: e.cfg.Accrued, At: e.cfg.UsageAt}.Of(e.cfg.Cluster)
+	if len(usage.Given) == 0 && (!e.cfg.PreRoll || !usage.LimitsEnforced) {
+		return nil
+	}
+	known, err := fairshare.ReadAccounts(e.cfg.Cluster.Name, func(args ...string) (string, error) { return e.database.List(ctx, args...) })
+	if err != nil {
+		return fmt.Errorf("giving fair-share usage: %w", err)
+	}
+	usage.CheckLimits(known, e.loop.warn)
+	for name, content := range usage.Files(known, e.loop.codec, e.Now(), e.loop.warn) {
+		if err := os.WriteFile(e.sandbox.File("state", name), content, 0o600); err != nil {
+			return fmt.Errorf("giving fair-share usage: %w", err)
+		}
+	}
+	return nil
+}
+
+// startController starts slurmctld and lets virtual time pass until all nodes have registered.
+func (e *Engine) startController(ctx context.Context) error {
+	slurmctld := e.sandbox.File("bin", "slurmctld")
+	c := supervise.Command{Path: slurmctld, Args: []string{slurmctld, "-D", "-c"}}
+	if e.cfg.ClockFactor > 0 {
+		// Only slurmctld's computing takes virtual time. Clients compute on their users'
+		// machines. slurmdbd mostly waits for its database, which no CPU time of its own
+		// shows, and slurmctld schedules without waiting for slurmdbd.
+		c.Env = []string{vclock.ChargedEnvironment}
+	} else {
+		c.Env = []string{vclock.CoarseEnvironment("sstate", stateSaveInterval)}
+	}
+	if err := e.loop.daemons.Start(ctx, "slurmctld", c, e.controlPort); err != nil {
+		return err
+	}
+	e.cfg.Progress("registering the nodes")
+	for i := range e.conf.adapted.Nodes {
+		e.nodes.Register(i)
+	}
+	return e.loop.Until(ctx, e.loop.network.Idle)
+}
+
+// nodeMessage answers what slurmctld sent to a node.
+func (e *Engine) nodeMessage(addr [4]byte, m *rpc.Message) (*rpc.Message, error) {
+	index, ok := e.sandbox.NodeIndex(addr)
+	if !ok {
+		return nil, fmt.Errorf("slurmctld sent a message (%v) to %d.%d.%d.%d, where no node is", m.Type, addr[0], addr[1], addr[2], addr[3])
+	}
+	return e.nodes.Handle(index, m)
+}
+
+// nodeEnvironment is what the compute nodes live in. It implements [nodes.Environment].
+type nodeEnvironment struct {
+	*loop
+	jobs *jobs
+}
+
+var _ nodes.Environment = nodeEnvironment{}
+
+// Send sends a message of a node to slurmctld.
+func (n nodeEnvironment) Send(typ rpc.Type, body []byte) {
+	n.ask(typ, body, func(_ *rpc.Message, err error) {
+		if typ == rpc.MessageEpilogComplete && errors.Is(err, network.ErrNoAnswer) {
+			return // slurmctld never answers this one
+		}
+		if err != nil && n.Err() == nil {
+			n.warn("message-lost", fmt.Sprintf("a message (%v) of a node: %v", typ, err), true)
+		}
+	})
+}
+
+// Script says what the script of a job does once it runs.
+func (n nodeEnvironment) Script(l *rpc.BatchLaunch) (nodes.Script, error) { return n.jobs.script(l) }
+
+// JobStarted takes the launch of a job's script.
+func (n nodeEnvironment) JobStarted(l *rpc.BatchLaunch) { n.jobs.started(l) }
+
+// JobSuspended takes that a job was stopped or continued.
+func (n nodeEnvironment) JobSuspended(job uint32, resumed bool) { n.jobs.suspended(job, resumed) }
+
+// controller asks slurmctld for its statistics. It implements [counters.Controller].
+type controller struct{ *loop }
+
+var _ counters.Controller = controller{}
+
+// AskStats asks for the statistics and does not wait for the answer.
+func (c controller) AskStats(answer func(*rpc.Stats, error)) {
+	c.ask(rpc.RequestStats, rpc.AppendStatsRequest(nil, false), func(reply *rpc.Message, err error) {
+		if err == nil {
+			err = rpc.ReplyError(reply)
+		}
+		if err != nil {
+			answer(nil, err)
+			return
+		}
+		answer(rpc.DecodeStats(reply))
+	})
+}

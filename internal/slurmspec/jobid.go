@@ -1,0 +1,67 @@
+package slurmspec
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// JobID is a job as Slurm's commands write it: "17", "17_3" (a task of an array),
+// "17_[4-9%2]" (what is left of an array), "17+1" (a component of a heterogeneous job).
+type JobID struct {
+	// Number is the job's, or the array's, or that of the first component.
+	Number uint32
+	// Task is the index of a task of an array, or -1.
+	Task int
+	// Rest is the specification of the tasks that wait in one record: "4-9%2".
+	Rest string
+	// Component is the offset of a component of a heterogeneous job, or -1.
+	Component int
+}
+
+// NewJobID is the ID of a job that is neither a task nor a component.
+func NewJobID(number uint32) JobID { return JobID{Number: number, Task: -1, Component: -1} }
+
+// ParseJobID reads a job's ID. The error says which part is not a number.
+func ParseJobID(text string) (JobID, error) {
+	digits := len(text)
+	if at := strings.IndexAny(text, "_+"); at >= 0 {
+		digits = at
+	}
+	number, err := strconv.ParseUint(text[:digits], 10, 32)
+	if err != nil {
+		return JobID{}, fmt.Errorf("%.40q: not a job's number", text)
+	}
+	id, rest := NewJobID(uint32(number)), text[digits:]
+	switch {
+	case rest == "":
+		return id, nil
+	case strings.HasPrefix(rest, "_["):
+		id.Rest = strings.TrimSuffix(rest[2:], "]")
+		return id, nil
+	}
+	n, err := strconv.ParseUint(rest[1:], 10, 31)
+	switch {
+	case rest[0] == '_' && err != nil:
+		return JobID{}, fmt.Errorf("%.40q: not a task's number", text)
+	case rest[0] == '_':
+		id.Task = int(n)
+	default: // a column that sacct has cut lacks the offset: 0
+		id.Component = int(n)
+	}
+	return id, nil
+}
+
+// String is the ID as Slurm's commands write it.
+func (id JobID) String() string {
+	number := strconv.FormatUint(uint64(id.Number), 10)
+	switch {
+	case id.Task >= 0:
+		return number + "_" + strconv.Itoa(id.Task)
+	case id.Rest != "":
+		return number + "_[" + id.Rest + "]"
+	case id.Component >= 0:
+		return number + "+" + strconv.Itoa(id.Component)
+	}
+	return number
+}

@@ -1,0 +1,73 @@
+package slurmspec
+
+import (
+	"strconv"
+	"strings"
+
+	"rmreplay/internal/hpc"
+)
+
+// jobStates are the base states of a job by number (enum job_states in slurm.h).
+var jobStates = [...]hpc.State{
+	hpc.Pending, hpc.Running, hpc.Suspended, hpc.Completed, hpc.Cancelled, hpc.Failed, hpc.TimedOut,
+	hpc.NodeFail, hpc.Preempted, hpc.BootFail, hpc.Deadlined, hpc.OutOfMemory,
+}
+
+// JobStateBase is the part of a job's state that has its base state; the rest are flags.
+const JobStateBase = uint32(0xff)
+
+// Flags of a job's state (slurm.h).
+const (
+	JobRequeue     = uint32(1 << 10) // JOB_REQUEUE: goes back to the queue when it has completed
+	JobRequeueHold = uint32(1 << 11) // JOB_REQUEUE_HOLD: went back to the queue and is held
+	JobSpecialExit = uint32(1 << 12) // JOB_SPECIAL_EXIT: the same, for its exit code
+	JobResizing    = uint32(1 << 13) // JOB_RESIZING: its size changes
+	JobConfiguring = uint32(1 << 14) // JOB_CONFIGURING: its nodes are booted
+	JobCompleting  = uint32(1 << 15) // JOB_COMPLETING: waits for its nodes' epilogs
+)
+
+// Resizing is the state in the accounting record of a job that goes on with another size:
+// it lost a node and does not mind (--no-kill), or it was told to shrink
+// (job_pre_resize_acctg in job_mgr.c).
+const Resizing hpc.State = "RESIZING"
+
+// BaseJobState is the base state in a number; ok is false for a number that is no state.
+func BaseJobState(number uint32) (state hpc.State, ok bool) {
+	if base := number & JobStateBase; base < uint32(len(jobStates)) {
+		return jobStates[base], true
+	}
+	return "", false
+}
+
+// JobStateNumber is the number of a base state; ok is false for other states.
+func JobStateNumber(state hpc.State) (number uint32, ok bool) {
+	for n, s := range jobStates {
+		if s == state {
+			return uint32(n), true
+		}
+	}
+	return 0, false
+}
+
+// RecordedJobState is the state in a number of slurmdbd's job table, as sacct prints it. A
+// requeued run and one that ended with a change of size have states of their own there. A
+// number that is no state gives "STATE_" and the number.
+func RecordedJobState(number int64) hpc.State {
+	switch {
+	case number&int64(JobRequeue) != 0:
+		return hpc.Requeued
+	case number > int64(JobStateBase) && number&int64(JobStateBase) == 0:
+		return Resizing
+	}
+	if state, ok := BaseJobState(uint32(number)); ok {
+		return state
+	}
+	return hpc.State("STATE_" + strconv.FormatInt(number, 10))
+}
+
+// ParseJobState reads a state as sacct prints it: without what follows the state's name
+// ("CANCELLED by 1001") and without the sign of a name that sacct has cut ("CANCELLED+").
+func ParseJobState(text string) hpc.State {
+	word, _, _ := strings.Cut(text, " ")
+	return hpc.State(strings.TrimSuffix(word, "+"))
+}

@@ -1,0 +1,42 @@
+package slurmspec
+
+import "strings"
+
+// States and flags of a node (enum node_states and NODE_STATE_ in slurm.h). Base states are
+// numbers below [NodeStateBase]+1; flags are bits above.
+const (
+	NodeStateBase = uint32(0xf)
+
+	NodeDown    = uint32(1)       // NODE_STATE_DOWN: its jobs fail or are requeued
+	NodeUndrain = uint32(1 << 6)  // NODE_STATE_UNDRAIN
+	NodeResume  = uint32(1 << 8)  // NODE_RESUME: from down, drained or failing
+	NodeDrain   = uint32(1 << 9)  // NODE_STATE_DRAIN: no new jobs
+	NodeFailing = uint32(1 << 13) // NODE_STATE_FAIL: about to fail
+)
+
+// OutageOfNumber says how a node went out of service, by its state in slurmdbd's event
+// table: "down", or "drain" for a node that is drained or failing.
+func OutageOfNumber(state int64) string {
+	if uint32(state)&NodeStateBase == NodeDown && uint32(state)&(NodeDrain|NodeFailing) == 0 {
+		return "down"
+	}
+	return "drain"
+}
+
+// OutageOfState says how a node went out of service, by its state as scontrol prints it
+// ("IDLE+DRAIN", "DOWN*+NOT_RESPONDING"): "down", "drain", or "" for a node in service.
+func OutageOfState(state string) string {
+	base, flags, _ := strings.Cut(state, "+")
+	switch strings.TrimRight(base, "*~#!%$@^-") {
+	case "DOWN", "ERROR", "FUTURE":
+		return "down"
+	case "DRAINED", "DRAINING", "DRAIN", "FAIL", "FAILING":
+		return "drain"
+	}
+	for flag := range strings.SplitSeq(flags, "+") {
+		if flag == "DRAIN" || flag == "FAIL" {
+			return "drain"
+		}
+	}
+	return ""
+}

@@ -1,0 +1,80 @@
+package slurmspec
+
+import "strconv"
+
+// Reason is why a job is pending, or why it failed (enum job_state_reason in slurm.h).
+type Reason uint16
+
+// The reasons of a job that is held: by an administrator, or by its user.
+const (
+	HeldByAdmin Reason = 8
+	HeldByUser  Reason = 16
+)
+
+// Held reports whether the job waits because it is held.
+func (r Reason) Held() bool { return r == HeldByAdmin || r == HeldByUser }
+
+// String gives Slurm's name of the reason, as squeue and scontrol print it: "Priority".
+// A number that 22.05 does not know is printed as it is.
+func (r Reason) String() string {
+	if int(r) < len(reasonNames) {
+		return reasonNames[r]
+	}
+	return strconv.Itoa(int(r))
+}
+
+// reasonNames are the names by number (job_reason_string in slurm_protocol_defs.c).
+var reasonNames = [...]string{
+	"None", "Priority", "Dependency", "Resources", "PartitionNodeLimit", "PartitionTimeLimit",
+	"PartitionDown", "PartitionInactive", "JobHeldAdmin", "BeginTime", "Licenses",
+	"AssociationJobLimit", "AssociationResourceLimit", "AssociationTimeLimit", "Reservation",
+	"ReqNodeNotAvail", "JobHeldUser", "FrontEndDown", "SchedDefer", "PartitionDown", "NodeDown",
+	"BadConstraints", "SystemFailure", "JobLaunchFailure", "NonZeroExitCode", "TimeLimit",
+	"InactiveLimit", "InvalidAccount", "InvalidQOS", "QOSUsageThreshold", "QOSJobLimit",
+	"QOSResourceLimit", "QOSTimeLimit", "BlockMaxError", "BlockFreeAction", "Cleaning", "Prolog",
+	"QOSNotAllowed", "AccountNotAllowed", "DependencyNeverSatisfied", "QOSGrpCpuLimit",
+	"QOSGrpCPUMinutesLimit", "QOSGrpCPURunMinutesLimit", "QOSGrpJobsLimit", "QOSGrpMemLimit",
+	"QOSGrpNodeLimit", "QOSGrpSubmitJobsLimit", "QOSGrpWallLimit", "QOSMaxCpuPerJobLimit",
+	"QOSMaxCpuMinutesPerJobLimit", "QOSMaxNodePerJobLimit", "QOSMaxWallDurationPerJobLimit",
+	"QOSMaxCpuPerUserLimit", "QOSMaxJobsPerUserLimit", "QOSMaxNodePerUserLimit",
+	"QOSMaxSubmitJobPerUserLimit", "QOSMinCpuNotSatisfied", "AssocGrpCpuLimit",
+	"AssocGrpCPUMinutesLimit", "AssocGrpCPURunMinutesLimit", "AssocGrpJobsLimit",
+	"AssocGrpMemLimit", "AssocGrpNodeLimit", "AssocGrpSubmitJobsLimit", "AssocGrpWallLimit",
+	"AssocMaxJobsLimit", "AssocMaxCpuPerJobLimit", "AssocMaxCpuMinutesPerJobLimit",
+	"AssocMaxNodePerJobLimit", "AssocMaxWallDurationPerJobLimit", "AssocMaxSubmitJobLimit",
+	"JobHoldMaxRequeue", "JobArrayTaskLimit", "BurstBufferResources", "BurstBufferStageIn",
+	"BurstBufferOperation", "PowerNotAvail", "PowerReserved", "AssocGrpUnknown",
+	"AssocGrpUnknownMinutes", "AssocGrpUnknownRunMinutes", "AssocMaxUnknownPerJob",
+	"AssocMaxUnknownPerNode", "AssocMaxUnknownMinutesPerJob", "AssocMaxCpuPerNode",
+	"AssocGrpMemMinutes", "AssocGrpMemRunMinutes", "AssocMaxMemPerJob", "AssocMaxMemPerNode",
+	"AssocMaxMemMinutesPerJob", "AssocGrpNodeMinutes", "AssocGrpNodeRunMinutes",
+	"AssocMaxNodeMinutesPerJob", "AssocGrpEnergy", "AssocGrpEnergyMinutes",
+	"AssocGrpEnergyRunMinutes", "AssocMaxEnergyPerJob", "AssocMaxEnergyPerNode",
+	"AssocMaxEnergyMinutesPerJob", "AssocGrpGRES", "AssocGrpGRESMinutes",
+	"AssocGrpGRESRunMinutes", "AssocMaxGRESPerJob", "AssocMaxGRESPerNode",
+	"AssocMaxGRESMinutesPerJob", "AssocGrpLicense", "AssocGrpLicenseMinutes",
+	"AssocGrpLicenseRunMinutes", "AssocMaxLicensePerJob", "AssocMaxLicenseMinutesPerJob",
+	"AssocGrpBB", "AssocGrpBBMinutes", "AssocGrpBBRunMinutes", "AssocMaxBBPerJob",
+	"AssocMaxBBPerNode", "AssocMaxBBMinutesPerJob", "QOSGrpUnknown", "QOSGrpUnknownMinutes",
+	"QOSGrpUnknownRunMinutes", "QOSMaxUnknownPerJob", "QOSMaxUnknownPerNode",
+	"QOSMaxUnknownPerUser", "QOSMaxUnknownMinutesPerJob", "QOSMinUnknown", "QOSMaxCpuPerNode",
+	"QOSGrpMemoryMinutes", "QOSGrpMemoryRunMinutes", "QOSMaxMemoryMinutesPerJob",
+	"QOSMaxMemoryPerJob", "QOSMaxMemoryPerNode", "QOSMaxMemoryPerUser", "QOSMinMemory",
+	"QOSGrpEnergy", "QOSGrpEnergyMinutes", "QOSGrpEnergyRunMinutes", "QOSMaxEnergyPerJob",
+	"QOSMaxEnergyPerNode", "QOSMaxEnergyPerUser", "QOSMaxEnergyMinutesPerJob", "QOSMinEnergy",
+	"QOSGrpNodeMinutes", "QOSGrpNodeRunMinutes", "QOSMaxNodeMinutesPerJob", "QOSMinNode",
+	"QOSGrpGRES", "QOSGrpGRESMinutes", "QOSGrpGRESRunMinutes", "QOSMaxGRESPerJob",
+	"QOSMaxGRESPerNode", "QOSMaxGRESPerUser", "QOSMaxGRESMinutesPerJob", "QOSMinGRES",
+	"QOSGrpLicense", "QOSGrpLicenseMinutes", "QOSGrpLicenseRunMinutes", "QOSMaxLicensePerJob",
+	"QOSMaxLicensePerUser", "QOSMaxLicenseMinutesPerJob", "QOSMinLicense", "QOSGrpBB",
+	"QOSGrpBBMinutes", "QOSGrpBBRunMinutes", "QOSMaxBBPerJob", "QOSMaxBBPerNode",
+	"QOSMaxBBPerUser", "AssocMaxBBMinutesPerJob", "QOSMinBB", "DeadLine", "MaxBBPerAccount",
+	"MaxCpuPerAccount", "MaxEnergyPerAccount", "MaxGRESPerAccount", "MaxNodePerAccount",
+	"MaxLicensePerAccount", "MaxMemoryPerAccount", "MaxUnknownPerAccount", "MaxJobsPerAccount",
+	"MaxSubmitJobsPerAccount", "PartitionConfig", "AccountingPolicy", "FedJobLock", "OutOfMemory",
+	"MaxMemPerLimit", "AssocGrpBilling", "AssocGrpBillingMinutes", "AssocGrpBillingRunMinutes",
+	"AssocMaxBillingPerJob", "AssocMaxBillingPerNode", "AssocMaxBillingMinutesPerJob",
+	"QOSGrpBilling", "QOSGrpBillingMinutes", "QOSGrpBillingRunMinutes", "QOSMaxBillingPerJob",
+	"QOSMaxBillingPerNode", "QOSMaxBillingPerUser", "QOSMaxBillingMinutesPerJob",
+	"MaxBillingPerAccount", "QOSMinBilling", "ReservationDeleted",
+}

@@ -1,0 +1,137 @@
+package slurmspec
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"rmreplay/internal/hpc"
+)
+
+// The names of the reservation flags that decide what rmreplay does.
+const (
+	FlagMaint      = "MAINT"
+	FlagFlex       = "FLEX"
+	FlagOverlap    = "OVERLAP"
+	FlagIgnoreJobs = "IGNORE_JOBS"
+	FlagTimeFloat  = "TIME_FLOAT"
+	FlagPurgeComp  = "PURGE_COMP"
+	FlagPartNodes  = "PART_NODES"
+	FlagNoHold     = "NO_HOLD_JOBS_AFTER_END"
+)
+
+// ReservationFlagSpec is one flag that a reservation can have.
+type ReservationFlagSpec struct {
+	Name string // as scontrol prints it
+	// On is the bit that sets the flag and Off the one that takes it off; Off is 0 for a
+	// flag that Slurm takes off no reservation (RESERVE_FLAG_ in slurm.h).
+	On, Off uint64
+	// Changes says that a reservation with the flag changes its times or its nodes by itself.
+	Changes bool
+}
+
+// ReservationFlags are the flags that a reservation can have, by their bits
+// (parse_resv_flags in proc_args.c, RESERVE_FLAG_ in slurm.h).
+var ReservationFlags = []ReservationFlagSpec{
+	{Name: FlagMaint, On: 1 << 0, Off: 1 << 1},
+	{Name: "DAILY", On: 1 << 2, Off: 1 << 3, Changes: true},
+	{Name: "WEEKLY", On: 1 << 4, Off: 1 << 5, Changes: true},
+	{Name: FlagIgnoreJobs, On: 1 << 6, Off: 1 << 7},
+	{Name: "ANY_NODES", On: 1 << 8, Off: 1 << 9},
+	{Name: "STATIC", On: 1 << 10, Off: 1 << 11},
+	{Name: FlagPartNodes, On: 1 << 12, Off: 1 << 13},
+	{Name: FlagOverlap, On: 1 << 14},
+	{Name: "FIRST_CORES", On: 1 << 16},
+	{Name: FlagTimeFloat, On: 1 << 17, Changes: true},
+	{Name: "REPLACE", On: 1 << 18, Changes: true},
+	{Name: FlagPurgeComp, On: 1 << 20, Off: 1 << 31, Changes: true},
+	{Name: "WEEKDAY", On: 1 << 21, Off: 1 << 22, Changes: true},
+	{Name: "WEEKEND", On: 1 << 23, Off: 1 << 24, Changes: true},
+	{Name: FlagFlex, On: 1 << 25, Off: 1 << 26},
+	{Name: FlagNoHold, On: 1 << 29},
+	{Name: "REPLACE_DOWN", On: 1 << 30, Changes: true},
+	{Name: "MAGNETIC", On: 1 << 32, Off: 1 << 33},
+	{Name: "HOURLY", On: 1 << 35, Off: 1 << 36, Changes: true},
+}
+
+// otherFlagNames are other words of scontrol for the flags.
+var otherFlagNames = map[string]string{
+	"MAINTENANCE": FlagMaint, "LICENSE_ONLY": "ANY_NODES", "STATIC_ALLOC": "STATIC", "PROMISCUOUS": "MAGNETIC",
+	"NO_HOLD_JOBS_AFTER": FlagNoHold,
+}
+
+func flagNamed(name string) (spec ReservationFlagSpec, known bool) {
+	for _, f := range ReservationFlags {
+		if f.Name == name {
+			return f, true
+		}
+	}
+	return ReservationFlagSpec{}, false
+}
+
+// ReservationFlag is a flag as a command sets it or takes it off.
+type ReservationFlag struct {
+	Name string
+	// Off takes the flag off.
+	Off bool
+	// Time is that of PURGE_COMP=TIME, 0 without.
+	Time time.Duration
+}
+
+// Bit is the bit that the flag sets in a request.
+func (f ReservationFlag) Bit() uint64 {
+	spec, _ := flagNamed(f.Name)
+	if f.Off {
+		return spec.Off
+	}
+	return spec.On
+}
+
+// Changes reports whether a reservation with the flag changes its times or its nodes by
+// itself.
+func (f ReservationFlag) Changes() bool {
+	spec, _ := flagNamed(f.Name)
+	return spec.Changes
+}
+
+// ParseReservationFlag reads a flag as scontrol takes it: a name, perhaps with a sign before
+// it, and PURGE_COMP perhaps with a time behind it. The error says what is wrong with the
+// flag and repeats it.
+func ParseReservationFlag(text string) (flag ReservationFlag, err error) {
+	name, value, valued := strings.Cut(strings.ToUpper(text), "=")
+	name, flag.Off = strings.CutPrefix(strings.TrimPrefix(name, "+"), "-")
+	if other, known := otherFlagNames[name]; known {
+		name = other
+	}
+	flag.Name = name
+	spec, known := flagNamed(name)
+	switch {
+	case !known:
+		return flag, fmt.Errorf("flag %q is not known", text)
+	case flag.Off && spec.Off == 0:
+		return flag, fmt.Errorf("flag %q: Slurm takes %s off no reservation", text, name)
+	case valued && name != FlagPurgeComp:
+		return flag, fmt.Errorf("flag %q: %s has no value", text, name)
+	case valued:
+		if flag.Time, err = ParseTimeSpec(value); err == nil && flag.Time == hpc.Unlimited {
+			err = errors.New("want a time")
+		}
+		if err != nil {
+			return flag, fmt.Errorf("flag %q: %w", text, err)
+		}
+	}
+	return flag, nil
+}
+
+// RecordedFlags are the names of the flags in the flags column of slurmdbd's reservation
+// table. TIME_FLOAT and PURGE_COMP are left out: Slurm tells slurmdbd nothing of a
+// reservation with the one, and not the time of the other.
+func RecordedFlags(bits uint64) (names []string) {
+	for _, f := range ReservationFlags {
+		if bits&f.On != 0 && f.Name != FlagTimeFloat && f.Name != FlagPurgeComp {
+			names = append(names, f.Name)
+		}
+	}
+	return names
+}

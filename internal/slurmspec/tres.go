@@ -1,0 +1,96 @@
+package slurmspec
+
+import (
+	"errors"
+	"iter"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// The numbers of the trackable resources that every cluster has (enum tres_types_t in
+// slurmdb.h).
+const (
+	TRESCPU     = 1
+	TRESMemory  = 2
+	TRESEnergy  = 3
+	TRESNode    = 4
+	TRESBilling = 5
+)
+
+var errTRES = errors.New("not a list of TRES (want cpu=4,mem=8G)")
+
+// TRES are the trackable resources in a list such as "cpu=4,mem=8G,node=2,gres/gpu=2": each
+// with its name and its amount as text. Empty elements are passed over. An element that is
+// no pair ends the list with an empty name; [CheckTRES] says so beforehand.
+func TRES(list string) iter.Seq2[string, string] {
+	return func(yield func(name, amount string) bool) {
+		for item := range strings.SplitSeq(list, ",") {
+			if name, amount, _ := strings.Cut(item, "="); item != "" && !yield(name, amount) {
+				return
+			}
+		}
+	}
+}
+
+// CheckTRES says what is wrong with a list of trackable resources, and nil if nothing is.
+func CheckTRES(list string) error {
+	for item := range strings.SplitSeq(list, ",") {
+		if item != "" && !strings.Contains(item, "=") {
+			return errTRES
+		}
+	}
+	return nil
+}
+
+// TRESList writes trackable resources as Slurm does; see [TRES].
+type TRESList struct{ b strings.Builder }
+
+// Add adds a resource, with a unit behind its amount or an empty one.
+func (l *TRESList) Add(name string, amount int64, unit string) {
+	if l.b.Len() > 0 {
+		l.b.WriteByte(',')
+	}
+	l.b.WriteString(name)
+	l.b.WriteByte('=')
+	l.b.WriteString(strconv.FormatInt(amount, 10))
+	l.b.WriteString(unit)
+}
+
+// String is the list: "cpu=4,mem=8192M".
+func (l *TRESList) String() string { return l.b.String() }
+
+var errNumber = errors.New("not a number")
+
+// ParseScaled reads a number that is not negative, with a K, M, G, T or P behind it that
+// multiplies it by a power of 1024.
+func ParseScaled(text string) (float64, error) {
+	factor := 1.0
+	if text != "" {
+		if at := strings.IndexByte("KMGTP", text[len(text)-1]); at >= 0 {
+			factor = math.Pow(1024, float64(at+1))
+			text = text[:len(text)-1]
+		}
+	}
+	if text == "" || strings.Trim(text, "0123456789.") != "" {
+		return 0, errNumber
+	}
+	f, err := strconv.ParseFloat(text, 64)
+	return f * factor, err
+}
+
+// maxMemory is the most memory in MiB that is taken for an amount.
+const maxMemory = 1 << 40
+
+// ParseMemory reads an amount of memory as sacct prints it ("500M", "2.5G") and returns MiB,
+// rounded up. A number alone is MiB.
+func ParseMemory(text string) (int64, error) {
+	if text != "" && strings.IndexByte("KMGTP", text[len(text)-1]) < 0 {
+		text += "M"
+	}
+	f, err := ParseScaled(text)
+	if err != nil || f/(1<<20) > maxMemory {
+		return 0, errors.New("not an amount of memory (want 500M)")
+	}
+	return int64(math.Ceil(f / (1 << 20))), nil
+}
