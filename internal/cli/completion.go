@@ -23,8 +23,8 @@ func newCompletionCommand(g *globals) *cobra.Command {
 		Use:   "completion bash|zsh|fish",
 		Short: "Print a script that completes commands, flags and values in a shell",
 		Long: `Prints the script with which a shell completes commands, flags, and the values of flags:
-policies, formats, models, clock models, groups and time zones. "make install" puts it where
-shells look for it.`,
+policies, formats, models, clock models, groups and time zones. "make install" puts it
+where the shells look for it.`,
 		Example: `  source <(rmreplay completion bash)
   rmreplay completion zsh > ~/.zfunc/_rmreplay
   rmreplay completion fish > ~/.config/fish/completions/rmreplay.fish`,
@@ -148,5 +148,7 @@ func completePath(kind string) cobra.CompletionFunc {
 	case slices.Contains([]string{"FILE", "WORKLOAD", "EXPERIMENT", "SOURCE", "SLURM.CONF"}, name):
 		directive = cobra.ShellCompDirectiveDefault
 	}
-	return func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) { return nil, directive }
+	return func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		return nil, directive
+	}
 }
