@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"rmreplay/internal/cli/flags"
 	"rmreplay/internal/compare"
+	"rmreplay/internal/flags"
 	"rmreplay/internal/run"
 )
 

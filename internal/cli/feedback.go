@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"rmreplay/internal/cli/flags"
+	"rmreplay/internal/flags"
 	"rmreplay/internal/replay"
 	"rmreplay/internal/workload/session"
 )

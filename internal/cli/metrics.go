@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"rmreplay/internal/cli/flags"
 	"rmreplay/internal/experiment"
+	"rmreplay/internal/flags"
 	"rmreplay/internal/metrics"
 	"rmreplay/internal/run"
 )

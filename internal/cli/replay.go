@@ -5,8 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"rmreplay/internal/cli/flags"
 	"rmreplay/internal/experiment"
+	"rmreplay/internal/flags"
 )
 
 // replayOptions are the flags of `replay`.

@@ -20,7 +20,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"rmreplay/internal/cli/flags"
+	"rmreplay/internal/flags"
 	"rmreplay/internal/run"
 	"rmreplay/internal/workload"
 )

@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"rmreplay/internal/cli/flags"
 	"rmreplay/internal/experiment"
+	"rmreplay/internal/flags"
 	"rmreplay/internal/rm/sim"
 	"rmreplay/internal/rm/sim/policy"
 )

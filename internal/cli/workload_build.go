@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"rmreplay/internal/cli/flags"
+	"rmreplay/internal/flags"
 	"rmreplay/internal/workload"
 	"rmreplay/internal/workload/build"
 )

@@ -36,7 +36,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"rmreplay/internal/cli/flags"
+	"rmreplay/internal/flags"
 	"rmreplay/internal/run"
 	"rmreplay/internal/workload"
 	"rmreplay/internal/workload/session"
