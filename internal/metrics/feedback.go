@@ -53,7 +53,7 @@ type Lateness struct {
 	// Additional is δ = 2ℓ̄ / (n − 1) in seconds (equation 6): what is added to the
 	// lateness with each submission, as though that were the same for all. It does not
 	// depend on the length of the workload, or not much: see section 7.6, and
-	// `campaign feedback-paper --scalability`.
+	// `tools/feedbackpaper --scalability`.
 	Additional Float `json:"additional_lateness_s"`
 }
 
