@@ -6,6 +6,11 @@ VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo unk
 FUZZTIME ?= 30s
 # A package's tests may start daemons; none takes this long unless it hangs.
 TIMEOUT  ?= 15m
+# Where make install puts the program; DESTDIR goes before it, for packagers.
+PREFIX   ?= /usr/local
+
+# It runs the tests and sums up: failures, what was skipped and why, and a line of counts.
+GOTESTSUM := gotest.tools/gotestsum@v1.13.0
 
 SHIM_DIR  := internal/vclock/shim
 SHIM      := $(SHIM_DIR)/lib/librmreplay.so
@@ -46,6 +51,20 @@ $(SHIM): $(SHIM_SRC) $(SHIM_HDR) Makefile
 	$(CC) $(SHIM_CFLAGS) $(SHIM_SRC) -o $@.new $(SHIM_LIBS)
 	@mv -f $@.new $@
 
+.PHONY: install
+install: build ## install the program, its completions and manual pages below PREFIX (/usr/local)
+	install -D -m 755 bin/rmreplay $(DESTDIR)$(PREFIX)/bin/rmreplay
+	@mkdir -p build/completions
+	bin/rmreplay completion bash > build/completions/rmreplay
+	bin/rmreplay completion zsh > build/completions/_rmreplay
+	bin/rmreplay completion fish > build/completions/rmreplay.fish
+	install -D -m 644 build/completions/rmreplay $(DESTDIR)$(PREFIX)/share/bash-completion/completions/rmreplay
+	install -D -m 644 build/completions/_rmreplay $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_rmreplay
+	install -D -m 644 build/completions/rmreplay.fish $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/rmreplay.fish
+	@rm -rf build/man
+	@if bin/rmreplay docs man build/man 2>/dev/null; then \
+		install -d $(DESTDIR)$(PREFIX)/share/man/man1 && install -m 644 build/man/*.1 $(DESTDIR)$(PREFIX)/share/man/man1/; fi
+
 .PHONY: deps
 deps: ## install Slurm, MariaDB and the rest, where they are missing (Debian and Ubuntu)
 	@tools/install-deps
@@ -54,7 +73,7 @@ deps: ## install Slurm, MariaDB and the rest, where they are missing (Debian and
 test: deps $(SHIM) ## go vet and all tests, those on real Slurm and in a browser too
 	@tools/install-deps chromium slurmd
 	$(GO) vet ./...
-	@$(GO) run ./tools/testcount -count 1 -timeout $(TIMEOUT) ./...
+	@$(GO) run $(GOTESTSUM) --format pkgname --format-hide-empty-pkg -- -count 1 -timeout $(TIMEOUT) ./...
 
 .PHONY: lint
 lint: $(SHIM) ## formatting, the linters of .golangci.yml, and stricter warnings for the preload library

@@ -9,13 +9,13 @@ func commands(g *globals) []*cobra.Command {
 		newSimulateCommand(g),
 		newMetricsCommand(g),
 		newCompareCommand(g),
-		newCampaignCommand(g),
 		newReportCommand(g),
 		newSweepCommand(g),
 		newWorkloadCommand(g),
 		newConfCommand(g),
 		newDoctorCommand(g),
 		newDebugCommand(g),
+		newCompletionCommand(g),
 		newVersionCommand(g),
 	}
 }

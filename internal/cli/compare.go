@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"rmreplay/internal/compare"
-	"rmreplay/internal/metrics"
+	"rmreplay/internal/flags"
 	"rmreplay/internal/run"
 )
 
@@ -25,11 +25,12 @@ type compareOptions struct {
 }
 
 func (o *compareOptions) addFlags(c *cobra.Command) {
-	c.Flags().DurationVar(&o.tau, "tau", metrics.DefaultTau, "bound of the bounded slowdown")
-	c.Flags().Float64Var(&o.level, "confidence", 0.95, "level of the confidence intervals, between 0 and 1")
-	c.Flags().Uint64Var(&o.seed, "seed", 1, "seed of the bootstrap samples and random permutations")
-	c.Flags().DurationVar(&o.tolerance, "tolerance", time.Second, "two instants no further apart than this are the same")
-	c.Flags().IntVar(&o.resamples, "resamples", 0, "bootstrap samples for each interval (default 1999)")
+	f := c.Flags()
+	addTauFlag(f, &o.tau)
+	f.Float64Var(&o.level, "confidence", 0.95, "`LEVEL` of the confidence intervals, between 0 and 1")
+	addSeedFlag(f, &o.seed, "bootstrap samples and random permutations")
+	flags.Duration(f, &o.tolerance, "tolerance", time.Second, "two instants are the same if they are no further apart than `DURATION`")
+	f.IntVar(&o.resamples, "resamples", 0, "draw `N` bootstrap samples for each interval (default: 1999)")
 }
 
 func newCompareCommand(g *globals) *cobra.Command {
@@ -65,20 +66,21 @@ The exit status is 3 if a run is not valid.`,
 		Example: `  rmreplay compare demo/run demo/run2
   rmreplay compare frozen/ measured/ --by partition,size
   rmreplay compare before after --json | jq '.pairs[0].schedules.energy.p'
-  rmreplay compare before after --json --jobs`,
+  rmreplay compare before after --json --per-job`,
 		Args: wantRuns(2),
 		RunE: func(c *cobra.Command, args []string) error {
 			return runCompare(c.Context(), g, args, opts)
 		},
 	}
 	opts.addFlags(c)
-	c.Flags().StringSliceVar(&opts.by, "by", nil, "also for the jobs of each `GROUP`, one or more of partition, account, user, qos, size")
-	c.Flags().BoolVar(&opts.everyJob, "jobs", false, "with --json: the differences of every job")
+	addByFlag(c.Flags(), &opts.by)
+	c.Flags().BoolVar(&opts.everyJob, "per-job", false, "with --json: the differences of every job")
 	addJSONFlag(c, &opts.json)
+	flags.Alias(c.Flags(), map[string]string{"jobs": "per-job"})
 	return c
 }
 
-// wantRuns accepts so many arguments or more.
+// wantRuns accepts at least so many arguments.
 func wantRuns(least int) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) < least {
@@ -117,9 +119,10 @@ func (o *compareOptions) parse() (compare.Options, error) {
 	how := compare.Options{
 		Tau: o.tau, Level: o.level, Seed: o.seed, Tolerance: o.tolerance, Resamples: o.resamples, EveryJob: o.everyJob,
 	}
+	if err := checkTau(o.tau); err != nil {
+		return how, err
+	}
 	switch {
-	case o.tau <= 0:
-		return how, usagef("--tau %s: not above 0 (want, for example, 10s)", o.tau)
 	case o.level <= 0 || o.level >= 1:
 		return how, usagef("--confidence %g: not between 0 and 1 (want, for example, 0.95)", o.level)
 	case o.tolerance <= 0:
@@ -127,14 +130,9 @@ func (o *compareOptions) parse() (compare.Options, error) {
 	case o.resamples < 0 || o.resamples > 0 && o.resamples < 100:
 		return how, usagef("--resamples %d: too few for an interval (want 100 or more)", o.resamples)
 	}
-	for _, name := range o.by {
-		by, err := metrics.ParseBy(name)
-		if err != nil {
-			return how, usagef("--by %w", err)
-		}
-		how.By = append(how.By, by)
-	}
-	return how, nil
+	var err error
+	how.By, err = parseBy(o.by)
+	return how, err
 }
 
 // loadSets reads the runs that the arguments name.
@@ -157,7 +155,7 @@ func loadSets(ctx context.Context, dirs []string) ([]compare.Set, error) {
 	return sets, nil
 }
 
-// validSets is the error of a result that rests on a run that does not count.
+// validSets names a run that is not valid; nil if all are.
 func validSets(sets []compare.Set) error {
 	for _, s := range sets {
 		for _, r := range s.Runs {

@@ -3,12 +3,10 @@ package cli
 import (
 	"fmt"
 	"net/netip"
-	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
+	"rmreplay/internal/experiment"
 	"rmreplay/internal/rm/slurm/conf"
 	"rmreplay/internal/rm/slurm/install"
 )
@@ -35,7 +33,7 @@ every key that a replay would change, add or leave out, with its reason. What de
 scheduling is kept: nodes, partitions, priorities, select, preemption, topology, generic
 resources and licences. Warnings say which changes may still alter decisions.
 
-The directories and ports in the list stand for those that each replay chooses anew.`,
+Each replay chooses directories and ports of its own. Those in the list are examples.`,
 		Example: `  rmreplay conf adapt /etc/slurm/slurm.conf
   rmreplay conf adapt demo/cluster --nodes x0.5
   rmreplay conf adapt demo/cluster --json`,
@@ -61,7 +59,11 @@ type adaptReport struct {
 }
 
 func runConfAdapt(g *globals, path, nodes string, asJSON bool) error {
-	cluster, err := openScaled(path, nodes)
+	scale, err := nodeFactor(nodes)
+	if err != nil {
+		return err
+	}
+	cluster, err := experiment.OpenCluster(path, scale)
 	if err != nil {
 		return err
 	}
@@ -90,41 +92,7 @@ func runConfAdapt(g *globals, path, nodes string, asJSON bool) error {
 	return adapted.Render(g.stdout)
 }
 
-// openCluster reads a cluster directory, or the directory of a slurm.conf.
-func openCluster(path string) (*conf.Cluster, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, fmt.Errorf("reading cluster: %w", err)
-	}
-	if info.IsDir() {
-		return conf.Open(path)
-	}
-	return conf.OpenFile(path)
-}
-
-// addNodesFlag adds the what-if of commands that run a site's configuration.
-func addNodesFlag(f *pflag.FlagSet, to *string) {
-	f.StringVar(to, "nodes", "", "change how many nodes of each kind there are by a `FACTOR`: x2, x0.5")
-}
-
-// openScaled reads a cluster directory with as many times the nodes as a factor says;
-// none if it is empty.
-func openScaled(path, nodes string) (*conf.Cluster, error) {
-	if nodes != "" && !strings.HasPrefix(nodes, "x") {
-		return nil, usagef("--nodes %s: not a factor (want, for example, x2 or x0.5; how many nodes a cluster has is in its slurm.conf)", nodes)
-	}
-	scale, err := factor("--nodes", nodes)
-	if err != nil {
-		return nil, err
-	}
-	c, err := openCluster(path)
-	if err == nil && scale != 1 {
-		c, err = c.Scale(scale)
-	}
-	return c, badInput(err)
-}
-
-// exampleEnvironment stands for what each replay chooses for itself.
+// exampleEnvironment has examples of what each replay chooses for itself.
 func exampleEnvironment(pluginDir string) conf.Environment {
 	return conf.Environment{
 		StateDir: "/dev/shm/rmreplay-RUN", LogDir: "RUN/logs", DaemonUser: "rmreplay",

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"rmreplay/internal/rm/slurm/install"
+	"rmreplay/internal/experiment"
 	"rmreplay/internal/run"
 )
 
@@ -40,12 +40,12 @@ func badInput(err error) error {
 	return &ExitError{Code: ExitBadInput, Err: err}
 }
 
-// invalidf is the error of a command that finished with a result that does not count.
+// invalidf makes the error of a command that ended with a result that does not count.
 func invalidf(format string, args ...any) error {
 	return &ExitError{Code: ExitInvalid, Err: fmt.Errorf(format, args...)}
 }
 
-// usagef is an error in the use of a command that the flags' own checks cannot see.
+// usagef makes the error of a command line that the flags' own checks cannot see.
 func usagef(format string, args ...any) error {
 	return &ExitError{Code: ExitUsage, Err: fmt.Errorf(format, args...)}
 }
@@ -54,8 +54,9 @@ func usagef(format string, args ...any) error {
 // what fails because of it is not a failure.
 func exitCode(ctx context.Context, err error) int {
 	var exit *ExitError
-	var missing *install.MissingError
-	var version *install.VersionError
+	var field *experiment.FieldError
+	var input *experiment.InputError
+	var invalid *experiment.InvalidError
 	switch {
 	case err == nil:
 		return exitOK
@@ -63,16 +64,23 @@ func exitCode(ctx context.Context, err error) int {
 		return ExitInterrupted
 	case errors.As(err, &exit):
 		return exit.Code
-	case errors.As(err, &missing), errors.As(err, &version):
-		return ExitMissing
-	case errors.Is(err, run.ErrNotRun):
+	case errors.As(err, &field):
+		return ExitUsage
+	case errors.As(err, &input), errors.Is(err, run.ErrNotRun):
 		return ExitBadInput
+	case errors.As(err, &invalid):
+		return ExitInvalid
+	case experiment.IsMissing(err):
+		return ExitMissing
 	}
 	return ExitFailed
 }
 
-// errorText is what a person is told.
+// errorText is what a person is told. The fields of a specification have the names of flags.
 func errorText(code int, err error) string {
+	if field, ok := err.(*experiment.FieldError); ok { //nolint:errorlint // a wrapped one has a text before it
+		return "--" + field.Error()
+	}
 	if code == ExitInterrupted && (errors.Is(err, context.Canceled) && err.Error() == context.Canceled.Error()) {
 		return "interrupted"
 	}
@@ -84,8 +92,8 @@ func interrupted(ctx context.Context, err error) bool {
 	return err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err())
 }
 
-// unlessInterrupted returns err; of an interruption it says what is left of the work, for
-// what was being done at that moment is of no interest.
+// unlessInterrupted returns err. For an interruption it says what is left of the work and
+// returns ctx's error alone: what was being done at that moment is of no interest.
 func (g *globals) unlessInterrupted(ctx context.Context, err error, left string) error {
 	if !interrupted(ctx, err) {
 		return err

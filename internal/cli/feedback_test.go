@@ -2,8 +2,6 @@ package cli
 
 import (
 	"bytes"
-	"encoding/json"
-	"io"
 	"math"
 	"path/filepath"
 	"strings"
@@ -116,35 +114,6 @@ func TestFeedbackSchema(t *testing.T) {
 		if feedback, _ := value.(map[string]any)["feedback"].(map[string]any); feedback["sessions"] != "arrival:60m" {
 			t.Errorf("feedback: %v", feedback)
 		}
-	}
-}
-
-// The campaign prints the same with any number of simulations at once, and one object
-// for all logs.
-func TestCampaignJSON(t *testing.T) {
-	dir := t.TempDir()
-	writeFiles(t, dir, map[string]string{"log.swf": swfLog})
-	log := filepath.Join(dir, "log.swf")
-	args := []string{"campaign", "feedback-paper", "--log", log, "--log", log, "--realizations", "2", "--all-models", "--json", "-q"}
-	one, two := invoke(t, append(args, "--workers", "1")...), invoke(t, append(args, "--workers", "2")...)
-	if !bytes.Equal(one, two) {
-		t.Error("the number of workers changes the result")
-	}
-	var out struct {
-		Logs []struct {
-			Jobs  int
-			Cells []struct{ System, Replay string }
-		}
-	}
-	decoder := json.NewDecoder(bytes.NewReader(one))
-	if err := decoder.Decode(&out); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := decoder.Token(); err != io.EOF {
-		t.Error("more than one object")
-	}
-	if len(out.Logs) != 2 || out.Logs[1].Jobs != 6 || len(out.Logs[1].Cells) != 6*6 {
-		t.Errorf("%+v", out)
 	}
 }
 

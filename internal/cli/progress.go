@@ -5,10 +5,12 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/term"
 
+	"rmreplay/internal/experiment"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/replay"
 )
@@ -23,15 +25,7 @@ type progress struct {
 	epoch    hpc.Time
 	begun    time.Time
 	last     time.Time
-	open     bool      // the terminal's line has no end yet
-	set      *together // of several replays at once; else nil
-}
-
-// replayDisplay is told how a replay comes along.
-type replayDisplay interface {
-	say(step string)
-	begin(epoch hpc.Time, now time.Time)
-	observe(n replay.Progress)
+	open     bool // the terminal's line has no end yet
 }
 
 func newProgress(w io.Writer, quiet bool) *progress {
@@ -54,8 +48,14 @@ func (p *progress) say(step string) {
 	p.print(step + "\n")
 }
 
+// hooks shows one replay.
+func (p *progress) hooks() experiment.Hooks {
+	return experiment.Hooks{Step: p.say, Begin: p.begin, Progress: p.observe}
+}
+
 // begin says that the workload begins at the virtual instant epoch.
-func (p *progress) begin(epoch hpc.Time, now time.Time) {
+func (p *progress) begin(epoch hpc.Time) {
+	now := time.Now()
 	p.epoch, p.begun, p.last = epoch, now, now
 }
 
@@ -72,37 +72,18 @@ func (p *progress) observe(n replay.Progress) {
 	virtual, elapsed := n.Now.Sub(p.epoch), now.Sub(p.begun)
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s  %3.0f%%  %.0fx  running %d  pending %d  ended %d",
-		n.Now.Std().Format("2006-01-02 15:04"), 100*p.share(n), virtual.Seconds()/elapsed.Seconds(), n.Running, n.Pending, n.Ended)
+		n.Now.Std().Format("2006-01-02 15:04"), 100*shareOf(n), virtual.Seconds()/elapsed.Seconds(), n.Running, n.Pending, n.Ended)
 	if n.Refused > 0 {
 		fmt.Fprintf(&b, "  rejected %d", n.Refused)
 	}
-	if s := p.share(n); s > 0.02 && s < 1 {
+	if s := shareOf(n); s > 0.02 && s < 1 {
 		fmt.Fprintf(&b, "  left %v", time.Duration(float64(elapsed)*(1-s)/s).Round(time.Second))
 	}
-	if p.terminal {
-		p.line(b.String())
-		return
-	}
-	p.print(b.String() + "\n")
+	p.show(b.String())
 }
 
-// count shows how many of some equal parts of the work are done.
-func (p *progress) count(what string, done, all int) {
-	now := time.Now()
-	if p.quiet || now.Sub(p.last) < p.every {
-		return
-	}
-	p.last = now
-	text := fmt.Sprintf("%s: %d of %d", what, done, all)
-	if p.terminal {
-		p.line(text)
-		return
-	}
-	p.print(text + "\n")
-}
-
-// reading is told how far a file has been read, or how many jobs of a database, of which
-// nobody knows how many there are.
+// reading shows how far a file has been read or, where all is 0, how many jobs of a
+// database.
 func (p *progress) reading(name string) func(done, all int64) {
 	return func(done, all int64) {
 		now := time.Now()
@@ -114,17 +95,22 @@ func (p *progress) reading(name string) func(done, all int64) {
 		if all > 0 {
 			text = fmt.Sprintf("reading %s: %.0f %% of %d MiB", name, 100*float64(done)/float64(all), all>>20)
 		}
-		if p.terminal {
-			p.line(text)
-			return
-		}
-		p.print(text + "\n")
+		p.show(text)
 	}
 }
 
-// share is how much of the replay is done: the mean of inputs done and jobs ended, for
-// neither alone tells of both the filling and the emptying of the machine.
-func (p *progress) share(n replay.Progress) float64 {
+// show writes a text as the terminal's line, or as one line of many.
+func (p *progress) show(text string) {
+	if p.terminal {
+		p.line(text)
+		return
+	}
+	p.print(text + "\n")
+}
+
+// shareOf is how much of a replay is done: the mean of the shares of inputs done and of jobs
+// ended. The first is complete before the machine is empty, the second begins after it fills.
+func shareOf(n replay.Progress) float64 {
 	if n.Inputs == 0 || n.Submitted == 0 {
 		return 0
 	}
@@ -149,3 +135,58 @@ func (p *progress) end() {
 
 // print writes to the display. A display that is gone stops no replay.
 func (p *progress) print(text string) { _, _ = io.WriteString(p.w, text) }
+
+// setProgress shows several realizations at once.
+type setProgress struct {
+	*progress
+	mu       sync.Mutex
+	total    int
+	finished int
+	shares   map[int]float64 // of those that run, by number
+}
+
+// setHooks shows a set of so many realizations.
+func (p *progress) setHooks(total int) experiment.SetHooks {
+	p.begun, p.last = time.Now(), time.Now()
+	s := &setProgress{progress: p, total: total, shares: map[int]float64{}}
+	return experiment.SetHooks{
+		Of: func(r experiment.Realization) experiment.Hooks {
+			return experiment.Hooks{Progress: func(n replay.Progress) { s.observe(r.Number, n) }}
+		},
+		Ended: func(r experiment.Realization) { s.end(r.Number) },
+	}
+}
+
+func (s *setProgress) observe(number int, n replay.Progress) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.shares[number] = shareOf(n)
+	s.showAll(false)
+}
+
+func (s *setProgress) end(number int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.shares, number)
+	s.finished++
+	s.showAll(true)
+}
+
+// showAll shows how far all have come: now and then, or at once.
+func (s *setProgress) showAll(atOnce bool) {
+	now := time.Now()
+	if s.quiet || !atOnce && now.Sub(s.last) < s.every {
+		return
+	}
+	s.last = now
+	sum := float64(s.finished)
+	for _, share := range s.shares {
+		sum += share
+	}
+	share := sum / float64(s.total)
+	text := fmt.Sprintf("%d of %d realizations done, %d running, %.0f%%", s.finished, s.total, len(s.shares), 100*share)
+	if share > 0.02 && share < 1 {
+		text += fmt.Sprintf("  left %v", time.Duration(float64(now.Sub(s.begun))*(1-share)/share).Round(time.Second))
+	}
+	s.show(text)
+}

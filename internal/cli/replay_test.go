@@ -734,17 +734,3 @@ func TestReplayRejections(t *testing.T) {
 		t.Errorf("metrics exits with %d and says %v", code, object)
 	}
 }
-
-// A smaller machine excuses those rejections that come of its size, and no others.
-func TestForSize(t *testing.T) {
-	for why, want := range map[string]bool{
-		"a (a submission was refused: ESLURM_TOO_MANY_REQUESTED_CPUS: more CPUs are asked for than a job may have)": true,
-		"b (dependency afterok:a on job a, which was rejected)":                                                     true,
-		"c (a submission was refused: ESLURM_INVALID_ACCOUNT: the account does not exist)":                          false,
-		"d (user \"\" does not exist)": false,
-	} {
-		if forSize.MatchString(why) != want {
-			t.Errorf("%s: want %v", why, want)
-		}
-	}
-}

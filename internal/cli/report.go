@@ -48,9 +48,9 @@ The exit status is 3 if a run is not valid; the report is written all the same.`
 		},
 	}
 	opts.addFlags(c)
-	c.Flags().StringVarP(&opts.output, "output", "o", "", "the HTML `FILE` to write")
+	addOutputFlag(c.Flags(), &opts.output, "`FILE`", "one HTML page")
 	c.Flags().StringVar(&opts.figures, "figures", "", "also write each figure as PNG, SVG and PDF to this `DIR`")
-	c.Flags().StringVar(&opts.title, "title", "", "title of the page (default: the names of the runs)")
+	c.Flags().StringVar(&opts.title, "title", "", "`TEXT` above the page (default: the names of the runs)")
 	addJSONFlag(c, &opts.json)
 	return c
 }
@@ -125,8 +125,8 @@ func writeFigures(ctx context.Context, dir string, r *report.Report) ([]string, 
 	return paths, nil
 }
 
-// writeFile writes a file in one step, so that nobody sees a part of it, and returns
-// its size.
+// writeFile writes a file in one step, so that a part of it is never seen, and returns its
+// size.
 func writeFile(path string, write func(io.Writer) error) (size int64, err error) {
 	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {

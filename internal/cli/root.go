@@ -1,6 +1,6 @@
-// Package cli is the command line of rmreplay: one file for each command, with its
-// flags, its help and its run function. What a command does is in the packages
-// below; here is what it says, and with which status it exits.
+// Package cli is the command line of rmreplay: one file for each command, with its flags, its
+// help and its run function. A command fills in a specification, calls a package below to do
+// the work (package experiment makes runs), and prints the result.
 //
 // Results go to standard output, for people as text and with --json as exactly one
 // JSON object. Progress, messages and errors go to standard error.
@@ -9,6 +9,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -17,6 +18,9 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"rmreplay/internal/flags"
 )
 
 // Main runs the command that the program's arguments name and returns the exit
@@ -37,8 +41,8 @@ func SignalContext() (context.Context, context.CancelFunc) {
 // globals is what every command shares.
 type globals struct {
 	stdout, stderr io.Writer
-	// running says that the arguments were understood: errors before are the
-	// caller's, in how he called.
+	// running says that the arguments were understood. Errors before that are errors of
+	// usage.
 	running bool
 }
 
@@ -61,7 +65,7 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return code
 }
 
-// say prints a message for people. A reader who has gone is no reason to fail.
+// say prints a message for people. A standard error that is closed is no reason to fail.
 func (g *globals) say(format string, args ...any) {
 	_, _ = fmt.Fprintf(g.stderr, format+"\n", args...)
 }
@@ -77,7 +81,11 @@ record of what happened to every job.
 Results go to standard output, progress and messages to standard error. The exit
 status is 0 if all went well, 1 if it failed, 2 for wrong usage, 3 if it finished but
 the result is not valid, 4 for bad input, 5 if something is missing on this machine
-and 130 if it was interrupted.`,
+and 130 if it was interrupted.
+
+A DURATION is 90s, 5m, 1h30m, 2d, 08:00:00, 1-12:00:00 or a number of seconds. A TIME is
+2024-03-05, 2024-03-05T12:00 or 2024-03-05T12:00:00, in the zone of --timezone unless it
+ends in Z or in an offset such as +01:00.`,
 		Example: `  rmreplay doctor
   rmreplay workload generate example --seed 1 -o demo
   rmreplay replay demo/day.jsonl --cluster demo/cluster -o demo/run
@@ -89,14 +97,16 @@ and 130 if it was interrupted.`,
 	root.SetOut(g.stdout)
 	root.SetErr(g.stderr)
 	root.SetVersionTemplate("rmreplay {{.Version}}\n")
-	root.CompletionOptions.HiddenDefaultCmd = true
+	root.CompletionOptions.DisableDefaultCmd = true // ours is for the shells that we test
+	root.SetFlagErrorFunc(suggestFlag)
 	root.AddCommand(commands(g)...)
 	g.watch(root)
+	complete(root)
 	return root
 }
 
-// watch notes for every command below c that its arguments were understood, and
-// makes a command that only groups others refuse what is none of them.
+// watch makes every command below c note that its arguments were understood, and a command
+// that only groups others refuse an unknown one.
 func (g *globals) watch(c *cobra.Command) {
 	if c.HasSubCommands() && c.RunE == nil && c.Run == nil {
 		c.Args = cobra.ArbitraryArgs
@@ -117,7 +127,7 @@ func (g *globals) watch(c *cobra.Command) {
 	}
 }
 
-// unknownCommand names what there is instead.
+// unknownCommand names the command that was meant, or all that there are.
 func unknownCommand(c *cobra.Command, name string) error {
 	var names []string
 	for _, sub := range c.Commands() {
@@ -125,7 +135,28 @@ func unknownCommand(c *cobra.Command, name string) error {
 			names = append(names, sub.Name())
 		}
 	}
+	if meant := flags.Nearest(name, names); meant != "" {
+		return fmt.Errorf("%s: no such command of %s (did you mean %s?)", name, c.CommandPath(), meant)
+	}
 	return fmt.Errorf("%s: no such command of %s (want %s)", name, c.CommandPath(), strings.Join(names, ", "))
+}
+
+// suggestFlag adds the flag that was meant to the error of a mistyped one.
+func suggestFlag(c *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) || unknown.GetSpecifiedShortnames() != "" {
+		return err
+	}
+	var names []string
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			names = append(names, f.Name)
+		}
+	})
+	if meant := flags.Nearest(unknown.GetSpecifiedName(), names); meant != "" {
+		return fmt.Errorf("%w (did you mean --%s?)", err, meant)
+	}
+	return err
 }
 
 // wantArgs accepts exactly the named arguments.
@@ -139,6 +170,14 @@ func wantArgs(names ...string) cobra.PositionalArgs {
 		}
 		return nil
 	}
+}
+
+// print prints a result for people.
+func (g *globals) print(text string) error {
+	if _, err := io.WriteString(g.stdout, text); err != nil {
+		return fmt.Errorf("writing the result: %w", err)
+	}
+	return nil
 }
 
 // printJSON prints v as the command's one JSON object.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -14,31 +13,34 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"rmreplay/internal/flags"
 	"rmreplay/internal/sweep"
 )
 
 // sweepOptions are the flags of `sweep`.
 type sweepOptions struct {
-	output  string
-	jobs    int
-	on      string
-	sbatch  []string
-	collect bool
-	cell    int
-	quiet   bool
-	json    bool
+	output   string
+	parallel int
+	on       string
+	sbatch   []string
+	collect  bool
+	cell     int
+	quiet    bool
+	json     bool
 }
 
 func (o *sweepOptions) addFlags(c *cobra.Command) {
 	f := c.Flags()
-	f.StringVarP(&o.output, "output", "o", "", "`DIR` of the sweep: a new one, or one to go on with")
-	f.IntVarP(&o.jobs, "jobs", "j", 0, "make as many as `N` runs at once (default: one for each CPU; of a job array: no limit)")
+	addOutputFlag(f, &o.output, "`DIR`", "a new directory, or that of a sweep to go on with")
+	addParallelFlag(f, &o.parallel, "runs, or tasks of the job array, which has no limit by default")
 	f.StringVar(&o.on, "on", onLocal, "`WHERE` to run: here, or slurm, as a job array of the Slurm cluster that sbatch knows")
 	f.StringArrayVar(&o.sbatch, "sbatch", nil, "with --on slurm: an `OPTION` for sbatch, as --sbatch=--partition=long; may be repeated")
 	f.BoolVar(&o.collect, "collect", false, "run nothing: make the table of what is there")
 	f.IntVar(&o.cell, "cell", 0, "make run `N` of the plan alone, from 1: what the tasks of a job array do")
-	f.BoolVarP(&o.quiet, "quiet", "q", false, "no progress")
+	addQuietFlag(f, &o.quiet)
 	addJSONFlag(c, &o.json)
+	require(c, "output")
+	flags.Alias(f, map[string]string{"jobs": "parallel"})
 }
 
 // The values of --on.
@@ -73,7 +75,7 @@ on the cluster's nodes. When the array has ended, --collect makes the table.
 The exit status is 1 if runs failed or, with --collect, have not been made, and 3 if all
 were made and some are not valid.`,
 		Example: `  rmreplay sweep experiment.yaml -o tuning
-  rmreplay sweep experiment.yaml -o tuning --jobs 4 --json
+  rmreplay sweep experiment.yaml -o tuning --parallel 4 --json
   rmreplay sweep experiment.yaml -o tuning --on slurm --sbatch=--time=2:00:00
   rmreplay sweep experiment.yaml -o tuning --collect
   rmreplay compare tuning/cells/sim_fcfs tuning/cells/sim_easy`,
@@ -83,9 +85,6 @@ were made and some are not valid.`,
 		},
 	}
 	opts.addFlags(c)
-	if err := c.MarkFlagRequired("output"); err != nil {
-		panic(err)
-	}
 	return c
 }
 
@@ -93,8 +92,6 @@ func (o *sweepOptions) check() error {
 	switch {
 	case o.on != onLocal && o.on != onSlurm:
 		return usagef("--on %s: not a place (want %s or %s)", o.on, onLocal, onSlurm)
-	case o.jobs < 0:
-		return usagef("--jobs %d: negative", o.jobs)
 	case len(o.sbatch) > 0 && o.on != onSlurm:
 		return usagef("--sbatch goes with --on slurm")
 	case o.cell < 0:
@@ -102,7 +99,7 @@ func (o *sweepOptions) check() error {
 	case o.collect && (o.cell > 0 || o.on == onSlurm), o.cell > 0 && o.on == onSlurm:
 		return usagef("--collect, --cell and --on slurm exclude each other")
 	}
-	return nil
+	return checkParallel(o.parallel)
 }
 
 func runSweep(ctx context.Context, g *globals, path string, opts sweepOptions) error {
@@ -142,10 +139,7 @@ func runSweep(ctx context.Context, g *globals, path string, opts sweepOptions) e
 	if opts.on == onSlurm {
 		return submitSweep(ctx, g, maker, opts)
 	}
-	if opts.jobs == 0 {
-		opts.jobs = runtime.NumCPU()
-	}
-	err = maker.All(ctx, opts.jobs)
+	err = maker.All(ctx, opts.parallel)
 	table.end()
 	if err != nil {
 		return g.unlessInterrupted(ctx, err, plan.Dir+" has what is complete; the same command goes on with it")
@@ -153,8 +147,8 @@ func runSweep(ctx context.Context, g *globals, path string, opts sweepOptions) e
 	return g.finishSweep(plan, opts)
 }
 
-// planSweep reads the experiment. All paths become absolute, so that what is recorded
-// and what runs elsewhere means the same.
+// planSweep reads the experiment. All paths become absolute: they are recorded, and tasks of
+// a job array run in other directories.
 func planSweep(g *globals, path, dir string) (*sweep.Plan, error) {
 	if _, err := os.Stat(path); err != nil {
 		return nil, fmt.Errorf("reading experiment: %w", err)
@@ -179,17 +173,7 @@ func planSweep(g *globals, path, dir string) (*sweep.Plan, error) {
 // runSweepCell is a task of a job array. Its inputs were prepared at submission.
 func runSweepCell(ctx context.Context, maker *sweep.Maker, number int) error {
 	maker.Check()
-	r := maker.Plan.Runs[number-1]
-	var failure error
-	report := maker.Observe
-	maker.Observe = func(p sweep.Progress) {
-		failure = p.Err
-		report(p)
-	}
-	if err := maker.One(ctx, r); err != nil {
-		return err
-	}
-	return failure
+	return maker.One(ctx, maker.Plan.Runs[number-1])
 }
 
 // finishSweep writes and prints the table and says with its error whether all is well.
@@ -217,8 +201,8 @@ func (g *globals) finishSweep(plan *sweep.Plan, opts sweepOptions) error {
 	return nil
 }
 
-// sweepReserved are the options that are the sweep's own to give.
-var sweepReserved = []string{"help", "output", "overwrite", "seed", "realizations", "parallel", "quiet", "json", "cluster-out"}
+// sweepReserved are the options that the sweep itself gives.
+var sweepReserved = []string{"help", "output", "overwrite", "seed", "realizations", "parallel", "quiet", "json", "cluster-output"}
 
 // sweepCheck judges the options in an experiment by the flags of the commands
 // themselves.
@@ -232,7 +216,7 @@ func sweepCheck(g *globals) sweep.CheckOption {
 			c = newReplayCommand(g)
 		default:
 			c = newWorkloadTransformCommand(g)
-			if name == "seed" { // one of its own, where it is not to follow the run's
+			if name == "seed" { // a transform may have one that does not follow the run's
 				return false, c.Flags().Set(name, value)
 			}
 		}
@@ -240,7 +224,7 @@ func sweepCheck(g *globals) sweep.CheckOption {
 		switch {
 		case flag == nil:
 			return false, fmt.Errorf("not an option of rmreplay %s", command)
-		case slices.Contains(sweepReserved, name):
+		case slices.Contains(sweepReserved, flag.Name):
 			return false, errors.New("not for an experiment to give: the sweep gives it")
 		}
 		if err := c.Flags().Set(name, value); err != nil {
@@ -252,7 +236,7 @@ func sweepCheck(g *globals) sweep.CheckOption {
 }
 
 // sweepTable shows how a sweep comes along: a line for each run that is over and, on a
-// terminal, one for those that are under way.
+// terminal, one line for the runs under way.
 type sweepTable struct {
 	*progress
 	mu      sync.Mutex
@@ -303,7 +287,7 @@ func (t *sweepTable) row(p sweep.Progress) string {
 	return text + "\n"
 }
 
-// state is the line of those that are under way.
+// state is the line of the runs under way.
 func (t *sweepTable) state() string {
 	var names []string
 	for name := range t.running {
@@ -319,7 +303,7 @@ func (t *sweepTable) state() string {
 
 // submitSweep submits what is missing as a job array.
 func submitSweep(ctx context.Context, g *globals, maker *sweep.Maker, opts sweepOptions) error {
-	array, err := maker.Submit(ctx, sweep.ArrayOptions{Limit: opts.jobs, Sbatch: opts.sbatch})
+	array, err := maker.Submit(ctx, sweep.ArrayOptions{Limit: opts.parallel, Sbatch: opts.sbatch})
 	if err != nil {
 		return err
 	}

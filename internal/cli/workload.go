@@ -30,14 +30,8 @@ func openWorkload(path string) (*workload.Workload, error) {
 	return w, badInput(err)
 }
 
-// openToSimulate is [openWorkload] for one that is only played.
-func openToSimulate(path string) (*workload.Workload, error) {
-	w, err := formats.OpenWith(path, workload.ReadOptions{Lean: true})
-	return w, badInput(err)
-}
-
-// readWorkload is openWorkload for commands that do little else, so that this is what
-// shows how far they have come.
+// readWorkload is [openWorkload] for commands that do little else. It shows how far it has
+// come.
 func (g *globals) readWorkload(path string, opts workload.ReadOptions) (*workload.Workload, error) {
 	show := newProgress(g.stderr, false)
 	defer show.end()

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"rmreplay/internal/formats"
 	"rmreplay/internal/workload"
@@ -20,13 +21,16 @@ type convertOptions struct {
 }
 
 func (o *convertOptions) addFlags(c *cobra.Command) {
-	c.Flags().StringVarP(&o.output, "output", "o", "", "`FILE` to write; compressed if its name ends in .gz")
+	addOutputFlag(c.Flags(), &o.output, "`FILE`", "compressed if its name ends in .gz")
 	c.Flags().StringVar(&o.to, "to", "", "`FORMAT` of the output: "+strings.Join(formats.Names(), ", ")+" (default: the one that FILE ends in, or else trace)")
-	c.Flags().BoolVar(&o.strict, "strict", false, "refuse the first record that falls under a rule, with its line")
+	addStrictFlag(c.Flags(), &o.strict)
 	addJSONFlag(c, &o.json)
-	if err := c.MarkFlagRequired("output"); err != nil {
-		panic(err) // the flag was added above
-	}
+	require(c, "output")
+}
+
+// addStrictFlag adds the flag of commands that read what sites have recorded.
+func addStrictFlag(f *pflag.FlagSet, to *bool) {
+	f.BoolVar(to, "strict", false, "refuse the first record that falls under a rule, with its line")
 }
 
 func newWorkloadConvertCommand(g *globals) *cobra.Command {

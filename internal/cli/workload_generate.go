@@ -16,11 +16,9 @@ type generateOptions struct {
 }
 
 func (o *generateOptions) addFlags(c *cobra.Command) {
-	c.Flags().Uint64Var(&o.seed, "seed", 1, "seed of the jobs; the same seed gives the same bytes")
-	c.Flags().StringVarP(&o.output, "output", "o", "", "`DIR` to write, which must be empty or not exist")
-	if err := c.MarkFlagRequired("output"); err != nil {
-		panic(err) // the flag was added above
-	}
+	addSeedFlag(c.Flags(), &o.seed, seedOfJobs)
+	addOutputFlag(c.Flags(), &o.output, "`DIR`", "a new directory, or an empty one")
+	require(c, "output")
 }
 
 func newWorkloadGenerateCommand(g *globals) *cobra.Command {

@@ -19,14 +19,12 @@ type daintOptions struct {
 }
 
 func (o *daintOptions) addFlags(c *cobra.Command) {
-	c.Flags().IntVar(&o.days, "days", 0, "days of submissions (1, or as many as --jobs take)")
-	c.Flags().IntVar(&o.jobs, "jobs", 0, "jobs in all, whatever load they make (6025 on one day, and as many a further day as load the machine as much)")
-	c.Flags().Float64Var(&o.gpuLoad, "gpu-load", generate.DefaultGPULoad, "share of the GPU nodes' node-hours that each day's jobs ask for; above 1 a queue builds up")
-	c.Flags().Uint64Var(&o.seed, "seed", 1, "seed of the jobs; the same seed gives the same bytes")
-	c.Flags().StringVarP(&o.output, "output", "o", "", "`DIR` to write, which must be empty or not exist")
-	if err := c.MarkFlagRequired("output"); err != nil {
-		panic(err) // the flag was added above
-	}
+	c.Flags().IntVar(&o.days, "days", 0, "`N` days of submissions (default: 1, or as many as --jobs take)")
+	c.Flags().IntVar(&o.jobs, "jobs", 0, "number of jobs: `N` in all, whatever load they make (default: 6025 on one day, and as many on each further day as make the same load)")
+	c.Flags().Float64Var(&o.gpuLoad, "gpu-load", generate.DefaultGPULoad, "`SHARE` of the GPU nodes' node-hours that each day's jobs ask for; above 1 a queue builds up")
+	addSeedFlag(c.Flags(), &o.seed, seedOfJobs)
+	addOutputFlag(c.Flags(), &o.output, "`DIR`", "a new directory, or an empty one")
+	require(c, "output")
 	addJSONFlag(c, &o.json)
 }
 

@@ -5,8 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"rmreplay/internal/flags"
 	"rmreplay/internal/formats"
-	"rmreplay/internal/hpc"
 	"rmreplay/internal/workload"
 	"rmreplay/internal/workload/generate"
 )
@@ -22,9 +22,9 @@ type likeOptions struct {
 
 func (o *likeOptions) addFlags(c *cobra.Command) {
 	c.Flags().StringVar(&o.like, "like", "", "`WORKLOAD` to learn from")
-	c.Flags().IntVar(&o.jobs, "jobs", 0, "jobs to draw (as many as the workload has)")
-	c.Flags().Uint64Var(&o.seed, "seed", 1, "seed of the jobs; the same seed gives the same bytes")
-	c.Flags().StringVarP(&o.output, "output", "o", "", "trace to write; compressed if it ends in .gz")
+	c.Flags().IntVar(&o.jobs, "jobs", 0, "number of jobs: `N` (default: as many as the workload has)")
+	addSeedFlag(c.Flags(), &o.seed, seedOfJobs)
+	addOutputFlag(c.Flags(), &o.output, "`FILE`", traceOutput)
 	addJSONFlag(c, &o.json)
 }
 
@@ -50,6 +50,9 @@ func runGenerateLike(g *globals, c *cobra.Command, args []string, opts likeOptio
 	return g.saveGenerated(w, opts.output, opts.seed, opts.json)
 }
 
+// traceOutput says what becomes of an output that is a trace.
+const traceOutput = "a trace, compressed if its name ends in .gz"
+
 // saveGenerated writes a workload that has no cluster, and says so.
 func (g *globals) saveGenerated(w *workload.Workload, path string, seed uint64, asJSON bool) error {
 	if err := formats.Save(path, w); err != nil {
@@ -66,23 +69,25 @@ func (g *globals) saveGenerated(w *workload.Workload, path string, seed uint64, 
 type lublinOptions struct {
 	model  generate.LublinOptions
 	start  string
+	zone   flags.Zone
 	output string
 	json   bool
 }
 
 func (o *lublinOptions) addFlags(c *cobra.Command) {
-	c.Flags().IntVar(&o.model.Jobs, "jobs", 1000, "jobs to draw")
-	c.Flags().IntVar(&o.model.Processors, "processors", 128, "size of the machine")
-	c.Flags().BoolVar(&o.model.Nodes, "nodes", false, "jobs ask for whole nodes, of which --processors is the number")
-	c.Flags().BoolVar(&o.model.Untyped, "untyped", false, "one stream of jobs, not batch and interactive ones")
-	c.Flags().IntVar(&o.model.Users, "users", 50, "users, whom the model does not know")
-	c.Flags().StringVar(&o.start, "start", "2024-03-04", "first `DAY`, on which the model starts at midnight")
-	c.Flags().Uint64Var(&o.model.Seed, "seed", 1, "seed of the jobs; the same seed gives the same bytes")
-	c.Flags().StringVarP(&o.output, "output", "o", "", "trace to write; compressed if it ends in .gz")
-	if err := c.MarkFlagRequired("output"); err != nil {
-		panic(err) // the flag was added above
-	}
+	f := c.Flags()
+	f.IntVar(&o.model.Jobs, "jobs", 1000, "number of jobs: `N`")
+	f.IntVar(&o.model.Processors, "processors", 128, "size of the machine: `N` processors, or nodes with --whole-nodes")
+	f.BoolVar(&o.model.Nodes, "whole-nodes", false, "jobs ask for whole nodes, of which --processors is the number")
+	f.BoolVar(&o.model.Untyped, "untyped", false, "one stream of jobs, not batch and interactive ones")
+	f.IntVar(&o.model.Users, "users", 50, "`N` users, which the model itself does not have")
+	f.StringVar(&o.start, "start", "2024-03-04", "`TIME` at which the window begins: the midnight at which the model starts")
+	o.zone.Add(f)
+	addSeedFlag(f, &o.model.Seed, seedOfJobs)
+	addOutputFlag(f, &o.output, "`FILE`", traceOutput)
 	addJSONFlag(c, &o.json)
+	require(c, "output")
+	flags.Alias(f, map[string]string{"nodes": "whole-nodes"})
 }
 
 func newGenerateLublinCommand(g *globals) *cobra.Command {
@@ -111,15 +116,13 @@ func runGenerateLublin(g *globals, opts lublinOptions) error {
 	if opts.output == "" {
 		return usagef("--output is empty (want a file)")
 	}
-	day := opts.start
-	if len(day) == len("2024-03-04") {
-		day += "T00:00:00Z"
+	var err error
+	if opts.model.Start, err = opts.zone.Instant("start", opts.start); err != nil {
+		return usagef("%w", err)
 	}
-	start, err := hpc.ParseTime(day)
-	if err != nil || start <= 0 {
-		return usagef("--start %s: not a day (want 2024-03-04)", opts.start)
+	if opts.model.Start <= 0 {
+		return usagef("--start %s: not after 1970 (want, for example, 2024-03-04)", opts.start)
 	}
-	opts.model.Start = start
 	w, err := generate.Lublin(opts.model)
 	if err != nil {
 		return usagef("--%w", err)

@@ -33,7 +33,7 @@ func (o *sessionsOptions) addFlags(c *cobra.Command) {
 // addSessionsFlag adds the flag that says where sessions end.
 func addSessionsFlag(f *pflag.FlagSet, by *string) {
 	f.StringVar(by, "sessions", session.Default.String(),
-		"a new session begins this long after a user's last submission (arrival:60m), after the end of the job that he submitted last (last:20m), or of all his jobs (max:20m)")
+		"`RULE` by which a user's sessions begin: 60 minutes after the last submission (arrival:60m), 20 after the end of the job that was submitted last (last:20m), or 20 after the end of all jobs (max:20m)")
 }
 
 func newWorkloadSessionsCommand(g *globals) *cobra.Command {
@@ -103,8 +103,8 @@ func runWorkloadSessions(g *globals, path string, opts sessionsOptions) error {
 	return summary.Render(g.stdout)
 }
 
-// writeTo writes to the file of a flag: nothing where it is empty, and standard output
-// for a dash.
+// writeTo writes to the file that a flag names. An empty name writes nothing, and a dash
+// stands for standard output.
 func (g *globals) writeTo(path string, write func(io.Writer) error) (err error) {
 	switch path {
 	case "":

@@ -10,11 +10,13 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
+	"rmreplay/internal/experiment"
+	"rmreplay/internal/flags"
 	"rmreplay/internal/formats"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm/slurm/conf"
-	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/workload"
 	"rmreplay/internal/workload/transform"
 )
@@ -25,17 +27,18 @@ type transformOptions struct {
 	// the other options is there only after all of them were read.
 	steps []func(*transformOptions) (transform.Step, error)
 
+	window     flags.Window
 	share      float64
 	minNodes   int
 	minRuntime time.Duration
 	switchWait time.Duration
 	keyFile    string
 
-	seed       uint64
-	cluster    string
-	clusterOut string
-	output     string
-	json       bool
+	seed          uint64
+	cluster       string
+	clusterOutput string
+	output        string
+	json          bool
 }
 
 func newWorkloadTransformCommand(g *globals) *cobra.Command {
@@ -53,17 +56,20 @@ switches array preset, time_limit_s run_time_s submit_s hour weekday exit_code c
 state; with ==, <, in, and, or, not, matches, startsWith and the rest of the language of
 expr-lang.org.
 
+--start and --end cut out a window, where the first of the two stands: what is submitted
+in it, with what runs and waits at its start.
+
 With --cluster, time limits and sizes keep within what its partitions allow; else within
 the longest limit that a job of the partition has. --anonymize, which comes last,
 replaces the names of users, accounts, jobs and nodes under a key of at least 16 bytes
-from a file; --cluster-out writes the cluster with the same names. docs/TRANSFORMS.md
+from a file; --cluster-output writes the cluster with the same names. docs/TRANSFORMS.md
 describes every option.`,
 		Example: `  rmreplay workload transform day.jsonl --time-limit-accuracy 1.1 -o accurate.jsonl
   rmreplay workload transform day.jsonl --filter 'constraint == "gpu"' \
     --switches 1 --min-nodes 64 --min-runtime 600 -o switches.jsonl
-  rmreplay workload transform day.jsonl --shake 30 --seed 7 -o shaken.jsonl
+  rmreplay workload transform day.jsonl --jitter 30s --seed 7 -o moved.jsonl
   rmreplay workload transform day.jsonl --anonymize key \
-    --cluster site --cluster-out public -o public.jsonl`,
+    --cluster site --cluster-output public -o public.jsonl`,
 		Args: wantArgs("WORKLOAD"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			return runWorkloadTransform(g, args[0], &opts)
@@ -78,19 +84,52 @@ func (o *transformOptions) addFlags(c *cobra.Command) {
 	for _, s := range transformSteps {
 		f.Var(&stepFlag{opts: o, parse: s.parse, kind: s.kind}, s.name, s.usage)
 	}
-	f.Float64Var(&o.share, "share", 1, "`SHARE` of the jobs that --time-limit-accuracy changes, 0 to 1")
-	f.IntVar(&o.minNodes, "min-nodes", 2, "--switches for jobs of at least so many nodes")
-	f.Var((*secondsFlag)(&o.minRuntime), "min-runtime", "--switches for jobs that run longer than `SECONDS`")
-	f.Var((*secondsFlag)(&o.switchWait), "switch-wait", "`SECONDS` that a job waits for its switches (Slurm's default)")
-	f.Uint64Var(&o.seed, "seed", 1, "seed of what is random")
-	f.StringVar(&o.cluster, "cluster", "", "cluster `DIR` that the workload is for")
-	f.StringVar(&o.clusterOut, "cluster-out", "", "`DIR` for the anonymized cluster")
-	f.StringVarP(&o.output, "output", "o", "", "trace to write; compressed if it ends in .gz")
-	if err := c.MarkFlagRequired("output"); err != nil {
-		panic(err) // the flag was added above
+	f.Lookup(intervalFlag).Hidden = true
+	o.window.Add(f, "keep what is submitted from then on, with what runs and waits then", "keep what is submitted before")
+	for _, name := range []string{"start", "end"} { // where one of them stands, the window is cut
+		flag := f.Lookup(name)
+		flag.Value = &windowFlag{flag.Value, o}
 	}
+	f.Float64Var(&o.share, "share", 1, "`SHARE` of the jobs that --time-limit-accuracy changes, 0 to 1")
+	f.IntVar(&o.minNodes, "min-nodes", 2, "--switches for jobs of at least `N` nodes")
+	flags.Duration(f, &o.minRuntime, "min-runtime", 0, "--switches for jobs that run longer than `DURATION`")
+	flags.Duration(f, &o.switchWait, "switch-wait", 0, "a job waits for its switches for `DURATION` (default: Slurm's)")
+	addSeedFlag(f, &o.seed, "--jitter, --time-limit-model and --share")
+	f.StringVar(&o.cluster, "cluster", "", "`DIR` of the cluster: the one that the workload is for")
+	addClusterOutputFlag(f, &o.clusterOutput, "the anonymized one")
+	addOutputFlag(f, &o.output, "`FILE`", traceOutput)
 	addJSONFlag(c, &o.json)
+	require(c, "output")
+	flags.Alias(f, map[string]string{"cluster-out": "cluster-output", "shake": "jitter"})
 }
+
+// addClusterOutputFlag adds the flag of commands that write a cluster beside the workload.
+func addClusterOutputFlag(f *pflag.FlagSet, to *string, what string) {
+	f.StringVar(to, "cluster-output", "", "write a cluster to `DIR`: "+what)
+}
+
+// windowFlag is a bound of the window. The first one that is given adds the step.
+type windowFlag struct {
+	pflag.Value
+	opts *transformOptions
+}
+
+func (f *windowFlag) Set(text string) error {
+	o := f.opts
+	if o.window.Start == "" && o.window.End == "" {
+		o.steps = append(o.steps, func(o *transformOptions) (transform.Step, error) {
+			start, end, err := o.window.Bounds()
+			if err != nil {
+				return transform.Step{}, err
+			}
+			return transform.Window(start, end)
+		})
+	}
+	return f.Value.Set(text)
+}
+
+// intervalFlag is the earlier form of --start and --end: FROM/TO.
+const intervalFlag = "window"
 
 // parseStep reads an option's value and returns what makes the step.
 type parseStep func(value string) (func(*transformOptions) (transform.Step, error), error)
@@ -103,7 +142,7 @@ var transformSteps = []struct {
 	{"time-limit-accuracy", "factor", "time limit = `FACTOR` x run time, as 1.1", number(func(o *transformOptions, x float64) (transform.Step, error) {
 		return transform.TimeLimitAccuracy(x, o.share)
 	})},
-	{"time-limit-model", "model", "time limits as users estimate them: tsafrir", estimateModel},
+	{"time-limit-model", "model", "time limits as users estimate them: `MODEL` tsafrir", estimateModel},
 	{"switches", "number", "ask for at most `N` leaf switches", count(func(o *transformOptions, n int) (transform.Step, error) {
 		return transform.Switches(transform.SwitchOptions{Switches: n, MinNodes: o.minNodes, MinRuntime: o.minRuntime, Wait: o.switchWait})
 	})},
@@ -113,7 +152,7 @@ var transformSteps = []struct {
 	{"repeat", "number", "`N` times the workload, whole days apart", count(func(_ *transformOptions, n int) (transform.Step, error) {
 		return transform.Repeat(n)
 	})},
-	{"window", "interval", "keep what is submitted in `FROM/TO`, with what runs and waits at its start", window},
+	{intervalFlag, "interval", "--start and --end in one: `FROM/TO`", interval},
 	{"filter", "expression", "keep the jobs for which `EXPR` is true", func(text string) (func(*transformOptions) (transform.Step, error), error) {
 		step, err := transform.Filter(text)
 		return func(*transformOptions) (transform.Step, error) { return step, nil }, err
@@ -127,10 +166,11 @@ var transformSteps = []struct {
 			return transform.Merge(other, path), nil
 		}, nil
 	}},
-	{"shake", "seconds", "move every submission by up to `SECONDS`, by the seed", number(func(_ *transformOptions, x float64) (transform.Step, error) {
-		return transform.Shake(time.Duration(x * float64(time.Second)))
-	})},
-	{"map-partition", "pair", "send jobs from partition OLD to NEW: `OLD=NEW`, *=NEW for all", func(pair string) (func(*transformOptions) (transform.Step, error), error) {
+	{"jitter", "duration", jitterUsage, func(text string) (func(*transformOptions) (transform.Step, error), error) {
+		d, err := flags.ParseDuration(text)
+		return func(*transformOptions) (transform.Step, error) { return transform.Shake(d) }, err
+	}},
+	{"map-partition", "pair", "send jobs from partition OLD to NEW: `OLD=NEW`, or *=NEW for all partitions", func(pair string) (func(*transformOptions) (transform.Step, error), error) {
 		from, to, _ := strings.Cut(pair, "=")
 		step, err := transform.MapPartition(from, to)
 		return func(*transformOptions) (transform.Step, error) { return step, nil }, err
@@ -177,25 +217,23 @@ func estimateModel(name string) (func(*transformOptions) (transform.Step, error)
 	return func(*transformOptions) (transform.Step, error) { return transform.ModalEstimates(), nil }, nil
 }
 
-// window reads FROM/TO, of which either may be empty.
-func window(text string) (func(*transformOptions) (transform.Step, error), error) {
+// interval reads FROM/TO, of which either may be empty.
+func interval(text string) (func(*transformOptions) (transform.Step, error), error) {
 	from, to, ok := strings.Cut(text, "/")
 	if !ok || from == "" && to == "" {
-		return nil, errors.New("not a window (want FROM/TO, as 2024-03-05T00:00:00Z/2024-03-06T00:00:00Z)")
+		return nil, errors.New("not a window (want FROM/TO, as 2024-03-05/2024-03-06)")
 	}
-	var limits [2]hpc.Time
-	for i, s := range []string{from, to} {
-		if s == "" {
-			continue
-		}
-		t, err := hpc.ParseTime(s)
+	return func(o *transformOptions) (transform.Step, error) {
+		start, err := o.window.Instant(intervalFlag, from)
 		if err != nil {
-			return nil, err
+			return transform.Step{}, err
 		}
-		limits[i] = t
-	}
-	step, err := transform.Window(limits[0], limits[1])
-	return func(*transformOptions) (transform.Step, error) { return step, nil }, err
+		end, err := o.window.Instant(intervalFlag, to)
+		if err != nil {
+			return transform.Step{}, err
+		}
+		return transform.Window(start, end)
+	}, nil
 }
 
 // stepFlag is an option that adds a step.
@@ -215,22 +253,6 @@ func (f *stepFlag) Set(value string) error {
 	return err
 }
 
-// secondsFlag is a time as a number of seconds.
-type secondsFlag time.Duration
-
-func (f *secondsFlag) String() string {
-	return strconv.FormatFloat(time.Duration(*f).Seconds(), 'g', -1, 64)
-}
-func (f *secondsFlag) Type() string { return "seconds" }
-func (f *secondsFlag) Set(value string) error {
-	x, err := strconv.ParseFloat(value, 64)
-	if err != nil || !(x >= 0 && x < 1e9) {
-		return errors.New("not a number of seconds")
-	}
-	*f = secondsFlag(x * float64(time.Second))
-	return nil
-}
-
 // transformReport is the answer of `workload transform --json`.
 type transformReport struct {
 	Source     string             `json:"source"`
@@ -239,14 +261,17 @@ type transformReport struct {
 	Jobs       int                `json:"jobs"`
 	Steps      []transform.Result `json:"steps"`
 	ClusterOut string             `json:"cluster_out,omitempty"`
-	// Remaining are names that were replaced and still stand somewhere, because
-	// something that keeps its name has the same.
+	// Remaining are names that were replaced and are still there: something that keeps its
+	// name has the same one.
 	Remaining []string `json:"names_remaining,omitempty"`
 }
 
 func runWorkloadTransform(g *globals, path string, opts *transformOptions) error {
-	if opts.output == "" {
+	switch {
+	case opts.output == "":
 		return usagef("--output is empty (want a file)")
+	case opts.minRuntime < 0 || opts.switchWait < 0:
+		return usagef("--min-runtime and --switch-wait: negative (want 0 or more)")
 	}
 	steps, err := opts.makeSteps()
 	if err != nil {
@@ -259,10 +284,10 @@ func runWorkloadTransform(g *globals, path string, opts *transformOptions) error
 	env := transform.Environment{Seed: opts.seed}
 	var cluster *conf.Cluster
 	if opts.cluster != "" {
-		if cluster, err = openCluster(opts.cluster); err != nil {
-			return badInput(err)
+		if cluster, err = experiment.OpenCluster(opts.cluster, 0); err != nil {
+			return err
 		}
-		env.Partitions = transformPartitions(cluster)
+		env.Partitions = experiment.Partitions(cluster)
 	}
 	out, results, err := transform.Apply(w, env, steps...)
 	if err != nil {
@@ -299,8 +324,8 @@ func (o *transformOptions) makeSteps() ([]transform.Step, error) {
 			steps = append(steps, step)
 		}
 	}
-	if o.clusterOut != "" && (o.keyFile == "" || o.cluster == "") {
-		return nil, usagef("--cluster-out goes with --anonymize and --cluster")
+	if o.clusterOutput != "" && (o.keyFile == "" || o.cluster == "") {
+		return nil, usagef("--cluster-output goes with --anonymize and --cluster")
 	}
 	return steps, nil
 }
@@ -328,15 +353,15 @@ func anonymize(w *workload.Workload, cluster *conf.Cluster, opts *transformOptio
 		return nil, badInput(err)
 	}
 	report.Steps = append(report.Steps, results...)
-	if opts.clusterOut == "" {
+	if opts.clusterOutput == "" {
 		return out, nil
 	}
 	files, err := a.Cluster(opts.cluster, cluster.Accounts, users)
 	if err != nil {
 		return nil, badInput(err)
 	}
-	report.ClusterOut = opts.clusterOut
-	return out, writeCluster(opts.clusterOut, files, a, report)
+	report.ClusterOut = opts.clusterOutput
+	return out, writeCluster(opts.clusterOutput, files, a, report)
 }
 
 func writeCluster(dir string, files map[string]string, a *transform.Anonymizer, report *transformReport) error {
@@ -355,25 +380,6 @@ func writeCluster(dir string, files map[string]string, a *transform.Anonymizer, 
 	}
 	report.Remaining = a.Leaks(all)
 	return nil
-}
-
-// transformPartitions is what transformations need of a cluster. The default partition
-// is there under the empty name, too.
-func transformPartitions(c *conf.Cluster) map[string]transform.Partition {
-	partitions := map[string]transform.Partition{}
-	for _, p := range c.Partitions {
-		t := transform.Partition{MaxTime: hpc.Unlimited, Nodes: len(p.Nodes)}
-		if text, ok := p.Get("MaxTime"); ok {
-			if d, err := slurmspec.ParseTimeLimit(text); err == nil {
-				t.MaxTime = d
-			}
-		}
-		partitions[p.Name] = t
-		if p.Default {
-			partitions[""] = t
-		}
-	}
-	return partitions
 }
 
 func (r *transformReport) print(g *globals, asJSON bool) error {

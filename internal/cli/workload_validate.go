@@ -2,11 +2,11 @@ package cli
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"rmreplay/internal/experiment"
 	"rmreplay/internal/rm/slurm/conf"
 	"rmreplay/internal/workload"
 )
@@ -19,7 +19,7 @@ type validateOptions struct {
 }
 
 func (o *validateOptions) addFlags(c *cobra.Command) {
-	c.Flags().StringVar(&o.cluster, "cluster", "", "cluster `DIR` to check users, partitions, nodes and features against")
+	c.Flags().StringVar(&o.cluster, "cluster", "", "`DIR` of the cluster: check users, partitions, nodes and features against it")
 	c.Flags().BoolVar(&o.all, "all", false, fmt.Sprintf("list all problems, not only the first %d of each rule", mostOfRule))
 	addJSONFlag(c, &o.json)
 }
@@ -60,7 +60,7 @@ const (
 // that they name are not looked at.
 func actionProblems(w *workload.Workload, cluster *conf.Cluster) (list []workload.Problem) {
 	for _, a := range w.Actions {
-		if err := checkAction(a, w.Start, cluster); err != nil {
+		if err := experiment.CheckAction(a, w.Start, cluster); err != nil {
 			list = append(list, workload.Problem{Severity: workload.Error, Rule: ruleBadAction, Text: err.Error()})
 		}
 		if a.Shell != "" {
@@ -88,10 +88,10 @@ func runWorkloadValidate(g *globals, path string, opts validateOptions) error {
 	var known workload.Cluster
 	var cluster *conf.Cluster
 	if opts.cluster != "" {
-		if cluster, err = openCluster(opts.cluster); err != nil {
-			return badInput(err)
+		if cluster, err = experiment.OpenCluster(opts.cluster, 0); err != nil {
+			return err
 		}
-		known = knownOf(cluster)
+		known = experiment.Known(cluster)
 	}
 	r := newValidateReport(w, append(workload.Validate(w, known), actionProblems(w, cluster)...))
 	if opts.json {
@@ -143,45 +143,4 @@ func (r *validateReport) render(g *globals, all bool) error {
 	fmt.Fprintf(&b, "%s: %d jobs, %d errors, %d warnings\n", r.Source, r.Jobs, r.Errors, r.Warnings)
 	_, err := fmt.Fprint(g.stdout, b.String())
 	return err
-}
-
-// knownOf is what the checks of a workload need to know of a cluster.
-func knownOf(c *conf.Cluster) workload.Cluster {
-	known := workload.Cluster{
-		Partitions: map[string]int{}, Features: map[string]bool{}, Nodes: len(c.Nodes), NodeNames: map[string]bool{},
-		MaxArraySize: maxArraySize(c),
-	}
-	for _, p := range c.Partitions {
-		known.Partitions[p.Name] = len(p.Nodes)
-	}
-	for _, n := range c.Nodes {
-		known.NodeNames[n.Name] = true
-		for _, f := range n.Features {
-			known.Features[f] = true
-		}
-	}
-	if c.Users != nil {
-		known.Users = map[string]bool{}
-		for _, u := range c.Users {
-			known.Users[u.Name] = true
-		}
-	}
-	return known
-}
-
-// defaultMaxArraySize is Slurm's own (slurm.conf(5), MaxArraySize).
-const defaultMaxArraySize = 1001
-
-// maxArraySize is one above the largest index of a job array; 0, for not known,
-// where the value is in none of the usual forms.
-func maxArraySize(c *conf.Cluster) int {
-	value, ok := c.Get("MaxArraySize")
-	if !ok {
-		return defaultMaxArraySize
-	}
-	n, err := strconv.Atoi(value)
-	if err != nil {
-		return 0
-	}
-	return n
 }

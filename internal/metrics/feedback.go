@@ -53,7 +53,7 @@ type Lateness struct {
 	Relative Float `json:"relative_lateness"`
 	// Additional is δ = 2ℓ̄ / (n − 1) in seconds (equation 6): the lateness that each
 	// submission adds, if all add the same. It hardly depends on the length of the workload
-	// (section 7.6).
+	// (section 7.6; see `tools/feedbackpaper --scalability`).
 	Additional Float `json:"additional_lateness_s"`
 }
 

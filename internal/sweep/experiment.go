@@ -2,17 +2,27 @@
 // workload, and seeds. Every point of the grid without its seeds is a cell; a cell has a
 // run for each seed.
 //
-// A run is a command line of this very program, `rmreplay simulate …` or `rmreplay
-// replay …`, in a process of its own: a cell that fails, whatever it does, takes nothing
-// else with it, and what its manifest has as its command repeats it. An experiment is
-// therefore little more than named sets of options of those commands, and every option
-// of theirs, now and later, can be an axis.
+// Many runs at once are made by [rmreplay/internal/experiment.Executor], which sets of
+// realizations use as well. The task of a sweep is a process: a command line of this program,
+// `rmreplay simulate …` or `rmreplay replay …`. [rmreplay/internal/experiment.Run] in this
+// process would not give what a sweep of thousands of runs over days needs:
+//
+//   - a run that panics, or that the kernel kills for its memory, ends no other run;
+//   - the memory of a run is free after it, and the peak memory in its manifest is its own;
+//   - the daemons and commands of a replay have an environment without the SLURM_ variables
+//     of the job array that the sweep may itself be a task of, and the environment belongs
+//     to a process;
+//   - each run has its own log of what was said on standard error;
+//   - the command in a run's manifest repeats that run.
+//
+// An experiment is therefore little more than named sets of options of those commands, and
+// every option of theirs can be an axis. A process costs 10 to 20 ms.
 //
 // A sweep may be killed at any moment. A run is complete when its record says so and the
-// fingerprint beside it is that of its inputs; the fingerprint is written before the run
-// begins and after what was there before is removed, so that there is no instant at
-// which a finished run is taken for an unfinished one or a stale record for a fresh one.
-// What is not complete is run again from its beginning.
+// fingerprint beside the record is that of its inputs. The old record is removed first, then
+// the fingerprint is written, then the run begins: a finished run is never taken for an
+// unfinished one, nor an old record for a new one. A run that is not complete is made again
+// from its beginning.
 package sweep
 
 import (
@@ -87,7 +97,7 @@ type Variant struct {
 // from 1.
 type Seeds []uint64
 
-// maxSeeds bounds what a slip of the pen can ask for.
+// maxSeeds bounds what a mistyped number can ask for.
 const maxSeeds = 100_000
 
 // lineError is an error at a line of the experiment file.
@@ -212,10 +222,9 @@ func (s *Seeds) UnmarshalYAML(n ast.Node) error {
 	return nil
 }
 
-// CheckOption judges an option of a command: "simulate", "replay" or "workload
-// transform". It says whether the value is a path, and returns an error for an option
-// that the command does not have, that is not for an experiment to give, or whose value
-// is wrong.
+// CheckOption checks an option of a command: "simulate", "replay" or "workload transform". It
+// says whether the value is a path. It returns an error if the command does not have the
+// option, if the sweep itself gives it, or if its value is wrong.
 type CheckOption func(command, name, value string) (isPath bool, err error)
 
 // Load reads an experiment file. Its errors name the file and the line.

@@ -14,8 +14,7 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
+	"rmreplay/internal/experiment"
 	"rmreplay/internal/metrics"
 	"rmreplay/internal/run"
 )
@@ -48,8 +47,23 @@ type Progress struct {
 	Name  string
 	Run   *Run             // nil while preparing
 	Made  *metrics.Summary // of a run that is complete
-	Err   error            // of one that failed
+	Err   error            // a [RunError], of one that failed
 	Took  time.Duration    // real time
+}
+
+// RunError says that a run could not be made. It does not stop the other runs of a sweep.
+type RunError struct{ Err error }
+
+// Error is the text of the error within.
+func (e *RunError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the error within.
+func (e *RunError) Unwrap() error { return e.Err }
+
+// isOfRun reports whether an error is that of one run.
+func isOfRun(err error) bool {
+	var failed *RunError
+	return errors.As(err, &failed)
 }
 
 // exitNotValid is the exit status of a run that was made and is not valid.
@@ -58,8 +72,8 @@ const exitNotValid = 3
 // patience is how long an interrupted run may take to close its record.
 const patience = time.Minute
 
-// Check computes what all runs depend on and makes nothing. A run whose inputs were not
-// prepared has that as its error.
+// Check computes the fingerprints of all runs and makes nothing. A run whose inputs were not
+// prepared gets an error that says so.
 func (m *Maker) Check() {
 	p := m.Plan
 	p.fingerprints(m.Version)
@@ -78,7 +92,7 @@ func (p *Plan) made(d *derived) bool {
 	return err == nil && readStatus(path).Fingerprint == d.fingerprint
 }
 
-// blame makes the failures of inputs those of the runs that need them.
+// blame gives every run the failure of an input that it needs.
 func (p *Plan) blame() {
 	for _, r := range p.Runs {
 		for _, in := range r.inputs() {
@@ -89,10 +103,9 @@ func (p *Plan) blame() {
 	}
 }
 
-// Prepare computes what all runs depend on and makes the transformed workloads and
-// edited clusters that are not there yet. What cannot be prepared is the failure of the
-// runs that need it, and not Prepare's, which fails only if it is interrupted or if the
-// sweep's directory cannot be written.
+// Prepare computes the fingerprints of all runs and makes the transformed workloads and edited
+// clusters that are not there yet. If one cannot be made, the runs that need it fail. Prepare
+// itself fails only if it is interrupted or if the sweep's directory cannot be written.
 func (m *Maker) Prepare(ctx context.Context) error {
 	p := m.Plan
 	if err := os.MkdirAll(p.path(logsDir), 0o755); err != nil { // also for the tasks of an array
@@ -121,8 +134,8 @@ func (r *Run) inputs() []input {
 	return []input{r.workload, *r.cluster}
 }
 
-// index writes what a directory of realizations says of itself, and removes the records
-// that the experiment had there with other seeds: compare and report take all they find.
+// index writes the index of every directory of realizations. It removes records of seeds that
+// the experiment no longer has, since compare and report read all records in a directory.
 func (m *Maker) index() error {
 	for _, c := range m.Plan.Cells {
 		if len(c.Runs) == 1 {
@@ -146,8 +159,8 @@ func (m *Maker) index() error {
 	return nil
 }
 
-// removeOthers removes from the directory of a cell with several runs the realizations
-// that it has no longer, or the one run that it had.
+// removeOthers removes from the directory of a cell with several runs the realizations that
+// the cell no longer has, or the record of the single run that it had before.
 func (c *Cell) removeOthers(dir string) error {
 	if _, err := run.Open(dir); !errors.Is(err, run.ErrNotRun) { // whole or not
 		return errors.Join(os.RemoveAll(dir), os.RemoveAll(statusFile(dir)))
@@ -201,24 +214,17 @@ func (m *Maker) derive(ctx context.Context, d *derived) error {
 	return writeJSON(statusFile(path), s)
 }
 
-// All makes every run that is not complete, jobs at a time. Runs that fail are told to
-// Observe and in the summary; All itself fails only if it is interrupted or the sweep's
-// directory cannot be written.
-func (m *Maker) All(ctx context.Context, jobs int) error {
-	group, groupCtx := errgroup.WithContext(ctx)
-	group.SetLimit(jobs)
-	for _, r := range m.Plan.seedBySeed() {
-		group.Go(func() error {
-			if groupCtx.Err() != nil {
-				return groupCtx.Err()
-			}
-			return m.One(groupCtx, r)
-		})
-	}
-	return group.Wait()
+// All makes every run that is not complete, at most parallel at once; one for each CPU if that
+// is 0. Observe and the summary are told of runs that fail. All itself fails only if it is
+// interrupted or if the sweep's directory cannot be written.
+func (m *Maker) All(ctx context.Context, parallel int) error {
+	runs := m.Plan.seedBySeed()
+	executor := experiment.Executor{Parallel: parallel, GoOn: isOfRun}
+	return executor.Do(ctx, len(runs), func(ctx context.Context, i int) error { return m.One(ctx, runs[i]) })
 }
 
-// One makes a run unless it is complete. Its errors are as [Maker.All]'s.
+// One makes a run unless it is complete. It fails with a [RunError] if the run does; other
+// errors are as [Maker.All]'s.
 func (m *Maker) One(ctx context.Context, r *Run) error {
 	if record := m.Plan.complete(r); record != nil {
 		s, err := metrics.Of(record, metrics.Options{})
@@ -235,10 +241,10 @@ func (m *Maker) One(ctx context.Context, r *Run) error {
 	}
 	end := Progress{Phase: Made, Name: r.Name(), Run: r, Made: summary, Took: time.Since(begun)}
 	if failure != nil {
-		end.Phase, end.Err = Failed, failure
+		end.Phase, end.Err = Failed, &RunError{failure}
 	}
 	m.observe(end)
-	return nil
+	return end.Err
 }
 
 // attempt makes a run in a process of its own. failure is the run's, err the sweep's.
@@ -281,7 +287,7 @@ func (m *Maker) attempt(ctx context.Context, r *Run) (s *metrics.Summary, failur
 	return s, failure, nil
 }
 
-// finish looks at what the run's process has left.
+// finish reads the record that the run's process has left.
 func (m *Maker) finish(r *Run, failure error) (*metrics.Summary, error) {
 	if failure != nil {
 		return nil, failure
@@ -293,7 +299,7 @@ func (m *Maker) finish(r *Run, failure error) (*metrics.Summary, error) {
 	return metrics.Of(record, metrics.Options{})
 }
 
-// logPath is the file with what a process writes for people.
+// logPath is the file that takes a process's standard error.
 func (m *Maker) logPath(below string) string {
 	name := strings.TrimPrefix(filepath.ToSlash(below), cellsDir+"/")
 	return m.Plan.path(filepath.Join(logsDir, strings.ReplaceAll(name, "/", "_")+".log"))
@@ -340,8 +346,9 @@ func (m *Maker) call(ctx context.Context, args []string, logPath string) error {
 	return fmt.Errorf("%s: %w", name, err)
 }
 
-// plainEnvironment is the environment without what a job of Slurm finds in it and
-// commands of Slurm take for options: the Slurm of a replay is another one.
+// plainEnvironment is the environment without the variables that Slurm sets in a job and that
+// its commands take for options. They are about the Slurm of the job array, not about that of
+// a replay.
 func plainEnvironment(env []string) []string {
 	return slices.DeleteFunc(slices.Clone(env), func(v string) bool {
 		for _, prefix := range []string{"SLURM_", "SLURMD_", "SBATCH_", "SALLOC_", "SRUN_", "SQUEUE_"} {
@@ -353,7 +360,7 @@ func plainEnvironment(env []string) []string {
 	})
 }
 
-// lastLines are the last lines of a file, joined by semicolons.
+// lastLines returns the last lines of a file, joined by semicolons.
 func lastLines(path string, n int) string {
 	text, err := os.ReadFile(path)
 	if err != nil {

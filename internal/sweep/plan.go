@@ -184,9 +184,9 @@ func (p *Plan) transformed(t Variant, seed uint64) input {
 	return p.share(&derived{path: filepath.Join(workloadsDir, name+".jsonl.gz"), source: p.Experiment.Workload, transform: options})
 }
 
-// draws reports whether a transform depends on its seed.
+// draws reports whether the result of a transform depends on a seed.
 func draws(options Options) bool {
-	for _, name := range []string{"shake", "time-limit-model", "share"} {
+	for _, name := range []string{"jitter", "shake", "time-limit-model", "share"} { // shake is the earlier name of jitter
 		if _, ok := options.Get(name); ok {
 			return true
 		}

@@ -1,4 +1,4 @@
-package cli
+package experiment
 
 import (
 	"errors"
@@ -40,6 +40,20 @@ func TestWarnOfDifferences(t *testing.T) {
 		}
 		if diff := cmp.Diff(tt.want, r.Manifest.Warnings); diff != "" || r.Manifest.State != run.StateComplete {
 			t.Errorf("%s: state %s (-want +got)\n%s", name, r.Manifest.State, diff)
+		}
+	}
+}
+
+// A smaller machine excuses those rejections that come of its size, and no others.
+func TestForSize(t *testing.T) {
+	for why, want := range map[string]bool{
+		"a (a submission was refused: ESLURM_TOO_MANY_REQUESTED_CPUS: more CPUs are asked for than a job may have)": true,
+		"b (dependency afterok:a on job a, which was rejected)":                                                     true,
+		"c (a submission was refused: ESLURM_INVALID_ACCOUNT: the account does not exist)":                          false,
+		"d (user \"\" does not exist)": false,
+	} {
+		if forSize.MatchString(why) != want {
+			t.Errorf("%s: want %v", why, want)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package campaign
+package main
 
 import (
 	"bufio"
@@ -52,7 +52,7 @@ func smallLog(jobs int) *workload.Workload {
 func TestRun(t *testing.T) {
 	w := smallLog(300)
 	done := 0
-	opts := Options{Realizations: 3, Jitter: time.Minute, Seed: 7, Workers: 4, Observe: func(n, all int) {
+	opts := Options{Realizations: 3, Jitter: time.Minute, Seed: 7, Parallel: 4, Observe: func(n, all int) {
 		if n != done+1 || all != 18*4 {
 			t.Errorf("observed %d of %d after %d", n, all, done)
 		}
@@ -86,7 +86,7 @@ func TestRun(t *testing.T) {
 		t.Errorf("perf/2: %+v, perf * 2: %+v", slow[1].Outcome, fast[1].Outcome)
 	}
 	// The results do not depend on how many run at once.
-	opts.Workers, opts.Observe = 1, nil
+	opts.Parallel, opts.Observe = 1, nil
 	again, err := Run(context.Background(), w, 0, opts)
 	if err != nil {
 		t.Fatal(err)
@@ -138,7 +138,7 @@ func TestErrors(t *testing.T) {
 }
 
 func TestScalability(t *testing.T) {
-	opts := Options{Systems: Systems[:2], Users: AllReplays(session.Default, 1), Workers: 2}
+	opts := Options{Systems: Systems[:2], Users: AllReplays(session.Default, 1), Parallel: 2}
 	c, err := Scalability(context.Background(), smallLog(200), 0, 4, opts)
 	if err != nil {
 		t.Fatal(err)
@@ -180,7 +180,7 @@ var paperKTH = []figure{
 // days of work, and they come out near.
 func TestPaperKTH(t *testing.T) {
 	w := realLog(t, "KTH-SP2-1996-2.1-cln.swf.gz")
-	r, err := Run(context.Background(), w, 0, Options{Workers: 2})
+	r, err := Run(context.Background(), w, 0, Options{Parallel: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -287,7 +287,7 @@ func TestPaperSDSC(t *testing.T) {
 	if *sdscFile != "" {
 		writeLog(t, w, *sdscFile)
 	}
-	r, err := Run(context.Background(), w, 0, Options{Workers: 2})
+	r, err := Run(context.Background(), w, 0, Options{Parallel: 2})
 	if err != nil {
 		t.Fatal(err)
 	}

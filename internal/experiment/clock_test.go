@@ -1,4 +1,4 @@
-package cli
+package experiment
 
 import "testing"
 
@@ -12,12 +12,12 @@ func TestParseClock(t *testing.T) {
 		{"", 0, true}, {"frozen=1", 0, true}, {"measured=", 0, true}, {"measured=0", 0, true}, {"measured=-1", 0, true},
 		{"measured=NaN", 0, true}, {"measured=Inf", 0, true}, {"real", 0, true},
 	} {
-		got, err := parseClock(tt.model)
+		got, err := ParseClock(tt.model)
 		if (err != nil) != tt.bad || got != tt.want {
 			t.Errorf("%q: %v, %v; want %v", tt.model, got, err, tt.want)
 		}
 		if err == nil {
-			if c := clockOf(got); (c.Model == "frozen") != (got == 0) || c.Factor != got {
+			if c := describeClock(got); (c.Model == "frozen") != (got == 0) || c.Factor != got {
 				t.Errorf("%q is recorded as %+v", tt.model, c)
 			}
 		}

@@ -1,12 +1,4 @@
-// Package campaign runs many simulations of one log and lays their results side by side:
-// the experiments of Madon, Da Costa & Pierson, "Replay with Feedback: How does the
-// performance of HPC system impact user submission behavior?", FGCS 155 (2024), as one
-// call.
-//
-// A simulation here keeps no record; it is a function of the log, of a [System] and of
-// its users, and what is needed of it is computed at once. Simulations are independent
-// of each other and run in parallel; the results do not depend on in which order.
-package campaign
+package main
 
 import (
 	"context"
@@ -16,8 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
+	"rmreplay/internal/experiment"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/metrics"
 	"rmreplay/internal/replay"
@@ -72,8 +63,8 @@ type Options struct {
 	Realizations int
 	Jitter       time.Duration
 	Seed         uint64
-	// Workers is how many simulations run at once; 1 if 0.
-	Workers int
+	// Parallel is how many simulations run at once; one for each CPU if 0.
+	Parallel int
 	// Observe is called, if set, after every simulation, by one goroutine at a time.
 	Observe func(done, all int)
 }
@@ -85,7 +76,6 @@ func (o *Options) complete() {
 	if len(o.Users) == 0 {
 		o.Users = Replays
 	}
-	o.Workers = max(o.Workers, 1)
 	if o.Observe == nil {
 		o.Observe = func(int, int) {}
 	}
@@ -218,23 +208,19 @@ func simulate(ctx context.Context, tasks []task, opts Options) ([]Outcome, error
 	recorders := sync.Pool{New: func() any { return new(recorder) }} // their rows are tens of MiB
 	var mu sync.Mutex
 	done := 0
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(opts.Workers)
-	for i := range tasks {
-		group.Go(func() (err error) {
-			r := recorders.Get().(*recorder)
-			defer recorders.Put(r)
-			if outcomes[i], err = tasks[i].run(ctx, r); err != nil {
-				return err
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			done++
-			opts.Observe(done, len(tasks))
-			return nil
-		})
-	}
-	return outcomes, group.Wait()
+	err := experiment.Executor{Parallel: opts.Parallel}.Do(ctx, len(tasks), func(ctx context.Context, i int) (err error) {
+		r := recorders.Get().(*recorder)
+		defer recorders.Put(r)
+		if outcomes[i], err = tasks[i].run(ctx, r); err != nil {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		done++
+		opts.Observe(done, len(tasks))
+		return nil
+	})
+	return outcomes, err
 }
 
 // run simulates.

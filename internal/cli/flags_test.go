@@ -1,0 +1,168 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// everyCommand calls f for every command that a person can call.
+func everyCommand(t *testing.T, f func(c *cobra.Command)) {
+	t.Helper()
+	var walk func(c *cobra.Command)
+	walk = func(c *cobra.Command) {
+		if c.Runnable() {
+			f(c)
+		}
+		for _, sub := range c.Commands() {
+			if !sub.Hidden && sub.Name() != "help" {
+				walk(sub)
+			}
+		}
+	}
+	walk(newRootCommand(&globals{stdout: &bytes.Buffer{}, stderr: &bytes.Buffer{}}))
+}
+
+// stem is the part of a usage text that says what a flag is, whichever command has it: what
+// stands before the first colon, semicolon, comma or bracket, without the metavariable.
+func stem(usage string) string {
+	usage = regexp.MustCompile("`[^`]*`").ReplaceAllString(usage, "X")
+	return regexp.MustCompile(`[:;,(]`).Split(usage, 2)[0]
+}
+
+// A flag has one meaning in all commands, and its usage names its value.
+func TestFlagsMeanOneThing(t *testing.T) {
+	metavariable := regexp.MustCompile("`[A-Z][A-Z./=]*`")
+	seen := map[string]string{}
+	everyCommand(t, func(c *cobra.Command) {
+		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			if f.Name == "help" || f.Name == "version" {
+				return
+			}
+			if f.Value.Type() != "bool" && !metavariable.MatchString(f.Usage) {
+				t.Errorf("%s --%s: its usage names no value: %s", c.CommandPath(), f.Name, f.Usage)
+			}
+			meaning := fmt.Sprintf("%s, -%s, %s", f.Value.Type(), f.Shorthand, strings.TrimSpace(stem(f.Usage)))
+			if before, ok := seen[f.Name]; ok && before != meaning {
+				t.Errorf("%s --%s is (%s), and elsewhere (%s)", c.CommandPath(), f.Name, meaning, before)
+			}
+			seen[f.Name] = meaning
+		})
+	})
+	if len(seen) < 50 {
+		t.Errorf("only %d flags were looked at", len(seen))
+	}
+}
+
+// Earlier names of flags work, and no help shows them.
+func TestEarlierNames(t *testing.T) {
+	for _, c := range []struct{ command, earlier, present, value string }{
+		{"simulate", "procs", "processors", "4"},
+		{"sweep", "jobs", "parallel", "2"},
+		{"compare", "jobs", "per-job", "true"},
+		{"metrics", "from", "start", "2024-03-05"},
+		{"metrics", "to", "end", "2024-03-05"},
+		{"workload transform", "cluster-out", "cluster-output", "d"},
+		{"workload transform", "shake", "jitter", "30"},
+		{"workload build", "nodes", "node-states", "f"},
+		{"workload generate lublin", "nodes", "whole-nodes", "true"},
+	} {
+		root := newRootCommand(&globals{stdout: &bytes.Buffer{}, stderr: &bytes.Buffer{}})
+		sub, _, err := root.Find(strings.Fields(c.command))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := sub.ParseFlags([]string{"--" + c.earlier + "=" + c.value}); err != nil {
+			t.Errorf("%s --%s: %v", c.command, c.earlier, err)
+		}
+		if !sub.Flags().Changed(c.present) {
+			t.Errorf("%s --%s does not set --%s", c.command, c.earlier, c.present)
+		}
+		if strings.Contains(sub.UsageString(), "--"+c.earlier+" ") {
+			t.Errorf("%s: the help shows --%s", c.command, c.earlier)
+		}
+	}
+}
+
+// completions are the lines that the shell's script gets for a command line.
+func completions(t *testing.T, words ...string) string {
+	t.Helper()
+	var out bytes.Buffer
+	if code := execute(t.Context(), append([]string{"__complete"}, words...), &out, &bytes.Buffer{}); code != exitOK {
+		t.Fatalf("completing %q: exit status %d", words, code)
+	}
+	return out.String()
+}
+
+// The directives of cobra (ShellCompDirective) that end the answer.
+const anyFile, noFile, directories = ":0", ":4", ":16"
+
+func TestCompletion(t *testing.T) {
+	for words, want := range map[string][]string{
+		"simulate --policy e":                    {"easy\t", "easy-textbook\t", noFile},
+		"simulate --ties ":                       {"ends-first", "arrivals-first", noFile},
+		"simulate --time-limit ":                 {"asked", "twice-run-time", noFile},
+		"simulate --feedback t":                  {"think-time", noFile},
+		"replay --clock ":                        {"frozen", "measured="},
+		"replay --cluster ":                      {directories},
+		"replay ":                                {anyFile},
+		"replay w.swf --o":                       {"--output"},
+		"replay w.swf -o r --cluster c --over":   {"--overwrite"},
+		"metrics --by partition,u":               {"partition,user"},
+		"metrics ":                               {directories},
+		"metrics --timezone Europe/Z":            {"Europe/Zurich", noFile},
+		"workload convert --to ":                 {"swf", "trace", noFile},
+		"workload info --plot-format ":           {"svg", "png", noFile},
+		"workload build --from ":                 {"sacct", "slurmdbd", noFile},
+		"workload build --node-states ":          {anyFile},
+		"workload transform --time-limit-model ": {"tsafrir", noFile},
+		"sweep --on ":                            {"here", "slurm", noFile},
+		"simulate --processors ":                 {noFile},
+		"completion ":                            {"bash", "zsh", "fish"},
+		"wor":                                    {"workload"},
+	} {
+		got := completions(t, strings.Split(words, " ")...)
+		for _, w := range want {
+			if !strings.Contains("\n"+got, "\n"+w) {
+				t.Errorf("%q: no %q in\n%s", words, w, got)
+			}
+		}
+	}
+	if got := completions(t, "simulate", "--pro"); strings.Contains(got, "procs") || !strings.Contains(got, "--processors") {
+		t.Errorf("an earlier name is completed:\n%s", got)
+	}
+}
+
+// Bash, where it is, takes the script and completes with it.
+func TestCompletionScripts(t *testing.T) {
+	for _, shell := range shells {
+		text := string(invoke(t, "completion", shell))
+		if !strings.Contains(text, "rmreplay") || !strings.Contains(text, "__complete") {
+			t.Errorf("%s: %.200s", shell, text)
+		}
+	}
+	bash := program(t)
+	dir := t.TempDir()
+	writeFiles(t, dir, map[string]string{"complete.bash": string(invoke(t, "completion", "bash")) + `
+COMP_WORDS=(` + bash + ` simulate --policy cons) COMP_CWORD=3 COMP_LINE="rmreplay simulate --policy cons" COMP_POINT=${#COMP_LINE} COMP_TYPE=9
+_get_comp_words_by_ref() { cur=cons prev=--policy words=("${COMP_WORDS[@]}") cword=3; }
+__rmreplay_get_completion_results
+printf '%s\n' "$out"
+`})
+	script := filepath.Join(dir, "complete.bash")
+	if _, err := os.Stat("/bin/bash"); err != nil {
+		t.Skip("SKIPPED: no bash")
+	}
+	c := commandLine(dir)
+	c.Path, c.Args, c.Err = "/bin/bash", []string{"bash", "-c", "cur=cons prev=--policy words=(rmreplay simulate --policy cons) cword=3; . " + script}, nil
+	if text, err := c.CombinedOutput(); err != nil || !strings.Contains(string(text), "conservative") {
+		t.Errorf("%v: %s", err, text)
+	}
+}

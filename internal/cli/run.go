@@ -1,0 +1,202 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"rmreplay/internal/experiment"
+	"rmreplay/internal/flags"
+	"rmreplay/internal/metrics"
+)
+
+// runOptions are the flags that replay and simulate share.
+type runOptions struct {
+	output       string
+	overwrite    bool
+	seed         uint64
+	perf         string
+	drainLimit   time.Duration
+	realizations int
+	parallel     int
+	feedback     feedbackOptions
+	quiet, json  bool
+}
+
+func (o *runOptions) addFlags(c *cobra.Command, seed string) {
+	f := c.Flags()
+	addOutputFlag(f, &o.output, "`RUN`", "the directory of the record")
+	f.BoolVar(&o.overwrite, "overwrite", false, "replace a run that is there")
+	addSeedFlag(f, &o.seed, seed)
+	f.StringVar(&o.perf, "perf", "", "how fast the nodes are: run times are divided by `FACTOR`, such as x2 or x0.5, and time limits are not")
+	flags.Duration(f, &o.drainLimit, "drain-limit", experiment.DefaultDrainLimit,
+		"give up what is left after `DURATION` of virtual time: when nothing happened in it and no job can end")
+	f.IntVar(&o.realizations, "realizations", 0, "make `N` realizations: with the seeds --seed, --seed + 1, ..., as runs below the output directory, for compare and report")
+	addParallelFlag(f, &o.parallel, "realizations")
+	o.feedback.addFlags(f)
+	addQuietFlag(f, &o.quiet)
+	addJSONFlag(c, &o.json)
+	require(c, "output")
+}
+
+// spec fills in what the flags say of a run, whatever its engine is.
+func (o *runOptions) spec(path string) (experiment.Spec, error) {
+	spec := experiment.Spec{
+		Workload: experiment.Workload{Path: path}, Seed: o.seed, DrainLimit: o.drainLimit,
+		Output: o.output, Overwrite: o.overwrite, Command: os.Args, Version: Version(),
+	}
+	switch {
+	case o.realizations < 0:
+		return spec, usagef("--realizations %d: negative (want 1 or more, or 0 for a single run)", o.realizations)
+	case o.drainLimit <= 0:
+		return spec, usagef("--drain-limit %v: not above 0 (want, for example, 24h)", o.drainLimit)
+	}
+	if err := checkParallel(o.parallel); err != nil {
+		return spec, err
+	}
+	var err error
+	if spec.Performance, err = factorOf("perf", o.perf); err != nil {
+		return spec, err
+	}
+	spec.Users, err = o.feedback.users()
+	return spec, err
+}
+
+// run makes the run, or the realizations, of a specification and prints its metrics.
+func (o *runOptions) run(ctx context.Context, g *globals, spec experiment.Spec) error {
+	display := newProgress(g.stderr, o.quiet)
+	if o.realizations > 0 {
+		return o.runSet(ctx, g, spec, display)
+	}
+	summary, err := experiment.Run(ctx, spec, display.hooks())
+	display.end()
+	if err != nil {
+		return g.unlessInterrupted(ctx, err, o.output+" has what happened until then")
+	}
+	return g.printSummary(summary, o.json)
+}
+
+func (o *runOptions) runSet(ctx context.Context, g *globals, spec experiment.Spec, display *progress) error {
+	list, err := experiment.RunSet(ctx, spec, experiment.Set{Count: o.realizations, Parallel: o.parallel}, display.setHooks(o.realizations))
+	display.end()
+	if err != nil {
+		return g.unlessInterrupted(ctx, err, o.output+" has what happened until then")
+	}
+	if o.json {
+		err = g.printJSON(newSetReport(o.output, list))
+	} else {
+		err = g.printSet(o.output, list)
+	}
+	if err != nil {
+		return err
+	}
+	var invalid []string
+	for _, r := range list {
+		if !r.Summary.Valid {
+			invalid = append(invalid, filepath.Base(r.Dir))
+		}
+	}
+	if len(invalid) > 0 {
+		return invalidf("%d of %d realizations are not valid: %s (rmreplay metrics says why)", len(invalid), len(list), few(invalid, 5))
+	}
+	return nil
+}
+
+// setReport is the answer of replay and simulate with --realizations and --json.
+type setReport struct {
+	Dir          string             `json:"dir"`
+	Realizations []*metrics.Summary `json:"realizations"`
+}
+
+func newSetReport(dir string, list []experiment.Realization) setReport {
+	report := setReport{Dir: dir}
+	for _, r := range list {
+		report.Realizations = append(report.Realizations, r.Summary)
+	}
+	return report
+}
+
+// printSet prints a line for each realization.
+func (g *globals) printSet(dir string, list []experiment.Realization) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%-16s %8s %6s %9s %12s %12s %12s %8s\n", "realization", "seed", "valid", "jobs", "makespan", "mean wait", "utilization", "wall")
+	for _, r := range list {
+		m := r.Summary
+		fmt.Fprintf(&b, "%-16s %8d %6t %9d %10.0f s %10.1f s %10.1f %% %6.1f s\n",
+			filepath.Base(r.Dir), r.Seed, m.Valid, m.Jobs, m.MakespanSeconds, m.Wait.Mean, 100*m.Utilization, m.WallSeconds)
+	}
+	fmt.Fprintf(&b, "compare them with others: rmreplay compare %s OTHER\n", dir)
+	return g.print(b.String())
+}
+
+// factorOf reads the value of a flag that takes a factor; 0 where it was not given.
+func factorOf(flag, text string) (float64, error) {
+	f, err := flags.ParseFactor(text)
+	if err != nil {
+		return 0, usagef("--%s %s: %w", flag, text, err)
+	}
+	return f, nil
+}
+
+// The flags that several commands have, each with one meaning everywhere.
+
+func addOutputFlag(f *pflag.FlagSet, to *string, kind, what string) {
+	f.StringVarP(to, "output", "o", "", "write to "+kind+": "+what)
+}
+
+func addSeedFlag(f *pflag.FlagSet, to *uint64, what string) {
+	f.Uint64Var(to, "seed", 1, "`SEED` of everything that is drawn: "+what)
+}
+
+// seedOfJobs says what the seed of a generated workload decides.
+const seedOfJobs = "the same seed gives the same bytes"
+
+func addQuietFlag(f *pflag.FlagSet, to *bool) { f.BoolVarP(to, "quiet", "q", false, "no progress") }
+
+func addParallelFlag(f *pflag.FlagSet, to *int, what string) {
+	f.IntVarP(to, "parallel", "j", 0, "at most `N` at once: "+what+" (default: one for each CPU)")
+}
+
+func checkParallel(n int) error {
+	if n < 0 {
+		return usagef("--parallel %d: negative (want 1 or more, or 0 for one for each CPU)", n)
+	}
+	return nil
+}
+
+// addNodesFlag adds the what-if of commands that run a site's configuration.
+func addNodesFlag(f *pflag.FlagSet, to *string) {
+	f.StringVar(to, "nodes", "", "number of nodes: a `FACTOR` of those of each kind that there are, such as x2 or x0.5")
+}
+
+// nodeFactor reads the value of that flag.
+func nodeFactor(text string) (float64, error) {
+	if text != "" && !strings.HasPrefix(text, "x") {
+		return 0, usagef("--nodes %s: not a factor (want, for example, x2 or x0.5; how many nodes a cluster has is in its slurm.conf)", text)
+	}
+	return factorOf("nodes", text)
+}
+
+// require makes flags of a command required.
+func require(c *cobra.Command, names ...string) {
+	for _, name := range names {
+		if err := c.MarkFlagRequired(name); err != nil {
+			panic(err) // the flag was added before
+		}
+	}
+}
+
+// few names the first n of a list.
+func few(list []string, n int) string {
+	if len(list) <= n {
+		return strings.Join(list, ", ")
+	}
+	return strings.Join(slices.Clone(list[:n]), ", ") + fmt.Sprintf(" and %d more", len(list)-n)
+}

@@ -1,0 +1,168 @@
+package experiment
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm/sim"
+	"rmreplay/internal/rm/slurm/conf"
+	"rmreplay/internal/run"
+	"rmreplay/internal/slurmspec"
+	"rmreplay/internal/workload"
+	"rmreplay/internal/workload/transform"
+)
+
+// OpenCluster reads a cluster directory, or the directory of a slurm.conf, and multiplies the
+// number of its nodes of each kind by factor, unless that is 0. It fails with an [InputError].
+func OpenCluster(path string, factor float64) (*conf.Cluster, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, inputError(fmt.Errorf("reading cluster: %w", err))
+	}
+	open := conf.OpenFile
+	if info.IsDir() {
+		open = conf.Open
+	}
+	c, err := open(path)
+	if err == nil && factor != 0 && factor != 1 {
+		c, err = c.Scale(factor)
+	}
+	return c, inputError(err)
+}
+
+// Known is what the checks of a workload need to know of a cluster.
+func Known(c *conf.Cluster) workload.Cluster {
+	known := workload.Cluster{
+		Partitions: map[string]int{}, Features: map[string]bool{}, Nodes: len(c.Nodes), NodeNames: map[string]bool{},
+		MaxArraySize: maxArraySize(c),
+	}
+	for _, p := range c.Partitions {
+		known.Partitions[p.Name] = len(p.Nodes)
+	}
+	for _, n := range c.Nodes {
+		known.NodeNames[n.Name] = true
+		for _, f := range n.Features {
+			known.Features[f] = true
+		}
+	}
+	if c.Users != nil {
+		known.Users = map[string]bool{}
+		for _, u := range c.Users {
+			known.Users[u.Name] = true
+		}
+	}
+	return known
+}
+
+// maxArraySize is one above the largest index of a job array; 0, for not known, if the value
+// has none of the usual forms.
+func maxArraySize(c *conf.Cluster) int {
+	const byDefault = 1001 // slurm.conf(5), MaxArraySize
+	value, ok := c.Get("MaxArraySize")
+	if !ok {
+		return byDefault
+	}
+	n, err := strconv.Atoi(value)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// Partitions is what transforms of a workload need to know of a cluster. The default
+// partition has the empty name, too.
+func Partitions(c *conf.Cluster) map[string]transform.Partition {
+	partitions := map[string]transform.Partition{}
+	for _, p := range c.Partitions {
+		t := transform.Partition{MaxTime: hpc.Unlimited, Nodes: len(p.Nodes)}
+		if text, ok := p.Get("MaxTime"); ok {
+			if d, err := slurmspec.ParseTimeLimit(text); err == nil {
+				t.MaxTime = d
+			}
+		}
+		partitions[p.Name] = t
+		if p.Default {
+			partitions[""] = t
+		}
+	}
+	return partitions
+}
+
+// capacity is what utilization refers to.
+func capacity(c *conf.Cluster) run.Cluster {
+	out := run.Cluster{Name: c.Name, Nodes: len(c.Nodes)}
+	cpus := make(map[string]int, len(c.Nodes))
+	for _, n := range c.Nodes {
+		out.Processors += n.CPUs
+		cpus[n.Name] = n.CPUs
+	}
+	for _, p := range c.Partitions {
+		rp := run.Partition{Name: p.Name, Nodes: len(p.Nodes)}
+		for _, n := range p.Nodes {
+			rp.Processors += cpus[n]
+		}
+		out.Partitions = append(out.Partitions, rp)
+	}
+	return out
+}
+
+// simulatedCluster is a site's cluster as the simulator knows it.
+func simulatedCluster(c *conf.Cluster) (*sim.Cluster, error) {
+	parameters, _ := c.Get("SelectTypeParameters")
+	kind, _ := c.Get("SelectType")
+	out := &sim.Cluster{
+		Nodes:       slices.Clone(c.Nodes),
+		CountMemory: strings.Contains(strings.ToLower(parameters), "memory"),
+		WholeNodes:  strings.EqualFold(kind, "select/linear"),
+	}
+	for _, p := range c.Partitions {
+		sp, err := simulatedPartition(c, p)
+		if err != nil {
+			return nil, fmt.Errorf("%s:%d: partition %s: %w", p.File, p.Line, p.Name, err)
+		}
+		out.Partitions = append(out.Partitions, sp)
+	}
+	return out, nil
+}
+
+func simulatedPartition(c *conf.Cluster, p conf.Partition) (sim.Partition, error) {
+	sp := sim.Partition{Name: p.Name, Nodes: p.Nodes, Default: p.Default}
+	for _, t := range []struct {
+		key string
+		to  *time.Duration
+	}{{"MaxTime", &sp.MaxTime}, {"DefaultTime", &sp.DefaultTime}} {
+		text, given := p.Get(t.key)
+		if !given || slices.Contains([]string{"UNLIMITED", "INFINITE", "NONE"}, strings.ToUpper(text)) {
+			continue
+		}
+		d, err := slurmspec.ParseTimeLimit(text)
+		if err != nil {
+			return sp, fmt.Errorf("%s=%s: %w", t.key, text, err)
+		}
+		if d != hpc.Unlimited {
+			*t.to = d
+		}
+	}
+	for _, m := range []struct {
+		key string
+		to  *int64
+	}{{"DefMemPerCPU", &sp.DefMemPerCPU}, {"DefMemPerNode", &sp.DefMemPerNode}} {
+		text, given := p.Get(m.key)
+		if !given {
+			text, given = c.Get(m.key)
+		}
+		if given {
+			if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+				*m.to = n
+			}
+		}
+	}
+	share, _ := p.Get("OverSubscribe")
+	sp.WholeNodes = strings.EqualFold(share, "EXCLUSIVE")
+	return sp, nil
+}

@@ -1,0 +1,66 @@
+package experiment
+
+import (
+	"errors"
+
+	"rmreplay/internal/metrics"
+	"rmreplay/internal/rm/slurm/install"
+)
+
+// FieldError says that a field of a [Spec] has a value that cannot be meant.
+type FieldError struct {
+	// Field is the field's name as the command line spells it: "drain-limit".
+	Field string
+	Err   error
+}
+
+// Error is the field's name and what is wrong with its value.
+func (e *FieldError) Error() string { return e.Field + " " + e.Err.Error() }
+
+// Unwrap returns the error within.
+func (e *FieldError) Unwrap() error { return e.Err }
+
+// InputError says that a file or directory that a [Spec] names is not what it should be.
+type InputError struct{ Err error }
+
+// Error is the text of the error within.
+func (e *InputError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the error within.
+func (e *InputError) Unwrap() error { return e.Err }
+
+// inputError marks an error as one of the input; nil stays nil.
+func inputError(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &InputError{err}
+}
+
+// InvalidError says that a run ended and that its result does not count.
+type InvalidError struct{ Reason string }
+
+// Error says why the run does not count.
+func (e *InvalidError) Error() string { return "the run is not valid: " + e.Reason }
+
+// Valid returns nil if the run's result counts, and else an [InvalidError] with the first
+// reason.
+func Valid(s *metrics.Summary) error {
+	if s.Valid {
+		return nil
+	}
+	for _, w := range s.Warnings {
+		if w.AffectsResult {
+			return &InvalidError{w.Text}
+		}
+	}
+	return &InvalidError{"its state is " + string(s.State)}
+}
+
+// IsMissing reports whether err says that this machine lacks a program, or has it in a
+// release that is not supported.
+func IsMissing(err error) bool {
+	var missing *install.MissingError
+	var version *install.VersionError
+	return errors.As(err, &missing) || errors.As(err, &version)
+}

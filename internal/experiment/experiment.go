@@ -1,0 +1,258 @@
+// Package experiment holds the use cases of the program: it makes one replay or simulation
+// of a [Spec], or a set of realizations of it, and runs many things at once.
+//
+// [Run] loads and checks everything, starts the engine, plays the workload, compares the
+// result with the engine's own accounting, writes the record and computes the metrics. The
+// command line, a server and a test all run a replay this way. The package writes to no
+// terminal; what happens on the way is told to [Hooks].
+//
+// Errors have types: [FieldError] for a value of the specification, [InputError] for a file
+// or directory, [IsMissing] for a machine that lacks something. A run that ended and whose
+// result does not count is no error: its summary says so, and [Valid] makes an error of it.
+package experiment
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"strings"
+	"time"
+
+	"rmreplay/internal/formats"
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/metrics"
+	"rmreplay/internal/replay"
+	"rmreplay/internal/rm"
+	"rmreplay/internal/run"
+	"rmreplay/internal/workload"
+)
+
+// Hooks are told how a run comes along, by the goroutine that called [Run]. Any of them may
+// be nil.
+type Hooks struct {
+	Step     func(text string)     // a step of the engine's start
+	Begin    func(epoch hpc.Time)  // virtual time begins to matter at epoch
+	Progress func(replay.Progress) // something has happened
+}
+
+func (h *Hooks) complete() {
+	if h.Step == nil {
+		h.Step = func(string) {}
+	}
+	if h.Begin == nil {
+		h.Begin = func(hpc.Time) {}
+	}
+	if h.Progress == nil {
+		h.Progress = func(replay.Progress) {}
+	}
+}
+
+// engine is what differs between the two kinds of runs. Its methods are called in this order.
+type engine interface {
+	// check checks the engine's part of a specification, and what it names.
+	check(spec *Spec) error
+	// fit chooses the machine for a workload, and returns what is known of it.
+	fit(w *workload.Workload) (workload.Cluster, error)
+	// admit refuses a workload that the engine cannot play, and a machine without the engine.
+	admit(p *Prepared) error
+	// run makes the run and its record. It may be called several times at once.
+	run(ctx context.Context, p *Prepared, one realization, hooks Hooks) (*metrics.Summary, error)
+}
+
+// realization is what differs between the runs of one preparation.
+type realization struct {
+	seed    uint64
+	output  string
+	started time.Time // real time
+}
+
+// Prepared is a specification of which everything is loaded and checked.
+type Prepared struct {
+	spec     Spec
+	engine   engine
+	workload *workload.Workload
+	source   run.Source
+	begin    hpc.Time // the instant at which the workload begins
+	started  time.Time
+}
+
+// Run makes the run that spec describes, and its record, and returns its metrics. When ctx
+// is cancelled the record holds what had happened until then, and the error is ctx's.
+func Run(ctx context.Context, spec Spec, hooks Hooks) (*metrics.Summary, error) {
+	p, err := Prepare(spec)
+	if err != nil {
+		return nil, err
+	}
+	return p.Run(ctx, hooks)
+}
+
+// Prepare loads and checks everything that a run needs, and starts nothing.
+func Prepare(spec Spec) (*Prepared, error) {
+	p := &Prepared{spec: spec, started: time.Now()}
+	p.spec.complete()
+	if err := p.spec.check(); err != nil {
+		return nil, err
+	}
+	if spec.Slurm != nil {
+		p.engine = &slurmEngine{}
+	} else {
+		p.engine = &simEngine{}
+	}
+	if err := p.engine.check(&p.spec); err != nil {
+		return nil, err
+	}
+	if err := p.load(); err != nil {
+		return nil, err
+	}
+	known, err := p.engine.fit(p.workload)
+	if err != nil {
+		return nil, err
+	}
+	if err := refuseErrors(workload.Validate(p.workload, known)); err != nil {
+		return nil, p.checking(err)
+	}
+	if err := p.checkUsers(); err != nil {
+		return nil, err
+	}
+	p.begin = p.workload.Begin()
+	return p, p.engine.admit(p)
+}
+
+// Run makes the run of a preparation. It may be called once.
+func (p *Prepared) Run(ctx context.Context, hooks Hooks) (*metrics.Summary, error) {
+	hooks.complete()
+	return p.engine.run(ctx, p, realization{p.spec.Seed, p.spec.Output, p.started}, hooks)
+}
+
+// load reads the workload, unless the specification has it.
+func (p *Prepared) load() error {
+	w := p.spec.Workload
+	p.workload = w.Value
+	if w.Value == nil {
+		var err error
+		// A simulation does not need what only Slurm looks at.
+		if p.workload, err = formats.OpenWith(w.Path, workload.ReadOptions{Lean: p.spec.Simulator != nil}); err != nil {
+			return inputError(err)
+		}
+	}
+	p.source = run.Source{
+		Path: w.Path, Jobs: p.workload.Jobs.Len(), Rules: p.workload.Rules, SHA256: fileHash(w.Path),
+	}
+	return nil
+}
+
+// checking is the error of a workload that was read and cannot be played.
+func (p *Prepared) checking(err error) error {
+	name := p.spec.Workload.Path
+	if name == "" {
+		name = p.workload.Source
+	}
+	return inputError(fmt.Errorf("checking %s: %w", name, err))
+}
+
+// checkUsers finds out whether the workload records what the users' model needs.
+func (p *Prepared) checkUsers() error {
+	_, err := replay.NewController(p.workload, p.spec.users(0))
+	return inputError(err)
+}
+
+// play plays the workload with the users of the specification, and with its jobs changed by
+// the rewriters.
+func (p *Prepared) play(ctx context.Context, manager rm.ResourceManager, seed uint64, record replay.Recorder, opts replay.Options, rewriters ...replay.Rewriter) (replay.Result, error) {
+	controller, err := replay.NewController(p.workload, p.spec.users(seed))
+	if err != nil {
+		return replay.Result{}, err
+	}
+	opts.DrainLimit = p.spec.DrainLimit
+	return replay.Play(ctx, manager, p.workload, replay.Rewriting(controller, rewriters...), record, opts)
+}
+
+// manifest describes a run as far as it is known before it starts.
+func (p *Prepared) manifest(one realization) run.Manifest {
+	return run.Manifest{
+		Seed: one.seed, Command: p.spec.Command, Started: one.started, Workload: p.source,
+		Versions:     run.Versions{RMReplay: p.spec.Version, Go: runtime.Version()},
+		VirtualStart: p.begin, WindowStart: p.workload.Start, Feedback: describeUsers(p.spec.Users),
+	}
+}
+
+// describeUsers is what the record says of users; nil for a rigid replay.
+func describeUsers(f replay.Feedback) *run.Feedback {
+	if f.Model == replay.None && f.Jitter == 0 {
+		return nil
+	}
+	m := &run.Feedback{Model: string(f.Model), Jitter: f.Jitter.Seconds()}
+	if f.Model != replay.None {
+		m.Sessions = f.Sessions.String()
+	}
+	return m
+}
+
+// create makes the record of a run, which must be closed.
+func (p *Prepared) create(one realization, manifest run.Manifest, unjournaled bool) (*run.Writer, error) {
+	record, err := run.Create(one.output, manifest, run.Options{Overwrite: p.spec.Overwrite, Unjournaled: unjournaled})
+	if err != nil {
+		return nil, inputError(err)
+	}
+	if err := record.Setting(p.workload); err != nil {
+		return nil, errors.Join(err, record.Close())
+	}
+	return record, nil
+}
+
+// summarize returns the metrics of a run whose record is complete.
+func summarize(record *run.Writer, computed metrics.Metrics, opts metrics.Options) (*metrics.Summary, error) {
+	r, err := run.Open(record.Dir())
+	if err != nil {
+		return nil, err
+	}
+	summary := metrics.Describe(computed, &r.Manifest)
+	if how := r.Manifest.Feedback; how != nil {
+		summary.Feedback = metrics.NewFeedbackOf(record.Outcomes, *how, opts.Of(&r.Manifest))
+	}
+	return summary, nil
+}
+
+// refuseErrors makes one error of the problems that make a replay meaningless.
+func refuseErrors(problems []workload.Problem) error {
+	var first []string
+	errs := 0
+	for _, p := range problems {
+		if p.Severity == workload.Error {
+			if errs++; errs <= 5 {
+				first = append(first, p.String())
+			}
+		}
+	}
+	if errs == 0 {
+		return nil
+	}
+	if errs > len(first) {
+		first = append(first, fmt.Sprintf("and %d more (rmreplay workload validate lists them)", errs-len(first)))
+	}
+	return errors.New(strings.Join(first, "; "))
+}
+
+// fileHash is the SHA-256 of a file in hexadecimal, empty if it cannot be read as one.
+func fileHash(path string) string {
+	f, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer f.Close() // nothing is written
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return ""
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// interrupted reports whether err is the end of ctx and nothing else.
+func interrupted(ctx context.Context, err error) bool {
+	return err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err())
+}

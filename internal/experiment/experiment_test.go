@@ -1,0 +1,240 @@
+package experiment
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/metrics"
+	"rmreplay/internal/replay"
+	"rmreplay/internal/rm/slurm/install"
+	"rmreplay/internal/run"
+	"rmreplay/internal/supervise"
+	"rmreplay/internal/workload"
+)
+
+func TestMain(m *testing.M) {
+	supervise.RunIfGuard() // a replay starts its guard from this very binary
+	os.Exit(m.Run())
+}
+
+// threeJobs is a workload that was never a file: one processor is busy for 100 s, two are
+// wanted for 60 s, and one for 30 s, which EASY starts at once.
+func threeJobs() *workload.Workload {
+	w := &workload.Workload{Source: "three jobs", Epoch: hpc.Unix(1709596800)}
+	for i, j := range []struct{ tasks, seconds int }{{1, 100}, {2, 60}, {1, 30}} {
+		w.Jobs.Append(&hpc.Job{
+			ID: fmt.Sprint("j", i+1), Submit: w.Epoch.Add(time.Duration(10*i) * time.Second),
+			Request:   hpc.Request{User: "ada", Tasks: j.tasks, TimeLimit: time.Duration(j.seconds) * time.Second},
+			Behaviour: hpc.Behaviour{RunTime: time.Duration(j.seconds) * time.Second},
+		})
+	}
+	return w
+}
+
+// simulation is the specification of a simulation of the three jobs.
+func simulation(t *testing.T) Spec {
+	t.Helper()
+	return Spec{
+		Workload: Workload{Value: threeJobs()}, Simulator: &Simulator{Processors: 2}, Seed: 1,
+		Output: filepath.Join(t.TempDir(), "run"), Command: []string{"a", "server"}, Version: "v1",
+	}
+}
+
+// A simulation needs nothing but a specification, and says on the way how far it is.
+func TestSimulation(t *testing.T) {
+	spec := simulation(t)
+	var begun hpc.Time
+	s, err := Run(t.Context(), spec, Hooks{Begin: func(at hpc.Time) { begun = at }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Jobs != 3 || s.MakespanSeconds != 160 || Valid(s) != nil || begun != spec.Workload.Value.Epoch {
+		t.Errorf("%d jobs, makespan %v, valid %v, begun %v", s.Jobs, s.MakespanSeconds, Valid(s), begun)
+	}
+	r, err := run.Open(spec.Output)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := r.Manifest
+	if m.Policy != "easy" || m.Versions.RMReplay != "v1" || !slices.Equal(m.Command, spec.Command) || m.State != run.StateComplete {
+		t.Errorf("the record says %+v", m)
+	}
+	again, err := metrics.Of(r, metrics.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fromRecord, err := json.Marshal(again)
+	returned, rerr := json.Marshal(s)
+	if diff := cmp.Diff(string(fromRecord), string(returned)); diff != "" || err != nil || rerr != nil {
+		t.Errorf("the record (-) has other metrics than were returned (+): %v, %v\n%s", err, rerr, diff)
+	}
+}
+
+// A replay on the stock Slurm runs the same way, here on a cluster with accounting.
+func TestReplay(t *testing.T) {
+	if _, err := install.Find(); err != nil {
+		t.Skipf("SKIPPED: no replay on real Slurm: %v", err)
+	}
+	cluster := filepath.Join(t.TempDir(), "cluster")
+	writeCluster(t, cluster, map[string]string{
+		"slurm.conf": `ClusterName=two
+SlurmctldHost=ctl
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU
+SchedulerType=sched/backfill
+AccountingStorageType=accounting_storage/slurmdbd
+AccountingStorageEnforce=associations
+NodeName=n[1-2] CPUs=1
+PartitionName=batch Nodes=n[1-2] Default=YES
+`,
+		"accounts.sacctmgr": "add cluster two\nadd account physics\nadd user ada account=physics\n",
+		"users":             "ada:20001:physics:20001\n",
+	})
+	spec := simulation(t)
+	spec.Simulator, spec.Slurm = nil, &Slurm{Cluster: cluster, Lead: 30 * time.Second}
+	var steps []string
+	ended := 0
+	s, err := Run(t.Context(), spec, Hooks{
+		Step:     func(text string) { steps = append(steps, text) },
+		Progress: func(n replay.Progress) { ended = n.Ended },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Jobs != 3 || Valid(s) != nil || ended != 3 || !slices.Contains(steps, "starting slurmctld") {
+		t.Errorf("%d jobs, valid %v, %d ended, steps %q", s.Jobs, Valid(s), ended, steps)
+	}
+	text, err := os.ReadFile(filepath.Join(spec.Output, "logs", "sacct.txt"))
+	if err != nil || strings.Count(string(text), "|ada|physics|") != 3 {
+		t.Errorf("sacct said %s, %v", text, err)
+	}
+	// An interruption keeps what had happened.
+	ctx, cancel := context.WithCancel(t.Context())
+	spec.Overwrite = true
+	if _, err = Run(ctx, spec, Hooks{Begin: func(hpc.Time) { cancel() }}); !errors.Is(err, context.Canceled) {
+		t.Errorf("interrupted: %v", err)
+	}
+	if r, err := run.Open(spec.Output); err != nil || r.Manifest.State != run.StateInterrupted {
+		t.Errorf("the record of an interrupted replay: %v", err)
+	}
+}
+
+func writeCluster(t *testing.T, dir string, files map[string]string) {
+	t.Helper()
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// What is wrong says by its type whose fault it is, and nothing has been written then.
+func TestErrors(t *testing.T) {
+	for name, c := range map[string]struct {
+		change      func(*Spec)
+		field, text string // field is empty for an error of the input
+	}{
+		"no engine":   {func(s *Spec) { s.Simulator = nil }, "engine", "engine is missing"},
+		"no workload": {func(s *Spec) { s.Workload = Workload{} }, "workload", "workload is missing"},
+		"no output":   {func(s *Spec) { s.Output = "" }, "output", "output is missing"},
+		"policy":      {func(s *Spec) { s.Simulator.Policy = "lifo" }, "policy", `policy "lifo": not a policy`},
+		"drain limit": {func(s *Spec) { s.DrainLimit = -1 }, "drain-limit", "not above 0"},
+		"performance": {func(s *Spec) { s.Performance = -2 }, "perf", "-2: not a factor"},
+		"lead":        {func(s *Spec) { s.Simulator, s.Slurm = nil, &Slurm{Cluster: "c", Lead: time.Second} }, "lead", "want at least 5s"},
+		"delay":       {func(s *Spec) { s.Simulator, s.Slurm = nil, &Slurm{Cluster: "c", LaunchDelay: "soon"} }, "launch-delay", `"soon": not a delay`},
+		"cluster":     {func(s *Spec) { s.Simulator, s.Slurm = nil, &Slurm{Cluster: "absent"} }, "", "absent: no such file"},
+		"path":        {func(s *Spec) { s.Workload = Workload{Path: "absent.swf"} }, "", "absent.swf: no such file"},
+		"users":       {func(s *Spec) { s.Users.Model = replay.ThinkTime }, "", "no job of the workload has a recorded end"},
+		"job": {func(s *Spec) {
+			s.Workload.Value.Jobs.Append(&hpc.Job{ID: "j1", Submit: s.Workload.Value.Epoch, Request: hpc.Request{User: "ada", Tasks: 1}})
+		}, "", "checking three jobs: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			spec := simulation(t)
+			output := spec.Output
+			c.change(&spec)
+			_, err := Run(t.Context(), spec, Hooks{})
+			var field *FieldError
+			var input *InputError
+			if err == nil || !strings.Contains(err.Error(), c.text) {
+				t.Fatalf("%v, want %s", err, c.text)
+			}
+			if errors.As(err, &field) != (c.field != "") || errors.As(err, &input) != (c.field == "") || field != nil && field.Field != c.field {
+				t.Errorf("%T %v, want field %q", err, err, c.field)
+			}
+			if _, err := os.Stat(output); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("there is a record: %v", err)
+			}
+		})
+	}
+}
+
+// A job that can never start makes a run whose result does not count.
+func TestValid(t *testing.T) {
+	spec := simulation(t)
+	spec.Workload.Value.Jobs.Append(&hpc.Job{ID: "held", Submit: spec.Workload.Value.Epoch, Request: hpc.Request{User: "ada", Tasks: 1, Hold: true}})
+	s, err := Run(t.Context(), spec, Hooks{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var invalid *InvalidError
+	if err := Valid(s); !errors.As(err, &invalid) || !strings.Contains(err.Error(), "the run is not valid: 1 jobs had not ended") {
+		t.Errorf("%v", err)
+	}
+}
+
+// A set has a run for each seed, the same ones however many are made at once.
+func TestRunSet(t *testing.T) {
+	var waits [2][]float64
+	for i, parallel := range []int{1, 3} {
+		spec := simulation(t)
+		spec.Users.Jitter = 20 * time.Second
+		var ended atomic.Int32
+		list, err := RunSet(t.Context(), spec, Set{Count: 3, Parallel: parallel}, SetHooks{Ended: func(Realization) { ended.Add(1) }})
+		if err != nil || ended.Load() != 3 {
+			t.Fatalf("%d ended, %v", ended.Load(), err)
+		}
+		for k, r := range list {
+			if r.Number != k+1 || r.Seed != uint64(k+1) || r.Summary.Seed != r.Seed {
+				t.Errorf("realization %d is %+v", k+1, r)
+			}
+			waits[i] = append(waits[i], float64(r.Summary.Wait.Mean))
+		}
+		set, err := run.OpenSet(spec.Output)
+		if err != nil || len(set.Runs) != 3 {
+			t.Errorf("the set: %v", err)
+		}
+		if _, err := RunSet(t.Context(), spec, Set{Count: 1}, SetHooks{}); !errors.Is(err, run.ErrNotEmpty) {
+			t.Errorf("the same directory again: %v", err)
+		}
+		spec.Overwrite = true
+		if _, err := RunSet(t.Context(), spec, Set{Count: 1}, SetHooks{}); err != nil {
+			t.Errorf("overwritten: %v", err)
+		}
+		if set, err := run.OpenSet(spec.Output); err != nil || len(set.Runs) != 1 {
+			t.Errorf("the overwritten set: %v", err)
+		}
+	}
+	if diff := cmp.Diff(waits[0], waits[1]); diff != "" || waits[0][0] == waits[0][1] {
+		t.Errorf("one at a time (-) and three (+): %v\n%s", waits, diff)
+	}
+	var field *FieldError
+	if _, err := RunSet(t.Context(), simulation(t), Set{}, SetHooks{}); !errors.As(err, &field) {
+		t.Errorf("a set of none: %v", err)
+	}
+}

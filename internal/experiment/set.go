@@ -1,0 +1,111 @@
+package experiment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"rmreplay/internal/metrics"
+	"rmreplay/internal/run"
+)
+
+// Set says how many realizations of a [Spec] are made.
+type Set struct {
+	Count    int // at least 1; their seeds are the specification's and those that follow it
+	Parallel int // the most at once; the number of CPUs if 0
+}
+
+// Realization is one run of a set.
+type Realization struct {
+	Number  int // from 1
+	Dir     string
+	Seed    uint64
+	Summary *metrics.Summary // nil until it has ended, and after a failure
+}
+
+// SetHooks are told how a set comes along, from several goroutines at once. Any of them may
+// be nil.
+type SetHooks struct {
+	// Of returns the hooks of a realization before it begins.
+	Of func(Realization) Hooks
+	// Ended is called when a realization is over, whether or not it failed.
+	Ended func(Realization)
+}
+
+// RunSet makes the realizations of a specification as runs below its output directory, with
+// an index of them. The workload is loaded once. The first realization that fails ends the
+// others; one whose result does not count does not.
+func RunSet(ctx context.Context, spec Spec, set Set, hooks SetHooks) ([]Realization, error) {
+	if set.Count < 1 {
+		return nil, fieldError("realizations", "%d: want 1 or more", set.Count)
+	}
+	p, err := Prepare(spec)
+	if err != nil {
+		return nil, err
+	}
+	list := set.list(&p.spec)
+	if err := prepareSet(&p.spec, list); err != nil {
+		return nil, err
+	}
+	err = Executor{Parallel: set.Parallel}.Do(ctx, len(list), func(ctx context.Context, i int) (err error) {
+		r := &list[i]
+		var one Hooks
+		if hooks.Of != nil {
+			one = hooks.Of(*r)
+		}
+		one.complete()
+		r.Summary, err = p.engine.run(ctx, p, realization{r.Seed, r.Dir, time.Now()}, one)
+		if hooks.Ended != nil {
+			hooks.Ended(*r)
+		}
+		if err != nil {
+			return fmt.Errorf("realization %d (seed %d): %w", r.Number, r.Seed, err)
+		}
+		return nil
+	})
+	return list, err
+}
+
+func (s Set) list(spec *Spec) []Realization {
+	list := make([]Realization, s.Count)
+	for i := range list {
+		list[i] = Realization{Number: i + 1, Dir: filepath.Join(spec.Output, run.RealizationDir(i+1)), Seed: spec.Seed + uint64(i)}
+	}
+	return list
+}
+
+// prepareSet makes the directory of a set and its index. A set that is there is replaced if
+// the specification says so.
+func prepareSet(spec *Spec, list []Realization) error {
+	dir := spec.Output
+	entries, err := os.ReadDir(dir)
+	if err == nil && len(entries) > 0 {
+		_, noIndex := os.Stat(filepath.Join(dir, run.RealizationsFile))
+		switch {
+		case !spec.Overwrite:
+			return inputError(fmt.Errorf("creating %s: %w (want a new directory, or --overwrite)", dir, run.ErrNotEmpty))
+		case noIndex != nil:
+			return inputError(fmt.Errorf("overwriting %s: it is no set of realizations, and is left alone", dir))
+		}
+		for _, e := range entries {
+			if strings.HasPrefix(e.Name(), run.RealizationPrefix) {
+				err = errors.Join(err, os.RemoveAll(filepath.Join(dir, e.Name())))
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("overwriting %s: %w", dir, err)
+		}
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return inputError(fmt.Errorf("creating %s: %w", dir, err))
+	}
+	index := run.SetIndex{Command: spec.Command, Seed: spec.Seed}
+	for _, r := range list {
+		index.Realizations = append(index.Realizations, run.SetEntry{Run: filepath.Base(r.Dir), Seed: r.Seed})
+	}
+	return run.WriteSetIndex(dir, index)
+}

@@ -1,0 +1,203 @@
+package experiment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/metrics"
+	"rmreplay/internal/replay"
+	"rmreplay/internal/rm/sim"
+	"rmreplay/internal/rm/sim/policy"
+	"rmreplay/internal/run"
+	"rmreplay/internal/workload"
+)
+
+// simEngine is the built-in simulator as an engine.
+type simEngine struct {
+	spec    Simulator
+	config  sim.Config
+	cluster run.Cluster // what utilization refers to
+}
+
+func (e *simEngine) check(spec *Spec) (err error) {
+	e.spec = *spec.Simulator
+	s := &e.spec
+	if s.Ties == "" {
+		s.Ties = sim.EndsFirst
+	}
+	if s.Policy == "" {
+		s.Policy = "easy"
+	}
+	switch {
+	case s.Ties != sim.EndsFirst && s.Ties != sim.ArrivalsFirst:
+		return fieldError("ties", "%s: not an order (want %s or %s)", s.Ties, sim.EndsFirst, sim.ArrivalsFirst)
+	case s.Processors < 0:
+		return fieldError("processors", "%d: not above 0", s.Processors)
+	case s.Nodes < 0:
+		return fieldError("nodes", "%d: not above 0", s.Nodes)
+	case s.NodeFactor != 0 && !isFactor(s.NodeFactor):
+		return fieldError("nodes", "x%g: not a factor (want, for example, x2 or x0.5)", s.NodeFactor)
+	case s.Processors != 0 && s.Cluster != "":
+		return fieldError("processors", "and --cluster exclude each other")
+	case s.Nodes != 0 && s.Cluster != "":
+		return fieldError("nodes", "%d: not a factor (want, for example, x2 or x0.5; how many nodes a cluster has is in its slurm.conf)", s.Nodes)
+	}
+	e.config = sim.Config{Ties: s.Ties, Performance: spec.Performance}
+	if s.AtLeastTwice {
+		e.config.Limit = sim.LimitAtLeastTwice
+	}
+	if e.config.Policy, err = policy.New(s.Policy); err != nil {
+		return &FieldError{"policy", err}
+	}
+	return nil
+}
+
+func (e *simEngine) fit(w *workload.Workload) (workload.Cluster, error) {
+	if e.spec.Cluster != "" {
+		return e.fitCluster()
+	}
+	return workload.Cluster{}, e.fitMachine(w)
+}
+
+// fitCluster makes the machine of a cluster directory.
+func (e *simEngine) fitCluster() (workload.Cluster, error) {
+	c, err := OpenCluster(e.spec.Cluster, e.spec.NodeFactor)
+	if err != nil {
+		return workload.Cluster{}, err
+	}
+	if e.config.Cluster, err = simulatedCluster(c); err != nil {
+		return workload.Cluster{}, inputError(err)
+	}
+	e.cluster = capacity(c)
+	e.cluster.Dir = e.spec.Cluster
+	return Known(c), nil
+}
+
+// fitMachine makes a machine without a cluster directory.
+func (e *simEngine) fitMachine(w *workload.Workload) error {
+	processors := e.spec.Processors
+	if processors == 0 {
+		processors = w.MachineProcessors
+	}
+	if processors == 0 {
+		processors = e.spec.Nodes
+	}
+	if processors == 0 {
+		return fieldError("processors", "is missing: %s does not say how large its machine was (want processors, nodes or a cluster)", w.Source)
+	}
+	if e.spec.Nodes > 0 {
+		return e.fitNodes(e.spec.Nodes, processors)
+	}
+	if what := needsNodes(w); what != "" {
+		return inputError(fmt.Errorf("%s has %s, which need nodes (want a number of nodes, or a cluster)", w.Source, what))
+	}
+	if e.spec.NodeFactor != 0 {
+		processors = int(math.Round(float64(processors) * e.spec.NodeFactor))
+	}
+	e.config.Processors = processors
+	e.cluster = run.Cluster{Processors: processors}
+	return nil
+}
+
+// fitNodes makes a machine of nodes that are all alike.
+func (e *simEngine) fitNodes(nodes, processors int) error {
+	if processors%nodes != 0 {
+		return fieldError("nodes", "%d: does not divide %d processors", nodes, processors)
+	}
+	c := &sim.Cluster{}
+	for i := range nodes {
+		c.Nodes = append(c.Nodes, hpc.Node{Name: fmt.Sprintf("n%d", i+1), CPUs: processors / nodes})
+	}
+	e.config.Cluster = c
+	e.cluster = run.Cluster{Nodes: nodes, Processors: processors}
+	return nil
+}
+
+// needsNodes names what a workload has that a pool of processors cannot play; empty for
+// nothing.
+func needsNodes(w *workload.Workload) string {
+	switch {
+	case len(w.NodeEvents) > 0:
+		return "node events"
+	case len(w.Reservations) > 0:
+		return "reservations"
+	case w.Start != 0:
+		return "a window"
+	}
+	return ""
+}
+
+func (e *simEngine) admit(p *Prepared) error {
+	e.config.Epoch = p.begin
+	return nil
+}
+
+func (e *simEngine) run(ctx context.Context, p *Prepared, one realization, hooks Hooks) (*metrics.Summary, error) {
+	engine, err := sim.New(e.config)
+	if err != nil {
+		return nil, inputError(err)
+	}
+	manifest := p.manifest(one)
+	manifest.Engine, manifest.Policy, manifest.Cluster = "sim", e.spec.Policy, e.cluster
+	manifest.Clock = run.Clock{Model: "frozen"}
+	record, err := p.create(one, manifest, true)
+	if err != nil {
+		return nil, err
+	}
+	defer record.Close()
+	state, err := e.play(ctx, p, one.seed, engine, record, hooks)
+	// All jobs have ended, so the metrics need not wait for the record to be on disk.
+	var computed metrics.Metrics
+	opts := metrics.Options{Tau: metrics.DefaultTau}
+	var group errgroup.Group
+	group.Go(func() error {
+		computed = metrics.ComputeAll(record.Outcomes, opts.Of(&manifest))
+		return nil
+	})
+	ferr := record.Finish(state, func(m *run.Manifest) {
+		m.Finished, m.VirtualEnd = time.Now(), engine.Now()
+		if state == run.StateFailed {
+			m.Error = err.Error()
+		}
+	})
+	_ = group.Wait() // computing has no errors
+	if ferr != nil || err != nil {
+		return nil, errors.Join(err, ferr)
+	}
+	return summarize(record, computed, opts)
+}
+
+// play runs the simulation and warns of what it left undone.
+func (e *simEngine) play(ctx context.Context, p *Prepared, seed uint64, engine *sim.Engine, record *run.Writer, hooks Hooks) (run.State, error) {
+	hooks.Begin(p.begin)
+	result, err := p.play(ctx, engine, seed, record, replay.Options{Observe: seldom(hooks.Progress)})
+	switch {
+	case interrupted(ctx, err):
+		return run.StateInterrupted, err
+	case err != nil:
+		return run.StateFailed, err
+	}
+	for _, w := range undone(result, p.spec.DrainLimit) {
+		if err := record.Warn(w); err != nil {
+			return run.StateFailed, err
+		}
+	}
+	return run.StateComplete, nil
+}
+
+// seldom passes on one instant of 256. The simulator needs no longer for an instant than an
+// observer needs to look at the real clock, which decides whether it shows anything.
+func seldom(observe func(replay.Progress)) func(replay.Progress) {
+	n := 0
+	return func(p replay.Progress) {
+		if n++; n%256 == 0 {
+			observe(p)
+		}
+	}
+}

@@ -1,0 +1,309 @@
+package experiment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/metrics"
+	"rmreplay/internal/replay"
+	"rmreplay/internal/rm/slurm"
+	"rmreplay/internal/rm/slurm/conf"
+	"rmreplay/internal/rm/slurm/install"
+	"rmreplay/internal/rm/slurm/nodes"
+	"rmreplay/internal/run"
+	"rmreplay/internal/slurmspec"
+	"rmreplay/internal/vclock"
+	"rmreplay/internal/workload"
+)
+
+// slurmEngine is the stock Slurm as an engine.
+type slurmEngine struct {
+	spec     Slurm
+	cluster  *conf.Cluster
+	install  *install.Installation
+	delays   nodes.Delays
+	halfLife time.Duration // of fair-share usage; 0 for no decay
+}
+
+func (e *slurmEngine) check(spec *Spec) (err error) {
+	e.spec = *spec.Slurm
+	s := &e.spec
+	for _, d := range []struct {
+		field, spec string
+		to          *nodes.Delay
+	}{
+		{"launch-delay", s.LaunchDelay, &e.delays.Launch}, {"prolog-delay", s.PrologDelay, &e.delays.Prolog}, {"epilog-delay", s.EpilogDelay, &e.delays.Epilog},
+	} {
+		if *d.to, err = nodes.ParseDelay(d.spec); err != nil {
+			return &FieldError{d.field, err}
+		}
+	}
+	switch {
+	case s.Cluster == "":
+		return fieldError("cluster", "is missing (want a cluster directory)")
+	case s.Lead != 0 && s.Lead < ShortestLead:
+		return fieldError("lead", "%v: slurmctld needs longer to start (want at least %v)", s.Lead, ShortestLead)
+	case s.ClockFactor != 0 && (!isFactor(s.ClockFactor) || s.ClockFactor > mostClockFactor):
+		return fieldError("clock", "%g: not a factor (want a number above 0 and at most %.0f)", s.ClockFactor, float64(mostClockFactor))
+	}
+	if e.cluster, err = OpenCluster(s.Cluster, s.NodeFactor); err != nil {
+		return err
+	}
+	if s.PrologDelay != "" && !e.cluster.PrologAtAllocation() {
+		return fieldError("prolog-delay", "%s: no prolog runs when a job is allocated (want PrologFlags=Alloc in %s)", s.PrologDelay, e.cluster.Path)
+	}
+	e.halfLife, err = decayHalfLife(e.cluster)
+	return inputError(err)
+}
+
+// decayHalfLife is the half-life of fair-share usage in a cluster; 0 for no decay.
+func decayHalfLife(c *conf.Cluster) (time.Duration, error) {
+	const byDefault = 7 * 24 * time.Hour // slurm.conf(5), PriorityDecayHalfLife
+	text, ok := c.Get("PriorityDecayHalfLife")
+	if !ok {
+		return byDefault, nil
+	}
+	d, err := slurmspec.ParseTimeLimit(text)
+	if err != nil {
+		return 0, fmt.Errorf("reading slurm.conf: PriorityDecayHalfLife=%s: %w", text, err)
+	}
+	return d, nil
+}
+
+func (e *slurmEngine) fit(*workload.Workload) (workload.Cluster, error) { return Known(e.cluster), nil }
+
+// earliestBegin leaves the daemons, which start before a workload begins, in the year 1970.
+const earliestBegin = hpc.Time(24 * time.Hour)
+
+func (e *slurmEngine) admit(p *Prepared) error {
+	for _, a := range p.workload.Actions {
+		if a.Shell != "" && !e.spec.AllowShell {
+			return p.checking(fmt.Errorf("the action at %s is a shell line (%.60q): it runs with --allow-shell only, for it can do whatever you can", a.At, a.Shell))
+		}
+		if err := CheckAction(a, p.workload.Start, e.cluster); err != nil {
+			return p.checking(err)
+		}
+	}
+	if p.begin < earliestBegin {
+		return p.checking(fmt.Errorf("it begins at %s: too early for Slurm, whose clock starts in 1970 (want an epoch near the submissions)",
+			p.begin.Std().Format(time.RFC3339)))
+	}
+	e.install, _ = install.Find() // Need reports what is missing for this run
+	return e.install.Need(e.cluster.Accounting() && !e.spec.WithoutAccounting)
+}
+
+// CheckAction says what is wrong with an action of a workload, and returns nil if nothing is.
+// The workload's window begins at start, 0 if it has none. The files that the action names
+// are looked at only if cluster is not nil.
+func CheckAction(a hpc.Action, start hpc.Time, cluster *conf.Cluster) error {
+	if err := slurm.CheckAction(a); err != nil {
+		return err
+	}
+	if a.At < start {
+		if err := slurm.CheckPreRoll(a); err != nil {
+			return err
+		}
+	}
+	if cluster == nil {
+		return nil
+	}
+	return slurm.CheckSlurmConf(a, cluster)
+}
+
+// ParseClock reads a clock model and returns its factor, 0 for the frozen clock: frozen,
+// measured or measured=F.
+func ParseClock(model string) (float64, error) {
+	name, factor, given := strings.Cut(model, "=")
+	switch {
+	case name == "frozen" && !given:
+		return 0, nil
+	case name == "measured" && !given:
+		return 1, nil
+	case name == "measured":
+		if f, err := strconv.ParseFloat(factor, 64); err == nil && f > 0 && f <= mostClockFactor {
+			return f, nil
+		}
+		return 0, fmt.Errorf("%s: not a factor (want a number above 0 and at most %.0f, such as measured=1.5)", model, float64(mostClockFactor))
+	}
+	return 0, fmt.Errorf("%s: not a clock model (want frozen, measured or measured=F)", model)
+}
+
+// describeClock is the clock model of a factor, for the record.
+func describeClock(factor float64) run.Clock {
+	if factor == 0 {
+		return run.Clock{Model: "frozen"}
+	}
+	return run.Clock{Model: "measured", Factor: factor}
+}
+
+// drawLead draws how long slurmctld has been running when the workload begins. The phase
+// of its periodic work against the workload is what differs between two real runs of one
+// workload (Simakov et al., PEARC'22). The longest period that decides about jobs is that
+// of the fair-share computation, five minutes unless PriorityCalcPeriod says otherwise.
+func drawLead(seed uint64) time.Duration {
+	const longestPeriod = 5 * time.Minute
+	return time.Minute + time.Duration(rand.New(rand.NewPCG(seed, 1)).Float64()*float64(longestPeriod))
+}
+
+func (e *slurmEngine) run(ctx context.Context, p *Prepared, one realization, hooks Hooks) (*metrics.Summary, error) {
+	one.started = time.Now()
+	manifest := p.manifest(one)
+	manifest.Engine, manifest.Clock, manifest.Cluster = "slurm", describeClock(e.spec.ClockFactor), capacity(e.cluster)
+	manifest.Cluster.Dir = e.spec.Cluster
+	v := &manifest.Versions
+	v.Slurm, v.MariaDB, v.Kernel = e.install.Version, e.install.MariaDBVersion, kernel()
+	record, err := p.create(one, manifest, false)
+	if err != nil {
+		return nil, err
+	}
+	defer record.Close()
+	complete, err := e.play(ctx, p, one.seed, record, hooks)
+	state := run.StateComplete
+	switch {
+	case interrupted(ctx, err):
+		state = run.StateInterrupted
+	case err != nil:
+		state = run.StateFailed
+	}
+	ferr := record.Finish(state, func(m *run.Manifest) {
+		complete(m)
+		if state == run.StateFailed {
+			m.Error = err.Error()
+		}
+	})
+	if ferr != nil || err != nil {
+		return nil, errors.Join(err, ferr)
+	}
+	opts := metrics.Options{Tau: metrics.DefaultTau}
+	return summarize(record, metrics.ComputeAll(record.Outcomes, opts.Of(&manifest)), opts)
+}
+
+// kernel is the release of the running kernel; empty if it is not known.
+func kernel() string {
+	var u unix.Utsname
+	if unix.Uname(&u) != nil {
+		return ""
+	}
+	return unix.ByteSliceToString(u.Release[:])
+}
+
+// start starts Slurm for one realization: what the seed decides is drawn here.
+func (e *slurmEngine) start(ctx context.Context, p *Prepared, seed uint64, logDir string, hooks Hooks) (*slurm.Engine, error) {
+	delays, lead := e.delays, e.spec.Lead
+	delays.Seed = seed
+	if lead == 0 {
+		lead = drawLead(seed)
+	}
+	w := p.workload
+	usage, accrued := replay.InitialUsage(w, p.begin.Add(-lead), e.halfLife)
+	return slurm.Start(ctx, slurm.Config{
+		Cluster: e.cluster, Install: e.install, Users: w.Submitters(),
+		Epoch: p.begin, PreRoll: p.begin < w.Start, PresetBurst: w.PresetBurst(),
+		Usage: usage, Accrued: accrued, UsageAt: replay.UsageInstant(w),
+		Delays: delays, ClockFactor: e.spec.ClockFactor,
+		LogDir: logDir, WithoutAccounting: e.spec.WithoutAccounting, Progress: hooks.Step,
+	}, lead)
+}
+
+// play starts Slurm, plays the workload, audits the result and stops Slurm. The function
+// that it returns completes the manifest, also after an error.
+func (e *slurmEngine) play(ctx context.Context, p *Prepared, seed uint64, record *run.Writer, hooks Hooks) (complete func(*run.Manifest), err error) {
+	nothing := func(*run.Manifest) {}
+	engine, err := e.start(ctx, p, seed, record.LogDir(), hooks)
+	if err != nil {
+		return nothing, err
+	}
+	if err := record.Update(func(m *run.Manifest) { describeConfiguration(m, engine.Adapted()) }); err != nil {
+		return nothing, errors.Join(err, engine.Close())
+	}
+	hooks.Begin(p.begin)
+	rewriters, fixed := e.rewriters(&p.spec)
+	result, err := p.play(ctx, engine, seed, record, replay.Options{
+		DefaultLimit: e.cluster.DefaultLimit(), Observe: hooks.Progress,
+	}, rewriters...)
+	finished := time.Now()
+	var facts *slurm.Facts
+	if err == nil {
+		facts = factsOf(p, record)
+	}
+	report, rerr := engine.Report(ctx, facts)
+	if err == nil {
+		err = rerr
+	}
+	if err == nil {
+		err = e.audit(p, record, result, report, fixed.Unknown)
+	}
+	for _, w := range report.Warnings {
+		err = errors.Join(err, record.Warn(run.Warning{Code: w.Code, Text: w.Text, AffectsResult: w.AffectsResult, Count: 1}))
+	}
+	if cerr := engine.Close(); cerr != nil && err == nil {
+		err = cerr
+	}
+	return func(m *run.Manifest) {
+		m.Finished = finished
+		describeReport(m, report)
+	}, err
+}
+
+// rewriters change the jobs as the specification says. fixed counts the jobs whose priority
+// could not be fixed.
+func (e *slurmEngine) rewriters(spec *Spec) (list []replay.Rewriter, fixed *replay.FixedPriorities) {
+	fixed = &replay.FixedPriorities{}
+	if spec.Performance != 0 && spec.Performance != 1 {
+		list = append(list, replay.Performance(spec.Performance))
+	}
+	if spec.FixedPriorities {
+		list = append(list, fixed.Rewrite)
+	}
+	return list, fixed
+}
+
+// factsOf are what slurmdbd is compared with.
+func factsOf(p *Prepared, record *run.Writer) *slurm.Facts {
+	w := p.workload
+	reservations := w.Reservations
+	if w.Start != 0 {
+		reservations = slurm.WindowReservations(replay.NewWindow(w))
+	}
+	return &slurm.Facts{
+		Rows: record.Rows, Begin: p.begin, NodeEvents: w.NodeEvents, Reservations: reservations, OthersAct: len(w.Actions) > 0,
+	}
+}
+
+// describeReport writes into the manifest what the engine says at the end of a run.
+func describeReport(m *run.Manifest, r *slurm.Report) {
+	m.VirtualEnd, m.Scheduler = r.End, r.Scheduler
+	m.Clock.Steps, m.Clock.ComputingSeconds = int64(r.ClockSteps), r.Computing.Seconds()
+	m.DaemonCPU = map[string]float64{}
+	for name, d := range r.DaemonCPU {
+		m.DaemonCPU[name] = d.Seconds()
+	}
+	m.PeakMemory = map[string]float64{"rmreplay": mebibytes(vclock.PeakMemory(os.Getpid()))}
+	for name, bytes := range r.PeakMemory {
+		m.PeakMemory[name] = mebibytes(bytes)
+	}
+}
+
+// mebibytes are bytes in MiB, to a tenth.
+func mebibytes(bytes int64) float64 { return math.Round(float64(bytes)/(1<<20)*10) / 10 }
+
+// describeConfiguration writes into the manifest what was changed in the configuration.
+func describeConfiguration(m *run.Manifest, a *conf.Adapted) {
+	for _, c := range a.Changes {
+		m.Cluster.Changes = append(m.Cluster.Changes, run.Change{File: filepath.Base(c.File), Key: c.Key, From: c.From, To: c.To, Reason: c.Reason})
+	}
+	for _, text := range a.Warnings {
+		m.Warnings = append(m.Warnings, run.Warning{Code: "configuration", Text: text, Count: 1})
+	}
+}

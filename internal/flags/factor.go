@@ -1,0 +1,23 @@
+package flags
+
+import (
+	"errors"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// ErrNotFactor says that a text is not a factor.
+var ErrNotFactor = errors.New("not a factor (want, for example, x2 or x0.5)")
+
+// ParseFactor reads x2, 2 or x0.5; nothing is 0. It fails with [ErrNotFactor].
+func ParseFactor(text string) (float64, error) {
+	if text == "" {
+		return 0, nil
+	}
+	f, err := strconv.ParseFloat(strings.TrimPrefix(text, "x"), 64)
+	if err != nil || !(f > 0) || math.IsInf(f, 0) {
+		return 0, ErrNotFactor
+	}
+	return f, nil
+}

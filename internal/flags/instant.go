@@ -1,0 +1,95 @@
+package flags
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"rmreplay/internal/hpc"
+)
+
+// layouts are the forms of an instant, each with a blank for the T, and with a zone or
+// without.
+var layouts = []string{"2006-01-02", "2006-01-02T15:04", "2006-01-02T15:04:05", "2006-01-02 15:04", "2006-01-02 15:04:05"}
+
+// The years that an [hpc.Time] can hold whole.
+const firstYear, lastYear = 1678, 2261
+
+// ParseInstant reads an instant in any form that flags take: 2024-03-05 (midnight),
+// 2024-03-05T12:00 and 2024-03-05T12:00:00, with an offset from UTC or, without one, in the
+// given zone; or seconds since 1970.
+func ParseInstant(text string, zone *time.Location) (hpc.Time, error) {
+	for _, layout := range layouts {
+		t, err := time.ParseInLocation(layout, text, zone)
+		if err != nil {
+			t, err = time.Parse(layout+"Z07:00", text)
+		}
+		if err == nil && t.Year() >= firstYear && t.Year() <= lastYear {
+			return hpc.Time(t.UnixNano()), nil
+		}
+	}
+	const most = 9e9 // seconds that a time can hold
+	if s, err := strconv.ParseFloat(text, 64); err == nil && s > -most && s < most {
+		return hpc.Time(s * float64(hpc.Second)), nil
+	}
+	return 0, fmt.Errorf("%s: not a time (want 2024-03-05, 2024-03-05T12:00 or 2024-03-05T12:00:00, with Z or +01:00 for another zone than --timezone, or seconds since 1970)", text)
+}
+
+// Zone is the flag --timezone.
+type Zone struct{ name string }
+
+// Add adds the flag.
+func (z *Zone) Add(f *pflag.FlagSet) {
+	f.StringVar(&z.name, "timezone", "UTC", "`ZONE` of times without one: UTC, Local or a name such as Europe/Zurich")
+}
+
+// Location returns the time zone of the flag.
+func (z *Zone) Location() (*time.Location, error) {
+	zone, err := time.LoadLocation(z.name)
+	if err != nil {
+		return nil, fmt.Errorf("--timezone %s: not known (want UTC, Local or a name such as Europe/Zurich)", z.name)
+	}
+	return zone, nil
+}
+
+// Instant reads the value of the named flag; empty gives 0.
+func (z *Zone) Instant(flag, text string) (hpc.Time, error) {
+	zone, err := z.Location()
+	if err != nil || text == "" {
+		return 0, err
+	}
+	t, err := ParseInstant(text, zone)
+	if err != nil {
+		return 0, fmt.Errorf("--%s %w", flag, err)
+	}
+	return t, nil
+}
+
+// Window is the flags --start, --end and --timezone.
+type Window struct {
+	Zone
+	Start, End string
+}
+
+// Add adds the flags. The texts say what begins and ends with the window.
+func (w *Window) Add(f *pflag.FlagSet, start, end string) {
+	f.StringVar(&w.Start, "start", "", "`TIME` at which the window begins: "+start)
+	f.StringVar(&w.End, "end", "", "`TIME` at which the window ends: "+end)
+	w.Zone.Add(f)
+}
+
+// Bounds returns the instants of --start and --end, 0 where one was not given.
+func (w *Window) Bounds() (start, end hpc.Time, err error) {
+	if start, err = w.Instant("start", w.Start); err != nil {
+		return 0, 0, err
+	}
+	if end, err = w.Instant("end", w.End); err != nil {
+		return 0, 0, err
+	}
+	if w.Start != "" && w.End != "" && end <= start {
+		return 0, 0, fmt.Errorf("--end %s is not after --start %s", w.End, w.Start)
+	}
+	return start, end, nil
+}
