@@ -17,5 +17,6 @@ func commands(g *globals) []*cobra.Command {
 		newDoctorCommand(g),
 		newDebugCommand(g),
 		newVersionCommand(g),
+		newDocsCommand(g),
 	}
 }
