@@ -255,12 +255,12 @@ func (t *task) run(ctx context.Context, r *recorder) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, fmt.Errorf("%s: %w", t.system.Name, err)
 	}
-	driver, err := replay.NewDriver(w, t.users)
+	controller, err := replay.NewController(w, t.users)
 	if err != nil {
 		return Outcome{}, err
 	}
 	r.reset(t.log)
-	if _, err := replay.Play(ctx, engine, w, driver, r, replay.Options{}); err != nil {
+	if _, err := replay.Play(ctx, engine, w, controller, r, replay.Options{}); err != nil {
 		return Outcome{}, err
 	}
 	return summarize(r.rows, processors), nil

@@ -65,7 +65,7 @@ func runDebugClock(g *globals, path string, asJSON bool) error {
 		return badInput(fmt.Errorf("looking at the clock of %s: %w", path, err))
 	}
 	if asJSON {
-		r := clockReport{Now: s.Now.Std(), Running: s.Running, Inbox: s.Inbox, Factor: s.Factor, Computing: s.Paid.Seconds(), Steps: s.Steps, Threads: s.Threads}
+		r := clockReport{Now: s.Now.Std(), Running: s.Running, Inbox: s.Inbox, Factor: s.Factor, Computing: s.Charged.Seconds(), Steps: s.Steps, Threads: s.Threads}
 		if s.Limit != hpc.Never {
 			next := s.Limit.Std()
 			r.NextEvent = &next
@@ -78,7 +78,7 @@ func runDebugClock(g *globals, path string, asJSON bool) error {
 	}
 	model := "frozen"
 	if s.Factor > 0 {
-		model = fmt.Sprintf("measured=%g, %v of computing so far", s.Factor, s.Paid.Round(time.Millisecond))
+		model = fmt.Sprintf("measured=%g, %v of computing so far", s.Factor, s.Charged.Round(time.Millisecond))
 	}
 	_, err = fmt.Fprintf(g.stdout, "virtual time  %v\nnext event    %s\nclock         %s, %d steps by the daemons\nrunning       %d, the replay included; %d bytes on their way to it\n\n%s",
 		s.Now, next, model, s.Steps, s.Running, s.Inbox, vclock.FormatThreads(s.Threads, s.Now))

@@ -59,21 +59,21 @@ func (o *feedbackOptions) check(w *workload.Workload) error {
 	if err != nil {
 		return err
 	}
-	_, err = replay.NewDriver(w, f)
+	_, err = replay.NewController(w, f)
 	return badInput(err)
 }
 
-// play plays the workload with these users.
-func (o *feedbackOptions) play(ctx context.Context, manager rm.ResourceManager, w *workload.Workload, seed uint64, record replay.Recorder, opts replay.Options) (replay.Result, error) {
+// play plays the workload with these users, and with its jobs changed by the rewriters.
+func (o *feedbackOptions) play(ctx context.Context, manager rm.ResourceManager, w *workload.Workload, seed uint64, record replay.Recorder, opts replay.Options, rewriters ...replay.Rewriter) (replay.Result, error) {
 	f, err := o.parse(seed)
 	if err != nil {
 		return replay.Result{}, err
 	}
-	driver, err := replay.NewDriver(w, f)
+	controller, err := replay.NewController(w, f)
 	if err != nil {
 		return replay.Result{}, err
 	}
-	return replay.Play(ctx, manager, w, driver, record, opts)
+	return replay.Play(ctx, manager, w, replay.Rewriting(controller, rewriters...), record, opts)
 }
 
 // manifest is what the record says of them; nil for a rigid replay.

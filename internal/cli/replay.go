@@ -443,10 +443,10 @@ func (o *replayOptions) play(ctx context.Context, in replayInput, record *run.Wr
 	}
 	begun := time.Now()
 	display.begin(in.begin, begun)
+	rewriters, fixed := o.rewriters()
 	result, err := o.feedback.play(ctx, engine, in.workload, o.seed, record, replay.Options{
-		DrainLimit: o.drainLimit, DefaultLimit: in.cluster.DefaultLimit(), FixedPriorities: o.fixedPriorities,
-		Performance: o.performance, Observe: display.observe,
-	})
+		DrainLimit: o.drainLimit, DefaultLimit: in.cluster.DefaultLimit(), Observe: display.observe,
+	}, rewriters...)
 	end := engine.Now()
 	cpu := engine.CPU() // before sacct runs
 	finished := time.Now()
@@ -457,7 +457,7 @@ func (o *replayOptions) play(ctx context.Context, in replayInput, record *run.Wr
 		counted = &scheduler
 	}
 	if err == nil {
-		err = o.check(ctx, engine, record, in.workload, result)
+		err = o.check(ctx, engine, record, in.workload, result, fixed)
 	}
 	for _, w := range engine.Warnings() {
 		if werr := record.Warn(run.Warning{Code: w.Code, Text: w.Text, AffectsResult: w.AffectsResult, Count: 1}); werr != nil {
@@ -488,6 +488,18 @@ func (o *replayOptions) play(ctx context.Context, in replayInput, record *run.Wr
 	return run.StateComplete, final, nil
 }
 
+// rewriters change the jobs as the flags say; fixed counts what could not be fixed.
+func (o *replayOptions) rewriters() (list []replay.Rewriter, fixed *replay.FixedPriorities) {
+	fixed = &replay.FixedPriorities{}
+	if o.performance != 0 && o.performance != 1 {
+		list = append(list, replay.Performance(o.performance))
+	}
+	if o.fixedPriorities {
+		list = append(list, fixed.Rewrite)
+	}
+	return list, fixed
+}
+
 func describeConfiguration(m *run.Manifest, a *conf.Adapted) {
 	for _, c := range a.Changes {
 		m.Cluster.Changes = append(m.Cluster.Changes, run.Change{File: filepath.Base(c.File), Key: c.Key, From: c.From, To: c.To, Reason: c.Reason})
@@ -503,7 +515,7 @@ var forSize = regexp.MustCompile(`ESLURM_(REQUESTED_NODES_NOT_IN_PARTITION|TOO_M
 	`REQUESTED_(NODE|PART)_CONFIG_UNAVAILABLE|INVALID_NODE_NAME)|which was rejected`)
 
 // check compares the record with what slurmdbd has, and says what was left undone.
-func (o *replayOptions) check(ctx context.Context, engine *slurm.Engine, record *run.Writer, w *workload.Workload, result replay.Result) error {
+func (o *replayOptions) check(ctx context.Context, engine *slurm.Engine, record *run.Writer, w *workload.Workload, result replay.Result, fixed *replay.FixedPriorities) error {
 	end := engine.Now()
 	warnings := undone(result, o.drainLimit)
 	if n := len(result.Rejected); n > 0 {
@@ -517,7 +529,7 @@ func (o *replayOptions) check(ctx context.Context, engine *slurm.Engine, record 
 		text := fmt.Sprintf("%d actions had not ended when the replay did: %s", len(unfinished), few(unfinished, 5))
 		warnings = append(warnings, run.Warning{Code: "action-unfinished", Text: text, Count: len(unfinished)})
 	}
-	if n := result.WithoutPriority; n > 0 {
+	if n := fixed.Unknown; n > 0 {
 		text := fmt.Sprintf("%d jobs have no recorded priority to be fixed: Slurm computed theirs", n)
 		warnings = append(warnings, run.Warning{Code: "priority-not-fixed", Text: text, AffectsResult: true, Count: n})
 	}
@@ -602,9 +614,17 @@ func eventDifferences(outages, reservations string, w *workload.Workload, end hp
 	if err != nil || len(w.Actions) > 0 { // which may change reservations
 		return differences, err
 	}
-	booked := slices.DeleteFunc(slices.Clone(replay.Reservations(w)), func(ev hpc.ReservationEvent) bool { return ev.At > end })
+	booked := slices.DeleteFunc(slices.Clone(reservationsOf(w)), func(ev hpc.ReservationEvent) bool { return ev.At > end })
 	more, err := slurm.CompareReservations(reservations, booked)
 	return append(differences, more...), err
+}
+
+// reservationsOf are a workload's reservations as its replay makes them.
+func reservationsOf(w *workload.Workload) []hpc.ReservationEvent {
+	if w.Start == 0 {
+		return w.Reservations
+	}
+	return slurm.WindowReservations(replay.NewWindow(w))
 }
 
 // few names the first of a list.

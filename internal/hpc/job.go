@@ -1,9 +1,6 @@
 package hpc
 
-import (
-	"math"
-	"time"
-)
+import "time"
 
 // Unlimited is a time limit or a run time without end: a job with this run time
 // runs until its time limit, is cancelled, or its nodes fail.
@@ -112,9 +109,6 @@ type Request struct {
 
 // AllMemory asks for all of a node's memory (sbatch --mem=0).
 const AllMemory = int64(-1)
-
-// TopPriority is a priority that no job reaches by itself.
-const TopPriority = uint32(math.MaxInt32)
 
 // Behaviour is what the job does once it has been submitted; no scheduler sees it.
 type Behaviour struct {

@@ -33,8 +33,8 @@ const (
 	// Fluid keeps the sessions where they were: a batch is submitted while its user has
 	// a session, in the sense of the record, or else when the next one begins (ibid.).
 	Fluid Model = "fluid"
-	// Distribution submits a batch in the hours in which its user tends to work, drawn
-	// from the record (ibid.).
+	// Distribution submits a batch in hours that are drawn from the record: those in which
+	// its user tends to work (ibid.).
 	Distribution Model = "distribution"
 )
 
@@ -59,33 +59,33 @@ type Feedback struct {
 	// Sessions says where a user's sessions end. [None] does not look at it.
 	Sessions session.Delimitation
 	// Jitter, if above 0, moves every submission by up to so much, to either side, but
-	// not into the past: where decisions are chaotic, the results of several seeds say
-	// how far a single one can be trusted.
+	// not before the present. Where decisions are chaotic, the results of several seeds say
+	// how far to trust a single one.
 	Jitter time.Duration
 	// Seed decides the jitter, and when the users of [Distribution] work.
 	Seed uint64
 }
 
-// NewDriver makes the driver that plays a workload with such users. It fails with
+// NewController makes the controller that plays a workload with such users. It fails with
 // [session.ErrNoRecord] if the model needs to know when the jobs ended and the workload
 // does not. The workload's jobs must be in the order of submission.
-func NewDriver(w *workload.Workload, f Feedback) (Driver, error) {
-	driver := RigidDriver(w)
+func NewController(w *workload.Workload, f Feedback) (Controller, error) {
+	c := NewRigid(w)
 	if f.Model != None && f.Model != "" {
 		sessions, err := session.New(w, f.Sessions)
 		if err != nil {
 			return nil, err
 		}
-		driver = f.users(w, sessions)
+		c = f.users(w, sessions)
 	}
 	if f.Jitter > 0 {
-		driver = &jitter{driver, f.Jitter, f.Seed}
+		c = &jitter{c, f.Jitter, f.Seed}
 	}
-	return driver, nil
+	return c, nil
 }
 
-func (f Feedback) users(w *workload.Workload, sessions *session.Sessions) Driver {
-	d := &users{jobs: &w.Jobs, placeOf: make([]place, w.Jobs.Len())}
+func (f Feedback) users(w *workload.Workload, sessions *session.Sessions) Controller {
+	d := &users{jobs: &w.Jobs, memberOf: make([]member, w.Jobs.Len())}
 	graphs := sessions
 	if f.Model != ThinkTime {
 		graphs = sessions.Batches()
@@ -104,7 +104,7 @@ func (f Feedback) users(w *workload.Workload, sessions *session.Sessions) Driver
 		}
 		for s := range g.Sessions {
 			for _, job := range g.Sessions[s].Jobs {
-				d.placeOf[job] = place{u, s}
+				d.memberOf[job] = member{u, s}
 			}
 		}
 		d.users = append(d.users, u)
@@ -112,38 +112,38 @@ func (f Feedback) users(w *workload.Workload, sessions *session.Sessions) Driver
 	return d
 }
 
-// users is a [Driver]: every user submits what depends on nothing at its recorded
-// instant, and everything else in reaction to the ends of his jobs. What is called a
-// session here is a batch in the models of Zakay & Feitelson.
+// users is a [Controller]: every user submits what depends on nothing at its recorded
+// instant, and everything else in reaction to the ends of the user's jobs. In the models of
+// Zakay & Feitelson a session is what they call a batch.
 type users struct {
-	jobs    *workload.Jobs
-	placeOf []place // by job
-	users   []*user
+	jobs     *workload.Jobs
+	memberOf []member // by job
+	users    []*user
 }
 
-// place is where a job belongs.
-type place struct {
+// member says which session of which user a job belongs to.
+type member struct {
 	user    *user
 	session int
 }
 
-// user is one user's progress through his graph.
+// user is one user's progress through the graph of the user's sessions.
 type user struct {
 	graph *session.Graph
 	open  []int // jobs of each session that have not ended
-	spot  []int // of each session in graph.Ended(); -1 where nothing depends on it
-	gates []gate
+	rank  []int // of each session in graph.Ended(); -1 where nothing depends on it
+	waits []wait
 	// presence moves a session to where its user is there; nil for a user who is
-	// there whenever his think time is over.
+	// there whenever the think time is over.
 	presence presence
 }
 
-// gate holds back the sessions that depend on the same ones: first up to but not
+// wait holds back the sessions that depend on the same ones: first up to but not
 // including last depend on graph.Ended()[from:to].
-type gate struct {
+type wait struct {
 	from, to    int
 	first, last int
-	waits       int           // dependencies that have not ended
+	missing     int           // dependencies that have not ended
 	shift       time.Duration // by how much the one that decides ended later than recorded
 }
 
@@ -155,64 +155,72 @@ type presence interface {
 
 func newUser(g *session.Graph) *user {
 	n := len(g.Sessions)
-	u := &user{graph: g, open: make([]int, n), spot: make([]int, n)}
+	u := &user{graph: g, open: make([]int, n), rank: make([]int, n)}
 	for s := range g.Sessions {
-		u.open[s], u.spot[s] = len(g.Sessions[s].Jobs), -1
+		u.open[s], u.rank[s] = len(g.Sessions[s].Jobs), -1
 		from, to := g.Stretch(s)
-		if k := len(u.gates); k > 0 && u.gates[k-1].from == from && u.gates[k-1].to == to {
-			u.gates[k-1].last = s + 1
+		if k := len(u.waits); k > 0 && u.waits[k-1].from == from && u.waits[k-1].to == to {
+			u.waits[k-1].last = s + 1
 			continue
 		}
-		u.gates = append(u.gates, gate{from: from, to: to, first: s, last: s + 1, waits: to - from, shift: -1 << 63})
+		u.waits = append(u.waits, wait{from: from, to: to, first: s, last: s + 1, missing: to - from, shift: -1 << 63})
 	}
 	for i, s := range g.Ended() {
-		u.spot[s] = i
+		u.rank[s] = i
 	}
 	return u
 }
 
-// Begin implements [Driver].
-func (d *users) Begin() []Submission {
+// Begin implements [Controller].
+func (d *users) Begin() Decisions {
 	var out []Submission
 	for _, u := range d.users {
-		for _, g := range u.gates {
-			if g.from != g.to {
+		for _, w := range u.waits {
+			if w.from != w.to {
 				continue
 			}
-			for s := g.first; s < g.last; s++ {
+			for s := w.first; s < w.last; s++ {
 				out = d.submit(out, u, s, 0)
 			}
 		}
 	}
-	return out
+	return Decisions{Submit: out}
 }
 
-// Ended implements [Driver]: wake_on_feedback of the paper's algorithm 1.
-func (d *users) Ended(job int, at hpc.Time) []Submission {
-	u, s := d.placeOf[job].user, d.placeOf[job].session
-	if u.open[s]--; u.open[s] > 0 || u.spot[s] < 0 {
+// Event implements [Controller].
+func (d *users) Event(event *Event) Decisions {
+	if !event.Over {
+		return Decisions{}
+	}
+	return Decisions{Submit: d.ended(event.Job, event.End)}
+}
+
+// ended reacts to the end of a job: wake_on_feedback of the paper's algorithm 1.
+func (d *users) ended(job int, at hpc.Time) []Submission {
+	u, s := d.memberOf[job].user, d.memberOf[job].session
+	if u.open[s]--; u.open[s] > 0 || u.rank[s] < 0 {
 		return nil
 	}
-	// Both ends of the gates' stretches only grow, so those that this session is part
+	// Both ends of the stretches from:to only grow, so those that this session is part
 	// of are neighbours.
 	var out []Submission
-	spot, late := u.spot[s], at.Sub(u.graph.Sessions[s].End)
-	first := sort.Search(len(u.gates), func(i int) bool { return u.gates[i].to > spot })
-	for i := first; i < len(u.gates) && u.gates[i].from <= spot; i++ {
-		g := &u.gates[i]
-		g.shift = max(g.shift, late)
-		if g.waits--; g.waits > 0 {
+	rank, late := u.rank[s], at.Sub(u.graph.Sessions[s].End)
+	first := sort.Search(len(u.waits), func(i int) bool { return u.waits[i].to > rank })
+	for i := first; i < len(u.waits) && u.waits[i].from <= rank; i++ {
+		w := &u.waits[i]
+		w.shift = max(w.shift, late)
+		if w.missing--; w.missing > 0 {
 			continue
 		}
-		for free := g.first; free < g.last; free++ {
-			out = d.submit(out, u, free, u.start(free, g.shift, at).Sub(u.graph.Sessions[free].Start))
+		for free := w.first; free < w.last; free++ {
+			out = d.submit(out, u, free, u.start(free, w.shift, at).Sub(u.graph.Sessions[free].Start))
 		}
 	}
 	return out
 }
 
-// start is when a session starts that has become free at an instant, by so much later
-// than recorded as the session that decides.
+// start is when a session starts that has become free at an instant. shift is by how much
+// later than recorded the session that decides has ended.
 func (u *user) start(s int, shift time.Duration, free hpc.Time) hpc.Time {
 	session := &u.graph.Sessions[s]
 	// The latest of end + think time over all that it depends on: both that end and
@@ -221,18 +229,18 @@ func (u *user) start(s int, shift time.Duration, free hpc.Time) hpc.Time {
 	if u.presence == nil {
 		return kept
 	}
-	// A user who goes on working keeps his think times. One who has been away comes
-	// back when he would have anyway: his absence takes up a delay, as far as it lasts.
+	// A user who goes on working keeps the think times. One who has been away comes back
+	// at the recorded instant: the absence absorbs a delay, as far as it lasts.
 	if s == 0 || u.graph.Sessions[s-1].Parent != session.Parent {
 		kept = max(min(kept, session.Start), free)
 	}
 	return u.presence.next(kept)
 }
 
-// submit appends the submissions of a session's jobs, all moved by the same.
+// submit appends the submissions of a session's jobs, all moved by the same time.
 func (d *users) submit(out []Submission, u *user, s int, by time.Duration) []Submission {
 	for _, job := range u.graph.Sessions[s].Jobs {
-		out = append(out, Submission{job, d.jobs.Submit(job).Add(by)})
+		out = append(out, Submission{Job: job, At: d.jobs.Submit(job).Add(by)})
 	}
 	return out
 }

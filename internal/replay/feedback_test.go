@@ -20,6 +20,7 @@ import (
 // oracle is a resource manager that knows how long every job takes from its submission
 // to its end, and refuses those for which that is negative.
 type oracle struct {
+	rm.ResourceManager
 	now    hpc.Time
 	lag    time.Duration // from an end to the news of it
 	takes  func(job *hpc.Job) time.Duration
@@ -67,12 +68,11 @@ func (o *oracle) AdvanceTo(ctx context.Context, t hpc.Time) ([]rm.Event, error) 
 	return events, ctx.Err()
 }
 
-func (o *oracle) Now() hpc.Time                      { return o.now }
-func (o *oracle) Cancel(string) error                { return nil }
-func (o *oracle) SetNode(hpc.NodeEvent) error        { return nil }
-func (o *oracle) Reserve(hpc.ReservationEvent) error { return nil }
-func (o *oracle) Job(*hpc.Job) error                 { return nil }
-func (o *oracle) Event(rm.Event) error               { return nil }
+func (o *oracle) Can() rm.Capabilities { return rm.Capabilities{Name: "the oracle"} }
+func (o *oracle) Now() hpc.Time        { return o.now }
+func (o *oracle) Do(rm.Command) error  { return nil }
+func (o *oracle) Job(*hpc.Job) error   { return nil }
+func (o *oracle) Event(rm.Event) error { return nil }
 
 // asRecorded is how long a job took in the record.
 func asRecorded(job *hpc.Job) time.Duration { return job.Recorded.End.Sub(job.Submit) }
@@ -83,12 +83,12 @@ func play(t interface{ Fatal(...any) }, w *workload.Workload, f Feedback, takes 
 }
 
 func playOn(t interface{ Fatal(...any) }, o *oracle, w *workload.Workload, f Feedback) *oracle {
-	driver, err := NewDriver(w, f)
+	c, err := NewController(w, f)
 	if err != nil {
 		t.Fatal(err)
 	}
 	// The oracle's jobs take as long as it says, which the workload knows nothing of.
-	result, err := Play(context.Background(), o, w, driver, o, Options{DrainLimit: 10_000 * time.Hour})
+	result, err := Play(context.Background(), o, w, c, o, Options{DrainLimit: 10_000 * time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -396,12 +396,12 @@ func TestDependenciesStayInOrder(t *testing.T) {
 	}
 }
 
-func TestNewDriverErrors(t *testing.T) {
+func TestNewControllerErrors(t *testing.T) {
 	w := &workload.Workload{Jobs: workload.JobsOf([]*hpc.Job{{ID: "a", Submit: start}}...)}
-	if _, err := NewDriver(w, Feedback{Model: ThinkTime, Sessions: session.Default}); !errors.Is(err, session.ErrNoRecord) {
+	if _, err := NewController(w, Feedback{Model: ThinkTime, Sessions: session.Default}); !errors.Is(err, session.ErrNoRecord) {
 		t.Errorf("a workload without a record: got %v", err)
 	}
-	if _, err := NewDriver(w, Feedback{}); err != nil {
+	if _, err := NewController(w, Feedback{}); err != nil {
 		t.Errorf("rigid: %v", err)
 	}
 	if _, err := ParseModel("psychic"); err == nil {
@@ -412,7 +412,7 @@ func TestNewDriverErrors(t *testing.T) {
 	}
 }
 
-// A driver for a hundred thousand jobs that depend on as many others must not take a
+// A controller for a hundred thousand jobs that depend on as many others must not take a
 // step for every pair.
 func TestManyEdges(t *testing.T) {
 	const n = 50_000
@@ -420,15 +420,15 @@ func TestManyEdges(t *testing.T) {
 	for i := range 2 * n {
 		w.Jobs.Append(recorded(fmt.Sprint(i), "ada", i/n*100, i/n*100+5))
 	}
-	driver, err := NewDriver(w, Feedback{Model: ThinkTime, Sessions: session.Delimitation{Method: session.Arrival}})
+	c, err := NewController(w, Feedback{Model: ThinkTime, Sessions: session.Delimitation{Method: session.Arrival}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := len(driver.Begin()); got != n {
+	if got := len(c.Begin().Submit); got != n {
 		t.Fatalf("%d roots, want %d", got, n)
 	}
 	for i := range n {
-		list := driver.Ended(i, at(7))
+		list := c.Event(&Event{Job: i, Over: true, End: at(7)}).Submit
 		if want := i / (n - 1) * n; len(list) != want {
 			t.Fatalf("after %d ends %d submissions, want %d", i+1, len(list), want)
 		}

@@ -1,11 +1,27 @@
 package replay
 
-import "rmreplay/internal/agenda"
+import (
+	"cmp"
+	"fmt"
+	"iter"
+	"slices"
 
-// input is one thing that the workload does; its sequence is its place in the workload's
-// list of its class. What changes the machine comes before what asks for it, and a job is
-// submitted before it is cancelled.
-type input = agenda.Entry[struct{}]
+	"rmreplay/internal/agenda"
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm"
+	"rmreplay/internal/workload"
+)
+
+// input is one thing that happens from outside; its sequence is its place in the list of
+// its class. What changes the machine comes before what asks for it, and a job is submitted
+// before it is cancelled.
+type input = agenda.Entry[detail]
+
+// detail is what an input needs beside its class and sequence.
+type detail struct {
+	rewrite Rewriter    // of a submission; may be nil
+	command *rm.Command // of a command
+}
 
 // The classes of inputs.
 const (
@@ -14,7 +30,200 @@ const (
 	action
 	submission
 	cancellation
+	command
 )
 
-// ofWindow is the place of what a window does at its beginning and at its end.
-const ofWindow = -1
+// windowBegins is the sequence of the action that is the beginning of the window. It comes
+// before the workload's own actions of that instant.
+const windowBegins = -1
+
+// load makes the queue of everything whose instant is known from the outset.
+func (p *player) load(w *workload.Workload) error {
+	for i, ev := range w.NodeEvents {
+		p.add(ev.At, nodeEvent, i, detail{})
+	}
+	p.administers = len(w.NodeEvents)+len(w.Reservations)+len(w.Actions) > 0
+	p.reservations = w.Reservations
+	if w.Start != 0 {
+		planned, err := p.rm.PlanWindow(NewWindow(w))
+		if err != nil {
+			return fmt.Errorf("preparing the workload's window: %w", err)
+		}
+		p.reservations = planned
+		p.add(w.Start, action, windowBegins, detail{})
+	}
+	for i, ev := range p.reservations {
+		p.add(ev.At, reservation, i, detail{})
+	}
+	for i, a := range w.Actions {
+		if err := p.can.CheckAction(a); err != nil {
+			return err
+		}
+		p.add(a.At, action, i, detail{})
+	}
+	p.progress.Inputs = len(p.queue) + w.Jobs.Len()
+	p.loadJobs(w)
+	return nil
+}
+
+// loadJobs makes the queue of what the controller decides before anything has happened.
+func (p *player) loadJobs(w *workload.Workload) {
+	plain := make([]bool, w.Jobs.Len()) // submitted when the controller says, and not cancelled
+	cancelled := workload.InParts(&w.Jobs, func(jobs iter.Seq2[int, *hpc.Job]) (n int) {
+		for i, job := range jobs {
+			if job.CancelAfter > 0 {
+				n++
+			}
+			plain[i] = job.CancelAfter <= 0 && !w.Preset(job)
+		}
+		return n
+	})
+	for _, n := range cancelled {
+		p.progress.Inputs += n
+	}
+	decided := p.controller.Begin()
+	all := decided.Submit
+	p.first = all[:0]
+	for _, s := range all {
+		if !plain[s.Job] {
+			p.schedule(s)
+			continue
+		}
+		p.first = append(p.first, s)
+		p.progress.LastInput = max(p.progress.LastInput, s.At)
+	}
+	slices.SortFunc(p.first, func(a, b Submission) int { return cmp.Or(cmp.Compare(a.At, b.At), a.Job-b.Job) })
+	p.putFirst()
+	for _, c := range decided.Commands {
+		p.command(c)
+	}
+}
+
+// putFirst puts the first of the submissions that are known from the outset into the queue.
+func (p *player) putFirst() {
+	if len(p.first) > 0 {
+		s := &p.first[0]
+		p.add(s.At, submission, s.Job, detail{rewrite: s.Rewrite})
+	}
+}
+
+// add puts an input into the queue; seq is its place in the workload.
+func (p *player) add(at hpc.Time, class uint8, seq int, what detail) {
+	p.queue.Put(input{At: at, Seq: seq, Class: class, What: what})
+	p.progress.LastInput = max(p.progress.LastInput, at)
+}
+
+// schedule puts a job's submission, and its cancellation if there is one, into the queue.
+func (p *player) schedule(s Submission) {
+	job, at := &p.job, s.At
+	p.workload.Jobs.Get(s.Job, job)
+	if p.workload.Preset(job) {
+		at = job.Recorded.Start.Add(-p.can.PresetLead) // whatever its user does now
+	}
+	p.add(at, submission, s.Job, detail{rewrite: s.Rewrite})
+	if job.CancelAfter > 0 {
+		p.add(s.At.Add(job.CancelAfter), cancellation, s.Job, detail{})
+	}
+}
+
+// command puts a command of the controller's into the queue.
+func (p *player) command(c Command) {
+	p.commands++
+	p.progress.Inputs++
+	p.add(c.At, command, p.commands, detail{command: &c.Command})
+}
+
+// applyDue hands over everything that is due now.
+func (p *player) applyDue() error {
+	for p.queue.Next() <= p.rm.Now() {
+		p.progress.InputsDone++
+		in := p.queue.Pop()
+		if in.Class == submission && len(p.first) > 0 && p.first[0].Job == in.Seq {
+			p.first = p.first[1:]
+			p.putFirst()
+		}
+		if err := p.apply(in); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// apply does what an input is for.
+func (p *player) apply(in input) error {
+	w, i := p.workload, in.Seq
+	switch in.Class {
+	case nodeEvent:
+		return p.rm.SetNode(w.NodeEvents[i])
+	case reservation:
+		return p.rm.Reserve(p.reservations[i])
+	case action:
+		if i == windowBegins {
+			p.result.LatePresets = p.presets.waiting()
+			return p.rm.BeginWindow()
+		}
+		return p.rm.Act(w.Actions[i])
+	case submission:
+		return p.submit(i, in.What.rewrite)
+	case command:
+		return p.do(*in.What.command)
+	}
+	return p.cancel(i)
+}
+
+// submit hands a job over as it is played; the record keeps it as it was.
+func (p *player) submit(index int, rewrite Rewriter) error {
+	job := p.jobOf(index)
+	if err := p.recorder.Job(job); err != nil {
+		return err
+	}
+	tasks := 1
+	if job.Array != "" {
+		array, err := hpc.ParseArray(job.Array)
+		if err != nil {
+			return fmt.Errorf("submitting job %s: --array=%s: %w", job.ID, job.Array, err)
+		}
+		tasks = len(array.Tasks)
+	}
+	p.open[index] = int32(tasks)
+	p.openJobs++
+	p.order = append(p.order, int32(index))
+	p.progress.Submitted += tasks
+	p.progress.Pending += tasks
+	switch {
+	case p.workload.Preset(job):
+		return p.rm.SubmitPreset(job)
+	case rewrite == nil:
+		return p.rm.Submit(job)
+	}
+	played := *job
+	rewrite(&played)
+	if played.ID != job.ID || played.Array != job.Array {
+		return fmt.Errorf("submitting job %s: a controller has made it job %s, array %q (want the same ID and array)", job.ID, played.ID, played.Array)
+	}
+	p.expected[index] = expectationOf(&played)
+	return p.rm.Submit(&played)
+}
+
+// cancel cancels a job as its workload says, unless it has ended.
+func (p *player) cancel(index int) error {
+	if p.open[index] == 0 {
+		return nil
+	}
+	p.workload.Jobs.Get(index, &p.job)
+	return p.rm.Do(rm.Command{Kind: rm.Cancel, Job: p.job.ID})
+}
+
+// do hands over a command of the controller's.
+func (p *player) do(c rm.Command) error {
+	p.administers = true // its answer may come after the last job
+	if err := p.can.Check(c); err != nil {
+		return err
+	}
+	if job := p.byName(c.Job); job >= 0 {
+		e := p.expectation(job)
+		e.change(c)
+		p.expected[job] = e
+	}
+	return p.rm.Do(c)
+}

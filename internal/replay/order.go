@@ -8,25 +8,25 @@ import (
 	"rmreplay/internal/workload/sbatch"
 )
 
-// ordered keeps a job that names another one in its dependency from being submitted
-// before that: a resource manager does not know a job that is still to come. The log
-// has them in the right order; users who react may not, and preset jobs are submitted no
-// earlier than they started. A job that waits for one of these has no age to lose by it: that
-// counts from when nothing holds it any more.
+// ordered keeps a job whose dependency names another one from being submitted before that
+// one: a resource manager does not know a job that is still to come. The log has them in the
+// right order; users who react may not, and preset jobs are submitted no earlier than they
+// started. A job that waits for a preset job loses no age: its age counts from when its
+// dependencies are met.
 type ordered struct {
-	Driver
+	Controller
 	w     *workload.Workload
 	names map[int][]int      // the jobs that each job with a dependency names
 	at    map[int]hpc.Time   // when those that are named, or name others, are submitted
 	held  map[int]Submission // what waits for one that it names
-	after map[int][]int      // who waits for a job
+	after map[int][]int      // the jobs that wait for a job
 }
 
-// ownName is whose singletons wait for each other.
+// ownName is what the jobs have in common whose singletons wait for each other.
 type ownName struct{ user, name string }
 
-// inOrder wraps a driver where the workload needs it.
-func inOrder(w *workload.Workload, d Driver) Driver {
+// inOrder wraps a controller where the workload needs it.
+func inOrder(w *workload.Workload, c Controller) Controller {
 	names := make(map[int][]int)
 	var index map[string]int
 	var presets map[ownName][]int
@@ -44,7 +44,7 @@ func inOrder(w *workload.Workload, d Driver) Driver {
 				}
 			}
 		}
-		// What cannot be read, or names no job, is for the resource manager to refuse.
+		// The resource manager refuses what cannot be read or names no job.
 		deps, err := sbatch.ParseDependency(job.Dependency)
 		if err != nil {
 			continue
@@ -65,9 +65,9 @@ func inOrder(w *workload.Workload, d Driver) Driver {
 		}
 	}
 	if len(names) == 0 {
-		return d
+		return c
 	}
-	o := &ordered{d, w, names, map[int]hpc.Time{}, map[int]Submission{}, map[int][]int{}}
+	o := &ordered{c, w, names, map[int]hpc.Time{}, map[int]Submission{}, map[int][]int{}}
 	for _, list := range names {
 		for _, k := range list {
 			o.after[k] = nil
@@ -76,11 +76,18 @@ func inOrder(w *workload.Workload, d Driver) Driver {
 	return o
 }
 
-func (o *ordered) Begin() []Submission { return o.sort(o.Driver.Begin()) }
+// Begin implements [Controller].
+func (o *ordered) Begin() Decisions { return o.sorted(o.Controller.Begin()) }
 
-func (o *ordered) Ended(job int, at hpc.Time) []Submission { return o.sort(o.Driver.Ended(job, at)) }
+// Event implements [Controller].
+func (o *ordered) Event(event *Event) Decisions { return o.sorted(o.Controller.Event(event)) }
 
-// sort lets through what may be submitted, and with it what had waited for that.
+func (o *ordered) sorted(d Decisions) Decisions {
+	d.Submit = o.sort(d.Submit)
+	return d
+}
+
+// sort lets the submissions through that may be made, and with each those that waited for it.
 func (o *ordered) sort(list []Submission) []Submission {
 	var out []Submission
 	for len(list) > 0 {

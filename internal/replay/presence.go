@@ -12,8 +12,8 @@ import (
 )
 
 // sessionTimes are a user's sessions as they were recorded, each from its first to its
-// last submission: only a submission proves that he was there (Zakay & Feitelson, JSSPP
-// 2012). Sessions follow each other, so both lists are in order.
+// last submission: only a submission proves that the user was there (Zakay & Feitelson,
+// JSSPP 2012). Sessions follow each other, so both lists are in order.
 type sessionTimes struct{ start, end []hpc.Time }
 
 func recordedPresence(g *session.Graph) presence {
@@ -25,8 +25,8 @@ func recordedPresence(g *session.Graph) presence {
 	return p
 }
 
-// next implements [presence]. Of the time after the last recorded session nothing is
-// known: the user is there whenever he has something to submit.
+// next implements [presence]. Nothing is known of the time after the last recorded
+// session: the user is there whenever there is something to submit.
 func (p sessionTimes) next(t hpc.Time) hpc.Time {
 	i := sort.Search(len(p.end), func(i int) bool { return p.end[i] >= t })
 	if i == len(p.end) {
@@ -46,8 +46,8 @@ const (
 	hour = hpc.Time(time.Hour)
 )
 
-// slot returns which day since 1970 and which hour of it an instant is in. The hours are
-// those of UTC: a pattern that is learned and used in the same zone needs no other.
+// slot returns the day since 1970 and the hour of that day which an instant is in. The hours
+// are those of UTC: a pattern that is learned and used in one zone needs no other.
 func slot(t hpc.Time) (date, hourOfDay int64) {
 	date = int64(t / day)
 	if t%day < 0 {
@@ -71,14 +71,14 @@ func newProfile(jobs *workload.Jobs) profile {
 	return p
 }
 
-// populationWeight is how many of a user's own submissions the habits of all users weigh
-// as much as: nobody is held to the one hour in which he submitted three jobs.
+// populationWeight is the weight of all users' habits, in submissions of the user's own.
+// So a user with three submissions is not bound to the one hour in which they came.
 const populationWeight = 10
 
-// habits draw when a user is there, hour by hour: on a date with the probability that
-// his submissions give the day of the week, and then in an hour of it with that of the
-// hour of the day, each relative to his most frequent one. What is drawn for an hour
-// does not depend on who asks when.
+// habits draw when a user is there, hour by hour. A date is drawn with the frequency of its
+// day of the week in the user's submissions, and then each hour with that of the hour of the
+// day, both relative to the most frequent one. The draw for an hour is always the same,
+// whatever was asked before.
 type habits struct {
 	day  [7]float64
 	hour [24]float64
@@ -136,27 +136,4 @@ func (h *habits) next(t hpc.Time) hpc.Time {
 // draw is a number in [0, 1) for an hour of a date, or for the date itself.
 func (h *habits) draw(date, hourOfDay int64) float64 {
 	return rand.New(rand.NewPCG(h.seed, uint64(date*25+hourOfDay))).Float64()
-}
-
-// jitter moves the submissions of another driver.
-type jitter struct {
-	Driver
-	by   time.Duration
-	seed uint64
-}
-
-func (j *jitter) Begin() []Submission { return j.move(j.Driver.Begin()) }
-
-func (j *jitter) Ended(job int, at hpc.Time) []Submission {
-	return j.move(j.Driver.Ended(job, at))
-}
-
-// move draws for every job by itself, so that one job's part does not depend on what
-// happened to the others. Submissions are recorded in whole seconds and stay so.
-func (j *jitter) move(list []Submission) []Submission {
-	for i := range list {
-		draw := 2*rand.New(rand.NewPCG(j.seed, uint64(list[i].Job))).Float64() - 1
-		list[i].At = list[i].At.Add(time.Duration(draw * float64(j.by)).Round(time.Second))
-	}
-	return list
 }

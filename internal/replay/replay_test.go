@@ -14,16 +14,20 @@ import (
 
 // fake is a resource manager that notes what it is told and never starts anything.
 type fake struct {
+	rm.ResourceManager
 	now  hpc.Time
 	told []string
 }
 
 func (f *fake) Submit(j *hpc.Job) error        { f.told = append(f.told, "submit "+j.ID); return nil }
-func (f *fake) Cancel(id string) error         { f.told = append(f.told, "cancel "+id); return nil }
+func (f *fake) Do(c rm.Command) error          { f.told = append(f.told, c.String()+" "+c.Job); return nil }
 func (f *fake) SetNode(ev hpc.NodeEvent) error { f.told = append(f.told, "node "+ev.Nodes); return nil }
 func (f *fake) Reserve(ev hpc.ReservationEvent) error {
 	f.told = append(f.told, "reserve "+ev.Name)
 	return nil
+}
+func (f *fake) Can() rm.Capabilities {
+	return rm.Capabilities{Name: "the fake", Commands: []rm.CommandKind{rm.Cancel, rm.Hold}}
 }
 func (f *fake) Now() hpc.Time        { return f.now }
 func (f *fake) Job(*hpc.Job) error   { return nil }

@@ -15,6 +15,7 @@ import (
 	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/sim"
 	"rmreplay/internal/rm/sim/policy"
+	"rmreplay/internal/rm/window"
 	"rmreplay/internal/workload"
 	"rmreplay/internal/workload/session"
 )
@@ -299,7 +300,7 @@ func TestReservationsBeforeWindow(t *testing.T) {
 	} {
 		w.Reservations = tt.events
 		var got []string
-		for _, ev := range replay.Reservations(w) {
+		for _, ev := range window.Reservations(replay.NewWindow(w)) {
 			start := 0.0
 			if ev.Start != 0 {
 				start = seconds(ev.Start)
@@ -387,7 +388,7 @@ func TestWindowWithFeedback(t *testing.T) {
 		windowJob("next", 9000, 600, 900, func(j *hpc.Job) { j.Recorded = &hpc.Recorded{Start: after(9000), End: after(9600)} }),
 		windowJob("last", 20000, 600, 900, func(j *hpc.Job) { j.Recorded = &hpc.Recorded{Start: after(20000), End: after(20600)} }),
 	)
-	driver, err := replay.NewDriver(w, replay.Feedback{Model: replay.ThinkTime, Sessions: session.Default})
+	controller, err := replay.NewController(w, replay.Feedback{Model: replay.ThinkTime, Sessions: session.Default})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -397,7 +398,7 @@ func TestWindowWithFeedback(t *testing.T) {
 		t.Fatal(err)
 	}
 	var s schedule
-	if _, err := replay.Play(context.Background(), engine, w, driver, &s, replay.Options{}); err != nil {
+	if _, err := replay.Play(context.Background(), engine, w, controller, &s, replay.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	for id, want := range map[string]string{
@@ -425,16 +426,18 @@ func TestPerformance(t *testing.T) {
 			for i := range 4 {
 				cfg.Cluster.Nodes = append(cfg.Cluster.Nodes, hpc.Node{Name: fmt.Sprintf("n%d", i+1), CPUs: 4})
 			}
-			opts := replay.Options{Performance: factor}
+			controller := replay.NewRigid(w)
 			if where == "machine" {
-				cfg.Performance, opts.Performance = factor, 0
+				cfg.Performance = factor
+			} else {
+				controller = replay.Rewriting(controller, replay.Performance(factor))
 			}
 			engine, err := sim.New(cfg)
 			if err != nil {
 				t.Fatal(err)
 			}
 			var s schedule
-			if _, err := replay.Rigid(context.Background(), engine, w, &s, opts); err != nil {
+			if _, err := replay.Play(context.Background(), engine, w, controller, &s, replay.Options{}); err != nil {
 				t.Fatal(err)
 			}
 			outcomes = append(outcomes, fmt.Sprint(s.lines))

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// RunIfGuard does nothing in an ordinary process. In one that [Start] has started it
-// does the guard's work and does not return.
+// RunIfGuard returns at once in an ordinary process. In a process that [Start] has started it does
+// the guard's work and then exits the process.
 func RunIfGuard() {
 	dirs, ok := os.LookupEnv(envGuard)
 	if !ok {
@@ -31,22 +31,22 @@ func RunIfGuard() {
 
 // guard serves the driver until its end of the connection closes.
 func guard(conn *os.File, remove []string) {
-	// PDEATHSIG belongs to the thread that forks, so all forks are this one's.
+	// PDEATHSIG comes when the thread that forked ends, so this thread makes all forks.
 	runtime.LockOSThread()
-	// Signals of the terminal are the driver's affair; ours is to outlive it. They are
-	// caught, not ignored, since children would inherit that.
+	// The driver handles signals of the terminal; the guard must outlive the driver. It catches
+	// them and does not ignore them, because children would inherit that.
 	signal.Notify(make(chan os.Signal, 1), unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGPIPE)
 	unix.CloseOnExec(connFD)
 	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 	children := make(chan os.Signal, 1)
 	signal.Notify(children, unix.SIGCHLD)
-	var mu sync.Mutex // one reply at a time
+	var mu sync.Mutex // held during a reply
 	enc := json.NewEncoder(conn)
 	send := func(r reply) {
 		mu.Lock()
 		defer mu.Unlock()
-		_ = enc.Encode(r) // the driver may have gone; the read says so
+		_ = enc.Encode(r) // if the driver has ended, Decode notices it
 	}
 	go func() {
 		for range children {
@@ -101,8 +101,8 @@ func start(c *Command) reply {
 	return reply{PID: pid}
 }
 
-// reap collects every process that has ended and reports it. It returns false when
-// there is no child left, ended or not.
+// reap collects every process that has ended and reports it. It returns false if no child is left,
+// running or ended.
 func reap(report func(Exit)) (children bool) {
 	for {
 		var ws syscall.WaitStatus
@@ -118,10 +118,10 @@ func reap(report func(Exit)) (children bool) {
 	}
 }
 
-// killDescendants kills until nothing is left: a process may have forked between the
-// look at it and its end. Whoever loses its parent becomes our child, so nothing is
-// left when we have no child; and what was collected has closed its files, which a
-// process whose first thread has ended may not have.
+// killDescendants kills descendants until none is left: a process may fork between the look at it
+// and its end. A process that loses its parent becomes the guard's child, so none is left when the
+// guard has no child. It waits until all are collected: only then are their files certainly
+// closed, also those of a process whose first thread ended first.
 func killDescendants() {
 	for range patience {
 		if !reap(func(Exit) {}) {
@@ -149,8 +149,8 @@ func killSession(leader int) {
 	}
 }
 
-// A process that the kernel cannot end now, since it waits for a disk, say, is not
-// waited for longer than patience times pause.
+// The guard waits at most patience times pause for a process that the kernel cannot end at once,
+// for example because it waits for a disk.
 const (
 	patience = 1000
 	pause    = 2 * time.Millisecond
@@ -162,11 +162,11 @@ func kill(pids []int) {
 	}
 }
 
-// process is what /proc/PID/stat says of one.
+// process has the ids of a process's parent and session, as /proc/PID/stat shows them.
 type process struct{ parent, session int }
 
-// processes are those that have not ended. One whose first thread has ended before
-// the others has not, although its state is Z.
+// processes returns all processes that have not ended, by id. A process whose first thread ended
+// before the others has not ended, although its state is Z.
 func processes() map[int]process {
 	out := map[int]process{}
 	entries, _ := os.ReadDir("/proc")
@@ -194,7 +194,7 @@ func processes() map[int]process {
 	return out
 }
 
-// descendants are the processes below pid.
+// descendants returns the ids of the processes whose ancestor is pid.
 func descendants(pid int) []int {
 	all := processes()
 	var out []int

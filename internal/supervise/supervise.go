@@ -1,13 +1,14 @@
-// Package supervise starts the native processes of a replay and sees to it that
-// none of them, and none of their files, outlives the replay, whatever ends it.
+// Package supervise starts the native processes of a replay. It makes sure that none of them, and
+// none of their files, outlives the replay, whatever ends the replay.
 //
-// The driver starts one guard: its own program again, in a session of its own. The
-// guard is the parent of every process that the driver asks for, and adopts their
-// orphans (PR_SET_CHILD_SUBREAPER, prctl(2)). It holds one end of a socket pair; when
-// the driver's end closes, be it by Close or by kill -9, it kills every descendant,
-// removes the directories that it was given, and ends. Its direct children die with
-// it in turn (PR_SET_PDEATHSIG), and the driver kills what is left of its session;
-// the directories are then the driver's to remove.
+// The driver starts one guard: its own program again, in a session of its own. The guard is the
+// parent of every process that the driver asks for, and adopts their orphans
+// (PR_SET_CHILD_SUBREAPER, prctl(2)). It holds one end of a socket pair. The driver's end closes
+// by Close, or when the driver dies, even by kill -9. The guard then kills all its descendants,
+// removes the directories that Start named, and ends.
+//
+// If the guard itself is killed, its direct children die with it (PR_SET_PDEATHSIG). The driver
+// kills the rest of the guard's session; the directories are then left for the driver to remove.
 package supervise
 
 import (
@@ -27,24 +28,24 @@ import (
 
 // Command is a process to start.
 type Command struct {
-	Path string   // absolute
-	Args []string // with the program's name first
-	Env  []string // complete
-	Dir  string
-	// Stdin, Stdout and Stderr are paths; empty means /dev/null. Output is appended.
+	Path string   // absolute path of the program
+	Args []string // arguments, the program's name first
+	Env  []string // complete environment
+	Dir  string   // working directory
+	// Stdin, Stdout and Stderr are paths of files; empty means /dev/null. Output is appended.
 	Stdin, Stdout, Stderr string
 }
 
 // Exit is the end of a process.
 type Exit struct {
 	PID int
-	// Status is what wait(2) says.
+	// Status is the status of wait(2).
 	Status syscall.WaitStatus
 	// CPU is the user and system time that the process and its collected children used.
 	CPU time.Duration
 }
 
-// String says how the process ended.
+// String describes how the process ended: "exit status 1", "killed by signal SIGKILL".
 func (e Exit) String() string {
 	if e.Status.Signaled() {
 		return "killed by signal " + unix.SignalName(e.Status.Signal())
@@ -52,8 +53,9 @@ func (e Exit) String() string {
 	return fmt.Sprintf("exit status %d", e.Status.ExitStatus())
 }
 
-// request is what the driver sends, one JSON value each; reply is what comes back,
-// an answer to the one request under way (Exit nil) or the end of a process.
+// request is what the driver sends to the guard, and reply what the guard sends back, one JSON
+// value each. A reply without Exit answers the request under way; one with Exit reports the end of
+// a process.
 type request struct {
 	Start *Command
 }
@@ -69,28 +71,29 @@ type Guard struct {
 	cmd     *exec.Cmd
 	conn    *os.File
 	encode  *json.Encoder
-	mu      sync.Mutex // one request at a time
+	mu      sync.Mutex // held during a request
 	answers chan reply
 	onExit  func(Exit)
 	closing atomic.Bool
-	close   func() error  // once
-	done    chan struct{} // closed when the guard has gone
-	waitErr error         // how it went, for who has seen done closed
+	close   func() error  // calls end once
+	done    chan struct{} // closed when the guard has ended
+	waitErr error         // of waiting for the guard; valid once done is closed
 }
 
-// ErrGuardGone says that the guard process ended before it was told to.
+// ErrGuardGone means that the guard process ended before Close.
 var ErrGuardGone = errors.New("the guard process that watches over the daemons has gone")
 
-// environment variables by which the program knows that it is a guard.
+// The program knows by the environment variable envGuard that it is a guard. The guard's end of the
+// socket pair is the descriptor connFD.
 const (
 	envGuard = "RMREPLAY_GUARD"
 	connFD   = 3
 )
 
-// Start starts a guard that will remove the given directories at its end. onExit is
-// called from another goroutine for every process that ended, and for the guard itself
-// if it ended before it was told to. The calling program must
-// call [RunIfGuard] first thing in main (and in TestMain).
+// Start starts a guard, which will remove the given directories when it ends. Another goroutine
+// calls onExit for every process that ended, and for the guard itself if it ended before Close.
+// The calling program must call [RunIfGuard] at the start of main and of TestMain. The errors are
+// those of starting a process.
 func Start(remove []string, onExit func(Exit)) (*Guard, error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -109,16 +112,19 @@ func Start(remove []string, onExit func(Exit)) (*Guard, error) {
 	cmd.ExtraFiles = []*os.File{theirs}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
-		_ = ours.Close() // why the guard did not start is what the caller needs
+		_ = ours.Close() // the caller needs the error of Start
 		return nil, fmt.Errorf("starting the guard: %w", err)
 	}
-	g := &Guard{cmd: cmd, conn: ours, encode: json.NewEncoder(ours), answers: make(chan reply, 1), onExit: onExit, done: make(chan struct{})}
+	g := &Guard{
+		cmd: cmd, conn: ours, encode: json.NewEncoder(ours),
+		answers: make(chan reply, 1), onExit: onExit, done: make(chan struct{}),
+	}
 	g.close = sync.OnceValue(g.end)
 	go g.listen()
 	return g, nil
 }
 
-// listen passes on what the guard says until it has gone.
+// listen passes on the guard's replies until the guard has ended.
 func (g *Guard) listen() {
 	defer close(g.done)
 	dec := json.NewDecoder(g.conn)
@@ -135,7 +141,7 @@ func (g *Guard) listen() {
 	}
 	killed := !g.closing.Load()
 	if killed {
-		killSession(g.PID()) // before Wait, which gives the number back
+		killSession(g.PID()) // before Wait: afterwards the kernel may use the id again
 	}
 	g.waitErr = g.cmd.Wait()
 	if killed {
@@ -144,7 +150,8 @@ func (g *Guard) listen() {
 	}
 }
 
-// Run starts a process and returns its id.
+// Run starts a process and returns its id. The error wraps [ErrGuardGone] if the guard has ended;
+// otherwise it says why the process did not start.
 func (g *Guard) Run(c Command) (int, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -162,21 +169,21 @@ func (g *Guard) Run(c Command) (int, error) {
 	}
 }
 
-// Done is closed when the guard has gone.
+// Done returns a channel that is closed when the guard has ended.
 func (g *Guard) Done() <-chan struct{} { return g.done }
 
-// PID is the guard's process id.
+// PID returns the guard's process id.
 func (g *Guard) PID() int { return g.cmd.Process.Pid }
 
-// Close has the guard kill every process and remove its directories, and waits
-// until it has. Closing again does nothing and returns the same error.
+// Close makes the guard kill every process and remove its directories, and waits until the guard
+// has ended. A second Close does nothing and returns the same error.
 func (g *Guard) Close() error { return g.close() }
 
 func (g *Guard) end() error {
 	g.closing.Store(true)
 	err := unix.Shutdown(int(g.conn.Fd()), unix.SHUT_WR)
 	<-g.done
-	_ = g.conn.Close() // the guard has closed its end: nothing can be lost
+	_ = g.conn.Close() // the guard has closed its end: no data can be lost
 	if g.waitErr != nil {
 		return fmt.Errorf("ending the guard: %w", g.waitErr)
 	}

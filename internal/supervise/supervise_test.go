@@ -29,8 +29,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// startGuard starts a guard that is closed with the test, and returns the exits that
-// it reports.
+// startGuard starts a guard, closes it at the end of the test, and returns the exits that it
+// reports.
 func startGuard(t *testing.T, remove ...string) (*Guard, <-chan Exit) {
 	t.Helper()
 	exits := make(chan Exit, 100)
@@ -38,7 +38,7 @@ func startGuard(t *testing.T, remove ...string) (*Guard, <-chan Exit) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = g.Close() }) // tests that care close it themselves
+	t.Cleanup(func() { _ = g.Close() }) // tests that check Close call it themselves
 	return g, exits
 }
 
@@ -86,8 +86,8 @@ func TestExit(t *testing.T) {
 	}
 }
 
-// TestSurroundings looks at what a process finds: its files, its environment, nothing
-// of the guard's.
+// TestSurroundings checks what a process has: its own files and environment, and nothing of the
+// guard's.
 func TestSurroundings(t *testing.T) {
 	dir := t.TempDir()
 	in, out, errs := filepath.Join(dir, "in"), filepath.Join(dir, "out"), filepath.Join(dir, "err")
@@ -147,7 +147,7 @@ func TestSurroundings(t *testing.T) {
 	for _, line := range strings.Split(strings.TrimSpace(read(t, signals)), "\n") {
 		name, hex, _ := strings.Cut(line, ":\t")
 		mask, err := strconv.ParseUint(hex, 16, 64)
-		// Those above 31 are the C library's own, and may come from whoever started us.
+		// Signals above 31 are the C library's own; this process may have inherited them.
 		if mask &= 1<<31 - 1; err != nil || mask != 0 {
 			t.Errorf("%s of a child is %#x, %v; want none", name, mask, err)
 		}
@@ -217,8 +217,7 @@ func TestRunTogether(t *testing.T) {
 	}
 }
 
-// TestTerminalSignals: what is typed at a terminal ends the driver as it sees fit, and
-// not the guard under it.
+// TestTerminalSignals checks that the signals of a terminal do not end the guard.
 func TestTerminalSignals(t *testing.T) {
 	g, exits := startGuard(t)
 	if e := sh(t, g, exits, Command{}, "exit 0"); e.Status != 0 { // it is up
@@ -274,9 +273,9 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// family is a script that leaves every kind of process behind: itself, a child, one in
-// a session of its own, a daemon that was forked twice, and one that will not be
-// asked. Each writes its number to the file.
+// family is a script that leaves every kind of process behind: itself, a child, one in a session
+// of its own, a daemon that was forked twice, and one that ignores signals. Each writes its id to
+// the file.
 const family = `
 trap '' TERM INT HUP
 sleep 1000 & echo $! >>pids
@@ -288,7 +287,7 @@ sleep 1000`
 
 const familySize = 4
 
-// startFamily runs the script in dir and waits until all of it is there.
+// startFamily runs the script in dir and waits until all its processes run.
 func startFamily(g *Guard, dir string) ([]int, error) {
 	if _, err := g.Run(Command{Path: "/bin/sh", Args: []string{"sh", "-c", family}, Env: os.Environ(), Dir: dir}); err != nil {
 		return nil, err
@@ -312,7 +311,7 @@ func startFamily(g *Guard, dir string) ([]int, error) {
 	return nil, errors.New("the family did not come together")
 }
 
-// drive is a driver's life: it starts a family, says who is in it, and waits for the end.
+// drive acts as a driver: it starts a family, prints its process ids, and waits for the end.
 func drive(dir string) {
 	g, err := Start([]string{dir}, func(e Exit) { fmt.Println("exit", e.PID, e) })
 	if err != nil {
@@ -334,8 +333,8 @@ func drive(dir string) {
 	select {}
 }
 
-// TestNothingOutlives ends the driver or the guard in every way and looks whether
-// anything is left two seconds later.
+// TestNothingOutlives ends the driver or the guard in every way and checks that nothing is left
+// two seconds later.
 func TestNothingOutlives(t *testing.T) {
 	if _, err := exec.LookPath("setsid"); err != nil {
 		t.Skip("SKIPPED: setsid is not installed: whether nothing outlives a driver is not tested")
@@ -360,8 +359,8 @@ func TestNothingOutlives(t *testing.T) {
 			waitUntilGone(t, 2*time.Second, append(d.family, d.guard), d.dir)
 		})
 	}
-	// Without the guard, the kernel ends its children, and the driver what is left of
-	// its session. Who has left that, too, lost the only one who knew of it.
+	// Without the guard, the kernel ends its children, and the driver ends the rest of its
+	// session. Nothing ends a process that has left the session, too.
 	t.Run("guard killed", func(t *testing.T) {
 		t.Parallel()
 		d := startDriver(t)
@@ -384,7 +383,7 @@ func TestNothingOutlives(t *testing.T) {
 		want := []string{fmt.Sprintf("exit %d killed by signal SIGKILL", d.guard), "gone true"}
 		for _, line := range want {
 			got := d.line(t)
-			// A parent of the family may end, as it should, only now.
+			// A parent in the family may end only now, which is right.
 			for strings.HasSuffix(got, " exit status 0") {
 				got = d.line(t)
 			}
@@ -395,7 +394,7 @@ func TestNothingOutlives(t *testing.T) {
 	})
 }
 
-// driver is the test program as a driver.
+// driver is the test program, run as a driver.
 type driver struct {
 	cmd    *exec.Cmd
 	dir    string
@@ -434,7 +433,7 @@ func startDriver(t *testing.T) *driver {
 			d.family = append(d.family, pid)
 		case "ready":
 			return d
-		case "exit": // those who forked twice end in between
+		case "exit": // the parents of processes that forked twice end in between
 		default:
 			t.Fatalf("the driver says %s %s", kind, number)
 		}
@@ -456,7 +455,7 @@ func (d *driver) signal(t *testing.T, sig syscall.Signal) {
 	}
 }
 
-// TestCloseKillsAll closes a guard over a family.
+// TestCloseKillsAll closes a guard while a family runs.
 func TestCloseKillsAll(t *testing.T) {
 	if _, err := exec.LookPath("setsid"); err != nil {
 		t.Skip("SKIPPED: setsid is not installed: whether Close ends everything is not tested")
@@ -476,8 +475,8 @@ func TestCloseKillsAll(t *testing.T) {
 	waitUntilGone(t, 0, append(pids, g.PID()), dir)
 }
 
-// waitUntilGone fails the test if one of the processes, or the directory, is there
-// after the given time.
+// waitUntilGone fails the test if one of the processes, or the directory, exists after the given
+// time.
 func waitUntilGone(t *testing.T, patience time.Duration, pids []int, dir string) {
 	t.Helper()
 	deadline := time.Now().Add(patience)

@@ -8,7 +8,7 @@ import (
 // The Go side of shim/abi.h; abi_test.go compares the two layouts.
 const (
 	abiMagic   = 0x6b6c6372
-	abiVersion = 3
+	abiVersion = 4
 	slotCount  = 8192
 	slotSize   = 64
 	never      = 1<<63 - 1
@@ -23,11 +23,13 @@ const (
 	stateExiting
 )
 
-// whyNames says what a thread waits for (slot.why), in abi.h's order.
-var whyNames = [...]string{"", "sleep", "condition variable", "mutex", "rwlock", "semaphore", "thread to end",
-	"poll", "connection", "input", "child process", "signal", "outside peer", "output", "input", "computing time"}
+// whyNames has words for what a thread waits for (slot.why), in abi.h's order.
+var whyNames = [...]string{
+	"", "sleep", "condition variable", "mutex", "rwlock", "semaphore", "thread to end", "poll", "connection",
+	"input", "child process", "signal", "outside peer", "output", "input", "computing time",
+}
 
-// Those of them that the driver knows.
+// The reasons on which the driver's behaviour depends.
 const (
 	whyPoll    = 7
 	whyOutside = 12
@@ -69,7 +71,7 @@ type shared struct {
 	steps            atomic.Uint64
 	writers          atomic.Int64
 	factor           atomic.Uint64 // bits of a double
-	paid             atomic.Int64
+	charged          atomic.Int64
 	_                [4]uint64
 	ports            [1024]atomic.Uint64
 	slot             [slotCount]slot

@@ -42,7 +42,7 @@ func TestABI(t *testing.T) {
 	field("clock.steps", unsafe.Offsetof(sh.steps), unsafe.Sizeof(sh.steps))
 	field("clock.writers", unsafe.Offsetof(sh.writers), unsafe.Sizeof(sh.writers))
 	field("clock.factor", unsafe.Offsetof(sh.factor), unsafe.Sizeof(sh.factor))
-	field("clock.paid", unsafe.Offsetof(sh.paid), unsafe.Sizeof(sh.paid))
+	field("clock.charged", unsafe.Offsetof(sh.charged), unsafe.Sizeof(sh.charged))
 	field("clock.ports", unsafe.Offsetof(sh.ports), unsafe.Sizeof(sh.ports))
 	field("clock.slot", unsafe.Offsetof(sh.slot), unsafe.Sizeof(sh.slot))
 	field("slot.state", unsafe.Offsetof(sl.state), unsafe.Sizeof(sl.state))

@@ -19,7 +19,7 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// stamp is what a test program prints at the given time after the start.
+// stamp returns what a test program prints at the given time after the start.
 func stamp(what string, after time.Duration) string {
 	t := int64(epoch.Add(after))
 	return fmt.Sprintf("%s %d.%09d\n", what, t/1e9, t%1e9)
@@ -58,7 +58,7 @@ func TestLongSleepTakesNoTime(t *testing.T) {
 	}
 }
 
-// Threads that are due at one instant run one after the other, in the same order every time.
+// Threads that are due at one instant run one after the other, always in the same order.
 func TestOneAfterTheOther(t *testing.T) {
 	l := newLab(t, Addresses{})
 	p := l.start(program(t, "clockwork"), "together", "8", "200")
@@ -180,7 +180,7 @@ func TestInput(t *testing.T) {
 			if conn, err = ln.Accept(); err != nil {
 				t.Fatal(err)
 			}
-			// Both messages arrive, and nobody moves meanwhile.
+			// Both messages arrive, and no thread runs meanwhile.
 			time.Sleep(50 * time.Millisecond)
 			if got := l.Inbox(); got != 1003 {
 				t.Errorf("inbox = %d bytes, want 1003", got)
@@ -291,8 +291,8 @@ func TestPipeToDriver(t *testing.T) {
 	}
 }
 
-// TestOutsidePeer checks that time stands still while a process waits for an answer
-// from a server that is not managed and needs real time for it.
+// TestOutsidePeer checks that virtual time stands still while a process waits for an unmanaged
+// server, which needs real time to answer.
 func TestOutsidePeer(t *testing.T) {
 	serve := func(ln net.Listener) {
 		conn, err := ln.Accept()
@@ -328,7 +328,7 @@ func TestOutsidePeer(t *testing.T) {
 				address = fmt.Sprint(ln.Addr().(*net.TCPAddr).Port)
 			}
 			l := newLab(t, Addresses{})
-			// Somebody else whose deadlines would be next.
+			// Another process, whose deadlines would be next.
 			other := l.start(program(t, "clockwork"), "steps", "150", "100")
 			p := l.start(program(t, "clockwork"), "outside", address)
 			l.run()
@@ -498,8 +498,8 @@ func (l *lab) killAll() {
 	l.checkCount()
 }
 
-// TestKill kills processes, with their threads and children, at any moment of their
-// work: time goes on for the others, and the count is right.
+// TestKill kills processes, with their threads and children, at random moments. Virtual time goes
+// on for the other processes, and the count is right.
 func TestKill(t *testing.T) {
 	l := newLab(t, Addresses{})
 	other := l.start(program(t, "clockwork"), "steps", "20000", "1")
@@ -537,8 +537,8 @@ func TestKill(t *testing.T) {
 	}
 }
 
-// TestRepair leaves behind what a process does that is killed in the midst of a step:
-// the clock's lock, a count too many, and sleepers that were marked but not woken.
+// TestRepair leaves behind what a process leaves that is killed during a step of the clock: the
+// clock's lock, a count too many, and sleepers that were marked but not woken.
 func TestRepair(t *testing.T) {
 	l := newLab(t, Addresses{})
 	p := l.start(program(t, "clockwork"), "steps", "10", "1000")
@@ -572,7 +572,7 @@ func TestNotify(t *testing.T) {
 		time.Sleep(20 * time.Millisecond)
 		l.Notify()
 	}()
-	slot, _ := l.Reserve() // somebody who runs for ever
+	slot, _ := l.Reserve() // a thread that runs for ever
 	wake, err := l.Wait(t.Context(), hpc.Never)
 	if wake != Notified || err != nil {
 		t.Errorf("Wait: %v, %v; want Notified", wake, err)
@@ -581,8 +581,8 @@ func TestNotify(t *testing.T) {
 	l.checkCount()
 }
 
-// What a step of the clock costs: made by the only thread in place, handed from one
-// thread to another, and with 20 threads in the kernel at which the driver has to look.
+// What a step of the clock costs: made in place by the only thread, handed from one thread to
+// another, and with 20 threads in the kernel at which the driver has to look.
 func BenchmarkStep(b *testing.B) {
 	for _, bb := range []struct {
 		name  string

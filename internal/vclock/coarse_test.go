@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestCoarseThread runs a thread that saves what has changed every five seconds, as
-// slurmctld does, with a coarse clock and under another name, without one.
+// TestCoarseThread runs a thread that saves changes every five seconds, as slurmctld's state saver
+// does: once under the name that has a coarse clock, once under another name.
 func TestCoarseThread(t *testing.T) {
 	const seconds = 10_000
 	saves := func(name string) (at []int64) {
@@ -30,7 +30,7 @@ func TestCoarseThread(t *testing.T) {
 		l.checkCount()
 		return at
 	}
-	// At once, whenever the clock strikes, and at the end; the epoch is 40 minutes past the hour.
+	// It saves at once, at every full hour, and at the end. The epoch is 40 minutes past the hour.
 	if got, want := saves("saver"), []int64{0, 1200, 4800, 8400, seconds}; !slices.Equal(got, want) {
 		t.Errorf("coarse: saved after %v s, want %v", got, want)
 	}

@@ -8,16 +8,16 @@ import (
 	"path/filepath"
 )
 
-// The preload library is built by `make` into shim/lib before the Go program is.
+// `make build` builds the preload library into shim/lib before it builds the Go program.
 //
 //go:embed all:shim/lib
 var shimFiles embed.FS
 
-// ErrNoLibrary says that the program was built without its preload library.
+// ErrNoLibrary means that the program was built without its preload library.
 var ErrNoLibrary = errors.New("this rmreplay was built without its preload library (build it with: make build)")
 
-// InstallLibrary writes the preload library into dir, which must allow execution,
-// and returns its path.
+// InstallLibrary writes the preload library into dir and returns its path. The file system of
+// dir must allow execution. The error is [ErrNoLibrary] or that of the file system.
 func InstallLibrary(dir string) (string, error) {
 	b, err := shimFiles.ReadFile("shim/lib/librmreplay.so")
 	if err != nil {

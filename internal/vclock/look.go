@@ -13,30 +13,32 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// Snapshot is what a look at somebody else's clock has shown. Nothing stood still for
-// it: what it says of two threads need not have been true at one instant.
+// Snapshot is what [Look] read from the clock of another process. The threads went on running
+// meanwhile: what it says of two threads need not have been true at one instant.
 type Snapshot struct {
 	Now hpc.Time
-	// Limit is the driver's next event, beyond which time does not go by itself;
-	// [hpc.Never] if it has none.
+	// Limit is the driver's next event. Managed threads do not advance the clock beyond it. It
+	// is [hpc.Never] if the driver has no event.
 	Limit hpc.Time
 	// Running is the number of threads that count as running, the driver included.
 	Running int
-	// Inbox is the number of bytes on their way to the driver.
+	// Inbox is the number of bytes sent to the driver that it has not read.
 	Inbox int64
-	// Factor is what SetFactor has set, and Paid what was paid by it so far.
-	Factor float64
-	Paid   time.Duration
-	// Steps is how often the managed threads have advanced the clock by themselves.
+	// Factor is the factor of SetFactor. Charged is the virtual time that threads have waited
+	// for their own computing, summed over all threads.
+	Factor  float64
+	Charged time.Duration
+	// Steps counts the advances made by managed threads without the driver.
 	Steps   uint64
 	Threads []Thread
 }
 
-// ErrNotClock says that a file is not the clock of a running program of this version.
+// ErrNotClock means that a file is not a clock of this version of rmreplay.
 var ErrNotClock = errors.New("not a virtual clock of this version of rmreplay")
 
-// Look reads the clock in a file that another process's [New] has made, without
-// touching it. The error wraps [os.ErrNotExist] if that process has ended.
+// Look reads the clock in a file that [New] has created in another process. It changes nothing.
+// The error wraps [os.ErrNotExist] if that process has ended, and [ErrNotClock] if the file is
+// not a clock of this version.
 func Look(path string) (Snapshot, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -56,8 +58,9 @@ func Look(path string) (Snapshot, error) {
 		return Snapshot{}, fmt.Errorf("%s: %w", path, ErrNotClock)
 	}
 	return Snapshot{
-		Now: hpc.Time(s.now.Load()), Limit: hpc.Time(s.limit.Load()), Running: int(s.busy.Load()), Inbox: s.inbox.Load(),
-		Factor: math.Float64frombits(s.factor.Load()), Paid: time.Duration(s.paid.Load()), Steps: s.steps.Load(),
+		Now: hpc.Time(s.now.Load()), Limit: hpc.Time(s.limit.Load()), Running: int(s.busy.Load()),
+		Inbox: s.inbox.Load(), Factor: math.Float64frombits(s.factor.Load()),
+		Charged: time.Duration(s.charged.Load()), Steps: s.steps.Load(),
 		Threads: s.threads(),
 	}, nil
 }

@@ -11,7 +11,7 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// Thread is one managed thread, for people to look at.
+// Thread describes one managed thread to a person.
 type Thread struct {
 	PID     int    `json:"pid"`
 	TID     int    `json:"tid"`
@@ -19,17 +19,18 @@ type Thread struct {
 	Name    string `json:"name"`
 	// State is "running", "waiting", "waiting in kernel" or "exiting".
 	State string `json:"state"`
-	// WaitsFor is what it waits for: "condition variable 0x7f12", "sleep", "poll fd 4".
+	// WaitsFor names what the thread waits for: "condition variable 0x7f12", "sleep",
+	// "poll on fd 4".
 	WaitsFor string `json:"waits_for,omitempty"`
-	// Deadline is when the wait times out, or zero.
+	// Deadline is the virtual instant at which the wait times out, or zero.
 	Deadline hpc.Time `json:"deadline_ns,omitempty"`
-	// Kernel is the kernel's word: its state letter and wait channel.
+	// Kernel is the thread's state letter and wait channel, as /proc shows them, or "gone".
 	Kernel string `json:"kernel,omitempty"`
 }
 
 var stateNames = [...]string{"free", "running", "waiting", "waiting in kernel", "exiting"}
 
-// Threads lists the managed threads by process and thread id.
+// Threads lists the managed threads, ordered by process and thread id.
 func (c *Clock) Threads() []Thread { return c.s.threads() }
 
 func (s *shared) threads() []Thread {
@@ -74,7 +75,7 @@ func describeWait(why string, object uint64) string {
 	return fmt.Sprintf("%s %#x", why, object)
 }
 
-// fromProc fills in what the kernel knows.
+// fromProc fills in what /proc says of the thread.
 func (t *Thread) fromProc() {
 	read := func(format string, args ...any) string {
 		b, _ := os.ReadFile(fmt.Sprintf(format, args...))
@@ -92,7 +93,7 @@ func (t *Thread) fromProc() {
 	}
 }
 
-// FormatThreads writes the threads as a table, deadlines relative to now.
+// FormatThreads returns the threads as a table. Deadlines are relative to now.
 func FormatThreads(threads []Thread, now hpc.Time) string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
@@ -104,12 +105,12 @@ func FormatThreads(threads []Thread, now hpc.Time) string {
 		}
 		fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\t%s\t%s\t%s\n", t.Process, t.PID, t.TID, t.Name, t.State, t.WaitsFor, left, t.Kernel)
 	}
-	_ = w.Flush() // a strings.Builder takes everything
+	_ = w.Flush() // writing to a strings.Builder never fails
 	return b.String()
 }
 
-// DeadlockError says that every managed thread waits and nothing will wake one:
-// there is no deadline, and the driver has no event to come.
+// DeadlockError means that every managed thread waits and nothing will wake one: no wait has a
+// deadline, and the driver has no further event.
 type DeadlockError struct {
 	Threads []Thread
 	Now     hpc.Time
@@ -120,9 +121,9 @@ func (e *DeadlockError) Error() string {
 		e.Now, FormatThreads(e.Threads, e.Now))
 }
 
-// StallError says that virtual time stands still, and why that is no computing that
-// will come to an end: for After of real time, no managed process has used the CPU,
-// or, where CPU is not 0, they have used that much of it without any effect.
+// StallError means that virtual time has stood still for After of real time, for one of two
+// reasons: no managed process has used the CPU (CPU is 0), or the managed processes have used so
+// much CPU time at one virtual instant that they will hardly come to an end.
 type StallError struct {
 	Threads []Thread
 	Now     hpc.Time
@@ -133,7 +134,8 @@ type StallError struct {
 func (e *StallError) Error() string {
 	what := "no managed process used the CPU"
 	if e.CPU > 0 {
-		what = fmt.Sprintf("managed processes used %v of CPU time, many times as much as they ever did before between two instants", e.CPU.Round(time.Second))
+		what = fmt.Sprintf("managed processes used %v of CPU time, many times as much as they ever did "+
+			"before between two instants", e.CPU.Round(time.Second))
 	}
 	return fmt.Sprintf("virtual time has stood still at %v for %v of real time while %s\n%s",
 		e.Now, e.After.Round(time.Millisecond), what, FormatThreads(e.Threads, e.Now))
@@ -143,24 +145,25 @@ const (
 	stallAfter  = 30 * time.Second
 	repairAfter = 250 * time.Millisecond
 	lookEvery   = 2 * time.Millisecond
-	// A scheduling pass takes no virtual time, however long it computes, and its length
-	// grows with the queue. Computing is taken for a loop that will not end when it has
-	// lasted for spinTimes as long as it ever did before, and for spinAfter in any case.
+	// A scheduling pass takes no virtual time, however long it computes, and passes grow with
+	// the queue. Computing at one instant counts as an endless loop once it has used more than
+	// spinAfter of CPU time and spinTimes the longest real time that an instant took before.
 	spinAfter = 15 * time.Minute
 	spinTimes = 20
 )
 
 // stallWatch notices when real time passes without progress.
 type stallWatch struct {
-	after        time.Duration // without progress: a stall
-	last, looked time.Time     // of the last progress, and of the last look
-	cpu          time.Duration // used at the last progress
-	steps, epoch uint64        // at the last look
-	busy         int32
+	after        time.Duration // real time without progress that is a stall
+	last, looked time.Time     // when the last progress was noticed, and when the last look was
+	cpu          time.Duration // CPU time used at the last progress
+	steps, epoch uint64        // of the clock at the last look
+	busy         int32         // of the clock at the last look
 	spin         spinWatch
 }
 
-// begin is called when the driver waits anew, which is progress of virtual time or news.
+// begin is called when the driver starts to wait. That is progress: virtual time has advanced, or
+// the driver has handled an input.
 func (w *stallWatch) begin() {
 	w.progress()
 	w.spin.reset(time.Now())
@@ -168,14 +171,14 @@ func (w *stallWatch) begin() {
 
 func (w *stallWatch) progress() { w.last = time.Time{} }
 
-// spinWatch notices when managed processes compute for ever at one instant.
+// spinWatch notices when managed processes compute for ever at one virtual instant.
 type spinWatch struct {
-	after   time.Duration // the least CPU time
-	now     hpc.Time      // the instant
-	since   time.Time     // real time: since when it has been that
-	longest time.Duration // real time that an instant has lasted until now
-	watched bool          // cpu is set
-	cpu     time.Duration // used when the watch began, after a part of the least time
+	after   time.Duration // CPU time below which nothing is an endless loop
+	now     hpc.Time      // the current virtual instant
+	since   time.Time     // when it began, in real time
+	longest time.Duration // longest real time that an earlier instant took
+	watched bool          // whether cpu is set
+	cpu     time.Duration // CPU time used when the watch began, a tenth of after into the instant
 }
 
 func (w *spinWatch) reset(now time.Time) {
@@ -185,8 +188,8 @@ func (w *spinWatch) reset(now time.Time) {
 	w.since, w.watched = now, false
 }
 
-// spins returns the CPU time that has been used without an effect since the watch
-// began, if that is too much, else 0. The CPU is not looked at for short spells.
+// spins returns the CPU time that has been used since the watch began, if that is too much, else
+// 0. It does not ask for the CPU time of short instants.
 func (w *spinWatch) spins(now hpc.Time, cpuUsed func() time.Duration) time.Duration {
 	if now != w.now {
 		w.now = now
@@ -206,7 +209,7 @@ func (w *spinWatch) spins(now hpc.Time, cpuUsed func() time.Duration) time.Durat
 	return 0
 }
 
-// due reports whether it is time to look for dead processes again.
+// due reports whether it is time for the next look at the processes.
 func (w *stallWatch) due() bool {
 	now := time.Now()
 	if w.last.IsZero() {
@@ -221,7 +224,7 @@ func (w *stallWatch) due() bool {
 	return true
 }
 
-// moved reports whether managed threads did something since the last look.
+// moved reports whether a managed thread did something since the last look.
 func (w *stallWatch) moved(s *shared) bool {
 	steps, epoch, busy := s.steps.Load(), s.epoch.Load(), s.busy.Load()
 	same := w.steps == steps && w.epoch == epoch && w.busy == busy
@@ -229,10 +232,10 @@ func (w *stallWatch) moved(s *shared) bool {
 	return !same
 }
 
-// lasts reports whether there has been no progress for d.
+// lasts reports whether there has been no progress for d of real time.
 func (w *stallWatch) lasts(d time.Duration) bool { return time.Since(w.last) >= d }
 
-// stuck reports whether the time of a stall has passed without progress and without CPU use.
+// stuck reports whether there has been neither progress nor use of the CPU for w.after.
 func (w *stallWatch) stuck(cpuUsed func() time.Duration) bool {
 	if time.Since(w.last) < w.after {
 		return false

@@ -11,9 +11,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestSameAnswers runs one program of threads, locks, sockets, signals and processes
-// without the virtual clock, with it, and with computing that takes virtual time, though
-// so little that no answer depends on it.
+// TestSameAnswers runs one program of threads, locks, sockets, signals and processes without the
+// virtual clock, with it, and with computing that takes virtual time, but so little that no answer
+// depends on it.
 func TestSameAnswers(t *testing.T) {
 	answers := program(t, "answers")
 	underClock := func(name string, factor float64) string {
@@ -21,7 +21,7 @@ func TestSameAnswers(t *testing.T) {
 		start := l.start
 		if factor > 0 {
 			l.SetFactor(factor)
-			start = l.startPaying
+			start = l.startCharged
 		}
 		p := start(answers)
 		l.run()
@@ -32,8 +32,8 @@ func TestSameAnswers(t *testing.T) {
 		t.Logf("%s: %v of virtual time, %+v", name, l.passed(), l.Stats())
 		return p.output()
 	}
-	// A signal that reaches a thread in the instant before it sleeps does not end the
-	// sleep, and where many threads want few cores that instant can be long.
+	// A signal that reaches a thread in the instant before it sleeps does not end the sleep. On
+	// a busy machine that instant can be long.
 	var frozen, diff string
 	for range 3 {
 		frozen = underClock("frozen", 0)
@@ -44,8 +44,8 @@ func TestSameAnswers(t *testing.T) {
 	if diff != "" {
 		t.Errorf("answers with the clock measured (+) are not those with it frozen (-):\n%s", diff)
 	}
-	// Real sleeps depend on the machine: on a busy one some take a unit longer. Each line
-	// must be what one of a few runs says, and one run is enough on a quiet machine.
+	// Real sleeps depend on the machine: on a busy one some take a unit longer. So each line
+	// must be the same as in one of a few runs. On a quiet machine one run is enough.
 	lines := strings.Split(frozen, "\n")
 	var want []string
 	for range 6 {
@@ -69,8 +69,8 @@ func TestSameAnswers(t *testing.T) {
 	t.Errorf("answers with the clock (+) are not those without it (-):\n%s", cmp.Diff(want, lines))
 }
 
-// TestStress runs what would lose a wake-up if one could be lost, and checks that the
-// counters, the virtual time and the count of running threads come out exactly.
+// TestStress runs the stress program, whose counters a lost wake-up would change. The counters, the
+// virtual time and the count of running threads must be exact.
 func TestStress(t *testing.T) {
 	const rounds = 1000
 	l := newLab(t, Addresses{})

@@ -19,7 +19,7 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// Wake says why [Clock.Wait] returned.
+// Wake is the reason why [Clock.Wait] returned.
 type Wake int
 
 const (
@@ -27,13 +27,13 @@ const (
 	AtLimit Wake = iota
 	// Input: a managed process has sent the driver something.
 	Input
-	// Notified: somebody called Notify, or the context ended.
+	// Notified: Notify was called, or the context ended.
 	Notified
 )
 
-// Wait lets virtual time pass, up to limit at most. It must be called from a
-// goroutine that is locked to its thread or has nothing else to lose: it sleeps in a
-// futex. The errors are [*DeadlockError] and [*StallError], and ctx's.
+// Wait lets virtual time pass, to limit at most, and returns why it stopped. It blocks the thread
+// of the calling goroutine in a futex, without the Go runtime's knowledge. The errors are
+// [*DeadlockError], [*StallError] and ctx's.
 func (c *Clock) Wait(ctx context.Context, limit hpc.Time) (Wake, error) {
 	s := c.s
 	s.limit.Store(int64(limit))
@@ -94,13 +94,14 @@ func (c *Clock) lockClock() {
 	}
 }
 
-// driverOwns is the driver's name in the clock's lock; others use their thread ids.
+// driverOwns marks the driver as the owner of the clock's lock. Other owners are thread ids.
 const driverOwns = ^uint32(0)
 
-// inherit takes the lock from a thread that was killed while it had it.
+// inherit takes the lock from a thread that was killed while it held the lock.
 func (c *Clock) inherit() bool {
 	owner := c.s.lock.Load()
-	if owner == 0 || owner == driverOwns || !ended(int(owner)) || !c.s.lock.CompareAndSwap(owner, driverOwns) {
+	dead := owner != 0 && owner != driverOwns && ended(int(owner))
+	if !dead || !c.s.lock.CompareAndSwap(owner, driverOwns) {
 		return false
 	}
 	c.stats.Repairs++
@@ -109,7 +110,7 @@ func (c *Clock) inherit() bool {
 
 func (c *Clock) unlockClock() { c.s.lock.Store(0) }
 
-// backOff waits a moment, longer the more often it had to.
+// backOff waits a moment. The more tries there were, the longer it waits.
 func backOff(tries int) {
 	switch {
 	case tries < 20:
@@ -134,15 +135,14 @@ func (c *Clock) sleep(word uint32) {
 type advanceResult int
 
 const (
-	inFlight     advanceResult = iota // somebody runs or is about to
-	moved                             // to the next deadline
-	reachedLimit                      // the driver counts as running
-	noDeadline                        // nobody will ever wake
+	inFlight     advanceResult = iota // a thread runs or is about to
+	moved                             // the clock is at the next deadline
+	reachedLimit                      // the clock is at the limit; the driver counts as running
+	noDeadline                        // no thread will ever wake
 )
 
-// advance moves the clock to the next deadline if nothing is in flight, and wakes the
-// thread that is due then: of several the first, as advance_in_place of the shim, which
-// leaves the look at the kernel to the driver.
+// advance moves the clock to the next deadline if nothing is in flight, and wakes the thread that
+// is due then. Of several it wakes the first slot's, as advance_in_place does in shim/clock.c.
 func (c *Clock) advance(limit hpc.Time) advanceResult {
 	s := c.s
 	c.lockClock()
@@ -183,7 +183,8 @@ func (c *Clock) advance(limit hpc.Time) advanceResult {
 	return moved
 }
 
-// markRunning counts a waiting thread as running before it is woken.
+// markRunning counts a waiting thread as running before it is woken. It returns false if another
+// thread was first.
 func (c *Clock) markRunning(sl *slot, from uint32) bool {
 	c.s.busy.Add(1)
 	if sl.state.CompareAndSwap(from, stateRunning) {
@@ -193,7 +194,8 @@ func (c *Clock) markRunning(sl *slot, from uint32) bool {
 	return false
 }
 
-// wakeSignal is the shim's SIGRTMIN + 5; glibc keeps the first two real-time signals.
+// wakeSignal is SIGRTMIN + 5 of the preload library. glibc keeps the first two real-time signals
+// for itself.
 const wakeSignal = unix.Signal(34 + 5)
 
 func wake(sl *slot, from uint32) {
@@ -205,7 +207,7 @@ func wake(sl *slot, from uint32) {
 	_ = unix.Tgkill(int(sl.pid.Load()), int(sl.tid.Load()), wakeSignal)
 }
 
-// quiet reports whether no thread runs and none is about to. The caller holds the lock.
+// quiet reports whether no thread runs and none is about to run. The caller holds the lock.
 func (c *Clock) quiet() bool {
 	s := c.s
 	e := s.epoch.Load()
@@ -240,9 +242,9 @@ func (c *Clock) quiet() bool {
 	return true
 }
 
-// threadStat is an open /proc/PID/task/TID/stat, and wchan beside it. Thread ids come
-// round again within minutes; the descriptors stay with the thread that they were opened
-// for, and reading them fails once that has ended.
+// threadStat has the open files stat and wchan of /proc/PID/task/TID. The kernel uses a thread id
+// again within minutes. An open file stays with the thread for which it was opened: reading it
+// fails once that thread has ended.
 type threadStat struct {
 	stat, wchan int
 	pid, tid    int32
@@ -271,10 +273,10 @@ func (t *threadStat) close() {
 	}
 }
 
-// asleep reports whether the thread sleeps, interruptibly. State S is not enough: a
-// thread enters it before it looks once more at what it waits for, woken or not, and
-// can lose its CPU to another thread in between, ready to run. But then it is on a run
-// queue, and so has no wait channel.
+// asleep reports whether the thread sleeps in state S, interruptible. State S alone does not prove
+// that: a thread enters it before it checks its condition for the last time, and can lose its
+// CPU in between while it is ready to run. But such a thread is on a run queue, and a thread on a
+// run queue has no wait channel.
 func (t *threadStat) asleep() (bool, error) {
 	channel, err := t.channel()
 	if err != nil || channel == running {
@@ -292,18 +294,20 @@ func (t *threadStat) asleep() (bool, error) {
 	return channel != running, err
 }
 
-// channel is what a thread's wait channel, the function of the kernel in which it sleeps, tells of its state.
+// channel is what a thread's wait channel says of its state. The wait channel is the kernel's
+// function in which the thread sleeps.
 type channel int
 
 const (
-	anyState      channel = iota // sleeps, in state S or D, or not told
-	running                      // runs or is ready to
+	anyState      channel = iota // sleeps in state S or D, or unknown
+	running                      // runs or is ready to run
 	interruptible                // sleeps in state S
 )
 
-// channel reads the wait channel. In the functions named here managed threads wait most
-// of the time, and nothing waits in state D; so the line of stat need not be read, which takes the
-// kernel longer to write than all else that a look takes.
+// channel reads the wait channel. Managed threads wait mostly in the functions that are named
+// here, and a thread in one of these is never in state D. So the wait channel alone proves that it
+// sleeps, and the stat file need not be read: the kernel takes longer to write that file than all
+// the rest of a look takes.
 func (t *threadStat) channel() (channel, error) {
 	if t.wchan < 0 {
 		return anyState, nil
@@ -323,9 +327,9 @@ func (t *threadStat) channel() (channel, error) {
 	return anyState, nil
 }
 
-// wchanWorks reports whether the kernel tells wait channels: it does not where it was
-// built without its symbols, or where reading them is forbidden. Of a program in Go
-// some threads are asleep at any time.
+// wchanWorks reports whether the kernel shows wait channels. It does not if it was built without
+// symbols, or if this process may not read them. The test works because a Go program always has
+// threads that sleep.
 var wchanWorks = sync.OnceValue(func() bool {
 	files, _ := filepath.Glob("/proc/self/task/*/wchan")
 	for range 10 {
@@ -366,10 +370,10 @@ func (c *Clock) asleep(i int) bool {
 	return false
 }
 
-// asleepTogether reports whether all threads that wait in the kernel sleep at the same
-// instant. A look at one after the other does not tell so much where they wake each
-// other without a word, as the writer and the reader of a full pipe do. But who sleeps
-// in two looks, and has not gone to sleep in between, has slept all the time.
+// asleepTogether reports whether all threads that wait in the kernel sleep at the same instant.
+// One look at each thread does not prove that if threads wake each other without a change of
+// epoch, as the writer and the reader of a full pipe do. But a thread that sleeps in two looks,
+// and has not gone to sleep in between, has slept all the time.
 func (c *Clock) asleepTogether() bool {
 	var switches [2][]string
 	for look := range switches {
@@ -392,8 +396,8 @@ func (c *Clock) asleepTogether() bool {
 	return slices.Equal(switches[0], switches[1])
 }
 
-// statState is the state letter of a line of /proc/PID/stat, 0 if it has none. The
-// command name before it may hold anything, parentheses too.
+// statState returns the state letter in a line of /proc/PID/stat, 0 if there is none. The command
+// name before it may contain any character, also parentheses.
 func statState(line []byte) byte {
 	if p := bytes.LastIndexByte(line, ')'); p >= 0 && p+2 < len(line) {
 		return line[p+2]
@@ -401,18 +405,18 @@ func statState(line []byte) byte {
 	return 0
 }
 
-// lookAfter collects processes that ended without anybody noticing, and reports a stall.
-// Those that the driver has started it collects itself: while it does not know of their
-// end, virtual time must not go on.
+// lookAfter collects processes that ended unnoticed, and returns a [*StallError] if there is a
+// stall. It leaves out the processes that the driver has started: virtual time must stand still
+// until the driver knows of their end and calls Collect.
 func (c *Clock) lookAfter() error {
 	if !c.stall.due() {
 		return nil
 	}
 	for pid := range c.processes() {
 		if !c.own[pid] && ended(pid) {
-			// The kernel shows state Z a moment before it wakes the parent, but holds the
-			// lock of its process table from before the one until after the other. A
-			// signal 0 to the own process group takes that lock and does nothing else.
+			// The kernel shows state Z a moment before it wakes the parent. It holds the
+			// lock of its process table during both. A signal 0 to our own process group
+			// waits for that lock and does nothing else.
 			_ = unix.Kill(0, 0)
 			c.Collect(pid)
 		}
@@ -433,7 +437,7 @@ func (c *Clock) lookAfter() error {
 	return nil
 }
 
-// processes are the processes that own slots.
+// processes returns the ids of the processes that own slots.
 func (c *Clock) processes() map[int]bool {
 	pids := map[int]bool{}
 	for i := range int(c.s.used.Load()) {
@@ -446,8 +450,8 @@ func (c *Clock) processes() map[int]bool {
 	return pids
 }
 
-// ended reports whether a process has ended, collected by its parent or not. One whose
-// first thread has ended before the others is in state Z, too.
+// ended reports whether a process has ended, whether or not its parent has collected it. A process
+// whose first thread ended before the others is in state Z but has not ended.
 func ended(pid int) bool {
 	line, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
@@ -461,11 +465,10 @@ func ended(pid int) bool {
 	return len(f) <= threads || string(f[threads]) == "1"
 }
 
-// repair completes what a process has begun that was killed in the midst of it: a step
-// of the clock whose sleepers were counted, but not woken, or a count without its
-// change of state. It does so only while every thread sleeps and nothing has moved for
-// repairAfter, so that nobody else is in the midst of anything: the look at all threads
-// is no snapshot, and a live thread is between count and state for an instant.
+// repair completes a step of the clock during which a process was killed: sleepers that were
+// counted as running but not woken, or a count without its change of state. It acts only while
+// every thread sleeps and nothing has moved for repairAfter. Otherwise a live thread could be
+// between its count and its change of state, and the look at all threads is no snapshot.
 func (c *Clock) repair() {
 	s := c.s
 	busy, counted := s.busy.Load(), int32(0)
@@ -515,7 +518,7 @@ func (c *Clock) starved() bool {
 	return false
 }
 
-// cpuUsed is the CPU time that the managed processes have used.
+// cpuUsed returns the CPU time that the managed processes have used, user and system.
 func (c *Clock) cpuUsed() (sum time.Duration) {
 	for pid := range c.processes() {
 		sum += CPUTime(pid)
@@ -523,8 +526,8 @@ func (c *Clock) cpuUsed() (sum time.Duration) {
 	return sum
 }
 
-// CPUTime is the CPU time, user and system, that a process has used; 0 if there is
-// no such process.
+// CPUTime returns the CPU time, user and system, that a process has used; 0 if there is no such
+// process. Its resolution is 10 ms.
 func CPUTime(pid int) time.Duration {
 	line, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	f := bytes.Fields(line[bytes.LastIndexByte(line, ')')+1:])
@@ -538,8 +541,8 @@ func CPUTime(pid int) time.Duration {
 	return time.Duration(ticks) * (time.Second / ticksPerSecond)
 }
 
-// PeakMemory is the largest resident set that a process has had, in bytes; 0 if there is no such
-// process.
+// PeakMemory returns the largest resident set that a process has had, in bytes (VmHWM of
+// proc(5)); 0 if there is no such process.
 func PeakMemory(pid int) int64 {
 	status, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
 	_, peak, _ := bytes.Cut(status, []byte("\nVmHWM:"))
@@ -555,19 +558,20 @@ func PeakMemory(pid int) int64 {
 const ticksPerSecond = 100
 
 func futexWake(word *atomic.Uint32) {
-	// It fails only for a word that is not there, and nobody may be waiting.
+	// The call fails only for an unmapped word. That no thread waits is not an error.
 	_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexOpWake, 1, 0, 0, 0)
 }
 
 func futexWait(word *atomic.Uint32, value uint32, timeout time.Duration) {
 	ts := unix.NsecToTimespec(int64(timeout))
-	// A wake, a timeout, a signal and a value that has changed already are one to the
-	// caller, who reads the word again. The Go runtime does not know of the wait: if it did,
-	// a thread of its own would wake for each of them, to give the processor away.
-	_, _, _ = unix.RawSyscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexOpWait, uintptr(value), uintptr(unsafe.Pointer(&ts)), 0, 0)
+	// The caller reads the word again after a wake, a timeout, a signal or a changed value. The
+	// call is raw, so that the Go runtime does not know of it: otherwise one of its own threads
+	// would wake for every wait, to give the processor to another goroutine.
+	_, _, _ = unix.RawSyscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexOpWait, uintptr(value),
+		uintptr(unsafe.Pointer(&ts)), 0, 0)
 }
 
-// linux/futex.h
+// The operations are those of linux/futex.h.
 const (
 	futexOpWait = 0
 	futexOpWake = 1

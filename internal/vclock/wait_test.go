@@ -10,12 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestAsleep holds what the driver says of a thread against what the thread does.
+// TestAsleep compares what the driver says of a thread with what the thread does.
 func TestAsleep(t *testing.T) {
 	if !wchanWorks() {
 		t.Skip("the kernel does not tell wait channels")
 	}
-	// inThread calls wait, which returns once something is in its pipe, in a thread of its own.
+	// inThread calls wait in a thread of its own. wait returns once its pipe has input.
 	inThread := func(t *testing.T, wait func(fd int)) (pid, tid int) {
 		var fds [2]int
 		if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {

@@ -72,7 +72,7 @@ type Engine struct {
 	names    map[ownName][]*submission // of the jobs that have not ended; nil until a singleton comes
 	seq      int
 	arrivals []*Job // eligible, and not yet offered to the policy
-	foremost []*Job // waiting, and not the policy's
+	presets  []*Job // waiting, and not the policy's
 	freed    bool   // something happened since the policy was asked last
 	events   []rm.Event
 	outcomes []rm.Outcome // of events
@@ -168,11 +168,11 @@ func (e *Engine) AdvanceTo(ctx context.Context, t hpc.Time) ([]rm.Event, error) 
 
 // offer hands an eligible job to the policy.
 func (e *Engine) offer(j *Job) {
-	if !j.foremost() {
+	if !j.of.preset {
 		e.policy.Add(j)
 		return
 	}
-	e.foremost = append(e.foremost, j)
+	e.presets = append(e.presets, j)
 	e.freed = true
 }
 
@@ -188,12 +188,12 @@ func (e *Engine) settle() {
 		switch {
 		case e.freed:
 			e.freed = false
-			e.startForemost()
+			e.startPresets()
 			e.policy.Schedule()
 		case next < len(e.arrivals):
 			j := e.arrivals[next]
 			next++
-			if j.state == blocked {
+			if j.state == blocked && !j.onHold {
 				j.state = waiting
 				e.offer(j)
 			}
@@ -241,16 +241,21 @@ func (e *Engine) freeForeseen() {
 
 // started notes that the policy has started a job.
 func (e *Engine) started(j *Job) {
-	end := after(j.Start, j.run)
+	j.end = after(j.Start, j.run)
 	if at := j.of.job.EndAt; at != 0 {
-		end = max(at, j.Start)
+		j.end = max(at, j.Start)
 	}
-	j.cut = end > j.Due
-	if end = min(end, j.Due); end != hpc.Never {
-		j.endTimer = e.timers.add(end, jobEnds, j, nil)
-	}
+	e.foresee(j)
 	e.emit(j, rm.Started, "", e.outcome(j, hpc.Running))
 	j.of.started(e)
+}
+
+// foresee sets the timer for the end of a running job.
+func (e *Engine) foresee(j *Job) {
+	j.cut, j.endTimer = j.end > j.Due, 0
+	if end := min(j.end, j.Due); end != hpc.Never {
+		j.endTimer = e.timers.add(max(end, e.Now()), jobEnds, j, nil)
+	}
 }
 
 // end ends a running job by itself or by its time limit.
@@ -281,7 +286,7 @@ func (e *Engine) finish(j *Job, state hpc.State) {
 		}
 	}
 	e.emit(j, rm.Ended, "", outcome)
-	j.of.ended(e, was, j.well)
+	j.of.ended(e, j, was)
 }
 
 // leave takes a job from the machine or from the policy.
@@ -292,7 +297,7 @@ func (e *Engine) leave(j *Job) {
 		e.machine.release(j)
 		e.freed = true
 	case waiting:
-		if !e.removeForemost(j) {
+		if !e.removePreset(j) {
 			e.policy.Remove(j)
 		}
 		e.machine.Unreserve(j)
@@ -309,11 +314,16 @@ func (e *Engine) requeue(j *Job, reason string) {
 	}
 	j.restarts++
 	j.of.pending++
+	j.end = 0
 	if outcome != nil {
 		outcome.Restarts = int(j.restarts)
 	}
 	j.state, j.Start, j.Due = blocked, 0, 0
 	e.emit(j, rm.Requeue, reason, outcome)
+	if j.onHold {
+		j.withdraw()
+		return
+	}
 	e.arrivals = append(e.arrivals, j)
 }
 
@@ -345,7 +355,10 @@ func (e *Engine) outcome(j *Job, state hpc.State) *rm.Outcome {
 	o.Processors = j.held()
 	if n := e.machine.nodes; n != nil {
 		o.Nodes, o.NodeCount, o.TRES = n.hosts(j), len(j.placement.nodes), n.tres(j)
-		o.Partition, o.Reservation = j.demand.partition.Name, j.demand.reservation
+		o.Partition = j.demand.partition.Name
+		if !j.of.preset { // which runs in a reservation that is ours, not the workload's
+			o.Reservation = j.demand.reservation
+		}
 	}
 	return o
 }

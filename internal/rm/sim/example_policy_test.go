@@ -34,6 +34,9 @@ func (p *BestFit) Remove(j *sim.Job) {
 	delete(p.bypassed, j)
 }
 
+// Change implements sim.Policy.
+func (p *BestFit) Change(_ *sim.Job, change func()) { change() }
+
 // Schedule implements sim.Policy.
 func (p *BestFit) Schedule() {
 	for best := p.best(); best != nil; best = p.best() {

@@ -28,12 +28,15 @@ type Job struct {
 
 	of       *submission
 	run      time.Duration // how long it runs on this machine
+	end      hpc.Time      // when it ends by itself; 0 while it waits
 	task     int32         // of a job array, or -1
 	restarts int32
 
 	state      jobState
 	well       bool // it ended, and as it should
 	cut        bool // its time limit ends it
+	onHold     bool // an operator holds it
+	offered    bool // it has become eligible, and counts as one of the array's at once
 	reserved   bool
 	reservedAt hpc.Time
 	endTimer   int        // the sequence number of the timer that ends it; 0 for none

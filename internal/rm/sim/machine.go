@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"iter"
+	"time"
 
 	"rmreplay/internal/hpc"
 )
@@ -32,6 +33,8 @@ type space interface {
 	add(j *Job, at hpc.Time)
 	// remove takes it away, however long it had been meant to stay.
 	remove(j *Job)
+	// move makes a running job stay until due instead of [Job.Due]; due has not passed.
+	move(j *Job, due hpc.Time)
 }
 
 // newPool is a machine of so many processors.
@@ -106,6 +109,16 @@ func (m *Machine) release(j *Job) {
 	m.running.remove(j)
 	m.free += j.held()
 	m.space.remove(j)
+}
+
+// setLimit gives a running job another time limit, which it has not reached. What others
+// have reserved may overlap with it then, until the policy reserves anew.
+func (m *Machine) setLimit(j *Job, limit time.Duration) {
+	due, tie := after(j.Start, limit), j.tie
+	m.running.remove(j)
+	m.space.move(j, due)
+	j.Limit, j.Due = limit, due
+	m.running.insert(j, int64(due), tie)
 }
 
 // Running are the running jobs in the order of [Job.Due]; those that are due at one

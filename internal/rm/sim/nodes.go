@@ -228,6 +228,18 @@ func (n *nodes) remove(j *Job) {
 	}
 }
 
+// move implements space.
+func (n *nodes) move(j *Job, due hpc.Time) {
+	for _, i := range j.placement.nodes {
+		stays := n.list[i].stays
+		for k := range stays {
+			if stays[k].job == j {
+				stays[k].until = due
+			}
+		}
+	}
+}
+
 // wholeNode is a demand for all that a node has of a resource.
 const wholeNode = -1
 

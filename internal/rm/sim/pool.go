@@ -60,6 +60,14 @@ func (p *pool) remove(j *Job) {
 	p.change(max(from, p.m.now), until, j.Size)
 }
 
+func (p *pool) move(j *Job, due hpc.Time) {
+	if due > j.Due {
+		p.change(j.Due, due, -j.Size)
+	} else {
+		p.change(due, j.Due, j.Size)
+	}
+}
+
 // need makes the steps from the running jobs.
 func (p *pool) need() {
 	if p.steps != nil {

@@ -48,7 +48,7 @@ func submissions(jobs []*hpc.Job) []input {
 	for _, j := range jobs {
 		list = append(list, input{j.Submit, func(e *sim.Engine) error { return e.Submit(j) }})
 		if j.CancelAfter > 0 {
-			list = append(list, input{j.Submit.Add(j.CancelAfter), func(e *sim.Engine) error { return e.Cancel(j.ID) }})
+			list = append(list, input{j.Submit.Add(j.CancelAfter), func(e *sim.Engine) error { return e.Do(rm.Command{Kind: rm.Cancel, Job: j.ID}) }})
 		}
 	}
 	return list

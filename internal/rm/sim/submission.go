@@ -17,9 +17,12 @@ type submission struct {
 	jobs   []Job // one, or one for each task
 
 	refused bool
+	preset  bool  // it ran when the window began
+	onHold  bool  // none of its jobs may start
 	begun   bool  // its begin time has come
 	atOnce  int32 // how many tasks may run at once; 0 for any number
-	offered int32 // tasks that have become eligible
+	next    int32 // all tasks before this one have become eligible, or ended
+	active  int32 // tasks that have become eligible and not ended
 
 	// Counts of tasks.
 	pending, open, failed int32
@@ -101,10 +104,12 @@ func (e *Engine) forget(s *submission) {
 
 // Submit implements [rm.ResourceManager]. The job is accepted or refused at once, and
 // the event says so at the next AdvanceTo.
-func (e *Engine) Submit(job *hpc.Job) error {
+func (e *Engine) Submit(job *hpc.Job) error { return e.submit(job, false) }
+
+func (e *Engine) submit(job *hpc.Job, preset bool) error {
 	s := e.store.submission()
 	e.jobs = append(e.jobs, known{job.ID, s})
-	s.job, s.number = job, len(e.jobs)
+	s.job, s.number, s.preset, s.onHold = job, len(e.jobs), preset, job.Hold
 	if e.byID != nil {
 		e.byID[job.ID] = int32(s.number - 1)
 	}
@@ -214,15 +219,20 @@ func (e *Engine) setDeadline(s *submission) {
 
 // offer makes as many jobs of a submission eligible as may be.
 func (s *submission) offer(e *Engine) {
-	if s.open == 0 || s.job.Hold || !s.begun || s.gate != nil {
+	if s.open == 0 || s.onHold || !s.begun || s.gate != nil {
 		return
 	}
 	all := int32(len(s.jobs))
-	for s.offered < all && (s.atOnce == 0 || s.offered-(all-s.open) < s.atOnce) {
-		j := &s.jobs[s.offered]
-		s.offered++
-		j.Eligible = e.Now()
-		e.arrivals = append(e.arrivals, j)
+	for i := s.next; i < all && (s.atOnce == 0 || s.active < s.atOnce); i++ {
+		if j := &s.jobs[i]; j.state == blocked && !j.offered && !j.onHold {
+			j.offered = true
+			s.active++
+			j.Eligible = e.Now()
+			e.arrivals = append(e.arrivals, j)
+		}
+	}
+	for s.next < all && (s.jobs[s.next].offered || s.jobs[s.next].state == ended) {
+		s.next++
 	}
 }
 
@@ -233,12 +243,15 @@ func (s *submission) started(e *Engine) {
 }
 
 // ended notes that one of its jobs has ended, from the state it was in.
-func (s *submission) ended(e *Engine, was jobState, well bool) {
+func (s *submission) ended(e *Engine, j *Job, was jobState) {
 	s.open--
+	if j.offered {
+		s.active--
+	}
 	if was != running {
 		s.pending--
 	}
-	if !well {
+	if !j.well {
 		s.failed++
 	}
 	if s.open == 0 && e.names != nil {
@@ -262,19 +275,11 @@ func (s *submission) tell(e *Engine) {
 	s.waiters = slices.DeleteFunc(s.waiters, func(c *condition) bool { return c.look(e, s) })
 }
 
-// Cancel implements [rm.ResourceManager].
-func (e *Engine) Cancel(id string) error {
-	if s := e.find(id); s != nil {
-		e.finishAll(s, hpc.Cancelled)
-	}
-	return nil
-}
-
 // finishAll ends all jobs of a submission that have not ended. Those that have not
 // become eligible go first, so that none of them takes the place of another.
 func (e *Engine) finishAll(s *submission, state hpc.State) {
 	s.atOnce = 0
-	s.offered = int32(len(s.jobs))
+	s.next = int32(len(s.jobs))
 	for i := range s.jobs {
 		e.finish(&s.jobs[i], state)
 	}

@@ -53,7 +53,7 @@ func CheckAction(a hpc.Action) error {
 	return nil
 }
 
-// Act implements [rm.Administrator]: Slurm's commands and shells run as the user of
+// Act implements [rm.ResourceManager]: Slurm's commands and shells run as the user of
 // slurmctld, who may do everything, and under virtual time.
 func (e *Engine) Act(a hpc.Action) error {
 	if err := CheckAction(a); err != nil {
@@ -109,7 +109,7 @@ func abbreviates(word, full string, letters int) bool {
 	return len(name) >= letters && strings.HasPrefix(strings.ToLower(full), name)
 }
 
-// BeginWindow implements [rm.Windowed]: slurmctld gets the scheduling of the slurm.conf in
+// BeginWindow implements [rm.ResourceManager]: slurmctld gets the scheduling of the slurm.conf in
 // force, and keeps what actions have made of its partitions.
 func (e *Engine) BeginWindow() error {
 	if !e.cfg.PreRoll {

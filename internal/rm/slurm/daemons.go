@@ -261,10 +261,10 @@ func (e *Engine) startController(ctx context.Context) error {
 	slurmctld := e.place.file("bin", "slurmctld")
 	c := supervise.Command{Path: slurmctld, Args: []string{slurmctld, "-D", "-c"}}
 	if e.cfg.ClockFactor > 0 {
-		// It alone pays for its computing. Clients compute on their users' machines, and what
-		// slurmdbd takes is its database's time, not its own CPU time; slurmctld does not
-		// wait for it to schedule.
-		c.Env = []string{vclock.PaysEnvironment}
+		// Only slurmctld is charged for its CPU time. Clients compute on their users' machines.
+		// slurmdbd mostly waits for its database, and slurmctld does not wait for slurmdbd to
+		// schedule.
+		c.Env = []string{vclock.ChargedEnvironment}
 	} else {
 		c.Env = []string{vclock.CoarseEnvironment("sstate", stateSaveInterval)}
 	}
@@ -431,11 +431,11 @@ func (e *Engine) PeakMemory() map[string]int64 {
 	return out
 }
 
-// ClockSteps is how often virtual time was advanced, and paid is the virtual time that
-// slurmctld's threads have waited for what they had computed, all of them together.
-func (e *Engine) ClockSteps() (steps uint64, paid time.Duration) {
+// ClockSteps returns how often virtual time was advanced, and the virtual time that slurmctld's
+// threads have waited for their own computing, summed over all threads.
+func (e *Engine) ClockSteps() (steps uint64, charged time.Duration) {
 	s := e.clock.Stats()
-	return s.InPlace + s.Driver, s.Paid
+	return s.InPlace + s.Driver, s.Charged
 }
 
 // Adapted is the configuration that the daemons run with, and what was changed in it.

@@ -91,10 +91,11 @@ type Engine struct {
 	byID        map[string]*submission
 	byNumber    map[uint32]*instance
 	running     map[uint32]bool
-	orphans     map[uint32][]completion // by the number of a submission without an answer
-	priorities  []uint32                // jobs of which to ask for the priority
-	inputs      []func()                // what the workload does and has not been sent yet
-	unanswered  int                     // requests of inputs
+	orphans     map[uint32][]completion  // by the number of a submission without an answer
+	runTimes    map[taskOf]time.Duration // those that commands have changed
+	priorities  []uint32                 // jobs of which to ask for the priority
+	inputs      []func()                 // what the workload does and has not been sent yet
+	unanswered  int                      // requests of inputs
 	actions     actions
 	pipeRest    []byte
 	counters    counters
@@ -113,8 +114,6 @@ const maxTries = 15
 
 var (
 	_ rm.ResourceManager = (*Engine)(nil)
-	_ rm.Administrator   = (*Engine)(nil)
-	_ rm.Windowed        = (*Engine)(nil)
 	_ nodes.Environment  = (*Engine)(nil)
 )
 
@@ -181,6 +180,7 @@ func (e *Engine) Warnings() []Warning {
 
 func (e *Engine) emit(ev rm.Event) {
 	ev.At = e.Now()
+	withoutBarrier(&ev)
 	e.events = append(e.events, ev)
 }
 

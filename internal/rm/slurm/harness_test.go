@@ -86,7 +86,7 @@ type scenario struct {
 	delays     nodes.Delays
 	drainLimit time.Duration
 	accounting bool
-	fixed      bool // priorities are the recorded ones
+	controller replay.Controller // nil for a rigid replay
 	usage      []hpc.Usage
 	accrued    []hpc.Accrual
 	factor     float64 // of the measured clock; 0: frozen
@@ -131,8 +131,12 @@ func (s *scenario) play(t testing.TB) *outcome {
 	defer writer.Close()
 	record := &memory{Writer: writer}
 	o := &outcome{t: t, rows: map[string]run.Row{}}
-	o.result, err = replay.Rigid(ctx, e, &s.workload, record, replay.Options{
-		DrainLimit: s.drainLimit, DefaultLimit: s.cluster.DefaultLimit(), FixedPriorities: s.fixed,
+	controller := s.controller
+	if controller == nil {
+		controller = replay.NewRigid(&s.workload)
+	}
+	o.result, err = replay.Play(ctx, e, &s.workload, controller, record, replay.Options{
+		DrainLimit: s.drainLimit, DefaultLimit: s.cluster.DefaultLimit(),
 	})
 	if err != nil {
 		t.Fatalf("replaying: %v", err)

@@ -257,7 +257,7 @@ func (e *Engine) submitted(s *submission, index int, reply *rpc.Message) {
 	}
 	delete(e.orphans, resp.JobID)
 	if s.cancelled {
-		e.kill(s)
+		e.kill(s, rm.Command{Kind: rm.Cancel, Job: s.job.ID})
 	}
 }
 
@@ -288,7 +288,7 @@ func (e *Engine) Script(l *rpc.BatchLaunch) (nodes.Script, error) {
 	if l.ArrayJobID != 0 {
 		task = int(l.ArrayTaskID)
 	}
-	script := nodes.Script{RunTime: s.job.RunTimeOf(task), ExitCode: s.job.ExitCodeOf(task)}
+	script := nodes.Script{RunTime: e.runTimeOf(s, task), ExitCode: s.job.ExitCodeOf(task)}
 	if at := s.job.EndAt; at != 0 {
 		script.RunTime, script.End = max(0, at.Sub(e.Now())), at
 	}
@@ -467,41 +467,3 @@ func (e *Engine) taskOver(number uint32, s *submission, task int, o rm.Outcome, 
 		e.askForTasks(s)
 	}
 }
-
-// Cancel implements [rm.ResourceManager], as scancel does for the whole job.
-func (e *Engine) Cancel(id string) error {
-	s := e.byID[id]
-	if s == nil {
-		return fmt.Errorf("cancelling job %s: it has not been submitted", id)
-	}
-	e.inputs = append(e.inputs, func() {
-		switch {
-		case !s.answered:
-			s.cancelled = true
-		case s.refused || s.ended >= len(s.tasks): // a user would be told so too
-		default:
-			e.kill(s)
-		}
-	})
-	return nil
-}
-
-// kill cancels a submission that slurmctld has taken.
-func (e *Engine) kill(s *submission) {
-	u := e.users[s.job.User]
-	kill := rpc.KillRequest{Job: strconv.FormatUint(uint64(s.number), 10), Signal: signalKill}
-	m := &rpc.Message{Type: rpc.RequestKillJob, UID: u.UID, GID: u.GID, Host: "localhost", Body: kill.Append(nil)}
-	e.sendInput(m, func(reply *rpc.Message, err error) {
-		if err == nil {
-			err = rpc.ReplyError(reply)
-		}
-		if errno, ok := asErrno(err); ok && errno == rpc.ErrAlreadyDone {
-			return // it ended at this very instant
-		}
-		if err != nil {
-			e.warn("cancel-refused", fmt.Sprintf("cancelling job %s: %v", s.job.ID, err), false)
-		}
-	})
-}
-
-const signalKill = 9

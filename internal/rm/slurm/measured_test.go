@@ -68,17 +68,17 @@ func backlog(t *testing.T, in *backlogged, factor float64) {
 		t.Fatal(err)
 	}
 	in.warnings = e.Warnings()
-	in.steps, in.paid = e.ClockSteps()
+	in.steps, in.charged = e.ClockSteps()
 	in.cpu = e.CPU()["slurmctld"]
-	t.Logf("factor %v: %v of CPU time, %v paid, %d steps, %+v, %v", factor, in.cpu, in.paid, in.steps, in.scheduler, in.warnings)
+	t.Logf("factor %v: %v of CPU time, %v charged, %d steps, %+v, %v", factor, in.cpu, in.charged, in.steps, in.scheduler, in.warnings)
 }
 
 // backlogged is what slurmctld says of a backlog.
 type backlogged struct {
-	scheduler run.Scheduler
-	warnings  []Warning
-	steps     uint64
-	paid, cpu time.Duration
+	scheduler    run.Scheduler
+	warnings     []Warning
+	steps        uint64
+	charged, cpu time.Duration
 }
 
 // TestMeasuredController checks that a slow controller is one: its backfill cycles take
@@ -90,8 +90,8 @@ func TestMeasuredController(t *testing.T) {
 	backlog(t, &slow, 40)
 	cut := func(w Warning) bool { return w.Code == "backfill-cut" }
 
-	if s := frozen.scheduler; s.BackfillCycles < 2 || s.BackfillMax != 0 || s.MainMax != 0 || frozen.paid != 0 {
-		t.Errorf("with the frozen clock: %+v, %v paid; want cycles that take no time", s, frozen.paid)
+	if s := frozen.scheduler; s.BackfillCycles < 2 || s.BackfillMax != 0 || s.MainMax != 0 || frozen.charged != 0 {
+		t.Errorf("with the frozen clock: %+v, %v charged; want cycles that take no time", s, frozen.charged)
 	}
 	if slices.ContainsFunc(frozen.warnings, cut) {
 		t.Errorf("with the frozen clock: %v", frozen.warnings)

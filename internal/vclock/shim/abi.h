@@ -1,10 +1,10 @@
 /*
- * The shared memory between the clock (Go, package vclock) and the shim that is
- * preloaded into every managed process. Go reads this layout through the offsets
- * that its own copy declares; abi_test.go compares the two.
+ * The memory that the clock (Go, package vclock) shares with the library that is preloaded
+ * into every managed process. Go declares the same layout in abi.go; abi_test.go compares
+ * the two.
  *
- * Change RMR_ABI_VERSION with every change of meaning or layout: a shim refuses
- * a clock of another version.
+ * Raise RMR_ABI_VERSION with every change of meaning or layout: the library refuses a clock
+ * of another version.
  */
 #ifndef RMR_ABI_H
 #define RMR_ABI_H
@@ -13,14 +13,15 @@
 #include <stdint.h>
 
 #define RMR_ABI_MAGIC 0x6b6c6372u /* "rclk" */
-#define RMR_ABI_VERSION 3u
+#define RMR_ABI_VERSION 4u
 #define RMR_SLOTS 8192
 
-/* Environment of a managed process. */
+/* Environment of a managed process. Children inherit the first variable only; fork and exec
+ * give them a slot of their own. */
 #define RMR_ENV_CLOCK "RMREPLAY_CLOCK" /* path of the clock's file */
-#define RMR_ENV_SLOT "RMREPLAY_SLOT"   /* slot that was reserved for its first thread */
-#define RMR_ENV_PAYS "RMREPLAY_PAYS"   /* set in a process whose computing takes virtual time, not in its children */
-#define RMR_ENV_COARSE "RMREPLAY_COARSE" /* NAME=SECONDS: the step of time(2) for a thread of that name; not in its children */
+#define RMR_ENV_SLOT "RMREPLAY_SLOT" /* slot that was reserved for its first thread */
+#define RMR_ENV_CHARGED "RMREPLAY_CHARGED" /* set: its CPU time takes virtual time */
+#define RMR_ENV_COARSE "RMREPLAY_COARSE" /* NAME=SECONDS: step of time(2) in threads so named */
 
 /* What a thread is doing: rmr_slot.state. */
 enum {
@@ -28,10 +29,10 @@ enum {
 	RMR_RUNNING = 1, /* counted in busy */
 	RMR_SLOT = 2,    /* waits in its slot: only a managed thread or the clock wakes it */
 	RMR_KERNEL = 3,  /* waits in the kernel: input, a signal or a child wakes it */
-	RMR_EXITING = 4, /* its process is on its way out; counted in busy until it is reaped */
+	RMR_EXITING = 4, /* its process is ending; counted in busy until it is collected */
 };
 
-/* What it waits for: rmr_slot.why, for reports only. */
+/* What a thread waits for: rmr_slot.why. */
 enum {
 	RMR_WHY_NONE = 0,
 	RMR_WHY_SLEEP,
@@ -46,11 +47,11 @@ enum {
 	RMR_WHY_CHILD,
 	RMR_WHY_SIGNAL,
 	RMR_WHY_OUTSIDE, /* running, but inside a wait for an unmanaged peer */
-	/* These two may go on a while once they are woken, and wake others meanwhile: the
-	 * driver looks twice. */
+	/* A thread in one of these two may run for a while after it was woken, and wake others
+	 * meanwhile: the driver looks twice. */
 	RMR_WHY_WRITE,
 	RMR_WHY_STREAM,
-	RMR_WHY_PAY, /* for the virtual time that its computing takes */
+	RMR_WHY_CHARGE, /* for the virtual time that its own computing takes */
 };
 
 #define RMR_NEVER INT64_MAX
@@ -78,20 +79,20 @@ struct rmr_clock {
 
 	/* offset 64 */
 	_Atomic int64_t now;   /* virtual ns since the Unix epoch */
-	_Atomic int64_t limit; /* the driver's next event: nobody advances to or past it but the driver */
-	_Atomic int32_t busy;  /* threads in RMR_RUNNING or RMR_EXITING, and the driver while it works */
+	_Atomic int64_t limit; /* the driver's next event: only the driver advances to it or beyond */
+	_Atomic int32_t busy;  /* threads in RMR_RUNNING or RMR_EXITING, and the working driver */
 	_Atomic uint32_t lock; /* tid of the thread that advances the clock, or 0 */
-	_Atomic uint64_t epoch;    /* bumped before anything that can wake a thread in the kernel */
+	_Atomic uint64_t epoch;    /* raised before anything that can wake a thread in the kernel */
 	_Atomic uint64_t verified; /* epoch at which the driver saw every kernel wait asleep */
 	_Atomic int64_t inbox;     /* bytes sent to the driver that it has not read */
 	_Atomic uint32_t driver_word;    /* futex word of the driver */
-	_Atomic uint32_t driver_waiting; /* 1 while it may be asleep on it */
+	_Atomic uint32_t driver_waiting; /* 1 while the driver may be asleep on driver_word */
 	_Atomic uint32_t used;           /* slots below this index have been used */
-	_Atomic uint32_t signals;        /* bumped, before epoch, by whoever sends a signal */
-	_Atomic uint64_t steps; /* advances made in place */
+	_Atomic uint32_t signals;        /* raised, before epoch, by every sender of a signal */
+	_Atomic uint64_t steps; /* advances that managed threads made in place */
 	_Atomic int64_t writers; /* threads that wait in the kernel for room to write */
-	_Atomic double factor;   /* virtual time that a second of CPU time takes where it is paid for; 0: none */
-	_Atomic int64_t paid;    /* virtual ns that threads have waited for what they had computed */
+	_Atomic double factor;   /* virtual seconds that a charged second of CPU time takes; 0: none */
+	_Atomic int64_t charged; /* virtual ns that threads have waited for their own computing */
 	uint64_t pad3[4];
 
 	/* offset 192 */

@@ -1,26 +1,26 @@
 /*
  * The preload library that puts a process under virtual time.
  *
- * Every thread of a managed process owns a slot in shared memory (abi.h) and is
- * running, waiting in its slot, or waiting in the kernel. `busy` counts those that
- * run. Virtual time stands still while busy > 0; the thread that takes it to 0
- * moves the clock to the next deadline in place, or, where that takes a look at
- * what the kernel holds, wakes the driver, which looks.
+ * Every thread of a managed process owns a slot in shared memory (abi.h). The thread is
+ * running, waiting in its slot, or waiting in the kernel; `busy` counts the running threads.
+ * Virtual time stands still while busy > 0. The thread that takes busy to 0 advances the
+ * clock to the next deadline in place. If a thread in the kernel must be looked at first, it
+ * wakes the driver instead, which looks.
  *
  * Two rules keep the count exact:
  *
- *  - Who wakes a thread that waits in its slot counts it as running first. So a
- *    wake-up is never in flight while busy says that nobody runs. For this the
- *    library has its own wait queues for condition variables, locks and joins.
- *  - What can wake a thread that waits in the kernel (a write, a connection, a
- *    signal, an exit) bumps `epoch` first. While epoch equals `verified`, every
- *    kernel wait is known to be asleep with nothing on its way to it.
+ *  - A thread that wakes another one in its slot first counts it as running. So no wake-up is
+ *    in flight while busy is 0. For this the library has its own wait queues for condition
+ *    variables, locks and joins.
+ *  - Whatever can wake a thread in the kernel (a write, a connection, a signal, an exit)
+ *    raises `epoch` first. While epoch equals `verified`, every thread that waits in the
+ *    kernel is asleep, and nothing is on its way to it.
  *
- * A wait for a peer outside (a database, a name service) counts as running: its
- * answer takes real time, not virtual time.
+ * A wait for an unmanaged peer (a database, a name service) counts as running: the answer
+ * takes real time, not virtual time.
  *
- * Where computing is to take virtual time, a thread computes first and then waits in
- * its slot for as long as that is to have taken: see price.c.
+ * Where computing takes virtual time, a thread computes first and then waits in its slot for
+ * the virtual time that the computing takes: see charge.c.
  */
 #define _GNU_SOURCE
 #include "shim.h"
@@ -38,8 +38,8 @@ void wake_driver(void)
 		futex(&C->driver_word, FUTEX_WAKE, 1);
 }
 
-/* lock_clock returns false when somebody else advances the clock at this moment. The
- * owner's id lets the driver take the lock from a thread that was killed with it. */
+/* lock_clock returns false if another thread advances the clock at this moment. By the
+ * owner's id the driver can take the lock from a thread that was killed with it. */
 static bool lock_clock(void)
 {
 	uint32_t free = 0, owner = (uint32_t)(me ? atomic_load(&me->tid) : gettid_now());
@@ -59,8 +59,6 @@ static bool nothing_in_flight(void)
 
 __thread bool woken_by_self OF_THREAD;
 
-/* mark_running counts the waiting thread of s as running before it is woken;
- * false if somebody else was first. */
 bool mark_running(struct rmr_slot *s, uint32_t from)
 {
 	atomic_fetch_add(&C->busy, 1);
@@ -70,10 +68,10 @@ bool mark_running(struct rmr_slot *s, uint32_t from)
 	return false;
 }
 
-/* advance_in_place moves the clock to the next deadline and wakes the thread that is due
- * then. Of several it is that of the first slot: the others follow, one after the other,
- * each when all is at rest again, so that what they do does not depend on which of them
- * gets a processor first. False: the driver has to look. */
+/* advance_in_place advances the clock to the next deadline and wakes the thread that is due
+ * then. Of several due threads it wakes the first slot's. The others follow one by one, each
+ * when all threads wait again: so their order does not depend on the kernel's scheduler. It
+ * returns false if the driver has to look. */
 static bool advance_in_place(void)
 {
 	struct rmr_slot *due = NULL;
@@ -82,8 +80,8 @@ static bool advance_in_place(void)
 
 	if (!lock_clock())
 		return false;
-	/* Before the search as well as after it: a thread that runs during the search
-	 * could set a deadline behind it and be idle again at its end. */
+	/* Checked before and after the search: a thread that runs during the search could set
+	 * a deadline in a slot that was passed already, and be idle again at the end. */
 	if (!nothing_in_flight()) {
 		unlock_clock();
 		return false;
@@ -120,7 +118,6 @@ static bool advance_in_place(void)
 	return true;
 }
 
-/* idle takes the calling thread out of the count; the last one moves the clock. */
 void idle(void)
 {
 	if (atomic_fetch_sub(&C->busy, 1) != 1)
@@ -156,14 +153,14 @@ struct rmr_slot *new_slot(pid_t pid, pid_t tid)
 	abort();
 }
 
-/* disown takes a slot from pid. The owner's id is what two who free a slot at the same
- * time fight for: only the winner may free it, since it can have a new owner at once. */
+/* Two processes may want to free a slot at the same time. Only the one that clears the
+ * owner's id may do so, since the slot can have a new owner at once. */
 bool disown(struct rmr_slot *s, pid_t pid)
 {
 	return atomic_compare_exchange_strong(&s->pid, &pid, 0);
 }
 
-/* free_slot frees a slot that the caller has disowned. */
+/* free_slot frees a slot that the caller has taken from its owner by disown. */
 void free_slot(struct rmr_slot *s)
 {
 	uint32_t st = atomic_exchange(&s->state, RMR_FREE);
@@ -171,7 +168,6 @@ void free_slot(struct rmr_slot *s)
 		idle();
 }
 
-/* free_process frees what a dead process left, except keep. */
 void free_process(pid_t pid, struct rmr_slot *keep)
 {
 	uint32_t used = atomic_load(&C->used);
@@ -188,9 +184,9 @@ static void leave_slot(void *unused)
 	mark_running(me, RMR_SLOT);
 }
 
-/* sleep_in_slot sleeps until the slot's state changes, or until something in ends
- * happens. The kernel restarts a futex wait after a handler with SA_RESTART, but one
- * with a timeout never. */
+/* sleep_in_slot sleeps until the slot's state changes, or until one of `ends` happens. After
+ * a handler with SA_RESTART the kernel restarts a futex wait without a timeout, but never one
+ * with a timeout. */
 static bool sleep_in_slot(enum ends ends)
 {
 	static const struct timespec forever = {1LL << 32, 0};
@@ -198,28 +194,27 @@ static bool sleep_in_slot(enum ends ends)
 	/* As in glibc's own blocking calls: deferred cancellation acts here. */
 	if (ends & BY_CANCEL)
 		pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type);
-	long r = syscall(SYS_futex, &me->state, FUTEX_WAIT, RMR_SLOT, ends == BY_NOTHING || !(ends & 4) ? NULL : &forever, NULL, 0);
+	const struct timespec *timeout = ends == BY_NOTHING || !(ends & 4) ? NULL : &forever;
+	long r = syscall(SYS_futex, &me->state, FUTEX_WAIT, RMR_SLOT, timeout, NULL, 0);
 	bool interrupted = r == -1 && errno == EINTR;
 	if (ends & BY_CANCEL)
 		pthread_setcanceltype(type, NULL);
 	return !(interrupted && (ends & BY_SIGNAL));
 }
 
-/* slot_wait sleeps until somebody has marked the calling thread as running. The
- * caller has set state and deadline, and holds no lock of this library. It returns
- * false when a signal handler has ended the wait. */
+/* The caller has called slot_prepare, and holds no lock of this library. */
 bool slot_wait(enum ends ends)
 {
 	volatile bool woken = true;
 	int saved = errno;
-	stop_meter();
+	count_cpu_time();
 	idle();
 	pthread_cleanup_push(leave_slot, NULL);
 	while (woken && atomic_load(&me->state) == RMR_SLOT)
 		if (!sleep_in_slot(ends) && mark_running(me, RMR_SLOT))
 			woken = false;
 	pthread_cleanup_pop(0);
-	restart_meter();
+	skip_cpu_time();
 	errno = saved;
 	return woken;
 }
@@ -233,13 +228,12 @@ void slot_prepare(uint32_t why, const volatile void *object, int64_t deadline)
 	atomic_store(&me->state, RMR_SLOT);
 }
 
-/* kernel_enter says that the calling thread is about to sleep in the kernel. It returns
- * false if the clock has ended the wait already. Before time goes on the driver must see it
- * asleep: it may not sleep at all, and a signal that comes before it does is lost to it. */
+/* Before virtual time advances, the driver must see the calling thread asleep: the thread may
+ * not sleep at all, and a signal that comes before it sleeps does not end its wait. */
 bool kernel_enter(uint32_t why, uint64_t object, int64_t deadline)
 {
 	int saved = errno;
-	stop_meter();
+	count_cpu_time();
 	wait_frame = __builtin_frame_address(0);
 	woken_by_self = false;
 	if (why == RMR_WHY_WRITE)
@@ -254,7 +248,6 @@ bool kernel_enter(uint32_t why, uint64_t object, int64_t deadline)
 	return atomic_load(&me->state) == RMR_KERNEL;
 }
 
-/* kernel_leave returns false if the clock has woken the thread: its time is up. */
 bool kernel_leave(void)
 {
 	int saved = errno;
@@ -264,7 +257,7 @@ bool kernel_leave(void)
 	touch();
 	atomic_store_explicit(&me->deadline, RMR_NEVER, memory_order_relaxed);
 	atomic_store_explicit(&me->why, RMR_WHY_NONE, memory_order_relaxed);
-	restart_meter();
+	skip_cpu_time();
 	errno = saved;
 	return own;
 }

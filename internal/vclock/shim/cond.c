@@ -2,11 +2,11 @@
 #define _GNU_SOURCE
 #include "shim.h"
 
-/* They live in the queues alone: nothing in a pthread_cond_t is used, so one that was
- * initialised statically needs no care, and one that is freed is not missed. */
+/* The library keeps nothing in a pthread_cond_t: its waiters are in the queues. So a condition
+ * variable that was initialised statically, or freed, needs no extra code. */
 
-/* A thread that has no slot (it started before the library, or is ending) waits in
- * one of its own that no clock sees. */
+/* A thread without a slot (it started before the library, or is ending) waits in a slot of its
+ * own, which the clock does not see. */
 static struct rmr_slot *slot_or(struct rmr_slot *own)
 {
 	if (counted())
@@ -34,7 +34,7 @@ struct cond_wait {
 	pthread_mutex_t *mutex;
 };
 
-/* leave_cond returns false if a signal came first. */
+/* leave_cond takes w out of its queue. It returns false if w was signalled first. */
 static bool leave_cond(struct waiter *w)
 {
 	if (atomic_load(&w->woken))
@@ -54,18 +54,18 @@ static void cond_wake(const volatile void *c, bool all)
 	errno = saved;
 }
 
-/* A cancelled wait leaves the queue and takes the mutex again, as POSIX wants. */
+/* A cancelled wait leaves the queue and takes the mutex again, as POSIX requires. */
 static void cancel_cond_wait(void *arg)
 {
 	struct cond_wait *w = arg;
 	if (me)
 		mark_running(me, RMR_SLOT);
-	if (!leave_cond(&w->waiter)) /* the signal was meant for somebody */
+	if (!leave_cond(&w->waiter)) /* pass the signal on to the next waiter */
 		cond_wake(w->waiter.key, false);
 	pthread_mutex_lock(w->mutex);
 }
 
-/* No clock ends this wait, so it looks itself. */
+/* The clock does not end this wait, so the thread looks at the time itself. */
 static void wait_uncounted(struct rmr_slot *s, int64_t deadline)
 {
 	static const struct timespec a_while = {0, 1000 * 1000};
@@ -74,7 +74,8 @@ static void wait_uncounted(struct rmr_slot *s, int64_t deadline)
 		clock_gettime(CLOCK_REALTIME, &ts);
 		if (ns_of(&ts) >= deadline)
 			return;
-		syscall(SYS_futex, &s->state, FUTEX_WAIT, RMR_SLOT, deadline == RMR_NEVER ? NULL : &a_while, NULL, 0);
+		syscall(SYS_futex, &s->state, FUTEX_WAIT, RMR_SLOT,
+			deadline == RMR_NEVER ? NULL : &a_while, NULL, 0);
 	}
 }
 
@@ -107,19 +108,20 @@ static int cond_wait(pthread_cond_t *c, pthread_mutex_t *m, int64_t deadline)
 
 EXPORT int pthread_cond_wait(pthread_cond_t *c, pthread_mutex_t *m)
 {
-	pay(AT_CALL);
+	charge(AT_CALL);
 	return cond_wait(c, m, RMR_NEVER);
 }
 
-EXPORT int pthread_cond_timedwait(pthread_cond_t *c, pthread_mutex_t *m, const struct timespec *until)
+EXPORT int pthread_cond_timedwait(pthread_cond_t *c, pthread_mutex_t *m,
+				  const struct timespec *until)
 {
-	pay(AT_CALL);
+	charge(AT_CALL);
 	if (until->tv_nsec < 0 || until->tv_nsec >= NS_PER_S)
 		return EINVAL;
 	int64_t deadline = coarse_ceiling(ns_of(until));
 	if (C && deadline <= now()) {
 		pthread_testcancel();
-		/* A caller that polls like this lets others have the mutex. */
+		/* A caller that polls in this way must let other threads take the mutex. */
 		pthread_mutex_unlock(m);
 		sched_yield();
 		pthread_mutex_lock(m);
@@ -128,7 +130,8 @@ EXPORT int pthread_cond_timedwait(pthread_cond_t *c, pthread_mutex_t *m, const s
 	return cond_wait(c, m, deadline);
 }
 
-EXPORT int pthread_cond_clockwait(pthread_cond_t *c, pthread_mutex_t *m, clockid_t clock, const struct timespec *until)
+EXPORT int pthread_cond_clockwait(pthread_cond_t *c, pthread_mutex_t *m, clockid_t clock,
+				  const struct timespec *until)
 {
 	(void)clock; /* every clock shows virtual time */
 	return pthread_cond_timedwait(c, m, until);
@@ -136,14 +139,14 @@ EXPORT int pthread_cond_clockwait(pthread_cond_t *c, pthread_mutex_t *m, clockid
 
 EXPORT int pthread_cond_signal(pthread_cond_t *c)
 {
-	pay(AT_CALL);
+	charge(AT_CALL);
 	cond_wake(c, false);
 	return 0;
 }
 
 EXPORT int pthread_cond_broadcast(pthread_cond_t *c)
 {
-	pay(AT_CALL);
+	charge(AT_CALL);
 	cond_wake(c, true);
 	return 0;
 }

@@ -8,9 +8,9 @@ REAL(void, _exit, int)
 pthread_key_t exit_key;
 int wake_signal;
 
-/* A process on its way out counts as running until it has been collected, so that
- * no time passes between its end and its parent's knowledge of it. The driver
- * collects those that nobody waits for; saying so here spares it the search. */
+/* A process that ends counts as running until its parent or the driver collects it, so that
+ * no virtual time passes before its parent knows of its end. The driver collects a process
+ * that no other process waits for; the state tells it without a search. */
 __attribute__((destructor)) static void fini(void)
 {
 	uint32_t running = RMR_RUNNING;
@@ -53,13 +53,14 @@ static struct rmr_clock *map_clock(const char *path)
 	real(close)(fd);
 	if (c->magic != RMR_ABI_MAGIC)
 		refuse(path, "not a clock file");
-	if (c->version != RMR_ABI_VERSION || st.st_size != (off_t)sizeof *c || c->slots != RMR_SLOTS || c->slot_size != sizeof(struct rmr_slot))
+	if (c->version != RMR_ABI_VERSION || st.st_size != (off_t)sizeof *c || c->slots != RMR_SLOTS ||
+	    c->slot_size != sizeof(struct rmr_slot))
 		refuse(path, "made by another version of rmreplay (ABI mismatch); run both from one build");
 	return c;
 }
 
-/* adopt takes the slot that was reserved for this process, or that it had before
- * exec; NULL where there is none. */
+/* adopt returns the slot that was reserved for this process, or that it had before exec; NULL
+ * if there is none. */
 static struct rmr_slot *adopt(struct rmr_clock *c, const char *var)
 {
 	char *end;
@@ -84,12 +85,12 @@ __attribute__((constructor)) static void init(void)
 		return;
 	struct rmr_clock *c = map_clock(path);
 	struct rmr_slot *s = adopt(c, value_of(RMR_ENV_SLOT));
-	pays = value_of(RMR_ENV_PAYS) != NULL;
+	charged = value_of(RMR_ENV_CHARGED) != NULL;
 	if (value_of(RMR_ENV_COARSE))
 		choose_coarse(value_of(RMR_ENV_COARSE));
 	remove_variable(RMR_ENV_COARSE);
 	remove_variable(RMR_ENV_SLOT);
-	remove_variable(RMR_ENV_PAYS);
+	remove_variable(RMR_ENV_CHARGED);
 	remember_environment();
 	wake_signal = SIGRTMIN + 5;
 	struct sigaction sa = {.sa_handler = on_wake_signal, .sa_flags = SA_RESTART};
@@ -103,6 +104,6 @@ __attribute__((constructor)) static void init(void)
 	atomic_store(&me->pid, getpid());
 	atomic_store(&me->tid, gettid_now());
 	pthread_setspecific(exit_key, me);
-	free_process(getpid(), me); /* threads that exec has ended */
-	restart_meter();
+	free_process(getpid(), me); /* the slots of threads that exec has ended */
+	skip_cpu_time();
 }

@@ -48,19 +48,19 @@ static int lock_mutex(pthread_mutex_t *m, int64_t deadline)
 
 EXPORT int pthread_mutex_lock(pthread_mutex_t *m)
 {
-	pay(AT_CALL);
+	charge(AT_CALL);
 	return counted() ? lock_mutex(m, RMR_NEVER) : real(pthread_mutex_lock)(m);
 }
 
 EXPORT int pthread_mutex_timedlock(pthread_mutex_t *m, const struct timespec *until)
 {
-	pay(AT_CALL);
+	charge(AT_CALL);
 	return counted() ? lock_mutex(m, ns_of(until)) : real(pthread_mutex_timedlock)(m, until);
 }
 
 EXPORT int pthread_mutex_unlock(pthread_mutex_t *m)
 {
-	pay(AT_CALL);
+	charge(AT_CALL);
 	int r = real(pthread_mutex_unlock)(m);
 	released(buckets, m, false);
 	return r;
@@ -78,19 +78,19 @@ static int lock_rwlock(pthread_rwlock_t *l, int (*try)(void *))
 
 EXPORT int pthread_rwlock_rdlock(pthread_rwlock_t *l)
 {
-	pay(AT_CALL);
+	charge(AT_CALL);
 	return counted() ? lock_rwlock(l, try_read) : real(pthread_rwlock_rdlock)(l);
 }
 
 EXPORT int pthread_rwlock_wrlock(pthread_rwlock_t *l)
 {
-	pay(AT_CALL);
+	charge(AT_CALL);
 	return counted() ? lock_rwlock(l, try_write) : real(pthread_rwlock_wrlock)(l);
 }
 
 EXPORT int pthread_rwlock_unlock(pthread_rwlock_t *l)
 {
-	pay(AT_CALL);
+	charge(AT_CALL);
 	int r = real(pthread_rwlock_unlock)(l);
 	released(buckets, l, true);
 	return r;
@@ -101,7 +101,8 @@ static int wait_semaphore(sem_t *s, int64_t deadline)
 	pthread_testcancel();
 	int r = try_semaphore(s);
 	if (r == EBUSY)
-		r = wait_for(semaphores, s, RMR_WHY_SEMAPHORE, try_semaphore, deadline, BY_CANCEL | BY_SIGNAL);
+		r = wait_for(semaphores, s, RMR_WHY_SEMAPHORE, try_semaphore, deadline,
+			     BY_CANCEL | BY_SIGNAL);
 	if (r == 0)
 		return 0;
 	errno = r;
@@ -110,19 +111,19 @@ static int wait_semaphore(sem_t *s, int64_t deadline)
 
 EXPORT int sem_wait(sem_t *s)
 {
-	pay(AT_CALL);
+	charge(AT_CALL);
 	return counted() ? wait_semaphore(s, RMR_NEVER) : real(sem_wait)(s);
 }
 
 EXPORT int sem_timedwait(sem_t *s, const struct timespec *until)
 {
-	pay(AT_CALL);
+	charge(AT_CALL);
 	return counted() ? wait_semaphore(s, ns_of(until)) : real(sem_timedwait)(s, until);
 }
 
 EXPORT int sem_post(sem_t *s)
 {
-	pay(AT_CALL);
+	charge(AT_CALL);
 	int r = real(sem_post)(s);
 	released(semaphores, s, false);
 	return r;

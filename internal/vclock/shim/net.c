@@ -1,4 +1,4 @@
-/* Sockets and descriptors: who is at their other end, and waits for it. */
+/* Sockets and descriptors: which process is at the other end, and waits for it. */
 #define _GNU_SOURCE
 #include "shim.h"
 
@@ -20,7 +20,7 @@ REAL(ssize_t, send, int, const void *, size_t, int)
 REAL(ssize_t, sendto, int, const void *, size_t, int, const struct sockaddr *, socklen_t)
 REAL(ssize_t, sendmsg, int, const struct msghdr *, int)
 
-/* ------------------------------------------------------------ who is the peer */
+/* ------------------------------------------------------------------ the peers */
 
 bool port_is_managed(uint16_t port_be)
 {
@@ -28,7 +28,8 @@ bool port_is_managed(uint16_t port_be)
 	return p && (atomic_load_explicit(&C->ports[p >> 6], memory_order_relaxed) >> (p & 63) & 1);
 }
 
-/* ip4_of returns an IPv4 address, mapped ones too, in network byte order; 0 for others. */
+/* ip4_of returns an IPv4 address, also one mapped into IPv6, in network byte order; 0 for any
+ * other address. */
 static uint32_t ip4_of(const union address *a)
 {
 	uint32_t ip = 0;
@@ -39,8 +40,8 @@ static uint32_t ip4_of(const union address *a)
 	return ip;
 }
 
-/* is_driver reports whether a peer is the driver: as a client it comes from driver_ip,
- * as the compute nodes it listens at driver_port. */
+/* is_driver reports whether a peer is the driver. As a client the driver connects from
+ * driver_ip; as the compute nodes it listens at driver_port. */
 bool is_driver(const union address *peer)
 {
 	if (peer->any.sa_family != AF_INET && peer->any.sa_family != AF_INET6)
@@ -55,8 +56,8 @@ bool with_driver(int fd)
 	return getpeername(fd, &a.any, &n) == 0 && is_driver(&a);
 }
 
-/* outside reports whether input on fd can only come from something that no managed
- * process or driver does: then waiting for it takes real time. */
+/* outside reports whether input on fd can come only from an unmanaged peer, that is, neither
+ * from a managed process nor from the driver. Waiting for it then takes real time. */
 bool outside(int fd)
 {
 	struct stat st;
@@ -88,9 +89,9 @@ bool outside(int fd)
 
 /* -------------------------------------------------------------------- sockets */
 
-/* Slurm writes a message's length and body separately. Nagle's algorithm and a
- * delayed acknowledgement then hold the body back for 40 real ms while every thread
- * sleeps, and the clock would run away over it. */
+/* Slurm writes a message's length and body separately. Nagle's algorithm and a delayed
+ * acknowledgement then hold the body back for 40 ms of real time. Every thread would sleep
+ * meanwhile, and virtual time would advance before the body arrives. */
 static void no_delay(int fd)
 {
 	int one = 1, saved = errno;
@@ -98,8 +99,8 @@ static void no_delay(int fd)
 	errno = saved;
 }
 
-/* slurmdbd tells slurmctld of changes at the address that it was called from, which would
- * be 127.0.0.1, where nobody listens. So who calls a daemon does so from its address. */
+/* slurmdbd sends updates to the address that slurmctld connected from. The kernel would choose
+ * 127.0.0.1, where no daemon listens. So every client binds to the daemon's own address. */
 static void call_from(int fd, const struct sockaddr_in *to)
 {
 	struct sockaddr_in own = {.sin_family = AF_UNSPEC};
@@ -117,7 +118,7 @@ static void call_from(int fd, const struct sockaddr_in *to)
 
 EXPORT int connect(int fd, const struct sockaddr *addr, socklen_t len)
 {
-	pay(AT_CALL);
+	charge(AT_CALL);
 	if (C && addr && (addr->sa_family == AF_INET || addr->sa_family == AF_INET6))
 		no_delay(fd);
 	if (C && addr && addr->sa_family == AF_INET && len >= sizeof(struct sockaddr_in))
@@ -131,7 +132,8 @@ static void note_port(int fd)
 	union address a;
 	socklen_t n = sizeof a;
 	int saved = errno;
-	if (getsockname(fd, &a.any, &n) == 0 && (a.any.sa_family == AF_INET || a.any.sa_family == AF_INET6)) {
+	if (getsockname(fd, &a.any, &n) == 0 &&
+	    (a.any.sa_family == AF_INET || a.any.sa_family == AF_INET6)) {
 		uint16_t p = ntohs(a.in.sin_port);
 		if (p)
 			atomic_fetch_or(&C->ports[p >> 6], 1ULL << (p & 63));
@@ -139,8 +141,8 @@ static void note_port(int fd)
 	errno = saved;
 }
 
-/* The port is noted before anybody can connect to it, and once more for one that the
- * kernel chooses here. */
+/* The port is noted before any process can connect to it. It is noted again after listen, in
+ * case the kernel chose it there. */
 EXPORT int listen(int fd, int backlog)
 {
 	if (C)
@@ -151,7 +153,7 @@ EXPORT int listen(int fd, int backlog)
 	return r;
 }
 
-/* wait_for_events says how a blocking call on fd that needs these events would wait now. */
+/* wait_for_events returns how a blocking call on fd that needs these events would wait now. */
 enum wait wait_for_events(int fd, short events, int flags)
 {
 	struct pollfd p = {.fd = fd, .events = events};
@@ -171,8 +173,9 @@ enum wait wait_for_events(int fd, short events, int flags)
 
 EXPORT int accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)
 {
-	pay(AT_CALL);
-	int r = WAITING_CALL(wait_for_events(fd, POLLIN, 0), RMR_WHY_ACCEPT, fd, real(accept4)(fd, addr, len, flags));
+	charge(AT_CALL);
+	int r = WAITING_CALL(wait_for_events(fd, POLLIN, 0), RMR_WHY_ACCEPT, fd,
+			     real(accept4)(fd, addr, len, flags));
 	if (C && r >= 0)
 		no_delay(r);
 	return r;
@@ -183,33 +186,33 @@ EXPORT int accept(int fd, struct sockaddr *addr, socklen_t *len)
 	return accept4(fd, addr, len, 0);
 }
 
-/* Slurm asks a descriptor that does not block again and again for the rest of a message,
- * whose writer may be waiting for virtual time, and that does not pass while somebody runs. So who
- * has asked in vain a hundred times, without a poll in between, waits a moment. */
-__thread struct asked in_vain OF_THREAD;
+/* Slurm reads a non-blocking descriptor again and again for the rest of a message. The writer
+ * may be waiting for virtual time, which does not pass while the reader runs. So a thread that
+ * has read nothing a hundred times in a row, without a poll in between, waits a moment. */
+__thread struct empty_reads empty_reads OF_THREAD;
 
-static void asked(int fd, ssize_t got)
+static void note_read(int fd, ssize_t got)
 {
-	enum { PATIENCE = 100, MOMENT = 10 * 1000 };
-	bool vain = got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
-	if (!vain || fd != in_vain.fd) {
-		in_vain.fd = fd;
-		in_vain.times = 0;
+	enum { MOST_EMPTY_READS = 100, PAUSE_NS = 10 * 1000 };
+	bool empty = got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
+	if (!empty || fd != empty_reads.fd) {
+		empty_reads.fd = fd;
+		empty_reads.times = 0;
 	}
-	if (!vain || ++in_vain.times < PATIENCE || !counted())
+	if (!empty || ++empty_reads.times < MOST_EMPTY_READS || !counted())
 		return;
 	int saved = errno;
-	wait_to_read(fd, MOMENT);
+	wait_to_read(fd, PAUSE_NS);
 	errno = saved;
 }
 
-/* Who reads makes room for those who wait to write. */
+/* A read makes room for the threads that wait to write. */
 #define INPUT_CALL(fd, flags, call) \
 	({ \
-		pay(AT_CALL); \
+		charge(AT_CALL); \
 		ssize_t in_ = WAITING_CALL(wait_for_events(fd, POLLIN, flags), RMR_WHY_READ, fd, call); \
-		if (C && __builtin_expect(in_ < 0 || in_vain.times, 0)) \
-			asked(fd, in_); \
+		if (C && __builtin_expect(in_ < 0 || empty_reads.times, 0)) \
+			note_read(fd, in_); \
 		if (C && atomic_load(&C->writers) > 0) \
 			touch(); \
 		in_; \
@@ -237,7 +240,8 @@ EXPORT ssize_t __recv_chk(int fd, void *buf, size_t n, size_t len, int flags)
 	return recv(fd, buf, n, flags);
 }
 
-EXPORT ssize_t recvfrom(int fd, void *buf, size_t n, int flags, struct sockaddr *addr, socklen_t *len)
+EXPORT ssize_t recvfrom(int fd, void *buf, size_t n, int flags, struct sockaddr *addr,
+			socklen_t *len)
 {
 	return INPUT_CALL(fd, flags, real(recvfrom)(fd, buf, n, flags, addr, len));
 }
@@ -250,34 +254,36 @@ EXPORT ssize_t recvmsg(int fd, struct msghdr *m, int flags)
 enum reader reader_of(int fd)
 {
 	struct stat st;
-	enum reader r = SOMEBODY;
+	enum reader r = OTHER_READER;
 	int saved = errno;
-	if (fstat(fd, &st) || S_ISREG(st.st_mode) || S_ISDIR(st.st_mode) || S_ISBLK(st.st_mode) || S_ISCHR(st.st_mode))
-		r = NOBODY;
-	else if (S_ISFIFO(st.st_mode))
-		r = C->fifo_ino && st.st_ino == C->fifo_ino && st.st_dev == C->fifo_dev ? DRIVER : SOMEBODY;
+	if (fstat(fd, &st) || S_ISREG(st.st_mode) || S_ISDIR(st.st_mode) || S_ISBLK(st.st_mode) ||
+	    S_ISCHR(st.st_mode))
+		r = NO_READER;
+	else if (S_ISFIFO(st.st_mode) && C->fifo_ino && st.st_ino == C->fifo_ino &&
+		 st.st_dev == C->fifo_dev)
+		r = DRIVER;
 	else if (S_ISSOCK(st.st_mode))
-		r = with_driver(fd) ? DRIVER : SOMEBODY;
+		r = with_driver(fd) ? DRIVER : OTHER_READER;
 	errno = saved;
 	return r;
 }
 
-/* Output may wait as well, for a peer that sleeps: when there is no room, and, where
- * there is some, when it is more than is certain to fit. */
+/* Output may wait, too, for a peer that sleeps: when there is no room, and when the output is
+ * larger than what is certain to fit. */
 enum wait wait_to_write(int fd, size_t n, int flags)
 {
 	return wait_for_events(fd, n > PIPE_BUF ? 0 : POLLOUT, flags);
 }
 
-/* Bytes for the driver are counted until it has read them: it is no managed thread,
- * and this is how the clock knows that it has work. */
+/* Bytes for the driver are counted until the driver has read them. The driver is no managed
+ * thread; by this count the clock knows that the driver has work. */
 #define OUTPUT_CALL(fd, n, flags, call) \
 	({ \
-		enum reader reader_ = C ? reader_of(fd) : NOBODY; \
-		size_t n_ = reader_ == NOBODY ? 0 : (n); \
+		enum reader reader_ = C ? reader_of(fd) : NO_READER; \
+		size_t n_ = reader_ == NO_READER ? 0 : (n); \
 		ssize_t r_; \
-		if (reader_ != NOBODY) { \
-			pay(AT_CALL); \
+		if (reader_ != NO_READER) { \
+			charge(AT_CALL); \
 			touch(); \
 		} \
 		if (reader_ == DRIVER) { \
@@ -288,7 +294,8 @@ enum wait wait_to_write(int fd, size_t n, int flags)
 			wake_driver(); \
 			errno = saved_; \
 		} else { \
-			enum wait to_write_ = reader_ == NOBODY ? NO_WAIT : wait_to_write(fd, n_, flags); \
+			enum wait to_write_ = \
+				reader_ == NO_READER ? NO_WAIT : wait_to_write(fd, n_, flags); \
 			r_ = WAITING_CALL(to_write_, RMR_WHY_WRITE, fd, call); \
 		} \
 		r_; \
@@ -317,7 +324,8 @@ EXPORT ssize_t send(int fd, const void *buf, size_t n, int flags)
 	return OUTPUT_CALL(fd, n, flags, real(send)(fd, buf, n, flags));
 }
 
-EXPORT ssize_t sendto(int fd, const void *buf, size_t n, int flags, const struct sockaddr *addr, socklen_t len)
+EXPORT ssize_t sendto(int fd, const void *buf, size_t n, int flags, const struct sockaddr *addr,
+		      socklen_t len)
 {
 	return OUTPUT_CALL(fd, n, flags, real(sendto)(fd, buf, n, flags, addr, len));
 }
@@ -329,15 +337,15 @@ EXPORT ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
 
 EXPORT int shutdown(int fd, int how)
 {
-	pay(AT_CALL);
+	charge(AT_CALL);
 	touch();
 	return real(shutdown)(fd, how);
 }
 
-/* The last close of a pipe or socket is the end of input for its reader. */
+/* The last close of a pipe or socket ends its reader's input. */
 static void touch_reader(int fd)
 {
-	if (C && reader_of(fd) != NOBODY)
+	if (C && reader_of(fd) != NO_READER)
 		touch();
 }
 

@@ -7,7 +7,7 @@ REAL(int, ppoll, struct pollfd *, nfds_t, const struct timespec *, const sigset_
 REAL(int, pselect, int, fd_set *, fd_set *, fd_set *, const struct timespec *, const sigset_t *)
 REAL(int, epoll_pwait, int, struct epoll_event *, int, int, const sigset_t *)
 
-/* Set by the handler, so that an interrupted wait knows whose signal it was. */
+/* The handler sets it, so that an interrupted wait knows which signal interrupted it. */
 static __thread volatile sig_atomic_t wake_signal_came OF_THREAD;
 
 void on_wake_signal(int sig)
@@ -16,10 +16,9 @@ void on_wake_signal(int sig)
 	wake_signal_came = 1;
 }
 
-/* consume_wake_signal takes the signal that is certain to come, sooner or later, when
- * the clock has ended a wait, so that none comes late: in the next wait, or in a
- * program that this thread becomes. It does not wait for ever, since the thread that
- * sends it can be killed before it does. */
+/* When the clock has ended a wait, the wake signal is certain to come. consume_wake_signal
+ * waits for it, so that it does not come in the next wait, or after exec in another program.
+ * It does not wait for ever: the thread that sends the signal can be killed before. */
 static void consume_wake_signal(void)
 {
 	static const struct timespec patience = {0, 100 * 1000 * 1000};
@@ -39,16 +38,17 @@ static void abandon_timed_wait(void *old)
 	pthread_sigmask(SIG_SETMASK, old, NULL);
 }
 
-/* A wait in the kernel that the clock can end with the wake signal, which is let in
- * only inside the wait itself, so none is lost between the decision to wait and the
- * wait. Returns what wait(arg, mask) returned, 0 at the deadline. */
-static int timed_kernel_wait(uint32_t why, uint64_t object, int64_t deadline, int (*wait)(void *, const sigset_t *), void *arg,
-			     const sigset_t *mask)
+/* timed_kernel_wait waits in the kernel until wait(arg, mask) returns or the clock ends the
+ * wait with the wake signal. That signal is unblocked only inside the wait, so that it cannot
+ * come between the decision to wait and the wait. The result is that of wait, 0 at the
+ * deadline. */
+static int timed_kernel_wait(uint32_t why, uint64_t object, int64_t deadline,
+			     int (*wait)(void *, const sigset_t *), void *arg, const sigset_t *mask)
 {
 	sigset_t block, old, waiting;
 	volatile int r, e;
 	bool by_clock;
-	in_vain.times = 0;
+	empty_reads.times = 0;
 	sigemptyset(&block);
 	sigaddset(&block, wake_signal);
 	pthread_testcancel();
@@ -71,7 +71,7 @@ static int timed_kernel_wait(uint32_t why, uint64_t object, int64_t deadline, in
 			if (r < 0 && e == EINTR)
 				r = 0;
 		}
-		/* Sent by a driver that took a sleeper for one that had missed its signal. */
+		/* The driver also sends the signal to a thread that may have missed it. */
 	} while (!by_clock && r < 0 && e == EINTR && wake_signal_came);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	errno = e;
@@ -98,10 +98,12 @@ static int poll_until(struct pollfd *fds, nfds_t n, int64_t timeout_ns, const si
 	for (nfds_t i = 0; i < n; i++)
 		if (outside(fds[i].fd)) {
 			struct timespec ts = timespec_of(timeout_ns);
-			return OUTSIDE_CALL(fds[i].fd, real(ppoll)(fds, n, timeout_ns == RMR_NEVER ? NULL : &ts, mask));
+			const struct timespec *timeout = timeout_ns == RMR_NEVER ? NULL : &ts;
+			return OUTSIDE_CALL(fds[i].fd, real(ppoll)(fds, n, timeout, mask));
 		}
 	struct poll_args p = {fds, n};
-	return timed_kernel_wait(RMR_WHY_POLL, n ? (uint64_t)fds[0].fd : 0, deadline_in(timeout_ns), do_poll, &p, mask);
+	uint64_t first = n ? (uint64_t)fds[0].fd : 0;
+	return timed_kernel_wait(RMR_WHY_POLL, first, deadline_in(timeout_ns), do_poll, &p, mask);
 }
 
 void wait_to_read(int fd, int64_t timeout_ns)
@@ -112,7 +114,7 @@ void wait_to_read(int fd, int64_t timeout_ns)
 
 EXPORT int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeout, const sigset_t *mask)
 {
-	pay(AT_CALL);
+	charge(AT_CALL);
 	if (!counted())
 		return real(ppoll)(fds, n, timeout, mask);
 	return poll_until(fds, n, timeout ? ns_of(timeout) : RMR_NEVER, mask);
@@ -130,7 +132,8 @@ EXPORT int __poll_chk(struct pollfd *fds, nfds_t n, int ms, size_t len)
 	return poll(fds, n, ms);
 }
 
-EXPORT int __ppoll_chk(struct pollfd *fds, nfds_t n, const struct timespec *timeout, const sigset_t *mask, size_t len)
+EXPORT int __ppoll_chk(struct pollfd *fds, nfds_t n, const struct timespec *timeout,
+		       const sigset_t *mask, size_t len)
 {
 	(void)len;
 	return ppoll(fds, n, timeout, mask);
@@ -156,9 +159,10 @@ static int do_select(void *arg, const sigset_t *mask)
 	return real(pselect)(s->n, s->sets[0], s->sets[1], s->sets[2], NULL, mask);
 }
 
-EXPORT int pselect(int n, fd_set *rd, fd_set *wr, fd_set *ex, const struct timespec *timeout, const sigset_t *mask)
+EXPORT int pselect(int n, fd_set *rd, fd_set *wr, fd_set *ex, const struct timespec *timeout,
+		   const sigset_t *mask)
 {
-	pay(AT_CALL);
+	charge(AT_CALL);
 	static const struct timespec zero;
 	if (!counted())
 		return real(pselect)(n, rd, wr, ex, timeout, mask);
@@ -206,7 +210,7 @@ static int do_epoll(void *arg, const sigset_t *mask)
 
 EXPORT int epoll_pwait(int fd, struct epoll_event *events, int max, int ms, const sigset_t *mask)
 {
-	pay(AT_CALL);
+	charge(AT_CALL);
 	if (!counted())
 		return real(epoll_pwait)(fd, events, max, ms, mask);
 	int r = real(epoll_pwait)(fd, events, max, 0, mask);

@@ -11,8 +11,10 @@ REAL(int, sigqueue, pid_t, int, const union sigval)
 REAL(pid_t, fork, void)
 REAL(int, execve, const char *, char *const *, char *const *)
 REAL(int, execvpe, const char *, char *const *, char *const *)
-REAL(int, posix_spawn, pid_t *, const char *, const posix_spawn_file_actions_t *, const posix_spawnattr_t *, char *const *, char *const *)
-REAL(int, posix_spawnp, pid_t *, const char *, const posix_spawn_file_actions_t *, const posix_spawnattr_t *, char *const *, char *const *)
+REAL(int, posix_spawn, pid_t *, const char *, const posix_spawn_file_actions_t *,
+     const posix_spawnattr_t *, char *const *, char *const *)
+REAL(int, posix_spawnp, pid_t *, const char *, const posix_spawn_file_actions_t *,
+     const posix_spawnattr_t *, char *const *, char *const *)
 REAL(pid_t, wait4, pid_t, int *, int, struct rusage *)
 REAL(int, waitid, idtype_t, id_t, siginfo_t *, int)
 
@@ -61,12 +63,12 @@ EXPORT int pause(void)
 
 /* ------------------------------------------------------ programs and children */
 
-/* What a child's environment must hold to be managed too, "NAME=value". Slurm gives
- * its scripts environments of their own making. */
+/* The variables, "NAME=value", that put a child under the clock. Slurm gives its scripts
+ * environments that do not have them. */
 static char *inherited[6];
 
-/* variable returns NAME's place in the environment. Not by getenv, which bash replaces
- * by one of its own that is not ready yet. */
+/* variable returns the entry of name in the environment, or NULL. It does not call getenv: bash
+ * replaces getenv by its own, which does not work before bash has started. */
 static char **variable(const char *name)
 {
 	size_t n = strlen(name);
@@ -90,7 +92,8 @@ void remove_variable(const char *name)
 
 void remember_environment(void)
 {
-	static const char *const names[] = {"LD_PRELOAD", RMR_ENV_CLOCK, "NSS_WRAPPER_PASSWD", "NSS_WRAPPER_GROUP"};
+	static const char *const names[] = {"LD_PRELOAD", RMR_ENV_CLOCK, "NSS_WRAPPER_PASSWD",
+					    "NSS_WRAPPER_GROUP"};
 	int n = 0;
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
 		const char *v = value_of(names[i]);
@@ -113,9 +116,10 @@ static size_t count_of(char *const *v)
 	return n;
 }
 
-/* managed_env writes envp with what is missing, and with the child's slot, into out,
- * which has room for count_of(envp) + 8 pointers. */
-static void managed_env(char **out, char *const *envp, char *slot_var, size_t slot_len, const struct rmr_slot *slot)
+/* managed_env writes envp into out, adds the variables that are missing and the child's slot.
+ * out has room for count_of(envp) + 8 pointers. */
+static void managed_env(char **out, char *const *envp, char *slot_var, size_t slot_len,
+			const struct rmr_slot *slot)
 {
 	size_t n = 0;
 	for (size_t i = 0; envp && envp[i]; i++)
@@ -201,12 +205,12 @@ EXPORT int execle(const char *path, const char *arg, ...)
 	return execve(path, argv, envp);
 }
 
-/* The slot that fork has reserved for the child that it is about to make. */
+/* The slot that fork has reserved for the child that it is about to create. */
 static __thread struct rmr_slot *childs_slot OF_THREAD;
 
-/* In a child only the forking thread lives: its queues start empty. This runs as the
- * first fork handler, so that the others, and children that the C library makes
- * itself, as daemon does, find everything in place. */
+/* In a child only the forking thread exists: its queues start empty. This is the first fork
+ * handler to run in the child, so the other handlers find the library ready. It also runs in
+ * children that the C library creates itself, as daemon does. */
 void become_child(void)
 {
 	memset(buckets, 0, sizeof buckets);
@@ -215,14 +219,14 @@ void become_child(void)
 	me = childs_slot ? childs_slot : new_slot(getpid(), 0);
 	childs_slot = NULL;
 	detached = false;
-	pays = false;
+	charged = false;
 	spin_locks_held = 0;
 	atomic_store(&me->pid, getpid());
 	atomic_store(&me->tid, gettid_now());
 	pthread_setspecific(exit_key, me);
 }
 
-/* say_started gives a reserved slot to a child, which may have done so itself. */
+/* say_started gives a reserved slot to a child. The child may have taken it already. */
 static void say_started(struct rmr_slot *slot, pid_t child)
 {
 	int32_t reserved = -1;
@@ -236,7 +240,7 @@ EXPORT pid_t fork(void)
 	struct rmr_slot *slot = new_slot(-1, 0);
 	touch();
 	childs_slot = slot;
-	spin_locks_held++; /* the C library's own, while it runs the fork handlers */
+	spin_locks_held++; /* for the C library's own locks, while it runs the fork handlers */
 	pid_t pid = real(fork)();
 	if (pid == 0)
 		return 0;
@@ -249,16 +253,19 @@ EXPORT pid_t fork(void)
 	return pid;
 }
 
-/* A vfork child runs on its parent's memory, slot included; fork serves as well. */
+/* A vfork child would run on its parent's memory, and so in its parent's slot. fork avoids
+ * that. */
 EXPORT pid_t vfork(void)
 {
 	return fork();
 }
 
-typedef int spawn_fn(pid_t *, const char *, const posix_spawn_file_actions_t *, const posix_spawnattr_t *, char *const *, char *const *);
+typedef int spawn_fn(pid_t *, const char *, const posix_spawn_file_actions_t *,
+		     const posix_spawnattr_t *, char *const *, char *const *);
 
-static int spawn_managed(spawn_fn *spawn, pid_t *pid, const char *file, const posix_spawn_file_actions_t *fa,
-			 const posix_spawnattr_t *attr, char *const argv[], char *const envp[])
+static int spawn_managed(spawn_fn *spawn, pid_t *pid, const char *file,
+			 const posix_spawn_file_actions_t *fa, const posix_spawnattr_t *attr,
+			 char *const argv[], char *const envp[])
 {
 	pid_t child = -1;
 	struct rmr_slot *slot = new_slot(-1, 0);
@@ -273,23 +280,27 @@ static int spawn_managed(spawn_fn *spawn, pid_t *pid, const char *file, const po
 	return r;
 }
 
-EXPORT int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *fa, const posix_spawnattr_t *attr,
-		       char *const argv[], char *const envp[])
+EXPORT int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *fa,
+		       const posix_spawnattr_t *attr, char *const argv[], char *const envp[])
 {
 	if (!me)
 		return real(posix_spawn)(pid, path, fa, attr, argv, envp);
-	return spawn_managed(real_posix_spawn_p ? real_posix_spawn_p : (load_posix_spawn(), real_posix_spawn_p), pid, path, fa, attr, argv, envp);
+	if (!real_posix_spawn_p)
+		load_posix_spawn();
+	return spawn_managed(real_posix_spawn_p, pid, path, fa, attr, argv, envp);
 }
 
-EXPORT int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_actions_t *fa, const posix_spawnattr_t *attr,
-			char *const argv[], char *const envp[])
+EXPORT int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_actions_t *fa,
+			const posix_spawnattr_t *attr, char *const argv[], char *const envp[])
 {
 	if (!me)
 		return real(posix_spawnp)(pid, file, fa, attr, argv, envp);
-	return spawn_managed(real_posix_spawnp_p ? real_posix_spawnp_p : (load_posix_spawnp(), real_posix_spawnp_p), pid, file, fa, attr, argv, envp);
+	if (!real_posix_spawnp_p)
+		load_posix_spawnp();
+	return spawn_managed(real_posix_spawnp_p, pid, file, fa, attr, argv, envp);
 }
 
-/* glibc's own waits inside where no wrapper sees it. */
+/* The system of glibc waits for its child inside glibc, where no wrapper sees it. */
 EXPORT int system(const char *command)
 {
 	int status;
@@ -305,7 +316,7 @@ EXPORT int system(const char *command)
 	return status;
 }
 
-/* Streams of popen and the shells at their other ends. */
+/* The streams of popen, each with the shell at its other end. */
 struct pipe_stream {
 	struct pipe_stream *next;
 	FILE *f;
@@ -314,7 +325,7 @@ struct pipe_stream {
 static struct pipe_stream *pipe_streams;
 static spin_t pipe_streams_lock;
 
-/* As with system. */
+/* The popen and pclose of glibc also wait inside glibc. */
 EXPORT FILE *popen(const char *command, const char *mode)
 {
 	bool reads = strchr(mode, 'r') != NULL;
@@ -372,7 +383,7 @@ EXPORT int pclose(FILE *f)
 	return r < 0 ? -1 : status;
 }
 
-/* A dead child's threads are taken out of the count by whoever collects it. */
+/* The thread that collects a dead child takes the child's threads out of the count. */
 static void collected(pid_t pid)
 {
 	if (C && pid > 0)
@@ -430,9 +441,13 @@ EXPORT int waitid(idtype_t type, id_t id, siginfo_t *info, int options)
 	int r = real(waitid)(type, id, info, options | WNOHANG);
 	if (r == 0 && info->si_pid == 0 && !(options & WNOHANG)) {
 		pthread_testcancel();
-		r = counted() ? blocking_waitid(type, id, info, options) : real(waitid)(type, id, info, options);
+		if (counted())
+			r = blocking_waitid(type, id, info, options);
+		else
+			r = real(waitid)(type, id, info, options);
 	}
-	if (r == 0 && info->si_pid && !(options & WNOWAIT) && info->si_code != CLD_STOPPED && info->si_code != CLD_CONTINUED)
+	if (r == 0 && info->si_pid && !(options & WNOWAIT) && info->si_code != CLD_STOPPED &&
+	    info->si_code != CLD_CONTINUED)
 		collected(info->si_pid);
 	return r;
 }

@@ -1,4 +1,4 @@
-/* Queues of threads that wait in their slots for an object of their process. */
+/* Queues of threads that wait in their slots for an object of their own process. */
 #define _GNU_SOURCE
 #include "shim.h"
 
@@ -21,8 +21,8 @@ void spin_unlock(spin_t *l)
 	spin_locks_held--;
 }
 
-/* lock_bucket returns key's bucket, locked. The table of semaphores is locked with
- * signals blocked, whose mask old keeps. */
+/* lock_bucket locks key's bucket and returns it. In the table of semaphores it also blocks all
+ * signals, and keeps the thread's signal mask in old. */
 struct bucket *lock_bucket(struct bucket *table, const volatile void *key, sigset_t *old)
 {
 	struct bucket *b = bucket_of(table, key);
@@ -51,7 +51,7 @@ void enqueue(struct bucket *b, struct waiter *w)
 	atomic_fetch_add(&b->waiters, 1);
 }
 
-/* dequeue returns false if w has been woken, and so is in the queue no more. */
+/* dequeue returns false if w is no longer in the queue, because it has been woken. */
 __attribute__((noinline)) bool dequeue(struct bucket *b, struct waiter *w)
 {
 	for (struct waiter **p = &b->head; *p; p = &(*p)->next)
@@ -68,7 +68,7 @@ static void wake_waiter(struct waiter *w)
 {
 	struct rmr_slot *s = w->slot;
 	atomic_store(&w->woken, true);
-	if (!C || s < C->slot || s >= C->slot + RMR_SLOTS) { /* of slot_or's making */
+	if (!C || s < C->slot || s >= C->slot + RMR_SLOTS) { /* slot_or's, in cond.c */
 		atomic_store(&s->state, RMR_RUNNING);
 		futex(&s->state, FUTEX_WAKE, 1);
 	} else if (mark_running(s, RMR_SLOT)) {
@@ -76,7 +76,7 @@ static void wake_waiter(struct waiter *w)
 	}
 }
 
-/* wake_key wakes those who wait for key: the first, or all of them. */
+/* wake_key wakes the first thread that waits for key, or all of them, and returns how many. */
 int wake_key(struct bucket *b, const volatile void *key, bool all)
 {
 	int n = 0;
@@ -112,7 +112,7 @@ void cancel_lock_wait(void *arg)
 {
 	struct lock_wait *l = arg;
 	mark_running(me, RMR_SLOT);
-	if (!leave_queue(l)) /* the wake-up was meant for somebody */
+	if (!leave_queue(l)) /* pass the wake-up on to the next waiter */
 		released(l->table, l->waiter.key, false);
 }
 
@@ -126,17 +126,17 @@ void wake_lock_waiters(struct bucket *table, const volatile void *object, bool a
 	errno = saved;
 }
 
-/* wait_for blocks until try(object) no longer says EBUSY, and returns what it says
- * then; ETIMEDOUT at the deadline, EINTR when a signal has ended the wait. */
-int wait_for(struct bucket *table, const volatile void *object, uint32_t why, int (*try)(void *), int64_t deadline,
-		    enum ends ends)
+/* wait_for returns what try(object) returns once that is not EBUSY; ETIMEDOUT at the deadline,
+ * EINTR when a signal has ended the wait. */
+int wait_for(struct bucket *table, const volatile void *object, uint32_t why, int (*try)(void *),
+	     int64_t deadline, enum ends ends)
 {
 	for (;;) {
 		struct lock_wait l = {table, {.key = object, .slot = me}};
 		sigset_t old;
 		struct bucket *b = lock_bucket(table, object, &old);
 		enqueue(b, &l.waiter);
-		/* Again, now that an unlock would see us. */
+		/* Try again: from here on an unlock sees this waiter. */
 		int r = try((void *)object);
 		if (r != EBUSY) {
 			dequeue(b, &l.waiter);

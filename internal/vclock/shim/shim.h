@@ -1,6 +1,6 @@
 /*
- * What the files of the preload library share; the comment in clock.c says how it works.
- * Nothing that is declared here is visible outside the library.
+ * What the files of the preload library share. The comment in clock.c explains how the
+ * library works. Nothing that is declared here is visible outside the library.
  */
 #ifndef RMR_SHIM_H
 #define RMR_SHIM_H
@@ -43,7 +43,8 @@
 #define NS_PER_S 1000000000LL
 #define OF_THREAD __attribute__((tls_model("initial-exec")))
 
-/* Without this, what other files define is looked up as if any library could define it. */
+/* Without this, the compiler looks up a symbol of another file as if any library could
+ * define it. */
 #pragma GCC visibility push(hidden)
 
 /* ------------------------------------------------------------- real functions */
@@ -57,9 +58,9 @@
 	__attribute__((used, section("rmr_loaders"))) static void (*loader_##name)(void) = load_##name;
 #define real(name) (*({ if (__builtin_expect(!real_##name##_p, 0)) load_##name(); real_##name##_p; }))
 
-/* Each file names those that it calls. All of them are looked up at the start, since
- * dlsym is nothing for a signal handler or for the child of a threaded process; the check
- * in real() is for constructors of other libraries, which may run before ours. */
+/* Each file names the functions that it calls. The library looks all of them up at the
+ * start, because a signal handler and the child of a threaded process must not call dlsym.
+ * The check in real() serves constructors of other libraries, which may run before ours. */
 extern void (*__start_rmr_loaders[])(void) __attribute__((visibility("hidden")));
 extern void (*__stop_rmr_loaders[])(void) __attribute__((visibility("hidden")));
 
@@ -68,7 +69,7 @@ extern void (*__stop_rmr_loaders[])(void) __attribute__((visibility("hidden")));
 extern struct rmr_clock *C; /* NULL in a process that is not managed */
 extern __thread struct rmr_slot *me OF_THREAD;
 extern pthread_key_t exit_key; /* its destructor runs when a thread ends, however it ends */
-extern int wake_signal;        /* gets a thread out of a timed wait in the kernel */
+extern int wake_signal;        /* ends a timed wait in the kernel */
 
 static inline long futex(_Atomic uint32_t *word, int op, uint32_t v)
 {
@@ -97,37 +98,40 @@ static inline int64_t now(void)
 	return atomic_load(&C->now);
 }
 
-/* deadline_in returns the instant ns from now, RMR_NEVER where that overflows. */
+/* deadline_in returns the virtual instant ns from now, RMR_NEVER if that overflows. */
 static inline int64_t deadline_in(int64_t ns)
 {
 	int64_t d;
 	return ns == RMR_NEVER || __builtin_add_overflow(now(), ns, &d) ? RMR_NEVER : d;
 }
 
-/* A coarse thread, known by the name that it gives itself, is one whose work can wait: time()
- * has steps of `grain` for it, and what it waits for with a time limit it gets at a step. */
-extern __thread int64_t grain OF_THREAD; /* virtual ns; 0 for all other threads */
+/* A coarse thread is one whose work can be late; it is known by the name that it gives itself.
+ * For it, time() advances in steps of coarse_step, and a wait for a condition with a time
+ * limit ends at a step. */
+extern __thread int64_t coarse_step OF_THREAD; /* virtual ns; 0 for all other threads */
 void choose_coarse(const char *name_and_seconds);
 
 static inline int64_t coarse_floor(int64_t ns)
 {
-	return __builtin_expect(grain, 0) ? ns - ns % grain : ns;
+	return __builtin_expect(coarse_step, 0) ? ns - ns % coarse_step : ns;
 }
 
 static inline int64_t coarse_ceiling(int64_t ns)
 {
-	return __builtin_expect(grain, 0) && ns < RMR_NEVER - grain ? coarse_floor(ns + grain - 1) : ns;
+	if (__builtin_expect(coarse_step, 0) && ns < RMR_NEVER - coarse_step)
+		return coarse_floor(ns + coarse_step - 1);
+	return ns;
 }
 
-/* Calls that can wake somebody in the kernel say so first. */
+/* touch comes before every call that can wake a thread in the kernel. */
 static inline void touch(void)
 {
 	if (C)
 		atomic_fetch_add(&C->epoch, 1);
 }
 
-/* A signal reaches threads that wait in their slots, too: the driver looks at them
- * all when `signals` has moved. It moves before the epoch, which makes it look. */
+/* A signal also reaches threads that wait in their slots: the driver looks at all of them
+ * when `signals` has changed. It changes before the epoch, which makes the driver look. */
 static inline void touch_signal(void)
 {
 	if (C) {
@@ -143,28 +147,28 @@ void wake_driver(void);
 /* Set when the calling thread's own step of the clock has ended its wait. */
 extern __thread bool woken_by_self OF_THREAD;
 
-/* mark_running counts the waiting thread of s as running before it is woken;
- * false if somebody else was first. */
+/* mark_running counts the waiting thread of s as running before it is woken. It returns
+ * false if another thread was first. */
 bool mark_running(struct rmr_slot *s, uint32_t from);
 
-/* idle takes the calling thread out of the count; the last one moves the clock. */
+/* idle takes the calling thread out of the count. The last thread advances the clock. */
 void idle(void);
 
 struct rmr_slot *new_slot(pid_t pid, pid_t tid);
 
-/* disown takes a slot from pid; who wins that may free it, by free_slot. */
+/* disown takes a slot from process pid. Only the caller that succeeds may free the slot. */
 bool disown(struct rmr_slot *s, pid_t pid);
 void free_slot(struct rmr_slot *s);
 
-/* free_process frees what a dead process left, except keep. */
+/* free_process frees the slots that a dead process left, except keep. */
 void free_process(pid_t pid, struct rmr_slot *keep);
 
 extern __thread char *wait_frame OF_THREAD; /* where the stack was in the last wait */
 
-/* counted reports whether the calling thread has a slot and counts as running. It does
- * not in a signal handler that has interrupted one of its waits; what a handler waits
- * for is left to the kernel. A handler may also jump out of the wait altogether, as
- * shells do: then the stack is shorter than it was in the wait. */
+/* counted reports whether the calling thread has a slot and counts as running. A thread does
+ * not count in a signal handler that interrupted one of its waits: the library leaves the
+ * handler's own waits to the kernel. A handler may also jump out of the wait, as shells do:
+ * then the stack is shorter than it was in the wait. */
 static inline bool counted(void)
 {
 	if (!me)
@@ -186,18 +190,18 @@ enum ends {
 	BY_ANY_SIGNAL = 6, /* any handler */
 };
 
-/* slot_prepare sets what the calling thread waits for, and slot_wait sleeps until somebody
- * has marked it as running: false if a signal handler has ended the wait. */
+/* slot_prepare sets what the calling thread waits for. slot_wait then sleeps until another
+ * thread or the clock has marked it as running; false if a signal handler ended the wait. */
 void slot_prepare(uint32_t why, const volatile void *object, int64_t deadline);
 bool slot_wait(enum ends ends);
 
-/* kernel_enter says that the calling thread is about to sleep in the kernel, and
- * kernel_leave that it is back; both return false if the clock has ended the wait. */
+/* A thread calls kernel_enter before it sleeps in the kernel and kernel_leave afterwards.
+ * Both return false if the clock has ended the wait. */
 bool kernel_enter(uint32_t why, uint64_t object, int64_t deadline);
 bool kernel_leave(void);
 void abandon_kernel(void *unused);
 
-/* IN_KERNEL makes a call that sleeps in the kernel, and may be cancelled there. */
+/* IN_KERNEL makes a call that sleeps in the kernel and may be cancelled there. */
 #define IN_KERNEL(why, object, call) \
 	({ \
 		kernel_enter(why, (uint64_t)(object), RMR_NEVER); \
@@ -219,25 +223,25 @@ void abandon_kernel(void *unused);
 		out_; \
 	})
 
-/* -------------------------------------------- the price of computing: price.c */
+/* ----------------------------------- CPU time that takes virtual time: charge.c */
 
-extern bool pays; /* whether this process pays for its computing */
+extern bool charged; /* whether this process is charged for its CPU time */
 
-/* What the calling thread has computed and not paid for yet. */
-struct meter {
-	int64_t cpu;   /* its CPU clock when that was last read */
-	int64_t debt;  /* CPU ns up to then */
-	uint64_t from; /* ticks at which a thread without debt would have begun to run */
+/* The CPU time of the calling thread that it has not been charged for yet. */
+struct cpu_use {
+	int64_t read;      /* its CPU clock when the library last read it, ns */
+	int64_t uncharged; /* CPU ns up to then that the thread was not charged for */
+	uint64_t since;    /* ticks when uncharged would have been 0, if it had run all the time */
 };
-extern __thread struct meter meter OF_THREAD;
+extern __thread struct cpu_use cpu_use OF_THREAD;
 
-/* The spin locks that the calling thread holds, in case that a signal handler has
- * interrupted it: who waits for one of them keeps the clock from going on. */
+/* The number of spin locks that the calling thread holds. It matters in a signal handler:
+ * a thread that waits for one of them counts as running and so holds the clock. */
 extern __thread int spin_locks_held OF_THREAD;
 
-/* How much a thread may compute before it pays: little where it looks at the clock,
- * since daemons time their own work. Counters of common processors tick at 2 to 3 GHz;
- * a faster or slower one only moves the moment of payment. */
+/* The CPU time, in ns, that a thread may use before it is charged. It is short where the
+ * thread reads the clock, because daemons time their own work. Counters of common processors
+ * tick at 2 to 3 GHz; with another rate the charge only comes earlier or later. */
 #define TICKS_PER_NS 2
 enum { AT_CLOCK = 20 * 1000, AT_CALL = 100 * 1000 };
 
@@ -252,36 +256,41 @@ static inline uint64_t ticks(void)
 #endif
 }
 
-/* read_meter reads the CPU clock, and with add puts what was used since then on the bill. */
-void read_meter(bool add);
+/* read_cpu_time reads the thread's CPU clock. The CPU time since the last reading becomes
+ * uncharged time if add is set, and is not charged at all otherwise. */
+void read_cpu_time(bool add);
 
-static inline void stop_meter(void)
+/* count_cpu_time comes before a wait: the thread computed until here. */
+static inline void count_cpu_time(void)
 {
-	if (__builtin_expect(pays, 0))
-		read_meter(true);
+	if (__builtin_expect(charged, 0))
+		read_cpu_time(true);
 }
 
-static inline void restart_meter(void)
+/* skip_cpu_time comes after a wait: what the wait itself cost is not charged. */
+static inline void skip_cpu_time(void)
 {
-	if (__builtin_expect(pays, 0))
-		read_meter(false);
+	if (__builtin_expect(charged, 0))
+		read_cpu_time(false);
 }
 
-/* settle pays the debt if it is at least so many ns of CPU time. */
-void settle(int64_t least);
+/* charge_all charges the calling thread for its uncharged time if that is at least `least`
+ * ns of CPU time. */
+void charge_all(int64_t least);
 
-/* pay settles if the calling thread can have computed for so many ns of CPU time. */
-static inline __attribute__((always_inline)) void pay(int64_t least)
+/* charge charges the calling thread if it can have used `least` ns of CPU time since it was
+ * last charged. The time stamp counter decides, which costs no system call. */
+static inline __attribute__((always_inline)) void charge(int64_t least)
 {
-	if (__builtin_expect(pays, 0) && ticks() - meter.from >= (uint64_t)least * TICKS_PER_NS)
-		settle(least / 2);
+	if (__builtin_expect(charged, 0) && ticks() - cpu_use.since >= (uint64_t)least * TICKS_PER_NS)
+		charge_all(least / 2);
 }
 
 /* ------------------------------------------------------------ queues: queue.c */
 
-/* A thread that waits in its slot for an object of its own process. It lies on the
- * thread's stack, in the queue of its bucket until woken is set: from then on nobody
- * else touches it, or the object. */
+/* A thread that waits in its slot for an object of its own process. The struct lies on the
+ * thread's stack. It is in the queue of its bucket until woken is set; from then on no other
+ * thread touches it, or the object. */
 struct waiter {
 	struct waiter *next;
 	const volatile void *key;
@@ -291,13 +300,13 @@ struct waiter {
 
 typedef _Atomic int32_t spin_t;
 
-/* Waiters for locks, condition variables and joins, by the address waited for. They
- * are kept here and not in the objects, which their owners may free as soon as the
- * last waiter is woken, and which a forked child has copies of. */
+/* Waiters for locks, condition variables and joins, by the address that they wait for. The
+ * queues are not in the objects: owners may free an object as soon as its last waiter is
+ * woken, and a forked child has copies of the objects. */
 #define BUCKETS 256
 struct bucket {
 	spin_t lock;
-	_Atomic int32_t waiters; /* so that an unlock for which nobody waits costs one load */
+	_Atomic int32_t waiters; /* so that an unlock without waiters costs one load */
 	struct waiter *head;
 	struct ended *ended;
 };
@@ -318,7 +327,7 @@ void enqueue(struct bucket *b, struct waiter *w);
 bool dequeue(struct bucket *b, struct waiter *w);
 int wake_key(struct bucket *b, const volatile void *key, bool all);
 
-/* A wait in a queue that its end, however it comes, has to take out of the queue. */
+/* A wait in a queue. However the wait ends, it must leave the queue. */
 struct lock_wait {
 	struct bucket *table;
 	struct waiter waiter;
@@ -327,12 +336,13 @@ struct lock_wait {
 bool leave_queue(struct lock_wait *l);
 void cancel_lock_wait(void *arg);
 
-/* wait_for blocks until try(object) no longer says EBUSY. */
-int wait_for(struct bucket *table, const volatile void *object, uint32_t why, int (*try)(void *), int64_t deadline, enum ends ends);
+/* wait_for blocks until try(object) no longer returns EBUSY. */
+int wait_for(struct bucket *table, const volatile void *object, uint32_t why, int (*try)(void *),
+	     int64_t deadline, enum ends ends);
 
 void wake_lock_waiters(struct bucket *table, const volatile void *object, bool all);
 
-/* released wakes whoever waits for a lock: one thread, or all of them. */
+/* released wakes the waiters for a lock: the first, or all of them. */
 static inline void released(struct bucket *table, const volatile void *object, bool all)
 {
 	if (!C)
@@ -361,20 +371,20 @@ union address {
 bool outside(int fd);
 void on_wake_signal(int sig);
 
-/* How a call waits: not at all (or for the disk only), for something managed, for the
- * outside. */
+/* How a call waits: not at all (or for the disk only), for the driver or a managed process,
+ * or for an unmanaged peer. */
 enum wait { NO_WAIT, MANAGED_WAIT, OUTSIDE_WAIT };
 
 enum wait wait_for_events(int fd, short events, int flags);
 
-/* How often the calling thread has asked a descriptor that does not block in vain. */
-struct asked {
+/* How many times in a row the calling thread found no input at a non-blocking descriptor. */
+struct empty_reads {
 	int fd;
 	unsigned times;
 };
-extern __thread struct asked in_vain OF_THREAD;
+extern __thread struct empty_reads empty_reads OF_THREAD;
 
-/* wait_to_read waits until there is something to read, or that much virtual time has passed. */
+/* wait_to_read waits until there is input, at most for timeout_ns of virtual time. */
 void wait_to_read(int fd, int64_t timeout_ns);
 
 #define WAITING_CALL(how, why, fd, call) \
@@ -382,15 +392,16 @@ void wait_to_read(int fd, int64_t timeout_ns);
 		enum wait how_ = (how); \
 		if (how_ == MANAGED_WAIT) \
 			pthread_testcancel(); \
-		how_ == NO_WAIT ? (call) : how_ == MANAGED_WAIT ? IN_KERNEL(why, fd, call) : OUTSIDE_CALL(fd, call); \
+		how_ == NO_WAIT ? (call) : \
+		how_ == MANAGED_WAIT ? IN_KERNEL(why, fd, call) : OUTSIDE_CALL(fd, call); \
 	})
 
-/* Who is at the other end of a descriptor that is written. */
-enum reader { NOBODY, SOMEBODY, DRIVER };
+/* Who reads what is written to a descriptor. */
+enum reader { NO_READER, OTHER_READER, DRIVER };
 
 enum reader reader_of(int fd);
 
-/* wait_to_write says how output of n bytes would wait now. */
+/* wait_to_write returns how output of n bytes would wait now. */
 enum wait wait_to_write(int fd, size_t n, int flags);
 
 /* ------------------------------------------------------- processes: process.c */

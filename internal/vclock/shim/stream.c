@@ -1,4 +1,5 @@
-/* The C library's streams read and write inside it, where no other wrapper sees it. */
+/* The C library's streams read and write inside the C library, where no other wrapper of this
+ * library sees them. */
 #define _GNU_SOURCE
 #include "shim.h"
 
@@ -32,19 +33,21 @@ static bool is_channel(int fd)
 	return is;
 }
 
-/* wait_to_fill says how an input call waits that needs want bytes, or a line's end if
- * that is in the buffer. */
+/* wait_to_fill returns how an input call waits that needs want bytes, or, with a delimiter,
+ * the bytes up to it. */
 static enum wait wait_to_fill(FILE *f, size_t want, int delimiter)
 {
 	size_t have = (size_t)(f->_IO_read_end - f->_IO_read_ptr);
-	if (!counted() || have >= want || (delimiter >= 0 && have && memchr(f->_IO_read_ptr, delimiter, have)) || !is_channel(f->_fileno))
+	if (!counted() || have >= want ||
+	    (delimiter >= 0 && have && memchr(f->_IO_read_ptr, delimiter, have)) ||
+	    !is_channel(f->_fileno))
 		return NO_WAIT;
 	return outside(f->_fileno) ? OUTSIDE_WAIT : MANAGED_WAIT;
 }
 
-#define STREAM_INPUT(f, want, delimiter, call) WAITING_CALL(wait_to_fill(f, want, delimiter), RMR_WHY_STREAM, (f)->_fileno, call)
+#define STREAM_INPUT(f, want, delimiter, call) \
+	WAITING_CALL(wait_to_fill(f, want, delimiter), RMR_WHY_STREAM, (f)->_fileno, call)
 #define NO_DELIMITER (-1)
-
 
 EXPORT size_t fread(void *p, size_t size, size_t n, FILE *f)
 {
@@ -121,14 +124,14 @@ EXPORT int __underflow(FILE *f)
 
 static enum reader reader_of_stream(FILE *f)
 {
-	enum reader r = C && f && f->_fileno >= 0 ? reader_of(f->_fileno) : NOBODY;
-	if (r != NOBODY)
+	enum reader r = C && f && f->_fileno >= 0 ? reader_of(f->_fileno) : NO_READER;
+	if (r != NO_READER)
 		touch();
 	return r;
 }
 
-/* tell_driver counts what has left a stream that goes to the driver. It is too late to
- * count it before, but this thread runs, and so the clock stands still, meanwhile. */
+/* tell_driver counts the bytes that have left a stream for the driver. Only after the call is
+ * their number known. Until then this thread runs, so the clock stands still. */
 static void tell_driver(int64_t bytes)
 {
 	int saved = errno;
@@ -137,14 +140,15 @@ static void tell_driver(int64_t bytes)
 	errno = saved;
 }
 
-/* STREAM_OUTPUT makes a call that puts at most `most` bytes into f, and has put
- * `produced` (which may look at the result, r_) when it is over. */
+/* STREAM_OUTPUT makes a call that puts at most `most` bytes into f. `produced` is the number
+ * of bytes that it did put; the expression may use the call's result, r_. */
 #define STREAM_OUTPUT(f, most, produced, call) \
 	({ \
 		FILE *to_ = (f); \
 		enum reader reader_ = reader_of_stream(to_); \
 		size_t pending_ = reader_ == DRIVER ? __fpending(to_) : 0; \
-		enum wait to_write_ = reader_ == SOMEBODY ? wait_to_write(to_->_fileno, most, 0) : NO_WAIT; \
+		enum wait to_write_ = \
+			reader_ == OTHER_READER ? wait_to_write(to_->_fileno, most, 0) : NO_WAIT; \
 		__typeof__(call) r_ = WAITING_CALL(to_write_, RMR_WHY_WRITE, to_->_fileno, call); \
 		if (reader_ == DRIVER) \
 			tell_driver((int64_t)pending_ + (int64_t)(produced) - (int64_t)__fpending(to_)); \
@@ -191,7 +195,7 @@ EXPORT int putchar(int c)
 	return fputc(c, stdout);
 }
 
-/* What the macros of putc_unlocked call for room. */
+/* The macros of putc_unlocked call it when the buffer is full. */
 EXPORT int __overflow(FILE *f, int c)
 {
 	return STREAM_OUTPUT(f, 1, c != EOF && r_ != EOF, real(__overflow)(f, c));

@@ -13,8 +13,8 @@ REAL(int, pthread_cancel, pthread_t)
 REAL(ssize_t, read, int, void *, size_t)
 REAL(int, close, int)
 
-/* What is remembered of a thread: that it ended before anybody joined it, or that it
- * was detached before it ended. */
+/* What the library remembers of a thread: that it ended before it was joined, or that it was
+ * detached before it ended. */
 struct ended {
 	struct ended *next;
 	pthread_t thread;
@@ -45,7 +45,7 @@ static struct ended **find_ended(struct bucket *b, pthread_t t)
 	return p;
 }
 
-/* forget_ended returns whether something was remembered of t. */
+/* forget_ended reports whether something was remembered of t. */
 static bool forget_ended(struct bucket *b, pthread_t t)
 {
 	struct ended **p = find_ended(b, t), *e = *p;
@@ -65,19 +65,19 @@ static void remember_ended(struct bucket *b, pthread_t t, bool is_detached)
 	b->ended = e;
 }
 
-/* hand_over wakes the thread that joins this one, or leaves word for it. */
+/* hand_over wakes the thread that joins this one, or remembers that this one ended. */
 static void hand_over(void)
 {
 	const volatile void *key = thread_key(pthread_self());
 	struct bucket *b = lock_bucket(buckets, key, NULL);
-	bool nobody_will = forget_ended(b, pthread_self()) || detached;
-	if (!wake_key(b, key, false) && !nobody_will)
+	bool no_join = forget_ended(b, pthread_self()) || detached;
+	if (!wake_key(b, key, false) && !no_join)
 		remember_ended(b, pthread_self(), false);
 	unlock_bucket(buckets, b, NULL);
 }
 
-/* others_have_gone reports whether all other threads of the process have ended for the
- * kernel: in state Z, as the first thread is until the process ends, or gone. */
+/* others_have_gone reports whether the kernel has ended all other threads of the process: they
+ * are gone, or in state Z, as the first thread is until the process ends. */
 static bool others_have_gone(void)
 {
 	char path[64], line[128];
@@ -102,9 +102,9 @@ static bool others_have_gone(void)
 	return gone;
 }
 
-/* thread_exit runs as a thread-specific destructor: after return, pthread_exit and
- * cancellation alike. It puts itself off to the last round of destructors, so that
- * the program's own still run in a managed thread. */
+/* thread_exit is the destructor of exit_key: it runs after return, pthread_exit and
+ * cancellation. It postpones itself to the last round of destructors, so that the program's
+ * own destructors still run in a managed thread. */
 void thread_exit(void *arg)
 {
 	struct rmr_slot *s = arg;
@@ -112,18 +112,18 @@ void thread_exit(void *arg)
 		pthread_setspecific(exit_key, s);
 		return;
 	}
-	pay(AT_CLOCK);
+	charge(AT_CLOCK);
 	hand_over();
-	/* The C library ends the process in its last thread, which runs the exit handlers and
-	 * so keeps its slot. It counts for itself, a moment after this: those that were not
-	 * the last here must not be so there. */
+	/* The C library ends the process in its last thread. That thread runs the exit handlers,
+	 * so it keeps its slot. The C library counts the threads itself, a moment after this:
+	 * the last thread here waits until it is the last one there, too. */
 	if (atomic_fetch_sub(&threads, 1) == 1) {
 		static const struct timespec moment = {0, 100 * 1000};
 		for (int i = 0; i < 1000 && !others_have_gone(); i++)
 			syscall(SYS_nanosleep, &moment, NULL);
 		return;
 	}
-	me = NULL; /* before the slot is free for others, whose wake-ups are not ours */
+	me = NULL; /* first: once the slot is free, its wake-ups are for another thread */
 	if (disown(s, getpid()))
 		free_slot(s);
 }
@@ -136,13 +136,13 @@ static void *thread_main(void *arg)
 	detached = st.detached;
 	atomic_store(&me->tid, gettid_now());
 	pthread_setspecific(exit_key, me);
-	restart_meter();
+	skip_cpu_time();
 	return st.run(st.arg);
 }
 
 EXPORT int pthread_create(pthread_t *t, const pthread_attr_t *attr, void *(*run)(void *), void *arg)
 {
-	pay(AT_CALL);
+	charge(AT_CALL);
 	if (!me)
 		return real(pthread_create)(t, attr, run, arg);
 	struct start *st = malloc(sizeof *st);
@@ -164,8 +164,8 @@ EXPORT int pthread_create(pthread_t *t, const pthread_attr_t *attr, void *(*run)
 	return r;
 }
 
-/* A join that is cancelled can be made again: if the thread has handed over already,
- * word is left for that. */
+/* A thread can make a cancelled join again. If the other thread has handed over already, the
+ * library remembers for that join that it ended. */
 static void cancel_join(void *arg)
 {
 	struct lock_wait *l = arg;
@@ -198,7 +198,7 @@ static void await_end(pthread_t t)
 
 EXPORT int pthread_join(pthread_t t, void **result)
 {
-	pay(AT_CALL);
+	charge(AT_CALL);
 	if (counted() && t != pthread_self())
 		await_end(t);
 	return real(pthread_join)(t, result);
@@ -224,7 +224,7 @@ EXPORT int pthread_detach(pthread_t t)
 	if (C && t == pthread_self()) {
 		detached = true;
 	} else if (C) {
-		/* Either it has left word, or it finds ours. */
+		/* Either its end is remembered, or it will find that it was detached. */
 		struct bucket *b = lock_bucket(buckets, thread_key(t), NULL);
 		if (!forget_ended(b, t))
 			remember_ended(b, t, true);

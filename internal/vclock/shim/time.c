@@ -31,10 +31,10 @@ EXPORT int gettimeofday(struct timeval *restrict tv, void *restrict tz)
 
 EXPORT int clock_gettime(clockid_t clock, struct timespec *ts)
 {
-	/* CPU clocks (and those of other processes, which are negative) stay real. */
+	/* CPU clocks stay real, those of other processes, which are negative, too. */
 	if (!C || clock < 0 || clock == CLOCK_PROCESS_CPUTIME_ID || clock == CLOCK_THREAD_CPUTIME_ID)
 		return real(clock_gettime)(clock, ts);
-	pay(AT_CLOCK);
+	charge(AT_CLOCK);
 	*ts = timespec_of(now());
 	return 0;
 }
@@ -47,7 +47,8 @@ EXPORT int timespec_get(struct timespec *ts, int base)
 	return base;
 }
 
-/* sleep_until returns what is left when a signal handler ended the sleep, else 0. */
+/* sleep_until returns the virtual ns that are left if a signal handler ended the sleep,
+ * else 0. */
 static int64_t sleep_until(int64_t deadline)
 {
 	pthread_testcancel();
@@ -62,7 +63,7 @@ static int64_t sleep_until(int64_t deadline)
 
 EXPORT int nanosleep(const struct timespec *want, struct timespec *rem)
 {
-	pay(AT_CALL);
+	charge(AT_CALL);
 	if (!counted())
 		return real(nanosleep)(want, rem);
 	if (want->tv_sec < 0 || want->tv_nsec < 0 || want->tv_nsec >= NS_PER_S) {
@@ -78,9 +79,10 @@ EXPORT int nanosleep(const struct timespec *want, struct timespec *rem)
 	return -1;
 }
 
-EXPORT int clock_nanosleep(clockid_t clock, int flags, const struct timespec *want, struct timespec *rem)
+EXPORT int clock_nanosleep(clockid_t clock, int flags, const struct timespec *want,
+			   struct timespec *rem)
 {
-	pay(AT_CALL);
+	charge(AT_CALL);
 	if (!counted() || clock == CLOCK_PROCESS_CPUTIME_ID || clock < 0)
 		return real(clock_nanosleep)(clock, flags, want, rem);
 	if (want->tv_sec < 0 || want->tv_nsec < 0 || want->tv_nsec >= NS_PER_S)
@@ -108,15 +110,15 @@ EXPORT unsigned sleep(unsigned s)
 	return (unsigned)rem.tv_sec;
 }
 
-__thread int64_t grain OF_THREAD;
-static char coarse_name[16]; /* as long as the kernel's */
-static int64_t coarse_grain;
+__thread int64_t coarse_step OF_THREAD;
+static char coarse_name[16]; /* as long as the kernel's names of threads */
+static int64_t chosen_step;
 
 void choose_coarse(const char *name_and_seconds)
 {
 	long seconds;
 	if (sscanf(name_and_seconds, "%15[^=]=%ld", coarse_name, &seconds) == 2 && seconds > 0)
-		coarse_grain = seconds * NS_PER_S;
+		chosen_step = seconds * NS_PER_S;
 }
 
 EXPORT int prctl(int option, ...)
@@ -127,7 +129,7 @@ EXPORT int prctl(int option, ...)
 	for (int i = 0; i < 4; i++)
 		a[i] = va_arg(args, unsigned long);
 	va_end(args);
-	if (option == PR_SET_NAME && coarse_grain && C)
-		grain = strncmp((const char *)a[0], coarse_name, sizeof coarse_name) == 0 ? coarse_grain : 0;
+	if (option == PR_SET_NAME && chosen_step && C)
+		coarse_step = strncmp((const char *)a[0], coarse_name, sizeof coarse_name) ? 0 : chosen_step;
 	return real(prctl)(option, a[0], a[1], a[2], a[3]);
 }

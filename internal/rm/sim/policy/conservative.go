@@ -40,5 +40,8 @@ func (p *conservative) Remove(j *sim.Job) {
 	p.queue = slices.DeleteFunc(p.queue, func(other *sim.Job) bool { return other == j })
 }
 
+// Change implements [sim.Policy]. The job gets a new reservation in its turn.
+func (p *conservative) Change(_ *sim.Job, change func()) { change() }
+
 // Schedule implements [sim.Policy].
 func (p *conservative) Schedule() { p.queue = slices.DeleteFunc(p.queue, p.start) }

@@ -68,6 +68,17 @@ func (p *easy) Remove(j *sim.Job) {
 	}
 }
 
+// Change implements [sim.Policy].
+func (p *easy) Change(j *sim.Job, change func()) {
+	if j == p.head {
+		change()
+		return
+	}
+	p.queue.Remove(j)
+	change()
+	p.queue.Push(j, 0)
+}
+
 // Schedule implements [sim.Policy].
 func (p *easy) Schedule() {
 	m := p.machine

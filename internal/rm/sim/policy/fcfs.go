@@ -30,6 +30,9 @@ func (p *fcfs) Remove(j *sim.Job) {
 	p.queue = slices.Delete(p.queue, i, i+1)
 }
 
+// Change implements [sim.Policy].
+func (p *fcfs) Change(_ *sim.Job, change func()) { change() }
+
 // Schedule implements [sim.Policy].
 func (p *fcfs) Schedule() {
 	for len(p.queue) > 0 && p.machine.Fits(p.queue[0]) {

@@ -32,6 +32,9 @@ func (p *reserving) Remove(j *sim.Job) {
 	p.queue = slices.DeleteFunc(p.queue, func(k keyed) bool { return k.job == j })
 }
 
+// Change implements [sim.Policy].
+func (p *reserving) Change(_ *sim.Job, change func()) { change() }
+
 // Schedule implements [sim.Policy].
 func (p *reserving) Schedule() {
 	m := p.machine

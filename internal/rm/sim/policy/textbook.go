@@ -53,6 +53,13 @@ func (p *textbook) Add(j *sim.Job) {
 // Remove implements [sim.Policy].
 func (p *textbook) Remove(j *sim.Job) { p.queue.Remove(j) }
 
+// Change implements [sim.Policy].
+func (p *textbook) Change(j *sim.Job, change func()) {
+	p.queue.Remove(j)
+	change()
+	p.queue.Push(j, p.key(j))
+}
+
 // Schedule implements [sim.Policy].
 func (p *textbook) Schedule() {
 	m := p.machine

@@ -67,6 +67,8 @@ type job struct {
 	launch *rpc.BatchLaunch
 	script Script
 	host   int // its first node
+	// started is when the script was launched.
+	started hpc.Time
 	// running is true from the start of the script to its end, suspended time included.
 	running bool
 	// end is when the script ends by itself; while it is suspended, left is how much
@@ -310,21 +312,20 @@ func (c *Cluster) launch(n int, l *rpc.BatchLaunch) *answer {
 		c.env.Fail(err)
 		return rc(0)
 	}
-	j := &job{launch: l, script: script, host: n, running: true}
+	j := &job{launch: l, script: script, host: n, started: c.env.Now(), running: true}
 	c.jobs[l.JobID] = j
 	c.nodes[n].steps[l.JobID] = j
 	c.env.JobStarted(l)
 	if script.RunTime != hpc.Unlimited {
-		c.plan(j, c.firstEnd(j))
+		c.plan(j, c.firstEnd(j, j.started))
 	}
 	return rc(0)
 }
 
-// firstEnd is when a script that has just been launched ends: as on a real node, its run
+// firstEnd is when a script ends that was launched at start: as on a real node, its run
 // time counts from the instant of its launch, after the delays that were asked for. A
 // run time of whole seconds is then one between Slurm's whole seconds, too.
-func (c *Cluster) firstEnd(j *job) hpc.Time {
-	start := c.env.Now()
+func (c *Cluster) firstEnd(j *job, start hpc.Time) hpc.Time {
 	if end := j.script.End; end != 0 {
 		end = max(start, end)
 		return end.Add(exitLatency(j.launch.JobID, end))

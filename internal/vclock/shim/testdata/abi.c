@@ -33,7 +33,7 @@ int main(void)
 	FIELD(clock, steps);
 	FIELD(clock, writers);
 	FIELD(clock, factor);
-	FIELD(clock, paid);
+	FIELD(clock, charged);
 	FIELD(clock, ports);
 	FIELD(clock, slot);
 	FIELD(slot, state);
@@ -57,7 +57,7 @@ int main(void)
 	CONSTANT("outside", RMR_WHY_OUTSIDE);
 	CONSTANT("write", RMR_WHY_WRITE);
 	CONSTANT("stream", RMR_WHY_STREAM);
-	CONSTANT("reasons", RMR_WHY_PAY + 1);
+	CONSTANT("reasons", RMR_WHY_CHARGE + 1);
 	CONSTANT("wake signal", SIGRTMIN + 5);
 	return 0;
 }

@@ -2,9 +2,9 @@
  * Prints what threads, locks, condition variables, sockets, signals and processes do.
  * The answers must be the same with and without the virtual clock.
  *
- * Times are printed in whole units, rounded down: whoever waits for k units sees k of
- * them pass, plus what the machine takes, which is less than a unit. Under the virtual
- * clock nothing but the waits takes time, so anything but whole units is a mistake there.
+ * Times are printed in whole units, rounded down. A thread that waits for k units sees k of them
+ * pass, plus the time that the machine takes, which is less than a unit. Under the virtual clock
+ * only the waits take time, so any other value than whole units is an error there.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -35,7 +35,7 @@
 
 extern char **environ;
 static bool managed;
-static bool pays; /* computing takes virtual time, if little */
+static bool charged; /* computing takes virtual time, but little */
 
 static void say(const char *format, ...)
 {
@@ -64,8 +64,8 @@ static int64_t ns(void)
 static int units(int64_t start)
 {
 	int64_t past = ns() - start;
-	if (managed && pays)
-		past = (past + MS / 10) / (UNIT * MS) * (UNIT * MS); /* it takes next to nothing */
+	if (managed && charged)
+		past = (past + MS / 10) / (UNIT * MS) * (UNIT * MS); /* computing takes little */
 	if (managed && past % (UNIT * MS))
 		say("  not a whole number of units: %lld ns\n", (long long)past);
 	return (int)(past / (UNIT * MS));
@@ -164,7 +164,7 @@ struct shot {
 	pthread_t to;
 	pid_t pid;
 	int sig, after;
-	_Atomic bool *hit; /* if given, shoot until it is set: a signal may come in the instant before the wait */
+	_Atomic bool *hit; /* if given, signal until it is set: one may come just before the wait */
 };
 
 static void *shoot(void *arg)
@@ -219,7 +219,7 @@ static void interrupted(int flags)
 	pthread_t p = thread(shoot, &s);
 	int r = nanosleep(&want, &rem);
 	int past = units(t);
-	int64_t left = rem.tv_sec * 1000 * MS + rem.tv_nsec - (pays ? MS / 10 : 0);
+	int64_t left = rem.tv_sec * 1000 * MS + rem.tv_nsec - (charged ? MS / 10 : 0);
 	say("  flags %#x: %s after %d, left %d\n", (unsigned)flags, outcome(r), past, (int)((left + UNIT * MS - 1) / (UNIT * MS)));
 	join(p);
 }
@@ -609,7 +609,7 @@ static void joining(void)
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	pthread_create(&p, &attr, sleeper, (void *)1);
 	nap(2);
-	/* Thread ids come round again: what is remembered of the old ones must not matter. */
+	/* The C library uses thread ids again: what is remembered of old threads must not matter. */
 	t = ns();
 	for (int i = 0; i < 20; i++) {
 		p = thread(sleeper, (void *)0);
@@ -1016,7 +1016,7 @@ static void signals(void)
 	nap(1);
 	pthread_kill(p, SIGUSR2);
 	join(p);
-	kill(getpid(), SIGUSR2); /* pending before anybody waits */
+	kill(getpid(), SIGUSR2); /* pending before the wait */
 	nap(1);
 	wait_signal(&set);
 	on_signal(SIGUSR2, 0);
@@ -1301,7 +1301,7 @@ static void on_child(int sig)
 	errno = saved;
 }
 
-/* A parent that sleeps, and learns of its child's end by the signal alone. */
+/* A parent that sleeps and learns of its child's end only by the signal. */
 static void child_signal(void)
 {
 	struct sigaction sa = {.sa_handler = on_child};
@@ -1334,7 +1334,7 @@ int main(int argc, char **argv)
 	if (readlink(self, path, sizeof path - 1) > 0)
 		self = path;
 	managed = getenv("RMREPLAY_CLOCK") != NULL;
-	pays = getenv("TEST_PAYS") != NULL;
+	charged = getenv("TEST_CHARGED") != NULL;
 	if (argc > 1 && strcmp(argv[1], "nap") == 0) {
 		nap(1);
 		return 7;

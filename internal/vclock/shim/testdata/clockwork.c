@@ -94,7 +94,7 @@ static void ask(char **argv)
 	}
 }
 
-/* outside PATH: asks a server that no clock knows, then sleeps. */
+/* outside PATH: asks an unmanaged server, then sleeps. */
 static void outside(char **argv)
 {
 	char c = 'x';
@@ -119,7 +119,8 @@ static void outside(char **argv)
 	}
 }
 
-/* report PORT: after 7 seconds, sends the driver 3 + 1000 bytes in two writes, and waits for a byte. */
+/* report PORT: after 7 seconds, sends the driver 3 + 1000 bytes in two writes, and waits for a
+ * byte. */
 static void report(char **argv)
 {
 	struct sockaddr_in a = address("127.0.0.1", number(argv, 2));
@@ -178,7 +179,7 @@ static void *wait_mutex(void *arg)
 	return arg;
 }
 
-/* deadlock: threads that wait for what never comes, after a second. */
+/* deadlock: after a second, threads wait for events that never come. */
 static void deadlock(char **argv)
 {
 	pthread_t t[5];
@@ -199,7 +200,7 @@ static void deadlock(char **argv)
 	pthread_join(t[1], NULL);
 }
 
-/* stall: a wait that nobody told the clock about. */
+/* stall: a wait that the clock does not know of. */
 static void stall(char **argv)
 {
 	int word = 0;
@@ -209,7 +210,7 @@ static void stall(char **argv)
 	syscall(SYS_futex, &word, 0 /* FUTEX_WAIT */, 0, NULL, NULL, 0);
 }
 
-/* spin: after a second, waits for what never comes by looking for it. */
+/* spin: after a second, polls for ever for an event that never comes. */
 static void spin(char **argv)
 {
 	(void)argv;
@@ -222,7 +223,7 @@ static void spin(char **argv)
 	}
 }
 
-/* victim: starts children and threads, all of which it leaves to be killed. */
+/* victim: starts children and threads for the test to kill. */
 static void victim(char **argv)
 {
 	pthread_t t;
@@ -236,7 +237,7 @@ static void victim(char **argv)
 		usleep(100);
 }
 
-/* pingpong COUNT: two threads, one ball, a millisecond for each of its ways. */
+/* pingpong COUNT: two threads wake each other in turn, each after a sleep of a millisecond. */
 static int turn;
 static pthread_cond_t turned[2] = {PTHREAD_COND_INITIALIZER, PTHREAD_COND_INITIALIZER};
 static int volleys;
@@ -265,8 +266,8 @@ static void pingpong(char **argv)
 	pthread_join(t, NULL);
 }
 
-/* crowd COUNT: as steps, with 20 threads that wait in the kernel, and a write to a pipe
- * at each step, so that the driver has to look. */
+/* crowd COUNT: like steps, with 20 threads that wait in the kernel. A write to a pipe at each step
+ * makes the driver look. */
 static void crowd(char **argv)
 {
 	pthread_t t;
@@ -294,8 +295,8 @@ static int64_t read_clock(clockid_t clock)
 	return ts.tv_sec * 1000000000LL + ts.tv_nsec;
 }
 
-/* spend computes until the calling thread has used so much CPU time, as a daemon does:
- * with a look at the clock, or with locks, every now and then. */
+/* spend computes until the calling thread has used ns of CPU time. Like a daemon, it reads the
+ * clock, or takes a lock, now and then. */
 enum how { LOOKING, LOCKING };
 
 static void spend(int64_t ns, enum how how)
@@ -315,14 +316,14 @@ static void spend(int64_t ns, enum how how)
 	}
 }
 
-/* print_spent prints how much CPU and how much virtual time has gone by, in µs. */
+/* print_spent prints the CPU time and the virtual time that computing took, in µs. */
 static void print_spent(const char *what, int64_t cpu, int64_t virtual)
 {
 	printf("%s %lld %lld\n", what, (long long)(cpu / 1000), (long long)(virtual / 1000));
 	fflush(stdout);
 }
 
-/* compute MS HOW: says what computing for so long took. */
+/* compute MS HOW: computes for MS of CPU time and prints what that took. */
 static void compute(char **argv)
 {
 	int64_t begin = read_clock(CLOCK_REALTIME), cpu = read_clock(CLOCK_THREAD_CPUTIME_ID);
@@ -331,8 +332,8 @@ static void compute(char **argv)
 	print_spent("computed", used, read_clock(CLOCK_REALTIME) - begin);
 }
 
-/* bits MS COUNT: computes in pieces with a sleep of a virtual second after each, and
- * says how much CPU time it has used and how much virtual time besides the sleeps. */
+/* bits MS COUNT: computes in COUNT pieces, with a sleep of a virtual second after each. Prints the
+ * CPU time and the virtual time without the sleeps. */
 static void bits(char **argv)
 {
 	int64_t begin = read_clock(CLOCK_REALTIME), cpu = read_clock(CLOCK_THREAD_CPUTIME_ID);
@@ -353,7 +354,7 @@ static void *work(void *arg)
 	return arg;
 }
 
-/* crew THREADS MS: so many threads compute for so long each. */
+/* crew THREADS MS: THREADS threads compute for MS of CPU time each. */
 static void crew(char **argv)
 {
 	pthread_t t[16];
@@ -368,7 +369,7 @@ static void crew(char **argv)
 	print_spent("computed", used / n, read_clock(CLOCK_REALTIME) - begin);
 }
 
-/* lockout MS: one thread computes with a lock held, another wants the lock. */
+/* lockout MS: one thread computes while it holds a lock that another thread waits for. */
 static void *want(void *arg)
 {
 	int64_t begin = read_clock(CLOCK_REALTIME);
@@ -404,9 +405,8 @@ static void tick(char **argv)
 	pthread_join(t, NULL);
 }
 
-/* save NAME SECONDS: a thread of that name writes down what changes, five seconds after it
- * last did at the earliest, as slurmctld's state saver does; something changes every second
- * for so many. Prints when it wrote. */
+/* save NAME SECONDS: something changes every second, SECONDS times. A thread named NAME saves the
+ * changes, at most every five seconds, as slurmctld's state saver does. Prints when it saved. */
 static pthread_cond_t change = PTHREAD_COND_INITIALIZER;
 static int changes;
 static bool ending;
@@ -453,9 +453,9 @@ static void save(char **argv)
 	pthread_join(t, NULL);
 }
 
-/* together THREADS ROUNDS: in every round all threads sleep until the same instant. Prints
- * how often one was awake beside another, and in how many rounds their order was not
- * that of the first. */
+/* together THREADS ROUNDS: in every round all threads sleep until the same instant. Prints how
+ * often two threads were awake together, and in how many rounds their order was not that of the
+ * first round. */
 static int awake, overlaps, other_orders, woken, threads, rounds;
 static int order[64];
 
@@ -494,8 +494,8 @@ static void together(char **argv)
 	printf("%d overlaps, %d in other places\n", overlaps, other_orders);
 }
 
-/* restless MS: a thread asks a pipe for two bytes without waiting, of which the second is
- * written MS of virtual time after the first. Prints how many there were in the end. */
+/* restless MS: a thread reads two bytes from a non-blocking pipe, again and again. The second byte
+ * is written MS of virtual time after the first. Prints how many bytes the thread got. */
 static int restless_pipe[2];
 
 static void *ask_without_waiting(void *arg)
@@ -530,7 +530,8 @@ int main(int argc, char **argv)
 		const char *name;
 		void (*run)(char **);
 	} all[] = {{"steps", steps}, {"serve", serve}, {"ask", ask}, {"outside", outside}, {"report", report},
-		   {"deadlock", deadlock}, {"stall", stall}, {"spin", spin}, {"victim", victim}, {"pingpong", pingpong}, {"crowd", crowd},
+		   {"deadlock", deadlock}, {"stall", stall}, {"spin", spin}, {"victim", victim},
+		   {"pingpong", pingpong}, {"crowd", crowd},
 		   {"compute", compute}, {"bits", bits}, {"crew", crew}, {"lockout", lockout}, {"tick", tick},
 		   {"save", save}, {"together", together}, {"restless", restless}};
 	for (size_t i = 0; argc > 1 && i < sizeof all / sizeof *all; i++)

@@ -1,10 +1,9 @@
 /*
- * Would lose a wake-up if one could be lost: pairs of threads that hand a ball over by
- * condition variables, and by pipes and sockets between processes; timed waits that
- * time out and that do not, at the same instants; broadcasts; locks whose holders
- * sleep; threads and processes that live for a moment; signals. Prints its counters,
- * which are known beforehand, and how much virtual time it took, which is too: every
- * part is done when the longest of the sleeps is.
+ * Looks for lost wake-ups. Pairs of threads wake each other by condition variables, and
+ * processes do so by pipes and sockets; timed waits time out, or not, at the same instants; there
+ * are broadcasts, locks whose holders sleep, threads and processes that end soon, and signals.
+ * Prints its counters and the virtual time that it took. Both are known beforehand: every part
+ * ends with the longest of the sleeps.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -62,7 +61,7 @@ static pthread_t thread(void *(*run)(void *), void *arg)
 	return t;
 }
 
-/* Two threads, one ball, no time. */
+/* Two threads wake each other in turn; no virtual time passes. */
 struct pair {
 	pthread_mutex_t m;
 	pthread_cond_t c[2];
@@ -91,8 +90,8 @@ static void *play(void *arg)
 	return NULL;
 }
 
-/* A signaller every millisecond, and a waiter whose patience is half of that, all of it,
- * or twice: at "all of it" both come at one instant, and either is right. */
+/* One thread signals every millisecond. The other waits for at most half a millisecond, one, or
+ * two. With one millisecond, signal and timeout come at one instant, and either is right. */
 struct timed {
 	pthread_mutex_t m;
 	pthread_cond_t c;
@@ -163,7 +162,7 @@ static void *march(void *arg)
 	return NULL;
 }
 
-/* Locks whose holder sleeps now and then. */
+/* Locks whose holders sleep now and then. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_rwlock_t rwlock = PTHREAD_RWLOCK_INITIALIZER;
 
@@ -224,8 +223,8 @@ static void *fork_often(void *arg)
 	return arg;
 }
 
-/* A message to another process and back, by socket pairs and TCP; now and then one of
- * the two sleeps first. */
+/* A message to another process and back, by socket pairs and TCP. Now and then one of the two
+ * processes sleeps first. */
 static void echo(int fd)
 {
 	char buf[64];
@@ -307,7 +306,7 @@ int main(int argc, char **argv)
 	int n = 0;
 	signal(SIGUSR1, on_tick);
 
-	/* The processes first, so that they inherit nobody else's ends. */
+	/* The processes come first, so that they inherit no descriptors of the other parts. */
 	int link[LINKS];
 	for (int i = 0; i < LINKS; i++) {
 		int fds[2];
@@ -351,7 +350,7 @@ int main(int argc, char **argv)
 		all[n++] = thread(talk, (void *)(intptr_t)link[i]);
 	pthread_t signalled = all[n++] = thread(be_signalled, NULL);
 	all[n++] = thread(signal_often, &signalled);
-	/* Longer than anything else. */
+	/* This takes longer than all other parts. */
 	nap_us(10 * 1000 * 1000);
 	for (int i = 0; i < n; i++)
 		pthread_join(all[i], NULL);

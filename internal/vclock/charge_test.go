@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// spent is what a test program says that computing took.
+// spent is how much CPU time and virtual time a test program reports for its computing.
 type spent struct{ cpu, virtual time.Duration }
 
 func (p *process) spent(t *testing.T) (s spent) {
@@ -21,9 +21,9 @@ func (p *process) spent(t *testing.T) (s spent) {
 	return spent{time.Duration(cpu) * time.Microsecond, time.Duration(virtual) * time.Microsecond}
 }
 
-// startPaying starts a managed process whose computing takes virtual time.
-func (l *lab) startPaying(name string, args ...string) *process {
-	l.extraEnv = []string{PaysEnvironment, "TEST_PAYS=1"}
+// startCharged starts a managed process that is charged for its CPU time.
+func (l *lab) startCharged(name string, args ...string) *process {
+	l.extraEnv = []string{ChargedEnvironment, "TEST_CHARGED=1"}
 	defer func() { l.extraEnv = nil }()
 	return l.start(name, args...)
 }
@@ -38,16 +38,17 @@ func checkRatio(t *testing.T, s spent, factor, tolerance float64) {
 	}
 }
 
-// TestComputingIsPaidFor runs one program with the clock frozen and measured: only the
+// TestComputingIsCharged runs one program with the clock frozen and measured: only the virtual
 // time that it takes differs.
-func TestComputingIsPaidFor(t *testing.T) {
+func TestComputingIsCharged(t *testing.T) {
 	for _, tt := range []struct {
-		name   string
-		args   []string
-		factor float64
-		pays   bool
-		want   float64
-		// What the library itself uses of the CPU is in the program's figure, but not paid for.
+		name    string
+		args    []string
+		factor  float64
+		charged bool
+		want    float64
+		// The program's figure includes the CPU time of the library's own work, which is not
+		// charged.
 		tolerance float64
 	}{
 		{"frozen", []string{"compute", "50", "looking"}, 0, true, 0, 0.15},
@@ -56,9 +57,9 @@ func TestComputingIsPaidFor(t *testing.T) {
 		{"locking", []string{"compute", "200", "locking"}, 1, true, 1, 0.15},
 		{"slower controller", []string{"compute", "100", "looking"}, 50, true, 50, 0.15},
 		{"faster controller", []string{"compute", "200", "locking"}, 0.25, true, 0.25, 0.15},
-		// What is less than a payment is not forgotten: each piece is a tenth of one.
+		// Each piece is a tenth of the least charge: small pieces add up.
 		{"small pieces", []string{"bits", "40", "4000"}, 1, true, 1, 0.15},
-		// A core for each thread, whatever this machine has.
+		// In virtual time each thread has a core, however many this machine has.
 		{"in parallel", []string{"crew", "4", "50"}, 2, true, 2, 0.4},
 		{"with a lock", []string{"lockout", "100"}, 3, true, 3, 0.15},
 	} {
@@ -66,8 +67,8 @@ func TestComputingIsPaidFor(t *testing.T) {
 			l := newLab(t, Addresses{})
 			l.SetFactor(tt.factor)
 			start := l.start
-			if tt.pays {
-				start = l.startPaying
+			if tt.charged {
+				start = l.startCharged
 			}
 			p := start(program(t, "clockwork"), tt.args...)
 			l.run()
@@ -77,35 +78,34 @@ func TestComputingIsPaidFor(t *testing.T) {
 			} else if s.virtual != 0 {
 				t.Errorf("%v of virtual time passed", s.virtual)
 			}
-			if paid := l.Stats().Paid; (paid > 0) != (tt.want > 0) {
-				t.Errorf("%v was paid", paid)
+			if charged := l.Stats().Charged; (charged > 0) != (tt.want > 0) {
+				t.Errorf("%v was charged", charged)
 			}
 			l.checkCount()
 		})
 	}
 }
 
-// TestChildrenDoNotPay starts a program from a process that pays.
-func TestChildrenDoNotPay(t *testing.T) {
+// TestChildrenAreNotCharged starts a program from a process that is charged.
+func TestChildrenAreNotCharged(t *testing.T) {
 	l := newLab(t, Addresses{})
 	l.SetFactor(1)
-	p := l.startPaying("/bin/sh", "-c", program(t, "clockwork")+" compute 50 looking")
+	p := l.startCharged("/bin/sh", "-c", program(t, "clockwork")+" compute 50 looking")
 	l.run()
 	if s := p.spent(t); s.virtual != 0 {
 		t.Errorf("the child's computing took %v", s.virtual)
 	}
 }
 
-// TestSleepersAreOnTime checks that deadlines which come while another thread computes
-// are kept to the nanosecond.
+// TestSleepersAreOnTime checks that deadlines are kept while another thread computes.
 func TestSleepersAreOnTime(t *testing.T) {
 	l := newLab(t, Addresses{})
 	l.SetFactor(1)
-	p := l.startPaying(program(t, "clockwork"), "tick", "100")
+	p := l.startCharged(program(t, "clockwork"), "tick", "100")
 	other := l.start(program(t, "clockwork"), "steps", "100", "1")
 	l.run()
 	other.check(t, "")
-	// The thread that sleeps has to compute, too, if next to nothing: less than is paid for.
+	// The sleeping thread computes a little, too, but less than it would be charged for.
 	var late time.Duration
 	for i, line := range strings.Split(strings.TrimSpace(p.output()), "\n") {
 		var s, ns int64
@@ -126,7 +126,7 @@ func TestSleepersAreOnTime(t *testing.T) {
 func TestDriverIsOnTime(t *testing.T) {
 	l := newLab(t, Addresses{})
 	l.SetFactor(10)
-	p := l.startPaying(program(t, "clockwork"), "compute", "100", "looking")
+	p := l.startCharged(program(t, "clockwork"), "compute", "100", "looking")
 	stops := 0
 	for at := epoch; l.left > 0; {
 		at = at.Add(10 * time.Millisecond)
@@ -144,12 +144,13 @@ func TestDriverIsOnTime(t *testing.T) {
 	checkRatio(t, p.spent(t), 10, 0.15)
 }
 
-// TestStressMeasured runs what would lose a wake-up with computing that is paid for.
+// TestStressMeasured runs the stress program, whose counters a lost wake-up would change, as a
+// process that is charged.
 func TestStressMeasured(t *testing.T) {
 	const rounds = 300
 	l := newLab(t, Addresses{})
 	l.SetFactor(1)
-	p := l.startPaying(program(t, "stress"), fmt.Sprint(rounds))
+	p := l.startCharged(program(t, "stress"), fmt.Sprint(rounds))
 	l.run()
 	for _, want := range []string{fmt.Sprintf("volleys %d\n", 2*6*rounds), "lost 0\n", fmt.Sprintf("locked %d\n", 4*rounds),
 		fmt.Sprintf("messages %d\n", 4*rounds)} {
@@ -157,28 +158,28 @@ func TestStressMeasured(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, p.output())
 		}
 	}
-	if got := l.passed(); got <= 10*time.Second || l.Stats().Paid == 0 {
-		t.Errorf("%v of virtual time passed, %v paid", got, l.Stats().Paid)
+	if got := l.passed(); got <= 10*time.Second || l.Stats().Charged == 0 {
+		t.Errorf("%v of virtual time passed, %v charged", got, l.Stats().Charged)
 	}
 	l.checkCount()
 	t.Logf("%v, %+v", l.passed(), l.Stats())
 }
 
-// BenchmarkPay is what a payment costs, in real time and beyond the computing itself.
-func BenchmarkPay(b *testing.B) {
+// BenchmarkCharge measures what charging costs in real time: factor 0 is the computing alone.
+func BenchmarkCharge(b *testing.B) {
 	for _, factor := range []float64{0, 1} {
 		b.Run(fmt.Sprintf("factor=%v", factor), func(b *testing.B) {
 			l := newLab(b, Addresses{})
 			l.SetFactor(factor)
-			l.startPaying(program(b, "clockwork"), "compute", fmt.Sprint(b.N), "looking")
+			l.startCharged(program(b, "clockwork"), "compute", fmt.Sprint(b.N), "looking")
 			b.ResetTimer()
 			l.run()
 		})
 	}
 }
 
-// TestRestlessReader: who asks for input without waiting does not keep its writer from
-// waiting for virtual time.
+// TestRestlessReader checks that a thread which reads a non-blocking descriptor again and again
+// does not stop virtual time for the writer.
 func TestRestlessReader(t *testing.T) {
 	l := newLab(t, Addresses{})
 	p := l.start(program(t, "clockwork"), "restless", "3")

@@ -1,0 +1,14 @@
+package replay_test
+
+import (
+	"os"
+	"testing"
+
+	"rmreplay/internal/supervise"
+)
+
+// TestMain lets the test program be the guard that stands between it and the daemons.
+func TestMain(m *testing.M) {
+	supervise.RunIfGuard()
+	os.Exit(m.Run())
+}

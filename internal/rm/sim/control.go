@@ -1,0 +1,227 @@
+package sim
+
+import (
+	"cmp"
+	"errors"
+	"time"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm"
+)
+
+// Can implements [rm.ResourceManager]. No policy goes by priorities, and a pool has no nodes
+// to choose.
+func (e *Engine) Can() rm.Capabilities {
+	c := rm.Capabilities{
+		Name:     "the simulator",
+		Commands: []rm.CommandKind{rm.Cancel, rm.Hold, rm.Release, rm.SetTimeLimit, rm.Stretch, rm.SetRunTime},
+	}
+	if !e.machine.IsPool() {
+		c.Commands = append(c.Commands, rm.SetNodes)
+	}
+	return c
+}
+
+// Act implements [rm.ResourceManager]: there are no commands of an administrator's here.
+func (e *Engine) Act(action hpc.Action) error { return e.Can().CheckAction(action) }
+
+// Do implements [rm.ResourceManager]. A command takes effect at once: its event comes at the
+// next AdvanceTo, and the policy is asked then.
+func (e *Engine) Do(c rm.Command) error {
+	if err := e.Can().Check(c); err != nil {
+		return err
+	}
+	s := e.find(c.Job)
+	if s == nil {
+		e.report(c.Unknown())
+		return nil
+	}
+	number, first := int(e.byID[c.Job])+1, uint32(0)
+	if len(s.jobs) > 0 {
+		first = uint32(s.jobs[0].Seq)
+	}
+	if err := e.carryOut(s, c); err != nil || c.Kind != rm.Cancel {
+		e.report(c.Done(number, first, err))
+	}
+	return nil
+}
+
+var (
+	errRefused = errors.New("the job was rejected")
+	errOver    = errors.New("the job has ended")
+	errRuns    = errors.New("the job runs")
+	errNoTask  = errors.New("the job has no such task")
+)
+
+// carryOut does to a submission what a command says. It is refused if none of the tasks
+// takes it.
+func (e *Engine) carryOut(s *submission, c rm.Command) error {
+	switch {
+	case c.Kind == rm.Cancel && s.open == 0: // nothing is left to be done
+		return nil
+	case s.refused:
+		return errRefused
+	case s.open == 0:
+		return errOver
+	case c.Kind == rm.Cancel && len(c.Tasks) == 0:
+		e.finishAll(s, hpc.Cancelled)
+		return nil
+	}
+	var refused error
+	done := false
+	for i := range s.jobs {
+		j := &s.jobs[i]
+		if !c.For(int(j.task)) {
+			continue
+		}
+		if err := e.change(j, c); err != nil {
+			refused = cmp.Or(refused, err)
+		} else {
+			done = true
+		}
+	}
+	switch {
+	case done:
+		s.offer(e) // a task may be free to start, or another one in its place
+		return nil
+	case refused != nil:
+		return refused
+	}
+	return errNoTask
+}
+
+// change does to one job what a command says.
+func (e *Engine) change(j *Job, c rm.Command) error {
+	switch {
+	case j.state == ended && c.Kind == rm.Cancel: // nothing is left to be done
+		return nil
+	case j.state == ended:
+		return errOver
+	case j.state == running && c.Kind == rm.SetNodes:
+		return errRuns
+	}
+	switch c.Kind {
+	case rm.Cancel:
+		e.finish(j, hpc.Cancelled)
+	case rm.Hold:
+		e.hold(j)
+	case rm.Release:
+		e.release(j)
+	case rm.SetTimeLimit:
+		e.setLimit(j, c.TimeLimit)
+	case rm.SetNodes:
+		return e.setNodesOf(j, c)
+	case rm.Stretch:
+		e.stretch(j, c.Factor)
+	case rm.SetRunTime:
+		if j.run = c.RunTime; j.state == running {
+			e.endAt(j, after(j.Start, c.RunTime))
+		}
+	}
+	return nil
+}
+
+// hold takes a pending job from the policy until it is released. A running job is held, as
+// in Slurm, once it is requeued.
+func (e *Engine) hold(j *Job) {
+	j.onHold = true
+	if j.state == running {
+		return
+	}
+	e.leave(j)
+	j.state = blocked
+	j.withdraw()
+}
+
+// withdraw makes a held job one that has not become eligible.
+func (j *Job) withdraw() {
+	if j.offered {
+		j.offered = false
+		j.of.active--
+	}
+	j.of.next = 0
+}
+
+// release lets a held job become eligible. Of a submission that is held as a whole the
+// other tasks stay held one by one.
+func (e *Engine) release(j *Job) {
+	s := j.of
+	if s.onHold {
+		s.onHold = false
+		for i := range s.jobs {
+			s.jobs[i].onHold = true
+		}
+	}
+	j.onHold = false
+	s.next = 0
+}
+
+// setLimit gives a job another time limit. One that has run as long ends at once.
+func (e *Engine) setLimit(j *Job, limit time.Duration) {
+	switch {
+	case j.state != running:
+		e.changeWaiting(j, func() { j.Limit = limit })
+		return
+	case after(j.Start, limit) <= e.Now():
+		j.Limit, j.cut = limit, true
+		e.end(j)
+		return
+	}
+	e.machine.setLimit(j, limit)
+	e.foresee(j)
+	e.freed = true // what may be backfilled goes by the time limits of running jobs
+}
+
+// changeWaiting changes what the policy knows of a job that does not run.
+func (e *Engine) changeWaiting(j *Job, change func()) {
+	if j.state != waiting || j.of.preset {
+		change()
+		return
+	}
+	e.policy.Change(j, func() {
+		e.machine.Unreserve(j)
+		change()
+	})
+	e.freed = true
+}
+
+// setNodesOf gives a pending job another number of nodes, or others by name.
+func (e *Engine) setNodesOf(j *Job, c rm.Command) error {
+	request := *j.Request
+	if c.Nodes > 0 {
+		request.MinNodes, request.MaxNodes = c.Nodes, c.Nodes
+	}
+	request.NodeList = cmp.Or(c.NodeList, request.NodeList)
+	changed := *j
+	changed.Request = &request
+	if err := e.machine.nodes.measure(&changed); err != nil {
+		return err
+	}
+	e.changeWaiting(j, func() { j.Request, j.demand, j.Size = changed.Request, changed.demand, changed.Size })
+	return nil
+}
+
+// stretch makes the rest of a job's run time so many times as long.
+func (e *Engine) stretch(j *Job, factor float64) {
+	if j.state != running {
+		j.run = stretched(j.run, factor)
+		return
+	}
+	if j.end != hpc.Never {
+		e.endAt(j, after(e.Now(), stretched(j.end.Sub(e.Now()), factor)))
+	}
+}
+
+// stretched is d times a factor; what is unlimited stays so.
+func stretched(d time.Duration, factor float64) time.Duration {
+	if d == hpc.Unlimited {
+		return d
+	}
+	return time.Duration(min(float64(d)*factor, float64(hpc.Unlimited/2)))
+}
+
+// endAt has a running job end by itself at an instant, or now if that has passed.
+func (e *Engine) endAt(j *Job, at hpc.Time) {
+	j.end = max(at, e.Now())
+	e.foresee(j)
+}

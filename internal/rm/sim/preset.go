@@ -1,0 +1,61 @@
+package sim
+
+import (
+	"slices"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm"
+	"rmreplay/internal/rm/window"
+)
+
+// Preset jobs are not the policy's to order. With them the machine comes into the state in
+// which a workload's window begins: each starts at once on the nodes that it names, however
+// long others have waited for these.
+
+// PlanWindow implements [rm.ResourceManager].
+func (e *Engine) PlanWindow(w rm.Window) ([]hpc.ReservationEvent, error) {
+	return window.Plan(w, e.Now()), nil
+}
+
+// SubmitPreset implements [rm.ResourceManager].
+func (e *Engine) SubmitPreset(job *hpc.Job) error { return e.submit(window.Job(job), true) }
+
+// BeginWindow implements [rm.ResourceManager]. The barrier ends by itself.
+func (e *Engine) BeginWindow() error { return nil }
+
+// startPresets starts the preset jobs that fit beside what runs. Waiting jobs give up what
+// they have reserved: the policy is asked afterwards, and can reserve anew.
+func (e *Engine) startPresets() {
+	if len(e.presets) == 0 {
+		return
+	}
+	e.machine.unreserveAll()
+	e.presets = slices.DeleteFunc(e.presets, func(j *Job) bool {
+		fits := e.machine.Fits(j)
+		if fits {
+			e.machine.Start(j)
+		}
+		return fits
+	})
+}
+
+// removePreset takes a job out of the preset jobs that wait, and reports whether it was one.
+func (e *Engine) removePreset(j *Job) bool {
+	i := slices.Index(e.presets, j)
+	if i >= 0 {
+		e.presets = slices.Delete(e.presets, i, i+1)
+	}
+	return i >= 0
+}
+
+// unreserveAll gives up what jobs have reserved on nodes.
+func (m *Machine) unreserveAll() {
+	if m.nodes == nil {
+		return
+	}
+	for i := range m.nodes.list {
+		for _, s := range slices.Clone(m.nodes.list[i].stays) {
+			m.Unreserve(s.job)
+		}
+	}
+}

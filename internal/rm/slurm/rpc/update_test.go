@@ -1,0 +1,39 @@
+package rpc
+
+import (
+	"testing"
+	"time"
+
+	"rmreplay/internal/hpc"
+)
+
+func failOn(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What a job cannot have is refused before it is sent, and a time limit is rounded up to
+// Slurm's minutes.
+func TestUpdateValues(t *testing.T) {
+	j := NewJobUpdate("12")
+	for _, priority := range []uint32{0, NoVal, Infinite} {
+		if err := j.SetPriority(priority); err == nil || j.Priority != NoVal {
+			t.Errorf("priority %d: %v, and the update has %d", priority, err, j.Priority)
+		}
+	}
+	for _, limit := range []time.Duration{0, -time.Minute} {
+		if err := j.SetTimeLimit(limit); err == nil {
+			t.Errorf("time limit %v: the update has %d", limit, j.TimeLimit)
+		}
+	}
+	for limit, want := range map[time.Duration]uint32{1: 1, time.Minute: 1, time.Minute + 1: 2, hpc.Unlimited: Infinite} {
+		if err := j.SetTimeLimit(limit); err != nil || j.TimeLimit != want {
+			t.Errorf("time limit %v: %d minutes, %v; want %d", limit, j.TimeLimit, err, want)
+		}
+	}
+	if j.SetNodes(0, "n1"); j.MinNodes != NoVal || j.ReqNodes != "n1" {
+		t.Errorf("nodes by name: %d, %q", j.MinNodes, j.ReqNodes)
+	}
+}
