@@ -91,6 +91,11 @@ fuzz: $(SHIM) ## every fuzz test for FUZZTIME (30s)
 golden: $(SHIM) ## write the golden files anew; look at the difference before you keep it
 	@tools/update-golden
 
+.PHONY: docs
+docs: build ## man pages in build/man, and the command reference in docs/commands, from the commands' help
+	bin/rmreplay docs man build/man/man1
+	bin/rmreplay docs markdown docs/commands
+
 .PHONY: clean
 clean: ## remove what make built
 	rm -rf build bin $(SHIM) $(SHIM).new

@@ -17,5 +17,6 @@ func commands(g *globals) []*cobra.Command {
 		newDebugCommand(g),
 		newCompletionCommand(g),
 		newVersionCommand(g),
+		newDocsCommand(g),
 	}
 }

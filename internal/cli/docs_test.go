@@ -1,0 +1,65 @@
+package cli
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestCommandReference holds docs/commands against the commands: a changed flag or help
+// text must be followed by make docs.
+func TestCommandReference(t *testing.T) {
+	committed := filepath.Join("..", "..", "docs", "commands")
+	generated := committed
+	if !*update {
+		generated = t.TempDir()
+	}
+	if code := execute(t.Context(), []string{"docs", "markdown", generated}, io.Discard, t.Output()); code != exitOK {
+		t.Fatalf("exit status %d", code)
+	}
+	got, want := pages(t, generated), pages(t, committed)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("docs/commands is not up to date with the commands (run: make docs)\n%.3000s", diff)
+	}
+	if len(got) < len(newRootCommand(&globals{}).Commands()) {
+		t.Errorf("%d pages: fewer than commands", len(got))
+	}
+}
+
+// pages reads the pages of dir by name.
+func pages(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(dir, "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts := map[string]string{}
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts[filepath.Base(name)] = string(text)
+	}
+	return texts
+}
+
+func TestManPages(t *testing.T) {
+	dir := t.TempDir()
+	if code := execute(t.Context(), []string{"docs", "man", dir}, io.Discard, t.Output()); code != exitOK {
+		t.Fatalf("exit status %d", code)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "rmreplay-workload-build.1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{".TH", "RMREPLAY", "SubmitLine", "cluster-output"} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("rmreplay-workload-build.1 has no %q:\n%.600s", want, text)
+		}
+	}
+}

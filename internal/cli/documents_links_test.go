@@ -1,0 +1,151 @@
+package cli
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// documents are the Markdown files of the repository, by their path from its root.
+func documents(t *testing.T) map[string]string {
+	t.Helper()
+	root := filepath.Join("..", "..")
+	texts := map[string]string{}
+	read := func(path string) {
+		text, err := os.ReadFile(filepath.Join(root, path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts[filepath.ToSlash(path)] = string(text)
+	}
+	for _, name := range []string{"README.md", "CONTRIBUTING.md", "CHANGELOG.md"} {
+		read(name)
+	}
+	err := fs.WalkDir(os.DirFS(root), "docs", func(path string, _ fs.DirEntry, err error) error {
+		if err == nil && strings.HasSuffix(path, ".md") {
+			read(path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return texts
+}
+
+var (
+	markdownLink    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	markdownHeading = regexp.MustCompile(`(?m)^#+ (.*)$`)
+	fencedBlock     = regexp.MustCompile("(?ms)^```.*?^```$")
+	notInAnchors    = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+)
+
+// TestDocumentLinks follows every link from one document to another file or heading.
+func TestDocumentLinks(t *testing.T) {
+	texts := documents(t)
+	followed := 0
+	for name, text := range texts {
+		for _, link := range markdownLink.FindAllStringSubmatch(fencedBlock.ReplaceAllString(text, ""), -1) {
+			target, anchor, _ := strings.Cut(link[1], "#")
+			if strings.Contains(target, "://") {
+				continue
+			}
+			followed++
+			path := name
+			if target != "" {
+				path = filepath.ToSlash(filepath.Join(filepath.Dir(name), target))
+			}
+			if _, err := os.Stat(filepath.Join("..", "..", path)); err != nil {
+				t.Errorf("%s: link to %s, which does not exist", name, link[1])
+				continue
+			}
+			if anchor != "" && !hasHeading(texts[path], anchor) {
+				t.Errorf("%s: link to %s: no such heading", name, link[1])
+			}
+		}
+	}
+	if followed < 100 {
+		t.Errorf("only %d links were followed", followed)
+	}
+}
+
+// hasHeading tells whether a document has the heading of an anchor, as GitHub forms anchors.
+func hasHeading(text, anchor string) bool {
+	for _, heading := range markdownHeading.FindAllStringSubmatch(fencedBlock.ReplaceAllString(text, ""), -1) {
+		slug := notInAnchors.ReplaceAllString(strings.ToLower(heading[1]), "")
+		if strings.ReplaceAll(slug, " ", "-") == anchor {
+			return true
+		}
+	}
+	return false
+}
+
+// TestDocumentedCommands holds the command lines of all documents against the commands:
+// every command and every long flag must exist.
+func TestDocumentedCommands(t *testing.T) {
+	root := newRootCommand(&globals{})
+	checked := 0
+	for name, text := range documents(t) {
+		if strings.HasPrefix(name, "docs/commands/") {
+			continue // generated from the commands
+		}
+		for _, words := range documentedCommands(text) {
+			c, _, err := root.Find(words)
+			if err != nil {
+				t.Errorf("%s: rmreplay %s: %v", name, strings.Join(words, " "), err)
+				continue
+			}
+			checked++
+			c.InitDefaultHelpFlag()
+			for _, word := range words {
+				flag, isFlag := strings.CutPrefix(word, "--")
+				flag, _, _ = strings.Cut(flag, "=")
+				if isFlag && flag != "" && c.Flag(flag) == nil {
+					t.Errorf("%s: rmreplay %s: %s has no flag --%s", name, strings.Join(words, " "), c.CommandPath(), flag)
+				}
+			}
+		}
+	}
+	if checked < 100 {
+		t.Errorf("only %d command lines were checked", checked)
+	}
+}
+
+// afterCommand matches what ends a command within a line of shell, or begins a comment.
+var afterCommand = regexp.MustCompile("[|;&<>`)]| #")
+
+// quoted matches an argument in quotes, which may have any of these characters.
+var quoted = regexp.MustCompile(`'[^']*'`)
+
+var commandName = regexp.MustCompile(`^[a-z]+$`)
+
+// documentedCommands lists the arguments of the rmreplay commands that a document shows: in
+// lines of code, and in spans of code within a line.
+func documentedCommands(text string) [][]string {
+	var commands [][]string
+	joined := strings.ReplaceAll(strings.ReplaceAll(text, "\\\n> ", " "), "\\\n", " ")
+	for line := range strings.Lines(joined) {
+		code := strings.HasPrefix(line, "    ") || strings.HasPrefix(line, "$ ")
+		parts := strings.Split(line, "rmreplay ")
+		for i, part := range parts {
+			if i == 0 {
+				continue
+			}
+			before := parts[i-1]
+			starts := before == "" || strings.HasSuffix(before, "/") || strings.HasSuffix(before, "`") ||
+				code && (strings.TrimSpace(before) == "" || strings.HasSuffix(before, "$ ") || strings.HasSuffix(before, "; "))
+			part = quoted.ReplaceAllString(part, "QUOTED")
+			if end := afterCommand.FindStringIndex(part); end != nil {
+				part = part[:end[0]]
+			}
+			words := strings.Fields(part)
+			if starts && len(words) > 0 && commandName.MatchString(words[0]) {
+				commands = append(commands, words)
+			}
+		}
+	}
+	return commands
+}
