@@ -9,11 +9,13 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm/slurm/conf"
 	"rmreplay/internal/rm/slurm/sandbox"
+	"rmreplay/internal/slurmspec"
 )
 
 // configuration is the adapted configuration of a run, and what of it is in force.
 type configuration struct {
 	cluster *conf.Cluster
+	release slurmspec.Release
 	env     conf.Environment
 	dir     string // where the daemons look
 	adapted *conf.Adapted
@@ -28,9 +30,9 @@ type configuration struct {
 // configure adapts the site's configuration and writes it where the daemons look, and into
 // the log directory.
 func configure(cfg *Config, env conf.Environment, in *sandbox.Sandbox) (*configuration, error) {
-	c := &configuration{cluster: cfg.Cluster, env: env, dir: in.File("conf"), preRoll: cfg.PreRoll, presetBurst: cfg.PresetBurst}
+	c := &configuration{cluster: cfg.Cluster, release: cfg.Install.Release, env: env, dir: in.File("conf"), preRoll: cfg.PreRoll, presetBurst: cfg.PresetBurst}
 	var err error
-	if c.adapted, err = conf.Adapt(cfg.Cluster, env); err != nil {
+	if c.adapted, err = conf.Adapt(cfg.Cluster, c.release, env); err != nil {
 		return nil, err
 	}
 	if err := c.writeAll(c.adapted); err != nil {
@@ -76,7 +78,7 @@ func (c *configuration) replace(path string, now hpc.Time) (cluster *conf.Cluste
 	if cluster, err = openReplacement(path, c.cluster); err != nil {
 		return nil, nil, err
 	}
-	adapted, err := conf.Adapt(cluster, c.env)
+	adapted, err := conf.Adapt(cluster, c.release, c.env)
 	if err != nil {
 		return nil, nil, err
 	}

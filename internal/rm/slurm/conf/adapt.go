@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/slurmspec"
 )
 
 // Environment is where the daemons of a replay run.
@@ -128,6 +129,7 @@ type Adapted struct {
 // adapter is an adaptation under way.
 type adapter struct {
 	cluster *Cluster
+	release slurmspec.Release
 	env     Environment
 	out     *Adapted
 	seen    map[string]bool // keys that the site has, in canonical spelling
@@ -136,14 +138,14 @@ type adapter struct {
 	errs    []error
 }
 
-// Adapt rewrites a cluster's configuration for a replay in the given environment.
-// It fails when the environment is incomplete, or when a plugin that decides
-// scheduling is not installed.
-func Adapt(cluster *Cluster, env Environment) (*Adapted, error) {
-	if err := env.check(); err != nil {
+// Adapt rewrites a cluster's configuration for a replay with a release of Slurm in the given
+// environment. It fails when the release is not supported ([slurmspec.UnsupportedError]), when
+// the environment is incomplete, or when a plugin that decides scheduling is not installed.
+func Adapt(cluster *Cluster, release slurmspec.Release, env Environment) (*Adapted, error) {
+	if err := errors.Join(slurmspec.CheckSupported(release), env.check()); err != nil {
 		return nil, fmt.Errorf("adapting %s: %w", cluster.Path, err)
 	}
-	a := &adapter{cluster: cluster, env: env, seen: make(map[string]bool), out: &Adapted{
+	a := &adapter{cluster: cluster, release: release, env: env, seen: make(map[string]bool), out: &Adapted{
 		Files:    make(map[string][]byte),
 		Changes:  slices.Clone(cluster.scaled),
 		Warnings: append([]string{}, cluster.Warnings...), // "[]" in JSON, not "null"
@@ -195,7 +197,7 @@ func (a *adapter) scalars() {
 		last[strings.ToLower(s.Key)] = i
 	}
 	for i, s := range a.cluster.Statements {
-		r := ruleOf(s.Key)
+		r := a.rule(s.Key)
 		if r == nil || r.attributes != nil && !strings.EqualFold(r.key, "SlurmctldHost") {
 			continue
 		}
@@ -207,6 +209,9 @@ func (a *adapter) scalars() {
 		a.scalar(s, r)
 	}
 }
+
+// rule returns the rule for a key in the run's release.
+func (a *adapter) rule(key string) *rule { return ruleOf(key, a.release) }
 
 func repeatedReason(r *rule) string {
 	if r.attributes != nil { // SlurmctldHost: a list of controllers
@@ -244,7 +249,7 @@ func (a *adapter) scalar(s Statement, r *rule) {
 func (a *adapter) added() {
 	for i := range rules {
 		r := &rules[i]
-		if r.action != change || r.value == nil || a.seen[r.key] {
+		if r.action != change || r.value == nil || a.seen[r.key] || !r.known.includes(a.release) {
 			continue
 		}
 		if to := r.value(a, ""); to != "" {
@@ -275,7 +280,7 @@ func (a *adapter) warn(format string, args ...any) {
 // without them the outcome would mean nothing.
 func (a *adapter) checkPlugins() {
 	for _, s := range a.cluster.Statements {
-		r := ruleOf(s.Key)
+		r := a.rule(s.Key)
 		if r == nil || r.plugin == "" {
 			continue
 		}

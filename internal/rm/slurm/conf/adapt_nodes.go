@@ -24,7 +24,7 @@ var sitePartitionAttributes = map[string]string{
 func (a *adapter) objects() []string {
 	lines := a.nodes()
 	for _, s := range a.cluster.Statements {
-		r := ruleOf(s.Key)
+		r := a.rule(s.Key)
 		if r == nil || r.attributes == nil {
 			continue
 		}

@@ -3,6 +3,7 @@ package conf
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"flag"
 	"net/netip"
 	"os"
@@ -12,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"rmreplay/internal/slurmspec"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -36,7 +39,7 @@ func mustOpen(t *testing.T, dir string) *Cluster {
 
 func mustAdapt(t *testing.T, c *Cluster, env Environment) *Adapted {
 	t.Helper()
-	ad, err := Adapt(c, env)
+	ad, err := Adapt(c, slurmspec.R2205, env)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +164,7 @@ func TestEveryKeyIsClassified(t *testing.T) {
 	known := make(map[string]bool)
 	for key := range strings.FieldsSeq(string(data)) {
 		known[key] = true
-		r := ruleOf(key)
+		r := ruleOf(key, slurmspec.R2205)
 		if r == nil {
 			t.Errorf("%s has no rule", key)
 		} else if r.key != key {
@@ -174,8 +177,17 @@ func TestEveryKeyIsClassified(t *testing.T) {
 			t.Errorf("%s has two rules", r.key)
 		}
 		seen[r.key] = true
-		if !known[r.key] && !r.newerOrOlder() {
+		if !known[r.key] && r.known.includes(slurmspec.R2205) {
 			t.Errorf("%s is no key of 22.05", r.key)
+		}
+		if known[r.key] && !r.known.includes(slurmspec.R2205) {
+			t.Errorf("%s is a key of 22.05, and its lifetime says otherwise", r.key)
+		}
+		if !slices.ContainsFunc(slurmspec.SupportedReleases(), r.known.includes) {
+			if r.action != unclassified {
+				t.Errorf("%s is classified, but no supported release knows it", r.key)
+			}
+			continue
 		}
 		switch r.action {
 		case keep:
@@ -196,6 +208,42 @@ func TestEveryKeyIsClassified(t *testing.T) {
 	}
 }
 
+// TestKeysByRelease: the release decides which rule a key has. A release drops the keys of
+// others and says so.
+func TestKeysByRelease(t *testing.T) {
+	for key := range lifetimes {
+		if rulesByKey[strings.ToLower(key)] == nil {
+			t.Errorf("%s has a lifetime and no rule", key)
+		}
+	}
+	for _, test := range []struct {
+		key     string
+		release slurmspec.Release
+		action  action
+		reason  string
+	}{
+		{"maxnodecount", slurmspec.R2205, keep, ""},
+		{"maxnodecount", slurmspec.R2108, drop, "key of another Slurm version, unknown to 21.08"},
+		{"SlurmctldPlugstack", slurmspec.R2205, drop, "a plugin that needs the site"},
+		{"SlurmctldPlugstack", slurmspec.Release{Major: 23, Minor: 2, Patch: 7}, drop, "key of another Slurm version, unknown to 23.02"},
+		{"TLSType", slurmspec.R2205, drop, "key of another Slurm version, unknown to 22.05"},
+		{"TLSType", slurmspec.R2405, unclassified, ""},
+	} {
+		r := ruleOf(test.key, test.release)
+		if r.action != test.action || r.reason != test.reason {
+			t.Errorf("%s in %s: action %d, reason %q; want %d, %q", test.key, test.release, r.action, r.reason, test.action, test.reason)
+		}
+	}
+	if r := ruleOf("NoSuchKey", slurmspec.R2205); r != nil {
+		t.Errorf("NoSuchKey has the rule %+v", r)
+	}
+	var unsupported *slurmspec.UnsupportedError
+	_, err := Adapt(mustOpen(t, "testdata/micro"), slurmspec.R2311, testEnvironment())
+	if !errors.As(err, &unsupported) || unsupported.Release != slurmspec.R2311 {
+		t.Errorf("adapting to 23.11: %v, want an unsupported release", err)
+	}
+}
+
 // TestFullSiteHasEveryKey: the configuration that the real daemon is tested with
 // leaves out only keys that exclude another one, or that 22.05 refuses.
 func TestFullSiteHasEveryKey(t *testing.T) {
@@ -208,7 +256,7 @@ func TestFullSiteHasEveryKey(t *testing.T) {
 	}
 	c := mustOpen(t, "testdata/full")
 	for _, r := range rules {
-		if _, has := c.statement(r.key); !has && elsewhere[r.key] == "" && !r.newerOrOlder() {
+		if _, has := c.statement(r.key); !has && elsewhere[r.key] == "" && r.known.includes(slurmspec.R2205) {
 			t.Errorf("testdata/full has no %s", r.key)
 		}
 	}
@@ -217,7 +265,7 @@ func TestFullSiteHasEveryKey(t *testing.T) {
 func TestSchedulingKeysAreKept(t *testing.T) {
 	for _, prefix := range []string{"SelectType", "Priority", "Scheduler", "Preempt", "Topology", "DefMem", "DefCPU", "MaxMem", "MaxJob"} {
 		for _, r := range rules {
-			if strings.HasPrefix(r.key, prefix) && !r.newerOrOlder() && r.action != keep &&
+			if strings.HasPrefix(r.key, prefix) && r.known.includes(slurmspec.R2205) && r.action != keep &&
 				!strings.HasPrefix(r.key, "PrioritySiteFactor") && r.key != "SchedulerAuth" && r.key != "PriorityWeightTRES" &&
 				r.key != "PriorityUsageResetPeriod" { // but for NOW: see TestAdaptValues
 				t.Errorf("%s is not kept", r.key)
@@ -339,7 +387,7 @@ func TestAdaptErrors(t *testing.T) {
 			if test.edit != nil {
 				test.edit(&env)
 			}
-			_, err = Adapt(c, env)
+			_, err = Adapt(c, slurmspec.R2205, env)
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("error %v, want one with %q", err, test.want)
 			}

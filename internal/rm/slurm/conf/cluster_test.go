@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/slurmspec"
 )
 
 // TestHardware: processors as slurmctld computes them, and each of its corrections.
@@ -345,7 +346,7 @@ func FuzzOpen(f *testing.F) {
 		if err != nil {
 			return
 		}
-		ad, err := Adapt(c, testEnvironment())
+		ad, err := Adapt(c, slurmspec.R2205, testEnvironment())
 		if err != nil {
 			return
 		}

@@ -20,6 +20,8 @@ type rule struct {
 	key    string
 	kind   kind
 	action action
+	// known says which releases have the key.
+	known lifetime
 	// reason says, for a key that is changed or dropped, why; it is shown to users.
 	reason string
 	// value returns the value of a changed key from the site's value ("" when the
@@ -49,7 +51,6 @@ const (
 	whyHA         = "there is one controller"
 	whyDB         = "accounting is in a private database of this run"
 	whyJobComp    = "completed jobs are logged to a file of this run"
-	whyOther      = "key of another Slurm version, unknown to 22.05"
 	whyEnergy     = "no hardware sensors are read"
 	whyTRES       = "without slurmdbd only the built-in resources have weights; 22.05 refuses others"
 	whyFederation = "one cluster is replayed"
@@ -218,25 +219,21 @@ var rules = slices.Concat(
 		{key: "FrontendName", action: drop, reason: "22.05 as packaged has no front-end mode; every node is present", attributes: frontendAttributes},
 	},
 
-	// Keys that 22.05 does not know any more, or not yet, but that sites have.
-	dropped(whyOther, str, "CacheGroups", "CheckpointType", "ChosLoc", "DataParserParameters", "DynAllocPort",
+	// Keys that no supported release knows, but that sites have. [ruleOf] drops them. They
+	// have to be classified when a release that knows them is supported.
+	unknown(str, "CacheGroups", "CheckpointType", "ChosLoc", "DataParserParameters", "DynAllocPort",
 		"HashPlugin", "JobCheckpointDir", "Layouts", "MemLimitEnforce", "MsgAggregationParams", "SchedulerPort",
 		"SchedulerRootFilter", "TLSParameters", "TLSType", "UseSpecResources"),
 )
 
-// newerOrOlder says whether the key is none of 22.05.
-func (r rule) newerOrOlder() bool { return r.reason == whyOther }
-
-// ruleOf returns the rule of a key in any case.
-func ruleOf(key string) *rule { return rulesByKey[strings.ToLower(key)] }
-
 var rulesByKey map[string]*rule
 
-// The map is built here, not in its declaration: rules refers to methods of
-// adapter, which refer back to the map.
+// init builds the map. Its declaration cannot: rules refers to methods of adapter, which refer
+// to the map.
 func init() {
 	rulesByKey = make(map[string]*rule, len(rules))
 	for i := range rules {
+		rules[i].known = lifetimes[rules[i].key]
 		rulesByKey[strings.ToLower(rules[i].key)] = &rules[i]
 	}
 }
@@ -245,6 +242,14 @@ func kept(k kind, names ...string) []rule {
 	rs := make([]rule, len(names))
 	for i, name := range names {
 		rs[i] = rule{key: name, kind: k, action: keep}
+	}
+	return rs
+}
+
+func unknown(k kind, names ...string) []rule {
+	rs := make([]rule, len(names))
+	for i, name := range names {
+		rs[i] = rule{key: name, kind: k}
 	}
 	return rs
 }

@@ -9,6 +9,7 @@ import (
 
 	"rmreplay/internal/hostlist"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/slurmspec"
 )
 
 func scaleSite(t *testing.T, site string, factor float64) *Cluster {
@@ -109,7 +110,7 @@ func TestScaleTopology(t *testing.T) {
 
 // TestScaleIsReported: who runs a scaled cluster finds what was changed, and where.
 func TestScaleIsReported(t *testing.T) {
-	adapted, err := Adapt(scaleSite(t, "gpu", 0.5), testEnvironment())
+	adapted, err := Adapt(scaleSite(t, "gpu", 0.5), slurmspec.R2205, testEnvironment())
 	if err != nil {
 		t.Fatal(err)
 	}
