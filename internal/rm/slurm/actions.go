@@ -170,7 +170,7 @@ func (s *actions) acted(a *action, said string, err error) {
 func (s *actions) logAction(a *action, said string, failed error) error {
 	f, err := os.OpenFile(filepath.Join(s.logDir, "actions.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
-		return fmt.Errorf("keeping what an action said: %w", err)
+		return fmt.Errorf("logging an action's output: %w", err)
 	}
 	text := fmt.Sprintf("[%s] %s\n", a.since, describeAction(a.Action))
 	if said != "" {

@@ -164,13 +164,13 @@ func (e *Engine) configure() error {
 func (e *Engine) startAccounting(ctx context.Context) error {
 	if !e.conf.adapted.Accounting {
 		if len(e.cfg.Usage) > 0 {
-			e.loop.warn("usage-ignored", "the workload gives fair-share usage, and the cluster keeps no accounts", true)
+			e.loop.warn("usage-ignored", "the workload has fair-share usage, but the cluster uses no accounting", true)
 		}
 		return nil
 	}
 	commands, madeUp := e.cfg.Cluster.AccountCommands(e.cfg.Users)
 	if madeUp {
-		e.loop.warn("accounts-made-up", "the cluster directory has no accounts.sacctmgr: every user has an account of his group, all with equal shares", true)
+		e.loop.warn("accounts-made-up", "the cluster directory has no accounts.sacctmgr: every user gets an account named after the user's group, all with equal shares", true)
 	}
 	var complaint string
 	var err error

@@ -56,7 +56,7 @@ func Start(ctx context.Context, cfg Config) (d *Database, complaint string, err 
 	out, errOut, err := cfg.Daemons.Run(ctx, script(cfg.Commands, cfg.Cluster), in.Sacctmgr, "-i")
 	log := filepath.Join(cfg.LogDir, "sacctmgr.log")
 	if werr := os.WriteFile(log, []byte(out+errOut), 0o644); werr != nil {
-		return nil, "", fmt.Errorf("keeping what sacctmgr said: %w", werr)
+		return nil, "", fmt.Errorf("logging sacctmgr's output: %w", werr)
 	}
 	var failed *daemons.CommandError
 	if errors.As(err, &failed) && !failed.Exit.Status.Signaled() {
