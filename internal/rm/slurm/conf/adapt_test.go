@@ -19,7 +19,8 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// testEnvironment is complete and the same everywhere: it looks for no plugins.
+// testEnvironment is a complete environment that does not depend on this machine: Adapt looks for
+// no plugins.
 func testEnvironment() Environment {
 	return Environment{
 		StateDir: "/shm/run", LogDir: "/run/logs", DaemonUser: "me", Hostname: "workstation",
@@ -46,7 +47,7 @@ func mustAdapt(t *testing.T, c *Cluster, env Environment) *Adapted {
 	return ad
 }
 
-// openText makes a cluster of one slurm.conf.
+// openText opens a cluster that has only a slurm.conf.
 func openText(t *testing.T, text string) (*Cluster, error) {
 	t.Helper()
 	dir := t.TempDir()
@@ -101,8 +102,8 @@ func golden(t *testing.T, path string, got []byte) {
 	}
 }
 
-// TestAdaptTwice: what was adapted needs no further adaptation, and it is read back
-// as the same nodes and partitions.
+// TestAdaptTwice: an adapted configuration needs no further adaptation and has the same nodes and
+// partitions.
 func TestAdaptTwice(t *testing.T) {
 	for _, site := range sites {
 		t.Run(site, func(t *testing.T) {
@@ -134,7 +135,8 @@ func TestAdaptTwice(t *testing.T) {
 	}
 }
 
-// lines sorts the lines of a file: on the second pass what was set counts as kept.
+// lines sorts the lines of a file, since the second adaptation keeps the lines that the first
+// one set.
 func lines(data []byte) []byte {
 	list := strings.SplitAfter(string(data), "\n")
 	list = slices.DeleteFunc(list, func(l string) bool { return strings.HasPrefix(l, "#") || l == "\n" })
@@ -147,7 +149,7 @@ func hardwareOf(c *Cluster) []string {
 	for _, n := range c.Nodes {
 		n.State = ""
 		for i := range n.GRES {
-			n.GRES[i].File = false // device files are dropped
+			n.GRES[i].File = false // Adapt drops device files
 		}
 		data, _ := json.Marshal(n)
 		list = append(list, string(data))
@@ -244,8 +246,8 @@ func TestKeysByRelease(t *testing.T) {
 	}
 }
 
-// TestFullSiteHasEveryKey: the configuration that the real daemon is tested with
-// leaves out only keys that exclude another one, or that 22.05 refuses.
+// TestFullSiteHasEveryKey: the configuration for the test with the real daemon leaves out only
+// keys that exclude another key or that 22.05 refuses.
 func TestFullSiteHasEveryKey(t *testing.T) {
 	elsewhere := map[string]string{
 		"AccountingStorageLoc": "old", "AccountingStoreJobComment": "old", "BackupAddr": "old",
@@ -267,7 +269,7 @@ func TestSchedulingKeysAreKept(t *testing.T) {
 		for _, r := range rules {
 			if strings.HasPrefix(r.key, prefix) && r.known.includes(slurmspec.R2205) && r.action != keep &&
 				!strings.HasPrefix(r.key, "PrioritySiteFactor") && r.key != "SchedulerAuth" && r.key != "PriorityWeightTRES" &&
-				r.key != "PriorityUsageResetPeriod" { // but for NOW: see TestAdaptValues
+				r.key != "PriorityUsageResetPeriod" { // kept except for NOW: see TestAdaptValues
 				t.Errorf("%s is not kept", r.key)
 			}
 		}
@@ -350,7 +352,7 @@ func TestAdaptStates(t *testing.T) {
 	}
 }
 
-// TestDownComesUp: at a site that lets every node come back up, one that is down does.
+// TestDownComesUp: a node that is down comes up at a site with ReturnToService=2.
 func TestDownComesUp(t *testing.T) {
 	c, err := openText(t, "ClusterName=c\nReturnToService=2\nNodeName=n1 State=DOWN\nPartitionName=p Nodes=n1\n")
 	if err != nil {
