@@ -9,6 +9,7 @@ import (
 	"rmreplay/internal/experiment"
 	"rmreplay/internal/rm/slurm/conf"
 	"rmreplay/internal/rm/slurm/install"
+	"rmreplay/internal/slurmspec"
 )
 
 func newConfCommand(g *globals) *cobra.Command {
@@ -68,7 +69,7 @@ func runConfAdapt(g *globals, path, nodes string, asJSON bool) error {
 		return err
 	}
 	in, _ := install.Find() // where Slurm is not installed its plugins are not looked for
-	adapted, err := conf.Adapt(cluster, exampleEnvironment(in.PluginDir))
+	adapted, err := conf.Adapt(cluster, adaptedRelease(in), exampleEnvironment(in.PluginDir))
 	if err != nil {
 		return badInput(err)
 	}
@@ -90,6 +91,16 @@ func runConfAdapt(g *globals, path, nodes string, asJSON bool) error {
 		return err
 	}
 	return adapted.Render(g.stdout)
+}
+
+// adaptedRelease is the installed release or, if it is not supported or none is installed, the
+// newest release that rmreplay supports.
+func adaptedRelease(in *install.Installation) slurmspec.Release {
+	if in.Release.Supported() {
+		return in.Release
+	}
+	supported := slurmspec.SupportedReleases()
+	return supported[len(supported)-1]
 }
 
 // exampleEnvironment has examples of what each replay chooses for itself.

@@ -22,64 +22,68 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// fileSystem is a controller for a file system that serves so many writing jobs at once. It
-// submits them held, releases as many, and when one ends the one that has waited longest.
+// fileSystem is a controller for a file system that serves atOnce writing jobs at a time. It
+// holds every writing job that is submitted beyond that number. When a writing job ends, it
+// releases the one that it has held longest.
 type fileSystem struct {
 	replay.Controller
-	jobs              *workload.Jobs
-	atOnce            int
-	waiting, released []int // jobs
-}
-
-func (f *fileSystem) writes(job int) bool { return job >= 0 && f.jobs.At(job).Comment == "writes" }
-
-// Begin implements [replay.Controller].
-func (f *fileSystem) Begin() replay.Decisions {
-	d := f.Controller.Begin()
-	for i := range d.Submit {
-		if s := &d.Submit[i]; f.writes(s.Job) {
-			s.Rewrite = func(job *hpc.Job) { job.Hold = true }
-		}
-	}
-	return d
+	jobs          *workload.Jobs
+	atOnce        int
+	allowed, held []int // jobs that may write, and jobs that wait for one of them to end
 }
 
 // Event implements [replay.Controller].
 func (f *fileSystem) Event(event *replay.Event) replay.Decisions {
 	d := f.Controller.Event(event)
-	switch {
-	case !f.writes(event.Job):
+	if event.Job < 0 || f.jobs.At(event.Job).Comment != "writes" {
 		return d
-	case event.Kind == rm.Accepted:
-		f.waiting = append(f.waiting, event.Job)
-	case event.Over:
-		f.released = slices.DeleteFunc(f.released, func(job int) bool { return job == event.Job })
 	}
-	for len(f.waiting) > 0 && len(f.released) < f.atOnce {
-		next := f.waiting[0]
-		f.waiting, f.released = f.waiting[1:], append(f.released, next)
-		release := rm.Command{Kind: rm.Release, Job: f.jobs.At(next).ID}
-		d.Commands = append(d.Commands, replay.Command{Command: release})
+	switch {
+	case event.Over:
+		f.allowed, f.held = without(f.allowed, event.Job), without(f.held, event.Job)
+	case event.Kind == rm.Accepted && len(f.allowed) < f.atOnce:
+		f.allowed = append(f.allowed, event.Job)
+	case event.Kind == rm.Accepted:
+		f.held = append(f.held, event.Job)
+		d.Commands = append(d.Commands, f.command(rm.Hold, event.Job))
+	}
+	for len(f.held) > 0 && len(f.allowed) < f.atOnce {
+		next := f.held[0]
+		f.allowed, f.held = append(f.allowed, next), f.held[1:]
+		d.Commands = append(d.Commands, f.command(rm.Release, next))
 	}
 	return d
 }
 
-// writers are a workload on two engines: three writers, of which one may run at a time, and
-// a job that computes. All would fit at once.
+// command is due at the present instant.
+func (f *fileSystem) command(kind rm.CommandKind, job int) replay.Command {
+	return replay.Command{Command: rm.Command{Kind: kind, Job: f.jobs.At(job).ID}}
+}
+
+func without(jobs []int, job int) []int {
+	return slices.DeleteFunc(jobs, func(other int) bool { return other == job })
+}
+
+// writers is a workload for a machine of 24 processors. The first job fills the machine, so
+// that the jobs submitted after it wait. The three jobs that write and the job that computes
+// would then start together, if the controller held none.
 func writers(epoch hpc.Time) *workload.Workload {
 	w := &workload.Workload{Epoch: epoch}
-	for i, id := range []string{"first", "second", "third", "computes"} {
+	for i, id := range []string{"fills", "first", "second", "third", "computes"} {
 		j := &hpc.Job{ID: id, Submit: epoch.Add(time.Duration(10*i) * time.Second)}
 		j.User, j.Tasks, j.TimeLimit, j.RunTime, j.Comment = "ann", 1, time.Hour, 100*time.Second, "writes"
-		if id == "computes" {
-			j.Comment = ""
+		switch id {
+		case "fills":
+			j.Tasks, j.Comment = 24, ""
+		case "computes":
+			j.RunTime, j.Comment = 150*time.Second, ""
 		}
 		w.Jobs.Append(j)
 	}
 	return w
 }
 
-// timeline notes when jobs ran, and what became of commands.
+// timeline records when each job ran, and the outcome of each command.
 type timeline struct {
 	epoch    hpc.Time
 	lines    []string
@@ -92,8 +96,9 @@ func (l *timeline) Event(ev rm.Event) error {
 	switch ev.Kind {
 	case rm.Ended:
 		o := ev.Outcome
-		// Real Slurm starts a job within a second or so of when it may, and a run takes up to
-		// a tenth of a second more; every schedule here is in steps of ten seconds.
+		// Real Slurm starts a job up to about a second after the instant at which it may
+		// start, and a run takes up to a tenth of a second longer. All times of these
+		// schedules are multiples of ten seconds.
 		step := func(t hpc.Time) int { return int(t.Sub(l.epoch).Round(10*time.Second) / time.Second) }
 		l.lines = append(l.lines, fmt.Sprintf("%s %s %d-%d", ev.Job, o.State, step(o.Start), step(o.End)))
 	case rm.Commanded:
@@ -102,8 +107,8 @@ func (l *timeline) Event(ev rm.Event) error {
 	return nil
 }
 
-// engines calls test with each engine: a simulated machine of 24 processors, and real
-// Slurm, if it is installed, on a cluster of as many.
+// engines calls test with each engine: the simulator on a machine of 24 processors and, where
+// Slurm is installed, real Slurm on a cluster of the same size.
 func engines(t *testing.T, test func(t *testing.T, epoch hpc.Time, start func(*workload.Workload) rm.ResourceManager)) {
 	t.Run("simulator", func(t *testing.T) {
 		epoch := workload.DefaultEpoch
@@ -155,7 +160,8 @@ func startSlurm(t *testing.T, in *install.Installation, w *workload.Workload) rm
 	return e
 }
 
-// One controller holds and releases the jobs of both engines, with the same schedule.
+// TestControllerOnBothEngines: one controller holds and releases jobs on both engines, and both
+// play the same schedule.
 func TestControllerOnBothEngines(t *testing.T) {
 	engines(t, func(t *testing.T, epoch hpc.Time, start func(*workload.Workload) rm.ResourceManager) {
 		w := writers(epoch)
@@ -164,17 +170,18 @@ func TestControllerOnBothEngines(t *testing.T) {
 		if _, err := replay.Play(context.Background(), start(w), w, c, l, replay.Options{}); err != nil {
 			t.Fatal(err)
 		}
-		want := "first COMPLETED 0-100; computes COMPLETED 30-130; second COMPLETED 100-200; third COMPLETED 200-300"
+		want := "fills COMPLETED 0-100; first COMPLETED 100-200; computes COMPLETED 100-250; second COMPLETED 200-300; third COMPLETED 300-400"
 		if diff := gocmp.Diff(want, strings.Join(l.lines, "; ")); diff != "" {
 			t.Errorf("schedule (-want +got)\n%s", diff)
 		}
-		if diff := gocmp.Diff("first release; second release; third release", strings.Join(l.commands, "; ")); diff != "" {
+		want = "second hold; third hold; second release; third release"
+		if diff := gocmp.Diff(want, strings.Join(l.commands, "; ")); diff != "" {
 			t.Errorf("commands (-want +got)\n%s", diff)
 		}
 	})
 }
 
-// script is a controller that gives commands at fixed instants.
+// script is a controller that gives its commands at fixed instants.
 type script struct {
 	replay.Controller
 	commands []replay.Command
@@ -186,8 +193,8 @@ func (s *script) Begin() replay.Decisions {
 	return d
 }
 
-// Every command that both engines know has the same effect on them, and a refusal is an event
-// with the reason.
+// TestCommandsOnBothEngines: every command has the same effect on both engines, and a refusal
+// is an event with its reason.
 func TestCommandsOnBothEngines(t *testing.T) {
 	engines(t, func(t *testing.T, epoch hpc.Time, start func(*workload.Workload) rm.ResourceManager) {
 		w := &workload.Workload{Epoch: epoch}
@@ -209,7 +216,7 @@ func TestCommandsOnBothEngines(t *testing.T) {
 		add("endless", func(j *hpc.Job) { j.RunTime = hpc.Unlimited })
 		add("later", held)
 		add("wide", held)
-		add("all", func(j *hpc.Job) { j.Tasks = 24 }) // would start when all others have ended
+		add("all", func(j *hpc.Job) { j.Tasks = 24 }) // needs all processors: starts when all others have ended
 		s := &script{Controller: replay.NewRigid(w)}
 		at := func(seconds int, job string, c rm.Command) {
 			c.Job = job
@@ -229,15 +236,15 @@ func TestCommandsOnBothEngines(t *testing.T) {
 		at(300, "later", rm.Command{Kind: rm.Release})
 		at(300, "wide", rm.Command{Kind: rm.SetNodes, Nodes: 2})
 		at(300, "wide", rm.Command{Kind: rm.Release})
-		at(400, "stretched", rm.Command{Kind: rm.SetNodes, Nodes: 2}) // it runs
+		at(400, "stretched", rm.Command{Kind: rm.SetNodes, Nodes: 2}) // refused: it runs
 		at(400, "nowhere", rm.Command{Kind: rm.Hold})
-		at(2000, "later", rm.Command{Kind: rm.Release}) // it has ended
+		at(2000, "later", rm.Command{Kind: rm.Release}) // refused: it has ended
 		l := &timeline{epoch: epoch}
 		if _, err := replay.Play(context.Background(), start(w), w, s, l, replay.Options{}); err != nil {
 			t.Fatal(err)
 		}
 		slices.Sort(l.lines)
-		// slurmctld looks for jobs beyond their time limits every 30 seconds.
+		// slurmctld checks time limits every 30 seconds.
 		got := strings.Replace(strings.Join(l.lines, "\n"), "limited TIMEOUT 0-330", "limited TIMEOUT 0-300", 1)
 		want := `all COMPLETED 1500-2100
 cancelled CANCELLED 0-100

@@ -8,10 +8,10 @@ import (
 	"rmreplay/internal/rm"
 )
 
-// expectation is how long a job runs at the longest if nothing else happens.
+// expectation is the longest time that a job runs if nothing else changes it.
 type expectation struct {
 	runTime time.Duration // of its longest task
-	limit   time.Duration // 0 if it asks for none
+	limit   time.Duration // 0 if it requests none
 }
 
 func expectationOf(job *hpc.Job) expectation {
@@ -22,8 +22,8 @@ func expectationOf(job *hpc.Job) expectation {
 	return e
 }
 
-// change takes a command into account. One that may be refused, or that makes the run time
-// shorter, leaves the expectation as it is: it only says how long to wait.
+// change takes a command into account. It ignores a command that may be refused or that makes the
+// run time shorter, since the expectation only says how long to wait.
 func (e *expectation) change(c rm.Command) {
 	switch c.Kind {
 	case rm.SetTimeLimit:
@@ -37,7 +37,7 @@ func (e *expectation) change(c rm.Command) {
 	}
 }
 
-// expectation returns that of a job of the workload, as it was submitted and changed.
+// expectation returns the expectation of a job after its rewriting and commands.
 func (p *player) expectation(index int) expectation {
 	if e, changed := p.expected[index]; changed {
 		return e
@@ -46,8 +46,8 @@ func (p *player) expectation(index int) expectation {
 	return expectationOf(&p.job)
 }
 
-// lastEnd is when the last of the jobs that run at an instant ends, if nothing changes
-// that. A job without an end of its own and without a time limit is not waited for.
+// lastEnd returns the latest end of the jobs that run at an instant, if nothing changes it. It
+// leaves out jobs without an end of their own and without a time limit.
 func (p *player) lastEnd(from hpc.Time) hpc.Time {
 	last := from
 	for _, i := range p.order {

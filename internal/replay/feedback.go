@@ -12,33 +12,33 @@ import (
 	"rmreplay/internal/workload/session"
 )
 
-// Model says how users react to what becomes of their jobs.
+// Model is a model of how users react to the ends of their jobs.
 type Model string
 
-// The models. All but [None] play the graphs of package session: what depends on nothing
-// is submitted at its recorded instant, everything else when all that it depends on has
-// ended, as the model says. They differ in what is moved as a whole (a session, or a
-// batch of jobs that overlap) and in when a user is there. docs/FEEDBACK.md says what is
-// taken from which paper and what was decided here.
+// The models. All except [None] play the graphs of package session. A session without dependencies
+// is submitted at its recorded instant. Any other session is submitted after the ends of the
+// sessions on which it depends. The models differ in the unit that they move (a session, or a batch
+// of overlapping jobs) and in the times at which a user is present. docs/FEEDBACK.md names the paper
+// for each rule, and the rules of our own.
 const (
 	// None is rigid replay: the recorded instants.
 	None Model = "none"
-	// ThinkTime moves sessions and keeps the think times between them, as Madon, Da
-	// Costa & Pierson do (FGCS 155, 2024, section 4 and algorithm 1). A session begins
-	// at the latest of end + think time over the sessions that it depends on; its jobs
-	// keep their distances from its first.
+	// ThinkTime moves sessions and keeps the think times between them, as Madon, Da Costa &
+	// Pierson do (FGCS 155, 2024, section 4 and algorithm 1). A session begins at the latest
+	// of end + think time over the sessions on which it depends. Its jobs keep their distances
+	// from its first job.
 	ThinkTime Model = "think-time"
-	// Adjusted is the same for batches (Zakay & Feitelson, MASCOTS 2014).
+	// Adjusted does the same for batches (Zakay & Feitelson, MASCOTS 2014).
 	Adjusted Model = "adjusted"
-	// Fluid keeps the sessions where they were: a batch is submitted while its user has
-	// a session, in the sense of the record, or else when the next one begins (ibid.).
+	// Fluid keeps the recorded sessions as the times at which a user is present. A batch is
+	// submitted during such a session, or else when the next one begins (ibid.).
 	Fluid Model = "fluid"
-	// Distribution submits a batch in hours that are drawn from the record: those in which
-	// its user tends to work (ibid.).
+	// Distribution submits a batch in random hours. The probability of an hour follows the
+	// user's recorded submissions (ibid.).
 	Distribution Model = "distribution"
 )
 
-// Models are all models, [None] first.
+// Models has all models, [None] first.
 var Models = []Model{None, ThinkTime, Adjusted, Fluid, Distribution}
 
 // ParseModel reads the name of a model.
@@ -56,19 +56,18 @@ func ParseModel(name string) (Model, error) {
 // Feedback describes users who react.
 type Feedback struct {
 	Model Model
-	// Sessions says where a user's sessions end. [None] does not look at it.
+	// Sessions decides where a user's sessions end. [None] ignores it.
 	Sessions session.Delimitation
-	// Jitter, if above 0, moves every submission by up to so much, to either side, but
-	// not before the present. Where decisions are chaotic, the results of several seeds say
-	// how far to trust a single one.
+	// Jitter moves every submission to a random instant at most this much earlier or later, but
+	// not before the present. Runs with several seeds show the uncertainty of a result.
 	Jitter time.Duration
-	// Seed decides the jitter, and when the users of [Distribution] work.
+	// Seed decides the jitter and the hours of [Distribution].
 	Seed uint64
 }
 
-// NewController makes the controller that plays a workload with such users. It fails with
-// [session.ErrNoRecord] if the model needs to know when the jobs ended and the workload
-// does not. The workload's jobs must be in the order of submission.
+// NewController makes the controller that plays a workload with such users. The error is
+// [session.ErrNoRecord] if the model needs the recorded ends of jobs and the workload has none. The
+// workload's jobs must be in the order of submission.
 func NewController(w *workload.Workload, f Feedback) (Controller, error) {
 	c := NewRigid(w)
 	if f.Model != None && f.Model != "" {
@@ -112,16 +111,16 @@ func (f Feedback) users(w *workload.Workload, sessions *session.Sessions) Contro
 	return d
 }
 
-// users is a [Controller]: every user submits what depends on nothing at its recorded
-// instant, and everything else in reaction to the ends of the user's jobs. In the models of
-// Zakay & Feitelson a session is what they call a batch.
+// users is a [Controller]. Every user submits sessions without dependencies at their recorded
+// instants, and other sessions in reaction to the ends of the user's jobs. In the models of Zakay &
+// Feitelson, a session stands for a batch.
 type users struct {
 	jobs     *workload.Jobs
 	memberOf []member // by job
 	users    []*user
 }
 
-// member says which session of which user a job belongs to.
+// member names the user and the session of a job.
 type member struct {
 	user    *user
 	session int
@@ -130,26 +129,26 @@ type member struct {
 // user is one user's progress through the graph of the user's sessions.
 type user struct {
 	graph *session.Graph
-	open  []int // jobs of each session that have not ended
-	rank  []int // of each session in graph.Ended(); -1 where nothing depends on it
+	open  []int // number of jobs of each session that have not ended
+	rank  []int // index of each session in graph.Ended(); -1 if no session depends on it
 	waits []wait
-	// presence moves a session to where its user is there; nil for a user who is
-	// there whenever the think time is over.
+	// presence has the times at which the user is present; nil for a user who is always
+	// present.
 	presence presence
 }
 
-// wait holds back the sessions that depend on the same ones: first up to but not
-// including last depend on graph.Ended()[from:to].
+// wait is about sessions with the same dependencies: the sessions from first to last, without last,
+// depend on graph.Ended()[from:to].
 type wait struct {
 	from, to    int
 	first, last int
-	missing     int           // dependencies that have not ended
-	shift       time.Duration // by how much the one that decides ended later than recorded
+	missing     int           // number of dependencies that have not ended
+	shift       time.Duration // how much later than recorded the deciding dependency ended
 }
 
-// presence says when a user is there.
+// presence has the times at which a user is present.
 type presence interface {
-	// next is the first instant at or after t at which the user is there.
+	// next returns the first instant at or after t at which the user is present.
 	next(t hpc.Time) hpc.Time
 }
 
@@ -195,14 +194,13 @@ func (d *users) Event(event *Event) Decisions {
 	return Decisions{Submit: d.ended(event.Job, event.End)}
 }
 
-// ended reacts to the end of a job: wake_on_feedback of the paper's algorithm 1.
+// ended reacts to the end of a job (wake_on_feedback in algorithm 1 of Madon et al.).
 func (d *users) ended(job int, at hpc.Time) []Submission {
 	u, s := d.memberOf[job].user, d.memberOf[job].session
 	if u.open[s]--; u.open[s] > 0 || u.rank[s] < 0 {
 		return nil
 	}
-	// Both ends of the stretches from:to only grow, so those that this session is part
-	// of are neighbours.
+	// from and to only grow over the waits, so the waits with this session are adjacent.
 	var out []Submission
 	rank, late := u.rank[s], at.Sub(u.graph.Sessions[s].End)
 	first := sort.Search(len(u.waits), func(i int) bool { return u.waits[i].to > rank })
@@ -219,18 +217,18 @@ func (d *users) ended(job int, at hpc.Time) []Submission {
 	return out
 }
 
-// start is when a session starts that has become free at an instant. shift is by how much
-// later than recorded the session that decides has ended.
+// start returns the start of a session whose dependencies have ended. free is that instant. shift is
+// how much later than recorded the deciding dependency ended.
 func (u *user) start(s int, shift time.Duration, free hpc.Time) hpc.Time {
 	session := &u.graph.Sessions[s]
-	// The latest of end + think time over all that it depends on: both that end and
-	// this start move by the same.
+	// The latest of end + think time over its dependencies: this start moves as much as the
+	// end of the deciding dependency.
 	kept := session.Start.Add(shift)
 	if u.presence == nil {
 		return kept
 	}
-	// A user who goes on working keeps the think times. One who has been away comes back
-	// at the recorded instant: the absence absorbs a delay, as far as it lasts.
+	// A user who continues to work keeps the think times. A user who was absent returns at the
+	// recorded instant: the absence absorbs delays up to its length.
 	if s == 0 || u.graph.Sessions[s-1].Parent != session.Parent {
 		kept = max(min(kept, session.Start), free)
 	}

@@ -12,12 +12,12 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// input is one thing that happens from outside; its sequence is its place in the list of
-// its class. What changes the machine comes before what asks for it, and a job is submitted
-// before it is cancelled.
+// input is one input of the workload or of the controller. Its sequence is its index in the list of
+// its class. Changes of the machine come before submissions, and a job's submission before its
+// cancellation.
 type input = agenda.Entry[detail]
 
-// detail is what an input needs beside its class and sequence.
+// detail is the data of an input besides its class and sequence.
 type detail struct {
 	rewrite Rewriter    // of a submission; may be nil
 	command *rm.Command // of a command
@@ -33,11 +33,11 @@ const (
 	command
 )
 
-// windowBegins is the sequence of the action that is the beginning of the window. It comes
-// before the workload's own actions of that instant.
+// windowBegins is the sequence of the action that begins the window. It comes before the workload's
+// own actions of that instant.
 const windowBegins = -1
 
-// load makes the queue of everything whose instant is known from the outset.
+// load makes the queue of all inputs whose instants are known at the beginning.
 func (p *player) load(w *workload.Workload) error {
 	for i, ev := range w.NodeEvents {
 		p.add(ev.At, nodeEvent, i, detail{})
@@ -66,9 +66,9 @@ func (p *player) load(w *workload.Workload) error {
 	return nil
 }
 
-// loadJobs makes the queue of what the controller decides before anything has happened.
+// loadJobs adds the controller's first decisions to the queue.
 func (p *player) loadJobs(w *workload.Workload) {
-	plain := make([]bool, w.Jobs.Len()) // submitted when the controller says, and not cancelled
+	plain := make([]bool, w.Jobs.Len()) // submitted at the controller's instant and not cancelled
 	cancelled := workload.InParts(&w.Jobs, func(jobs iter.Seq2[int, *hpc.Job]) (n int) {
 		for i, job := range jobs {
 			if job.CancelAfter > 0 {
@@ -99,7 +99,7 @@ func (p *player) loadJobs(w *workload.Workload) {
 	}
 }
 
-// putFirst puts the first of the submissions that are known from the outset into the queue.
+// putFirst moves the first of p.first into the queue.
 func (p *player) putFirst() {
 	if len(p.first) > 0 {
 		s := &p.first[0]
@@ -107,7 +107,7 @@ func (p *player) putFirst() {
 	}
 }
 
-// add puts an input into the queue; seq is its place in the workload.
+// add puts an input into the queue. seq is its index in the workload.
 func (p *player) add(at hpc.Time, class uint8, seq int, what detail) {
 	p.queue.Put(input{At: at, Seq: seq, Class: class, What: what})
 	p.progress.LastInput = max(p.progress.LastInput, at)
@@ -126,14 +126,14 @@ func (p *player) schedule(s Submission) {
 	}
 }
 
-// command puts a command of the controller's into the queue.
+// command puts a command of the controller into the queue.
 func (p *player) command(c Command) {
 	p.commands++
 	p.progress.Inputs++
 	p.add(c.At, command, p.commands, detail{command: &c.Command})
 }
 
-// applyDue hands over everything that is due now.
+// applyDue applies all inputs that are due now.
 func (p *player) applyDue() error {
 	for p.queue.Next() <= p.rm.Now() {
 		p.progress.InputsDone++
@@ -149,7 +149,7 @@ func (p *player) applyDue() error {
 	return nil
 }
 
-// apply does what an input is for.
+// apply applies an input.
 func (p *player) apply(in input) error {
 	w, i := p.workload, in.Seq
 	switch in.Class {
@@ -171,7 +171,7 @@ func (p *player) apply(in input) error {
 	return p.cancel(i)
 }
 
-// submit hands a job over as it is played; the record keeps it as it was.
+// submit submits a job after its rewriting. The record has the job of the workload.
 func (p *player) submit(index int, rewrite Rewriter) error {
 	job := p.jobOf(index)
 	if err := p.recorder.Job(job); err != nil {
@@ -205,7 +205,7 @@ func (p *player) submit(index int, rewrite Rewriter) error {
 	return p.rm.Submit(&played)
 }
 
-// cancel cancels a job as its workload says, unless it has ended.
+// cancel carries out the workload's cancellation of a job, unless the job has ended.
 func (p *player) cancel(index int) error {
 	if p.open[index] == 0 {
 		return nil
@@ -214,7 +214,7 @@ func (p *player) cancel(index int) error {
 	return p.rm.Do(rm.Command{Kind: rm.Cancel, Job: p.job.ID})
 }
 
-// do hands over a command of the controller's.
+// do carries out a command of the controller.
 func (p *player) do(c rm.Command) error {
 	p.administers = true // its answer may come after the last job
 	if err := p.can.Check(c); err != nil {

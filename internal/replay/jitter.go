@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// jitter is a [Controller] that moves the submissions of another one.
+// jitter is a [Controller] that moves the submissions of another controller.
 type jitter struct {
 	Controller
 	by   time.Duration
@@ -18,8 +18,8 @@ func (j *jitter) Begin() Decisions { return j.move(j.Controller.Begin()) }
 // Event implements [Controller].
 func (j *jitter) Event(event *Event) Decisions { return j.move(j.Controller.Event(event)) }
 
-// move draws for every job by itself, so that one job's part does not depend on what
-// happened to the others. Submissions are recorded in whole seconds and stay so.
+// move computes each job's jitter from the seed and the job alone, so it does not depend on other
+// jobs. Recorded submissions are in whole seconds, and remain so.
 func (j *jitter) move(d Decisions) Decisions {
 	for i := range d.Submit {
 		s := &d.Submit[i]

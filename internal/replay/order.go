@@ -8,24 +8,23 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// ordered keeps a job whose dependency names another one from being submitted before that
-// one: a resource manager does not know a job that is still to come. The log has them in the
-// right order; users who react may not, and preset jobs are submitted no earlier than they
-// started. A job that waits for a preset job loses no age: its age counts from when its
-// dependencies are met.
+// ordered submits a job after the jobs that its dependency names, since a resource manager does not
+// know later jobs. A log has them in the right order. Users who react may submit them in another
+// order, and preset jobs are submitted at their starts. A job that waits for a preset job loses no
+// age: its age counts from the instant at which its dependencies are met.
 type ordered struct {
 	Controller
 	w     *workload.Workload
-	names map[int][]int      // the jobs that each job with a dependency names
-	at    map[int]hpc.Time   // when those that are named, or name others, are submitted
-	held  map[int]Submission // what waits for one that it names
-	after map[int][]int      // the jobs that wait for a job
+	names map[int][]int      // the jobs that each job's dependency names
+	at    map[int]hpc.Time   // submit times of the jobs that name others or that others name
+	held  map[int]Submission // submissions that wait for a job that they name
+	after map[int][]int      // the jobs that wait for each job
 }
 
-// ownName is what the jobs have in common whose singletons wait for each other.
+// ownName is the user and the name of jobs. Singletons with the same ownName wait for each other.
 type ownName struct{ user, name string }
 
-// inOrder wraps a controller where the workload needs it.
+// inOrder wraps a controller if a job of the workload has a dependency.
 func inOrder(w *workload.Workload, c Controller) Controller {
 	names := make(map[int][]int)
 	var index map[string]int
@@ -44,7 +43,7 @@ func inOrder(w *workload.Workload, c Controller) Controller {
 				}
 			}
 		}
-		// The resource manager refuses what cannot be read or names no job.
+		// The resource manager refuses a dependency with a mistake or on an unknown job.
 		deps, err := sbatch.ParseDependency(job.Dependency)
 		if err != nil {
 			continue
@@ -87,7 +86,8 @@ func (o *ordered) sorted(d Decisions) Decisions {
 	return d
 }
 
-// sort lets the submissions through that may be made, and with each those that waited for it.
+// sort returns the submissions that may be made now. Each is followed by the submissions that waited
+// for it.
 func (o *ordered) sort(list []Submission) []Submission {
 	var out []Submission
 	for len(list) > 0 {
@@ -116,7 +116,7 @@ func (o *ordered) sort(list []Submission) []Submission {
 	return out
 }
 
-// missing moves a submission behind those that it names, and returns one of them whose
+// missing moves a submission after the jobs that it names. It returns one of these jobs whose
 // instant is not known yet, or -1.
 func (o *ordered) missing(s *Submission) int {
 	for _, k := range o.names[s.Job] {

@@ -11,9 +11,9 @@ import (
 	"rmreplay/internal/workload/session"
 )
 
-// sessionTimes are a user's sessions as they were recorded, each from its first to its
-// last submission: only a submission proves that the user was there (Zakay & Feitelson,
-// JSSPP 2012). Sessions follow each other, so both lists are in order.
+// sessionTimes has a user's recorded sessions, each from its first to its last submission. Only a
+// submission proves that the user was present (Zakay & Feitelson, JSSPP 2012). Sessions do not
+// overlap, so both lists are in order.
 type sessionTimes struct{ start, end []hpc.Time }
 
 func recordedPresence(g *session.Graph) presence {
@@ -25,8 +25,8 @@ func recordedPresence(g *session.Graph) presence {
 	return p
 }
 
-// next implements [presence]. Nothing is known of the time after the last recorded
-// session: the user is there whenever there is something to submit.
+// next implements [presence]. After the last recorded session the user is always present, since the
+// record does not say more.
 func (p sessionTimes) next(t hpc.Time) hpc.Time {
 	i := sort.Search(len(p.end), func(i int) bool { return p.end[i] >= t })
 	if i == len(p.end) {
@@ -46,8 +46,8 @@ const (
 	hour = hpc.Time(time.Hour)
 )
 
-// slot returns the day since 1970 and the hour of that day which an instant is in. The hours
-// are those of UTC: a pattern that is learned and used in one zone needs no other.
+// slot returns the day of an instant since 1970 and its hour of the day. Both are in UTC: a pattern
+// that is learned and used in one zone needs no other.
 func slot(t hpc.Time) (date, hourOfDay int64) {
 	date = int64(t / day)
 	if t%day < 0 {
@@ -62,7 +62,7 @@ func (p *profile) add(t hpc.Time, weight float64) {
 	p.hour[h] += weight
 }
 
-// newProfile is the share of each day and hour in the submissions of all jobs.
+// newProfile returns the share of each day and hour in the submissions of all jobs.
 func newProfile(jobs *workload.Jobs) profile {
 	var p profile
 	for i := range jobs.Len() {
@@ -71,14 +71,14 @@ func newProfile(jobs *workload.Jobs) profile {
 	return p
 }
 
-// populationWeight is the weight of all users' habits, in submissions of the user's own.
-// So a user with three submissions is not bound to the one hour in which they came.
+// populationWeight is the weight of all users' profile, as a number of the user's own submissions.
+// With it a user with three submissions may also work in other hours than those three.
 const populationWeight = 10
 
-// habits draw when a user is there, hour by hour. A date is drawn with the frequency of its
-// day of the week in the user's submissions, and then each hour with that of the hour of the
-// day, both relative to the most frequent one. The draw for an hour is always the same,
-// whatever was asked before.
+// habits decides at random, for each hour, whether a user is present. The probability of a date is
+// the frequency of its day of the week in the user's submissions, and then the probability of an
+// hour is the frequency of that hour of the day. Both are relative to the most frequent one. The
+// result for an hour does not depend on other calls.
 type habits struct {
 	day  [7]float64
 	hour [24]float64
@@ -122,9 +122,9 @@ func relative(counts, out []float64) {
 func (h *habits) next(t hpc.Time) hpc.Time {
 	date, hourOfDay := slot(t)
 	for {
-		if h.draw(date, -1) < h.day[((date%7)+7)%7] {
+		if h.random(date, -1) < h.day[((date%7)+7)%7] {
 			for ; hourOfDay < 24; hourOfDay++ {
-				if h.draw(date, hourOfDay) < h.hour[hourOfDay] {
+				if h.random(date, hourOfDay) < h.hour[hourOfDay] {
 					return max(t, hpc.Time(date)*day+hpc.Time(hourOfDay)*hour)
 				}
 			}
@@ -133,7 +133,7 @@ func (h *habits) next(t hpc.Time) hpc.Time {
 	}
 }
 
-// draw is a number in [0, 1) for an hour of a date, or for the date itself.
-func (h *habits) draw(date, hourOfDay int64) float64 {
+// random returns a number in [0, 1) for an hour of a date, or for the date itself.
+func (h *habits) random(date, hourOfDay int64) float64 {
 	return rand.New(rand.NewPCG(h.seed, uint64(date*25+hourOfDay))).Float64()
 }

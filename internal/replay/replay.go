@@ -1,9 +1,10 @@
-// Package replay is the loop that plays a workload to a resource manager: every
-// submission, cancellation, node event and reservation at its own instant of virtual
-// time, until nothing is left to happen. It does not know which resource manager it
-// drives. A [Controller] says when jobs are submitted and what else is done to them:
-// [NewRigid] at their recorded instants, [NewController] when their users would have been
-// ready to. [Rewriting] changes the jobs of any controller on their way.
+// Package replay is the loop that plays a workload on a resource manager. It makes every submission,
+// cancellation, node event and reservation at its instant of virtual time, until all jobs have
+// ended. It does not know which resource manager it drives.
+//
+// A [Controller] decides when jobs are submitted and which commands they get. [NewRigid] submits
+// them at their recorded instants. [NewController] models users who react to the ends of their jobs.
+// [Rewriting] changes the jobs of any controller before their submission.
 package replay
 
 import (
@@ -18,7 +19,7 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// Recorder keeps what happens; [rmreplay/internal/run.Writer] is one.
+// Recorder keeps the jobs and events of a run. [rmreplay/internal/run.Writer] is one.
 type Recorder interface {
 	Job(job *hpc.Job) error
 	Event(event rm.Event) error
@@ -34,20 +35,19 @@ type Releaser interface {
 
 // Options change how a workload is played.
 type Options struct {
-	// DrainLimit is virtual time: how long nothing may happen after the last input, and after the
-	// last end that is foreseen of a job that runs, before the replay gives up what is left.
-	// Held jobs and those with impossible dependencies would pend for ever,
-	// suspended ones run, and those that are requeued for their exit code do both. 24 hours if 0.
+	// DrainLimit is virtual time. The replay gives up the open jobs when there was no event for
+	// that long after the last input and after the last expected end of a running job. Some
+	// jobs never end: held jobs, jobs with impossible dependencies, suspended jobs, and jobs
+	// that are always requeued for their exit code. 0 means 24 hours.
 	DrainLimit time.Duration
-	// DefaultLimit is the longest time limit that a job without one of its own can have; 0 if
-	// that is not known. It is one of the ends that are foreseen.
+	// DefaultLimit is the longest time limit of a job that requests none; 0 if that is not
+	// known. It is used for the expected ends of running jobs.
 	DefaultLimit time.Duration
-	// Observe is called, if set, after every instant at which something happened.
+	// Observe is called, if set, after every instant with an event.
 	Observe func(Progress)
 }
 
-// Progress says how far a replay has come. A job array counts as its tasks once
-// submitted.
+// Progress is the progress of a replay. A submitted job array counts as its tasks.
 type Progress struct {
 	Now                                         hpc.Time
 	Inputs, InputsDone                          int // submissions and everything else that the workload does
@@ -56,16 +56,16 @@ type Progress struct {
 	LastInput hpc.Time
 }
 
-// Result is how a replay ended.
+// Result is the end of a replay.
 type Result struct {
 	Progress
 	// LatePresets are the preset jobs that did not run when the window began.
 	LatePresets []string
-	// Undrained are the workload's names of jobs that were given up, pending or running without end.
+	// Undrained are the IDs of the jobs that the replay gave up, pending or running.
 	Undrained []string
-	// Rejected are the workload's names of jobs that the resource manager did not take, with
-	// its reasons, but for those that it had not taken when the workload was recorded. Missing
-	// are those of them that ran then, or of which nothing is recorded.
+	// Rejected are the IDs of the jobs that the resource manager rejected, with its reasons. It
+	// leaves out jobs that were also rejected when the workload was recorded. Missing are those
+	// of them that ran then or have no record.
 	Rejected []string
 	Missing  []string
 }
@@ -80,40 +80,40 @@ type player struct {
 	releaser   Releaser // the recorder, or nil if it is none
 	opts       Options
 	queue      agenda.Agenda[detail]
-	// first are the submissions that are known from the outset and that nothing else comes
-	// with. The first of them is in the queue, and the others follow it there.
+	// first has the submissions that are known at the beginning and have no cancellation. The
+	// first of them is in the queue, and the others follow one by one.
 	first    []Submission
-	commands int     // of the controller, so far
+	commands int     // number of the controller's commands so far
 	job      hpc.Job // the last one that was looked at
 	progress Progress
-	// open is, of each job of the workload, how many of its tasks have been submitted and
-	// have not ended; running how many of them run. Millions of jobs take a few bytes each.
+	// open is, for each job of the workload, the number of its tasks that have been submitted
+	// and have not ended. running is the number of running tasks.
 	open, running []int32
-	openJobs      int // jobs with open tasks
-	// expected are the expectations of jobs that are not played as the workload has them.
+	openJobs      int // number of jobs with open tasks
+	// expected has the expectations of jobs that a rewriter or a command has changed.
 	expected map[int]expectation
-	requeues map[int]int    // how often a job has gone back to the queue
+	requeues map[int]int    // number of requeues of each job
 	order    []int32        // the jobs in the order of their submission
-	byID     map[string]int // jobs by ID; nil until somebody asks
-	// administers says that more is done than to submit and cancel jobs, so that answers may
-	// come after the last job's end.
+	byID     map[string]int // jobs by ID; nil until the first search
+	// administers says that there are inputs besides submissions and cancellations, so answers
+	// may come after the last job's end.
 	administers  bool
-	reservations []hpc.ReservationEvent // as this resource manager makes them
+	reservations []hpc.ReservationEvent // as the resource manager makes them
 	presets      presets
-	told         Event // what the controller is told now
+	told         Event // the event that the controller gets
 	result       Result
 }
 
-// Rigid plays the workload with every job at its recorded submit time, whatever the
-// resource manager makes of it. It returns when every job has ended. On an error, ctx's
-// included, the result is what had happened until then, and the recorder has it all.
+// Rigid plays the workload with every job at its recorded submit time. It returns when every job
+// has ended. After an error, also ctx's, the result and the recorder have everything that happened
+// before it.
 func Rigid(ctx context.Context, manager rm.ResourceManager, w *workload.Workload, recorder Recorder, opts Options) (Result, error) {
 	return Play(ctx, manager, w, NewRigid(w), recorder, opts)
 }
 
-// Play plays the workload as the controller says. It returns when every submitted job has
-// ended and the controller wants nothing more. On an error, ctx's included, the result is
-// what had happened until then, and the recorder has it all.
+// Play plays the workload with a controller. It returns when every submitted job has ended and no
+// decision of the controller is open. After an error, also ctx's, the result and the recorder have
+// everything that happened before it.
 func Play(ctx context.Context, manager rm.ResourceManager, w *workload.Workload, controller Controller, recorder Recorder, opts Options) (Result, error) {
 	if opts.DrainLimit == 0 {
 		opts.DrainLimit = 24 * time.Hour
@@ -150,8 +150,7 @@ func (p *player) jobOf(index int) *hpc.Job {
 	return job
 }
 
-// of returns the job in the workload that an event is about; -1 for one that it does not
-// have.
+// of returns the index of an event's job in the workload; -1 for an event of no job.
 func (p *player) of(ev *rm.Event) int {
 	if n := ev.Submission; n > 0 && n <= len(p.order) {
 		return int(p.order[n-1])
@@ -159,7 +158,7 @@ func (p *player) of(ev *rm.Event) int {
 	return p.byName(ev.Job)
 }
 
-// byName returns the job of an ID; -1 for one that the workload does not have.
+// byName returns the index of the job with an ID; -1 if the workload has none.
 func (p *player) byName(id string) int {
 	if p.byID == nil {
 		p.byID = make(map[string]int, p.workload.Jobs.Len())
@@ -208,22 +207,22 @@ func (p *player) play(ctx context.Context) error {
 		}
 		last := p.lastEnd(happened)
 		if last <= quiet {
-			return nil // nothing has happened for so long, and nothing is foreseen
+			return nil // no event for the drain limit, and none expected
 		}
 		quiet = last
 	}
 }
 
-// isNew reports whether an event is one that the replay waits for. A job that goes back to the queue
-// again and again, because it always exits with a code for which it is requeued, say, never ends.
+// isNew reports whether an event restarts the drain limit. Events of a job that is requeued again
+// and again do not: it may never end, for example because the site requeues jobs with its exit code.
 func (p *player) isNew(ev rm.Event) bool {
 	const often = 100
 	job := p.of(&ev)
 	return job < 0 || p.requeues[job] < often
 }
 
-// lastAnswers takes the answers to administration and commands after the last job: a
-// resource manager may take a moment of virtual time for one.
+// lastAnswers waits for the answers to administration and commands after the last job. A resource
+// manager may need some virtual time for an answer.
 func (p *player) lastAnswers(ctx context.Context) error {
 	const moment = time.Second
 	for p.administers {
@@ -240,7 +239,7 @@ func (p *player) lastAnswers(ctx context.Context) error {
 	return nil
 }
 
-// take keeps the counts, tells the controller of an event, and records it.
+// take counts an event, passes it to the controller and records it.
 func (p *player) take(ev *rm.Event) error {
 	n := &p.progress
 	job, over, end := -1, false, hpc.Time(0)
@@ -283,7 +282,7 @@ func (p *player) take(ev *rm.Event) error {
 	return p.recorder.Event(*ev)
 }
 
-// decide puts what the controller wants done into the queue.
+// decide puts the controller's decisions into the queue.
 func (p *player) decide(d Decisions) {
 	now := p.rm.Now()
 	for _, s := range d.Submit {
@@ -296,8 +295,8 @@ func (p *player) decide(d Decisions) {
 	}
 }
 
-// rejected notes that the resource manager did not take a job. One of which nothing is recorded is
-// taken for one that should have run.
+// rejected records that the resource manager rejected a job. A job without a record counts as a job
+// that should have run.
 func (p *player) rejected(ev *rm.Event, job int) {
 	why := fmt.Sprintf("%s (%s)", ev.Job, ev.Reason)
 	if job >= 0 {
@@ -321,8 +320,8 @@ func (p *player) started(job int) {
 	}
 }
 
-// stopped counts a task of a job as running no longer, and reports whether it was. It was not
-// if it had its nodes and was not launched on them, as while they boot.
+// stopped counts a task of a job as not running and reports whether it was running. A task with nodes
+// was not running if it was not launched on them, for example while they boot.
 func (p *player) stopped(job int) bool {
 	if job >= 0 {
 		if p.running[job] == 0 {
@@ -334,7 +333,8 @@ func (p *player) stopped(job int) bool {
 	return true
 }
 
-// end notes that tasks of a job have ended, and reports whether all of them have, and when.
+// end records the end of tasks of a job. It reports whether all tasks of the job have ended, and
+// when.
 func (p *player) end(ev *rm.Event, job, tasks int) (over bool, at hpc.Time) {
 	if job < 0 || p.open[job] == 0 {
 		return false, 0
@@ -345,12 +345,12 @@ func (p *player) end(ev *rm.Event, job, tasks int) (over bool, at hpc.Time) {
 	p.openJobs--
 	delete(p.expected, job)
 	if ev.Outcome != nil && ev.Outcome.End != 0 {
-		return true, ev.Outcome.End // as it is recorded: Slurm's is in whole seconds, and news of it come later
+		return true, ev.Outcome.End // the recorded end; Slurm rounds it to seconds and reports it later
 	}
 	return true, ev.At
 }
 
-// reopen notes that a task has not ended after all. What its end has set off stays.
+// reopen records that a task that had ended runs again. It does not undo reactions to its end.
 func (p *player) reopen(job int) {
 	p.progress.Ended--
 	p.progress.Pending++

@@ -9,8 +9,8 @@ import (
 	"rmreplay/internal/rm"
 )
 
-// Rewriting makes a controller whose submissions are those of another one, with every job
-// changed by the rewriters, in their order and after the changes of the controller itself.
+// Rewriting makes a controller with the decisions of another one. The rewriters change every job in
+// their order, after the controller's own rewriter.
 func Rewriting(c Controller, rewriters ...Rewriter) Controller {
 	switch len(rewriters) {
 	case 0:
@@ -52,8 +52,8 @@ func (r *rewriting) add(d Decisions) Decisions {
 	return d
 }
 
-// Performance makes a rewriter for processors that are so many times as fast: run times are
-// divided by the factor, which is above 0, and time limits stay.
+// Performance makes a rewriter for processors that are factor times as fast. It divides run times by
+// factor, which must be above 0, and keeps time limits.
 func Performance(factor float64) Rewriter {
 	scaled := func(d time.Duration) time.Duration {
 		if d == hpc.Unlimited {
@@ -70,16 +70,16 @@ func Performance(factor float64) Rewriter {
 	}
 }
 
-// FixedPriorities gives every job the priority that it had when the workload was recorded,
-// where that is known. So the resource manager does not compute the order of the queue.
+// FixedPriorities gives every job its recorded priority, if it has one. With it the resource manager
+// does not compute the order of the queue.
 type FixedPriorities struct {
-	// Unknown counts the jobs without a recorded priority, though they had started: a job
-	// that is cancelled before it starts has none.
+	// Unknown is the number of jobs that started and have no recorded priority. A job that is
+	// cancelled before its start has none.
 	Unknown int
 }
 
-// NewFixedPriorities makes them for a resource manager, and fails for one whose order does
-// not go by priorities.
+// NewFixedPriorities makes the rewriter for a resource manager. It returns an error if the resource
+// manager cannot order jobs by given priorities.
 func NewFixedPriorities(can rm.Capabilities) (*FixedPriorities, error) {
 	if !can.FixedPriorities {
 		return nil, fmt.Errorf("fixed priorities: %s does not order jobs by the priorities that they are submitted with (Slurm does)", can.Name)

@@ -2,8 +2,7 @@ package replay
 
 import "rmreplay/internal/workload"
 
-// NewRigid makes the controller that submits every job at its recorded instant, whatever
-// happens to the others.
+// NewRigid makes the controller that submits every job at its recorded instant.
 func NewRigid(w *workload.Workload) Controller { return rigid{w} }
 
 type rigid struct{ w *workload.Workload }

@@ -9,13 +9,12 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// InitialUsage is the fair-share usage with which a resource manager has to start at
-// the instant at, so that it comes to the workload's usage when the window begins (or
-// at the first submission, where there is no window). On the way there usage decays
-// by half in every halfLife ([hpc.Unlimited] for no decay: PriorityDecayHalfLife of
-// slurm.conf), and the preset jobs add to it: accrued is what each will have added, to be
-// taken off at the start. They are taken to be billed by their processors, which is so
-// where no TRESBillingWeights are set: those that they ran on, or else asked for.
+// InitialUsage returns the fair-share usage with which a resource manager starts at the instant at,
+// so that it has the workload's usage when the window begins (or at the epoch without a window).
+// Meanwhile usage decays by half in every halfLife (PriorityDecayHalfLife of slurm.conf;
+// [hpc.Unlimited] for no decay), and the preset jobs add to it. accrued is the usage that each preset
+// job adds; the start usage is less by it. InitialUsage bills preset jobs by their recorded or else
+// requested processors, as Slurm does without TRESBillingWeights.
 func InitialUsage(w *workload.Workload, at hpc.Time, halfLife time.Duration) (usage []hpc.Usage, accrued []hpc.Accrual) {
 	if len(w.Usage) == 0 {
 		return nil, nil
@@ -38,12 +37,12 @@ func InitialUsage(w *workload.Workload, at hpc.Time, halfLife time.Duration) (us
 	return usage, accrued
 }
 
-// UsageInstant is when the usage is what the workload says: at the window's start, or at
-// the epoch where there is no window.
+// UsageInstant returns the instant of the workload's usage: the window's start, or the epoch without a
+// window.
 func UsageInstant(w *workload.Workload) hpc.Time { return cmp.Or(w.Start, w.Epoch) }
 
-// decayedSeconds is what is left, after d, of the usage of one processor over d:
-// the integral of 2^(-t/halfLife) for t from 0 to d, in seconds.
+// decayedSeconds returns the usage of one processor over d after its decay: the integral of
+// 2^(-t/halfLife) for t from 0 to d, in seconds.
 func decayedSeconds(d, halfLife time.Duration) float64 {
 	if halfLife == hpc.Unlimited {
 		return d.Seconds()

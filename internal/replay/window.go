@@ -9,7 +9,7 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// NewWindow describes the window of a workload that has one to a resource manager.
+// NewWindow describes a workload's window for a resource manager. The workload must have one.
 func NewWindow(w *workload.Workload) rm.Window {
 	win := rm.Window{Begin: w.Begin(), Start: w.Start, Named: namedFirst(w)}
 	win.Open, win.Later = workload.ReservationsAt(w.Reservations, w.Start)
@@ -23,8 +23,8 @@ func NewWindow(w *workload.Workload) rm.Window {
 	return win
 }
 
-// namedFirst is when the first of the jobs that pend when the window begins was submitted
-// to each reservation.
+// namedFirst returns, for each reservation, the first submission to it among the jobs that are pending
+// when the window begins.
 func namedFirst(w *workload.Workload) map[string]hpc.Time {
 	named := map[string]hpc.Time{}
 	for _, job := range w.Jobs.All() {
@@ -40,8 +40,8 @@ func namedFirst(w *workload.Workload) map[string]hpc.Time {
 	return named
 }
 
-// presets says of each preset job, by its ID, whether it runs. It is nil for a workload
-// without a window.
+// presets has, for each preset job by its ID, whether it runs. It is nil for a workload without a
+// window.
 type presets map[string]bool
 
 func newPresets(w *workload.Workload) presets {
@@ -57,14 +57,14 @@ func newPresets(w *workload.Workload) presets {
 	return p
 }
 
-// note notes that a job has started, or that its run is over.
+// note records that a job has started or stopped.
 func (p presets) note(job string, runs bool) {
 	if _, preset := p[job]; preset {
 		p[job] = runs
 	}
 }
 
-// waiting are the preset jobs that do not run: that have not started, or run no more.
+// waiting returns the preset jobs that do not run: they have not started or have ended.
 func (p presets) waiting() []string {
 	var list []string
 	for id, runs := range p {

@@ -23,27 +23,28 @@ const (
 	SetPriority  CommandKind = "set priority"   // Priority, of a pending job
 	SetTimeLimit CommandKind = "set time limit" // TimeLimit, of a pending or running job
 	SetNodes     CommandKind = "set nodes"      // Nodes, NodeList or both, of a pending job
-	Stretch      CommandKind = "stretch"        // Factor: the rest of the run time takes so many times as long
+	Stretch      CommandKind = "stretch"        // Factor, by which the rest of the run time is multiplied
 	SetRunTime   CommandKind = "set run time"   // RunTime, counted from the job's start
 )
 
-// Command is a change to one job. Commands but for [Cancel] are an operator's.
+// Command is a change to one job. An operator gives all commands except [Cancel], which the job's
+// user gives.
 type Command struct {
 	Kind CommandKind
 	// Job is the workload's ID of the job.
 	Job string
-	// Tasks are the tasks of a job array that the command is for; the whole job if empty.
+	// Tasks are the tasks of a job array to which the command applies; empty for the whole job.
 	Tasks []int
 
 	Priority  uint32
 	TimeLimit time.Duration // above 0; [hpc.Unlimited] for none
-	Nodes     int           // exactly so many; 0 to leave their number as it is
-	NodeList  string        // a host list, all of which the job gets; "" to leave it as it is
+	Nodes     int           // the exact number of nodes; 0 for no change
+	NodeList  string        // a host list, all of which the job gets; "" for no change
 	Factor    float64       // above 0
 	RunTime   time.Duration // 0 or more; [hpc.Unlimited] to run until the time limit
 }
 
-// String is the command without the job: "set time limit 1h0m0s".
+// String returns the command without the job: "set time limit 1h0m0s".
 func (c Command) String() string {
 	text := string(c.Kind)
 	switch c.Kind {
@@ -73,7 +74,7 @@ func duration(d time.Duration) string {
 	return d.String()
 }
 
-// subject is what the command is for, as people write it: "job 12", "job 12, tasks 1 and 3".
+// subject names the job and tasks of the command: "job 12", "job 12, tasks 1, 3".
 func (c Command) subject() string {
 	if len(c.Tasks) == 0 {
 		return "job " + c.Job
@@ -81,12 +82,12 @@ func (c Command) subject() string {
 	return fmt.Sprintf("job %s, tasks %s", c.Job, strings.Trim(strings.ReplaceAll(fmt.Sprint(c.Tasks), " ", ", "), "[]"))
 }
 
-// For reports whether the command is for a task of its job; task is -1 for a job that is
-// no array.
+// For reports whether the command applies to a task of its job. task is -1 for a job that is no
+// array.
 func (c Command) For(task int) bool { return len(c.Tasks) == 0 || slices.Contains(c.Tasks, task) }
 
-// Done is the event of the command that a resource manager has carried out, or, with an
-// error, refused. submission and rmJob are as in [Event].
+// Done returns the event of a command that a resource manager has carried out or, if refused is
+// an error, refused. submission and rmJob are as in [Event].
 func (c Command) Done(submission int, rmJob uint32, refused error) Event {
 	ev := Event{Kind: Commanded, Job: c.Job, Task: -1, Submission: submission, RMJob: rmJob, Reason: c.String()}
 	if len(c.Tasks) == 1 {
@@ -98,8 +99,8 @@ func (c Command) Done(submission int, rmJob uint32, refused error) Event {
 	return ev
 }
 
-// Unknown is the event of a command to a job that was never submitted. The event is about
-// no job, so that no record takes it for one that exists.
+// Unknown returns the event of a command to a job that was never submitted. The event names no
+// job, so that no record has a row for it.
 func (c Command) Unknown() Event {
 	reason := fmt.Sprintf("%s (%s): refused: the job has not been submitted", c, c.subject())
 	return Event{Kind: Commanded, Task: -1, Reason: reason}
@@ -107,20 +108,20 @@ func (c Command) Unknown() Event {
 
 // Capabilities say what a resource manager can do.
 type Capabilities struct {
-	// Name is what errors call it: "Slurm", "the simulator".
+	// Name is its name in errors: "Slurm", "the simulator".
 	Name string
 	// Commands are the kinds of commands that it carries out.
 	Commands []CommandKind
-	// Actions says that it knows an administrator's commands (Act).
+	// Actions says that it carries out an administrator's actions (Act).
 	Actions bool
-	// FixedPriorities says that it orders jobs by a priority that their submission gives.
+	// FixedPriorities says that it can order jobs by a priority in their submissions.
 	FixedPriorities bool
-	// PresetLead is how long before its start a preset job must be handed over.
+	// PresetLead is how long before its start the loop submits a preset job.
 	PresetLead time.Duration
 }
 
-// Check says what is wrong with a command, or that the resource manager knows none of its
-// kind; nil if it can be carried out.
+// Check returns an error for a command with a wrong value or of a kind that the resource manager
+// does not know.
 func (c Capabilities) Check(command Command) error {
 	err := command.check()
 	if err == nil && !slices.Contains(c.Commands, command.Kind) {
@@ -136,7 +137,7 @@ func (c Capabilities) Check(command Command) error {
 	return nil
 }
 
-// check says what is wrong with a command whoever carries it out.
+// check returns an error for a value that is wrong for every resource manager.
 func (c Command) check() error {
 	switch c.Kind {
 	case SetTimeLimit:
@@ -159,8 +160,8 @@ func (c Command) check() error {
 	return nil
 }
 
-// CheckAction says whether the resource manager can do an administrator's action; nil if
-// it can.
+// CheckAction returns an error if the resource manager cannot carry out an administrator's
+// action.
 func (c Capabilities) CheckAction(action hpc.Action) error {
 	if c.Actions {
 		return nil

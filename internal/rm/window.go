@@ -2,17 +2,17 @@ package rm
 
 import "rmreplay/internal/hpc"
 
-// Window says how the window of a workload begins: on a machine that is already at work.
+// Window describes the state of the machine when the window of a workload begins.
 type Window struct {
 	// Start is when the window begins. Virtual time begins earlier, at Begin, so that the
-	// machine comes into that state.
+	// machine can reach that state.
 	Begin, Start hpc.Time
-	// Users are those of the preset jobs, which run when the window begins, in order.
+	// Users are the users of the preset jobs, sorted. Preset jobs run when the window begins.
 	Users []string
-	// Open are the reservations that there are when the window begins, as they are then;
-	// At is when each was made. Later is what happens to reservations after that.
+	// Open has the reservations that exist when the window begins, in their state at that
+	// instant. At is when each was made. Later has the later events of reservations.
 	Open, Later []hpc.ReservationEvent
-	// Named is when the first of the jobs that pend when the window begins was submitted
-	// to each reservation.
+	// Named has, for each reservation, the first submission to it among the jobs that are
+	// pending when the window begins.
 	Named map[string]hpc.Time
 }

@@ -10,11 +10,11 @@ import (
 	"rmreplay/internal/rm"
 )
 
-// errNoNodes answers administration that a pool cannot take.
+// errNoNodes refuses administration of a pool.
 var errNoNodes = errors.New("the machine is a pool of processors and has no nodes")
 
-// SetNode implements [rm.ResourceManager]. Nodes that go down take their jobs with them:
-// a job is requeued, unless it asks not to be, and then ends in NODE_FAIL.
+// SetNode implements [rm.ResourceManager]. A node that goes down ends the runs of its jobs. Each
+// job is requeued. A job with --no-requeue ends in NODE_FAIL.
 func (e *Engine) SetNode(ev hpc.NodeEvent) error {
 	done := rm.Event{Kind: rm.NodeState, Task: -1, Reason: ev.Nodes + " " + ev.State}
 	if ev.Reason != "" {
@@ -59,7 +59,8 @@ func (e *Engine) setNodes(ev hpc.NodeEvent) error {
 	return nil
 }
 
-// loseJobs ends what runs on a node that went down, and gives up what was reserved there.
+// loseJobs ends the runs of jobs on a node that went down, and cancels the policy's reservations
+// there.
 func (e *Engine) loseJobs(d *node, name string) {
 	var jobs []*Job
 	for _, s := range d.stays {
@@ -91,7 +92,7 @@ func (e *Engine) Reserve(ev hpc.ReservationEvent) error {
 	e.report(done)
 	e.freed = true
 	if err == nil && ev.Action != "delete" {
-		// Jobs may fit from its start and from its end on, and nothing else tells.
+		// More jobs may fit after its start and after its end, so the policy is asked then.
 		r := e.machine.nodes.find(ev.Name)
 		wake := func() { e.freed = true }
 		e.timers.add(max(r.start, e.Now()), machineChanges, nil, wake)

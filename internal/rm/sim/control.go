@@ -9,8 +9,8 @@ import (
 	"rmreplay/internal/rm"
 )
 
-// Can implements [rm.ResourceManager]. No policy goes by priorities, and a pool has no nodes
-// to choose.
+// Can implements [rm.ResourceManager]. No policy uses priorities. SetNodes is not possible on a
+// pool, which has no nodes.
 func (e *Engine) Can() rm.Capabilities {
 	c := rm.Capabilities{
 		Name:     "the simulator",
@@ -22,11 +22,11 @@ func (e *Engine) Can() rm.Capabilities {
 	return c
 }
 
-// Act implements [rm.ResourceManager]: there are no commands of an administrator's here.
+// Act implements [rm.ResourceManager]. The simulator knows no administrator's commands.
 func (e *Engine) Act(action hpc.Action) error { return e.Can().CheckAction(action) }
 
-// Do implements [rm.ResourceManager]. A command takes effect at once: its event comes at the
-// next AdvanceTo, and the policy is asked then.
+// Do implements [rm.ResourceManager]. A command takes effect at once. The next AdvanceTo asks the
+// policy and returns the event.
 func (e *Engine) Do(c rm.Command) error {
 	if err := e.Can().Check(c); err != nil {
 		return err
@@ -53,11 +53,11 @@ var (
 	errNoTask  = errors.New("the job has no such task")
 )
 
-// carryOut does to a submission what a command says. It is refused if none of the tasks
-// takes it.
+// carryOut carries out a command to a submission. It returns an error if the command applies to
+// none of the tasks.
 func (e *Engine) carryOut(s *submission, c rm.Command) error {
 	switch {
-	case c.Kind == rm.Cancel && s.open == 0: // nothing is left to be done
+	case c.Kind == rm.Cancel && s.open == 0: // nothing to do
 		return nil
 	case s.refused:
 		return errRefused
@@ -82,7 +82,7 @@ func (e *Engine) carryOut(s *submission, c rm.Command) error {
 	}
 	switch {
 	case done:
-		s.offer(e) // a task may be free to start, or another one in its place
+		s.offer(e) // this task, or another task of the array, may start now
 		return nil
 	case refused != nil:
 		return refused
@@ -90,10 +90,10 @@ func (e *Engine) carryOut(s *submission, c rm.Command) error {
 	return errNoTask
 }
 
-// change does to one job what a command says.
+// change carries out a command to one job.
 func (e *Engine) change(j *Job, c rm.Command) error {
 	switch {
-	case j.state == ended && c.Kind == rm.Cancel: // nothing is left to be done
+	case j.state == ended && c.Kind == rm.Cancel: // nothing to do
 		return nil
 	case j.state == ended:
 		return errOver
@@ -121,8 +121,8 @@ func (e *Engine) change(j *Job, c rm.Command) error {
 	return nil
 }
 
-// hold takes a pending job from the policy until it is released. A running job is held, as
-// in Slurm, once it is requeued.
+// hold takes a pending job from the policy until it is released. A running job is held, as in
+// Slurm, when it is requeued.
 func (e *Engine) hold(j *Job) {
 	j.onHold = true
 	if j.state == running {
@@ -133,7 +133,7 @@ func (e *Engine) hold(j *Job) {
 	j.withdraw()
 }
 
-// withdraw makes a held job one that has not become eligible.
+// withdraw makes a held job ineligible again.
 func (j *Job) withdraw() {
 	if j.offered {
 		j.offered = false
@@ -142,8 +142,8 @@ func (j *Job) withdraw() {
 	j.of.next = 0
 }
 
-// release lets a held job become eligible. Of a submission that is held as a whole the
-// other tasks stay held one by one.
+// release lets a held job become eligible. If the whole submission was held, its other tasks stay
+// held.
 func (e *Engine) release(j *Job) {
 	s := j.of
 	if s.onHold {
@@ -156,7 +156,7 @@ func (e *Engine) release(j *Job) {
 	s.next = 0
 }
 
-// setLimit gives a job another time limit. One that has run as long ends at once.
+// setLimit gives a job another time limit. A job that has run for longer ends at once.
 func (e *Engine) setLimit(j *Job, limit time.Duration) {
 	switch {
 	case j.state != running:
@@ -169,10 +169,10 @@ func (e *Engine) setLimit(j *Job, limit time.Duration) {
 	}
 	e.machine.setLimit(j, limit)
 	e.foresee(j)
-	e.freed = true // what may be backfilled goes by the time limits of running jobs
+	e.freed = true // backfilling depends on the time limits of running jobs
 }
 
-// changeWaiting changes what the policy knows of a job that does not run.
+// changeWaiting changes a job that is not running. The policy follows the change.
 func (e *Engine) changeWaiting(j *Job, change func()) {
 	if j.state != waiting || j.of.preset {
 		change()
@@ -185,7 +185,7 @@ func (e *Engine) changeWaiting(j *Job, change func()) {
 	e.freed = true
 }
 
-// setNodesOf gives a pending job another number of nodes, or others by name.
+// setNodesOf gives a pending job another number of nodes or other named nodes.
 func (e *Engine) setNodesOf(j *Job, c rm.Command) error {
 	request := *j.Request
 	if c.Nodes > 0 {
@@ -201,7 +201,7 @@ func (e *Engine) setNodesOf(j *Job, c rm.Command) error {
 	return nil
 }
 
-// stretch makes the rest of a job's run time so many times as long.
+// stretch multiplies the rest of a job's run time by a factor.
 func (e *Engine) stretch(j *Job, factor float64) {
 	if j.state != running {
 		j.run = stretched(j.run, factor)
@@ -212,7 +212,7 @@ func (e *Engine) stretch(j *Job, factor float64) {
 	}
 }
 
-// stretched is d times a factor; what is unlimited stays so.
+// stretched returns d times a factor. An unlimited run time stays unlimited.
 func stretched(d time.Duration, factor float64) time.Duration {
 	if d == hpc.Unlimited {
 		return d
@@ -220,7 +220,7 @@ func stretched(d time.Duration, factor float64) time.Duration {
 	return time.Duration(min(float64(d)*factor, float64(hpc.Unlimited/2)))
 }
 
-// endAt has a running job end by itself at an instant, or now if that has passed.
+// endAt sets the instant at which a running job ends by itself, or now if that is earlier than now.
 func (e *Engine) endAt(j *Job, at hpc.Time) {
 	j.end = max(at, e.Now())
 	e.foresee(j)

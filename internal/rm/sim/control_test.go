@@ -20,21 +20,30 @@ func command(s int, job string, c rm.Command) input {
 	return input{at(s), func(e *sim.Engine) error { return e.Do(c) }}
 }
 
-// What a command does to jobs in each state.
-func TestCommands(t *testing.T) {
+// commandTest is what commands do to jobs on a machine of four processors.
+type commandTest struct {
+	jobs     []*hpc.Job
+	commands []input
+	want     string
+}
+
+func testCommands(t *testing.T, tests map[string]commandTest) {
 	pool := sim.Config{Processors: 4, Policy: policy.EASY}
-	array := func(limit string) func(*hpc.Job) { return func(j *hpc.Job) { j.Array = "1-3" + limit } }
-	held := func(j *hpc.Job) { j.Hold = true }
-	hold, release := rm.Command{Kind: rm.Hold}, rm.Command{Kind: rm.Release}
-	limit := func(s int) rm.Command {
-		return rm.Command{Kind: rm.SetTimeLimit, TimeLimit: time.Duration(s) * time.Second}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			checkStorySorted(t, pool, append(submissions(tt.jobs), tt.commands...), tt.want)
+		})
 	}
-	for name, tt := range map[string]struct {
-		jobs     []*hpc.Job
-		commands []input
-		want     string
-	}{
-		"a job in the queue is held, and another one passes it": {
+}
+
+var hold, release = rm.Command{Kind: rm.Hold}, rm.Command{Kind: rm.Release}
+
+func held(j *hpc.Job) { j.Hold = true }
+
+func TestHoldCommands(t *testing.T) {
+	array := func(limit string) func(*hpc.Job) { return func(j *hpc.Job) { j.Array = "1-3" + limit } }
+	testCommands(t, map[string]commandTest{
+		"a pending job is held, and the next job starts first": {
 			[]*hpc.Job{job("a", 0, 4, 10, 10), job("b", 1, 4, 10, 10), job("c", 2, 4, 10, 10)},
 			[]input{command(5, "b", hold), command(12, "b", release)}, `
 0 started a
@@ -56,7 +65,7 @@ func TestCommands(t *testing.T) {
 15 ended a COMPLETED
 `,
 		},
-		"one task of an array is held, and its place among those that run at once is free": {
+		"one task of an array is held, and another task runs instead": {
 			[]*hpc.Job{job("a", 0, 1, 10, 10, array("%1"))},
 			[]input{command(5, "a", rm.Command{Kind: rm.Hold, Tasks: []int{2}}), command(25, "a", release)}, `
 0 started a_1
@@ -69,7 +78,7 @@ func TestCommands(t *testing.T) {
 35 ended a_2 COMPLETED
 `,
 		},
-		"one task of a held array is released, and another one cancelled": {
+		"one task of a held array is released, and others are cancelled": {
 			[]*hpc.Job{job("a", 0, 1, 10, 10, array(""), held)},
 			[]input{command(5, "a", rm.Command{Kind: rm.Release, Tasks: []int{3}}), command(6, "a", rm.Command{Kind: rm.Cancel, Tasks: []int{1, 2}})}, `
 5 command a_3 (release)
@@ -79,6 +88,14 @@ func TestCommands(t *testing.T) {
 15 ended a_3 COMPLETED
 `,
 		},
+	})
+}
+
+func TestTimeCommands(t *testing.T) {
+	limit := func(s int) rm.Command {
+		return rm.Command{Kind: rm.SetTimeLimit, TimeLimit: time.Duration(s) * time.Second}
+	}
+	testCommands(t, map[string]commandTest{
 		"a longer limit of the job that runs keeps back what would have been backfilled": {
 			[]*hpc.Job{job("a", 0, 3, 50, 20), job("b", 1, 4, 10, 10), job("c", 15, 1, 10, 10)},
 			[]input{command(10, "a", limit(60))}, `
@@ -91,7 +108,7 @@ func TestCommands(t *testing.T) {
 60 ended b COMPLETED
 `,
 		},
-		"a limit that has passed ends the job at once": {
+		"a limit below the time that the job has run ends it at once": {
 			[]*hpc.Job{job("a", 0, 4, 50, 60), job("b", 1, 4, 10, 10)},
 			[]input{command(10, "a", limit(5))}, `
 10 ended a TIMEOUT
@@ -101,7 +118,7 @@ func TestCommands(t *testing.T) {
 20 ended b COMPLETED
 `,
 		},
-		"a shorter limit of a job that waits lets it be backfilled": {
+		"a shorter limit of a pending job lets it be backfilled": {
 			[]*hpc.Job{job("a", 0, 3, 20, 20), job("b", 1, 4, 10, 10), job("c", 2, 1, 10, 40)},
 			[]input{command(5, "c", limit(12))}, `
 0 started a
@@ -136,7 +153,12 @@ func TestCommands(t *testing.T) {
 40 ended a COMPLETED
 `,
 		},
-		"what is refused": {
+	})
+}
+
+func TestRefusedCommands(t *testing.T) {
+	testCommands(t, map[string]commandTest{
+		"refusals": {
 			[]*hpc.Job{job("a", 0, 1, 10, 99), job("large", 0, 9, 10, 99)},
 			[]input{
 				command(5, "nowhere", hold), command(5, "a", rm.Command{Kind: rm.Hold, Tasks: []int{4}}), command(5, "large", release),
@@ -152,11 +174,7 @@ func TestCommands(t *testing.T) {
 20 command (cancel (job nowhere): refused: the job has not been submitted)
 `,
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			checkStorySorted(t, pool, append(submissions(tt.jobs), tt.commands...), tt.want)
-		})
-	}
+	})
 }
 
 // checkStorySorted compares the lines of a story, whatever their order.

@@ -13,14 +13,14 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// demand is what a job needs of nodes.
+// demand is a job's demand for nodes.
 type demand struct {
 	tasks              int
 	minNodes, maxNodes int // maxNodes is 0 for any number
 	tasksPerNode       int // at most; 0 for any number
 	perNode, perTask   []int64
-	// among are the nodes that may serve it, in the order of preference. The first so
-	// many of them are required: the job named them.
+	// among are the nodes on which it may run, in the order of preference. The job named the
+	// first of them, and needs these: required is their number.
 	among    []int32
 	required int
 
@@ -28,10 +28,10 @@ type demand struct {
 	reservation string
 }
 
-// setKey is what decides on which nodes a job may run.
+// setKey has the options that decide on which nodes a job may run.
 type setKey struct{ partition, constraint, nodes, exclude string }
 
-// demand reads what a request asks of nodes. An error says why no node can ever serve it.
+// demand computes the demand of a request. An error says why the job can never run.
 func (n *nodes) demand(r *hpc.Request) (*demand, error) {
 	p, err := n.partition(r.Partition)
 	if err != nil {
@@ -55,7 +55,7 @@ func (n *nodes) demand(r *hpc.Request) (*demand, error) {
 	}
 	n.memory(q, r)
 	if r.Exclusive != "" || p.WholeNodes || n.cluster.WholeNodes {
-		// A task still needs its processors; the node is no one else's.
+		// The job gets the whole node, but each task still needs its processors.
 		q.tasksPerNode = minPositive(q.tasksPerNode, n.largest(p)/int(q.perTask[cpu]))
 		q.perNode[cpu] = wholeNode
 	}
@@ -65,7 +65,7 @@ func (n *nodes) demand(r *hpc.Request) (*demand, error) {
 	return q, nil
 }
 
-// minPositive is the smaller of two numbers of which 0 means none.
+// minPositive returns the smaller of two limits; 0 means no limit.
 func minPositive(a, b int) int {
 	if a == 0 || b > 0 && b < a {
 		return b
@@ -73,7 +73,7 @@ func minPositive(a, b int) int {
 	return a
 }
 
-// largest is the most processors that a node of a partition has.
+// largest returns the largest number of processors of a node of a partition.
 func (n *nodes) largest(p *Partition) int {
 	most := 0
 	for _, name := range p.Nodes {
@@ -82,7 +82,7 @@ func (n *nodes) largest(p *Partition) int {
 	return most
 }
 
-// partition finds the partition that a job asks for; of several the first.
+// partition finds the partition that a job requests, or the first of several.
 func (n *nodes) partition(name string) (*Partition, error) {
 	name, _, _ = strings.Cut(name, ",")
 	for i := range n.cluster.Partitions {
@@ -97,7 +97,7 @@ func (n *nodes) partition(name string) (*Partition, error) {
 	return nil, fmt.Errorf("there is no partition %s", name)
 }
 
-// memory reads the memory of a request.
+// memory computes the memory of a request.
 func (n *nodes) memory(q *demand, r *hpc.Request) {
 	p := q.partition
 	switch {
@@ -120,7 +120,7 @@ func (n *nodes) memory(q *demand, r *hpc.Request) {
 	}
 }
 
-// gpus is the number of GPUs in a list of resources.
+// gpus returns the number of GPUs in a list of resources.
 func (n *nodes) gpus(of []int64) int64 {
 	if i := slices.Index(n.resources, "gpu"); i >= 0 {
 		return of[i]
@@ -128,7 +128,7 @@ func (n *nodes) gpus(of []int64) int64 {
 	return 0
 }
 
-// generic reads the generic resources of a request, GPUs among them.
+// generic computes the generic resources of a request, including GPUs.
 func (n *nodes) generic(q *demand, r *hpc.Request) error {
 	for _, ask := range []struct {
 		spec, prefix string
@@ -155,8 +155,8 @@ func (n *nodes) generic(q *demand, r *hpc.Request) error {
 	return nil
 }
 
-// spreadGPUs shares the GPUs of a whole job (-G) out over its nodes, evenly: over as
-// many as it asks for, or as few as have enough.
+// spreadGPUs divides the GPUs of a whole job (-G) evenly among its nodes: the requested number of
+// nodes, or the smallest number with enough GPUs.
 func (n *nodes) spreadGPUs(q *demand, r *hpc.Request) error {
 	for part := range strings.SplitSeq(r.GPUs, ",") {
 		asked := make([]int64, len(n.resources))
@@ -198,9 +198,9 @@ func (n *nodes) count(into []int64, spec string, times int64) error {
 	return nil
 }
 
-// among finds the nodes that may serve a request: those of its partition with its
-// features, by weight and then in the order of the configuration, those first that it
-// names.
+// among finds the nodes on which a job may run: the nodes of its partition with its features. Nodes
+// that the job names come first. The others are in the order of weight and then of the
+// configuration.
 func (n *nodes) among(q *demand, r *hpc.Request) error {
 	required, err := hostlist.Expand(r.NodeList)
 	if err != nil {
@@ -248,11 +248,11 @@ func (n *nodes) among(q *demand, r *hpc.Request) error {
 	return nil
 }
 
-// constraint is a choice of lists of features, all of a list wanted.
+// constraint has alternative lists of features. A node must have all features of one list.
 type constraint [][]string
 
-// parseConstraint reads --constraint as far as it is simulated: features joined by "&",
-// "," or "|", of which "|" joins last.
+// parseConstraint reads the part of --constraint that is simulated: features joined by "&", ","
+// or "|". "|" has the lowest precedence.
 func parseConstraint(s string) (constraint, error) {
 	if s == "" {
 		return nil, nil
@@ -267,7 +267,7 @@ func parseConstraint(s string) (constraint, error) {
 	return c, nil
 }
 
-// met says whether a node with the features will do.
+// met reports whether features meet the constraint.
 func (c constraint) met(features []string) bool {
 	if len(c) == 0 {
 		return true
@@ -277,8 +277,8 @@ func (c constraint) met(features []string) bool {
 	})
 }
 
-// measure reads what a job asks for, and its time limit. An error says why it can never
-// run on these nodes.
+// measure computes a job's demand, size and time limit. An error says why it can never run on
+// these nodes.
 func (n *nodes) measure(j *Job) error {
 	q, err := n.demand(j.Request)
 	if err != nil {
@@ -308,17 +308,17 @@ func (n *nodes) measure(j *Job) error {
 	return nil
 }
 
-// possible says whether a job could run if the machine were empty and all nodes in service.
+// possible reports whether a job could run on the empty machine with all nodes in service.
 func (n *nodes) possible(j *Job) bool {
 	n.hypothetical = true
 	defer func() { n.hypothetical = false }()
 	return n.place(j, n.m.now)
 }
 
-// size is how many processors a job will hold, as far as that is known before it starts.
+// size returns the number of processors that a job will hold, as far as known before its start.
 func (q *demand) size(n *nodes) int {
 	if q.perNode[cpu] != wholeNode {
 		return int(min(int64(q.tasks)*q.perTask[cpu], math.MaxInt32))
 	}
-	return n.found.processors // of the trial in possible
+	return n.found.processors // found by possible
 }

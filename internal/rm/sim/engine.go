@@ -13,44 +13,42 @@ import (
 
 // Config describes a simulation.
 type Config struct {
-	// Processors makes the machine a pool of so many processors, and Cluster makes it
-	// nodes. One of them is wanted.
+	// Processors makes the machine a pool with that number of processors. Cluster makes it a
+	// machine of nodes. One of them must be set.
 	Processors int
 	Cluster    *Cluster
 	// Policy decides which jobs start.
 	Policy NewPolicy
-	// Ties orders what happens at one instant; [EndsFirst] if empty.
+	// Ties is the order of events at one instant; [EndsFirst] if empty.
 	Ties Ties
 	// Epoch is the instant at which virtual time begins.
 	Epoch hpc.Time
-	// Performance is how fast the processors are: run times are divided by it, and time
-	// limits are not. 1 if 0.
+	// Performance divides run times, but not time limits. 0 means 1.
 	Performance float64
-	// Limit is the time limit that a job runs under; what it asked for if nil. A limit
-	// of 0 is none, and on nodes the partition's.
+	// Limit returns the time limit of a job; nil for the limit that the job requests. A limit
+	// of 0 means none, or the partition's limit on nodes.
 	Limit func(*hpc.Job) time.Duration
-	// Lean leaves out the events' outcomes, for a driver that needs instants only.
+	// Lean leaves out the outcomes of events, for a driver that only needs instants.
 	Lean bool
 }
 
-// Ties orders what happens at one instant of virtual time.
+// Ties is the order of events at one instant of virtual time.
 type Ties string
 
 const (
 	// EndsFirst takes all jobs that end at an instant off the machine and asks the policy
-	// once; then come the jobs that are submitted at that instant, one by one.
+	// once. Then it adds the jobs that are submitted at that instant, one by one.
 	EndsFirst Ties = "ends-first"
-	// ArrivalsFirst is the order of the pyss simulator and its descendants: jobs that have
-	// used up their time limit make room first, since that had been foreseen; then come
-	// the jobs that are submitted; and then the policy is asked once for each job that has
-	// ended, in the order of their starts, and those that ended before their time limit
-	// make room as it comes to them.
+	// ArrivalsFirst is the order of the pyss simulator and its descendants. Jobs that reach
+	// their time limit free their processors first. Then the submitted jobs are added. Then
+	// the policy is asked once for each job that has ended, in the order of their starts. A
+	// job that ended before its time limit frees its processors just before its turn.
 	ArrivalsFirst Ties = "arrivals-first"
 )
 
-// LimitAtLeastTwice is the time limit of the simulations in "Replay with Feedback"
-// (FGCS 2024): the larger of twice the run time and what was asked for, so that no job
-// is killed. It is a [Config.Limit].
+// LimitAtLeastTwice is the time limit of the simulations in "Replay with Feedback" (FGCS 2024):
+// the larger of twice the run time and the requested limit, so that no job is killed. It is a
+// [Config.Limit].
 func LimitAtLeastTwice(job *hpc.Job) time.Duration {
 	if job.RunTime > hpc.Unlimited/2 {
 		return hpc.Unlimited
@@ -73,7 +71,7 @@ type Engine struct {
 	seq      int
 	arrivals []*Job // eligible, and not yet offered to the policy
 	presets  []*Job // waiting, and not the policy's
-	freed    bool   // something happened since the policy was asked last
+	freed    bool   // there was a change since the policy was asked last
 	events   []rm.Event
 	outcomes []rm.Outcome // of events
 	taken    int          // how many of events the driver has
@@ -81,7 +79,7 @@ type Engine struct {
 
 var _ rm.ResourceManager = (*Engine)(nil)
 
-// New makes an engine. It fails if the configuration makes no machine.
+// New makes an engine. It returns an error for a wrong value in the configuration.
 func New(cfg Config) (*Engine, error) {
 	e, err := newEngine(cfg)
 	if err != nil {
@@ -124,21 +122,21 @@ func newEngine(cfg Config) (*Engine, error) {
 	return e, nil
 }
 
-// Now is the current virtual time.
+// Now returns the current virtual time.
 func (e *Engine) Now() hpc.Time { return e.machine.now }
 
-// Processors is how many processors the machine has.
+// Processors returns the number of processors of the machine.
 func (e *Engine) Processors() int { return e.machine.processors }
 
-// AdvanceTo implements [rm.ResourceManager]. The events that it returns are the
-// engine's own, with their outcomes, and valid until the next call.
+// AdvanceTo implements [rm.ResourceManager]. The events and their outcomes are valid until the
+// next call.
 func (e *Engine) AdvanceTo(ctx context.Context, t hpc.Time) ([]rm.Event, error) {
 	if e.events = e.events[:copy(e.events, e.events[e.taken:])]; len(e.events) == 0 {
 		e.outcomes = e.outcomes[:0]
 	}
 	e.taken = 0
 	for {
-		e.settle()
+		e.schedule()
 		if len(e.events) > 0 {
 			return e.take(), nil
 		}
@@ -156,7 +154,7 @@ func (e *Engine) AdvanceTo(ctx context.Context, t hpc.Time) ([]rm.Event, error) 
 			e.machine.now = next
 			if e.cfg.Ties == ArrivalsFirst {
 				e.freeForeseen()
-				if next == t { // what is submitted now comes before the rest
+				if next == t { // submissions of this instant come before the rest
 					return e.take(), nil
 				}
 				continue
@@ -166,7 +164,7 @@ func (e *Engine) AdvanceTo(ctx context.Context, t hpc.Time) ([]rm.Event, error) 
 	}
 }
 
-// offer hands an eligible job to the policy.
+// offer adds an eligible job to the policy's jobs, or to the waiting preset jobs.
 func (e *Engine) offer(j *Job) {
 	if !j.of.preset {
 		e.policy.Add(j)
@@ -176,14 +174,14 @@ func (e *Engine) offer(j *Job) {
 	e.freed = true
 }
 
-// take hands over the events.
+// take returns the events.
 func (e *Engine) take() []rm.Event {
 	e.taken = len(e.events)
 	return e.events
 }
 
-// settle lets the policy act on what has happened at this instant.
-func (e *Engine) settle() {
+// schedule asks the policy about the changes and the arrivals of this instant.
+func (e *Engine) schedule() {
 	for next := 0; ; {
 		switch {
 		case e.freed:
@@ -205,8 +203,8 @@ func (e *Engine) settle() {
 	}
 }
 
-// expire does what the timers of this instant are for: all of them, or one where each
-// end is the policy's to answer by itself.
+// expire runs the timers of this instant: all of them, or one with [ArrivalsFirst], where the
+// policy is asked after each end.
 func (e *Engine) expire() {
 	for e.timers.Next() == e.machine.now {
 		t := e.timers.Pop()
@@ -221,8 +219,8 @@ func (e *Engine) expire() {
 	}
 }
 
-// freeForeseen ends the jobs that reach their time limit at this instant, and leaves a
-// timer in the place of each that asks the policy.
+// freeForeseen ends the jobs that reach their time limit at this instant. It replaces the timer of
+// each by one that asks the policy.
 func (e *Engine) freeForeseen() {
 	var now []agenda.Entry[due]
 	for e.timers.Next() == e.machine.now {
@@ -239,7 +237,7 @@ func (e *Engine) freeForeseen() {
 	}
 }
 
-// started notes that the policy has started a job.
+// started handles a start by the policy.
 func (e *Engine) started(j *Job) {
 	j.end = after(j.Start, j.run)
 	if at := j.of.job.EndAt; at != 0 {
@@ -258,7 +256,7 @@ func (e *Engine) foresee(j *Job) {
 	}
 }
 
-// end ends a running job by itself or by its time limit.
+// end ends a running job. It ended by itself or reached its time limit.
 func (e *Engine) end(j *Job) {
 	state := hpc.Completed
 	switch {
@@ -305,7 +303,7 @@ func (e *Engine) leave(j *Job) {
 	}
 }
 
-// requeue takes a running job off the machine and makes it wait again.
+// requeue takes a running job off the machine and makes it pending again.
 func (e *Engine) requeue(j *Job, reason string) {
 	e.leave(j)
 	outcome := e.outcome(j, hpc.Pending)
@@ -327,7 +325,7 @@ func (e *Engine) requeue(j *Job, reason string) {
 	e.arrivals = append(e.arrivals, j)
 }
 
-// emit reports what happened to a job.
+// emit adds an event of a job.
 func (e *Engine) emit(j *Job, kind rm.EventKind, reason string, outcome *rm.Outcome) {
 	e.report(rm.Event{Kind: kind, Job: j.of.job.ID, Task: int(j.task), Submission: j.of.number, RMJob: uint32(j.Seq), Reason: reason, Outcome: outcome})
 }
@@ -337,11 +335,11 @@ func (e *Engine) report(ev rm.Event) {
 	e.events = append(e.events, ev)
 }
 
-// outcome is what is known of a job.
+// outcome returns everything known of a job.
 func (e *Engine) outcome(j *Job, state hpc.State) *rm.Outcome {
 	if e.cfg.Lean {
 		if state.Ended() && j.Start.IsZero() {
-			return e.newOutcome(rm.Outcome{State: state}) // or it would pass for one that ran
+			return e.newOutcome(rm.Outcome{State: state}) // says that the job never ran
 		}
 		return nil
 	}
@@ -356,14 +354,14 @@ func (e *Engine) outcome(j *Job, state hpc.State) *rm.Outcome {
 	if n := e.machine.nodes; n != nil {
 		o.Nodes, o.NodeCount, o.TRES = n.hosts(j), len(j.placement.nodes), n.tres(j)
 		o.Partition = j.demand.partition.Name
-		if !j.of.preset { // which runs in a reservation that is ours, not the workload's
+		if !j.of.preset { // preset jobs run in the barrier, which is no reservation of the workload
 			o.Reservation = j.demand.reservation
 		}
 	}
 	return o
 }
 
-// newOutcome keeps an outcome for as long as the events of an instant.
+// newOutcome stores an outcome. It is valid as long as the events of the instant.
 func (e *Engine) newOutcome(o rm.Outcome) *rm.Outcome {
 	e.outcomes = append(e.outcomes, o)
 	return &e.outcomes[len(e.outcomes)-1]

@@ -8,8 +8,8 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// Machine is what jobs run on: a pool of processors that are all alike, or nodes. A
-// policy reads it, starts jobs on it, and may reserve its future for jobs that wait.
+// Machine is the machine on which jobs run: a pool of identical processors, or nodes. A policy
+// reads it, starts jobs on it, and may reserve its future for waiting jobs.
 type Machine struct {
 	now        hpc.Time
 	processors int
@@ -21,48 +21,49 @@ type Machine struct {
 	started    func(*Job)
 }
 
-// space knows what is free when. It holds the jobs that run, until they are due, and
-// the reservations of jobs that wait.
+// space has the use of the machine over time: running jobs until they are due, and reservations of
+// waiting jobs.
 type space interface {
-	// fits says whether a job can start now and run to its time limit beside all that
-	// is there.
+	// fits reports whether a job can start now and run to its time limit beside all other
+	// uses.
 	fits(j *Job) bool
-	// earliest is when that will be possible first; hpc.Never if it will not.
+	// earliest returns the first instant at which a job will fit; hpc.Never if there is none.
 	earliest(j *Job) hpc.Time
-	// add puts a job there from an instant at which it fits until its time limit.
+	// add adds a job from an instant at which it fits until its time limit.
 	add(j *Job, at hpc.Time)
-	// remove takes it away, however long it had been meant to stay.
+	// remove removes a job.
 	remove(j *Job)
-	// move makes a running job stay until due instead of [Job.Due]; due has not passed.
+	// move changes the latest end of a running job from [Job.Due] to due, which is not before
+	// now.
 	move(j *Job, due hpc.Time)
 }
 
-// newPool is a machine of so many processors.
+// newPool makes a pool with the given number of processors.
 func newPool(processors int) *Machine {
 	m := &Machine{processors: processors, free: processors}
 	m.space = &pool{m: m}
 	return m
 }
 
-// Now is the current instant.
+// Now returns the current instant.
 func (m *Machine) Now() hpc.Time { return m.now }
 
-// IsPool says that the machine is a pool of processors: as long as nothing is reserved,
-// a job fits if its size is at most [Machine.Free], and nothing else matters.
+// IsPool reports whether the machine is a pool of processors. On a pool without reservations a job
+// fits if its size is at most [Machine.Free].
 func (m *Machine) IsPool() bool { return m.nodes == nil }
 
-// Processors is how many processors the machine has.
+// Processors returns the number of processors of the machine.
 func (m *Machine) Processors() int { return m.processors }
 
-// Free is how many processors hold no job. On nodes some of them may be of no use to a
-// job; [Machine.Fits] knows.
+// Free returns the number of processors without a job. On nodes a job may be unable to use some of
+// them ([Machine.Fits]).
 func (m *Machine) Free() int { return m.free }
 
-// Fits says whether a job could start now and run to its time limit, beside what runs
-// and what other jobs have reserved.
+// Fits reports whether a job can start now and run to its time limit, beside the running jobs and
+// the reservations of other jobs.
 func (m *Machine) Fits(j *Job) bool { return j.Size <= m.free && m.space.fits(j) }
 
-// Start starts a waiting job, which must fit, or have reserved the machine from now on.
+// Start starts a waiting job. The job must fit, or have a reservation that begins now.
 func (m *Machine) Start(j *Job) {
 	reserved := j.reserved && j.reservedAt == m.now && j.Size <= m.free
 	if j.state != waiting || !reserved && !m.Fits(j) {
@@ -80,12 +81,12 @@ func (m *Machine) Start(j *Job) {
 	m.started(j)
 }
 
-// Reserve sets the machine's future aside for a waiting job: from the earliest instant
-// at which it could start and run to its time limit, beside what runs, until that is
-// due, and what other jobs have reserved. A job has one reservation; an earlier one is
-// given up first, so that to reserve again never makes it later while the machine has
-// not become smaller. It returns the instant: [Machine.Now] if the job can start now,
-// [hpc.Never] if no instant will do, and nothing is reserved then.
+// Reserve reserves processors or nodes for a waiting job. The reservation begins at the earliest
+// instant at which the job can start and run to its time limit, beside the running jobs until
+// they are due and the reservations of other jobs. Reserve returns that instant: [Machine.Now] if
+// the job can start now, or [hpc.Never] if there is none, and then it reserves nothing. A job has
+// one reservation, and Reserve cancels an earlier one first. So a second call never returns a
+// later instant, unless the machine has become smaller.
 func (m *Machine) Reserve(j *Job) hpc.Time {
 	m.Unreserve(j)
 	at := m.space.earliest(j)
@@ -96,7 +97,7 @@ func (m *Machine) Reserve(j *Job) hpc.Time {
 	return at
 }
 
-// Unreserve gives up a job's reservation, if it has one.
+// Unreserve cancels a job's reservation, if it has one.
 func (m *Machine) Unreserve(j *Job) {
 	if j.reserved {
 		m.space.remove(j)
@@ -111,8 +112,8 @@ func (m *Machine) release(j *Job) {
 	m.space.remove(j)
 }
 
-// setLimit gives a running job another time limit, which it has not reached. What others
-// have reserved may overlap with it then, until the policy reserves anew.
+// setLimit gives a running job another time limit, which it has not reached. Reservations of other
+// jobs may overlap with the job until the policy reserves again.
 func (m *Machine) setLimit(j *Job, limit time.Duration) {
 	due, tie := after(j.Start, limit), j.tie
 	m.running.remove(j)
@@ -121,16 +122,16 @@ func (m *Machine) setLimit(j *Job, limit time.Duration) {
 	m.running.insert(j, int64(due), tie)
 }
 
-// Running are the running jobs in the order of [Job.Due]; those that are due at one
-// instant in the order of their starts.
+// Running returns the running jobs in the order of [Job.Due], and jobs due at one instant in the
+// order of their starts.
 func (m *Machine) Running() iter.Seq[*Job] { return m.running.each }
 
-// Shadow says when so many processors will be free if every running job runs to its
-// time limit: the shadow time of EASY. With it come two readings of how many processors
-// will then be left over. extra counts the jobs in the order of Running until there are
-// enough; extraAll counts every job that is due by that instant. A size above what the
-// machine has is never there: [hpc.Never], 0, 0. It takes logarithmic time, and it is for
-// pools: it looks at neither reservations nor nodes.
+// Shadow returns the shadow time of EASY: the instant at which size processors will be free if
+// every running job runs to its time limit. It also returns the number of processors left over at
+// that instant, in two readings. extra counts the jobs in the order of Running until there are
+// enough processors. extraAll counts every job that is due by that instant. For a size above the
+// machine's the result is [hpc.Never], 0, 0. Shadow takes logarithmic time. It is for pools: it
+// ignores reservations and nodes.
 func (m *Machine) Shadow(size int) (at hpc.Time, extra, extraAll int) {
 	if size <= m.free {
 		return m.now, m.free - size, m.free - size

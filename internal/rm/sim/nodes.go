@@ -13,55 +13,55 @@ import (
 
 // Cluster is a machine of nodes.
 type Cluster struct {
-	// Nodes are its nodes; those of lower weight are taken first, and of one weight those
-	// that stand first.
+	// Nodes are its nodes. Jobs get nodes of lower weight first, and nodes of one weight in
+	// this order.
 	Nodes []hpc.Node
-	// Partitions are its partitions; none stands for one with all nodes.
+	// Partitions are its partitions; without any, one partition has all nodes.
 	Partitions []Partition
-	// CountMemory says that memory is given to jobs, and not only wished for (CR_Memory
-	// in Slurm's SelectTypeParameters).
+	// CountMemory allocates memory to jobs (CR_Memory in Slurm's SelectTypeParameters). Without
+	// it, memory does not limit jobs.
 	CountMemory bool
-	// WholeNodes gives every job its nodes alone (Slurm's select/linear).
+	// WholeNodes gives every job whole nodes (Slurm's select/linear).
 	WholeNodes bool
 }
 
-// Partition is a set of nodes that jobs ask for by name.
+// Partition is a set of nodes that jobs request by name.
 type Partition struct {
 	Name    string
 	Nodes   []string
 	Default bool
 	// MaxTime is the longest time limit; 0 for any.
 	MaxTime time.Duration
-	// DefaultTime is the time limit of a job that asks for none; MaxTime if 0.
+	// DefaultTime is the time limit of a job that requests none; MaxTime if 0.
 	DefaultTime time.Duration
-	// DefMemPerCPU or DefMemPerNode, MiB, is what a job gets that does not ask for
-	// memory: all of its nodes' if both are 0.
+	// DefMemPerCPU or DefMemPerNode, in MiB, is the memory of a job that requests none; all
+	// memory of its nodes if both are 0.
 	DefMemPerCPU, DefMemPerNode int64
-	// WholeNodes gives every job its nodes alone.
+	// WholeNodes gives every job whole nodes.
 	WholeNodes bool
 }
 
-// nodes is the space of a machine of nodes. Each has a list of what is placed on it and
-// until when, which is short: so that what a job finds on a node in any interval is a
-// look at a few entries, and nothing needs to be copied to look into the future.
+// nodes is the space of a machine of nodes. Each node has a short list of its uses and their
+// ends. So the free resources of a node in any interval follow from a few entries, and nothing is
+// copied to look into the future.
 type nodes struct {
 	m         *Machine
 	cluster   Cluster
 	list      []node
 	index     map[string]int
-	resources []string           // what is counted: "cpu", "mem", then generic resources
+	resources []string           // names of resources: "cpu", "mem", then generic resources
 	sets      map[setKey][]int32 // the nodes on which a job may run
 	reserved  []*reservation
-	// hypothetical makes place look at the machine with all nodes in service and empty.
+	// hypothetical makes place assume that all nodes are empty and in service.
 	hypothetical bool
 
-	// What place found last, and what it works with.
+	// The last result of place, and its working memory.
 	found placement
-	caps  []int32 // how many tasks each node could take
+	caps  []int32 // the number of tasks for which each node has room
 	order []int
 }
 
-// The resources that every node has; generic ones follow.
+// The resources that every node has. Generic resources follow.
 const (
 	cpu = iota
 	mem // MiB
@@ -70,7 +70,7 @@ const (
 // node is one node.
 type node struct {
 	hpc.Node
-	has   []int64 // of each resource
+	has   []int64 // amount of each resource
 	stays []stay
 	down  bool
 	drain bool
@@ -83,14 +83,14 @@ type stay struct {
 	job         *Job
 }
 
-// placement is where a job runs.
+// placement is the nodes of a job.
 type placement struct {
 	nodes      []int32
-	tasks      []int32 // on each of them
+	tasks      []int32 // number of tasks on each node
 	processors int
 }
 
-// newCluster is a machine of nodes.
+// newCluster makes a machine of nodes.
 func newCluster(c Cluster) (*Machine, error) {
 	m := &Machine{}
 	n := &nodes{m: m, cluster: c, index: make(map[string]int, len(c.Nodes)), resources: []string{"cpu", "mem"}, sets: map[setKey][]int32{}}
@@ -129,7 +129,7 @@ func newCluster(c Cluster) (*Machine, error) {
 	return m, nil
 }
 
-// resource returns the index of a resource, and makes it if it is new.
+// resource returns the index of a resource. It adds a new resource.
 func (n *nodes) resource(name string) int {
 	if i := slices.Index(n.resources, name); i >= 0 {
 		return i
@@ -138,7 +138,7 @@ func (n *nodes) resource(name string) int {
 	return len(n.resources) - 1
 }
 
-// equip counts what the node has.
+// equip computes the resources of a node and its state.
 func (d *node) equip(n *nodes) {
 	d.has = make([]int64, len(n.resources))
 	d.has[cpu], d.has[mem] = int64(d.CPUs), max(d.RealMemory-d.MemSpecLimit, 0)
@@ -156,13 +156,14 @@ func (d *node) equip(n *nodes) {
 	}
 }
 
-// usable says whether jobs may start on the node.
+// usable reports whether jobs may start on the node.
 func (d *node) usable() bool { return !d.down && !d.drain }
 
 // fits implements space.
 func (n *nodes) fits(j *Job) bool { return n.place(j, n.m.now) }
 
-// earliest implements space. Only where something ends does a job begin to fit.
+// earliest implements space. A job begins to fit only when a use or a reservation ends or a
+// reservation begins.
 func (n *nodes) earliest(j *Job) hpc.Time {
 	for _, t := range n.ends() {
 		if n.place(j, t) {
@@ -172,7 +173,7 @@ func (n *nodes) earliest(j *Job) hpc.Time {
 	return hpc.Never
 }
 
-// ends are the instants at which something ends on the nodes, in order, now before all.
+// ends returns now and all later instants at which a job may begin to fit, in order.
 func (n *nodes) ends() []hpc.Time {
 	times := []hpc.Time{n.m.now}
 	for i := range n.list {
@@ -207,7 +208,7 @@ func (n *nodes) add(j *Job, at hpc.Time) {
 	}
 }
 
-// uses is what a job uses on a node that has so many of its tasks.
+// uses returns the resources that a job uses on a node with the given number of its tasks.
 func (n *nodes) uses(j *Job, d *node, tasks int64) []int64 {
 	uses := make([]int64, len(d.has))
 	for r := range uses {
@@ -240,11 +241,10 @@ func (n *nodes) move(j *Job, due hpc.Time) {
 	}
 }
 
-// wholeNode is a demand for all that a node has of a resource.
+// wholeNode is a demand for the whole of a resource of a node.
 const wholeNode = -1
 
-// capacity is how many tasks of a job a node could take from an instant until the job's
-// time limit.
+// capacity returns the number of a job's tasks for which a node has room in an interval.
 func (n *nodes) capacity(q *demand, d *node, from, until hpc.Time) int {
 	stays := d.stays
 	if n.hypothetical {
@@ -271,11 +271,11 @@ func (n *nodes) capacity(q *demand, d *node, from, until hpc.Time) int {
 	return most
 }
 
-// peak is the most of a resource that is in use at one instant of an interval.
+// peak returns the largest use of a resource in an interval.
 func peak(stays []stay, r int, from, until hpc.Time) int64 {
 	most := inUse(stays, r, from)
 	for i := range stays {
-		// Use grows only where something begins.
+		// Use grows only when a stay begins.
 		if at := stays[i].from; at > from && at < until {
 			most = max(most, inUse(stays, r, at))
 		}
@@ -283,7 +283,7 @@ func peak(stays []stay, r int, from, until hpc.Time) int64 {
 	return most
 }
 
-// inUse is how much of a resource is in use at an instant.
+// inUse returns the use of a resource at an instant.
 func inUse(stays []stay, r int, at hpc.Time) int64 {
 	sum := int64(0)
 	for i := range stays {
@@ -294,10 +294,9 @@ func inUse(stays []stay, r int, at hpc.Time) int64 {
 	return sum
 }
 
-// place finds nodes for a job from an instant until its time limit, and leaves them in
-// found. It takes the nodes in the order of preference and puts as many tasks on each
-// as it holds; where that takes more nodes than the job may have, those that hold the
-// most come first.
+// place finds nodes for a job from an instant until its time limit, and stores them in found. It
+// goes through the nodes in the order of preference and fills each with tasks. If that takes more
+// nodes than the job may have, nodes with room for the most tasks come first.
 func (n *nodes) place(j *Job, at hpc.Time) bool {
 	q := j.demand
 	until := after(at, j.Limit)
@@ -332,8 +331,8 @@ func (n *nodes) place(j *Job, at hpc.Time) bool {
 	return n.enough(n.order, q.tasks) && n.fill(q)
 }
 
-// preferBusy puts nodes first that are not empty now. A reservation that takes those
-// leaves more of the others to jobs that could start before it.
+// preferBusy puts nodes that are in use now first. A reservation of such nodes leaves more idle
+// nodes to jobs that can start before it.
 func (n *nodes) preferBusy(q *demand) {
 	idle := func(k int) int {
 		if len(n.list[q.among[k]].stays) == 0 {
@@ -344,7 +343,7 @@ func (n *nodes) preferBusy(q *demand) {
 	slices.SortStableFunc(n.order[q.required:], func(a, b int) int { return idle(a) - idle(b) })
 }
 
-// enough says whether nodes hold so many tasks.
+// enough reports whether nodes have room for the tasks.
 func (n *nodes) enough(order []int, tasks int) bool {
 	for _, k := range order {
 		tasks -= int(n.caps[k])
@@ -352,8 +351,8 @@ func (n *nodes) enough(order []int, tasks int) bool {
 	return tasks <= 0
 }
 
-// fill puts tasks on the nodes of order: at least one on each of as many as the job
-// must have and on those that it names, and the rest on the first.
+// fill puts tasks on the nodes of order. The nodes that the job names, and its smallest number of
+// nodes, get at least one task each. The first nodes get the rest.
 func (n *nodes) fill(q *demand) bool {
 	p := placement{}
 	least := max(q.minNodes, q.required)
@@ -377,7 +376,7 @@ func (n *nodes) fill(q *demand) bool {
 	return left == 0
 }
 
-// hosts is the host list of a job's nodes.
+// hosts returns the host list of a job's nodes.
 func (n *nodes) hosts(j *Job) string {
 	names := make([]string, len(j.placement.nodes))
 	for k, i := range j.placement.nodes {
@@ -386,7 +385,7 @@ func (n *nodes) hosts(j *Job) string {
 	return hostlist.Compress(names)
 }
 
-// tres is what a job uses, as Slurm writes it.
+// tres returns the resources that a job uses, in Slurm's notation.
 func (n *nodes) tres(j *Job) string {
 	sum := make([]int64, len(n.resources))
 	for k, i := range j.placement.nodes {

@@ -1,21 +1,20 @@
 package sim
 
-// Policy decides which waiting jobs start, and when. It keeps the queue of the jobs
-// that it was given, and starts them with [Machine.Start]. All its methods are called
-// by the engine, one at a time.
+// Policy decides which waiting jobs start, and when. It keeps the queue of the jobs that the
+// engine adds, and starts them with [Machine.Start]. The engine calls its methods one at a time.
 type Policy interface {
-	// Add offers a job that has become eligible. The policy keeps it until it starts
-	// it, or until Remove takes it back.
+	// Add adds a job that has become eligible. The policy keeps it until the policy starts it or
+	// the engine removes it.
 	Add(job *Job)
-	// Remove takes back a job that was added and has not been started: it was cancelled or
-	// held, say.
+	// Remove removes a job that the policy has not started, for example because it was
+	// cancelled or held.
 	Remove(job *Job)
-	// Change calls change, which gives a job that waits another size or time limit. The job
-	// keeps its place in the queue as far as that does not depend on these. Schedule is
-	// called afterwards.
+	// Change calls change, which gives a waiting job another size or time limit. The job keeps
+	// its position in the queue unless that depends on size or limit. The engine calls Schedule
+	// afterwards.
 	Change(job *Job, change func())
-	// Schedule says that something else than an arrival has happened: processors were
-	// freed, nodes came or went, a waiting job was removed.
+	// Schedule starts jobs after any change except an arrival: processors became free, nodes
+	// changed their states, a waiting job was removed.
 	Schedule()
 }
 

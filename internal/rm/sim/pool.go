@@ -6,15 +6,14 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// pool is the space of a machine without nodes: how many processors are free from when
-// on. Few policies look into the future of a pool by more than [Machine.Shadow], which
-// needs nothing of this: steps are kept only once a job has been reserved.
+// pool is the space of a machine without nodes: the number of free processors over time. It keeps
+// steps only after the first reservation, since most policies only need [Machine.Shadow].
 type pool struct {
 	m     *Machine
 	steps []step // by time; nil until they are needed
 }
 
-// step is how many processors are free from an instant on, until the next step.
+// step is the number of free processors from an instant until the next step.
 type step struct {
 	at   hpc.Time
 	free int
@@ -79,7 +78,7 @@ func (p *pool) need() {
 	}
 }
 
-// change adds n processors from an instant to another.
+// change adds n free processors between two instants.
 func (p *pool) change(from, until hpc.Time, n int) {
 	if p.steps == nil || from >= until {
 		return
@@ -93,7 +92,7 @@ func (p *pool) change(from, until hpc.Time, n int) {
 	p.merge(first)
 }
 
-// stepAt returns the index of the step that begins at an instant, and makes it if need be.
+// stepAt returns the index of the step that begins at an instant. It inserts a missing step.
 func (p *pool) stepAt(t hpc.Time) int {
 	i, found := slices.BinarySearchFunc(p.steps, t, func(s step, t hpc.Time) int { return compareTimes(s.at, t) })
 	if !found {
@@ -112,14 +111,14 @@ func compareTimes(a, b hpc.Time) int {
 	return 0
 }
 
-// merge removes a step that changes nothing.
+// merge removes a step with the same number as the step before it.
 func (p *pool) merge(i int) {
 	if i > 0 && p.steps[i].free == p.steps[i-1].free {
 		p.steps = slices.Delete(p.steps, i, i+1)
 	}
 }
 
-// trim drops what has passed: the first step begins now.
+// trim removes earlier steps, so that the first step begins now.
 func (p *pool) trim() {
 	i := 0
 	for i+1 < len(p.steps) && p.steps[i+1].at <= p.m.now {

@@ -8,9 +8,9 @@ import (
 	"rmreplay/internal/rm/window"
 )
 
-// Preset jobs are not the policy's to order. With them the machine comes into the state in
-// which a workload's window begins: each starts at once on the nodes that it names, however
-// long others have waited for these.
+// The policy does not order preset jobs. They bring the machine into the state in which a
+// workload's window begins. Each starts at once on its named nodes, before all jobs that wait for
+// these nodes.
 
 // PlanWindow implements [rm.ResourceManager].
 func (e *Engine) PlanWindow(w rm.Window) ([]hpc.ReservationEvent, error) {
@@ -23,8 +23,8 @@ func (e *Engine) SubmitPreset(job *hpc.Job) error { return e.submit(window.Job(j
 // BeginWindow implements [rm.ResourceManager]. The barrier ends by itself.
 func (e *Engine) BeginWindow() error { return nil }
 
-// startPresets starts the preset jobs that fit beside what runs. Waiting jobs give up what
-// they have reserved: the policy is asked afterwards, and can reserve anew.
+// startPresets starts the preset jobs that fit beside the running jobs. It cancels the reservations
+// of waiting jobs. The policy is asked afterwards and can reserve again.
 func (e *Engine) startPresets() {
 	if len(e.presets) == 0 {
 		return
@@ -39,7 +39,7 @@ func (e *Engine) startPresets() {
 	})
 }
 
-// removePreset takes a job out of the preset jobs that wait, and reports whether it was one.
+// removePreset removes a job from the waiting preset jobs and reports whether it was one.
 func (e *Engine) removePreset(j *Job) bool {
 	i := slices.Index(e.presets, j)
 	if i >= 0 {
@@ -48,7 +48,7 @@ func (e *Engine) removePreset(j *Job) bool {
 	return i >= 0
 }
 
-// unreserveAll gives up what jobs have reserved on nodes.
+// unreserveAll cancels all reservations of waiting jobs on nodes.
 func (m *Machine) unreserveAll() {
 	if m.nodes == nil {
 		return

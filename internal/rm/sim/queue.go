@@ -6,15 +6,14 @@ import (
 	"time"
 )
 
-// Queue holds waiting jobs in an order of the policy's choice and finds the first that
-// may be backfilled without looking at those that may not.
+// Queue has waiting jobs in an order that the policy chooses. It finds the first job that may be
+// backfilled without a look at each job before it.
 //
-// Jobs of one size stand in one tree, with the least time limit of every subtree, so
-// that the first of them with a limit of at most L is found in logarithmic time. Over
-// the sizes there is a second tree, of the least limit and the first job of each range
-// of sizes: a search follows only the sizes that have a job to offer. How many jobs wait
-// matters by its logarithm only, even where every job that waits is either small or
-// short and none is both. The zero Queue is empty and ready.
+// Jobs of one size are in one tree with the smallest time limit of every subtree. So the first of
+// them with a limit of at most L is found in logarithmic time. A second tree over the sizes has
+// the smallest limit and the first job of each range of sizes, so a search only follows sizes with
+// a suitable job. The time of a search grows with the logarithm of the number of jobs, even if
+// every job is small or short and none is both. The zero Queue is empty and ready.
 type Queue struct {
 	classes []class // by size
 	// ranges is a complete binary tree in an array: the root is ranges[1], the children
@@ -30,7 +29,7 @@ type class struct {
 	jobs *tree
 }
 
-// sizeRange is what a range of sizes has.
+// sizeRange summarizes the jobs in a range of sizes.
 type sizeRange struct {
 	least int64 // the least time limit; noLimit if no job waits there
 	first *Job
@@ -39,11 +38,11 @@ type sizeRange struct {
 // noLimit is the least time limit of no jobs.
 const noLimit = math.MaxInt64
 
-// Len is how many jobs wait.
+// Len returns the number of jobs.
 func (q *Queue) Len() int { return q.len }
 
-// Push adds a job. Jobs stand in the order of their keys, the lower first, and those
-// of one key in the order of their submission.
+// Push adds a job. Jobs with lower keys come first, and jobs of one key are in the order of their
+// submission.
 func (q *Queue) Push(j *Job, key float64) {
 	i, found := q.find(j.Size)
 	if !found {
@@ -60,7 +59,7 @@ func (q *Queue) Push(j *Job, key float64) {
 	q.update(i)
 }
 
-// Remove takes out a job that is in the queue.
+// Remove removes a job that is in the queue.
 func (q *Queue) Remove(j *Job) {
 	i, _ := q.find(j.Size)
 	q.classes[i].jobs.remove(j)
@@ -70,7 +69,7 @@ func (q *Queue) Remove(j *Job) {
 	q.update(i)
 }
 
-// summary is what a class has after a job was taken out; first was its first job.
+// summary summarizes a class after the removal of a job. first was its first job before.
 func (c *class) summary(first, taken *Job) sizeRange {
 	if c.jobs.root == nil {
 		return sizeRange{least: noLimit}
@@ -81,13 +80,13 @@ func (c *class) summary(first, taken *Job) sizeRange {
 	return sizeRange{c.jobs.root.total, first}
 }
 
-// find returns the place of the jobs of a size. A class that has become empty stays:
-// its size will come again.
+// find returns the index of the class of a size. Empty classes stay, since jobs of their sizes will
+// come again.
 func (q *Queue) find(size int) (int, bool) {
 	return slices.BinarySearchFunc(q.classes, size, func(c class, size int) int { return c.size - size })
 }
 
-// rebuild makes the tree of sizes anew, for there is a size more.
+// rebuild makes the tree of sizes again when there is a new size.
 func (q *Queue) rebuild() {
 	q.leaves = 1
 	for q.leaves < len(q.classes) {
@@ -112,7 +111,7 @@ func (q *Queue) update(i int) {
 	}
 }
 
-// join makes a range of its two halves.
+// join computes a range from its two halves.
 func (q *Queue) join(i int) {
 	a, b := &q.ranges[2*i], &q.ranges[2*i+1]
 	r := sizeRange{min(a.least, b.least), a.first}
@@ -131,7 +130,7 @@ func sortable(f float64) int64 {
 	return bits
 }
 
-// First is the first job, or nil.
+// First returns the first job, or nil.
 func (q *Queue) First() *Job {
 	if q.len == 0 {
 		return nil
@@ -139,7 +138,7 @@ func (q *Queue) First() *Job {
 	return q.ranges[1].first
 }
 
-// Pop takes out the first job; nil if there is none.
+// Pop removes and returns the first job; nil if there is none.
 func (q *Queue) Pop() *Job {
 	j := q.First()
 	if j != nil {
@@ -148,14 +147,13 @@ func (q *Queue) Pop() *Job {
 	return j
 }
 
-// Backfill takes jobs out and hands them to start, in the order of the queue, by the
-// rule of EASY: a job may start if it is no larger than free, and if either its time
-// limit is at most within or it is no larger than extra. Each one makes free smaller
-// by its size, and extra as well if its time limit is above within. It returns what is
-// left of extra.
+// Backfill removes jobs and passes them to start, in the order of the queue, by the rule of EASY. A
+// job may start if it is no larger than free, and if its time limit is at most within or it is no
+// larger than extra. Each start reduces free by the job's size. It also reduces extra if the job's
+// time limit is above within. Backfill returns the rest of extra.
 //
-// A job that is passed over cannot become startable later in the same pass, since free
-// and extra only shrink: so one pass needs no second look.
+// free and extra only shrink, so a job that may not start cannot become startable later in the same
+// pass. One pass is enough.
 func (q *Queue) Backfill(free, extra int, within time.Duration, start func(*Job)) int {
 	for free > 0 && q.len > 0 {
 		j := q.search(1, 0, q.leaves, scan{free, extra, within}, nil)
@@ -172,16 +170,15 @@ func (q *Queue) Backfill(free, extra int, within time.Duration, start func(*Job)
 	return extra
 }
 
-// scan is what a job must meet to be backfilled.
+// scan has the conditions for a backfilled job.
 type scan struct {
 	free, extra int
 	within      time.Duration
 }
 
-// search finds the first job for a scan in a range of n classes that begins with first,
-// if it comes before best, which is returned otherwise. It leaves out every part of the
-// range whose sizes are too large, that has nothing short enough, or whose very first
-// job comes behind the best found so far.
+// search finds the first job that meets a scan in a range of n classes that begins with the class
+// first. It returns best if that comes before the job. It skips every part of the range whose sizes
+// are too large, that has no job short enough, or whose first job comes after best.
 func (q *Queue) search(i, first, n int, s scan, best *Job) *Job {
 	r := &q.ranges[i]
 	if r.first == nil || best != nil && !r.first.before(best) {

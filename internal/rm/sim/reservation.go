@@ -8,31 +8,30 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// reservation is a set of nodes that only some may use for a time.
+// reservation is a set of nodes that only some users and accounts may use for a time.
 type reservation struct {
 	name            string
 	start, end      hpc.Time
 	nodes           []bool
 	users, accounts []string
-	// flexible is Slurm's flag FLEX: until it ends, jobs in it are bound neither to its
-	// nodes nor to its time.
+	// flexible is Slurm's flag FLEX: until the reservation ends, its jobs may use other nodes
+	// and other times.
 	flexible bool
-	// overlaps is Slurm's flag OVERLAP: other reservations and this one know nothing of
-	// each other.
+	// overlaps is Slurm's flag OVERLAP: the reservation and others ignore each other.
 	overlaps bool
-	// releases is Slurm's flag NO_HOLD_JOBS_AFTER_END: jobs that still wait for it when it
-	// has ended need it no more.
+	// releases is Slurm's flag NO_HOLD_JOBS_AFTER_END: when the reservation has ended, jobs that
+	// wait for it may run outside it.
 	releases bool
 }
 
-// covers says whether the reservation holds a node at some instant of an interval.
+// covers reports whether the reservation has a node at some instant of an interval.
 func (r *reservation) covers(node int32, from, until hpc.Time) bool {
 	return r.nodes[node] && r.start < until && r.end > from
 }
 
-// admits says whether a job may use a node from an instant until another: all that is
-// reserved there must be reserved for it. A job that asks for a reservation runs in it
-// alone (job_test_resv in Slurm's src/slurmctld/reservation.c).
+// admits reports whether a job may use a node in an interval: no reservation except its own may
+// have the node then. A job that requests a reservation runs only in it (job_test_resv in Slurm's
+// src/slurmctld/reservation.c).
 func (n *nodes) admits(j *Job, node int32, from, until hpc.Time) bool {
 	own := n.find(j.demand.reservation)
 	switch {
@@ -45,8 +44,7 @@ func (n *nodes) admits(j *Job, node int32, from, until hpc.Time) bool {
 	return !slices.ContainsFunc(n.reserved, func(r *reservation) bool { return r != own && r.covers(node, from, until) })
 }
 
-// holds says whether a job in the reservation may use a node from an instant until
-// another.
+// holds reports whether a job in the reservation may use a node in an interval.
 func (r *reservation) holds(node int32, from, until hpc.Time) bool {
 	if r.flexible {
 		return from < r.end
@@ -54,7 +52,7 @@ func (r *reservation) holds(node int32, from, until hpc.Time) bool {
 	return r.nodes[node] && r.start <= from && until <= r.end
 }
 
-// find returns the reservation of a name, or nil.
+// find returns the reservation with a name, or nil.
 func (n *nodes) find(name string) *reservation {
 	if i := slices.IndexFunc(n.reserved, func(r *reservation) bool { return r.name == name }); i >= 0 {
 		return n.reserved[i]
@@ -62,7 +60,7 @@ func (n *nodes) find(name string) *reservation {
 	return nil
 }
 
-// allows says whether a user may submit to the reservation.
+// allows reports whether a user may submit to the reservation.
 func (r *reservation) allows(user, account string) bool {
 	if len(r.users) == 0 && len(r.accounts) == 0 {
 		return true
@@ -78,7 +76,7 @@ func (n *nodes) change(ev hpc.ReservationEvent) error {
 		if r != nil && r.end > n.m.now {
 			return fmt.Errorf("there is a reservation %s already", ev.Name)
 		}
-		n.forget(r) // of which the name is left
+		n.forget(r) // it has ended
 		r = &reservation{name: ev.Name}
 		if err := n.describe(r, ev); err != nil {
 			return err
@@ -108,7 +106,7 @@ func (n *nodes) forget(r *reservation) {
 	n.reserved = slices.DeleteFunc(n.reserved, func(other *reservation) bool { return other == r })
 }
 
-// describe takes over what an event says of a reservation; what it leaves out stays.
+// describe sets the fields of a reservation that an event gives. It keeps the others.
 func (n *nodes) describe(r *reservation, ev hpc.ReservationEvent) error {
 	if ev.Start != 0 {
 		r.start = ev.Start
@@ -137,8 +135,8 @@ func (n *nodes) describe(r *reservation, ev hpc.ReservationEvent) error {
 	return n.choose(r, ev)
 }
 
-// choose gives a reservation its nodes: those that it names, or so many of the
-// partition that no other reservation has at the time.
+// choose gives a reservation its nodes: the named nodes, or the requested number of nodes of the
+// partition that no other reservation has then.
 func (n *nodes) choose(r *reservation, ev hpc.ReservationEvent) error {
 	chosen := make([]bool, len(n.list))
 	pool := make([]string, 0, len(n.list))
@@ -181,7 +179,7 @@ func (n *nodes) choose(r *reservation, ev hpc.ReservationEvent) error {
 	return nil
 }
 
-// taken says whether another reservation has a node at a time of r's.
+// taken reports whether another reservation has a node during r.
 func (n *nodes) taken(r *reservation, node int32) bool {
 	return slices.ContainsFunc(n.reserved, func(other *reservation) bool {
 		return other.name != r.name && !other.overlaps && !r.overlaps && other.covers(node, r.start, r.end)

@@ -20,15 +20,15 @@ type submission struct {
 	preset  bool  // it ran when the window began
 	onHold  bool  // none of its jobs may start
 	begun   bool  // its begin time has come
-	atOnce  int32 // how many tasks may run at once; 0 for any number
-	next    int32 // all tasks before this one have become eligible, or ended
-	active  int32 // tasks that have become eligible and not ended
+	atOnce  int32 // largest number of tasks that run at once; 0 for any number
+	next    int32 // all tasks before this one have become eligible or ended
+	active  int32 // number of tasks that have become eligible and not ended
 
 	// Counts of tasks.
 	pending, open, failed int32
 
-	needs   *needs       // dependencies that hold it back; nil if there are none
-	waiters []*condition // of others, that wait for it
+	needs   *needs       // dependencies that are not met; nil if there are none
+	waiters []*condition // conditions of other submissions on this one
 }
 
 // known is what the engine knows of a submission: all of it until it has ended, and from
@@ -70,7 +70,7 @@ func (s *store) job() []Job {
 	return first
 }
 
-// find returns the submission of an ID, or nil.
+// find returns the submission with an ID, or nil.
 func (e *Engine) find(id string) *submission {
 	if e.byID == nil {
 		e.byID = make(map[string]int32, len(e.jobs))
@@ -102,8 +102,8 @@ func (e *Engine) forget(s *submission) {
 	*s = submission{}
 }
 
-// Submit implements [rm.ResourceManager]. The job is accepted or refused at once, and
-// the event says so at the next AdvanceTo.
+// Submit implements [rm.ResourceManager]. The engine accepts or refuses the job at once. The next
+// AdvanceTo returns the event.
 func (e *Engine) Submit(job *hpc.Job) error { return e.submit(job, false) }
 
 func (e *Engine) submit(job *hpc.Job, preset bool) error {
@@ -165,8 +165,7 @@ func (e *Engine) accept(s *submission) error {
 	return nil
 }
 
-// measure finds out how large a job is and what time limit it runs under. An error says
-// why it can never run here.
+// measure computes a job's size and time limit. An error says why it can never run on this machine.
 func (e *Engine) measure(j *Job) error {
 	limit := j.of.job.TimeLimit
 	if e.cfg.Limit != nil {
@@ -185,13 +184,13 @@ func (e *Engine) measure(j *Job) error {
 	return nil
 }
 
-// size is how many processors a request asks for.
+// size returns the number of processors that a request asks for.
 func size(r *hpc.Request) int {
 	tasks := max(r.Tasks, r.MinNodes*max(r.TasksPerNode, 1), 1)
 	return tasks * max(r.CPUsPerTask, 1)
 }
 
-// runTime is how long a job of a run time runs on this machine.
+// runTime returns the run time on this machine of a job with a recorded run time.
 func (e *Engine) runTime(d time.Duration) time.Duration {
 	if d == hpc.Unlimited || e.cfg.Performance == 1 {
 		return d
@@ -199,7 +198,7 @@ func (e *Engine) runTime(d time.Duration) time.Duration {
 	return time.Duration(min(float64(d)/e.cfg.Performance, float64(hpc.Unlimited/2)))
 }
 
-// waitForBegin holds a submission back until its begin time.
+// waitForBegin delays a submission until its begin time.
 func (e *Engine) waitForBegin(s *submission) {
 	s.begun = s.job.Begin <= 0
 	if !s.begun {
@@ -217,7 +216,7 @@ func (e *Engine) setDeadline(s *submission) {
 	}
 }
 
-// offer makes as many jobs of a submission eligible as may be.
+// offer makes jobs of a submission eligible, as many as may run at once.
 func (s *submission) offer(e *Engine) {
 	if s.open == 0 || s.onHold || !s.begun || s.needs != nil {
 		return
@@ -236,13 +235,13 @@ func (s *submission) offer(e *Engine) {
 	}
 }
 
-// started notes that one of its jobs has started.
+// started records the start of one of its jobs.
 func (s *submission) started(e *Engine) {
 	s.pending--
 	s.tell(e)
 }
 
-// ended notes that one of its jobs has ended, from the state it was in.
+// ended records the end of one of its jobs. was is the job's state before.
 func (s *submission) ended(e *Engine, j *Job, was jobState) {
 	s.open--
 	if j.offered {
@@ -267,7 +266,7 @@ func (s *submission) ended(e *Engine, j *Job, was jobState) {
 	}
 }
 
-// tell lets the submissions that wait for this one look at it again.
+// tell checks the conditions of other submissions on this one.
 func (s *submission) tell(e *Engine) {
 	if len(s.waiters) == 0 {
 		return
@@ -275,8 +274,8 @@ func (s *submission) tell(e *Engine) {
 	s.waiters = slices.DeleteFunc(s.waiters, func(c *condition) bool { return c.look(e, s) })
 }
 
-// finishAll ends all jobs of a submission that have not ended. Those that have not
-// become eligible go first, so that none of them takes the place of another.
+// finishAll ends all jobs of a submission that have not ended. No other job of the submission
+// becomes eligible meanwhile.
 func (e *Engine) finishAll(s *submission, state hpc.State) {
 	s.atOnce = 0
 	s.next = int32(len(s.jobs))
@@ -285,12 +284,12 @@ func (e *Engine) finishAll(s *submission, state hpc.State) {
 	}
 }
 
-// needs are the dependencies that hold a submission back.
+// needs has the dependencies for which a submission waits.
 type needs struct {
 	of   *submission
-	left int  // how many conditions are not met
-	any  bool // one of them is enough
-	dead int  // how many never will be
+	left int  // number of conditions that are not met
+	any  bool // one condition is enough
+	dead int  // number of conditions that never will be met
 	all  int
 }
 
@@ -298,11 +297,11 @@ type needs struct {
 type condition struct {
 	needs *needs
 	kind  string
-	task  int // of the array that it is on, or -1 for all of it
+	task  int // task of the array that it names, or -1 for the whole job
 	wait  time.Duration
 }
 
-// ownName is what the jobs have in common whose singletons wait for each other.
+// ownName is the user and the name of jobs. Singletons with the same ownName wait for each other.
 type ownName struct{ user, name string }
 
 func ownNameOf(job *hpc.Job) ownName { return ownName{job.User, job.Name} }
@@ -412,7 +411,7 @@ func (c *condition) look(e *Engine, on *submission) (decided bool) {
 	return met || never
 }
 
-// state says whether a condition is met, or never will be.
+// state reports whether a condition is met, and whether it never will be.
 func (c *condition) state(on *submission) (met, never bool) {
 	pending, open, failed := on.pending, on.open, on.failed
 	if c.task >= 0 {
@@ -434,7 +433,7 @@ func (c *condition) state(on *submission) (met, never bool) {
 	return open == 0 && failed == 0, open == 0 && failed > 0
 }
 
-// counts are the counts of a submission with this job alone.
+// counts returns the counts of a submission that has only this job.
 func (j *Job) counts() (pending, open, failed int32) {
 	switch {
 	case j.state == ended && !j.well:
@@ -447,7 +446,7 @@ func (j *Job) counts() (pending, open, failed int32) {
 	return 1, 1, 0
 }
 
-// meet notes that a condition is met.
+// meet records that a condition is met.
 func (g *needs) meet(e *Engine) {
 	if g.left--; g.left == 0 || g.any {
 		g.left = 0
@@ -458,14 +457,14 @@ func (g *needs) meet(e *Engine) {
 	}
 }
 
-// fail notes that a condition never will be met. The job waits for ever, as it does in
-// Slurm, unless it asks to be cancelled then.
+// fail records that a condition never will be met. The job waits for ever, as in Slurm, unless it
+// requests its cancellation in that case (--kill-on-invalid-dep).
 func (g *needs) fail(e *Engine) {
 	g.dead++
 	g.giveUp(e)
 }
 
-// giveUp ends the submission if its dependencies cannot be met and it asks for that.
+// giveUp cancels the submission if its dependencies cannot be met and it requests that.
 func (g *needs) giveUp(e *Engine) {
 	if g == nil || g.of.needs != g || g.dead == 0 || g.any && g.dead < g.all {
 		return

@@ -5,7 +5,7 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// What is due at one instant comes in this order.
+// The classes of timers. Timers of one instant come in this order.
 const (
 	jobEnds uint8 = iota
 	machineChanges
@@ -13,13 +13,13 @@ const (
 	jobExpires
 )
 
-// due is what a timer is for: the end of job, or do().
+// due is the effect of a timer: the end of job, or a call of do.
 type due struct {
 	job *Job
 	do  func()
 }
 
-// timers are what is due in the order of their instants, classes and making.
+// timers has the timers in the order of their instants, classes and creation.
 type timers struct {
 	agenda.Agenda[due]
 	made int

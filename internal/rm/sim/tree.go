@@ -1,17 +1,16 @@
 package sim
 
-// tree is an ordered set of jobs that sums up, in every subtree, what the jobs there
-// have of something: how many processors they hold, or the least of their time limits.
-// It is a treap (Seidel and Aragon, "Randomized search trees", Algorithmica 16, 1996)
-// whose priorities are a hash of the jobs' numbers, so that the same jobs always make
-// the same tree. All operations take expected logarithmic time and no memory: the links
-// are in the jobs, and a job is in one tree at most.
+// tree is an ordered set of jobs. Every subtree has the sum of its jobs' sizes, or the smallest of
+// their time limits. It is a treap (Seidel and Aragon, "Randomized search trees", Algorithmica 16,
+// 1996). Its priorities are a hash of the jobs' numbers, so the same jobs always make the same
+// tree. All operations take expected logarithmic time and no memory: the links are in the jobs, and
+// a job is in at most one tree.
 type tree struct {
 	root *Job
 	sum  aggregate
 }
 
-// aggregate says what a tree sums up.
+// aggregate is the value that a tree computes for every subtree.
 type aggregate uint8
 
 const (
@@ -19,10 +18,10 @@ const (
 	minLimits
 )
 
-// links are a job's place in a tree.
+// links is a job's position in a tree.
 type links struct {
 	left, right *Job
-	key         int64 // what the tree is ordered by; jobs with the same key are by tie
+	key         int64 // the order of the tree; jobs with the same key are in the order of tie
 	tie         int64
 	total       int64 // of the subtree
 }
@@ -85,7 +84,7 @@ func (t *tree) put(at, j *Job) *Job {
 	return at
 }
 
-// split parts a subtree into what comes before j and what does not.
+// split splits a subtree into the jobs before j and the others.
 func (t *tree) split(at, j *Job) (before, rest *Job) {
 	if at == nil {
 		return nil, nil
@@ -100,7 +99,7 @@ func (t *tree) split(at, j *Job) (before, rest *Job) {
 	return before, at
 }
 
-// remove takes a job out.
+// remove removes a job.
 func (t *tree) remove(j *Job) {
 	t.root = t.cut(t.root, j)
 	j.links = links{}
@@ -119,7 +118,7 @@ func (t *tree) cut(at, j *Job) *Job {
 	return at
 }
 
-// join makes one tree of two, all of a before all of b.
+// join joins two trees. All jobs of a come before all jobs of b.
 func (t *tree) join(a, b *Job) *Job {
 	switch {
 	case a == nil:
@@ -136,7 +135,7 @@ func (t *tree) join(a, b *Job) *Job {
 	return b
 }
 
-// first is the first job, or nil.
+// first returns the first job, or nil.
 func (t *tree) first() *Job {
 	j := t.root
 	for j != nil && j.left != nil {
@@ -145,8 +144,7 @@ func (t *tree) first() *Job {
 	return j
 }
 
-// firstWithin is the first job of a tree of time limits whose limit is at most limit,
-// or nil.
+// firstWithin returns the first job of a tree of time limits with a limit of at most limit, or nil.
 func (t *tree) firstWithin(limit int64) *Job {
 	j := t.root
 	if j == nil || j.total > limit {
@@ -164,8 +162,8 @@ func (t *tree) firstWithin(limit int64) *Job {
 	}
 }
 
-// reach is the first job of a tree of sizes with which the sizes from the beginning add
-// up to need, and that sum; nil if all of them are less.
+// reach returns the first job of a tree of sizes at which the sum of the sizes reaches need, and
+// that sum. It returns nil if the sum of all sizes is less.
 func (t *tree) reach(need int64) (*Job, int64) {
 	j := t.root
 	if j == nil || j.total < need {
@@ -187,7 +185,7 @@ func (t *tree) reach(need int64) (*Job, int64) {
 	}
 }
 
-// upTo is the sum of a tree of sizes over all jobs whose key is at most key.
+// upTo returns the sum of the sizes of all jobs whose key is at most key.
 func (t *tree) upTo(key int64) int64 {
 	sum := int64(0)
 	for j := t.root; j != nil; {

@@ -7,8 +7,8 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// Associations, QOS and fair-share as slurmdbd has them, and what slurmdbd makes of
-// the run: exactly what the record says.
+// TestAccounting: associations, QOS and fair-share act, and slurmdbd's records are equal to the
+// run's.
 func TestAccounting(t *testing.T) {
 	files := clusterFiles(t,
 		"AccountingStorageType=accounting_storage/none", "AccountingStorageType=accounting_storage/slurmdbd\nAccountingStorageEnforce=associations,limits,qos\nPriorityWeightFairshare=100000\nPriorityWeightQOS=1000000\nPriorityCalcPeriod=1",
@@ -23,12 +23,12 @@ add user ben account=biology fairshare=10 qos=normal,high
 `
 	s := scenario{cluster: writeCluster(t, files), accounting: true}
 	s.workload.Jobs = workload.JobsOf(
-		// MaxJobs=1: one after the other although the machine is empty.
+		// MaxJobs=1: the jobs run one after the other although the machine is empty.
 		job("one", 10, 60, on("c1")),
 		job("two", 10, 60, on("c2")),
 		job("array", 10, 20, with(on("c3"), func(j *hpc.Job) { j.Array = "0-1"; j.Name = "a|b" })),
 
-		// Ann has used the machine, so ben goes first; a high QOS beats both.
+		// Ann has used the machine, so ben's job comes first. A high QOS comes before both.
 		job("holder", 1000, 300, with(on("g1"), tasks(4))),
 		job("ann's", 1010, 60, with(on("g1"), tasks(4))),
 		job("ben's", 1015, 60, with(on("g1"), tasks(4), func(j *hpc.Job) { j.User = "ben" })),
@@ -47,12 +47,12 @@ add user ben account=biology fairshare=10 qos=normal,high
 		{At: after(2400), Nodes: "c[2-3]", State: "resume"},
 	}
 	o := s.play(t)
-	// slurmctld does not wait for virtual time alone here, so whether a job starts at
-	// once or with the next cycle is open; who comes after whom is not.
+	// slurmctld also waits for slurmdbd in real time here. So a job may start at once or in the
+	// next cycle, but the order of the jobs is fixed.
 	for _, w := range []struct {
 		job   string
 		state hpc.State
-		start float64 // seconds after the epoch, give or take slack
+		start float64 // seconds after the epoch, plus or minus slack
 	}{
 		{"one", hpc.Completed, 11}, {"two", hpc.Completed, 72}, {"array_0", hpc.Completed, 133}, {"array_1", hpc.Completed, 154},
 		{"holder", hpc.Completed, 1001}, {"high", hpc.Completed, 1302}, {"ben's", hpc.Completed, 1363}, {"ann's", hpc.Completed, 1424},

@@ -20,41 +20,41 @@ import (
 type action struct {
 	hpc.Action
 	since hpc.Time
-	then  func() error // what is to be done when it has ended; may be nil
+	then  func() error // called when the action has ended; may be nil
 }
 
-// actions are an administrator's actions under way. Each begins at its instant, whether or not
-// earlier ones have ended; those of one instant go one after the other, as far as they take no
-// time.
+// actions runs an administrator's actions. Each action begins at its instant, whether or not
+// earlier actions have ended. Actions of the same instant run one after the other, unless one
+// takes virtual time.
 type actions struct {
 	*loop
 	conf    *configuration
 	install *install.Installation
 	logDir  string
-	// reconfigured takes the cluster of a slurm.conf that has come into force.
+	// reconfigured is called with the cluster of each slurm.conf that comes into force.
 	reconfigured func(*conf.Cluster)
 
-	open []*action // in the order in which they began
-	// any says that there has been one of the workload's.
+	open []*action // actions that have not ended, in the order of their beginnings
+	// any says that an action of the workload has begun.
 	any bool
 }
 
-// hold reports whether inputs wait for an action: one of the same instant goes
-// first. An action that takes virtual time holds nothing up once time has moved on.
+// hold reports whether inputs wait for an action. Inputs of the same instant wait until the
+// action has ended or virtual time advances.
 func (s *actions) hold(now hpc.Time) bool {
 	return len(s.open) > 0 && s.open[len(s.open)-1].since == now
 }
 
-// done takes an action out that has ended.
+// done removes an action that has ended.
 func (s *actions) done(ended *action) {
 	s.open = slices.DeleteFunc(s.open, func(other *action) bool { return other == ended })
 }
 
-// actionCommands are the commands of Slurm's that an action may run.
+// actionCommands are the commands of Slurm that an action may run.
 var actionCommands = []string{"scontrol", "sacctmgr", "scancel", "squeue", "sinfo", "sprio", "sshare", "sdiag", "sacct", "sreport"}
 
-// CheckAction says what is wrong with an action before anything is started, and nil if
-// nothing is.
+// CheckAction returns an error for an action that runs none of Slurm's commands. It needs no
+// running engine.
 func CheckAction(a hpc.Action) error {
 	if len(a.Run) > 0 && !slices.Contains(actionCommands, a.Run[0]) {
 		return fmt.Errorf("the action at %s runs %s, which is none of Slurm's commands (want one of %s; anything else is for \"shell\")",
@@ -63,8 +63,8 @@ func CheckAction(a hpc.Action) error {
 	return nil
 }
 
-// act takes an action of the workload: Slurm's commands and shells run as the user of
-// slurmctld, who may do everything, and under virtual time.
+// act runs an action of the workload when its turn comes. Slurm's commands and shells run under
+// virtual time and as the user of slurmctld, which Slurm lets do everything.
 func (s *actions) act(a hpc.Action) error {
 	if err := CheckAction(a); err != nil {
 		return err
@@ -76,70 +76,7 @@ func (s *actions) act(a hpc.Action) error {
 	return nil
 }
 
-// forgotten are the attributes that scontrol changes of nodes and partitions, and that
-// slurmctld takes from its configuration again when it reads it, as it does when a window
-// begins (_set_features, _restore_node_state and _restore_part_state in read_config.c).
-var forgotten = []struct {
-	what       string
-	attributes []string
-}{
-	{"NodeName", []string{"ActiveFeatures", "AvailableFeatures", "CpuBind", "Features", "Gres", "Weight"}},
-	{"PartitionName", []string{"CpuBind", "JobDefaults", "TRESBillingWeights"}},
-}
-
-// CheckPreRoll says what is wrong with an action before a workload's window begins, and nil
-// if nothing is. Of a shell's actions it knows nothing.
-func CheckPreRoll(a hpc.Action) error {
-	if len(a.Run) == 0 || a.Run[0] != "scontrol" {
-		return nil
-	}
-	lost := ""
-	for _, f := range forgotten {
-		about := slices.ContainsFunc(a.Run, func(word string) bool { return abbreviates(word, f.what, 3) })
-		if about && slices.ContainsFunc(a.Run, func(word string) bool { return abbreviates(word, "delete", 1) }) {
-			lost = "that it is gone"
-		}
-		for _, attribute := range f.attributes {
-			if about && slices.ContainsFunc(a.Run, func(word string) bool { return strings.Contains(word, "=") && abbreviates(word, attribute, 1) }) {
-				lost = attribute
-			}
-		}
-	}
-	if lost == "" {
-		return nil
-	}
-	return fmt.Errorf("the action at %s, %s: slurmctld forgets this (%s) when the window begins and it gets the site's scheduling (want it at the window's start, or in slurm.conf)",
-		a.At, describeAction(a), lost)
-}
-
-// abbreviates reports whether a word of a command line, up to its "=", is one of scontrol's
-// with at least so many letters.
-func abbreviates(word, full string, letters int) bool {
-	name, _, _ := strings.Cut(strings.ToLower(word), "=")
-	return len(name) >= letters && strings.HasPrefix(strings.ToLower(full), name)
-}
-
-// beginWindow ends the preRoll: slurmctld gets the scheduling of the slurm.conf in
-// force, and keeps what actions have made of its partitions.
-func (s *actions) beginWindow() {
-	if !s.conf.preRoll {
-		return
-	}
-	reconfigure := hpc.Action{At: s.Now(), Run: []string{"scontrol", "reconfigure"}}
-	s.input(func() {
-		s.conf.preRoll = false
-		if !s.any {
-			s.Fail(s.conf.file("slurm.conf", s.conf.slurmConf))
-			s.begin(reconfigure, nil)
-			return
-		}
-		s.Fail(s.conf.file("slurm.conf", conf.KeepPartitions(s.conf.slurmConf)))
-		// Later it is for the site's ReconfigFlags to say what is kept.
-		s.begin(reconfigure, func() error { return s.conf.file("slurm.conf", s.conf.slurmConf) })
-	})
-}
-
-// begin begins an action; then, if not nil, is called when it has ended.
+// begin begins an action. It calls then, unless that is nil, when the action has ended.
 func (s *actions) begin(what hpc.Action, then func() error) {
 	a := &action{Action: what, since: s.Now(), then: then}
 	s.open = append(s.open, a)
@@ -160,7 +97,7 @@ func (s *actions) unfinished() (list []string) {
 	return list
 }
 
-// actionCommand makes the action's preparations and returns what is to be run.
+// actionCommand prepares an action and returns the command to run.
 func (s *actions) actionCommand(a hpc.Action) (path string, args []string, err error) {
 	in := s.install
 	switch {
@@ -175,12 +112,12 @@ func (s *actions) actionCommand(a hpc.Action) (path string, args []string, err e
 	}
 	args = a.Run[1:]
 	if a.Run[0] == "sacctmgr" && !slices.Contains(args, "-i") {
-		args = append([]string{"-i"}, args...) // nobody is there to say yes
+		args = append([]string{"-i"}, args...) // without it sacctmgr asks for a confirmation
 	}
 	return path, args, nil
 }
 
-// reconfigure puts a slurm.conf in the place of the one in force.
+// reconfigure replaces the slurm.conf in force.
 func (s *actions) reconfigure(path string) error {
 	cluster, warnings, err := s.conf.replace(path, s.Now())
 	if err != nil {
@@ -193,26 +130,26 @@ func (s *actions) reconfigure(path string) error {
 	return nil
 }
 
-// actionEnded takes the end of an action's command.
+// actionEnded handles the end of an action's command.
 func (s *actions) actionEnded(a *action, cl *daemons.Client) {
 	out, errOut, err := cl.Result()
 	said := strings.TrimSpace(out + errOut)
 	if err := s.logAction(a, said, err); err != nil {
 		s.Fail(err)
 	}
-	// scontrol and sacctmgr exit with 0 for some of what they or slurmctld refuse.
+	// scontrol and sacctmgr exit with 0 after some refusals of their own or of slurmctld.
 	if err == nil && complains.MatchString(errOut) {
 		err = errors.New(strings.TrimSpace(errOut))
 	}
 	s.acted(a, said, err)
 }
 
-// complains matches what Slurm's commands say of an error: "sacctmgr: error: Invalid unit type",
-// "slurm_update error: Invalid node name specified".
+// complains matches the error messages of Slurm's commands: "sacctmgr: error: Invalid unit
+// type", "slurm_update error: Invalid node name specified".
 var complains = regexp.MustCompile(`(?m)^(\w+:? )?error:`)
 
-// acted reports the end of an action. One that failed makes the result
-// doubtful: the machine is not what the workload says.
+// acted reports the end of an action. A failure affects the result, because the machine then
+// differs from the workload's.
 func (s *actions) acted(a *action, said string, err error) {
 	what := describeAction(a.Action)
 	reason := what
@@ -229,11 +166,11 @@ func (s *actions) acted(a *action, said string, err error) {
 	s.emit(rm.Event{Kind: rm.Acted, Task: -1, Reason: reason})
 }
 
-// logAction keeps everything that an action said in logs/actions.log.
+// logAction appends an action's output to logs/actions.log.
 func (s *actions) logAction(a *action, said string, failed error) error {
 	f, err := os.OpenFile(filepath.Join(s.logDir, "actions.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
-		return fmt.Errorf("keeping what an action said: %w", err)
+		return fmt.Errorf("logging an action's output: %w", err)
 	}
 	text := fmt.Sprintf("[%s] %s\n", a.since, describeAction(a.Action))
 	if said != "" {
@@ -246,7 +183,7 @@ func (s *actions) logAction(a *action, said string, failed error) error {
 	return errors.Join(err, f.Close())
 }
 
-// describeAction is the action as a person would type it.
+// describeAction returns the action as a person would type it.
 func describeAction(a hpc.Action) string {
 	switch {
 	case a.Shell != "":

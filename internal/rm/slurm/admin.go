@@ -10,8 +10,8 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// SetNode implements [rm.ResourceManager], as scontrol does. A node that is down has no
-// power, either: it answers nothing until it is resumed.
+// SetNode implements [rm.ResourceManager] as scontrol does. A node that is down answers no
+// message until it is resumed.
 func (e *Engine) SetNode(ev hpc.NodeEvent) error {
 	update, err := rpc.NewNodeUpdate(ev)
 	if err != nil {
@@ -28,12 +28,12 @@ func (e *Engine) SetNode(ev hpc.NodeEvent) error {
 	var answered func()
 	switch update.State {
 	case slurmspec.NodeDown:
-		for _, name := range names { // what slurmctld does not know it refuses
+		for _, name := range names { // slurmctld refuses unknown names
 			e.nodes.Down(name)
 		}
 	case slurmspec.NodeResume:
-		// Afterwards: a node that registers before may be in service by then, and
-		// Slurm refuses to resume such a one.
+		// The node registers after slurmctld's answer. If it registered before, it might be
+		// in service already, and slurmctld refuses to resume a node that is in service.
 		answered = func() {
 			for _, name := range names {
 				e.nodes.Up(name)
@@ -44,7 +44,7 @@ func (e *Engine) SetNode(ev hpc.NodeEvent) error {
 	return nil
 }
 
-// Reserve implements [rm.ResourceManager], as scontrol does.
+// Reserve implements [rm.ResourceManager] as scontrol does.
 func (e *Engine) Reserve(ev hpc.ReservationEvent) error {
 	done := rm.Event{Kind: rm.Reserved, Task: -1, Reason: ev.Action + " " + ev.Name}
 	if ev.Action == "delete" {
@@ -63,10 +63,9 @@ func (e *Engine) Reserve(ev hpc.ReservationEvent) error {
 	return nil
 }
 
-// administer sends an administrator's request. done is the event when slurmctld has
-// answered; a refusal is added to its reason and makes the result doubtful, for the
-// machine is not what the workload says. then, if not nil, is called with the answer
-// there, whatever it is.
+// administer sends an administrator's request. When slurmctld has answered, it emits the event
+// done and calls then, unless that is nil. It adds a refusal to the event's reason. A refusal
+// affects the result, because the machine then differs from the workload's.
 func (e *Engine) administer(typ rpc.Type, body []byte, done rm.Event, then func()) {
 	m := &rpc.Message{Type: typ, Host: "localhost", Body: body}
 	e.loop.input(func() {

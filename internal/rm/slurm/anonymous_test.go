@@ -14,9 +14,9 @@ import (
 	"rmreplay/internal/workload/transform"
 )
 
-// TestAnonymousReplay replays a real site's jobs before and after they have lost their
-// names, with their cluster, accounts and users: Slurm makes the same schedule, on the
-// nodes at the same places.
+// TestAnonymousReplay replays a real site's jobs on their cluster, before and after the workload,
+// the cluster, the accounts and the users were made anonymous. Slurm makes the same schedule,
+// on nodes with the same indices.
 func TestAnonymousReplay(t *testing.T) {
 	before := realSite(t, "micro", "jobs500org.events")
 	before.workload.Jobs = before.workload.Jobs.First(100)
@@ -60,27 +60,28 @@ func TestAnonymousReplay(t *testing.T) {
 			t.Errorf("job %s of %s has kept its name", one.Job, one.User)
 		}
 		if one.State != two.State || one.Submit != two.Submit || !near(one, two) ||
-			fmt.Sprint(places(t, before.cluster, one.Nodes)) != fmt.Sprint(places(t, cluster, two.Nodes)) {
+			fmt.Sprint(nodeIndices(t, before.cluster, one.Nodes)) != fmt.Sprint(nodeIndices(t, cluster, two.Nodes)) {
 			if moved++; moved <= 10 {
 				t.Logf("job %s: %s %s to %s on %s; anonymous: %s %s to %s on %s",
 					one.Job, one.State, one.Start, one.End, one.Nodes, two.State, two.Start, two.End, two.Nodes)
 			}
 		}
 	}
-	// Two replays of the same workload may differ, too: see docs/LIMITATIONS.md.
+	// Two replays of the same workload may differ too: see docs/LIMITATIONS.md.
 	if moved > 5 {
 		t.Errorf("%d of %d jobs are not where they were", moved, len(want))
 	}
 }
 
-// near allows for what two replays of one workload with accounting can differ in: which
-// of two daemons is first at one instant moves a start to the next scheduling.
+// near allows for the difference between two replays of one workload with accounting: if
+// slurmdbd acts before slurmctld at an instant, or after it, a start may move to the next
+// scheduling cycle.
 func near(a, b *run.Row) bool {
 	return a.Start.Sub(b.Start).Abs() <= 10*time.Second && a.End.Sub(b.End).Abs() <= 10*time.Second
 }
 
-// places are the indices of nodes in their cluster.
-func places(t *testing.T, c *conf.Cluster, nodes string) []int {
+// nodeIndices returns the indices of nodes in their cluster.
+func nodeIndices(t *testing.T, c *conf.Cluster, nodes string) []int {
 	t.Helper()
 	list, err := hostlist.Expand(nodes)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// askAbout asks slurmctld what has become of a job whose record does not say it all,
-// and reports the end of its run when the answer is there.
+// askAbout asks slurmctld for the state of a job whose record is incomplete. It reports the
+// end of the job's run when slurmctld has answered.
 func (j *jobs) askAbout(c jobcomp.Record, in *instance) {
 	j.ask(rpc.RequestJobInfoSingle, rpc.AppendJobInfoRequest(nil, c.Job), func(reply *rpc.Message, err error) {
 		infos, err := jobInfos(reply, err)
@@ -34,9 +34,10 @@ func (j *jobs) askAbout(c jobcomp.Record, in *instance) {
 	})
 }
 
-// askForPriority asks slurmctld with which priority a job has started that did not start at once. Accounting
-// has the one that it had when it became eligible (job_start in as_mysql_job.c). It is one
-// question at a time: slurmctld puts off scheduling while it has many to answer (max_rpc_cnt).
+// askForPriority asks slurmctld for the priority with which a job started. The engine asks for
+// jobs that did not start at once, since accounting has the priority at the instant at which
+// a job became eligible (job_start in as_mysql_job.c). It asks one question at a time, since
+// slurmctld defers scheduling while it has many questions to answer (max_rpc_cnt).
 func (j *jobs) askForPriority(job uint32) {
 	j.priorities = append(j.priorities, job)
 	if len(j.priorities) == 1 {
@@ -53,7 +54,7 @@ func (j *jobs) askForNextPriority() {
 		infos, err := jobInfos(reply, err)
 		in := j.byNumber[job]
 		if err != nil || in == nil {
-			return // it is over, and accounting will have to do
+			return // the job has ended; its priority comes from accounting
 		}
 		for i := range infos {
 			if info := &infos[i]; info.JobID == job && info.State == hpc.Running {
@@ -63,7 +64,7 @@ func (j *jobs) askForNextPriority() {
 	})
 }
 
-// complete fills in what a truncated record lacks.
+// complete adds the fields that a truncated record lacks.
 func complete(o *rm.Outcome, info *rpc.JobInfo, in *instance) {
 	if !info.Requeued() {
 		o.State = info.State
@@ -81,9 +82,10 @@ func complete(o *rm.Outcome, info *rpc.JobInfo, in *instance) {
 	}
 }
 
-// askForTasks asks slurmctld which tasks of an array it still has, once the array's own
-// record has become that of a task and has ended. A task that was cancelled before it had a record
-// of its own has vanished without a word (scancel 1_7: job_str_signal in job_mgr.c).
+// askForTasks asks slurmctld which tasks of an array it still has. The engine asks when the
+// array's own record has become the record of a task and that task has ended. slurmctld does
+// not report the end of a task that was cancelled before the task had a record of its own
+// (scancel 1_7: job_str_signal in job_mgr.c).
 func (j *jobs) askForTasks(s *submission) {
 	j.ask(rpc.RequestJobInfoSingle, rpc.AppendJobInfoRequest(nil, s.number), func(reply *rpc.Message, err error) {
 		infos, err := jobInfos(reply, err)
@@ -101,7 +103,7 @@ func (j *jobs) askForTasks(s *submission) {
 	})
 }
 
-// jobInfos are the records in a reply.
+// jobInfos returns the job records in a reply.
 func jobInfos(reply *rpc.Message, err error) ([]rpc.JobInfo, error) {
 	if err != nil {
 		return nil, err

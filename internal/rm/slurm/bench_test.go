@@ -11,7 +11,7 @@ import (
 	"rmreplay/internal/rm/slurm/nodes"
 )
 
-// manyNodes is a cluster of so many nodes without accounting.
+// manyNodes returns a cluster of n nodes without accounting.
 func manyNodes(n int) map[string]string {
 	return map[string]string{"slurm.conf": fmt.Sprintf(`ClusterName=large
 SlurmctldHost=head
@@ -26,8 +26,8 @@ PartitionName=batch Nodes=ALL Default=YES MaxTime=INFINITE DefaultTime=60
 `, n), "users": "ann:21001:staff:21000\n"}
 }
 
-// BenchmarkIdle lets an idle hour pass on 1,000 nodes: virtual_s/s is how much faster
-// than real time a replay can possibly be.
+// BenchmarkIdle runs an idle hour on 1,000 nodes. virtual_s/s is the largest possible speed-up
+// of a replay.
 func BenchmarkIdle(b *testing.B) {
 	in := needSlurm(b, false)
 	ctx := context.Background()
@@ -53,7 +53,7 @@ func BenchmarkIdle(b *testing.B) {
 	b.ReportMetric((e.cpu()["slurmctld"]-cpu).Seconds()/hours, "slurmctld_cpu_s/op")
 }
 
-// BenchmarkSubmit submits jobs that cannot start, so that it measures submission alone.
+// BenchmarkSubmit submits jobs that cannot start, so it measures submission alone.
 func BenchmarkSubmit(b *testing.B) {
 	in := needSlurm(b, false)
 	ctx := context.Background()
@@ -68,12 +68,12 @@ func BenchmarkSubmit(b *testing.B) {
 		if err := e.Submit(j); err != nil {
 			b.Fatal(err)
 		}
-		// Twenty jobs a virtual second, as when a workflow submits its steps.
+		// 20 jobs a virtual second, as when a workflow submits its steps.
 		if n%20 == 0 {
-			accepted += settle(ctx, b, e, e.Now().Add(time.Second))
+			accepted += acceptedBy(ctx, b, e, e.Now().Add(time.Second))
 		}
 	}
-	accepted += settle(ctx, b, e, e.Now().Add(time.Minute))
+	accepted += acceptedBy(ctx, b, e, e.Now().Add(time.Minute))
 	b.StopTimer()
 	if accepted != n {
 		b.Fatalf("slurmctld accepted %d of %d jobs", accepted, n)
@@ -82,7 +82,7 @@ func BenchmarkSubmit(b *testing.B) {
 	b.ReportMetric(1e3*(e.cpu()["slurmctld"]-cpu).Seconds()/float64(n), "slurmctld_cpu_ms/op")
 }
 
-// BenchmarkLargeJob starts and ends a job on 5,000 nodes, with an epilog on each of them.
+// BenchmarkLargeJob starts and ends a job on 5,000 nodes, with an epilog on each node.
 func BenchmarkLargeJob(b *testing.B) {
 	in := needSlurm(b, false)
 	ctx := context.Background()
@@ -111,13 +111,13 @@ func BenchmarkLargeJob(b *testing.B) {
 				ended = ended || ev.Kind == rm.Ended
 			}
 		}
-		settle(ctx, b, e, e.Now().Add(time.Minute)) // the epilogs
+		acceptedBy(ctx, b, e, e.Now().Add(time.Minute)) // the epilogs
 	}
 	b.ReportMetric((e.cpu()["slurmctld"]-cpu).Seconds()/float64(n), "slurmctld_cpu_s/op")
 }
 
-// settle advances to an instant and counts the jobs that were accepted by then.
-func settle(ctx context.Context, b *testing.B, e *Engine, until hpc.Time) (accepted int) {
+// acceptedBy advances to an instant and returns the number of jobs accepted by then.
+func acceptedBy(ctx context.Context, b *testing.B, e *Engine, until hpc.Time) (accepted int) {
 	for e.Now() < until {
 		events, err := e.AdvanceTo(ctx, until)
 		if err != nil {

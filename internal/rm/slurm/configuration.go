@@ -9,28 +9,30 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm/slurm/conf"
 	"rmreplay/internal/rm/slurm/sandbox"
+	"rmreplay/internal/slurmspec"
 )
 
-// configuration is the adapted configuration of a run, and what of it is in force.
+// configuration is the adapted configuration of a run.
 type configuration struct {
 	cluster *conf.Cluster
+	release slurmspec.Release
 	env     conf.Environment
-	dir     string // where the daemons look
+	dir     string // the daemons' configuration directory
 	adapted *conf.Adapted
-	// slurmConf is the adapted slurm.conf in force, which an action may replace. It has the
-	// site's scheduling. slurmctld has that scheduling once the window has begun: not in the
-	// preRoll.
+	// slurmConf is the adapted slurm.conf in force. An action may replace it. It has the
+	// site's scheduling parameters, which slurmctld gets when the pre-roll ends and the
+	// window begins.
 	slurmConf   []byte
 	preRoll     bool
 	presetBurst int
 }
 
-// configure adapts the site's configuration and writes it where the daemons look, and into
-// the log directory.
+// configure adapts the site's configuration. It writes the result into the daemons'
+// configuration directory and slurm.conf into the log directory too.
 func configure(cfg *Config, env conf.Environment, in *sandbox.Sandbox) (*configuration, error) {
-	c := &configuration{cluster: cfg.Cluster, env: env, dir: in.File("conf"), preRoll: cfg.PreRoll, presetBurst: cfg.PresetBurst}
+	c := &configuration{cluster: cfg.Cluster, release: cfg.Install.Release, env: env, dir: in.File("conf"), preRoll: cfg.PreRoll, presetBurst: cfg.PresetBurst}
 	var err error
-	if c.adapted, err = conf.Adapt(cfg.Cluster, env); err != nil {
+	if c.adapted, err = conf.Adapt(cfg.Cluster, c.release, env); err != nil {
 		return nil, err
 	}
 	if err := c.writeAll(c.adapted); err != nil {
@@ -39,15 +41,15 @@ func configure(cfg *Config, env conf.Environment, in *sandbox.Sandbox) (*configu
 	if err := os.WriteFile(filepath.Join(cfg.LogDir, "slurm.conf"), c.adapted.Files["slurm.conf"], 0o644); err != nil {
 		return nil, fmt.Errorf("keeping the adapted slurm.conf: %w", err)
 	}
-	// slurmctld looks at the name that it was started by.
+	// slurmctld checks the name of its own program file.
 	if err := os.Symlink(cfg.Install.Slurmctld, in.File("bin", "slurmctld")); err != nil {
 		return nil, fmt.Errorf("giving slurmctld its name: %w", err)
 	}
 	return c, nil
 }
 
-// file writes a file of the adapted configuration where the daemons look. Before the
-// window begins slurm.conf has other scheduling there.
+// file writes a file of the adapted configuration into the daemons' configuration directory.
+// Before the window begins, the slurm.conf there has the scheduling parameters of the pre-roll.
 func (c *configuration) file(name string, content []byte) error {
 	if name == "slurm.conf" && c.preRoll {
 		content = conf.PreRoll(content, c.presetBurst)
@@ -58,7 +60,7 @@ func (c *configuration) file(name string, content []byte) error {
 	return nil
 }
 
-// writeAll writes all files of an adapted configuration, which is the one in force then.
+// writeAll writes all files of an adapted configuration and makes it the one in force.
 func (c *configuration) writeAll(adapted *conf.Adapted) error {
 	c.slurmConf = adapted.Files["slurm.conf"]
 	for name, content := range adapted.Files {
@@ -69,14 +71,14 @@ func (c *configuration) writeAll(adapted *conf.Adapted) error {
 	return nil
 }
 
-// replace puts an adapted slurm.conf in the place of the one in force, and keeps it in the log
-// directory with the instant in its name. It returns the cluster that it describes, and the
-// warnings that the first configuration does not have.
+// replace adapts another slurm.conf and makes it the one in force. It keeps a copy in the log
+// directory, with the instant in its name. It returns the cluster that the file describes, and
+// the warnings that the first configuration did not cause.
 func (c *configuration) replace(path string, now hpc.Time) (cluster *conf.Cluster, warnings []string, err error) {
 	if cluster, err = openReplacement(path, c.cluster); err != nil {
 		return nil, nil, err
 	}
-	adapted, err := conf.Adapt(cluster, c.env)
+	adapted, err := conf.Adapt(cluster, c.release, c.env)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -95,9 +97,9 @@ func (c *configuration) replace(path string, now hpc.Time) (cluster *conf.Cluste
 	return cluster, warnings, nil
 }
 
-// CheckSlurmConf says what is wrong with the slurm.conf of an action that puts one in the
-// place of the cluster's, before anything is started, and nil if nothing is or the action is
-// another one. A shell's action before it may still change the file.
+// CheckSlurmConf reads the slurm.conf of an action that replaces the cluster's and returns
+// what is wrong with it. It returns nil for any other action. It needs no running engine. An
+// earlier action may still change the file.
 func CheckSlurmConf(a hpc.Action, cluster *conf.Cluster) error {
 	if a.SlurmConf == "" {
 		return nil
@@ -108,9 +110,10 @@ func CheckSlurmConf(a hpc.Action, cluster *conf.Cluster) error {
 	return nil
 }
 
-// openReplacement reads a slurm.conf that replaces the cluster's; a relative path counts
-// from the cluster directory, and a cluster that is scaled has it scaled. The nodes must be the same ones, and
-// accounting there as before or not: slurmctld has to be restarted for others.
+// openReplacement reads a slurm.conf that replaces the cluster's. A relative path starts at
+// the cluster directory. It scales the file's nodes by the cluster's factor. The nodes must be
+// the same, and accounting must stay on or off, since slurmctld changes them only when it is
+// restarted.
 func openReplacement(path string, cluster *conf.Cluster) (*conf.Cluster, error) {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(filepath.Dir(cluster.Path), path)

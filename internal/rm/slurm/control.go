@@ -26,8 +26,8 @@ func (e *Engine) Can() rm.Capabilities {
 	}
 }
 
-// Do implements [rm.ResourceManager]. A command is an input ([loop.nextInput]). The nodes
-// carry out what changes a run time, and slurmctld everything else.
+// Do implements [rm.ResourceManager]. A command is an input ([loop.nextInput]). The engine's
+// nodes carry out the commands that change run times. slurmctld carries out all others.
 func (e *Engine) Do(c rm.Command) error {
 	if err := e.Can().Check(c); err != nil {
 		return err
@@ -43,8 +43,8 @@ func (e *Engine) Do(c rm.Command) error {
 	return nil
 }
 
-// carryOut does to a submission what a command says. A command to a job that slurmctld has
-// not answered for waits until it has.
+// carryOut carries out a command to a submission. It waits until slurmctld has answered the
+// submission.
 func (j *jobs) carryOut(s *submission, c rm.Command) {
 	over := s.refused || s.ended >= len(s.tasks)
 	switch {
@@ -52,7 +52,7 @@ func (j *jobs) carryOut(s *submission, c rm.Command) {
 		s.cancelled = true
 	case !s.answered:
 		s.waiting = append(s.waiting, func() { j.carryOut(s, c) })
-	case c.Kind == rm.Cancel && over: // nothing is left to be done
+	case c.Kind == rm.Cancel && over: // nothing to do
 	case s.refused:
 		j.done(s, c, errors.New("the job was rejected"))
 	case over:
@@ -70,7 +70,8 @@ func (j *jobs) done(s *submission, c rm.Command, refused error) {
 	j.emit(c.Done(0, s.number, refused))
 }
 
-// target is what a command is for, as Slurm's clients send it: "12", "12_3", "12_1,3".
+// target names the job and tasks of a command as Slurm's clients send them: "12", "12_3",
+// "12_1,3".
 func target(s *submission, tasks []int) string {
 	number := strconv.FormatUint(uint64(s.number), 10)
 	if len(tasks) == 0 {
@@ -83,7 +84,7 @@ func target(s *submission, tasks []int) string {
 	return number + "_" + strings.Join(list, ",")
 }
 
-// kill cancels a job that slurmctld has taken, as its user does with scancel.
+// kill cancels a job that slurmctld has accepted, as its user does with scancel.
 func (j *jobs) kill(s *submission, c rm.Command) {
 	u := j.users.byName[s.job.User]
 	kill := rpc.KillRequest{Job: target(s, c.Tasks), Signal: signalKill}
@@ -93,7 +94,7 @@ func (j *jobs) kill(s *submission, c rm.Command) {
 			err = rpc.ReplyError(reply)
 		}
 		if errno, ok := asErrno(err); ok && errno == slurmspec.ErrAlreadyDone {
-			return // it ended at this very instant
+			return // the job ended at this instant
 		}
 		if err != nil {
 			j.warn("cancel-refused", fmt.Sprintf("cancelling job %s: %v", s.job.ID, err), false)
@@ -120,8 +121,8 @@ func (j *jobs) update(s *submission, c rm.Command) {
 	})
 }
 
-// describeUpdate puts what a command changes into the description of a job. An error says
-// what Slurm has no number for.
+// describeUpdate sets the fields of a job description that a command changes. It returns an
+// error for a value that Slurm's messages cannot express.
 func describeUpdate(j *rpc.JobDesc, c rm.Command) error {
 	switch c.Kind {
 	case rm.Hold:
@@ -138,8 +139,8 @@ func describeUpdate(j *rpc.JobDesc, c rm.Command) error {
 	return nil
 }
 
-// changeRunTimes changes how long the scripts of a job run: on the nodes those that run, and
-// for those that are still to be launched what [jobs.script] will say.
+// changeRunTimes changes the run times of a job's scripts. The nodes change the scripts that
+// run. [jobs.script] uses the new run times for scripts that slurmctld launches later.
 func (j *jobs) changeRunTimes(s *submission, c rm.Command) error {
 	changed := 0
 	running := map[int]bool{}
@@ -157,7 +158,7 @@ func (j *jobs) changeRunTimes(s *submission, c rm.Command) error {
 		switch {
 		case !c.For(task) || s.fates[task] == over:
 			continue
-		case c.Kind == rm.SetRunTime: // also of a job that runs again, should it be requeued
+		case c.Kind == rm.SetRunTime: // also for the next run of a job that is requeued
 			j.setRunTime(s, task, c.RunTime)
 		case !running[task]:
 			j.setRunTime(s, task, stretched(j.runTimeOf(s, task), c.Factor))
@@ -174,7 +175,7 @@ func (j *jobs) changeRunTimes(s *submission, c rm.Command) error {
 	return nil
 }
 
-// runTimeOf is how long a task of a job runs; that of a job that is no array is task -1.
+// runTimeOf returns the run time of a task of a job. A job that is no array has the one task -1.
 func (j *jobs) runTimeOf(s *submission, task int) time.Duration {
 	if d, changed := j.runTimes[taskOf{s, task}]; changed {
 		return d
@@ -195,7 +196,7 @@ type taskOf struct {
 	task int
 }
 
-// stretched is d times a factor; what is unlimited stays so.
+// stretched returns d times a factor. An unlimited run time stays unlimited.
 func stretched(d time.Duration, factor float64) time.Duration {
 	if d == hpc.Unlimited {
 		return d

@@ -11,7 +11,7 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// commander gives commands at fixed seconds.
+// commander is a controller that gives commands at fixed seconds.
 type commander struct {
 	replay.Controller
 	commands []replay.Command
@@ -27,8 +27,9 @@ func (c *commander) at(seconds int, command rm.Command) {
 	c.commands = append(c.commands, replay.Command{At: after(seconds), Command: command})
 }
 
-// What only real Slurm does: priorities decide the order, tasks of an array are held one
-// by one, and what slurmctld refuses is in the record with its reason.
+// TestCommands checks effects of commands that only real Slurm has. Priorities decide the order.
+// A command holds single tasks of an array. The record has slurmctld's refusals with their
+// reasons.
 func TestCommands(t *testing.T) {
 	s := scenario{cluster: writeCluster(t, clusterFiles(t))}
 	s.workload.Jobs = workload.JobsOf(

@@ -1,19 +1,39 @@
-// Package slurm is the real Slurm as a [rm.ResourceManager]: the stock slurmctld,
-// and with accounting slurmdbd and MariaDB, as components of a discrete-event
-// simulation.
+// Package slurm makes real Slurm a [rm.ResourceManager]. It runs the stock slurmctld, and with
+// accounting slurmdbd and MariaDB, as components of a discrete-event simulation.
 //
-// An [Engine] ties together parts that can be read alone. Those of this package share one
-// event loop (loop.go): the workload's jobs (jobs.go, ask.go), an administrator's actions
-// (actions.go), the adapted configuration (configuration.go) and the users (users.go). The
-// others are packages below this one: daemons starts and stops processes, network has the
-// connections, nodes plays all compute nodes, accounting is slurmdbd, fairshare makes the
-// usage that slurmctld starts with, jobcomp reads the ends of jobs, counters adds up sdiag's
-// numbers, and audit compares slurmdbd with the run's record.
+// An [Engine] connects parts that can be read alone. The parts in this package share one event
+// loop:
 //
-// Jobs are submitted over the wire as their own users. The end of each arrives at the instant
-// at which slurmctld records it, through the pipe into which the stock jobcomp/filetxt plugin
-// writes. The daemons run below a guard process (package supervise) that lets nothing outlive
-// the engine.
+//	start.go          starts the daemons and makes the parts
+//	loop.go           advances virtual time, sends inputs in order, collects events
+//	jobs.go, ask.go   submit the workload's jobs and follow them to their ends
+//	control.go        carries out commands: cancel, hold, release, change
+//	admin.go          changes nodes and reservations as scontrol does
+//	actions.go        runs an administrator's commands and shells
+//	configuration.go  adapts slurm.conf and replaces it on request
+//	window.go         brings Slurm into the state in which a workload's window begins
+//	users.go          decides which users exist
+//	report.go         asks the daemons for everything that the run's record needs
+//
+// The other parts are packages:
+//
+//	install     finds Slurm's programs and their release
+//	conf        reads and adapts slurm.conf, gres.conf and topology.conf
+//	sandbox     has the directory and the loopback addresses of one run
+//	daemons     starts and stops processes
+//	network     has the driver's connections
+//	rpc         encodes and decodes Slurm's messages
+//	nodes       plays all compute nodes
+//	accounting  runs slurmdbd and MariaDB
+//	fairshare   makes the usage that slurmctld starts with
+//	jobcomp     reads the records of finished jobs
+//	counters    adds up sdiag's counters
+//	audit       compares slurmdbd's records with the run's
+//
+// The engine submits each job over the wire as the job's own user. slurmctld's jobcomp/filetxt
+// plugin writes each job's end into a pipe, which the engine reads at that instant of virtual
+// time. The daemons run below a guard process (package supervise), which ends them when the
+// engine ends.
 package slurm
 
 import (
@@ -34,35 +54,34 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// Config says what to run.
+// Config says what [Start] runs.
 type Config struct {
 	Cluster *conf.Cluster
 	Install *install.Installation
-	// Users are those of the workload, among them everybody who submits one of its jobs.
-	// Numbers and groups in the cluster's own list win over those given here.
+	// Users are the workload's users. They include the submitters of all jobs. For a user
+	// whom the cluster lists too, the cluster's number and group count.
 	Users []hpc.User
-	// Epoch is the instant at which the workload begins. The daemons start, and the
-	// nodes register, before it.
+	// Epoch is the instant at which the workload begins. The daemons start and the nodes
+	// register before it.
 	Epoch  hpc.Time
 	Delays nodes.Delays
-	// Usage is the fair-share usage with which slurmctld starts, lead before Epoch. What
-	// preset jobs will add (Accrued) is subtracted from it. UsageAt is the instant at which the
-	// usage is what the workload says.
+	// Usage is the workload's fair-share usage at the instant UsageAt. slurmctld starts with
+	// this usage less Accrued, which is the usage that the preset jobs add later.
 	Usage   []hpc.Usage
 	Accrued []hpc.Accrual
 	UsageAt hpc.Time
 	// PreRoll says that the workload has a window, which begins with BeginWindow.
 	PreRoll bool
-	// PresetBurst is how many preset jobs start together at most.
+	// PresetBurst is the largest number of preset jobs that start together.
 	PresetBurst int
-	// ClockFactor is how much virtual time a second of slurmctld's computing takes once
-	// the workload begins, in seconds; 0: none, the frozen clock.
+	// ClockFactor is the virtual time, in seconds, that one second of slurmctld's CPU time
+	// takes after Epoch. With 0, the frozen clock, computing takes no virtual time.
 	ClockFactor float64
-	// LogDir takes the logs of the daemons.
+	// LogDir is the directory for the daemons' logs.
 	LogDir string
-	// WithoutAccounting leaves slurmdbd and the database out even if the site has them.
+	// WithoutAccounting runs no slurmdbd and no database, even if the site has them.
 	WithoutAccounting bool
-	// Progress is told what the start-up is doing; it may be nil.
+	// Progress is called with each step of the start-up. It may be nil.
 	Progress func(string)
 }
 
@@ -84,15 +103,15 @@ type Engine struct {
 	dbPort      uint16
 }
 
-// Warning is something that a reader of the results must know.
+// Warning is a remark that readers of the results must see.
 type Warning struct {
-	Code, Text    string
+	// Code names the kind of warning: "sacct-differs". Text is for people.
+	Code, Text string
+	// AffectsResult says that the result may be invalid.
 	AffectsResult bool
 }
 
-var (
-	_ rm.ResourceManager = (*Engine)(nil)
-)
+var _ rm.ResourceManager = (*Engine)(nil)
 
 // Now implements [rm.ResourceManager].
 func (e *Engine) Now() hpc.Time { return e.loop.Now() }
@@ -108,23 +127,17 @@ func (e *Engine) Submit(job *hpc.Job) error { return e.jobs.submit(job) }
 // Act implements [rm.ResourceManager].
 func (e *Engine) Act(a hpc.Action) error { return e.actions.act(a) }
 
-// BeginWindow implements [rm.ResourceManager].
-func (e *Engine) BeginWindow() error {
-	e.actions.beginWindow()
-	return nil
-}
-
-// Running is the number of jobs whose script runs.
+// Running returns the number of jobs whose script runs.
 func (e *Engine) Running() int { return len(e.jobs.running) }
 
-// Adapted is the configuration that the daemons run with, and what was changed in it.
+// Adapted returns the configuration with which the daemons started and the changes in it.
 func (e *Engine) Adapted() *conf.Adapted { return e.conf.adapted }
 
-// ClockFile is where a running engine with that log directory shows its virtual clock,
-// for [vclock.Look].
+// ClockFile returns the name under which a running engine with that log directory links its
+// virtual clock. [vclock.Look] reads it.
 func ClockFile(logDir string) string { return filepath.Join(logDir, "clock") }
 
-// Close ends all processes and removes what they left.
+// Close ends all processes and removes their files.
 func (e *Engine) Close() error {
 	var err error
 	if e.loop.daemons != nil {
@@ -134,14 +147,14 @@ func (e *Engine) Close() error {
 		e.loop.network.Close()
 	}
 	if e.loop.clock != nil {
-		_ = os.Remove(ClockFile(e.cfg.LogDir)) // it leads nowhere now
+		_ = os.Remove(ClockFile(e.cfg.LogDir)) // the file that it links to is removed below
 		err = errors.Join(err, e.loop.clock.Close())
 	}
 	e.sandbox.Close()
 	return err
 }
 
-// cpu is the CPU time, user and system, that each daemon has used so far.
+// cpu returns the CPU time, user and system, that each daemon has used.
 func (e *Engine) cpu() map[string]time.Duration { return e.loop.daemons.CPU() }
 
 func asErrno(err error) (slurmspec.Errno, bool) {

@@ -9,8 +9,9 @@ import (
 	"rmreplay/internal/rm/slurm/audit"
 )
 
-// What slurmdbd has of nodes and reservations is what was asked for, whatever their times,
-// names and reasons are; where Slurm gives less than that, it is a difference.
+// TestEventsOnRecord: slurmdbd's records of nodes and reservations are equal to the workload's
+// events, for all kinds of times, names and reasons. A reservation that gets fewer nodes than
+// requested is a difference.
 func TestEventsOnRecord(t *testing.T) {
 	files := clusterFiles(t, "AccountingStorageType=accounting_storage/none", "AccountingStorageType=accounting_storage/slurmdbd")
 	s := scenario{cluster: writeCluster(t, files), accounting: true}

@@ -19,17 +19,18 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// epoch is when every scenario begins. All times in tests are after it.
+// epoch is the instant at which every scenario begins. Times in tests count from it.
 var epoch = workload.DefaultEpoch
 
-// lead is how long slurmctld has run by then: fixed, so that the phase of its periodic
-// work is the same in every test.
+// lead is how long before the epoch slurmctld starts. It is fixed, so that the phase of
+// slurmctld's periodic work is the same in every test.
 const lead = time.Minute
 
-// deadline is the real time that a scenario may take on a busy machine.
+// deadline is the real time that a scenario may take, even on a busy machine.
 const deadline = 3 * time.Minute
 
-// needSlurm skips the test loudly unless everything is installed that a replay needs.
+// needSlurm finds the installation. It skips the test with a clear message if a requirement of
+// replays is missing.
 func needSlurm(t testing.TB, accounting bool) *install.Installation {
 	t.Helper()
 	in, err := install.Find()
@@ -58,8 +59,8 @@ func writeCluster(t testing.TB, files map[string]string) *conf.Cluster {
 	return c
 }
 
-// clusterFiles are the files of testdata/cluster, with the given pairs of strings
-// replaced in slurm.conf. Each must be there.
+// clusterFiles returns the files of testdata/cluster. It replaces the given pairs of strings in
+// slurm.conf, which must contain the first of each pair.
 func clusterFiles(t testing.TB, edits ...string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
@@ -79,7 +80,7 @@ func clusterFiles(t testing.TB, edits ...string) map[string]string {
 	return files
 }
 
-// scenario is a cluster and what happens on it.
+// scenario is a cluster and a workload for it.
 type scenario struct {
 	cluster    *conf.Cluster
 	workload   workload.Workload
@@ -93,7 +94,7 @@ type scenario struct {
 	logs       string
 }
 
-// outcome is what came of a scenario.
+// outcome is the result of a scenario.
 type outcome struct {
 	t        testing.TB
 	result   replay.Result
@@ -102,11 +103,11 @@ type outcome struct {
 	events   []rm.Event
 	warnings []Warning
 	sacct    string
-	// unfinished are the actions that had not ended.
+	// unfinished describes the actions that had not ended.
 	unfinished []string
 }
 
-// memory is a recorder that keeps the events beside the record.
+// memory is a recorder that also keeps the events.
 type memory struct {
 	*run.Writer
 	events []rm.Event
@@ -164,7 +165,7 @@ func (s *scenario) start(ctx context.Context, t testing.TB, in *install.Installa
 	return s.startWith(ctx, t, in, lead)
 }
 
-// startWith is start so long before the scenario begins.
+// startWith starts Slurm as start does, lead before the epoch.
 func (s *scenario) startWith(ctx context.Context, t testing.TB, in *install.Installation, lead time.Duration) *Engine {
 	t.Helper()
 	logs := t.TempDir()
@@ -189,8 +190,7 @@ func (s *scenario) startWith(ctx context.Context, t testing.TB, in *install.Inst
 	return e
 }
 
-// job makes a job of ann's that is submitted so many seconds after the epoch and runs
-// so many seconds.
+// job returns a job of ann's. submit is in seconds after the epoch, and the run time in seconds.
 func job(id string, at, runs int, change func(*hpc.Job)) *hpc.Job {
 	j := &hpc.Job{ID: id, Submit: after(at)}
 	j.User = "ann"
@@ -203,10 +203,10 @@ func job(id string, at, runs int, change func(*hpc.Job)) *hpc.Job {
 	return j
 }
 
-// after is the instant so many seconds after the epoch.
+// after returns the instant that many seconds after the epoch.
 func after(seconds int) hpc.Time { return epoch.Add(time.Duration(seconds) * time.Second) }
 
-// since is an instant in seconds after the epoch, -1 for none.
+// since returns an instant as seconds after the epoch; -1 for none.
 func since(t hpc.Time) float64 {
 	if t.IsZero() {
 		return -1

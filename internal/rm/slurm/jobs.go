@@ -20,20 +20,20 @@ import (
 type jobs struct {
 	*loop
 	users *users
-	// selectPlugin is the number of slurm.conf's SelectType, which a submission must name.
+	// selectPlugin is the number of slurm.conf's SelectType. Each submission carries it.
 	selectPlugin uint32
-	requeueExits []int // exit codes after which jobs go back to the queue
+	requeueExits []int // exit codes after which slurmctld requeues a job
 
 	submissions []*submission
 	byID        map[string]*submission
 	byNumber    map[uint32]*instance
 	running     map[uint32]bool
-	orphans     map[uint32][]jobcomp.Record // by the number of a submission without an answer
-	priorities  []uint32                    // jobs of which to ask for the priority
+	orphans     map[uint32][]jobcomp.Record // by the numbers of jobs whose submission has no answer yet
+	priorities  []uint32                    // jobs to ask slurmctld about ([jobs.askForPriority])
 	records     jobcomp.Stream
-	// nodes play the jobs that run.
+	// nodes play the running jobs.
 	nodes    *nodes.Cluster
-	runTimes map[taskOf]time.Duration // those that commands have changed
+	runTimes map[taskOf]time.Duration // run times that commands have changed
 }
 
 func newJobs(l *loop, u *users) *jobs {
@@ -46,63 +46,64 @@ func newJobs(l *loop, u *users) *jobs {
 // submission is a job of the workload on its way through Slurm.
 type submission struct {
 	job *hpc.Job
-	// number is Slurm's, of the whole array if it is one; 0 until slurmctld has answered.
+	// number is Slurm's number of the job, or of the whole array. It is 0 until slurmctld has
+	// answered.
 	number   uint32
 	answered bool
 	refused  bool
-	// early are events that came before the answer to the submission.
+	// early has the events that arrived before the answer to the submission.
 	early []rm.Event
-	// waiting are the submissions that depend on this one and cannot be sent before
-	// it has its number.
+	// waiting has the inputs that need this submission's number: submissions that depend on
+	// it and commands to it.
 	waiting []func()
-	// cancelled says that the user cancelled it before slurmctld had answered.
+	// cancelled says that the user cancelled the job before slurmctld had answered.
 	cancelled bool
-	// tries is how often slurmctld was too busy to take it.
+	// tries is how often slurmctld was too busy to accept the job.
 	tries int
-	// tasks are the task numbers of an array, the one -1 of any other job.
+	// tasks has the task numbers of an array, or the one number -1 of any other job.
 	tasks []int
 	fates map[int]fate
-	// ended counts the tasks that are over.
+	// ended is the number of tasks that are over.
 	ended int
 }
 
-// maxTries is how often sbatch tries again what slurmctld was too busy to take, after a
-// pause of 1 s, 2 s and so on (MAX_RETRIES in sbatch.c): two minutes in all.
+// maxTries is how often sbatch retries a submission that slurmctld was too busy to accept
+// (MAX_RETRIES in sbatch.c). It pauses for 1 s, 2 s and so on, two minutes in all.
 const maxTries = 15
 
-// fate is what is known of a task.
+// fate is the state of a task.
 type fate uint8
 
 const (
-	inArray fate = iota // it waits, as far as is known in one record with others of its array
-	alone               // slurmctld has made it a job of its own
-	over
+	inArray fate = iota // pending, in one record with other tasks of its array as far as known
+	alone               // slurmctld has made the task a job of its own
+	over                // ended
 )
 
-// instance is one job of Slurm's: a job, or a task of an array.
+// instance is one job of Slurm's: a job of the workload, or a task of an array.
 type instance struct {
 	of    *submission
 	task  int
-	nodes string // as launched
-	// nodeCount and cpus are what it was launched with.
+	nodes string // at the launch
+	// nodeCount and cpus are its size at the launch.
 	nodeCount, cpus int
-	// start is when it was launched, and resized says that its size has changed since.
+	// start is the instant of the launch. resized says that the size has changed since.
 	start   hpc.Time
 	resized bool
-	// priority is the one with which it started; 0 if that was not asked for.
+	// priority is its priority when it started; 0 if the engine did not ask for it.
 	priority uint32
 }
 
-// scriptMark begins the line of a batch script that says which job of the workload
-// it is. slurmctld hands scripts to nodes as they were submitted, so a node knows
-// whose script it has even before slurmctld has answered the submission.
+// scriptMark begins the line of a batch script that names the script's job in the workload.
+// slurmctld hands scripts to nodes as they were submitted. So a node can tell a script's job
+// even before slurmctld has answered the submission.
 const scriptMark = "# rmreplay job "
 
 func scriptOf(index int) string {
 	return "#!/bin/sh\n" + scriptMark + strconv.Itoa(index) + "\n"
 }
 
-// submissionOf finds the submission that a script was made for.
+// submissionOf finds the submission of a script.
 func (j *jobs) submissionOf(script string) (*submission, error) {
 	if _, mark, ok := strings.Cut(script, scriptMark); ok {
 		line, _, _ := strings.Cut(mark, "\n")
@@ -113,10 +114,10 @@ func (j *jobs) submissionOf(script string) (*submission, error) {
 	return nil, fmt.Errorf("slurmctld launched a script that is none of the workload's: %.100q", script)
 }
 
-// submit takes a job of the workload. Since it is an input ([loop.nextInput]), the
-// numbers of jobs are in the workload's order and a job may depend on any before it.
-// slurmctld sleeps for a microsecond of virtual time over each (_throttle_start in
-// proc_req.c), as it does when they come all at once.
+// submit submits a job of the workload. A submission is an input ([loop.nextInput]). So Slurm
+// numbers the jobs in the workload's order, and a job may depend on any earlier one. slurmctld
+// sleeps for a microsecond of virtual time at each submission (_throttle_start in proc_req.c),
+// as it does when clients submit many jobs at once.
 func (j *jobs) submit(job *hpc.Job) error {
 	s := &submission{job: job, tasks: []int{-1}, fates: map[int]fate{}}
 	if job.Array != "" {
@@ -191,19 +192,19 @@ func (j *jobs) encodeSubmission(s *submission, index int) (body []byte, uid, gid
 	return j.codec.Body(desc), sub.UID, sub.GID, nil
 }
 
-// submitLine is the command line that would have submitted the job, for accounting:
-// with it, a workload can be made of the run's own database.
+// submitLine returns the command line that would submit the job. Accounting stores it, so that
+// a workload can be made from the run's own database.
 func submitLine(r hpc.Request, dependency string) string {
 	r.User, r.Group, r.Dependency = "", "", dependency
 	return sbatch.Join(append(append([]string{"sbatch"}, sbatch.Format(&r)...), "script"))
 }
 
-// unnumbered finds a submission that the dependency names and that has no number yet,
-// since slurmctld was too busy to take it at first. It is nil if there is none.
+// unnumbered finds a submission that the dependency names and that has no number yet, because
+// slurmctld was too busy to accept it at first. It returns nil if there is none.
 func (j *jobs) unnumbered(spec string) *submission {
 	deps, err := sbatch.ParseDependency(spec)
 	if spec == "" || err != nil {
-		return nil // for encodeSubmission to say
+		return nil // encodeSubmission reports the error
 	}
 	for _, d := range deps.List {
 		if on, _ := j.dependedOn(d.Job); on != nil && !on.answered {
@@ -213,8 +214,8 @@ func (j *jobs) unnumbered(spec string) *submission {
 	return nil
 }
 
-// dependedOn finds the submission that a dependency names, and the task of it if it
-// names one. It is nil where there is none.
+// dependedOn finds the submission that a dependency names, and the task if the dependency
+// names one. It returns nil if there is no such submission.
 func (j *jobs) dependedOn(name string) (on *submission, task string) {
 	if on = j.byID[name]; on != nil {
 		return on, ""
@@ -223,7 +224,7 @@ func (j *jobs) dependedOn(name string) (on *submission, task string) {
 	return j.byID[array], task
 }
 
-// dependency puts Slurm's job numbers into a dependency over the workload's names.
+// dependency replaces the workload's job names in a dependency by Slurm's numbers.
 func (j *jobs) dependency(spec string) (string, error) {
 	if spec == "" {
 		return "", nil
@@ -261,7 +262,7 @@ func (j *jobs) dependency(spec string) (string, error) {
 	return strings.Join(terms, separator), nil
 }
 
-// submitted takes slurmctld's answer to a submission.
+// submitted handles slurmctld's answer to a submission.
 func (j *jobs) submitted(s *submission, index int, reply *rpc.Message) {
 	resp, err := rpc.DecodeSubmitResponse(reply)
 	if err != nil {
@@ -294,8 +295,8 @@ func (j *jobs) submitted(s *submission, index int, reply *rpc.Message) {
 	}
 }
 
-// answer notes that a submission's fate is known and lets go of those that wait for it,
-// ahead of all that were submitted later.
+// answer records that slurmctld has answered a submission. The inputs that waited for the
+// answer come before all later ones.
 func (j *jobs) answer(s *submission) {
 	s.answered = true
 	if len(s.waiting) > 0 {
@@ -311,7 +312,7 @@ func (j *jobs) refuse(s *submission, reason string) {
 	j.emit(rm.Event{Kind: rm.Refused, Job: s.job.ID, Task: -1, Reason: reason})
 }
 
-// script says what the script of a job does once it runs.
+// script returns the run time and the end of a job's script.
 func (j *jobs) script(l *rpc.BatchLaunch) (nodes.Script, error) {
 	s, err := j.submissionOf(l.Script)
 	if err != nil {
@@ -340,7 +341,7 @@ func (j *jobs) started(l *rpc.BatchLaunch) {
 		task = int(l.ArrayTaskID)
 	}
 	if s.fates[task] == over {
-		// An administrator has put it back into the queue (scontrol requeue).
+		// An administrator has requeued the ended job (scontrol requeue).
 		s.ended--
 		j.emit(rm.Event{Kind: rm.Requeue, Job: s.job.ID, Task: task, RMJob: l.JobID, Reason: "requeued after its end"})
 	}
@@ -362,7 +363,7 @@ func (j *jobs) started(l *rpc.BatchLaunch) {
 	}
 }
 
-// suspended takes that a job was stopped or continued.
+// suspended reports that a job was suspended or resumed.
 func (j *jobs) suspended(number uint32, resumed bool) {
 	in := j.byNumber[number]
 	if in == nil {
@@ -375,12 +376,13 @@ func (j *jobs) suspended(number uint32, resumed bool) {
 	j.emit(rm.Event{Kind: kind, Job: in.of.job.ID, Task: in.task, RMJob: number})
 }
 
-// pipeData takes the records of finished jobs as they come.
+// pipeData reads records of finished jobs from the bytes that arrive in the pipe.
 func (j *jobs) pipeData(data []byte) {
 	j.Fail(j.records.Take(data, j.completed))
 }
 
-// completed takes the end of a job, or of a run of a job that goes back to the queue.
+// completed handles the record of a job's end, or of the end of a run after which slurmctld
+// requeues the job.
 func (j *jobs) completed(c jobcomp.Record) {
 	in := j.byNumber[c.Job]
 	if in == nil {
@@ -404,16 +406,16 @@ func (j *jobs) completed(c jobcomp.Record) {
 		c.Outcome.Name = name
 	}
 	if c.Outcome.State == slurmspec.Resizing {
-		in.resized = true // and goes on
+		in.resized = true // the job continues
 		return
 	}
 	if in.resized && c.Outcome.Start != 0 {
-		c.Outcome.Start = hpc.Unix(in.start.UnixSeconds()) // the record has the last change's instant
+		c.Outcome.Start = hpc.Unix(in.start.UnixSeconds()) // the record has the instant of the last resize
 	}
 	delete(j.running, c.Job)
 	c.Outcome.Priority = in.priority
-	// Whether these states are the end is for slurmctld to say: a job that lost its
-	// nodes may go back to the queue. And a record that was too long lacks its end.
+	// slurmctld may requeue a job that lost its nodes, and the record does not say so. A
+	// record that was too long is truncated.
 	if c.Truncated || c.Outcome.State == hpc.NodeFail || c.Outcome.State == hpc.Preempted {
 		j.askAbout(c, in)
 		return
@@ -421,14 +423,14 @@ func (j *jobs) completed(c jobcomp.Record) {
 	j.over(c.Job, in, c.Outcome, c.Outcome.State == hpc.Pending || j.requeues(&c.Outcome))
 }
 
-// requeues reports whether a job with that end goes back to the queue when its nodes are done
-// with it, for its exit code (job_hold_requeue in job_mgr.c).
+// requeues reports whether slurmctld requeues a job because of its exit code
+// (job_hold_requeue in job_mgr.c).
 func (j *jobs) requeues(o *rm.Outcome) bool {
 	return o.State != hpc.Cancelled && slices.Contains(j.requeueExits, o.ExitCode)
 }
 
-// over emits the event for the end of a job's run, or of the run that goes back to the
-// queue. What is left of an array as one record ends for all its tasks at once.
+// over emits the event of the end of a job's run. With requeued, slurmctld puts the job back
+// into the queue. The tasks that an array's own record still stands for all end with it.
 func (j *jobs) over(number uint32, in *instance, o rm.Outcome, requeued bool) {
 	if o.Start != 0 {
 		o.Partition = partitionOf(o.Partition)
@@ -438,7 +440,8 @@ func (j *jobs) over(number uint32, in *instance, o rm.Outcome, requeued bool) {
 		j.taskOver(number, s, in.task, o, requeued)
 		return
 	}
-	// Some may be split off that have not started. Their own records come at this instant.
+	// Some of these tasks may have become jobs of their own without a start. Their own
+	// records arrive at this instant, so the rest is decided after it.
 	j.At(j.Now()+1, func() {
 		for _, task := range s.tasks {
 			if s.fates[task] == inArray {
@@ -448,15 +451,15 @@ func (j *jobs) over(number uint32, in *instance, o rm.Outcome, requeued bool) {
 	})
 }
 
-// partitionOf is the partition in which a job runs, or ran last. Of one that may run in
-// several slurmctld names all, that one first, in case it goes back to the queue
+// partitionOf returns the partition in which a job runs, or ran last. For a job that may run in
+// several partitions slurmctld lists them all with that one first, in case it requeues the job
 // (rebuild_job_part_list in job_scheduler.c).
 func partitionOf(list string) string {
 	first, _, _ := strings.Cut(list, ",")
 	return first
 }
 
-// taskOver is over for one task, or for a job that is no array.
+// taskOver does the same for one task, or for a job that is no array.
 func (j *jobs) taskOver(number uint32, s *submission, task int, o rm.Outcome, requeued bool) {
 	if s.fates[task] == over {
 		return
@@ -469,8 +472,8 @@ func (j *jobs) taskOver(number uint32, s *submission, task int, o rm.Outcome, re
 		s.ended++
 	}
 	j.emit(ev)
-	// By the array's own number its tasks are known that have no record yet; the last of
-	// them keeps it (job_array_split in job_mgr.c).
+	// The array's own number stands for its tasks without a record. The last such task keeps
+	// the number (job_array_split in job_mgr.c).
 	if !requeued && number != s.number {
 		delete(j.byNumber, number)
 	}

@@ -12,8 +12,9 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// submittedTo makes jobs without daemons that know submissions by name: with a
-// number from 101 up in the order given; "-name" was refused, "?name" is unanswered.
+// submittedTo returns jobs that need no daemon and have submissions with the given names. Their
+// numbers count from 101 in the order of the names. slurmctld refused "-name" and has not
+// answered "?name".
 func submittedTo(names ...string) *jobs {
 	e := newJobs(&loop{}, &users{})
 	for i, name := range names {
@@ -44,7 +45,7 @@ func TestDependencyNumbers(t *testing.T) {
 		"after:a+5":              "after:101+5",
 		"afterok:array_3":        "afterok:103_3",
 		"aftercorr:array":        "aftercorr:103",
-		"afterok:x_1":            "afterok:104", // a name is a name, even if it looks like a task
+		"afterok:x_1":            "afterok:104", // x_1 is the name of a job here, and no task of x
 		"singleton":              "singleton",
 		"singleton,afterok:b":    "singleton,afterok:102",
 		"AfterOK:a":              "afterok:101",
@@ -97,8 +98,9 @@ func compareSacct(text string, rows ...run.Row) ([]string, error) {
 	}), nil
 }
 
-// A job that is cancelled before slurmctld has answered its submission (it sleeps for a
-// microsecond of virtual time over each) is cancelled once it has.
+// TestCancelBeforeTheAnswer: a user cancels a job before slurmctld has answered its submission
+// (slurmctld sleeps for a microsecond of virtual time at each). The engine cancels it after the
+// answer.
 func TestCancelBeforeTheAnswer(t *testing.T) {
 	s := scenario{cluster: writeCluster(t, clusterFiles(t))}
 	s.workload.Jobs = workload.JobsOf(
@@ -118,9 +120,9 @@ func TestCancelBeforeTheAnswer(t *testing.T) {
 	o.drained()
 }
 
-// With a full job table slurmctld takes no more for now. Such a submission is tried
-// again, as sbatch does, and what depends on it waits for its number.
-func TestDependencyOnWhatWasNotTakenAtFirst(t *testing.T) {
+// TestDependencyOnRetriedJob: while its job table is full, slurmctld accepts no job. The engine
+// submits the job again, as sbatch does, and jobs that depend on it wait for its number.
+func TestDependencyOnRetriedJob(t *testing.T) {
 	s := scenario{cluster: writeCluster(t, clusterFiles(t, "MinJobAge=300", "MinJobAge=2\nMaxJobCount=2"))}
 	s.workload.Jobs = workload.JobsOf(
 		job("first", 10, 30, on("c1")), job("second", 10, 40, on("c2")), job("third", 11, 30, on("c1")),
@@ -139,8 +141,8 @@ func TestDependencyOnWhatWasNotTakenAtFirst(t *testing.T) {
 	o.drained()
 }
 
-// A slurm.conf that is put in the place of another has the same nodes, scaled as those are, and
-// the same accounting.
+// TestCheckSlurmConf: a slurm.conf that replaces another has the same nodes, scaled by the
+// cluster's factor, and the same accounting.
 func TestCheckSlurmConf(t *testing.T) {
 	files := clusterFiles(t)
 	files["same.conf"] = files["slurm.conf"] + "SchedulerParameters=bf_continue\n"

@@ -15,8 +15,8 @@ import (
 	"rmreplay/internal/vclock"
 )
 
-// loop is the event loop: it lets virtual time pass, sends what the workload does to
-// slurmctld in order, and collects what happens. The parts of an engine share it.
+// loop is the event loop that the parts of an engine share. It advances virtual time, sends
+// the workload's inputs to slurmctld in order, and collects events.
 type loop struct {
 	clock   *vclock.Clock
 	network *network.Network
@@ -26,35 +26,35 @@ type loop struct {
 	holds func(now hpc.Time) bool
 
 	timers     agenda.Agenda[func()]
-	timed      int      // timers so far
-	inputs     []func() // what the workload does and has not been sent yet
-	unanswered int      // requests of inputs
+	timed      int      // number of timers set so far
+	inputs     []func() // inputs that have not been sent
+	unanswered int      // number of sent inputs without an answer
 	events     []rm.Event
 	warnings   []Warning
-	err        error // the first reason for which the run cannot go on
+	err        error // the first error that ends the run
 }
 
-// Now is the current virtual time.
+// Now returns the current virtual time.
 func (l *loop) Now() hpc.Time { return l.clock.Now() }
 
-// At has f run when virtual time reaches t.
+// At calls f when virtual time reaches t.
 func (l *loop) At(t hpc.Time, f func()) {
 	l.timed++
 	l.timers.Put(agenda.Entry[func()]{At: t, Seq: l.timed, What: f})
 }
 
-// Fail ends the run with its first error; nil changes nothing.
+// Fail ends the run with its first error. A nil error changes nothing.
 func (l *loop) Fail(err error) {
 	if l.err == nil {
 		l.err = err
 	}
 }
 
-// Err is why the run cannot go on, or nil.
+// Err returns the error that ends the run, or nil.
 func (l *loop) Err() error { return l.err }
 
-// failUnlessEnded fails with err unless the reason turns out to be that a daemon has
-// ended, of which the guard tells a moment later.
+// failUnlessEnded ends the run with err. If a daemon has ended, it ends the run with that error
+// instead. It waits half a second of real time for the guard's notice of such an end.
 func (l *loop) failUnlessEnded(err error) {
 	for range 50 {
 		l.daemons.TakeNotices()
@@ -76,8 +76,8 @@ func (l *loop) emit(ev rm.Event) {
 	l.events = append(l.events, ev)
 }
 
-// advance lets virtual time pass up to t, or to the first instant before t at which something
-// happened, and returns what happened then.
+// advance runs virtual time to t, or to the first instant before t at which there are events.
+// It returns the events of that instant.
 func (l *loop) advance(ctx context.Context, t hpc.Time) ([]rm.Event, error) {
 	for l.err == nil {
 		l.runTimers()
@@ -87,7 +87,7 @@ func (l *loop) advance(ctx context.Context, t hpc.Time) ([]rm.Event, error) {
 		case len(l.events) > 0:
 			limit = l.Now()
 		case len(l.inputs) > 0 && l.unanswered == 0:
-			limit = min(limit, l.Now()+1) // an action holds them until then
+			limit = min(limit, l.Now()+1) // an action of this instant delays the inputs
 		}
 		wake, err := l.wait(ctx, limit)
 		if err != nil {
@@ -112,10 +112,9 @@ func (l *loop) advance(ctx context.Context, t hpc.Time) ([]rm.Event, error) {
 	return l.take(), l.err
 }
 
-// wait lets virtual time pass up to limit, or to the first thing that happens. While
-// messages wait for a free connection it goes in small steps, from one instant at
-// which all is quiet to the next, and looks for connections that slurmctld has closed:
-// a close is nothing that the clock tells of.
+// wait runs virtual time to limit, or until the clock wakes the driver. While messages wait
+// for a free connection, it advances in small steps and after each looks for connections
+// that slurmctld has closed, because the clock does not report a closed connection.
 func (l *loop) wait(ctx context.Context, limit hpc.Time) (vclock.Wake, error) {
 	patience, waiting := l.network.Waiting()
 	if !waiting {
@@ -128,9 +127,9 @@ func (l *loop) wait(ctx context.Context, limit hpc.Time) (vclock.Wake, error) {
 	return wake, err
 }
 
-// nextInput sends the inputs that there are to slurmctld, in their order and each when the
-// one before has been answered: many at once would be handled in the order in which
-// slurmctld's threads get processors.
+// nextInput sends inputs to slurmctld in their order, each when slurmctld has answered the one
+// before. slurmctld would handle several at once in the order in which its threads get
+// processors.
 func (l *loop) nextInput() {
 	for len(l.inputs) > 0 && l.unanswered == 0 && !l.holds(l.Now()) {
 		send := l.inputs[0]
@@ -139,7 +138,8 @@ func (l *loop) nextInput() {
 	}
 }
 
-// input adds something that the workload does. It is sent when its turn comes.
+// input adds an input of the workload: a submission, a command, an event or an action.
+// [loop.nextInput] calls send when its turn comes.
 func (l *loop) input(send func()) { l.inputs = append(l.inputs, send) }
 
 // sendInput sends the request of an input.
@@ -151,7 +151,7 @@ func (l *loop) sendInput(m *rpc.Message, answered func(*rpc.Message, error)) {
 	})
 }
 
-// ask sends an administrator's question, which waits for no input and holds none up.
+// ask sends an administrator's question at once. Inputs do not wait for its answer.
 func (l *loop) ask(typ rpc.Type, body []byte, answered func(*rpc.Message, error)) {
 	l.network.Send(&rpc.Message{Type: typ, Host: "localhost", Body: body}, answered)
 }
@@ -168,7 +168,8 @@ func (l *loop) runTimers() {
 	}
 }
 
-// explain makes an error of the clock one that says what to do.
+// explain adds what the driver was doing to a stall or a deadlock of the clock. It prefers the
+// run's own error.
 func (l *loop) explain(err error) error {
 	if l.err != nil {
 		return l.err
@@ -181,7 +182,7 @@ func (l *loop) explain(err error) error {
 	return err
 }
 
-// step lets virtual time pass up to limit, or to the first thing that happens.
+// step runs virtual time to limit, to the next timer, or until the clock wakes the driver.
 func (l *loop) step(ctx context.Context, limit hpc.Time) (vclock.Wake, error) {
 	l.runTimers()
 	wake, err := l.wait(ctx, min(limit, l.timers.Next()))
@@ -199,10 +200,11 @@ func (l *loop) step(ctx context.Context, limit hpc.Time) (vclock.Wake, error) {
 	return wake, l.err
 }
 
-// Until lets virtual time pass until done. Nothing of the workload may be under way.
+// Until runs virtual time until done returns true. Only the start and the end of a run call it,
+// because it sends no inputs.
 func (l *loop) Until(ctx context.Context, done func() bool) error {
 	for !done() {
-		// In steps, so that a condition that only time changes is looked at again.
+		// Short steps also notice a condition that only time changes.
 		if _, err := l.step(ctx, l.Now().Add(100*time.Millisecond)); err != nil {
 			return err
 		}
@@ -210,7 +212,7 @@ func (l *loop) Until(ctx context.Context, done func() bool) error {
 	return nil
 }
 
-// quietly lets virtual time pass up to t. Nothing of the workload may be under way.
+// quietly runs virtual time to t. Like Until, it sends no inputs.
 func (l *loop) quietly(ctx context.Context, t hpc.Time) error {
 	for l.Now() < t {
 		if _, err := l.step(ctx, t); err != nil {

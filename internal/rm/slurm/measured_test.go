@@ -12,8 +12,8 @@ import (
 	"rmreplay/internal/run"
 )
 
-// backlog is a cluster whose backfill scheduler has much to look at: jobs of different
-// sizes and time limits, of which two run at a time.
+// backlog returns a scenario in which the backfill scheduler tries many jobs: they have
+// different sizes and time limits, and two run at a time.
 func backlog(t *testing.T, in *backlogged, factor float64) {
 	t.Helper()
 	files := manyNodes(400)
@@ -42,7 +42,7 @@ func backlog(t *testing.T, in *backlogged, factor float64) {
 		}
 		return events
 	}
-	// One more every 100 ms, so that some are submitted while slurmctld computes.
+	// One more job every 100 ms, so that some are submitted while slurmctld computes.
 	const late = 100
 	for i := range late {
 		at := epoch.Add(25*time.Second + time.Duration(i)*100*time.Millisecond)
@@ -75,7 +75,7 @@ func backlog(t *testing.T, in *backlogged, factor float64) {
 	t.Logf("factor %v: %v of CPU time, %v charged, %d steps, %+v, %v", factor, in.cpu, in.charged, in.steps, in.scheduler, in.warnings)
 }
 
-// backlogged is what slurmctld says of a backlog.
+// backlogged has slurmctld's counters after a backlog.
 type backlogged struct {
 	scheduler    run.Scheduler
 	warnings     []Warning
@@ -83,9 +83,9 @@ type backlogged struct {
 	charged, cpu time.Duration
 }
 
-// TestMeasuredController checks that a slow controller is one: its backfill cycles take
-// the time that sdiag shows, and bf_max_time cuts them, while with the frozen clock they
-// take none and see the whole queue.
+// TestMeasuredController checks the measured clock. The backfill cycles of a slow controller take
+// the time that sdiag shows, and bf_max_time ends them early. With the frozen clock they take
+// no time and try the whole queue.
 func TestMeasuredController(t *testing.T) {
 	var frozen, slow backlogged
 	backlog(t, &frozen, 0)

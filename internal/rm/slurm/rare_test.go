@@ -17,7 +17,7 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// once checks that every task of every job ended once, and that nothing is left.
+// once checks that every task of every job ended once and that no job remains.
 func (o *outcome) once() {
 	o.t.Helper()
 	ended := map[string]int{}
@@ -37,8 +37,8 @@ func (o *outcome) once() {
 	}
 }
 
-// Tasks that slurmctld splits off an array before they start end once, whatever ends them,
-// and those that vanish without a record end, too.
+// TestArraysEnd: a task that slurmctld makes a job of its own before it starts ends once, for
+// every cause of the end. A task that slurmctld removes without a record ends too.
 func TestArraysEnd(t *testing.T) {
 	s := scenario{cluster: writeCluster(t, clusterFiles(t))}
 	lasting := map[int]time.Duration{0: 20 * time.Second}
@@ -46,15 +46,15 @@ func TestArraysEnd(t *testing.T) {
 		lasting[task] = 800 * time.Second
 	}
 	s.workload.Jobs = workload.JobsOf(
-		// The limit ends x_0, on which y_0 depends.
+		// x_0 reaches its time limit. y_0 depends on x_0.
 		job("x", 10, 0, with(on("c1"), limit(2*time.Minute), func(j *hpc.Job) {
 			j.Array, j.TaskRunTimes = "0-1", map[int]time.Duration{0: 500 * time.Second, 1: 20 * time.Second}
 		})),
 		job("y", 12, 10, with(on("c1"), dependsOn("aftercorr:x"), func(j *hpc.Job) { j.Array = "0-1" })),
-		// The user cancels what waits, split off or not.
+		// The user cancels all pending tasks.
 		job("a", 1000, 0, func(j *hpc.Job) { j.Array, j.TaskRunTimes = "0-19", lasting }),
 		job("b", 1002, 1000, with(dependsOn("aftercorr:a"), cancelledAfter(200), func(j *hpc.Job) { j.Array = "0-19" })),
-		// An administrator cancels one task that has no record yet, and one of two that run.
+		// An administrator cancels a task that has no record yet, and one of two running tasks.
 		job("blocker", 5000, 100, with(on("c2"), tasks(4))),
 		job("c", 5010, 600, with(on("c2"), tasks(2), func(j *hpc.Job) { j.Array = "1-4" })),
 	)
@@ -77,7 +77,8 @@ func TestArraysEnd(t *testing.T) {
 	}
 }
 
-// A job goes on with the nodes that are left if it does not mind the loss of one, or if it was told to.
+// TestResizedJob: a job that allows the loss of a node (--no-kill), or that a user shrinks,
+// continues on its other nodes.
 func TestResizedJob(t *testing.T) {
 	s := scenario{cluster: writeCluster(t, clusterFiles(t))}
 	s.workload.NodeEvents = []hpc.NodeEvent{{At: after(100), Nodes: "c2", State: "fail"}}
@@ -98,7 +99,7 @@ func TestResizedJob(t *testing.T) {
 	}
 }
 
-// A job whose exit code the site requeues is not over.
+// TestRequeueExit: a job is not over if the site requeues jobs with its exit code.
 func TestRequeueExit(t *testing.T) {
 	s := scenario{cluster: writeCluster(t, clusterFiles(t, "JobRequeue=1", "JobRequeue=1\nRequeueExit=5-6"))}
 	s.workload.Jobs = workload.JobsOf(
@@ -116,7 +117,8 @@ func TestRequeueExit(t *testing.T) {
 	}
 }
 
-// A job that goes back to the queue after each of its runs is given up, as one that waits for ever.
+// TestRequeuedForEver: the replay gives up a job that slurmctld requeues after each run, as it
+// gives up a job that waits for ever.
 func TestRequeuedForEver(t *testing.T) {
 	s := scenario{cluster: writeCluster(t, clusterFiles(t, "JobRequeue=1", "JobRequeue=1\nRequeueExit=5"))}
 	s.workload.Jobs = workload.JobsOf(
@@ -133,9 +135,9 @@ func TestRequeuedForEver(t *testing.T) {
 	}
 }
 
-// Whoever submits a job exists, also if the cluster's list does not have him: Slurm can start no job
-// of a user without a name.
-func TestUserWhoIsNotListed(t *testing.T) {
+// TestUnlistedUser: the submitter of a job exists even if the cluster's list lacks the user. Slurm
+// cannot start a job of a user without a name.
+func TestUnlistedUser(t *testing.T) {
 	s := scenario{cluster: writeCluster(t, clusterFiles(t))}
 	s.workload.Users = []hpc.User{{Name: "ann", UID: 7, GID: 7}, {Name: "own", UID: 30001, GID: 30001}}
 	by := func(user string) func(*hpc.Job) { return func(j *hpc.Job) { j.User = user } }
@@ -154,7 +156,7 @@ func TestUserWhoIsNotListed(t *testing.T) {
 	}
 }
 
-// A job that is put back into the queue after its end is not over.
+// TestRequeueAfterTheEnd: a requeue after a job's end is noticed when the job starts again.
 func TestRequeueAfterTheEnd(t *testing.T) {
 	s := scenario{cluster: writeCluster(t, clusterFiles(t))}
 	s.workload.Jobs = workload.JobsOf(job("twice", 10, 50, on("c1")), job("other", 10, 1000, on("c2")))
@@ -168,7 +170,7 @@ func TestRequeueAfterTheEnd(t *testing.T) {
 	}
 }
 
-// A job that ends on its nodes before it was launched there is not taken for one that ran.
+// TestEndBeforeTheLaunch: a job that ends before its launch on the nodes has not run.
 func TestEndBeforeTheLaunch(t *testing.T) {
 	prolog, err := nodes.ParseDelay("60s")
 	if err != nil {
@@ -190,7 +192,8 @@ func TestEndBeforeTheLaunch(t *testing.T) {
 	}
 }
 
-// What never ends is given up: a job that stays suspended, and one without a limit.
+// TestEndless: the replay gives up jobs that never end: a suspended job and a job without a
+// limit.
 func TestEndless(t *testing.T) {
 	s := scenario{cluster: writeCluster(t, clusterFiles(t,
 		"Default=YES MaxTime=INFINITE DefaultTime=60", "Default=YES MaxTime=INFINITE DefaultTime=INFINITE",
@@ -199,7 +202,7 @@ func TestEndless(t *testing.T) {
 		job("suspended", 10, 600, on("c1")),
 		job("endless", 10, 1, with(on("c2"), forever, limit(0))),
 		job("until the default limit", 10, 1, with(on("c4"), forever, limit(0), func(j *hpc.Job) { j.Partition = "urgent" })),
-		job("long", 10, 20_000, with(on("c3"), limit(10*time.Hour))), // though nothing happens for hours
+		job("long", 10, 20_000, with(on("c3"), limit(10*time.Hour))), // ends, although nothing happens for hours
 	)
 	s.workload.Actions = []hpc.Action{{At: after(100), Run: []string{"scontrol", "suspend", "1"}}}
 	s.drainLimit = time.Hour
@@ -215,7 +218,8 @@ func TestEndless(t *testing.T) {
 	}
 }
 
-// Nothing in a name is taken for anything else, and the record has it as it was.
+// TestNames: the engine reads no part of a job's name as another field, and the record has the
+// name unchanged.
 func TestNames(t *testing.T) {
 	names := []string{"two\nlines", "x JobState=PENDING y", "JobState=FAILED", "a|b", "tab\tand\x7f", strings.Repeat("long ", 180)}
 	s := scenario{cluster: writeCluster(t, clusterFiles(t))}
@@ -233,8 +237,8 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// A submission that slurmctld has no room for (it takes one job less than MaxJobCount) is tried
-// again for as long as sbatch does.
+// TestFullQueue: slurmctld has no room for a job (it accepts one job less than MaxJobCount).
+// The engine retries the submission for as long as sbatch does.
 func TestFullQueue(t *testing.T) {
 	s := scenario{cluster: writeCluster(t, clusterFiles(t, "MinJobAge=300", "MinJobAge=2\nMaxJobCount=3"))}
 	s.workload.Jobs = workload.JobsOf(
@@ -253,7 +257,9 @@ func TestFullQueue(t *testing.T) {
 	}
 }
 
-// A run time beyond the end of time is a long one.
+// TestLongestRunTime: a run time that ends after the last representable instant is a long run
+// TestLongestRunTime: a run time that ends after the last representable instant is a long run
+// time.
 func TestLongestRunTime(t *testing.T) {
 	s := scenario{cluster: writeCluster(t, clusterFiles(t))}
 	s.workload.Jobs = workload.JobsOf(job("longest", 10, 0, with(limit(time.Minute), func(j *hpc.Job) { j.RunTime = hpc.Unlimited - time.Hour })))
@@ -263,13 +269,13 @@ func TestLongestRunTime(t *testing.T) {
 	}
 }
 
-// Every action begins at its instant, whether or not an earlier one has ended, and holds up
-// only what comes at the same one.
-func TestActionsThatLast(t *testing.T) {
+// TestOverlappingActions: every action begins at its instant, whether or not an earlier action
+// has ended. Only inputs of the same instant wait for it.
+func TestOverlappingActions(t *testing.T) {
 	s := scenario{cluster: writeCluster(t, clusterFiles(t))}
 	s.workload.Actions = []hpc.Action{
 		{At: after(100), Shell: "sleep 300"},
-		{At: after(150), Run: []string{"squeue", "-i", "60"}}, // for ever
+		{At: after(150), Run: []string{"squeue", "-i", "60"}}, // never ends
 		{At: after(200), Run: []string{"scontrol", "update", "PartitionName=batch", "State=DOWN"}},
 		{At: after(500), Run: []string{"scontrol", "update", "PartitionName=batch", "State=UP"}},
 	}
@@ -285,7 +291,7 @@ func TestActionsThatLast(t *testing.T) {
 	}
 }
 
-// What sacctmgr changes acts in slurmctld at once.
+// TestAccountingActions: a change by sacctmgr acts in slurmctld at once.
 func TestAccountingActions(t *testing.T) {
 	files := clusterFiles(t,
 		"AccountingStorageType=accounting_storage/none", "AccountingStorageType=accounting_storage/slurmdbd\nAccountingStorageEnforce=associations,limits,qos")

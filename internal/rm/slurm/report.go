@@ -15,66 +15,68 @@ import (
 	"rmreplay/internal/run"
 )
 
-// Facts are what a run's record and its workload say, for the comparison with slurmdbd.
+// Facts has the content of a run's record and of its workload. [Engine.Report] compares it with
+// slurmdbd's records.
 type Facts struct {
 	// Rows are the rows of the record.
 	Rows iter.Seq[*run.Row]
-	// Begin is when virtual time began to matter; node events before it happened then.
+	// Begin is when virtual time began. Node events before it took effect at Begin.
 	Begin        hpc.Time
 	NodeEvents   []hpc.NodeEvent
 	Reservations []hpc.ReservationEvent
-	// OthersAct says that something else than these events, such as an action, may have
-	// changed nodes and reservations.
+	// OthersAct says that other inputs, such as an action, may have changed nodes and
+	// reservations.
 	OthersAct bool
 }
 
-// Report is what the end of a run's record needs to know of the engine.
+// Report has what the run's record needs from the engine when a run ends.
 type Report struct {
 	// End is the virtual time at which the workload ended.
 	End hpc.Time
-	// DaemonCPU is the CPU time, user and system, of each daemon up to then, and PeakMemory the
-	// largest resident set of each in bytes.
+	// DaemonCPU is the CPU time, user and system, that each daemon had used by End. PeakMemory
+	// is the largest resident set of each daemon in bytes.
 	DaemonCPU  map[string]time.Duration
 	PeakMemory map[string]int64
-	// ClockSteps is how often virtual time was advanced. Computing is the virtual time that
-	// slurmctld's threads have spent computing, all threads together; 0 with the frozen clock.
+	// ClockSteps is how often virtual time advanced. Computing is the virtual time that
+	// slurmctld's computing took, all threads together; 0 with the frozen clock.
 	ClockSteps uint64
 	Computing  time.Duration
-	// Scheduler is what slurmctld has counted since the workload began, as sdiag shows it; nil
-	// for a run that failed.
+	// Scheduler has slurmctld's counters since the workload began, as sdiag shows them; nil for
+	// a run that failed.
 	Scheduler *run.Scheduler
-	// Warnings are what the engine has noticed.
+	// Warnings are the engine's warnings.
 	Warnings []Warning
 	// Unfinished describes the administrator's actions that have not ended.
 	Unfinished []string
 
-	// Logs are texts for the log directory by file name: what sacct and sacctmgr have printed.
+	// Logs has texts for the log directory by file name: the output of sacct and sacctmgr.
 	Logs map[string]string
-	// Jobs is what slurmdbd has of the jobs, to complete the record's rows; nil without
-	// accounting.
+	// Jobs has slurmdbd's records of the jobs, which complete the rows of the run's record; nil
+	// without accounting.
 	Jobs *audit.Jobs
-	// Comparisons say what slurmdbd has differently; none without accounting.
+	// Comparisons are the comparisons with slurmdbd; none without accounting.
 	Comparisons []Comparison
 }
 
 // Comparison is one comparison with slurmdbd.
 type Comparison struct {
-	// Code is that of the warning that a difference deserves: "sacct-differs".
+	// Code is the code of the warning about a difference: "sacct-differs".
 	Code string
-	// What was compared: "the record", "the workload's events".
+	// What names the thing compared: "the record", "the workload's events".
 	What string
 	// Differences has one sentence for each difference.
 	Differences []string
-	// Err is why nothing could be compared; nil if it was.
+	// Err says why the comparison was impossible; nil if it was made.
 	Err error
 }
 
-// flushTime is virtual time in which slurmctld's agent empties its queue for slurmdbd.
+// flushTime is the virtual time that slurmctld's agent gets to empty its queue for slurmdbd.
 const flushTime = 30 * time.Second
 
-// Report says what remains to be said when the workload has ended. It lets virtual time pass
-// until slurmctld has answered and slurmdbd has everything. With nil facts, for a run that has
-// failed, it asks no daemon. After an error the report has what was known until then.
+// Report asks the daemons for everything that the run's record needs when the workload has
+// ended. It runs virtual time until slurmctld has answered and slurmdbd has all records. For a
+// run that failed, facts is nil, and Report asks no daemon. The report that comes with an error
+// has what was known before the error.
 func (e *Engine) Report(ctx context.Context, facts *Facts) (*Report, error) {
 	r := &Report{End: e.Now(), DaemonCPU: e.cpu(), Logs: map[string]string{}}
 	var err error
@@ -91,18 +93,19 @@ func (e *Engine) Report(ctx context.Context, facts *Facts) (*Report, error) {
 	return r, err
 }
 
-// takeWarnings returns what has been noticed since the last call.
+// takeWarnings returns the warnings since the last call.
 func (e *Engine) takeWarnings() []Warning {
 	w := e.loop.warnings
 	e.loop.warnings = nil
 	return w
 }
 
-// scheduler asks slurmctld for its statistics and warns of what in them, and in the daemons'
-// logs, makes the result doubtful.
+// scheduler asks slurmctld for its statistics. It warns of anything in them and in the daemons'
+// logs that affects the result.
 func (e *Engine) scheduler(ctx context.Context) (*run.Scheduler, error) {
 	total := &run.Scheduler{}
-	// slurmctld reports the last job's end in the midst of a request that it has not counted yet.
+	// slurmctld reports the last job's end while it handles a request, and counts the request
+	// afterwards.
 	if err := e.loop.quietly(ctx, e.Now().Add(time.Second)); err != nil {
 		return total, err
 	}
@@ -119,8 +122,8 @@ func (e *Engine) scheduler(ctx context.Context) (*run.Scheduler, error) {
 	return total, counters.CheckLosses(e.cfg.LogDir, e.loop.warn)
 }
 
-// sacct returns what slurmdbd has of the run's jobs, after the time that slurmctld needs to
-// send its last records. It is empty without accounting.
+// sacct returns slurmdbd's records of the run's jobs. First it gives slurmctld time to send its
+// last records. The result is empty without accounting.
 func (e *Engine) sacct(ctx context.Context) (string, error) {
 	if e.database == nil {
 		return "", nil
@@ -131,7 +134,7 @@ func (e *Engine) sacct(ctx context.Context) (string, error) {
 	return e.database.Sacct(ctx, e.Now())
 }
 
-// compare compares what the record and the workload say with what slurmdbd has.
+// compare compares the record and the workload with slurmdbd's records.
 func (e *Engine) compare(ctx context.Context, r *Report, facts *Facts) error {
 	text, err := e.sacct(ctx)
 	if err != nil || text == "" {
@@ -158,7 +161,7 @@ func (e *Engine) compare(ctx context.Context, r *Report, facts *Facts) error {
 	return nil
 }
 
-// compareEvents compares the events up to end with what slurmdbd has of nodes and
+// compareEvents compares the events up to end with slurmdbd's records of nodes and
 // reservations.
 func (f *Facts) compareEvents(outages, reservations string, end hpc.Time) ([]string, error) {
 	nodeEvents := slices.DeleteFunc(slices.Clone(f.NodeEvents), func(ev hpc.NodeEvent) bool { return ev.At > end })

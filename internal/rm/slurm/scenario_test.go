@@ -14,14 +14,14 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// want compares what became of every job with a text: a line for each job or task in
-// the order of submission,
+// want compares the outcome of every job with a text. The text has a line for each job or task
+// in the order of submission:
 //
 //	ID STATE START-END NODES
 //
-// with times in seconds after the epoch, "-" where the job never had any, and where it
-// applies the exit status ("exit 3", "signal 9"), "restarts N", "stopped N" (seconds
-// suspended) and the reason of a refusal. Empty lines and those with # are for readers.
+// Times are in seconds after the epoch; "-" stands for a time or nodes that the job never had.
+// A line may end with the exit status ("exit 3", "signal 9"), "restarts N", "stopped N" (seconds
+// suspended) and the reason of a refusal. Empty lines and lines with # are comments.
 func (o *outcome) want(text string) {
 	o.t.Helper()
 	var want, got []string
@@ -71,11 +71,10 @@ func describe(r *run.Row) string {
 	return b.String()
 }
 
-// seconds is an instant as the seconds after the epoch, without a fraction where there
-// is none.
+// seconds formats an instant as seconds after the epoch, without a fraction of zero.
 func seconds(t hpc.Time) string { return fmt.Sprintf("%g", since(t)) }
 
-// drained fails the test if jobs were given up or warnings affect the result.
+// drained fails the test if the replay gave up jobs or if warnings affect the result.
 func (o *outcome) drained() {
 	o.t.Helper()
 	if len(o.result.Undrained) > 0 {
@@ -110,7 +109,8 @@ func noRequeue(j *hpc.Job) {
 	j.Requeue = &no
 }
 
-// A job on thousands of nodes gets all of them at its start and returns all at its end.
+// TestLargeJob: a job on thousands of nodes gets all of them at its start and frees all at its
+// end.
 func TestLargeJob(t *testing.T) {
 	const size = 5000
 	s := scenario{cluster: writeCluster(t, manyNodes(size))}
@@ -133,8 +133,8 @@ func TestLargeJob(t *testing.T) {
 	}
 }
 
-// A record of jobcomp/filetxt that is too long for its buffer lacks its end. slurmctld
-// gives what is missing.
+// TestLongRecords: a record that is too long for the buffer of jobcomp/filetxt lacks its last
+// fields. The engine asks slurmctld for them.
 func TestLongRecords(t *testing.T) {
 	long := strings.Repeat("x", 57)
 	files := map[string]string{"slurm.conf": fmt.Sprintf(`ClusterName=long
@@ -186,8 +186,8 @@ PartitionName=batch Nodes=ALL Default=YES MaxTime=INFINITE DefaultTime=60
 	o.drained()
 }
 
-// If the site has an epilog, slurmctld schedules at the end of the epilog. Without one, it
-// schedules within batch_sched_delay.
+// TestEpilogSchedulesAtOnce: at a site with an epilog, slurmctld schedules when the epilog
+// ends. Without one, it schedules within batch_sched_delay.
 func TestEpilogSchedulesAtOnce(t *testing.T) {
 	start := func(edit string) float64 {
 		s := scenario{cluster: writeCluster(t, clusterFiles(t, "KillWait=30", "KillWait=30\n"+edit))}

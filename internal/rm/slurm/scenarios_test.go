@@ -22,13 +22,13 @@ import (
 // cluster of testdata/cluster. `make golden` writes their schedules anew. A file has these
 // directives:
 //
-//	slurm.conf    the keys that the scenarios below it set in another way than the cluster
-//	workload      the jobs and events of the scenarios below it
-//	replay        what becomes of each job, and then of nodes and reservations
+//	slurm.conf    keys of slurm.conf with other values for the scenarios below
+//	workload      the jobs and events of the scenarios below
+//	replay        the outcome of each job, and then of nodes and reservations
 //
-// replay may have a workload of its own; package rmtest describes its lines. Its arguments
-// are drain-limit=DURATION, and the delays on the nodes: launch, prolog, epilog and seed.
-// An "affects the result" in a schedule is a warning that makes the replay invalid.
+// replay may have its own workload. Package rmtest describes the lines. Its arguments are
+// drain-limit=DURATION and the delays on the nodes: launch, prolog, epilog and seed. The words
+// "affects the result" in a schedule mark a warning that makes the replay invalid.
 func TestScenarios(t *testing.T) {
 	needSlurm(t, false)
 	datadriven.Walk(t, "testdata/scenarios", func(t *testing.T, path string) {
@@ -78,8 +78,8 @@ func (s *scenario) configure(t *testing.T, d *datadriven.TestData) {
 	d.MaybeScanArgs(t, "seed", &s.delays.Seed)
 }
 
-// editedCluster is the cluster of testdata/cluster with other values of single keys of
-// slurm.conf. A key that it does not have is added.
+// editedCluster returns the cluster of testdata/cluster with other values for some keys of
+// slurm.conf. It adds the keys that the file lacks.
 func editedCluster(t *testing.T, edits string) *conf.Cluster {
 	files := clusterFiles(t)
 	lines := strings.Split(files["slurm.conf"], "\n")
@@ -98,8 +98,8 @@ next:
 	return writeCluster(t, files)
 }
 
-// schedule is the outcome as the scenario files have it: what describe says of each job,
-// then the jobs that never started, the events of nodes and reservations, and the warnings.
+// schedule formats the outcome for the scenario files: a line of describe for each job, the jobs
+// that never started, the events of nodes and reservations, and the warnings.
 func (o *outcome) schedule() string {
 	var b strings.Builder
 	table := tabwriter.NewWriter(&b, 0, 0, 1, ' ', 0)

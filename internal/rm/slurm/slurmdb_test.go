@@ -24,15 +24,14 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// rebuild replays a scenario with accounting and makes a workload of the database that
-// slurmdbd has filled.
+// rebuild replays a scenario with accounting and reads a workload from slurmdbd's database.
 func (s *scenario) rebuild(t *testing.T, limit time.Duration, opts slurmdb.Options) *slurmdb.Result {
 	t.Helper()
 	return read(t, s.database(t, limit), opts)
 }
 
-// database replays a scenario with accounting and returns the source name of the database
-// that slurmdbd has filled.
+// database replays a scenario with accounting and returns the source name of slurmdbd's
+// database.
 func (s *scenario) database(t *testing.T, limit time.Duration) string {
 	t.Helper()
 	in := needSlurm(t, true)
@@ -48,7 +47,7 @@ func (s *scenario) database(t *testing.T, limit time.Duration) string {
 	if _, err := replay.Rigid(ctx, e, &s.workload, writer, replay.Options{DrainLimit: s.drainLimit}); err != nil {
 		t.Fatalf("replaying: %v", err)
 	}
-	if _, err := e.sacct(ctx); err != nil { // lets slurmctld send its last records
+	if _, err := e.sacct(ctx); err != nil { // gives slurmctld time to send its last records
 		t.Fatal(err)
 	}
 	return "root@unix(" + e.sandbox.File("db.sock") + ")/slurm_acct_db"
@@ -65,8 +64,8 @@ func read(t *testing.T, source string, opts slurmdb.Options) *slurmdb.Result {
 	return result
 }
 
-// sameJobs compares what the replayed workload and the one made of its database ask
-// for, by the jobs' names.
+// sameJobs compares the requests of the replayed workload with the requests in the workload from
+// the database. Jobs correspond by their names.
 func sameJobs(t *testing.T, want, got *workload.Workload) {
 	t.Helper()
 	byName := make(map[string]*hpc.Job)
@@ -84,7 +83,7 @@ func sameJobs(t *testing.T, want, got *workload.Workload) {
 	}
 	of := func(job *hpc.Job, accounts bool) essence {
 		r := job.Request
-		if err := sbatch.Complete(&r); err != nil { // what sbatch derives
+		if err := sbatch.Complete(&r); err != nil { // adds the values that sbatch derives
 			t.Error(err)
 		}
 		e := essence{
@@ -92,9 +91,9 @@ func sameJobs(t *testing.T, want, got *workload.Workload) {
 			Constraint: job.Constraint, Limit: job.TimeLimit, Run: min(job.RunTime, job.TimeLimit), Begin: job.Begin,
 			CPUs: workload.CPUs(&r), Nodes: r.MinNodes, PerNode: r.TasksPerNode, Memory: r.MemPerNode,
 		}
-		e.Run = e.Run.Round(time.Second) // as Slurm's times are
+		e.Run = e.Run.Round(time.Second) // Slurm's times are whole seconds
 		if job.CancelAfter > 0 {
-			e.Run = 0 // it never ran, and nobody knows how long it would have
+			e.Run = 0 // the job never ran, so the database has no run time
 		}
 		if accounts {
 			e.Account, e.QOS, e.Partition = job.Account, job.QOS, job.Partition
@@ -121,9 +120,11 @@ func sameJobs(t *testing.T, want, got *workload.Workload) {
 	}
 }
 
-// What slurmdbd has of a replay is the workload that was replayed, with the accounts.
-func TestDatabaseIsTheWorkload(t *testing.T) {
-	files := clusterFiles(t,
+// databaseScenario is a scenario with every kind of record that slurmdbd has, and the files of its
+// cluster.
+func databaseScenario(t *testing.T) (s scenario, files map[string]string) {
+	t.Helper()
+	files = clusterFiles(t,
 		"AccountingStorageType=accounting_storage/none", "AccountingStorageType=accounting_storage/slurmdbd\nAccountingStorageEnforce=associations,limits,qos\nPriorityWeightFairshare=100000\nPriorityCalcPeriod=1",
 		"PriorityType=priority/basic", "PriorityType=priority/multifactor")
 	files["accounts.sacctmgr"] = `add cluster tiny
@@ -133,7 +134,7 @@ add account optics parent=physics fairshare=5
 add user ann account=optics fairshare=10 qos=normal,high defaultqos=normal
 add user ben account=physics fairshare=parent qos=normal adminlevel=operator
 `
-	s := scenario{cluster: writeCluster(t, files), accounting: true}
+	s = scenario{cluster: writeCluster(t, files), accounting: true}
 	s.workload.Jobs = workload.JobsOf(
 		job("first", 10, 60, on("c1")),
 		job("second", 20, 30, func(j *hpc.Job) {
@@ -159,13 +160,55 @@ add user ben account=physics fairshare=parent qos=normal adminlevel=operator
 		{At: after(1000), Action: "create", Reservation: hpc.Reservation{Name: "twice", Start: after(1100), Duration: 5 * time.Minute, Nodes: "g1", Users: []string{"ann"}}},
 		{At: after(100), Action: "create", Reservation: hpc.Reservation{Name: "lesson", Start: after(600), Duration: 5 * time.Minute, Nodes: "g2", Users: []string{"ann"}, Flags: []string{"HOURLY"}}},
 	}
+	return s, files
+}
+
+// TestDatabaseIsTheWorkload: slurmdbd's records of a replay give the replayed workload and the
+// accounts.
+func TestDatabaseIsTheWorkload(t *testing.T) {
+	s, files := databaseScenario(t)
 	source := s.database(t, deadline)
 	r := read(t, source, slurmdb.Options{})
 	sameJobs(t, &s.workload, r.Workload)
 	otherSchemas(t, source, r)
 
+	checkOutages(t, r.Workload)
+	checkReservations(t, "reservations", r.Workload,
+		"200 create twice: 200+5m0s g1 [ann] []",
+		"600 create lesson: 600+5m0s g2 [ann] [HOURLY]",
+		"1100 create twice: 1100+5m0s g1 [ann] []",
+		"1200 create course: 1200+5m0s c1 [ann] [MAINT NO_HOLD_JOBS_AFTER_END]",
+		"1500 update course: -1+20m0s c[1,4] [ann] [MAINT NO_HOLD_JOBS_AFTER_END]")
+	window := read(t, source, slurmdb.Options{ReadOptions: workload.ReadOptions{Start: after(300), End: after(4400)}}).Workload
+	checkReservations(t, "reservations of a window", window,
+		"300 create twice: 200+5m0s g1 [ann] []",
+		"300 create lesson: 600+5m0s g2 [ann] [HOURLY]",
+		"300 create course: 1200+5m0s c1 [ann] [MAINT NO_HOLD_JOBS_AFTER_END]",
+		"540 create twice: 1100+5m0s g1 [ann] []",
+		"1500 update course: -1+20m0s c[1,4] [ann] [MAINT NO_HOLD_JOBS_AFTER_END]")
+	for _, p := range workload.Validate(window, workload.Cluster{}) {
+		if strings.HasPrefix(p.Rule, "reservation") {
+			t.Errorf("in a window: %s", p)
+		}
+	}
+	checkAccounts(t, r)
+	// The commands make the same accounts in an empty database.
+	files["accounts.sacctmgr"] = r.Accounts
+	again := scenario{cluster: writeCluster(t, files), accounting: true}
+	again.workload.Jobs = s.workload.Jobs.First(1)
+	once := again.rebuild(t, deadline, slurmdb.Options{ReadOptions: workload.ReadOptions{Start: after(30), End: after(40)}})
+	if diff := cmp.Diff(r.Accounts, once.Accounts); diff != "" {
+		t.Errorf("accounts made again (-want +got)\n%s", diff)
+	}
+	if w := once.Workload; w.Jobs.Len() != 1 || !w.Preset(w.Jobs.At(0)) || w.Start != after(30) {
+		t.Errorf("in the window: %+v, start %s", w.Jobs, w.Start)
+	}
+}
+
+func checkOutages(t *testing.T, w *workload.Workload) {
+	t.Helper()
 	var outages []string
-	for _, e := range r.Workload.NodeEvents {
+	for _, e := range w.NodeEvents {
 		if e.At >= epoch && e.Reason != "Not responding" {
 			outages = append(outages, strings.TrimSpace(e.Nodes+" "+e.State+" "+e.Reason))
 		}
@@ -173,36 +216,23 @@ add user ben account=physics fairshare=parent qos=normal adminlevel=operator
 	if diff := cmp.Diff([]string{"c[2-3] down power", "c[2-3] resume"}, outages); diff != "" {
 		t.Errorf("node events (-want +got)\n%s", diff)
 	}
-	reservationsOf := func(w *workload.Workload) (texts []string) {
-		for _, ev := range w.Reservations {
-			texts = append(texts, fmt.Sprintf("%g %s %s: %g+%v %s %v %v", since(ev.At), ev.Action, ev.Name, since(ev.Start), ev.Duration, ev.Nodes, ev.Users, ev.Flags))
-		}
-		return texts
+}
+
+func checkReservations(t *testing.T, what string, w *workload.Workload, want ...string) {
+	t.Helper()
+	var got []string
+	for _, ev := range w.Reservations {
+		got = append(got, fmt.Sprintf("%g %s %s: %g+%v %s %v %v", since(ev.At), ev.Action, ev.Name, since(ev.Start), ev.Duration, ev.Nodes, ev.Users, ev.Flags))
 	}
-	if diff := cmp.Diff([]string{
-		"200 create twice: 200+5m0s g1 [ann] []",
-		"600 create lesson: 600+5m0s g2 [ann] [HOURLY]",
-		"1100 create twice: 1100+5m0s g1 [ann] []",
-		"1200 create course: 1200+5m0s c1 [ann] [MAINT NO_HOLD_JOBS_AFTER_END]",
-		"1500 update course: -1+20m0s c[1,4] [ann] [MAINT NO_HOLD_JOBS_AFTER_END]",
-	}, reservationsOf(r.Workload)); diff != "" {
-		t.Errorf("reservations (-want +got)\n%s", diff)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s (-want +got)\n%s", what, diff)
 	}
-	window := read(t, source, slurmdb.Options{ReadOptions: workload.ReadOptions{Start: after(300), End: after(4400)}}).Workload
-	if diff := cmp.Diff([]string{
-		"300 create twice: 200+5m0s g1 [ann] []",
-		"300 create lesson: 600+5m0s g2 [ann] [HOURLY]",
-		"300 create course: 1200+5m0s c1 [ann] [MAINT NO_HOLD_JOBS_AFTER_END]",
-		"540 create twice: 1100+5m0s g1 [ann] []",
-		"1500 update course: -1+20m0s c[1,4] [ann] [MAINT NO_HOLD_JOBS_AFTER_END]",
-	}, reservationsOf(window)); diff != "" {
-		t.Errorf("reservations of a window (-want +got)\n%s", diff)
-	}
-	for _, p := range workload.Validate(window, workload.Cluster{}) {
-		if strings.HasPrefix(p.Rule, "reservation") {
-			t.Errorf("in a window: %s", p)
-		}
-	}
+}
+
+// checkAccounts compares the commands for sacctmgr and the users that were read from the
+// database with those of databaseScenario.
+func checkAccounts(t *testing.T, r *slurmdb.Result) {
+	t.Helper()
 	for _, line := range []string{
 		"add qos name=high GraceTime=0 MaxJobsPerUser=7 MaxTRESPerUser=cpu=20 Priority=100",
 		"add account name=physics parent=root Fairshare=50 MaxJobs=40",
@@ -228,23 +258,11 @@ add user ben account=physics fairshare=parent qos=normal adminlevel=operator
 	if diff := cmp.Diff(users, r.Workload.Users); diff != "" {
 		t.Errorf("users (-want +got)\n%s", diff)
 	}
-
-	// The commands make the same accounts in an empty database.
-	files["accounts.sacctmgr"] = r.Accounts
-	again := scenario{cluster: writeCluster(t, files), accounting: true}
-	again.workload.Jobs = s.workload.Jobs.First(1)
-	once := again.rebuild(t, deadline, slurmdb.Options{ReadOptions: workload.ReadOptions{Start: after(30), End: after(40)}})
-	if diff := cmp.Diff(r.Accounts, once.Accounts); diff != "" {
-		t.Errorf("accounts made again (-want +got)\n%s", diff)
-	}
-	if w := once.Workload; w.Jobs.Len() != 1 || !w.Preset(w.Jobs.At(0)) || w.Start != after(30) {
-		t.Errorf("in the window: %+v, start %s", w.Jobs, w.Start)
-	}
 }
 
-// otherSchemas makes of a database of Slurm 22.05 what later and earlier versions have
-// (as_mysql_cluster.c, accounting_storage_mysql.c and a database of 25.05), one after the other, and
-// reads them: what a version has no column for must be all that is missing.
+// otherSchemas changes a database of Slurm 22.05 into the schemas of later and earlier versions
+// (as_mysql_cluster.c, accounting_storage_mysql.c and a database of 25.05), one after the other,
+// and reads each. Only the values without a column in a version may be missing.
 func otherSchemas(t *testing.T, source string, want *slurmdb.Result) {
 	t.Helper()
 	db, err := sql.Open("mysql", source)
@@ -306,10 +324,10 @@ func otherSchemas(t *testing.T, source string, want *slurmdb.Result) {
 		"ALTER TABLE PREFIX_resv_table DROP time_force, DROP comment",
 		"ALTER TABLE PREFIX_assoc_usage_hour_table DROP id_alt",
 	))
-	// 20.11 has neither command lines nor scripts, and says so.
+	// 20.11 has neither command lines nor scripts. The reader reports that.
 	old := alter(`ALTER TABLE PREFIX_job_table DROP submit_line, DROP batch_script, DROP env_vars, DROP container,
 		ADD gres_req text NOT NULL DEFAULT '', ADD gres_alloc text NOT NULL DEFAULT ''`,
-		"UPDATE qos_table SET flags = flags | 0x400 WHERE name = 'high'") // a flag that 22.05 has not
+		"UPDATE qos_table SET flags = flags | 0x400 WHERE name = 'high'") // a flag that 22.05 does not have
 	if got, all := old.Workload.Jobs.Len(), want.Workload.Jobs.Len(); got != all {
 		t.Errorf("20.11: %d jobs, want %d", got, all)
 	}
@@ -323,8 +341,8 @@ func otherSchemas(t *testing.T, source string, want *slurmdb.Result) {
 	}
 }
 
-// sameRequests compares all that the jobs of a real site ask for. What a job leaves to
-// the cluster's defaults, the database knows.
+// sameRequests compares the whole requests of a real site's jobs. The database also has the
+// cluster's defaults for options that a job leaves out.
 func sameRequests(t *testing.T, want, got *workload.Workload) {
 	t.Helper()
 	byName := make(map[string]*hpc.Job)
@@ -335,7 +353,7 @@ func sameRequests(t *testing.T, want, got *workload.Workload) {
 	for _, job := range want.Jobs.All() {
 		again := byName[job.Name]
 		if again == nil {
-			continue // sameJobs says so
+			continue // sameJobs reports it
 		}
 		a, b := job.Request, again.Request
 		for _, r := range []*hpc.Request{&a, &b} {
@@ -359,8 +377,8 @@ func sameRequests(t *testing.T, want, got *workload.Workload) {
 	}
 }
 
-// realSite is a cluster and a workload of a real site, if they are there. The edits are
-// pairs of strings to replace in slurm.conf.
+// realSite returns the cluster and the workload of a real site, if the shared data are there. The
+// edits are pairs of strings to replace in slurm.conf.
 func realSite(t *testing.T, name, events string, edits ...string) scenario {
 	t.Helper()
 	from := filepath.Join("..", "..", "..", "..", "shared", "data", "slurm", name)
@@ -397,7 +415,8 @@ func realSite(t *testing.T, name, events string, edits ...string) scenario {
 	return scenario{cluster: cluster, accounting: true, workload: *w}
 }
 
-// The workload of a real site, replayed on its cluster and made again of the database.
+// TestRealDatabaseIsTheWorkload replays the workload of a real site on its cluster and reads it
+// back from the database.
 func TestRealDatabaseIsTheWorkload(t *testing.T) {
 	s := realSite(t, "micro", "jobs500org.events")
 	again := s.rebuild(t, deadline, slurmdb.Options{}).Workload
@@ -405,10 +424,10 @@ func TestRealDatabaseIsTheWorkload(t *testing.T) {
 	sameRequests(t, &s.workload, again)
 }
 
-// The same of a larger one with other options: 300 of its jobs, or all 5,000 if
-// RMREPLAY_LONG_TESTS is set, which takes seven minutes. Which jobs there are
-// does not depend on how well they are scheduled, so the scheduler is told to look at
-// few of them: with the site's own parameters, it is what takes nearly all the time.
+// TestLargeDatabaseIsTheWorkload does the same for a larger site with other options. It replays
+// 300 of the site's jobs, or all 5,000 if RMREPLAY_LONG_TESTS is set, which takes seven
+// minutes. The jobs in the database do not depend on the schedule. So the scheduler tries few
+// jobs in a cycle: with the site's own parameters scheduling takes nearly all the time.
 func TestLargeDatabaseIsTheWorkload(t *testing.T) {
 	s := realSite(t, "medium", "workload_5k.events",
 		"bf_interval=120,bf_max_job_test=2500,default_queue_depth=2500",

@@ -25,23 +25,23 @@ import (
 	"rmreplay/internal/vclock"
 )
 
-// daemonUser is the name that the user who runs the replay has in Slurm's world, so
-// that it cannot be the name of a user of the workload.
+// daemonUser is the name under which the daemons know the user that runs them. The real name
+// could be the name of a user of the workload.
 const daemonUser = "rmreplay"
 
-// prepareLead is the virtual time in which slurmdbd starts and its database is filled, before
-// slurmctld starts.
+// prepareLead is the virtual time, before slurmctld starts, in which slurmdbd starts and
+// sacctmgr fills the database.
 const prepareLead = 15 * time.Minute
 
-// stateSaveInterval is how often slurmctld writes its whole state to disk while its
-// computing takes no time. By itself it writes every five seconds in which anything changed
-// (slurmctld/state_save.c), for a restart that no replay has, and on a machine of thousands of
-// nodes that takes more CPU time than everything else.
+// stateSaveInterval is the virtual time between two writes of slurmctld's whole state when
+// computing takes no virtual time. Without it slurmctld writes the state every five seconds in
+// which anything changed (slurmctld/state_save.c). A replay never restarts slurmctld from that
+// state, and with thousands of nodes the writing takes most of the CPU time.
 const stateSaveInterval = time.Hour
 
-// Start starts the daemons and returns when the nodes have registered and virtual
-// time is cfg.Epoch. lead is how long slurmctld has been running by then. A release of Slurm
-// that is not supported is refused with an [slurmspec.UnsupportedError].
+// Start starts the daemons. It returns when the nodes have registered and virtual time is
+// cfg.Epoch. slurmctld starts lead before that. The error for a release of Slurm that is not
+// supported is an [slurmspec.UnsupportedError].
 func Start(ctx context.Context, cfg Config, lead time.Duration) (_ *Engine, err error) {
 	e := &Engine{cfg: cfg, loop: &loop{}}
 	defer func() {
@@ -61,7 +61,7 @@ func Start(ctx context.Context, cfg Config, lead time.Duration) (_ *Engine, err 
 	if e.sandbox, err = sandbox.New(len(cfg.Cluster.Nodes)); err != nil {
 		return nil, err
 	}
-	if err := e.openWorld(lead); err != nil {
+	if err := e.prepare(lead); err != nil {
 		return nil, err
 	}
 	if err := e.startAccounting(ctx); err != nil {
@@ -79,15 +79,16 @@ func Start(ctx context.Context, cfg Config, lead time.Duration) (_ *Engine, err 
 	if err := e.loop.quietly(ctx, cfg.Epoch); err != nil {
 		return nil, err
 	}
-	// Not before: a slow controller would not be ready by then, nor is its start of interest.
+	// The start takes no virtual time for computing: a slow controller might not be ready by
+	// Epoch, and the start is no part of the result.
 	e.loop.clock.SetFactor(cfg.ClockFactor)
 	e.counters = counters.Watch(controller{e.loop})
 	return e, nil
 }
 
-// openWorld makes everything that the daemons need to find: users, pipe, network,
-// configuration, clock and guard, and the parts of the engine.
-func (e *Engine) openWorld(lead time.Duration) error {
+// prepare makes the parts of the engine and everything that the daemons need: users, pipe,
+// network, configuration, clock and guard.
+func (e *Engine) prepare(lead time.Duration) error {
 	p, l := e.sandbox, e.loop
 	pipe := p.File("jobcomp.pipe")
 	if err := unix.Mkfifo(pipe, 0o600); err != nil {
@@ -124,14 +125,14 @@ func (e *Engine) openWorld(lead time.Duration) error {
 	}
 	delays := e.cfg.Delays
 	if epilog, _ := e.cfg.Cluster.Get("Epilog"); epilog != "" {
-		delays.HasEpilog = true // it does not run here, but nodes report its end
+		delays.HasEpilog = true // the epilog does not run, but the nodes report its end
 	}
 	e.nodes, err = nodes.New(e.conf.adapted.Nodes, l.codec, delays, nodeEnvironment{l, e.jobs})
 	e.jobs.nodes = e.nodes
 	return err
 }
 
-// configure adapts the site's configuration and tells the parts what they need of it.
+// configure adapts the site's configuration and gives the parts their values from it.
 func (e *Engine) configure() error {
 	hostname, err := os.Hostname()
 	if err != nil {
@@ -158,18 +159,18 @@ func (e *Engine) configure() error {
 	return e.users.write(p)
 }
 
-// startAccounting starts slurmdbd where the site keeps accounts, and gives slurmctld the
-// fair-share usage that it starts with.
+// startAccounting starts slurmdbd if the site uses accounting, and writes the fair-share usage
+// with which slurmctld starts.
 func (e *Engine) startAccounting(ctx context.Context) error {
 	if !e.conf.adapted.Accounting {
 		if len(e.cfg.Usage) > 0 {
-			e.loop.warn("usage-ignored", "the workload gives fair-share usage, and the cluster keeps no accounts", true)
+			e.loop.warn("usage-ignored", "the workload has fair-share usage, but the cluster uses no accounting", true)
 		}
 		return nil
 	}
 	commands, madeUp := e.cfg.Cluster.AccountCommands(e.cfg.Users)
 	if madeUp {
-		e.loop.warn("accounts-made-up", "the cluster directory has no accounts.sacctmgr: every user has an account of his group, all with equal shares", true)
+		e.loop.warn("accounts-made-up", "the cluster directory has no accounts.sacctmgr: every user gets an account named after the user's group, all with equal shares", true)
 	}
 	var complaint string
 	var err error
@@ -186,8 +187,8 @@ func (e *Engine) startAccounting(ctx context.Context) error {
 	return e.giveUsage(ctx)
 }
 
-// giveUsage writes the fair-share usage into the files in which slurmctld keeps it between
-// two runs, before slurmctld starts.
+// giveUsage writes the fair-share usage into the files from which slurmctld reads it when it
+// starts.
 func (e *Engine) giveUsage(ctx context.Context) error {
 	usage := fairshare.Usage{Given: e.cfg.Usage, Accrued: e.cfg.Accrued, At: e.cfg.UsageAt}.Of(e.cfg.Cluster)
 	if len(usage.Given) == 0 && (!e.cfg.PreRoll || !usage.LimitsEnforced) {
@@ -206,14 +207,14 @@ func (e *Engine) giveUsage(ctx context.Context) error {
 	return nil
 }
 
-// startController starts slurmctld and lets virtual time pass until all nodes have registered.
+// startController starts slurmctld and runs virtual time until all nodes have registered.
 func (e *Engine) startController(ctx context.Context) error {
 	slurmctld := e.sandbox.File("bin", "slurmctld")
 	c := supervise.Command{Path: slurmctld, Args: []string{slurmctld, "-D", "-c"}}
 	if e.cfg.ClockFactor > 0 {
 		// Only slurmctld's computing takes virtual time. Clients compute on their users'
-		// machines. slurmdbd mostly waits for its database, which no CPU time of its own
-		// shows, and slurmctld schedules without waiting for slurmdbd.
+		// machines. slurmdbd mostly waits for its database, so its CPU time says little, and
+		// slurmctld schedules without waiting for slurmdbd.
 		c.Env = []string{vclock.ChargedEnvironment}
 	} else {
 		c.Env = []string{vclock.CoarseEnvironment("sstate", stateSaveInterval)}
@@ -228,7 +229,7 @@ func (e *Engine) startController(ctx context.Context) error {
 	return e.loop.Until(ctx, e.loop.network.Idle)
 }
 
-// nodeMessage answers what slurmctld sent to a node.
+// nodeMessage answers a message that slurmctld sent to a node's address.
 func (e *Engine) nodeMessage(addr [4]byte, m *rpc.Message) (*rpc.Message, error) {
 	index, ok := e.sandbox.NodeIndex(addr)
 	if !ok {
@@ -237,7 +238,7 @@ func (e *Engine) nodeMessage(addr [4]byte, m *rpc.Message) (*rpc.Message, error)
 	return e.nodes.Handle(index, m)
 }
 
-// nodeEnvironment is what the compute nodes live in. It implements [nodes.Environment].
+// nodeEnvironment connects the compute nodes to the engine. It implements [nodes.Environment].
 type nodeEnvironment struct {
 	*loop
 	jobs *jobs
@@ -249,7 +250,7 @@ var _ nodes.Environment = nodeEnvironment{}
 func (n nodeEnvironment) Send(typ rpc.Type, body []byte) {
 	n.ask(typ, body, func(_ *rpc.Message, err error) {
 		if typ == rpc.MessageEpilogComplete && errors.Is(err, network.ErrNoAnswer) {
-			return // slurmctld never answers this one
+			return // slurmctld never answers this message
 		}
 		if err != nil && n.Err() == nil {
 			n.warn("message-lost", fmt.Sprintf("a message (%v) of a node: %v", typ, err), true)
@@ -257,13 +258,13 @@ func (n nodeEnvironment) Send(typ rpc.Type, body []byte) {
 	})
 }
 
-// Script says what the script of a job does once it runs.
+// Script returns the run time and the end of a job's script.
 func (n nodeEnvironment) Script(l *rpc.BatchLaunch) (nodes.Script, error) { return n.jobs.script(l) }
 
-// JobStarted takes the launch of a job's script.
+// JobStarted handles the launch of a job's script.
 func (n nodeEnvironment) JobStarted(l *rpc.BatchLaunch) { n.jobs.started(l) }
 
-// JobSuspended takes that a job was stopped or continued.
+// JobSuspended reports that a job was suspended or resumed.
 func (n nodeEnvironment) JobSuspended(job uint32, resumed bool) { n.jobs.suspended(job, resumed) }
 
 // controller asks slurmctld for its statistics. It implements [counters.Controller].

@@ -12,7 +12,8 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// What happens at midnight is counted, although slurmctld forgets it within a second.
+// TestCountAtMidnight: the counters include the events of midnight, although slurmctld resets
+// its own within a second.
 func TestCountAtMidnight(t *testing.T) {
 	const jobs = 6
 	s := scenario{cluster: writeCluster(t, clusterFiles(t))}
@@ -22,7 +23,7 @@ func TestCountAtMidnight(t *testing.T) {
 	}
 	s.workload.Jobs = workload.JobsOf(list...)
 	ctx := t.Context()
-	e := s.startWith(ctx, t, needSlurm(t, false), lead+980*time.Millisecond) // it looks at the clock 20 ms after each second
+	e := s.startWith(ctx, t, needSlurm(t, false), lead+980*time.Millisecond) // slurmctld checks the clock 20 ms after each full second
 	if epoch%hpc.Time(24*time.Hour) != 0 {
 		t.Fatalf("the epoch %s is not at midnight", epoch)
 	}

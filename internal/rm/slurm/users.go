@@ -12,20 +12,20 @@ import (
 	"rmreplay/internal/rm/slurm/sandbox"
 )
 
-// users are who exists in a run: the cluster's users, and those of the workload that the
-// cluster does not list.
+// users has the users that exist in a run: the cluster's users, and those users of the workload
+// that the cluster does not list.
 type users struct {
 	byName map[string]hpc.User
-	groups map[string]uint32 // the numbers of groups by name
+	groups map[string]uint32 // numbers of groups by name
 }
 
-// newUsers decides who exists. The cluster's users keep the numbers that they have there.
-// Users of the workload existed when they submitted their jobs, and Slurm cannot start a job
-// of a user without a name (slurm_cred_create in slurm_cred.c): it would try for ever. Whether
-// a user may submit, the associations say.
+// newUsers decides which users exist. The cluster's users keep their numbers. The workload's
+// users exist too, because Slurm cannot start a job of a user without a name
+// (slurm_cred_create in slurm_cred.c) and would try for ever. The associations decide whether a
+// user may submit jobs.
 //
-// A user without a number, or with that of the user who runs the daemons, gets another number:
-// Slurm would take such a user for its administrator.
+// A user with the number 0 or with the number of the user that runs the daemons gets another
+// number, because Slurm would treat such a user as its administrator.
 func newUsers(listed, more []hpc.User) *users {
 	out := &users{byName: map[string]hpc.User{}, groups: map[string]uint32{}}
 	list := slices.Clip(listed)
@@ -41,9 +41,7 @@ func newUsers(listed, more []hpc.User) *users {
 	}
 	taken := map[uint32]bool{uint32(os.Geteuid()): true, 0: true}
 	for _, u := range list {
-		if !taken[u.UID] {
-			taken[u.UID] = true
-		}
+		taken[u.UID] = true
 	}
 	next := uint32(20000)
 	for _, u := range list {
@@ -66,14 +64,13 @@ func newUsers(listed, more []hpc.User) *users {
 	return out
 }
 
-// write writes the passwd and group files that the daemons see through
-// libnss-wrapper.
+// write writes the passwd and group files that the daemons read through libnss-wrapper.
 func (u *users) write(in *sandbox.Sandbox) error {
 	var passwd, group strings.Builder
 	fmt.Fprintf(&passwd, "%s:x:%d:%d:%s:/:/bin/sh\n", daemonUser, os.Geteuid(), os.Getegid(), daemonUser)
 	fmt.Fprintf(&group, "%s:x:%d:\n", daemonUser, os.Getegid())
 	if _, known := u.byName["root"]; !known {
-		passwd.WriteString("root:x:0:0:root:/:/bin/sh\n") // who owns reservations
+		passwd.WriteString("root:x:0:0:root:/:/bin/sh\n") // the owner of reservations
 	}
 	if _, known := u.groups["root"]; !known {
 		group.WriteString("root:x:0:\n")

@@ -1,21 +1,25 @@
 package slurm
 
 import (
+	"fmt"
 	"math"
+	"slices"
+	"strings"
 	"time"
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
+	"rmreplay/internal/rm/slurm/conf"
 	"rmreplay/internal/rm/window"
 )
 
 // presetLead is how long before its start a preset job is submitted. slurmctld looks for jobs
-// to start once a second, at some instant within it: it is to look between the submission and the
-// end of the second in which the job started, and not in the second before. A job that
-// starts early may reach its time limit early.
+// to start once a second, at some instant within the second. With this lead it finds the job
+// in the second in which the job started, and not in the second before. A job that starts
+// early may reach its time limit early.
 const presetLead = 100 * time.Microsecond
 
-// topPriority is a priority that no job reaches by itself.
+// topPriority is above every priority that slurmctld computes.
 const topPriority = uint32(math.MaxInt32)
 
 // PlanWindow implements [rm.ResourceManager].
@@ -23,8 +27,8 @@ func (e *Engine) PlanWindow(w rm.Window) ([]hpc.ReservationEvent, error) {
 	return window.Plan(w, e.Now()), nil
 }
 
-// WindowReservations are the reservations that are made of a window's: what slurmdbd has
-// on record is to be compared with these.
+// WindowReservations returns the reservations that the engine makes for a window. slurmdbd's
+// records of reservations are compared with them.
 func WindowReservations(w rm.Window) []hpc.ReservationEvent { return window.Reservations(w) }
 
 // SubmitPreset implements [rm.ResourceManager]: an operator submits the job with a priority
@@ -35,10 +39,78 @@ func (e *Engine) SubmitPreset(job *hpc.Job) error {
 	return e.Submit(preset)
 }
 
-// withoutBarrier takes the name of the window's own reservation out of an event: it is no
-// reservation of the workload's.
+// withoutBarrier removes the name of the barrier from an event. The barrier is no reservation
+// of the workload.
 func withoutBarrier(ev *rm.Event) {
 	if ev.Outcome != nil && ev.Outcome.Reservation == window.Reservation {
 		ev.Outcome.Reservation = ""
 	}
+}
+
+// BeginWindow implements [rm.ResourceManager]. It gives slurmctld the scheduling of the
+// slurm.conf in force. slurmctld keeps the changes that actions made to its partitions.
+func (e *Engine) BeginWindow() error {
+	e.actions.beginWindow()
+	return nil
+}
+
+func (s *actions) beginWindow() {
+	if !s.conf.preRoll {
+		return
+	}
+	reconfigure := hpc.Action{At: s.Now(), Run: []string{"scontrol", "reconfigure"}}
+	s.input(func() {
+		s.conf.preRoll = false
+		if !s.any {
+			s.Fail(s.conf.file("slurm.conf", s.conf.slurmConf))
+			s.begin(reconfigure, nil)
+			return
+		}
+		s.Fail(s.conf.file("slurm.conf", conf.KeepPartitions(s.conf.slurmConf)))
+		// From here on the site's ReconfigFlags decide what slurmctld keeps.
+		s.begin(reconfigure, func() error { return s.conf.file("slurm.conf", s.conf.slurmConf) })
+	})
+}
+
+// forgotten has the attributes of nodes and partitions that scontrol can change and that
+// slurmctld resets when it reads its configuration, as it does when a window begins
+// (_set_features, _restore_node_state and _restore_part_state in read_config.c).
+var forgotten = []struct {
+	what       string
+	attributes []string
+}{
+	{"NodeName", []string{"ActiveFeatures", "AvailableFeatures", "CpuBind", "Features", "Gres", "Weight"}},
+	{"PartitionName", []string{"CpuBind", "JobDefaults", "TRESBillingWeights"}},
+}
+
+// CheckPreRoll returns an error for an action before a workload's window if slurmctld would
+// forget the action's effect when the window begins. It does not look into shells.
+func CheckPreRoll(a hpc.Action) error {
+	if len(a.Run) == 0 || a.Run[0] != "scontrol" {
+		return nil
+	}
+	lost := ""
+	for _, f := range forgotten {
+		about := slices.ContainsFunc(a.Run, func(word string) bool { return abbreviates(word, f.what, 3) })
+		if about && slices.ContainsFunc(a.Run, func(word string) bool { return abbreviates(word, "delete", 1) }) {
+			lost = "that it is gone"
+		}
+		for _, attribute := range f.attributes {
+			if about && slices.ContainsFunc(a.Run, func(word string) bool { return strings.Contains(word, "=") && abbreviates(word, attribute, 1) }) {
+				lost = attribute
+			}
+		}
+	}
+	if lost == "" {
+		return nil
+	}
+	return fmt.Errorf("the action at %s, %s: slurmctld forgets this (%s) when the window begins and it gets the site's scheduling (want it at the window's start, or in slurm.conf)",
+		a.At, describeAction(a), lost)
+}
+
+// abbreviates reports whether a word of a command line, up to its "=", stands for the word
+// full of scontrol. scontrol accepts the first letters of a word, and at least so many.
+func abbreviates(word, full string, letters int) bool {
+	name, _, _ := strings.Cut(strings.ToLower(word), "=")
+	return len(name) >= letters && strings.HasPrefix(strings.ToLower(full), name)
 }

@@ -1,15 +1,14 @@
-// Package window has the manoeuvre with which a resource manager comes to the state in
-// which a workload's window begins. Real Slurm and the simulator share it, so that both
-// make the same reservations.
+// Package window brings a resource manager into the state in which a workload's window begins.
+// Real Slurm and the simulator share it, so both make the same reservations.
 //
-// Virtual time starts before the window (the pre-roll). Each preset job is submitted when
-// it started in reality, on the nodes that it had, and ends when it ended. The jobs that
-// were pending when the window began are submitted when they were, so that they have
-// their age. Until the window begins, a reservation of all nodes, the barrier, keeps them
-// waiting; the preset jobs run in it.
+// Virtual time starts before the window (the pre-roll). Each preset job is submitted at its
+// recorded start, on its recorded nodes, and ends at its recorded end. Jobs that were pending when
+// the window began are submitted at their recorded instants, so that they have their age. A
+// reservation of all nodes, the barrier, keeps them pending until the window begins. The preset
+// jobs run in the barrier.
 //
-// RM-Replay starts all preset jobs in one burst instead, which costs it 22 virtual
-// minutes (Martinasso et al., SC'18, section V).
+// RM-Replay instead starts all preset jobs in one burst, which takes 22 virtual minutes
+// (Martinasso et al., SC'18, section V).
 package window
 
 import (
@@ -23,24 +22,24 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// Reservation is the name of the barrier. The engines leave it out of what they report.
+// Reservation is the name of the barrier. The engines leave it out of their events.
 const Reservation = workload.WindowReservation
 
-// Plan returns the reservations to be made for a window, as
-// [rm.ResourceManager.PlanWindow] does, from the instant now on.
+// Plan returns the reservations for a window as [rm.ResourceManager.PlanWindow] does. now is the
+// current virtual time.
 func Plan(w rm.Window, now hpc.Time) []hpc.ReservationEvent {
 	return append([]hpc.ReservationEvent{barrier(w, now)}, Reservations(w)...)
 }
 
-// barrier must be made before any job is submitted. Reservations last whole minutes, so it
-// may begin a little in the past. Its flags let the preset jobs run on beyond its end (FLEX),
-// let other reservations be made at their own time (OVERLAP), and let preset jobs run into
-// one of those for maintenance (MAINT).
+// barrier returns the reservation of all nodes until the window begins. It must be made before
+// any job is submitted. Reservations last whole minutes, so it may begin a little in the past.
+// With FLEX, preset jobs may run beyond its end. With OVERLAP, other reservations can be made.
+// With MAINT, preset jobs may run into a reservation for maintenance.
 func barrier(w rm.Window, now hpc.Time) hpc.ReservationEvent {
 	minutes := (w.Start.Sub(now) + time.Minute - 1) / time.Minute * time.Minute
 	users := w.Users
 	if len(users) == 0 {
-		users = []string{"root"} // a reservation needs someone
+		users = []string{"root"} // Slurm refuses a reservation without users
 	}
 	return hpc.ReservationEvent{At: now, Action: "create", Reservation: hpc.Reservation{
 		Name: Reservation, Start: w.Start.Add(-minutes), Duration: minutes, Nodes: "ALL",
@@ -48,17 +47,17 @@ func barrier(w rm.Window, now hpc.Time) hpc.ReservationEvent {
 	}}
 }
 
-// Reservations are the workload's reservations as an engine makes them. Those that are
-// open when the window begins are made when virtual time begins, as they are at the
-// window's start. Later, Slurm would refuse one on whose nodes a preset job runs that may run
-// into it, and it would have refused a pending job that names one.
+// Reservations returns the workload's reservations as an engine makes them. The engine makes a
+// reservation that is open when the window begins as soon as virtual time begins, in its state at
+// the window's start. Later, Slurm would refuse a reservation of nodes with a preset job that may
+// run into it. Before, Slurm would have refused pending jobs that name it.
 //
-// A reservation whose nodes the resource manager chooses, or that has none, is made when
-// it was, because what runs by then matters to it. It is made earlier only where a job
-// names it earlier.
+// A reservation whose nodes the resource manager chooses, or that has none, is made at its
+// recorded instant, because the choice depends on the running jobs. It is made earlier only if a
+// job names it earlier.
 func Reservations(w rm.Window) []hpc.ReservationEvent {
 	open, later := slices.Clone(w.Open), slices.Clone(w.Later)
-	cut := map[string]time.Duration{} // by how much a reservation begins later than it did
+	cut := map[string]time.Duration{} // how much later than recorded a reservation begins
 	for i := range open {
 		r := &open[i]
 		at := max(r.At, w.Begin)
@@ -76,23 +75,23 @@ func Reservations(w rm.Window) []hpc.ReservationEvent {
 		switch r := &later[i]; {
 		case r.Action != "update":
 			delete(cut, r.Name)
-		case r.Start == 0 && r.Duration > 0 && r.Duration != hpc.Unlimited: // counts from the start
+		case r.Start == 0 && r.Duration > 0 && r.Duration != hpc.Unlimited: // the duration counts from the recorded start
 			r.Duration = max(r.Duration-cut[r.Name], time.Second)
 		}
 	}
 	return append(open, later...)
 }
 
-// fit makes a reservation one that can be created at an instant, and returns by how much
-// later it begins then. Slurm creates no reservation that began long ago. Three kinds begin
-// no earlier than the window: those that end by themselves while nobody uses them
-// (PURGE_COMP), those whose jobs the barrier does not keep back (MAINT), and those without
-// nodes of their own, which would find none beside the barrier. One that recurs keeps its
-// hours, and begins the first time that it can.
+// fit changes a reservation so that it can be created at an instant, and returns how much later
+// it begins then. Slurm creates no reservation that began long ago. Three kinds begin no earlier
+// than the window: reservations that end by themselves while no job uses them (PURGE_COMP),
+// reservations whose jobs may run in spite of the barrier (MAINT), and reservations without named
+// nodes, for which the barrier leaves none. A recurring reservation keeps its hours and begins at
+// its first possible time.
 func fit(r *hpc.ReservationEvent, at, start hpc.Time) (later time.Duration) {
 	earliest := at
 	switch {
-	case r.HasFlag("TIME_FLOAT"): // its start stays as far off
+	case r.HasFlag("TIME_FLOAT"): // its start keeps its distance from the present
 		r.Start, r.At = r.Start.Add(at.Sub(r.At)), at
 		return 0
 	case r.Nodes == "", r.HasFlag("MAINT", "MAINTENANCE", "PURGE_COMP"):
@@ -115,18 +114,18 @@ func fit(r *hpc.ReservationEvent, at, start hpc.Time) (later time.Duration) {
 	return later
 }
 
-// oldestStart is how long ago a reservation may have begun that Slurm creates
-// (MAX_RESV_DELAY in reservation.c).
+// oldestStart is how long before its creation a reservation may begin (MAX_RESV_DELAY in Slurm's
+// reservation.c).
 const oldestStart = 10 * time.Minute
 
-// Job returns a preset job as it is played, in the barrier. What decided once when and where
-// it would start (dependencies, begin time, hold, other reservations) is left out.
+// Job returns a preset job as it is played, in the barrier. It leaves out the options that decided
+// when and where the job started: dependencies, begin time, hold, other reservations.
 func Job(job *hpc.Job) *hpc.Job {
 	p := *job
 	r := job.Recorded
 	p.Submit = r.Start
 	p.NodeList, p.Exclude, p.Contiguous = r.Nodes, "", false
-	if n, err := hostlist.Count(r.Nodes); err == nil { // what is wrong is Validate's to say
+	if n, err := hostlist.Count(r.Nodes); err == nil { // workload.Validate reports an error
 		p.MinNodes, p.MaxNodes = n, n
 	}
 	p.Reservation = Reservation
@@ -136,7 +135,7 @@ func Job(job *hpc.Job) *hpc.Job {
 	}
 	p.EndAt = r.Start.Add(p.RunTime)
 	if r.End > p.EndAt && r.State != hpc.TimedOut {
-		// It was suspended for a while, which its time limit did not count.
+		// The job was suspended for a while, which does not count towards its time limit.
 		p.EndAt = r.End
 		if took := r.End.Sub(r.Start); p.TimeLimit > 0 && took > p.TimeLimit {
 			p.TimeLimit = (took + time.Minute - 1) / time.Minute * time.Minute

@@ -1,5 +1,5 @@
-// Package accounting is the stock accounting of a run: MariaDB in a directory of its own,
-// slurmdbd, the site's accounts, and what slurmdbd is asked at the end.
+// Package accounting runs the stock accounting of a run: MariaDB in its own directory, and
+// slurmdbd with the site's accounts. It asks slurmdbd for its records when the run ends.
 package accounting
 
 import (
@@ -21,28 +21,28 @@ import (
 	"rmreplay/internal/supervise"
 )
 
-// Config says what accounting starts from.
+// Config says how to start accounting.
 type Config struct {
 	Daemons *daemons.Daemons
 	Sandbox *sandbox.Sandbox
 	Install *install.Installation
-	// Port is slurmdbd's.
+	// Port is slurmdbd's port.
 	Port   uint16
 	LogDir string
-	// Cluster is the cluster's name, and Commands the site's commands for sacctmgr.
+	// Cluster is the cluster's name. Commands are the site's commands for sacctmgr.
 	Cluster  string
 	Commands string
 	// Since is the earliest instant that the run's records can have.
 	Since hpc.Time
-	// Progress is told what is started.
+	// Progress is called with each step of the start.
 	Progress func(string)
 }
 
 // Database is the accounting of a run.
 type Database struct{ cfg Config }
 
-// Start starts MariaDB and slurmdbd, and feeds the site's commands to sacctmgr. complaint is
-// what sacctmgr says if it refuses one of them, and empty if it does not.
+// Start starts MariaDB and slurmdbd and runs the site's commands in sacctmgr. complaint is
+// sacctmgr's message about the first command that it refuses; empty if it refuses none.
 func Start(ctx context.Context, cfg Config) (d *Database, complaint string, err error) {
 	d = &Database{cfg: cfg}
 	if err := d.startMariaDB(ctx); err != nil {
@@ -56,11 +56,11 @@ func Start(ctx context.Context, cfg Config) (d *Database, complaint string, err 
 	out, errOut, err := cfg.Daemons.Run(ctx, script(cfg.Commands, cfg.Cluster), in.Sacctmgr, "-i")
 	log := filepath.Join(cfg.LogDir, "sacctmgr.log")
 	if werr := os.WriteFile(log, []byte(out+errOut), 0o644); werr != nil {
-		return nil, "", fmt.Errorf("keeping what sacctmgr said: %w", werr)
+		return nil, "", fmt.Errorf("logging sacctmgr's output: %w", werr)
 	}
 	var failed *daemons.CommandError
 	if errors.As(err, &failed) && !failed.Exit.Status.Signaled() {
-		// sacctmgr goes on after a command that it refuses, as an administrator's would.
+		// sacctmgr continues after a command that it refuses, as it does for an administrator.
 		return d, firstComplaint(out + "\n" + errOut), nil
 	}
 	if err != nil {
@@ -69,7 +69,7 @@ func Start(ctx context.Context, cfg Config) (d *Database, complaint string, err 
 	return d, "", nil
 }
 
-// firstComplaint finds the line in which sacctmgr says what it does not like.
+// firstComplaint returns the first error message in sacctmgr's output.
 func firstComplaint(out string) string {
 	for _, line := range strings.Split(out, "\n") {
 		line = strings.TrimSpace(line)
@@ -82,10 +82,9 @@ func firstComplaint(out string) string {
 	return "it does not say why"
 }
 
-// script makes a site's commands ones that sacctmgr can be fed: without
-// comments, for which it would exit as if it had failed, and with the command that
-// makes the cluster where there is none, since it refuses users of a cluster that
-// does not exist.
+// script prepares a site's commands for sacctmgr. It removes comments, after which sacctmgr
+// would exit as if it had failed. It adds the command that makes the cluster if the site's
+// commands have none, since sacctmgr refuses users of a cluster that does not exist.
 func script(commands, cluster string) string {
 	var lines []string
 	made := false
@@ -106,8 +105,8 @@ func script(commands, cluster string) string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// databaseOptions make MariaDB small and fast: nothing of it outlives the run, and
-// nobody but its owner reaches its socket.
+// databaseOptions make MariaDB small and fast. They are safe because its data do not outlive
+// the run and only the owner of the run can reach its socket.
 var databaseOptions = []string{
 	"--skip-networking", "--skip-grant-tables", "--skip-name-resolve", "--skip-log-bin", "--skip-slave-start",
 	"--performance-schema=OFF", "--innodb-buffer-pool-size=128M", "--innodb-flush-log-at-trx-commit=0",
@@ -115,14 +114,14 @@ var databaseOptions = []string{
 	"--innodb-log-file-size=32M", "--max-allowed-packet=64M", "--max-connections=64", "--event-scheduler=OFF",
 }
 
-// startMariaDB starts MariaDB in a directory of its own. It is not under virtual
-// time: to the daemons it is the outside, whose answers take real time.
+// startMariaDB starts MariaDB in its own directory. MariaDB runs in real time. The clock counts
+// a daemon that waits for its answer as running.
 func (d *Database) startMariaDB(ctx context.Context) error {
 	d.cfg.Progress("starting MariaDB")
 	p, in := d.cfg.Sandbox, d.cfg.Install
 	common := []string{"--no-defaults", "--datadir=" + p.File("db")}
 	if os.Geteuid() == 0 {
-		common = append(common, "--user=root") // MariaDB wants to be told
+		common = append(common, "--user=root") // without it MariaDB refuses to run as root
 	}
 	log := filepath.Join(d.cfg.LogDir, "mariadb.log")
 	env := []string{daemons.SearchPath, "LANG=C", "TMPDIR=" + p.File("out")}
@@ -146,7 +145,7 @@ func (d *Database) startMariaDB(ctx context.Context) error {
 	return d.waitForSocket(ctx, socket)
 }
 
-// waitForSocket waits, in real time, until somebody accepts connections.
+// waitForSocket waits, in real time, until MariaDB accepts connections.
 func (d *Database) waitForSocket(ctx context.Context, path string) error {
 	for range 6000 {
 		if c, err := net.Dial("unix", path); err == nil {
@@ -159,30 +158,29 @@ func (d *Database) waitForSocket(ctx context.Context, path string) error {
 	return fmt.Errorf("MariaDB did not accept connections within a minute; its last log lines:\n  %s", strings.Join(d.cfg.Daemons.LastLog("mariadb"), "\n  "))
 }
 
-// sacctFields are what sacct is asked for at the end, for every job and every time
-// that it ran.
+// sacctFields are the columns that sacct prints for every job and each of its runs.
 const sacctFields = "JobID,JobIDRaw,JobName,User,Group,Account,Partition,QOS,Submit,Eligible,Start,End,State,ExitCode,NNodes,NodeList,AllocCPUS,AllocTRES,Timelimit,Suspended,Priority"
 
-// Sacct returns what slurmdbd has of the run's jobs up to now, as `sacct -P` prints it.
+// Sacct returns slurmdbd's records of the run's jobs up to now, as `sacct -P` prints them.
 func (d *Database) Sacct(ctx context.Context, now hpc.Time) (string, error) {
 	out, _, err := d.cfg.Daemons.Run(ctx, "", d.cfg.Install.Sacct, "-a", "-D", "-X", "-P", "-S", slurmspec.FormatTime(d.cfg.Since),
 		"-E", slurmspec.FormatTime(now.Add(time.Hour)), "-o", sacctFields)
 	return out, err
 }
 
-// Outages returns when which nodes were out of service according to slurmdbd, as
-// `sacctmgr -P list event` prints it.
+// Outages returns slurmdbd's records of the times at which nodes were out of service, as
+// `sacctmgr -P list event` prints them.
 func (d *Database) Outages(ctx context.Context, now hpc.Time) (string, error) {
 	return d.list(ctx, now, "event", "NodeName,Start,End,State,Reason")
 }
 
-// Reservations returns what slurmdbd has of reservations, as `sacctmgr -P list reservation`
-// prints it.
+// Reservations returns slurmdbd's records of reservations, as `sacctmgr -P list reservation`
+// prints them.
 func (d *Database) Reservations(ctx context.Context, now hpc.Time) (string, error) {
 	return d.list(ctx, now, "reservation", "Name,ID,Start,End,NodeNames,Assoc,Flags")
 }
 
-// farAhead is longer than any reservation is made in advance.
+// farAhead is longer than the time for which sites make reservations in advance.
 const farAhead = 10 * 365 * 24 * time.Hour
 
 func (d *Database) list(ctx context.Context, now hpc.Time, what, fields string) (string, error) {
@@ -191,7 +189,7 @@ func (d *Database) list(ctx context.Context, now hpc.Time, what, fields string) 
 	return out, err
 }
 
-// List returns what `sacctmgr -nP list` prints with the given arguments.
+// List returns the output of `sacctmgr -nP list` with the given arguments.
 func (d *Database) List(ctx context.Context, args ...string) (string, error) {
 	out, _, err := d.cfg.Daemons.Run(ctx, "", d.cfg.Install.Sacctmgr, append([]string{"-nP", "list"}, args...)...)
 	return out, err

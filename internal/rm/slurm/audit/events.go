@@ -14,11 +14,11 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// eventTolerance is how much later than it was asked for slurmdbd may say that something
-// happened: its times are whole seconds, and a message takes a moment.
+// eventTolerance is the largest delay between a request and slurmdbd's time of its effect.
+// slurmdbd's times are whole seconds, and a message takes a moment.
 const eventTolerance = 2 * time.Second
 
-// span is a time for which slurmdbd has something on record; end is 0 while it lasts.
+// span is an interval on slurmdbd's record: an outage or a reservation. end is 0 while it lasts.
 type span struct {
 	start, end hpc.Time
 	id         string // of a reservation
@@ -42,14 +42,14 @@ func around(got, want hpc.Time) bool {
 	return late >= 0 && late <= eventTolerance
 }
 
-// Outages compares a workload's node events with the outages that slurmdbd has: list is what
-// `sacctmgr -P list event` has printed. It returns one sentence for each difference.
+// Outages compares a workload's node events with slurmdbd's outages. list is the output of
+// `sacctmgr -P list event`. The result has one sentence for each difference.
 //
-// A node that is down or fails must be out of service from its event to the next one, for the
-// reason given. slurmdbd records a drain when the node's last job has ended, which may be
-// never. An outage after begin without an event is a difference, too, unless others say that
-// something else than the events changes nodes (an administrator's actions). Events before
-// begin count as happening at begin.
+// A node that is down or fails must be out of service from its event to the next one, with the
+// event's reason. slurmdbd records a drain when the node's last job has ended, so a drain may
+// be missing. An outage after begin without an event is a difference too, unless others says
+// that other inputs change nodes (an administrator's actions). Events before begin count as
+// events at begin.
 func Outages(list string, events []hpc.NodeEvent, begin hpc.Time, others bool) (differences []string, err error) {
 	rows, err := parseSpans(list, "NodeName")
 	if err != nil {
@@ -57,7 +57,7 @@ func Outages(list string, events []hpc.NodeEvent, begin hpc.Time, others bool) (
 	}
 	got := map[string][]span{}
 	for node, list := range rows {
-		for _, s := range list { // nodes are out of service until they have registered
+		for _, s := range list { // before begin, nodes are out of service until they have registered
 			if node != "" && (s.start >= begin || s.end.IsZero()) {
 				got[node] = append(got[node], s)
 			}
@@ -93,30 +93,31 @@ func Outages(list string, events []hpc.NodeEvent, begin hpc.Time, others bool) (
 	return differences, nil
 }
 
-// outage is a time for which the workload takes a node out of service.
+// outage is an interval in which the workload has a node out of service.
 type outage struct {
 	span
 	drain bool
 }
 
-// covers reports whether the outage is what slurmdbd has recorded as s.
+// covers reports whether s is slurmdbd's record of the outage.
 func (o outage) covers(s span) bool {
 	starts := around(s.start, o.start)
-	if o.drain { // it begins with the end of the node's last job
+	if o.drain { // the record begins when the node's last job ends
 		starts = s.start >= o.start && (o.end.IsZero() || s.start <= o.end.Add(eventTolerance))
 	}
 	return starts && around(s.end, o.end) && strings.EqualFold(onRecord(s.reason), onRecord(o.reason))
 }
 
-// onRecord is what slurmdbd surely keeps of a reason: its column has 255 bytes (tinytext), and
-// the last character may be cut.
+// onRecord returns the part of a reason that slurmdbd keeps in every case. Its column has 255
+// bytes (tinytext), and the last character may be cut.
 func onRecord(reason string) string { return reason[:min(len(reason), 255-utf8.UTFMax+1)] }
 
-// outages are the times between what takes a node out of service and its return, by node.
+// outages returns the outages of each node by name. An outage begins with the event that takes
+// the node out of service and ends with the event that returns it.
 func outages(events []hpc.NodeEvent, begin hpc.Time) (map[string][]outage, error) {
 	out := map[string][]outage{}
 	for _, ev := range events {
-		update, err := rpc.NewNodeUpdate(ev) // which has a reason where the event has none
+		update, err := rpc.NewNodeUpdate(ev) // adds a reason if the event has none
 		if err != nil {
 			return nil, err
 		}
@@ -143,8 +144,8 @@ func outages(events []hpc.NodeEvent, begin hpc.Time) (map[string][]outage, error
 	return out, nil
 }
 
-// joined joins spans of one node that follow each other for the same reason, or of one
-// reservation: slurmdbd begins a new one when the state changes.
+// joined joins adjacent spans of one reason and one reservation. slurmdbd begins a new span
+// whenever the state changes.
 func joined(list []span) []span {
 	list = slices.Clone(list)
 	slices.SortFunc(list, func(a, b span) int { return cmp.Compare(a.start, b.start) })
@@ -159,13 +160,13 @@ func joined(list []span) []span {
 	return out
 }
 
-// Reservations compares a workload's reservations with those that slurmdbd has: list is what
-// `sacctmgr -P list reservation` has printed. It returns one sentence for each difference.
+// Reservations compares a workload's reservations with slurmdbd's. list is the output of
+// `sacctmgr -P list reservation`. The result has one sentence for each difference.
 //
-// It compares start, end and, where the workload gives them, the nodes or their number, since
-// Slurm may give fewer than were asked for. A recurring reservation (DAILY and so on) only has
-// to be there. Slurm tells slurmdbd nothing of a reservation with TIME_FLOAT
-// (_post_resv_create in reservation.c).
+// It compares start and end. It compares the nodes or their number if the workload gives them,
+// since Slurm may give a reservation fewer nodes. For a recurring reservation (DAILY and so on)
+// it only checks that slurmdbd has one. slurmctld does not report reservations with TIME_FLOAT
+// to slurmdbd (_post_resv_create in reservation.c).
 func Reservations(list string, events []hpc.ReservationEvent) (differences []string, err error) {
 	got, err := parseSpans(list, "Name")
 	if err != nil {
@@ -174,7 +175,7 @@ func Reservations(list string, events []hpc.ReservationEvent) (differences []str
 	for _, r := range reservations(events) {
 		rows := joined(got[r.name])
 		switch {
-		case r.floating, r.end <= r.start: // or deleted before it began
+		case r.floating, r.end <= r.start: // not on record; the second was deleted before it began
 		case len(rows) == 0:
 			differences = append(differences, fmt.Sprintf("reservation %s: slurmdbd does not have it", r.name))
 		case r.moving:
@@ -189,14 +190,14 @@ func Reservations(list string, events []hpc.ReservationEvent) (differences []str
 	return differences, nil
 }
 
-// booking is a reservation as the workload's events leave it.
+// booking is a reservation after the workload's events.
 type booking struct {
 	name string
 	span
-	count    int // of nodes, where Slurm chooses them
-	moving   bool
-	floating bool
-	exactEnd bool // Slurm was told when it ends, and not how long it is
+	count    int  // number of nodes, if Slurm chooses them
+	moving   bool // its times or nodes may change without an event
+	floating bool // TIME_FLOAT
+	exactEnd bool // Slurm has its end, and not its duration
 }
 
 func reservations(events []hpc.ReservationEvent) []booking {
@@ -237,7 +238,7 @@ func reservations(events []hpc.ReservationEvent) []booking {
 	return out
 }
 
-// finite is how long Slurm makes a reservation, which is a year for an unlimited one.
+// finite returns the duration that Slurm gives a reservation: a year for an unlimited one.
 func finite(d time.Duration) time.Duration {
 	if d == hpc.Unlimited {
 		return 365 * 24 * time.Hour
@@ -245,8 +246,8 @@ func finite(d time.Duration) time.Duration {
 	return d
 }
 
-// move changes the times of a booking as an update does. Durations count in minutes, unless
-// the end is known with the start.
+// move changes the times of a booking as an update does. Slurm rounds a duration up to whole
+// minutes, unless the update gives the start too.
 func (b *booking) move(start hpc.Time, length time.Duration) {
 	switch {
 	case length == 0 && b.exactEnd && !start.IsZero(): // the end stays
@@ -264,8 +265,8 @@ func (b *booking) move(start hpc.Time, length time.Duration) {
 	b.end = b.start.Add(length)
 }
 
-// changesByItself reports whether a flag lets a reservation's times or nodes change without an
-// event.
+// changesByItself reports whether one of the flags lets a reservation's times or nodes change
+// without an event.
 func changesByItself(flags []string) bool {
 	return slices.ContainsFunc(flags, func(text string) bool {
 		flag, err := slurmspec.ParseReservationFlag(text)
@@ -284,7 +285,8 @@ func sameNodes(a, b string) bool {
 	return slices.Equal(x, y)
 }
 
-// parseSpans reads a list that sacctmgr -P has printed, by the column key.
+// parseSpans reads a list that sacctmgr -P printed. The result is by the values of the column
+// key.
 func parseSpans(text, key string) (map[string][]span, error) {
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 	column := map[string]int{}
@@ -294,7 +296,7 @@ func parseSpans(text, key string) (map[string][]span, error) {
 	out := map[string][]span{}
 	for _, line := range lines[1:] {
 		fields := strings.Split(line, "|")
-		if len(fields) < len(column) { // a reason may have the separator in it, and is last
+		if len(fields) < len(column) { // the reason is last and may have more separators in it
 			return nil, fmt.Errorf("%.100q has %d fields, the header %d", line, len(fields), len(column))
 		}
 		var s span
@@ -320,7 +322,7 @@ func parseSpans(text, key string) (map[string][]span, error) {
 	return out, nil
 }
 
-// parseSacctTime is 0 where there is no time.
+// parseSacctTime reads a time of sacct's. It returns 0 if sacct has none.
 func parseSacctTime(s string) (hpc.Time, error) {
 	if slurmspec.Given(s) == "" {
 		return 0, nil

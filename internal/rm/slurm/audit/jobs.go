@@ -1,8 +1,8 @@
-// Package audit compares what slurmdbd has of a run with the run's own record. It is a
-// function of texts that Slurm's commands have printed: no daemon runs here.
+// Package audit compares slurmdbd's records of a run with the run's own record. It works on the
+// output of Slurm's commands and needs no daemon.
 //
-// A run that slurmdbd sees otherwise than its record does is not to be trusted, so every
-// difference becomes a sentence for the reader of the run.
+// A difference may make the result invalid. So each one becomes a sentence for the readers of
+// the run.
 package audit
 
 import (
@@ -16,18 +16,18 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// Jobs is what slurmdbd has of the jobs of a run. It keeps only the lines that sacct has
-// printed, since a run may have a million of them.
+// Jobs has slurmdbd's records of a run's jobs. It keeps them as sacct's lines, since a run may
+// have a million jobs.
 type Jobs struct {
 	columns map[string]int // the index of each column by its name
-	width   int            // how many columns a line has
+	width   int            // the number of columns
 	lines   map[uint32]string
-	// resized are the jobs that have a line for each of their sizes.
+	// resized has the jobs that were resized. sacct prints a line for each of their sizes.
 	resized map[uint32]bool
 }
 
-// ParseJobs reads the output of sacct -P. Of a job that ran several times the last line
-// counts. An error quotes the line that cannot be read.
+// ParseJobs reads the output of sacct -P. For a job that ran several times it keeps the last
+// line. An error quotes the line.
 func ParseJobs(text string) (*Jobs, error) {
 	first, rest, more := strings.Cut(strings.TrimSuffix(text, "\n"), "\n")
 	s := &Jobs{columns: map[string]int{}, lines: make(map[uint32]string, strings.Count(rest, "\n")+1), resized: map[uint32]bool{}}
@@ -61,7 +61,7 @@ type sacctRecord struct {
 	fields  []string
 }
 
-// get is what is in a column; empty for one that is not there.
+// get returns the value in a column; empty if there is no such column.
 func (r sacctRecord) get(column string) string {
 	if i, there := r.columns[column]; there {
 		return r.fields[i]
@@ -72,7 +72,7 @@ func (r sacctRecord) get(column string) string {
 func (s *Jobs) record(line string) (sacctRecord, error) {
 	fields := strings.Split(line, "|")
 	if extra := len(fields) - s.width; extra > 0 {
-		if at, named := s.columns["JobName"]; named { // a name with the separator in it
+		if at, named := s.columns["JobName"]; named { // the name has separators in it
 			name := strings.Join(fields[at:at+extra+1], "|")
 			fields = append(append(fields[:at:at], name), fields[at+extra+1:]...)
 		}
@@ -83,7 +83,7 @@ func (s *Jobs) record(line string) (sacctRecord, error) {
 	return sacctRecord{s.columns, fields}, nil
 }
 
-// job is the record of a job; ok is false if there is none.
+// job returns the record of a job. ok is false if there is none.
 func (s *Jobs) job(id uint32) (r sacctRecord, ok bool) {
 	line, ok := s.lines[id]
 	if ok {
@@ -92,9 +92,9 @@ func (s *Jobs) job(id uint32) (r sacctRecord, ok bool) {
 	return r, ok
 }
 
-// Compare compares the rows of a run with what slurmdbd has: submit, start and end to the
-// second, state, nodes, account and QOS of every job that slurmctld accepted. It returns one
-// sentence for each difference.
+// Compare compares the rows of a run with slurmdbd's records. It compares submit, start and end
+// times to the second, state, nodes, account and QOS of every job that slurmctld accepted. The
+// result has one sentence for each difference.
 func (s *Jobs) Compare(rows iter.Seq[*run.Row]) (differences []string) {
 	for row := range rows {
 		if row.RMJob == 0 || row.State == hpc.Rejected || !row.State.Ended() {
@@ -106,8 +106,9 @@ func (s *Jobs) Compare(rows iter.Seq[*run.Row]) (differences []string) {
 		}
 		rec, ok := s.job(row.RMJob)
 		if _, task, array := strings.Cut(rec.get("JobID"), "_"); ok && array && row.Task >= 0 {
-			// The record gives tasks that were cancelled before they had a number the array's own
-			// number, which is the last task's. slurmdbd knows nothing of the cancelled ones.
+			// A task that was cancelled before it had a number has the array's own number in
+			// the row. The last task has the same number. slurmdbd has no record of the
+			// cancelled task.
 			if n, err := strconv.Atoi(task); err == nil && n != row.Task {
 				ok = false
 			}
@@ -125,7 +126,7 @@ func (s *Jobs) Compare(rows iter.Seq[*run.Row]) (differences []string) {
 		}
 		start := slurmspec.Given(rec.get("Start"))
 		if row.Start.IsZero() && start == rec.get("End") && slurmspec.Given(rec.get("NodeList")) == "" {
-			start = "" // slurmctld says so of a job that ended before slurmdbd knew it
+			start = "" // slurmctld reports this for a job that ended before slurmdbd had it
 		}
 		for _, c := range []struct{ what, ours, theirs string }{
 			{"submit", slurmspec.FormatTime(submit), rec.get("Submit")}, {"start", slurmspec.FormatTime(row.Start), start},
@@ -134,7 +135,7 @@ func (s *Jobs) Compare(rows iter.Seq[*run.Row]) (differences []string) {
 			{"QOS", row.QOS, qosOf(rec.get("QOS"), row.QOS)},
 		} {
 			if s.resized[row.RMJob] && (c.what == "submit" || c.what == "start") {
-				continue // which slurmdbd has of the last size
+				continue // slurmdbd's times are those of the last size
 			}
 			if c.ours != c.theirs {
 				differences = append(differences, fmt.Sprintf("job %s: %s %s, slurmdbd has %s", name, c.what, orNone(c.ours), orNone(c.theirs)))
@@ -144,8 +145,8 @@ func (s *Jobs) Compare(rows iter.Seq[*run.Row]) (differences []string) {
 	return differences
 }
 
-// Amend completes a row with what only the database knows: the job's TRES, and, where the
-// priority at its start is not known, the priority that it had when it became eligible.
+// Amend adds to a row the values that only the database has: the job's TRES, and its priority
+// when it became eligible if the row lacks the priority at its start.
 func (s *Jobs) Amend(row *run.Row) {
 	rec, ok := s.job(row.RMJob)
 	if !ok {
@@ -159,8 +160,8 @@ func (s *Jobs) Amend(row *run.Row) {
 	}
 }
 
-// qosOf is sacct's word for a QOS. It says Unknown of one that the database does not
-// have, where slurmctld goes on by the name that was asked for.
+// qosOf returns sacct's name of a QOS. sacct prints Unknown for a QOS that the database does
+// not have, while slurmctld uses the name in the job's request.
 func qosOf(theirs, ours string) string {
 	if theirs == "Unknown" {
 		return ours

@@ -13,52 +13,50 @@ import (
 	"strings"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/slurmspec"
 )
 
-// Environment is where the daemons of a replay run.
+// Environment describes the place where the daemons of a replay run.
 type Environment struct {
-	// StateDir is a directory of this run on a memory file system: controller state,
-	// spool and pid files. LogDir takes the logs.
+	// StateDir is a directory of this run on a memory file system, for slurmctld's state,
+	// spool and pid files. LogDir is the directory for logs.
 	StateDir, LogDir string
-	// DaemonUser is the user who runs the daemons, resolvable by getpwnam(3).
+	// DaemonUser is the name of the user that runs the daemons. getpwnam(3) must know it.
 	DaemonUser string
-	// Hostname is what gethostname(2) returns to the daemons. When it is set, Adapt
-	// writes a hosts file, for libnss-wrapper's NSS_WRAPPER_HOSTS, that maps it to
-	// ControlAddress: with NoCtldInAddrAny, slurmctld listens on the address that its
-	// own host name resolves to, and nothing else makes that a chosen loopback
-	// address. slurmdbd is bound in the same way. Without it the name must resolve
-	// to ControlAddress by itself.
+	// Hostname is the result of gethostname(2) in the daemons. If it is set, Adapt writes a
+	// hosts file that maps it to ControlAddress, for libnss-wrapper's NSS_WRAPPER_HOSTS. With
+	// NoCtldInAddrAny, slurmctld and slurmdbd listen on the address to which their host name
+	// resolves. If Hostname is empty, the name must resolve to ControlAddress by itself.
 	Hostname string
-	// ControlAddress is where slurmctld and slurmdbd listen, in 127.0.0.0/8.
+	// ControlAddress is the address of slurmctld and slurmdbd, in 127.0.0.0/8.
 	ControlAddress netip.Addr
 	ControlPort    uint16
-	// DBPort is slurmdbd's port. It is not needed for a site without accounting.
+	// DBPort is slurmdbd's port. A site without accounting needs none.
 	DBPort uint16
 	// NodePort is the one port of all nodes.
 	NodePort uint16
-	// NodeAddress gives node i of [Cluster.Nodes] its address; [LoopbackAddresses]
-	// makes such a function. No two nodes may have the same.
+	// NodeAddress returns the address of node i of [Cluster.Nodes]. No two nodes may have the
+	// same. [LoopbackAddresses] makes such a function.
 	NodeAddress func(i int) netip.Addr
-	// JobCompletionPath is the file that jobcomp/filetxt writes; LogDir/jobcomp.log
-	// when empty.
+	// JobCompletionPath is the file that jobcomp/filetxt writes. If it is empty, the file is
+	// LogDir/jobcomp.log.
 	JobCompletionPath string
-	// PluginDir is where Slurm's plugins are installed. When it is empty PluginDir is
-	// left out and no plugin is looked for.
+	// PluginDir is the directory of Slurm's plugins. If it is empty, Adapt leaves PluginDir out
+	// and takes all plugins for installed.
 	PluginDir string
-	// KeepScripts keeps PrologSlurmctld and EpilogSlurmctld, which run on this
-	// machine.
+	// KeepScripts keeps PrologSlurmctld and EpilogSlurmctld. They run on this machine.
 	KeepScripts bool
-	// WithoutAccounting replaces the site's accounting by none: no database is
-	// needed, and associations, limits, QOS and fair-share do not act.
+	// WithoutAccounting turns the site's accounting off. The replay needs no database, and
+	// associations, limits, QOS and fair-share do not act.
 	WithoutAccounting bool
 }
 
 // nodesPerOctet leaves out the last octets 0 and 251 to 255.
 const nodesPerOctet = 250
 
-// LoopbackAddresses returns a function that gives node i the address
-// 127.second.(i/250).(1+i%250), and goes on in the next second octet after 64,000
-// nodes. Beyond 127.255.255.250 it returns the zero Addr.
+// LoopbackAddresses returns a function from node i to the address 127.second.(i/250).(1+i%250).
+// After 64,000 nodes it continues with the next second octet. After 127.255.255.250 it returns
+// the zero Addr.
 func LoopbackAddresses(second uint8) func(i int) netip.Addr {
 	return func(i int) netip.Addr {
 		block := i / nodesPerOctet
@@ -94,56 +92,54 @@ func (env Environment) check() error {
 // Change is one difference between the site's configuration and the adapted one.
 type Change struct {
 	Key string `json:"key"`
-	// From is the site's value, empty where the site has none; To is the new one,
-	// empty where the key is dropped.
+	// From is the site's value; empty if the site has none. To is the new value; empty if the
+	// key is dropped.
 	From string `json:"from"`
 	To   string `json:"to"`
-	// Reason says why.
+	// Reason is the reason for the change.
 	Reason string `json:"reason"`
-	// File and Line are where From stands; empty and 0 where the site has none.
+	// File and Line are the position of From; empty and 0 if the site has none.
 	File string `json:"file,omitempty"`
 	Line int    `json:"line,omitempty"`
 }
 
-// Adapted is a configuration that the stock daemons run with in a replay.
+// Adapted is a configuration for the stock daemons of a replay.
 type Adapted struct {
-	// Files are the contents by name: slurm.conf and, where needed, gres.conf,
-	// topology.conf, slurmdbd.conf and hosts. They belong in one directory, and
-	// SLURM_CONF must name the slurm.conf in it, since Slurm looks for the others
-	// beside it.
+	// Files has the contents of the files by name: slurm.conf and, if needed, gres.conf,
+	// topology.conf, slurmdbd.conf and hosts. The caller writes them into one directory and
+	// sets SLURM_CONF to the slurm.conf there, since Slurm looks for the other files beside it.
 	Files map[string][]byte `json:"-"`
-	// Changes are all differences, in the order of the site's file, then what was
-	// added.
+	// Changes are all differences: those of the site's lines in their order, then added keys.
 	Changes []Change `json:"changes"`
-	// Warnings are those of the cluster and those of changes that may alter
-	// scheduling decisions.
+	// Warnings are the cluster's warnings and warnings of changes that may alter scheduling.
 	Warnings []string `json:"warnings"`
 	// Accounting says that the run needs slurmdbd.
 	Accounting bool `json:"accounting"`
-	// Nodes are the cluster's nodes in the state in which they start here: the nodes
-	// that answer are those whose State is not "FUTURE".
+	// Nodes are the cluster's nodes in their state at the start of the replay. Nodes in state
+	// "FUTURE" do not exist in the replay.
 	Nodes []hpc.Node `json:"-"`
 }
 
 // adapter is an adaptation under way.
 type adapter struct {
 	cluster *Cluster
+	release slurmspec.Release
 	env     Environment
 	out     *Adapted
-	seen    map[string]bool // keys that the site has, in canonical spelling
-	kept    []string        // lines of slurm.conf that are the site's
-	set     []string        // lines that are ours
+	seen    map[string]bool // the site's keys in canonical spelling
+	kept    []string        // unchanged lines of slurm.conf
+	set     []string        // changed and added lines of slurm.conf
 	errs    []error
 }
 
-// Adapt rewrites a cluster's configuration for a replay in the given environment.
-// It fails when the environment is incomplete, or when a plugin that decides
-// scheduling is not installed.
-func Adapt(cluster *Cluster, env Environment) (*Adapted, error) {
-	if err := env.check(); err != nil {
+// Adapt rewrites a cluster's configuration for a replay with a release of Slurm in the given
+// environment. It fails when the release is not supported ([slurmspec.UnsupportedError]), when
+// the environment is incomplete, or when a plugin that decides scheduling is not installed.
+func Adapt(cluster *Cluster, release slurmspec.Release, env Environment) (*Adapted, error) {
+	if err := errors.Join(slurmspec.CheckSupported(release), env.check()); err != nil {
 		return nil, fmt.Errorf("adapting %s: %w", cluster.Path, err)
 	}
-	a := &adapter{cluster: cluster, env: env, seen: make(map[string]bool), out: &Adapted{
+	a := &adapter{cluster: cluster, release: release, env: env, seen: make(map[string]bool), out: &Adapted{
 		Files:    make(map[string][]byte),
 		Changes:  slices.Clone(cluster.scaled),
 		Warnings: append([]string{}, cluster.Warnings...), // "[]" in JSON, not "null"
@@ -166,21 +162,20 @@ func Adapt(cluster *Cluster, env Environment) (*Adapted, error) {
 	return a.out, nil
 }
 
-// sortChanges puts the changes in the order of the site's statements, and what the
-// site has not at the end.
+// sortChanges sorts the changes by the site's statements. Changes of no statement come last.
 func (a *adapter) sortChanges() {
-	type place struct {
+	type position struct {
 		file string
 		line int
 	}
-	order := make(map[place]int)
+	order := make(map[position]int)
 	for _, list := range [][]Statement{a.cluster.Statements, a.cluster.GRES, a.cluster.Topology} {
 		for _, s := range list {
-			order[place{s.File, s.Line}] = len(order)
+			order[position{s.File, s.Line}] = len(order)
 		}
 	}
 	rank := func(c Change) int {
-		if i, ok := order[place{c.File, c.Line}]; ok {
+		if i, ok := order[position{c.File, c.Line}]; ok {
 			return i
 		}
 		return len(order)
@@ -188,14 +183,14 @@ func (a *adapter) sortChanges() {
 	slices.SortStableFunc(a.out.Changes, func(x, y Change) int { return rank(x) - rank(y) })
 }
 
-// scalars goes through the keys that stand alone, in the site's order.
+// scalars adapts the keys that stand alone on their lines, in the site's order.
 func (a *adapter) scalars() {
 	last := make(map[string]int)
 	for i, s := range a.cluster.Statements {
 		last[strings.ToLower(s.Key)] = i
 	}
 	for i, s := range a.cluster.Statements {
-		r := ruleOf(s.Key)
+		r := a.rule(s.Key)
 		if r == nil || r.attributes != nil && !strings.EqualFold(r.key, "SlurmctldHost") {
 			continue
 		}
@@ -208,11 +203,14 @@ func (a *adapter) scalars() {
 	}
 }
 
+// rule returns the rule for a key in the run's release.
+func (a *adapter) rule(key string) *rule { return ruleOf(key, a.release) }
+
 func repeatedReason(r *rule) string {
 	if r.attributes != nil { // SlurmctldHost: a list of controllers
 		return whyHA
 	}
-	return "set again further down; Slurm takes the last"
+	return "set again below; Slurm uses the last value"
 }
 
 func (a *adapter) scalar(s Statement, r *rule) {
@@ -240,11 +238,11 @@ func (a *adapter) scalar(s Statement, r *rule) {
 	}
 }
 
-// added sets the changed keys that the site does not have.
+// added adds the changed keys that the site does not have.
 func (a *adapter) added() {
 	for i := range rules {
 		r := &rules[i]
-		if r.action != change || r.value == nil || a.seen[r.key] {
+		if r.action != change || r.value == nil || a.seen[r.key] || !r.known.includes(a.release) {
 			continue
 		}
 		if to := r.value(a, ""); to != "" {
@@ -256,7 +254,7 @@ func (a *adapter) added() {
 
 func line(key, value string) string { return Statement{Key: key, Value: value}.String() }
 
-// hidden stands in a report for a password.
+// hidden replaces a password in reports.
 const hidden = "(hidden)"
 
 func (a *adapter) record(s Statement, r *rule, to, reason string) {
@@ -271,11 +269,11 @@ func (a *adapter) warn(format string, args ...any) {
 	a.out.Warnings = append(a.out.Warnings, fmt.Sprintf(format, args...))
 }
 
-// checkPlugins refuses a configuration whose scheduling plugins are not installed:
-// without them the outcome would mean nothing.
+// checkPlugins refuses a configuration if its scheduling plugins are not installed, since other
+// plugins would give another schedule.
 func (a *adapter) checkPlugins() {
 	for _, s := range a.cluster.Statements {
-		r := ruleOf(s.Key)
+		r := a.rule(s.Key)
 		if r == nil || r.plugin == "" {
 			continue
 		}
@@ -287,8 +285,8 @@ func (a *adapter) checkPlugins() {
 	}
 }
 
-// installed reports whether a plugin ("select/cons_tres") is there. Without a
-// plugin directory every plugin is taken to be.
+// installed reports whether a plugin ("select/cons_tres") is installed. Without a plugin
+// directory it takes all plugins for installed.
 func (a *adapter) installed(plugin string) bool {
 	if a.env.PluginDir == "" {
 		return true
@@ -301,7 +299,7 @@ func pluginFile(plugin string) string {
 	return strings.ReplaceAll(filepath.ToSlash(plugin), "/", "_") + ".so"
 }
 
-// noteAccounting warns where the lack of accounting changes what jobs may do.
+// noteAccounting warns of keys that have no effect without accounting.
 func (a *adapter) noteAccounting() {
 	if a.out.Accounting {
 		return
@@ -316,7 +314,7 @@ func (a *adapter) noteAccounting() {
 	}
 }
 
-// write assembles the files.
+// write makes the files. objects are the lines of nodes and partitions.
 func (a *adapter) write(objects []string) {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "# Cluster %s, adapted for a replay. Do not edit: written anew for every run.\n", a.cluster.Name)
@@ -349,7 +347,7 @@ func section(b *bytes.Buffer, title string, lines []string) {
 	}
 }
 
-// statements writes a file of statements with keys spelled as in the manual.
+// statements formats a file of statements. It spells keys as the manual page does.
 func statements(title string, list []Statement, g grammar) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "# %s\n", title)
@@ -360,8 +358,8 @@ func statements(title string, list []Statement, g grammar) []byte {
 	return b.Bytes()
 }
 
-// canonical returns the statement with its keys spelled as in the manual, and
-// without the operator, which has no effect.
+// canonical returns the statement with its keys spelled as in the manual page. It removes the
+// operator, which has no effect.
 func canonical(s Statement, g grammar) Statement {
 	k, _ := g.lookup(s.Key)
 	s.Key, s.Operator = g.canonical(s.Key), 0
@@ -372,9 +370,9 @@ func canonical(s Statement, g grammar) Statement {
 	return s
 }
 
-// gresFile is gres.conf without what would need the devices. slurmctld 22.05 reads
-// the file only for nodes in the cloud, of which none are left, and for Include
-// lines; it is written so that the run's directory is complete.
+// gresFile returns gres.conf without the attributes that need the devices. slurmctld 22.05 reads
+// the file only for cloud nodes, which the adaptation removes, and for Include lines. Adapt
+// writes it so that the run's directory is complete.
 func (a *adapter) gresFile() []byte {
 	var out []Statement
 	for _, s := range a.cluster.GRES {
@@ -398,7 +396,7 @@ func (a *adapter) gresFile() []byte {
 func (a *adapter) gresLine(s Statement) Statement {
 	s = canonical(s, gresGrammar)
 	r := gresRecord{statement: s}
-	if r.fill() != nil { // cannot fail: the line was read before
+	if r.fill() != nil { // impossible: Open has read the line
 		return s
 	}
 	_, hasCount := s.Get("Count")

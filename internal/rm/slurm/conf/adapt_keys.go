@@ -8,9 +8,8 @@ import (
 	"strings"
 )
 
-// The functions here give the changed keys of the rules their values. Each takes the
-// site's value, empty when there is none, and returns the new one; an empty result
-// leaves the key out.
+// The functions in this file compute the values of changed keys. Each takes the site's value,
+// or "" if there is none, and returns the new value. An empty result leaves the key out.
 
 func inState(name string) func(*adapter, string) string {
 	return func(a *adapter, _ string) string { return filepath.Join(a.env.StateDir, name) }
@@ -20,8 +19,8 @@ func inLog(name string) func(*adapter, string) string {
 	return func(a *adapter, _ string) string { return filepath.Join(a.env.LogDir, name) }
 }
 
-// controllerHost names this machine as "localhost", which slurmctld replaces by
-// its host name before it compares the two.
+// controllerHost names this machine "localhost". slurmctld replaces that by its host name before
+// it compares the two.
 func (a *adapter) controllerHost(string) string {
 	return fmt.Sprintf("localhost(%s)", a.env.ControlAddress)
 }
@@ -34,16 +33,16 @@ func (a *adapter) daemonUser(string) string { return a.env.DaemonUser }
 
 func (a *adapter) pluginDir(string) string { return a.env.PluginDir }
 
-// communication keeps what shapes the traffic of messages and binds every daemon
-// and client to loopback. IPv6 and hash checks would break that.
+// communication keeps the options about message traffic and binds every daemon and client to
+// loopback. It drops IPv6 and hash checks, which do not work in a replay.
 func (a *adapter) communication(site string) string {
 	keep := []string{"keepaliveinterval", "keepaliveprobes", "keepalivetime", "noaddrcache"}
 	options := selectOptions(site, func(name string) bool { return slices.Contains(keep, name) })
 	return strings.Join(append(options, "NoCtldInAddrAny", "NoInAddrAny"), ",")
 }
 
-// selectOptions returns the options of a comma list whose name (before any "=", in
-// lower case) is wanted.
+// selectOptions returns the options of a comma list for whose names wanted returns true. A name
+// is in lower case and ends before "=".
 func selectOptions(list string, wanted func(name string) bool) []string {
 	return slices.DeleteFunc(splitList(list), func(option string) bool {
 		name, _, _ := strings.Cut(option, "=")
@@ -51,17 +50,17 @@ func selectOptions(list string, wanted func(name string) bool) []string {
 	})
 }
 
-// resetPeriod keeps when usage is reset from time to time. NOW is no such period: it resets
-// whenever slurmctld reads the file, which it does for a window more often than the site's.
+// resetPeriod keeps a reset period. NOW is none: with it slurmctld resets the usage whenever it
+// reads the file, and in a replay with a window it reads the file more often.
 func (a *adapter) resetPeriod(site string) string {
 	if strings.EqualFold(site, "NOW") {
-		return "NONE" // which, other than nothing, is allowed without decay
+		return "NONE" // without decay, slurmctld refuses a configuration without the key
 	}
 	return site
 }
 
-// debugLevel caps the log level at info, and raises it to error: by its errors slurmctld
-// tells what it lost. Slurm takes names and numbers.
+// debugLevel limits the log level to info at most and error at least. slurmctld logs dropped
+// messages as errors. Slurm accepts names and numbers.
 func (a *adapter) debugLevel(site string) string {
 	for i, name := range []string{"quiet", "fatal", "error", "info"} {
 		if !strings.EqualFold(site, name) && site != strconv.Itoa(i) {
@@ -75,8 +74,8 @@ func (a *adapter) debugLevel(site string) string {
 	return "info"
 }
 
-// accountingType keeps slurmdbd and replaces the kinds that older versions wrote
-// to directly.
+// accountingType keeps slurmdbd. It replaces the types of older versions, which wrote to
+// databases and files directly.
 func (a *adapter) accountingType(site string) string {
 	if a.out.Accounting {
 		return "accounting_storage/slurmdbd"
@@ -101,7 +100,7 @@ func (a *adapter) accountingPort(string) string {
 	return strconv.Itoa(int(a.env.DBPort))
 }
 
-// accountingOnly keeps what slurmctld cannot do without slurmdbd.
+// accountingOnly keeps the value of a key that needs slurmdbd.
 func (a *adapter) accountingOnly(site string) string {
 	if !a.out.Accounting {
 		return ""
@@ -109,11 +108,11 @@ func (a *adapter) accountingOnly(site string) string {
 	return site
 }
 
-// builtinTRES are the resources that slurmctld can weigh without slurmdbd.
+// builtinTRES are the resources that may have weights without slurmdbd.
 var builtinTRES = []string{"billing", "cpu", "energy", "fs/disk", "mem", "node", "pages", "vmem"}
 
-// tresWeights keeps a list of weights ("CPU=1.0,GRES/gpu=8") whole with slurmdbd,
-// and without it what 22.05 does not refuse.
+// tresWeights keeps a list of weights ("CPU=1.0,GRES/gpu=8") with slurmdbd. Without slurmdbd it
+// keeps the weights that 22.05 accepts then.
 func (a *adapter) tresWeights(site string) string {
 	if a.out.Accounting {
 		return site
@@ -121,8 +120,8 @@ func (a *adapter) tresWeights(site string) string {
 	return strings.Join(selectOptions(site, func(name string) bool { return slices.Contains(builtinTRES, name) }), ",")
 }
 
-// storeFlags keeps the comment, which costs nothing, and brings back the flag that
-// the former AccountingStoreJobComment stood for.
+// storeFlags keeps the flag job_comment, also if the site has it in its older form
+// AccountingStoreJobComment.
 func (a *adapter) storeFlags(site string) string {
 	old, _ := a.cluster.Get("AccountingStoreJobComment")
 	yes, _ := parseBool(old)
@@ -139,7 +138,7 @@ func (a *adapter) jobCompletionPath(string) string {
 	return filepath.Join(a.env.LogDir, "jobcomp.log")
 }
 
-// siteScript keeps a script of the controller only when asked to.
+// siteScript keeps a script of slurmctld if [Environment.KeepScripts] is set.
 func (a *adapter) siteScript(site string) string {
 	if a.env.KeepScripts {
 		return site
@@ -147,8 +146,8 @@ func (a *adapter) siteScript(site string) string {
 	return ""
 }
 
-// prologFlags keeps when a job's prolog runs, which delays its start, and drops
-// containers: Contain and X11 both imply Alloc.
+// prologFlags keeps the flags that decide when a job's prolog runs, since a prolog delays the
+// job. It replaces Contain and X11 by Alloc, which both imply.
 func (a *adapter) prologFlags(site string) string {
 	var flags []string
 	add := func(flag string) {
@@ -167,9 +166,9 @@ func (a *adapter) prologFlags(site string) string {
 	return strings.Join(flags, ",")
 }
 
-// taskPlugin keeps only the difference that slurmctld sees: with CR_CPU its gang
-// scheduler shares cores, not CPUs, unless tasks are left unbound by task/none
-// (src/slurmctld/gang.c, _get_gr_type). It never loads the plugin.
+// taskPlugin keeps the one difference that slurmctld sees. With CR_CPU its gang scheduler shares
+// CPUs if the plugin is task/none, and cores otherwise (src/slurmctld/gang.c, _get_gr_type).
+// slurmctld never loads the plugin.
 func (a *adapter) taskPlugin(site string) string {
 	if site == "" || strings.EqualFold(site, "task/none") {
 		return "task/none"
@@ -177,13 +176,13 @@ func (a *adapter) taskPlugin(site string) string {
 	return "task/affinity"
 }
 
-// slurmdParameters makes slurmctld trust slurm.conf for what the nodes are
-// (config_overrides). The replay's nodes report exactly that, so the checks could
-// only drain a node over a gres.conf that describes less than slurm.conf, or let
-// select/cons_res split a node's configuration.
+// slurmdParameters makes slurmctld take the nodes' hardware from slurm.conf (config_overrides).
+// The replay's nodes report the same hardware. slurmctld's checks could only drain a node whose
+// gres.conf describes less than slurm.conf, or let select/cons_res split a node's
+// configuration.
 func (a *adapter) slurmdParameters(string) string { return "config_overrides" }
 
-// ownSubmitPlugins are Slurm's job_submit plugins that need nothing of the site.
+// ownSubmitPlugins are Slurm's job_submit plugins that need no files of the site.
 var ownSubmitPlugins = []string{"all_partitions", "defaults", "logging", "partition", "require_timelimit", "throttle"}
 
 func (a *adapter) jobSubmit(site string) string {
@@ -199,8 +198,8 @@ func (a *adapter) jobSubmit(site string) string {
 	return strings.Join(plugins, ",")
 }
 
-// controllerParameters drops the options of clouds, power saving and distribution
-// of the configuration; the others keep their effect.
+// controllerParameters drops the options for clouds, power saving and the distribution of
+// configuration files. It keeps the others.
 func (a *adapter) controllerParameters(site string) string {
 	gone := []string{"cloud_dns", "cloud_reg_addrs", "enable_configless", "idle_on_node_suspend",
 		"max_dbd_msg_action", "power_save_interval", "power_save_min_interval", "reboot_from_controller"}

@@ -9,22 +9,23 @@ import (
 	"rmreplay/internal/hostlist"
 )
 
-// siteNodeAttributes are dropped from NodeName lines: where the site's nodes are.
+// siteNodeAttributes are the attributes that the adaptation drops from NodeName lines.
 var siteNodeAttributes = []string{"NodeAddr", "NodeHostname", "BcastAddr", "Port"}
 
-// sitePartitionAttributes are dropped from PartitionName lines.
+// sitePartitionAttributes are the attributes that the adaptation drops from PartitionName lines,
+// with the reasons.
 var sitePartitionAttributes = map[string]string{
-	"AllocNodes":     "jobs are submitted from this machine, which is none of the site's",
+	"AllocNodes":     "jobs are submitted from this machine, which is no host of the site",
 	"ResumeTimeout":  whyPower,
 	"SuspendTime":    whyPower,
 	"SuspendTimeout": whyPower,
 }
 
-// objects writes the lines of nodes, node sets and partitions, in the site's order.
+// objects returns the lines of nodes, and then of node sets and partitions in the site's order.
 func (a *adapter) objects() []string {
 	lines := a.nodes()
 	for _, s := range a.cluster.Statements {
-		r := ruleOf(s.Key)
+		r := a.rule(s.Key)
 		if r == nil || r.attributes == nil {
 			continue
 		}
@@ -44,13 +45,13 @@ func (a *adapter) objects() []string {
 	return lines
 }
 
-// grammarOf is the grammar of one object's line.
+// grammarOf returns the grammar of one object's line.
 func grammarOf(r *rule) grammar {
 	return grammar{strings.ToLower(r.key): {name: r.key, attributes: r.attributes}}
 }
 
-// nodes writes one line for each of the site's NodeName lines, with its defaults
-// filled in and its processors as slurmctld computes them.
+// nodes returns a line for each of the site's NodeName lines, with the values of its DEFAULT
+// lines and with the processors that slurmctld computes.
 func (a *adapter) nodes() []string {
 	var lines []string
 	var addresses []string
@@ -70,7 +71,7 @@ func (a *adapter) nodes() []string {
 	return lines
 }
 
-// addresses gives the nodes of a line their addresses.
+// addresses returns the loopback addresses of the nodes of a line.
 func (a *adapter) addresses(l nodeLine) []string {
 	addresses := make([]string, l.count)
 	for i := range addresses {
@@ -128,12 +129,12 @@ func (a *adapter) node(l nodeLine, addresses []string) Statement {
 	return s
 }
 
-// nodeState is the state in which the nodes of a line start.
+// nodeState returns the state in which the nodes of a line start, and reports a change.
 func (a *adapter) nodeState(l nodeLine, site string) string {
 	state := a.startState(site)
 	names := a.cluster.Nodes[l.first : l.first+l.count]
 	for i := range names {
-		if names[i].State == site { // not overruled by a DownNodes line
+		if names[i].State == site { // no DownNodes line sets another state
 			a.out.Nodes[l.first+i].State = state
 		}
 	}
@@ -155,8 +156,8 @@ func (a *adapter) nodeState(l nodeLine, site string) string {
 	return state
 }
 
-// startState is the state in which a node starts: out of service where the site takes
-// it out, unless ReturnToService=2 would let it come up when it registers.
+// startState returns the state in which a node starts. A node that the site takes out of service
+// stays out, unless ReturnToService=2 returns it to service when it registers.
 func (a *adapter) startState(site string) string {
 	switch {
 	case site == "CLOUD":
@@ -167,7 +168,7 @@ func (a *adapter) startState(site string) string {
 	return site
 }
 
-// downNodes writes a DownNodes line, or nothing for one that Slurm ignores.
+// downNodes returns a DownNodes line, or "" for a line that Slurm ignores.
 func (a *adapter) downNodes(s Statement, r *rule) string {
 	written := "DOWN"
 	if v, ok := s.Get("State"); ok {

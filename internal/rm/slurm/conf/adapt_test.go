@@ -3,6 +3,7 @@ package conf
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"flag"
 	"net/netip"
 	"os"
@@ -12,11 +13,14 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"rmreplay/internal/slurmspec"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// testEnvironment is complete and the same everywhere: it looks for no plugins.
+// testEnvironment is a complete environment that does not depend on this machine: Adapt looks for
+// no plugins.
 func testEnvironment() Environment {
 	return Environment{
 		StateDir: "/shm/run", LogDir: "/run/logs", DaemonUser: "me", Hostname: "workstation",
@@ -36,14 +40,14 @@ func mustOpen(t *testing.T, dir string) *Cluster {
 
 func mustAdapt(t *testing.T, c *Cluster, env Environment) *Adapted {
 	t.Helper()
-	ad, err := Adapt(c, env)
+	ad, err := Adapt(c, slurmspec.R2205, env)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return ad
 }
 
-// openText makes a cluster of one slurm.conf.
+// openText opens a cluster that has only a slurm.conf.
 func openText(t *testing.T, text string) (*Cluster, error) {
 	t.Helper()
 	dir := t.TempDir()
@@ -98,8 +102,8 @@ func golden(t *testing.T, path string, got []byte) {
 	}
 }
 
-// TestAdaptTwice: what was adapted needs no further adaptation, and it is read back
-// as the same nodes and partitions.
+// TestAdaptTwice: an adapted configuration needs no further adaptation and has the same nodes and
+// partitions.
 func TestAdaptTwice(t *testing.T) {
 	for _, site := range sites {
 		t.Run(site, func(t *testing.T) {
@@ -131,7 +135,8 @@ func TestAdaptTwice(t *testing.T) {
 	}
 }
 
-// lines sorts the lines of a file: on the second pass what was set counts as kept.
+// lines sorts the lines of a file, since the second adaptation keeps the lines that the first
+// one set.
 func lines(data []byte) []byte {
 	list := strings.SplitAfter(string(data), "\n")
 	list = slices.DeleteFunc(list, func(l string) bool { return strings.HasPrefix(l, "#") || l == "\n" })
@@ -144,7 +149,7 @@ func hardwareOf(c *Cluster) []string {
 	for _, n := range c.Nodes {
 		n.State = ""
 		for i := range n.GRES {
-			n.GRES[i].File = false // device files are dropped
+			n.GRES[i].File = false // Adapt drops device files
 		}
 		data, _ := json.Marshal(n)
 		list = append(list, string(data))
@@ -161,7 +166,7 @@ func TestEveryKeyIsClassified(t *testing.T) {
 	known := make(map[string]bool)
 	for key := range strings.FieldsSeq(string(data)) {
 		known[key] = true
-		r := ruleOf(key)
+		r := ruleOf(key, slurmspec.R2205)
 		if r == nil {
 			t.Errorf("%s has no rule", key)
 		} else if r.key != key {
@@ -174,8 +179,17 @@ func TestEveryKeyIsClassified(t *testing.T) {
 			t.Errorf("%s has two rules", r.key)
 		}
 		seen[r.key] = true
-		if !known[r.key] && !r.newerOrOlder() {
+		if !known[r.key] && r.known.includes(slurmspec.R2205) {
 			t.Errorf("%s is no key of 22.05", r.key)
+		}
+		if known[r.key] && !r.known.includes(slurmspec.R2205) {
+			t.Errorf("%s is a key of 22.05, and its lifetime says otherwise", r.key)
+		}
+		if !slices.ContainsFunc(slurmspec.SupportedReleases(), r.known.includes) {
+			if r.action != unclassified {
+				t.Errorf("%s is classified, but no supported release knows it", r.key)
+			}
+			continue
 		}
 		switch r.action {
 		case keep:
@@ -196,8 +210,44 @@ func TestEveryKeyIsClassified(t *testing.T) {
 	}
 }
 
-// TestFullSiteHasEveryKey: the configuration that the real daemon is tested with
-// leaves out only keys that exclude another one, or that 22.05 refuses.
+// TestKeysByRelease: the release decides which rule a key has. A release drops the keys of
+// others and says so.
+func TestKeysByRelease(t *testing.T) {
+	for key := range lifetimes {
+		if rulesByKey[strings.ToLower(key)] == nil {
+			t.Errorf("%s has a lifetime and no rule", key)
+		}
+	}
+	for _, test := range []struct {
+		key     string
+		release slurmspec.Release
+		action  action
+		reason  string
+	}{
+		{"maxnodecount", slurmspec.R2205, keep, ""},
+		{"maxnodecount", slurmspec.R2108, drop, "key of another Slurm version, unknown to 21.08"},
+		{"SlurmctldPlugstack", slurmspec.R2205, drop, "a plugin that needs the site"},
+		{"SlurmctldPlugstack", slurmspec.Release{Major: 23, Minor: 2, Patch: 7}, drop, "key of another Slurm version, unknown to 23.02"},
+		{"TLSType", slurmspec.R2205, drop, "key of another Slurm version, unknown to 22.05"},
+		{"TLSType", slurmspec.R2405, unclassified, ""},
+	} {
+		r := ruleOf(test.key, test.release)
+		if r.action != test.action || r.reason != test.reason {
+			t.Errorf("%s in %s: action %d, reason %q; want %d, %q", test.key, test.release, r.action, r.reason, test.action, test.reason)
+		}
+	}
+	if r := ruleOf("NoSuchKey", slurmspec.R2205); r != nil {
+		t.Errorf("NoSuchKey has the rule %+v", r)
+	}
+	var unsupported *slurmspec.UnsupportedError
+	_, err := Adapt(mustOpen(t, "testdata/micro"), slurmspec.R2311, testEnvironment())
+	if !errors.As(err, &unsupported) || unsupported.Release != slurmspec.R2311 {
+		t.Errorf("adapting to 23.11: %v, want an unsupported release", err)
+	}
+}
+
+// TestFullSiteHasEveryKey: the configuration for the test with the real daemon leaves out only
+// keys that exclude another key or that 22.05 refuses.
 func TestFullSiteHasEveryKey(t *testing.T) {
 	elsewhere := map[string]string{
 		"AccountingStorageLoc": "old", "AccountingStoreJobComment": "old", "BackupAddr": "old",
@@ -208,7 +258,7 @@ func TestFullSiteHasEveryKey(t *testing.T) {
 	}
 	c := mustOpen(t, "testdata/full")
 	for _, r := range rules {
-		if _, has := c.statement(r.key); !has && elsewhere[r.key] == "" && !r.newerOrOlder() {
+		if _, has := c.statement(r.key); !has && elsewhere[r.key] == "" && r.known.includes(slurmspec.R2205) {
 			t.Errorf("testdata/full has no %s", r.key)
 		}
 	}
@@ -217,9 +267,9 @@ func TestFullSiteHasEveryKey(t *testing.T) {
 func TestSchedulingKeysAreKept(t *testing.T) {
 	for _, prefix := range []string{"SelectType", "Priority", "Scheduler", "Preempt", "Topology", "DefMem", "DefCPU", "MaxMem", "MaxJob"} {
 		for _, r := range rules {
-			if strings.HasPrefix(r.key, prefix) && !r.newerOrOlder() && r.action != keep &&
+			if strings.HasPrefix(r.key, prefix) && r.known.includes(slurmspec.R2205) && r.action != keep &&
 				!strings.HasPrefix(r.key, "PrioritySiteFactor") && r.key != "SchedulerAuth" && r.key != "PriorityWeightTRES" &&
-				r.key != "PriorityUsageResetPeriod" { // but for NOW: see TestAdaptValues
+				r.key != "PriorityUsageResetPeriod" { // kept except for NOW: see TestAdaptValues
 				t.Errorf("%s is not kept", r.key)
 			}
 		}
@@ -302,7 +352,7 @@ func TestAdaptStates(t *testing.T) {
 	}
 }
 
-// TestDownComesUp: at a site that lets every node come back up, one that is down does.
+// TestDownComesUp: a node that is down comes up at a site with ReturnToService=2.
 func TestDownComesUp(t *testing.T) {
 	c, err := openText(t, "ClusterName=c\nReturnToService=2\nNodeName=n1 State=DOWN\nPartitionName=p Nodes=n1\n")
 	if err != nil {
@@ -339,7 +389,7 @@ func TestAdaptErrors(t *testing.T) {
 			if test.edit != nil {
 				test.edit(&env)
 			}
-			_, err = Adapt(c, env)
+			_, err = Adapt(c, slurmspec.R2205, env)
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("error %v, want one with %q", err, test.want)
 			}

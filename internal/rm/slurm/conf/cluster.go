@@ -14,8 +14,8 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// The names of a cluster directory's files; the second name of the pair is
-// accepted as well.
+// The names of the files in a cluster directory. Accounts and users may have either of two
+// names.
 const (
 	slurmConf    = "slurm.conf"
 	gresConf     = "gres.conf"
@@ -27,40 +27,39 @@ var (
 	usersFiles    = []string{"users", "users.sim"}
 )
 
-// Cluster is a site's configuration as it was read: nothing in it is adapted.
+// Cluster is a site's configuration before its adaptation.
 type Cluster struct {
 	// Path is the slurm.conf that was read.
 	Path string
 	// Name is ClusterName in lower case, as Slurm uses it.
 	Name string
-	// Statements are all of slurm.conf, in order, with included files in their place.
+	// Statements are all statements of slurm.conf and its included files, in order.
 	Statements []Statement
-	// Nodes are in the order of slurm.conf. A node's index here is the index that
-	// [Environment.NodeAddress] is asked for.
+	// Nodes are in the order of slurm.conf. [Environment.NodeAddress] takes indices of this
+	// list.
 	Nodes      []hpc.Node
 	Partitions []Partition
-	// GRES and Topology are the statements of gres.conf and topology.conf; nil where
-	// the site has no such file.
+	// GRES and Topology are the statements of gres.conf and topology.conf; nil if the site has
+	// no such file.
 	GRES     []Statement
 	Topology []Statement
-	// Accounts are the commands for sacctmgr, or nil when the directory has none.
+	// Accounts are the commands for sacctmgr; nil if the directory has none.
 	Accounts []byte
-	// Users are the people of the cluster, or nil when the directory does not say.
+	// Users are the users of the cluster; nil if the directory has no list of users.
 	Users []hpc.User
-	// Warnings are what is odd about the configuration, each with its file and line
-	// where it has one, in the order of the files.
+	// Warnings are about odd statements of the configuration, in the order of the files. Most
+	// begin with a file and line.
 	Warnings []string
 
 	nodeLines []nodeLine
 	nodeIndex map[string]int
-	scaled    []Change // what [Cluster.Scale] has changed
-	factor    float64  // by which it has; 0 for not at all
+	scaled    []Change // changes by [Cluster.Scale]
+	factor    float64  // the factor of these changes; 0 if there are none
 }
 
-// Open reads a cluster directory: slurm.conf and, where they exist, gres.conf,
-// topology.conf, accounts.sacctmgr (or sacctmgr.script) and users (or users.sim, or
-// passwd with group). It reports every mistake that it finds, each with its file
-// and line.
+// Open reads a cluster directory: slurm.conf and, if they exist, gres.conf, topology.conf,
+// accounts.sacctmgr (or sacctmgr.script) and users (or users.sim, or passwd with group). The
+// error has all mistakes, each with its file and line.
 func Open(dir string) (*Cluster, error) {
 	info, err := os.Stat(dir)
 	if err != nil {
@@ -72,8 +71,7 @@ func Open(dir string) (*Cluster, error) {
 	return OpenFile(filepath.Join(dir, slurmConf))
 }
 
-// OpenFile is [Open] for the directory of the given slurm.conf, which may have
-// another name.
+// OpenFile reads the directory of a slurm.conf as [Open] does. The file may have another name.
 func OpenFile(path string) (*Cluster, error) {
 	c, err := load(path, os.ReadFile)
 	if err != nil {
@@ -85,7 +83,7 @@ func OpenFile(path string) (*Cluster, error) {
 	return c, nil
 }
 
-// reader returns a file's contents; [os.ReadFile] but in tests.
+// reader returns a file's contents. It is [os.ReadFile] except in tests.
 type reader func(path string) ([]byte, error)
 
 func load(path string, read reader) (*Cluster, error) {
@@ -113,8 +111,7 @@ func load(path string, read reader) (*Cluster, error) {
 	return c, nil
 }
 
-// optional parses a file that the site may not have. The result is nil only when
-// there is no file.
+// optional parses a file if the site has it. The result is nil only if there is no file.
 func optional(path string, g grammar, read reader) ([]Statement, error) {
 	if _, err := read(path); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -129,8 +126,8 @@ func optional(path string, g grammar, read reader) ([]Statement, error) {
 	return statements, nil
 }
 
-// readFirst returns the contents of the first of the named files that exists, or
-// nil.
+// readFirst returns the contents of the first of the named files that exists, or nil if none
+// does.
 func readFirst(dir string, names []string, read reader) ([]byte, error) {
 	for _, name := range names {
 		data, err := read(filepath.Join(dir, name))
@@ -145,21 +142,21 @@ func readFirst(dir string, names []string, read reader) ([]byte, error) {
 	return nil, nil
 }
 
-// Get returns the value of a key that stands alone on its line, compared without
-// case, and whether it is set. Of a repeated key the last one counts, as for Slurm.
+// Get returns the value of a key that stands alone on its line, and whether it is set. It
+// compares keys without case. For a repeated key it returns the last value, as Slurm does.
 func (c *Cluster) Get(key string) (string, bool) {
 	s, ok := c.statement(key)
 	return s.Value, ok
 }
 
-// RequeueExits are the exit codes of jobs after which slurmctld puts them back into the
-// queue: RequeueExit and RequeueExitHold. What is no exit code is left out, as by slurmctld
+// RequeueExits returns the exit codes after which slurmctld requeues a job: RequeueExit and
+// RequeueExitHold. It leaves out values that are no exit code, as slurmctld does
 // (_make_requeue_array in job_mgr.c).
 func (c *Cluster) RequeueExits() []int {
 	var codes []int
 	for _, key := range []string{"RequeueExit", "RequeueExitHold"} {
 		value, _ := c.Get(key)
-		names, _ := hostlist.Expand("[" + value + "]") // an error: slurmctld logs it and has none
+		names, _ := hostlist.Expand("[" + value + "]") // slurmctld logs an error and uses no code
 		for _, name := range names {
 			if code, err := strconv.Atoi(name); err == nil && 0 <= code && code <= 255 {
 				codes = append(codes, code)
@@ -189,14 +186,14 @@ func (c *Cluster) all(key string) []Statement {
 	return found
 }
 
-// is reports whether a key has the value, both compared without case.
+// is reports whether a key has the value. It compares both without case.
 func (c *Cluster) is(key, value string) bool {
 	v, ok := c.Get(key)
 	return ok && strings.EqualFold(v, value)
 }
 
-// Accounting reports whether the site keeps accounts, so that a replay needs
-// slurmdbd: associations, limits, QOS and fair-share act only with it.
+// Accounting reports whether the site uses accounting. A replay needs slurmdbd then, since
+// associations, limits, QOS and fair-share act only with it.
 func (c *Cluster) Accounting() bool {
 	kind, _ := c.Get("AccountingStorageType")
 	switch strings.TrimPrefix(strings.ToLower(kind), "accounting_storage/") {
@@ -207,7 +204,7 @@ func (c *Cluster) Accounting() bool {
 }
 
 // PrologAtAllocation reports whether nodes run a prolog when a job is allocated: with
-// PrologFlags=Alloc, or one that implies it (slurm.conf(5)).
+// PrologFlags=Alloc or a flag that implies it (slurm.conf(5)).
 func (c *Cluster) PrologAtAllocation() bool {
 	flags, _ := c.Get("PrologFlags")
 	return slices.ContainsFunc(splitList(flags), func(flag string) bool {
@@ -215,14 +212,14 @@ func (c *Cluster) PrologAtAllocation() bool {
 	})
 }
 
-// Node returns the index of a node in [Cluster.Nodes], and whether there is one of
-// that name. Names are compared with case, as Slurm does.
+// Node returns the index in [Cluster.Nodes] of the node with a name, and whether there is one.
+// It compares names with case, as Slurm does.
 func (c *Cluster) Node(name string) (int, bool) {
 	i, ok := c.nodeIndex[name]
 	return i, ok
 }
 
-// resolve fills the typed view from the statements.
+// resolve computes the other fields from the statements.
 func (c *Cluster) resolve() error {
 	name, ok := c.Get("ClusterName")
 	if !ok || name == "" {
@@ -247,8 +244,8 @@ func (c *Cluster) resolve() error {
 	return nil
 }
 
-// warnRepeated names the keys that stand in slurm.conf more than once, and the
-// operators that Slurm parses without a meaning.
+// warnRepeated warns of repeated keys with different values, and of operators, which Slurm
+// parses and ignores.
 func (c *Cluster) warnRepeated() {
 	first := make(map[string]Statement)
 	for _, s := range c.Statements {
@@ -271,7 +268,7 @@ func (c *Cluster) warn(s Statement, format string, args ...any) {
 	c.Warnings = append(c.Warnings, s.warningf(format, args...))
 }
 
-// warnUnpartitioned names the nodes on which no job can ever run.
+// warnUnpartitioned warns of nodes in no partition, on which no job can run.
 func (c *Cluster) warnUnpartitioned() {
 	used := make(map[string]bool)
 	for _, p := range c.Partitions {

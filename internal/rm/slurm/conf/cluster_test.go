@@ -10,9 +10,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/slurmspec"
 )
 
-// TestHardware: processors as slurmctld computes them, and each of its corrections.
+// TestHardware: Open computes processors as slurmctld does, with each of its corrections.
 func TestHardware(t *testing.T) {
 	type cpus struct{ boards, sockets, cores, threads, cpus int }
 	for _, test := range []struct {
@@ -54,7 +55,7 @@ func TestHardware(t *testing.T) {
 	}
 }
 
-// TestDefaults: DEFAULT lines add up and hold for the lines below them.
+// TestDefaults: DEFAULT lines add up and apply to the lines below them.
 func TestDefaults(t *testing.T) {
 	c, err := openText(t, `ClusterName=c
 NodeName=a1
@@ -300,7 +301,7 @@ func TestUsersAndAccounts(t *testing.T) {
 	}
 }
 
-// TestSlurmDBD: wckeys must be tracked on both sides or on neither.
+// TestSlurmDBD: slurmctld and slurmdbd both track wckeys, or neither does.
 func TestSlurmDBD(t *testing.T) {
 	for text, want := range map[string]bool{
 		"": false, "TrackWCKey=yes": true, "AccountingStorageEnforce=qos,wckeys": true, "AccountingStorageEnforce=all": true, "TrackWCKey=no": false,
@@ -329,8 +330,8 @@ func TestWriteIsPrivate(t *testing.T) {
 	}
 }
 
-// FuzzOpen: whatever parses is resolved and adapted without a panic, and the result
-// is again a configuration.
+// FuzzOpen: Open and Adapt do not panic on any configuration that parses, and Open reads the
+// result.
 func FuzzOpen(f *testing.F) {
 	for _, site := range sites {
 		data, err := os.ReadFile(filepath.Join("testdata", site, "slurm.conf"))
@@ -345,7 +346,7 @@ func FuzzOpen(f *testing.F) {
 		if err != nil {
 			return
 		}
-		ad, err := Adapt(c, testEnvironment())
+		ad, err := Adapt(c, slurmspec.R2205, testEnvironment())
 		if err != nil {
 			return
 		}
@@ -363,7 +364,7 @@ func FuzzOpen(f *testing.F) {
 	})
 }
 
-// openMemory opens a cluster whose files are given by path.
+// openMemory opens a cluster from files in memory, given by path.
 func openMemory(files map[string]string) (*Cluster, error) {
 	return load("/slurm.conf", memory(files))
 }

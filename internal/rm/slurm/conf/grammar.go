@@ -2,14 +2,14 @@ package conf
 
 import "strings"
 
-// grammar says which keys a file, or the rest of a line, may have.
+// grammar has the keys that a file, or the rest of a line, may have.
 type grammar map[string]spec // by lower-case key
 
 // spec is one key of a grammar.
 type spec struct {
-	name string // as the manual page spells it
+	name string // in the spelling of the manual page
 	kind kind
-	// attributes are what may follow on the line; nil for a key that stands alone.
+	// attributes are the keys that may follow on the line; nil for a key that stands alone.
 	attributes grammar
 }
 
@@ -20,7 +20,7 @@ func (g grammar) lookup(key string) (spec, bool) {
 	return k, ok
 }
 
-// canonical returns the key as the manual page spells it.
+// canonical returns the key in the spelling of the manual page.
 func (g grammar) canonical(key string) string {
 	if k, ok := g.lookup(key); ok {
 		return k.name
@@ -28,8 +28,8 @@ func (g grammar) canonical(key string) string {
 	return key
 }
 
-// suggest returns "; did you mean X?" for the known key nearest to a wrong one, or
-// nothing when none is near.
+// suggest returns "; did you mean X?" with the known key most similar to a wrong key, or "" if
+// none is similar.
 func (g grammar) suggest(key string) string {
 	best, distance := "", len(key)/3+1
 	for lower, k := range g {
@@ -44,7 +44,7 @@ func (g grammar) suggest(key string) string {
 	return "; did you mean " + best + "?"
 }
 
-// editDistance is Levenshtein's: how many bytes to insert, delete or replace.
+// editDistance returns the Levenshtein distance in bytes.
 func editDistance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
@@ -72,8 +72,7 @@ func (g grammar) add(k kind, names ...string) grammar {
 	return g
 }
 
-// The attributes of slurm.conf's lines, after the option tables of
-// src/common/read_config.c.
+// The attributes of slurm.conf's lines, from the option tables of src/common/read_config.c.
 var (
 	nodeAttributes = grammar{}.
 			add(str, "BcastAddr", "CPUSpecList", "CpuBind", "Feature", "Features", "Gres", "NodeAddr",
@@ -100,7 +99,7 @@ var (
 	nodeSetAttributes   = grammar{}.add(str, "Feature", "Nodes")
 )
 
-// gresGrammar is gres.conf's, after src/common/gres.c.
+// gresGrammar is the grammar of gres.conf, from src/common/gres.c.
 var gresGrammar = func() grammar {
 	attributes := grammar{}.add(str, "AutoDetect", "Count", "CPUs", "Cores", "File", "Files", "Flags", "Link",
 		"Links", "MultipleFiles", "Name", "Type")
@@ -111,13 +110,13 @@ var gresGrammar = func() grammar {
 	}
 }()
 
-// topologyGrammar is topology.conf's for topology/tree and topology/hypercube.
+// topologyGrammar is the grammar of topology.conf for topology/tree and topology/hypercube.
 var topologyGrammar = grammar{
 	"switchname": {name: "SwitchName", attributes: grammar{}.add(str, "Nodes", "Switches").add(u32, "LinkSpeed")},
 }
 
-// slurmGrammar is slurm.conf's: the keys of 22.05, and those of other versions that
-// the adaptation drops with a reason.
+// slurmGrammar is the grammar of slurm.conf. It has the keys of all releases, since the adaptation
+// drops the keys of other releases with a reason.
 var slurmGrammar = func() grammar {
 	g := grammar{}
 	for _, r := range rules {

@@ -10,24 +10,23 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// gresRecord is what one line of gres.conf says of each of its nodes.
+// gresRecord is one line of gres.conf.
 type gresRecord struct {
 	statement   Statement
-	nodes       map[string]bool // nil for every node
-	resource    hpc.GRES
-	unspecified bool // neither Count= nor File=: one, for want of better knowledge
+	nodes       map[string]bool // the nodes of the line; nil for all nodes
+	resource    hpc.GRES        // on each of these nodes
+	unspecified bool            // neither Count= nor File=, so the count of 1 is a guess
 }
 
 // gresConfig is gres.conf as a whole.
 type gresConfig struct {
 	records []gresRecord
-	// autoDetect are the AutoDetect values: of nodes (by name), and "" for all others.
+	// autoDetect has the values of AutoDetect by node name; "" stands for all other nodes.
 	autoDetect map[string]string
 }
 
-// resolveGRES gives every node its generic resources: the counts and types of
-// slurm.conf, which slurmctld goes by, with the device files, cores and links that
-// gres.conf knows of them.
+// resolveGRES sets the generic resources of every node. Counts and types are those of slurm.conf,
+// as for slurmctld. Device files, cores and links are those of gres.conf.
 func (c *Cluster) resolveGRES() error {
 	config, err := c.parseGRES()
 	if err != nil {
@@ -57,8 +56,8 @@ func (c *Cluster) resolveGRES() error {
 	return errors.Join(errs...)
 }
 
-// gresTypes are the names in GresTypes. Slurm adds hbm where the plugins for KNL
-// nodes are used.
+// gresTypes returns the names in GresTypes. Slurm adds hbm if the site uses the plugins for KNL
+// nodes.
 func (c *Cluster) gresTypes() []string {
 	v, _ := c.Get("GresTypes")
 	kinds := splitList(v)
@@ -68,9 +67,9 @@ func (c *Cluster) gresTypes() []string {
 	return kinds
 }
 
-// parseNodeGRES reads a node's Gres=: "gpu:a100:4(S:0-1),bandwidth:no_consume:4G",
-// after _get_gres_cnt in src/common/gres.c. The part in parentheses says which
-// sockets a resource is on; slurmctld ignores it here.
+// parseNodeGRES reads a node's Gres= as _get_gres_cnt in src/common/gres.c does:
+// "gpu:a100:4(S:0-1),bandwidth:no_consume:4G". The part in parentheses names the sockets of a
+// resource. slurmctld ignores it here.
 func parseNodeGRES(expr string) ([]hpc.GRES, error) {
 	var list []hpc.GRES
 	for _, item := range splitGRES(expr) {
@@ -104,7 +103,7 @@ func parseNodeGRES(expr string) ([]hpc.GRES, error) {
 	return list, nil
 }
 
-// splitGRES splits at the commas that are not in parentheses.
+// splitGRES splits at the commas outside parentheses.
 func splitGRES(s string) []string {
 	var items []string
 	depth, start := 0, 0
@@ -193,7 +192,7 @@ func (r *gresRecord) fill() error {
 		}
 		r.resource.File, r.resource.Count = true, int64(n)
 	}
-	if _, ok := s.Get("MultipleFiles"); ok { // several files make up one device
+	if _, ok := s.Get("MultipleFiles"); ok { // several files are one device
 		if files != "" {
 			return s.errorf("File and MultipleFiles exclude each other")
 		}
@@ -223,16 +222,15 @@ func firstOf(s Statement, keys ...string) string {
 	return ""
 }
 
-// sharedGRES are the resources of which one device file has many.
+// sharedGRES reports whether one device file has several units of a resource.
 func sharedGRES(name string) bool { return name == "mps" || name == "shard" }
 
 func (r gresRecord) on(node string) bool { return r.nodes == nil || r.nodes[node] }
 
-// merge divides a node's resources among the lines of gres.conf that describe
-// them, so that each part has the cores and links of its line. A line with the
-// resource's type is used before one without a type; what no line describes is left
-// without cores, and has device files if other parts of the resource have, since
-// Slurm wants all or none of a resource's records to have them.
+// merge divides a node's resources among the lines of gres.conf that describe them. Each part
+// gets the cores and links of its line. Lines with the resource's type come before lines
+// without a type. A part that no line describes has no cores. It has device files if another
+// part of the resource has, since Slurm wants them for all records of a resource or for none.
 func (config gresConfig) merge(node string, wanted []hpc.GRES) []hpc.GRES {
 	var merged []hpc.GRES
 	left := make([]int64, len(config.records))
@@ -268,8 +266,8 @@ func (config gresConfig) merge(node string, wanted []hpc.GRES) []hpc.GRES {
 	return merged
 }
 
-// hasFiles reports whether a resource of a node is backed by device files: some
-// line says so, or Slurm would find its GPUs by itself.
+// hasFiles reports whether a resource of a node has device files: a line has File=, or Slurm
+// would detect the node's GPUs.
 func (config gresConfig) hasFiles(node, name string) bool {
 	for _, r := range config.records {
 		if r.resource.Name == name && r.resource.File && r.on(node) {
@@ -279,7 +277,7 @@ func (config gresConfig) hasFiles(node, name string) bool {
 	return name == "gpu" && config.detects(node)
 }
 
-// detects reports whether Slurm would look for the node's GPUs itself.
+// detects reports whether Slurm would detect the node's GPUs (AutoDetect).
 func (config gresConfig) detects(node string) bool {
 	detect, ok := config.autoDetect[node]
 	if !ok {
@@ -288,8 +286,8 @@ func (config gresConfig) detects(node string) bool {
 	return detect != "" && detect != "off"
 }
 
-// warnGRES reports resources of which gres.conf has another number than
-// slurm.conf; a real node with fewer would be drained. One node stands for its line.
+// warnGRES warns of resources with different counts in gres.conf and slurm.conf. slurmctld would
+// drain a real node that has fewer. It checks the first node of a line.
 func (c *Cluster) warnGRES(l nodeLine, config gresConfig, wanted []hpc.GRES) {
 	node := c.Nodes[l.first].Name
 	if config.detects(node) {

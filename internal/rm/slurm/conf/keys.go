@@ -20,20 +20,21 @@ type rule struct {
 	key    string
 	kind   kind
 	action action
-	// reason says, for a key that is changed or dropped, why; it is shown to users.
+	// known says which releases have the key.
+	known lifetime
+	// reason tells users why the adaptation changes or drops the key.
 	reason string
-	// value returns the value of a changed key from the site's value ("" when the
-	// site has none). An empty result leaves the key out.
+	// value returns the new value of a changed key. site is the site's value, or "" if it has
+	// none. An empty result leaves the key out.
 	value func(a *adapter, site string) string
-	// warning is set where the change may alter scheduling decisions: what would
-	// differ. It may be empty for the site's value as the function sees fit.
+	// warning is set if the change may alter scheduling. It returns the difference for the
+	// site's value, or "" if that value makes none.
 	warning func(site string) string
-	// plugin is the prefix of a kept key's plugin ("select/"), which must be
-	// installed.
+	// plugin is the prefix of a kept key's value ("select/"). That plugin must be installed.
 	plugin string
 	// secret hides the value in reports.
 	secret bool
-	// attributes is set for a key that describes an object with the rest of its line.
+	// attributes is set for a key that begins the line of an object.
 	attributes grammar
 }
 
@@ -49,19 +50,20 @@ const (
 	whyHA         = "there is one controller"
 	whyDB         = "accounting is in a private database of this run"
 	whyJobComp    = "completed jobs are logged to a file of this run"
-	whyOther      = "key of another Slurm version, unknown to 22.05"
 	whyEnergy     = "no hardware sensors are read"
 	whyTRES       = "without slurmdbd only the built-in resources have weights; 22.05 refuses others"
 	whyFederation = "one cluster is replayed"
+	whySchedLog   = "it logs every job that a cycle tries: many times the replay's own output"
 )
 
 func always(text string) func(string) string { return func(string) string { return text } }
 
-// rules has every key that slurm.conf may have, in alphabetical order within each
-// group. It is complete: a key that is not here is an error, as it is for Slurm. The
-// keys are those of slurm_conf_options in src/common/read_config.c of 22.05.
+// rules has every key of slurm.conf, in alphabetical order within each group. The keys are those
+// of slurm_conf_options in src/common/read_config.c of 22.05, and some keys of other releases.
+// [lifetimes] says which releases have a key. A key that is not here is an error, as it is for
+// Slurm.
 var rules = slices.Concat(
-	// What decides scheduling, limits and priorities stays as it is.
+	// Keys that decide scheduling, limits and priorities are kept.
 	kept(str, "ClusterName", "DependencyParameters", "EnforcePartLimits", "GresTypes",
 		"Licenses", "MCSParameters", "PreemptMode", "PreemptExemptTime", "PriorityDecayHalfLife",
 		"PriorityCalcPeriod", "PriorityMaxAge", "PriorityParameters", "PriorityFlags",
@@ -80,7 +82,7 @@ var rules = slices.Concat(
 	[]rule{
 		{key: "MCSPlugin", action: keep, plugin: "mcs/"},
 		{key: "PreemptType", action: keep, plugin: "preempt/"},
-		{key: "PriorityUsageResetPeriod", action: change, reason: "NOW would take the usage that a workload gives as soon as slurmctld has read the file", value: (*adapter).resetPeriod},
+		{key: "PriorityUsageResetPeriod", action: change, reason: "NOW would reset the workload's usage whenever slurmctld reads the file", value: (*adapter).resetPeriod},
 		{key: "PriorityType", action: keep, plugin: "priority/"},
 		{key: "SchedulerType", action: keep, plugin: "sched/"},
 		{key: "SelectType", action: keep, plugin: "select/"},
@@ -99,7 +101,7 @@ var rules = slices.Concat(
 	dropped(whyHA, str, "BackupAddr", "BackupController", "SlurmctldPrimaryOffProg", "SlurmctldPrimaryOnProg"),
 	dropped(whyNoSlurmd, str, "SlurmdUser"),
 	dropped(whyFederation, str, "FederationParameters"),
-	dropped("kept alive by the loopback anyway, and 22.05 wants it in CommunicationParameters", u32, "KeepAliveTime"),
+	dropped("loopback connections stay alive; in 22.05 it is part of CommunicationParameters", u32, "KeepAliveTime"),
 
 	// Authentication.
 	[]rule{
@@ -117,12 +119,12 @@ var rules = slices.Concat(
 		{key: "SlurmctldPidFile", action: change, reason: whyPath, value: inState("slurmctld.pid")},
 		{key: "SlurmdPidFile", action: change, reason: whyPath, value: inState("slurmd.pid")},
 		{key: "SlurmctldLogFile", action: change, reason: whyPath, value: inLog("slurmctld.log")},
-		{key: "SlurmctldDebug", action: change, reason: "more than info slows the controller and fills the disk; less than error hides what it loses", value: (*adapter).debugLevel},
+		{key: "SlurmctldDebug", action: change, reason: "levels above info slow slurmctld and fill the disk; levels below error hide the messages that it drops", value: (*adapter).debugLevel},
 		{key: "SlurmctldSyslogDebug", action: change, reason: "nothing goes to this machine's syslog", value: constant("quiet")},
 		{key: "DebugFlags", action: change, reason: "log volume; NO_CONF_HASH because nodes do not read the file", value: constant("NO_CONF_HASH")},
 	},
-	dropped("a line for each job that is looked at, in every pass: more than the replay's own output many times over", str, "SlurmSchedLogFile"),
-	dropped("a line for each job that is looked at, in every pass: more than the replay's own output many times over", u16, "SlurmSchedLogLevel"),
+	dropped(whySchedLog, str, "SlurmSchedLogFile"),
+	dropped(whySchedLog, u16, "SlurmSchedLogLevel"),
 	dropped("logs have Slurm's default time format, which the replay reads", str, "LogTimeFormat"),
 	dropped(whyNoSlurmd, str, "SlurmdDebug", "SlurmdLogFile", "SlurmdSyslogDebug"),
 
@@ -131,7 +133,7 @@ var rules = slices.Concat(
 		{key: "AccountingStorageType", action: change, reason: whyDB, value: (*adapter).accountingType},
 		{key: "AccountingStorageHost", action: change, reason: whyDB, value: (*adapter).accountingHost},
 		{key: "AccountingStoragePort", kind: u16, action: change, reason: whyDB, value: (*adapter).accountingPort},
-		{key: "AccountingStorageEnforce", action: change, reason: "associations are enforced with slurmdbd only, as slurmctld itself decides", value: (*adapter).accountingOnly},
+		{key: "AccountingStorageEnforce", action: change, reason: "slurmctld enforces associations only with slurmdbd", value: (*adapter).accountingOnly},
 		{key: "AccountingStorageTRES", action: change, reason: "22.05 refuses to track resources of a site without slurmdbd", value: (*adapter).accountingOnly},
 		{key: "PriorityWeightTRES", action: change, reason: whyTRES, value: (*adapter).tresWeights},
 		{key: "AccountingStoreFlags", action: change, reason: "scripts and environments of jobs are not stored", value: (*adapter).storeFlags},
@@ -163,12 +165,12 @@ var rules = slices.Concat(
 	// Nodes' processes.
 	[]rule{
 		{key: "ProctrackType", action: change, reason: whyNoSlurmd, value: constant("proctrack/linuxproc")},
-		{key: "TaskPlugin", action: change, reason: "no tasks are started; slurmctld only looks whether it is task/none (gang scheduling of CPUs)", value: (*adapter).taskPlugin},
+		{key: "TaskPlugin", action: change, reason: "no tasks are started; slurmctld only checks whether it is task/none (gang scheduling of CPUs)", value: (*adapter).taskPlugin},
 		{key: "JobAcctGatherType", action: change, reason: whyNoSlurmd, value: constant("jobacct_gather/none")},
-		{key: "SwitchType", action: change, reason: "the interconnect's hardware is not here", value: constant("switch/none")},
-		{key: "SlurmdParameters", action: change, reason: "slurmctld trusts slurm.conf for the nodes, which report just that", value: (*adapter).slurmdParameters},
+		{key: "SwitchType", action: change, reason: "this machine does not have the interconnect's hardware", value: constant("switch/none")},
+		{key: "SlurmdParameters", action: change, reason: "slurmctld takes the nodes' hardware from slurm.conf, and the nodes report the same", value: (*adapter).slurmdParameters},
 		{key: "SlurmdTimeout", kind: u16, action: change, reason: "no pings; node failures come from the workload", value: constant("0")},
-		{key: "ReturnToService", kind: u16, action: change, reason: "a node that is down comes back when the workload resumes it, not with the next answer that slurmctld believes to have got from it", value: constant("0")},
+		{key: "ReturnToService", kind: u16, action: change, reason: "a node that is down returns to service only when the workload resumes it, and not when slurmctld takes it for responding", value: constant("0")},
 	},
 	dropped(whyNoSlurmd, str, "AcctGatherProfileType", "BcastExclude", "BcastParameters", "CoreSpecPlugin",
 		"CpuFreqDef", "CpuFreqGovernors", "GpuFreqDef", "JobAcctGatherFrequency", "JobAcctGatherParams",
@@ -187,9 +189,9 @@ var rules = slices.Concat(
 	dropped("all nodes are one process; messages need no routes", str, "RoutePlugin"),
 	dropped("defunct in 22.05", str, "SchedulerAuth"),
 
-	// What the site must run for it to mean anything.
+	// Keys that need programs, plugins or storage of the site.
 	[]rule{
-		{key: "JobSubmitPlugins", action: change, reason: "only Slurm's own filters that need nothing of the site", value: (*adapter).jobSubmit},
+		{key: "JobSubmitPlugins", action: change, reason: "only Slurm's own plugins that need no files of the site", value: (*adapter).jobSubmit},
 		{key: "SlurmctldParameters", action: change, reason: "cloud and power options need the site's programs", value: (*adapter).controllerParameters},
 		{key: "BurstBufferType", action: drop, reason: "needs the site's storage", warning: always("jobs do not wait for burst buffers")},
 		{key: "BurstBufferParameters", action: drop, reason: "needs the site's storage"},
@@ -218,25 +220,21 @@ var rules = slices.Concat(
 		{key: "FrontendName", action: drop, reason: "22.05 as packaged has no front-end mode; every node is present", attributes: frontendAttributes},
 	},
 
-	// Keys that 22.05 does not know any more, or not yet, but that sites have.
-	dropped(whyOther, str, "CacheGroups", "CheckpointType", "ChosLoc", "DataParserParameters", "DynAllocPort",
+	// Keys that no supported release knows, but that sites have. [ruleOf] drops them. They
+	// have to be classified when a release that knows them is supported.
+	unknown(str, "CacheGroups", "CheckpointType", "ChosLoc", "DataParserParameters", "DynAllocPort",
 		"HashPlugin", "JobCheckpointDir", "Layouts", "MemLimitEnforce", "MsgAggregationParams", "SchedulerPort",
 		"SchedulerRootFilter", "TLSParameters", "TLSType", "UseSpecResources"),
 )
 
-// newerOrOlder says whether the key is none of 22.05.
-func (r rule) newerOrOlder() bool { return r.reason == whyOther }
-
-// ruleOf returns the rule of a key in any case.
-func ruleOf(key string) *rule { return rulesByKey[strings.ToLower(key)] }
-
 var rulesByKey map[string]*rule
 
-// The map is built here, not in its declaration: rules refers to methods of
-// adapter, which refer back to the map.
+// init builds the map. Its declaration cannot: rules refers to methods of adapter, which refer
+// to the map.
 func init() {
 	rulesByKey = make(map[string]*rule, len(rules))
 	for i := range rules {
+		rules[i].known = lifetimes[rules[i].key]
 		rulesByKey[strings.ToLower(rules[i].key)] = &rules[i]
 	}
 }
@@ -245,6 +243,14 @@ func kept(k kind, names ...string) []rule {
 	rs := make([]rule, len(names))
 	for i, name := range names {
 		rs[i] = rule{key: name, kind: k, action: keep}
+	}
+	return rs
+}
+
+func unknown(k kind, names ...string) []rule {
+	rs := make([]rule, len(names))
+	for i, name := range names {
+		rs[i] = rule{key: name, kind: k}
 	}
 	return rs
 }

@@ -11,17 +11,16 @@ import (
 )
 
 // nodeLine is one NodeName statement that defines nodes, with the values of the
-// NodeName=DEFAULT lines above it filled in.
+// NodeName=DEFAULT lines above it.
 type nodeLine struct {
 	statement Statement
-	defaults  []Attribute // what the DEFAULT lines above gave, before this line's own
-	hardware  hpc.Node    // what all nodes of the line share
+	defaults  []Attribute // attributes of the DEFAULT lines above
+	hardware  hpc.Node    // the same for all nodes of the line
 	first     int         // index of its first node in Cluster.Nodes
 	count     int
 }
 
-// get is the value of an attribute as Slurm looks it up: the line's own, else the
-// defaults'.
+// get returns the value of an attribute: the line's own value, or else the default.
 func (l nodeLine) get(key string) (string, bool) {
 	if v, ok := l.statement.Get(key); ok {
 		return v, true
@@ -29,7 +28,7 @@ func (l nodeLine) get(key string) (string, bool) {
 	return lookup(l.defaults, key)
 }
 
-// number is get for a numeric attribute. The parser has checked the values.
+// number returns a numeric attribute. The parser has checked the values.
 func (l nodeLine) number(key string) (uint64, bool) {
 	v, ok := l.get(key)
 	if !ok {
@@ -54,8 +53,8 @@ func (l nodeLine) numberOr(key string, otherwise int) int {
 	return otherwise
 }
 
-// feature finds the node's features under both of the attribute's names. The
-// line's own, under either name, come before the defaults.
+// feature returns the node's features. The attribute has two names. The line's own value under
+// either name comes before the defaults.
 func (l nodeLine) feature() string {
 	for _, key := range []string{"Feature", "Features"} {
 		if v, ok := l.statement.Get(key); ok {
@@ -70,8 +69,8 @@ func (l nodeLine) feature() string {
 	return ""
 }
 
-// resolveNodes builds the nodes. Defaults accumulate: a NodeName=DEFAULT line adds
-// to the earlier ones, and holds for the lines below it.
+// resolveNodes builds the nodes. A NodeName=DEFAULT line adds to earlier ones and applies to the
+// lines below it.
 func (c *Cluster) resolveNodes() error {
 	var defaults []Attribute
 	var errs []error
@@ -131,7 +130,7 @@ func (c *Cluster) addNodes(l nodeLine) error {
 	return nil
 }
 
-// lineOf says where a node was defined.
+// lineOf returns the file and line that define a node.
 func (c *Cluster) lineOf(node int) string {
 	for _, l := range c.nodeLines {
 		if node < l.first+l.count {
@@ -141,9 +140,8 @@ func (c *Cluster) lineOf(node int) string {
 	return "the same line"
 }
 
-// hardware computes what slurmctld makes of a line's attributes, including its
-// corrections (src/common/read_config.c, _parse_nodename), each of which becomes a
-// warning.
+// hardware computes a node from a line's attributes as slurmctld does
+// (src/common/read_config.c, _parse_nodename). Each of slurmctld's corrections is a warning.
 func (c *Cluster) hardware(l nodeLine) (hpc.Node, error) {
 	s := l.statement
 	n := hpc.Node{
@@ -171,7 +169,7 @@ func (c *Cluster) hardware(l nodeLine) (hpc.Node, error) {
 	return n, nil
 }
 
-// atLeastOne reads a count whose default and least value is 1.
+// atLeastOne returns a count whose default and smallest value is 1.
 func (c *Cluster) atLeastOne(l nodeLine, key string) int {
 	v := l.numberOr(key, 1)
 	if v == 0 {
@@ -181,7 +179,7 @@ func (c *Cluster) atLeastOne(l nodeLine, key string) int {
 	return v
 }
 
-// countProcessors sets Sockets and CPUs from each other where one is missing.
+// countProcessors sets Sockets and CPUs. It computes a missing one from the other.
 func (c *Cluster) countProcessors(l nodeLine, n *hpc.Node) {
 	perSocket := n.CoresPerSocket * n.ThreadsPerCore
 	_, hasCPUs := l.number("CPUs")
@@ -220,7 +218,7 @@ func (c *Cluster) countProcessors(l nodeLine, n *hpc.Node) {
 	}
 }
 
-// checkReserved corrects what the node reserves for the system.
+// checkReserved corrects the cores and the memory that the node reserves for the system.
 func (c *Cluster) checkReserved(l nodeLine, n *hpc.Node) {
 	if n.CoreSpecCount > 0 && n.CoreSpecCount >= n.Sockets*n.CoresPerSocket {
 		c.warn(l.statement, "CoreSpecCount=%d leaves no core; Slurm takes 1", n.CoreSpecCount)
@@ -236,7 +234,7 @@ func (c *Cluster) checkReserved(l nodeLine, n *hpc.Node) {
 	}
 }
 
-// nodeState reads a node's configured state as Slurm's state_str2int does.
+// nodeState parses a node's configured state as Slurm's state_str2int does. "" means in service.
 func nodeState(s string) (string, error) {
 	upper := strings.ToUpper(s)
 	switch {
@@ -256,8 +254,8 @@ func nodeState(s string) (string, error) {
 	return "", errors.New("not a node state (want UNKNOWN, DOWN, DRAIN, FAIL, FUTURE or CLOUD)")
 }
 
-// resolveDownNodes gives the nodes of the DownNodes lines their state. Slurm only
-// logs what is wrong with such a line, so that it is a warning here.
+// resolveDownNodes sets the states of the nodes in DownNodes lines. A mistake in such a line is
+// a warning, since Slurm only logs it.
 func (c *Cluster) resolveDownNodes() {
 	for _, s := range c.all("DownNodes") {
 		state := "DOWN"
@@ -285,7 +283,7 @@ func (c *Cluster) resolveDownNodes() {
 	}
 }
 
-// splitList splits a comma list, without empty entries.
+// splitList splits a comma list and leaves out empty entries.
 func splitList(s string) []string {
 	var list []string
 	for item := range strings.SplitSeq(s, ",") {

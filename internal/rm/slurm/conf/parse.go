@@ -9,20 +9,18 @@ import (
 	"strings"
 )
 
-// Statement is one logical line of a configuration file: a key with its value,
-// and for the keys that describe an object (NodeName, PartitionName, SwitchName
-// and the like) the attributes that follow on the same line.
+// Statement is one logical line of a configuration file: a key with its value. The line of a key
+// that describes an object (NodeName, PartitionName, SwitchName and others) also has attributes.
 type Statement struct {
-	// File and Line are where it begins; Line counts from 1. A statement that was
-	// continued with a backslash has the line of its first part.
+	// File and Line are the position of its beginning. Line counts from 1.
 	File string
 	Line int
-	// Key is spelled as the file spells it; keys are compared without case.
+	// Key has the spelling of the file. Keys are compared without case.
 	Key string
-	// Operator is the sign before "=" ('+' in "Key+=x"), or 0. Slurm 22.05 parses
-	// it and then ignores it: the value replaces the earlier one.
+	// Operator is the sign before "=" ('+' in "Key+=x"), or 0. Slurm 22.05 parses it and ignores
+	// it: the value replaces the earlier one.
 	Operator byte
-	// Value has neither its quotes nor its escapes.
+	// Value is the value without quotes and escapes.
 	Value      string
 	Attributes []Attribute
 }
@@ -32,8 +30,8 @@ type Attribute struct {
 	Key, Value string
 }
 
-// Get returns the value of an attribute, the last one where it is repeated, and
-// whether there is one. Keys are compared without case.
+// Get returns the value of an attribute and whether there is one. For a repeated attribute it
+// returns the last value. It compares keys without case.
 func (s Statement) Get(key string) (string, bool) { return lookup(s.Attributes, key) }
 
 func lookup(attrs []Attribute, key string) (string, bool) {
@@ -45,7 +43,7 @@ func lookup(attrs []Attribute, key string) (string, bool) {
 	return "", false
 }
 
-// errorf returns an error that begins with the statement's place.
+// errorf returns an error that begins with the statement's file and line.
 func (s Statement) errorf(format string, args ...any) error {
 	return fmt.Errorf("%s:%d: %w", s.File, s.Line, fmt.Errorf(format, args...))
 }
@@ -54,8 +52,7 @@ func (s Statement) warningf(format string, args ...any) string {
 	return fmt.Sprintf("%s:%d: %s", s.File, s.Line, fmt.Sprintf(format, args...))
 }
 
-// String formats the statement as a line that the parser reads back as the same
-// statement.
+// String formats the statement as a line. The parser reads it back as the same statement.
 func (s Statement) String() string {
 	var b strings.Builder
 	b.WriteString(s.Key)
@@ -73,8 +70,8 @@ func (s Statement) String() string {
 	return b.String()
 }
 
-// quoteValue writes a value so that the parser reads the same one: escapes are
-// undone before quotes are looked at, so both may be needed.
+// quoteValue formats a value so that the parser reads it back. The parser removes escapes before
+// it looks at quotes, so a value may need both.
 func quoteValue(v string) string {
 	bare := v != "" && !strings.ContainsFunc(v, func(r rune) bool { return r < 0x80 && isSpace(byte(r)) })
 	// A bare value that looks quoted would lose its quotes.
@@ -88,8 +85,7 @@ func quoteValue(v string) string {
 	return `"` + v + `"`
 }
 
-// isSpace is C's isspace in the C locale, which Slurm's regular expression and
-// line handling both use.
+// isSpace is C's isspace in the C locale, as Slurm's parser uses it.
 func isSpace(c byte) bool { return c == ' ' || ('\t' <= c && c <= '\r') }
 
 func isBlank(s string) bool {
@@ -101,8 +97,8 @@ func isBlank(s string) bool {
 	return true
 }
 
-// logicalLine is what Slurm's _get_next_line returns: physical lines joined at
-// trailing backslashes, without comments and escapes.
+// logicalLine is a line as Slurm's _get_next_line returns it: physical lines joined at trailing
+// backslashes, without comments and escapes.
 type logicalLine struct {
 	number int // of the first physical line, from 1
 	text   string
@@ -143,8 +139,7 @@ func logicalLines(data []byte) []logicalLine {
 	return lines
 }
 
-// cutComment removes everything from the first "#" that has an even number of
-// backslashes before it.
+// cutComment removes a comment. It begins at the first "#" after an even number of backslashes.
 func cutComment(line string) string {
 	backslashes := 0
 	for i := range len(line) {
@@ -160,8 +155,8 @@ func cutComment(line string) string {
 	return line
 }
 
-// cutContinuation reports whether the line ends in an odd number of backslashes
-// (blanks may follow) and returns what stands before the last of them.
+// cutContinuation reports whether the next line continues this one: it ends in an odd number of
+// backslashes, after which blanks may follow. It returns the text before the last backslash.
 func cutContinuation(line string) (string, bool) {
 	end := len(line)
 	for end > 0 && isSpace(line[end-1]) {
@@ -201,11 +196,10 @@ type pair struct {
 	operator   byte
 }
 
-// cutPair takes the first Key=Value from a line. It accepts what Slurm's regular
-// expression accepts (keyvalue_pattern): blanks around "=", a sign just before it,
-// and a value in quotes, which must be followed by a blank or the end of the line
-// and which has no escape for a quote inside. ok is false when the line does not
-// begin with a pair.
+// cutPair cuts the first Key=Value from a line. It accepts the same text as Slurm's regular
+// expression (keyvalue_pattern): blanks around "=", a sign just before it, and a value in quotes.
+// A blank or the end of the line must follow the closing quote, and there is no escape for a
+// quote inside. ok is false if the line does not begin with a pair.
 func cutPair(line string) (p pair, rest string, ok bool) {
 	i := skipSpace(line, 0)
 	start := i
@@ -256,14 +250,14 @@ func isKeyByte(c byte) bool {
 	return c == '_' || c == '.' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 }
 
-// maxIncludeDepth ends a chain of files that include each other under ever new
-// names; direct cycles are found by name.
+// maxIncludeDepth ends a cycle of files that include each other under different names. The
+// parser finds other cycles by name.
 const maxIncludeDepth = 32
 
-// maxErrors is how many mistakes of one configuration are reported at once.
+// maxErrors is the largest number of mistakes in one error.
 const maxErrors = 20
 
-// parser reads one configuration file with everything that it includes.
+// parser reads one configuration file with all files that it includes.
 type parser struct {
 	grammar grammar
 	read    reader
@@ -272,8 +266,8 @@ type parser struct {
 	errs    []error
 }
 
-// parse reads a file and what it includes. Every mistake is reported, up to a
-// limit, each with its file and line.
+// parse reads a file and the files that it includes. The error has up to maxErrors mistakes, each
+// with its file and line.
 func parse(path string, g grammar, read reader) ([]Statement, error) {
 	p := &parser{grammar: g, read: read}
 	data, err := read(path)
@@ -312,8 +306,8 @@ func (p *parser) file(path string, data []byte) {
 	p.open = p.open[:len(p.open)-1]
 }
 
-// cutInclude recognises an Include directive, which Slurm does only at the very
-// beginning of a line.
+// cutInclude splits an Include directive. Slurm recognises it only at the very beginning of a
+// line.
 func cutInclude(line string) (name, rest string, ok bool) {
 	const word = "include"
 	if len(line) <= len(word) || !strings.EqualFold(line[:len(word)], word) || !isSpace(line[len(word)]) {
@@ -360,7 +354,7 @@ func (p *parser) include(file string, line int, name, rest string) {
 	p.file(path, data)
 }
 
-// last returns the latest value of a key among the statements read so far.
+// last returns the last value of a key among the statements read so far.
 func (p *parser) last(key string) (string, bool) {
 	for _, s := range slices.Backward(p.found) {
 		if strings.EqualFold(s.Key, key) {
@@ -422,7 +416,7 @@ func (p *parser) attributes(s *Statement, rest string, known grammar) bool {
 	return true
 }
 
-// shorten keeps an error message on one readable line.
+// shorten cuts a long text for an error message.
 func shorten(s string) string {
 	const limit = 60
 	if len(s) <= limit {

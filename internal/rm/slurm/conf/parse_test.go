@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// parseText parses files given by name; the first is the outermost.
+// parseText parses a file with the given name. files has the contents by name.
 func parseText(name string, files map[string]string, g grammar) ([]Statement, error) {
 	return parse(name, g, memory(files))
 }
@@ -168,8 +168,8 @@ func TestParseCount(t *testing.T) {
 	}
 }
 
-// FuzzParse: no input makes the parser panic or loop, and what it understood is
-// written so that it understands the same again.
+// FuzzParse: no input makes the parser panic or loop. It reads the statements back from their
+// text.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		"ClusterName=a\nInclude other\nNodeName=n[1-3] CPUs=2 \\\n Feature=\"a b\" # c\n",

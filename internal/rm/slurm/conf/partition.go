@@ -12,29 +12,28 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// Partition is a partition as slurmctld would build it.
+// Partition is a partition as slurmctld builds it.
 type Partition struct {
 	Name    string
 	Default bool
-	// Nodes are the names of its nodes, in the order of the partition's line, with
-	// ALL and node sets resolved.
+	// Nodes are the names of its nodes, in the order of the partition's line. ALL and node sets
+	// are resolved.
 	Nodes []string
-	// AllowAccounts, AllowGroups, AllowQOS and their opposites are nil where nothing
-	// is restricted.
+	// AllowAccounts, AllowGroups, AllowQOS and their opposites are nil without a restriction.
 	AllowAccounts, DenyAccounts []string
 	AllowGroups                 []string
 	AllowQOS, DenyQOS           []string
 	// QOS is the partition's own QOS, or empty.
 	QOS string
-	// Attributes are those of its line after the defaults of the lines
-	// PartitionName=DEFAULT above it.
+	// Attributes are the attributes of the PartitionName=DEFAULT lines above, and then those of
+	// its own line.
 	Attributes []Attribute
 	File       string
 	Line       int
 }
 
-// DefaultPartition is the name of the partition of jobs that name none; empty if there is
-// none.
+// DefaultPartition returns the name of the partition for jobs that name none; empty if there is
+// no such partition.
 func (c *Cluster) DefaultPartition() string {
 	for _, p := range c.Partitions {
 		if p.Default {
@@ -44,9 +43,9 @@ func (c *Cluster) DefaultPartition() string {
 	return ""
 }
 
-// DefaultLimit is the longest time limit that a job without one of its own gets: its
-// partition's DefaultTime, or else MaxTime. Partitions without a limit do not count; 0 if
-// none has one.
+// DefaultLimit returns the longest time limit that a job gets if it requests none: the
+// DefaultTime of a partition, or else its MaxTime. It leaves out partitions without a limit. It
+// returns 0 if no partition has one.
 func (c *Cluster) DefaultLimit() time.Duration {
 	var longest time.Duration
 	for _, p := range c.Partitions {
@@ -61,11 +60,11 @@ func (c *Cluster) DefaultLimit() time.Duration {
 	return longest
 }
 
-// Get returns an attribute in slurm.conf's form, the line's own before the
-// defaults, compared without case.
+// Get returns an attribute in slurm.conf's form: the line's own value, or else the default. It
+// compares keys without case.
 func (p Partition) Get(key string) (string, bool) { return lookup(p.Attributes, key) }
 
-// notInherited are the attributes that PartitionName=DEFAULT does not pass on
+// notInherited are the attributes of PartitionName=DEFAULT that other partitions do not inherit
 // (src/common/read_config.c, _parse_partitionname).
 var notInherited = []string{"DisableRootJobs", "ExclusiveUser", "SelectTypeParameters", "SuspendTime"}
 
@@ -100,12 +99,12 @@ func (c *Cluster) resolvePartitions() error {
 	if len(errs) == 0 && len(c.Partitions) == 0 {
 		return fmt.Errorf("%s: no partitions (want PartitionName=… lines)", c.Path)
 	}
-	c.settleDefault()
+	c.chooseDefault()
 	return errors.Join(errs...)
 }
 
-// settleDefault leaves one default partition: of several, Slurm takes the last.
-func (c *Cluster) settleDefault() {
+// chooseDefault keeps the last of several default partitions, as Slurm does.
+func (c *Cluster) chooseDefault() {
 	last := -1
 	for i := range c.Partitions {
 		if !c.Partitions[i].Default {
@@ -144,8 +143,7 @@ func (c *Cluster) partition(s Statement, defaults []Attribute, sets []nodeSet) (
 	return p, nil
 }
 
-// allowed reads a list that ALL leaves open. Slurm keeps accounts and QOS in lower
-// case.
+// allowed returns a list of names, or nil for ALL. Slurm keeps accounts and QOS in lower case.
 func (p Partition) allowed(key string, lower bool) []string {
 	v, _ := p.Get(key)
 	if strings.EqualFold(v, "ALL") {
@@ -185,8 +183,8 @@ func (c *Cluster) nodeSets() ([]nodeSet, error) {
 	return sets, errors.Join(errs...)
 }
 
-// expandNodes lists the nodes that a partition's Nodes= stands for: ALL, names and
-// node sets, each node once.
+// expandNodes returns the nodes in a partition's Nodes=, each once. The value has names, node
+// sets, or ALL.
 func (c *Cluster) expandNodes(expr string, sets []nodeSet) ([]string, error) {
 	if strings.EqualFold(expr, "ALL") {
 		names := make([]string, len(c.Nodes))
@@ -222,7 +220,7 @@ func (c *Cluster) expandNodes(expr string, sets []nodeSet) ([]string, error) {
 	return names, nil
 }
 
-// eachOfSet visits the nodes of a set: those with its feature, then those named.
+// eachOfSet calls visit for the nodes of a set: the nodes with its feature, then its named nodes.
 func (c *Cluster) eachOfSet(s nodeSet, visit func(string)) {
 	if s.feature != "" {
 		for i := range c.Nodes {

@@ -8,7 +8,7 @@ func TestPreRoll(t *testing.T) {
 		{"ClusterName=a\nSchedulerParameters=bf_continue,bf_interval=60\nSchedulerType=sched/backfill\n",
 			"ClusterName=a\nSchedulerType=sched/backfill\nSchedulerParameters=" + scheduling},
 		{"ClusterName=a\n", "ClusterName=a\nSchedulerParameters=" + scheduling},
-		// What decides which jobs are taken stays, and stands before no other value of a key.
+		// Options that decide which jobs slurmctld accepts stay, and they come first.
 		{"schedulerparameters=Default_Queue_Depth=5,allow_zero_lic,defer,max_array_tasks=9,sched_min_interval=2,ignore_prefer_validation\n",
 			"SchedulerParameters=allow_zero_lic,max_array_tasks=9,ignore_prefer_validation," + scheduling},
 	} {

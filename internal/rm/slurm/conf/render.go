@@ -8,13 +8,12 @@ import (
 	"text/tabwriter"
 )
 
-// Render writes the changes as a table for people, one line each, and then the
-// warnings.
+// Render writes the changes as a table for people, one line for each, and then the warnings.
 func (ad *Adapted) Render(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(t, "KEY\tFROM\tTO\tWHERE\tREASON")
 	for _, c := range ad.Changes {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", cell(c.Key), cell(c.From), cell(c.To), c.place(), c.Reason)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", cell(c.Key), cell(c.From), cell(c.To), c.position(), c.Reason)
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -27,15 +26,15 @@ func (ad *Adapted) Render(w io.Writer) error {
 	return nil
 }
 
-func (c Change) place() string {
+func (c Change) position() string {
 	if c.File == "" {
 		return "-"
 	}
 	return fmt.Sprintf("%s:%d", filepath.Base(c.File), c.Line)
 }
 
-// cell keeps a column narrow and never empty, so that the table can be cut by
-// column.
+// cell shortens a long value and replaces an empty one by "-", so that programs can split the
+// table into columns.
 func cell(s string) string {
 	const limit = 48
 	switch r := []rune(s); {
@@ -47,8 +46,8 @@ func cell(s string) string {
 	return s
 }
 
-// Write writes the files into a directory that exists, each readable by its owner
-// only, as slurmdbd insists.
+// Write writes the files into an existing directory. Only their owner can read them, as slurmdbd
+// requires.
 func (ad *Adapted) Write(dir string) error {
 	for name, data := range ad.Files {
 		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {

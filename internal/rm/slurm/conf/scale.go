@@ -11,18 +11,19 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// Factor is how many times as many nodes the cluster has as its slurm.conf says: 1 unless it comes
-// from [Cluster.Scale].
+// Factor returns the number of nodes divided by their number in slurm.conf. It is 1 unless the
+// cluster comes from [Cluster.Scale].
 func (c *Cluster) Factor() float64 { return cmp.Or(c.factor, 1) }
 
-// Scale returns the cluster with factor times as many nodes of each kind, rounded, but
-// at least one: the what-if "half the machine". Nodes are of one kind if they have the
-// same hardware, features, generic resources and weight and are in the same partitions.
-// Of each kind the last ones go, or copies of the first ones come, named x2-NAME, x3-NAME
-// and so on, which are wherever their original is: partitions, switches, gres.conf.
+// Scale returns the cluster with factor times as many nodes of each kind, rounded, but at least
+// one. It answers the question "what with half the machine?". Nodes are of one kind if they have
+// the same hardware, features, generic resources and weight and are in the same partitions. Scale
+// removes the last nodes of a kind, or adds copies of the first ones, named x2-NAME, x3-NAME and
+// so on. A copy is in the partitions, on the switches and in the lines of gres.conf of its
+// original.
 //
-// Everything else stays: limits of partitions and accounts, licences, and nodes that jobs
-// name. What was changed is among the changes of [Adapt]. The receiver is not changed.
+// Scale keeps everything else: limits of partitions and accounts, licences, and nodes that jobs
+// name. [Adapt] reports its changes. It does not change the receiver.
 func (c *Cluster) Scale(factor float64) (*Cluster, error) {
 	if !(factor > 0) || math.IsInf(factor, 0) {
 		return nil, fmt.Errorf("scaling the nodes of %s by %g: not a factor (want a number above 0)", c.Path, factor)
@@ -54,7 +55,8 @@ func (c *Cluster) Scale(factor float64) (*Cluster, error) {
 	return out, nil
 }
 
-// scaledNames says what becomes of each node: nothing, itself, or itself and its copies.
+// scaledNames returns the names that replace each node: none, its own, or its own and those of
+// its copies.
 func (c *Cluster) scaledNames(factor float64) map[string][]string {
 	in := make(map[string][]string, len(c.Nodes))
 	for _, p := range c.Partitions {
@@ -82,7 +84,7 @@ func (c *Cluster) scaledNames(factor float64) map[string][]string {
 	return becomes
 }
 
-// kindOf is what nodes of one kind have in common.
+// kindOf returns a text that is the same for all nodes of one kind.
 func kindOf(n hpc.Node, partitions []string) string {
 	n.Name = ""
 	return fmt.Sprintf("%+v in %s", n, strings.Join(partitions, ","))
@@ -96,8 +98,8 @@ type scaling struct {
 	changes []Change
 }
 
-// names scales a list of nodes. Of those that several copies were made of, the originals
-// come first, then all second ones, and so on. A name that is no node stays.
+// names scales a list of nodes. The originals come first, then all second copies, and so on. A
+// name that is no node stays.
 func (sc *scaling) names(names []string) []string {
 	var out []string
 	for round := 0; ; round++ {
@@ -117,8 +119,8 @@ func (sc *scaling) names(names []string) []string {
 	}
 }
 
-// list scales a host list, and says whether anything is left of it. One that cannot be
-// read stays, for [Cluster.resolve] to complain of.
+// list scales a host list and reports whether any nodes are left. It keeps a list with a mistake,
+// which [Cluster.resolve] reports.
 func (sc *scaling) list(expr string) (string, bool) {
 	if strings.EqualFold(expr, "ALL") || expr == "" {
 		return expr, true
@@ -134,7 +136,7 @@ func (sc *scaling) list(expr string) (string, bool) {
 	return hostlist.Compress(scaled), len(scaled) > 0
 }
 
-// statement scales a line of slurm.conf; false is for one that goes.
+// statement scales a line of slurm.conf. It returns false for a line to remove.
 func (sc *scaling) statement(s Statement) (Statement, bool) {
 	switch strings.ToLower(s.Key) {
 	case "nodename", "downnodes":
@@ -142,7 +144,7 @@ func (sc *scaling) statement(s Statement) (Statement, bool) {
 			return s, true
 		}
 		return sc.value(s)
-	case "nodeset": // the partitions name their nodes themselves
+	case "nodeset": // not needed: the scaled partitions list their nodes
 		sc.note("NodeSet", s.Value, "", s)
 		return s, false
 	case "partitionname":
@@ -151,7 +153,7 @@ func (sc *scaling) statement(s Statement) (Statement, bool) {
 	return s, true
 }
 
-// value scales the host list that a statement begins with.
+// value scales the host list at the beginning of a statement.
 func (sc *scaling) value(s Statement) (Statement, bool) {
 	to, stays := sc.list(s.Value)
 	if to != s.Value {
@@ -161,10 +163,10 @@ func (sc *scaling) value(s Statement) (Statement, bool) {
 	return s, stays
 }
 
-// partition writes the nodes of a partition out, unless they are all.
+// partition lists the nodes of a partition, unless it has all nodes.
 func (sc *scaling) partition(s Statement) Statement {
 	i := slices.IndexFunc(sc.cluster.Partitions, func(p Partition) bool { return p.Name == s.Value })
-	if i < 0 { // the defaults, which every partition overrules
+	if i < 0 { // PartitionName=DEFAULT: every partition lists its own nodes
 		return withoutNodes(s)
 	}
 	p := sc.cluster.Partitions[i]
@@ -181,7 +183,7 @@ func (sc *scaling) partition(s Statement) Statement {
 	return s
 }
 
-// withoutNodes is a statement without its attribute Nodes, unless that is ALL.
+// withoutNodes removes the attribute Nodes from a statement, unless its value is ALL.
 func withoutNodes(s Statement) Statement {
 	s.Attributes = slices.DeleteFunc(slices.Clone(s.Attributes), func(a Attribute) bool {
 		return strings.EqualFold(a.Key, "Nodes") && !strings.EqualFold(a.Value, "ALL")
@@ -197,8 +199,8 @@ func (sc *scaling) gres(s Statement) (Statement, bool) {
 	return sc.value(s)
 }
 
-// topology scales topology.conf. A switch that has lost all its nodes goes, and with it
-// those that have nothing else below them. The result is nil where the site has none.
+// topology scales topology.conf. It removes switches without nodes, and then switches that only
+// had removed switches below them. The result is nil if the site has no topology.conf.
 func (sc *scaling) topology() []Statement {
 	if sc.cluster.Topology == nil {
 		return nil
@@ -230,7 +232,7 @@ func (sc *scaling) topology() []Statement {
 	return out
 }
 
-// noteSwitches notes the switches that are not what they were, and those that are gone.
+// noteSwitches reports changed and removed switches.
 func (sc *scaling) noteSwitches(scaled []Statement) {
 	below := func(s Statement) string { return firstOf(s, "Nodes", "Switches") }
 	for _, s := range sc.cluster.Topology {
@@ -244,7 +246,8 @@ func (sc *scaling) noteSwitches(scaled []Statement) {
 	}
 }
 
-// attribute changes one attribute of a statement, where it has it.
+// attribute changes one attribute of a statement if the statement has it. It reports whether the
+// statement stays.
 func (sc *scaling) attribute(s Statement, key string, change func(string) (string, bool)) (Statement, bool) {
 	s.Attributes = slices.Clone(s.Attributes)
 	stays := true
@@ -256,7 +259,7 @@ func (sc *scaling) attribute(s Statement, key string, change func(string) (strin
 	return s, stays
 }
 
-// without takes names out of a host list, and says whether any are left.
+// without removes names from a host list and reports whether any are left.
 func without(expr string, gone map[string]bool) (string, bool) {
 	names, err := hostlist.Expand(expr)
 	if err != nil {

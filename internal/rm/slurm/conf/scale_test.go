@@ -9,6 +9,7 @@ import (
 
 	"rmreplay/internal/hostlist"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/slurmspec"
 )
 
 func scaleSite(t *testing.T, site string, factor float64) *Cluster {
@@ -32,8 +33,8 @@ func names(nodes []hpc.Node) []string {
 	return list
 }
 
-// TestScale checks what becomes of nodes of several kinds, and that what refers to them
-// follows: partitions, node sets, switches, gres.conf.
+// TestScale scales nodes of several kinds. Partitions, node sets, switches and gres.conf follow
+// the nodes.
 func TestScale(t *testing.T) {
 	for _, tt := range []struct {
 		site   string
@@ -41,7 +42,7 @@ func TestScale(t *testing.T) {
 		nodes  string
 		of     map[string]string // nodes of partitions
 	}{
-		// v1 and v2 are in different partitions, and the last of a kind stays.
+		// v1 and v2 are in different partitions, so each is the last of its kind and stays.
 		{"gpu", 0.5, "c[01-06],g1,v[1-2]", map[string]string{"cpu": "c[01-06]", "gpu": "g1,v1", "all": "c[01-06],g1,v[1-2]"}},
 		{"gpu", 0.01, "c01,g1,v[1-2]", map[string]string{"cpu": "c01", "gpu": "g1,v1", "all": "c01,g1,v[1-2]"}},
 		{"gpu", 1.5, "c[01-12],x2-c[01-06],g[1-2],x2-g1,v[1-2],x2-v[1-2]",
@@ -72,8 +73,8 @@ func TestScale(t *testing.T) {
 	}
 }
 
-// TestScaleTopology: switches that have lost their nodes go, and those above them that
-// have no others.
+// TestScaleTopology: Scale removes switches without nodes, and switches with no other switch
+// below them.
 func TestScaleTopology(t *testing.T) {
 	c, err := openMemory(map[string]string{
 		"/slurm.conf": "ClusterName=t\nTopologyPlugin=topology/tree\nNodeName=n[1-8] CPUs=4\nPartitionName=p Nodes=n[1-8]\n",
@@ -107,9 +108,9 @@ func TestScaleTopology(t *testing.T) {
 	}
 }
 
-// TestScaleIsReported: who runs a scaled cluster finds what was changed, and where.
+// TestScaleIsReported: the changes of a scaled cluster include Scale's, with file and line.
 func TestScaleIsReported(t *testing.T) {
-	adapted, err := Adapt(scaleSite(t, "gpu", 0.5), testEnvironment())
+	adapted, err := Adapt(scaleSite(t, "gpu", 0.5), slurmspec.R2205, testEnvironment())
 	if err != nil {
 		t.Fatal(err)
 	}

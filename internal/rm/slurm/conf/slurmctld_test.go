@@ -20,7 +20,7 @@ import (
 	"rmreplay/internal/workload/generate"
 )
 
-// sharedClusters are real sites, where the checkout has them beside it.
+// sharedClusters are the clusters of real sites in the shared data, if they are there.
 const sharedClusters = "../../../../../shared/data/slurm"
 
 // findSlurmctld returns the stock daemon, which Debian calls slurmctld-wlm, and the
@@ -51,9 +51,8 @@ func findNSSWrapper(t *testing.T) string {
 	return ""
 }
 
-// TestSlurmctldAccepts starts the stock controller on each adapted configuration
-// and wants it to come up without a word of complaint. 22.05 has no option that
-// only checks its configuration.
+// TestSlurmctldAccepts starts the stock slurmctld on each adapted configuration. slurmctld must
+// come up without a complaint in its log. 22.05 has no option that only checks a configuration.
 func TestSlurmctldAccepts(t *testing.T) {
 	daemon, plugins := findSlurmctld(t)
 	wrapper := findNSSWrapper(t)
@@ -103,23 +102,23 @@ func generatedCluster(t *testing.T) string {
 	return dir
 }
 
-// complaint picks the lines of slurmctld's log that speak against the
+// complaint reports whether a line of slurmctld's log is an error or a warning about the
 // configuration.
 func complaint(line string) bool {
 	if !strings.Contains(line, "error:") && !strings.Contains(line, "fatal:") {
 		return false
 	}
 	for _, harmless := range []string{
-		// The test's own sites are odd on purpose, and Open has warned of these.
+		// The test's own sites have odd statements, of which Open has warned.
 		"Invalid hostnames in switch configuration", "_find_node_record: lookup failure",
 		"Invalid GRES configured on node",
-		// The test runs without slurmdbd, and Adapt has warned of what that ends.
+		// The test runs without slurmdbd. Adapt has warned of the effects.
 		"can only be used with SlurmDBD", "We have no QOS on the system",
-		// The site of the test asks for it.
+		// The site of the test sets the key that causes it.
 		"enabled experimental rpc queuing system",
-		// State files that a first start cannot find.
+		// At a first start there are no state files.
 		"Could not open", "Trying backup state save file", "No last decay", "No Assoc usage file",
-		// Of the machine, not of the configuration.
+		// About the machine, not about the configuration.
 		"High latency for 1000 calls to gettimeofday", "mpi/pmix", "Unable to open /proc",
 	} {
 		if strings.Contains(line, harmless) {
@@ -163,16 +162,16 @@ func (ctl *controller) start(t *testing.T, c *Cluster, plugins string) {
 	}
 	writeFile(t, filepath.Join(dir, "passwd"), fmt.Sprintf("replayer:x:%d:%d::/:/bin/sh\n", os.Getuid(), os.Getgid()))
 	writeFile(t, filepath.Join(dir, "group"), fmt.Sprintf("replayer:x:%d:\nusers:x:100:\n", os.Getgid()))
-	name := filepath.Join(dir, "slurmctld") // the daemon looks at its own name
+	name := filepath.Join(dir, "slurmctld") // the daemon checks its own name
 	if err := os.Symlink(ctl.daemon, name); err != nil {
 		t.Fatal(err)
 	}
 	ctl.run(t, name, dir)
 }
 
-// run starts the daemon so that it dies with this test, whatever ends it. The
-// kernel sends the death signal when the thread that forked ends, so that thread is
-// kept by a goroutine until the daemon has ended.
+// run starts the daemon so that it ends with this test, even if the test is killed. The kernel
+// sends the death signal when the thread that forked ends. So a goroutine keeps that thread until
+// the daemon has ended.
 func (ctl *controller) run(t *testing.T, name, dir string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -206,8 +205,7 @@ func (ctl *controller) run(t *testing.T, name, dir string) {
 	})
 }
 
-// waitUp returns the log up to the moment at which the controller is ready and has
-// scheduled once.
+// waitUp waits until slurmctld is ready and has scheduled once, and returns the log.
 func (ctl *controller) waitUp(t *testing.T) string {
 	t.Helper()
 	deadline := time.After(30 * time.Second)
@@ -228,7 +226,7 @@ func (ctl *controller) waitUp(t *testing.T) string {
 			break
 		}
 	}
-	time.Sleep(700 * time.Millisecond) // its background threads start and complain, if they do
+	time.Sleep(700 * time.Millisecond) // background threads start and may log complaints
 	log, err := os.ReadFile(ctl.log)
 	if err != nil {
 		t.Fatal(err)
@@ -236,7 +234,7 @@ func (ctl *controller) waitUp(t *testing.T) string {
 	return string(log)
 }
 
-// checkLoopback wants the controller at its own address and at no other.
+// checkLoopback checks that slurmctld listens at its own address only.
 func (ctl *controller) checkLoopback(t *testing.T) {
 	t.Helper()
 	dial := func(host string) error {

@@ -7,13 +7,12 @@ import (
 	"strings"
 )
 
-// SlurmDBD returns the slurmdbd.conf of a run. slurmdbd wants the file to have mode
-// 0600 and to belong to the user named in it.
+// SlurmDBD returns the slurmdbd.conf of a run. slurmdbd requires mode 0600 and the user named in
+// the file as its owner.
 //
-// StorageHost=localhost makes the MariaDB client use a Unix socket; its path is not
-// in this file but in MYSQL_UNIX_PORT in slurmdbd's environment. The site's own
-// purging, archiving and private data are left out on purpose: a run's records all
-// stay, and all are read.
+// StorageHost=localhost makes the MariaDB client use a Unix socket. MYSQL_UNIX_PORT in
+// slurmdbd's environment has its path. The file leaves out the site's purging, archiving and
+// private data, because the run reads all of its records when it ends.
 func SlurmDBD(c *Cluster, env Environment) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "# slurmdbd of cluster %s in a replay. Do not edit: written anew for every run.\n", c.Name)
@@ -41,8 +40,8 @@ func SlurmDBD(c *Cluster, env Environment) []byte {
 	return b.Bytes()
 }
 
-// tracksWCKeys reports whether slurmctld uses wckeys, which slurmdbd must then do as
-// well. Enforcing them, or everything, implies tracking them.
+// tracksWCKeys reports whether slurmctld uses wckeys. slurmdbd must then use them too. Enforcing
+// wckeys, or everything, implies tracking them.
 func (c *Cluster) tracksWCKeys() bool {
 	flag, _ := c.Get("TrackWCKey")
 	if yes, err := parseBool(flag); err == nil && yes {

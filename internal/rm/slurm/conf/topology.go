@@ -12,9 +12,9 @@ func (c *Cluster) usesTopologyFile() bool {
 	return c.is("TopologyPlugin", "topology/tree") || c.is("TopologyPlugin", "topology/hypercube")
 }
 
-// checkTopology checks topology.conf against the nodes, for the plugins that read
-// it. Names that are no nodes and nodes without a switch are warnings, as for Slurm;
-// they matter, because a job is never spread over nodes without a common switch.
+// checkTopology checks topology.conf against the nodes, for the plugins that read the file. It
+// warns of unknown names and of nodes without a switch, as Slurm does. They matter because Slurm
+// never runs a job on nodes without a common switch.
 func (c *Cluster) checkTopology() error {
 	if !c.usesTopologyFile() {
 		return nil

@@ -13,8 +13,8 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// readUsers reads the people of a cluster directory: users or users.sim, else
-// passwd with group; nil when there is neither.
+// readUsers reads the users of a cluster directory from users or users.sim, or else from passwd
+// with group. The result is nil if there is no such file.
 func readUsers(dir string, read reader) ([]hpc.User, error) {
 	for _, name := range usersFiles {
 		path := filepath.Join(dir, name)
@@ -119,10 +119,10 @@ func readColons(path string, atLeast int, read reader) ([]colonLine, error) {
 	return lines, nil
 }
 
-// AccountCommands returns the commands for `sacctmgr -i` that fill an empty
-// database for the cluster, and whether they had to be made up because the
-// directory has none. The made-up ones give every user of the cluster directory and of the
-// workload an account named after his group, all with equal shares and no limits.
+// AccountCommands returns the commands for `sacctmgr -i` that fill an empty database for the
+// cluster. madeUp says that the cluster directory has no commands. The made-up commands give each
+// user of the directory and of others an account named after the user's group, with equal shares
+// and no limits.
 func (c *Cluster) AccountCommands(others []hpc.User) (commands []byte, madeUp bool) {
 	if c.Accounts != nil {
 		return c.Accounts, false
@@ -136,7 +136,7 @@ func (c *Cluster) AccountCommands(others []hpc.User) (commands []byte, madeUp bo
 			if account == "" {
 				account = "default"
 			}
-			if !accounts[account] && account != "root" { // root is there from the start
+			if !accounts[account] && account != "root" { // the account root always exists
 				accounts[account] = true
 				fmt.Fprintf(&b, "add account Name=%s Cluster=%s Fairshare=1\n", account, c.Name)
 			}

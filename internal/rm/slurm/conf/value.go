@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// kind is the type of a key's value, after the S_P_ types of Slurm's parser.
+// kind is the type of a key's value: one of the S_P_ types of Slurm's parser.
 type kind uint8
 
 const (
@@ -19,7 +19,7 @@ const (
 	boolean
 )
 
-// check reports a value that Slurm's parser would refuse for the kind.
+// check returns an error for a value that Slurm's parser refuses for the kind.
 func (k kind) check(value string) error {
 	switch k {
 	case u16:
@@ -77,8 +77,8 @@ func parseBool(s string) (bool, error) {
 	return false, errors.New("not a flag (want YES or NO)")
 }
 
-// parseCount reads a count with a suffix (k, m, g, t, p and their "ib" forms are
-// powers of 1024, "kb" and so on powers of 1000), after Slurm's suffix_mult.
+// parseCount reads a count with a suffix as Slurm's suffix_mult does. The suffixes k, m, g, t, p
+// and their "ib" forms are powers of 1024. "kb" and so on are powers of 1000.
 func parseCount(s string) (int64, error) {
 	i := 0
 	for i < len(s) && '0' <= s[i] && s[i] <= '9' {

@@ -1,9 +1,9 @@
-// Package counters adds up slurmctld's own statistics, those of sdiag, over a run, and says
-// what in them makes a result doubtful.
+// Package counters adds up slurmctld's own statistics, which sdiag shows, over a run. It warns
+// of values that may make a result invalid.
 //
-// slurmctld begins to count anew in the second after every midnight (controller.c,
-// _slurmctld_background). So it is asked again and again until then, and at every other hour
-// so that a peak is not missed altogether.
+// slurmctld resets its counters in the second after every midnight (controller.c,
+// _slurmctld_background). So Counters asks many times around midnight. It also asks once an hour
+// to see some of the peaks.
 package counters
 
 import (
@@ -24,41 +24,42 @@ import (
 	"rmreplay/internal/run"
 )
 
-// Controller is the slurmctld that is asked.
+// Controller is a running slurmctld.
 type Controller interface {
+	// Now returns the current virtual time.
 	Now() hpc.Time
-	// At has f run when virtual time reaches t.
+	// At calls f when virtual time reaches t.
 	At(t hpc.Time, f func())
-	// AskStats asks for the statistics and does not wait for the answer.
+	// AskStats asks for the statistics. It calls answer later.
 	AskStats(answer func(*rpc.Stats, error))
 }
 
-// Warn takes a warning; affects says that it makes the result doubtful.
+// Warn records a warning. affects says that the result may be invalid.
 type Warn func(code, text string, affects bool)
 
-// Counters are what slurmctld has counted so far. One goroutine uses them.
+// Counters adds up slurmctld's counters. One goroutine uses it.
 type Counters struct {
 	controller Controller
 
-	last   rpc.Stats     // of the day under way
-	before run.Scheduler // of the days before
-	peaks  run.Scheduler // only its peaks
-	asked  int           // questions under way
-	err    error         // why the last answer is missing
+	last   rpc.Stats     // counters of the current day
+	before run.Scheduler // sums of the days before
+	peaks  run.Scheduler // only its peaks are set
+	asked  int           // questions without an answer
+	err    error         // error of the last question
 }
 
 const (
 	countEvery = time.Hour
-	// countBefore is how long before the full hour slurmctld is asked.
+	// countBefore is how long before each full hour the question is asked.
 	countBefore = time.Second
-	// countAtMidnight is how often it is asked from then on to a second after midnight: it
-	// looks at the clock once a second, at whatever part of it. What it counts between the
-	// last answer and its beginning anew is lost.
+	// countAtMidnight is the interval between questions from a second before midnight to a
+	// second after it. slurmctld checks the clock once a second, at any instant within the
+	// second. Its counts between the last answer and the reset are lost.
 	countAtMidnight = 10 * time.Millisecond
 )
 
-// Watch asks for the statistics at the end of each virtual hour, and around midnight, from
-// now on.
+// Watch asks for the statistics at the end of each virtual hour and around midnight from now
+// on.
 func Watch(controller Controller) *Counters {
 	c := &Counters{controller: controller}
 	c.askLater()
@@ -72,7 +73,7 @@ func (c *Counters) askLater() {
 	})
 }
 
-// nextCount is when slurmctld is asked for its statistics next after an instant.
+// nextCount returns the first instant after now at which Counters asks for the statistics.
 func nextCount(now hpc.Time) hpc.Time {
 	after := func(d time.Duration) hpc.Time { return (now/hpc.Time(d) + 1) * hpc.Time(d) }
 	const day = hpc.Time(24 * time.Hour)
@@ -99,10 +100,10 @@ func (c *Counters) Ask() {
 // Answered reports whether every question has been answered.
 func (c *Counters) Answered() bool { return c.asked == 0 }
 
-// Err is why the last answer is missing; nil if it is not.
+// Err returns the error of the last question, or nil.
 func (c *Counters) Err() error { return c.err }
 
-// take adds what the controller has counted.
+// take adds an answer.
 func (c *Counters) take(s *rpc.Stats) {
 	if c.last.Since != 0 && s.Since != c.last.Since {
 		c.before = c.before.Add(daily(&c.last))
@@ -115,7 +116,7 @@ func (c *Counters) take(s *rpc.Stats) {
 	p.BackfillTableMax = max(p.BackfillTableMax, int(s.BackfillTableSize))
 }
 
-// Total is what has been counted in the whole run.
+// Total returns the counters of the whole run.
 func (c *Counters) Total() run.Scheduler {
 	out := c.before.Add(daily(&c.last))
 	p := &c.peaks
@@ -123,7 +124,7 @@ func (c *Counters) Total() run.Scheduler {
 	return out
 }
 
-// daily is what slurmctld has counted since midnight. A mean is that of its cycles.
+// daily converts the counters since midnight. A mean is over cycles.
 func daily(s *rpc.Stats) run.Scheduler {
 	mean := func(sum float64, cycles uint32) float64 {
 		if cycles == 0 {
@@ -143,15 +144,15 @@ func daily(s *rpc.Stats) run.Scheduler {
 	}
 }
 
-// limits are those parameters of the backfill scheduler that cut its cycles.
+// limits has the parameters of the backfill scheduler that end a cycle early.
 type limits struct {
 	maxTime             time.Duration // bf_max_time
 	yieldEvery, yieldIs time.Duration // bf_yield_interval, bf_yield_sleep
 	table               int           // bf_node_space_size
 }
 
-// backfillLimits reads them from the value of SchedulerParameters, with the defaults
-// of backfill.c's _load_config.
+// backfillLimits reads the limits from the value of SchedulerParameters. The defaults are those
+// of _load_config in backfill.c.
 func backfillLimits(parameters string) limits {
 	number := func(name string, otherwise int) int {
 		i := strings.Index(strings.ToLower(parameters), name+"=")
@@ -176,26 +177,27 @@ func backfillLimits(parameters string) limits {
 	}
 }
 
-// longest is how long a cycle lasts that computes for so long, in seconds: slurmctld
-// counts the computing only, but bf_max_time is about all of it, the yields included.
+// longest returns the length in seconds of a cycle that computes for the given number of
+// seconds. slurmctld counts only the computing, and bf_max_time limits the whole cycle with its
+// yields.
 func (l limits) longest(computing float64) float64 {
 	return computing * (1 + l.yieldIs.Seconds()/l.yieldEvery.Seconds())
 }
 
-// CheckBackfill warns of backfill cycles that were cut before they had seen the whole queue.
-// parameters is the value of SchedulerParameters in slurm.conf, and frozen says that computing
-// takes no virtual time.
+// CheckBackfill warns of backfill cycles that ended before they had tried the whole queue.
+// parameters is the value of SchedulerParameters in slurm.conf. frozen says that computing takes
+// no virtual time.
 func CheckBackfill(s *run.Scheduler, parameters string, frozen bool, warn Warn) {
 	checkBackfill(s, backfillLimits(parameters), frozen, warn)
 }
 
-// checkBackfill warns of cycles that were cut before they had seen the queue. slurmctld
-// does not count them, so this goes by the longest; it compares whole seconds
-// (backfill.c, _attempt_backfill), which is where the second comes from.
+// checkBackfill is CheckBackfill with parsed limits. slurmctld does not count the cycles that
+// it cuts, so this looks at the longest cycle. It allows for one second, because slurmctld
+// compares whole seconds (backfill.c, _attempt_backfill).
 func checkBackfill(s *run.Scheduler, l limits, frozen bool, warn Warn) {
 	if took := l.longest(s.BackfillMax); took >= l.maxTime.Seconds()-1 && s.BackfillMax > 0 {
-		// With the measured clock that is what it is for; with the frozen one no time passes
-		// in a cycle but in its yields.
+		// The measured clock is there to show such cuts, so they do not affect its result.
+		// With the frozen clock, only the yields of a cycle take time.
 		warn("backfill-cut", fmt.Sprintf("backfill cycles were cut by bf_max_time=%v: the longest took %.1f s, %.1f s of them computing, for %.0f of %.0f jobs in the mean",
 			l.maxTime, took, s.BackfillMax, s.BackfillDepthMean, s.BackfillQueueMean), frozen)
 	}
@@ -204,15 +206,15 @@ func checkBackfill(s *run.Scheduler, l limits, frozen bool, warn Warn) {
 	}
 }
 
-// losses are what the daemons log, at any level, when they give up a message of which the
-// result should know.
+// losses has the log lines that the daemons write, at any log level, when they drop a message
+// and the result may depend on it.
 var losses = []struct{ log, code, says, means string }{
 	{"slurmctld.log", "message-dropped", "agent waited too long for nodes to respond", "messages to nodes were given up"}, // agent.c
 	{"slurmctld.log", "accounting-dropped", "agent queue is full (", "messages to slurmdbd were given up"},                // slurmdbd_agent.c
 	{"slurmdbd.log", "change-dropped", "error: update cluster:", "changes of accounts did not reach slurmctld"},           // slurmdb_defs.c
 }
 
-// CheckLosses warns of messages that the daemons have dropped, by their logs in a directory.
+// CheckLosses warns of messages that the daemons dropped. It reads their logs in a directory.
 func CheckLosses(logDir string, warn Warn) error {
 	for _, log := range []string{"slurmctld.log", "slurmdbd.log"} {
 		counts, err := lossesIn(filepath.Join(logDir, log))
@@ -228,8 +230,8 @@ func CheckLosses(logDir string, warn Warn) error {
 	return nil
 }
 
-// lossesIn counts the losses that a log tells of, which is not there with
-// SlurmctldDebug=quiet or without accounting.
+// lossesIn counts the losses in a log. The log does not exist with SlurmctldDebug=quiet or
+// without accounting.
 func lossesIn(path string) ([]int, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -238,11 +240,11 @@ func lossesIn(path string) ([]int, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close() // nothing is written
+	defer f.Close() // opened for reading
 	return countLosses(f)
 }
 
-// countLosses counts the lines of a log that tell of each kind of loss.
+// countLosses counts the log lines of each kind of loss.
 func countLosses(log io.Reader) ([]int, error) {
 	counts := make([]int, len(losses))
 	r := bufio.NewReader(log)
@@ -256,7 +258,7 @@ func countLosses(log io.Reader) ([]int, error) {
 		switch {
 		case err == io.EOF:
 			return counts, nil
-		case err != nil && !errors.Is(err, bufio.ErrBufferFull): // the rest of a long line comes next
+		case err != nil && !errors.Is(err, bufio.ErrBufferFull): // the buffer is full in the middle of a long line
 			return counts, err
 		}
 	}

@@ -1,6 +1,6 @@
 // Package daemons starts and stops the processes of one run: slurmctld, slurmdbd and client
-// commands under virtual time, and MariaDB, which lives in real time. All run below a guard
-// (package supervise), so that none outlives the run.
+// commands under virtual time, and MariaDB in real time. All run below a guard (package
+// supervise), which ends them when the run ends.
 package daemons
 
 import (
@@ -20,17 +20,18 @@ import (
 	"rmreplay/internal/vclock"
 )
 
-// Loop is the event loop that lets time pass.
+// Loop is the event loop, which advances virtual time.
 type Loop interface {
+	// Now returns the current virtual time.
 	Now() hpc.Time
-	// Until lets virtual time pass until done.
+	// Until runs virtual time until done returns true.
 	Until(ctx context.Context, done func() bool) error
-	// Fail ends the run; Err is why it cannot go on, or nil.
+	// Fail ends the run with an error. Err returns the error that ends the run, or nil.
 	Fail(error)
 	Err() error
 }
 
-// Config says how processes are started.
+// Config says how to start processes.
 type Config struct {
 	Sandbox *sandbox.Sandbox
 	Install *install.Installation
@@ -39,18 +40,18 @@ type Config struct {
 	LogDir  string
 	// HostsFile says that the adapted configuration has a file of host names.
 	HostsFile bool
-	// Progress is told what is started.
+	// Progress is called with the name of each process that is started.
 	Progress func(string)
 }
 
-// Daemons are the processes of a run. One goroutine uses them.
+// Daemons has the processes of a run. One goroutine uses it.
 type Daemons struct {
 	cfg     Config
 	guard   *supervise.Guard
 	notices chan supervise.Exit
-	names   map[int]string  // of the daemons, by process id
-	clients map[int]*Client // that run, by process id
-	started int             // clients so far
+	names   map[int]string  // names of daemons by process id
+	clients map[int]*Client // running clients by process id
+	started int             // number of clients started so far
 	closing bool
 }
 
@@ -66,20 +67,20 @@ func New(cfg Config) (*Daemons, error) {
 	return d, err
 }
 
-// Client is a command such as sacctmgr that runs under virtual time.
+// Client is a command, such as sacctmgr, that runs under virtual time.
 type Client struct {
 	name   string
 	args   []string
-	base   string // of the files of its input and output
+	base   string // path of its input and output files, without their endings
 	exited func(*Client)
 	exit   supervise.Exit
 }
 
-// DaemonError says that a daemon ended although the run had not.
+// DaemonError says that a daemon ended before the run did.
 type DaemonError struct {
 	Name string
 	Exit supervise.Exit
-	// Log are the last lines that it logged.
+	// Log has the last lines of its log.
 	Log []string
 }
 
@@ -91,10 +92,10 @@ func (e *DaemonError) Error() string {
 	return s
 }
 
-// SearchPath is where the processes look for programs.
+// SearchPath is the PATH of the processes.
 const SearchPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// environment is that of the managed processes, without their slots.
+// environment returns the environment of managed processes without their slots.
 func (d *Daemons) environment() []string {
 	p := d.cfg.Sandbox
 	env := []string{
@@ -124,8 +125,9 @@ func (d *Daemons) runManaged(c supervise.Command) (int, error) {
 	return pid, nil
 }
 
-// Start starts a managed daemon and lets virtual time pass until it listens at the port. The
-// error has the last lines of its log if it does not.
+// Start starts a managed daemon and runs virtual time until the daemon listens at the port. If
+// it does not listen within five minutes of virtual time, the error has the last lines of its
+// log.
 func (d *Daemons) Start(ctx context.Context, name string, c supervise.Command, port uint16) error {
 	d.cfg.Progress("starting " + name)
 	c.Stdout = filepath.Join(d.cfg.LogDir, name+".out")
@@ -145,9 +147,9 @@ func (d *Daemons) Start(ctx context.Context, name string, c supervise.Command, p
 	return err
 }
 
-// Run runs a client command under virtual time and returns what it wrote to standard
-// output and standard error. stdin is its input, or empty. A failure is an error with
-// the command's own words.
+// Run runs a client command under virtual time and returns its standard output and standard
+// error. stdin is its input, or empty. The error of a command that failed is a [CommandError]
+// with its output.
 func (d *Daemons) Run(ctx context.Context, stdin, path string, args ...string) (stdout, stderr string, err error) {
 	exited := false
 	cl, err := d.StartClient(stdin, path, args, func(*Client) { exited = true })
@@ -160,7 +162,7 @@ func (d *Daemons) Run(ctx context.Context, stdin, path string, args ...string) (
 	return cl.Result()
 }
 
-// StartClient starts a client command; exited is called when it has ended.
+// StartClient starts a client command. It calls exited when the command has ended.
 func (d *Daemons) StartClient(stdin, path string, args []string, exited func(*Client)) (*Client, error) {
 	d.started++
 	cl := &Client{name: filepath.Base(path), args: args, exited: exited}
@@ -180,7 +182,7 @@ func (d *Daemons) StartClient(stdin, path string, args []string, exited func(*Cl
 	return cl, nil
 }
 
-// Result is what a client that has ended wrote, and a [CommandError] if it failed.
+// Result returns the output of a client that has ended, and a [CommandError] if it failed.
 func (cl *Client) Result() (stdout, stderr string, err error) {
 	out, _ := os.ReadFile(cl.base + ".out")
 	errOut, _ := os.ReadFile(cl.base + ".err")
@@ -196,7 +198,7 @@ type CommandError struct {
 	Name   string
 	Args   []string
 	Exit   supervise.Exit
-	Output string // what it wrote to standard error, or else to standard output
+	Output string // standard error, or else standard output
 }
 
 func (e *CommandError) Error() string {
@@ -216,7 +218,7 @@ func (d *Daemons) TakeNotices() {
 	}
 }
 
-// ended takes the end of a process: an error, unless it was a client.
+// ended handles the end of a process. The end of a daemon or of the guard ends the run.
 func (d *Daemons) ended(exit supervise.Exit) {
 	if exit.PID == d.guard.PID() {
 		d.cfg.Loop.Fail(fmt.Errorf("running Slurm: %w: %v", supervise.ErrGuardGone, exit))
@@ -234,7 +236,7 @@ func (d *Daemons) ended(exit supervise.Exit) {
 	}
 }
 
-// LastLog is the end of a daemon's log.
+// LastLog returns the last lines of a daemon's log.
 func (d *Daemons) LastLog(name string) []string {
 	const lines, window = 8, 1 << 14
 	for _, suffix := range []string{".log", ".out"} {
@@ -254,7 +256,7 @@ func (d *Daemons) LastLog(name string) []string {
 	return nil
 }
 
-// CPU is the CPU time, user and system, that each daemon has used so far.
+// CPU returns the CPU time, user and system, that each daemon has used.
 func (d *Daemons) CPU() map[string]time.Duration {
 	out := map[string]time.Duration{}
 	for pid, name := range d.names {
@@ -263,7 +265,7 @@ func (d *Daemons) CPU() map[string]time.Duration {
 	return out
 }
 
-// PeakMemory is the largest resident set, in bytes, that each daemon has had so far.
+// PeakMemory returns the largest resident set of each daemon in bytes.
 func (d *Daemons) PeakMemory() map[string]int64 {
 	out := map[string]int64{}
 	for pid, name := range d.names {
@@ -272,9 +274,9 @@ func (d *Daemons) PeakMemory() map[string]int64 {
 	return out
 }
 
-// RunOutside runs a command that is not under virtual time, below the guard like
-// everything else: an interrupt from the terminal does not reach it, and it does not
-// outlive the replay. Its output goes to a log.
+// RunOutside runs a command in real time. It runs below the guard like all other processes: an
+// interrupt from the terminal does not reach it, and it does not outlive the replay. Its output
+// goes to a log.
 func (d *Daemons) RunOutside(ctx context.Context, c supervise.Command) error {
 	pid, err := d.guard.Run(c)
 	if err != nil {
@@ -295,7 +297,7 @@ func (d *Daemons) RunOutside(ctx context.Context, c supervise.Command) error {
 	return nil
 }
 
-// StartOutside starts a daemon that is not under virtual time.
+// StartOutside starts a daemon that runs in real time.
 func (d *Daemons) StartOutside(name string, c supervise.Command) error {
 	pid, err := d.guard.Run(c)
 	if err == nil {
@@ -304,7 +306,7 @@ func (d *Daemons) StartOutside(name string, c supervise.Command) error {
 	return err
 }
 
-// Pause lets a moment of real time pass.
+// Pause waits for 10 ms of real time. It returns the error that ends the run, if there is one.
 func (d *Daemons) Pause(ctx context.Context) error {
 	d.TakeNotices()
 	if err := d.cfg.Loop.Err(); err != nil {

@@ -1,6 +1,6 @@
-// Package fairshare makes the files in which slurmctld finds the fair-share usage that it
-// starts with (load_assoc_usage in assoc_mgr.c). It computes; asking slurmdbd for its accounts
-// and writing the files is the caller's.
+// Package fairshare makes the files from which slurmctld reads its fair-share usage when it
+// starts (load_assoc_usage in assoc_mgr.c). It only computes. The caller asks slurmdbd for the
+// accounts and writes the files.
 package fairshare
 
 import (
@@ -16,51 +16,51 @@ import (
 	"rmreplay/internal/rm/slurm/rpc"
 )
 
-// association is an account, or a user in one, as slurmdbd numbers them.
+// association is an account, or a user in an account, with slurmdbd's number for it.
 type association struct {
 	id            uint32
 	account, user string
-	parent        string // account above this account
-	partition     string // a user's association may be for one alone
-	qos           string // the default
-	limits        string // those on what has been used, as text
+	parent        string // the account above this account
+	partition     string // the only partition of a user's association; empty for all
+	qos           string // the default QOS
+	limits        string // its limits on usage, as text
 }
 
-// qos is what of a QOS concerns usage.
+// qos is the part of a QOS that concerns usage.
 type qos struct {
-	factor float64 // UsageFactor: what its jobs use counts so much
+	factor float64 // UsageFactor, by which the usage of its jobs is multiplied
 	limits string
 }
 
-// Accounts is what slurmdbd has of accounts, in lower case, as far as usage goes.
+// Accounts has slurmdbd's accounts, users and QOS as far as they concern usage. Names are in
+// lower case.
 type Accounts struct {
-	list     []association     // an account stands before those below it
-	defaults map[string]string // the accounts of users whose jobs name none
+	list     []association     // each account comes before the accounts below it
+	defaults map[string]string // default accounts by user
 	qos      map[string]qos
-	of       map[owner][]int // places in the list: a user may have one for each partition
+	of       map[owner][]int // indices in list; a user may have an association for each partition
 }
 
-// owner is an account, or a user in one.
+// owner is an account, or a user in an account.
 type owner struct{ account, user string }
 
-// Usage is the fair-share usage with which slurmctld is to start, and what of slurm.conf
-// decides how it counts.
+// Usage is the fair-share usage with which slurmctld starts, and the part of slurm.conf that
+// decides how slurmctld counts usage.
 type Usage struct {
-	// Given is the usage that the workload gives, but for what preset jobs will add, which is
-	// Accrued.
+	// Given is the workload's usage at the instant At. Accrued is the part of it that the
+	// preset jobs add before At.
 	Given   []hpc.Usage
 	Accrued []hpc.Accrual
-	// At is the instant at which the usage is what the workload gives.
-	At hpc.Time
+	At      hpc.Time
 	// DefaultPartition is the partition of jobs that name none.
 	DefaultPartition string
-	// LimitsEnforced says that limits act at all.
+	// LimitsEnforced says that slurmctld enforces limits.
 	LimitsEnforced bool
-	// BillsProcessors says that jobs are billed by their processors and nothing else.
+	// BillsProcessors says that the billing of a job is its number of processors.
 	BillsProcessors bool
 }
 
-// Of reads from a cluster's slurm.conf what decides how usage counts.
+// Of sets the fields that slurm.conf decides from a cluster's slurm.conf.
 func (u Usage) Of(cluster *conf.Cluster) Usage {
 	u.DefaultPartition = cluster.DefaultPartition()
 	u.LimitsEnforced, u.BillsProcessors = limitsEnforced(cluster), true
@@ -72,8 +72,8 @@ func (u Usage) Of(cluster *conf.Cluster) Usage {
 	return u
 }
 
-// limitsEnforced reports whether limits act at all (_validate_accounting_storage_enforce in
-// read_config.c).
+// limitsEnforced reports whether slurmctld enforces limits
+// (_validate_accounting_storage_enforce in read_config.c).
 func limitsEnforced(cluster *conf.Cluster) bool {
 	what, _ := cluster.Get("AccountingStorageEnforce")
 	return slices.ContainsFunc(strings.Split(strings.ToLower(what), ","), func(word string) bool {
@@ -81,10 +81,11 @@ func limitsEnforced(cluster *conf.Cluster) bool {
 	})
 }
 
-// Warn takes a warning; affects says that it makes the result doubtful.
+// Warn records a warning. affects says that the result may be invalid.
 type Warn func(code, text string, affects bool)
 
-// CheckLimits warns of limits on usage that find no usage when the replay begins.
+// CheckLimits warns of limits on usage that start from zero in the replay. Initial usage reaches
+// only GrpTRESMins limits on billing and, without billing weights, on CPUs.
 func (u Usage) CheckLimits(known *Accounts, warn Warn) {
 	if !u.LimitsEnforced {
 		return
@@ -100,17 +101,18 @@ func (u Usage) CheckLimits(known *Accounts, warn Warn) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(known.qos)) {
-		if l := known.qos[name].limits; l != "" { // a workload gives no usage of a QOS
+		if l := known.qos[name].limits; l != "" { // workloads have no usage of a QOS
 			from0 = append(from0, "QOS "+name+" "+l)
 		}
 	}
 	if n := len(from0); n > 0 {
-		warn("limits-from-zero", fmt.Sprintf("%d limits are on what has been used, of which they find nothing when the replay begins: %s", n, strings.Join(from0, "; ")), true)
+		warn("limits-from-zero", fmt.Sprintf("%d limits on usage start from zero in the replay: %s", n, strings.Join(from0, "; ")), true)
 	}
 }
 
-// Files are the files, by name, that slurmctld is to find in its StateSaveLocation when it
-// starts at the instant now; none without usage. It warns of usage that cannot be given.
+// Files returns the files, by name, for the StateSaveLocation of a slurmctld that starts at the
+// instant now. It returns none if the workload gives no usage. It warns of usage that the files
+// cannot express.
 func (u Usage) Files(known *Accounts, codec rpc.Codec, now hpc.Time, warn Warn) map[string][]byte {
 	if len(u.Given) == 0 {
 		return nil
@@ -124,7 +126,7 @@ func (u Usage) Files(known *Accounts, codec rpc.Codec, now hpc.Time, warn Warn) 
 		warn("usage-unknown", fmt.Sprintf("fair-share usage of %d accounts or users that the cluster does not have: %s", n, strings.Join(used.unknown, ", ")), true)
 	}
 	if n := len(used.exceeded); n > 0 {
-		warn("usage-exceeded", fmt.Sprintf("the fair-share usage of %d accounts or users is more than the workload gives, because of what preset jobs add before the window or of what is given below, by %.2g %% of all that has been used: %s",
+		warn("usage-exceeded", fmt.Sprintf("the fair-share usage of %d accounts or users exceeds the workload's, because preset jobs before the window or accounts and users below have more, by %.2g %% of all usage: %s",
 			n, 100*used.excess, strings.Join(used.exceeded, ", ")), used.excess > precision)
 	}
 	file := codec.UsageHeader(now.UnixSeconds())
@@ -133,13 +135,13 @@ func (u Usage) Files(known *Accounts, codec rpc.Codec, now hpc.Time, warn Warn) 
 			file = rpc.AppendUsage(file, a.id, used.own[i], u.BillsProcessors)
 		}
 	}
-	// The usage that the workload gives is what has been used since the last reset
-	// (PriorityUsageResetPeriod), so the last reset is at that instant.
+	// The workload's usage counts from the last reset (PriorityUsageResetPeriod). With a last
+	// reset at that instant, no reset follows before the window begins.
 	return map[string][]byte{"assoc_usage": file, "priority_last_decay_ran": rpc.AppendUsageReset(nil, u.At.UnixSeconds())}
 }
 
-// limitsWithout are the limits ("GrpTRESMins=cpu=100,gres/gpu=5 GrpWall=01:00:00") but for
-// those on TRES of which the usage is given.
+// limitsWithout returns limits ("GrpTRESMins=cpu=100,gres/gpu=5 GrpWall=01:00:00") without the
+// limits on TRES whose usage is given.
 func limitsWithout(limits string, given map[string]bool) string {
 	var left []string
 	for _, limit := range strings.Fields(limits) {
@@ -158,26 +160,27 @@ func limitsWithout(limits string, given map[string]bool) string {
 	return strings.Join(left, " ")
 }
 
-// ledger computes the usage of each association with which slurmctld has to start.
+// ledger computes the usage with which each association starts.
 type ledger struct {
 	*Accounts
-	accrued []float64 // by association, what preset jobs will add
-	// own is the usage of each association without what is below it. slurmctld adds it up
-	// to the root itself; what an account has beyond its users' and its subaccounts' usage
-	// (users who have left, say) is its own.
+	accrued []float64 // usage that preset jobs add, by association
+	// own is the usage of each association without the associations below it. slurmctld adds
+	// them up to the root. An account's usage beyond that of its users and subaccounts is its
+	// own: the usage of users who have left, for example.
 	own      []float64
-	unknown  []string // accounts and users that the workload gives usage of and that are not there
-	exceeded []string // those that will have used more than it gives
-	excess   float64  // by how much, as a share of all usage, to which fair-share relates that of each
+	unknown  []string // accounts and users in the workload's usage that slurmdbd does not have
+	exceeded []string // accounts and users whose usage will exceed the workload's
+	excess   float64  // the sum of these excesses, as a share of all usage
 }
 
-// accrue adds what a job will add, to the association that slurmctld finds for it
-// (assoc_mgr_fill_in_assoc in assoc_mgr.c): one for the partition goes before one for all.
+// accrue adds a job's usage to the association that slurmctld finds for the job
+// (assoc_mgr_fill_in_assoc in assoc_mgr.c). An association for the job's partition comes before
+// one for all partitions.
 func (l *ledger) accrue(a hpc.Accrual, defaultPartition string) {
 	user := strings.ToLower(a.User)
 	partition, _, _ := strings.Cut(strings.ToLower(cmp.Or(a.Partition, defaultPartition)), ",")
 	i := l.find(strings.ToLower(a.Account), user, partition)
-	if i < 0 { // without enforcement a job goes to the default account
+	if i < 0 { // without enforcement slurmctld uses the default account
 		i = l.find(l.defaults[user], user, partition)
 	}
 	if i < 0 {
@@ -190,8 +193,8 @@ func (l *ledger) accrue(a hpc.Accrual, defaultPartition string) {
 	l.accrued[i] += a.Raw * factor
 }
 
-// find finds the association of a user in an account for a partition, or else for all of
-// them; -1 if there is none.
+// find returns the index of a user's association in an account: the one for the partition, or
+// else the one for all partitions; -1 if there is none.
 func (l *ledger) find(account, user, partition string) int {
 	all := -1
 	for _, i := range l.of[owner{account, user}] {
@@ -205,14 +208,14 @@ func (l *ledger) find(account, user, partition string) int {
 	return all
 }
 
-// balance finds the usage that every association has of its own at the start, so that the
-// given usage is reached when the preset jobs have added theirs.
+// balance computes each association's own usage at the start, so that together with the usage
+// of the preset jobs it becomes the given usage.
 func (l *ledger) balance(usage []hpc.Usage) {
 	given := map[owner]float64{}
 	for _, u := range usage {
 		given[owner{strings.ToLower(u.Account), strings.ToLower(u.User)}] += u.Raw
 	}
-	holder := map[owner]int{} // the association that gets what is given: the one for all partitions
+	holder := map[owner]int{} // the association that gets the given usage: the one for all partitions
 	adds := map[owner]float64{}
 	for i, a := range l.list {
 		k := owner{a.account, a.user}
@@ -227,8 +230,8 @@ func (l *ledger) balance(usage []hpc.Usage) {
 		}
 	}
 	all := 0.0
-	below := map[string]float64{} // of accounts, what will have been used below them
-	// sacctmgr lists an account before its users and those below it, so the way up is backwards.
+	below := map[string]float64{} // final usage below each account
+	// sacctmgr lists an account before the associations below it, so this goes backwards.
 	for i, a := range slices.Backward(l.list) {
 		k := owner{a.account, a.user}
 		if holder[k] != i {
@@ -260,15 +263,15 @@ func (l *ledger) balance(usage []hpc.Usage) {
 	slices.Sort(l.exceeded)
 }
 
-// precision is how exact the usage at the window's start is: slurmctld adds what jobs
-// use, and lets it decay, in steps of PriorityCalcPeriod.
+// precision is the relative error of the usage at the window's start. It is not exact, because
+// slurmctld adds usage and applies the decay in steps of PriorityCalcPeriod.
 const precision = 0.01
 
-// nameOf names an account, or a user in one.
+// nameOf returns the name of an account, or of a user in an account.
 func nameOf(account, user string) string { return strings.Trim(account+"/"+user, "/") }
 
 // ReadAccounts asks slurmdbd for the accounts of a cluster. list runs sacctmgr -nP list with
-// the given arguments and returns what it has printed.
+// the given arguments and returns its output. An error quotes a line that has another form.
 func ReadAccounts(cluster string, list func(args ...string) (string, error)) (*Accounts, error) {
 	known := &Accounts{of: map[owner][]int{}, defaults: map[string]string{}, qos: map[string]qos{}}
 	for _, part := range []struct {
@@ -326,7 +329,7 @@ func (k *Accounts) takeQOS(f []string) error {
 	return nil
 }
 
-// limitsText describes limits on what has been used; empty without.
+// limitsText returns limits on usage as text; empty if there are none.
 func limitsText(tresMinutes, wall string) string {
 	var limits []string
 	if tresMinutes != "" {

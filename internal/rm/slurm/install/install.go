@@ -13,13 +13,13 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// PrefixVariable is the environment variable that names the prefix of a Slurm
-// installed outside the usual places, such as /opt/slurm/22.05.8. When it is set,
-// Slurm is looked for there and nowhere else.
+// PrefixVariable is the environment variable that names the prefix of a Slurm installed outside
+// the usual directories, such as /opt/slurm/22.05.8. If it is set, Find looks for Slurm only
+// there.
 const PrefixVariable = "RMREPLAY_SLURM"
 
-// Installation says where the programs are. A path is empty where Missing names
-// what was not found.
+// Installation has the paths of the programs. The path of a program that Missing names is
+// empty.
 type Installation struct {
 	Slurmctld, Slurmdbd               string
 	Sacctmgr, Sacct, Scontrol, Squeue string
@@ -28,53 +28,52 @@ type Installation struct {
 	NSSWrapper string
 	// PluginDir is Slurm's plugin directory.
 	PluginDir string
-	// Version is what slurmctld says of its version, such as "22.05.8"; empty where it did not
-	// say. Release is the same as a value, zero where Version is no release of Slurm.
+	// Version is the version that slurmctld reports, such as "22.05.8"; empty if it reports
+	// none. Release is the same as a value; zero if Version is no release of Slurm.
 	Version string
 	Release slurmspec.Release
-	// MariaDBVersion is mariadbd's, such as "10.11.19-MariaDB"; empty where it did
-	// not say.
+	// MariaDBVersion is the version that mariadbd reports, such as "10.11.19-MariaDB"; empty
+	// if it reports none.
 	MariaDBVersion string
 
-	// Prefix is the value of [PrefixVariable]: where alone Slurm was looked for.
+	// Prefix is the value of [PrefixVariable].
 	Prefix string
 
-	// Items are all requirements in the order in which a person would look at
-	// them, with what was found.
+	// Items are all requirements with the files found, in a good order for readers.
 	Items []Item
 	// Missing are the requirements that were not found.
 	Missing []Requirement
 }
 
-// Requirement is one thing that has to be installed.
+// Requirement is a file that a replay needs.
 type Requirement struct {
 	Name string // "slurmctld", "jobcomp_filetxt"
-	Why  string // what a replay needs it for
-	Fix  string // the command that mends it
+	Why  string // its use in a replay
+	Fix  string // the command that installs it
 	// Package is the Debian package that has it.
 	Package string
 	// Accounting says that only replays with slurmdbd need it.
 	Accounting bool
 }
 
-// Item is a requirement and what was found of it.
+// Item is a requirement and the file that was found for it.
 type Item struct {
 	Requirement
 	Path    string // empty if missing
-	Version string // empty where it has none or did not say
+	Version string // empty if the file has none or reports none
 }
 
-// Find looks for everything. The installation is never nil and holds all that was
-// found. The error is a [*MissingError] or a [*VersionError] if a replay with
-// accounting cannot run here.
+// Find looks for all requirements. The installation is never nil and has everything that Find
+// found. The error is a [*MissingError] or a [*VersionError] if a replay with accounting cannot
+// run on this machine.
 func Find() (*Installation, error) {
 	in := fromEnvironment().find()
 	return in, in.Need(true)
 }
 
-// Need returns nil if a replay can run here, a [*MissingError] that names all that
-// is not there, or a [*VersionError]. Without accounting, slurmdbd and MariaDB are
-// not asked for.
+// Need returns nil if a replay can run on this machine, a [*MissingError] that names all missing
+// requirements, or a [*VersionError]. Without accounting, it does not require slurmdbd and
+// MariaDB.
 func (in *Installation) Need(accounting bool) error {
 	var missing []Requirement
 	for _, r := range in.Missing {
@@ -97,13 +96,13 @@ func (in *Installation) Need(accounting bool) error {
 	return nil
 }
 
-// MissingError says what has to be installed before a replay can run.
+// MissingError lists the requirements that are missing on this machine.
 type MissingError struct {
 	Missing []Requirement // at least one
-	Prefix  string        // where alone Slurm was looked for, or empty
+	Prefix  string        // the value of [PrefixVariable]
 }
 
-// Error names what is missing and the command that installs it.
+// Error names the missing requirements and the command that installs them.
 func (e *MissingError) Error() string {
 	names := make([]string, len(e.Missing))
 	for i, r := range e.Missing {
@@ -116,13 +115,13 @@ func (e *MissingError) Error() string {
 	return text
 }
 
-// VersionError says that Slurm is installed in a version that cannot be used.
+// VersionError says that rmreplay does not support the installed version of Slurm.
 type VersionError struct {
 	Program, Path string
 	Found         string // the version it reports, or empty
 }
 
-// Error names the version found and the one supported.
+// Error names the version found and the supported versions.
 func (e *VersionError) Error() string {
 	found := "version " + e.Found
 	if e.Found == "" {
@@ -141,9 +140,9 @@ func SupportedSeries() string {
 	return strings.Join(names, " or ")
 }
 
-// InstallCommand is the command that installs the packages of the requirements on
-// Debian and its descendants. Recommended packages are left out: slurmd and a
-// configured database server are among them.
+// InstallCommand returns the command that installs the packages of the requirements on Debian
+// and its derivatives. It leaves out recommended packages, which include slurmd and a
+// configured database server.
 func InstallCommand(reqs []Requirement) string {
 	var packages []string
 	for _, r := range reqs {
@@ -154,7 +153,7 @@ func InstallCommand(reqs []Requirement) string {
 	return "apt-get install --no-install-recommends " + strings.Join(packages, " ")
 }
 
-// supported reports whether version is a supported release.
+// supported reports whether a version is of a supported release.
 func supported(version string) bool {
 	release, err := slurmspec.ParseRelease(version)
 	return err == nil && release.Supported()
@@ -167,10 +166,10 @@ func (it Item) slurmProgram() bool {
 // program is an executable to look for.
 type program struct {
 	name    string
-	files   []string // names it may have, best first
+	files   []string // names that the file may have, best first
 	why     string
 	pkg     string
-	slurm   bool // part of Slurm, and looked for under its prefix
+	slurm   bool // part of Slurm: Find looks for it under Slurm's prefix
 	forDB   bool // only accounting needs it
 	version []string
 	set     func(*Installation, string)
@@ -178,8 +177,8 @@ type program struct {
 
 var programs = []program{
 	{
-		// Where the emulator package is installed, slurmctld may be the emulator
-		// and slurmctld-wlm is the real one.
+		// With the emulator package installed, slurmctld may be the emulator. The real
+		// daemon is slurmctld-wlm then.
 		name: "slurmctld", files: []string{"slurmctld-wlm", "slurmctld"}, pkg: "slurmctld", slurm: true,
 		why: "the controller that is replayed on", version: []string{"-V"},
 		set: func(in *Installation, p string) { in.Slurmctld = p },
@@ -222,12 +221,12 @@ var programs = []program{
 	{
 		name: "my_print_defaults", files: []string{"my_print_defaults"}, pkg: "mariadb-client-core", forDB: true,
 		why: "mariadb-install-db runs it",
-		set: func(*Installation, string) {}, // found by mariadb-install-db itself
+		set: func(*Installation, string) {}, // mariadb-install-db finds it by itself
 	},
 }
 
-// plugin is a file of Slurm's plugin directory that every replay needs, whatever
-// the site's configuration names besides.
+// plugin is a file of Slurm's plugin directory that every replay needs. The site's
+// configuration may need more plugins.
 type plugin struct {
 	name, why, pkg string
 	forDB          bool
@@ -242,9 +241,9 @@ var plugins = []plugin{
 	{name: "accounting_storage_mysql", why: "slurmdbd's side of accounting", pkg: "slurm-wlm-mysql-plugin", forDB: true},
 }
 
-// finder knows where to look. Tests give it directories of their own.
+// finder has the directories in which to look. Tests use their own.
 type finder struct {
-	prefix     string   // of [PrefixVariable]
+	prefix     string   // the value of [PrefixVariable]
 	slurmDirs  []string // directories of Slurm's programs, best first
 	slurmHomes []string // prefixes that may hold Slurm's plugin directory
 	otherDirs  []string // directories of the other programs
@@ -253,7 +252,7 @@ type finder struct {
 	ask func(conf, path string, args ...string) string
 }
 
-// fromEnvironment looks where this process's environment says.
+// fromEnvironment returns a finder for the directories that this process's environment names.
 func fromEnvironment() finder {
 	path := filepath.SplitList(os.Getenv("PATH"))
 	path = append(path, "/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/local/bin", "/usr/bin", "/bin", "/usr/libexec")
@@ -272,7 +271,7 @@ func fromEnvironment() finder {
 	return f
 }
 
-// multiarch is Debian's name for this machine's libraries.
+// multiarch returns Debian's directory name for this machine's libraries.
 func multiarch() string {
 	arch := map[string]string{"amd64": "x86_64", "arm64": "aarch64", "ppc64le": "powerpc64le"}[runtime.GOARCH]
 	if arch == "" {
@@ -281,7 +280,7 @@ func multiarch() string {
 	return arch + "-linux-gnu"
 }
 
-// find looks for everything once.
+// find looks for all requirements.
 func (f finder) find() *Installation {
 	in := &Installation{Prefix: f.prefix}
 	conf, remove := versionConf()
@@ -312,7 +311,7 @@ func requirement(name, why, pkg string, accounting bool) Requirement {
 	return r
 }
 
-// add notes an item, and that it is missing if it has no path.
+// add adds an item. An item without a path is missing.
 func (in *Installation) add(it Item) {
 	in.Items = append(in.Items, it)
 	if it.Path == "" {
@@ -329,8 +328,8 @@ func (in *Installation) version(name string) string {
 	return ""
 }
 
-// findPlugins finds the plugin directory: the one that goes with slurmctld, or the
-// first that has what a replay needs.
+// findPlugins finds the plugin directory and the plugins in it. It prefers the directory under
+// slurmctld's own prefix.
 func (f finder) findPlugins(in *Installation) {
 	homes := slices.Clone(f.slurmHomes)
 	if in.Slurmctld != "" {
@@ -346,8 +345,8 @@ func (f finder) findPlugins(in *Installation) {
 	}
 }
 
-// pluginDir returns the first plugin directory under the prefixes: Debian's
-// name for it, or the name that Slurm's own build gives it.
+// pluginDir returns the first plugin directory under the prefixes. Debian calls it slurm-wlm,
+// and Slurm's own build calls it slurm.
 func pluginDir(prefixes []string) string {
 	for _, prefix := range prefixes {
 		for _, lib := range []string{filepath.Join("lib", multiarch()), "lib64", "lib"} {
@@ -374,9 +373,9 @@ func (f finder) findNSSWrapper(in *Installation) {
 	in.add(it)
 }
 
-// executable returns the first file of the given names that can be run and is not
-// Debian's emulator under a real program's name. A better name in a later
-// directory wins over a worse name in an earlier one.
+// executable returns the first executable file with one of the names. It skips Debian's
+// emulator, which may have the name of a real program. A better name in a later directory wins
+// over a worse name in an earlier one.
 func executable(dirs, names []string) string {
 	for _, name := range names {
 		for _, dir := range dirs {
@@ -403,22 +402,21 @@ func isExecutable(path string) bool {
 	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
 }
 
-// versionConf makes a directory with the least configuration that Slurm's programs
-// insist on reading before they say their version, and returns the path of the
-// slurm.conf in it. It is empty where no directory could be made; the programs
-// that need it then do not say their version.
+// versionConf makes a directory with the smallest configuration that Slurm's programs must read
+// before they report their version. It returns the path of the slurm.conf in it. The path is
+// empty if it cannot make the directory. Some programs do not report their version then.
 func versionConf() (path string, remove func()) {
 	dir, err := os.MkdirTemp("", "rmreplay-version-")
 	if err != nil {
 		return "", func() {}
 	}
-	remove = func() { _ = os.RemoveAll(dir) } // what stays is an empty configuration
+	remove = func() { _ = os.RemoveAll(dir) } // an error leaves two small files behind
 	files := map[string]string{
 		"slurm.conf":    "ClusterName=version\nSlurmctldHost=localhost\nAuthType=auth/none\nCredType=cred/none\n",
 		"slurmdbd.conf": "DbdHost=localhost\nStorageType=accounting_storage/mysql\nAuthType=auth/none\n",
 	}
 	for name, text := range files {
-		// slurmdbd refuses a configuration that others can read.
+		// slurmdbd refuses a file that other users can read.
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			return "", remove
 		}
@@ -431,15 +429,15 @@ func ask(conf, path string, args ...string) string {
 	cmd.Env = append(os.Environ(), "SLURM_CONF="+conf, "LC_ALL=C")
 	out, err := cmd.CombinedOutput()
 	if err != nil {
-		return "" // its complaint may hold numbers that look like a version
+		return "" // an error message may have numbers that look like a version
 	}
 	return string(out)
 }
 
 var versionPattern = regexp.MustCompile(`\b\d+\.\d+[0-9A-Za-z.~-]*`)
 
-// versionIn is the first version number of a program's answer: of
-// "slurm-wlm 22.05.8" it is "22.05.8".
+// versionIn returns the first version number in a program's output: "22.05.8" in
+// "slurm-wlm 22.05.8".
 func versionIn(answer string) string {
 	v := versionPattern.FindString(answer)
 	v, _, _ = strings.Cut(v, "-MariaDB")

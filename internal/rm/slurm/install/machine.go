@@ -19,30 +19,29 @@ import (
 // Check is one property of this machine that a replay depends on.
 type Check struct {
 	Name string
-	Why  string // what depends on it
+	Why  string // the reason for which a replay needs it
 	OK   bool
-	// Required says that no replay can run without it; the others cost speed or
-	// limit the size of what can be replayed.
+	// Required says that no replay can run without the property. Other properties affect the
+	// speed of a replay or the largest size of a workload.
 	Required bool
-	Found    string // what the machine has, or how it refused
-	Fix      string // how to mend it
+	Found    string // the state of this machine, or its error message
+	Fix      string // a command or advice that corrects it
 }
 
-// minScratch is the space that a replay's state takes with some reserve: the
-// database about 150 MiB, the state of slurmctld for 100,000 jobs about 200 MiB.
+// minScratch is the space, in bytes, for a replay's state with some reserve: about 150 MiB for
+// the database, and about 200 MiB for slurmctld's state of 100,000 jobs.
 const minScratch = 512 << 20
 
-// minFiles is the number of open files with which thousands of nodes and jobs can
-// have their connections at the same time.
+// minFiles is the number of open files with which thousands of nodes and jobs can have their
+// connections at the same time.
 const minFiles = 4096
 
-// minProcesses is a number of processes and threads that slurmctld at its busiest
-// (256 message threads) and the database stay under.
+// minProcesses is above the number of processes and threads of the database and of slurmctld
+// at its busiest (256 message threads).
 const minProcesses = 1024
 
-// Machine checks the machine itself: the kernel, the network, the limits and the
-// file systems. It opens a socket or two and starts a process or two to see what
-// is allowed, and leaves nothing behind.
+// Machine checks the machine itself: the kernel, the network, the limits and the file systems.
+// It opens some sockets and starts some processes, and closes and ends them all.
 func Machine() []Check {
 	return []Check{
 		checkScratch(),
@@ -56,12 +55,11 @@ func Machine() []Check {
 	}
 }
 
-// ScratchDir returns the directory that a replay should keep its state in, and the
-// bytes that are free there: the first of RMREPLAY_TMPDIR, /dev/shm,
-// XDG_RUNTIME_DIR and the system's temporary directory that can be written, holds
-// executable code and has room. A file system in memory matters, since slurmctld
-// saves its state all the time. Where none has room, the one with the most is
-// returned together with an error.
+// ScratchDir returns the directory for a replay's state and the free bytes there. It is the
+// first of RMREPLAY_TMPDIR, /dev/shm, XDG_RUNTIME_DIR and the system's temporary directory that
+// is writable, allows executable files and has room. /dev/shm is in memory, which matters
+// because slurmctld saves its state often. If none has room, ScratchDir returns the one with
+// the most room and an error.
 func ScratchDir() (dir string, free uint64, err error) {
 	return scratchDir([]string{os.Getenv("RMREPLAY_TMPDIR"), "/dev/shm", os.Getenv("XDG_RUNTIME_DIR"), os.TempDir()})
 }
@@ -88,7 +86,7 @@ func scratchDir(candidates []string) (dir string, free uint64, err error) {
 	return dir, free, fmt.Errorf("no directory for the replay's state: %s", strings.Join(refused, "; "))
 }
 
-// usable returns the bytes free in dir, or why a replay cannot work in it.
+// usable returns the free bytes in dir, or an error that says why a replay cannot use it.
 func usable(dir string) (uint64, error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {
@@ -129,13 +127,13 @@ func checkScratch() Check {
 // checkPreload loads the preload library into a process, as a replay will.
 func checkPreload() Check {
 	c := Check{Name: "preload library", Why: "puts the daemons under virtual time", Required: true, Fix: "make build"}
-	dir, _, _ := ScratchDir() // its error is the state directory's
+	dir, _, _ := ScratchDir() // checkScratch reports its error
 	probe, err := os.MkdirTemp(dir, "rmreplay-probe-")
 	if err != nil {
 		c.Found = err.Error()
 		return c
 	}
-	defer func() { _ = os.RemoveAll(probe) }() // what stays is a few KiB in a directory for such
+	defer func() { _ = os.RemoveAll(probe) }() // an error leaves a few KiB behind
 	lib, err := vclock.InstallLibrary(probe)
 	if err != nil {
 		c.Found = err.Error()
@@ -147,7 +145,7 @@ func checkPreload() Check {
 	switch {
 	case err != nil:
 		c.Found = fmt.Sprintf("a process with it failed: %v", err)
-	case len(bytes.TrimSpace(out)) > 0: // the loader goes on without a library that it cannot load
+	case len(bytes.TrimSpace(out)) > 0: // the loader warns of a library that it cannot load, and continues
 		c.Found = string(bytes.TrimSpace(out))
 	default:
 		c.OK, c.Found = true, "loads"
@@ -155,7 +153,7 @@ func checkPreload() Check {
 	return c
 }
 
-// checkLoopback connects to an address like those of the replayed nodes.
+// checkLoopback connects to an address of the kind that the nodes of a replay have.
 func checkLoopback() Check {
 	c := Check{
 		Name: "loopback addresses", Why: "each compute node has one in 127.0.0.0/8", Required: true,
@@ -172,13 +170,13 @@ func checkLoopback() Check {
 		c.Found = err.Error()
 		return c
 	}
-	_ = conn.Close() // it was never used
+	_ = conn.Close() // nothing was sent
 	c.OK, c.Found = true, "127.1.2.3 answers"
 	return c
 }
 
-// checkBindToDevice tries to tie a socket to the loopback device without
-// privileges, which Linux allows from 5.7 on.
+// checkBindToDevice binds a socket to the loopback device. Linux allows that without privileges
+// since 5.7.
 func checkBindToDevice() Check {
 	c := Check{
 		Name: "binding to lo", Why: "one listening socket serves all nodes and is out of reach from other machines", Required: true,
@@ -187,7 +185,7 @@ func checkBindToDevice() Check {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err == nil {
 		err = unix.BindToDevice(fd, "lo")
-		_ = unix.Close(fd) // a socket that was never used
+		_ = unix.Close(fd) // nothing was sent
 	}
 	if err != nil {
 		c.Found = fmt.Sprintf("Linux %s: %v", kernelRelease(), err)
@@ -211,7 +209,7 @@ func checkProc() Check {
 		Name: "/proc", Why: "the clock looks there whether every thread sleeps", Required: true,
 		Fix: "mount -t proc proc /proc (with a hidepid that lets you see your own processes)",
 	}
-	cmd := exec.Command("cat") // waits for its input
+	cmd := exec.Command("cat") // it waits for its input
 	in, err := cmd.StdinPipe()
 	if err == nil {
 		err = cmd.Start()
@@ -222,7 +220,7 @@ func checkProc() Check {
 	}
 	defer func() {
 		_ = in.Close()
-		_ = cmd.Wait() // its end is all we want
+		_ = cmd.Wait() // its exit status does not matter
 	}()
 	pid := strconv.Itoa(cmd.Process.Pid)
 	if _, err := os.ReadFile(filepath.Join("/proc", pid, "task", pid, "stat")); err != nil {
@@ -255,8 +253,8 @@ func limitText(n uint64) string {
 	return strconv.FormatUint(n, 10)
 }
 
-// checkPids reads the limit of this process's control group, which containers set
-// and getrlimit does not show.
+// checkPids reads the process limit of this process's control group. Containers set it, and
+// getrlimit does not show it.
 func checkPids() Check {
 	c := Check{Name: "control group's processes", Why: "threads of a large replay", OK: true, Found: "unlimited",
 		Fix: "raise pids.max of the container (docker run --pids-limit 4096)"}
@@ -272,8 +270,8 @@ func checkPids() Check {
 	return c
 }
 
-// pidsMax returns the smallest pids.max from this process's control group up to
-// the root of the hierarchy. ok is false where there is no limit.
+// pidsMax returns the smallest pids.max from this process's control group up to the root of the
+// hierarchy. ok is false if there is no limit.
 func pidsMax(selfFile, root string) (limit uint64, ok bool) {
 	data, err := os.ReadFile(selfFile)
 	if err != nil {

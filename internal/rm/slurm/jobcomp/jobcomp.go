@@ -1,7 +1,7 @@
-// Package jobcomp reads the records that slurmctld's stock jobcomp/filetxt plugin writes
-// the moment a job ends, in whatever way (jobcomp_p_log_record in
-// plugins/jobcomp/filetxt/jobcomp_filetxt.c). A run's plugin writes into a named pipe, so
-// the record of a job's end arrives at the instant of the end.
+// Package jobcomp reads the records of slurmctld's stock jobcomp/filetxt plugin. The plugin
+// writes one whenever a job ends (jobcomp_p_log_record in
+// plugins/jobcomp/filetxt/jobcomp_filetxt.c). In a run it writes into a named pipe, so the
+// record of a job arrives at the instant at which the job ends.
 package jobcomp
 
 import (
@@ -15,29 +15,31 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// Record is the end of one job, or of one run of a job that goes back to the queue.
+// Record is the end of one job, or the end of a run after which slurmctld requeues the job.
 type Record struct {
+	// Job is Slurm's number of the job.
 	Job uint32
-	// ArrayJob and Task are 0 and -1 for a job that is no task of an array.
+	// ArrayJob is the number of the job's array, and Task the task's number in it. They are 0
+	// and -1 for a job that is no task of an array.
 	ArrayJob uint32
 	Task     int
 	Outcome  rm.Outcome
-	// Truncated says that the plugin's buffer was too small for the record, so that
-	// its last fields are missing.
+	// Truncated says that the record was too long for the plugin's buffer. Its last fields are
+	// missing.
 	Truncated bool
 }
 
-// Stream cuts records out of what the pipe gives, however the reads split them.
+// Stream splits the bytes from the pipe into records. A read may end within a record.
 type Stream struct{ rest []byte }
 
-// Take adds data to the stream and calls record for each record that is complete now, in
-// order. It stops at the first record that cannot be read and returns why.
+// Take adds data to the stream and calls record for each complete record, in order. It returns
+// an error at the first record that it cannot read.
 func (s *Stream) Take(data []byte, record func(Record)) error {
 	s.rest = append(s.rest, data...)
 	for {
 		text, rest := next(s.rest)
 		if text == nil {
-			s.rest = append([]byte(nil), s.rest...) // lets go of what has been read
+			s.rest = append([]byte(nil), s.rest...) // frees the bytes of the records read
 			return nil
 		}
 		r, err := parse(text)
@@ -49,17 +51,17 @@ func (s *Stream) Take(data []byte, record func(Record)) error {
 	}
 }
 
-// bufferSize is the length that a record has at most, closing NUL included.
+// bufferSize is the largest length of a record, including its final NUL.
 const bufferSize = 1024
 
-// fieldNames are the record's keys in their order. A value reaches to the next
-// key, since job names may hold blanks and equals signs.
+// fieldNames are the keys of a record in their order. A value ends at the next key, since job
+// names may have blanks and equals signs in them.
 var fieldNames = []string{"JobId", "UserId", "GroupId", "Name", "JobState", "Partition", "TimeLimit",
 	"StartTime", "EndTime", "NodeList", "NodeCnt", "ProcCnt", "WorkDir", "ReservationName", "Tres", "Account", "QOS",
 	"WcKey", "Cluster", "SubmitTime", "EligibleTime", "DerivedExitCode", "ExitCode"}
 
-// Name is a job's name as a record can have it: on one line, and without text that reads
-// like the next key. Jobs are submitted under such names.
+// Name returns a job's name in a form that a record can contain: on one line, and without text
+// that looks like the next key. The engine submits jobs under such names.
 func Name(name string) string {
 	name = slurmspec.OneLine(name)
 	for _, key := range fieldNames {
@@ -68,8 +70,7 @@ func Name(name string) string {
 	return name
 }
 
-// next cuts the first record off what the pipe has given. nil means that
-// it is not complete yet.
+// next cuts the first record off the data. It returns a nil record if none is complete.
 func next(data []byte) (record, rest []byte) {
 	end := bytes.IndexByte(data, '\n')
 	if cut := bufferSize - 1; len(data) >= cut && (end < 0 || end >= cut) {
@@ -81,7 +82,7 @@ func next(data []byte) (record, rest []byte) {
 	return data[:end+1], data[end+1:]
 }
 
-// parse reads one record. Slurm was told to write times in UTC.
+// parse reads one record. The daemons run with TZ=UTC, so its times are in UTC.
 func parse(record []byte) (Record, error) {
 	c := Record{Task: -1, Truncated: !bytes.HasSuffix(record, []byte("\n"))}
 	line := strings.TrimSuffix(string(record), "\n")
@@ -156,7 +157,7 @@ func outcomeOf(f map[string]string) rm.Outcome {
 	if f["NodeList"] != "(null)" {
 		o.Nodes = f["NodeList"]
 	}
-	if o.Nodes == "" { // never had any: the start is what the scheduler had expected
+	if o.Nodes == "" { // the job never ran; its start is the one that the scheduler expected
 		o.Start, o.NodeCount, o.Processors = 0, 0, 0
 	}
 	o.TimeLimit = -1

@@ -1,5 +1,5 @@
-// Package sandbox gives one run of Slurm a world of its own on this machine: a directory
-// that disappears with the run, and loopback addresses that no other run has.
+// Package sandbox gives one run of Slurm its own directory and its own loopback addresses. The
+// run removes the directory at its end. No other run has the same addresses.
 package sandbox
 
 import (
@@ -16,29 +16,30 @@ import (
 	"rmreplay/internal/vclock"
 )
 
-// Sandbox is where one run lives. [New] makes one and [Sandbox.Close] removes it.
+// Sandbox is the directory and the addresses of one run. [New] makes one and [Sandbox.Close]
+// removes it.
 type Sandbox struct {
-	// Dir is a directory on a memory file system that only its owner reads (0700).
+	// Dir is a directory on a memory file system. Only its owner can read it (0700).
 	Dir string
-	// Library is the path of the preload library in it.
+	// Library is the path of the preload library in Dir.
 	Library string
-	// NodeAddress gives the address of each node of the cluster by its index.
+	// NodeAddress returns the address of a node by the node's index in the cluster.
 	NodeAddress func(int) netip.Addr
 
-	octet byte // 127.octet.0.0/16 and, for many nodes, what follows is this run's
-	lock  int  // the socket that keeps the octet ours
+	octet byte // the run has 127.octet.0.0/16 and, for many nodes, the next networks
+	lock  int  // the socket that reserves the octet
 	nodes int
 }
 
-// The last addresses of a run's network; those of nodes end at .250.
+// The last octets of the addresses of the daemons and of the driver. Those of nodes end at 250.
 const (
 	controlHost = 254
 	driverHost  = 253
 	lockPort    = 47816
 )
 
-// New makes the directory and reserves addresses for so many nodes. The sandbox is to be
-// closed even after an error.
+// New makes the directory and reserves addresses for the given number of nodes. The caller
+// closes the sandbox even after an error.
 func New(nodes int) (p *Sandbox, err error) {
 	p = &Sandbox{nodes: nodes, lock: -1}
 	scratch, _, err := install.ScratchDir()
@@ -66,8 +67,8 @@ func New(nodes int) (p *Sandbox, err error) {
 	return p, nil
 }
 
-// reserveAddresses finds a network that no other run holds. A run holds one as long as it
-// has bound the lock's address and port; the kernel frees both whatever ends the run.
+// reserveAddresses finds a network that no other run has reserved. A run reserves a network by
+// binding an address and port of it. The kernel frees both however the run ends.
 func (p *Sandbox) reserveAddresses() error {
 	const first, count = 16, 224
 	start := os.Getpid() % count
@@ -90,23 +91,23 @@ func (p *Sandbox) reserveAddresses() error {
 	return fmt.Errorf("reserving loopback addresses: %d replays run on this machine already", count)
 }
 
-// Control is the address of slurmctld and slurmdbd.
+// Control returns the address of slurmctld and slurmdbd.
 func (p *Sandbox) Control() netip.Addr {
 	return netip.AddrFrom4([4]byte{127, p.octet, 255, controlHost})
 }
 
-// Driver is the address from which the driver and the clients connect.
+// Driver returns the address from which the driver and the clients connect.
 func (p *Sandbox) Driver() [4]byte { return [4]byte{127, p.octet, 255, driverHost} }
 
-// FreePorts finds ports of the control address that are free, no two the same. Nobody
-// else uses the address, so they stay free.
+// FreePorts finds free ports of the control address, no two the same. They stay free, since no
+// other run uses the address.
 func (p *Sandbox) FreePorts(ports ...*uint16) error {
 	for _, port := range ports {
 		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 		if err != nil {
 			return fmt.Errorf("looking for a free port: %w", err)
 		}
-		defer unix.Close(fd) // when all are found
+		defer unix.Close(fd) // when all are found, so that no port is found twice
 		if err := unix.Bind(fd, &unix.SockaddrInet4{Addr: p.Control().As4()}); err != nil {
 			return fmt.Errorf("looking for a free port: %w", err)
 		}
@@ -119,18 +120,19 @@ func (p *Sandbox) FreePorts(ports ...*uint16) error {
 	return nil
 }
 
-// NodeIndex is the inverse of NodeAddress; ok is false for an address that no node has.
+// NodeIndex returns the index of the node with an address. ok is false if no node has it.
 func (p *Sandbox) NodeIndex(addr [4]byte) (index int, ok bool) {
 	i := ((int(addr[1])-int(p.octet))*256+int(addr[2]))*250 + int(addr[3]) - 1
 	return i, i >= 0 && i < p.nodes && p.NodeAddress(i) == netip.AddrFrom4(addr)
 }
 
-// File is the path of a file in the directory.
+// File returns the path of a file in the directory.
 func (p *Sandbox) File(elem ...string) string {
 	return filepath.Join(append([]string{p.Dir}, elem...)...)
 }
 
-// Close removes what the guard has not removed. It may be called on nil.
+// Close frees the addresses and removes the directory unless the guard has removed it. A nil
+// sandbox may be closed.
 func (p *Sandbox) Close() {
 	if p == nil {
 		return
