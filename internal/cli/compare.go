@@ -9,7 +9,6 @@ import (
 
 	"rmreplay/internal/compare"
 	"rmreplay/internal/flags"
-	"rmreplay/internal/run"
 )
 
 // compareOptions are the flags of `compare`, which `report` shares.
@@ -21,6 +20,7 @@ type compareOptions struct {
 	tolerance time.Duration
 	resamples int
 	everyJob  bool
+	zone      flags.Zone
 	json      bool
 }
 
@@ -31,6 +31,7 @@ func (o *compareOptions) addFlags(c *cobra.Command) {
 	addSeedFlag(f, &o.seed, "bootstrap samples and random permutations")
 	flags.Duration(f, &o.tolerance, "tolerance", time.Second, "two instants are the same if they are no further apart than `DURATION`")
 	f.IntVar(&o.resamples, "resamples", 0, "draw `N` bootstrap samples for each interval (default: 1999)")
+	o.zone.Add(f)
 }
 
 func newCompareCommand(g *globals) *cobra.Command {
@@ -84,7 +85,7 @@ The exit status is 3 if a run is not valid.`,
 func wantRuns(least int) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) < least {
-			return fmt.Errorf("%d runs given (want %d or more)", len(args), least)
+			return fmt.Errorf("%d given (want %d or more runs)", len(args), least)
 		}
 		return nil
 	}
@@ -95,9 +96,9 @@ func runCompare(ctx context.Context, g *globals, dirs []string, opts compareOpti
 	if err != nil {
 		return err
 	}
-	sets, err := loadSets(ctx, dirs)
+	sets, err := compare.Open(ctx, dirs)
 	if err != nil {
-		return err
+		return badInput(err)
 	}
 	c, err := compare.Compare(sets, how)
 	if err != nil {
@@ -105,7 +106,7 @@ func runCompare(ctx context.Context, g *globals, dirs []string, opts compareOpti
 	}
 	if opts.json {
 		err = g.printJSON(c)
-	} else if err = c.Render(g.stdout); err != nil {
+	} else if err = c.Render(g.stdout, opts.zone.Location()); err != nil {
 		err = fmt.Errorf("writing the result: %w", err)
 	}
 	if err != nil {
@@ -135,34 +136,10 @@ func (o *compareOptions) parse() (compare.Options, error) {
 	return how, err
 }
 
-// loadSets reads the runs that the arguments name.
-func loadSets(ctx context.Context, dirs []string) ([]compare.Set, error) {
-	var sets []compare.Set
-	for _, dir := range dirs {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		opened, err := run.OpenSet(dir)
-		if err != nil {
-			return nil, badInput(err)
-		}
-		set, err := compare.Load(opened)
-		if err != nil {
-			return nil, badInput(err)
-		}
-		sets = append(sets, set)
-	}
-	return sets, nil
-}
-
-// validSets names a run that is not valid; nil if all are.
+// validSets returns an error that names a run that is not valid, and nil if all are.
 func validSets(sets []compare.Set) error {
-	for _, s := range sets {
-		for _, r := range s.Runs {
-			if !r.Manifest.Valid {
-				return invalidf("%s is not valid (see rmreplay metrics %s)", r.Name, r.Name)
-			}
-		}
+	if name := compare.FirstInvalid(sets); name != "" {
+		return invalidf("%s is not valid (see rmreplay metrics %s)", name, name)
 	}
 	return nil
 }

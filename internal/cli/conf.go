@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"net/netip"
 
 	"github.com/spf13/cobra"
 
@@ -68,7 +67,7 @@ func runConfAdapt(g *globals, path, nodes string, asJSON bool) error {
 		return err
 	}
 	in, _ := install.Find() // where Slurm is not installed its plugins are not looked for
-	adapted, err := conf.Adapt(cluster, exampleEnvironment(in.PluginDir))
+	adapted, err := conf.Preview(cluster, in.PluginDir)
 	if err != nil {
 		return badInput(err)
 	}
@@ -90,14 +89,4 @@ func runConfAdapt(g *globals, path, nodes string, asJSON bool) error {
 		return err
 	}
 	return adapted.Render(g.stdout)
-}
-
-// exampleEnvironment has examples of what each replay chooses for itself.
-func exampleEnvironment(pluginDir string) conf.Environment {
-	return conf.Environment{
-		StateDir: "/dev/shm/rmreplay-RUN", LogDir: "RUN/logs", DaemonUser: "rmreplay",
-		Hostname: "localhost", ControlAddress: netip.AddrFrom4([4]byte{127, 0, 0, 1}),
-		ControlPort: 6817, DBPort: 6819, NodePort: 6818, NodeAddress: conf.LoopbackAddresses(1),
-		PluginDir: pluginDir,
-	}
 }

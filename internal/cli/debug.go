@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"rmreplay/internal/flags"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm/slurm"
 	"rmreplay/internal/run"
@@ -26,6 +27,7 @@ func newDebugCommand(g *globals) *cobra.Command {
 
 func newDebugClockCommand(g *globals) *cobra.Command {
 	var asJSON bool
+	var zone flags.Zone
 	c := &cobra.Command{
 		Use:   "clock RUN",
 		Short: "Show the virtual clock of a running replay, and every thread under it",
@@ -37,9 +39,10 @@ seems to hang shows here what it waits for. RUN is the directory that it writes 
   rmreplay debug clock demo/run --json`,
 		Args: wantArgs("RUN"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			return runDebugClock(g, args[0], asJSON)
+			return runDebugClock(g, args[0], zone.Location(), asJSON)
 		},
 	}
+	zone.Add(c.Flags())
 	addJSONFlag(c, &asJSON)
 	return c
 }
@@ -56,7 +59,7 @@ type clockReport struct {
 	Threads   []vclock.Thread `json:"threads"`
 }
 
-func runDebugClock(g *globals, path string, asJSON bool) error {
+func runDebugClock(g *globals, path string, zone *time.Location, asJSON bool) error {
 	s, err := vclock.Look(slurm.ClockFile((&run.Run{Dir: path}).LogDir()))
 	if errors.Is(err, fs.ErrNotExist) {
 		err = errors.New("no replay is writing to it now")
@@ -74,13 +77,13 @@ func runDebugClock(g *globals, path string, asJSON bool) error {
 	}
 	next := "none"
 	if s.Limit != hpc.Never {
-		next = fmt.Sprintf("%v, in %v", s.Limit, s.Limit.Sub(s.Now))
+		next = fmt.Sprintf("%v, in %v", s.Limit.Text(zone), s.Limit.Sub(s.Now))
 	}
 	model := "frozen"
 	if s.Factor > 0 {
 		model = fmt.Sprintf("measured=%g, %v of computing so far", s.Factor, s.Charged.Round(time.Millisecond))
 	}
 	_, err = fmt.Fprintf(g.stdout, "virtual time  %v\nnext event    %s\nclock         %s, %d steps by the daemons\nrunning       %d, the replay included; %d bytes on their way to it\n\n%s",
-		s.Now, next, model, s.Steps, s.Running, s.Inbox, vclock.FormatThreads(s.Threads, s.Now))
+		s.Now.Text(zone), next, model, s.Steps, s.Running, s.Inbox, vclock.FormatThreads(s.Threads, s.Now))
 	return err
 }

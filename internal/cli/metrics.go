@@ -112,7 +112,7 @@ func runMetrics(g *globals, dir string, opts metricsOptions) error {
 	if err != nil {
 		return badInput(err)
 	}
-	return g.printSummary(summary, opts.json)
+	return g.printSummary(summary, opts.window.Location(), opts.json)
 }
 
 // parse turns the flags into what the metrics are computed with.
@@ -129,11 +129,11 @@ func (o *metricsOptions) parse() (how metrics.Options, by []metrics.By, err erro
 }
 
 // printSummary prints the metrics of a run. Its error says why they do not count, if so.
-func (g *globals) printSummary(s *metrics.Summary, asJSON bool) error {
+func (g *globals) printSummary(s *metrics.Summary, zone *time.Location, asJSON bool) error {
 	var err error
 	if asJSON {
 		err = g.printJSON(s)
-	} else if err = s.Render(g.stdout); err != nil {
+	} else if err = s.Render(g.stdout, zone); err != nil {
 		err = fmt.Errorf("writing the result: %w", err)
 	}
 	if err != nil {

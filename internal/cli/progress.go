@@ -22,6 +22,7 @@ type progress struct {
 	quiet    bool
 	terminal bool
 	every    time.Duration // real time between two lines
+	zone     *time.Location
 	epoch    hpc.Time
 	begun    time.Time
 	last     time.Time
@@ -29,7 +30,7 @@ type progress struct {
 }
 
 func newProgress(w io.Writer, quiet bool) *progress {
-	p := &progress{w: w, quiet: quiet, every: 10 * time.Second, last: time.Now()}
+	p := &progress{w: w, quiet: quiet, zone: time.UTC, every: 10 * time.Second, last: time.Now()}
 	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		p.terminal, p.every = true, 200*time.Millisecond
 	}
@@ -72,7 +73,7 @@ func (p *progress) observe(n replay.Progress) {
 	virtual, elapsed := n.Now.Sub(p.epoch), now.Sub(p.begun)
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s  %3.0f%%  %.0fx  running %d  pending %d  ended %d",
-		n.Now.Std().Format("2006-01-02 15:04"), 100*shareOf(n), virtual.Seconds()/elapsed.Seconds(), n.Running, n.Pending, n.Ended)
+		n.Now.Std().In(p.zone).Format("2006-01-02 15:04"), 100*shareOf(n), virtual.Seconds()/elapsed.Seconds(), n.Running, n.Pending, n.Ended)
 	if n.Refused > 0 {
 		fmt.Fprintf(&b, "  rejected %d", n.Refused)
 	}

@@ -87,7 +87,7 @@ func (o *replayOptions) spec(path string) (experiment.Spec, error) {
 	slurm := o.slurm
 	spec.Slurm, spec.FixedPriorities, slurm.Lead = &slurm, o.fixedPriorities, o.lead
 	if slurm.ClockFactor, err = experiment.ParseClock(o.clock); err != nil {
-		return spec, usagef("--clock: %w", err)
+		return spec, usagef("--clock %w", err)
 	}
 	slurm.NodeFactor, err = nodeFactor(o.nodes)
 	return spec, err

@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"rmreplay/internal/compare"
 	"rmreplay/internal/report"
 )
 
@@ -52,6 +54,7 @@ The exit status is 3 if a run is not valid; the report is written all the same.`
 	c.Flags().StringVar(&opts.figures, "figures", "", "also write each figure as PNG, SVG and PDF to this `DIR`")
 	c.Flags().StringVar(&opts.title, "title", "", "`TEXT` above the page (default: the names of the runs)")
 	addJSONFlag(c, &opts.json)
+	require(c, "output")
 	return c
 }
 
@@ -65,18 +68,18 @@ type reportResult struct {
 
 func runReport(ctx context.Context, g *globals, dirs []string, opts reportOptions) error {
 	if opts.output == "" {
-		return usagef("-o is missing: where is the report to be written to?")
+		return usagef("--output is empty (want a file)")
 	}
 	how, err := opts.parse()
 	if err != nil {
 		return err
 	}
-	sets, err := loadSets(ctx, dirs)
+	sets, err := compare.Open(ctx, dirs)
 	if err != nil {
-		return err
+		return badInput(err)
 	}
 	r, err := report.New(sets, report.Options{
-		Title: opts.title, Compare: how, Created: time.Now(), Version: Version(), Command: append([]string{"rmreplay"}, os.Args[1:]...),
+		Title: opts.title, Compare: how, Created: time.Now(), Zone: opts.zone.Location(), Version: Version(), Command: append([]string{"rmreplay"}, os.Args[1:]...),
 	})
 	if err != nil {
 		return err
@@ -130,6 +133,10 @@ func writeFigures(ctx context.Context, dir string, r *report.Report) ([]string, 
 func writeFile(path string, write func(io.Writer) error) (size int64, err error) {
 	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
+		var failed *fs.PathError
+		if errors.As(err, &failed) {
+			failed.Path = path // people did not ask for the temporary file
+		}
 		return 0, err
 	}
 	defer func() {

@@ -9,18 +9,13 @@ package cli
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
-
-	"rmreplay/internal/flags"
 )
 
 // Main runs the command that the program's arguments name and returns the exit
@@ -98,8 +93,18 @@ ends in Z or in an offset such as +01:00.`,
 	root.SetErr(g.stderr)
 	root.SetVersionTemplate("rmreplay {{.Version}}\n")
 	root.CompletionOptions.DisableDefaultCmd = true // ours is for the shells that we test
-	root.SetFlagErrorFunc(suggestFlag)
-	root.AddCommand(commands(g)...)
+	root.SetFlagErrorFunc(flagError)
+	root.SetUsageTemplate(usageTemplate(root))
+	for _, group := range groups {
+		root.AddGroup(&cobra.Group{ID: group.title, Title: group.title + ":"})
+		for _, c := range group.commands {
+			command := c(g)
+			command.GroupID = group.title
+			root.AddCommand(command)
+		}
+	}
+	root.AddCommand(newCompletionCommand(g), newVersionCommand(g), newDocsCommand(g))
+	root.SetHelpCommand(newHelpCommand())
 	g.watch(root)
 	complete(root)
 	return root
@@ -108,15 +113,21 @@ ends in Z or in an offset such as +01:00.`,
 // watch makes every command below c note that its arguments were understood, and a command
 // that only groups others refuse an unknown one.
 func (g *globals) watch(c *cobra.Command) {
+	c.InitDefaultHelpFlag() // cobra skips -h before the name of a command only if it knows the flag
 	if c.HasSubCommands() && c.RunE == nil && c.Run == nil {
+		c.Annotations = map[string]string{groupsOnly: "true"}
 		c.Args = cobra.ArbitraryArgs
 		c.RunE = func(c *cobra.Command, args []string) error {
-			if len(args) == 0 {
+			switch {
+			case len(args) == 0:
 				return c.Help()
+			case args[0] == "help":
+				return help(c, args[1:])
 			}
 			return unknownCommand(c, args[0])
 		}
 	} else if run := c.RunE; run != nil {
+		c.Args = withRequired(c.Args)
 		c.RunE = func(c *cobra.Command, args []string) error {
 			g.running = true
 			return run(c, args)
@@ -124,51 +135,6 @@ func (g *globals) watch(c *cobra.Command) {
 	}
 	for _, sub := range c.Commands() {
 		g.watch(sub)
-	}
-}
-
-// unknownCommand names the command that was meant, or all that there are.
-func unknownCommand(c *cobra.Command, name string) error {
-	var names []string
-	for _, sub := range c.Commands() {
-		if sub.IsAvailableCommand() {
-			names = append(names, sub.Name())
-		}
-	}
-	if meant := flags.Nearest(name, names); meant != "" {
-		return fmt.Errorf("%s: no such command of %s (did you mean %s?)", name, c.CommandPath(), meant)
-	}
-	return fmt.Errorf("%s: no such command of %s (want %s)", name, c.CommandPath(), strings.Join(names, ", "))
-}
-
-// suggestFlag adds the flag that was meant to the error of a mistyped one.
-func suggestFlag(c *cobra.Command, err error) error {
-	var unknown *pflag.NotExistError
-	if !errors.As(err, &unknown) || unknown.GetSpecifiedShortnames() != "" {
-		return err
-	}
-	var names []string
-	c.Flags().VisitAll(func(f *pflag.Flag) {
-		if !f.Hidden {
-			names = append(names, f.Name)
-		}
-	})
-	if meant := flags.Nearest(unknown.GetSpecifiedName(), names); meant != "" {
-		return fmt.Errorf("%w (did you mean --%s?)", err, meant)
-	}
-	return err
-}
-
-// wantArgs accepts exactly the named arguments.
-func wantArgs(names ...string) cobra.PositionalArgs {
-	return func(_ *cobra.Command, args []string) error {
-		switch {
-		case len(args) < len(names):
-			return fmt.Errorf("%s is missing", names[len(args)])
-		case len(args) > len(names):
-			return fmt.Errorf("%q: unexpected argument", args[len(names)])
-		}
-		return nil
 	}
 }
 

@@ -27,6 +27,7 @@ type runOptions struct {
 	realizations int
 	parallel     int
 	feedback     feedbackOptions
+	zone         flags.Zone
 	quiet, json  bool
 }
 
@@ -41,6 +42,7 @@ func (o *runOptions) addFlags(c *cobra.Command, seed string) {
 	f.IntVar(&o.realizations, "realizations", 0, "make `N` realizations: with the seeds --seed, --seed + 1, ..., as runs below the output directory, for compare and report")
 	addParallelFlag(f, &o.parallel, "realizations")
 	o.feedback.addFlags(f)
+	o.zone.Add(f)
 	addQuietFlag(f, &o.quiet)
 	addJSONFlag(c, &o.json)
 	require(c, "output")
@@ -72,6 +74,7 @@ func (o *runOptions) spec(path string) (experiment.Spec, error) {
 // run makes the run, or the realizations, of a specification and prints its metrics.
 func (o *runOptions) run(ctx context.Context, g *globals, spec experiment.Spec) error {
 	display := newProgress(g.stderr, o.quiet)
+	display.zone = o.zone.Location()
 	if o.realizations > 0 {
 		return o.runSet(ctx, g, spec, display)
 	}
@@ -80,7 +83,7 @@ func (o *runOptions) run(ctx context.Context, g *globals, spec experiment.Spec) 
 	if err != nil {
 		return g.unlessInterrupted(ctx, err, o.output+" has what happened until then")
 	}
-	return g.printSummary(summary, o.json)
+	return g.printSummary(summary, o.zone.Location(), o.json)
 }
 
 func (o *runOptions) runSet(ctx context.Context, g *globals, spec experiment.Spec, display *progress) error {

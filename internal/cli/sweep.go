@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -106,7 +105,7 @@ func runSweep(ctx context.Context, g *globals, path string, opts sweepOptions) e
 	if err := opts.check(); err != nil {
 		return err
 	}
-	plan, err := planSweep(g, path, opts.output)
+	plan, err := sweep.Open(path, opts.output, sweepCheck(g))
 	if err != nil {
 		return badInput(err)
 	}
@@ -145,29 +144,6 @@ func runSweep(ctx context.Context, g *globals, path string, opts sweepOptions) e
 		return g.unlessInterrupted(ctx, err, plan.Dir+" has what is complete; the same command goes on with it")
 	}
 	return g.finishSweep(plan, opts)
-}
-
-// planSweep reads the experiment. All paths become absolute: they are recorded, and tasks of
-// a job array run in other directories.
-func planSweep(g *globals, path, dir string) (*sweep.Plan, error) {
-	if _, err := os.Stat(path); err != nil {
-		return nil, fmt.Errorf("reading experiment: %w", err)
-	}
-	path, err := filepath.Abs(path)
-	if err != nil {
-		return nil, fmt.Errorf("reading experiment: %w", err)
-	}
-	if dir, err = filepath.Abs(dir); err != nil {
-		return nil, fmt.Errorf("planning: %w", err)
-	}
-	experiment, err := sweep.Load(path, sweepCheck(g))
-	if err != nil {
-		return nil, err
-	}
-	if _, err := os.Stat(experiment.Workload); err != nil {
-		return nil, fmt.Errorf("reading experiment: %s: workload: %w", path, err)
-	}
-	return sweep.NewPlan(experiment, dir)
 }
 
 // runSweepCell is a task of a job array. Its inputs were prepared at submission.

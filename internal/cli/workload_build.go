@@ -130,11 +130,8 @@ func (o *buildOptions) parse() (how build.Options, err error) {
 		return how, usagef("--from %s: not known (want sacct or slurmdbd)", o.from)
 	}
 	how.ReadOptions = workload.ReadOptions{Strict: o.strict, Cluster: o.clusterName}
-	how.UsageHalfLife, how.Password, how.Files = o.halfLife, os.Getenv(passwordVariable), o.files
+	how.Zone, how.UsageHalfLife, how.Password, how.Files = o.window.Location(), o.halfLife, os.Getenv(passwordVariable), o.files
 	if how.Start, how.End, err = o.window.Bounds(); err != nil {
-		return how, usagef("%w", err)
-	}
-	if how.Zone, err = o.window.Location(); err != nil {
 		return how, usagef("%w", err)
 	}
 	if how.UsageSince, err = o.window.Instant("usage-since", o.usageSince); err != nil {

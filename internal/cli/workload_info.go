@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"rmreplay/internal/flags"
 	"rmreplay/internal/workload"
 	"rmreplay/internal/workload/chart"
 )
@@ -13,12 +14,14 @@ import (
 // infoOptions are the flags of `workload info`.
 type infoOptions struct {
 	plots, plotFormat string
+	zone              flags.Zone
 	json              bool
 }
 
 func (o *infoOptions) addFlags(c *cobra.Command) {
 	c.Flags().StringVar(&o.plots, "plots", "", "`DIR` to draw charts into")
 	c.Flags().StringVar(&o.plotFormat, "plot-format", "svg", "`FORMAT` of the charts: "+strings.Join(chart.Formats, " or "))
+	o.zone.Add(c.Flags())
 	addJSONFlag(c, &o.json)
 }
 
@@ -56,7 +59,7 @@ func runWorkloadInfo(g *globals, path string, opts infoOptions) error {
 	}
 	info := workload.NewInfo(w)
 	if opts.plots != "" {
-		files, err := chart.Write(opts.plots, opts.plotFormat, w, info)
+		files, err := chart.Write(opts.plots, opts.plotFormat, w, info, opts.zone.Location())
 		if err != nil {
 			return err
 		}
@@ -65,5 +68,5 @@ func runWorkloadInfo(g *globals, path string, opts infoOptions) error {
 	if opts.json {
 		return g.printJSON(info)
 	}
-	return info.Render(g.stdout)
+	return info.Render(g.stdout, opts.zone.Location())
 }

@@ -3,8 +3,6 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -167,7 +165,7 @@ var transformSteps = []struct {
 		}, nil
 	}},
 	{"jitter", "duration", jitterUsage, func(text string) (func(*transformOptions) (transform.Step, error), error) {
-		d, err := flags.ParseDuration(text)
+		d, err := hpc.ParseDuration(text)
 		return func(*transformOptions) (transform.Step, error) { return transform.Shake(d) }, err
 	}},
 	{"map-partition", "pair", "send jobs from partition OLD to NEW: `OLD=NEW`, or *=NEW for all partitions", func(pair string) (func(*transformOptions) (transform.Step, error), error) {
@@ -295,9 +293,13 @@ func runWorkloadTransform(g *globals, path string, opts *transformOptions) error
 	}
 	report := transformReport{Source: path, Output: opts.output, Seed: opts.seed, Steps: results}
 	if opts.keyFile != "" {
-		if out, err = anonymize(out, cluster, opts, &report); err != nil {
+		how := experiment.Anonymization{KeyFile: opts.keyFile, Cluster: cluster, ClusterDir: opts.cluster, Output: opts.clusterOutput}
+		anonymous, err := experiment.Anonymize(out, how)
+		if err != nil {
 			return err
 		}
+		out, report.ClusterOut, report.Remaining = anonymous.Workload, opts.clusterOutput, anonymous.Remaining
+		report.Steps = append(report.Steps, anonymous.Steps...)
 	}
 	if err := formats.Save(opts.output, out); err != nil {
 		return err
@@ -328,58 +330,6 @@ func (o *transformOptions) makeSteps() ([]transform.Step, error) {
 		return nil, usagef("--cluster-output goes with --anonymize and --cluster")
 	}
 	return steps, nil
-}
-
-// anonymize replaces the names of the workload and, if asked for, of the cluster.
-func anonymize(w *workload.Workload, cluster *conf.Cluster, opts *transformOptions, report *transformReport) (*workload.Workload, error) {
-	key, err := os.ReadFile(opts.keyFile)
-	if err != nil {
-		return nil, badInput(fmt.Errorf("reading key: %w", err))
-	}
-	var nodes []string
-	var users []hpc.User
-	if cluster != nil {
-		for _, n := range cluster.Nodes {
-			nodes = append(nodes, n.Name)
-		}
-		users = cluster.Users
-	}
-	a, err := transform.NewAnonymizer(key, w, nodes, users)
-	if err != nil {
-		return nil, badInput(fmt.Errorf("anonymizing: %s: %w", opts.keyFile, err))
-	}
-	out, results, err := transform.Apply(w, transform.Environment{}, a.Step())
-	if err != nil {
-		return nil, badInput(err)
-	}
-	report.Steps = append(report.Steps, results...)
-	if opts.clusterOutput == "" {
-		return out, nil
-	}
-	files, err := a.Cluster(opts.cluster, cluster.Accounts, users)
-	if err != nil {
-		return nil, badInput(err)
-	}
-	report.ClusterOut = opts.clusterOutput
-	return out, writeCluster(opts.clusterOutput, files, a, report)
-}
-
-func writeCluster(dir string, files map[string]string, a *transform.Anonymizer, report *transformReport) error {
-	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
-		return fmt.Errorf("writing cluster: %s: is not empty", dir)
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("writing cluster: %w", err)
-	}
-	all := ""
-	for name, text := range files {
-		all += text
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			return fmt.Errorf("writing cluster: %w", err)
-		}
-	}
-	report.Remaining = a.Leaks(all)
-	return nil
 }
 
 func (r *transformReport) print(g *globals, asJSON bool) error {

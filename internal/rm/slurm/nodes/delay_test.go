@@ -41,7 +41,7 @@ func TestParseDelay(t *testing.T) {
 
 func TestParseDelayRefuses(t *testing.T) {
 	for _, spec := range []string{
-		"2", "soon", "-1s", ":", "2s,3s", ",", "constant:", "uniform:1s", "uniform:5s,1s", "uniform:1s,2s,3s", "uniform:,", "exp:", "exp:-1s",
+		"12:30", "soon", "-1s", ":", "2s,3s", ",", "constant:", "uniform:1s", "uniform:5s,1s", "uniform:1s,2s,3s", "uniform:,", "exp:", "exp:-1s",
 		"exp:1s,2s", "lognormal:1s", "lognormal:1s,x", "lognormal:1s,-1", "lognormal:1s,1,1", "8761h", "exp:2562047h", "lognormal:1s,NaN", "lognormal:1s,Inf", "gauss:1s,1s",
 	} {
 		if d, err := ParseDelay(spec); err == nil {
