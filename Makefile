@@ -62,8 +62,9 @@ install: build ## install the program, its completions and manual pages below PR
 	install -D -m 644 build/completions/_rmreplay $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_rmreplay
 	install -D -m 644 build/completions/rmreplay.fish $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/rmreplay.fish
 	@rm -rf build/man
-	@if bin/rmreplay docs man build/man 2>/dev/null; then \
-		install -d $(DESTDIR)$(PREFIX)/share/man/man1 && install -m 644 build/man/*.1 $(DESTDIR)$(PREFIX)/share/man/man1/; fi
+	bin/rmreplay docs man build/man/man1
+	install -d $(DESTDIR)$(PREFIX)/share/man/man1
+	install -m 644 build/man/man1/*.1 $(DESTDIR)$(PREFIX)/share/man/man1/
 
 .PHONY: deps
 deps: ## install Slurm, MariaDB and the rest, where they are missing (Debian and Ubuntu)

@@ -1,0 +1,131 @@
+package layers
+
+// computes are the imports of packages that need files, processes, the environment or the
+// network. A package that only computes has none of them: its callers do that for it.
+var computes = []string{"os/...", "net", "net/http/...", "golang.org/x/sys/..."}
+
+// offline packages may read files. They use no network.
+var offline = []string{"net", "net/http/..."}
+
+// reserved are imports that only some packages may have.
+var reserved = []reservation{
+	{"github.com/spf13/cobra/...", []string{"internal/cli"}, "commands and their help belong to internal/cli"},
+	{"github.com/spf13/pflag", []string{"internal/cli", "internal/flags", "tools/feedbackpaper"}, "flags belong to commands"},
+	{"github.com/go-sql-driver/mysql", []string{"internal/slurmdb"}, "one package reads slurmdbd's database"},
+	{"github.com/parquet-go/parquet-go/...", []string{"internal/run"}, "one package knows how a record lies on disk"},
+}
+
+// rules has one rule for each package or family of packages, from the bottom to the top. A
+// package may import the packages that its rule names, which stand above it in this list; a
+// name that ends in /... stands for a package and for those below it. Every package has exactly
+// one rule, and every rule and every name in it matches a package.
+var rules = []rule{
+	{"nouns", "internal/hpc", nil, computes,
+		"every package speaks in these nouns, so they can need none of the packages"},
+	{"nouns", "internal/hostlist", nil, computes,
+		"host lists are a notation and know nothing of clusters"},
+	{"nouns", "internal/lines", nil, computes,
+		"lines of text are read before anybody knows what they mean"},
+	{"nouns", "internal/packed", nil, computes,
+		"a store packs any structs and knows nothing of what they stand for"},
+	{"nouns", "internal/stats", nil, computes,
+		"statistics are about numbers; the caller knows what they measure"},
+	{"nouns", "internal/agenda", []string{"internal/hpc"}, computes,
+		"an agenda orders whatever is due and knows nothing of what it is"},
+	{"nouns", "internal/slurmspec/...", []string{"internal/hpc", "internal/hostlist"}, computes,
+		"Slurm's vocabulary is a leaf: every package that reads or writes it can import it"},
+	{"nouns", "internal/flags", []string{"internal/hpc"}, computes,
+		"flags are read alike by the program and by its tools"},
+
+	{"processes", "internal/vclock/...", []string{"internal/hpc"}, nil,
+		"the clock serves any programs; it must not know of Slurm or of jobs"},
+	{"processes", "internal/supervise", nil, nil,
+		"the guard serves any programs; it must not know of Slurm or of jobs"},
+
+	{"workload", "internal/jobjson", []string{"internal/hpc", "internal/packed"}, computes,
+		"the JSON of a job is the same for every file that has one"},
+	{"workload", "internal/workload", []string{"internal/hpc", "internal/hostlist", "internal/jobjson", "internal/lines", "internal/packed", "internal/slurmspec/..."}, offline,
+		"a workload is what happens from outside; it needs no format, resource manager or record"},
+	{"workload", "internal/workload/arrays", []string{"internal/hpc", "internal/slurmspec/...", "internal/workload"}, computes,
+		"an array is split into jobs whatever format it was read from"},
+	{"workload", "internal/workload/session", []string{"internal/hpc", "internal/workload"}, computes,
+		"sessions are a function of a workload"},
+	{"workload", "internal/workload/transform", []string{"internal/hpc", "internal/hostlist", "internal/slurmspec/...", "internal/workload", "internal/workload/arrays"}, offline,
+		"a transformation is a function of workloads"},
+	{"workload", "internal/workload/chart", []string{"internal/hpc", "internal/workload"}, offline,
+		"charts show a workload"},
+
+	{"formats", "internal/finished", []string{"internal/hpc", "internal/lines", "internal/slurmspec/...", "internal/workload", "internal/workload/arrays"}, computes,
+		"a finished job is the same whichever source recorded it"},
+	{"formats", "internal/formats/swf", []string{"internal/hpc", "internal/jobjson", "internal/lines", "internal/workload"}, computes,
+		"a format knows its own text and the workload"},
+	{"formats", "internal/formats/trace", []string{"internal/formats/swf", "internal/hpc", "internal/jobjson", "internal/lines", "internal/workload"}, offline,
+		"the trace keeps what SWF has beside its jobs; it needs no other format"},
+	{"formats", "internal/formats/events", []string{"internal/hpc", "internal/jobjson", "internal/lines", "internal/slurmspec/...", "internal/workload"}, computes,
+		"a format knows its own text and the workload"},
+	{"formats", "internal/formats/sacct", []string{"internal/finished", "internal/hpc", "internal/lines", "internal/slurmspec/...", "internal/workload"}, computes,
+		"a format knows its own text and the workload"},
+	{"formats", "internal/formats/csv", []string{"internal/hpc", "internal/jobjson", "internal/lines", "internal/workload"}, computes,
+		"a format knows its own text and the workload"},
+	{"formats", "internal/slurmdb", []string{"internal/finished", "internal/hostlist", "internal/hpc", "internal/slurmspec/...", "internal/workload"}, nil,
+		"slurmdbd's database is one source of finished jobs"},
+	{"formats", "internal/workload/generate", []string{"internal/formats/trace", "internal/hostlist", "internal/hpc", "internal/workload"}, offline,
+		"a generator makes workloads from a seed"},
+	{"formats", "internal/workload/example", []string{"internal/hpc", "internal/workload", "internal/workload/generate"}, offline,
+		"the example is a cluster and a generated workload"},
+
+	{"engines", "internal/rm", []string{"internal/hpc"}, computes,
+		"the interface of all resource managers must not know one of them"},
+	{"engines", "internal/rm/window", []string{"internal/hostlist", "internal/hpc", "internal/rm", "internal/workload"}, computes,
+		"both engines begin a window by the same manoeuvre"},
+	{"engines", "internal/rm/rmtest", []string{"internal/hpc", "internal/slurmspec/..."}, computes,
+		"scenarios of tests are the same for every engine"},
+	{"engines", "internal/run", []string{"internal/finished", "internal/formats/trace", "internal/hpc", "internal/jobjson", "internal/packed", "internal/rm", "internal/workload"}, offline,
+		"the record is the same for every engine; it knows events, not who made them"},
+	{"engines", "internal/rm/sim/...", []string{"internal/agenda", "internal/hostlist", "internal/hpc", "internal/rm", "internal/rm/window", "internal/slurmspec/..."}, computes,
+		"the simulator is one resource manager and knows no other"},
+	{"engines", "internal/rm/slurm/...", []string{
+		"internal/agenda", "internal/hostlist", "internal/hpc", "internal/rm", "internal/rm/window", "internal/run",
+		"internal/slurmspec/...", "internal/supervise", "internal/vclock/...", "internal/workload",
+	}, nil,
+		"Slurm is one resource manager; it knows no other, and not the loop that drives it"},
+
+	{"use cases", "internal/replay", []string{"internal/agenda", "internal/hpc", "internal/rm", "internal/slurmspec/...", "internal/workload", "internal/workload/session"}, computes,
+		"the loop drives a resource manager; its caller chooses which"},
+	{"use cases", "internal/metrics", []string{"internal/hpc", "internal/rm", "internal/run"}, computes,
+		"metrics are a function of a run record alone, so that any record can be measured again"},
+	{"use cases", "internal/compare", []string{"internal/hostlist", "internal/hpc", "internal/metrics", "internal/run", "internal/stats"}, computes,
+		"a comparison is a function of run records alone, whoever made them"},
+	{"use cases", "internal/report", []string{"internal/compare", "internal/hostlist", "internal/hpc", "internal/metrics", "internal/run", "internal/stats"}, computes,
+		"a report shows run records and their comparison, whoever made them"},
+	{"use cases", "internal/formats", []string{
+		"internal/formats/csv", "internal/formats/events", "internal/formats/sacct", "internal/formats/swf", "internal/formats/trace",
+		"internal/run", "internal/workload",
+	}, offline,
+		"the registry knows every format, and a run as a workload"},
+	{"use cases", "internal/workload/build", []string{"internal/formats", "internal/slurmdb", "internal/workload"}, offline,
+		"workloads are built of any source by its own package"},
+	{"use cases", "internal/experiment", []string{
+		"internal/formats", "internal/hpc", "internal/metrics", "internal/replay", "internal/rm", "internal/rm/sim/...", "internal/rm/slurm/...",
+		"internal/run", "internal/slurmspec/...", "internal/vclock/...", "internal/workload", "internal/workload/transform",
+	}, offline,
+		"a use case needs no command line: a server or a test makes a run with it"},
+	{"use cases", "internal/sweep", []string{"internal/experiment", "internal/metrics", "internal/rm/slurm/conf", "internal/run"}, offline,
+		"a sweep runs command lines and reads their records; what a command does is not its concern"},
+
+	{"program", "internal/cli", []string{
+		"internal/compare", "internal/experiment", "internal/flags", "internal/formats", "internal/hpc", "internal/metrics", "internal/replay",
+		"internal/report", "internal/rm/sim/...", "internal/rm/slurm/...", "internal/run", "internal/slurmspec/...", "internal/sweep",
+		"internal/vclock/...", "internal/workload/...",
+	}, offline,
+		"a command fills in what packages below do, and prints it"},
+	{"program", "cmd/rmreplay", []string{"internal/cli", "internal/supervise"}, nil,
+		"main starts the guard or the command line"},
+	{"program", "tools/feedbackpaper", []string{
+		"internal/experiment", "internal/flags", "internal/formats", "internal/hpc", "internal/metrics", "internal/replay", "internal/rm",
+		"internal/rm/sim/...", "internal/run", "internal/workload/...",
+	}, offline,
+		"a tool is a program of its own"},
+	{"program", "tools/realruns", []string{"internal/hpc", "internal/rm", "internal/run"}, offline,
+		"a tool is a program of its own"},
+}
