@@ -13,9 +13,8 @@ import (
 func newConfCommand(g *globals) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "conf",
-		Short: "Look at a site's Slurm configuration",
-		Long: `Commands about a site's own slurm.conf and the files beside it. None of them changes
-a file.`,
+		Short: "Show what a replay changes in a site's slurm.conf",
+		Long:  `Commands that read a site's slurm.conf and the files beside it. They change no file.`,
 	}
 	c.AddCommand(newConfAdaptCommand(g))
 	return c
@@ -26,13 +25,13 @@ func newConfAdaptCommand(g *globals) *cobra.Command {
 	var nodes string
 	c := &cobra.Command{
 		Use:   "adapt SLURM.CONF|DIR",
-		Short: "Say what a replay would change in a configuration, and why",
-		Long: `Reads a cluster directory, or the slurm.conf in it, as Slurm itself would, and lists
-every key that a replay would change, add or leave out, with its reason. What decides
-scheduling is kept: nodes, partitions, priorities, select, preemption, topology, generic
-resources and licences. Warnings say which changes may still alter decisions.
+		Short: "List what a replay changes in a configuration, and why",
+		Long: `Reads a cluster directory, or the slurm.conf in it, as Slurm does. Lists every key that a
+replay changes, adds or leaves out, with the reason. A replay keeps everything that
+decides scheduling: nodes, partitions, priorities, node selection, preemption, topology,
+generic resources and licences. Warnings name changes that may alter decisions.
 
-Each replay chooses directories and ports of its own. Those in the list are examples.`,
+Each replay chooses its own directories and ports. Those in the list are examples.`,
 		Example: `  rmreplay conf adapt /etc/slurm/slurm.conf
   rmreplay conf adapt demo/cluster --nodes x0.5
   rmreplay conf adapt demo/cluster --json`,
@@ -66,7 +65,7 @@ func runConfAdapt(g *globals, path, nodes string, asJSON bool) error {
 	if err != nil {
 		return err
 	}
-	in, _ := install.Find() // where Slurm is not installed its plugins are not looked for
+	in, _ := install.Find() // without an installed Slurm, Preview looks for no plugins
 	adapted, err := conf.Preview(cluster, in.PluginDir)
 	if err != nil {
 		return badInput(err)

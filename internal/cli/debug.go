@@ -18,8 +18,8 @@ import (
 func newDebugCommand(g *globals) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "debug",
-		Short: "Look into a replay that is running",
-		Long:  `Commands that look at a replay under way, of another process. None of them disturbs it.`,
+		Short: "Look into a running replay",
+		Long:  `Commands that look into a replay that another process runs. They do not disturb it.`,
 	}
 	c.AddCommand(newDebugClockCommand(g))
 	return c
@@ -31,10 +31,10 @@ func newDebugClockCommand(g *globals) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "clock RUN",
 		Short: "Show the virtual clock of a running replay, and every thread under it",
-		Long: `Shows what virtual time it is, what the replay's own next event is, and every thread of
-the daemons: whether it runs or waits, for what, for how much longer in virtual time, and
-what the kernel says of it. Time stands still as long as one of them runs: a replay that
-seems to hang shows here what it waits for. RUN is the directory that it writes to.`,
+		Long: `Shows the current virtual time, the next event of the replay, and every thread of the
+daemons: whether it runs or waits, what it waits for, how much longer in virtual time, and
+its state in the kernel. Virtual time stands still while a thread runs, so this table
+shows why a replay seems to hang. RUN is the directory that the replay writes to.`,
 		Example: `  rmreplay debug clock demo/run
   rmreplay debug clock demo/run --json`,
 		Args: wantArgs("RUN"),
@@ -50,8 +50,8 @@ seems to hang shows here what it waits for. RUN is the directory that it writes 
 // clockReport is the answer of `debug clock --json`.
 type clockReport struct {
 	Now       time.Time       `json:"now"`                  // virtual
-	NextEvent *time.Time      `json:"next_event,omitempty"` // virtual; none: the replay waits for news
-	Running   int             `json:"running"`              // threads, the replay itself included
+	NextEvent *time.Time      `json:"next_event,omitempty"` // virtual; absent if the replay waits for the daemons
+	Running   int             `json:"running"`              // threads, including the replay itself
 	Inbox     int64           `json:"inbox_bytes"`
 	Factor    float64         `json:"factor"` // of the measured clock; 0: frozen
 	Computing float64         `json:"computing_s"`

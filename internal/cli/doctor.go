@@ -13,14 +13,14 @@ func newDoctorCommand(g *globals) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "doctor",
-		Short: "Say what a replay on real Slurm lacks here, and the command that mends it",
-		Long: `Looks for everything that a replay on real Slurm needs: the daemons and commands in
-the supported version, their plugins, MariaDB, nss_wrapper, and what the kernel, the
-limits and the file systems of this machine allow. Each row says what was found, and
-what is not well has the command that mends it below.
+		Short: "Check this machine, and name the command that mends what is missing",
+		Long: `Looks for everything that a replay on real Slurm needs: the daemons and commands in a
+supported release, their plugins, MariaDB, nss_wrapper, and what the kernel, the limits
+and the file systems of this machine allow. Each row shows what was found. Below a row
+that is not ok stands the command that mends it.
 
-Slurm outside the usual places is found with RMREPLAY_SLURM=PREFIX. The exit status
-is 5 if something is missing without which no replay can run.`,
+RMREPLAY_SLURM=PREFIX names a Slurm outside the usual directories. The exit status is 5
+if no replay can run here.`,
 		Example: `  rmreplay doctor
   rmreplay doctor --json
   RMREPLAY_SLURM=/opt/slurm/22.05.8 rmreplay doctor`,

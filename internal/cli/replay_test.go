@@ -518,7 +518,7 @@ func TestReplayInterrupted(t *testing.T) {
 			if status := r.wait(t); status != ExitInterrupted {
 				t.Errorf("exit status %d, want %d", status, ExitInterrupted)
 			}
-			if !strings.HasSuffix(r.said(t, "stderr"), "rmreplay: run has what happened until then\nrmreplay: interrupted\n") {
+			if !strings.HasSuffix(r.said(t, "stderr"), "rmreplay: run has the record up to the interruption\nrmreplay: interrupted\n") {
 				t.Errorf("it says %q", r.said(t, "stderr"))
 			}
 			rec, rows := openRows(t, r.record)

@@ -30,17 +30,17 @@ func newReportCommand(g *globals) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "report RUN... -o REPORT.html",
 		Short: "Show runs and their comparison as one HTML page, and as figures",
-		Long: `Writes one HTML page that needs nothing else, no network and no other file: what was run
-and whether it is valid, metrics with confidence intervals, utilization and queue over
+		Long: `Writes one HTML page, which needs no network and no other file. It shows the runs and
+whether they are valid, metrics with confidence intervals, utilization and queue over
 time, distributions of waits and slowdowns, distances between runs, differences job by
 job, groups of jobs, and which job had which node when.
 
-Each argument is a run or a directory of realizations, as for rmreplay compare; the first
-is the baseline of the others.
+Each argument is a run or a directory of realizations, as for rmreplay compare. The first
+one is the baseline of the others.
 
-With --figures the same figures are written as PNG, SVG and PDF as well.
+With --figures, the figures are also written as PNG, SVG and PDF.
 
-The exit status is 3 if a run is not valid; the report is written all the same.`,
+The exit status is 3 if a run is not valid. The report is written nevertheless.`,
 		Example: `  rmreplay report demo/run -o report.html
   rmreplay report before after -o report.html --figures figures
   rmreplay report before after -o report.html --title "bf_interval 30 against 300"`,
@@ -58,7 +58,7 @@ The exit status is 3 if a run is not valid; the report is written all the same.`
 	return c
 }
 
-// reportResult is what `report --json` says.
+// reportResult is the answer of `report --json`.
 type reportResult struct {
 	Report  string   `json:"report"`
 	Bytes   int64    `json:"bytes"`
@@ -128,8 +128,8 @@ func writeFigures(ctx context.Context, dir string, r *report.Report) ([]string, 
 	return paths, nil
 }
 
-// writeFile writes a file in one step, so that a part of it is never seen, and returns its
-// size.
+// writeFile writes a file and returns its size. It writes a temporary file and renames it, so
+// that nobody reads an incomplete one.
 func writeFile(path string, write func(io.Writer) error) (size int64, err error) {
 	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {

@@ -22,25 +22,25 @@ type validateOptions struct {
 }
 
 func (o *validateOptions) addFlags(c *cobra.Command) {
-	c.Flags().StringVar(&o.cluster, "cluster", "", "`DIR` of the cluster: check users, partitions, nodes and features against it")
+	c.Flags().StringVar(&o.cluster, "cluster", "", "`DIR` of a cluster: check users, partitions, nodes and features against it")
 	c.Flags().BoolVar(&o.all, "all", false, fmt.Sprintf("list all problems, not only the first %d of each rule", mostOfRule))
 	o.zone.Add(c.Flags())
 	addJSONFlag(c, &o.json)
 }
 
-// mostOfRule is how many problems of one rule people are shown.
+// mostOfRule is the number of problems of one rule that the command prints without --all.
 const mostOfRule = 10
 
 func newWorkloadValidateCommand(g *globals) *cobra.Command {
 	var opts validateOptions
 	c := &cobra.Command{
 		Use:   "validate WORKLOAD",
-		Short: "Check whether a replay of a workload would mean anything",
-		Long: `Reads a workload and lists what would spoil a replay of it, by named rules: errors
-(the workload does not say what is to happen) and warnings (the resource manager will
-answer in its own way, by rejecting a job or ending it, which may or may not be meant).
-With --cluster, users, partitions, sizes, features and the slurm.conf files of actions
-are checked against a cluster.
+		Short: "Check whether a workload can be replayed",
+		Long: `Reads a workload and lists its problems, each with the name of a rule. An error means that
+the workload contradicts itself or leaves out what a replay needs. A warning means that
+the resource manager may reject or end a job, or that a date looks wrong; both may be
+intended. With --cluster, the command also checks users, partitions, sizes, features, and
+the slurm.conf files of actions against a cluster.
 
 The exit status is 4 if there are errors, and 0 if there are only warnings.`,
 		Example: `  rmreplay workload validate demo/day.jsonl
