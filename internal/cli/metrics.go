@@ -82,10 +82,12 @@ or killed has metrics, too: those of its jobs so far.
   slowdown          turnaround / run time, with run time = end - start
   bounded slowdown  max(1, turnaround / max(run time, tau))
 
-The window goes from the first start to the last end, unless --start and --end bound it. To
-judge a scheduler, leave out the time when the machine fills and the time when it empties.
+The window goes from the first start to the last end, unless --start and --end bound it.
+To judge a scheduler, leave out the time when the machine fills and the time when it
+empties.
 
-The exit status is 3 if the run is not valid, which means that a warning affects its result.`,
+The exit status is 3 if the run is not valid, which means that a warning affects its
+result.`,
 		Example: `  rmreplay metrics demo/run
   rmreplay metrics demo/run --by partition,qos
   rmreplay metrics demo/run --json

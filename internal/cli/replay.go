@@ -49,7 +49,8 @@ backlogs act as on a controller as fast as this machine, or F times slower.
 
 A replay needs no root. It installs nothing, uses none of the machine's services, listens
 on loopback only, and leaves nothing behind except RUN. RUN/manifest.json lists every
-change of the configuration with its reason; ` + "`rmreplay conf adapt`" + ` lists them before a replay.
+change of the configuration with its reason. To see them before a replay, use
+` + "`rmreplay conf adapt`" + `.
 
 The exit status is 3 if the run is not valid, which means that a warning affects its
 result, and 130 if it was interrupted. The record of an interrupted run ends there.

@@ -83,8 +83,8 @@ Results go to standard output, progress and messages to standard error. The exit
   130  interrupted
 
 A DURATION is 90s, 5m, 1h30m, 2d, 08:00:00, 1-12:00:00 or a number of seconds. A TIME is
-2024-03-05, 2024-03-05T12:00, 2024-03-05T12:00:00, or seconds since 1970. It is in the zone
-of --timezone, unless it ends in Z or in an offset such as +01:00.`,
+2024-03-05, 2024-03-05T12:00, 2024-03-05T12:00:00, or seconds since 1970. It is in the
+zone of --timezone, unless it ends in Z or in an offset such as +01:00.`,
 		Example: `  rmreplay doctor
   rmreplay workload generate example --seed 1 -o demo
   rmreplay replay demo/day.jsonl --cluster demo/cluster -o demo/run

@@ -166,7 +166,7 @@ func addQuietFlag(f *pflag.FlagSet, to *bool) {
 }
 
 func addParallelFlag(f *pflag.FlagSet, to *int, what string) {
-	f.IntVarP(to, "parallel", "j", 0, "at most `N` "+what+" at once (default: one for each CPU)")
+	f.IntVarP(to, "parallel", "j", 0, "at most `N` at once: "+what+" (default: one for each CPU)")
 }
 
 func checkParallel(n int) error {
@@ -178,7 +178,7 @@ func checkParallel(n int) error {
 
 // addNodesFlag adds --nodes to commands that read a site's configuration.
 func addNodesFlag(f *pflag.FlagSet, to *string) {
-	f.StringVar(to, "nodes", "", "multiply the number of nodes of each kind by `FACTOR`, such as x2 or x0.5")
+	f.StringVar(to, "nodes", "", "number of nodes: multiply that of each kind by `FACTOR`, such as x2 or x0.5")
 }
 
 // nodeFactor reads the value of that flag.

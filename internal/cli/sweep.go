@@ -31,7 +31,7 @@ type sweepOptions struct {
 func (o *sweepOptions) addFlags(c *cobra.Command) {
 	f := c.Flags()
 	addOutputFlag(f, &o.output, "`DIR`", "a new directory, or that of a sweep to continue")
-	addParallelFlag(f, &o.parallel, "runs, or tasks of the job array, which by default has no limit,")
+	addParallelFlag(f, &o.parallel, "runs, or tasks of the job array, which has no limit by default")
 	f.StringVar(&o.on, "on", onLocal, "`WHERE` to run: here, or slurm (a job array, submitted with sbatch)")
 	f.StringArrayVar(&o.sbatch, "sbatch", nil, "with --on slurm: an `OPTION` of sbatch, such as --sbatch=--partition=long; may be repeated")
 	f.BoolVar(&o.collect, "collect", false, "make no runs: only write the table of those that exist")

@@ -49,11 +49,11 @@ func newWorkloadBuildCommand(g *globals) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "build --from KIND SOURCE -o FILE",
 		Short: "Make a workload of a site's accounting",
-		Long: `Makes a workload of Slurm's accounting. With --from sacct, SOURCE is a file with the output
-of sacct -P or sacct --json, or - for standard input. It needs the columns JobID, Submit,
-Start, End and a size. More columns make the replay more accurate; the command lists what
-is missing. Dependencies, switches and other options without a column come from SubmitLine
-and from stored batch scripts.
+		Long: `Makes a workload of Slurm's accounting. With --from sacct, SOURCE is a file with the
+output of sacct -P or sacct --json, or - for standard input. It needs the columns JobID,
+Submit, Start, End and a size. More columns make the replay more accurate; the command
+lists what is missing. Dependencies, switches and other options without a column come from
+SubmitLine and from stored batch scripts.
 
 With --from slurmdbd, SOURCE is the database of slurmdbd, which the command only reads:
 USER@tcp(HOST:3306)/DATABASE or USER@unix(/run/mysqld/mysqld.sock)/slurm_acct_db. Give the

@@ -30,8 +30,8 @@ func newWorkloadInfoCommand(g *globals) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "info WORKLOAD",
 		Short: "Summarize a workload",
-		Long: `Prints the number of jobs by size and run time, by user, account and partition, and by hour
-of submission, and how much of their time limits the jobs use. Offered work is the
+		Long: `Prints the number of jobs by size and run time, by user, account and partition, and by
+hour of submission, and how much of their time limits the jobs use. Offered work is the
 processors that jobs ask for, times their run time. Offered load is offered work divided
 by the machine's processors and the length of the window, if the source gives the size of
 the machine.

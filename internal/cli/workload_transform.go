@@ -44,8 +44,8 @@ func newWorkloadTransformCommand(g *globals) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "transform WORKLOAD",
 		Short: "Change a workload: what if…?",
-		Long: `Reads a workload, changes it, and writes a trace whose header lists the changes. Flags that
-change the workload apply in the order in which they are given, and may be repeated.
+		Long: `Reads a workload, changes it, and writes a trace whose header lists the changes. Flags
+that change the workload apply in the order in which they are given, and may be repeated.
 
 --share belongs to --time-limit-accuracy. --min-nodes, --min-runtime and --switch-wait
 belong to --switches.
@@ -98,7 +98,7 @@ func (o *transformOptions) addFlags(c *cobra.Command) {
 	flags.Duration(f, &o.minRuntime, "min-runtime", 0, "limit --switches to jobs that run longer than `DURATION`")
 	flags.Duration(f, &o.switchWait, "switch-wait", 0, "let jobs wait for their switches for `DURATION` (default: Slurm's)")
 	addSeedFlag(f, &o.seed, "--jitter, --time-limit-model and --share")
-	f.StringVar(&o.cluster, "cluster", "", "`DIR` of the workload's cluster")
+	f.StringVar(&o.cluster, "cluster", "", "`DIR` of the cluster: the one that the workload is for")
 	addClusterOutputFlag(f, &o.clusterOutput, "the anonymized one")
 	addOutputFlag(f, &o.output, "`FILE`", traceOutput)
 	addJSONFlag(c, &o.json)

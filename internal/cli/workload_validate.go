@@ -22,7 +22,7 @@ type validateOptions struct {
 }
 
 func (o *validateOptions) addFlags(c *cobra.Command) {
-	c.Flags().StringVar(&o.cluster, "cluster", "", "`DIR` of a cluster: check users, partitions, nodes and features against it")
+	c.Flags().StringVar(&o.cluster, "cluster", "", "`DIR` of the cluster: check users, partitions, nodes and features against it")
 	c.Flags().BoolVar(&o.all, "all", false, fmt.Sprintf("list all problems, not only the first %d of each rule", mostOfRule))
 	o.zone.Add(c.Flags())
 	addJSONFlag(c, &o.json)
