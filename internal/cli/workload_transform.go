@@ -57,7 +57,7 @@ belong to --switches.
   time_limit_s run_time_s submit_s hour weekday
 
 and ==, <, in, and, or, not, matches, startsWith and the rest of the language of
-expr-lang.org.
+expr-lang.org. hour and weekday are those of the submission in UTC.
 
 --start and --end cut out a window, at the position of the first of them. The new workload
 has the jobs that are submitted in the window, and those that run or wait at its start.

@@ -45,7 +45,7 @@ type Zone struct{ location *time.Location }
 // Add adds the flag. Its default is UTC.
 func (z *Zone) Add(f *pflag.FlagSet) {
 	z.location = time.UTC
-	f.Var((*zoneValue)(z), "timezone", "time `ZONE` of dates, given without one and printed: UTC, Local or a name such as Europe/Zurich; JSON has UTC")
+	f.Var((*zoneValue)(z), "timezone", "time `ZONE` of dates in flags and in text output: UTC, Local or a name such as Europe/Zurich; JSON has UTC")
 }
 
 // Location returns the time zone.

@@ -16,6 +16,7 @@ func TestParseDelay(t *testing.T) {
 		{"0s", "0s", 0, 0},
 		{"lognormal:0s,1e7", "0s", 0, 0},
 		{"2s", "2s", 2 * time.Second, 2 * time.Second},
+		{"00:00:02", "00:00:02", 2 * time.Second, 2 * time.Second},
 		{"1.5m", "1.5m", 90 * time.Second, 90 * time.Second},
 		{"uniform:1s,5s", "uniform:1s,5s", time.Second, 5 * time.Second},
 		{"uniform:3s,3s", "uniform:3s,3s", 3 * time.Second, 3 * time.Second},
