@@ -2,21 +2,14 @@ package cli
 
 import "github.com/spf13/cobra"
 
-// commands are the commands of the program, in the order of their help.
-func commands(g *globals) []*cobra.Command {
-	return []*cobra.Command{
-		newReplayCommand(g),
-		newSimulateCommand(g),
-		newMetricsCommand(g),
-		newCompareCommand(g),
-		newReportCommand(g),
-		newSweepCommand(g),
-		newWorkloadCommand(g),
-		newConfCommand(g),
-		newDoctorCommand(g),
-		newDebugCommand(g),
-		newCompletionCommand(g),
-		newVersionCommand(g),
-		newDocsCommand(g),
-	}
+// groups are the commands of the program by the headings of its help. Commands that are in no
+// group (completion, help and version) follow them there.
+var groups = []struct {
+	title    string
+	commands []func(*globals) *cobra.Command
+}{
+	{"Replay and simulate", []func(*globals) *cobra.Command{newReplayCommand, newSimulateCommand, newSweepCommand}},
+	{"Workloads", []func(*globals) *cobra.Command{newWorkloadCommand}},
+	{"Results", []func(*globals) *cobra.Command{newMetricsCommand, newCompareCommand, newReportCommand}},
+	{"Site and machine", []func(*globals) *cobra.Command{newConfCommand, newDoctorCommand, newDebugCommand}},
 }

@@ -9,10 +9,9 @@ import (
 
 	"rmreplay/internal/compare"
 	"rmreplay/internal/flags"
-	"rmreplay/internal/run"
 )
 
-// compareOptions are the flags of `compare`, which `report` shares.
+// compareOptions are the flags of `compare`. `report` has them, too.
 type compareOptions struct {
 	by        []string
 	tau       time.Duration
@@ -21,6 +20,7 @@ type compareOptions struct {
 	tolerance time.Duration
 	resamples int
 	everyJob  bool
+	zone      flags.Zone
 	json      bool
 }
 
@@ -29,38 +29,38 @@ func (o *compareOptions) addFlags(c *cobra.Command) {
 	addTauFlag(f, &o.tau)
 	f.Float64Var(&o.level, "confidence", 0.95, "`LEVEL` of the confidence intervals, between 0 and 1")
 	addSeedFlag(f, &o.seed, "bootstrap samples and random permutations")
-	flags.Duration(f, &o.tolerance, "tolerance", time.Second, "two instants are the same if they are no further apart than `DURATION`")
-	f.IntVar(&o.resamples, "resamples", 0, "draw `N` bootstrap samples for each interval (default: 1999)")
+	flags.Duration(f, &o.tolerance, "tolerance", time.Second, "count dates that are at most `DURATION` apart as equal")
+	f.IntVar(&o.resamples, "resamples", 0, "use `N` bootstrap samples for each interval (default: 1999)")
+	o.zone.Add(f)
 }
 
 func newCompareCommand(g *globals) *cobra.Command {
 	var opts compareOptions
 	c := &cobra.Command{
 		Use:   "compare RUN RUN...",
-		Short: "Say what differs between runs, and whether it is more than chance",
+		Short: "Compare runs: what differs, and is it more than chance?",
 		Long: `Compares runs, or sets of realizations, with the first one. Each argument is a run or a
 directory whose subdirectories are runs (realization-001, realization-002, ...).
 
-A schedule is one draw of a random process: two runs of one workload under one
-configuration differ. So with one run on a side nothing can be inferred, and the
-comparison says what is true of these two runs alone. With several realizations on
-each side it says, over realizations,
+Two runs of one workload under one configuration differ by chance. So two single runs
+prove nothing about their configurations, and the comparison describes these two runs
+only. With several realizations on each side it shows, over the realizations:
 
-  metrics      means with bootstrap confidence intervals (BCa), the difference with its
-               own, the p-value of a permutation test, and that p-value corrected for the
-               number of figures in the table (Holm)
-  schedules    whether the vectors of all jobs' waits come from one distribution: a
+  metrics      means and differences, each with a bootstrap confidence interval (BCa);
+               the p-value of a permutation test, also corrected for the number of
+               metrics in the table (Holm)
+  schedules    two tests of whether the waits of all jobs come from one distribution: a
                permutation test on the energy distance, and the rank test of Liu and
                Singh by spatial depth
-  distances    how far apart runs are within a set and across
+  distances    the distances between runs within each set, and between the sets
 
-and in any case
+It always shows:
 
-  jobs         differences of submission, start, wait and run time, job by job (by the
-               medians over realizations)
-  divergence   the first difference between the first runs of both sides: which job, when,
-               and what was different in the queue and on the nodes
-  groups       with --by
+  jobs         differences of submission, start, wait and run time, job by job (between
+               the medians over realizations)
+  divergence   the first difference between the first runs of both sides: the job, the
+               date, the queue and the nodes
+  groups       metrics of groups of jobs, with --by
 
 The exit status is 3 if a run is not valid.`,
 		Example: `  rmreplay compare demo/run demo/run2
@@ -74,17 +74,17 @@ The exit status is 3 if a run is not valid.`,
 	}
 	opts.addFlags(c)
 	addByFlag(c.Flags(), &opts.by)
-	c.Flags().BoolVar(&opts.everyJob, "per-job", false, "with --json: the differences of every job")
+	c.Flags().BoolVar(&opts.everyJob, "per-job", false, "with --json: print the differences of every job")
 	addJSONFlag(c, &opts.json)
 	flags.Alias(c.Flags(), map[string]string{"jobs": "per-job"})
 	return c
 }
 
-// wantRuns accepts at least so many arguments.
+// wantRuns accepts least or more arguments.
 func wantRuns(least int) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) < least {
-			return fmt.Errorf("%d runs given (want %d or more)", len(args), least)
+			return fmt.Errorf("%d given (want %d or more runs)", len(args), least)
 		}
 		return nil
 	}
@@ -95,9 +95,9 @@ func runCompare(ctx context.Context, g *globals, dirs []string, opts compareOpti
 	if err != nil {
 		return err
 	}
-	sets, err := loadSets(ctx, dirs)
+	sets, err := compare.Open(ctx, dirs)
 	if err != nil {
-		return err
+		return badInput(err)
 	}
 	c, err := compare.Compare(sets, how)
 	if err != nil {
@@ -105,7 +105,7 @@ func runCompare(ctx context.Context, g *globals, dirs []string, opts compareOpti
 	}
 	if opts.json {
 		err = g.printJSON(c)
-	} else if err = c.Render(g.stdout); err != nil {
+	} else if err = c.Render(g.stdout, opts.zone.Location()); err != nil {
 		err = fmt.Errorf("writing the result: %w", err)
 	}
 	if err != nil {
@@ -114,7 +114,7 @@ func runCompare(ctx context.Context, g *globals, dirs []string, opts compareOpti
 	return validSets(sets)
 }
 
-// parse turns the flags into what a comparison is computed with.
+// parse returns the options of the comparison that the flags ask for.
 func (o *compareOptions) parse() (compare.Options, error) {
 	how := compare.Options{
 		Tau: o.tau, Level: o.level, Seed: o.seed, Tolerance: o.tolerance, Resamples: o.resamples, EveryJob: o.everyJob,
@@ -135,34 +135,10 @@ func (o *compareOptions) parse() (compare.Options, error) {
 	return how, err
 }
 
-// loadSets reads the runs that the arguments name.
-func loadSets(ctx context.Context, dirs []string) ([]compare.Set, error) {
-	var sets []compare.Set
-	for _, dir := range dirs {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		opened, err := run.OpenSet(dir)
-		if err != nil {
-			return nil, badInput(err)
-		}
-		set, err := compare.Load(opened)
-		if err != nil {
-			return nil, badInput(err)
-		}
-		sets = append(sets, set)
-	}
-	return sets, nil
-}
-
-// validSets names a run that is not valid; nil if all are.
+// validSets returns an error that names a run that is not valid, and nil if all are.
 func validSets(sets []compare.Set) error {
-	for _, s := range sets {
-		for _, r := range s.Runs {
-			if !r.Manifest.Valid {
-				return invalidf("%s is not valid (see rmreplay metrics %s)", r.Name, r.Name)
-			}
-		}
+	if name := compare.FirstInvalid(sets); name != "" {
+		return invalidf("%s is not valid (see rmreplay metrics %s)", name, name)
 	}
 	return nil
 }

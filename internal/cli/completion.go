@@ -15,16 +15,16 @@ import (
 	"rmreplay/internal/workload/chart"
 )
 
-// shells are the shells that commands are completed in.
+// shells are the shells that have a completion script.
 var shells = []string{"bash", "zsh", "fish"}
 
 func newCompletionCommand(g *globals) *cobra.Command {
 	return &cobra.Command{
 		Use:   "completion bash|zsh|fish",
-		Short: "Print a script that completes commands, flags and values in a shell",
-		Long: `Prints the script with which a shell completes commands, flags, and the values of flags:
-policies, formats, models, clock models, groups and time zones. "make install" puts it
-where the shells look for it.`,
+		Short: "Print a script for completion in bash, zsh or fish",
+		Long: `Prints a script. With it, the shell completes commands, flags, and the values of flags:
+policies, formats, models, clock models, groups and time zones. "make install" installs
+the scripts where the shells look for them.`,
 		Example: `  source <(rmreplay completion bash)
   rmreplay completion zsh > ~/.zfunc/_rmreplay
   rmreplay completion fish > ~/.config/fish/completions/rmreplay.fish`,
@@ -44,7 +44,7 @@ where the shells look for it.`,
 	}
 }
 
-// flagValues are the values of flags that have a list of them, by the name of the flag.
+// flagValues lists the values of a flag by the flag's name, for flags with known values.
 var flagValues = map[string]func() []string{
 	"by":               groupings,
 	"clock":            func() []string { return []string{"frozen", "measured", "measured="} },
@@ -64,10 +64,10 @@ var flagValues = map[string]func() []string{
 	"to":               formats.Names,
 }
 
-// delays are the kinds of delays.
+// delays are the distributions of delays.
 var delays = []string{"uniform:", "exp:", "lognormal:"}
 
-// zones are some time zones. Any other of the IANA database can be given.
+// zones are examples of time zones. The flag takes all names of the IANA database.
 var zones = []string{
 	"UTC", "Local", "America/Chicago", "America/Denver", "America/Los_Angeles", "America/New_York", "America/Sao_Paulo",
 	"Asia/Kolkata", "Asia/Shanghai", "Asia/Tokyo", "Australia/Sydney", "Europe/Berlin", "Europe/London", "Europe/Paris", "Europe/Zurich",
@@ -87,9 +87,8 @@ func kindNames() (names []string) {
 	return names
 }
 
-// complete sets for every command below root what its flags and arguments are completed
-// with: the values in [flagValues], directories or files where the usage names one, and
-// nothing else.
+// complete registers the completion of flags and arguments for root and every command below
+// it: the values in [flagValues], and directories or files if the usage names one.
 func complete(root *cobra.Command) {
 	for _, c := range root.Commands() {
 		complete(c)
@@ -111,14 +110,14 @@ func complete(root *cobra.Command) {
 	}
 }
 
-// completionOf completes the values of a flag.
+// completionOf returns the completion of a flag's values.
 func completionOf(f *pflag.Flag) cobra.CompletionFunc {
 	values, ok := flagValues[f.Name]
 	if !ok {
 		kind, _ := pflag.UnquoteUsage(f)
 		return completePath(kind)
 	}
-	list := strings.Contains(f.Value.Type(), "Slice") // several values with commas between them
+	list := strings.Contains(f.Value.Type(), "Slice") // several values, separated by commas
 	return func(_ *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		before := ""
 		if list {
@@ -138,7 +137,7 @@ func completionOf(f *pflag.Flag) cobra.CompletionFunc {
 	}
 }
 
-// completePath completes what a usage calls by a name: files, directories, or nothing.
+// completePath completes files or directories if the word in the usage stands for one.
 func completePath(kind string) cobra.CompletionFunc {
 	directive := cobra.ShellCompDirectiveNoFileComp
 	name := strings.TrimRight(strings.Split(kind, "|")[0], ".")

@@ -2,22 +2,19 @@ package cli
 
 import (
 	"fmt"
-	"net/netip"
 
 	"github.com/spf13/cobra"
 
 	"rmreplay/internal/experiment"
 	"rmreplay/internal/rm/slurm/conf"
 	"rmreplay/internal/rm/slurm/install"
-	"rmreplay/internal/slurmspec"
 )
 
 func newConfCommand(g *globals) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "conf",
-		Short: "Look at a site's Slurm configuration",
-		Long: `Commands about a site's own slurm.conf and the files beside it. None of them changes
-a file.`,
+		Short: "Show what a replay changes in a site's slurm.conf",
+		Long:  `Commands that read a site's slurm.conf and the files beside it. They change no file.`,
 	}
 	c.AddCommand(newConfAdaptCommand(g))
 	return c
@@ -28,13 +25,13 @@ func newConfAdaptCommand(g *globals) *cobra.Command {
 	var nodes string
 	c := &cobra.Command{
 		Use:   "adapt SLURM.CONF|DIR",
-		Short: "Say what a replay would change in a configuration, and why",
-		Long: `Reads a cluster directory, or the slurm.conf in it, as Slurm itself would, and lists
-every key that a replay would change, add or leave out, with its reason. What decides
-scheduling is kept: nodes, partitions, priorities, select, preemption, topology, generic
-resources and licences. Warnings say which changes may still alter decisions.
+		Short: "List what a replay changes in a configuration, and why",
+		Long: `Reads a cluster directory, or the slurm.conf in it, as Slurm does. Lists every key that a
+replay changes, adds or leaves out, with the reason. A replay keeps everything that
+decides scheduling: nodes, partitions, priorities, node selection, preemption, topology,
+generic resources and licences. Warnings name changes that may alter decisions.
 
-Each replay chooses directories and ports of its own. Those in the list are examples.`,
+Each replay chooses its own directories and ports. Those in the list are examples.`,
 		Example: `  rmreplay conf adapt /etc/slurm/slurm.conf
   rmreplay conf adapt demo/cluster --nodes x0.5
   rmreplay conf adapt demo/cluster --json`,
@@ -68,8 +65,8 @@ func runConfAdapt(g *globals, path, nodes string, asJSON bool) error {
 	if err != nil {
 		return err
 	}
-	in, _ := install.Find() // where Slurm is not installed its plugins are not looked for
-	adapted, err := conf.Adapt(cluster, adaptedRelease(in), exampleEnvironment(in.PluginDir))
+	in, _ := install.Find() // without an installed Slurm, Preview looks for no plugins
+	adapted, err := conf.Preview(cluster, in.Release, in.PluginDir)
 	if err != nil {
 		return badInput(err)
 	}
@@ -91,24 +88,4 @@ func runConfAdapt(g *globals, path, nodes string, asJSON bool) error {
 		return err
 	}
 	return adapted.Render(g.stdout)
-}
-
-// adaptedRelease is the installed release or, if it is not supported or none is installed, the
-// newest release that rmreplay supports.
-func adaptedRelease(in *install.Installation) slurmspec.Release {
-	if in.Release.Supported() {
-		return in.Release
-	}
-	supported := slurmspec.SupportedReleases()
-	return supported[len(supported)-1]
-}
-
-// exampleEnvironment has examples of what each replay chooses for itself.
-func exampleEnvironment(pluginDir string) conf.Environment {
-	return conf.Environment{
-		StateDir: "/dev/shm/rmreplay-RUN", LogDir: "RUN/logs", DaemonUser: "rmreplay",
-		Hostname: "localhost", ControlAddress: netip.AddrFrom4([4]byte{127, 0, 0, 1}),
-		ControlPort: 6817, DBPort: 6819, NodePort: 6818, NodeAddress: conf.LoopbackAddresses(1),
-		PluginDir: pluginDir,
-	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"rmreplay/internal/flags"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm/slurm"
 	"rmreplay/internal/run"
@@ -17,8 +18,8 @@ import (
 func newDebugCommand(g *globals) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "debug",
-		Short: "Look into a replay that is running",
-		Long:  `Commands that look at a replay under way, of another process. None of them disturbs it.`,
+		Short: "Look into a running replay",
+		Long:  `Commands that look into a replay that another process runs. They do not disturb it.`,
 	}
 	c.AddCommand(newDebugClockCommand(g))
 	return c
@@ -26,20 +27,22 @@ func newDebugCommand(g *globals) *cobra.Command {
 
 func newDebugClockCommand(g *globals) *cobra.Command {
 	var asJSON bool
+	var zone flags.Zone
 	c := &cobra.Command{
 		Use:   "clock RUN",
 		Short: "Show the virtual clock of a running replay, and every thread under it",
-		Long: `Shows what virtual time it is, what the replay's own next event is, and every thread of
-the daemons: whether it runs or waits, for what, for how much longer in virtual time, and
-what the kernel says of it. Time stands still as long as one of them runs: a replay that
-seems to hang shows here what it waits for. RUN is the directory that it writes to.`,
+		Long: `Shows the current virtual time, the next event of the replay, and every thread of the
+daemons: whether it runs or waits, what it waits for, how much longer in virtual time, and
+its state in the kernel. Virtual time stands still while a thread runs, so this table
+shows why a replay seems to hang. RUN is the directory that the replay writes to.`,
 		Example: `  rmreplay debug clock demo/run
   rmreplay debug clock demo/run --json`,
 		Args: wantArgs("RUN"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			return runDebugClock(g, args[0], asJSON)
+			return runDebugClock(g, args[0], zone.Location(), asJSON)
 		},
 	}
+	zone.Add(c.Flags())
 	addJSONFlag(c, &asJSON)
 	return c
 }
@@ -47,8 +50,8 @@ seems to hang shows here what it waits for. RUN is the directory that it writes 
 // clockReport is the answer of `debug clock --json`.
 type clockReport struct {
 	Now       time.Time       `json:"now"`                  // virtual
-	NextEvent *time.Time      `json:"next_event,omitempty"` // virtual; none: the replay waits for news
-	Running   int             `json:"running"`              // threads, the replay itself included
+	NextEvent *time.Time      `json:"next_event,omitempty"` // virtual; absent if the replay waits for the daemons
+	Running   int             `json:"running"`              // threads, including the replay itself
 	Inbox     int64           `json:"inbox_bytes"`
 	Factor    float64         `json:"factor"` // of the measured clock; 0: frozen
 	Computing float64         `json:"computing_s"`
@@ -56,7 +59,7 @@ type clockReport struct {
 	Threads   []vclock.Thread `json:"threads"`
 }
 
-func runDebugClock(g *globals, path string, asJSON bool) error {
+func runDebugClock(g *globals, path string, zone *time.Location, asJSON bool) error {
 	s, err := vclock.Look(slurm.ClockFile((&run.Run{Dir: path}).LogDir()))
 	if errors.Is(err, fs.ErrNotExist) {
 		err = errors.New("no replay is writing to it now")
@@ -74,13 +77,13 @@ func runDebugClock(g *globals, path string, asJSON bool) error {
 	}
 	next := "none"
 	if s.Limit != hpc.Never {
-		next = fmt.Sprintf("%v, in %v", s.Limit, s.Limit.Sub(s.Now))
+		next = fmt.Sprintf("%v, in %v", s.Limit.Text(zone), s.Limit.Sub(s.Now))
 	}
 	model := "frozen"
 	if s.Factor > 0 {
 		model = fmt.Sprintf("measured=%g, %v of computing so far", s.Factor, s.Charged.Round(time.Millisecond))
 	}
 	_, err = fmt.Fprintf(g.stdout, "virtual time  %v\nnext event    %s\nclock         %s, %d steps by the daemons\nrunning       %d, the replay included; %d bytes on their way to it\n\n%s",
-		s.Now, next, model, s.Steps, s.Running, s.Inbox, vclock.FormatThreads(s.Threads, s.Now))
+		s.Now.Text(zone), next, model, s.Steps, s.Running, s.Inbox, vclock.FormatThreads(s.Threads, s.Now))
 	return err
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// TestDebugClock looks at the clock of a replay under way, which goes on undisturbed.
+// TestDebugClock shows the clock of a running replay and does not disturb the replay.
 func TestDebugClock(t *testing.T) {
 	needSlurm(t)
 	r := startReplay(t, longTrace())

@@ -44,8 +44,8 @@ func newDocsCommand(g *globals) *cobra.Command {
 	return c
 }
 
-// writeManPages writes the man pages of section 1 into dir. The variable SOURCE_DATE_EPOCH
-// gives their date, for builds that have to be reproducible.
+// writeManPages writes the man pages of section 1 into dir. Their date is that of the variable
+// SOURCE_DATE_EPOCH if it is set, for reproducible builds.
 func writeManPages(g *globals, root *cobra.Command, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("writing man pages: %w", err)
@@ -89,7 +89,8 @@ func writeReference(g *globals, root *cobra.Command, dir string) error {
 	return nil
 }
 
-// withSubcommands lists c and the commands below it that its help shows, in its order.
+// withSubcommands lists c and the commands below it, in the order of the help. It leaves out
+// hidden ones.
 func withSubcommands(c *cobra.Command) []*cobra.Command {
 	list := []*cobra.Command{c}
 	for _, sub := range c.Commands() {
@@ -100,8 +101,8 @@ func withSubcommands(c *cobra.Command) []*cobra.Command {
 	return list
 }
 
-// forDocuments gives every command its help flag and replaces defaults that depend on this
-// machine by words, so that documents come out the same everywhere.
+// forDocuments adds the help flag to every command and replaces defaults that depend on this
+// machine by words, so that the documents are the same everywhere.
 func forDocuments(root *cobra.Command) {
 	for _, c := range withSubcommands(root) {
 		c.InitDefaultHelpFlag()
@@ -152,8 +153,8 @@ func referencePage(c *cobra.Command) []byte {
 	return append(bytes.TrimRight(b.Bytes(), "\n"), '\n')
 }
 
-// prose is help text as Markdown. Help indents tables and command lines by two spaces,
-// which Markdown would run together: such paragraphs become code blocks.
+// prose returns help text as Markdown. Help indents tables and command lines by two spaces.
+// Markdown would join their lines, so such paragraphs become code blocks.
 func prose(help string) string {
 	var b strings.Builder
 	for paragraph := range strings.SplitSeq(strings.Trim(help, "\n"), "\n\n") {
@@ -166,7 +167,7 @@ func prose(help string) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// sentence is a command's summary with a full stop, unless it ends in a mark of its own.
+// sentence adds a full stop to a command's summary, unless it ends in a question mark.
 func sentence(short string) string {
 	if strings.HasSuffix(short, "?") {
 		return short

@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestCommandReference holds docs/commands against the commands: a changed flag or help
-// text must be followed by make docs.
+// TestCommandReference compares docs/commands with the commands. Run make docs after a change
+// of a flag or of a help text.
 func TestCommandReference(t *testing.T) {
 	committed := filepath.Join("..", "..", "docs", "commands")
 	generated := committed
@@ -30,7 +30,7 @@ func TestCommandReference(t *testing.T) {
 	}
 }
 
-// pages reads the pages of dir by name.
+// pages returns the pages in dir by name.
 func pages(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(dir, "*.md"))

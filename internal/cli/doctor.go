@@ -1,28 +1,26 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"rmreplay/internal/rm/slurm/install"
-	"rmreplay/internal/slurmspec"
 )
 
 func newDoctorCommand(g *globals) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "doctor",
-		Short: "Say what a replay on real Slurm lacks here, and the command that mends it",
-		Long: `Looks for everything that a replay on real Slurm needs: the daemons and commands in
-the supported version, their plugins, MariaDB, nss_wrapper, and what the kernel, the
-limits and the file systems of this machine allow. Each row says what was found, and
-what is not well has the command that mends it below.
+		Short: "Check this machine, and name the command that mends what is missing",
+		Long: `Looks for everything that a replay on real Slurm needs: the daemons and commands in a
+supported release, their plugins, MariaDB, nss_wrapper, and what the kernel, the limits
+and the file systems of this machine allow. Each row shows what was found. Below a row
+that is not ok stands the command that mends it.
 
-Slurm outside the usual places is found with RMREPLAY_SLURM=PREFIX. The exit status
-is 5 if something is missing without which no replay can run.`,
+RMREPLAY_SLURM=PREFIX names a Slurm outside the usual directories. The exit status is 5
+if no replay can run here.`,
 		Example: `  rmreplay doctor
   rmreplay doctor --json
   RMREPLAY_SLURM=/opt/slurm/22.05.8 rmreplay doctor`,
@@ -35,86 +33,22 @@ is 5 if something is missing without which no replay can run.`,
 	return c
 }
 
-// The states of a row of doctor.
-const (
-	rowOK      = "ok"
-	rowMissing = "missing" // no replay can run
-	rowLimited = "limited" // some replays cannot, or they are slower
-)
-
-// doctorRow is one thing that doctor looked at.
-type doctorRow struct {
-	Name   string `json:"name"`
-	Status string `json:"status"` // ok, missing or limited
-	Found  string `json:"found"`  // version and path, or what was there instead
-	Why    string `json:"why"`    // what needs it
-	Fix    string `json:"fix"`    // the command that mends it; empty if all is well
-}
-
-// doctorReport is the answer of doctor.
-type doctorReport struct {
-	OK             bool        `json:"ok"`
-	SlurmVersion   string      `json:"slurm_version"`
-	SupportedSlurm string      `json:"supported_slurm"`
-	Checks         []doctorRow `json:"checks"`
-}
-
 func runDoctor(g *globals, asJSON bool) error {
-	in, installErr := install.Find()
-	report := newDoctorReport(in, installErr, install.Machine())
+	report := install.Examine()
 	var err error
 	if asJSON {
 		err = g.printJSON(report)
 	} else {
-		err = report.render(g)
+		err = g.print(doctorText(report))
 	}
 	if err != nil {
 		return err
 	}
-	return report.err(installErr)
+	return report.Err()
 }
 
-func newDoctorReport(in *install.Installation, installErr error, machine []install.Check) *doctorReport {
-	r := &doctorReport{SlurmVersion: in.Version, SupportedSlurm: slurmspec.SupportedList()}
-	for _, it := range in.Items {
-		r.Checks = append(r.Checks, installRow(it, installErr))
-	}
-	for _, c := range machine {
-		r.Checks = append(r.Checks, machineRow(c))
-	}
-	r.OK = true
-	for _, row := range r.Checks {
-		r.OK = r.OK && row.Status != rowMissing
-	}
-	return r
-}
-
-func installRow(it install.Item, installErr error) doctorRow {
-	row := doctorRow{Name: it.Name, Status: rowOK, Why: it.Why, Found: strings.TrimSpace(it.Version + "  " + it.Path)}
-	var wrong *install.VersionError
-	switch {
-	case it.Path == "":
-		row.Status, row.Found, row.Fix = rowMissing, "not found", it.Fix
-	case errors.As(installErr, &wrong) && wrong.Path == it.Path:
-		row.Status = rowMissing
-		row.Fix = "install Slurm " + install.SupportedSeries() + ", or name its prefix: export " + install.PrefixVariable + "=/opt/slurm"
-		row.Found += "  (want " + install.SupportedSeries() + ")"
-	}
-	return row
-}
-
-func machineRow(c install.Check) doctorRow {
-	row := doctorRow{Name: c.Name, Status: rowOK, Why: c.Why, Found: c.Found}
-	if !c.OK {
-		row.Status, row.Fix = rowLimited, c.Fix
-		if c.Required {
-			row.Status = rowMissing
-		}
-	}
-	return row
-}
-
-func (r *doctorReport) render(g *globals) error {
+// doctorText is the report for people: what is not well has the command that mends it below.
+func doctorText(r *install.Report) string {
 	var b strings.Builder
 	width := 0
 	for _, row := range r.Checks {
@@ -122,7 +56,7 @@ func (r *doctorReport) render(g *globals) error {
 	}
 	for _, row := range r.Checks {
 		fmt.Fprintf(&b, "%-8s %-*s  %s\n", row.Status, width, row.Name, row.Found)
-		if row.Status != rowOK {
+		if row.Status != install.OK {
 			fmt.Fprintf(&b, "%*s  needed for: %s\n", 8+1+width, "", row.Why)
 			fmt.Fprintf(&b, "%*s  mend with:  %s\n", 8+1+width, "", row.Fix)
 		}
@@ -130,24 +64,5 @@ func (r *doctorReport) render(g *globals) error {
 	if r.OK {
 		b.WriteString("\nreplays on real Slurm can run here\n")
 	}
-	_, err := fmt.Fprint(g.stdout, b.String())
-	return err
-}
-
-// err is nil if replays can run here. One command installs all that is missing, so
-// the error is the installation's own where it has one.
-func (r *doctorReport) err(installErr error) error {
-	if r.OK {
-		return nil
-	}
-	if installErr != nil {
-		return installErr
-	}
-	var names []string
-	for _, row := range r.Checks {
-		if row.Status == rowMissing {
-			names = append(names, row.Name)
-		}
-	}
-	return &ExitError{Code: ExitMissing, Err: fmt.Errorf("replays on real Slurm cannot run here: %s", strings.Join(names, ", "))}
+	return b.String()
 }

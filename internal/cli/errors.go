@@ -12,15 +12,15 @@ import (
 // The exit statuses. Scripts rely on them.
 const (
 	exitOK          = 0
-	ExitFailed      = 1   // it could not be done
+	ExitFailed      = 1   // the command failed
 	ExitUsage       = 2   // the command line is wrong
-	ExitInvalid     = 3   // it was done, but the result is not valid
-	ExitBadInput    = 4   // a file that was given is wrong
+	ExitInvalid     = 3   // the command finished, but the result is not valid
+	ExitBadInput    = 4   // a file, directory or run that the user named is wrong
 	ExitMissing     = 5   // something is missing on this machine
-	ExitInterrupted = 130 // SIGINT or SIGTERM; what was done is kept
+	ExitInterrupted = 130 // SIGINT or SIGTERM; results so far are kept
 )
 
-// ExitError is an error for which the program exits with a status of its own.
+// ExitError is an error with the exit status that the program ends with.
 type ExitError struct {
 	Code int
 	Err  error
@@ -32,7 +32,7 @@ func (e *ExitError) Error() string { return e.Err.Error() }
 // Unwrap returns the error within.
 func (e *ExitError) Unwrap() error { return e.Err }
 
-// badInput marks an error as one of the input that was given.
+// badInput marks an error as one of the input; nil stays nil.
 func badInput(err error) error {
 	if err == nil {
 		return nil
@@ -40,18 +40,18 @@ func badInput(err error) error {
 	return &ExitError{Code: ExitBadInput, Err: err}
 }
 
-// invalidf makes the error of a command that ended with a result that does not count.
+// invalidf makes the error of a command that finished with a result that is not valid.
 func invalidf(format string, args ...any) error {
 	return &ExitError{Code: ExitInvalid, Err: fmt.Errorf(format, args...)}
 }
 
-// usagef makes the error of a command line that the flags' own checks cannot see.
+// usagef makes an error of usage that the flags' own checks do not find.
 func usagef(format string, args ...any) error {
 	return &ExitError{Code: ExitUsage, Err: fmt.Errorf(format, args...)}
 }
 
-// exitCode is the one place where errors become exit statuses. An interruption wins:
-// what fails because of it is not a failure.
+// exitCode turns errors into exit statuses; no other function does. An interruption comes
+// first, because it may cause other errors.
 func exitCode(ctx context.Context, err error) int {
 	var exit *ExitError
 	var field *experiment.FieldError
@@ -76,7 +76,7 @@ func exitCode(ctx context.Context, err error) int {
 	return ExitFailed
 }
 
-// errorText is what a person is told. The fields of a specification have the names of flags.
+// errorText is the message for people. Fields of a specification have the names of flags.
 func errorText(code int, err error) string {
 	if field, ok := err.(*experiment.FieldError); ok { //nolint:errorlint // a wrapped one has a text before it
 		return "--" + field.Error()
@@ -87,13 +87,13 @@ func errorText(code int, err error) string {
 	return err.Error()
 }
 
-// interrupted reports whether err is the end of ctx and nothing else.
+// interrupted reports whether err only says that ctx was cancelled.
 func interrupted(ctx context.Context, err error) bool {
 	return err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err())
 }
 
-// unlessInterrupted returns err. For an interruption it says what is left of the work and
-// returns ctx's error alone: what was being done at that moment is of no interest.
+// unlessInterrupted returns err. After an interruption it prints where the results so far are
+// and returns ctx's error alone, without the step that was interrupted.
 func (g *globals) unlessInterrupted(ctx context.Context, err error, left string) error {
 	if !interrupted(ctx, err) {
 		return err

@@ -46,8 +46,8 @@ func TestExitCode(t *testing.T) {
 	}
 }
 
-// TestHelpOfEveryCommand holds every command, also those to come, to a help with
-// a paragraph and, where it does something, examples that name it.
+// TestHelpOfEveryCommand checks that the help of every command has a paragraph and, if the
+// command does something itself, examples that name it.
 func TestHelpOfEveryCommand(t *testing.T) {
 	var walk func(path []string)
 	walk = func(path []string) {

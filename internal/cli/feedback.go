@@ -11,21 +11,21 @@ import (
 	"rmreplay/internal/workload/session"
 )
 
-// feedbackOptions are the flags of commands that play users: they may react to what becomes
-// of their jobs.
+// feedbackOptions are the flags of commands whose users may react to the results of their
+// jobs.
 type feedbackOptions struct {
 	model, sessions string
 	jitter          time.Duration
 }
 
 func (o *feedbackOptions) addFlags(f *pflag.FlagSet) {
-	f.StringVar(&o.model, "feedback", string(replay.None), "how users react to what becomes of their jobs: `MODEL` "+strings.Join(modelNames(), ", "))
+	f.StringVar(&o.model, "feedback", string(replay.None), "how users react to the ends of their jobs: `MODEL` "+strings.Join(modelNames(), ", "))
 	addSessionsFlag(f, &o.sessions)
 	flags.Duration(f, &o.jitter, "jitter", 0, jitterUsage)
 }
 
-// jitterUsage is the usage of --jitter, which a run and a transform have.
-const jitterUsage = "move every submission by up to `DURATION`: to either side, as the seed says"
+// jitterUsage is the usage of --jitter, a flag of runs and of transforms.
+const jitterUsage = "move each submission by a random time of up to `DURATION`, earlier or later"
 
 func modelNames() (names []string) {
 	for _, m := range replay.Models {
@@ -34,13 +34,13 @@ func modelNames() (names []string) {
 	return names
 }
 
-// feedbackHelp is the part of a command's help about them.
-const feedbackHelp = `With --feedback think-time users wait for the results that they waited for when the
-workload was recorded, and submit as long afterwards as then; adjusted, fluid and
-distribution are the models of Zakay and Feitelson. The workload must have recorded
-ends: a log, or a run. docs/FEEDBACK.md compares them.`
+// feedbackHelp is the part of a command's help about reacting users.
+const feedbackHelp = `With --feedback think-time, a user submits when the jobs have ended whose results the user
+awaited in the record, after the recorded think time. The models adjusted, fluid and
+distribution are those of Zakay and Feitelson. The workload must have recorded ends: use a
+log or a run. docs/FEEDBACK.md compares the models.`
 
-// users turns the flags into users.
+// users returns the model of users that the flags ask for.
 func (o *feedbackOptions) users() (f replay.Feedback, err error) {
 	if f.Model, err = replay.ParseModel(o.model); err != nil {
 		return f, usagef("--feedback %w", err)

@@ -13,7 +13,7 @@ import (
 	"rmreplay/internal/run"
 )
 
-// invoke runs a command that must exit with 0 and returns what it printed.
+// invoke runs a command that must exit with 0 and returns its output.
 func invoke(t *testing.T, args ...string) []byte {
 	t.Helper()
 	var out, errs bytes.Buffer
@@ -23,21 +23,21 @@ func invoke(t *testing.T, args ...string) []byte {
 	return out.Bytes()
 }
 
-// The closed loop around the real Slurm: what ran on eight nodes runs again on half of them.
+// Users react to the real Slurm: a workload recorded on eight nodes runs again on four.
 //
-// Ada and Boris fill half of the machine each for ten minutes; then a job of Boris's
-// fills all of it for one; later in the same session he submits b2, and after a break b3.
-// On four nodes Boris has to wait for Ada, and the job that fills the machine is refused,
-// so that his first results are there after 20 minutes, not after eleven and a half. What
-// he does then is what the drivers differ in:
+// Ada and Boris each fill half of the machine for ten minutes. Then a job of Boris's fills
+// all of it for one minute. Later in the same session Boris submits b2, and after a break b3.
+// On four nodes Boris waits for Ada, and Slurm refuses the job that filled the machine. So
+// Boris has the first results after 20 minutes, not after eleven and a half. The models differ
+// in what Boris does then:
 //
 //   - think-time: b2 belongs to the session and is submitted as recorded. It waits for b1
 //     and ends 200 s later than recorded, and so b3 comes 200 s later;
-//   - adjusted: b2 is a batch of its own, which comes 510 s later, and b3 with it;
-//   - fluid: by then the session is over, and b2 waits for the next one; b3 waits for b2;
-//   - distribution: b2 comes 510 s later, and the break takes that up.
+//   - adjusted: b2 is a batch of its own. It comes 510 s later, and so does b3;
+//   - fluid: by then the session is over. b2 waits for the next one, and b3 waits for b2;
+//   - distribution: b2 comes 510 s later, and the break absorbs the delay.
 //
-// Ada notices nothing.
+// Nothing changes for Ada.
 func TestClosedLoopOnSlurm(t *testing.T) {
 	needSlurm(t)
 	dir := t.TempDir()
@@ -71,7 +71,7 @@ func TestClosedLoopOnSlurm(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// Slurm starts a job within some seconds of when it could.
+			// Slurm starts a job some seconds after it could.
 			want := map[string]float64{"b2": tt.b2, "b3": tt.b3}
 			for _, row := range rows {
 				late := row.Submit.Sub(row.RecordedSubmit).Seconds()
@@ -96,7 +96,7 @@ func TestClosedLoopOnSlurm(t *testing.T) {
 	}
 }
 
-// What metrics prints of a run with feedback is in the schema.
+// The schema describes the metrics of a run with feedback.
 func TestFeedbackSchema(t *testing.T) {
 	dir := t.TempDir()
 	writeFiles(t, dir, map[string]string{"log.swf": swfLog})

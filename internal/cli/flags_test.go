@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// everyCommand calls f for every command that a person can call.
+// everyCommand calls f for every command that is not hidden.
 func everyCommand(t *testing.T, f func(c *cobra.Command)) {
 	t.Helper()
 	var walk func(c *cobra.Command)
@@ -30,8 +30,8 @@ func everyCommand(t *testing.T, f func(c *cobra.Command)) {
 	walk(newRootCommand(&globals{stdout: &bytes.Buffer{}, stderr: &bytes.Buffer{}}))
 }
 
-// stem is the part of a usage text that says what a flag is, whichever command has it: what
-// stands before the first colon, semicolon, comma or bracket, without the metavariable.
+// stem is the part of a usage text that must be the same in all commands: the text before the
+// first colon, semicolon, comma or bracket, without the metavariable.
 func stem(usage string) string {
 	usage = regexp.MustCompile("`[^`]*`").ReplaceAllString(usage, "X")
 	return regexp.MustCompile(`[:;,(]`).Split(usage, 2)[0]
@@ -91,7 +91,7 @@ func TestEarlierNames(t *testing.T) {
 	}
 }
 
-// completions are the lines that the shell's script gets for a command line.
+// completions returns the completions of a command line, as the shell's script gets them.
 func completions(t *testing.T, words ...string) string {
 	t.Helper()
 	var out bytes.Buffer
@@ -140,7 +140,7 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-// Bash, where it is, takes the script and completes with it.
+// Bash, if it is installed, loads the script and completes with it.
 func TestCompletionScripts(t *testing.T) {
 	for _, shell := range shells {
 		text := string(invoke(t, "completion", shell))

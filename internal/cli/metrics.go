@@ -26,14 +26,14 @@ func (o *metricsOptions) addFlags(c *cobra.Command) {
 	f := c.Flags()
 	addByFlag(f, &o.by)
 	addTauFlag(f, &o.tau)
-	o.window.Add(f, "utilization and throughput are those of the window (default: the first start)", "(default: the last end)")
+	o.window.Add(f, "bounds utilization and throughput (default: the first start)", "(default: the last end)")
 	addJSONFlag(c, &o.json)
 	flags.Alias(f, map[string]string{"from": "start", "to": "end"})
 }
 
-// addByFlag adds the flag that names groupings, which [parseBy] reads.
+// addByFlag adds the flag --by. [parseBy] reads its values.
 func addByFlag(f *pflag.FlagSet, to *[]string) {
-	f.StringSliceVar(to, "by", nil, "also for the jobs of each `GROUP`, one or more of "+strings.Join(groupings(), ", "))
+	f.StringSliceVar(to, "by", nil, "add the metrics of each `GROUP` of jobs: one or more of "+strings.Join(groupings(), ", "))
 }
 
 func groupings() (names []string) {
@@ -54,9 +54,9 @@ func parseBy(names []string) (list []metrics.By, err error) {
 	return list, nil
 }
 
-// addTauFlag adds the flag of the bounded slowdown, which [checkTau] checks.
+// addTauFlag adds the flag --tau. [checkTau] checks its value.
 func addTauFlag(f *pflag.FlagSet, to *time.Duration) {
-	flags.Duration(f, to, "tau", metrics.DefaultTau, "bound of the bounded slowdown: `DURATION`")
+	flags.Duration(f, to, "tau", metrics.DefaultTau, "`DURATION` τ of the bounded slowdown")
 }
 
 func checkTau(tau time.Duration) error {
@@ -70,9 +70,9 @@ func newMetricsCommand(g *globals) *cobra.Command {
 	var opts metricsOptions
 	c := &cobra.Command{
 		Use:   "metrics RUN",
-		Short: "Say how well a run served the machine and its users",
-		Long: `Computes the metrics of a run from its record. A record of a run that was interrupted
-or killed is measured as far as it goes.
+		Short: "Compute utilization, waits, slowdowns and other metrics of a run",
+		Long: `Computes the metrics of a run from its record. The record of a run that was interrupted
+or killed has metrics, too: those of its jobs so far.
 
   makespan          last end - first start
   utilization       processor time held by jobs / (window x processors)
@@ -82,10 +82,12 @@ or killed is measured as far as it goes.
   slowdown          turnaround / run time, with run time = end - start
   bounded slowdown  max(1, turnaround / max(run time, tau))
 
-The window goes from the first start to the last end unless --start and --end say
-otherwise; leave out the filling and the emptying of the machine to judge a scheduler.
+The window goes from the first start to the last end, unless --start and --end bound it.
+To judge a scheduler, leave out the time when the machine fills and the time when it
+empties.
 
-The exit status is 3 if the run is not valid, that is, if a warning affects its result.`,
+The exit status is 3 if the run is not valid, which means that a warning affects its
+result.`,
 		Example: `  rmreplay metrics demo/run
   rmreplay metrics demo/run --by partition,qos
   rmreplay metrics demo/run --json
@@ -112,10 +114,10 @@ func runMetrics(g *globals, dir string, opts metricsOptions) error {
 	if err != nil {
 		return badInput(err)
 	}
-	return g.printSummary(summary, opts.json)
+	return g.printSummary(summary, opts.window.Location(), opts.json)
 }
 
-// parse turns the flags into what the metrics are computed with.
+// parse returns the options of the metrics that the flags ask for.
 func (o *metricsOptions) parse() (how metrics.Options, by []metrics.By, err error) {
 	how.Tau = o.tau
 	if err := checkTau(o.tau); err != nil {
@@ -128,12 +130,12 @@ func (o *metricsOptions) parse() (how metrics.Options, by []metrics.By, err erro
 	return how, by, err
 }
 
-// printSummary prints the metrics of a run. Its error says why they do not count, if so.
-func (g *globals) printSummary(s *metrics.Summary, asJSON bool) error {
+// printSummary prints the metrics of a run. If the run is not valid, the error says why.
+func (g *globals) printSummary(s *metrics.Summary, zone *time.Location, asJSON bool) error {
 	var err error
 	if asJSON {
 		err = g.printJSON(s)
-	} else if err = s.Render(g.stdout); err != nil {
+	} else if err = s.Render(g.stdout, zone); err != nil {
 		err = fmt.Errorf("writing the result: %w", err)
 	}
 	if err != nil {

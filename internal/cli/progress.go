@@ -15,28 +15,29 @@ import (
 	"rmreplay/internal/replay"
 )
 
-// progress shows how far a replay has come: one line that is written again and again
-// on a terminal, a line now and then elsewhere.
+// progress shows the progress of a command: on a terminal as one line that it rewrites,
+// elsewhere as a line every few seconds.
 type progress struct {
 	w        io.Writer
 	quiet    bool
 	terminal bool
 	every    time.Duration // real time between two lines
+	zone     *time.Location
 	epoch    hpc.Time
 	begun    time.Time
 	last     time.Time
-	open     bool // the terminal's line has no end yet
+	open     bool // the terminal's line has not been ended
 }
 
 func newProgress(w io.Writer, quiet bool) *progress {
-	p := &progress{w: w, quiet: quiet, every: 10 * time.Second, last: time.Now()}
+	p := &progress{w: w, quiet: quiet, zone: time.UTC, every: 10 * time.Second, last: time.Now()}
 	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		p.terminal, p.every = true, 200*time.Millisecond
 	}
 	return p
 }
 
-// say reports a step of the preparation.
+// say shows a step of the preparation.
 func (p *progress) say(step string) {
 	if p.quiet {
 		return
@@ -48,18 +49,18 @@ func (p *progress) say(step string) {
 	p.print(step + "\n")
 }
 
-// hooks shows one replay.
+// hooks returns hooks that show one run.
 func (p *progress) hooks() experiment.Hooks {
 	return experiment.Hooks{Step: p.say, Begin: p.begin, Progress: p.observe}
 }
 
-// begin says that the workload begins at the virtual instant epoch.
+// begin notes that the workload begins at the virtual instant epoch.
 func (p *progress) begin(epoch hpc.Time) {
 	now := time.Now()
 	p.epoch, p.begun, p.last = epoch, now, now
 }
 
-// observe takes the state of the replay after each instant.
+// observe is called with the state of the run after each instant.
 func (p *progress) observe(n replay.Progress) {
 	if p.quiet {
 		return
@@ -72,7 +73,7 @@ func (p *progress) observe(n replay.Progress) {
 	virtual, elapsed := n.Now.Sub(p.epoch), now.Sub(p.begun)
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s  %3.0f%%  %.0fx  running %d  pending %d  ended %d",
-		n.Now.Std().Format("2006-01-02 15:04"), 100*shareOf(n), virtual.Seconds()/elapsed.Seconds(), n.Running, n.Pending, n.Ended)
+		n.Now.Std().In(p.zone).Format("2006-01-02 15:04"), 100*shareOf(n), virtual.Seconds()/elapsed.Seconds(), n.Running, n.Pending, n.Ended)
 	if n.Refused > 0 {
 		fmt.Fprintf(&b, "  rejected %d", n.Refused)
 	}
@@ -82,8 +83,8 @@ func (p *progress) observe(n replay.Progress) {
 	p.show(b.String())
 }
 
-// reading shows how far a file has been read or, where all is 0, how many jobs of a
-// database.
+// reading returns a function that shows the share of a file's bytes that has been read. If all
+// is 0, it shows the number of jobs read from a database.
 func (p *progress) reading(name string) func(done, all int64) {
 	return func(done, all int64) {
 		now := time.Now()
@@ -99,7 +100,7 @@ func (p *progress) reading(name string) func(done, all int64) {
 	}
 }
 
-// show writes a text as the terminal's line, or as one line of many.
+// show writes a text: on a terminal it replaces the line, elsewhere it is a new line.
 func (p *progress) show(text string) {
 	if p.terminal {
 		p.line(text)
@@ -108,8 +109,9 @@ func (p *progress) show(text string) {
 	p.print(text + "\n")
 }
 
-// shareOf is how much of a replay is done: the mean of the shares of inputs done and of jobs
-// ended. The first is complete before the machine is empty, the second begins after it fills.
+// shareOf estimates the share of a run that is done. It averages the share of inputs played and
+// the share of jobs ended: the former is complete before the machine is empty, and the latter
+// grows only once the machine is full.
 func shareOf(n replay.Progress) float64 {
 	if n.Inputs == 0 || n.Submitted == 0 {
 		return 0
@@ -119,13 +121,13 @@ func shareOf(n replay.Progress) float64 {
 	return inputs * (1 + ended) / 2
 }
 
-// line writes the terminal's line anew.
+// line rewrites the terminal's line.
 func (p *progress) line(text string) {
 	p.print("\r\x1b[K" + text)
 	p.open = true
 }
 
-// end ends the terminal's line.
+// end removes the terminal's line.
 func (p *progress) end() {
 	if p.open {
 		p.print("\r\x1b[K")
@@ -133,19 +135,19 @@ func (p *progress) end() {
 	}
 }
 
-// print writes to the display. A display that is gone stops no replay.
+// print writes to the display. It ignores errors: a closed display stops no run.
 func (p *progress) print(text string) { _, _ = io.WriteString(p.w, text) }
 
-// setProgress shows several realizations at once.
+// setProgress shows the progress of a set of realizations.
 type setProgress struct {
 	*progress
 	mu       sync.Mutex
 	total    int
 	finished int
-	shares   map[int]float64 // of those that run, by number
+	shares   map[int]float64 // of running realizations, by number
 }
 
-// setHooks shows a set of so many realizations.
+// setHooks returns hooks that show a set of total realizations.
 func (p *progress) setHooks(total int) experiment.SetHooks {
 	p.begun, p.last = time.Now(), time.Now()
 	s := &setProgress{progress: p, total: total, shares: map[int]float64{}}
@@ -172,7 +174,7 @@ func (s *setProgress) end(number int) {
 	s.showAll(true)
 }
 
-// showAll shows how far all have come: now and then, or at once.
+// showAll shows the progress of the whole set, at once or if the last line is old enough.
 func (s *setProgress) showAll(atOnce bool) {
 	now := time.Now()
 	if s.quiet || !atOnce && now.Sub(s.last) < s.every {

@@ -23,15 +23,15 @@ func (o *replayOptions) addFlags(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&o.slurm.Cluster, "cluster", "", "`DIR` of the cluster: slurm.conf and, if the site has them, gres.conf, topology.conf, accounts.sacctmgr and users")
 	addNodesFlag(f, &o.nodes)
-	o.runOptions.addFlags(c, "how long Slurm has run when the workload begins, and the delays")
-	f.StringVar(&o.slurm.LaunchDelay, "launch-delay", "", "`DELAY` between a job's allocation and the start of its script: 2s, uniform:1s,5s, exp:2s or lognormal:2s,0.5")
+	o.runOptions.addFlags(c, "--lead and the delays")
+	f.StringVar(&o.slurm.LaunchDelay, "launch-delay", "", "`DELAY` from a job's allocation to the start of its script: 2s, uniform:1s,5s, exp:2s or lognormal:2s,0.5")
 	f.StringVar(&o.slurm.PrologDelay, "prolog-delay", "", "`DELAY` of the prolog on each node (needs PrologFlags=Alloc)")
 	f.StringVar(&o.slurm.EpilogDelay, "epilog-delay", "", "`DELAY` of the epilog on each node, during which the node is not free")
-	flags.Duration(f, &o.lead, "lead", 0, "Slurm has run for `DURATION` when the workload begins, at least 5s (default: between one and six minutes, drawn)")
-	f.BoolVar(&o.slurm.WithoutAccounting, "no-accounting", false, "run without slurmdbd even if the site has it: no associations, limits, QOS or fair-share")
-	f.BoolVar(&o.fixedPriorities, "fixed-priorities", false, "give every job the priority that the workload records, so that Slurm does not compute the order of the queue (a run's record has the priority with which a job started, sacct the one with which it became eligible)")
-	f.BoolVar(&o.slurm.AllowShell, "allow-shell", false, "run the shell lines among the workload's actions, which can do whatever you can")
-	f.StringVar(&o.clock, "clock", "frozen", "how long slurmctld's computing takes in virtual time: `MODEL` frozen (no time), measured (its CPU time here) or measured=F (F times that)")
+	flags.Duration(f, &o.lead, "lead", 0, "start Slurm `DURATION` before the workload begins, at least 5s (default: random, between one and six minutes)")
+	f.BoolVar(&o.slurm.WithoutAccounting, "no-accounting", false, "run without slurmdbd even if the site has it: without associations, limits, QOS and fair-share")
+	f.BoolVar(&o.fixedPriorities, "fixed-priorities", false, "give every job its recorded priority, in place of the one that Slurm computes (a run records the priority at a job's start, sacct the one when it became eligible)")
+	f.BoolVar(&o.slurm.AllowShell, "allow-shell", false, "run the shell lines among the workload's actions; they have all your permissions")
+	f.StringVar(&o.clock, "clock", "frozen", "virtual time that slurmctld's computing takes: `MODEL` frozen (none), measured (its CPU time here) or measured=F (F times that)")
 	require(c, "cluster")
 }
 
@@ -40,20 +40,20 @@ func newReplayCommand(g *globals) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "replay WORKLOAD --cluster DIR -o RUN",
 		Short: "Replay a workload on the stock Slurm under virtual time",
-		Long: `Runs the stock slurmctld, and slurmdbd with a private MariaDB where the site keeps
-accounts, with the site's own configuration. Every job of the workload is submitted at
-its time by its own user, all compute nodes are played, and what happened to every job
-is recorded. Virtual time stands still while Slurm computes and jumps ahead when it
-waits. With --clock measured, slurmctld's computing takes virtual time, too: bf_max_time,
-yields and backlogs then act as on a controller as fast as this machine, or F times as
-slow.
+		Long: `Runs the stock slurmctld with the site's own configuration, and slurmdbd with a private
+MariaDB if the site has accounting. Submits every job of the workload at its time as its
+own user, plays all compute nodes, and records what happens to every job. Virtual time
+stands still while Slurm computes, and jumps to the next event when all daemons wait. With
+--clock measured, slurmctld's computing takes virtual time. Then bf_max_time, yields and
+backlogs act as on a controller as fast as this machine, or F times slower.
 
-Nothing is installed, no service is touched, nothing listens beyond loopback, no root
-is needed, and nothing is left behind but RUN. RUN/manifest.json has every change of the
-configuration with its reason; ` + "`rmreplay conf adapt`" + ` shows them beforehand.
+A replay needs no root. It installs nothing, uses none of the machine's services, listens
+on loopback only, and leaves nothing behind except RUN. RUN/manifest.json lists every
+change of the configuration with its reason. To see them before a replay, use
+` + "`rmreplay conf adapt`" + `.
 
-The exit status is 3 if the run is not valid, that is, if a warning affects its result,
-and 130 if it was interrupted; the record then holds what had happened.
+The exit status is 3 if the run is not valid, which means that a warning affects its
+result, and 130 if it was interrupted. The record of an interrupted run ends there.
 
 ` + feedbackHelp,
 		Example: `  rmreplay workload generate example --seed 1 -o demo
@@ -78,7 +78,7 @@ and 130 if it was interrupted; the record then holds what had happened.
 	return c
 }
 
-// spec turns the flags into the specification of a replay.
+// spec returns the specification of the replay that the flags ask for.
 func (o *replayOptions) spec(path string) (experiment.Spec, error) {
 	spec, err := o.runOptions.spec(path)
 	if err != nil {
@@ -87,7 +87,7 @@ func (o *replayOptions) spec(path string) (experiment.Spec, error) {
 	slurm := o.slurm
 	spec.Slurm, spec.FixedPriorities, slurm.Lead = &slurm, o.fixedPriorities, o.lead
 	if slurm.ClockFactor, err = experiment.ParseClock(o.clock); err != nil {
-		return spec, usagef("--clock: %w", err)
+		return spec, usagef("--clock %w", err)
 	}
 	slurm.NodeFactor, err = nodeFactor(o.nodes)
 	return spec, err

@@ -23,7 +23,7 @@ import (
 	"rmreplay/internal/run"
 )
 
-// needSlurm skips a test of replays on real Slurm where there is none.
+// needSlurm skips a test that needs real Slurm if none is installed.
 func needSlurm(t *testing.T) {
 	t.Helper()
 	if _, err := install.Find(); err != nil {
@@ -31,7 +31,7 @@ func needSlurm(t *testing.T) {
 	}
 }
 
-// The files of a small cluster with accounting, in which Slurm refuses what can never run.
+// The files of a small cluster with accounting. Its Slurm refuses jobs that can never run.
 var smallCluster = map[string]string{
 	"slurm.conf": `ClusterName=small
 SlurmctldHost=ctl
@@ -68,13 +68,13 @@ func writeFiles(t *testing.T, dir string, files map[string]string) {
 	}
 }
 
-// trace is a workload of the given records.
+// trace returns a workload of the given records.
 func trace(records ...string) string {
 	return `{"rmreplay_trace":1,"epoch":"2024-03-05T00:00:00Z"}` + "\n" + strings.Join(records, "\n") + "\n"
 }
 
-// longTrace has an end after five minutes of virtual time, and another every ten
-// minutes for two weeks: it is under way for long enough to be ended.
+// longTrace has a job that ends after five minutes of virtual time, and another every ten
+// minutes for two weeks. Its replay lasts long enough to be interrupted.
 func longTrace() string {
 	var records []string
 	for i := range 2000 {
@@ -83,7 +83,7 @@ func longTrace() string {
 	return trace(records...)
 }
 
-// mixedTrace fills the small cluster, with a queue, from two users.
+// mixedTrace has jobs of two users that fill the small cluster and its queue.
 func mixedTrace() string {
 	var records []string
 	for i := range 60 {
@@ -94,8 +94,8 @@ func mixedTrace() string {
 	return trace(records...)
 }
 
-// A replaying is an `rmreplay replay` that a test has started, in a process group of
-// its own, as from a shell.
+// A replaying is an `rmreplay replay` that a test has started, in a process group of its own,
+// as a shell does.
 type replaying struct {
 	cmd    *exec.Cmd
 	dir    string // with cluster, work.jsonl and run
@@ -103,8 +103,8 @@ type replaying struct {
 	ended  chan struct{}
 }
 
-// program is the test binary under the name of the program; testscript.Main has put it
-// on the path.
+// program returns the test binary under the name of the program. testscript.Main has put it on
+// the path.
 func program(t *testing.T) string {
 	t.Helper()
 	path, err := exec.LookPath("rmreplay")
@@ -124,7 +124,7 @@ func startReplay(t *testing.T, workload string) *replaying {
 	return r
 }
 
-// start runs the command in the directory. Its output goes to files, since what it
+// start runs the command in the directory. Its output goes to files, because a process that it
 // leaves behind could hold a pipe open.
 func (r *replaying) start(t *testing.T, cmd *exec.Cmd) {
 	t.Helper()
@@ -169,7 +169,7 @@ func (r *replaying) said(t *testing.T, stream string) string {
 	return string(data)
 }
 
-// wait waits for the end and returns the exit status, -1 for a signal's.
+// wait waits for the end and returns the exit status, -1 after a signal.
 func (r *replaying) wait(t *testing.T) int {
 	t.Helper()
 	select {
@@ -196,7 +196,7 @@ func (r *replaying) until(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// untilMidRun waits until the record has the end of a job.
+// untilMidRun waits until a job has ended in the record.
 func (r *replaying) untilMidRun(t *testing.T) {
 	t.Helper()
 	r.until(t, "a job has ended", func() bool {
@@ -231,7 +231,7 @@ func (r *replaying) metricsOf(t *testing.T) (status int, object map[string]any, 
 	return cmd.ProcessState.ExitCode(), oneObject(t, out.Bytes()), errOut.String()
 }
 
-// oneObject is the one JSON object that a text must be.
+// oneObject returns the JSON object in a text, which must contain nothing else.
 func oneObject(t *testing.T, text []byte) map[string]any {
 	t.Helper()
 	var object map[string]any
@@ -245,7 +245,7 @@ func oneObject(t *testing.T, text []byte) map[string]any {
 	return object
 }
 
-// process is one of a replay's, as /proc shows it.
+// process is a process of a replay, as /proc shows it.
 type process struct {
 	pid, parent int
 	begun       string // in clock ticks since the machine started: tells users of one number apart
@@ -254,7 +254,7 @@ type process struct {
 	zombie      bool
 }
 
-// allProcesses lists what runs on this machine.
+// allProcesses lists the processes of this machine.
 func allProcesses() map[int]process {
 	out := map[int]process{}
 	entries, _ := os.ReadDir("/proc")
@@ -279,14 +279,14 @@ func allProcesses() map[int]process {
 	return out
 }
 
-// remains is everything that a replay has on this machine and that must go with it.
+// remains is everything of a replay on this machine that must be gone after its end.
 type remains struct {
 	processes []process // the driver first
 	state     string    // its directory
 	sockets   []string  // inodes of those that listen
 }
 
-// inventory looks at a running replay.
+// inventory returns the remains of a running replay.
 func (r *replaying) inventory(t *testing.T) remains {
 	t.Helper()
 	all := allProcesses()
@@ -331,7 +331,7 @@ func (in remains) find(t *testing.T, name string) int {
 	return 0
 }
 
-// listeningSockets are the addresses of all TCP and named Unix sockets that listen, by inode.
+// listeningSockets returns the addresses of listening TCP and named Unix sockets, by inode.
 func listeningSockets(t *testing.T) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -356,7 +356,7 @@ func listeningSockets(t *testing.T) map[string]string {
 	return out
 }
 
-// left says in words what of it is still there.
+// left describes the remains that still exist.
 func (in remains) left(t *testing.T) (out []string) {
 	t.Helper()
 	all := allProcesses()
@@ -385,7 +385,7 @@ func (in remains) left(t *testing.T) (out []string) {
 	return out
 }
 
-// mustGo fails the test if anything is left two seconds from now.
+// mustGo fails the test if something is left after two seconds.
 func (in remains) mustGo(t *testing.T) {
 	t.Helper()
 	deadline := time.Now().Add(2 * time.Second)
@@ -401,14 +401,13 @@ func (in remains) mustGo(t *testing.T) {
 	}
 }
 
-// TestReplayKilled kills one process of a replay in mid-run. Everything must be gone
-// two seconds later, the message must say what happened, and the record must hold what
-// had happened until then.
+// TestReplayKilled kills one process of a running replay. Everything must be gone two seconds
+// later, the message must say what happened, and the record must hold the events until then.
 func TestReplayKilled(t *testing.T) {
 	needSlurm(t)
 	for _, c := range []struct {
 		victim string // the driver if empty
-		// message begins what the replay says last; log is whose last lines it quotes.
+		// message begins the last message; log is the file whose last lines it quotes.
 		message, log string
 	}{
 		{victim: ""},
@@ -478,8 +477,8 @@ func orDriver(name string) string {
 	return name
 }
 
-// TestReplayInterrupted ends a replay as a user does: Ctrl-C, which the terminal sends to
-// the whole process group, or SIGTERM, while it runs and at every step of its start.
+// TestReplayInterrupted ends a replay as a user does, while it runs and at every step of its
+// start: with Ctrl-C, which the terminal sends to the whole process group, or with SIGTERM.
 func TestReplayInterrupted(t *testing.T) {
 	needSlurm(t)
 	for _, c := range []struct {
@@ -518,7 +517,7 @@ func TestReplayInterrupted(t *testing.T) {
 			if status := r.wait(t); status != ExitInterrupted {
 				t.Errorf("exit status %d, want %d", status, ExitInterrupted)
 			}
-			if !strings.HasSuffix(r.said(t, "stderr"), "rmreplay: run has what happened until then\nrmreplay: interrupted\n") {
+			if !strings.HasSuffix(r.said(t, "stderr"), "rmreplay: run has the record up to the interruption\nrmreplay: interrupted\n") {
 				t.Errorf("it says %q", r.said(t, "stderr"))
 			}
 			rec, rows := openRows(t, r.record)
@@ -561,14 +560,14 @@ func (r *replaying) stateDir(t *testing.T, in remains) string {
 	return ""
 }
 
-// contract are the keys that other tools rely on.
+// contract lists the keys that other tools rely on.
 var contract = []string{
 	"jobs", "rejected", "jobs_by_state", "makespan_s", "utilization", "throughput_jobs", "mean_wait_s", "median_wait_s",
 	"p90_wait_s", "max_wait_s", "mean_slowdown", "mean_bounded_slowdown", "virtual_s", "wall_s", "speedup", "engine",
 	"seed", "valid", "warnings",
 }
 
-// fate is what must not depend on what else the machine does.
+// fate is the part of a result that must not depend on the load of the machine.
 type fate struct {
 	Job                string
 	State              hpc.State
@@ -584,7 +583,7 @@ func fates(rows []run.Row) (out []fate) {
 	return out
 }
 
-// TestReplaysAtOnce runs two replays at the same time and one alone: all three are the same.
+// TestReplaysAtOnce runs two replays at the same time and one alone. All results are equal.
 func TestReplaysAtOnce(t *testing.T) {
 	needSlurm(t)
 	two := []*replaying{startReplay(t, mixedTrace()), startReplay(t, mixedTrace())}
@@ -629,7 +628,7 @@ func TestReplaysAtOnce(t *testing.T) {
 	}
 }
 
-// TestReplayAsAnybody runs a replay as a user who may nothing.
+// TestReplayAsAnybody runs a replay as a user without privileges.
 func TestReplayAsAnybody(t *testing.T) {
 	needSlurm(t)
 	if os.Geteuid() != 0 {
@@ -679,8 +678,8 @@ func TestReplayAsAnybody(t *testing.T) {
 	}
 }
 
-// TestReplayRejections: what Slurm refuses is in the record, with Slurm's reason, and
-// the others run.
+// TestReplayRejections checks that the record has the jobs that Slurm refuses, with Slurm's
+// reason, and that the others run.
 func TestReplayRejections(t *testing.T) {
 	needSlurm(t)
 	job := func(id string, submit int, more string) string {

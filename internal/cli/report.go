@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"rmreplay/internal/compare"
 	"rmreplay/internal/report"
 )
 
@@ -28,17 +30,17 @@ func newReportCommand(g *globals) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "report RUN... -o REPORT.html",
 		Short: "Show runs and their comparison as one HTML page, and as figures",
-		Long: `Writes one HTML page that needs nothing else, no network and no other file: what was run
-and whether it is valid, metrics with confidence intervals, utilization and queue over
+		Long: `Writes one HTML page, which needs no network and no other file. It shows the runs and
+whether they are valid, metrics with confidence intervals, utilization and queue over
 time, distributions of waits and slowdowns, distances between runs, differences job by
 job, groups of jobs, and which job had which node when.
 
-Each argument is a run or a directory of realizations, as for rmreplay compare; the first
-is the baseline of the others.
+Each argument is a run or a directory of realizations, as for rmreplay compare. The first
+one is the baseline of the others.
 
-With --figures the same figures are written as PNG, SVG and PDF as well.
+With --figures, the figures are also written as PNG, SVG and PDF.
 
-The exit status is 3 if a run is not valid; the report is written all the same.`,
+The exit status is 3 if a run is not valid. The report is written nevertheless.`,
 		Example: `  rmreplay report demo/run -o report.html
   rmreplay report before after -o report.html --figures figures
   rmreplay report before after -o report.html --title "bf_interval 30 against 300"`,
@@ -52,10 +54,11 @@ The exit status is 3 if a run is not valid; the report is written all the same.`
 	c.Flags().StringVar(&opts.figures, "figures", "", "also write each figure as PNG, SVG and PDF to this `DIR`")
 	c.Flags().StringVar(&opts.title, "title", "", "`TEXT` above the page (default: the names of the runs)")
 	addJSONFlag(c, &opts.json)
+	require(c, "output")
 	return c
 }
 
-// reportResult is what `report --json` says.
+// reportResult is the answer of `report --json`.
 type reportResult struct {
 	Report  string   `json:"report"`
 	Bytes   int64    `json:"bytes"`
@@ -65,18 +68,18 @@ type reportResult struct {
 
 func runReport(ctx context.Context, g *globals, dirs []string, opts reportOptions) error {
 	if opts.output == "" {
-		return usagef("-o is missing: where is the report to be written to?")
+		return usagef("--output is empty (want a file)")
 	}
 	how, err := opts.parse()
 	if err != nil {
 		return err
 	}
-	sets, err := loadSets(ctx, dirs)
+	sets, err := compare.Open(ctx, dirs)
 	if err != nil {
-		return err
+		return badInput(err)
 	}
 	r, err := report.New(sets, report.Options{
-		Title: opts.title, Compare: how, Created: time.Now(), Version: Version(), Command: append([]string{"rmreplay"}, os.Args[1:]...),
+		Title: opts.title, Compare: how, Created: time.Now(), Zone: opts.zone.Location(), Version: Version(), Command: append([]string{"rmreplay"}, os.Args[1:]...),
 	})
 	if err != nil {
 		return err
@@ -125,11 +128,15 @@ func writeFigures(ctx context.Context, dir string, r *report.Report) ([]string, 
 	return paths, nil
 }
 
-// writeFile writes a file in one step, so that a part of it is never seen, and returns its
-// size.
+// writeFile writes a file and returns its size. It writes a temporary file and renames it, so
+// that nobody reads an incomplete one.
 func writeFile(path string, write func(io.Writer) error) (size int64, err error) {
 	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
+		var failed *fs.PathError
+		if errors.As(err, &failed) {
+			failed.Path = path // people did not ask for the temporary file
+		}
 		return 0, err
 	}
 	defer func() {

@@ -9,18 +9,13 @@ package cli
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
-
-	"rmreplay/internal/flags"
 )
 
 // Main runs the command that the program's arguments name and returns the exit
@@ -29,20 +24,19 @@ func Main(ctx context.Context) int {
 	return execute(ctx, os.Args[1:], os.Stdout, os.Stderr)
 }
 
-// SignalContext returns a context that the first SIGINT or SIGTERM cancels, so that
-// a command can keep what it has. The second one finds the signals' default action
-// and ends the program at once.
+// SignalContext returns a context that the first SIGINT or SIGTERM cancels, so that a command
+// can keep its results so far. The second one has the signal's default action and ends the
+// program at once.
 func SignalContext() (context.Context, context.CancelFunc) {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
 	return ctx, stop
 }
 
-// globals is what every command shares.
+// globals is what all commands share.
 type globals struct {
 	stdout, stderr io.Writer
-	// running says that the arguments were understood. Errors before that are errors of
-	// usage.
+	// running is true once the arguments have been read. Errors before that are errors of usage.
 	running bool
 }
 
@@ -65,7 +59,7 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return code
 }
 
-// say prints a message for people. A standard error that is closed is no reason to fail.
+// say prints a message for people. It ignores errors: a closed standard error stops no command.
 func (g *globals) say(format string, args ...any) {
 	_, _ = fmt.Fprintf(g.stderr, format+"\n", args...)
 }
@@ -74,18 +68,23 @@ func newRootCommand(g *globals) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "rmreplay",
 		Short: "Replay a cluster's workload on its own resource manager, faster than real time",
-		Long: `rmreplay answers "what would have happened if…?": it runs a workload again on the
-unmodified Slurm daemons under virtual time, or on a built-in simulator, and keeps a
-record of what happened to every job.
+		Long: `rmreplay answers "what would have happened if…?". It runs a workload again, on the
+unmodified Slurm daemons under virtual time or on a built-in simulator, and records what
+happens to every job.
 
-Results go to standard output, progress and messages to standard error. The exit
-status is 0 if all went well, 1 if it failed, 2 for wrong usage, 3 if it finished but
-the result is not valid, 4 for bad input, 5 if something is missing on this machine
-and 130 if it was interrupted.
+Results go to standard output, progress and messages to standard error. The exit status is
+
+  0    success
+  1    failure
+  2    wrong usage
+  3    the command finished, but the result is not valid
+  4    wrong input: a file, a directory or a run
+  5    something is missing on this machine (rmreplay doctor)
+  130  interrupted
 
 A DURATION is 90s, 5m, 1h30m, 2d, 08:00:00, 1-12:00:00 or a number of seconds. A TIME is
-2024-03-05, 2024-03-05T12:00 or 2024-03-05T12:00:00, in the zone of --timezone unless it
-ends in Z or in an offset such as +01:00.`,
+2024-03-05, 2024-03-05T12:00, 2024-03-05T12:00:00, or seconds since 1970. It is in the
+zone of --timezone, unless it ends in Z or in an offset such as +01:00.`,
 		Example: `  rmreplay doctor
   rmreplay workload generate example --seed 1 -o demo
   rmreplay replay demo/day.jsonl --cluster demo/cluster -o demo/run
@@ -97,26 +96,42 @@ ends in Z or in an offset such as +01:00.`,
 	root.SetOut(g.stdout)
 	root.SetErr(g.stderr)
 	root.SetVersionTemplate("rmreplay {{.Version}}\n")
-	root.CompletionOptions.DisableDefaultCmd = true // ours is for the shells that we test
-	root.SetFlagErrorFunc(suggestFlag)
-	root.AddCommand(commands(g)...)
+	root.CompletionOptions.DisableDefaultCmd = true // completion.go has one for the shells that are tested
+	root.SetFlagErrorFunc(flagError)
+	root.SetUsageTemplate(usageTemplate(root))
+	for _, group := range groups {
+		root.AddGroup(&cobra.Group{ID: group.title, Title: group.title + ":"})
+		for _, c := range group.commands {
+			command := c(g)
+			command.GroupID = group.title
+			root.AddCommand(command)
+		}
+	}
+	root.AddCommand(newCompletionCommand(g), newVersionCommand(g), newDocsCommand(g))
+	root.SetHelpCommand(newHelpCommand())
 	g.watch(root)
 	complete(root)
 	return root
 }
 
-// watch makes every command below c note that its arguments were understood, and a command
-// that only groups others refuse an unknown one.
+// watch makes c and every command below it set g.running when its arguments have been read. A
+// command that only groups others prints its help, and refuses an unknown subcommand.
 func (g *globals) watch(c *cobra.Command) {
+	c.InitDefaultHelpFlag() // cobra skips -h before the name of a command only if it knows the flag
 	if c.HasSubCommands() && c.RunE == nil && c.Run == nil {
+		c.Annotations = map[string]string{groupsOnly: "true"}
 		c.Args = cobra.ArbitraryArgs
 		c.RunE = func(c *cobra.Command, args []string) error {
-			if len(args) == 0 {
+			switch {
+			case len(args) == 0:
 				return c.Help()
+			case args[0] == "help":
+				return help(c, args[1:])
 			}
 			return unknownCommand(c, args[0])
 		}
 	} else if run := c.RunE; run != nil {
+		c.Args = withRequired(c.Args)
 		c.RunE = func(c *cobra.Command, args []string) error {
 			g.running = true
 			return run(c, args)
@@ -124,51 +139,6 @@ func (g *globals) watch(c *cobra.Command) {
 	}
 	for _, sub := range c.Commands() {
 		g.watch(sub)
-	}
-}
-
-// unknownCommand names the command that was meant, or all that there are.
-func unknownCommand(c *cobra.Command, name string) error {
-	var names []string
-	for _, sub := range c.Commands() {
-		if sub.IsAvailableCommand() {
-			names = append(names, sub.Name())
-		}
-	}
-	if meant := flags.Nearest(name, names); meant != "" {
-		return fmt.Errorf("%s: no such command of %s (did you mean %s?)", name, c.CommandPath(), meant)
-	}
-	return fmt.Errorf("%s: no such command of %s (want %s)", name, c.CommandPath(), strings.Join(names, ", "))
-}
-
-// suggestFlag adds the flag that was meant to the error of a mistyped one.
-func suggestFlag(c *cobra.Command, err error) error {
-	var unknown *pflag.NotExistError
-	if !errors.As(err, &unknown) || unknown.GetSpecifiedShortnames() != "" {
-		return err
-	}
-	var names []string
-	c.Flags().VisitAll(func(f *pflag.Flag) {
-		if !f.Hidden {
-			names = append(names, f.Name)
-		}
-	})
-	if meant := flags.Nearest(unknown.GetSpecifiedName(), names); meant != "" {
-		return fmt.Errorf("%w (did you mean --%s?)", err, meant)
-	}
-	return err
-}
-
-// wantArgs accepts exactly the named arguments.
-func wantArgs(names ...string) cobra.PositionalArgs {
-	return func(_ *cobra.Command, args []string) error {
-		switch {
-		case len(args) < len(names):
-			return fmt.Errorf("%s is missing", names[len(args)])
-		case len(args) > len(names):
-			return fmt.Errorf("%q: unexpected argument", args[len(names)])
-		}
-		return nil
 	}
 }
 

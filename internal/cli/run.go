@@ -27,26 +27,28 @@ type runOptions struct {
 	realizations int
 	parallel     int
 	feedback     feedbackOptions
+	zone         flags.Zone
 	quiet, json  bool
 }
 
 func (o *runOptions) addFlags(c *cobra.Command, seed string) {
 	f := c.Flags()
 	addOutputFlag(f, &o.output, "`RUN`", "the directory of the record")
-	f.BoolVar(&o.overwrite, "overwrite", false, "replace a run that is there")
+	f.BoolVar(&o.overwrite, "overwrite", false, "replace an existing run")
 	addSeedFlag(f, &o.seed, seed)
-	f.StringVar(&o.perf, "perf", "", "how fast the nodes are: run times are divided by `FACTOR`, such as x2 or x0.5, and time limits are not")
+	f.StringVar(&o.perf, "perf", "", "speed of the nodes: divide run times by `FACTOR`, such as x2 or x0.5, and keep time limits")
 	flags.Duration(f, &o.drainLimit, "drain-limit", experiment.DefaultDrainLimit,
-		"give up what is left after `DURATION` of virtual time: when nothing happened in it and no job can end")
-	f.IntVar(&o.realizations, "realizations", 0, "make `N` realizations: with the seeds --seed, --seed + 1, ..., as runs below the output directory, for compare and report")
+		"give up the remaining jobs when nothing happened for `DURATION` of virtual time and no job can end")
+	f.IntVar(&o.realizations, "realizations", 0, "make `N` runs below the output directory, with the seeds --seed, --seed + 1, ..., for compare and report")
 	addParallelFlag(f, &o.parallel, "realizations")
 	o.feedback.addFlags(f)
+	o.zone.Add(f)
 	addQuietFlag(f, &o.quiet)
 	addJSONFlag(c, &o.json)
 	require(c, "output")
 }
 
-// spec fills in what the flags say of a run, whatever its engine is.
+// spec returns the part of a specification that does not depend on the engine.
 func (o *runOptions) spec(path string) (experiment.Spec, error) {
 	spec := experiment.Spec{
 		Workload: experiment.Workload{Path: path}, Seed: o.seed, DrainLimit: o.drainLimit,
@@ -69,25 +71,26 @@ func (o *runOptions) spec(path string) (experiment.Spec, error) {
 	return spec, err
 }
 
-// run makes the run, or the realizations, of a specification and prints its metrics.
+// run makes the run of a specification, or its realizations, and prints the metrics.
 func (o *runOptions) run(ctx context.Context, g *globals, spec experiment.Spec) error {
 	display := newProgress(g.stderr, o.quiet)
+	display.zone = o.zone.Location()
 	if o.realizations > 0 {
 		return o.runSet(ctx, g, spec, display)
 	}
 	summary, err := experiment.Run(ctx, spec, display.hooks())
 	display.end()
 	if err != nil {
-		return g.unlessInterrupted(ctx, err, o.output+" has what happened until then")
+		return g.unlessInterrupted(ctx, err, o.output+" has the record up to the interruption")
 	}
-	return g.printSummary(summary, o.json)
+	return g.printSummary(summary, o.zone.Location(), o.json)
 }
 
 func (o *runOptions) runSet(ctx context.Context, g *globals, spec experiment.Spec, display *progress) error {
 	list, err := experiment.RunSet(ctx, spec, experiment.Set{Count: o.realizations, Parallel: o.parallel}, display.setHooks(o.realizations))
 	display.end()
 	if err != nil {
-		return g.unlessInterrupted(ctx, err, o.output+" has what happened until then")
+		return g.unlessInterrupted(ctx, err, o.output+" has the record up to the interruption")
 	}
 	if o.json {
 		err = g.printJSON(newSetReport(o.output, list))
@@ -104,7 +107,7 @@ func (o *runOptions) runSet(ctx context.Context, g *globals, spec experiment.Spe
 		}
 	}
 	if len(invalid) > 0 {
-		return invalidf("%d of %d realizations are not valid: %s (rmreplay metrics says why)", len(invalid), len(list), few(invalid, 5))
+		return invalidf("%d of %d realizations are not valid: %s (rmreplay metrics RUN says why)", len(invalid), len(list), few(invalid, 5))
 	}
 	return nil
 }
@@ -136,7 +139,7 @@ func (g *globals) printSet(dir string, list []experiment.Realization) error {
 	return g.print(b.String())
 }
 
-// factorOf reads the value of a flag that takes a factor; 0 where it was not given.
+// factorOf reads the value of a flag that takes a factor. It returns 0 if the flag is not given.
 func factorOf(flag, text string) (float64, error) {
 	f, err := flags.ParseFactor(text)
 	if err != nil {
@@ -145,20 +148,22 @@ func factorOf(flag, text string) (float64, error) {
 	return f, nil
 }
 
-// The flags that several commands have, each with one meaning everywhere.
+// The flags below belong to several commands and have one meaning everywhere.
 
 func addOutputFlag(f *pflag.FlagSet, to *string, kind, what string) {
 	f.StringVarP(to, "output", "o", "", "write to "+kind+": "+what)
 }
 
 func addSeedFlag(f *pflag.FlagSet, to *uint64, what string) {
-	f.Uint64Var(to, "seed", 1, "`SEED` of everything that is drawn: "+what)
+	f.Uint64Var(to, "seed", 1, "`SEED` of all random numbers: "+what)
 }
 
-// seedOfJobs says what the seed of a generated workload decides.
+// seedOfJobs is the usage of --seed for generated workloads.
 const seedOfJobs = "the same seed gives the same bytes"
 
-func addQuietFlag(f *pflag.FlagSet, to *bool) { f.BoolVarP(to, "quiet", "q", false, "no progress") }
+func addQuietFlag(f *pflag.FlagSet, to *bool) {
+	f.BoolVarP(to, "quiet", "q", false, "show no progress")
+}
 
 func addParallelFlag(f *pflag.FlagSet, to *int, what string) {
 	f.IntVarP(to, "parallel", "j", 0, "at most `N` at once: "+what+" (default: one for each CPU)")
@@ -171,20 +176,20 @@ func checkParallel(n int) error {
 	return nil
 }
 
-// addNodesFlag adds the what-if of commands that run a site's configuration.
+// addNodesFlag adds --nodes to commands that read a site's configuration.
 func addNodesFlag(f *pflag.FlagSet, to *string) {
-	f.StringVar(to, "nodes", "", "number of nodes: a `FACTOR` of those of each kind that there are, such as x2 or x0.5")
+	f.StringVar(to, "nodes", "", "number of nodes: multiply that of each kind by `FACTOR`, such as x2 or x0.5")
 }
 
 // nodeFactor reads the value of that flag.
 func nodeFactor(text string) (float64, error) {
 	if text != "" && !strings.HasPrefix(text, "x") {
-		return 0, usagef("--nodes %s: not a factor (want, for example, x2 or x0.5; how many nodes a cluster has is in its slurm.conf)", text)
+		return 0, usagef("--nodes %s: not a factor (want, for example, x2 or x0.5; the number of nodes is in slurm.conf)", text)
 	}
 	return factorOf("nodes", text)
 }
 
-// require makes flags of a command required.
+// require makes flags of a command required. [withRequired] checks them.
 func require(c *cobra.Command, names ...string) {
 	for _, name := range names {
 		if err := c.MarkFlagRequired(name); err != nil {
@@ -193,7 +198,7 @@ func require(c *cobra.Command, names ...string) {
 	}
 }
 
-// few names the first n of a list.
+// few names the first n entries of a list, and the number of the others.
 func few(list []string, n int) string {
 	if len(list) <= n {
 		return strings.Join(list, ", ")

@@ -17,7 +17,7 @@ import (
 	"rmreplay/internal/run"
 )
 
-// schema compiles one of the schemas in docs.
+// schema compiles a schema in docs.
 func schema(t *testing.T, name string) *jsonschema.Schema {
 	t.Helper()
 	compiled, err := jsonschema.NewCompiler().Compile(filepath.Join("..", "..", "docs", "schemas", name))
@@ -27,8 +27,8 @@ func schema(t *testing.T, name string) *jsonschema.Schema {
 	return compiled
 }
 
-// recordRuns writes realizations of twelve jobs with different waits, and returns the
-// directories of two sets of five.
+// recordRuns writes two sets of five realizations of twelve jobs with different waits, and
+// returns their directories.
 func recordRuns(t *testing.T) (a, b string) {
 	t.Helper()
 	root := t.TempDir()
@@ -84,8 +84,8 @@ func recordReaction(t *testing.T) string {
 	return dir
 }
 
-// TestSchemas holds what the commands print against the documented schemas, which
-// allow no key that they do not describe.
+// TestSchemas validates the commands' JSON against the documented schemas. The schemas allow no
+// key that they do not describe.
 func TestSchemas(t *testing.T) {
 	a, b := recordRuns(t)
 	reaction := recordReaction(t)
@@ -113,7 +113,7 @@ func TestSchemas(t *testing.T) {
 	}
 }
 
-// validate holds a JSON object against a schema, which must be able to say no as well.
+// validate validates a JSON object against a schema, and checks that the schema can fail.
 func validate(t *testing.T, name string, text []byte) {
 	t.Helper()
 	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
@@ -130,8 +130,8 @@ func validate(t *testing.T, name string, text []byte) {
 	}
 }
 
-// TestSweepSchema holds the table of a sweep with runs that are complete, failed and
-// not made against its schema, which has every figure that can be in it.
+// TestSweepSchema validates the table of a sweep with complete, failed and missing runs. The
+// schema has every metric that can be in the table.
 func TestSweepSchema(t *testing.T) {
 	dir := t.TempDir()
 	writeFiles(t, dir, map[string]string{
@@ -173,8 +173,7 @@ sim:
 	}
 }
 
-// TestSchemasDescribe holds every key to a word of explanation, but for those that
-// say it themselves.
+// TestSchemasDescribe checks that every key has a description, except self-explanatory ones.
 func TestSchemasDescribe(t *testing.T) {
 	for _, name := range []string{"metrics.schema.json", "compare.schema.json", "sweep.schema.json"} {
 		text, err := os.ReadFile(filepath.Join("..", "..", "docs", "schemas", name))

@@ -25,7 +25,7 @@ import (
 var update = flag.Bool("update", false, "rewrite the expected output in testdata/*.txtar")
 
 func TestMain(m *testing.M) {
-	// A replay in a script starts its guard from this very binary.
+	// A replay in a script starts its guard from this binary.
 	supervise.RunIfGuard()
 	testscript.Main(m, map[string]func(){
 		"rmreplay": func() {
@@ -37,8 +37,7 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// TestScripts runs testdata/*.txtar: command lines with what they print and how
-// they exit.
+// TestScripts runs testdata/*.txtar: command lines with their output and exit status.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata",
@@ -83,7 +82,7 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// fakeProgram writes programs that only say what they are given:
+// fakeProgram writes programs that only print a text:
 //
 //	fakebin TEXT FILE...
 func fakeProgram(ts *testscript.TestScript, neg bool, args []string) {
@@ -97,8 +96,8 @@ func fakeProgram(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// sameSchedule wants two runs to have the same jobs at the same times on nodes of the
-// same numbers, whatever they are called:
+// sameSchedule checks that two runs have the same jobs at the same times, on nodes with the same
+// numbers. Their names may differ:
 //
 //	sameschedule RUN RUN
 func sameSchedule(ts *testscript.TestScript, neg bool, args []string) {

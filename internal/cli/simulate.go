@@ -29,13 +29,13 @@ const (
 
 func (o *simulateOptions) addFlags(c *cobra.Command) {
 	f := c.Flags()
-	f.StringVar(&o.simulator.Policy, "policy", "easy", "scheduling `POLICY`; the list is above")
-	f.StringVar((*string)(&o.simulator.Ties), "ties", string(sim.EndsFirst), "`ORDER` of what happens at one instant: ends-first, or arrivals-first as in the pyss simulator")
+	f.StringVar(&o.simulator.Policy, "policy", "easy", "scheduling `POLICY`, one of the list above")
+	f.StringVar((*string)(&o.simulator.Ties), "ties", string(sim.EndsFirst), "`ORDER` of events at one instant: ends-first, or arrivals-first as in the simulator pyss")
 	f.StringVar(&o.simulator.Cluster, "cluster", "", "`DIR` of the cluster: simulate the nodes and partitions of its slurm.conf")
-	f.IntVar(&o.simulator.Processors, "processors", 0, "size of the machine: `N` processors (default: what the workload says it was recorded on)")
-	f.StringVar(&o.nodes, "nodes", "", "number of nodes: `N` that share the processors evenly; or a factor of the machine's size, such as x2 or x0.5")
-	f.StringVar(&o.limit, "time-limit", limitAsked, "`RULE` for time limits: asked, or twice-run-time (at least twice the run time, so that no job is killed)")
-	o.runOptions.addFlags(c, "--jitter and the working hours of --feedback distribution; nothing is drawn without them")
+	f.IntVar(&o.simulator.Processors, "processors", 0, "size of the machine: `N` processors (default: that of the machine that the workload was recorded on)")
+	f.StringVar(&o.nodes, "nodes", "", "number of nodes: `N` of equal size, or a factor of the machine's size such as x2 or x0.5")
+	f.StringVar(&o.limit, "time-limit", limitAsked, "`RULE` for time limits: asked, or twice-run-time (at least twice the run time, so that no job reaches its limit)")
+	o.runOptions.addFlags(c, "those of --jitter, and the working hours of --feedback distribution")
 	flags.Alias(f, map[string]string{"procs": "processors"})
 }
 
@@ -43,20 +43,19 @@ func newSimulateCommand(g *globals) *cobra.Command {
 	var opts simulateOptions
 	c := &cobra.Command{
 		Use:   "simulate WORKLOAD --policy easy -o RUN",
-		Short: "Simulate a workload on a built-in scheduler, in a second or so",
-		Long: `Plays a workload to the built-in simulator and records what happened to every job. The
-machine is a pool of processors, or with --cluster the nodes and partitions of a
-slurm.conf. Virtual time jumps from event to event; the same input gives the same
-record.
+		Short: "Simulate a workload on a built-in scheduler, in about a second",
+		Long: `Plays a workload to the built-in simulator and records what happens to every job. The
+machine is a pool of processors, or, with --cluster, the nodes and partitions of a
+slurm.conf. Virtual time jumps from event to event. The same input gives the same record.
 
 Policies:
 
 ` + describePolicies() + `
 easy-textbook takes tie rules, as in easy-textbook:extra=first,end=before.
-docs/SIMULATOR.md has the rules, their sources, and how to add a policy.
+docs/SIMULATOR.md explains the rules and their sources.
 
-The exit status is 3 if the run is not valid, that is, if a warning affects its result,
-and 130 if it was interrupted; the record then holds what had happened.
+The exit status is 3 if the run is not valid, which means that a warning affects its
+result, and 130 if it was interrupted. The record of an interrupted run ends there.
 
 ` + feedbackHelp,
 		Example: `  rmreplay simulate KTH-SP2-1996-2.1-cln.swf.gz --policy easy -o run
@@ -89,7 +88,7 @@ func describePolicies() string {
 	return b.String()
 }
 
-// spec turns the flags into the specification of a simulation.
+// spec returns the specification of the simulation that the flags ask for.
 func (o *simulateOptions) spec(path string) (experiment.Spec, error) {
 	spec, err := o.runOptions.spec(path)
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -31,12 +30,12 @@ type sweepOptions struct {
 
 func (o *sweepOptions) addFlags(c *cobra.Command) {
 	f := c.Flags()
-	addOutputFlag(f, &o.output, "`DIR`", "a new directory, or that of a sweep to go on with")
+	addOutputFlag(f, &o.output, "`DIR`", "a new directory, or that of a sweep to continue")
 	addParallelFlag(f, &o.parallel, "runs, or tasks of the job array, which has no limit by default")
-	f.StringVar(&o.on, "on", onLocal, "`WHERE` to run: here, or slurm, as a job array of the Slurm cluster that sbatch knows")
-	f.StringArrayVar(&o.sbatch, "sbatch", nil, "with --on slurm: an `OPTION` for sbatch, as --sbatch=--partition=long; may be repeated")
-	f.BoolVar(&o.collect, "collect", false, "run nothing: make the table of what is there")
-	f.IntVar(&o.cell, "cell", 0, "make run `N` of the plan alone, from 1: what the tasks of a job array do")
+	f.StringVar(&o.on, "on", onLocal, "`WHERE` to run: here, or slurm (a job array, submitted with sbatch)")
+	f.StringArrayVar(&o.sbatch, "sbatch", nil, "with --on slurm: an `OPTION` of sbatch, such as --sbatch=--partition=long; may be repeated")
+	f.BoolVar(&o.collect, "collect", false, "make no runs: only write the table of those that exist")
+	f.IntVar(&o.cell, "cell", 0, "make only run `N` of the plan, counted from 1, as the tasks of a job array do")
 	addQuietFlag(f, &o.quiet)
 	addJSONFlag(c, &o.json)
 	require(c, "output")
@@ -54,25 +53,24 @@ func newSweepCommand(g *globals) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "sweep EXPERIMENT -o DIR",
 		Short: "Run a grid of configurations, transforms and seeds",
-		Long: `Runs every cell of a grid: policies x machines of the simulator, clusters x edits of
-slurm.conf on the stock Slurm, each with every transform of the workload, and with every
-seed. docs/SWEEPS.md describes the experiment file, which is YAML; paths in it count
-from its directory.
+		Long: `Runs every cell of a grid: policies x machines in the simulator, and clusters x edits of
+slurm.conf on the stock Slurm, each with every transform of the workload and with every
+seed. docs/SWEEPS.md describes the experiment file, which is YAML. Paths in it are
+relative to its directory.
 
 Each cell is a run in DIR/cells/NAME, or a directory of realizations if there are several
-seeds, for metrics, compare and report. DIR/summary.json and DIR/summary.txt are the
-table of all.
+seeds. metrics, compare and report read them. DIR/summary.json and DIR/summary.txt hold
+the table of all cells.
 
-A sweep that was interrupted or killed goes on when the same command is given again: runs
-that are complete, of the same inputs and of this version of rmreplay, are kept, and the
-others are made. A cell that fails does not stop the rest; it is listed at the end, and
-is tried again the next time.
+To continue an interrupted sweep, give the same command again. It keeps complete runs of
+the same inputs and of this version of rmreplay, and makes the others. A run that fails
+does not stop the others. The sweep lists it at the end and tries it again the next time.
 
-With --on slurm the runs that are missing become the tasks of one job array, submitted
-with sbatch; DIR, the files of the experiment and this program must be at the same paths
-on the cluster's nodes. When the array has ended, --collect makes the table.
+With --on slurm, the missing runs become the tasks of one job array, submitted with
+sbatch. DIR, the files of the experiment and this program must have the same paths on the
+cluster's nodes. When the array has ended, --collect makes the table.
 
-The exit status is 1 if runs failed or, with --collect, have not been made, and 3 if all
+The exit status is 1 if runs failed or, with --collect, are missing, and 3 if all runs
 were made and some are not valid.`,
 		Example: `  rmreplay sweep experiment.yaml -o tuning
   rmreplay sweep experiment.yaml -o tuning --parallel 4 --json
@@ -91,7 +89,7 @@ were made and some are not valid.`,
 func (o *sweepOptions) check() error {
 	switch {
 	case o.on != onLocal && o.on != onSlurm:
-		return usagef("--on %s: not a place (want %s or %s)", o.on, onLocal, onSlurm)
+		return usagef("--on %s: not known (want %s or %s)", o.on, onLocal, onSlurm)
 	case len(o.sbatch) > 0 && o.on != onSlurm:
 		return usagef("--sbatch goes with --on slurm")
 	case o.cell < 0:
@@ -106,7 +104,7 @@ func runSweep(ctx context.Context, g *globals, path string, opts sweepOptions) e
 	if err := opts.check(); err != nil {
 		return err
 	}
-	plan, err := planSweep(g, path, opts.output)
+	plan, err := sweep.Open(path, opts.output, sweepCheck(g))
 	if err != nil {
 		return badInput(err)
 	}
@@ -142,41 +140,19 @@ func runSweep(ctx context.Context, g *globals, path string, opts sweepOptions) e
 	err = maker.All(ctx, opts.parallel)
 	table.end()
 	if err != nil {
-		return g.unlessInterrupted(ctx, err, plan.Dir+" has what is complete; the same command goes on with it")
+		return g.unlessInterrupted(ctx, err, plan.Dir+" keeps the complete runs; the same command continues the sweep")
 	}
 	return g.finishSweep(plan, opts)
 }
 
-// planSweep reads the experiment. All paths become absolute: they are recorded, and tasks of
-// a job array run in other directories.
-func planSweep(g *globals, path, dir string) (*sweep.Plan, error) {
-	if _, err := os.Stat(path); err != nil {
-		return nil, fmt.Errorf("reading experiment: %w", err)
-	}
-	path, err := filepath.Abs(path)
-	if err != nil {
-		return nil, fmt.Errorf("reading experiment: %w", err)
-	}
-	if dir, err = filepath.Abs(dir); err != nil {
-		return nil, fmt.Errorf("planning: %w", err)
-	}
-	experiment, err := sweep.Load(path, sweepCheck(g))
-	if err != nil {
-		return nil, err
-	}
-	if _, err := os.Stat(experiment.Workload); err != nil {
-		return nil, fmt.Errorf("reading experiment: %s: workload: %w", path, err)
-	}
-	return sweep.NewPlan(experiment, dir)
-}
-
-// runSweepCell is a task of a job array. Its inputs were prepared at submission.
+// runSweepCell makes one run, as a task of a job array. The submission has prepared its inputs.
 func runSweepCell(ctx context.Context, maker *sweep.Maker, number int) error {
 	maker.Check()
 	return maker.One(ctx, maker.Plan.Runs[number-1])
 }
 
-// finishSweep writes and prints the table and says with its error whether all is well.
+// finishSweep writes and prints the table. It returns an error if runs failed, are missing or
+// are not valid.
 func (g *globals) finishSweep(plan *sweep.Plan, opts sweepOptions) error {
 	summary, err := plan.Summarize()
 	if err != nil {
@@ -201,11 +177,11 @@ func (g *globals) finishSweep(plan *sweep.Plan, opts sweepOptions) error {
 	return nil
 }
 
-// sweepReserved are the options that the sweep itself gives.
+// sweepReserved are the flags that the sweep itself sets.
 var sweepReserved = []string{"help", "output", "overwrite", "seed", "realizations", "parallel", "quiet", "json", "cluster-output"}
 
-// sweepCheck judges the options in an experiment by the flags of the commands
-// themselves.
+// sweepCheck returns the check of the options in an experiment file: each must be a flag of its
+// command, with a value that the flag accepts.
 func sweepCheck(g *globals) sweep.CheckOption {
 	return func(command, name, value string) (bool, error) {
 		var c *cobra.Command
@@ -216,7 +192,7 @@ func sweepCheck(g *globals) sweep.CheckOption {
 			c = newReplayCommand(g)
 		default:
 			c = newWorkloadTransformCommand(g)
-			if name == "seed" { // a transform may have one that does not follow the run's
+			if name == "seed" { // a transform may have a seed of its own
 				return false, c.Flags().Set(name, value)
 			}
 		}
@@ -225,7 +201,7 @@ func sweepCheck(g *globals) sweep.CheckOption {
 		case flag == nil:
 			return false, fmt.Errorf("not an option of rmreplay %s", command)
 		case slices.Contains(sweepReserved, flag.Name):
-			return false, errors.New("not for an experiment to give: the sweep gives it")
+			return false, errors.New("not an option of an experiment: the sweep sets it")
 		}
 		if err := c.Flags().Set(name, value); err != nil {
 			return false, err
@@ -235,8 +211,8 @@ func sweepCheck(g *globals) sweep.CheckOption {
 	}
 }
 
-// sweepTable shows how a sweep comes along: a line for each run that is over and, on a
-// terminal, one line for the runs under way.
+// sweepTable shows the progress of a sweep: a line for each finished run and, on a terminal,
+// one line for the running ones.
 type sweepTable struct {
 	*progress
 	mu      sync.Mutex
@@ -246,7 +222,7 @@ type sweepTable struct {
 	running map[string]bool
 }
 
-// observe takes what happened to a run.
+// observe is called when the state of a run changes.
 func (t *sweepTable) observe(p sweep.Progress) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -270,7 +246,7 @@ func (t *sweepTable) observe(p sweep.Progress) {
 	}
 }
 
-// row is the line of a run that is over.
+// row is the line of a finished run.
 func (t *sweepTable) row(p sweep.Progress) string {
 	text := fmt.Sprintf("[%*d/%d] %-40s %-7s", len(fmt.Sprint(t.runs)), t.over, t.runs, p.Name, p.Phase)
 	switch {
@@ -287,7 +263,7 @@ func (t *sweepTable) row(p sweep.Progress) string {
 	return text + "\n"
 }
 
-// state is the line of the runs under way.
+// state is the line of the running runs.
 func (t *sweepTable) state() string {
 	var names []string
 	for name := range t.running {
@@ -301,7 +277,7 @@ func (t *sweepTable) state() string {
 	return text + ": " + few(names, 2)
 }
 
-// submitSweep submits what is missing as a job array.
+// submitSweep submits the missing runs as a job array.
 func submitSweep(ctx context.Context, g *globals, maker *sweep.Maker, opts sweepOptions) error {
 	array, err := maker.Submit(ctx, sweep.ArrayOptions{Limit: opts.parallel, Sbatch: opts.sbatch})
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"rmreplay/internal/sweep"
 )
 
-// A sweep is submitted as a job array to a real Slurm, in real time, and collected; the
-// result is that of the same sweep without Slurm.
+// A sweep is submitted as a job array to a real Slurm, in real time, and collected. The result
+// equals that of the same sweep without Slurm.
 func TestSweepArray(t *testing.T) {
 	startSlurm(t)
 	dir := t.TempDir()
@@ -68,14 +68,14 @@ sim: {policies: [fcfs, easy], machines: [procs: 128]}
 	if _, said := array(0, "--on", "slurm"); !strings.Contains(said, "all 4 runs are complete; nothing is submitted") {
 		t.Errorf("with nothing to do it said %q", said)
 	}
-	// A task whose experiment has changed since makes nothing of the new one.
+	// A task makes no run of an experiment that has changed since the submission.
 	writeFiles(t, dir, map[string]string{"experiment.yaml": strings.Replace(experiment, "60", "61", 1)})
 	if _, err := array(1, "--cell", "3"); !strings.Contains(err, "the experiment has changed") {
 		t.Errorf("a task after a change: %s", err)
 	}
 }
 
-// arrayLogs are what the tasks of an array wrote.
+// arrayLogs returns the output of an array's tasks.
 func arrayLogs(dir string) string {
 	var all []string
 	paths, _ := filepath.Glob(filepath.Join(dir, "array", "logs", "array-*.log"))
@@ -96,8 +96,8 @@ func slurmCommand(t *testing.T, name string, args ...string) string {
 	return string(out)
 }
 
-// startSlurm starts a Slurm of one node, all of it on loopback, and makes it the one that
-// Slurm's commands speak to for the rest of the test.
+// startSlurm starts a Slurm of one node on loopback. Slurm's commands use it for the rest of the
+// test.
 func startSlurm(t *testing.T) {
 	t.Helper()
 	const controller, slurmd = "/usr/sbin/slurmctld-wlm", "/usr/sbin/slurmd-wlm"

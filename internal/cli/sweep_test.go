@@ -17,8 +17,8 @@ import (
 	"rmreplay/internal/sweep"
 )
 
-// guideExperiment is the first experiment of docs/SWEEPS.md, of 24 cells, with the
-// workload that it names, in a directory of its own.
+// guideExperiment writes the first experiment of docs/SWEEPS.md, with 24 cells, and its workload
+// into a directory of their own.
 func guideExperiment(t *testing.T) string {
 	t.Helper()
 	guide, err := os.ReadFile(filepath.Join("..", "..", "docs", "SWEEPS.md"))
@@ -38,15 +38,15 @@ func guideExperiment(t *testing.T) string {
 	return dir
 }
 
-// commandLine is a command line of rmreplay, of the binary that testscript.Main has put on
-// the path.
+// commandLine returns a command of rmreplay: the binary that testscript.Main has put on the
+// path.
 func commandLine(dir string, args ...string) *exec.Cmd {
 	c := exec.Command("rmreplay", args...)
 	c.Dir = dir
 	return c
 }
 
-// runHere runs a command that must exit with a status, and returns what it prints.
+// runHere runs a command that must exit with a status, and returns its output.
 func runHere(t *testing.T, dir string, status int, args ...string) (stdout, stderr string) {
 	t.Helper()
 	c := commandLine(dir, args...)
@@ -59,8 +59,8 @@ func runHere(t *testing.T, dir string, status int, args ...string) (stdout, stde
 	return out.String(), errs.String()
 }
 
-// A sweep of 24 cells is killed twice and goes on: what was complete is not touched, what
-// was not is made, and the result is that of a sweep that was left alone.
+// A sweep of 24 cells is killed twice and continued. It keeps complete runs and makes the
+// others. The result equals that of a sweep that was not killed.
 func TestSweepKilled(t *testing.T) {
 	dir := guideExperiment(t)
 	table, _ := runHere(t, dir, 0, "sweep", "experiment.yaml", "-o", "whole", "--jobs", "2")
@@ -115,8 +115,8 @@ func TestSweepKilled(t *testing.T) {
 	}
 }
 
-// killSweep kills a sweep with SIGKILL as soon as so many of its runs are over, and wants
-// its children to die with it.
+// killSweep kills a sweep with SIGKILL when the given number of runs have finished, and checks
+// that its children die with it.
 func killSweep(t *testing.T, dir string, after int) {
 	t.Helper()
 	c := commandLine(dir, "sweep", "experiment.yaml", "-o", "killed", "--jobs", "2")
@@ -145,7 +145,7 @@ func killSweep(t *testing.T, dir string, after int) {
 	}
 }
 
-// processesOf are the command lines of processes that write below dir.
+// processesOf returns the command lines of processes that write below dir.
 func processesOf(dir string) (list []string) {
 	paths, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, path := range paths {
@@ -156,8 +156,8 @@ func processesOf(dir string) (list []string) {
 	return list
 }
 
-// completeRecords are the complete records of a sweep with what tells one that was made
-// again from the one before: the instants of real time in its manifest.
+// completeRecords returns the complete records of a sweep with the real dates in their
+// manifests. These differ if a run was made again.
 func completeRecords(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	cells, err := filepath.Glob(filepath.Join(dir, "cells", "*", "manifest.json"))
@@ -179,7 +179,7 @@ func completeRecords(t *testing.T, dir string) map[string]string {
 	return records
 }
 
-// Two sweeps in one directory would take each other's runs for unfinished ones.
+// Two sweeps in one directory would see each other's runs as unfinished.
 func TestSweepLock(t *testing.T) {
 	dir := t.TempDir()
 	p := &sweep.Plan{Dir: dir}
@@ -205,7 +205,7 @@ func TestSweepLock(t *testing.T) {
 	}
 }
 
-// An interrupted sweep interrupts its runs, and says that it was.
+// An interrupted sweep interrupts its runs and reports the interruption.
 func TestSweepInterrupted(t *testing.T) {
 	dir := guideExperiment(t)
 	ctx, cancel := context.WithCancel(context.Background())

@@ -10,11 +10,11 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// version is set by the linker (Makefile).
+// The linker sets version (see the Makefile).
 var version string
 
-// Version is the program's version: what the build was told, the version of its
-// module, the revision that it was built from, or "unknown".
+// Version returns the program's version: the one that the linker set, or else the revision or
+// the module version in the build information, or "unknown".
 func Version() string {
 	if version != "" {
 		return version
@@ -46,9 +46,9 @@ func newVersionCommand(g *globals) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "version",
-		Short: "Print the version of rmreplay and of the Slurm that it supports",
-		Long: `Prints the version of this program, what built it, and the release of Slurm whose
-daemons it can replay on.`,
+		Short: "Print the version of rmreplay and the supported releases of Slurm",
+		Long: `Prints the version of this program, the Go release that built it, and the releases of
+Slurm that it can replay on.`,
 		Example: `  rmreplay version
   rmreplay version --json`,
 		Args: wantArgs(),
@@ -72,7 +72,7 @@ func runVersion(g *globals, asJSON bool) error {
 	return err
 }
 
-// addJSONFlag adds --json, which every command that prints a result has.
+// addJSONFlag adds --json. Every command that prints a result has it.
 func addJSONFlag(c *cobra.Command, to *bool) {
 	c.Flags().BoolVar(to, "json", false, "print one JSON object")
 }

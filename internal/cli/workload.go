@@ -12,26 +12,27 @@ import (
 func newWorkloadCommand(g *globals) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "workload",
-		Short: "Look at workloads, check, convert, change and make them",
-		Long: `Commands about workloads: what is to be submitted to a cluster, and when. A workload
-is a trace in JSON Lines, a log in the Standard Workload Format (SWF), a file of events
-of the UB simulator ("-dt SECONDS -e submit_batch_job | sbatch options"), or what sacct
--P or --json prints. Any of them may be compressed with gzip, and the content tells
-which it is; a run's directory is a workload, too. docs/FORMATS.md describes them.`,
+		Short: "Build, generate, check, convert and change workloads",
+		Long: `Commands about workloads. A workload lists the jobs that users submit to a cluster, with
+the times of submission. It is a trace in JSON Lines, a log in the Standard Workload
+Format (SWF), a file of events of the UB simulator ("-dt SECONDS -e submit_batch_job |
+sbatch options"), the output of sacct -P or sacct --json, a CSV table, or the directory of
+a run. Files may be compressed with gzip. The commands recognize the format by the
+content. docs/FORMATS.md describes the formats.`,
 	}
 	c.AddCommand(newWorkloadInfoCommand(g), newWorkloadValidateCommand(g), newWorkloadConvertCommand(g), newWorkloadBuildCommand(g),
 		newWorkloadTransformCommand(g), newWorkloadGenerateCommand(g), newWorkloadSessionsCommand(g))
 	return c
 }
 
-// openWorkload reads a workload; what is wrong with it is bad input.
+// openWorkload reads a workload. Its errors are errors of the input.
 func openWorkload(path string) (*workload.Workload, error) {
 	w, err := formats.Open(path)
 	return w, badInput(err)
 }
 
-// readWorkload is [openWorkload] for commands that do little else. It shows how far it has
-// come.
+// readWorkload is [openWorkload] with options, for commands that do little else. It shows its
+// progress.
 func (g *globals) readWorkload(path string, opts workload.ReadOptions) (*workload.Workload, error) {
 	show := newProgress(g.stderr, false)
 	defer show.end()

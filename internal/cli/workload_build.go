@@ -30,14 +30,14 @@ func (o *buildOptions) addFlags(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&o.from, "from", "", "`KIND` of the source: sacct or slurmdbd")
 	addOutputFlag(f, &o.output, "`FILE`", traceOutput)
-	o.window.Add(f, "what runs then becomes preset", "no later submission")
-	f.StringVar(&o.clusterName, "cluster-name", "", "`NAME` of the cluster whose jobs are wanted, where the source has several")
+	o.window.Add(f, "jobs that run then become preset jobs", "leave out later submissions")
+	f.StringVar(&o.clusterName, "cluster-name", "", "`NAME` of the cluster, if the source has several")
 	f.StringVar(&o.files.Reservations, "reservations", "", "`FILE` with the output of scontrol show reservation")
-	f.StringVar(&o.files.NodeStates, "node-states", "", "`FILE` with the output of scontrol show node: the states at the window's start")
+	f.StringVar(&o.files.NodeStates, "node-states", "", "`FILE` with the output of scontrol show node at the window's start")
 	f.StringVar(&o.files.Accounts, "accounts", "", "`FILE` with the output of sacctmgr dump; needs --cluster-output")
-	addClusterOutputFlag(f, &o.clusterOutput, "its users and accounts.sacctmgr, to which slurm.conf is to be added")
-	flags.Duration(f, &o.halfLife, "usage-half-life", 7*24*time.Hour, "`DURATION` of PriorityDecayHalfLife, for the usage at the window's start; 0 for no decay")
-	f.StringVar(&o.usageSince, "usage-since", "", "`TIME` at which usage was last reset before the window, where PriorityUsageResetPeriod is set")
+	addClusterOutputFlag(f, &o.clusterOutput, "users and accounts.sacctmgr (add slurm.conf to it)")
+	flags.Duration(f, &o.halfLife, "usage-half-life", 7*24*time.Hour, "`DURATION` of the site's PriorityDecayHalfLife, for the usage at the window's start; 0 for no decay")
+	f.StringVar(&o.usageSince, "usage-since", "", "`TIME` of the last reset of usage before the window, if the site sets PriorityUsageResetPeriod")
 	addStrictFlag(f, &o.strict)
 	addJSONFlag(c, &o.json)
 	require(c, "from", "output")
@@ -48,21 +48,20 @@ func newWorkloadBuildCommand(g *globals) *cobra.Command {
 	var opts buildOptions
 	c := &cobra.Command{
 		Use:   "build --from KIND SOURCE -o FILE",
-		Short: "Make a workload of what a site has recorded",
-		Long: `Makes a workload of Slurm's accounting: of a file with what sacct -P or sacct --json
-prints (--from sacct; - is standard input), or of the database of slurmdbd itself
-(--from slurmdbd), which is only read. Any columns of sacct will do that hold JobID,
-Submit, Start, End and a size; the more there are, the truer the replay, and what is
-missing is said. Dependencies, switches and other options that are in no column come from
+		Short: "Make a workload of a site's accounting",
+		Long: `Makes a workload of Slurm's accounting. With --from sacct, SOURCE is a file with the
+output of sacct -P or sacct --json, or - for standard input. It needs the columns JobID,
+Submit, Start, End and a size. More columns make the replay more accurate; the command
+lists what is missing. Dependencies, switches and other options without a column come from
 SubmitLine and from stored batch scripts.
 
-With --start and --end a window is cut out: jobs that run at its start are preset there,
-those that wait are submitted before it, reservations are as they were then. sacct prints
-times in the zone of its machine and without it: --timezone says which it is.
+With --from slurmdbd, SOURCE is the database of slurmdbd, which the command only reads:
+USER@tcp(HOST:3306)/DATABASE or USER@unix(/run/mysqld/mysqld.sock)/slurm_acct_db. Give the
+password in the environment variable RMREPLAY_DB_PASSWORD.
 
-A data source is written as go-sql-driver/mysql does: USER@tcp(HOST:3306)/DATABASE or
-USER@unix(/run/mysqld/mysqld.sock)/slurm_acct_db. Its password is better given in the
-environment variable RMREPLAY_DB_PASSWORD.`,
+--start and --end cut out a window. Jobs that ran at its start become preset jobs, jobs
+that waited then are submitted before it, and reservations are those of that time. sacct
+prints dates in the zone of its machine, without naming it: name it with --timezone.`,
 		Example: `  sacct -a -P -S 2024-03-01 -E 2024-03-08 -o JobID,JobIDRaw,JobName,User,UID,Group,GID,\
 Account,Partition,QOS,Submit,Eligible,Start,End,State,ExitCode,Timelimit,ReqCPUS,\
 AllocCPUS,ReqNodes,NNodes,ReqMem,ReqTRES,NodeList,Priority,Reservation,Constraints,\
@@ -121,20 +120,17 @@ func runWorkloadBuild(ctx context.Context, g *globals, source string, opts build
 	return newBuildReport(b, opts.output, files).show(g, opts.json)
 }
 
-// passwordVariable keeps a password out of the command line, which everybody can see.
+// passwordVariable holds a password. Every user of a machine can read command lines.
 const passwordVariable = "RMREPLAY_DB_PASSWORD"
 
-// parse turns the flags into what is built.
+// parse returns the options that the flags ask for.
 func (o *buildOptions) parse() (how build.Options, err error) {
 	if !slices.Contains(build.Kinds, build.Kind(o.from)) {
 		return how, usagef("--from %s: not known (want sacct or slurmdbd)", o.from)
 	}
 	how.ReadOptions = workload.ReadOptions{Strict: o.strict, Cluster: o.clusterName}
-	how.UsageHalfLife, how.Password, how.Files = o.halfLife, os.Getenv(passwordVariable), o.files
+	how.Zone, how.UsageHalfLife, how.Password, how.Files = o.window.Location(), o.halfLife, os.Getenv(passwordVariable), o.files
 	if how.Start, how.End, err = o.window.Bounds(); err != nil {
-		return how, usagef("%w", err)
-	}
-	if how.Zone, err = o.window.Location(); err != nil {
 		return how, usagef("%w", err)
 	}
 	if how.UsageSince, err = o.window.Instant("usage-since", o.usageSince); err != nil {
@@ -146,7 +142,7 @@ func (o *buildOptions) parse() (how build.Options, err error) {
 	case o.halfLife < 0:
 		return how, usagef("--usage-half-life %v: negative (want 0 or more)", o.halfLife)
 	case o.files.Accounts != "" && o.clusterOutput == "":
-		return how, usagef("--accounts needs --cluster-output, where the commands go")
+		return how, usagef("--accounts needs --cluster-output, the directory for the commands")
 	}
 	return how, nil
 }

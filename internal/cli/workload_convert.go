@@ -22,15 +22,15 @@ type convertOptions struct {
 
 func (o *convertOptions) addFlags(c *cobra.Command) {
 	addOutputFlag(c.Flags(), &o.output, "`FILE`", "compressed if its name ends in .gz")
-	c.Flags().StringVar(&o.to, "to", "", "`FORMAT` of the output: "+strings.Join(formats.Names(), ", ")+" (default: the one that FILE ends in, or else trace)")
+	c.Flags().StringVar(&o.to, "to", "", "`FORMAT` of the output: "+strings.Join(formats.Names(), ", ")+" (default: the one of FILE's ending, or else trace)")
 	addStrictFlag(c.Flags(), &o.strict)
 	addJSONFlag(c, &o.json)
 	require(c, "output")
 }
 
-// addStrictFlag adds the flag of commands that read what sites have recorded.
+// addStrictFlag adds --strict to commands that read records of sites.
 func addStrictFlag(f *pflag.FlagSet, to *bool) {
-	f.BoolVar(to, "strict", false, "refuse the first record that falls under a rule, with its line")
+	f.BoolVar(to, "strict", false, "stop at the first record that a rule applies to, and name its line")
 }
 
 func newWorkloadConvertCommand(g *globals) *cobra.Command {
@@ -38,10 +38,10 @@ func newWorkloadConvertCommand(g *globals) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "convert WORKLOAD -o FILE",
 		Short: "Write a workload in another format",
-		Long: `Reads a workload of any format and writes it in another one. What the other format has
-no place for is listed with the number of jobs that had it, as are the records of the
-source that fell under a rule. A trace keeps everything: an SWF log that becomes a trace
-and then a log again has the same records.`,
+		Long: `Reads a workload of any format and writes it in another format. Lists the attributes that
+the other format does not have, with the number of jobs that had them, and the rules that
+applied to records of the source, with the number of records. A trace keeps everything: an
+SWF log that becomes a trace and then a log again has the same records.`,
 		Example: `  rmreplay workload convert KTH-SP2-1996-2.1-cln.swf.gz -o kth.jsonl.gz
   rmreplay workload convert kth.jsonl.gz -o kth.swf
   rmreplay workload convert demo/day.jsonl -o day.txt --to events --json`,
@@ -90,7 +90,7 @@ func runWorkloadConvert(g *globals, path string, opts convertOptions) error {
 	return err
 }
 
-// orEmpty makes a map that JSON shows as an object even if there is nothing in it.
+// orEmpty returns m, or an empty map if m is nil: JSON shows an object and not null.
 func orEmpty[M ~map[string]int](m M) M {
 	if m == nil {
 		return M{}
@@ -98,7 +98,7 @@ func orEmpty[M ~map[string]int](m M) M {
 	return m
 }
 
-// writeCounts lists counts by name below a heading; nothing if there are none.
+// writeCounts writes counts by name below a heading. It writes nothing if there are none.
 func writeCounts[M ~map[string]int](b *strings.Builder, heading string, counts M) {
 	if len(counts) == 0 {
 		return

@@ -25,11 +25,11 @@ func newWorkloadGenerateCommand(g *globals) *cobra.Command {
 	var opts likeOptions
 	c := &cobra.Command{
 		Use:   "generate",
-		Short: "Make a workload from a seed",
-		Long: `Makes workloads that need no recording of a real cluster, or, with --like, a new one
-after the likeness of a given one: its arrivals by hour and weekday and their gaps, its
-users and how they repeat themselves, and sizes, run times and limits as they go together.
-docs/GENERATORS.md has the models.`,
+		Short: "Generate a random workload",
+		Long: `Generates random workloads from models, without records of a real cluster. With --like, it
+generates one that resembles a given workload: in the arrivals by hour and weekday and
+their gaps, in the users and how they repeat jobs, and in the joint distribution of sizes,
+run times and time limits. docs/GENERATORS.md describes the models.`,
 		Example: `  rmreplay workload generate --like site.jsonl --seed 7 -o another.jsonl
   rmreplay workload generate --like kth.swf --jobs 100000 -o long.jsonl.gz`,
 		Args: cobra.ArbitraryArgs,
@@ -46,10 +46,10 @@ func newGenerateExampleCommand(g *globals) *cobra.Command {
 	var opts generateOptions
 	c := &cobra.Command{
 		Use:   "example",
-		Short: "Write the bundled example: a cluster and a day of jobs for it",
-		Long: `Writes an invented cluster of fifty nodes (DIR/cluster: slurm.conf and the files
-beside it, with accounts, QOS and users) and a day of about 600 jobs on it
-(DIR/day.jsonl). The cluster is the same for every seed, the jobs are not.`,
+		Short: "Write the bundled example: a cluster and a day of jobs",
+		Long: `Writes an invented cluster of 50 nodes to DIR/cluster (slurm.conf and the files beside it,
+with accounts, QOS and users), and a day of about 600 jobs to DIR/day.jsonl. Every seed
+gives the same cluster and other jobs.`,
 		Example: `  rmreplay workload generate example --seed 1 -o demo
   rmreplay replay demo/day.jsonl --cluster demo/cluster -o demo/run`,
 		Args: wantArgs(),

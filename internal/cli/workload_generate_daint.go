@@ -19,9 +19,9 @@ type daintOptions struct {
 }
 
 func (o *daintOptions) addFlags(c *cobra.Command) {
-	c.Flags().IntVar(&o.days, "days", 0, "`N` days of submissions (default: 1, or as many as --jobs take)")
-	c.Flags().IntVar(&o.jobs, "jobs", 0, "number of jobs: `N` in all, whatever load they make (default: 6025 on one day, and as many on each further day as make the same load)")
-	c.Flags().Float64Var(&o.gpuLoad, "gpu-load", generate.DefaultGPULoad, "`SHARE` of the GPU nodes' node-hours that each day's jobs ask for; above 1 a queue builds up")
+	c.Flags().IntVar(&o.days, "days", 0, "`N` days of submissions (default: 1, or enough for --jobs)")
+	c.Flags().IntVar(&o.jobs, "jobs", 0, "number of jobs: `N` in all, whatever their load (default: 6025 on the first day, and on each further day enough for the same load)")
+	c.Flags().Float64Var(&o.gpuLoad, "gpu-load", generate.DefaultGPULoad, "`SHARE` of the GPU nodes' node-hours that the jobs of a day ask for; above 1 the queue grows")
 	addSeedFlag(c.Flags(), &o.seed, seedOfJobs)
 	addOutputFlag(c.Flags(), &o.output, "`DIR`", "a new directory, or an empty one")
 	require(c, "output")
@@ -33,11 +33,11 @@ func newGenerateDaintCommand(g *globals) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "daint",
 		Short: "Write a machine like Piz Daint, and days of jobs on it",
-		Long: `Writes a machine of 7,139 nodes (DIR/cluster) and days of jobs for it (DIR/day.jsonl),
-to what the paper on RM-Replay (Martinasso et al., SC'18) says of Piz Daint on 6 October
-2017: jobs by size and duration as in its Table I, 783 of which run when the window
-begins, submissions by hour, time limits that people ask for, 51 changes of nodes and 10
-of reservations a day, and jobs for 97 % of the GPU nodes and 54 % of the others.`,
+		Long: `Writes a machine of 7,139 nodes to DIR/cluster and days of jobs to DIR/day.jsonl. They
+follow what the paper on RM-Replay (Martinasso et al., SC'18) publishes about Piz Daint on
+6 October 2017: jobs by size and duration (Table I), 783 of them running when the window
+begins, submissions by hour, usual time limits, 51 node events and 10 reservation events a
+day, and jobs for 97 % of the GPU nodes and 54 % of the other nodes.`,
 		Example: `  rmreplay workload generate daint --seed 1 -o daint
   rmreplay workload generate daint --days 5 -o week
   rmreplay workload generate daint --jobs 145000 -o month
@@ -82,7 +82,7 @@ func runGenerateDaint(g *globals, opts daintOptions) error {
 	return err
 }
 
-// unmetHint says what brings the days to the load that is wanted.
+// unmetHint says which flags give each day the wanted load.
 func (o *daintOptions) unmetHint() string {
 	if o.jobs == 0 {
 		return ""
@@ -90,7 +90,7 @@ func (o *daintOptions) unmetHint() string {
 	return " (--days without --jobs makes as many jobs as do)"
 }
 
-// loadsJSON is the loads by feature of the nodes.
+// loadsJSON returns the loads by the feature of the nodes.
 func loadsJSON(loads []generate.Load) map[string]any {
 	out := map[string]any{}
 	for _, l := range loads {

@@ -21,7 +21,7 @@ type likeOptions struct {
 }
 
 func (o *likeOptions) addFlags(c *cobra.Command) {
-	c.Flags().StringVar(&o.like, "like", "", "`WORKLOAD` to learn from")
+	c.Flags().StringVar(&o.like, "like", "", "`WORKLOAD` that the new one resembles")
 	c.Flags().IntVar(&o.jobs, "jobs", 0, "number of jobs: `N` (default: as many as the workload has)")
 	addSeedFlag(c.Flags(), &o.seed, seedOfJobs)
 	addOutputFlag(c.Flags(), &o.output, "`FILE`", traceOutput)
@@ -50,10 +50,10 @@ func runGenerateLike(g *globals, c *cobra.Command, args []string, opts likeOptio
 	return g.saveGenerated(w, opts.output, opts.seed, opts.json)
 }
 
-// traceOutput says what becomes of an output that is a trace.
+// traceOutput is the usage of --output for a trace.
 const traceOutput = "a trace, compressed if its name ends in .gz"
 
-// saveGenerated writes a workload that has no cluster, and says so.
+// saveGenerated writes a generated workload that has no cluster, and prints where.
 func (g *globals) saveGenerated(w *workload.Workload, path string, seed uint64, asJSON bool) error {
 	if err := formats.Save(path, w); err != nil {
 		return err
@@ -78,10 +78,10 @@ func (o *lublinOptions) addFlags(c *cobra.Command) {
 	f := c.Flags()
 	f.IntVar(&o.model.Jobs, "jobs", 1000, "number of jobs: `N`")
 	f.IntVar(&o.model.Processors, "processors", 128, "size of the machine: `N` processors, or nodes with --whole-nodes")
-	f.BoolVar(&o.model.Nodes, "whole-nodes", false, "jobs ask for whole nodes, of which --processors is the number")
-	f.BoolVar(&o.model.Untyped, "untyped", false, "one stream of jobs, not batch and interactive ones")
-	f.IntVar(&o.model.Users, "users", 50, "`N` users, which the model itself does not have")
-	f.StringVar(&o.start, "start", "2024-03-04", "`TIME` at which the window begins: the midnight at which the model starts")
+	f.BoolVar(&o.model.Nodes, "whole-nodes", false, "jobs ask for whole nodes; --processors is their number")
+	f.BoolVar(&o.model.Untyped, "untyped", false, "one kind of jobs, in place of batch and interactive jobs")
+	f.IntVar(&o.model.Users, "users", 50, "number of users: `N` (the model itself has none)")
+	f.StringVar(&o.start, "start", "2024-03-04", "`TIME` at which the window begins, a midnight")
 	o.zone.Add(f)
 	addSeedFlag(f, &o.model.Seed, seedOfJobs)
 	addOutputFlag(f, &o.output, "`FILE`", traceOutput)
@@ -94,13 +94,14 @@ func newGenerateLublinCommand(g *globals) *cobra.Command {
 	var opts lublinOptions
 	c := &cobra.Command{
 		Use:   "lublin",
-		Short: "Draw jobs from the model of Lublin and Feitelson",
-		Long: `Draws jobs from the model of Lublin and Feitelson ("The workload on parallel
-supercomputers", JPDC 63(11), 2003) with its published parameters: sizes two-stage uniform
-with serial jobs and powers of two, run times hyper-gamma and longer for larger jobs,
-arrivals log-gamma with a daily cycle. The model knows neither users nor time limits:
-users are drawn by Zipf's law, and every job may run 46 hours, which is longer than any
-does; "workload transform --time-limit-model tsafrir" gives them limits as users ask for.`,
+		Short: "Generate jobs with the model of Lublin and Feitelson",
+		Long: `Generates jobs with the model of Lublin and Feitelson ("The workload on parallel
+supercomputers", JPDC 63(11), 2003) and its published parameters. Sizes are two-stage
+uniform, with serial jobs and powers of two. Run times are hyper-gamma and longer for
+larger jobs. Arrivals are log-gamma with a daily cycle. The model has no users and no time
+limits: users follow Zipf's law here, and every job has a limit of 46 hours, which no job
+reaches. "workload transform --time-limit-model tsafrir" replaces these limits by ones
+that resemble users' estimates.`,
 		Example: `  rmreplay workload generate lublin --jobs 10000 --processors 512 --seed 1 -o model.jsonl
   rmreplay simulate model.jsonl --policy easy -o run`,
 		Args: wantArgs(),

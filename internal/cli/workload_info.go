@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"rmreplay/internal/flags"
 	"rmreplay/internal/workload"
 	"rmreplay/internal/workload/chart"
 )
@@ -13,12 +14,14 @@ import (
 // infoOptions are the flags of `workload info`.
 type infoOptions struct {
 	plots, plotFormat string
+	zone              flags.Zone
 	json              bool
 }
 
 func (o *infoOptions) addFlags(c *cobra.Command) {
-	c.Flags().StringVar(&o.plots, "plots", "", "`DIR` to draw charts into")
+	c.Flags().StringVar(&o.plots, "plots", "", "also write charts to `DIR`")
 	c.Flags().StringVar(&o.plotFormat, "plot-format", "svg", "`FORMAT` of the charts: "+strings.Join(chart.Formats, " or "))
+	o.zone.Add(c.Flags())
 	addJSONFlag(c, &o.json)
 }
 
@@ -27,13 +30,14 @@ func newWorkloadInfoCommand(g *globals) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "info WORKLOAD",
 		Short: "Summarize a workload",
-		Long: `Says what a workload asks for: how many jobs of which size and duration, from whom
-and when, and how much of their time limits they use. Offered work is processors times
-run time, as the jobs ask for it; offered load is its share of what the machine could do
-in the window, where the source says how large the machine is.
+		Long: `Prints the number of jobs by size and run time, by user, account and partition, and by
+hour of submission, and how much of their time limits the jobs use. Offered work is the
+processors that jobs ask for, times their run time. Offered load is offered work divided
+by the machine's processors and the length of the window, if the source gives the size of
+the machine.
 
-With --plots, the table of sizes and durations, the submissions by hour and by hour of
-the day, and requested against used time are drawn as well.`,
+With --plots, the command also draws charts: the table of sizes and run times, submissions
+by hour and by hour of the day, and requested and used time.`,
 		Example: `  rmreplay workload info demo/day.jsonl
   rmreplay workload info jobs.events.gz --json
   rmreplay workload info KTH-SP2-1996-2.1-cln.swf.gz --plots kth --plot-format png`,
@@ -56,7 +60,7 @@ func runWorkloadInfo(g *globals, path string, opts infoOptions) error {
 	}
 	info := workload.NewInfo(w)
 	if opts.plots != "" {
-		files, err := chart.Write(opts.plots, opts.plotFormat, w, info)
+		files, err := chart.Write(opts.plots, opts.plotFormat, w, info, opts.zone.Location())
 		if err != nil {
 			return err
 		}
@@ -65,5 +69,5 @@ func runWorkloadInfo(g *globals, path string, opts infoOptions) error {
 	if opts.json {
 		return g.printJSON(info)
 	}
-	return info.Render(g.stdout)
+	return info.Render(g.stdout, opts.zone.Location())
 }

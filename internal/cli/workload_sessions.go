@@ -23,32 +23,33 @@ type sessionsOptions struct {
 func (o *sessionsOptions) addFlags(c *cobra.Command) {
 	f := c.Flags()
 	addSessionsFlag(f, &o.by)
-	f.StringVar(&o.user, "user", "", "only this `USER`")
-	f.BoolVar(&o.batches, "batches", false, "cut the sessions into batches of overlapping jobs")
+	f.StringVar(&o.user, "user", "", "only the sessions of `USER`")
+	f.BoolVar(&o.batches, "batches", false, "divide the sessions into batches of overlapping jobs")
 	f.StringVar(&o.dot, "dot", "", "write the graphs to a `FILE` for Graphviz; - is standard output")
 	f.StringVar(&o.graph, "graph", "", "write the graphs to a `FILE` as JSON Lines, one line for each user; - is standard output")
 	addJSONFlag(c, &o.json)
 }
 
-// addSessionsFlag adds the flag that says where sessions end.
+// addSessionsFlag adds --sessions, the rule that divides submissions into sessions.
 func addSessionsFlag(f *pflag.FlagSet, by *string) {
 	f.StringVar(by, "sessions", session.Default.String(),
-		"`RULE` by which a user's sessions begin: 60 minutes after the last submission (arrival:60m), 20 after the end of the job that was submitted last (last:20m), or 20 after the end of all jobs (max:20m)")
+		"`RULE` METHOD:DURATION by which a session begins: that long after the last submission (arrival:60m), after the end of the job submitted last (last:20m), or after the end of all jobs (max:20m)")
 }
 
 func newWorkloadSessionsCommand(g *globals) *cobra.Command {
 	var opts sessionsOptions
 	c := &cobra.Command{
 		Use:   "sessions WORKLOAD",
-		Short: "Find the sessions of a workload's users, and which depend on which",
-		Long: `Cuts what each user submitted into sessions, by one of three delimitations (Zakay and
-Feitelson, 2013), and finds which sessions had ended when another began: those that it
-depends on, less what follows from others. The time in between is the think time, which
-a replay with feedback keeps. Says how many sessions there are, how long the longest
-chain of them is and how many depend on one.
+		Short: "Find the sessions of users, and how they depend on each other",
+		Long: `Divides the submissions of each user into sessions, by one of three delimitations (Zakay
+and Feitelson, 2013). A session depends on the sessions that had ended when it began;
+dependencies that follow from others are left out. The time from the end of one session to
+the start of the next is the think time, which a replay with feedback keeps. Prints the
+number of sessions, the longest chain of dependent sessions, and how many sessions depend
+on one.
 
-The workload must know when its jobs ended: an SWF log does, a run does, and a trace
-does that has recorded ends. Replay any other first, and give that run.`,
+The workload must record the ends of its jobs. SWF logs, runs, and traces with recorded
+ends do. Replay any other workload first, and use that run.`,
 		Example: `  rmreplay workload sessions KTH-SP2-1996-2.1-cln.swf.gz
   rmreplay workload sessions log.swf --sessions max:20m --json
   rmreplay workload sessions demo/run --user ada --dot - | dot -Tsvg > ada.svg`,
@@ -103,8 +104,8 @@ func runWorkloadSessions(g *globals, path string, opts sessionsOptions) error {
 	return summary.Render(g.stdout)
 }
 
-// writeTo writes to the file that a flag names. An empty name writes nothing, and a dash
-// stands for standard output.
+// writeTo writes to the file that a flag names. It writes nothing for an empty name, and to
+// standard output for a dash.
 func (g *globals) writeTo(path string, write func(io.Writer) error) (err error) {
 	switch path {
 	case "":

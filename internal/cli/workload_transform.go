@@ -3,8 +3,6 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -23,8 +21,8 @@ import (
 
 // transformOptions are the flags of `workload transform`.
 type transformOptions struct {
-	// steps are in the order in which they stand on the command line. What they need of
-	// the other options is there only after all of them were read.
+	// steps make the changes, in the order of the command line. Each is called after all flags
+	// have been read, because it may depend on others.
 	steps []func(*transformOptions) (transform.Step, error)
 
 	window     flags.Window
@@ -45,25 +43,30 @@ func newWorkloadTransformCommand(g *globals) *cobra.Command {
 	var opts transformOptions
 	c := &cobra.Command{
 		Use:   "transform WORKLOAD",
-		Short: "Make another workload of a workload: what if…?",
-		Long: `Reads a workload, changes it in the order of the options, and writes a trace whose
-header lists what was done. An option may stand there more than once.
+		Short: "Change a workload: what if…?",
+		Long: `Reads a workload, changes it, and writes a trace whose header lists the changes. Flags
+that change the workload apply in the order in which they are given, and may be repeated.
 
---share goes with --time-limit-accuracy; --min-nodes, --min-runtime and --switch-wait go
-with --switches. --filter keeps the jobs for which an expression is true, over: id name
-user group account partition qos reservation constraint gres dependency, nodes cpus tasks
-switches array preset, time_limit_s run_time_s submit_s hour weekday exit_code cancelled
-state; with ==, <, in, and, or, not, matches, startsWith and the rest of the language of
-expr-lang.org.
+--share belongs to --time-limit-accuracy. --min-nodes, --min-runtime and --switch-wait
+belong to --switches.
 
---start and --end cut out a window, where the first of the two stands: what is submitted
-in it, with what runs and waits at its start.
+--filter keeps the jobs for which an expression is true. The expression may use
 
-With --cluster, time limits and sizes keep within what its partitions allow; else within
-the longest limit that a job of the partition has. --anonymize, which comes last,
-replaces the names of users, accounts, jobs and nodes under a key of at least 16 bytes
-from a file; --cluster-output writes the cluster with the same names. docs/TRANSFORMS.md
-describes every option.`,
+  id name user group account partition qos reservation constraint gres dependency
+  nodes cpus tasks switches array preset exit_code cancelled state
+  time_limit_s run_time_s submit_s hour weekday
+
+and ==, <, in, and, or, not, matches, startsWith and the rest of the language of
+expr-lang.org. hour and weekday are those of the submission in UTC.
+
+--start and --end cut out a window, at the position of the first of them. The new workload
+has the jobs that are submitted in the window, and those that run or wait at its start.
+
+With --cluster, time limits and sizes stay within the limits of its partitions, and else
+within the longest time limit of a job in the partition. --anonymize must be the last
+change. It replaces the names of users, accounts, jobs and nodes, with a key of at least
+16 bytes from a file. --cluster-output writes the cluster with the same new names.
+docs/TRANSFORMS.md describes every flag.`,
 		Example: `  rmreplay workload transform day.jsonl --time-limit-accuracy 1.1 -o accurate.jsonl
   rmreplay workload transform day.jsonl --filter 'constraint == "gpu"' \
     --switches 1 --min-nodes 64 --min-runtime 600 -o switches.jsonl
@@ -85,15 +88,15 @@ func (o *transformOptions) addFlags(c *cobra.Command) {
 		f.Var(&stepFlag{opts: o, parse: s.parse, kind: s.kind}, s.name, s.usage)
 	}
 	f.Lookup(intervalFlag).Hidden = true
-	o.window.Add(f, "keep what is submitted from then on, with what runs and waits then", "keep what is submitted before")
-	for _, name := range []string{"start", "end"} { // where one of them stands, the window is cut
+	o.window.Add(f, "keep later submissions, and the jobs that run or wait then", "keep earlier submissions")
+	for _, name := range []string{"start", "end"} { // the first one adds the step
 		flag := f.Lookup(name)
 		flag.Value = &windowFlag{flag.Value, o}
 	}
 	f.Float64Var(&o.share, "share", 1, "`SHARE` of the jobs that --time-limit-accuracy changes, 0 to 1")
-	f.IntVar(&o.minNodes, "min-nodes", 2, "--switches for jobs of at least `N` nodes")
-	flags.Duration(f, &o.minRuntime, "min-runtime", 0, "--switches for jobs that run longer than `DURATION`")
-	flags.Duration(f, &o.switchWait, "switch-wait", 0, "a job waits for its switches for `DURATION` (default: Slurm's)")
+	f.IntVar(&o.minNodes, "min-nodes", 2, "limit --switches to jobs of at least `N` nodes")
+	flags.Duration(f, &o.minRuntime, "min-runtime", 0, "limit --switches to jobs that run longer than `DURATION`")
+	flags.Duration(f, &o.switchWait, "switch-wait", 0, "let jobs wait for their switches for `DURATION` (default: Slurm's)")
 	addSeedFlag(f, &o.seed, "--jitter, --time-limit-model and --share")
 	f.StringVar(&o.cluster, "cluster", "", "`DIR` of the cluster: the one that the workload is for")
 	addClusterOutputFlag(f, &o.clusterOutput, "the anonymized one")
@@ -103,12 +106,12 @@ func (o *transformOptions) addFlags(c *cobra.Command) {
 	flags.Alias(f, map[string]string{"cluster-out": "cluster-output", "shake": "jitter"})
 }
 
-// addClusterOutputFlag adds the flag of commands that write a cluster beside the workload.
+// addClusterOutputFlag adds --cluster-output to commands that also write a cluster.
 func addClusterOutputFlag(f *pflag.FlagSet, to *string, what string) {
 	f.StringVar(to, "cluster-output", "", "write a cluster to `DIR`: "+what)
 }
 
-// windowFlag is a bound of the window. The first one that is given adds the step.
+// windowFlag is --start or --end. The first one that is given adds the step.
 type windowFlag struct {
 	pflag.Value
 	opts *transformOptions
@@ -131,25 +134,25 @@ func (f *windowFlag) Set(text string) error {
 // intervalFlag is the earlier form of --start and --end: FROM/TO.
 const intervalFlag = "window"
 
-// parseStep reads an option's value and returns what makes the step.
+// parseStep reads the value of a flag and returns a function that makes the step.
 type parseStep func(value string) (func(*transformOptions) (transform.Step, error), error)
 
-// transformSteps are the options that change the workload.
+// transformSteps are the flags that change the workload.
 var transformSteps = []struct {
 	name, kind, usage string
 	parse             parseStep
 }{
-	{"time-limit-accuracy", "factor", "time limit = `FACTOR` x run time, as 1.1", number(func(o *transformOptions, x float64) (transform.Step, error) {
+	{"time-limit-accuracy", "factor", "set time limits to `FACTOR` x run time, for example 1.1", number(func(o *transformOptions, x float64) (transform.Step, error) {
 		return transform.TimeLimitAccuracy(x, o.share)
 	})},
-	{"time-limit-model", "model", "time limits as users estimate them: `MODEL` tsafrir", estimateModel},
+	{"time-limit-model", "model", "set time limits that resemble users' estimates: `MODEL` tsafrir", estimateModel},
 	{"switches", "number", "ask for at most `N` leaf switches", count(func(o *transformOptions, n int) (transform.Step, error) {
 		return transform.Switches(transform.SwitchOptions{Switches: n, MinNodes: o.minNodes, MinRuntime: o.minRuntime, Wait: o.switchWait})
 	})},
-	{"scale-arrivals", "factor", "multiply the times of submission by `FACTOR` (0.5 is twice the rate)", number(plain(transform.ScaleArrivals))},
+	{"scale-arrivals", "factor", "multiply the times between submissions by `FACTOR` (0.5 doubles the rate)", number(plain(transform.ScaleArrivals))},
 	{"scale-runtime", "factor", "multiply run times and time limits by `FACTOR`", number(plain(transform.ScaleRuntime))},
 	{"scale-nodes", "factor", "multiply nodes, tasks and GPUs by `FACTOR`", number(plain(transform.ScaleNodes))},
-	{"repeat", "number", "`N` times the workload, whole days apart", count(func(_ *transformOptions, n int) (transform.Step, error) {
+	{"repeat", "number", "repeat the workload `N` times, whole days apart", count(func(_ *transformOptions, n int) (transform.Step, error) {
 		return transform.Repeat(n)
 	})},
 	{intervalFlag, "interval", "--start and --end in one: `FROM/TO`", interval},
@@ -167,21 +170,21 @@ var transformSteps = []struct {
 		}, nil
 	}},
 	{"jitter", "duration", jitterUsage, func(text string) (func(*transformOptions) (transform.Step, error), error) {
-		d, err := flags.ParseDuration(text)
+		d, err := hpc.ParseDuration(text)
 		return func(*transformOptions) (transform.Step, error) { return transform.Shake(d) }, err
 	}},
-	{"map-partition", "pair", "send jobs from partition OLD to NEW: `OLD=NEW`, or *=NEW for all partitions", func(pair string) (func(*transformOptions) (transform.Step, error), error) {
+	{"map-partition", "pair", "move jobs from partition OLD to NEW: `OLD=NEW`, or *=NEW for all partitions", func(pair string) (func(*transformOptions) (transform.Step, error), error) {
 		from, to, _ := strings.Cut(pair, "=")
 		step, err := transform.MapPartition(from, to)
 		return func(*transformOptions) (transform.Step, error) { return step, nil }, err
 	}},
-	{"anonymize", "path", "replace all names under the key in `FILE`", func(path string) (func(*transformOptions) (transform.Step, error), error) {
+	{"anonymize", "path", "replace all names, with the key in `FILE`", func(path string) (func(*transformOptions) (transform.Step, error), error) {
 		return func(o *transformOptions) (transform.Step, error) {
 			if o.keyFile != "" {
 				return transform.Step{}, usagef("--anonymize is there twice")
 			}
 			o.keyFile = path
-			return transform.Step{}, nil // it is made last, of what the others leave
+			return transform.Step{}, nil // anonymization is the last step
 		}, nil
 	}},
 }
@@ -217,7 +220,7 @@ func estimateModel(name string) (func(*transformOptions) (transform.Step, error)
 	return func(*transformOptions) (transform.Step, error) { return transform.ModalEstimates(), nil }, nil
 }
 
-// interval reads FROM/TO, of which either may be empty.
+// interval reads FROM/TO. Either may be empty.
 func interval(text string) (func(*transformOptions) (transform.Step, error), error) {
 	from, to, ok := strings.Cut(text, "/")
 	if !ok || from == "" && to == "" {
@@ -236,7 +239,7 @@ func interval(text string) (func(*transformOptions) (transform.Step, error), err
 	}, nil
 }
 
-// stepFlag is an option that adds a step.
+// stepFlag is a flag that adds a step.
 type stepFlag struct {
 	opts  *transformOptions
 	parse parseStep
@@ -261,8 +264,7 @@ type transformReport struct {
 	Jobs       int                `json:"jobs"`
 	Steps      []transform.Result `json:"steps"`
 	ClusterOut string             `json:"cluster_out,omitempty"`
-	// Remaining are names that were replaced and are still there: something that keeps its
-	// name has the same one.
+	// Remaining are replaced names that still occur in the cluster's files.
 	Remaining []string `json:"names_remaining,omitempty"`
 }
 
@@ -295,9 +297,13 @@ func runWorkloadTransform(g *globals, path string, opts *transformOptions) error
 	}
 	report := transformReport{Source: path, Output: opts.output, Seed: opts.seed, Steps: results}
 	if opts.keyFile != "" {
-		if out, err = anonymize(out, cluster, opts, &report); err != nil {
+		how := experiment.Anonymization{KeyFile: opts.keyFile, Cluster: cluster, ClusterDir: opts.cluster, Output: opts.clusterOutput}
+		anonymous, err := experiment.Anonymize(out, how)
+		if err != nil {
 			return err
 		}
+		out, report.ClusterOut, report.Remaining = anonymous.Workload, opts.clusterOutput, anonymous.Remaining
+		report.Steps = append(report.Steps, anonymous.Steps...)
 	}
 	if err := formats.Save(opts.output, out); err != nil {
 		return err
@@ -306,7 +312,7 @@ func runWorkloadTransform(g *globals, path string, opts *transformOptions) error
 	return report.print(g, opts.json)
 }
 
-// makeSteps makes the steps now that all options are known.
+// makeSteps makes the steps, once all flags have been read.
 func (o *transformOptions) makeSteps() ([]transform.Step, error) {
 	var steps []transform.Step
 	for _, later := range o.steps {
@@ -328,58 +334,6 @@ func (o *transformOptions) makeSteps() ([]transform.Step, error) {
 		return nil, usagef("--cluster-output goes with --anonymize and --cluster")
 	}
 	return steps, nil
-}
-
-// anonymize replaces the names of the workload and, if asked for, of the cluster.
-func anonymize(w *workload.Workload, cluster *conf.Cluster, opts *transformOptions, report *transformReport) (*workload.Workload, error) {
-	key, err := os.ReadFile(opts.keyFile)
-	if err != nil {
-		return nil, badInput(fmt.Errorf("reading key: %w", err))
-	}
-	var nodes []string
-	var users []hpc.User
-	if cluster != nil {
-		for _, n := range cluster.Nodes {
-			nodes = append(nodes, n.Name)
-		}
-		users = cluster.Users
-	}
-	a, err := transform.NewAnonymizer(key, w, nodes, users)
-	if err != nil {
-		return nil, badInput(fmt.Errorf("anonymizing: %s: %w", opts.keyFile, err))
-	}
-	out, results, err := transform.Apply(w, transform.Environment{}, a.Step())
-	if err != nil {
-		return nil, badInput(err)
-	}
-	report.Steps = append(report.Steps, results...)
-	if opts.clusterOutput == "" {
-		return out, nil
-	}
-	files, err := a.Cluster(opts.cluster, cluster.Accounts, users)
-	if err != nil {
-		return nil, badInput(err)
-	}
-	report.ClusterOut = opts.clusterOutput
-	return out, writeCluster(opts.clusterOutput, files, a, report)
-}
-
-func writeCluster(dir string, files map[string]string, a *transform.Anonymizer, report *transformReport) error {
-	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
-		return fmt.Errorf("writing cluster: %s: is not empty", dir)
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("writing cluster: %w", err)
-	}
-	all := ""
-	for name, text := range files {
-		all += text
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			return fmt.Errorf("writing cluster: %w", err)
-		}
-	}
-	report.Remaining = a.Leaks(all)
-	return nil
 }
 
 func (r *transformReport) print(g *globals, asJSON bool) error {

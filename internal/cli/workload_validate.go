@@ -3,10 +3,12 @@ package cli
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"rmreplay/internal/experiment"
+	"rmreplay/internal/flags"
 	"rmreplay/internal/rm/slurm/conf"
 	"rmreplay/internal/workload"
 )
@@ -15,28 +17,30 @@ import (
 type validateOptions struct {
 	cluster string
 	all     bool
+	zone    flags.Zone
 	json    bool
 }
 
 func (o *validateOptions) addFlags(c *cobra.Command) {
 	c.Flags().StringVar(&o.cluster, "cluster", "", "`DIR` of the cluster: check users, partitions, nodes and features against it")
 	c.Flags().BoolVar(&o.all, "all", false, fmt.Sprintf("list all problems, not only the first %d of each rule", mostOfRule))
+	o.zone.Add(c.Flags())
 	addJSONFlag(c, &o.json)
 }
 
-// mostOfRule is how many problems of one rule people are shown.
+// mostOfRule is the number of problems of one rule that the command prints without --all.
 const mostOfRule = 10
 
 func newWorkloadValidateCommand(g *globals) *cobra.Command {
 	var opts validateOptions
 	c := &cobra.Command{
 		Use:   "validate WORKLOAD",
-		Short: "Check whether a replay of a workload would mean anything",
-		Long: `Reads a workload and lists what would spoil a replay of it, by named rules: errors
-(the workload does not say what is to happen) and warnings (the resource manager will
-answer in its own way, by rejecting a job or ending it, which may or may not be meant).
-With --cluster, users, partitions, sizes, features and the slurm.conf files of actions
-are checked against a cluster.
+		Short: "Check whether a workload can be replayed",
+		Long: `Reads a workload and lists its problems, each with the name of a rule. An error means that
+the workload contradicts itself or leaves out what a replay needs. A warning means that
+the resource manager may reject or end a job, or that a date looks wrong; both may be
+intended. With --cluster, the command also checks users, partitions, sizes, features, and
+the slurm.conf files of actions against a cluster.
 
 The exit status is 4 if there are errors, and 0 if there are only warnings.`,
 		Example: `  rmreplay workload validate demo/day.jsonl
@@ -48,27 +52,6 @@ The exit status is 4 if there are errors, and 0 if there are only warnings.`,
 	}
 	opts.addFlags(c)
 	return c
-}
-
-// The rules of actions on Slurm, which [workload.Validate] knows nothing of.
-const (
-	ruleBadAction   = "bad_action"
-	ruleShellAction = "shell_action"
-)
-
-// actionProblems are what is wrong with the workload's actions. Without a cluster the files
-// that they name are not looked at.
-func actionProblems(w *workload.Workload, cluster *conf.Cluster) (list []workload.Problem) {
-	for _, a := range w.Actions {
-		if err := experiment.CheckAction(a, w.Start, cluster); err != nil {
-			list = append(list, workload.Problem{Severity: workload.Error, Rule: ruleBadAction, Text: err.Error()})
-		}
-		if a.Shell != "" {
-			text := fmt.Sprintf("the action at %s is a shell line: it runs with --allow-shell only", a.At)
-			list = append(list, workload.Problem{Severity: workload.Warning, Rule: ruleShellAction, Text: text})
-		}
-	}
-	return list
 }
 
 // validateReport is the answer of `workload validate --json`.
@@ -85,15 +68,17 @@ func runWorkloadValidate(g *globals, path string, opts validateOptions) error {
 	if err != nil {
 		return err
 	}
-	var known workload.Cluster
 	var cluster *conf.Cluster
 	if opts.cluster != "" {
 		if cluster, err = experiment.OpenCluster(opts.cluster, 0); err != nil {
 			return err
 		}
-		known = experiment.Known(cluster)
 	}
-	r := newValidateReport(w, append(workload.Validate(w, known), actionProblems(w, cluster)...))
+	zone := opts.zone.Location()
+	if opts.json {
+		zone = time.UTC
+	}
+	r := newValidateReport(w, experiment.Check(w, cluster, zone))
 	if opts.json {
 		err = g.printJSON(r)
 	} else {

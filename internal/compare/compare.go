@@ -13,6 +13,7 @@
 package compare
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"time"
@@ -50,6 +51,39 @@ func Load(s *run.Set) (Set, error) {
 		out.Runs = append(out.Runs, Realization{Name: r.Dir, Manifest: &r.Manifest, Rows: rows})
 	}
 	return out, nil
+}
+
+// Open opens and reads the set of runs in each directory. It stops when ctx is cancelled.
+// Every other error says which record is missing or wrong.
+func Open(ctx context.Context, dirs []string) ([]Set, error) {
+	var sets []Set
+	for _, dir := range dirs {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		opened, err := run.OpenSet(dir)
+		if err != nil {
+			return nil, err
+		}
+		set, err := Load(opened)
+		if err != nil {
+			return nil, err
+		}
+		sets = append(sets, set)
+	}
+	return sets, nil
+}
+
+// FirstInvalid returns the name of a run that is not valid, and an empty string if all are.
+func FirstInvalid(sets []Set) string {
+	for _, s := range sets {
+		for _, r := range s.Runs {
+			if !r.Manifest.Valid {
+				return r.Name
+			}
+		}
+	}
+	return ""
 }
 
 // Options say how runs are compared. The zero value is usable.

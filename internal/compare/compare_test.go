@@ -93,7 +93,7 @@ func TestOneRunEachAllowsNoInference(t *testing.T) {
 		t.Errorf("distance %v, want 60", got)
 	}
 	var text bytes.Buffer
-	if err := c.Render(&text); err != nil {
+	if err := c.Render(&text, time.UTC); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(text.String(), "No inference is possible") || strings.Contains(text.String(), "interval") {
@@ -212,7 +212,7 @@ func TestOtherDate(t *testing.T) {
 	if p.Jobs.Shift != metrics.Float(-shift.Seconds()) || p.Jobs.Submit.Changed != 0 || p.Jobs.Start.Max != 7 {
 		t.Errorf("shift %v, submit %+v, start %+v", p.Jobs.Shift, p.Jobs.Submit, p.Jobs.Start)
 	}
-	if d := p.Divergences; len(d) != 1 || d[0].Job != "y" || d[0].at != monday.Add(100*time.Second) {
+	if d := p.Divergences; len(d) != 1 || d[0].Job != "y" || d[0].At != Instant(monday.Add(100*time.Second)) {
 		t.Errorf("divergences %+v", d)
 	}
 }
@@ -226,8 +226,8 @@ func TestFirstDivergence(t *testing.T) {
 		t.Fatalf("divergences %+v, want nodes of w, run time of w, start of y", list)
 	}
 	d := list[2]
-	if d.Job != "y" || d.at != monday.Add(100*time.Second) || d.Reason != "job y started 20 s later than in the baseline" {
-		t.Errorf("start: %s at %s: %s", d.Key, d.At, d.Reason)
+	if d.Job != "y" || d.At != Instant(monday.Add(100*time.Second)) || d.Reason != "job y started 20 s later than in the baseline" {
+		t.Errorf("start: %s at %s: %s", d.Key, d.At.Text(time.UTC), d.Reason)
 	}
 	if d.Baseline.Queued != 2 || d.Baseline.Running != 0 || d.Set.Queued != 2 || d.Set.Running != 1 || d.Set.BusyNodes != 1 {
 		t.Errorf("baseline %+v, set %+v", d.Baseline, d.Set)
@@ -237,6 +237,15 @@ func TestFirstDivergence(t *testing.T) {
 	}
 	if len(d.Overtook) != 1 || d.Overtook[0] != "z" {
 		t.Errorf("overtook %v, want z", d.Overtook)
+	}
+	// People read dates in their time zone, and JSON has UTC.
+	at := monday.Add(100 * time.Second)
+	if got, want := d.At.Text(time.FixedZone("", 3600)), at.Std().Add(time.Hour).Format("2006-01-02T15:04:05")+"+01:00"; got != want {
+		t.Errorf("in another zone %s, want %s", got, want)
+	}
+	encoded, err := json.Marshal(d)
+	if err != nil || !strings.Contains(string(encoded), `"at":"`+at.String()+`"`) || !strings.Contains(string(encoded), `"job_start":"`+at.String()+`"`) {
+		t.Errorf("JSON %s, %v", encoded, err)
 	}
 	if same := mustCompare(t, Options{}, a, a).Pairs[0].Divergences; len(same) != 0 {
 		t.Errorf("a run diverges from itself: %+v", same)
@@ -313,7 +322,7 @@ func TestUnusualInput(t *testing.T) {
 		t.Error(err)
 	}
 	var text bytes.Buffer
-	if err := empty.Render(&text); err != nil {
+	if err := empty.Render(&text, time.UTC); err != nil {
 		t.Error(err)
 	}
 	alone, err := Describe([]Set{randomSet("a", 1, 5, 10)}, Options{})

@@ -19,8 +19,8 @@ type Divergence struct {
 	Kind DivergenceKind `json:"kind"`
 	Key
 	// At is the earlier of the two instants that differ, on the baseline's dates.
-	At     string `json:"at"`
-	Reason string `json:"text"`
+	At     Instant `json:"at"`
+	Reason string  `json:"text"`
 	// What the job asked for, as far as the run record has it.
 	User       string        `json:"user"`
 	Partition  string        `json:"partition"`
@@ -33,8 +33,6 @@ type Divergence struct {
 	// Overtook are the jobs that overtook this one in the run in which it came later: they
 	// started there between At and its start, and had not started in the other run by At.
 	Overtook []string `json:"overtook"`
-
-	at hpc.Time
 }
 
 // DivergenceKind says what differed.
@@ -54,9 +52,9 @@ var divergenceOrder = []DivergenceKind{DivergedSubmit, DivergedRunTime, Diverged
 // Situation is the state of a run just before an instant. Jobs that end at the instant have
 // ended; jobs that start at it are still waiting.
 type Situation struct {
-	Submit string        `json:"job_submit"` // of the diverging job; empty if it did not happen
-	Start  string        `json:"job_start"`
-	End    string        `json:"job_end"`
+	Submit Instant       `json:"job_submit"` // of the diverging job
+	Start  Instant       `json:"job_start"`
+	End    Instant       `json:"job_end"`
 	Wait   metrics.Float `json:"job_wait_s"`
 	Nodes  string        `json:"job_nodes"`
 
@@ -70,6 +68,21 @@ type Situation struct {
 	OnlyBusy    string   `json:"only_busy_nodes"` // host list
 }
 
+// Instant is a date of a divergence, on the baseline's dates; 0 if it did not happen. In JSON
+// it is RFC 3339 in UTC, and empty for 0.
+type Instant hpc.Time
+
+// Text returns the date in a time zone, as [hpc.Time.Text]; empty for 0.
+func (t Instant) Text(zone *time.Location) string {
+	if t == 0 {
+		return ""
+	}
+	return hpc.Time(t).Text(zone)
+}
+
+// MarshalText writes the date for JSON.
+func (t Instant) MarshalText() ([]byte, error) { return []byte(t.Text(time.UTC)), nil }
+
 // listedJobs is the largest number of jobs in one list of a divergence.
 const listedJobs = 20
 
@@ -81,7 +94,7 @@ func diverge(a, b *table, tolerance time.Duration) []Divergence {
 			continue
 		}
 		for _, d := range differences(a, b, key, tolerance) {
-			if known, ok := first[d.Kind]; !ok || d.at < known.at {
+			if known, ok := first[d.Kind]; !ok || d.At < known.At {
 				first[d.Kind] = d
 			}
 		}
@@ -93,7 +106,7 @@ func diverge(a, b *table, tolerance time.Duration) []Divergence {
 			list = append(list, d)
 		}
 	}
-	slices.SortStableFunc(list, func(x, y Divergence) int { return cmp.Compare(x.at, y.at) })
+	slices.SortStableFunc(list, func(x, y Divergence) int { return cmp.Compare(x.At, y.At) })
 	return list
 }
 
@@ -102,7 +115,7 @@ func differences(a, b *table, key Key, tolerance time.Duration) []Divergence {
 	x, y := a.byKey[key], b.byKey[key]
 	var list []Divergence
 	add := func(kind DivergenceKind, at hpc.Time) {
-		list = append(list, Divergence{Kind: kind, Key: key, at: at})
+		list = append(list, Divergence{Kind: kind, Key: key, At: Instant(at)})
 	}
 	apart := func(t, u hpc.Time) bool { return t.Sub(u).Abs() > tolerance }
 	if s, t := a.at(x.Submit), b.at(y.Submit); apart(s, t) {
@@ -145,7 +158,6 @@ func sortedNodes(list string) []string {
 
 // explain fills in the situations and the overtaking jobs.
 func (d *Divergence) explain(a, b *table) {
-	d.At = d.at.String()
 	x, y := a.byKey[d.Key], b.byKey[d.Key]
 	known := x
 	if x.Processors == 0 {
@@ -156,7 +168,7 @@ func (d *Divergence) explain(a, b *table) {
 	if known.TimeLimit != 0 && known.TimeLimit != hpc.Unlimited {
 		d.TimeLimit = seconds(known.TimeLimit)
 	}
-	before, after := a.snapshot(d.at), b.snapshot(d.at)
+	before, after := a.snapshot(hpc.Time(d.At)), b.snapshot(hpc.Time(d.At))
 	d.Baseline = before.situation(after, a, x)
 	d.Set = after.situation(before, b, y)
 	d.Overtook = []string{}
@@ -165,7 +177,7 @@ func (d *Divergence) explain(a, b *table) {
 		if x.Start == 0 || y.Start != 0 && b.at(y.Start) < a.at(x.Start) {
 			early, late = b, a
 		}
-		d.Overtook = overtakers(early, late, d.Key, d.at)
+		d.Overtook = overtakers(early, late, d.Key, hpc.Time(d.At))
 	}
 	d.Reason = d.text(a, b)
 }
@@ -264,14 +276,8 @@ func (s *snapshot) hold(row *run.Row) {
 
 // situation describes a run, compared with the other one.
 func (s *snapshot) situation(other *snapshot, t *table, row *run.Row) Situation {
-	text := func(instant hpc.Time) string {
-		if instant == 0 {
-			return ""
-		}
-		return t.at(instant).String()
-	}
 	out := Situation{
-		Submit: text(row.Submit), Start: text(row.Start), End: text(row.End),
+		Submit: Instant(t.at(row.Submit)), Start: Instant(t.at(row.Start)), End: Instant(t.at(row.End)),
 		Wait: metrics.NoValue(), Nodes: row.Nodes,
 		Queued: len(s.queued), Running: len(s.running), BusyNodes: len(s.busy), BusyProcessors: s.processors,
 		OnlyQueued: missing(s.queued, other.isQueued), OnlyRunning: missing(s.running, other.isRuns),

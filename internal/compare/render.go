@@ -5,17 +5,19 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"rmreplay/internal/metrics"
 	"rmreplay/internal/stats"
 )
 
-// Render writes the comparison for people. It returns w's error.
-func (c *Comparison) Render(w io.Writer) error {
+// Render writes the comparison for people. Dates are in the given time zone. It returns w's
+// error.
+func (c *Comparison) Render(w io.Writer, zone *time.Location) error {
 	var b bytes.Buffer
 	c.renderSets(&b)
 	for i := range c.Pairs {
-		c.renderPair(&b, &c.Pairs[i])
+		c.renderPair(&b, &c.Pairs[i], zone)
 	}
 	if c.Distances != nil {
 		c.renderDistances(&b)
@@ -69,7 +71,7 @@ func (c *Comparison) renderSets(b *bytes.Buffer) {
 }
 
 // renderPair writes the comparison of one set with the baseline.
-func (c *Comparison) renderPair(b *bytes.Buffer, p *Pair) {
+func (c *Comparison) renderPair(b *bytes.Buffer, p *Pair, zone *time.Location) {
 	name := Letter(p.Set) + " - " + Letter(p.Baseline)
 	if c.Inference {
 		fmt.Fprintf(b, "\n%-24s%12s%12s%12s%24s%8s%8s\n", "", Letter(p.Baseline), Letter(p.Set), name,
@@ -91,7 +93,7 @@ func (c *Comparison) renderPair(b *bytes.Buffer, p *Pair) {
 			Letter(p.Set), Letter(p.Baseline), t.Depth.QBaseline.Text(), Letter(p.Baseline), Letter(p.Set), t.Depth.QSet.Text())
 	}
 	renderJobs(b, &p.Jobs, name)
-	renderDivergences(b, p)
+	renderDivergences(b, p, zone)
 }
 
 // renderPower writes which difference this number of runs detects, in general and for the
@@ -211,7 +213,7 @@ func renderJobs(b *bytes.Buffer, v *JobView, name string) {
 	fmt.Fprintf(b, "  largest changes of wait: %s\n", strings.Join(parts, ", "))
 }
 
-func renderDivergences(b *bytes.Buffer, p *Pair) {
+func renderDivergences(b *bytes.Buffer, p *Pair, zone *time.Location) {
 	if len(p.Divergences) == 0 {
 		b.WriteString("\nno divergence: the first runs of both sides agree in every job\n")
 		return
@@ -219,10 +221,10 @@ func renderDivergences(b *bytes.Buffer, p *Pair) {
 	for i := range p.Divergences {
 		d := &p.Divergences[i]
 		if i > 0 {
-			fmt.Fprintf(b, "first of kind %s, %s: %s\n", d.Kind, d.At, d.Reason)
+			fmt.Fprintf(b, "first of kind %s, %s: %s\n", d.Kind, d.At.Text(zone), d.Reason)
 			continue
 		}
-		fmt.Fprintf(b, "\nfirst divergence, %s: %s\n", d.At, d.Reason)
+		fmt.Fprintf(b, "\nfirst divergence, %s: %s\n", d.At.Text(zone), d.Reason)
 		fmt.Fprintf(b, "  %s in %s, %d processors on %s, limit %s\n", orNone(d.User), orNone(d.Partition),
 			d.Processors, plural(d.NodeCount, "node"), d.TimeLimit.Clock())
 		for _, side := range []struct {
@@ -231,7 +233,7 @@ func renderDivergences(b *bytes.Buffer, p *Pair) {
 		}{{p.Baseline, d.Baseline}, {p.Set, d.Set}} {
 			s := side.Situation
 			fmt.Fprintf(b, "  %s: started %s on %s; just before, %d jobs waited and %d ran on %d nodes (%d processors)\n",
-				Letter(side.set), orNone(s.Start), orNone(s.Nodes), s.Queued, s.Running, s.BusyNodes, s.BusyProcessors)
+				Letter(side.set), orNone(s.Start.Text(zone)), orNone(s.Nodes), s.Queued, s.Running, s.BusyNodes, s.BusyProcessors)
 			if len(s.OnlyQueued)+len(s.OnlyRunning) > 0 || s.OnlyBusy != "" {
 				fmt.Fprintf(b, "     only here: waiting %s; running %s; busy %s\n", names(s.OnlyQueued), names(s.OnlyRunning), orNone(s.OnlyBusy))
 			}

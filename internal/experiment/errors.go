@@ -57,10 +57,11 @@ func Valid(s *metrics.Summary) error {
 	return &InvalidError{"its state is " + string(s.State)}
 }
 
-// IsMissing reports whether err says that this machine lacks a program, or has it in a
-// release that is not supported.
+// IsMissing reports whether err says that this machine lacks a program, has it in a release
+// that is not supported, or does not allow a replay.
 func IsMissing(err error) bool {
 	var missing *install.MissingError
 	var version *install.VersionError
-	return errors.As(err, &missing) || errors.As(err, &version)
+	var unfit *install.UnfitError
+	return errors.As(err, &missing) || errors.As(err, &version) || errors.As(err, &unfit)
 }

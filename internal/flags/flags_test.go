@@ -10,39 +10,6 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-func TestParseDuration(t *testing.T) {
-	const day = 24 * time.Hour
-	for text, want := range map[string]time.Duration{
-		"90s": 90 * time.Second, "5m": 5 * time.Minute, "1h30m": 90 * time.Minute, "2d": 2 * day, "1.5d": 36 * time.Hour,
-		"1d12h": 36 * time.Hour, "1-00:00:00": day, "1-12:30:15": 36*time.Hour + 30*time.Minute + 15*time.Second,
-		"08:00:00": 8 * time.Hour, "100:00:00": 100 * time.Hour, "30": 30 * time.Second, "0.5": 500 * time.Millisecond,
-		"0": 0, "-1s": -time.Second, "-2d": -2 * day, "250ms": 250 * time.Millisecond,
-	} {
-		got, err := ParseDuration(text)
-		if err != nil || got != want {
-			t.Errorf("%q: %v, %v; want %v", text, got, err, want)
-		}
-	}
-	for _, text := range []string{"", "often", "12:30", "1:60:00", "1:00:60", "1-12", "d", "2dd", "1d-1h", "NaN", "Inf", "1e30", "9999999999d", "x:y:z", "-1:00:00"} {
-		if got, err := ParseDuration(text); err == nil || !strings.Contains(err.Error(), "not a duration (want, for example, 90s") {
-			t.Errorf("%q: %v, %v; want an error", text, got, err)
-		}
-	}
-}
-
-// What the help shows as a default can be given.
-func TestFormatDuration(t *testing.T) {
-	for d, want := range map[time.Duration]string{
-		0: "0", 24 * time.Hour: "24h", 90 * time.Minute: "1h30m", 10 * time.Second: "10s", time.Minute: "1m",
-		70 * time.Minute: "1h10m", 10 * time.Hour: "10h", time.Hour + time.Second: "1h0m1s",
-	} {
-		got := FormatDuration(d)
-		if back, err := ParseDuration(got); got != want || err != nil || back != d {
-			t.Errorf("%v: %q, want %q; read again %v, %v", d, got, want, back, err)
-		}
-	}
-}
-
 func TestParseInstant(t *testing.T) {
 	zurich, err := time.LoadLocation("Europe/Zurich")
 	if err != nil {
@@ -70,10 +37,9 @@ func TestWindow(t *testing.T) {
 	for args, want := range map[string]string{
 		"--start=2024-03-05 --end=2024-03-06":                          "",
 		"--start=2024-03-05 --end=2024-03-05T00:30 --timezone=Etc/GMT": "",
-		"--start=soon":                          "--start soon: not a time",
-		"--end=soon":                            "--end soon: not a time",
-		"--start=2024-03-06 --end=2024-03-06":   "--end 2024-03-06 is not after --start 2024-03-06",
-		"--start=2024-03-06 --timezone=Nowhere": "--timezone Nowhere: not known",
+		"--start=soon":                        "--start soon: not a time",
+		"--end=soon":                          "--end soon: not a time",
+		"--start=2024-03-06 --end=2024-03-06": "--end 2024-03-06 is not after --start 2024-03-06",
 	} {
 		var w Window
 		f := pflag.NewFlagSet("", pflag.ContinueOnError)
@@ -87,6 +53,27 @@ func TestWindow(t *testing.T) {
 			t.Errorf("%s: %v, %v", args, start, err)
 		case want != "" && (err == nil || !strings.HasPrefix(err.Error(), want)):
 			t.Errorf("%s: %v, want %s", args, err, want)
+		}
+	}
+}
+
+func TestZone(t *testing.T) {
+	parse := func(args ...string) (*time.Location, error) {
+		var z Zone
+		f := pflag.NewFlagSet("", pflag.ContinueOnError)
+		z.Add(f)
+		err := f.Parse(args)
+		return z.Location(), err
+	}
+	if zone, err := parse(); zone != time.UTC || err != nil {
+		t.Errorf("by default %v, %v", zone, err)
+	}
+	if zone, err := parse("--timezone", "Europe/Zurich"); zone.String() != "Europe/Zurich" || err != nil {
+		t.Errorf("%v, %v", zone, err)
+	}
+	for _, name := range []string{"Nowhere", ""} {
+		if _, err := parse("--timezone", name); err == nil || !strings.Contains(err.Error(), "not known (want UTC, Local") {
+			t.Errorf("%q: %v", name, err)
 		}
 	}
 }
@@ -108,6 +95,7 @@ func TestNearest(t *testing.T) {
 	names := []string{"overwrite", "output", "processors", "parallel", "perf", "by"}
 	for mistyped, want := range map[string]string{
 		"overwite": "overwrite", "ouptut": "output", "processor": "processors", "paralel": "parallel", "bogus": "", "bz": "by", "x": "",
+		"proc": "processors", "over": "overwrite", "p": "", "pe": "perf", "o": "",
 	} {
 		if got := Nearest(mistyped, names); got != want {
 			t.Errorf("%q: %q, want %q", mistyped, got, want)

@@ -1,6 +1,7 @@
 package flags
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -37,30 +38,47 @@ func ParseInstant(text string, zone *time.Location) (hpc.Time, error) {
 	return 0, fmt.Errorf("%s: not a time (want 2024-03-05, 2024-03-05T12:00 or 2024-03-05T12:00:00, with Z or +01:00 for another zone than --timezone, or seconds since 1970)", text)
 }
 
-// Zone is the flag --timezone.
-type Zone struct{ name string }
+// Zone is the flag --timezone: the time zone of the dates that a command reads without one,
+// and of those that it prints.
+type Zone struct{ location *time.Location }
 
-// Add adds the flag.
+// Add adds the flag. Its default is UTC.
 func (z *Zone) Add(f *pflag.FlagSet) {
-	f.StringVar(&z.name, "timezone", "UTC", "`ZONE` of times without one: UTC, Local or a name such as Europe/Zurich")
+	z.location = time.UTC
+	f.Var((*zoneValue)(z), "timezone", "time `ZONE` of dates in flags and in text output: UTC, Local or a name such as Europe/Zurich; JSON has UTC")
 }
 
-// Location returns the time zone of the flag.
-func (z *Zone) Location() (*time.Location, error) {
-	zone, err := time.LoadLocation(z.name)
-	if err != nil {
-		return nil, fmt.Errorf("--timezone %s: not known (want UTC, Local or a name such as Europe/Zurich)", z.name)
+// Location returns the time zone.
+func (z *Zone) Location() *time.Location { return z.location }
+
+// zoneValue is the value of the flag.
+type zoneValue Zone
+
+func (z *zoneValue) Type() string { return "zone" }
+
+// String returns the name of the zone. pflag also calls it for the zero value.
+func (z *zoneValue) String() string {
+	if z.location == nil {
+		return ""
 	}
-	return zone, nil
+	return z.location.String()
 }
 
-// Instant reads the value of the named flag; empty gives 0.
-func (z *Zone) Instant(flag, text string) (hpc.Time, error) {
-	zone, err := z.Location()
+func (z *zoneValue) Set(text string) error {
+	location, err := time.LoadLocation(text)
 	if err != nil || text == "" {
-		return 0, err
+		return errors.New("not known (want UTC, Local or a name such as Europe/Zurich)")
 	}
-	t, err := ParseInstant(text, zone)
+	z.location = location
+	return nil
+}
+
+// Instant reads the value of the named flag in the time zone; empty gives 0.
+func (z *Zone) Instant(flag, text string) (hpc.Time, error) {
+	if text == "" {
+		return 0, nil
+	}
+	t, err := ParseInstant(text, z.location)
 	if err != nil {
 		return 0, fmt.Errorf("--%s %w", flag, err)
 	}

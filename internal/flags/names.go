@@ -1,10 +1,11 @@
-// Package flags holds what the flags of all commands have in common: how a duration, an
-// instant, a time zone and a factor are written, the earlier names of flags, and what a
-// mistyped name may stand for.
+// Package flags holds what the flags of all commands have in common: flags for durations,
+// instants, time zones and factors, the earlier names of flags, and the name that a mistyped
+// one most likely stands for.
 package flags
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/spf13/pflag"
 )
@@ -21,8 +22,8 @@ func Alias(f *pflag.FlagSet, present map[string]string) {
 }
 
 // Nearest returns the name that a mistyped one most likely stands for: the one with the
-// fewest letters to insert, delete, replace or swap, of at most a third of its length; empty
-// if there is none.
+// fewest letters to insert, delete, replace or swap, at most a third of the mistyped ones; or
+// else the only one that begins with it. It returns an empty string if there is none.
 func Nearest(mistyped string, names []string) string {
 	best, least := "", max(1, len(mistyped)/3)+1
 	for _, name := range slices.Sorted(slices.Values(names)) {
@@ -30,7 +31,14 @@ func Nearest(mistyped string, names []string) string {
 			best, least = name, d
 		}
 	}
-	return best
+	if best != "" || len(mistyped) < 2 {
+		return best
+	}
+	longer := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !strings.HasPrefix(name, mistyped) })
+	if len(longer) == 1 {
+		return longer[0]
+	}
+	return ""
 }
 
 // distance is the number of letters to insert, delete, replace or swap with the next one, so

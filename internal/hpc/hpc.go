@@ -51,12 +51,15 @@ func (t Time) IsZero() bool { return t == 0 }
 // Std returns t as a UTC [time.Time].
 func (t Time) Std() time.Time { return time.Unix(0, int64(t)).UTC() }
 
-// String formats t as RFC 3339 with the fraction of a second only where there is one.
-func (t Time) String() string {
+// String formats t as RFC 3339 in UTC, with the fraction of a second only where there is one.
+func (t Time) String() string { return t.Text(time.UTC) }
+
+// Text is [Time.String] in another time zone: 2024-03-05T13:00:00+01:00.
+func (t Time) Text(zone *time.Location) string {
 	if t.IsZero() {
 		return "unset"
 	}
-	return t.Std().Format(time.RFC3339Nano)
+	return t.Std().In(zone).Format(time.RFC3339Nano)
 }
 
 // Never is after every other instant.

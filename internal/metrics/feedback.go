@@ -106,7 +106,8 @@ type Day struct {
 	Ended     int `json:"ended"`
 }
 
-// Week counts submissions by the hour of the week, from Monday 0 h UTC (figure 8).
+// Week counts submissions by the hour of the week, from Monday 0 h of [Options.Zone]
+// (figure 8).
 type Week struct {
 	Recorded  [168]int `json:"recorded"`
 	Submitted [168]int `json:"submitted"`
@@ -152,7 +153,7 @@ func NewFeedbackOf(rows iter.Seq[*run.Row], how run.Feedback, opts Options) *Fee
 	f.SubmitMakespan = submitMakespan(rows)
 	f.Inner = innerWindow(rows, opts, first, last)
 	f.Days = days(list, rows, first)
-	f.Week = week(list)
+	f.Week = week(list, opts.Zone)
 	return f
 }
 
@@ -305,22 +306,23 @@ func days(list []submission, rows iter.Seq[*run.Row], first hpc.Time) []Day {
 	return out
 }
 
-func week(list []submission) Week {
+func week(list []submission, zone *time.Location) Week {
+	if zone == nil {
+		zone = time.UTC
+	}
 	var w Week
 	for _, s := range list {
-		w.Recorded[hourOfWeek(s.recorded)]++
-		w.Submitted[hourOfWeek(s.at)]++
+		w.Recorded[hourOfWeek(s.recorded, zone)]++
+		w.Submitted[hourOfWeek(s.at, zone)]++
 	}
 	w.RecordedVariation, w.Variation = variation(w.Recorded[:]), variation(w.Submitted[:])
 	return w
 }
 
-// hourOfWeek returns the hour of the week, counted from Monday 0 h UTC.
-func hourOfWeek(t hpc.Time) int {
-	const hours = 7 * 24
-	// 1 January 1970 was a Thursday.
-	h := (t.UnixSeconds()/3600 + 3*24) % hours
-	return int((h + hours) % hours)
+// hourOfWeek returns the hour of the week, counted from Monday 0 h in a time zone.
+func hourOfWeek(t hpc.Time, zone *time.Location) int {
+	date := t.Std().In(zone)
+	return (int(date.Weekday())+6)%7*24 + date.Hour() // [time.Weekday] begins with Sunday
 }
 
 // variation returns the standard deviation divided by the mean.
@@ -336,7 +338,7 @@ func variation(counts []int) Float {
 }
 
 // render writes the section of the summary that runs with feedback have.
-func (f *Feedback) render(b *bytes.Buffer) {
+func (f *Feedback) render(b *bytes.Buffer, zone *time.Location) {
 	if f == nil {
 		return
 	}
@@ -350,7 +352,7 @@ func (f *Feedback) render(b *bytes.Buffer) {
 	fmt.Fprintf(b, "\nlateness     %s on average, relative %s, additional %s s a submission\n",
 		clock(f.Mean), number(f.Relative), number(f.Additional))
 	fmt.Fprintf(b, "makespan     %s from the first submission\n", duration(f.SubmitMakespan))
-	fmt.Fprintf(b, "inner window %s to %s\n", f.Inner.From.Format(time.DateTime), f.Inner.To.Format(time.DateTime))
+	fmt.Fprintf(b, "inner window %s to %s\n", f.Inner.From.In(zone).Format(time.DateTime), f.Inner.To.In(zone).Format(time.DateTime))
 	fmt.Fprintf(b, "             %s jobs end a day, %s of processors used\n", number(f.Inner.ThroughputPerDay), percent(f.Inner.Utilization))
 	fmt.Fprintf(b, "week         variation of the hours %s, recorded %s\n", number(f.Week.Variation), number(f.Week.RecordedVariation))
 	fmt.Fprintf(b, "\n%-27s%14s%14s%14s\n", fmt.Sprintf("over %d users", f.Users.Users), "p10", "median", "p90")

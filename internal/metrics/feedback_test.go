@@ -87,7 +87,7 @@ func TestFeedbackInSummary(t *testing.T) {
 		t.Errorf("%v: %s", err, text)
 	}
 	var b bytes.Buffer
-	if err := s.Render(&b); err != nil || !strings.Contains(b.String(), "users        fluid, submissions moved by up to 30 s") {
+	if err := s.Render(&b, time.UTC); err != nil || !strings.Contains(b.String(), "users        fluid, submissions moved by up to 30 s") {
 		t.Errorf("%v: %s", err, b.String())
 	}
 }

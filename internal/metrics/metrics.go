@@ -78,6 +78,8 @@ type Options struct {
 	// Nodes and Processors are the machine's capacity; 0 if unknown. Utilization is then
 	// unknown too.
 	Nodes, Processors int
+	// Zone is the time zone in which submissions count by the hour of the week; UTC if nil.
+	Zone *time.Location
 }
 
 // Metrics describe one set of jobs. A [Float] is NaN where it has no meaning, such as a

@@ -12,14 +12,14 @@ import (
 )
 
 // Render writes the summary for people. Lines have at most 100 columns, unless a name or a
-// warning is longer. It returns w's error.
-func (s *Summary) Render(w io.Writer) error {
+// warning is longer. Dates are in the given time zone. It returns w's error.
+func (s *Summary) Render(w io.Writer, zone *time.Location) error {
 	var b bytes.Buffer
 	s.renderRun(&b)
 	s.renderJobs(&b)
 	s.renderMachine(&b)
 	s.renderDistributions(&b)
-	s.Feedback.render(&b)
+	s.Feedback.render(&b, zone)
 	for _, by := range Groupings {
 		if groups, ok := s.Groups[by]; ok {
 			renderGroups(&b, by, groups)

@@ -70,7 +70,7 @@ func TestRenderGolden(t *testing.T) {
 		"empty.txt":   NewSummary(nil, &run.Manifest{Engine: "slurm", State: run.StateFailed}, Options{}, ByUser),
 	} {
 		var b bytes.Buffer
-		if err := s.Render(&b); err != nil {
+		if err := s.Render(&b, time.UTC); err != nil {
 			t.Fatal(err)
 		}
 		golden(t, name, b.Bytes())
@@ -88,7 +88,7 @@ func TestRenderError(t *testing.T) {
 		t.Skipf("SKIPPED, rendering to a full disk is not tested here: %v", err)
 	}
 	defer full.Close()
-	if err := handSummary().Render(full); err == nil {
+	if err := handSummary().Render(full, time.UTC); err == nil {
 		t.Error("a full disk is no error")
 	}
 }

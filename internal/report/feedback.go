@@ -36,7 +36,7 @@ func (r *Report) feedback() (Section, error) {
 	}}
 	first := make([]*metrics.Feedback, len(sets))
 	for i, set := range sets {
-		f := feedbackOf(&set.Runs[0])
+		f := feedbackOf(&set.Runs[0], r.options.Zone)
 		first[i] = f
 		t.Rows = append(t.Rows, []string{
 			names[i], f.Model + " " + f.Sessions, fmt.Sprint(f.Submissions), f.Mean.Text(), f.Relative.Text(), f.Additional.Text(),
@@ -56,7 +56,7 @@ func (r *Report) feedback() (Section, error) {
 			"Share of the submissions whose lateness is at most the value on the axis.", shares(names, sets, latenessHours)},
 		{"user-lateness", "Additional lateness per user", "additional lateness [s]", "share of users",
 			"Share of the users whose additional lateness with each submission is at most the value on the axis. Each user counts once.", shares(names, sets, userLateness)},
-		{"week", "Submissions over the week", "hour of the week, from Monday 0 h UTC", "submissions an hour of the week",
+		{"week", "Submissions over the week", "hour of the week, from Monday 0 h " + r.options.Zone.String(), "submissions an hour of the week",
 			"Think times carry an evening's delay into the night, so replays lose part of the weekly rhythm.", weekLines(first, names)},
 	}
 	for _, f := range figures {
@@ -69,8 +69,8 @@ func (r *Report) feedback() (Section, error) {
 	return s, nil
 }
 
-func feedbackOf(r *compare.Realization) *metrics.Feedback {
-	return metrics.NewSummary(r.Rows, r.Manifest, metrics.Options{}).Feedback
+func feedbackOf(r *compare.Realization, zone *time.Location) *metrics.Feedback {
+	return metrics.NewSummary(r.Rows, r.Manifest, metrics.Options{Zone: zone}).Feedback
 }
 
 // newLines returns a figure of lines over a linear axis, or nil without data.
@@ -204,7 +204,7 @@ func latenessHours(r *compare.Realization) []float64 {
 // in seconds.
 func userLateness(r *compare.Realization) []float64 {
 	var list []float64
-	for _, u := range feedbackOf(r).ByUser {
+	for _, u := range feedbackOf(r, time.UTC).ByUser {
 		if u.Additional.Known() {
 			list = append(list, float64(u.Additional))
 		}

@@ -14,6 +14,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"rmreplay/internal/compare"
 	"rmreplay/internal/hostlist"
@@ -53,8 +54,8 @@ const payloadLimit = 6 << 20
 // The size of the picture, in pixels.
 const pictureWidth, pictureHeight = 1400, 700
 
-// newGantt lays out the chart of a run. It returns nil if the run record has no node names.
-func newGantt(name, title string, r *compare.Realization) (*Gantt, error) {
+// newGantt lays out the chart of a run, with dates in a time zone. It returns nil if the run record has no node names.
+func newGantt(name, title string, r *compare.Realization, zone *time.Location) (*Gantt, error) {
 	g := &Gantt{Name: name, Title: title}
 	index := g.collectNodes(r.Rows)
 	if len(g.nodes) == 0 {
@@ -88,7 +89,7 @@ func newGantt(name, title string, r *compare.Realization) (*Gantt, error) {
 		return nil, fmt.Errorf("drawing %s: %w", name, err)
 	}
 	g.Picture = template.URL("data:image/png;base64," + base64.StdEncoding.EncodeToString(b.Bytes()))
-	payload, err := g.payload(from)
+	payload, err := g.payload(from, zone)
 	if err != nil {
 		return nil, fmt.Errorf("drawing %s: %w", name, err)
 	}
@@ -301,8 +302,9 @@ func (g *Gantt) table() *Table {
 // ganttPayload is the input of gantt.js.
 type ganttPayload struct {
 	Nodes    []string            `json:"nodes"`
-	Span     float64             `json:"span"`  // seconds
-	Epoch    int64               `json:"epoch"` // of the first submission, Unix seconds
+	Span     float64             `json:"span"`              // seconds
+	Epoch    int64               `json:"epoch"`             // of the first submission, Unix seconds
+	Offsets  []offset            `json:"offsets,omitempty"` // of dates from UTC
 	Jobs     []string            `json:"jobs"`
 	Submit   []int               `json:"submit"` // seconds
 	By       map[string]category `json:"by"`
@@ -315,8 +317,31 @@ type category struct {
 	Of    []int    `json:"of"`
 }
 
-func (g *Gantt) payload(from hpc.Time) ([]byte, error) {
-	p := ganttPayload{Nodes: g.nodes, Span: g.span, Epoch: from.UnixSeconds(), By: make(map[string]category), Segments: g.pack()}
+// offset is a difference from UTC that holds from an instant on.
+type offset struct {
+	From    float64 `json:"from"` // seconds since the first submission
+	Seconds int     `json:"seconds"`
+}
+
+// offsets returns the differences of a time zone from UTC over a span of seconds; none for UTC.
+func offsets(from hpc.Time, span float64, zone *time.Location) (list []offset) {
+	if zone == time.UTC {
+		return nil
+	}
+	date := from.Std().In(zone)
+	for at := date; ; {
+		_, seconds := at.Zone()
+		list = append(list, offset{at.Sub(date).Seconds(), seconds})
+		_, end := at.ZoneBounds()
+		if end.IsZero() || end.Sub(date).Seconds() > span {
+			return list
+		}
+		at = end
+	}
+}
+
+func (g *Gantt) payload(from hpc.Time, zone *time.Location) ([]byte, error) {
+	p := ganttPayload{Nodes: g.nodes, Span: g.span, Epoch: from.UnixSeconds(), Offsets: offsets(from, g.span, zone), By: make(map[string]category), Segments: g.pack()}
 	for i := range g.jobs {
 		row := g.jobs[i].row
 		p.Jobs = append(p.Jobs, compare.Key{Job: row.Job, Task: row.Task}.String())

@@ -220,7 +220,14 @@
 
     say(text) { this.output.textContent = text; }
 
-    when(t) { return new Date((this.data.epoch + t) * 1000).toISOString().slice(0, 19) + "Z"; }
+    // offset is how many seconds the report's time zone is ahead of UTC.
+    offset(t) { return (this.data.offsets || []).findLast((o, i) => i === 0 || o.from <= t)?.seconds || 0; }
+
+    // when writes a date in the report's time zone, as RFC 3339.
+    when(t) {
+      const offset = this.offset(t), zone = new Date(Math.abs(offset) * 1000).toISOString().slice(11, 16);
+      return new Date((this.data.epoch + t + offset) * 1000).toISOString().slice(0, 19) + (offset ? (offset < 0 ? "-" : "+") + zone : "Z");
+    }
 
     tell(job) {
       const d = this.data, s = this.seg;
@@ -330,7 +337,8 @@
       const steps = [1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 14400, 21600, 43200, 86400, 172800, 604800, 1209600, 2592000];
       const step = steps.find((s) => (v.t1 - v.t0) / s <= w / (130 * ratio)) || 7776000;
       context.textAlign = "center";
-      for (let t = Math.ceil((d.epoch + v.t0) / step) * step - d.epoch; t <= v.t1; t += step) {
+      const epoch = d.epoch + this.offset(v.t0);
+      for (let t = Math.ceil((epoch + v.t0) / step) * step - epoch; t <= v.t1; t += step) {
         const x = left + ((t - v.t0) / (v.t1 - v.t0)) * w, iso = this.when(t);
         context.fillRect(x, h, ratio, 4 * ratio);
         context.fillText(step < 60 ? iso.slice(11, 19) : iso.slice(11, 16), x, h + 5 * ratio);

@@ -31,6 +31,8 @@ type Options struct {
 	// Created is the time of the report, Command the command line that made it, and Version
 	// the version of the program. Empty values do not appear.
 	Created time.Time
+	// Zone is the time zone of the dates on the page; UTC if nil.
+	Zone    *time.Location
 	Command []string
 	Version string
 }
@@ -95,6 +97,9 @@ func New(sets []compare.Set, opts Options) (*Report, error) {
 	if len(opts.Compare.By) == 0 {
 		opts.Compare.By = metrics.Groupings
 	}
+	if opts.Zone == nil {
+		opts.Zone = time.UTC
+	}
 	c, err := compare.Describe(sets, opts.Compare)
 	if err != nil {
 		return nil, fmt.Errorf("making the report: %w", err)
@@ -130,16 +135,7 @@ func New(sets []compare.Set, opts Options) (*Report, error) {
 }
 
 // Valid reports whether all runs are valid.
-func (r *Report) Valid() bool {
-	for _, s := range r.Sets {
-		for _, run := range s.Runs {
-			if !run.Manifest.Valid {
-				return false
-			}
-		}
-	}
-	return true
-}
+func (r *Report) Valid() bool { return compare.FirstInvalid(r.Sets) == "" }
 
 var (
 	//go:embed page.html
@@ -164,7 +160,7 @@ func (r *Report) WriteHTML(w io.Writer) error {
 		Scripts bool
 	}{Report: r, Style: template.CSS(style), Version: r.options.Version, Command: strings.Join(r.options.Command, " ")}
 	if !r.options.Created.IsZero() {
-		view.Created = r.options.Created.UTC().Format("2006-01-02 15:04 UTC")
+		view.Created = r.options.Created.In(r.options.Zone).Format("2006-01-02 15:04 MST")
 	}
 	for _, s := range r.Sections {
 		for _, b := range s.Blocks {

@@ -331,7 +331,7 @@ func TestUnusualRuns(t *testing.T) {
 // The picture loses nothing: the cells together hold what the jobs held.
 func TestGanttKeepsArea(t *testing.T) {
 	r := schedule("r", 3, 300, machine{nodes: 50, processors: 1})
-	g, err := newGantt("g", "g", &r)
+	g, err := newGantt("g", "g", &r, time.UTC)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -390,7 +390,7 @@ func unpack(t testing.TB, text string, jobs int) (starts, lengths []uint64, rang
 
 func TestPack(t *testing.T) {
 	r := schedule("r", 5, 200, machine{nodes: 300, processors: 1})
-	g, err := newGantt("g", "g", &r)
+	g, err := newGantt("g", "g", &r, time.UTC)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -543,5 +543,24 @@ func TestSlowJobs(t *testing.T) {
 	}
 	if f, err := newSlowJobs([]compare.Set{{Name: "none", Runs: []compare.Realization{of(1, 2)}}}); f != nil || err != nil {
 		t.Errorf("of no such job: %v, %v", f, err)
+	}
+}
+
+// The script of a chart shows dates in the zone of the report, also when its clocks change.
+func TestOffsets(t *testing.T) {
+	zurich, err := time.LoadLocation("Europe/Zurich")
+	if err != nil {
+		t.Skipf("SKIPPED: no time zones: %v", err)
+	}
+	from := hpc.Unix(1711756800) // 30 March 2024 00:00 UTC; clocks change 25 h later
+	want := []offset{{0, 3600}, {25 * 3600, 7200}}
+	if got := offsets(from, 2*86400, zurich); !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	if got := offsets(from, 86400, zurich); !slices.Equal(got, want[:1]) {
+		t.Errorf("before the change: got %v, want %v", got, want[:1])
+	}
+	if got := offsets(from, 86400, time.UTC); got != nil {
+		t.Errorf("UTC: %v", got)
 	}
 }

@@ -538,12 +538,12 @@ func (r *Report) divergences(p *compare.Pair) []Block {
 		return []Block{paragraph("The first runs of %s and %s agree in every job.", compare.Letter(p.Baseline), compare.Letter(p.Set))}
 	}
 	first := &p.Divergences[0]
-	list := []Block{paragraph("First divergence of the first runs, at %s: %s.", first.At, first.Reason)}
+	list := []Block{paragraph("First divergence of the first runs, at %s: %s.", first.At.Text(r.options.Zone), first.Reason)}
 	t := &Table{Caption: "Just before the first divergence", Head: []string{"", compare.Letter(p.Baseline), compare.Letter(p.Set)}}
 	add := func(name string, value func(*compare.Situation) string) {
 		t.Rows = append(t.Rows, []string{name, value(&first.Baseline), value(&first.Set)})
 	}
-	add("job started", func(s *compare.Situation) string { return dash(s.Start) })
+	add("job started", func(s *compare.Situation) string { return dash(s.Start.Text(r.options.Zone)) })
 	add("on nodes", func(s *compare.Situation) string { return dash(s.Nodes) })
 	add("jobs that waited", func(s *compare.Situation) string { return fmt.Sprint(s.Queued) })
 	add("waiting only here", func(s *compare.Situation) string { return dash(strings.Join(s.OnlyQueued, ", ")) })
@@ -554,7 +554,7 @@ func (r *Report) divergences(p *compare.Pair) []Block {
 	list = append(list, Block{Table: t})
 	var later []string
 	for _, d := range p.Divergences[1:] {
-		later = append(later, fmt.Sprintf("%s: %s", d.At, d.Reason))
+		later = append(later, fmt.Sprintf("%s: %s", d.At.Text(r.options.Zone), d.Reason))
 	}
 	if len(later) > 0 {
 		list = append(list, paragraph("The first of the other kinds:"), Block{List: later})
@@ -618,7 +618,7 @@ func (r *Report) nodes() (Section, error) {
 	s := Section{ID: "nodes", Title: "Nodes over time"}
 	for i := range r.Sets {
 		run := &r.Sets[i].Runs[0]
-		g, err := newGantt("gantt-"+compare.Letter(i), "Nodes over time, "+compare.Letter(i)+" "+run.Name, run)
+		g, err := newGantt("gantt-"+compare.Letter(i), "Nodes over time, "+compare.Letter(i)+" "+run.Name, run, r.options.Zone)
 		if err != nil {
 			return s, err
 		}

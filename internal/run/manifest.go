@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"syscall"
 	"time"
 
 	"rmreplay/internal/hpc"
@@ -309,6 +310,9 @@ func readManifest(dir string) (*Manifest, error) {
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%w: no %s in %s", ErrNotRun, manifestFile, dir)
+	}
+	if errors.Is(err, syscall.ENOTDIR) {
+		return nil, fmt.Errorf("%w: %s is not a directory", ErrNotRun, dir)
 	}
 	if err != nil {
 		return nil, err

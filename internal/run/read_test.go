@@ -136,6 +136,13 @@ func TestOpenErrors(t *testing.T) {
 			t.Errorf("%s: error is %v", name, err)
 		}
 	}
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(file); !errors.Is(err, ErrNotRun) || !strings.Contains(err.Error(), "is not a directory") {
+		t.Errorf("a file: %v", err)
+	}
 	if _, err := Open(filepath.Join(dir, "nowhere")); !errors.Is(err, ErrNotRun) {
 		t.Errorf("a directory that does not exist: %v", err)
 	}

@@ -2,6 +2,7 @@ package sweep
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -97,6 +98,30 @@ type derived struct {
 
 	fingerprint string
 	err         error // why it could not be made
+}
+
+// Open reads an experiment file and plans its runs in the directory dir. It makes all paths
+// absolute, because the plan records them and tasks of a job array run in other directories.
+// Every error is one of the input.
+func Open(path, dir string, check CheckOption) (*Plan, error) {
+	if _, err := os.Stat(path); err != nil {
+		return nil, fmt.Errorf("reading experiment: %w", err)
+	}
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading experiment: %w", err)
+	}
+	if dir, err = filepath.Abs(dir); err != nil {
+		return nil, fmt.Errorf("planning: %w", err)
+	}
+	experiment, err := Load(path, check)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := os.Stat(experiment.Workload); err != nil {
+		return nil, fmt.Errorf("reading experiment: %s: workload: %w", path, err)
+	}
+	return NewPlan(experiment, dir)
 }
 
 // Plan is the grid of an experiment, with a directory to run it in.

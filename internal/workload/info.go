@@ -125,6 +125,7 @@ func NewInfo(w *Workload) *Info {
 	window := max(0, info.LastSubmit.Sub(info.Begin))
 	info.WindowS = window.Seconds()
 	info.PerHour = make([]int, int(window/time.Hour)+1)
+	info.PerHourOfDay = HoursOfDay(w, time.UTC)
 	var users, accounts, partitions, qos tallies
 	for _, job := range w.Jobs.All() {
 		work := info.add(job)
@@ -135,7 +136,6 @@ func NewInfo(w *Workload) *Info {
 			info.Waiting++
 		default:
 			info.PerHour[job.Submit.Sub(info.Begin)/time.Hour]++
-			info.PerHourOfDay[job.Submit.Std().Hour()]++
 		}
 		users.add(job.User, work)
 		accounts.add(job.Account, work)
@@ -151,6 +151,16 @@ func NewInfo(w *Workload) *Info {
 		info.OfferedLoad = info.OfferedCPUS / capacity
 	}
 	return info
+}
+
+// HoursOfDay counts the submissions of the window by the hour of the day in a time zone.
+func HoursOfDay(w *Workload, zone *time.Location) (counts [24]int) {
+	for i := range w.Jobs.Len() {
+		if submit := w.Jobs.Submit(i); submit >= w.Start {
+			counts[submit.Std().In(zone).Hour()]++
+		}
+	}
+	return counts
 }
 
 // add counts a job and returns its offered work in CPU-seconds.
@@ -336,12 +346,12 @@ func sum(list []int) int {
 	return total
 }
 
-// Render writes the summary as text of at most 100 columns.
-func (info *Info) Render(w io.Writer) error {
+// Render writes the summary as text of at most 100 columns. Dates are in the given time zone.
+func (info *Info) Render(w io.Writer, zone *time.Location) error {
 	p := printer{w: w}
 	p.line("%s", info.Source)
 	p.line("  jobs          %d%s", info.Jobs, note(info.Arrays > 0, " (%d arrays, %d tasks in all)", info.Arrays, info.Tasks))
-	p.line("  window        %s", span(info))
+	p.line("  window        %s", span(info, zone))
 	if info.Preset+info.Waiting > 0 {
 		p.line("  at its start  %d jobs run, %d wait", info.Preset, info.Waiting)
 	}
@@ -505,11 +515,11 @@ func note(when bool, format string, args ...any) string {
 	return fmt.Sprintf(format, args...)
 }
 
-func span(info *Info) string {
+func span(info *Info, zone *time.Location) string {
 	if info.Jobs == 0 {
 		return "none"
 	}
-	return fmt.Sprintf("%s to %s (%.1f h)", info.Begin, info.Last, info.WindowS/3600)
+	return fmt.Sprintf("%s to %s (%.1f h)", info.Begin.Text(zone), info.LastSubmit.Text(zone), info.WindowS/3600)
 }
 
 func hours(s float64) string { return fmt.Sprintf("%.1f", s/3600) }

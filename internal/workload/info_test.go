@@ -65,7 +65,7 @@ func TestInfo(t *testing.T) {
 		t.Errorf("%+v", info)
 	}
 	var text bytes.Buffer
-	if err := info.Render(&text); err != nil {
+	if err := info.Render(&text, time.UTC); err != nil {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(text.String()) {
@@ -91,7 +91,7 @@ func TestInfoOfWindow(t *testing.T) {
 	if info.Preset != 1 || info.Waiting != 1 || info.Begin != w.Start || info.WindowS != 90000-3900 || sum(info.PerHour) != 4 || info.PerHour[0] != 2 {
 		t.Errorf("%d run and %d wait at %s; %g s, by hour %v", info.Preset, info.Waiting, info.Begin, info.WindowS, info.PerHour)
 	}
-	if text := new(strings.Builder); info.Render(text) != nil || !strings.Contains(text.String(), "at its start  1 jobs run, 1 wait\n") {
+	if text := new(strings.Builder); info.Render(text, time.UTC) != nil || !strings.Contains(text.String(), "at its start  1 jobs run, 1 wait\n") {
 		t.Errorf("text\n%s", text)
 	}
 }
@@ -115,7 +115,7 @@ func golden(t *testing.T, name string, got []byte) {
 
 func TestInfoOfNothing(t *testing.T) {
 	var text bytes.Buffer
-	if err := workload.NewInfo(&workload.Workload{Source: "none"}).Render(&text); err != nil || !strings.Contains(text.String(), "jobs          0") {
+	if err := workload.NewInfo(&workload.Workload{Source: "none"}).Render(&text, time.UTC); err != nil || !strings.Contains(text.String(), "jobs          0") {
 		t.Errorf("%v\n%s", err, text.String())
 	}
 }

@@ -94,8 +94,11 @@ const (
 // Validate returns everything about a workload that would spoil a replay on the
 // cluster, in the order of the jobs. What only the resource manager can know
 // (accounts, QOS, limits) is left to it.
-func Validate(w *Workload, cluster Cluster) []Problem {
-	v := validator{w: w, cluster: cluster, users: make(map[string]bool, len(w.Users))}
+func Validate(w *Workload, cluster Cluster) []Problem { return ValidateIn(w, cluster, time.UTC) }
+
+// ValidateIn is [Validate] with the dates of the problems' texts in a time zone.
+func ValidateIn(w *Workload, cluster Cluster, zone *time.Location) []Problem {
+	v := validator{w: w, cluster: cluster, zone: zone, users: make(map[string]bool, len(w.Users))}
 	if w.Jobs.Len() == 0 {
 		v.report(Error, "", RuleNoJobs, "the workload has no job")
 	}
@@ -128,6 +131,7 @@ func Validate(w *Workload, cluster Cluster) []Problem {
 type validator struct {
 	w        *Workload
 	cluster  Cluster
+	zone     *time.Location // of the dates in texts
 	users    map[string]bool
 	byID     map[string]int      // jobs by their IDs
 	edges    map[string][]string // job -> the jobs that it depends on
@@ -147,7 +151,7 @@ type found struct {
 
 // part looks at what can be said of one job after the other.
 func (v *validator) part(jobs iter.Seq2[int, *hpc.Job]) *validator {
-	p := &validator{w: v.w, cluster: v.cluster, users: v.users}
+	p := &validator{w: v.w, cluster: v.cluster, zone: v.zone, users: v.users}
 	for i, job := range jobs {
 		p.at = i
 		p.ids = append(p.ids, job.ID)
@@ -178,7 +182,7 @@ func (v *validator) identities(parts []*validator) {
 			_, taken := v.byID[id]
 			switch {
 			case id == "":
-				v.report(Error, "", RuleNoID, "a job submitted at %s has no ID", v.w.Jobs.Submit(v.at))
+				v.report(Error, "", RuleNoID, "a job submitted at %s has no ID", v.date(v.w.Jobs.Submit(v.at)))
 			case taken:
 				v.report(Error, id, RuleDuplicateID, "another job has this ID")
 			default:
@@ -243,10 +247,10 @@ func negativeField(r *hpc.Request) string {
 
 func (v *validator) times(job *hpc.Job) {
 	if job.Submit < v.w.Epoch && v.w.Start == 0 {
-		v.report(Error, job.ID, RuleBeforeEpoch, "submitted at %s, before the epoch %s", job.Submit, v.w.Epoch)
+		v.report(Error, job.ID, RuleBeforeEpoch, "submitted at %s, before the epoch %s", v.date(job.Submit), v.date(v.w.Epoch))
 	}
 	if job.EndAt != 0 && job.EndAt < job.Submit {
-		v.report(Error, job.ID, RuleEndBeforeSubmit, "ends at %s, before it is submitted at %s", job.EndAt, job.Submit)
+		v.report(Error, job.ID, RuleEndBeforeSubmit, "ends at %s, before it is submitted at %s", v.date(job.EndAt), v.date(job.Submit))
 	}
 	if v.w.Preset(job) {
 		v.preset(job)
@@ -447,19 +451,22 @@ func (v *validator) gaps() {
 		submit := v.w.Jobs.Submit(0)
 		if gap := submit.Sub(v.w.Epoch); gap > MaxGap {
 			v.report(Warning, v.w.Jobs.At(0).ID, RuleClockJump, "the first job is submitted at %s, %.0f days after the epoch %s (want an epoch near it)",
-				submit, gap.Hours()/24, epochText(v.w.Epoch))
+				v.date(submit), gap.Hours()/24, v.epoch())
 		}
 	}
 	for i := 1; i < v.w.Jobs.Len(); i++ {
 		submit := v.w.Jobs.Submit(i)
 		if gap := submit.Sub(v.w.Jobs.Submit(i - 1)); gap > MaxGap {
-			v.report(Warning, v.w.Jobs.At(i).ID, RuleClockJump, "submitted at %s, %.0f days after the job before", submit, gap.Hours()/24)
+			v.report(Warning, v.w.Jobs.At(i).ID, RuleClockJump, "submitted at %s, %.0f days after the job before", v.date(submit), gap.Hours()/24)
 		}
 	}
 }
 
-// epochText is the epoch for people, to whom one that nobody has set is 1970.
-func epochText(t hpc.Time) string { return t.Std().Format(time.RFC3339Nano) }
+// date is an instant for people.
+func (v *validator) date(t hpc.Time) string { return t.Text(v.zone) }
+
+// epoch is the workload's epoch for people. The Unix epoch stands for one that is not set.
+func (v *validator) epoch() string { return v.w.Epoch.Std().In(v.zone).Format(time.RFC3339Nano) }
 
 // instants checks that what is no job comes while the replay lasts. What was reserved before
 // the epoch is there when it begins.
@@ -470,12 +477,12 @@ func (v *validator) instants() {
 	}
 	late := func(what string, at hpc.Time) {
 		if gap := at.Sub(last); gap > MaxGap {
-			v.report(Warning, "", RuleClockJump, "%s at %s: %.0f days after the last submission", what, at, gap.Hours()/24)
+			v.report(Warning, "", RuleClockJump, "%s at %s: %.0f days after the last submission", what, v.date(at), gap.Hours()/24)
 		}
 	}
 	early := func(what string, at hpc.Time) {
 		if v.w.Start == 0 && at < v.w.Epoch {
-			v.report(Warning, "", RuleEventBeforeEpoch, "%s at %s: before the epoch %s, at which it will be done", what, at, epochText(v.w.Epoch))
+			v.report(Warning, "", RuleEventBeforeEpoch, "%s at %s: before the epoch %s, at which it will be done", what, v.date(at), v.epoch())
 		}
 	}
 	for _, e := range v.w.NodeEvents {
@@ -500,7 +507,7 @@ func (v *validator) preset(job *hpc.Job) {
 	case r.Nodes == "":
 		v.report(Error, job.ID, RulePresetNodes, "it ran when the window began, and no nodes are recorded to put it on")
 	case r.End != 0 && r.End < v.w.Start:
-		v.report(Error, job.ID, RulePresetOver, "it ended at %s, before the window's start %s", r.End, v.w.Start)
+		v.report(Error, job.ID, RulePresetOver, "it ended at %s, before the window's start %s", v.date(r.End), v.date(v.w.Start))
 	default:
 		v.hosts("the recorded nodes of job "+job.ID, r.Nodes)
 		if twice := repeated(r.Nodes); twice != "" {
@@ -528,10 +535,10 @@ func repeated(list string) string {
 func (v *validator) events() {
 	for _, e := range v.w.NodeEvents {
 		if strings.EqualFold(e.Nodes, "ALL") {
-			v.report(Error, "", RuleBadHosts, "node event at %s: %s is no host list (want the nodes' names; only reservations are of ALL)", e.At, e.Nodes)
+			v.report(Error, "", RuleBadHosts, "node event at %s: %s is no host list (want the nodes' names; only reservations are of ALL)", v.date(e.At), e.Nodes)
 			continue
 		}
-		v.hosts(fmt.Sprintf("node event at %s", e.At), e.Nodes)
+		v.hosts("node event at "+v.date(e.At), e.Nodes)
 	}
 	there := newStanding()
 	for i := range v.w.Reservations {
@@ -551,7 +558,7 @@ func (v *validator) sameName(old *hpc.Reservation, e *hpc.ReservationEvent) {
 	end := endOf(old)
 	until := "does not end by itself"
 	if end != 0 {
-		until = fmt.Sprintf("ends at %s", end)
+		until = "ends at " + v.date(end)
 	}
 	switch {
 	case !hasEnded(old, *e):
@@ -559,15 +566,15 @@ func (v *validator) sameName(old *hpc.Reservation, e *hpc.ReservationEvent) {
 		if len(v.w.Actions) > 0 {
 			severity = Warning
 		}
-		v.report(severity, "", RuleSameReservation, "reservation %s at %s: there is one of this name, which %s (want a delete before, or another name)", e.Name, e.At, until)
+		v.report(severity, "", RuleSameReservation, "reservation %s at %s: there is one of this name, which %s (want a delete before, or another name)", e.Name, v.date(e.At), until)
 	case e.At > v.w.Start && end.Add(ReservationLinger) > e.At:
-		v.report(Warning, "", RuleSameReservation, "reservation %s at %s: Slurm may still have the one of this name, which %s (want it %.0f s later, or a delete before)", e.Name, e.At, until, ReservationLinger.Seconds())
+		v.report(Warning, "", RuleSameReservation, "reservation %s at %s: Slurm may still have the one of this name, which %s (want it %.0f s later, or a delete before)", e.Name, v.date(e.At), until, ReservationLinger.Seconds())
 	}
 }
 
 // reservation checks what Slurm wants to know of a reservation.
 func (v *validator) reservation(e *hpc.ReservationEvent) {
-	what := fmt.Sprintf("reservation %s at %s", e.Name, e.At)
+	what := fmt.Sprintf("reservation %s at %s", e.Name, v.date(e.At))
 	bad := func(format string, args ...any) {
 		v.report(Error, "", RuleBadReservation, "%s: %s", what, fmt.Sprintf(format, args...))
 	}

@@ -25,9 +25,10 @@ var Formats = []string{"svg", "png"}
 var blue = color.RGBA{R: 0x30, G: 0x60, B: 0xa0, A: 0xff}
 
 // Write draws the charts of a workload into a directory, which it creates if needed, and
-// returns the paths of the files. It leaves out charts without data. The error names the
+// returns the paths of the files. Hours of the day are those of the time zone. It leaves out
+// charts without data. The error names the
 // chart or the directory.
-func Write(dir, format string, w *workload.Workload, info *workload.Info) ([]string, error) {
+func Write(dir, format string, w *workload.Workload, info *workload.Info, zone *time.Location) ([]string, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("drawing charts: %w", err)
 	}
@@ -38,7 +39,7 @@ func Write(dir, format string, w *workload.Workload, info *workload.Info) ([]str
 	}{
 		{"size-by-duration", func() (*plot.Plot, error) { return sizes(info.Sizes) }},
 		{"submissions-by-hour", func() (*plot.Plot, error) { return window(info.PerHour) }},
-		{"submissions-by-hour-of-day", func() (*plot.Plot, error) { return dayHours(info.PerHourOfDay) }},
+		{"submissions-by-hour-of-day", func() (*plot.Plot, error) { return dayHours(workload.HoursOfDay(w, zone), zone) }},
 		{"requested-and-used-time", func() (*plot.Plot, error) { return requested(&w.Jobs) }},
 	} {
 		p, err := c.draw()
@@ -134,8 +135,8 @@ func window(perHour []int) (*plot.Plot, error) {
 	return p, nil
 }
 
-// dayHours draws the submissions by the hour of the day.
-func dayHours(counts [24]int) (*plot.Plot, error) {
+// dayHours draws the submissions by the hour of the day in a time zone.
+func dayHours(counts [24]int, zone *time.Location) (*plot.Plot, error) {
 	values := make(plotter.Values, len(counts))
 	names := make([]string, len(counts))
 	for i, n := range counts {
@@ -144,7 +145,7 @@ func dayHours(counts [24]int) (*plot.Plot, error) {
 			names[i] = fmt.Sprintf("%02d", i)
 		}
 	}
-	p := newPlot("Submissions by the hour of the day", "hour (UTC)", "jobs")
+	p := newPlot("Submissions by the hour of the day", "hour ("+zone.String()+")", "jobs")
 	bars, err := plotter.NewBarChart(values, vg.Points(10))
 	if err != nil {
 		return nil, err

@@ -20,7 +20,7 @@ func TestWrite(t *testing.T) {
 		})
 	}
 	for format, magic := range map[string]string{"svg": "<?xml", "png": "\x89PNG"} {
-		files, err := Write(t.TempDir(), format, w, workload.NewInfo(w))
+		files, err := Write(t.TempDir(), format, w, workload.NewInfo(w), time.UTC)
 		if err != nil || len(files) != 4 {
 			t.Fatalf("%s: %v, %v", format, files, err)
 		}
@@ -35,13 +35,13 @@ func TestWrite(t *testing.T) {
 	// fail.
 	w.Jobs = w.Jobs.First(1)
 	w.Jobs.Change(0, func(j *hpc.Job) { j.TimeLimit = 0 })
-	if files, err := Write(t.TempDir(), "svg", w, workload.NewInfo(w)); err != nil || len(files) != 3 {
+	if files, err := Write(t.TempDir(), "svg", w, workload.NewInfo(w), time.UTC); err != nil || len(files) != 3 {
 		t.Errorf("%v, %v", files, err)
 	}
-	if files, err := Write(t.TempDir(), "svg", &workload.Workload{}, workload.NewInfo(&workload.Workload{})); err != nil || len(files) != 1 {
+	if files, err := Write(t.TempDir(), "svg", &workload.Workload{}, workload.NewInfo(&workload.Workload{}), time.UTC); err != nil || len(files) != 1 {
 		t.Errorf("no jobs: %v, %v", files, err)
 	}
-	if _, err := Write(t.TempDir(), "bmp", w, workload.NewInfo(w)); err == nil {
+	if _, err := Write(t.TempDir(), "bmp", w, workload.NewInfo(w), time.UTC); err == nil {
 		t.Error("bmp was drawn")
 	}
 }

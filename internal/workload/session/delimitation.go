@@ -48,8 +48,8 @@ func (d Delimitation) String() string {
 	return string(d.Method) + ":" + text
 }
 
-// Parse reads METHOD:THRESHOLD, such as "arrival:60m", "last:20m" or "max:0". The error
-// says which part is wrong.
+// Parse reads METHOD:THRESHOLD, such as "arrival:60m", "last:00:20:00" or "max:0". The
+// threshold is a duration as [hpc.ParseDuration] reads it. The error says which part is wrong.
 func Parse(s string) (Delimitation, error) {
 	method, threshold, found := strings.Cut(s, ":")
 	d := Delimitation{Method: Method(method)}
@@ -62,8 +62,8 @@ func Parse(s string) (Delimitation, error) {
 		return d, fmt.Errorf("%q: no threshold (want, for example, %s:60m)", s, method)
 	}
 	var err error
-	if d.Threshold, err = time.ParseDuration(threshold); err != nil || d.Threshold < 0 {
-		return d, fmt.Errorf("%q: %q is not a threshold (want 0 or, for example, 60m or 1h30m)", s, threshold)
+	if d.Threshold, err = hpc.ParseDuration(threshold); err != nil || d.Threshold < 0 {
+		return d, fmt.Errorf("%q: %q is not a threshold (want 0 or a duration such as 60m, 1h30m or 01:30:00)", s, threshold)
 	}
 	return d, nil
 }

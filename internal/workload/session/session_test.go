@@ -123,13 +123,14 @@ func TestNoRecord(t *testing.T) {
 }
 
 func TestParse(t *testing.T) {
-	for text, want := range map[string]string{"arrival:60m": "arrival:60m", "last:1h": "last:60m", "max:90s": "max:1m30s", "arrival:0": "arrival:0m"} {
+	for text, want := range map[string]string{"arrival:60m": "arrival:60m", "last:1h": "last:60m", "max:90s": "max:1m30s", "arrival:0": "arrival:0m",
+		"last:00:20:00": "last:20m", "max:60": "max:1m", "arrival:1d": "arrival:1440m"} {
 		d, err := Parse(text)
 		if err != nil || d.String() != want {
 			t.Errorf("%s: got %v, %v, want %s", text, d, err, want)
 		}
 	}
-	for _, bad := range []string{"", "arrival", "arrival:", "arrival:60", "first:60m", "last:-1m", "max:1h:2h"} {
+	for _, bad := range []string{"", "arrival", "arrival:", "arrival:60x", "arrival:12:30", "first:60m", "last:-1m", "max:1h:2h"} {
 		if d, err := Parse(bad); err == nil {
 			t.Errorf("%q: got %v", bad, d)
 		}

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"rmreplay/internal/hpc"
 )
 
 // Delay is the distribution of a delay on the node side, never negative. The zero
@@ -24,14 +26,13 @@ type Delay struct {
 //	exp:2s                exponential with mean 2 s
 //	lognormal:2s,0.5      median 2 s, standard deviation of the logarithm 0.5
 //
-// Durations are Go's ("300ms", "1.5s", "2m"), at most a year; nothing longer is ever
-// drawn. An empty string is no delay.
+// Durations are those of [hpc.ParseDuration], at most a year; nothing longer is ever drawn. An empty string is no delay.
 func ParseDelay(spec string) (Delay, error) {
 	if spec == "" {
 		return Delay{}, nil
 	}
-	kind, args, ok := strings.Cut(spec, ":")
-	if !ok {
+	kind, args, _ := strings.Cut(spec, ":")
+	if kind != "uniform" && kind != "exp" && kind != "lognormal" { // 2s, or 00:00:02
 		kind, args = "constant", spec
 	}
 	var arg []float64
@@ -44,7 +45,7 @@ func ParseDelay(spec string) (Delay, error) {
 			arg = append(arg, sigma)
 			continue
 		}
-		d, err := time.ParseDuration(a)
+		d, err := hpc.ParseDuration(a)
 		if err != nil || d < 0 || d > longestDelay {
 			return Delay{}, delayError(spec)
 		}

@@ -16,6 +16,7 @@ func TestParseDelay(t *testing.T) {
 		{"0s", "0s", 0, 0},
 		{"lognormal:0s,1e7", "0s", 0, 0},
 		{"2s", "2s", 2 * time.Second, 2 * time.Second},
+		{"00:00:02", "00:00:02", 2 * time.Second, 2 * time.Second},
 		{"1.5m", "1.5m", 90 * time.Second, 90 * time.Second},
 		{"uniform:1s,5s", "uniform:1s,5s", time.Second, 5 * time.Second},
 		{"uniform:3s,3s", "uniform:3s,3s", 3 * time.Second, 3 * time.Second},
@@ -41,7 +42,7 @@ func TestParseDelay(t *testing.T) {
 
 func TestParseDelayRefuses(t *testing.T) {
 	for _, spec := range []string{
-		"2", "soon", "-1s", ":", "2s,3s", ",", "constant:", "uniform:1s", "uniform:5s,1s", "uniform:1s,2s,3s", "uniform:,", "exp:", "exp:-1s",
+		"12:30", "soon", "-1s", ":", "2s,3s", ",", "constant:", "uniform:1s", "uniform:5s,1s", "uniform:1s,2s,3s", "uniform:,", "exp:", "exp:-1s",
 		"exp:1s,2s", "lognormal:1s", "lognormal:1s,x", "lognormal:1s,-1", "lognormal:1s,1,1", "8761h", "exp:2562047h", "lognormal:1s,NaN", "lognormal:1s,Inf", "gauss:1s,1s",
 	} {
 		if d, err := ParseDelay(spec); err == nil {

@@ -1,0 +1,90 @@
+package experiment
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm/slurm/conf"
+	"rmreplay/internal/workload"
+	"rmreplay/internal/workload/transform"
+)
+
+// Anonymization says how names are replaced in a workload and in the cluster that it is for.
+type Anonymization struct {
+	KeyFile string // holds the secret key, of at least [transform.LeastKey] bytes
+	// Cluster is the cluster of the workload, nil if it is not known. ClusterDir is the
+	// directory that it was read from.
+	Cluster    *conf.Cluster
+	ClusterDir string
+	// Output is the directory for the anonymized cluster: a new one, or an empty one. Nothing
+	// is written if it is empty.
+	Output string
+}
+
+// Anonymized is the result of an [Anonymization].
+type Anonymized struct {
+	Workload *workload.Workload
+	Steps    []transform.Result
+	// Remaining are replaced names that still occur in the cluster's files, because something
+	// that keeps its name has the same one.
+	Remaining []string
+}
+
+// Anonymize replaces the names in a workload and, if asked to, in its cluster. It fails with
+// an [InputError] if the key, the workload or the cluster is wrong.
+func Anonymize(w *workload.Workload, how Anonymization) (*Anonymized, error) {
+	key, err := os.ReadFile(how.KeyFile)
+	if err != nil {
+		return nil, inputError(fmt.Errorf("reading key: %w", err))
+	}
+	var nodes []string
+	var users []hpc.User
+	if how.Cluster != nil {
+		for _, n := range how.Cluster.Nodes {
+			nodes = append(nodes, n.Name)
+		}
+		users = how.Cluster.Users
+	}
+	a, err := transform.NewAnonymizer(key, w, nodes, users)
+	if err != nil {
+		return nil, inputError(fmt.Errorf("anonymizing: %s: %w", how.KeyFile, err))
+	}
+	out := &Anonymized{}
+	if out.Workload, out.Steps, err = transform.Apply(w, transform.Environment{}, a.Step()); err != nil {
+		return nil, inputError(err)
+	}
+	if how.Output == "" {
+		return out, nil
+	}
+	files, err := a.Cluster(how.ClusterDir, how.Cluster.Accounts, users)
+	if err != nil {
+		return nil, inputError(err)
+	}
+	if err := saveCluster(how.Output, files); err != nil {
+		return nil, fmt.Errorf("writing cluster: %w", err)
+	}
+	all := ""
+	for _, text := range files {
+		all += text
+	}
+	out.Remaining = a.Leaks(all)
+	return out, nil
+}
+
+// saveCluster writes the files of a cluster into a new or empty directory.
+func saveCluster(dir string, files map[string]string) error {
+	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
+		return fmt.Errorf("%s: is not empty", dir)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,38 @@
+package experiment
+
+import (
+	"fmt"
+	"time"
+
+	"rmreplay/internal/rm/slurm/conf"
+	"rmreplay/internal/workload"
+)
+
+// The rules of [Check] about actions on Slurm. [workload.Validate] does not know Slurm's
+// commands.
+const (
+	RuleBadAction   = "bad_action"
+	RuleShellAction = "shell_action"
+)
+
+// Check returns everything about a workload that would spoil a replay of it: what
+// [workload.ValidateIn] finds, and what is wrong with its actions. Without a cluster (nil),
+// Check compares nothing with a cluster and does not read the files that actions name. Dates
+// in the texts are in the given time zone.
+func Check(w *workload.Workload, cluster *conf.Cluster, zone *time.Location) []workload.Problem {
+	var known workload.Cluster
+	if cluster != nil {
+		known = Known(cluster)
+	}
+	list := workload.ValidateIn(w, known, zone)
+	for _, a := range w.Actions {
+		if err := CheckAction(a, w.Start, cluster); err != nil {
+			list = append(list, workload.Problem{Severity: workload.Error, Rule: RuleBadAction, Text: err.Error()})
+		}
+		if a.Shell != "" {
+			text := fmt.Sprintf("the action at %s is a shell line: it runs with --allow-shell only", a.At.Text(zone))
+			list = append(list, workload.Problem{Severity: workload.Warning, Rule: RuleShellAction, Text: text})
+		}
+	}
+	return list
+}

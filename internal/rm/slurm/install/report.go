@@ -1,0 +1,109 @@
+package install
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"rmreplay/internal/slurmspec"
+)
+
+// The values of [Row.Status].
+const (
+	OK      = "ok"
+	Missing = "missing" // no replay can run without it
+	Limited = "limited" // some replays cannot run, or run more slowly
+)
+
+// Row is one thing that [Examine] looked at.
+type Row struct {
+	Name   string `json:"name"`
+	Status string `json:"status"` // ok, missing or limited
+	Found  string `json:"found"`  // version and path, or what was there instead
+	Why    string `json:"why"`    // what needs it
+	Fix    string `json:"fix"`    // the command that mends it; empty if all is well
+}
+
+// Report says whether replays on real Slurm can run on this machine, and if not, why.
+type Report struct {
+	OK             bool   `json:"ok"`
+	SlurmVersion   string `json:"slurm_version"`
+	SupportedSlurm string `json:"supported_slurm"`
+	Checks         []Row  `json:"checks"`
+
+	installErr error
+}
+
+// Examine looks for the programs that a replay runs ([Find]) and checks the machine
+// ([Machine]).
+func Examine() *Report {
+	in, err := Find()
+	return newReport(in, err, Machine())
+}
+
+func newReport(in *Installation, installErr error, machine []Check) *Report {
+	r := &Report{SlurmVersion: in.Version, SupportedSlurm: slurmspec.SupportedList(), installErr: installErr}
+	for _, it := range in.Items {
+		r.Checks = append(r.Checks, it.row(installErr))
+	}
+	for _, c := range machine {
+		r.Checks = append(r.Checks, c.row())
+	}
+	r.OK = len(r.missing()) == 0
+	return r
+}
+
+func (it Item) row(installErr error) Row {
+	row := Row{Name: it.Name, Status: OK, Why: it.Why, Found: strings.TrimSpace(it.Version + "  " + it.Path)}
+	var wrong *VersionError
+	switch {
+	case it.Path == "":
+		row.Status, row.Found, row.Fix = Missing, "not found", it.Fix
+	case errors.As(installErr, &wrong) && wrong.Path == it.Path:
+		row.Status = Missing
+		row.Fix = "install Slurm " + SupportedSeries() + ", or name its prefix: export " + PrefixVariable + "=/opt/slurm"
+		row.Found += "  (want " + SupportedSeries() + ")"
+	}
+	return row
+}
+
+func (c Check) row() Row {
+	row := Row{Name: c.Name, Status: OK, Why: c.Why, Found: c.Found}
+	if !c.OK {
+		row.Status, row.Fix = Limited, c.Fix
+		if c.Required {
+			row.Status = Missing
+		}
+	}
+	return row
+}
+
+// missing names the rows without which no replay can run.
+func (r *Report) missing() (names []string) {
+	for _, row := range r.Checks {
+		if row.Status == Missing {
+			names = append(names, row.Name)
+		}
+	}
+	return names
+}
+
+// Err returns nil if replays can run here. Otherwise it returns the error of [Find], because
+// one command installs all that is missing, or an [*UnfitError].
+func (r *Report) Err() error {
+	switch {
+	case r.OK:
+		return nil
+	case r.installErr != nil:
+		return r.installErr
+	}
+	return &UnfitError{r.missing()}
+}
+
+// UnfitError says that Slurm is installed and that the machine does not allow a replay.
+type UnfitError struct{ Checks []string }
+
+// Error names the checks that failed.
+func (e *UnfitError) Error() string {
+	return fmt.Sprintf("replays on real Slurm cannot run here: %s", strings.Join(e.Checks, ", "))
+}
