@@ -161,7 +161,7 @@ func TestScriptRunsForItsTime(t *testing.T) {
 		t.Errorf("%d scripts run after the end", c.Running())
 	}
 	want := rpc.BatchComplete{JobID: 7, UID: 20001, Node: "n1"}
-	if got := s.bodies[rpc.RequestCompleteBatchScript]; string(got) != string(want.Append(nil)) {
+	if got := s.bodies[rpc.RequestCompleteBatchScript]; string(got) != string(codec2205().Body(&want)) {
 		t.Errorf("the end of the script is not as for %+v", want)
 	}
 	for n := range 2 {
@@ -176,7 +176,7 @@ func TestExitCode(t *testing.T) {
 	c.launch(0, launch(7))
 	s.advance(time.Minute)
 	want := rpc.BatchComplete{JobID: 7, Status: (slurmspec.ExitCode{Status: 3, Signal: 0}).Wait(), UID: 20001, Node: "n1"}
-	if got := s.bodies[rpc.RequestCompleteBatchScript]; string(got) != string(want.Append(nil)) {
+	if got := s.bodies[rpc.RequestCompleteBatchScript]; string(got) != string(codec2205().Body(&want)) {
 		t.Errorf("the end of the script is not as for %+v", want)
 	}
 }
@@ -302,7 +302,7 @@ func TestSignal(t *testing.T) {
 	s.advance(time.Minute)
 	s.want("0s job 7 started", "2s "+batchDone)
 	want := rpc.BatchComplete{JobID: 7, Status: (slurmspec.ExitCode{Status: 0, Signal: term}).Wait(), UID: 20001, Node: "n1"}
-	if got := s.bodies[rpc.RequestCompleteBatchScript]; string(got) != string(want.Append(nil)) {
+	if got := s.bodies[rpc.RequestCompleteBatchScript]; string(got) != string(codec2205().Body(&want)) {
 		t.Errorf("the end of the script is not as for %+v", want)
 	}
 }
@@ -473,7 +473,8 @@ func TestHandleRefuses(t *testing.T) {
 func TestAnswers(t *testing.T) {
 	_, c := newStage(t, Delays{})
 	for typ, want := range map[rpc.Type]rpc.Type{
-		rpc.RequestReconfigure: 0, rpc.RequestShutdown: 0, rpc.RequestPing: rpc.ResponsePing,
+		rpc.RequestReconfigure: 0, rpc.RequestReconfigureWithConfig: 0, rpc.RequestShutdown: 0, rpc.RequestRebootNodes: 0,
+		rpc.RequestJobNotify: 0, rpc.RequestPing: rpc.ResponsePing,
 		rpc.RequestNodeRegistration: rpc.ResponsePing, rpc.RequestAcctGatherUpdate: rpc.ResponseAcctGatherUpdate, rpc.RequestHealthCheck: rpc.ResponseRC,
 	} {
 		reply, err := c.Handle(0, &rpc.Message{Version: rpc.V2205, Type: typ})

@@ -36,21 +36,3 @@ func TestCodecRefusesRelease(t *testing.T) {
 		}
 	}
 }
-
-// Every supported release has its own protocol here, and the nodes' side of every protocol
-// that its slurmctld may speak to a node.
-func TestProtocolsOfReleases(t *testing.T) {
-	for _, k := range slurmspec.Releases {
-		if !k.Supported {
-			continue
-		}
-		if p := protocolOf(Version(k.Release.Protocol())); p == nil || p.own == nil {
-			t.Errorf("%v: its own protocol is not known", k.Release)
-		}
-		for n := k.Oldest; n <= k.Number; n++ {
-			if protocolOf(Version(n<<8)) == nil {
-				t.Errorf("%v: protocol %d is not known", k.Release, n)
-			}
-		}
-	}
-}

@@ -8,13 +8,6 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-func failOn(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // What a job cannot have is refused before it is sent, and a time limit is rounded up to
 // Slurm's minutes.
 func TestUpdateValues(t *testing.T) {
