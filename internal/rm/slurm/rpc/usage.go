@@ -20,8 +20,8 @@ func (c Codec) UsageHeader(saved int64) []byte {
 // without the usage of the associations below it. raw is in seconds of billed TRES.
 //
 // slurmctld compares limits in TRES-minutes with the usage of single TRES. That of the TRES
-// billing is raw; that of CPUs is raw only if processors says that CPUs are billed. The usage of all other
-// TRES, and the time that GrpWall limits, begin at 0.
+// billing is raw. That of CPUs is raw only if processors says that CPUs are billed. The usage of
+// all other TRES, and the time that GrpWall limits, begin at 0.
 func AppendUsage(dst []byte, association uint32, raw float64, processors bool) []byte {
 	e := newEncoder(dst, nil)
 	e.U32(association)

@@ -138,7 +138,7 @@ func NewRecorder(t *testing.T, reply func(*rpc.Message) *rpc.Message) *Recorder 
 			}
 		}
 	}()
-	t.Cleanup(func() { l.Close(); <-done })
+	t.Cleanup(func() { _ = l.Close(); <-done })
 	return r
 }
 
