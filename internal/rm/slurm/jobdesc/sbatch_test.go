@@ -21,8 +21,8 @@ const testScript = "#!/bin/sh\nsleep 1\n"
 
 func ptr[T any](v T) *T { return &v }
 
-// submitCases pair sbatch's options with the request that they stand for. Together
-// they set every field of hpc.Request but User and Group, which need root.
+// submitCases pair sbatch's options with the request of the same meaning. Together they set every
+// field of hpc.Request except User and Group, which need root.
 var submitCases = []struct {
 	name string
 	args string // separated by spaces
@@ -116,7 +116,7 @@ var submitCases = []struct {
 	{"comment", "--comment=hello", hpc.Request{Comment: "hello"}},
 }
 
-// sbatchRecorder is a recorder that accepts every job, with its slurm.conf.
+// sbatchRecorder starts a recorder that accepts every job, and writes its slurm.conf.
 func sbatchRecorder(t *testing.T) (r *rpctest.Recorder, conf, dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -132,8 +132,8 @@ func sbatchRecorder(t *testing.T) (r *rpctest.Recorder, conf, dir string) {
 	return r, conf, dir
 }
 
-// compareWithSbatch compares the message that sbatch sent with what this package
-// makes of the same request, byte by byte.
+// compareWithSbatch compares sbatch's message with this package's description of the same request,
+// byte by byte.
 func compareWithSbatch(t *testing.T, m *rpc.Message, req hpc.Request, dir string) {
 	t.Helper()
 	if m.Type != rpc.RequestSubmitBatchJob || m.Version != rpc.V2205 {
@@ -141,7 +141,7 @@ func compareWithSbatch(t *testing.T, m *rpc.Message, req hpc.Request, dir string
 	}
 	theirs := &rpc.JobDesc{}
 	rpctest.DecodeFields(t, m.Body, theirs)
-	// What sbatch finds in its surroundings is taken over.
+	// The test takes over the values that sbatch finds in its surroundings.
 	s := Submission{
 		Request: req, Dependency: req.Dependency, Script: testScript,
 		WorkDir: dir, Environment: theirs.Environment, Args: theirs.Args,
@@ -152,7 +152,7 @@ func compareWithSbatch(t *testing.T, m *rpc.Message, req hpc.Request, dir string
 	if err != nil {
 		t.Fatal(err)
 	}
-	// sbatch writes a shortened list of hosts as ranges, which names the same hosts.
+	// sbatch writes a shortened node list as ranges, which name the same nodes.
 	if h1, err := nodeNames(j.ReqNodes); err == nil {
 		if h2, _ := nodeNames(theirs.ReqNodes); slices.Equal(h1, h2) {
 			j.ReqNodes = theirs.ReqNodes
@@ -167,8 +167,8 @@ func compareWithSbatch(t *testing.T, m *rpc.Message, req hpc.Request, dir string
 	t.Errorf("the bytes differ (-sbatch +ours):\n%s", cmp.Diff(theirs, mine))
 }
 
-// TestSubmitIsSbatch compares what the stock sbatch sends with what this package
-// makes of the same request.
+// TestSubmitIsSbatch compares the message of the stock sbatch with this package's description of
+// the same request.
 func TestSubmitIsSbatch(t *testing.T) {
 	rpctest.NeedSlurm(t, "sbatch")
 	r, conf, dir := sbatchRecorder(t)
@@ -183,9 +183,8 @@ func TestSubmitIsSbatch(t *testing.T) {
 	}
 }
 
-// TestCombinationsAreSbatch does the same for random combinations of the cases, since
-// most of sbatch's arithmetic is about options that meet. Combinations that sbatch
-// refuses are left out.
+// TestCombinationsAreSbatch does the same for random combinations of the cases, since most of
+// sbatch's arithmetic combines options. It leaves out combinations that sbatch refuses.
 func TestCombinationsAreSbatch(t *testing.T) {
 	rpctest.NeedSlurm(t, "sbatch")
 	r, conf, dir := sbatchRecorder(t)

@@ -46,7 +46,7 @@ func TestSubmissionRefuses(t *testing.T) {
 	}
 }
 
-// FuzzSubmission gives anything to the parsers of a submission's texts.
+// FuzzSubmission gives random texts to the parsers of a submission.
 func FuzzSubmission(f *testing.F) {
 	f.Add("n[1-3],m", "block:cyclic,pack", "B:USR1@30", "compute_bound", "gpu:a100:2,nvme", "2", 4, 2)
 	f.Add("", "plane=4", "12", "", "gpu:18446744073709551615", "x:y:z", 1, 1)
@@ -64,7 +64,7 @@ func FuzzSubmission(f *testing.F) {
 	})
 }
 
-// A node list has its names once and sorted, and a list that Slurm would refuse is refused.
+// nodeNames returns each name once, sorted, and refuses lists that sbatch would refuse.
 func TestNodeNames(t *testing.T) {
 	for list, want := range map[string]string{
 		"n1":                                    "n1",

@@ -81,8 +81,8 @@ type request struct {
 var ErrNoAnswer = errors.New("slurmctld closed the connection without an answer")
 
 // maxOpen is the largest number of connections to slurmctld at one time. slurmctld serves 256 at
-// once (MAX_SERVER_THREADS). The kernel repeats a connection that its backlog cannot hold after a
-// real second, of which the virtual clock does not know.
+// once (MAX_SERVER_THREADS). If the backlog has no room for a connection, the kernel tries again
+// after a second of real time, and the virtual clock does not know that it waits.
 const maxOpen = 200
 
 // loopback is the interface that the nodes' port is bound to. One socket on it serves all

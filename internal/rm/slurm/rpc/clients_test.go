@@ -12,8 +12,8 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// TestClientsSendTheSame compares what scancel, scontrol and sdiag send with what
-// this package makes of the same requests.
+// TestClientsSendTheSame compares the messages of scancel, scontrol and sdiag with this package's
+// messages for the same requests.
 func TestClientsSendTheSame(t *testing.T) {
 	rpctest.NeedSlurm(t, "scancel", "scontrol", "sdiag")
 	dir := t.TempDir()

@@ -26,8 +26,7 @@ import (
 
 var capture = flag.Bool("capture", false, "keep what the real slurmctld sends as testdata/captured")
 
-// realController is a stock slurmctld in real time, with compute nodes that the test
-// plays.
+// realController is a stock slurmctld in real time. The test takes the part of its compute nodes.
 type realController struct {
 	t    *testing.T
 	addr string
@@ -52,7 +51,7 @@ func (c *realController) problem(format string, args ...any) {
 	c.problems = append(c.problems, fmt.Sprintf(format, args...))
 }
 
-// listenNodes listens for n nodes on addresses of their own with one port.
+// listenNodes listens for n nodes, each on its own address and all on one port.
 func listenNodes(t *testing.T, n int) (listeners []*net.TCPListener, port int) {
 	t.Helper()
 	for i := range n {
@@ -137,7 +136,7 @@ PartitionName=p1 Nodes=ALL Default=YES MaxTime=INFINITE State=UP`, nodePort))
 	return c
 }
 
-// stop ends the controller over the wire, so that its clean end is tested too.
+// stop ends slurmctld with a shutdown message, which tests that message, too.
 func (c *realController) stop(cmd *exec.Cmd, ended chan error, listeners []*net.TCPListener) {
 	reply, err := c.ask(rpc.RequestShutdown, rpctest.Body(rpc.ShutdownController))
 	if err != nil || rpc.ReplyError(reply) != nil {
@@ -191,13 +190,13 @@ func (c *realController) askIn(v rpc.Version, typ rpc.Type, body []byte) (*rpc.M
 	return rpctest.ReadMessage(conn)
 }
 
-// tell sends a message of a node and complains if it is not taken.
+// tell sends a message of a node, and records a problem if slurmctld refuses it.
 func (c *realController) tell(v rpc.Version, typ rpc.Type, body []byte) {
 	m, err := c.askIn(v, typ, body)
 	if err == nil {
 		err = rpc.ReplyError(m)
 	}
-	// An epilog that is reported twice finds a job that has gone.
+	// slurmctld refuses the second report of an epilog when the job has gone.
 	if err != nil && typ != rpc.MessageEpilogComplete {
 		c.problem("%v was not taken: %v", typ, err)
 	}
@@ -224,9 +223,9 @@ func (c *realController) register(node string, v rpc.Version) {
 	c.tell(v, rpc.MessageNodeRegistration, body)
 }
 
-// olderRegistration turns a registration into the form before 22.05: without the host
-// name and the dynamic node's configuration. slurmctld speaks the version in which a
-// node registered, so this is how to get its older messages.
+// olderRegistration returns a registration in the versions before 22.05: without the host name and
+// the dynamic node's configuration. slurmctld uses the version in which a node registered, so the
+// test gets its older messages.
 func olderRegistration(reg *rpc.NodeRegistration) []byte {
 	body := rpctest.Body(reg)
 	e := wire.Encoder{}
@@ -257,8 +256,8 @@ func (c *realController) serveNode(name string, l *net.TCPListener, v rpc.Versio
 	}
 }
 
-// keep writes the first message of each type to testdata if that is asked for,
-// without the name of the machine.
+// keep writes the first message of each type to testdata if the flag -capture is set, without the
+// name of the machine.
 func (c *realController) keep(m *rpc.Message) {
 	c.mu.Lock()
 	c.seen[m.Type]++
@@ -279,7 +278,7 @@ func (c *realController) keep(m *rpc.Message) {
 	}
 }
 
-// handle answers a request and does what it asks for.
+// handle answers a request and carries it out.
 func (c *realController) handle(name string, conn net.Conn, m *rpc.Message, v rpc.Version) {
 	c.keep(m)
 	c.mu.Lock()
@@ -363,7 +362,7 @@ func (c *realController) act(m *rpc.Message, nodes []string, v rpc.Version) erro
 	return nil
 }
 
-// launch ends a job that does not hold at once.
+// launch records a job, and ends it at once if its script is an exit.
 func (c *realController) launch(m *rpc.Message, node string) error {
 	l, err := rpc.DecodeBatchLaunch(m.Version, m.Body)
 	if err != nil {
@@ -415,7 +414,7 @@ func (c *realController) mustSubmit(script string, req hpc.Request) uint32 {
 	return id
 }
 
-// show is what "scontrol show -o" prints.
+// show returns the output of "scontrol show -o".
 func (c *realController) show(args ...string) string {
 	out, err := rpctest.RunClient(c.t, c.conf, c.dir, "", append([]string{"scontrol", "-o", "show"}, args...)...)
 	if err != nil {
@@ -448,7 +447,7 @@ func (c *realController) untilJob(id uint32, words ...string) {
 	})
 }
 
-// untilIdle waits until both nodes are idle, and have answered.
+// untilIdle waits until both nodes are idle.
 func (c *realController) untilIdle() {
 	c.t.Helper()
 	c.until("both nodes are idle", func() bool { return strings.Count(c.show("node"), "State=IDLE ") == 2 })
@@ -471,8 +470,8 @@ func (c *realController) command(typ rpc.Type, body []byte) {
 	}
 }
 
-// TestRealController runs jobs through a stock slurmctld whose nodes and clients are
-// this package's codecs, with nodes of every supported version.
+// TestRealController runs jobs through a stock slurmctld. This package writes the messages of its
+// nodes and clients, with nodes of every version.
 func TestRealController(t *testing.T) {
 	for _, v := range []rpc.Version{rpc.V2205, rpc.V2108, rpc.V2011} {
 		t.Run(v.String(), func(t *testing.T) {
@@ -542,7 +541,7 @@ func (c *realController) runJobs(t *testing.T, v rpc.Version) {
 	c.until("both tasks complete", func() bool {
 		return strings.Count(c.show("job", fmt.Sprint(array)), "JobState=COMPLETED ") == 2
 	})
-	// With a tree of width 1 every message to both nodes comes to one of them, which
+	// With a tree of width 1 slurmctld sends every message for both nodes to one of them, which
 	// answers for the other.
 	if c.forwarded == 0 {
 		t.Error("no message was to be forwarded")
@@ -575,7 +574,7 @@ func (c *realController) administer(t *testing.T) {
 			t.Errorf("%+v: got %v, want %v", bad.req, err, bad.want)
 		}
 	}
-	// Beyond the partition's limits without EnforcePartLimits: accepted, and waits.
+	// Without EnforcePartLimits slurmctld accepts a job beyond the partition's limits; it waits.
 	s := jobdesc.Submission{
 		Request: hpc.Request{MinNodes: 9, MaxNodes: 9}, Script: "#!/bin/sh\n",
 		UID: uint32(os.Getuid()), GID: uint32(os.Getgid()),
@@ -591,7 +590,7 @@ func (c *realController) administer(t *testing.T) {
 	if r, err := rpc.DecodeSubmitResponse(reply); err != nil || r.Code != 2015 || !r.Code.Queued() {
 		t.Errorf("a job beyond the partition: %+v, %v", r, err)
 	}
-	// A job that the controller does not know is aborted.
+	// slurmctld aborts a job that it does not know.
 	unknown := rpc.NodeRegistration{
 		Time: time.Now().Unix(), Start: time.Now().Unix(), Host: "n1", Node: "n1", CPUs: 4, Boards: 1,
 		Sockets: 1, Cores: 4, Threads: 1, Memory: 8000, Version: "22.05.8", Steps: []rpc.StepID{rpc.Batch(9999)},

@@ -35,8 +35,8 @@ func (c *realController) jobInfo(id uint32) []rpc.JobInfo {
 	return jobs
 }
 
-// untilInfo waits until the record of a job is as wanted, and the same as what scontrol
-// prints: the job may change between the two.
+// untilInfo waits until the record of a job is the expected one and agrees with scontrol's output.
+// The job may change between the two questions.
 func (c *realController) untilInfo(id uint32, what string, is func(rpc.JobInfo) bool) rpc.JobInfo {
 	c.t.Helper()
 	var diff string
@@ -71,7 +71,7 @@ var (
 	}
 )
 
-// scontrolFields takes the fields of a record apart that can be compared with [shown].
+// scontrolFields returns the fields of scontrol's output that can be compared with [shown].
 func scontrolFields(out string) map[string]string {
 	all := make(map[string]string)
 	places := field.FindAllStringSubmatchIndex(out, -1)
@@ -93,7 +93,7 @@ func scontrolFields(out string) map[string]string {
 		}
 		return true
 	})
-	// The names of user and group and the most nodes are not part of a [JobInfo].
+	// A [JobInfo] does not have the names of user and group, nor the largest number of nodes.
 	for _, name := range []string{"UserId", "GroupId"} {
 		_, id, _ := strings.Cut(all[name], "(")
 		all[name], _, _ = strings.Cut(id, ")")
@@ -102,7 +102,8 @@ func scontrolFields(out string) map[string]string {
 	return all
 }
 
-// shown puts a record as scontrol prints it (slurm_sprint_job_info in api/job_info.c).
+// shown returns a record's fields as scontrol prints them (slurm_sprint_job_info in
+// api/job_info.c).
 func shown(j *rpc.JobInfo) map[string]string {
 	at := func(sec int64, none string) string {
 		if sec == 0 {
@@ -164,7 +165,7 @@ func (c *realController) describe(t *testing.T) {
 	c.command(rpc.RequestSuspend, rpctest.Body(&rpc.SuspendRequest{Job: name, Resume: true}))
 	c.untilInfo(id, "running again", func(j rpc.JobInfo) bool { return j.State == hpc.Running })
 	c.command(rpc.RequestJobRequeue, rpctest.Body(&rpc.RequeueRequest{Job: name}))
-	// As soon as slurmctld has answered it says so, before the nodes are done.
+	// slurmctld's record says so at once, before the epilogs have ended.
 	if jobs := c.jobInfo(id); len(jobs) != 1 || !jobs[0].Requeued() {
 		t.Errorf("just requeued, the records are %+v", jobs)
 	}
@@ -202,7 +203,7 @@ func (c *realController) describe(t *testing.T) {
 	}
 }
 
-// describeArray asks about an array of which one task runs.
+// describeArray asks about an array with one running task.
 func (c *realController) describeArray(t *testing.T) {
 	array := c.mustSubmit("sleep\n", hpc.Request{Name: "tasks", Array: "3-6:1%1", TimeLimit: 5 * time.Minute})
 	var rest, task rpc.JobInfo

@@ -11,8 +11,8 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// jobRecord is the body of an answer with one record, all of whose strings are empty
-// and which has no details, as pack_job makes it.
+// jobRecord returns the body of an answer with one record, as pack_job writes it, without details.
+// Almost all strings are empty.
 func jobRecord(change func(*record)) []byte {
 	r := record{records: 1, state: 3, resources: slurmspec.NoVal, plugin: 109, bitmap: slurmspec.NoVal}
 	if change != nil {
@@ -200,7 +200,7 @@ func TestRequeued(t *testing.T) {
 	}
 }
 
-// FuzzJobInfo gives anything to the decoder of jobs' records.
+// FuzzJobInfo gives random bytes to the decoder of jobs' records.
 func FuzzJobInfo(f *testing.F) {
 	f.Add(jobRecord(nil))
 	f.Add(jobRecord(func(r *record) { r.bitmap, r.topology = 2, 0xff }))

@@ -48,7 +48,7 @@ func TestMessageBytes(t *testing.T) {
 	}
 }
 
-// TestMessageRoundTrip checks that every message that can be written is read as it was.
+// TestMessageRoundTrip checks that a message that was written is read as the same message.
 func TestMessageRoundTrip(t *testing.T) {
 	text := rapid.StringOfN(rapid.RuneFrom([]rune("abc[]1-,")), 0, 20, -1)
 	rapid.Check(t, func(t *rapid.T) {
@@ -262,7 +262,7 @@ func TestReservationRefuses(t *testing.T) {
 	}
 }
 
-// FuzzDecode gives whole messages to the decoders of headers and bodies.
+// FuzzDecode gives random streams to the decoders of headers and bodies.
 func FuzzDecode(f *testing.F) {
 	files, _ := filepath.Glob("testdata/captured/*.msg")
 	for _, file := range files {
@@ -288,7 +288,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// FuzzBody gives anything to the decoder of every type's body.
+// FuzzBody gives random bytes to the decoder of every type's body.
 func FuzzBody(f *testing.F) {
 	files, _ := filepath.Glob("testdata/captured/*.msg")
 	for _, file := range files {
@@ -308,9 +308,8 @@ func FuzzBody(f *testing.F) {
 	})
 }
 
-// TestCaptured decodes real messages of slurmctld that are kept in the repository, so
-// that decoders are checked where no Slurm is installed. "go test -run RealController
-// -capture" makes them anew.
+// TestCaptured decodes messages of a real slurmctld, which the repository has, so it needs no
+// Slurm. "go test -run RealController -capture" records them again.
 func TestCaptured(t *testing.T) {
 	files, err := filepath.Glob("testdata/captured/*.msg")
 	if err != nil || len(files) < 10 {
@@ -337,7 +336,7 @@ func TestCaptured(t *testing.T) {
 			if err := decodeBody(m.Type, m.Version, m.Body); err != nil {
 				t.Error(err)
 			}
-			// Every proper prefix of a body must fail, and none may panic.
+			// Every prefix of a body must fail, and none may panic.
 			if len(m.Body) > 0 && m.Type != RequestSuspendInt {
 				for n := range m.Body {
 					if decodeBody(m.Type, m.Version, m.Body[:n]) == nil {
@@ -349,7 +348,7 @@ func TestCaptured(t *testing.T) {
 	}
 }
 
-// decodeBody decodes the body of any message that a node or a client can get.
+// decodeBody decodes the body of any message to a node or a client.
 func decodeBody(typ Type, v Version, body []byte) error {
 	var err error
 	switch typ {
