@@ -1,17 +1,17 @@
-// Package hostlist reads and writes Slurm's host list expressions: the compact
-// form in which slurm.conf, job requests and accounting name sets of nodes.
+// Package hostlist reads and writes Slurm's host list expressions: the compact form in which
+// slurm.conf, job requests and accounting name sets of nodes.
 //
-// An expression is a list of names separated by commas (or blanks, as in
-// slurm.conf). A name may hold any number of bracket groups, each a comma list of
-// numbers and inclusive ranges; it stands for the cross product of its groups, the
-// leftmost varying slowest:
+// An expression is a list of names, separated by commas or, as in slurm.conf, by blanks. A name
+// may have bracket groups. A group is a list of numbers and inclusive ranges, separated by
+// commas. A name with groups stands for their cross product, in which the leftmost group varies
+// slowest:
 //
 //	n[1-4,07-09],m1        n1 n2 n3 n4 n07 n08 n09 m1
 //	rack[0-1]n[1-2]        rack0n1 rack0n2 rack1n1 rack1n2
 //	127.1.0.[1-250]        node addresses are written the same way
 //
-// A number keeps the zero padding of its range's first number. The behaviour is
-// that of Slurm's src/common/hostlist.c.
+// A number keeps the zero padding of its range's first number. The package follows Slurm's
+// src/common/hostlist.c.
 package hostlist
 
 import (
@@ -22,18 +22,26 @@ import (
 	"strings"
 )
 
-// MaxNames is the largest number of names that [Expand] returns. It is far above
-// any machine's node count and keeps "n[1-999999999]" from taking all memory.
+// MaxNames is the largest number of names that [Expand] returns. It is far above any machine's
+// node count, and keeps "n[1-999999999]" from using up the memory.
 const MaxNames = 1 << 20
 
-// maxDigits is the longest number that fits an int64 without a check for overflow.
-const maxDigits = 18
+// Limits of one name, so that the memory for a hostile expression stays bounded.
+const (
+	maxText   = 255 // characters around the brackets
+	maxGroups = 8   // bracket groups
+	maxDigits = 18  // of a number; 18 digits fit an int64
+)
 
-// Expand returns the names that the expression stands for, in its order and with
-// its repetitions. An empty expression has no names. The error says which part of
-// the expression is wrong, or that it stands for more than [MaxNames] names.
-func Expand(s string) ([]string, error) {
-	entries, total, err := parse(s)
+// Expand returns the names that the expression stands for, in its order and with its
+// repetitions. An empty expression has no names. The error says which part of the expression is
+// wrong, or that it stands for more than [MaxNames] names.
+func Expand(s string) ([]string, error) { return ExpandAtMost(s, MaxNames) }
+
+// ExpandAtMost is [Expand] with a lower limit: an expression that stands for more than most
+// names is an error. most must not be above [MaxNames].
+func ExpandAtMost(s string, most int) ([]string, error) {
+	entries, total, err := parse(s, most)
 	if err != nil {
 		return nil, err
 	}
@@ -44,17 +52,16 @@ func Expand(s string) ([]string, error) {
 	return names, nil
 }
 
-// Count returns how many names the expression stands for, without building them.
-// Its errors are those of [Expand].
+// Count returns the number of names that the expression stands for, without building them. Its
+// errors are those of [Expand].
 func Count(s string) (int, error) {
-	_, total, err := parse(s)
+	_, total, err := parse(s, MaxNames)
 	return total, err
 }
 
-// Compress returns the ranged expression of the names in the order given: names
-// that follow each other with the same prefix share a bracket group, and
-// consecutive numbers in it become a range. For sorted names this is the string
-// that Slurm itself prints (hostlist_ranged_string).
+// Compress returns an expression that stands for the names, in their order. Consecutive names
+// with the same prefix share a bracket group, and consecutive numbers in a group become a range.
+// For sorted names Slurm itself prints the same string (hostlist_ranged_string).
 func Compress(names []string) string {
 	var b strings.Builder
 	for i := 0; i < len(names); {
@@ -82,7 +89,7 @@ func Compress(names []string) string {
 	return b.String()
 }
 
-// writeGroup writes the names, all of one prefix and a number, as one bracket group.
+// writeGroup writes names as one bracket group. Each name is the prefix and a number.
 func writeGroup(b *strings.Builder, prefix string, names []string) {
 	b.WriteString(prefix)
 	b.WriteByte('[')
@@ -93,8 +100,8 @@ func writeGroup(b *strings.Builder, prefix string, names []string) {
 		last := i
 		for last+1 < len(names) {
 			number++
-			// The next name continues the range only if printing its number with
-			// the width of the first one gives that very name.
+			// The next name continues the range only if its number, printed with the width
+			// of the first one, gives that name.
 			if string(appendPadded(buf[:0], number, len(first))) != names[last+1][len(prefix):] {
 				break
 			}
@@ -122,19 +129,20 @@ func splitNumber(name string) (prefix, digits string) {
 	return name[:i], name[i:]
 }
 
-// entry is one name with its bracket groups: the literals around the groups are
-// one more than the groups.
+// entry is one name with its bracket groups. literals are the texts before, between and after
+// the groups: one more than there are groups.
 type entry struct {
 	literals []string
 	groups   [][]span
 }
 
-// span is an inclusive range of numbers printed with a common least width.
+// span is an inclusive range of numbers. Each is printed with at least width digits.
 type span struct {
 	low, high int64
 	width     int
 }
 
+// appendNames appends the names that the entry stands for.
 func (e entry) appendNames(names []string) []string {
 	var buf []byte
 	var walk func(group int)
@@ -157,12 +165,13 @@ func (e entry) appendNames(names []string) []string {
 	return names
 }
 
+// count returns the number of names that the entry stands for, at most MaxNames + 1.
 func (e entry) count() int64 {
 	total := int64(1)
 	for _, group := range e.groups {
 		var n int64
 		for _, sp := range group {
-			// Every term is cut at the limit, so that neither sum nor product overflows.
+			// Every term is limited, so neither the sum nor the product overflows.
 			n = min(n+min(sp.high-sp.low+1, MaxNames+1), MaxNames+1)
 		}
 		total = min(total*n, MaxNames+1)
@@ -170,6 +179,7 @@ func (e entry) count() int64 {
 	return total
 }
 
+// appendPadded appends a number with leading zeros up to the width.
 func appendPadded(buf []byte, n int64, width int) []byte {
 	start := len(buf)
 	buf = strconv.AppendInt(buf, n, 10)
@@ -181,7 +191,9 @@ func appendPadded(buf []byte, n int64, width int) []byte {
 
 var zeros = []byte(strings.Repeat("0", maxDigits))
 
-func parse(s string) (entries []entry, total int, err error) {
+// parse reads an expression of at most most names, and returns its entries and the number of
+// their names.
+func parse(s string, most int) (entries []entry, total int, err error) {
 	for s != "" {
 		var word string
 		word, s, err = cutEntry(s)
@@ -189,23 +201,23 @@ func parse(s string) (entries []entry, total int, err error) {
 			return nil, 0, err
 		}
 		if word == "" {
-			continue // Slurm, too, skips what stands between two commas
+			continue // Slurm also skips an empty name between two commas
 		}
 		e, err := parseEntry(word)
 		if err != nil {
 			return nil, 0, fmt.Errorf("host list %s: %w", quote(word), err)
 		}
 		entries = append(entries, e)
-		if n := e.count(); n > int64(MaxNames-total) {
-			return nil, 0, fmt.Errorf("host list %s: more than %d names", quote(word), MaxNames)
+		if n := e.count(); n > int64(most-total) {
+			return nil, 0, fmt.Errorf("host list %s: more than %d names", quote(word), most)
 		}
 		total += int(e.count())
 	}
 	return entries, total, nil
 }
 
-// cutEntry cuts the first name off the expression: up to a separator that stands
-// outside brackets.
+// cutEntry returns the first name of the expression and the rest behind the separator. A
+// separator inside brackets does not end the name.
 func cutEntry(s string) (word, rest string, err error) {
 	open := -1
 	for i := 0; i < len(s); i++ {
@@ -234,9 +246,16 @@ func cutEntry(s string) (word, rest string, err error) {
 
 func parseEntry(word string) (entry, error) {
 	var e entry
+	text := 0
 	for {
 		literal, rest, found := strings.Cut(word, "[")
 		e.literals = append(e.literals, literal)
+		if text += len(literal); text > maxText {
+			return entry{}, fmt.Errorf("more than %d characters around the brackets", maxText)
+		}
+		if len(e.groups) > maxGroups {
+			return entry{}, fmt.Errorf("more than %d pairs of brackets", maxGroups)
+		}
 		if !found {
 			return e, nil
 		}
@@ -289,7 +308,7 @@ func parseNumber(s string) (int64, error) {
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
-// quote shortens what an error message repeats of its input.
+// quote quotes a part of the input for an error message, and shortens it.
 func quote(s string) string {
 	if len(s) > 60 {
 		s = s[:57] + "..."

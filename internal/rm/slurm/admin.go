@@ -48,7 +48,7 @@ func (e *Engine) SetNode(ev hpc.NodeEvent) error {
 func (e *Engine) Reserve(ev hpc.ReservationEvent) error {
 	done := rm.Event{Kind: rm.Reserved, Task: -1, Reason: ev.Action + " " + ev.Name}
 	if ev.Action == "delete" {
-		e.administer(rpc.RequestDeleteReservation, rpc.AppendReservationName(nil, ev.Name), done, nil)
+		e.administer(rpc.RequestDeleteReservation, e.loop.codec.Body(&rpc.DeleteReservation{Name: ev.Name}), done, nil)
 		return nil
 	}
 	desc, err := rpc.NewReservationDesc(ev.Reservation, ev.Action == "update")

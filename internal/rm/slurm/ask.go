@@ -14,7 +14,7 @@ import (
 // askAbout asks slurmctld for the state of a job whose record is incomplete. It reports the
 // end of the job's run when slurmctld has answered.
 func (j *jobs) askAbout(c jobcomp.Record, in *instance) {
-	j.ask(rpc.RequestJobInfoSingle, rpc.AppendJobInfoRequest(nil, c.Job), func(reply *rpc.Message, err error) {
+	j.ask(rpc.RequestJobInfoSingle, j.codec.Body(&rpc.JobInfoRequest{Job: c.Job}), func(reply *rpc.Message, err error) {
 		infos, err := jobInfos(reply, err)
 		if err != nil {
 			j.warn("job-unknown", fmt.Sprintf("asking slurmctld about job %s, which ended as %s: %v", in.of.job.ID, c.Outcome.State, err), true)
@@ -47,7 +47,7 @@ func (j *jobs) askForPriority(job uint32) {
 
 func (j *jobs) askForNextPriority() {
 	job := j.priorities[0]
-	j.ask(rpc.RequestJobInfoSingle, rpc.AppendJobInfoRequest(nil, job), func(reply *rpc.Message, err error) {
+	j.ask(rpc.RequestJobInfoSingle, j.codec.Body(&rpc.JobInfoRequest{Job: job}), func(reply *rpc.Message, err error) {
 		if j.priorities = j.priorities[1:]; len(j.priorities) > 0 {
 			defer j.askForNextPriority()
 		}
@@ -87,7 +87,7 @@ func complete(o *rm.Outcome, info *rpc.JobInfo, in *instance) {
 // not report the end of a task that was cancelled before the task had a record of its own
 // (scancel 1_7: job_str_signal in job_mgr.c).
 func (j *jobs) askForTasks(s *submission) {
-	j.ask(rpc.RequestJobInfoSingle, rpc.AppendJobInfoRequest(nil, s.number), func(reply *rpc.Message, err error) {
+	j.ask(rpc.RequestJobInfoSingle, j.codec.Body(&rpc.JobInfoRequest{Job: s.number}), func(reply *rpc.Message, err error) {
 		infos, err := jobInfos(reply, err)
 		if err != nil {
 			j.warn("job-unknown", fmt.Sprintf("asking slurmctld about the tasks of job %s: %v", s.job.ID, err), true)

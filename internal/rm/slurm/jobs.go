@@ -10,6 +10,7 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/slurm/jobcomp"
+	"rmreplay/internal/rm/slurm/jobdesc"
 	"rmreplay/internal/rm/slurm/nodes"
 	"rmreplay/internal/rm/slurm/rpc"
 	"rmreplay/internal/slurmspec"
@@ -171,7 +172,7 @@ func (j *jobs) encodeSubmission(s *submission, index int) (body []byte, uid, gid
 	if !known {
 		return nil, 0, 0, fmt.Errorf("user %q does not exist (want one of the cluster's or the workload's)", job.User)
 	}
-	sub := rpc.Submission{
+	sub := jobdesc.Submission{
 		Request: job.Request, Dependency: dependency, Script: scriptOf(index), Args: []string{"script"},
 		StdOut: "/dev/null", StdErr: "/dev/null", UID: u.UID, GID: u.GID, Now: j.Now(), SelectPlugin: j.selectPlugin,
 	}

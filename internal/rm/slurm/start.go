@@ -274,7 +274,7 @@ var _ counters.Controller = controller{}
 
 // AskStats asks for the statistics and does not wait for the answer.
 func (c controller) AskStats(answer func(*rpc.Stats, error)) {
-	c.ask(rpc.RequestStats, rpc.AppendStatsRequest(nil, false), func(reply *rpc.Message, err error) {
+	c.ask(rpc.RequestStats, c.codec.Body(&rpc.StatsRequest{}), func(reply *rpc.Message, err error) {
 		if err == nil {
 			err = rpc.ReplyError(reply)
 		}

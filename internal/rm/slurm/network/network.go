@@ -1,11 +1,11 @@
-// Package network is every connection of the driver: those that slurmctld makes to the
-// compute nodes, those that nodes and clients make to slurmctld, and the pipe of finished
-// jobs.
+// Package network has all connections of the driver: those that slurmctld makes to the compute
+// nodes, those that nodes and clients make to slurmctld, and the pipe into which slurmctld writes
+// finished jobs.
 //
-// It is one loop over raw, non-blocking sockets, since the virtual clock must know exactly
-// whether a message is on its way: the clock is told of every byte that was read, and told
-// before every byte is written. Nothing here waits for an answer, because slurmctld may sleep
-// in virtual time before it gives one.
+// One loop serves raw, non-blocking sockets. The virtual clock must know exactly whether a
+// message is under way, so the network tells it before it writes, and tells it of every byte that
+// it has read. The network never waits for an answer, because slurmctld may sleep in virtual time
+// before it answers.
 package network
 
 import (
@@ -19,28 +19,28 @@ import (
 	"rmreplay/internal/rm/slurm/rpc"
 )
 
-// Clock is what the network tells of its messages.
+// Clock is the part of the virtual clock that the network informs of its messages.
 type Clock interface {
 	// Touch says that the driver is about to do something that can wake a daemon.
 	Touch()
-	// Read says that the driver has read so many bytes that daemons have written.
+	// Read says that the driver has read this number of bytes, which daemons had written.
 	Read(bytes int)
-	// Inbox is how many bytes daemons have written that the driver has not read.
+	// Inbox returns the number of bytes that daemons have written and the driver has not read.
 	Inbox() int64
 }
 
-// Handlers take what comes in.
+// Handlers take the messages and data that arrive.
 type Handlers struct {
-	// NodeMessage answers what slurmctld sent to the node with the address; nil for a message
-	// that has no answer. An error ends the run.
+	// NodeMessage gets a message of slurmctld to the node with the given address, and returns
+	// the node's answer; nil for a message without an answer. An error ends the run.
 	NodeMessage func(addr [4]byte, m *rpc.Message) (*rpc.Message, error)
-	// PipeData takes what was written to the pipe.
+	// PipeData gets data that slurmctld has written to the pipe, and must not keep it.
 	PipeData func([]byte)
 }
 
-// Network is the driver's connections. One goroutine uses it.
+// Network has the driver's connections. Only one goroutine may use it.
 type Network struct {
-	// Source is the address of the driver's own connections.
+	// Source is the address from which the driver connects to slurmctld.
 	Source [4]byte
 	// NodePort is the port of all compute nodes.
 	NodePort int
@@ -54,44 +54,44 @@ type Network struct {
 	pipe     int
 
 	conns    map[int]*conn
-	queue    []*request // waiting for a free connection
+	queue    []*request // wait for a free connection
 	patience time.Duration
 	open     int // requests under way
 	writing  int // connections with output that the kernel has not taken yet
-	dry      int // polls in a row that found none of the input that the clock counts
+	dry      int // consecutive polls without the input that the clock counts
 	buf      []byte
 	events   [128]unix.EpollEvent
 }
 
-// conn is one connection; request is nil on those that slurmctld made.
+// conn is one connection. request is nil if slurmctld has made it.
 type conn struct {
 	fd      int
-	addr    [4]byte // the node that slurmctld called
+	addr    [4]byte // of the node that slurmctld connected to
 	in, out []byte
 	request *request
 }
 
-// request is a message to slurmctld and what is to be done with its answer.
+// request is a message to slurmctld, and the function that gets its answer.
 type request struct {
 	message *rpc.Message
 	answer  func(*rpc.Message, error)
 }
 
-// ErrNoAnswer says that slurmctld has closed a connection instead of answering.
+// ErrNoAnswer says that slurmctld has closed a connection and has sent no answer.
 var ErrNoAnswer = errors.New("slurmctld closed the connection without an answer")
 
-// maxOpen bounds the connections to slurmctld at one time. It serves 256 at once
-// (MAX_SERVER_THREADS), and what the kernel's backlog cannot hold is sent again a
-// real second later, which no virtual clock knows of.
+// maxOpen is the largest number of connections to slurmctld at one time. slurmctld serves 256 at
+// once (MAX_SERVER_THREADS). If the backlog has no room for a connection, the kernel tries again
+// after a second of real time, and the virtual clock does not know that it waits.
 const maxOpen = 200
 
-// loopback is the interface that the nodes' port is bound to: it serves all of
-// 127.0.0.0/8 through one socket that nothing outside can reach.
+// loopback is the interface that the nodes' port is bound to. One socket on it serves all
+// addresses of 127.0.0.0/8, and no other machine can reach it.
 const loopback = "lo"
 
-// Listen opens the port of all compute nodes. source is the address of the driver's
-// own connections, pipe the path of the pipe of finished jobs. Nothing may be sent before
-// [Network.Connect].
+// Listen opens the port of all compute nodes. source is the address from which the driver will
+// connect to slurmctld, and pipe the path of the named pipe of finished jobs. The caller must call
+// [Network.Connect] before it sends or polls, and [Network.Close] at the end.
 func Listen(source [4]byte, pipe string, handlers Handlers) (_ *Network, err error) {
 	n := &Network{epoll: -1, listener: -1, pipe: -1, Source: source, handlers: handlers, conns: map[int]*conn{}, buf: make([]byte, 1<<16)}
 	defer func() {
@@ -105,7 +105,8 @@ func Listen(source [4]byte, pipe string, handlers Handlers) (_ *Network, err err
 	if err = n.listenNodes(); err != nil {
 		return nil, fmt.Errorf("listening for the compute nodes on interface %s: %w", loopback, err)
 	}
-	// For reading and writing, so that the pipe never ends when slurmctld reopens it.
+	// The driver opens the pipe for writing, too: then it does not end when slurmctld closes
+	// and opens it again.
 	if n.pipe, err = unix.Open(pipe, unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC, 0); err != nil {
 		return nil, fmt.Errorf("opening the pipe of finished jobs: %w", err)
 	}
@@ -117,6 +118,7 @@ func Listen(source [4]byte, pipe string, handlers Handlers) (_ *Network, err err
 	return n, nil
 }
 
+// listenNodes opens the port of all compute nodes and sets NodePort.
 func (n *Network) listenNodes() (err error) {
 	if n.listener, err = unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0); err != nil {
 		return err
@@ -138,21 +140,21 @@ func (n *Network) listenNodes() (err error) {
 	return nil
 }
 
-// Connect says where slurmctld listens, how it is spoken to, and which clock is told of the
-// messages.
+// Connect sets the address at which slurmctld listens, the codec of its release, and the clock
+// that the network informs. It opens no connection.
 func (n *Network) Connect(ctld netip.AddrPort, codec rpc.Codec, clock Clock) {
 	n.ctld = unix.SockaddrInet4{Addr: ctld.Addr().As4(), Port: int(ctld.Port())}
 	n.codec, n.clock = codec, clock
 }
 
-// Waiting reports whether messages wait for a free connection, and for how long virtual time
-// may go on before [Network.Reap] is to be called. The clock does not tell of connections
-// that slurmctld closes.
+// Waiting reports whether messages wait for a free connection. If they do, patience is how long
+// virtual time may advance before the caller calls [Network.Reap]: the clock does not notice
+// connections that slurmctld closes.
 func (n *Network) Waiting() (patience time.Duration, waiting bool) {
 	return n.patience, len(n.queue) > 0
 }
 
-// Idle reports whether every message has been answered.
+// Idle reports whether every message has its answer.
 func (n *Network) Idle() bool { return n.open == 0 && len(n.queue) == 0 }
 
 // Close closes all connections.
@@ -168,12 +170,14 @@ func (n *Network) Close() {
 	}
 }
 
+// watch adds a file to those that [Network.Poll] waits for.
 func (n *Network) watch(fd int, events uint32) error {
 	return unix.EpollCtl(n.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: events, Fd: int32(fd)})
 }
 
-// Send sends a message to slurmctld. answer gets the reply, or why there is none; it
-// may be nil.
+// Send sends a message to slurmctld, or queues it if too many connections are open. answer gets
+// the reply, or the error if there is none; it may be nil. Send calls it at once if the message
+// cannot be sent.
 func (n *Network) Send(m *rpc.Message, answer func(*rpc.Message, error)) {
 	if answer == nil {
 		answer = func(*rpc.Message, error) {}
@@ -205,8 +209,8 @@ func (n *Network) start(r *request) {
 	n.write(c, frame)
 }
 
-// connect opens a connection to slurmctld. The kernel accepts it at once, whatever
-// slurmctld does, as long as its backlog has room.
+// connect opens a connection to slurmctld. The kernel accepts it at once while slurmctld's
+// backlog has room, even if slurmctld sleeps.
 func (n *Network) connect() (int, error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -216,9 +220,9 @@ func (n *Network) connect() (int, error) {
 		unix.Close(fd)
 		return 0, err
 	}
-	// The port is chosen when the connection is made, so that only pairs of ports
-	// must be unique, not ports. Ours are closed by a reset: a busy run would run out
-	// of ports otherwise, each one blocked for a minute of real time.
+	// The kernel chooses the port in connect, so only pairs of ports must be unique. A reset
+	// closes the connection: otherwise each port would stay blocked for a minute of real time,
+	// and a busy run would use up all ports.
 	_ = unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_BIND_ADDRESS_NO_PORT, 1)
 	_ = unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1})
 	if err := unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1); err != nil {
@@ -245,8 +249,8 @@ func (n *Network) connect() (int, error) {
 	return fd, nil
 }
 
-// Poll handles everything that is ready, until nothing is. It does not wait, but for
-// output that the kernel has no room for.
+// Poll handles all files that are ready, until none is. It waits only for output that the kernel
+// has no room for. An error ends the run.
 func (n *Network) Poll() error {
 	read := false
 	for {
@@ -275,8 +279,9 @@ func (n *Network) Poll() error {
 	return nil
 }
 
-// Reap handles connections that were closed, so that messages which wait for one can
-// go. Where none was, slurmctld needs virtual time first, and patience grows.
+// Reap handles connections that slurmctld has closed, so that waiting messages can be sent. If it
+// has closed none, it needs virtual time first, and the patience of [Network.Waiting] doubles, up
+// to 1 ms.
 func (n *Network) Reap() error {
 	const first, most = time.Microsecond, time.Millisecond
 	waiting := len(n.queue)
@@ -291,8 +296,8 @@ func (n *Network) Reap() error {
 	return nil
 }
 
-// checkInbox gives up on input that the clock counts but that never comes, as when a
-// process was killed in the middle of a write.
+// checkInbox makes the clock forget input that it counts but that does not arrive, for example
+// because a process has ended in the middle of a write.
 func (n *Network) checkInbox(read bool) {
 	if read || n.clock.Inbox() <= 0 {
 		n.dry = 0
@@ -308,6 +313,7 @@ func (n *Network) checkInbox(read bool) {
 	}
 }
 
+// ready handles one file that epoll has reported.
 func (n *Network) ready(fd int, events uint32) error {
 	switch fd {
 	case n.listener:
@@ -328,6 +334,7 @@ func (n *Network) ready(fd int, events uint32) error {
 	return nil
 }
 
+// accept takes all connections that slurmctld has made to nodes.
 func (n *Network) accept() error {
 	for {
 		fd, _, err := unix.Accept4(n.listener, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
@@ -354,6 +361,7 @@ func (n *Network) accept() error {
 	}
 }
 
+// readPipe passes all data of the pipe on.
 func (n *Network) readPipe() error {
 	for {
 		k, err := unix.Read(n.pipe, n.buf)
@@ -372,7 +380,7 @@ func (n *Network) readPipe() error {
 	}
 }
 
-// read takes what has come and handles every complete message in it.
+// read reads a connection until it is empty, and handles every complete message.
 func (n *Network) read(c *conn) error {
 	for {
 		k, err := unix.Read(c.fd, n.buf)
@@ -398,7 +406,8 @@ func (n *Network) read(c *conn) error {
 	}
 }
 
-// messages cuts complete messages off a connection's input.
+// messages handles the first message of a connection's input, if it is complete. A reply ends
+// the connection; a message to a node is answered.
 func (n *Network) messages(c *conn) error {
 	frame, used, err := rpc.Split(c.in)
 	if err != nil || frame == nil {
@@ -432,7 +441,7 @@ func (n *Network) messages(c *conn) error {
 	return nil
 }
 
-// write sends what the kernel takes of data and keeps the rest for when it has room.
+// write sends as much of data as the kernel takes, and keeps the rest until it has room.
 func (n *Network) write(c *conn, data []byte) {
 	had := len(c.out) > 0
 	c.out = append(c.out, data...)
@@ -469,7 +478,7 @@ func (n *Network) write(c *conn, data []byte) {
 	_ = unix.EpollCtl(n.epoll, unix.EPOLL_CTL_MOD, c.fd, &unix.EpollEvent{Events: events, Fd: int32(c.fd)})
 }
 
-// finish closes a connection and passes its answer on.
+// finish closes a connection, passes the answer on, and sends queued messages.
 func (n *Network) finish(c *conn, m *rpc.Message, err error) {
 	delete(n.conns, c.fd)
 	if len(c.out) > 0 {
@@ -491,7 +500,7 @@ func (n *Network) finish(c *conn, m *rpc.Message, err error) {
 	}
 }
 
-// drain reads what nobody will, since the clock has counted it.
+// drain reads the rest of a connection that ends, since the clock has counted its bytes.
 func (n *Network) drain(fd int) {
 	for {
 		k, err := unix.Read(fd, n.buf)

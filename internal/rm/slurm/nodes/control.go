@@ -6,8 +6,8 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// Stretch makes the rest of a script's run time so many times as long. It reports whether
-// the script of the job runs.
+// Stretch multiplies the rest of the run time of a job's script by factor. It reports whether the
+// script runs.
 func (c *Cluster) Stretch(id uint32, factor float64) bool {
 	j := c.jobs[id]
 	if j == nil || !j.running {
@@ -27,9 +27,9 @@ func (c *Cluster) Stretch(id uint32, factor float64) bool {
 	return true
 }
 
-// SetRunTime makes a script run for so long, counted as at its launch; [hpc.Unlimited] until
-// it is killed. A script that has run as long ends now. It reports whether the script of the job
-// runs.
+// SetRunTime sets the run time of a job's script, counted from its launch; with [hpc.Unlimited]
+// the script runs until a signal ends it. A script that has run longer ends now. SetRunTime
+// reports whether the script runs.
 func (c *Cluster) SetRunTime(id uint32, d time.Duration) bool {
 	j := c.jobs[id]
 	if j == nil || !j.running {
@@ -39,7 +39,7 @@ func (c *Cluster) SetRunTime(id uint32, d time.Duration) bool {
 	j.script.RunTime, j.script.End = d, 0
 	switch {
 	case d == hpc.Unlimited:
-		j.generation++ // no timer ends it
+		j.generation++ // no timer ends the script any more
 	case j.suspended:
 		j.left = max(0, j.left+d-was)
 		if was == hpc.Unlimited {
@@ -53,7 +53,7 @@ func (c *Cluster) SetRunTime(id uint32, d time.Duration) bool {
 	return true
 }
 
-// later is t + d, or [hpc.Never] where that is beyond what virtual time can hold.
+// later returns t + d, or [hpc.Never] if the sum does not fit into virtual time.
 func later(t hpc.Time, d time.Duration) hpc.Time {
 	if d > 0 && hpc.Time(d) > hpc.Never-t {
 		return hpc.Never

@@ -8,7 +8,8 @@ import (
 	"rmreplay/internal/rm/slurm/rpc"
 )
 
-// Run times that change while scripts run, while they are suspended, and after they have ended.
+// Changes of a run time take effect while the script runs and while it is suspended, and not after
+// its end.
 func TestRunTimesChange(t *testing.T) {
 	for name, tt := range map[string]struct {
 		runs   time.Duration

@@ -12,21 +12,22 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// Delay is the distribution of a delay on the node side, never negative. The zero
-// Delay is none at all.
+// Delay is the distribution of a delay on a node. A delay is never negative. The zero Delay is
+// always 0.
 type Delay struct {
-	spec string
-	draw func(*rand.Rand) float64 // seconds; nil for none
+	spec   string
+	sample func(*rand.Rand) float64 // seconds; nil for no delay
 }
 
-// ParseDelay reads a distribution:
+// ParseDelay reads a distribution from its specification:
 //
 //	2s                    always 2 s
 //	uniform:1s,5s         between 1 s and 5 s
 //	exp:2s                exponential with mean 2 s
 //	lognormal:2s,0.5      median 2 s, standard deviation of the logarithm 0.5
 //
-// Durations are those of [hpc.ParseDuration], at most a year; nothing longer is ever drawn. An empty string is no delay.
+// Durations are those of [hpc.ParseDuration], at most a year, and no random delay is longer. An
+// empty specification is no delay. The error shows what a specification looks like.
 func ParseDelay(spec string) (Delay, error) {
 	if spec == "" {
 		return Delay{}, nil
@@ -56,63 +57,63 @@ func ParseDelay(spec string) (Delay, error) {
 	case (kind == "constant" && len(arg) == 1 || kind == "lognormal" && len(arg) == 2) && arg[0] == 0:
 		return Delay{}, nil
 	case kind == "constant" && len(arg) == 1:
-		d.draw = func(*rand.Rand) float64 { return arg[0] }
+		d.sample = func(*rand.Rand) float64 { return arg[0] }
 	case kind == "uniform" && len(arg) == 2 && arg[0] <= arg[1]:
-		d.draw = func(r *rand.Rand) float64 { return arg[0] + r.Float64()*(arg[1]-arg[0]) }
+		d.sample = func(r *rand.Rand) float64 { return arg[0] + r.Float64()*(arg[1]-arg[0]) }
 	case kind == "exp" && len(arg) == 1:
-		d.draw = func(r *rand.Rand) float64 { return r.ExpFloat64() * arg[0] }
+		d.sample = func(r *rand.Rand) float64 { return r.ExpFloat64() * arg[0] }
 	case kind == "lognormal" && len(arg) == 2:
-		d.draw = func(r *rand.Rand) float64 { return arg[0] * math.Exp(arg[1]*r.NormFloat64()) }
+		d.sample = func(r *rand.Rand) float64 { return arg[0] * math.Exp(arg[1]*r.NormFloat64()) }
 	default:
 		return Delay{}, delayError(spec)
 	}
 	return d, nil
 }
 
-// longestDelay keeps the tails of distributions within what virtual time can hold.
+// longestDelay limits the tails of distributions, so that instants fit into virtual time.
 const longestDelay = 365 * 24 * time.Hour
 
 func delayError(spec string) error {
 	return fmt.Errorf("%q: not a delay (want 2s, uniform:1s,5s, exp:2s or lognormal:2s,0.5)", spec)
 }
 
-// String is the specification that the delay was read from.
+// String returns the specification that the delay was read from; "0s" for no delay.
 func (d Delay) String() string {
-	if d.draw == nil {
+	if d.sample == nil {
 		return "0s"
 	}
 	return d.spec
 }
 
 // None reports whether the delay is always zero.
-func (d Delay) None() bool { return d.draw == nil }
+func (d Delay) None() bool { return d.sample == nil }
 
-// Delays are the delays that real nodes have and whose lengths a replay cannot
-// know: how long a prolog runs on each node before the script is started, how long
-// the start of the script takes, and how long an epilog runs on each node.
+// Delays are the delays of real nodes whose lengths a replay cannot know.
 type Delays struct {
+	// Prolog is how long a prolog runs on each node before the script is launched, Launch how
+	// long the launch of the script takes, and Epilog how long an epilog runs on each node.
 	Prolog, Launch, Epilog Delay
-	// HasEpilog says that nodes run an epilog, however short, and report its end. Without
-	// one, and without a delay for it, they have nothing to report (_rpc_terminate_job in
-	// slurmd/req.c), and slurmctld does not schedule at the end of a job at once but within
-	// batch_sched_delay, 3 s by default (_slurm_rpc_epilog_complete in proc_req.c, against
+	// HasEpilog says that nodes run an epilog, however short, and report its end. Nodes
+	// without an epilog, and without a delay for it, report nothing (_rpc_terminate_job in
+	// slurmd/req.c). slurmctld then does not schedule at once when a job ends, but within
+	// batch_sched_delay, 3 s by default (_slurm_rpc_epilog_complete in proc_req.c compared with
 	// queue_job_scheduler in agent.c).
 	HasEpilog bool
-	// Seed makes the draws: each is a function of it, the kind of the delay, the job's
-	// number, its restarts and the node, so it does not depend on the order of events.
+	// Seed is the seed of the random delays. A delay depends on the seed, the kind of the
+	// delay, the job's number, its restarts and the node, but not on the order of events.
 	Seed uint64
 }
 
-// epilogs reports whether nodes report the ends of epilogs.
+// epilogs reports whether nodes tell slurmctld the ends of epilogs.
 func (d *Delays) epilogs() bool { return d.HasEpilog || !d.Epilog.None() }
 
-// of draws one delay.
+// of returns one random delay.
 func (d *Delays) of(what Delay, kind string, job uint32, restarts int, node string) time.Duration {
-	if what.draw == nil {
+	if what.sample == nil {
 		return 0
 	}
 	h := fnv.New64a()
-	_, _ = fmt.Fprintf(h, "%s\x00%d\x00%d\x00%s", kind, job, restarts, node) // a hash takes everything
-	s := what.draw(rand.New(rand.NewPCG(d.Seed, h.Sum64())))
+	_, _ = fmt.Fprintf(h, "%s\x00%d\x00%d\x00%s", kind, job, restarts, node) // writing to a hash cannot fail
+	s := what.sample(rand.New(rand.NewPCG(d.Seed, h.Sum64())))
 	return time.Duration(min(s, longestDelay.Seconds()) * float64(time.Second))
 }

@@ -10,7 +10,7 @@ import (
 func TestParseDelay(t *testing.T) {
 	for _, tt := range []struct {
 		spec, text string
-		low, high  time.Duration // bounds of what is drawn
+		low, high  time.Duration // bounds of the random delay
 	}{
 		{"", "0s", 0, 0},
 		{"0s", "0s", 0, 0},
@@ -51,8 +51,8 @@ func TestParseDelayRefuses(t *testing.T) {
 	}
 }
 
-// FuzzParseDelay: what is accepted draws delays that are not negative, and says of
-// itself what reads as the same.
+// FuzzParseDelay checks that a distribution that can be read gives no negative delay, and that its
+// String reads as the same distribution.
 func FuzzParseDelay(f *testing.F) {
 	for _, s := range []string{"", "2s", "uniform:1s,5s", "exp:2s", "lognormal:2s,0.5", "lognormal:2s,1e300", "exp:8760h"} {
 		f.Add(s)
@@ -75,30 +75,31 @@ func FuzzParseDelay(f *testing.F) {
 	})
 }
 
-// A draw is a function of the seed and of what it is for, of nothing else.
+// A random delay depends on the seed, its kind, the job, its restarts and the node, and on nothing
+// else.
 func TestDelaysAreReproducible(t *testing.T) {
 	d, err := ParseDelay("uniform:0s,1000h")
 	if err != nil {
 		t.Fatal(err)
 	}
-	draw := func(seed uint64, kind string, job uint32, restarts int, node string) time.Duration {
+	sample := func(seed uint64, kind string, job uint32, restarts int, node string) time.Duration {
 		delays := Delays{Seed: seed}
 		return delays.of(d, kind, job, restarts, node)
 	}
-	first := draw(1, "launch", 10, 0, "n1")
-	if again := draw(1, "launch", 10, 0, "n1"); again != first {
-		t.Errorf("drew %v and then %v", first, again)
+	first := sample(1, "launch", 10, 0, "n1")
+	if again := sample(1, "launch", 10, 0, "n1"); again != first {
+		t.Errorf("the delay is %v and then %v", first, again)
 	}
 	others := []time.Duration{
-		first, draw(2, "launch", 10, 0, "n1"), draw(1, "epilog", 10, 0, "n1"), draw(1, "launch", 11, 0, "n1"), draw(1, "launch", 10, 1, "n1"), draw(1, "launch", 10, 0, "n2"),
+		first, sample(2, "launch", 10, 0, "n1"), sample(1, "epilog", 10, 0, "n1"), sample(1, "launch", 11, 0, "n1"), sample(1, "launch", 10, 1, "n1"), sample(1, "launch", 10, 0, "n2"),
 	}
 	slices.Sort(others)
 	if n := len(slices.Compact(others)); n != 6 {
-		t.Errorf("%d different draws of six", n)
+		t.Errorf("%d of six delays differ, want all six", n)
 	}
 }
 
-// The distributions are what they are called: their means over many jobs.
+// The means of the distributions, over many jobs, are those of their names.
 func TestDelayMeans(t *testing.T) {
 	const n = 20000
 	for spec, want := range map[string]float64{"uniform:1s,5s": 3, "exp:2s": 2, "lognormal:2s,0.5": 2 * math.Exp(0.125)} {
@@ -111,7 +112,7 @@ func TestDelayMeans(t *testing.T) {
 			sum += delays.of(d, "launch", job, 0, "n1").Seconds()
 		}
 		if mean := sum / n; math.Abs(mean-want) > 0.05*want {
-			t.Errorf("%s: mean %.3f s of %d draws, want %.3f", spec, mean, n, want)
+			t.Errorf("%s: mean %.3f s of %d delays, want %.3f", spec, mean, n, want)
 		}
 	}
 }

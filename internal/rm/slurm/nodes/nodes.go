@@ -1,11 +1,10 @@
-// Package nodes plays all compute nodes of a cluster: it answers what slurmctld
-// sends to slurmd, and says what a slurmd would say, at the virtual times at which
-// jobs end. There are no sockets and no clock here: messages come in, answers,
-// messages and timers go out through [Environment].
+// Package nodes plays all compute nodes of a cluster. It answers slurmctld's messages to slurmd,
+// and sends the messages of slurmd at the virtual times at which jobs end. It has no sockets and
+// no clock: messages come in, and answers, messages and timers go out through [Environment].
 //
-// What a node does follows slurmd/req.c of Slurm 22.05 for a batch script that
-// sleeps: a script lives on the job's first node only, dies at once from the signals
-// that kill a sleep, and leaves nothing behind.
+// A node behaves as slurmd/req.c of Slurm 22.05 does for a batch script that sleeps. The script
+// runs on the job's first node only, ends at once from the signals that end a sleep, and leaves
+// no process behind.
 package nodes
 
 import (
@@ -18,29 +17,32 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// Environment is what the nodes live in.
+// Environment is what the nodes need of the replay around them.
 type Environment interface {
+	// Now returns the virtual time.
 	Now() hpc.Time
-	// At has f run when virtual time reaches t.
+	// At calls f when virtual time reaches t.
 	At(t hpc.Time, f func())
 	// Send sends a message to slurmctld, as root, and does not wait for the answer.
 	Send(typ rpc.Type, body []byte)
-	// Script says what the script of a job does once it runs. An error ends the run.
+	// Script returns what the script of a job does once it runs. An error ends the run.
 	Script(launch *rpc.BatchLaunch) (Script, error)
-	// JobStarted and JobSuspended tell what happens to a job on its nodes.
+	// JobStarted says that a job's script has been launched.
 	JobStarted(launch *rpc.BatchLaunch)
+	// JobSuspended says that a job has been suspended, or resumed if resumed is set.
 	JobSuspended(job uint32, resumed bool)
-	// Fail ends the run: the controller said something that cannot be.
+	// Fail ends the run with an error.
 	Fail(err error)
 }
 
 // Script is the part of a job that runs on nodes.
 type Script struct {
-	// RunTime is how long it runs; [hpc.Unlimited] until it is killed.
+	// RunTime is how long the script runs; [hpc.Unlimited] until a signal ends it.
 	RunTime time.Duration
-	// End, unless it is 0, is when it ends, whatever its launch takes.
+	// End is the instant at which the script ends, however long its launch takes; 0 if RunTime
+	// says when it ends.
 	End hpc.Time
-	// ExitCode is what it exits with then.
+	// ExitCode is the script's exit code if it ends by itself.
 	ExitCode int
 }
 
@@ -49,7 +51,7 @@ type Cluster struct {
 	env    Environment
 	nodes  []node
 	index  map[string]int
-	jobs   map[uint32]*job // whose script runs, or that a node still cleans up
+	jobs   map[uint32]*job // whose script or epilog runs
 	delays Delays
 	codec  rpc.Codec
 	boot   hpc.Time
@@ -58,9 +60,9 @@ type Cluster struct {
 type node struct {
 	hw    hpc.Node
 	steps map[uint32]*job // jobs whose script runs here
-	// prologs says until when the prologs of jobs run here.
+	// prologs has the ends of the prologs that run here, by job.
 	prologs map[uint32]hpc.Time
-	down    bool // without power: it neither hears nor says anything
+	down    bool // the node has failed: it gets and sends no messages
 }
 
 // job is a job that is on nodes.
@@ -72,18 +74,19 @@ type job struct {
 	started hpc.Time
 	// running is true from the start of the script to its end, suspended time included.
 	running bool
-	// end is when the script ends by itself; while it is suspended, left is how much
-	// of it is still to come. generation makes the timers of earlier plans harmless.
+	// end is when the script ends by itself. While the job is suspended, left is the rest of
+	// the script's run time. A timer of an earlier plan has an older generation, and does
+	// nothing.
 	end        hpc.Time
 	left       time.Duration
 	suspended  bool
 	generation int
-	// epilogs are the nodes whose epilog runs; kept only where epilogs take time.
+	// epilogs are the nodes whose epilog runs; nil if nodes report no epilogs.
 	epilogs map[int]bool
 }
 
-// New makes the nodes of a cluster, booted and idle. codec
-// is that of the Slurm release that they claim to run.
+// New returns the nodes of a cluster, booted and idle. codec is that of the Slurm release that
+// the nodes claim to run. Two nodes of one name are an error.
 func New(hardware []hpc.Node, codec rpc.Codec, delays Delays, env Environment) (*Cluster, error) {
 	c := &Cluster{
 		env: env, delays: delays, codec: codec, boot: env.Now(),
@@ -99,7 +102,7 @@ func New(hardware []hpc.Node, codec rpc.Codec, delays Delays, env Environment) (
 	return c, nil
 }
 
-// Running is the number of scripts that run.
+// Running returns the number of scripts that run, suspended ones included.
 func (c *Cluster) Running() (n int) {
 	for _, j := range c.jobs {
 		if j.running {
@@ -109,8 +112,8 @@ func (c *Cluster) Running() (n int) {
 	return n
 }
 
-// Down takes a node's power away: what runs on it is gone, and slurmctld gets no answer
-// from it, as from a machine that has failed. A name that no node has changes nothing.
+// Down makes a node fail: the scripts on it are gone, and slurmctld gets no answer from it. An
+// unknown name changes nothing.
 func (c *Cluster) Down(name string) {
 	n, ok := c.index[name]
 	if !ok {
@@ -124,8 +127,8 @@ func (c *Cluster) Down(name string) {
 	}
 }
 
-// Up gives a node its power back if it has none: it registers, as slurmd does when it
-// starts.
+// Up brings a node back that is down: it registers, as slurmd does when it starts. It does
+// nothing for a node that is not down, and for an unknown name.
 func (c *Cluster) Up(name string) {
 	n, ok := c.index[name]
 	if !ok || !c.nodes[n].down {
@@ -135,8 +138,8 @@ func (c *Cluster) Up(name string) {
 	c.Register(n)
 }
 
-// say sends a message of a node at an instant, unless the node has no power then.
-func (c *Cluster) say(n int, at hpc.Time, typ rpc.Type, body []byte) {
+// sendAt sends a message of a node at an instant, unless the node is down then.
+func (c *Cluster) sendAt(n int, at hpc.Time, typ rpc.Type, body []byte) {
 	c.env.At(at, func() {
 		if !c.nodes[n].down {
 			c.env.Send(typ, body)
@@ -150,17 +153,19 @@ type answer struct {
 	body []byte
 }
 
+// rc is the answer of a node that has only a code to say.
 func rc(code slurmspec.Errno) *answer { return &answer{rpc.ResponseRC, rpc.AppendRC(nil, code)} }
 
-// Handle takes a message that slurmctld has sent to the node of the given index, for
-// itself and for those in the forward list. It returns the reply, nil for the types
-// that have none and for a node that is down.
+// Handle takes a message that slurmctld has sent to the node of the given index. The message is
+// for this node and for those in its forward list. Handle returns the reply, or nil if the node
+// is down or the type of the message has no reply. An error names the message and the node: a
+// message that cannot be read, or a node that does not exist.
 func (c *Cluster) Handle(index int, m *rpc.Message) (*rpc.Message, error) {
 	if index < 0 || index >= len(c.nodes) {
 		return nil, fmt.Errorf("a message (%v) for node number %d of %d", m.Type, index, len(c.nodes))
 	}
 	if c.nodes[index].down {
-		return nil, nil // slurmctld turns to the next node of the list itself
+		return nil, nil // slurmctld then tries the next node of the list itself
 	}
 	forwarded, err := hostlist.Expand(m.Forward.Nodes)
 	if m.Forward.Nodes != "" && err != nil {
@@ -193,19 +198,20 @@ func (c *Cluster) Handle(index int, m *rpc.Message) (*rpc.Message, error) {
 	return reply, nil
 }
 
-// decode reads a message and returns what a node that gets it does and answers.
+// decode reads a message. The function that it returns does what the message asks of one node,
+// and returns the node's answer; nil for no answer.
 func (c *Cluster) decode(m *rpc.Message) (func(node int) *answer, error) {
 	switch m.Type {
 	case rpc.RequestNodeRegistration:
 		return func(n int) *answer {
 			c.Register(n)
-			return c.ping(n)
+			return c.ping(m, n)
 		}, nil
 	case rpc.RequestPing:
-		return c.ping, nil
+		return func(n int) *answer { return c.ping(m, n) }, nil
 	case rpc.RequestAcctGatherUpdate:
 		return func(n int) *answer {
-			return &answer{rpc.ResponseAcctGatherUpdate, rpc.AppendAcctGather(nil, c.nodes[n].hw.Name)}
+			return &answer{rpc.ResponseAcctGatherUpdate, c.codec.Answer(m, rpc.AcctGather{Node: c.nodes[n].hw.Name})}
 		}, nil
 	case rpc.RequestBatchLaunch:
 		launch, err := rpc.DecodeBatchLaunch(m.Version, m.Body)
@@ -244,11 +250,14 @@ func (c *Cluster) decode(m *rpc.Message) (func(node int) *answer, error) {
 	return func(int) *answer { return rc(0) }, nil
 }
 
-func (c *Cluster) ping(n int) *answer {
-	return &answer{rpc.ResponsePing, rpc.AppendPing(nil, 0, uint64(c.nodes[n].hw.RealMemory))}
+// ping answers that a node is idle.
+func (c *Cluster) ping(request *rpc.Message, n int) *answer {
+	hw := &c.nodes[n].hw
+	return &answer{rpc.ResponsePing, c.codec.Answer(request, rpc.Ping{Node: hw.Name, FreeMemory: uint64(hw.RealMemory)})}
 }
 
-// Register has a node tell slurmctld what it is and what runs on it.
+// Register sends the registration of the node of the given index: its hardware, and the steps
+// that run on it.
 func (c *Cluster) Register(n int) {
 	nd := &c.nodes[n]
 	hw := &nd.hw
@@ -279,13 +288,13 @@ func (c *Cluster) Register(n int) {
 	c.env.Send(rpc.MessageNodeRegistration, c.codec.Body(&reg))
 }
 
-// A node that booted after slurmctld last heard of it is taken for rebooted, so
-// nodes claim to have been up for a day when the run begins.
+// secondsBootedBefore is how long the nodes claim to have been up when the run begins. slurmctld
+// would take a node for rebooted if it had booted after its last message.
 const secondsBootedBefore = 86400
 
-// prolog runs a job's prolog on one node (_rpc_prolog). With PrologFlags=DeferBatch
-// slurmctld holds the script back until every node's prolog has ended; without, it is
-// launched at once and waits for the prolog of its own node alone.
+// prolog runs a job's prolog on one node (_rpc_prolog). With PrologFlags=DeferBatch slurmctld
+// launches the script when the prologs of all nodes have ended. Without, it launches the script at
+// once, and the script waits for the prolog of its own node alone.
 func (c *Cluster) prolog(n int, p *rpc.PrologLaunch) *answer {
 	name := c.nodes[n].hw.Name
 	done := rpc.PrologComplete{JobID: p.JobID, Node: name}
@@ -295,12 +304,12 @@ func (c *Cluster) prolog(n int, p *rpc.PrologLaunch) *answer {
 		c.nodes[n].prologs[p.JobID] = end
 		c.env.At(end, func() { delete(c.nodes[n].prologs, p.JobID) })
 	}
-	// slurmctld sends the two messages from threads of their own, so the launch may be
-	// here first; slurmd lets it wait as well (_wait_for_request_launch_prolog).
+	// slurmctld sends prolog and launch from two threads, so the launch may arrive first. slurmd
+	// lets it wait, too (_wait_for_request_launch_prolog).
 	if j := c.jobs[p.JobID]; d > 0 && j != nil && j.running && j.host == n && j.script.RunTime != hpc.Unlimited && j.script.End == 0 {
 		c.plan(j, j.end.Add(d))
 	}
-	c.say(n, end, rpc.RequestCompleteProlog, c.codec.Body(&done))
+	c.sendAt(n, end, rpc.RequestCompleteProlog, c.codec.Body(&done))
 	return rc(0)
 }
 
@@ -324,9 +333,9 @@ func (c *Cluster) launch(n int, l *rpc.BatchLaunch) *answer {
 	return rc(0)
 }
 
-// firstEnd is when a script ends that was launched at start: as on a real node, its run
-// time counts from the instant of its launch, after the delays that were asked for. A
-// run time of whole seconds is then one between Slurm's whole seconds, too.
+// firstEnd returns the end of a script that was launched at start. As on a real node, the run
+// time counts from the launch, after the configured delays. In Slurm's records, which have whole
+// seconds, a run time of whole seconds stays the same.
 func (c *Cluster) firstEnd(j *job, start hpc.Time) hpc.Time {
 	if end := j.script.End; end != 0 {
 		end = max(start, end)
@@ -339,24 +348,24 @@ func (c *Cluster) firstEnd(j *job, start hpc.Time) hpc.Time {
 	return start.Add(j.script.RunTime).Add(exitLatency(j.launch.JobID, start) + c.delays.of(c.delays.Launch, "launch", j.launch.JobID, int(j.launch.RestartCount), host))
 }
 
-// exitLatency is what passes between a script's end and the message about it: one to a
-// hundred milliseconds (a real node takes some 160, docs/ACCURACY.md), different from
-// job to job, and never so much that a run time of whole seconds from start to end would
-// seem a second longer. A job begins with a pass of the scheduler, and the passes are
-// whole seconds apart; without the latency, jobs would end at the very instant of
-// another pass, all those of one pass and one length together, and which of slurmctld's
-// threads comes first would be the kernel's to decide.
+// exitLatency returns the time between a script's end and the message about it: 1 to 100 ms,
+// different from job to job. A real node takes about 160 ms (docs/ACCURACY.md). It is never so
+// long that a run time of whole seconds becomes a second longer in Slurm's records.
+//
+// A job starts in a pass of the scheduler, and passes are whole seconds apart. Without the
+// latency, jobs would end at the instant of another pass, and all jobs of one pass and one run
+// time together. The kernel would then decide which of slurmctld's threads runs first.
 func exitLatency(job uint32, start hpc.Time) time.Duration {
 	const least, most = time.Millisecond, 100 * time.Millisecond
-	left := time.Second - start.Sub(hpc.Unix(start.UnixSeconds())) // of the second
+	left := time.Second - start.Sub(hpc.Unix(start.UnixSeconds())) // until the next whole second
 	room := min(most, left-least) - least
 	if room <= 0 {
 		return 0
 	}
-	return least + room*time.Duration(job*379%1000)/1000 // neighbours lie apart
+	return least + room*time.Duration(job*379%1000)/1000 // consecutive jobs differ much
 }
 
-// plan has the script end at the given instant.
+// plan makes the script end at the given instant, and not at an instant planned before.
 func (c *Cluster) plan(j *job, end hpc.Time) {
 	j.end = max(end, c.env.Now())
 	j.generation++
@@ -386,9 +395,9 @@ func (c *Cluster) stop(j *job) {
 	delete(c.nodes[j.host].steps, j.launch.JobID)
 }
 
-// terminate ends a job on one node (_rpc_terminate_job, _rpc_timelimit,
-// _rpc_abort_job). Where nothing of the job runs and no epilog is modelled, the answer
-// says so, and slurmctld waits for no further message.
+// terminate ends a job on one node (_rpc_terminate_job, _rpc_timelimit, _rpc_abort_job). A node
+// that reports no epilogs, and on which nothing of the job runs, says so in its answer;
+// slurmctld then waits for no further message of it.
 func (c *Cluster) terminate(n int, id uint32) *answer {
 	j := c.jobs[id]
 	ran := false
@@ -429,12 +438,14 @@ func (c *Cluster) terminate(n int, id uint32) *answer {
 	return rc(0)
 }
 
+// epilogComplete reports the end of a node's epilog after a delay.
 func (c *Cluster) epilogComplete(n int, id uint32, after time.Duration) {
 	msg := rpc.EpilogComplete{JobID: id, Node: c.nodes[n].hw.Name}
-	c.say(n, c.env.Now().Add(after), rpc.MessageEpilogComplete, c.codec.Body(&msg))
+	c.sendAt(n, c.env.Now().Add(after), rpc.MessageEpilogComplete, c.codec.Body(&msg))
 }
 
-// suspend stops or continues a job (_rpc_suspend_job); only its script counts.
+// suspend stops or continues a job's script (_rpc_suspend_job). Nodes without the script only
+// answer.
 func (c *Cluster) suspend(n int, s *rpc.Suspend) *answer {
 	j := c.jobs[s.JobID]
 	if j == nil || j.host != n || !j.running || j.suspended != s.Resume {
@@ -453,7 +464,7 @@ func (c *Cluster) suspend(n int, s *rpc.Suspend) *answer {
 	return rc(0)
 }
 
-// signal delivers a signal to a job's script, which dies of those that kill a sleep.
+// signal delivers a signal to a job's script. The signals that end a sleep end the script.
 func (c *Cluster) signal(n int, s *rpc.Signal) *answer {
 	j := c.jobs[s.StepID.Job]
 	if j == nil || !j.running || j.host != n {

@@ -15,8 +15,8 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// stage is an environment in which a test moves time, and that keeps a diary of what
-// the nodes said and reported.
+// stage is an environment in which the test moves time. It records the messages and reports of
+// the nodes.
 type stage struct {
 	t      *testing.T
 	now    hpc.Time
@@ -48,11 +48,12 @@ func (s *stage) JobSuspended(job uint32, resumed bool) {
 }
 
 func (s *stage) note(what string) {
-	// Without the latency of an exit, of at most a tenth of a second.
+	// The latency of an exit, at most 100 ms, is left out.
 	s.diary = append(s.diary, fmt.Sprintf("%v %s", s.now.Sub(begin).Truncate(100*time.Millisecond), what))
 }
 
-// advance runs what is due until the given time since the beginning, in order of time.
+// advance calls the functions that are due until the given time since the beginning, in the order
+// of their times.
 func (s *stage) advance(to time.Duration) {
 	for {
 		next := -1
@@ -83,7 +84,7 @@ func (s *stage) want(lines ...string) {
 	s.diary = nil
 }
 
-// The beginning is not on a whole second: nothing on a node depends on Slurm's seconds.
+// The beginning is not a whole second, since nothing on a node depends on Slurm's seconds.
 const begin = hpc.Time(1_000_000_000_400_000_000)
 
 const (
@@ -93,7 +94,7 @@ const (
 	registered = "MESSAGE_NODE_REGISTRATION_STATUS"
 )
 
-// newStage has nodes n1 to n3 on it, and scripts that run for ten seconds.
+// newStage returns an environment with the nodes n1 to n3, and scripts that run for 10 s.
 func newStage(t *testing.T, delays Delays) (*stage, *Cluster) {
 	t.Helper()
 	s := &stage{t: t, now: begin, script: Script{RunTime: 10 * time.Second}, bodies: map[rpc.Type][]byte{}}
@@ -110,7 +111,7 @@ func newStage(t *testing.T, delays Delays) (*stage, *Cluster) {
 
 func launch(id uint32) *rpc.BatchLaunch { return &rpc.BatchLaunch{JobID: id, UID: 20001} }
 
-// code is the return code of an answer.
+// code returns the return code of an answer.
 func code(t *testing.T, a *answer) slurmspec.Errno {
 	t.Helper()
 	if a == nil || a.typ != rpc.ResponseRC {
@@ -145,8 +146,8 @@ func TestNewRefusesTwins(t *testing.T) {
 	}
 }
 
-// A job's life: launched on its first node, over after its run time to the nanosecond,
-// and terminated on all of its nodes, of which only those that ran something report.
+// slurmctld launches a job on its first node. The script ends after its run time, exact to the
+// nanosecond. slurmctld ends the job on all its nodes, and only the first node reports.
 func TestScriptRunsForItsTime(t *testing.T) {
 	s, c := newStage(t, Delays{})
 	wantCode(t, c.launch(0, launch(7)), 0)
@@ -161,7 +162,7 @@ func TestScriptRunsForItsTime(t *testing.T) {
 		t.Errorf("%d scripts run after the end", c.Running())
 	}
 	want := rpc.BatchComplete{JobID: 7, UID: 20001, Node: "n1"}
-	if got := s.bodies[rpc.RequestCompleteBatchScript]; string(got) != string(want.Append(nil)) {
+	if got := s.bodies[rpc.RequestCompleteBatchScript]; string(got) != string(codec2205().Body(&want)) {
 		t.Errorf("the end of the script is not as for %+v", want)
 	}
 	for n := range 2 {
@@ -176,13 +177,13 @@ func TestExitCode(t *testing.T) {
 	c.launch(0, launch(7))
 	s.advance(time.Minute)
 	want := rpc.BatchComplete{JobID: 7, Status: (slurmspec.ExitCode{Status: 3, Signal: 0}).Wait(), UID: 20001, Node: "n1"}
-	if got := s.bodies[rpc.RequestCompleteBatchScript]; string(got) != string(want.Append(nil)) {
+	if got := s.bodies[rpc.RequestCompleteBatchScript]; string(got) != string(codec2205().Body(&want)) {
 		t.Errorf("the end of the script is not as for %+v", want)
 	}
 }
 
-// A job that runs is ended by the controller: its node reports the epilog, the node
-// without a script says that there is nothing to do, and the script ends only once.
+// slurmctld ends a job that runs. The script's node reports its epilog, the node without a script
+// answers that it has nothing to end, and the script ends only once.
 func TestTerminate(t *testing.T) {
 	s, c := newStage(t, Delays{})
 	c.launch(0, launch(7))
@@ -211,7 +212,7 @@ func TestUnlimitedScriptRunsUntilKilled(t *testing.T) {
 	}
 }
 
-// A script that ends at an instant does so whatever its launch takes, but not before that.
+// A script with a fixed end ends then, however long its launch takes, but never before its launch.
 func TestScriptThatEndsAtAnInstant(t *testing.T) {
 	slow, err := ParseDelay("20s")
 	if err != nil {
@@ -232,8 +233,8 @@ func TestScriptThatEndsAtAnInstant(t *testing.T) {
 	}
 }
 
-// While its script runs a job cannot be launched again; a requeued one can, and the
-// timer of its first run does not end the second.
+// A node refuses a second launch while the script runs. It accepts a requeued job, and the timer of
+// the first run does not end the second.
 func TestLaunchAgain(t *testing.T) {
 	s, c := newStage(t, Delays{})
 	c.launch(0, launch(7))
@@ -258,8 +259,8 @@ func TestScriptOfNobody(t *testing.T) {
 	s.want()
 }
 
-// Time under suspension is not run time; only the node of the script counts, and a
-// repeated request changes nothing.
+// Suspended time is not run time. Only the script's node suspends, and a repeated request changes
+// nothing.
 func TestSuspend(t *testing.T) {
 	s, c := newStage(t, Delays{})
 	c.launch(0, launch(7))
@@ -287,7 +288,7 @@ func TestTerminateWhileSuspended(t *testing.T) {
 	s.want("0s " + epilogDone)
 }
 
-// A sleep dies of the signals that kill it and of no other.
+// The signals that end a sleep end the script, and no others do.
 func TestSignal(t *testing.T) {
 	const usr1, term = 10, 15
 	s, c := newStage(t, Delays{})
@@ -302,7 +303,7 @@ func TestSignal(t *testing.T) {
 	s.advance(time.Minute)
 	s.want("0s job 7 started", "2s "+batchDone)
 	want := rpc.BatchComplete{JobID: 7, Status: (slurmspec.ExitCode{Status: 0, Signal: term}).Wait(), UID: 20001, Node: "n1"}
-	if got := s.bodies[rpc.RequestCompleteBatchScript]; string(got) != string(want.Append(nil)) {
+	if got := s.bodies[rpc.RequestCompleteBatchScript]; string(got) != string(codec2205().Body(&want)) {
 		t.Errorf("the end of the script is not as for %+v", want)
 	}
 }
@@ -314,8 +315,8 @@ func TestLaunchDelay(t *testing.T) {
 	s.want("0s job 7 started", "12.5s "+batchDone)
 }
 
-// A prolog keeps the script of its own node back, whichever of the two messages is here
-// first; a prolog on another node does not.
+// A prolog delays the script on its own node, whichever of the two messages arrives first. A prolog
+// on another node does not.
 func TestPrologDelay(t *testing.T) {
 	prolog := &rpc.PrologLaunch{JobID: 7}
 	for name, first := range map[string]bool{"prolog first": true, "launch first": false} {
@@ -343,8 +344,8 @@ func TestPrologDelay(t *testing.T) {
 	})
 }
 
-// With epilogs that take time every node reports its own when it is over, once, however
-// often it is told.
+// With epilogs that take time, every node reports the end of its own epilog once, even if slurmctld
+// repeats its request.
 func TestEpilogDelay(t *testing.T) {
 	s, c := newStage(t, Delays{Epilog: delay(t, "5s")})
 	c.launch(0, launch(7))
@@ -359,7 +360,7 @@ func TestEpilogDelay(t *testing.T) {
 	}
 }
 
-// An epilog that takes no time is reported all the same, by every node and at once.
+// Every node reports an epilog that takes no time, at once.
 func TestHasEpilog(t *testing.T) {
 	s, c := newStage(t, Delays{HasEpilog: true})
 	c.launch(0, launch(7))
@@ -374,7 +375,7 @@ func TestHasEpilog(t *testing.T) {
 	}
 }
 
-// A node without power neither hears nor says anything, and what ran there is gone.
+// A node that is down gets and sends no messages, and its scripts are gone.
 func TestDownAndUp(t *testing.T) {
 	s, c := newStage(t, Delays{Epilog: delay(t, "5s")})
 	c.launch(0, launch(7))
@@ -402,7 +403,7 @@ func TestDownAndUp(t *testing.T) {
 	}
 }
 
-// A node answers for those in the forward list; one without power is reported as such.
+// A node answers for those in the forward list, and reports those that are down.
 func TestForward(t *testing.T) {
 	_, c := newStage(t, Delays{})
 	c.Down("n3")
@@ -469,11 +470,12 @@ func TestHandleRefuses(t *testing.T) {
 	}
 }
 
-// What needs no answer gets none, and what changes nothing is acknowledged.
+// Nodes answer the types that slurmd answers, and acknowledge requests that change nothing.
 func TestAnswers(t *testing.T) {
 	_, c := newStage(t, Delays{})
 	for typ, want := range map[rpc.Type]rpc.Type{
-		rpc.RequestReconfigure: 0, rpc.RequestShutdown: 0, rpc.RequestPing: rpc.ResponsePing,
+		rpc.RequestReconfigure: 0, rpc.RequestReconfigureWithConfig: 0, rpc.RequestShutdown: 0, rpc.RequestRebootNodes: 0,
+		rpc.RequestJobNotify: 0, rpc.RequestPing: rpc.ResponsePing,
 		rpc.RequestNodeRegistration: rpc.ResponsePing, rpc.RequestAcctGatherUpdate: rpc.ResponseAcctGatherUpdate, rpc.RequestHealthCheck: rpc.ResponseRC,
 	} {
 		reply, err := c.Handle(0, &rpc.Message{Version: rpc.V2205, Type: typ})
@@ -486,7 +488,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// codec2205 is the codec of the release that the tests play.
+// codec2205 returns the codec of 22.05.
 func codec2205() rpc.Codec {
 	codec, err := rpc.NewCodec(slurmspec.Release{Major: 22, Minor: 5, Patch: 8})
 	if err != nil {

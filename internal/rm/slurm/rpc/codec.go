@@ -6,16 +6,21 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// Codec writes the messages for the daemons of one release. The zero Codec is of no use;
-// [NewCodec] makes one.
+// Codec writes the messages for the daemons of one release. [NewCodec] makes one; the zero
+// Codec must not be used.
 type Codec struct {
 	release  slurmspec.Release
 	protocol *protocol
 }
 
-// Body is the body of a message whose layout can differ by version.
+// Body is the body of a message that a node or a client sends to slurmctld.
 type Body interface {
-	append(dst []byte, layouts *ownLayouts) []byte
+	append(e *encoder)
+}
+
+// AnswerBody is the body of a node's answer to slurmctld.
+type AnswerBody interface {
+	appendAnswer(e *encoder)
 }
 
 // NewCodec returns the codec of a release. It refuses a release that is not supported with an
@@ -31,11 +36,12 @@ func NewCodec(release slurmspec.Release) (Codec, error) {
 	return Codec{release, p}, nil
 }
 
-// Release is the release that the codec was made for.
+// Release returns the release that the codec was made for.
 func (c Codec) Release() slurmspec.Release { return c.release }
 
-// Encode gives the bytes of a message, with its length in front. A message without a version
-// is written in the release's own; an answer keeps the version of its request.
+// Encode returns the bytes of a message, with its length in front. A message without a
+// version gets the release's own. An answer keeps the version of its request. The errors are
+// those of [Message.Append].
 func (c Codec) Encode(m *Message) ([]byte, error) {
 	if m.Version == 0 {
 		m.Version = c.protocol.version
@@ -43,35 +49,21 @@ func (c Codec) Encode(m *Message) ([]byte, error) {
 	return m.Append(nil)
 }
 
-// Body gives the bytes of a body in the release's own version.
-func (c Codec) Body(b Body) []byte { return b.append(nil, c.protocol.own) }
-
-// UsageHeader is the beginning of slurmctld's file assoc_usage, in which it keeps the
-// fair-share usage of associations between two runs. saved is in seconds since the Unix epoch
-// (dump_assoc_mgr_state in assoc_mgr.c). [AppendUsage] appends what follows.
-func (c Codec) UsageHeader(saved int64) []byte {
-	var e encoder
-	e.u16(uint16(c.protocol.version))
-	e.time(saved)
-	return e.b
+// Body returns the bytes of a body in the release's own version.
+func (c Codec) Body(b Body) []byte {
+	e := newEncoder(nil, c.protocol)
+	b.append(e)
+	return e.Bytes
 }
 
-func (m *JobDesc) append(dst []byte, l *ownLayouts) []byte { return l.jobDesc(dst, m) }
-
-func (m *KillRequest) append(dst []byte, l *ownLayouts) []byte { return l.killRequest(dst, m) }
-
-func (m *NodeUpdate) append(dst []byte, l *ownLayouts) []byte { return l.nodeUpdate(dst, m) }
-
-func (m *ReservationDesc) append(dst []byte, l *ownLayouts) []byte { return l.reservation(dst, m) }
-
-func (m *NodeRegistration) append(dst []byte, l *ownLayouts) []byte {
-	return l.nodeRegistration(dst, m)
+// Answer returns the bytes of an answer's body in the version of its request, which
+// [Decode] has read.
+func (c Codec) Answer(request *Message, b AnswerBody) []byte {
+	p := protocolOf(request.Version)
+	if p == nil {
+		p = c.protocol
+	}
+	e := newEncoder(nil, p)
+	b.appendAnswer(e)
+	return e.Bytes
 }
-
-func (m *EpilogComplete) append(dst []byte, l *ownLayouts) []byte { return l.epilogComplete(dst, m) }
-
-func (m *BatchComplete) append(dst []byte, l *ownLayouts) []byte { return l.batchComplete(dst, m) }
-
-func (m *PrologComplete) append(dst []byte, l *ownLayouts) []byte { return l.prologComplete(dst, m) }
-
-func (m *StepComplete) append(dst []byte, l *ownLayouts) []byte { return l.stepComplete(dst, m) }

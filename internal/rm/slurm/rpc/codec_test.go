@@ -8,7 +8,7 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// A codec speaks the protocol of its release, and an answer keeps its request's.
+// A codec writes the version of its release, and an answer keeps the version of its request.
 func TestCodec(t *testing.T) {
 	codec, err := NewCodec(slurmspec.Release{Major: 22, Minor: 5, Patch: 8})
 	if err != nil {
@@ -26,31 +26,13 @@ func TestCodec(t *testing.T) {
 	}
 }
 
-// A release that is not supported is refused, and the error names those that are.
+// NewCodec refuses a release that is not supported, and the error names the supported ones.
 func TestCodecRefusesRelease(t *testing.T) {
 	for _, r := range []slurmspec.Release{{}, {Major: 24, Minor: 11, Patch: 5}, {Major: 21, Minor: 8, Patch: 1}} {
 		_, err := NewCodec(r)
 		var unsupported *slurmspec.UnsupportedError
 		if !errors.As(err, &unsupported) || !strings.Contains(err.Error(), "want 22.05") {
 			t.Errorf("%v: %v", r, err)
-		}
-	}
-}
-
-// Every supported release has its own protocol here, and the nodes' side of every protocol
-// that its slurmctld may speak to a node.
-func TestProtocolsOfReleases(t *testing.T) {
-	for _, k := range slurmspec.Releases {
-		if !k.Supported {
-			continue
-		}
-		if p := protocolOf(Version(k.Release.Protocol())); p == nil || p.own == nil {
-			t.Errorf("%v: its own protocol is not known", k.Release)
-		}
-		for n := k.Oldest; n <= k.Number; n++ {
-			if protocolOf(Version(n<<8)) == nil {
-				t.Errorf("%v: protocol %d is not known", k.Release, n)
-			}
 		}
 	}
 }

@@ -5,16 +5,16 @@ import (
 	"fmt"
 )
 
-// MaxMessage is the size in bytes up to which a message is accepted. Slurm itself
-// goes to 1 GiB (MAX_MSG_SIZE); the largest thing a node gets is a batch script
-// (max_script_size, 4 MiB unless configured) with its environment, so a length
-// beyond this is a stream that has lost its place, not a message.
+// MaxMessage is the largest size of a message, in bytes. Slurm itself allows 1 GiB
+// (MAX_MSG_SIZE). The largest message to a node is a batch script (max_script_size, 4 MiB unless
+// configured) with its environment, so a greater length is the sign of a stream that was read
+// wrongly.
 const MaxMessage = 256 << 20
 
 const authNone = 100 // plugin id of auth/none
 
-// Forward says for which further nodes a message is meant. The receiver passes it
-// on and answers for all of them in the return list of its reply.
+// Forward names further nodes that get the message. The receiver passes the message on, and
+// returns the answers of all of them in the return list of its reply.
 type Forward struct {
 	// Nodes is the host list of the further nodes; empty if there are none.
 	Nodes string
@@ -22,14 +22,14 @@ type Forward struct {
 	Count uint16
 	// Timeout is how long the sender waits for each level of the tree, in milliseconds.
 	Timeout uint32
-	// TreeWidth is the fan-out with which to pass the message on; 0 for the
-	// configured one.
+	// TreeWidth is the number of nodes to which one node passes the message on; 0 for that of
+	// slurm.conf.
 	TreeWidth uint16
 }
 
 // Return is one node's answer in the return list of a reply.
 type Return struct {
-	// Err is 0, or the errno with which forwarding to the node failed.
+	// Err is 0, or the error number with which forwarding to the node failed.
 	Err uint32
 	// Type is the type of the node's answer, or [ForwardFailed].
 	Type Type
@@ -46,73 +46,46 @@ type Message struct {
 	Type    Type
 	Forward Forward
 	Returns []Return
-	// UID and GID are who the sender says it is.
+	// UID and GID are the user and the group that the sender claims to be.
 	UID, GID uint32
-	// Host is the name of the host that the sender says it is on.
+	// Host is the name of the host that the sender claims to be on.
 	Host string
-	// Body is the part that depends on Type. After [Decode] it shares memory with
-	// the frame it was decoded from.
+	// Body is the part that depends on Type. After [Decode] it shares memory with the decoded
+	// frame.
 	Body []byte
 }
 
-// Append appends the message, with its length in front, to dst. It follows
-// pack_header (slurm_protocol_pack.c), auth_g_pack (slurm_auth.c) and auth_p_pack
-// (auth_none.c). A zero Version means 22.05; other versions than those of
-// slurmctld 22.05 are an error, and so is a message of more than [MaxMessage] bytes.
+// Append appends the message, with its length in front, to dst. It follows pack_header
+// (slurm_protocol_pack.c), auth_g_pack (slurm_auth.c) and auth_p_pack (auth_none.c). A version
+// that has no table is an error, and so is a message of more than [MaxMessage] bytes.
 func (m *Message) Append(dst []byte) ([]byte, error) {
-	v := m.Version
-	if v == 0 {
-		v = V2205
-	}
-	p := protocolOf(v)
+	p := protocolOf(m.Version)
 	if p == nil {
-		return dst, fmt.Errorf("encoding %v: %v is not supported", m.Type, v)
+		return dst, fmt.Errorf("encoding %v: %v is not supported (want %s)", m.Type, m.Version, versions())
 	}
 	if len(m.Returns) > 0xffff {
 		return dst, fmt.Errorf("encoding %v: %d returns do not fit (at most 65535)", m.Type, len(m.Returns))
 	}
 	start := len(dst)
-	e := encoder{b: dst}
-	e.u32(0)
-	e.u16(uint16(v))
-	e.u16(m.Flags)
-	if p.messageIndex {
-		e.u16(0)
-	}
-	e.u16(uint16(m.Type))
-	e.u32(uint32(len(m.Body)))
-	e.u16(m.Forward.Count)
-	if m.Forward.Count > 0 {
-		e.str(m.Forward.Nodes)
-		e.u32(m.Forward.Timeout)
-		e.u16(m.Forward.TreeWidth)
-	}
-	e.u16(uint16(len(m.Returns)))
-	for _, r := range m.Returns {
-		e.u32(r.Err)
-		e.u16(uint16(r.Type))
-		e.str(r.Node)
-		e.b = append(e.b, r.Body...)
-	}
-	e.u16(0) // original sender's address: none
-	e.u32(authNone)
-	e.u32(m.UID)
-	e.u32(m.GID)
-	e.str(m.Host)
-	e.b = append(e.b, m.Body...)
-	n := len(e.b) - start - 4
+	e := newEncoder(dst, p)
+	e.U32(0) // the length, when it is known
+	e.U16(uint16(m.Version))
+	p.appendHeader(e, m)
+	e.Bytes = append(e.Bytes, m.Body...)
+	n := len(e.Bytes) - start - 4
 	if n > MaxMessage {
 		return dst, fmt.Errorf("encoding %v: %d bytes are more than a message may have (%d)", m.Type, n, MaxMessage)
 	}
-	binary.BigEndian.PutUint32(e.b[start:], uint32(n))
-	return e.b, nil
+	binary.BigEndian.PutUint32(e.Bytes[start:], uint32(n))
+	return e.Bytes, nil
 }
 
-// Split cuts the first message off a stream's buffered bytes. It returns the
-// message without its length (for [Decode]) and how many bytes of buffered it takes;
-// frame is nil while the message is not complete, and need is then the number of
-// bytes that buffered must hold for the next step. A length that no message can have
-// is an error: the stream is of no further use.
+// Split cuts the first message off the buffered bytes of a stream. It returns the message
+// without its length, for [Decode], and the number of bytes that it takes of buffered.
+//
+// While the message is not complete, frame is nil and need is the number of bytes that buffered
+// must have for the next step. A length that no message can have is an error; nothing more can
+// be read from the stream then.
 func Split(buffered []byte) (frame []byte, need int, err error) {
 	if len(buffered) < 4 {
 		return nil, 4, nil
@@ -121,8 +94,8 @@ func Split(buffered []byte) (frame []byte, need int, err error) {
 	if n > MaxMessage {
 		return nil, 0, fmt.Errorf("reading a message: length %d is beyond the limit of %d bytes", n, MaxMessage)
 	}
-	// version, flags, type, body length, forwards, returns, family, credential
-	const least = 2 + 2 + 2 + 4 + 2 + 2 + 2 + 16
+	// version, flags, type, body length, forwards, returns, family
+	const least = 2 + 2 + 2 + 4 + 2 + 2 + 2
 	if n < least {
 		return nil, 0, fmt.Errorf("reading a message: length %d is less than a header takes (%d bytes)", n, least)
 	}
@@ -134,92 +107,34 @@ func Split(buffered []byte) (frame []byte, need int, err error) {
 }
 
 // Decode reads one message without its length, as [Split] returns it. It follows
-// unpack_header, slurm_unpack_addr_no_alloc (slurm_protocol_socket.c) and
-// auth_p_unpack. The result's Body and the bodies of its Returns share memory with
-// frame.
+// unpack_header, slurm_unpack_addr_no_alloc (slurm_protocol_socket.c) and auth_p_unpack. The
+// result's Body and the bodies of its Returns share memory with frame.
 func Decode(frame []byte) (*Message, error) {
 	d := newDecoder("a message's header", frame)
-	m := &Message{Version: Version(d.u16("version"))}
-	p := protocolOf(m.Version)
-	if d.err == nil && p == nil {
+	m := &Message{Version: Version(d.U16("version"))}
+	if d.Err() != nil {
+		return nil, d.Err()
+	}
+	if d.protocol = protocolOf(m.Version); d.protocol == nil {
 		return nil, fmt.Errorf("decoding a message: %v is not supported (want %s)", m.Version, versions())
 	}
-	m.Flags = d.u16("flags")
-	if p != nil && p.messageIndex {
-		d.u16("message index")
+	length := d.protocol.readHeader(d, m)
+	if d.Err() == nil && uint64(length) != uint64(d.Left()) {
+		d.Fail("the body is %d bytes long, %d are left", length, d.Left())
 	}
-	m.Type = Type(d.u16("type"))
-	if d.err == nil {
-		d.what = fmt.Sprintf("the header of %v", m.Type)
-	}
-	bodyLen := d.u32("body length")
-	m.Forward.Count = d.u16("forward count")
-	if m.Forward.Count > 0 {
-		m.Forward.Nodes = d.str("forward nodes")
-		m.Forward.Timeout = d.u32("forward timeout")
-		m.Forward.TreeWidth = d.u16("forward tree width")
-	}
-	m.Returns = d.returns(m.Version)
-	d.address()
-	if id := d.u32("credential plugin"); d.err == nil && id != authNone {
-		d.fail("the credential is of plugin %d (want %d, auth/none)", id, authNone)
-	}
-	m.UID = d.u32("credential uid")
-	m.GID = d.u32("credential gid")
-	m.Host = d.str("credential host")
-	if d.err == nil && uint64(bodyLen) != uint64(d.left()) {
-		d.fail("the body is %d bytes long, %d are left", bodyLen, d.left())
-	}
-	m.Body = d.take(int(bodyLen), "body")
-	if d.err != nil {
-		return nil, d.err
+	m.Body = d.Take(int(length), "body")
+	if d.Err() != nil {
+		return nil, d.Err()
 	}
 	return m, nil
 }
 
-// returns reads a return list. The bodies in it carry no length, so only answers
-// whose size follows from their type can be read.
-func (d *decoder) returns(v Version) []Return {
-	n := int(d.u16("return count"))
-	var a []Return
-	for i := 0; i < n && d.err == nil; i++ {
-		r := Return{
-			Err:  d.u32("return error"),
-			Type: Type(d.u16("return type")),
-			Node: d.str("return node"),
-		}
-		switch r.Type {
-		case 0, ForwardFailed:
-		case ResponseRC, ResponsePrologExecuting:
-			r.Body = d.take(4, "return body")
-		case ResponsePing:
-			r.Body = d.take(12, "return body")
-		default:
-			d.fail("a return of type %v cannot be read in %v", r.Type, v)
-		}
-		a = append(a, r)
-	}
-	return a
-}
-
-// address skips the original sender's address.
-func (d *decoder) address() {
-	const inet, inet6 = 2, 10
-	switch d.u16("address family") {
-	case inet:
-		d.take(6, "address")
-	case inet6:
-		d.mem("address")
-		d.u16("address port")
-	}
-}
-
-// Reply starts the reply to a request: the same version, from uid 0, and one entry
-// in the return list for each of the nodes to which the request was to be forwarded,
-// with the same answer as this one. slurmctld takes the reply itself for the answer
-// of the node it connected to, and finds the others by their names
-// (slurm_receive_msgs in slurm_protocol_api.c, _thread_per_group_rpc in agent.c); a
-// node that is missing from the list counts as one that does not respond.
+// Reply returns the reply to a request, in the request's version and from uid 0. For each node to
+// which the request must be forwarded, the return list has an entry with the same answer.
+//
+// slurmctld takes the reply itself as the answer of the node that it connected to, and finds the
+// others by their names (slurm_receive_msgs in slurm_protocol_api.c, _thread_per_group_rpc in
+// agent.c). For slurmctld a node that the list lacks does not respond.
 func Reply(request *Message, typ Type, body []byte, forwarded []string) *Message {
 	m := &Message{Version: request.Version, Type: typ, Body: body}
 	for _, node := range forwarded {

@@ -2,9 +2,10 @@ package rpc
 
 import "rmreplay/internal/slurmspec"
 
-// JobDesc is a job's description as clients send it (job_desc_msg_t in slurm.h): to
-// submit a job, and to update one. The fields are in the order of the wire and keep
-// Slurm's units and markers; [NewJobDesc] gives those for "not set".
+// JobDesc is a job's description (job_desc_msg_t in slurm.h): the body of a
+// [RequestSubmitBatchJob] and of a [RequestUpdateJob]. slurmctld answers an update with a
+// [ResponseRC] or a [ResponseJobArrayErrors]. The fields have Slurm's units and markers, and
+// stand in the order of version 22.05. [NewJobDesc] sets every field to "not set".
 type JobDesc struct {
 	SiteFactor      uint32
 	BatchFeatures   string
@@ -12,7 +13,7 @@ type JobDesc struct {
 	Clusters        string
 	Contiguous      uint16
 	Container       string
-	CoreSpec        uint16 // with coreSpecThread set a number of threads
+	CoreSpec        uint16 // cores, or with CoreSpecThread set threads
 	TaskDist        uint32
 	KillOnNodeFail  uint16
 	Features        string
@@ -26,7 +27,7 @@ type JobDesc struct {
 	ArrayIndices    string
 	BurstBuffer     string
 	MinCPUsPerNode  uint16
-	MinMemory       uint64 // MiB per node, or with slurmspec.MemPerCPU set per CPU
+	MinMemory       uint64 // MiB per node, or with slurmspec.MemPerCPU set MiB per CPU
 	MinTmpDisk      uint32 // MiB per node
 	PowerFlags      uint8
 	Prefer          string
@@ -39,7 +40,7 @@ type JobDesc struct {
 	Account         string
 	AdminComment    string
 	Comment         string
-	Nice            uint32 // niceOffset plus the nice value
+	Nice            uint32 // NiceOffset plus the nice value
 	Profile         uint32
 	QOS             string
 	MCSLabel        string
@@ -125,30 +126,37 @@ type JobDesc struct {
 	TRESPerTask     string
 }
 
-// Bits and offsets in fields of a job's description (slurm.h).
+// Offsets and marks in fields of a [JobDesc] (slurm.h).
 const (
-	niceOffset     = uint32(0x80000000)
-	coreSpecThread = uint16(0x8000)
-	distUnknown    = uint32(0x2000)
+	// NiceOffset is what Nice adds to the nice value.
+	NiceOffset = uint32(0x80000000)
+	// CoreSpecThread marks a CoreSpec that counts threads.
+	CoreSpecThread = uint16(0x8000)
+	// DistUnknown is the TaskDist of a job that gives no distribution.
+	DistUnknown = uint32(0x2000)
+)
 
-	flagKillInvalidDep   = uint64(1) << 0
-	flagNoKillInvalidDep = uint64(1) << 1
-	flagGRESEnforceBind  = uint64(1) << 4
-	flagSpreadJob        = uint64(1) << 8
-	flagUseMinNodes      = uint64(1) << 9
-	flagTasksSet         = uint64(1) << 14
-	flagCPUsSet          = uint64(1) << 15
-	flagGRESDisableBind  = uint64(1) << 19
+// Flags of a [JobDesc] (slurm.h).
+const (
+	FlagKillInvalidDep   = uint64(1) << 0  // end the job if its dependency cannot be satisfied
+	FlagNoKillInvalidDep = uint64(1) << 1  // leave it in the queue
+	FlagGRESEnforceBind  = uint64(1) << 4  // bind generic resources to their cores
+	FlagSpreadJob        = uint64(1) << 8  // spread the job over as many nodes as possible
+	FlagUseMinNodes      = uint64(1) << 9  // prefer the least number of nodes
+	FlagTasksSet         = uint64(1) << 14 // Tasks is given
+	FlagCPUsSet          = uint64(1) << 15 // CPUsPerTask is given
+	FlagGRESDisableBind  = uint64(1) << 19 // do not bind generic resources to their cores
+
 	flagDefaultAccount   = uint64(1) << 25
 	flagDefaultPartition = uint64(1) << 26
 	flagDefaultQOS       = uint64(1) << 27
 	flagDefaultWCKey     = uint64(1) << 28
 )
 
-// SelectPluginID gives the number of a select plugin ("select/cons_tres" or
-// "cons_tres"), or 0 if Slurm 22.05 has none of this name (enum select_plugin_type in
-// slurm.h). A job's description names the plugin of the sender's slurm.conf, and
-// slurmctld refuses one that is not its own.
+// SelectPluginID returns the number of a select plugin ("select/cons_tres" or "cons_tres"), or 0
+// if Slurm 22.05 has no plugin of this name (enum select_plugin_type in slurm.h). A job's
+// description names the plugin of the sender's slurm.conf. slurmctld refuses another plugin
+// than its own.
 func SelectPluginID(name string) uint32 {
 	switch name {
 	case "select/cons_res", "cons_res":
@@ -163,9 +171,8 @@ func SelectPluginID(name string) uint32 {
 	return 0
 }
 
-// NewJobDesc returns a description that says nothing: every field has the value with
-// which Slurm marks it as not set. It follows slurm_init_job_desc_msg
-// (api/init_msg.c). The select plugin is cons_tres.
+// NewJobDesc returns a description in which every field has the value that Slurm reads as "not
+// set" (slurm_init_job_desc_msg in api/init_msg.c). The select plugin is cons_tres.
 func NewJobDesc() *JobDesc {
 	return &JobDesc{
 		SiteFactor: slurmspec.NoVal, Contiguous: slurmspec.NoVal16, CoreSpec: slurmspec.NoVal16, TaskDist: slurmspec.NoVal,
@@ -184,142 +191,142 @@ func NewJobDesc() *JobDesc {
 	}
 }
 
-// Append appends the body of a [RequestSubmitBatchJob] or [RequestUpdateJob] in
-// version 22.05 to dst. It follows _pack_job_desc_msg (slurm_protocol_pack.c), which
-// also marks the account, partition, QOS and wckey that are not given.
-func (j *JobDesc) Append(dst []byte) []byte {
-	e := encoder{b: dst}
-	e.u32(j.SiteFactor)
-	e.str(j.BatchFeatures)
-	e.str(j.ClusterFeatures)
-	e.str(j.Clusters)
-	e.u16(j.Contiguous)
-	e.str(j.Container)
-	e.u16(j.CoreSpec)
-	e.u32(j.TaskDist)
-	e.u16(j.KillOnNodeFail)
-	e.str(j.Features)
-	e.u64(j.SiblingsActive)
-	e.u64(j.SiblingsViable)
-	e.u32(j.JobID)
-	e.str(j.JobIDStr)
-	e.str(j.Name)
-	e.str(j.AllocNode)
-	e.u32(j.AllocSID)
-	e.str(j.ArrayIndices)
-	e.str(j.BurstBuffer)
-	e.u16(j.MinCPUsPerNode)
-	e.u64(j.MinMemory)
-	e.u32(j.MinTmpDisk)
-	e.u8(j.PowerFlags)
-	e.str(j.Prefer)
-	e.u32(j.CPUFreqMin)
-	e.u32(j.CPUFreqMax)
-	e.u32(j.CPUFreqGovernor)
-	e.str(j.Partition)
-	e.u32(j.Priority)
-	e.str(j.Dependency)
-	e.str(j.Account)
-	e.str(j.AdminComment)
-	e.str(j.Comment)
-	e.u32(j.Nice)
-	e.u32(j.Profile)
-	e.str(j.QOS)
-	e.str(j.MCSLabel)
-	e.str(j.OriginCluster)
-	e.u8(j.OpenMode)
-	e.u8(j.Overcommit)
-	e.str(j.AcctgFreq)
-	e.u32(j.Tasks)
-	e.str(j.Context)
-	e.str(j.ReqNodes)
-	e.str(j.ExcNodes)
-	e.strs(j.Environment)
-	e.strs(j.SpankJobEnv)
-	e.str(j.Script)
-	e.strs(j.Args)
-	e.str(j.StdErr)
-	e.str(j.StdIn)
-	e.str(j.StdOut)
-	e.str(j.SubmitLine)
-	e.str(j.WorkDir)
-	j.appendShape(&e)
-	j.appendRest(&e)
-	return e.b
+func (j *JobDesc) append(e *encoder) { e.protocol.own.jobDesc(e, j) }
+
+// appendJobDesc follows _pack_job_desc_msg (slurm_protocol_pack.c), which also marks the
+// account, partition, QOS and wckey that are not given.
+func appendJobDesc(e *encoder, j *JobDesc) {
+	e.U32(j.SiteFactor)
+	e.Str(j.BatchFeatures)
+	e.Str(j.ClusterFeatures)
+	e.Str(j.Clusters)
+	e.U16(j.Contiguous)
+	e.Str(j.Container)
+	e.U16(j.CoreSpec)
+	e.U32(j.TaskDist)
+	e.U16(j.KillOnNodeFail)
+	e.Str(j.Features)
+	e.U64(j.SiblingsActive)
+	e.U64(j.SiblingsViable)
+	e.U32(j.JobID)
+	e.Str(j.JobIDStr)
+	e.Str(j.Name)
+	e.Str(j.AllocNode)
+	e.U32(j.AllocSID)
+	e.Str(j.ArrayIndices)
+	e.Str(j.BurstBuffer)
+	e.U16(j.MinCPUsPerNode)
+	e.U64(j.MinMemory)
+	e.U32(j.MinTmpDisk)
+	e.U8(j.PowerFlags)
+	e.Str(j.Prefer)
+	e.U32(j.CPUFreqMin)
+	e.U32(j.CPUFreqMax)
+	e.U32(j.CPUFreqGovernor)
+	e.Str(j.Partition)
+	e.U32(j.Priority)
+	e.Str(j.Dependency)
+	e.Str(j.Account)
+	e.Str(j.AdminComment)
+	e.Str(j.Comment)
+	e.U32(j.Nice)
+	e.U32(j.Profile)
+	e.Str(j.QOS)
+	e.Str(j.MCSLabel)
+	e.Str(j.OriginCluster)
+	e.U8(j.OpenMode)
+	e.U8(j.Overcommit)
+	e.Str(j.AcctgFreq)
+	e.U32(j.Tasks)
+	e.Str(j.Context)
+	e.Str(j.ReqNodes)
+	e.Str(j.ExcNodes)
+	e.Strs(j.Environment)
+	e.Strs(j.SpankJobEnv)
+	e.Str(j.Script)
+	e.Strs(j.Args)
+	e.Str(j.StdErr)
+	e.Str(j.StdIn)
+	e.Str(j.StdOut)
+	e.Str(j.SubmitLine)
+	e.Str(j.WorkDir)
+	j.appendShape(e)
+	j.appendRest(e)
 }
 
 // appendShape appends the fields about the layout of tasks and nodes.
 func (j *JobDesc) appendShape(e *encoder) {
-	e.u16(j.Immediate)
-	e.u16(j.Reboot)
-	e.u16(j.Requeue)
-	e.u16(j.Shared)
-	e.u16(j.CPUsPerTask)
-	e.u16(j.TasksPerNode)
-	e.u16(j.TasksPerBoard)
-	e.u16(j.TasksPerSocket)
-	e.u16(j.TasksPerCore)
-	e.u16(j.TasksPerTRES)
-	e.u16(j.PlaneSize)
-	e.u16(j.CPUBindType)
-	e.u16(j.MemBindType)
-	e.str(j.CPUBind)
-	e.str(j.MemBind)
-	e.u32(j.TimeLimit)
-	e.u32(j.TimeMin)
-	e.u32(j.MinCPUs)
-	e.u32(j.MaxCPUs)
-	e.u32(j.MinNodes)
-	e.u32(j.MaxNodes)
-	e.u16(j.BoardsPerNode)
-	e.u16(j.SocketsPerBoard)
-	e.u16(j.SocketsPerNode)
-	e.u16(j.CoresPerSocket)
-	e.u16(j.ThreadsPerCore)
-	e.u32(j.UserID)
-	e.u32(j.GroupID)
+	e.U16(j.Immediate)
+	e.U16(j.Reboot)
+	e.U16(j.Requeue)
+	e.U16(j.Shared)
+	e.U16(j.CPUsPerTask)
+	e.U16(j.TasksPerNode)
+	e.U16(j.TasksPerBoard)
+	e.U16(j.TasksPerSocket)
+	e.U16(j.TasksPerCore)
+	e.U16(j.TasksPerTRES)
+	e.U16(j.PlaneSize)
+	e.U16(j.CPUBindType)
+	e.U16(j.MemBindType)
+	e.Str(j.CPUBind)
+	e.Str(j.MemBind)
+	e.U32(j.TimeLimit)
+	e.U32(j.TimeMin)
+	e.U32(j.MinCPUs)
+	e.U32(j.MaxCPUs)
+	e.U32(j.MinNodes)
+	e.U32(j.MaxNodes)
+	e.U16(j.BoardsPerNode)
+	e.U16(j.SocketsPerBoard)
+	e.U16(j.SocketsPerNode)
+	e.U16(j.CoresPerSocket)
+	e.U16(j.ThreadsPerCore)
+	e.U32(j.UserID)
+	e.U32(j.GroupID)
 }
 
-// appendRest appends what follows the layout.
+// appendRest appends the fields after the layout.
 func (j *JobDesc) appendRest(e *encoder) {
-	e.u16(j.AllocRespPort)
-	e.str(j.RespHost)
-	e.u16(j.OtherPort)
-	e.str(j.Network)
-	e.time(j.BeginTime)
-	e.time(j.EndTime)
-	e.time(j.Deadline)
-	e.str(j.Licenses)
-	e.u16(j.MailType)
-	e.str(j.MailUser)
-	e.str(j.Reservation)
-	e.u16(j.RestartCount)
-	e.u16(j.WarnFlags)
-	e.u16(j.WarnSignal)
-	e.u16(j.WarnTime)
-	e.str(j.WCKey)
-	e.u32(j.ReqSwitch)
-	e.u32(j.Wait4Switch)
-	e.u32(j.SelectPlugin)
-	e.u16(j.WaitAllNodes)
-	e.u64(j.Flags | j.defaultFlags())
-	e.u32(j.DelayBoot)
-	e.str(j.Extra)
-	e.u16(j.X11)
-	e.str(j.X11MagicCookie)
-	e.str(j.X11Target)
-	e.u16(j.X11TargetPort)
-	e.str(j.CPUsPerTRES)
-	e.str(j.MemPerTRES)
-	e.str(j.TRESBind)
-	e.str(j.TRESFreq)
-	e.str(j.TRESPerJob)
-	e.str(j.TRESPerNode)
-	e.str(j.TRESPerSocket)
-	e.str(j.TRESPerTask)
-	e.u8(0) // no crontab entry
+	e.U16(j.AllocRespPort)
+	e.Str(j.RespHost)
+	e.U16(j.OtherPort)
+	e.Str(j.Network)
+	e.Time(j.BeginTime)
+	e.Time(j.EndTime)
+	e.Time(j.Deadline)
+	e.Str(j.Licenses)
+	e.U16(j.MailType)
+	e.Str(j.MailUser)
+	e.Str(j.Reservation)
+	e.U16(j.RestartCount)
+	e.U16(j.WarnFlags)
+	e.U16(j.WarnSignal)
+	e.U16(j.WarnTime)
+	e.Str(j.WCKey)
+	e.U32(j.ReqSwitch)
+	e.U32(j.Wait4Switch)
+	e.U32(j.SelectPlugin)
+	e.U16(j.WaitAllNodes)
+	e.U64(j.Flags | j.defaultFlags())
+	e.U32(j.DelayBoot)
+	e.Str(j.Extra)
+	e.U16(j.X11)
+	e.Str(j.X11MagicCookie)
+	e.Str(j.X11Target)
+	e.U16(j.X11TargetPort)
+	e.Str(j.CPUsPerTRES)
+	e.Str(j.MemPerTRES)
+	e.Str(j.TRESBind)
+	e.Str(j.TRESFreq)
+	e.Str(j.TRESPerJob)
+	e.Str(j.TRESPerNode)
+	e.Str(j.TRESPerSocket)
+	e.Str(j.TRESPerTask)
+	e.U8(0) // no crontab entry
 }
 
+// defaultFlags returns the marks of the names that are not given: slurmctld chooses a default.
 func (j *JobDesc) defaultFlags() uint64 {
 	var f uint64
 	if j.Account == "" {

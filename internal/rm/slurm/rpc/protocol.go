@@ -1,24 +1,20 @@
 package rpc
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
+	"rmreplay/internal/rm/slurm/rpc/wire"
 	"rmreplay/internal/slurmspec"
 )
 
-// Version is a version of the protocol: a number shifted left by 8
-// (slurm_protocol_common.h).
+// Version is a version of the protocol as messages carry it: its number shifted left by 8
+// (slurm_protocol_common.h). The file of each version (protocol_22_05.go) declares it.
 type Version uint16
 
-// The versions that slurmctld 22.05 speaks.
-const (
-	V2011 Version = 36 << 8
-	V2108 Version = 37 << 8
-	V2205 Version = 38 << 8
-)
-
-// String gives the release that introduced the version.
+// String returns the release that introduced the version, such as "22.05".
 func (v Version) String() string {
 	if r, known := slurmspec.ReleaseOfProtocol(uint16(v)); known {
 		return r.String()
@@ -26,51 +22,95 @@ func (v Version) String() string {
 	return fmt.Sprintf("protocol %d", uint16(v))
 }
 
-// protocol is how one version lays out its messages. The table of a version is in a file of
-// its own (protocol_22_05.go); what does not differ between versions is not in it. A new
-// version begins with a copy of an older table and replaces what differs.
+// protocol holds the layouts of one version: everything that differs between versions from
+// 20.11 to 26.05. A layout that no version changes is an ordinary method of its message.
 //
 // slurmctld speaks the oldest version that it accepts to a node that has not registered, so
-// the nodes' side of older versions is needed, too.
+// the node's side of older versions is needed, too.
 type protocol struct {
 	version Version
-	// messageIndex says that the header has a message index behind the flags.
-	messageIndex bool
+
+	// appendHeader appends the part of a message from the version to the credential;
+	// readHeader reads it from behind the version, and returns the body's length in bytes.
+	appendHeader func(*encoder, *Message)
+	readHeader   func(*decoder, *Message) (bodyLength uint32)
+
+	appendStepID func(*encoder, StepID)
+	readStepID   func(*decoder) StepID
 
 	// What slurmctld sends to compute nodes.
 	credential   func(*decoder) Credential
 	batchLaunch  func(*decoder) *BatchLaunch
 	prologLaunch func(*decoder) *PrologLaunch
 	killJob      func(*decoder) *KillJob
+	suspend      func(*decoder) *Suspend
+	reboot       func(*decoder) *Reboot
+	skipGRES     gresLayouts
 
-	// own is what the driver says and hears in the version of the release that runs; nil for
-	// the versions in which only nodes are spoken to.
+	// What compute nodes answer. skipPing drops the body that ping appends.
+	ping     func(*encoder, Ping)
+	skipPing func(*decoder)
+	energy   func(*encoder)
+
+	// own holds what the driver sends to the daemons of the version's own release, and their
+	// answers; nil for a version in which only nodes are spoken to.
 	own *ownLayouts
 }
 
-// ownLayouts are the layouts of what nodes and clients send to slurmctld, and of its answers.
+// gresLayouts skip the generic resources in slurmctld's messages to nodes.
+type gresLayouts struct {
+	allocation func(*decoder) // of a job, as prolog and epilog get them
+	job, step  func(*decoder) // in a credential
+}
+
+// ownLayouts are the layouts of what nodes and clients send to slurmctld of their own accord,
+// and of its answers.
 type ownLayouts struct {
-	jobDesc          func([]byte, *JobDesc) []byte
-	killRequest      func([]byte, *KillRequest) []byte
-	nodeUpdate       func([]byte, *NodeUpdate) []byte
-	reservation      func([]byte, *ReservationDesc) []byte
-	nodeRegistration func([]byte, *NodeRegistration) []byte
-	epilogComplete   func([]byte, *EpilogComplete) []byte
-	batchComplete    func([]byte, *BatchComplete) []byte
-	prologComplete   func([]byte, *PrologComplete) []byte
-	stepComplete     func([]byte, *StepComplete) []byte
+	nodeRegistration func(*encoder, *NodeRegistration)
+	epilogComplete   func(*encoder, *EpilogComplete)
+	batchComplete    func(*encoder, *BatchComplete)
+	prologComplete   func(*encoder, *PrologComplete)
+	stepComplete     func(*encoder, *StepComplete)
+
+	jobDesc        func(*encoder, *JobDesc)
+	killRequest    func(*encoder, *KillRequest)
+	suspendRequest func(*encoder, *SuspendRequest)
+	requeueRequest func(*encoder, *RequeueRequest)
+	jobInfoRequest func(*encoder, *JobInfoRequest)
+	nodeUpdate     func(*encoder, *NodeUpdate)
+	reservation    func(*encoder, *ReservationDesc)
 
 	submitResponse func(*decoder) *SubmitResponse
 	jobInfo        func(*decoder) JobInfo
-	stats          func(*decoder) *Stats
+	// leastJobInfo is the least number of bytes that a record of jobInfo takes.
+	leastJobInfo int
+	stats        func(*decoder) *Stats
+}
+
+// next returns the table of a later version: a copy of p in which change replaces the
+// layouts that differ. p stays as it is.
+func (p *protocol) next(v Version, change func(*protocol)) *protocol {
+	n := *p
+	n.version = v
+	if p.own != nil {
+		own := *p.own
+		n.own = &own
+	}
+	change(&n)
+	return &n
 }
 
 // protocols are the versions that can be read and written, oldest first.
 var protocols []*protocol
 
-func init() { protocols = []*protocol{protocol2011, protocol2108, protocol2205} }
+// register adds a version to those that can be read and written. The file of each version
+// calls it once.
+func register(p *protocol) {
+	protocols = append(protocols, p)
+	slices.SortFunc(protocols, func(a, b *protocol) int { return cmp.Compare(a.version, b.version) })
+}
 
-// protocolOf is the protocol of a version; nil if it cannot be read and written.
+// protocolOf returns the table of a version; nil if it cannot be read and written.
 func protocolOf(v Version) *protocol {
 	for _, p := range protocols {
 		if p.version == v {
@@ -80,10 +120,7 @@ func protocolOf(v Version) *protocol {
 	return nil
 }
 
-// supported reports whether messages of this version can be read and written.
-func (v Version) supported() bool { return protocolOf(v) != nil }
-
-// versions names the versions that can be read and written.
+// versions names the versions that can be read and written: "20.11, 21.08 or 22.05".
 func versions() string {
 	var names []string
 	for _, p := range protocols {
@@ -92,3 +129,56 @@ func versions() string {
 	last := len(names) - 1
 	return strings.Join(names[:last], ", ") + " or " + names[last]
 }
+
+// encoder appends fields in the layouts of one version.
+type encoder struct {
+	wire.Encoder
+	protocol *protocol
+}
+
+// newEncoder returns an encoder that appends to dst in p's version.
+func newEncoder(dst []byte, p *protocol) *encoder {
+	return &encoder{wire.Encoder{Bytes: dst}, p}
+}
+
+func (e *encoder) stepID(s StepID) { e.protocol.appendStepID(e, s) }
+
+// decoder reads fields in the layouts of one version.
+type decoder struct {
+	wire.Decoder
+	// protocol is nil while the version is not known, and for messages that have the same
+	// layout in all versions.
+	protocol *protocol
+}
+
+// newDecoder returns a decoder of a message that has the same layout in all versions.
+func newDecoder(what string, b []byte) *decoder {
+	return &decoder{Decoder: wire.NewDecoder(what, b)}
+}
+
+// decodeIn decodes a message of slurmctld to a node with the layout that read takes from
+// the version's table. The error says that the version is unknown, or which field is wrong.
+func decodeIn[T any](v Version, what string, b []byte, read func(*decoder) *T) (*T, error) {
+	d := newDecoder(what, b)
+	if d.protocol = protocolOf(v); d.protocol == nil {
+		d.Fail("%v is not supported (want %s)", v, versions())
+		return nil, d.Err()
+	}
+	m := read(d)
+	if err := d.Finish(); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// ownDecoder returns a decoder of an answer to the driver, and the layouts of its version. A
+// version that the driver does not speak is an error.
+func ownDecoder(v Version, what string, b []byte) (*decoder, *ownLayouts, error) {
+	d := newDecoder(what, b)
+	if d.protocol = protocolOf(v); d.protocol == nil || d.protocol.own == nil {
+		return nil, nil, fmt.Errorf("decoding %s: %v is not supported (want %s)", what, v, slurmspec.SupportedList())
+	}
+	return d, d.protocol.own, nil
+}
+
+func (d *decoder) stepID() StepID { return d.protocol.readStepID(d) }

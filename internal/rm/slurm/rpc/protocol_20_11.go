@@ -1,12 +1,28 @@
 package rpc
 
-// protocol2011 is version 36, of Slurm 20.11: what slurmctld 22.05 speaks to a node that has
-// not registered.
+// V2011 is the version of Slurm 20.11.
+const V2011 Version = 36 << 8
+
+func init() { register(protocol2011) }
+
+// protocol2011 is the oldest version that slurmctld 22.05 accepts, in which it speaks to a
+// node that has not registered. It is the first table: later versions begin with a copy.
 var protocol2011 = &protocol{
 	version:      V2011,
-	messageIndex: true,
+	appendHeader: headerFields{messageIndex: true}.append,
+	readHeader:   headerFields{messageIndex: true}.read,
+	appendStepID: appendStepID,
+	readStepID:   readStepID,
+
 	credential:   credentialFields{memoryLimits: true}.read,
 	batchLaunch:  launchFields{checkpointDirs: true}.read,
 	prologLaunch: prologFields{partition: true}.read,
 	killJob:      killFields{}.read,
+	suspend:      readSuspend,
+	reboot:       readReboot,
+	skipGRES:     gresLayouts{allocation: skipGRESAllocation, job: skipJobGRES, step: skipStepGRES},
+
+	ping:     appendPing,
+	skipPing: skipPing,
+	energy:   appendEnergy,
 }

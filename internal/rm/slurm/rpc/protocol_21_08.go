@@ -1,11 +1,12 @@
 package rpc
 
-// protocol2108 is version 37, of Slurm 21.08.
-var protocol2108 = &protocol{
-	version:      V2108,
-	messageIndex: true,
-	credential:   credentialFields{memoryPerNode: true}.read,
-	batchLaunch:  launchFields{container: true}.read,
-	prologLaunch: prologFields{partition: true}.read,
-	killJob:      killFields{workDir: true}.read,
-}
+// V2108 is the version of Slurm 21.08.
+const V2108 Version = 37 << 8
+
+func init() { register(protocol2108) }
+
+var protocol2108 = protocol2011.next(V2108, func(p *protocol) {
+	p.credential = credentialFields{memoryPerNode: true}.read
+	p.batchLaunch = launchFields{container: true}.read
+	p.killJob = killFields{workDir: true}.read
+})

@@ -1,26 +1,36 @@
 package rpc
 
-// protocol2205 is version 38, of Slurm 22.05.
-var protocol2205 = &protocol{
-	version:      V2205,
-	credential:   credentialFields{names: true, cpusPerNode: true, memoryPerNode: true}.read,
-	batchLaunch:  launchFields{container: true, credentialVersion: true}.read,
-	prologLaunch: prologFields{}.read,
-	killJob:      killFields{credential: true, workDir: true}.read,
+// V2205 is the version of Slurm 22.05.
+const V2205 Version = 38 << 8
 
-	own: &ownLayouts{
-		jobDesc:          func(dst []byte, m *JobDesc) []byte { return m.Append(dst) },
-		killRequest:      func(dst []byte, m *KillRequest) []byte { return m.Append(dst) },
-		nodeUpdate:       func(dst []byte, m *NodeUpdate) []byte { return m.Append(dst) },
-		reservation:      func(dst []byte, m *ReservationDesc) []byte { return m.Append(dst) },
-		nodeRegistration: func(dst []byte, m *NodeRegistration) []byte { return m.Append(dst) },
-		epilogComplete:   func(dst []byte, m *EpilogComplete) []byte { return m.Append(dst) },
-		batchComplete:    func(dst []byte, m *BatchComplete) []byte { return m.Append(dst) },
-		prologComplete:   func(dst []byte, m *PrologComplete) []byte { return m.Append(dst) },
-		stepComplete:     func(dst []byte, m *StepComplete) []byte { return m.Append(dst) },
+func init() { register(protocol2205) }
 
-		submitResponse: (*decoder).submitResponse,
-		jobInfo:        (*decoder).jobInfo,
-		stats:          (*decoder).statistics,
-	},
-}
+// protocol2205 is the first version that the driver speaks to the daemons of its own release.
+var protocol2205 = protocol2108.next(V2205, func(p *protocol) {
+	p.appendHeader = headerFields{}.append
+	p.readHeader = headerFields{}.read
+	p.credential = credentialFields{names: true, cpusPerNode: true, memoryPerNode: true}.read
+	p.batchLaunch = launchFields{container: true, credentialVersion: true}.read
+	p.prologLaunch = prologFields{}.read
+	p.killJob = killFields{credential: true, workDir: true}.read
+	p.own = &ownLayouts{
+		nodeRegistration: appendNodeRegistration,
+		epilogComplete:   appendEpilogComplete,
+		batchComplete:    appendBatchComplete,
+		prologComplete:   appendPrologComplete,
+		stepComplete:     appendStepComplete,
+
+		jobDesc:        appendJobDesc,
+		killRequest:    appendKillRequest,
+		suspendRequest: appendSuspendRequest,
+		requeueRequest: appendRequeueRequest,
+		jobInfoRequest: appendJobInfoRequest,
+		nodeUpdate:     appendNodeUpdate,
+		reservation:    appendReservation,
+
+		submitResponse: readSubmitResponse,
+		jobInfo:        readJobInfo,
+		leastJobInfo:   leastJobInfo,
+		stats:          readStats,
+	}
+})

@@ -5,18 +5,18 @@ import "strconv"
 // Type is a message's type (slurm_msg_type_t in slurm_protocol_defs.h).
 type Type uint16
 
-// What slurmctld sends to compute nodes.
+// Messages of slurmctld to compute nodes.
 const (
-	RequestNodeRegistration      Type = 1001 // a node is to send [NodeRegistration]
-	RequestReconfigure           Type = 1003 // read slurm.conf again; never answered
-	RequestReconfigureWithConfig Type = 1004 // the same with the files in the message; never answered
-	RequestShutdown              Type = 1005 // end the daemon; never answered by a node
+	RequestNodeRegistration      Type = 1001 // the node must send a [NodeRegistration]
+	RequestReconfigure           Type = 1003 // read slurm.conf again; not answered
+	RequestReconfigureWithConfig Type = 1004 // the same, with the files in the message; not answered
+	RequestShutdown              Type = 1005 // end the daemon; a node does not answer
 	RequestPing                  Type = 1008
 	RequestHealthCheck           Type = 1011
-	RequestRebootNodes           Type = 1015 // never answered
+	RequestRebootNodes           Type = 1015 // not answered
 	RequestAcctGatherUpdate      Type = 1017
 	RequestBatchLaunch           Type = 4005
-	RequestJobNotify             Type = 4022 // never answered
+	RequestJobNotify             Type = 4022 // not answered
 	RequestSuspendInt            Type = 5031
 	RequestSignalTasks           Type = 6004
 	RequestTerminateTasks        Type = 6006
@@ -27,7 +27,7 @@ const (
 	RequestLaunchProlog          Type = 6017
 )
 
-// What compute nodes send to slurmctld of their own accord.
+// Messages of compute nodes to slurmctld that are no answers.
 const (
 	MessageNodeRegistration    Type = 1002
 	RequestStepComplete        Type = 5016
@@ -36,7 +36,7 @@ const (
 	RequestCompleteProlog      Type = 6018
 )
 
-// What clients send to slurmctld.
+// Messages of clients to slurmctld.
 const (
 	RequestStats             Type = 2035
 	RequestJobInfoSingle     Type = 2021
@@ -146,8 +146,7 @@ var typeNames = map[Type]string{
 	ForwardFailed:                "RESPONSE_FORWARD_FAILED",
 }
 
-// String gives Slurm's name of the type with its number, as logs want it:
-// "REQUEST_PING(1008)".
+// String returns Slurm's name of the type with its number, for logs: "REQUEST_PING(1008)".
 func (t Type) String() string {
 	n := strconv.Itoa(int(t))
 	if name, ok := typeNames[t]; ok {

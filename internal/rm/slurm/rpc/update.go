@@ -8,16 +8,29 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// Hold makes an update the one of "scontrol hold": priority 0, and an operator's hold, which
-// the job's user cannot release (scontrol_hold in scontrol/update_job.c).
+// NewJobUpdate returns a description that changes nothing of a job, as the body of a
+// [RequestUpdateJob]. The caller sets the fields that change. job is written as in
+// [KillRequest].
+func NewJobUpdate(job string) *JobDesc {
+	j := NewJobDesc()
+	j.JobIDStr = job
+	return j
+}
+
+// ReleasePriority is the priority with which an update releases a held job (scontrol_hold in
+// scontrol/update_job.c).
+const ReleasePriority = slurmspec.Infinite
+
+// Hold makes an update hold the job as "scontrol hold" does: the priority becomes 0, and the
+// job's user cannot release it (scontrol_hold in scontrol/update_job.c).
 func (j *JobDesc) Hold() { j.Priority, j.AllocSID = 0, 0 }
 
-// Release makes an update the one of "scontrol release". slurmctld computes the priority
-// anew.
+// Release makes an update release the job as "scontrol release" does. slurmctld computes the
+// priority anew.
 func (j *JobDesc) Release() { j.Priority = ReleasePriority }
 
-// SetPriority makes an update give a fixed priority. 0 would be a hold, and the largest numbers
-// are Slurm's marks.
+// SetPriority makes an update give the job a fixed priority. It refuses 0, which holds a job,
+// and the largest numbers, which are Slurm's marks.
 func (j *JobDesc) SetPriority(priority uint32) error {
 	if priority == 0 || priority >= slurmspec.NoVal {
 		return fmt.Errorf("priority %d: not one that a job can have (want 1 to %d)", priority, slurmspec.NoVal-1)
@@ -26,8 +39,8 @@ func (j *JobDesc) SetPriority(priority uint32) error {
 	return nil
 }
 
-// SetTimeLimit makes an update give a time limit, rounded up to whole minutes;
-// [hpc.Unlimited] for none.
+// SetTimeLimit makes an update give the job a time limit, rounded up to whole minutes.
+// [hpc.Unlimited] removes the limit. It refuses a limit of 0 or less.
 func (j *JobDesc) SetTimeLimit(limit time.Duration) error {
 	if limit == hpc.Unlimited {
 		j.TimeLimit = slurmspec.Infinite
@@ -40,8 +53,8 @@ func (j *JobDesc) SetTimeLimit(limit time.Duration) error {
 	return nil
 }
 
-// SetNodes makes an update ask for exactly so many nodes, unless that is 0, and for those
-// of a host list, unless that is empty (NumNodes and ReqNodeList of "scontrol update").
+// SetNodes makes an update ask for count nodes and for the nodes of a host list (NumNodes and
+// ReqNodeList of "scontrol update"). A count of 0 and an empty list change nothing.
 func (j *JobDesc) SetNodes(count int, list string) {
 	if count > 0 {
 		j.MinNodes, j.MaxNodes = uint32(count), uint32(count)

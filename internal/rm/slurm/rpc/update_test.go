@@ -8,15 +8,7 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-func failOn(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// What a job cannot have is refused before it is sent, and a time limit is rounded up to
-// Slurm's minutes.
+// An update refuses values that a job cannot have, and rounds a time limit up to Slurm's minutes.
 func TestUpdateValues(t *testing.T) {
 	j := NewJobUpdate("12")
 	for _, priority := range []uint32{0, slurmspec.NoVal, slurmspec.Infinite} {

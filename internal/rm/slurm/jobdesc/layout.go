@@ -1,15 +1,19 @@
-package rpc
+package jobdesc
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
+	"rmreplay/internal/hostlist"
+	"rmreplay/internal/rm/slurm/rpc"
 	"rmreplay/internal/slurmspec"
 )
 
-// layout is the part of sbatch's options from which it works out the numbers of
-// nodes, tasks and CPUs. 0 means not given, except where a flag says so.
+// layout holds the options from which sbatch derives the numbers of nodes, tasks and CPUs. 0 is
+// "not given", except for numbers with a flag of their own.
 type layout struct {
 	minNodes, maxNodes      int
 	nodesSet                bool
@@ -24,9 +28,9 @@ type layout struct {
 	nodeList                string
 }
 
-// setLayout fills in nodes, tasks and CPUs. The order of the steps is that of
-// _opt_verify (sbatch/opt.c), since each reads what the ones before it set.
-func (s *Submission) setLayout(j *JobDesc) error {
+// setLayout sets nodes, tasks and CPUs. The steps have the order of _opt_verify (sbatch/opt.c),
+// since each reads values that earlier steps set.
+func (s *Submission) setLayout(j *rpc.JobDesc) error {
 	l := layout{
 		minNodes: 1, tasks: 1, minCPUs: -1,
 		sockets: s.SocketsPerNode, cores: s.CoresPerSocket, threads: s.ThreadsPerCore,
@@ -64,9 +68,9 @@ func (s *Submission) setLayout(j *JobDesc) error {
 	return nil
 }
 
-// applyHint turns --hint into the options that it stands for (validate_hint_option
-// in slurm_opt.c, verify_hint in proc_args.c). It gives way to explicit numbers of
-// tasks or threads per core, and otherwise takes the place of sockets and cores.
+// applyHint turns --hint into other options (validate_hint_option in slurm_opt.c, verify_hint in
+// proc_args.c). Explicit numbers of tasks or threads per core override the hint. The hint
+// overrides sockets and cores.
 func (l *layout) applyHint(hint string, explicit bool) error {
 	if hint == "" || explicit {
 		return nil
@@ -89,7 +93,7 @@ func (l *layout) applyHint(hint string, explicit bool) error {
 	return nil
 }
 
-// applyNodeList makes the named nodes the least number of nodes.
+// applyNodeList raises the least number of nodes to the number of the named nodes.
 func (l *layout) applyNodeList() error {
 	if l.nodeList == "" {
 		if l.dist&distBase == distArbitrary {
@@ -97,7 +101,7 @@ func (l *layout) applyNodeList() error {
 		}
 		return nil
 	}
-	hosts, err := expandHosts(l.nodeList)
+	hosts, err := nodeNames(l.nodeList)
 	if err != nil {
 		return fmt.Errorf("--nodelist %q: %w", l.nodeList, err)
 	}
@@ -111,7 +115,25 @@ func (l *layout) applyNodeList() error {
 	return nil
 }
 
-// balance makes tasks of nodes and limits nodes by tasks.
+// maxNodeNames is Slurm's limit for the number of names in one range of a host list (MAX_RANGE
+// in hostlist.c), which is used for a whole node list.
+const maxNodeNames = 1 << 16
+
+// nodeNames returns the names of a node list, sorted, each once, as hostlist_uniq does.
+func nodeNames(list string) ([]string, error) {
+	names, err := hostlist.ExpandAtMost(list, maxNodeNames)
+	if err != nil {
+		return nil, err
+	}
+	if len(names) == 0 {
+		return nil, errors.New("no node is named")
+	}
+	slices.Sort(names)
+	return slices.Compact(names), nil
+}
+
+// balance derives the number of tasks from the number of nodes, and limits the nodes to the
+// tasks.
 func (l *layout) balance() error {
 	if l.dist&distBase == distPlane && l.tasks/int(l.planeSize) < l.minNodes &&
 		(l.minNodes-1)*int(l.planeSize) >= l.tasks {
@@ -143,15 +165,14 @@ func (l *layout) balance() error {
 	return nil
 }
 
-// fill puts the numbers into the description (slurm_opt_create_job_desc in
-// slurm_opt.c).
-func (l *layout) fill(s *Submission, j *JobDesc) {
+// fill sets the numbers in the description (slurm_opt_create_job_desc in slurm_opt.c).
+func (l *layout) fill(s *Submission, j *rpc.JobDesc) {
 	j.TaskDist, j.ReqNodes = l.dist, l.nodeList
 	if l.planeSize != 0 {
 		j.PlaneSize = uint16(l.planeSize)
 	}
 	if l.tasksSet {
-		j.Flags |= flagTasksSet
+		j.Flags |= rpc.FlagTasksSet
 		j.Tasks = uint32(l.tasks)
 	}
 	switch {
@@ -163,7 +184,7 @@ func (l *layout) fill(s *Submission, j *JobDesc) {
 		j.MinCPUs = uint32(l.tasks)
 	}
 	if s.CPUsPerTask > 0 {
-		j.Flags |= flagCPUsSet
+		j.Flags |= rpc.FlagCPUsSet
 		j.CPUsPerTask = uint16(s.CPUsPerTask)
 	}
 	if l.nodesSet {
@@ -193,8 +214,8 @@ func (l *layout) fill(s *Submission, j *JobDesc) {
 	}
 }
 
-// Task distributions (enum task_dist_states in slurm.h): a nibble each for nodes,
-// sockets and cores.
+// Task distributions (enum task_dist_states in slurm.h): four bits each for nodes, sockets and
+// cores.
 const (
 	distCyclic    = 1
 	distBlock     = 2
@@ -214,7 +235,7 @@ func distribution(spec string) (dist, planeSize uint32, err error) {
 	}
 	lower := strings.ToLower(spec)
 	if lower == "" {
-		return distUnknown, 0, nil
+		return rpc.DistUnknown, 0, nil
 	}
 	if strings.HasPrefix(lower, "plane") {
 		_, size, _ := strings.Cut(lower, "=")
@@ -226,7 +247,7 @@ func distribution(spec string) (dist, planeSize uint32, err error) {
 	}
 	base, flag, flagged := strings.Cut(lower, ",")
 	if base == "pack" || base == "nopack" {
-		base, flag, flagged, dist = "", base, true, distUnknown
+		base, flag, flagged, dist = "", base, true, rpc.DistUnknown
 	}
 	if base != "" {
 		var ok bool
@@ -247,8 +268,8 @@ func distribution(spec string) (dist, planeSize uint32, err error) {
 	return dist, 0, nil
 }
 
-// distributionBase reads the levels of a distribution. "*" is the default: block for
-// nodes, cyclic for sockets, and for cores what sockets have.
+// distributionBase reads the levels of a distribution. "*" is the default: block for nodes,
+// cyclic for sockets, and for cores the distribution of the sockets.
 func distributionBase(levels []string) (uint32, bool) {
 	if len(levels) > 3 {
 		return 0, false

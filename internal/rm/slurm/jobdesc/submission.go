@@ -1,4 +1,9 @@
-package rpc
+// Package jobdesc makes the description of a batch job that sbatch 22.05 would send to
+// slurmctld. It derives numbers of nodes, tasks and CPUs from the job's request as sbatch does,
+// and refuses options that sbatch refuses.
+//
+// The package works out values only; package rpc writes them to the wire.
+package jobdesc
 
 import (
 	"errors"
@@ -10,71 +15,68 @@ import (
 	"time"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm/slurm/rpc"
 	"rmreplay/internal/slurmspec"
 )
 
-// Submission is a batch job to be submitted: what is asked for, and what sbatch would
-// find around itself.
+// Submission is a batch job to submit: the request, and what sbatch would find in its surroundings.
 type Submission struct {
 	hpc.Request
-	// Dependency replaces that of the request: the same in Slurm's own job numbers.
+	// Dependency replaces the request's dependency. It has Slurm's own job numbers.
 	Dependency string
-	// Script is the batch script; it must begin with "#!".
+	// Script is the batch script. It must begin with "#!".
 	Script string
-	// Args are the script's path and arguments. The path's last element is the job's
-	// name if the request has none.
+	// Args are the script's path and arguments. The path's last element is the job's name if
+	// the request has no name.
 	Args []string
-	// WorkDir is the directory the job runs in, "/" if empty.
+	// WorkDir is the directory that the job runs in; "/" if empty.
 	WorkDir string
 	// Environment is the script's environment as "NAME=value". slurmctld refuses a job
-	// without any, so an empty one is sent with a PATH.
+	// without an environment, so an empty one is sent with a PATH.
 	Environment []string
-	// StdIn, StdOut and StdErr are the paths that sbatch -i, -o and -e would name;
-	// relative ones are below WorkDir. StdIn is /dev/null if empty.
+	// StdIn, StdOut and StdErr are the paths of sbatch -i, -o and -e. Relative paths are below
+	// WorkDir. StdIn is /dev/null if empty.
 	StdIn, StdOut, StdErr string
 	// SubmitLine is the command line as accounting shows it.
 	SubmitLine string
-	// UID and GID are those of the request's User and Group.
+	// UID and GID are the numbers of the request's User and Group.
 	UID, GID uint32
-	// Now is the virtual time at which the job is submitted, to which Begin and
-	// Deadline are delays.
+	// Now is the virtual time of the submission. Begin and Deadline count from it.
 	Now hpc.Time
-	// SessionID is the submitting login session.
+	// SessionID is the login session of the user who submits.
 	SessionID uint32
-	// SelectPlugin is the number of slurm.conf's SelectType ([SelectPluginID]); 0
-	// stands for cons_tres.
+	// SelectPlugin is the number of slurm.conf's SelectType ([rpc.SelectPluginID]); 0 for
+	// cons_tres.
 	SelectPlugin uint32
 }
 
-// JobDesc makes the description that sbatch 22.05 would send for the submission. It
-// follows _opt_verify (sbatch/opt.c), slurm_opt_create_job_desc (slurm_opt.c) and
-// _fill_job_desc_from_opts (sbatch/sbatch.c). An error names an option that sbatch
-// would not take. What slurmctld judges (partitions, limits, generic resources) is
-// left to it.
+// JobDesc returns the description that sbatch 22.05 would send for the job. It follows _opt_verify
+// (sbatch/opt.c), slurm_opt_create_job_desc (slurm_opt.c) and _fill_job_desc_from_opts
+// (sbatch/sbatch.c). The error names an option that sbatch would refuse. Partitions, limits and
+// generic resources are left to slurmctld.
 //
-// sbatch -B differs from the three long options in one way that a request cannot
-// express: without -N it implies a number of tasks, which a reader of -B has to put
-// into Tasks.
-func (s *Submission) JobDesc() (*JobDesc, error) {
-	j := NewJobDesc()
+// sbatch -B differs in one way from its three long options, and a request cannot express it:
+// without -N it implies a number of tasks. A reader of -B must put this number into Tasks.
+func (s *Submission) JobDesc() (*rpc.JobDesc, error) {
+	j := rpc.NewJobDesc()
 	if err := s.check(); err != nil {
 		return nil, fmt.Errorf("making a job description: %w", err)
 	}
 	s.setContext(j)
 	s.setFlags(j)
-	for _, set := range []func(*JobDesc) error{s.setTimes, s.setLayout, s.setMemory, s.setPlacement, s.setSignal} {
+	for _, set := range []func(*rpc.JobDesc) error{s.setTimes, s.setLayout, s.setMemory, s.setPlacement, s.setSignal} {
 		if err := set(j); err != nil {
 			return nil, fmt.Errorf("making a job description: %w", err)
 		}
 	}
 	s.setGRES(j)
-	j.deriveFromGRES()
+	deriveFromGRES(j)
 	return j, nil
 }
 
-// check refuses what sbatch refuses before it looks any further
-// (validate_options_salloc_sbatch_srun in slurm_opt.c, and gres.c where only clients
-// insist).
+// check refuses combinations of options that sbatch refuses before it derives anything
+// (validate_options_salloc_sbatch_srun in slurm_opt.c, and the checks in gres.c that only
+// clients make).
 func (s *Submission) check() error {
 	switch {
 	case !strings.HasPrefix(s.Script, "#!"):
@@ -95,13 +97,13 @@ func (s *Submission) check() error {
 		return errors.New("--cpus-per-gpu and --cpus-per-task exclude each other")
 	case s.MaxNodes != 0 && s.MaxNodes < s.MinNodes:
 		return fmt.Errorf("at most %d nodes is less than at least %d", s.MaxNodes, s.MinNodes)
-	case s.Nice > int(niceOffset)-3 || s.Nice < -(int(niceOffset)-3):
-		return fmt.Errorf("nice %d is out of range (want -%d to %[2]d)", s.Nice, niceOffset-3)
+	case s.Nice > int(rpc.NiceOffset)-3 || s.Nice < -(int(rpc.NiceOffset)-3):
+		return fmt.Errorf("nice %d is out of range (want -%d to %[2]d)", s.Nice, rpc.NiceOffset-3)
 	}
 	return s.checkRanges()
 }
 
-// checkRanges refuses numbers that their fields on the wire cannot hold.
+// checkRanges refuses numbers that do not fit their fields on the wire.
 func (s *Submission) checkRanges() error {
 	const small, large = math.MaxUint16 - 2, math.MaxInt32
 	for _, f := range []struct {
@@ -122,8 +124,8 @@ func (s *Submission) checkRanges() error {
 		{"--sockets-per-node", int64(s.SocketsPerNode), small},
 		{"--cores-per-socket", int64(s.CoresPerSocket), small},
 		{"--threads-per-core", int64(s.ThreadsPerCore), small},
-		{"--core-spec", int64(s.CoreSpec), int64(coreSpecThread) - 1},
-		{"--thread-spec", int64(s.ThreadSpec), int64(coreSpecThread) - 1},
+		{"--core-spec", int64(s.CoreSpec), int64(rpc.CoreSpecThread) - 1},
+		{"--thread-spec", int64(s.ThreadSpec), int64(rpc.CoreSpecThread) - 1},
 		{"--mem-per-cpu", s.MemPerCPU, math.MaxInt64},
 		{"--mem-per-gpu", s.MemPerGPU, math.MaxInt64},
 		{"--tmp", s.TmpDisk, math.MaxUint32 - 2},
@@ -141,6 +143,7 @@ func (s *Submission) checkRanges() error {
 	return nil
 }
 
+// btoi returns 1 for true and 0 for false.
 func btoi(b bool) int {
 	if b {
 		return 1
@@ -148,9 +151,9 @@ func btoi(b bool) int {
 	return 0
 }
 
-// setContext fills in who submits what from where, and the fields that are passed on
-// as they are.
-func (s *Submission) setContext(j *JobDesc) {
+// setContext sets the user, the script and its surroundings, and the fields that sbatch passes
+// on unchanged.
+func (s *Submission) setContext(j *rpc.JobDesc) {
 	j.Name = s.Name
 	if j.Name == "" && len(s.Args) > 0 {
 		j.Name = path.Base(s.Args[0])
@@ -181,10 +184,11 @@ func (s *Submission) setContext(j *JobDesc) {
 	if s.SelectPlugin != 0 {
 		j.SelectPlugin = s.SelectPlugin
 	}
-	// What sbatch always sends although nobody asked for it.
+	// sbatch always sends these two.
 	j.MailType, j.MemBindType = 0, 0
 }
 
+// absolute returns a path below the working directory, unless it is absolute or empty.
 func (s *Submission) absolute(p string) string {
 	if p == "" || path.IsAbs(p) {
 		return p
@@ -192,8 +196,8 @@ func (s *Submission) absolute(p string) string {
 	return strings.TrimSuffix(s.WorkDir, "/") + "/" + p
 }
 
-// setFlags fills in yes and no, and the priority.
-func (s *Submission) setFlags(j *JobDesc) {
+// setFlags sets the options without a value, the nice value and the priority.
+func (s *Submission) setFlags(j *rpc.JobDesc) {
 	j.Contiguous = uint16(btoi(s.Contiguous))
 	if s.Overcommit {
 		j.Overcommit = 1
@@ -208,19 +212,19 @@ func (s *Submission) setFlags(j *JobDesc) {
 		j.Requeue = uint16(btoi(*s.Requeue))
 	}
 	if s.KillOnInvalidDep != nil {
-		j.Flags |= flagNoKillInvalidDep
+		j.Flags |= rpc.FlagNoKillInvalidDep
 		if *s.KillOnInvalidDep {
-			j.Flags ^= flagNoKillInvalidDep | flagKillInvalidDep
+			j.Flags ^= rpc.FlagNoKillInvalidDep | rpc.FlagKillInvalidDep
 		}
 	}
 	if s.SpreadJob {
-		j.Flags |= flagSpreadJob
+		j.Flags |= rpc.FlagSpreadJob
 	}
 	if s.UseMinNodes {
-		j.Flags |= flagUseMinNodes
+		j.Flags |= rpc.FlagUseMinNodes
 	}
 	if s.Nice != 0 {
-		j.Nice = niceOffset + uint32(int32(s.Nice))
+		j.Nice = rpc.NiceOffset + uint32(int32(s.Nice))
 	}
 	switch {
 	case s.Hold:
@@ -230,9 +234,9 @@ func (s *Submission) setFlags(j *JobDesc) {
 	}
 }
 
-// setTimes fills in limits and instants. Slurm's time limits are minutes, rounded up
+// setTimes sets time limits and instants. Slurm rounds time limits up to minutes
 // (time_str2mins in parse_time.c).
-func (s *Submission) setTimes(j *JobDesc) error {
+func (s *Submission) setTimes(j *rpc.JobDesc) error {
 	var err error
 	if j.TimeLimit, err = slurmspec.Minutes(s.TimeLimit); err != nil {
 		return fmt.Errorf("--time %w", err)
@@ -261,8 +265,8 @@ func (s *Submission) setTimes(j *JobDesc) error {
 	return nil
 }
 
-// setMemory fills in memory and disk.
-func (s *Submission) setMemory(j *JobDesc) error {
+// setMemory sets memory and disk.
+func (s *Submission) setMemory(j *rpc.JobDesc) error {
 	switch {
 	case s.MemPerNode == hpc.AllMemory:
 		j.MinMemory = 0
@@ -280,9 +284,9 @@ func (s *Submission) setMemory(j *JobDesc) error {
 	return nil
 }
 
-// setPlacement fills in how the job's nodes are shared, its distribution and its
-// specialized cores.
-func (s *Submission) setPlacement(j *JobDesc) error {
+// setPlacement sets how the job shares its nodes, its specialized cores, and the binding of
+// generic resources.
+func (s *Submission) setPlacement(j *rpc.JobDesc) error {
 	switch s.Exclusive {
 	case "":
 		if s.Oversubscribe {
@@ -301,37 +305,37 @@ func (s *Submission) setPlacement(j *JobDesc) error {
 	case s.CoreSpec > 0:
 		j.CoreSpec = uint16(s.CoreSpec)
 	case s.ThreadSpec > 0:
-		j.CoreSpec = uint16(s.ThreadSpec) | coreSpecThread
+		j.CoreSpec = uint16(s.ThreadSpec) | rpc.CoreSpecThread
 	}
 	switch strings.ToLower(s.GRESFlags) {
 	case "":
 	case "enforce-binding":
-		j.Flags |= flagGRESEnforceBind
+		j.Flags |= rpc.FlagGRESEnforceBind
 	case "disable-binding":
-		j.Flags |= flagGRESDisableBind
+		j.Flags |= rpc.FlagGRESDisableBind
 	default:
 		return fmt.Errorf("--gres-flags %q is not known (want enforce-binding or disable-binding)", s.GRESFlags)
 	}
 	return nil
 }
 
-// setSignal fills in the warning before the time limit (get_signal_opts in
-// proc_args.c): "[R][B][:]signal[@seconds]".
-func (s *Submission) setSignal(j *JobDesc) error {
+// setSignal sets the warning before the time limit: "[R][B][:]signal[@seconds]"
+// (get_signal_opts in proc_args.c).
+func (s *Submission) setSignal(j *rpc.JobDesc) error {
 	if s.Signal == "" {
 		return nil
 	}
 	spec := strings.ToUpper(s.Signal)
 	if rest, ok := strings.CutPrefix(spec, "R"); ok {
-		j.WarnFlags |= KillResv
+		j.WarnFlags |= rpc.KillResv
 		spec = rest
 	}
 	if rest, ok := strings.CutPrefix(spec, "B"); ok {
-		j.WarnFlags |= KillBatch
+		j.WarnFlags |= rpc.KillBatch
 		spec = rest
 	}
 	if rest, ok := strings.CutPrefix(spec, "R"); ok {
-		j.WarnFlags |= KillResv
+		j.WarnFlags |= rpc.KillResv
 		spec = rest
 	}
 	spec = strings.TrimPrefix(spec, ":")
@@ -351,8 +355,8 @@ func (s *Submission) setSignal(j *JobDesc) error {
 	return nil
 }
 
-// signalNumber gives the number of a signal that Slurm knows by name, or of one given
-// by number, or 0 (sig_name2num in proc_args.c).
+// signalNumber returns the number of a signal given by number or by a name that Slurm knows; 0
+// if the name is not known (sig_name2num in proc_args.c).
 func signalNumber(name string) uint16 {
 	if n, err := strconv.ParseUint(strings.TrimSpace(name), 10, 16); err == nil {
 		return uint16(n)

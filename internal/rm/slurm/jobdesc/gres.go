@@ -1,15 +1,16 @@
-package rpc
+package jobdesc
 
 import (
 	"strconv"
 	"strings"
 
+	"rmreplay/internal/rm/slurm/rpc"
 	"rmreplay/internal/slurmspec"
 )
 
-// setGRES fills in the generic resources in the form of trackable ones: "gpu:2"
-// becomes "gres:gpu:2" (gres_prepend_tres_type in gres.c, xfmt_tres in proc_args.c).
-func (s *Submission) setGRES(j *JobDesc) {
+// setGRES sets the generic resources, written as TRES: "gpu:2" becomes "gres:gpu:2"
+// (gres_prepend_tres_type in gres.c, xfmt_tres in proc_args.c).
+func (s *Submission) setGRES(j *rpc.JobDesc) {
 	j.TRESPerJob = gpuTRES(s.GPUs)
 	j.TRESPerNode = gpuTRES(s.GPUsPerNode)
 	j.TRESPerSocket = gpuTRES(s.GPUsPerSocket)
@@ -28,6 +29,7 @@ func (s *Submission) setGRES(j *JobDesc) {
 	j.TRESPerNode = gres
 }
 
+// gpuTRES writes the value of one of the --gpus options as TRES.
 func gpuTRES(spec string) string {
 	var words []string
 	for _, w := range strings.Split(spec, ",") {
@@ -38,8 +40,7 @@ func gpuTRES(spec string) string {
 	return strings.Join(words, ",")
 }
 
-// gresRequest is what a job asks for of one generic resource of one type; 0 is
-// nothing.
+// gresRequest is a job's request for one type of one generic resource; 0 is "not given".
 type gresRequest struct {
 	name, typ                           string
 	perJob, perNode, perSocket, perTask uint64
@@ -49,8 +50,8 @@ type gresRequest struct {
 // gresRequests collects a job's requests by resource and type, in order.
 type gresRequests []*gresRequest
 
-// each calls f for every "gres:name[:type][:count]" in a list, with its record and
-// count. A count that cannot be read ends the list: slurmctld will refuse it.
+// each calls f for every "gres:name[:type][:count]" in a list, with its record and count. A
+// word without a count that can be read counts as one; slurmctld will refuse it.
 func (g *gresRequests) each(list string, f func(r *gresRequest, count uint64)) {
 	if list == "" {
 		return
@@ -68,6 +69,7 @@ func (g *gresRequests) each(list string, f func(r *gresRequest, count uint64)) {
 	}
 }
 
+// record returns the request for a resource and type, which it adds if there is none yet.
 func (g *gresRequests) record(name, typ string) *gresRequest {
 	for _, r := range *g {
 		if r.name == name && r.typ == typ {
@@ -91,11 +93,10 @@ func gresCount(word string) (uint64, bool) {
 	return n << shift, err == nil
 }
 
-// deriveFromGRES sets the numbers that follow from the generic resources, as the
-// client's own check of them does (gres_job_state_validate and _test_gres_cnt in
-// gres.c). Requests that contradict themselves are left as they are: slurmctld makes
-// the same check and refuses them.
-func (j *JobDesc) deriveFromGRES() {
+// deriveFromGRES sets the numbers that follow from the generic resources, as sbatch's check of
+// them does (gres_job_state_validate and _test_gres_cnt in gres.c). It leaves contradictory
+// requests as they are: slurmctld makes the same check and refuses them.
+func deriveFromGRES(j *rpc.JobDesc) {
 	perTask := j.TRESPerTask != "" || j.TasksPerTRES != slurmspec.NoVal16
 	if perTask && j.Tasks == slurmspec.NoVal && j.MinNodes != slurmspec.NoVal && j.MinNodes == j.MaxNodes {
 		switch {
@@ -107,7 +108,7 @@ func (j *JobDesc) deriveFromGRES() {
 			j.Tasks = j.MinNodes
 		}
 	}
-	requests, gpu := j.gresRequests()
+	requests, gpu := requestsOf(j)
 	if n := uint64(j.TasksPerTRES); j.TasksPerTRES != slurmspec.NoVal16 && n != 0 {
 		switch {
 		case gpu:
@@ -124,12 +125,12 @@ func (j *JobDesc) deriveFromGRES() {
 		}
 	}
 	for _, r := range requests {
-		j.deriveFrom(r)
+		deriveFrom(j, r)
 	}
 }
 
-// gresRequests collects what the job asks for, and says whether gpus are among it.
-func (j *JobDesc) gresRequests() (g gresRequests, gpu bool) {
+// requestsOf collects the job's requests. gpu says whether one of them is for gpus.
+func requestsOf(j *rpc.JobDesc) (g gresRequests, gpu bool) {
 	raise := func(r *gresRequest, total uint64) {
 		gpu = gpu || r.name == "gpu"
 		r.total = max(r.total, total)
@@ -163,9 +164,9 @@ func (j *JobDesc) gresRequests() (g gresRequests, gpu bool) {
 	return g, gpu
 }
 
-// deriveFrom sets what follows from one request. Each step applies only where the
-// numbers divide evenly, which is what slurmctld insists on.
-func (j *JobDesc) deriveFrom(r *gresRequest) {
+// deriveFrom sets the numbers that follow from one request. Each step needs numbers that divide
+// evenly, as slurmctld does.
+func deriveFrom(j *rpc.JobDesc, r *gresRequest) {
 	if r.perJob != 0 && r.perNode != 0 && r.perJob%r.perNode == 0 {
 		nodes := r.perJob / r.perNode
 		if (j.MinNodes == slurmspec.NoVal || nodes >= uint64(j.MinNodes)) && nodes <= uint64(j.MaxNodes) {
@@ -192,7 +193,8 @@ func (j *JobDesc) deriveFrom(r *gresRequest) {
 	}
 }
 
-// quotient sets a number of tasks that is not given to how often per goes into total.
+// quotient sets a number of tasks that is not given to total divided by per, if that leaves no
+// rest.
 func quotient(field *uint16, total, per uint64) {
 	if total != 0 && total%per == 0 && (*field == slurmspec.NoVal16 || *field == 0) {
 		*field = uint16(total / per)

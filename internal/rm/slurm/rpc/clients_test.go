@@ -1,0 +1,130 @@
+package rpc_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm/slurm/rpc"
+	"rmreplay/internal/rm/slurm/rpc/rpctest"
+	"rmreplay/internal/slurmspec"
+)
+
+// TestClientsSendTheSame compares the messages of scancel, scontrol and sdiag with this package's
+// messages for the same requests.
+func TestClientsSendTheSame(t *testing.T) {
+	rpctest.NeedSlurm(t, "scancel", "scontrol", "sdiag")
+	dir := t.TempDir()
+	r := rpctest.NewRecorder(t, func(m *rpc.Message) *rpc.Message {
+		if m.Type == rpc.RequestCreateReservation {
+			return rpc.Reply(m, rpc.ResponseCreateReservation, rpctest.Body(&rpc.DeleteReservation{Name: "r"}), nil)
+		}
+		return rpc.Reply(m, rpc.ResponseRC, rpc.AppendRC(nil, 0), nil)
+	})
+	conf := rpctest.ControllerConf(t, dir, r.Port(), "NodeName=n[1-8] CPUs=16\nPartitionName=p1 Nodes=ALL Default=YES")
+	node := func(e hpc.NodeEvent) []byte {
+		m, err := rpc.NewNodeUpdate(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return rpctest.Body(m)
+	}
+	resv := func(v hpc.Reservation, update bool) []byte {
+		m, err := rpc.NewReservationDesc(v, update)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return rpctest.Body(m)
+	}
+	flagged := func(update bool, flags ...string) []byte {
+		if update {
+			return resv(hpc.Reservation{Name: "r", Flags: flags}, true)
+		}
+		return resv(hpc.Reservation{Name: "r", Start: hpc.Unix(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC).Unix()), Duration: time.Hour, Nodes: "n1", Users: []string{"a"}, Flags: flags}, false)
+	}
+	start := hpc.Unix(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC).Unix())
+	update := func(job string, set func(*rpc.JobDesc)) []byte {
+		j := rpc.NewJobUpdate(job)
+		set(j)
+		return rpctest.Body(j)
+	}
+	type command struct {
+		line string
+		typ  rpc.Type
+		body []byte
+	}
+	commands := []command{
+		{"scancel 12", rpc.RequestKillJob, rpctest.Body(&rpc.KillRequest{Job: "12", Signal: 9})},
+		{"scancel 12_3", rpc.RequestKillJob, rpctest.Body(&rpc.KillRequest{Job: "12_3", Signal: 9})},
+		{"scancel 12_[1-5]", rpc.RequestKillJob, rpctest.Body(&rpc.KillRequest{Job: "12_[1-5]", Signal: 9})},
+		{"scontrol update nodename=n[1-2] state=drain reason=disk", rpc.RequestUpdateNode, node(hpc.NodeEvent{Nodes: "n[1-2]", State: "drain", Reason: "disk"})},
+		{"scontrol update nodename=n3 state=down reason=x", rpc.RequestUpdateNode, node(hpc.NodeEvent{Nodes: "n3", State: "down", Reason: "x"})},
+		{"scontrol update nodename=n3 state=resume", rpc.RequestUpdateNode, node(hpc.NodeEvent{Nodes: "n3", State: "resume"})},
+		{"scontrol create reservation reservationname=r starttime=2030-01-01T00:00:00 duration=90 nodes=n[1-2] users=a,b flags=maint,ignore_jobs", rpc.RequestCreateReservation,
+			resv(hpc.Reservation{Name: "r", Start: start, Duration: 90 * time.Minute, Nodes: "n[1-2]", Users: []string{"a", "b"}, Flags: []string{"MAINT", "IGNORE_JOBS"}}, false)},
+		{"scontrol create reservation reservationname=r starttime=2030-01-01T00:00:00 duration=1:00:00 nodecnt=3 partition=p1 accounts=acc features=f", rpc.RequestCreateReservation,
+			resv(hpc.Reservation{Name: "r", Start: start, Duration: time.Hour, NodeCount: 3, Partition: "p1", Accounts: []string{"acc"}, Features: "f"}, false)},
+		{"scontrol create reservation reservationname=r starttime=2030-01-01T00:00:00 duration=infinite partition=p1 users=a", rpc.RequestCreateReservation,
+			resv(hpc.Reservation{Name: "r", Start: start, Duration: hpc.Unlimited, Partition: "p1", Users: []string{"a"}}, false)},
+		{"scontrol create reservation reservationname=r starttime=2030-01-01T00:00:00 duration=60 nodes=ALL partition=p1 users=a licenses=l:2 flags=any_nodes", rpc.RequestCreateReservation,
+			resv(hpc.Reservation{Name: "r", Start: start, Duration: time.Hour, Nodes: "ALL", Partition: "p1", Users: []string{"a"}, Licenses: "l:2", Flags: []string{"ANY_NODES"}}, false)},
+		{"scontrol update reservationname=r duration=120 users=c", rpc.RequestUpdateReservation, resv(hpc.Reservation{Name: "r", Duration: 2 * time.Hour, Users: []string{"c"}}, true)},
+		{"scontrol delete reservationname=r", rpc.RequestDeleteReservation, rpctest.Body(&rpc.DeleteReservation{Name: "r"})},
+		{"scontrol update jobid=12 priority=77", rpc.RequestUpdateJob, update("12", func(j *rpc.JobDesc) { j.Priority = 77 })},
+		{"scontrol hold 12", rpc.RequestUpdateJob, update("12", (*rpc.JobDesc).Hold)},
+		{"scontrol release 12", rpc.RequestUpdateJob, update("12", (*rpc.JobDesc).Release)},
+		{"scontrol update jobid=12_[1,3] timelimit=90", rpc.RequestUpdateJob, update("12_1,3", func(j *rpc.JobDesc) { failOn(t, j.SetTimeLimit(90*time.Minute)) })},
+		{"scontrol update jobid=12 timelimit=unlimited", rpc.RequestUpdateJob, update("12", func(j *rpc.JobDesc) { failOn(t, j.SetTimeLimit(hpc.Unlimited)) })},
+		{"scontrol requeue 12", rpc.RequestJobRequeue, rpctest.Body(&rpc.RequeueRequest{Job: "12"})},
+		{"scontrol suspend 12", rpc.RequestSuspend, rpctest.Body(&rpc.SuspendRequest{Job: "12"})},
+		{"scontrol resume 12", rpc.RequestSuspend, rpctest.Body(&rpc.SuspendRequest{Job: "12", Resume: true})},
+		{"scontrol ping", rpc.RequestPing, nil},
+		{"scontrol shutdown slurmctld", rpc.RequestShutdown, rpctest.Body(rpc.ShutdownController)},
+		{"scontrol shutdown", rpc.RequestShutdown, rpctest.Body(rpc.ShutdownAll)},
+		{"scontrol reconfigure", rpc.RequestReconfigure, nil},
+		{"sdiag", rpc.RequestStats, rpctest.Body(&rpc.StatsRequest{})},
+		{"sdiag -r", rpc.RequestStats, rpctest.Body(&rpc.StatsRequest{Reset: true})},
+		{"scontrol create reservation reservationname=r starttime=2030-01-01T00:00:00 endtime=2030-01-01T00:01:30 nodes=n1 users=a", rpc.RequestCreateReservation,
+			resv(hpc.Reservation{Name: "r", Start: start, Duration: 90 * time.Second, Nodes: "n1", Users: []string{"a"}}, false)},
+		{"scontrol update reservationname=r flags=purge_comp=2", rpc.RequestUpdateReservation, flagged(true, "PURGE_COMP=00:02:00")},
+	}
+	const create = "scontrol create reservation reservationname=r starttime=2030-01-01T00:00:00 duration=60 nodes=n1 users=a flags="
+	for _, flag := range slurmspec.ReservationFlags {
+		name := flag.Name
+		if name != slurmspec.FlagPartNodes { // which wants a partition
+			commands = append(commands, command{create + name, rpc.RequestCreateReservation, flagged(false, name)})
+		}
+		if flag.Off != 0 {
+			commands = append(commands, command{"scontrol update reservationname=r flags-=" + name, rpc.RequestUpdateReservation, flagged(true, "-"+name)})
+		}
+	}
+	for _, c := range commands {
+		t.Run(c.line, func(t *testing.T) {
+			for len(r.Messages) > 0 {
+				<-r.Messages // what the command before sent afterwards
+			}
+			out, _ := rpctest.RunClient(t, conf, dir, "", strings.Fields(c.line)...)
+			t.Logf("%s", out)
+			for {
+				m := r.Next(t) // some commands ask for other things first
+				if m.Type != c.typ {
+					t.Logf("sent %v first", m.Type)
+					continue
+				}
+				if !bytes.Equal(m.Body, c.body) {
+					t.Errorf("the bytes differ:\ntheirs %q\nours   %q", m.Body, c.body)
+				}
+				return
+			}
+		})
+	}
+}
+
+func failOn(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,135 @@
+package rpc
+
+const gresMagic = 0x438a34d4 // GRES_MAGIC in gres.c
+
+// Flags of a generic resource in a node's registration (gres.h).
+const (
+	GRESHasFile   = uint32(1 << 1) // GRES_CONF_HAS_FILE: backed by device files
+	GRESHasType   = uint32(1 << 2) // GRES_CONF_HAS_TYPE
+	GRESCountOnly = uint32(1 << 3) // GRES_CONF_COUNT_ONLY: no plugin to load
+	GRESLoaded    = uint32(1 << 4) // GRES_CONF_LOADED
+	GRESEnvNVML   = uint32(1 << 5) // GRES_CONF_ENV_NVML, what gpus without AutoDetect get
+	GRESEnvRSMI   = uint32(1 << 6)
+	GRESEnvOpenCL = uint32(1 << 7)
+	GRESEnvDef    = uint32(1 << 8)
+)
+
+// GRES is one line of a node's gres.conf. A resource with files has one record for each File=
+// line, since Cores and Links can differ.
+type GRES struct {
+	Name  string // "gpu"
+	Type  string // "a100", or empty
+	Count uint64
+	// CPUs is the number of cores on the node.
+	CPUs uint32
+	// Cores lists the cores that the resource is close to ("0-15"); empty for all.
+	Cores string
+	// Links lists the number of links to each other resource ("-1,16"); empty for none.
+	Links string
+	Flags uint32 // GRES constants
+}
+
+// GRESPluginID returns the number by which Slurm names a generic resource: the sum of the
+// bytes of its name, shifted by 0, 8, 16, 24, 0... bits (gres_build_id in gres.c).
+func GRESPluginID(name string) uint32 {
+	var id uint32
+	for i := range len(name) {
+		id += uint32(name[i]) << (8 * (i % 4))
+	}
+	return id
+}
+
+// gresBlock appends a node's generic resources, in a block that carries the sender's version
+// (gres_node_config_pack in gres.c).
+func (e *encoder) gresBlock(records []GRES) {
+	block := newEncoder(nil, e.protocol)
+	block.U16(uint16(e.protocol.version))
+	block.U16(uint16(len(records)))
+	for _, g := range records {
+		block.U32(gresMagic)
+		block.U64(g.Count)
+		block.U32(g.CPUs)
+		block.U32(g.Flags)
+		block.U32(GRESPluginID(g.Name))
+		block.Str(g.Cores)
+		block.Str(g.Links)
+		block.Str(g.Name)
+		block.Str(g.Type)
+		block.Str("") // unique id
+	}
+	e.U32(uint32(len(block.Bytes)))
+	e.Mem(block.Bytes)
+}
+
+// gresRecords reads the count of a list of generic resources. For each record it reads the
+// magic number and the plugin, then calls read for the rest.
+func (d *decoder) gresRecords(field string, read func()) {
+	n := int(d.U16(field + " count"))
+	for i := 0; i < n && d.Err() == nil; i++ {
+		if magic := d.U32(field + " magic"); d.Err() == nil && magic != gresMagic {
+			d.Fail("%s record %d starts with %#x (want %#x)", field, i, magic, gresMagic)
+		}
+		d.U32(field + " plugin")
+		read()
+	}
+}
+
+// gresNodes skips a part of a record that only some records have: a flag says whether it
+// follows. It has one element for each node.
+func (d *decoder) gresNodes(nodes uint32, field string, element func()) {
+	if d.U8(field+" flag") == 0 {
+		return
+	}
+	for i := uint32(0); i < nodes && d.Err() == nil; i++ {
+		element()
+	}
+}
+
+// skipGRESAllocation skips the generic resources of a job as prolog and epilog get them
+// (gres_job_alloc_unpack in gres.c).
+func skipGRESAllocation(d *decoder) {
+	const f = "gres allocation"
+	d.gresRecords(f, func() {
+		nodes := d.U32(f + " nodes")
+		if d.U8(f+" count flag") != 0 {
+			d.U64s(f + " counts")
+		}
+		d.gresNodes(nodes, f+" bitmap", func() { d.SkipBitmap(f) })
+	})
+}
+
+// skipJobGRES skips the generic resources of a job (gres_job_state_pack in gres.c).
+func skipJobGRES(d *decoder) {
+	const f = "job gres"
+	d.gresRecords(f, func() {
+		d.U16(f + " cpus")
+		d.U16(f + " flags")
+		d.Take(5*8, f+" counts")
+		d.U16(f + " tasks")
+		d.U64(f + " total")
+		d.Str(f + " type")
+		nodes := d.U32(f + " nodes")
+		if d.U8(f+" count flag") != 0 {
+			d.U64s(f + " node counts")
+		}
+		d.gresNodes(nodes, f+" bitmap", func() { d.SkipBitmap(f) })
+		d.gresNodes(nodes, f+" step bitmap", func() { d.SkipBitmap(f) })
+		d.gresNodes(nodes, f+" step counts", func() { d.U64(f) })
+	})
+}
+
+// skipStepGRES skips the generic resources of a step (gres_step_state_pack in gres.c).
+func skipStepGRES(d *decoder) {
+	const f = "step gres"
+	d.gresRecords(f, func() {
+		d.U16(f + " cpus")
+		d.U16(f + " flags")
+		d.Take(6*8, f+" counts")
+		nodes := d.U32(f + " nodes")
+		d.SkipBitmap(f + " nodes in use")
+		if d.U8(f+" count flag") != 0 {
+			d.U64s(f + " node counts")
+		}
+		d.gresNodes(nodes, f+" bitmap", func() { d.SkipBitmap(f) })
+	})
+}

@@ -1,0 +1,48 @@
+package rpc
+
+import (
+	"strconv"
+
+	"rmreplay/internal/slurmspec"
+)
+
+// UsageHeader returns the beginning of slurmctld's file assoc_usage, which keeps the fair-share
+// usage of associations between two runs of slurmctld (dump_assoc_mgr_state in assoc_mgr.c).
+// saved is in seconds since the Unix epoch. [AppendUsage] appends the associations.
+func (c Codec) UsageHeader(saved int64) []byte {
+	e := newEncoder(nil, c.protocol)
+	e.U16(uint16(c.protocol.version))
+	e.Time(saved)
+	return e.Bytes
+}
+
+// AppendUsage appends the usage of one association to a file that [Codec.UsageHeader] began,
+// without the usage of the associations below it. raw is in seconds of billed TRES.
+//
+// slurmctld compares limits in TRES-minutes with the usage of single TRES. That of the TRES
+// billing is raw. That of CPUs is raw only if processors says that CPUs are billed. The usage of
+// all other TRES, and the time that GrpWall limits, begin at 0.
+func AppendUsage(dst []byte, association uint32, raw float64, processors bool) []byte {
+	e := newEncoder(dst, nil)
+	e.U32(association)
+	seconds := strconv.FormatFloat(raw, 'f', 6, 64)
+	e.Str(seconds)
+	tres := strconv.Itoa(slurmspec.TRESBilling) + "=" + seconds
+	if processors {
+		tres = strconv.Itoa(slurmspec.TRESCPU) + "=" + seconds + "," + tres
+	}
+	e.Str(tres)
+	e.U32(0)
+	return e.Bytes
+}
+
+// AppendUsageReset appends slurmctld's file priority_last_decay_ran to dst. In it the priority
+// plugin keeps when usage last decayed and when it was last reset (_write_last_decay_ran in
+// priority_multifactor.c). at is the reset, in seconds since the Unix epoch. The file says that
+// the usage has never decayed.
+func AppendUsageReset(dst []byte, at int64) []byte {
+	e := newEncoder(dst, nil)
+	e.Time(0)
+	e.Time(at)
+	return e.Bytes
+}
