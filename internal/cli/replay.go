@@ -30,7 +30,7 @@ func (o *replayOptions) addFlags(c *cobra.Command) {
 	flags.Duration(f, &o.lead, "lead", 0, "Slurm has run for `DURATION` when the workload begins, at least 5s (default: between one and six minutes, drawn)")
 	f.BoolVar(&o.slurm.WithoutAccounting, "no-accounting", false, "run without slurmdbd even if the site has it: no associations, limits, QOS or fair-share")
 	f.BoolVar(&o.fixedPriorities, "fixed-priorities", false, "give every job the priority that the workload records, so that Slurm does not compute the order of the queue (a run's record has the priority with which a job started, sacct the one with which it became eligible)")
-	f.BoolVar(&o.slurm.AllowShell, "allow-shell", false, "run the shell lines among the workload's actions, which can do whatever you can")
+	f.BoolVar(&o.slurm.AllowShell, "allow-shell", false, "run those of the workload's actions that may write files or run programs: shell lines, which can do whatever you can, and commands such as scontrol write and sacctmgr archive")
 	f.StringVar(&o.clock, "clock", "frozen", "how long slurmctld's computing takes in virtual time: `MODEL` frozen (no time), measured (its CPU time here) or measured=F (F times that)")
 	require(c, "cluster")
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"rmreplay/internal/experiment"
+	"rmreplay/internal/rm/slurm"
 	"rmreplay/internal/rm/slurm/conf"
 	"rmreplay/internal/workload"
 )
@@ -63,9 +64,8 @@ func actionProblems(w *workload.Workload, cluster *conf.Cluster) (list []workloa
 		if err := experiment.CheckAction(a, w.Start, cluster); err != nil {
 			list = append(list, workload.Problem{Severity: workload.Error, Rule: ruleBadAction, Text: err.Error()})
 		}
-		if a.Shell != "" {
-			text := fmt.Sprintf("the action at %s is a shell line: it runs with --allow-shell only", a.At)
-			list = append(list, workload.Problem{Severity: workload.Warning, Rule: ruleShellAction, Text: text})
+		if err := slurm.CheckPermitted(a); err != nil {
+			list = append(list, workload.Problem{Severity: workload.Warning, Rule: ruleShellAction, Text: err.Error()})
 		}
 	}
 	return list
