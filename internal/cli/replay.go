@@ -30,7 +30,7 @@ func (o *replayOptions) addFlags(c *cobra.Command) {
 	flags.Duration(f, &o.lead, "lead", 0, "start Slurm `DURATION` before the workload begins, at least 5s (default: random, between one and six minutes)")
 	f.BoolVar(&o.slurm.WithoutAccounting, "no-accounting", false, "run without slurmdbd even if the site has it: without associations, limits, QOS and fair-share")
 	f.BoolVar(&o.fixedPriorities, "fixed-priorities", false, "give every job its recorded priority, in place of the one that Slurm computes (a run records the priority at a job's start, sacct the one when it became eligible)")
-	f.BoolVar(&o.slurm.AllowShell, "allow-shell", false, "run the shell lines among the workload's actions; they have all your permissions")
+	f.BoolVar(&o.slurm.AllowShell, "allow-shell", false, "run those of the workload's actions that may write files or run programs, with your permissions: shell lines, and commands such as scontrol write and sacctmgr archive")
 	f.StringVar(&o.clock, "clock", "frozen", "virtual time that slurmctld's computing takes: `MODEL` frozen (none), measured (its CPU time here) or measured=F (F times that)")
 	require(c, "cluster")
 }

@@ -1,9 +1,9 @@
 package experiment
 
 import (
-	"fmt"
 	"time"
 
+	"rmreplay/internal/rm/slurm"
 	"rmreplay/internal/rm/slurm/conf"
 	"rmreplay/internal/workload"
 )
@@ -29,9 +29,8 @@ func Check(w *workload.Workload, cluster *conf.Cluster, zone *time.Location) []w
 		if err := CheckAction(a, w.Start, cluster); err != nil {
 			list = append(list, workload.Problem{Severity: workload.Error, Rule: RuleBadAction, Text: err.Error()})
 		}
-		if a.Shell != "" {
-			text := fmt.Sprintf("the action at %s is a shell line: it runs with --allow-shell only", a.At.Text(zone))
-			list = append(list, workload.Problem{Severity: workload.Warning, Rule: RuleShellAction, Text: text})
+		if err := slurm.CheckPermitted(a); err != nil {
+			list = append(list, workload.Problem{Severity: workload.Warning, Rule: RuleShellAction, Text: err.Error()})
 		}
 	}
 	return list

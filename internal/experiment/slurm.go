@@ -88,8 +88,8 @@ const earliestBegin = hpc.Time(24 * time.Hour)
 
 func (e *slurmEngine) admit(p *Prepared) error {
 	for _, a := range p.workload.Actions {
-		if a.Shell != "" && !e.spec.AllowShell {
-			return p.checking(fmt.Errorf("the action at %s is a shell line (%.60q): it runs with --allow-shell only, for it can do whatever you can", a.At, a.Shell))
+		if err := slurm.CheckPermitted(a); err != nil && !e.spec.AllowShell {
+			return p.checking(err)
 		}
 		if err := CheckAction(a, p.workload.Start, e.cluster); err != nil {
 			return p.checking(err)

@@ -70,7 +70,8 @@ type Slurm struct {
 	ClockFactor float64
 	// WithoutAccounting leaves slurmdbd out even if the site has it.
 	WithoutAccounting bool
-	// AllowShell lets the shell lines among the workload's actions run.
+	// AllowShell lets those of the workload's actions run that may write files or run
+	// programs: shell lines, and some subcommands of Slurm's commands.
 	AllowShell bool
 }
 

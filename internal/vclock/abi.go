@@ -8,9 +8,11 @@ import (
 // The Go side of shim/abi.h; abi_test.go compares the two layouts.
 const (
 	abiMagic   = 0x6b6c6372
-	abiVersion = 4
+	abiVersion = 5
 	slotCount  = 8192
 	slotSize   = 64
+	linkCount  = 4096
+	linkReach  = 64
 	never      = 1<<63 - 1
 )
 
@@ -48,6 +50,25 @@ type slot struct {
 	_        [4]uint64
 }
 
+// link is struct rmr_link: a connection that has not been accepted yet. Addresses and ports are
+// in network byte order. Others than the writer of a link may read it at any time, so every
+// field is atomic; a port and its neighbour make one word.
+type link struct {
+	state  atomic.Uint32
+	fromIP atomic.Uint32
+	toIP   atomic.Uint32
+	ports  atomic.Uint32
+}
+
+// The states of a link: the lower two bits; above them is the number of its uses.
+const (
+	linkFree    uint32 = 0
+	linkWriting uint32 = 1
+	linkSet     uint32 = 2
+	linkState   uint32 = 3
+	linkUse     uint32 = 4
+)
+
 // shared is struct rmr_clock.
 type shared struct {
 	magic, version   uint32
@@ -72,9 +93,12 @@ type shared struct {
 	writers          atomic.Int64
 	factor           atomic.Uint64 // bits of a double
 	charged          atomic.Int64
-	_                [4]uint64
+	connecting       atomic.Uint32
+	_                uint32
+	_                [3]uint64
 	ports            [1024]atomic.Uint64
 	slot             [slotCount]slot
+	link             [linkCount]link
 }
 
 const sharedSize = int(unsafe.Sizeof(shared{}))

@@ -43,8 +43,10 @@ func TestABI(t *testing.T) {
 	field("clock.writers", unsafe.Offsetof(sh.writers), unsafe.Sizeof(sh.writers))
 	field("clock.factor", unsafe.Offsetof(sh.factor), unsafe.Sizeof(sh.factor))
 	field("clock.charged", unsafe.Offsetof(sh.charged), unsafe.Sizeof(sh.charged))
+	field("clock.connecting", unsafe.Offsetof(sh.connecting), unsafe.Sizeof(sh.connecting))
 	field("clock.ports", unsafe.Offsetof(sh.ports), unsafe.Sizeof(sh.ports))
 	field("clock.slot", unsafe.Offsetof(sh.slot), unsafe.Sizeof(sh.slot))
+	field("clock.link", unsafe.Offsetof(sh.link), unsafe.Sizeof(sh.link))
 	field("slot.state", unsafe.Offsetof(sl.state), unsafe.Sizeof(sl.state))
 	field("slot.pid", unsafe.Offsetof(sl.pid), unsafe.Sizeof(sl.pid))
 	field("slot.tid", unsafe.Offsetof(sl.tid), unsafe.Sizeof(sl.tid))
@@ -52,12 +54,20 @@ func TestABI(t *testing.T) {
 	field("slot.deadline", unsafe.Offsetof(sl.deadline), unsafe.Sizeof(sl.deadline))
 	field("slot.object", unsafe.Offsetof(sl.object), unsafe.Sizeof(sl.object))
 
+	var li link
+	field("link.state", unsafe.Offsetof(li.state), unsafe.Sizeof(li.state))
+	field("link.from_ip", unsafe.Offsetof(li.fromIP), unsafe.Sizeof(li.fromIP))
+	field("link.to_ip", unsafe.Offsetof(li.toIP), unsafe.Sizeof(li.toIP))
+	field("link.ports", unsafe.Offsetof(li.ports), unsafe.Sizeof(li.ports))
+
 	constant := func(name string, v int64) { fmt.Fprintf(&b, "%s %d\n", name, v) }
 	constant("sizeof clock", int64(sharedSize))
 	constant("sizeof slot", int64(unsafe.Sizeof(sl)))
 	constant("magic", abiMagic)
 	constant("version", abiVersion)
 	constant("slots", slotCount)
+	constant("links", linkCount)
+	constant("link reach", linkReach)
 	constant("never", never)
 	constant("free", int64(stateFree))
 	constant("running", int64(stateRunning))

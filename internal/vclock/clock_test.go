@@ -222,10 +222,12 @@ func TestDriverAsClient(t *testing.T) {
 	}
 	l.Touch()
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: client}}
+	l.Connecting()
 	conn, err := d.Dial("tcp4", "127.0.0.1:"+string(port))
 	if err != nil {
 		t.Fatal(err)
 	}
+	l.Connected(conn.LocalAddr().(*net.TCPAddr).AddrPort(), conn.RemoteAddr().(*net.TCPAddr).AddrPort())
 	l.Touch()
 	if _, err := conn.Write([]byte("4")); err != nil {
 		t.Fatal(err)

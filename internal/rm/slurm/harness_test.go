@@ -92,6 +92,8 @@ type scenario struct {
 	accrued    []hpc.Accrual
 	factor     float64 // of the measured clock; 0: frozen
 	logs       string
+	// started is called with the engine before the workload is played; it may be nil.
+	started func(*Engine)
 }
 
 // outcome is the result of a scenario.
@@ -125,6 +127,9 @@ func (s *scenario) play(t testing.TB) *outcome {
 	ctx, cancel := context.WithTimeout(context.Background(), deadline)
 	defer cancel()
 	e := s.start(ctx, t, in)
+	if s.started != nil {
+		s.started(e)
+	}
 	writer, err := run.Create(filepath.Join(t.TempDir(), "run"), run.Manifest{Engine: "slurm"}, run.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #define RMR_ABI_MAGIC 0x6b6c6372u /* "rclk" */
-#define RMR_ABI_VERSION 4u
+#define RMR_ABI_VERSION 5u
 #define RMR_SLOTS 8192
 
 /* Environment of a managed process. Children inherit the first variable only; fork and exec
@@ -67,6 +67,19 @@ struct rmr_slot {
 	uint64_t pad[4];
 };
 
+/* A connection that a managed process or the driver has made and its peer has not accepted.
+ * Addresses and ports are in network byte order. */
+struct rmr_link {
+	_Atomic uint32_t state; /* RMR_LINK_FREE, _WRITING or _SET, above them the number of its uses */
+	_Atomic uint32_t from_ip, to_ip;
+	_Atomic uint32_t ports; /* of the maker, and in the upper half of its peer */
+};
+
+enum { RMR_LINK_FREE = 0, RMR_LINK_WRITING = 1, RMR_LINK_SET = 2, RMR_LINK_USE = 4 };
+
+#define RMR_LINKS 4096
+#define RMR_LINK_REACH 64 /* a link is at its hash, or in the places that follow it */
+
 struct rmr_clock {
 	uint32_t magic, version;
 	uint32_t slots, slot_size;
@@ -93,14 +106,18 @@ struct rmr_clock {
 	_Atomic int64_t writers; /* threads that wait in the kernel for room to write */
 	_Atomic double factor;   /* virtual seconds that a charged second of CPU time takes; 0: none */
 	_Atomic int64_t charged; /* virtual ns that threads have waited for their own computing */
-	uint64_t pad3[4];
+	_Atomic uint32_t connecting; /* calls of connect whose connection is not among links yet */
+	uint32_t pad2;
+	uint64_t pad3[3];
 
 	/* offset 192 */
 	_Atomic uint64_t ports[1024]; /* bit set: a managed process listens at this TCP port */
 	struct rmr_slot slot[RMR_SLOTS];
+	struct rmr_link link[RMR_LINKS];
 };
 
 _Static_assert(sizeof(struct rmr_slot) == 64, "one cache line a slot");
+_Static_assert(sizeof(struct rmr_link) == 16, "four to a cache line");
 _Static_assert(__builtin_offsetof(struct rmr_clock, now) == 64, "layout");
 _Static_assert(__builtin_offsetof(struct rmr_clock, ports) == 192, "layout");
 

@@ -30,7 +30,7 @@ bool port_is_managed(uint16_t port_be)
 
 /* ip4_of returns an IPv4 address, also one mapped into IPv6, in network byte order; 0 for any
  * other address. */
-static uint32_t ip4_of(const union address *a)
+uint32_t ip4_of(const union address *a)
 {
 	uint32_t ip = 0;
 	if (a->any.sa_family == AF_INET)
@@ -124,6 +124,8 @@ EXPORT int connect(int fd, const struct sockaddr *addr, socklen_t len)
 	if (C && addr && addr->sa_family == AF_INET && len >= sizeof(struct sockaddr_in))
 		call_from(fd, (const struct sockaddr_in *)addr);
 	touch();
+	if (C && addr && (addr->sa_family == AF_INET || addr->sa_family == AF_INET6))
+		return connect_linked(fd, addr, len, real(connect));
 	return real(connect)(fd, addr, len);
 }
 
@@ -173,9 +175,20 @@ enum wait wait_for_events(int fd, short events, int flags)
 
 EXPORT int accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)
 {
+	union address peer = {0};
+	socklen_t n = sizeof peer;
 	charge(AT_CALL);
 	int r = WAITING_CALL(wait_for_events(fd, POLLIN, 0), RMR_WHY_ACCEPT, fd,
-			     real(accept4)(fd, addr, len, flags));
+			     real(accept4)(fd, &peer.any, &n, flags));
+	if (C && r >= 0 && is_stranger(r, &peer)) {
+		real(close)(r);
+		errno = ECONNABORTED;
+		return -1;
+	}
+	if (r >= 0 && addr && len) {
+		memcpy(addr, &peer, *len < n ? *len : n);
+		*len = n;
+	}
 	if (C && r >= 0)
 		no_delay(r);
 	return r;

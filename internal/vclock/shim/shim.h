@@ -358,7 +358,7 @@ extern __thread bool detached OF_THREAD;
 extern _Atomic int32_t threads; /* of this process that have slots */
 void thread_exit(void *arg);
 
-/* --------------------------------------------- peers and waits: net.c, poll.c */
+/* --------------------------------------------- peers and waits: links.c, net.c, poll.c */
 
 /* An internet address of either family; the port is at the same place in both. */
 union address {
@@ -368,6 +368,11 @@ union address {
 	struct sockaddr_un un;
 };
 
+uint32_t ip4_of(const union address *a);
+bool port_is_managed(uint16_t port_be);
+int connect_linked(int fd, const struct sockaddr *addr, socklen_t len,
+		   int (*call)(int, const struct sockaddr *, socklen_t));
+bool is_stranger(int fd, const union address *peer);
 bool outside(int fd);
 void on_wake_signal(int sig);
 

@@ -27,6 +27,12 @@ type Clock interface {
 	Read(bytes int)
 	// Inbox returns the number of bytes that daemons have written and the driver has not read.
 	Inbox() int64
+	// Connecting comes before the driver connects to slurmctld, and Connected after it, with
+	// both ends: slurmctld refuses all other connections. Zero values mean that the attempt failed.
+	Connecting()
+	Connected(from, to netip.AddrPort)
+	// Accepts reports whether a connection to a node comes from a daemon.
+	Accepts(from, to netip.AddrPort) bool
 }
 
 // Handlers take the messages and data that arrive.
@@ -231,14 +237,18 @@ func (n *Network) connect() (int, error) {
 	if err := unix.Bind(fd, &unix.SockaddrInet4{Addr: n.Source}); err != nil {
 		return fail(err)
 	}
-	for {
-		err := unix.Connect(fd, &n.ctld)
-		if err == nil {
-			break
-		}
-		if !errors.Is(err, unix.EINTR) {
-			return fail(err)
-		}
+	n.clock.Connecting()
+	err = unix.Connect(fd, &n.ctld)
+	for errors.Is(err, unix.EINTR) {
+		err = unix.Connect(fd, &n.ctld)
+	}
+	var own, peer netip.AddrPort
+	if err == nil {
+		own, peer = localEnd(fd), end(&n.ctld)
+	}
+	n.clock.Connected(own, peer)
+	if err != nil {
+		return fail(err)
 	}
 	if err := unix.SetNonblock(fd, true); err != nil {
 		return fail(err)
@@ -247,6 +257,21 @@ func (n *Network) connect() (int, error) {
 		return fail(err)
 	}
 	return fd, nil
+}
+
+// end is one end of a connection.
+func end(a *unix.SockaddrInet4) netip.AddrPort {
+	return netip.AddrPortFrom(netip.AddrFrom4(a.Addr), uint16(a.Port))
+}
+
+// localEnd returns the own end of a connection; the zero value if the kernel does not tell it.
+func localEnd(fd int) netip.AddrPort {
+	if a, err := unix.Getsockname(fd); err == nil {
+		if own, ok := a.(*unix.SockaddrInet4); ok {
+			return end(own)
+		}
+	}
+	return netip.AddrPort{}
 }
 
 // Poll handles all files that are ready, until none is. It waits only for output that the kernel
@@ -337,7 +362,7 @@ func (n *Network) ready(fd int, events uint32) error {
 // accept takes all connections that slurmctld has made to nodes.
 func (n *Network) accept() error {
 	for {
-		fd, _, err := unix.Accept4(n.listener, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
+		fd, peer, err := unix.Accept4(n.listener, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
 		if errors.Is(err, unix.EAGAIN) {
 			return nil
 		}
@@ -347,13 +372,13 @@ func (n *Network) accept() error {
 		if err != nil {
 			return fmt.Errorf("accepting a connection from slurmctld: %w", err)
 		}
-		local, err := unix.Getsockname(fd)
-		if err != nil {
-			unix.Close(fd)
+		own := localEnd(fd)
+		if from, ok := peer.(*unix.SockaddrInet4); !ok || !n.clock.Accepts(end(from), own) {
+			unix.Close(fd) // a stranger: nothing of it is read or counted
 			continue
 		}
 		_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)
-		c := &conn{fd: fd, addr: local.(*unix.SockaddrInet4).Addr}
+		c := &conn{fd: fd, addr: own.Addr().As4()}
 		n.conns[fd] = c
 		if err := n.watch(fd, unix.EPOLLIN); err != nil {
 			return fmt.Errorf("accepting a connection from slurmctld: %w", err)

@@ -18,11 +18,24 @@ import (
 )
 
 // countingClock counts what the network tells the virtual clock.
-type countingClock struct{ touched, read int }
+type countingClock struct {
+	touched, read, connecting, connected int
+	// strangers says that the connections to nodes come from strangers.
+	strangers bool
+}
 
 func (c *countingClock) Touch()       { c.touched++ }
 func (c *countingClock) Read(n int)   { c.read += n }
 func (c *countingClock) Inbox() int64 { return 0 }
+
+func (c *countingClock) Connecting() { c.connecting++ }
+func (c *countingClock) Connected(from, to netip.AddrPort) {
+	c.connecting--
+	if from.IsValid() && to.IsValid() {
+		c.connected++
+	}
+}
+func (c *countingClock) Accepts(from, to netip.AddrPort) bool { return !c.strangers }
 
 // slurmctld is a listener that stands for slurmctld, with the network under test.
 type slurmctld struct {
@@ -193,6 +206,51 @@ func TestQueue(t *testing.T) {
 	}
 	if !slices.IsSorted(answered) || !s.net.Idle() {
 		t.Errorf("answered in the order %v; idle: %v", answered, s.net.Idle())
+	}
+}
+
+// A stranger's connection to a node is closed, and nothing of it is read or counted.
+func TestStranger(t *testing.T) {
+	s := start(t)
+	s.clock.strangers = true
+	c, err := net.Dial("tcp4", fmt.Sprintf("127.1.2.3:%d", s.net.NodePort))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.Write(s.encode(&rpc.Message{Version: rpc.V2108, Type: rpc.RequestPing})); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.SetReadDeadline(time.Now().Add(10 * time.Millisecond)); err != nil {
+		t.Fatal(err)
+	}
+	closed := false
+	s.poll(func() bool {
+		n, err := c.Read(make([]byte, 1))
+		if n > 0 {
+			t.Fatal("a stranger is answered")
+		}
+		closed = err != nil && !os.IsTimeout(err)
+		_ = c.SetReadDeadline(time.Now().Add(10 * time.Millisecond)) // as above
+		return closed
+	})
+	if len(s.sent) > 0 || s.clock.read > 0 {
+		t.Errorf("%d messages and %d bytes of a stranger were taken", len(s.sent), s.clock.read)
+	}
+}
+
+// Each connection of the driver is told to the clock, whether it is made or not.
+func TestConnectionsAreNoted(t *testing.T) {
+	s := start(t)
+	s.net.Send(&rpc.Message{Type: rpc.RequestPing}, func(*rpc.Message, error) {})
+	if s.clock.connecting != 0 || s.clock.connected != 1 {
+		t.Errorf("%d connections under way and %d made, want 0 and 1", s.clock.connecting, s.clock.connected)
+	}
+	s.l.Close()
+	var failed error
+	s.net.Send(&rpc.Message{Type: rpc.RequestPing}, func(_ *rpc.Message, err error) { failed = err })
+	if failed == nil || s.clock.connecting != 0 || s.clock.connected != 1 {
+		t.Errorf("refused: %v, %d connections under way and %d made, want 0 and 1", failed, s.clock.connecting, s.clock.connected)
 	}
 }
 

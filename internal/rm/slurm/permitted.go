@@ -1,0 +1,93 @@
+package slurm
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"rmreplay/internal/hpc"
+)
+
+// permission says which command lines of a program an action may run without the user's
+// consent. Workloads are data that people exchange, and some subcommands write files or run
+// programs: "scontrol write config PATH", "sacctmgr dump file=PATH", "sacctmgr archive dump
+// script=PROGRAM".
+type permission struct {
+	// subcommands are the permitted subcommands.
+	subcommands []string
+	// letters and options are the permitted options. None of them takes an argument, since
+	// the program would take the subcommand for it.
+	letters string
+	options []string
+}
+
+// permissions are those of the programs that need one. The others among [actionCommands] only
+// print, or cancel jobs. The lists are those of scontrol(1) and sacctmgr(1) in Slurm 22.05.
+var permissions = map[string]permission{
+	"scontrol": {
+		subcommands: []string{
+			"cancel_reboot", "create", "delete", "hold", "ping", "reconfigure", "release", "requeue", "requeuehold",
+			"resume", "setdebug", "setdebugflags", "show", "suspend", "top", "uhold", "update", "version",
+		},
+		letters: "adoQv",
+		options: []string{"--all", "--details", "--hide", "--local", "--oneliner", "--quiet", "--verbose"},
+	},
+	"sacctmgr": {
+		subcommands: []string{"add", "create", "delete", "list", "modify", "ping", "remove", "show", "update", "version"},
+		letters:     "inpPQrsv",
+		options: []string{
+			"--associations", "--immediate", "--noheader", "--parsable", "--parsable2", "--quiet", "--readonly", "--verbose",
+		},
+	},
+}
+
+// shortest is the least number of letters with which an action may abbreviate a subcommand.
+const shortest = 3
+
+// CheckPermitted returns an error for an action that may write files or run programs of its
+// author's choice: it needs the consent of the user who replays the workload.
+func CheckPermitted(a hpc.Action) error {
+	if a.Shell != "" {
+		return fmt.Errorf("the action at %s is a shell line (%.60q): it runs with --allow-shell only, for it can do whatever you can", a.At, a.Shell)
+	}
+	if len(a.Run) == 0 {
+		return nil
+	}
+	p, restricted := permissions[a.Run[0]]
+	if !restricted {
+		return nil
+	}
+	if what, permitted := p.permits(a.Run[1:]); !permitted {
+		return fmt.Errorf("the action at %s, %s: %s may write files or run programs, and runs with --allow-shell only (without it %s may %s, after options such as %s)",
+			a.At, describeAction(a), what, a.Run[0], strings.Join(p.subcommands, ", "), p.options[len(p.options)-1])
+	}
+	return nil
+}
+
+// permits reports whether arguments begin with permitted options and a permitted subcommand.
+// If not, it returns what is not permitted.
+func (p *permission) permits(arguments []string) (what string, permitted bool) {
+	for _, word := range arguments {
+		switch {
+		case strings.HasPrefix(word, "--"):
+			if !slices.Contains(p.options, word) {
+				return "the option " + word, false
+			}
+		case strings.HasPrefix(word, "-"):
+			if word == "-" || strings.Trim(word[1:], p.letters) != "" {
+				return "the option " + word, false
+			}
+		default:
+			return word, p.permitsSubcommand(word)
+		}
+	}
+	return "no subcommand", false
+}
+
+// permitsSubcommand takes a subcommand or its beginning, in any case, as Slurm does.
+func (p *permission) permitsSubcommand(word string) bool {
+	lower := strings.ToLower(word)
+	return slices.ContainsFunc(p.subcommands, func(name string) bool {
+		return lower == name || len(lower) >= shortest && strings.HasPrefix(name, lower)
+	})
+}

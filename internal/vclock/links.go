@@ -1,0 +1,102 @@
+package vclock
+
+import (
+	"encoding/binary"
+	"net/netip"
+	"time"
+)
+
+// Connections between managed processes and the driver are links in the clock's file; each
+// side refuses connections without one. The comment in shim/links.c says why.
+
+// ends are the two ends of a connection, as a link has them.
+type ends struct{ fromIP, toIP, ports uint32 }
+
+func endsOf(from, to netip.AddrPort) ends {
+	ip := func(a netip.AddrPort) uint32 {
+		b := a.Addr().Unmap().As4()
+		return binary.NativeEndian.Uint32(b[:])
+	}
+	port := func(a netip.AddrPort) uint32 {
+		b := []byte{byte(a.Port() >> 8), byte(a.Port())}
+		return uint32(binary.NativeEndian.Uint16(b))
+	}
+	return ends{ip(from), ip(to), port(from) | port(to)<<16}
+}
+
+// linkAt returns the place number i at which a link may stand, as links.c has it.
+func (c *Clock) linkAt(e ends, i uint32) *link {
+	hash := (e.fromIP ^ e.toIP*31 ^ e.ports) * 2654435761
+	return &c.s.link[(hash>>16+i)%linkCount]
+}
+
+// Connecting must come before the driver connects to a managed process, and [Clock.Connected]
+// after it. Between the two, acceptors wait for the connection to be noted.
+func (c *Clock) Connecting() { c.s.connecting.Add(1) }
+
+// Connected notes a connection that the driver has made since [Clock.Connecting], so that the
+// process at its other end accepts it. The zero values note none: the attempt has failed.
+func (c *Clock) Connected(from, to netip.AddrPort) {
+	if from.IsValid() && to.IsValid() {
+		c.note(endsOf(from, to))
+	}
+	c.s.connecting.Add(^uint32(0))
+}
+
+func (c *Clock) note(e ends) {
+	claim := func(l *link, state uint32) bool {
+		return l.state.CompareAndSwap(state, state&^linkState|linkWriting)
+	}
+	var l *link
+	var state uint32
+	ours := false
+	for i := uint32(0); !ours && i < linkReach; i++ {
+		l = c.linkAt(e, i)
+		state = l.state.Load()
+		ours = state&linkState == linkFree && claim(l, state)
+	}
+	if !ours { // a connection that was never accepted left its link: it goes
+		l = c.linkAt(e, 0)
+		if state = l.state.Load(); !claim(l, state) {
+			return
+		}
+	}
+	l.fromIP.Store(e.fromIP)
+	l.toIP.Store(e.toIP)
+	l.ports.Store(e.ports)
+	l.state.Store(state&^linkState + linkUse + linkSet)
+}
+
+// Accepts reports whether a connection that the driver has accepted comes from a managed
+// process, and removes its link. It waits, in real time, for a process that has connected and
+// not noted it yet. Any other connection comes from a stranger and must be closed unread.
+func (c *Clock) Accepts(from, to netip.AddrPort) bool {
+	const mostPauses, pause = 10000, 50 * time.Microsecond // as in links.c
+	if !from.IsValid() || !to.IsValid() {
+		return false
+	}
+	e := endsOf(from, to)
+	for range mostPauses {
+		connecting := c.s.connecting.Load() // before the look, as in links.c
+		if c.takeLink(e) {
+			return true
+		}
+		if connecting == 0 {
+			return false
+		}
+		time.Sleep(pause)
+	}
+	return false
+}
+
+func (c *Clock) takeLink(e ends) bool {
+	for i := range uint32(linkReach) {
+		l := c.linkAt(e, i)
+		state := l.state.Load()
+		if state&linkState == linkSet && l.fromIP.Load() == e.fromIP && l.toIP.Load() == e.toIP && l.ports.Load() == e.ports &&
+			l.state.CompareAndSwap(state, state&^linkState|linkFree) {
+			return true
+		}
+	}
+	return false
+}

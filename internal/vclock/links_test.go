@@ -1,0 +1,123 @@
+package vclock
+
+import (
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// A managed server closes the connection of a process that is neither managed nor the driver,
+// although it comes from the driver's address.
+func TestStrangerIsRefused(t *testing.T) {
+	client := net.IPv4(127, 77, 0, 2)
+	l := newLab(t, Addresses{Client: client})
+	portFile := filepath.Join(t.TempDir(), "port")
+	server := l.start(program(t, "clockwork"), "serve", portFile)
+	if err := l.waitTo(epoch.Add(5 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	port, err := os.ReadFile(portFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Touch()
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: client}}
+	conn, err := d.Dial("tcp4", "127.0.0.1:"+string(port))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if n, err := conn.Read(make([]byte, 1)); err == nil {
+		t.Errorf("read %d bytes", n)
+	}
+	l.run()
+	if text := server.output(); !strings.Contains(text, "accept: Software caused connection abort") {
+		t.Errorf("the server printed %q", text)
+	}
+}
+
+// Each link is accepted once, whatever the order, by several acceptors at once.
+func TestLinks(t *testing.T) {
+	c, err := New(t.TempDir(), epoch, Addresses{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	to := netip.MustParseAddrPort("127.16.255.254:6817")
+	from := func(i int) netip.AddrPort {
+		return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 16, byte(i >> 8), byte(i)}), uint16(30000+i))
+	}
+	const links = 1000
+	var accepted [2 * links]int
+	var mu sync.Mutex
+	var group sync.WaitGroup
+	for i := range links {
+		c.Connecting()
+		c.Connected(from(i), to)
+	}
+	for range 3 {
+		group.Go(func() {
+			for i := range 2 * links { // the second half are strangers
+				if c.Accepts(from(i), to) {
+					mu.Lock()
+					accepted[i]++
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	group.Wait()
+	for i, n := range accepted {
+		if want := 1; i >= links && n != 0 || i < links && n != want {
+			t.Errorf("connection %d was accepted %d times", i, n)
+		}
+	}
+	if c.Accepts(to, from(0)) || c.Accepts(netip.AddrPort{}, to) {
+		t.Error("a connection without a link was accepted")
+	}
+}
+
+// Connections that are never accepted leave their links, which must not keep out later ones.
+func TestLinksLeftBehind(t *testing.T) {
+	c, err := New(t.TempDir(), epoch, Addresses{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	from, to := netip.MustParseAddrPort("127.0.0.1:40000"), netip.MustParseAddrPort("127.16.0.1:6818")
+	for range 2 * linkReach { // the same ends, so the same places
+		c.Connecting()
+		c.Connected(from, to)
+	}
+	if !c.Accepts(from, to) {
+		t.Error("the last connection was refused")
+	}
+	c.Connecting()
+	c.Connected(netip.AddrPort{}, netip.AddrPort{}) // failed
+	if n := c.s.connecting.Load(); n != 0 {
+		t.Errorf("%d connections are counted as being made", n)
+	}
+}
+
+// An acceptor waits for the link of a connection whose maker has not noted it yet.
+func TestLinkIsAwaited(t *testing.T) {
+	c, err := New(t.TempDir(), epoch, Addresses{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	from, to := netip.MustParseAddrPort("127.0.0.1:40000"), netip.MustParseAddrPort("127.16.0.1:6818")
+	c.Connecting()
+	done := make(chan bool)
+	go func() { done <- c.Accepts(from, to) }()
+	time.Sleep(5 * time.Millisecond) // in which it must not give up
+	c.Connected(from, to)
+	if !<-done {
+		t.Error("the connection was refused")
+	}
+}
