@@ -10,6 +10,7 @@ import (
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/lines"
+	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/workload"
 	"rmreplay/internal/workload/arrays"
 )
@@ -236,7 +237,7 @@ func (b *Builder) preset(r *Job) bool { return r.Start != 0 && r.Start < b.opts.
 // wasRequeued reports whether a job that ended a run like this can run again.
 func wasRequeued(s hpc.State) bool {
 	switch s {
-	case hpc.Requeued, hpc.NodeFail, hpc.Preempted, hpc.BootFail, "RESIZING":
+	case hpc.Requeued, hpc.NodeFail, hpc.Preempted, hpc.BootFail, slurmspec.Resizing:
 		return true
 	}
 	return false

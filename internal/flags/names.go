@@ -4,9 +4,9 @@
 package flags
 
 import (
-	"slices"
-
 	"github.com/spf13/pflag"
+
+	"rmreplay/internal/spelling"
 )
 
 // Alias makes earlier names of flags work as their present names do. The help has the
@@ -20,40 +20,9 @@ func Alias(f *pflag.FlagSet, present map[string]string) {
 	})
 }
 
-// Nearest returns the name that a mistyped one most likely stands for: the one with the
-// fewest letters to insert, delete, replace or swap, of at most a third of its length; empty
-// if there is none.
+// Nearest returns the name that a mistyped one most likely stands for: the one that is the
+// fewest edits away, at most a third of its letters and at least one. It returns "" if there
+// is none.
 func Nearest(mistyped string, names []string) string {
-	best, least := "", max(1, len(mistyped)/3)+1
-	for _, name := range slices.Sorted(slices.Values(names)) {
-		if d := distance(mistyped, name); d < least {
-			best, least = name, d
-		}
-	}
-	return best
-}
-
-// distance is the number of letters to insert, delete, replace or swap with the next one, so
-// that a becomes b (Damerau and Levenshtein, with no letter changed twice).
-func distance(a, b string) int {
-	rows := make([][]int, len(a)+1)
-	for i := range rows {
-		rows[i] = make([]int, len(b)+1)
-		for j := range rows[i] {
-			if i == 0 || j == 0 {
-				rows[i][j] = i + j
-				continue
-			}
-			change := 1
-			if a[i-1] == b[j-1] {
-				change = 0
-			}
-			d := min(rows[i-1][j]+1, rows[i][j-1]+1, rows[i-1][j-1]+change)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				d = min(d, rows[i-2][j-2]+1)
-			}
-			rows[i][j] = d
-		}
-	}
-	return rows[len(a)][len(b)]
+	return spelling.Nearest(mistyped, max(1, len(mistyped)/3), names)
 }

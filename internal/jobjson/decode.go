@@ -9,6 +9,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"rmreplay/internal/spelling"
 )
 
 // Unmarshal reads one JSON object into the struct that v points to. A key that the
@@ -121,46 +123,22 @@ func namesOf(t reflect.Type, names []string) []string {
 	return names
 }
 
-// Nearest returns the known name that somebody may have meant by another one: the one
-// that differs in its case, underscores or unit only, or else the one that is the fewest
-// edits away, at most a third of its letters. It returns "" if there is none.
+// Nearest returns the known name that a wrong one most likely stands for: one that differs
+// only in its case, its underscores or its unit, or else the one that is the fewest edits
+// away, at most a third of its letters. It returns "" if there is none.
 func Nearest(name string, known []string) string {
-	plain, best, bestEdits := bare(name), "", len(name)/3+1
+	plain := bare(name)
 	for _, k := range known {
 		if bare(k) == plain {
 			return k
 		}
-		if n := edits(strings.ToLower(name), k); n < bestEdits {
-			best, bestEdits = k, n
-		}
 	}
-	return best
+	return spelling.Nearest(strings.ToLower(name), len(name)/3, known)
 }
 
-// bare is a name without its case, underscores and unit.
+// bare returns a name in lower case without its underscores and its unit.
 func bare(name string) string {
 	name = strings.ToLower(name)
 	name = strings.TrimSuffix(strings.TrimSuffix(name, "_s"), "_mib")
 	return strings.NewReplacer("_", "", "-", "", " ", "").Replace(name)
-}
-
-// edits is the Levenshtein distance of two words.
-func edits(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

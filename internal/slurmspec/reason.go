@@ -1,6 +1,9 @@
 package slurmspec
 
-import "strconv"
+import (
+	"strconv"
+	"strings"
+)
 
 // Reason is why a job is pending, or why it failed (enum job_state_reason in slurm.h).
 type Reason uint16
@@ -13,6 +16,9 @@ const (
 
 // Held reports whether the job waits because it is held.
 func (r Reason) Held() bool { return r == HeldByAdmin || r == HeldByUser }
+
+// HeldForReason reports whether a reason as sacct prints it says that the job is held.
+func HeldForReason(name string) bool { return strings.HasPrefix(name, "JobHeld") }
 
 // String gives Slurm's name of the reason, as squeue and scontrol print it: "Priority".
 // A number that 22.05 does not know is printed as it is.

@@ -1,6 +1,7 @@
 package slurmspec
 
 import (
+	"cmp"
 	"errors"
 	"iter"
 	"math"
@@ -43,10 +44,35 @@ func CheckTRES(list string) error {
 	return nil
 }
 
+// GPUs returns the GPUs in a list of trackable resources as sbatch's --gpus takes them: "4",
+// or "a100:4" where the list names a model. It returns "" if the list has none. Of several
+// models it takes the last.
+func GPUs(list string) string {
+	var typed, untyped string
+	for name, amount := range TRES(list) {
+		if model, ok := strings.CutPrefix(name, "gres/gpu:"); ok {
+			typed = model + ":" + amount
+		} else if name == "gres/gpu" {
+			untyped = amount
+		}
+	}
+	return cmp.Or(typed, untyped)
+}
+
 // TRESList writes trackable resources as Slurm does; see [TRES].
 type TRESList struct{ b strings.Builder }
 
-// Add adds a resource, with a unit behind its amount or an empty one.
+// AddRecorded adds a resource with the amount that slurmdbd stores, which is in MiB for
+// memory.
+func (l *TRESList) AddRecorded(name string, amount int64) {
+	unit := ""
+	if name == "mem" {
+		unit = "M"
+	}
+	l.Add(name, amount, unit)
+}
+
+// Add adds a resource. unit follows the amount and may be empty.
 func (l *TRESList) Add(name string, amount int64, unit string) {
 	if l.b.Len() > 0 {
 		l.b.WriteByte(',')

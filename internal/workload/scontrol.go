@@ -123,13 +123,13 @@ func (b *block) add(text string) {
 
 // reservation returns nil for a reservation outside the window.
 func (b *block) reservation(opts ReadOptions) (*hpc.ReservationEvent, error) {
-	start, err := ParseTime([]byte(b.values["StartTime"]), opts.Location())
-	if err != nil || start == 0 {
-		return nil, fmt.Errorf("StartTime=%s: %w", b.values["StartTime"], errNotTime)
+	start, err := slurmspec.ParseInstant(b.values["StartTime"], opts.Location())
+	if err != nil {
+		return nil, fmt.Errorf("StartTime=%s: %w", b.values["StartTime"], err)
 	}
-	end, err := ParseTime([]byte(b.values["EndTime"]), opts.Location())
-	if err != nil || end == 0 {
-		return nil, fmt.Errorf("EndTime=%s: %w", b.values["EndTime"], errNotTime)
+	end, err := slurmspec.ParseInstant(b.values["EndTime"], opts.Location())
+	if err != nil {
+		return nil, fmt.Errorf("EndTime=%s: %w", b.values["EndTime"], err)
 	}
 	r := hpc.Reservation{
 		Name: b.values["ReservationName"], Start: start, Nodes: b.values["Nodes"], Partition: b.values["PartitionName"],

@@ -8,7 +8,7 @@ import (
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/jobjson"
-	"rmreplay/internal/workload"
+	"rmreplay/internal/slurmspec"
 )
 
 // column is a column of the table, whose cells are a field of the jobs. An empty cell is a
@@ -83,7 +83,7 @@ func instantColumn(name string, field func(*hpc.Job) *hpc.Time) column {
 		}
 		return ""
 	}, set: func(job *hpc.Job, text string, zone *time.Location) error {
-		at, err := workload.ParseInstant(text, zone)
+		at, err := slurmspec.ParseInstant(text, zone)
 		if err != nil {
 			since, notSeconds := jobjson.ParseSeconds(text)
 			if at = hpc.Time(since); notSeconds != nil || at <= 0 {

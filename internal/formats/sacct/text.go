@@ -13,6 +13,7 @@ import (
 	"rmreplay/internal/finished"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/lines"
+	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/workload"
 )
 
@@ -452,7 +453,7 @@ func (s *textReader) otherCluster(field []byte) (bool, error) {
 
 // time reads an instant as sacct prints it; 0 if it is not known.
 func (s *textReader) time(text []byte) (hpc.Time, error) {
-	return workload.ParseTime(text, s.opts.Location())
+	return slurmspec.ParseTime(text, s.opts.Location())
 }
 
 // intern returns the text as a string, the same for the same text: names repeat.
@@ -506,8 +507,7 @@ func (s *textReader) details(r *finished.Job, get func(int) []byte) error {
 	check("Suspended", get(c.suspended), err)
 	r.TimeLimit, err = sacctLimit(get(c.timelimitRaw), get(c.timelimit))
 	check("Timelimit", get(c.timelimit), err)
-	state, _, _ := bytes.Cut(get(c.state), []byte(" ")) // "CANCELLED by 1001"
-	r.State = hpc.State(s.intern(bytes.TrimSuffix(state, []byte("+"))))
+	r.State = slurmspec.ParseJobState(s.intern(get(c.state)))
 	if r.State == "" && r.End > 0 {
 		r.State = hpc.Completed
 	}
@@ -518,16 +518,14 @@ func (s *textReader) details(r *finished.Job, get func(int) []byte) error {
 		check("ExitCode", get(c.exitCode), errors.New("not an exit code and a signal (want 1:0)"))
 		r.ExitCode, r.Signal = 0, 0
 	}
-	r.Held = bytes.HasPrefix(get(c.reason), []byte("JobHeld"))
+	r.Held = slurmspec.HeldForReason(string(get(c.reason)))
 	if p, ok := parseUint32(get(c.priority)); ok {
 		r.Priority = &p
 	}
 	r.ReqCPUs, r.ReqNodes = number("ReqCPUS", c.reqCPUs), number("ReqNodes", c.reqNodes)
 	r.AllocCPUs = max(number("AllocCPUS", c.allocCPUs), number("NCPUS", c.nCPUs))
 	r.AllocNodes = max(number("AllocNodes", c.allocNodes), number("NNodes", c.nNodes))
-	if nodes := get(c.nodeList); !oneOf(nodes, "None assigned", "None", "Unknown") {
-		r.NodeList = s.intern(nodes)
-	}
+	r.NodeList = slurmspec.Given(s.intern(get(c.nodeList)))
 	check("ReqMem", get(c.reqMem), requestedMemory(r, string(get(c.reqMem))))
 	check("ReqTRES", get(c.reqTRES), requestedTRES(r, string(get(c.reqTRES))))
 	if gres := string(get(c.reqGRES)); gres != "" && r.GPUs == "" {

@@ -1,7 +1,6 @@
 package sacct
 
 import (
-	"cmp"
 	"errors"
 	"math"
 	"strconv"
@@ -166,7 +165,6 @@ func requestedTRES(r *finished.Job, text string) error {
 	if err := slurmspec.CheckTRES(text); err != nil {
 		return err
 	}
-	var typed, untyped string
 	for name, value := range slurmspec.TRES(text) {
 		var err error
 		switch {
@@ -176,15 +174,11 @@ func requestedTRES(r *finished.Job, text string) error {
 			r.ReqNodes, err = parseAmount([]byte(value))
 		case name == "mem" && r.MemPerCPU == 0 && r.MemPerNode == 0:
 			r.Memory, err = slurmspec.ParseMemory(value)
-		case name == "gres/gpu":
-			untyped = value
-		case strings.HasPrefix(name, "gres/gpu:"):
-			typed = strings.TrimPrefix(name, "gres/gpu:") + ":" + value
 		}
 		if err != nil {
 			return err
 		}
 	}
-	r.GPUs = cmp.Or(typed, untyped)
+	r.GPUs = slurmspec.GPUs(text)
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/lines"
+	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/slurmspec/sbatch"
 	"rmreplay/internal/workload"
 )
@@ -142,26 +143,15 @@ func endOf(rec *hpc.Recorded, runTime time.Duration) fate {
 }
 
 func timeText(t hpc.Time) string {
-	if t.IsZero() {
-		return "Unknown"
-	}
-	return t.Std().Format("2006-01-02T15:04:05")
+	return cmp.Or(slurmspec.FormatTime(t), "Unknown")
 }
 
 // limitText writes a time limit as sacct prints it.
 func limitText(d time.Duration) string {
-	switch d {
-	case 0:
+	if d == 0 {
 		return "Partition_Limit"
-	case hpc.Unlimited:
-		return "UNLIMITED"
 	}
-	s := int64(d / time.Second)
-	text := fmt.Sprintf("%02d:%02d:%02d", s/3600%24, s/60%60, s%60)
-	if days := s / 86400; days > 0 {
-		text = fmt.Sprintf("%d-%s", days, text)
-	}
-	return text
+	return slurmspec.FormatSpan(d)
 }
 
 // count counts what the job's line does not say.

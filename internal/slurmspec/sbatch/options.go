@@ -7,11 +7,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"rmreplay/internal/hostlist"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/slurmspec"
+	"rmreplay/internal/spelling"
 )
 
 type argument int
@@ -286,42 +288,20 @@ func unknownOption(word string, at int) error {
 	return fmt.Errorf("%s: not an option of sbatch", word)
 }
 
-// nearestOption returns the long option that is fewest edits away from name, or ""
-// if none is near.
+// nearestOption returns the long option that is fewest edits away from name, or "" if none
+// is near.
 func nearestOption(name string) string {
-	best, distance := "", 1+min(3, len(name)/3)
-	for _, o := range allOptions {
-		if d := editDistance(name, o.long, distance); d < distance {
-			best, distance = o.long, d
-		}
-	}
-	return best
+	return spelling.Nearest(name, min(3, len(name)/3), longOptions())
 }
 
-// editDistance is Levenshtein's; it may return any value of at least limit where
-// the distance is not below it.
-func editDistance(a, b string, limit int) int {
-	if d := len(a) - len(b); d >= limit || -d >= limit {
-		return limit
+// longOptions returns the long names of all options.
+var longOptions = sync.OnceValue(func() []string {
+	names := make([]string, len(allOptions))
+	for i, o := range allOptions {
+		names[i] = o.long
 	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := diagonal
-			if a[i] != b[j] {
-				change++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(change, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
-}
+	return names
+})
 
 func setNodes(p *parser, value string) (err error) {
 	p.Request.MinNodes, p.Request.MaxNodes, err = parseNodes(value)
