@@ -71,7 +71,7 @@ func explain(err error, t reflect.Type) error {
 	if field == "" {
 		return fmt.Errorf("not JSON of a record: a %s (want {...})", found)
 	}
-	if e.JSONKind == '0' {
+	if e.JSONKind == '0' && len(e.JSONValue) > 0 {
 		found += " " + string(e.JSONValue)
 	}
 	return fmt.Errorf("%s: is a %s (want %s)", field, found, e.GoType)
