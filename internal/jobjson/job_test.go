@@ -64,7 +64,7 @@ func TestUnmarshalErrors(t *testing.T) {
 		`{"mempernode":60}`:                      "mempernode: not a field of this record (did you mean mem_per_node_mib?)",
 		`{"usre":"ann"}`:                         "usre: not a field of this record (did you mean user?)",
 		`{"qwertyuiop":1}`:                       "qwertyuiop: not a field of this record",
-		`{"recorded":{"staet":"x"}}`:              "staet: not a field of this record (did you mean state?)",
+		`{"recorded":{"nodse":"x"}}`:             "nodse: not a field of this record (did you mean nodes?)",
 		`{"tasks":"4"}`:                          "tasks: is a string (want int)",
 		`{"tasks":4.5}`:                          "tasks: is a number 4.5 (want int)",
 		`{"hold":1}`:                             "hold: is a number (want bool)",
