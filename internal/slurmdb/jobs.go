@@ -15,7 +15,7 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// jobRow is a row of job_table in the types of its columns.
+// jobRow is a row of job_table with the types of its columns.
 type jobRow struct {
 	dbIndex                                      uint64
 	account, arrayTasks, constraints, name       sql.NullString
@@ -31,7 +31,7 @@ type jobRow struct {
 	submit, eligible, start, end, suspended      sql.NullInt64
 }
 
-// readJobs gives every job of the window to the builder.
+// readJobs adds every job of the window to the builder.
 func (r *reader) readJobs() error {
 	has, err := r.columns(r.cluster + "_job_table")
 	if err != nil {
@@ -62,7 +62,7 @@ func (r *reader) readJobs() error {
 		names, targets = append(names, column(f.column)), append(targets, f.target)
 	}
 	names, targets = append(names, script, "v.resv_name"), append(targets, &row.script, &row.resv)
-	// A reservation has a row for each time that it was changed.
+	// A reservation has a row for each period between two changes.
 	join += " LEFT JOIN (SELECT id_resv, MAX(resv_name) AS resv_name FROM " + r.table("resv_table") +
 		" GROUP BY id_resv) v ON v.id_resv = j.id_resv AND j.id_resv != 0"
 	condition, args := r.window("j.time_submit", "j.time_end")
@@ -113,7 +113,7 @@ func instant(n sql.NullInt64) hpc.Time {
 	return hpc.Unix(n.Int64)
 }
 
-// record is a row as a job.
+// record makes a finished job of a row.
 func (r *reader) record(row *jobRow) (*finished.Job, error) {
 	if row.submit.Int64 > slurmspec.LastInstant || row.end.Int64 > slurmspec.LastInstant {
 		return nil, fmt.Errorf("submitted at %d, ended at %d: not times", row.submit.Int64, row.end.Int64)
@@ -175,9 +175,9 @@ func identify(rec *finished.Job, row *jobRow) {
 	}
 }
 
-// waitingTasks writes the tasks of an array that have not started as sbatch takes them.
-// The column has a list, "[4-9%2]", or a set of bits in hexadecimal, "0x3F0%2", as
-// Slurm's bit_fmt_hexmask writes it.
+// waitingTasks writes the tasks of an array that have not started as sbatch takes them. The
+// column has a list, "[4-9%2]", or a set of bits in hexadecimal, "0x3F0%2", as Slurm's
+// bit_fmt_hexmask writes it.
 func waitingTasks(text string) string {
 	text = strings.Trim(text, "[]")
 	mask, limit, limited := strings.Cut(text, "%")
@@ -207,7 +207,8 @@ func waitingTasks(text string) string {
 	return list
 }
 
-// sizes reads what the job asked for and got, in TRES by number: "1=12,2=33600,4=1".
+// sizes sets what the job asked for and got. The columns list TRES by number:
+// "1=12,2=33600,4=1".
 func (r *reader) sizes(rec *finished.Job, row *jobRow) {
 	requested, allocated := r.tresOf(row.tresReq.String), r.tresOf(row.tresAlloc.String)
 	rec.ReqNodes = int(requested["node"])
@@ -235,7 +236,8 @@ func (r *reader) tresText(text string) string {
 	return list.String()
 }
 
-// tresOf returns the amounts in a list of TRES by name, as far as they fit a count.
+// tresOf returns the amounts in a list of TRES by name. It leaves out amounts that do not fit a
+// count.
 func (r *reader) tresOf(text string) map[string]int64 {
 	counts := make(map[string]int64)
 	for name, amount := range r.tresAmounts(text) {
