@@ -18,11 +18,11 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// readJSON reads what `sacct --json` prints, of any version of Slurm's data parser
-// since 0.0.37: numbers may be plain or {"set","infinite","number"}, a state a word or a
-// list of them. It reads one job after another. name stands for the source in errors,
-// which have the form "reading sacct: NAME: job N: what is wrong", where N counts the
-// jobs of the list from 1. missing says what no record has.
+// readJSON reads what `sacct --json` prints, of any version of Slurm's data parser since
+// 0.0.37. A number may be plain or {"set","infinite","number"}, and a state a word or a list of
+// words. readJSON reads one job after another. name stands for the source in errors, which have
+// the form "reading sacct: NAME: job N: what is wrong"; N counts the jobs of the list from 1.
+// missing says what no record has.
 func readJSON(r io.Reader, name string, opts workload.ReadOptions) (w *workload.Workload, missing []string, err error) {
 	s := jsonReader{b: finished.NewBuilder(name, opts), opts: opts}
 	if err := s.read(json.NewDecoder(r)); err != nil {
@@ -41,7 +41,7 @@ type jsonReader struct {
 	jobs    int
 }
 
-// read finds the list "jobs" of the outermost object and takes its elements.
+// read finds the list "jobs" of the outermost object and reads its elements.
 func (s *jsonReader) read(d *json.Decoder) error {
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
 		return errors.New("not an object (want what sacct --json prints)")
@@ -125,8 +125,8 @@ func (s *jsonReader) add(j *jsonJob, text string) error {
 	return nil
 }
 
-// flexNumber is a number, {"set":true,"infinite":false,"number":N}, a text of digits, or
-// something that says that there is none.
+// flexNumber is a number, {"set":true,"infinite":false,"number":N}, or a text of digits.
+// Anything else means that there is no number.
 type flexNumber struct {
 	set, infinite bool
 	value         float64
@@ -156,7 +156,7 @@ func (n *flexNumber) UnmarshalJSON(text []byte) error {
 	return nil // a word for "none" is none
 }
 
-// count returns the number as a count, 0 for none.
+// count returns the number as a count, and 0 if there is none.
 func (n flexNumber) count() int {
 	if !n.set || n.value < 0 || n.value > math.MaxInt32 {
 		return 0
@@ -174,7 +174,7 @@ func (n flexNumber) time() (hpc.Time, error) {
 	return hpc.Unix(int64(n.value)), nil
 }
 
-// flexWord is a text, a list of texts of which the first counts, or an object.
+// flexWord is a text, the first text of a list, or "" for anything else.
 type flexWord string
 
 func (w *flexWord) UnmarshalJSON(text []byte) error {
@@ -397,7 +397,7 @@ func (j *jsonJob) sizes(r *finished.Job) {
 	case m.PerNode.count() > 0:
 		r.MemPerNode = int64(m.PerNode.count())
 	case m.Memory.set && m.Memory.value >= float64(slurmspec.MemPerCPU):
-		// A float has not all of the flag's neighbours; what is left may be off.
+		// A float cannot tell numbers near 2^63 apart, so that the amount for each CPU is lost.
 	case m.Memory.count() > 0:
 		r.MemPerNode = int64(m.Memory.count())
 	}
@@ -419,7 +419,7 @@ func tresText(list []jsonTRES) string {
 	return text.String()
 }
 
-// looksLikeJSON reports whether a text that begins with a brace is sacct's.
+// looksLikeJSON reports whether a text that begins with a brace is sacct's output.
 func looksLikeJSON(head []byte) bool {
 	if bytes.Contains(head, []byte(`"rmreplay_trace"`)) {
 		return false
@@ -427,7 +427,7 @@ func looksLikeJSON(head []byte) bool {
 	return bytes.Contains(head, []byte(`"meta"`)) || bytes.Contains(head, []byte(`"jobs"`))
 }
 
-// jsonError says in a user's words what encoding/json found.
+// jsonError says in a user's words why encoding/json refuses a text.
 func jsonError(err error) error {
 	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		if e.Field == "" {
