@@ -46,7 +46,8 @@ func ParseDuration(text string) (time.Duration, error) {
 	return ofSeconds(n*86400 + d.Seconds())
 }
 
-// ofSeconds refuses what is not a number and what a duration cannot hold.
+// ofSeconds returns an error for a text that is no number, and for one that a duration cannot
+// hold.
 func ofSeconds(s float64) (time.Duration, error) {
 	if math.IsNaN(s) || math.Abs(s) > math.MaxInt64/float64(time.Second)/2 {
 		return 0, errNotDuration
@@ -54,7 +55,7 @@ func ofSeconds(s float64) (time.Duration, error) {
 	return time.Duration(math.Round(s * float64(time.Second))), nil
 }
 
-// parseClock reads HH:MM:SS and D-HH:MM:SS. Two numbers are refused: Slurm reads them as
+// parseClock reads HH:MM:SS and D-HH:MM:SS. It refuses two numbers, because Slurm reads them as
 // minutes and seconds, and a person as hours and minutes.
 func parseClock(text string) (time.Duration, error) {
 	days, clock, dayed := strings.Cut(text, "-")
@@ -76,7 +77,8 @@ func parseClock(text string) (time.Duration, error) {
 	return time.Duration(total) * time.Second, nil
 }
 
-// FormatDuration writes a duration without the units that are zero: 24h, 1h30m; 0 for none.
+// FormatDuration writes a duration without the units that are zero: 24h, 1h30m. It writes 0 for
+// no duration.
 func FormatDuration(d time.Duration) string {
 	if d == 0 {
 		return "0"
@@ -104,7 +106,7 @@ func (d *duration) Set(text string) error {
 	return err
 }
 
-// Duration adds a flag that takes what [ParseDuration] reads.
+// Duration adds a flag whose value [ParseDuration] reads.
 func Duration(f *pflag.FlagSet, to *time.Duration, name string, byDefault time.Duration, usage string) {
 	*to = byDefault
 	f.Var((*duration)(to), name, usage)

@@ -1,6 +1,6 @@
-// Package flags holds what the flags of all commands have in common: how a duration, an
-// instant, a time zone and a factor are written, the earlier names of flags, and what a
-// mistyped name may stand for.
+// Package flags holds what the flags of all commands share: how a duration, an instant, a time
+// zone and a factor are written, the earlier names of flags, and the suggestion for a mistyped
+// name.
 package flags
 
 import (
@@ -9,8 +9,8 @@ import (
 	"rmreplay/internal/spelling"
 )
 
-// Alias makes earlier names of flags work as their present names do. The help has the
-// present names only.
+// Alias makes earlier names of flags work as their present names do. The help shows only the
+// present names.
 func Alias(f *pflag.FlagSet, present map[string]string) {
 	f.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		if now, ok := present[name]; ok {
