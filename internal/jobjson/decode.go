@@ -13,9 +13,9 @@ import (
 	"rmreplay/internal/spelling"
 )
 
-// Unmarshal reads one JSON object into the struct that v points to. A key that the
-// struct has no field for, in exactly this spelling, is an error, and so is a key that
-// comes twice. Errors name the field and say what would be right.
+// Unmarshal reads one JSON object into the struct that v points to. A key must be spelled
+// exactly as a field of the struct and may come only once. Errors name the field and say what
+// would be right.
 func Unmarshal(text []byte, v any) error {
 	if err := json.Unmarshal(text, v, strict); err != nil {
 		return explain(err, reflect.TypeOf(v))
@@ -25,8 +25,8 @@ func Unmarshal(text []byte, v any) error {
 
 var strict = json.RejectUnknownMembers(true)
 
-// UnmarshalKnown is [Unmarshal] without regard for keys that the struct has no field for,
-// or that come twice.
+// UnmarshalKnown is [Unmarshal] without the refusal of unknown and of duplicate keys. Of a
+// duplicate key the last value counts.
 func UnmarshalKnown(text []byte, v any) error {
 	if err := json.Unmarshal(text, v, lenient); err != nil {
 		return explain(err, reflect.TypeOf(v))
@@ -41,7 +41,7 @@ type valueError struct{ text, problem string }
 
 func (e *valueError) Error() string { return e.text + ": " + e.problem }
 
-// explain says in a user's words why a text is no value of a type.
+// explain says in a user's words why a text is not a value of the type.
 func explain(err error, t reflect.Type) error {
 	if e, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
 		switch {
@@ -92,7 +92,7 @@ func fieldOf(pointer jsontext.Pointer) string {
 	return strings.Join(parts, ".")
 }
 
-// hint says which field of a struct's type was perhaps meant by a name.
+// hint names the field of a struct's type that an unknown name most likely stands for.
 func hint(name string, t reflect.Type) string {
 	names := namesOf(t, nil)
 	for _, known := range names {
@@ -106,7 +106,7 @@ func hint(name string, t reflect.Type) string {
 	return ""
 }
 
-// namesOf appends the names of the fields of a struct's type and of the structs in it.
+// namesOf appends the JSON names of the fields of a struct's type and of the structs in it.
 func namesOf(t reflect.Type, names []string) []string {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
