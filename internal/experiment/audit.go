@@ -14,13 +14,13 @@ import (
 	"rmreplay/internal/run"
 )
 
-// forSize matches the reasons for which Slurm rejects a job that would fit a larger machine,
-// or that depends on such a job.
+// forSize matches the reasons for which Slurm rejects a job that needs a larger machine, or
+// that depends on such a job.
 var forSize = regexp.MustCompile(`ESLURM_(REQUESTED_NODES_NOT_IN_PARTITION|TOO_MANY_REQUESTED_(CPUS|NODES)|INVALID_NODE_COUNT|` +
 	`REQUESTED_(NODE|PART)_CONFIG_UNAVAILABLE|INVALID_NODE_NAME)|which was rejected`)
 
-// audit warns of what the run left undone and of every difference between the record and
-// slurmdbd, and keeps what slurmdbd says among the logs. unfixed counts the jobs without a
+// audit warns of what the run did not do and of every difference between the record and
+// slurmdbd. It keeps slurmdbd's records among the logs. unfixed is the number of jobs without a
 // recorded priority, if priorities are fixed.
 func (e *slurmEngine) audit(p *Prepared, record *run.Writer, result replay.Result, report *slurm.Report, unfixed int) error {
 	warnings := append(undone(result, p.spec.DrainLimit), e.unlike(result, report.Unfinished, unfixed)...)
@@ -45,11 +45,12 @@ func (e *slurmEngine) audit(p *Prepared, record *run.Writer, result replay.Resul
 	return nil
 }
 
-// unlike warns of jobs and actions that did not take the course that they should.
+// unlike warns of jobs and actions that did not take the intended course.
 func (e *slurmEngine) unlike(result replay.Result, unfinished []string, unfixed int) (list []run.Warning) {
 	if n := len(result.Rejected); n > 0 {
 		text := fmt.Sprintf("%d jobs were rejected, of which %d ran when the workload was recorded or have no record: %s", n, len(result.Missing), few(result.Rejected, 5))
-		// With another number of nodes some jobs no longer fit. Their rejection was asked for.
+		// With another number of nodes some jobs no longer fit. The user asked for their
+		// rejection.
 		unasked := func(why string) bool { return e.spec.NodeFactor == 0 || !forSize.MatchString(why) }
 		affects := slices.ContainsFunc(result.Missing, unasked) || result.Refused == result.Submitted
 		list = append(list, run.Warning{Code: "jobs-rejected", Text: text, AffectsResult: affects, Count: n})
@@ -65,7 +66,7 @@ func (e *slurmEngine) unlike(result replay.Result, unfinished []string, unfixed 
 	return list
 }
 
-// undone warns of jobs that a run, replayed or simulated, gave up or started late.
+// undone warns of jobs that a run gave up or started late.
 func undone(result replay.Result, limit time.Duration) (list []run.Warning) {
 	if n := len(result.Undrained); n > 0 {
 		text := fmt.Sprintf("%d jobs had not ended when nothing had happened for %v, and were given up: %s", n, limit, few(result.Undrained, 5))
@@ -78,7 +79,7 @@ func undone(result replay.Result, limit time.Duration) (list []run.Warning) {
 	return list
 }
 
-// warnOfDifferences warns that slurmdbd has something else than what is compared with it, or
+// warnOfDifferences warns that slurmdbd's records differ from the facts compared with them, or
 // that err made the comparison impossible. The run is complete in either case.
 func warnOfDifferences(record *run.Writer, code, what string, differences []string, err error) error {
 	n := len(differences)
@@ -94,7 +95,7 @@ func warnOfDifferences(record *run.Writer, code, what string, differences []stri
 	return record.Warn(warning)
 }
 
-// few names the first n of a list.
+// few returns the names of the first n elements of a list.
 func few(list []string, n int) string {
 	if len(list) <= n {
 		return strings.Join(list, ", ")

@@ -17,8 +17,8 @@ import (
 	"rmreplay/internal/workload/transform"
 )
 
-// OpenCluster reads a cluster directory, or the directory of a slurm.conf, and multiplies the
-// number of its nodes of each kind by factor, unless that is 0. It fails with an [InputError].
+// OpenCluster reads a cluster directory, or the directory of a slurm.conf. It multiplies the
+// number of nodes of each kind by factor unless factor is 0. It fails with an [InputError].
 func OpenCluster(path string, factor float64) (*conf.Cluster, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -35,7 +35,7 @@ func OpenCluster(path string, factor float64) (*conf.Cluster, error) {
 	return c, inputError(err)
 }
 
-// Known is what the checks of a workload need to know of a cluster.
+// Known returns what the checks of a workload need to know of a cluster.
 func Known(c *conf.Cluster) workload.Cluster {
 	known := workload.Cluster{
 		Partitions: map[string]int{}, Features: map[string]bool{}, Nodes: len(c.Nodes), NodeNames: map[string]bool{},
@@ -59,8 +59,8 @@ func Known(c *conf.Cluster) workload.Cluster {
 	return known
 }
 
-// maxArraySize is one above the largest index of a job array; 0, for not known, if the value
-// has none of the usual forms.
+// maxArraySize returns one more than the largest index of a job array. It returns 0, for "not
+// known", if the value has none of the usual forms.
 func maxArraySize(c *conf.Cluster) int {
 	const byDefault = 1001 // slurm.conf(5), MaxArraySize
 	value, ok := c.Get("MaxArraySize")
@@ -74,8 +74,8 @@ func maxArraySize(c *conf.Cluster) int {
 	return n
 }
 
-// Partitions is what transforms of a workload need to know of a cluster. The default
-// partition has the empty name, too.
+// Partitions returns what transforms of a workload need to know of a cluster. The default
+// partition has the empty name as well.
 func Partitions(c *conf.Cluster) map[string]transform.Partition {
 	partitions := map[string]transform.Partition{}
 	for _, p := range c.Partitions {
@@ -93,7 +93,7 @@ func Partitions(c *conf.Cluster) map[string]transform.Partition {
 	return partitions
 }
 
-// capacity is what utilization refers to.
+// capacity returns the size of the machine to which utilization refers.
 func capacity(c *conf.Cluster) run.Cluster {
 	out := run.Cluster{Name: c.Name, Nodes: len(c.Nodes)}
 	cpus := make(map[string]int, len(c.Nodes))
@@ -111,7 +111,7 @@ func capacity(c *conf.Cluster) run.Cluster {
 	return out
 }
 
-// simulatedCluster is a site's cluster as the simulator knows it.
+// simulatedCluster returns the cluster of a site as the simulator takes it.
 func simulatedCluster(c *conf.Cluster) (*sim.Cluster, error) {
 	parameters, _ := c.Get("SelectTypeParameters")
 	kind, _ := c.Get("SelectType")

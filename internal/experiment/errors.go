@@ -7,29 +7,29 @@ import (
 	"rmreplay/internal/rm/slurm/install"
 )
 
-// FieldError says that a field of a [Spec] has a value that cannot be meant.
+// FieldError says that the value of a field of a [Spec] is wrong.
 type FieldError struct {
 	// Field is the field's name as the command line spells it: "drain-limit".
 	Field string
 	Err   error
 }
 
-// Error is the field's name and what is wrong with its value.
+// Error returns the field's name and what is wrong with its value.
 func (e *FieldError) Error() string { return e.Field + " " + e.Err.Error() }
 
-// Unwrap returns the error within.
+// Unwrap returns the wrapped error.
 func (e *FieldError) Unwrap() error { return e.Err }
 
-// InputError says that a file or directory that a [Spec] names is not what it should be.
+// InputError says that a file or directory that a [Spec] names is wrong or missing.
 type InputError struct{ Err error }
 
-// Error is the text of the error within.
+// Error returns the text of the wrapped error.
 func (e *InputError) Error() string { return e.Err.Error() }
 
-// Unwrap returns the error within.
+// Unwrap returns the wrapped error.
 func (e *InputError) Unwrap() error { return e.Err }
 
-// inputError marks an error as one of the input; nil stays nil.
+// inputError makes an [InputError] of an error. It returns nil for nil.
 func inputError(err error) error {
 	if err == nil {
 		return nil
@@ -37,13 +37,13 @@ func inputError(err error) error {
 	return &InputError{err}
 }
 
-// InvalidError says that a run ended and that its result does not count.
+// InvalidError says that a run ended and that its result is not valid.
 type InvalidError struct{ Reason string }
 
-// Error says why the run does not count.
+// Error says why the run is not valid.
 func (e *InvalidError) Error() string { return "the run is not valid: " + e.Reason }
 
-// Valid returns nil if the run's result counts, and else an [InvalidError] with the first
+// Valid returns nil if the run's result is valid, and else an [InvalidError] with the first
 // reason.
 func Valid(s *metrics.Summary) error {
 	if s.Valid {

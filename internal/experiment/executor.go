@@ -7,22 +7,22 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Executor does independent tasks, several at a time. Sets of realizations, sweeps and
-// series of simulations all use it.
+// Executor runs independent tasks, several at a time. Sets of realizations, sweeps and series
+// of simulations all use it.
 type Executor struct {
-	// Parallel is the most tasks at once; the number of CPUs if 0.
+	// Parallel is the largest number of tasks at once. 0 means the number of CPUs.
 	Parallel int
-	// GoOn says whether the other tasks go on after one has failed with err. They do not
-	// if it is nil.
+	// GoOn reports whether the other tasks continue after one has failed with err. If it is
+	// nil, they do not.
 	GoOn func(err error) bool
 }
 
-// Do calls task with 0 to n-1, begins them in that order, and waits for all that have begun.
-// After a failure for which GoOn does not hold, and when ctx is cancelled, no further task
-// begins, and the context of those that run is cancelled. Do then returns the failure of the
-// first of these tasks, or ctx's error; otherwise nil. A task keeps its result, and a failure
-// that does not stop the others, in a place of its own: then nothing depends on the order in
-// which tasks end.
+// Do calls task with 0 to n-1 and starts the calls in that order. It waits for all calls that
+// have started. If a task fails and GoOn is false for its error, or if ctx is cancelled, Do
+// starts no further task and cancels the context of those that run. Do then returns the error
+// of the first failed task by number, or ctx's error; otherwise nil. Each task must store its
+// result, and an error that GoOn accepts, in a variable of its own, so that nothing depends on
+// the order in which tasks end.
 func (e Executor) Do(ctx context.Context, n int, task func(ctx context.Context, i int) error) error {
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(e.parallel())

@@ -1,14 +1,14 @@
-// Package experiment holds the use cases of the program: it makes one replay or simulation
-// of a [Spec], or a set of realizations of it, and runs many things at once.
+// Package experiment holds the use cases of the program: it makes one replay or simulation of a
+// [Spec], or a set of realizations of it, and runs many things at once.
 //
-// [Run] loads and checks everything, starts the engine, plays the workload, compares the
-// result with the engine's own accounting, writes the record and computes the metrics. The
-// command line, a server and a test all run a replay this way. The package writes to no
-// terminal; what happens on the way is told to [Hooks].
+// [Run] loads and checks everything, starts the engine, plays the workload, compares the result
+// with the engine's own accounting, writes the record and computes the metrics. The command
+// line, a server and a test all run a replay this way. The package writes to no terminal. It
+// reports what happens meanwhile to [Hooks].
 //
-// Errors have types: [FieldError] for a value of the specification, [InputError] for a file
-// or directory, [IsMissing] for a machine that lacks something. A run that ended and whose
-// result does not count is no error: its summary says so, and [Valid] makes an error of it.
+// Errors have types: [FieldError] for a value of the specification, [InputError] for a file or
+// directory, and [IsMissing] for a machine that lacks something. A run that ended without a
+// valid result is no error: its summary says so, and [Valid] makes an error of it.
 package experiment
 
 import (
@@ -32,8 +32,8 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// Hooks are told how a run comes along, by the goroutine that called [Run]. Any of them may
-// be nil.
+// Hooks receive the progress of a run. The goroutine that called [Run] calls them. Any of them
+// may be nil.
 type Hooks struct {
 	Step     func(text string)     // a step of the engine's start
 	Begin    func(epoch hpc.Time)  // virtual time begins to matter at epoch
@@ -52,26 +52,27 @@ func (h *Hooks) complete() {
 	}
 }
 
-// engine is what differs between the two kinds of runs. Its methods are called in this order.
+// engine is what differs between the two kinds of runs. The methods are called in this order.
 type engine interface {
-	// check checks the engine's part of a specification, and what it names.
+	// check checks the engine's part of a specification and the files that it names.
 	check(spec *Spec) error
-	// fit chooses the machine for a workload, and returns what is known of it.
+	// fit chooses the machine for a workload and returns what is known of it.
 	fit(w *workload.Workload) (workload.Cluster, error)
-	// admit refuses a workload that the engine cannot play, and a machine without the engine.
+	// admit returns an error if the engine cannot play the workload, or if this machine lacks
+	// the engine.
 	admit(p *Prepared) error
-	// run makes the run and its record. It may be called several times at once.
+	// run makes the run and its record. Several goroutines may call it at once.
 	run(ctx context.Context, p *Prepared, one realization, hooks Hooks) (*metrics.Summary, error)
 }
 
-// realization is what differs between the runs of one preparation.
+// realization is what differs between the runs that share one [Prepared].
 type realization struct {
 	seed    uint64
 	output  string
 	started time.Time // real time
 }
 
-// Prepared is a specification of which everything is loaded and checked.
+// Prepared is a specification whose files are loaded and checked.
 type Prepared struct {
 	spec     Spec
 	engine   engine
@@ -81,8 +82,8 @@ type Prepared struct {
 	started  time.Time
 }
 
-// Run makes the run that spec describes, and its record, and returns its metrics. When ctx
-// is cancelled the record holds what had happened until then, and the error is ctx's.
+// Run makes the run that spec describes, with its record, and returns the metrics. If ctx is
+// cancelled, the record holds what had happened until then, and Run returns ctx's error.
 func Run(ctx context.Context, spec Spec, hooks Hooks) (*metrics.Summary, error) {
 	p, err := Prepare(spec)
 	if err != nil {
@@ -91,7 +92,7 @@ func Run(ctx context.Context, spec Spec, hooks Hooks) (*metrics.Summary, error) 
 	return p.Run(ctx, hooks)
 }
 
-// Prepare loads and checks everything that a run needs, and starts nothing.
+// Prepare loads and checks everything that a run needs. It starts nothing.
 func Prepare(spec Spec) (*Prepared, error) {
 	p := &Prepared{spec: spec, started: time.Now()}
 	p.spec.complete()
@@ -123,19 +124,19 @@ func Prepare(spec Spec) (*Prepared, error) {
 	return p, p.engine.admit(p)
 }
 
-// Run makes the run of a preparation. It may be called once.
+// Run makes the run. The caller may call it once.
 func (p *Prepared) Run(ctx context.Context, hooks Hooks) (*metrics.Summary, error) {
 	hooks.complete()
 	return p.engine.run(ctx, p, realization{p.spec.Seed, p.spec.Output, p.started}, hooks)
 }
 
-// load reads the workload, unless the specification has it.
+// load reads the workload, unless the specification has it as a value.
 func (p *Prepared) load() error {
 	w := p.spec.Workload
 	p.workload = w.Value
 	if w.Value == nil {
 		var err error
-		// A simulation does not need what only Slurm looks at.
+		// Only Slurm uses the part that a lean reader leaves out.
 		if p.workload, err = formats.OpenWith(w.Path, workload.ReadOptions{Lean: p.spec.Simulator != nil}); err != nil {
 			return inputError(err)
 		}
@@ -146,7 +147,7 @@ func (p *Prepared) load() error {
 	return nil
 }
 
-// checking is the error of a workload that was read and cannot be played.
+// checking wraps the error of a workload that was read and cannot be played.
 func (p *Prepared) checking(err error) error {
 	name := p.spec.Workload.Path
 	if name == "" {
@@ -155,14 +156,13 @@ func (p *Prepared) checking(err error) error {
 	return inputError(fmt.Errorf("checking %s: %w", name, err))
 }
 
-// checkUsers finds out whether the workload records what the users' model needs.
+// checkUsers checks that the workload records what the users' model needs.
 func (p *Prepared) checkUsers() error {
 	_, err := replay.NewController(p.workload, p.spec.users(0))
 	return inputError(err)
 }
 
-// play plays the workload with the users of the specification, and with its jobs changed by
-// the rewriters.
+// play plays the workload with the users of the specification. The rewriters change its jobs.
 func (p *Prepared) play(ctx context.Context, manager rm.ResourceManager, seed uint64, record replay.Recorder, opts replay.Options, rewriters ...replay.Rewriter) (replay.Result, error) {
 	controller, err := replay.NewController(p.workload, p.spec.users(seed))
 	if err != nil {
@@ -172,7 +172,7 @@ func (p *Prepared) play(ctx context.Context, manager rm.ResourceManager, seed ui
 	return replay.Play(ctx, manager, p.workload, replay.Rewriting(controller, rewriters...), record, opts)
 }
 
-// manifest describes a run as far as it is known before it starts.
+// manifest describes a run as far as it is known before the run starts.
 func (p *Prepared) manifest(one realization) run.Manifest {
 	return run.Manifest{
 		Seed: one.seed, Command: p.spec.Command, Started: one.started, Workload: p.source,
@@ -181,7 +181,7 @@ func (p *Prepared) manifest(one realization) run.Manifest {
 	}
 }
 
-// describeUsers is what the record says of users; nil for a rigid replay.
+// describeUsers returns what the record says of the users, or nil for a rigid replay.
 func describeUsers(f replay.Feedback) *run.Feedback {
 	if f.Model == replay.None && f.Jitter == 0 {
 		return nil
@@ -193,7 +193,7 @@ func describeUsers(f replay.Feedback) *run.Feedback {
 	return m
 }
 
-// create makes the record of a run, which must be closed.
+// create makes the record of a run. The caller must close it.
 func (p *Prepared) create(one realization, manifest run.Manifest, unjournaled bool) (*run.Writer, error) {
 	record, err := run.Create(one.output, manifest, run.Options{Overwrite: p.spec.Overwrite, Unjournaled: unjournaled})
 	if err != nil {
@@ -205,7 +205,7 @@ func (p *Prepared) create(one realization, manifest run.Manifest, unjournaled bo
 	return record, nil
 }
 
-// summarize returns the metrics of a run whose record is complete.
+// summarize returns the metrics of a run with a complete record.
 func summarize(record *run.Writer, computed metrics.Metrics, opts metrics.Options) (*metrics.Summary, error) {
 	r, err := run.Open(record.Dir())
 	if err != nil {
@@ -218,7 +218,7 @@ func summarize(record *run.Writer, computed metrics.Metrics, opts metrics.Option
 	return summary, nil
 }
 
-// refuseErrors makes one error of the problems that make a replay meaningless.
+// refuseErrors returns one error for the problems that make a replay meaningless, or nil.
 func refuseErrors(problems []workload.Problem) error {
 	var first []string
 	errs := 0
@@ -238,7 +238,7 @@ func refuseErrors(problems []workload.Problem) error {
 	return errors.New(strings.Join(first, "; "))
 }
 
-// fileHash is the SHA-256 of a file in hexadecimal, empty if it cannot be read as one.
+// fileHash returns the SHA-256 of a file in hexadecimal, or "" if it cannot read the file.
 func fileHash(path string) string {
 	f, err := os.Open(path)
 	if err != nil {
@@ -252,7 +252,7 @@ func fileHash(path string) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// interrupted reports whether err is the end of ctx and nothing else.
+// interrupted reports whether err is ctx's error and nothing else.
 func interrupted(ctx context.Context, err error) bool {
 	return err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err())
 }

@@ -27,18 +27,18 @@ type Realization struct {
 	Summary *metrics.Summary // nil until it has ended, and after a failure
 }
 
-// SetHooks are told how a set comes along, from several goroutines at once. Any of them may
+// SetHooks receive the progress of a set. Several goroutines call them at once. Any of them may
 // be nil.
 type SetHooks struct {
-	// Of returns the hooks of a realization before it begins.
+	// Of returns the hooks of a realization. It is called before the realization begins.
 	Of func(Realization) Hooks
-	// Ended is called when a realization is over, whether or not it failed.
+	// Ended is called when a realization has ended or failed.
 	Ended func(Realization)
 }
 
-// RunSet makes the realizations of a specification as runs below its output directory, with
-// an index of them. The workload is loaded once. The first realization that fails ends the
-// others; one whose result does not count does not.
+// RunSet makes the realizations of a specification as runs below its output directory, with an
+// index of them. It loads the workload once. The first realization that fails stops the others.
+// A realization without a valid result does not stop them.
 func RunSet(ctx context.Context, spec Spec, set Set, hooks SetHooks) ([]Realization, error) {
 	if set.Count < 1 {
 		return nil, fieldError("realizations", "%d: want 1 or more", set.Count)
@@ -78,8 +78,8 @@ func (s Set) list(spec *Spec) []Realization {
 	return list
 }
 
-// prepareSet makes the directory of a set and its index. A set that is there is replaced if
-// the specification says so.
+// prepareSet makes the directory of a set and its index. It replaces an existing set if the
+// specification says so.
 func prepareSet(spec *Spec, list []Realization) error {
 	dir := spec.Output
 	entries, err := os.ReadDir(dir)

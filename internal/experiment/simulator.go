@@ -79,7 +79,7 @@ func (e *simEngine) fitCluster() (workload.Cluster, error) {
 	return Known(c), nil
 }
 
-// fitMachine makes a machine without a cluster directory.
+// fitMachine makes a machine from the sizes that the specification or the workload gives.
 func (e *simEngine) fitMachine(w *workload.Workload) error {
 	processors := e.spec.Processors
 	if processors == 0 {
@@ -105,7 +105,7 @@ func (e *simEngine) fitMachine(w *workload.Workload) error {
 	return nil
 }
 
-// fitNodes makes a machine of nodes that are all alike.
+// fitNodes makes a machine of equal nodes.
 func (e *simEngine) fitNodes(nodes, processors int) error {
 	if processors%nodes != 0 {
 		return fieldError("nodes", "%d: does not divide %d processors", nodes, processors)
@@ -119,8 +119,7 @@ func (e *simEngine) fitNodes(nodes, processors int) error {
 	return nil
 }
 
-// needsNodes names what a workload has that a pool of processors cannot play; empty for
-// nothing.
+// needsNodes names what a workload has that a pool of processors cannot play, or returns "".
 func needsNodes(w *workload.Workload) string {
 	switch {
 	case len(w.NodeEvents) > 0:
@@ -152,7 +151,7 @@ func (e *simEngine) run(ctx context.Context, p *Prepared, one realization, hooks
 	}
 	defer record.Close()
 	state, err := e.play(ctx, p, one.seed, engine, record, hooks)
-	// All jobs have ended, so the metrics need not wait for the record to be on disk.
+	// All jobs have ended, so that the metrics can be computed while the record is written.
 	var computed metrics.Metrics
 	opts := metrics.Options{Tau: metrics.DefaultTau}
 	var group errgroup.Group
@@ -173,7 +172,7 @@ func (e *simEngine) run(ctx context.Context, p *Prepared, one realization, hooks
 	return summarize(record, computed, opts)
 }
 
-// play runs the simulation and warns of what it left undone.
+// play runs the simulation and warns of what it did not do.
 func (e *simEngine) play(ctx context.Context, p *Prepared, seed uint64, engine *sim.Engine, record *run.Writer, hooks Hooks) (run.State, error) {
 	hooks.Begin(p.begin)
 	result, err := p.play(ctx, engine, seed, record, replay.Options{Observe: seldom(hooks.Progress)})
@@ -191,8 +190,8 @@ func (e *simEngine) play(ctx context.Context, p *Prepared, seed uint64, engine *
 	return run.StateComplete, nil
 }
 
-// seldom passes on one instant of 256. The simulator needs no longer for an instant than an
-// observer needs to look at the real clock, which decides whether it shows anything.
+// seldom calls the observer for one instant of 256. The observer reads the real clock to decide
+// whether it shows anything, and that takes as long as simulating an instant.
 func seldom(observe func(replay.Progress)) func(replay.Progress) {
 	n := 0
 	return func(p replay.Progress) {

@@ -67,7 +67,7 @@ func (e *slurmEngine) check(spec *Spec) (err error) {
 	return inputError(err)
 }
 
-// decayHalfLife is the half-life of fair-share usage in a cluster; 0 for no decay.
+// decayHalfLife returns the half-life of fair-share usage in a cluster, or 0 for no decay.
 func decayHalfLife(c *conf.Cluster) (time.Duration, error) {
 	const byDefault = 7 * 24 * time.Hour // slurm.conf(5), PriorityDecayHalfLife
 	text, ok := c.Get("PriorityDecayHalfLife")
@@ -83,7 +83,8 @@ func decayHalfLife(c *conf.Cluster) (time.Duration, error) {
 
 func (e *slurmEngine) fit(*workload.Workload) (workload.Cluster, error) { return Known(e.cluster), nil }
 
-// earliestBegin leaves the daemons, which start before a workload begins, in the year 1970.
+// earliestBegin is late enough for the daemons, which start before a workload begins, to start
+// in 1970.
 const earliestBegin = hpc.Time(24 * time.Hour)
 
 func (e *slurmEngine) admit(p *Prepared) error {
@@ -103,9 +104,9 @@ func (e *slurmEngine) admit(p *Prepared) error {
 	return e.install.Need(e.cluster.Accounting() && !e.spec.WithoutAccounting)
 }
 
-// CheckAction says what is wrong with an action of a workload, and returns nil if nothing is.
-// The workload's window begins at start, 0 if it has none. The files that the action names
-// are looked at only if cluster is not nil.
+// CheckAction returns an error if an action of a workload is wrong. start is when the
+// workload's window begins, or 0 if it has none. CheckAction looks at the files that the action
+// names only if cluster is not nil.
 func CheckAction(a hpc.Action, start hpc.Time, cluster *conf.Cluster) error {
 	if err := slurm.CheckAction(a); err != nil {
 		return err
@@ -121,8 +122,8 @@ func CheckAction(a hpc.Action, start hpc.Time, cluster *conf.Cluster) error {
 	return slurm.CheckSlurmConf(a, cluster)
 }
 
-// ParseClock reads a clock model and returns its factor, 0 for the frozen clock: frozen,
-// measured or measured=F.
+// ParseClock reads a clock model and returns its factor, which is 0 for the frozen clock:
+// frozen, measured or measured=F.
 func ParseClock(model string) (float64, error) {
 	name, factor, given := strings.Cut(model, "=")
 	switch {
@@ -139,7 +140,7 @@ func ParseClock(model string) (float64, error) {
 	return 0, fmt.Errorf("%s: not a clock model (want frozen, measured or measured=F)", model)
 }
 
-// describeClock is the clock model of a factor, for the record.
+// describeClock returns the clock model of a factor, for the record.
 func describeClock(factor float64) run.Clock {
 	if factor == 0 {
 		return run.Clock{Model: "frozen"}
@@ -147,10 +148,10 @@ func describeClock(factor float64) run.Clock {
 	return run.Clock{Model: "measured", Factor: factor}
 }
 
-// drawLead draws how long slurmctld has been running when the workload begins. The phase
-// of its periodic work against the workload is what differs between two real runs of one
-// workload (Simakov et al., PEARC'22). The longest period that decides about jobs is that
-// of the fair-share computation, five minutes unless PriorityCalcPeriod says otherwise.
+// drawLead returns a random time for which slurmctld has run when the workload begins. Two real
+// runs of one workload differ in the phase of slurmctld's periodic work (Simakov et al.,
+// PEARC'22). The longest period that decides about jobs is that of the fair-share computation:
+// five minutes unless PriorityCalcPeriod says otherwise.
 func drawLead(seed uint64) time.Duration {
 	const longestPeriod = 5 * time.Minute
 	return time.Minute + time.Duration(rand.New(rand.NewPCG(seed, 1)).Float64()*float64(longestPeriod))
@@ -189,7 +190,7 @@ func (e *slurmEngine) run(ctx context.Context, p *Prepared, one realization, hoo
 	return summarize(record, metrics.ComputeAll(record.Outcomes, opts.Of(&manifest)), opts)
 }
 
-// kernel is the release of the running kernel; empty if it is not known.
+// kernel returns the release of the running kernel, or "" if it is not known.
 func kernel() string {
 	var u unix.Utsname
 	if unix.Uname(&u) != nil {
@@ -198,7 +199,7 @@ func kernel() string {
 	return unix.ByteSliceToString(u.Release[:])
 }
 
-// start starts Slurm for one realization: what the seed decides is drawn here.
+// start starts Slurm for one realization. It draws the random choices of the seed.
 func (e *slurmEngine) start(ctx context.Context, p *Prepared, seed uint64, logDir string, hooks Hooks) (*slurm.Engine, error) {
 	delays, lead := e.delays, e.spec.Lead
 	delays.Seed = seed
@@ -216,8 +217,8 @@ func (e *slurmEngine) start(ctx context.Context, p *Prepared, seed uint64, logDi
 	}, lead)
 }
 
-// play starts Slurm, plays the workload, audits the result and stops Slurm. The function
-// that it returns completes the manifest, also after an error.
+// play starts Slurm, plays the workload, audits the result and stops Slurm. It returns a
+// function that completes the manifest, also after an error.
 func (e *slurmEngine) play(ctx context.Context, p *Prepared, seed uint64, record *run.Writer, hooks Hooks) (complete func(*run.Manifest), err error) {
 	nothing := func(*run.Manifest) {}
 	engine, err := e.start(ctx, p, seed, record.LogDir(), hooks)
@@ -256,8 +257,8 @@ func (e *slurmEngine) play(ctx context.Context, p *Prepared, seed uint64, record
 	}, err
 }
 
-// rewriters change the jobs as the specification says. fixed counts the jobs whose priority
-// could not be fixed.
+// rewriters returns the rewriters of jobs that the specification asks for. fixed counts the
+// jobs whose priority could not be fixed.
 func (e *slurmEngine) rewriters(spec *Spec) (list []replay.Rewriter, fixed *replay.FixedPriorities) {
 	fixed = &replay.FixedPriorities{}
 	if spec.Performance != 0 && spec.Performance != 1 {
@@ -269,7 +270,7 @@ func (e *slurmEngine) rewriters(spec *Spec) (list []replay.Rewriter, fixed *repl
 	return list, fixed
 }
 
-// factsOf are what slurmdbd is compared with.
+// factsOf returns the facts that are compared with slurmdbd.
 func factsOf(p *Prepared, record *run.Writer) *slurm.Facts {
 	w := p.workload
 	reservations := w.Reservations
@@ -281,7 +282,7 @@ func factsOf(p *Prepared, record *run.Writer) *slurm.Facts {
 	}
 }
 
-// describeReport writes into the manifest what the engine says at the end of a run.
+// describeReport writes the engine's final report into the manifest.
 func describeReport(m *run.Manifest, r *slurm.Report) {
 	m.VirtualEnd, m.Scheduler = r.End, r.Scheduler
 	m.Clock.Steps, m.Clock.ComputingSeconds = int64(r.ClockSteps), r.Computing.Seconds()
@@ -295,10 +296,10 @@ func describeReport(m *run.Manifest, r *slurm.Report) {
 	}
 }
 
-// mebibytes are bytes in MiB, to a tenth.
+// mebibytes returns bytes in MiB, to a tenth.
 func mebibytes(bytes int64) float64 { return math.Round(float64(bytes)/(1<<20)*10) / 10 }
 
-// describeConfiguration writes into the manifest what was changed in the configuration.
+// describeConfiguration writes the changes of the configuration into the manifest.
 func describeConfiguration(m *run.Manifest, a *conf.Adapted) {
 	for _, c := range a.Changes {
 		m.Cluster.Changes = append(m.Cluster.Changes, run.Change{File: filepath.Base(c.File), Key: c.Key, From: c.From, To: c.To, Reason: c.Reason})

@@ -10,41 +10,41 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// Spec describes one replay or simulation. It is plain data: nothing of it is opened or
-// started before [Run] or [Prepare].
+// Spec describes one replay or simulation. It is plain data: only [Run] and [Prepare] open its
+// files.
 type Spec struct {
 	Workload Workload
-	// Exactly one of Slurm and Simulator is set: the engine.
+	// Exactly one of Slurm and Simulator is set. It is the engine.
 	Slurm     *Slurm
 	Simulator *Simulator
 
-	// Users says how users react to what becomes of their jobs. Its seed is not used:
-	// Seed is.
+	// Users says how users react to the results of their jobs. The seed in it is ignored; Seed
+	// counts.
 	Users replay.Feedback
-	// Performance is how fast the nodes are: run times are divided by it, and time limits
-	// are not. 1 if 0.
+	// Performance is the speed of the nodes: run times are divided by it, time limits are not.
+	// 0 means 1.
 	Performance float64
 	// FixedPriorities gives every job the priority that the workload records.
 	FixedPriorities bool
-	// Seed is that of everything that is drawn.
+	// Seed decides everything that is random.
 	Seed uint64
-	// DrainLimit is the virtual time without any event after which the jobs that are left
-	// are given up. [DefaultDrainLimit] if 0.
+	// DrainLimit is a virtual time. If nothing happens for so long, the run gives up the jobs
+	// that are left. 0 means [DefaultDrainLimit].
 	DrainLimit time.Duration
 
-	// Output is the directory of the record, or of the set of records. Overwrite replaces
-	// a record that is there.
+	// Output is the directory of the record, or of the set of records. Overwrite says that an
+	// existing record is replaced.
 	Output    string
 	Overwrite bool
 
-	// Command and Version are noted in the record: the command line that asks for the run,
+	// Command and Version are written into the record: the command line that asked for the run,
 	// and the version of the program.
 	Command []string
 	Version string
 }
 
-// Workload is the workload of a run: a value, or the path of one in any known format. With
-// both, the path is only noted in the record.
+// Workload is the workload of a run: a value, or the path of a workload in any known format. If
+// both are set, the path is only written into the record.
 type Workload struct {
 	Path  string
 	Value *workload.Workload
@@ -55,20 +55,20 @@ const DefaultDrainLimit = 24 * time.Hour
 
 // Slurm says how the workload is replayed on the stock Slurm daemons.
 type Slurm struct {
-	// Cluster is the cluster directory. NodeFactor multiplies the number of its nodes of
-	// each kind; 0 leaves the nodes alone.
+	// Cluster is the cluster directory. NodeFactor multiplies the number of nodes of each kind.
+	// 0 means 1.
 	Cluster    string
 	NodeFactor float64
 	// The delays on the nodes, as [rmreplay/internal/rm/slurm/nodes.ParseDelay] reads them:
-	// before a job's script starts, of the prolog, and of the epilog. Empty for none.
+	// before a job's script starts, of the prolog, and of the epilog. "" means none.
 	LaunchDelay, PrologDelay, EpilogDelay string
 	// Lead is the virtual time for which Slurm has run when the workload begins, at least
-	// [ShortestLead]. Zero draws one to six minutes from the seed.
+	// [ShortestLead]. With 0 the seed decides between one and six minutes.
 	Lead time.Duration
-	// ClockFactor is how much virtual time a second of slurmctld's computing takes, in
-	// seconds. Zero is the frozen clock.
+	// ClockFactor is the number of virtual seconds that a second of slurmctld's CPU time takes.
+	// 0 is the frozen clock.
 	ClockFactor float64
-	// WithoutAccounting leaves slurmdbd out even if the site has it.
+	// WithoutAccounting leaves out slurmdbd even if the site has it.
 	WithoutAccounting bool
 	// AllowShell lets those of the workload's actions run that may write files or run
 	// programs: shell lines, and some subcommands of Slurm's commands.
@@ -80,23 +80,24 @@ type Simulator struct {
 	Policy string   // a name of package policy, with its options; "easy" if empty
 	Ties   sim.Ties // the order of what happens at one instant; [sim.EndsFirst] if empty
 	// Cluster is a cluster directory whose nodes and partitions are simulated. Without one,
-	// Processors and Nodes say how large the machine is; where both are 0, the workload does.
+	// Processors and Nodes give the size of the machine. If both are 0, the workload gives it.
 	Cluster    string
 	Processors int
 	Nodes      int
-	// NodeFactor multiplies the size of the machine; 0 leaves it alone.
+	// NodeFactor multiplies the size of the machine. 0 means 1.
 	NodeFactor float64
-	// AtLeastTwice raises time limits to twice the run time, so that no job is killed.
+	// AtLeastTwice raises time limits to twice the run time, so that no job reaches its limit.
 	AtLeastTwice bool
 }
 
-// ShortestLead is what slurmctld and the nodes need before they can take a job.
+// ShortestLead is the time that slurmctld and the nodes need before they can accept a job.
 const ShortestLead = 5 * time.Second
 
-// mostClockFactor is more than any controller is slower than this machine.
+// mostClockFactor is the largest factor that is accepted. No controller is so much slower than
+// this machine.
 const mostClockFactor = 1e6
 
-// complete sets what the specification leaves to defaults.
+// complete sets the defaults of a specification.
 func (s *Spec) complete() {
 	if s.DrainLimit == 0 {
 		s.DrainLimit = DefaultDrainLimit
@@ -109,7 +110,7 @@ func (s *Spec) complete() {
 	}
 }
 
-// check says what is wrong with the fields that all engines share.
+// check returns an error if a field that all engines share is wrong.
 func (s *Spec) check() error {
 	switch {
 	case (s.Slurm == nil) == (s.Simulator == nil):
@@ -131,7 +132,7 @@ func (s *Spec) check() error {
 // isFactor reports whether f is positive and finite.
 func isFactor(f float64) bool { return f > 0 && !math.IsInf(f, 0) }
 
-// users returns the users as the run with the given seed plays them.
+// users returns the users of a run with the given seed.
 func (s *Spec) users(seed uint64) replay.Feedback {
 	f := s.Users
 	f.Seed = seed

@@ -10,12 +10,13 @@ import (
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/lines"
+	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/workload"
 	"rmreplay/internal/workload/arrays"
 )
 
-// The rules that records of finished jobs fall under. A record under one of the
-// first four is no job to replay and is kept in [workload.Workload.Unusable].
+// The rules that records of finished jobs may break. A record that breaks one of the first four
+// is no job to replay, and [workload.Workload.Unusable] keeps it.
 const (
 	RuleNoRecord      = "record_unreadable"      // not a record of the format
 	RuleNoSubmit      = "no_submit_time"         // the submit time is not known
@@ -28,8 +29,8 @@ const (
 	RuleNoStartAtAll  = "no_start_time"          // it ended and used nodes, but no start is known
 )
 
-// The notes that a [Builder] counts: not dirt, but decisions where the source does not
-// say what the workload needs.
+// The notes that a [Builder] counts. They are not faults of the source, but decisions where the
+// source does not say what the workload needs.
 const (
 	NoteRequeued       = "requeued_run_folded" // an earlier run of a job that was requeued
 	NoteRunning        = "still_running"       // the job had not ended: it runs until its time limit
@@ -42,8 +43,8 @@ const (
 	NoteHetJob         = "het_job_component"   // components of heterogeneous jobs are jobs of their own
 )
 
-// Builder makes a workload of finished jobs. They may come in any order, except that steps
-// follow the record of their job.
+// Builder makes a workload of finished jobs. The jobs may come in any order. The steps of a job
+// must come after the job.
 type Builder struct {
 	w    *workload.Workload
 	opts workload.ReadOptions
@@ -58,26 +59,26 @@ type Builder struct {
 	arrays  arrays.Parts
 }
 
-// built is a job in the making.
+// built is a job under construction.
 type built struct {
 	rec Job
-	// startFromSteps says that rec.Start is that of a step.
+	// startFromSteps says that rec.Start is the start of a step.
 	startFromSteps bool
-	// requeued says that this is the run at the window's start of a job that ran again.
+	// requeued says that the run is the one at the window's start of a job that ran again.
 	requeued bool
-	// atStart is that run, of the job that the last run is; else nil.
+	// atStart is the run at the window's start of the same job, if rec is a later run; else
+	// nil.
 	atStart *Job
-	// lastSubmit is when the last run went to the queue. Where it is one of several, rec.Submit is
-	// when the first did.
+	// lastSubmit is when the last run was queued. rec.Submit is when the first one was.
 	lastSubmit hpc.Time
 }
 
-// fieldPresence says of which fields any record had something.
+// fieldPresence says which fields have a value in any record.
 type fieldPresence struct {
 	user, account, qos, timeLimit, submitLine, nodeList, uid, memory bool
 }
 
-// NewBuilder returns a builder for a workload from a source of the given name.
+// NewBuilder returns a builder for a workload. source names where the jobs come from.
 func NewBuilder(source string, opts workload.ReadOptions) *Builder {
 	return &Builder{
 		w: &workload.Workload{Source: source, Start: opts.Start}, opts: opts, book: workload.RuleBook{Strict: opts.Strict},
@@ -85,24 +86,24 @@ func NewBuilder(source string, opts workload.ReadOptions) *Builder {
 	}
 }
 
-// Note counts a decision of the reader or the builder. It is no mistake of the source, so
-// a strict reader takes it.
+// Note counts a decision of the reader or the builder. A strict reader accepts such records,
+// because a decision is no fault of the source.
 func (b *Builder) Note(what string) { b.book.Note(what, 1) }
 
-// Fall counts a record under a rule and returns nil, or what is wrong with it if the
-// reading is strict.
+// Fall counts a record that breaks a rule and returns nil. With strict options it returns the
+// fault as an error instead.
 func (b *Builder) Fall(rule, format string, args ...any) error {
 	return b.book.Fall(rule, format, args...)
 }
 
-// Outside counts a job outside the window that was not even made a [Job].
+// Outside counts a job outside the window for which the reader did not even make a [Job].
 func (b *Builder) Outside() {
 	b.records++
 	b.Note(NoteOutside)
 }
 
-// Unusable keeps a record that is no job, or returns it as an error if the reading is
-// strict. text is the record as the source has it.
+// Unusable keeps a record that is no job to replay. With strict options it returns the fault as
+// an error instead. text is the record as the source has it.
 func (b *Builder) Unusable(rule, text, format string, args ...any) error {
 	if err := b.book.Fall(rule, format, args...); err != nil {
 		return err
@@ -111,8 +112,8 @@ func (b *Builder) Unusable(rule, text, format string, args ...any) error {
 	return nil
 }
 
-// Add takes a record; one of a job outside the window is counted and forgotten. text
-// is the record as the source has it, to be kept if it is no job.
+// Add adds a record, which it may change. It counts and drops a job outside the window. text is
+// the record as the source has it; the workload keeps it if the record is no job to replay.
 func (b *Builder) Add(r *Job, text string) error {
 	b.records++
 	switch {
@@ -141,7 +142,7 @@ func (b *Builder) Add(r *Job, text string) error {
 	return nil
 }
 
-// checkTimes makes the times of a record agree.
+// checkTimes changes times of a record that contradict each other.
 func (b *Builder) checkTimes(r *Job) error {
 	switch {
 	case r.Start > 0 && r.Start < r.Submit:
@@ -155,7 +156,7 @@ func (b *Builder) checkTimes(r *Job) error {
 	return b.book.Fall(RuleTimesReversed, "job %s: submit %s, start %s and end %s contradict each other", r.ID, r.Submit, r.Start, r.End)
 }
 
-// enter takes a record as a job of its own.
+// enter adds a record as a job of its own.
 func (b *Builder) enter(r *Job) *built {
 	entry := &built{rec: *r, lastSubmit: r.Submit}
 	b.jobs[r.ID] = entry
@@ -180,8 +181,8 @@ func (b *Builder) enter(r *Job) *built {
 	return entry
 }
 
-// again takes another record of a job that is known: another run of it, the same
-// again, or another job of that number.
+// again adds another record of a known ID: another run of the job, the same record again, or
+// another job with the same number.
 func (b *Builder) again(before *built, r *Job, text string) error {
 	last := before.rec
 	last.Submit = before.lastSubmit
@@ -203,7 +204,7 @@ func (b *Builder) again(before *built, r *Job, text string) error {
 		b.Note(NoteRequeuedPreset)
 		return nil
 	case wasRequeued(earlier.State):
-		// The job was submitted once; its last run says how long it runs.
+		// The user submitted the job once. Its last run says how long it runs.
 		first := before.rec
 		if r.Submit < first.Submit {
 			first = *r
@@ -221,7 +222,7 @@ func (b *Builder) again(before *built, r *Job, text string) error {
 	return b.book.Fall(workload.RuleRenamed, "job %s is there twice, with other times", r.ID)
 }
 
-// freeID makes an ID that no job has of one that some job has.
+// freeID returns an unused ID that begins with a used one.
 func (b *Builder) freeID(taken string) string {
 	for n := 2; ; n++ {
 		if id := taken + "#" + strconv.Itoa(n); b.jobs[id] == nil {
@@ -230,20 +231,20 @@ func (b *Builder) freeID(taken string) string {
 	}
 }
 
-// preset reports whether a job of the window ran at its start.
+// preset reports whether a job of the window ran when the window began.
 func (b *Builder) preset(r *Job) bool { return r.Start != 0 && r.Start < b.opts.Start }
 
-// wasRequeued reports whether a job that ended a run like this can run again.
+// wasRequeued reports whether a job whose run ended in this state can run again.
 func wasRequeued(s hpc.State) bool {
 	switch s {
-	case hpc.Requeued, hpc.NodeFail, hpc.Preempted, hpc.BootFail, "RESIZING":
+	case hpc.Requeued, hpc.NodeFail, hpc.Preempted, hpc.BootFail, slurmspec.Resizing:
 		return true
 	}
 	return false
 }
 
-// Step takes the start of a job's step: where the job's own start is missing, that of
-// its first step stands for it.
+// Step adds the start of a step. If the job's own start is missing, the start of its first step
+// replaces it.
 func (b *Builder) Step(job string, start hpc.Time) {
 	entry := b.jobs[job]
 	if entry == nil || start <= 0 {
@@ -259,13 +260,13 @@ func (b *Builder) Step(job string, start hpc.Time) {
 	r.Start, entry.startFromSteps = start, true
 }
 
-// LacksStart reports whether a job waits for its steps to say when it started.
+// LacksStart reports whether the builder still needs the steps of a job to know its start.
 func (b *Builder) LacksStart(id []byte) bool {
 	entry := b.jobs[string(id)]
 	return entry != nil && (entry.rec.Start == 0 || entry.startFromSteps)
 }
 
-// Missing says what the source does not say of any job, and what follows from that.
+// Missing says what the source says of no job, and what follows from that.
 func (b *Builder) Missing() []string {
 	var missing []string
 	for _, m := range []struct {
@@ -288,8 +289,8 @@ func (b *Builder) Missing() []string {
 	return missing
 }
 
-// Finish returns the workload. The builder must not be used afterwards. A source
-// without a job is an error.
+// Finish returns the workload. The caller must not use the builder afterwards. A source without
+// a usable job is an error.
 func (b *Builder) Finish() (*workload.Workload, error) {
 	b.arrays = make(arrays.Parts)
 	for _, entry := range b.list {
@@ -316,7 +317,7 @@ func (b *Builder) Finish() (*workload.Workload, error) {
 	return b.w, nil
 }
 
-// job makes a job of a record, or adds it to the job that its array is.
+// job makes a job of a record, or adds the record to the job of its array.
 func (b *Builder) job(entry *built) error {
 	r := &entry.rec
 	if first := entry.atStart; first != nil {
@@ -364,8 +365,8 @@ func (b *Builder) job(entry *built) error {
 	return nil
 }
 
-// behaviour says what the job does once it runs. It is nil for a job that cannot be
-// replayed, which is counted.
+// behaviour returns what the job does when it runs. It returns nil for a job that cannot be
+// replayed, and counts it.
 func (b *Builder) behaviour(r *Job) (*hpc.Behaviour, error) {
 	ended := r.State.Ended() && r.End > 0
 	neverRan := r.Start == 0 || ended && r.Start == r.End && r.NodeList == "" && r.Elapsed <= 0
@@ -373,7 +374,7 @@ func (b *Builder) behaviour(r *Job) (*hpc.Behaviour, error) {
 	case ended && neverRan && (r.State == hpc.Completed || r.Elapsed > 0):
 		return nil, b.Unusable(RuleNoStartAtAll, r.ID, "job %s: it ran and ended, but no start is known", r.ID)
 	case ended && neverRan:
-		// It would have run for a time that nobody knows, had it not been cancelled.
+		// Nobody knows how long the job would have run if it had not been cancelled.
 		b.Note(NoteNeverStarted)
 		r.Start = 0
 		return &hpc.Behaviour{RunTime: hpc.Unlimited, CancelAfter: max(r.End.Sub(r.Submit), 1)}, nil
@@ -389,8 +390,8 @@ func (b *Builder) behaviour(r *Job) (*hpc.Behaviour, error) {
 	return &hpc.Behaviour{RunTime: max(r.End.Sub(r.Start)-r.Suspended, 0), ExitCode: r.status()}, nil
 }
 
-// arrayTask adds a task to the job that its array is. Tasks that differ in what they
-// ask for, or in when they were cancelled, make several jobs.
+// arrayTask adds a task to the job of its array. Tasks that ask for different things, or that
+// were cancelled at different times, make several jobs.
 func (b *Builder) arrayTask(r *Job, job *hpc.Job) error {
 	tasks := []int{r.ArrayTask}
 	if r.ArrayTask < 0 {
@@ -431,7 +432,7 @@ func (b *Builder) arrayTask(r *Job, job *hpc.Job) error {
 	return nil
 }
 
-// finishArrays writes down which tasks each array has.
+// finishArrays writes the task indices of each array.
 func (b *Builder) finishArrays() {
 	b.book.Note(arrays.NoteLimit, b.arrays.Limited())
 	for _, parts := range b.arrays {
@@ -445,9 +446,9 @@ func (b *Builder) finishArrays() {
 	}
 }
 
-// resolveDependencies drops the conditions on jobs that the workload does not have:
-// they had ended before it. A job may be called by its name where that is unique, as
-// in the command lines of a replay's own jobs, and an array by its number where it is
+// resolveDependencies drops the conditions on jobs that are not in the workload, because those
+// had ended before it. A dependency may give the name of a job if the name is unique, as the
+// command lines of a replay's own jobs do. It may give the number of an array that became
 // several jobs.
 func (b *Builder) resolveDependencies() {
 	ids, names := make(map[string]bool, len(b.made)), make(map[string]string)

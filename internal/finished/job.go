@@ -1,6 +1,6 @@
 // Package finished has one neutral record of a finished job, and the builder that makes
-// workloads of such records. sacct, the database of slurmdbd and run records all give their
-// jobs in this form; the package knows none of them.
+// workloads of such records. Readers of sacct, of slurmdbd's database and of run records return
+// their jobs in this form. The package depends on none of them.
 package finished
 
 import (
@@ -10,13 +10,13 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// Job is a job as a resource manager's accounting has it. A job array has one record for
-// each task that has started, and one for its other tasks; a job that was requeued has one
-// for each time that it ran. A zero value means that the source does not say, unless the
-// field's comment says otherwise.
+// Job is a job as the accounting of a resource manager records it. A job array has one record
+// for each task that started, and one for all others. A job that was requeued has one for each
+// run. A zero value means that the source does not say, unless the comment of the field says
+// otherwise.
 type Job struct {
-	// ID is what the source calls the job. Slurm writes "17", "17_3" for a task of an array,
-	// "17_[4-9%2]" for its tasks that have not started, and "17+1" for a component of a
+	// ID is the source's name of the job. Slurm writes "17", "17_3" for a task of an array,
+	// "17_[4-9%2]" for the tasks that have not started, and "17+1" for a component of a
 	// heterogeneous job.
 	ID      string
 	Cluster string
@@ -58,12 +58,12 @@ type Job struct {
 	SubmitLine, Script, WorkDir string
 }
 
-// array is the ID of the job's array.
+// array returns the ID of the job's array.
 func (r *Job) array() string { return strconv.FormatUint(uint64(r.ArrayJob), 10) }
 
-// status returns the exit code of a script that makes others see the job end as it did.
-// A job that a signal ended has what a shell makes of the signal (bash(1), EXIT STATUS).
-// A job that something else ended, such as the failure of a node, has 1.
+// status returns the exit code with which a script makes other jobs see the same end. A job
+// that a signal ended has the exit code that a shell makes of the signal (bash(1), EXIT
+// STATUS). A job that something else ended, such as the failure of a node, has 1.
 func (r *Job) status() int {
 	switch {
 	case r.ExitCode != 0 || r.State == hpc.Completed:

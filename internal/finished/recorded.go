@@ -2,7 +2,7 @@ package finished
 
 import "rmreplay/internal/hpc"
 
-// Recorded returns what became of the job.
+// Recorded returns the record of what happened to the job, for a workload.
 func (r *Job) Recorded() *hpc.Recorded {
 	fate := &hpc.Recorded{
 		Eligible: r.Eligible, Start: r.Start, End: r.End, State: r.State,
@@ -14,8 +14,9 @@ func (r *Job) Recorded() *hpc.Recorded {
 	return fate
 }
 
-// RecordedArray returns what became of a job array, given its tasks, or one record of all
-// of it if it was rejected. The array has not ended before all of its tasks have.
+// RecordedArray returns the record of what happened to a job array. tasks are the records of
+// its tasks, or one record of the whole array if it was rejected. An array has ended when all
+// its tasks have.
 func RecordedArray(tasks []Job) *hpc.Recorded {
 	whole := &hpc.Recorded{State: tasks[0].State}
 	open := false
@@ -44,7 +45,7 @@ func RecordedArray(tasks []Job) *hpc.Recorded {
 	return whole
 }
 
-// set notes a value of a task, unless it is zero.
+// set sets the value of a task unless the value is zero.
 func set[V comparable](tasks *map[int]V, task int, value V) {
 	var zero V
 	if value == zero {

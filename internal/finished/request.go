@@ -9,8 +9,7 @@ import (
 	"rmreplay/internal/slurmspec/sbatch"
 )
 
-// request returns what the job asked for: its command line, if there is one, overridden by
-// what the record says.
+// request returns what the job asked for. The record's own fields override the command line.
 func (b *Builder) request(r *Job) (hpc.Request, error) {
 	request, known, err := b.commandLine(r)
 	if err != nil {
@@ -49,8 +48,8 @@ func (b *Builder) request(r *Job) (hpc.Request, error) {
 			eligible = r.Start // by then at the latest
 		}
 	}
-	// A job that waited for another, or whose array has a limit, became eligible
-	// later without anybody's wish.
+	// Such a job waited for another one or for the limit of its array, and no user asked for
+	// the delay.
 	if eligible > r.Submit && !request.Hold && (released || !known && r.ArrayJob == 0) {
 		request.Begin = eligible.Sub(r.Submit)
 		b.Note(NoteBegin)
@@ -58,8 +57,8 @@ func (b *Builder) request(r *Job) (hpc.Request, error) {
 	return request, nil
 }
 
-// commandLine reads the options of the batch script and the command line. ok is false
-// if there is none, or it cannot be read, which is counted.
+// commandLine reads the options of the batch script and of the command line. ok is false if
+// there are none, or if they cannot be read; that is counted.
 func (b *Builder) commandLine(r *Job) (request hpc.Request, ok bool, err error) {
 	words, err := sbatch.Split(r.SubmitLine)
 	if len(words) < 2 && r.Script == "" {
@@ -78,8 +77,8 @@ func (b *Builder) commandLine(r *Job) (request hpc.Request, ok bool, err error) 
 	return s.Request, true, nil
 }
 
-// scriptOptions are the words of a batch script's #SBATCH lines, which end at the
-// first line that is neither blank nor a comment (sbatch(1)).
+// scriptOptions returns the words of a batch script's #SBATCH lines. They end at the first line
+// that is neither blank nor a comment (sbatch(1)).
 func scriptOptions(script string) []string {
 	var words []string
 	for line := range strings.Lines(script) {
@@ -96,7 +95,7 @@ func scriptOptions(script string) []string {
 	return words
 }
 
-// recordedSize takes the size from what the database has of the request.
+// recordedSize sets the size from the record's counts.
 func recordedSize(request *hpc.Request, r *Job) {
 	request.MinNodes = r.ReqNodes
 	if request.MinNodes == 0 {

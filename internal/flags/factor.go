@@ -10,7 +10,7 @@ import (
 // ErrNotFactor says that a text is not a factor.
 var ErrNotFactor = errors.New("not a factor (want, for example, x2 or x0.5)")
 
-// ParseFactor reads x2, 2 or x0.5; nothing is 0. It fails with [ErrNotFactor].
+// ParseFactor reads x2, 2 or x0.5. An empty text gives 0. It fails with [ErrNotFactor].
 func ParseFactor(text string) (float64, error) {
 	if text == "" {
 		return 0, nil

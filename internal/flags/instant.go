@@ -11,16 +11,15 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// layouts are the forms of an instant, each with a blank for the T, and with a zone or
-// without.
+// layouts are the forms of an instant. Each may have a blank for the T, and a zone behind it.
 var layouts = []string{"2006-01-02", "2006-01-02T15:04", "2006-01-02T15:04:05", "2006-01-02 15:04", "2006-01-02 15:04:05"}
 
-// The years that an [hpc.Time] can hold whole.
+// The years whose instants an [hpc.Time] can hold.
 const firstYear, lastYear = 1678, 2261
 
 // ParseInstant reads an instant in any form that flags take: 2024-03-05 (midnight),
-// 2024-03-05T12:00 and 2024-03-05T12:00:00, with an offset from UTC or, without one, in the
-// given zone; or seconds since 1970.
+// 2024-03-05T12:00 and 2024-03-05T12:00:00, or seconds since 1970. A date may have an offset
+// from UTC behind it. Without an offset it is in the given zone.
 func ParseInstant(text string, zone *time.Location) (hpc.Time, error) {
 	for _, layout := range layouts {
 		t, err := time.ParseInLocation(layout, text, zone)
@@ -85,20 +84,20 @@ func (z *Zone) Instant(flag, text string) (hpc.Time, error) {
 	return t, nil
 }
 
-// Window is the flags --start, --end and --timezone.
+// Window holds the flags --start, --end and --timezone.
 type Window struct {
 	Zone
 	Start, End string
 }
 
-// Add adds the flags. The texts say what begins and ends with the window.
+// Add adds the flags. The texts say in the help what begins and ends with the window.
 func (w *Window) Add(f *pflag.FlagSet, start, end string) {
 	f.StringVar(&w.Start, "start", "", "`TIME` at which the window begins: "+start)
 	f.StringVar(&w.End, "end", "", "`TIME` at which the window ends: "+end)
 	w.Zone.Add(f)
 }
 
-// Bounds returns the instants of --start and --end, 0 where one was not given.
+// Bounds returns the instants of --start and --end. An instant is 0 if its flag was not given.
 func (w *Window) Bounds() (start, end hpc.Time, err error) {
 	if start, err = w.Instant("start", w.Start); err != nil {
 		return 0, 0, err

@@ -18,15 +18,15 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// All are the formats. Of two that are equally sure of a file the earlier one reads it.
+// All are the formats. If two are equally sure of a file, the earlier one reads it.
 func All() []workload.Format {
 	return []workload.Format{trace.Format, swf.Format, events.Format, sacct.Format, csv.Format}
 }
 
-// Default is the name of the format that keeps everything.
+// Default is the name of the format that loses nothing.
 const Default = "trace"
 
-// Names are the names of the formats that [Write] writes.
+// Names returns the names of the formats that [Write] can write.
 func Names() []string {
 	var names []string
 	for _, f := range All() {
@@ -37,7 +37,7 @@ func Names() []string {
 	return names
 }
 
-// ByName returns the format of a name.
+// ByName returns the format with this name.
 func ByName(name string) (workload.Format, error) {
 	for _, f := range All() {
 		if f.Name == name {
@@ -47,8 +47,8 @@ func ByName(name string) (workload.Format, error) {
 	return workload.Format{}, fmt.Errorf("format %s: not known (want %s)", name, strings.Join(Names(), ", "))
 }
 
-// ForFile returns the name of the format that a file's name ends in, perhaps with .gz
-// behind it, or else [Default].
+// ForFile returns the name of the format with which the name of a file ends, before an optional
+// .gz, or else [Default].
 func ForFile(path string) string {
 	path = strings.TrimSuffix(path, ".gz")
 	ending := path[strings.LastIndexByte(path, '.')+1:]
@@ -58,7 +58,7 @@ func ForFile(path string) string {
 	return Default
 }
 
-// Detect returns the format that is surest of a file with this beginning.
+// Detect returns the format that is surest that this is the beginning of its file.
 func Detect(head []byte) (best workload.Format, found bool) {
 	surest := workload.No
 	for _, f := range All() {
@@ -69,7 +69,7 @@ func Detect(head []byte) (best workload.Format, found bool) {
 	return best, found
 }
 
-// Write writes the workload in a format and returns what the format has no place for.
+// Write writes the workload in a format and counts what the format cannot express.
 func Write(w io.Writer, wl *workload.Workload, format string) (workload.Losses, error) {
 	f, err := ByName(format)
 	if err != nil {

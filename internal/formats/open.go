@@ -18,13 +18,13 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// Open reads a workload from a file of any known format, or from a run's directory.
-// The content tells the format, not the name; every format may be compressed with gzip.
+// Open reads a workload from a file of any known format, or from the directory of a run. It
+// recognizes the format by the content, not by the name. The file may be compressed with gzip.
 // The error names the path and says what was expected.
 func Open(path string) (*workload.Workload, error) { return OpenWith(path, workload.ReadOptions{}) }
 
-// OpenWith is [Open] with options. They do not apply to a run, whose record has no
-// dirty records.
+// OpenWith is [Open] with options. The options do not apply to a run, because the records of a
+// run break no rules.
 func OpenWith(path string, opts workload.ReadOptions) (*workload.Workload, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -41,8 +41,8 @@ func OpenWith(path string, opts workload.ReadOptions) (*workload.Workload, error
 	return Read(watch(f, opts.Progress), filepath.Base(path), opts)
 }
 
-// ReadAccounting reads a file of what sacct prints, perhaps compressed with gzip. missing
-// says what no record has, and what follows from that.
+// ReadAccounting reads a file with sacct's output, which may be compressed with gzip. missing
+// says what no record has and what follows from that.
 func ReadAccounting(f *os.File, name string, opts workload.ReadOptions) (w *workload.Workload, missing []string, err error) {
 	buffered, _, done, err := unpack(watch(f, opts.Progress), name)
 	if err != nil {
@@ -60,9 +60,9 @@ func openDirectory(path string) (*workload.Workload, error) {
 	return run.Workload(path)
 }
 
-// watch returns the file, whose readers then tell progress, if it is not nil, what
-// [workload.ReadOptions.Progress] is told. It counts bytes as the file has them, before
-// any decompression, because only their number is known in advance.
+// watch returns a reader of the file that calls progress, unless that is nil, as
+// [workload.ReadOptions.Progress] says. It counts compressed bytes, because only their number
+// is known in advance.
 func watch(f *os.File, progress func(done, all int64)) io.Reader {
 	if progress == nil {
 		return f
@@ -87,8 +87,7 @@ func (w *watched) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Read reads a workload of any known format from r. name stands for the source in
-// errors.
+// Read reads a workload of any known format from r. name stands for the source in errors.
 func Read(r io.Reader, name string, opts workload.ReadOptions) (*workload.Workload, error) {
 	buffered, head, done, err := unpack(r, name)
 	if err != nil {
@@ -110,12 +109,12 @@ func Read(r io.Reader, name string, opts workload.ReadOptions) (*workload.Worklo
 	return nil, fmt.Errorf("reading workload: %s: format not known (want %s, or %s)", name, strings.Join(looks[:last], ", "), looks[last])
 }
 
-// headLength is how much of a file decides on its format, in bytes. It is far more than
-// the comments that a file of UB events begins with.
+// headLength is the number of bytes that decide on the format of a file. It is far more than
+// the comments at the beginning of a file of UB events.
 const headLength = 256 << 10
 
-// unpack undoes compression, in a goroutine that works ahead of the reader, and returns the
-// beginning of the text. The caller calls done when it reads no more.
+// unpack decompresses in a goroutine that works ahead of the reader, and returns the beginning
+// of the text. The caller must call done when it has finished reading.
 func unpack(r io.Reader, name string) (buffered *bufio.Reader, head []byte, done func(), err error) {
 	fail := func(err error) (*bufio.Reader, []byte, func(), error) {
 		return nil, nil, nil, fmt.Errorf("reading workload: %s: %w", name, err)
@@ -142,16 +141,16 @@ func unpack(r io.Reader, name string) (buffered *bufio.Reader, head []byte, done
 	return buffered, head, done, nil
 }
 
-// Save writes the workload to a file in our own trace format, compressed with gzip if the
-// path ends in ".gz". The same workload gives the same bytes. If the file cannot be
-// written whole, Save removes it.
+// Save writes the workload to a file in the trace format. It compresses with gzip if the path
+// ends in ".gz". The same workload gives the same bytes. If Save cannot write the whole file,
+// it removes the file.
 func Save(path string, wl *workload.Workload) error {
 	_, err := SaveAs(path, wl, Default)
 	return err
 }
 
-// SaveAs is [Save] in any format that [Write] writes; it returns what the format has no
-// place for.
+// SaveAs is [Save] in any format that [Write] can write. It counts what the format cannot
+// express.
 func SaveAs(path string, wl *workload.Workload, format string) (losses workload.Losses, err error) {
 	f, err := os.Create(path)
 	if err != nil {

@@ -9,11 +9,13 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"rmreplay/internal/spelling"
 )
 
-// Unmarshal reads one JSON object into the struct that v points to. A key that the
-// struct has no field for, in exactly this spelling, is an error, and so is a key that
-// comes twice. Errors name the field and say what would be right.
+// Unmarshal reads one JSON object into the struct that v points to. A key must be spelled
+// exactly as a field of the struct and may come only once. Errors name the field and say what
+// would be right.
 func Unmarshal(text []byte, v any) error {
 	if err := json.Unmarshal(text, v, strict); err != nil {
 		return explain(err, reflect.TypeOf(v))
@@ -23,8 +25,8 @@ func Unmarshal(text []byte, v any) error {
 
 var strict = json.RejectUnknownMembers(true)
 
-// UnmarshalKnown is [Unmarshal] without regard for keys that the struct has no field for,
-// or that come twice.
+// UnmarshalKnown is [Unmarshal] without the refusal of unknown and of duplicate keys. Of a
+// duplicate key the last value counts.
 func UnmarshalKnown(text []byte, v any) error {
 	if err := json.Unmarshal(text, v, lenient); err != nil {
 		return explain(err, reflect.TypeOf(v))
@@ -39,7 +41,7 @@ type valueError struct{ text, problem string }
 
 func (e *valueError) Error() string { return e.text + ": " + e.problem }
 
-// explain says in a user's words why a text is no value of a type.
+// explain says in a user's words why a text is not a value of the type.
 func explain(err error, t reflect.Type) error {
 	if e, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
 		switch {
@@ -69,7 +71,7 @@ func explain(err error, t reflect.Type) error {
 	if field == "" {
 		return fmt.Errorf("not JSON of a record: a %s (want {...})", found)
 	}
-	if e.JSONKind == '0' {
+	if e.JSONKind == '0' && len(e.JSONValue) > 0 {
 		found += " " + string(e.JSONValue)
 	}
 	return fmt.Errorf("%s: is a %s (want %s)", field, found, e.GoType)
@@ -90,7 +92,7 @@ func fieldOf(pointer jsontext.Pointer) string {
 	return strings.Join(parts, ".")
 }
 
-// hint says which field of a struct's type was perhaps meant by a name.
+// hint names the field of a struct's type that an unknown name most likely stands for.
 func hint(name string, t reflect.Type) string {
 	names := namesOf(t, nil)
 	for _, known := range names {
@@ -104,7 +106,7 @@ func hint(name string, t reflect.Type) string {
 	return ""
 }
 
-// namesOf appends the names of the fields of a struct's type and of the structs in it.
+// namesOf appends the JSON names of the fields of a struct's type and of the structs in it.
 func namesOf(t reflect.Type, names []string) []string {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -121,46 +123,22 @@ func namesOf(t reflect.Type, names []string) []string {
 	return names
 }
 
-// Nearest returns the known name that somebody may have meant by another one: the one
-// that differs in its case, underscores or unit only, or else the one that is the fewest
-// edits away, at most a third of its letters. It returns "" if there is none.
+// Nearest returns the known name that a wrong one most likely stands for: one that differs
+// only in its case, its underscores or its unit, or else the one that is the fewest edits
+// away, at most a third of its letters. It returns "" if there is none.
 func Nearest(name string, known []string) string {
-	plain, best, bestEdits := bare(name), "", len(name)/3+1
+	plain := bare(name)
 	for _, k := range known {
 		if bare(k) == plain {
 			return k
 		}
-		if n := edits(strings.ToLower(name), k); n < bestEdits {
-			best, bestEdits = k, n
-		}
 	}
-	return best
+	return spelling.Nearest(strings.ToLower(name), len(name)/3, known)
 }
 
-// bare is a name without its case, underscores and unit.
+// bare returns a name in lower case without its underscores and its unit.
 func bare(name string) string {
 	name = strings.ToLower(name)
 	name = strings.TrimSuffix(strings.TrimSuffix(name, "_s"), "_mib")
 	return strings.NewReplacer("_", "", "-", "", " ", "").Replace(name)
-}
-
-// edits is the Levenshtein distance of two words.
-func edits(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

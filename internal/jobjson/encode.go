@@ -15,8 +15,8 @@ import (
 )
 
 // Append appends a job as one compact JSON object. A trace and a run record have one for
-// each job, and most fields of a job are zero: to look only at the others is ten times
-// as fast as a library that looks at all of them.
+// each job, and most fields of a job are zero. Append looks only at the fields that are set,
+// which makes it ten times as fast as a library that looks at all of them.
 func Append(b []byte, job *hpc.Job) []byte {
 	return append(AppendFields(append(b, '{'), job), '}')
 }
@@ -56,12 +56,12 @@ var (
 	durationType = reflect.TypeFor[time.Duration]()
 )
 
-// appendRequest writes the fields that are set, the durations behind the others.
+// appendRequest writes the fields that are set. The durations follow the others.
 func appendRequest(b []byte, request *hpc.Request) []byte {
-	var places, durations [16]int
+	var set, durations [16]int
 	late := durations[:0]
 	value := reflect.ValueOf(request).Elem()
-	for _, i := range setFields.AppendSet(places[:0], request) {
+	for _, i := range setFields.AppendSet(set[:0], request) {
 		v := value.Field(i)
 		if v.Type() == durationType {
 			late = append(late, i)

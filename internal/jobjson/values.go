@@ -3,7 +3,7 @@
 //
 // Durations are decimal numbers of seconds with names that end in _s, memory is in MiB,
 // and instants are RFC 3339. A reader also takes seconds from the source's epoch for an
-// instant. What is not set is left out, except for run_time_s.
+// instant. Fields that are not set are left out, except for run_time_s.
 package jobjson
 
 import (
@@ -53,13 +53,13 @@ func (d *Seconds) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 }
 
 // Instant is an hpc.Time written in RFC 3339. A number is read as seconds from the
-// source's epoch: relative says that the epoch is still to be added.
+// source's epoch. relative says that the epoch is not added yet.
 type Instant struct {
 	time     hpc.Time
 	relative bool
 }
 
-// InstantOf is an instant that is known.
+// InstantOf returns a known instant.
 func InstantOf(t hpc.Time) Instant { return Instant{time: t} }
 
 // IsZero makes "omitzero" leave out an instant that is not set.
@@ -134,9 +134,8 @@ func magnitude(n int64) uint64 {
 
 var errNotSeconds = errors.New("not seconds")
 
-// ParseSeconds reads decimal seconds without passing through a float, so that what was
-// written is what is read. Digits beyond the nanosecond are an error, as is what does
-// not fit into a duration.
+// ParseSeconds reads decimal seconds exactly, without a float. Digits beyond the nanosecond are
+// an error, and so is a number that a duration cannot hold.
 func ParseSeconds(s string) (time.Duration, error) {
 	unsigned, negative := strings.CutPrefix(s, "-")
 	whole, fraction, hasFraction := strings.Cut(unsigned, ".")

@@ -1,5 +1,4 @@
-// Package lines reads text files line by line, in the way that every reader of a text
-// format here shares: errors name the file and the line, a byte order mark and carriage
+// Package lines reads text files line by line for the readers of all text formats: errors name the file and the line, a byte order mark and carriage
 // returns are no part of a line, and text that is not UTF-8 can be converted.
 package lines
 
@@ -47,8 +46,8 @@ func Each(r io.Reader, name string, f func(number int, line []byte) error) error
 var ByteOrderMark = []byte("\xef\xbb\xbf")
 
 // First returns the first line of the head of a file that is neither blank nor a comment
-// behind a #, without the blanks around it. Where there is no such line, comments says
-// whether there was a comment.
+// after a #, without the blanks around it. comments reports whether a comment came before
+// that line or, if there is no such line, whether there was a comment.
 func First(head []byte) (line string, comments bool) {
 	for line := range strings.Lines(string(bytes.TrimPrefix(head, ByteOrderMark))) {
 		switch line = strings.TrimSpace(line); {
@@ -62,8 +61,8 @@ func First(head []byte) (line string, comments bool) {
 	return "", comments
 }
 
-// UTF8 returns text as UTF-8. Text that is not UTF-8 is taken for ISO 8859-1, in which
-// every byte is a character.
+// UTF8 returns text as UTF-8. It reads text that is not UTF-8 as ISO 8859-1, in which every
+// byte is a character.
 func UTF8(text []byte) string {
 	if utf8.Valid(text) {
 		return string(text)

@@ -1,6 +1,10 @@
 package metrics
 
-import "math"
+import (
+	"math"
+
+	"rmreplay/internal/hpc"
+)
 
 // Better says which direction of a figure is an improvement.
 type Better string
@@ -38,7 +42,7 @@ var Figures = []Figure{
 	{"mean_bounded_slowdown", "mean bounded slowdown", "", Lower, func(m *Metrics) Float { return m.BoundedSlowdown.Mean }},
 	{"median_bounded_slowdown", "median bounded slowdown", "", Lower, func(m *Metrics) Float { return m.BoundedSlowdown.Median }},
 	{"p90_bounded_slowdown", "p90 bounded slowdown", "", Lower, func(m *Metrics) Float { return m.BoundedSlowdown.P90 }},
-	{"completed_jobs", "completed jobs", "jobs", Neither, func(m *Metrics) Float { return Float(m.JobsByState["COMPLETED"]) }},
+	{"completed_jobs", "completed jobs", "jobs", Neither, func(m *Metrics) Float { return Float(m.JobsByState[hpc.Completed]) }},
 	{"rejected", "rejected", "jobs", Neither, func(m *Metrics) Float { return Float(m.Rejected) }},
 }
 

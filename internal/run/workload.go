@@ -8,10 +8,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 
 	"rmreplay/internal/finished"
 	"rmreplay/internal/formats/trace"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/slurmspec/sbatch"
 	"rmreplay/internal/workload"
 )
 
@@ -79,7 +81,7 @@ func recorded(jobs []*hpc.Job, rows []Row, moved bool) {
 		}
 		records := make([]finished.Job, len(tasks))
 		for i := range tasks {
-			records[i] = tasks[i].Finished()
+			records[i] = tasks[i].Finished(nil)
 		}
 		if job.Array != "" {
 			job.Recorded = finished.RecordedArray(records)
@@ -89,10 +91,12 @@ func recorded(jobs []*hpc.Job, rows []Row, moved bool) {
 	}
 }
 
-// Finished returns the row as the neutral record of a finished job. What the record of a
-// run has no column for, such as the job's memory, is in [Row.Request].
-func (r *Row) Finished() finished.Job {
-	job := finished.Job{
+// Finished returns the row as the neutral record of a finished job. job is the submission
+// that the row belongs to, as [Run.Submissions] returns it; without it (nil) the result has
+// only what the row's own columns say. The ID is the workload's, and that of a task of an
+// array is "ID_TASK". The result has no array's number where the workload's ID is none.
+func (r *Row) Finished(job *hpc.Job) finished.Job {
+	record := finished.Job{
 		ID: r.Job, Number: r.RMJob, ArrayTask: r.Task,
 		Name: r.Name, User: r.User, Group: r.Group, Account: r.Account, Partition: r.Partition, QOS: r.QOS,
 		Reservation: r.Reservation,
@@ -101,11 +105,32 @@ func (r *Row) Finished() finished.Job {
 		State: r.State, ExitCode: r.ExitCode, Signal: r.Signal, Restarts: r.Restarts,
 		ReqNodes: r.AskedMinNodes, AllocCPUs: r.Processors, AllocNodes: r.NodeCount, AllocTRES: r.TRES, NodeList: r.Nodes,
 	}
+	if r.Task >= 0 {
+		record.ID += "_" + strconv.Itoa(r.Task)
+		if number, err := strconv.ParseUint(r.Job, 10, 32); err == nil {
+			record.ArrayJob = uint32(number)
+		}
+	}
 	if r.Priority != 0 {
-		job.Priority = &r.Priority
+		record.Priority = &r.Priority
 	}
 	if r.Start != 0 && r.End != 0 {
-		job.Elapsed = r.End.Sub(r.Start) - r.Suspended
+		record.Elapsed = r.End.Sub(r.Start) - r.Suspended
 	}
-	return job
+	if job != nil {
+		addRequest(&record, &job.Request)
+	}
+	return record
+}
+
+// addRequest adds what the submission says and the columns of a row do not.
+func addRequest(record *finished.Job, request *hpc.Request) {
+	record.WCKey, record.Comment = request.WCKey, request.Comment
+	record.Constraint, record.Licenses = request.Constraint, request.Licenses
+	record.Reservation = cmp.Or(record.Reservation, request.Reservation)
+	record.ReqCPUs = workload.CPUs(request)
+	record.MemPerNode, record.MemPerCPU = request.MemPerNode, request.MemPerCPU
+	record.GRES, record.GPUs = request.GRES, request.GPUs
+	record.Held = request.Hold && record.Start == 0
+	record.SubmitLine = sbatch.Join(append(append([]string{"sbatch"}, sbatch.Format(request)...), "job.sh"))
 }

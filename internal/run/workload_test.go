@@ -1,13 +1,17 @@
 package run
 
 import (
+	"errors"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"rmreplay/internal/finished"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
+	"rmreplay/internal/workload"
 )
 
 // A run is a workload that knows what became of its jobs. Where users reacted, what they
@@ -70,6 +74,86 @@ func TestWorkloadRecorded(t *testing.T) {
 		}
 		if diff := cmp.Diff(want, got.Jobs.List()); diff != "" {
 			t.Errorf("feedback %v (-want +got)\n%s", feedback, diff)
+		}
+	}
+}
+
+// TestRowFinished checks that the finished jobs of a run make the workload that the run
+// itself is: the same requests, the same behaviour and the same recorded fate.
+func TestRowFinished(t *testing.T) {
+	w, err := Create(filepath.Join(t.TempDir(), "run"), Manifest{Engine: "sim"}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	submitted := []*hpc.Job{
+		{ID: "17", Submit: at(1), Behaviour: hpc.Behaviour{RunTime: 10 * time.Second, ExitCode: 3}, Request: hpc.Request{
+			Name: "a b", User: "ann", Account: "phys", Partition: "batch", QOS: "high", WCKey: "k", TimeLimit: time.Hour,
+			MinNodes: 2, MaxNodes: 2, Tasks: 8, CPUsPerTask: 2, MinCPUsPerNode: 2, MemPerCPU: 2048, GRES: "gpu:1", Constraint: "fast", Licenses: "x:1", Comment: "c",
+		}},
+		{ID: "20", Submit: at(2), Behaviour: hpc.Behaviour{RunTime: 20 * time.Second}, Request: hpc.Request{
+			Name: "array", User: "ann", Tasks: 1, TimeLimit: time.Hour, Array: "1-2%1", Dependency: "afterany:17",
+		}},
+		{ID: "30", Submit: at(3), Behaviour: hpc.Behaviour{RunTime: 5 * time.Second}, Request: hpc.Request{
+			Name: "b", User: "bob", Tasks: 4, TimeLimit: time.Minute, Dependency: "afterok:20", GPUs: "a100:2", MemPerNode: 500,
+		}},
+	}
+	var errs []error
+	for _, job := range submitted {
+		errs = append(errs, w.Job(job), w.Event(rm.Event{At: job.Submit, Kind: rm.Accepted, Job: job.ID, Task: -1, RMJob: 100}))
+	}
+	for _, task := range []struct {
+		job        string
+		no         int
+		start, end int64
+		code       int
+	}{{"17", -1, 10, 20, 3}, {"20", 1, 30, 50, 0}, {"20", 2, 50, 70, 0}, {"30", -1, 80, 85, 0}} {
+		o := rm.Outcome{Start: at(task.start), Eligible: at(task.start), Nodes: "n1", NodeCount: 1, Processors: 8, Priority: 7, TRES: "cpu=8,node=1"}
+		over := o
+		if over.State, over.End, over.ExitCode = hpc.Completed, at(task.end), task.code; task.code != 0 {
+			over.State = hpc.Failed
+		}
+		errs = append(errs, w.Event(rm.Event{At: o.Start, Kind: rm.Started, Job: task.job, Task: task.no, RMJob: 101, Outcome: &o}),
+			w.Event(rm.Event{At: over.End, Kind: rm.Ended, Job: task.job, Task: task.no, RMJob: 101, Outcome: &over}))
+	}
+	if err := errors.Join(append(errs, w.Finish(StateComplete, nil))...); err != nil {
+		t.Fatal(err)
+	}
+	r, err := Open(w.Dir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := r.Jobs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	jobs := make(map[string]*hpc.Job)
+	for _, job := range submitted {
+		jobs[job.ID] = job
+	}
+	b := finished.NewBuilder("run", workload.ReadOptions{Strict: true})
+	for i := range rows {
+		record := rows[i].Finished(jobs[rows[i].Job])
+		if record.AllocTRES != "cpu=8,node=1" || record.Number != 101 || record.TimeLimit == 0 || record.AllocCPUs != 8 {
+			t.Errorf("record %+v", record)
+		}
+		if err := b.Add(&record, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := b.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := Workload(w.Dir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Jobs.Len() != len(submitted) {
+		t.Fatalf("%d jobs, want %d", got.Jobs.Len(), len(submitted))
+	}
+	for i := range submitted {
+		if diff := cmp.Diff(want.Jobs.At(i), got.Jobs.At(i)); diff != "" {
+			t.Errorf("job %s: -record +finished jobs\n%s", submitted[i].ID, diff)
 		}
 	}
 }

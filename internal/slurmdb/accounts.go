@@ -18,11 +18,11 @@ type association struct {
 	values                           map[string]string // of the columns of limits, as text
 }
 
-// useParent is the share of an association that has its parent's (SLURMDB_FS_USE_PARENT
-// in slurmdb.h).
+// useParent is the share that makes an association use its parent's share
+// (SLURMDB_FS_USE_PARENT in slurmdb.h).
 const useParent = 0x7FFFFFFF
 
-// assocOptions are the columns of assoc_table with what sacctmgr calls them.
+// assocOptions maps the columns of assoc_table to the options of sacctmgr.
 var assocOptions = []struct {
 	column, option string
 	tres           bool
@@ -34,7 +34,7 @@ var assocOptions = []struct {
 	{"max_tres_mins_pj", "MaxTRESMinsPerJob", true}, {"max_wall_pj", "MaxWallDurationPerJob", false}, {"priority", "Priority", false},
 }
 
-// qosOptions are the same for qos_table.
+// qosOptions maps the columns of qos_table to the options of sacctmgr.
 var qosOptions = []struct {
 	column, option string
 	tres           bool
@@ -57,10 +57,11 @@ var qosFlags = []string{
 	"DenyOnLimit", "OverPartQOS", "NoDecay", "UsageFactorSafe",
 }
 
-// flagBits are those of a QOS that stand for flags (QOS_FLAG_BASE in slurmdb.h).
+// flagBits are the bits of a QOS's flags column that stand for flags (QOS_FLAG_BASE in
+// slurmdb.h).
 const flagBits = 0x0fffffff
 
-// texts reads the rows of a table as texts by column; a column that is null is absent.
+// texts reads the rows of a table as texts by column. It leaves out columns that are null.
 func (r *reader) texts(query string, f func(map[string]string) error) error {
 	rows, err := r.tx.QueryContext(r.ctx, query)
 	if err != nil {
@@ -93,8 +94,8 @@ func (r *reader) texts(query string, f func(map[string]string) error) error {
 	return rows.Err()
 }
 
-// readAssociations reads accounts and users from the root down. Those that were deleted
-// may still be named by jobs.
+// readAssociations reads accounts and users from the root down. It reads deleted ones as well,
+// because jobs may name them.
 func (r *reader) readAssociations() error {
 	r.assocs, r.users = make(map[int]*association), make(map[uint32]string)
 	order := "id_assoc"
@@ -124,8 +125,8 @@ func (r *reader) readAssociations() error {
 	})
 }
 
-// readAccounts writes the commands that make QOS, accounts and users as they are now.
-// Earlier limits are in no table.
+// readAccounts writes the commands that make QOS, accounts and users as they are now. No table
+// records their earlier limits.
 func (r *reader) readAccounts() (string, error) {
 	var b strings.Builder
 	if err := r.writeQOS(&b); err != nil {
@@ -158,7 +159,8 @@ func (r *reader) readAccounts() (string, error) {
 			fmt.Fprintf(&b, "add account name=%s parent=%s%s\n", quote(a.account), quote(parent), r.options(a))
 		}
 	}
-	// A user's default account comes first: sacctmgr takes the first for it.
+	// A user's default account comes first, because sacctmgr makes the first account the
+	// default.
 	slices.SortStableFunc(users, func(x, y *association) int {
 		switch {
 		case x.isDefault == y.isDefault:
@@ -185,7 +187,7 @@ func (r *reader) readAccounts() (string, error) {
 	return b.String(), nil
 }
 
-// options are an association's share, limits and QOS.
+// options writes an association's share, limits and QOS.
 func (r *reader) options(a *association) string {
 	var b strings.Builder
 	if shares := a.values["shares"]; shares == strconv.Itoa(useParent) {
@@ -234,7 +236,7 @@ func (r *reader) tresNames(list string) string {
 	return strings.Join(parts, ",")
 }
 
-// qosNames writes ",1,+2" as "normal,+high"; ids that are no QOS are left out.
+// qosNames writes ",1,+2" as "normal,+high". It leaves out numbers that are no QOS.
 func (r *reader) qosNames(list string) string {
 	var parts []string
 	for item := range strings.SplitSeq(list, ",") {
@@ -280,8 +282,8 @@ func (r *reader) writeQOS(b *strings.Builder) error {
 	})
 }
 
-// preempted names the QOS that another preempts: ",2,5-7", their numbers as Slurm
-// writes a set of bits.
+// preempted names the QOS that another QOS preempts. The column lists their numbers as Slurm
+// writes a set of bits: ",2,5-7".
 func (r *reader) preempted(list string) string {
 	var names []string
 	for item := range strings.SplitSeq(list, ",") {
@@ -304,7 +306,7 @@ func (r *reader) preempted(list string) string {
 	return strings.Join(names, ",")
 }
 
-// quote keeps a name with blanks together.
+// quote quotes a name with blanks.
 func quote(name string) string {
 	if strings.ContainsAny(name, " \t") {
 		return `"` + strings.ReplaceAll(name, `"`, "") + `"`

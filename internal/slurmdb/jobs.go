@@ -3,6 +3,7 @@ package slurmdb
 import (
 	"database/sql"
 	"fmt"
+	"iter"
 	"math"
 	"math/big"
 	"strconv"
@@ -14,7 +15,7 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// jobRow is a row of job_table in the types of its columns.
+// jobRow is a row of job_table with the types of its columns.
 type jobRow struct {
 	dbIndex                                      uint64
 	account, arrayTasks, constraints, name       sql.NullString
@@ -24,13 +25,13 @@ type jobRow struct {
 	cpusReq, exitCode, assoc, arrayJob, arrayTsk sql.NullInt64
 	arrayMax, job, qos, uid, gid                 sql.NullInt64
 	hetJob, hetOffset, reason, nodesAlloc        sql.NullInt64
-	restarts                                     sql.NullInt64
+	restarts, flags                              sql.NullInt64
 	priority, state, limit                       sql.NullInt64
 	memory                                       sql.NullString // of 64 bits without a sign
 	submit, eligible, start, end, suspended      sql.NullInt64
 }
 
-// readJobs gives every job of the window to the builder.
+// readJobs adds every job of the window to the builder.
 func (r *reader) readJobs() error {
 	has, err := r.columns(r.cluster + "_job_table")
 	if err != nil {
@@ -61,7 +62,7 @@ func (r *reader) readJobs() error {
 		names, targets = append(names, column(f.column)), append(targets, f.target)
 	}
 	names, targets = append(names, script, "v.resv_name"), append(targets, &row.script, &row.resv)
-	// A reservation has a row for each time that it was changed.
+	// A reservation has a row for each period between two changes.
 	join += " LEFT JOIN (SELECT id_resv, MAX(resv_name) AS resv_name FROM " + r.table("resv_table") +
 		" GROUP BY id_resv) v ON v.id_resv = j.id_resv AND j.id_resv != 0"
 	condition, args := r.window("j.time_submit", "j.time_end")
@@ -101,23 +102,20 @@ func (row *jobRow) fields() []jobField {
 		{"time_start", &row.start}, {"time_end", &row.end}, {"time_suspended", &row.suspended}, {"wckey", &row.wckey},
 		{"submit_line", &row.submitLine}, {"tres_alloc", &row.tresAlloc}, {"tres_req", &row.tresReq},
 		{"licenses", &row.licenses}, {"derived_es", &row.comment}, {"work_dir", &row.workDir},
-		{"restart_cnt", &row.restarts},
+		{"restart_cnt", &row.restarts}, {"flags", &row.flags},
 	}
 }
 
-// lastInstant is the latest that is taken for an instant, in seconds: 2200-01-01.
-const lastInstant = 7258118400
-
 func instant(n sql.NullInt64) hpc.Time {
-	if !n.Valid || n.Int64 <= 0 || n.Int64 > lastInstant {
+	if !n.Valid || n.Int64 <= 0 || n.Int64 > slurmspec.LastInstant {
 		return 0
 	}
 	return hpc.Unix(n.Int64)
 }
 
-// record is a row as a job.
+// record makes a finished job of a row.
 func (r *reader) record(row *jobRow) (*finished.Job, error) {
-	if row.submit.Int64 > lastInstant || row.end.Int64 > lastInstant {
+	if row.submit.Int64 > slurmspec.LastInstant || row.end.Int64 > slurmspec.LastInstant {
 		return nil, fmt.Errorf("submitted at %d, ended at %d: not times", row.submit.Int64, row.end.Int64)
 	}
 	exit := slurmspec.ExitCodeOfWait(uint32(row.exitCode.Int64))
@@ -133,10 +131,9 @@ func (r *reader) record(row *jobRow) (*finished.Job, error) {
 		Held:       slurmspec.Reason(row.reason.Int64).Held(),
 		ReqCPUs:    int(row.cpusReq.Int64),
 		SubmitLine: row.submitLine.String, Script: row.script.String, WorkDir: row.workDir.String,
-		Restarts: int(row.restarts.Int64),
-	}
-	if nodes := row.nodeList.String; nodes != "None assigned" {
-		rec.NodeList = nodes
+		Restarts: int(row.restarts.Int64), Flags: slurmspec.JobFlags(uint32(row.flags.Int64)),
+		NodeList: slurmspec.Given(row.nodeList.String),
+		ReqTRES:  r.tresText(row.tresReq.String), AllocTRES: r.tresText(row.tresAlloc.String),
 	}
 	if row.priority.Valid && row.priority.Int64 >= 0 && row.priority.Int64 < int64(slurmspec.NoVal) {
 		rec.Priority = new(uint32(row.priority.Int64))
@@ -178,9 +175,9 @@ func identify(rec *finished.Job, row *jobRow) {
 	}
 }
 
-// waitingTasks writes the tasks of an array that have not started as sbatch takes them.
-// The column has a list, "[4-9%2]", or a set of bits in hexadecimal, "0x3F0%2", as
-// Slurm's bit_fmt_hexmask writes it.
+// waitingTasks writes the tasks of an array that have not started as sbatch takes them. The
+// column has a list, "[4-9%2]", or a set of bits in hexadecimal, "0x3F0%2", as Slurm's
+// bit_fmt_hexmask writes it.
 func waitingTasks(text string) string {
 	text = strings.Trim(text, "[]")
 	mask, limit, limited := strings.Cut(text, "%")
@@ -210,7 +207,8 @@ func waitingTasks(text string) string {
 	return list
 }
 
-// sizes reads what the job asked for and got, in TRES by number: "1=12,2=33600,4=1".
+// sizes sets what the job asked for and got. The columns list TRES by number:
+// "1=12,2=33600,4=1".
 func (r *reader) sizes(rec *finished.Job, row *jobRow) {
 	requested, allocated := r.tresOf(row.tresReq.String), r.tresOf(row.tresAlloc.String)
 	rec.ReqNodes = int(requested["node"])
@@ -226,27 +224,42 @@ func (r *reader) sizes(rec *finished.Job, row *jobRow) {
 			rec.MemPerNode = int64(n)
 		}
 	}
-	for name, count := range requested {
-		if model, ok := strings.CutPrefix(name, "gres/gpu:"); ok {
-			rec.GPUs = fmt.Sprintf("%s:%d", model, count)
-		} else if name == "gres/gpu" && rec.GPUs == "" {
-			rec.GPUs = strconv.FormatInt(count, 10)
-		}
-	}
+	rec.GPUs = slurmspec.GPUs(rec.ReqTRES)
 }
 
-// tresOf reads a list of TRES; what it cannot read is not in the result.
+// tresText writes a list of TRES as sacct prints it: with names for their numbers.
+func (r *reader) tresText(text string) string {
+	var list slurmspec.TRESList
+	for name, amount := range r.tresAmounts(text) {
+		list.AddRecorded(name, amount)
+	}
+	return list.String()
+}
+
+// tresOf returns the amounts in a list of TRES by name. It leaves out amounts that do not fit a
+// count.
 func (r *reader) tresOf(text string) map[string]int64 {
 	counts := make(map[string]int64)
-	for item := range strings.SplitSeq(text, ",") {
-		id, count, found := strings.Cut(item, "=")
-		n, err1 := strconv.Atoi(id)
-		c, err2 := strconv.ParseInt(count, 10, 64)
-		if found && err1 == nil && err2 == nil && r.tres[n] != "" && c >= 0 && c < math.MaxInt32 {
-			counts[r.tres[n]] = c
+	for name, amount := range r.tresAmounts(text) {
+		if amount < math.MaxInt32 {
+			counts[name] = amount
 		}
 	}
 	return counts
+}
+
+// tresAmounts yields the names and amounts in a list of TRES by number. It leaves out an
+// element that it cannot read, a number without a name, and an amount that is not set.
+func (r *reader) tresAmounts(text string) iter.Seq2[string, int64] {
+	return func(yield func(string, int64) bool) {
+		for number, amount := range slurmspec.TRES(text) {
+			id, err1 := strconv.Atoi(number)
+			n, err2 := strconv.ParseInt(amount, 10, 64)
+			if err1 == nil && err2 == nil && n >= 0 && r.tres[id] != "" && !yield(r.tres[id], n) {
+				return
+			}
+		}
+	}
 }
 
 // readSteps tells the builder when the steps of jobs without a start began.

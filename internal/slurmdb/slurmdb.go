@@ -1,15 +1,15 @@
-// Package slurmdb makes a workload of the database of slurmdbd: jobs, the steps of jobs
-// whose start is missing, reservations, node events, users, accounts with their limits,
-// QOS, and fair-share usage at the window's start.
+// Package slurmdb makes a workload of the database of slurmdbd: jobs, the steps of jobs whose
+// start is missing, reservations, node events, users, accounts with their limits, QOS, and
+// fair-share usage at the window's start.
 //
-// It speaks to MariaDB or MySQL directly, because slurmdbd's own protocol and sacct leave
-// out what a replay needs (batch scripts, reservations that are over, usage at an earlier
-// instant). It only reads: everything happens in one read-only transaction, so that the
-// tables agree with each other while slurmdbd goes on writing.
+// It connects to MariaDB or MySQL, because slurmdbd's own protocol and sacct leave out what a
+// replay needs (batch scripts, reservations that are over, usage at an earlier instant). It
+// only reads, in one read-only transaction, so that the tables agree with each other while
+// slurmdbd goes on writing.
 //
 // The tables are those of Slurm's src/plugins/accounting_storage/mysql
-// (accounting_storage_mysql.c, table_fields). Their columns changed from version to
-// version: what a table has is looked up, and a column that it lacks counts as unknown.
+// (accounting_storage_mysql.c, table_fields). Releases of Slurm have different columns. The
+// package looks up which columns a table has, and treats a missing column as unknown.
 package slurmdb
 
 import (
@@ -32,21 +32,21 @@ import (
 // Options are the choices in reading a database.
 type Options struct {
 	workload.ReadOptions
-	// Password replaces that of the data source, if not empty.
+	// Password replaces the password of the data source unless it is empty.
 	Password string
-	// UsageHalfLife is that of fair-share usage, PriorityDecayHalfLife of slurm.conf. 0
-	// means no decay.
+	// UsageHalfLife is the half-life of fair-share usage, PriorityDecayHalfLife of slurm.conf.
+	// 0 means no decay.
 	UsageHalfLife time.Duration
-	// UsageSince is when usage was last reset (PriorityUsageResetPeriod of slurm.conf); 0
-	// for never.
+	// UsageSince is when Slurm last reset usage (PriorityUsageResetPeriod of slurm.conf), or 0
+	// if it never did.
 	UsageSince hpc.Time
 }
 
-// Result is what a database says.
+// Result is what Read finds in a database.
 type Result struct {
 	Workload *workload.Workload
-	// Missing says what no job has, and what follows from that; and what is left out of
-	// Accounts.
+	// Missing says what no job has and what follows from that. It also says what Accounts
+	// leaves out.
 	Missing []string
 	// Accounts are commands for `sacctmgr -i` that make the cluster's QOS, accounts
 	// and users, with their limits, in an empty database.
@@ -54,8 +54,8 @@ type Result struct {
 }
 
 // Read reads the database of a data source name in the form of go-sql-driver/mysql,
-// "USER:PASSWORD@tcp(HOST:3306)/DATABASE" or "USER@unix(SOCKET)/DATABASE". Jobs are read
-// one after another. The error never repeats the password.
+// "USER:PASSWORD@tcp(HOST:3306)/DATABASE" or "USER@unix(SOCKET)/DATABASE". It reads one job at
+// a time. No error repeats the password.
 func Read(ctx context.Context, dsn string, opts Options) (*Result, error) {
 	config, err := mysql.ParseDSN(dsn)
 	if err != nil {
@@ -138,8 +138,8 @@ func (r *reader) read() (*Result, error) {
 	return result, nil
 }
 
-// clusterName is what Slurm takes for a cluster's name; it becomes a part of the names
-// of tables, so nothing else may get into a query.
+// clusterName matches what Slurm accepts as the name of a cluster. The name becomes a part of
+// table names, so that nothing else may get into a query.
 var clusterName = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
 
 func (r *reader) findCluster() error {
@@ -168,7 +168,7 @@ func (r *reader) findCluster() error {
 	return nil
 }
 
-// table is the name of one of the cluster's own tables, for a query.
+// table returns the quoted name of one of the cluster's own tables, for a query.
 func (r *reader) table(name string) string { return "`" + r.cluster + "_" + name + "`" }
 
 // each calls f for every row of a query.
@@ -186,8 +186,8 @@ func (r *reader) each(query string, f func(*sql.Rows) error, args ...any) error 
 	return rows.Err()
 }
 
-// columns are those of a table that this version of the schema has; none if the table
-// does not exist.
+// columns returns the columns that a table has in this version of the schema. It returns none
+// if the table does not exist.
 func (r *reader) columns(table string) (map[string]bool, error) {
 	columns := make(map[string]bool)
 	err := r.each("SELECT COLUMN_NAME FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = ?",
@@ -227,8 +227,8 @@ func (r *reader) readQOSNames() error {
 	})
 }
 
-// window is the condition on a table's rows that they touch the window, by the columns
-// of their beginning and end.
+// window returns the condition that a row touches the window. begin and end are the columns of
+// the row's beginning and end.
 func (r *reader) window(begin, end string) (condition string, args []any) {
 	condition = "1 = 1"
 	if r.opts.End != 0 {
@@ -242,5 +242,5 @@ func (r *reader) window(begin, end string) (condition string, args []any) {
 	return condition, args
 }
 
-// begin is the instant at which the cluster has to be in its first state.
+// begin returns the instant at which the cluster must be in its first state.
 func (r *reader) begin() hpc.Time { return r.opts.Start }

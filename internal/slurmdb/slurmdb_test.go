@@ -43,7 +43,7 @@ func TestStates(t *testing.T) {
 func testReader() *reader {
 	return &reader{
 		cluster: "vale",
-		tres:    map[int]string{1: "cpu", 2: "mem", 4: "node", 1001: "gres/gpu", 1002: "gres/gpu:a100"},
+		tres:    map[int]string{1: "cpu", 2: "mem", 3: "energy", 4: "node", 1001: "gres/gpu", 1002: "gres/gpu:a100"},
 		qos:     map[int]string{1: "normal", 2: "high", 3: "low"},
 		assocs:  map[int]*association{7: {id: 7, account: "phys", user: "ann"}, 8: {id: 8, account: "phys"}},
 		users:   map[uint32]string{},
@@ -57,7 +57,7 @@ func TestRecord(t *testing.T) {
 	row := jobRow{
 		job: number(17), arrayJob: number(15), arrayTsk: number(2), assoc: number(7), uid: number(501), name: text("a"),
 		state: number(5), exitCode: number(3<<8 | 9), limit: number(int64(slurmspec.Infinite)), submit: number(100), start: number(200), end: number(300),
-		qos: number(2), tresReq: text("1=8,2=4000,4=2,1001=4,1002=4"), tresAlloc: text("1=16,4=2"), nodesAlloc: number(2),
+		qos: number(2), tresReq: text("1=8,2=4000,4=2,1001=4,1002=4"), tresAlloc: text("1=16,2=8000,3=18446744073709551614,4=2,99=1"), flags: number(8), nodesAlloc: number(2),
 		memory: text("9223372036854777856"), reason: number(int64(slurmspec.HeldByUser)), priority: number(9),
 	}
 	got, err := testReader().record(&row)
@@ -66,10 +66,11 @@ func TestRecord(t *testing.T) {
 	}
 	if got.ID != "15_2" || got.User != "ann" || got.ExitCode != 3 || got.Signal != 9 || got.State != hpc.Failed || got.TimeLimit != hpc.Unlimited ||
 		got.ReqCPUs != 8 || got.ReqNodes != 2 || got.AllocCPUs != 16 || got.MemPerCPU != 2048 || got.GPUs != "a100:4" || got.QOS != "high" ||
-		!got.Held || *got.Priority != 9 {
+		!got.Held || *got.Priority != 9 || got.ReqTRES != "cpu=8,mem=4000M,node=2,gres/gpu=4,gres/gpu:a100=4" ||
+		got.AllocTRES != "cpu=16,mem=8000M,node=2" || got.Flags != "SchedBackfill" {
 		t.Errorf("%+v", got)
 	}
-	row.submit = number(lastInstant + 1)
+	row.submit = number(slurmspec.LastInstant + 1)
 	if _, err := testReader().record(&row); err == nil {
 		t.Error("a submission after 2200 was taken")
 	}

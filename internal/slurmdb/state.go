@@ -16,17 +16,17 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// booking is a row of resv_table: a reservation as it was for a time. One that was changed has
-// a row for each time in between, under one number; one that comes again has rows for each time
-// that it came or will come next, under a number each.
+// booking is a row of resv_table: a reservation between two changes. All rows of a reservation
+// have the same number. Each occurrence of a recurring reservation has a number of its own;
+// Slurm writes the row of the next occurrence in advance.
 type booking struct {
 	id int64
 	hpc.Reservation
 	end hpc.Time
 }
 
-// readReservations reads the reservations that touch the window. until is the last instant
-// of which the database is asked for jobs.
+// readReservations reads the reservations that touch the window. until is the last instant for
+// which the database is asked for jobs.
 func (r *reader) readReservations(until hpc.Time) ([]hpc.ReservationEvent, error) {
 	condition, args := r.window("time_start", "time_end")
 	var bookings []booking
@@ -53,11 +53,11 @@ func (r *reader) readReservations(until hpc.Time) ([]hpc.ReservationEvent, error
 	return reservationEvents(bookings, r.opts.ReadOptions, until), err
 }
 
-// reservationEvents make the reservations of the bookings, which are in the order of their
-// starts: of those that follow each other under one number the first creates it and the
-// others update it; the next time of one that comes again is Slurm's to make. Who takes a name
-// that another had is created once that one is gone, and what comes again is deleted where its
-// next time, before until, is not on record.
+// reservationEvents makes the events of bookings, which are sorted by their starts. The first
+// booking of a number creates the reservation and the others update it. Slurm itself makes the
+// next occurrence of a recurring reservation; if that is not on record and would come before
+// until, the reservation was deleted. A reservation that takes the name of another one is
+// created when that one no longer exists.
 func reservationEvents(bookings []booking, opts workload.ReadOptions, until hpc.Time) []hpc.ReservationEvent {
 	var events []hpc.ReservationEvent
 	last := make(map[string]*booking) // by name: as it has become, from its start on
@@ -72,7 +72,8 @@ func reservationEvents(bookings []booking, opts workload.ReadOptions, until hpc.
 		last[b.Name] = &b
 		switch {
 		case old != nil && old.id == b.id && old.end == b.Start:
-			// Slurm moves the start of none that has begun; its duration counts from there.
+			// Slurm does not move the start of a reservation that has begun; its duration
+			// counts from the start.
 			update := b.Reservation
 			b.Start, b.Duration = old.Start, b.end.Sub(old.Start)
 			update.Start, update.Duration = 0, b.Duration
@@ -102,17 +103,17 @@ func reservationEvents(bookings []booking, opts workload.ReadOptions, until hpc.
 	return events
 }
 
-// gone is when Slurm has the reservation no more.
+// gone returns when Slurm no longer has the reservation.
 func (b *booking) gone() hpc.Time { return b.end.Add(workload.ReservationLinger) }
 
-// comesAgainAs reports whether another booking is the next time of this one.
+// comesAgainAs reports whether another booking is the next occurrence of this one.
 func (b *booking) comesAgainAs(next *booking) bool {
 	return b.Recurring() && next.Start == b.Start.Add(workload.UntilNext(&b.Reservation)) && next.Duration == b.Duration &&
 		next.Nodes == b.Nodes && slices.Equal(next.Flags, b.Flags) && slices.Equal(next.Users, b.Users) && slices.Equal(next.Accounts, b.Accounts)
 }
 
-// addAssociations names who may use a reservation: ",3,-7," are associations, those
-// with a minus excluded.
+// addAssociations adds who may use a reservation: ",3,-7" lists associations, of which a minus
+// excludes one.
 func (r *reader) addAssociations(res *hpc.Reservation, list string) {
 	for id := range strings.SplitSeq(list, ",") {
 		n, err := strconv.Atoi(strings.TrimPrefix(id, "-"))
@@ -138,8 +139,8 @@ type outage struct {
 	start, end          hpc.Time
 }
 
-// readEvents reads when nodes went out of service and came back. What happens to
-// several nodes at one instant is one event.
+// readEvents reads when nodes went out of service and came back. It makes one event of
+// everything of one kind that happened to nodes at one instant.
 func (r *reader) readEvents() ([]hpc.NodeEvent, error) {
 	condition, args := r.window("time_start", "time_end")
 	var outages []outage
@@ -179,7 +180,7 @@ func nodeEvents(outages []outage) []hpc.NodeEvent {
 	for _, o := range outages {
 		m := moment{o.start, o.state, o.reason}
 		nodes[m] = append(nodes[m], o.node)
-		// Where one outage follows the other, the node was not back between them.
+		// If one outage follows the other, the node was not in service between them.
 		if o.end != 0 && !starts[place{o.end, o.node}] {
 			m := moment{at: o.end, state: "resume"}
 			nodes[m] = append(nodes[m], o.node)
@@ -196,11 +197,11 @@ func nodeEvents(outages []outage) []hpc.NodeEvent {
 	return events
 }
 
-// readUsage sums up what every association had used when the window began: its
-// processor seconds (or billed ones, where the database has them), each halved for every
-// half-life since, from the last reset on (Slurm's src/plugins/priority/multifactor, decay
-// thread). It comes from the hourly sums as far back as they are kept, then from the
-// daily, then the monthly ones.
+// readUsage computes the usage of every association at the window's start. Usage is processor
+// seconds, or billed seconds if the database has them, halved for every half-life since, and
+// counts from the last reset (Slurm's src/plugins/priority/multifactor, decay thread).
+// readUsage adds hourly sums as far back as slurmdbd keeps them, then daily ones, then monthly
+// ones.
 func (r *reader) readUsage() ([]hpc.Usage, error) {
 	if r.opts.Start == 0 {
 		return nil, nil
@@ -242,8 +243,7 @@ func (r *reader) readUsage() ([]hpc.Usage, error) {
 	return usage, nil
 }
 
-// usageLeft is how much is left at the window's start of what was used, evenly, from an
-// instant on for so long.
+// usageLeft returns what remains at the window's start of usage that was even over a period.
 func (o *Options) usageLeft(from hpc.Time, length time.Duration) float64 {
 	part := 1.0
 	if late := o.UsageSince.Sub(from); o.UsageSince != 0 && late > 0 {

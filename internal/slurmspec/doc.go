@@ -1,9 +1,9 @@
-// Package slurmspec is Slurm's vocabulary: what Slurm's headers and manual pages name and
-// number, written once for the wire protocol, the readers of accounting data, the
-// configuration and the reports. It does no I/O and keeps no state.
+// Package slurmspec is Slurm's vocabulary: the names and numbers of Slurm's headers and manual
+// pages, written once for the wire protocol, the readers of accounting data, the configuration
+// and the reports. It does no I/O and keeps no state.
 //
-// Releases differ. What differs by release is keyed by a [Release], which is a value: a run
-// of slurmctld has one, and several can be used side by side in one process.
+// Names and numbers differ between releases, and functions take the [Release] where they do. A
+// release is a value: one process can use several side by side.
 //
-// Package sbatch below it has the options of sbatch.
+// Package sbatch has the options of sbatch.
 package slurmspec

@@ -5,8 +5,7 @@ import (
 	"syscall"
 )
 
-// Errno is one of Slurm's error numbers (slurm_errno.h), or below 1000 one of the
-// operating system's.
+// Errno is an error number of Slurm (slurm_errno.h) or, below 1000, of the operating system.
 type Errno uint32
 
 // The errors that callers tell apart.
@@ -24,8 +23,8 @@ const (
 	ErrJobNotRunning          Errno = 4027
 )
 
-// Error gives Slurm's symbolic name and what it means:
-// "ESLURM_INVALID_QOS: the QOS does not exist or is not allowed here".
+// Error returns Slurm's symbolic name and its meaning: "ESLURM_INVALID_QOS: the QOS does not
+// exist or is not allowed here".
 func (e Errno) Error() string {
 	if t, ok := errnoTexts[e]; ok {
 		return t.name + ": " + t.text
@@ -39,7 +38,7 @@ func (e Errno) Error() string {
 	return fmt.Sprintf("Slurm error %d", uint32(e))
 }
 
-// Name gives Slurm's symbolic name alone, or the number if it is not in the table.
+// Name returns Slurm's symbolic name, or the number if the name is not known.
 func (e Errno) Name() string {
 	if t, ok := errnoTexts[e]; ok {
 		return t.name
@@ -50,11 +49,10 @@ func (e Errno) Name() string {
 	return fmt.Sprintf("error %d", uint32(e))
 }
 
-// Queued reports whether a submission that comes back with this error may have been
-// accepted all the same: the job exists and waits for what the error names
-// (job_allocate in slurmctld/job_mgr.c). It was accepted if, and only if, the answer
-// is a RESPONSE_SUBMIT_BATCH_JOB; as a RESPONSE_SLURM_RC the same number is a refusal, under
-// EnforcePartLimits for example.
+// Queued reports whether slurmctld may have accepted a submission that it answers with this
+// error: the job exists and waits for what the error names (job_allocate in
+// slurmctld/job_mgr.c). slurmctld has accepted it if the answer is a RESPONSE_SUBMIT_BATCH_JOB.
+// A RESPONSE_SLURM_RC with the same number refuses it, as under EnforcePartLimits.
 func (e Errno) Queued() bool {
 	switch e {
 	case 0,
@@ -74,8 +72,8 @@ func (e Errno) Queued() bool {
 	return false
 }
 
-// Again reports whether sbatch would try the same submission again after a pause:
-// the job table is full, or the controller is busy.
+// Again reports whether sbatch would repeat the submission after a pause, because the job table
+// is full or the controller is busy.
 func (e Errno) Again() bool {
 	return e == 2007 || e == ErrNodesBusy || e == Errno(syscall.EAGAIN)
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// ExitCode is how a script ended: with an exit status, or by a signal.
+// ExitCode says how a script ended: with an exit status, or by a signal.
 type ExitCode struct {
 	Status int // 0 to 255
 	Signal int // 0 to 127; 0 for none
@@ -30,14 +30,14 @@ func ParseExitCode(text string) (ExitCode, error) {
 	return c, nil
 }
 
-// ExitCodeOfWait is the exit code in a status as wait(2) gives it, which is what Slurm's
-// messages and slurmdbd's tables have.
+// ExitCodeOfWait returns the exit code in a status of wait(2). Slurm's messages and slurmdbd's
+// tables have such statuses.
 func ExitCodeOfWait(status uint32) ExitCode {
 	return ExitCode{Status: int(status >> 8 & 0xff), Signal: int(status & 0x7f)}
 }
 
-// Wait is the status that wait(2) gives for a process that ended so.
+// Wait returns the status that wait(2) gives for this exit code.
 func (c ExitCode) Wait() uint32 { return uint32(c.Status&0xff)<<8 | uint32(c.Signal&0x7f) }
 
-// String is the exit code as sacct prints it: "3:0".
+// String returns the exit code as sacct prints it: "3:0".
 func (c ExitCode) String() string { return strconv.Itoa(c.Status) + ":" + strconv.Itoa(c.Signal) }

@@ -6,23 +6,24 @@ import (
 	"strings"
 )
 
-// JobID is a job as Slurm's commands write it: "17", "17_3" (a task of an array),
-// "17_[4-9%2]" (what is left of an array), "17+1" (a component of a heterogeneous job).
+// JobID is a job as Slurm's commands write it: "17", "17_3" (a task of an array), "17_[4-9%2]"
+// (the tasks of an array that have no record of their own), or "17+1" (a component of a
+// heterogeneous job).
 type JobID struct {
-	// Number is the job's, or the array's, or that of the first component.
+	// Number is the number of the job, of the array, or of the first component.
 	Number uint32
 	// Task is the index of a task of an array, or -1.
 	Task int
-	// Rest is the specification of the tasks that wait in one record: "4-9%2".
+	// Rest lists the tasks that share one record because they have not started: "4-9%2".
 	Rest string
 	// Component is the offset of a component of a heterogeneous job, or -1.
 	Component int
 }
 
-// NewJobID is the ID of a job that is neither a task nor a component.
+// NewJobID returns the ID of a job that is neither a task nor a component.
 func NewJobID(number uint32) JobID { return JobID{Number: number, Task: -1, Component: -1} }
 
-// ParseJobID reads a job's ID. The error says which part is not a number.
+// ParseJobID reads the ID of a job. The error says which part is not a number.
 func ParseJobID(text string) (JobID, error) {
 	digits := len(text)
 	if at := strings.IndexAny(text, "_+"); at >= 0 {
@@ -52,7 +53,7 @@ func ParseJobID(text string) (JobID, error) {
 	return id, nil
 }
 
-// String is the ID as Slurm's commands write it.
+// String returns the ID as Slurm's commands write it.
 func (id JobID) String() string {
 	number := strconv.FormatUint(uint64(id.Number), 10)
 	switch {

@@ -13,7 +13,8 @@ var jobStates = [...]hpc.State{
 	hpc.NodeFail, hpc.Preempted, hpc.BootFail, hpc.Deadlined, hpc.OutOfMemory,
 }
 
-// JobStateBase is the part of a job's state that has its base state; the rest are flags.
+// JobStateBase is the part of a job's state that holds the base state. The other bits are
+// flags.
 const JobStateBase = uint32(0xff)
 
 // Flags of a job's state (slurm.h).
@@ -26,12 +27,12 @@ const (
 	JobCompleting  = uint32(1 << 15) // JOB_COMPLETING: waits for its nodes' epilogs
 )
 
-// Resizing is the state in the accounting record of a job that goes on with another size:
-// it lost a node and does not mind (--no-kill), or it was told to shrink
-// (job_pre_resize_acctg in job_mgr.c).
+// Resizing is the state in the accounting record of a job that continues with another size. The
+// job lost a node and has --no-kill, or a command made it smaller (job_pre_resize_acctg in
+// job_mgr.c).
 const Resizing hpc.State = "RESIZING"
 
-// BaseJobState is the base state in a number; ok is false for a number that is no state.
+// BaseJobState returns the base state in a number. ok is false if the number is no state.
 func BaseJobState(number uint32) (state hpc.State, ok bool) {
 	if base := number & JobStateBase; base < uint32(len(jobStates)) {
 		return jobStates[base], true
@@ -39,7 +40,7 @@ func BaseJobState(number uint32) (state hpc.State, ok bool) {
 	return "", false
 }
 
-// JobStateNumber is the number of a base state; ok is false for other states.
+// JobStateNumber returns the number of a base state. ok is false for any other state.
 func JobStateNumber(state hpc.State) (number uint32, ok bool) {
 	for n, s := range jobStates {
 		if s == state {
@@ -49,9 +50,9 @@ func JobStateNumber(state hpc.State) (number uint32, ok bool) {
 	return 0, false
 }
 
-// RecordedJobState is the state in a number of slurmdbd's job table, as sacct prints it. A
-// requeued run and one that ended with a change of size have states of their own there. A
-// number that is no state gives "STATE_" and the number.
+// RecordedJobState returns the state in a number of slurmdbd's job table, as sacct prints it.
+// slurmdbd has states of its own for a run that was requeued and for one that ended with a
+// change of size. A number that is no state gives "STATE_" and the number.
 func RecordedJobState(number int64) hpc.State {
 	switch {
 	case number&int64(JobRequeue) != 0:
@@ -65,8 +66,8 @@ func RecordedJobState(number int64) hpc.State {
 	return hpc.State("STATE_" + strconv.FormatInt(number, 10))
 }
 
-// ParseJobState reads a state as sacct prints it: without what follows the state's name
-// ("CANCELLED by 1001") and without the sign of a name that sacct has cut ("CANCELLED+").
+// ParseJobState reads a state as sacct prints it. It drops the words after the name ("CANCELLED
+// by 1001") and the plus sign behind a name that sacct cut ("CANCELLED+").
 func ParseJobState(text string) hpc.State {
 	word, _, _ := strings.Cut(text, " ")
 	return hpc.State(strings.TrimSuffix(word, "+"))

@@ -2,8 +2,8 @@ package slurmspec
 
 import "strings"
 
-// States and flags of a node (enum node_states and NODE_STATE_ in slurm.h). Base states are
-// numbers below [NodeStateBase]+1; flags are bits above.
+// States and flags of a node (enum node_states and NODE_STATE_ in slurm.h). The low bits,
+// [NodeStateBase], hold the base state. The others are flags.
 const (
 	NodeStateBase = uint32(0xf)
 
@@ -14,8 +14,8 @@ const (
 	NodeFailing = uint32(1 << 13) // NODE_STATE_FAIL: about to fail
 )
 
-// OutageOfNumber says how a node went out of service, by its state in slurmdbd's event
-// table: "down", or "drain" for a node that is drained or failing.
+// OutageOfNumber returns how a node went out of service, from its state in slurmdbd's event
+// table: "drain" for a node that is drained or failing, "down" for any other.
 func OutageOfNumber(state int64) string {
 	if uint32(state)&NodeStateBase == NodeDown && uint32(state)&(NodeDrain|NodeFailing) == 0 {
 		return "down"
@@ -23,7 +23,7 @@ func OutageOfNumber(state int64) string {
 	return "drain"
 }
 
-// OutageOfState says how a node went out of service, by its state as scontrol prints it
+// OutageOfState returns how a node went out of service, from its state as scontrol prints it
 // ("IDLE+DRAIN", "DOWN*+NOT_RESPONDING"): "down", "drain", or "" for a node in service.
 func OutageOfState(state string) string {
 	base, flags, _ := strings.Cut(state, "+")

@@ -1,8 +1,11 @@
 package slurmspec
 
-import "strconv"
+import (
+	"strconv"
+	"strings"
+)
 
-// Reason is why a job is pending, or why it failed (enum job_state_reason in slurm.h).
+// Reason says why a job is pending, or why it failed (enum job_state_reason in slurm.h).
 type Reason uint16
 
 // The reasons of a job that is held: by an administrator, or by its user.
@@ -14,8 +17,11 @@ const (
 // Held reports whether the job waits because it is held.
 func (r Reason) Held() bool { return r == HeldByAdmin || r == HeldByUser }
 
-// String gives Slurm's name of the reason, as squeue and scontrol print it: "Priority".
-// A number that 22.05 does not know is printed as it is.
+// HeldForReason reports whether a reason as sacct prints it says that the job is held.
+func HeldForReason(name string) bool { return strings.HasPrefix(name, "JobHeld") }
+
+// String returns Slurm's name of the reason, as squeue and scontrol print it: "Priority". It
+// returns the number if 22.05 has no such reason.
 func (r Reason) String() string {
 	if int(r) < len(reasonNames) {
 		return reasonNames[r]

@@ -32,14 +32,14 @@ var (
 
 func series(major, minor int) Release { return Release{Major: major, Minor: minor, Patch: -1} }
 
-// KnownRelease is what is known of a series: which protocol its daemons speak, and the
-// oldest that its slurmctld accepts (SLURM_PROTOCOL_VERSION and SLURM_MIN_PROTOCOL_VERSION
-// in slurm_protocol_common.h).
+// KnownRelease is what is known of a series: the protocol that its daemons speak, and the
+// oldest protocol that its slurmctld accepts (SLURM_PROTOCOL_VERSION and
+// SLURM_MIN_PROTOCOL_VERSION in slurm_protocol_common.h).
 type KnownRelease struct {
 	Release Release
-	// Number is the protocol's; a message carries it shifted left by 8.
+	// Number is the protocol's number. A message carries it shifted left by 8.
 	Number uint16
-	// Oldest is the number of the oldest protocol that slurmctld accepts; 0 if not known.
+	// Oldest is the number of the oldest protocol that slurmctld accepts; 0 if it is not known.
 	Oldest uint16
 	// Supported says that rmreplay runs this release.
 	Supported bool
@@ -70,7 +70,7 @@ func SupportedReleases() []Release {
 	return list
 }
 
-// SupportedList names the supported series for people: "22.05", or "22.05 or 24.11".
+// SupportedList names the supported series in words: "22.05", or "22.05 or 24.11".
 func SupportedList() string {
 	var names []string
 	for _, r := range SupportedReleases() {
@@ -88,8 +88,8 @@ var errRelease = errors.New("not a release of Slurm (want, for example, 22.05 or
 var releaseSyntax = regexp.MustCompile(`^(?:slurm[a-z-]* )?([0-9]{2})\.([0-9]{2})(?:\.([0-9]{1,4}))?(?:[^0-9.].*)?$`)
 
 // ParseRelease reads a release as users write it and as Slurm's programs print it with
-// --version: "22.05", "22.05.8", "slurm 22.05.8", "slurm-wlm 22.05.8". What a distribution
-// or a release candidate adds behind the number ("24.11.0-0rc1") is left out.
+// --version: "22.05", "22.05.8", "slurm 22.05.8", "slurm-wlm 22.05.8". It drops what a
+// distribution or a release candidate appends to the number ("24.11.0-0rc1").
 func ParseRelease(text string) (Release, error) {
 	m := releaseSyntax.FindStringSubmatch(strings.TrimSpace(text))
 	if m == nil {
@@ -106,7 +106,8 @@ func ParseRelease(text string) (Release, error) {
 	return r, nil
 }
 
-// String is the release as Slurm writes it: "22.05" or "22.05.8"; empty for no release.
+// String returns the release as Slurm writes it: "22.05" or "22.05.8". It returns "" for no
+// release.
 func (r Release) String() string {
 	switch {
 	case r.IsZero():
@@ -120,7 +121,7 @@ func (r Release) String() string {
 // IsZero reports whether r is no release.
 func (r Release) IsZero() bool { return r.Major == 0 }
 
-// Series is the release without its patch: what decides about protocols and options.
+// Series returns the release without its patch. The series decides about protocols and options.
 func (r Release) Series() Release {
 	if !r.IsZero() {
 		r.Patch = -1
@@ -128,8 +129,8 @@ func (r Release) Series() Release {
 	return r
 }
 
-// Compare orders releases by age: -1 if r is older than other, 0 if they are the same, 1 if
-// r is newer. A series is older than its patches.
+// Compare orders releases by age: it returns -1 if r is older than other, 0 if they are equal,
+// and 1 if r is newer. A series is older than its patches.
 func (r Release) Compare(other Release) int {
 	return cmp.Or(cmp.Compare(r.Major, other.Major), cmp.Compare(r.Minor, other.Minor), cmp.Compare(r.Patch, other.Patch))
 }
@@ -137,7 +138,7 @@ func (r Release) Compare(other Release) int {
 // Since reports whether r belongs to the series of other or to a newer one.
 func (r Release) Since(other Release) bool { return r.Series().Compare(other.Series()) >= 0 }
 
-// Known is what is known of the release's series; ok is false for an unknown one.
+// Known returns what is known of the release's series. ok is false for an unknown series.
 func (r Release) Known() (known KnownRelease, ok bool) {
 	for _, k := range Releases {
 		if k.Release == r.Series() {
@@ -153,22 +154,23 @@ func (r Release) Supported() bool {
 	return k.Supported
 }
 
-// Protocol is the version of the protocol that the release's daemons speak, as their
-// messages carry it: 38<<8 for 22.05. It is 0 for a release that is not known.
+// Protocol returns the version of the protocol that the release's daemons speak, as messages
+// carry it: 38<<8 for 22.05. It returns 0 for an unknown release.
 func (r Release) Protocol() uint16 {
 	k, _ := r.Known()
 	return k.Number << 8
 }
 
-// OldestProtocol is the oldest version of the protocol that the release's slurmctld
-// accepts, and speaks to a node that has not registered; 0 where it is not known.
+// OldestProtocol returns the oldest version of the protocol that the release's slurmctld
+// accepts. slurmctld speaks that version to a node that has not registered. It returns 0 if the
+// version is not known.
 func (r Release) OldestProtocol() uint16 {
 	k, _ := r.Known()
 	return k.Oldest << 8
 }
 
-// ReleaseOfProtocol is the series that introduced a version of the protocol; ok is false
-// for a version of no known release.
+// ReleaseOfProtocol returns the series that introduced a version of the protocol. ok is false
+// if no known release did.
 func ReleaseOfProtocol(version uint16) (r Release, ok bool) {
 	for _, k := range Releases {
 		if k.Number<<8 == version {
@@ -185,7 +187,7 @@ func (e *UnsupportedError) Error() string {
 	return fmt.Sprintf("Slurm %s is not supported (want %s)", cmp.Or(e.Release.String(), "of an unknown release"), SupportedList())
 }
 
-// CheckSupported is nil for a supported release and an [UnsupportedError] for another one.
+// CheckSupported returns nil for a supported release and an [UnsupportedError] for any other.
 func CheckSupported(r Release) error {
 	if r.Supported() {
 		return nil

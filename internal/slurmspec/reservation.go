@@ -9,7 +9,7 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// The names of the reservation flags that decide what rmreplay does.
+// The names of the reservation flags that rmreplay acts on.
 const (
 	FlagMaint      = "MAINT"
 	FlagFlex       = "FLEX"
@@ -24,10 +24,10 @@ const (
 // ReservationFlagSpec is one flag that a reservation can have.
 type ReservationFlagSpec struct {
 	Name string // as scontrol prints it
-	// On is the bit that sets the flag and Off the one that takes it off; Off is 0 for a
-	// flag that Slurm takes off no reservation (RESERVE_FLAG_ in slurm.h).
+	// On is the bit that sets the flag, and Off the bit that removes it. Off is 0 if Slurm
+	// cannot remove the flag from a reservation (RESERVE_FLAG_ in slurm.h).
 	On, Off uint64
-	// Changes says that a reservation with the flag changes its times or its nodes by itself.
+	// Changes says that Slurm itself changes the times or nodes of a reservation with the flag.
 	Changes bool
 }
 
@@ -55,7 +55,7 @@ var ReservationFlags = []ReservationFlagSpec{
 	{Name: "HOURLY", On: 1 << 35, Off: 1 << 36, Changes: true},
 }
 
-// otherFlagNames are other words of scontrol for the flags.
+// otherFlagNames are the synonyms that scontrol accepts for flags.
 var otherFlagNames = map[string]string{
 	"MAINTENANCE": FlagMaint, "LICENSE_ONLY": "ANY_NODES", "STATIC_ALLOC": "STATIC", "PROMISCUOUS": "MAGNETIC",
 	"NO_HOLD_JOBS_AFTER": FlagNoHold,
@@ -70,16 +70,16 @@ func flagNamed(name string) (spec ReservationFlagSpec, known bool) {
 	return ReservationFlagSpec{}, false
 }
 
-// ReservationFlag is a flag as a command sets it or takes it off.
+// ReservationFlag is a flag as a command sets or removes it.
 type ReservationFlag struct {
 	Name string
-	// Off takes the flag off.
+	// Off says that the command removes the flag.
 	Off bool
-	// Time is that of PURGE_COMP=TIME, 0 without.
+	// Time is the TIME of PURGE_COMP=TIME, and 0 without one.
 	Time time.Duration
 }
 
-// Bit is the bit that the flag sets in a request.
+// Bit returns the bit that stands for the command in a request.
 func (f ReservationFlag) Bit() uint64 {
 	spec, _ := flagNamed(f.Name)
 	if f.Off {
@@ -88,16 +88,16 @@ func (f ReservationFlag) Bit() uint64 {
 	return spec.On
 }
 
-// Changes reports whether a reservation with the flag changes its times or its nodes by
-// itself.
+// Changes reports whether Slurm itself changes the times or nodes of a reservation with the
+// flag.
 func (f ReservationFlag) Changes() bool {
 	spec, _ := flagNamed(f.Name)
 	return spec.Changes
 }
 
-// ParseReservationFlag reads a flag as scontrol takes it: a name, perhaps with a sign before
-// it, and PURGE_COMP perhaps with a time behind it. The error says what is wrong with the
-// flag and repeats it.
+// ParseReservationFlag reads a flag as scontrol takes it: a name with an optional sign before
+// it; PURGE_COMP may have a time behind it. The error repeats the flag and says what is wrong
+// with it.
 func ParseReservationFlag(text string) (flag ReservationFlag, err error) {
 	name, value, valued := strings.Cut(strings.ToUpper(text), "=")
 	name, flag.Off = strings.CutPrefix(strings.TrimPrefix(name, "+"), "-")
@@ -124,9 +124,9 @@ func ParseReservationFlag(text string) (flag ReservationFlag, err error) {
 	return flag, nil
 }
 
-// RecordedFlags are the names of the flags in the flags column of slurmdbd's reservation
-// table. TIME_FLOAT and PURGE_COMP are left out: Slurm tells slurmdbd nothing of a
-// reservation with the one, and not the time of the other.
+// RecordedFlags returns the names of the flags in the flags column of slurmdbd's reservation
+// table. It leaves out TIME_FLOAT, because Slurm does not record such reservations in slurmdbd,
+// and PURGE_COMP, because Slurm does not record its time.
 func RecordedFlags(bits uint64) (names []string) {
 	for _, f := range ReservationFlags {
 		if bits&f.On != 0 && f.Name != FlagTimeFloat && f.Name != FlagPurgeComp {

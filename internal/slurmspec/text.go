@@ -5,7 +5,7 @@ import (
 	"unicode"
 )
 
-// OneLine is a text with blanks for its line breaks and other control characters.
+// OneLine replaces the line breaks and other control characters of a text by blanks.
 func OneLine(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {

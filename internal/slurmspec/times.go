@@ -11,12 +11,12 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// MaxSeconds is a century: no span of time that is read here is longer, so that none
-// overflows.
+// MaxSeconds is a century, the longest span of time that the functions here read. No sum of a
+// few such spans overflows.
 const MaxSeconds = 100 * 365 * 86400
 
-// ParseSeconds reads a number of seconds, perhaps with a fraction and a sign, of at
-// most a hundred years.
+// ParseSeconds reads a number of seconds of at most a hundred years. The number may have a sign
+// and a fraction.
 func ParseSeconds(s string) (time.Duration, error) {
 	f, err := strconv.ParseFloat(s, 64)
 	if err != nil || math.IsNaN(f) || math.Abs(f) > MaxSeconds {
@@ -25,8 +25,8 @@ func ParseSeconds(s string) (time.Duration, error) {
 	return time.Duration(math.Round(f * float64(time.Second))), nil
 }
 
-// timeSpecForms are the forms of a span of time by their separators: which unit each
-// number has (time_str2secs in parse_time.c).
+// timeSpecForms maps the separators of a span of time to the units of its numbers
+// (time_str2secs in parse_time.c).
 var timeSpecForms = map[string][]time.Duration{
 	"":    {time.Minute},
 	":":   {time.Minute, time.Second},
@@ -38,8 +38,8 @@ var timeSpecForms = map[string][]time.Duration{
 
 var errTimeLimit = errors.New("not a time limit (want minutes, HH:MM:SS or D-HH:MM:SS)")
 
-// ParseTimeSpec reads a span of time to the second: minutes, MM:SS, HH:MM:SS, D-HH,
-// D-HH:MM or D-HH:MM:SS; [hpc.Unlimited] for "infinite", "unlimited" and -1.
+// ParseTimeSpec reads a span of time to the second: minutes, MM:SS, HH:MM:SS, D-HH, D-HH:MM or
+// D-HH:MM:SS. It returns [hpc.Unlimited] for "infinite", "unlimited" and -1.
 func ParseTimeSpec(s string) (time.Duration, error) {
 	if s == "-1" || strings.EqualFold(s, "infinite") || strings.EqualFold(s, "unlimited") {
 		return hpc.Unlimited, nil
@@ -73,8 +73,8 @@ func ParseTimeSpec(s string) (time.Duration, error) {
 	return total, nil
 }
 
-// ParseTimeLimit reads a time limit as sbatch -t takes it: rounded up to whole minutes,
-// and [hpc.Unlimited] for 0 (arg_set_time_limit in slurm_opt.c).
+// ParseTimeLimit reads a time limit as sbatch -t takes it. It rounds up to whole minutes and
+// returns [hpc.Unlimited] for 0 (arg_set_time_limit in slurm_opt.c).
 func ParseTimeLimit(s string) (time.Duration, error) {
 	d, err := ParseTimeSpec(s)
 	if err != nil || d == hpc.Unlimited {
@@ -86,8 +86,8 @@ func ParseTimeLimit(s string) (time.Duration, error) {
 	return (d + time.Minute - 1).Truncate(time.Minute), nil
 }
 
-// FormatSpan writes a span of time as D-HH:MM:SS, without days that are none, and
-// [hpc.Unlimited] as UNLIMITED. Parts of seconds are lost.
+// FormatSpan writes a span of time as D-HH:MM:SS, or as HH:MM:SS if it is shorter than a day,
+// and [hpc.Unlimited] as UNLIMITED. It drops fractions of a second.
 func FormatSpan(d time.Duration) string {
 	if d == hpc.Unlimited {
 		return "UNLIMITED"
@@ -100,9 +100,9 @@ func FormatSpan(d time.Duration) string {
 	return text
 }
 
-// Minutes is a span of time in Slurm's minutes, rounded up (time_str2mins in
-// parse_time.c): [NoVal] for 0, which is "not given", and [Infinite] for [hpc.Unlimited].
-// A negative span is an error.
+// Minutes returns a span of time in Slurm's minutes, rounded up (time_str2mins in
+// parse_time.c). It returns [NoVal], Slurm's "not given", for 0, and [Infinite] for
+// [hpc.Unlimited]. A negative span is an error.
 func Minutes(d time.Duration) (uint32, error) {
 	switch {
 	case d == 0:
@@ -115,7 +115,8 @@ func Minutes(d time.Duration) (uint32, error) {
 	return uint32((d-1)/time.Minute) + 1, nil // the longest Duration is 154 million minutes
 }
 
-// SecondsUp is the first whole second, since the Unix epoch, that is not before t.
+// SecondsUp returns the first whole second that is not before t, in seconds since the Unix
+// epoch.
 func SecondsUp(t hpc.Time) int64 {
 	sec := t.UnixSeconds()
 	if hpc.Unix(sec) < t {
@@ -124,8 +125,8 @@ func SecondsUp(t hpc.Time) int64 {
 	return sec
 }
 
-// FormatTime writes an instant as Slurm's commands do ("2024-03-01T08:00:00"), in UTC; ""
-// where there is none.
+// FormatTime writes an instant as Slurm's commands do ("2024-03-01T08:00:00"), in UTC. It
+// returns "" for the zero instant.
 func FormatTime(t hpc.Time) string {
 	if t.IsZero() {
 		return ""
@@ -133,8 +134,7 @@ func FormatTime(t hpc.Time) string {
 	return t.Std().Format("2006-01-02T15:04:05")
 }
 
-// Given is what a column of sacct says, and empty for the words with which it says that
-// there is nothing.
+// Given returns the text of a column of sacct, and "" for the words that mean "nothing".
 func Given(text string) string {
 	switch text {
 	case "Unknown", "None", "None assigned":

@@ -1,6 +1,7 @@
 package slurmspec
 
 import (
+	"cmp"
 	"errors"
 	"iter"
 	"math"
@@ -20,9 +21,9 @@ const (
 
 var errTRES = errors.New("not a list of TRES (want cpu=4,mem=8G)")
 
-// TRES are the trackable resources in a list such as "cpu=4,mem=8G,node=2,gres/gpu=2": each
-// with its name and its amount as text. Empty elements are passed over. An element that is
-// no pair ends the list with an empty name; [CheckTRES] says so beforehand.
+// TRES yields the name and the amount of each trackable resource in a list such as
+// "cpu=4,mem=8G,node=2,gres/gpu=2". It skips empty elements. An element without "=" has an
+// empty amount; [CheckTRES] finds such elements.
 func TRES(list string) iter.Seq2[string, string] {
 	return func(yield func(name, amount string) bool) {
 		for item := range strings.SplitSeq(list, ",") {
@@ -33,7 +34,7 @@ func TRES(list string) iter.Seq2[string, string] {
 	}
 }
 
-// CheckTRES says what is wrong with a list of trackable resources, and nil if nothing is.
+// CheckTRES returns an error if a text is not a list of trackable resources.
 func CheckTRES(list string) error {
 	for item := range strings.SplitSeq(list, ",") {
 		if item != "" && !strings.Contains(item, "=") {
@@ -43,10 +44,35 @@ func CheckTRES(list string) error {
 	return nil
 }
 
-// TRESList writes trackable resources as Slurm does; see [TRES].
+// GPUs returns the GPUs in a list of trackable resources as sbatch's --gpus takes them: "4",
+// or "a100:4" where the list names a model. It returns "" if the list has none. Of several
+// models it takes the last.
+func GPUs(list string) string {
+	var typed, untyped string
+	for name, amount := range TRES(list) {
+		if model, ok := strings.CutPrefix(name, "gres/gpu:"); ok {
+			typed = model + ":" + amount
+		} else if name == "gres/gpu" {
+			untyped = amount
+		}
+	}
+	return cmp.Or(typed, untyped)
+}
+
+// TRESList writes trackable resources as Slurm does; [TRES] reads them.
 type TRESList struct{ b strings.Builder }
 
-// Add adds a resource, with a unit behind its amount or an empty one.
+// AddRecorded adds a resource with the amount that slurmdbd stores, which is in MiB for
+// memory.
+func (l *TRESList) AddRecorded(name string, amount int64) {
+	unit := ""
+	if name == "mem" {
+		unit = "M"
+	}
+	l.Add(name, amount, unit)
+}
+
+// Add adds a resource. unit follows the amount and may be empty.
 func (l *TRESList) Add(name string, amount int64, unit string) {
 	if l.b.Len() > 0 {
 		l.b.WriteByte(',')
@@ -57,13 +83,13 @@ func (l *TRESList) Add(name string, amount int64, unit string) {
 	l.b.WriteString(unit)
 }
 
-// String is the list: "cpu=4,mem=8192M".
+// String returns the list: "cpu=4,mem=8192M".
 func (l *TRESList) String() string { return l.b.String() }
 
 var errNumber = errors.New("not a number")
 
-// ParseScaled reads a number that is not negative, with a K, M, G, T or P behind it that
-// multiplies it by a power of 1024.
+// ParseScaled reads a number that is not negative. A K, M, G, T or P behind it multiplies it by
+// a power of 1024.
 func ParseScaled(text string) (float64, error) {
 	factor := 1.0
 	if text != "" {
@@ -79,7 +105,7 @@ func ParseScaled(text string) (float64, error) {
 	return f * factor, err
 }
 
-// maxMemory is the most memory in MiB that is taken for an amount.
+// maxMemory is the largest amount of memory that is accepted, in MiB.
 const maxMemory = 1 << 40
 
 // ParseMemory reads an amount of memory as sacct prints it ("500M", "2.5G") and returns MiB,

@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// ArrayOptions are those of [Maker.Submit].
+// ArrayOptions are the options of [Maker.Submit].
 type ArrayOptions struct {
 	Limit  int      // of tasks that run at once; 0 for none
 	Sbatch []string // further options of sbatch: "--partition=long"
@@ -26,10 +26,10 @@ type Array struct {
 	Runs   []int  `json:"runs"`   // the numbers of the runs, which are the tasks' numbers
 }
 
-// Submit submits the runs that are not complete as a job array of the Slurm that sbatch
-// speaks to, after [Maker.Prepare]. Every task makes one run with a shared lock on the
-// sweep's directory. It returns nil if nothing is missing. It refuses while an array that
-// it submitted before is in the queue, and where one array cannot hold all.
+// Submit submits the incomplete runs as a job array to the Slurm that sbatch connects to. Call
+// [Maker.Prepare] before it. Every task makes one run with a shared lock on the sweep's
+// directory. Submit returns nil if no run is missing. It fails while an array that it submitted
+// before is in the queue, and if one array cannot hold all runs.
 func (m *Maker) Submit(ctx context.Context, opts ArrayOptions) (*Array, error) {
 	p := m.Plan
 	if err := p.stillQueued(ctx); err != nil {
@@ -62,7 +62,7 @@ func (m *Maker) Submit(ctx context.Context, opts ArrayOptions) (*Array, error) {
 	return a, nil
 }
 
-// stillQueued refuses while the last array has tasks in the queue.
+// stillQueued returns an error while the last array has tasks in the queue.
 func (p *Plan) stillQueued(ctx context.Context) error {
 	text, err := os.ReadFile(p.path(arrayFile))
 	if errors.Is(err, os.ErrNotExist) {
@@ -75,7 +75,7 @@ func (p *Plan) stillQueued(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("reading %s: %w", p.path(arrayFile), err)
 	}
-	// squeue fails for a job that Slurm has forgotten: then it is not in the queue.
+	// squeue fails for a job that Slurm has forgotten. Such a job is not in the queue.
 	out, err := output(ctx, "squeue", "--noheader", "--format=%i", "--jobs="+last.Job)
 	if err == nil && strings.TrimSpace(out) != "" {
 		return fmt.Errorf("submitting: job array %s is in the queue still (want to wait for its end, or scancel %s)", last.Job, last.Job)
@@ -83,7 +83,7 @@ func (p *Plan) stillQueued(ctx context.Context) error {
 	return nil
 }
 
-// output runs a command of Slurm and returns what it prints.
+// output runs a command of Slurm and returns its output.
 func output(ctx context.Context, name string, args ...string) (string, error) {
 	c := exec.CommandContext(ctx, name, args...)
 	var stdout, stderr bytes.Buffer
@@ -94,7 +94,7 @@ func output(ctx context.Context, name string, args ...string) (string, error) {
 	return stdout.String(), nil
 }
 
-// script is the batch script of the array. The number of a task is that of its run.
+// script returns the batch script of the array. The index of a task is the number of its run.
 func (m *Maker) script(runs []int, opts ArrayOptions) (string, error) {
 	p := m.Plan
 	limit := ""

@@ -9,9 +9,9 @@ import (
 	"rmreplay/internal/rm/slurm/conf"
 )
 
-// editCluster copies the cluster directory from to the new directory to, with the keys
-// of slurm.conf set to new values. Keys that may stand there many times, as NodeName
-// does, have no one value to be set; a cluster with other nodes is another directory.
+// editCluster copies a cluster directory to a new directory and sets keys of slurm.conf to new
+// values. It refuses keys that slurm.conf may have many times, such as NodeName: an edit could
+// not say which one it means. A cluster with other nodes needs a directory of its own.
 func editCluster(from, to string, keys Options) error {
 	for _, k := range keys {
 		if strings.EqualFold(k.Name, "Include") || repeats(k.Name) {
@@ -45,7 +45,7 @@ func editCluster(from, to string, keys Options) error {
 	return nil
 }
 
-// repeats reports whether a key begins a line of its own kind.
+// repeats reports whether slurm.conf may have many lines that begin with the key.
 func repeats(key string) bool {
 	for _, k := range []string{"NodeName", "PartitionName", "DownNodes", "NodeSet", "FrontendName"} {
 		if strings.EqualFold(k, key) {
@@ -55,8 +55,8 @@ func repeats(key string) bool {
 	return false
 }
 
-// editText makes comments of the lines that the edit replaces, where they hold nothing
-// else, and appends the new ones. Of a key that is there twice the last one counts.
+// editText makes comments of the lines that only hold replaced keys, and appends the new keys.
+// If a key is there twice, Slurm uses the last one.
 func editText(text string, site *conf.Cluster, keys Options) string {
 	on := map[int]int{} // statements of each line
 	for _, s := range site.Statements {
@@ -84,7 +84,7 @@ func editText(text string, site *conf.Cluster, keys Options) string {
 	return b.String()
 }
 
-// replace makes comments of the first line and of those that it continues on.
+// replace makes comments of a line and of its continuation lines.
 func replace(lines []string) {
 	for i, line := range lines {
 		line, continued := strings.CutSuffix(line, `\`)

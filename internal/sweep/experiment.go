@@ -97,10 +97,10 @@ type Variant struct {
 // from 1.
 type Seeds []uint64
 
-// maxSeeds bounds what a mistyped number can ask for.
+// maxSeeds limits the effect of a mistyped number.
 const maxSeeds = 100_000
 
-// lineError is an error at a line of the experiment file.
+// lineError is an error with its line in the experiment file.
 type lineError struct {
 	line int
 	err  error
@@ -115,7 +115,7 @@ func errorAt(line int, format string, args ...any) error {
 
 func lineOf(n ast.Node) int { return n.GetToken().Position.Line }
 
-// scalarText is the text of a single value as the file spells it, without its quotes.
+// scalarText returns the text of a single value as in the file, without its quotes.
 func scalarText(n ast.Node) (string, error) {
 	if tag, ok := n.(*ast.AnchorNode); ok {
 		n = tag.Value
@@ -133,7 +133,7 @@ func scalarText(n ast.Node) (string, error) {
 	return "", errorAt(lineOf(n), "not a single value")
 }
 
-// UnmarshalYAML reads a mapping of options; a list as a value is the option several times.
+// UnmarshalYAML reads a mapping of options. A list as a value gives the option several times.
 func (o *Options) UnmarshalYAML(n ast.Node) error {
 	var pairs []*ast.MappingValueNode
 	switch m := n.(type) {
@@ -223,8 +223,8 @@ func (s *Seeds) UnmarshalYAML(n ast.Node) error {
 }
 
 // CheckOption checks an option of a command: "simulate", "replay" or "workload transform". It
-// says whether the value is a path. It returns an error if the command does not have the
-// option, if the sweep itself gives it, or if its value is wrong.
+// reports whether the value is a path. It returns an error if the command does not have the
+// option, if the sweep sets it itself, or if its value is wrong.
 type CheckOption func(command, name, value string) (isPath bool, err error)
 
 // Load reads an experiment file. Its errors name the file and the line.
@@ -273,7 +273,7 @@ func parse(path string, text []byte, check CheckOption) (*Experiment, error) {
 	return e, e.check(check)
 }
 
-// resolve makes a path count from the directory of the experiment file.
+// resolve makes a relative path relative to the directory of the experiment file.
 func (e *Experiment) resolve(path string) string {
 	if filepath.IsAbs(path) {
 		return path
@@ -288,7 +288,7 @@ const (
 	transformCommand = "workload transform"
 )
 
-// axis is a list of variants with what they are options of.
+// axis is a list of variants, with the command whose options they are.
 type axis struct {
 	what     string // in the file
 	variants []Variant
@@ -336,7 +336,7 @@ func (e *Experiment) checkAxis(a axis, check CheckOption) error {
 				v.Name = filepath.Base(v.Name)
 			}
 		}
-		if a.command != "" { // before a name is made of the options: it tells paths
+		if a.command != "" { // before nameOf below, because it finds out which values are paths
 			if err := e.checkOptions(a.command, v.Options, check); err != nil {
 				return err
 			}
@@ -363,7 +363,7 @@ func (e *Experiment) checkAxis(a axis, check CheckOption) error {
 	return nil
 }
 
-// checkOptions checks options of a command, and makes their paths count from the file.
+// checkOptions checks options of a command and resolves their paths.
 func (e *Experiment) checkOptions(command string, options Options, check CheckOption) error {
 	for i := range options {
 		o := &options[i]
@@ -378,7 +378,7 @@ func (e *Experiment) checkOptions(command string, options Options, check CheckOp
 	return nil
 }
 
-// nameOf makes a name of options: procs128-perfx2. A path is its own name.
+// nameOf makes a name of options: procs128-perfx2. The name of a path is the path.
 func nameOf(options Options) string {
 	var parts []string
 	for _, o := range options {
@@ -391,7 +391,7 @@ func nameOf(options Options) string {
 	return strings.Join(parts, "-")
 }
 
-// slug is a name as a part of a file name.
+// slug returns a name in a form for file names.
 func slug(name string) string {
 	mapped := strings.Map(func(r rune) rune {
 		switch {

@@ -24,8 +24,8 @@ type Maker struct {
 	Plan    *Plan
 	Program string // the path of rmreplay
 	Version string // of rmreplay: runs of another one are made again
-	// Observe is told of everything that begins or ends, from several goroutines at
-	// once; it may be nil.
+	// Observe is called at the beginning and end of everything, from several goroutines at
+	// once. It may be nil.
 	Observe func(Progress)
 }
 
@@ -41,7 +41,7 @@ const (
 	Failed    Phase = "failed"
 )
 
-// Progress is told to [Maker.Observe].
+// Progress is the argument of [Maker.Observe].
 type Progress struct {
 	Phase Phase
 	Name  string
@@ -60,7 +60,7 @@ func (e *RunError) Error() string { return e.Err.Error() }
 // Unwrap returns the error within.
 func (e *RunError) Unwrap() error { return e.Err }
 
-// isOfRun reports whether an error is that of one run.
+// isOfRun reports whether an error is the failure of one run only.
 func isOfRun(err error) bool {
 	var failed *RunError
 	return errors.As(err, &failed)
@@ -69,10 +69,10 @@ func isOfRun(err error) bool {
 // exitNotValid is the exit status of a run that was made and is not valid.
 const exitNotValid = 3
 
-// patience is how long an interrupted run may take to close its record.
+// patience is how long an interrupted run has to close its record.
 const patience = time.Minute
 
-// Check computes the fingerprints of all runs and makes nothing. A run whose inputs were not
+// Check computes the fingerprints of all runs and makes nothing. A run whose inputs are not
 // prepared gets an error that says so.
 func (m *Maker) Check() {
 	p := m.Plan
@@ -85,14 +85,14 @@ func (m *Maker) Check() {
 	p.blame()
 }
 
-// made reports whether a derived input is there.
+// made reports whether a derived input exists.
 func (p *Plan) made(d *derived) bool {
 	path := p.path(d.path)
 	_, err := os.Stat(path)
 	return err == nil && readStatus(path).Fingerprint == d.fingerprint
 }
 
-// blame gives every run the failure of an input that it needs.
+// blame gives each run the error of an input that it needs.
 func (p *Plan) blame() {
 	for _, r := range p.Runs {
 		for _, in := range r.inputs() {
@@ -103,9 +103,9 @@ func (p *Plan) blame() {
 	}
 }
 
-// Prepare computes the fingerprints of all runs and makes the transformed workloads and edited
-// clusters that are not there yet. If one cannot be made, the runs that need it fail. Prepare
-// itself fails only if it is interrupted or if the sweep's directory cannot be written.
+// Prepare computes the fingerprints of all runs, and makes the transformed workloads and edited
+// clusters that do not exist yet. If one cannot be made, the runs that need it fail. Prepare
+// itself fails only if it is interrupted or cannot write the sweep's directory.
 func (m *Maker) Prepare(ctx context.Context) error {
 	p := m.Plan
 	if err := os.MkdirAll(p.path(logsDir), 0o755); err != nil { // also for the tasks of an array
@@ -178,14 +178,15 @@ func (c *Cell) removeOthers(dir string) error {
 	return err
 }
 
-// derive makes a workload or a cluster unless it is there.
+// derive makes a workload or a cluster unless it exists.
 func (m *Maker) derive(ctx context.Context, d *derived) error {
 	path := m.Plan.path(d.path)
 	if m.Plan.made(d) {
 		return nil
 	}
 	m.observe(Progress{Phase: Preparing, Name: d.path})
-	// It is made under another name, whose ending is the same since that says whether
+	// It is written under a temporary name with the same ending, because the ending decides
+	// whether a workload is compressed.
 	// a workload is compressed.
 	temp := filepath.Join(filepath.Dir(path), "new-"+filepath.Base(path))
 	for _, old := range []string{temp, statusFile(path), path} {
@@ -214,17 +215,17 @@ func (m *Maker) derive(ctx context.Context, d *derived) error {
 	return writeJSON(statusFile(path), s)
 }
 
-// All makes every run that is not complete, at most parallel at once; one for each CPU if that
-// is 0. Observe and the summary are told of runs that fail. All itself fails only if it is
-// interrupted or if the sweep's directory cannot be written.
+// All makes every incomplete run, at most parallel at once; 0 means the number of CPUs. Observe
+// and the summary report runs that fail. All itself fails only if it is interrupted or cannot
+// write the sweep's directory.
 func (m *Maker) All(ctx context.Context, parallel int) error {
 	runs := m.Plan.seedBySeed()
 	executor := experiment.Executor{Parallel: parallel, GoOn: isOfRun}
 	return executor.Do(ctx, len(runs), func(ctx context.Context, i int) error { return m.One(ctx, runs[i]) })
 }
 
-// One makes a run unless it is complete. It fails with a [RunError] if the run does; other
-// errors are as [Maker.All]'s.
+// One makes a run unless it is complete. It fails with a [RunError] if the run fails; its other
+// errors are those of [Maker.All].
 func (m *Maker) One(ctx context.Context, r *Run) error {
 	if record := m.Plan.complete(r); record != nil {
 		s, err := metrics.Of(record, metrics.Options{})
@@ -247,7 +248,8 @@ func (m *Maker) One(ctx context.Context, r *Run) error {
 	return end.Err
 }
 
-// attempt makes a run in a process of its own. failure is the run's, err the sweep's.
+// attempt makes a run in a process of its own. failure is the failure of the run, and err that
+// of the sweep.
 func (m *Maker) attempt(ctx context.Context, r *Run) (s *metrics.Summary, failure, err error) {
 	lock, err := m.Plan.lockRun(r)
 	if errors.Is(err, ErrBusy) {
@@ -264,8 +266,8 @@ func (m *Maker) attempt(ctx context.Context, r *Run) (s *metrics.Summary, failur
 	dir := m.Plan.path(r.Dir)
 	args := m.Plan.arguments(r)
 	now := status{Fingerprint: r.fingerprint, Command: append([]string{"rmreplay"}, args...)}
-	// The old record goes before the new fingerprint comes: else it would be taken for
-	// one of these inputs.
+	// The old record is removed before the new fingerprint is written. Otherwise the old record
+	// would look like one of the new inputs.
 	if err := os.RemoveAll(dir); err != nil {
 		return nil, nil, fmt.Errorf("removing an unfinished run: %w", err)
 	}
@@ -287,7 +289,7 @@ func (m *Maker) attempt(ctx context.Context, r *Run) (s *metrics.Summary, failur
 	return s, failure, nil
 }
 
-// finish reads the record that the run's process has left.
+// finish reads the record that the run's process wrote.
 func (m *Maker) finish(r *Run, failure error) (*metrics.Summary, error) {
 	if failure != nil {
 		return nil, failure
@@ -299,14 +301,14 @@ func (m *Maker) finish(r *Run, failure error) (*metrics.Summary, error) {
 	return metrics.Of(record, metrics.Options{})
 }
 
-// logPath is the file that takes a process's standard error.
+// logPath returns the file for a process's standard error.
 func (m *Maker) logPath(below string) string {
 	name := strings.TrimPrefix(filepath.ToSlash(below), cellsDir+"/")
 	return m.Plan.path(filepath.Join(logsDir, strings.ReplaceAll(name, "/", "_")+".log"))
 }
 
-// call runs a command line of this program. A run that is not valid is no error. The
-// process dies with this one, and an interruption is passed on as one.
+// call runs a command line of this program. A run that is not valid is no error. The process
+// ends when this one ends, and call passes on an interruption.
 func (m *Maker) call(ctx context.Context, args []string, logPath string) error {
 	name := "rmreplay " + args[0]
 	if args[0] == "workload" {
@@ -324,12 +326,13 @@ func (m *Maker) call(ctx context.Context, args []string, logPath string) error {
 	c.Args[0] = "rmreplay"
 	c.Env = plainEnvironment(os.Environ())
 	c.Stdout, c.Stderr = nil, log
-	// A process group of its own: the terminal's interruption reaches us alone, and we
-	// pass it on.
+	// The child has a process group of its own. The terminal interrupts only this process,
+	// which passes it on.
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	c.Cancel = func() error { return c.Process.Signal(os.Interrupt) }
 	c.WaitDelay = patience
-	// PDEATHSIG comes when the thread that forked ends, which must not be before we do.
+	// The kernel sends PDEATHSIG when the thread that forked ends, so that the thread must live
+	// as long as this process.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	err = c.Run()
@@ -346,8 +349,8 @@ func (m *Maker) call(ctx context.Context, args []string, logPath string) error {
 	return fmt.Errorf("%s: %w", name, err)
 }
 
-// plainEnvironment is the environment without the variables that Slurm sets in a job and that
-// its commands take for options. They are about the Slurm of the job array, not about that of
+// plainEnvironment returns the environment without the variables that Slurm sets in a job and
+// that its commands read as options. They concern the Slurm of the job array, not the Slurm of
 // a replay.
 func plainEnvironment(env []string) []string {
 	return slices.DeleteFunc(slices.Clone(env), func(v string) bool {

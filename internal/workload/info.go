@@ -13,8 +13,8 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// Info is a summary of a workload: what was asked for, and when. Every job array
-// counts as one job, and as many tasks as it has; a job that is no array is one task.
+// Info is a summary of a workload: what its jobs ask for, and when they are submitted. A job
+// array counts as one job and as one task for each index. Every other job is one task.
 type Info struct {
 	Source       string   `json:"source"`
 	Jobs         int      `json:"jobs"`
@@ -27,15 +27,16 @@ type Info struct {
 	LastSubmit   hpc.Time `json:"-"`
 	First        string   `json:"first_submit"` // RFC 3339
 	Last         string   `json:"last_submit"`
-	// Begin is the window's start, or the first submission where there is none, and
-	// WindowS the time from then to the last submission.
+	// Begin is the window's start, or the first submission if there is no window. WindowS is
+	// the time from Begin to the last submission, in seconds.
 	Begin   hpc.Time `json:"-"`
 	WindowS float64  `json:"window_s"`
-	// Preset is how many jobs run when the window begins, Waiting how many wait then.
+	// Preset is the number of jobs that run when the window begins. Waiting is the number of
+	// jobs that wait then.
 	Preset  int `json:"preset_jobs"`
 	Waiting int `json:"waiting_jobs"`
 
-	// What the jobs ask for, by name; the largest first.
+	// The jobs by what they ask for, the largest number first.
 	Users      []Tally `json:"users"`
 	Accounts   []Tally `json:"accounts"`
 	Partitions []Tally `json:"partitions"`
@@ -47,18 +48,18 @@ type Info struct {
 	Cancelled      int `json:"jobs_cancelled_by_user"`
 	UntilLimit     int `json:"jobs_until_time_limit"` // run time at or above the limit, or none
 	Failing        int `json:"jobs_with_exit_code"`
-	// Endless jobs have neither a run time nor a time limit; the partition's limit
-	// ends them. They are not part of the offered work.
+	// Endless jobs have neither a run time nor a time limit, so that only their partition's
+	// limit ends them. They are no part of the offered work.
 	Endless int `json:"jobs_without_end"`
 
-	// Offered work is processors (or nodes) requested times the time that the job
-	// runs when it is not cancelled: its run time, cut at its time limit. A job that
-	// asks for whole nodes counts with the processors it names.
+	// Offered work is the number of processors (or nodes) requested, times how long the job
+	// runs if nobody cancels it: its run time, cut at its time limit. A job that asks for whole
+	// nodes counts with the processors that it names.
 	OfferedCPUS  float64 `json:"offered_cpu_s"`
 	OfferedNodeS float64 `json:"offered_node_s"` // of the jobs that ask for nodes
 
-	// Requested and used time are summed over the tasks that have a time limit and
-	// an end; UsedShare is the mean of used/requested over them.
+	// Requested and used time are sums over the tasks that have a time limit and an end.
+	// UsedShare is the mean of used/requested time over these tasks.
 	RequestedS float64 `json:"requested_time_s"`
 	UsedS      float64 `json:"used_time_s"`
 	UsedShare  float64 `json:"mean_used_share"`
@@ -66,23 +67,23 @@ type Info struct {
 	UsedDeciles [10]int `json:"used_share_deciles"`
 
 	Sizes SizeTable `json:"size_by_duration"`
-	// PerHour counts submissions by the hour of the window that they fall into; those
-	// before it count neither here nor by the hour of the day.
+	// PerHour counts the submissions of each hour of the window. Submissions before the window
+	// count neither here nor in PerHourOfDay.
 	PerHour []int `json:"submissions_by_hour"`
-	// PerHourOfDay counts them by the hour of the day, in UTC.
+	// PerHourOfDay counts the submissions of each hour of the day, in UTC.
 	PerHourOfDay [24]int        `json:"submissions_by_hour_of_day"`
 	Rules        map[string]int `json:"rules,omitempty"`
-	// Unusable is how many records of the source are no jobs to replay.
+	// Unusable is the number of records of the source that are no jobs to replay.
 	Unusable int `json:"unusable_records"`
-	// MachineProcessors is the size of the machine that the workload was recorded on,
-	// and OfferedLoad the offered work over what that machine could do in the window; 0
-	// where the size is not known.
+	// MachineProcessors is the size of the machine that the workload was recorded on.
+	// OfferedLoad is the offered work divided by what that machine can do in the window. Both
+	// are 0 if the size is not known.
 	MachineProcessors int     `json:"machine_processors"`
 	OfferedLoad       float64 `json:"offered_load"`
 }
 
-// Tally is how many jobs, and how much offered work in CPU-seconds, fall on a name.
-// The empty name stands for jobs that name none.
+// Tally is the number of jobs with a name, and their offered work in CPU-seconds. The empty
+// name stands for the jobs that give none.
 type Tally struct {
 	Name        string  `json:"name"`
 	Jobs        int     `json:"jobs"`
@@ -98,8 +99,8 @@ type SizeTable struct {
 	Jobs      [][]int  `json:"jobs"` // by size, then by duration
 }
 
-// durationClasses are the upper bounds of the columns of a [SizeTable]; the last
-// column has no bound.
+// durationClasses are the upper bounds of the columns of a [SizeTable]. The last column has no
+// bound.
 var durationClasses = []struct {
 	name string
 	most time.Duration
@@ -108,8 +109,8 @@ var durationClasses = []struct {
 	{"<4h", 4 * time.Hour}, {"<12h", 12 * time.Hour}, {"<1d", 24 * time.Hour}, {"1d+", hpc.Unlimited},
 }
 
-// NewInfo summarizes a workload. Its jobs must be in the order of their submission,
-// as every reader leaves them.
+// NewInfo summarizes a workload. Its jobs must be in the order of their submission, as every
+// reader returns them.
 func NewInfo(w *Workload) *Info {
 	info := &Info{
 		Source: w.Source, Jobs: w.Jobs.Len(), Rules: w.Rules, Unusable: len(w.Unusable), MachineProcessors: w.MachineProcessors,
@@ -208,7 +209,7 @@ func endsByItself(job *hpc.Job) bool {
 	return ends
 }
 
-// addUse counts how much of its time limit a task uses.
+// addUse counts how much of its time limit a task used.
 func (info *Info) addUse(used, limit time.Duration) {
 	if limit <= 0 || limit == hpc.Unlimited {
 		return
@@ -220,8 +221,8 @@ func (info *Info) addUse(used, limit time.Duration) {
 	info.UsedDeciles[max(0, min(int(share*10), 9))]++
 }
 
-// Occupied is how long a job holds its nodes when it runs undisturbed; ends is
-// false when neither its run time nor its limit says.
+// Occupied returns how long a job holds its nodes if nobody interrupts it. ends is false if
+// neither the run time nor the limit says so.
 func Occupied(runTime, limit time.Duration) (d time.Duration, ends bool) {
 	if limit > 0 && limit < runTime {
 		runTime = limit
@@ -229,7 +230,7 @@ func Occupied(runTime, limit time.Duration) (d time.Duration, ends bool) {
 	return runTime, runTime != hpc.Unlimited
 }
 
-// TasksOf returns the task indices of a job array; one, -1, of any other job.
+// TasksOf returns the task indices of a job array, and -1 alone for any other job.
 func TasksOf(job *hpc.Job) []int {
 	if job.Array != "" {
 		if a, err := hpc.ParseArray(job.Array); err == nil {
@@ -239,9 +240,9 @@ func TasksOf(job *hpc.Job) []int {
 	return []int{-1}
 }
 
-// CPUs returns how many CPUs a request is for, as far as the request itself says:
-// tasks times CPUs per task, where tasks default to one a node. The resource manager
-// may allocate more (whole cores, whole nodes, CPUs for memory).
+// CPUs returns the number of CPUs that the request itself asks for: tasks times CPUs per task,
+// with one task a node by default. The resource manager may allocate more (whole cores, whole
+// nodes, CPUs for memory).
 func CPUs(r *hpc.Request) int {
 	nodes := max(r.MinNodes, 1)
 	tasks := r.Tasks
@@ -422,7 +423,7 @@ func (p *printer) wrapped(heading string, parts []string) {
 	}
 }
 
-// mostNames is how many names of a tally are printed.
+// mostNames is the number of names of a tally that are printed.
 const mostNames = 8
 
 func (p *printer) tally(what string, list []Tally) {
@@ -486,8 +487,8 @@ func (p *printer) deciles(counts [10]int) {
 	p.line("%s", values)
 }
 
-// mostBars is how many bars the histogram of submissions has at most; a longer
-// window has several hours to the bar.
+// mostBars is the largest number of bars in the histogram of submissions. In a longer window
+// each bar stands for several hours.
 const mostBars = 24
 
 func (p *printer) hours(perHour []int) {

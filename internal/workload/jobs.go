@@ -12,29 +12,29 @@ import (
 	"rmreplay/internal/packed"
 )
 
-// Jobs are the jobs of a workload, each packed to the fields that it sets: an [hpc.Job] has
-// a field for every option of sbatch, and takes 832 bytes; a job of a log takes some fifty
-// here. The zero Jobs are none.
+// Jobs are the jobs of a workload, each packed to the fields that are set. An [hpc.Job] has a
+// field for every option of sbatch and takes 832 bytes; a packed job of a log takes about
+// fifty. The zero Jobs has no jobs.
 //
-// A job that is read is a copy. To change one of the list, put the copy back with Set.
-// A copy of Jobs is like a copy of a slice: the two share their jobs and their order; see
-// [Jobs.Clone]. Several goroutines may read them at once.
+// The methods return copies of jobs. To change a job of the list, put the changed copy back
+// with Set. A copy of Jobs shares its jobs and their order with the original, as a copy of a
+// slice does; see [Jobs.Clone]. Several goroutines may read the same Jobs at once.
 type Jobs struct {
 	list  []packedJob
 	store *packed.Store[hpc.Job]
-	// origins are where the jobs come from, one for each of list; nil while no job has
-	// an origin.
+	// origins are indices into records, one for each job of list. It is nil while no job has an
+	// origin.
 	origins []packed.Ref
 	records *packed.Store[Origin] // whose first record is none
 }
 
-// Origin is a job's record in the source of its workload. It stays with the job, whatever
-// is done to the list, until somebody sets another one; a job that is appended has none.
+// Origin is a job's record in the source of its workload. It stays with the job through every
+// change of the list until SetOrigin replaces it. An appended job has none.
 type Origin struct {
-	// Record is the record's place among those of the source, from 1; 0 if not known.
+	// Record is the record's number in the source, from 1; 0 if it is not known.
 	Record int
-	// Extra is what the record says beyond the job. Only the package of the source's
-	// format understands it.
+	// Extra is what the record says and the job cannot. Only the package of the source's format
+	// can read it.
 	Extra string
 }
 
@@ -44,7 +44,7 @@ type packedJob struct {
 	ref    packed.Ref
 }
 
-// JobsOf packs jobs.
+// JobsOf returns a list of these jobs.
 func JobsOf(jobs ...*hpc.Job) Jobs {
 	var l Jobs
 	l.list = slices.Grow(l.list, len(jobs))
@@ -54,7 +54,7 @@ func JobsOf(jobs ...*hpc.Job) Jobs {
 	return l
 }
 
-// pack makes a record of a job.
+// pack makes the packed record of a job.
 func (l *Jobs) pack(job *hpc.Job) packedJob {
 	if l.store == nil {
 		l.store = packed.NewStore[hpc.Job]()
@@ -62,10 +62,10 @@ func (l *Jobs) pack(job *hpc.Job) packedJob {
 	return packedJob{job.Submit, l.store.Put(job)}
 }
 
-// Len is how many there are.
+// Len returns the number of jobs.
 func (l *Jobs) Len() int { return len(l.list) }
 
-// Append adds a job behind the others.
+// Append adds a copy of a job at the end.
 func (l *Jobs) Append(job *hpc.Job) {
 	l.list = append(l.list, l.pack(job))
 	if l.origins != nil {
@@ -73,7 +73,7 @@ func (l *Jobs) Append(job *hpc.Job) {
 	}
 }
 
-// Origin returns where job i comes from; the zero Origin if that is not known.
+// Origin returns the origin of job i, or the zero Origin if it has none.
 func (l *Jobs) Origin(i int) (o Origin) {
 	if l.origins != nil {
 		l.records.Get(l.origins[i], &o)
@@ -81,7 +81,7 @@ func (l *Jobs) Origin(i int) (o Origin) {
 	return o
 }
 
-// SetOrigin says where job i comes from.
+// SetOrigin sets the origin of job i.
 func (l *Jobs) SetOrigin(i int, o Origin) {
 	if l.origins == nil {
 		if o == (Origin{}) {
@@ -97,11 +97,11 @@ func (l *Jobs) SetOrigin(i int, o Origin) {
 	l.origins[i] = ref
 }
 
-// DropOrigins forgets where the jobs come from.
+// DropOrigins removes all origins.
 func (l *Jobs) DropOrigins() { l.origins, l.records = nil, nil }
 
-// Concat adds the jobs of another list behind the others, without their origins: two
-// sources cannot be one.
+// Concat adds the jobs of another list at the end. It drops their origins, because a workload
+// of two sources has no single source that a record number could mean.
 func (l *Jobs) Concat(other *Jobs) {
 	for _, job := range other.All() {
 		l.Append(job)
@@ -115,30 +115,30 @@ func (l *Jobs) At(i int) *hpc.Job {
 	return job
 }
 
-// Get makes *job a copy of job i. What its Recorded points to, if it does, is written over
-// and used again.
+// Get makes *job a copy of job i. If job.Recorded is not nil, Get overwrites what it points to
+// instead of allocating it anew.
 func (l *Jobs) Get(i int, job *hpc.Job) { l.store.Get(l.list[i].ref, job) }
 
 // Submit returns the submit time of job i.
 func (l *Jobs) Submit(i int) hpc.Time { return l.list[i].submit }
 
-// Set replaces job i, and leaves its origin.
+// Set replaces job i and keeps its origin.
 func (l *Jobs) Set(i int, job *hpc.Job) { l.list[i] = l.pack(job) }
 
-// Change changes job i.
+// Change calls a function with a copy of job i and puts the copy back.
 func (l *Jobs) Change(i int, change func(*hpc.Job)) {
 	job := l.At(i)
 	change(job)
 	l.Set(i, job)
 }
 
-// All visits every job. A job is valid until the next one comes; to keep it, copy it. Set
-// may replace it meanwhile.
+// All visits every job. A job is valid until the next one is visited; copy it to keep it. The
+// loop may call Set.
 func (l *Jobs) All() iter.Seq2[int, *hpc.Job] { return l.between(0, l.Len()) }
 
-// InParts has as many goroutines as there are processors visit a part of the jobs each, and
-// returns what they return, in the order of the jobs. As in [Jobs.All], a job is valid until
-// the next one comes.
+// InParts divides the jobs into consecutive parts, one for each processor, and has a goroutine
+// visit each part. It returns the results in the order of the parts. As in [Jobs.All], a job is
+// valid until the next one is visited.
 func InParts[R any](l *Jobs, visit func(iter.Seq2[int, *hpc.Job]) R) []R {
 	results := make([]R, runtime.GOMAXPROCS(0))
 	var group sync.WaitGroup
@@ -150,7 +150,7 @@ func InParts[R any](l *Jobs, visit func(iter.Seq2[int, *hpc.Job]) R) []R {
 	return results
 }
 
-// between visits the jobs from one place up to, but without, another.
+// between visits the jobs from an index up to, but without, another.
 func (l *Jobs) between(from, to int) iter.Seq2[int, *hpc.Job] {
 	return func(yield func(int, *hpc.Job) bool) {
 		job := new(hpc.Job)
@@ -163,7 +163,7 @@ func (l *Jobs) between(from, to int) iter.Seq2[int, *hpc.Job] {
 	}
 }
 
-// List returns copies of all of them.
+// List returns copies of all jobs.
 func (l *Jobs) List() []*hpc.Job {
 	list := make([]*hpc.Job, len(l.list))
 	for i := range list {
@@ -172,7 +172,7 @@ func (l *Jobs) List() []*hpc.Job {
 	return list
 }
 
-// First are the first n of them, as far as there are so many, in a list of its own.
+// First returns a list of its own with the first n jobs, or with all if there are fewer.
 func (l *Jobs) First(n int) Jobs {
 	n = min(n, len(l.list))
 	first := Jobs{list: slices.Clone(l.list[:n]), store: l.store}
@@ -182,10 +182,10 @@ func (l *Jobs) First(n int) Jobs {
 	return first
 }
 
-// Clone returns a list of its own of the same jobs.
+// Clone returns a list of its own with the same jobs.
 func (l *Jobs) Clone() Jobs { return l.First(len(l.list)) }
 
-// Pick returns the jobs at these places, in their order.
+// Pick returns a list of its own with the jobs at these indices, in the order of the indices.
 func (l *Jobs) Pick(places []int) Jobs {
 	picked := Jobs{list: make([]packedJob, len(places)), store: l.store}
 	for i, place := range places {
@@ -220,7 +220,7 @@ func (l *Jobs) Delete(unwanted func(*hpc.Job) bool) {
 	}
 }
 
-// Sort puts the jobs into the order of their submission; those of one instant keep theirs.
+// Sort sorts the jobs by their submission. Jobs of the same instant keep their order.
 func (l *Jobs) Sort() {
 	bySubmit := func(a, b packedJob) int { return cmp.Compare(a.submit, b.submit) }
 	if l.origins == nil {
@@ -240,8 +240,7 @@ func (l *Jobs) Sort() {
 	copy(l.origins, sorted.origins)
 }
 
-// Equal reports whether the same jobs, of the same origins, are in both lists, in the
-// same order.
+// Equal reports whether both lists have the same jobs with the same origins in the same order.
 func (l Jobs) Equal(other Jobs) bool {
 	if l.Len() != other.Len() {
 		return false

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/hpc/hpctest"
 )
 
 // setAll sets every field of a value, found by reflection, so that a field that is added
@@ -70,66 +71,13 @@ func TestJobsKeepEveryField(t *testing.T) {
 	}
 }
 
-// drawValue sets every settable field of v at random, by its type; so a field that
-// is added to hpc.Job is part of the property without a line here.
-func drawValue(t *rapid.T, label string, v reflect.Value) {
-	switch x := v.Addr().Interface().(type) {
-	case *hpc.Time:
-		*x = hpc.Time(rapid.Int64Range(1, 4e18).Draw(t, label))
-		return
-	case *time.Duration:
-		*x = time.Duration(rapid.Int64Range(0, 1e17).Draw(t, label))
-		if rapid.IntRange(0, 4).Draw(t, label) == 0 {
-			*x = hpc.Unlimited
-		}
-		return
-	}
-	switch v.Kind() {
-	case reflect.Struct:
-		for i := range v.NumField() {
-			drawValue(t, label+"."+v.Type().Field(i).Name, v.Field(i))
-		}
-	case reflect.Pointer:
-		if rapid.Bool().Draw(t, label) {
-			v.Set(reflect.New(v.Type().Elem()))
-			drawValue(t, label, v.Elem())
-		}
-	case reflect.Slice:
-		for range rapid.IntRange(0, 3).Draw(t, label) {
-			element := reflect.New(v.Type().Elem()).Elem()
-			drawValue(t, label, element)
-			v.Set(reflect.Append(v, element))
-		}
-	case reflect.Map:
-		v.Set(reflect.MakeMap(v.Type()))
-		for range rapid.IntRange(0, 3).Draw(t, label) {
-			key, element := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
-			drawValue(t, label, key)
-			drawValue(t, label, element)
-			v.SetMapIndex(key, element)
-		}
-	case reflect.String:
-		v.SetString(rapid.String().Draw(t, label))
-	case reflect.Bool:
-		v.SetBool(rapid.Bool().Draw(t, label))
-	case reflect.Int, reflect.Int64:
-		v.SetInt(int64(rapid.Int32().Draw(t, label)))
-	case reflect.Uint8:
-		v.SetUint(uint64(rapid.IntRange(0, 9).Draw(t, label)))
-	case reflect.Uint32:
-		v.SetUint(uint64(rapid.Uint32().Draw(t, label)))
-	default:
-		t.Fatalf("%s: no generator for %s", label, v.Type())
-	}
-}
-
 // Any jobs come back as they were, whatever was read into the same place before.
 func TestJobsKeepAnything(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var want []*hpc.Job
 		for range rapid.IntRange(0, 10).Draw(t, "jobs") {
 			job := &hpc.Job{}
-			drawValue(t, "job", reflect.ValueOf(job).Elem())
+			hpctest.Draw(t, "job", job)
 			want = append(want, job)
 		}
 		jobs := JobsOf(want...)

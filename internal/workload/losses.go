@@ -12,12 +12,12 @@ import (
 	"rmreplay/internal/slurmspec/sbatch"
 )
 
-// Losses says what a conversion could not write: how many jobs or other records had
-// something that the format has no place for, by the name of what it was. Fields of a
-// job have the names of package jobjson.
+// Losses says what a conversion could not write. It maps the name of a field or of a kind of
+// record to the number of jobs or records that had it. Fields of a job have the names of
+// package jobjson.
 type Losses map[string]int
 
-// Add counts n more of something; a negative n takes back what was counted before.
+// Add adds n to the count of what. A negative n takes back an earlier count.
 func (l Losses) Add(what string, n int) {
 	if n == 0 {
 		return
@@ -36,7 +36,7 @@ func (l Losses) String() string {
 	return b.String()
 }
 
-// Request counts the fields of a job's request that are set and not among those held.
+// Request counts the fields of a job's request that are set and not in held.
 func (l Losses) Request(job *hpc.Job, held map[string]bool) {
 	v := reflect.ValueOf(&job.Request).Elem()
 	for _, f := range jobjson.RequestFields() {
@@ -46,9 +46,9 @@ func (l Losses) Request(job *hpc.Job, held map[string]bool) {
 	}
 }
 
-// Reparsed counts the fields of a job's request that words, the options of sbatch that
-// were written for it, do not give again. changed are the values of fields that were
-// written differently on purpose, by the field's name.
+// Reparsed counts the fields of a job's request that get lost when sbatch's parser reads the
+// words that were written for the job. changed has the values of the fields that the writer
+// changed on purpose, by the field's name.
 func (l Losses) Reparsed(job *hpc.Job, words []string, changed map[string]string) {
 	s, err := sbatch.Parse(words, job.Submit)
 	if err != nil {
@@ -70,8 +70,8 @@ func (l Losses) Reparsed(job *hpc.Job, words []string, changed map[string]string
 	}
 }
 
-// Fate counts the named fields of what a job does and what became of it, as far as
-// they are set.
+// Fate counts those of the named fields of a job's behaviour and of its recorded fate that are
+// set.
 func (l Losses) Fate(job *hpc.Job, fields ...string) {
 	for _, f := range []struct {
 		name string
@@ -90,8 +90,8 @@ func (l Losses) Fate(job *hpc.Job, fields ...string) {
 	}
 }
 
-// Origins counts the jobs whose record in the source said something that only the
-// source's own format has a place for. SWF is the only format with such records.
+// Origins counts the jobs whose origin has a part that only the format of the source can write.
+// SWF is the only format with such origins.
 func (l Losses) Origins(wl *Workload) {
 	for i := range wl.Jobs.Len() {
 		if wl.Jobs.Origin(i).Extra != "" {
@@ -100,7 +100,7 @@ func (l Losses) Origins(wl *Workload) {
 	}
 }
 
-// Events counts what is no job.
+// Events counts the entries of the workload that are no jobs.
 func (l Losses) Events(wl *Workload) {
 	l.Add("reservation events", len(wl.Reservations))
 	l.Add("node events", len(wl.NodeEvents))
@@ -111,8 +111,8 @@ func (l Losses) Events(wl *Workload) {
 	}
 }
 
-// FieldSet is a set of fields of hpc.Request. It panics at a name that is none, which is
-// a mistake in this program.
+// FieldSet returns a set of fields of hpc.Request by their names in Go. It panics at an unknown
+// name, which is a mistake in this program.
 func FieldSet(fields ...string) map[string]bool {
 	t := reflect.TypeFor[hpc.Request]()
 	set := make(map[string]bool, len(fields))

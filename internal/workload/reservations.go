@@ -8,12 +8,12 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// ReservationLinger is how long Slurm may still have a reservation that has ended, and its
-// name: it looks for such every 30 seconds (job_resv_check in reservation.c).
+// ReservationLinger is how long Slurm may keep a reservation, and its name, after its end.
+// Slurm looks for such reservations every 30 seconds (job_resv_check in reservation.c).
 const ReservationLinger = 40 * time.Second
 
-// UntilNext is from one time that a reservation comes to the next, 0 if it does not come
-// again (_advance_resv_time in reservation.c).
+// UntilNext returns the time between two occurrences of a recurring reservation, and 0 for any
+// other (_advance_resv_time in reservation.c).
 func UntilNext(r *hpc.Reservation) time.Duration {
 	const day = 24 * time.Hour
 	today := r.Start.Std().Weekday()
@@ -34,7 +34,7 @@ func UntilNext(r *hpc.Reservation) time.Duration {
 	return day
 }
 
-// endOf is when a reservation ends by itself; 0 if it does not.
+// endOf returns when a reservation ends without a command, or 0 if it does not.
 func endOf(r *hpc.Reservation) hpc.Time {
 	if r.Recurring() || r.HasFlag("TIME_FLOAT") || r.Duration <= 0 || r.Duration == hpc.Unlimited {
 		return 0
@@ -42,7 +42,7 @@ func endOf(r *hpc.Reservation) hpc.Time {
 	return r.Start.Add(r.Duration)
 }
 
-// standing are the reservations that there are after some events.
+// standing are the reservations that exist after some events.
 type standing struct {
 	made   []hpc.ReservationEvent // as they have become, in the order in which they were created
 	gone   []bool                 // of made
@@ -54,7 +54,7 @@ func newStanding() *standing {
 	return &standing{place: map[string]int{}, lapsed: map[string]bool{}}
 }
 
-// find returns the one that has a name, or nil.
+// find returns the reservation of that name, or nil.
 func (s *standing) find(name string) *hpc.Reservation {
 	if i, ok := s.place[name]; ok {
 		return &s.made[i].Reservation
@@ -67,7 +67,8 @@ func (s *standing) remove(name string, lapsed bool) {
 	delete(s.place, name)
 }
 
-// apply does what an event says. It has no effect if there is no such reservation or, where
+// apply carries out an event. An event without effect is ignored: it names a reservation that
+// does not exist, or creates one whose name is in use.
 // one is created, still one of that name.
 func (s *standing) apply(ev hpc.ReservationEvent) {
 	old := s.find(ev.Name)
@@ -88,9 +89,9 @@ func (s *standing) apply(ev hpc.ReservationEvent) {
 	}
 }
 
-// hasEnded reports whether a reservation has ended before an event of its name. One can be
-// changed up to the moment of its end, when another one can be created; PURGE_COMP may have
-// ended it before.
+// hasEnded reports whether a reservation has ended before an event of the same name. An update
+// may come at the instant of the end, and so may the creation of another reservation of that
+// name. A reservation with PURGE_COMP may have ended earlier.
 func hasEnded(r *hpc.Reservation, ev hpc.ReservationEvent) bool {
 	end := endOf(r)
 	if ev.Action == "create" {
@@ -99,10 +100,10 @@ func hasEnded(r *hpc.Reservation, ev hpc.ReservationEvent) bool {
 	return end != 0 && end < ev.At
 }
 
-// ReservationsAt cuts the events of reservations at an instant: open has an event that
-// creates each reservation that there is then, as it had become, when it was created. What
-// ended or was deleted before is gone. rest are the events behind the instant, but for
-// changes of what has ended.
+// ReservationsAt divides the events of reservations at an instant. open has one event for each
+// reservation that exists then; it creates the reservation in its state at that instant, at its
+// original time of creation. Reservations that ended or were deleted before are left out. rest
+// has the later events without updates of reservations that have ended.
 func ReservationsAt(events []hpc.ReservationEvent, at hpc.Time) (open, rest []hpc.ReservationEvent) {
 	s := newStanding()
 	for _, ev := range events {
@@ -131,7 +132,7 @@ func ReservationsAt(events []hpc.ReservationEvent, at hpc.Time) (open, rest []hp
 	return open, rest
 }
 
-// updated is a reservation with what an update sets of it.
+// updated returns a reservation after an update.
 func updated(r, update hpc.Reservation) hpc.Reservation {
 	for _, field := range []struct {
 		set bool
@@ -155,8 +156,7 @@ func updated(r, update hpc.Reservation) hpc.Reservation {
 	return r
 }
 
-// updatedFlags adds flags to those that there are, and takes off those with a minus, as
-// Slurm does.
+// updatedFlags adds flags to a list, and removes those that have a minus, as Slurm does.
 func updatedFlags(flags, update []string) []string {
 	flags = slices.Clone(flags)
 	for _, flag := range update {

@@ -10,11 +10,11 @@ import (
 	"rmreplay/internal/lines"
 )
 
-// ConvertAccountsDump reads what `sacctmgr dump CLUSTER` writes, and returns the
-// commands for `sacctmgr -i` that make the same associations in an empty database. A
-// dump names QOS without saying what they are: they are made with sacctmgr's defaults,
-// and qos has their names. name stands for the source in errors, which have the form
-// "reading accounts: NAME:LINE: what is wrong".
+// ConvertAccountsDump reads what `sacctmgr dump CLUSTER` writes, and returns the commands for
+// `sacctmgr -i` that make the same associations in an empty database. A dump names QOS but not
+// their settings, so that the commands make them with sacctmgr's defaults; qos has their names.
+// name stands for the source in errors, which have the form "reading accounts: NAME:LINE: what
+// is wrong".
 func ConvertAccountsDump(r io.Reader, name string) (commands string, qos []string, err error) {
 	d := accountsDump{parent: "root"}
 	if err := lines.Each(r, name, d.line); err != nil {
@@ -82,7 +82,7 @@ func (d *accountsDump) line(_ int, line []byte) error {
 	return nil
 }
 
-// options are the dump's options as those of a command.
+// options writes the dump's options as options of a command.
 func (d *accountsDump) options(fields []string) string {
 	var b strings.Builder
 	for _, field := range fields {
@@ -109,8 +109,8 @@ func quoteValue(v string) string {
 	return v
 }
 
-// splitDump splits 'NAME':Key=value:Key='a:b' at the colons outside quotes, and takes
-// the quotes away.
+// splitDump splits 'NAME':Key=value:Key='a:b' at the colons outside quotes and removes the
+// quotes.
 func splitDump(text string) ([]string, error) {
 	var fields []string
 	var field strings.Builder

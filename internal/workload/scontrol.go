@@ -13,10 +13,10 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// ReadReservations reads what `scontrol show reservation` prints (with -o or without)
-// into the reservations that touch the window. Each is created when the window begins,
-// because Slurm does not record when it was made, and keeps its start. name stands
-// for the source in errors, which have the form "reading reservations: NAME:LINE: ...".
+// ReadReservations reads what `scontrol show reservation` prints (with or without -o) and
+// returns the reservations that touch the window. Each keeps its start and is created when the
+// window begins, because Slurm does not record when it was created. name stands for the source
+// in errors, which have the form "reading reservations: NAME:LINE: ...".
 func ReadReservations(r io.Reader, name string, opts ReadOptions) ([]hpc.ReservationEvent, error) {
 	var events []hpc.ReservationEvent
 	err := eachBlock(r, name, "ReservationName", func(b *block) error {
@@ -32,10 +32,10 @@ func ReadReservations(r io.Reader, name string, opts ReadOptions) ([]hpc.Reserva
 	return events, nil
 }
 
-// ReadNodeStates reads what `scontrol show node` prints (with -o or without) into the
-// events that put the nodes into these states at the window's start. Nodes in service
-// make none. name stands for the source in errors, which have the form "reading node
-// states: NAME:LINE: ...".
+// ReadNodeStates reads what `scontrol show node` prints (with or without -o) and returns the
+// events that put the nodes into these states at the window's start. Nodes in service need no
+// event. name stands for the source in errors, which have the form "reading node states:
+// NAME:LINE: ...".
 func ReadNodeStates(r io.Reader, name string, opts ReadOptions) ([]hpc.NodeEvent, error) {
 	var events []hpc.NodeEvent
 	err := eachBlock(r, name, "NodeName", func(b *block) error {
@@ -55,16 +55,16 @@ func ReadNodeStates(r io.Reader, name string, opts ReadOptions) ([]hpc.NodeEvent
 	return events, nil
 }
 
-// block is one thing that scontrol shows: key=value words over one or several lines.
+// block is one entity that scontrol shows: key=value words on one or several lines.
 type block struct {
 	line   int
 	values map[string]string
 }
 
-// wordsToLineEnd are the keys whose value may have blanks and goes on to the line's end.
+// wordsToLineEnd are the keys whose value may have blanks and extends to the end of the line.
 var wordsToLineEnd = []string{"Reason", "Comment", "OS", "Extra"}
 
-// eachBlock calls f for every block; each begins with the key first.
+// eachBlock calls f for every block. A block begins with the key first.
 func eachBlock(r io.Reader, name, first string, f func(*block) error) error {
 	var current *block
 	flush := func() error {
@@ -121,15 +121,15 @@ func (b *block) add(text string) {
 	}
 }
 
-// reservation returns nil for a reservation outside the window.
+// reservation returns nil if the reservation lies outside the window.
 func (b *block) reservation(opts ReadOptions) (*hpc.ReservationEvent, error) {
-	start, err := ParseTime([]byte(b.values["StartTime"]), opts.Location())
-	if err != nil || start == 0 {
-		return nil, fmt.Errorf("StartTime=%s: %w", b.values["StartTime"], errNotTime)
+	start, err := slurmspec.ParseInstant(b.values["StartTime"], opts.Location())
+	if err != nil {
+		return nil, fmt.Errorf("StartTime=%s: %w", b.values["StartTime"], err)
 	}
-	end, err := ParseTime([]byte(b.values["EndTime"]), opts.Location())
-	if err != nil || end == 0 {
-		return nil, fmt.Errorf("EndTime=%s: %w", b.values["EndTime"], errNotTime)
+	end, err := slurmspec.ParseInstant(b.values["EndTime"], opts.Location())
+	if err != nil {
+		return nil, fmt.Errorf("EndTime=%s: %w", b.values["EndTime"], err)
 	}
 	r := hpc.Reservation{
 		Name: b.values["ReservationName"], Start: start, Nodes: b.values["Nodes"], Partition: b.values["PartitionName"],
@@ -151,8 +151,9 @@ func (b *block) reservation(opts ReadOptions) (*hpc.ReservationEvent, error) {
 	return ReservationOfWindow(r, end, opts), nil
 }
 
-// ReservationOfWindow creates a reservation, whose duration follows from its end, when the
-// window begins, or, without a window, when it starts; nil if it lies outside.
+// ReservationOfWindow returns the event that creates a reservation when the window begins or,
+// if there is no window, at the reservation's start. The duration follows from end. It returns
+// nil if the reservation lies outside the window.
 func ReservationOfWindow(r hpc.Reservation, end hpc.Time, opts ReadOptions) *hpc.ReservationEvent {
 	if !opts.InWindow(r.Start, end) {
 		return nil

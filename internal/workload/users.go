@@ -11,8 +11,8 @@ import (
 	"rmreplay/internal/lines"
 )
 
-// ParseUsers reads a users file: a line "name:uid:group:gid" for each user. Blank
-// lines and what follows a # are skipped. name stands for the source in errors.
+// ParseUsers reads a users file: a line "name:uid:group:gid" for each user. It skips blank
+// lines, and comments from a # to the end of the line. name stands for the source in errors.
 func ParseUsers(r io.Reader, name string) ([]hpc.User, error) {
 	var users []hpc.User
 	seen := make(map[string]bool)
@@ -50,9 +50,9 @@ func ParseUsers(r io.Reader, name string) ([]hpc.User, error) {
 	return users, nil
 }
 
-// ParsePasswd reads users from a passwd(5) and a group(5) file. A user whose group
-// the group file does not have gets the group's number as its name. Comments, and
-// NIS lines ("+::"), are skipped.
+// ParsePasswd reads users from a passwd(5) and a group(5) file. A user whose group is not in
+// the group file gets the group's number as its name. ParsePasswd skips comments and NIS lines
+// ("+::").
 func ParsePasswd(passwd, group io.Reader) ([]hpc.User, error) {
 	groups := make(map[uint32]string)
 	err := eachEntry(group, "group", func(fields []string) error {
@@ -96,7 +96,7 @@ func ParsePasswd(passwd, group io.Reader) ([]hpc.User, error) {
 	return users, nil
 }
 
-// eachEntry calls f with the fields of every entry of a passwd or group file.
+// eachEntry calls f with the fields of each entry of a passwd or group file.
 func eachEntry(r io.Reader, name string, f func(fields []string) error) error {
 	err := lines.Each(r, name, func(_ int, line []byte) error {
 		text := strings.TrimSpace(string(line))

@@ -14,15 +14,16 @@ import (
 	"rmreplay/internal/slurmspec/sbatch"
 )
 
-// Cluster is what [Validate] needs to know of the cluster. A nil map, or 0 nodes,
-// means that it is not known, and what depends on it is not checked.
+// Cluster is what [Validate] needs to know of the cluster. A nil map and 0 nodes mean "not
+// known", and Validate leaves out the checks that need them.
 type Cluster struct {
 	Partitions map[string]int  // the number of nodes of each partition
 	Users      map[string]bool // who exists there; the workload's own users do, too
 	Features   map[string]bool // the features that some node has
 	Nodes      int             // the number of nodes
 	NodeNames  map[string]bool
-	// MaxArraySize is slurm.conf's: one above the largest index; 0 if not known.
+	// MaxArraySize is the key of slurm.conf: one more than the largest index. 0 means not
+	// known.
 	MaxArraySize int
 }
 
@@ -36,8 +37,8 @@ type Severity string
 const (
 	// Error makes the replay meaningless: the workload does not say what is to happen.
 	Error Severity = "error"
-	// Warning is something that the resource manager will answer in its own way (by
-	// rejecting the job, by a timeout), which may or may not be meant.
+	// Warning is a fault that the resource manager answers in its own way, by a rejection or a
+	// timeout for example. The user may or may not want that.
 	Warning Severity = "warning"
 )
 
@@ -49,7 +50,7 @@ type Problem struct {
 	Text     string   `json:"text"` // what is wrong, and what would be right
 }
 
-// String returns the problem as a line for people.
+// String returns the problem as one line of text.
 func (p Problem) String() string {
 	if p.Job == "" {
 		return fmt.Sprintf("%s: %s (%s)", p.Severity, p.Text, p.Rule)
@@ -91,9 +92,9 @@ const (
 	RulePresetOver        = "preset_before_window"
 )
 
-// Validate returns everything about a workload that would spoil a replay on the
-// cluster, in the order of the jobs. What only the resource manager can know
-// (accounts, QOS, limits) is left to it.
+// Validate returns every fault of a workload that would spoil a replay on the cluster, in the
+// order of the jobs. It does not check accounts, QOS and limits, which only the resource
+// manager knows.
 func Validate(w *Workload, cluster Cluster) []Problem { return ValidateIn(w, cluster, time.UTC) }
 
 // ValidateIn is [Validate] with the dates of the problems' texts in a time zone.
@@ -127,7 +128,7 @@ func ValidateIn(w *Workload, cluster Cluster, zone *time.Location) []Problem {
 	return problems
 }
 
-// validator looks at a workload, or at a part of its jobs.
+// validator checks a workload, or a part of its jobs.
 type validator struct {
 	w        *Workload
 	cluster  Cluster
@@ -138,18 +139,18 @@ type validator struct {
 	at       int                 // the job at hand
 	problems []found
 
-	// Of a part:
+	// Of a part of the jobs:
 	ids     []string
 	depends bool // whether a job depends on others
 }
 
-// found is a problem of a job, of which the place is known.
+// found is a problem of a job, with the job's index.
 type found struct {
 	Problem
 	at int
 }
 
-// part looks at what can be said of one job after the other.
+// part makes the checks that need one job at a time.
 func (v *validator) part(jobs iter.Seq2[int, *hpc.Job]) *validator {
 	p := &validator{w: v.w, cluster: v.cluster, zone: v.zone, users: v.users}
 	for i, job := range jobs {
@@ -165,7 +166,7 @@ func (v *validator) part(jobs iter.Seq2[int, *hpc.Job]) *validator {
 	return p
 }
 
-// inOrder puts the problems into the order of the jobs; those of one job keep theirs.
+// inOrder sorts the problems by job. The problems of one job keep their order.
 func (v *validator) inOrder() {
 	slices.SortStableFunc(v.problems, func(a, b found) int { return a.at - b.at })
 }
@@ -213,8 +214,8 @@ func (v *validator) numbers(job *hpc.Job) {
 
 func isExitCode(code int) bool { return code >= 0 && code <= 255 }
 
-// negativeField names a number of the request that is negative and may not be; empty if
-// there is none.
+// negativeField returns the name of a number of the request that is negative and must not be,
+// or "".
 func negativeField(r *hpc.Request) string {
 	for _, f := range []struct {
 		name  string
@@ -309,8 +310,8 @@ func (v *validator) size(job *hpc.Job) {
 	v.features(job)
 }
 
-// features checks the names in a constraint; its operators and counts are Slurm's
-// business.
+// features checks the names of features in a constraint. It leaves operators and counts to
+// Slurm.
 func (v *validator) features(job *hpc.Job) {
 	if v.cluster.Features == nil {
 		return
@@ -343,7 +344,7 @@ func (v *validator) array(job *hpc.Job) {
 	}
 }
 
-// tasks checks the run times that tasks of an array have for themselves.
+// tasks checks the run times that single tasks of an array have.
 func (v *validator) tasks(job *hpc.Job, a hpc.Array) {
 	missing, over := 0, 0
 	for _, task := range slices.Sorted(maps.Keys(job.TaskRunTimes)) {
@@ -361,7 +362,7 @@ func (v *validator) tasks(job *hpc.Job, a hpc.Array) {
 	}
 }
 
-// allDependencies checks dependencies, which takes to know all jobs.
+// allDependencies checks the dependencies, for which it needs all jobs.
 func (v *validator) allDependencies() {
 	for i, job := range v.w.Jobs.All() {
 		v.at = i
@@ -444,8 +445,8 @@ func (v *validator) cycles() {
 	}
 }
 
-// gaps reports submissions that come so long after the one before that the clock of
-// whoever recorded them must have been wrong. A replay would run through the gap.
+// gaps reports a submission that comes so long after the one before that the recording clock
+// must have been wrong. A replay would simulate the whole gap.
 func (v *validator) gaps() {
 	if v.w.Start == 0 && v.w.Jobs.Len() > 0 {
 		submit := v.w.Jobs.Submit(0)
@@ -468,8 +469,8 @@ func (v *validator) date(t hpc.Time) string { return t.Text(v.zone) }
 // epoch is the workload's epoch for people. The Unix epoch stands for one that is not set.
 func (v *validator) epoch() string { return v.w.Epoch.Std().In(v.zone).Format(time.RFC3339Nano) }
 
-// instants checks that what is no job comes while the replay lasts. What was reserved before
-// the epoch is there when it begins.
+// instants checks that events and actions happen during the replay. A reservation made before
+// the epoch exists when the replay begins.
 func (v *validator) instants() {
 	last := v.w.Epoch
 	if n := v.w.Jobs.Len(); n > 0 {
@@ -498,7 +499,7 @@ func (v *validator) instants() {
 	}
 }
 
-// preset checks that it is recorded where a preset job runs, and until when.
+// preset checks that the record says where a preset job runs and until when.
 func (v *validator) preset(job *hpc.Job) {
 	r := job.Recorded
 	switch {
@@ -516,7 +517,7 @@ func (v *validator) preset(job *hpc.Job) {
 	}
 }
 
-// repeated is a host that a list names twice, or empty.
+// repeated returns a host that a list names twice, or "".
 func repeated(list string) string {
 	names, err := hostlist.Expand(list)
 	if err != nil {
@@ -531,7 +532,7 @@ func repeated(list string) string {
 	return ""
 }
 
-// events checks what is no job.
+// events checks the entries of the workload that are no jobs.
 func (v *validator) events() {
 	for _, e := range v.w.NodeEvents {
 		if strings.EqualFold(e.Nodes, "ALL") {
@@ -551,9 +552,9 @@ func (v *validator) events() {
 	}
 }
 
-// sameName reports a reservation that is created while there is one of its name. What an
-// administrator's action may have ended is for Slurm to say; so is one of which Slurm has the
-// name for a moment more.
+// sameName reports a reservation whose name is in use when it is created. It leaves two cases
+// to Slurm: an administrator's action may have deleted the earlier one, and Slurm keeps a name
+// for a moment after the reservation's end.
 func (v *validator) sameName(old *hpc.Reservation, e *hpc.ReservationEvent) {
 	end := endOf(old)
 	until := "does not end by itself"
@@ -572,7 +573,7 @@ func (v *validator) sameName(old *hpc.Reservation, e *hpc.ReservationEvent) {
 	}
 }
 
-// reservation checks what Slurm wants to know of a reservation.
+// reservation checks what Slurm requires of a reservation.
 func (v *validator) reservation(e *hpc.ReservationEvent) {
 	what := fmt.Sprintf("reservation %s at %s", e.Name, v.date(e.At))
 	bad := func(format string, args ...any) {
@@ -617,8 +618,8 @@ func (v *validator) reservation(e *hpc.ReservationEvent) {
 	}
 }
 
-// hosts checks a host list. A node that the cluster does not have may be one that a what-if
-// took away, and is for the resource manager to refuse.
+// hosts checks a host list. It does not report a node that the cluster lacks, because a changed
+// cluster may lack it on purpose; the resource manager refuses it.
 func (v *validator) hosts(what, expr string) {
 	_, err := hostlist.Count(expr)
 	var names []string

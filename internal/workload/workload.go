@@ -1,8 +1,8 @@
-// Package workload holds what is to be submitted to a resource manager, and when:
-// the [Workload], the checks that say whether a replay of it would mean anything, and
-// what every [Format] of workloads shares.
+// Package workload holds what is submitted to a resource manager, and when: the [Workload], the
+// checks that say whether its replay would mean anything, and what every [Format] of workloads
+// shares.
 //
-// Package formats reads a workload of any known format; docs/FORMATS.md describes them.
+// Package formats reads a workload of any known format; docs/FORMATS.md describes the formats.
 package workload
 
 import (
@@ -13,22 +13,22 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// Workload is everything that happens to a cluster from outside. Every list is
-// in the order of its instants; entries of the same instant keep the input's order.
+// Workload is everything that happens to a cluster from outside. Every list is sorted by
+// instant. Entries of the same instant keep the input's order.
 type Workload struct {
 	Jobs         Jobs
 	Reservations []hpc.ReservationEvent
 	NodeEvents   []hpc.NodeEvent
 	Users        []hpc.User
-	// Actions are what an administrator does meanwhile.
+	// Actions are the commands that an administrator runs during the workload.
 	Actions []hpc.Action
 
-	// Start is the window's start, or 0 for a workload that begins on an empty
-	// machine. What comes before it is how the machine came to the state in which
-	// the window finds it: see [Workload.Preset].
+	// Start is the window's start, or 0 for a workload that begins on an empty machine. The
+	// jobs and events before Start bring the machine into the state that it had then: see
+	// [Workload.Preset].
 	Start hpc.Time
-	// Usage is the fair-share usage at the window's start, or at the first
-	// submission where there is no window.
+	// Usage is the fair-share usage at the window's start, or at the first submission if there
+	// is no window.
 	Usage []hpc.Usage
 
 	// Epoch is the instant that relative times of the source count from.
@@ -38,18 +38,16 @@ type Workload struct {
 	// Rules counts the records of the source that fell under each named rule.
 	Rules map[string]int
 
-	// Transforms are what was done to the workload since it was read from its source,
-	// in order, as options of the command that did it.
+	// Transforms are the changes made to the workload since it was read from its source, in
+	// order, each as the options of the command that made it.
 	Transforms []string
 
-	// MachineNodes and MachineProcessors are the size of the machine that the
-	// workload was recorded on; 0 where the source does not say.
+	// MachineNodes and MachineProcessors are the size of the machine that the workload was
+	// recorded on; 0 if the source does not say.
 	MachineNodes, MachineProcessors int
-	// Header has the comments that the source begins with, without the character that
-	// marks them.
+	// Header has the comment lines at the source's beginning, without the comment character.
 	Header []string
-	// Unusable are the records of the source that are no jobs to replay, as they
-	// stand there.
+	// Unusable are the records of the source that are no jobs to replay, with their text.
 	Unusable []Unusable
 }
 
@@ -60,14 +58,14 @@ type Unusable struct {
 	Text   string // the record, without its line ending
 }
 
-// Preset reports whether the job was running when the window began. Where and
-// since when is recorded; it is not the scheduler's to decide.
+// Preset reports whether the job was running when the window began. The record says where and
+// since when it ran, and the scheduler does not decide about it.
 func (w *Workload) Preset(job *hpc.Job) bool {
 	return job.Recorded != nil && job.Recorded.Start != 0 && job.Recorded.Start < w.Start
 }
 
-// Submitters are the workload's users, and whoever submits one of its jobs without being listed
-// among them: of these only the name is known.
+// Submitters returns the workload's users, and the users of jobs who are not among them; of
+// those only the name is known.
 func (w *Workload) Submitters() []hpc.User {
 	users := slices.Clip(w.Users)
 	listed := map[string]bool{"": true}
@@ -83,7 +81,7 @@ func (w *Workload) Submitters() []hpc.User {
 	return users
 }
 
-// PresetBurst is the largest number of preset jobs that start within ten seconds.
+// PresetBurst returns the largest number of preset jobs that start within ten seconds.
 func (w *Workload) PresetBurst() int {
 	var starts []hpc.Time
 	for _, job := range w.Jobs.All() {
@@ -102,9 +100,9 @@ func (w *Workload) PresetBurst() int {
 	return burst
 }
 
-// Begin is the instant at which a replay has to begin: the epoch, or with a window a
-// moment before the start of the earliest preset job, or the earliest submission of
-// the jobs that were pending when the window began.
+// Begin returns the instant at which a replay has to begin. Without a window it is the epoch.
+// With a window it is a moment before the earliest start of a preset job or the earliest
+// submission of a job that was pending when the window began.
 func (w *Workload) Begin() hpc.Time {
 	if w.Start == 0 {
 		return w.Epoch
@@ -120,28 +118,28 @@ func (w *Workload) Begin() hpc.Time {
 	return begin.Add(-prerollLead)
 }
 
-// prerollLead is the virtual time in which the machine is closed for all but the
-// preset jobs, before the first of them starts.
+// prerollLead is the virtual time between the beginning of the replay and the first start of a
+// preset job. Only preset jobs may start on the machine then.
 const prerollLead = 10 * time.Second
 
-// The named rules that readers count records under in [Workload.Rules].
+// The rules under which readers count records in [Workload.Rules].
 const (
-	// RuleOutOfOrder counts jobs that stand behind a later one in the source. They
-	// are put in order.
+	// RuleOutOfOrder counts jobs that the source lists after a later one. The reader sorts
+	// them.
 	RuleOutOfOrder = "submit_out_of_order"
-	// RuleClockJump counts jobs submitted more than [MaxGap] after the one before,
-	// which no cluster in use sees: somebody's clock was wrong.
+	// RuleClockJump counts jobs submitted more than [MaxGap] after the one before. No cluster
+	// in use is idle so long, so that a clock was wrong.
 	RuleClockJump = "clock_jump"
-	// RuleRenamed counts jobs whose ID had to differ from their name, because an
-	// earlier job of the source has that name.
+	// RuleRenamed counts jobs that got another ID because an earlier job of the source has the
+	// same name.
 	RuleRenamed = "id_made_unique"
 )
 
-// MaxGap is the longest time between two submissions that is not a clock jump.
+// MaxGap is the longest time between two submissions that does not count as a clock jump.
 const MaxGap = 366 * 24 * time.Hour
 
-// Sort brings every list into the order of its instants. Every maker of a workload must
-// leave it so. Entries of the same instant keep their order.
+// Sort sorts every list by instant. Entries of the same instant keep their order. Every
+// function that makes a workload must call it.
 func (w *Workload) Sort() {
 	w.Jobs.Sort()
 	slices.SortStableFunc(w.Reservations, func(a, b hpc.ReservationEvent) int { return cmp.Compare(a.At, b.At) })

@@ -8,14 +8,14 @@ import (
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/jobjson"
-	"rmreplay/internal/workload"
+	"rmreplay/internal/slurmspec"
 )
 
-// column is a column of the table, whose cells are a field of the jobs. An empty cell is a
-// field that is not set.
+// column is a column of the table. Its cells are a field of the jobs, and an empty cell means
+// that the field is not set.
 type column struct {
 	name string
-	// always says that the column is written even if no job sets the field.
+	// always says that Write writes the column even if no job sets the field.
 	always bool
 	// get returns the text of a cell.
 	get func(job *hpc.Job) string
@@ -54,14 +54,14 @@ var columns = func() []column {
 	return list
 }()
 
-// written are the columns of every table, so that people find what they look for.
+// written are the columns of every table, so that people find the most usual fields.
 var written = map[string]bool{
 	"id": true, "submit": true, "user": true, "account": true, "partition": true, "time_limit_s": true,
 	"min_nodes": true, "tasks": true, "cpus_per_task": true, "run_time_s": true,
 	"recorded_start": true, "recorded_end": true, "recorded_state": true,
 }
 
-// recorded returns the job's recorded fate, which it makes if there is none.
+// recorded returns the job's recorded fate. It makes one if there is none.
 func recorded(job *hpc.Job) *hpc.Recorded {
 	if job.Recorded == nil {
 		job.Recorded = &hpc.Recorded{}
@@ -83,7 +83,7 @@ func instantColumn(name string, field func(*hpc.Job) *hpc.Time) column {
 		}
 		return ""
 	}, set: func(job *hpc.Job, text string, zone *time.Location) error {
-		at, err := workload.ParseInstant(text, zone)
+		at, err := slurmspec.ParseInstant(text, zone)
 		if err != nil {
 			since, notSeconds := jobjson.ParseSeconds(text)
 			if at = hpc.Time(since); notSeconds != nil || at <= 0 {
@@ -95,7 +95,7 @@ func instantColumn(name string, field func(*hpc.Job) *hpc.Time) column {
 	}}
 }
 
-// durationColumn writes a duration of zero only if zero is a value of the field.
+// durationColumn is a column that has a duration of zero only if zero is a value of the field.
 func durationColumn(name string, field func(*hpc.Job) *time.Duration, zero bool) column {
 	return column{name: name, get: func(job *hpc.Job) string { return durationText(*field(job), zero) },
 		set: func(job *hpc.Job, text string, _ *time.Location) (err error) {
@@ -171,7 +171,7 @@ func requestColumn(f jobjson.Field) column {
 		set: func(job *hpc.Job, text string, _ *time.Location) error { return setValue(field(job), text) }}
 }
 
-// valueText returns the text of a value; "" for one that is not set.
+// valueText returns the text of a value, or "" for one that is not set.
 func valueText(v reflect.Value) string {
 	if v.IsZero() {
 		return ""
@@ -192,7 +192,7 @@ func valueText(v reflect.Value) string {
 	return strconv.FormatInt(v.Int(), 10)
 }
 
-// setValue reads a text into a value of its type.
+// setValue reads a text into a value by the type of the value.
 func setValue(v reflect.Value, text string) error {
 	if v.Kind() == reflect.Pointer {
 		v.Set(reflect.New(v.Type().Elem()))

@@ -24,13 +24,13 @@ var Format = workload.Format{
 	Looks: "a table with the columns id and submit", Recognize: recognize, Read: Read, Write: Write,
 }
 
-// The columns that say who a job's user is; the same in all rows of a user.
+// The columns of a job's user have the same values in all rows of the user.
 const (
 	userUID, userGroup, userGID = "user_uid", "user_group", "user_gid"
 )
 
-// recognize takes a header with the columns id and submit, or perhaps with any two that
-// are known: its reader then says which column is missing or not known.
+// recognize takes a header with the columns id and submit. It is less sure of a header with any
+// two known columns, of which the reader says what is missing or unknown.
 func recognize(head []byte) workload.Confidence {
 	head = bytes.TrimLeft(bytes.TrimPrefix(head, lines.ByteOrderMark), "\r\n")
 	line, _, _ := bytes.Cut(head, []byte("\n"))
@@ -66,8 +66,8 @@ func names() []string {
 // csv: NAME:LINE:COLUMN: FIELD: what is wrong"; COLUMN counts the bytes of the line from 1.
 //
 // The header must have id and submit, and either run_time_s or both recorded_start and
-// recorded_end, in any order among any other columns that are known. An instant without a
-// zone is in that of the options.
+// recorded_end. The columns may be in any order, and all must be known. An instant without a
+// zone is in the zone of the options.
 func Read(r io.Reader, name string, opts workload.ReadOptions) (*workload.Workload, error) {
 	t := reader{
 		csv: csv.NewReader(r), name: name, opts: opts,
@@ -124,7 +124,7 @@ func (t *reader) read() error {
 	}
 }
 
-// malformed says where a table is no CSV.
+// malformed says where a text is not CSV.
 func (t *reader) malformed(err error) error {
 	e, ok := errors.AsType[*csv.ParseError](err)
 	switch {
@@ -136,7 +136,7 @@ func (t *reader) malformed(err error) error {
 	return fmt.Errorf("%s:%d:%d: %w", t.name, e.Line, e.Column, e.Err)
 }
 
-// wrong is an error in a cell of the row that was read last.
+// wrong returns an error in a cell of the last row.
 func (t *reader) wrong(i int, err error) error {
 	line, at := t.csv.FieldPos(i)
 	return fmt.Errorf("%s:%d:%d: %s: %w", t.name, line, at, t.header[i], err)
@@ -217,7 +217,7 @@ func (t *reader) row(row []string) error {
 	return nil
 }
 
-// user takes what a row says of the job's user.
+// user adds the user of a row to the workload.
 func (t *reader) user(row []string, name string) error {
 	uid, has := t.at[userUID]
 	if !has || row[uid] == "" || name == "" {

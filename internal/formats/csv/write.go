@@ -11,9 +11,8 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// Write writes a table of the jobs and returns what it has no place for. Columns that no
-// job would have anything in are left out, but for the most usual ones. Instants are in
-// UTC.
+// Write writes a table of the jobs and counts what the table cannot express. It leaves out
+// columns in which no job has a value, except for the most usual ones. Instants are in UTC.
 func Write(w io.Writer, wl *workload.Workload) (workload.Losses, error) {
 	t := writer{csv: csv.NewWriter(w), losses: workload.Losses{}, users: map[string]hpc.User{}}
 	for _, u := range wl.Users {
@@ -44,7 +43,7 @@ type writer struct {
 	submitters map[string]bool
 }
 
-// choose finds the columns that the jobs need.
+// choose returns the columns that the jobs need.
 func (t *writer) choose(wl *workload.Workload) {
 	needed := make([]bool, len(columns))
 	t.submitters = map[string]bool{}
@@ -95,7 +94,7 @@ func (t *writer) write(wl *workload.Workload) error {
 	return t.csv.Error()
 }
 
-// count counts what a job's row does not say.
+// count counts what the row of a job does not say.
 func (t *writer) count(job *hpc.Job) {
 	t.losses.Fate(job, "task_run_times_s", "task_exit_codes")
 	if r := job.Recorded; r != nil && len(r.TaskStarts)+len(r.TaskEnds)+len(r.TaskNodes) > 0 {

@@ -21,8 +21,8 @@ var Format = workload.Format{
 	Looks: `UB events "-dt …"`, Recognize: recognize, Read: Read, Write: Write,
 }
 
-// recognize takes a line that begins with an option. A file of comments only is perhaps
-// one without events, of which the reader says that there is no job.
+// recognize takes a line that begins with an option. A file with comments only may be a file
+// without events; the reader then says that it has no job.
 func recognize(head []byte) workload.Confidence {
 	switch line, comments := lines.First(head); {
 	case line != "" && line[0] == '-':
@@ -43,9 +43,9 @@ func recognize(head []byte) workload.Confidence {
 // the form "reading events: NAME:LINE: what is wrong". A file without a job is an
 // error.
 //
-// A job's ID is its name where that is unique; of several jobs with one name, the
-// first in the file has the name as its ID and the others have NAME#LINE. In a
-// dependency, N may also stand for the job jobid_N.
+// A job's ID is its name if no other job has that name. Of several jobs with one name, the
+// first in the file has the name as its ID and the others have NAME#LINE. In a dependency, N
+// may also mean the job jobid_N.
 func Read(r io.Reader, name string, opts workload.ReadOptions) (*workload.Workload, error) {
 	e := reader{
 		book: workload.RuleBook{Strict: opts.Strict},
@@ -70,8 +70,8 @@ func Read(r io.Reader, name string, opts workload.ReadOptions) (*workload.Worklo
 	return e.w, nil
 }
 
-// reader collects a workload line by line. Cancellations and dependencies are
-// resolved at the end, because the file need not be in order.
+// reader collects a workload line by line. It resolves cancellations and dependencies at the
+// end, because the file need not be in order.
 type reader struct {
 	book    workload.RuleBook
 	order   workload.OrderCheck
@@ -115,7 +115,7 @@ func (e *reader) line(number int, line []byte) error {
 	return fmt.Errorf("-e %s: not a known event (want submit_batch_job or cancel_job)", event)
 }
 
-// header reads what stands before the "|": when, and which event.
+// header reads the part of a line before the "|": the time and the event.
 func (e *reader) header(left string) (at hpc.Time, event string, err error) {
 	words := strings.Fields(left)
 	hasTime := false
@@ -216,8 +216,8 @@ func (e *reader) cancel(c cancelEvent) error {
 	return nil
 }
 
-// resolveDependencies replaces what a dependency calls a job by the job's ID, where
-// the two differ. What names no job stays, for [workload.Validate] to find.
+// resolveDependencies replaces the names in a dependency by the IDs of the jobs. An unknown
+// name stays as it is, and [workload.Validate] reports it.
 func (e *reader) resolveDependencies() {
 	for _, job := range e.jobs {
 		if job.Dependency == "" {

@@ -13,8 +13,8 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// Write writes the workload as events of UB's Slurm simulator, as [Read]
-// reads them, and returns what they do not say.
+// Write writes the workload as events of UB's Slurm simulator, as [Read] reads them, and counts
+// what the events do not say.
 func Write(w io.Writer, wl *workload.Workload) (workload.Losses, error) {
 	out := bufio.NewWriterSize(w, 64<<10)
 	e := writer{losses: workload.Losses{}, names: eventNames(wl), epoch: wl.Epoch}
@@ -45,8 +45,8 @@ type writer struct {
 	epoch  hpc.Time
 }
 
-// eventNames finds a name for each job by which a reader of the events can tell it
-// from the others: its own where no other job has it, and otherwise its ID.
+// eventNames returns a name for each job by which a reader of the events can tell it from the
+// others: its own name if no other job has it, and otherwise its ID.
 func eventNames(wl *workload.Workload) map[string]string {
 	uses := make(map[string]int, wl.Jobs.Len())
 	for _, job := range wl.Jobs.All() {
@@ -86,7 +86,7 @@ func (e *writer) job(out *bufio.Writer, job *hpc.Job) error {
 	return nil
 }
 
-// dependency writes the job's conditions with the names that the other jobs have here.
+// dependency writes the job's conditions with the names of the other jobs in the file.
 func (e *writer) dependency(job *hpc.Job) string {
 	deps, err := sbatch.ParseDependency(job.Dependency)
 	if job.Dependency == "" || err != nil {

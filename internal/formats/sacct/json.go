@@ -18,11 +18,11 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// readJSON reads what `sacct --json` prints, of any version of Slurm's data parser
-// since 0.0.37: numbers may be plain or {"set","infinite","number"}, a state a word or a
-// list of them. It reads one job after another. name stands for the source in errors,
-// which have the form "reading sacct: NAME: job N: what is wrong", where N counts the
-// jobs of the list from 1. missing says what no record has.
+// readJSON reads what `sacct --json` prints, of any version of Slurm's data parser since
+// 0.0.37. A number may be plain or {"set","infinite","number"}, and a state a word or a list of
+// words. readJSON reads one job after another. name stands for the source in errors, which have
+// the form "reading sacct: NAME: job N: what is wrong"; N counts the jobs of the list from 1.
+// missing says what no record has.
 func readJSON(r io.Reader, name string, opts workload.ReadOptions) (w *workload.Workload, missing []string, err error) {
 	s := jsonReader{b: finished.NewBuilder(name, opts), opts: opts}
 	if err := s.read(json.NewDecoder(r)); err != nil {
@@ -41,7 +41,7 @@ type jsonReader struct {
 	jobs    int
 }
 
-// read finds the list "jobs" of the outermost object and takes its elements.
+// read finds the list "jobs" of the outermost object and reads its elements.
 func (s *jsonReader) read(d *json.Decoder) error {
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
 		return errors.New("not an object (want what sacct --json prints)")
@@ -125,8 +125,8 @@ func (s *jsonReader) add(j *jsonJob, text string) error {
 	return nil
 }
 
-// flexNumber is a number, {"set":true,"infinite":false,"number":N}, a text of digits, or
-// something that says that there is none.
+// flexNumber is a number, {"set":true,"infinite":false,"number":N}, or a text of digits.
+// Anything else means that there is no number.
 type flexNumber struct {
 	set, infinite bool
 	value         float64
@@ -156,13 +156,7 @@ func (n *flexNumber) UnmarshalJSON(text []byte) error {
 	return nil // a word for "none" is none
 }
 
-// noNumber are Slurm's words for no value and infinite (NO_VAL, INFINITE of slurm.h).
-const (
-	slurmNoValue  = math.MaxUint32 - 1
-	slurmInfinite = math.MaxUint32
-)
-
-// count returns the number as a count, 0 for none.
+// count returns the number as a count, and 0 if there is none.
 func (n flexNumber) count() int {
 	if !n.set || n.value < 0 || n.value > math.MaxInt32 {
 		return 0
@@ -174,13 +168,13 @@ func (n flexNumber) time() (hpc.Time, error) {
 	if !n.set || n.value == 0 {
 		return 0, nil
 	}
-	if n.value < 0 || n.value > 7258118400 {
+	if n.value < 0 || n.value > slurmspec.LastInstant {
 		return 0, errors.New("not a time (want 2024-03-01T08:00:00, or seconds since 1970)")
 	}
 	return hpc.Unix(int64(n.value)), nil
 }
 
-// flexWord is a text, a list of texts of which the first counts, or an object.
+// flexWord is a text, the first text of a list, or "" for anything else.
 type flexWord string
 
 func (w *flexWord) UnmarshalJSON(text []byte) error {
@@ -202,6 +196,24 @@ func (w *flexWord) UnmarshalJSON(text []byte) error {
 	case '{', 'n', 't', 'f':
 	default:
 		*w = flexWord(text)
+	}
+	return nil
+}
+
+// flexWords is a list of texts. Anything else is an empty list.
+type flexWords []string
+
+func (w *flexWords) UnmarshalJSON(text []byte) error {
+	*w = nil
+	var list []flexWord
+	if text[0] != '[' {
+		return nil
+	}
+	if err := json.Unmarshal(text, &list); err != nil {
+		return err
+	}
+	for _, word := range list {
+		*w = append(*w, string(word))
 	}
 	return nil
 }
@@ -239,6 +251,7 @@ type jsonJob struct {
 			ID       flexNumber `json:"id"` // since data parser 0.0.40
 		} `json:"signal"`
 	} `json:"exit_code"`
+	Flags    flexWords  `json:"flags"`
 	Group    flexWord   `json:"group"`
 	User     flexWord   `json:"user"`
 	JobID    flexNumber `json:"job_id"`
@@ -304,13 +317,10 @@ func (j *jsonJob) record() (*finished.Job, error) {
 		Constraint: string(j.Features), Licenses: string(j.Licenses), Comment: string(j.Comment.Job),
 		State: hpc.State(j.State.Current), ExitCode: j.ExitCode.ReturnCode.count(),
 		Signal:  max(j.ExitCode.Signal.SignalID.count(), j.ExitCode.Signal.ID.count()),
-		Held:    strings.HasPrefix(string(j.State.Reason), "JobHeld"),
-		ReqCPUs: j.Required.CPUs.count(), AllocNodes: j.NodeCount.count(), NodeList: string(j.Nodes),
+		Held:    slurmspec.HeldForReason(string(j.State.Reason)),
+		ReqCPUs: j.Required.CPUs.count(), AllocNodes: j.NodeCount.count(), NodeList: slurmspec.Given(string(j.Nodes)),
 		SubmitLine: string(j.SubmitLine), Script: string(j.Script), WorkDir: string(j.WorkingDirectory),
-		Restarts: j.RestartCount.count(),
-	}
-	if r.NodeList == "None assigned" {
-		r.NodeList = ""
+		Restarts: j.RestartCount.count(), Flags: slurmspec.JobFlagsOfJSON(j.Flags),
 	}
 	if !j.JobID.set || j.JobID.count() == 0 {
 		return nil, errors.New("job_id: missing")
@@ -331,12 +341,12 @@ func (j *jsonJob) record() (*finished.Job, error) {
 		r.Elapsed = time.Duration(j.Time.Elapsed.count()) * time.Second
 	}
 	switch limit := j.Time.Limit; {
-	case limit.infinite || limit.set && limit.value == slurmInfinite:
+	case limit.infinite || limit.set && limit.value == float64(slurmspec.Infinite):
 		r.TimeLimit = hpc.Unlimited
 	case limit.set && limit.value < maxSeconds/60:
 		r.TimeLimit = time.Duration(limit.count()) * time.Minute
 	}
-	if p := j.Priority; p.set && p.value >= 0 && p.value <= slurmInfinite {
+	if p := j.Priority; p.set && p.value >= 0 && p.value <= float64(slurmspec.Infinite) {
 		r.Priority = new(uint32(p.value))
 	}
 	j.sizes(r)
@@ -348,7 +358,7 @@ func (j *jsonJob) identify(r *finished.Job) {
 	r.Number = uint32(j.JobID.count())
 	r.ID = strconv.Itoa(j.JobID.count())
 	switch array := j.Array.JobID.count(); {
-	case array > 0 && j.Array.TaskID.set && j.Array.TaskID.value < slurmNoValue:
+	case array > 0 && j.Array.TaskID.set && j.Array.TaskID.value < float64(slurmspec.NoVal):
 		r.ArrayJob, r.ArrayTask = uint32(array), j.Array.TaskID.count()
 		r.ID = fmt.Sprintf("%d_%d", array, r.ArrayTask)
 	case array > 0 && j.Array.Task != "":
@@ -364,6 +374,8 @@ func (j *jsonJob) identify(r *finished.Job) {
 }
 
 func (j *jsonJob) sizes(r *finished.Job) {
+	r.ReqTRES, r.AllocTRES = tresText(j.TRES.Requested), tresText(j.TRES.Allocated)
+	r.GPUs = slurmspec.GPUs(r.ReqTRES)
 	for _, t := range j.TRES.Allocated {
 		if t.Type == "cpu" {
 			r.AllocCPUs = t.Count.count()
@@ -377,10 +389,6 @@ func (j *jsonJob) sizes(r *finished.Job) {
 			r.ReqNodes = n
 		case t.Type == "mem":
 			r.Memory = int64(n)
-		case t.Type == "gres" && t.Name == "gpu" && r.GPUs == "":
-			r.GPUs = strconv.Itoa(n)
-		case t.Type == "gres" && strings.HasPrefix(t.Name, "gpu:"):
-			r.GPUs = fmt.Sprintf("%s:%d", t.Name[len("gpu:"):], n)
 		}
 	}
 	switch m := j.Required; {
@@ -389,13 +397,29 @@ func (j *jsonJob) sizes(r *finished.Job) {
 	case m.PerNode.count() > 0:
 		r.MemPerNode = int64(m.PerNode.count())
 	case m.Memory.set && m.Memory.value >= float64(slurmspec.MemPerCPU):
-		// A float has not all of the flag's neighbours; what is left may be off.
+		// A float cannot tell numbers near 2^63 apart, so that the amount for each CPU is lost.
 	case m.Memory.count() > 0:
 		r.MemPerNode = int64(m.Memory.count())
 	}
 }
 
-// looksLikeJSON reports whether a text that begins with a brace is sacct's.
+// tresText writes a list of trackable resources as sacct -P prints it. It leaves out a
+// resource without an amount.
+func tresText(list []jsonTRES) string {
+	var text slurmspec.TRESList
+	for _, t := range list {
+		name := t.Type
+		if t.Name != "" {
+			name += "/" + t.Name
+		}
+		if t.Count.set && t.Count.value >= 0 && t.Count.value < 1<<53 {
+			text.AddRecorded(name, int64(t.Count.value))
+		}
+	}
+	return text.String()
+}
+
+// looksLikeJSON reports whether a text that begins with a brace is sacct's output.
 func looksLikeJSON(head []byte) bool {
 	if bytes.Contains(head, []byte(`"rmreplay_trace"`)) {
 		return false
@@ -403,7 +427,7 @@ func looksLikeJSON(head []byte) bool {
 	return bytes.Contains(head, []byte(`"meta"`)) || bytes.Contains(head, []byte(`"jobs"`))
 }
 
-// jsonError says in a user's words what encoding/json found.
+// jsonError says in a user's words why encoding/json refuses a text.
 func jsonError(err error) error {
 	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		if e.Field == "" {

@@ -16,10 +16,10 @@ import (
 const (
 	oldJSON = `{"meta":{"plugin":{"type":"openapi/dbv0.0.38"}},"errors":[],"jobs":[
 {"account":"phys","cluster":"vale","constraints":"fast","comment":{"job":"c"},"allocation_nodes":2,"array":{"job_id":0,"task_id":null,"task":null,"limits":{"max":{"running":{"tasks":0}}}},
- "exit_code":{"status":"SUCCESS","return_code":0},"group":"staff","job_id":17,"name":"a|b","nodes":"n[1-2]","partition":"batch","priority":99,"qos":"normal",
+ "exit_code":{"status":"SUCCESS","return_code":0},"flags":["CLEAR_SCHEDULING","STARTED_ON_BACKFILL"],"group":"staff","job_id":17,"name":"a|b","nodes":"n[1-2]","partition":"batch","priority":99,"qos":"normal",
  "required":{"CPUs":8,"memory":2048},"het":{"job_id":0,"job_offset":null},"state":{"current":"COMPLETED","reason":"None"},
  "time":{"elapsed":60,"eligible":1709280000,"end":1709280120,"start":1709280060,"submission":1709280000,"suspended":0,"limit":30},
- "tres":{"allocated":[{"type":"cpu","name":null,"id":1,"count":8}],"requested":[{"type":"node","name":null,"count":2},{"type":"gres","name":"gpu","count":4},{"type":"gres","name":"gpu:a100","count":4}]},
+ "tres":{"allocated":[{"type":"cpu","name":null,"id":1,"count":8},{"type":"mem","name":null,"id":2,"count":4096},{"type":"energy","name":null,"id":3,"count":-2}],"requested":[{"type":"node","name":null,"count":2},{"type":"gres","name":"gpu","count":4},{"type":"gres","name":"gpu:a100","count":4}]},
  "user":"ann","wckey":{"wckey":"k"},"steps":[]},
 {"account":"phys","cluster":"vale","job_id":19,"array":{"job_id":18,"task_id":3},"name":"t","required":{"CPUs":1},"state":{"current":"TIMEOUT"},
  "time":{"elapsed":60,"end":1709280120,"start":0,"submission":1709280010,"limit":1},"user":"ann","steps":[{"time":{"start":1709280060}}]},
@@ -27,10 +27,10 @@ const (
  "time":{"elapsed":60,"end":1709280120,"start":1709280060,"submission":1709280020},"user":"ann"}]}`
 	newJSON = `{"jobs":[
 {"account":"phys","cluster":"vale","constraints":"fast","comment":{"job":"c"},"allocation_nodes":2,"array":{"job_id":0,"task_id":{"set":false,"infinite":false,"number":0},"task":""},
- "exit_code":{"status":["SUCCESS"],"return_code":{"set":true,"infinite":false,"number":0}},"group":"staff","job_id":17,"name":"a|b","nodes":"n[1-2]","partition":"batch",
+ "exit_code":{"status":["SUCCESS"],"return_code":{"set":true,"infinite":false,"number":0}},"flags":["STARTED_ON_BACKFILL"],"group":"staff","job_id":17,"name":"a|b","nodes":"n[1-2]","partition":"batch",
  "priority":{"set":true,"infinite":false,"number":99},"qos":"normal","required":{"CPUs":8,"memory_per_cpu":{"set":false},"memory_per_node":{"set":true,"infinite":false,"number":2048}},
  "state":{"current":["COMPLETED"],"reason":"None"},"time":{"elapsed":60,"eligible":1709280000,"end":1709280120,"start":1709280060,"submission":1709280000,"suspended":0,"limit":{"set":true,"infinite":false,"number":30}},
- "tres":{"allocated":[{"type":"cpu","name":"","id":1,"count":8}],"requested":[{"type":"node","name":"","count":2},{"type":"gres","name":"gpu","count":4},{"type":"gres","name":"gpu:a100","count":4}]},
+ "tres":{"allocated":[{"type":"cpu","name":"","id":1,"count":8},{"type":"mem","name":"","id":2,"count":4096},{"type":"energy","name":"","id":3,"count":-2}],"requested":[{"type":"node","name":"","count":2},{"type":"gres","name":"gpu","count":4},{"type":"gres","name":"gpu:a100","count":4}]},
  "user":"ann","wckey":{"wckey":"k","flags":[]},"steps":[]},
 {"account":"phys","cluster":"vale","job_id":19,"array":{"job_id":18,"task_id":{"set":true,"infinite":false,"number":3}},"name":"t","required":{"CPUs":1},"state":{"current":["TIMEOUT"]},
  "time":{"elapsed":60,"end":1709280120,"start":0,"submission":1709280010,"limit":{"set":true,"number":1}},"user":"ann","steps":[{"time":{"start":{"set":true,"number":1709280060}}}]},

@@ -13,6 +13,7 @@ import (
 	"rmreplay/internal/finished"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/lines"
+	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/workload"
 )
 
@@ -57,10 +58,10 @@ func Accounting(r io.Reader, name string, opts workload.ReadOptions) (w *workloa
 	return readText(buffered, name, opts)
 }
 
-// headLength is how many bytes tell text from JSON.
+// headLength is the number of bytes that decide between text and JSON.
 const headLength = 64 << 10
 
-// NoteOtherCluster counts the records of clusters that were not asked for.
+// NoteOtherCluster counts the records of clusters that the options do not ask for.
 const NoteOtherCluster = "other_cluster"
 
 // readText reads what `sacct -P` (or -p) prints, with any columns among which are
@@ -102,14 +103,14 @@ type textReader struct {
 	cluster  string
 }
 
-// column is a column and what can stand in it.
+// column is a column and the kind of its text.
 type column struct {
 	name string
 	kind columnKind
 }
 
-// barCost ranks columns by how unlikely a bar is in their text; 0 means that there can be
-// none.
+// barCost ranks columns by how unlikely a bar is in their text. 0 means that the text cannot
+// have a bar.
 func (c column) barCost() int32 {
 	switch {
 	case c.name == "jobname" || c.name == "submitline":
@@ -148,8 +149,7 @@ var columnKinds = map[string]columnKind{
 	"state": someState, "jobid": someID, "jobidraw": someID, "exitcode": someExit, "derivedexitcode": someExit,
 }
 
-// fits reports whether a text can stand in a column of the kind. No text at all fits
-// everywhere.
+// fits reports whether a column of the kind can have the text. An empty text fits every kind.
 func (k columnKind) fits(text []byte) bool {
 	if len(text) == 0 {
 		return true
@@ -181,7 +181,7 @@ func oneOf(text []byte, words ...string) bool {
 	return false
 }
 
-// columns are the places of the columns that are read, -1 for none.
+// columns are the indices of the columns that are read; -1 means that the dump lacks the column.
 type columns struct {
 	jobID, jobIDRaw, cluster, name, user, group, uid, gid, account, partition, qos, wckey, reservation,
 	constraints, licenses, comment, submit, eligible, start, end, elapsed, elapsedRaw, suspended,
@@ -224,7 +224,8 @@ func (s *textReader) readHeader(line []byte) error {
 	return s.checkHeader()
 }
 
-// checkHeader says what a dump must have, in the words of the option that gives it.
+// checkHeader returns an error if a dump lacks a necessary column. The error names the option
+// of sacct that adds it.
 func (s *textReader) checkHeader() error {
 	c := &s.at
 	var missing []string
@@ -266,7 +267,7 @@ func (s *textReader) line(_ int, line []byte) error {
 	return s.b.Unusable(finished.RuleNoRecord, string(line), "%d fields, where the header has %d", len(s.fields), len(s.columns))
 }
 
-// maxPending bounds how much of a record that goes over several lines is kept, in bytes.
+// maxPending is the largest size, in bytes, of a record of several lines.
 const maxPending = 4 << 20
 
 // continuation takes a line behind one that was no whole record: the rest of the
@@ -291,7 +292,7 @@ func (s *textReader) continuation(line []byte) error {
 	return nil
 }
 
-// flush gives up on lines that are no record.
+// flush counts lines that are no record as unusable.
 func (s *textReader) flush() error {
 	if s.pending == nil {
 		return nil
@@ -301,11 +302,11 @@ func (s *textReader) flush() error {
 	return s.b.Unusable(finished.RuleNoRecord, text, "fewer fields than the header's %d", len(s.columns))
 }
 
-// maxBars bounds how many bars in names are sorted out in one record.
+// maxBars is the largest number of bars in names that align assigns to columns in one record.
 const maxBars = 200
 
-// align splits a text into as many fields as there are columns. s.fields has the
-// pieces between the bars.
+// align splits a text into as many fields as there are columns. It leaves the pieces between
+// the bars in s.fields.
 func (s *textReader) align(text []byte) (fields [][]byte, ok bool) {
 	s.fields = s.fields[:0]
 	rest := text
@@ -340,9 +341,9 @@ func (s *textReader) align(text []byte) (fields [][]byte, ok bool) {
 	return fields, true
 }
 
-// distribute says how many bars each column's text has, such that every column has a
-// text that it can have and as few texts as possible have any. It is nil if there is
-// no such way.
+// distribute returns the number of bars in the text of each column. It finds the texts of the
+// least cost that fit their columns, so that as few texts as possible have bars. It returns
+// nil if no texts fit.
 func (s *textReader) distribute(extra int) []int {
 	const impossible = 1 << 30
 	columns := len(s.columns)
@@ -386,7 +387,7 @@ func (s *textReader) distribute(extra int) []int {
 	return taken
 }
 
-// record takes the fields of a job or a step. They are valid only during the call.
+// record adds a job or a step, given its fields. The fields are valid only during the call.
 func (s *textReader) record(fields [][]byte, text []byte) error {
 	get := func(at int) []byte {
 		if at < 0 {
@@ -450,12 +451,12 @@ func (s *textReader) otherCluster(field []byte) (bool, error) {
 	return false, nil
 }
 
-// time reads an instant as sacct prints it; 0 if it is not known.
+// time reads an instant as sacct prints it, and returns 0 if it is not known.
 func (s *textReader) time(text []byte) (hpc.Time, error) {
-	return workload.ParseTime(text, s.opts.Location())
+	return slurmspec.ParseTime(text, s.opts.Location())
 }
 
-// intern returns the text as a string, the same for the same text: names repeat.
+// intern returns the text as a string. Equal texts share one string, because names repeat.
 func (s *textReader) intern(text []byte) string {
 	if len(text) == 0 {
 		return ""
@@ -470,8 +471,8 @@ func (s *textReader) intern(text []byte) string {
 	return word
 }
 
-// details reads the fields that a job can do without. One that makes no sense is
-// counted and ignored.
+// details reads the fields that a job need not have. It counts and ignores a field that it
+// cannot read.
 func (s *textReader) details(r *finished.Job, get func(int) []byte) error {
 	c := &s.at
 	var bad error
@@ -506,8 +507,7 @@ func (s *textReader) details(r *finished.Job, get func(int) []byte) error {
 	check("Suspended", get(c.suspended), err)
 	r.TimeLimit, err = sacctLimit(get(c.timelimitRaw), get(c.timelimit))
 	check("Timelimit", get(c.timelimit), err)
-	state, _, _ := bytes.Cut(get(c.state), []byte(" ")) // "CANCELLED by 1001"
-	r.State = hpc.State(s.intern(bytes.TrimSuffix(state, []byte("+"))))
+	r.State = slurmspec.ParseJobState(s.intern(get(c.state)))
 	if r.State == "" && r.End > 0 {
 		r.State = hpc.Completed
 	}
@@ -518,16 +518,14 @@ func (s *textReader) details(r *finished.Job, get func(int) []byte) error {
 		check("ExitCode", get(c.exitCode), errors.New("not an exit code and a signal (want 1:0)"))
 		r.ExitCode, r.Signal = 0, 0
 	}
-	r.Held = bytes.HasPrefix(get(c.reason), []byte("JobHeld"))
+	r.Held = slurmspec.HeldForReason(string(get(c.reason)))
 	if p, ok := parseUint32(get(c.priority)); ok {
 		r.Priority = &p
 	}
 	r.ReqCPUs, r.ReqNodes = number("ReqCPUS", c.reqCPUs), number("ReqNodes", c.reqNodes)
 	r.AllocCPUs = max(number("AllocCPUS", c.allocCPUs), number("NCPUS", c.nCPUs))
 	r.AllocNodes = max(number("AllocNodes", c.allocNodes), number("NNodes", c.nNodes))
-	if nodes := get(c.nodeList); !oneOf(nodes, "None assigned", "None", "Unknown") {
-		r.NodeList = s.intern(nodes)
-	}
+	r.NodeList = slurmspec.Given(s.intern(get(c.nodeList)))
 	check("ReqMem", get(c.reqMem), requestedMemory(r, string(get(c.reqMem))))
 	check("ReqTRES", get(c.reqTRES), requestedTRES(r, string(get(c.reqTRES))))
 	if gres := string(get(c.reqGRES)); gres != "" && r.GPUs == "" {

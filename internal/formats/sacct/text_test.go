@@ -33,6 +33,17 @@ func jobNames(w *workload.Workload) (names []string) {
 	return names
 }
 
+func jobByID(t *testing.T, w *workload.Workload, id string) *hpc.Job {
+	t.Helper()
+	for _, job := range w.Jobs.All() {
+		if job.ID == id {
+			return job
+		}
+	}
+	t.Fatalf("no job %s among %v", id, jobNames(w))
+	return nil
+}
+
 func TestRealSacct(t *testing.T) {
 	for _, tt := range []struct {
 		file  string

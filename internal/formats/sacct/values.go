@@ -1,7 +1,6 @@
 package sacct
 
 import (
-	"cmp"
 	"errors"
 	"math"
 	"strconv"
@@ -18,7 +17,7 @@ const maxSeconds = 4e9
 
 var errNotDuration = errors.New("not a duration (want D-HH:MM:SS)")
 
-// parseClock reads "[D-]HH:MM:SS", "MM:SS" or "MM:SS.mmm"; nothing is 0.
+// parseClock reads "[D-]HH:MM:SS", "MM:SS" or "MM:SS.mmm". An empty text is 0.
 func parseClock(text []byte) (time.Duration, error) {
 	s := string(text)
 	if s == "" || s == "Unknown" || s == "INVALID" {
@@ -58,7 +57,7 @@ func parseClock(text []byte) (time.Duration, error) {
 	return time.Duration(total)*time.Second + fraction, nil
 }
 
-// elapsed reads how long a job ran: -1 if neither column says.
+// elapsed reads how long a job ran. It returns -1 if neither column says so.
 func elapsed(raw, clock []byte) (time.Duration, error) {
 	if len(raw) > 0 {
 		n, err := strconv.ParseInt(string(raw), 10, 64)
@@ -77,7 +76,7 @@ func elapsed(raw, clock []byte) (time.Duration, error) {
 	return d, nil
 }
 
-// sacctLimit reads a time limit: 0 where it was the partition's.
+// sacctLimit reads a time limit. It returns 0 if the job had its partition's limit.
 func sacctLimit(raw, clock []byte) (time.Duration, error) {
 	for _, text := range [][]byte{clock, raw} {
 		switch string(text) {
@@ -100,7 +99,7 @@ func sacctLimit(raw, clock []byte) (time.Duration, error) {
 	return time.Duration(minutes) * time.Minute, nil
 }
 
-// parseAmount reads a count; a K, M or G behind it multiplies it.
+// parseAmount reads a count. A K, M or G behind the number multiplies it.
 func parseAmount(text []byte) (int, error) {
 	if len(text) == 0 {
 		return 0, nil
@@ -133,8 +132,8 @@ func parseJobID(r *finished.Job, text string) error {
 	return err
 }
 
-// requestedMemory reads ReqMem: "2800Mc" for each CPU and "100Gn" for each node up to
-// Slurm 20.11, and "500G" for the whole job since.
+// requestedMemory reads ReqMem. Up to Slurm 20.11 sacct prints "2800Mc" for memory per CPU and
+// "100Gn" for memory per node; later releases print the memory of the whole job, "500G".
 func requestedMemory(r *finished.Job, text string) error {
 	if text == "" || text == "?" {
 		return nil
@@ -160,13 +159,12 @@ func requestedMemory(r *finished.Job, text string) error {
 	return nil
 }
 
-// requestedTRES reads what ReqTRES ("cpu=4,mem=8G,node=2,gres/gpu=2") says beyond the
-// columns. GPUs are counted for the whole job.
+// requestedTRES adds what ReqTRES ("cpu=4,mem=8G,node=2,gres/gpu=2") says and the other columns
+// do not. It counts GPUs for the whole job.
 func requestedTRES(r *finished.Job, text string) error {
 	if err := slurmspec.CheckTRES(text); err != nil {
 		return err
 	}
-	var typed, untyped string
 	for name, value := range slurmspec.TRES(text) {
 		var err error
 		switch {
@@ -176,15 +174,11 @@ func requestedTRES(r *finished.Job, text string) error {
 			r.ReqNodes, err = parseAmount([]byte(value))
 		case name == "mem" && r.MemPerCPU == 0 && r.MemPerNode == 0:
 			r.Memory, err = slurmspec.ParseMemory(value)
-		case name == "gres/gpu":
-			untyped = value
-		case strings.HasPrefix(name, "gres/gpu:"):
-			typed = strings.TrimPrefix(name, "gres/gpu:") + ":" + value
 		}
 		if err != nil {
 			return err
 		}
 	}
-	r.GPUs = cmp.Or(typed, untyped)
+	r.GPUs = slurmspec.GPUs(text)
 	return nil
 }

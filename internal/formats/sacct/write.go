@@ -11,6 +11,7 @@ import (
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/lines"
+	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/slurmspec/sbatch"
 	"rmreplay/internal/workload"
 )
@@ -19,9 +20,9 @@ import (
 const columnsWritten = "JobID|JobName|User|UID|Group|GID|Account|Partition|QOS|WCKey|Reservation|Submit|Eligible|Start|End|" +
 	"ElapsedRaw|State|ExitCode|Timelimit|ReqCPUS|AllocCPUS|ReqNodes|NodeList|Priority|SubmitLine"
 
-// Write writes the workload as `sacct -P` would print it, as [Read] reads
-// it, and returns what it does not say. Times are in UTC. The jobs end as they did
-// when the workload was recorded; one of which nothing is recorded is pending.
+// Write writes the workload as `sacct -P` would print it and [Read] reads it, and counts what
+// that does not say. Times are in UTC. Each job ends as its recorded fate says. A job without
+// one is pending.
 func Write(w io.Writer, wl *workload.Workload) (workload.Losses, error) {
 	out := bufio.NewWriterSize(w, 64<<10)
 	s := writer{losses: workload.Losses{}, users: make(map[string]hpc.User, len(wl.Users))}
@@ -55,7 +56,7 @@ type writer struct {
 	numbers map[string]string // by ID
 }
 
-// numberJobs finds a number for each job: its ID where all of them are numbers.
+// numberJobs gives each job a number. It uses the IDs if all of them are numbers.
 func (s *writer) numberJobs(wl *workload.Workload) {
 	s.numbers = make(map[string]string, wl.Jobs.Len())
 	for _, job := range wl.Jobs.All() {
@@ -70,7 +71,8 @@ func (s *writer) numberJobs(wl *workload.Workload) {
 	}
 }
 
-// words is the job's command line, with the numbers that the other jobs have here.
+// words returns the job's command line, with the numbers that the other jobs have in the
+// output.
 func (s *writer) words(job *hpc.Job) (words []string, dependency string) {
 	r := job.Request
 	r.Name, r.Comment, r.User = lines.One(r.Name), lines.One(r.Comment), ""
@@ -113,13 +115,13 @@ func idOf(user hpc.User, id uint32) string {
 	return strconv.FormatUint(uint64(id), 10)
 }
 
-// fate is how a job ended, as far as sacct shows it.
+// fate is how a job ended, as sacct shows it.
 type fate struct {
 	end     hpc.Time
 	elapsed string
 }
 
-// endOf makes the recorded end of a job agree with how long it runs.
+// endOf makes the recorded end of a job agree with its run time.
 func endOf(rec *hpc.Recorded, runTime time.Duration) fate {
 	f := fate{end: rec.End, elapsed: "0"}
 	switch {
@@ -142,29 +144,18 @@ func endOf(rec *hpc.Recorded, runTime time.Duration) fate {
 }
 
 func timeText(t hpc.Time) string {
-	if t.IsZero() {
-		return "Unknown"
-	}
-	return t.Std().Format("2006-01-02T15:04:05")
+	return cmp.Or(slurmspec.FormatTime(t), "Unknown")
 }
 
 // limitText writes a time limit as sacct prints it.
 func limitText(d time.Duration) string {
-	switch d {
-	case 0:
+	if d == 0 {
 		return "Partition_Limit"
-	case hpc.Unlimited:
-		return "UNLIMITED"
 	}
-	s := int64(d / time.Second)
-	text := fmt.Sprintf("%02d:%02d:%02d", s/3600%24, s/60%60, s%60)
-	if days := s / 86400; days > 0 {
-		text = fmt.Sprintf("%d-%s", days, text)
-	}
-	return text
+	return slurmspec.FormatSpan(d)
 }
 
-// count counts what the job's line does not say.
+// count counts what the line of a job does not say.
 func (s *writer) count(job *hpc.Job) {
 	words, dependency := s.words(job)
 	s.losses.Reparsed(job, words, map[string]string{"Dependency": dependency, "User": ""})

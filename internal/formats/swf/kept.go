@@ -13,16 +13,16 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// keptNumber is a number of a record that does not follow from the job.
+// keptNumber is a number of a record that cannot be derived from the job.
 type keptNumber struct {
 	field int // from 1, as the format's definition numbers them
-	// read is the number in the log. It is written again as long as the job still gives
-	// derived: a change of the job changes what is written.
+	// read is the number in the log. The writer writes it as long as the job still gives
+	// derived. If somebody changes the job, the writer writes the new derived number.
 	read, derived decimal
 }
 
 // A kept number is packed into [workload.Origin.Extra] as a byte with the field and three
-// flags, and then the two numbers as far as the flags do not say all of them.
+// flags, followed by those of the two numbers that the flags do not imply.
 const (
 	readHasDecimals = 1 << (5 + iota)
 	derivedUnknown
@@ -57,7 +57,7 @@ func appendPacked(b []byte, d decimal) []byte {
 	return b
 }
 
-// keptNumbers unpacks the numbers that appendKept packed.
+// keptNumbers unpacks what appendKept packed.
 func keptNumbers(extra string) iter.Seq[keptNumber] {
 	return func(yield func(keptNumber) bool) {
 		for b := []byte(extra); len(b) > 0; {
@@ -83,8 +83,8 @@ func unpackNumber(b []byte, hasDecimals bool) (d decimal, rest []byte) {
 	return d, b
 }
 
-// Kept is what a trace keeps of a job's record in an SWF log. What follows from the job is
-// not written; [Complete] derives it again.
+// Kept is the part of a job's SWF record that a trace keeps. The trace leaves out numbers that
+// follow from the job; [Complete] derives them again.
 type Kept struct {
 	Record int            `json:"record"`
 	Fields map[int]string `json:"fields"` // the numbers as the log has them
@@ -117,7 +117,7 @@ func AppendKept(b []byte, o workload.Origin) []byte {
 	return append(b, '}')
 }
 
-// Origin returns the job's record, of which [Complete] has to be told.
+// Origin returns the job's record for [Complete].
 func (k *Kept) Origin() (workload.Origin, error) {
 	var extra []byte
 	for _, field := range slices.Sorted(maps.Keys(k.Fields)) {
@@ -130,8 +130,8 @@ func (k *Kept) Origin() (workload.Origin, error) {
 	return workload.Origin{Record: k.Record, Extra: string(extra)}, nil
 }
 
-// Complete derives from the jobs of a trace the numbers that their records would have had
-// without the kept ones, as the reader of the log did.
+// Complete derives the numbers that the records of a trace's jobs would have without the kept
+// ones, as the reader of the log did.
 func Complete(w *workload.Workload) {
 	var names *names
 	for i, job := range w.Jobs.All() {
@@ -153,7 +153,7 @@ func Complete(w *workload.Workload) {
 	}
 }
 
-// namesOf learns the names that the header of a log gives to numbers.
+// namesOf reads from the header of a log which names stand for which numbers.
 func namesOf(header []string) *names {
 	n := newNames()
 	for _, text := range header {

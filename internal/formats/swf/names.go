@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// names maps names to the numbers that stand for them in a log, both ways.
+// names maps names to the numbers that stand for them in a log, and back.
 type names struct {
 	users, groups, executables, queues, partitions numberedNames
 }
@@ -17,7 +17,7 @@ func newNames() *names {
 	}
 }
 
-// comment learns from a header's comment such as "Queue: 1 express".
+// comment reads a comment of the header such as "Queue: 1 express".
 func (n *names) comment(key, value string) {
 	table := map[string]*numberedNames{"Queue": &n.queues, "Partition": &n.partitions}[key]
 	if table == nil {
@@ -30,8 +30,8 @@ func (n *names) comment(key, value string) {
 	}
 }
 
-// numberedNames are the names of one kind. A number without a name of its own is
-// called by the prefix and the number.
+// numberedNames are the names of one kind. The name of a number without one is the prefix and
+// the number.
 type numberedNames struct {
 	prefix   string
 	byNumber map[int64]string
@@ -43,7 +43,7 @@ func newNumberedNames(prefix string) numberedNames {
 	return numberedNames{prefix: prefix, byNumber: make(map[int64]string), byName: make(map[string]int64)}
 }
 
-// set gives a number a name, unless one of them has another partner.
+// set gives a number a name, unless the number or the name is taken.
 func (t *numberedNames) set(number int64, name string) {
 	_, numberKnown := t.byNumber[number]
 	_, nameKnown := t.byName[name]
@@ -52,7 +52,7 @@ func (t *numberedNames) set(number int64, name string) {
 	}
 }
 
-// name returns a number's name; none for a negative number, which is an unknown one.
+// name returns the name of a number, and "" for a negative number, which means "unknown".
 func (t *numberedNames) name(number int64) string {
 	switch {
 	case number < 0:
@@ -74,7 +74,8 @@ func (t *numberedNames) name(number int64) string {
 	return name
 }
 
-// number returns a name's number, -1 for no name. ok is false for a name that has no number.
+// number returns the number of a name, and -1 for no name. ok is false if the name has no
+// number.
 func (t *numberedNames) number(name string) (number int64, ok bool) {
 	if name == "" {
 		return -1, true

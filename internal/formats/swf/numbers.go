@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// decimal is the number mantissa / 10^decimals, with its trailing zeros.
+// decimal is the number mantissa / 10^decimals. It preserves trailing zeros.
 type decimal struct {
 	mantissa int64
 	decimals uint8
@@ -47,8 +47,8 @@ func parseRecord(line []byte, r *record) error {
 
 func isBlank(c byte) bool { return c == ' ' || c == '\t' }
 
-// parseDecimal reads digits, perhaps with a minus and a point in them, of which at
-// most 18 count.
+// parseDecimal reads a decimal number with at most 18 significant digits. It may have a minus
+// and a point.
 func parseDecimal(text []byte) (d decimal, ok bool) {
 	digits, point := 0, -1
 	for i, c := range text {
@@ -75,7 +75,7 @@ func parseDecimal(text []byte) (d decimal, ok bool) {
 	return d, true
 }
 
-// appendDecimal writes what parseDecimal reads.
+// appendDecimal writes a number as parseDecimal reads it.
 func appendDecimal(buf []byte, d decimal) []byte {
 	if d.mantissa < 0 {
 		buf = append(buf, '-')
@@ -99,10 +99,10 @@ var powersOf10 = func() (p [19]int64) {
 	return p
 }()
 
-// whole returns the number without its decimals.
+// whole returns the integer part of the number.
 func whole(d decimal) int64 { return d.mantissa / powersOf10[min(d.decimals, 18)] }
 
-// duration returns seconds, at most [maxSeconds] of them, as a duration.
+// duration returns a number of seconds as a duration of at most [maxSeconds].
 func duration(d decimal) time.Duration {
 	if d.decimals > 9 {
 		return time.Duration(d.mantissa / powersOf10[min(d.decimals-9, 18)])
@@ -110,7 +110,7 @@ func duration(d decimal) time.Duration {
 	return time.Duration(d.mantissa * powersOf10[9-d.decimals])
 }
 
-// decimalSeconds is a duration in seconds with as few decimals as are needed.
+// decimalSeconds returns a duration in seconds with as few decimals as possible.
 func decimalSeconds(d time.Duration) decimal {
 	if d%time.Second == 0 {
 		return decimal{mantissa: int64(d / time.Second)}

@@ -21,7 +21,7 @@ var Format = workload.Format{
 	Looks: "SWF", Recognize: recognize, Read: Read, Write: Write,
 }
 
-// recognize takes a comment behind a semicolon, or a record of 18 numbers.
+// recognize takes a semicolon with a comment behind it, or a record of 18 numbers.
 func recognize(head []byte) workload.Confidence {
 	line, _ := lines.First(head)
 	if line == "" || line[0] != ';' && !isRecord(line) {
@@ -44,8 +44,8 @@ func isRecord(line string) bool {
 	return true
 }
 
-// The rules that records of an SWF log fall under. A record under one of the first
-// five cannot be replayed and is kept in [workload.Workload.Unusable].
+// The rules that records of an SWF log may break. A record that breaks one of the first five
+// cannot be replayed, and [workload.Workload.Unusable] keeps it.
 const (
 	RuleNoRecord     = "swf_not_a_record"       // not 18 numbers
 	RuleAbsurd       = "swf_absurd_number"      // a time of more than 126 years, or 2^31 processors
@@ -92,8 +92,8 @@ const (
 const (
 	// maxSeconds bounds every time in a log, so that no sum of them overflows.
 	maxSeconds = 4e9
-	// firstUID is added to the numbers of users and groups, which begin at 1, to
-	// stay clear of a system's own.
+	// firstUID is added to the numbers of users and groups, which begin at 1, to avoid the
+	// numbers that a system uses itself.
 	firstUID = 100000
 	maxUser  = 1 << 30
 )
@@ -102,13 +102,13 @@ const (
 // Archive publishes them. name stands for the source in errors, which have the form
 // "reading SWF: NAME:LINE: what is wrong".
 //
-// Times count from the header's UnixStartTime, or else from the options' epoch. A
-// job's size is its requested processors (field 8), or else those it was allocated
-// (field 5). Users, groups and executables are named after their numbers (user12,
-// group3, app7), queues and partitions as the header's comments name them, or else
-// queue1 and partition1; a queue becomes the job's QOS. What a record says beyond
-// that is kept in each job's [workload.Origin], and records that are no jobs in [workload.Workload.Unusable],
-// so that [Write] writes the log as it was.
+// Times count from the header's UnixStartTime, or else from the options' epoch. A job's size is
+// the number of requested processors (field 8), or else of allocated processors (field 5).
+// Users, groups and executables get names with their numbers (user12, group3, app7). Queues and
+// partitions get the names in the header's comments, or else queue1 and partition1. A queue
+// becomes the job's QOS. Each job's [workload.Origin] keeps what the record says beyond that,
+// and [workload.Workload.Unusable] keeps records that are no jobs, so that [Write] writes the
+// same log.
 func Read(r io.Reader, name string, opts workload.ReadOptions) (*workload.Workload, error) {
 	s := &reader{
 		w:     &workload.Workload{Epoch: opts.EpochOrDefault(), Source: name},
@@ -218,8 +218,8 @@ func (s *reader) unusable(rule string, line []byte, format string, args ...any) 
 	return nil
 }
 
-// comment reads a comment of the header. One that stands behind a record is kept
-// with the others, but what it says of times comes too late to be heeded.
+// comment reads a comment of the header. A comment after the first record is kept as well, but
+// its times are ignored, because it comes too late.
 func (s *reader) comment(text string) error {
 	s.w.Header = append(s.w.Header, lines.UTF8([]byte(text)))
 	key, value, found := strings.Cut(text, ":")
@@ -244,7 +244,7 @@ func (s *reader) comment(text string) error {
 	return nil
 }
 
-// leadingCount reads "184  ( 6,  171,   7)" as 184, and what is no count as 0.
+// leadingCount reads "184  ( 6,  171,   7)" as 184, and a text that is no count as 0.
 func leadingCount(value string) int {
 	word, _, _ := strings.Cut(value, " ")
 	n, err := strconv.ParseInt(word, 10, 32)
@@ -300,7 +300,8 @@ func (s *reader) job(r *record, size, line int) error {
 	return s.order.Job(&s.book, job.Submit)
 }
 
-// maxKiB is the most memory, in KiB for a processor, that is taken for a request.
+// maxKiB is the largest amount of memory, in KiB for a processor, that is accepted as a
+// request.
 const maxKiB = 1 << 40
 
 // identify gives the job its ID and its dependency.
@@ -322,7 +323,7 @@ func (s *reader) identify(job *hpc.Job, r *record, line int) error {
 	return s.book.Fall(workload.RuleRenamed, "job number %d is there twice", n)
 }
 
-// addUser makes the job's user known, with the group of his first job.
+// addUser adds the job's user to the workload, with the group of the user's first job.
 func (s *reader) addUser(job *hpc.Job, r *record) {
 	uid, gid := whole(r[fieldUser]), whole(r[fieldGroup])
 	if uid < 0 || uid > maxUser || s.users[job.User] {
@@ -336,7 +337,7 @@ func (s *reader) addUser(job *hpc.Job, r *record) {
 	s.w.Users = append(s.w.Users, user)
 }
 
-// origin keeps the numbers of a record that do not follow from the job.
+// origin keeps the numbers of a record that cannot be derived from the job.
 func (s *reader) origin(job *hpc.Job, r *record) workload.Origin {
 	s.extra = s.extra[:0]
 	derived := s.names.record(job, s.w.Epoch)
@@ -348,8 +349,7 @@ func (s *reader) origin(job *hpc.Job, r *record) workload.Origin {
 	return workload.Origin{Record: s.records, Extra: string(s.extra)}
 }
 
-// blank returns a job and its recorded fate, both empty. They are valid until the next
-// record.
+// blank returns an empty job with an empty recorded fate. They are valid until the next record.
 func (s *reader) blank() (*hpc.Job, *hpc.Recorded) {
 	s.recorded = hpc.Recorded{}
 	s.current = hpc.Job{Recorded: &s.recorded}

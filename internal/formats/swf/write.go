@@ -17,10 +17,9 @@ import (
 // widths are the widths of the columns in the Archive's own files.
 var widths = [fieldCount]int{5, 8, 6, 6, 4, 6, 5, 4, 6, 5, 2, 3, 3, 3, 2, 2, 2, 2}
 
-// Write writes the workload as a log in the Standard Workload Format, version
-// 2.2, and returns what of it the log does not say. A workload that was read from
-// such a log, and not changed since, gives the same records in the same order. A job
-// array becomes one record for each task.
+// Write writes the workload as a log in the Standard Workload Format, version 2.2, and counts
+// what the log does not say. A workload that was read from such a log and not changed gives the
+// same records in the same order. Each task of a job array becomes a record.
 func Write(w io.Writer, wl *workload.Workload) (workload.Losses, error) {
 	s := newWriter(wl)
 	out := bufio.NewWriterSize(w, 64<<10)
@@ -53,13 +52,13 @@ func Write(w io.Writer, wl *workload.Workload) (workload.Losses, error) {
 	return s.losses, nil
 }
 
-// writeLine leaves the error to Flush, which returns the first.
+// writeLine leaves errors to Flush, which returns the first one.
 func writeLine(out *bufio.Writer, text string) { _, _ = out.WriteString(text + "\n") }
 
-// holds are the fields of a request that an SWF record has a place for.
+// holds are the fields of a request that an SWF record can express.
 var holds = workload.FieldSet("Name", "User", "Group", "Partition", "QOS", "TimeLimit", "Tasks", "MemPerCPU")
 
-// lost counts what a record does not say of the job.
+// lost counts what the record of a job does not say.
 func (s *writer) lost(job *hpc.Job) {
 	s.losses.Request(job, holds)
 	if before, ok := strings.CutPrefix(job.Dependency, "afterany:"); ok && !strings.ContainsAny(before, ":,?") {
@@ -87,9 +86,9 @@ type writer struct {
 	jobs  workload.Jobs // in the order of the log
 	names *names
 	base  hpc.Time // the header's UnixStartTime
-	// ordered says that jobs are in the order of the log that they come from.
+	// ordered says that the jobs are in the order of the log from which they were read.
 	ordered bool
-	// numbers are the jobs' numbers by ID; nil if the IDs are numbers themselves.
+	// numbers are the jobs' numbers by ID. It is nil if the IDs are numbers themselves.
 	numbers map[string]int64
 	losses  workload.Losses
 }
@@ -111,7 +110,7 @@ func newWriter(wl *workload.Workload) *writer {
 	return s
 }
 
-// orderJobs brings jobs that all come from one log into its order.
+// orderJobs sorts jobs that were all read from one log into the order of that log.
 func (s *writer) orderJobs() {
 	places, records := make([]int, s.jobs.Len()), make([]int, s.jobs.Len())
 	for i := range places {
@@ -129,8 +128,8 @@ func (s *writer) orderJobs() {
 	s.jobs, s.ordered = s.jobs.Pick(places), true
 }
 
-// nameNumbers gives a number to every name that does not have one: the smallest that
-// no other name has, in the order in which the names appear.
+// nameNumbers gives each name without a number the smallest number that no other name has, in
+// the order in which the names appear.
 func (s *writer) nameNumbers() {
 	tables := []struct {
 		names *numberedNames
@@ -167,7 +166,7 @@ func (s *writer) nameNumbers() {
 	}
 }
 
-// numberJobs numbers the records from 1 unless every job's ID is a number of its own.
+// numberJobs numbers the records from 1, unless the ID of every job is a number of its own.
 func (s *writer) numberJobs() {
 	seen := make(map[int64]bool, s.jobs.Len())
 	numeric := true
@@ -188,15 +187,15 @@ func (s *writer) numberJobs() {
 	s.losses.Add("job IDs (numbered anew)", s.jobs.Len())
 }
 
-// numericID returns the number that an ID is, without what made it unique.
+// numericID returns the number in an ID, without the suffix that made the ID unique.
 func numericID(id string) (int64, bool) {
 	id, _, _ = strings.Cut(id, "#")
 	n, err := strconv.ParseInt(id, 10, 64)
 	return n, err == nil && len(id) <= 18
 }
 
-// header writes the comments that the workload came with, or else those that the
-// format asks for.
+// header writes the comments of the workload's source, or else the comments that the format
+// requires.
 func (s *writer) header(out *bufio.Writer) {
 	start := fmt.Sprintf(" UnixStartTime: %d", s.base.UnixSeconds())
 	comments := slices.Clone(s.wl.Header)
@@ -230,8 +229,8 @@ func (s *writer) header(out *bufio.Writer) {
 	}
 }
 
-// nameLines say which names the numbers stand for. The format has a place only for
-// queues and partitions; the others are notes for people.
+// nameLines write which names stand for which numbers. The format defines comments for queues
+// and partitions only; the others are notes for readers.
 func (s *writer) nameLines() []string {
 	var comments []string
 	for _, t := range []struct {
@@ -255,7 +254,7 @@ func (s *writer) nameLines() []string {
 	return comments
 }
 
-// record is a job, or one task of an array, as a record of the log.
+// record returns the SWF record of a job, or of one task of an array.
 func (s *writer) record(job *hpc.Job, origin workload.Origin, task, place int) *record {
 	if task >= 0 && job.Recorded != nil {
 		of, fate := *job, job.Recorded.OfTask(task)
@@ -281,7 +280,7 @@ func (s *writer) record(job *hpc.Job, origin workload.Origin, task, place int) *
 	return &r
 }
 
-// record is what follows from a job for its record in a log that counts from base.
+// record derives the numbers of a job's record, in a log whose times count from base.
 func (n *names) record(job *hpc.Job, base hpc.Time) record {
 	r := record{}
 	for i := range r {
@@ -293,7 +292,7 @@ func (n *names) record(job *hpc.Job, base hpc.Time) record {
 	r[fieldSubmit] = decimalSeconds(job.Submit.Sub(base))
 	r[fieldRequested].mantissa = int64(workload.CPUs(&job.Request))
 	if d, ends := workload.Occupied(job.RunTime, job.TimeLimit); ends {
-		// A run time of more than the limit is what the log says and is kept.
+		// A run time of more than the limit stays as the log has it.
 		r[fieldRunTime] = decimalSeconds(d)
 		if job.RunTime != hpc.Unlimited {
 			r[fieldRunTime] = decimalSeconds(job.RunTime)
@@ -328,7 +327,7 @@ func (n *names) record(job *hpc.Job, base hpc.Time) record {
 	return r
 }
 
-// recordedFate adds what became of a job when its workload was recorded.
+// recordedFate adds what happened to a job when its workload was recorded.
 func recordedFate(r *record, job *hpc.Job, rec *hpc.Recorded) {
 	if !rec.Start.IsZero() {
 		r[fieldWait] = decimalSeconds(rec.Start.Sub(job.Submit))

@@ -24,7 +24,8 @@ var Format = workload.Format{
 	Write: func(w io.Writer, wl *workload.Workload) (workload.Losses, error) { return nil, Write(w, wl) },
 }
 
-// recognize takes a JSON object. Only one with the header's version is surely a trace.
+// recognize takes a JSON object. It is sure only of an object with the version of a trace's
+// header.
 func recognize(head []byte) workload.Confidence {
 	switch line, _ := lines.First(head); {
 	case line == "" || line[0] != '{':
@@ -35,14 +36,13 @@ func recognize(head []byte) workload.Confidence {
 	return workload.Maybe
 }
 
-// Version is the version of the trace format that is written, and the only one
-// that is read.
+// Version is the version of the trace format that Write writes and that Read accepts.
 const Version = 1
 
 // header is the first line of a trace.
 type header struct {
 	Version int `json:"rmreplay_trace"`
-	// Epoch is a pointer, because 1970 is an epoch, too.
+	// Epoch is a pointer because 1970 is a valid epoch.
 	Epoch  *jobjson.Instant `json:"epoch,omitempty"`
 	Start  jobjson.Instant  `json:"start,omitzero"`
 	Source string           `json:"source,omitempty"`
@@ -106,7 +106,7 @@ type reservationRecord struct {
 	Features  string          `json:"features,omitempty"`
 }
 
-// actionRecord has exactly one of the three last fields.
+// actionRecord has exactly one of its three last fields.
 type actionRecord struct {
 	Type      string          `json:"type"`
 	At        jobjson.Instant `json:"at,omitzero"`
@@ -122,12 +122,12 @@ type usageRecord struct {
 	Raw     float64 `json:"raw_s"`
 }
 
-// Read reads our own trace format, plain JSON Lines: a header and a record for
-// every job, user, node event, reservation event, action and usage, in any order. name stands for
-// the source in errors, which have the form "reading trace: NAME:LINE: what is
-// wrong". An unknown field is an error, and so is a trace without a job. Where the header
-// has no epoch, relative times count from [workload.DefaultEpoch]; if there are none, the epoch is
-// the first instant at which something happens.
+// Read reads the trace format, JSON Lines: a header and then a record for every job, user, node
+// event, reservation event, action and usage, in any order. name stands for the source in
+// errors, which have the form "reading trace: NAME:LINE: what is wrong". An unknown field is an
+// error, and so is a trace without a job. If the header has no epoch, relative times count from
+// [workload.DefaultEpoch]; if there are none, the epoch is the first instant at which something
+// happens.
 func Read(r io.Reader, name string, _ workload.ReadOptions) (*workload.Workload, error) {
 	w, err := ReadSetting(r, name)
 	if err == nil && w.Jobs.Len() == 0 {
@@ -136,8 +136,8 @@ func Read(r io.Reader, name string, _ workload.ReadOptions) (*workload.Workload,
 	return w, err
 }
 
-// ReadSetting is [Read] for a trace that may have no jobs: what else happens to
-// a cluster.
+// ReadSetting is [Read] for a trace that may have no jobs. The record of a run keeps everything
+// but the jobs in such a trace.
 func ReadSetting(r io.Reader, name string) (*workload.Workload, error) {
 	t := reader{w: &workload.Workload{}}
 	if err := lines.Each(r, name, t.line); err != nil {
@@ -157,8 +157,8 @@ func ReadSetting(r io.Reader, name string) (*workload.Workload, error) {
 	return t.w, nil
 }
 
-// firstInstant is when the first thing happens that the workload has, to the second, and 0
-// where nothing does.
+// firstInstant returns when the first event of the workload happens, to the second, and 0 if
+// there is none.
 func firstInstant(w *workload.Workload) hpc.Time {
 	first := hpc.Never
 	if w.Jobs.Len() > 0 {
@@ -182,7 +182,7 @@ func firstInstant(w *workload.Workload) hpc.Time {
 type reader struct {
 	w     *workload.Workload
 	epoch jobjson.Epoch
-	// epochGiven says that the header has the epoch.
+	// epochGiven says that the header has an epoch.
 	epochGiven bool
 	latest     hpc.Time // of the submissions so far
 	hasHeader  bool
@@ -378,7 +378,7 @@ func (t *reader) usage(line []byte) error {
 	return nil
 }
 
-// unusableRecord is a record of the source that is no job, as a line of a trace.
+// unusableRecord is the line of a trace for a record of the source that is no job.
 type unusableRecord struct {
 	Type   string `json:"type"`
 	Record int    `json:"record"`

@@ -2,7 +2,6 @@ package trace
 
 import (
 	"bytes"
-	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -12,87 +11,35 @@ import (
 	"pgregory.net/rapid"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/hpc/hpctest"
 	"rmreplay/internal/workload"
 )
-
-// drawValue sets every settable field of v at random, by its type; so a field that
-// is added to hpc.Job is part of the property without a line here.
-func drawValue(t *rapid.T, label string, v reflect.Value) {
-	switch x := v.Addr().Interface().(type) {
-	case *hpc.Time:
-		*x = hpc.Time(rapid.Int64Range(1, 4e18).Draw(t, label))
-		return
-	case *time.Duration:
-		*x = time.Duration(rapid.Int64Range(0, 1e17).Draw(t, label))
-		if rapid.IntRange(0, 4).Draw(t, label) == 0 {
-			*x = hpc.Unlimited
-		}
-		return
-	}
-	switch v.Kind() {
-	case reflect.Struct:
-		for i := range v.NumField() {
-			drawValue(t, label+"."+v.Type().Field(i).Name, v.Field(i))
-		}
-	case reflect.Pointer:
-		if rapid.Bool().Draw(t, label) {
-			v.Set(reflect.New(v.Type().Elem()))
-			drawValue(t, label, v.Elem())
-		}
-	case reflect.Slice:
-		for range rapid.IntRange(0, 3).Draw(t, label) {
-			element := reflect.New(v.Type().Elem()).Elem()
-			drawValue(t, label, element)
-			v.Set(reflect.Append(v, element))
-		}
-	case reflect.Map:
-		v.Set(reflect.MakeMap(v.Type()))
-		for range rapid.IntRange(0, 3).Draw(t, label) {
-			key, element := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
-			drawValue(t, label, key)
-			drawValue(t, label, element)
-			v.SetMapIndex(key, element)
-		}
-	case reflect.String:
-		v.SetString(rapid.String().Draw(t, label))
-	case reflect.Bool:
-		v.SetBool(rapid.Bool().Draw(t, label))
-	case reflect.Int, reflect.Int64:
-		v.SetInt(int64(rapid.Int32().Draw(t, label)))
-	case reflect.Uint8:
-		v.SetUint(uint64(rapid.IntRange(0, 9).Draw(t, label)))
-	case reflect.Uint32:
-		v.SetUint(uint64(rapid.Uint32().Draw(t, label)))
-	default:
-		t.Fatalf("%s: no generator for %s", label, v.Type())
-	}
-}
 
 func TestTraceRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := &workload.Workload{Epoch: hpc.Time(rapid.Int64Range(0, 4e18).Draw(t, "epoch")), Source: "any"}
-		drawValue(t, "machine", reflect.ValueOf(&want.MachineProcessors).Elem())
-		drawValue(t, "header", reflect.ValueOf(&want.Header).Elem())
-		drawValue(t, "unusable", reflect.ValueOf(&want.Unusable).Elem())
+		hpctest.Draw(t, "machine", &want.MachineProcessors)
+		hpctest.Draw(t, "header", &want.Header)
+		hpctest.Draw(t, "unusable", &want.Unusable)
 		for range rapid.IntRange(1, 3).Draw(t, "jobs") {
 			job := &hpc.Job{}
-			drawValue(t, "job", reflect.ValueOf(job).Elem())
+			hpctest.Draw(t, "job", job)
 			job.ID = "j" + job.ID
 			want.Jobs.Append(job)
 		}
-		drawValue(t, "users", reflect.ValueOf(&want.Users).Elem())
+		hpctest.Draw(t, "users", &want.Users)
 		for i := range want.Users {
 			want.Users[i].Name = "u" + want.Users[i].Name
 		}
-		drawValue(t, "nodes", reflect.ValueOf(&want.NodeEvents).Elem())
+		hpctest.Draw(t, "nodes", &want.NodeEvents)
 		for i := range want.NodeEvents {
 			want.NodeEvents[i].Nodes, want.NodeEvents[i].State = "n1", "drain"
 		}
-		drawValue(t, "reservations", reflect.ValueOf(&want.Reservations).Elem())
+		hpctest.Draw(t, "reservations", &want.Reservations)
 		for i := range want.Reservations {
 			want.Reservations[i].Name, want.Reservations[i].Action = "r", "create"
 		}
-		drawValue(t, "actions", reflect.ValueOf(&want.Actions).Elem())
+		hpctest.Draw(t, "actions", &want.Actions)
 		for i := range want.Actions {
 			want.Actions[i] = hpc.Action{At: want.Actions[i].At, Run: []string{"scontrol", want.Actions[i].Shell}}
 		}

@@ -13,8 +13,8 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// Write writes the workload in our own trace format, as plain JSON Lines. What
-// [Read] reads from it is the same workload.
+// Write writes the workload in the trace format, JSON Lines. [Read] reads the same workload
+// from it.
 func Write(w io.Writer, wl *workload.Workload) error {
 	buffered := bufio.NewWriter(w)
 	enc := json.NewEncoder(buffered)
@@ -28,7 +28,7 @@ func Write(w io.Writer, wl *workload.Workload) error {
 	return nil
 }
 
-// Save writes the workload to a file. If the file cannot be written whole, Save removes it.
+// Save writes the workload to a file. If it cannot write the whole file, it removes the file.
 func Save(path string, wl *workload.Workload) (err error) {
 	f, err := os.Create(path)
 	if err != nil {
@@ -103,7 +103,7 @@ func newReservationRecord(e hpc.ReservationEvent) reservationRecord {
 	}
 }
 
-// jobPrefix is how the line of a job begins.
+// jobPrefix is the beginning of the line of a job.
 var jobPrefix = []byte(`{"type":"job",`)
 
 // appendJob appends the line of a job.

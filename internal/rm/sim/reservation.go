@@ -6,6 +6,7 @@ import (
 
 	"rmreplay/internal/hostlist"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/slurmspec"
 )
 
 // reservation is a set of nodes that only some users and accounts may use for a time.
@@ -120,8 +121,8 @@ func (n *nodes) describe(r *reservation, ev hpc.ReservationEvent) error {
 	if r.end <= r.start {
 		return fmt.Errorf("reservation %s has no duration", ev.Name)
 	}
-	r.flexible = r.flexible || slices.Contains(ev.Flags, "FLEX")
-	r.overlaps = r.overlaps || slices.Contains(ev.Flags, "OVERLAP")
+	r.flexible = r.flexible || slices.Contains(ev.Flags, slurmspec.FlagFlex)
+	r.overlaps = r.overlaps || slices.Contains(ev.Flags, slurmspec.FlagOverlap)
 	r.releases = r.releases || slices.Contains(ev.Flags, "NO_HOLD_JOBS_AFTER_END")
 	if ev.Users != nil {
 		r.users = ev.Users

@@ -19,6 +19,7 @@ import (
 	"rmreplay/internal/hostlist"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
+	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/workload"
 )
 
@@ -43,7 +44,9 @@ func barrier(w rm.Window, now hpc.Time) hpc.ReservationEvent {
 	}
 	return hpc.ReservationEvent{At: now, Action: "create", Reservation: hpc.Reservation{
 		Name: Reservation, Start: w.Start.Add(-minutes), Duration: minutes, Nodes: "ALL",
-		Users: users, Flags: []string{"FLEX", "OVERLAP", "MAINT", "IGNORE_JOBS", "NO_HOLD_JOBS_AFTER_END"},
+		Users: users, Flags: []string{
+			slurmspec.FlagFlex, slurmspec.FlagOverlap, slurmspec.FlagMaint, slurmspec.FlagIgnoreJobs, slurmspec.FlagNoHold,
+		},
 	}}
 }
 
@@ -66,7 +69,7 @@ func Reservations(w rm.Window) []hpc.ReservationEvent {
 		}
 		if r.Nodes != "" {
 			// A preset job, which runs in the barrier, must not make Slurm refuse an update.
-			r.Flags = append(slices.Clip(r.Flags), "IGNORE_JOBS")
+			r.Flags = append(slices.Clip(r.Flags), slurmspec.FlagIgnoreJobs)
 		}
 		cut[r.Name] = fit(r, at, w.Start)
 	}
@@ -91,10 +94,10 @@ func Reservations(w rm.Window) []hpc.ReservationEvent {
 func fit(r *hpc.ReservationEvent, at, start hpc.Time) (later time.Duration) {
 	earliest := at
 	switch {
-	case r.HasFlag("TIME_FLOAT"): // its start keeps its distance from the present
+	case r.HasFlag(slurmspec.FlagTimeFloat): // its start keeps its distance from the present
 		r.Start, r.At = r.Start.Add(at.Sub(r.At)), at
 		return 0
-	case r.Nodes == "", r.HasFlag("MAINT", "MAINTENANCE", "PURGE_COMP"):
+	case r.Nodes == "", r.HasFlag(slurmspec.FlagMaint, "MAINTENANCE", slurmspec.FlagPurgeComp):
 		earliest = start
 	}
 	r.At = at

@@ -12,7 +12,8 @@ import (
 
 var errInstant = errors.New("not a time (want now+1hour, HH:MM, MM/DD/YY or YYYY-MM-DD[THH:MM[:SS]])")
 
-// deltaUnits are the units of "now+COUNT UNIT", each as a prefix of what may follow.
+// deltaUnits are the units of "now+COUNT UNIT". The user may write any longer word that begins
+// with one.
 var deltaUnits = []struct {
 	name string
 	unit time.Duration
@@ -21,12 +22,12 @@ var deltaUnits = []struct {
 	{"day", 24 * time.Hour}, {"week", 7 * 24 * time.Hour}, {"", time.Second},
 }
 
-// clockNames are the times of day that Slurm has names for, in hours.
+// clockNames are the times of day that have names in Slurm, in hours.
 var clockNames = map[string]int{"midnight": 0, "noon": 12, "fika": 15, "teatime": 16}
 
-// parseInstant reads an instant as --begin and --deadline take it (parse_time in
-// parse_time.c), for a user who types it at now, in UTC. A time of day without a
-// date is the next one; a date without a year, too.
+// parseInstant reads an instant as --begin and --deadline take it (parse_time in parse_time.c),
+// for a user who types it at the instant now, in UTC. A time of day without a date is the next
+// one, and so is a date without a year.
 func parseInstant(s string, now hpc.Time) (hpc.Time, error) {
 	if len(s) > 3 && strings.EqualFold(s[:3], "uts") {
 		n, err := strconv.ParseInt(s[3:], 10, 64)
@@ -113,8 +114,8 @@ func parseCalendar(text string, now hpc.Time) (hpc.Time, error) {
 	return nextInstant(date, ofDay, hasDate, hasYear, now), nil
 }
 
-// nextInstant completes an instant without a date, or without a year, to the next
-// one after now. Slurm compares to the minute.
+// nextInstant completes an instant without a date, or without a year, to the next one after
+// now. Slurm compares whole minutes.
 func nextInstant(date time.Time, ofDay time.Duration, hasDate, hasYear bool, now hpc.Time) hpc.Time {
 	minute := now.Std().Truncate(time.Minute)
 	if !hasDate {
@@ -140,7 +141,8 @@ func parseClock(word string) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// parseDay reads a date; year is false when it names none and this year's was taken.
+// parseDay reads a date. year is false if the date has no year and parseDay took the present
+// one.
 func parseDay(word string, today time.Time) (day time.Time, year, ok bool) {
 	switch word {
 	case "today":

@@ -10,9 +10,9 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// Format writes a request as the options of sbatch that [Parse] reads as the same
-// request, without the script. Times are written to the second, and a time limit of
-// none is left out, so that parts of seconds are lost.
+// Format writes a request as options of sbatch, without the script. [Parse] reads them as the
+// same request. Format writes times to the second and leaves out an unlimited time limit, so
+// that fractions of seconds are lost.
 func Format(r *hpc.Request) []string {
 	var f formatter
 	f.text("job-name", r.Name)
@@ -80,7 +80,7 @@ func (f *formatter) size(r *hpc.Request) {
 	}
 }
 
-// resources writes memory, generic resources and what else there is only so much of.
+// resources writes memory, generic resources and licenses.
 func (f *formatter) resources(r *hpc.Request) {
 	f.memory("mem", r.MemPerNode)
 	f.memory("mem-per-cpu", r.MemPerCPU)
@@ -96,7 +96,7 @@ func (f *formatter) resources(r *hpc.Request) {
 	f.text("bb", r.BurstBuffer)
 }
 
-// placement writes where and how the job is to run.
+// placement writes where the job may run and whom it shares nodes with.
 func (f *formatter) placement(r *hpc.Request) {
 	f.text("constraint", r.Constraint)
 	f.text("prefer", r.Prefer)
@@ -171,7 +171,7 @@ func (f *formatter) span(option string, d time.Duration) {
 	}
 }
 
-// Join writes words as one command line that [Split] takes apart again.
+// Join writes words as a command line that [Split] splits into the same words.
 func Join(words []string) string {
 	var b strings.Builder
 	for i, word := range words {
@@ -183,7 +183,7 @@ func Join(words []string) string {
 	return b.String()
 }
 
-// Quote quotes a word for a shell where it needs that.
+// Quote quotes a word for a shell if the word needs it.
 func Quote(word string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_=+.,:/@%^#[]", r)

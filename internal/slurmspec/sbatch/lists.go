@@ -9,7 +9,7 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// CheckArray reports what is wrong with an --array value, as [hpc.ParseArray] reads it.
+// CheckArray returns an error if a value of --array is wrong. [hpc.ParseArray] reads it.
 func CheckArray(s string) error {
 	_, err := hpc.ParseArray(s)
 	return err
@@ -20,17 +20,17 @@ type Dependency struct {
 	// Type is "after", "afterany", "afterok", "afternotok", "aftercorr",
 	// "afterburstbuffer", "expand" or "singleton".
 	Type string
-	// Job is the other job's ID, perhaps with "_TASK" behind it as
-	// [Dependency.Task] says; empty for a singleton.
+	// Job is the other job's ID. "_TASK" may follow it, as [Dependency.Task] says. It is empty
+	// for a singleton.
 	Job string
-	// DelayMinutes is what follows a "+" in "after:JOB+MINUTES".
+	// DelayMinutes is the number behind the "+" of "after:JOB+MINUTES".
 	DelayMinutes int
 }
 
 // Dependencies is a parsed --dependency value.
 type Dependencies struct {
 	List []Dependency
-	// Any says that one of them is enough ("?" between them, not ",").
+	// Any says that one of the conditions is enough: "?" separates them, not ",".
 	Any bool
 }
 
@@ -38,9 +38,8 @@ type Dependencies struct {
 // (update_job_dependency in src/slurmctld/job_scheduler.c).
 var dependencyTypes = []string{"after", "afterany", "afterok", "afternotok", "aftercorr", "afterburstbuffer", "expand"}
 
-// ParseDependency reads a job's dependencies: "afterok:ID:ID,afterany:ID+5",
-// "singleton", or plain IDs, which mean afterany. An ID is any text without one of
-// ":,?+".
+// ParseDependency reads a job's dependencies: "afterok:ID:ID,afterany:ID+5", "singleton", or
+// plain IDs, which mean afterany. An ID is any text without one of ":,?+".
 func ParseDependency(s string) (Dependencies, error) {
 	var d Dependencies
 	d.Any = strings.ContainsRune(s, '?')
@@ -78,7 +77,7 @@ func splitOutsideBrackets(s string, atQuestionMark bool) []string {
 	})
 }
 
-// CheckDependency reports what is wrong with a --dependency value.
+// CheckDependency returns an error if a value of --dependency is wrong.
 func CheckDependency(s string) error {
 	_, err := ParseDependency(s)
 	return err
@@ -121,8 +120,8 @@ func parseCondition(s string) ([]Dependency, error) {
 	return list, nil
 }
 
-// Task splits the job into an ID and the index of one task of its array: "17_3" is
-// task 3 of 17, and "17_*" or "17_[1-4]" name several (ok, with task -1).
+// Task splits the job into an ID and the index of a task of its array: "17_3" is task 3 of 17.
+// "17_*" and "17_[1-4]" name several tasks; then ok is true and the task is -1.
 func (d Dependency) Task() (id string, task int, ok bool) {
 	i := strings.LastIndexByte(d.Job, '_')
 	if i <= 0 {

@@ -7,11 +7,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"rmreplay/internal/hostlist"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/slurmspec"
+	"rmreplay/internal/spelling"
 )
 
 type argument int
@@ -22,13 +24,13 @@ const (
 	optionalArgument
 )
 
-// option is one option of sbatch. A nil set means that the option is accepted and
-// has no effect on scheduling.
+// option is one option of sbatch. If set is nil, the parser accepts the option and ignores it,
+// because it has no effect on scheduling.
 type option struct {
 	long  string
 	short byte
 	arg   argument
-	// byDefault is the value of an optional argument that is not given.
+	// byDefault is the value if the user leaves out an optional argument.
 	byDefault string
 	set       func(p *parser, value string) error
 	aliasOf   string
@@ -41,7 +43,7 @@ func (o *option) canonical() string {
 	return o.long
 }
 
-// text stores a value as it is.
+// text returns a setter that stores a value unchanged.
 func text(field func(*hpc.Request) *string) func(*parser, string) error {
 	return checkedText(field, func(string) error { return nil })
 }
@@ -74,8 +76,8 @@ func count(least int, field func(*hpc.Request) *int) func(*parser, string) error
 	}
 }
 
-// memory stores a size in MiB. A size of 0 asks for all there is, which in a
-// request is hpc.AllMemory, because 0 means "not asked for" there.
+// memory returns a setter that stores a size in MiB. A size of 0 asks for all memory of a node;
+// the request has hpc.AllMemory for that, because 0 means "not asked for" there.
 func memory(field func(*hpc.Request) *int64) func(*parser, string) error {
 	return func(p *parser, value string) error {
 		n, err := parseMemory(value)
@@ -117,8 +119,8 @@ func refuse(why string) func(*parser, string) error {
 	return func(*parser, string) error { return errors.New(why) }
 }
 
-// table holds the options of sbatch 22.05 that affect scheduling, and those that
-// make a submission something else than one.
+// table holds the options of sbatch 22.05 that affect scheduling, and the options that make
+// sbatch do something else than submit a job.
 var table = []*option{
 	{long: "account", short: 'A', arg: requiredArgument, set: text(func(r *hpc.Request) *string { return &r.Account })},
 	{long: "array", short: 'a', arg: requiredArgument, set: checkedText(func(r *hpc.Request) *string { return &r.Array }, CheckArray)},
@@ -197,9 +199,9 @@ var table = []*option{
 	{long: "version", short: 'V', set: refuse("submits nothing")},
 }
 
-// ignored are the options of sbatch that say how a job's processes are set up, what
-// is done with their output, or how the command behaves: nothing that a scheduler
-// acts on. Their values are not looked at.
+// ignored are the options of sbatch that set up a job's processes, direct their output, or
+// control the command itself. No scheduler acts on them. The parser does not check their
+// values.
 var ignored = []*option{
 	{long: "acctg-freq", arg: requiredArgument},
 	{long: "batch", arg: requiredArgument}, // which of the job's nodes runs the script
@@ -253,7 +255,7 @@ var (
 	}()
 )
 
-// findLong finds a long option by its name or by a prefix that no other has.
+// findLong finds a long option by its name or by a prefix that no other option has.
 func findLong(name string) (*option, error) {
 	if opt := longTable[name]; opt != nil {
 		return opt, nil
@@ -273,8 +275,8 @@ func findLong(name string) (*option, error) {
 	return nil, fmt.Errorf("--%s: ambiguous (--%s or --%s)", name, found[0].long, found[1].long)
 }
 
-// unknownOption is the error for an option that sbatch 22.05 does not have; at is
-// the place of the letter in a word of short options.
+// unknownOption is the error for an option that sbatch 22.05 does not have. at is the index of
+// the letter in a word of short options.
 func unknownOption(word string, at int) error {
 	name := strings.TrimLeft(word, "-")
 	if near := nearestOption(name); near != "" {
@@ -286,42 +288,20 @@ func unknownOption(word string, at int) error {
 	return fmt.Errorf("%s: not an option of sbatch", word)
 }
 
-// nearestOption returns the long option that is fewest edits away from name, or ""
-// if none is near.
+// nearestOption returns the long option that is fewest edits away from name, or "" if none
+// is near.
 func nearestOption(name string) string {
-	best, distance := "", 1+min(3, len(name)/3)
-	for _, o := range allOptions {
-		if d := editDistance(name, o.long, distance); d < distance {
-			best, distance = o.long, d
-		}
-	}
-	return best
+	return spelling.Nearest(name, min(3, len(name)/3), longOptions())
 }
 
-// editDistance is Levenshtein's; it may return any value of at least limit where
-// the distance is not below it.
-func editDistance(a, b string, limit int) int {
-	if d := len(a) - len(b); d >= limit || -d >= limit {
-		return limit
+// longOptions returns the long names of all options.
+var longOptions = sync.OnceValue(func() []string {
+	names := make([]string, len(allOptions))
+	for i, o := range allOptions {
+		names[i] = o.long
 	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := diagonal
-			if a[i] != b[j] {
-				change++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(change, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
-}
+	return names
+})
 
 func setNodes(p *parser, value string) (err error) {
 	p.Request.MinNodes, p.Request.MaxNodes, err = parseNodes(value)
@@ -362,7 +342,8 @@ func setSwitches(p *parser, value string) (err error) {
 	return err
 }
 
-// setExclusive sets who shares nodes with the job; the last option given counts.
+// setExclusive sets who shares nodes with the job. If several options say so, the last one
+// counts.
 func setExclusive(p *parser, value string) error {
 	p.Request.Exclusive, p.Request.Oversubscribe = "", false
 	switch strings.ToLower(value) {

@@ -1,10 +1,10 @@
-// Package sbatch turns a command line of sbatch into an [hpc.Request], as sbatch
-// 22.05 understands it: the options of src/common/slurm_opt.c, their values'
-// syntax (src/common/proc_args.c, parse_time.c), the rules of getopt_long, and the
-// derivations that sbatch makes before it submits (src/sbatch/opt.c).
+// Package sbatch turns a command line of sbatch into an [hpc.Request], as sbatch 22.05
+// understands it: the options of src/common/slurm_opt.c, the syntax of their values
+// (src/common/proc_args.c, parse_time.c), the rules of getopt_long, and the derivations that
+// sbatch makes before it submits (src/sbatch/opt.c).
 //
-// It is stricter than sbatch in one way: where strtol would silently drop what
-// follows a number ("--nice=5x"), the value is refused.
+// It is stricter than sbatch in one way: it refuses a number with other text behind it
+// ("--nice=5x"), of which sbatch's strtol silently ignores the text.
 //
 // On top of sbatch it reads the words of UB's Slurm simulator, which are no
 // options of sbatch and have a single dash:
@@ -31,10 +31,10 @@ import (
 // Submission is what one command line of sbatch says.
 type Submission struct {
 	Request hpc.Request
-	// RunTime is how long the job runs; hpc.Unlimited when it runs until its time
-	// limit, which is also the case when the command line does not say.
+	// RunTime is how long the job runs. It is hpc.Unlimited if the job runs until its time
+	// limit, also because the command line does not say.
 	RunTime time.Duration
-	// Script is the batch script's path as written, or empty.
+	// Script is the path of the batch script as written, or "".
 	Script string
 }
 
@@ -64,8 +64,8 @@ type parser struct {
 	given  []*option // every option given so far, for the rules between options
 }
 
-// options consumes the words up to the first that is no option, as getopt_long
-// does with a leading "+", and returns the others.
+// options reads words up to the first that is no option, as getopt_long does with a leading
+// "+", and returns the other words.
 func (p *parser) options(words []string) (rest []string, err error) {
 	for len(words) > 0 {
 		word := words[0]
@@ -77,7 +77,7 @@ func (p *parser) options(words []string) (rest []string, err error) {
 		case isUBWord(word):
 			words, err = p.ubWord(words)
 		case strings.HasPrefix(word, "-sim"):
-			// To getopt this is -s -i m…; a run time lost over a typing error is worse.
+			// getopt would read this as -s -i m…, and a mistyped word would lose the run time.
 			err = fmt.Errorf("%s: not an option of sbatch (did you mean -sim-walltime?)", word)
 		case strings.HasPrefix(word, "--"):
 			words, err = p.longOption(words)
@@ -96,7 +96,7 @@ func isUBWord(word string) bool {
 	return name == "-sim-walltime" || name == "-jid"
 }
 
-// ubWord takes one of UB's words, and its value, off the words.
+// ubWord reads one of UB's words and its value, and returns the words behind them.
 func (p *parser) ubWord(words []string) ([]string, error) {
 	name, value, joined := strings.Cut(words[0], "=")
 	words = words[1:]
@@ -147,7 +147,7 @@ func (p *parser) longOption(words []string) ([]string, error) {
 	return words, p.apply(opt, "--"+written, value, joined)
 }
 
-// shortOptions takes a word like "-n12" or "-Hs" off the words.
+// shortOptions reads a word like "-n12" or "-Hs" and returns the words behind it and its value.
 func (p *parser) shortOptions(words []string) ([]string, error) {
 	word := words[0]
 	words = words[1:]
@@ -175,7 +175,7 @@ func (p *parser) shortOptions(words []string) ([]string, error) {
 	return words, nil
 }
 
-// apply sets what the option asks for; written is the option as the user wrote it.
+// apply carries out an option. written is the option as the user wrote it.
 func (p *parser) apply(opt *option, written, value string, hasValue bool) error {
 	p.given = append(p.given, opt)
 	if opt.set == nil {
@@ -196,7 +196,7 @@ func (p *parser) apply(opt *option, written, value string, hasValue bool) error 
 	return nil
 }
 
-// script reads what follows the options: the script and its arguments.
+// script reads the words behind the options: the script and its arguments.
 func (p *parser) script(words []string) error {
 	if len(words) == 0 {
 		return nil
@@ -239,7 +239,7 @@ func (p *parser) finish() error {
 	return Complete(r)
 }
 
-// exclusiveOptions are the sets of options of which sbatch takes one
+// exclusiveOptions are sets of options; sbatch accepts only one of each set
 // (validate_options_salloc_sbatch_srun in slurm_opt.c).
 var exclusiveOptions = [][]string{
 	{"mem", "mem-per-cpu", "mem-per-gpu"},
@@ -294,8 +294,7 @@ func Complete(r *hpc.Request) error {
 	}
 	fixedNodes := r.MaxNodes == 0 || r.MinNodes == r.MaxNodes
 	if r.TasksPerNode > 0 && r.Tasks == 0 && fixedNodes {
-		// Without a number of nodes, sbatch arrives at no tasks, and lets the
-		// controller decide.
+		// Without a number of nodes sbatch sets no number of tasks, and the controller decides.
 		r.Tasks = product(r.MinNodes, r.TasksPerNode)
 	}
 	r.MinCPUsPerNode = max(r.MinCPUsPerNode, r.CPUsPerTask)
@@ -322,8 +321,8 @@ func applyHint(r *hpc.Request) {
 	}
 }
 
-// tasksOfGeometry returns the tasks that a request for sockets, cores or threads
-// implies: one for each of them on every node; 0 where it implies none.
+// tasksOfGeometry returns the number of tasks that a request for sockets, cores or threads
+// implies, one for each of them on every node, or 0 if it implies none.
 func tasksOfGeometry(r *hpc.Request) int {
 	if r.SocketsPerNode == 0 && r.CoresPerSocket == 0 && r.ThreadsPerCore == 0 {
 		return 0
@@ -331,7 +330,7 @@ func tasksOfGeometry(r *hpc.Request) int {
 	return product(max(r.MinNodes, 1), max(r.SocketsPerNode, 1), max(r.CoresPerSocket, 1), max(r.ThreadsPerCore, 1))
 }
 
-// product multiplies counts of at most 31 bits, and stays within 31 bits itself.
+// product multiplies counts of at most 31 bits and returns at most the largest such count.
 func product(factors ...int) int {
 	p := 1
 	for _, f := range factors {

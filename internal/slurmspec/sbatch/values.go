@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// parseCount reads a whole number of at least least.
+// parseCount reads a whole number that is at least least.
 func parseCount(s string, least int) (int, error) {
 	n, err := strconv.Atoi(s)
 	if err != nil || n > math.MaxInt32 {
@@ -42,7 +42,7 @@ func parseMemory(s string) (int64, error) {
 	return 0, bad
 }
 
-// parseNodes reads a number of nodes, or a range "2-4"; k and m mean 1024 and 1024².
+// parseNodes reads a number of nodes, or a range such as "2-4". k means 1024 and m 1024².
 func parseNodes(s string) (least, most int, err error) {
 	low, high, isRange := strings.Cut(s, "-")
 	if least, err = parseNodeCount(low); err != nil {
@@ -78,8 +78,8 @@ func parseNodeCount(s string) (int, error) {
 	return n * factor, nil
 }
 
-// parseGeometry reads one number of -B: a least count, perhaps with a most that is
-// not used, or "*" for any (0).
+// parseGeometry reads one number of -B. The number is the least count; a most behind it is
+// ignored, and "*" stands for any count (0).
 func parseGeometry(s string) (int, error) {
 	if s == "" || s[0] == '*' {
 		return 0, nil

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// Split splits a command line into words as a POSIX shell does: blanks separate,
-// single quotes keep everything, double quotes keep all but a backslash before
-// ", \, $ or `, and a backslash outside quotes keeps the next character. Nothing is
-// expanded. The error says which quote is not closed.
+// Split splits a command line into words as a POSIX shell does. Blanks separate words, single
+// quotes preserve all characters, double quotes preserve all but a backslash before ", \, $ or
+// `, and a backslash outside quotes preserves the next character. Split expands nothing. The
+// error says which quote is not closed.
 func Split(line string) ([]string, error) {
 	var (
 		words  []string
@@ -49,8 +49,8 @@ func Split(line string) ([]string, error) {
 	return words, nil
 }
 
-// quoted returns what stands inside the quotes that s starts with, and how much of
-// s they take.
+// quoted returns the text inside the quotes that s starts with, and the number of bytes of s
+// that it read.
 func quoted(s string) (inside string, length int, ok bool) {
 	if s[0] == '\'' {
 		end := strings.IndexByte(s[1:], '\'')

@@ -1,6 +1,6 @@
-// Package arrays has the job arrays whose tasks cannot stay one job: at the start of a
-// window some tasks run and others wait, and tasks may differ in what they ask for. Then
-// several jobs stand for the array, and dependencies on the array have to follow.
+// Package arrays divides job arrays into several jobs and rewrites the dependencies on them. An
+// array cannot stay one job if some of its tasks run and others wait at the start of a window,
+// or if its tasks ask for different things.
 package arrays
 
 import (
@@ -16,24 +16,24 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// The notes that count what several jobs in place of one array cannot express.
+// The notes that count what several jobs in place of an array cannot express.
 const (
 	// NoteLimit counts arrays with a limit on how many of their tasks run at once. Each of
 	// the jobs has that limit for itself.
 	NoteLimit = "array_limit_in_parts"
-	// NoteDependency counts dependencies that named an array and are approximated: on the
-	// failure of some task, of each task on its counterpart, or one of several conditions.
+	// NoteDependency counts dependencies on an array that are only approximated: on the failure
+	// of some task, of each task on the task of the same index, and one of several conditions.
 	NoteDependency = "dependency_on_parts"
 )
 
-// Part is a job that stands for some tasks of an array.
+// Part is a job that represents some tasks of an array.
 type Part struct {
 	Job   *hpc.Job
 	Tasks []int // ascending, once they are all known
 	Alone bool  // one task, as a job that is no array
 }
 
-// task is what a dependency on one of its tasks names.
+// task returns what a dependency on task i of the part names.
 func (p *Part) task(i int) string {
 	if p.Alone {
 		return p.Job.ID
@@ -41,7 +41,7 @@ func (p *Part) task(i int) string {
 	return p.Job.ID + "_" + strconv.Itoa(i)
 }
 
-// endsWell reports whether all of its tasks are to end well.
+// endsWell reports whether all tasks of the part end with exit code 0.
 func (p *Part) endsWell() bool {
 	return p.Job.CancelAfter == 0 && !slices.ContainsFunc(p.Tasks, func(i int) bool {
 		d, ends := workload.Occupied(p.Job.RunTimeOf(i), p.Job.TimeLimit)
@@ -49,13 +49,14 @@ func (p *Part) endsWell() bool {
 	})
 }
 
-// Parts are the jobs that stand for the tasks of arrays, by the arrays' IDs.
+// Parts are the jobs that represent the tasks of arrays, by the ID of the array.
 type Parts map[string][]*Part
 
 // Add adds a part of an array.
 func (a Parts) Add(array string, p *Part) { a[array] = append(a[array], p) }
 
-// Limited counts the arrays of several jobs that limit how many of their tasks run at once.
+// Limited returns the number of arrays that became several jobs and that limit how many of
+// their tasks run at once.
 func (a Parts) Limited() (n int) {
 	for _, parts := range a {
 		if len(parts) > 1 && slices.ContainsFunc(parts, func(p *Part) bool { return strings.ContainsRune(p.Job.Array, '%') }) {
@@ -65,9 +66,10 @@ func (a Parts) Limited() (n int) {
 	return n
 }
 
-// depend returns the dependencies that replace one on an array, or on a task of one: none,
-// if no task is left. oneOf says that one of several conditions is enough. isArray is false
-// if the dependency is on none of the arrays, exact is false if the result is approximate.
+// depend returns the dependencies that replace a dependency on an array or on a task of one. It
+// returns none if no task is left. oneOf says that one of several conditions is enough. isArray
+// is false if the dependency is on none of the arrays. exact is false if the result is an
+// approximation.
 func (a Parts) depend(d sbatch.Dependency, oneOf bool) (list []sbatch.Dependency, isArray, exact bool) {
 	on := func(name, kind string) {
 		d.Job, d.Type = name, kind
@@ -113,9 +115,9 @@ func (a Parts) depend(d sbatch.Dependency, oneOf bool) (list []sbatch.Dependency
 }
 
 // Rewrite replaces a job's dependencies on arrays by dependencies on their parts, and drops
-// those on jobs that are not known. known returns the ID of a job, or "" if it is not known.
-// Rewrite returns how many dependencies it dropped and how many it only approximated. A
-// dependency that cannot be read stays as it is.
+// dependencies on unknown jobs. known returns the ID of a job, or "" for an unknown one.
+// Rewrite returns how many dependencies it dropped and how many it approximated. It changes
+// nothing if the dependency cannot be read.
 func (a Parts) Rewrite(job *hpc.Job, known func(id string) string) (gone, inexact int) {
 	deps, err := sbatch.ParseDependency(job.Dependency)
 	if err != nil {
@@ -146,9 +148,9 @@ func (a Parts) Rewrite(job *hpc.Job, known func(id string) string) (gone, inexac
 	return gone, inexact
 }
 
-// BeginWhenEligible delays a job whose dependencies had all been fulfilled before the
-// window's start until the instant at which it became eligible, because its age counts
-// from there. It reports whether the job needed that.
+// BeginWhenEligible delays a job whose dependencies had all been fulfilled before the window's
+// start to the instant at which it became eligible, because slurmctld counts its age from
+// there. It reports whether it changed the job.
 func BeginWhenEligible(job *hpc.Job, start hpc.Time) bool {
 	r := job.Recorded
 	if r == nil || job.Hold || r.Start != 0 && r.Start < start {
@@ -162,10 +164,10 @@ func BeginWhenEligible(job *hpc.Job, start hpc.Time) bool {
 	return true
 }
 
-// Split makes jobs of their own, called ARRAY_TASK, of the tasks of arrays that are recorded
-// to run at an instant, and leaves out tasks that had ended by then. A job that depends on
-// an array then depends on what is left of it. Split returns how many jobs it added or
-// changed. An array without a record of its single tasks stays as it is.
+// Split makes a job of its own, called ARRAY_TASK, of each task of an array that runs at an
+// instant according to the record, and removes tasks that had ended by then. It rewrites the
+// dependencies on such an array. It returns how many jobs it added or changed. An array without
+// a record of its single tasks stays unchanged.
 func Split(w *workload.Workload, at hpc.Time) (n int) {
 	arrays := make(Parts)
 	var running []*hpc.Job
@@ -210,8 +212,8 @@ func Split(w *workload.Workload, at hpc.Time) (n int) {
 	return n
 }
 
-// splitArray is [Split] for one array, which it may change. The part that has several
-// tasks, if there is one, is the last.
+// splitArray is [Split] for one array, which it may change. A part of several tasks, if there
+// is one, is the last of parts.
 func splitArray(job *hpc.Job, at hpc.Time) (parts []*Part, split bool) {
 	r := job.Recorded
 	array, err := hpc.ParseArray(job.Array)
@@ -238,7 +240,7 @@ func splitArray(job *hpc.Job, at hpc.Time) (parts []*Part, split bool) {
 	return parts, true
 }
 
-// taskOf is a task of an array as a job of its own.
+// taskOf returns a task of an array as a job of its own.
 func taskOf(array *hpc.Job, task int) *hpc.Job {
 	job, fate := *array, array.Recorded.OfTask(task)
 	job.ID += "_" + strconv.Itoa(task)
@@ -248,8 +250,8 @@ func taskOf(array *hpc.Job, task int) *hpc.Job {
 	return &job
 }
 
-// reduce leaves only some tasks of an array. Of each task it is known whether it started
-// and whether it ended.
+// reduce removes all tasks but those in left. The record must say of each task whether it
+// started and whether it ended.
 func reduce(job *hpc.Job, left []int) {
 	_, limit, limited := strings.Cut(job.Array, "%")
 	if job.Array = IndexList(left); limited {
@@ -297,8 +299,8 @@ func IndexList(list []int) string {
 	return b.String()
 }
 
-// Same reports whether two tasks can be one job. A limit on how many run at once
-// may be known of one only.
+// Same reports whether two tasks can belong to one job. The limit on tasks that run at once may
+// be known of only one of them.
 func Same(a, b *hpc.Job) bool {
 	x, y := a.Request, b.Request
 	if x.Array == "" || y.Array == "" {
@@ -307,7 +309,7 @@ func Same(a, b *hpc.Job) bool {
 	return a.Submit == b.Submit && a.CancelAfter == b.CancelAfter && reflect.DeepEqual(x, y)
 }
 
-// Join adds tasks, which behave as a job says, to the part of an array.
+// Join adds tasks to the part. They behave as the job task says.
 func (p *Part) Join(task *hpc.Job, tasks []int) {
 	job := p.Job
 	for _, i := range tasks {
@@ -329,7 +331,7 @@ func (p *Part) Join(task *hpc.Job, tasks []int) {
 	}
 }
 
-// Record notes what became of some of the part's tasks.
+// Record sets what became of some tasks of the part.
 func (p *Part) Record(task *hpc.Job, tasks []int) {
 	whole, part := p.Job.Recorded, task.Recorded
 	for _, i := range tasks {
@@ -339,7 +341,7 @@ func (p *Part) Record(task *hpc.Job, tasks []int) {
 	}
 }
 
-// earlier returns the earlier of two instants; an instant of 0 is not known.
+// earlier returns the earlier of two instants. An instant of 0 is not known.
 func earlier(a, b hpc.Time) hpc.Time {
 	if a == 0 || b != 0 && b < a {
 		return b

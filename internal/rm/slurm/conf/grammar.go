@@ -1,6 +1,12 @@
 package conf
 
-import "strings"
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"rmreplay/internal/spelling"
+)
 
 // grammar has the keys that a file, or the rest of a line, may have.
 type grammar map[string]spec // by lower-case key
@@ -31,37 +37,11 @@ func (g grammar) canonical(key string) string {
 // suggest returns "; did you mean X?" with the known key most similar to a wrong key, or "" if
 // none is similar.
 func (g grammar) suggest(key string) string {
-	best, distance := "", len(key)/3+1
-	for lower, k := range g {
-		d := editDistance(strings.ToLower(key), lower)
-		if d < distance || d == distance && best != "" && k.name < best {
-			best, distance = k.name, d
-		}
-	}
-	if best == "" {
+	near := spelling.Nearest(strings.ToLower(key), len(key)/3, slices.Collect(maps.Keys(g)))
+	if near == "" {
 		return ""
 	}
-	return "; did you mean " + best + "?"
-}
-
-// editDistance returns the Levenshtein distance in bytes.
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost = 1 + min(diagonal, row[j], row[j+1])
-			}
-			diagonal, row[j+1] = row[j+1], cost
-		}
-	}
-	return row[len(b)]
+	return "; did you mean " + g[near].name + "?"
 }
 
 // add adds keys of one kind and returns the grammar.

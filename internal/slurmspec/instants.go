@@ -1,4 +1,4 @@
-package workload
+package slurmspec
 
 import (
 	"errors"
@@ -9,12 +9,15 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// The latest instant that is taken for one: a clock that runs ahead of it is wrong,
-// and no sum of times overflows.
+// LastInstant is the latest instant that a reader accepts, in seconds since the Unix epoch:
+// 2200-01-01. A later one is the mistake of a clock, and sums of times must not overflow.
+const LastInstant = 7258118400
+
+// lastYear is the last year of an instant that is written with a date.
 const lastYear = 2200
 
-// ParseInstant is [ParseTime] for an instant that must be known. The error says what
-// would be right.
+// ParseInstant is [ParseTime] for an instant that must be known. Words for an unknown time
+// are an error. The error says what would be right.
 func ParseInstant(text string, zone *time.Location) (hpc.Time, error) {
 	if at, ok := isoTime([]byte(text), zone); ok {
 		return at, nil
@@ -29,8 +32,9 @@ func ParseInstant(text string, zone *time.Location) (hpc.Time, error) {
 var errNotTime = errors.New("not a time (want 2024-03-01T08:00:00, or seconds since 1970)")
 
 // ParseTime reads an instant as Slurm's commands print it: in ISO 8601 with or without a
-// zone, with a blank for the T, or in seconds since 1970 (SLURM_TIME_FORMAT=%s). An
-// instant without a zone is in the given one. The words for an unknown time give 0.
+// zone, with a T or a blank before the hour, or in seconds since 1970
+// (SLURM_TIME_FORMAT=%s). An instant without a zone is in the given zone. ParseTime returns
+// 0 for the words that mean an unknown time.
 func ParseTime(text []byte, zone *time.Location) (hpc.Time, error) {
 	if t, ok := isoTime(text, zone); ok {
 		return t, nil
@@ -38,8 +42,8 @@ func ParseTime(text []byte, zone *time.Location) (hpc.Time, error) {
 	return otherTime(string(text), zone)
 }
 
-// isoTime reads the form that sacct has by default, "2024-03-01T08:00:00", in as little
-// time as possible.
+// isoTime reads sacct's default form, "2024-03-01T08:00:00". It reads the digits itself,
+// because a dump has three instants a line and time.Parse would take most of the reading.
 func isoTime(text []byte, zone *time.Location) (hpc.Time, bool) {
 	if len(text) != 19 || text[4] != '-' || text[7] != '-' || text[10] != 'T' && text[10] != ' ' || text[13] != ':' || text[16] != ':' {
 		return 0, false
@@ -65,14 +69,14 @@ func isoTime(text []byte, zone *time.Location) (hpc.Time, bool) {
 	return hpc.Unix(t.Unix()), true
 }
 
-// otherTime reads the less usual forms.
+// otherTime reads all other forms.
 func otherTime(text string, zone *time.Location) (hpc.Time, error) {
 	switch text = strings.TrimSpace(text); text {
 	case "", "Unknown", "None", "N/A", "INVALID", "0":
 		return 0, nil
 	}
 	if sec, err := strconv.ParseInt(text, 10, 64); err == nil {
-		if sec < 0 || sec > 7258118400 { // 2200-01-01
+		if sec < 0 || sec > LastInstant {
 			return 0, errNotTime
 		}
 		return hpc.Unix(sec), nil

@@ -1,0 +1,247 @@
+package finished_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"rmreplay/internal/finished"
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/workload"
+)
+
+// TestWindow checks which jobs belong to a window from minute 60 to 120, and which of them are
+// preset.
+func TestWindow(t *testing.T) {
+	opts := workload.ReadOptions{Start: minute(60), End: minute(120)}
+	for _, tt := range []struct {
+		record     *finished.Job
+		in, preset bool
+	}{
+		{ran("7", 0, 10, 59, hpc.Completed, ""), false, false},
+		{ran("7", 0, 10, 60, hpc.Completed, ""), false, false},
+		{ran("7", 0, 10, 61, hpc.Completed, ""), true, true},
+		{ran("7", 0, 59, -1, hpc.Running, ""), true, true},
+		{ran("7", 0, 60, 61, hpc.Completed, ""), true, false},
+		{ran("7", 0, -1, -1, hpc.Pending, ""), true, false},
+		{ran("7", 0, -1, 50, hpc.Cancelled, ""), false, false},
+		{ran("7", 119, 130, 140, hpc.Completed, ""), true, false},
+		{ran("7", 120, 130, 140, hpc.Completed, ""), false, false},
+	} {
+		w := build(t, opts, tt.record, ran("1", 80, 90, 100, hpc.Completed, ""))
+		outside := 1
+		if tt.in {
+			outside = 0
+		}
+		if w.Jobs.Len() != 2-outside || w.Rules[finished.NoteOutside] != outside {
+			t.Errorf("%+v: %d jobs, %d outside", tt.record, w.Jobs.Len(), w.Rules[finished.NoteOutside])
+		} else if tt.in && w.Preset(jobByID(t, w, "7")) != tt.preset {
+			t.Errorf("%+v: preset %t", tt.record, !tt.preset)
+		}
+	}
+}
+
+// TestBehaviour checks what a job does in the replay, by how it ended.
+func TestBehaviour(t *testing.T) {
+	with := func(r *finished.Job, change func(*finished.Job)) *finished.Job {
+		change(r)
+		return r
+	}
+	for _, tt := range []struct {
+		record *finished.Job
+		want   hpc.Behaviour
+	}{
+		{ran("7", 0, 10, 30, hpc.Completed, ""), hpc.Behaviour{RunTime: 20 * time.Minute}},
+		{ran("7", 0, 10, 30, hpc.Failed, ""), hpc.Behaviour{RunTime: 20 * time.Minute, ExitCode: 1}},
+		{with(ran("7", 0, 10, 30, hpc.Failed, ""), func(r *finished.Job) { r.ExitCode, r.Signal = 0, 9 }), hpc.Behaviour{RunTime: 20 * time.Minute, ExitCode: 137}},
+		{ran("7", 0, 10, 30, hpc.NodeFail, ""), hpc.Behaviour{RunTime: 20 * time.Minute, ExitCode: 1}},
+		{with(ran("7", 0, 10, 30, hpc.Completed, ""), func(r *finished.Job) { r.Suspended = 5 * time.Minute }), hpc.Behaviour{RunTime: 15 * time.Minute}},
+		{with(ran("7", 0, 10, 30, hpc.Completed, ""), func(r *finished.Job) { r.Elapsed = 7 * time.Minute }), hpc.Behaviour{RunTime: 7 * time.Minute}},
+		{ran("7", 0, 10, 30, hpc.TimedOut, ""), hpc.Behaviour{RunTime: hpc.Unlimited}},
+		{with(ran("7", 0, 10, 30, hpc.TimedOut, ""), func(r *finished.Job) { r.TimeLimit = 0 }), hpc.Behaviour{RunTime: 20 * time.Minute, ExitCode: 1}},
+		{ran("7", 0, 10, -1, hpc.Running, ""), hpc.Behaviour{RunTime: hpc.Unlimited}},
+		{ran("7", 0, -1, -1, hpc.Pending, ""), hpc.Behaviour{RunTime: hpc.Unlimited}},
+		{ran("7", 0, -1, 30, hpc.Cancelled, ""), hpc.Behaviour{RunTime: hpc.Unlimited, CancelAfter: 30 * time.Minute}},
+		{ran("7", 5, -1, 5, hpc.Cancelled, ""), hpc.Behaviour{RunTime: hpc.Unlimited, CancelAfter: 1}},
+	} {
+		w := build(t, workload.ReadOptions{}, tt.record)
+		if diff := cmp.Diff(tt.want, w.Jobs.At(0).Behaviour); diff != "" {
+			t.Errorf("%+v: -want +got\n%s", tt.record, diff)
+		}
+	}
+}
+
+// TestRules checks each rule with one record that breaks it: a strict reader refuses the
+// record, and another one counts it, and keeps it if it is no job.
+func TestRules(t *testing.T) {
+	good := ran("1", 0, 10, 20, hpc.Completed, "")
+	for _, tt := range []struct {
+		rule     string
+		unusable bool
+		record   *finished.Job
+		says     string
+	}{
+		{finished.RuleNoSubmit, true, ran("7", -1, 10, 20, hpc.Completed, ""), "job 7: no submit time"},
+		{finished.RuleNoSize, true, &finished.Job{ID: "7", Submit: minute(1)}, "job 7: neither processors nor nodes"},
+		{finished.RuleDuplicate, true, good, "job 1 is there twice"},
+		{finished.RuleNoStartAtAll, true, ran("7", 0, -1, 20, hpc.Completed, ""), "job 7: it ran and ended"},
+		{finished.RuleNoRecord, true, ran("7_[5-x]", 0, -1, -1, hpc.Pending, ""), "job 7_[5-x]: "},
+		{finished.RuleTimesReversed, false, ran("7", 5, 3, 20, hpc.Completed, ""), "contradict each other"},
+		{finished.RuleTimesReversed, false, ran("7", 0, 30, 20, hpc.Completed, ""), "contradict each other"},
+		{finished.RuleBadSubmitLine, false, ran("7", 0, 10, 20, hpc.Completed, "--nodse=3"), "did you mean --nodes?"},
+		{workload.RuleRenamed, false, ran("1", 1, 11, 21, hpc.Completed, ""), "job 1 is there twice, with other times"},
+	} {
+		w := build(t, workload.ReadOptions{}, good, tt.record)
+		unusable := 0
+		if tt.unusable {
+			unusable = 1
+		}
+		if w.Rules[tt.rule] != 1 || len(w.Unusable) != unusable || w.Jobs.Len() != 2-unusable {
+			t.Errorf("%s: rules %v, %d unusable, %d jobs", tt.rule, w.Rules, len(w.Unusable), w.Jobs.Len())
+		}
+		if tt.unusable && len(w.Unusable) == 1 && w.Unusable[0].Rule != tt.rule {
+			t.Errorf("%s: unusable %+v", tt.rule, w.Unusable[0])
+		}
+		b := finished.NewBuilder("test", workload.ReadOptions{Strict: true})
+		first, second := *good, *tt.record
+		err := b.Add(&first, "")
+		if err == nil {
+			err = b.Add(&second, "")
+		}
+		if err == nil {
+			_, err = b.Finish()
+		}
+		if err == nil || !strings.Contains(err.Error(), tt.says) || !strings.Contains(err.Error(), "(rule "+tt.rule+")") {
+			t.Errorf("%s: a strict reader says %v, want %q", tt.rule, err, tt.says)
+		}
+	}
+}
+
+func TestNoJobs(t *testing.T) {
+	b := finished.NewBuilder("test", workload.ReadOptions{})
+	if err := b.Add(&finished.Job{ID: "7", ReqCPUs: 1}, "seven"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Finish(); err == nil || err.Error() != "no usable job in it (no_submit_time 1)" {
+		t.Error(err)
+	}
+}
+
+// TestSteps checks that the earliest step of a job without a start says when it started.
+func TestSteps(t *testing.T) {
+	b := finished.NewBuilder("test", workload.ReadOptions{})
+	record := ran("7", 10, -1, 40, hpc.Completed, "")
+	if err := b.Add(record, ""); err != nil {
+		t.Fatal(err)
+	}
+	if !b.LacksStart([]byte("7")) || b.LacksStart([]byte("8")) {
+		t.Error("only job 7 lacks its start")
+	}
+	for _, at := range []int{30, 20, 25, 5, -1} { // minute 5 is before the submission
+		b.Step("7", minute(at))
+	}
+	b.Step("8", minute(20))
+	w, err := b.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	job := w.Jobs.At(0)
+	if job.Recorded.Start != minute(20) || job.RunTime != 20*time.Minute || w.Rules[finished.RuleNoStart] != 1 {
+		t.Errorf("%+v, recorded %+v, rules %v", job, job.Recorded, w.Rules)
+	}
+}
+
+// TestMissing checks that a builder names each kind of information that no record has.
+func TestMissing(t *testing.T) {
+	full := finished.Job{
+		ID: "7", ArrayTask: -1, Elapsed: -1, Submit: minute(1), ReqCPUs: 1, User: "ann", HasUID: true, Account: "a", QOS: "q",
+		TimeLimit: time.Hour, MemPerNode: 1, NodeList: "n1", SubmitLine: "sbatch x",
+	}
+	for text, without := range map[string]func(*finished.Job){
+		"":                                 func(*finished.Job) {},
+		"no job has a user":                func(r *finished.Job) { r.User = "" },
+		"no job has a UID":                 func(r *finished.Job) { r.HasUID = false },
+		"no job has an account":            func(r *finished.Job) { r.Account = "" },
+		"no job has a QOS":                 func(r *finished.Job) { r.QOS = "" },
+		"no job has a time limit":          func(r *finished.Job) { r.TimeLimit = 0 },
+		"no job asks for memory":           func(r *finished.Job) { r.MemPerNode = 0 },
+		"no job has a node list":           func(r *finished.Job) { r.NodeList = "" },
+		"no job has its command line":      func(r *finished.Job) { r.SubmitLine = "" },
+		"no job has a user|no job has a Q": func(r *finished.Job) { r.User, r.QOS = "", "" },
+	} {
+		b := finished.NewBuilder("test", workload.ReadOptions{})
+		record := full
+		without(&record)
+		if err := b.Add(&record, ""); err != nil {
+			t.Fatal(err)
+		}
+		var want []string
+		if text != "" {
+			want = strings.Split(text, "|")
+		}
+		missing := b.Missing()
+		if len(missing) != len(want) {
+			t.Errorf("%q: missing %q", text, missing)
+			continue
+		}
+		for i := range want {
+			if !strings.HasPrefix(missing[i], want[i]) {
+				t.Errorf("missing %q, want %q", missing[i], want[i])
+			}
+		}
+	}
+}
+
+// sameTasks is what a workload says of each task of each job, by ID and task. The order of
+// tasks decides only how an array writes it: which values are the array's, and which differ.
+func sameTasks(w *workload.Workload) map[string]string {
+	tasks := make(map[string]string)
+	for _, job := range w.Jobs.All() {
+		for _, task := range workload.TasksOf(job) {
+			fate := job.Recorded.OfTask(task)
+			fate.State = "" // of an array only if all tasks share it
+			tasks[fmt.Sprint(job.ID, " ", task)] = fmt.Sprintf("%v %+v runs %v, exits %d, is cancelled after %v, %+v",
+				job.Submit, job.Request, job.RunTimeOf(task), job.ExitCodeOf(task), job.CancelAfter, fate)
+		}
+	}
+	return tasks
+}
+
+// TestOrderOfRecords checks that a workload does not depend on the order of the records.
+func TestOrderOfRecords(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var records []*finished.Job
+		for id := range rapid.IntRange(1, 6).Draw(t, "jobs") {
+			submit := rapid.IntRange(0, 2).Draw(t, "submit")
+			options := ""
+			if id > 0 && rapid.Bool().Draw(t, "depends") {
+				options = fmt.Sprintf("-d afterany:%d", rapid.IntRange(1, id).Draw(t, "on"))
+			}
+			tasks := []string{fmt.Sprint(id + 1)}
+			if n := rapid.IntRange(0, 3).Draw(t, "tasks"); n > 0 {
+				options += fmt.Sprintf(" -a 0-%d", n-1)
+				tasks = nil
+				for task := range n {
+					tasks = append(tasks, fmt.Sprintf("%d_%d", id+1, task))
+				}
+			}
+			for _, task := range tasks {
+				start := submit + rapid.IntRange(0, 5).Draw(t, "wait")
+				state := rapid.SampledFrom([]hpc.State{hpc.Completed, hpc.Failed}).Draw(t, "state")
+				records = append(records, ran(task, submit, start, start+rapid.IntRange(1, 9).Draw(t, "run"), state, options))
+			}
+		}
+		shuffled := rapid.Permutation(records).Draw(t, "order")
+		want, got := build(t, workload.ReadOptions{}, records...), build(t, workload.ReadOptions{}, shuffled...)
+		if diff := cmp.Diff(sameTasks(want), sameTasks(got)); diff != "" {
+			t.Fatalf("-in order +shuffled\n%s", diff)
+		}
+		if diff := cmp.Diff(want.Rules, got.Rules); diff != "" {
+			t.Fatalf("rules: -in order +shuffled\n%s", diff)
+		}
+	})
+}

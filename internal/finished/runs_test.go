@@ -1,0 +1,267 @@
+package finished_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"rmreplay/internal/finished"
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/slurmspec"
+	"rmreplay/internal/slurmspec/sbatch"
+	"rmreplay/internal/workload"
+	"rmreplay/internal/workload/arrays"
+)
+
+// minute returns the instant of a minute of the tests; a negative minute is not known.
+func minute(n int) hpc.Time {
+	if n < 0 {
+		return 0
+	}
+	return hpc.Unix(1_700_000_000 + 60*int64(n))
+}
+
+// ran is a record of a job with instants in minutes, of which a negative one is not known.
+// id is Slurm's notation, followed by "@MINUTE" where the job became eligible later than it
+// was submitted. options are those of its sbatch.
+func ran(id string, submit, start, end int, state hpc.State, options string) *finished.Job {
+	id, at, delayed := strings.Cut(id, "@")
+	eligible := submit
+	if delayed {
+		fmt.Sscan(at, &eligible)
+	}
+	parsed, err := slurmspec.ParseJobID(id)
+	if err != nil {
+		panic(err)
+	}
+	r := &finished.Job{
+		ID: id, Number: parsed.Number, ArrayTask: parsed.Task, ArrayRest: parsed.Rest, Elapsed: -1,
+		Submit: minute(submit), Eligible: minute(eligible), Start: minute(start), End: minute(end),
+		State: state, ReqCPUs: 1, TimeLimit: 24 * time.Hour, NodeList: "n1", SubmitLine: "sbatch " + options + " job.sh",
+	}
+	if strings.Contains(id, "_") {
+		r.ArrayJob = parsed.Number
+	}
+	if start < 0 {
+		r.NodeList = ""
+	}
+	if state == hpc.Failed {
+		r.ExitCode = 1
+	}
+	return r
+}
+
+// build makes a workload of copies of records, because a builder may change those that it gets.
+func build(t interface {
+	Helper()
+	Fatal(args ...any)
+}, opts workload.ReadOptions, records ...*finished.Job) *workload.Workload {
+	t.Helper()
+	b := finished.NewBuilder("test", opts)
+	for _, r := range records {
+		record := *r
+		if err := b.Add(&record, r.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w, err := b.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// builtAt makes a workload of records with a window that begins at a minute.
+func builtAt(t *testing.T, start int, records ...*finished.Job) *workload.Workload {
+	t.Helper()
+	return build(t, workload.ReadOptions{Start: minute(start)}, records...)
+}
+
+func jobByID(t *testing.T, w *workload.Workload, id string) *hpc.Job {
+	t.Helper()
+	for _, job := range w.Jobs.All() {
+		if job.ID == id {
+			return job
+		}
+	}
+	t.Fatalf("no job %s among %d", id, w.Jobs.Len())
+	return nil
+}
+
+// TestDependenciesOnParts checks that a job that depends on an array still does so if the array
+// became several jobs, because some tasks ran when the window began or were cancelled.
+func TestDependenciesOnParts(t *testing.T) {
+	const a = "-a 0-3"
+	running := []*finished.Job{ran("5_0", 0, 10, 100, hpc.Completed, a), ran("5_1", 0, 10, 90, hpc.Completed, a)}
+	mixed := []*finished.Job{
+		ran("5_0", 0, 10, 50, hpc.Completed, a), // before the window
+		ran("5_1", 0, 10, 90, hpc.Completed, a),
+		ran("5_2", 0, 70, 100, hpc.Failed, a),
+		ran("5_3", 0, -1, 80, hpc.Cancelled, a),
+	}
+	for _, tt := range []struct {
+		array      []*finished.Job
+		asks, want string
+		gone, not  int
+	}{
+		{running, "afterok:5", "afterok:5_0,afterok:5_1", 0, 0},
+		{running, "afterok:5_1", "afterok:5_1", 0, 0},
+		{running, "afterany:5_*", "afterany:5_0,afterany:5_1", 0, 0},
+		{running, "after:5+7", "after:5_0+7,after:5_1+7", 0, 0},
+		{running, "afternotok:5", "afternotok:5_0,afternotok:5_1", 0, 1},
+		{running, "afterany:5?singleton", "afterany:5_0?singleton", 0, 1}, // the last to end
+		{mixed, "afterany:5", "afterany:5_1,afterany:5,afterany:5#2", 0, 0},
+		{mixed, "afterany:5_*,singleton", "afterany:5_1,afterany:5_*,afterany:5#2_*,singleton", 0, 0},
+		{mixed, "afternotok:5", "afterany:5_1,afternotok:5,afternotok:5#2", 0, 1},
+		{mixed, "aftercorr:5", "aftercorr:5_1,aftercorr:5,aftercorr:5#2", 0, 1},
+		{mixed, "afterok:5_1:5_2:5_3", "afterok:5_1,afterok:5_2,afterok:5#2_3", 0, 0},
+		{mixed, "afterok:5_0", "", 1, 0},
+		{mixed, "afterok:5_0?afterok:5_1", "", 1, 0},
+		{mixed, "afterok:4,afterok:5_0:5_2", "afterok:5_2", 2, 0},
+	} {
+		w := builtAt(t, 60, append(slices.Clip(tt.array), ran("6", 5, 110, 120, hpc.Completed, "-d "+tt.asks))...)
+		if got := jobByID(t, w, "6").Dependency; got != tt.want {
+			t.Errorf("%s of %d: %s, want %s", tt.asks, len(tt.array), got, tt.want)
+		}
+		if got := w.Rules[finished.NoteDependencyGone]; got != tt.gone {
+			t.Errorf("%s of %d: %d dropped, want %d", tt.asks, len(tt.array), got, tt.gone)
+		}
+		if got := w.Rules[arrays.NoteDependency]; got != tt.not {
+			t.Errorf("%s of %d: %d not the same, want %d", tt.asks, len(tt.array), got, tt.not)
+		}
+		for _, p := range workload.Validate(w, workload.Cluster{}) {
+			if p.Rule == workload.RuleUnknownDependency || p.Rule == workload.RuleBadDependency {
+				t.Errorf("%s of %d: %s", tt.asks, len(tt.array), p)
+			}
+		}
+	}
+}
+
+// TestArrayLimit checks that an array with a limit is counted if it became several jobs, which
+// cannot share the limit, and only then.
+func TestArrayLimit(t *testing.T) {
+	task := func(i, start int, options string) *finished.Job {
+		return ran(fmt.Sprintf("5_%d", i), 0, start, start+30, hpc.Completed, options)
+	}
+	for _, tt := range []struct {
+		options string
+		start   int
+		want    int
+	}{{"-a 0-2%1", 50, 1}, {"-a 0-2%1", 70, 0}, {"-a 0-2", 50, 0}} {
+		w := builtAt(t, 60, task(0, tt.start, tt.options), task(1, 100, tt.options), task(2, 130, tt.options))
+		if got := w.Rules[arrays.NoteLimit]; got != tt.want {
+			t.Errorf("%s, the first at %d: %d, want %d", tt.options, tt.start, got, tt.want)
+		}
+	}
+}
+
+// TestEligible checks that a job becomes eligible when it did, if a dependency on a job
+// outside the window or a hold had kept it from that.
+func TestEligible(t *testing.T) {
+	for _, tt := range []struct {
+		record *finished.Job
+		begin  time.Duration // in minutes
+		hold   bool
+	}{
+		{ran("7@55", 0, 80, 90, hpc.Completed, "-d afterok:6"), 55, false},
+		{ran("7@58", 0, -1, -1, hpc.Pending, "-d afterok:6 --begin=now+10minutes"), 58, false},
+		{ran("7@10", 0, -1, -1, hpc.Pending, "-d afterok:6 --begin=now+10minutes"), 10, false},
+		{ran("7@55", 0, 80, 90, hpc.Completed, "-d afterok:6,afterok:8"), 0, false}, // waits for 8 again
+		{ran("7@-1", 0, -1, -1, hpc.Pending, "-d afterok:6"), 0, false},
+		{ran("7@50", 0, 50, 90, hpc.Completed, "-d afterok:6"), 0, false}, // preset
+		{ran("7@75", 62, 80, 90, hpc.Completed, "-H"), 13, false},
+		{ran("7@-1", 62, 80, 90, hpc.Completed, "-H"), 18, false},
+		{ran("7@62", 62, 80, 90, hpc.Completed, "-H"), 0, false},
+		{ran("7@-1", 62, -1, 90, hpc.Cancelled, "-H"), 0, true},
+		{ran("7@-1", 62, -1, -1, hpc.Pending, "-H"), 0, true},
+	} {
+		w := builtAt(t, 60, ran("6", 0, 0, 50, hpc.Completed, ""), tt.record, ran("8", 0, 70, 75, hpc.Completed, ""))
+		job := jobByID(t, w, "7")
+		if job.Begin != tt.begin*time.Minute || job.Hold != tt.hold {
+			t.Errorf("%s: begins after %s, held %t", tt.record.SubmitLine, job.Begin, job.Hold)
+		}
+		counted := 0
+		if tt.begin > 10 {
+			counted = 1
+		}
+		if w.Rules[finished.NoteBegin] != counted {
+			t.Errorf("%s: %d counted, want %d", tt.record.SubmitLine, w.Rules[finished.NoteBegin], counted)
+		}
+	}
+}
+
+// TestRequeuedPreset checks that a job that ran at the window's start and was requeued becomes
+// two jobs, a preset one and a later one, in every order of the records of its runs.
+func TestRequeuedPreset(t *testing.T) {
+	runs := []*finished.Job{
+		ran("7", 0, 10, 90, hpc.NodeFail, "-d afterok:1 --begin=now+10minutes"),
+		ran("7@92", 90, 100, 110, hpc.Preempted, "-d afterok:1 --begin=now+10minutes"),
+		ran("7@113", 110, 120, 150, hpc.Completed, "-d afterok:1 --begin=now+10minutes"),
+	}
+	after := ran("8", 5, 160, 170, hpc.Completed, "-d afterok:7")
+	for _, order := range [][3]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}} {
+		w := builtAt(t, 60, runs[order[0]], runs[order[1]], runs[order[2]], after)
+		first, last := jobByID(t, w, "7#2"), jobByID(t, w, "7")
+		if !w.Preset(first) || first.RunTime != 80*time.Minute || first.ExitCode == 0 || first.Requeue == nil || *first.Requeue {
+			t.Errorf("%v: first %+v", order, first)
+		}
+		if w.Preset(last) || last.Submit != first.Submit || last.RunTime != 30*time.Minute || last.ExitCode != 0 ||
+			last.Begin != 92*time.Minute || last.Dependency != "" || last.Requeue != nil {
+			t.Errorf("%v: last %+v", order, last)
+		}
+		if got := jobByID(t, w, "8").Dependency; got != "afterok:7" {
+			t.Errorf("%v: job 8 waits for %s", order, got)
+		}
+		for _, p := range workload.Validate(w, workload.Cluster{}) {
+			if p.Rule == workload.RuleLaterDependency {
+				t.Errorf("%v: %s", order, p)
+			}
+		}
+		want := map[string]int{finished.NoteRequeuedPreset: 1, finished.NoteRequeued: 1, finished.NoteDependencyGone: 1}
+		if diff := cmp.Diff(want, w.Rules); diff != "" {
+			t.Errorf("%v: rules (-want +got)\n%s", order, diff)
+		}
+	}
+}
+
+// TestRequeuedTwice checks that the runs of a job become one job in every order of their records.
+func TestRequeuedTwice(t *testing.T) {
+	runs := []*finished.Job{
+		ran("7", 0, 10, 20, hpc.NodeFail, ""), ran("7", 20, 30, 40, hpc.Preempted, ""),
+		ran("7", 40, 50, 80, hpc.Completed, ""),
+	}
+	for _, order := range [][3]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}} {
+		w := builtAt(t, -1, runs[order[0]], runs[order[1]], runs[order[2]], runs[order[2]])
+		job := w.Jobs.At(0)
+		if w.Jobs.Len() != 1 || job.Submit != hpc.Unix(1_700_000_000) || job.RunTime != 30*time.Minute || job.ExitCode != 0 {
+			t.Errorf("%v: %d jobs, %+v", order, w.Jobs.Len(), job)
+		}
+		if w.Rules[finished.NoteRequeued]+w.Rules[finished.RuleDuplicate] != 3 {
+			t.Errorf("%v: rules %v", order, w.Rules)
+		}
+	}
+}
+
+// TestRequeuedTask checks that a job that depends on an array does not wait for the first run of
+// a requeued task.
+func TestRequeuedTask(t *testing.T) {
+	w := builtAt(t, 60,
+		ran("5_0", 0, 10, 90, hpc.NodeFail, "-a 0-1"), ran("5_0", 90, 100, 110, hpc.Completed, "-a 0-1"),
+		ran("5_1", 0, 70, 80, hpc.Completed, "-a 0-1"), ran("6", 5, 120, 130, hpc.Completed, "-d afterok:5"))
+	deps, err := sbatch.ParseDependency(jobByID(t, w, "6").Dependency)
+	if err != nil || len(deps.List) != 2 {
+		t.Fatalf("%v, %v", deps, err)
+	}
+	for _, d := range deps.List {
+		if job := jobByID(t, w, d.Job); job.ExitCode != 0 || w.Preset(job) {
+			t.Errorf("waits for %+v", job)
+		}
+	}
+	if !w.Preset(jobByID(t, w, "5_0#2")) {
+		t.Error("the first run does not run when the window begins")
+	}
+}

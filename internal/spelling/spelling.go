@@ -1,0 +1,52 @@
+// Package spelling finds the known name that a mistyped one most likely stands for. Every
+// reader of names uses it: of flags and commands, of the options of sbatch, of the keys of
+// slurm.conf, of JSON and of CSV.
+package spelling
+
+import "slices"
+
+// Nearest returns the known name that is the fewest edits away from a mistyped one, and the
+// first in the order of the alphabet if several are. It returns "" if every known name is
+// more than most edits away. An edit inserts, deletes or replaces a byte, or swaps two
+// neighbours (Damerau and Levenshtein, with no byte edited twice).
+func Nearest(mistyped string, most int, known []string) string {
+	best, least := "", most+1
+	for _, name := range known {
+		d := distance(mistyped, name, least)
+		if d < least || d == least && best != "" && name < best {
+			best, least = name, d
+		}
+	}
+	return best
+}
+
+// distance returns the number of edits between two names, or some number above limit if
+// there are more than limit.
+func distance(a, b string, limit int) int {
+	if d := len(a) - len(b); d > limit || -d > limit {
+		return limit + 1
+	}
+	// Three rows of the table are enough: row[j] is the distance of a[:i] and b[:j].
+	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		before, last, row = last, row, before
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			change := 1
+			if a[i-1] == b[j-1] {
+				change = 0
+			}
+			row[j] = min(last[j]+1, row[j-1]+1, last[j-1]+change)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				row[j] = min(row[j], before[j-2]+1)
+			}
+		}
+		if slices.Min(row) > limit && slices.Min(last) > limit {
+			return limit + 1
+		}
+	}
+	return row[len(b)]
+}
