@@ -72,7 +72,7 @@ and 130 if it was interrupted; the record then holds what had happened.
 			if err != nil {
 				return err
 			}
-			defer collectLate()()
+			collectLate()
 			return opts.run(c.Context(), g, spec)
 		},
 	}

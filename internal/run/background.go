@@ -18,7 +18,7 @@ const (
 // owner must call one of them. commit returns the goroutine's error.
 //
 // The batches go round between the owner and the goroutine. New memory for each batch would
-// be 21 MiB for the KTH log's events.
+// be 17 MiB for the events of the KTH log.
 type backgroundTable[T, R any] struct {
 	table *table[R]
 	put   func(*table[R], []T) error
