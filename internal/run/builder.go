@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -21,6 +22,7 @@ type builder struct {
 	open  []*submission          // the others, in the order of submission
 	heard []*submission          // known from events alone, in the order of their first events
 	byID  map[string]*submission // all submissions; nil until an event comes without a number
+	spare []submission           // allocated and not in use
 
 	accepted, rejected int
 	lastEvent          hpc.Time
@@ -74,12 +76,25 @@ type rareRow struct {
 
 func newBuilder() *builder { return &builder{} }
 
+// submissionChunk is how many submissions are allocated at once: one at a time would take 8 %
+// more time for the KTH log.
+const submissionChunk = 256
+
+func (b *builder) newSubmission() *submission {
+	if len(b.spare) == 0 {
+		b.spare = make([]submission, submissionChunk)
+	}
+	s := &b.spare[0]
+	b.spare = b.spare[1:]
+	return s
+}
+
 // job notes a submission. The job must not change from now on.
 func (b *builder) job(job *hpc.Job) {
 	s := b.byID[job.ID]
 	switch {
 	case s == nil:
-		s = &submission{}
+		s = b.newSubmission()
 		if b.byID != nil {
 			b.byID[job.ID] = s
 		}
@@ -527,6 +542,20 @@ func (r *taskRow) put(row *Row) {
 	}
 }
 
+// putOutcome makes *row the outcome of the job: the columns that metrics are computed from.
+func (r *taskRow) putOutcome(row *Row) {
+	*row = Row{
+		Job: r.job.ID, Task: int(r.task), User: r.job.User, State: r.state,
+		RecordedSubmit: r.job.Submit, Submit: r.submit, Eligible: r.eligible, Start: r.start, End: r.end,
+		NodeCount: int(r.nodeCount), Processors: r.processors,
+	}
+	if rare := r.rare; rare != nil {
+		row.User = cmp.Or(rare.user, row.User)
+		row.Suspended, row.Restarts = rare.suspended, rare.restarts
+		rare.putSegments(row)
+	}
+}
+
 // put adds what few rows have.
 func (r *rareRow) put(row *Row) {
 	for _, f := range []struct {
@@ -615,8 +644,9 @@ func (b *builder) counts(workload int) Counts {
 	return c
 }
 
-// finalRows are rows that cannot change any more and are on their way to the disk. They
-// are packed without their requests: see [packed.Store].
+// finalRows are rows that cannot change any more and are on their way to the disk. They are
+// packed ([packed.Store]) with the columns of an outcome: all columns would take 5 % of the
+// time in which the LLNL-Thunder log is simulated.
 type finalRows struct {
 	refs  []packed.Ref
 	store *packed.Store[Row]
@@ -631,7 +661,7 @@ func (f *finalRows) add(s *submission) {
 	if f.store == nil {
 		f.store = packed.NewStore[Row]()
 	}
-	s.first.put(&f.row)
+	s.first.putOutcome(&f.row)
 	f.refs = append(f.refs, f.store.Put(&f.row))
 	if f.row.State != hpc.Rejected {
 		f.ended++

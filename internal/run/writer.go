@@ -331,8 +331,10 @@ func (w *Writer) Amend(change func(*Row)) error {
 }
 
 // Rows visits the rows of all jobs that were submitted before the call and answered, in the
-// order of jobs.parquet. The rows lack [Row.Request] and the changes of [Writer.Amend]. The
-// visitor may change a row, which is valid until the next one. The visitor and other
+// order of jobs.parquet. The rows lack [Row.Request] and the changes of [Writer.Amend]. Without
+// a journal, a row that cannot change any more has only what metrics are computed from: Job,
+// Task, User, State, the times of submission, eligibility, start and end, NodeCount,
+// Processors, Suspended, Restarts and Segments. The visitor may change a row, which is valid until the next one. The visitor and other
 // goroutines may use the writer meanwhile; then a row shows what had happened shortly before
 // its visit. Rows also works during and after Finish.
 func (w *Writer) Rows(yield func(*Row) bool) {

@@ -760,6 +760,13 @@ func TestUnjournaled(t *testing.T) {
 		of := got[i]
 		i++
 		of.Request = ""
+		if i <= 2000 { // final before the end: an outcome
+			of = Row{
+				Job: of.Job, Task: of.Task, User: of.User, State: of.State, RecordedSubmit: of.RecordedSubmit, Submit: of.Submit,
+				Eligible: of.Eligible, Start: of.Start, End: of.End, NodeCount: of.NodeCount, Processors: of.Processors,
+				Suspended: of.Suspended, Restarts: of.Restarts, Segments: of.Segments,
+			}
+		}
 		if diff := cmp.Diff(&of, row); diff != "" {
 			t.Fatalf("row: -table +Rows:\n%s", diff)
 		}
