@@ -71,7 +71,7 @@ result, and 130 if it was interrupted. The record of an interrupted run ends the
 			if err != nil {
 				return err
 			}
-			defer collectLate()()
+			collectLate()
 			return opts.run(c.Context(), g, spec)
 		},
 	}

@@ -35,7 +35,9 @@ func (e *slurmEngine) audit(p *Prepared, record *run.Writer, result replay.Resul
 		}
 	}
 	if report.Jobs != nil {
-		record.Amend(report.Jobs.Amend)
+		if err := record.Amend(report.Jobs.Amend); err != nil {
+			return err
+		}
 	}
 	for _, c := range report.Comparisons {
 		if err := warnOfDifferences(record, c.Code, c.What, c.Differences, c.Err); err != nil {

@@ -213,7 +213,7 @@ func summarize(record *run.Writer, computed metrics.Metrics, opts metrics.Option
 	}
 	summary := metrics.Describe(computed, &r.Manifest)
 	if how := r.Manifest.Feedback; how != nil {
-		summary.Feedback = metrics.NewFeedbackOf(record.Outcomes, *how, opts.Of(&r.Manifest))
+		summary.Feedback = metrics.NewFeedbackOf(record.Rows, *how, opts.Of(&r.Manifest))
 	}
 	return summary, nil
 }

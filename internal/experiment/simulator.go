@@ -156,7 +156,7 @@ func (e *simEngine) run(ctx context.Context, p *Prepared, one realization, hooks
 	opts := metrics.Options{Tau: metrics.DefaultTau}
 	var group errgroup.Group
 	group.Go(func() error {
-		computed = metrics.ComputeAll(record.Outcomes, opts.Of(&manifest))
+		computed = metrics.ComputeAll(record.Rows, opts.Of(&manifest))
 		return nil
 	})
 	ferr := record.Finish(state, func(m *run.Manifest) {
@@ -175,7 +175,7 @@ func (e *simEngine) run(ctx context.Context, p *Prepared, one realization, hooks
 // play runs the simulation and warns of what it did not do.
 func (e *simEngine) play(ctx context.Context, p *Prepared, seed uint64, engine *sim.Engine, record *run.Writer, hooks Hooks) (run.State, error) {
 	hooks.Begin(p.begin)
-	result, err := p.play(ctx, engine, seed, record, replay.Options{Observe: seldom(hooks.Progress)})
+	result, err := p.play(ctx, engine, seed, record, replay.Options{Observe: seldom(hooks.Progress), Released: record.Released})
 	switch {
 	case interrupted(ctx, err):
 		return run.StateInterrupted, err

@@ -33,7 +33,7 @@ func build(jobs []*hpc.Job, events []rm.Event) (*builder, []Row) {
 	for _, e := range events {
 		b.event(&e)
 	}
-	rows, _ := b.list()
+	rows := b.list()
 	for i := range rows {
 		rows[i].Request = ""
 	}

@@ -103,10 +103,7 @@ func FuzzReadJournal(f *testing.F) {
 		if err != nil {
 			return
 		}
-		rows, err := j.list()
-		if err != nil {
-			t.Fatal(err)
-		}
+		rows := j.list()
 		c := j.counts(0)
 		if c.Rows != len(rows) || c.Ended > c.Rows {
 			t.Errorf("counts %+v of %d rows", c, len(rows))

@@ -119,7 +119,7 @@ func (r *Run) partialWarning() Warning {
 // Jobs returns the rows of all jobs in the order in which they were submitted.
 func (r *Run) Jobs() ([]Row, error) {
 	if r.journal != nil {
-		return r.journal.list()
+		return r.journal.list(), nil
 	}
 	rows, err := readTable[Row](filepath.Join(r.Dir, jobsFile))
 	for i := range rows {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,20 +15,8 @@ import (
 
 	"rmreplay/internal/formats/trace"
 	"rmreplay/internal/hpc"
-	"rmreplay/internal/jobjson"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/workload"
-)
-
-// The files of a record.
-const (
-	manifestFile = "manifest.json"
-	jobsFile     = "jobs.parquet"
-	eventsFile   = "events.parquet"
-	settingFile  = "setting.jsonl"
-	journalFile  = "journal.jsonl"
-	logsDir      = "logs"
-	tempSuffix   = ".tmp"
 )
 
 // flushBytes is how much of the journal may wait in memory.
@@ -40,38 +27,39 @@ type Options struct {
 	// Overwrite allows Create to replace a record. A directory that holds
 	// anything else is never touched.
 	Overwrite bool
-	// FlushEvery is the real time that a line of the journal may wait in memory;
-	// one second if 0.
+	// FlushEvery is how long, in real time, a line of the journal may wait in memory. 0 stands
+	// for one second.
 	FlushEvery time.Duration
-	// Unjournaled leaves out the journal, which is faster: for a run that is over in
-	// seconds, and that is run again if it is killed. Jobs go to jobs.parquet as they
-	// end, so that a job that has ended must have no more events.
+	// Unjournaled leaves out the journal, which is faster. It is for a run that takes
+	// seconds and is run again if it is killed. A job goes to jobs.parquet once it and all
+	// jobs before it have ended, so it must have no events after its end.
 	Unjournaled bool
 }
 
-// Writer writes a run record while the run goes on. It may be used from several
-// goroutines. After an error of the file system every further call returns that
-// error, and what was written until then can be read as a partial record.
+// Writer writes a run record while the run goes on. Several goroutines may use it: a lock
+// guards its state. It calls the functions that the caller gives it without the lock, except
+// that of [Writer.Update].
+//
+// After an error of the file system every further call returns that error, and readers find
+// a partial record of what was written until then.
 type Writer struct {
-	dir        string
-	flushEvery time.Duration
+	dir         string
+	flushEvery  time.Duration
+	unjournaled bool // jobs and events are in memory alone until the end
 
-	mu       sync.Mutex
+	mu       sync.Mutex // guards all that follows until the writer is closed
 	manifest Manifest
-	warned   []Warning // by Warn; they join the manifest's at the end
+	warned   []Warning // by Warn; Finish adds them to the manifest's
 	rows     *builder
 	amend    func(*Row)
 	file     *os.File // the journal, locked
 	journal  *bufio.Writer
-	line     []byte // the last one, to be written over
-	// unjournaled says that jobs and events are in memory alone until the end.
-	unjournaled bool
-	flusher     *time.Timer // runs while the journal's buffer is not empty; else nil
-	events      *eventsTable
-	jobs        *jobsTable // nil until the first row is final
-	released    Done       // whose rows are written
-	err         error
-	closed      bool
+	flusher  *time.Timer // runs while the journal's buffer is not empty; else nil
+	events   *eventsTable
+	jobs     *jobsTable // nil until the first row is final
+	released []*hpc.Job // jobs.parquet has their rows
+	err      error
+	closed   bool // by Finish, which owns the state from then on, or by Close
 }
 
 var (
@@ -103,7 +91,9 @@ func create(dir string, m Manifest, opts Options) (*Writer, error) {
 		return nil, err
 	}
 	m.Format, m.State, m.Valid = Format, StateRunning, false
-	w := &Writer{dir: dir, flushEvery: opts.FlushEvery, unjournaled: opts.Unjournaled, manifest: m, rows: newBuilder()}
+	w := &Writer{
+		dir: dir, flushEvery: opts.FlushEvery, unjournaled: opts.Unjournaled, manifest: m, rows: newBuilder(),
+	}
 	if w.flushEvery <= 0 {
 		w.flushEvery = time.Second
 	}
@@ -129,71 +119,14 @@ func create(dir string, m Manifest, opts Options) (*Writer, error) {
 	return w, nil
 }
 
-// prepare makes the directories of a record and, with overwrite, removes the
-// record that is there.
-func prepare(dir string, overwrite bool) error {
-	entries, err := os.ReadDir(dir)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-	case err != nil:
-		return err
-	case len(entries) > 0 && !overwrite:
-		return fmt.Errorf("%w (want a new or empty directory, or leave to overwrite a run record)", ErrNotEmpty)
-	case len(entries) > 0:
-		if err := removeRecord(dir); err != nil {
-			return err
-		}
-	}
-	return os.MkdirAll(filepath.Join(dir, logsDir), 0o755)
-}
-
-// removeRecord removes the files of a record from dir and leaves others alone.
-func removeRecord(dir string) error {
-	if err := isRecord(dir); err != nil {
-		return err
-	}
-	if err := os.RemoveAll(filepath.Join(dir, logsDir)); err != nil {
-		return err
-	}
-	// The manifest goes last, so that a directory in which this was interrupted
-	// is still known as a record.
-	for _, name := range []string{jobsFile, eventsFile, settingFile, journalFile, manifestFile} {
-		for _, suffix := range []string{tempSuffix, ""} {
-			err := os.Remove(filepath.Join(dir, name+suffix))
-			if err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// isRecord returns nil if dir holds a record that nobody is writing.
-func isRecord(dir string) error {
-	file, err := os.Open(filepath.Join(dir, journalFile))
-	if err == nil {
-		defer file.Close()
-		if locked(file) {
-			return ErrLive
-		}
-		// Between its creation and its manifest, a record is a journal only.
-		header := make([]byte, len(journalHeader))
-		if n, _ := file.Read(header); string(header[:n]) == journalHeader {
-			return nil
-		}
-	}
-	_, err = readManifest(dir)
-	return err
-}
-
 // Dir is the record's directory.
 func (w *Writer) Dir() string { return w.dir }
 
 // LogDir is the directory for the logs of the run's processes.
 func (w *Writer) LogDir() string { return filepath.Join(w.dir, logsDir) }
 
-// Job notes that a job was handed to the resource manager. It belongs before
-// the events of the job, which must not change from now on.
+// Job notes that the replay handed a job to the resource manager. The call belongs before
+// the job's events. The caller must not change the job afterwards.
 func (w *Writer) Job(job *hpc.Job) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -201,8 +134,7 @@ func (w *Writer) Job(job *hpc.Job) error {
 		return err
 	}
 	if !w.unjournaled {
-		w.line = jobjson.Append(w.line[:0], job)
-		if err := w.append("job", w.line); err != nil {
+		if err := w.append("job", EncodeJob(job)); err != nil {
 			return err
 		}
 	}
@@ -210,26 +142,18 @@ func (w *Writer) Job(job *hpc.Job) error {
 	return nil
 }
 
-// Released returns a job that has ended and of which everything is on its way to the disk,
-// so that the writer will not look at it again; nil if there is none. Only a record without
-// a journal lets go of jobs.
+// Released returns a job that the writer was given, that has ended, and that the writer does
+// not need any more; nil if there is none. It returns no job twice. Only a record without a
+// journal releases jobs before its end. [rmreplay/internal/replay.Options] has a use for them.
 func (w *Writer) Released() *hpc.Job {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.released.Released()
-}
-
-// Done are jobs that have ended and that nobody looks at any more.
-type Done []*hpc.Job
-
-// Released takes one of them out; nil if there is none.
-func (d *Done) Released() *hpc.Job {
-	last := len(*d) - 1
+	last := len(w.released) - 1
 	if last < 0 {
 		return nil
 	}
-	job := (*d)[last]
-	*d = (*d)[:last]
+	job := w.released[last]
+	w.released = w.released[:last]
 	return job
 }
 
@@ -241,45 +165,45 @@ func (w *Writer) Event(e rm.Event) error {
 		return err
 	}
 	if !w.unjournaled {
-		line, err := appendEvent(w.line[:0], e)
+		line, err := appendEvent(nil, e)
 		if err != nil {
 			return err
 		}
-		w.line = line
 		if err := w.append("event", line); err != nil {
 			return err
 		}
 	}
 	w.events.add(newEvent(&e))
 	if s := w.rows.event(&e); w.unjournaled && s != nil {
-		return w.settle(s)
+		if err := w.finalize(s); err != nil {
+			return w.fail(err)
+		}
 	}
 	return nil
 }
 
-// settle sends the jobs that have ended to their table, up to the first that has not.
-// changed is the submission that the last event was about. An array waits for the end,
-// and with it what was submitted after it.
-func (w *Writer) settle(changed *submission) error {
-	if changed.written {
-		return w.fail(fmt.Errorf("an event of job %s after its end", changed.first.job.ID))
+// finalize sends the jobs that have ended to jobs.parquet, up to the first that has not.
+// changed is the submission that the last event was about. Arrays wait for Finish, and so do
+// the jobs that were submitted after them.
+func (w *Writer) finalize(changed *submission) error {
+	if changed.final {
+		return fmt.Errorf("an event of job %s after its end", changed.first.job.ID)
 	}
 	if w.rows.oldest() != changed {
-		return nil // the one that the others wait for is where it was
+		return nil // the first that has not ended is still the same
 	}
-	if err := w.jobsTable(); err != nil {
-		return w.fail(err)
+	if err := w.startJobs(); err != nil {
+		return err
 	}
-	for s := w.rows.oldest(); s != nil && s.settled(); s = w.rows.oldest() {
+	for s := w.rows.oldest(); s != nil && s.hasEnded(); s = w.rows.oldest() {
 		w.jobs.add(s)
-		s.written = true
-		w.rows.forget()
+		w.rows.finalize()
 	}
 	return nil
 }
 
-// jobsTable starts the table of jobs, if that has not been done.
-func (w *Writer) jobsTable() (err error) {
+// startJobs starts jobs.parquet, if that has not been done.
+func (w *Writer) startJobs() (err error) {
 	if w.jobs == nil {
 		if w.jobs, err = createJobsTable(w.dir, w.amend); err == nil {
 			w.jobs.written = func(s *submission) { w.released = append(w.released, s.first.job) }
@@ -303,8 +227,7 @@ func (w *Writer) Warn(warning Warning) error {
 	return nil
 }
 
-// append writes one line to the journal's buffer and sees to it that the
-// buffer is flushed in time.
+// append writes one line to the journal's buffer and starts the timer that flushes it.
 func (w *Writer) append(kind string, data []byte) error {
 	if err := w.usable(); err != nil {
 		return err
@@ -387,51 +310,90 @@ func (w *Writer) Setting(wl *workload.Workload) error {
 	return nil
 }
 
-// Amend has change look at every row that [Writer.Finish] writes, for what is known only
-// when all is over. A record without an end has rows that are not amended, and so has one
-// without a journal that was told after its first job had ended.
-func (w *Writer) Amend(change func(*Row)) {
+// ErrUnjournaled says that a record without a journal cannot do something.
+var ErrUnjournaled = errors.New("the record has no journal")
+
+// Amend has [Writer.Finish] call change with every row before it writes the row, for what
+// is known only after the run. The calls come from one goroutine. A partial record has rows
+// that are not amended. Amend fails with [ErrUnjournaled] for a record without a journal,
+// whose rows may be on the disk already.
+func (w *Writer) Amend(change func(*Row)) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if err := w.usable(); err != nil {
+		return err
+	}
+	if w.unjournaled {
+		return fmt.Errorf("amending run record %s: %w", w.dir, ErrUnjournaled)
+	}
 	w.amend = change
+	return nil
 }
 
-// Rows visits the rows of all jobs so far, in the order of jobs.parquet, without what the
-// jobs asked for ([Row.Request]). A row is valid until the next one. Nothing must be noted
-// meanwhile. Without a journal, the rows that are on the disk already are those of
-// [Writer.Outcomes].
+// Rows visits the rows of all jobs that were submitted before the call and answered, in the
+// order of jobs.parquet. The rows lack [Row.Request] and the changes of [Writer.Amend]. Without
+// a journal, a row that cannot change any more has only what metrics are computed from: Job,
+// Task, User, State, the times of submission, eligibility, start and end, NodeCount,
+// Processors, Suspended, Restarts and Segments. The visitor may change a row, which is valid until the next one. The visitor and other
+// goroutines may use the writer meanwhile; then a row shows what had happened shortly before
+// its visit. Rows also works during and after Finish.
 func (w *Writer) Rows(yield func(*Row) bool) {
-	w.visit(yield, (*taskRow).put)
-}
-
-// Outcomes visits the rows of all jobs so far with no more in them than became of the jobs:
-// ID, task and user; state, instants, suspension and restarts; how many nodes and processors
-// they held, and when. Metrics are computed from that, in no more memory than it takes. A
-// row is valid until the next one. Nothing must be noted meanwhile, but Finish may be at
-// work.
-func (w *Writer) Outcomes(yield func(*Row) bool) { w.visit(yield, (*taskRow).outcome) }
-
-// visit visits the rows of all jobs so far, as fill makes them where they are not packed.
-func (w *Writer) visit(yield func(*Row) bool, fill func(*taskRow, *Row)) {
-	var row Row
-	for i := range w.rows.over.refs {
-		if w.rows.over.get(i, &row); !yield(&row) {
+	w.mu.Lock()
+	end, heard := w.rows.submitted(), slices.Clone(w.rows.heard)
+	w.mu.Unlock()
+	rows := make([]Row, 0, visitBatch)
+	for begin := 0; begin < end; begin += visitBatch {
+		rows = w.appendRows(rows[:0], begin, min(begin+visitBatch, end))
+		if !yieldAll(rows, yield) {
 			return
 		}
 	}
-	for s := range w.rows.each {
-		if !s.answered {
-			continue
-		}
-		for r := range s.rows {
-			if fill(r, &row); !yield(&row) {
-				return
-			}
+	for batch := range slices.Chunk(heard, visitBatch) {
+		rows = w.appendHeard(rows[:0], batch)
+		if !yieldAll(rows, yield) {
+			return
 		}
 	}
 }
 
-// Update changes the manifest and writes it.
+// visitBatch is how many submissions Rows looks at while it holds the lock.
+const visitBatch = 64
+
+// appendRows appends the rows of the submissions from begin up to, but without, end, as they
+// are now.
+func (w *Writer) appendRows(rows []Row, begin, end int) []Row {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i := begin; i < end; i++ {
+		rows = w.rows.appendRows(rows, i)
+	}
+	return rows
+}
+
+// appendHeard appends the rows of submissions that were known from events alone when the
+// visit began.
+func (w *Writer) appendHeard(rows []Row, batch []*submission) []Row {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, s := range batch {
+		if !s.final {
+			rows = s.appendRows(rows)
+		}
+	}
+	return rows
+}
+
+// yieldAll yields the rows, and reports whether the visitor wants more.
+func yieldAll(rows []Row, yield func(*Row) bool) bool {
+	for i := range rows {
+		if !yield(&rows[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// Update changes the manifest and writes it. change must not call the writer.
 func (w *Writer) Update(change func(*Manifest)) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -446,13 +408,31 @@ func (w *Writer) Update(change func(*Manifest)) error {
 	return nil
 }
 
-// Finish ends the record in the given state: it turns the journal into the
-// tables and then writes the manifest for the last time, with what change adds
-// to it (the instants of the end, CPU times, ...). After an error the journal is
-// still there, and the record can be read as a partial one.
-//
-// An empty or running state is taken for failed, since a run does not end so.
+// Finish ends the record in the given state. It completes the tables. Then it writes the
+// manifest for the last time, with what change adds to it (the instants of the end, CPU
+// times, ...). It takes an empty state or [StateRunning] for [StateFailed], since a run does
+// not end so. Other calls of the writer but Rows fail from the beginning of Finish with
+// [ErrClosed]. After an error the journal is still there, and readers find a partial record.
 func (w *Writer) Finish(state State, change func(*Manifest)) error {
+	if err := w.close(); err != nil {
+		return err
+	}
+	// Only Finish uses the state of a closed writer; Rows reads the rows meanwhile.
+	err := w.writeTables()
+	if err == nil {
+		err = writeManifest(w.dir, w.finalManifest(state, change))
+	}
+	if err != nil {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.closed = false // Close has something to release
+		return w.fail(err)
+	}
+	return errors.Join(os.Remove(w.file.Name()), w.file.Close())
+}
+
+// close writes the journal out and closes the writer for all callers but Finish.
+func (w *Writer) close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err := w.usable(); err != nil {
@@ -461,37 +441,25 @@ func (w *Writer) Finish(state State, change func(*Manifest)) error {
 	if err := w.flush(); err != nil {
 		return err
 	}
-	if err := w.writeTables(); err != nil {
-		return err
-	}
-	if err := writeManifest(w.dir, w.finalManifest(state, change)); err != nil {
-		return w.fail(err)
-	}
 	w.closed = true
-	return errors.Join(os.Remove(w.file.Name()), w.file.Close())
+	return nil
 }
 
-// writeTables completes events.parquet and jobs.parquet.
+// writeTables completes events.parquet and jobs.parquet, both at the same time.
 func (w *Writer) writeTables() error {
-	// The two tables have nothing in common; both take their time.
 	var group errgroup.Group
 	group.Go(w.events.commit)
 	group.Go(w.writeJobs)
-	if err := group.Wait(); err != nil {
-		return w.fail(err)
-	}
-	return nil
+	return group.Wait()
 }
 
 // writeJobs completes jobs.parquet.
 func (w *Writer) writeJobs() error {
-	if err := w.jobsTable(); err != nil {
+	if err := w.startJobs(); err != nil {
 		return err
 	}
-	for s := range w.rows.each {
-		if !s.written {
-			w.jobs.add(s)
-		}
+	for _, s := range w.rows.unfinalized() {
+		w.jobs.add(s)
 	}
 	return w.jobs.commit()
 }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"golang.org/x/sync/errgroup"
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
@@ -732,21 +733,21 @@ func TestUnjournaled(t *testing.T) {
 				do(w.Event(ended))
 			}
 		}
-		if want := (w == direct); want != (len(w.rows.over.refs) == 2000) {
-			t.Errorf("%d jobs are settled: those before the array are, if there is no journal", len(w.rows.over.refs))
+		if want := (w == direct); want != (w.rows.final.len() == 2000) {
+			t.Errorf("%d rows are final, want the 2000 before the array, and none with a journal", w.rows.final.len())
 		}
-		// What is computed from the outcomes may be so while the record is completed.
+		// Metrics are computed from the rows while Finish completes the record.
 		counted := make(chan int)
 		go func() {
 			n := 0
-			for range w.Outcomes {
+			for range w.Rows {
 				n++
 			}
 			counted <- n
 		}()
 		do(w.Finish(StateComplete, nil))
 		if n := <-counted; n != jobs+1 {
-			t.Errorf("%d outcomes, want %d", n, jobs+1)
+			t.Errorf("%d rows, want %d", n, jobs+1)
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -755,15 +756,19 @@ func TestUnjournaled(t *testing.T) {
 	_, want, wantEvents := open1(t, journaled.Dir())
 	_, got, gotEvents := open1(t, direct.Dir())
 	i := 0
-	for outcome := range direct.Outcomes {
+	for row := range direct.Rows {
 		of := got[i]
 		i++
-		became := Row{
-			Job: of.Job, Task: of.Task, User: of.User, State: of.State, RecordedSubmit: of.RecordedSubmit, Submit: of.Submit,
-			Start: of.Start, End: of.End, Processors: of.Processors,
+		of.Request = ""
+		if i <= 2000 { // final before the end: an outcome
+			of = Row{
+				Job: of.Job, Task: of.Task, User: of.User, State: of.State, RecordedSubmit: of.RecordedSubmit, Submit: of.Submit,
+				Eligible: of.Eligible, Start: of.Start, End: of.End, NodeCount: of.NodeCount, Processors: of.Processors,
+				Suspended: of.Suspended, Restarts: of.Restarts, Segments: of.Segments,
+			}
 		}
-		if diff := cmp.Diff(&became, outcome); diff != "" {
-			t.Fatalf("outcome: -table +got:\n%s", diff)
+		if diff := cmp.Diff(&of, row); diff != "" {
+			t.Fatalf("row: -table +Rows:\n%s", diff)
 		}
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -786,6 +791,175 @@ func TestEventAfterEnd(t *testing.T) {
 	}
 	if err := w.Event(event(3, rm.Started, "a", nil)); err == nil || !strings.Contains(err.Error(), "an event of job a after its end") {
 		t.Errorf("error is %v", err)
+	}
+}
+
+// TestConcurrentUse: goroutines note jobs, events and warnings, change the manifest and visit
+// rows at the same time, and one of them finishes the record. Afterwards all calls but Rows
+// fail, and Rows gives what the table has. The race detector reads along.
+func TestConcurrentUse(t *testing.T) {
+	for _, unjournaled := range []bool{false, true} {
+		w := create1(t, filepath.Join(t.TempDir(), "run"), Options{Unjournaled: unjournaled})
+		const jobs = 8*batchSize + 100
+		var group errgroup.Group
+		noted := make(chan struct{})
+		group.Go(func() error {
+			defer close(noted)
+			return noteJobs(w, jobs)
+		})
+		group.Go(func() error {
+			for i := range 100 {
+				err := errors.Join(
+					w.Warn(Warning{Code: "w", Text: "warned"}), w.Flush(),
+					w.Update(func(m *Manifest) { m.Seed = uint64(i) }),
+				)
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		for range 2 {
+			group.Go(func() error { return visitUntil(w, noted) })
+		}
+		if err := group.Wait(); err != nil {
+			t.Fatal(err)
+		}
+
+		finished := make(chan error, 1)
+		go func() { finished <- w.Finish(StateComplete, nil) }()
+		for range 3 {
+			if n := countRows(w); n != jobs {
+				t.Errorf("%d rows during Finish, want %d", n, jobs)
+			}
+		}
+		if err := <-finished; err != nil {
+			t.Fatal(err)
+		}
+		_, want, _ := open1(t, w.Dir())
+		for row := range w.Rows {
+			want[0].Request = ""
+			if diff := cmp.Diff(&want[0], row); diff != "" {
+				t.Fatalf("row: -table +Rows:\n%s", diff)
+			}
+			want = want[1:]
+		}
+		for name, err := range map[string]error{
+			"Job": w.Job(&hpc.Job{ID: "late"}), "Event": w.Event(event(9, rm.Ended, "0", nil)),
+			"Amend": w.Amend(func(*Row) {}), "Finish": w.Finish(StateComplete, nil), "Flush": w.Flush(),
+		} {
+			if !errors.Is(err, ErrClosed) {
+				t.Errorf("%s after Finish: the error is %v, want ErrClosed", name, err)
+			}
+		}
+	}
+}
+
+// noteJobs notes jobs that run one after the other, in the memory of jobs that the writer has
+// released. Each is suspended once.
+func noteJobs(w *Writer, jobs int) error {
+	for i := range jobs {
+		id, outcome := fmt.Sprint(i), &rm.Outcome{State: hpc.Completed, Processors: 1}
+		job := w.Released()
+		if job == nil {
+			job = new(hpc.Job)
+		}
+		*job = hpc.Job{ID: id}
+		err := w.Job(job)
+		for at, kind := range []rm.EventKind{rm.Accepted, rm.Started, rm.Suspend, rm.Resume, rm.Ended} {
+			e := event(int64(10*i+at), kind, id, nil)
+			if e.Submission = i + 1; kind == rm.Ended {
+				e.Outcome = outcome
+			}
+			err = errors.Join(err, w.Event(e))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// visitUntil visits the rows again and again, changes each, and calls the writer meanwhile.
+func visitUntil(w *Writer, done <-chan struct{}) error {
+	for {
+		var err error
+		for row := range w.Rows {
+			row.Job = "changed"
+			for i := range row.Segments {
+				row.Segments[i] = Segment{}
+			}
+			if row.Start%1000 == 0 {
+				err = errors.Join(err, w.Warn(Warning{Code: "v", Text: "visited"}))
+			}
+		}
+		if err != nil {
+			return err
+		}
+		select {
+		case <-done:
+			return nil
+		default:
+		}
+	}
+}
+
+func countRows(w *Writer) int {
+	n := 0
+	for range w.Rows {
+		n++
+	}
+	return n
+}
+
+// TestAmend: Finish calls the function with every row, and the table has what it changes.
+// The functions of Amend and Finish may call the writer.
+func TestAmend(t *testing.T) {
+	w := create1(t, filepath.Join(t.TempDir(), "run"), Options{})
+	const jobs = batchSize + 3
+	amended := 0
+	err := w.Amend(func(row *Row) {
+		amended++
+		row.Priority = 7
+		if n := countRows(w); n != jobs {
+			t.Errorf("%d rows, want %d", n, jobs)
+		}
+		for i := range row.Segments {
+			row.Segments[i].Processors = 99
+		}
+	})
+	if err := errors.Join(err, noteJobs(w, jobs)); err != nil {
+		t.Fatal(err)
+	}
+	err = w.Finish(StateComplete, func(*Manifest) {
+		if err := w.Flush(); !errors.Is(err, ErrClosed) {
+			t.Errorf("Flush during Finish: the error is %v, want ErrClosed", err)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rows, _ := open1(t, w.Dir())
+	for _, row := range rows {
+		if row.Priority != 7 || row.Segments[0].Processors != 99 {
+			t.Fatalf("row %s is not amended: %+v", row.Job, row)
+		}
+	}
+	if amended != jobs || len(rows) != jobs {
+		t.Errorf("%d rows were amended of %d, want %d", amended, len(rows), jobs)
+	}
+	for row := range w.Rows {
+		if row.Priority != 0 || row.Segments[0].Processors == 99 {
+			t.Fatalf("Rows has the amended row %+v", row)
+		}
+	}
+}
+
+// TestAmendUnjournaled: the rows of a record without a journal may be on the disk already.
+func TestAmendUnjournaled(t *testing.T) {
+	w := create1(t, filepath.Join(t.TempDir(), "run"), Options{Unjournaled: true})
+	if err := w.Amend(func(*Row) {}); !errors.Is(err, ErrUnjournaled) {
+		t.Errorf("the error is %v, want ErrUnjournaled", err)
 	}
 }
 

@@ -205,13 +205,10 @@ type task struct {
 // simulate runs the tasks, several at once, and returns their outcomes in their order.
 func simulate(ctx context.Context, tasks []task, opts Options) ([]Outcome, error) {
 	outcomes := make([]Outcome, len(tasks))
-	recorders := sync.Pool{New: func() any { return new(recorder) }} // their rows are tens of MiB
 	var mu sync.Mutex
 	done := 0
 	err := experiment.Executor{Parallel: opts.Parallel}.Do(ctx, len(tasks), func(ctx context.Context, i int) (err error) {
-		r := recorders.Get().(*recorder)
-		defer recorders.Put(r)
-		if outcomes[i], err = tasks[i].run(ctx, r); err != nil {
+		if outcomes[i], err = tasks[i].run(ctx); err != nil {
 			return err
 		}
 		mu.Lock()
@@ -224,7 +221,7 @@ func simulate(ctx context.Context, tasks []task, opts Options) ([]Outcome, error
 }
 
 // run simulates.
-func (t *task) run(ctx context.Context, r *recorder) (Outcome, error) {
+func (t *task) run(ctx context.Context) (Outcome, error) {
 	if err := ctx.Err(); err != nil {
 		return Outcome{}, err
 	}
@@ -245,8 +242,8 @@ func (t *task) run(ctx context.Context, r *recorder) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, err
 	}
-	r.reset(t.log)
-	if _, err := replay.Play(ctx, engine, w, controller, r, replay.Options{}); err != nil {
+	r := newRecorder(t.log)
+	if _, err := replay.Play(ctx, engine, w, controller, r, replay.Options{Released: r.released}); err != nil {
 		return Outcome{}, err
 	}
 	return summarize(r.rows, processors), nil
@@ -309,13 +306,12 @@ type recorder struct {
 	rows      []run.Row
 	submitted []int32    // the jobs in the order of their submission, by their rows
 	jobs      []*hpc.Job // the same, until they end
-	run.Done             // which makes it a [replay.Releaser]
+	ended     []*hpc.Job // for [replay.Options.Released]
 }
 
-func (r *recorder) reset(l *log) {
-	r.log = l
-	r.rows = append(r.rows[:0], l.rows...)
-	r.submitted, r.jobs = r.submitted[:0], r.jobs[:0]
+func newRecorder(l *log) *recorder {
+	n := len(l.rows)
+	return &recorder{log: l, rows: slices.Clone(l.rows), submitted: make([]int32, 0, n), jobs: make([]*hpc.Job, 0, n)}
 }
 
 // Job implements [replay.Recorder].
@@ -325,12 +321,23 @@ func (r *recorder) Job(job *hpc.Job) error {
 	return nil
 }
 
-// release lets go of a job that has ended, unless it has tasks that have not.
+// release forgets a job that has ended, unless it has tasks that have not.
 func (r *recorder) release(submission int) {
 	if job := r.jobs[submission]; job.Array == "" {
-		r.Done = append(r.Done, job)
+		r.ended = append(r.ended, job)
 		r.jobs[submission] = nil
 	}
+}
+
+// released returns a job that has ended, once; nil if there is none.
+func (r *recorder) released() *hpc.Job {
+	last := len(r.ended) - 1
+	if last < 0 {
+		return nil
+	}
+	job := r.ended[last]
+	r.ended = r.ended[:last]
+	return job
 }
 
 // Event implements [replay.Recorder].

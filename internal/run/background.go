@@ -1,0 +1,180 @@
+package run
+
+import (
+	"path/filepath"
+
+	"rmreplay/internal/jobjson"
+)
+
+const (
+	// batchSize is how many values go to the goroutine at once.
+	batchSize = 1024
+	// waitingBatches is how many batches may wait to be written.
+	waitingBatches = 4
+)
+
+// backgroundTable writes a table from a goroutine of its own while the run goes on: put
+// writes batches of T as rows of type R. The goroutine ends with commit or abandon, and the
+// owner must call one of them. commit returns the goroutine's error.
+//
+// The batches go round between the owner and the goroutine. New memory for each batch would
+// be 17 MiB for the events of the KTH log.
+type backgroundTable[T, R any] struct {
+	table *table[R]
+	put   func(*table[R], []T) error
+	batch []T        // add fills it
+	full  chan []T   // to the goroutine; nil after stop
+	used  chan []T   // back from the goroutine, written
+	done  chan error // the goroutine's error, once
+	// written, if not nil, is called with each value that the goroutine needs no more. The
+	// calls come from add.
+	written func(T)
+}
+
+// createBackgroundTable starts the table at path.
+func createBackgroundTable[T, R any](path string, put func(*table[R], []T) error) (*backgroundTable[T, R], error) {
+	t, err := createTable[R](path)
+	if err != nil {
+		return nil, err
+	}
+	b := &backgroundTable[T, R]{
+		table: t, put: put, batch: make([]T, 0, batchSize),
+		full: make(chan []T, waitingBatches), used: make(chan []T, waitingBatches+1), done: make(chan error, 1),
+	}
+	for range waitingBatches {
+		b.used <- nil
+	}
+	go b.run(b.full) // stop forgets the channel
+	return b, nil
+}
+
+func (b *backgroundTable[T, R]) run(full <-chan []T) {
+	var err error
+	for batch := range full {
+		if err == nil {
+			err = b.put(b.table, batch)
+		}
+		b.used <- batch
+	}
+	b.done <- err
+}
+
+// add appends to the table. The goroutine reads what v points to, so nothing may change it
+// afterwards.
+func (b *backgroundTable[T, R]) add(v T) {
+	if b.batch = append(b.batch, v); len(b.batch) < batchSize {
+		return
+	}
+	b.full <- b.batch
+	if b.batch = <-b.used; b.batch == nil {
+		b.batch = make([]T, 0, batchSize)
+	}
+	if b.written != nil {
+		for _, v := range b.batch {
+			b.written(v)
+		}
+	}
+	clear(b.batch) // so that the collector frees what the values point to
+	b.batch = b.batch[:0]
+}
+
+// stop ends the goroutine and returns its error.
+func (b *backgroundTable[T, R]) stop() error {
+	if b.full == nil {
+		return nil
+	}
+	b.full <- b.batch
+	close(b.full)
+	b.full = nil
+	return <-b.done
+}
+
+// commit completes the table.
+func (b *backgroundTable[T, R]) commit() error {
+	if err := b.stop(); err != nil {
+		b.table.abandon()
+		return err
+	}
+	return b.table.commit()
+}
+
+// abandon removes the table. A nil table was never started.
+func (b *backgroundTable[T, R]) abandon() {
+	if b == nil {
+		return
+	}
+	_ = b.stop() // its error is about a table that is removed
+	b.table.abandon()
+}
+
+// eventsTable writes events.parquet.
+type eventsTable = backgroundTable[Event, Event]
+
+func createEventsTable(dir string) (*eventsTable, error) {
+	return createBackgroundTable(filepath.Join(dir, eventsFile), (*table[Event]).write)
+}
+
+// jobsTable writes jobs.parquet. Its goroutine makes the rows of submissions that cannot
+// change any more.
+type jobsTable = backgroundTable[*submission, Row]
+
+// createJobsTable starts jobs.parquet. The goroutine calls amend, if it is not nil, with
+// every row.
+func createJobsTable(dir string, amend func(*Row)) (*jobsTable, error) {
+	rows := &rowBuffer{amend: amend}
+	return createBackgroundTable(filepath.Join(dir, jobsFile), func(t *table[Row], batch []*submission) error {
+		for _, s := range batch {
+			if err := rows.add(t, s); err != nil {
+				return err
+			}
+		}
+		return rows.write(t)
+	})
+}
+
+// rowBuffer makes rows, and one string of all their requests.
+type rowBuffer struct {
+	amend    func(*Row)
+	rows     []Row
+	requests []byte
+	ends     []int // where each row's request ends
+}
+
+// add adds the rows of a submission that was answered. It writes the buffer when that has
+// batchSize rows: an array may have many tasks.
+func (b *rowBuffer) add(t *table[Row], s *submission) error {
+	if !s.answered {
+		return nil
+	}
+	for r := range s.rows {
+		b.rows = append(b.rows, Row{})
+		r.put(&b.rows[len(b.rows)-1])
+		if !s.heard && r == &s.first {
+			b.requests = jobjson.Append(b.requests, r.job)
+		}
+		b.ends = append(b.ends, len(b.requests))
+		if len(b.rows) < batchSize {
+			continue
+		}
+		if err := b.write(t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// write writes the rows and empties the buffer.
+func (b *rowBuffer) write(t *table[Row]) error {
+	requests, begin := string(b.requests), 0
+	for i, end := range b.ends {
+		row := &b.rows[i]
+		row.Request = requests[begin:end]
+		begin = end
+		if b.amend != nil {
+			b.amend(row)
+		}
+	}
+	err := t.write(b.rows)
+	b.rows, b.requests, b.ends = b.rows[:0], b.requests[:0], b.ends[:0]
+	return err
+}

@@ -1,0 +1,77 @@
+package run
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// The files of a record.
+const (
+	manifestFile = "manifest.json"
+	jobsFile     = "jobs.parquet"
+	eventsFile   = "events.parquet"
+	settingFile  = "setting.jsonl"
+	journalFile  = "journal.jsonl"
+	logsDir      = "logs"
+	tempSuffix   = ".tmp"
+)
+
+// prepare makes the directories of a record and, with overwrite, removes the
+// record that is there.
+func prepare(dir string, overwrite bool) error {
+	entries, err := os.ReadDir(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return err
+	case len(entries) > 0 && !overwrite:
+		return fmt.Errorf("%w (want a new or empty directory, or leave to overwrite a run record)", ErrNotEmpty)
+	case len(entries) > 0:
+		if err := removeRecord(dir); err != nil {
+			return err
+		}
+	}
+	return os.MkdirAll(filepath.Join(dir, logsDir), 0o755)
+}
+
+// removeRecord removes the files of a record from dir and leaves others alone.
+func removeRecord(dir string) error {
+	if err := isRecord(dir); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(filepath.Join(dir, logsDir)); err != nil {
+		return err
+	}
+	// The manifest goes last, so that a directory in which this was interrupted
+	// is still known as a record.
+	for _, name := range []string{jobsFile, eventsFile, settingFile, journalFile, manifestFile} {
+		for _, suffix := range []string{tempSuffix, ""} {
+			err := os.Remove(filepath.Join(dir, name+suffix))
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// isRecord returns nil if dir holds a record that nobody is writing.
+func isRecord(dir string) error {
+	file, err := os.Open(filepath.Join(dir, journalFile))
+	if err == nil {
+		defer file.Close()
+		if locked(file) {
+			return ErrLive
+		}
+		// Between its creation and its manifest, a record is a journal only.
+		header := make([]byte, len(journalHeader))
+		if n, _ := file.Read(header); string(header[:n]) == journalHeader {
+			return nil
+		}
+	}
+	_, err = readManifest(dir)
+	return err
+}
