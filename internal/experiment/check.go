@@ -29,7 +29,7 @@ func Check(w *workload.Workload, cluster *conf.Cluster, zone *time.Location) []w
 		if err := CheckAction(a, w.Start, cluster); err != nil {
 			list = append(list, workload.Problem{Severity: workload.Error, Rule: RuleBadAction, Text: err.Error()})
 		}
-		if err := slurm.CheckPermitted(a); err != nil {
+		if err := slurm.CheckPermitted(a, zone); err != nil {
 			list = append(list, workload.Problem{Severity: workload.Warning, Rule: RuleShellAction, Text: err.Error()})
 		}
 	}

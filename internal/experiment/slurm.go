@@ -89,7 +89,7 @@ const earliestBegin = hpc.Time(24 * time.Hour)
 
 func (e *slurmEngine) admit(p *Prepared) error {
 	for _, a := range p.workload.Actions {
-		if err := slurm.CheckPermitted(a); err != nil && !e.spec.AllowShell {
+		if err := slurm.CheckPermitted(a, time.UTC); err != nil && !e.spec.AllowShell {
 			return p.checking(err)
 		}
 		if err := CheckAction(a, p.workload.Start, e.cluster); err != nil {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"rmreplay/internal/hpc"
 )
@@ -45,10 +46,11 @@ var permissions = map[string]permission{
 const shortest = 3
 
 // CheckPermitted returns an error for an action that may write files or run programs of its
-// author's choice: it needs the consent of the user who replays the workload.
-func CheckPermitted(a hpc.Action) error {
+// author's choice: it needs the consent of the user who replays the workload. The error has the
+// action's instant in a time zone.
+func CheckPermitted(a hpc.Action, zone *time.Location) error {
 	if a.Shell != "" {
-		return fmt.Errorf("the action at %s is a shell line (%.60q): it runs with --allow-shell only, for it can do whatever you can", a.At, a.Shell)
+		return fmt.Errorf("the action at %s is a shell line (%.60q): it runs with --allow-shell only, for it can do whatever you can", a.At.Text(zone), a.Shell)
 	}
 	if len(a.Run) == 0 {
 		return nil
@@ -59,7 +61,7 @@ func CheckPermitted(a hpc.Action) error {
 	}
 	if what, permitted := p.permits(a.Run[1:]); !permitted {
 		return fmt.Errorf("the action at %s, %s: %s may write files or run programs, and runs with --allow-shell only (without it %s may %s, after options such as %s)",
-			a.At, describeAction(a), what, a.Run[0], strings.Join(p.subcommands, ", "), p.options[len(p.options)-1])
+			a.At.Text(zone), describeAction(a), what, a.Run[0], strings.Join(p.subcommands, ", "), p.options[len(p.options)-1])
 	}
 	return nil
 }

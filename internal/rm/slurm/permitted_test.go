@@ -3,6 +3,7 @@ package slurm
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"rmreplay/internal/hpc"
 )
@@ -43,7 +44,7 @@ func TestCheckPermitted(t *testing.T) {
 		"sacctmgr --autocomplete=x show archive dump A=/x":  "the option --autocomplete=x may",
 		"sacctmgr ARCHIVE dump Directory=/tmp Script=/x.sh": "ARCHIVE may",
 	} {
-		err := CheckPermitted(hpc.Action{Run: strings.Fields(line)})
+		err := CheckPermitted(hpc.Action{Run: strings.Fields(line)}, time.UTC)
 		switch {
 		case want == "" && err != nil:
 			t.Errorf("%s: %v", line, err)
@@ -51,10 +52,10 @@ func TestCheckPermitted(t *testing.T) {
 			t.Errorf("%s: got %v, want %q", line, err, want)
 		}
 	}
-	if err := CheckPermitted(hpc.Action{Shell: "date"}); err == nil || !strings.Contains(err.Error(), "--allow-shell") {
+	if err := CheckPermitted(hpc.Action{Shell: "date"}, time.UTC); err == nil || !strings.Contains(err.Error(), "--allow-shell") {
 		t.Errorf("a shell line: %v", err)
 	}
-	if err := CheckPermitted(hpc.Action{SlurmConf: "slurm.conf"}); err != nil {
+	if err := CheckPermitted(hpc.Action{SlurmConf: "slurm.conf"}, time.UTC); err != nil {
 		t.Errorf("a slurm.conf: %v", err)
 	}
 }
