@@ -207,12 +207,14 @@ func TestInput(t *testing.T) {
 	}
 }
 
-// TestDriverAsClient connects to a managed server from the driver's own address.
-func TestDriverAsClient(t *testing.T) {
+// serve starts a managed server that waits for a connection five seconds after the epoch. dial
+// connects to it from the driver's address.
+func serve(t *testing.T) (l *lab, server *process, dial func() net.Conn) {
+	t.Helper()
 	client := net.IPv4(127, 77, 0, 2)
-	l := newLab(t, Addresses{Client: client})
+	l = newLab(t, Addresses{Client: client})
 	portFile := filepath.Join(t.TempDir(), "port")
-	server := l.start(program(t, "clockwork"), "serve", portFile)
+	server = l.start(program(t, "clockwork"), "serve", portFile)
 	if err := l.waitTo(epoch.Add(5 * time.Second)); err != nil {
 		t.Fatal(err)
 	}
@@ -220,13 +222,22 @@ func TestDriverAsClient(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.Touch()
-	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: client}}
-	l.Connecting()
-	conn, err := d.Dial("tcp4", "127.0.0.1:"+string(port))
-	if err != nil {
-		t.Fatal(err)
+	return l, server, func() net.Conn {
+		l.Touch()
+		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: client}}
+		conn, err := d.Dial("tcp4", "127.0.0.1:"+string(port))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return conn
 	}
+}
+
+// TestDriverAsClient connects to a managed server from the driver's own address.
+func TestDriverAsClient(t *testing.T) {
+	l, server, dial := serve(t)
+	l.Connecting()
+	conn := dial()
 	l.Connected(conn.LocalAddr().(*net.TCPAddr).AddrPort(), conn.RemoteAddr().(*net.TCPAddr).AddrPort())
 	l.Touch()
 	if _, err := conn.Write([]byte("4")); err != nil {

@@ -1,10 +1,7 @@
 package vclock
 
 import (
-	"net"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -14,23 +11,8 @@ import (
 // A managed server closes the connection of a process that is neither managed nor the driver,
 // although it comes from the driver's address.
 func TestStrangerIsRefused(t *testing.T) {
-	client := net.IPv4(127, 77, 0, 2)
-	l := newLab(t, Addresses{Client: client})
-	portFile := filepath.Join(t.TempDir(), "port")
-	server := l.start(program(t, "clockwork"), "serve", portFile)
-	if err := l.waitTo(epoch.Add(5 * time.Second)); err != nil {
-		t.Fatal(err)
-	}
-	port, err := os.ReadFile(portFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.Touch()
-	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: client}}
-	conn, err := d.Dial("tcp4", "127.0.0.1:"+string(port))
-	if err != nil {
-		t.Fatal(err)
-	}
+	l, server, dial := serve(t)
+	conn := dial()
 	defer conn.Close()
 	if n, err := conn.Read(make([]byte, 1)); err == nil {
 		t.Errorf("read %d bytes", n)
