@@ -163,12 +163,12 @@ func (f *field) isSet(record unsafe.Pointer) bool {
 // shape says which fields of a record are set: bit i stands for field i.
 type shape [3]uint64
 
-// shapes are those that the records of a layout have had.
+// shapes are the shapes of a layout's records so far.
 type shapes struct {
-	list   [][]set // the fields of each
+	list   [][]set // the fields of each shape
 	known  map[shape]int
 	last   shape // the shape of the last record
-	number int   // its number
+	number int   // the index of last
 }
 
 // shape says which fields of a record are set.
