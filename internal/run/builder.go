@@ -56,7 +56,7 @@ type taskRow struct {
 	priority                     uint32
 	rmJob                        uint32
 	started                      bool     // the Started event has come
-	held                         bool     // the job's only segment began at start; segments in rare replace it
+	held                         bool     // one segment from start; if not set, rare has the segments
 	rare                         *rareRow // nil for most jobs
 }
 

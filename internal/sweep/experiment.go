@@ -334,7 +334,7 @@ func (e *Experiment) checkAxis(a axis, check CheckOption) error {
 				v.Name = filepath.Base(v.Name)
 			}
 		}
-		if a.command != "" { // before nameOf below, because checkOptions finds out which values are paths
+		if a.command != "" { // before nameOf, which needs to know the paths
 			if err := e.checkOptions(a.command, v.Options, check); err != nil {
 				return err
 			}

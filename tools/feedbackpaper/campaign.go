@@ -307,7 +307,7 @@ func (l *log) recorded() Outcome {
 type recorder struct {
 	log       *log
 	rows      []run.Row
-	submitted []int32    // the row of each job, in the order of submission
+	submitted []int32    // the index of each job's row, in the order of submission
 	jobs      []*hpc.Job // the jobs in the same order; nil for a released job
 	ended     []*hpc.Job // for [replay.Options.Released]
 }

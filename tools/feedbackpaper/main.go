@@ -22,7 +22,6 @@
 // users. The tool computes its figures at once. Simulations run in parallel, and the results do
 // not depend on their order. The exit status is 0 for success, 1 for a failure, 2 for wrong
 // usage, 4 for an unusable log, and 130 after an interruption.
-// that cannot be used, and 130 after an interruption.
 package main
 
 import (
@@ -181,7 +180,7 @@ func (o *settings) progress(stderr io.Writer, name string) func(done, all int) {
 			return
 		}
 		last = time.Now()
-		_, _ = fmt.Fprintf(stderr, "simulating %s: %d of %d\n", name, done, all) // an error of standard error does not stop the tool
+		_, _ = fmt.Fprintf(stderr, "simulating %s: %d of %d\n", name, done, all) // a failed write does not stop the tool
 	}
 }
 

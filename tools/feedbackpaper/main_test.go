@@ -107,7 +107,7 @@ func TestJSON(t *testing.T) {
 			Cells []struct{ System, Replay string }
 		}
 	}
-	if err := json.Unmarshal(printed[0].Bytes(), &out); err != nil { // fails if a second object follows
+	if err := json.Unmarshal(printed[0].Bytes(), &out); err != nil { // fails for a second object
 		t.Fatal(err)
 	}
 	if len(out.Logs) != 2 || out.Logs[1].Jobs != 6 || len(out.Logs[1].Cells) != 6*6 {
