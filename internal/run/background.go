@@ -7,9 +7,9 @@ import (
 )
 
 const (
-	// batchSize is how many values go to the goroutine at once.
+	// batchSize is the number of values in a batch.
 	batchSize = 1024
-	// waitingBatches is how many batches may wait to be written.
+	// waitingBatches is the maximum number of batches that wait to be written.
 	waitingBatches = 4
 )
 
