@@ -1,10 +1,10 @@
-// Package agenda holds entries that are due at instants of virtual time. It orders them by
-// time, then by class, then by sequence, so that their order never depends on chance.
+// Package agenda holds entries that are due at times of virtual time. It orders them by time,
+// then by class, then by sequence number. So their order never depends on chance.
 package agenda
 
 import "rmreplay/internal/hpc"
 
-// Entry is a value that is due at an instant.
+// Entry is a value that is due at a given time.
 type Entry[T any] struct {
 	What  T
 	At    hpc.Time
@@ -22,11 +22,11 @@ func (e *Entry[T]) before(other *Entry[T]) bool {
 	return e.Seq < other.Seq
 }
 
-// Agenda is a binary heap of entries. The zero value is empty. container/heap would
-// allocate for every entry, and a rigid replay puts every job of its workload in.
+// Agenda is a binary heap of entries. The zero value is empty. It does not use container/heap,
+// which would allocate for every entry. A rigid replay adds every job of its workload.
 type Agenda[T any] []Entry[T]
 
-// Next returns the instant of the first entry, or [hpc.Never] without entries.
+// Next returns the time of the first entry, or [hpc.Never] if there is none.
 func (a Agenda[T]) Next() hpc.Time {
 	if len(a) == 0 {
 		return hpc.Never
@@ -52,7 +52,7 @@ func (a *Agenda[T]) Put(e Entry[T]) {
 func (a *Agenda[T]) Pop() Entry[T] {
 	h := *a
 	first, last := h[0], len(h)-1
-	h[0], h[last] = h[last], Entry[T]{} // so that the heap keeps no reference to its value
+	h[0], h[last] = h[last], Entry[T]{} // so that the heap does not keep the value alive
 	h = h[:last]
 	*a = h
 	for i := 0; ; {

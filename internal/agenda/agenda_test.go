@@ -10,7 +10,7 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// Entries come out in order, whatever the order in which they were put in.
+// TestOrder checks that the entries come out in order after any order of Put.
 func TestOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var a Agenda[string]

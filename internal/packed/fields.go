@@ -6,12 +6,12 @@ import (
 	"unsafe"
 )
 
-// Fields finds the fields of a struct that are set: of a hundred, most of which are not, in
-// a fraction of the time that package reflect takes.
+// Fields finds the nonzero fields of a struct. For a struct with a hundred fields, most of them
+// zero, it takes a fraction of the time of package reflect.
 type Fields[T any] struct{ layout *layout }
 
-// NewFields is for the structs that a [Store] holds, without structs in them. It panics if
-// T is none.
+// NewFields returns the Fields of T. T must be a type that a [Store] holds, and must not
+// contain structs. Otherwise NewFields panics.
 func NewFields[T any]() Fields[T] {
 	t := reflect.TypeFor[T]()
 	for i := range t.NumField() {
@@ -22,7 +22,7 @@ func NewFields[T any]() Fields[T] {
 	return Fields[T]{newPacker(t).root}
 }
 
-// AppendSet appends the places, in the order of declaration, of those that are not zero.
+// AppendSet appends the indices of the nonzero fields, in the order of their declaration.
 func (f Fields[T]) AppendSet(list []int, v *T) []int {
 	for i, s := range f.layout.shape(unsafe.Pointer(v)) {
 		for ; s != 0; s &= s - 1 {

@@ -6,39 +6,39 @@ import (
 	"unsafe"
 )
 
-// layout is what a type of records consists of.
+// layout describes the fields of a record's type.
 type layout struct {
 	fields []field
 	words  []word
-	id     int // among the layouts of a packer
+	id     int // index among the layouts of a packer
 }
 
-// word is eight bytes of a record, with the fields that show there whether they are set. Most
-// of them are 0, and to look at each is the better part of packing a record.
+// word is eight bytes of a record, with the fields whose bytes in it show whether they are
+// zero. Most words are 0. Checking each field instead would take most of the time of packing.
 type word struct {
 	offset      uintptr
-	first, last int32 // from the first up to, but without, the last
-	partial     bool  // the record ends within it, so that it must not be looked at
-	whole       bool  // it is all of one field, which is set if it is not 0
+	first, last int32 // the fields first ≤ i < last
+	partial     bool  // the record ends within the word, so the packer must not read it as a word
+	whole       bool  // the word is one field, which is zero if the word is 0
 }
 
-// field is a value at a distance from the beginning of a record. The fields of a struct
-// in a struct are fields of the outer one.
+// field is a value at an offset in a record. The fields of a nested struct are fields of the
+// outer struct.
 type field struct {
 	offset uintptr
 	kind   kind
 	typ    reflect.Type
-	elem   *layout // of what a pointer, a slice or a map leads to
-	key    *layout // of a map
-	number int     // among the fields of all layouts of a packer
-	spare  int     // of a pointer to a struct in the root, its place among these, from 1
+	elem   *layout // the layout of the elements of a pointer, a slice or a map
+	key    *layout // the layout of a map's keys
+	number int     // index among the fields of all layouts of a packer
+	spare  int     // of a pointer to a struct in the root: index among these, from 1
 }
 
-// kind is how a field is packed.
+// kind says how a field is packed.
 type kind uint8
 
 const (
-	flag kind = iota // a bool, which is true if the field is there
+	flag kind = iota // a bool; it is true if the field is present
 	integer8
 	integer16
 	integer32
@@ -59,10 +59,10 @@ var kinds = map[reflect.Kind]kind{
 	reflect.Uint8: unsigned8, reflect.Uint16: unsigned16, reflect.Uint32: unsigned32, reflect.Uint64: unsigned64, reflect.Uint: unsigned64,
 }
 
-// maxFields is how many fields a record may have.
+// maxFields is the maximum number of fields in a record.
 const maxFields = 64 * len(shape{})
 
-// newLayout adds the layout of a type, and those that it leads to.
+// newLayout adds the layout of a type and the layouts of the types in it.
 func (p *packer) newLayout(t reflect.Type) *layout {
 	if known := p.layouts[t]; known != nil {
 		return known
@@ -78,7 +78,7 @@ func (p *packer) newLayout(t reflect.Type) *layout {
 	return l
 }
 
-// addFields adds the fields of a value at a distance from the record's beginning.
+// addFields adds the fields of a value at an offset in a record.
 func (p *packer) addFields(l *layout, t reflect.Type, offset uintptr) {
 	if t.Kind() == reflect.Struct {
 		for i := range t.NumField() {
@@ -102,7 +102,7 @@ func (p *packer) addFields(l *layout, t reflect.Type, offset uintptr) {
 	}
 }
 
-// addWords divides a record of some size into words.
+// addWords divides a record of the given size into words.
 func (l *layout) addWords(size uintptr) {
 	const bytes = 8
 	for i := range l.fields {
@@ -117,8 +117,8 @@ func (l *layout) addWords(size uintptr) {
 	}
 }
 
-// shows is the distance of the bytes that are not 0 if the field is set: of a string its
-// length, since an empty one may point to anything.
+// shows returns the offset of the bytes that are not 0 if the field is set. For a string these
+// are its length, because an empty string may have any pointer.
 func (f *field) shows() uintptr {
 	if f.kind == text {
 		return f.offset + unsafe.Sizeof(uintptr(0))
@@ -126,17 +126,18 @@ func (f *field) shows() uintptr {
 	return f.offset
 }
 
-// set is a field of a shape, with what is needed of most of them close together.
+// set is a field of a shape. It keeps the values that most fields need close together in
+// memory.
 type set struct {
 	offset uintptr
 	kind   kind
 	*field
 }
 
-// at is where the field of a record is.
+// at returns the address of the field in a record.
 func (f *field) at(record unsafe.Pointer) unsafe.Pointer { return unsafe.Add(record, f.offset) }
 
-// value is the field of a record, for what is rare enough to be left to package reflect.
+// value returns the field of a record. It uses package reflect, for rare kinds of fields.
 func (f *field) value(record unsafe.Pointer) reflect.Value {
 	return reflect.NewAt(f.typ, f.at(record)).Elem()
 }
@@ -156,18 +157,18 @@ func (f *field) isSet(record unsafe.Pointer) bool {
 	case text:
 		return *(*string)(at) != ""
 	}
-	return *(*unsafe.Pointer)(at) != nil // of a slice, where it begins
+	return *(*unsafe.Pointer)(at) != nil // the pointer, or the first word of a slice or map
 }
 
 // shape says which fields of a record are set: bit i stands for field i.
 type shape [3]uint64
 
-// shapes are those that the records of a layout have had.
+// shapes are the shapes of a layout's records so far.
 type shapes struct {
-	list   [][]set // the fields of each
+	list   [][]set // the fields of each shape
 	known  map[shape]int
-	last   shape // of the last record
-	number int   // its number
+	last   shape // the shape of the last record
+	number int   // the index of last
 }
 
 // shape says which fields of a record are set.
@@ -206,7 +207,7 @@ func (p *packer) shapeOf(l *layout, record unsafe.Pointer) (int, []set) {
 	return all.number, all.list[all.number]
 }
 
-// with are the fields of a shape.
+// with returns the fields of a shape.
 func (l *layout) with(s shape) []set {
 	list := []set{}
 	for i := range l.fields {

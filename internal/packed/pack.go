@@ -7,27 +7,27 @@ import (
 	"unsafe"
 )
 
-// packer knows how the records of a store are packed.
+// packer packs the records of a store.
 type packer struct {
 	root    *layout
 	structs []*field // the first pointers to structs in the root
 	layouts map[reflect.Type]*layout
-	fields  int      // of all layouts
+	fields  int      // number of fields in all layouts
 	shapes  []shapes // by layout
 	columns []column // by field
-	strings []string // those that come again
+	strings []string // the table of repeated strings
 	places  map[string]int
-	recent  [64]place // some of them
+	recent  [64]place // a cache of some places
 }
 
-// place is where a string is among those that come again.
+// place is the index of a string in the table of repeated strings.
 type place struct {
 	of string
 	at int
 }
 
-// find looks a string up. Whoever packs many records mostly has the same string in the same
-// place of memory, which is quicker to compare than what it says.
+// find looks a string up in the table. Successive records mostly have the same string at the
+// same address. Comparing addresses is faster than comparing texts.
 func (p *packer) find(s string) (at int, known bool) {
 	start := unsafe.StringData(s)
 	recent := &p.recent[(uintptr(unsafe.Pointer(start))>>3^uintptr(len(s)))%uintptr(len(p.recent))]
@@ -40,8 +40,8 @@ func (p *packer) find(s string) (at int, known bool) {
 	return at, known
 }
 
-// column says whether to look for the values of a field of strings among those that come
-// again.
+// column says whether the packer looks up a string field's values in the table of repeated
+// strings.
 type column struct {
 	looked, found int
 	off           bool
@@ -61,7 +61,7 @@ func newPacker(t reflect.Type) packer {
 	return p
 }
 
-// append packs a record behind what b holds.
+// append packs a record and appends it to b.
 func (p *packer) append(b []byte, l *layout, record unsafe.Pointer) []byte {
 	number, fields := p.shapeOf(l, record)
 	b = binary.AppendUvarint(b, uint64(number))
@@ -97,16 +97,16 @@ func (p *packer) append(b []byte, l *layout, record unsafe.Pointer) []byte {
 	return b
 }
 
-// A number x is packed as the varint of 2z, where z is x with the sign as its lowest bit.
-// Most large numbers are instants and durations in nanoseconds, of whole seconds: those are
-// packed as 2z+1 of their seconds. As 0 seconds are packed as 0, a 1 is free to stand before
-// what fits neither way.
+// A number x is packed as the varint of 2z, where z is x with the sign as its lowest bit. Most
+// large numbers are times and durations in nanoseconds, and are whole seconds. These are packed
+// as 2z+1, with z from the number of seconds. The number 0 is packed as 0, so the code 1 is
+// unused. It precedes numbers that fit neither form.
 const (
 	second     = 1e9
 	unscalable = 1
 )
 
-// appendInteger packs a number.
+// appendInteger packs a number and appends it to b.
 func appendInteger(b []byte, x int64) []byte {
 	scaled := uint64(0)
 	if x%second == 0 && x != 0 {
@@ -120,13 +120,14 @@ func appendInteger(b []byte, x int64) []byte {
 }
 
 const (
-	// trial is of how many values of a column the first are looked up in any case.
+	// trial is the number of a column's first values that are always looked up.
 	trial = 256
-	// repeated is the share of values, as 1 in so many, that must have been there before.
+	// A column is looked up further if at least 1 in repeated of its values is in the table.
 	repeated = 2
 )
 
-// A string is packed as 2i if it is the table's string i, or as 2n+1 and its n bytes.
+// appendString packs a string as 2i if it is string i of the table. Otherwise it packs 2n+1 and
+// the n bytes of the string.
 func (p *packer) appendString(b []byte, s string, c *column) []byte {
 	if !c.off {
 		c.looked++
@@ -137,7 +138,7 @@ func (p *packer) appendString(b []byte, s string, c *column) []byte {
 		}
 		if c.off = c.looked > trial && c.found < c.looked/repeated; !c.off {
 			i = len(p.strings)
-			s = strings.Clone(s) // which may be part of something large
+			s = strings.Clone(s) // s may be part of a large string
 			p.strings, p.places[s] = append(p.strings, s), i
 			return binary.AppendUvarint(b, uint64(i)<<1)
 		}
@@ -146,7 +147,7 @@ func (p *packer) appendString(b []byte, s string, c *column) []byte {
 	return append(b, s...)
 }
 
-// appendList packs a slice: how many elements it has, and these.
+// appendList packs a slice: the number of its elements, and the elements.
 func (p *packer) appendList(b []byte, f *field, v reflect.Value) []byte {
 	b = binary.AppendUvarint(b, uint64(v.Len()))
 	for i := range v.Len() {
@@ -155,7 +156,7 @@ func (p *packer) appendList(b []byte, f *field, v reflect.Value) []byte {
 	return b
 }
 
-// appendTable packs a map: how many entries it has, and these.
+// appendTable packs a map: the number of its entries, and the entries.
 func (p *packer) appendTable(b []byte, f *field, v reflect.Value) []byte {
 	b = binary.AppendUvarint(b, uint64(v.Len()))
 	key, value := reflect.New(f.typ.Key()), reflect.New(f.typ.Elem())
@@ -171,15 +172,15 @@ func (p *packer) appendTable(b []byte, f *field, v reflect.Value) []byte {
 // reader unpacks a record.
 type reader struct {
 	packer *packer
-	in     string // what is left
-	// spare are structs that the record's pointers may lead to.
+	in     string // the bytes that are not yet read
+	// spare are structs that the record's pointers may refer to.
 	spare [spares]unsafe.Pointer
 }
 
-// spares is how many structs of a record are used again at most.
+// spares is the maximum number of structs of a record that are reused.
 const spares = 2
 
-// record sets the fields of a zero record that are not zero.
+// record unpacks the nonzero fields into a zero record.
 func (r *reader) record(l *layout, record unsafe.Pointer) {
 	fields := r.packer.shapes[l.id].list[r.varint()]
 	for i := range fields {
@@ -210,7 +211,7 @@ func (r *reader) record(l *layout, record unsafe.Pointer) {
 	}
 }
 
-// pointee is where a pointer is to lead, and is zero.
+// pointee returns a zero value for a pointer to refer to.
 func (r *reader) pointee(f *field) unsafe.Pointer {
 	if f.spare > 0 {
 		if p := r.spare[f.spare-1]; p != nil {

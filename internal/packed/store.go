@@ -1,16 +1,14 @@
-// Package packed keeps millions of plain structs in little memory: of each only the fields
-// that are set, numbers in as few bytes as they need, and strings that come again and again
-// in a table. A job of a log takes some thirty bytes instead of eight hundred.
+// Package packed keeps millions of plain structs in little memory. It stores only the nonzero
+// fields of each struct, and numbers in as few bytes as they need. Repeated strings are stored
+// once, in a table. A job of a log takes about thirty bytes instead of eight hundred.
 //
-// A record is the number of its shape, which says what fields are set, and then their
-// values in the order of their declaration. Records of one source have few shapes, so that
-// a number of one byte mostly does for a hundred fields, and whoever unpacks a record looks
-// only at those that there are. What is in the table of strings shows by itself: a field of
-// which most values are new, as names of jobs may be and their IDs are, is no longer looked
-// up there.
+// A record is the number of its shape and then the values of its nonzero fields, in the order
+// of their declaration. The shape says which fields are nonzero. Records of one source have few
+// shapes, so the number of the shape mostly takes one byte. Unpacking visits only the nonzero
+// fields. The packer finds out which strings belong in the table: it stops looking up a field
+// if most of its values are new. Job names and job IDs may be such fields.
 //
-// Records are in pieces of memory without a pointer in them, which the garbage collector
-// does not have to look through.
+// Records are in chunks of memory without pointers. The garbage collector does not scan these.
 package packed
 
 import (
@@ -19,20 +17,21 @@ import (
 	"unsafe"
 )
 
-// Ref says where a record is in its store.
+// Ref is the position of a record in its store.
 type Ref uint64
 
-// chunkSize is how many bytes of records are allocated at once.
+// chunkSize is the size of a chunk of records, in bytes.
 const chunkSize = 64 << 10
 
-// Store holds records of T, a struct, which may have fields of every kind but channels,
-// functions, interfaces, arrays, and numbers with a fraction. A record does not change: who wants
-// another one puts another one. So copies of a list of [Ref]s are as good as copies of
-// what they stand for.
+// Store holds records of T. T is a struct whose fields may have any kind except channels,
+// functions, interfaces, arrays and floating-point numbers. A record never changes. A caller
+// that needs a changed record must put a new one. So a copy of a list of [Ref]s is as good as a
+// copy of the records.
 //
-// Records may be read by several goroutines at once as long as nobody puts any.
+// Several goroutines may read records at the same time, but not while one of them puts a
+// record.
 type Store[T any] struct {
-	chunks []*strings.Builder // each allocated once
+	chunks []*strings.Builder // each is allocated at its full size
 	packer packer
 	buf    []byte
 }
@@ -42,8 +41,7 @@ func NewStore[T any]() *Store[T] {
 	return &Store[T]{packer: newPacker(reflect.TypeFor[T]())}
 }
 
-// Put keeps what v points to. Nothing of it is shared with the record but the memory of
-// strings.
+// Put stores *v. The record shares only the memory of strings with *v.
 func (s *Store[T]) Put(v *T) Ref {
 	s.buf = s.packer.append(s.buf[:0], s.packer.root, unsafe.Pointer(v))
 	last := len(s.chunks) - 1
@@ -58,10 +56,9 @@ func (s *Store[T]) Put(v *T) Ref {
 	return ref
 }
 
-// Get makes *v the record. Maps and slices in it are new ones, and the caller's; strings are
-// part of the store's memory. The structs that *v points to are written over to be used
-// again: to get one record after the other into the same variable takes no new memory. Those
-// of a zero *v are new ones.
+// Get sets *v to the record. Maps and slices in it are new and belong to the caller. Strings
+// are part of the store's memory. Get reuses the structs that *v points to. So reading record
+// after record into the same variable takes no new memory. If *v is zero, its structs are new.
 func (s *Store[T]) Get(ref Ref, v *T) {
 	r := reader{packer: &s.packer, in: s.chunks[ref>>32].String()[ref&0xffffffff:]}
 	for i, f := range s.packer.structs {

@@ -15,7 +15,7 @@ import (
 
 type point struct{ X, Y int64 }
 
-// every has a field of every kind that a store takes.
+// every has a field of each kind that a store supports.
 type every struct {
 	Bool    bool
 	Int8    int8
@@ -38,7 +38,7 @@ type every struct {
 	Table   map[int]string
 }
 
-// draw makes a value of any type: zero, or anything.
+// draw returns a value of any type, zero or not.
 func draw(t *rapid.T, of reflect.Type) reflect.Value {
 	v := reflect.New(of).Elem()
 	if rapid.Bool().Draw(t, "zero") {
@@ -81,7 +81,8 @@ func draw(t *rapid.T, of reflect.Type) reflect.Value {
 	return v
 }
 
-// What comes out is what went in, to the difference between nil and empty.
+// TestStoreKeepsEverything checks that Get returns the value that was put. Nil and empty may be
+// exchanged.
 func TestStoreKeepsEverything(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := packed.NewStore[every]()
@@ -105,7 +106,7 @@ func TestNumbersAreShort(t *testing.T) {
 	type number struct{ X int64 }
 	for _, c := range []struct {
 		x    int64
-		most int // bytes, the shape's among them
+		most int // bytes, including the shape
 	}{
 		{0, 1}, {1, 2}, {-31, 2}, {1000, 3}, {3600e9, 3}, {1700000000e9, 6}, {1700000000e9 + 1, 10}, {math.MaxInt64, 10}, {math.MinInt64, 10},
 	} {
@@ -117,8 +118,8 @@ func TestNumbersAreShort(t *testing.T) {
 	}
 }
 
-// Strings that come again are in the table, those of a column in which each is new are not,
-// and neither are lost.
+// TestStrings checks that repeated strings are in the table. The strings of a column without
+// repetitions are not. Both kinds must be read back unchanged.
 func TestStrings(t *testing.T) {
 	type named struct{ ID, User string }
 	s := packed.NewStore[named]()

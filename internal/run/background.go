@@ -7,27 +7,27 @@ import (
 )
 
 const (
-	// batchSize is how many values go to the goroutine at once.
+	// batchSize is the number of values in a batch.
 	batchSize = 1024
-	// waitingBatches is how many batches may wait to be written.
+	// waitingBatches is the maximum number of batches that wait to be written.
 	waitingBatches = 4
 )
 
-// backgroundTable writes a table from a goroutine of its own while the run goes on: put
-// writes batches of T as rows of type R. The goroutine ends with commit or abandon, and the
-// owner must call one of them. commit returns the goroutine's error.
+// backgroundTable writes a table in its own goroutine during the run. put writes batches of T
+// as rows of type R. The goroutine ends with commit or abandon, and the owner must call one of
+// them. commit returns the goroutine's error.
 //
-// The batches go round between the owner and the goroutine. New memory for each batch would
-// be 17 MiB for the events of the KTH log.
+// The owner and the goroutine reuse the batches. New memory for each batch would take 17 MiB
+// for the events of the KTH log.
 type backgroundTable[T, R any] struct {
 	table *table[R]
 	put   func(*table[R], []T) error
-	batch []T        // add fills it
+	batch []T        // filled by add
 	full  chan []T   // to the goroutine; nil after stop
 	used  chan []T   // back from the goroutine, written
 	done  chan error // the goroutine's error, once
-	// written, if not nil, is called with each value that the goroutine needs no more. The
-	// calls come from add.
+	// written, if not nil, is called with each value that the goroutine has written. add makes
+	// the calls.
 	written func(T)
 }
 
@@ -59,8 +59,8 @@ func (b *backgroundTable[T, R]) run(full <-chan []T) {
 	b.done <- err
 }
 
-// add appends to the table. The goroutine reads what v points to, so nothing may change it
-// afterwards.
+// add appends to the table. The goroutine reads what v points to, so the caller must not change
+// it afterwards.
 func (b *backgroundTable[T, R]) add(v T) {
 	if b.batch = append(b.batch, v); len(b.batch) < batchSize {
 		return
@@ -74,7 +74,7 @@ func (b *backgroundTable[T, R]) add(v T) {
 			b.written(v)
 		}
 	}
-	clear(b.batch) // so that the collector frees what the values point to
+	clear(b.batch) // so that the collector frees what the values refer to
 	b.batch = b.batch[:0]
 }
 
@@ -103,7 +103,7 @@ func (b *backgroundTable[T, R]) abandon() {
 	if b == nil {
 		return
 	}
-	_ = b.stop() // its error is about a table that is removed
+	_ = b.stop() // the error does not matter: the table is removed
 	b.table.abandon()
 }
 
@@ -114,12 +114,12 @@ func createEventsTable(dir string) (*eventsTable, error) {
 	return createBackgroundTable(filepath.Join(dir, eventsFile), (*table[Event]).write)
 }
 
-// jobsTable writes jobs.parquet. Its goroutine makes the rows of submissions that cannot
-// change any more.
+// jobsTable writes jobs.parquet. Its goroutine makes the rows of submissions that can no longer
+// change.
 type jobsTable = backgroundTable[*submission, Row]
 
-// createJobsTable starts jobs.parquet. The goroutine calls amend, if it is not nil, with
-// every row.
+// createJobsTable starts jobs.parquet. If amend is not nil, the goroutine calls it with every
+// row.
 func createJobsTable(dir string, amend func(*Row)) (*jobsTable, error) {
 	rows := &rowBuffer{amend: amend}
 	return createBackgroundTable(filepath.Join(dir, jobsFile), func(t *table[Row], batch []*submission) error {
@@ -132,16 +132,16 @@ func createJobsTable(dir string, amend func(*Row)) (*jobsTable, error) {
 	})
 }
 
-// rowBuffer makes rows, and one string of all their requests.
+// rowBuffer makes rows and keeps all their requests in one string.
 type rowBuffer struct {
 	amend    func(*Row)
 	rows     []Row
 	requests []byte
-	ends     []int // where each row's request ends
+	ends     []int // the end of each row's request
 }
 
-// add adds the rows of a submission that was answered. It writes the buffer when that has
-// batchSize rows: an array may have many tasks.
+// add adds the rows of an answered submission. An array may have many tasks, so add writes the
+// buffer whenever it has batchSize rows.
 func (b *rowBuffer) add(t *table[Row], s *submission) error {
 	if !s.answered {
 		return nil

@@ -10,8 +10,7 @@ import (
 	"rmreplay/internal/rm"
 )
 
-// BenchmarkWrite writes the record of a run of so many jobs, each accepted, started and
-// ended.
+// BenchmarkWrite writes the record of a run whose jobs are each accepted, started and ended.
 func BenchmarkWrite(b *testing.B) {
 	for _, jobs := range []int{10_000, 100_000} {
 		b.Run(fmt.Sprintf("jobs=%d", jobs), func(b *testing.B) {

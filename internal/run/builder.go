@@ -10,19 +10,18 @@ import (
 	"rmreplay/internal/rm"
 )
 
-// builder makes the rows of jobs.parquet from submissions and events. The
-// writer feeds it while the run goes on and the reader of a journal afterwards,
-// so both arrive at the same rows.
+// builder makes the rows of jobs.parquet from submissions and events. The writer uses it during
+// the run. The reader of a journal uses it afterwards. So both make the same rows.
 //
-// It keeps a job for as long as the run goes on, and there may be millions: so it holds
-// what happened to a job and a pointer to what was asked for, and makes the row when it
-// is wanted. Of a row that is on the disk it keeps the outcome for the metrics, packed.
+// A builder keeps every job until the run ends, and a run may have millions. It therefore keeps
+// the job's history and a pointer to the request, and makes the row on demand. When a row is on
+// the disk, the builder keeps only the packed outcome, for the metrics.
 type builder struct {
-	final finalRows              // of the oldest submissions, where the writer has finalized them
+	final finalRows              // the oldest submissions, if the writer has finalized them
 	open  []*submission          // the others, in the order of submission
-	heard []*submission          // known from events alone, in the order of their first events
-	byID  map[string]*submission // all submissions; nil until an event comes without a number
-	spare []submission           // allocated and not in use
+	heard []*submission          // known only from events, in the order of their first events
+	byID  map[string]*submission // all submissions; nil until an event without a submission number
+	spare []submission           // allocated and unused
 
 	accepted, rejected int
 	lastEvent          hpc.Time
@@ -30,22 +29,22 @@ type builder struct {
 
 // submission is one job, or one array with all its tasks.
 type submission struct {
-	first    taskRow // of the job, or of the first task
+	first    taskRow // the row of the job, or of the array's first task
 	made     bool    // first is a row
 	answered bool
-	heard    bool // only events have named the job
-	final    bool // the row cannot change any more
+	heard    bool // known only from events
+	final    bool // the row can no longer change
 	array    *arrayRows
 }
 
-// arrayRows are the rows of a job array but the first.
+// arrayRows are all rows of a job array except the first.
 type arrayRows struct {
-	tasks []int // those that it was submitted with; nil if they cannot be read
+	tasks []int // the tasks at submission; nil if they cannot be parsed
 	more  []*taskRow
-	index map[int]*taskRow // all by task, the first as well; nil while that is the only one
+	index map[int]*taskRow // all rows by task; nil while the first row is the only one
 }
 
-// taskRow is a row in the making.
+// taskRow is the state from which a row is made.
 type taskRow struct {
 	job                          *hpc.Job
 	submit, eligible, start, end hpc.Time
@@ -56,28 +55,28 @@ type taskRow struct {
 	nodeCount, task              int32
 	priority                     uint32
 	rmJob                        uint32
-	started                      bool     // its Started event came
-	held                         bool     // since start, as the only segment; those of rare count otherwise
+	started                      bool     // the Started event has come
+	held                         bool     // one segment from start; if not set, rare has the segments
 	rare                         *rareRow // nil for most jobs
 }
 
-// rareRow is what is worth a word for few jobs.
+// rareRow holds the values that few jobs have.
 type rareRow struct {
-	// What the resource manager says otherwise than the job does; empty if it does not.
+	// The resource manager's values that differ from the job's; empty if they are the same.
 	name, user, group, account, partition, qos, reservation string
 
 	tres, reason               string
 	resubmit                   hpc.Time
 	suspended                  time.Duration
-	stopped                    hpc.Time // since when it is suspended
+	stopped                    hpc.Time // when the current suspension began
 	exitCode, signal, restarts int
 	segments                   []Segment
 }
 
 func newBuilder() *builder { return &builder{} }
 
-// submissionChunk is how many submissions are allocated at once: one at a time would take 8 %
-// more time for the KTH log.
+// submissionChunk is the number of submissions that are allocated together. Single allocations
+// take 8 % more time for the KTH log.
 const submissionChunk = 256
 
 func (b *builder) newSubmission() *submission {
@@ -89,7 +88,7 @@ func (b *builder) newSubmission() *submission {
 	return s
 }
 
-// job notes a submission. The job must not change from now on.
+// job records a submission. The caller must not change the job afterwards.
 func (b *builder) job(job *hpc.Job) {
 	s := b.byID[job.ID]
 	switch {
@@ -109,7 +108,7 @@ func (b *builder) job(job *hpc.Job) {
 		return
 	}
 	s.array = &arrayRows{}
-	// The tasks of an array that cannot be read get their rows as their events come.
+	// If the tasks of an array cannot be parsed, their events make their rows.
 	if a, err := hpc.ParseArray(job.Array); err == nil {
 		s.array.tasks = a.Tasks
 	}
@@ -125,7 +124,7 @@ func without(list []*submission, s *submission) []*submission {
 	return list
 }
 
-// submission returns the submission that an event is about.
+// submission returns the submission of an event.
 func (b *builder) submission(e *rm.Event) *submission {
 	if n := e.Submission - b.final.len(); n > 0 && n <= len(b.open) && len(b.heard) == 0 {
 		return b.open[n-1]
@@ -150,8 +149,8 @@ func (b *builder) submission(e *rm.Event) *submission {
 	return s
 }
 
-// event applies one event to the rows that it is about, and returns their submission;
-// nil for an event of no job.
+// event applies one event to its rows and returns their submission. It returns nil for an event
+// without a job.
 func (b *builder) event(e *rm.Event) *submission {
 	b.lastEvent = max(b.lastEvent, e.At)
 	if e.Job == "" {
@@ -174,7 +173,7 @@ func (b *builder) event(e *rm.Event) *submission {
 		s.row(e.Task).apply(e)
 		return s
 	}
-	// An event of a whole array is about all of its tasks that have not ended.
+	// An event of a whole array applies to all of its tasks that have not ended.
 	for row := range s.rows {
 		if !row.state.Ended() {
 			row.apply(e)
@@ -183,8 +182,7 @@ func (b *builder) event(e *rm.Event) *submission {
 	return s
 }
 
-// oldest is the first submission of which the builder keeps more than the row; nil if there
-// is none.
+// oldest returns the oldest submission that is not finalized, or nil.
 func (b *builder) oldest() *submission {
 	if len(b.open) == 0 {
 		return nil
@@ -192,7 +190,7 @@ func (b *builder) oldest() *submission {
 	return b.open[0]
 }
 
-// finalize keeps only the packed row of the oldest open submission, which has ended.
+// finalize replaces the oldest open submission, which has ended, by its packed row.
 func (b *builder) finalize() {
 	s := b.open[0]
 	s.final = true
@@ -201,18 +199,18 @@ func (b *builder) finalize() {
 	b.open = b.open[1:]
 }
 
-// unfinalized returns the submissions that finalize has not packed, in the order of
-// submission. Submissions that are known from events alone come last.
+// unfinalized returns the submissions that finalize has not packed, in the order of submission.
+// Submissions that are known only from events come last.
 func (b *builder) unfinalized() []*submission { return slices.Concat(b.open, b.heard) }
 
-// hasEnded reports whether the job has ended. It is always false for an array: to know, it
-// would have to look at all tasks at each task's end.
+// hasEnded reports whether the job has ended. It is always false for an array, because it would
+// have to check all tasks whenever one ends.
 func (s *submission) hasEnded() bool {
 	return s.array == nil && s.made && s.first.state.Ended()
 }
 
-// accept makes the rows of a submission: all tasks of an array at once, since
-// the resource manager has them all from now on.
+// accept makes the rows of a submission. The resource manager accepts all tasks of an array at
+// once.
 func (s *submission) accept(e *rm.Event) {
 	s.answered = true
 	if s.array == nil || len(s.array.tasks) == 0 {
@@ -224,7 +222,7 @@ func (s *submission) accept(e *rm.Event) {
 	}
 }
 
-// row returns the row of a task, and makes one for a task that is new.
+// row returns the row of a task. It makes one for a new task.
 func (s *submission) row(task int) *taskRow {
 	first := &s.first
 	switch {
@@ -241,7 +239,7 @@ func (s *submission) row(task int) *taskRow {
 		}
 		s.array.index = map[int]*taskRow{}
 		if first.task == -1 && !first.started {
-			// The array was accepted, and its tasks were not known until now.
+			// The array was accepted before its tasks were known.
 			first.task = int32(task)
 			s.array.index[task] = first
 			return first
@@ -252,7 +250,7 @@ func (s *submission) row(task int) *taskRow {
 		return row
 	}
 	row := &taskRow{job: first.job, limit: first.job.TimeLimit, task: int32(task)}
-	// A later task of an array whose tasks were not known at acceptance.
+	// A later task of an array that was accepted before its tasks were known.
 	row.submit, row.rmJob, row.state = first.submit, first.rmJob, hpc.Pending
 	s.array.more = append(s.array.more, row)
 	s.array.index[task] = row
@@ -271,7 +269,7 @@ func (s *submission) rows(yield func(*taskRow) bool) {
 	}
 }
 
-// accept notes that the resource manager has the job.
+// accept records that the resource manager has accepted the job.
 func (r *taskRow) accept(e *rm.Event) {
 	r.rmJob = e.RMJob
 	if r.state == "" {
@@ -283,7 +281,7 @@ func (r *taskRow) accept(e *rm.Event) {
 	r.merge(e.Outcome)
 }
 
-// rarely returns the part of the row that most jobs do without.
+// rarely returns the part of the row that few jobs need.
 func (r *taskRow) rarely() *rareRow {
 	if r.rare == nil {
 		r.rare = new(rareRow)
@@ -291,7 +289,7 @@ func (r *taskRow) rarely() *rareRow {
 	return r.rare
 }
 
-// apply moves the row along with an event of its job.
+// apply updates the row with an event of its job.
 func (r *taskRow) apply(e *rm.Event) {
 	if e.RMJob != 0 {
 		r.rmJob = e.RMJob
@@ -321,8 +319,8 @@ func (r *taskRow) apply(e *rm.Event) {
 	}
 }
 
-// begin gives the job its nodes. The outcome's instants are preferred to the
-// event's own: they are what the resource manager accounts with.
+// begin gives the job its nodes. It prefers the outcome's times to the event's time, because
+// the resource manager's accounting uses the former.
 func (r *taskRow) begin(e *rm.Event) {
 	if r.held {
 		r.listSegments()
@@ -338,7 +336,7 @@ func (r *taskRow) begin(e *rm.Event) {
 	r.openSegment(r.start)
 }
 
-// endSuspension adds the time since the job was stopped, if it is.
+// endSuspension ends the job's suspension, if there is one, and adds its duration.
 func (r *taskRow) endSuspension(at hpc.Time) {
 	if r.rare == nil {
 		return
@@ -366,7 +364,7 @@ func (r *taskRow) requeue(e *rm.Event) {
 	rare.exitCode, rare.signal = 0, 0
 }
 
-// finish notes the job's fate.
+// finish records how the job ended.
 func (r *taskRow) finish(e *rm.Event) {
 	r.state, r.end = StateUnknown, e.At
 	o := e.Outcome
@@ -380,7 +378,7 @@ func (r *taskRow) finish(e *rm.Event) {
 	}
 }
 
-// finishAs takes over what an outcome says about a job's end.
+// finishAs copies what an outcome says about a job's end.
 func (r *taskRow) finishAs(o *rm.Outcome) {
 	if o.State != "" {
 		r.state = o.State
@@ -391,8 +389,8 @@ func (r *taskRow) finishAs(o *rm.Outcome) {
 	if o.ExitCode != 0 || o.Signal != 0 || r.rare != nil {
 		r.rarely().exitCode, r.rare.signal = o.ExitCode, o.Signal
 	}
-	// Slurm gives a job that is cancelled while it waits a start time as well;
-	// it had no nodes, so it did not start.
+	// Slurm also gives a start time to a job that is cancelled while it is pending. Such a job
+	// had no nodes, so it did not start.
 	if o.Start == 0 || (!r.started && o.NodeCount == 0 && o.Nodes == "") {
 		return
 	}
@@ -402,7 +400,7 @@ func (r *taskRow) finishAs(o *rm.Outcome) {
 	}
 }
 
-// segments are those that are listed.
+// segments returns the listed segments.
 func (r *taskRow) segments() []Segment {
 	if r.rare == nil {
 		return nil
@@ -410,8 +408,8 @@ func (r *taskRow) segments() []Segment {
 	return r.rare.segments
 }
 
-// openSegment begins a period in which the job holds processors. The first of them
-// follows from start and end, so that it is not listed until there is more to say.
+// openSegment begins a period in which the job holds processors. The first period follows from
+// start and end. openSegment lists it only if there is more to say.
 func (r *taskRow) openSegment(at hpc.Time) {
 	if !r.held && len(r.segments()) == 0 {
 		r.held = true
@@ -423,12 +421,12 @@ func (r *taskRow) openSegment(at hpc.Time) {
 	r.rare.segments = append(r.rare.segments, r.segment(at))
 }
 
-// segment is a period that begins at an instant.
+// segment returns a period that begins at the given time.
 func (r *taskRow) segment(at hpc.Time) Segment {
 	return Segment{Start: at, NodeCount: int(r.nodeCount), Processors: r.processors}
 }
 
-// listSegments makes the only segment the first of a list.
+// listSegments puts the job's only segment into a list.
 func (r *taskRow) listSegments() {
 	only := r.segment(r.start)
 	if r.state.Ended() {
@@ -451,8 +449,8 @@ func (r *taskRow) closeSegment(at hpc.Time, by rm.EventKind) {
 	}
 }
 
-// merge takes over what an outcome knows of the job itself; what it leaves
-// empty stays as it was asked for.
+// merge copies what an outcome says about the job itself. Where the outcome's value is empty,
+// the requested value remains.
 func (r *taskRow) merge(o *rm.Outcome) {
 	if o == nil {
 		return
@@ -485,7 +483,7 @@ func (r *taskRow) merge(o *rm.Outcome) {
 	}
 }
 
-// mergeNames notes what the outcome calls otherwise than the job does.
+// mergeNames records the outcome's names that differ from the job's.
 func (r *taskRow) mergeNames(o *rm.Outcome) {
 	job := r.job
 	if r.rare == nil && same(o.Name, job.Name) && same(o.User, job.User) && same(o.Group, job.Group) &&
@@ -505,11 +503,10 @@ func (r *taskRow) mergeNames(o *rm.Outcome) {
 	}
 }
 
-// same reports whether a name says nothing new.
+// same reports whether a name is empty or equal to the requested one.
 func same(name, asked string) bool { return name == "" || name == asked }
 
-// mergeSubmit keeps the first submit time as such and a requeued job's later
-// one beside it.
+// mergeSubmit keeps the first submit time. It keeps the later one of a requeued job beside it.
 func (r *taskRow) mergeSubmit(at hpc.Time) {
 	switch {
 	case at == 0:
@@ -522,7 +519,7 @@ func (r *taskRow) mergeSubmit(at hpc.Time) {
 	}
 }
 
-// put writes the row, but for the request.
+// put writes the row without the request.
 func (r *taskRow) put(row *Row) {
 	job := r.job
 	*row = Row{
@@ -542,7 +539,7 @@ func (r *taskRow) put(row *Row) {
 	}
 }
 
-// putOutcome makes *row the outcome of the job: the columns that metrics are computed from.
+// putOutcome sets *row to the job's outcome: the columns that metrics are computed from.
 func (r *taskRow) putOutcome(row *Row) {
 	*row = Row{
 		Job: r.job.ID, Task: int(r.task), User: r.job.User, State: r.state,
@@ -556,7 +553,7 @@ func (r *taskRow) putOutcome(row *Row) {
 	}
 }
 
-// put adds what few rows have.
+// put adds the values that few rows have.
 func (r *rareRow) put(row *Row) {
 	for _, f := range []struct {
 		to   *string
@@ -576,16 +573,16 @@ func (r *rareRow) put(row *Row) {
 }
 
 func (r *rareRow) putSegments(row *Row) {
-	// A single segment that nothing interrupted says no more than Start and End do.
+	// A single uninterrupted segment says no more than Start and End.
 	if n := len(r.segments); n > 1 || n == 1 && (row.Start == 0 || r.segments[0].EndedBy == rm.Suspend) {
 		row.Segments = slices.Clone(r.segments)
 	}
 }
 
-// submitted is how many jobs were submitted.
+// submitted returns the number of submitted jobs.
 func (b *builder) submitted() int { return b.final.len() + len(b.open) }
 
-// appendRows appends the rows of submission i, from 0, to list, without requests.
+// appendRows appends the rows of submission i to list, without requests. i counts from 0.
 func (b *builder) appendRows(list []Row, i int) []Row {
 	open := i - b.final.len()
 	if open >= 0 {
@@ -596,7 +593,7 @@ func (b *builder) appendRows(list []Row, i int) []Row {
 	return list
 }
 
-// appendRows appends the rows of a submission that was answered to list, without requests.
+// appendRows appends the rows of an answered submission to list, without requests.
 func (s *submission) appendRows(list []Row) []Row {
 	if !s.answered {
 		return list
@@ -608,8 +605,8 @@ func (s *submission) appendRows(list []Row) []Row {
 	return list
 }
 
-// list returns the rows of all jobs that were answered, in the order of submission. The
-// tasks of an array are in the order in which they were accepted or first heard of.
+// list returns the rows of all answered jobs in the order of submission. The tasks of an array
+// are in the order of their acceptance or of their first events.
 func (b *builder) list() []Row {
 	var list []Row
 	for _, s := range b.unfinalized() {
@@ -621,7 +618,7 @@ func (b *builder) list() []Row {
 	return list
 }
 
-// counts says how far the jobs of a workload of so many submissions came.
+// counts returns how far the jobs of a workload came. workload is its number of submissions.
 func (b *builder) counts(workload int) Counts {
 	submitted := b.submitted()
 	c := Counts{
@@ -644,14 +641,14 @@ func (b *builder) counts(workload int) Counts {
 	return c
 }
 
-// finalRows are rows that cannot change any more and are on their way to the disk. They are
-// packed ([packed.Store]) with the columns of an outcome: all columns would take 5 % of the
-// time in which the LLNL-Thunder log is simulated.
+// finalRows are rows that can no longer change and are being written to the disk. A
+// [packed.Store] holds only the columns of their outcomes. With all columns, the simulation of
+// the LLNL-Thunder log would take 5 % more time.
 type finalRows struct {
 	refs  []packed.Ref
 	store *packed.Store[Row]
-	row   Row // the last one that was added: one on the stack would escape
-	ended int // how many of the jobs were accepted and have ended
+	row   Row // the last added row; a local variable would escape to the heap
+	ended int // number of jobs that were accepted and have ended
 }
 
 func (f *finalRows) len() int { return len(f.refs) }

@@ -10,7 +10,7 @@ import (
 	"rmreplay/internal/rm"
 )
 
-// at is an instant of the tests: 1000 s after the epoch and so many seconds.
+// at returns a time of the tests: sec seconds after 1000 s since the epoch.
 func at(sec int64) hpc.Time { return hpc.Unix(1000 + sec) }
 
 func event(sec int64, kind rm.EventKind, job string, outcome *rm.Outcome) rm.Event {
@@ -23,8 +23,8 @@ func taskEvent(sec int64, kind rm.EventKind, job string, task int, outcome *rm.O
 	return e
 }
 
-// build runs jobs and events through a builder. The request column is left
-// empty to keep the expectations short.
+// build passes jobs and events through a builder. It leaves the request column empty to keep
+// the expected rows short.
 func build(jobs []*hpc.Job, events []rm.Event) (*builder, []Row) {
 	b := newBuilder()
 	for _, j := range jobs {
@@ -281,8 +281,8 @@ func TestBuilder(t *testing.T) {
 	}
 }
 
-// TestBuilderUnknownJob: events of a job that was never submitted through the
-// record, such as one of an earlier run's state, are kept.
+// TestBuilderUnknownJob checks that a builder keeps the events of a job that the record does
+// not submit. Such a job may come from an earlier run's state.
 func TestBuilderUnknownJob(t *testing.T) {
 	_, got := build(nil, []rm.Event{event(4, rm.Ended, "ghost", &rm.Outcome{
 		State: hpc.Completed, Submit: at(1), Start: at(2), End: at(3), NodeCount: 1, Processors: 2, Name: "g",

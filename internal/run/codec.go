@@ -16,17 +16,16 @@ import (
 	"rmreplay/internal/rm"
 )
 
-// The structs of rm carry no JSON names, and most of their fields are zero in most
-// events. A compact codec gives a struct snake_case names with units and leaves zero
-// fields out. It derives them from the type, so that a field that is added to rm.Outcome
-// is in the journal from then on.
+// The structs of rm have no JSON names, and most of their fields are zero in most events. A
+// compact codec gives the fields snake_case names with units and omits zero fields. It derives
+// the names from the type. So the journal includes every field that is added to rm.Outcome.
 type compact[T any] struct {
 	wire   reflect.Type
 	fields []compactField
 	set    packed.Fields[T]
 }
 
-// compactField is how one field is written.
+// compactField says how one field is encoded.
 type compactField struct {
 	label string // `"run_time_ns":`
 	kind  reflect.Kind
@@ -50,9 +49,9 @@ func newCompact[T any]() compact[T] {
 	return c
 }
 
-// append writes the struct that v points to. A journal has an object or two for each job
-// of a run, and most of their fields are zero: to look only at the others is ten times as
-// fast as to build a value for encoding/json.
+// append encodes the struct that v points to. A journal has one or two objects for each job of
+// a run, and most of their fields are zero. append visits only the other fields. That is ten
+// times as fast as building a value for encoding/json.
 func (c compact[T]) append(b []byte, v *T) ([]byte, error) {
 	value := reflect.ValueOf(v).Elem()
 	b = append(b, '{')
@@ -70,7 +69,7 @@ func (c compact[T]) append(b []byte, v *T) ([]byte, error) {
 	return append(b, '}'), nil
 }
 
-// appendJSON writes one value.
+// appendJSON encodes one value.
 func appendJSON(b []byte, v reflect.Value, kind reflect.Kind) ([]byte, error) {
 	switch kind {
 	case reflect.String:
@@ -86,7 +85,7 @@ func appendJSON(b []byte, v reflect.Value, kind reflect.Kind) ([]byte, error) {
 	return append(b, data...), err
 }
 
-// appendString writes a string as encoding/json does.
+// appendString encodes a string as encoding/json does.
 func appendString(b []byte, s string) ([]byte, error) {
 	for i := range len(s) {
 		if c := s[i]; c < 0x20 || c >= 0x7f || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
@@ -113,7 +112,7 @@ func (c compact[T]) decode(data []byte, v *T) error {
 	return nil
 }
 
-// mebibytes names the fields that hold memory or disk space.
+// mebibytes names the fields whose values are memory or disk space in MiB.
 var mebibytes = map[string]bool{"MemPerNode": true, "MemPerCPU": true, "MemPerGPU": true, "TmpDisk": true}
 
 // wireName is the JSON name of a field: its Go name in snake_case with its unit.
@@ -128,7 +127,7 @@ func wireName(f reflect.StructField) string {
 		return name + "_ns"
 	case mebibytes[f.Name]:
 		return name + "_mib"
-	case f.Name == "TimeLimit": // of rm.Outcome, which has whole seconds
+	case f.Name == "TimeLimit": // of rm.Outcome, in whole seconds
 		return name + "_s"
 	}
 	return name
@@ -136,7 +135,7 @@ func wireName(f reflect.StructField) string {
 
 // snakeCase turns a Go name into snake_case: "MinCPUsPerNode" into "min_cpus_per_node".
 func snakeCase(name string) string {
-	// A plural of an acronym would otherwise be cut before its last letter.
+	// Without this replacement, the plural of an acronym would be split before its last letter.
 	runes := []rune(strings.NewReplacer("CPUs", "Cpus", "GPUs", "Gpus").Replace(name))
 	var b strings.Builder
 	for i, r := range runes {
@@ -153,12 +152,12 @@ func snakeCase(name string) string {
 
 var outcomeCodec = newCompact[rm.Outcome]()
 
-// EncodeJob returns a whole submission as one compact JSON object in the dialect of
-// package jobjson, as it is in the request column of jobs.parquet.
+// EncodeJob returns a whole submission as one compact JSON object in the dialect of package
+// jobjson. The request column of jobs.parquet holds it.
 func EncodeJob(job *hpc.Job) []byte { return jobjson.Append(nil, job) }
 
-// DecodeJob reads what [EncodeJob] wrote, and what records were written with before the
-// trace and the record had one dialect.
+// DecodeJob decodes the result of [EncodeJob]. It also decodes the older form, from before
+// records and traces shared one dialect.
 func DecodeJob(data []byte) (*hpc.Job, error) {
 	if bytes.Contains(data, []byte(`"submit_ns":`)) {
 		return decodeOldJob(data)
@@ -181,7 +180,7 @@ type eventIn struct {
 	Outcome json.RawMessage `json:"outcome"`
 }
 
-// appendEvent writes an event behind what b holds.
+// appendEvent appends an event to b.
 func appendEvent(b []byte, e rm.Event) ([]byte, error) {
 	b = strconv.AppendInt(append(b, `{"at_ns":`...), int64(e.At), 10)
 	var err error

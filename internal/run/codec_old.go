@@ -7,9 +7,9 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// Until records and traces had one dialect, a record had a job in this form: request,
-// behaviour and recorded fate as objects of their own, every duration and instant in
-// nanoseconds, with names derived from those of the structs' fields.
+// oldJob is a job in the form that records used before they shared one dialect with traces.
+// Request, behaviour and recorded fate are objects of their own. All durations and times are in
+// nanoseconds. The names derive from the names of the struct fields.
 type oldJob struct {
 	ID        string          `json:"id"`
 	Submit    hpc.Time        `json:"submit_ns"`

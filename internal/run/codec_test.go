@@ -36,8 +36,7 @@ func TestSnakeCase(t *testing.T) {
 	}
 }
 
-// TestEncodeJobKeys pins the names and units of the request column, which other
-// programs read.
+// TestEncodeJobKeys pins the names and units of the request column. Other programs read them.
 func TestEncodeJobKeys(t *testing.T) {
 	nice := false
 	job := &hpc.Job{
@@ -59,7 +58,7 @@ func TestEncodeJobKeys(t *testing.T) {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 
-	// What records had until they and traces had one dialect.
+	// The form of records before they shared one dialect with traces.
 	old := `{"id":"7","submit_ns":1000000000000,` +
 		`"request":{"name":"a\"b","qos":"high","requeue":false,"time_limit_ns":60000000000,` +
 		`"min_nodes":2,"mem_per_cpu_mib":1024,"gpus_per_node":"a100:2"},` +
@@ -76,8 +75,7 @@ func TestEncodeJobKeys(t *testing.T) {
 	}
 }
 
-// fill sets every field below v to a value that is not zero and differs from
-// its neighbours'.
+// fill sets every field below v to a nonzero value that differs from those of its neighbours.
 func fill(t *testing.T, v reflect.Value, next *int) {
 	t.Helper()
 	*next++
@@ -134,7 +132,7 @@ func TestEventRoundTrip(t *testing.T) {
 	var full rm.Event
 	n := 0
 	fill(t, reflect.ValueOf(&full).Elem(), &n)
-	full.Submission = 0 // means something to the program that runs alone
+	full.Submission = 0 // not encoded: it has a meaning only within one process
 	for _, want := range []rm.Event{{}, full, {Task: -1, Outcome: &rm.Outcome{}}} {
 		data, err := appendEvent(nil, want)
 		if err != nil {

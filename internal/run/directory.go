@@ -19,8 +19,7 @@ const (
 	tempSuffix   = ".tmp"
 )
 
-// prepare makes the directories of a record and, with overwrite, removes the
-// record that is there.
+// prepare makes the directories of a record. With overwrite it also removes an existing record.
 func prepare(dir string, overwrite bool) error {
 	entries, err := os.ReadDir(dir)
 	switch {
@@ -37,7 +36,7 @@ func prepare(dir string, overwrite bool) error {
 	return os.MkdirAll(filepath.Join(dir, logsDir), 0o755)
 }
 
-// removeRecord removes the files of a record from dir and leaves others alone.
+// removeRecord removes the files of a record from dir and keeps all other files.
 func removeRecord(dir string) error {
 	if err := isRecord(dir); err != nil {
 		return err
@@ -45,8 +44,8 @@ func removeRecord(dir string) error {
 	if err := os.RemoveAll(filepath.Join(dir, logsDir)); err != nil {
 		return err
 	}
-	// The manifest goes last, so that a directory in which this was interrupted
-	// is still known as a record.
+	// The manifest goes last. So an interrupted removal leaves a directory that is still
+	// recognized as a record.
 	for _, name := range []string{jobsFile, eventsFile, settingFile, journalFile, manifestFile} {
 		for _, suffix := range []string{tempSuffix, ""} {
 			err := os.Remove(filepath.Join(dir, name+suffix))
@@ -58,7 +57,7 @@ func removeRecord(dir string) error {
 	return nil
 }
 
-// isRecord returns nil if dir holds a record that nobody is writing.
+// isRecord returns nil if dir holds a record and no process is writing it.
 func isRecord(dir string) error {
 	file, err := os.Open(filepath.Join(dir, journalFile))
 	if err == nil {
@@ -66,7 +65,7 @@ func isRecord(dir string) error {
 		if locked(file) {
 			return ErrLive
 		}
-		// Between its creation and its manifest, a record is a journal only.
+		// A new record has only a journal until its manifest is written.
 		header := make([]byte, len(journalHeader))
 		if n, _ := file.Read(header); string(header[:n]) == journalHeader {
 			return nil

@@ -17,11 +17,11 @@ import (
 // journalHeader is the first line of a journal.
 const journalHeader = `{"rmreplay_journal":1}`
 
-// maxLine bounds the length of a journal's line, in bytes. Only a file that is
-// no journal has a longer one.
+// maxLine is the maximum length of a journal's line, in bytes. A file with a longer line is no
+// journal.
 const maxLine = 64 << 20
 
-// journalLine is any line of a journal: exactly one of its members is set.
+// journalLine is any line of a journal. Exactly one of its fields is set.
 type journalLine struct {
 	Header  int             `json:"rmreplay_journal"`
 	Job     json.RawMessage `json:"job"`
@@ -29,22 +29,22 @@ type journalLine struct {
 	Warning *Warning        `json:"warning"`
 }
 
-// journal is what a journal says.
+// journal is the content of a journal.
 type journal struct {
 	*builder
 	events   []Event
 	warnings []Warning
 }
 
-// openJournal creates the journal of a new record and locks it for as long as
-// this process has it open, which tells readers that its writer lives.
+// openJournal creates the journal of a new record and locks it until this process closes it.
+// The lock tells readers that the writer is alive.
 func openJournal(dir string) (*os.File, error) {
 	file, err := os.OpenFile(filepath.Join(dir, journalFile), os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o644)
 	if err != nil {
 		return nil, err
 	}
-	// A file system without locks costs us no more than the knowledge whether a
-	// record's writer lives.
+	// On a file system without locks, readers only lose the knowledge whether the writer is
+	// alive.
 	_ = syscall.Flock(int(file.Fd()), syscall.LOCK_EX)
 	return file, nil
 }
@@ -58,9 +58,8 @@ func locked(file *os.File) bool {
 	return errors.Is(err, syscall.EWOULDBLOCK)
 }
 
-// readJournal reads a journal up to its last complete line; what a killed writer
-// left of a further one is not an event that anybody was promised.
-// Complete lines that cannot be read are counted in a warning.
+// readJournal reads a journal up to its last complete line. A killed writer may leave an
+// incomplete line, which is ignored. A warning counts the complete lines that cannot be parsed.
 func readJournal(r io.Reader) (*journal, error) {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(make([]byte, 0, 1<<16), maxLine)
@@ -95,7 +94,7 @@ func readJournal(r io.Reader) (*journal, error) {
 	return j, nil
 }
 
-// completeLines is a [bufio.SplitFunc] of the lines that end in a newline.
+// completeLines is a [bufio.SplitFunc] that returns only lines that end in a newline.
 func completeLines(data []byte, atEOF bool) (advance int, token []byte, err error) {
 	if i := bytes.IndexByte(data, '\n'); i >= 0 {
 		return i + 1, data[:i], nil
@@ -106,7 +105,7 @@ func completeLines(data []byte, atEOF bool) (advance int, token []byte, err erro
 	return 0, nil, nil
 }
 
-// line takes in one line.
+// line adds one line.
 func (j *journal) line(data []byte) error {
 	var l journalLine
 	if err := json.Unmarshal(data, &l); err != nil {
@@ -133,7 +132,7 @@ func (j *journal) line(data []byte) error {
 	return nil
 }
 
-// add takes in one event.
+// add adds one event.
 func (j *journal) add(e rm.Event) {
 	j.events = append(j.events, newEvent(&e))
 	j.event(&e)

@@ -15,34 +15,31 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// Format is the version of the record that this package writes. A reader
-// refuses a record with a larger one.
+// Format is the version of the record that this package writes. Readers refuse a record with a
+// higher version.
 const Format = 1
 
-// State says how far a run came.
+// State says how a run ended.
 type State string
 
-// The states of a run. A run that was killed stays in state running; [Open]
-// marks it partial.
+// The states of a run. A killed run keeps the state running, and [Open] marks it partial.
 const (
 	StateRunning     State = "running"     // not finished
 	StateComplete    State = "complete"    // the workload was played to its end
-	StateInterrupted State = "interrupted" // the user ended it; what is there is true
-	StateFailed      State = "failed"      // it could not go on; Error says why
+	StateInterrupted State = "interrupted" // the user ended it; the results until then are true
+	StateFailed      State = "failed"      // the run could not go on; Error says why
 )
 
-// Manifest describes a run: what was run, with what, and how it went. It is
-// manifest.json of the record, under the keys of the tags. Nothing in it may be
-// a secret; the values of configuration keys that look like one are replaced
-// when it is written.
+// Manifest describes a run: its inputs, its software, and its course. It is manifest.json of
+// the record, with the keys in the tags. It must not contain secrets. When it is written, the
+// values of configuration keys that look like secrets are replaced.
 type Manifest struct {
 	Format int    `json:"format"` // version of the record's layout, [Format]
 	State  State  `json:"state"`
 	Error  string `json:"error,omitempty"` // why the run failed
-	// Valid says that nothing happened that makes the results doubtful: the run
-	// was not failed or killed, and no warning affects the result. An
-	// interrupted run may be valid: all that it holds is true, and State says
-	// that it is not everything.
+	// Valid says that the results are not in doubt. The run did not fail, it was not killed,
+	// and no warning affects the result. An interrupted run may be valid: everything that it
+	// holds is true. State says that it is incomplete.
 	Valid    bool      `json:"valid"`
 	Warnings []Warning `json:"warnings"`
 
@@ -55,49 +52,48 @@ type Manifest struct {
 	Clock    Clock    `json:"clock"`
 	Workload Source   `json:"workload"`
 	Cluster  Cluster  `json:"cluster"`
-	Jobs     Counts   `json:"jobs"` // kept by the writer
+	Jobs     Counts   `json:"jobs"` // set by the writer
 
-	// Feedback says how users reacted to what became of their jobs; nil for a rigid replay.
+	// Feedback describes the model of users' reactions; nil for a rigid replay.
 	Feedback *Feedback `json:"feedback,omitempty"`
 
-	// Started and Finished are instants of real time, RFC 3339.
+	// Started and Finished are real times, RFC 3339.
 	Started  time.Time `json:"started"`
 	Finished time.Time `json:"finished,omitzero"`
-	// WindowStart is the instant at which the workload's window begins, or 0. Jobs that
-	// started before it are preset: what is measured begins with the window.
+	// WindowStart is the time at which the workload's window begins, or 0. Jobs that started
+	// before it are preset. The metrics begin with the window.
 	WindowStart hpc.Time `json:"-"`
-	// VirtualStart and VirtualEnd bound the run in virtual time. In JSON they
-	// are RFC 3339, since a double cannot hold nanoseconds since 1970.
+	// VirtualStart and VirtualEnd are the virtual times of the run's start and end. In JSON
+	// they are RFC 3339, because a double cannot hold nanoseconds since 1970.
 	VirtualStart hpc.Time `json:"-"`
 	VirtualEnd   hpc.Time `json:"-"`
 
-	// VirtualSeconds is virtual end − virtual start; WallSeconds is finished −
-	// started; Speedup is their ratio. [Writer.Finish] fills those that are 0;
-	// 0 means unknown.
+	// VirtualSeconds is virtual end − virtual start. WallSeconds is finished − started. Speedup
+	// is their ratio. [Writer.Finish] computes those that are 0. A value of 0 means unknown.
 	VirtualSeconds float64 `json:"virtual_s"`
 	WallSeconds    float64 `json:"wall_s"`
 	Speedup        float64 `json:"speedup"`
 
-	// Scheduler is what the controller counted of itself, if it was asked.
+	// Scheduler holds the controller's own counters, if they were read.
 	Scheduler *Scheduler `json:"scheduler,omitempty"`
 
 	// DaemonCPU is the CPU time, user and system, of each supervised daemon, in seconds.
 	DaemonCPU map[string]float64 `json:"daemon_cpu_s,omitempty"`
-	// PeakMemory is the largest resident set of each supervised daemon, and of the replay itself as
-	// "rmreplay", in MiB.
+	// PeakMemory is the largest resident set, in MiB, of each supervised daemon. It includes
+	// the replay itself as "rmreplay".
 	PeakMemory map[string]float64 `json:"peak_memory_mib,omitempty"`
 	// ExitStatuses says how each supervised process ended: "exit 0", "signal 9".
 	ExitStatuses map[string]string `json:"exit_statuses,omitempty"`
 }
 
-// Feedback is the model of users that decided when jobs were submitted.
+// Feedback is the model of users that set the submission times.
 type Feedback struct {
-	Model    string  `json:"model"`              // "think-time", "fluid", ...; "none" where only jitter moved jobs
+	Model    string  `json:"model"`              // "think-time", "fluid", ...; "none" if only jitter moved jobs
 	Sessions string  `json:"sessions,omitempty"` // how sessions were delimited: "arrival:60m"
-	Jitter   float64 `json:"jitter_s,omitempty"` // by up to how much submissions were moved at random
+	Jitter   float64 `json:"jitter_s,omitempty"` // the largest random change of a submission time
 }
 
-// Versions names the software that took part; empty for what did not.
+// Versions names the software of the run. Software that was not used has an empty version.
 type Versions struct {
 	RMReplay string `json:"rmreplay,omitempty"`
 	Slurm    string `json:"slurm,omitempty"`
@@ -106,33 +102,33 @@ type Versions struct {
 	Kernel   string `json:"kernel,omitempty"`
 }
 
-// Clock is the model of virtual time that the run used.
+// Clock is the run's model of virtual time.
 type Clock struct {
-	// Model is "frozen" (the controller's computing takes no virtual time) or
-	// "measured" (it takes its CPU time times Factor).
+	// Model is "frozen" or "measured". With "frozen", the controller's computing takes no
+	// virtual time. With "measured", it takes its CPU time times Factor.
 	Model  string  `json:"model"`
 	Factor float64 `json:"factor,omitempty"`
-	Steps  int64   `json:"steps,omitempty"` // how often virtual time was advanced
-	// ComputingSeconds is the virtual time that the controller's computing took, added up
-	// over its threads, which may compute at the same time.
+	Steps  int64   `json:"steps,omitempty"` // number of advances of virtual time
+	// ComputingSeconds is the virtual time of the controller's computing. It is the sum over
+	// threads, which may compute at the same time.
 	ComputingSeconds float64 `json:"computing_s,omitempty"`
 }
 
-// Source is where the workload came from.
+// Source describes the origin of the workload.
 type Source struct {
 	Path   string         `json:"path"`
 	Format string         `json:"format,omitempty"`
 	SHA256 string         `json:"sha256,omitempty"`
 	Jobs   int            `json:"jobs"`            // submissions; a job array is one
-	Rules  map[string]int `json:"rules,omitempty"` // records that fell under each named rule
+	Rules  map[string]int `json:"rules,omitempty"` // number of records that each named rule affected
 }
 
-// Cluster is what the workload was run on.
+// Cluster describes the machine of the run.
 type Cluster struct {
 	Name string `json:"name,omitempty"`
 	Dir  string `json:"dir,omitempty"` // the cluster directory
-	// Nodes and Processors are the capacity that utilization refers to: all
-	// nodes of the configuration, and all their CPUs as Slurm counts them.
+	// Nodes and Processors are the capacity for utilization: all nodes of the configuration,
+	// and all their CPUs as Slurm counts them.
 	Nodes      int         `json:"nodes"`
 	Processors int         `json:"processors"`
 	Partitions []Partition `json:"partitions,omitempty"`
@@ -146,7 +142,7 @@ type Partition struct {
 	Processors int    `json:"processors"`
 }
 
-// Change is one difference between the site's configuration and the one that was run.
+// Change is one difference between the site's configuration and the run's.
 type Change struct {
 	File   string `json:"file,omitempty"`
 	Key    string `json:"key"`
@@ -155,30 +151,29 @@ type Change struct {
 	Reason string `json:"reason"`
 }
 
-// Counts says how far the jobs of the workload came. Submissions count job
-// arrays once.
+// Counts says how far the jobs of the workload came. A job array counts as one submission.
 type Counts struct {
-	Submitted    int `json:"submitted"`     // handed to the resource manager
-	NotSubmitted int `json:"not_submitted"` // the workload's jobs less those
-	Unanswered   int `json:"unanswered"`    // handed over, and the run ended before an answer
+	Submitted    int `json:"submitted"`     // sent to the resource manager
+	NotSubmitted int `json:"not_submitted"` // jobs of the workload that were not sent
+	Unanswered   int `json:"unanswered"`    // sent, but the run ended before an answer
 	Accepted     int `json:"accepted"`
 	Rejected     int `json:"rejected"`
 	Rows         int `json:"rows"`  // rows of jobs.parquet: one a task of an array
-	Ended        int `json:"ended"` // rows in a final state, rejected ones not counted
+	Ended        int `json:"ended"` // rows in a final state, without rejected jobs
 }
 
-// Warning is something that a reader of the results must know.
+// Warning is something that readers of the results must know.
 type Warning struct {
 	Code string `json:"code"` // a stable name, such as "node-not-in-partition"
 	Text string `json:"text"`
-	// AffectsResult says that the results may not mean what they seem to; such a
-	// run is not valid.
+	// AffectsResult says that the results may be misleading. A run with such a warning is not
+	// valid.
 	AffectsResult bool `json:"affects_result"`
-	Count         int  `json:"count"` // how often it happened, at least 1
+	Count         int  `json:"count"` // number of occurrences, at least 1
 }
 
-// addWarning merges w into list: the same code and text is one warning with
-// the counts added up, so that a million repetitions stay one line.
+// addWarning merges w into list. Warnings with the same code and text become one warning, and
+// their counts are added. So a million repetitions stay one line.
 func addWarning(list []Warning, w Warning) []Warning {
 	w.Count = max(w.Count, 1)
 	for i := range list {
@@ -196,7 +191,7 @@ func AffectedBy(warnings []Warning) bool {
 	return slices.ContainsFunc(warnings, func(w Warning) bool { return w.AffectsResult })
 }
 
-// derive fills the durations that follow from the instants.
+// derive computes the durations from the times.
 func (m *Manifest) derive() {
 	if m.VirtualSeconds == 0 && m.VirtualStart != 0 && m.VirtualEnd > m.VirtualStart {
 		m.VirtualSeconds = m.VirtualEnd.Sub(m.VirtualStart).Seconds()
@@ -209,7 +204,7 @@ func (m *Manifest) derive() {
 	}
 }
 
-// manifestJSON is a Manifest with virtual instants that any JSON reader can hold.
+// manifestJSON is a Manifest whose virtual times any JSON reader can hold.
 type manifestJSON struct {
 	*plainManifest
 	WindowStart  time.Time `json:"window_start,omitzero"`
@@ -217,8 +212,8 @@ type manifestJSON struct {
 	VirtualEnd   time.Time `json:"virtual_end,omitzero"`
 }
 
-// plainManifest has a Manifest's fields and not its methods, so that encoding
-// it does not recurse.
+// plainManifest has the fields of Manifest without its methods. So its encoding does not
+// recurse.
 type plainManifest Manifest
 
 // MarshalJSON encodes m under the keys that docs/FORMATS.md lists.
@@ -243,7 +238,7 @@ func (m Manifest) MarshalJSON() ([]byte, error) {
 	return json.Marshal(out)
 }
 
-// UnmarshalJSON is the inverse of MarshalJSON; keys that it does not know are ignored.
+// UnmarshalJSON is the inverse of MarshalJSON. It ignores unknown keys.
 func (m *Manifest) UnmarshalJSON(data []byte) error {
 	var plain plainManifest
 	in := manifestJSON{plainManifest: &plain}
@@ -256,7 +251,7 @@ func (m *Manifest) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// instant is t as virtual time; the zero of one is the zero of the other.
+// instant returns t as virtual time. A zero t becomes a zero virtual time.
 func instant(t time.Time) hpc.Time {
 	if t.IsZero() {
 		return 0
@@ -284,8 +279,8 @@ func redact(changes []Change) []Change {
 	return out
 }
 
-// writeManifest replaces dir/manifest.json in one step, so that a reader sees
-// either the old or the new one and never a part.
+// writeManifest replaces dir/manifest.json atomically. A reader sees either the old or the new
+// manifest, never a part.
 func writeManifest(dir string, m Manifest) error {
 	data, err := json.MarshalIndent(m, "", "  ")
 	if err != nil {

@@ -26,8 +26,8 @@ const goodJournal = journalHeader + `
 {"event":{"at_ns":6,"kind":"started","job":"a","task":-1,"outcome":{"processors":4}}}
 `
 
-// TestJournalTorn cuts a journal at every byte: each cut reads, and gives just
-// what its complete lines say.
+// TestJournalTorn cuts a journal at every byte. Every cut journal can be read, and gives
+// exactly the content of its complete lines.
 func TestJournalTorn(t *testing.T) {
 	for cut := len(journalHeader) + 1; cut <= len(goodJournal); cut++ {
 		text := goodJournal[:cut]
@@ -85,7 +85,7 @@ func TestJournalRefused(t *testing.T) {
 	}
 }
 
-// longNumber matches what could be an array of very many tasks.
+// longNumber matches text that could be an array with very many tasks.
 var longNumber = regexp.MustCompile(`[0-9]{5}`)
 
 func FuzzReadJournal(f *testing.F) {
@@ -145,8 +145,8 @@ func TestOpenErrors(t *testing.T) {
 	}
 }
 
-// TestDamagedTables: a table that is missing, cut, or has any byte changed gives
-// an error or rows, and never a panic.
+// TestDamagedTables checks that a damaged table gives an error or rows, and never a panic. The
+// table is missing, truncated, or has one changed byte.
 func TestDamagedTables(t *testing.T) {
 	w := create1(t, filepath.Join(t.TempDir(), "run"), Options{})
 	play(t, w)
@@ -175,7 +175,7 @@ func TestDamagedTables(t *testing.T) {
 	for i := 0; i < len(good); i += 13 {
 		bad := slices.Clone(good)
 		bad[i] ^= 0xff
-		_ = try(bad) // some bytes do not matter; none may panic
+		_ = try(bad) // some bytes do not matter, but none may cause a panic
 	}
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
@@ -185,7 +185,7 @@ func TestDamagedTables(t *testing.T) {
 	}
 }
 
-// manyRows are rows of a large run, as varied as real ones.
+// manyRows returns the rows of a large run, as varied as real ones.
 func manyRows(n int) []Row {
 	rows := make([]Row, n)
 	for i := range rows {
@@ -233,7 +233,7 @@ func TestTableRoundTrip(t *testing.T) {
 		t.Fatalf("%d rows, want %d", len(got), len(want))
 	}
 	for i := range want {
-		// A cheap comparison first: cmp takes seconds for all rows.
+		// The cheap comparison comes first, because cmp takes seconds for all rows.
 		if len(got[i].Segments) == 0 {
 			got[i].Segments = nil
 		}
@@ -267,8 +267,8 @@ func BenchmarkReadJobs(b *testing.B) {
 	}
 }
 
-// BenchmarkRecord is the whole cost of a record to a run, for each job: the
-// journal while it goes on and the tables at its end.
+// BenchmarkRecord measures a record's total cost for each job: the journal during the run and
+// the tables at its end.
 func BenchmarkRecord(b *testing.B) {
 	rows := manyRows(10_000)
 	for b.Loop() {
@@ -286,7 +286,7 @@ func BenchmarkRecord(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(rows)), "ns/job")
 }
 
-// record writes the life of the job of a row.
+// record writes the history of a row's job.
 func record(tb testing.TB, w *Writer, r *Row) {
 	tb.Helper()
 	job, err := DecodeJob([]byte(r.Request))

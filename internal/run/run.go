@@ -1,22 +1,22 @@
 // Package run keeps the record of a run on disk: a directory with
 //
-//	manifest.json   what was run, with what, and how it went ([Manifest])
+//	manifest.json   the run's inputs, software and course ([Manifest])
 //	jobs.parquet    a row for each job ([Row])
-//	events.parquet  everything that happened, in order ([Event])
-//	logs/           what the run's processes said
+//	events.parquet  all events, in order ([Event])
+//	logs/           the logs of the run's processes
 //
-// docs/FORMATS.md describes it to programs in other languages.
+// docs/FORMATS.md describes the record for programs in other languages.
 //
-// A run may take hours and may be killed at any moment, and what it has learned
-// until then must not be lost. Parquet cannot be read before its footer is
-// written, so a run in progress keeps a journal.jsonl of submissions, events
-// and warnings instead, at most a second behind. [Writer.Finish] turns it into
-// the tables, replaces the manifest in one step (the moment at which the record
-// becomes complete) and removes the journal. [Open] reads either kind, and marks
-// a record without an end as partial. Both kinds give the same rows, because the
-// same code makes them from the same events.
+// A run may take hours, and it may be killed at any moment. Its results until then must not be
+// lost. A Parquet file cannot be read before its footer is written. So a run in progress keeps
+// a journal.jsonl of submissions, events and warnings, which is at most one second behind.
+// [Writer.Finish] writes the tables from it, replaces the manifest atomically, and removes the
+// journal. The record is complete when the manifest is replaced. [Open] reads complete and
+// incomplete records, and marks a record without an end as partial. Both kinds give the same
+// rows, because the same code makes them from the same events.
 //
-// Nothing is synchronised to the disk: a run that loses its machine is run again.
+// The writer does not sync its files to the disk. If the machine fails, the user repeats the
+// run.
 package run
 
 import (
@@ -30,27 +30,26 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// Run is a record that was opened for reading.
+// Run is a record that is open for reading.
 type Run struct {
 	Dir      string
 	Manifest Manifest
-	// Partial says that the record has no end: its writer was killed, or is
-	// still at work. The rows are those of what had happened until then, and the
-	// manifest has a warning that says so.
+	// Partial says that the record has no end, because its writer was killed or still runs. The
+	// rows show what had happened until then. A warning in the manifest says so.
 	Partial bool
-	// Live says that the writer was still at work when the record was opened.
+	// Live says that the writer was still running when the record was opened.
 	Live bool
 
 	journal *journal // of a partial record
 }
 
-// Open reads the record in the directory dir. It fails with [ErrNotRun] where
-// there is none. A record that is still being written can be opened at any time.
+// Open opens the record in the directory dir. It fails with [ErrNotRun] if there is none. It
+// can open a record that is still being written.
 func Open(dir string) (*Run, error) {
 	r, err := open(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		// The writer may have removed the journal after we read the manifest of
-		// the running run; by now the manifest is the final one.
+		// The writer may have removed the journal after open read the manifest of the running
+		// run. Then the final manifest is there now.
 		r, err = open(dir)
 	}
 	if err != nil {
@@ -83,8 +82,8 @@ func (r *Run) openPartial() error {
 		return err
 	}
 	r.Partial, r.Live = true, locked(file)
-	// A writer that is still at work may append faster than we read: what is
-	// there now is enough, or reading would not end.
+	// A running writer may append faster than this loop reads. So the read stops at the
+	// journal's present size.
 	if r.journal, err = readJournal(io.LimitReader(file, info.Size())); err != nil {
 		return fmt.Errorf("%s: %w", file.Name(), err)
 	}
@@ -102,7 +101,7 @@ func (r *Run) openPartial() error {
 	return nil
 }
 
-// partialWarning says what a partial record is.
+// partialWarning returns the warning of a partial record.
 func (r *Run) partialWarning() Warning {
 	w := Warning{
 		Code:          "partial-record",
@@ -116,7 +115,7 @@ func (r *Run) partialWarning() Warning {
 	return w
 }
 
-// Jobs returns the rows of all jobs in the order in which they were submitted.
+// Jobs returns the rows of all jobs in the order of submission.
 func (r *Run) Jobs() ([]Row, error) {
 	if r.journal != nil {
 		return r.journal.list(), nil
@@ -124,7 +123,7 @@ func (r *Run) Jobs() ([]Row, error) {
 	rows, err := readTable[Row](filepath.Join(r.Dir, jobsFile))
 	for i := range rows {
 		if len(rows[i].Segments) == 0 {
-			rows[i].Segments = nil // as it was before it was written
+			rows[i].Segments = nil // as before it was written
 		}
 	}
 	return rows, err
@@ -138,9 +137,8 @@ func (r *Run) Events() ([]Event, error) {
 	return readTable[Event](filepath.Join(r.Dir, eventsFile))
 }
 
-// Submissions returns the jobs that were submitted and answered, each as the
-// workload had it, a job array once, in the order in which they were submitted:
-// the run as a workload.
+// Submissions returns the answered jobs as a workload. Each job is as in the original workload,
+// and a job array is one job. They are in the order of submission.
 func (r *Run) Submissions() ([]*hpc.Job, error) {
 	rows, err := r.Jobs()
 	if err != nil {
@@ -160,5 +158,5 @@ func (r *Run) Submissions() ([]*hpc.Job, error) {
 	return jobs, nil
 }
 
-// LogDir is the directory with the logs of the run's processes.
+// LogDir returns the directory with the logs of the run's processes.
 func (r *Run) LogDir() string { return filepath.Join(r.Dir, logsDir) }

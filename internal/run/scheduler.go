@@ -1,25 +1,26 @@
 package run
 
-// Scheduler is what the resource manager's controller has counted of itself in the run,
-// as Slurm's sdiag shows it. Times are virtual, in seconds: with the frozen clock a cycle
-// takes none, but for its sleeps. A mean is over the cycles that were counted.
+// Scheduler holds the statistics of the scheduler during the run, as Slurm's sdiag shows them.
+// Times are virtual, in seconds. With the frozen clock, only sleeps take time in a cycle. Means
+// are over the counted cycles.
 type Scheduler struct {
 	JobsSubmitted  int `json:"jobs_submitted"`
 	JobsStarted    int `json:"jobs_started"`
-	JobsCompleted  int `json:"jobs_completed"` // by themselves, with whatever exit code
+	JobsCompleted  int `json:"jobs_completed"` // jobs that ended by themselves, with any exit code
 	JobsCancelled  int `json:"jobs_cancelled"`
 	JobsFailed     int `json:"jobs_failed"`
 	JobsBackfilled int `json:"jobs_backfilled"` // started by the backfill scheduler
 
-	// The main scheduler: how many jobs it looked at in a cycle, and how long that took.
+	// The main scheduler: the number of jobs that it considered in a cycle, and the cycle's
+	// time.
 	MainCycles    int     `json:"main_cycles"`
 	MainMean      float64 `json:"main_mean_s"`
 	MainMax       float64 `json:"main_max_s"`
 	MainDepthMean float64 `json:"main_depth_mean"`
 
-	// The backfill scheduler: its cycles without the pauses in which it lets go of its
-	// locks, the jobs that it looked at and those that it tried to place, of how many in
-	// the queue, and the entries of its table of the machine's future.
+	// The backfill scheduler. Cycle times exclude the pauses in which it releases its locks.
+	// Depth counts the jobs that it considered, and tried those that it tried to place. Queue
+	// is the length of the queue. Table is the size of its table of future allocations.
 	BackfillCycles    int     `json:"backfill_cycles"`
 	BackfillMean      float64 `json:"backfill_mean_s"`
 	BackfillMax       float64 `json:"backfill_max_s"`
@@ -28,15 +29,15 @@ type Scheduler struct {
 	BackfillQueueMean float64 `json:"backfill_queue_mean"`
 	BackfillTableMean float64 `json:"backfill_table_mean"`
 
-	// Peaks of what was seen once an hour: entries of the table, messages to nodes and to
-	// the accounting database that waited, and requests being served.
+	// Maxima of hourly samples: entries of the backfill table, waiting messages to nodes,
+	// waiting messages to the accounting database, and requests in service.
 	BackfillTableMax int `json:"backfill_table_max"`
 	AgentQueueMax    int `json:"agent_queue_max"`
 	DBDQueueMax      int `json:"dbd_queue_max"`
 	ServerThreadsMax int `json:"server_threads_max"`
 }
 
-// Add returns what both count together: sums, maxima, and means weighted with the cycles.
+// Add combines the statistics of both: sums, maxima, and means weighted by cycles.
 func (s Scheduler) Add(o Scheduler) Scheduler {
 	mean := func(a, b float64, n, m int) float64 {
 		if n+m == 0 {

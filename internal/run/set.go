@@ -10,29 +10,29 @@ import (
 	"strings"
 )
 
-// The layout of a directory of realizations: a run record for each, in order, and an
-// index of how they were made.
+// The layout of a directory of realizations: a run record for each realization, in order, and
+// an index that says how they were made.
 const (
-	RealizationPrefix = "realization-" // followed by the number from 1, of three digits or more
+	RealizationPrefix = "realization-" // followed by the number, from 1, with at least three digits
 	RealizationsFile  = "realizations.json"
 )
 
-// RealizationDir is the name of the record of a realization, counted from 1, in the
-// directory of its set.
+// RealizationDir returns the name of a realization's record in the directory of its set. The
+// number counts from 1.
 func RealizationDir(number int) string {
 	return fmt.Sprintf("%s%03d", RealizationPrefix, number)
 }
 
-// SetIndex says how the realizations of a set were made. It is realizations.json.
+// SetIndex says how the realizations of a set were made. Its file is realizations.json.
 type SetIndex struct {
 	Command      []string   `json:"command"`
-	Seed         uint64     `json:"seed"` // of the first
+	Seed         uint64     `json:"seed"` // of the first realization
 	Realizations []SetEntry `json:"realizations"`
 }
 
 // SetEntry is one realization in a [SetIndex].
 type SetEntry struct {
-	Run  string `json:"run"` // directory of its record
+	Run  string `json:"run"` // the directory of the realization's record
 	Seed uint64 `json:"seed"`
 }
 
@@ -49,17 +49,16 @@ func WriteSetIndex(dir string, index SetIndex) error {
 	return nil
 }
 
-// Set is one run, or several realizations of one workload under one configuration.
+// Set is one run, or several realizations of one workload with one configuration.
 type Set struct {
 	Dir  string
 	Runs []*Run // at least one, in the order of their names
 }
 
-// OpenSet opens the run record in dir or, where dir is none itself, all records in
-// the directories within it. It fails with [ErrNotRun] where there is no record, and
-// where a directory named as a realization is none; other directories that hold
-// something else are passed over. Whether the runs have anything to do with each
-// other is for the caller to judge, by their manifests.
+// OpenSet opens the run record in dir. If dir is not a record, OpenSet opens all records in its
+// subdirectories. It fails with [ErrNotRun] if there is no record, or if a directory with the
+// name of a realization holds none. It ignores other directories that are not records. The
+// caller must check by the manifests whether the runs belong together.
 func OpenSet(dir string) (*Set, error) {
 	if _, err := os.Stat(filepath.Join(dir, manifestFile)); err == nil {
 		r, err := Open(dir)

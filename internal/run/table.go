@@ -13,17 +13,16 @@ import (
 	"github.com/parquet-go/parquet-go/compress/snappy"
 )
 
-// rowGroup is how many rows a row group holds at most: large enough to compress
-// well, small enough that a writer's memory stays at a few MiB and its work is not all
-// left for the end.
+// rowGroup is the maximum number of rows in a row group. Large row groups compress better.
+// Small ones keep the writer's memory at a few MiB, and leave less work for the end.
 const rowGroup = 1 << 14
 
-// pageBuffer is how many bytes of a column are encoded at once. There is such a buffer
-// for each of some fifty columns.
+// pageBuffer is the size of a column's encoding buffer, in bytes. Each of about fifty columns
+// has one.
 const pageBuffer = 64 << 10
 
-// fastSnappy is the quicker of two encoders of Snappy. Compression is a fifth of what a
-// table costs, and with dictionaries little is left for a better one to find.
+// fastSnappy is the faster of two Snappy encoders. Compression takes a fifth of a table's time.
+// After the dictionary encoding, a better encoder would save little space.
 type fastSnappy struct{ snappy.Codec }
 
 // Encode implements [compress.Codec].
@@ -50,10 +49,11 @@ func createTable[T any](path string) (*table[T], error) {
 		parquet.Compression(&fastSnappy{}),
 		parquet.MaxRowsPerRowGroup(rowGroup),
 		parquet.PageBufferSize(pageBuffer),
-		parquet.DataPageStatistics(false), // the column index has them
+		parquet.DataPageStatistics(false), // the column index has the statistics
 		parquet.KeyValueMetadata("rmreplay_format", strconv.Itoa(Format)),
 	}
-	// Nobody looks for a range of names, and to compare them costs as much as to write them.
+	// No reader searches for ranges of names, and comparing names takes as long as writing
+	// them.
 	schema := parquet.SchemaOf(new(T))
 	for _, column := range schema.Columns() {
 		leaf, _ := schema.Lookup(column...)
@@ -73,7 +73,7 @@ func (t *table[T]) write(rows []T) error {
 	return nil
 }
 
-// commit completes the file and gives it its name.
+// commit completes the file and renames it to its final name.
 func (t *table[T]) commit() error {
 	err := t.rows.Close()
 	if err == nil {
@@ -106,8 +106,8 @@ func readTable[T any](path string) (rows []T, err error) {
 	if err != nil {
 		return nil, err
 	}
-	// The Parquet library indexes by numbers that it reads from the file, and a
-	// damaged file can make it panic.
+	// The Parquet library uses numbers from the file as indices. So a damaged file can make it
+	// panic.
 	defer func() {
 		if p := recover(); p != nil {
 			rows, err = nil, fmt.Errorf("reading %s: damaged Parquet file: %v", path, p)
@@ -119,13 +119,13 @@ func readTable[T any](path string) (rows []T, err error) {
 	}
 	reader := parquet.NewGenericReader[T](f)
 	defer reader.Close()
-	// The number of rows in the file is a claim: a row takes a bit at least.
+	// The file's number of rows may be wrong. A row takes at least one bit, which limits it.
 	rows = make([]T, 0, max(0, min(f.NumRows(), 8*info.Size())))
 	for {
 		if len(rows) == cap(rows) {
 			rows = append(rows, make([]T, 1024)...)[:len(rows)]
 		}
-		// The library holds all values of a call in memory before it makes rows.
+		// The library holds all values of a call in memory before it builds rows.
 		n, err := reader.Read(rows[len(rows):min(len(rows)+1024, cap(rows))])
 		rows = rows[:len(rows)+n]
 		switch {

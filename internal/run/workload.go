@@ -17,9 +17,9 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// Workload reads the record in dir as a workload: what was submitted, as it was
-// submitted, and what became of it as each job's Recorded. Where users reacted, a job's
-// submission is the one that they made in this run.
+// Workload reads the record in dir as a workload. It has the jobs as they were submitted. Each
+// job's Recorded is its history in the run. If users reacted, a job's submission is the one in
+// this run.
 func Workload(dir string) (*workload.Workload, error) {
 	r, err := Open(dir)
 	if err != nil {
@@ -46,23 +46,23 @@ func Workload(dir string) (*workload.Workload, error) {
 	return w, nil
 }
 
-// setting is the run's workload without its jobs.
+// setting returns the run's workload without its jobs.
 func (r *Run) setting() (*workload.Workload, error) {
 	w := &workload.Workload{Epoch: r.Manifest.VirtualStart, Start: r.Manifest.WindowStart}
 	path := filepath.Join(r.Dir, settingFile)
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return w, nil // a record that was made without
+		return w, nil // a record without a setting
 	}
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close() // nothing is written
+	defer f.Close() // read only: an error here loses nothing
 	return trace.ReadSetting(f, path)
 }
 
-// recorded adds to each job what became of it in this run. With moved it replaces the job's
-// submission by the one in this run.
+// recorded adds to each job its history in this run. With moved, it also sets the job's
+// submission to the one in this run.
 func recorded(jobs []*hpc.Job, rows []Row, moved bool) {
 	of := make(map[string][]Row, len(jobs))
 	for i, begin := 0, 0; i < len(rows); i++ {
@@ -91,10 +91,10 @@ func recorded(jobs []*hpc.Job, rows []Row, moved bool) {
 	}
 }
 
-// Finished returns the row as the neutral record of a finished job. job is the submission
-// that the row belongs to, as [Run.Submissions] returns it; without it (nil) the result has
-// only what the row's own columns say. The ID is the workload's, and that of a task of an
-// array is "ID_TASK". The result has no array's number where the workload's ID is none.
+// Finished returns the row as the neutral record of a finished job. job is the row's
+// submission, as [Run.Submissions] returns it. If job is nil, the result has only the values of
+// the row's columns. The ID is the workload's; for a task of an array it is "ID_TASK". If the
+// workload's ID is not a number, the result has no array number.
 func (r *Row) Finished(job *hpc.Job) finished.Job {
 	record := finished.Job{
 		ID: r.Job, Number: r.RMJob, ArrayTask: r.Task,
@@ -123,7 +123,7 @@ func (r *Row) Finished(job *hpc.Job) finished.Job {
 	return record
 }
 
-// addRequest adds what the submission says and the columns of a row do not.
+// addRequest adds the values that the submission has and the row's columns lack.
 func addRequest(record *finished.Job, request *hpc.Request) {
 	record.WCKey, record.Comment = request.WCKey, request.Comment
 	record.Constraint, record.Licenses = request.Constraint, request.Licenses

@@ -14,8 +14,8 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// A run is a workload that knows what became of its jobs. Where users reacted, what they
-// did in that run is what the next one starts from, in its order.
+// TestWorkloadRecorded checks that a run is a workload with the history of its jobs. If users
+// reacted, the next run starts from their submissions in that run, in its order.
 func TestWorkloadRecorded(t *testing.T) {
 	for _, feedback := range []*Feedback{nil, {Model: "think-time"}} {
 		w, err := Create(filepath.Join(t.TempDir(), "run"), Manifest{Engine: "sim", Feedback: feedback}, Options{})
@@ -78,8 +78,8 @@ func TestWorkloadRecorded(t *testing.T) {
 	}
 }
 
-// TestRowFinished checks that the finished jobs of a run make the workload that the run
-// itself is: the same requests, the same behaviour and the same recorded fate.
+// TestRowFinished checks that the finished jobs of a run make the same workload as the run
+// itself. The requests, the behaviour and the recorded fate are the same.
 func TestRowFinished(t *testing.T) {
 	w, err := Create(filepath.Join(t.TempDir(), "run"), Manifest{Engine: "sim"}, Options{})
 	if err != nil {

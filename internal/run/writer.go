@@ -19,51 +19,51 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// flushBytes is how much of the journal may wait in memory.
+// flushBytes limits the part of the journal that waits in memory.
 const flushBytes = 64 << 10
 
-// Options changes how a record is written.
+// Options configures a writer.
 type Options struct {
-	// Overwrite allows Create to replace a record. A directory that holds
-	// anything else is never touched.
+	// Overwrite allows Create to replace a record. Create never changes a directory with other
+	// contents.
 	Overwrite bool
-	// FlushEvery is how long, in real time, a line of the journal may wait in memory. 0 stands
-	// for one second.
+	// FlushEvery is the longest real time for which a line of the journal waits in memory. 0
+	// means one second.
 	FlushEvery time.Duration
-	// Unjournaled leaves out the journal, which is faster. It is for a run that takes
-	// seconds and is run again if it is killed. A job goes to jobs.parquet once it and all
-	// jobs before it have ended, so it must have no events after its end.
+	// Unjournaled omits the journal, which is faster. It is for a run that takes seconds and
+	// can simply be repeated. The writer adds a job to jobs.parquet when the job and all jobs
+	// before it have ended. So a job must have no events after its end.
 	Unjournaled bool
 }
 
-// Writer writes a run record while the run goes on. Several goroutines may use it: a lock
-// guards its state. It calls the functions that the caller gives it without the lock, except
-// that of [Writer.Update].
+// Writer writes a run record during the run. Several goroutines may use it: a lock guards its
+// state. It calls the caller's functions without the lock, except the function of
+// [Writer.Update].
 //
-// After an error of the file system every further call returns that error, and readers find
-// a partial record of what was written until then.
+// After a file system error, every further call returns that error. Readers then find a partial
+// record of everything that was written before.
 type Writer struct {
 	dir         string
 	flushEvery  time.Duration
-	unjournaled bool // jobs and events are in memory alone until the end
+	unjournaled bool // jobs and events stay in memory until the end
 
-	mu       sync.Mutex // guards all that follows until the writer is closed
+	mu       sync.Mutex // guards all following fields until the writer is closed
 	manifest Manifest
-	warned   []Warning // by Warn; Finish adds them to the manifest's
+	warned   []Warning // from Warn; Finish adds them to the manifest's warnings
 	rows     *builder
 	amend    func(*Row)
 	file     *os.File // the journal, locked
 	journal  *bufio.Writer
-	flusher  *time.Timer // runs while the journal's buffer is not empty; else nil
+	flusher  *time.Timer // runs while the journal's buffer is not empty; otherwise nil
 	events   *eventsTable
 	jobs     *jobsTable // nil until the first row is final
-	released []*hpc.Job // jobs.parquet has their rows
+	released []*hpc.Job // jobs whose rows are in jobs.parquet
 	err      error
-	closed   bool // by Finish, which owns the state from then on, or by Close
+	closed   bool // by Finish or Close; after Finish begins, only Finish uses the state
 }
 
 var (
-	// ErrNotEmpty says that a record cannot be created over what is there.
+	// ErrNotEmpty says that a record cannot be created in a directory that is not empty.
 	ErrNotEmpty = errors.New("directory is not empty")
 	// ErrLive says that another process is writing the record.
 	ErrLive = errors.New("another process is writing this run record")
@@ -71,11 +71,10 @@ var (
 	ErrClosed = errors.New("run record is closed")
 )
 
-// Create starts a record in the directory dir, which it makes if need be. It
-// fails with [ErrNotEmpty] where something is there already, unless that is a
-// run record and opts allows to overwrite it, with [ErrNotRun] where overwriting
-// is allowed and something else is there, and with [ErrLive] where that record
-// is still being written.
+// Create starts a record in the directory dir, and makes the directory if it does not exist. If
+// dir is not empty and opts does not allow overwriting, Create fails with [ErrNotEmpty]. If
+// opts allows overwriting and dir holds something other than a record, it fails with
+// [ErrNotRun]. If another process is writing that record, it fails with [ErrLive].
 //
 // The caller must end the record with Finish, and may defer Close.
 func Create(dir string, m Manifest, opts Options) (*Writer, error) {
@@ -98,7 +97,7 @@ func create(dir string, m Manifest, opts Options) (*Writer, error) {
 		w.flushEvery = time.Second
 	}
 	var err error
-	// The journal comes first: it is what makes a second writer fail.
+	// The journal comes first, because its lock makes a second writer fail.
 	if w.file, err = openJournal(dir); err != nil {
 		return nil, err
 	}
@@ -119,14 +118,14 @@ func create(dir string, m Manifest, opts Options) (*Writer, error) {
 	return w, nil
 }
 
-// Dir is the record's directory.
+// Dir returns the record's directory.
 func (w *Writer) Dir() string { return w.dir }
 
-// LogDir is the directory for the logs of the run's processes.
+// LogDir returns the directory for the logs of the run's processes.
 func (w *Writer) LogDir() string { return filepath.Join(w.dir, logsDir) }
 
-// Job notes that the replay handed a job to the resource manager. The call belongs before
-// the job's events. The caller must not change the job afterwards.
+// Job records that the replay submitted a job to the resource manager. The caller must call Job
+// before it records the job's events, and must not change the job afterwards.
 func (w *Writer) Job(job *hpc.Job) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -142,9 +141,9 @@ func (w *Writer) Job(job *hpc.Job) error {
 	return nil
 }
 
-// Released returns a job that the writer was given, that has ended, and that the writer does
-// not need any more; nil if there is none. It returns no job twice. Only a record without a
-// journal releases jobs before its end. [rmreplay/internal/replay.Options] has a use for them.
+// Released returns an ended job that the writer no longer needs, or nil. It returns each job at
+// most once. Only a record without a journal releases jobs before its end.
+// [rmreplay/internal/replay.Options] can reuse the released jobs.
 func (w *Writer) Released() *hpc.Job {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -157,7 +156,7 @@ func (w *Writer) Released() *hpc.Job {
 	return job
 }
 
-// Event notes something that happened.
+// Event records an event.
 func (w *Writer) Event(e rm.Event) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -182,15 +181,15 @@ func (w *Writer) Event(e rm.Event) error {
 	return nil
 }
 
-// finalize sends the jobs that have ended to jobs.parquet, up to the first that has not.
-// changed is the submission that the last event was about. Arrays wait for Finish, and so do
-// the jobs that were submitted after them.
+// finalize writes jobs that have ended to jobs.parquet, in order, up to the first job that has
+// not ended. changed is the submission of the last event. Arrays and the jobs after them wait
+// for Finish.
 func (w *Writer) finalize(changed *submission) error {
 	if changed.final {
 		return fmt.Errorf("an event of job %s after its end", changed.first.job.ID)
 	}
 	if w.rows.oldest() != changed {
-		return nil // the first that has not ended is still the same
+		return nil // the first job that has not ended is still the same
 	}
 	if err := w.startJobs(); err != nil {
 		return err
@@ -202,7 +201,7 @@ func (w *Writer) finalize(changed *submission) error {
 	return nil
 }
 
-// startJobs starts jobs.parquet, if that has not been done.
+// startJobs starts jobs.parquet unless it has been started.
 func (w *Writer) startJobs() (err error) {
 	if w.jobs == nil {
 		if w.jobs, err = createJobsTable(w.dir, w.amend); err == nil {
@@ -212,7 +211,7 @@ func (w *Writer) startJobs() (err error) {
 	return err
 }
 
-// Warn notes a warning. The same code and text given again is counted, not repeated.
+// Warn records a warning. A warning with the same code and text only increases the count.
 func (w *Writer) Warn(warning Warning) error {
 	line, err := json.Marshal(warning)
 	if err != nil {
@@ -243,8 +242,8 @@ func (w *Writer) append(kind string, data []byte) error {
 	return nil
 }
 
-// timedFlush flushes when the oldest line in the buffer has waited long enough.
-// An error is returned by the next call.
+// timedFlush flushes when the oldest line in the buffer has waited for FlushEvery. The next
+// call of the writer returns its error.
 func (w *Writer) timedFlush() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -254,7 +253,7 @@ func (w *Writer) timedFlush() {
 	}
 }
 
-// flush writes the journal's buffer out.
+// flush writes the journal's buffer to the file.
 func (w *Writer) flush() error {
 	if w.flusher != nil {
 		w.flusher.Stop()
@@ -266,7 +265,7 @@ func (w *Writer) flush() error {
 	return nil
 }
 
-// fail makes err the writer's lasting state.
+// fail makes err the result of all further calls.
 func (w *Writer) fail(err error) error {
 	w.err = fmt.Errorf("writing run record %s: %w", w.dir, err)
 	return w.err
@@ -282,8 +281,8 @@ func (w *Writer) usable() error {
 	return nil
 }
 
-// Flush writes out what waits in memory, so that it survives the death of this
-// process. It happens by itself within [Options.FlushEvery].
+// Flush writes the buffered lines to the file, so that they survive the death of this process.
+// The writer also flushes by itself within [Options.FlushEvery].
 func (w *Writer) Flush() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -293,8 +292,8 @@ func (w *Writer) Flush() error {
 	return w.flush()
 }
 
-// Setting keeps what the workload has besides jobs (users, node events, reservations,
-// actions, usage), so that the run can be read as a workload. It belongs before the
+// Setting stores everything in the workload except its jobs: users, node events, reservations,
+// actions, usage. So the run can be read as a workload. The caller must call Setting before the
 // first job.
 func (w *Writer) Setting(wl *workload.Workload) error {
 	setting := *wl
@@ -310,13 +309,13 @@ func (w *Writer) Setting(wl *workload.Workload) error {
 	return nil
 }
 
-// ErrUnjournaled says that a record without a journal cannot do something.
+// ErrUnjournaled says that an operation is not possible for a record without a journal.
 var ErrUnjournaled = errors.New("the record has no journal")
 
-// Amend has [Writer.Finish] call change with every row before it writes the row, for what
-// is known only after the run. The calls come from one goroutine. A partial record has rows
-// that are not amended. Amend fails with [ErrUnjournaled] for a record without a journal,
-// whose rows may be on the disk already.
+// Amend makes [Writer.Finish] call change with every row before it writes the row. It is for
+// values that are known only after the run. One goroutine makes all calls. The rows of a
+// partial record are not amended. For a record without a journal, Amend fails with
+// [ErrUnjournaled], because its rows may be on the disk already.
 func (w *Writer) Amend(change func(*Row)) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -330,13 +329,15 @@ func (w *Writer) Amend(change func(*Row)) error {
 	return nil
 }
 
-// Rows visits the rows of all jobs that were submitted before the call and answered, in the
-// order of jobs.parquet. The rows lack [Row.Request] and the changes of [Writer.Amend]. Without
-// a journal, a row that cannot change any more has only what metrics are computed from: Job,
-// Task, User, State, the times of submission, eligibility, start and end, NodeCount,
-// Processors, Suspended, Restarts and Segments. The visitor may change a row, which is valid until the next one. The visitor and other
-// goroutines may use the writer meanwhile; then a row shows what had happened shortly before
-// its visit. Rows also works during and after Finish.
+// Rows visits the rows of all answered jobs that were submitted before the call, in the order
+// of jobs.parquet. The rows lack [Row.Request] and the changes of [Writer.Amend]. Without a
+// journal, a row that can no longer change has only the values that metrics are computed from:
+// Job, Task, User, State, the times of submission, eligibility, start and end, NodeCount,
+// Processors, Suspended, Restarts and Segments.
+//
+// The visitor may change a row. A row is valid until the next one. The visitor and other
+// goroutines may use the writer during the visit. A row then shows the job's state shortly
+// before its visit. Rows also works during and after Finish.
 func (w *Writer) Rows(yield func(*Row) bool) {
 	w.mu.Lock()
 	end, heard := w.rows.submitted(), slices.Clone(w.rows.heard)
@@ -356,11 +357,10 @@ func (w *Writer) Rows(yield func(*Row) bool) {
 	}
 }
 
-// visitBatch is how many submissions Rows looks at while it holds the lock.
+// visitBatch is the number of submissions that Rows visits each time it holds the lock.
 const visitBatch = 64
 
-// appendRows appends the rows of the submissions from begin up to, but without, end, as they
-// are now.
+// appendRows appends the present rows of the submissions with index begin ≤ i < end.
 func (w *Writer) appendRows(rows []Row, begin, end int) []Row {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -370,8 +370,8 @@ func (w *Writer) appendRows(rows []Row, begin, end int) []Row {
 	return rows
 }
 
-// appendHeard appends the rows of submissions that were known from events alone when the
-// visit began.
+// appendHeard appends the rows of submissions that were known only from events when the visit
+// began.
 func (w *Writer) appendHeard(rows []Row, batch []*submission) []Row {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -383,7 +383,7 @@ func (w *Writer) appendHeard(rows []Row, batch []*submission) []Row {
 	return rows
 }
 
-// yieldAll yields the rows, and reports whether the visitor wants more.
+// yieldAll yields the rows. It reports whether the visitor wants more.
 func yieldAll(rows []Row, yield func(*Row) bool) bool {
 	for i := range rows {
 		if !yield(&rows[i]) {
@@ -408,16 +408,16 @@ func (w *Writer) Update(change func(*Manifest)) error {
 	return nil
 }
 
-// Finish ends the record in the given state. It completes the tables. Then it writes the
-// manifest for the last time, with what change adds to it (the instants of the end, CPU
-// times, ...). It takes an empty state or [StateRunning] for [StateFailed], since a run does
-// not end so. Other calls of the writer but Rows fail from the beginning of Finish with
-// [ErrClosed]. After an error the journal is still there, and readers find a partial record.
+// Finish ends the record in the given state. It completes the tables and then writes the final
+// manifest. change may add to the manifest, for example the end times and CPU times. A run
+// cannot end in an empty state or in [StateRunning], so Finish replaces these by [StateFailed].
+// Once Finish has begun, all other calls of the writer except Rows fail with [ErrClosed]. After
+// an error the journal is still there, and readers find a partial record.
 func (w *Writer) Finish(state State, change func(*Manifest)) error {
 	if err := w.close(); err != nil {
 		return err
 	}
-	// Only Finish uses the state of a closed writer; Rows reads the rows meanwhile.
+	// Only Finish uses the state of a closed writer. Rows may read the rows meanwhile.
 	err := w.writeTables()
 	if err == nil {
 		err = writeManifest(w.dir, w.finalManifest(state, change))
@@ -425,13 +425,13 @@ func (w *Writer) Finish(state State, change func(*Manifest)) error {
 	if err != nil {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.closed = false // Close has something to release
+		w.closed = false // so that Close releases the files
 		return w.fail(err)
 	}
 	return errors.Join(os.Remove(w.file.Name()), w.file.Close())
 }
 
-// close writes the journal out and closes the writer for all callers but Finish.
+// close flushes the journal and closes the writer for all callers except Finish.
 func (w *Writer) close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -445,7 +445,7 @@ func (w *Writer) close() error {
 	return nil
 }
 
-// writeTables completes events.parquet and jobs.parquet, both at the same time.
+// writeTables completes events.parquet and jobs.parquet in parallel.
 func (w *Writer) writeTables() error {
 	var group errgroup.Group
 	group.Go(w.events.commit)
@@ -464,7 +464,7 @@ func (w *Writer) writeJobs() error {
 	return w.jobs.commit()
 }
 
-// finalManifest is the manifest of the finished run.
+// finalManifest returns the manifest of the finished run.
 func (w *Writer) finalManifest(state State, change func(*Manifest)) Manifest {
 	m := w.manifest
 	m.Warnings = slices.Clone(m.Warnings)
@@ -487,8 +487,8 @@ func (w *Writer) finalManifest(state State, change func(*Manifest)) Manifest {
 	return m
 }
 
-// Close releases the writer's files. After Finish it does nothing; before, it
-// leaves the record as a killed process would: readable, and partial.
+// Close releases the writer's files. After Finish it does nothing. Before Finish, it leaves the
+// same record as a killed process: readable and partial.
 func (w *Writer) Close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -28,7 +28,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// sampleManifest has every field set.
+// sampleManifest returns a manifest with all fields set.
 func sampleManifest() Manifest {
 	return Manifest{
 		Engine: "slurm", Seed: 42,
@@ -78,7 +78,7 @@ func play(t *testing.T, w *Writer) {
 	}
 }
 
-// playedRows are the rows that play makes, without their requests.
+// playedRows returns the rows of play, without their requests.
 func playedRows() []Row {
 	return []Row{
 		{
@@ -140,8 +140,8 @@ func names(t *testing.T, dir string) []string {
 	return list
 }
 
-// TestCompleteAndPartial writes the same run twice, ends it once, and wants the
-// same rows and events from the tables and from the journal.
+// TestCompleteAndPartial writes the same run twice and ends it once. The tables and the journal
+// must give the same rows and events.
 func TestCompleteAndPartial(t *testing.T) {
 	dir := t.TempDir()
 	complete, partial := create1(t, filepath.Join(dir, "c"), Options{}), create1(t, filepath.Join(dir, "p"), Options{})
@@ -286,8 +286,8 @@ func TestUpdate(t *testing.T) {
 	}
 }
 
-// TestWarningAffectsValidity: a warning that affects the result makes a
-// complete run not valid.
+// TestWarningAffectsValidity checks that a complete run is not valid if a warning affects the
+// result.
 func TestWarningAffectsValidity(t *testing.T) {
 	w := create1(t, filepath.Join(t.TempDir(), "run"), Options{})
 	if err := w.Warn(Warning{Code: "lost", Text: "a node was lost", AffectsResult: true}); err != nil {
@@ -347,8 +347,8 @@ func TestCreateRefuses(t *testing.T) {
 	}
 }
 
-// TestOverwrite replaces a complete and a partial record, and leaves a file
-// that is not ours in place.
+// TestOverwrite replaces a complete record and a partial one. It keeps a file that does not
+// belong to a record.
 func TestOverwrite(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	first := create1(t, dir, Options{})
@@ -378,8 +378,8 @@ func TestOverwrite(t *testing.T) {
 	}
 }
 
-// TestOverwriteJournalOnly: a writer that died between its journal and its
-// manifest leaves something that can be overwritten.
+// TestOverwriteJournalOnly checks that a record can be overwritten if its writer died before it
+// wrote the manifest.
 func TestOverwriteJournalOnly(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, journalFile), []byte(journalHeader+"\n"), 0o644); err != nil {
@@ -422,8 +422,8 @@ func TestModes(t *testing.T) {
 	check()
 }
 
-// TestTimedFlush: what was written is in the file after the given real time,
-// though nothing else is written.
+// TestTimedFlush checks that a line is in the file after the given real time, even if no other
+// line follows.
 func TestTimedFlush(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "run")
@@ -455,7 +455,7 @@ func TestTimedFlush(t *testing.T) {
 	})
 }
 
-// TestFlushBySize: the buffer is bounded, whatever the clock says.
+// TestFlushBySize checks that the buffer is bounded at any setting of FlushEvery.
 func TestFlushBySize(t *testing.T) {
 	w := create1(t, filepath.Join(t.TempDir(), "run"), Options{FlushEvery: time.Hour})
 	for range 2000 {
@@ -527,7 +527,7 @@ func TestDiskFull(t *testing.T) {
 	}
 }
 
-// TestFinishFails: tables that cannot be written leave the journal in charge.
+// TestFinishFails checks that the journal stays if the tables cannot be written.
 func TestFinishFails(t *testing.T) {
 	for _, file := range []string{jobsFile, eventsFile} {
 		w := create1(t, filepath.Join(t.TempDir(), "run"), Options{})
@@ -548,8 +548,8 @@ func TestFinishFails(t *testing.T) {
 	}
 }
 
-// TestConcurrentReaders reads the record again and again while it is written
-// from two goroutines. Every reading holds a part of the run that was true.
+// TestConcurrentReaders reads the record repeatedly while two goroutines write it. Every
+// reading holds a true part of the run.
 func TestConcurrentReaders(t *testing.T) {
 	const jobs = 300
 	w := create1(t, filepath.Join(t.TempDir(), "run"), Options{FlushEvery: time.Microsecond})
@@ -592,8 +592,8 @@ func TestConcurrentReaders(t *testing.T) {
 	}
 }
 
-// childEnv names the directory that a re-executed test binary writes a record
-// to until it is killed.
+// childEnv names the directory of the record that a re-executed test binary writes until it is
+// killed.
 const childEnv = "RMREPLAY_TEST_RUN_CHILD"
 
 func TestMain(m *testing.M) {
@@ -604,8 +604,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// writeForever records jobs without end, and says on standard output how many
-// are certain to be on disk.
+// writeForever writes jobs without end. On standard output it prints the number of jobs that
+// are certainly on the disk.
 func writeForever(dir string) error {
 	w, err := Create(dir, sampleManifest(), Options{})
 	if err != nil {
@@ -629,7 +629,7 @@ func writeForever(dir string) error {
 	}
 }
 
-// TestKill kills a process that writes a record with SIGKILL and reads what is left.
+// TestKill kills a process that writes a record with SIGKILL, and reads the remaining record.
 func TestKill(t *testing.T) {
 	exe, err := os.Executable()
 	if err != nil {
@@ -660,7 +660,7 @@ func TestKill(t *testing.T) {
 	if err := child.Process.Kill(); err != nil {
 		t.Error(err)
 	}
-	// What the child said between our last look and its death holds as well.
+	// The lines that the child printed between the last read and its death count as well.
 	rest, _ := io.ReadAll(out)
 	for line := range strings.Lines(string(rest)) {
 		if strings.HasSuffix(line, "\n") {
@@ -696,13 +696,13 @@ func TestKill(t *testing.T) {
 			t.Fatalf("row %d: -want +got:\n%s", i, diff)
 		}
 	}
-	// The record can be replaced, since nobody writes it any more.
+	// The record can be replaced, because no process writes it any more.
 	create1(t, dir, Options{Overwrite: true})
 }
 
-// TestUnjournaled writes the same run with and without a journal and wants the same
-// tables: rows that are written as jobs end, around an array and a job that ends late,
-// are those that Finish writes.
+// TestUnjournaled writes the same run with and without a journal. Both must give the same
+// tables. The rows that the writer writes when jobs end must equal those that Finish writes.
+// The run has an array and a job that ends late.
 func TestUnjournaled(t *testing.T) {
 	dir := t.TempDir()
 	journaled := create1(t, filepath.Join(dir, "j"), Options{})
@@ -760,7 +760,7 @@ func TestUnjournaled(t *testing.T) {
 		of := got[i]
 		i++
 		of.Request = ""
-		if i <= 2000 { // final before the end: an outcome
+		if i <= 2000 { // final before the end, so only an outcome
 			of = Row{
 				Job: of.Job, Task: of.Task, User: of.User, State: of.State, RecordedSubmit: of.RecordedSubmit, Submit: of.Submit,
 				Eligible: of.Eligible, Start: of.Start, End: of.End, NodeCount: of.NodeCount, Processors: of.Processors,
@@ -779,7 +779,7 @@ func TestUnjournaled(t *testing.T) {
 	}
 }
 
-// TestEventAfterEnd: a row that is on its way to the disk cannot change.
+// TestEventAfterEnd checks that a row cannot change while it is being written to the disk.
 func TestEventAfterEnd(t *testing.T) {
 	w := create1(t, filepath.Join(t.TempDir(), "run"), Options{Unjournaled: true})
 	err := errors.Join(
@@ -794,9 +794,10 @@ func TestEventAfterEnd(t *testing.T) {
 	}
 }
 
-// TestConcurrentUse: goroutines note jobs, events and warnings, change the manifest and visit
-// rows at the same time, and one of them finishes the record. Afterwards all calls but Rows
-// fail, and Rows gives what the table has. The race detector reads along.
+// TestConcurrentUse uses a writer from several goroutines. They record jobs, events and
+// warnings, change the manifest and visit rows, and one of them finishes the record. Afterwards
+// all calls except Rows fail, and Rows gives the table's rows. The race detector also checks
+// this test.
 func TestConcurrentUse(t *testing.T) {
 	for _, unjournaled := range []bool{false, true} {
 		w := create1(t, filepath.Join(t.TempDir(), "run"), Options{Unjournaled: unjournaled})
@@ -855,8 +856,8 @@ func TestConcurrentUse(t *testing.T) {
 	}
 }
 
-// noteJobs notes jobs that run one after the other, in the memory of jobs that the writer has
-// released. Each is suspended once.
+// noteJobs records jobs that run one after the other and are suspended once each. It reuses the
+// memory of jobs that the writer has released.
 func noteJobs(w *Writer, jobs int) error {
 	for i := range jobs {
 		id, outcome := fmt.Sprint(i), &rm.Outcome{State: hpc.Completed, Processors: 1}
@@ -880,7 +881,7 @@ func noteJobs(w *Writer, jobs int) error {
 	return nil
 }
 
-// visitUntil visits the rows again and again, changes each, and calls the writer meanwhile.
+// visitUntil repeatedly visits the rows, changes each, and calls the writer during the visit.
 func visitUntil(w *Writer, done <-chan struct{}) error {
 	for {
 		var err error
@@ -912,8 +913,8 @@ func countRows(w *Writer) int {
 	return n
 }
 
-// TestAmend: Finish calls the function with every row, and the table has what it changes.
-// The functions of Amend and Finish may call the writer.
+// TestAmend checks that Finish calls the function with every row, and that the table has its
+// changes. The functions of Amend and Finish may call the writer.
 func TestAmend(t *testing.T) {
 	w := create1(t, filepath.Join(t.TempDir(), "run"), Options{})
 	const jobs = batchSize + 3
@@ -955,7 +956,8 @@ func TestAmend(t *testing.T) {
 	}
 }
 
-// TestAmendUnjournaled: the rows of a record without a journal may be on the disk already.
+// TestAmendUnjournaled checks that Amend fails without a journal, because the rows may be on
+// the disk already.
 func TestAmendUnjournaled(t *testing.T) {
 	w := create1(t, filepath.Join(t.TempDir(), "run"), Options{Unjournaled: true})
 	if err := w.Amend(func(*Row) {}); !errors.Is(err, ErrUnjournaled) {
@@ -963,8 +965,8 @@ func TestAmendUnjournaled(t *testing.T) {
 	}
 }
 
-// TestReleased: a record without a journal hands back jobs that are on the disk, each once,
-// and none that has not ended or that was submitted after one that has not.
+// TestReleased checks that a record without a journal returns each job on the disk exactly
+// once. It must not return a job that has not ended, or a job after such a job.
 func TestReleased(t *testing.T) {
 	for _, unjournaled := range []bool{true, false} {
 		w := create1(t, filepath.Join(t.TempDir(), "run"), Options{Unjournaled: unjournaled})

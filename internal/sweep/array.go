@@ -15,21 +15,21 @@ import (
 
 // ArrayOptions are the options of [Maker.Submit].
 type ArrayOptions struct {
-	Limit  int      // of tasks that run at once; 0 for none
-	Sbatch []string // further options of sbatch: "--partition=long"
+	Limit  int      // maximum number of tasks that run at the same time; 0 for no limit
+	Sbatch []string // additional options of sbatch: "--partition=long"
 }
 
-// Array is a job array that was submitted: array.json.
+// Array is a submitted job array. Its file is array.json.
 type Array struct {
-	Job    string `json:"job"`    // the id of the job
-	Script string `json:"script"` // the path of what was submitted
+	Job    string `json:"job"`    // the job's ID
+	Script string `json:"script"` // the path of the batch script
 	Runs   []int  `json:"runs"`   // the numbers of the runs, which are the tasks' numbers
 }
 
-// Submit submits the incomplete runs as a job array to the Slurm that sbatch connects to. Call
-// [Maker.Prepare] before it. Every task makes one run with a shared lock on the sweep's
-// directory. Submit returns nil if no run is missing. It fails while an array that it submitted
-// before is in the queue, and if one array cannot hold all runs.
+// Submit submits the incomplete runs as a job array to the Slurm that sbatch connects to. The
+// caller must call [Maker.Prepare] first. Every task makes one run with a shared lock on the
+// sweep's directory. Submit returns nil if no run is missing. It fails if an array that it
+// submitted before is still in the queue, or if one array cannot hold all runs.
 func (m *Maker) Submit(ctx context.Context, opts ArrayOptions) (*Array, error) {
 	p := m.Plan
 	if err := p.stillQueued(ctx); err != nil {

@@ -10,8 +10,8 @@ import (
 )
 
 // editCluster copies a cluster directory to a new directory and sets keys of slurm.conf to new
-// values. It refuses keys that slurm.conf may have many times, such as NodeName: an edit could
-// not say which one it means. A cluster with other nodes needs a directory of its own.
+// values. It refuses keys that slurm.conf may have many times, such as NodeName, because the
+// edit would be ambiguous. A cluster with other nodes needs its own directory.
 func editCluster(from, to string, keys Options) error {
 	for _, k := range keys {
 		if strings.EqualFold(k.Name, "Include") || repeats(k.Name) {
@@ -45,7 +45,7 @@ func editCluster(from, to string, keys Options) error {
 	return nil
 }
 
-// repeats reports whether slurm.conf may have many lines that begin with the key.
+// repeats reports whether slurm.conf may have several lines that begin with the key.
 func repeats(key string) bool {
 	for _, k := range []string{"NodeName", "PartitionName", "DownNodes", "NodeSet", "FrontendName"} {
 		if strings.EqualFold(k, key) {
@@ -55,10 +55,10 @@ func repeats(key string) bool {
 	return false
 }
 
-// editText makes comments of the lines that only hold replaced keys, and appends the new keys.
-// If a key is there twice, Slurm uses the last one.
+// editText comments out the lines that only hold replaced keys, and appends the new keys. If a
+// key occurs twice, Slurm uses the last occurrence.
 func editText(text string, site *conf.Cluster, keys Options) string {
-	on := map[int]int{} // statements of each line
+	on := map[int]int{} // number of statements on each line
 	for _, s := range site.Statements {
 		if s.File == site.Path {
 			on[s.Line]++
@@ -84,7 +84,7 @@ func editText(text string, site *conf.Cluster, keys Options) string {
 	return b.String()
 }
 
-// replace makes comments of a line and of its continuation lines.
+// replace comments out a line and its continuation lines.
 func replace(lines []string) {
 	for i, line := range lines {
 		line, continued := strings.CutSuffix(line, `\`)

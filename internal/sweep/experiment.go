@@ -1,28 +1,27 @@
 // Package sweep runs an experiment: a grid of engines, configurations, transforms of one
-// workload, and seeds. Every point of the grid without its seeds is a cell; a cell has a
-// run for each seed.
+// workload, and seeds. A cell is a point of the grid without its seed. A cell has one run for
+// each seed.
 //
-// Many runs at once are made by [rmreplay/internal/experiment.Executor], which sets of
-// realizations use as well. The task of a sweep is a process: a command line of this program,
-// `rmreplay simulate …` or `rmreplay replay …`. [rmreplay/internal/experiment.Run] in this
-// process would not give what a sweep of thousands of runs over days needs:
+// [rmreplay/internal/experiment.Executor] makes many runs in parallel. Sets of realizations use
+// it as well. Here, its task is a process with a command line of this program: `rmreplay
+// simulate …` or `rmreplay replay …`. A sweep may have thousands of runs over days, and
+// processes have advantages over calls of [rmreplay/internal/experiment.Run] in this process:
 //
-//   - a run that panics, or that the kernel kills for its memory, ends no other run;
-//   - the memory of a run is free after it, and the peak memory in its manifest is its own;
-//   - the daemons and commands of a replay have an environment without the SLURM_ variables
-//     of the job array that the sweep may itself be a task of, and the environment belongs
-//     to a process;
-//   - each run has its own log of what was said on standard error;
-//   - the command in a run's manifest repeats that run.
+//   - If a run panics, or the kernel kills it for its memory, no other run ends.
+//   - A run's memory is free after the run. The peak memory in its manifest is its own.
+//   - The sweep itself may be a task of a job array, with its SLURM_ variables. The daemons and
+//     commands of a replay must not see these. An environment belongs to a process.
+//   - Each run has its own log of standard error.
+//   - The command in a run's manifest repeats that run.
 //
-// An experiment is therefore little more than named sets of options of those commands, and
-// every option of theirs can be an axis. A process costs 10 to 20 ms.
+// So an experiment is little more than named sets of options of those commands, and each of
+// their options can be an axis. A process costs 10 to 20 ms.
 //
-// A sweep may be killed at any moment. A run is complete when its record says so and the
-// fingerprint beside the record is that of its inputs. The old record is removed first, then
-// the fingerprint is written, then the run begins: a finished run is never taken for an
-// unfinished one, nor an old record for a new one. A run that is not complete is made again
-// from its beginning.
+// A sweep may be killed at any moment. A run is complete if its record says so and the
+// fingerprint beside the record equals the fingerprint of its inputs. The sweep first removes
+// the old record, then writes the fingerprint, and then begins the run. So it never repeats a
+// finished run, and never takes an old record for a new one. It repeats an incomplete run from
+// its beginning.
 package sweep
 
 import (
@@ -37,44 +36,43 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// Experiment is what a sweep is to run: the content of an experiment file.
-// docs/SWEEPS.md describes the file.
+// Experiment is the content of an experiment file, which docs/SWEEPS.md describes.
 type Experiment struct {
-	Name       string    `yaml:"name"`       // for people, and of the job array; default: the file's name
+	Name       string    `yaml:"name"`       // for users, and the job array's name; default: the file's name
 	Workload   string    `yaml:"workload"`   // any WORKLOAD
-	Seeds      Seeds     `yaml:"seeds"`      // of the runs of every cell; default: 1
-	Transforms []Variant `yaml:"transforms"` // options of `workload transform`; default: the workload as it is
+	Seeds      Seeds     `yaml:"seeds"`      // for the runs of every cell; default: 1
+	Transforms []Variant `yaml:"transforms"` // options of `workload transform`; default: the unchanged workload
 	Sim        *Sim      `yaml:"sim"`
 	Slurm      *Slurm    `yaml:"slurm"`
 
-	Path string `yaml:"-"` // the file
+	Path string `yaml:"-"` // the path of the file
 }
 
-// Sim is the part of the grid that the simulator runs: policies x machines.
+// Sim is the part of the grid for the simulator: policies x machines.
 type Sim struct {
 	Policies []Variant `yaml:"policies"` // default: easy
-	Machines []Variant `yaml:"machines"` // default: the machine that the workload names
-	Options  Options   `yaml:"options"`  // of `simulate`, for all
+	Machines []Variant `yaml:"machines"` // default: the workload's machine
+	Options  Options   `yaml:"options"`  // options of `simulate` for all cells
 }
 
-// Slurm is the part of the grid that the stock Slurm runs: clusters x edits.
+// Slurm is the part of the grid for the stock Slurm: clusters x edits.
 type Slurm struct {
 	Clusters []Variant `yaml:"clusters"`
-	Edits    []Variant `yaml:"edits"`   // keys of slurm.conf; default: the file as it is
-	Options  Options   `yaml:"options"` // of `replay`, for all
+	Edits    []Variant `yaml:"edits"`   // keys of slurm.conf; default: the unchanged file
+	Options  Options   `yaml:"options"` // options of `replay` for all cells
 }
 
 // Option is an option of a command or, in an edit, a key of slurm.conf.
 type Option struct {
 	Name, Value string
-	Line        int  // of the experiment file
+	Line        int  // in the experiment file
 	Path        bool // the value is the path of a file or directory
 }
 
-// Options are in the order of the file, which is that of the steps of a transform.
+// Options are in the order of the file. The steps of a transform run in this order.
 type Options []Option
 
-// Get returns the value of the option that comes last under the name.
+// Get returns the value of the last option with the name.
 func (o Options) Get(name string) (value string, ok bool) {
 	for _, option := range o {
 		if option.Name == name {
@@ -84,8 +82,8 @@ func (o Options) Get(name string) (value string, ok bool) {
 	return value, ok
 }
 
-// Variant is a point of one axis of the grid: a name and options. In the file it may be
-// a single value, which is then its Name.
+// Variant is a point of one axis of the grid: a name and options. In the file it may be a
+// single value. That value becomes its Name.
 type Variant struct {
 	Name    string
 	Options Options
@@ -93,8 +91,8 @@ type Variant struct {
 	scalar  bool
 }
 
-// Seeds are the seeds of the runs of a cell: in the file a list, or a number of them,
-// from 1.
+// Seeds are the seeds of the runs of a cell. The file has a list of seeds or a number n, which
+// stands for the seeds 1 to n.
 type Seeds []uint64
 
 // maxSeeds limits the effect of a mistyped number.
@@ -133,7 +131,7 @@ func scalarText(n ast.Node) (string, error) {
 	return "", errorAt(lineOf(n), "not a single value")
 }
 
-// UnmarshalYAML reads a mapping of options. A list as a value gives the option several times.
+// UnmarshalYAML decodes a mapping of options. A list as a value repeats the option.
 func (o *Options) UnmarshalYAML(n ast.Node) error {
 	var pairs []*ast.MappingValueNode
 	switch m := n.(type) {
@@ -160,7 +158,7 @@ func (o *Options) UnmarshalYAML(n ast.Node) error {
 	return nil
 }
 
-// UnmarshalYAML reads a single value, or a mapping of a name and options.
+// UnmarshalYAML decodes a single value, or a mapping with a name and options.
 func (v *Variant) UnmarshalYAML(n ast.Node) error {
 	v.Line = lineOf(n)
 	if _, ok := n.(ast.ScalarNode); ok {
@@ -186,7 +184,7 @@ func (v *Variant) UnmarshalYAML(n ast.Node) error {
 	return nil
 }
 
-// UnmarshalYAML reads a number of seeds or a list of them.
+// UnmarshalYAML decodes a number of seeds or a list of seeds.
 func (s *Seeds) UnmarshalYAML(n ast.Node) error {
 	list, isList := n.(*ast.SequenceNode)
 	if !isList {
@@ -281,19 +279,19 @@ func (e *Experiment) resolve(path string) string {
 	return filepath.Join(filepath.Dir(e.Path), path)
 }
 
-// The commands of which an experiment has options.
+// The commands whose options an experiment can set.
 const (
 	simulateCommand  = "simulate"
 	replayCommand    = "replay"
 	transformCommand = "workload transform"
 )
 
-// axis is a list of variants, with the command whose options they are.
+// axis is a list of variants and the command whose options they are.
 type axis struct {
-	what     string // in the file
+	what     string // the name of the axis in the file
 	variants []Variant
 	command  string // empty for keys of slurm.conf
-	plain    string // the option that a single value gives; empty where it is none
+	plain    string // the option that a single value sets; empty if there is none
 	named    bool   // a variant must have a name
 }
 
@@ -336,7 +334,7 @@ func (e *Experiment) checkAxis(a axis, check CheckOption) error {
 				v.Name = filepath.Base(v.Name)
 			}
 		}
-		if a.command != "" { // before nameOf below, because it finds out which values are paths
+		if a.command != "" { // before nameOf, which needs to know the paths
 			if err := e.checkOptions(a.command, v.Options, check); err != nil {
 				return err
 			}
@@ -378,7 +376,7 @@ func (e *Experiment) checkOptions(command string, options Options, check CheckOp
 	return nil
 }
 
-// nameOf makes a name of options: procs128-perfx2. The name of a path is the path.
+// nameOf makes a name from options: procs128-perfx2. The name of a path is the path.
 func nameOf(options Options) string {
 	var parts []string
 	for _, o := range options {

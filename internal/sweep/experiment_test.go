@@ -13,7 +13,7 @@ import (
 	"rmreplay/internal/rm/slurm/conf"
 )
 
-// checkNames accepts a handful of options, whatever their values.
+// checkNames accepts a few options with any values.
 func checkNames(_, name, value string) (bool, error) {
 	switch {
 	case value == "wrong":
@@ -79,7 +79,8 @@ func TestPlan(t *testing.T) {
 	base := filepath.Dir(e.Path)
 	want := map[int]string{
 		1: "simulate BASE/day.jsonl --procs=64 --policy=fcfs --seed=7 --output=/out/cells/sim_fcfs_procs64_recorded/realization-001 --quiet",
-		// The seed of a run is that of what its transform draws, unless that has its own.
+		// The seed of a run is also the seed of its transform, unless the transform has its own
+		// seed.
 		4:  "simulate /out/workloads/shaken.seed-11.jsonl.gz --procs=64 --policy=fcfs --seed=11 --output=/out/cells/sim_fcfs_procs64_shaken/realization-002 --quiet",
 		6:  "simulate /out/workloads/fixed.jsonl.gz --procs=64 --policy=fcfs --seed=11 --output=/out/cells/sim_fcfs_procs64_fixed/realization-002 --quiet",
 		19: "simulate BASE/day.jsonl --cluster=SITES/alps --nodes=x1.1 --policy=easy --ties=arrivals-first --seed=7 --output=/out/cells/sim_pyss_big_recorded/realization-001 --quiet",
@@ -136,8 +137,8 @@ func TestLoadRefuses(t *testing.T) {
 	}
 }
 
-// Whatever an experiment file holds, its cells stay within their directory and have
-// names of their own.
+// FuzzParse checks that the cells of any experiment file stay within their directory and have
+// distinct names.
 func FuzzParse(f *testing.F) {
 	f.Add(grid)
 	f.Add("workload: w\nsim: {policies: [&a x, *a], machines: [{procs: 1, filter: [a, b]}]}")
@@ -211,7 +212,8 @@ PartitionName=p Nodes=ALL
 	}
 }
 
-// A run's fingerprint is that of the contents of its inputs, wherever they are.
+// TestFingerprint checks that a run's fingerprint depends on the contents of its inputs and not
+// on their paths.
 func TestFingerprint(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) {
@@ -297,7 +299,7 @@ exec '/bin/rmreplay' sweep '/a b/it'\''s.yaml' --output='/out "x"' --cell="$SLUR
 	}
 }
 
-// A run that another process is making is left alone.
+// TestRunIsBeingMade checks that a sweep does not touch a run that another process is making.
 func TestRunIsBeingMade(t *testing.T) {
 	p := &Plan{Dir: t.TempDir()}
 	cell := &Cell{Name: "cell", Dir: "cells/cell"}

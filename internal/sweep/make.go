@@ -23,19 +23,19 @@ import (
 type Maker struct {
 	Plan    *Plan
 	Program string // the path of rmreplay
-	Version string // of rmreplay: runs of another one are made again
-	// Observe is called at the beginning and end of everything, from several goroutines at
-	// once. It may be nil.
+	Version string // of rmreplay: runs of another version are repeated
+	// Observe is called at the beginning and end of every step, from several goroutines at the
+	// same time. It may be nil.
 	Observe func(Progress)
 }
 
-// Phase is what happened to a run.
+// Phase says what happened to a run.
 type Phase string
 
-// What may happen to a run.
+// The phases of a run.
 const (
 	Preparing Phase = "preparing" // an input is being made; Name is its path
-	Kept      Phase = "kept"      // it was complete already
+	Kept      Phase = "kept"      // the run was complete already
 	Began     Phase = "began"
 	Made      Phase = "made"
 	Failed    Phase = "failed"
@@ -46,34 +46,34 @@ type Progress struct {
 	Phase Phase
 	Name  string
 	Run   *Run             // nil while preparing
-	Made  *metrics.Summary // of a run that is complete
-	Err   error            // a [RunError], of one that failed
+	Made  *metrics.Summary // the summary of a complete run
+	Err   error            // a [RunError], if the run failed
 	Took  time.Duration    // real time
 }
 
-// RunError says that a run could not be made. It does not stop the other runs of a sweep.
+// RunError says that a run failed. It does not stop the other runs of a sweep.
 type RunError struct{ Err error }
 
-// Error is the text of the error within.
+// Error returns the text of the wrapped error.
 func (e *RunError) Error() string { return e.Err.Error() }
 
-// Unwrap returns the error within.
+// Unwrap returns the wrapped error.
 func (e *RunError) Unwrap() error { return e.Err }
 
-// isOfRun reports whether an error is the failure of one run only.
+// isOfRun reports whether an error means the failure of only one run.
 func isOfRun(err error) bool {
 	var failed *RunError
 	return errors.As(err, &failed)
 }
 
-// exitNotValid is the exit status of a run that was made and is not valid.
+// exitNotValid is the exit status of a complete run that is not valid.
 const exitNotValid = 3
 
-// patience is how long an interrupted run has to close its record.
+// patience is the time in which an interrupted run must close its record.
 const patience = time.Minute
 
-// Check computes the fingerprints of all runs and makes nothing. A run whose inputs are not
-// prepared gets an error that says so.
+// Check computes the fingerprints of all runs and makes nothing. If the inputs of a run are not
+// prepared, the run gets an error that says so.
 func (m *Maker) Check() {
 	p := m.Plan
 	p.fingerprints(m.Version)
@@ -92,7 +92,7 @@ func (p *Plan) made(d *derived) bool {
 	return err == nil && readStatus(path).Fingerprint == d.fingerprint
 }
 
-// blame gives each run the error of an input that it needs.
+// blame sets the error of each run whose input has one.
 func (p *Plan) blame() {
 	for _, r := range p.Runs {
 		for _, in := range r.inputs() {
@@ -103,12 +103,12 @@ func (p *Plan) blame() {
 	}
 }
 
-// Prepare computes the fingerprints of all runs, and makes the transformed workloads and edited
-// clusters that do not exist yet. If one cannot be made, the runs that need it fail. Prepare
-// itself fails only if it is interrupted or cannot write the sweep's directory.
+// Prepare computes the fingerprints of all runs. It makes the transformed workloads and edited
+// clusters that do not exist yet. If one of them cannot be made, the runs that need it fail.
+// Prepare itself fails only if it is interrupted or cannot write the sweep's directory.
 func (m *Maker) Prepare(ctx context.Context) error {
 	p := m.Plan
-	if err := os.MkdirAll(p.path(logsDir), 0o755); err != nil { // also for the tasks of an array
+	if err := os.MkdirAll(p.path(logsDir), 0o755); err != nil { // the tasks of an array need it as well
 		return fmt.Errorf("creating %s: %w", p.Dir, err)
 	}
 	p.fingerprints(m.Version)
@@ -135,7 +135,7 @@ func (r *Run) inputs() []input {
 }
 
 // index writes the index of every directory of realizations. It removes records of seeds that
-// the experiment no longer has, since compare and report read all records in a directory.
+// the experiment no longer has, because compare and report read all records in a directory.
 func (m *Maker) index() error {
 	for _, c := range m.Plan.Cells {
 		if len(c.Runs) == 1 {
@@ -159,10 +159,10 @@ func (m *Maker) index() error {
 	return nil
 }
 
-// removeOthers removes from the directory of a cell with several runs the realizations that
-// the cell no longer has, or the record of the single run that it had before.
+// removeOthers removes outdated records from the directory of a cell with several runs: the
+// realizations that the cell no longer has, or the record of its former single run.
 func (c *Cell) removeOthers(dir string) error {
-	if _, err := run.Open(dir); !errors.Is(err, run.ErrNotRun) { // whole or not
+	if _, err := run.Open(dir); !errors.Is(err, run.ErrNotRun) { // complete or not
 		return errors.Join(os.RemoveAll(dir), os.RemoveAll(statusFile(dir)))
 	}
 	entries, err := os.ReadDir(dir)
@@ -185,8 +185,7 @@ func (m *Maker) derive(ctx context.Context, d *derived) error {
 		return nil
 	}
 	m.observe(Progress{Phase: Preparing, Name: d.path})
-	// It is written under a temporary name with the same ending, because the ending decides
-	// whether a workload is compressed.
+	// derive first writes to a temporary name with the same suffix. The suffix decides whether
 	// a workload is compressed.
 	temp := filepath.Join(filepath.Dir(path), "new-"+filepath.Base(path))
 	for _, old := range []string{temp, statusFile(path), path} {
@@ -215,17 +214,17 @@ func (m *Maker) derive(ctx context.Context, d *derived) error {
 	return writeJSON(statusFile(path), s)
 }
 
-// All makes every incomplete run, at most parallel at once; 0 means the number of CPUs. Observe
-// and the summary report runs that fail. All itself fails only if it is interrupted or cannot
-// write the sweep's directory.
+// All makes every incomplete run, with at most parallel runs at the same time. 0 means the
+// number of CPUs. Observe and the summary report failed runs. All itself fails only if it is
+// interrupted or cannot write the sweep's directory.
 func (m *Maker) All(ctx context.Context, parallel int) error {
 	runs := m.Plan.seedBySeed()
 	executor := experiment.Executor{Parallel: parallel, GoOn: isOfRun}
 	return executor.Do(ctx, len(runs), func(ctx context.Context, i int) error { return m.One(ctx, runs[i]) })
 }
 
-// One makes a run unless it is complete. It fails with a [RunError] if the run fails; its other
-// errors are those of [Maker.All].
+// One makes a run unless it is complete. It fails with a [RunError] if the run fails. Its other
+// errors are the same as those of [Maker.All].
 func (m *Maker) One(ctx context.Context, r *Run) error {
 	if record := m.Plan.complete(r); record != nil {
 		s, err := metrics.Of(record, metrics.Options{})
@@ -248,8 +247,8 @@ func (m *Maker) One(ctx context.Context, r *Run) error {
 	return end.Err
 }
 
-// attempt makes a run in a process of its own. failure is the failure of the run, and err that
-// of the sweep.
+// attempt makes a run in its own process. failure is the failure of the run, and err is the
+// failure of the sweep.
 func (m *Maker) attempt(ctx context.Context, r *Run) (s *metrics.Summary, failure, err error) {
 	lock, err := m.Plan.lockRun(r)
 	if errors.Is(err, ErrBusy) {
@@ -259,7 +258,7 @@ func (m *Maker) attempt(ctx context.Context, r *Run) (s *metrics.Summary, failur
 		return nil, nil, err
 	}
 	defer lock.Close()
-	if m.Plan.complete(r) != nil { // made by another process meanwhile
+	if m.Plan.complete(r) != nil { // another process has made it meanwhile
 		s, failure = m.finish(r, nil)
 		return s, failure, nil
 	}
@@ -267,7 +266,7 @@ func (m *Maker) attempt(ctx context.Context, r *Run) (s *metrics.Summary, failur
 	args := m.Plan.arguments(r)
 	now := status{Fingerprint: r.fingerprint, Command: append([]string{"rmreplay"}, args...)}
 	// The old record is removed before the new fingerprint is written. Otherwise the old record
-	// would look like one of the new inputs.
+	// would seem to belong to the new inputs.
 	if err := os.RemoveAll(dir); err != nil {
 		return nil, nil, fmt.Errorf("removing an unfinished run: %w", err)
 	}
@@ -289,7 +288,7 @@ func (m *Maker) attempt(ctx context.Context, r *Run) (s *metrics.Summary, failur
 	return s, failure, nil
 }
 
-// finish reads the record that the run's process wrote.
+// finish reads the record that the run's process has written.
 func (m *Maker) finish(r *Run, failure error) (*metrics.Summary, error) {
 	if failure != nil {
 		return nil, failure
@@ -301,14 +300,14 @@ func (m *Maker) finish(r *Run, failure error) (*metrics.Summary, error) {
 	return metrics.Of(record, metrics.Options{})
 }
 
-// logPath returns the file for a process's standard error.
+// logPath returns the path of the file for a process's standard error.
 func (m *Maker) logPath(below string) string {
 	name := strings.TrimPrefix(filepath.ToSlash(below), cellsDir+"/")
 	return m.Plan.path(filepath.Join(logsDir, strings.ReplaceAll(name, "/", "_")+".log"))
 }
 
-// call runs a command line of this program. A run that is not valid is no error. The process
-// ends when this one ends, and call passes on an interruption.
+// call runs a command line of this program. A run that is not valid causes no error. The child
+// process is killed if this process dies. call passes interruptions on to it.
 func (m *Maker) call(ctx context.Context, args []string, logPath string) error {
 	name := "rmreplay " + args[0]
 	if args[0] == "workload" {
@@ -326,13 +325,13 @@ func (m *Maker) call(ctx context.Context, args []string, logPath string) error {
 	c.Args[0] = "rmreplay"
 	c.Env = plainEnvironment(os.Environ())
 	c.Stdout, c.Stderr = nil, log
-	// The child has a process group of its own. The terminal interrupts only this process,
-	// which passes it on.
+	// The child has its own process group. The terminal interrupts only this process, and this
+	// process interrupts the child.
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	c.Cancel = func() error { return c.Process.Signal(os.Interrupt) }
 	c.WaitDelay = patience
-	// The kernel sends PDEATHSIG when the thread that forked ends, so that the thread must live
-	// as long as this process.
+	// The kernel sends PDEATHSIG when the forking thread ends. So this thread must live as long
+	// as the process.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	err = c.Run()
@@ -349,9 +348,9 @@ func (m *Maker) call(ctx context.Context, args []string, logPath string) error {
 	return fmt.Errorf("%s: %w", name, err)
 }
 
-// plainEnvironment returns the environment without the variables that Slurm sets in a job and
-// that its commands read as options. They concern the Slurm of the job array, not the Slurm of
-// a replay.
+// plainEnvironment returns the environment without the variables that Slurm sets in a job.
+// Slurm's commands would read them as options. These variables belong to the Slurm of the job
+// array, not to the Slurm of a replay.
 func plainEnvironment(env []string) []string {
 	return slices.DeleteFunc(slices.Clone(env), func(v string) bool {
 		for _, prefix := range []string{"SLURM_", "SLURMD_", "SBATCH_", "SALLOC_", "SRUN_", "SQUEUE_"} {

@@ -10,7 +10,7 @@ import (
 	"rmreplay/internal/run"
 )
 
-// Where things are in the directory of a sweep.
+// The files and directories in the directory of a sweep.
 const (
 	cellsDir     = "cells"
 	workloadsDir = "workloads"
@@ -19,13 +19,13 @@ const (
 	lockFile     = "lock"
 	runLocksFile = "runs.lock"
 	SummaryFile  = "summary.json" // the table of [Plan.Summarize]
-	TableFile    = "summary.txt"  // the same, for people
+	TableFile    = "summary.txt"  // the same table as text
 	scriptFile   = "array.sh"
 	arrayFile    = "array.json"
 )
 
-// Coordinates say where in the grid a cell is. What the experiment does not vary and
-// does not name is empty.
+// Coordinates are the position of a cell in the grid. A coordinate is empty if the experiment
+// neither varies nor names it.
 type Coordinates struct {
 	Engine    string `json:"engine"` // "sim" or "slurm"
 	Policy    string `json:"policy,omitempty"`
@@ -35,7 +35,7 @@ type Coordinates struct {
 	Transform string `json:"transform,omitempty"`
 }
 
-// Name is the cell's name: the coordinates that are not empty, joined by "_".
+// Name returns the cell's name: the nonempty coordinates, joined by "_".
 func (c Coordinates) Name() string {
 	var parts []string
 	for _, p := range []string{c.Engine, c.Policy, c.Machine, c.Cluster, c.Edit, c.Transform} {
@@ -50,8 +50,8 @@ func (c Coordinates) Name() string {
 type Cell struct {
 	Name        string
 	Coordinates Coordinates
-	// Dir is the cell's directory below the sweep's: a run record, or a directory of
-	// realizations where the experiment has several seeds.
+	// Dir is the cell's directory, relative to the sweep's. It is a run record. If the
+	// experiment has several seeds, it is a directory of realizations.
 	Dir  string
 	Runs []*Run
 }
@@ -60,20 +60,20 @@ type Cell struct {
 type Run struct {
 	Number int // in the plan, from 1
 	Seed   uint64
-	Dir    string // of the record, below the sweep's
+	Dir    string // of the record, relative to the sweep's directory
 	Cell   *Cell
 
 	command  string  // "simulate" or "replay"
-	options  Options // without the workload, the cluster of edits, seed and output
+	options  Options // without the workload, the edited cluster, the seed and the output
 	workload input
-	cluster  *input // of the edited cluster; nil for a cluster as it is
-	// fingerprint is that of everything the run depends on; err says why the run
-	// cannot be made.
+	cluster  *input // the edited cluster; nil if the cluster is not edited
+	// fingerprint covers everything that the run depends on. err says why the run cannot be
+	// made.
 	fingerprint string
 	err         error
 }
 
-// Name is the run's name for people: the cell's, and the seed where there are several.
+// Name returns the run's name for users: the cell's name, and the seed if there are several.
 func (r *Run) Name() string {
 	if len(r.Cell.Runs) == 1 {
 		return r.Cell.Name
@@ -81,20 +81,19 @@ func (r *Run) Name() string {
 	return fmt.Sprintf("%s seed %d", r.Cell.Name, r.Seed)
 }
 
-// input is a file or directory that runs read: one of the user's, or one that is made
-// for the sweep.
+// input is a file or directory that runs read. It is the user's, or the sweep makes it.
 type input struct {
-	path string // absolute, or below the sweep's directory
+	path string // absolute, or relative to the sweep's directory
 	made *derived
 }
 
-// derived is an input that the sweep makes of others: a transformed workload or an
-// edited cluster. Several runs share it.
+// derived is an input that the sweep makes from others: a transformed workload or an edited
+// cluster. Several runs share it.
 type derived struct {
-	path      string // below the sweep's directory
+	path      string // relative to the sweep's directory
 	source    string
-	transform Options // of `workload transform`, or
-	edit      Options // of slurm.conf
+	transform Options // options of `workload transform`, or
+	edit      Options // keys of slurm.conf
 
 	fingerprint string
 	err         error // why it could not be made
@@ -102,7 +101,7 @@ type derived struct {
 
 // Open reads an experiment file and plans its runs in the directory dir. It makes all paths
 // absolute, because the plan records them and tasks of a job array run in other directories.
-// Every error is one of the input.
+// Every error is an error in the input.
 func Open(path, dir string, check CheckOption) (*Plan, error) {
 	if _, err := os.Stat(path); err != nil {
 		return nil, fmt.Errorf("reading experiment: %w", err)
@@ -124,18 +123,18 @@ func Open(path, dir string, check CheckOption) (*Plan, error) {
 	return NewPlan(experiment, dir)
 }
 
-// Plan is the grid of an experiment, with a directory to run it in.
+// Plan is the grid of an experiment and the directory for its runs.
 type Plan struct {
 	Experiment *Experiment
 	Dir        string
 	Cells      []*Cell
-	Runs       []*Run // of all cells, by number
+	Runs       []*Run // the runs of all cells, by number
 
 	derived []*derived
 }
 
-// NewPlan lays out the grid: first what the simulator runs, then Slurm; the transforms
-// vary fastest. It fails if two cells would have one name.
+// NewPlan lays out the grid. The simulator's cells come first, then Slurm's. The transforms
+// vary fastest. NewPlan fails if two cells have the same name.
 func NewPlan(e *Experiment, dir string) (*Plan, error) {
 	p := &Plan{Experiment: e, Dir: dir}
 	transforms := orNone(e.Transforms)
@@ -170,7 +169,7 @@ func NewPlan(e *Experiment, dir string) (*Plan, error) {
 	return p, nil
 }
 
-// orNone is the axis, or one variant without name and options where it is empty.
+// orNone returns the axis. For an empty axis it returns one variant without name and options.
 func orNone(axis []Variant) []Variant {
 	if len(axis) == 0 {
 		return []Variant{{}}
@@ -178,7 +177,7 @@ func orNone(axis []Variant) []Variant {
 	return axis
 }
 
-// add adds a cell and its runs.
+// add appends a cell and its runs.
 func (p *Plan) add(at Coordinates, command string, options Options, cluster *input, t Variant) {
 	c := &Cell{Name: at.Name(), Coordinates: at}
 	c.Dir = filepath.Join(cellsDir, c.Name)
@@ -195,8 +194,8 @@ func (p *Plan) add(at Coordinates, command string, options Options, cluster *inp
 	p.Cells = append(p.Cells, c)
 }
 
-// transformed is the workload of a transform. One that draws is drawn for each seed,
-// unless it has a seed of its own.
+// transformed returns the workload of a transform. A random transform gives one workload for
+// each seed, unless the transform has its own seed.
 func (p *Plan) transformed(t Variant, seed uint64) input {
 	if len(t.Options) == 0 {
 		return input{path: p.Experiment.Workload}
@@ -211,7 +210,7 @@ func (p *Plan) transformed(t Variant, seed uint64) input {
 
 // draws reports whether the result of a transform depends on a seed.
 func draws(options Options) bool {
-	for _, name := range []string{"jitter", "shake", "time-limit-model", "share"} { // shake is the earlier name of jitter
+	for _, name := range []string{"jitter", "shake", "time-limit-model", "share"} { // shake is the former name of jitter
 		if _, ok := options.Get(name); ok {
 			return true
 		}
@@ -219,7 +218,7 @@ func draws(options Options) bool {
 	return false
 }
 
-// edited is a cluster with an edited slurm.conf; nil where nothing is edited.
+// edited returns the cluster with its edited slurm.conf, or nil if there is no edit.
 func (p *Plan) edited(cluster, edit Variant) *input {
 	if len(edit.Options) == 0 {
 		return nil
@@ -229,7 +228,7 @@ func (p *Plan) edited(cluster, edit Variant) *input {
 	return &made
 }
 
-// share returns the derived input with the path of d, which is d if it is the first.
+// share returns the derived input with the path of d. If there is none yet, it adds d.
 func (p *Plan) share(d *derived) input {
 	for _, have := range p.derived {
 		if have.path == d.path {
@@ -240,8 +239,8 @@ func (p *Plan) share(d *derived) input {
 	return input{path: d.path, made: d}
 }
 
-// seedBySeed is the order in which the runs are made: every cell with the first seed,
-// then every cell with the second. A sweep that is stopped early has compared all cells.
+// seedBySeed returns the runs in the order of their execution: all cells with the first seed,
+// then all cells with the second. So even a sweep that is stopped early can compare all cells.
 func (p *Plan) seedBySeed() []*Run {
 	var runs []*Run
 	for i := range p.Experiment.Seeds {
@@ -252,7 +251,7 @@ func (p *Plan) seedBySeed() []*Run {
 	return runs
 }
 
-// path is where something of the sweep is.
+// path returns the path of a file in the sweep's directory.
 func (p *Plan) path(below string) string {
 	if filepath.IsAbs(below) {
 		return below
@@ -260,7 +259,7 @@ func (p *Plan) path(below string) string {
 	return filepath.Join(p.Dir, below)
 }
 
-// locate is the path of an input for a command line.
+// locate returns the path of an input for a command line.
 func (p *Plan) locate(in input) string {
 	if in.made != nil {
 		return p.path(in.path)
@@ -268,11 +267,11 @@ func (p *Plan) locate(in input) string {
 	return in.path
 }
 
-// arguments are those of the run's command line.
+// arguments returns the arguments of the run's command line.
 func (p *Plan) arguments(r *Run) []string {
 	args := append([]string{r.command, p.locate(r.workload)}, r.options.arguments()...)
 	if r.cluster != nil {
-		args = append(args, "--cluster="+p.locate(*r.cluster)) // the last one counts
+		args = append(args, "--cluster="+p.locate(*r.cluster)) // the last --cluster applies
 	}
 	return append(args, "--seed="+fmt.Sprint(r.Seed), "--output="+p.path(r.Dir), "--quiet")
 }

@@ -16,17 +16,17 @@ import (
 	"rmreplay/internal/run"
 )
 
-// status is the file beside what a sweep makes: NAME.json beside NAME.
+// status is the content of the file beside each product of a sweep: NAME.json beside NAME.
 type status struct {
 	Fingerprint string   `json:"fingerprint"`       // of the inputs
-	Command     []string `json:"command,omitempty"` // that makes it
-	// Error says why a run failed, with the last lines that its process wrote.
+	Command     []string `json:"command,omitempty"` // the command line that makes the product
+	// Error says why a run failed. It includes the last lines that the run's process wrote.
 	Error string `json:"error,omitempty"`
 }
 
 func statusFile(path string) string { return path + ".json" }
 
-// readStatus reads the file beside path; what cannot be read is no status.
+// readStatus reads the file beside path. It returns an empty status if it cannot read the file.
 func readStatus(path string) (s status) {
 	text, err := os.ReadFile(statusFile(path))
 	if err != nil || json.Unmarshal(text, &s) != nil {
@@ -35,7 +35,7 @@ func readStatus(path string) (s status) {
 	return s
 }
 
-// writeFile replaces a file in one step.
+// writeFile replaces a file atomically.
 func writeFile(path string, text []byte) error {
 	temp := path + ".new"
 	if err := os.WriteFile(temp, text, 0o644); err != nil {
@@ -52,8 +52,8 @@ func writeJSON(path string, v any) error {
 	return writeFile(path, append(text, '\n'))
 }
 
-// fingerprints computes those of all inputs and runs. What a run depends on and cannot
-// be read is the run's error: other cells may do without it.
+// fingerprints computes the fingerprints of all inputs and runs. If it cannot read an input of
+// a run, the run gets the error. Other cells may not need that input.
 func (p *Plan) fingerprints(version string) {
 	contents := contents{}
 	for _, d := range p.derived {
@@ -109,13 +109,13 @@ func fingerprint(parts ...any) (string, error) {
 	return hex.EncodeToString(sum[:]), err
 }
 
-// contents remembers the hashes of files and directories.
+// contents caches the hashes of files and directories.
 type contents map[string]string
 
-// ofOptions are the options with the contents of files and directories in the place of
-// their paths: where they are does not matter.
+// ofOptions returns the options with the hashes of files and directories in place of their
+// paths. So the paths themselves do not matter.
 func (c contents) ofOptions(options Options) ([]string, error) {
-	args := []string{} // and not nil, so that none is always the same
+	args := []string{} // not nil, so that no options always give the same encoding
 	for _, o := range options {
 		if o.Path {
 			hash, err := c.of(o.Value)
@@ -129,7 +129,7 @@ func (c contents) ofOptions(options Options) ([]string, error) {
 	return args, nil
 }
 
-// of is the hash of a file, or of all files in a directory.
+// of returns the hash of a file, or of all files in a directory.
 func (c contents) of(path string) (string, error) {
 	if hash, ok := c[path]; ok {
 		return hash, nil
@@ -139,7 +139,7 @@ func (c contents) of(path string) (string, error) {
 		if err != nil || entry.IsDir() {
 			return err
 		}
-		info, err := os.Stat(at) // of what a link leads to
+		info, err := os.Stat(at) // follows links
 		if err != nil || !info.Mode().IsRegular() {
 			return err
 		}
@@ -165,7 +165,8 @@ func (c contents) of(path string) (string, error) {
 	return c[path], nil
 }
 
-// complete opens the record of a run if it is complete and of these inputs; nil if not.
+// complete opens the record of a run. It returns nil if the record is incomplete or has other
+// inputs.
 func (p *Plan) complete(r *Run) *run.Run {
 	if r.fingerprint == "" || readStatus(p.path(r.Dir)).Fingerprint != r.fingerprint {
 		return nil
@@ -177,11 +178,12 @@ func (p *Plan) complete(r *Run) *run.Run {
 	return record
 }
 
-// ErrBusy says that another sweep is at work in the directory.
+// ErrBusy says that another sweep is running in the directory.
 var ErrBusy = errors.New("another sweep is at work there")
 
-// Lock takes the sweep's directory: for this process alone, or shared with other tasks
-// of a job array. The lock ends with the process. It fails with [ErrBusy].
+// Lock locks the sweep's directory, either exclusively or shared with other tasks of a job
+// array. The lock ends with the process. Lock fails with [ErrBusy] if another sweep holds the
+// lock.
 func (p *Plan) Lock(shared bool) (io.Closer, error) {
 	if err := os.MkdirAll(p.Dir, 0o755); err != nil {
 		return nil, fmt.Errorf("creating %s: %w", p.Dir, err)
@@ -204,8 +206,9 @@ func (p *Plan) Lock(shared bool) (io.Closer, error) {
 	return f, nil
 }
 
-// lockRun takes a run for this process: tasks of a job array share the sweep's directory. A
-// byte of a file stands for each run. The lock ends with the process. It fails with [ErrBusy].
+// lockRun locks a run for this process, because tasks of a job array share the sweep's
+// directory. A byte of a file stands for each run. The lock ends with the process. lockRun
+// fails with [ErrBusy] if another process holds the lock.
 func (p *Plan) lockRun(r *Run) (io.Closer, error) {
 	f, err := os.OpenFile(p.path(runLocksFile), os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {

@@ -11,35 +11,35 @@ import (
 	"rmreplay/internal/run"
 )
 
-// Summary is the table of a sweep: summary.json. It has nothing in it that depends on
-// when or how fast the runs were made.
+// Summary is the table of a sweep. Its file is summary.json. It does not depend on the time or
+// the speed of the runs.
 type Summary struct {
 	Name    string        `json:"name"`
 	Runs    int           `json:"runs"`
-	Failed  int           `json:"failed"`  // runs that could not be made
-	NotRun  int           `json:"not_run"` // runs that were not made, or not to their end
-	Invalid int           `json:"invalid"` // runs that are complete and not valid
+	Failed  int           `json:"failed"`  // runs that failed
+	NotRun  int           `json:"not_run"` // runs that did not begin or did not end
+	Invalid int           `json:"invalid"` // complete runs that are not valid
 	Cells   []CellSummary `json:"cells"`   // in the order of the grid
 }
 
 // CellSummary is a row of the table.
 type CellSummary struct {
 	Cell        string       `json:"cell"`
-	Dir         string       `json:"dir"` // below the sweep's
+	Dir         string       `json:"dir"` // relative to the sweep's directory
 	Coordinates Coordinates  `json:"coordinates"`
 	Runs        []RunSummary `json:"runs"`
-	// Metrics are the means over the complete runs, by the keys of [metrics.Figures].
+	// Metrics are the means over the complete runs, with the keys of [metrics.Figures].
 	Metrics map[string]metrics.Float `json:"metrics,omitempty"`
 }
 
-// RunSummary says what became of a run.
+// RunSummary is the state and the metrics of a run.
 type RunSummary struct {
 	Dir   string `json:"dir"`
 	Seed  uint64 `json:"seed"`
 	State string `json:"state"` // "complete", "failed" or "not run"
 	Valid bool   `json:"valid"`
 	Error string `json:"error,omitempty"`
-	// Metrics are those of the run, by the keys of [metrics.Figures].
+	// Metrics are the metrics of the run, with the keys of [metrics.Figures].
 	Metrics map[string]metrics.Float `json:"metrics,omitempty"`
 }
 
@@ -50,8 +50,8 @@ const (
 	stateNotRun   = "not run"
 )
 
-// Summarize reads the records of all runs, after [Maker.Prepare]. It fails if a complete
-// record cannot be read.
+// Summarize reads the records of all runs. The caller must call [Maker.Prepare] first.
+// Summarize fails if it cannot read a complete record.
 func (p *Plan) Summarize() (*Summary, error) {
 	s := &Summary{Name: p.Experiment.Name, Runs: len(p.Runs)}
 	for _, c := range p.Cells {
@@ -106,7 +106,8 @@ func (p *Plan) summarizeRun(r *Run) (RunSummary, error) {
 	return one, nil
 }
 
-// means are the means over the complete runs; a figure that one of them lacks has none.
+// means returns the means over the complete runs. A figure that is missing in one run has no
+// mean.
 func means(runs []RunSummary) map[string]metrics.Float {
 	var sums map[string]metrics.Float
 	n := 0
@@ -128,7 +129,7 @@ func means(runs []RunSummary) map[string]metrics.Float {
 	return sums
 }
 
-// columns are the figures of the table for people; all are in the JSON.
+// columns are the figures in the text table. The JSON has all figures.
 var columns = []struct{ key, title string }{
 	{"mean_wait_s", "mean wait"},
 	{"p90_wait_s", "p90 wait"},
@@ -137,8 +138,8 @@ var columns = []struct{ key, title string }{
 	{"makespan_s", "makespan"},
 }
 
-// Render writes the table for people: a line for each cell, with means over its seeds.
-// Slowdown is the bounded one.
+// Render returns the text table. It has a line for each cell, with means over its seeds.
+// Slowdown is the bounded slowdown.
 func (s *Summary) Render() string {
 	width := utf8.RuneCountInString("cell")
 	for _, c := range s.Cells {
@@ -183,7 +184,7 @@ func figure(key string, v metrics.Float) string {
 	return fmt.Sprintf("%.2f", v)
 }
 
-// renderBad lists the runs that do not count.
+// renderBad lists the failed runs and the runs that are not valid. It counts the missing runs.
 func (s *Summary) renderBad(b *strings.Builder) {
 	for _, c := range s.Cells {
 		var invalid []string
@@ -204,7 +205,7 @@ func (s *Summary) renderBad(b *strings.Builder) {
 	}
 }
 
-// WriteSummary writes the summary into the sweep's directory, as JSON and as text.
+// WriteSummary writes the summary as JSON and as text into the sweep's directory.
 func (p *Plan) WriteSummary(s *Summary) error {
 	if err := writeJSON(p.path(SummaryFile), s); err != nil {
 		return fmt.Errorf("writing the summary: %w", err)

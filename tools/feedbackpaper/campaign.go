@@ -23,13 +23,13 @@ import (
 // System is the machine and the scheduler of an experiment.
 type System struct {
 	Name   string
-	Policy string // of the simulator
-	// Size and Speed multiply the number of processors and what each of them does in a
-	// second. 1 is the machine of the log.
+	Policy string // the simulator's scheduling policy
+	// Size is a factor for the number of processors. Speed is a factor for the speed of each
+	// processor. Both are 1 for the log's machine.
 	Size, Speed float64
 }
 
-// Systems are the six cases of the paper (section 5.2), in the order of its tables.
+// Systems are the paper's six cases (section 5.2), in the order of its tables.
 var Systems = []System{
 	{"EASY", "easy", 1, 1},
 	{"FCFS", "fcfs", 1, 1},
@@ -39,33 +39,36 @@ var Systems = []System{
 	{"infra/2", "easy", 0.5, 1},
 }
 
-// Users are how the jobs of an experiment are submitted.
+// Users says how the jobs of an experiment are submitted.
 type Users struct {
 	Name string
 	replay.Feedback
 }
 
-// Replays are the three ways of the paper: rigid, and think times between sessions of one
-// job (a0) and between sessions that an hour without a submission delimits (a60).
+// Replays are the paper's three kinds of replay: rigid, a0 and a60. a0 and a60 keep think times
+// between sessions. A session of a0 is one job. A session of a60 ends after an hour without a
+// submission.
 var Replays = []Users{
 	{"Rigid", replay.Feedback{Model: replay.None}},
 	{"a0", replay.Feedback{Model: replay.ThinkTime, Sessions: session.Delimitation{Method: session.Arrival}}},
 	{"a60", replay.Feedback{Model: replay.ThinkTime, Sessions: session.Default}},
 }
 
-// Options are the choices in a campaign.
+// Options configures a campaign.
 type Options struct {
-	// Systems and Users are combined with each other; [Systems] and [Replays] if empty.
+	// Every system is combined with every kind of users. The defaults are [Systems] and
+	// [Replays].
 	Systems []System
 	Users   []Users
-	// Realizations are as many more simulations of every case, in which submissions are
+	// Realizations is the number of additional simulations of every case. Their submissions are
 	// moved by up to Jitter, with the seeds Seed, Seed+1, ...
 	Realizations int
 	Jitter       time.Duration
 	Seed         uint64
-	// Parallel is how many simulations run at once; one for each CPU if 0.
+	// Parallel is the number of simulations that run at the same time. 0 means one for each
+	// CPU.
 	Parallel int
-	// Observe is called, if set, after every simulation, by one goroutine at a time.
+	// Observe, if not nil, is called after every simulation, by one goroutine at a time.
 	Observe func(done, all int)
 }
 
@@ -81,43 +84,43 @@ func (o *Options) complete() {
 	}
 }
 
-// Result is what a campaign says of one log.
+// Result holds the results of a campaign for one log.
 type Result struct {
 	Log        string `json:"log"`
 	Jobs       int    `json:"jobs"`
 	Users      int    `json:"users"`
 	Processors int    `json:"processors"`
-	// Recorded is what the log itself says: the paper's first line.
+	// Recorded is the outcome in the log itself: the paper's first line.
 	Recorded Outcome `json:"recorded"`
 	Cells    []Cell  `json:"cells"`
 }
 
-// Cell is one experiment: users on a system.
+// Cell is one experiment: a system and a kind of users.
 type Cell struct {
 	System string `json:"system"`
 	Replay string `json:"replay"`
 	Outcome
-	// Bands are the least and the largest of the jittered realizations; nil without any.
+	// Bands are the ranges over the jittered realizations; nil if there are none.
 	Bands *Bands `json:"bands,omitempty"`
 }
 
-// Outcome are the paper's figures of one simulation, in seconds.
+// Outcome holds the paper's figures for one simulation, in seconds.
 type Outcome struct {
 	Rejected int `json:"rejected"`
-	// Makespan is max(end) − min(submit) (equation 1). Waits are start − submit (equation 2)
-	// of the jobs that were accepted.
+	// Makespan is max(end) − min(submit) (equation 1). Waits are start − submit (equation 2) of
+	// the accepted jobs.
 	Makespan metrics.Float `json:"makespan_s"`
 	MeanWait metrics.Float `json:"mean_wait_s"`
 	MaxWait  metrics.Float `json:"max_wait_s"`
-	// Lateness counts every submission, rejected or not.
+	// Lateness includes every submission, whether it was rejected or not.
 	metrics.Lateness
-	// Users are percentiles over users (figure 5c), and Inner is the machine's use in the
-	// inner window (figure 9).
+	// Users are percentiles over users (figure 5c). Inner is the utilization in the inner
+	// window (figure 9).
 	Users metrics.UserLateness `json:"users"`
 	Inner metrics.InnerWindow  `json:"inner_window"`
 }
 
-// Bands are ranges over realizations.
+// Bands are the ranges of the figures over realizations.
 type Bands struct {
 	Realizations int   `json:"realizations"`
 	Makespan     Range `json:"makespan_s"`
@@ -126,7 +129,7 @@ type Bands struct {
 	MeanLateness Range `json:"mean_lateness_s"`
 }
 
-// Range is the least and the largest of some numbers.
+// Range is the minimum and the maximum of some numbers.
 type Range struct {
 	Min metrics.Float `json:"min"`
 	Max metrics.Float `json:"max"`
@@ -139,9 +142,9 @@ func (r *Range) include(v metrics.Float, first bool) {
 	r.Min, r.Max = min(r.Min, v), max(r.Max, v)
 }
 
-// Run plays a log on every system with all kinds of users. The log's machine must be
-// known (from its header), or given as processors above 0. It returns the first error
-// and ctx's when cancelled.
+// Run replays a log on every system with all kinds of users. The log's header must give the
+// size of its machine, or processors must be above 0. Run returns the first error. If ctx is
+// cancelled, it returns the error of ctx.
 func Run(ctx context.Context, w *workload.Workload, processors int, opts Options) (*Result, error) {
 	opts.complete()
 	if processors == 0 {
@@ -177,7 +180,7 @@ func Run(ctx context.Context, w *workload.Workload, processors int, opts Options
 	return r, nil
 }
 
-// add takes in a realization; 0 is the one without jitter.
+// add adds the outcome of a realization. Realization 0 has no jitter.
 func (c *Cell) add(realization int, o Outcome) {
 	if realization == 0 {
 		c.Outcome = o
@@ -202,7 +205,7 @@ type task struct {
 	log               *log
 }
 
-// simulate runs the tasks, several at once, and returns their outcomes in their order.
+// simulate runs the tasks in parallel, and returns their outcomes in the order of the tasks.
 func simulate(ctx context.Context, tasks []task, opts Options) ([]Outcome, error) {
 	outcomes := make([]Outcome, len(tasks))
 	var mu sync.Mutex
@@ -220,7 +223,7 @@ func simulate(ctx context.Context, tasks []task, opts Options) ([]Outcome, error
 	return outcomes, err
 }
 
-// run simulates.
+// run runs the simulation.
 func (t *task) run(ctx context.Context) (Outcome, error) {
 	if err := ctx.Err(); err != nil {
 		return Outcome{}, err
@@ -249,7 +252,7 @@ func (t *task) run(ctx context.Context) (Outcome, error) {
 	return summarize(r.rows, processors), nil
 }
 
-// summarize computes the figures of a simulation, or of the log itself.
+// summarize computes the figures of a simulation or of the log itself.
 func summarize(rows []run.Row, processors int) Outcome {
 	f := metrics.NewFeedback(rows, run.Feedback{}, metrics.Options{Processors: processors})
 	o := Outcome{Makespan: f.SubmitMakespan, Lateness: f.Lateness, Users: f.Users, Inner: f.Inner}
@@ -270,12 +273,12 @@ func summarize(rows []run.Row, processors int) Outcome {
 	return o
 }
 
-// log is what the simulations of a log share; none of them changes it.
+// log is the data that the simulations of a log share. No simulation changes it.
 type log struct {
 	workload   *workload.Workload
 	processors int
 	index      map[string]int32 // jobs by ID
-	rows       []run.Row        // of every job before anything has happened to it
+	rows       []run.Row        // the row of each job before the simulation
 }
 
 func newLog(w *workload.Workload, processors int) *log {
@@ -287,7 +290,7 @@ func newLog(w *workload.Workload, processors int) *log {
 	return l
 }
 
-// recorded is what the log says became of the jobs.
+// recorded returns the outcome in the log.
 func (l *log) recorded() Outcome {
 	rows := slices.Clone(l.rows)
 	for i, job := range l.workload.Jobs.All() {
@@ -299,13 +302,13 @@ func (l *log) recorded() Outcome {
 	return summarize(rows, l.processors)
 }
 
-// recorder keeps a simulation's rows in memory, and only those columns that the figures
+// recorder keeps a simulation's rows in memory. It fills only the columns that the figures
 // need. It is a [replay.Recorder].
 type recorder struct {
 	log       *log
 	rows      []run.Row
-	submitted []int32    // the jobs in the order of their submission, by their rows
-	jobs      []*hpc.Job // the same, until they end
+	submitted []int32    // the index of each job's row, in the order of submission
+	jobs      []*hpc.Job // the jobs in the same order; nil for a released job
 	ended     []*hpc.Job // for [replay.Options.Released]
 }
 
@@ -321,7 +324,8 @@ func (r *recorder) Job(job *hpc.Job) error {
 	return nil
 }
 
-// release forgets a job that has ended, unless it has tasks that have not.
+// release releases an ended job unless it is an array, which may have tasks that have not
+// ended.
 func (r *recorder) release(submission int) {
 	if job := r.jobs[submission]; job.Array == "" {
 		r.ended = append(r.ended, job)
@@ -329,7 +333,7 @@ func (r *recorder) release(submission int) {
 	}
 }
 
-// released returns a job that has ended, once; nil if there is none.
+// released returns each released job once. It returns nil if there is none.
 func (r *recorder) released() *hpc.Job {
 	last := len(r.ended) - 1
 	if last < 0 {

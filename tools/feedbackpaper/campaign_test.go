@@ -30,7 +30,7 @@ import (
 	"rmreplay/internal/workload/session"
 )
 
-// smallLog is a log of a busy machine of 16 processors, from a seed.
+// smallLog returns a random log of a busy machine with 16 processors. Its seed is fixed.
 func smallLog(jobs int) *workload.Workload {
 	r := rand.New(rand.NewPCG(1, 2))
 	w := &workload.Workload{Source: "small", MachineProcessors: 16, Epoch: hpc.Unix(1_000_000)}
@@ -80,12 +80,12 @@ func TestRun(t *testing.T) {
 			t.Errorf("%s: %+v", name, c.Outcome)
 		}
 	}
-	// A slower machine is never ahead, and users who react wait less for it.
+	// A slower machine never has earlier results. Users who react wait less on it.
 	slow, fast := r.Cells[9:12], r.Cells[6:9] // perf/2, perf * 2
 	if slow[1].Mean <= fast[1].Mean || slow[1].MeanWait >= slow[0].MeanWait {
 		t.Errorf("perf/2: %+v, perf * 2: %+v", slow[1].Outcome, fast[1].Outcome)
 	}
-	// The results do not depend on how many run at once.
+	// The results do not depend on the number of parallel simulations.
 	opts.Parallel, opts.Observe = 1, nil
 	again, err := Run(context.Background(), w, 0, opts)
 	if err != nil {
@@ -160,7 +160,7 @@ func TestScalability(t *testing.T) {
 	}
 }
 
-// figure is a cell of the paper's tables: days, as printed.
+// figure is a cell of the paper's tables. Times are in days, as printed.
 type figure struct{ makespan, mean, max, lateness float64 }
 
 // paperKTH is Table 1 and Table 2 of FGCS 155 (2024) for KTH-SP2-1996-2.1-cln.swf, in
@@ -174,10 +174,11 @@ var paperKTH = []figure{
 	{386.70, 4.15, 58.87, 0}, {472.93, 0.27, 7.43, 16.48}, {472.45, 0.35, 7.31, 14.91},
 }
 
-// Where the machine is not saturated, the paper's figures come out to the printed digit:
-// rigid replay on EASY, FCFS, perf * 2 and infra * 2, and the waits and makespans of
-// replay with feedback on the latter two. Where it is, one decision at one instant moves
-// days of work, and they come out near.
+// TestPaperKTH checks the paper's figures for KTH. If the machine is not saturated, the figures
+// agree to the printed digit. This is so for rigid replay on EASY, FCFS, perf * 2 and infra *
+// 2, and for the waits and makespans of replay with feedback on the latter two. On a saturated
+// machine, one decision at one instant moves days of work. There the figures agree only
+// roughly.
 func TestPaperKTH(t *testing.T) {
 	w := realLog(t, "KTH-SP2-1996-2.1-cln.swf.gz")
 	r, err := Run(context.Background(), w, 0, Options{Parallel: 2})
@@ -221,15 +222,15 @@ func TestPaperKTH(t *testing.T) {
 			check(name, "mean lateness", float64(c.Mean), paper.lateness, 0.05*math.Abs(paper.lateness))
 		}
 	}
-	// "These values are actually between 162 and 229 s": the caption of Table 1, of
-	// infra * 2.
+	// The caption of Table 1 says about infra * 2: "These values are actually between 162 and
+	// 229 s".
 	for _, c := range r.Cells[12:15] {
 		if c.MeanWait < 162 || c.MeanWait > 229 {
 			t.Errorf("%s %s: mean wait %.1f s", c.System, c.Replay, float64(c.MeanWait))
 		}
 	}
-	// Section 7.2: 75 % of the edges of a0 are shorter than 10 h and 35 % than 1 h; of
-	// a60, 50 % and around 13 %.
+	// Section 7.2: for a0, 75 % of the edges are shorter than 10 h and 35 % shorter than 1 h.
+	// For a60, these are 50 % and around 13 %.
 	for _, want := range []struct {
 		by                    session.Delimitation
 		underHour, underHours float64
@@ -247,8 +248,7 @@ func TestPaperKTH(t *testing.T) {
 	}
 }
 
-// realLog reads one of the logs of the Parallel Workloads Archive that are kept beside
-// the module.
+// realLog reads a log of the Parallel Workloads Archive from the directory beside the module.
 func realLog(t *testing.T, name string) *workload.Workload {
 	t.Helper()
 	path := filepath.Join("..", "..", "..", "shared", "data", "swf", name)
@@ -262,7 +262,7 @@ func realLog(t *testing.T, name string) *workload.Workload {
 	return w
 }
 
-// paperSDSC is Table 1 and Table 2 for SDSC-SP2-1998-4.swf, which has not been cleaned.
+// paperSDSC is Table 1 and Table 2 for the uncleaned log SDSC-SP2-1998-4.swf.
 var paperSDSC = []figure{
 	{731.36, 0.19, 5.73, 0}, {808.88, 0.14, 5.90, 2.35}, {789.77, 0.18, 5.16, 1.04},
 	{794.26, 14.82, 63.96, 0}, {1200.10, 0.58, 6.26, 76.90}, {1065.66, 0.88, 5.51, 36.00},
@@ -274,10 +274,11 @@ var paperSDSC = []figure{
 
 var sdscFile = flag.String("sdsc", "", "write the log that TestPaperSDSC puts together to this `FILE`, for rmreplay campaign")
 
-// The uncleaned log of SDSC is not at hand. The cleaned one, with the jobs that the
-// cleaning took out as another simulator's result has them, is all but two jobs of it.
-// That result has neither users nor recorded waits: users follow from the filters in the
-// log's header, and the recorded ends of these jobs are taken from that simulation.
+// TestPaperSDSC checks the paper's figures for SDSC. The uncleaned log is not available here.
+// The test adds the removed jobs to the cleaned log. It takes them from the result of another
+// simulator, which has all but two of them. That result has neither users nor recorded waits.
+// The filters in the log's header give the users. The recorded ends of these jobs come from
+// that simulation.
 func TestPaperSDSC(t *testing.T) {
 	w := realLog(t, "SDSC-SP2-1998-4.2-cln.swf.gz")
 	addRemoved(t, w, "cqsim_SDSC-SP2-1998-4.rst.gz")
@@ -317,8 +318,8 @@ func TestPaperSDSC(t *testing.T) {
 		case c.System == "EASY":
 			tolerance = 0.4
 		case c.System == "FCFS" && c.Replay == "a0":
-			// Here the ends that are not known decide: 11,740 of the jobs are one user's
-			// of three weeks, and each of them is a session of its own.
+			// Here the unknown ends matter: 11,740 of the jobs belong to one user and three
+			// weeks, and each of them is a session.
 			tolerance = 0.15 * paper.lateness
 		}
 		within("mean lateness", c.Mean, paper.lateness, tolerance)
@@ -339,8 +340,9 @@ func writeLog(t *testing.T, w *workload.Workload, path string) {
 	}
 }
 
-// removedBy says whose job the cleaning of SDSC's log took out, by the filters in its
-// header. Those of users 21 and 374 overlap; the latter has twelve times as many.
+// removedBy returns the user of a job that the cleaning of SDSC's log removed. It uses the
+// filters in the log's header. The filters of users 21 and 374 overlap; user 374 has twelve
+// times as many jobs.
 func removedBy(id int) string {
 	switch {
 	case id >= 13717 && id < 14969:
@@ -355,8 +357,8 @@ func removedBy(id int) string {
 	return "nobody"
 }
 
-// addRemoved adds to a log the jobs that it does not have of a result of CQSim: lines of
-// id;processors;processors;limit;run time;wait;submit - 399264;start;end.
+// addRemoved adds to a log the jobs that it lacks from a result of CQSim. The result has lines
+// of id;processors;processors;limit;run time;wait;submit - 399264;start;end.
 func addRemoved(t *testing.T, w *workload.Workload, name string) {
 	t.Helper()
 	f, err := os.Open(filepath.Join("..", "..", "..", "shared", "data", "swf", "reference", name))

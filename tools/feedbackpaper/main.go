@@ -7,20 +7,21 @@
 //	go run ./tools/feedbackpaper --log kth.swf --all-models --json
 //	go run ./tools/feedbackpaper --log kth.swf --scalability 10
 //
-// There are six systems (EASY, FCFS, processors twice and half as fast, twice and half as
-// many) and three ways to submit the jobs (rigid, and with think times between sessions of
-// one job, a0, or sessions delimited by an hour without a submission, a60). Makespan, waits
-// and mean lateness are in days, additional lateness is in seconds.
+// There are six systems: EASY, FCFS, processors of twice and half the speed, and twice and half
+// the number of processors. There are three ways to submit the jobs. Rigid replay uses the
+// log's submission times. a0 and a60 keep think times between sessions. A session of a0 is one
+// job. A session of a60 ends after an hour without a submission. Makespan, waits and mean
+// lateness are in days. Additional lateness is in seconds.
 //
-// A single simulation says little where a machine is saturated: which of two jobs goes first
-// at one instant decides over days. --realizations adds the range of as many simulations
-// whose submissions were moved at random. docs/FEEDBACK.md has the paper's numbers beside
-// ours, and the definitions.
+// If a machine is saturated, a single simulation says little. The order of two jobs at one
+// instant then changes the results by days. --realizations adds the range over the given number
+// of simulations with randomly moved submissions. docs/FEEDBACK.md compares the paper's numbers
+// with ours, and has the definitions.
 //
-// A simulation here keeps no record. It is a function of the log, the system and the users,
-// and its figures are computed at once. Simulations run in parallel, and the results do not
-// depend on their order. The exit status is 0, 1 for a failure, 2 for wrong usage, 4 for a log
-// that cannot be used, and 130 after an interruption.
+// A simulation keeps no record here. Its result depends only on the log, the system and the
+// users. The tool computes its figures at once. Simulations run in parallel, and the results do
+// not depend on their order. The exit status is 0 for success, 1 for a failure, 2 for wrong
+// usage, 4 for an unusable log, and 130 after an interruption.
 package main
 
 import (
@@ -52,7 +53,7 @@ func main() {
 	os.Exit(exitStatus(err))
 }
 
-// usageError is an error in the command line, and logError one in a log.
+// usageError is an error in the command line. logError is an error in a log.
 type usageError struct{ error }
 type logError struct{ error }
 
@@ -74,7 +75,7 @@ func exitStatus(err error) int {
 	return 1
 }
 
-// settings are the flags.
+// settings holds the values of the flags.
 type settings struct {
 	logs         []string
 	processors   int
@@ -102,7 +103,7 @@ func (o *settings) addFlags(f *pflag.FlagSet) {
 	flags.Alias(f, map[string]string{"workers": "parallel", "procs": "processors"})
 }
 
-// options turns the flags into those of the simulations.
+// options returns the simulations' options according to the flags.
 func (o *settings) options() (Options, error) {
 	how := Options{Realizations: o.realizations, Jitter: o.jitter, Seed: o.seed, Parallel: o.parallel}
 	wrong := func(format string, args ...any) (Options, error) { return how, usageError{fmt.Errorf(format, args...)} }
@@ -126,14 +127,14 @@ func (o *settings) options() (Options, error) {
 	return how, nil
 }
 
-// runTool is the tool without the process around it.
+// runTool runs the tool. main adds the signals and the exit status.
 func runTool(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	var o settings
 	f := pflag.NewFlagSet("feedbackpaper", pflag.ContinueOnError)
 	f.SetOutput(stderr)
 	o.addFlags(f)
 	if err := f.Parse(args); errors.Is(err, pflag.ErrHelp) {
-		return err // the help is written
+		return err // the help has been printed
 	} else if err != nil {
 		return usageError{err}
 	}
@@ -171,7 +172,7 @@ func runTool(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	return o.print(stdout, results, curves)
 }
 
-// progress writes a line every ten seconds.
+// progress returns a function that prints a line at most every ten seconds.
 func (o *settings) progress(stderr io.Writer, name string) func(done, all int) {
 	last := time.Now()
 	return func(done, all int) {
@@ -179,7 +180,7 @@ func (o *settings) progress(stderr io.Writer, name string) func(done, all int) {
 			return
 		}
 		last = time.Now()
-		_, _ = fmt.Fprintf(stderr, "simulating %s: %d of %d\n", name, done, all) // a closed display stops nothing
+		_, _ = fmt.Fprintf(stderr, "simulating %s: %d of %d\n", name, done, all) // a failed write does not stop the tool
 	}
 }
 

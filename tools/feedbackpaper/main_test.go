@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// sixJobs is a log of six jobs of two users on four processors.
+// sixJobs is a log with six jobs of two users on four processors.
 const sixJobs = `; MaxProcs: 4
 ; UnixStartTime: 1000000000
 1 0 0 100 4 -1 -1 4 200 -1 1 1 1 -1 -1 -1 -1 -1
@@ -29,7 +29,7 @@ const newTrace = `{"rmreplay_trace":1,"epoch":"2024-03-05T00:00:00Z"}
 {"type":"job","id":"a","submit":0,"user":"ada","run_time_s":60,"time_limit_s":60,"tasks":1}
 `
 
-// inputs writes the workloads of the tests and makes their directory the current one.
+// inputs writes the test workloads to a directory and makes it the current directory.
 func inputs(t *testing.T) {
 	t.Helper()
 	t.Chdir(t.TempDir())
@@ -87,7 +87,8 @@ func TestCommandLine(t *testing.T) {
 	}
 }
 
-// The result is one object for all logs, and the same with any number of simulations at once.
+// TestJSON checks that the result is one object for all logs. It must be the same for any
+// number of parallel simulations.
 func TestJSON(t *testing.T) {
 	inputs(t)
 	var printed [2]bytes.Buffer
@@ -106,7 +107,7 @@ func TestJSON(t *testing.T) {
 			Cells []struct{ System, Replay string }
 		}
 	}
-	if err := json.Unmarshal(printed[0].Bytes(), &out); err != nil { // refuses a second object
+	if err := json.Unmarshal(printed[0].Bytes(), &out); err != nil { // fails for a second object
 		t.Fatal(err)
 	}
 	if len(out.Logs) != 2 || out.Logs[1].Jobs != 6 || len(out.Logs[1].Cells) != 6*6 {

@@ -8,9 +8,9 @@ import (
 	"rmreplay/internal/metrics"
 )
 
-// Render writes the results of logs as the paper's Table 1 and Table 2: makespan, waits
-// and mean lateness in days, additional lateness in seconds, to two decimal places. The
-// bands of jittered realizations stand behind in brackets. It returns w's error.
+// Render writes the results of logs as the paper's Table 1 and Table 2. Makespan, waits and
+// mean lateness are in days, additional lateness is in seconds, with two decimal places. The
+// ranges over jittered realizations follow in brackets. Render returns w's error.
 func Render(w io.Writer, results []*Result) error {
 	var b bytes.Buffer
 	for i, r := range results {
@@ -37,7 +37,7 @@ func (r *Result) realizations() int {
 	return 0
 }
 
-// renderWaits is Table 1.
+// renderWaits writes Table 1.
 func (r *Result) renderWaits(b *bytes.Buffer) {
 	fmt.Fprintf(b, "\n%-14s%-14s%s%s%s%s\n", "Table 1", "Replay", r.head("Makespan"), r.head("Mean wait"), r.head("Max wait"), fmt.Sprintf("%10s", "Rejected"))
 	line := func(system, replay string, o Outcome, bands *Bands) {
@@ -53,13 +53,13 @@ func (r *Result) renderWaits(b *bytes.Buffer) {
 	}
 }
 
-// renderLateness is Table 2.
+// renderLateness writes Table 2.
 func (r *Result) renderLateness(b *bytes.Buffer) {
 	fmt.Fprintf(b, "\n%-14s%-14s%s%10s%12s\n", "Table 2", "Replay", r.head("Mean late"), "Relative", "Additional")
 	named := ""
 	for _, c := range r.Cells {
 		if c.Mean == 0 {
-			continue // rigid
+			continue // rigid replay has no lateness
 		}
 		system := c.System
 		if system == named {
@@ -75,7 +75,7 @@ func (r *Result) renderLateness(b *bytes.Buffer) {
 	}
 }
 
-// system names a cell's system on the first line that it has.
+// system returns the name of a cell's system on the first line of the system.
 func (r *Result) system(cell int) string {
 	if cell > 0 && r.Cells[cell-1].System == r.Cells[cell].System {
 		return ""
@@ -92,7 +92,7 @@ func (r *Result) head(name string) string {
 	return fmt.Sprintf("%10s", name)
 }
 
-// days is a number of seconds in days, with its band if there are any.
+// days formats seconds as days. If there are realizations, it adds the range.
 func (r *Result) days(v metrics.Float, band Range, realizations int) string {
 	const day = 86400
 	text := fmt.Sprintf("%10.2f", float64(v)/day)

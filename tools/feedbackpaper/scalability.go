@@ -12,8 +12,8 @@ import (
 	"rmreplay/internal/workload/session"
 )
 
-// AllReplays are those of the paper and the models of Zakay & Feitelson, with the same
-// sessions, so that they can be compared.
+// AllReplays returns the paper's replays and the models of Zakay & Feitelson. These models have
+// the same sessions, so their results can be compared.
 func AllReplays(by session.Delimitation, seed uint64) []Users {
 	list := append([]Users{}, Replays...)
 	for _, m := range []replay.Model{replay.Adjusted, replay.Fluid, replay.Distribution} {
@@ -22,25 +22,25 @@ func AllReplays(by session.Delimitation, seed uint64) []Users {
 	return list
 }
 
-// Curves are the additional lateness of growing parts of a log: the check that the paper
-// recommends to everyone who uses that metric (section 7.6, figure 11). Where a curve
-// does not come to rest, the number depends on how long the log happens to be.
+// Curves are the additional lateness of growing parts of a log. The paper recommends this check
+// to everyone who uses that metric (section 7.6, figure 11). If a curve does not converge, the
+// metric depends on the length of the log.
 type Curves struct {
 	Log string `json:"log"`
-	// Jobs are the lengths of the parts, the first jobs of the log each time.
+	// Jobs are the lengths of the parts. Each part has the first jobs of the log.
 	Jobs   []int   `json:"jobs"`
 	Curves []Curve `json:"curves"`
 }
 
-// Curve is one system with one kind of users.
+// Curve is the additional lateness of one system with one kind of users.
 type Curve struct {
 	System     string          `json:"system"`
 	Replay     string          `json:"replay"`
-	Additional []metrics.Float `json:"additional_lateness_s"` // for each of the parts
+	Additional []metrics.Float `json:"additional_lateness_s"` // for each part
 }
 
-// Scalability runs so many parts of a log of growing length, the last one being all of
-// it. Of the options' users the rigid ones are left out, who are never late.
+// Scalability simulates the given number of growing parts of a log. The last part is the whole
+// log. Scalability omits rigid users, because they are never late.
 func Scalability(ctx context.Context, w *workload.Workload, processors, parts int, opts Options) (*Curves, error) {
 	opts.complete()
 	opts.Realizations = 0
@@ -75,8 +75,8 @@ func Scalability(ctx context.Context, w *workload.Workload, processors, parts in
 	return out, nil
 }
 
-// RenderCurves writes a table with a line for each curve and a column for each length.
-// It returns w's error.
+// RenderCurves writes a table with a line for each curve and a column for each length. It
+// returns w's error.
 func RenderCurves(w io.Writer, list []*Curves) error {
 	var b bytes.Buffer
 	for i, c := range list {

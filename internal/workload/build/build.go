@@ -1,5 +1,5 @@
-// Package build makes a workload of what a site has recorded: of what sacct prints or of the
-// database of slurmdbd, with the states that scontrol and sacctmgr print.
+// Package build makes a workload from a site's records. The source is the output of sacct or
+// the database of slurmdbd. The output of scontrol and sacctmgr adds states.
 package build
 
 import (
@@ -21,31 +21,31 @@ type Kind string
 
 // The kinds of sources.
 const (
-	Sacct    Kind = "sacct"    // a file with what sacct -P or sacct --json prints; "-" is standard input
+	Sacct    Kind = "sacct"    // a file with the output of sacct -P or sacct --json; "-" is standard input
 	Slurmdbd Kind = "slurmdbd" // a data source name of go-sql-driver/mysql
 )
 
-// Kinds are all kinds of sources.
+// Kinds lists all kinds of sources.
 var Kinds = []Kind{Sacct, Slurmdbd}
 
-// Options say what is built. Those of package slurmdb include those of all readers.
+// Options configures [From]. The options of package slurmdb include the options of all readers.
 type Options struct {
 	slurmdb.Options
 	Files Files
 }
 
-// Files are the paths of files that a source lacks; empty for none.
+// Files are the paths of files with data that a source lacks. An empty path means no file.
 type Files struct {
 	Reservations string // scontrol show reservation
 	NodeStates   string // scontrol show node
 	Accounts     string // sacctmgr dump
 }
 
-// Result is what was built.
+// Result is the built workload and its accounts.
 type Result struct {
 	Workload *workload.Workload
-	Missing  []string // what the source does not say, in words
-	Accounts string   // commands for sacctmgr -i; empty if the source has none
+	Missing  []string // data that the source lacks, in words
+	Accounts string   // commands for sacctmgr -i; empty if the source has no accounts
 }
 
 // From builds a workload from a source.
@@ -85,10 +85,10 @@ func fromDatabase(ctx context.Context, dsn string, read slurmdb.Options) (*Resul
 	return &Result{r.Workload, r.Missing, r.Accounts}, nil
 }
 
-// add adds what scontrol and sacctmgr have printed.
+// add adds the output of scontrol and sacctmgr.
 func (r *Result) add(files Files, read workload.ReadOptions) error {
 	if read.Start == 0 {
-		read.Start = r.Workload.Begin() // a state needs an instant
+		read.Start = r.Workload.Begin() // a state needs a time
 	}
 	return errors.Join(
 		withFile(files.Reservations, func(f io.Reader, name string) error {
@@ -125,7 +125,7 @@ func withFile(path string, read func(f io.Reader, name string) error) error {
 	return read(f, filepath.Base(path))
 }
 
-// Presets counts the jobs that run when the window begins.
+// Presets returns the number of jobs that are running when the window begins.
 func (r *Result) Presets() (n int) {
 	for _, job := range r.Workload.Jobs.All() {
 		if r.Workload.Preset(job) {
@@ -135,8 +135,8 @@ func (r *Result) Presets() (n int) {
 	return n
 }
 
-// Write writes the workload as a trace and, unless cluster is empty, what the source says of
-// the cluster to that directory. It returns the paths of the cluster's files.
+// Write writes the workload as a trace. If cluster is not empty, it also writes the source's
+// cluster data to that directory. It returns the paths of the cluster's files.
 func (r *Result) Write(trace, cluster string) ([]string, error) {
 	if err := formats.Save(trace, r.Workload); err != nil {
 		return nil, err
