@@ -64,10 +64,10 @@ type Engine struct {
 	timers  timers
 
 	jobs     []known          // in the order of submission
-	byID     map[string]int32 // their places by ID; nil until somebody asks for one
+	byID     map[string]int32 // their places by ID; nil until the first lookup
 	past     past
 	store    store
-	names    map[ownName][]*submission // of the jobs that have not ended; nil until a singleton comes
+	names    map[ownName][]*submission // of open jobs; nil until the first singleton
 	seq      int
 	arrivals []*Job // eligible, and not yet offered to the policy
 	presets  []*Job // waiting, and not the policy's
@@ -354,7 +354,7 @@ func (e *Engine) outcome(j *Job, state hpc.State) *rm.Outcome {
 	if n := e.machine.nodes; n != nil {
 		o.Nodes, o.NodeCount, o.TRES = n.hosts(j), len(j.placement.nodes), n.tres(j)
 		o.Partition = j.demand.partition.Name
-		if !j.of.preset { // preset jobs run in the barrier, which is no reservation of the workload
+		if !j.of.preset { // preset jobs run in the barrier, which is not the workload's
 			o.Reservation = j.demand.reservation
 		}
 	}
