@@ -42,7 +42,7 @@ type Options struct {
 	UsageSince hpc.Time
 }
 
-// Result is what Read finds in a database.
+// Result is the result of Read.
 type Result struct {
 	Workload *workload.Workload
 	// Missing says what no job has and what follows from that. It also says what Accounts
@@ -97,7 +97,7 @@ type reader struct {
 	order   []*association // from the root down
 	users   map[uint32]string
 	builder *finished.Builder
-	leftOut []string // of the accounts and their usage
+	leftOut []string // facts left out of the accounts and usage
 }
 
 func (r *reader) read() (*Result, error) {
@@ -242,5 +242,5 @@ func (r *reader) window(begin, end string) (condition string, args []any) {
 	return condition, args
 }
 
-// begin returns the instant at which the cluster must be in its first state.
+// begin returns the instant at which the cluster must have its first state.
 func (r *reader) begin() hpc.Time { return r.opts.Start }

@@ -60,7 +60,7 @@ func (r *reader) readReservations(until hpc.Time) ([]hpc.ReservationEvent, error
 // created when that one no longer exists.
 func reservationEvents(bookings []booking, opts workload.ReadOptions, until hpc.Time) []hpc.ReservationEvent {
 	var events []hpc.ReservationEvent
-	last := make(map[string]*booking) // by name: as it has become, from its start on
+	last := make(map[string]*booking) // by name: in its present state, from its start on
 	remove := func(b *booking) {
 		if b.Recurring() {
 			events = append(events, hpc.ReservationEvent{At: b.gone(), Action: "delete", Reservation: hpc.Reservation{Name: b.Name}})
@@ -103,7 +103,7 @@ func reservationEvents(bookings []booking, opts workload.ReadOptions, until hpc.
 	return events
 }
 
-// gone returns when Slurm no longer has the reservation.
+// gone returns the instant from which Slurm no longer has the reservation.
 func (b *booking) gone() hpc.Time { return b.end.Add(workload.ReservationLinger) }
 
 // comesAgainAs reports whether another booking is the next occurrence of this one.
@@ -139,8 +139,8 @@ type outage struct {
 	start, end          hpc.Time
 }
 
-// readEvents reads when nodes went out of service and came back. It makes one event of
-// everything of one kind that happened to nodes at one instant.
+// readEvents reads when nodes went out of service and returned. It makes one event of all changes
+// of one kind at one instant.
 func (r *reader) readEvents() ([]hpc.NodeEvent, error) {
 	condition, args := r.window("time_start", "time_end")
 	var outages []outage

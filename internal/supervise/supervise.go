@@ -53,9 +53,9 @@ func (e Exit) String() string {
 	return fmt.Sprintf("exit status %d", e.Status.ExitStatus())
 }
 
-// request is what the driver sends to the guard, and reply what the guard sends back, one JSON
-// value each. A reply without Exit answers the request under way; one with Exit reports the end of
-// a process.
+// The driver sends a request to the guard, and the guard sends a reply back, one JSON value each.
+// A reply without Exit answers the request under way. A reply with Exit reports the end of a
+// process.
 type request struct {
 	Start *Command
 }

@@ -36,7 +36,7 @@ type Info struct {
 	Preset  int `json:"preset_jobs"`
 	Waiting int `json:"waiting_jobs"`
 
-	// The jobs by what they ask for, the largest number first.
+	// The jobs by the names that they request, the most frequent name first.
 	Users      []Tally `json:"users"`
 	Accounts   []Tally `json:"accounts"`
 	Partitions []Tally `json:"partitions"`

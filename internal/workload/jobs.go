@@ -25,7 +25,7 @@ type Jobs struct {
 	// origins are indices into records, one for each job of list. It is nil while no job has an
 	// origin.
 	origins []packed.Ref
-	records *packed.Store[Origin] // whose first record is none
+	records *packed.Store[Origin] // its first record means no origin
 }
 
 // Origin is a job's record in the source of its workload. It stays with the job through every

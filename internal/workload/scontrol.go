@@ -44,7 +44,7 @@ func ReadNodeStates(r io.Reader, name string, opts ReadOptions) ([]hpc.NodeEvent
 			return errors.New("a node without State=")
 		}
 		if state != "" {
-			reason, _, _ := strings.Cut(b.values["Reason"], " [") // who wrote it, and when
+			reason, _, _ := strings.Cut(b.values["Reason"], " [") // after " [": author and time
 			events = append(events, hpc.NodeEvent{At: opts.Start, Nodes: b.values["NodeName"], State: state, Reason: reason})
 		}
 		return nil

@@ -35,7 +35,8 @@ const WindowReservation = "rmreplay_window"
 type Severity string
 
 const (
-	// Error makes the replay meaningless: the workload does not say what is to happen.
+	// Error makes the replay meaningless: the workload does not say what the replay should
+	// do.
 	Error Severity = "error"
 	// Warning is a fault that the resource manager answers in its own way, by a rejection or a
 	// timeout for example. The user may or may not want that.
@@ -45,9 +46,9 @@ const (
 // Problem is one finding of [Validate].
 type Problem struct {
 	Severity Severity `json:"severity"`
-	Job      string   `json:"job,omitempty"` // the workload's ID; empty for what is no job
+	Job      string   `json:"job,omitempty"` // the workload's ID; empty for other records
 	Rule     string   `json:"rule"`
-	Text     string   `json:"text"` // what is wrong, and what would be right
+	Text     string   `json:"text"` // the fault, and a correct value
 }
 
 // String returns the problem as one line of text.
@@ -139,7 +140,7 @@ type validator struct {
 	at       int                 // the job at hand
 	problems []found
 
-	// Of a part of the jobs:
+	// The fields of a part of the jobs:
 	ids     []string
 	depends bool // whether a job depends on others
 }
@@ -362,7 +363,7 @@ func (v *validator) tasks(job *hpc.Job, a hpc.Array) {
 	}
 }
 
-// allDependencies checks the dependencies, for which it needs all jobs.
+// allDependencies checks the dependencies. It needs all jobs.
 func (v *validator) allDependencies() {
 	for i, job := range v.w.Jobs.All() {
 		v.at = i
@@ -499,7 +500,7 @@ func (v *validator) instants() {
 	}
 }
 
-// preset checks that the record says where a preset job runs and until when.
+// preset checks that the record has the nodes of a preset job, its start and its end.
 func (v *validator) preset(job *hpc.Job) {
 	r := job.Recorded
 	switch {
@@ -517,11 +518,11 @@ func (v *validator) preset(job *hpc.Job) {
 	}
 }
 
-// repeated returns a host that a list names twice, or "".
+// repeated returns a host that occurs twice in a list, or "".
 func repeated(list string) string {
 	names, err := hostlist.Expand(list)
 	if err != nil {
-		return "" // which is another fault
+		return "" // another check reports it
 	}
 	slices.Sort(names)
 	for i := 1; i < len(names); i++ {

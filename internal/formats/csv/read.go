@@ -93,7 +93,7 @@ type reader struct {
 	w       *workload.Workload
 	book    workload.RuleBook
 	order   workload.OrderCheck
-	columns []*column // of the table; nil for one of a user
+	columns []*column // of the table; nil for a column of the user
 	header  []string
 	at      map[string]int // the places of the columns
 	users   map[string]hpc.User
@@ -124,7 +124,7 @@ func (t *reader) read() error {
 	}
 }
 
-// malformed says where a text is not CSV.
+// malformed returns an error with the place at which a text is not CSV.
 func (t *reader) malformed(err error) error {
 	e, ok := errors.AsType[*csv.ParseError](err)
 	switch {
@@ -180,7 +180,7 @@ func (t *reader) has(name string) bool {
 	return has
 }
 
-// row makes a job of a row.
+// row makes a job from a row.
 func (t *reader) row(row []string) error {
 	job := &hpc.Job{}
 	for i, text := range row {

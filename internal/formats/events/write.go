@@ -41,7 +41,7 @@ func Write(w io.Writer, wl *workload.Workload) (workload.Losses, error) {
 
 type writer struct {
 	losses workload.Losses
-	names  map[string]string // what each job is called in the file, by ID
+	names  map[string]string // each job's name in the file, by ID
 	epoch  hpc.Time
 }
 

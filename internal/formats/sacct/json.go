@@ -427,7 +427,7 @@ func looksLikeJSON(head []byte) bool {
 	return bytes.Contains(head, []byte(`"meta"`)) || bytes.Contains(head, []byte(`"jobs"`))
 }
 
-// jsonError says in a user's words why encoding/json refuses a text.
+// jsonError explains in a user's words why encoding/json refuses a text.
 func jsonError(err error) error {
 	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		if e.Field == "" {

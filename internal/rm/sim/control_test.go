@@ -198,7 +198,7 @@ func checkStorySorted(t *testing.T, cfg sim.Config, inputs []input, want string)
 	}
 }
 
-// Another number of nodes, or other ones by name, for a job that waits.
+// TestSetNodes gives a waiting job another number of nodes, or other named nodes.
 func TestSetNodes(t *testing.T) {
 	cfg := sim.Config{Policy: policy.FCFS, Cluster: &sim.Cluster{}}
 	for i := range 4 {

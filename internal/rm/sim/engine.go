@@ -70,11 +70,11 @@ type Engine struct {
 	names    map[ownName][]*submission // of open jobs; nil until the first singleton
 	seq      int
 	arrivals []*Job // eligible, and not yet offered to the policy
-	presets  []*Job // waiting, and not the policy's
+	presets  []*Job // waiting; not in the policy
 	freed    bool   // there was a change since the policy was asked last
 	events   []rm.Event
 	outcomes []rm.Outcome // of events
-	taken    int          // how many of events the driver has
+	taken    int          // number of events that the driver has
 }
 
 var _ rm.ResourceManager = (*Engine)(nil)
@@ -339,7 +339,7 @@ func (e *Engine) report(ev rm.Event) {
 func (e *Engine) outcome(j *Job, state hpc.State) *rm.Outcome {
 	if e.cfg.Lean {
 		if state.Ended() && j.Start.IsZero() {
-			return e.newOutcome(rm.Outcome{State: state}) // says that the job never ran
+			return e.newOutcome(rm.Outcome{State: state}) // the job never ran
 		}
 		return nil
 	}

@@ -103,7 +103,7 @@ func play(t tb, cfg sim.Config, inputs []input, step time.Duration) []rm.Event {
 	}
 }
 
-// story writes what happened, one line an event: "10 started a on n1".
+// story writes the events, one a line: "10 started a on n1".
 func story(events []rm.Event) string {
 	var b strings.Builder
 	for _, ev := range events {

@@ -48,7 +48,7 @@ type store struct {
 	jobs        []Job
 }
 
-// storeChunk is how many are allocated at once.
+// storeChunk is the number of elements of one allocation.
 const storeChunk = 64
 
 func (s *store) submission() *submission {
@@ -96,7 +96,7 @@ func (e *Engine) forget(s *submission) {
 		what = &e.past.badly
 	}
 	e.jobs[s.number-1].submission = what
-	for i := range s.jobs { // a timer may still lead there
+	for i := range s.jobs { // a timer may still refer to it
 		s.jobs[i].Request = nil
 	}
 	*s = submission{}
@@ -383,7 +383,7 @@ func (e *Engine) sameName(job *hpc.Job) []*submission {
 
 // lookAtAll checks the conditions of a new submission, which may be met already.
 func (e *Engine) lookAtAll(s *submission) {
-	deps, _ := sbatch.ParseDependency(s.job.Dependency) // it was read before
+	deps, _ := sbatch.ParseDependency(s.job.Dependency) // checked by await
 	for _, d := range deps.List {
 		on := e.find(d.Job)
 		if on == nil {

@@ -16,7 +16,7 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// The notes that count what several jobs in place of an array cannot express.
+// The notes count what several jobs cannot express in place of an array.
 const (
 	// NoteLimit counts arrays with a limit on how many of their tasks run at once. Each of
 	// the jobs has that limit for itself.
@@ -33,7 +33,7 @@ type Part struct {
 	Alone bool  // one task, as a job that is no array
 }
 
-// task returns what a dependency on task i of the part names.
+// task returns the name of task i of the part in a dependency.
 func (p *Part) task(i int) string {
 	if p.Alone {
 		return p.Job.ID
@@ -331,7 +331,7 @@ func (p *Part) Join(task *hpc.Job, tasks []int) {
 	}
 }
 
-// Record sets what became of some tasks of the part.
+// Record sets the recorded fate of some tasks of the part.
 func (p *Part) Record(task *hpc.Job, tasks []int) {
 	whole, part := p.Job.Recorded, task.Recorded
 	for _, i := range tasks {

@@ -1,5 +1,5 @@
-// Package build makes a workload of what a site has recorded: of what sacct prints or of the
-// database of slurmdbd, with the states that scontrol and sacctmgr print.
+// Package build makes a workload from a site's records: from sacct's output or slurmdbd's
+// database, with the states that scontrol and sacctmgr print.
 package build
 
 import (
@@ -28,7 +28,8 @@ const (
 // Kinds are all kinds of sources.
 var Kinds = []Kind{Sacct, Slurmdbd}
 
-// Options say what is built. Those of package slurmdb include those of all readers.
+// Options describe the workload to build. The options of package slurmdb include those of all
+// readers.
 type Options struct {
 	slurmdb.Options
 	Files Files
@@ -41,10 +42,10 @@ type Files struct {
 	Accounts     string // sacctmgr dump
 }
 
-// Result is what was built.
+// Result is the workload with the facts that are missing in the source.
 type Result struct {
 	Workload *workload.Workload
-	Missing  []string // what the source does not say, in words
+	Missing  []string // facts missing in the source, as sentences
 	Accounts string   // commands for sacctmgr -i; empty if the source has none
 }
 
@@ -135,8 +136,8 @@ func (r *Result) Presets() (n int) {
 	return n
 }
 
-// Write writes the workload as a trace and, unless cluster is empty, what the source says of
-// the cluster to that directory. It returns the paths of the cluster's files.
+// Write writes the workload as a trace. Unless cluster is empty, it also writes the source's
+// facts about the cluster to that directory. It returns the paths of the cluster's files.
 func (r *Result) Write(trace, cluster string) ([]string, error) {
 	if err := formats.Save(trace, r.Workload); err != nil {
 		return nil, err

@@ -172,7 +172,7 @@ func (d *draft) toLimit() {
 // work returns the node-hours of the job.
 func (d *draft) work() float64 { return float64(d.nodes) * d.runTime.Hours() }
 
-// habit is a time limit that people ask for, and how often they do.
+// habit is a time limit that people ask for, and its frequency.
 type habit struct {
 	limit time.Duration
 	share float64

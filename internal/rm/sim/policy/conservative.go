@@ -26,7 +26,7 @@ func (p *conservative) Add(j *sim.Job) {
 	}
 }
 
-// start gives a job its reservation, and starts it if that is for now.
+// start gives a job its reservation. If the reservation begins now, start starts the job.
 func (p *conservative) start(j *sim.Job) bool {
 	if p.machine.Reserve(j) != p.machine.Now() {
 		return false

@@ -10,7 +10,7 @@ import (
 // easy is EASY backfilling on a pool of processors with one priority job.
 type easy struct {
 	machine *sim.Machine
-	queue   sim.Queue // those behind the head
+	queue   sim.Queue // the jobs after the head
 	head    *sim.Job  // the priority job, which does not fit; nil if none waits
 	shadow  hpc.Time  // when the head will fit
 	extra   int       // processors that it will leave over then

@@ -313,7 +313,7 @@ func randomJobs(rng *rand.Rand, processors int) []*refJob {
 			j.size = 1 + rng.IntN(1+processors/4)
 		}
 		if rng.IntN(3) == 0 {
-			j.limit = 10 * (1 + rng.IntN(4)) // so that instants meet
+			j.limit = 10 * (1 + rng.IntN(4)) // so that events coincide
 		}
 		j.run = rng.IntN(j.limit + 1)
 		switch rng.IntN(8) {
