@@ -43,7 +43,7 @@ func TestExecutorFailure(t *testing.T) {
 	}
 }
 
-// A failure that the policy accepts stops nothing.
+// A failure that GoOn accepts stops no other task.
 func TestExecutorGoOn(t *testing.T) {
 	small, large := errors.New("small"), errors.New("large")
 	e := Executor{Parallel: 1, GoOn: func(err error) bool { return errors.Is(err, small) }}
@@ -66,7 +66,7 @@ func TestExecutorGoOn(t *testing.T) {
 	}
 }
 
-// An interruption is the error of the context.
+// After an interruption, Do returns the error of the context.
 func TestExecutorInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ran := 0

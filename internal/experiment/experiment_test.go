@@ -121,7 +121,7 @@ PartitionName=batch Nodes=n[1-2] Default=YES
 	if err != nil || strings.Count(string(text), "|ada|physics|") != 3 {
 		t.Errorf("sacct said %s, %v", text, err)
 	}
-	// An interruption keeps what had happened.
+	// After an interruption the record has all earlier events.
 	ctx, cancel := context.WithCancel(t.Context())
 	spec.Overwrite = true
 	if _, err = Run(ctx, spec, Hooks{Begin: func(hpc.Time) { cancel() }}); !errors.Is(err, context.Canceled) {
@@ -200,7 +200,7 @@ func TestValid(t *testing.T) {
 	}
 }
 
-// A set has a run for each seed, the same ones however many are made at once.
+// A set has a run for each seed. The runs are the same for any number of parallel ones.
 func TestRunSet(t *testing.T) {
 	var waits [2][]float64
 	for i, parallel := range []int{1, 3} {

@@ -1,11 +1,11 @@
-// Package slurmdb makes a workload of the database of slurmdbd: jobs, the steps of jobs whose
-// start is missing, reservations, node events, users, accounts with their limits, QOS, and
+// Package slurmdb makes a workload from the database of slurmdbd. It reads jobs, steps of jobs
+// without a start, reservations, node events, users, accounts with their limits, QOS, and
 // fair-share usage at the window's start.
 //
-// It connects to MariaDB or MySQL, because slurmdbd's own protocol and sacct leave out what a
-// replay needs (batch scripts, reservations that are over, usage at an earlier instant). It
-// only reads, in one read-only transaction, so that the tables agree with each other while
-// slurmdbd goes on writing.
+// It connects to MariaDB or MySQL. slurmdbd's own protocol and sacct leave out facts that a
+// replay needs: batch scripts, reservations that are over, and usage at an earlier instant. The
+// package only reads, in one read-only transaction. So the tables agree with each other although
+// slurmdbd continues to write.
 //
 // The tables are those of Slurm's src/plugins/accounting_storage/mysql
 // (accounting_storage_mysql.c, table_fields). Releases of Slurm have different columns. The

@@ -17,8 +17,8 @@ type RuleBook struct {
 	Counts map[string]int
 }
 
-// Fall counts a record under a rule and returns nil. A strict book returns what is wrong
-// with the record as an error; the caller adds the line.
+// Fall counts a record under a rule and returns nil. A strict book returns the mistake in the
+// record as an error; the caller adds the line.
 func (b *RuleBook) Fall(rule, format string, args ...any) error {
 	if b.Strict {
 		return fmt.Errorf("%s (rule %s)", fmt.Sprintf(format, args...), rule)
@@ -27,8 +27,8 @@ func (b *RuleBook) Fall(rule, format string, args ...any) error {
 	return nil
 }
 
-// Note counts n decisions where the source does not say what the workload needs. They
-// are no mistakes of the source, so a strict book counts them too.
+// Note counts n decisions that a reader made because the source lacks a fact that the workload
+// needs. They are no mistakes of the source. A strict book counts them too.
 func (b *RuleBook) Note(what string, n int) {
 	if n == 0 {
 		return

@@ -14,7 +14,7 @@ import (
 	"rmreplay/internal/slurmspec/sbatch"
 )
 
-// Cluster is what [Validate] needs to know of the cluster. A nil map and 0 nodes mean "not
+// Cluster has the facts about the cluster that [Validate] uses. A nil map and 0 nodes mean "not
 // known", and Validate leaves out the checks that need them.
 type Cluster struct {
 	Partitions map[string]int  // the number of nodes of each partition
@@ -31,7 +31,7 @@ type Cluster struct {
 // begins.
 const WindowReservation = "rmreplay_window"
 
-// Severity says what a problem means for a replay.
+// Severity is the effect of a problem on a replay.
 type Severity string
 
 const (

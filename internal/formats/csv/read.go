@@ -1,5 +1,5 @@
-// Package csv reads and writes a workload as a plain table (RFC 4180), a row for each job
-// and a column for each field under the name that the trace has for it.
+// Package csv reads and writes a workload as a plain table (RFC 4180). The table has a row for
+// each job. It has a column for each field, with the field's name in the trace format.
 package csv
 
 import (
@@ -30,7 +30,7 @@ const (
 )
 
 // recognize takes a header with the columns id and submit. It is less sure of a header with any
-// two known columns, of which the reader says what is missing or unknown.
+// two known columns: then the reader reports missing or unknown ones.
 func recognize(head []byte) workload.Confidence {
 	head = bytes.TrimLeft(bytes.TrimPrefix(head, lines.ByteOrderMark), "\r\n")
 	line, _, _ := bytes.Cut(head, []byte("\n"))

@@ -166,7 +166,7 @@ func (s *writer) nameNumbers() {
 	}
 }
 
-// numberJobs numbers the records from 1, unless the ID of every job is a number of its own.
+// numberJobs numbers the records from 1, unless the IDs of all jobs are different numbers.
 func (s *writer) numberJobs() {
 	seen := make(map[int64]bool, s.jobs.Len())
 	numeric := true
@@ -229,7 +229,7 @@ func (s *writer) header(out *bufio.Writer) {
 	}
 }
 
-// nameLines write which names stand for which numbers. The format defines comments for queues
+// nameLines returns comments with the names of the numbers. The format defines comments for queues
 // and partitions only; the others are notes for readers.
 func (s *writer) nameLines() []string {
 	var comments []string

@@ -6,8 +6,9 @@ import (
 	"rmreplay/internal/rm/sim"
 )
 
-// BestFit starts the job that fits and leaves the fewest processors idle. A large job could wait
-// for ever. So a job that has waited for MaxBypass starts of others is next.
+// BestFit starts, of the jobs that fit, the one that leaves the fewest processors idle.
+// Nothing keeps a large job from waiting for ever, unless it has waited for MaxBypass
+// starts of others: then it is next.
 type BestFit struct {
 	MaxBypass int
 
