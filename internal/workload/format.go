@@ -7,7 +7,7 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// Format is a file format of workloads. Each format is a package of its own below
+// Format is a file format of workloads. Each format is a separate package below
 // internal/formats; package formats lists them.
 type Format struct {
 	// Name is the format's name on the command line, and the ending of its files' names.

@@ -411,7 +411,7 @@ func (v *validator) dependency(job *hpc.Job, d sbatch.Dependency) {
 }
 
 // cycles reports every cycle of dependencies once, with the jobs on it. It walks
-// with a stack of its own, because a chain of dependencies may be long.
+// with an explicit stack, because a chain of dependencies may be long.
 func (v *validator) cycles() {
 	if len(v.edges) == 0 {
 		return
