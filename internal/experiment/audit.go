@@ -19,9 +19,9 @@ import (
 var forSize = regexp.MustCompile(`ESLURM_(REQUESTED_NODES_NOT_IN_PARTITION|TOO_MANY_REQUESTED_(CPUS|NODES)|INVALID_NODE_COUNT|` +
 	`REQUESTED_(NODE|PART)_CONFIG_UNAVAILABLE|INVALID_NODE_NAME)|which was rejected`)
 
-// audit warns of what the run did not do and of every difference between the record and
-// slurmdbd. It keeps slurmdbd's records among the logs. unfixed is the number of jobs without a
-// recorded priority, if priorities are fixed.
+// audit warns of every input that the run did not carry out, and of every difference between the
+// record and slurmdbd. It keeps slurmdbd's records among the logs. unfixed is the number of jobs
+// without a recorded priority, if priorities are fixed.
 func (e *slurmEngine) audit(p *Prepared, record *run.Writer, result replay.Result, report *slurm.Report, unfixed int) error {
 	warnings := append(undone(result, p.spec.DrainLimit), e.unlike(result, report.Unfinished, unfixed)...)
 	for _, w := range warnings {

@@ -10,8 +10,8 @@ import (
 	"rmreplay/internal/run"
 )
 
-// What slurmdbd has differently, and what cannot be compared with it, is a warning of a run
-// that is complete.
+// Differences from slurmdbd's records, and facts that cannot be compared with them, are warnings
+// of a complete run.
 func TestWarnOfDifferences(t *testing.T) {
 	for name, tt := range map[string]struct {
 		differences []string
@@ -44,7 +44,7 @@ func TestWarnOfDifferences(t *testing.T) {
 	}
 }
 
-// A smaller machine excuses those rejections that come of its size, and no others.
+// A smaller machine excuses only rejections for the machine's size.
 func TestForSize(t *testing.T) {
 	for why, want := range map[string]bool{
 		"a (a submission was refused: ESLURM_TOO_MANY_REQUESTED_CPUS: more CPUs are asked for than a job may have)": true,

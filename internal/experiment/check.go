@@ -15,10 +15,10 @@ const (
 	RuleShellAction = "shell_action"
 )
 
-// Check returns everything about a workload that would spoil a replay of it: what
-// [workload.ValidateIn] finds, and what is wrong with its actions. Without a cluster (nil),
-// Check compares nothing with a cluster and does not read the files that actions name. Dates
-// in the texts are in the given time zone.
+// Check returns all problems of a workload that would spoil a replay of it: the findings of
+// [workload.ValidateIn], and mistakes in the workload's actions. Without a cluster (nil), Check
+// compares nothing with a cluster and does not read the files that actions name. Dates in the
+// texts are in the given time zone.
 func Check(w *workload.Workload, cluster *conf.Cluster, zone *time.Location) []workload.Problem {
 	var known workload.Cluster
 	if cluster != nil {

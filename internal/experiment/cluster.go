@@ -35,7 +35,7 @@ func OpenCluster(path string, factor float64) (*conf.Cluster, error) {
 	return c, inputError(err)
 }
 
-// Known returns what the checks of a workload need to know of a cluster.
+// Known returns the facts about a cluster that the checks of a workload use.
 func Known(c *conf.Cluster) workload.Cluster {
 	known := workload.Cluster{
 		Partitions: map[string]int{}, Features: map[string]bool{}, Nodes: len(c.Nodes), NodeNames: map[string]bool{},
@@ -74,7 +74,7 @@ func maxArraySize(c *conf.Cluster) int {
 	return n
 }
 
-// Partitions returns what transforms of a workload need to know of a cluster. The default
+// Partitions returns the facts about a cluster that transforms of a workload use. The default
 // partition has the empty name as well.
 func Partitions(c *conf.Cluster) map[string]transform.Partition {
 	partitions := map[string]transform.Partition{}

@@ -14,7 +14,7 @@ type FieldError struct {
 	Err   error
 }
 
-// Error returns the field's name and what is wrong with its value.
+// Error returns the field's name and the fault of its value.
 func (e *FieldError) Error() string { return e.Field + " " + e.Err.Error() }
 
 // Unwrap returns the wrapped error.

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// No more tasks than allowed run at once, and every one runs.
+// The executor runs every task, and no more at once than allowed.
 func TestExecutorParallel(t *testing.T) {
 	var now, most, all atomic.Int32
 	err := Executor{Parallel: 3}.Do(t.Context(), 20, func(context.Context, int) error {
@@ -25,7 +25,8 @@ func TestExecutorParallel(t *testing.T) {
 	}
 }
 
-// The first failure ends the others and is what Do returns, not the end that it caused.
+// The first failure ends the other tasks. Do returns that failure, and not the errors that it
+// caused.
 func TestExecutorFailure(t *testing.T) {
 	boom := errors.New("boom")
 	var begun atomic.Int32
@@ -42,7 +43,7 @@ func TestExecutorFailure(t *testing.T) {
 	}
 }
 
-// A failure that the policy accepts stops nothing.
+// A failure that GoOn accepts stops no other task.
 func TestExecutorGoOn(t *testing.T) {
 	small, large := errors.New("small"), errors.New("large")
 	e := Executor{Parallel: 1, GoOn: func(err error) bool { return errors.Is(err, small) }}
@@ -65,7 +66,7 @@ func TestExecutorGoOn(t *testing.T) {
 	}
 }
 
-// An interruption is the error of the context.
+// After an interruption, Do returns the error of the context.
 func TestExecutorInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ran := 0

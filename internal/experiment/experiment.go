@@ -52,11 +52,12 @@ func (h *Hooks) complete() {
 	}
 }
 
-// engine is what differs between the two kinds of runs. The methods are called in this order.
+// engine has the steps that differ between the two kinds of runs. The methods are called in this
+// order.
 type engine interface {
 	// check checks the engine's part of a specification and the files that it names.
 	check(spec *Spec) error
-	// fit chooses the machine for a workload and returns what is known of it.
+	// fit chooses the machine for a workload and returns the known facts about it.
 	fit(w *workload.Workload) (workload.Cluster, error)
 	// admit returns an error if the engine cannot play the workload, or if this machine lacks
 	// the engine.
@@ -65,7 +66,7 @@ type engine interface {
 	run(ctx context.Context, p *Prepared, one realization, hooks Hooks) (*metrics.Summary, error)
 }
 
-// realization is what differs between the runs that share one [Prepared].
+// realization has the values that differ between the runs that share one [Prepared].
 type realization struct {
 	seed    uint64
 	output  string
@@ -181,7 +182,7 @@ func (p *Prepared) manifest(one realization) run.Manifest {
 	}
 }
 
-// describeUsers returns what the record says of the users, or nil for a rigid replay.
+// describeUsers returns the record's description of the users, or nil for a rigid replay.
 func describeUsers(f replay.Feedback) *run.Feedback {
 	if f.Model == replay.None && f.Jitter == 0 {
 		return nil

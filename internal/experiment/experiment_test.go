@@ -29,8 +29,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// threeJobs is a workload that was never a file: one processor is busy for 100 s, two are
-// wanted for 60 s, and one for 30 s, which EASY starts at once.
+// threeJobs is a workload that does not come from a file. One processor is busy for 100 s, one
+// job needs two processors for 60 s, and one job needs one processor for 30 s. EASY starts the
+// last one at once.
 func threeJobs() *workload.Workload {
 	w := &workload.Workload{Source: "three jobs", Epoch: hpc.Unix(1709596800)}
 	for i, j := range []struct{ tasks, seconds int }{{1, 100}, {2, 60}, {1, 30}} {
@@ -52,7 +53,7 @@ func simulation(t *testing.T) Spec {
 	}
 }
 
-// A simulation needs nothing but a specification, and says on the way how far it is.
+// A simulation needs only a specification. It reports its progress.
 func TestSimulation(t *testing.T) {
 	spec := simulation(t)
 	var begun hpc.Time
@@ -82,7 +83,7 @@ func TestSimulation(t *testing.T) {
 	}
 }
 
-// A replay on the stock Slurm runs the same way, here on a cluster with accounting.
+// A replay on the stock Slurm runs in the same way, here on a cluster with accounting.
 func TestReplay(t *testing.T) {
 	if _, err := install.Find(); err != nil {
 		t.Skipf("SKIPPED: no replay on real Slurm: %v", err)
@@ -120,7 +121,7 @@ PartitionName=batch Nodes=n[1-2] Default=YES
 	if err != nil || strings.Count(string(text), "|ada|physics|") != 3 {
 		t.Errorf("sacct said %s, %v", text, err)
 	}
-	// An interruption keeps what had happened.
+	// After an interruption the record has all earlier events.
 	ctx, cancel := context.WithCancel(t.Context())
 	spec.Overwrite = true
 	if _, err = Run(ctx, spec, Hooks{Begin: func(hpc.Time) { cancel() }}); !errors.Is(err, context.Canceled) {
@@ -143,7 +144,8 @@ func writeCluster(t *testing.T, dir string, files map[string]string) {
 	}
 }
 
-// What is wrong says by its type whose fault it is, and nothing has been written then.
+// The type of an error says whether a value of the specification or an input is wrong. The run has
+// written nothing then.
 func TestErrors(t *testing.T) {
 	for name, c := range map[string]struct {
 		change      func(*Spec)
@@ -184,7 +186,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// A job that can never start makes a run whose result does not count.
+// A job that can never start makes the result of a run invalid.
 func TestValid(t *testing.T) {
 	spec := simulation(t)
 	spec.Workload.Value.Jobs.Append(&hpc.Job{ID: "held", Submit: spec.Workload.Value.Epoch, Request: hpc.Request{User: "ada", Tasks: 1, Hold: true}})
@@ -198,7 +200,7 @@ func TestValid(t *testing.T) {
 	}
 }
 
-// A set has a run for each seed, the same ones however many are made at once.
+// A set has a run for each seed. The runs are the same for any number of parallel ones.
 func TestRunSet(t *testing.T) {
 	var waits [2][]float64
 	for i, parallel := range []int{1, 3} {

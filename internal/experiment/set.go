@@ -15,7 +15,7 @@ import (
 
 // Set says how many realizations of a [Spec] are made.
 type Set struct {
-	Count    int // at least 1; their seeds are the specification's and those that follow it
+	Count    int // at least 1; the seeds count up from the specification's
 	Parallel int // the most at once; the number of CPUs if 0
 }
 

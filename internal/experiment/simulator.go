@@ -119,7 +119,7 @@ func (e *simEngine) fitNodes(nodes, processors int) error {
 	return nil
 }
 
-// needsNodes names what a workload has that a pool of processors cannot play, or returns "".
+// needsNodes names a part of the workload that a pool of processors cannot play, or returns "".
 func needsNodes(w *workload.Workload) string {
 	switch {
 	case len(w.NodeEvents) > 0:
@@ -172,7 +172,7 @@ func (e *simEngine) run(ctx context.Context, p *Prepared, one realization, hooks
 	return summarize(record, computed, opts)
 }
 
-// play runs the simulation and warns of what it did not do.
+// play runs the simulation and warns of the inputs that it did not carry out.
 func (e *simEngine) play(ctx context.Context, p *Prepared, seed uint64, engine *sim.Engine, record *run.Writer, hooks Hooks) (run.State, error) {
 	hooks.Begin(p.begin)
 	result, err := p.play(ctx, engine, seed, record, replay.Options{Observe: seldom(hooks.Progress), Released: record.Released})

@@ -28,12 +28,12 @@ type Spec struct {
 	FixedPriorities bool
 	// Seed decides everything that is random.
 	Seed uint64
-	// DrainLimit is a virtual time. If nothing happens for so long, the run gives up the jobs
-	// that are left. 0 means [DefaultDrainLimit].
+	// DrainLimit is a virtual time. If nothing happens for that long, the run gives up the
+	// remaining jobs. 0 means [DefaultDrainLimit].
 	DrainLimit time.Duration
 
-	// Output is the directory of the record, or of the set of records. Overwrite says that an
-	// existing record is replaced.
+	// Output is the directory of the record, or of the set of records. Overwrite allows the
+	// run to replace an existing record.
 	Output    string
 	Overwrite bool
 

@@ -47,8 +47,8 @@ func ByName(name string) (workload.Format, error) {
 	return workload.Format{}, fmt.Errorf("format %s: not known (want %s)", name, strings.Join(Names(), ", "))
 }
 
-// ForFile returns the name of the format with which the name of a file ends, before an optional
-// .gz, or else [Default].
+// ForFile returns the name of the format that the ending of a file's name means, before an
+// optional .gz. For any other ending it returns [Default].
 func ForFile(path string) string {
 	path = strings.TrimSuffix(path, ".gz")
 	ending := path[strings.LastIndexByte(path, '.')+1:]

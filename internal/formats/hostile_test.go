@@ -11,14 +11,13 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// hostileFormat is a format with a file of three jobs in it, of which the second can be
-// damaged.
+// hostileFormat is a format with a file of three jobs. The test damages the second job.
 type hostileFormat struct {
 	name string
 	// file is the whole file, with the second record as given.
 	file func(record string) string
-	// record is a record of a job by its number (or name), seconds of submission from
-	// some epoch, processors and name, each as text.
+	// record returns a record of a job from its number (or name), its submission in seconds
+	// since some epoch, its processors and its name, each as text.
 	record func(id, submit, size, name string) string
 }
 
@@ -59,7 +58,7 @@ var hostileFormats = []hostileFormat{
 	},
 }
 
-// inEpoch makes seconds since the first job, if they are sensible, seconds since 1970.
+// inEpoch converts sensible seconds since the first job to seconds since 1970.
 func inEpoch(submit string) string {
 	n, err := strconv.Atoi(submit)
 	if err != nil || n < 0 {
@@ -93,9 +92,9 @@ func sacctJSONJob(id, submit, size, name string) string {
 		id, name, submit, submit, size)
 }
 
-// TestHostileInput damages a record of every format. Each damage has to end in an error
-// that names the file, in a count under a rule, in a problem that keeps the workload from
-// being replayed, or else in what was meant.
+// TestHostileInput damages a record of every format. Each damage must have one of these results:
+// an error that names the file, a count under a rule, a problem that prevents a replay, or the
+// workload that was meant.
 func TestHostileInput(t *testing.T) {
 	long := strings.Repeat("9", 1<<20)
 	for _, f := range hostileFormats {

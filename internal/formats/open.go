@@ -37,7 +37,7 @@ func OpenWith(path string, opts workload.ReadOptions) (*workload.Workload, error
 	if err != nil {
 		return nil, fmt.Errorf("reading workload: %w", err)
 	}
-	defer f.Close() // nothing is written
+	defer f.Close() // only read
 	return Read(watch(f, opts.Progress), filepath.Base(path), opts)
 }
 
@@ -60,9 +60,9 @@ func openDirectory(path string) (*workload.Workload, error) {
 	return run.Workload(path)
 }
 
-// watch returns a reader of the file that calls progress, unless that is nil, as
-// [workload.ReadOptions.Progress] says. It counts compressed bytes, because only their number
-// is known in advance.
+// watch returns a reader of the file that calls progress as [workload.ReadOptions.Progress] says.
+// progress may be nil. watch counts compressed bytes, because only their number is known in
+// advance.
 func watch(f *os.File, progress func(done, all int64)) io.Reader {
 	if progress == nil {
 		return f
@@ -130,7 +130,7 @@ func unpack(r io.Reader, name string) (buffered *bufio.Reader, head []byte, done
 		if err != nil {
 			return fail(err)
 		}
-		done = func() { _ = ahead.Close() } // it ends the goroutine, and has no errors
+		done = func() { _ = ahead.Close() } // ends the goroutine; never fails
 		buffered = bufio.NewReaderSize(ahead, headLength)
 	}
 	head, err = buffered.Peek(headLength)

@@ -80,8 +80,8 @@ func TestRealEventsRoundTrip(t *testing.T) {
 	}
 }
 
-// TestEventsLosses writes what events have no place for, and checks that it is counted
-// and the rest is there.
+// TestEventsLosses checks that the writer counts the facts that events cannot express, and writes
+// the rest.
 func TestEventsLosses(t *testing.T) {
 	w := &workload.Workload{
 		Epoch: workload.DefaultEpoch, Users: []hpc.User{{Name: "ann"}}, Unusable: []workload.Unusable{{}},
@@ -121,7 +121,7 @@ func TestSacctRoundTrip(t *testing.T) {
 		w.Jobs.Set(i, job)
 	}
 	w.Jobs.Change(1, func(j *hpc.Job) { j.Dependency = "after:10+5,singleton" })
-	w.Jobs.Change(3, func(j *hpc.Job) { // an array's tasks have fates of their own
+	w.Jobs.Change(3, func(j *hpc.Job) { // each task of the array has its own fate
 		r := j.Recorded
 		r.Nodes, r.TaskNodes = "", map[int]string{1: "n1", 2: "n2", 3: "n1"}
 		r.TaskStarts = map[int]hpc.Time{1: r.Start, 2: r.Start, 3: r.End}
@@ -130,7 +130,7 @@ func TestSacctRoundTrip(t *testing.T) {
 	})
 	w.Users = []hpc.User{{Name: "ann", UID: 5, Group: "g", GID: 6}, {Name: "bob", UID: 7, Group: "g", GID: 6}}
 	again, losses := written(t, w, "sacct")
-	for i, job := range again.Jobs.All() { // which options follow from others is sbatch's business
+	for i, job := range again.Jobs.All() { // sbatch derives some options from others
 		job.Recorded.Processors = 8
 		again.Jobs.Set(i, job)
 	}
@@ -142,7 +142,7 @@ func TestSacctRoundTrip(t *testing.T) {
 	}
 }
 
-// TestSacctLosses writes what sacct has no place for.
+// TestSacctLosses writes fields that sacct's output cannot express.
 func TestSacctLosses(t *testing.T) {
 	for what, job := range map[string]hpc.Job{
 		"": {Behaviour: hpc.Behaviour{RunTime: hpc.Unlimited}, Request: hpc.Request{TimeLimit: time.Minute}},
@@ -182,7 +182,7 @@ func TestConvertSWF(t *testing.T) {
 		for i, job := range again.Jobs.All() {
 			want := w.Jobs.At(i)
 			if format == "sacct" && want.Recorded.Start.IsZero() {
-				continue // it is pending there, as the losses say
+				continue // it is pending there, and counted as a loss
 			}
 			if job.Submit.Sub(again.Jobs.Submit(0)) != want.Submit.Sub(w.Jobs.Submit(0)) || job.User != want.User || job.QOS != want.QOS ||
 				job.RunTime != want.RunTime || workload.CPUs(&job.Request) != workload.CPUs(&want.Request) || job.MemPerCPU != want.MemPerCPU {

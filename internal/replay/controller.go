@@ -20,9 +20,9 @@ type Event struct {
 	*rm.Event
 	// Job is the index of the event's job in the workload; -1 for an event of no job.
 	Job int
-	// Over says that the job has ended with this event, with all tasks of an array, or was
-	// rejected. A rejected job has ended too, since its user learns of it at once. (Rejected
-	// jobs also count as finished for dependent jobs in Madon et al., FGCS 2024.)
+	// Over says that with this event the job has ended with all its tasks, or was rejected. A
+	// rejected job has ended too, since its user learns of it at once. (Rejected jobs also
+	// count as finished for dependent jobs in Madon et al., FGCS 2024.)
 	Over bool
 	// End is the recorded end of the job; 0 unless Over. The event may come later.
 	End hpc.Time

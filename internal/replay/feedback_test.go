@@ -17,12 +17,12 @@ import (
 	"rmreplay/internal/workload/session"
 )
 
-// oracle is a resource manager that knows how long every job takes from its submission
-// to its end, and refuses those for which that is negative.
+// oracle is a resource manager with a given time from submission to end for every job. It refuses
+// jobs for which that time is negative.
 type oracle struct {
 	rm.ResourceManager
 	now    hpc.Time
-	lag    time.Duration // from an end to the news of it
+	lag    time.Duration // from an end to its event
 	takes  func(job *hpc.Job) time.Duration
 	open   []rm.Event // starts and ends to come, in order
 	submit map[string]hpc.Time
@@ -77,7 +77,7 @@ func (o *oracle) Event(rm.Event) error { return nil }
 // asRecorded is how long a job took in the record.
 func asRecorded(job *hpc.Job) time.Duration { return job.Recorded.End.Sub(job.Submit) }
 
-// play runs a workload with users who react and returns when what happened.
+// play runs a workload with users who react, and returns the times of the events.
 func play(t interface{ Fatal(...any) }, w *workload.Workload, f Feedback, takes func(*hpc.Job) time.Duration) *oracle {
 	return playOn(t, newOracle(takes), w, f)
 }
@@ -87,7 +87,7 @@ func playOn(t interface{ Fatal(...any) }, o *oracle, w *workload.Workload, f Fee
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The oracle's jobs take as long as it says, which the workload knows nothing of.
+	// The workload does not know how long the oracle's jobs take.
 	result, err := Play(context.Background(), o, w, c, o, Options{DrainLimit: 10_000 * time.Hour})
 	if err != nil {
 		t.Fatal(err)
@@ -131,8 +131,7 @@ func drawFeedback(t *rapid.T, models ...Model) Feedback {
 	}
 }
 
-// On a machine that treats every job as the recorded one did, no user has a reason to
-// act differently.
+// If the machine treats every job as recorded, no user has a reason to act differently.
 func TestSameMachineSameSubmissions(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawLog(t)
@@ -145,8 +144,8 @@ func TestSameMachineSameSubmissions(t *testing.T) {
 	})
 }
 
-// A chain of jobs does not get later with each of them because the news of an end come
-// some seconds after it: what counts is the end that is recorded.
+// The resource manager reports an end some seconds late. The users react to the recorded end, so
+// the delays do not add up over a chain of jobs.
 func TestLateNewsDoNotAddUp(t *testing.T) {
 	w := &workload.Workload{}
 	for i := range 50 {
@@ -162,7 +161,7 @@ func TestLateNewsDoNotAddUp(t *testing.T) {
 	}
 }
 
-// drawTurnarounds gives every job a turnaround of its own; some are refused.
+// drawTurnarounds draws the time from submission to end of every job. Some jobs are refused.
 func drawTurnarounds(t *rapid.T, w *workload.Workload) func(*hpc.Job) time.Duration {
 	takes := map[string]time.Duration{}
 	for _, job := range w.Jobs.All() {
@@ -171,9 +170,9 @@ func drawTurnarounds(t *rapid.T, w *workload.Workload) func(*hpc.Job) time.Durat
 	return func(job *hpc.Job) time.Duration { return takes[job.ID] }
 }
 
-// Whatever the machine does, sessions (or batches) begin at the latest of end + think
-// time over what they depend on, roots when they did, and move as a whole: the
-// definitions of FGCS 2024, section 4.2, spelled out.
+// TestThinkTimesAreKept checks the definitions of FGCS 2024, section 4.2, for any machine. A
+// session (or batch) begins at the latest end + think time of its dependencies. A session without
+// dependencies begins at its recorded instant. A session moves as a whole.
 func TestThinkTimesAreKept(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawLog(t)
@@ -210,9 +209,8 @@ func TestThinkTimesAreKept(t *testing.T) {
 	})
 }
 
-// Under the models with presence no batch is submitted before what it depends on has
-// ended, and none while its user is away: outside of his recorded sessions, unless those
-// are all over.
+// Under the models with presence, no batch is submitted before the ends of its dependencies. None
+// is submitted outside the user's recorded sessions, unless all of these are over.
 func TestFluidStaysInSessions(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawLog(t)
@@ -249,7 +247,7 @@ func TestFluidStaysInSessions(t *testing.T) {
 	})
 }
 
-// A case small enough to check by hand: an evening's session and the next morning's. The
+// A case small enough to check by hand: a session in the evening and one on the next morning. The
 // job of the evening ends three hours late.
 func TestModels(t *testing.T) {
 	w := &workload.Workload{Jobs: workload.JobsOf(
@@ -275,10 +273,10 @@ func TestModels(t *testing.T) {
 		{None, 3 * time.Hour, []int{18 * 60, 32 * 60, 32*60 + 30, 60 * 60, 33 * 60}},
 		{ThinkTime, 3 * time.Hour, []int{18 * 60, 35 * 60, 35*60 + 30, 63 * 60, 33 * 60}},
 		{Adjusted, 3 * time.Hour, []int{18 * 60, 35 * 60, 35*60 + 30, 63 * 60, 33 * 60}},
-		// The night takes the delay up; the day after does not.
+		// The night absorbs the delay. The day after does not.
 		{Fluid, 3 * time.Hour, []int{18 * 60, 32 * 60, 32*60 + 30, 60 * 60, 33 * 60}},
 		{Fluid, 13*time.Hour + 10*time.Minute, []int{18 * 60, 32*60 + 10, 60 * 60, 60*60 + 10, 33 * 60}},
-		// Earlier results do not bring him back from his evening off.
+		// Earlier results do not bring the user back before the recorded instant.
 		{Fluid, -time.Hour, []int{18 * 60, 32 * 60, 32*60 + 30, 60 * 60, 33 * 60}},
 		{ThinkTime, -time.Hour, []int{18 * 60, 31 * 60, 31*60 + 30, 59 * 60, 33 * 60}},
 	}
@@ -297,7 +295,8 @@ func TestModels(t *testing.T) {
 }
 
 func TestHabits(t *testing.T) {
-	// Office hours from Monday to Friday, for thirty weeks, and seldom before nine.
+	// The user submits in office hours from Monday to Friday, for thirty weeks, and seldom
+	// before nine.
 	w := &workload.Workload{}
 	for d := range 30 * 7 {
 		for h := 8; d%7 < 5 && h < 18; h++ {
@@ -328,7 +327,7 @@ func TestHabits(t *testing.T) {
 	}
 }
 
-// days are the instants at which a user is there first on each of many days.
+// days returns the first instants of the user's presence on many days.
 func days(p presence) (out []hpc.Time) {
 	for d := range 200 {
 		out = append(out, p.next(at(d*24*60)))
@@ -362,8 +361,8 @@ func TestJitter(t *testing.T) {
 	}
 }
 
-// A job is not submitted before one that its dependency names, although its session
-// is free earlier.
+// A job is not submitted before a job that its dependency names, although its session may begin
+// earlier.
 func TestDependenciesStayInOrder(t *testing.T) {
 	w := &workload.Workload{Jobs: workload.JobsOf(
 		recorded("a", "ada", 0, 10), recorded("b", "ada", 5, 500),
@@ -376,8 +375,8 @@ func TestDependenciesStayInOrder(t *testing.T) {
 	w.Jobs.Change(6, func(j *hpc.Job) { j.Dependency = "afterany:d_1:nothing" })
 	w.Jobs.Change(5, func(j *hpc.Job) { j.Dependency = "not a dependency:" })
 	w.Jobs.Sort()
-	// g stands before d in the log and names it: as in a rigid replay, that is the
-	// resource manager's to refuse. e comes after d.
+	// g stands before d in the log and names it. The resource manager may refuse it, as in a
+	// rigid replay. e comes after d.
 	o := play(t, w, Feedback{Model: ThinkTime, Sessions: session.Delimitation{Method: session.Arrival}}, func(job *hpc.Job) time.Duration {
 		if job.ID == "c" {
 			return 50 * time.Hour
@@ -387,7 +386,7 @@ func TestDependenciesStayInOrder(t *testing.T) {
 	if o.submit["e"] < o.submit["d"] || slices.Index(o.order, "e") < slices.Index(o.order, "d") {
 		t.Errorf("order %v", o.order)
 	}
-	// With jitter the two would often change places.
+	// With jitter d and e would often change places.
 	for seed := range uint64(20) {
 		o := play(t, w, Feedback{Jitter: time.Hour, Seed: seed}, asRecorded)
 		if slices.Index(o.order, "e") < slices.Index(o.order, "d") {
@@ -412,8 +411,8 @@ func TestNewControllerErrors(t *testing.T) {
 	}
 }
 
-// A controller for a hundred thousand jobs that depend on as many others must not take a
-// step for every pair.
+// A controller for a hundred thousand jobs that depend on a hundred thousand others must not
+// visit every pair.
 func TestManyEdges(t *testing.T) {
 	const n = 50_000
 	w := &workload.Workload{}

@@ -118,7 +118,7 @@ func (p *player) schedule(s Submission) {
 	job, at := &p.job, s.At
 	p.workload.Jobs.Get(s.Job, job)
 	if p.workload.Preset(job) {
-		at = job.Recorded.Start.Add(-p.can.PresetLead) // whatever its user does now
+		at = job.Recorded.Start.Add(-p.can.PresetLead) // no reaction moves it
 	}
 	p.add(at, submission, s.Job, detail{rewrite: s.Rewrite})
 	if job.CancelAfter > 0 {

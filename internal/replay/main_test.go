@@ -7,7 +7,7 @@ import (
 	"rmreplay/internal/supervise"
 )
 
-// TestMain lets the test program be the guard that stands between it and the daemons.
+// TestMain lets the test program be the guard, the parent of the daemons.
 func TestMain(m *testing.M) {
 	supervise.RunIfGuard()
 	os.Exit(m.Run())

@@ -60,9 +60,9 @@ type Result struct {
 	LatePresets []string
 	// Undrained are the IDs of the jobs that the replay gave up, pending or running.
 	Undrained []string
-	// Rejected are the IDs of the jobs that the resource manager rejected, with its reasons. It
-	// leaves out jobs that were also rejected when the workload was recorded. Missing are those
-	// of them that ran then or have no record.
+	// Rejected are the IDs of the jobs that the resource manager rejected, with its reasons.
+	// It leaves out jobs that were also rejected when the workload was recorded. Missing are
+	// the rejected jobs that ran when the workload was recorded or that have no record.
 	Rejected []string
 	Missing  []string
 }
@@ -80,7 +80,7 @@ type player struct {
 	// first of them is in the queue, and the others follow one by one.
 	first    []Submission
 	commands int     // number of the controller's commands so far
-	job      hpc.Job // the last one that was looked at
+	job      hpc.Job // the job read last
 	progress Progress
 	// open is, for each job of the workload, the number of its tasks that have been submitted
 	// and have not ended. running is the number of running tasks.

@@ -12,7 +12,7 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// fake is a resource manager that notes what it is told and never starts anything.
+// fake is a resource manager that records its inputs and never starts a job.
 type fake struct {
 	rm.ResourceManager
 	now  hpc.Time
@@ -37,8 +37,8 @@ func (f *fake) AdvanceTo(ctx context.Context, t hpc.Time) ([]rm.Event, error) {
 	return nil, ctx.Err()
 }
 
-// Inputs of one instant go by class, then by their order in the workload; what pends
-// for ever is given up and named.
+// Inputs of one instant come in the order of their class, then of the workload. The replay gives
+// up jobs that stay pending for ever, and names them.
 func TestRigidOrderAndDrain(t *testing.T) {
 	const at = 10 * hpc.Second
 	w := &workload.Workload{
@@ -70,7 +70,7 @@ func TestRigidOrderAndDrain(t *testing.T) {
 	}
 }
 
-// scripted is a resource manager that has a list of events happen at given times.
+// scripted is a resource manager with a list of events at given times.
 type scripted struct {
 	fake
 	events []rm.Event
@@ -86,7 +86,7 @@ func (s *scripted) AdvanceTo(ctx context.Context, t hpc.Time) ([]rm.Event, error
 	return s.fake.AdvanceTo(ctx, t)
 }
 
-// happens makes an event; started says whether the job had started when it ended.
+// happens makes an event. started says whether the job had started when it ended.
 func happens(at int, kind rm.EventKind, job string, task int, started bool) rm.Event {
 	ev := rm.Event{At: hpc.Time(at) * hpc.Second, Kind: kind, Job: job, Task: task, Outcome: &rm.Outcome{}}
 	if started {
@@ -95,8 +95,8 @@ func happens(at int, kind rm.EventKind, job string, task int, started bool) rm.E
 	return ev
 }
 
-// What the loop counts, over requeues, refused arrays and jobs cancelled while they wait:
-// every job is over exactly once, and a replay ends with the last of them.
+// TestCounts checks the loop's counts with requeues, refused arrays and jobs cancelled before
+// their start. Every job ends exactly once, and a replay ends with the last job.
 func TestCounts(t *testing.T) {
 	array := hpc.Request{Array: "1-3"}
 	for name, tt := range map[string]struct {
@@ -159,7 +159,8 @@ func TestCounts(t *testing.T) {
 	}
 }
 
-// A job that a requeue left in the queue for good is given up like any other, and named.
+// The replay gives up a job that a requeue left in the queue for ever, as any other job, and
+// names it.
 func TestRequeuedForGood(t *testing.T) {
 	s := &scripted{events: []rm.Event{happens(3, rm.Started, "j", -1, true), happens(5, rm.Requeue, "j", -1, true)}}
 	w := &workload.Workload{Jobs: workload.JobsOf([]*hpc.Job{{ID: "j", Submit: hpc.Second}}...)}

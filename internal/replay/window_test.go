@@ -20,7 +20,7 @@ import (
 	"rmreplay/internal/workload/session"
 )
 
-// schedule notes when and where jobs ran: "old COMPLETED -3000-6000 n1".
+// schedule records when and where jobs ran: "old COMPLETED -3000-6000 n1".
 type schedule struct {
 	order []string
 	lines map[string]string
@@ -53,7 +53,7 @@ func after(s int) hpc.Time          { return windowEpoch.Add(time.Duration(s) * 
 func seconds(t hpc.Time) float64    { return t.Sub(windowEpoch).Seconds() }
 func named(name string) hpc.Request { return hpc.Request{User: name, Tasks: 4} }
 
-// windowJob is a job of four processors, which is a node of the tests' cluster.
+// windowJob returns a job of four processors: one node of the tests' cluster.
 func windowJob(id string, submit, run, limit int, change ...func(*hpc.Job)) *hpc.Job {
 	j := &hpc.Job{ID: id, Submit: after(submit), Request: named("ann")}
 	j.RunTime, j.TimeLimit = time.Duration(run)*time.Second, time.Duration(limit)*time.Second
@@ -66,7 +66,7 @@ func windowJob(id string, submit, run, limit int, change ...func(*hpc.Job)) *hpc
 func on(nodes string) func(*hpc.Job) { return func(j *hpc.Job) { j.NodeList = nodes } }
 func tasks(n int) func(*hpc.Job)     { return func(j *hpc.Job) { j.Tasks = n } }
 
-// ran makes a job one that was recorded to run there and then.
+// ran records in a job on which nodes and from when to when it ran.
 func ran(nodes string, from, to int) func(*hpc.Job) {
 	return func(j *hpc.Job) {
 		j.Recorded = &hpc.Recorded{Start: after(from), End: after(to), Nodes: nodes}
@@ -74,7 +74,7 @@ func ran(nodes string, from, to int) func(*hpc.Job) {
 	}
 }
 
-// failer is what testing.T and rapid.T have in common.
+// failer has the common methods of testing.T and rapid.T.
 type failer interface {
 	Helper()
 	Fatal(...any)
@@ -110,19 +110,19 @@ func simulateWindow(t failer, w *workload.Workload, name string, change ...func(
 	return b.String(), result
 }
 
-// When the window begins the simulated machine is as it was, under every policy: preset
-// jobs run where and since when they did, however long others had been waiting then, and
-// nothing else has started.
+// When the window begins, the simulated machine is in the recorded state under every policy.
+// Preset jobs run on their recorded nodes since their recorded starts, even if other jobs had
+// waited longer. No other job has started.
 func TestWindowOnSimulator(t *testing.T) {
 	w := &workload.Workload{Start: after(3600), Epoch: after(0)}
 	w.Jobs = workload.JobsOf(
-		// It asks for less than it got and depends on what nobody knows any more.
+		// The job requests fewer processors than it got, and depends on an unknown job.
 		windowJob("old", -5000, 0, 14400, ran("n1", -3000, 6000), func(j *hpc.Job) { j.Dependency, j.Begin = "afterok:gone", time.Hour }),
-		// Both of these waited for the whole machine, or for a node that was free.
+		// The first job waited for the whole machine, and the second one for a free node.
 		windowJob("all", -4000, 100, 200, tasks(16)),
 		windowJob("pending", -3500, 60, 120, on("n4")),
 		windowJob("two", 0, 0, 7200, tasks(4), ran("n[2-3]", 700, 5000)),
-		// Its recorded end is not its run time's: it was stopped for a while.
+		// Its recorded end is later than start + run time, because it was suspended.
 		windowJob("stopped", 100, 0, 7200, ran("n4", 800, 3700), func(j *hpc.Job) { j.EndAt = after(3650) }),
 		windowJob("later", 4000, 60, 120, on("n4")),
 	)
@@ -162,7 +162,8 @@ later COMPLETED 4000-4060 n4
 	}
 }
 
-// Who waits for a preset job is submitted when there is one, at its start, and keeps waiting for it.
+// A job that depends on a preset job is submitted at the start of that job, and waits for its
+// end.
 func TestWindowDependencies(t *testing.T) {
 	depends := func(on string) func(*hpc.Job) { return func(j *hpc.Job) { j.Dependency = on } }
 	w := &workload.Workload{Start: after(3600), Epoch: after(0)}
@@ -185,8 +186,8 @@ free COMPLETED 3600-3660 n2
 	}
 }
 
-// A preset job that was suspended ends when it did, and one that does not run any more when the
-// window begins is noticed.
+// A preset job that was suspended ends at its recorded end. The replay reports a preset job that
+// no longer runs when the window begins.
 func TestPresetsThatRunLonger(t *testing.T) {
 	w := &workload.Workload{Start: after(3600), Epoch: after(0)}
 	w.Jobs = workload.JobsOf(
@@ -205,8 +206,8 @@ over TIMEOUT 600-2400 n2
 	}
 }
 
-// A job of which nothing is recorded counts as one that should have run when it is rejected; one
-// that never ran does not, and one that was rejected then is not worth a word.
+// If a job without a record is rejected, it counts as a job that should have run. A job that
+// never ran does not count so. A job that was also rejected in the record is not reported.
 func TestRejected(t *testing.T) {
 	never := func(state hpc.State) func(*hpc.Job) {
 		return func(j *hpc.Job) { j.Recorded = &hpc.Recorded{State: state} }
@@ -224,9 +225,9 @@ func TestRejected(t *testing.T) {
 	}
 }
 
-// Reservations of a workload with a window: one that is made before it begins gets its
-// nodes although the replay has reserved all of them until then; a preset job that ran
-// in a reservation runs, too; a preset job that goes on into one goes on.
+// Reservations of a workload with a window. A reservation that is made before the window begins
+// gets its nodes, although the replay has reserved all nodes until then. A preset job that was
+// recorded in a reservation runs. A preset job also runs on into a reservation that begins later.
 func TestReservationsOfWindow(t *testing.T) {
 	w := &workload.Workload{Start: after(3600), Epoch: after(0)}
 	reserve := func(at int, r hpc.Reservation) {
@@ -241,7 +242,7 @@ func TestReservationsOfWindow(t *testing.T) {
 	)
 	reserve(100, hpc.Reservation{Name: "old", Start: after(200), Duration: time.Hour, Nodes: "n1", Users: []string{"ann"}})
 	reserve(1200, hpc.Reservation{Name: "course", Start: after(4500), Duration: time.Hour, Nodes: "n4", Users: []string{"ben"}})
-	// Of n2 and n3: the others are reserved at that time. On n2 there is a job.
+	// It gets nodes of n2 and n3: the others are reserved at that time. A job runs on n2.
 	reserve(1300, hpc.Reservation{Name: "two", Start: after(3000), Duration: time.Hour, NodeCount: 2, Users: []string{"ben"}})
 	got, result := simulateWindow(t, w, "easy")
 	want := `inside COMPLETED 500-4000 n1
@@ -258,8 +259,8 @@ second COMPLETED 3700-4300 n3
 	}
 }
 
-// What a window finds reserved is made when the clock starts, as it is by then, so that no
-// preset job is in its way and pending jobs can name it.
+// Reservations that exist when the window begins are made in their state of that instant, when
+// the clock starts. So no preset job is in their way, and pending jobs can name them.
 func TestReservationsBeforeWindow(t *testing.T) {
 	event := func(at int, action, name string, start, length int, nodes string, flags ...string) hpc.ReservationEvent {
 		r := hpc.Reservation{Name: name, Duration: time.Duration(length) * time.Second, Nodes: nodes, Flags: flags}
@@ -313,8 +314,8 @@ func TestReservationsBeforeWindow(t *testing.T) {
 	}
 }
 
-// Whatever waits, whatever is reserved, and whatever the policy: preset jobs run as
-// recorded, and nothing else before the window.
+// Preset jobs run as recorded, and no other job runs before the window. This holds for any
+// pending jobs, any reservations and every policy.
 func TestPresetsOnSimulator(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := &workload.Workload{Start: after(3600), Epoch: after(0)}
@@ -363,8 +364,8 @@ func TestPresetsOnSimulator(t *testing.T) {
 	})
 }
 
-// A preset job whose node is not there does not run, and the result says so; it runs
-// when the node is back.
+// A preset job does not run while its node is out of service, and the result reports that. It
+// runs when the node returns.
 func TestLatePresetOnSimulator(t *testing.T) {
 	w := &workload.Workload{Start: after(600), Epoch: after(0)}
 	w.Jobs = workload.JobsOf(windowJob("lost", 0, 0, 900, ran("n1", 100, 1000)))
@@ -378,9 +379,8 @@ func TestLatePresetOnSimulator(t *testing.T) {
 	}
 }
 
-// Users who react have nothing to say about preset jobs, and those who waited for one
-// come when it has ended. A faster machine changes what starts in the window, not what
-// ran when it began.
+// Users do not decide about preset jobs. Users who waited for a preset job submit after its end.
+// A faster machine changes the starts in the window, and not the jobs that ran when it began.
 func TestWindowWithFeedback(t *testing.T) {
 	w := &workload.Workload{Start: after(3600), Epoch: after(0)}
 	w.Jobs = workload.JobsOf(
@@ -410,8 +410,8 @@ func TestWindowWithFeedback(t *testing.T) {
 	}
 }
 
-// A machine that is faster because the replay says so, as for real Slurm, and one that
-// is faster by itself are the same machine.
+// The replay can make a machine faster by rewriting run times, as for real Slurm. The simulator
+// can make its own machine faster. Both give the same schedule.
 func TestPerformance(t *testing.T) {
 	w := &workload.Workload{Epoch: after(0)}
 	for i := range 20 {

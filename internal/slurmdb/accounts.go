@@ -201,7 +201,7 @@ func (r *reader) options(a *association) string {
 	if names := r.qosNames(a.values["qos"]); names != "" {
 		fmt.Fprintf(&b, " QOS=%s", names)
 	}
-	// ",+3,-4" changes what the parent has.
+	// ",+3,-4" changes the parent's list.
 	if names := r.qosNames(a.values["delta_qos"]); names != "" {
 		fmt.Fprintf(&b, " QOS=%s", names)
 	}

@@ -27,7 +27,7 @@ type jobRow struct {
 	hetJob, hetOffset, reason, nodesAlloc        sql.NullInt64
 	restarts, flags                              sql.NullInt64
 	priority, state, limit                       sql.NullInt64
-	memory                                       sql.NullString // of 64 bits without a sign
+	memory                                       sql.NullString // unsigned, of 64 bits
 	submit, eligible, start, end, suspended      sql.NullInt64
 }
 
@@ -113,7 +113,7 @@ func instant(n sql.NullInt64) hpc.Time {
 	return hpc.Unix(n.Int64)
 }
 
-// record makes a finished job of a row.
+// record makes a finished job from a row.
 func (r *reader) record(row *jobRow) (*finished.Job, error) {
 	if row.submit.Int64 > slurmspec.LastInstant || row.end.Int64 > slurmspec.LastInstant {
 		return nil, fmt.Errorf("submitted at %d, ended at %d: not times", row.submit.Int64, row.end.Int64)

@@ -1,11 +1,11 @@
-// Package slurmdb makes a workload of the database of slurmdbd: jobs, the steps of jobs whose
-// start is missing, reservations, node events, users, accounts with their limits, QOS, and
+// Package slurmdb makes a workload from the database of slurmdbd. It reads jobs, steps of jobs
+// without a start, reservations, node events, users, accounts with their limits, QOS, and
 // fair-share usage at the window's start.
 //
-// It connects to MariaDB or MySQL, because slurmdbd's own protocol and sacct leave out what a
-// replay needs (batch scripts, reservations that are over, usage at an earlier instant). It
-// only reads, in one read-only transaction, so that the tables agree with each other while
-// slurmdbd goes on writing.
+// It connects to MariaDB or MySQL. slurmdbd's own protocol and sacct leave out facts that a
+// replay needs: batch scripts, reservations that are over, and usage at an earlier instant. The
+// package only reads, in one read-only transaction. So the tables agree with each other although
+// slurmdbd continues to write.
 //
 // The tables are those of Slurm's src/plugins/accounting_storage/mysql
 // (accounting_storage_mysql.c, table_fields). Releases of Slurm have different columns. The
@@ -42,7 +42,7 @@ type Options struct {
 	UsageSince hpc.Time
 }
 
-// Result is what Read finds in a database.
+// Result is the result of Read.
 type Result struct {
 	Workload *workload.Workload
 	// Missing says what no job has and what follows from that. It also says what Accounts
@@ -97,7 +97,7 @@ type reader struct {
 	order   []*association // from the root down
 	users   map[uint32]string
 	builder *finished.Builder
-	leftOut []string // of the accounts and their usage
+	leftOut []string // facts left out of the accounts and usage
 }
 
 func (r *reader) read() (*Result, error) {
@@ -242,5 +242,5 @@ func (r *reader) window(begin, end string) (condition string, args []any) {
 	return condition, args
 }
 
-// begin returns the instant at which the cluster must be in its first state.
+// begin returns the instant at which the cluster must have its first state.
 func (r *reader) begin() hpc.Time { return r.opts.Start }

@@ -16,8 +16,8 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// What a database gives as a whole is tested where there is one: in the tests of package
-// slurm, whose replays fill the real slurmdbd's.
+// The tests of package slurm check the whole result of a read. Their replays fill a real
+// slurmdbd's database.
 
 func TestWaitingTasks(t *testing.T) {
 	for text, want := range map[string]string{
@@ -162,7 +162,7 @@ func TestDecay(t *testing.T) {
 	}
 }
 
-// Of what was used over a time, what counts is what came after the last reset.
+// Only usage after the last reset counts.
 func TestUsageLeft(t *testing.T) {
 	const day = 24 * time.Hour
 	start := hpc.Unix(100 * 86400)

@@ -17,16 +17,16 @@ import (
 )
 
 // booking is a row of resv_table: a reservation between two changes. All rows of a reservation
-// have the same number. Each occurrence of a recurring reservation has a number of its own;
-// Slurm writes the row of the next occurrence in advance.
+// have the same number. Each occurrence of a recurring reservation has its own number. Slurm
+// writes the row of the next occurrence in advance.
 type booking struct {
 	id int64
 	hpc.Reservation
 	end hpc.Time
 }
 
-// readReservations reads the reservations that touch the window. until is the last instant for
-// which the database is asked for jobs.
+// readReservations reads the reservations that touch the window. until is the end of the period
+// for which the reader asks the database for jobs.
 func (r *reader) readReservations(until hpc.Time) ([]hpc.ReservationEvent, error) {
 	condition, args := r.window("time_start", "time_end")
 	var bookings []booking
@@ -60,7 +60,7 @@ func (r *reader) readReservations(until hpc.Time) ([]hpc.ReservationEvent, error
 // created when that one no longer exists.
 func reservationEvents(bookings []booking, opts workload.ReadOptions, until hpc.Time) []hpc.ReservationEvent {
 	var events []hpc.ReservationEvent
-	last := make(map[string]*booking) // by name: as it has become, from its start on
+	last := make(map[string]*booking) // by name: in its present state, from its start on
 	remove := func(b *booking) {
 		if b.Recurring() {
 			events = append(events, hpc.ReservationEvent{At: b.gone(), Action: "delete", Reservation: hpc.Reservation{Name: b.Name}})
@@ -103,7 +103,7 @@ func reservationEvents(bookings []booking, opts workload.ReadOptions, until hpc.
 	return events
 }
 
-// gone returns when Slurm no longer has the reservation.
+// gone returns the instant from which Slurm no longer has the reservation.
 func (b *booking) gone() hpc.Time { return b.end.Add(workload.ReservationLinger) }
 
 // comesAgainAs reports whether another booking is the next occurrence of this one.
@@ -112,8 +112,8 @@ func (b *booking) comesAgainAs(next *booking) bool {
 		next.Nodes == b.Nodes && slices.Equal(next.Flags, b.Flags) && slices.Equal(next.Users, b.Users) && slices.Equal(next.Accounts, b.Accounts)
 }
 
-// addAssociations adds who may use a reservation: ",3,-7" lists associations, of which a minus
-// excludes one.
+// addAssociations adds the users and accounts that may use a reservation. list has the numbers of
+// associations, such as ",3,-7"; a minus excludes one.
 func (r *reader) addAssociations(res *hpc.Reservation, list string) {
 	for id := range strings.SplitSeq(list, ",") {
 		n, err := strconv.Atoi(strings.TrimPrefix(id, "-"))
@@ -139,8 +139,8 @@ type outage struct {
 	start, end          hpc.Time
 }
 
-// readEvents reads when nodes went out of service and came back. It makes one event of
-// everything of one kind that happened to nodes at one instant.
+// readEvents reads when nodes went out of service and returned. It makes one event of all changes
+// of one kind at one instant.
 func (r *reader) readEvents() ([]hpc.NodeEvent, error) {
 	condition, args := r.window("time_start", "time_end")
 	var outages []outage

@@ -69,7 +69,7 @@ func guard(conn *os.File, remove []string) {
 	}
 }
 
-// start forks and executes a command in a process group of its own.
+// start forks and executes a command in a new process group.
 func start(c *Command) reply {
 	open := func(path string, flags int) (*os.File, error) {
 		if path == "" {

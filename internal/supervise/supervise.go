@@ -1,14 +1,15 @@
 // Package supervise starts the native processes of a replay. It makes sure that none of them, and
-// none of their files, outlives the replay, whatever ends the replay.
+// none of their files, outlives the replay, however the replay ends.
 //
-// The driver starts one guard: its own program again, in a session of its own. The guard is the
-// parent of every process that the driver asks for, and adopts their orphans
-// (PR_SET_CHILD_SUBREAPER, prctl(2)). It holds one end of a socket pair. The driver's end closes
-// by Close, or when the driver dies, even by kill -9. The guard then kills all its descendants,
-// removes the directories that Start named, and ends.
+// The driver starts one guard: its own program again, in a new session. The guard is the parent
+// of every process that the driver asks for, and adopts their orphans (PR_SET_CHILD_SUBREAPER,
+// prctl(2)). It holds one end of a socket pair. The driver's end closes by Close, or when the
+// driver dies, even by kill -9. The guard then kills all its descendants, removes the directories
+// that Start named, and ends.
 //
-// If the guard itself is killed, its direct children die with it (PR_SET_PDEATHSIG). The driver
-// kills the rest of the guard's session; the directories are then left for the driver to remove.
+// If the guard itself is killed, the kernel kills its direct children (PR_SET_PDEATHSIG). The
+// driver kills the rest of the guard's session; the directories are then left for the driver to
+// remove.
 package supervise
 
 import (
@@ -53,9 +54,9 @@ func (e Exit) String() string {
 	return fmt.Sprintf("exit status %d", e.Status.ExitStatus())
 }
 
-// request is what the driver sends to the guard, and reply what the guard sends back, one JSON
-// value each. A reply without Exit answers the request under way; one with Exit reports the end of
-// a process.
+// The driver sends a request to the guard, and the guard sends a reply back, one JSON value each.
+// A reply without Exit answers the request under way. A reply with Exit reports the end of a
+// process.
 type request struct {
 	Start *Command
 }

@@ -86,7 +86,7 @@ func TestExit(t *testing.T) {
 	}
 }
 
-// TestSurroundings checks what a process has: its own files and environment, and nothing of the
+// TestSurroundings checks that a process has its own files and environment, and nothing of the
 // guard's.
 func TestSurroundings(t *testing.T) {
 	dir := t.TempDir()
@@ -133,7 +133,7 @@ func TestSurroundings(t *testing.T) {
 		t.Errorf("open files of a child: %q, want its own and not %s", files, connection)
 	}
 
-	// The shell has changed its signals before one can look.
+	// The shell has changed its signals before a test can look at them.
 	grep, err := exec.LookPath("grep")
 	if err != nil {
 		t.Fatal(err)
@@ -153,7 +153,7 @@ func TestSurroundings(t *testing.T) {
 		}
 	}
 
-	// Without files it is /dev/null for all three.
+	// Without files, all three are /dev/null.
 	if e := sh(t, g, exits, Command{Env: c.Env}, `read line && exit 1; for i in 0 1 2; do [ "$(readlink /proc/$$/fd/$i)" = /dev/null ] || exit 2; done`); e.Status != 0 {
 		t.Errorf("a command without files: %v", e)
 	}
@@ -180,7 +180,7 @@ func TestRunRefuses(t *testing.T) {
 	}
 }
 
-// TestRunTogether starts processes from many goroutines: every one gets its own answer.
+// TestRunTogether starts processes from many goroutines. Every goroutine gets its own answer.
 func TestRunTogether(t *testing.T) {
 	g, exits := startGuard(t)
 	type started struct {
@@ -220,7 +220,7 @@ func TestRunTogether(t *testing.T) {
 // TestTerminalSignals checks that the signals of a terminal do not end the guard.
 func TestTerminalSignals(t *testing.T) {
 	g, exits := startGuard(t)
-	if e := sh(t, g, exits, Command{}, "exit 0"); e.Status != 0 { // it is up
+	if e := sh(t, g, exits, Command{}, "exit 0"); e.Status != 0 { // the guard answers
 		t.Fatal(e)
 	}
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
@@ -273,9 +273,9 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// family is a script that leaves every kind of process behind: itself, a child, one in a session
-// of its own, a daemon that was forked twice, and one that ignores signals. Each writes its id to
-// the file.
+// family is a script that leaves every kind of process behind: itself, a child, a process in its
+// own session, a daemon that was forked twice, and a process that ignores signals. Each writes
+// its id to the file.
 const family = `
 trap '' TERM INT HUP
 sleep 1000 & echo $! >>pids
@@ -383,7 +383,7 @@ func TestNothingOutlives(t *testing.T) {
 		want := []string{fmt.Sprintf("exit %d killed by signal SIGKILL", d.guard), "gone true"}
 		for _, line := range want {
 			got := d.line(t)
-			// A parent in the family may end only now, which is right.
+			// A parent in the family may also end now.
 			for strings.HasSuffix(got, " exit status 0") {
 				got = d.line(t)
 			}
@@ -419,7 +419,7 @@ func startDriver(t *testing.T) *driver {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = d.cmd.Process.Kill() // it may be dead already
+		_ = d.cmd.Process.Kill() // it may have ended
 		_ = d.cmd.Wait()
 	})
 	d.out = bufio.NewScanner(out)

@@ -7,30 +7,30 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// Format is a file format of workloads. Each format is a package of its own below
+// Format is a file format of workloads. Each format is a separate package below
 // internal/formats; package formats lists them.
 type Format struct {
-	// Name is what commands call the format, and the ending of its files' names.
+	// Name is the format's name on the command line, and the ending of its files' names.
 	Name string
 	// Doc says in one line what the format is.
 	Doc string
 	// Looks says how a file of the format begins. The error of a file that no format
 	// recognizes lists it.
 	Looks string
-	// Recognize says how sure it is that a file is of this format. head is the beginning
-	// of the file, uncompressed, and holds at least a part of its first line with content.
+	// Recognize says how sure it is that a file is of this format. head is the beginning of
+	// the file, uncompressed. It has at least a part of the first line with content.
 	Recognize func(head []byte) Confidence
 	// Read reads a workload. name stands for the source in errors, which name the line
 	// and say what would be right.
 	Read func(r io.Reader, name string, opts ReadOptions) (*Workload, error)
-	// Write writes a workload and counts what the format has no place for.
+	// Write writes a workload and counts what the format cannot express.
 	Write func(w io.Writer, wl *Workload) (Losses, error)
 }
 
-// Confidence is how sure a format is that a file is its own.
+// Confidence is how sure a format is that a file has this format.
 type Confidence int
 
-// The degrees of confidence. Of several formats that recognize a file the surest reads it.
+// The degrees of confidence. If several formats recognize a file, the surest one reads it.
 const (
 	No    Confidence = iota // the file is of another format
 	Maybe                   // the file is of this format unless another one is sure of it
@@ -39,32 +39,32 @@ const (
 
 // ReadOptions are the choices in reading a workload.
 type ReadOptions struct {
-	// Epoch is the instant that relative times count from where the source does not
-	// say; DefaultEpoch if not set.
+	// Epoch is the instant from which relative times count if the source does not say it;
+	// DefaultEpoch if not set.
 	Epoch hpc.Time
 	// Strict makes the first record that falls under any rule an error.
 	Strict bool
-	// Lean leaves out what no replay looks at, and only a writer of the source's own
-	// format needs: each job's [Origin].
+	// Lean leaves out each job's [Origin]. No replay uses it; only a writer of the source's
+	// own format does.
 	Lean bool
-	// Progress, if not nil, is told now and then how far the reading has come: how many
-	// bytes of a file, of how many (0 if it is no regular file); of a database how many
-	// jobs, and 0.
+	// Progress, if not nil, is called now and then with the progress of the reading: for a
+	// file, the bytes read and their total (0 if it is no regular file); for a database, the
+	// jobs read and 0.
 	Progress func(done, all int64)
 
-	// The others apply to the records of Slurm's accounting only.
+	// The following options apply only to the records of Slurm's accounting.
 
-	// Start and End cut out a window; 0 for none. A job that runs at its start is preset:
-	// see [Workload.Start].
+	// Start and End cut out a window; 0 for none. A job that runs at Start is preset: see
+	// [Workload.Start].
 	Start, End hpc.Time
 	// Zone is where times without a zone were written; UTC if nil.
 	Zone *time.Location
-	// Cluster is the one whose jobs are wanted, where a source has several.
+	// Cluster is the cluster whose jobs are read, if a source has several clusters.
 	Cluster string
 }
 
-// DefaultEpoch is when a source that has only relative times begins, unless the
-// user says otherwise: 2024-01-01T00:00:00Z, a Monday.
+// DefaultEpoch is the beginning of a source that has only relative times, unless the user gives
+// another one: 2024-01-01T00:00:00Z, a Monday.
 var DefaultEpoch = hpc.Time(time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano())
 
 // Location returns the zone of times without a zone.
@@ -75,7 +75,7 @@ func (o *ReadOptions) Location() *time.Location {
 	return o.Zone
 }
 
-// EpochOrDefault returns the instant that relative times count from.
+// EpochOrDefault returns the instant from which relative times count.
 func (o *ReadOptions) EpochOrDefault() hpc.Time {
 	if o.Epoch.IsZero() {
 		return DefaultEpoch

@@ -36,7 +36,7 @@ type Info struct {
 	Preset  int `json:"preset_jobs"`
 	Waiting int `json:"waiting_jobs"`
 
-	// The jobs by what they ask for, the largest number first.
+	// The jobs by the names that they request, the most frequent name first.
 	Users      []Tally `json:"users"`
 	Accounts   []Tally `json:"accounts"`
 	Partitions []Tally `json:"partitions"`
@@ -48,8 +48,8 @@ type Info struct {
 	Cancelled      int `json:"jobs_cancelled_by_user"`
 	UntilLimit     int `json:"jobs_until_time_limit"` // run time at or above the limit, or none
 	Failing        int `json:"jobs_with_exit_code"`
-	// Endless jobs have neither a run time nor a time limit, so that only their partition's
-	// limit ends them. They are no part of the offered work.
+	// Endless is the number of jobs with neither a run time nor a time limit. Only the limit
+	// of their partition ends them. The offered work does not include them.
 	Endless int `json:"jobs_without_end"`
 
 	// Offered work is the number of processors (or nodes) requested, times how long the job

@@ -81,8 +81,8 @@ func TestInfo(t *testing.T) {
 	golden(t, "info.json", asJSON)
 }
 
-// TestInfoOfWindow checks that what was submitted before the window's start, to run or to
-// wait then, makes the window no longer.
+// TestInfoOfWindow checks that jobs submitted before the window's start do not make the window
+// longer.
 func TestInfoOfWindow(t *testing.T) {
 	w := readEvents(t, infoEvents)
 	w.Start = w.Epoch.Add(3900 * time.Second)

@@ -25,7 +25,7 @@ type Jobs struct {
 	// origins are indices into records, one for each job of list. It is nil while no job has an
 	// origin.
 	origins []packed.Ref
-	records *packed.Store[Origin] // whose first record is none
+	records *packed.Store[Origin] // its first record means no origin
 }
 
 // Origin is a job's record in the source of its workload. It stays with the job through every
@@ -33,8 +33,8 @@ type Jobs struct {
 type Origin struct {
 	// Record is the record's number in the source, from 1; 0 if it is not known.
 	Record int
-	// Extra is what the record says and the job cannot. Only the package of the source's format
-	// can read it.
+	// Extra has the facts of the record that the job cannot express. Only the package of the
+	// source's format can read it.
 	Extra string
 }
 
@@ -172,7 +172,7 @@ func (l *Jobs) List() []*hpc.Job {
 	return list
 }
 
-// First returns a list of its own with the first n jobs, or with all if there are fewer.
+// First returns a new list with the first n jobs, or with all if there are fewer.
 func (l *Jobs) First(n int) Jobs {
 	n = min(n, len(l.list))
 	first := Jobs{list: slices.Clone(l.list[:n]), store: l.store}
@@ -182,10 +182,10 @@ func (l *Jobs) First(n int) Jobs {
 	return first
 }
 
-// Clone returns a list of its own with the same jobs.
+// Clone returns a new list with the same jobs.
 func (l *Jobs) Clone() Jobs { return l.First(len(l.list)) }
 
-// Pick returns a list of its own with the jobs at these indices, in the order of the indices.
+// Pick returns a new list with the jobs at these indices, in the order of the indices.
 func (l *Jobs) Pick(places []int) Jobs {
 	picked := Jobs{list: make([]packedJob, len(places)), store: l.store}
 	for i, place := range places {

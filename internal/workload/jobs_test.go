@@ -15,8 +15,8 @@ import (
 	"rmreplay/internal/hpc/hpctest"
 )
 
-// setAll sets every field of a value, found by reflection, so that a field that is added
-// to a job cannot be forgotten.
+// setAll sets every field of a value by reflection, so that the test also covers fields that are
+// added to a job later.
 func setAll(t *testing.T, v reflect.Value, n *int) {
 	*n++
 	switch v.Kind() {
@@ -71,7 +71,7 @@ func TestJobsKeepEveryField(t *testing.T) {
 	}
 }
 
-// Any jobs come back as they were, whatever was read into the same place before.
+// Any job is read back unchanged, also into a job with other contents.
 func TestJobsKeepAnything(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var want []*hpc.Job
@@ -99,7 +99,7 @@ func ids(l *Jobs) (list []string) {
 	return list
 }
 
-// What is done to a list is not done to one that was cloned from it.
+// A change of a list does not change its clone.
 func TestJobsEdit(t *testing.T) {
 	of := func(id string, at hpc.Time) *hpc.Job { return &hpc.Job{ID: id, Submit: at} }
 	all := JobsOf(of("d", 4), of("b", 2), of("a", 1), of("c", 2))
@@ -130,7 +130,8 @@ func TestJobsEdit(t *testing.T) {
 	}
 }
 
-// TestInParts says that every job is visited once, and what is found comes in their order.
+// TestInParts checks that every job is visited once, and that the results come in the order of
+// the jobs.
 func TestInParts(t *testing.T) {
 	for _, count := range []int{0, 1, 2, 1001} {
 		var jobs Jobs

@@ -12,8 +12,8 @@ import (
 	"rmreplay/internal/slurmspec/sbatch"
 )
 
-// Losses says what a conversion could not write. It maps the name of a field or of a kind of
-// record to the number of jobs or records that had it. Fields of a job have the names of
+// Losses are the facts that a conversion could not write. It maps the name of a field or of a
+// kind of record to the number of jobs or records that had it. Fields of a job have the names of
 // package jobjson.
 type Losses map[string]int
 

@@ -44,10 +44,10 @@ func endOf(r *hpc.Reservation) hpc.Time {
 
 // standing are the reservations that exist after some events.
 type standing struct {
-	made   []hpc.ReservationEvent // as they have become, in the order in which they were created
+	made   []hpc.ReservationEvent // in their present state, in the order of creation
 	gone   []bool                 // of made
-	place  map[string]int         // in made, of the one that has the name
-	lapsed map[string]bool        // the names of which the last one has ended by itself
+	place  map[string]int         // index in made, by name
+	lapsed map[string]bool        // names whose last reservation ended by itself
 }
 
 func newStanding() *standing {
@@ -67,9 +67,8 @@ func (s *standing) remove(name string, lapsed bool) {
 	delete(s.place, name)
 }
 
-// apply carries out an event. An event without effect is ignored: it names a reservation that
-// does not exist, or creates one whose name is in use.
-// one is created, still one of that name.
+// apply carries out an event. It ignores an event without effect: one that names a reservation
+// that does not exist, or that creates one under a name in use.
 func (s *standing) apply(ev hpc.ReservationEvent) {
 	old := s.find(ev.Name)
 	if old != nil && hasEnded(old, ev) {

@@ -32,7 +32,7 @@ func TestUntilNext(t *testing.T) {
 	}
 }
 
-// What there is at an instant of reservations that take each other's names.
+// TestReservationsAt checks reservations that reuse each other's names.
 func TestReservationsAt(t *testing.T) {
 	event := func(at int, action string, start, length int, flags ...string) hpc.ReservationEvent {
 		r := hpc.Reservation{Name: "r", Duration: time.Duration(length) * time.Second, Flags: flags}
@@ -75,7 +75,7 @@ func TestReservationsAt(t *testing.T) {
 	}
 }
 
-// Ten times as many reservations take ten times as long, and not a hundred times.
+// Ten times as many reservations may take ten times as long, and not a hundred times.
 func TestReservationsAtIsLinear(t *testing.T) {
 	took := func(n int) time.Duration {
 		events := make([]hpc.ReservationEvent, n)

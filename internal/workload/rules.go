@@ -9,16 +9,16 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// RuleBook counts the records of a source that fall under named rules. If it is strict,
-// the first of them is an error.
+// RuleBook counts the records of a source that fall under named rules. If it is strict, the first
+// of them is an error.
 type RuleBook struct {
 	Strict bool
 	// Counts are the records by rule; nil while there is none.
 	Counts map[string]int
 }
 
-// Fall counts a record under a rule and returns nil. A strict book returns what is wrong
-// with the record as an error; the caller adds the line.
+// Fall counts a record under a rule and returns nil. A strict book returns the mistake in the
+// record as an error; the caller adds the line.
 func (b *RuleBook) Fall(rule, format string, args ...any) error {
 	if b.Strict {
 		return fmt.Errorf("%s (rule %s)", fmt.Sprintf(format, args...), rule)
@@ -27,8 +27,8 @@ func (b *RuleBook) Fall(rule, format string, args ...any) error {
 	return nil
 }
 
-// Note counts n decisions where the source does not say what the workload needs. They
-// are no mistakes of the source, so a strict book counts them too.
+// Note counts n decisions that a reader made because the source lacks a fact that the workload
+// needs. They are no mistakes of the source. A strict book counts them too.
 func (b *RuleBook) Note(what string, n int) {
 	if n == 0 {
 		return
@@ -39,8 +39,8 @@ func (b *RuleBook) Note(what string, n int) {
 	b.Counts[what] += n
 }
 
-// Summary lists the counts for an error, as " (rule 3, other_rule 1)"; it is empty if
-// there are none.
+// Summary lists the counts for an error, as " (rule 3, other_rule 1)". It is empty if there are
+// none.
 func (b *RuleBook) Summary() string {
 	var parts []string
 	for _, rule := range slices.Sorted(maps.Keys(b.Counts)) {
@@ -52,15 +52,15 @@ func (b *RuleBook) Summary() string {
 	return " (" + strings.Join(parts, ", ") + ")"
 }
 
-// OrderCheck applies the rules about the order of submissions, which every format
-// shares, to one job after another as the source has them.
+// OrderCheck applies the rules about the order of submissions, which all formats share. It gets
+// one job after another in the order of the source.
 type OrderCheck struct {
 	started bool
 	latest  hpc.Time
 }
 
-// Job counts a submission that falls under [RuleOutOfOrder] or [RuleClockJump] in the
-// book. Its error is that of a strict book.
+// Job counts a submission that falls under [RuleOutOfOrder] or [RuleClockJump] in the book. It
+// returns the error of a strict book.
 func (c *OrderCheck) Job(book *RuleBook, submit hpc.Time) error {
 	latest, started := c.latest, c.started
 	c.started = true

@@ -13,10 +13,10 @@ import (
 	"rmreplay/internal/slurmspec"
 )
 
-// ReadReservations reads what `scontrol show reservation` prints (with or without -o) and
-// returns the reservations that touch the window. Each keeps its start and is created when the
-// window begins, because Slurm does not record when it was created. name stands for the source
-// in errors, which have the form "reading reservations: NAME:LINE: ...".
+// ReadReservations reads the output of `scontrol show reservation` (with or without -o) and
+// returns the reservations that touch the window. Each keeps its start. It is created when the
+// window begins, because Slurm does not record when it was created. name stands for the source in
+// errors, which have the form "reading reservations: NAME:LINE: ...".
 func ReadReservations(r io.Reader, name string, opts ReadOptions) ([]hpc.ReservationEvent, error) {
 	var events []hpc.ReservationEvent
 	err := eachBlock(r, name, "ReservationName", func(b *block) error {
@@ -32,7 +32,7 @@ func ReadReservations(r io.Reader, name string, opts ReadOptions) ([]hpc.Reserva
 	return events, nil
 }
 
-// ReadNodeStates reads what `scontrol show node` prints (with or without -o) and returns the
+// ReadNodeStates reads the output of `scontrol show node` (with or without -o) and returns the
 // events that put the nodes into these states at the window's start. Nodes in service need no
 // event. name stands for the source in errors, which have the form "reading node states:
 // NAME:LINE: ...".
@@ -44,7 +44,7 @@ func ReadNodeStates(r io.Reader, name string, opts ReadOptions) ([]hpc.NodeEvent
 			return errors.New("a node without State=")
 		}
 		if state != "" {
-			reason, _, _ := strings.Cut(b.values["Reason"], " [") // who wrote it, and when
+			reason, _, _ := strings.Cut(b.values["Reason"], " [") // after " [": author and time
 			events = append(events, hpc.NodeEvent{At: opts.Start, Nodes: b.values["NodeName"], State: state, Reason: reason})
 		}
 		return nil

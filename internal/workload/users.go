@@ -50,9 +50,8 @@ func ParseUsers(r io.Reader, name string) ([]hpc.User, error) {
 	return users, nil
 }
 
-// ParsePasswd reads users from a passwd(5) and a group(5) file. A user whose group is not in
-// the group file gets the group's number as its name. ParsePasswd skips comments and NIS lines
-// ("+::").
+// ParsePasswd reads users from a passwd(5) and a group(5) file. If a user's group is not in the
+// group file, its number becomes its name. ParsePasswd skips comments and NIS lines ("+::").
 func ParsePasswd(passwd, group io.Reader) ([]hpc.User, error) {
 	groups := make(map[uint32]string)
 	err := eachEntry(group, "group", func(fields []string) error {

@@ -14,7 +14,7 @@ import (
 	"rmreplay/internal/slurmspec/sbatch"
 )
 
-// Cluster is what [Validate] needs to know of the cluster. A nil map and 0 nodes mean "not
+// Cluster has the facts about the cluster that [Validate] uses. A nil map and 0 nodes mean "not
 // known", and Validate leaves out the checks that need them.
 type Cluster struct {
 	Partitions map[string]int  // the number of nodes of each partition
@@ -31,11 +31,12 @@ type Cluster struct {
 // begins.
 const WindowReservation = "rmreplay_window"
 
-// Severity says what a problem means for a replay.
+// Severity is the effect of a problem on a replay.
 type Severity string
 
 const (
-	// Error makes the replay meaningless: the workload does not say what is to happen.
+	// Error makes the replay meaningless: the workload does not say what the replay should
+	// do.
 	Error Severity = "error"
 	// Warning is a fault that the resource manager answers in its own way, by a rejection or a
 	// timeout for example. The user may or may not want that.
@@ -45,9 +46,9 @@ const (
 // Problem is one finding of [Validate].
 type Problem struct {
 	Severity Severity `json:"severity"`
-	Job      string   `json:"job,omitempty"` // the workload's ID; empty for what is no job
+	Job      string   `json:"job,omitempty"` // the workload's ID; empty for other records
 	Rule     string   `json:"rule"`
-	Text     string   `json:"text"` // what is wrong, and what would be right
+	Text     string   `json:"text"` // the fault, and a correct value
 }
 
 // String returns the problem as one line of text.
@@ -139,7 +140,7 @@ type validator struct {
 	at       int                 // the job at hand
 	problems []found
 
-	// Of a part of the jobs:
+	// The fields of a part of the jobs:
 	ids     []string
 	depends bool // whether a job depends on others
 }
@@ -362,7 +363,7 @@ func (v *validator) tasks(job *hpc.Job, a hpc.Array) {
 	}
 }
 
-// allDependencies checks the dependencies, for which it needs all jobs.
+// allDependencies checks the dependencies. It needs all jobs.
 func (v *validator) allDependencies() {
 	for i, job := range v.w.Jobs.All() {
 		v.at = i
@@ -410,7 +411,7 @@ func (v *validator) dependency(job *hpc.Job, d sbatch.Dependency) {
 }
 
 // cycles reports every cycle of dependencies once, with the jobs on it. It walks
-// with a stack of its own, because a chain of dependencies may be long.
+// with an explicit stack, because a chain of dependencies may be long.
 func (v *validator) cycles() {
 	if len(v.edges) == 0 {
 		return
@@ -499,7 +500,7 @@ func (v *validator) instants() {
 	}
 }
 
-// preset checks that the record says where a preset job runs and until when.
+// preset checks that the record has the nodes of a preset job, its start and its end.
 func (v *validator) preset(job *hpc.Job) {
 	r := job.Recorded
 	switch {
@@ -517,11 +518,11 @@ func (v *validator) preset(job *hpc.Job) {
 	}
 }
 
-// repeated returns a host that a list names twice, or "".
+// repeated returns a host that occurs twice in a list, or "".
 func repeated(list string) string {
 	names, err := hostlist.Expand(list)
 	if err != nil {
-		return "" // which is another fault
+		return "" // another check reports it
 	}
 	slices.Sort(names)
 	for i := 1; i < len(names); i++ {

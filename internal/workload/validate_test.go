@@ -157,7 +157,7 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// Two reservations of one name cannot be there at once; one after the other, they can.
+// Two reservations of one name cannot exist at the same time. One can follow the other.
 func TestValidateNames(t *testing.T) {
 	event := func(at int64, action string, start int64, minutes int, flags ...string) hpc.ReservationEvent {
 		return hpc.ReservationEvent{At: hpc.Unix(at), Action: action, Reservation: hpc.Reservation{
@@ -203,8 +203,8 @@ func TestValidateNames(t *testing.T) {
 	}
 }
 
-// TestValidateCycles checks that each cycle is found once, and that a chain as long
-// as a workload does no harm.
+// TestValidateCycles checks that each cycle is reported once, and that a chain of all jobs of a
+// workload is no problem.
 func TestValidateCycles(t *testing.T) {
 	w := &Workload{}
 	add := func(id, dependency string) {

@@ -1,6 +1,6 @@
-// Package workload holds what is submitted to a resource manager, and when: the [Workload], the
-// checks that say whether its replay would mean anything, and what every [Format] of workloads
-// shares.
+// Package workload has the [Workload]: the submissions to a resource manager, and everything else
+// that happens to a cluster from outside. It also has the checks that a replay of it is
+// meaningful, and the parts that all its [Format]s share.
 //
 // Package formats reads a workload of any known format; docs/FORMATS.md describes the formats.
 package workload
@@ -31,9 +31,9 @@ type Workload struct {
 	// is no window.
 	Usage []hpc.Usage
 
-	// Epoch is the instant that relative times of the source count from.
+	// Epoch is the instant from which the source's relative times count.
 	Epoch hpc.Time
-	// Source names what the workload was read from.
+	// Source names the file or database from which the workload was read.
 	Source string
 	// Rules counts the records of the source that fell under each named rule.
 	Rules map[string]int
@@ -64,8 +64,8 @@ func (w *Workload) Preset(job *hpc.Job) bool {
 	return job.Recorded != nil && job.Recorded.Start != 0 && job.Recorded.Start < w.Start
 }
 
-// Submitters returns the workload's users, and the users of jobs who are not among them; of
-// those only the name is known.
+// Submitters returns the workload's users, and the users of jobs who are not among them. Of the
+// latter only the name is known.
 func (w *Workload) Submitters() []hpc.User {
 	users := slices.Clip(w.Users)
 	listed := map[string]bool{"": true}

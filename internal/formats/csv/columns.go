@@ -19,7 +19,7 @@ type column struct {
 	always bool
 	// get returns the text of a cell.
 	get func(job *hpc.Job) string
-	// set reads a cell that is not empty. The error says what would be right.
+	// set reads a cell that is not empty. Its error describes a correct text.
 	set func(job *hpc.Job, text string, zone *time.Location) error
 }
 
@@ -95,7 +95,8 @@ func instantColumn(name string, field func(*hpc.Job) *hpc.Time) column {
 	}}
 }
 
-// durationColumn is a column that has a duration of zero only if zero is a value of the field.
+// durationColumn is a column with a duration. A duration of zero counts as a value only if zero
+// is a value of the field.
 func durationColumn(name string, field func(*hpc.Job) *time.Duration, zero bool) column {
 	return column{name: name, get: func(job *hpc.Job) string { return durationText(*field(job), zero) },
 		set: func(job *hpc.Job, text string, _ *time.Location) (err error) {

@@ -84,7 +84,7 @@ func TestRecognize(t *testing.T) {
 	}
 }
 
-// TestWrite writes what a table has a place for and what not, and reads it again.
+// TestWrite writes fields with and without a column, and reads the table again.
 func TestWrite(t *testing.T) {
 	at := hpc.Unix(1709280000)
 	w := &workload.Workload{
@@ -132,7 +132,7 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// FuzzRead checks that what is written of a table is read as the same jobs.
+// FuzzRead checks that a table is written so that the same jobs are read from it.
 func FuzzRead(f *testing.F) {
 	f.Add("id,submit,run_time_s,tasks,name\na,1709280000,1.5,2,\"x\ny\"\nb,2024-03-01,unlimited,,\n")
 	f.Add("id,submit,recorded_start,recorded_end,user,user_uid\na,1709280000,1709280000,1709280001,u,1\n")

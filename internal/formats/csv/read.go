@@ -1,5 +1,5 @@
-// Package csv reads and writes a workload as a plain table (RFC 4180), a row for each job
-// and a column for each field under the name that the trace has for it.
+// Package csv reads and writes a workload as a plain table (RFC 4180). The table has a row for
+// each job. It has a column for each field, with the field's name in the trace format.
 package csv
 
 import (
@@ -30,7 +30,7 @@ const (
 )
 
 // recognize takes a header with the columns id and submit. It is less sure of a header with any
-// two known columns, of which the reader says what is missing or unknown.
+// two known columns: then the reader reports missing or unknown ones.
 func recognize(head []byte) workload.Confidence {
 	head = bytes.TrimLeft(bytes.TrimPrefix(head, lines.ByteOrderMark), "\r\n")
 	line, _, _ := bytes.Cut(head, []byte("\n"))
@@ -93,7 +93,7 @@ type reader struct {
 	w       *workload.Workload
 	book    workload.RuleBook
 	order   workload.OrderCheck
-	columns []*column // of the table; nil for one of a user
+	columns []*column // of the table; nil for a column of the user
 	header  []string
 	at      map[string]int // the places of the columns
 	users   map[string]hpc.User
@@ -124,7 +124,7 @@ func (t *reader) read() error {
 	}
 }
 
-// malformed says where a text is not CSV.
+// malformed returns an error with the place at which a text is not CSV.
 func (t *reader) malformed(err error) error {
 	e, ok := errors.AsType[*csv.ParseError](err)
 	switch {
@@ -180,7 +180,7 @@ func (t *reader) has(name string) bool {
 	return has
 }
 
-// row makes a job of a row.
+// row makes a job from a row.
 func (t *reader) row(row []string) error {
 	job := &hpc.Job{}
 	for i, text := range row {

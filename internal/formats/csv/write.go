@@ -76,7 +76,7 @@ func (t *writer) write(wl *workload.Workload) error {
 		row = row[:0]
 		for _, c := range t.columns {
 			text := c.get(job)
-			if strings.Contains(text, "\r\n") { // a reader of CSV makes a line feed of it
+			if strings.Contains(text, "\r\n") { // CSV readers convert it to a line feed
 				t.losses.Add(c.name, 1)
 			}
 			row = append(row, text)
@@ -94,7 +94,7 @@ func (t *writer) write(wl *workload.Workload) error {
 	return t.csv.Error()
 }
 
-// count counts what the row of a job does not say.
+// count counts facts that the row of a job does not express.
 func (t *writer) count(job *hpc.Job) {
 	t.losses.Fate(job, "task_run_times_s", "task_exit_codes")
 	if r := job.Recorded; r != nil && len(r.TaskStarts)+len(r.TaskEnds)+len(r.TaskNodes) > 0 {

@@ -15,7 +15,7 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// Format is the events of UB's Slurm simulator.
+// Format is the format of the events of UB's Slurm simulator.
 var Format = workload.Format{
 	Name: "events", Doc: "a file of events for UB's Slurm simulator",
 	Looks: `UB events "-dt …"`, Recognize: recognize, Read: Read, Write: Write,
@@ -173,13 +173,13 @@ func (e *reader) uniqueID(name string, line int) (string, error) {
 		return name, nil
 	}
 	id := name + "#" + strconv.Itoa(line)
-	for e.byID[id] != nil { // a job may be named like this
+	for e.byID[id] != nil { // another job may have this name
 		id += "#"
 	}
 	return id, e.book.Fall(workload.RuleRenamed, "another job is named %s", name)
 }
 
-// find returns the job that an ID of the source means, or nil.
+// find returns the job with an ID of the source, or nil.
 func (e *reader) find(id string) *hpc.Job {
 	if job := e.byID[id]; job != nil {
 		return job

@@ -41,12 +41,12 @@ func Write(w io.Writer, wl *workload.Workload) (workload.Losses, error) {
 
 type writer struct {
 	losses workload.Losses
-	names  map[string]string // what each job is called in the file, by ID
+	names  map[string]string // each job's name in the file, by ID
 	epoch  hpc.Time
 }
 
-// eventNames returns a name for each job by which a reader of the events can tell it from the
-// others: its own name if no other job has it, and otherwise its ID.
+// eventNames returns the name of each job in the file, which must be unique: the job's own name
+// if no other job has it, and otherwise its ID.
 func eventNames(wl *workload.Workload) map[string]string {
 	uses := make(map[string]int, wl.Jobs.Len())
 	for _, job := range wl.Jobs.All() {

@@ -18,10 +18,10 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// readJSON reads what `sacct --json` prints, of any version of Slurm's data parser since
-// 0.0.37. A number may be plain or {"set","infinite","number"}, and a state a word or a list of
-// words. readJSON reads one job after another. name stands for the source in errors, which have
-// the form "reading sacct: NAME: job N: what is wrong"; N counts the jobs of the list from 1.
+// readJSON reads the output of `sacct --json`, of any version of Slurm's data parser since
+// 0.0.37. A number may be plain or {"set","infinite","number"}. A state may be a word or a list
+// of words. readJSON reads one job after another. name stands for the source in errors, which
+// have the form "reading sacct: NAME: job N: what is wrong". The first job of the list is job 1.
 // missing says what no record has.
 func readJSON(r io.Reader, name string, opts workload.ReadOptions) (w *workload.Workload, missing []string, err error) {
 	s := jsonReader{b: finished.NewBuilder(name, opts), opts: opts}
@@ -427,7 +427,7 @@ func looksLikeJSON(head []byte) bool {
 	return bytes.Contains(head, []byte(`"meta"`)) || bytes.Contains(head, []byte(`"jobs"`))
 }
 
-// jsonError says in a user's words why encoding/json refuses a text.
+// jsonError explains in a user's words why encoding/json refuses a text.
 func jsonError(err error) error {
 	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		if e.Field == "" {

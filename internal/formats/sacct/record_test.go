@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestJSONResources checks what the record keeps of a job's resources and flags beyond what
-// a workload needs: in the notation of sacct -P, without amounts that are not known.
+// TestJSONResources checks the resources and flags that the record keeps and a workload does not
+// need. They are in the notation of sacct -P, without unknown amounts.
 func TestJSONResources(t *testing.T) {
 	for _, text := range []string{
 		`{"job_id":17,"flags":["CLEAR_SCHEDULING","STARTED_ON_BACKFILL","START_RECEIVED"],"tres":{

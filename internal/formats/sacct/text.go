@@ -17,7 +17,7 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// Format is what sacct prints.
+// Format is the format of sacct's output.
 var Format = workload.Format{
 	Name: "sacct", Doc: "what Slurm's sacct prints with -P or --json",
 	Looks: "what sacct -P or --json prints", Recognize: recognize, Read: Read, Write: Write,
@@ -41,7 +41,7 @@ func recognize(head []byte) workload.Confidence {
 	return workload.No
 }
 
-// Read is [Accounting] without a report of what is missing.
+// Read is [Accounting] without the report of missing facts.
 func Read(r io.Reader, name string, opts workload.ReadOptions) (*workload.Workload, error) {
 	w, _, err := Accounting(r, name, opts)
 	return w, err
@@ -64,14 +64,13 @@ const headLength = 64 << 10
 // NoteOtherCluster counts the records of clusters that the options do not ask for.
 const NoteOtherCluster = "other_cluster"
 
-// readText reads what `sacct -P` (or -p) prints, with any columns among which are
-// JobID or JobIDRaw, Submit, Start, End, and one that tells the size (ReqCPUS,
-// AllocCPUS, NCPUS, ReqTRES, NNodes). name stands for the source in errors, which have
-// the form "reading sacct: NAME:LINE: what is wrong".
+// readText reads the output of `sacct -P` (or -p). The columns must include JobID or JobIDRaw,
+// Submit, Start, End, and one with the size (ReqCPUS, AllocCPUS, NCPUS, ReqTRES, NNodes). name
+// stands for the source in errors, which have the form "reading sacct: NAME:LINE: what is wrong".
 //
-// A name, comment or command line may have bars and line breaks in it, which sacct
-// does not mark: a record is what gives every other column a value that it can have.
-// missing says what no record has, and what follows from that.
+// A name, comment or command line may contain bars and line breaks, and sacct does not mark them.
+// A text is a record if every other column gets a value that it can have. missing says what no
+// record has, and what follows from that.
 func readText(r io.Reader, name string, opts workload.ReadOptions) (w *workload.Workload, missing []string, err error) {
 	s := textReader{b: finished.NewBuilder(name, opts), opts: opts, interned: make(map[string]string)}
 	err = lines.Each(r, name, s.line)
@@ -90,7 +89,7 @@ func readText(r io.Reader, name string, opts workload.ReadOptions) (w *workload.
 	return w, s.b.Missing(), nil
 }
 
-// textReader makes records of lines.
+// textReader makes records from lines.
 type textReader struct {
 	b        *finished.Builder
 	opts     workload.ReadOptions
@@ -127,7 +126,7 @@ type columnKind uint8
 
 const (
 	freeText  columnKind = iota // may hold bars and line breaks
-	plainText                   // a word that should not, but nobody checks
+	plainText                   // a word that should not, though Slurm does not check it
 	someTime
 	someDuration
 	someNumber
@@ -270,8 +269,8 @@ func (s *textReader) line(_ int, line []byte) error {
 // maxPending is the largest size, in bytes, of a record of several lines.
 const maxPending = 4 << 20
 
-// continuation takes a line behind one that was no whole record: the rest of the
-// record, or, if the line is one by itself, the proof that there is none.
+// continuation takes a line after an incomplete record. The line may be a record by itself. Then
+// continuation counts the incomplete record as unusable. Otherwise the line continues that record.
 func (s *textReader) continuation(line []byte) error {
 	if fields, ok := s.align(line); ok && len(s.columns) > 1 {
 		if err := s.flush(); err != nil {
@@ -332,7 +331,7 @@ func (s *textReader) align(text []byte) (fields [][]byte, ok bool) {
 	}
 	start := 0
 	for _, n := range taken {
-		// Pieces lie one behind the other in the text, with a bar between them.
+		// In the text, the pieces follow each other with a bar between them.
 		first, last := s.fields[start], s.fields[start+n]
 		length := cap(first) - cap(last) + len(last)
 		fields = append(fields, first[:length:length])

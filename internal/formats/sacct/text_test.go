@@ -243,8 +243,8 @@ func TestSacctRules(t *testing.T) {
 	}
 }
 
-// TestSacctEnds checks that a job that did not end well ends so again, whatever ended it,
-// for those that wait for it to see.
+// TestSacctEnds checks that a job that failed in the record, for any reason, fails in the replay
+// too. Jobs that depend on it see that.
 func TestSacctEnds(t *testing.T) {
 	const header = "JobID|Submit|Start|End|State|ExitCode|ReqCPUS|Timelimit\n"
 	for _, tt := range []struct {
@@ -334,8 +334,8 @@ func TestSacctWindow(t *testing.T) {
 	}
 }
 
-// TestSacctPartitions checks that a job of several partitions waits for all of them, and that
-// one that ran when the window began keeps the one in which it did.
+// TestSacctPartitions checks that a job of several partitions waits for all of them. A job that
+// ran when the window began keeps the partition in which it ran.
 func TestSacctPartitions(t *testing.T) {
 	const columns = "JobID|Submit|Start|End|State|ReqCPUS|Timelimit|Partition|NodeList|SubmitLine\n"
 	at := func(minute int) string {

@@ -57,7 +57,7 @@ func parseClock(text []byte) (time.Duration, error) {
 	return time.Duration(total)*time.Second + fraction, nil
 }
 
-// elapsed reads how long a job ran. It returns -1 if neither column says so.
+// elapsed reads how long a job ran. It returns -1 if neither column has that.
 func elapsed(raw, clock []byte) (time.Duration, error) {
 	if len(raw) > 0 {
 		n, err := strconv.ParseInt(string(raw), 10, 64)
@@ -99,7 +99,7 @@ func sacctLimit(raw, clock []byte) (time.Duration, error) {
 	return time.Duration(minutes) * time.Minute, nil
 }
 
-// parseAmount reads a count. A K, M or G behind the number multiplies it.
+// parseAmount reads a count. A suffix K, M or G multiplies it.
 func parseAmount(text []byte) (int, error) {
 	if len(text) == 0 {
 		return 0, nil

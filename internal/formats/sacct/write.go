@@ -115,7 +115,7 @@ func idOf(user hpc.User, id uint32) string {
 	return strconv.FormatUint(uint64(id), 10)
 }
 
-// fate is how a job ended, as sacct shows it.
+// fate is the end of a job as sacct shows it.
 type fate struct {
 	end     hpc.Time
 	elapsed string
@@ -155,14 +155,14 @@ func limitText(d time.Duration) string {
 	return slurmspec.FormatSpan(d)
 }
 
-// count counts what the line of a job does not say.
+// count counts facts that the line of a job does not express.
 func (s *writer) count(job *hpc.Job) {
 	words, dependency := s.words(job)
 	s.losses.Reparsed(job, words, map[string]string{"Dependency": dependency, "User": ""})
 	s.losses.Fate(job, "end_at")
 	rec := job.Recorded
 	if job.Hold && rec != nil && !rec.Start.IsZero() {
-		s.losses.Add("hold", 1) // it was released, as sacct has it
+		s.losses.Add("hold", 1) // in sacct's records it was released
 	}
 	switch {
 	case rec == nil || rec.Start.IsZero() && job.RunTime != hpc.Unlimited:

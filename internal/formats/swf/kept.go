@@ -17,7 +17,7 @@ import (
 type keptNumber struct {
 	field int // from 1, as the format's definition numbers them
 	// read is the number in the log. The writer writes it as long as the job still gives
-	// derived. If somebody changes the job, the writer writes the new derived number.
+	// derived. After a change of the job, the writer writes the newly derived number.
 	read, derived decimal
 }
 
@@ -87,7 +87,7 @@ func unpackNumber(b []byte, hasDecimals bool) (d decimal, rest []byte) {
 // follow from the job; [Complete] derives them again.
 type Kept struct {
 	Record int            `json:"record"`
-	Fields map[int]string `json:"fields"` // the numbers as the log has them
+	Fields map[int]string `json:"fields"` // the numbers in the log's notation
 }
 
 // AppendKept appends the JSON object of [Kept] for a job that comes from an SWF log.
@@ -153,7 +153,7 @@ func Complete(w *workload.Workload) {
 	}
 }
 
-// namesOf reads from the header of a log which names stand for which numbers.
+// namesOf reads the names of numbers from the header of a log.
 func namesOf(header []string) *names {
 	n := newNames()
 	for _, text := range header {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// names maps names to the numbers that stand for them in a log, and back.
+// names maps names to their numbers in a log, and back.
 type names struct {
 	users, groups, executables, queues, partitions numberedNames
 }

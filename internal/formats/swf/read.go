@@ -21,7 +21,7 @@ var Format = workload.Format{
 	Looks: "SWF", Recognize: recognize, Read: Read, Write: Write,
 }
 
-// recognize takes a semicolon with a comment behind it, or a record of 18 numbers.
+// recognize takes a semicolon and a comment, or a record of 18 numbers.
 func recognize(head []byte) workload.Confidence {
 	line, _ := lines.First(head)
 	if line == "" || line[0] != ';' && !isRecord(line) {
@@ -145,7 +145,7 @@ type reader struct {
 	extra    []byte
 }
 
-// jobNumbers are the numbers of jobs, which most logs count from 1.
+// jobNumbers are the numbers of jobs. Most logs count them from 1.
 type jobNumbers struct {
 	dense  []bool
 	sparse map[int64]bool
@@ -244,7 +244,7 @@ func (s *reader) comment(text string) error {
 	return nil
 }
 
-// leadingCount reads "184  ( 6,  171,   7)" as 184, and a text that is no count as 0.
+// leadingCount reads "184  ( 6,  171,   7)" as 184. It reads a text without a count as 0.
 func leadingCount(value string) int {
 	word, _, _ := strings.Cut(value, " ")
 	n, err := strconv.ParseInt(word, 10, 32)
@@ -254,7 +254,7 @@ func leadingCount(value string) int {
 	return int(n)
 }
 
-// job makes a job of a record that has a submit time, a size and a run time.
+// job makes a job from a record with a submit time, a size and a run time.
 func (s *reader) job(r *record, size, line int) error {
 	job, recorded := s.blank()
 	job.Submit = s.w.Epoch.Add(duration(r[fieldSubmit]))

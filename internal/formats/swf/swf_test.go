@@ -96,8 +96,8 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestSWFRules checks that every dirty record falls under its rule, that none of them
-// is lost, and that a strict reader names its line.
+// TestSWFRules checks that every dirty record falls under its rule, that no record is lost, and
+// that the error of a strict reader names the line.
 func TestSWFRules(t *testing.T) {
 	const good = "1 10 0 60 4 -1 -1 4 600 -1 1 12 3 7 1 1 -1 -1\n"
 	tests := []struct{ record, rule, want string }{
@@ -155,7 +155,7 @@ func TestReadErrors(t *testing.T) {
 	}
 }
 
-// TestSWFChanged checks that who changes a job changes its record.
+// TestSWFChanged checks that a change of a job changes its record.
 func TestSWFChanged(t *testing.T) {
 	w := readSWF(t, smallSWF)
 	w.Jobs.Change(0, func(j *hpc.Job) { j.Tasks, j.RunTime = 6, 90*time.Second })
@@ -209,8 +209,8 @@ func TestSWFRoundTrip(t *testing.T) {
 	}
 }
 
-// TestWriteSWFNames writes a workload that does not come from a log: names get
-// numbers, arrays become records, and what has no place is counted.
+// TestWriteSWFNames writes a workload that does not come from a log. Names get numbers, arrays
+// become records, and facts that the format cannot express are counted.
 func TestWriteSWFNames(t *testing.T) {
 	w := readEvents(t, `
 -dt 0  -e submit_batch_job | -J a -sim-walltime 30 --uid=ann -A x -p batch -q normal -t 10 -N 2 -n 8
@@ -248,7 +248,7 @@ func TestWriteSWFNames(t *testing.T) {
 	}
 }
 
-// records returns the lines of a log that are no comments.
+// records returns the lines of a log without its comments.
 func records(t *testing.T, text []byte) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -260,9 +260,9 @@ func records(t *testing.T, text []byte) []byte {
 	return b.Bytes()
 }
 
-// TestRealSWF writes every log again, record by record as it was. The way through a
-// trace takes a minute for all of them; without RMREPLAY_LONG_TESTS it is taken by the
-// first jobs of each log.
+// TestRealSWF writes every log again, record by record as it was. It also writes the logs through
+// a trace, which takes a minute for all of them. Without RMREPLAY_LONG_TESTS it does so only for
+// the first jobs of each log.
 func TestRealSWF(t *testing.T) {
 	paths, err := filepath.Glob(filepath.Join(sharedData(t, "swf"), "*.swf.gz"))
 	if err != nil || len(paths) == 0 {
@@ -352,7 +352,7 @@ func FuzzRead(f *testing.F) {
 		if err != nil {
 			return
 		}
-		// What is written is read again as the same jobs.
+		// The same jobs are read from the written log.
 		once := writeSWF(t, w)
 		again, err := swf.Read(strings.NewReader(once), "fuzz", workload.ReadOptions{})
 		if err != nil {
@@ -364,8 +364,8 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// TestSWFNumbers: jobs are found by their numbers however far apart these are, and the
-// numbers say nothing of how much memory a log may take.
+// TestSWFNumbers checks that jobs are found by their numbers even if these are far apart. The
+// memory for a log must not depend on the size of the numbers.
 func TestSWFNumbers(t *testing.T) {
 	var log strings.Builder
 	for i, number := range []int64{7, 900_000_000_000, 3, 60_000, 900_000_000_000, -5, 130_000} {

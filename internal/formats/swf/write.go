@@ -58,7 +58,7 @@ func writeLine(out *bufio.Writer, text string) { _, _ = out.WriteString(text + "
 // holds are the fields of a request that an SWF record can express.
 var holds = workload.FieldSet("Name", "User", "Group", "Partition", "QOS", "TimeLimit", "Tasks", "MemPerCPU")
 
-// lost counts what the record of a job does not say.
+// lost counts facts that the record of a job does not express.
 func (s *writer) lost(job *hpc.Job) {
 	s.losses.Request(job, holds)
 	if before, ok := strings.CutPrefix(job.Dependency, "afterany:"); ok && !strings.ContainsAny(before, ":,?") {
@@ -80,7 +80,7 @@ func (s *writer) lost(job *hpc.Job) {
 	}
 }
 
-// writer knows the numbers that names and jobs have in the log.
+// writer has the numbers of names and jobs in the log.
 type writer struct {
 	wl    *workload.Workload
 	jobs  workload.Jobs // in the order of the log
@@ -166,7 +166,7 @@ func (s *writer) nameNumbers() {
 	}
 }
 
-// numberJobs numbers the records from 1, unless the ID of every job is a number of its own.
+// numberJobs numbers the records from 1, unless the IDs of all jobs are different numbers.
 func (s *writer) numberJobs() {
 	seen := make(map[int64]bool, s.jobs.Len())
 	numeric := true
@@ -204,7 +204,7 @@ func (s *writer) header(out *bufio.Writer) {
 		return found && strings.TrimSpace(key) == "UnixStartTime"
 	}
 	at := slices.IndexFunc(comments, isStart)
-	if at >= 0 { // another one, which stood behind a record, would now be heeded
+	if at >= 0 { // a reader would now use a second one that stood after a record
 		comments = append(comments[:at+1], slices.DeleteFunc(comments[at+1:], isStart)...)
 	}
 	switch {
@@ -229,7 +229,7 @@ func (s *writer) header(out *bufio.Writer) {
 	}
 }
 
-// nameLines write which names stand for which numbers. The format defines comments for queues
+// nameLines returns comments with the names of the numbers. The format defines comments for queues
 // and partitions only; the others are notes for readers.
 func (s *writer) nameLines() []string {
 	var comments []string
@@ -292,7 +292,7 @@ func (n *names) record(job *hpc.Job, base hpc.Time) record {
 	r[fieldSubmit] = decimalSeconds(job.Submit.Sub(base))
 	r[fieldRequested].mantissa = int64(workload.CPUs(&job.Request))
 	if d, ends := workload.Occupied(job.RunTime, job.TimeLimit); ends {
-		// A run time of more than the limit stays as the log has it.
+		// A run time above the limit stays as in the log.
 		r[fieldRunTime] = decimalSeconds(d)
 		if job.RunTime != hpc.Unlimited {
 			r[fieldRunTime] = decimalSeconds(job.RunTime)

@@ -157,8 +157,8 @@ func TestReadTraceErrors(t *testing.T) {
 	}
 }
 
-// TestReadTraceEpoch: what relative times count from, and when a workload begins, where the
-// header does not say.
+// TestReadTraceEpoch checks from when relative times count, and when a workload begins, if the
+// header does not say it.
 func TestReadTraceEpoch(t *testing.T) {
 	const (
 		relative = `{"type":"job","id":"a","submit":10,"run_time_s":1}` + "\n"

@@ -20,7 +20,7 @@ func command(s int, job string, c rm.Command) input {
 	return input{at(s), func(e *sim.Engine) error { return e.Do(c) }}
 }
 
-// commandTest is what commands do to jobs on a machine of four processors.
+// commandTest describes the effect of commands on jobs on a machine of four processors.
 type commandTest struct {
 	jobs     []*hpc.Job
 	commands []input
@@ -177,7 +177,7 @@ func TestRefusedCommands(t *testing.T) {
 	})
 }
 
-// checkStorySorted compares the lines of a story, whatever their order.
+// checkStorySorted compares the lines of a story in any order.
 func checkStorySorted(t *testing.T, cfg sim.Config, inputs []input, want string) {
 	t.Helper()
 	got := map[string]int{}
@@ -198,7 +198,7 @@ func checkStorySorted(t *testing.T, cfg sim.Config, inputs []input, want string)
 	}
 }
 
-// Another number of nodes, or other ones by name, for a job that waits.
+// TestSetNodes gives a waiting job another number of nodes, or other named nodes.
 func TestSetNodes(t *testing.T) {
 	cfg := sim.Config{Policy: policy.FCFS, Cluster: &sim.Cluster{}}
 	for i := range 4 {
@@ -220,7 +220,8 @@ func TestSetNodes(t *testing.T) {
 `)
 }
 
-// What the simulator cannot do is an error that names it and what it can.
+// TestCapabilities checks the errors for commands that the simulator cannot carry out. They name
+// the command and the possible ones.
 func TestCapabilities(t *testing.T) {
 	e, err := sim.New(sim.Config{Processors: 4, Policy: policy.EASY})
 	if err != nil {
@@ -238,8 +239,8 @@ func TestCapabilities(t *testing.T) {
 	}
 }
 
-// Whatever is done to jobs, and under every policy: no processor is used twice, every job
-// ends once, none runs while it is held, and a simulation in small steps is the same.
+// TestRandomCommands checks random commands under every policy. No processor is used twice, every
+// job ends once, no held job runs, and a simulation in small steps gives the same events.
 func TestRandomCommands(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		n := func(name string, from, to int) int { return rapid.IntRange(from, to).Draw(rt, name) }

@@ -19,8 +19,8 @@ type demand struct {
 	minNodes, maxNodes int // maxNodes is 0 for any number
 	tasksPerNode       int // at most; 0 for any number
 	perNode, perTask   []int64
-	// among are the nodes on which it may run, in the order of preference. The job named the
-	// first of them, and needs these: required is their number.
+	// among are the nodes on which the job may run, in the order of preference. The first of
+	// them are the nodes that the job names. It needs all of these; required is their number.
 	among    []int32
 	required int
 
@@ -28,7 +28,7 @@ type demand struct {
 	reservation string
 }
 
-// setKey has the options that decide on which nodes a job may run.
+// setKey has the options that restrict the nodes of a job.
 type setKey struct{ partition, constraint, nodes, exclude string }
 
 // demand computes the demand of a request. An error says why the job can never run.

@@ -64,17 +64,17 @@ type Engine struct {
 	timers  timers
 
 	jobs     []known          // in the order of submission
-	byID     map[string]int32 // their places by ID; nil until somebody asks for one
+	byID     map[string]int32 // their places by ID; nil until the first lookup
 	past     past
 	store    store
-	names    map[ownName][]*submission // of the jobs that have not ended; nil until a singleton comes
+	names    map[ownName][]*submission // of open jobs; nil until the first singleton
 	seq      int
 	arrivals []*Job // eligible, and not yet offered to the policy
-	presets  []*Job // waiting, and not the policy's
+	presets  []*Job // waiting; not in the policy
 	freed    bool   // there was a change since the policy was asked last
 	events   []rm.Event
 	outcomes []rm.Outcome // of events
-	taken    int          // how many of events the driver has
+	taken    int          // number of events that the driver has
 }
 
 var _ rm.ResourceManager = (*Engine)(nil)
@@ -339,7 +339,7 @@ func (e *Engine) report(ev rm.Event) {
 func (e *Engine) outcome(j *Job, state hpc.State) *rm.Outcome {
 	if e.cfg.Lean {
 		if state.Ended() && j.Start.IsZero() {
-			return e.newOutcome(rm.Outcome{State: state}) // says that the job never ran
+			return e.newOutcome(rm.Outcome{State: state}) // the job never ran
 		}
 		return nil
 	}
@@ -354,7 +354,7 @@ func (e *Engine) outcome(j *Job, state hpc.State) *rm.Outcome {
 	if n := e.machine.nodes; n != nil {
 		o.Nodes, o.NodeCount, o.TRES = n.hosts(j), len(j.placement.nodes), n.tres(j)
 		o.Partition = j.demand.partition.Name
-		if !j.of.preset { // preset jobs run in the barrier, which is no reservation of the workload
+		if !j.of.preset { // preset jobs run in the barrier, which is not the workload's
 			o.Reservation = j.demand.reservation
 		}
 	}

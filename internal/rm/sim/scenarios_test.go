@@ -148,7 +148,7 @@ func inputs(s rmtest.Scenario) []input {
 	return append(list, submissions(s.Jobs)...)
 }
 
-// schedule is what became of every job and task, in the order of their submission.
+// schedule describes the outcome of every job and task, in the order of their submission.
 func schedule(events []rm.Event) string {
 	var order []string
 	rows := map[string]string{}

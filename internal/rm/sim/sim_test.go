@@ -25,8 +25,8 @@ const epoch = 1_000_000 * hpc.Second
 // at is an instant in seconds after the epoch of the tests.
 func at(s int) hpc.Time { return epoch.Add(time.Duration(s) * time.Second) }
 
-// job is a job of ada's that runs run seconds on n processors, with a time limit of limit
-// seconds, and with the changes.
+// job returns a job of user ada. It runs run seconds on n processors with a time limit of limit
+// seconds. The changes are applied to it.
 func job(id string, submit, n, run, limit int, changes ...func(*hpc.Job)) *hpc.Job {
 	j := &hpc.Job{ID: id, Submit: at(submit)}
 	j.User, j.Tasks = "ada", n
@@ -54,7 +54,7 @@ func submissions(jobs []*hpc.Job) []input {
 	return list
 }
 
-// tb is what testing.T and rapid.T have in common.
+// tb has the common methods of testing.T and rapid.T.
 type tb interface {
 	Helper()
 	Fatal(...any)
@@ -103,7 +103,7 @@ func play(t tb, cfg sim.Config, inputs []input, step time.Duration) []rm.Event {
 	}
 }
 
-// story writes what happened, one line an event: "10 started a on n1".
+// story writes the events, one a line: "10 started a on n1".
 func story(events []rm.Event) string {
 	var b strings.Builder
 	for _, ev := range events {
@@ -207,8 +207,7 @@ func drawMachine(t *rapid.T) (cfg sim.Config, processors int) {
 	return cfg, processors
 }
 
-// TestInvariants checks what must hold for every schedule, for every policy, on pools and
-// on nodes.
+// TestInvariants checks properties of every schedule, for every policy, on pools and on nodes.
 func TestInvariants(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cfg, processors := drawMachine(t)
@@ -234,8 +233,8 @@ func TestSmallSteps(t *testing.T) {
 	})
 }
 
-// checkSchedule checks that no processor is used twice, that no job starts before it may or
-// runs longer than it may, and that every job ends.
+// checkSchedule checks that no processor is used twice, that every job starts no earlier and runs
+// no longer than allowed, and that every job ends.
 func checkSchedule(t *rapid.T, jobs []*hpc.Job, events []rm.Event, processors int) {
 	byID := map[string]*hpc.Job{}
 	for _, j := range jobs {

@@ -31,24 +31,24 @@ type submission struct {
 	waiters []*condition // conditions of other submissions on this one
 }
 
-// known is what the engine knows of a submission: all of it until it has ended, and from
-// then on its ID and how it ended.
+// known is what the engine knows of a submission. After the submission's end it keeps only the ID
+// and the outcome.
 type known struct {
 	id string
 	*submission
 }
 
-// past stands for the submissions that have ended, or were refused: a dependency can ask no
-// more of them. An array is kept, because dependencies may name its tasks.
+// past represents the submissions that have ended or were refused, because dependencies need no
+// more of them. An array stays as it is, because dependencies may name its tasks.
 type past struct{ well, badly, refused submission }
 
-// store allocates many submissions at a time, and as many jobs.
+// store allocates submissions and their jobs in large blocks.
 type store struct {
 	submissions []submission
 	jobs        []Job
 }
 
-// storeChunk is how many are allocated at once.
+// storeChunk is the number of elements of one allocation.
 const storeChunk = 64
 
 func (s *store) submission() *submission {
@@ -96,7 +96,7 @@ func (e *Engine) forget(s *submission) {
 		what = &e.past.badly
 	}
 	e.jobs[s.number-1].submission = what
-	for i := range s.jobs { // a timer may still lead there
+	for i := range s.jobs { // a timer may still refer to it
 		s.jobs[i].Request = nil
 	}
 	*s = submission{}
@@ -216,7 +216,7 @@ func (e *Engine) setDeadline(s *submission) {
 	}
 }
 
-// offer makes jobs of a submission eligible, as many as may run at once.
+// offer makes jobs of a submission eligible, up to the number that may run at once.
 func (s *submission) offer(e *Engine) {
 	if s.open == 0 || s.onHold || !s.begun || s.needs != nil {
 		return
@@ -289,7 +289,7 @@ type needs struct {
 	of   *submission
 	left int  // number of conditions that are not met
 	any  bool // one condition is enough
-	dead int  // number of conditions that never will be met
+	dead int  // number of conditions that can never be met
 	all  int
 }
 
@@ -383,7 +383,7 @@ func (e *Engine) sameName(job *hpc.Job) []*submission {
 
 // lookAtAll checks the conditions of a new submission, which may be met already.
 func (e *Engine) lookAtAll(s *submission) {
-	deps, _ := sbatch.ParseDependency(s.job.Dependency) // it was read before
+	deps, _ := sbatch.ParseDependency(s.job.Dependency) // checked by await
 	for _, d := range deps.List {
 		on := e.find(d.Job)
 		if on == nil {
@@ -396,8 +396,8 @@ func (e *Engine) lookAtAll(s *submission) {
 	}
 }
 
-// look checks whether a condition on a submission is decided, and lets the one that
-// waits go, or counts it out. It reports whether it was.
+// look checks whether a condition on a submission is decided, and reports that. It counts a
+// condition as met (after the condition's delay) or as one that can never be met.
 func (c *condition) look(e *Engine, on *submission) (decided bool) {
 	met, never := c.state(on)
 	switch {
@@ -457,7 +457,7 @@ func (g *needs) meet(e *Engine) {
 	}
 }
 
-// fail records that a condition never will be met. The job waits for ever, as in Slurm, unless it
+// fail records that a condition can never be met. The job waits for ever, as in Slurm, unless it
 // requests its cancellation in that case (--kill-on-invalid-dep).
 func (g *needs) fail(e *Engine) {
 	g.dead++

@@ -16,7 +16,7 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// The notes that count what several jobs in place of an array cannot express.
+// The notes count what several jobs cannot express in place of an array.
 const (
 	// NoteLimit counts arrays with a limit on how many of their tasks run at once. Each of
 	// the jobs has that limit for itself.
@@ -33,7 +33,7 @@ type Part struct {
 	Alone bool  // one task, as a job that is no array
 }
 
-// task returns what a dependency on task i of the part names.
+// task returns the name of task i of the part in a dependency.
 func (p *Part) task(i int) string {
 	if p.Alone {
 		return p.Job.ID
@@ -164,10 +164,10 @@ func BeginWhenEligible(job *hpc.Job, start hpc.Time) bool {
 	return true
 }
 
-// Split makes a job of its own, called ARRAY_TASK, of each task of an array that runs at an
-// instant according to the record, and removes tasks that had ended by then. It rewrites the
-// dependencies on such an array. It returns how many jobs it added or changed. An array without
-// a record of its single tasks stays unchanged.
+// Split divides each array that has a running task at an instant, according to the record. Each
+// running task becomes its own job, called ARRAY_TASK. Split removes tasks that had ended by
+// then, and rewrites the dependencies on such an array. It returns how many jobs it added or
+// changed. An array without a record of its single tasks stays unchanged.
 func Split(w *workload.Workload, at hpc.Time) (n int) {
 	arrays := make(Parts)
 	var running []*hpc.Job
@@ -240,7 +240,7 @@ func splitArray(job *hpc.Job, at hpc.Time) (parts []*Part, split bool) {
 	return parts, true
 }
 
-// taskOf returns a task of an array as a job of its own.
+// taskOf returns a task of an array as its own job.
 func taskOf(array *hpc.Job, task int) *hpc.Job {
 	job, fate := *array, array.Recorded.OfTask(task)
 	job.ID += "_" + strconv.Itoa(task)
@@ -331,7 +331,7 @@ func (p *Part) Join(task *hpc.Job, tasks []int) {
 	}
 }
 
-// Record sets what became of some tasks of the part.
+// Record sets the recorded fate of some tasks of the part.
 func (p *Part) Record(task *hpc.Job, tasks []int) {
 	whole, part := p.Job.Recorded, task.Recorded
 	for _, i := range tasks {

@@ -31,8 +31,7 @@ func TestIndexList(t *testing.T) {
 	})
 }
 
-// TestJoin checks that an array of several joined tasks says of each of them what the task
-// itself did.
+// TestJoin checks that an array of several joined tasks has each task's own record.
 func TestJoin(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var tasks []*hpc.Job
@@ -151,7 +150,7 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-// TestSplitRunning checks that nothing is left of an array all of whose tasks run.
+// TestSplitRunning checks that nothing of an array is left if all its tasks run.
 func TestSplitRunning(t *testing.T) {
 	at := hpc.Unix
 	w := &workload.Workload{Jobs: workload.JobsOf(&hpc.Job{

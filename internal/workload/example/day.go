@@ -116,7 +116,7 @@ func (g *generator) arrivals() []hpc.Time {
 	return list
 }
 
-// kind is one kind of job: how frequent it is, and how it is made.
+// kind is one kind of job, with its frequency and a function that makes it.
 type kind struct {
 	share int // per cent
 	make  func(*generator, *hpc.Job)

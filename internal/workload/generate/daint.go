@@ -33,7 +33,7 @@ const (
 	dayJobs    = 6025
 	presetJobs = 783
 	newJobs    = dayJobs - presetJobs
-	mcJobs     = 2409 // of the new ones
+	mcJobs     = 2409 // of the new jobs
 	otherJobs  = 169  // of the new ones, in other partitions than normal
 
 	fiveDaysJobs = 35162 // of the five days of section VI.C
@@ -166,7 +166,7 @@ const (
 	maxJobsPerDay = 50000
 )
 
-// daint is a workload that is being made.
+// daint is a workload under construction.
 type daint struct {
 	rng     *rand.Rand
 	people  *people
@@ -195,13 +195,13 @@ func (k kind) feature() string { return [...]string{"gpu", "mc"}[k] }
 // String returns the name of the kind for people.
 func (k kind) String() string { return [...]string{"GPU", "multicore"}[k] }
 
-// first and count say which nodes are of the kind; nodes count from 1.
+// first and count give the nodes of the kind; nodes count from 1.
 func (k kind) first() int    { return [...]int{1, gpuNodes + 1}[k] }
 func (k kind) count() int    { return [...]int{gpuNodes, mcNodes}[k] }
 func (k kind) cpus() int     { return [...]int{gpuNodeCPUs, mcNodeCPUs}[k] }
 func (k kind) load() float64 { return [...]float64{gpuLoad, mcLoad}[k] }
 
-// dayWork returns the node-hours that the jobs of a day are to ask for.
+// dayWork returns the node-hours that the jobs of a day should ask for.
 func (k kind) dayWork() float64 { return 24 * float64(k.count()) * k.load() }
 
 // draw decides how many jobs each day has, and the size and run time of each.

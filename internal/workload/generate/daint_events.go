@@ -9,7 +9,7 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// site is a reservation that exists on every day, on nodes of its own.
+// site is a reservation that exists on every day. No other site has its nodes.
 type site struct {
 	name          string
 	kind          kind

@@ -94,7 +94,7 @@ func (p *person) limit(rng *rand.Rand, need, most time.Duration) time.Duration {
 	return most
 }
 
-// usage returns the usage of everybody when the window begins: a week of the machine,
+// usage returns the users' fair-share usage when the window begins: a week of the machine,
 // divided by activity.
 func (p *people) usage() []hpc.Usage {
 	const week = 7 * 86400 * (gpuNodes*gpuNodeCPUs + mcNodes*mcNodeCPUs)

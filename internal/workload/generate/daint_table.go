@@ -72,8 +72,8 @@ func newDraft(rng *rand.Rand, size, duration int) *draft {
 	return d
 }
 
-// timeoutShares is the share of the jobs of each duration class that end at their time
-// limit. It grows with the duration, because nobody can ask for more than a day.
+// timeoutShares is the share of the jobs of each duration class that end at their time limit. It
+// grows with the duration, because no job can ask for more than a day.
 var timeoutShares = [6]float64{0.03, 0.05, 0.06, 0.10, 0.20, 0.25}
 
 // table draws a draft for every job of Table I, in random order.
@@ -172,7 +172,7 @@ func (d *draft) toLimit() {
 // work returns the node-hours of the job.
 func (d *draft) work() float64 { return float64(d.nodes) * d.runTime.Hours() }
 
-// habit is a time limit that people ask for, and how often they do.
+// habit is a time limit that people ask for, and its frequency.
 type habit struct {
 	limit time.Duration
 	share float64

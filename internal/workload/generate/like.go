@@ -15,7 +15,7 @@ import (
 
 // LikeOptions are the options of [Like].
 type LikeOptions struct {
-	Jobs int // as many as the model has if 0
+	Jobs int // the model's number if 0
 	Seed uint64
 }
 
@@ -94,7 +94,7 @@ func newRateClock(jobs []*hpc.Job) *rateClock {
 		counts[c.hour(job.Submit)]++
 	}
 	for t := first - first%hpc.Time(time.Hour); t <= last; t = t.Add(time.Hour) {
-		spans[c.hour(t)]++ // how often the log has this hour
+		spans[c.hour(t)]++ // number of occurrences of this hour
 	}
 	mean := float64(len(jobs)) / last.Sub(first).Hours()
 	c.cumulative = make([]float64, c.hours+1)
@@ -143,7 +143,7 @@ func (c *rateClock) real(x float64) hpc.Time {
 	return c.origin.Add(time.Duration(h * float64(time.Hour)).Round(time.Second))
 }
 
-// userHabits is what users submit, and in which order.
+// userHabits has the users' requests and the order of their submissions.
 type userHabits struct {
 	users    []*userHabit
 	activity []float64 // cumulative
@@ -152,7 +152,7 @@ type userHabits struct {
 	user     *userHabit
 }
 
-// userHabit is what one user submits.
+// userHabit has one user's requests.
 type userHabit struct {
 	jobs  []*hpc.Job
 	alike map[request][]*hpc.Job

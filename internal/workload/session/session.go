@@ -48,8 +48,8 @@ import (
 // never is the end of jobs without a recorded end. It is after every other instant.
 const never = hpc.Time(1<<63 - 1)
 
-// ErrNoRecord says that the workload has no recorded ends of jobs. Without them, nobody can
-// tell which session waited for which.
+// ErrNoRecord means that the workload has no recorded ends of jobs. Without them it is unknown
+// which session waited for which.
 var ErrNoRecord = errors.New("no job of the workload has a recorded end")
 
 // Session is a period of work of a user: consecutive jobs without a long gap.
@@ -69,8 +69,7 @@ type Session struct {
 	from, to int
 }
 
-// Graph is what one user did: the user's sessions in the order of their starts, and which
-// session depends on which.
+// Graph has one user's sessions in the order of their starts, and the dependencies between them.
 type Graph struct {
 	User     string
 	Sessions []Session

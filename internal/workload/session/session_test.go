@@ -149,7 +149,7 @@ func drawWorkload(t *rapid.T) *workload.Workload {
 	return w
 }
 
-// The edges and the statistics equal those that the definitions give by brute force.
+// The edges and the statistics equal those computed by brute force from the definitions.
 func TestReductionProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		by := Delimitation{rapid.SampledFrom([]Method{Arrival, Last, Max}).Draw(t, "method"), time.Duration(rapid.IntRange(0, 4).Draw(t, "threshold")) * time.Minute}
@@ -229,7 +229,7 @@ func TestReductionProperty(t *testing.T) {
 	})
 }
 
-// A hundred thousand jobs at once and as many after them have 10^10 edges.
+// A hundred thousand jobs at once, followed by a hundred thousand more, have 10^10 edges.
 func TestManyEdges(t *testing.T) {
 	const n = 100_000
 	w := &workload.Workload{}

@@ -124,8 +124,7 @@ func (a *Anonymizer) configLine(line string) (string, error) {
 	return strings.Join(out, " "), nil
 }
 
-// configValue returns the new value of a key. It returns an empty value if the key is to be
-// removed.
+// configValue returns the new value of a key. An empty value means that the key is removed.
 func (a *Anonymizer) configValue(key, value string) (string, error) {
 	bare := strings.Trim(value, `"`)
 	switch key {

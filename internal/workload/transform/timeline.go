@@ -69,11 +69,11 @@ func dependsOn(job *hpc.Job) []string {
 // mostJobs is the largest number of jobs that repetition may produce.
 const mostJobs = 20_000_000
 
-// Repeat appends copies of the workload until it occurs the given number of times. Each
-// copy is shifted by whole days, so that the hours of the day stay. IDs of jobs in the
-// first copy end in "~2", in the next one in "~3", and so on. So do the names of
-// reservations, except those that an action creates. What happened before the window is not repeated. It returns an error if
-// times is below 1. The step fails if the result exceeds mostJobs.
+// Repeat appends copies of the workload until it occurs the given number of times. Each copy is
+// shifted by whole days, so that the hours of the day stay. IDs of jobs in the first copy end in
+// "~2", in the next one in "~3", and so on. So do the names of reservations, except those that an
+// action creates. Events before the window are not repeated. Repeat returns an error if times is
+// below 1. The step fails if the result exceeds mostJobs.
 func Repeat(times int) (Step, error) {
 	if times < 1 {
 		return Step{}, fmt.Errorf("%d: not a number of times (want 1 or more)", times)

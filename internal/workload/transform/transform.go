@@ -1,10 +1,10 @@
-// Package transform changes workloads, to ask what would have happened if users had known
-// their run times, if jobs had arrived faster, or if there had been more of them. Each
-// [Step] is one such change. [Apply] applies steps in order and notes them in the workload,
+// Package transform changes workloads. The changed workloads show what would have happened if
+// users had known their run times, if jobs had arrived faster, or if there had been more jobs.
+// Each [Step] is one such change. [Apply] applies steps in order and notes them in the workload,
 // so that a result can be traced to the changes of its input.
 //
-// Random steps draw from a seed. Each step has its own generator, so that it does not
-// depend on how much the steps before it drew.
+// Random steps draw from a seed. Each step has its own generator, so that it does not depend on
+// how much the steps before it drew.
 package transform
 
 import (
@@ -31,7 +31,7 @@ type Step struct {
 	Apply func(w *workload.Workload, env *Environment) (int, error)
 }
 
-// Environment is what steps need besides the workload.
+// Environment has the data that steps need besides the workload.
 type Environment struct {
 	Seed uint64
 	// Partitions are the partitions of the cluster, or nil if the cluster is unknown.
@@ -45,13 +45,13 @@ func (env *Environment) note(format string, args ...any) {
 	env.notes = append(env.notes, fmt.Sprintf(format, args...))
 }
 
-// Partition is what steps need to know about a partition.
+// Partition has the facts about a partition that steps use.
 type Partition struct {
 	MaxTime time.Duration // hpc.Unlimited without one
 	Nodes   int
 }
 
-// Result says what a step did.
+// Result describes the effect of a step.
 type Result struct {
 	Step    string `json:"step"`
 	Changed int    `json:"jobs_changed"`

@@ -127,8 +127,8 @@ func TestTimeLimitAccuracy(t *testing.T) {
 	}
 }
 
-// TestShare: about the given share of the jobs is changed, and the same ones with the same
-// seed.
+// TestShare: about the given share of the jobs is changed, and the same seed changes the same
+// jobs.
 func TestShare(t *testing.T) {
 	day, _ := example.Example(1)
 	w, results := apply(t, day, Environment{Seed: 3}, must(TimeLimitAccuracy(1.5, 0.3)))
@@ -203,7 +203,7 @@ func TestSwitches(t *testing.T) {
 			got = append(got, j.ID)
 		}
 	}
-	// p is running already, a is small, d is short.
+	// p runs already, a is small, and d is short.
 	if diff := cmp.Diff([]string{"b", "c"}, got); diff != "" || results[0].Changed != 2 {
 		t.Errorf("%s%+v", diff, results)
 	}
@@ -273,8 +273,8 @@ func TestRepeat(t *testing.T) {
 	}
 }
 
-// Without a window everything is repeated, from the first input to the last. A job that
-// asks for a reservation asks for the one of its copy.
+// Without a window everything is repeated, from the first input to the last. A job that asks for
+// a reservation asks for the one of its own copy.
 func TestRepeatFromTheFirstInput(t *testing.T) {
 	at := func(s int) hpc.Time { return epoch.Add(time.Duration(s) * time.Second) }
 	reservation := func(name string) hpc.ReservationEvent {
@@ -316,8 +316,8 @@ func TestRepeatFromTheFirstInput(t *testing.T) {
 	}
 }
 
-// TestWindow is Fig. 2 of the paper: what runs, waits, is reserved or is out of service at
-// the start of the window is so in the result.
+// TestWindow is Fig. 2 of the paper. The result has the state at the start of the window: running
+// and waiting jobs, reservations, and nodes out of service.
 func TestWindow(t *testing.T) {
 	hour := func(h float64) hpc.Time { return epoch.Add(time.Duration(h * float64(time.Hour))) }
 	recorded := func(id string, submit, start, end float64, nodes string) *hpc.Job {

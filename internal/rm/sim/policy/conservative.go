@@ -12,11 +12,11 @@ type conservative struct {
 	queue   []*sim.Job
 }
 
-// Conservative is conservative backfilling (Mu'alem and Feitelson, IEEE TPDS 12(6), 2001,
-// fig. 1): every job gets a reservation when it arrives, at the earliest instant at which
-// it delays no other, and never starts later than that instant. When something ends
-// before its time limit the schedule is compressed: in the order of arrival, each job
-// gives up its reservation and takes the earliest one that there is now.
+// Conservative is conservative backfilling (Mu'alem and Feitelson, IEEE TPDS 12(6), 2001, fig.
+// 1). Every job gets a reservation when it arrives, at the earliest instant at which it delays no
+// other job. It never starts later than that instant. When a job ends before its time limit, the
+// policy compresses the schedule: in the order of arrival, each job gives up its reservation and
+// takes the earliest one that is now possible.
 func Conservative(m *sim.Machine) sim.Policy { return &conservative{machine: m} }
 
 // Add implements [sim.Policy].
@@ -26,7 +26,7 @@ func (p *conservative) Add(j *sim.Job) {
 	}
 }
 
-// start gives a job its reservation, and starts it if that is for now.
+// start gives a job its reservation. If the reservation begins now, start starts the job.
 func (p *conservative) start(j *sim.Job) bool {
 	if p.machine.Reserve(j) != p.machine.Now() {
 		return false

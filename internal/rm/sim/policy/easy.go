@@ -10,25 +10,26 @@ import (
 // easy is EASY backfilling on a pool of processors with one priority job.
 type easy struct {
 	machine *sim.Machine
-	queue   sim.Queue // those behind the head
+	queue   sim.Queue // the jobs after the head
 	head    *sim.Job  // the priority job, which does not fit; nil if none waits
 	shadow  hpc.Time  // when the head will fit
 	extra   int       // processors that it will leave over then
 }
 
-// EASY is the aggressive backfilling of Lifka ("The ANL/IBM SP Scheduling System",
-// JSSPP 1995) with the rules of the scheduler that "Replay with Feedback" (FGCS 2024)
-// used, whose results it reproduces:
+// EASY is the aggressive backfilling of Lifka ("The ANL/IBM SP Scheduling System", JSSPP 1995).
+// It follows the rules of the scheduler that "Replay with Feedback" (FGCS 2024) used, and
+// reproduces the results of that paper:
 //
-//   - The head of the queue is the one job with a reservation. Its shadow time is found
-//     by walking the running jobs in the order of start + time limit until it fits, and
-//     what that last job leaves over is extra; others that are due at the same instant
-//     are not counted.
-//   - When jobs end, both are computed anew, and the queue is scanned in order: a job
-//     starts if it fits and either ends by the shadow time or is no larger than extra.
-//   - A job that arrives starts if it fits and, where there is a head, by the same rule.
+//   - Only the head of the queue has a reservation. To find its shadow time, EASY goes through
+//     the running jobs in the order of start + time limit until the head fits. The processors
+//     that the last of these jobs leaves over are extra. Other jobs that are due at the same
+//     instant do not count.
+//   - When jobs end, EASY computes both anew and scans the queue in order. A job starts if it
+//     fits and either ends by the shadow time or is no larger than extra.
+//   - A job that arrives starts if it fits. If the queue has a head, the job must also meet the
+//     same rule.
 //
-// These rules are for pools; on nodes it is [Textbook] EASY.
+// These rules are for pools. On nodes, EASY is [Textbook] EASY.
 func EASY(m *sim.Machine) sim.Policy {
 	if !m.IsPool() {
 		return newEASY(m, arrival, TieRules{})
@@ -93,10 +94,10 @@ func (p *easy) Schedule() {
 	p.extra = p.queue.Backfill(m.Free(), p.extra, p.within(), m.Start)
 }
 
-// foresee computes when the head will fit, and what it will leave over.
+// foresee computes when the head will fit, and how many processors it will leave over.
 func (p *easy) foresee() { p.shadow, p.extra, _ = p.machine.Shadow(p.head.Size) }
 
-// within is how long a job may run that ends by the shadow time. Where there is none no
+// within returns how long a job may run that ends by the shadow time. Without a shadow time, no
 // job delays the head.
 func (p *easy) within() time.Duration {
 	if p.shadow == hpc.Never {

@@ -6,14 +6,14 @@ import (
 	"rmreplay/internal/rm/sim"
 )
 
-// fcfs is a queue of which only the head may start.
+// fcfs is a queue. Only its first job may start.
 type fcfs struct {
 	machine *sim.Machine
 	queue   []*sim.Job
 }
 
-// FCFS starts the jobs strictly in the order in which they became eligible: one that
-// does not fit holds up all behind it.
+// FCFS starts the jobs strictly in the order in which they became eligible. A job that does not
+// fit holds up all jobs behind it.
 func FCFS(m *sim.Machine) sim.Policy { return &fcfs{machine: m} }
 
 // Add implements [sim.Policy].

@@ -45,8 +45,8 @@ func TestFeedbackPaper(t *testing.T) {
 		policy     sim.NewPolicy
 		processors int
 		perf       float64
-		want       string // makespan, mean and max wait, days; ours
-		paper      string // where it differs
+		want       string // makespan, mean and max wait, days: our results
+		paper      string // the paper's result, if it differs
 	}{
 		{"EASY", EASY, 100, 1, "332.91 0.07 4.07", ""},
 		{"FCFS", FCFS, 100, 1, "333.10 4.51 11.79", ""},
@@ -64,8 +64,7 @@ func TestFeedbackPaper(t *testing.T) {
 	}
 }
 
-// measure returns the makespan after the first submission and the mean and the maximal
-// wait, in days.
+// measure returns the makespan after the first submission and the mean and maximal wait, in days.
 func measure(t *testing.T, cfg sim.Config, jobs []*hpc.Job) string {
 	t.Helper()
 	submitted := make(map[string]hpc.Time, len(jobs))
@@ -87,10 +86,10 @@ func measure(t *testing.T, cfg sim.Config, jobs []*hpc.Job) string {
 	return fmt.Sprintf("%.2f %.2f %.2f", last.Sub(jobs[0].Submit).Seconds()/day, wait/n/day, longest/day)
 }
 
-// TestPyss compares the start times of three logs with those of the EASY scheduler of the
-// pyss simulator (as in Gaussier, Glesser, Reis and Trystram, SC'15). The reference files
-// hold both its input, after its own filters, and its schedule. Under its order of what
-// happens at one instant all start times agree.
+// TestPyss compares the start times of three logs with those of the EASY scheduler of the pyss
+// simulator (as in Gaussier, Glesser, Reis and Trystram, SC'15). The reference files hold its
+// input, after its own filters, and its schedule. All start times agree if both simulators have
+// the same order of events at one instant.
 func TestPyss(t *testing.T) {
 	for _, log := range []struct {
 		name             string
@@ -115,8 +114,8 @@ func TestPyss(t *testing.T) {
 	}
 }
 
-// readPyss reads a schedule of pyss: the jobs in the order of their submission, and the
-// seconds at which they start. Its lines are in the order of the jobs' ends.
+// readPyss reads a schedule of pyss. It returns the jobs in the order of their submission, and
+// the seconds at which they start. The lines of a schedule are in the order of the jobs' ends.
 func readPyss(t *testing.T, path string) ([]*hpc.Job, map[string]int) {
 	t.Helper()
 	f, err := os.Open(path)
@@ -152,9 +151,9 @@ func readPyss(t *testing.T, path string) ([]*hpc.Job, map[string]int) {
 	return hpcJobs(list), starts
 }
 
-// BenchmarkEASY simulates generated jobs that overload a machine of 1,024 processors, so
-// that the queue grows with their number: at the end most of them wait. The time per job
-// must grow at most with the logarithm of their number.
+// BenchmarkEASY simulates generated jobs that overload a machine of 1,024 processors. The queue
+// grows with the number of jobs: at the end most of them wait. The time per job must grow at most
+// with the logarithm of that number.
 func BenchmarkEASY(b *testing.B) {
 	for _, n := range []int{10_000, 30_000, 100_000, 300_000, 1_000_000} {
 		b.Run(fmt.Sprintf("jobs=%d", n), func(b *testing.B) {
@@ -169,9 +168,9 @@ func BenchmarkEASY(b *testing.B) {
 	}
 }
 
-// overload is a workload of small jobs with long time limits and large ones with short
-// limits, the hardest mix for a scan: every part of the queue has a job that is small
-// enough and one that is short enough, and hardly any that is both.
+// overload is a workload of small jobs with long time limits and large jobs with short limits. It
+// is the hardest mix for a scan: every part of the queue has a job that is small enough and a job
+// that is short enough, and hardly any job is both.
 func overload(n int) []*hpc.Job {
 	list := make([]*refJob, n)
 	for i := range list {

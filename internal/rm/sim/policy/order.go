@@ -9,14 +9,14 @@ import (
 // order is an order of the queue: the job with the lowest key comes first.
 type order struct {
 	name string
-	// key is computed from what a scheduler can know of a job.
+	// key computes a job's place from the facts that a scheduler can know.
 	key func(facts) float64
 	// changes says that keys change while the jobs wait.
 	changes bool
 	doc     string
 }
 
-// facts are what a queue order goes by.
+// facts are the numbers from which a queue order computes its keys.
 type facts struct {
 	r float64 // time limit, seconds: the user's estimate of the run time
 	n float64 // processors
@@ -24,17 +24,16 @@ type facts struct {
 	w float64 // how long it has waited, seconds
 }
 
-// arrival is the order in which the jobs came.
+// arrival is the order in which the jobs arrived.
 var arrival = order{key: func(facts) float64 { return 0 }}
 
-// orders are the queue orders that EASY can be combined with. SAF is the one that
-// Carastan-Santos, de Camargo, Trystram and Zrigui, "One can only gain by replacing EASY
-// backfilling" (CCGrid 2019) recommend. WFP3 and UNICEF are from Tang, Lan, Desai and
-// Buettner, "Fault-aware, utility-based job scheduling on Blue Gene/P systems" (CLUSTER
-// 2009); F1 to F4 were found by regression in Carastan-Santos and de Camargo, "Obtaining
-// dynamic scheduling policies with simulation and machine learning" (SC'17, table 3),
-// which also has the forms of WFP3 and UNICEF used here. Their constants are those of the
-// printed functions; a test holds them against the unrounded ones.
+// orders are the queue orders that EASY can be combined with. Carastan-Santos, de Camargo,
+// Trystram and Zrigui recommend SAF in "One can only gain by replacing EASY backfilling" (CCGrid
+// 2019). WFP3 and UNICEF are from Tang, Lan, Desai and Buettner, "Fault-aware, utility-based job
+// scheduling on Blue Gene/P systems" (CLUSTER 2009). Carastan-Santos and de Camargo found F1 to
+// F4 by regression, in "Obtaining dynamic scheduling policies with simulation and machine
+// learning" (SC'17, table 3). That table also has the forms of WFP3 and UNICEF used here. The
+// constants are those of the printed functions; a test compares them with the unrounded ones.
 var orders = []order{
 	{name: "sjf", doc: "shortest time limit first", key: func(j facts) float64 { return j.r }},
 	{name: "ljf", doc: "longest time limit first", key: func(j facts) float64 { return -j.r }},
@@ -53,7 +52,7 @@ var orders = []order{
 		key: func(j facts) float64 { return j.r*math.Sqrt(j.n) + 5.30e5*math.Log10(j.s) }},
 }
 
-// unicef is the limit of its formula for jobs of one processor, whose logarithm is 0:
+// unicef computes the limit of its formula for jobs of one processor: their logarithm is 0, and
 // they come first.
 func unicef(j facts) float64 {
 	if j.n <= 1 {
@@ -75,6 +74,6 @@ func (o order) keys(m *sim.Machine) func(*sim.Job) float64 {
 	}
 }
 
-// policy is textbook EASY backfilling under this order: the head of the queue in the
-// order has the reservation, and the others are backfilled in the order.
+// policy is textbook EASY backfilling under this order. The first job in the order has the
+// reservation, and the others are backfilled in the order.
 func (o order) policy(m *sim.Machine) sim.Policy { return newEASY(m, o, TieRules{}) }

@@ -5,10 +5,10 @@ import (
 	"testing"
 )
 
-// Carastan-Santos and de Camargo (SC'17, table 3) print the constants of F1 to F4 with
-// three digits. Their simulator, of which a copy is public
-// (github.com/fredgrub/scheduling-simulator, src/tester), has the fitted function a f(r) x
-// b g(n) + c log10(s). Divided by a b it is the printed function, which orders jobs alike.
+// Carastan-Santos and de Camargo (SC'17, table 3) print the constants of F1 to F4 with three
+// digits. Their public simulator (github.com/fredgrub/scheduling-simulator, src/tester) has the
+// fitted function a f(r) x b g(n) + c log10(s). Divided by a b, it is the printed function. Both
+// order jobs alike.
 func TestLearnedConstants(t *testing.T) {
 	for _, tt := range []struct {
 		name    string

@@ -1,7 +1,7 @@
 // Package policy has the scheduling policies of the simulator, each with its source.
 //
-// [New] finds them by the names that the command line has. A policy of one's own is any
-// [sim.Policy]; docs/SIMULATOR.md builds one.
+// [New] finds a policy by its name on the command line. Other programs can use any [sim.Policy]
+// of their own; docs/SIMULATOR.md builds one.
 package policy
 
 import (
@@ -52,8 +52,8 @@ func Names() []string {
 	return names
 }
 
-// New returns the policy of a name. That of easy-textbook may have tie rules behind a
-// colon, as [TieRules] has them: "easy-textbook:extra=first,end=before".
+// New returns the policy of a name. The name easy-textbook may have tie rules after a colon, as
+// [TieRules] describes them: "easy-textbook:extra=first,end=before".
 func New(spec string) (sim.NewPolicy, error) {
 	name, options, hasOptions := strings.Cut(spec, ":")
 	for _, n := range all() {

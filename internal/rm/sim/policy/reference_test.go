@@ -26,8 +26,8 @@ type refJob struct {
 	promise                      int // of conservative backfilling
 }
 
-// reference is a slow and obvious scheduler: it keeps lists, sorts them, and counts
-// processors anew for every decision.
+// reference is a slow and obvious scheduler. It keeps lists, sorts them, and counts processors
+// anew for every decision.
 type reference struct {
 	processors     int
 	now            int
@@ -41,8 +41,8 @@ type reference struct {
 
 const forever = 1 << 40
 
-// free returns how many processors will be free at an instant if all running jobs end when
-// they are due.
+// free returns how many processors will be free at an instant if all running jobs end when they
+// are due.
 func (r *reference) free(at int) int {
 	free := r.processors
 	for _, j := range r.running {
@@ -132,9 +132,9 @@ func (r *reference) byDue() []*refJob {
 	return sorted
 }
 
-// foresee returns when a job will fit, and how many processors will be left over then:
-// counting up to the running job with which it begins to fit, and counting all that are due
-// then.
+// foresee returns when a job will fit, and how many processors it will leave over then. first
+// counts the jobs up to the running job with which it begins to fit. all counts every job that is
+// due then.
 func (r *reference) foresee(size int) (at, first, all int) {
 	free := r.freeNow()
 	for _, j := range r.byDue() {
@@ -241,8 +241,8 @@ func (r *reference) textbook(o order, ties TieRules) {
 	}
 }
 
-// promised returns the first instant at which a job can run beside all running jobs and all
-// reservations of other jobs.
+// promised returns the first instant at which a job can run beside all running jobs and the
+// reservations of all other jobs.
 func (r *reference) promised(j *refJob) int {
 	type use struct{ from, until, size int }
 	var uses []use
@@ -313,7 +313,7 @@ func randomJobs(rng *rand.Rand, processors int) []*refJob {
 			j.size = 1 + rng.IntN(1+processors/4)
 		}
 		if rng.IntN(3) == 0 {
-			j.limit = 10 * (1 + rng.IntN(4)) // so that instants meet
+			j.limit = 10 * (1 + rng.IntN(4)) // so that events coincide
 		}
 		j.run = rng.IntN(j.limit + 1)
 		switch rng.IntN(8) {

@@ -7,8 +7,8 @@ import (
 	"rmreplay/internal/rm/sim"
 )
 
-// reserving is EASY backfilling on any machine and under any queue order: it lets the
-// machine keep the head's place. A pass looks at every job that waits.
+// reserving is EASY backfilling on any machine and under any queue order. The machine keeps the
+// reservation of the head. A pass looks at every waiting job.
 type reserving struct {
 	machine *sim.Machine
 	key     func(*sim.Job) float64
@@ -60,7 +60,7 @@ func (p *reserving) Schedule() {
 	m.Unreserve(first)
 }
 
-// sort brings the queue into order; jobs of one key are in the order of their submission.
+// sort sorts the queue. Jobs with the same key are in the order of their submission.
 func (p *reserving) sort() {
 	for i := range p.queue {
 		p.queue[i].key = p.key(p.queue[i].job)

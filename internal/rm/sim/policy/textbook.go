@@ -5,14 +5,14 @@ import (
 	"rmreplay/internal/rm/sim"
 )
 
-// TieRules say how EASY reads the two inequalities that the literature leaves open. The
-// zero value is the usual reading.
+// TieRules say how EASY reads the two inequalities that the literature leaves open. The zero
+// value is the usual reading.
 type TieRules struct {
-	// EndBefore lets a job be backfilled only if it ends before the shadow time; else at
-	// the shadow time will do.
+	// EndBefore lets a job be backfilled only if it ends before the shadow time. Otherwise a
+	// job that ends at the shadow time may be backfilled, too.
 	EndBefore bool
-	// ExtraFirst counts extra processors as of the running job with which the head begins
-	// to fit; else every job that is due by the shadow time is counted.
+	// ExtraFirst counts extra processors up to the running job with which the head begins to
+	// fit. Otherwise every job that is due by the shadow time counts.
 	ExtraFirst bool
 }
 
@@ -27,10 +27,10 @@ type textbook struct {
 
 // Textbook is EASY backfilling as Mu'alem and Feitelson describe it ("Utilization,
 // predictability, workloads, and user runtime estimates in scheduling the IBM SP2 with
-// backfilling", IEEE TPDS 12(6), 2001, fig. 2): whenever a job arrives or ends, jobs are
-// started from the head of the queue as long as they fit; then the head gets a
-// reservation at its shadow time, and the rest of the queue is scanned in order for jobs
-// that fit and do not delay it.
+// backfilling", IEEE TPDS 12(6), 2001, fig. 2). Whenever a job arrives or ends, the policy starts
+// jobs from the head of the queue as long as they fit. Then it reserves processors for the head
+// at its shadow time. Last, it scans the rest of the queue in order and starts each job that fits
+// and does not delay the head.
 func Textbook(ties TieRules) sim.NewPolicy {
 	return func(m *sim.Machine) sim.Policy { return newEASY(m, arrival, ties) }
 }
@@ -74,7 +74,7 @@ func (p *textbook) Schedule() {
 	shadow, first, all := m.Shadow(head.Size)
 	extra, within := all, shadow.Sub(m.Now())
 	switch {
-	case shadow == hpc.Never: // nothing can be promised, so nothing can be broken
+	case shadow == hpc.Never: // the head has no shadow time, so no job can delay it
 		within = hpc.Unlimited
 	case p.ties.ExtraFirst:
 		extra = first
