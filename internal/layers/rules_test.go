@@ -132,4 +132,6 @@ var rules = []rule{
 		"a tool is a program of its own"},
 	{"program", "tools/realruns", []string{"internal/hpc", "internal/rm", "internal/run"}, offline,
 		"a tool is a program of its own"},
+	{"program", "tools/reliability", nil, nil,
+		"it knows of the program only what users know"},
 }
