@@ -23,11 +23,6 @@ type Config struct {
 	Ties Ties
 	// Epoch is the instant at which virtual time begins.
 	Epoch hpc.Time
-	// Performance divides run times, but not time limits. 0 means 1.
-	Performance float64
-	// Limit returns the time limit of a job; nil for the limit that the job requests. A limit
-	// of 0 means none, or the partition's limit on nodes.
-	Limit func(*hpc.Job) time.Duration
 	// Lean leaves out the outcomes of events, for a driver that only needs instants.
 	Lean bool
 }
@@ -45,16 +40,6 @@ const (
 	// job that ended before its time limit frees its processors just before its turn.
 	ArrivalsFirst Ties = "arrivals-first"
 )
-
-// LimitAtLeastTwice is the time limit of the simulations in "Replay with Feedback" (FGCS 2024):
-// the larger of twice the run time and the requested limit, so that no job is killed. It is a
-// [Config.Limit].
-func LimitAtLeastTwice(job *hpc.Job) time.Duration {
-	if job.RunTime > hpc.Unlimited/2 {
-		return hpc.Unlimited
-	}
-	return max(2*job.RunTime, job.TimeLimit)
-}
 
 // Engine simulates a machine and its scheduler. It is a [rm.ResourceManager].
 type Engine struct {
@@ -89,15 +74,10 @@ func New(cfg Config) (*Engine, error) {
 }
 
 func newEngine(cfg Config) (*Engine, error) {
-	if cfg.Performance == 0 {
-		cfg.Performance = 1
-	}
 	if cfg.Ties == "" {
 		cfg.Ties = EndsFirst
 	}
 	switch {
-	case !(cfg.Performance > 0):
-		return nil, fmt.Errorf("performance %g: not above 0", cfg.Performance)
 	case cfg.Policy == nil:
 		return nil, errors.New("no policy")
 	case cfg.Ties != EndsFirst && cfg.Ties != ArrivalsFirst:

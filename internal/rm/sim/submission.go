@@ -139,7 +139,7 @@ func (e *Engine) accept(s *submission) error {
 	job := s.job
 	s.jobs = e.store.job()
 	first := &s.jobs[0]
-	*first = Job{of: s, task: -1, Seq: e.seq, Request: &job.Request, Submit: e.Now(), run: e.runTime(job.RunTime)}
+	*first = Job{of: s, task: -1, Seq: e.seq, Request: &job.Request, Submit: e.Now(), run: job.RunTime}
 	if err := e.measure(first); err != nil {
 		return err
 	}
@@ -157,7 +157,7 @@ func (e *Engine) accept(s *submission) error {
 			j := &s.jobs[i]
 			*j = *first
 			j.Seq, j.task = e.seq+i, int32(task)
-			j.run = e.runTime(job.RunTimeOf(task))
+			j.run = job.RunTimeOf(task)
 		}
 		e.seq += len(s.jobs) - 1
 	}
@@ -167,11 +167,7 @@ func (e *Engine) accept(s *submission) error {
 
 // measure computes a job's size and time limit. An error says why it can never run on this machine.
 func (e *Engine) measure(j *Job) error {
-	limit := j.of.job.TimeLimit
-	if e.cfg.Limit != nil {
-		limit = e.cfg.Limit(j.of.job)
-	}
-	j.Limit = limit
+	j.Limit = j.of.job.TimeLimit
 	if n := e.machine.nodes; n != nil {
 		return n.measure(j)
 	}
@@ -188,14 +184,6 @@ func (e *Engine) measure(j *Job) error {
 func size(r *hpc.Request) int {
 	tasks := max(r.Tasks, r.MinNodes*max(r.TasksPerNode, 1), 1)
 	return tasks * max(r.CPUsPerTask, 1)
-}
-
-// runTime returns the run time on this machine of a job with a recorded run time.
-func (e *Engine) runTime(d time.Duration) time.Duration {
-	if d == hpc.Unlimited || e.cfg.Performance == 1 {
-		return d
-	}
-	return time.Duration(min(float64(d)/e.cfg.Performance, float64(hpc.Unlimited/2)))
 }
 
 // waitForBegin delays a submission until its begin time.
