@@ -652,28 +652,3 @@ func addWhisker(p *plot.Plot, d *compare.MetricDifference, y float64, c color.RG
 	p.Add(line, dot)
 	return nil
 }
-
-// newGanttFigure returns the picture of a Gantt chart as a figure.
-func newGanttFigure(g *Gantt) *Figure {
-	p := newPlot(g.legend(), "hours since the first submission", "nodes")
-	p.X.Tick.Marker = hourTicks{}
-	hours := g.span / 3600
-	p.Add(plotter.NewImage(g.image, 0, 0, hours, float64(len(g.nodes))))
-	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, hours, 0, float64(len(g.nodes))
-	p.Y.Tick.Marker = nodeTicks{len(g.nodes)}
-	return &Figure{Name: g.Name, Title: g.Title, Caption: g.Caption, width: wide, height: 10 * vg.Centimeter, plots: []*plot.Plot{p}, Data: g.Data}
-}
-
-// nodeTicks count nodes from the top, where the first node is.
-type nodeTicks struct{ nodes int }
-
-// Ticks implements [plot.Ticker].
-func (t nodeTicks) Ticks(_, _ float64) []plot.Tick {
-	var ticks []plot.Tick
-	for _, tick := range (plot.DefaultTicks{}).Ticks(0, float64(t.nodes)) {
-		if !tick.IsMinor() && tick.Value >= 0 && tick.Value <= float64(t.nodes) {
-			ticks = append(ticks, plot.Tick{Value: float64(t.nodes) - tick.Value, Label: fmt.Sprintf("%.0f", tick.Value)})
-		}
-	}
-	return ticks
-}

@@ -146,6 +146,8 @@ var (
 	pageSource string
 	//go:embed style.css
 	style string
+	//go:embed gantt.css
+	ganttStyle string
 	//go:embed gantt.js
 	script string
 
@@ -181,7 +183,7 @@ func (r *Report) WriteHTML(w io.Writer) error {
 		Command   string
 		Version   string
 		Scripts   bool
-	}{Report: r, Generator: generator, Style: template.CSS(style), Version: r.options.Version, Command: strings.Join(r.options.Command, " ")}
+	}{Report: r, Generator: generator, Style: template.CSS(style + ganttStyle), Version: r.options.Version, Command: strings.Join(r.options.Command, " ")}
 	if !r.options.Created.IsZero() {
 		view.Created = r.options.Created.In(r.options.Zone).Format("2006-01-02 15:04 MST")
 	}

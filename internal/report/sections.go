@@ -627,7 +627,7 @@ func (r *Report) nodes() (Section, error) {
 			continue
 		}
 		s.Blocks = append(s.Blocks, Block{Gantt: g})
-		r.Figures = append(r.Figures, newGanttFigure(g))
+		r.Figures = append(r.Figures, g.figure())
 	}
 	return s, nil
 }
