@@ -179,7 +179,7 @@ func (e *simEngine) play(ctx context.Context, p *Prepared, seed uint64, engine *
 	case err != nil:
 		return run.StateFailed, err
 	}
-	for _, w := range undone(result, p.spec.DrainLimit) {
+	for _, w := range p.undone(result, engine.NeverStarts()) {
 		if err := record.Warn(w); err != nil {
 			return run.StateFailed, err
 		}

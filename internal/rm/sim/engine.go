@@ -52,7 +52,10 @@ type Engine struct {
 	byID     map[string]int32 // their places by ID; nil until the first lookup
 	past     past
 	store    store
-	names    map[ownName][]*submission // of open jobs; nil until the first singleton
+	recent   []recent               // in the order of their ends
+	names    map[ownName]*namesakes // of open jobs; nil until the first singleton
+	never    []*needs               // those that can never be met
+	failing  []*needs               // those that have just failed
 	seq      int
 	arrivals []*Job // eligible, and not yet offered to the policy
 	presets  []*Job // waiting; not in the policy
@@ -245,17 +248,17 @@ func (e *Engine) end(j *Job) {
 	case j.exitCode() != 0:
 		state = hpc.Failed
 	}
-	e.finish(j, state)
+	e.finish(j, state, "")
 }
 
-// finish gives a job its final state.
-func (e *Engine) finish(j *Job, state hpc.State) {
+// finish gives a job its final state. reason may say why.
+func (e *Engine) finish(j *Job, state hpc.State, reason string) {
 	if j.state == ended {
 		return
 	}
 	was := j.state
 	e.leave(j)
-	j.state, j.well = ended, state == hpc.Completed
+	j.state, j.well, j.end = ended, state == hpc.Completed, e.Now()
 	outcome := e.outcome(j, state)
 	if outcome != nil {
 		outcome.End = e.Now()
@@ -263,7 +266,7 @@ func (e *Engine) finish(j *Job, state hpc.State) {
 			outcome.ExitCode = j.exitCode()
 		}
 	}
-	e.emit(j, rm.Ended, "", outcome)
+	e.emit(j, rm.Ended, reason, outcome)
 	j.of.ended(e, j, was)
 }
 
@@ -292,6 +295,10 @@ func (e *Engine) requeue(j *Job, reason string) {
 	}
 	j.restarts++
 	j.of.pending++
+	if n := e.nameOf(j.of.job); n != nil {
+		n.running--
+		defer n.check(e)
+	}
 	j.end = 0
 	if outcome != nil {
 		outcome.Restarts = int(j.restarts)
