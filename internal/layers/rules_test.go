@@ -22,6 +22,8 @@ var reserved = []reservation{
 var rules = []rule{
 	{"nouns", "internal/hpc", nil, computes,
 		"every package speaks in these nouns, so they can need none of the packages"},
+	{"nouns", "internal/realdata", nil, offline,
+		"tests find real data without knowing anything else"},
 	{"nouns", "internal/hpc/hpctest", []string{"internal/hpc"}, computes,
 		"tests of every package draw the same random jobs"},
 	{"nouns", "internal/spelling", nil, computes,

@@ -2,7 +2,6 @@ package events_test
 
 import (
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"rmreplay/internal/formats/events"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/lines"
+	"rmreplay/internal/realdata"
 	"rmreplay/internal/workload"
 )
 
@@ -90,16 +90,6 @@ func TestReadErrors(t *testing.T) {
 	}
 }
 
-// sharedData returns the path of real input beside the module, or skips the test.
-func sharedData(t testing.TB, path string) string {
-	t.Helper()
-	path = filepath.Join("..", "..", "..", "..", "shared", "data", path)
-	if _, err := os.Stat(path); err != nil {
-		t.Skipf("SKIPPED: real input: %v", err)
-	}
-	return path
-}
-
 func TestRealEvents(t *testing.T) {
 	tests := []struct {
 		file             string
@@ -112,7 +102,7 @@ func TestRealEvents(t *testing.T) {
 		{"slurm/medium/workload_5k.events", 5000, 0},
 	}
 	for _, tt := range tests {
-		w, err := formats.Open(sharedData(t, tt.file))
+		w, err := formats.Open(realdata.Path(t, tt.file))
 		if err != nil {
 			t.Error(err)
 			continue
@@ -136,7 +126,7 @@ func TestRealEvents(t *testing.T) {
 }
 
 func BenchmarkRead5k(b *testing.B) {
-	text, err := os.ReadFile(sharedData(b, "slurm/medium/workload_5k.events"))
+	text, err := os.ReadFile(realdata.Path(b, "slurm/medium/workload_5k.events"))
 	if err != nil {
 		b.Fatal(err)
 	}
