@@ -97,10 +97,12 @@ func mixedTrace() string {
 // A replaying is an `rmreplay replay` that a test has started, in a process group of its own,
 // as a shell does.
 type replaying struct {
-	cmd    *exec.Cmd
-	dir    string // with cluster, work.jsonl and run
-	record string
-	ended  chan struct{}
+	cmd     *exec.Cmd
+	dir     string // with cluster, work.jsonl and run
+	streams string // of the files stdout and stderr; dir if empty
+	record  string
+	ended   chan struct{}
+	endedAt time.Time // once ended is closed
 }
 
 // program returns the test binary under the name of the program. testscript.Main has put it on
@@ -136,7 +138,7 @@ func (r *replaying) start(t *testing.T, cmd *exec.Cmd) {
 	cmd.SysProcAttr.Setpgid = true
 	var files []*os.File
 	for _, name := range []string{"stdout", "stderr"} {
-		f, err := os.Create(filepath.Join(r.dir, name))
+		f, err := os.Create(filepath.Join(r.streamDir(), name))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -149,6 +151,7 @@ func (r *replaying) start(t *testing.T, cmd *exec.Cmd) {
 	}
 	go func() {
 		_ = cmd.Wait() // the state says it all
+		r.endedAt = time.Now()
 		close(r.ended)
 	}()
 	t.Cleanup(func() {
@@ -160,9 +163,16 @@ func (r *replaying) start(t *testing.T, cmd *exec.Cmd) {
 	})
 }
 
+func (r *replaying) streamDir() string {
+	if r.streams != "" {
+		return r.streams
+	}
+	return r.dir
+}
+
 func (r *replaying) said(t *testing.T, stream string) string {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(r.dir, stream))
+	data, err := os.ReadFile(filepath.Join(r.streamDir(), stream))
 	if err != nil {
 		t.Fatal(err)
 	}
