@@ -488,7 +488,8 @@ func orDriver(name string) string {
 }
 
 // TestReplayInterrupted ends a replay as a user does, while it runs and at every step of its
-// start: with Ctrl-C, which the terminal sends to the whole process group, or with SIGTERM.
+// start: with Ctrl-C, which the terminal sends to the whole process group, with SIGTERM, or with
+// SIGHUP, which the kernel and the shell send when the terminal closes.
 func TestReplayInterrupted(t *testing.T) {
 	needSlurm(t)
 	for _, c := range []struct {
@@ -497,6 +498,7 @@ func TestReplayInterrupted(t *testing.T) {
 	}{
 		{"SIGINT", "", syscall.SIGINT},
 		{"SIGTERM", "", syscall.SIGTERM},
+		{"SIGHUP", "", syscall.SIGHUP},
 		{"SIGINT at MariaDB", "starting MariaDB\n", syscall.SIGINT},
 		{"SIGINT at slurmdbd", "starting slurmdbd\n", syscall.SIGINT},
 		{"SIGINT at sacctmgr", "filling the accounting database\n", syscall.SIGINT},
@@ -520,13 +522,15 @@ func TestReplayInterrupted(t *testing.T) {
 			if in.state == "" { // nothing managed has been started yet
 				in.state = r.stateDir(t, in)
 			}
+			sent := time.Now()
 			if err := syscall.Kill(group, c.signal); err != nil {
 				t.Fatal(err)
 			}
-			in.mustGo(t)
-			if status := r.wait(t); status != ExitInterrupted {
-				t.Errorf("exit status %d, want %d", status, ExitInterrupted)
+			if c.signal == syscall.SIGHUP {
+				_ = syscall.Kill(r.cmd.Process.Pid, c.signal) // it may have ended
 			}
+			in.mustGo(t)
+			r.endsInterrupted(t, sent)
 			if !strings.HasSuffix(r.said(t, "stderr"), "rmreplay: run has the record up to the interruption\nrmreplay: interrupted\n") {
 				t.Errorf("it says %q", r.said(t, "stderr"))
 			}
