@@ -97,10 +97,12 @@ func mixedTrace() string {
 // A replaying is an `rmreplay replay` that a test has started, in a process group of its own,
 // as a shell does.
 type replaying struct {
-	cmd    *exec.Cmd
-	dir    string // with cluster, work.jsonl and run
-	record string
-	ended  chan struct{}
+	cmd     *exec.Cmd
+	dir     string // with cluster, work.jsonl and run
+	streams string // of the files stdout and stderr; dir if empty
+	record  string
+	ended   chan struct{}
+	endedAt time.Time // once ended is closed
 }
 
 // program returns the test binary under the name of the program. testscript.Main has put it on
@@ -136,7 +138,7 @@ func (r *replaying) start(t *testing.T, cmd *exec.Cmd) {
 	cmd.SysProcAttr.Setpgid = true
 	var files []*os.File
 	for _, name := range []string{"stdout", "stderr"} {
-		f, err := os.Create(filepath.Join(r.dir, name))
+		f, err := os.Create(filepath.Join(r.streamDir(), name))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -149,6 +151,7 @@ func (r *replaying) start(t *testing.T, cmd *exec.Cmd) {
 	}
 	go func() {
 		_ = cmd.Wait() // the state says it all
+		r.endedAt = time.Now()
 		close(r.ended)
 	}()
 	t.Cleanup(func() {
@@ -160,9 +163,16 @@ func (r *replaying) start(t *testing.T, cmd *exec.Cmd) {
 	})
 }
 
+func (r *replaying) streamDir() string {
+	if r.streams != "" {
+		return r.streams
+	}
+	return r.dir
+}
+
 func (r *replaying) said(t *testing.T, stream string) string {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(r.dir, stream))
+	data, err := os.ReadFile(filepath.Join(r.streamDir(), stream))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -478,7 +488,8 @@ func orDriver(name string) string {
 }
 
 // TestReplayInterrupted ends a replay as a user does, while it runs and at every step of its
-// start: with Ctrl-C, which the terminal sends to the whole process group, or with SIGTERM.
+// start: with Ctrl-C, which the terminal sends to the whole process group, with SIGTERM, or with
+// SIGHUP, which the kernel and the shell send when the terminal closes.
 func TestReplayInterrupted(t *testing.T) {
 	needSlurm(t)
 	for _, c := range []struct {
@@ -487,6 +498,7 @@ func TestReplayInterrupted(t *testing.T) {
 	}{
 		{"SIGINT", "", syscall.SIGINT},
 		{"SIGTERM", "", syscall.SIGTERM},
+		{"SIGHUP", "", syscall.SIGHUP},
 		{"SIGINT at MariaDB", "starting MariaDB\n", syscall.SIGINT},
 		{"SIGINT at slurmdbd", "starting slurmdbd\n", syscall.SIGINT},
 		{"SIGINT at sacctmgr", "filling the accounting database\n", syscall.SIGINT},
@@ -510,13 +522,15 @@ func TestReplayInterrupted(t *testing.T) {
 			if in.state == "" { // nothing managed has been started yet
 				in.state = r.stateDir(t, in)
 			}
+			sent := time.Now()
 			if err := syscall.Kill(group, c.signal); err != nil {
 				t.Fatal(err)
 			}
-			in.mustGo(t)
-			if status := r.wait(t); status != ExitInterrupted {
-				t.Errorf("exit status %d, want %d", status, ExitInterrupted)
+			if c.signal == syscall.SIGHUP {
+				_ = syscall.Kill(r.cmd.Process.Pid, c.signal) // it may have ended
 			}
+			in.mustGo(t)
+			r.endsInterrupted(t, sent)
 			if !strings.HasSuffix(r.said(t, "stderr"), "rmreplay: run has the record up to the interruption\nrmreplay: interrupted\n") {
 				t.Errorf("it says %q", r.said(t, "stderr"))
 			}

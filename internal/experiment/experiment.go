@@ -239,8 +239,12 @@ func refuseErrors(problems []workload.Problem) error {
 	return errors.New(strings.Join(first, "; "))
 }
 
-// fileHash returns the SHA-256 of a file in hexadecimal, or "" if it cannot read the file.
+// fileHash returns the SHA-256 of a file in hexadecimal. It returns "" if it cannot read the
+// file, or if the file can be read only once, such as a named pipe.
 func fileHash(path string) string {
+	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
+		return ""
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return ""

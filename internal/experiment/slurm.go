@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/interrupt"
 	"rmreplay/internal/metrics"
 	"rmreplay/internal/replay"
 	"rmreplay/internal/rm/slurm"
@@ -164,6 +165,7 @@ func (e *slurmEngine) run(ctx context.Context, p *Prepared, one realization, hoo
 	manifest.Cluster.Dir = e.spec.Cluster
 	v := &manifest.Versions
 	v.Slurm, v.MariaDB, v.Kernel = e.install.Version, e.install.MariaDBVersion, kernel()
+	defer interrupt.Hold()() // until the daemons have ended and the record is complete
 	record, err := p.create(one, manifest, false)
 	if err != nil {
 		return nil, err

@@ -30,7 +30,7 @@ func editCluster(from, to string, keys Options) error {
 	if err != nil {
 		return fmt.Errorf("editing slurm.conf: %w", err)
 	}
-	if err := os.WriteFile(path, []byte(editText(string(text), site, keys)), 0o644); err != nil {
+	if err := os.WriteFile(path, []byte(editText(string(text), site, keys)), 0o666); err != nil {
 		return fmt.Errorf("editing slurm.conf: %w", err)
 	}
 	edited, err := conf.Open(to)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"rmreplay/internal/experiment"
+	"rmreplay/internal/interrupt"
 	"rmreplay/internal/metrics"
 	"rmreplay/internal/run"
 )
@@ -108,7 +109,7 @@ func (p *Plan) blame() {
 // Prepare itself fails only if it is interrupted or cannot write the sweep's directory.
 func (m *Maker) Prepare(ctx context.Context) error {
 	p := m.Plan
-	if err := os.MkdirAll(p.path(logsDir), 0o755); err != nil { // the tasks of an array need it as well
+	if err := os.MkdirAll(p.path(logsDir), 0o777); err != nil { // the tasks of an array need it as well
 		return fmt.Errorf("creating %s: %w", p.Dir, err)
 	}
 	p.fingerprints(m.Version)
@@ -145,7 +146,7 @@ func (m *Maker) index() error {
 		if err := c.removeOthers(dir); err != nil {
 			return fmt.Errorf("removing what is not of the experiment: %w", err)
 		}
-		if err := os.MkdirAll(dir, 0o755); err != nil {
+		if err := os.MkdirAll(dir, 0o777); err != nil {
 			return fmt.Errorf("creating %s: %w", dir, err)
 		}
 		index := run.SetIndex{Command: os.Args, Seed: c.Runs[0].Seed}
@@ -193,7 +194,7 @@ func (m *Maker) derive(ctx context.Context, d *derived) error {
 			return err
 		}
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 		return err
 	}
 	s := status{Fingerprint: d.fingerprint}
@@ -270,7 +271,7 @@ func (m *Maker) attempt(ctx context.Context, r *Run) (s *metrics.Summary, failur
 	if err := os.RemoveAll(dir); err != nil {
 		return nil, nil, fmt.Errorf("removing an unfinished run: %w", err)
 	}
-	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(dir), 0o777); err != nil {
 		return nil, nil, fmt.Errorf("creating a cell: %w", err)
 	}
 	if err := writeJSON(statusFile(dir), now); err != nil {
@@ -313,7 +314,7 @@ func (m *Maker) call(ctx context.Context, args []string, logPath string) error {
 	if args[0] == "workload" {
 		name = "rmreplay " + transformCommand
 	}
-	if err := os.MkdirAll(filepath.Dir(logPath), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(logPath), 0o777); err != nil {
 		return fmt.Errorf("starting %s: %w", name, err)
 	}
 	log, err := os.Create(logPath)
@@ -334,7 +335,9 @@ func (m *Maker) call(ctx context.Context, args []string, logPath string) error {
 	// as the process.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
+	release := interrupt.Hold() // until the child has ended
 	err = c.Run()
+	release()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && exit.ExitCode() == exitNotValid {
 		return nil
