@@ -21,6 +21,7 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm/slurm/install"
 	"rmreplay/internal/run"
+	"rmreplay/internal/supervise"
 )
 
 // needSlurm skips a test that needs real Slurm if none is installed.
@@ -116,13 +117,16 @@ func program(t *testing.T) string {
 	return path
 }
 
-func startReplay(t *testing.T, workload string) *replaying {
+// startReplay starts a replay. wrapper is a command that starts it, such as setpriv with its
+// options, or empty.
+func startReplay(t *testing.T, workload string, wrapper ...string) *replaying {
 	t.Helper()
 	r := &replaying{dir: t.TempDir(), ended: make(chan struct{})}
 	r.record = filepath.Join(r.dir, "run")
 	writeFiles(t, filepath.Join(r.dir, "cluster"), smallCluster)
 	writeFiles(t, r.dir, map[string]string{"work.jsonl": workload})
-	r.start(t, exec.Command(program(t), "replay", "work.jsonl", "--cluster", "cluster", "-o", "run", "--json"))
+	args := append(wrapper, program(t), "replay", "work.jsonl", "--cluster", "cluster", "-o", "run", "--json")
+	r.start(t, exec.Command(args[0], args[1:]...))
 	return r
 }
 
@@ -562,11 +566,11 @@ func (r *replaying) stateDir(t *testing.T, in remains) string {
 			return filepath.Dir(dir)
 		}
 		environ, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", p.pid))
-		if _, dirs, ok := strings.Cut(string(environ), "RMREPLAY_GUARD="); ok {
-			dirs, _, _ = strings.Cut(dirs, "\x00")
-			var list []string
-			if err := json.Unmarshal([]byte(dirs), &list); err == nil && len(list) > 0 {
-				return list[0]
+		if _, text, ok := strings.Cut(string(environ), "RMREPLAY_GUARD="); ok {
+			text, _, _ = strings.Cut(text, "\x00")
+			var options supervise.Options
+			if err := json.Unmarshal([]byte(text), &options); err == nil && len(options.Remove) > 0 {
+				return options.Remove[0]
 			}
 		}
 	}

@@ -102,7 +102,11 @@ func (e *slurmEngine) admit(p *Prepared) error {
 			p.begin.Std().Format(time.RFC3339)))
 	}
 	e.install, _ = install.Find() // Need reports what is missing for this run
-	return e.install.Need(e.cluster.Accounting() && !e.spec.WithoutAccounting)
+	if err := e.install.Need(e.cluster.Accounting() && !e.spec.WithoutAccounting); err != nil {
+		return err
+	}
+	_, err := install.DaemonUser(0)
+	return err
 }
 
 // CheckAction returns an error if an action of a workload is wrong. start is when the

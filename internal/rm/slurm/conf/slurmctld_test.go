@@ -176,6 +176,11 @@ func (ctl *controller) start(t *testing.T, c *Cluster, plugins string) {
 func (ctl *controller) run(t *testing.T, name, dir string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
+	log, err := os.Create(ctl.log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
 	started := make(chan error, 1)
 	ctl.exited = make(chan error, 1)
 	go func() {
@@ -186,7 +191,7 @@ func (ctl *controller) run(t *testing.T, name, dir string) {
 		cmd.Env = append(os.Environ(), "SLURM_CONF="+filepath.Join(dir, "slurm.conf"), "LD_PRELOAD="+ctl.wrapper,
 			"NSS_WRAPPER_PASSWD="+filepath.Join(dir, "passwd"), "NSS_WRAPPER_GROUP="+filepath.Join(dir, "group"),
 			"NSS_WRAPPER_HOSTS="+filepath.Join(dir, "hosts"))
-		cmd.Stdout, cmd.Stderr = &ctl.output, &ctl.output
+		cmd.Stdout, cmd.Stderr = log, &ctl.output
 		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 		cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 		cmd.WaitDelay = 5 * time.Second
