@@ -113,7 +113,7 @@ func (s *Set) references(c *command) error {
 			return err
 		}
 	}
-	for _, option := range []string{"accounts", "defaultaccount", "parents"} {
+	for _, option := range []string{"accounts", "defaultaccount", "parent"} {
 		if err := s.known("account", c.list(option), func(name string) bool { return s.Accounts[name] }, s.Accounts); err != nil {
 			return err
 		}

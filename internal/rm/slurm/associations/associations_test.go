@@ -3,6 +3,7 @@ package associations
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -108,4 +109,27 @@ func FuzzRead(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestOptions: the file that TestAccountOptions of package slurm gives to sacctmgr has every
+// option of accounts, users and QOS, and no mistake.
+func TestOptions(t *testing.T) {
+	commands, err := os.ReadFile("testdata/options.sacctmgr")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := Read(commands, "a", "tiny"); len(s.Mistakes) > 0 {
+		t.Error(strings.Join(s.Mistakes, "\n"))
+	}
+	for _, e := range []string{"account", "user", "qos"} {
+		for option := range entities[e].options {
+			_, condition := conditionOptions[option]
+			if condition || strings.HasPrefix(aliasOf(option), "names") || option == "newname" || e == "account" && aliasOf(option) == "accounts" {
+				continue // of other commands, or the name that is added
+			}
+			if !regexp.MustCompile(`(?m)^add ` + e + ` .*\b` + option + `=`).Match(commands) {
+				t.Errorf("no command adds a %s with %s", e, option)
+			}
+		}
+	}
 }

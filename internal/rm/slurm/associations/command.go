@@ -218,8 +218,6 @@ func aliasOf(name string) string {
 		return "accounts"
 	case "cluster":
 		return "clusters"
-	case "parent":
-		return "parents"
 	case "qos":
 		return "qoslevel"
 	case "partition":
@@ -247,28 +245,31 @@ var (
 		"WithRawQOSLevel", "WithSubAccounts", "WOPInfo", "WOPLimits", "WOLimits")
 
 	limitOptions = conditionOptions.
-			with(isCount, "GrpCPUs", "GrpJobs", "GrpJobsAccrue", "GrpNodes", "GrpSubmitJobs", "MaxJobs", "MaxJobsAccrue", "MaxSubmitJobs",
-			"MaxCPUsPerJob", "MaxNodes", "MaxNodesPerJob", "MinPrioThreshold").
-		with(isText, "GrpCPUMins", "GrpCPURunMins", "GrpMemory", "GrpTRES", "GrpTRESMins", "GrpTRESRunMins", "GrpWall", "MaxCPUMinsPerJob", "MaxCPURunMins",
-			"MaxTRESPerJob", "MaxTRESPerNode", "MaxTRESMinsPerJob", "MaxTRESRunMins", "MaxWallDurationPerJob", "Priority", "Comment")
+			with(isCount, "GrpCPUs", "GrpJobs", "GrpJobsAccrue", "GrpNodes", "GrpSubmitJobs", "MaxCPUsPerJob", "MaxNodes", "MaxNodesPerJob", "MinPrioThresh").
+			with(isText, "GrpCPUMins", "GrpCPURunMins", "GrpMemory", "GrpTRES", "GrpTRESMins", "GrpTRESRunMins", "GrpWall", "MaxCPUMinsPerJob",
+			"MaxTRESPerJob", "MaxTRESPerNode", "MaxTRESMinsPerJob", "MaxWallDurationPerJob", "Priority")
 
-	associationOptions = limitOptions.with(isShare, "Fairshare", "Shares").with(isList, "QOS", "QosLevel", "DefaultQOS", "Cluster", "Clusters")
+	associationOptions = limitOptions.
+				with(isCount, "MaxJobs", "MaxJobsAccrue", "MaxSubmitJobs").
+				with(isText, "MaxCPURunMins", "MaxTRESRunMins").
+				with(isShare, "Fairshare", "Shares").
+				with(isList, "QOS", "QosLevel", "DefaultQOS", "Cluster", "Clusters")
 
-	accountOptions = associationOptions.with(isList, "Name", "Names", "Account", "Accounts", "Acct", "Parent", "Parents").
-			with(isText, "Description", "Organization", "Flags")
+	accountOptions = associationOptions.with(isList, "Name", "Names", "Account", "Accounts", "Acct", "Parent").
+			with(isText, "Description", "Organization")
 	clusterOptions = associationOptions.with(isList, "Name", "Names").
 			with(isText, "Classification", "Features", "Federation", "FedState", "Flags", "RPC", "ControlHost")
 	userOptions = associationOptions.with(isList, "Name", "Names", "Users", "Account", "Accounts", "Acct", "DefaultAccount", "Partition", "Partitions").
 			with(isText, "AdminLevel", "DefaultWCKey", "WCKeys", "NewName")
 	coordinatorOptions = options{}.with(isList, "Name", "Names", "Users", "Account", "Accounts", "Acct", "Cluster", "Clusters")
-	qosOptions         = limitOptions.with(isList, "Name", "Names", "Preempt", "Cluster", "Clusters").
-				with(isText, "Description", "Flags", "GraceTime", "LimitFactor", "PreemptMode", "PreemptExemptTime", "UsageFactor", "UsageThreshold",
+
+	qosOptions = limitOptions.with(isList, "Name", "Names", "Preempt").
+			with(isText, "Description", "Flags", "GraceTime", "LimitFactor", "PreemptMode", "PreemptExemptTime", "UsageFactor", "UsageThreshold",
 			"MaxCPUMins", "MaxCPUs", "MaxTRES", "MaxTRESMins", "MaxWall",
-			"MaxTRESPerUser", "MaxTRESPU", "MaxTRESPerAccount", "MaxTRESPA", "MaxTRESMinsPerUser", "MaxTRESRunMinsPerUser", "MaxTRESRunMinsPU",
-			"MaxTRESRunMinsPerAccount", "MaxTRESRunMinsPA", "MaxCPURunMinsPerUser", "MaxCPURunMinsPU", "MinTRESPerJob").
+			"MaxTRESPerUser", "MaxTRESPU", "MaxTRESPerAccount", "MaxTRESPA", "MaxTRESRunMinsPU", "MaxTRESRunMinsPA", "MinTRESPerJob").
 		with(isCount, "MaxCPUsPerUser", "MaxCPUsPU", "MaxNodesPerUser", "MaxNodesPU", "MaxJobsPerUser", "MaxJobsPU", "MaxJobsPerAccount", "MaxJobsPA",
-			"MaxJobsAccruePerUser", "MaxJobsAccruePU", "MaxJobsAccruePerAccount", "MaxJobsAccruePA", "MaxSubmitJobsPerUser", "MaxSubmitJobsPU", "MaxSubmitPU",
-			"MaxSubmitJobsPerAccount", "MaxSubmitJobsPA", "MaxSubmitPA", "MinCPUsPerJob", "MinNodesPerJob")
+			"MaxJobsAccruePerUser", "MaxJobsAccruePU", "MaxJobsAccruePerAccount", "MaxJobsAccruePA", "MaxSubmitJobsPerUser", "MaxSubmitJobsPU",
+			"MaxSubmitJobsPerAccount", "MaxSubmitJobsPA", "MinCPUsPerJob")
 )
 
 // didYouMean suggests the known name that is nearest to a wrong one.
