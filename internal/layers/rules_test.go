@@ -95,7 +95,7 @@ var rules = []rule{
 	{"engines", "internal/rm/sim/...", []string{"internal/agenda", "internal/hostlist", "internal/hpc", "internal/rm", "internal/rm/window", "internal/slurmspec/..."}, computes,
 		"the simulator is one resource manager and knows no other"},
 	{"engines", "internal/rm/slurm/...", []string{
-		"internal/agenda", "internal/hostlist", "internal/hpc", "internal/rm", "internal/rm/window", "internal/run",
+		"internal/agenda", "internal/hostlist", "internal/hpc", "internal/lines", "internal/rm", "internal/rm/window", "internal/run",
 		"internal/slurmspec/...", "internal/spelling", "internal/supervise", "internal/vclock/...", "internal/workload",
 	}, nil,
 		"Slurm is one resource manager; it knows no other, and not the loop that drives it"},

@@ -1,6 +1,7 @@
 package events_test
 
 import (
+	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -32,7 +33,7 @@ func TestRead(t *testing.T) {
 		"-e submit_batch_job -dt 5 | -J a -a 1-5 --exclusive=user\n"+
 		"-dt 6 -e submit_batch_job | -J a -d afterany:a_2,9\n"+
 		"-dt 20 -e cancel_job | -jid 1002\n"+
-		"-dt 6 -e cancel_job | --job-name=a#6")
+		"-dt 6 -e cancel_job | --job-name=a#6\n")
 	at := func(s float64) hpc.Time { return workload.DefaultEpoch.Add(time.Duration(s * float64(time.Second))) }
 	want := &workload.Workload{
 		Epoch: workload.DefaultEpoch, Source: "x.events",
@@ -159,4 +160,39 @@ func FuzzRead(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestCutOff: a file that ends in the middle of a line is refused, or counted where the reader
+// cannot tell.
+func TestCutOff(t *testing.T) {
+	const whole = "-dt 0 -e submit_batch_job | -n 1 -t 5 --uid=u -J a pseudo.job\n-dt 9 -e submit_batch_job | -n 12 -t 5 --uid=u -J job_12 pseudo.job"
+	cut := errors.New("x:2: the last line has neither a line end nor a script, as the others do: the file is cut off (want the whole line)")
+	for _, test := range []struct {
+		text    string
+		err     error // nil: none
+		counted int
+	}{
+		{whole, nil, 0},
+		{whole + "\n", nil, 0},
+		{whole + " -sleep 3", nil, 1},
+		{strings.TrimSuffix(whole, "b"), nil, 1},
+		{strings.TrimSuffix(whole, " pseudo.job"), cut, 0},
+		{strings.TrimSuffix(whole, "2 pseudo.job"), cut, 0},
+		{strings.TrimSuffix(whole, "2 pseudo.job") + "\n", nil, 0},
+		{whole + "\n-dt 10 -e cancel_job | -J a", nil, 1},
+		{whole + "\n-dt 10 -e cancel_job | -J a\n# a note", nil, 0},
+		{"-dt 0 -e submit_batch_job | -n 1 -t 5 --uid=u -J a", nil, 1},
+	} {
+		w, err := events.Read(strings.NewReader(test.text), "x", workload.ReadOptions{})
+		switch {
+		case test.err != nil:
+			if err == nil || !strings.Contains(err.Error(), test.err.Error()) {
+				t.Errorf("%q: error %v, want %v", test.text, err, test.err)
+			}
+		case err != nil:
+			t.Errorf("%q: %v", test.text, err)
+		case w.Rules[workload.RuleNoLineEnd] != test.counted:
+			t.Errorf("%q: rules %v, want %d", test.text, w.Rules, test.counted)
+		}
+	}
 }
