@@ -11,10 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/vg"
-
 	"rmreplay/internal/compare"
 	"rmreplay/internal/hostlist"
 	"rmreplay/internal/hpc"
@@ -78,7 +74,7 @@ func newGantt(name, title string, r *compare.Realization, zone *time.Location) (
 	g.Data, g.Bands = g.table(), g.bandTable()
 	g.image = g.picture(pictureWidth, pictureHeight)
 	var err error
-	if g.Picture, err = g.figure().SVG(); err != nil {
+	if g.Picture, err = newGanttFigure(g, from, zone).SVG(); err != nil {
 		return nil, fmt.Errorf("drawing %s: %w", name, err)
 	}
 	payload, err := g.payload()
@@ -324,61 +320,4 @@ func (g *Gantt) table() *Table {
 		t.Rows = append(t.Rows, row)
 	}
 	return t
-}
-
-// figure returns the picture with its axes.
-func (g *Gantt) figure() *Figure {
-	p := newPlot(g.legend(), "", "nodes")
-	p.X.Tick.Marker = dateTicks{g.from}
-	p.Add(plotter.NewImage(g.image, 0, 0, g.span, float64(len(g.nodes))))
-	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, g.span, 0, float64(len(g.nodes))
-	p.Y.Tick.Marker = nodeTicks{len(g.nodes)}
-	return &Figure{Name: g.Name, Title: g.Title, Caption: g.Caption, width: wide, height: 10 * vg.Centimeter, plots: []*plot.Plot{p}, Data: g.Data}
-}
-
-// dateTicks are dates on an axis of seconds since an instant, in its time zone.
-type dateTicks struct{ from time.Time }
-
-// Ticks implements [plot.Ticker].
-func (t dateTicks) Ticks(low, high float64) []plot.Tick {
-	const most = 7
-	hours := []float64{1.0 / 60, 1.0 / 12, 0.5, 1, 2, 3, 6, 12, 24, 48, 168, 336, 672, 2016, 8760}
-	step, format := hours[len(hours)-1], "2006-01-02"
-	for _, h := range hours {
-		if (high-low)/3600 <= h*most {
-			step = h
-			break
-		}
-	}
-	if step < 24 {
-		format = "2 Jan 15:04"
-	}
-	year, month, day := t.from.Add(time.Duration(low * float64(time.Second))).Date()
-	var ticks []plot.Tick
-	for k := 0; ; k++ {
-		// Days count by the calendar, because not all of them have 24 hours.
-		minutes := math.Round(float64(k) * step * 60)
-		at := time.Date(year, month, day, 0, int(minutes), 0, 0, t.from.Location())
-		x := at.Sub(t.from).Seconds()
-		if x > high {
-			return ticks
-		}
-		if x >= low {
-			ticks = append(ticks, plot.Tick{Value: x, Label: at.Format(format)})
-		}
-	}
-}
-
-// nodeTicks count nodes from the top, where the first node is.
-type nodeTicks struct{ nodes int }
-
-// Ticks implements [plot.Ticker].
-func (t nodeTicks) Ticks(_, _ float64) []plot.Tick {
-	var ticks []plot.Tick
-	for _, tick := range (plot.DefaultTicks{}).Ticks(0, float64(t.nodes)) {
-		if !tick.IsMinor() && tick.Value >= 0 && tick.Value <= float64(t.nodes) {
-			ticks = append(ticks, plot.Tick{Value: float64(t.nodes) - tick.Value, Label: fmt.Sprintf("%.0f", tick.Value)})
-		}
-	}
-	return ticks
 }

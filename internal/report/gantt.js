@@ -8,6 +8,7 @@
   const DAYS = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"];
   const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
   const STEPS = [1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800, 1209600, 2592000];
+  const COLOURS = ["--blue", "--vermilion", "--green", "--pink", "--orange", "--sky-blue", "--ink", "--grey"]; // of the page, in the order of colours in plots.go
   const BANDS = { reservation: "reserved", down: "down", drain: "draining or drained" };
 
   // unpack reads what pack in gantt_payload.go writes.
@@ -386,7 +387,7 @@
       const of = (name, otherwise) => (!printing && /^#[0-9a-f]{6}$/i.exec(style.getPropertyValue(name).trim())?.[0]) || otherwise;
       this.page = of("--page", "#ffffff");
       this.ink = of("--ink", "#16191d");
-      this.colours = this.data.colours.map((c) => (c === "#000000" ? this.ink : c)); // black would be lost on black
+      this.colours = this.data.colours.map((c, i) => of(COLOURS[i], c));
     }
 
     draw() {

@@ -302,20 +302,3 @@ func TestBandsOnThePage(t *testing.T) {
 		t.Error("text of the workload is on the page as it is")
 	}
 }
-
-// The axis has midnights and hours of the zone, on days of 23 hours, too.
-func TestDateTicks(t *testing.T) {
-	zurich, err := time.LoadLocation("Europe/Zurich")
-	if err != nil {
-		t.Skipf("SKIPPED: no time zones: %v", err)
-	}
-	var got []string
-	from := time.Date(2024, 3, 30, 20, 0, 0, 0, zurich)
-	for _, tick := range (dateTicks{from}).Ticks(0, 2*86400) {
-		got = append(got, fmt.Sprintf("%v %s", tick.Value/3600, tick.Label))
-	}
-	want := []string{"4 31 Mar 00:00", "15 31 Mar 12:00", "27 1 Apr 00:00", "39 1 Apr 12:00"}
-	if !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
-}

@@ -11,6 +11,7 @@ import (
 	"math"
 	"regexp"
 	"strconv"
+	"time"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/font"
@@ -25,6 +26,7 @@ import (
 	_ "gonum.org/v1/plot/vg/vgsvg" // SVG
 
 	"rmreplay/internal/compare"
+	"rmreplay/internal/hpc"
 	"rmreplay/internal/metrics"
 )
 
@@ -651,4 +653,30 @@ func addWhisker(p *plot.Plot, d *compare.MetricDifference, y float64, c color.RG
 	dot.GlyphStyle = draw.GlyphStyle{Color: c, Radius: vg.Points(3), Shape: draw.CircleGlyph{}}
 	p.Add(line, dot)
 	return nil
+}
+
+// newGanttFigure returns the picture of a Gantt chart, which begins at an instant, as a
+// figure.
+func newGanttFigure(g *Gantt, from hpc.Time, zone *time.Location) *Figure {
+	p := newPlot(g.legend(), zone.String(), "nodes")
+	p.X.Tick.Marker = dateTicks{zone}
+	left := from.Seconds()
+	p.Add(plotter.NewImage(g.image, left, 0, left+g.span, float64(len(g.nodes))))
+	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = left, left+g.span, 0, float64(len(g.nodes))
+	p.Y.Tick.Marker = nodeTicks{len(g.nodes)}
+	return &Figure{Name: g.Name, Title: g.Title, Caption: g.Caption, width: wide, height: 10 * vg.Centimeter, plots: []*plot.Plot{p}, Data: g.Data}
+}
+
+// nodeTicks count nodes from the top, where the first node is.
+type nodeTicks struct{ nodes int }
+
+// Ticks implements [plot.Ticker].
+func (t nodeTicks) Ticks(_, _ float64) []plot.Tick {
+	var ticks []plot.Tick
+	for _, tick := range (plot.DefaultTicks{}).Ticks(0, float64(t.nodes)) {
+		if !tick.IsMinor() && tick.Value >= 0 && tick.Value <= float64(t.nodes) {
+			ticks = append(ticks, plot.Tick{Value: float64(t.nodes) - tick.Value, Label: fmt.Sprintf("%.0f", tick.Value)})
+		}
+	}
+	return ticks
 }

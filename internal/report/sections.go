@@ -627,7 +627,7 @@ func (r *Report) nodes() (Section, error) {
 			continue
 		}
 		s.Blocks = append(s.Blocks, Block{Gantt: g})
-		r.Figures = append(r.Figures, g.figure())
+		r.Figures = append(r.Figures, newGanttFigure(g, origin(run), r.options.Zone))
 	}
 	return s, nil
 }
