@@ -21,6 +21,7 @@ type compareOptions struct {
 	resamples int
 	everyJob  bool
 	zone      flags.Zone
+	partial   bool
 	json      bool
 }
 
@@ -32,6 +33,7 @@ func (o *compareOptions) addFlags(c *cobra.Command) {
 	flags.Duration(f, &o.tolerance, "tolerance", time.Second, "count dates that are at most `DURATION` apart as equal")
 	f.IntVar(&o.resamples, "resamples", 0, "use `N` bootstrap samples for each interval (default: 1999)")
 	o.zone.Add(f)
+	addPartialFlag(f, &o.partial)
 }
 
 func newCompareCommand(g *globals) *cobra.Command {
@@ -62,7 +64,7 @@ It always shows:
                date, the queue and the nodes
   groups       metrics of groups of jobs, with --by
 
-The exit status is 3 if a run is not valid.`,
+` + notValidHelp,
 		Example: `  rmreplay compare demo/run demo/run2
   rmreplay compare frozen/ measured/ --by partition,size
   rmreplay compare before after --json | jq '.pairs[0].schedules.energy.p'
@@ -111,7 +113,7 @@ func runCompare(ctx context.Context, g *globals, dirs []string, opts compareOpti
 	if err != nil {
 		return err
 	}
-	return validSets(sets)
+	return unlessPartial(validRuns(c.Doubt), opts.partial)
 }
 
 // parse returns the options of the comparison that the flags ask for.
@@ -135,10 +137,10 @@ func (o *compareOptions) parse() (compare.Options, error) {
 	return how, err
 }
 
-// validSets returns an error that names a run that is not valid, and nil if all are.
-func validSets(sets []compare.Set) error {
-	if name := compare.FirstInvalid(sets); name != "" {
-		return invalidf("%s is not valid (see rmreplay metrics %s)", name, name)
+// validRuns returns an error if runs are not valid, for the reason in doubt.
+func validRuns(doubt string) error {
+	if doubt == "" {
+		return nil
 	}
-	return nil
+	return invalidf("%s", doubt)
 }

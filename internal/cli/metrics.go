@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -16,10 +17,11 @@ import (
 
 // metricsOptions are the flags of `metrics`.
 type metricsOptions struct {
-	by     []string
-	tau    time.Duration
-	window flags.Window
-	json   bool
+	by      []string
+	tau     time.Duration
+	window  flags.Window
+	partial bool
+	json    bool
 }
 
 func (o *metricsOptions) addFlags(c *cobra.Command) {
@@ -27,6 +29,7 @@ func (o *metricsOptions) addFlags(c *cobra.Command) {
 	addByFlag(f, &o.by)
 	addTauFlag(f, &o.tau)
 	o.window.Add(f, "bounds utilization and throughput (default: the first start)", "(default: the last end)")
+	addPartialFlag(f, &o.partial)
 	addJSONFlag(c, &o.json)
 	flags.Alias(f, map[string]string{"from": "start", "to": "end"})
 }
@@ -66,13 +69,35 @@ func checkTau(tau time.Duration) error {
 	return nil
 }
 
+// addPartialFlag adds --partial to the commands that read records. [unlessPartial] acts on it.
+func addPartialFlag(f *pflag.FlagSet, to *bool) {
+	f.BoolVar(to, "partial", false, "accept a run that is not valid: exit with 0")
+}
+
+// notValidHelp is the last paragraph of the help of those commands.
+const notValidHelp = `A run is not valid if it was interrupted or killed, if it failed, or if a warning affects
+its result. Then the first line of the output says so, and the exit status is 3, or 0 with
+--partial.`
+
+// unlessPartial returns the error of a command that has printed its result. With --partial, a
+// run that is not valid is no error.
+func unlessPartial(err error, partial bool) error {
+	switch {
+	case exitCode(context.Background(), err) != ExitInvalid:
+		return err
+	case partial:
+		return nil
+	}
+	return fmt.Errorf("%w (--partial accepts it)", err)
+}
+
 func newMetricsCommand(g *globals) *cobra.Command {
 	var opts metricsOptions
 	c := &cobra.Command{
 		Use:   "metrics RUN",
 		Short: "Compute utilization, waits, slowdowns and other metrics of a run",
 		Long: `Computes the metrics of a run from its record. The record of a run that was interrupted
-or killed has metrics, too: those of its jobs so far.
+or killed has metrics, too: those of its jobs so far. Such a run is not valid.
 
   makespan          last end - first start
   utilization       processor time held by jobs / (window x processors)
@@ -86,8 +111,7 @@ The window goes from the first start to the last end, unless --start and --end b
 To judge a scheduler, leave out the time when the machine fills and the time when it
 empties.
 
-The exit status is 3 if the run is not valid, which means that a warning affects its
-result.`,
+` + notValidHelp,
 		Example: `  rmreplay metrics demo/run
   rmreplay metrics demo/run --by partition,qos
   rmreplay metrics demo/run --json
@@ -114,7 +138,7 @@ func runMetrics(g *globals, dir string, opts metricsOptions) error {
 	if err != nil {
 		return badInput(err)
 	}
-	return g.printSummary(summary, opts.window.Location(), opts.json)
+	return unlessPartial(g.printSummary(summary, opts.window.Location(), opts.json), opts.partial)
 }
 
 // parse returns the options of the metrics that the flags ask for.

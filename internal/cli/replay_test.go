@@ -521,7 +521,7 @@ func TestReplayInterrupted(t *testing.T) {
 				t.Errorf("it says %q", r.said(t, "stderr"))
 			}
 			rec, rows := openRows(t, r.record)
-			if m := rec.Manifest; m.State != run.StateInterrupted || !m.Valid || rec.Partial || m.Error != "" {
+			if m := rec.Manifest; m.State != run.StateInterrupted || m.Valid || rec.Partial || m.Error != "" {
 				t.Errorf("state %s, valid %v, partial %v, error %q", m.State, m.Valid, rec.Partial, m.Error)
 			}
 			if c.step != "" {
@@ -531,7 +531,7 @@ func TestReplayInterrupted(t *testing.T) {
 				t.Errorf("%d jobs in the record", len(rows))
 			}
 			code, object, _ := r.metricsOf(t)
-			if code != exitOK || object["state"] != "interrupted" || object["valid"] != true {
+			if code != ExitInvalid || object["state"] != "interrupted" || object["valid"] != false {
 				t.Errorf("metrics exits with %d and says %v", code, object)
 			}
 		})

@@ -1,12 +1,9 @@
 package cli
 
 import (
-	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -14,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"rmreplay/internal/compare"
+	"rmreplay/internal/output"
 	"rmreplay/internal/report"
 )
 
@@ -41,7 +39,7 @@ one is the baseline of the others.
 
 With --figures, the figures are also written as PNG, SVG and PDF.
 
-The exit status is 3 if a run is not valid. The report is written nevertheless.`,
+` + notValidHelp,
 		Example: `  rmreplay report demo/run -o report.html
   rmreplay report before after -o report.html --figures figures
   rmreplay report before after -o report.html --title "bf_interval 30 against 300"`,
@@ -65,15 +63,16 @@ type reportResult struct {
 	Bytes   int64    `json:"bytes"`
 	Figures []string `json:"figures"`
 	Valid   bool     `json:"valid"`
+	Doubt   string   `json:"not_valid_reason,omitempty"`
 }
 
 func runReport(ctx context.Context, g *globals, dirs []string, opts reportOptions) error {
-	if opts.output == "" {
-		return usagef("--output is empty (want a file)")
-	}
 	how, err := opts.parse()
 	if err != nil {
 		return err
+	}
+	if err := output.Replaces(opts.output, "a report", report.IsPage); err != nil {
+		return badInput(fmt.Errorf("writing the report: %w", err))
 	}
 	sets, err := compare.Open(ctx, dirs)
 	if err != nil {
@@ -85,8 +84,8 @@ func runReport(ctx context.Context, g *globals, dirs []string, opts reportOption
 	if err != nil {
 		return err
 	}
-	result := reportResult{Report: opts.output, Figures: []string{}, Valid: r.Valid()}
-	if result.Bytes, err = writeFile(opts.output, r.WriteHTML); err != nil {
+	result := reportResult{Report: opts.output, Figures: []string{}, Valid: r.Valid(), Doubt: r.Doubt()}
+	if result.Bytes, err = output.File(opts.output, r.WriteHTML); err != nil {
 		return fmt.Errorf("writing the report: %w", err)
 	}
 	if opts.figures != "" {
@@ -99,18 +98,21 @@ func runReport(ctx context.Context, g *globals, dirs []string, opts reportOption
 			return err
 		}
 	} else {
+		if !result.Valid {
+			_, _ = fmt.Fprintf(g.stdout, "NOT VALID: %s\n", result.Doubt)
+		}
 		_, _ = fmt.Fprintf(g.stdout, "wrote %s (%.1f MB)", result.Report, float64(result.Bytes)/1e6)
 		if n := len(result.Figures); n > 0 {
 			_, _ = fmt.Fprintf(g.stdout, " and %d figures in %s", n, opts.figures)
 		}
 		_, _ = fmt.Fprintln(g.stdout)
 	}
-	return validSets(sets)
+	return unlessPartial(validRuns(r.Doubt()), opts.partial)
 }
 
 // writeFigures writes all figures in all formats and returns their paths.
 func writeFigures(ctx context.Context, dir string, r *report.Report) ([]string, error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, err
 	}
 	var paths []string
@@ -120,38 +122,14 @@ func writeFigures(ctx context.Context, dir string, r *report.Report) ([]string, 
 				return nil, err
 			}
 			path := filepath.Join(dir, f.Name+"."+format)
-			if _, err := writeFile(path, func(w io.Writer) error { return f.WriteTo(w, format) }); err != nil {
+			if err := output.Replaces(path, "a figure", report.IsFigure); err != nil {
+				return nil, badInput(err)
+			}
+			if _, err := output.File(path, func(w io.Writer) error { return f.WriteTo(w, format) }); err != nil {
 				return nil, err
 			}
 			paths = append(paths, path)
 		}
 	}
 	return paths, nil
-}
-
-// writeFile writes a file and returns its size. It writes a temporary file and renames it, so
-// that nobody reads an incomplete one.
-func writeFile(path string, write func(io.Writer) error) (size int64, err error) {
-	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
-	if err != nil {
-		var failed *fs.PathError
-		if errors.As(err, &failed) {
-			failed.Path = path // people did not ask for the temporary file
-		}
-		return 0, err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(file.Name()))
-		}
-	}()
-	buffer := bufio.NewWriter(file)
-	err = errors.Join(write(buffer), buffer.Flush(), file.Chmod(0o644))
-	if info, statErr := file.Stat(); statErr == nil {
-		size = info.Size()
-	}
-	if err = errors.Join(err, file.Close()); err != nil {
-		return 0, err
-	}
-	return size, os.Rename(file.Name(), path)
 }

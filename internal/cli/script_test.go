@@ -130,10 +130,10 @@ func sameSchedule(ts *testscript.TestScript, neg bool, args []string) {
 // record writes a run record with four jobs of ten processors, one of them rejected,
 // on a machine of twenty:
 //
-//	record DIR complete|doubtful|failed|killed
+//	record DIR complete|doubtful|failed|interrupted|killed
 func record(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
-		ts.Fatalf("usage: record DIR complete|doubtful|failed|killed")
+		ts.Fatalf("usage: record DIR complete|doubtful|failed|interrupted|killed")
 	}
 	start := hpc.Unix(1_700_000_000)
 	w, err := run.Create(ts.MkAbs(args[0]), run.Manifest{
@@ -160,7 +160,12 @@ func record(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Check(w.Warn(run.Warning{Code: "lost-job", Text: "a job was lost", AffectsResult: true}))
 		ts.Check(w.Finish(run.StateComplete, end))
 	case "failed":
-		ts.Check(w.Finish(run.StateFailed, end))
+		ts.Check(w.Finish(run.StateFailed, func(m *run.Manifest) {
+			end(m)
+			m.Error = "slurmctld: exit status 1"
+		}))
+	case "interrupted":
+		ts.Check(w.Finish(run.StateInterrupted, end))
 	case "killed":
 		ts.Check(w.Flush()) // and no end
 	default:

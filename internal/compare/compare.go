@@ -32,6 +32,8 @@ type Realization struct {
 	Name     string // its directory
 	Manifest *run.Manifest
 	Rows     []run.Row
+	// Administration is what happened to the machine.
+	Administration run.Administration
 }
 
 // Set is one run, or several realizations of one experiment.
@@ -48,7 +50,11 @@ func Load(s *run.Set) (Set, error) {
 		if err != nil {
 			return Set{}, fmt.Errorf("reading run record %s: %w", r.Dir, err)
 		}
-		out.Runs = append(out.Runs, Realization{Name: r.Dir, Manifest: &r.Manifest, Rows: rows})
+		administration, err := r.Administration()
+		if err != nil {
+			return Set{}, err
+		}
+		out.Runs = append(out.Runs, Realization{Name: r.Dir, Manifest: &r.Manifest, Rows: rows, Administration: administration})
 	}
 	return out, nil
 }
@@ -74,16 +80,29 @@ func Open(ctx context.Context, dirs []string) ([]Set, error) {
 	return sets, nil
 }
 
-// FirstInvalid returns the name of a run that is not valid, and an empty string if all are.
-func FirstInvalid(sets []Set) string {
+// Doubt names the first run that is not valid, says why, and counts the others. It returns "" if
+// all runs are valid.
+func Doubt(sets []Set) string {
+	var first string
+	others := 0
 	for _, s := range sets {
 		for _, r := range s.Runs {
-			if !r.Manifest.Valid {
-				return r.Name
+			switch {
+			case r.Manifest.Valid:
+			case first == "":
+				first = r.Name + " is not valid: " + r.Manifest.Doubt()
+			default:
+				others++
 			}
 		}
 	}
-	return ""
+	switch others {
+	case 0:
+		return first
+	case 1:
+		return first + " (1 other run is not valid, too)"
+	}
+	return fmt.Sprintf("%s (%d other runs are not valid, too)", first, others)
 }
 
 // Options say how runs are compared. The zero value is usable.
@@ -126,10 +145,13 @@ func (o Options) test() stats.TestOptions {
 // Comparison is the output of `rmreplay compare`. docs/schemas/compare.schema.json
 // describes its JSON.
 type Comparison struct {
-	Version int       `json:"rmreplay_compare"`
-	Sets    []SetInfo `json:"sets"`
-	Level   float64   `json:"confidence_level"`
-	Seed    uint64    `json:"seed"`
+	Version int `json:"rmreplay_compare"`
+	// Valid says whether all runs are valid. If not, Doubt says which is not, and why.
+	Valid bool      `json:"valid"`
+	Doubt string    `json:"not_valid_reason,omitempty"`
+	Sets  []SetInfo `json:"sets"`
+	Level float64   `json:"confidence_level"`
+	Seed  uint64    `json:"seed"`
 	// Inference says whether the sets allow inference. If not, Reason says why.
 	Inference bool   `json:"inference"`
 	Reason    string `json:"no_inference_reason,omitempty"`
@@ -157,6 +179,7 @@ type RunInfo struct {
 	Seed   uint64    `json:"seed"`
 	State  run.State `json:"state"`
 	Valid  bool      `json:"valid"`
+	Doubt  string    `json:"not_valid_reason,omitempty"`
 	Jobs   int       `json:"jobs"` // rows, rejected ones included
 }
 
@@ -202,6 +225,8 @@ func analyse(sets []Set, opts Options) (*Comparison, error) {
 	for _, s := range sets {
 		c.Sets = append(c.Sets, describe(s))
 	}
+	c.Doubt = Doubt(sets)
+	c.Valid = c.Doubt == ""
 	c.Inference, c.Reason = inference(sets)
 	c.Metrics = compareQuantities(measure(sets, opts), opts)
 	for _, by := range opts.By {
@@ -231,7 +256,7 @@ func describe(s Set) SetInfo {
 	for _, r := range s.Runs {
 		info.Runs = append(info.Runs, RunInfo{
 			Name: r.Name, Engine: r.Manifest.Engine, Policy: r.Manifest.Policy, Clock: r.Manifest.Clock.Model,
-			Seed: r.Manifest.Seed, State: r.Manifest.State, Valid: r.Manifest.Valid, Jobs: len(r.Rows),
+			Seed: r.Manifest.Seed, State: r.Manifest.State, Valid: r.Manifest.Valid, Doubt: r.Manifest.Doubt(), Jobs: len(r.Rows),
 		})
 	}
 	return info
@@ -266,7 +291,7 @@ func warnings(sets []Set, c *Comparison) []string {
 				list = append(list, r.Name+" is given twice: a run does not differ from itself")
 			}
 			names[r.Name] = true
-			if !r.Manifest.Valid || r.Manifest.State != run.StateComplete {
+			if !r.Manifest.Valid {
 				invalid++
 			}
 			if hash := r.Manifest.Workload.SHA256; hash != "" {

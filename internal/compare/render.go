@@ -15,6 +15,9 @@ import (
 // error.
 func (c *Comparison) Render(w io.Writer, zone *time.Location) error {
 	var b bytes.Buffer
+	if !c.Valid {
+		fmt.Fprintf(&b, "NOT VALID: %s\n", c.Doubt)
+	}
 	c.renderSets(&b)
 	for i := range c.Pairs {
 		c.renderPair(&b, &c.Pairs[i], zone)

@@ -43,18 +43,12 @@ type InvalidError struct{ Reason string }
 // Error says why the run is not valid.
 func (e *InvalidError) Error() string { return "the run is not valid: " + e.Reason }
 
-// Valid returns nil if the run's result is valid, and else an [InvalidError] with the first
-// reason.
+// Valid returns nil if the run's result is valid, and else an [InvalidError] with the reason.
 func Valid(s *metrics.Summary) error {
 	if s.Valid {
 		return nil
 	}
-	for _, w := range s.Warnings {
-		if w.AffectsResult {
-			return &InvalidError{w.Text}
-		}
-	}
-	return &InvalidError{"its state is " + string(s.State)}
+	return &InvalidError{s.Doubt}
 }
 
 // IsMissing reports whether err says that this machine lacks a program, has it in a release

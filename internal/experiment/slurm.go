@@ -261,9 +261,7 @@ func (e *slurmEngine) play(ctx context.Context, p *Prepared, seed uint64, record
 // jobs whose priority could not be fixed.
 func (e *slurmEngine) rewriters(spec *Spec) (list []replay.Rewriter, fixed *replay.FixedPriorities) {
 	fixed = &replay.FixedPriorities{}
-	if spec.Performance != 0 && spec.Performance != 1 {
-		list = append(list, replay.Performance(spec.Performance))
-	}
+	list = spec.rewriters()
 	if spec.FixedPriorities {
 		list = append(list, fixed.Rewrite)
 	}

@@ -40,6 +40,8 @@ var rules = []rule{
 		"Slurm's vocabulary is a leaf: every package that reads or writes it can import it"},
 	{"nouns", "internal/flags", []string{"internal/hpc", "internal/spelling"}, computes,
 		"flags are read alike by the program and by its tools"},
+	{"nouns", "internal/output", nil, offline,
+		"files are written alike by every command, whatever they hold"},
 
 	{"processes", "internal/vclock/...", []string{"internal/hpc"}, nil,
 		"the clock serves any programs; it must not know of Slurm or of jobs"},
@@ -118,8 +120,8 @@ var rules = []rule{
 		"a sweep runs command lines and reads their records; what a command does is not its concern"},
 
 	{"program", "internal/cli", []string{
-		"internal/compare", "internal/experiment", "internal/flags", "internal/formats", "internal/hpc", "internal/metrics", "internal/replay",
-		"internal/report", "internal/rm/sim/...", "internal/rm/slurm/...", "internal/run", "internal/slurmspec/...", "internal/sweep",
+		"internal/compare", "internal/experiment", "internal/flags", "internal/formats", "internal/hpc", "internal/metrics", "internal/output",
+		"internal/replay", "internal/report", "internal/rm/sim/...", "internal/rm/slurm/...", "internal/run", "internal/slurmspec/...", "internal/sweep",
 		"internal/vclock/...", "internal/workload/...",
 	}, offline,
 		"a command fills in what packages below do, and prints it"},
@@ -132,4 +134,6 @@ var rules = []rule{
 		"a tool is a program of its own"},
 	{"program", "tools/realruns", []string{"internal/hpc", "internal/rm", "internal/run"}, offline,
 		"a tool is a program of its own"},
+	{"program", "tools/reliability", nil, nil,
+		"it knows of the program only what users know"},
 }

@@ -15,6 +15,9 @@ import (
 // warning is longer. Dates are in the given time zone. It returns w's error.
 func (s *Summary) Render(w io.Writer, zone *time.Location) error {
 	var b bytes.Buffer
+	if !s.Valid {
+		fmt.Fprintf(&b, "NOT VALID: %s\n", s.Doubt)
+	}
 	s.renderRun(&b)
 	s.renderJobs(&b)
 	s.renderMachine(&b)

@@ -47,6 +47,8 @@ type Summary struct {
 	Seed   uint64    `json:"seed"`
 	State  run.State `json:"state"` // "running" for a run that was killed
 	Valid  bool      `json:"valid"`
+	// Doubt says why the run is not valid; empty if it is valid.
+	Doubt string `json:"not_valid_reason,omitempty"`
 	// NotSubmitted is the number of jobs that the run ended too early to submit.
 	NotSubmitted int `json:"not_submitted"`
 
@@ -150,7 +152,7 @@ func (o Options) Of(m *run.Manifest) Options {
 func Describe(computed Metrics, m *run.Manifest) *Summary {
 	return &Summary{
 		Metrics: computed,
-		Engine:  m.Engine, Policy: m.Policy, Seed: m.Seed, State: m.State, Valid: m.Valid,
+		Engine:  m.Engine, Policy: m.Policy, Seed: m.Seed, State: m.State, Valid: m.Valid, Doubt: m.Doubt(),
 		NotSubmitted:   m.Jobs.NotSubmitted,
 		VirtualSeconds: known(m.VirtualSeconds),
 		WallSeconds:    known(m.WallSeconds),

@@ -63,11 +63,25 @@ func Performance(factor float64) Rewriter {
 	}
 	return func(job *hpc.Job) {
 		job.RunTime = scaled(job.RunTime)
+		if job.TaskRunTimes == nil {
+			return
+		}
 		job.TaskRunTimes = maps.Clone(job.TaskRunTimes)
 		for task, d := range job.TaskRunTimes {
 			job.TaskRunTimes[task] = scaled(d)
 		}
 	}
+}
+
+// TwiceRunTime is a rewriter that raises each time limit to twice the run time, so that no job is
+// killed, as in the simulations of "Replay with Feedback" (FGCS 2024). With [Performance] it must
+// come first, because it refers to the recorded run time.
+func TwiceRunTime(job *hpc.Job) {
+	if job.RunTime > hpc.Unlimited/2 {
+		job.TimeLimit = hpc.Unlimited
+		return
+	}
+	job.TimeLimit = max(2*job.RunTime, job.TimeLimit)
 }
 
 // FixedPriorities gives every job its recorded priority, if it has one. With it the resource manager

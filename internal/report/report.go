@@ -12,6 +12,7 @@
 package report
 
 import (
+	"bytes"
 	"fmt"
 	"html/template"
 	"io"
@@ -172,30 +173,54 @@ func (r *Report) empty() bool {
 }
 
 // Valid reports whether all runs are valid.
-func (r *Report) Valid() bool { return compare.FirstInvalid(r.Sets) == "" }
+func (r *Report) Valid() bool { return r.Comparison.Valid }
+
+// Doubt names a run that is not valid and says why. It returns "" if all runs are valid.
+func (r *Report) Doubt() string { return r.Comparison.Doubt }
 
 var (
 	//go:embed page.html
 	pageSource string
 	//go:embed style.css
 	style string
+	//go:embed gantt.css
+	ganttStyle string
 	//go:embed gantt.js
 	script string
 
 	page = template.Must(template.New("page").Parse(pageSource))
 )
 
+// generator is in the head of every page, so that [IsPage] recognizes it.
+const generator = `<meta name="generator" content="rmreplay report">`
+
+// IsPage reports whether a file that begins like this is a page of this package.
+func IsPage(head []byte) bool {
+	return bytes.Contains(head, []byte(generator)) || bytes.Contains(head, []byte(" rmreplay report</title>")) // of earlier versions
+}
+
+// IsFigure reports whether a file that begins like this may be a figure in one of [Formats].
+func IsFigure(head []byte) bool {
+	for _, magic := range []string{"\x89PNG", "%PDF", "<?xml", "<svg"} {
+		if bytes.HasPrefix(head, []byte(magic)) {
+			return true
+		}
+	}
+	return false
+}
+
 // WriteHTML writes the page. It returns w's error or the error of drawing a figure.
 func (r *Report) WriteHTML(w io.Writer) error {
 	view := struct {
 		*Report
-		Style   template.CSS
-		Script  template.JS
-		Created string
-		Command string
-		Version string
-		Scripts bool
-	}{Report: r, Style: template.CSS(style), Version: r.options.Version, Command: strings.Join(r.options.Command, " ")}
+		Generator template.HTML
+		Style     template.CSS
+		Script    template.JS
+		Created   string
+		Command   string
+		Version   string
+		Scripts   bool
+	}{Report: r, Generator: generator, Style: template.CSS(style + ganttStyle), Version: r.options.Version, Command: strings.Join(r.options.Command, " ")}
 	if !r.options.Created.IsZero() {
 		view.Created = r.options.Created.In(r.options.Zone).Format("2006-01-02 15:04 MST")
 	}

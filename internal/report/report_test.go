@@ -3,12 +3,9 @@ package report
 import (
 	"bytes"
 	"container/heap"
-	"encoding/base64"
-	"encoding/binary"
 	"encoding/xml"
 	"errors"
 	"fmt"
-	"image/color"
 	"image/png"
 	"io"
 	"math"
@@ -21,7 +18,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/net/html"
-	"pgregory.net/rapid"
 
 	"rmreplay/internal/compare"
 	"rmreplay/internal/hostlist"
@@ -328,100 +324,6 @@ func TestUnusualRuns(t *testing.T) {
 	}
 }
 
-// The picture loses nothing: the cells together hold what the jobs held.
-func TestGanttKeepsArea(t *testing.T) {
-	r := schedule("r", 3, 300, machine{nodes: 50, processors: 1})
-	g, err := newGantt("g", "g", &r, time.UTC)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := 0.0
-	for i := range r.Rows {
-		want += r.Rows[i].End.Sub(r.Rows[i].Start).Seconds() * float64(r.Rows[i].NodeCount)
-	}
-	for _, size := range [][2]int{{7, 3}, {100, 50}, {333, 17}, {64, 200}} {
-		c := g.fill(size[0], size[1], func(*run.Row) (c color.RGBA) { return c })
-		got := 0.0
-		for _, v := range c.held {
-			if v > 1.001 {
-				t.Fatalf("a cell of %v is held %v times, and jobs have nodes of their own", size, v)
-			}
-			got += float64(v)
-		}
-		got *= g.span * float64(len(g.nodes)) / float64(size[0]*size[1])
-		if math.Abs(got-want) > 1e-3*want {
-			t.Errorf("%v cells hold %v node seconds, want %v", size, got, want)
-		}
-	}
-}
-
-// unpack decodes the output of pack, as gantt.js does.
-func unpack(t testing.TB, text string, jobs int) (starts, lengths []uint64, ranges [][]nodeRange) {
-	t.Helper()
-	raw, err := base64.StdEncoding.DecodeString(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	next := func() uint64 {
-		v, n := binary.Uvarint(raw)
-		if n <= 0 {
-			t.Fatal("the data end early")
-		}
-		raw = raw[n:]
-		return v
-	}
-	for range jobs {
-		starts, lengths = append(starts, next()), append(lengths, next())
-		var list []nodeRange
-		at := 0
-		for range next() {
-			at += int(next())
-			r := nodeRange{at, int(next())}
-			at += r.count
-			list = append(list, r)
-		}
-		ranges = append(ranges, list)
-	}
-	if len(raw) > 0 {
-		t.Fatalf("%d bytes too many", len(raw))
-	}
-	return starts, lengths, ranges
-}
-
-func TestPack(t *testing.T) {
-	r := schedule("r", 5, 200, machine{nodes: 300, processors: 1})
-	g, err := newGantt("g", "g", &r, time.UTC)
-	if err != nil {
-		t.Fatal(err)
-	}
-	starts, lengths, ranges := unpack(t, g.pack(), len(g.jobs))
-	for i, job := range g.jobs {
-		if starts[i] != uint64(job.start) || lengths[i] != uint64(math.Round(job.end-job.start)) || !slices.Equal(ranges[i], job.ranges) {
-			t.Fatalf("job %d: %d %d %v, want %v", i, starts[i], lengths[i], ranges[i], job)
-		}
-	}
-}
-
-func TestNaturalOrder(t *testing.T) {
-	want := []string{"a", "a1", "a2", "a02", "a10", "a10b2", "a10b11", "b1"}
-	got := slices.Clone(want)
-	slices.Reverse(got)
-	slices.SortFunc(got, natural)
-	if !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
-	}
-	name := rapid.StringMatching(`[ab]{0,2}[0-9]{0,3}[a]{0,1}[0-9]{0,2}`)
-	rapid.Check(t, func(t *rapid.T) {
-		a, b, c := name.Draw(t, "a"), name.Draw(t, "b"), name.Draw(t, "c")
-		if (natural(a, b) == 0) != (a == b) || natural(a, b) != -natural(b, a) {
-			t.Fatalf("natural(%q, %q) = %d, and %d the other way", a, b, natural(a, b), natural(b, a))
-		}
-		if natural(a, b) < 0 && natural(b, c) < 0 && natural(a, c) >= 0 {
-			t.Fatalf("%q < %q < %q, and not the first below the last", a, b, c)
-		}
-	})
-}
-
 // A bin has the mean over its time.
 func TestBins(t *testing.T) {
 	s := schedule("r", 7, 100, machine{nodes: 20, processors: 1})
@@ -558,24 +460,5 @@ func TestSlowJobs(t *testing.T) {
 	}
 	if f, err := newSlowJobs([]compare.Set{{Name: "none", Runs: []compare.Realization{of(1, 2)}}}); f != nil || err != nil {
 		t.Errorf("of no such job: %v, %v", f, err)
-	}
-}
-
-// The script of a chart shows dates in the zone of the report, also when its clocks change.
-func TestOffsets(t *testing.T) {
-	zurich, err := time.LoadLocation("Europe/Zurich")
-	if err != nil {
-		t.Skipf("SKIPPED: no time zones: %v", err)
-	}
-	from := hpc.Unix(1711756800) // 30 March 2024 00:00 UTC; clocks change 25 h later
-	want := []offset{{0, 3600}, {25 * 3600, 7200}}
-	if got := offsets(from, 2*86400, zurich); !slices.Equal(got, want) {
-		t.Errorf("got %v, want %v", got, want)
-	}
-	if got := offsets(from, 86400, zurich); !slices.Equal(got, want[:1]) {
-		t.Errorf("before the change: got %v, want %v", got, want[:1])
-	}
-	if got := offsets(from, 86400, time.UTC); got != nil {
-		t.Errorf("UTC: %v", got)
 	}
 }

@@ -37,9 +37,8 @@ type Manifest struct {
 	Format int    `json:"format"` // version of the record's layout, [Format]
 	State  State  `json:"state"`
 	Error  string `json:"error,omitempty"` // why the run failed
-	// Valid says that the results are not in doubt. The run did not fail, it was not killed,
-	// and no warning affects the result. An interrupted run may be valid: everything that it
-	// holds is true. State says that it is incomplete.
+	// Valid says that the results are not in doubt: the workload was played to its end, and no
+	// warning affects the result. If not, [Manifest.Doubt] says why.
 	Valid    bool      `json:"valid"`
 	Warnings []Warning `json:"warnings"`
 
@@ -189,6 +188,25 @@ func addWarning(list []Warning, w Warning) []Warning {
 // AffectedBy reports whether any of the warnings affects the result.
 func AffectedBy(warnings []Warning) bool {
 	return slices.ContainsFunc(warnings, func(w Warning) bool { return w.AffectsResult })
+}
+
+// Doubt says why the run is not valid. It returns "" if the run is valid.
+func (m *Manifest) Doubt() string {
+	switch {
+	case m.Valid:
+		return ""
+	case m.State == StateInterrupted:
+		return fmt.Sprintf("it was interrupted when %d of %d jobs had been submitted and %d had ended",
+			m.Jobs.Submitted, m.Workload.Jobs, m.Jobs.Ended)
+	case m.State == StateFailed && m.Error != "":
+		return "it failed: " + m.Error
+	}
+	for _, w := range m.Warnings {
+		if w.AffectsResult {
+			return w.Text
+		}
+	}
+	return "its state is " + string(m.State)
 }
 
 // derive computes the durations from the times.

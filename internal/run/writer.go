@@ -483,7 +483,7 @@ func (w *Writer) finalManifest(state State, change func(*Manifest)) Manifest {
 		m.VirtualEnd = w.rows.lastEvent
 	}
 	m.derive()
-	m.Valid = state != StateFailed && !AffectedBy(m.Warnings)
+	m.Valid = state == StateComplete && !AffectedBy(m.Warnings)
 	return m
 }
 

@@ -230,7 +230,7 @@ func TestSubmissions(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	if r.Manifest.State != StateInterrupted || !r.Manifest.Valid || r.Manifest.Jobs.Unanswered != 1 {
+	if r.Manifest.State != StateInterrupted || r.Manifest.Valid || r.Manifest.Jobs.Unanswered != 1 {
 		t.Errorf("state %s, valid %v, %d unanswered", r.Manifest.State, r.Manifest.Valid, r.Manifest.Jobs.Unanswered)
 	}
 }

@@ -33,7 +33,7 @@ const (
 
 // Wait lets virtual time pass, to limit at most, and returns why it stopped. It blocks the thread
 // of the calling goroutine in a futex, without the Go runtime's knowledge. The errors are
-// [*DeadlockError], [*StallError] and ctx's.
+// [*DeadlockError], [*StallError], [*CountError] and ctx's.
 func (c *Clock) Wait(ctx context.Context, limit hpc.Time) (Wake, error) {
 	s := c.s
 	s.limit.Store(int64(limit))
@@ -50,6 +50,12 @@ func (c *Clock) Wait(ctx context.Context, limit hpc.Time) (Wake, error) {
 			return Notified, ctx.Err()
 		}
 		if s.busy.Load() == 0 {
+			// A stream's bytes are counted after the driver may have read them, but before
+			// their writer goes idle.
+			if extra := -s.inbox.Load(); extra > 0 {
+				c.hold()
+				return AtLimit, &CountError{Extra: extra, Now: c.Now()}
+			}
 			switch c.advance(limit) {
 			case reachedLimit:
 				return AtLimit, nil

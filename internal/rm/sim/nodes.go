@@ -23,6 +23,12 @@ type Cluster struct {
 	CountMemory bool
 	// WholeNodes gives every job whole nodes (Slurm's select/linear).
 	WholeNodes bool
+	// KillInvalidDepend cancels jobs whose dependencies can never be met (Slurm's
+	// DependencyParameters), unless a job requests otherwise. Without it they wait for ever.
+	KillInvalidDepend bool
+	// MinJobAge is how long after its end a job is forgotten (Slurm's MinJobAge). Dependencies on
+	// forgotten jobs are met. 0 means never.
+	MinJobAge time.Duration
 }
 
 // Partition is a set of nodes that jobs request by name.

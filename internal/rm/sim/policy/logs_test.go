@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"rmreplay/internal/formats"
 	"rmreplay/internal/hpc"
@@ -56,8 +57,13 @@ func TestFeedbackPaper(t *testing.T) {
 		{"infra/2", EASY, 50, 1, "387.12 4.28 58.61", "386.70 4.15 58.87"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			cfg := sim.Config{Processors: test.processors, Policy: test.policy, Performance: test.perf, Limit: sim.LimitAtLeastTwice, Lean: true}
-			if got := measure(t, cfg, w.Jobs.List()); got != test.want {
+			cfg := sim.Config{Processors: test.processors, Policy: test.policy, Lean: true}
+			jobs := w.Jobs.List()
+			for _, j := range jobs {
+				j.TimeLimit = max(2*j.RunTime, j.TimeLimit)
+				j.RunTime = time.Duration(float64(j.RunTime) / test.perf)
+			}
+			if got := measure(t, cfg, jobs); got != test.want {
 				t.Errorf("makespan, mean and max wait are %s, want %s (paper: %s)", got, test.want, test.paper)
 			}
 		})

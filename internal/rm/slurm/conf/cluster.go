@@ -53,6 +53,7 @@ type Cluster struct {
 
 	nodeLines []nodeLine
 	nodeIndex map[string]int
+	names     int      // in the host lists that were expanded; [maxNames] is the limit
 	scaled    []Change // changes by [Cluster.Scale]
 	factor    float64  // the factor of these changes; 0 if there are none
 }
@@ -73,7 +74,7 @@ func Open(dir string) (*Cluster, error) {
 
 // OpenFile reads the directory of a slurm.conf as [Open] does. The file may have another name.
 func OpenFile(path string) (*Cluster, error) {
-	c, err := load(path, os.ReadFile)
+	c, err := load(path, readFile)
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("reading cluster: %w (a cluster directory needs the site's slurm.conf)", err)
@@ -83,47 +84,53 @@ func OpenFile(path string) (*Cluster, error) {
 	return c, nil
 }
 
-// reader returns a file's contents. It is [os.ReadFile] except in tests.
-type reader func(path string) ([]byte, error)
-
-func load(path string, read reader) (*Cluster, error) {
-	statements, err := parse(path, slurmGrammar, read)
+func load(path string, open reader) (*Cluster, error) {
+	files := &files{open: open}
+	statements, err := parse(path, slurmGrammar, files)
 	if err != nil {
 		return nil, err
 	}
 	c := &Cluster{Path: path, Statements: statements, nodeIndex: make(map[string]int)}
 	dir := filepath.Dir(path)
-	if c.GRES, err = optional(filepath.Join(dir, gresConf), gresGrammar, read); err != nil {
+	if c.GRES, err = optional(filepath.Join(dir, gresConf), gresGrammar, files); err != nil {
 		return nil, err
 	}
-	if c.Topology, err = optional(filepath.Join(dir, topologyConf), topologyGrammar, read); err != nil {
+	if c.Topology, err = optional(filepath.Join(dir, topologyConf), topologyGrammar, files); err != nil {
 		return nil, err
 	}
 	if err := c.resolve(); err != nil {
 		return nil, err
 	}
-	if c.Accounts, err = readFirst(dir, accountsFiles, read); err != nil {
+	if c.Accounts, err = readFirst(dir, accountsFiles, files.read); err != nil {
 		return nil, err
 	}
-	if c.Users, err = readUsers(dir, read); err != nil {
+	if c.Users, err = readUsers(dir, files.read); err != nil {
 		return nil, err
 	}
 	return c, nil
 }
 
 // optional parses a file if the site has it. The result is nil only if there is no file.
-func optional(path string, g grammar, read reader) ([]Statement, error) {
-	if _, err := read(path); errors.Is(err, fs.ErrNotExist) {
+func optional(path string, g grammar, files *files) ([]Statement, error) {
+	statements, err := parse(path, g, files)
+	switch {
+	case err == nil:
+	case isMissing(err, path):
 		return nil, nil
-	}
-	statements, err := parse(path, g, read)
-	if err != nil {
+	default:
 		return nil, err
 	}
 	if statements == nil {
 		statements = []Statement{}
 	}
 	return statements, nil
+}
+
+// isMissing reports whether err says that the file itself, and none that it includes, does not
+// exist.
+func isMissing(err error, path string) bool {
+	var missing *fs.PathError
+	return errors.As(err, &missing) && missing.Path == path && errors.Is(missing, fs.ErrNotExist)
 }
 
 // readFirst returns the contents of the first of the named files that exists, or nil if none

@@ -435,19 +435,19 @@ func (n *Network) read(c *conn) error {
 // the connection; a message to a node is answered.
 func (n *Network) messages(c *conn) error {
 	frame, used, err := rpc.Split(c.in)
-	if err != nil || frame == nil {
-		if err != nil {
-			n.finish(c, nil, err)
-		}
+	if err == nil && frame == nil {
 		return nil
 	}
-	m, err := rpc.Decode(frame)
+	var m *rpc.Message
+	if err == nil {
+		m, err = rpc.Decode(frame)
+	}
 	if c.request != nil {
 		n.finish(c, m, err)
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("reading a message of slurmctld to node %v: %w", c.addr, err)
+		return fmt.Errorf("reading a message of slurmctld to node %v: %w", netip.AddrFrom4(c.addr), err)
 	}
 	reply, err := n.handlers.NodeMessage(c.addr, m)
 	if err != nil {
