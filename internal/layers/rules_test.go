@@ -102,7 +102,7 @@ var rules = []rule{
 
 	{"use cases", "internal/replay", []string{"internal/agenda", "internal/hpc", "internal/rm", "internal/slurmspec/...", "internal/workload", "internal/workload/session"}, computes,
 		"the loop drives a resource manager; its caller chooses which"},
-	{"use cases", "internal/metrics", []string{"internal/hpc", "internal/rm", "internal/run"}, computes,
+	{"use cases", "internal/metrics", []string{"internal/hpc", "internal/rm", "internal/run", "internal/slurmspec"}, computes,
 		"metrics are a function of a run record alone, so that any record can be measured again"},
 	{"use cases", "internal/compare", []string{"internal/hostlist", "internal/hpc", "internal/metrics", "internal/run", "internal/stats"}, computes,
 		"a comparison is a function of run records alone, whoever made them"},

@@ -260,7 +260,7 @@ func TestInBrowser(t *testing.T) {
 	for name, test := range map[string]func(*testing.T, *browser){
 		"large run": largeRun, "chart by keyboard": chartByKeyboard, "chart shows its jobs": chartShowsItsJobs, "chart by pointer": chartByPointer,
 		"chart shows bands": chartShowsBands, "without scripts": withoutScripts,
-		"narrow window": narrowWindow, "light and dark": lightAndDark,
+		"narrow window": narrowWindow, "light and dark": lightAndDark, "tables fit": tablesFit, "dark figures": darkFigures,
 	} {
 		t.Run(name, func(t *testing.T) {
 			tab := b.tab(t)
@@ -314,6 +314,57 @@ func withoutScripts(t *testing.T, b *browser) {
 	}
 	if len(printed.Data) < 50_000 {
 		t.Errorf("a print of %d characters", len(printed.Data))
+	}
+}
+
+// tablesFit checks that no table scrolls at the usual width of a window, nor on a telephone,
+// with everything unfolded.
+func tablesFit(t *testing.T, b *browser) {
+	for name, r := range map[string]*Report{"a pair": mustReport(t), "one run": alone(t, schedule("run", 1, 300, machine{nodes: 40, processors: 8}), Options{})} {
+		path, _ := savePage(t, r.WriteHTML)
+		for _, width := range []int{1400, 390} {
+			b.call("Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 1000}, nil)
+			b.open(path)
+			var wide []string
+			b.eval(`(() => {
+				for (const d of document.querySelectorAll("details")) d.open = true;
+				return [...document.querySelectorAll(".scroll")].filter((e) => e.scrollWidth > e.clientWidth + 1)
+					.map((e) => e.getAttribute("aria-label") + " " + e.scrollWidth + " > " + e.clientWidth);
+			})()`, &wide)
+			if len(wide) > 0 {
+				t.Errorf("%s: in a window of %d these tables are too wide: %q", name, width, wide)
+			}
+		}
+	}
+	b.call("Emulation.clearDeviceMetricsOverride", nil, nil)
+}
+
+// darkFigures checks that figures are dark in the dark theme, with light text, and light on
+// paper.
+func darkFigures(t *testing.T, b *browser) {
+	path, _ := savePage(t, mustReport(t).WriteHTML)
+	b.open(path)
+	dark := map[string]any{"name": "prefers-color-scheme", "value": "dark"}
+	for name, media := range map[string]map[string]any{
+		"dark":           {"features": []any{dark}},
+		"dark, on paper": {"features": []any{dark}, "media": "print"},
+	} {
+		b.call("Emulation.setEmulatedMedia", media, nil)
+		var wrong []string
+		b.eval(fmt.Sprintf(`(() => {
+			const sum = (text) => text.match(/[0-9.]+/g).slice(0, 3).map(Number).reduce((a, b) => a + b);
+			const wrong = [], dark = %v;
+			for (const svg of document.querySelectorAll(".plot svg")) {
+				const back = sum(getComputedStyle(svg.querySelector("path")).fill), text = sum(getComputedStyle(svg.querySelector("text")).fill);
+				if (dark ? back > 150 || text < 600 : back < 765 || text > 150) wrong.push(svg.closest("figure").id + " " + back + " " + text);
+			}
+			return wrong;
+		})()`, name == "dark"), &wrong)
+		if len(wrong) > 0 {
+			t.Errorf("%s: background and text of these figures are wrong: %q", name, wrong)
+		}
+		b.eval(`document.querySelector("#machine").scrollIntoView()`, nil)
+		b.picture("figures-" + name)
 	}
 }
 

@@ -265,7 +265,7 @@ func TestFiguresInAllFormats(t *testing.T) {
 			t.Errorf("%s: no caption or title", f.Name)
 		}
 	}
-	for _, want := range []string{"metrics", "utilization", "queue", "wait-cdf", "slowdown-cdf", "high-slowdowns", "distances", "jobs-B", "gantt-A", "gantt-B"} {
+	for _, want := range []string{"metrics", "utilization", "utilization-partition", "running", "queue", "wait-week", "wait-cdf", "slowdown-cdf", "high-slowdowns", "distances", "jobs-B", "gantt-A", "gantt-B"} {
 		if !slices.Contains(names, want) {
 			t.Errorf("no figure %s, but %q", want, names)
 		}
@@ -327,18 +327,33 @@ func TestUnusualRuns(t *testing.T) {
 // A bin has the mean over its time.
 func TestBins(t *testing.T) {
 	s := schedule("r", 7, 100, machine{nodes: 20, processors: 1})
-	lines := timelines([]compare.Set{{Name: "s", Runs: []compare.Realization{s}}}, func(_ *compare.Realization, p metrics.Point) float64 { return float64(p.Nodes) })
-	span := ending(&s).Sub(origin(&s)).Seconds()
-	got, want := 0.0, 0.0
-	for _, v := range lines[0].mean {
-		got += v * span / bins
+	sets := []compare.Set{{Name: "s", Runs: []compare.Realization{s}}}
+	overview := metrics.NewOverview(s.Rows, metrics.Options{}, ending(&s))
+	c := newCourses(sets, []*metrics.Overview{overview}, time.UTC)
+	sum := func(values []float64) (seconds float64) {
+		for _, v := range values {
+			seconds += v * c.width()
+		}
+		return seconds
 	}
+	want, waiting := 0.0, 0.0
 	for i := range s.Rows {
-		want += s.Rows[i].End.Sub(s.Rows[i].Start).Seconds() * float64(s.Rows[i].NodeCount)
+		want += s.Rows[i].End.Sub(s.Rows[i].Start).Seconds() * float64(s.Rows[i].Processors)
+		waiting += s.Rows[i].Start.Sub(s.Rows[i].Submit).Seconds()
 	}
-	if math.Abs(got-want) > 1e-6*want {
-		t.Errorf("the bins hold %v node seconds, want %v", got, want)
+	near := func(what string, got, want float64) {
+		t.Helper()
+		if math.Abs(got-want) > 1e-6*want {
+			t.Errorf("the bins hold %v %s seconds, want %v", got, what, want)
+		}
 	}
+	near("processor", sum(c.sets[0][0].processors), want)
+	near("waiting", sum(c.sets[0][0].queued), waiting)
+	parts := 0.0
+	for g := range c.groups {
+		parts += sum(c.sets[0][0].parts[g])
+	}
+	near("processor", parts, want)
 	cdf := distributions([]compare.Set{{Name: "s", Runs: []compare.Realization{s}}}, 1, waitOf)
 	last := cdf[0].mean[bins-1]
 	if last != 1 || !slices.IsSorted(cdf[0].mean) {
@@ -437,8 +452,8 @@ func TestSlowJobs(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := [][]string{
-		{"A some", "2", "3", "2", "4", "75.0 %", "9", "25"},
-		{"C one", "1", "1", "1", "1", "50.0 %", "7", "7"},
+		{"A some", "3", "75.0\u00a0%", "9", "25", "2", "2", "4"},
+		{"C one", "1", "50.0\u00a0%", "7", "7", "1", "1", "1"},
 	}
 	if diff := cmp.Diff(want, f.Data.Rows); diff != "" {
 		t.Errorf("rows (-want +got)\n%s", diff)
