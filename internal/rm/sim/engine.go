@@ -47,10 +47,13 @@ const (
 )
 
 // LimitAtLeastTwice is the time limit of the simulations in "Replay with Feedback" (FGCS 2024):
-// the larger of twice the run time and the requested limit, so that no job is killed. It is a
-// [Config.Limit].
+// the larger of twice the run time and the requested limit, so that no job is killed. A job that
+// only its time limit ends keeps the requested limit. It is a [Config.Limit].
 func LimitAtLeastTwice(job *hpc.Job) time.Duration {
-	if job.RunTime > hpc.Unlimited/2 {
+	switch {
+	case job.RunTime == hpc.Unlimited:
+		return job.TimeLimit
+	case job.RunTime > hpc.Unlimited/2:
 		return hpc.Unlimited
 	}
 	return max(2*job.RunTime, job.TimeLimit)
