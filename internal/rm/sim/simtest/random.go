@@ -42,10 +42,6 @@ func Random(c *Choices) *Case {
 	k := &Case{Hostile: c.one(6), Plain: c.number(2) == 0}
 	k.Config.Epoch = Epoch
 	k.Config.Ties = pick(c, sim.EndsFirst, sim.ArrivalsFirst)
-	k.Config.Performance = pick(c, 0, 0, 0, 0.5, 2)
-	if c.one(8) {
-		k.Config.Limit = sim.LimitAtLeastTwice
-	}
 	if c.number(3) == 0 {
 		k.Config.Processors = c.between(1, 24)
 	} else {
