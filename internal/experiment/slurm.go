@@ -105,6 +105,9 @@ func (e *slurmEngine) admit(p *Prepared) error {
 	if err := e.install.Need(e.cluster.Accounting() && !e.spec.WithoutAccounting); err != nil {
 		return err
 	}
+	if _, err := install.Network(); err != nil {
+		return err
+	}
 	_, err := install.DaemonUser(0)
 	return err
 }
@@ -231,7 +234,11 @@ func (e *slurmEngine) play(ctx context.Context, p *Prepared, seed uint64, record
 	if err != nil {
 		return nothing, err
 	}
-	if err := record.Update(func(m *run.Manifest) { describeConfiguration(m, engine.Adapted()) }); err != nil {
+	err = record.Update(func(m *run.Manifest) {
+		describeConfiguration(m, engine.Adapted())
+		m.Network = string(engine.Network())
+	})
+	if err != nil {
 		return nothing, errors.Join(err, engine.Close())
 	}
 	hooks.Begin(p.begin)

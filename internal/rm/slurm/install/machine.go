@@ -53,6 +53,7 @@ func Machine() []Check {
 		checkLimit("processes", unix.RLIMIT_NPROC, minProcesses, "raise it with: ulimit -u 4096"),
 		checkPids(),
 		checkUser(),
+		checkNetwork(),
 	}
 }
 

@@ -167,10 +167,10 @@ func (p *Sandbox) Control() netip.Addr {
 func (p *Sandbox) Driver() [4]byte { return [4]byte{127, p.octet, 255, driverHost} }
 
 // FreePorts finds free ports of the control address, no two the same. They stay free, since no
-// other run uses the address.
-func (p *Sandbox) FreePorts(ports ...*uint16) error {
+// other run uses the address. socket makes TCP sockets in the daemons' network.
+func (p *Sandbox) FreePorts(socket func() (int, error), ports ...*uint16) error {
 	for _, port := range ports {
-		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+		fd, err := socket()
 		if err != nil {
 			return fmt.Errorf("looking for a free port: %w", err)
 		}
