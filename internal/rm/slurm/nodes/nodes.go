@@ -9,6 +9,8 @@ package nodes
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"rmreplay/internal/hostlist"
@@ -272,7 +274,7 @@ func (c *Cluster) Register(n int) {
 		UpTime:     uint32(now - c.boot.UnixSeconds() + secondsBootedBefore),
 		FreeMemory: uint64(hw.RealMemory), Version: c.codec.Release().String(),
 	}
-	for id := range nd.steps {
+	for _, id := range slices.Sorted(maps.Keys(nd.steps)) {
 		reg.Steps = append(reg.Steps, rpc.Batch(id))
 	}
 	for _, g := range hw.GRES {
