@@ -12,8 +12,5 @@ import (
 func main() {
 	// The guard of a replay's daemons is this program again; it does not return.
 	supervise.RunIfGuard()
-	ctx, stop := cli.SignalContext()
-	code := cli.Main(ctx)
-	stop()
-	os.Exit(code)
+	os.Exit(cli.Main())
 }

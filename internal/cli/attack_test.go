@@ -32,7 +32,9 @@ func TestForeignBytes(t *testing.T) {
 	if m := rec.Manifest; m.State != run.StateFailed || m.Valid || len(rows) >= 2000 {
 		t.Errorf("state %s, valid %v, %d jobs", m.State, m.Valid, len(rows))
 	}
-	if said := r.said(t, "stderr"); !strings.Contains(said, "bytes too many had arrived at") {
+	// The pipe is also read before the clock compares: then the foreign byte is in a record.
+	said := r.said(t, "stderr")
+	if !strings.Contains(said, "bytes too many had arrived at") && !strings.Contains(said, "does not begin with JobId=") {
 		t.Errorf("it says %q", said)
 	}
 }

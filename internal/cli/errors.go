@@ -17,7 +17,7 @@ const (
 	ExitInvalid     = 3   // the command finished, but the result is not valid
 	ExitBadInput    = 4   // a file, directory or run that the user named is wrong
 	ExitMissing     = 5   // something is missing on this machine
-	ExitInterrupted = 130 // SIGINT or SIGTERM; results so far are kept
+	ExitInterrupted = 130 // SIGINT, SIGTERM or SIGHUP; the record of a run so far is kept
 )
 
 // ExitError is an error with the exit status that the program ends with.

@@ -21,6 +21,7 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm/slurm/install"
 	"rmreplay/internal/run"
+	"rmreplay/internal/supervise"
 )
 
 // needSlurm skips a test that needs real Slurm if none is installed.
@@ -97,10 +98,12 @@ func mixedTrace() string {
 // A replaying is an `rmreplay replay` that a test has started, in a process group of its own,
 // as a shell does.
 type replaying struct {
-	cmd    *exec.Cmd
-	dir    string // with cluster, work.jsonl and run
-	record string
-	ended  chan struct{}
+	cmd     *exec.Cmd
+	dir     string // with cluster, work.jsonl and run
+	streams string // of the files stdout and stderr; dir if empty
+	record  string
+	ended   chan struct{}
+	endedAt time.Time // once ended is closed
 }
 
 // program returns the test binary under the name of the program. testscript.Main has put it on
@@ -114,13 +117,16 @@ func program(t *testing.T) string {
 	return path
 }
 
-func startReplay(t *testing.T, workload string) *replaying {
+// startReplay starts a replay. wrapper is a command that starts it, such as setpriv with its
+// options, or empty.
+func startReplay(t *testing.T, workload string, wrapper ...string) *replaying {
 	t.Helper()
 	r := &replaying{dir: t.TempDir(), ended: make(chan struct{})}
 	r.record = filepath.Join(r.dir, "run")
 	writeFiles(t, filepath.Join(r.dir, "cluster"), smallCluster)
 	writeFiles(t, r.dir, map[string]string{"work.jsonl": workload})
-	r.start(t, exec.Command(program(t), "replay", "work.jsonl", "--cluster", "cluster", "-o", "run", "--json"))
+	args := append(wrapper, program(t), "replay", "work.jsonl", "--cluster", "cluster", "-o", "run", "--json")
+	r.start(t, exec.Command(args[0], args[1:]...))
 	return r
 }
 
@@ -136,7 +142,7 @@ func (r *replaying) start(t *testing.T, cmd *exec.Cmd) {
 	cmd.SysProcAttr.Setpgid = true
 	var files []*os.File
 	for _, name := range []string{"stdout", "stderr"} {
-		f, err := os.Create(filepath.Join(r.dir, name))
+		f, err := os.Create(filepath.Join(r.streamDir(), name))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -149,6 +155,7 @@ func (r *replaying) start(t *testing.T, cmd *exec.Cmd) {
 	}
 	go func() {
 		_ = cmd.Wait() // the state says it all
+		r.endedAt = time.Now()
 		close(r.ended)
 	}()
 	t.Cleanup(func() {
@@ -160,9 +167,16 @@ func (r *replaying) start(t *testing.T, cmd *exec.Cmd) {
 	})
 }
 
+func (r *replaying) streamDir() string {
+	if r.streams != "" {
+		return r.streams
+	}
+	return r.dir
+}
+
 func (r *replaying) said(t *testing.T, stream string) string {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(r.dir, stream))
+	data, err := os.ReadFile(filepath.Join(r.streamDir(), stream))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -478,7 +492,8 @@ func orDriver(name string) string {
 }
 
 // TestReplayInterrupted ends a replay as a user does, while it runs and at every step of its
-// start: with Ctrl-C, which the terminal sends to the whole process group, or with SIGTERM.
+// start: with Ctrl-C, which the terminal sends to the whole process group, with SIGTERM, or with
+// SIGHUP, which the kernel and the shell send when the terminal closes.
 func TestReplayInterrupted(t *testing.T) {
 	needSlurm(t)
 	for _, c := range []struct {
@@ -487,6 +502,7 @@ func TestReplayInterrupted(t *testing.T) {
 	}{
 		{"SIGINT", "", syscall.SIGINT},
 		{"SIGTERM", "", syscall.SIGTERM},
+		{"SIGHUP", "", syscall.SIGHUP},
 		{"SIGINT at MariaDB", "starting MariaDB\n", syscall.SIGINT},
 		{"SIGINT at slurmdbd", "starting slurmdbd\n", syscall.SIGINT},
 		{"SIGINT at sacctmgr", "filling the accounting database\n", syscall.SIGINT},
@@ -510,13 +526,15 @@ func TestReplayInterrupted(t *testing.T) {
 			if in.state == "" { // nothing managed has been started yet
 				in.state = r.stateDir(t, in)
 			}
+			sent := time.Now()
 			if err := syscall.Kill(group, c.signal); err != nil {
 				t.Fatal(err)
 			}
-			in.mustGo(t)
-			if status := r.wait(t); status != ExitInterrupted {
-				t.Errorf("exit status %d, want %d", status, ExitInterrupted)
+			if c.signal == syscall.SIGHUP {
+				_ = syscall.Kill(r.cmd.Process.Pid, c.signal) // it may have ended
 			}
+			in.mustGo(t)
+			r.endsInterrupted(t, sent)
 			if !strings.HasSuffix(r.said(t, "stderr"), "rmreplay: run has the record up to the interruption\nrmreplay: interrupted\n") {
 				t.Errorf("it says %q", r.said(t, "stderr"))
 			}
@@ -548,11 +566,11 @@ func (r *replaying) stateDir(t *testing.T, in remains) string {
 			return filepath.Dir(dir)
 		}
 		environ, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", p.pid))
-		if _, dirs, ok := strings.Cut(string(environ), "RMREPLAY_GUARD="); ok {
-			dirs, _, _ = strings.Cut(dirs, "\x00")
-			var list []string
-			if err := json.Unmarshal([]byte(dirs), &list); err == nil && len(list) > 0 {
-				return list[0]
+		if _, text, ok := strings.Cut(string(environ), "RMREPLAY_GUARD="); ok {
+			text, _, _ = strings.Cut(text, "\x00")
+			var options supervise.Options
+			if err := json.Unmarshal([]byte(text), &options); err == nil && len(options.Remove) > 0 {
+				return options.Remove[0]
 			}
 		}
 	}

@@ -12,25 +12,25 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"rmreplay/internal/interrupt"
+	"rmreplay/internal/output"
 )
 
-// Main runs the command that the program's arguments name and returns the exit
-// status. A command ends early when ctx is cancelled.
-func Main(ctx context.Context) int {
-	return execute(ctx, os.Args[1:], os.Stdout, os.Stderr)
-}
-
-// SignalContext returns a context that the first SIGINT or SIGTERM cancels, so that a command
-// can keep its results so far. The second one has the signal's default action and ends the
-// program at once.
-func SignalContext() (context.Context, context.CancelFunc) {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop)
-	return ctx, stop
+// Main runs the command that the program's arguments name and returns the exit status. SIGINT,
+// SIGTERM and SIGHUP interrupt it, as package interrupt says.
+func Main() int {
+	status, ended := interrupt.Run(func(ctx context.Context) int {
+		return execute(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	})
+	if ended {
+		return status
+	}
+	output.Abandon()
+	_, _ = fmt.Fprintln(os.Stderr, "rmreplay: interrupted") // a closed terminal stops nothing
+	return ExitInterrupted
 }
 
 // globals is what all commands share.
@@ -80,7 +80,11 @@ Results go to standard output, progress and messages to standard error. The exit
   3    the command finished, but the result is not valid
   4    wrong input: a file, a directory or a run
   5    something is missing on this machine (rmreplay doctor)
-  130  interrupted
+  130  interrupted by SIGINT (Ctrl-C), SIGTERM or SIGHUP
+
+An interrupted command ends within two seconds and leaves no incomplete file. An
+interrupted run keeps what it has recorded and says so. A second signal ends the command
+at once.
 
 A DURATION is 90s, 5m, 1h30m, 2d, 08:00:00, 1-12:00:00 or a number of seconds. A TIME is
 2024-03-05, 2024-03-05T12:00, 2024-03-05T12:00:00, or seconds since 1970. It is in the

@@ -29,10 +29,7 @@ func TestMain(m *testing.M) {
 	supervise.RunIfGuard()
 	testscript.Main(m, map[string]func(){
 		"rmreplay": func() {
-			ctx, stop := SignalContext()
-			code := Main(ctx)
-			stop()
-			os.Exit(code)
+			os.Exit(Main())
 		},
 	})
 }

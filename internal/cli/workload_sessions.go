@@ -3,11 +3,11 @@ package cli
 import (
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"rmreplay/internal/output"
 	"rmreplay/internal/workload/session"
 )
 
@@ -113,13 +113,9 @@ func (g *globals) writeTo(path string, write func(io.Writer) error) (err error) 
 	case "-":
 		return write(g.stdout)
 	}
-	f, err := os.Create(path)
+	_, err = output.File(path, write)
 	if err != nil {
-		return err
-	}
-	if err := write(f); err != nil {
-		_ = f.Close() // the first error is the one to report
 		return fmt.Errorf("writing %s: %w", path, err)
 	}
-	return f.Close()
+	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/output"
 	"rmreplay/internal/rm/slurm/conf"
 	"rmreplay/internal/workload"
 	"rmreplay/internal/workload/transform"
@@ -75,16 +76,12 @@ func Anonymize(w *workload.Workload, how Anonymization) (*Anonymized, error) {
 
 // saveCluster writes the files of a cluster into a new or empty directory.
 func saveCluster(dir string, files map[string]string) error {
-	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
-		return fmt.Errorf("%s: is not empty", dir)
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			return err
+	return output.Directory(dir, func(dir string) error {
+		for name, text := range files {
+			if err := output.Text(filepath.Join(dir, name), text); err != nil {
+				return err
+			}
 		}
-	}
-	return nil
+		return nil
+	})
 }

@@ -100,7 +100,7 @@ func prepareSet(spec *Spec, list []Realization) error {
 			return fmt.Errorf("overwriting %s: %w", dir, err)
 		}
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return inputError(fmt.Errorf("creating %s: %w", dir, err))
 	}
 	index := run.SetIndex{Command: spec.Command, Seed: spec.Seed}

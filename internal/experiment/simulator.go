@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/interrupt"
 	"rmreplay/internal/metrics"
 	"rmreplay/internal/replay"
 	"rmreplay/internal/rm/sim"
@@ -142,6 +143,7 @@ func (e *simEngine) run(ctx context.Context, p *Prepared, one realization, hooks
 	manifest := p.manifest(one)
 	manifest.Engine, manifest.Policy, manifest.Cluster = "sim", e.spec.Policy, e.cluster
 	manifest.Clock = run.Clock{Model: "frozen"}
+	defer interrupt.Hold()() // until the record is complete
 	record, err := p.create(one, manifest, true)
 	if err != nil {
 		return nil, err

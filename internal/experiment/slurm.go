@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/interrupt"
 	"rmreplay/internal/metrics"
 	"rmreplay/internal/replay"
 	"rmreplay/internal/rm/slurm"
@@ -101,7 +102,11 @@ func (e *slurmEngine) admit(p *Prepared) error {
 			p.begin.Std().Format(time.RFC3339)))
 	}
 	e.install, _ = install.Find() // Need reports what is missing for this run
-	return e.install.Need(e.cluster.Accounting() && !e.spec.WithoutAccounting)
+	if err := e.install.Need(e.cluster.Accounting() && !e.spec.WithoutAccounting); err != nil {
+		return err
+	}
+	_, err := install.DaemonUser(0)
+	return err
 }
 
 // CheckAction returns an error if an action of a workload is wrong. start is when the
@@ -164,6 +169,7 @@ func (e *slurmEngine) run(ctx context.Context, p *Prepared, one realization, hoo
 	manifest.Cluster.Dir = e.spec.Cluster
 	v := &manifest.Versions
 	v.Slurm, v.MariaDB, v.Kernel = e.install.Version, e.install.MariaDBVersion, kernel()
+	defer interrupt.Hold()() // until the daemons have ended and the record is complete
 	record, err := p.create(one, manifest, false)
 	if err != nil {
 		return nil, err

@@ -14,6 +14,7 @@ import (
 	"github.com/klauspost/readahead"
 
 	"rmreplay/internal/formats/sacct"
+	"rmreplay/internal/output"
 	"rmreplay/internal/run"
 	"rmreplay/internal/workload"
 )
@@ -142,8 +143,8 @@ func unpack(r io.Reader, name string) (buffered *bufio.Reader, head []byte, done
 }
 
 // Save writes the workload to a file in the trace format. It compresses with gzip if the path
-// ends in ".gz". The same workload gives the same bytes. If Save cannot write the whole file,
-// it removes the file.
+// ends in ".gz". The same workload gives the same bytes. The file appears whole or not at all. Save
+// fails with [output.Refused] where [Replaces] does.
 func Save(path string, wl *workload.Workload) error {
 	_, err := SaveAs(path, wl, Default)
 	return err
@@ -152,27 +153,45 @@ func Save(path string, wl *workload.Workload) error {
 // SaveAs is [Save] in any format that [Write] can write. It counts what the format cannot
 // express.
 func SaveAs(path string, wl *workload.Workload, format string) (losses workload.Losses, err error) {
-	f, err := os.Create(path)
+	if err := Replaces(path); err != nil {
+		return nil, fmt.Errorf("writing %s: %w", format, err)
+	}
+	_, err = output.File(path, func(w io.Writer) (err error) {
+		if !strings.HasSuffix(path, ".gz") {
+			losses, err = Write(w, wl, format)
+			return err
+		}
+		z := gzip.NewWriter(w)
+		losses, err = Write(z, wl, format)
+		if err == nil {
+			err = z.Close()
+		}
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("writing %s: %w", format, err)
 	}
-	defer func() {
-		if closeErr := f.Close(); err == nil && closeErr != nil {
-			err = fmt.Errorf("writing %s: %w", format, closeErr)
-		}
-		if err != nil {
-			_ = os.Remove(path) // the caller needs the first error
-		}
-	}()
-	if !strings.HasSuffix(path, ".gz") {
-		return Write(f, wl, format)
-	}
-	z := gzip.NewWriter(f)
-	if losses, err = Write(z, wl, format); err != nil {
-		return nil, err
-	}
-	if err := z.Close(); err != nil {
-		return nil, fmt.Errorf("writing %s: %w", format, err)
-	}
 	return losses, nil
+}
+
+// Replaces returns an error if path is a file that a workload must not replace: a part of a run
+// record, or a file in none of the known formats.
+func Replaces(path string) error {
+	if run.HasPart(path) {
+		return &output.Refused{Path: path, Want: "a workload but a part of a run record"}
+	}
+	return output.Replaces(path, "a workload", func([]byte) bool {
+		f, err := os.Open(path)
+		if err != nil {
+			return false
+		}
+		defer f.Close()
+		_, head, done, err := unpack(f, path)
+		if err != nil {
+			return false
+		}
+		done()
+		_, found := Detect(head)
+		return found
+	})
 }

@@ -22,6 +22,8 @@ var reserved = []reservation{
 var rules = []rule{
 	{"nouns", "internal/hpc", nil, computes,
 		"every package speaks in these nouns, so they can need none of the packages"},
+	{"nouns", "internal/realdata", nil, offline,
+		"tests find real data without knowing anything else"},
 	{"nouns", "internal/hpc/hpctest", []string{"internal/hpc"}, computes,
 		"tests of every package draw the same random jobs"},
 	{"nouns", "internal/spelling", nil, computes,
@@ -45,6 +47,8 @@ var rules = []rule{
 	{"nouns", "internal/output", nil, offline,
 		"files are written alike by every command, whatever they hold"},
 
+	{"processes", "internal/interrupt", nil, offline,
+		"signals end any command; it must not know what commands do"},
 	{"processes", "internal/vclock/...", []string{"internal/hpc"}, nil,
 		"the clock serves any programs; it must not know of Slurm or of jobs"},
 	{"processes", "internal/supervise", nil, nil,
@@ -93,7 +97,7 @@ var rules = []rule{
 	{"engines", "internal/rm/sim/...", []string{"internal/agenda", "internal/hostlist", "internal/hpc", "internal/rm", "internal/rm/window", "internal/slurmspec/..."}, computes,
 		"the simulator is one resource manager and knows no other"},
 	{"engines", "internal/rm/slurm/...", []string{
-		"internal/agenda", "internal/hostlist", "internal/hpc", "internal/rm", "internal/rm/window", "internal/run",
+		"internal/agenda", "internal/hostlist", "internal/hpc", "internal/lines", "internal/rm", "internal/rm/window", "internal/run",
 		"internal/slurmspec/...", "internal/spelling", "internal/supervise", "internal/vclock/...", "internal/workload",
 	}, nil,
 		"Slurm is one resource manager; it knows no other, and not the loop that drives it"},
@@ -117,15 +121,15 @@ var rules = []rule{
 	{"use cases", "internal/workload/build", []string{"internal/formats", "internal/slurmdb", "internal/workload"}, offline,
 		"workloads are built of any source by its own package"},
 	{"use cases", "internal/experiment", []string{
-		"internal/formats", "internal/hpc", "internal/metrics", "internal/replay", "internal/rm", "internal/rm/sim/...", "internal/rm/slurm/...",
-		"internal/run", "internal/slurmspec/...", "internal/vclock/...", "internal/workload", "internal/workload/transform",
+		"internal/formats", "internal/hpc", "internal/interrupt", "internal/metrics", "internal/replay", "internal/rm", "internal/rm/sim/...",
+		"internal/rm/slurm/...", "internal/run", "internal/slurmspec/...", "internal/vclock/...", "internal/workload", "internal/workload/transform",
 	}, offline,
 		"a use case needs no command line: a server or a test makes a run with it"},
-	{"use cases", "internal/sweep", []string{"internal/experiment", "internal/metrics", "internal/rm/slurm/conf", "internal/run"}, offline,
+	{"use cases", "internal/sweep", []string{"internal/experiment", "internal/interrupt", "internal/metrics", "internal/rm/slurm/conf", "internal/run"}, offline,
 		"a sweep runs command lines and reads their records; what a command does is not its concern"},
 
 	{"program", "internal/cli", []string{
-		"internal/compare", "internal/experiment", "internal/flags", "internal/formats", "internal/hpc", "internal/metrics", "internal/output",
+		"internal/compare", "internal/experiment", "internal/flags", "internal/formats", "internal/hpc", "internal/interrupt", "internal/metrics", "internal/output",
 		"internal/replay", "internal/report", "internal/rm/sim/...", "internal/rm/slurm/...", "internal/run", "internal/slurmspec/...", "internal/sweep",
 		"internal/vclock/...", "internal/workload/...",
 	}, offline,

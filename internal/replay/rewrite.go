@@ -74,14 +74,17 @@ func Performance(factor float64) Rewriter {
 }
 
 // TwiceRunTime is a rewriter that raises each time limit to twice the run time, so that no job is
-// killed, as in the simulations of "Replay with Feedback" (FGCS 2024). With [Performance] it must
-// come first, because it refers to the recorded run time.
+// killed, as in the simulations of "Replay with Feedback" (FGCS 2024). A job that only its time limit
+// ends keeps the requested limit. With [Performance] the rewriter must come first, because it refers
+// to the recorded run time.
 func TwiceRunTime(job *hpc.Job) {
-	if job.RunTime > hpc.Unlimited/2 {
+	switch {
+	case job.RunTime == hpc.Unlimited:
+	case job.RunTime > hpc.Unlimited/2:
 		job.TimeLimit = hpc.Unlimited
-		return
+	default:
+		job.TimeLimit = max(2*job.RunTime, job.TimeLimit)
 	}
-	job.TimeLimit = max(2*job.RunTime, job.TimeLimit)
 }
 
 // FixedPriorities gives every job its recorded priority, if it has one. With it the resource manager

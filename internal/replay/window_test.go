@@ -449,7 +449,7 @@ func TestPerformance(t *testing.T) {
 }
 
 // With limits of twice the run time no job is killed, even on processors half as fast. A higher limit
-// stays.
+// stays, and so does the limit of a job that only its limit ends.
 func TestTwiceRunTime(t *testing.T) {
 	w := &workload.Workload{Epoch: after(0), Jobs: workload.JobsOf(
 		windowJob("short", 0, 600, 300), windowJob("long", 0, 600, 7200), windowJob("endless", 0, 600, 60),
@@ -460,7 +460,7 @@ func TestTwiceRunTime(t *testing.T) {
 		replay.TwiceRunTime(job)
 		limits = append(limits, job.TimeLimit)
 	}
-	if diff := gocmp.Diff([]time.Duration{1200 * time.Second, 7200 * time.Second, hpc.Unlimited}, limits); diff != "" {
+	if diff := gocmp.Diff([]time.Duration{1200 * time.Second, 7200 * time.Second, 60 * time.Second}, limits); diff != "" {
 		t.Errorf("limits (-want +got)\n%s", diff)
 	}
 	w.Jobs = workload.JobsOf(w.Jobs.At(0), w.Jobs.At(1))

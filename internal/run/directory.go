@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 // The files of a record.
@@ -33,7 +34,7 @@ func prepare(dir string, overwrite bool) error {
 			return err
 		}
 	}
-	return os.MkdirAll(filepath.Join(dir, logsDir), 0o755)
+	return os.MkdirAll(filepath.Join(dir, logsDir), 0o777)
 }
 
 // removeRecord removes the files of a record from dir and keeps all other files.
@@ -55,6 +56,15 @@ func removeRecord(dir string) error {
 		}
 	}
 	return nil
+}
+
+// HasPart reports whether path is a file of a record.
+func HasPart(path string) bool {
+	if !slices.Contains([]string{manifestFile, jobsFile, eventsFile, settingFile, journalFile}, filepath.Base(path)) {
+		return false
+	}
+	_, err := os.Stat(filepath.Join(filepath.Dir(path), manifestFile))
+	return err == nil
 }
 
 // isRecord returns nil if dir holds a record and no process is writing it.

@@ -39,7 +39,7 @@ type journal struct {
 // openJournal creates the journal of a new record and locks it until this process closes it.
 // The lock tells readers that the writer is alive.
 func openJournal(dir string) (*os.File, error) {
-	file, err := os.OpenFile(filepath.Join(dir, journalFile), os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o644)
+	file, err := os.OpenFile(filepath.Join(dir, journalFile), os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o666)
 	if err != nil {
 		return nil, err
 	}

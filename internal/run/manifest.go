@@ -305,7 +305,7 @@ func writeManifest(dir string, m Manifest) error {
 		return fmt.Errorf("writing the manifest: %w", err)
 	}
 	temp := filepath.Join(dir, manifestFile+tempSuffix)
-	if err := os.WriteFile(temp, append(data, '\n'), 0o644); err != nil {
+	if err := os.WriteFile(temp, append(data, '\n'), 0o666); err != nil {
 		return fmt.Errorf("writing the manifest: %w", err)
 	}
 	if err := os.Rename(temp, filepath.Join(dir, manifestFile)); err != nil {

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"rmreplay/internal/output"
 )
 
 // The layout of a directory of realizations: a run record for each realization, in order, and
@@ -43,7 +45,7 @@ func WriteSetIndex(dir string, index SetIndex) error {
 	if err != nil {
 		return fmt.Errorf("writing %s: %w", path, err)
 	}
-	if err := os.WriteFile(path, append(text, '\n'), 0o644); err != nil {
+	if err := output.Text(path, string(text)+"\n"); err != nil {
 		return fmt.Errorf("writing %s: %w", path, err)
 	}
 	return nil

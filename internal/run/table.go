@@ -40,7 +40,7 @@ type table[T any] struct {
 
 // createTable starts the table at path.
 func createTable[T any](path string) (*table[T], error) {
-	file, err := os.OpenFile(path+tempSuffix, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	file, err := os.OpenFile(path+tempSuffix, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666)
 	if err != nil {
 		return nil, err
 	}

@@ -35,6 +35,21 @@ type Command struct {
 	Dir  string   // working directory
 	// Stdin, Stdout and Stderr are paths of files; empty means /dev/null. Output is appended.
 	Stdin, Stdout, Stderr string
+	// Reopens says that the process opens its standard output again, as /dev/stdout. The file
+	// belongs to [Options.User] then, as long as the guard runs.
+	Reopens bool
+}
+
+// User is the user and the group of a process.
+type User struct{ UID, GID int }
+
+// Options say how a guard runs processes.
+type Options struct {
+	// Remove are the directories that the guard removes when it ends.
+	Remove []string
+	// User is the user of all processes, without further groups. Nil means the guard's own,
+	// which is the driver's. Only root can give processes another user.
+	User *User
 }
 
 // Exit is the end of a process.
@@ -91,24 +106,23 @@ const (
 	connFD   = 3
 )
 
-// Start starts a guard, which will remove the given directories when it ends. Another goroutine
-// calls onExit for every process that ended, and for the guard itself if it ended before Close.
-// The calling program must call [RunIfGuard] at the start of main and of TestMain. The errors are
-// those of starting a process.
-func Start(remove []string, onExit func(Exit)) (*Guard, error) {
+// Start starts a guard. Another goroutine calls onExit for every process that ended, and for the
+// guard itself if it ended before Close. The calling program must call [RunIfGuard] at the start
+// of main and of TestMain. The errors are those of starting a process.
+func Start(opts Options, onExit func(Exit)) (*Guard, error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("starting the guard: %w", err)
 	}
 	ours, theirs := os.NewFile(uintptr(fds[0]), "guard"), os.NewFile(uintptr(fds[1]), "driver")
 	defer theirs.Close()
-	dirs, err := json.Marshal(remove)
+	options, err := json.Marshal(opts)
 	if err != nil {
 		return nil, fmt.Errorf("starting the guard: %w", err)
 	}
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Args = []string{"rmreplay-guard"}
-	cmd.Env = append(os.Environ(), envGuard+"="+string(dirs))
+	cmd.Env = append(os.Environ(), envGuard+"="+string(options))
 	cmd.Stderr = os.Stderr
 	cmd.ExtraFiles = []*os.File{theirs}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}

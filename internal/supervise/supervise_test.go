@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 func startGuard(t *testing.T, remove ...string) (*Guard, <-chan Exit) {
 	t.Helper()
 	exits := make(chan Exit, 100)
-	g, err := Start(remove, func(e Exit) { exits <- e })
+	g, err := Start(Options{Remove: remove}, func(e Exit) { exits <- e })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,6 +159,46 @@ func TestSurroundings(t *testing.T) {
 	}
 }
 
+// TestUser checks that processes have the user of the options, and that a log which a process
+// opens again belongs to that user only while the guard runs.
+func TestUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("SKIPPED: not root: other users of processes are not tested")
+	}
+	dir := t.TempDir() // which others cannot enter
+	log, ids := filepath.Join(dir, "log"), filepath.Join(dir, "ids")
+	exits := make(chan Exit, 10)
+	g, err := Start(Options{User: &User{UID: 61184, GID: 61185}}, func(e Exit) { exits <- e })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	sh(t, g, exits, Command{Stdout: ids}, "id -u; id -g; id -G")
+	sh(t, g, exits, Command{Stdout: log, Reopens: true}, "echo again >>/dev/stdout")
+	if got := read(t, ids); got != "61184\n61185\n61185\n" {
+		t.Errorf("user, group and groups are %q", got)
+	}
+	if got := read(t, log); got != "again\n" {
+		t.Errorf("the log has %q", got)
+	}
+	owner := func(path string) uint32 {
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.Sys().(*syscall.Stat_t).Uid
+	}
+	if owner(log) != 61184 || owner(ids) != 0 {
+		t.Errorf("the log belongs to %d, the other file to %d", owner(log), owner(ids))
+	}
+	if err := g.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if owner(log) != 0 {
+		t.Errorf("after the guard's end the log belongs to %d", owner(log))
+	}
+}
+
 func TestRunRefuses(t *testing.T) {
 	g, exits := startGuard(t)
 	dir := t.TempDir()
@@ -245,7 +285,7 @@ func TestClose(t *testing.T) {
 		}
 	}
 	exits := make(chan Exit, 10)
-	g, err := Start([]string{gone}, func(e Exit) { exits <- e })
+	g, err := Start(Options{Remove: []string{gone}}, func(e Exit) { exits <- e })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -313,7 +353,7 @@ func startFamily(g *Guard, dir string) ([]int, error) {
 
 // drive acts as a driver: it starts a family, prints its process ids, and waits for the end.
 func drive(dir string) {
-	g, err := Start([]string{dir}, func(e Exit) { fmt.Println("exit", e.PID, e) })
+	g, err := Start(Options{Remove: []string{dir}}, func(e Exit) { fmt.Println("exit", e.PID, e) })
 	if err != nil {
 		fmt.Println("error", err)
 		os.Exit(1)

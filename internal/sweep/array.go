@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"rmreplay/internal/output"
 )
 
 // ArrayOptions are the options of [Maker.Submit].
@@ -48,10 +50,10 @@ func (m *Maker) Submit(ctx context.Context, opts ArrayOptions) (*Array, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := writeFile(a.Script, []byte(script)); err != nil {
+	if err := output.Text(a.Script, script); err != nil {
 		return nil, fmt.Errorf("writing %s: %w", a.Script, err)
 	}
-	out, err := output(ctx, "sbatch", "--parsable", a.Script)
+	out, err := askSlurm(ctx, "sbatch", "--parsable", a.Script)
 	if err != nil {
 		return nil, fmt.Errorf("submitting a job array of %d runs: %w", len(a.Runs), err)
 	}
@@ -76,15 +78,15 @@ func (p *Plan) stillQueued(ctx context.Context) error {
 		return fmt.Errorf("reading %s: %w", p.path(arrayFile), err)
 	}
 	// squeue fails for a job that Slurm has forgotten. Such a job is not in the queue.
-	out, err := output(ctx, "squeue", "--noheader", "--format=%i", "--jobs="+last.Job)
+	out, err := askSlurm(ctx, "squeue", "--noheader", "--format=%i", "--jobs="+last.Job)
 	if err == nil && strings.TrimSpace(out) != "" {
 		return fmt.Errorf("submitting: job array %s is in the queue still (want to wait for its end, or scancel %s)", last.Job, last.Job)
 	}
 	return nil
 }
 
-// output runs a command of Slurm and returns its output.
-func output(ctx context.Context, name string, args ...string) (string, error) {
+// askSlurm runs a command of Slurm and returns its output.
+func askSlurm(ctx context.Context, name string, args ...string) (string, error) {
 	c := exec.CommandContext(ctx, name, args...)
 	var stdout, stderr bytes.Buffer
 	c.Stdout, c.Stderr = &stdout, &stderr

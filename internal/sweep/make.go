@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"rmreplay/internal/experiment"
+	"rmreplay/internal/interrupt"
 	"rmreplay/internal/metrics"
 	"rmreplay/internal/run"
 )
@@ -66,8 +67,26 @@ func isOfRun(err error) bool {
 	return errors.As(err, &failed)
 }
 
-// exitNotValid is the exit status of a complete run that is not valid.
-const exitNotValid = 3
+// InputError says that the experiment or the workload is wrong, so that no run was made.
+type InputError struct{ Err error }
+
+// Error returns the text of the wrapped error.
+func (e *InputError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the wrapped error.
+func (e *InputError) Unwrap() error { return e.Err }
+
+// The exit statuses of this program that a sweep handles.
+const (
+	exitNotValid = 3 // a complete run that is not valid
+	exitBadInput = 4
+)
+
+// isBadInput reports whether a process of this program ended because its input is wrong.
+func isBadInput(err error) bool {
+	var exit *exec.ExitError
+	return errors.As(err, &exit) && exit.ExitCode() == exitBadInput
+}
 
 // patience is the time in which an interrupted run must close its record.
 const patience = time.Minute
@@ -105,10 +124,12 @@ func (p *Plan) blame() {
 
 // Prepare computes the fingerprints of all runs. It makes the transformed workloads and edited
 // clusters that do not exist yet. If one of them cannot be made, the runs that need it fail.
-// Prepare itself fails only if it is interrupted or cannot write the sweep's directory.
+// Prepare itself fails with an [InputError] if a transform makes no sense for the workload, for
+// example because no job is left. It also fails if it is interrupted or cannot write the sweep's
+// directory.
 func (m *Maker) Prepare(ctx context.Context) error {
 	p := m.Plan
-	if err := os.MkdirAll(p.path(logsDir), 0o755); err != nil { // the tasks of an array need it as well
+	if err := os.MkdirAll(p.path(logsDir), 0o777); err != nil { // the tasks of an array need it as well
 		return fmt.Errorf("creating %s: %w", p.Dir, err)
 	}
 	p.fingerprints(m.Version)
@@ -118,6 +139,9 @@ func (m *Maker) Prepare(ctx context.Context) error {
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
+		}
+		if isBadInput(d.err) && d.transform != nil {
+			return &InputError{located(p.Experiment.Path, errorAt(d.variant.Line, "transforms: %s: %w", d.variant.Name, d.err))}
 		}
 		if d.err != nil {
 			d.err = fmt.Errorf("preparing %s: %w", d.path, d.err)
@@ -145,7 +169,7 @@ func (m *Maker) index() error {
 		if err := c.removeOthers(dir); err != nil {
 			return fmt.Errorf("removing what is not of the experiment: %w", err)
 		}
-		if err := os.MkdirAll(dir, 0o755); err != nil {
+		if err := os.MkdirAll(dir, 0o777); err != nil {
 			return fmt.Errorf("creating %s: %w", dir, err)
 		}
 		index := run.SetIndex{Command: os.Args, Seed: c.Runs[0].Seed}
@@ -193,7 +217,7 @@ func (m *Maker) derive(ctx context.Context, d *derived) error {
 			return err
 		}
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 		return err
 	}
 	s := status{Fingerprint: d.fingerprint}
@@ -270,7 +294,7 @@ func (m *Maker) attempt(ctx context.Context, r *Run) (s *metrics.Summary, failur
 	if err := os.RemoveAll(dir); err != nil {
 		return nil, nil, fmt.Errorf("removing an unfinished run: %w", err)
 	}
-	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(dir), 0o777); err != nil {
 		return nil, nil, fmt.Errorf("creating a cell: %w", err)
 	}
 	if err := writeJSON(statusFile(dir), now); err != nil {
@@ -313,7 +337,7 @@ func (m *Maker) call(ctx context.Context, args []string, logPath string) error {
 	if args[0] == "workload" {
 		name = "rmreplay " + transformCommand
 	}
-	if err := os.MkdirAll(filepath.Dir(logPath), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(logPath), 0o777); err != nil {
 		return fmt.Errorf("starting %s: %w", name, err)
 	}
 	log, err := os.Create(logPath)
@@ -334,7 +358,9 @@ func (m *Maker) call(ctx context.Context, args []string, logPath string) error {
 	// as the process.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
+	release := interrupt.Hold() // until the child has ended
 	err = c.Run()
+	release()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && exit.ExitCode() == exitNotValid {
 		return nil

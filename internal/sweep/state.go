@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"rmreplay/internal/output"
 	"rmreplay/internal/run"
 )
 
@@ -35,21 +36,12 @@ func readStatus(path string) (s status) {
 	return s
 }
 
-// writeFile replaces a file atomically.
-func writeFile(path string, text []byte) error {
-	temp := path + ".new"
-	if err := os.WriteFile(temp, text, 0o644); err != nil {
-		return err
-	}
-	return os.Rename(temp, path)
-}
-
 func writeJSON(path string, v any) error {
 	text, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
 		return err
 	}
-	return writeFile(path, append(text, '\n'))
+	return output.Text(path, string(text)+"\n")
 }
 
 // fingerprints computes the fingerprints of all inputs and runs. If it cannot read an input of
@@ -185,10 +177,10 @@ var ErrBusy = errors.New("another sweep is at work there")
 // array. The lock ends with the process. Lock fails with [ErrBusy] if another sweep holds the
 // lock.
 func (p *Plan) Lock(shared bool) (io.Closer, error) {
-	if err := os.MkdirAll(p.Dir, 0o755); err != nil {
+	if err := os.MkdirAll(p.Dir, 0o777); err != nil {
 		return nil, fmt.Errorf("creating %s: %w", p.Dir, err)
 	}
-	f, err := os.OpenFile(p.path(lockFile), os.O_RDWR|os.O_CREATE, 0o644)
+	f, err := os.OpenFile(p.path(lockFile), os.O_RDWR|os.O_CREATE, 0o666)
 	if err != nil {
 		return nil, fmt.Errorf("locking %s: %w", p.Dir, err)
 	}
@@ -210,7 +202,7 @@ func (p *Plan) Lock(shared bool) (io.Closer, error) {
 // directory. A byte of a file stands for each run. The lock ends with the process. lockRun
 // fails with [ErrBusy] if another process holds the lock.
 func (p *Plan) lockRun(r *Run) (io.Closer, error) {
-	f, err := os.OpenFile(p.path(runLocksFile), os.O_RDWR|os.O_CREATE, 0o644)
+	f, err := os.OpenFile(p.path(runLocksFile), os.O_RDWR|os.O_CREATE, 0o666)
 	if err != nil {
 		return nil, fmt.Errorf("locking a run: %w", err)
 	}

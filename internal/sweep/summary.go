@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"rmreplay/internal/metrics"
+	"rmreplay/internal/output"
 	"rmreplay/internal/run"
 )
 
@@ -210,7 +211,7 @@ func (p *Plan) WriteSummary(s *Summary) error {
 	if err := writeJSON(p.path(SummaryFile), s); err != nil {
 		return fmt.Errorf("writing the summary: %w", err)
 	}
-	if err := writeFile(p.path(TableFile), []byte(s.Render())); err != nil {
+	if err := output.Text(p.path(TableFile), s.Render()); err != nil {
 		return fmt.Errorf("writing the summary: %w", err)
 	}
 	return nil

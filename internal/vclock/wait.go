@@ -226,17 +226,10 @@ func (c *Clock) quiet() bool {
 		return true
 	}
 	c.stats.Looks++
-	twice := false
-	for i := range int(s.used.Load()) {
-		st := s.slot[i].state.Load()
-		if (st == stateKernel || st == stateSlot && signals != c.signals) && !c.asleep(i) {
-			c.stats.Retries++
-			return false
-		}
-		why := s.slot[i].why.Load()
-		twice = twice || st == stateKernel && (why == whyWrite || why == whyStream)
-	}
-	if twice && !c.asleepTogether() {
+	c.user.become()
+	asleep := c.allAsleep(signals)
+	c.user.leave()
+	if !asleep {
 		c.stats.Retries++
 		return false
 	}
@@ -246,6 +239,22 @@ func (c *Clock) quiet() bool {
 	c.signals = signals
 	s.verified.Store(e)
 	return true
+}
+
+// allAsleep reports whether every thread sleeps that waits in the kernel, or that a signal since
+// the last verified look can have woken.
+func (c *Clock) allAsleep(signals uint32) bool {
+	s := c.s
+	twice := false
+	for i := range int(s.used.Load()) {
+		st := s.slot[i].state.Load()
+		if (st == stateKernel || st == stateSlot && signals != c.signals) && !c.asleep(i) {
+			return false
+		}
+		why := s.slot[i].why.Load()
+		twice = twice || st == stateKernel && (why == whyWrite || why == whyStream)
+	}
+	return !twice || c.asleepTogether()
 }
 
 // threadStat has the open files stat and wchan of /proc/PID/task/TID. The kernel uses a thread id
@@ -477,6 +486,8 @@ func ended(pid int) bool {
 // between its count and its change of state, and the look at all threads is no snapshot.
 func (c *Clock) repair() {
 	s := c.s
+	c.user.become()
+	defer c.user.leave()
 	busy, counted := s.busy.Load(), int32(0)
 	var running []int
 	for i := range int(s.used.Load()) {

@@ -12,7 +12,8 @@ import (
 const noRecord = "none"
 
 // verdict is how a replay ended: the program's exit status, or the signal that ended it, and the
-// record's state: valid, complete (and not valid), interrupted, failed, partial, or none.
+// record's state: valid, complete (and not valid), interrupted, failed, running (the program ended
+// without a word), or none.
 type verdict struct{ exit, state string }
 
 // allowed returns the ends that the documents promise after a hit. Every hit may come before the
@@ -21,14 +22,14 @@ func allowed(h hit) []verdict {
 	valid := verdict{"0", "valid"}
 	interrupted := []verdict{valid, {"130", "interrupted"}, {"130", noRecord}, {"130", "valid"}}
 	killed := func(exit string) []verdict {
-		return []verdict{valid, {exit, "partial"}, {exit, noRecord}, {exit, "valid"}}
+		return []verdict{valid, {exit, "running"}, {exit, noRecord}, {exit, "valid"}}
 	}
 	switch {
 	case h.Kind == nothing || h.Kind == strangers || h.Kind == pause:
 		return []verdict{valid}
 	case h.Kind == twice:
 		// The second signal ends the program at once, wherever it is.
-		return append(interrupted, verdict{"130", "partial"}, verdict{"130", "failed"})
+		return append(interrupted, killed(h.Signal.String())...)
 	case h.Kind == group:
 		return interrupted
 	case h.Victim == program:

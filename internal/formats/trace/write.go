@@ -5,11 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 
 	"rmreplay/internal/formats/swf"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/jobjson"
+	"rmreplay/internal/output"
 	"rmreplay/internal/workload"
 )
 
@@ -28,21 +28,13 @@ func Write(w io.Writer, wl *workload.Workload) error {
 	return nil
 }
 
-// Save writes the workload to a file. If it cannot write the whole file, it removes the file.
-func Save(path string, wl *workload.Workload) (err error) {
-	f, err := os.Create(path)
+// Save writes the workload to a file, as [output.File] does.
+func Save(path string, wl *workload.Workload) error {
+	_, err := output.File(path, func(w io.Writer) error { return Write(w, wl) })
 	if err != nil {
 		return fmt.Errorf("writing trace: %w", err)
 	}
-	defer func() {
-		if closeErr := f.Close(); err == nil && closeErr != nil {
-			err = fmt.Errorf("writing trace: %w", closeErr)
-		}
-		if err != nil {
-			_ = os.Remove(path) // the caller needs the first error
-		}
-	}()
-	return Write(f, wl)
+	return nil
 }
 
 func writeRecords(out *bufio.Writer, enc *json.Encoder, wl *workload.Workload) error {

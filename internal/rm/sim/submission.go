@@ -194,8 +194,11 @@ func (e *Engine) measure(j *Job) error {
 
 // size returns the number of processors that a request asks for.
 func size(r *hpc.Request) int {
-	tasks := max(r.Tasks, r.MinNodes*max(r.TasksPerNode, 1), 1)
-	return tasks * max(r.CPUsPerTask, 1)
+	tasks := max(int64(r.Tasks), 1)
+	if r.MinNodes > 0 {
+		tasks = max(tasks, product(int64(r.MinNodes), int64(r.TasksPerNode)))
+	}
+	return int(product(tasks, int64(r.CPUsPerTask)))
 }
 
 // waitForBegin delays a submission until its begin time.

@@ -94,7 +94,10 @@ func (e *Engine) prepare(lead time.Duration) error {
 	if err := unix.Mkfifo(pipe, 0o600); err != nil {
 		return fmt.Errorf("making the pipe of finished jobs: %w", err)
 	}
-	e.users = newUsers(e.cfg.Cluster.Users, e.cfg.Users)
+	if err := p.Give(pipe); err != nil {
+		return err
+	}
+	e.users = newUsers(p.User, e.cfg.Cluster.Users, e.cfg.Users)
 	e.jobs = newJobs(l, e.users)
 	var err error
 	l.network, err = network.Listen(p.Driver(), pipe, network.Handlers{NodeMessage: e.nodeMessage, PipeData: e.jobs.pipeData})
@@ -111,6 +114,12 @@ func (e *Engine) prepare(lead time.Duration) error {
 	l.clock, err = vclock.New(p.Dir, start, vclock.Addresses{Client: net.IP(l.network.Source[:]), NodePort: l.network.NodePort, Pipe: pipe})
 	if err != nil {
 		return err
+	}
+	if err := p.Give(l.clock.Path()); err != nil {
+		return err
+	}
+	if !p.OwnUser() {
+		l.clock.SetUser(p.User.UID, p.User.GID)
 	}
 	l.network.Connect(netip.AddrPortFrom(p.Control(), e.controlPort), l.codec, l.clock)
 	if err := os.Symlink(l.clock.Path(), ClockFile(e.cfg.LogDir)); err != nil {
@@ -200,7 +209,7 @@ func (e *Engine) giveUsage(ctx context.Context) error {
 	}
 	usage.CheckLimits(known, e.loop.warn)
 	for name, content := range usage.Files(known, e.loop.codec, e.Now(), e.loop.warn) {
-		if err := os.WriteFile(e.sandbox.File("state", name), content, 0o600); err != nil {
+		if err := e.sandbox.WriteFile(content, "state", name); err != nil {
 			return fmt.Errorf("giving fair-share usage: %w", err)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"rmreplay/internal/formats"
+	"rmreplay/internal/output"
 	"rmreplay/internal/slurmdb"
 	"rmreplay/internal/workload"
 )
@@ -144,7 +145,7 @@ func (r *Result) Write(trace, cluster string) ([]string, error) {
 	if cluster == "" {
 		return nil, nil
 	}
-	if err := os.MkdirAll(cluster, 0o755); err != nil {
+	if err := os.MkdirAll(cluster, 0o777); err != nil {
 		return nil, fmt.Errorf("writing the cluster directory: %w", err)
 	}
 	var users strings.Builder
@@ -157,7 +158,7 @@ func (r *Result) Write(trace, cluster string) ([]string, error) {
 			continue
 		}
 		path := filepath.Join(cluster, f.name)
-		if err := os.WriteFile(path, []byte(f.text), 0o644); err != nil {
+		if err := output.Text(path, f.text); err != nil {
 			return nil, fmt.Errorf("writing the cluster directory: %w", err)
 		}
 		files = append(files, path)

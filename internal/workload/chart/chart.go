@@ -6,6 +6,7 @@ package chart
 import (
 	"fmt"
 	"image/color"
+	"io"
 	"os"
 	"path/filepath"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"gonum.org/v1/plot/vg"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/output"
 	"rmreplay/internal/workload"
 )
 
@@ -28,7 +30,7 @@ var blue = color.RGBA{R: 0x30, G: 0x60, B: 0xa0, A: 0xff}
 // the paths of the files. Hours of the day are those of the time zone. Write leaves out charts
 // without data. The error names the chart or the directory.
 func Write(dir, format string, w *workload.Workload, info *workload.Info, zone *time.Location) ([]string, error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, fmt.Errorf("drawing charts: %w", err)
 	}
 	var files []string
@@ -49,7 +51,14 @@ func Write(dir, format string, w *workload.Workload, info *workload.Info, zone *
 			continue
 		}
 		path := filepath.Join(dir, c.name+"."+format)
-		if err := p.Save(16*vg.Centimeter, 10*vg.Centimeter, path); err != nil {
+		drawing, err := p.WriterTo(16*vg.Centimeter, 10*vg.Centimeter, format)
+		if err == nil {
+			_, err = output.File(path, func(w io.Writer) error {
+				_, err := drawing.WriteTo(w)
+				return err
+			})
+		}
+		if err != nil {
 			return nil, fmt.Errorf("drawing %s: %w", c.name, err)
 		}
 		files = append(files, path)

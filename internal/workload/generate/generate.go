@@ -8,8 +8,6 @@ package generate
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -17,28 +15,26 @@ import (
 
 	"rmreplay/internal/formats/trace"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/output"
 	"rmreplay/internal/workload"
 )
 
 // WriteSite writes a cluster and a workload for it to a directory that does not exist or is
 // empty. The files go to dir/cluster under their names, and the workload to dir/day.jsonl.
-// The error says what cannot be written, or that the directory is not empty.
+// Everything appears together. The error says what cannot be written, or that the directory is not empty.
 func WriteSite(dir string, w *workload.Workload, files map[string]string) error {
-	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
-		return fmt.Errorf("%s: is not empty (want a new or an empty directory)", dir)
-	} else if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	cluster := filepath.Join(dir, "cluster")
-	if err := os.MkdirAll(cluster, 0o755); err != nil {
-		return err
-	}
-	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(cluster, name), []byte(text), 0o644); err != nil {
+	return output.Directory(dir, func(dir string) error {
+		cluster := filepath.Join(dir, "cluster")
+		if err := os.Mkdir(cluster, 0o777); err != nil {
 			return err
 		}
-	}
-	return trace.Save(filepath.Join(dir, "day.jsonl"), w)
+		for name, text := range files {
+			if err := output.Text(filepath.Join(cluster, name), text); err != nil {
+				return err
+			}
+		}
+		return trace.Save(filepath.Join(dir, "day.jsonl"), w)
+	})
 }
 
 // pick returns a random index with a probability in proportion to its weight. Weights are

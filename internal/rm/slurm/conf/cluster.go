@@ -1,6 +1,7 @@
 package conf
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,6 +13,8 @@ import (
 
 	"rmreplay/internal/hostlist"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/lines"
+	"rmreplay/internal/workload"
 )
 
 // The names of the files in a cluster directory. Accounts and users may have either of two
@@ -43,8 +46,10 @@ type Cluster struct {
 	// no such file.
 	GRES     []Statement
 	Topology []Statement
-	// Accounts are the commands for sacctmgr; nil if the directory has none.
-	Accounts []byte
+	// Accounts are the commands for sacctmgr, and AccountsFile is the file that has them; nil if
+	// the directory has none.
+	Accounts     []byte
+	AccountsFile string
 	// Users are the users of the cluster; nil if the directory has no list of users.
 	Users []hpc.User
 	// Warnings are about odd statements of the configuration, in the order of the files. Most
@@ -101,7 +106,7 @@ func load(path string, open reader) (*Cluster, error) {
 	if err := c.resolve(); err != nil {
 		return nil, err
 	}
-	if c.Accounts, err = readFirst(dir, accountsFiles, files.read); err != nil {
+	if err := c.readAccounts(dir, files.read); err != nil {
 		return nil, err
 	}
 	if c.Users, err = readUsers(dir, files.read); err != nil {
@@ -133,20 +138,27 @@ func isMissing(err error, path string) bool {
 	return errors.As(err, &missing) && missing.Path == path && errors.Is(missing, fs.ErrNotExist)
 }
 
-// readFirst returns the contents of the first of the named files that exists, or nil if none
-// does.
-func readFirst(dir string, names []string, read reader) ([]byte, error) {
-	for _, name := range names {
-		data, err := read(filepath.Join(dir, name))
+// readAccounts reads the first of the files of accounts that exists. The output of sacctmgr dump
+// becomes the commands that make the same associations.
+func (c *Cluster) readAccounts(dir string, read reader) error {
+	for _, name := range accountsFiles {
+		path := filepath.Join(dir, name)
+		data, err := read(path)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
-		return data, nil
+		c.Accounts, c.AccountsFile = data, path
+		if first, _ := lines.First(data); strings.HasPrefix(first, "Cluster - ") {
+			commands, _, err := workload.ConvertAccountsDump(bytes.NewReader(data), path)
+			c.Accounts, c.AccountsFile = []byte(commands), path+" as commands"
+			return err
+		}
+		return nil
 	}
-	return nil, nil
+	return nil
 }
 
 // Get returns the value of a key that stands alone on its line, and whether it is set. It
@@ -208,6 +220,16 @@ func (c *Cluster) Accounting() bool {
 		return false
 	}
 	return true
+}
+
+// EnforcesAssociations reports whether slurmctld refuses jobs whose user has no association
+// (slurm.conf(5), AccountingStorageEnforce; every value but jobs, steps and their opposites
+// implies associations).
+func (c *Cluster) EnforcesAssociations() bool {
+	value, _ := c.Get("AccountingStorageEnforce")
+	return slices.ContainsFunc(splitList(value), func(item string) bool {
+		return slices.Contains([]string{"1", "2", "3", "associations", "limits", "qos", "safe", "wckeys", "all"}, strings.ToLower(item))
+	})
 }
 
 // PrologAtAllocation reports whether nodes run a prolog when a job is allocated: with

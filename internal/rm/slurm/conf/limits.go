@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"rmreplay/internal/hostlist"
+	"rmreplay/internal/lines"
 )
 
 // The limits of a cluster directory. They are far above any site's configuration, and they bound
@@ -18,7 +19,7 @@ const (
 	maxLine       = 1 << 20  // bytes of a line, with the lines that continue it
 	maxStatements = 1 << 18  // in all files together
 	maxNodes      = 1 << 18
-	maxNames      = 1 << 23 // in all host lists together
+	maxNames      = 1 << 22 // in all host lists together
 )
 
 // reader returns a file's contents. It is [readFile] except in tests.
@@ -57,8 +58,8 @@ func (f *files) read(path string) ([]byte, error) {
 		return nil, fmt.Errorf("%s: this is file %d of the cluster (want at most %d)", path, f.count, maxFiles)
 	case f.bytes > maxBytes:
 		return nil, fmt.Errorf("%s: more than %d MiB, with the cluster's files before it (want less in all files together)", path, maxBytes>>20)
-	case bytes.IndexByte(data, '\n') < 0 && bytes.IndexByte(bytes.TrimRight(data, "\r"), '\r') >= 0:
-		return nil, fmt.Errorf("%s:1: lines end in CR alone (want LF or CR LF; tr '\\r' '\\n' converts the file)", path)
+	case lines.LoneCR(data):
+		return nil, fmt.Errorf("%s:1: %w", path, lines.ErrLoneCR)
 	}
 	return data, checkLines(path, data)
 }

@@ -59,8 +59,12 @@ type Daemons struct {
 // [Daemons.TakeNotices] handles it.
 func New(cfg Config) (*Daemons, error) {
 	d := &Daemons{cfg: cfg, notices: make(chan supervise.Exit, 4096), names: map[int]string{}, clients: map[int]*Client{}}
+	opts := supervise.Options{Remove: []string{cfg.Sandbox.Dir}}
+	if !cfg.Sandbox.OwnUser() {
+		opts.User = &cfg.Sandbox.User
+	}
 	var err error
-	d.guard, err = supervise.Start([]string{cfg.Sandbox.Dir}, func(exit supervise.Exit) {
+	d.guard, err = supervise.Start(opts, func(exit supervise.Exit) {
 		d.notices <- exit
 		cfg.Clock.Notify()
 	})
@@ -130,8 +134,9 @@ func (d *Daemons) runManaged(c supervise.Command) (int, error) {
 // log.
 func (d *Daemons) Start(ctx context.Context, name string, c supervise.Command, port uint16) error {
 	d.cfg.Progress("starting " + name)
-	c.Stdout = filepath.Join(d.cfg.LogDir, name+".out")
-	c.Stderr = c.Stdout
+	// Its LogFile is its standard output: see conf.
+	c.Stdout, c.Reopens = filepath.Join(d.cfg.LogDir, name+".log"), true
+	c.Stderr = filepath.Join(d.cfg.LogDir, name+".out")
 	pid, err := d.runManaged(c)
 	if err != nil {
 		return err

@@ -1,0 +1,271 @@
+package cli
+
+import (
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"rmreplay/internal/run"
+)
+
+// promised is the real time in which an interrupted command ends.
+const promised = 2 * time.Second
+
+const swfLine = "1 0 0 100 4 -1 -1 4 200 -1 1 1 1 -1 -1 -1 -1 -1\n"
+
+// The inputs on which a command can wait or work without an end.
+const (
+	blockedOpen = "blocked-open" // a named pipe that nobody writes
+	blockedRead = "blocked-read" // a named pipe whose writer stopped
+	bomb        = "bomb.gz"      // 16 MB that decompress to 16 GB
+)
+
+// endless makes those inputs in dir. The pipe of blockedRead has its writer until the test ends.
+func endless(t *testing.T, dir string) {
+	t.Helper()
+	for _, name := range []string{blockedOpen, blockedRead} {
+		if err := unix.Mkfifo(filepath.Join(dir, name), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// A pipe that is open for both directions blocks nobody who opens it.
+	f, err := os.OpenFile(filepath.Join(dir, blockedRead), os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	if _, err := io.WriteString(f, swfLine); err != nil {
+		t.Fatal(err)
+	}
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	fmt.Fprint(z, swfLine, strings.Repeat("\n", 16<<20))
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, bomb), bytes.Repeat(packed.Bytes(), 1000), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// names returns the names of all files below dir.
+func names(t *testing.T, dir string) (list []string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
+		list = append(list, path)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+// computed returns the CPU time that the command has used.
+func (r *replaying) computed() time.Duration {
+	const tick = time.Second / 100 // on all architectures that Go runs on
+	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", r.cmd.Process.Pid))
+	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	var user, system int
+	if len(fields) > 12 {
+		_, _ = fmt.Sscan(string(fields[11])+" "+string(fields[12]), &user, &system)
+	}
+	return time.Duration(user+system) * tick
+}
+
+// busy waits until the command has computed for a while, or has waited for long.
+func (r *replaying) busy(t *testing.T) {
+	t.Helper()
+	begun := time.Now()
+	r.until(t, "it is at work", func() bool {
+		return r.computed() > 200*time.Millisecond || r.computed() > 0 && time.Since(begun) > time.Second
+	})
+}
+
+// interrupt sends a signal to the command alone and checks that it ends in time as interrupted.
+func (r *replaying) interrupt(t *testing.T, signal syscall.Signal) {
+	t.Helper()
+	sent := time.Now()
+	if err := r.cmd.Process.Signal(signal); err != nil {
+		t.Fatal(err)
+	}
+	r.endsInterrupted(t, sent)
+}
+
+// endsInterrupted checks that the command ends in time after a signal.
+func (r *replaying) endsInterrupted(t *testing.T, sent time.Time) {
+	t.Helper()
+	status := r.wait(t)
+	if took := r.endedAt.Sub(sent); status != ExitInterrupted || took > promised {
+		t.Errorf("%v: exit status %d after %v, want %d within %v", r.cmd.Args[1:], status, took, ExitInterrupted, promised)
+	}
+	if said := r.said(t, "stderr"); !strings.HasSuffix(said, "rmreplay: interrupted\n") {
+		t.Errorf("%v says %q", r.cmd.Args[1:], said)
+	}
+}
+
+// TestInterruptedCommands interrupts every command that reads or writes much, at inputs without
+// an end and in long computations. Each ends in time and leaves no file.
+func TestInterruptedCommands(t *testing.T) {
+	dir := t.TempDir()
+	endless(t, dir)
+	writeFiles(t, filepath.Join(dir, "cluster"), smallCluster)
+	writeFiles(t, dir, map[string]string{
+		"log.swf":   strings.Repeat(swfLine, 3),
+		"pipe.yaml": "workload: " + blockedOpen + "\nseeds: 1\nsim:\n  policies: [easy]\n  machines:\n    - processors: 4\n",
+	})
+	for _, pipe := range []string{"blocked/manifest.json", "cluster-pipe/slurm.conf", "out/pipe"} {
+		if err := os.Mkdir(filepath.Join(dir, filepath.Dir(pipe)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := unix.Mkfifo(filepath.Join(dir, pipe), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a, b := recordRuns(t)
+	computing := []string{
+		"workload generate lublin --jobs 10000000 -o new.jsonl.gz",
+		"workload generate daint --jobs 18000000 -o new",
+		"workload info " + bomb,
+		"workload convert " + bomb + " -o new.swf",
+		"simulate " + bomb + " --processors 4 -o new",
+		"compare " + a + " " + b + " --resamples 100000000",
+		"report " + a + " " + b + " --resamples 100000000 -o new.html",
+	}
+	waiting := []string{
+		"metrics blocked", "compare blocked blocked", "report blocked -o new.html",
+		"conf adapt cluster-pipe", "conf adapt blocked-open",
+		"sweep blocked-open -o new", "sweep pipe.yaml -o new-sweep",
+		"workload transform log.swf --anonymize blocked-open -o new.jsonl",
+		"workload validate log.swf --cluster cluster-pipe",
+		"workload convert log.swf -o out/pipe", "report " + a + " -o out/pipe", // nobody reads the output
+	}
+	for _, input := range []string{blockedOpen, blockedRead} {
+		for _, c := range []string{
+			"workload info INPUT", "workload validate INPUT", "workload convert INPUT -o new.swf", "workload transform INPUT -o new.jsonl",
+			"workload sessions INPUT --graph new.jsonl", "workload build --from sacct INPUT -o new.jsonl", "workload generate --like INPUT -o new.jsonl",
+			"simulate INPUT --processors 4 -o new", "replay INPUT --cluster cluster -o new",
+		} {
+			waiting = append(waiting, strings.ReplaceAll(c, "INPUT", input))
+		}
+	}
+	before := names(t, dir)
+	start := func(command string) *replaying {
+		r := &replaying{dir: dir, ended: make(chan struct{}), streams: t.TempDir()}
+		r.start(t, exec.Command(program(t), strings.Fields(command)...))
+		return r
+	}
+	signals := []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP}
+	for i, c := range computing {
+		r := start(c)
+		r.busy(t)
+		r.interrupt(t, signals[i%len(signals)])
+	}
+	var all []*replaying
+	for _, c := range waiting {
+		all = append(all, start(c))
+	}
+	for _, r := range all {
+		r.busy(t)
+	}
+	sent := time.Now()
+	for i, r := range all {
+		if err := r.cmd.Process.Signal(signals[i%len(signals)]); err != nil {
+			t.Errorf("%v: %v", r.cmd.Args[1:], err)
+		}
+	}
+	for _, r := range all {
+		r.endsInterrupted(t, sent)
+	}
+	after := slices.DeleteFunc(names(t, dir), func(path string) bool {
+		// A sweep makes its directory and its locks first.
+		return slices.Contains(before, path) || strings.Contains(path, "new-sweep")
+	})
+	if len(after) > 0 {
+		t.Errorf("left behind: %v", after)
+	}
+}
+
+// TestSimulateInterrupted: the record of an interrupted simulation is complete up to the signal.
+func TestSimulateInterrupted(t *testing.T) {
+	for _, signal := range []syscall.Signal{syscall.SIGHUP, syscall.SIGTERM} {
+		t.Run(unix.SignalName(signal), func(t *testing.T) {
+			t.Parallel()
+			r := &replaying{dir: t.TempDir(), ended: make(chan struct{})}
+			r.record = filepath.Join(r.dir, "run")
+			runHere(t, r.dir, 0, "workload", "generate", "lublin", "--jobs", "100000", "--processors", "64", "-o", "busy.jsonl")
+			r.start(t, exec.Command(program(t), "simulate", "busy.jsonl", "--processors", "64", "--policy", "conservative", "-o", "run"))
+			r.until(t, "it has a record", func() bool { _, err := run.Open(r.record); return err == nil })
+			before := r.computed()
+			r.until(t, "it simulates", func() bool { return r.computed() > before+300*time.Millisecond })
+			r.interrupt(t, signal)
+			rec, rows := openRows(t, r.record)
+			if m := rec.Manifest; m.State != run.StateInterrupted || m.Valid || rec.Partial || len(rows) == 0 {
+				t.Errorf("state %s, valid %v, partial %v, %d jobs", m.State, m.Valid, rec.Partial, len(rows))
+			}
+			if code, object, _ := r.metricsOf(t); code != ExitInvalid || object["state"] != "interrupted" {
+				t.Errorf("metrics exits with %d and says %v", code, object)
+			}
+		})
+	}
+}
+
+// TestSweepWaitsForItsRun: a sweep waits for a run that closes its record. A second signal ends both
+// at once.
+func TestSweepWaitsForItsRun(t *testing.T) {
+	r := &replaying{dir: t.TempDir(), ended: make(chan struct{})}
+	runHere(t, r.dir, 0, "workload", "generate", "lublin", "--jobs", "100000", "--processors", "64", "-o", "busy.jsonl")
+	writeFiles(t, r.dir, map[string]string{"sweep.yaml": "workload: busy.jsonl\nseeds: 1\nsim:\n  policies: [conservative]\n  machines:\n    - processors: 64\n"})
+	r.start(t, exec.Command(program(t), "sweep", "sweep.yaml", "-o", "swept"))
+	var child int
+	r.until(t, "its run is at work", func() bool {
+		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", r.cmd.Process.Pid, r.cmd.Process.Pid))
+		for _, thread := range taskIDs(r.cmd.Process.Pid) {
+			more, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%s/children", r.cmd.Process.Pid, thread))
+			text = append(text, more...)
+		}
+		_, err := fmt.Sscan(string(text), &child)
+		return err == nil
+	})
+	if err := syscall.Kill(child, syscall.SIGSTOP); err != nil { // it does not react
+		t.Fatal(err)
+	}
+	if err := r.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-r.ended:
+		t.Fatal("it did not wait for its run")
+	case <-time.After(time.Second):
+	}
+	sent := time.Now()
+	r.interrupt(t, syscall.SIGTERM)
+	if took := time.Since(sent); took > promised/2 {
+		t.Errorf("it ended %v after the second signal", took)
+	}
+	for deadline := time.Now().Add(promised); syscall.Kill(child, 0) == nil; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("its run is still there")
+		}
+	}
+}
+
+// taskIDs returns the ids of a process's threads.
+func taskIDs(pid int) (ids []string) {
+	entries, _ := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	for _, e := range entries {
+		ids = append(ids, e.Name())
+	}
+	return ids
+}

@@ -1,0 +1,84 @@
+package interrupt
+
+import (
+	"context"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// outcome is what run returns, and after which real time.
+type outcome struct {
+	status int
+	ended  bool
+	took   time.Duration
+}
+
+// interrupted runs a command and sends it signals after the given times.
+func interrupted(command func(context.Context) int, after ...time.Duration) outcome {
+	signals := make(chan os.Signal, len(after))
+	begun := time.Now()
+	for _, d := range after {
+		time.AfterFunc(d, func() { signals <- syscall.SIGTERM })
+	}
+	status, ended := run(command, signals)
+	return outcome{status, ended, time.Since(begun)}
+}
+
+// deaf does not look at its context.
+func deaf(context.Context) int { select {} }
+
+// holding ends the given time after its context, with something held.
+func holding(d time.Duration) func(context.Context) int {
+	return func(ctx context.Context) int {
+		defer Hold()()
+		<-ctx.Done()
+		time.Sleep(d)
+		return 7
+	}
+}
+
+func TestRun(t *testing.T) {
+	const slack = time.Second // of a busy machine
+	for name, tt := range map[string]struct {
+		command func(context.Context) int
+		signals []time.Duration
+		want    outcome // took is the least
+		atMost  time.Duration
+	}{
+		"no signal":         {command: func(context.Context) int { return 3 }, want: outcome{3, true, 0}, atMost: slack},
+		"it ends by itself": {command: func(ctx context.Context) int { <-ctx.Done(); return 130 }, signals: []time.Duration{0}, want: outcome{130, true, 0}, atMost: slack},
+		"deaf":              {command: deaf, signals: []time.Duration{0}, want: outcome{0, false, Grace}, atMost: Grace + slack},
+		"held":              {command: holding(2 * Grace), signals: []time.Duration{0}, want: outcome{7, true, 2 * Grace}, atMost: 2*Grace + slack},
+		"an echo":           {command: holding(Grace), signals: []time.Duration{0, 0, echo / 5}, want: outcome{7, true, Grace}, atMost: Grace + slack},
+		"a second signal":   {command: holding(time.Hour), signals: []time.Duration{0, 2 * echo}, want: outcome{0, false, 2 * echo}, atMost: 2*echo + slack},
+		"deaf after a hold": {
+			command: func(ctx context.Context) int { holding(Grace)(ctx); return deaf(ctx) },
+			signals: []time.Duration{0}, want: outcome{0, false, 2 * Grace}, atMost: 2*Grace + slack,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			holds.number = 0
+			got := interrupted(tt.command, tt.signals...)
+			if got.status != tt.want.status || got.ended != tt.want.ended || got.took < tt.want.took || got.took > tt.atMost {
+				t.Errorf("%+v, want %+v and at most %v", got, tt.want, tt.atMost)
+			}
+		})
+	}
+}
+
+// TestHoldTwice: a hold that is released twice counts once.
+func TestHoldTwice(t *testing.T) {
+	holds.number = 0
+	first, second := Hold(), Hold()
+	first()
+	first()
+	if idle(time.Now().Add(-time.Hour)) != 0 {
+		t.Error("nothing seems to be held")
+	}
+	second()
+	if idle(time.Now().Add(-time.Hour)) == 0 {
+		t.Error("something seems to be held")
+	}
+}
