@@ -42,6 +42,8 @@ var rules = []rule{
 		"Slurm's vocabulary is a leaf: every package that reads or writes it can import it"},
 	{"nouns", "internal/flags", []string{"internal/hpc", "internal/spelling"}, computes,
 		"flags are read alike by the program and by its tools"},
+	{"nouns", "internal/quantity", []string{"internal/hpc"}, computes,
+		"numbers, durations and dates are written for people in one format"},
 	{"nouns", "internal/output", nil, offline,
 		"files are written alike by every command, whatever they hold"},
 
@@ -106,7 +108,10 @@ var rules = []rule{
 		"metrics are a function of a run record alone, so that any record can be measured again"},
 	{"use cases", "internal/compare", []string{"internal/hostlist", "internal/hpc", "internal/metrics", "internal/run", "internal/stats"}, computes,
 		"a comparison is a function of run records alone, whoever made them"},
-	{"use cases", "internal/report", []string{"internal/compare", "internal/hostlist", "internal/hpc", "internal/metrics", "internal/run", "internal/stats"}, computes,
+	{"use cases", "internal/figure", []string{"internal/hpc", "internal/quantity"}, computes,
+		"a figure draws series, whatever they mean"},
+	{"use cases", "internal/report", []string{
+		"internal/compare", "internal/figure", "internal/hostlist", "internal/hpc", "internal/metrics", "internal/quantity", "internal/run", "internal/stats"}, computes,
 		"a report shows run records and their comparison, whoever made them"},
 	{"use cases", "internal/formats", []string{
 		"internal/formats/csv", "internal/formats/events", "internal/formats/sacct", "internal/formats/swf", "internal/formats/trace",

@@ -322,9 +322,9 @@ func withoutScripts(t *testing.T, b *browser) {
 func tablesFit(t *testing.T, b *browser) {
 	for name, r := range map[string]*Report{"a pair": mustReport(t), "one run": alone(t, schedule("run", 1, 300, machine{nodes: 40, processors: 8}), Options{})} {
 		path, _ := savePage(t, r.WriteHTML)
+		b.open(path)
 		for _, width := range []int{1400, 390} {
-			b.call("Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 1000}, nil)
-			b.open(path)
+			b.call("Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false}, nil)
 			var wide []string
 			b.eval(`(() => {
 				for (const d of document.querySelectorAll("details")) d.open = true;
