@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -230,17 +231,21 @@ func TestSweepWaitsForItsRun(t *testing.T) {
 	r.start(t, exec.Command(program(t), "sweep", "sweep.yaml", "-o", "swept"))
 	var child int
 	r.until(t, "its run is at work", func() bool {
-		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", r.cmd.Process.Pid, r.cmd.Process.Pid))
-		for _, thread := range taskIDs(r.cmd.Process.Pid) {
-			more, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%s/children", r.cmd.Process.Pid, thread))
-			text = append(text, more...)
+		for _, child = range children(r.cmd.Process.Pid) {
+			// Before its first child, Go starts one that ends at once.
+			if args, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", child)); bytes.Contains(args, []byte("simulate")) {
+				return true
+			}
 		}
-		_, err := fmt.Sscan(string(text), &child)
-		return err == nil
+		return false
 	})
 	if err := syscall.Kill(child, syscall.SIGSTOP); err != nil { // it does not react
 		t.Fatal(err)
 	}
+	r.until(t, "its run has stopped", func() bool {
+		stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", child))
+		return bytes.Contains(stat, []byte(") T "))
+	})
 	if err := r.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
@@ -261,11 +266,15 @@ func TestSweepWaitsForItsRun(t *testing.T) {
 	}
 }
 
-// taskIDs returns the ids of a process's threads.
-func taskIDs(pid int) (ids []string) {
-	entries, _ := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
-	for _, e := range entries {
-		ids = append(ids, e.Name())
+// children returns the ids of a process's children.
+func children(pid int) (ids []int) {
+	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	for _, task := range tasks {
+		text, _ := os.ReadFile(task) // the thread may have ended
+		for _, field := range strings.Fields(string(text)) {
+			id, _ := strconv.Atoi(field)
+			ids = append(ids, id)
+		}
 	}
 	return ids
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"rmreplay/internal/output"
 	"rmreplay/internal/run"
 )
 
@@ -113,6 +114,9 @@ func Open(path, dir string, check CheckOption) (*Plan, error) {
 	if dir, err = filepath.Abs(dir); err != nil {
 		return nil, fmt.Errorf("planning: %w", err)
 	}
+	if err := mayHold(dir); err != nil {
+		return nil, fmt.Errorf("planning: %w", err)
+	}
 	experiment, err := Load(path, check)
 	if err != nil {
 		return nil, err
@@ -121,6 +125,19 @@ func Open(path, dir string, check CheckOption) (*Plan, error) {
 		return nil, fmt.Errorf("reading experiment: %s: workload: %w", path, err)
 	}
 	return NewPlan(experiment, dir)
+}
+
+// mayHold returns an error if dir holds something that is no sweep. A sweep has a lock from its
+// beginning.
+func mayHold(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) == 0 {
+		return nil // if it cannot be a directory, making it will say so
+	}
+	if _, err := os.Stat(filepath.Join(dir, lockFile)); err != nil {
+		return fmt.Errorf("%s: %w, and holds no sweep (want a new or an empty directory)", dir, output.ErrNotEmpty)
+	}
+	return nil
 }
 
 // Plan is the grid of an experiment and the directory for its runs.
