@@ -17,12 +17,18 @@ import (
 	"rmreplay/internal/metrics"
 )
 
+// The values of --time-limit.
+const (
+	limitAsked = "asked"
+	limitTwice = "twice-run-time"
+)
+
 // runOptions are the flags that replay and simulate share.
 type runOptions struct {
 	output       string
 	overwrite    bool
 	seed         uint64
-	perf         string
+	perf, limit  string
 	drainLimit   time.Duration
 	realizations int
 	parallel     int
@@ -37,6 +43,7 @@ func (o *runOptions) addFlags(c *cobra.Command, seed string) {
 	f.BoolVar(&o.overwrite, "overwrite", false, "replace an existing run")
 	addSeedFlag(f, &o.seed, seed)
 	f.StringVar(&o.perf, "perf", "", "speed of the nodes: divide run times by `FACTOR`, such as x2 or x0.5, and keep time limits")
+	f.StringVar(&o.limit, "time-limit", limitAsked, "`RULE` for time limits: asked, or twice-run-time (at least twice the run time, so that no job reaches its limit)")
 	flags.Duration(f, &o.drainLimit, "drain-limit", experiment.DefaultDrainLimit,
 		"give up the remaining jobs when nothing happened for `DURATION` of virtual time and no job can end")
 	f.IntVar(&o.realizations, "realizations", 0, "make `N` runs below the output directory, with the seeds --seed, --seed + 1, ..., for compare and report")
@@ -52,11 +59,14 @@ func (o *runOptions) addFlags(c *cobra.Command, seed string) {
 func (o *runOptions) spec(path string) (experiment.Spec, error) {
 	spec := experiment.Spec{
 		Workload: experiment.Workload{Path: path}, Seed: o.seed, DrainLimit: o.drainLimit,
-		Output: o.output, Overwrite: o.overwrite, Command: os.Args, Version: Version(),
+		TwiceRunTime: o.limit == limitTwice,
+		Output:       o.output, Overwrite: o.overwrite, Command: os.Args, Version: Version(),
 	}
 	switch {
 	case o.realizations < 0:
 		return spec, usagef("--realizations %d: negative (want 1 or more, or 0 for a single run)", o.realizations)
+	case o.limit != limitAsked && o.limit != limitTwice:
+		return spec, usagef("--time-limit %s: not a rule (want %s or %s)", o.limit, limitAsked, limitTwice)
 	case o.drainLimit <= 0:
 		return spec, usagef("--drain-limit %v: not above 0 (want, for example, 24h)", o.drainLimit)
 	}

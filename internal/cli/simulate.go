@@ -18,14 +18,7 @@ type simulateOptions struct {
 	runOptions
 	simulator experiment.Simulator
 	nodes     string // a number, or a factor such as x2
-	limit     string
 }
-
-// The values of --time-limit.
-const (
-	limitAsked = "asked"
-	limitTwice = "twice-run-time"
-)
 
 func (o *simulateOptions) addFlags(c *cobra.Command) {
 	f := c.Flags()
@@ -34,7 +27,6 @@ func (o *simulateOptions) addFlags(c *cobra.Command) {
 	f.StringVar(&o.simulator.Cluster, "cluster", "", "`DIR` of the cluster: simulate the nodes and partitions of its slurm.conf")
 	f.IntVar(&o.simulator.Processors, "processors", 0, "size of the machine: `N` processors (default: that of the machine that the workload was recorded on)")
 	f.StringVar(&o.nodes, "nodes", "", "number of nodes: `N` of equal size, or a factor of the machine's size such as x2 or x0.5")
-	f.StringVar(&o.limit, "time-limit", limitAsked, "`RULE` for time limits: asked, or twice-run-time (at least twice the run time, so that no job reaches its limit)")
 	o.runOptions.addFlags(c, "those of --jitter, and the working hours of --feedback distribution")
 	flags.Alias(f, map[string]string{"procs": "processors"})
 }
@@ -96,9 +88,6 @@ func (o *simulateOptions) spec(path string) (experiment.Spec, error) {
 	}
 	simulator := o.simulator
 	spec.Simulator = &simulator
-	if simulator.AtLeastTwice = o.limit == limitTwice; !simulator.AtLeastTwice && o.limit != limitAsked {
-		return spec, usagef("--time-limit %s: not a rule (want %s or %s)", o.limit, limitAsked, limitTwice)
-	}
 	n, nerr := strconv.Atoi(o.nodes)
 	switch {
 	case nerr == nil && n <= 0:

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"rmreplay/internal/experiment"
 	"rmreplay/internal/flags"
 	"rmreplay/internal/sweep"
 )
@@ -103,7 +104,7 @@ func runSweep(ctx context.Context, g *globals, path string, opts sweepOptions) e
 	if err := opts.check(); err != nil {
 		return err
 	}
-	plan, err := sweep.Open(path, opts.output, sweepCheck(g))
+	plan, err := sweep.Open(path, opts.output, sweepCheck(g), sweepCheckTogether)
 	if err != nil {
 		return badInput(err)
 	}
@@ -131,6 +132,10 @@ func runSweep(ctx context.Context, g *globals, path string, opts sweepOptions) e
 		return g.finishSweep(plan, opts)
 	}
 	if err := maker.Prepare(ctx); err != nil {
+		var input *sweep.InputError
+		if errors.As(err, &input) {
+			return badInput(err)
+		}
 		return err
 	}
 	if opts.on == onSlurm {
@@ -207,6 +212,37 @@ func sweepCheck(g *globals) sweep.CheckOption {
 		}
 		return namesFile(flag), nil
 	}
+}
+
+// sweepCheckTogether checks the options of a command as the command does before it reads its
+// input.
+func sweepCheckTogether(command string, args []string) error {
+	c := &cobra.Command{}
+	var simulate simulateOptions
+	var replay replayOptions
+	var transform transformOptions
+	check := func() error { _, err := transform.makeSteps(); return err }
+	switch command {
+	case "simulate":
+		simulate.addFlags(c)
+		check = func() error { return checkSpec(simulate.spec(".")) }
+	case "replay":
+		replay.addFlags(c)
+		check = func() error { return checkSpec(replay.spec(".")) }
+	default:
+		transform.addFlags(c)
+	}
+	if err := c.ParseFlags(append(args, "--output=.")); err != nil {
+		return err
+	}
+	return check()
+}
+
+func checkSpec(spec experiment.Spec, err error) error {
+	if err != nil {
+		return err
+	}
+	return experiment.CheckSpec(spec)
 }
 
 // sweepTable shows the progress of a sweep: a line for each finished run and, on a terminal,

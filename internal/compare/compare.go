@@ -32,6 +32,8 @@ type Realization struct {
 	Name     string // its directory
 	Manifest *run.Manifest
 	Rows     []run.Row
+	// Administration is what happened to the machine.
+	Administration run.Administration
 }
 
 // Set is one run, or several realizations of one experiment.
@@ -48,7 +50,11 @@ func Load(s *run.Set) (Set, error) {
 		if err != nil {
 			return Set{}, fmt.Errorf("reading run record %s: %w", r.Dir, err)
 		}
-		out.Runs = append(out.Runs, Realization{Name: r.Dir, Manifest: &r.Manifest, Rows: rows})
+		administration, err := r.Administration()
+		if err != nil {
+			return Set{}, err
+		}
+		out.Runs = append(out.Runs, Realization{Name: r.Dir, Manifest: &r.Manifest, Rows: rows, Administration: administration})
 	}
 	return out, nil
 }

@@ -7,7 +7,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"rmreplay/internal/replay"
 	"rmreplay/internal/rm/slurm"
@@ -23,7 +22,14 @@ var forSize = regexp.MustCompile(`ESLURM_(REQUESTED_NODES_NOT_IN_PARTITION|TOO_M
 // record and slurmdbd. It keeps slurmdbd's records among the logs. unfixed is the number of jobs
 // without a recorded priority, if priorities are fixed.
 func (e *slurmEngine) audit(p *Prepared, record *run.Writer, result replay.Result, report *slurm.Report, unfixed int) error {
-	warnings := append(undone(result, p.spec.DrainLimit), e.unlike(result, report.Unfinished, unfixed)...)
+	var never []string
+	for _, ev := range report.NeverStart {
+		never = append(never, ev.Job)
+		if err := record.Event(ev); err != nil {
+			return err
+		}
+	}
+	warnings := append(p.undone(result, never), e.unlike(result, report.Unfinished, unfixed)...)
 	for _, w := range warnings {
 		if err := record.Warn(w); err != nil {
 			return err
@@ -68,10 +74,21 @@ func (e *slurmEngine) unlike(result replay.Result, unfinished []string, unfixed 
 	return list
 }
 
-// undone warns of jobs that a run gave up or started late.
-func undone(result replay.Result, limit time.Duration) (list []run.Warning) {
-	if n := len(result.Undrained); n > 0 {
-		text := fmt.Sprintf("%d jobs had not ended when nothing had happened for %v, and were given up: %s", n, limit, few(result.Undrained, 5))
+// undone warns of jobs that a run gave up or started late. never are the jobs whose dependencies can
+// never be met. They affect the result only if they ran when the workload was recorded.
+func (p *Prepared) undone(result replay.Result, never []string) (list []run.Warning) {
+	never = replay.NeverStart(p.workload, result.Undrained, never)
+	if n := len(never); n > 0 {
+		text := fmt.Sprintf("%d jobs can never start: dependency never satisfied: %s", n, few(never, 5))
+		ran := p.ranWhenRecorded(never)
+		if ran > 0 {
+			text += fmt.Sprintf(" (%d ran when the workload was recorded)", ran)
+		}
+		list = append(list, run.Warning{Code: "dependency-never-satisfied", Text: text, AffectsResult: ran > 0, Count: n})
+	}
+	undrained := without(result.Undrained, never)
+	if n := len(undrained); n > 0 {
+		text := fmt.Sprintf("%d jobs had not ended when nothing had happened for %v, and were given up: %s", n, p.spec.DrainLimit, few(undrained, 5))
 		list = append(list, run.Warning{Code: "queue-not-drained", Text: text, AffectsResult: true, Count: n})
 	}
 	if n := len(result.LatePresets); n > 0 {
@@ -79,6 +96,29 @@ func undone(result replay.Result, limit time.Duration) (list []run.Warning) {
 		list = append(list, run.Warning{Code: "preset-late", Text: text, AffectsResult: true, Count: n})
 	}
 	return list
+}
+
+// without returns the elements of a list that are not in another list.
+func without(list, others []string) []string {
+	left := make(map[string]bool, len(others))
+	for _, id := range others {
+		left[id] = true
+	}
+	return slices.DeleteFunc(slices.Clone(list), func(id string) bool { return left[id] })
+}
+
+// ranWhenRecorded returns how many of the jobs ran when the workload was recorded.
+func (p *Prepared) ranWhenRecorded(ids []string) (n int) {
+	named := make(map[string]bool, len(ids))
+	for _, id := range ids {
+		named[id] = true
+	}
+	for _, job := range p.workload.Jobs.All() {
+		if named[job.ID] && job.Recorded != nil && job.Recorded.Start != 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // warnOfDifferences warns that slurmdbd's records differ from the facts compared with them, or

@@ -1,9 +1,13 @@
 package experiment
 
 import (
+	"fmt"
+	"strings"
 	"time"
 
+	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm/slurm"
+	"rmreplay/internal/rm/slurm/associations"
 	"rmreplay/internal/rm/slurm/conf"
 	"rmreplay/internal/workload"
 )
@@ -15,8 +19,17 @@ const (
 	RuleShellAction = "shell_action"
 )
 
+// The rules of [Check] about the commands for sacctmgr in the cluster directory.
+const (
+	RuleBadAccounts    = "bad_accounts"
+	RuleUnknownAccount = "unknown_account"
+	RuleUnknownQOS     = "unknown_qos"
+	RuleNoAssociation  = "no_association"
+)
+
 // Check returns all problems of a workload that would spoil a replay of it: the findings of
-// [workload.ValidateIn], and mistakes in the workload's actions. Without a cluster (nil), Check
+// [workload.ValidateIn], mistakes in the workload's actions and in the cluster's commands for
+// sacctmgr, and jobs that slurmctld would refuse for their associations. Without a cluster (nil), Check
 // compares nothing with a cluster and does not read the files that actions name. Dates in the
 // texts are in the given time zone.
 func Check(w *workload.Workload, cluster *conf.Cluster, zone *time.Location) []workload.Problem {
@@ -31,6 +44,42 @@ func Check(w *workload.Workload, cluster *conf.Cluster, zone *time.Location) []w
 		}
 		if err := slurm.CheckPermitted(a, zone); err != nil {
 			list = append(list, workload.Problem{Severity: workload.Warning, Rule: RuleShellAction, Text: err.Error()})
+		}
+	}
+	if cluster != nil {
+		list = append(list, checkAssociations(w, cluster)...)
+	}
+	return list
+}
+
+// checkAssociations checks the commands for sacctmgr, and the users, accounts and QOS of the
+// jobs against them.
+func checkAssociations(w *workload.Workload, cluster *conf.Cluster) (list []workload.Problem) {
+	if cluster.Accounts == nil || !cluster.Accounting() {
+		return nil
+	}
+	declared := associations.Read(cluster.Accounts, cluster.AccountsFile, cluster.Name)
+	for _, mistake := range declared.Mistakes {
+		list = append(list, workload.Problem{Severity: workload.Error, Rule: RuleBadAccounts, Text: mistake})
+	}
+	warn := func(job *hpc.Job, rule, format string, args ...any) {
+		list = append(list, workload.Problem{Severity: workload.Warning, Job: job.ID, Rule: rule, Text: fmt.Sprintf(format, args...)})
+	}
+	enforced := cluster.EnforcesAssociations()
+	for _, job := range w.Jobs.All() {
+		// sacctmgr and slurmctld keep these names in lower case.
+		user, account, qos := strings.ToLower(job.User), strings.ToLower(job.Account), strings.ToLower(job.QOS)
+		switch of := declared.Users[user]; {
+		case job.User == "" || !enforced:
+		case of == nil:
+			warn(job, RuleNoAssociation, "user %s has no association in %s: slurmctld refuses the job", job.User, cluster.AccountsFile)
+		case account != "" && !declared.Accounts[account]:
+			warn(job, RuleUnknownAccount, "account %s is not in %s: slurmctld refuses the job", job.Account, cluster.AccountsFile)
+		case account != "" && !of[account]:
+			warn(job, RuleNoAssociation, "user %s has no association with account %s in %s: slurmctld refuses the job", job.User, job.Account, cluster.AccountsFile)
+		}
+		if qos != "" && !declared.QOS[qos] {
+			warn(job, RuleUnknownQOS, "QOS %s is not in %s", job.QOS, cluster.AccountsFile)
 		}
 	}
 	return list

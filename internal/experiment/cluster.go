@@ -120,6 +120,12 @@ func simulatedCluster(c *conf.Cluster) (*sim.Cluster, error) {
 		CountMemory: strings.Contains(strings.ToLower(parameters), "memory"),
 		WholeNodes:  strings.EqualFold(kind, "select/linear"),
 	}
+	dependencies, _ := c.Get("DependencyParameters")
+	out.KillInvalidDepend = strings.Contains(strings.ToLower(dependencies), "kill_invalid_depend")
+	var err error
+	if out.MinJobAge, err = minJobAge(c); err != nil {
+		return nil, err
+	}
 	for _, p := range c.Partitions {
 		sp, err := simulatedPartition(c, p)
 		if err != nil {
@@ -128,6 +134,20 @@ func simulatedCluster(c *conf.Cluster) (*sim.Cluster, error) {
 		out.Partitions = append(out.Partitions, sp)
 	}
 	return out, nil
+}
+
+// minJobAge returns how long after its end slurmctld forgets a job; 0 for never.
+func minJobAge(c *conf.Cluster) (time.Duration, error) {
+	const byDefault = 300 * time.Second // slurm.conf(5), MinJobAge
+	value, ok := c.Get("MinJobAge")
+	if !ok {
+		return byDefault, nil
+	}
+	n, err := strconv.ParseUint(value, 10, 16)
+	if err != nil {
+		return 0, fmt.Errorf("MinJobAge=%s: not a number of seconds (want 0 to 65535)", value)
+	}
+	return time.Duration(n) * time.Second, nil
 }
 
 func simulatedPartition(c *conf.Cluster, p conf.Partition) (sim.Partition, error) {

@@ -57,5 +57,7 @@ func IsMissing(err error) bool {
 	var missing *install.MissingError
 	var version *install.VersionError
 	var unfit *install.UnfitError
-	return errors.As(err, &missing) || errors.As(err, &version) || errors.As(err, &unfit)
+	var user *install.UserError
+	var network *install.NetworkError
+	return errors.As(err, &missing) || errors.As(err, &version) || errors.As(err, &unfit) || errors.As(err, &user) || errors.As(err, &network)
 }

@@ -96,16 +96,7 @@ func Run(ctx context.Context, spec Spec, hooks Hooks) (*metrics.Summary, error) 
 // Prepare loads and checks everything that a run needs. It starts nothing.
 func Prepare(spec Spec) (*Prepared, error) {
 	p := &Prepared{spec: spec, started: time.Now()}
-	p.spec.complete()
-	if err := p.spec.check(); err != nil {
-		return nil, err
-	}
-	if spec.Slurm != nil {
-		p.engine = &slurmEngine{}
-	} else {
-		p.engine = &simEngine{}
-	}
-	if err := p.engine.check(&p.spec); err != nil {
+	if err := p.check(); err != nil {
 		return nil, err
 	}
 	if err := p.load(); err != nil {
@@ -123,6 +114,27 @@ func Prepare(spec Spec) (*Prepared, error) {
 	}
 	p.begin = p.workload.Begin()
 	return p, p.engine.admit(p)
+}
+
+// CheckSpec returns an error if a field of a specification is wrong, or a cluster that it names.
+// It does not read the workload.
+func CheckSpec(spec Spec) error {
+	p := &Prepared{spec: spec}
+	return p.check()
+}
+
+// check completes and checks the specification, and chooses the engine.
+func (p *Prepared) check() error {
+	p.spec.complete()
+	if err := p.spec.check(); err != nil {
+		return err
+	}
+	if p.spec.Slurm != nil {
+		p.engine = &slurmEngine{}
+	} else {
+		p.engine = &simEngine{}
+	}
+	return p.engine.check(&p.spec)
 }
 
 // Run makes the run. The caller may call it once.

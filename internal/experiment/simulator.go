@@ -49,10 +49,7 @@ func (e *simEngine) check(spec *Spec) (err error) {
 	case s.Nodes != 0 && s.Cluster != "":
 		return fieldError("nodes", "%d: not a factor (want, for example, x2 or x0.5; how many nodes a cluster has is in its slurm.conf)", s.Nodes)
 	}
-	e.config = sim.Config{Ties: s.Ties, Performance: spec.Performance}
-	if s.AtLeastTwice {
-		e.config.Limit = sim.LimitAtLeastTwice
-	}
+	e.config = sim.Config{Ties: s.Ties}
 	if e.config.Policy, err = policy.New(s.Policy); err != nil {
 		return &FieldError{"policy", err}
 	}
@@ -177,14 +174,14 @@ func (e *simEngine) run(ctx context.Context, p *Prepared, one realization, hooks
 // play runs the simulation and warns of the inputs that it did not carry out.
 func (e *simEngine) play(ctx context.Context, p *Prepared, seed uint64, engine *sim.Engine, record *run.Writer, hooks Hooks) (run.State, error) {
 	hooks.Begin(p.begin)
-	result, err := p.play(ctx, engine, seed, record, replay.Options{Observe: seldom(hooks.Progress), Released: record.Released})
+	result, err := p.play(ctx, engine, seed, record, replay.Options{Observe: seldom(hooks.Progress), Released: record.Released}, p.spec.rewriters()...)
 	switch {
 	case interrupted(ctx, err):
 		return run.StateInterrupted, err
 	case err != nil:
 		return run.StateFailed, err
 	}
-	for _, w := range undone(result, p.spec.DrainLimit) {
+	for _, w := range p.undone(result, engine.NeverStarts()) {
 		if err := record.Warn(w); err != nil {
 			return run.StateFailed, err
 		}

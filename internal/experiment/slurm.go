@@ -102,7 +102,14 @@ func (e *slurmEngine) admit(p *Prepared) error {
 			p.begin.Std().Format(time.RFC3339)))
 	}
 	e.install, _ = install.Find() // Need reports what is missing for this run
-	return e.install.Need(e.cluster.Accounting() && !e.spec.WithoutAccounting)
+	if err := e.install.Need(e.cluster.Accounting() && !e.spec.WithoutAccounting); err != nil {
+		return err
+	}
+	if _, err := install.Network(); err != nil {
+		return err
+	}
+	_, err := install.DaemonUser(0)
+	return err
 }
 
 // CheckAction returns an error if an action of a workload is wrong. start is when the
@@ -227,7 +234,11 @@ func (e *slurmEngine) play(ctx context.Context, p *Prepared, seed uint64, record
 	if err != nil {
 		return nothing, err
 	}
-	if err := record.Update(func(m *run.Manifest) { describeConfiguration(m, engine.Adapted()) }); err != nil {
+	err = record.Update(func(m *run.Manifest) {
+		describeConfiguration(m, engine.Adapted())
+		m.Network = string(engine.Network())
+	})
+	if err != nil {
 		return nothing, errors.Join(err, engine.Close())
 	}
 	hooks.Begin(p.begin)
@@ -263,9 +274,7 @@ func (e *slurmEngine) play(ctx context.Context, p *Prepared, seed uint64, record
 // jobs whose priority could not be fixed.
 func (e *slurmEngine) rewriters(spec *Spec) (list []replay.Rewriter, fixed *replay.FixedPriorities) {
 	fixed = &replay.FixedPriorities{}
-	if spec.Performance != 0 && spec.Performance != 1 {
-		list = append(list, replay.Performance(spec.Performance))
-	}
+	list = spec.rewriters()
 	if spec.FixedPriorities {
 		list = append(list, fixed.Rewrite)
 	}

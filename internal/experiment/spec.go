@@ -24,6 +24,8 @@ type Spec struct {
 	// Performance is the speed of the nodes: run times are divided by it, time limits are not.
 	// 0 means 1.
 	Performance float64
+	// TwiceRunTime raises time limits to twice the run time, so that no job reaches its limit.
+	TwiceRunTime bool
 	// FixedPriorities gives every job the priority that the workload records.
 	FixedPriorities bool
 	// Seed decides everything that is random.
@@ -86,8 +88,6 @@ type Simulator struct {
 	Nodes      int
 	// NodeFactor multiplies the size of the machine. 0 means 1.
 	NodeFactor float64
-	// AtLeastTwice raises time limits to twice the run time, so that no job reaches its limit.
-	AtLeastTwice bool
 }
 
 // ShortestLead is the time that slurmctld and the nodes need before they can accept a job.
@@ -127,6 +127,18 @@ func (s *Spec) check() error {
 		return fieldError("perf", "%g: not a factor (want, for example, 2 or 0.5)", s.Performance)
 	}
 	return nil
+}
+
+// rewriters returns the rewriters of jobs that do not depend on the engine. Time limits refer to the
+// recorded run times, so their rewriter comes first.
+func (s *Spec) rewriters() (list []replay.Rewriter) {
+	if s.TwiceRunTime {
+		list = append(list, replay.TwiceRunTime)
+	}
+	if s.Performance != 0 && s.Performance != 1 {
+		list = append(list, replay.Performance(s.Performance))
+	}
+	return list
 }
 
 // isFactor reports whether f is positive and finite.

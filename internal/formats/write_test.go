@@ -2,8 +2,6 @@ package formats
 
 import (
 	"bytes"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/realdata"
 	"rmreplay/internal/workload"
 )
 
@@ -22,14 +21,6 @@ func read(t *testing.T, text string) *workload.Workload {
 		t.Fatal(err)
 	}
 	return w
-}
-
-func sharedData(t testing.TB, path string) string {
-	path = filepath.Join("..", "..", "..", "shared", "data", path)
-	if _, err := os.Stat(path); err != nil {
-		t.Skipf("the shared data are not here: %v", err)
-	}
-	return path
 }
 
 // written writes a workload in a format and reads it again.
@@ -69,7 +60,7 @@ func TestEventsRoundTrip(t *testing.T) {
 
 func TestRealEventsRoundTrip(t *testing.T) {
 	for _, file := range []string{"slurm/micro/jobs500.events", "slurm/medium/workload_5k.events"} {
-		w, err := Open(sharedData(t, file))
+		w, err := Open(realdata.Path(t, file))
 		if err != nil {
 			t.Fatal(err)
 		}

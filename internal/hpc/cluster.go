@@ -1,9 +1,11 @@
 package hpc
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 )
 
 // User is an account that submits jobs, with the fields that getpwnam(3) returns.
@@ -12,6 +14,21 @@ type User struct {
 	UID   uint32
 	Group string
 	GID   uint32
+}
+
+// CheckUserName returns an error for the name of a user or group that cannot stand in a passwd(5)
+// or group(5) file, from which the daemons read the users. A line break in a name would add
+// another user there. The empty name is none and has no error.
+func CheckUserName(name string) error {
+	switch {
+	case strings.ContainsFunc(name, func(r rune) bool { return unicode.IsControl(r) || r == '\u2028' || r == '\u2029' }):
+		return fmt.Errorf("%.60q has a control character or a line break (want another name)", name)
+	case strings.Contains(name, ":"):
+		return fmt.Errorf("%.60q has a colon, which separates fields in passwd (want another name)", name)
+	case strings.HasPrefix(name, "#"):
+		return fmt.Errorf("%.60q is a comment in passwd (want another name)", name)
+	}
+	return nil
 }
 
 // Reservation is a set of nodes or licenses that only its users and accounts may use from

@@ -22,6 +22,8 @@ var reserved = []reservation{
 var rules = []rule{
 	{"nouns", "internal/hpc", nil, computes,
 		"every package speaks in these nouns, so they can need none of the packages"},
+	{"nouns", "internal/realdata", nil, offline,
+		"tests find real data without knowing anything else"},
 	{"nouns", "internal/hpc/hpctest", []string{"internal/hpc"}, computes,
 		"tests of every package draw the same random jobs"},
 	{"nouns", "internal/spelling", nil, computes,
@@ -93,14 +95,14 @@ var rules = []rule{
 	{"engines", "internal/rm/sim/...", []string{"internal/agenda", "internal/hostlist", "internal/hpc", "internal/rm", "internal/rm/window", "internal/slurmspec/..."}, computes,
 		"the simulator is one resource manager and knows no other"},
 	{"engines", "internal/rm/slurm/...", []string{
-		"internal/agenda", "internal/hostlist", "internal/hpc", "internal/rm", "internal/rm/window", "internal/run",
+		"internal/agenda", "internal/hostlist", "internal/hpc", "internal/lines", "internal/rm", "internal/rm/window", "internal/run",
 		"internal/slurmspec/...", "internal/spelling", "internal/supervise", "internal/vclock/...", "internal/workload",
 	}, nil,
 		"Slurm is one resource manager; it knows no other, and not the loop that drives it"},
 
 	{"use cases", "internal/replay", []string{"internal/agenda", "internal/hpc", "internal/rm", "internal/slurmspec/...", "internal/workload", "internal/workload/session"}, computes,
 		"the loop drives a resource manager; its caller chooses which"},
-	{"use cases", "internal/metrics", []string{"internal/hpc", "internal/rm", "internal/run"}, computes,
+	{"use cases", "internal/metrics", []string{"internal/hpc", "internal/rm", "internal/run", "internal/slurmspec"}, computes,
 		"metrics are a function of a run record alone, so that any record can be measured again"},
 	{"use cases", "internal/compare", []string{"internal/hostlist", "internal/hpc", "internal/metrics", "internal/run", "internal/stats"}, computes,
 		"a comparison is a function of run records alone, whoever made them"},
@@ -136,4 +138,6 @@ var rules = []rule{
 		"a tool is a program of its own"},
 	{"program", "tools/realruns", []string{"internal/hpc", "internal/rm", "internal/run"}, offline,
 		"a tool is a program of its own"},
+	{"program", "tools/reliability", nil, nil,
+		"it knows of the program only what users know"},
 }

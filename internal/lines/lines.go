@@ -22,6 +22,13 @@ func Each(r io.Reader, name string, f func(number int, line []byte) error) error
 	scanner := bufio.NewScanner(r)
 	scanner.Buffer(make([]byte, 64<<10), Longest)
 	number := 0
+	loneCR := false
+	scanner.Split(func(data []byte, atEOF bool) (int, []byte, error) {
+		if number == 0 {
+			loneCR = LoneCR(data)
+		}
+		return bufio.ScanLines(data, atEOF)
+	})
 	for scanner.Scan() {
 		number++
 		line := scanner.Bytes()
@@ -29,11 +36,16 @@ func Each(r io.Reader, name string, f func(number int, line []byte) error) error
 			line = bytes.TrimPrefix(line, ByteOrderMark)
 		}
 		line = bytes.TrimRight(line, "\r")
+		if loneCR {
+			break
+		}
 		if err := f(number, line); err != nil {
 			return fmt.Errorf("%s:%d: %w", name, number, err)
 		}
 	}
 	switch err := scanner.Err(); {
+	case loneCR:
+		return fmt.Errorf("%s:1: %w", name, ErrLoneCR)
 	case errors.Is(err, bufio.ErrTooLong):
 		return fmt.Errorf("%s:%d: line of more than %d MiB", name, number+1, Longest>>20)
 	case err != nil:
@@ -41,6 +53,15 @@ func Each(r io.Reader, name string, f func(number int, line []byte) error) error
 	}
 	return nil
 }
+
+// LoneCR reports whether the lines of a text end in carriage returns alone. Such a text looks
+// like a single line.
+func LoneCR(text []byte) bool {
+	return bytes.IndexByte(text, '\n') < 0 && bytes.IndexByte(bytes.TrimRight(text, "\r"), '\r') >= 0
+}
+
+// ErrLoneCR says that the lines of a file end in carriage returns alone.
+var ErrLoneCR = errors.New(`lines end in CR alone (want LF or CR LF; tr '\r' '\n' converts the file)`)
 
 // ByteOrderMark is what some editors write in front of UTF-8 text.
 var ByteOrderMark = []byte("\xef\xbb\xbf")

@@ -20,6 +20,7 @@ func TestEach(t *testing.T) {
 		"a\r\n\r\nb\r":         {"a", "", "b"},
 		"\xef\xbb\xbfa\nb\n":   {"a", "b"},
 		"a\n\xef\xbb\xbfb\n":   {"a", "\xef\xbb\xbfb"}, // a byte order mark is only one at the beginning
+		"a\rb\nc\rd":           {"a\rb", "c\rd"},       // a name may have a carriage return
 		"a b \t\n c\x00\xff\n": {"a b \t", " c\x00\xff"},
 	} {
 		var got []string
@@ -45,6 +46,8 @@ func TestEachErrors(t *testing.T) {
 		"x.swf: after line 2: broken":       {io.MultiReader(strings.NewReader("a\nb\n"), iotest.ErrReader(broken)), 9},
 		"x.swf:2: line of more than 16 MiB": {strings.NewReader("a\n" + strings.Repeat("b", Longest+1) + "\n"), 9},
 		"x.swf: after line 0: broken":       {iotest.ErrReader(broken), 9},
+		"x.swf:1: lines end in CR alone (want LF or CR LF; tr '\\r' '\\n' converts the file)": {
+			iotest.HalfReader(strings.NewReader("a\rb\rc\r" + strings.Repeat("d\r", Longest))), 9},
 	} {
 		err := Each(tt.r, "x.swf", func(number int, _ []byte) error {
 			if number == tt.fail {

@@ -23,27 +23,29 @@ type Figure struct {
 	Unit   string // "s", "jobs" and so on; empty for a ratio
 	Better Better
 	Of     func(*Metrics) Float
+	// Meaning defines the figure for readers who see it for the first time.
+	Meaning string
 }
 
 // Figures are the numbers by which runs are compared, in the order of their tables.
 var Figures = []Figure{
-	{"makespan_s", "makespan", "s", Lower, func(m *Metrics) Float { return m.MakespanSeconds }},
-	{"utilization", "utilization", "", Higher, func(m *Metrics) Float { return m.Utilization }},
-	{"throughput_jobs_per_h", "throughput", "jobs/h", Higher, func(m *Metrics) Float { return m.ThroughputPerHour }},
-	{"mean_queue_jobs", "mean queue", "jobs", Lower, func(m *Metrics) Float { return m.MeanQueue }},
-	{"mean_wait_s", "mean wait", "s", Lower, func(m *Metrics) Float { return m.Wait.Mean }},
-	{"median_wait_s", "median wait", "s", Lower, func(m *Metrics) Float { return m.Wait.Median }},
-	{"p90_wait_s", "p90 wait", "s", Lower, func(m *Metrics) Float { return m.Wait.P90 }},
-	{"p99_wait_s", "p99 wait", "s", Lower, func(m *Metrics) Float { return m.Wait.P99 }},
-	{"max_wait_s", "max wait", "s", Lower, func(m *Metrics) Float { return m.Wait.Max }},
-	{"mean_turnaround_s", "mean turnaround", "s", Lower, func(m *Metrics) Float { return m.Turnaround.Mean }},
-	{"mean_slowdown", "mean slowdown", "", Lower, func(m *Metrics) Float { return m.Slowdown.Mean }},
-	{"high_slowdown_jobs", "jobs with slowdown > 5", "", Lower, func(m *Metrics) Float { return Float(m.HighSlowdown) }},
-	{"mean_bounded_slowdown", "mean bounded slowdown", "", Lower, func(m *Metrics) Float { return m.BoundedSlowdown.Mean }},
-	{"median_bounded_slowdown", "median bounded slowdown", "", Lower, func(m *Metrics) Float { return m.BoundedSlowdown.Median }},
-	{"p90_bounded_slowdown", "p90 bounded slowdown", "", Lower, func(m *Metrics) Float { return m.BoundedSlowdown.P90 }},
-	{"completed_jobs", "completed jobs", "jobs", Neither, func(m *Metrics) Float { return Float(m.JobsByState[hpc.Completed]) }},
-	{"rejected", "rejected", "jobs", Neither, func(m *Metrics) Float { return Float(m.Rejected) }},
+	{"makespan_s", "makespan", "s", Lower, func(m *Metrics) Float { return m.MakespanSeconds }, "from the first start of a job to the last end"},
+	{"utilization", "utilization", "", Higher, func(m *Metrics) Float { return m.Utilization }, "the part of all processors that jobs held, on average from the first start to the last end"},
+	{"throughput_jobs_per_h", "throughput", "jobs/h", Higher, func(m *Metrics) Float { return m.ThroughputPerHour }, "jobs that started and ended, for each hour from the first start to the last end"},
+	{"mean_queue_jobs", "mean queue", "jobs", Lower, func(m *Metrics) Float { return m.MeanQueue }, "waiting jobs, on average over the same time"},
+	{"mean_wait_s", "mean wait", "s", Lower, func(m *Metrics) Float { return m.Wait.Mean }, "the time from submission to start, on average over jobs; a few long waits decide it"},
+	{"median_wait_s", "median wait", "s", Lower, func(m *Metrics) Float { return m.Wait.Median }, "half of the jobs waited no longer"},
+	{"p90_wait_s", "p90 wait", "s", Lower, func(m *Metrics) Float { return m.Wait.P90 }, "nine of ten jobs waited no longer"},
+	{"p99_wait_s", "p99 wait", "s", Lower, func(m *Metrics) Float { return m.Wait.P99 }, "99 of 100 jobs waited no longer"},
+	{"max_wait_s", "max wait", "s", Lower, func(m *Metrics) Float { return m.Wait.Max }, "the longest wait of all jobs"},
+	{"mean_turnaround_s", "mean turnaround", "s", Lower, func(m *Metrics) Float { return m.Turnaround.Mean }, "the time from submission to end, on average over jobs"},
+	{"mean_slowdown", "mean slowdown", "", Lower, func(m *Metrics) Float { return m.Slowdown.Mean }, "turnaround / run time, on average over jobs; 1 is a job that did not wait"},
+	{"high_slowdown_jobs", "jobs with slowdown > 5", "", Lower, func(m *Metrics) Float { return Float(m.HighSlowdown) }, "jobs that took more than five times their run time from submission to end"},
+	{"mean_bounded_slowdown", "mean bounded slowdown", "", Lower, func(m *Metrics) Float { return m.BoundedSlowdown.Mean }, "slowdown in which run times below τ count as τ, so that very short jobs do not decide it"},
+	{"median_bounded_slowdown", "median bounded slowdown", "", Lower, func(m *Metrics) Float { return m.BoundedSlowdown.Median }, "half of the jobs had no higher bounded slowdown"},
+	{"p90_bounded_slowdown", "p90 bounded slowdown", "", Lower, func(m *Metrics) Float { return m.BoundedSlowdown.P90 }, "nine of ten jobs had no higher bounded slowdown"},
+	{"completed_jobs", "completed jobs", "jobs", Neither, func(m *Metrics) Float { return Float(m.JobsByState[hpc.Completed]) }, "jobs that ended by themselves with exit code 0"},
+	{"rejected", "rejected", "jobs", Neither, func(m *Metrics) Float { return Float(m.Rejected) }, "jobs that the resource manager refused at submission"},
 }
 
 // FeedbackFigure is one number of [Feedback].
@@ -55,23 +57,35 @@ type FeedbackFigure struct {
 // FeedbackFigures are the numbers by which runs with reacting users are compared. Waits are
 // not among them: a user who is served faster submits earlier.
 var FeedbackFigures = []FeedbackFigure{
-	{Figure{Key: "mean_lateness_s", Label: "mean lateness", Unit: "s", Better: Lower}, func(f *Feedback) Float { return f.Mean }},
-	{Figure{Key: "relative_lateness", Label: "relative lateness", Better: Lower}, func(f *Feedback) Float { return f.Relative }},
-	{Figure{Key: "additional_lateness_s", Label: "additional lateness", Unit: "s", Better: Lower}, func(f *Feedback) Float { return f.Additional }},
-	{Figure{Key: "submit_makespan_s", Label: "makespan from submission", Unit: "s", Better: Lower}, func(f *Feedback) Float { return f.SubmitMakespan }},
+	{Figure{Key: "mean_lateness_s", Label: "mean lateness", Unit: "s", Better: Lower, Meaning: "how much later than recorded a job was submitted, on average; negative if earlier"}, func(f *Feedback) Float { return f.Mean }},
+	{Figure{Key: "relative_lateness", Label: "relative lateness", Better: Lower, Meaning: "the factor by which the submissions are stretched in time"}, func(f *Feedback) Float { return f.Relative }},
+	{Figure{Key: "additional_lateness_s", Label: "additional lateness", Unit: "s", Better: Lower, Meaning: "the lateness that each submission of a user adds"}, func(f *Feedback) Float { return f.Additional }},
+	{Figure{Key: "submit_makespan_s", Label: "makespan from submission", Unit: "s", Better: Lower, Meaning: "from the first submission to the last end"}, func(f *Feedback) Float { return f.SubmitMakespan }},
 }
 
 // GroupFigures are the [Figures] that are meaningful for a group of jobs.
 var GroupFigures = pick("utilization", "mean_wait_s", "median_wait_s", "p90_wait_s", "mean_bounded_slowdown")
 
+// FigureOf returns the figure of a key. Its Of is nil for a [FeedbackFigure], and the figure
+// is empty for an unknown key.
+func FigureOf(key string) Figure {
+	for _, f := range Figures {
+		if f.Key == key {
+			return f
+		}
+	}
+	for _, f := range FeedbackFigures {
+		if f.Key == key {
+			return f.Figure
+		}
+	}
+	return Figure{}
+}
+
 func pick(keys ...string) []Figure {
 	var list []Figure
 	for _, key := range keys {
-		for _, f := range Figures {
-			if f.Key == key {
-				list = append(list, f)
-			}
-		}
+		list = append(list, FigureOf(key))
 	}
 	return list
 }

@@ -42,6 +42,9 @@ func (p *player) expectation(index int) expectation {
 	if e, changed := p.expected[index]; changed {
 		return e
 	}
+	if p.rewritten != nil && p.rewritten[index] != nil {
+		return expectationOf(p.rewritten[index])
+	}
 	p.workload.Jobs.Get(index, &p.job)
 	return expectationOf(&p.job)
 }

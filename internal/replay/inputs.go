@@ -196,13 +196,40 @@ func (p *player) submit(index int, rewrite Rewriter) error {
 	case rewrite == nil:
 		return p.rm.Submit(job)
 	}
-	played := *job
-	rewrite(&played)
+	played := p.rewrite(index, job, rewrite)
 	if played.ID != job.ID || played.Array != job.Array {
 		return fmt.Errorf("submitting job %s: a controller has made it job %s, array %q (want the same ID and array)", job.ID, played.ID, played.Array)
 	}
-	p.expected[index] = expectationOf(&played)
-	return p.rm.Submit(&played)
+	return p.rm.Submit(played)
+}
+
+// rewrite returns a rewritten copy of a job.
+func (p *player) rewrite(index int, job *hpc.Job, rewrite Rewriter) *hpc.Job {
+	var played *hpc.Job
+	if last := len(p.spare) - 1; last >= 0 {
+		played, p.spare = p.spare[last], p.spare[:last]
+	} else {
+		played = new(hpc.Job)
+	}
+	*played = *job
+	rewrite(played)
+	if p.rewritten == nil {
+		p.rewritten = make([]*hpc.Job, len(p.open))
+	}
+	p.rewritten[index] = played
+	return played
+}
+
+// forgetRewritten drops the rewritten copy of an ended job. Its memory serves another copy if the
+// memory of jobs may be reused ([Options.Released]).
+func (p *player) forgetRewritten(index int) {
+	if p.rewritten == nil {
+		return
+	}
+	if job := p.rewritten[index]; job != nil && p.opts.Released != nil {
+		p.spare = append(p.spare, job)
+	}
+	p.rewritten[index] = nil
 }
 
 // cancel carries out the workload's cancellation of a job, unless the job has ended.

@@ -86,7 +86,11 @@ type player struct {
 	// and have not ended. running is the number of running tasks.
 	open, running []int32
 	openJobs      int // number of jobs with open tasks
-	// expected has the expectations of jobs that a rewriter or a command has changed.
+	// rewritten has the open jobs that a rewriter has changed, by their indices; nil without a
+	// rewriter. spare has the memory of those that have ended.
+	rewritten []*hpc.Job
+	spare     []*hpc.Job
+	// expected has the expectations of jobs that a command has changed.
 	expected map[int]expectation
 	requeues map[int]int    // number of requeues of each job
 	order    []int32        // the jobs in the order of their submission
@@ -339,6 +343,7 @@ func (p *player) end(ev *rm.Event, job, tasks int) (over bool, at hpc.Time) {
 	}
 	p.openJobs--
 	delete(p.expected, job)
+	p.forgetRewritten(job)
 	if ev.Outcome != nil && ev.Outcome.End != 0 {
 		return true, ev.Outcome.End // the recorded end; Slurm rounds it to seconds and reports it later
 	}

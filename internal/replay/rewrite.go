@@ -63,10 +63,27 @@ func Performance(factor float64) Rewriter {
 	}
 	return func(job *hpc.Job) {
 		job.RunTime = scaled(job.RunTime)
+		if job.TaskRunTimes == nil {
+			return
+		}
 		job.TaskRunTimes = maps.Clone(job.TaskRunTimes)
 		for task, d := range job.TaskRunTimes {
 			job.TaskRunTimes[task] = scaled(d)
 		}
+	}
+}
+
+// TwiceRunTime is a rewriter that raises each time limit to twice the run time, so that no job is
+// killed, as in the simulations of "Replay with Feedback" (FGCS 2024). A job that only its time limit
+// ends keeps the requested limit. With [Performance] the rewriter must come first, because it refers
+// to the recorded run time.
+func TwiceRunTime(job *hpc.Job) {
+	switch {
+	case job.RunTime == hpc.Unlimited:
+	case job.RunTime > hpc.Unlimited/2:
+		job.TimeLimit = hpc.Unlimited
+	default:
+		job.TimeLimit = max(2*job.RunTime, job.TimeLimit)
 	}
 }
 

@@ -392,11 +392,12 @@ func TestWindowWithFeedback(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := sim.Config{Epoch: w.Begin(), Policy: policy.EASY, Performance: 2, Cluster: &sim.Cluster{Nodes: []hpc.Node{{Name: "n1", CPUs: 4}}}}
+	cfg := sim.Config{Epoch: w.Begin(), Policy: policy.EASY, Cluster: &sim.Cluster{Nodes: []hpc.Node{{Name: "n1", CPUs: 4}}}}
 	engine, err := sim.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
+	controller = replay.Rewriting(controller, replay.Performance(2))
 	var s schedule
 	if _, err := replay.Play(context.Background(), engine, w, controller, &s, replay.Options{}); err != nil {
 		t.Fatal(err)
@@ -410,8 +411,8 @@ func TestWindowWithFeedback(t *testing.T) {
 	}
 }
 
-// The replay can make a machine faster by rewriting run times, as for real Slurm. The simulator
-// can make its own machine faster. Both give the same schedule.
+// Processors that are twice as fast halve run times, also those of single tasks. They change neither
+// time limits nor endless jobs. Processors half as fast make jobs reach their limits.
 func TestPerformance(t *testing.T) {
 	w := &workload.Workload{Epoch: after(0)}
 	for i := range 20 {
@@ -420,36 +421,69 @@ func TestPerformance(t *testing.T) {
 	w.Jobs.Change(3, func(j *hpc.Job) { j.Array, j.TaskRunTimes = "1-3", map[int]time.Duration{2: 700 * time.Second} })
 	w.Jobs.Change(4, func(j *hpc.Job) { j.RunTime = hpc.Unlimited })
 	for _, factor := range []float64{0.5, 2} {
-		var outcomes []string
-		for _, where := range []string{"replay", "machine"} {
-			cfg := sim.Config{Epoch: w.Epoch, Policy: policy.EASY, Cluster: &sim.Cluster{}}
-			for i := range 4 {
-				cfg.Cluster.Nodes = append(cfg.Cluster.Nodes, hpc.Node{Name: fmt.Sprintf("n%d", i+1), CPUs: 4})
+		byHand := &workload.Workload{Epoch: w.Epoch}
+		for _, job := range w.Jobs.List() {
+			if job.RunTime != hpc.Unlimited {
+				job.RunTime = time.Duration(float64(job.RunTime) / factor)
 			}
-			controller := replay.NewRigid(w)
-			if where == "machine" {
-				cfg.Performance = factor
-			} else {
-				controller = replay.Rewriting(controller, replay.Performance(factor))
+			for task, d := range job.TaskRunTimes {
+				job.TaskRunTimes[task] = time.Duration(float64(d) / factor)
 			}
-			engine, err := sim.New(cfg)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var s schedule
-			if _, err := replay.Play(context.Background(), engine, w, controller, &s, replay.Options{}); err != nil {
-				t.Fatal(err)
-			}
-			outcomes = append(outcomes, fmt.Sprint(s.lines))
+			byHand.Jobs.Append(job)
 		}
-		if outcomes[0] != outcomes[1] {
-			t.Errorf("performance %g:\n%s\n%s", factor, outcomes[0], outcomes[1])
+		want := playOnNodes(t, byHand, replay.NewRigid(byHand))
+		got := playOnNodes(t, w, replay.Rewriting(replay.NewRigid(w), replay.Performance(factor)))
+		if diff := gocmp.Diff(want, got); diff != "" {
+			t.Errorf("performance %g (-by hand +rewritten)\n%s", factor, diff)
 		}
-		if !strings.Contains(outcomes[0], "0:COMPLETED 0-150 ") && factor == 2 {
-			t.Errorf("the first job does not take 150 s: %s", outcomes[0])
+		if factor == 2 && !strings.Contains(got, "0:COMPLETED 0-150 ") {
+			t.Errorf("the first job does not take 150 s: %s", got)
+		}
+		if factor == 0.5 && !strings.Contains(got, "TIMEOUT") {
+			t.Errorf("no job reaches its time limit: %s", got)
 		}
 	}
 	if w.Jobs.At(0).RunTime != 300*time.Second || w.Jobs.At(3).TaskRunTimes[2] != 700*time.Second {
 		t.Error("the workload is another one now")
 	}
+}
+
+// With limits of twice the run time no job is killed, even on processors half as fast. A higher limit
+// stays, and so does the limit of a job that only its limit ends.
+func TestTwiceRunTime(t *testing.T) {
+	w := &workload.Workload{Epoch: after(0), Jobs: workload.JobsOf(
+		windowJob("short", 0, 600, 300), windowJob("long", 0, 600, 7200), windowJob("endless", 0, 600, 60),
+	)}
+	w.Jobs.Change(2, func(j *hpc.Job) { j.RunTime = hpc.Unlimited; j.CancelAfter = 0 })
+	var limits []time.Duration
+	for _, job := range w.Jobs.List() {
+		replay.TwiceRunTime(job)
+		limits = append(limits, job.TimeLimit)
+	}
+	if diff := gocmp.Diff([]time.Duration{1200 * time.Second, 7200 * time.Second, 60 * time.Second}, limits); diff != "" {
+		t.Errorf("limits (-want +got)\n%s", diff)
+	}
+	w.Jobs = workload.JobsOf(w.Jobs.At(0), w.Jobs.At(1))
+	got := playOnNodes(t, w, replay.Rewriting(replay.NewRigid(w), replay.TwiceRunTime, replay.Performance(0.5)))
+	if strings.Contains(got, "TIMEOUT") || strings.Count(got, "COMPLETED 0-1200 ") != 2 {
+		t.Error(got)
+	}
+}
+
+// playOnNodes simulates a workload on four nodes with four processors each, and returns the schedule.
+func playOnNodes(t *testing.T, w *workload.Workload, controller replay.Controller) string {
+	t.Helper()
+	cfg := sim.Config{Epoch: w.Epoch, Policy: policy.EASY, Cluster: &sim.Cluster{}}
+	for i := range 4 {
+		cfg.Cluster.Nodes = append(cfg.Cluster.Nodes, hpc.Node{Name: fmt.Sprintf("n%d", i+1), CPUs: 4})
+	}
+	engine, err := sim.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s schedule
+	if _, err := replay.Play(context.Background(), engine, w, controller, &s, replay.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprint(s.lines)
 }

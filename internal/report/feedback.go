@@ -32,16 +32,16 @@ func (r *Report) feedback() (Section, error) {
 		"Their waits are not comparable with those of a rigid replay. Compare machines by lateness: how much later than recorded "+
 		"a job was submitted. A negative lateness is earlier."))
 	t := &Table{Head: []string{
-		"set", "model", "submissions", "mean lateness [s]", "relative", "additional lateness [s]", "of users: 10 %", "50 %", "90 %", "variation over the week, recorded", "in the replay",
+		"set", "model", "submissions", "mean lateness", "relative", "additional lateness", "of users: 10 %", "50 %", "90 %", "variation over the week, recorded", "in the replay",
 	}}
 	first := make([]*metrics.Feedback, len(sets))
 	for i, set := range sets {
 		f := feedbackOf(&set.Runs[0], r.options.Zone)
 		first[i] = f
 		t.Rows = append(t.Rows, []string{
-			names[i], f.Model + " " + f.Sessions, fmt.Sprint(f.Submissions), f.Mean.Text(), f.Relative.Text(), f.Additional.Text(),
-			f.Users.Additional.P10.Text(), f.Users.Additional.Median.Text(), f.Users.Additional.P90.Text(),
-			f.Week.RecordedVariation.Text(), f.Week.Variation.Text(),
+			names[i], f.Model + " " + f.Sessions, count(f.Submissions), duration(f.Mean), decimal(f.Relative), duration(f.Additional),
+			duration(f.Users.Additional.P10), duration(f.Users.Additional.Median), duration(f.Users.Additional.P90),
+			decimal(f.Week.RecordedVariation), decimal(f.Week.Variation),
 		})
 	}
 	t.Caption = "Lateness, in the first run of each set"
@@ -88,7 +88,7 @@ func newLines(name, title, x, y, caption string, lines []series) (*Figure, error
 	placeLegend(p, len(lines))
 	return &Figure{
 		Name: name, Title: title, Caption: caption, width: wide, height: flat + vg.Centimeter, plots: []*plot.Plot{p},
-		Data: tabulateLines(x, y, lines, 20, func(v float64) string { return fmt.Sprintf("%.4g", v) }),
+		Data: tabulateLines(x, y, lines, 20, plainNumber, plainNumber),
 	}, nil
 }
 

@@ -1,16 +1,11 @@
 package report
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/base64"
-	"encoding/binary"
-	"encoding/json"
 	"fmt"
 	"html/template"
 	"image"
 	"image/color"
-	"image/png"
 	"math"
 	"slices"
 	"strings"
@@ -22,20 +17,24 @@ import (
 	"rmreplay/internal/run"
 )
 
-// Gantt is a chart of one run: which job held which node at which time.
+// Gantt is a chart of one run: which job held which node at which time, and when nodes were
+// reserved or out of service.
 type Gantt struct {
 	Name, Title, Caption string
-	Data                 *Table
+	// Picture is the chart with its axes as SVG, for readers without scripts.
+	Picture template.HTML
+	Data    *Table
+	Bands   *Table // nil if nothing was reserved or out of service
 	// Payload is the JSON from which the page's script draws. It is empty if it would make
 	// the page too large; the picture is there in any case.
 	Payload template.JS
-	// Picture is the chart as a PNG in a data URI, for readers without scripts.
-	Picture template.URL
 
 	image image.Image
 	nodes []string // sorted by name, numbers by their value
-	span  float64  // seconds
+	from  time.Time
+	span  float64 // seconds
 	jobs  []occupation
+	bands []band
 }
 
 // occupation is what a job held.
@@ -45,8 +44,12 @@ type occupation struct {
 	ranges     []nodeRange
 }
 
-// nodeRange is a range of consecutive nodes, by index.
-type nodeRange struct{ first, count int }
+// nodeRange is a range of consecutive nodes, by index, and the lanes of their rows that a job
+// has. The zero lanes stand for the whole row.
+type nodeRange struct {
+	first, count int
+	lanes        lanes
+}
 
 // payloadLimit is the size in bytes above which a chart is a picture only.
 const payloadLimit = 6 << 20
@@ -57,12 +60,44 @@ const pictureWidth, pictureHeight = 1400, 700
 // newGantt lays out the chart of a run, with dates in a time zone. It returns nil if the run record has no node names.
 func newGantt(name, title string, r *compare.Realization, zone *time.Location) (*Gantt, error) {
 	g := &Gantt{Name: name, Title: title}
-	index := g.collectNodes(r.Rows)
+	index := g.collectNodes(r)
 	if len(g.nodes) == 0 {
 		return nil, nil // a run without a chart is no error
 	}
+	from := origin(r)
+	g.from, g.span = from.Std().In(zone), max(1, ending(r).Sub(from).Seconds())
+	g.placeJobs(r, index)
+	g.shareNodes(&r.Manifest.Cluster)
+	g.bands = newBands(&r.Administration, from, g.span, index)
+	g.Caption = fmt.Sprintf("Each row is one of %d nodes, each column a time (%s). Colours are partitions, unless another property is chosen. "+
+		"Jobs that share a node share its row. A requeued job is shown where it ran last.", len(g.nodes), g.zone())
+	g.Data, g.Bands = g.table(), g.bandTable()
+	g.image = g.picture(pictureWidth, pictureHeight)
+	var err error
+	if g.Picture, err = newGanttFigure(g, from, zone).SVG(); err != nil {
+		return nil, fmt.Errorf("drawing %s: %w", name, err)
+	}
+	payload, err := g.payload()
+	if err != nil {
+		return nil, fmt.Errorf("drawing %s: %w", name, err)
+	}
+	if len(payload) <= payloadLimit {
+		g.Payload = template.JS(payload)
+	}
+	return g, nil
+}
+
+// zone is the name of the time zone at the beginning of the chart.
+func (g *Gantt) zone() string { return g.from.Format("MST") }
+
+// date writes the instant so many seconds after the beginning.
+func (g *Gantt) date(seconds float64) string {
+	return g.from.Add(time.Duration(seconds * float64(time.Second))).Format("2006-01-02 15:04")
+}
+
+// placeJobs finds out what each job held.
+func (g *Gantt) placeJobs(r *compare.Realization, index map[string]int) {
 	from, last := origin(r), ending(r)
-	g.span = max(1, last.Sub(from).Seconds())
 	for i := range r.Rows {
 		row := &r.Rows[i]
 		if row.Start == 0 || row.Nodes == "" || row.State == hpc.Rejected {
@@ -80,38 +115,33 @@ func newGantt(name, title string, r *compare.Realization, zone *time.Location) (
 			row: row, start: max(0, row.Start.Sub(from).Seconds()), end: max(0, max(row.Start, end).Sub(from).Seconds()), ranges: consecutive(names, index),
 		})
 	}
-	g.Caption = fmt.Sprintf("Each row is one of the %d nodes that jobs had, each column a time; colours are partitions, unless another property is chosen. "+
-		"A requeued job is shown where it ran last.", len(g.nodes))
-	g.Data = g.table()
-	g.image = g.picture(pictureWidth, pictureHeight)
-	var b bytes.Buffer
-	if err := png.Encode(&b, g.image); err != nil {
-		return nil, fmt.Errorf("drawing %s: %w", name, err)
-	}
-	g.Picture = template.URL("data:image/png;base64," + base64.StdEncoding.EncodeToString(b.Bytes()))
-	payload, err := g.payload(from, zone)
-	if err != nil {
-		return nil, fmt.Errorf("drawing %s: %w", name, err)
-	}
-	if len(payload) <= payloadLimit {
-		g.Payload = template.JS(payload)
-	}
-	return g, nil
 }
 
-// collectNodes finds all nodes that jobs held. It returns their indices by name.
-func (g *Gantt) collectNodes(rows []run.Row) map[string]int {
+// collectNodes finds all nodes that jobs held, that were reserved by name, or that were out of
+// service. It returns their indices by name.
+func (g *Gantt) collectNodes(r *compare.Realization) map[string]int {
 	index := make(map[string]int)
-	for i := range rows {
-		names, err := hostlist.Expand(rows[i].Nodes)
+	collect := func(hosts string) {
+		names, err := hostlist.Expand(hosts)
 		if err != nil {
-			continue // a host list that cannot be read is not shown
+			return // a host list that cannot be read is not shown
 		}
 		for _, name := range names {
 			if _, ok := index[name]; !ok {
 				index[name] = 0
 				g.nodes = append(g.nodes, name)
 			}
+		}
+	}
+	for i := range r.Rows {
+		collect(r.Rows[i].Nodes)
+	}
+	for i := range r.Administration.NodeEvents {
+		collect(r.Administration.NodeEvents[i].Nodes)
+	}
+	for i := range r.Administration.Reservations {
+		if nodes := r.Administration.Reservations[i].Nodes; nodes != allNodes {
+			collect(nodes)
 		}
 	}
 	slices.SortFunc(g.nodes, natural)
@@ -121,56 +151,34 @@ func (g *Gantt) collectNodes(rows []run.Row) map[string]int {
 	return index
 }
 
-// natural compares names with numbers by their value: n2 comes before n10.
-func natural(a, b string) int {
-	for a != "" && b != "" {
-		wordA, numberA, restA := cutNumber(a)
-		wordB, numberB, restB := cutNumber(b)
-		if c := cmp.Compare(wordA, wordB); c != 0 {
-			return c
+// indices returns the sorted indices of nodes; those that the chart does not have are left out.
+func indices(names []string, index map[string]int) []int {
+	places := make([]int, 0, len(names))
+	for _, name := range names {
+		if i, ok := index[name]; ok {
+			places = append(places, i)
 		}
-		// Of two numbers without leading zeros, the longer one is larger. Numbers of equal
-		// length compare as text.
-		x, y := strings.TrimLeft(numberA, "0"), strings.TrimLeft(numberB, "0")
-		if c := cmp.Or(cmp.Compare(len(x), len(y)), cmp.Compare(x, y), cmp.Compare(len(numberA), len(numberB))); c != 0 {
-			return c
-		}
-		a, b = restA, restB
 	}
-	return cmp.Compare(len(a), len(b))
-}
-
-// cutNumber splits a name around its first number.
-func cutNumber(s string) (word, number, rest string) {
-	digit := func(r rune) bool { return '0' <= r && r <= '9' }
-	i := strings.IndexFunc(s, digit)
-	if i < 0 {
-		return s, "", ""
-	}
-	n := strings.IndexFunc(s[i:], func(r rune) bool { return !digit(r) })
-	if n < 0 {
-		return s[:i], s[i:], ""
-	}
-	return s[:i], s[i : i+n], s[i+n:]
+	slices.Sort(places)
+	return slices.Compact(places)
 }
 
 // consecutive joins nodes into ranges.
 func consecutive(names []string, index map[string]int) []nodeRange {
-	places := make([]int, 0, len(names))
-	for _, name := range names {
-		places = append(places, index[name])
-	}
-	slices.Sort(places)
-	places = slices.Compact(places)
 	var list []nodeRange
-	for _, p := range places {
-		if n := len(list); n > 0 && list[n-1].first+list[n-1].count == p {
-			list[n-1].count++
-			continue
-		}
-		list = append(list, nodeRange{p, 1})
+	for _, p := range indices(names, index) {
+		list = appendNode(list, p, lanes{})
 	}
 	return list
+}
+
+// appendNode appends a node to ranges, to the last one if it continues that.
+func appendNode(list []nodeRange, node int, l lanes) []nodeRange {
+	if n := len(list); n > 0 && list[n-1].first+list[n-1].count == node && list[n-1].lanes == l {
+		list[n-1].count++
+		return list
+	}
+	return append(list, nodeRange{node, 1, l})
 }
 
 // cells is a grid over nodes and time. Each cell has the share of it that jobs held, and
@@ -190,7 +198,14 @@ func (g *Gantt) fill(width, height int, colourOf func(*run.Row) color.RGBA) *cel
 		job := &g.jobs[i]
 		paint := colourOf(job.row)
 		for _, r := range job.ranges {
-			c.add(job.start*perSecond, job.end*perSecond, float64(r.first)*perNode, float64(r.first+r.count)*perNode, paint)
+			if r.lanes == (lanes{}) {
+				c.add(job.start*perSecond, job.end*perSecond, float64(r.first)*perNode, float64(r.first+r.count)*perNode, paint)
+				continue
+			}
+			low, high := r.lanes.share()
+			for n := r.first; n < r.first+r.count; n++ {
+				c.add(job.start*perSecond, job.end*perSecond, (float64(n)+low)*perNode, (float64(n)+high)*perNode, paint)
+			}
 		}
 	}
 	return c
@@ -229,6 +244,9 @@ func (g *Gantt) picture(width, height int) image.Image {
 		v := c.colour[k]
 		img.SetRGBA(k%width, k/width, color.RGBA{mix(v[0]), mix(v[1]), mix(v[2]), 0xff})
 	}
+	for i := range g.bands {
+		g.hatch(img, &g.bands[i])
+	}
 	return img
 }
 
@@ -245,6 +263,11 @@ func (g *Gantt) legend() string {
 	}
 	if len(names) > listedCategories {
 		list = append(list, "others: "+colourNames[listedCategories])
+	}
+	for _, kind := range bandKinds {
+		if slices.ContainsFunc(g.bands, func(b band) bool { return b.kind == kind && len(b.ranges) > 0 }) {
+			list = append(list, string(kind)+": "+hatching[kind])
+		}
 	}
 	return strings.Join(list, " · ")
 }
@@ -282,7 +305,7 @@ func (g *Gantt) table() *Table {
 	c := g.fill(columns, bands, func(*run.Row) color.RGBA { return color.RGBA{} })
 	t := &Table{Caption: "Share of the nodes' time that jobs held", Head: []string{"nodes"}, Folded: true}
 	for k := range columns {
-		t.Head = append(t.Head, fmt.Sprintf("to hour %.1f", g.span/3600*float64(k+1)/columns))
+		t.Head = append(t.Head, "until "+g.date(g.span*float64(k+1)/columns))
 	}
 	for b := range bands {
 		first, last := b*len(g.nodes)/bands, (b+1)*len(g.nodes)/bands-1
@@ -297,88 +320,4 @@ func (g *Gantt) table() *Table {
 		t.Rows = append(t.Rows, row)
 	}
 	return t
-}
-
-// ganttPayload is the input of gantt.js.
-type ganttPayload struct {
-	Nodes    []string            `json:"nodes"`
-	Span     float64             `json:"span"`              // seconds
-	Epoch    int64               `json:"epoch"`             // of the first submission, Unix seconds
-	Offsets  []offset            `json:"offsets,omitempty"` // of dates from UTC
-	Jobs     []string            `json:"jobs"`
-	Submit   []int               `json:"submit"` // seconds
-	By       map[string]category `json:"by"`
-	Segments string              `json:"segments"` // see pack
-	Colours  []string            `json:"colours"`
-}
-
-type category struct {
-	Names []string `json:"names"`
-	Of    []int    `json:"of"`
-}
-
-// offset is a difference from UTC that holds from an instant on.
-type offset struct {
-	From    float64 `json:"from"` // seconds since the first submission
-	Seconds int     `json:"seconds"`
-}
-
-// offsets returns the differences of a time zone from UTC over a span of seconds; none for UTC.
-func offsets(from hpc.Time, span float64, zone *time.Location) (list []offset) {
-	if zone == time.UTC {
-		return nil
-	}
-	date := from.Std().In(zone)
-	for at := date; ; {
-		_, seconds := at.Zone()
-		list = append(list, offset{at.Sub(date).Seconds(), seconds})
-		_, end := at.ZoneBounds()
-		if end.IsZero() || end.Sub(date).Seconds() > span {
-			return list
-		}
-		at = end
-	}
-}
-
-func (g *Gantt) payload(from hpc.Time, zone *time.Location) ([]byte, error) {
-	p := ganttPayload{Nodes: g.nodes, Span: g.span, Epoch: from.UnixSeconds(), Offsets: offsets(from, g.span, zone), By: make(map[string]category), Segments: g.pack()}
-	for i := range g.jobs {
-		row := g.jobs[i].row
-		p.Jobs = append(p.Jobs, compare.Key{Job: row.Job, Task: row.Task}.String())
-		p.Submit = append(p.Submit, int(row.Submit.Sub(from).Seconds()))
-	}
-	for name, value := range map[string]func(*run.Row) string{
-		"partition": func(r *run.Row) string { return r.Partition },
-		"user":      func(r *run.Row) string { return r.User },
-		"account":   func(r *run.Row) string { return r.Account },
-		"state":     func(r *run.Row) string { return string(r.State) },
-	} {
-		names, of := g.categories(value)
-		p.By[name] = category{names, of}
-	}
-	for i := range listedCategories + 1 {
-		c := colours[i]
-		p.Colours = append(p.Colours, fmt.Sprintf("#%02x%02x%02x", c.R, c.G, c.B))
-	}
-	return json.Marshal(p)
-}
-
-// pack encodes what the jobs held as base64 of unsigned varints with seven bits a byte. A
-// job has its start and its run time in seconds, its number of node ranges, and for each
-// range the number of nodes skipped since the previous range and the number of nodes in it.
-func (g *Gantt) pack() string {
-	var b []byte
-	for i := range g.jobs {
-		job := &g.jobs[i]
-		b = binary.AppendUvarint(b, uint64(max(0, job.start)))
-		b = binary.AppendUvarint(b, uint64(max(0, math.Round(job.end-job.start))))
-		b = binary.AppendUvarint(b, uint64(len(job.ranges)))
-		next := 0
-		for _, r := range job.ranges {
-			b = binary.AppendUvarint(b, uint64(r.first-next))
-			b = binary.AppendUvarint(b, uint64(r.count))
-			next = r.first + r.count
-		}
-	}
-	return base64.StdEncoding.EncodeToString(b)
 }

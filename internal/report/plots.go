@@ -10,7 +10,10 @@ import (
 	"io"
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
+	"strings"
+	"time"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/font"
@@ -25,6 +28,7 @@ import (
 	_ "gonum.org/v1/plot/vg/vgsvg" // SVG
 
 	"rmreplay/internal/compare"
+	"rmreplay/internal/hpc"
 	"rmreplay/internal/metrics"
 )
 
@@ -36,8 +40,12 @@ type Figure struct {
 	Data    *Table
 
 	width, height vg.Length
+	legend        legend       // above the plots; nil for none
 	plots         []*plot.Plot // from top to bottom
 }
+
+// legend is drawn at the top of a figure. draw returns the rest of the canvas.
+type legend interface{ draw(draw.Canvas) draw.Canvas }
 
 // Formats are the formats that [Figure.WriteTo] accepts.
 var Formats = []string{"png", "svg", "pdf"}
@@ -49,8 +57,13 @@ func (f *Figure) WriteTo(w io.Writer, format string) error {
 	if err != nil {
 		return fmt.Errorf("drawing %s: %w", f.Name, err)
 	}
+	whole := draw.New(canvas)
+	whole.FillPolygon(color.White, []vg.Point{whole.Min, {X: whole.Max.X, Y: whole.Min.Y}, whole.Max, {X: whole.Min.X, Y: whole.Max.Y}})
 	// Labels may reach beyond their axis.
-	area := draw.Crop(draw.New(canvas), vg.Points(4), -vg.Points(10), 0, -vg.Points(3))
+	area := draw.Crop(whole, vg.Points(4), -vg.Points(10), 0, -vg.Points(3))
+	if f.legend != nil {
+		area = f.legend.draw(area)
+	}
 	rows := len(f.plots)
 	if rows == 1 {
 		f.plots[0].Draw(area)
@@ -64,18 +77,30 @@ func (f *Figure) WriteTo(w io.Writer, format string) error {
 			f.plots[i].Draw(row[0])
 		}
 	}
-	if format == "svg" {
-		var b bytes.Buffer
-		if _, err = canvas.WriteTo(&b); err == nil {
-			_, err = w.Write(fitText(b.Bytes()))
+	var b bytes.Buffer
+	if _, err = canvas.WriteTo(&b); err == nil {
+		drawn := b.Bytes()
+		switch format {
+		case "svg":
+			drawn = fitText(drawn)
+		case "pdf":
+			drawn = undated(drawn)
 		}
-	} else {
-		_, err = canvas.WriteTo(w)
+		_, err = w.Write(drawn)
 	}
 	if err != nil {
 		return fmt.Errorf("drawing %s: %w", f.Name, err)
 	}
 	return nil
+}
+
+// pdfDate matches the dates in the description of a PDF file.
+var pdfDate = regexp.MustCompile(`/(?:CreationDate|ModDate) ?\([^()]*\)`)
+
+// undated blanks the dates of a PDF file, so that the same run gives the same bytes. The
+// file's table of offsets stays true.
+func undated(pdf []byte) []byte {
+	return pdfDate.ReplaceAllFunc(pdf, func(d []byte) []byte { return bytes.Repeat([]byte{' '}, len(d)) })
 }
 
 // printDPI is the resolution of pixel pictures, in dots per inch; it suffices for print.
@@ -100,7 +125,57 @@ func (f *Figure) SVG() (template.HTML, error) {
 		return "", fmt.Errorf("drawing %s: no <svg> in what was drawn", f.Name)
 	}
 	head := fmt.Sprintf(`<svg role="img" aria-labelledby="figure-%s-title" aria-describedby="figure-%s-text"`, f.Name, f.Name)
-	return template.HTML(append([]byte(head), text[start+len("<svg"):]...)), nil
+	return template.HTML(append([]byte(head), themed(text[start+len("<svg"):])...)), nil
+}
+
+// svgStyle matches the style of an element, svgColour a colour in it.
+var (
+	svgStyle  = regexp.MustCompile(`style="[^"]*"`)
+	svgColour = regexp.MustCompile(`#[0-9A-F]{6}`)
+)
+
+// themed replaces the colours of a figure by variables of the page's style, which has other
+// colours in the dark. The printed colour remains where the style has none.
+func themed(svg []byte) []byte {
+	return svgStyle.ReplaceAllFunc(svg, func(style []byte) []byte {
+		return svgColour.ReplaceAllFunc(style, func(text []byte) []byte {
+			if name := themeName(string(text)); name != "" {
+				return fmt.Appendf(nil, "var(--%s,%s)", name, text)
+			}
+			return text
+		})
+	})
+}
+
+// themeName returns the name of a colour in the page's style. Translucent colours are
+// rounded when they are drawn.
+func themeName(text string) string {
+	rgb, err := strconv.ParseUint(text[1:], 16, 32)
+	if err != nil {
+		return ""
+	}
+	near := func(c color.RGBA) bool {
+		for i, v := range []uint8{c.R, c.G, c.B} {
+			if d := int(v) - int(rgb>>(16-8*i)&0xff); d < -2 || d > 2 {
+				return false
+			}
+		}
+		return true
+	}
+	switch {
+	case near(color.RGBA{R: 0xff, G: 0xff, B: 0xff}):
+		return "page"
+	case near(gridColour):
+		return "grid"
+	case near(color.RGBA{}):
+		return "ink"
+	}
+	for i, c := range colours {
+		if near(c) {
+			return strings.ReplaceAll(colourNames[i], " ", "-")
+		}
+	}
+	return ""
 }
 
 // svgText matches a text of a figure in the output of vgsvg: its attributes, its font size
@@ -131,6 +206,9 @@ var colours = []color.RGBA{
 
 // colourNames are the names of the colours, in their order.
 var colourNames = []string{"blue", "vermilion", "green", "pink", "orange", "sky blue", "black", "grey"}
+
+// gridColour is the colour of the lines behind the data.
+var gridColour = color.RGBA{0xe4, 0xe4, 0xe4, 0xff}
 
 // dashes distinguish lines without colour.
 var dashes = [][]vg.Length{
@@ -171,20 +249,6 @@ func (t roundTicks) Ticks(low, high float64) []plot.Tick {
 	return ticksEvery(roundStep(high-low, t.most), low, high)
 }
 
-// hourTicks are the ticks of an axis of hours. Longer axes have ticks at parts and
-// multiples of a day.
-type hourTicks struct{}
-
-// Ticks implements [plot.Ticker].
-func (hourTicks) Ticks(low, high float64) []plot.Tick {
-	for _, step := range []float64{1, 2, 3, 6, 12, 24, 48, 96, 168, 336} {
-		if n := (high - low) / step; n <= 9 && n >= 3 {
-			return ticksEvery(step, low, high)
-		}
-	}
-	return roundTicks{8}.Ticks(low, high)
-}
-
 // roundStep returns the smallest round step that fits into a span at most the given number
 // of times; 0 if the span is not above 0.
 func roundStep(span float64, most int) float64 {
@@ -209,15 +273,23 @@ func ticksEvery(step, low, high float64) []plot.Tick {
 	var ticks []plot.Tick
 	for k := math.Ceil(low/step - 1e-9); k*step <= high+1e-9*step; k++ {
 		value := k*step + 0 // without the sign of -0
-		ticks = append(ticks, plot.Tick{Value: value, Label: strconv.FormatFloat(value, 'f', decimals, 64)})
+		ticks = append(ticks, plot.Tick{Value: value, Label: tickLabel(value, decimals)})
 	}
 	return ticks
+}
+
+// tickLabel formats the value of a tick. Large numbers have separators.
+func tickLabel(value float64, decimals int) string {
+	if decimals == 0 && math.Abs(value) < 1e15 {
+		return plainMinus(count(int(math.Round(value))))
+	}
+	return strconv.FormatFloat(value, 'f', decimals, 64)
 }
 
 // lightGrid draws thin grey lines at the ticks.
 func lightGrid(p *plot.Plot) {
 	grid := plotter.NewGrid()
-	grid.Vertical.Color, grid.Horizontal.Color = color.Gray{0xe4}, color.Gray{0xe4}
+	grid.Vertical.Color, grid.Horizontal.Color = gridColour, gridColour
 	p.Add(grid)
 }
 
@@ -244,7 +316,7 @@ func addLines(p *plot.Plot, lines []series) error {
 		}
 		line.Color, line.Width, line.Dashes = colour(i), vg.Points(1.4), dashes[i%len(dashes)]
 		p.Add(line)
-		if s.name != "" {
+		if s.name != "" && len(lines) > 1 {
 			p.Legend.Add(s.name, line)
 		}
 	}
@@ -254,6 +326,10 @@ func addLines(p *plot.Plot, lines []series) error {
 // placeLegend makes room for the legend above the lines. The legend's text is to the right
 // of its lines, so that a wider font in the reader's browser overlaps nothing.
 func placeLegend(p *plot.Plot, entries int) {
+	if entries < 2 {
+		p.Y.Max += (p.Y.Max - p.Y.Min) * 0.04
+		return
+	}
 	p.Legend.Top, p.Legend.Left = true, true
 	p.Y.Max += (p.Y.Max - p.Y.Min) * 0.08 * float64(entries)
 }
@@ -276,26 +352,41 @@ const (
 	flat = 7 * vg.Centimeter
 )
 
-// newTimeline returns a figure of a value over the hours since the first submission.
-func newTimeline(name, title, axis, caption string, lines []series) (*Figure, error) {
-	p := newPlot("", "hours since the first submission", axis)
-	p.X.Tick.Marker = hourTicks{}
+// newTimeline returns a figure of a value over the calendar.
+func newTimeline(name, title, axis, caption string, lines []series, zone *time.Location) (*Figure, error) {
+	p := newPlot("", zone.String(), axis)
+	p.X.Tick.Marker = dateTicks{zone}
 	lightGrid(p)
 	if err := addLines(p, lines); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	p.X.Min, p.Y.Min = 0, 0
+	p.Y.Min = 0
+	step := roundStep(max(p.Y.Max, 1), 5)
+	p.Y.Max = step * math.Ceil(max(p.Y.Max, 1)/step-1e-9)
 	placeLegend(p, len(lines))
 	return &Figure{
 		Name: name, Title: title, Caption: caption, width: wide, height: flat, plots: []*plot.Plot{p},
-		Data: tabulateLines("hours", axis, lines, 24, func(v float64) string { return fmt.Sprintf("%.1f", v) }),
+		Data: tabulateLines("time, "+zone.String(), axis, lines, 24, dateOf(zone), plainNumber),
 	}, nil
 }
 
+// dateOf returns a function that formats instants in seconds since 1970.
+func dateOf(zone *time.Location) func(float64) string {
+	return func(seconds float64) string { return date(hpc.Time(seconds*1e9), zone) }
+}
+
+// plainNumber and durationOf format the values of a table.
+func plainNumber(v float64) string { return decimal(metrics.Float(v)) }
+
+func durationOf(seconds float64) string { return duration(metrics.Float(seconds)) }
+
+func percentOf(share float64) string { return percent(metrics.Float(share)) }
+
 // newDistribution returns a figure of cumulative shares over a logarithmic axis.
-func newDistribution(name, title, axis, caption string, lines []series) (*Figure, error) {
+func newDistribution(name, title, axis, caption string, ticks plot.Ticker, format func(float64) string, lines []series) (*Figure, error) {
 	p := newPlot("", axis, "share of jobs")
-	p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, logTicks{}
+	p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, ticks
+	p.Y.Tick.Marker = shareTicks{}
 	lightGrid(p)
 	if err := addLines(p, lines); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
@@ -304,8 +395,20 @@ func newDistribution(name, title, axis, caption string, lines []series) (*Figure
 	p.Legend.Left, p.Legend.XOffs = true, wide/2 // distributions leave this corner free
 	return &Figure{
 		Name: name, Title: title, Caption: caption, width: wide, height: flat, plots: []*plot.Plot{p},
-		Data: tabulateLines(axis, "share", lines, 20, func(v float64) string { return metrics.Float(v).Text() }),
+		Data: tabulateLines(axis, "share of jobs", lines, 20, format, percentOf),
 	}, nil
+}
+
+// shareTicks are the ticks of an axis of shares.
+type shareTicks struct{}
+
+// Ticks implements [plot.Ticker].
+func (shareTicks) Ticks(_, _ float64) []plot.Tick {
+	var ticks []plot.Tick
+	for i := range 5 {
+		ticks = append(ticks, plot.Tick{Value: float64(i) / 4, Label: fmt.Sprintf("%d %%", 25*i)})
+	}
+	return ticks
 }
 
 // logTicks are powers of ten, with minor ticks between them.
@@ -322,7 +425,7 @@ func (logTicks) Ticks(low, high float64) []plot.Tick {
 			}
 			label := ""
 			if k == 1 {
-				label = fmt.Sprintf("%g", v)
+				label = tickLabel(v, max(0, int(math.Ceil(-math.Log10(v)-1e-9))))
 			}
 			ticks = append(ticks, plot.Tick{Value: v, Label: label})
 		}
@@ -331,10 +434,14 @@ func (logTicks) Ticks(low, high float64) []plot.Tick {
 }
 
 // tabulateLines returns a table with the given number of the points.
-func tabulateLines(x, value string, lines []series, rows int, format func(float64) string) *Table {
+func tabulateLines(x, value string, lines []series, rows int, formatX, format func(float64) string) *Table {
 	t := &Table{Head: []string{x}, Folded: true}
 	for _, s := range lines {
-		t.Head = append(t.Head, s.name+": "+value)
+		head := value
+		if len(lines) > 1 {
+			head = s.name + ": " + value
+		}
+		t.Head = append(t.Head, head)
 		if s.band {
 			t.Head = append(t.Head, "lowest run", "highest run")
 		}
@@ -348,11 +455,11 @@ func tabulateLines(x, value string, lines []series, rows int, format func(float6
 		if n > rows {
 			k = i * (n - 1) / (rows - 1)
 		}
-		row := []string{format(lines[0].x[k])}
+		row := []string{formatX(lines[0].x[k])}
 		for _, s := range lines {
-			row = append(row, metrics.Float(s.mean[k]).Text())
+			row = append(row, format(s.mean[k]))
 			if s.band {
-				row = append(row, metrics.Float(s.low[k]).Text(), metrics.Float(s.high[k]).Text())
+				row = append(row, format(s.low[k]), format(s.high[k]))
 			}
 		}
 		t.Rows = append(t.Rows, row)
@@ -405,23 +512,29 @@ func newHeatMap(c *compare.Comparison) (*Figure, error) {
 		return nil, fmt.Errorf("distances: %w", err)
 	}
 	f := &Figure{
-		Name: "distances", Title: "Distances between runs", width: 12 * vg.Centimeter, height: 12.5 * vg.Centimeter, plots: []*plot.Plot{p},
+		Name: "distances", Title: "Distances between all runs", width: 12 * vg.Centimeter, height: 12.5 * vg.Centimeter, plots: []*plot.Plot{p},
 		Caption: "Each cell is the Euclidean distance between the waits of two runs. If all runs came from one distribution, " +
 			"the blocks within a set and the blocks between sets would look alike.",
-		Data: &Table{Head: []string{"run"}, Folded: true},
 	}
+	if len(d.Rows) > mostColumns {
+		return f, nil // the table above has the means of the blocks
+	}
+	f.Data = &Table{Head: []string{"run"}, Folded: true}
 	for _, row := range d.Rows {
 		f.Data.Head = append(f.Data.Head, runName(row))
 	}
 	for i, row := range d.Rows {
 		cells := []string{runName(row)}
 		for _, v := range d.Matrix[i] {
-			cells = append(cells, v.Text())
+			cells = append(cells, duration(v))
 		}
 		f.Data.Rows = append(f.Data.Rows, cells)
 	}
 	return f, nil
 }
+
+// mostColumns is the number of runs whose distances fit beside each other in a table.
+const mostColumns = 12
 
 func runName(row compare.DistanceRow) string {
 	return fmt.Sprintf("%s%d", compare.Letter(row.Set), row.Run+1)
@@ -505,7 +618,7 @@ func addScale(p *plot.Plot, scale palette.Palette, low, high, n float64) error {
 	}
 	ends := plotter.XYLabels{
 		XYs:    plotter.XYs{{X: -0.5 + n/4 - 0.01*n, Y: bottom}, {X: -0.5 + 3*n/4 + 0.01*n, Y: bottom}},
-		Labels: []string{metrics.Float(low).Text() + " s", metrics.Float(high).Text() + " s"},
+		Labels: []string{duration(metrics.Float(low)), duration(metrics.Float(high))},
 	}
 	labels, err := plotter.NewLabels(ends)
 	if err != nil {
@@ -547,44 +660,50 @@ func (cividis) Colors() []color.Color {
 
 var _ palette.Palette = cividis{}
 
-// newJobDifferences returns the figure of one pair, after figure 6 of SC'18.
-func newJobDifferences(p *compare.Pair, name string) (*Figure, error) {
+// newJobDifferences returns the figure of one pair, after figure 6 of SC'18, with the dates
+// of the baseline. first is its first submission. It has
+// the panels in which there are differences, and is nil without any.
+func newJobDifferences(p *compare.Pair, name string, first hpc.Time, zone *time.Location) (*Figure, error) {
 	differences := p.Jobs.Differences()
 	f := &Figure{
-		Name: "jobs-" + compare.Letter(p.Set), Title: "Differences job by job, " + name, width: wide, height: 13 * vg.Centimeter,
-		Caption: "For jobs in the order of their submission: the median difference of the jobs submitted at about that time, and their " +
-			"range. A value above zero is later, or longer, than in the baseline.",
-		Data: &Table{Head: []string{"hours"}, Folded: true},
+		Name: "jobs-" + compare.Letter(p.Set), Title: "Differences job by job, " + name, width: wide,
+		Caption: "The median difference of the jobs that were submitted at about that time, and their range. " +
+			"A value above zero is later, or longer, than in the baseline. The axes are logarithmic away from zero, so that large differences do not hide small ones.",
+		Data: &Table{Head: []string{"submitted, " + zone.String(), "median of start", "earliest", "latest"}, Folded: true},
 	}
-	var all []series
-	for _, panel := range []struct {
+	for i, panel := range []struct {
 		axis string
 		of   func(*compare.JobDifference) metrics.Float
 	}{
-		{"Δ submit [s]", func(d *compare.JobDifference) metrics.Float { return d.Submit }},
-		{"Δ start [s]", func(d *compare.JobDifference) metrics.Float { return d.Start }},
-		{"Δ run time [s]", func(d *compare.JobDifference) metrics.Float { return d.RunTime }},
+		{"submission", func(d *compare.JobDifference) metrics.Float { return d.Submit }},
+		{"start", func(d *compare.JobDifference) metrics.Float { return d.Start }},
+		{"run time", func(d *compare.JobDifference) metrics.Float { return d.RunTime }},
 	} {
-		s := spreadOver(differences, panel.of)
-		if len(s.x) < 2 {
-			return nil, nil // too few jobs for a line
+		s := spreadOver(differences, first, panel.of)
+		if len(s.x) < 2 || slices.Max(s.high) <= 0 && slices.Min(s.low) >= 0 {
+			continue // too few jobs for a line, or no difference
 		}
 		plot := newPlot("", "", panel.axis)
-		plot.X.Tick.Marker = hourTicks{}
+		plot.X.Tick.Marker = dateTicks{zone}
+		ticks := differenceTicks()
+		plot.Y.Scale, plot.Y.Tick.Marker = ticks, ticks
 		lightGrid(plot)
 		if err := addLines(plot, []series{s}); err != nil {
 			return nil, fmt.Errorf("%s: %w", f.Name, err)
 		}
-		plot.X.Min = 0
-		if plot.Y.Min == plot.Y.Max {
-			plot.Y.Min, plot.Y.Max = -1, 1
-		}
+		plot.Y.Min, plot.Y.Max = min(plot.Y.Min, -1), max(plot.Y.Max, 1)
 		f.plots = append(f.plots, plot)
-		s.name = panel.axis
-		all = append(all, s)
+		if i == 1 {
+			for k := 0; k < len(s.x); k += max(1, len(s.x)/24) {
+				f.Data.Rows = append(f.Data.Rows, []string{dateOf(zone)(s.x[k]), signedDuration(metrics.Float(s.mean[k])), signedDuration(metrics.Float(s.low[k])), signedDuration(metrics.Float(s.high[k]))})
+			}
+		}
 	}
-	f.plots[len(f.plots)-1].X.Label.Text = "hours since the first submission"
-	f.Data = tabulateLines("hours", "median", all[1:2], 24, func(v float64) string { return fmt.Sprintf("%.1f", v) })
+	if len(f.plots) == 0 {
+		return nil, nil
+	}
+	f.height = vg.Length(len(f.plots))*4.2*vg.Centimeter + vg.Centimeter
+	f.plots[len(f.plots)-1].X.Label.Text = "submission in the baseline, " + zone.String()
 	return f, nil
 }
 
@@ -595,6 +714,8 @@ func newForest(c *compare.Comparison) (*Figure, error) {
 		return nil, nil // no intervals to draw
 	}
 	p := newPlot("", "relative difference [%]", "")
+	ticks := percentTicks()
+	p.X.Scale, p.X.Tick.Marker = ticks, ticks
 	lightGrid(p)
 	var labels []plot.Tick
 	row := 0
@@ -628,12 +749,11 @@ func newForest(c *compare.Comparison) (*Figure, error) {
 	p.Y.Tick.Marker, p.Y.Tick.Length, p.Y.Width = plot.ConstantTicks(labels), 0, 0
 	p.Y.Padding = vg.Points(8)
 	p.Y.Min, p.Y.Max = -0.6, float64(row)-0.4
-	room := 0.03 * (p.X.Max - p.X.Min) // between whiskers and labels
-	p.X.Min, p.X.Max = p.X.Min-room, p.X.Max+room
+	p.X.Min, p.X.Max = min(-3, 1.2*p.X.Min), max(3, 1.2*p.X.Max) // room between whiskers and labels
 	return &Figure{
 		Name: "metrics", Title: "Relative differences", width: wide, height: vg.Length(row)*0.62*vg.Centimeter + 2*vg.Centimeter, plots: []*plot.Plot{p},
 		Caption: fmt.Sprintf("Difference of each metric's mean over runs to the baseline, with its %.4g %% confidence interval. "+
-			"An interval that contains 0 is compatible with no difference.", 100*c.Level),
+			"An interval that contains 0 is compatible with no difference. The axis is logarithmic away from zero.", 100*c.Level),
 	}, nil
 }
 
@@ -653,13 +773,14 @@ func addWhisker(p *plot.Plot, d *compare.MetricDifference, y float64, c color.RG
 	return nil
 }
 
-// newGanttFigure returns the picture of a Gantt chart as a figure.
-func newGanttFigure(g *Gantt) *Figure {
-	p := newPlot(g.legend(), "hours since the first submission", "nodes")
-	p.X.Tick.Marker = hourTicks{}
-	hours := g.span / 3600
-	p.Add(plotter.NewImage(g.image, 0, 0, hours, float64(len(g.nodes))))
-	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, hours, 0, float64(len(g.nodes))
+// newGanttFigure returns the picture of a Gantt chart, which begins at an instant, as a
+// figure.
+func newGanttFigure(g *Gantt, from hpc.Time, zone *time.Location) *Figure {
+	p := newPlot(g.legend(), zone.String(), "nodes")
+	p.X.Tick.Marker = dateTicks{zone}
+	left := from.Seconds()
+	p.Add(plotter.NewImage(g.image, left, 0, left+g.span, float64(len(g.nodes))))
+	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = left, left+g.span, 0, float64(len(g.nodes))
 	p.Y.Tick.Marker = nodeTicks{len(g.nodes)}
 	return &Figure{Name: g.Name, Title: g.Title, Caption: g.Caption, width: wide, height: 10 * vg.Centimeter, plots: []*plot.Plot{p}, Data: g.Data}
 }

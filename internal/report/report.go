@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -46,20 +47,25 @@ type Report struct {
 	Sections   []Section
 	Figures    []*Figure // of all sections, to be written to files
 
-	options Options
+	options   Options
+	overviews []*metrics.Overview // of the first run of each set
+	courses   *courses
 }
 
 // Section is a section of the page.
 type Section struct {
 	ID, Title string
+	Part      string // the title of the part of the page that begins here
 	Blocks    []Block
 }
 
 // Block is one paragraph, list, row of tiles, table, figure or Gantt chart.
 type Block struct {
 	Text   string
-	Kind   string // of a text: "", "warning" or "verdict"
+	Kind   string // of a text: "", "story", "warning" or "verdict"
 	List   []string
+	Terms  []Term
+	States []StateBar
 	Tiles  []Tile
 	Table  *Table
 	Figure *Figure
@@ -68,8 +74,9 @@ type Block struct {
 
 // Tile shows one metric in the summary.
 type Tile struct {
-	Label  string
-	Values []TileValue // of each set
+	Label   string
+	Values  []TileValue // of each set
+	Meaning string
 }
 
 // TileValue is the value of a set in a [Tile].
@@ -87,8 +94,18 @@ type Table struct {
 	Caption string
 	Head    []string
 	Rows    [][]string
+	// Prose says that the last column has sentences.
+	Prose bool
 	// Folded hides the table until the reader opens it.
 	Folded bool
+}
+
+// Label returns the head of a column, and an empty string for a column without a head.
+func (t *Table) Label(column int) string {
+	if column < len(t.Head) {
+		return t.Head[column]
+	}
+	return ""
 }
 
 // New makes the report of at least one set of runs. The first set is the baseline. New does
@@ -113,10 +130,17 @@ func New(sets []compare.Set, opts Options) (*Report, error) {
 		}
 		r.Title = strings.Join(names, " · ")
 	}
-	// A section without blocks is left out.
+	for i := range sets {
+		first := &sets[i].Runs[0]
+		how := metrics.Options{Zone: opts.Zone}.Of(first.Manifest)
+		r.overviews = append(r.overviews, metrics.NewOverview(first.Rows, how, ending(first)))
+	}
+	r.courses = newCourses(sets, r.overviews, opts.Zone)
+	// The sections that an administrator reads come first. A section without blocks is left
+	// out.
 	for _, section := range []func(*Report) (Section, error){
-		(*Report).summary, (*Report).runs, (*Report).metrics, (*Report).machine, (*Report).users, (*Report).feedback,
-		(*Report).distances, (*Report).jobs, (*Report).groups, (*Report).nodes, (*Report).methods,
+		(*Report).summary, (*Report).machine, (*Report).waits, (*Report).users, (*Report).groups, (*Report).nodes,
+		(*Report).metrics, (*Report).jobs, (*Report).distributions, (*Report).distances, (*Report).feedback, (*Report).runs, (*Report).methods,
 	} {
 		s, err := section(r)
 		if err != nil {
@@ -135,6 +159,19 @@ func New(sets []compare.Set, opts Options) (*Report, error) {
 	return r, nil
 }
 
+// single reports whether the report is of one run.
+func (r *Report) single() bool { return len(r.Sets) == 1 && !several(r.Sets) }
+
+// several reports whether a set has several runs.
+func several(sets []compare.Set) bool {
+	return slices.ContainsFunc(sets, func(s compare.Set) bool { return len(s.Runs) > 1 })
+}
+
+// empty reports whether no run has a job.
+func (r *Report) empty() bool {
+	return !slices.ContainsFunc(r.overviews, func(o *metrics.Overview) bool { return o.Jobs > 0 })
+}
+
 // Valid reports whether all runs are valid.
 func (r *Report) Valid() bool { return r.Comparison.Valid }
 
@@ -146,6 +183,8 @@ var (
 	pageSource string
 	//go:embed style.css
 	style string
+	//go:embed gantt.css
+	ganttStyle string
 	//go:embed gantt.js
 	script string
 
@@ -181,7 +220,7 @@ func (r *Report) WriteHTML(w io.Writer) error {
 		Command   string
 		Version   string
 		Scripts   bool
-	}{Report: r, Generator: generator, Style: template.CSS(style), Version: r.options.Version, Command: strings.Join(r.options.Command, " ")}
+	}{Report: r, Generator: generator, Style: template.CSS(style + ganttStyle), Version: r.options.Version, Command: strings.Join(r.options.Command, " ")}
 	if !r.options.Created.IsZero() {
 		view.Created = r.options.Created.In(r.options.Zone).Format("2006-01-02 15:04 MST")
 	}

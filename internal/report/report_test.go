@@ -3,12 +3,9 @@ package report
 import (
 	"bytes"
 	"container/heap"
-	"encoding/base64"
-	"encoding/binary"
 	"encoding/xml"
 	"errors"
 	"fmt"
-	"image/color"
 	"image/png"
 	"io"
 	"math"
@@ -21,7 +18,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/net/html"
-	"pgregory.net/rapid"
 
 	"rmreplay/internal/compare"
 	"rmreplay/internal/hostlist"
@@ -269,7 +265,7 @@ func TestFiguresInAllFormats(t *testing.T) {
 			t.Errorf("%s: no caption or title", f.Name)
 		}
 	}
-	for _, want := range []string{"metrics", "utilization", "queue", "wait-cdf", "slowdown-cdf", "high-slowdowns", "distances", "jobs-B", "gantt-A", "gantt-B"} {
+	for _, want := range []string{"metrics", "utilization", "utilization-partition", "running", "queue", "wait-week", "wait-cdf", "slowdown-cdf", "high-slowdowns", "distances", "jobs-B", "gantt-A", "gantt-B"} {
 		if !slices.Contains(names, want) {
 			t.Errorf("no figure %s, but %q", want, names)
 		}
@@ -328,115 +324,36 @@ func TestUnusualRuns(t *testing.T) {
 	}
 }
 
-// The picture loses nothing: the cells together hold what the jobs held.
-func TestGanttKeepsArea(t *testing.T) {
-	r := schedule("r", 3, 300, machine{nodes: 50, processors: 1})
-	g, err := newGantt("g", "g", &r, time.UTC)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := 0.0
-	for i := range r.Rows {
-		want += r.Rows[i].End.Sub(r.Rows[i].Start).Seconds() * float64(r.Rows[i].NodeCount)
-	}
-	for _, size := range [][2]int{{7, 3}, {100, 50}, {333, 17}, {64, 200}} {
-		c := g.fill(size[0], size[1], func(*run.Row) (c color.RGBA) { return c })
-		got := 0.0
-		for _, v := range c.held {
-			if v > 1.001 {
-				t.Fatalf("a cell of %v is held %v times, and jobs have nodes of their own", size, v)
-			}
-			got += float64(v)
-		}
-		got *= g.span * float64(len(g.nodes)) / float64(size[0]*size[1])
-		if math.Abs(got-want) > 1e-3*want {
-			t.Errorf("%v cells hold %v node seconds, want %v", size, got, want)
-		}
-	}
-}
-
-// unpack decodes the output of pack, as gantt.js does.
-func unpack(t testing.TB, text string, jobs int) (starts, lengths []uint64, ranges [][]nodeRange) {
-	t.Helper()
-	raw, err := base64.StdEncoding.DecodeString(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	next := func() uint64 {
-		v, n := binary.Uvarint(raw)
-		if n <= 0 {
-			t.Fatal("the data end early")
-		}
-		raw = raw[n:]
-		return v
-	}
-	for range jobs {
-		starts, lengths = append(starts, next()), append(lengths, next())
-		var list []nodeRange
-		at := 0
-		for range next() {
-			at += int(next())
-			r := nodeRange{at, int(next())}
-			at += r.count
-			list = append(list, r)
-		}
-		ranges = append(ranges, list)
-	}
-	if len(raw) > 0 {
-		t.Fatalf("%d bytes too many", len(raw))
-	}
-	return starts, lengths, ranges
-}
-
-func TestPack(t *testing.T) {
-	r := schedule("r", 5, 200, machine{nodes: 300, processors: 1})
-	g, err := newGantt("g", "g", &r, time.UTC)
-	if err != nil {
-		t.Fatal(err)
-	}
-	starts, lengths, ranges := unpack(t, g.pack(), len(g.jobs))
-	for i, job := range g.jobs {
-		if starts[i] != uint64(job.start) || lengths[i] != uint64(math.Round(job.end-job.start)) || !slices.Equal(ranges[i], job.ranges) {
-			t.Fatalf("job %d: %d %d %v, want %v", i, starts[i], lengths[i], ranges[i], job)
-		}
-	}
-}
-
-func TestNaturalOrder(t *testing.T) {
-	want := []string{"a", "a1", "a2", "a02", "a10", "a10b2", "a10b11", "b1"}
-	got := slices.Clone(want)
-	slices.Reverse(got)
-	slices.SortFunc(got, natural)
-	if !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
-	}
-	name := rapid.StringMatching(`[ab]{0,2}[0-9]{0,3}[a]{0,1}[0-9]{0,2}`)
-	rapid.Check(t, func(t *rapid.T) {
-		a, b, c := name.Draw(t, "a"), name.Draw(t, "b"), name.Draw(t, "c")
-		if (natural(a, b) == 0) != (a == b) || natural(a, b) != -natural(b, a) {
-			t.Fatalf("natural(%q, %q) = %d, and %d the other way", a, b, natural(a, b), natural(b, a))
-		}
-		if natural(a, b) < 0 && natural(b, c) < 0 && natural(a, c) >= 0 {
-			t.Fatalf("%q < %q < %q, and not the first below the last", a, b, c)
-		}
-	})
-}
-
 // A bin has the mean over its time.
 func TestBins(t *testing.T) {
 	s := schedule("r", 7, 100, machine{nodes: 20, processors: 1})
-	lines := timelines([]compare.Set{{Name: "s", Runs: []compare.Realization{s}}}, func(_ *compare.Realization, p metrics.Point) float64 { return float64(p.Nodes) })
-	span := ending(&s).Sub(origin(&s)).Seconds()
-	got, want := 0.0, 0.0
-	for _, v := range lines[0].mean {
-		got += v * span / bins
+	sets := []compare.Set{{Name: "s", Runs: []compare.Realization{s}}}
+	overview := metrics.NewOverview(s.Rows, metrics.Options{}, ending(&s))
+	c := newCourses(sets, []*metrics.Overview{overview}, time.UTC)
+	sum := func(values []float64) (seconds float64) {
+		for _, v := range values {
+			seconds += v * c.width()
+		}
+		return seconds
 	}
+	want, waiting := 0.0, 0.0
 	for i := range s.Rows {
-		want += s.Rows[i].End.Sub(s.Rows[i].Start).Seconds() * float64(s.Rows[i].NodeCount)
+		want += s.Rows[i].End.Sub(s.Rows[i].Start).Seconds() * float64(s.Rows[i].Processors)
+		waiting += s.Rows[i].Start.Sub(s.Rows[i].Submit).Seconds()
 	}
-	if math.Abs(got-want) > 1e-6*want {
-		t.Errorf("the bins hold %v node seconds, want %v", got, want)
+	near := func(what string, got, want float64) {
+		t.Helper()
+		if math.Abs(got-want) > 1e-6*want {
+			t.Errorf("the bins hold %v %s seconds, want %v", got, what, want)
+		}
 	}
+	near("processor", sum(c.sets[0][0].processors), want)
+	near("waiting", sum(c.sets[0][0].queued), waiting)
+	parts := 0.0
+	for g := range c.groups {
+		parts += sum(c.sets[0][0].parts[g])
+	}
+	near("processor", parts, want)
 	cdf := distributions([]compare.Set{{Name: "s", Runs: []compare.Realization{s}}}, 1, waitOf)
 	last := cdf[0].mean[bins-1]
 	if last != 1 || !slices.IsSorted(cdf[0].mean) {
@@ -535,32 +452,13 @@ func TestSlowJobs(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := [][]string{
-		{"A some", "2", "3", "2", "4", "75.0 %", "9", "25"},
-		{"C one", "1", "1", "1", "1", "50.0 %", "7", "7"},
+		{"A some", "3", "75.0\u00a0%", "9", "25", "2", "2", "4"},
+		{"C one", "1", "50.0\u00a0%", "7", "7", "1", "1", "1"},
 	}
 	if diff := cmp.Diff(want, f.Data.Rows); diff != "" {
 		t.Errorf("rows (-want +got)\n%s", diff)
 	}
 	if f, err := newSlowJobs([]compare.Set{{Name: "none", Runs: []compare.Realization{of(1, 2)}}}); f != nil || err != nil {
 		t.Errorf("of no such job: %v, %v", f, err)
-	}
-}
-
-// The script of a chart shows dates in the zone of the report, also when its clocks change.
-func TestOffsets(t *testing.T) {
-	zurich, err := time.LoadLocation("Europe/Zurich")
-	if err != nil {
-		t.Skipf("SKIPPED: no time zones: %v", err)
-	}
-	from := hpc.Unix(1711756800) // 30 March 2024 00:00 UTC; clocks change 25 h later
-	want := []offset{{0, 3600}, {25 * 3600, 7200}}
-	if got := offsets(from, 2*86400, zurich); !slices.Equal(got, want) {
-		t.Errorf("got %v, want %v", got, want)
-	}
-	if got := offsets(from, 86400, zurich); !slices.Equal(got, want[:1]) {
-		t.Errorf("before the change: got %v, want %v", got, want[:1])
-	}
-	if got := offsets(from, 86400, time.UTC); got != nil {
-		t.Errorf("UTC: %v", got)
 	}
 }

@@ -1,11 +1,14 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
 	"rmreplay/internal/compare"
+	"rmreplay/internal/hpc"
 	"rmreplay/internal/metrics"
 	"rmreplay/internal/run"
 )
@@ -33,14 +36,18 @@ func figureBlocks(figures ...*Figure) []Block {
 }
 
 // atAGlance are the keys of the metrics in the summary.
-var atAGlance = []string{"mean_wait_s", "p90_wait_s", "mean_bounded_slowdown", "utilization", "throughput_jobs_per_h", "makespan_s"}
+var atAGlance = []string{"utilization", "median_wait_s", "mean_wait_s", "p90_wait_s", "throughput_jobs_per_h", "makespan_s"}
 
 // summary is the section for readers with little time.
 func (r *Report) summary() (Section, error) {
-	s := Section{ID: "summary", Title: "At a glance"}
+	s := Section{ID: "summary", Title: "What happened"}
 	c := r.Comparison
 	if !r.Valid() {
 		s.Blocks = append(s.Blocks, warning("Not all runs are valid. What follows may not mean what it seems to."))
+	}
+	if r.empty() {
+		s.Blocks = append(s.Blocks, paragraph("%s no jobs.", plural(len(r.Sets), "The run has", "The runs have")))
+		return s, nil
 	}
 	if len(c.Sets) > 1 && !c.Inference {
 		s.Blocks = append(s.Blocks, warning("No inference is possible: %s. The differences may be due to chance alone.", c.Reason))
@@ -53,45 +60,58 @@ func (r *Report) summary() (Section, error) {
 	var tiles []Tile
 	for _, key := range atAGlance {
 		at := slices.IndexFunc(c.Metrics, func(m compare.Metric) bool { return m.Key == key })
-		if at >= 0 {
+		if at >= 0 && slices.ContainsFunc(c.Metrics[at].Sets, func(e compare.Estimate) bool { return e.Mean.Known() }) {
 			tiles = append(tiles, r.tile(&c.Metrics[at]))
 		}
 	}
-	s.Blocks = append(s.Blocks, Block{Tiles: tiles})
-	var legend []string
-	for i, set := range r.Sets {
-		legend = append(legend, fmt.Sprintf("%s (%d %s)", setName(i, set), len(set.Runs), plural(len(set.Runs), "run", "runs")))
+	if r.single() {
+		s.Blocks = append(append(s.Blocks, r.story(0)...), r.stateBars(), Block{Tiles: tiles})
+		return s, nil
 	}
-	text := strings.Join(legend, ", ") + "."
-	if slices.ContainsFunc(r.Sets, func(set compare.Set) bool { return len(set.Runs) > 1 }) {
-		text += " Values are means over runs."
+	s.Blocks = append(s.Blocks, Block{Tiles: tiles}, paragraph("%s", r.legend()), r.stateBars())
+	for i := range r.Sets {
+		s.Blocks = append(s.Blocks, r.story(i)...)
 	}
-	if c.Inference {
-		text += " A change is significant if it exceeds chance after the correction for the number of metrics."
-	}
-	s.Blocks = append(s.Blocks, paragraph("%s", text))
 	return s, nil
 }
 
-func plural(n int, one, many string) string {
-	if n == 1 {
-		return one
+// stateBars show how the jobs of each set ended.
+func (r *Report) stateBars() (b Block) {
+	for i, o := range r.overviews {
+		if o.Jobs == 0 {
+			continue
+		}
+		bar := stateBar(o)
+		if len(r.Sets) > 1 {
+			bar.Set = setName(i, r.Sets[i])
+		}
+		b.States = append(b.States, bar)
 	}
-	return many
+	return b
+}
+
+// legend says what the letters of the sets mean, and what their values are.
+func (r *Report) legend() string {
+	var legend []string
+	for i, set := range r.Sets {
+		legend = append(legend, fmt.Sprintf("%s (%s)", setName(i, set), counted(len(set.Runs), "run", "runs")))
+	}
+	text := strings.Join(legend, ", ") + "."
+	if several(r.Sets) {
+		text += " Values are means over runs."
+	}
+	if r.Comparison.Inference {
+		text += " A change is significant if it exceeds chance after the correction for the number of metrics."
+	}
+	return text
 }
 
 // tile shows a metric in the summary.
 func (r *Report) tile(m *compare.Metric) Tile {
 	c := r.Comparison
-	t := Tile{Label: m.Label}
-	if m.Unit != "" && m.Unit != "s" {
-		t.Label += " [" + m.Unit + "]"
-	}
+	t := Tile{Label: labelOf(m), Meaning: metrics.FigureOf(m.Key).Meaning}
 	for i := range m.Sets {
-		v := TileValue{Value: m.Format(m.Sets[i].Mean)}
-		if m.Unit == "s" {
-			v.Value = m.Sets[i].Mean.Clock()
-		}
+		v := TileValue{Value: valueOf(m, m.Sets[i].Mean)}
 		if len(m.Sets) > 1 {
 			v.Set = compare.Letter(i)
 		}
@@ -100,7 +120,7 @@ func (r *Report) tile(m *compare.Metric) Tile {
 			if d.Set != i || !d.Relative.Known() {
 				continue
 			}
-			v.Change = fmt.Sprintf("%+.1f %%", 100*float64(d.Relative))
+			v.Change = signedPercent(d.Relative)
 			if c.Inference && d.Significant(c.Level) {
 				v.Kind = "significant"
 			}
@@ -147,27 +167,19 @@ func (r *Report) shortVerdict(p *compare.Pair) string {
 func (r *Report) runs() (Section, error) {
 	s := Section{ID: "runs", Title: "What was run"}
 	if r.Valid() {
-		s.Blocks = append(s.Blocks, paragraph("All runs are valid: nothing is known to have affected their results."))
+		s.Blocks = append(s.Blocks, paragraph("%s valid: nothing is known to have affected %s.",
+			plural(r.count(), "The run is", "All runs are"), plural(r.count(), "its result", "their results")))
 	}
-	t := &Table{Head: []string{"set", "runs", "engine", "clock", "seeds", "cluster", "workload", "jobs", "virtual time", "speed-up", "state"}}
+	t := &Table{Head: []string{""}}
+	rows := []string{"runs", "engine", "clock", "seeds", "cluster", "workload", "jobs", "virtual time", "speed-up", "state"}
+	for _, name := range rows {
+		t.Rows = append(t.Rows, []string{name})
+	}
 	for i, set := range r.Sets {
-		m := set.Runs[0].Manifest
-		engine := strings.TrimSpace(m.Engine + " " + m.Versions.Slurm)
-		if m.Policy != "" {
-			engine += " (" + m.Policy + ")"
+		t.Head = append(t.Head, r.setHead(i))
+		for k, text := range describe(set) {
+			t.Rows[k] = append(t.Rows[k], text)
 		}
-		clock := m.Clock.Model
-		if m.Clock.Factor != 0 {
-			clock = fmt.Sprintf("%s × %g", clock, m.Clock.Factor)
-		}
-		cluster := fmt.Sprintf("%d nodes, %d processors", m.Cluster.Nodes, m.Cluster.Processors)
-		if m.Cluster.Name != "" {
-			cluster = m.Cluster.Name + ": " + cluster
-		}
-		t.Rows = append(t.Rows, []string{
-			setName(i, set), fmt.Sprint(len(set.Runs)), engine, dash(clock), seedsOf(set), cluster, dash(m.Workload.Path), fmt.Sprint(len(set.Runs[0].Rows)),
-			metrics.Float(m.VirtualSeconds).Clock(), metrics.Float(m.Speedup).Text(), statesOf(set),
-		})
 	}
 	s.Blocks = append(s.Blocks, Block{Table: t})
 	for _, text := range r.Comparison.Warnings {
@@ -175,7 +187,7 @@ func (r *Report) runs() (Section, error) {
 	}
 	for i, set := range r.Sets {
 		if list := warningsOf(set); len(list) > 0 {
-			s.Blocks = append(s.Blocks, paragraph("Warnings of %s:", setName(i, set)), Block{List: list})
+			s.Blocks = append(s.Blocks, paragraph("Warnings of %s:", r.setHead(i)), Block{List: list})
 		}
 	}
 	if t := changesOf(r.Sets); t != nil {
@@ -184,11 +196,52 @@ func (r *Report) runs() (Section, error) {
 	return s, nil
 }
 
-func dash(s string) string {
-	if s == "" {
-		return "–"
+// count is the number of runs.
+func (r *Report) count() (n int) {
+	for _, s := range r.Sets {
+		n += len(s.Runs)
 	}
-	return s
+	return n
+}
+
+// setHead names a set in the head of a table. A single set has no letter.
+func (r *Report) setHead(i int) string {
+	if len(r.Sets) == 1 {
+		return name(r.Sets[0].Name)
+	}
+	return setName(i, r.Sets[i])
+}
+
+// describe returns the rows of the table of runs for a set.
+func describe(set compare.Set) []string {
+	m := set.Runs[0].Manifest
+	engine := strings.TrimSpace(m.Engine + " " + m.Versions.Slurm)
+	if m.Policy != "" {
+		engine += " (" + m.Policy + ")"
+	}
+	clock := m.Clock.Model
+	if m.Clock.Factor != 0 {
+		clock = fmt.Sprintf("%s × %g", clock, m.Clock.Factor)
+	}
+	var cluster []string
+	if m.Cluster.Nodes > 0 {
+		cluster = append(cluster, counted(m.Cluster.Nodes, "node", "nodes"))
+	}
+	if m.Cluster.Processors > 0 {
+		cluster = append(cluster, counted(m.Cluster.Processors, "processor", "processors"))
+	}
+	machine := strings.Join(cluster, ", ")
+	if m.Cluster.Name != "" {
+		machine = m.Cluster.Name + ": " + machine
+	}
+	virtual, speedup := metrics.Float(m.VirtualSeconds), unknown
+	if m.Speedup > 0 {
+		speedup = count(int(math.Round(m.Speedup))) + space + "×"
+	}
+	return []string{
+		count(len(set.Runs)), engine, dash(clock), seedsOf(set), dash(machine), dash(m.Workload.Path), count(len(set.Runs[0].Rows)),
+		duration(virtual), speedup, statesOf(set),
+	}
 }
 
 func seedsOf(s compare.Set) string {
@@ -282,31 +335,40 @@ func changesOf(sets []compare.Set) *Table {
 
 // metrics is the section with the table of figures and the tests.
 func (r *Report) metrics() (Section, error) {
-	s := Section{ID: "metrics", Title: "Metrics"}
+	s := Section{ID: "metrics", Title: "Metrics", Part: "Statistics for researchers"}
 	c := r.Comparison
+	if r.empty() {
+		return s, nil
+	}
 	s.Blocks = append(s.Blocks, r.verdicts()...)
 	t := &Table{Head: []string{"metric"}}
 	for i, set := range c.Sets {
-		t.Head = append(t.Head, compare.Letter(i)+" "+set.Name)
+		t.Head = append(t.Head, r.setHead(i))
 		if len(set.Runs) > 1 {
 			t.Head = append(t.Head, fmt.Sprintf("%.4g %% interval", 100*c.Level))
 		}
 	}
+	var terms []Term
+	if t.Prose = r.single(); t.Prose {
+		t.Head = append(t.Head, "meaning")
+	}
 	for i := range c.Metrics {
 		m := &c.Metrics[i]
-		row := []string{m.Label}
-		if m.Unit != "" {
-			row[0] += " [" + m.Unit + "]"
-		}
+		row := []string{labelOf(m)}
 		for k := range c.Sets {
-			row = append(row, m.Format(m.Sets[k].Mean))
+			row = append(row, valueOf(m, m.Sets[k].Mean))
 			if len(c.Sets[k].Runs) > 1 {
-				row = append(row, interval(m.Format, m.Sets[k].Low, m.Sets[k].High))
+				row = append(row, interval(valueOf, m, m.Sets[k].Low, m.Sets[k].High))
 			}
+		}
+		if meaning := metrics.FigureOf(m.Key).Meaning; t.Prose {
+			row = append(row, meaning)
+		} else {
+			terms = append(terms, Term{m.Label, meaning})
 		}
 		t.Rows = append(t.Rows, row)
 	}
-	s.Blocks = append(s.Blocks, Block{Table: t})
+	s.Blocks = append(s.Blocks, Block{Table: t}, Block{Terms: terms})
 	for k := 1; k < len(c.Sets); k++ {
 		s.Blocks = append(s.Blocks, Block{Table: r.differences(k)})
 	}
@@ -314,28 +376,8 @@ func (r *Report) metrics() (Section, error) {
 	if err != nil {
 		return s, err
 	}
-	if forest != nil {
-		s.Blocks = append(s.Blocks, Block{Figure: forest})
-	}
+	s.Blocks = append(s.Blocks, figureBlocks(forest)...)
 	return s, nil
-}
-
-// interval formats the ends of an interval with a metric's format.
-func interval(format func(metrics.Float) string, low, high metrics.Float) string {
-	if !low.Known() || !high.Known() {
-		return "–"
-	}
-	return format(low) + " to " + format(high)
-}
-
-func probability(p metrics.Float) string {
-	switch {
-	case !p.Known():
-		return "–"
-	case p < 0.001:
-		return fmt.Sprintf("%.1e", float64(p))
-	}
-	return fmt.Sprintf("%.3f", float64(p))
 }
 
 // differences returns the table of a set against the baseline.
@@ -352,18 +394,14 @@ func (r *Report) differences(set int) *Table {
 			if d.Set != set {
 				continue
 			}
-			relative := "–"
-			if d.Relative.Known() {
-				relative = fmt.Sprintf("%+.1f%%", 100*float64(d.Relative))
-			}
-			row := []string{m.Label, m.FormatDifference(d.Difference), relative}
+			row := []string{m.Label, differenceOf(m, d.Difference), signedPercent(d.Relative)}
 			if c.Inference {
 				significant := "no"
 				if d.Significant(c.Level) {
 					significant = "yes"
 				}
-				row = append(row, interval(m.FormatDifference, d.Low, d.High), probability(d.P), probability(d.PAdjusted), d.HedgesG.Text(),
-					d.CliffsDelta.Text(), m.FormatDifference(d.Detectable), significant)
+				row = append(row, interval(differenceOf, m, d.Low, d.High), probability(d.P), probability(d.PAdjusted), decimal(d.HedgesG),
+					decimal(d.CliffsDelta), strings.TrimPrefix(differenceOf(m, d.Detectable), "+"), significant)
 			}
 			t.Rows = append(t.Rows, row)
 		}
@@ -407,38 +445,120 @@ func schedulesVerdict(t *compare.ScheduleTests, a, b string, alpha float64) stri
 // machine is the section on the machine over time.
 func (r *Report) machine() (Section, error) {
 	s := Section{ID: "machine", Title: "The machine over time"}
-	used := timelines(r.Sets, func(run *compare.Realization, p metrics.Point) float64 {
-		if run.Manifest.Cluster.Processors > 0 {
-			return 100 * float64(p.Processors) / float64(run.Manifest.Cluster.Processors)
-		}
-		return float64(p.Processors)
-	})
-	if used == nil {
+	c := r.courses
+	if c.empty() {
 		return s, nil
 	}
-	utilization, err := newTimeline("utilization", "Utilization", "processors in use [%]",
-		"Processors that jobs hold. Lines are means over the runs of a set, bands the range of its runs.", used)
+	axis, percent := "processors in use", capacity(r.Sets)
+	if percent {
+		axis = "processors in use [%]"
+	}
+	many := ""
+	if several(r.Sets) {
+		many = " Lines are means over the runs of a set, bands the range of its runs."
+	}
+	if c.moved {
+		many += " Runs of other dates are shown on the dates of the first run."
+	}
+	stack, err := newStack(r.Sets, c)
 	if err != nil {
 		return s, err
 	}
-	waiting := timelines(r.Sets, func(_ *compare.Realization, p metrics.Point) float64 { return float64(p.Queued) })
-	queue, err := newTimeline("queue", "Queue", "waiting jobs", "Number of waiting jobs. Lines are means over the runs of a set, bands the range of its runs.", waiting)
-	if err != nil {
-		return s, err
+	figures := []*Figure{stack}
+	for _, f := range []struct {
+		name, title, axis, caption string
+		value                      func(*compare.Realization, *course) []float64
+	}{
+		{"utilization", "Utilization", axis, "Processors that jobs held.", func(run *compare.Realization, c *course) []float64 {
+			if percent {
+				return scaled(c.processors, 100/float64(run.Manifest.Cluster.Processors))
+			}
+			return c.processors
+		}},
+		{"running", "Running jobs", "running jobs", "Number of running jobs.", func(_ *compare.Realization, c *course) []float64 { return c.running }},
+		{"queue", "Waiting jobs", "waiting jobs", "Number of jobs that were submitted and had not started.", func(_ *compare.Realization, c *course) []float64 { return c.queued }},
+		{"gpus", "GPUs", "GPUs in use", "GPUs that jobs held.", func(_ *compare.Realization, c *course) []float64 { return c.gpus }},
+	} {
+		if f.name == "utilization" && stack != nil && r.single() {
+			continue // its upper edge is the utilization
+		}
+		lines := c.lines(r.Sets, f.value)
+		if f.name == "gpus" && !slices.ContainsFunc(lines, positive) {
+			continue
+		}
+		figure, err := newTimeline(f.name, f.title, f.axis, f.caption+many, lines, c.zone)
+		if err != nil {
+			return s, err
+		}
+		figures = append(figures, figure)
 	}
-	s.Blocks = figureBlocks(utilization, queue)
+	s.Blocks = figureBlocks(figures...)
 	return s, nil
 }
 
-// users is the section on waits and slowdowns.
+func scaled(values []float64, factor float64) []float64 {
+	out := make([]float64, len(values))
+	for i, v := range values {
+		out[i] = v * factor
+	}
+	return out
+}
+
+// positive reports whether a line is above 0 somewhere.
+func positive(s series) bool { return slices.Max(s.high) > 0 }
+
+// names are the names of the sets in figures.
+func (r *Report) names() []string {
+	var list []string
+	for i := range r.Sets {
+		list = append(list, setName(i, r.Sets[i]))
+	}
+	return list
+}
+
+// waits is the section on who waited, and when.
+func (r *Report) waits() (Section, error) {
+	s := Section{ID: "waits", Title: "Who waited, and when"}
+	s.Blocks = figureBlocks(newWeek(r.names(), r.overviews, r.options.Zone))
+	for i := range r.Sets {
+		if t := r.waitsTable(i); t != nil {
+			s.Blocks = append(s.Blocks, Block{Table: t})
+		}
+	}
+	return s, nil
+}
+
+// users is the section on who used the machine.
 func (r *Report) users() (Section, error) {
-	s := Section{ID: "users", Title: "Waits and slowdowns"}
+	s := Section{ID: "users", Title: "Who used the machine"}
+	for i := range r.Sets {
+		if t := r.usersTable(i); t != nil {
+			s.Blocks = append(s.Blocks, Block{Table: t})
+		}
+	}
+	if len(s.Blocks) > 0 {
+		s.Blocks = append(s.Blocks, Block{Terms: []Term{
+			{"CPU hours", "hours for which the user's jobs held processors, times their number"},
+			{"share", "of the CPU hours of all jobs"},
+			{"wait", "the time from submission to start"},
+		}})
+	}
+	return s, nil
+}
+
+// distributions is the section on the distributions of waits and slowdowns.
+func (r *Report) distributions() (Section, error) {
+	s := Section{ID: "distributions", Title: "Waits and slowdowns"}
 	waits := distributions(r.Sets, 1, waitOf)
 	if len(waits) == 0 {
 		return s, nil
 	}
-	wait, err := newDistribution("wait-cdf", "Distribution of waits", "wait [s]",
-		"Share of the jobs whose wait is at most the value on the axis. Waits below a second count as one second. Bands are the range of the runs.", waits)
+	many := ""
+	if several(r.Sets) {
+		many = " Bands are the range of the runs."
+	}
+	wait, err := newDistribution("wait-cdf", "Distribution of waits", "wait",
+		"Share of the jobs whose wait is at most the value on the axis. Waits below a second count as one second."+many, durationTicks{}, durationOf, waits)
 	if err != nil {
 		return s, err
 	}
@@ -447,10 +567,13 @@ func (r *Report) users() (Section, error) {
 		tau = r.options.Compare.Tau
 	}
 	slowdowns := distributions(r.Sets, 1, slowdownOf(tau.Seconds()))
-	slowdown, err := newDistribution("slowdown-cdf", "Distribution of bounded slowdowns", "bounded slowdown",
-		fmt.Sprintf("Share of the jobs whose bounded slowdown is at most the value on the axis, with τ = %g s.", tau.Seconds()), slowdowns)
-	if err != nil {
-		return s, err
+	var slowdown *Figure
+	if len(slowdowns) > 0 {
+		slowdown, err = newDistribution("slowdown-cdf", "Distribution of bounded slowdowns", "bounded slowdown",
+			fmt.Sprintf("Share of the jobs whose bounded slowdown is at most the value on the axis, with τ = %s.", durationOf(tau.Seconds()))+many, logTicks{}, plainNumber, slowdowns)
+		if err != nil {
+			return s, err
+		}
 	}
 	slow, err := newSlowJobs(r.Sets)
 	if err != nil {
@@ -468,8 +591,8 @@ func (r *Report) distances() (Section, error) {
 		return s, nil
 	}
 	t := &Table{
-		Caption: fmt.Sprintf("Euclidean distances over the waits of the %d jobs that started in every run", d.Jobs),
-		Head:    []string{"runs", "pairs", "mean [s]", "standard deviation [s]", "per job [s]"},
+		Caption: fmt.Sprintf("Euclidean distances over the waits of the %s that started in every run", counted(d.Jobs, "job", "jobs")),
+		Head:    []string{"runs", "pairs", "mean", "standard deviation", "per job"},
 	}
 	for _, b := range d.Blocks {
 		if b.Pairs == 0 {
@@ -479,7 +602,10 @@ func (r *Report) distances() (Section, error) {
 		if b.Sets[0] != b.Sets[1] {
 			where = compare.Letter(b.Sets[0]) + " to " + compare.Letter(b.Sets[1])
 		}
-		t.Rows = append(t.Rows, []string{where, fmt.Sprint(b.Pairs), b.Mean.Text(), b.Deviation.Text(), (b.Mean / metrics.Float(d.Jobs)).Text()})
+		t.Rows = append(t.Rows, []string{where, count(b.Pairs), duration(b.Mean), duration(b.Deviation), duration(b.Mean / metrics.Float(d.Jobs))})
+	}
+	if len(t.Rows) == 0 || d.Jobs == 0 {
+		return s, nil
 	}
 	s.Blocks = append(s.Blocks, Block{Table: t})
 	if len(d.Rows) > 2 {
@@ -500,8 +626,18 @@ func (r *Report) jobs() (Section, error) {
 		p := &c.Pairs[i]
 		name := compare.Letter(p.Set) + " − " + compare.Letter(p.Baseline)
 		v := &p.Jobs
+		if v.Matched == 0 {
+			if !r.empty() {
+				s.Blocks = append(s.Blocks, paragraph("%s and %s have no job in common.", compare.Letter(p.Set), compare.Letter(p.Baseline)))
+			}
+			continue
+		}
+		median := ""
+		if several(r.Sets) {
+			median = "; a job's value is its median over runs"
+		}
 		t := &Table{
-			Caption: fmt.Sprintf("%s over %d jobs, in seconds; a job's value is its median over runs", name, v.Matched),
+			Caption: fmt.Sprintf("%s over %s%s", name, counted(v.Matched, "job", "jobs"), median),
 			Head:    []string{"difference of", "changed jobs", "mean", "mean absolute", "least", "5 %", "median", "95 %", "most"},
 		}
 		for _, row := range []struct {
@@ -509,22 +645,20 @@ func (r *Report) jobs() (Section, error) {
 			compare.Spread
 		}{{"submission", v.Submit}, {"start", v.Start}, {"wait", v.Wait}, {"run time", v.RunTime}} {
 			d := row.Spread
-			t.Rows = append(t.Rows, []string{row.name, fmt.Sprint(d.Changed), d.Mean.Text(), d.MeanAbs.Text(), d.Min.Text(), d.P5.Text(),
-				d.Median.Text(), d.P95.Text(), d.Max.Text()})
+			t.Rows = append(t.Rows, []string{row.name, count(d.Changed), signedDuration(d.Mean), duration(d.MeanAbs), signedDuration(d.Min), signedDuration(d.P5),
+				signedDuration(d.Median), signedDuration(d.P95), signedDuration(d.Max)})
 		}
 		s.Blocks = append(s.Blocks, Block{Table: t})
-		figure, err := newJobDifferences(p, name)
+		figure, err := newJobDifferences(p, name, firstSubmission(&r.Sets[0].Runs[0]), r.options.Zone)
 		if err != nil {
 			return s, err
 		}
-		if figure != nil {
-			s.Blocks = append(s.Blocks, Block{Figure: figure})
-		}
+		s.Blocks = append(s.Blocks, figureBlocks(figure)...)
 		s.Blocks = append(s.Blocks, r.divergences(p)...)
 		if len(v.Largest) > 0 {
-			t := &Table{Caption: "The largest changes of wait, " + name, Head: []string{"job", "wait in the baseline [s]", "wait in the set [s]", "difference [s]"}, Folded: true}
+			t := &Table{Caption: "The largest changes of wait, " + name, Head: []string{"job", "wait in the baseline", "wait in the set", "difference"}, Folded: true}
 			for _, d := range v.Largest {
-				t.Rows = append(t.Rows, []string{d.String(), d.BaselineWait.Text(), d.SetWait.Text(), d.Wait.Text()})
+				t.Rows = append(t.Rows, []string{d.String(), duration(d.BaselineWait), duration(d.SetWait), signedDuration(d.Wait)})
 			}
 			s.Blocks = append(s.Blocks, Block{Table: t})
 		}
@@ -538,28 +672,33 @@ func (r *Report) divergences(p *compare.Pair) []Block {
 		return []Block{paragraph("The first runs of %s and %s agree in every job.", compare.Letter(p.Baseline), compare.Letter(p.Set))}
 	}
 	first := &p.Divergences[0]
-	list := []Block{paragraph("First divergence of the first runs, at %s: %s.", first.At.Text(r.options.Zone), first.Reason)}
+	list := []Block{paragraph("First divergence of the first runs, on %s (%s): %s.", date(hpc.Time(first.At), r.options.Zone), r.options.Zone, first.Reason)}
 	t := &Table{Caption: "Just before the first divergence", Head: []string{"", compare.Letter(p.Baseline), compare.Letter(p.Set)}}
 	add := func(name string, value func(*compare.Situation) string) {
 		t.Rows = append(t.Rows, []string{name, value(&first.Baseline), value(&first.Set)})
 	}
-	add("job started", func(s *compare.Situation) string { return dash(s.Start.Text(r.options.Zone)) })
+	add("job started", func(s *compare.Situation) string { return date(hpc.Time(s.Start), r.options.Zone) })
 	add("on nodes", func(s *compare.Situation) string { return dash(s.Nodes) })
-	add("jobs that waited", func(s *compare.Situation) string { return fmt.Sprint(s.Queued) })
+	add("jobs that waited", func(s *compare.Situation) string { return count(s.Queued) })
 	add("waiting only here", func(s *compare.Situation) string { return dash(strings.Join(s.OnlyQueued, ", ")) })
-	add("jobs that ran", func(s *compare.Situation) string { return fmt.Sprint(s.Running) })
+	add("jobs that ran", func(s *compare.Situation) string { return count(s.Running) })
 	add("running only here", func(s *compare.Situation) string { return dash(strings.Join(s.OnlyRunning, ", ")) })
-	add("busy nodes", func(s *compare.Situation) string { return fmt.Sprint(s.BusyNodes) })
+	add("busy nodes", func(s *compare.Situation) string { return count(s.BusyNodes) })
 	add("busy only here", func(s *compare.Situation) string { return dash(s.OnlyBusy) })
 	list = append(list, Block{Table: t})
 	var later []string
 	for _, d := range p.Divergences[1:] {
-		later = append(later, fmt.Sprintf("%s: %s", d.At.Text(r.options.Zone), d.Reason))
+		later = append(later, fmt.Sprintf("%s: %s", date(hpc.Time(d.At), r.options.Zone), d.Reason))
 	}
 	if len(later) > 0 {
 		list = append(list, paragraph("The first of the other kinds:"), Block{List: later})
 	}
 	return list
+}
+
+// groupingNames are the properties by which jobs are grouped, as the page names them.
+var groupingNames = map[metrics.By]string{
+	metrics.ByPartition: "partition", metrics.ByAccount: "account", metrics.ByUser: "user", metrics.ByQOS: "QOS", metrics.BySize: "processors",
 }
 
 // groups is the section with the tables of groups of jobs.
@@ -568,57 +707,76 @@ func (r *Report) groups() (Section, error) {
 	c := r.Comparison
 	for _, by := range metrics.Groupings {
 		groups := c.Groups[by]
-		if len(groups) == 0 {
-			continue
+		if len(groups) == 0 || len(groups) == 1 && groups[0].Name == "" {
+			continue // no job has the property
 		}
-		t := &Table{Caption: "By " + string(by), Folded: by == metrics.ByUser || len(groups) > 12, Head: []string{string(by)}}
-		for i := range c.Sets {
-			t.Head = append(t.Head, compare.Letter(i)+" jobs")
+		t := &Table{Caption: "By " + groupingNames[by], Folded: by == metrics.ByUser || len(groups)*len(c.Sets) > 12, Head: []string{groupingNames[by]}}
+		if len(c.Sets) > 1 {
+			t.Head = append(t.Head, "set")
 		}
+		t.Head = append(t.Head, "jobs")
 		for _, f := range metrics.GroupFigures {
-			for i := range c.Sets {
-				t.Head = append(t.Head, compare.Letter(i)+" "+f.Label)
-			}
+			t.Head = append(t.Head, f.Label)
 			if c.Inference && len(c.Sets) > 1 && f.Key == "mean_wait_s" {
-				for i := 1; i < len(c.Sets); i++ {
-					t.Head = append(t.Head, fmt.Sprintf("%s − %s: %.4g %% interval", compare.Letter(i), compare.Letter(0), 100*c.Level))
-				}
+				t.Head = append(t.Head, fmt.Sprintf("change: %.4g %% interval", 100*c.Level))
 			}
 		}
 		for g := range groups {
-			t.Rows = append(t.Rows, r.groupRow(&groups[g]))
+			t.Rows = append(t.Rows, r.groupRows(&groups[g])...)
 		}
 		s.Blocks = append(s.Blocks, Block{Table: t})
+	}
+	if len(s.Blocks) > 0 {
+		s.Blocks = append(s.Blocks, Block{Terms: groupTerms()})
 	}
 	return s, nil
 }
 
-func (r *Report) groupRow(g *compare.Group) []string {
-	c := r.Comparison
-	row := []string{dash(g.Name)}
-	for _, n := range g.Jobs {
-		row = append(row, fmt.Sprint(n))
+// groupTerms define the columns of the tables of groups.
+func groupTerms() []Term {
+	terms := []Term{{"utilization of a group", "of the whole machine; of a partition, of its own nodes"}}
+	for _, f := range metrics.GroupFigures[1:] {
+		terms = append(terms, Term{f.Label, f.Meaning})
 	}
-	for i := range g.Metrics {
-		m := &g.Metrics[i]
-		for k := range c.Sets {
-			row = append(row, m.Format(m.Sets[k].Mean))
-		}
-		if c.Inference && m.Key == "mean_wait_s" {
-			for _, d := range m.Differences {
-				row = append(row, interval(m.FormatDifference, d.Low, d.High))
-			}
-		}
-	}
-	return row
+	return terms
 }
 
-// nodes is the section with the Gantt charts of the first run of each set.
+// groupRows returns the rows of a group, one for each set.
+func (r *Report) groupRows(g *compare.Group) [][]string {
+	c := r.Comparison
+	var rows [][]string
+	for k := range c.Sets {
+		row := []string{cmp.Or(g.Name, "none")}
+		if len(c.Sets) > 1 {
+			row = append(row, compare.Letter(k))
+		}
+		row = append(row, count(g.Jobs[k]))
+		for i := range g.Metrics {
+			m := &g.Metrics[i]
+			row = append(row, valueOf(m, m.Sets[k].Mean))
+			if c.Inference && len(c.Sets) > 1 && m.Key == "mean_wait_s" {
+				change := ""
+				for _, d := range m.Differences {
+					if d.Set == k {
+						change = interval(differenceOf, m, d.Low, d.High)
+					}
+				}
+				row = append(row, change)
+			}
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// nodes is the section with the Gantt charts of the first run of each set. It is empty if no
+// record has the nodes of its jobs.
 func (r *Report) nodes() (Section, error) {
 	s := Section{ID: "nodes", Title: "Nodes over time"}
+	charts := 0
 	for i := range r.Sets {
 		run := &r.Sets[i].Runs[0]
-		g, err := newGantt("gantt-"+compare.Letter(i), "Nodes over time, "+compare.Letter(i)+" "+run.Name, run, r.options.Zone)
+		g, err := newGantt("gantt-"+compare.Letter(i), "Jobs on nodes"+r.ofSet(i), run, r.options.Zone)
 		if err != nil {
 			return s, err
 		}
@@ -626,24 +784,39 @@ func (r *Report) nodes() (Section, error) {
 			s.Blocks = append(s.Blocks, paragraph("The record of %s does not say which nodes its jobs had.", run.Name))
 			continue
 		}
+		charts++
 		s.Blocks = append(s.Blocks, Block{Gantt: g})
-		r.Figures = append(r.Figures, newGanttFigure(g))
+		r.Figures = append(r.Figures, newGanttFigure(g, origin(run), r.options.Zone))
+	}
+	if charts == 0 {
+		s.Blocks = nil
 	}
 	return s, nil
 }
 
-// methods is the section on how the numbers were computed.
+// methods is the section on how the numbers were computed. It explains what the page shows.
 func (r *Report) methods() (Section, error) {
 	c := r.Comparison
 	s := Section{ID: "methods", Title: "How to read this"}
-	list := []string{
-		"The unit of observation is a run, not a job: jobs of one run share the machine, and what one loses another gains.",
-		fmt.Sprintf("Intervals are bootstrap intervals over runs (BCa with the tails of Student's t), %.4g %%, seed %d. Below about eight runs a side they are somewhat too narrow.", 100*c.Level, c.Seed),
-		"p is the p-value of a permutation test of equal means. Holm's correction accounts for all metrics of the table: a difference is significant if the corrected p-value is small enough.",
-		"Detectable is the true difference that this number of runs detects in 80 % of cases. If it is larger than a difference that matters, there are too few runs, and “no difference found” says little.",
-		"The energy test compares the distances between runs within and across sets; it notices any difference, but jobs with long, erratic waits weigh most. " +
-			"The depth test (Liu and Singh, with spatial depth) compares how central the runs of one set are in the other; it is robust to outliers and weak with few runs.",
-		"A difference that is significant is real. Whether it matters is another question: look at its size.",
+	if r.single() {
+		s.Blocks = append(s.Blocks, Block{List: []string{
+			"One run shows what happened in it, not how much of it was chance: another run of the same workload gives other waits. To compare two configurations, make several runs of each.",
+			"Waits are skewed: a few jobs wait long and most hardly at all. The mean describes the few, the median the many.",
+		}})
+		return s, nil
+	}
+	list := []string{"The unit of observation is a run, not a job: jobs of one run share the machine, and what one loses another gains."}
+	if several(r.Sets) {
+		list = append(list, fmt.Sprintf("Intervals are bootstrap intervals over runs (BCa with the tails of Student's t), %.4g %%, seed %d. Below about eight runs a side they are somewhat too narrow.", 100*c.Level, c.Seed))
+	}
+	if c.Inference && len(c.Sets) > 1 {
+		list = append(list,
+			"p is the p-value of a permutation test of equal means. Holm's correction accounts for all metrics of the table: a difference is significant if the corrected p-value is small enough.",
+			"Hedges' g is the difference in standard deviations of a run. Cliff's δ is the share of pairs of runs in which the set is larger, less the share in which it is smaller.",
+			"Detectable is the true difference that this number of runs detects in 80 % of cases. If it is larger than a difference that matters, there are too few runs, and “no difference found” says little.",
+			"The energy test compares the distances between runs within and across sets; it notices any difference, but jobs with long, erratic waits weigh most. "+
+				"The depth test (Liu and Singh, with spatial depth) compares how central the runs of one set are in the other; it is robust to outliers and weak with few runs.",
+			"A difference that is significant is real. Whether it matters is another question: look at its size.")
 	}
 	s.Blocks = append(s.Blocks, Block{List: list})
 	return s, nil

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"sort"
@@ -68,59 +69,8 @@ func ending(r *compare.Realization) hpc.Time {
 	return jobs
 }
 
-// timelines returns, for each set, a value of the machine's state over the hours since the
-// first submission, averaged over each bin.
-func timelines(sets []compare.Set, value func(*compare.Realization, metrics.Point) float64) []series {
-	span := 0.0
-	for _, s := range sets {
-		for i := range s.Runs {
-			span = max(span, ending(&s.Runs[i]).Sub(origin(&s.Runs[i])).Seconds())
-		}
-	}
-	if span <= 0 {
-		return nil
-	}
-	x := make([]float64, bins)
-	for i := range x {
-		x[i] = span * (float64(i) + 0.5) / bins / 3600
-	}
-	var out []series
-	for k, s := range sets {
-		var lines [][]float64
-		for i := range s.Runs {
-			r := &s.Runs[i]
-			points := metrics.Timeline(r.Rows)
-			lines = append(lines, bin(points, origin(r), span, func(p metrics.Point) float64 { return value(r, p) }))
-		}
-		out = append(out, newSeries(setName(k, s), x, lines))
-	}
-	return out
-}
-
-// setName is the name of a set in figures.
-func setName(i int, s compare.Set) string { return compare.Letter(i) + " " + s.Name }
-
-// bin averages a value of a timeline over equal parts of a span of seconds. Before its
-// first point a timeline is 0.
-func bin(points []metrics.Point, from hpc.Time, span float64, value func(metrics.Point) float64) []float64 {
-	out := make([]float64, bins)
-	width := span / bins
-	for i, p := range points {
-		start := p.At.Sub(from).Seconds()
-		end := span
-		if i+1 < len(points) {
-			end = min(span, points[i+1].At.Sub(from).Seconds())
-		}
-		v := value(p)
-		for b := int(max(0, start) / width); b < bins && float64(b)*width < end; b++ {
-			left, right := max(start, float64(b)*width), min(end, float64(b+1)*width)
-			if right > left {
-				out[b] += v * (right - left) / width
-			}
-		}
-	}
-	return out
-}
+// setName is the name of a set in figures and tables, with its letter among several sets.
+func setName(i int, s compare.Set) string { return compare.Letter(i) + " " + name(s.Name) }
 
 // distributions returns, for each set, the share of jobs whose value is at most x. The
 // points x have equal ratios, from least to the largest value.
@@ -196,9 +146,10 @@ func slowdownOf(tau float64) func(*run.Row) float64 {
 	}
 }
 
-// spreadOver returns the differences of jobs over the time of their submission: the median
-// and the range in each bin that has jobs.
-func spreadOver(differences []compare.JobDifference, of func(*compare.JobDifference) metrics.Float) series {
+// spreadOver returns the differences of jobs over the instant of their submission in the
+// baseline, whose first submission is given: the median and the range in each bin that has
+// jobs.
+func spreadOver(differences []compare.JobDifference, first hpc.Time, of func(*compare.JobDifference) metrics.Float) series {
 	span := 0.0
 	for i := range differences {
 		span = max(span, float64(differences[i].SubmitAt))
@@ -222,9 +173,25 @@ func spreadOver(differences []compare.JobDifference, of func(*compare.JobDiffere
 			continue
 		}
 		slices.Sort(list)
-		s.x = append(s.x, span*(float64(b)+0.5)/parts/3600)
+		s.x = append(s.x, first.Seconds()+span*(float64(b)+0.5)/parts)
 		s.mean = append(s.mean, metrics.Quantile(list, 0.5))
 		s.low, s.high = append(s.low, list[0]), append(s.high, list[len(list)-1])
 	}
 	return s
+}
+
+// firstSubmission returns the first submission of an accepted job.
+func firstSubmission(r *compare.Realization) hpc.Time {
+	var first hpc.Time
+	for i := range r.Rows {
+		if row := &r.Rows[i]; row.State != hpc.Rejected && (first == 0 || row.Submit < first) {
+			first = row.Submit
+		}
+	}
+	return first
+}
+
+// sortBy sorts a list by ascending values. Equal values keep their order.
+func sortBy[T any](list []T, value func(T) float64) {
+	slices.SortStableFunc(list, func(a, b T) int { return cmp.Compare(value(a), value(b)) })
 }

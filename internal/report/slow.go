@@ -61,7 +61,11 @@ func slowJobsOf(name string, s compare.Set) slowJobs {
 func newSlowJobs(sets []compare.Set) (*Figure, error) {
 	var slow []slowJobs
 	for i, s := range sets {
-		if j := slowJobsOf(setName(i, s), s); len(j.slowdowns) > 0 {
+		label := setName(i, s)
+		if len(sets) == 1 {
+			label = name(s.Name)
+		}
+		if j := slowJobsOf(label, s); len(j.slowdowns) > 0 {
 			slow = append(slow, j)
 		}
 	}
@@ -70,10 +74,13 @@ func newSlowJobs(sets []compare.Set) (*Figure, error) {
 	}
 	f := &Figure{
 		Name: "high-slowdowns", Title: fmt.Sprintf("Jobs with a slowdown above %d", metrics.HighSlowdown),
-		Caption: "Below: the number of jobs of a run with a high slowdown (mean and range of the runs). Above: their slowdowns " +
+		Caption: "Below: the number of jobs with a slowdown (turnaround / run time) above this value" + spread(sets) + ". Above: their slowdowns " +
 			"(median and quartiles; whiskers reach 1.5 times the interquartile distance, circles are jobs beyond them). Preset jobs do not count.",
 		width: wide, height: 11 * vg.Centimeter,
-		Data: &Table{Head: []string{"set", "runs", "jobs", "lowest run", "highest run", "share", "median slowdown", "p90 slowdown"}},
+		Data: &Table{Head: []string{"set", "jobs", "share", "median slowdown", "p90 slowdown"}, Folded: true},
+	}
+	if several(sets) {
+		f.Data.Head = append(f.Data.Head, "runs", "lowest run", "highest run")
 	}
 	boxes := newPlot("", "", "slowdown")
 	boxes.Y.Scale, boxes.Y.Tick.Marker = plot.LogScale{}, logTicks{}
@@ -103,11 +110,13 @@ func newSlowJobs(sets []compare.Set) (*Figure, error) {
 		}
 		counts.Add(bar, spread)
 		labels = append(labels, j.name)
-		f.Data.Rows = append(f.Data.Rows, []string{
-			j.name, fmt.Sprint(len(j.counts)), metrics.Float(mean).Text(), fmt.Sprint(low), fmt.Sprint(high),
-			fmt.Sprintf("%.1f %%", 100*stats.Mean(j.shares)),
-			metrics.Float(metrics.Quantile(j.slowdowns, 0.5)).Text(), metrics.Float(metrics.Quantile(j.slowdowns, 0.9)).Text(),
-		})
+		row := []string{
+			j.name, plainNumber(mean), percentOf(stats.Mean(j.shares)), plainNumber(metrics.Quantile(j.slowdowns, 0.5)), plainNumber(metrics.Quantile(j.slowdowns, 0.9)),
+		}
+		if several(sets) {
+			row = append(row, count(len(j.counts)), plainNumber(low), plainNumber(high))
+		}
+		f.Data.Rows = append(f.Data.Rows, row)
 	}
 	counts.Y.Min = 0
 	for _, p := range []*plot.Plot{boxes, counts} {
@@ -119,6 +128,14 @@ func newSlowJobs(sets []compare.Set) (*Figure, error) {
 	counts.X.Tick.Label.XAlign, counts.X.Tick.Label.YAlign = draw.XRight, draw.YTop
 	f.plots = []*plot.Plot{boxes, counts}
 	return f, nil
+}
+
+// spread says what marks the range of several runs.
+func spread(sets []compare.Set) string {
+	if !several(sets) {
+		return ""
+	}
+	return ", with the mean and the range of the runs"
 }
 
 // slant is the angle of long labels below an axis, in radians.

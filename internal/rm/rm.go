@@ -71,6 +71,9 @@ const (
 	Reserved  EventKind = "reservation"
 	Acted     EventKind = "action"  // an administrator's action has ended or failed: Reason
 	Commanded EventKind = "command" // a command was carried out or refused: Reason
+	// Dependency says that the dependencies of a pending job can never be met, so that it waits
+	// for ever: Reason.
+	Dependency EventKind = "dependency"
 )
 
 // Event is an event at one instant of virtual time. A job array is accepted once. Each of its

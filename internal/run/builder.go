@@ -165,7 +165,7 @@ func (b *builder) event(e *rm.Event) *submission {
 		return s
 	case rm.Refused:
 		b.rejected++
-	case rm.Started, rm.Suspend, rm.Resume, rm.Requeue, rm.Ended:
+	case rm.Started, rm.Suspend, rm.Resume, rm.Requeue, rm.Ended, rm.Dependency:
 	default:
 		return s
 	}

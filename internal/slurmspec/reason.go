@@ -8,10 +8,12 @@ import (
 // Reason says why a job is pending, or why it failed (enum job_state_reason in slurm.h).
 type Reason uint16
 
-// The reasons of a job that is held: by an administrator, or by its user.
+// The reasons of a job that is held, by an administrator or by its user, and of a job whose
+// dependencies can never be met.
 const (
-	HeldByAdmin Reason = 8
-	HeldByUser  Reason = 16
+	HeldByAdmin    Reason = 8
+	HeldByUser     Reason = 16
+	NeverSatisfied Reason = 39
 )
 
 // Held reports whether the job waits because it is held.

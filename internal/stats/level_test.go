@@ -2,14 +2,14 @@ package stats
 
 import (
 	"encoding/csv"
-	"errors"
 	"math"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"testing"
+
+	"rmreplay/internal/realdata"
 )
 
 // comparisons is the number of null comparisons for each test. The share of rejections at 5
@@ -157,11 +157,7 @@ func TestRealRunsSplitAtRandom(t *testing.T) {
 // realRuns reads the wait vectors of real runs, if the data is there.
 func realRuns(t *testing.T) [][]float64 {
 	t.Helper()
-	path := filepath.Join("..", "..", "..", "shared", "data", "slurm", "micro", "small2.real-slurm-50-runs.csv")
-	file, err := os.Open(path)
-	if errors.Is(err, os.ErrNotExist) {
-		t.Skipf("SKIPPED, not tested on real runs of Slurm: %s is not there", path)
-	}
+	file, err := os.Open(realdata.Path(t, "slurm", "micro", "small2.real-slurm-50-runs.csv"))
 	if err != nil {
 		t.Fatal(err)
 	}

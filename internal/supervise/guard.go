@@ -17,26 +17,33 @@ import (
 // RunIfGuard returns at once in an ordinary process. In a process that [Start] has started it does
 // the guard's work and then exits the process.
 func RunIfGuard() {
-	dirs, ok := os.LookupEnv(envGuard)
+	options, ok := os.LookupEnv(envGuard)
 	if !ok {
 		return
 	}
-	var remove []string
-	if err := json.Unmarshal([]byte(dirs), &remove); err != nil {
+	g := guard{lent: map[string]os.FileInfo{}}
+	if err := json.Unmarshal([]byte(options), &g.Options); err != nil {
 		os.Exit(2)
 	}
-	guard(os.NewFile(connFD, "driver"), remove)
+	g.serve(os.NewFile(connFD, "driver"))
 	os.Exit(0)
 }
 
-// guard serves the driver until its end of the connection closes.
-func guard(conn *os.File, remove []string) {
+// guard is the guard process.
+type guard struct {
+	Options
+	lent map[string]os.FileInfo // files that belong to User for now, as they were before
+}
+
+// serve serves the driver until its end of the connection closes.
+func (g *guard) serve(conn *os.File) {
 	// PDEATHSIG comes when the thread that forked ends, so this thread makes all forks.
 	runtime.LockOSThread()
 	// The driver handles signals of the terminal; the guard must outlive the driver. It catches
 	// them and does not ignore them, because children would inherit that.
 	signal.Notify(make(chan os.Signal, 1), unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGPIPE)
 	unix.CloseOnExec(connFD)
+	unix.CloseOnExec(socketsFD)
 	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 	children := make(chan os.Signal, 1)
@@ -53,6 +60,12 @@ func guard(conn *os.File, remove []string) {
 			_ = reap(func(e Exit) { send(reply{PID: e.PID, Exit: &e}) })
 		}
 	}()
+	first := reply{}
+	if err := g.prepareNetwork(); err != nil {
+		first.Error = err.Error()
+	}
+	send(first)
+	go serveSockets(socketsFD)
 	dec := json.NewDecoder(conn)
 	for {
 		var r request
@@ -60,17 +73,35 @@ func guard(conn *os.File, remove []string) {
 			break
 		}
 		if r.Start != nil {
-			send(start(r.Start))
+			send(g.start(r.Start))
 		}
 	}
 	killDescendants()
-	for _, d := range remove {
+	for path, info := range g.lent {
+		if was, ok := info.Sys().(*syscall.Stat_t); ok {
+			_ = os.Lchown(path, int(was.Uid), int(was.Gid)) // it may have been removed
+		}
+	}
+	for _, d := range g.Remove {
 		_ = os.RemoveAll(d)
 	}
 }
 
+// lend makes a file belong to the user of the processes.
+func (g *guard) lend(f *os.File) error {
+	if g.User == nil || g.lent[f.Name()] != nil {
+		return nil
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	g.lent[f.Name()] = info
+	return f.Chown(g.User.UID, g.User.GID)
+}
+
 // start forks and executes a command in a new process group.
-func start(c *Command) reply {
+func (g *guard) start(c *Command) reply {
 	open := func(path string, flags int) (*os.File, error) {
 		if path == "" {
 			path = os.DevNull
@@ -89,12 +120,18 @@ func start(c *Command) reply {
 			return reply{Error: err.Error()}
 		}
 		defer f.Close()
+		if i == 1 && c.Reopens {
+			if err := g.lend(f); err != nil {
+				return reply{Error: err.Error()}
+			}
+		}
 		files = append(files, f.Fd())
 	}
-	pid, err := syscall.ForkExec(c.Path, c.Args, &syscall.ProcAttr{
-		Dir: c.Dir, Env: c.Env, Files: files,
-		Sys: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL},
-	})
+	attr := &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	if g.User != nil {
+		attr.Credential = &syscall.Credential{Uid: uint32(g.User.UID), Gid: uint32(g.User.GID)}
+	}
+	pid, err := syscall.ForkExec(c.Path, c.Args, &syscall.ProcAttr{Dir: c.Dir, Env: c.Env, Files: files, Sys: attr})
 	if err != nil {
 		return reply{Error: err.Error()}
 	}

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 )
 
 // driverVariable makes the test program a driver that a test can kill; its value is
@@ -34,7 +36,7 @@ func TestMain(m *testing.M) {
 func startGuard(t *testing.T, remove ...string) (*Guard, <-chan Exit) {
 	t.Helper()
 	exits := make(chan Exit, 100)
-	g, err := Start(remove, func(e Exit) { exits <- e })
+	g, err := Start(Options{Remove: remove}, func(e Exit) { exits <- e })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,6 +161,152 @@ func TestSurroundings(t *testing.T) {
 	}
 }
 
+// TestUser checks that processes have the user of the options, and that a log which a process
+// opens again belongs to that user only while the guard runs.
+func TestUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("SKIPPED: not root: other users of processes are not tested")
+	}
+	dir := t.TempDir() // which others cannot enter
+	log, ids := filepath.Join(dir, "log"), filepath.Join(dir, "ids")
+	exits := make(chan Exit, 10)
+	g, err := Start(Options{User: &User{UID: 61184, GID: 61185}}, func(e Exit) { exits <- e })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	sh(t, g, exits, Command{Stdout: ids}, "id -u; id -g; id -G")
+	sh(t, g, exits, Command{Stdout: log, Reopens: true}, "echo again >>/dev/stdout")
+	if got := read(t, ids); got != "61184\n61185\n61185\n" {
+		t.Errorf("user, group and groups are %q", got)
+	}
+	if got := read(t, log); got != "again\n" {
+		t.Errorf("the log has %q", got)
+	}
+	owner := func(path string) uint32 {
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.Sys().(*syscall.Stat_t).Uid
+	}
+	if owner(log) != 61184 || owner(ids) != 0 {
+		t.Errorf("the log belongs to %d, the other file to %d", owner(log), owner(ids))
+	}
+	if err := g.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if owner(log) != 0 {
+		t.Errorf("after the guard's end the log belongs to %d", owner(log))
+	}
+}
+
+// TestNetwork checks that a private network is out of reach for others, that the guard's sockets
+// are in it, and that its processes have no capabilities. A shared one is the driver's.
+func TestNetwork(t *testing.T) {
+	for _, which := range []Network{PrivateNetwork, SharedNetwork} {
+		t.Run(string(which), func(t *testing.T) {
+			exits := make(chan Exit, 10)
+			g, err := Start(Options{Network: which}, func(e Exit) { exits <- e })
+			if err != nil {
+				if which == PrivateNetwork {
+					t.Skipf("SKIPPED: no private network here: %v", err)
+				}
+				t.Fatal(err)
+			}
+			defer g.Close()
+			if g.Network() != which || g.WhyShared() != nil {
+				t.Errorf("the network is %s, because of %v", g.Network(), g.WhyShared())
+			}
+			there := filepath.Join(t.TempDir(), "network")
+			sh(t, g, exits, Command{Stdout: there}, "readlink /proc/self/ns/net; getent ahostsv4 localhost >/dev/null && echo found")
+			here, err := os.Readlink("/proc/self/ns/net")
+			if err != nil {
+				t.Fatal(err)
+			}
+			network, found, _ := strings.Cut(read(t, there), "\n")
+			if (network == here) != (which == SharedNetwork) || found != "found\n" {
+				t.Errorf("the processes' network is %s, the driver's %s; localhost: %q", network, here, found)
+			}
+			checkCapabilities(t, g, exits)
+			listener := socketAt(t, g, 0)
+			if err := unix.Listen(listener, 1); err != nil {
+				t.Fatal(err)
+			}
+			address, err := unix.Getsockname(listener)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 3 * batch { // more than the guard makes at a time
+				if err := unix.Connect(socketAt(t, g, 0), address); err != nil {
+					t.Fatalf("connecting inside: %v", err)
+				}
+				fd, _, err := unix.Accept(listener)
+				if err != nil {
+					t.Fatal(err)
+				}
+				unix.Close(fd)
+			}
+			c, err := net.Dial("tcp4", fmt.Sprintf("127.77.0.1:%d", address.(*unix.SockaddrInet4).Port))
+			if err == nil {
+				c.Close()
+			}
+			if (err == nil) != (which == SharedNetwork) {
+				t.Errorf("connecting from outside: %v", err)
+			}
+		})
+	}
+}
+
+// socketAt returns a socket of the guard that is bound to an address of its network.
+func socketAt(t *testing.T, g *Guard, port int) int {
+	t.Helper()
+	fd, err := g.Socket()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Close(fd) })
+	if err := unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 77, 0, 1}, Port: port}); err != nil {
+		t.Fatal(err)
+	}
+	return fd
+}
+
+// checkCapabilities checks that a process of a driver that is not root has no capabilities.
+func checkCapabilities(t *testing.T, g *Guard, exits <-chan Exit) {
+	t.Helper()
+	if os.Geteuid() == 0 {
+		return
+	}
+	out := filepath.Join(t.TempDir(), "capabilities")
+	sh(t, g, exits, Command{Stdout: out}, "grep Cap[EPA] /proc/self/status | grep -v :.0000000000000000")
+	if text := read(t, out); text != "" {
+		t.Errorf("capabilities of a process: %s", text)
+	}
+}
+
+// TestNetworkOptions checks which networks a guard tries, the best first.
+func TestNetworkOptions(t *testing.T) {
+	for _, c := range []struct {
+		network Network
+		want    []Network
+	}{
+		{SharedNetwork, []Network{SharedNetwork}},
+		{PrivateNetwork, []Network{PrivateNetwork}},
+		{AnyNetwork, []Network{PrivateNetwork, SharedNetwork}},
+	} {
+		var got []Network
+		for _, w := range (&Options{Network: c.network}).ways() {
+			if !slices.Contains(got, w.network) {
+				got = append(got, w.network)
+			}
+		}
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%q (-want +got):\n%s", c.network, diff)
+		}
+	}
+}
+
 func TestRunRefuses(t *testing.T) {
 	g, exits := startGuard(t)
 	dir := t.TempDir()
@@ -245,7 +393,7 @@ func TestClose(t *testing.T) {
 		}
 	}
 	exits := make(chan Exit, 10)
-	g, err := Start([]string{gone}, func(e Exit) { exits <- e })
+	g, err := Start(Options{Remove: []string{gone}}, func(e Exit) { exits <- e })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -313,7 +461,7 @@ func startFamily(g *Guard, dir string) ([]int, error) {
 
 // drive acts as a driver: it starts a family, prints its process ids, and waits for the end.
 func drive(dir string) {
-	g, err := Start([]string{dir}, func(e Exit) { fmt.Println("exit", e.PID, e) })
+	g, err := Start(Options{Remove: []string{dir}}, func(e Exit) { fmt.Println("exit", e.PID, e) })
 	if err != nil {
 		fmt.Println("error", err)
 		os.Exit(1)

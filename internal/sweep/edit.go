@@ -14,8 +14,8 @@ import (
 // edit would be ambiguous. A cluster with other nodes needs its own directory.
 func editCluster(from, to string, keys Options) error {
 	for _, k := range keys {
-		if strings.EqualFold(k.Name, "Include") || repeats(k.Name) {
-			return fmt.Errorf("%s: not a key with one value (want another cluster directory)", k.Name)
+		if err := checkKey(k); err != nil {
+			return err
 		}
 	}
 	site, err := conf.Open(from)
@@ -43,6 +43,14 @@ func editCluster(from, to string, keys Options) error {
 		}
 	}
 	return nil
+}
+
+// checkKey checks a key of slurm.conf with its new value.
+func checkKey(k Option) error {
+	if strings.EqualFold(k.Name, "Include") || repeats(k.Name) {
+		return fmt.Errorf("%s: not a key with one value (want another cluster directory)", k.Name)
+	}
+	return conf.CheckKey(k.Name, k.Value)
 }
 
 // repeats reports whether slurm.conf may have several lines that begin with the key.

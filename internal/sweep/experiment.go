@@ -27,8 +27,8 @@ package sweep
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -81,6 +81,9 @@ func (o Options) Get(name string) (value string, ok bool) {
 	}
 	return value, ok
 }
+
+// String returns the options as one text. Equal texts have the same effect.
+func (o Options) String() string { return strings.Join(o.arguments(), "\x00") }
 
 // Variant is a point of one axis of the grid: a name and options. In the file it may be a
 // single value. That value becomes its Name.
@@ -227,26 +230,38 @@ type CheckOption func(command, name, value string) (isPath bool, err error)
 
 // Load reads an experiment file. Its errors name the file and the line.
 func Load(path string, check CheckOption) (*Experiment, error) {
-	text, err := os.ReadFile(path)
+	text, err := readLimited(path)
 	if err != nil {
 		return nil, fmt.Errorf("reading experiment: %w", err)
 	}
 	e, err := parse(path, text, check)
+	if err != nil {
+		return nil, located(path, err)
+	}
+	return e, nil
+}
+
+// located adds to an error the file and the line in it.
+func located(path string, err error) error {
 	var at *lineError
 	var syntax yaml.Error
 	switch {
-	case err == nil:
-		return e, nil
 	case errors.As(err, &at):
-		return nil, fmt.Errorf("reading experiment: %s:%d: %w", path, at.line, at)
+		return fmt.Errorf("reading experiment: %s:%d: %w", path, at.line, at)
 	case errors.As(err, &syntax) && syntax.GetToken() != nil:
-		return nil, fmt.Errorf("reading experiment: %s:%d: %s", path, syntax.GetToken().Position.Line, syntax.GetMessage())
+		return fmt.Errorf("reading experiment: %s:%d: %s", path, syntax.GetToken().Position.Line, syntax.GetMessage())
 	}
-	return nil, fmt.Errorf("reading experiment: %s: %w", path, err)
+	return fmt.Errorf("reading experiment: %s: %w", path, err)
 }
 
 func parse(path string, text []byte, check CheckOption) (*Experiment, error) {
 	e := &Experiment{Path: path}
+	if err := checkLimits(text); err != nil {
+		return nil, err
+	}
+	if err := checkAliases(text); err != nil {
+		return nil, err
+	}
 	if err := yaml.UnmarshalWithOptions(text, e, yaml.Strict()); err != nil {
 		return nil, err
 	}
@@ -295,9 +310,10 @@ type axis struct {
 	named    bool   // a variant must have a name
 }
 
-func (e *Experiment) check(check CheckOption) error {
-	axes := []axis{{"transforms", e.Transforms, transformCommand, "", true}}
-	common := map[string]Options{}
+// axes returns the axes of the grid, and the options that all variants of a command have.
+func (e *Experiment) axes() (axes []axis, common map[string]Options) {
+	axes = []axis{{"transforms", e.Transforms, transformCommand, "", true}}
+	common = map[string]Options{}
 	if e.Sim != nil {
 		axes = append(axes,
 			axis{"policies", e.Sim.Policies, simulateCommand, "policy", false},
@@ -310,6 +326,11 @@ func (e *Experiment) check(check CheckOption) error {
 			axis{"edits", e.Slurm.Edits, "", "", true})
 		common[replayCommand] = e.Slurm.Options
 	}
+	return axes, common
+}
+
+func (e *Experiment) check(check CheckOption) error {
+	axes, common := e.axes()
 	for command, options := range common {
 		if err := e.checkOptions(command, options, check); err != nil {
 			return err
@@ -323,9 +344,30 @@ func (e *Experiment) check(check CheckOption) error {
 	return nil
 }
 
+// CheckVariant checks the arguments of a command line together, without the workload and the
+// output, as the command does before it reads its input.
+type CheckVariant func(command string, arguments []string) error
+
+// checkVariants checks the options of each variant together with the common ones.
+func (e *Experiment) checkVariants(check CheckVariant) error {
+	axes, common := e.axes()
+	for _, a := range axes {
+		for _, v := range a.variants {
+			if a.command == "" {
+				continue
+			}
+			if err := check(a.command, slices.Concat(common[a.command], v.Options).arguments()); err != nil {
+				return errorAt(v.Line, "%s: %s: %w", a.what, v.Name, err)
+			}
+		}
+	}
+	return nil
+}
+
 // checkAxis completes and checks the variants of an axis.
 func (e *Experiment) checkAxis(a axis, check CheckOption) error {
 	seen := map[string]bool{}
+	alike := map[string]*Variant{} // by their options
 	for i := range a.variants {
 		v := &a.variants[i]
 		if v.scalar && a.plain != "" {
@@ -356,6 +398,26 @@ func (e *Experiment) checkAxis(a axis, check CheckOption) error {
 			return errorAt(v.Line, "%s: %s: the name is there twice", a.what, v.Name)
 		default:
 			seen[name] = true
+		}
+		if a.command == "" {
+			if err := checkEdit(v); err != nil {
+				return err
+			}
+		}
+		options := v.Options.String()
+		if same := alike[options]; same != nil {
+			return errorAt(v.Line, "%s: %s: the same as %s in line %d (want other options, or one of them)", a.what, v.Name, same.Name, same.Line)
+		}
+		alike[options] = v
+	}
+	return nil
+}
+
+// checkEdit checks the keys of slurm.conf that an edit sets, and their values.
+func checkEdit(v *Variant) error {
+	for _, o := range v.Options {
+		if err := checkKey(o); err != nil {
+			return errorAt(o.Line, "edits: %s: %w", v.Name, err)
 		}
 	}
 	return nil

@@ -67,8 +67,26 @@ func isOfRun(err error) bool {
 	return errors.As(err, &failed)
 }
 
-// exitNotValid is the exit status of a complete run that is not valid.
-const exitNotValid = 3
+// InputError says that the experiment or the workload is wrong, so that no run was made.
+type InputError struct{ Err error }
+
+// Error returns the text of the wrapped error.
+func (e *InputError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the wrapped error.
+func (e *InputError) Unwrap() error { return e.Err }
+
+// The exit statuses of this program that a sweep handles.
+const (
+	exitNotValid = 3 // a complete run that is not valid
+	exitBadInput = 4
+)
+
+// isBadInput reports whether a process of this program ended because its input is wrong.
+func isBadInput(err error) bool {
+	var exit *exec.ExitError
+	return errors.As(err, &exit) && exit.ExitCode() == exitBadInput
+}
 
 // patience is the time in which an interrupted run must close its record.
 const patience = time.Minute
@@ -106,7 +124,9 @@ func (p *Plan) blame() {
 
 // Prepare computes the fingerprints of all runs. It makes the transformed workloads and edited
 // clusters that do not exist yet. If one of them cannot be made, the runs that need it fail.
-// Prepare itself fails only if it is interrupted or cannot write the sweep's directory.
+// Prepare itself fails with an [InputError] if a transform makes no sense for the workload, for
+// example because no job is left. It also fails if it is interrupted or cannot write the sweep's
+// directory.
 func (m *Maker) Prepare(ctx context.Context) error {
 	p := m.Plan
 	if err := os.MkdirAll(p.path(logsDir), 0o777); err != nil { // the tasks of an array need it as well
@@ -119,6 +139,9 @@ func (m *Maker) Prepare(ctx context.Context) error {
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
+		}
+		if isBadInput(d.err) && d.transform != nil {
+			return &InputError{located(p.Experiment.Path, errorAt(d.variant.Line, "transforms: %s: %w", d.variant.Name, d.err))}
 		}
 		if d.err != nil {
 			d.err = fmt.Errorf("preparing %s: %w", d.path, d.err)

@@ -95,6 +95,7 @@ type derived struct {
 	source    string
 	transform Options // options of `workload transform`, or
 	edit      Options // keys of slurm.conf
+	variant   Variant // that has these options
 
 	fingerprint string
 	err         error // why it could not be made
@@ -103,7 +104,7 @@ type derived struct {
 // Open reads an experiment file and plans its runs in the directory dir. It makes all paths
 // absolute, because the plan records them and tasks of a job array run in other directories.
 // Every error is an error in the input.
-func Open(path, dir string, check CheckOption) (*Plan, error) {
+func Open(path, dir string, check CheckOption, together CheckVariant) (*Plan, error) {
 	if _, err := os.Stat(path); err != nil {
 		return nil, fmt.Errorf("reading experiment: %w", err)
 	}
@@ -123,6 +124,9 @@ func Open(path, dir string, check CheckOption) (*Plan, error) {
 	}
 	if _, err := os.Stat(experiment.Workload); err != nil {
 		return nil, fmt.Errorf("reading experiment: %s: workload: %w", path, err)
+	}
+	if err := experiment.checkVariants(together); err != nil {
+		return nil, located(path, err)
 	}
 	return NewPlan(experiment, dir)
 }
@@ -148,12 +152,28 @@ type Plan struct {
 	Runs       []*Run // the runs of all cells, by number
 
 	derived []*derived
+	shared  map[string]*derived // the same by path
+}
+
+// cells returns the number of cells of the grid.
+func (e *Experiment) cells() int {
+	n := 0
+	if e.Sim != nil {
+		n += len(e.Sim.Policies) * len(orNone(e.Sim.Machines))
+	}
+	if e.Slurm != nil {
+		n += len(e.Slurm.Clusters) * len(orNone(e.Slurm.Edits))
+	}
+	return n * len(orNone(e.Transforms))
 }
 
 // NewPlan lays out the grid. The simulator's cells come first, then Slurm's. The transforms
 // vary fastest. NewPlan fails if two cells have the same name.
 func NewPlan(e *Experiment, dir string) (*Plan, error) {
-	p := &Plan{Experiment: e, Dir: dir}
+	p := &Plan{Experiment: e, Dir: dir, shared: map[string]*derived{}}
+	if n := e.cells() * len(e.Seeds); n > maxRuns {
+		return nil, fmt.Errorf("planning %s: %d runs (want at most %d)", e.Path, n, maxRuns)
+	}
 	transforms := orNone(e.Transforms)
 	if e.Sim != nil {
 		for _, policy := range e.Sim.Policies {
@@ -222,7 +242,7 @@ func (p *Plan) transformed(t Variant, seed uint64) input {
 		options = append(slices.Clone(options), Option{Name: "seed", Value: fmt.Sprint(seed)})
 		name += fmt.Sprintf(".seed-%d", seed)
 	}
-	return p.share(&derived{path: filepath.Join(workloadsDir, name+".jsonl.gz"), source: p.Experiment.Workload, transform: options})
+	return p.share(&derived{path: filepath.Join(workloadsDir, name+".jsonl.gz"), source: p.Experiment.Workload, transform: options, variant: t})
 }
 
 // draws reports whether the result of a transform depends on a seed.
@@ -241,17 +261,16 @@ func (p *Plan) edited(cluster, edit Variant) *input {
 		return nil
 	}
 	source, _ := cluster.Options.Get("cluster")
-	made := p.share(&derived{path: filepath.Join(clustersDir, slug(cluster.Name)+"_"+slug(edit.Name)), source: source, edit: edit.Options})
+	made := p.share(&derived{path: filepath.Join(clustersDir, slug(cluster.Name)+"_"+slug(edit.Name)), source: source, edit: edit.Options, variant: edit})
 	return &made
 }
 
 // share returns the derived input with the path of d. If there is none yet, it adds d.
 func (p *Plan) share(d *derived) input {
-	for _, have := range p.derived {
-		if have.path == d.path {
-			return input{path: d.path, made: have}
-		}
+	if have := p.shared[d.path]; have != nil {
+		return input{path: d.path, made: have}
 	}
+	p.shared[d.path] = d
 	p.derived = append(p.derived, d)
 	return input{path: d.path, made: d}
 }

@@ -50,6 +50,7 @@ type Clock struct {
 	stats    Stats
 	stall    stallWatch
 	own      map[int]bool // processes that the driver has started and not collected
+	user     *user        // of the managed processes, if the driver must look as that user
 	signals  uint32       // shared counter of signals at the last look at every waiting thread
 }
 
@@ -120,6 +121,17 @@ func New(dir string, start hpc.Time, addr Addresses) (*Clock, error) {
 	s.epoch.Store(1)
 	s.magic = abiMagic
 	return c, nil
+}
+
+// SetUser says that the managed processes have another user than the driver, which is root. Linux
+// shows where a process waits to the process's own user, and to root only with the capability
+// SYS_PTRACE, which root in a container lacks.
+func (c *Clock) SetUser(uid, gid int) {
+	var caps [2]unix.CapUserData
+	err := unix.Capget(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &caps[0])
+	if err != nil || caps[0].Effective>>unix.CAP_SYS_PTRACE&1 == 0 {
+		c.user = &user{uid, gid}
+	}
 }
 
 // Close unmaps the clock and returns munmap's error. Managed processes keep their own mappings.

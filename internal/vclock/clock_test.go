@@ -416,6 +416,24 @@ func TestDeadlockIsReported(t *testing.T) {
 	l.killAll()
 }
 
+// TestForeignBytes reads more bytes than managed processes have sent. The clock reports it before
+// virtual time goes on.
+func TestForeignBytes(t *testing.T) {
+	l := newLab(t, Addresses{})
+	l.start("sleep", "10")
+	if err := l.waitTo(epoch.Add(time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	l.Read(3)
+	err := l.waitTo(epoch.Add(time.Minute))
+	var count *CountError
+	if !errors.As(err, &count) || count.Extra != 3 || count.Now != epoch.Add(time.Second) {
+		t.Errorf("Wait: %v, want 3 bytes too many a second after the start", err)
+	}
+	l.Read(-3)
+	l.killAll()
+}
+
 func TestStallIsReported(t *testing.T) {
 	l := newLab(t, Addresses{})
 	l.stall.after = 300 * time.Millisecond

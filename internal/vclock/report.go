@@ -141,6 +141,18 @@ func (e *StallError) Error() string {
 		e.Now, e.After.Round(time.Millisecond), what, FormatThreads(e.Threads, e.Now))
 }
 
+// CountError means that the driver has read bytes that no managed process has sent to it, so the
+// clock cannot know any more whether a message is on its way.
+type CountError struct {
+	Extra int64 // the number of these bytes
+	Now   hpc.Time
+}
+
+func (e *CountError) Error() string {
+	return fmt.Sprintf("%d bytes too many had arrived at %v: another process than the replay's writes to the replay's pipe or connections",
+		e.Extra, e.Now)
+}
+
 const (
 	stallAfter  = 30 * time.Second
 	repairAfter = 250 * time.Millisecond

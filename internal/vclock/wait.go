@@ -33,7 +33,7 @@ const (
 
 // Wait lets virtual time pass, to limit at most, and returns why it stopped. It blocks the thread
 // of the calling goroutine in a futex, without the Go runtime's knowledge. The errors are
-// [*DeadlockError], [*StallError] and ctx's.
+// [*DeadlockError], [*StallError], [*CountError] and ctx's.
 func (c *Clock) Wait(ctx context.Context, limit hpc.Time) (Wake, error) {
 	s := c.s
 	s.limit.Store(int64(limit))
@@ -50,6 +50,12 @@ func (c *Clock) Wait(ctx context.Context, limit hpc.Time) (Wake, error) {
 			return Notified, ctx.Err()
 		}
 		if s.busy.Load() == 0 {
+			// A stream's bytes are counted after the driver may have read them, but before
+			// their writer goes idle.
+			if extra := -s.inbox.Load(); extra > 0 {
+				c.hold()
+				return AtLimit, &CountError{Extra: extra, Now: c.Now()}
+			}
 			switch c.advance(limit) {
 			case reachedLimit:
 				return AtLimit, nil
@@ -220,17 +226,10 @@ func (c *Clock) quiet() bool {
 		return true
 	}
 	c.stats.Looks++
-	twice := false
-	for i := range int(s.used.Load()) {
-		st := s.slot[i].state.Load()
-		if (st == stateKernel || st == stateSlot && signals != c.signals) && !c.asleep(i) {
-			c.stats.Retries++
-			return false
-		}
-		why := s.slot[i].why.Load()
-		twice = twice || st == stateKernel && (why == whyWrite || why == whyStream)
-	}
-	if twice && !c.asleepTogether() {
+	c.user.become()
+	asleep := c.allAsleep(signals)
+	c.user.leave()
+	if !asleep {
 		c.stats.Retries++
 		return false
 	}
@@ -240,6 +239,22 @@ func (c *Clock) quiet() bool {
 	c.signals = signals
 	s.verified.Store(e)
 	return true
+}
+
+// allAsleep reports whether every thread sleeps that waits in the kernel, or that a signal since
+// the last verified look can have woken.
+func (c *Clock) allAsleep(signals uint32) bool {
+	s := c.s
+	twice := false
+	for i := range int(s.used.Load()) {
+		st := s.slot[i].state.Load()
+		if (st == stateKernel || st == stateSlot && signals != c.signals) && !c.asleep(i) {
+			return false
+		}
+		why := s.slot[i].why.Load()
+		twice = twice || st == stateKernel && (why == whyWrite || why == whyStream)
+	}
+	return !twice || c.asleepTogether()
 }
 
 // threadStat has the open files stat and wchan of /proc/PID/task/TID. The kernel uses a thread id
@@ -471,6 +486,8 @@ func ended(pid int) bool {
 // between its count and its change of state, and the look at all threads is no snapshot.
 func (c *Clock) repair() {
 	s := c.s
+	c.user.become()
+	defer c.user.leave()
 	busy, counted := s.busy.Load(), int32(0)
 	var running []int
 	for i := range int(s.used.Load()) {

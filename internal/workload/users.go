@@ -37,6 +37,9 @@ func ParseUsers(r io.Reader, name string) ([]hpc.User, error) {
 		if user.Name == "" || user.Group == "" {
 			return errors.New("empty name (want name:uid:group:gid)")
 		}
+		if err := checkNames(user); err != nil {
+			return err
+		}
 		if seen[user.Name] {
 			return fmt.Errorf("user %s is there twice", user.Name)
 		}
@@ -86,6 +89,9 @@ func ParsePasswd(passwd, group io.Reader) ([]hpc.User, error) {
 		if user.Group == "" {
 			user.Group = fields[3]
 		}
+		if err := checkNames(user); err != nil {
+			return err
+		}
 		users = append(users, user)
 		return nil
 	})
@@ -110,6 +116,16 @@ func eachEntry(r io.Reader, name string, f func(fields []string) error) error {
 	})
 	if err != nil {
 		return fmt.Errorf("reading users: %w", err)
+	}
+	return nil
+}
+
+func checkNames(u hpc.User) error {
+	if err := hpc.CheckUserName(u.Name); err != nil {
+		return fmt.Errorf("user %w", err)
+	}
+	if err := hpc.CheckUserName(u.Group); err != nil {
+		return fmt.Errorf("group %w", err)
 	}
 	return nil
 }

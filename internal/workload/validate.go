@@ -74,6 +74,7 @@ const (
 	RuleNoEnd             = "no_run_time_and_no_limit"
 	RuleNoUser            = "no_user"
 	RuleUnknownUser       = "unknown_user"
+	RuleBadUserName       = "bad_user_name"
 	RuleUnknownPartition  = "unknown_partition"
 	RuleTooManyNodes      = "too_many_nodes"
 	RuleUnknownFeature    = "unknown_feature"
@@ -106,6 +107,9 @@ func ValidateIn(w *Workload, cluster Cluster, zone *time.Location) []Problem {
 	}
 	for _, u := range w.Users {
 		v.users[u.Name] = true
+		if err := checkNames(u); err != nil {
+			v.report(Error, "", RuleBadUserName, "the workload's %v", err)
+		}
 	}
 	parts := InParts(&w.Jobs, v.part)
 	v.identities(parts)
@@ -276,6 +280,9 @@ func (v *validator) times(job *hpc.Job) {
 }
 
 func (v *validator) user(job *hpc.Job) {
+	if err := hpc.CheckUserName(job.User); err != nil {
+		v.report(Error, job.ID, RuleBadUserName, "user %v", err)
+	}
 	switch {
 	case job.User == "":
 		v.report(Warning, job.ID, RuleNoUser, "nobody submits it (want --uid=NAME, or user in a trace)")

@@ -133,6 +133,9 @@ const (
 	// RuleRenamed counts jobs that got another ID because an earlier job of the source has the
 	// same name.
 	RuleRenamed = "id_made_unique"
+	// RuleNoLineEnd counts last lines without a line end of which the reader cannot tell whether
+	// they are whole.
+	RuleNoLineEnd = "last_line_without_end"
 )
 
 // MaxGap is the longest time between two submissions that does not count as a clock jump.

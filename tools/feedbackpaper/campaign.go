@@ -241,7 +241,7 @@ func (t *task) run(ctx context.Context, r *recorder) (Outcome, error) {
 	processors := int(math.Floor(float64(t.log.processors) * t.system.Size))
 	engine, err := sim.New(sim.Config{
 		Processors: processors, Policy: newPolicy, Epoch: w.Epoch,
-		Performance: t.system.Speed, Limit: sim.LimitAtLeastTwice, Lean: true,
+		Lean: true,
 	})
 	if err != nil {
 		return Outcome{}, fmt.Errorf("%s: %w", t.system.Name, err)
@@ -249,6 +249,9 @@ func (t *task) run(ctx context.Context, r *recorder) (Outcome, error) {
 	controller, err := replay.NewController(w, t.users)
 	if err != nil {
 		return Outcome{}, err
+	}
+	if t.system.Speed != 1 {
+		controller = replay.Rewriting(controller, replay.Performance(t.system.Speed))
 	}
 	r.reset(t.log)
 	if _, err := replay.Play(ctx, engine, w, controller, r, replay.Options{Released: r.released}); err != nil {
@@ -286,11 +289,17 @@ type log struct {
 	rows       []run.Row        // the row of each job before the simulation
 }
 
-func newLog(w *workload.Workload, processors int) *log {
+// newLog prepares a log. Its jobs get the paper's time limits, with which none is killed.
+func newLog(recorded *workload.Workload, processors int) *log {
+	changed := *recorded
+	changed.Jobs = recorded.Jobs.Clone()
+	w := &changed
 	l := &log{workload: w, processors: processors, index: make(map[string]int32, w.Jobs.Len()), rows: make([]run.Row, w.Jobs.Len())}
-	for i, job := range w.Jobs.All() {
+	for i, job := range recorded.Jobs.All() {
 		l.index[job.ID] = int32(i)
 		l.rows[i] = run.Row{Job: job.ID, Task: -1, User: job.User, RecordedSubmit: job.Submit, Processors: job.Tasks}
+		replay.TwiceRunTime(job)
+		w.Jobs.Set(i, job)
 	}
 	return l
 }

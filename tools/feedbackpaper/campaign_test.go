@@ -13,7 +13,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,6 +25,7 @@ import (
 	"rmreplay/internal/formats/swf"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/metrics"
+	"rmreplay/internal/realdata"
 	"rmreplay/internal/workload"
 	"rmreplay/internal/workload/session"
 )
@@ -248,14 +248,10 @@ func TestPaperKTH(t *testing.T) {
 	}
 }
 
-// realLog reads a log of the Parallel Workloads Archive from the directory beside the module.
+// realLog reads a log of the Parallel Workloads Archive from the real data.
 func realLog(t *testing.T, name string) *workload.Workload {
 	t.Helper()
-	path := filepath.Join("..", "..", "..", "shared", "data", "swf", name)
-	if _, err := os.Stat(path); err != nil {
-		t.Skipf("SKIPPED: the paper's tables: %s is not here: %v", name, err)
-	}
-	w, err := formats.Open(path)
+	w, err := formats.Open(realdata.Path(t, "swf", name))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -361,9 +357,9 @@ func removedBy(id int) string {
 // of id;processors;processors;limit;run time;wait;submit - 399264;start;end.
 func addRemoved(t *testing.T, w *workload.Workload, name string) {
 	t.Helper()
-	f, err := os.Open(filepath.Join("..", "..", "..", "shared", "data", "swf", "reference", name))
+	f, err := os.Open(realdata.Path(t, "swf", "reference", name))
 	if err != nil {
-		t.Skipf("SKIPPED: the paper's SDSC figures: %v", err)
+		t.Fatal(err)
 	}
 	defer f.Close()
 	z, err := gzip.NewReader(f)

@@ -50,10 +50,14 @@ func Read(r io.Reader, name string, opts workload.ReadOptions) (*workload.Worklo
 	e := reader{
 		book: workload.RuleBook{Strict: opts.Strict},
 		w:    &workload.Workload{Epoch: opts.EpochOrDefault(), Source: name},
-		byID: make(map[string]*hpc.Job),
+		byID: make(map[string]*hpc.Job), scripts: make(map[string]bool),
 	}
-	if err := lines.Each(r, name, e.line); err != nil {
+	tail := &tail{r: r}
+	if err := lines.Each(tail, name, e.line); err != nil {
 		return nil, fmt.Errorf("reading events: %w", err)
+	}
+	if err := e.cutOff(tail.last); err != nil {
+		return nil, fmt.Errorf("reading events: %s:%d: %w", name, e.last.number, err)
 	}
 	if len(e.jobs) == 0 {
 		return nil, fmt.Errorf("reading events: %s: no job in it", name)
@@ -79,6 +83,42 @@ type reader struct {
 	jobs    []*hpc.Job
 	byID    map[string]*hpc.Job
 	cancels []cancelEvent
+	scripts map[string]bool // the scripts of all jobs but the last
+	last    lastLine
+}
+
+// lastLine is the last line of the file.
+type lastLine struct {
+	number int
+	script string // of a job, if nothing is behind it
+	bare   bool   // a job without a script
+}
+
+// tail remembers the last byte that was read.
+type tail struct {
+	r    io.Reader
+	last byte
+}
+
+func (t *tail) Read(p []byte) (int, error) {
+	n, err := t.r.Read(p)
+	if n > 0 {
+		t.last = p[n-1]
+	}
+	return n, err
+}
+
+// cutOff returns an error if the file ends in the middle of its last line. A line is whole if it
+// ends in a line end, or in the script of another job. A job without a script is cut off if
+// others have one. Of other lines the reader cannot tell, and counts them.
+func (e *reader) cutOff(lastByte byte) error {
+	switch {
+	case lastByte == '\n' || e.scripts[e.last.script] || e.last.number == 0: // 0: a comment
+		return nil
+	case len(e.scripts) > 0 && e.last.bare:
+		return errors.New("the last line has neither a line end nor a script, as the others do: the file is cut off (want the whole line)")
+	}
+	return e.book.Fall(workload.RuleNoLineEnd, "the last line has no line end and may be cut off (want a line end behind it)")
 }
 
 type cancelEvent struct {
@@ -88,6 +128,10 @@ type cancelEvent struct {
 }
 
 func (e *reader) line(number int, line []byte) error {
+	if e.last.script != "" {
+		e.scripts[e.last.script] = true
+	}
+	e.last = lastLine{}
 	text := strings.TrimSpace(lines.UTF8(line))
 	if text == "" || text[0] == '#' {
 		return nil
@@ -104,6 +148,7 @@ func (e *reader) line(number int, line []byte) error {
 	if err != nil {
 		return err
 	}
+	e.last.number = number
 	switch event {
 	case "submit_batch_job":
 		return e.submit(number, at, words)
@@ -149,6 +194,10 @@ func (e *reader) submit(line int, at hpc.Time, words []string) error {
 	s, err := sbatch.Parse(words, at)
 	if err != nil {
 		return err
+	}
+	e.last.bare = s.Script == ""
+	if words[len(words)-1] == s.Script {
+		e.last.script = s.Script
 	}
 	id, err := e.uniqueID(s.Request.Name, line)
 	if err != nil {

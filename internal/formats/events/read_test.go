@@ -1,8 +1,8 @@
 package events_test
 
 import (
+	"errors"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +13,7 @@ import (
 	"rmreplay/internal/formats/events"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/lines"
+	"rmreplay/internal/realdata"
 	"rmreplay/internal/workload"
 )
 
@@ -32,7 +33,7 @@ func TestRead(t *testing.T) {
 		"-e submit_batch_job -dt 5 | -J a -a 1-5 --exclusive=user\n"+
 		"-dt 6 -e submit_batch_job | -J a -d afterany:a_2,9\n"+
 		"-dt 20 -e cancel_job | -jid 1002\n"+
-		"-dt 6 -e cancel_job | --job-name=a#6")
+		"-dt 6 -e cancel_job | --job-name=a#6\n")
 	at := func(s float64) hpc.Time { return workload.DefaultEpoch.Add(time.Duration(s * float64(time.Second))) }
 	want := &workload.Workload{
 		Epoch: workload.DefaultEpoch, Source: "x.events",
@@ -90,16 +91,6 @@ func TestReadErrors(t *testing.T) {
 	}
 }
 
-// sharedData returns the path of real input beside the module, or skips the test.
-func sharedData(t testing.TB, path string) string {
-	t.Helper()
-	path = filepath.Join("..", "..", "..", "..", "shared", "data", path)
-	if _, err := os.Stat(path); err != nil {
-		t.Skipf("SKIPPED: real input: %v", err)
-	}
-	return path
-}
-
 func TestRealEvents(t *testing.T) {
 	tests := []struct {
 		file             string
@@ -112,7 +103,7 @@ func TestRealEvents(t *testing.T) {
 		{"slurm/medium/workload_5k.events", 5000, 0},
 	}
 	for _, tt := range tests {
-		w, err := formats.Open(sharedData(t, tt.file))
+		w, err := formats.Open(realdata.Path(t, tt.file))
 		if err != nil {
 			t.Error(err)
 			continue
@@ -136,7 +127,7 @@ func TestRealEvents(t *testing.T) {
 }
 
 func BenchmarkRead5k(b *testing.B) {
-	text, err := os.ReadFile(sharedData(b, "slurm/medium/workload_5k.events"))
+	text, err := os.ReadFile(realdata.Path(b, "slurm/medium/workload_5k.events"))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -169,4 +160,39 @@ func FuzzRead(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestCutOff: a file that ends in the middle of a line is refused, or counted where the reader
+// cannot tell.
+func TestCutOff(t *testing.T) {
+	const whole = "-dt 0 -e submit_batch_job | -n 1 -t 5 --uid=u -J a pseudo.job\n-dt 9 -e submit_batch_job | -n 12 -t 5 --uid=u -J job_12 pseudo.job"
+	cut := errors.New("x:2: the last line has neither a line end nor a script, as the others do: the file is cut off (want the whole line)")
+	for _, test := range []struct {
+		text    string
+		err     error // nil: none
+		counted int
+	}{
+		{whole, nil, 0},
+		{whole + "\n", nil, 0},
+		{whole + " -sleep 3", nil, 1},
+		{strings.TrimSuffix(whole, "b"), nil, 1},
+		{strings.TrimSuffix(whole, " pseudo.job"), cut, 0},
+		{strings.TrimSuffix(whole, "2 pseudo.job"), cut, 0},
+		{strings.TrimSuffix(whole, "2 pseudo.job") + "\n", nil, 0},
+		{whole + "\n-dt 10 -e cancel_job | -J a", nil, 1},
+		{whole + "\n-dt 10 -e cancel_job | -J a\n# a note", nil, 0},
+		{"-dt 0 -e submit_batch_job | -n 1 -t 5 --uid=u -J a", nil, 1},
+	} {
+		w, err := events.Read(strings.NewReader(test.text), "x", workload.ReadOptions{})
+		switch {
+		case test.err != nil:
+			if err == nil || !strings.Contains(err.Error(), test.err.Error()) {
+				t.Errorf("%q: error %v, want %v", test.text, err, test.err)
+			}
+		case err != nil:
+			t.Errorf("%q: %v", test.text, err)
+		case w.Rules[workload.RuleNoLineEnd] != test.counted:
+			t.Errorf("%q: rules %v, want %d", test.text, w.Rules, test.counted)
+		}
+	}
 }

@@ -2,8 +2,6 @@ package sacct_test
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +12,7 @@ import (
 	"rmreplay/internal/formats"
 	"rmreplay/internal/formats/sacct"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/realdata"
 	"rmreplay/internal/workload"
 )
 
@@ -64,7 +63,7 @@ func TestRealSacct(t *testing.T) {
 			map[string]int{finished.NoteNeverStarted: 6, finished.NoteArrayParts: 2, finished.RuleNoRecord: 1},
 		},
 	} {
-		w, err := formats.Open(sharedData(t, "slurm/sacct/"+tt.file))
+		w, err := formats.Open(realdata.Path(t, "slurm/sacct/"+tt.file))
 		if err != nil {
 			t.Error(err)
 			continue
@@ -79,7 +78,7 @@ func TestRealSacct(t *testing.T) {
 }
 
 func TestRealSacctReference(t *testing.T) {
-	w, err := formats.Open(sharedData(t, "slurm/micro/jobs500org.real-slurm.sacct.txt"))
+	w, err := formats.Open(realdata.Path(t, "slurm/micro/jobs500org.real-slurm.sacct.txt"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -398,14 +397,4 @@ func FuzzRead(f *testing.F) {
 			}
 		}
 	})
-}
-
-// sharedData returns the path of real input beside the module, or skips the test.
-func sharedData(t testing.TB, path string) string {
-	t.Helper()
-	path = filepath.Join("..", "..", "..", "..", "shared", "data", path)
-	if _, err := os.Stat(path); err != nil {
-		t.Skipf("SKIPPED: real input: %v", err)
-	}
-	return path
 }

@@ -19,6 +19,7 @@ import (
 	"rmreplay/internal/formats/swf"
 	"rmreplay/internal/formats/trace"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/realdata"
 	"rmreplay/internal/workload"
 )
 
@@ -264,7 +265,7 @@ func records(t *testing.T, text []byte) []byte {
 // a trace, which takes a minute for all of them. Without RMREPLAY_LONG_TESTS it does so only for
 // the first jobs of each log.
 func TestRealSWF(t *testing.T) {
-	paths, err := filepath.Glob(filepath.Join(sharedData(t, "swf"), "*.swf.gz"))
+	paths, err := filepath.Glob(filepath.Join(realdata.Path(t, "swf"), "*.swf.gz"))
 	if err != nil || len(paths) == 0 {
 		t.Fatalf("no logs: %v", err)
 	}
@@ -307,7 +308,7 @@ func unzip(t *testing.T, path string) []byte {
 }
 
 func TestRealKTH(t *testing.T) {
-	w, err := formats.Open(sharedData(t, "swf/KTH-SP2-1996-2.1-cln.swf.gz"))
+	w, err := formats.Open(realdata.Path(t, "swf/KTH-SP2-1996-2.1-cln.swf.gz"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -334,7 +335,7 @@ func TestRealKTH(t *testing.T) {
 }
 
 func BenchmarkRead(b *testing.B) {
-	path := sharedData(b, "swf/LLNL-Thunder-2007-1.1-cln.swf.gz") // 121,039 records
+	path := realdata.Path(b, "swf/LLNL-Thunder-2007-1.1-cln.swf.gz") // 121,039 records
 	for b.Loop() {
 		if _, err := formats.Open(path); err != nil {
 			b.Fatal(err)
@@ -390,16 +391,6 @@ func TestSWFNumbers(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("jobs: -want +got:\n%s", diff)
 	}
-}
-
-// sharedData returns the path of real input beside the module, or skips the test.
-func sharedData(t testing.TB, path string) string {
-	t.Helper()
-	path = filepath.Join("..", "..", "..", "..", "shared", "data", path)
-	if _, err := os.Stat(path); err != nil {
-		t.Skipf("SKIPPED: real input: %v", err)
-	}
-	return path
 }
 
 func readEvents(t *testing.T, text string) *workload.Workload {

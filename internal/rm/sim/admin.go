@@ -72,7 +72,7 @@ func (e *Engine) loseJobs(d *node, name string) {
 			e.machine.Unreserve(j)
 		case j.Request.NoKill && len(j.placement.nodes) > 1:
 		case j.Request.Requeue != nil && !*j.Request.Requeue:
-			e.finish(j, hpc.NodeFail)
+			e.finish(j, hpc.NodeFail, "")
 		default:
 			e.requeue(j, "node "+name+" went down")
 		}

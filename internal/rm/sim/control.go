@@ -64,7 +64,7 @@ func (e *Engine) carryOut(s *submission, c rm.Command) error {
 	case s.open == 0:
 		return errOver
 	case c.Kind == rm.Cancel && len(c.Tasks) == 0:
-		e.finishAll(s, hpc.Cancelled)
+		e.finishAll(s, hpc.Cancelled, "")
 		return nil
 	}
 	var refused error
@@ -102,7 +102,7 @@ func (e *Engine) change(j *Job, c rm.Command) error {
 	}
 	switch c.Kind {
 	case rm.Cancel:
-		e.finish(j, hpc.Cancelled)
+		e.finish(j, hpc.Cancelled, "")
 	case rm.Hold:
 		e.hold(j)
 	case rm.Release:

@@ -44,12 +44,12 @@ func (n *nodes) demand(r *hpc.Request) (*demand, error) {
 	}
 	q.tasks = max(r.Tasks, q.minNodes, 1)
 	if r.Tasks == 0 {
-		q.tasks = q.minNodes * max(r.TasksPerNode, 1)
+		q.tasks = int(product(int64(q.minNodes), int64(r.TasksPerNode)))
 	}
 	if r.Tasks > 0 && r.MaxNodes == 0 && r.MinNodes > 0 {
 		q.minNodes = min(r.MinNodes, q.tasks)
 	}
-	q.perTask[cpu] = int64(max(r.CPUsPerTask, 1))
+	q.perTask[cpu] = min(int64(max(r.CPUsPerTask, 1)), mostDemand)
 	if err := n.generic(q, r); err != nil {
 		return nil, err
 	}
@@ -63,6 +63,27 @@ func (n *nodes) demand(r *hpc.Request) (*demand, error) {
 		return nil, err
 	}
 	return q, nil
+}
+
+// mostDemand is the largest amount that a job can ask for. Sums of a few of them do not overflow.
+const mostDemand = math.MaxInt64 / 8
+
+// product multiplies two parts of a demand. A part below 1 counts as 1, and no product is above
+// mostDemand.
+func product(a, b int64) int64 {
+	a, b = min(max(a, 1), mostDemand), min(max(b, 1), mostDemand)
+	if a > mostDemand/b {
+		return mostDemand
+	}
+	return a * b
+}
+
+// perGPU multiplies an amount for each GPU by a number of GPUs, which may be 0.
+func perGPU(amount, gpus int64) int64 {
+	if gpus <= 0 {
+		return 0
+	}
+	return product(amount, gpus)
 }
 
 // minPositive returns the smaller of two limits; 0 means no limit.
@@ -107,12 +128,12 @@ func (n *nodes) memory(q *demand, r *hpc.Request) {
 	case r.MemPerNode > 0:
 		q.perNode[mem] = r.MemPerNode
 	case r.MemPerCPU > 0:
-		q.perTask[mem] = r.MemPerCPU * q.perTask[cpu]
+		q.perTask[mem] = product(r.MemPerCPU, q.perTask[cpu])
 	case r.MemPerGPU > 0:
-		q.perNode[mem] = r.MemPerGPU * n.gpus(q.perNode)
-		q.perTask[mem] = r.MemPerGPU * n.gpus(q.perTask)
+		q.perNode[mem] = perGPU(r.MemPerGPU, n.gpus(q.perNode))
+		q.perTask[mem] = perGPU(r.MemPerGPU, n.gpus(q.perTask))
 	case p.DefMemPerCPU > 0:
-		q.perTask[mem] = p.DefMemPerCPU * q.perTask[cpu]
+		q.perTask[mem] = product(p.DefMemPerCPU, q.perTask[cpu])
 	case p.DefMemPerNode > 0:
 		q.perNode[mem] = p.DefMemPerNode
 	default:
@@ -149,8 +170,9 @@ func (n *nodes) generic(q *demand, r *hpc.Request) error {
 		}
 	}
 	if r.CPUsPerGPU > 0 {
-		perNode := (n.gpus(q.perNode)*int64(r.CPUsPerGPU)*int64(q.minNodes) + int64(q.tasks) - 1) / int64(q.tasks)
-		q.perTask[cpu] = max(q.perTask[cpu], perNode, n.gpus(q.perTask)*int64(r.CPUsPerGPU))
+		whole := perGPU(product(int64(r.CPUsPerGPU), int64(q.minNodes)), n.gpus(q.perNode))
+		tasks := int64(min(q.tasks, mostDemand))
+		q.perTask[cpu] = max(q.perTask[cpu], (whole+tasks-1)/tasks, perGPU(int64(r.CPUsPerGPU), n.gpus(q.perTask)))
 	}
 	return nil
 }
@@ -318,7 +340,7 @@ func (n *nodes) possible(j *Job) bool {
 // size returns the number of processors that a job will hold, as far as known before its start.
 func (q *demand) size(n *nodes) int {
 	if q.perNode[cpu] != wholeNode {
-		return int(min(int64(q.tasks)*q.perTask[cpu], math.MaxInt32))
+		return int(min(product(int64(q.tasks), q.perTask[cpu]), math.MaxInt32))
 	}
 	return n.found.processors // found by possible
 }

@@ -23,11 +23,6 @@ type Config struct {
 	Ties Ties
 	// Epoch is the instant at which virtual time begins.
 	Epoch hpc.Time
-	// Performance divides run times, but not time limits. 0 means 1.
-	Performance float64
-	// Limit returns the time limit of a job; nil for the limit that the job requests. A limit
-	// of 0 means none, or the partition's limit on nodes.
-	Limit func(*hpc.Job) time.Duration
 	// Lean leaves out the outcomes of events, for a driver that only needs instants.
 	Lean bool
 }
@@ -46,16 +41,6 @@ const (
 	ArrivalsFirst Ties = "arrivals-first"
 )
 
-// LimitAtLeastTwice is the time limit of the simulations in "Replay with Feedback" (FGCS 2024):
-// the larger of twice the run time and the requested limit, so that no job is killed. It is a
-// [Config.Limit].
-func LimitAtLeastTwice(job *hpc.Job) time.Duration {
-	if job.RunTime > hpc.Unlimited/2 {
-		return hpc.Unlimited
-	}
-	return max(2*job.RunTime, job.TimeLimit)
-}
-
 // Engine simulates a machine and its scheduler. It is a [rm.ResourceManager].
 type Engine struct {
 	cfg     Config
@@ -67,7 +52,10 @@ type Engine struct {
 	byID     map[string]int32 // their places by ID; nil until the first lookup
 	past     past
 	store    store
-	names    map[ownName][]*submission // of open jobs; nil until the first singleton
+	recent   []recent               // in the order of their ends
+	names    map[ownName]*namesakes // of open jobs; nil until the first singleton
+	never    []*needs               // those that can never be met
+	failing  []*needs               // those that have just failed
 	seq      int
 	arrivals []*Job // eligible, and not yet offered to the policy
 	presets  []*Job // waiting; not in the policy
@@ -89,15 +77,10 @@ func New(cfg Config) (*Engine, error) {
 }
 
 func newEngine(cfg Config) (*Engine, error) {
-	if cfg.Performance == 0 {
-		cfg.Performance = 1
-	}
 	if cfg.Ties == "" {
 		cfg.Ties = EndsFirst
 	}
 	switch {
-	case !(cfg.Performance > 0):
-		return nil, fmt.Errorf("performance %g: not above 0", cfg.Performance)
 	case cfg.Policy == nil:
 		return nil, errors.New("no policy")
 	case cfg.Ties != EndsFirst && cfg.Ties != ArrivalsFirst:
@@ -265,17 +248,17 @@ func (e *Engine) end(j *Job) {
 	case j.exitCode() != 0:
 		state = hpc.Failed
 	}
-	e.finish(j, state)
+	e.finish(j, state, "")
 }
 
-// finish gives a job its final state.
-func (e *Engine) finish(j *Job, state hpc.State) {
+// finish gives a job its final state. reason may say why.
+func (e *Engine) finish(j *Job, state hpc.State, reason string) {
 	if j.state == ended {
 		return
 	}
 	was := j.state
 	e.leave(j)
-	j.state, j.well = ended, state == hpc.Completed
+	j.state, j.well, j.end = ended, state == hpc.Completed, e.Now()
 	outcome := e.outcome(j, state)
 	if outcome != nil {
 		outcome.End = e.Now()
@@ -283,7 +266,7 @@ func (e *Engine) finish(j *Job, state hpc.State) {
 			outcome.ExitCode = j.exitCode()
 		}
 	}
-	e.emit(j, rm.Ended, "", outcome)
+	e.emit(j, rm.Ended, reason, outcome)
 	j.of.ended(e, j, was)
 }
 
@@ -312,6 +295,10 @@ func (e *Engine) requeue(j *Job, reason string) {
 	}
 	j.restarts++
 	j.of.pending++
+	if n := e.nameOf(j.of.job); n != nil {
+		n.running--
+		defer n.check(e)
+	}
 	j.end = 0
 	if outcome != nil {
 		outcome.Restarts = int(j.restarts)

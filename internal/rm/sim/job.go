@@ -68,7 +68,7 @@ func (j *Job) exitCode() int { return j.of.job.ExitCodeOf(int(j.task)) }
 
 // after returns t + d without overflow. It returns [hpc.Never] for an unlimited d.
 func after(t hpc.Time, d time.Duration) hpc.Time {
-	if d == hpc.Unlimited || hpc.Time(d) > hpc.Never-t {
+	if d == hpc.Unlimited {
 		return hpc.Never
 	}
 	return t.Add(d)

@@ -61,11 +61,17 @@ func (m *Machine) Free() int { return m.free }
 
 // Fits reports whether a job can start now and run to its time limit, beside the running jobs and
 // the reservations of other jobs.
-func (m *Machine) Fits(j *Job) bool { return j.Size <= m.free && m.space.fits(j) }
+func (m *Machine) Fits(j *Job) bool { return m.mayFit(j) && m.space.fits(j) }
+
+// mayFit reports whether a job may fit by the number of free processors. The size of a job that gets
+// whole nodes depends on which ones they are.
+func (m *Machine) mayFit(j *Job) bool {
+	return j.Size <= m.free || j.demand != nil && j.demand.perNode[cpu] == wholeNode
+}
 
 // Start starts a waiting job. The job must fit, or have a reservation that begins now.
 func (m *Machine) Start(j *Job) {
-	reserved := j.reserved && j.reservedAt == m.now && j.Size <= m.free
+	reserved := j.reserved && j.reservedAt == m.now && m.mayFit(j)
 	if j.state != waiting || !reserved && !m.Fits(j) {
 		panic(fmt.Sprintf("sim: the policy starts job %d, which cannot start", j.Seq))
 	}

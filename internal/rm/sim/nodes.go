@@ -23,6 +23,12 @@ type Cluster struct {
 	CountMemory bool
 	// WholeNodes gives every job whole nodes (Slurm's select/linear).
 	WholeNodes bool
+	// KillInvalidDepend cancels jobs whose dependencies can never be met (Slurm's
+	// DependencyParameters), unless a job requests otherwise. Without it they wait for ever.
+	KillInvalidDepend bool
+	// MinJobAge is how long after its end a job is forgotten (Slurm's MinJobAge). Dependencies on
+	// forgotten jobs are met. 0 means never.
+	MinJobAge time.Duration
 }
 
 // Partition is a set of nodes that jobs request by name.
@@ -93,6 +99,7 @@ type placement struct {
 // newCluster makes a machine of nodes.
 func newCluster(c Cluster) (*Machine, error) {
 	m := &Machine{}
+	c.Partitions = slices.Clone(c.Partitions)
 	n := &nodes{m: m, cluster: c, index: make(map[string]int, len(c.Nodes)), resources: []string{"cpu", "mem"}, sets: map[setKey][]int32{}}
 	m.nodes, m.space = n, n
 	for i, h := range c.Nodes {
@@ -119,14 +126,31 @@ func newCluster(c Cluster) (*Machine, error) {
 			n.cluster.Partitions[0].Nodes = append(n.cluster.Partitions[0].Nodes, h.Name)
 		}
 	}
-	for _, p := range c.Partitions {
-		for _, name := range p.Nodes {
-			if _, known := n.index[name]; !known {
-				return nil, fmt.Errorf("partition %s: there is no node %s", p.Name, name)
-			}
+	for i := range n.cluster.Partitions {
+		p := &n.cluster.Partitions[i]
+		if err := n.distinct(p); err != nil {
+			return nil, fmt.Errorf("partition %s: %w", p.Name, err)
 		}
 	}
 	return m, nil
+}
+
+// distinct keeps the first of equal names of a partition's nodes.
+func (n *nodes) distinct(p *Partition) error {
+	in := make([]bool, len(n.list))
+	var names []string
+	for _, name := range p.Nodes {
+		i, known := n.index[name]
+		if !known {
+			return fmt.Errorf("there is no node %s", name)
+		}
+		if !in[i] {
+			in[i] = true
+			names = append(names, name)
+		}
+	}
+	p.Nodes = names
+	return nil
 }
 
 // resource returns the index of a resource. It adds a new resource.

@@ -28,7 +28,7 @@ import (
 //	simulate policy=NAME         what happens, one event a line
 //	schedule policy=NAME         what becomes of each job: ID STATE START-END [NODES]
 //
-// simulate and schedule may have ties=ORDER, performance=FACTOR and a workload of their
+// simulate and schedule may have ties=ORDER and a workload of their
 // own; package rmtest describes its lines. Times are seconds.
 func TestScenarios(t *testing.T) {
 	datadriven.Walk(t, "testdata/scenarios", func(t *testing.T, path string) {
@@ -64,20 +64,14 @@ func TestScenarios(t *testing.T) {
 
 // configure reads the arguments of simulate and schedule.
 func configure(t *testing.T, d *datadriven.TestData, cfg *sim.Config) {
-	var name, ties, performance string
+	var name, ties string
 	d.ScanArgs(t, "policy", &name)
 	d.MaybeScanArgs(t, "ties", &ties)
-	d.MaybeScanArgs(t, "performance", &performance)
 	var err error
 	if cfg.Policy, err = policy.New(name); err != nil {
 		d.Fatalf(t, "%v", err)
 	}
 	cfg.Ties = sim.Ties(ties)
-	if performance != "" {
-		if cfg.Performance, err = strconv.ParseFloat(performance, 64); err != nil {
-			d.Fatalf(t, "%v", err)
-		}
-	}
 }
 
 // parseMachine reads a pool or, from lines such as these, nodes:

@@ -321,7 +321,6 @@ func TestNewRefuses(t *testing.T) {
 	for want, cfg := range map[string]sim.Config{
 		"a machine without processors": {Policy: policy.FCFS},
 		"no policy":                    {Processors: 1},
-		"performance -1: not above 0":  {Processors: 1, Policy: policy.FCFS, Performance: -1},
 		`ties "dice": not an order`:    {Processors: 1, Policy: policy.FCFS, Ties: "dice"},
 		"there is no node n1":          {Cluster: &sim.Cluster{Nodes: []hpc.Node{{Name: "a", CPUs: 1}}, Partitions: []sim.Partition{{Nodes: []string{"n1"}}}}, Policy: policy.FCFS},
 	} {

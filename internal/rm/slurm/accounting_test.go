@@ -1,6 +1,9 @@
 package slurm
 
 import (
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"rmreplay/internal/hpc"
@@ -78,5 +81,30 @@ add user ben account=biology fairshare=10 qos=normal,high
 	}
 	if t.Failed() {
 		t.Log(o.sacct)
+	}
+}
+
+// TestAccountOptions: sacctmgr knows every option that package associations knows.
+func TestAccountOptions(t *testing.T) {
+	commands, err := os.ReadFile("associations/testdata/options.sacctmgr")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := clusterFiles(t, "AccountingStorageType=accounting_storage/none", "AccountingStorageType=accounting_storage/slurmdbd")
+	files["accounts.sacctmgr"] = string(commands)
+	s := scenario{cluster: writeCluster(t, files), accounting: true}
+	s.workload.Jobs = workload.JobsOf(job("one", 10, 60, on("c1")))
+	s.play(t)
+	log, err := os.ReadFile(filepath.Join(s.logs, "sacctmgr.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(log), "Adding QOS(s)") {
+		t.Errorf("sacctmgr added no QOS:\n%s", log)
+	}
+	for line := range strings.Lines(string(log)) {
+		if strings.Contains(line, "Unknown option") || strings.Contains(line, "Nothing new added") || strings.Contains(line, "Invalid value") {
+			t.Errorf("sacctmgr: %s", line)
+		}
 	}
 }

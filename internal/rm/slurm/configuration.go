@@ -17,7 +17,7 @@ type configuration struct {
 	cluster *conf.Cluster
 	release slurmspec.Release
 	env     conf.Environment
-	dir     string // the daemons' configuration directory
+	sandbox *sandbox.Sandbox
 	adapted *conf.Adapted
 	// slurmConf is the adapted slurm.conf in force. An action may replace it. It has the
 	// site's scheduling parameters, which slurmctld gets when the pre-roll ends and the
@@ -30,7 +30,7 @@ type configuration struct {
 // configure adapts the site's configuration. It writes the result into the daemons'
 // configuration directory and slurm.conf into the log directory too.
 func configure(cfg *Config, env conf.Environment, in *sandbox.Sandbox) (*configuration, error) {
-	c := &configuration{cluster: cfg.Cluster, release: cfg.Install.Release, env: env, dir: in.File("conf"), preRoll: cfg.PreRoll, presetBurst: cfg.PresetBurst}
+	c := &configuration{cluster: cfg.Cluster, release: cfg.Install.Release, env: env, sandbox: in, preRoll: cfg.PreRoll, presetBurst: cfg.PresetBurst}
 	var err error
 	if c.adapted, err = conf.Adapt(cfg.Cluster, c.release, env); err != nil {
 		return nil, err
@@ -54,7 +54,7 @@ func (c *configuration) file(name string, content []byte) error {
 	if name == "slurm.conf" && c.preRoll {
 		content = conf.PreRoll(content, c.presetBurst)
 	}
-	if err := os.WriteFile(filepath.Join(c.dir, name), content, 0o600); err != nil {
+	if err := c.sandbox.WriteFile(content, "conf", name); err != nil {
 		return fmt.Errorf("writing the adapted configuration: %w", err)
 	}
 	return nil

@@ -168,15 +168,16 @@ func (l *loop) runTimers() {
 	}
 }
 
-// explain adds what the driver was doing to a stall or a deadlock of the clock. It prefers the
-// run's own error.
+// explain adds what the driver was doing to an error of the clock. It prefers the run's own
+// error.
 func (l *loop) explain(err error) error {
 	if l.err != nil {
 		return l.err
 	}
 	var stall *vclock.StallError
 	var dead *vclock.DeadlockError
-	if errors.As(err, &stall) || errors.As(err, &dead) {
+	var count *vclock.CountError
+	if errors.As(err, &stall) || errors.As(err, &dead) || errors.As(err, &count) {
 		err = fmt.Errorf("running Slurm under virtual time: %w", err)
 	}
 	return err

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/slurm/audit"
 	"rmreplay/internal/rm/slurm/counters"
 	"rmreplay/internal/rm/slurm/network"
@@ -48,6 +49,8 @@ type Report struct {
 	Warnings []Warning
 	// Unfinished describes the administrator's actions that have not ended.
 	Unfinished []string
+	// NeverStart has an event for each pending job or task whose dependencies can never be met.
+	NeverStart []rm.Event
 
 	// Logs has texts for the log directory by file name: the output of sacct and sacctmgr.
 	Logs map[string]string
@@ -83,7 +86,9 @@ func (e *Engine) Report(ctx context.Context, facts *Facts) (*Report, error) {
 	if facts != nil {
 		if r.Scheduler, err = e.scheduler(ctx); err == nil {
 			r.Unfinished = e.actions.unfinished()
-			err = e.compare(ctx, r, facts)
+			if r.NeverStart, err = e.neverStart(ctx); err == nil {
+				err = e.compare(ctx, r, facts)
+			}
 		}
 	}
 	r.Warnings = e.takeWarnings()

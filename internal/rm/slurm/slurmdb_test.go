@@ -16,6 +16,7 @@ import (
 
 	"rmreplay/internal/formats"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/realdata"
 	"rmreplay/internal/replay"
 	"rmreplay/internal/rm/slurm/conf"
 	"rmreplay/internal/run"
@@ -377,14 +378,11 @@ func sameRequests(t *testing.T, want, got *workload.Workload) {
 	}
 }
 
-// realSite returns the cluster and the workload of a real site, if the shared data are there. The
+// realSite returns the cluster and the workload of a real site, if there is one in the real data. The
 // edits are pairs of strings to replace in slurm.conf.
 func realSite(t *testing.T, name, events string, edits ...string) scenario {
 	t.Helper()
-	from := filepath.Join("..", "..", "..", "..", "shared", "data", "slurm", name)
-	if _, err := os.Stat(from); err != nil {
-		t.Skipf("SKIPPED: real data is not beside the module: %v", err)
-	}
+	from := realdata.Path(t, "slurm", name)
 	dir := t.TempDir()
 	if err := os.CopyFS(dir, os.DirFS(from)); err != nil {
 		t.Fatal(err)

@@ -4,19 +4,20 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm/slurm/sandbox"
+	"rmreplay/internal/supervise"
 )
 
 // users has the users that exist in a run: the cluster's users, and those users of the workload
 // that the cluster does not list.
 type users struct {
-	byName map[string]hpc.User
-	groups map[string]uint32 // numbers of groups by name
+	daemons supervise.User
+	byName  map[string]hpc.User
+	groups  map[string]uint32 // numbers of groups by name
 }
 
 // newUsers decides which users exist. The cluster's users keep their numbers. The workload's
@@ -26,8 +27,8 @@ type users struct {
 //
 // A user with the number 0 or with the number of the user that runs the daemons gets another
 // number, because Slurm would treat such a user as its administrator.
-func newUsers(listed, more []hpc.User) *users {
-	out := &users{byName: map[string]hpc.User{}, groups: map[string]uint32{}}
+func newUsers(daemons supervise.User, listed, more []hpc.User) *users {
+	out := &users{daemons: daemons, byName: map[string]hpc.User{}, groups: map[string]uint32{}}
 	list := slices.Clip(listed)
 	known := map[string]bool{}
 	for _, u := range list {
@@ -39,13 +40,13 @@ func newUsers(listed, more []hpc.User) *users {
 			list = append(list, u)
 		}
 	}
-	taken := map[uint32]bool{uint32(os.Geteuid()): true, 0: true}
+	taken := map[uint32]bool{uint32(daemons.UID): true, 0: true}
 	for _, u := range list {
 		taken[u.UID] = true
 	}
 	next := uint32(20000)
 	for _, u := range list {
-		if u.UID == uint32(os.Geteuid()) || u.UID == 0 {
+		if u.UID == uint32(daemons.UID) || u.UID == 0 {
 			for taken[next] {
 				next++
 			}
@@ -67,8 +68,8 @@ func newUsers(listed, more []hpc.User) *users {
 // write writes the passwd and group files that the daemons read through libnss-wrapper.
 func (u *users) write(in *sandbox.Sandbox) error {
 	var passwd, group strings.Builder
-	fmt.Fprintf(&passwd, "%s:x:%d:%d:%s:/:/bin/sh\n", daemonUser, os.Geteuid(), os.Getegid(), daemonUser)
-	fmt.Fprintf(&group, "%s:x:%d:\n", daemonUser, os.Getegid())
+	fmt.Fprintf(&passwd, "%s:x:%d:%d:%s:/:/bin/sh\n", daemonUser, u.daemons.UID, u.daemons.GID, daemonUser)
+	fmt.Fprintf(&group, "%s:x:%d:\n", daemonUser, u.daemons.GID)
 	if _, known := u.byName["root"]; !known {
 		passwd.WriteString("root:x:0:0:root:/:/bin/sh\n") // the owner of reservations
 	}
@@ -84,10 +85,10 @@ func (u *users) write(in *sandbox.Sandbox) error {
 	for _, name := range slices.Sorted(maps.Keys(u.groups)) {
 		fmt.Fprintf(&group, "%s:x:%d:%s\n", name, u.groups[name], strings.Join(members[name], ","))
 	}
-	if err := os.WriteFile(in.File("passwd"), []byte(passwd.String()), 0o600); err != nil {
+	if err := in.WriteFile([]byte(passwd.String()), "passwd"); err != nil {
 		return fmt.Errorf("writing the users: %w", err)
 	}
-	if err := os.WriteFile(in.File("group"), []byte(group.String()), 0o600); err != nil {
+	if err := in.WriteFile([]byte(group.String()), "group"); err != nil {
 		return fmt.Errorf("writing the groups: %w", err)
 	}
 	return nil

@@ -5,35 +5,25 @@ import (
 	"compress/gzip"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"rmreplay/internal/formats"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/realdata"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/sim"
 )
-
-// sharedData returns the path of a file that is kept beside the repository. It skips the
-// test if the file is missing.
-func sharedData(t testing.TB, elem ...string) string {
-	t.Helper()
-	path := filepath.Join(append([]string{"..", "..", "..", "..", "..", "shared", "data"}, elem...)...)
-	if _, err := os.Stat(path); err != nil {
-		t.Skipf("SKIPPED, the schedules of real logs are not checked: %v", err)
-	}
-	return path
-}
 
 // TestFeedbackPaper reproduces the rigid rows of table 1 of "Replay with Feedback" (FGCS
 // 2024) for KTH-SP2-1996-2.1-cln: makespan, and mean and maximal wait, in days. Where the
 // machine is not saturated the printed digits agree. The saturated cases are chaotic: a
 // different order at one instant changes the schedule from there on.
 func TestFeedbackPaper(t *testing.T) {
-	w, err := formats.Open(sharedData(t, "swf", "KTH-SP2-1996-2.1-cln.swf.gz"))
+	w, err := formats.Open(realdata.Path(t, "swf", "KTH-SP2-1996-2.1-cln.swf.gz"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,8 +46,13 @@ func TestFeedbackPaper(t *testing.T) {
 		{"infra/2", EASY, 50, 1, "387.12 4.28 58.61", "386.70 4.15 58.87"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			cfg := sim.Config{Processors: test.processors, Policy: test.policy, Performance: test.perf, Limit: sim.LimitAtLeastTwice, Lean: true}
-			if got := measure(t, cfg, w.Jobs.List()); got != test.want {
+			cfg := sim.Config{Processors: test.processors, Policy: test.policy, Lean: true}
+			jobs := w.Jobs.List()
+			for _, j := range jobs {
+				j.TimeLimit = max(2*j.RunTime, j.TimeLimit)
+				j.RunTime = time.Duration(float64(j.RunTime) / test.perf)
+			}
+			if got := measure(t, cfg, jobs); got != test.want {
 				t.Errorf("makespan, mean and max wait are %s, want %s (paper: %s)", got, test.want, test.paper)
 			}
 		})
@@ -96,7 +91,7 @@ func TestPyss(t *testing.T) {
 		processors, jobs int
 	}{{"KTH-SP2", 100, 28481}, {"CTC-SP2", 338, 77199}, {"SDSC-SP2", 128, 54006}} {
 		t.Run(log.name, func(t *testing.T) {
-			jobs, want := readPyss(t, sharedData(t, "swf", "reference", "pyss-easy_"+log.name+".swf.gz"))
+			jobs, want := readPyss(t, realdata.Path(t, "swf", "reference", "pyss-easy_"+log.name+".swf.gz"))
 			if len(jobs) != log.jobs {
 				t.Fatalf("%d jobs, want %d", len(jobs), log.jobs)
 			}

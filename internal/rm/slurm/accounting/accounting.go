@@ -120,11 +120,8 @@ func (d *Database) startMariaDB(ctx context.Context) error {
 	d.cfg.Progress("starting MariaDB")
 	p, in := d.cfg.Sandbox, d.cfg.Install
 	common := []string{"--no-defaults", "--datadir=" + p.File("db")}
-	if os.Geteuid() == 0 {
-		common = append(common, "--user=root") // without it MariaDB refuses to run as root
-	}
 	log := filepath.Join(d.cfg.LogDir, "mariadb.log")
-	env := []string{daemons.SearchPath, "LANG=C", "TMPDIR=" + p.File("out")}
+	env := []string{daemons.SearchPath, "LANG=C", "TMPDIR=" + p.File("tmp")}
 	err := d.cfg.Daemons.RunOutside(ctx, supervise.Command{
 		Path: in.MariadbInstallDB, Env: env, Dir: p.Dir, Stdout: log, Stderr: log,
 		Args: append([]string{in.MariadbInstallDB}, append(slices.Clone(common), "--skip-test-db",
@@ -135,7 +132,7 @@ func (d *Database) startMariaDB(ctx context.Context) error {
 	}
 	socket := p.File("db.sock")
 	args := append(slices.Clone(common), databaseOptions...)
-	args = append(args, "--socket="+socket, "--pid-file="+p.File("db.pid"), "--tmpdir="+p.File("out"))
+	args = append(args, "--socket="+socket, "--pid-file="+p.File("db.pid"), "--tmpdir="+p.File("tmp"))
 	err = d.cfg.Daemons.StartOutside("mariadb", supervise.Command{
 		Path: in.Mariadbd, Args: append([]string{in.Mariadbd}, args...), Env: env, Dir: p.Dir, Stdout: log, Stderr: log,
 	})

@@ -15,9 +15,9 @@ func inState(name string) func(*adapter, string) string {
 	return func(a *adapter, _ string) string { return filepath.Join(a.env.StateDir, name) }
 }
 
-func inLog(name string) func(*adapter, string) string {
-	return func(a *adapter, _ string) string { return filepath.Join(a.env.LogDir, name) }
-}
+// standardOutput is the name under which a daemon opens its standard output, which goes to its
+// log. The daemon may be a user who cannot reach the log's directory.
+const standardOutput = "/dev/stdout"
 
 // controllerHost names this machine "localhost". slurmctld replaces that by its host name before
 // it compares the two.

@@ -1,6 +1,7 @@
 package conf
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,6 +13,8 @@ import (
 
 	"rmreplay/internal/hostlist"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/lines"
+	"rmreplay/internal/workload"
 )
 
 // The names of the files in a cluster directory. Accounts and users may have either of two
@@ -43,8 +46,10 @@ type Cluster struct {
 	// no such file.
 	GRES     []Statement
 	Topology []Statement
-	// Accounts are the commands for sacctmgr; nil if the directory has none.
-	Accounts []byte
+	// Accounts are the commands for sacctmgr, and AccountsFile is the file that has them; nil if
+	// the directory has none.
+	Accounts     []byte
+	AccountsFile string
 	// Users are the users of the cluster; nil if the directory has no list of users.
 	Users []hpc.User
 	// Warnings are about odd statements of the configuration, in the order of the files. Most
@@ -53,6 +58,7 @@ type Cluster struct {
 
 	nodeLines []nodeLine
 	nodeIndex map[string]int
+	names     int      // in the host lists that were expanded; [maxNames] is the limit
 	scaled    []Change // changes by [Cluster.Scale]
 	factor    float64  // the factor of these changes; 0 if there are none
 }
@@ -73,7 +79,7 @@ func Open(dir string) (*Cluster, error) {
 
 // OpenFile reads the directory of a slurm.conf as [Open] does. The file may have another name.
 func OpenFile(path string) (*Cluster, error) {
-	c, err := load(path, os.ReadFile)
+	c, err := load(path, readFile)
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("reading cluster: %w (a cluster directory needs the site's slurm.conf)", err)
@@ -83,41 +89,40 @@ func OpenFile(path string) (*Cluster, error) {
 	return c, nil
 }
 
-// reader returns a file's contents. It is [os.ReadFile] except in tests.
-type reader func(path string) ([]byte, error)
-
-func load(path string, read reader) (*Cluster, error) {
-	statements, err := parse(path, slurmGrammar, read)
+func load(path string, open reader) (*Cluster, error) {
+	files := &files{open: open}
+	statements, err := parse(path, slurmGrammar, files)
 	if err != nil {
 		return nil, err
 	}
 	c := &Cluster{Path: path, Statements: statements, nodeIndex: make(map[string]int)}
 	dir := filepath.Dir(path)
-	if c.GRES, err = optional(filepath.Join(dir, gresConf), gresGrammar, read); err != nil {
+	if c.GRES, err = optional(filepath.Join(dir, gresConf), gresGrammar, files); err != nil {
 		return nil, err
 	}
-	if c.Topology, err = optional(filepath.Join(dir, topologyConf), topologyGrammar, read); err != nil {
+	if c.Topology, err = optional(filepath.Join(dir, topologyConf), topologyGrammar, files); err != nil {
 		return nil, err
 	}
 	if err := c.resolve(); err != nil {
 		return nil, err
 	}
-	if c.Accounts, err = readFirst(dir, accountsFiles, read); err != nil {
+	if err := c.readAccounts(dir, files.read); err != nil {
 		return nil, err
 	}
-	if c.Users, err = readUsers(dir, read); err != nil {
+	if c.Users, err = readUsers(dir, files.read); err != nil {
 		return nil, err
 	}
 	return c, nil
 }
 
 // optional parses a file if the site has it. The result is nil only if there is no file.
-func optional(path string, g grammar, read reader) ([]Statement, error) {
-	if _, err := read(path); errors.Is(err, fs.ErrNotExist) {
+func optional(path string, g grammar, files *files) ([]Statement, error) {
+	statements, err := parse(path, g, files)
+	switch {
+	case err == nil:
+	case isMissing(err, path):
 		return nil, nil
-	}
-	statements, err := parse(path, g, read)
-	if err != nil {
+	default:
 		return nil, err
 	}
 	if statements == nil {
@@ -126,20 +131,34 @@ func optional(path string, g grammar, read reader) ([]Statement, error) {
 	return statements, nil
 }
 
-// readFirst returns the contents of the first of the named files that exists, or nil if none
-// does.
-func readFirst(dir string, names []string, read reader) ([]byte, error) {
-	for _, name := range names {
-		data, err := read(filepath.Join(dir, name))
+// isMissing reports whether err says that the file itself, and none that it includes, does not
+// exist.
+func isMissing(err error, path string) bool {
+	var missing *fs.PathError
+	return errors.As(err, &missing) && missing.Path == path && errors.Is(missing, fs.ErrNotExist)
+}
+
+// readAccounts reads the first of the files of accounts that exists. The output of sacctmgr dump
+// becomes the commands that make the same associations.
+func (c *Cluster) readAccounts(dir string, read reader) error {
+	for _, name := range accountsFiles {
+		path := filepath.Join(dir, name)
+		data, err := read(path)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
-		return data, nil
+		c.Accounts, c.AccountsFile = data, path
+		if first, _ := lines.First(data); strings.HasPrefix(first, "Cluster - ") {
+			commands, _, err := workload.ConvertAccountsDump(bytes.NewReader(data), path)
+			c.Accounts, c.AccountsFile = []byte(commands), path+" as commands"
+			return err
+		}
+		return nil
 	}
-	return nil, nil
+	return nil
 }
 
 // Get returns the value of a key that stands alone on its line, and whether it is set. It
@@ -201,6 +220,16 @@ func (c *Cluster) Accounting() bool {
 		return false
 	}
 	return true
+}
+
+// EnforcesAssociations reports whether slurmctld refuses jobs whose user has no association
+// (slurm.conf(5), AccountingStorageEnforce; every value but jobs, steps and their opposites
+// implies associations).
+func (c *Cluster) EnforcesAssociations() bool {
+	value, _ := c.Get("AccountingStorageEnforce")
+	return slices.ContainsFunc(splitList(value), func(item string) bool {
+		return slices.Contains([]string{"1", "2", "3", "associations", "limits", "qos", "safe", "wckeys", "all"}, strings.ToLower(item))
+	})
 }
 
 // PrologAtAllocation reports whether nodes run a prolog when a job is allocated: with

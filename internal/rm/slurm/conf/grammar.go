@@ -1,6 +1,7 @@
 package conf
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -104,3 +105,15 @@ var slurmGrammar = func() grammar {
 	}
 	return g
 }()
+
+// CheckKey returns an error if slurm.conf has no such key, or if Slurm refuses its value.
+func CheckKey(key, value string) error {
+	k, known := slurmGrammar.lookup(key)
+	if !known {
+		return fmt.Errorf("%s: unrecognized key%s", key, slurmGrammar.suggest(key))
+	}
+	if err := k.check(value); err != nil {
+		return fmt.Errorf("%s=%s: %w", key, value, err)
+	}
+	return nil
+}

@@ -149,7 +149,7 @@ func (c *Cluster) parseGRESLine(s Statement, config *gresConfig) (*gresRecord, e
 	r := gresRecord{statement: s}
 	r.resource.Name = s.Value
 	if strings.EqualFold(s.Key, "NodeName") {
-		names, err := hostlist.Expand(s.Value)
+		names, err := c.expand(s.Value)
 		if err != nil {
 			return nil, s.errorf("NodeName=%s: %w", shorten(s.Value), err)
 		}

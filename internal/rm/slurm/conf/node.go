@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"rmreplay/internal/hostlist"
@@ -79,7 +80,7 @@ func (c *Cluster) resolveNodes() error {
 			if err := checkNodeDefaults(s); err != nil {
 				errs = append(errs, err)
 			}
-			defaults = append(defaults[:len(defaults):len(defaults)], s.Attributes...)
+			defaults = override(defaults, s.Attributes)
 			continue
 		}
 		if err := c.addNodes(nodeLine{statement: s, defaults: defaults}); err != nil {
@@ -90,6 +91,21 @@ func (c *Cluster) resolveNodes() error {
 		return fmt.Errorf("%s: no nodes (want NodeName=… lines)", c.Path)
 	}
 	return errors.Join(errs...)
+}
+
+// override returns the attributes of DEFAULT lines with those of the next such line. Only the
+// last value of a key stays, as many lines may set it.
+func override(defaults, next []Attribute) []Attribute {
+	var out []Attribute
+	seen := make(map[string]bool)
+	for _, a := range slices.Backward(slices.Concat(defaults, next)) {
+		if key := strings.ToLower(a.Key); !seen[key] {
+			seen[key] = true
+			out = append(out, a)
+		}
+	}
+	slices.Reverse(out)
+	return out
 }
 
 func checkNodeDefaults(s Statement) error {
@@ -106,9 +122,12 @@ func (c *Cluster) addNodes(l nodeLine) error {
 	if strings.EqualFold(s.Value, "ALL") {
 		return s.errorf("NodeName=%s: a word that Slurm reserves (want the nodes' names)", s.Value)
 	}
-	names, err := hostlist.Expand(s.Value)
+	names, err := c.expand(s.Value)
 	if err != nil {
-		return s.errorf("NodeName=%s: %w", s.Value, err)
+		return s.errorf("NodeName=%s: %w", shorten(s.Value), err)
+	}
+	if len(c.Nodes)+len(names) > maxNodes {
+		return s.errorf("NodeName=%s: more than %d nodes in the cluster", shorten(s.Value), maxNodes)
 	}
 	if len(names) == 0 {
 		return s.errorf("NodeName has no names")
@@ -266,19 +285,18 @@ func (c *Cluster) resolveDownNodes() {
 				continue
 			}
 		}
-		names, err := hostlist.Expand(s.Value)
+		names, err := c.expand(s.Value)
 		if err != nil {
-			c.warn(s, "DownNodes=%s is ignored: %v", s.Value, err)
+			c.warn(s, "DownNodes=%s is ignored: %v", shorten(s.Value), err)
 			continue
 		}
 		for _, name := range names {
-			if i, ok := c.nodeIndex[name]; ok {
-				if state != "" {
-					c.Nodes[i].State = state
-				}
-			} else {
-				c.warn(s, "DownNodes=%s: there is no node %s", s.Value, name)
+			if i, ok := c.nodeIndex[name]; ok && state != "" {
+				c.Nodes[i].State = state
 			}
+		}
+		if unknown := c.unknownNodes(names); len(unknown) > 0 {
+			c.warn(s, "DownNodes=%s: there is no node %s", shorten(s.Value), hostlist.Compress(unknown))
 		}
 	}
 }

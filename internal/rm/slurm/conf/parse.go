@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"iter"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -108,35 +109,32 @@ type logicalLine struct {
 // _get_next_line). Comments are cut from each physical line before the backslash
 // is looked for, so "a \ # note" continues, and a comment line in the middle of a
 // continued statement ends it.
-func logicalLines(data []byte) []logicalLine {
-	var lines []logicalLine
-	var joined strings.Builder
-	number, first := 0, 0
-	flush := func() {
-		lines = append(lines, logicalLine{first, unescape(joined.String())})
-		joined.Reset()
-		first = 0
-	}
-	for len(data) > 0 {
-		end := bytes.IndexByte(data, '\n') + 1
-		if end == 0 {
-			end = len(data)
+func logicalLines(data []byte) iter.Seq[logicalLine] {
+	return func(yield func(logicalLine) bool) {
+		var joined strings.Builder
+		number, first := 0, 0
+		for len(data) > 0 {
+			end := bytes.IndexByte(data, '\n') + 1
+			if end == 0 {
+				end = len(data)
+			}
+			number++
+			if first == 0 {
+				first = number
+			}
+			text, continued := cutContinuation(cutComment(string(data[:end])))
+			data = data[end:]
+			joined.WriteString(text)
+			if continued && len(data) > 0 { // the last line of the file may end in a backslash
+				continue
+			}
+			if !yield(logicalLine{first, unescape(joined.String())}) {
+				return
+			}
+			joined.Reset()
+			first = 0
 		}
-		number++
-		if first == 0 {
-			first = number
-		}
-		text, continued := cutContinuation(cutComment(string(data[:end])))
-		data = data[end:]
-		joined.WriteString(text)
-		if !continued {
-			flush()
-		}
 	}
-	if first != 0 { // the last line of the file ends in a backslash
-		flush()
-	}
-	return lines
 }
 
 // cutComment removes a comment. It begins at the first "#" after an even number of backslashes.
@@ -260,17 +258,18 @@ const maxErrors = 20
 // parser reads one configuration file with all files that it includes.
 type parser struct {
 	grammar grammar
-	read    reader
+	files   *files
 	open    []string // the files being read, outermost first
 	found   []Statement
 	errs    []error
+	stopped bool // at the limit of mistakes or of statements
 }
 
 // parse reads a file and the files that it includes. The error has up to maxErrors mistakes, each
 // with its file and line.
-func parse(path string, g grammar, read reader) ([]Statement, error) {
-	p := &parser{grammar: g, read: read}
-	data, err := read(path)
+func parse(path string, g grammar, files *files) ([]Statement, error) {
+	p := &parser{grammar: g, files: files}
+	data, err := files.read(path)
 	if err != nil {
 		return nil, err
 	}
@@ -282,18 +281,22 @@ func parse(path string, g grammar, read reader) ([]Statement, error) {
 }
 
 func (p *parser) failf(file string, line int, format string, args ...any) {
-	if len(p.errs) < maxErrors {
+	if !p.stopped {
 		p.errs = append(p.errs, fmt.Errorf("%s:%d: %w", file, line, fmt.Errorf(format, args...)))
+		p.stopped = len(p.errs) >= maxErrors
 	}
 }
 
 func (p *parser) file(path string, data []byte) {
-	if i := bytes.IndexByte(data, 0); i >= 0 {
-		p.failf(path, 1+bytes.Count(data[:i], []byte{'\n'}), "NUL byte: not a text file")
-		return
-	}
 	p.open = append(p.open, path)
-	for _, line := range logicalLines(data) {
+	for line := range logicalLines(data) {
+		if p.stopped {
+			break
+		}
+		if len(line.text) > maxLine {
+			p.failf(path, line.number, "%w", errTooLong)
+			continue
+		}
 		if name, rest, ok := cutInclude(line.text); ok {
 			p.include(path, line.number, name, rest)
 			continue
@@ -342,11 +345,15 @@ func (p *parser) include(file string, line int, name, rest string) {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(filepath.Dir(file), path)
 	}
-	if slices.Contains(p.open, path) || len(p.open) >= maxIncludeDepth {
+	switch {
+	case slices.Contains(p.open, path):
 		p.failf(file, line, "Include %s: the file includes itself", name)
 		return
+	case len(p.open) >= maxIncludeDepth:
+		p.failf(file, line, "Include %s: files include each other more than %d deep", name, maxIncludeDepth)
+		return
 	}
-	data, err := p.read(path)
+	data, err := p.files.read(path)
 	if err != nil {
 		p.failf(file, line, "Include %s: %w", name, err)
 		return
@@ -380,6 +387,11 @@ func (p *parser) statement(file string, line logicalLine) {
 		return
 	}
 	s := Statement{File: file, Line: line.number, Key: first.key, Operator: first.operator, Value: first.value}
+	if p.files.statements++; p.files.statements > maxStatements {
+		p.failf(file, line.number, "more than %d statements in the cluster's files together (want fewer; a NodeName line may name many nodes)", maxStatements)
+		p.stopped = true
+		return
+	}
 	if k.attributes == nil {
 		if !isBlank(rest) {
 			p.failf(file, line.number, "unexpected %q after %s=%s (one key on a line; quote a value that has blanks)",

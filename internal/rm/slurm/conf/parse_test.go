@@ -11,8 +11,11 @@ import (
 
 // parseText parses a file with the given name. files has the contents by name.
 func parseText(name string, files map[string]string, g grammar) ([]Statement, error) {
-	return parse(name, g, memory(files))
+	return parse(name, g, reading(files))
 }
+
+// reading returns a reader of files in memory, given by path.
+func reading(contents map[string]string) *files { return &files{open: memory(contents)} }
 
 func memory(files map[string]string) reader {
 	return func(path string) ([]byte, error) {

@@ -75,14 +75,12 @@ func (c *Cluster) resolvePartitions() error {
 	}
 	var defaults []Attribute
 	var errs []error
+	index := make(map[string]int) // in c.Partitions, by name
 	for _, s := range c.all("PartitionName") {
 		if strings.EqualFold(s.Value, "DEFAULT") {
-			defaults = defaults[:len(defaults):len(defaults)]
-			for _, a := range s.Attributes {
-				if !slices.ContainsFunc(notInherited, func(k string) bool { return strings.EqualFold(k, a.Key) }) {
-					defaults = append(defaults, a)
-				}
-			}
+			defaults = override(defaults, slices.DeleteFunc(slices.Clone(s.Attributes), func(a Attribute) bool {
+				return slices.ContainsFunc(notInherited, func(k string) bool { return strings.EqualFold(k, a.Key) })
+			}))
 			continue
 		}
 		p, err := c.partition(s, defaults, sets)
@@ -90,10 +88,11 @@ func (c *Cluster) resolvePartitions() error {
 			errs = append(errs, err)
 			continue
 		}
-		if i := slices.IndexFunc(c.Partitions, func(q Partition) bool { return q.Name == p.Name }); i >= 0 {
+		if i, twice := index[p.Name]; twice {
 			errs = append(errs, s.errorf("partition %s is defined twice (first in %s:%d)", p.Name, c.Partitions[i].File, c.Partitions[i].Line))
 			continue
 		}
+		index[p.Name] = len(c.Partitions)
 		c.Partitions = append(c.Partitions, p)
 	}
 	if len(errs) == 0 && len(c.Partitions) == 0 {
@@ -119,7 +118,7 @@ func (c *Cluster) chooseDefault() {
 	}
 }
 
-func (c *Cluster) partition(s Statement, defaults []Attribute, sets []nodeSet) (Partition, error) {
+func (c *Cluster) partition(s Statement, defaults []Attribute, sets map[string]nodeSet) (Partition, error) {
 	p := Partition{Name: s.Value, File: s.File, Line: s.Line,
 		Attributes: slices.Concat(defaults, s.Attributes)}
 	if v, ok := p.Get("Default"); ok {
@@ -157,20 +156,20 @@ func (p Partition) allowed(key string, lower bool) []string {
 
 // nodeSet is a NodeSet line.
 type nodeSet struct {
-	name    string
 	feature string
 	nodes   []string
 }
 
-func (c *Cluster) nodeSets() ([]nodeSet, error) {
-	var sets []nodeSet
+// nodeSets returns the node sets by name. The first of several with one name counts.
+func (c *Cluster) nodeSets() (map[string]nodeSet, error) {
+	sets := make(map[string]nodeSet)
 	var errs []error
 	for _, s := range c.all("NodeSet") {
-		set := nodeSet{name: s.Value}
+		var set nodeSet
 		set.feature, _ = s.Get("Feature")
 		nodes, _ := s.Get("Nodes")
 		var err error
-		if set.nodes, err = hostlist.Expand(nodes); err != nil {
+		if set.nodes, err = c.expand(nodes); err != nil {
 			errs = append(errs, s.errorf("NodeSet=%s: Nodes=%s: %w", s.Value, shorten(nodes), err))
 			continue
 		}
@@ -178,22 +177,24 @@ func (c *Cluster) nodeSets() ([]nodeSet, error) {
 			errs = append(errs, s.errorf("NodeSet=%s: no such node: %s", s.Value, hostlist.Compress(unknown)))
 			continue
 		}
-		sets = append(sets, set)
+		if _, twice := sets[s.Value]; !twice {
+			sets[s.Value] = set
+		}
 	}
 	return sets, errors.Join(errs...)
 }
 
 // expandNodes returns the nodes in a partition's Nodes=, each once. The value has names, node
 // sets, or ALL.
-func (c *Cluster) expandNodes(expr string, sets []nodeSet) ([]string, error) {
+func (c *Cluster) expandNodes(expr string, sets map[string]nodeSet) ([]string, error) {
 	if strings.EqualFold(expr, "ALL") {
 		names := make([]string, len(c.Nodes))
 		for i := range c.Nodes {
 			names[i] = c.Nodes[i].Name
 		}
-		return names, nil
+		return names, c.charge(len(names))
 	}
-	words, err := hostlist.Expand(expr)
+	words, err := c.expand(expr)
 	if err != nil {
 		return nil, err
 	}
@@ -206,10 +207,13 @@ func (c *Cluster) expandNodes(expr string, sets []nodeSet) ([]string, error) {
 		}
 	}
 	for _, word := range words {
-		if i := slices.IndexFunc(sets, func(s nodeSet) bool { return s.name == word }); i >= 0 {
-			c.eachOfSet(sets[i], add)
-		} else if _, ok := c.nodeIndex[word]; ok {
-			add(word)
+		if set, ok := sets[word]; ok {
+			if err := c.charge(len(c.Nodes)); err != nil {
+				return nil, err
+			}
+			c.eachOfSet(set, add)
+		} else if i, ok := c.nodeIndex[word]; ok {
+			add(c.Nodes[i].Name) // the words are free when the list is done
 		} else {
 			unknown = append(unknown, word)
 		}

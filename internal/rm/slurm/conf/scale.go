@@ -28,12 +28,12 @@ func (c *Cluster) Scale(factor float64) (*Cluster, error) {
 	if !(factor > 0) || math.IsInf(factor, 0) {
 		return nil, fmt.Errorf("scaling the nodes of %s by %g: not a factor (want a number above 0)", c.Path, factor)
 	}
-	if n := len(c.Nodes); float64(n)*factor > hostlist.MaxNames {
+	if n := len(c.Nodes); float64(n)*factor > maxNodes {
 		return nil, fmt.Errorf("scaling the nodes of %s by %g: %d nodes would become %.3g (want at most %d)",
-			c.Path, factor, n, float64(n)*factor, hostlist.MaxNames)
+			c.Path, factor, n, float64(n)*factor, maxNodes)
 	}
 	sc := &scaling{cluster: c, factor: factor, becomes: c.scaledNames(factor)}
-	out := &Cluster{Path: c.Path, Accounts: c.Accounts, Users: c.Users, nodeIndex: make(map[string]int), factor: c.Factor() * factor}
+	out := &Cluster{Path: c.Path, Accounts: c.Accounts, AccountsFile: c.AccountsFile, Users: c.Users, nodeIndex: make(map[string]int), factor: c.Factor() * factor}
 	for _, s := range c.Statements {
 		if scaled, stays := sc.statement(s); stays {
 			out.Statements = append(out.Statements, scaled)

@@ -17,11 +17,9 @@ import (
 	"testing"
 	"time"
 
+	"rmreplay/internal/realdata"
 	"rmreplay/internal/workload/generate"
 )
-
-// sharedClusters are the clusters of real sites in the shared data, if they are there.
-const sharedClusters = "../../../../../shared/data/slurm"
 
 // findSlurmctld returns the stock daemon, which Debian calls slurmctld-wlm, and the
 // directory of its plugins.
@@ -60,10 +58,13 @@ func TestSlurmctldAccepts(t *testing.T) {
 	for _, site := range sites {
 		dirs = append(dirs, filepath.Join("testdata", site))
 	}
-	if _, err := os.Stat(sharedClusters); err != nil {
-		t.Logf("SKIPPED: the real clusters in %s are absent", sharedClusters)
-	} else {
-		dirs = append(dirs, filepath.Join(sharedClusters, "micro"), filepath.Join(sharedClusters, "medium"))
+	for _, name := range []string{"micro", "medium"} {
+		dir, ok := realdata.Find(t, "slurm", name)
+		if !ok {
+			t.Logf("SKIPPED: not tested with a real cluster: there is no %s", dir)
+			continue
+		}
+		dirs = append(dirs, dir)
 	}
 	dirs = append(dirs, generatedCluster(t))
 	clusters := map[string]*Cluster{"full x0.5": scaleSite(t, "full", 0.5), "gpu x2": scaleSite(t, "gpu", 2)}
@@ -175,6 +176,11 @@ func (ctl *controller) start(t *testing.T, c *Cluster, plugins string) {
 func (ctl *controller) run(t *testing.T, name, dir string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
+	log, err := os.Create(ctl.log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
 	started := make(chan error, 1)
 	ctl.exited = make(chan error, 1)
 	go func() {
@@ -185,7 +191,7 @@ func (ctl *controller) run(t *testing.T, name, dir string) {
 		cmd.Env = append(os.Environ(), "SLURM_CONF="+filepath.Join(dir, "slurm.conf"), "LD_PRELOAD="+ctl.wrapper,
 			"NSS_WRAPPER_PASSWD="+filepath.Join(dir, "passwd"), "NSS_WRAPPER_GROUP="+filepath.Join(dir, "group"),
 			"NSS_WRAPPER_HOSTS="+filepath.Join(dir, "hosts"))
-		cmd.Stdout, cmd.Stderr = &ctl.output, &ctl.output
+		cmd.Stdout, cmd.Stderr = log, &ctl.output
 		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 		cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 		cmd.WaitDelay = 5 * time.Second

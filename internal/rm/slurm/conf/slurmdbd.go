@@ -25,7 +25,7 @@ func SlurmDBD(c *Cluster, env Environment) []byte {
 	set("SlurmUser", env.DaemonUser)
 	set("DebugLevel", "info")
 	set("DebugLevelSyslog", "quiet")
-	set("LogFile", filepath.Join(env.LogDir, "slurmdbd.log"))
+	set("LogFile", standardOutput)
 	set("PidFile", filepath.Join(env.StateDir, "slurmdbd.pid"))
 	if env.PluginDir != "" {
 		set("PluginDir", env.PluginDir)

@@ -34,7 +34,7 @@ func (c *Cluster) checkTopology() error {
 			return err
 		}
 	}
-	if err := checkSwitchChildren(c.Topology, switches); err != nil {
+	if err := c.checkSwitchChildren(switches); err != nil {
 		return err
 	}
 	var lost []string
@@ -62,9 +62,9 @@ func (c *Cluster) checkSwitch(s Statement, onSwitch map[string]bool) error {
 		for _, n := range c.Nodes {
 			onSwitch[n.Name] = true
 		}
-		return nil
+		return c.charge(len(c.Nodes))
 	}
-	names, err := hostlist.Expand(nodes)
+	names, err := c.expand(nodes)
 	if err != nil {
 		return s.errorf("switch %s: Nodes=%s: %w", s.Value, shorten(nodes), err)
 	}
@@ -77,13 +77,13 @@ func (c *Cluster) checkSwitch(s Statement, onSwitch map[string]bool) error {
 	return nil
 }
 
-func checkSwitchChildren(topology []Statement, switches map[string]bool) error {
-	for _, s := range topology {
+func (c *Cluster) checkSwitchChildren(switches map[string]bool) error {
+	for _, s := range c.Topology {
 		expr, ok := s.Get("Switches")
 		if !ok {
 			continue
 		}
-		children, err := hostlist.Expand(expr)
+		children, err := c.expand(expr)
 		if err != nil {
 			return s.errorf("switch %s: Switches=%s: %w", s.Value, shorten(expr), err)
 		}

@@ -80,6 +80,11 @@ func passwdUser(p colonLine, groups map[uint32]string, groupFile string) (hpc.Us
 	if !ok {
 		return hpc.User{}, fmt.Errorf("%s: user %s: group %d is not in %s", p.at, p.fields[0], gid, groupFile)
 	}
+	for _, name := range []string{p.fields[0], name} {
+		if err := hpc.CheckUserName(name); err != nil {
+			return hpc.User{}, fmt.Errorf("%s: name %w", p.at, err)
+		}
+	}
 	return hpc.User{Name: p.fields[0], UID: uid, Group: name, GID: gid}, nil
 }
 

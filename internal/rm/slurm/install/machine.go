@@ -52,6 +52,8 @@ func Machine() []Check {
 		checkLimit("open files", unix.RLIMIT_NOFILE, minFiles, "raise it with: ulimit -n 65536"),
 		checkLimit("processes", unix.RLIMIT_NPROC, minProcesses, "raise it with: ulimit -u 4096"),
 		checkPids(),
+		checkUser(),
+		checkNetwork(),
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -50,6 +51,10 @@ type slurmctld struct {
 	piped string
 }
 
+func tcpSocket() (int, error) {
+	return unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+}
+
 func start(t *testing.T) *slurmctld {
 	t.Helper()
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
@@ -64,7 +69,7 @@ func start(t *testing.T) *slurmctld {
 	if s.codec, err = rpc.NewCodec(slurmspec.R2205); err != nil {
 		t.Fatal(err)
 	}
-	s.net, err = Listen([4]byte{127, 0, 0, 1}, s.pipe, Handlers{
+	s.net, err = Listen(tcpSocket, [4]byte{127, 0, 0, 1}, s.pipe, Handlers{
 		NodeMessage: func(addr [4]byte, m *rpc.Message) (*rpc.Message, error) {
 			s.sent = append(s.sent, fmt.Sprintf("%v %v", addr, m.Type))
 			if m.Type == rpc.RequestShutdown {
@@ -291,6 +296,28 @@ func TestNodeMessage(t *testing.T) {
 	want := []string{"[127 1 2 3] REQUEST_PING(1008)", "[127 1 2 3] REQUEST_SHUTDOWN(1005)"}
 	if !slices.Equal(s.sent, want) {
 		t.Errorf("the nodes got %v, want %v", s.sent, want)
+	}
+}
+
+// A message of an impossible length to a node ends the run: the rest of the connection means
+// nothing.
+func TestImpossibleLength(t *testing.T) {
+	s := start(t)
+	c, err := net.Dial("tcp4", fmt.Sprintf("127.1.2.3:%d", s.net.NodePort))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.Write([]byte{0xff, 0xff, 0xff, 0xf0}); err != nil {
+		t.Fatal(err)
+	}
+	var broken error
+	for end := time.Now().Add(10 * time.Second); broken == nil && time.Now().Before(end); time.Sleep(time.Millisecond) {
+		broken = s.net.Poll()
+	}
+	const want = "reading a message of slurmctld to node 127.1.2.3: reading a message: length 4294967280 is beyond the limit"
+	if broken == nil || !strings.HasPrefix(broken.Error(), want) {
+		t.Errorf("Poll: %v, want %s", broken, want)
 	}
 }
 

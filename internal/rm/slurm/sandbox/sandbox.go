@@ -13,14 +13,18 @@ import (
 
 	"rmreplay/internal/rm/slurm/conf"
 	"rmreplay/internal/rm/slurm/install"
+	"rmreplay/internal/supervise"
 	"rmreplay/internal/vclock"
 )
 
 // Sandbox is the directory and the addresses of one run. [New] makes one and [Sandbox.Close]
 // removes it.
 type Sandbox struct {
-	// Dir is a directory on a memory file system. Only its owner can read it (0700).
+	// Dir is a directory on a memory file system that other users cannot enter.
 	Dir string
+	// User is the user of the daemons. It is the driver's own, or for root one that no account
+	// of the machine and no other run has: daemons never run as root.
+	User supervise.User
 	// Library is the path of the preload library in Dir.
 	Library string
 	// NodeAddress returns the address of a node by the node's index in the cluster.
@@ -42,22 +46,19 @@ const (
 // closes the sandbox even after an error.
 func New(nodes int) (p *Sandbox, err error) {
 	p = &Sandbox{nodes: nodes, lock: -1}
-	scratch, _, err := install.ScratchDir()
-	if err != nil {
+	if err = p.reserveAddresses(); err != nil {
 		return p, err
 	}
-	if p.Dir, err = os.MkdirTemp(scratch, "rmreplay-"); err != nil {
+	if p.User, err = install.DaemonUser(int(p.octet)); err != nil {
+		return p, err
+	}
+	if err := p.makeDirectories(); err != nil {
 		return p, fmt.Errorf("making a directory for the daemons' state: %w", err)
 	}
 	if p.Library, err = vclock.InstallLibrary(p.Dir); err != nil {
 		return p, err
 	}
-	for _, d := range []string{"conf", "state", "spool", "bin", "db", "out"} {
-		if err = os.Mkdir(filepath.Join(p.Dir, d), 0o700); err != nil {
-			return p, fmt.Errorf("making a directory for the daemons' state: %w", err)
-		}
-	}
-	if err = p.reserveAddresses(); err != nil {
+	if err := p.Give(p.Library); err != nil {
 		return p, err
 	}
 	p.NodeAddress = conf.LoopbackAddresses(p.octet)
@@ -65,6 +66,72 @@ func New(nodes int) (p *Sandbox, err error) {
 		return p, fmt.Errorf("%d nodes: more than the loopback network has addresses for", nodes)
 	}
 	return p, nil
+}
+
+// makeDirectories makes Dir and the directories in it. Where the daemons have another user than
+// the driver, they write into their own directories. In the others they cannot replace a file by
+// a link that would lead the driver elsewhere.
+func (p *Sandbox) makeDirectories() error {
+	scratch, _, err := install.ScratchDir()
+	if err != nil {
+		return err
+	}
+	if p.Dir, err = os.MkdirTemp(scratch, "rmreplay-"); err != nil {
+		return err
+	}
+	for _, d := range []string{"conf", "bin", "out"} {
+		if err := os.Mkdir(p.File(d), 0o700); err != nil {
+			return err
+		}
+		if err := p.share(p.File(d), 0o750); err != nil {
+			return err
+		}
+	}
+	for _, d := range []string{"state", "spool", "db", "tmp"} {
+		if err := os.Mkdir(p.File(d), 0o700); err != nil {
+			return err
+		}
+		if err := p.Give(p.File(d)); err != nil {
+			return err
+		}
+	}
+	// Sockets and files of process ids are in Dir itself.
+	return p.share(p.Dir, 0o770|os.ModeSticky)
+}
+
+// share lets the daemons into a directory of the driver's.
+func (p *Sandbox) share(dir string, mode os.FileMode) error {
+	if p.OwnUser() {
+		return nil
+	}
+	if err := os.Chown(dir, -1, p.User.GID); err != nil {
+		return err
+	}
+	return os.Chmod(dir, mode)
+}
+
+// OwnUser reports whether the daemons have the driver's own user.
+func (p *Sandbox) OwnUser() bool { return p.User.UID == os.Geteuid() }
+
+// Give makes a file belong to the user of the daemons.
+func (p *Sandbox) Give(path string) error {
+	if p.OwnUser() {
+		return nil
+	}
+	if err := os.Lchown(path, p.User.UID, p.User.GID); err != nil {
+		return fmt.Errorf("giving the daemons a file: %w", err)
+	}
+	return nil
+}
+
+// WriteFile writes a file that only the daemons and the driver can read. It follows no link.
+func (p *Sandbox) WriteFile(content []byte, elem ...string) error {
+	f, err := os.OpenFile(p.File(elem...), os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	return errors.Join(err, f.Close(), p.Give(f.Name()))
 }
 
 // reserveAddresses finds a network that no other run has reserved. A run reserves a network by
@@ -100,10 +167,10 @@ func (p *Sandbox) Control() netip.Addr {
 func (p *Sandbox) Driver() [4]byte { return [4]byte{127, p.octet, 255, driverHost} }
 
 // FreePorts finds free ports of the control address, no two the same. They stay free, since no
-// other run uses the address.
-func (p *Sandbox) FreePorts(ports ...*uint16) error {
+// other run uses the address. socket makes TCP sockets in the daemons' network.
+func (p *Sandbox) FreePorts(socket func() (int, error), ports ...*uint16) error {
 	for _, port := range ports {
-		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+		fd, err := socket()
 		if err != nil {
 			return fmt.Errorf("looking for a free port: %w", err)
 		}

@@ -1,0 +1,102 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// statusOf returns a field of /proc/PID/status.
+func statusOf(t *testing.T, pid int, field string) string {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if value, ok := strings.CutPrefix(line, field+":"); ok {
+			return strings.Join(strings.Fields(value), " ")
+		}
+	}
+	t.Fatalf("process %d has no %s", pid, field)
+	return ""
+}
+
+// TestDaemonsAreNotRoot checks that no daemon of a replay is root or has a capability, also when
+// root replays, with all capabilities or with those of a container.
+func TestDaemonsAreNotRoot(t *testing.T) {
+	needSlurm(t)
+	wrappers := map[string][]string{"own capabilities": nil}
+	if os.Geteuid() == 0 {
+		wrappers["container"] = setpriv(t, "--bounding-set", "-sys_ptrace,-sys_admin,-net_admin")
+	}
+	for name, wrapper := range wrappers {
+		t.Run(name, func(t *testing.T) {
+			r := startReplay(t, mixedTrace(), wrapper...)
+			r.untilMidRun(t)
+			in := r.inventory(t)
+			users := map[string]bool{}
+			for _, p := range in.processes[2:] { // without the driver and the guard
+				user := statusOf(t, p.pid, "Uid")
+				users[user] = true
+				if strings.HasPrefix(user, "0 ") || statusOf(t, p.pid, "CapEff") != "0000000000000000" {
+					t.Errorf("%s: user %s, capabilities %s", p.name, user, statusOf(t, p.pid, "CapEff"))
+				}
+			}
+			if len(in.processes) < 6 || len(users) != 1 {
+				t.Errorf("%d processes of the users %v", len(in.processes), users)
+			}
+			if status := r.wait(t); status != exitOK {
+				t.Errorf("exit status %d", status)
+			}
+			in.mustGo(t)
+			logs, err := filepath.Glob(filepath.Join(r.record, "logs", "*"))
+			if err != nil || len(logs) < 6 {
+				t.Fatalf("logs: %v, %v", logs, err)
+			}
+			for _, log := range logs {
+				info, err := os.Stat(log)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if st := info.Sys().(*syscall.Stat_t); st.Uid != uint32(os.Geteuid()) || info.Size() == 0 && !strings.HasSuffix(log, ".out") {
+					t.Errorf("%s belongs to user %d and has %d bytes", log, st.Uid, info.Size())
+				}
+			}
+		})
+	}
+}
+
+// TestRootWithoutOtherUsers checks that root cannot replay where it cannot start processes of
+// another user, and that the message names the way out.
+func TestRootWithoutOtherUsers(t *testing.T) {
+	needSlurm(t)
+	if os.Geteuid() != 0 {
+		t.Skip("SKIPPED: not root: whether root is refused that cannot change its user is not tested")
+	}
+	r := startReplay(t, mixedTrace(), setpriv(t, "--bounding-set", "-setuid")...)
+	if status := r.wait(t); status != ExitMissing {
+		t.Errorf("exit status %d, want %d", status, ExitMissing)
+	}
+	if said := r.said(t, "stderr"); !strings.Contains(said, "never run as root") || !strings.Contains(said, "replay as an ordinary user") {
+		t.Errorf("it says %q", said)
+	}
+	if _, err := os.Stat(r.record); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the record: %v, want none", err)
+	}
+}
+
+// setpriv returns the command that starts another one with fewer privileges.
+func setpriv(t *testing.T, options ...string) []string {
+	t.Helper()
+	path, err := exec.LookPath("setpriv")
+	if err != nil {
+		t.Skipf("SKIPPED: fewer privileges are not tested: %v (apt-get install util-linux)", err)
+	}
+	return append([]string{path}, append(options, "--")...)
+}

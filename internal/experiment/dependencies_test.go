@@ -1,0 +1,191 @@
+package experiment
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm/rmtest"
+	"rmreplay/internal/rm/slurm/install"
+	"rmreplay/internal/run"
+	"rmreplay/internal/workload"
+)
+
+// TestDependencyScenarios plays workloads with dependencies on the real Slurm and in the simulator,
+// on the cluster of the tests of package slurm. The simulator must give every job the same state, and
+// start it within slack of Slurm's start. The files of testdata/dependencies have these directives:
+//
+//	slurm.conf   keys of slurm.conf with other values for the workload below
+//	workload     the jobs; package rmtest describes the lines
+//	replay       what Slurm does: ID STATE [START]-[END], and the warnings
+//	simulate     what the simulator does
+//
+// Where Slurm is not installed, the simulator is compared with the file.
+func TestDependencyScenarios(t *testing.T) {
+	_, missing := install.Find()
+	if missing != nil {
+		t.Logf("the real Slurm is not run again: %v", missing)
+	}
+	datadriven.Walk(t, "testdata/dependencies", func(t *testing.T, path string) {
+		var edits, lines, slurm string
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			switch d.Cmd {
+			case "slurm.conf":
+				edits = d.Input
+				return ""
+			case "workload":
+				lines = d.Input
+				return ""
+			case "replay":
+				slurm = d.Expected
+				if missing != nil {
+					return slurm
+				}
+				replayed := playOnTinyCluster(t, lines, edits, Spec{Slurm: &Slurm{WithoutAccounting: true, Lead: time.Minute}})
+				if d.Rewrite {
+					slurm = replayed
+				}
+				compareFates(t, slurm, replayed, -slack)
+				return slurm // a second more or less is no difference
+			case "simulate":
+				simulated := playOnTinyCluster(t, lines, edits, Spec{Simulator: &Simulator{}})
+				compareFates(t, slurm, simulated, 0)
+				return simulated
+			}
+			d.Fatalf(t, "%s: not a directive (want slurm.conf, workload, replay or simulate)", d.Cmd)
+			return ""
+		})
+	})
+}
+
+// slack is how much later Slurm may start a job: slurmctld tests dependencies when something ends,
+// and at least once in a minute.
+const slack = 65
+
+// compareFates fails the test if two outcomes differ in more than the times, or if a job does not
+// start between least and slack seconds earlier than on Slurm.
+func compareFates(t *testing.T, slurm, other string, least int) {
+	t.Helper()
+	wants, gots := strings.Split(slurm, "\n"), strings.Split(other, "\n")
+	for i := range max(len(wants), len(gots)) {
+		if i >= len(wants) || i >= len(gots) {
+			t.Errorf("%d lines, want %d:\n%s", len(gots), len(wants), other)
+			return
+		}
+		want, got := parseFate(wants[i]), parseFate(gots[i])
+		if early := want.start - got.start; want.name != got.name || early < least || early > slack || want.started != got.started {
+			t.Errorf("%s, want as in %s", gots[i], wants[i])
+		}
+	}
+}
+
+// fate is a line of an outcome. name is the job with its state and reason, or a warning.
+type fate struct {
+	name    string
+	started bool
+	start   int
+}
+
+func parseFate(line string) fate {
+	words := strings.Fields(line)
+	if len(words) < 3 || words[0] == "warning" {
+		return fate{name: line}
+	}
+	begin, _, _ := strings.Cut(words[2], "-")
+	start, err := strconv.Atoi(begin)
+	return fate{strings.Join(slices.Delete(words, 2, 3), " "), err == nil, start}
+}
+
+// playOnTinyCluster plays a workload and describes what became of the jobs.
+func playOnTinyCluster(t *testing.T, lines, edits string, spec Spec) string {
+	t.Helper()
+	epoch := hpc.Unix(1709596800)
+	what, err := rmtest.Parse(lines, epoch, "--uid=ann", "-t", "60")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &workload.Workload{Source: "a scenario", Epoch: epoch, Jobs: workload.JobsOf(what.Jobs...)}
+	dir := tinyCluster(t, edits)
+	spec.Workload, spec.Output, spec.Seed, spec.DrainLimit = Workload{Value: w}, filepath.Join(t.TempDir(), "run"), 1, 2*time.Hour
+	if spec.Slurm != nil {
+		spec.Slurm.Cluster = dir
+	} else {
+		spec.Simulator.Cluster = dir
+	}
+	if _, err := Run(t.Context(), spec, Hooks{}); err != nil {
+		t.Fatal(err)
+	}
+	r, err := run.Open(spec.Output)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := r.Jobs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	since := func(at hpc.Time) string {
+		if at == 0 {
+			return ""
+		}
+		return fmt.Sprint(at.UnixSeconds() - epoch.UnixSeconds())
+	}
+	for _, row := range rows {
+		name := row.Job
+		if row.Task >= 0 {
+			name += fmt.Sprintf("_%d", row.Task)
+		}
+		reason := ""
+		if row.State == hpc.Pending {
+			reason = " " + row.Reason
+		}
+		fmt.Fprintf(&b, "%s %s %s-%s%s\n", name, row.State, since(row.Start), since(row.End), reason)
+	}
+	for _, w := range r.Manifest.Warnings {
+		affects := ""
+		if w.AffectsResult {
+			affects = " (affects the result)"
+		}
+		if w.Code != "configuration" {
+			fmt.Fprintf(&b, "warning %s: %s%s\n", w.Code, w.Text, affects)
+		}
+	}
+	return b.String()
+}
+
+// tinyCluster copies the cluster of the tests of package slurm, with other values for some keys of
+// slurm.conf.
+func tinyCluster(t *testing.T, edits string) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS("../rm/slurm/testdata/cluster")); err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(dir, "slurm.conf")
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(string(text), "\n")
+	for _, edit := range strings.Fields(edits) {
+		key, _, _ := strings.Cut(edit, "=")
+		for i, line := range lines {
+			if strings.HasPrefix(line, key+"=") {
+				lines[i] = ""
+			}
+		}
+		lines = append([]string{edit}, lines...)
+	}
+	if err := os.WriteFile(name, []byte(strings.Join(lines, "\n")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}

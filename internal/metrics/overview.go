@@ -1,0 +1,210 @@
+package metrics
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"time"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/run"
+	"rmreplay/internal/slurmspec"
+)
+
+// Overview is what an administrator asks of a run first: how its jobs ended, who used the
+// machine, who waited, and when. The waits are those of [Metrics]: jobs that never started,
+// preset jobs and jobs with inconsistent times have none.
+type Overview struct {
+	Jobs         int               // rows of the record, rejected jobs included
+	States       map[hpc.State]int // of all jobs, also [hpc.Rejected]
+	NeverStarted int               // accepted jobs without a start
+	Preset       int               // jobs that ran when the window began
+
+	// FirstSubmit and LastSubmit bound the submissions, without those of preset jobs. FirstStart
+	// and LastEnd bound what ran.
+	FirstSubmit, LastSubmit, FirstStart, LastEnd hpc.Time
+
+	// Usage is what each partition, account and user used, the largest user of processors
+	// first.
+	Usage map[By][]Usage
+	// Hours are the waits by the hour of the week of the submission, from Monday 0 h in the
+	// zone of the options.
+	Hours [168]Waits
+	// Longest are the jobs that waited longest, the longest wait first.
+	Longest []*run.Row
+}
+
+// Waits sum up the waits of some jobs.
+type Waits struct {
+	Jobs    int // that have a wait
+	Seconds float64
+	Longest float64 // seconds
+}
+
+// Mean returns the mean wait in seconds. It is NaN without jobs.
+func (w *Waits) Mean() Float { return ratio(w.Seconds, float64(w.Jobs)) }
+
+func (w *Waits) add(seconds float64) {
+	w.Jobs++
+	w.Seconds += seconds
+	w.Longest = max(w.Longest, seconds)
+}
+
+// Usage is what one partition, account or user used, over the whole run.
+type Usage struct {
+	Name             string // empty for jobs without the property
+	Jobs             int    // accepted and rejected
+	ProcessorSeconds float64
+	GPUSeconds       float64
+	Waits            Waits
+}
+
+// OverviewBy are the groupings of [Overview.Usage].
+var OverviewBy = []By{ByPartition, ByAccount, ByUser}
+
+// longestWaits is the number of jobs in [Overview.Longest].
+const longestWaits = 10
+
+// NewOverview reads the rows once. Jobs that still run count as running until the given
+// instant. The rows must not change as long as the overview is used.
+func NewOverview(rows []run.Row, opts Options, until hpc.Time) *Overview {
+	zone := opts.Zone
+	if zone == nil {
+		zone = time.UTC
+	}
+	o := &Overview{States: make(map[hpc.State]int), Usage: make(map[By][]Usage)}
+	usage := make([]map[string]*Usage, len(OverviewBy))
+	for i := range usage {
+		usage[i] = make(map[string]*Usage)
+	}
+	var held []run.Segment
+	for i := range rows {
+		r := &rows[i]
+		o.count(r, opts)
+		held = r.AppendHeld(held[:0])
+		processors, gpus := heldSeconds(r, held, until)
+		wait, waited := waitOf(r, opts.Window)
+		if waited {
+			o.Hours[hourOfWeek(r.Submit, zone)].add(wait)
+			o.addLongest(r, wait)
+		}
+		for k, by := range OverviewBy {
+			name := keyOf(r, by).name
+			u := usage[k][name]
+			if u == nil {
+				u = &Usage{Name: name}
+				usage[k][name] = u
+			}
+			u.Jobs++
+			u.ProcessorSeconds += processors
+			u.GPUSeconds += gpus
+			if waited {
+				u.Waits.add(wait)
+			}
+		}
+	}
+	for k, by := range OverviewBy {
+		o.Usage[by] = sortedUsage(usage[k])
+	}
+	return o
+}
+
+// count counts a job by its state, and extends the bounds of the run.
+func (o *Overview) count(r *run.Row, opts Options) {
+	o.Jobs++
+	o.States[r.State]++
+	preset := r.Start != 0 && r.Start < opts.Window
+	switch {
+	case preset:
+		o.Preset++
+	case r.Submit != 0:
+		if o.FirstSubmit == 0 || r.Submit < o.FirstSubmit {
+			o.FirstSubmit = r.Submit
+		}
+		o.LastSubmit = max(o.LastSubmit, r.Submit)
+	}
+	if r.State == hpc.Rejected {
+		return
+	}
+	if r.Start == 0 {
+		o.NeverStarted++
+		return
+	}
+	if o.FirstStart == 0 || r.Start < o.FirstStart {
+		o.FirstStart = r.Start
+	}
+	o.LastEnd = max(o.LastEnd, r.End)
+}
+
+// addLongest keeps the jobs that waited longest. Of equal waits the first one stays first.
+func (o *Overview) addLongest(r *run.Row, wait float64) {
+	const seconds = float64(time.Second)
+	n := len(o.Longest)
+	if wait <= 0 || n == longestWaits && wait <= float64(o.Longest[n-1].Start.Sub(o.Longest[n-1].Submit))/seconds {
+		return
+	}
+	at, _ := slices.BinarySearchFunc(o.Longest, r, func(a, b *run.Row) int {
+		if a.Start.Sub(a.Submit) >= b.Start.Sub(b.Submit) {
+			return -1
+		}
+		return 1
+	})
+	o.Longest = slices.Insert(o.Longest, at, r)
+	o.Longest = o.Longest[:min(len(o.Longest), longestWaits)]
+}
+
+// waitOf returns the wait of a job in seconds, as in [Metrics].
+func waitOf(r *run.Row, window hpc.Time) (seconds float64, ok bool) {
+	if r.State == hpc.Rejected || r.Start == 0 || r.Start < window || r.Start < r.Submit || r.End != 0 && r.End < r.Start {
+		return 0, false
+	}
+	return r.Start.Sub(r.Submit).Seconds(), true
+}
+
+// heldSeconds returns the processor seconds and the GPU seconds that a job held.
+func heldSeconds(r *run.Row, held []run.Segment, until hpc.Time) (processors, gpus float64) {
+	if r.State == hpc.Rejected {
+		return 0, 0
+	}
+	devices := float64(GPUs(r))
+	for _, s := range held {
+		end := s.End
+		if end == 0 {
+			end = until
+		}
+		d := max(0, end.Sub(s.Start).Seconds())
+		processors += d * float64(max(0, s.Processors))
+		gpus += d * devices
+	}
+	return processors, gpus
+}
+
+// GPUs returns the number of GPUs in a job's allocation.
+func GPUs(r *run.Row) int {
+	typed, untyped := 0, 0
+	for name, amount := range slurmspec.TRES(r.TRES) {
+		if len(name) < len("gres/gpu") || name[:len("gres/gpu")] != "gres/gpu" {
+			continue
+		}
+		n, err := strconv.Atoi(amount)
+		switch {
+		case err != nil || n < 0:
+		case name == "gres/gpu":
+			untyped = n
+		case name[len("gres/gpu")] == ':':
+			typed += n
+		}
+	}
+	return cmp.Or(untyped, typed) // Slurm lists the models besides the sum
+}
+
+func sortedUsage(of map[string]*Usage) []Usage {
+	list := make([]Usage, 0, len(of))
+	for _, u := range of {
+		list = append(list, *u)
+	}
+	slices.SortFunc(list, func(a, b Usage) int {
+		return cmp.Or(cmp.Compare(b.ProcessorSeconds, a.ProcessorSeconds), cmp.Compare(a.Name, b.Name))
+	})
+	return list
+}

@@ -1,0 +1,63 @@
+package replay
+
+import (
+	"slices"
+
+	"rmreplay/internal/slurmspec/sbatch"
+	"rmreplay/internal/workload"
+)
+
+// NeverStart returns the jobs of a list that can never start, in the order of the list. never are
+// the jobs whose dependencies can never be met; jobs that wait for one of these cannot start
+// either. pending are the jobs that a replay gave up ([Result.Undrained]).
+func NeverStart(w *workload.Workload, pending, never []string) []string {
+	if len(never) == 0 {
+		return nil
+	}
+	open, stuck := make(map[string]bool, len(pending)), make(map[string]bool, len(never))
+	for _, id := range pending {
+		open[id] = true
+	}
+	for _, id := range never {
+		stuck[id] = true
+	}
+	// A job depends on earlier jobs of the workload, so one pass is enough. Singletons of one
+	// name wait for the first of them that is pending.
+	names := map[ownName]bool{}
+	for _, job := range w.Jobs.All() {
+		if !open[job.ID] {
+			continue
+		}
+		own := ownName{job.User, job.Name}
+		if !stuck[job.ID] && job.Dependency != "" && waitsFor(job.Dependency, open, stuck, job.Name != "" && names[own]) {
+			stuck[job.ID] = true
+		}
+		if stuck[job.ID] {
+			names[own] = true
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(pending), func(id string) bool { return !stuck[id] })
+}
+
+// waitsFor reports whether a dependency waits for a job that can never start. singleton says that
+// an earlier job of the name cannot.
+func waitsFor(spec string, open, stuck map[string]bool, singleton bool) bool {
+	deps, err := sbatch.ParseDependency(spec)
+	if err != nil {
+		return false
+	}
+	waits := false
+	for _, d := range deps.List {
+		id := d.Job
+		if array, _, _ := d.Task(); !open[id] {
+			id = array
+		}
+		switch {
+		case stuck[id] || d.Type == "singleton" && singleton:
+			waits = true
+		case deps.Any && open[id]: // it may still be met
+			return false
+		}
+	}
+	return waits
+}

@@ -1,0 +1,185 @@
+package report
+
+import (
+	"math"
+	"strings"
+	"time"
+
+	"gonum.org/v1/plot"
+
+	"rmreplay/internal/metrics"
+)
+
+// dateTicks are the ticks of an axis of instants, in seconds since 1970: round hours, days,
+// Mondays, months or years in a time zone. Every date names its day or its year once.
+type dateTicks struct{ zone *time.Location }
+
+// calendarStep is a distance of ticks on the calendar. Only one of its units is not 0.
+type calendarStep struct{ minutes, days, months int }
+
+// calendarSteps are sorted. Days that do not divide a week would fall on other days each
+// month.
+var calendarSteps = []calendarStep{
+	{minutes: 1}, {minutes: 2}, {minutes: 5}, {minutes: 10}, {minutes: 30}, {minutes: 60}, {minutes: 120}, {minutes: 180}, {minutes: 360}, {minutes: 720},
+	{days: 1}, {days: 2}, {days: 7}, {days: 14}, {months: 1}, {months: 2}, {months: 3}, {months: 6}, {months: 12}, {months: 24}, {months: 60}, {months: 120},
+}
+
+// mostDates is the number of dates that fit below an axis.
+const mostDates = 10
+
+// seconds is the length of a step.
+func (s calendarStep) seconds() float64 {
+	return float64(s.minutes)*60 + float64(s.days)*86400 + float64(s.months)*30.44*86400
+}
+
+// first returns the last instant of the step that is not after t.
+func (s calendarStep) first(t time.Time) time.Time {
+	year, month, day := t.Date()
+	switch {
+	case s.months > 0:
+		months := year*12 + int(month) - 1
+		return time.Date(0, time.Month(months/s.months*s.months+1), 1, 0, 0, 0, 0, t.Location())
+	case s.days > 0 && s.days%7 == 0:
+		return time.Date(year, month, day-(int(t.Weekday())+6)%7, 0, 0, 0, 0, t.Location())
+	case s.days > 0:
+		return time.Date(year, month, day, 0, 0, 0, 0, t.Location())
+	}
+	return time.Date(year, month, day, 0, (t.Hour()*60+t.Minute())/s.minutes*s.minutes, 0, 0, t.Location())
+}
+
+// next returns the instant of the step after t, which is one. Where clocks change, hours
+// stay round.
+func (s calendarStep) next(t time.Time) time.Time {
+	if s.months > 0 || s.days > 0 {
+		return t.AddDate(0, s.months, s.days)
+	}
+	for after := s.minutes; ; after += min(s.minutes, 60) {
+		if next := s.first(t.Add(time.Duration(after) * time.Minute)); next.After(t) {
+			return next
+		}
+	}
+}
+
+// Ticks implements [plot.Ticker].
+func (d dateTicks) Ticks(low, high float64) []plot.Tick {
+	step := calendarSteps[len(calendarSteps)-1]
+	for _, s := range calendarSteps {
+		if (high-low)/s.seconds() <= mostDates {
+			step = s
+			break
+		}
+	}
+	var ticks []plot.Tick
+	var before time.Time
+	for at := step.first(d.at(low)); len(ticks) <= 2*mostDates && float64(at.Unix()) <= high; at = step.next(at) {
+		if float64(at.Unix()) < low {
+			continue
+		}
+		ticks = append(ticks, plot.Tick{Value: float64(at.Unix()), Label: step.label(at, before)})
+		before = at
+	}
+	return ticks
+}
+
+func (d dateTicks) at(seconds float64) time.Time { return time.Unix(int64(seconds), 0).In(d.zone) }
+
+// label names a tick. The second line has the day or the year where it changes.
+func (s calendarStep) label(at, before time.Time) string {
+	switch {
+	case s.months >= 12:
+		return at.Format("2006")
+	case s.months > 0 && at.Year() != before.Year():
+		return at.Format("Jan\n2006")
+	case s.months > 0:
+		return at.Format("Jan")
+	case s.days > 0 && at.Year() != before.Year():
+		return at.Format("2 Jan\n2006")
+	case s.days > 0:
+		return at.Format("2 Jan")
+	case before.IsZero():
+		return at.Format("15:04\n2 Jan 2006")
+	case at.YearDay() != before.YearDay():
+		return at.Format("15:04\n2 Jan")
+	}
+	return at.Format("15:04")
+}
+
+// durationTicks are the ticks of a logarithmic axis of seconds, at durations that people
+// name.
+type durationTicks struct{}
+
+var roundDurations = []float64{
+	1e-3, 1e-2, 0.1, 1, 10, 60, 600, 3600, 6 * 3600, 86400, 7 * 86400, 30 * 86400, 365 * 86400, 3650 * 86400,
+}
+
+// Ticks implements [plot.Ticker].
+func (durationTicks) Ticks(low, high float64) []plot.Tick {
+	var ticks []plot.Tick
+	for _, v := range roundDurations {
+		if v >= low*0.999 && v <= high*1.001 {
+			ticks = append(ticks, plot.Tick{Value: v, Label: duration(metrics.Float(v))})
+		}
+	}
+	return ticks
+}
+
+// signedScale is a scale for differences of all sizes. It is linear around 0 and logarithmic
+// further out, as asinh is, so that one large difference does not flatten all others.
+type signedScale struct{ unit float64 }
+
+func (s signedScale) position(v float64) float64 { return math.Asinh(v / s.unit) }
+
+// Normalize implements [plot.Normalizer].
+func (s signedScale) Normalize(low, high, v float64) float64 {
+	return (s.position(v) - s.position(low)) / (s.position(high) - s.position(low))
+}
+
+// signedTicks are ticks on both sides of 0 at given sizes. Sizes that would be written over
+// each other have no label.
+type signedTicks struct {
+	signedScale
+	sizes []float64 // ascending
+	label func(float64) string
+	most  int // labels that fit
+}
+
+// Ticks implements [plot.Ticker].
+func (t signedTicks) Ticks(low, high float64) []plot.Tick {
+	ticks := []plot.Tick{{Value: 0, Label: t.label(0)}}
+	if low > 0 || high < 0 {
+		ticks = nil
+	}
+	apart := (t.position(high) - t.position(low)) / float64(t.most)
+	for _, sign := range []float64{1, -1} {
+		last := 0.0
+		for _, size := range t.sizes {
+			v := sign * size
+			if v < low || v > high || math.Abs(t.position(v)-last) < apart {
+				continue
+			}
+			last = t.position(v)
+			ticks = append(ticks, plot.Tick{Value: v, Label: t.label(v)})
+		}
+	}
+	return ticks
+}
+
+// plainMinus replaces the minus sign by a hyphen: the fonts of PDF files have no minus sign.
+func plainMinus(text string) string { return strings.ReplaceAll(text, "−", "-") }
+
+// differenceTicks are the ticks of differences of durations.
+func differenceTicks() signedTicks {
+	return signedTicks{signedScale{unit: 1}, []float64{1, 10, 60, 600, 3600, 6 * 3600, 86400, 7 * 86400, 30 * 86400, 365 * 86400},
+		func(v float64) string { return plainMinus(signedDuration(metrics.Float(v))) }, 9}
+}
+
+// percentTicks are the ticks of relative differences in per cent.
+func percentTicks() signedTicks {
+	return signedTicks{signedScale{unit: 1}, []float64{1, 3, 10, 30, 100, 300, 1000, 1e4, 1e5, 1e6},
+		func(v float64) string {
+			if v == 0 {
+				return "0"
+			}
+			return plainMinus(signed(metrics.Float(v), count(int(v))))
+		}, 16}
+}

@@ -1,0 +1,304 @@
+package report
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+	"image/color"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"rmreplay/internal/compare"
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/run"
+)
+
+// The picture loses nothing: the cells together hold what the jobs held.
+func TestGanttKeepsArea(t *testing.T) {
+	r := schedule("r", 3, 300, machine{nodes: 50, processors: 1})
+	g, err := newGantt("g", "g", &r, time.UTC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := 0.0
+	for i := range r.Rows {
+		want += r.Rows[i].End.Sub(r.Rows[i].Start).Seconds() * float64(r.Rows[i].NodeCount)
+	}
+	for _, size := range [][2]int{{7, 3}, {100, 50}, {333, 17}, {64, 200}} {
+		c := g.fill(size[0], size[1], func(*run.Row) (c color.RGBA) { return c })
+		got := 0.0
+		for _, v := range c.held {
+			if v > 1.001 {
+				t.Fatalf("a cell of %v is held %v times, and jobs have nodes of their own", size, v)
+			}
+			got += float64(v)
+		}
+		got *= g.span * float64(len(g.nodes)) / float64(size[0]*size[1])
+		if math.Abs(got-want) > 1e-3*want {
+			t.Errorf("%v cells hold %v node seconds, want %v", size, got, want)
+		}
+	}
+}
+
+// unpack decodes the output of pack, as gantt.js does.
+func unpack(t testing.TB, text string, jobs int) (starts, lengths []uint64, ranges [][]nodeRange) {
+	t.Helper()
+	raw, err := base64.StdEncoding.DecodeString(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := func() uint64 {
+		v, n := binary.Uvarint(raw)
+		if n <= 0 {
+			t.Fatal("the data end early")
+		}
+		raw = raw[n:]
+		return v
+	}
+	for range jobs {
+		starts, lengths = append(starts, next()), append(lengths, next())
+		var list []nodeRange
+		at := 0
+		for range next() {
+			at += int(next())
+			count := next()
+			r := nodeRange{first: at, count: int(count / 2)}
+			if count%2 == 1 {
+				r.lanes = lanes{uint8(next()), uint8(next())}
+			}
+			at += r.count
+			list = append(list, r)
+		}
+		ranges = append(ranges, list)
+	}
+	if len(raw) > 0 {
+		t.Fatalf("%d bytes too many", len(raw))
+	}
+	return starts, lengths, ranges
+}
+
+func TestPack(t *testing.T) {
+	r := schedule("r", 5, 200, machine{nodes: 300, processors: 4})
+	for i := range r.Rows {
+		if i%3 == 0 {
+			r.Rows[i].Processors /= 2 // of its nodes' processors, so that it has some lanes
+		}
+	}
+	g, err := newGantt("g", "g", &r, time.UTC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	starts, lengths, ranges := unpack(t, g.pack(), len(g.jobs))
+	for i, job := range g.jobs {
+		if starts[i] != uint64(job.start) || lengths[i] != uint64(math.Round(job.end-job.start)) || !slices.Equal(ranges[i], job.ranges) {
+			t.Fatalf("job %d: %d %d %v, want %v", i, starts[i], lengths[i], ranges[i], job)
+		}
+	}
+}
+
+func TestNaturalOrder(t *testing.T) {
+	want := []string{"a", "a1", "a2", "a02", "a10", "a10b2", "a10b11", "b1"}
+	got := slices.Clone(want)
+	slices.Reverse(got)
+	slices.SortFunc(got, natural)
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	name := rapid.StringMatching(`[ab]{0,2}[0-9]{0,3}[a]{0,1}[0-9]{0,2}`)
+	rapid.Check(t, func(t *rapid.T) {
+		a, b, c := name.Draw(t, "a"), name.Draw(t, "b"), name.Draw(t, "c")
+		if (natural(a, b) == 0) != (a == b) || natural(a, b) != -natural(b, a) {
+			t.Fatalf("natural(%q, %q) = %d, and %d the other way", a, b, natural(a, b), natural(b, a))
+		}
+		if natural(a, b) < 0 && natural(b, c) < 0 && natural(a, c) >= 0 {
+			t.Fatalf("%q < %q < %q, and not the first below the last", a, b, c)
+		}
+	})
+}
+
+// The script of a chart shows dates in the zone of the report, also when its clocks change.
+func TestOffsets(t *testing.T) {
+	zurich, err := time.LoadLocation("Europe/Zurich")
+	if err != nil {
+		t.Skipf("SKIPPED: no time zones: %v", err)
+	}
+	from := hpc.Unix(1711756800) // 30 March 2024 00:00 UTC; clocks change 25 h later
+	want := []offset{{0, 3600}, {25 * 3600, 7200}}
+	if got := offsets(from.Std().In(zurich), 2*86400); !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	if got := offsets(from.Std().In(zurich), 86400); !slices.Equal(got, want[:1]) {
+		t.Errorf("before the change: got %v, want %v", got, want[:1])
+	}
+	if got := offsets(from.Std(), 86400); got != nil {
+		t.Errorf("UTC: %v", got)
+	}
+}
+
+// hostile is text from a workload that a page must not take for its own.
+const hostile = `</script><img src=x onerror=alert(1)>"'&`
+
+// busyMachine is a run on eight nodes of eight processors. Jobs share its nodes, a node goes
+// down, another is drained, and two are reserved.
+func busyMachine() compare.Realization {
+	random := rand.New(rand.NewPCG(4, 4))
+	manifest := &run.Manifest{
+		Engine: "sim", State: run.StateComplete, Valid: true, VirtualStart: noon, VirtualEnd: noon.Add(24 * time.Hour),
+		Cluster: run.Cluster{Name: "test", Nodes: 8, Processors: 64},
+	}
+	r := compare.Realization{Name: "busy", Manifest: manifest}
+	free := make([][8]bool, 8) // processors of each node are free from an hour on
+	for hour := range 24 {
+		clear(free)
+		for node := range free {
+			for used := 0; used < 8; {
+				n := min(8-used, 1<<random.IntN(4))
+				used += n
+				row := run.Row{
+					Job: fmt.Sprint(1000 + len(r.Rows)), Task: -1, Name: "job " + hostile, User: fmt.Sprint("user", random.IntN(5)), Account: "a", Partition: "batch",
+					QOS: "normal", State: hpc.Completed, Submit: noon.Add(time.Duration(hour) * 30 * time.Minute), Start: noon.Add(time.Duration(hour) * time.Hour),
+					End: noon.Add(time.Duration(hour+1) * time.Hour), Nodes: fmt.Sprint("n", node+1), NodeCount: 1, Processors: n,
+				}
+				if node == 2 && hour >= 6 && hour < 12 || node == 4 && hour >= 10 && hour < 13 || random.IntN(5) == 0 {
+					continue
+				}
+				if node > 5 {
+					row.User, row.Reservation = hostile, hostile
+				}
+				r.Rows = append(r.Rows, row)
+			}
+		}
+	}
+	at := func(hours float64) hpc.Time { return noon.Add(time.Duration(hours * float64(time.Hour))) }
+	reservation := hpc.Reservation{Name: hostile, Start: at(5), Duration: 10 * time.Hour, Nodes: "n[7-8]", Users: []string{hostile}}
+	r.Administration = run.Administration{
+		NodeEvents: []hpc.NodeEvent{
+			{At: at(6), Nodes: "n3", State: "down", Reason: hostile}, {At: at(9), Nodes: "n5", State: "drain", Reason: "disk"},
+			{At: at(12), Nodes: "n3", State: "resume"}, {At: at(13), Nodes: "n5", State: "resume"},
+		},
+		Reservations: []hpc.ReservationEvent{
+			{At: at(1), Action: "create", Reservation: reservation},
+			{At: at(2), Action: "create", Reservation: hpc.Reservation{Name: "some", Start: at(3), Duration: time.Hour, NodeCount: 2}},
+		},
+	}
+	return r
+}
+
+// Jobs that share a node have rows of lanes that do not overlap and that are in proportion to
+// their processors.
+func TestLanes(t *testing.T) {
+	r := busyMachine()
+	g, err := newGantt("g", "g", &r, time.UTC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, a := range g.jobs {
+		low, high := a.ranges[0].lanes.share()
+		if want := float64(a.row.Processors) / 8; high-low != want {
+			t.Fatalf("job %s of %d processors has lanes from %v to %v, want a share of %v", a.row.Job, a.row.Processors, low, high, want)
+		}
+		for _, b := range g.jobs[:i] {
+			if a.row.Nodes != b.row.Nodes || a.start >= b.end || b.start >= a.end {
+				continue
+			}
+			if from, to := b.ranges[0].lanes.share(); from < high && low < to {
+				t.Fatalf("jobs %s and %s on %s overlap: %v to %v, %v to %v", a.row.Job, b.row.Job, a.row.Nodes, low, high, from, to)
+			}
+		}
+	}
+	c := g.fill(240, 8, func(*run.Row) (c color.RGBA) { return c })
+	for _, held := range c.held {
+		if held > 1.001 {
+			t.Fatalf("a cell is held %v times", held)
+		}
+	}
+}
+
+// Lanes are free ones, and none is beyond the row.
+func TestFreeLanes(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		busy := rapid.Uint64().Draw(t, "busy") & rapid.Uint64().Draw(t, "fewer")
+		l := freeLanes(busy, uint8(rapid.IntRange(1, rowLanes-1).Draw(t, "count")))
+		if busy != math.MaxUint64 && (l.mask()&busy != 0 || int(l.first)+int(l.count) > rowLanes || l.count == 0) {
+			t.Fatalf("busy %b: %+v", busy, l)
+		}
+	})
+}
+
+// Bands are as long as the nodes were out of service or reserved.
+func TestBands(t *testing.T) {
+	at := func(hours int64) hpc.Time { return noon.Add(time.Duration(hours) * time.Hour) }
+	index := map[string]int{"n1": 0, "n2": 1, "n3": 2, "n4": 3}
+	reserve := func(at hpc.Time, action string, r hpc.Reservation) hpc.ReservationEvent {
+		return hpc.ReservationEvent{At: at, Action: action, Reservation: r}
+	}
+	for name, test := range map[string]struct {
+		administration run.Administration
+		want           []string
+	}{
+		"down and up": {run.Administration{NodeEvents: []hpc.NodeEvent{
+			{At: at(1), Nodes: "n[1-2]", State: "DOWN", Reason: "power"}, {At: at(2), Nodes: "n1", State: "down"},
+			{At: at(3), Nodes: "n[1-2]", State: "resume"}, {At: at(4), Nodes: "n2", State: "resume"},
+		}}, []string{"down n[1-2] 1-3 power"}},
+		"drained, then down for ever": {run.Administration{NodeEvents: []hpc.NodeEvent{
+			{At: at(-1), Nodes: "n3", State: "drain", Reason: "disk"}, {At: at(5), Nodes: "n3", State: "fail"},
+		}}, []string{"drain n3 0-5 disk", "down n3 5-10 "}},
+		"unknown node and garbage": {run.Administration{NodeEvents: []hpc.NodeEvent{
+			{At: at(1), Nodes: "n9", State: "down"}, {At: at(1), Nodes: "n[1-", State: "down"}, {At: at(1), Nodes: "n1", State: "resume"},
+		}}, nil},
+		"reservation deleted": {run.Administration{Reservations: []hpc.ReservationEvent{
+			reserve(at(1), "create", hpc.Reservation{Name: "r", Start: at(2), Duration: 5 * time.Hour, Nodes: "ALL", Users: []string{"root"}}),
+			reserve(at(4), "delete", hpc.Reservation{Name: "r"}),
+		}}, []string{"reservation n[1-4] 2-4 root"}},
+		"deleted before it began": {run.Administration{Reservations: []hpc.ReservationEvent{
+			reserve(at(1), "create", hpc.Reservation{Name: "r", Start: at(2), Duration: time.Hour, Nodes: "n1"}), reserve(at(1), "delete", hpc.Reservation{Name: "r"}),
+		}}, nil},
+		"reservation updated": {run.Administration{Reservations: []hpc.ReservationEvent{
+			reserve(at(1), "create", hpc.Reservation{Name: "r", Start: at(2), Duration: 4 * time.Hour, Nodes: "n1"}),
+			reserve(at(3), "update", hpc.Reservation{Name: "r", Nodes: "n[2-3]"}),
+		}}, []string{"reservation n1 2-3 ", "reservation n[2-3] 3-6 "}},
+		"hourly": {run.Administration{Reservations: []hpc.ReservationEvent{
+			reserve(at(1), "create", hpc.Reservation{Name: "r", Start: at(7), Duration: 30 * time.Minute, Nodes: "n1", Flags: []string{"HOURLY"}}),
+		}}, []string{"reservation n1 7-7.5 ", "reservation n1 8-8.5 ", "reservation n1 9-9.5 "}},
+		"nodes that Slurm chooses, without an end": {run.Administration{Reservations: []hpc.ReservationEvent{
+			reserve(at(1), "create", hpc.Reservation{Name: "r", Start: at(2), Duration: hpc.Unlimited, NodeCount: 2}),
+		}}, []string{"reservation 2, chosen by the resource manager 2-10 "}},
+	} {
+		var got []string
+		for _, b := range newBands(&test.administration, noon, 10*3600, index) {
+			got = append(got, fmt.Sprintf("%s %s %v-%v %s", b.kind, b.nodes, b.start/3600, b.end/3600, b.detail))
+		}
+		if diff := cmp.Diff(test.want, got); diff != "" {
+			t.Errorf("%s: (-want +got)\n%s", name, diff)
+		}
+	}
+}
+
+// The page says in a table what the bands show, in the selected zone. It has text from the
+// workload as text.
+func TestBandsOnThePage(t *testing.T) {
+	zurich, err := time.LoadLocation("Europe/Zurich")
+	if err != nil {
+		t.Skipf("SKIPPED: no time zones: %v", err)
+	}
+	r, err := New([]compare.Set{{Name: "busy", Runs: []compare.Realization{busyMachine()}}}, Options{Zone: zurich})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(pageOf(t, r))
+	for _, want := range []string{"Reservations and outages", "2023-11-15 18:00", ">disk</td>", "2, chosen by the resource manager"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	if strings.Contains(text, hostile) || strings.Contains(text, "<img") {
+		t.Error("text of the workload is on the page as it is")
+	}
+}

@@ -1,0 +1,369 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"rmreplay/internal/compare"
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/metrics"
+	"rmreplay/internal/run"
+)
+
+// StateBar shows how the jobs of a set ended.
+type StateBar struct {
+	Set   string // its name; empty for a single set
+	Jobs  string // how many there were
+	Parts []StatePart
+}
+
+// StatePart are the jobs that ended in one way.
+type StatePart struct {
+	Label, Count, Share string
+	Width               float64 // per cent of the bar
+	Colour              string  // its name in the page's style
+}
+
+// Term is a word and what it means.
+type Term struct{ Word, Meaning string }
+
+// ending describes a state: in a sentence of one job and of several, on a tile, and by its
+// colour.
+var endings = []struct {
+	state         hpc.State
+	one, many     string
+	label, colour string
+}{
+	{hpc.Completed, "ended well", "ended well", "ended well", "green"},
+	{hpc.Failed, "failed", "failed", "failed", "vermilion"},
+	{hpc.TimedOut, "reached its time limit", "reached their time limits", "timed out", "orange"},
+	{hpc.Cancelled, "was cancelled", "were cancelled", "cancelled", "grey"},
+	{hpc.OutOfMemory, "ran out of memory", "ran out of memory", "out of memory", "pink"},
+	{hpc.NodeFail, "lost a node", "lost a node", "node failed", "black"},
+	{hpc.Preempted, "was preempted", "were preempted", "preempted", "sky-blue"},
+	{hpc.Deadlined, "missed its deadline", "missed their deadlines", "missed deadline", "pink"},
+	{hpc.BootFail, "was on nodes that did not boot", "were on nodes that did not boot", "boot failed", "black"},
+	{hpc.Rejected, "was rejected at submission", "were rejected at submission", "rejected", "pink"},
+	{hpc.Running, "was still running when the run ended", "were still running when the run ended", "still running", "blue"},
+	{hpc.Suspended, "was suspended when the run ended", "were suspended when the run ended", "suspended", "sky-blue"},
+	{hpc.Requeued, "was requeued when the run ended", "were requeued when the run ended", "requeued", "sky-blue"},
+	{hpc.Pending, "was still waiting when the run ended", "were still waiting when the run ended", "still waiting", "sky-blue"},
+}
+
+// stateBar returns the end states of the first run of a set.
+func stateBar(o *metrics.Overview) StateBar {
+	bar := StateBar{Jobs: counted(o.Jobs, "job", "jobs")}
+	add := func(label, colour string, n int) {
+		if n > 0 {
+			bar.Parts = append(bar.Parts, StatePart{label, count(n), share(n, o.Jobs), 100 * float64(n) / float64(o.Jobs), colour})
+		}
+	}
+	other := o.Jobs
+	for _, e := range endings {
+		add(e.label, e.colour, o.States[e.state])
+		other -= o.States[e.state]
+	}
+	add("unknown", "black", other)
+	return bar
+}
+
+// story says in words what happened in the first run of a set: its jobs and the machine, and
+// then the waits.
+func (r *Report) story(set int) []Block {
+	o := r.overviews[set]
+	var list []Block
+	for _, sentences := range [][]string{
+		{r.submissionStory(set, o), endStory(o), r.machineStory(set, o)},
+		{r.waitStory(set, o), r.worstStory(set, o)},
+	} {
+		text := strings.Join(slices.DeleteFunc(sentences, func(s string) bool { return s == "" }), " ")
+		if text != "" {
+			list = append(list, Block{Text: text, Kind: "story"})
+		}
+	}
+	return list
+}
+
+// value returns a metric of the first run of a set.
+func (r *Report) value(key string, set int) metrics.Float {
+	for i := range r.Comparison.Metrics {
+		if m := &r.Comparison.Metrics[i]; m.Key == key {
+			return m.Sets[set].Values[0]
+		}
+	}
+	return metrics.NoValue()
+}
+
+func (r *Report) submissionStory(set int, o *metrics.Overview) string {
+	zone := r.options.Zone
+	var text strings.Builder
+	if len(r.Sets) > 1 {
+		fmt.Fprintf(&text, "%s: ", setName(set, r.Sets[set]))
+	}
+	submitted := o.Jobs - o.Preset
+	if n := len(r.Sets[set].Runs); n > 1 {
+		fmt.Fprintf(&text, "In the first of %d runs, ", n)
+	}
+	who := ""
+	if users := named(o.Usage[metrics.ByUser]); users > 0 {
+		who = " by " + counted(users, "user", "users")
+		if accounts := named(o.Usage[metrics.ByAccount]); accounts > 0 {
+			who += " of " + counted(accounts, "account", "accounts")
+		}
+	}
+	if submitted > 0 && o.FirstSubmit != 0 {
+		fmt.Fprintf(&text, "%s %s submitted%s between %s and %s (%s).", counted(submitted, "job", "jobs"), plural(submitted, "was", "were"), who,
+			date(o.FirstSubmit, zone), date(o.LastSubmit, zone), zone)
+	} else {
+		fmt.Fprintf(&text, "No jobs were submitted.")
+	}
+	if o.Preset > 0 {
+		fmt.Fprintf(&text, " %s already ran when the window began.", counted(o.Preset, "job", "jobs"))
+	}
+	return text.String()
+}
+
+// named counts the groups that have a name.
+func named(list []metrics.Usage) (n int) {
+	for i := range list {
+		if list[i].Name != "" {
+			n++
+		}
+	}
+	return n
+}
+
+// endStory says how the jobs ended.
+func endStory(o *metrics.Overview) string {
+	var parts []string
+	for _, e := range endings {
+		if n := o.States[e.state]; n > 0 {
+			part := fmt.Sprintf("%s (%s) %s", count(n), share(n, o.Jobs), plural(n, e.one, e.many))
+			if len(parts) == 0 {
+				part = fmt.Sprintf("%s (%s) %s", counted(n, "job", "jobs"), share(n, o.Jobs), plural(n, e.one, e.many))
+			}
+			parts = append(parts, part)
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	text := enumerate(parts) + "."
+	if never := o.NeverStarted - o.States[hpc.Pending]; never > 0 {
+		text += fmt.Sprintf(" %s ended before %s started.", counted(never, "job", "jobs"), plural(never, "it", "they"))
+	}
+	return text
+}
+
+// enumerate joins parts of a sentence: a, b and c.
+func enumerate(parts []string) string {
+	if len(parts) < 2 {
+		return strings.Join(parts, "")
+	}
+	return strings.Join(parts[:len(parts)-1], ", ") + " and " + parts[len(parts)-1]
+}
+
+// machineStory says how full the machine was.
+func (r *Report) machineStory(set int, o *metrics.Overview) string {
+	processors := r.Sets[set].Runs[0].Manifest.Cluster.Processors
+	utilization := r.value("utilization", set)
+	if !utilization.Known() || o.LastEnd <= o.FirstStart {
+		return ""
+	}
+	text := fmt.Sprintf("From the first start to the last end, on %s, jobs held %s of the machine's %s", date(o.LastEnd, r.options.Zone),
+		percent(utilization), counted(processors, "processor", "processors"))
+	if len(r.courses.sets) == 0 {
+		return text + "."
+	}
+	switch full := r.courses.sets[set][0].full; {
+	case math.IsNaN(full):
+	case full == 0:
+		text += fmt.Sprintf("; the machine was never full (at least %.0f%s%% in use)", 100*fullShare, space)
+	default:
+		text += fmt.Sprintf("; for %s of that time the machine was full (at least %.0f%s%% in use)", percent(metrics.Float(full)), 100*fullShare, space)
+	}
+	return text + "."
+}
+
+// waitStory says how long jobs waited.
+func (r *Report) waitStory(set int, o *metrics.Overview) string {
+	median, p90, mean := r.value("median_wait_s", set), r.value("p90_wait_s", set), r.value("mean_wait_s", set)
+	if !median.Known() {
+		return ""
+	}
+	if len(o.Longest) == 0 {
+		return "Every job started at once."
+	}
+	longest := o.Longest[0]
+	var of []string
+	for _, part := range []struct{ what, name string }{{"of user", longest.User}, {"in partition", longest.Partition}} {
+		if part.name != "" {
+			of = append(of, part.what+" "+name(part.name))
+		}
+	}
+	half := fmt.Sprintf("Half of the jobs waited at most %s", duration(median))
+	if median < 1 {
+		half = "Half of the jobs did not wait"
+	}
+	return fmt.Sprintf("%s, and nine of ten at most %s; the mean wait was %s. Job %s waited longest: %s.",
+		half, duration(p90), duration(mean), strings.Join(append([]string{name(keyOf(longest).String())}, of...), " "),
+		duration(metrics.Float(longest.Start.Sub(longest.Submit).Seconds())))
+}
+
+// worstStory says when the queue was longest, and who waited longest.
+func (r *Report) worstStory(set int, o *metrics.Overview) string {
+	if len(o.Longest) == 0 || len(r.courses.sets) == 0 {
+		return ""
+	}
+	peak := r.courses.sets[set][0].longest
+	var parts []string
+	if peak.Queued > 0 {
+		parts = append(parts, fmt.Sprintf("The queue was longest on %s, with %s.", date(peak.At, r.options.Zone), counted(peak.Queued, "waiting job", "waiting jobs")))
+	}
+	var worst []string
+	for _, by := range metrics.OverviewBy {
+		if len(worst) == 2 {
+			break
+		}
+		if u := longestWaiting(o.Usage[by], o.Jobs); u != nil {
+			worst = append(worst, fmt.Sprintf("%s %s (%s over %s)", by, name(u.Name), duration(u.Waits.Mean()), counted(u.Waits.Jobs, "job", "jobs")))
+		}
+	}
+	if len(worst) > 0 {
+		parts = append(parts, "On average, the longest waits were those of "+enumerate(worst)+".")
+	}
+	return strings.Join(parts, " ")
+}
+
+// longestWaiting returns the group with the longest mean wait. Groups with few jobs do not
+// count, nor does a group without others.
+func longestWaiting(list []metrics.Usage, jobs int) *metrics.Usage {
+	var worst *metrics.Usage
+	for i := range list {
+		u := &list[i]
+		if u.Name != "" && u.Waits.Jobs >= max(5, jobs/100) && (worst == nil || u.Waits.Mean() > worst.Waits.Mean()) {
+			worst = u
+		}
+	}
+	if worst == nil || named(list) < 2 || worst.Waits.Seconds == 0 {
+		return nil
+	}
+	return worst
+}
+
+// topUsers is the number of users in the table of users.
+const topUsers = 10
+
+// usersTable lists the users with the most processor hours in the first run of a set.
+func (r *Report) usersTable(set int) *Table {
+	list := r.overviews[set].Usage[metrics.ByUser]
+	if named(list) == 0 {
+		return nil
+	}
+	var total metrics.Usage
+	for i := range list {
+		total.ProcessorSeconds += list[i].ProcessorSeconds
+		total.GPUSeconds += list[i].GPUSeconds
+	}
+	if total.ProcessorSeconds == 0 {
+		return nil
+	}
+	t := &Table{Caption: "Users with the most CPU hours" + r.ofSet(set), Head: []string{"user", "jobs", "CPU hours", "share"}, Folded: set > 0}
+	if total.GPUSeconds > 0 {
+		t.Head = append(t.Head, "GPU hours")
+	}
+	t.Head = append(t.Head, "mean wait", "longest wait")
+	add := func(name string, u *metrics.Usage) {
+		row := []string{name, count(u.Jobs), hours(u.ProcessorSeconds), percent(metrics.Float(u.ProcessorSeconds / total.ProcessorSeconds))}
+		if total.GPUSeconds > 0 {
+			row = append(row, hours(u.GPUSeconds))
+		}
+		longest := metrics.NoValue()
+		if u.Waits.Jobs > 0 {
+			longest = metrics.Float(u.Waits.Longest)
+		}
+		t.Rows = append(t.Rows, append(row, duration(u.Waits.Mean()), duration(longest)))
+	}
+	for i := range list[:min(len(list), topUsers)] {
+		add(name(list[i].Name), &list[i])
+	}
+	if len(list) > topUsers {
+		var rest metrics.Usage
+		for _, u := range list[topUsers:] {
+			rest.Jobs += u.Jobs
+			rest.ProcessorSeconds += u.ProcessorSeconds
+			rest.GPUSeconds += u.GPUSeconds
+			rest.Waits.Jobs += u.Waits.Jobs
+			rest.Waits.Seconds += u.Waits.Seconds
+			rest.Waits.Longest = max(rest.Waits.Longest, u.Waits.Longest)
+		}
+		n := len(list) - topUsers
+		add(counted(n, "other user", "other users"), &rest)
+	}
+	return t
+}
+
+// hours formats processor seconds or GPU seconds as hours.
+func hours(seconds float64) string {
+	h := seconds / 3600
+	if h == 0 || h >= 10 {
+		return count(int(math.Round(h)))
+	}
+	return strconv.FormatFloat(h, 'f', 1, 64)
+}
+
+// ofSet names a set at the end of a caption, if there are several.
+func (r *Report) ofSet(set int) string {
+	text := ""
+	if len(r.Sets) > 1 {
+		text = ", " + setName(set, r.Sets[set])
+	}
+	if n := len(r.Sets[set].Runs); n > 1 {
+		text += fmt.Sprintf(", first of %d runs", n)
+	}
+	return text
+}
+
+// waitsTable lists the jobs that waited longest in the first run of a set.
+func (r *Report) waitsTable(set int) *Table {
+	o := r.overviews[set]
+	if len(o.Longest) == 0 {
+		return nil
+	}
+	zone := r.options.Zone
+	t := &Table{
+		Caption: "The longest waits" + r.ofSet(set), Folded: set > 0,
+		Head: []string{"job", "wait", "submitted, " + zone.String(), "started", "user", "account", "partition", "processors"},
+	}
+	for _, row := range o.Longest {
+		t.Rows = append(t.Rows, []string{
+			name(keyOf(row).String()), duration(metrics.Float(row.Start.Sub(row.Submit).Seconds())), date(row.Submit, zone), date(row.Start, zone),
+			name(row.User), name(row.Account), name(row.Partition), count(row.Processors),
+		})
+	}
+	return withoutEmptyColumns(t)
+}
+
+// withoutEmptyColumns removes the columns in which no row has a value.
+func withoutEmptyColumns(t *Table) *Table {
+	for c := len(t.Head) - 1; c > 0; c-- {
+		if slices.ContainsFunc(t.Rows, func(row []string) bool { return row[c] != unknown }) {
+			continue
+		}
+		t.Head = slices.Delete(t.Head, c, c+1)
+		for i := range t.Rows {
+			t.Rows[i] = slices.Delete(t.Rows[i], c, c+1)
+		}
+	}
+	return t
+}
+
+// weekdays begin with Monday, as [metrics.Overview.Hours].
+var weekdays = []time.Weekday{1, 2, 3, 4, 5, 6, 0}
+
+// keyOf identifies a job on the page.
+func keyOf(r *run.Row) compare.Key { return compare.Key{Job: r.Job, Task: r.Task} }

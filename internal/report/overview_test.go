@@ -1,0 +1,263 @@
+package report
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/net/html"
+
+	"rmreplay/internal/compare"
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/metrics"
+)
+
+// alone returns the report of one run.
+func alone(t testing.TB, r compare.Realization, opts Options) *Report {
+	t.Helper()
+	report, err := New([]compare.Set{{Name: r.Name, Runs: []compare.Realization{r}}}, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return report
+}
+
+// textOf returns the text of a page as a reader sees it, with plain spaces.
+func textOf(t testing.TB, r *Report) string {
+	t.Helper()
+	root, err := html.Parse(bytes.NewReader(pageOf(t, r)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	walk(root, func(n *html.Node) {
+		if n.Type == html.TextNode && n.Parent.Data != "script" && n.Parent.Data != "style" {
+			b.WriteString(n.Data + "\n")
+		}
+	})
+	return strings.ReplaceAll(b.String(), space, " ")
+}
+
+// The first section says in words what happened. Its figures are counted here by hand.
+func TestStory(t *testing.T) {
+	r := schedule("run", 1, 2, machine{nodes: 2, processors: 5})
+	row := func(i int, user, partition string, state hpc.State, submit, start, end time.Duration) {
+		x := r.Rows[i%2] // any
+		x.Job, x.User, x.Account, x.Partition, x.State, x.Processors, x.NodeCount = fmt.Sprint(i), user, "project", partition, state, 10, 2
+		x.Submit, x.Start, x.End = noon.Add(submit), noon.Add(start), noon.Add(end)
+		if start == 0 {
+			x.Start = 0
+		}
+		r.Rows = append(r.Rows, x)
+	}
+	r.Rows = r.Rows[:2]
+	rows := r.Rows
+	r.Rows = rows[:0:0]
+	rest := rows
+	r.Rows = append(r.Rows, rest...)
+	row(2, "ada", "cpu", hpc.Completed, time.Minute, time.Hour, 2*time.Hour)
+	row(3, "bob", "gpu", hpc.TimedOut, time.Minute, 2*time.Hour, 3*time.Hour)
+	row(4, "bob", "gpu", hpc.Cancelled, 2*time.Minute, 0, 3*time.Hour)
+	row(5, "bob", "gpu", hpc.Rejected, 3*time.Minute, 0, 0)
+	r.Rows = r.Rows[2:]
+	text := textOf(t, alone(t, r, Options{Zone: time.FixedZone("CET", 3600)}))
+	for _, want := range []string{
+		"4 jobs were submitted by 2 users of 1 account between Wed 15 Nov 2023 13:01 and Wed 15 Nov 2023 13:03 (CET).",
+		"1 job (25.0 %) ended well, 1 (25.0 %) reached its time limit, 1 (25.0 %) was cancelled and 1 (25.0 %) was rejected at submission.",
+		"1 job ended before it started.",
+		"jobs held 100.0 % of the machine's 10 processors; for 100.0 % of that time the machine was full",
+		"Half of the jobs waited at most 1 h 29 min, and nine of ten at most 1 h 53 min; the mean wait was 1 h 29 min. Job 3 of user bob in partition gpu waited longest: 1 h 59 min.",
+		"The queue was longest on Wed 15 Nov 2023 13:02, with 3 waiting jobs.",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the page does not say %q", want)
+		}
+	}
+	if t.Failed() {
+		t.Log(text[:min(len(text), 3000)])
+	}
+}
+
+// An administrator's questions come before the statistics, and one run shows nothing that
+// needs two.
+func TestOneRun(t *testing.T) {
+	r := alone(t, schedule("run", 1, 500, machine{nodes: 40, processors: 8}), Options{})
+	var ids []string
+	for _, s := range r.Sections {
+		ids = append(ids, s.ID)
+	}
+	if want := []string{"summary", "machine", "waits", "users", "groups", "nodes", "metrics", "distributions", "runs", "methods"}; !slices.Equal(ids, want) {
+		t.Errorf("sections %q, want %q", ids, want)
+	}
+	text := textOf(t, r)
+	for _, word := range []string{"baseline", "p-value", "permutation", "Hedges", "bootstrap", "Bands", "means over", "lowest run", "realization", "A run", "All runs", "interval"} {
+		if strings.Contains(text, word) {
+			t.Errorf("the page of one run has %q", word)
+		}
+	}
+	for _, word := range []string{"What happened", "ended well", "Users with the most CPU hours", "The longest waits", "Utilization by partition", "Running jobs", "nine of ten jobs waited no longer", "15 Nov"} {
+		if !strings.Contains(text, word) {
+			t.Errorf("the page of one run lacks %q", word)
+		}
+	}
+}
+
+// GPUs have a figure where jobs had any.
+func TestGPUFigure(t *testing.T) {
+	has := func(r *Report) bool {
+		return slices.ContainsFunc(r.Figures, func(f *Figure) bool { return f.Name == "gpus" })
+	}
+	run := schedule("run", 1, 50, machine{nodes: 10, processors: 8})
+	if has(alone(t, run, Options{})) {
+		t.Error("a figure of GPUs without GPUs")
+	}
+	run.Rows[7].TRES = "cpu=8,gres/gpu=4"
+	r := alone(t, run, Options{})
+	if !has(r) || !strings.Contains(textOf(t, r), "GPU hours") {
+		t.Error("no figure or column of GPUs")
+	}
+}
+
+// Every section has contents, every table rows of the length of its head, and no text has
+// the plural of one.
+func TestNothingEmpty(t *testing.T) {
+	small := machine{nodes: 4, processors: 2}
+	one := schedule("one", 1, 1, small)
+	bare := schedule("bare", 1, 30, small) // as from a log: no names but users
+	for i := range bare.Rows {
+		row := &bare.Rows[i]
+		row.Nodes, row.NodeCount, row.Partition, row.Account, row.QOS = "", 0, "", "", ""
+	}
+	waitless := schedule("waitless", 1, 30, small)
+	for i := range waitless.Rows {
+		row := &waitless.Rows[i]
+		row.Start = row.Submit
+	}
+	for name, runs := range map[string][]compare.Realization{"one job": {one}, "bare": {bare}, "no waits": {waitless}, "two of one job": {one, one}} {
+		t.Run(name, func(t *testing.T) {
+			r, err := New([]compare.Set{{Name: name, Runs: runs}}, Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, s := range r.Sections {
+				if len(s.Blocks) == 0 {
+					t.Errorf("section %s is empty", s.ID)
+				}
+				for _, b := range s.Blocks {
+					for _, table := range tablesOf(b) {
+						if len(table.Rows) == 0 {
+							t.Errorf("section %s: table %q is empty", s.ID, table.Caption)
+						}
+						for _, row := range table.Rows {
+							if len(row) != len(table.Head) {
+								t.Fatalf("section %s: row %q below %q", s.ID, row, table.Head)
+							}
+						}
+					}
+				}
+			}
+			text := textOf(t, r)
+			for _, wrong := range []string{" 1 jobs", " 1 nodes", " 1 runs", " 1 users", " 1 processors", "(s)", "NaN"} {
+				if strings.Contains(text, wrong) {
+					t.Errorf("the page has %q: %q", wrong, text[max(0, strings.Index(text, wrong)-60):strings.Index(text, wrong)+60])
+				}
+			}
+		})
+	}
+}
+
+func tablesOf(b Block) []*Table {
+	var list []*Table
+	if b.Table != nil {
+		list = append(list, b.Table)
+	}
+	if b.Figure != nil && b.Figure.Data != nil {
+		list = append(list, b.Figure.Data)
+	}
+	return list
+}
+
+// A figure is the same file each time, whenever it is drawn.
+func TestFiguresAreReproducible(t *testing.T) {
+	draw := func() map[string][]byte {
+		files := make(map[string][]byte)
+		for _, f := range alone(t, schedule("run", 1, 60, machine{nodes: 20, processors: 8}), Options{}).Figures {
+			for _, format := range Formats {
+				if format != "pdf" && f.Name != "utilization-partition" {
+					continue
+				}
+				var b bytes.Buffer
+				if err := f.WriteTo(&b, format); err != nil {
+					t.Fatal(err)
+				}
+				files[f.Name+"."+format] = b.Bytes()
+			}
+		}
+		return files
+	}
+	first := draw()
+	time.Sleep(1100 * time.Millisecond) // a PDF's dates have seconds
+	for name, again := range draw() {
+		if !bytes.Equal(first[name], again) {
+			t.Errorf("%s differs when it is drawn again", name)
+		}
+		if bytes.Contains(again, []byte("/CreationDate")) || bytes.Contains(again, []byte("/ModDate")) {
+			t.Errorf("%s has a date", name)
+		}
+	}
+}
+
+// Names come from outside. None becomes a part of the page, wherever it appears.
+func TestHostileNames(t *testing.T) {
+	const bad = `"><img src=x onerror=alert(1)><script>alert(1)</script>`
+	run := schedule(bad, 1, 60, machine{nodes: 6, processors: 8})
+	for i := range run.Rows {
+		row := &run.Rows[i]
+		row.Job += bad
+		row.User, row.Account, row.Partition, row.QOS = fmt.Sprint(row.User, bad), fmt.Sprint(i%3, bad), fmt.Sprint(i%9, bad), bad
+		row.TRES = "gres/gpu:" + bad + "=1,gres/gpu=2"
+	}
+	run.Manifest.Workload.Path, run.Manifest.Cluster.Name = bad, bad
+	for name, r := range map[string]*Report{
+		"one run": alone(t, run, Options{}),
+		"a pair": func() *Report {
+			r, err := New([]compare.Set{{Name: bad, Runs: []compare.Realization{run, run}}, {Name: bad, Runs: []compare.Realization{run, run}}}, Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return r
+		}(),
+	} {
+		root, err := html.Parse(bytes.NewReader(pageOf(t, r)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		walk(root, func(n *html.Node) {
+			if n.Data == "img" && attribute(n, "onerror") != "" || n.Data == "script" && n.FirstChild != nil && strings.HasPrefix(n.FirstChild.Data, "alert") {
+				t.Errorf("%s: a name became the element %s", name, n.Data)
+			}
+		})
+	}
+}
+
+// Runs on other dates are shown on the dates of the first run.
+func TestOtherDates(t *testing.T) {
+	first := schedule("first", 1, 100, machine{nodes: 10, processors: 8})
+	later := schedule("later", 1, 100, machine{nodes: 10, processors: 8})
+	for i := range later.Rows {
+		row := &later.Rows[i]
+		row.Submit, row.Start, row.End = row.Submit.Add(1000*time.Hour), row.Start.Add(1000*time.Hour), row.End.Add(1000*time.Hour)
+	}
+	sets := []compare.Set{{Name: "first", Runs: []compare.Realization{first}}, {Name: "later", Runs: []compare.Realization{later}}}
+	var overviews []*metrics.Overview
+	for i := range sets {
+		overviews = append(overviews, metrics.NewOverview(sets[i].Runs[0].Rows, metrics.Options{}, ending(&sets[i].Runs[0])))
+	}
+	c := newCourses(sets, overviews, time.UTC)
+	if !c.moved || c.to != ending(&first) || !slices.Equal(c.sets[0][0].processors, c.sets[1][0].processors) {
+		t.Errorf("moved %v, to %v, want the dates of the first run until %v", c.moved, c.to, ending(&first))
+	}
+}

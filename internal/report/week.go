@@ -1,0 +1,183 @@
+package report
+
+import (
+	"fmt"
+	"image/color"
+	"math"
+	"slices"
+	"time"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+
+	"rmreplay/internal/metrics"
+)
+
+// mostPanels is the number of sets that figures with a panel for each set show.
+const mostPanels = 4
+
+// newWeek returns the figure of the mean waits by the hour and the weekday of the
+// submission, with a panel for each set. It returns nil without waits.
+func newWeek(names []string, overviews []*metrics.Overview, zone *time.Location) *Figure {
+	shown := min(len(overviews), mostPanels)
+	names, overviews = names[:shown], overviews[:shown]
+	days, low, high := weekRange(overviews)
+	if len(days) == 0 {
+		return nil // no wait to show
+	}
+	f := &Figure{
+		Name: "wait-week", Title: "Waits by hour and weekday",
+		Caption: fmt.Sprintf("Each cell is the mean wait of the jobs that were submitted in that hour of that weekday (%s). Hours without submissions are empty.", zone),
+		width:   wide,
+	}
+	cell := vg.Length(0.62) * vg.Centimeter
+	scale := cividis{}
+	for i, o := range overviews {
+		p := newPlot("", "", "")
+		heat := plotter.NewHeatMap(weekGrid{o, days, low, high}, scale)
+		heat.Min, heat.Max = math.Log(low), math.Log(high)
+		heat.NaN = color.Transparent
+		p.Add(heat)
+		p.X.Tick.Marker, p.Y.Tick.Marker = hoursOfDay{}, namedDays(days)
+		p.X.Tick.Length, p.Y.Tick.Length, p.X.Width, p.Y.Width = 0, 0, 0, 0
+		if len(overviews) > 1 {
+			p.Title.Text = names[i]
+		}
+		f.plots = append(f.plots, p)
+		f.height += cell*vg.Length(len(days)) + 1*vg.Centimeter
+	}
+	f.plots[len(f.plots)-1].X.Label.Text = "hour of submission, " + zone.String()
+	f.legend = colourScale{"up to " + duration(metrics.Float(low)), duration(metrics.Float(high)) + " or more"}
+	f.height += 1.2 * vg.Centimeter
+	f.Data = weekTable(names, overviews, days)
+	return f
+}
+
+// weekRange returns the weekdays with submissions, and the range of the mean waits without
+// the outermost of them. The range begins no lower than a second, and it is not empty.
+func weekRange(overviews []*metrics.Overview) (days []int, low, high float64) {
+	var means []float64
+	for day := range 7 {
+		before := len(means)
+		for _, o := range overviews {
+			for h := range 24 {
+				if w := &o.Hours[24*day+h]; w.Jobs > 0 {
+					means = append(means, float64(w.Mean()))
+				}
+			}
+		}
+		if len(means) > before {
+			days = append(days, day)
+		}
+	}
+	if len(means) == 0 || slices.Max(means) == 0 {
+		return nil, 0, 0
+	}
+	slices.Sort(means)
+	low = max(1, metrics.Quantile(means, 0.05))
+	return days, low, max(metrics.Quantile(means, 0.98), 2*low)
+}
+
+// weekGrid is the heat map of a week. Monday is on top.
+type weekGrid struct {
+	*metrics.Overview
+	days []int
+
+	low, high float64 // lower and higher means are shown as these
+}
+
+// Dims, X, Y and Z implement [plotter.GridXYZ].
+func (g weekGrid) Dims() (columns, rows int) { return 24, len(g.days) }
+
+// X is the position of an hour.
+func (g weekGrid) X(c int) float64 { return float64(c) }
+
+// Y is the position of a weekday.
+func (g weekGrid) Y(r int) float64 { return float64(r) }
+
+// Z is the logarithm of the mean wait, NaN without jobs.
+func (g weekGrid) Z(c, r int) float64 {
+	w := &g.Hours[24*g.days[len(g.days)-1-r]+c]
+	if w.Jobs == 0 {
+		return math.NaN()
+	}
+	return math.Log(min(max(g.low, float64(w.Mean())), g.high))
+}
+
+// hoursOfDay are the ticks of the hours.
+type hoursOfDay struct{}
+
+// Ticks implements [plot.Ticker].
+func (hoursOfDay) Ticks(_, _ float64) []plot.Tick {
+	var ticks []plot.Tick
+	for h := 0; h < 24; h += 2 {
+		ticks = append(ticks, plot.Tick{Value: float64(h), Label: fmt.Sprintf("%02d", h)})
+	}
+	return ticks
+}
+
+// namedDays are the ticks of weekdays, from the top.
+type namedDays []int
+
+// Ticks implements [plot.Ticker].
+func (days namedDays) Ticks(_, _ float64) []plot.Tick {
+	var ticks []plot.Tick
+	for i, day := range days {
+		ticks = append(ticks, plot.Tick{Value: float64(len(days) - 1 - i), Label: weekdays[day].String()[:3]})
+	}
+	return ticks
+}
+
+// colourScale is a scale of colours with a text at each end.
+type colourScale struct{ low, high string }
+
+// draw implements [legend].
+func (s colourScale) draw(c draw.Canvas) draw.Canvas {
+	style := newPlot("", "", "").Legend.TextStyle
+	colors := cividis{}.Colors()
+	width, height := (c.Max.X-c.Min.X)/2, vg.Points(10)
+	left, bottom := c.Min.X+width/2, c.Max.Y-height
+	for i, part := range colors {
+		// Each rectangle reaches below the next one, so that there are no seams.
+		from := left + width*vg.Length(i)/vg.Length(len(colors))
+		to := min(left+width, from+2*width/vg.Length(len(colors)))
+		c.FillPolygon(part, []vg.Point{{X: from, Y: bottom}, {X: to, Y: bottom}, {X: to, Y: c.Max.Y}, {X: from, Y: c.Max.Y}})
+	}
+	style.YAlign = draw.YBottom
+	c.FillText(style, vg.Point{X: left + width + vg.Points(5), Y: bottom}, s.high)
+	style.XAlign = draw.XRight
+	c.FillText(style, vg.Point{X: left - vg.Points(5), Y: bottom}, s.low)
+	return draw.Crop(c, 0, 0, 0, -height-vg.Points(8))
+}
+
+// weekTable has the mean waits and the numbers of jobs of each hour.
+func weekTable(names []string, overviews []*metrics.Overview, days []int) *Table {
+	t := &Table{Head: []string{"hour"}, Folded: true}
+	if len(overviews) > 1 {
+		t.Head = append(t.Head, "set")
+	}
+	for _, day := range days {
+		t.Head = append(t.Head, weekdays[day].String())
+	}
+	for h := range 24 {
+		for i, o := range overviews {
+			row := []string{fmt.Sprintf("%02d:00", h)}
+			if len(overviews) > 1 {
+				row = append(row, names[i])
+			}
+			for _, day := range days {
+				w := &o.Hours[24*day+h]
+				cell := unknown
+				if w.Jobs > 0 {
+					cell = fmt.Sprintf("%s (%s)", duration(w.Mean()), count(w.Jobs))
+				}
+				row = append(row, cell)
+			}
+			t.Rows = append(t.Rows, row)
+		}
+	}
+	t.Caption = "The mean waits as a table, with the number of jobs"
+	return t
+}

@@ -1,0 +1,402 @@
+package sim
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm"
+	"rmreplay/internal/slurmspec"
+	"rmreplay/internal/slurmspec/sbatch"
+)
+
+// Dependencies follow slurmctld (test_job_dependency and update_job_dependency in Slurm's
+// src/slurmctld/job_scheduler.c).
+
+// neverSatisfied is the reason of a job whose dependencies can never be met.
+var neverSatisfied = slurmspec.NeverSatisfied.String()
+
+// link is one dependency of a submission on another one.
+type link struct {
+	on    *submission // nil for singleton
+	kind  string
+	task  int           // the task of on that it names, or -1 for the whole submission
+	wait  time.Duration // after:ID+MINUTES
+	since hpc.Time      // the start of on, if on has ended
+}
+
+// needs has the dependencies for which a submission waits, or one task of its array.
+type needs struct {
+	of      *submission
+	task    int // index in of.jobs; -1 for all jobs
+	any     bool
+	left    int // number of conditions that are not met
+	dead    int // number of conditions that can never be met
+	all     int
+	decided bool // they are met, or never will be
+	// tasks are the needs of each task if they differ (aftercorr); nil for a task that waits
+	// no more. Then left counts the others.
+	tasks []*needs
+}
+
+// condition is one dependency of a job that waits.
+type condition struct {
+	link
+	needs *needs
+}
+
+// links finds the jobs that the dependencies of a submission name. An error says why the submission
+// is refused.
+func (e *Engine) links(s *submission) (list []link, any bool, err error) {
+	spec := s.job.Dependency
+	if spec == "" {
+		return nil, false, nil
+	}
+	deps, err := sbatch.ParseDependency(spec)
+	for i := 0; i < len(deps.List) && err == nil; i++ {
+		list, err = e.link(list, s, deps.List[i])
+	}
+	if err != nil {
+		return nil, false, fmt.Errorf("--dependency=%s: %w", shortened(spec), err)
+	}
+	return list, deps.Any, nil
+}
+
+// shortened returns the beginning of a text that may be very long.
+func shortened(s string) string {
+	const most = 200
+	if len(s) <= most {
+		return s
+	}
+	return s[:most] + "..."
+}
+
+// link appends the links of one dependency.
+func (e *Engine) link(list []link, s *submission, d sbatch.Dependency) ([]link, error) {
+	l := link{kind: d.Type, task: -1, wait: time.Duration(min(d.DelayMinutes, mostMinutes)) * time.Minute}
+	switch d.Type {
+	case "singleton":
+		return append(list, l), nil
+	case "after", "afterany", "afterok", "afternotok", "aftercorr":
+	default:
+		return nil, fmt.Errorf("%s is not simulated", d.Type)
+	}
+	e.forgetOld()
+	id, tasks := d.Job, []int{-1}
+	if l.on = e.find(id); l.on == nil {
+		var err error
+		if id, tasks, err = tasksOf(d); err != nil {
+			return nil, err
+		}
+		l.on = e.find(id)
+	}
+	switch {
+	case l.on == nil || l.on == s:
+		return nil, fmt.Errorf("job %s has not been submitted", shortened(d.Job))
+	case l.on.refused:
+		return nil, fmt.Errorf("job %s was rejected", shortened(d.Job))
+	}
+	l.since = e.startOf(id)
+	missing := false
+	for _, l.task = range tasks {
+		if l.task >= 0 && l.on.taskOf(l.task) == nil {
+			if missing { // one of them is enough: it is met
+				continue
+			}
+			missing = true
+		}
+		list = append(list, l)
+	}
+	return list, nil
+}
+
+// tasksOf returns the ID of the array and the tasks that a dependency such as 17_3 or 17_[1-4] names;
+// -1 for the whole array.
+func tasksOf(d sbatch.Dependency) (id string, tasks []int, err error) {
+	id, task, _ := d.Task()
+	list, several := strings.CutPrefix(d.Job, id+"_[")
+	if !several {
+		return id, []int{task}, nil
+	}
+	array, err := hpc.ParseArray("[" + list)
+	if err != nil {
+		return "", nil, fmt.Errorf("tasks [%s: %w", shortened(list), err)
+	}
+	return id, array.Tasks, nil
+}
+
+// mostMinutes is the longest delay of a dependency, 20 years.
+const mostMinutes = 20 * 366 * 24 * 60
+
+// await makes a submission wait for its links. A task with an aftercorr dependency waits by itself.
+func (e *Engine) await(s *submission, list []link, any bool) {
+	switch {
+	case len(list) == 0:
+		return
+	case s.job.Array == "" || !slices.ContainsFunc(list, func(l link) bool { return l.kind == "aftercorr" }):
+		s.needs = &needs{of: s, task: -1, any: any, left: len(list), all: len(list)}
+		e.look(s.needs, list)
+		return
+	}
+	parent := &needs{of: s, task: -1, left: len(s.jobs), tasks: make([]*needs, len(s.jobs))}
+	s.needs = parent
+	for i := range s.jobs {
+		parent.tasks[i] = &needs{of: s, task: i, any: any, left: len(list), all: len(list)}
+	}
+	for i := range s.jobs {
+		if g := parent.tasks[i]; g != nil {
+			e.look(g, list)
+		}
+	}
+}
+
+// look checks each link of new needs. Links that are not decided wait for events of their
+// submissions.
+func (e *Engine) look(g *needs, list []link) {
+	for _, l := range list {
+		if g.decided {
+			return
+		}
+		c := &condition{link: l, needs: g}
+		if l.kind == "aftercorr" {
+			c.correspond(e)
+		}
+		switch {
+		case l.on == nil:
+			e.awaitSingleton(c)
+		case !c.decide(e):
+			c.on.waiters = append(c.on.waiters, c)
+		}
+	}
+}
+
+// correspond turns aftercorr into afterok on the task with the index of the waiting task. If there
+// is no such task any more, the whole array counts.
+func (c *condition) correspond(e *Engine) {
+	c.kind = "afterok"
+	if c.needs.task < 0 {
+		return
+	}
+	task := int(c.needs.of.jobs[c.needs.task].task)
+	if j := c.on.taskOf(task); j != nil && !(j.state == ended && e.forgotten(j.end)) {
+		c.task = task
+	}
+}
+
+// taskOf returns a task of a submission, or nil.
+func (s *submission) taskOf(task int) *Job {
+	i, found := slices.BinarySearchFunc(s.jobs, task, func(j Job, task int) int { return int(j.task) - task })
+	if !found {
+		return nil
+	}
+	return &s.jobs[i]
+}
+
+// decide checks a condition. It counts the condition as met (after its delay) or as one that can
+// never be met.
+func (c *condition) decide(e *Engine) (decided bool) {
+	met, never := c.state(e)
+	switch {
+	case c.needs.decided: // nothing waits for it any more
+		return true
+	case met && c.wait > 0:
+		if at := after(c.start(), c.wait); at > e.Now() {
+			e.timers.add(at, jobBecomesEligible, nil, func() { c.needs.meet(e) })
+			return true
+		}
+		c.needs.meet(e)
+	case met:
+		c.needs.meet(e)
+	case never:
+		c.needs.fail(e)
+	}
+	return met || never
+}
+
+// start returns the instant from which the delay of a condition counts: the last start. A job that
+// was cancelled before its start counts from its end.
+func (c *condition) start() hpc.Time {
+	last := c.since
+	for i := range c.on.jobs {
+		if j := &c.on.jobs[i]; c.task < 0 || int(j.task) == c.task {
+			last = max(last, cmp.Or(j.Start, j.end))
+		}
+	}
+	return last
+}
+
+// state reports whether a condition is met, and whether it never will be. A job that slurmctld has
+// forgotten, or a task that the array has not, is no obstacle.
+func (c *condition) state(e *Engine) (met, never bool) {
+	on := c.on
+	pending, open, failed := on.pending, on.open, on.failed
+	if on == &e.past.gone || on.job != nil && on.open == 0 && e.forgotten(on.over) {
+		return true, false
+	}
+	if c.task >= 0 {
+		j := on.taskOf(c.task)
+		if j == nil || j.state == ended && e.forgotten(j.end) {
+			return true, false
+		}
+		pending, open, failed = j.counts()
+	}
+	switch c.kind {
+	case "after":
+		return pending == 0, false
+	case "afterany":
+		return open == 0, false
+	case "afternotok":
+		return open == 0 && failed > 0, open == 0 && failed == 0
+	}
+	return open == 0 && failed == 0, open == 0 && failed > 0
+}
+
+// counts returns the counts of a submission that has only this job.
+func (j *Job) counts() (pending, open, failed int32) {
+	switch {
+	case j.state == ended && !j.well:
+		return 0, 0, 1
+	case j.state == ended:
+		return 0, 0, 0
+	case j.state == running:
+		return 0, 1, 0
+	}
+	return 1, 1, 0
+}
+
+// tell checks the conditions of other submissions on this one.
+func (s *submission) tell(e *Engine) {
+	if len(s.waiters) == 0 {
+		return
+	}
+	s.waiters = slices.DeleteFunc(s.waiters, func(c *condition) bool { return c.decide(e) })
+}
+
+// meet records that a condition is met.
+func (g *needs) meet(e *Engine) {
+	if g.left--; g.decided || g.left > 0 && !g.any {
+		return
+	}
+	g.decided = true
+	s := g.of
+	switch parent := s.needs; {
+	case parent == nil: // it has ended
+		return
+	case g.task < 0:
+		s.needs = nil
+		s.offer(e)
+		return
+	default:
+		parent.tasks[g.task] = nil
+		if parent.left--; parent.left == 0 {
+			s.needs = nil
+		}
+	}
+	if s.mayOffer() {
+		s.offerTask(e, int32(g.task))
+	}
+}
+
+// fail records that a condition can never be met. Chains of jobs may be long, so that jobs which fail
+// with this one wait for their turn.
+func (g *needs) fail(e *Engine) {
+	if g.dead++; g.decided || g.any && g.dead < g.all || g.of.needs == nil {
+		return
+	}
+	g.decided = true
+	if e.failing = append(e.failing, g); len(e.failing) > 1 {
+		return
+	}
+	for i := 0; i < len(e.failing); i++ {
+		e.failing[i].giveUp(e)
+	}
+	e.failing = e.failing[:0]
+}
+
+// giveUp cancels jobs whose dependencies can never be met, or lets them wait for ever
+// (handle_invalid_dependency in Slurm's src/slurmctld/job_mgr.c).
+func (g *needs) giveUp(e *Engine) {
+	s, kill := g.of, e.cfg.Cluster != nil && e.cfg.Cluster.KillInvalidDepend
+	if s.open == 0 {
+		return
+	}
+	if asked := s.job.KillOnInvalidDep; asked != nil {
+		kill = *asked
+	}
+	j := &s.jobs[max(g.task, 0)]
+	switch {
+	case kill && g.task < 0:
+		e.finishAll(s, hpc.Cancelled, neverSatisfied)
+	case kill:
+		e.finish(j, hpc.Cancelled, neverSatisfied)
+	default:
+		e.never = append(e.never, g)
+		task := -1
+		if g.task >= 0 {
+			task = int(j.task)
+		}
+		e.report(rm.Event{Kind: rm.Dependency, Job: s.job.ID, Task: task, Submission: s.number, RMJob: uint32(j.Seq), Reason: neverSatisfied})
+	}
+}
+
+// NeverStarts returns the IDs of the pending jobs whose dependencies can never be met.
+func (e *Engine) NeverStarts() []string {
+	var list []string
+	for _, g := range e.never {
+		if s := g.of; s.open > 0 && (g.task < 0 || s.jobs[g.task].state != ended) {
+			list = append(list, s.job.ID)
+		}
+	}
+	return slices.Compact(list)
+}
+
+// recent is a submission that has ended and that slurmctld has not forgotten yet.
+type recent struct {
+	number     int
+	start, end hpc.Time
+}
+
+// remember notes the end of a submission until it is forgotten.
+func (e *Engine) remember(s *submission) {
+	if e.cfg.Cluster == nil || e.cfg.Cluster.MinJobAge <= 0 {
+		return
+	}
+	e.forgetOld()
+	j := &s.jobs[0]
+	e.recent = append(e.recent, recent{s.number, cmp.Or(j.Start, j.end), s.over})
+}
+
+// forgetOld forgets the submissions that ended long ago.
+func (e *Engine) forgetOld() {
+	for len(e.recent) > 0 && e.forgotten(e.recent[0].end) {
+		e.jobs[e.recent[0].number-1].submission = &e.past.gone
+		e.recent = e.recent[1:]
+	}
+}
+
+// startOf returns the start of a submission that has ended and is not forgotten; 0 for all others.
+func (e *Engine) startOf(id string) hpc.Time {
+	number := int(e.byID[id]) + 1
+	for i := range e.recent {
+		if e.recent[i].number == number {
+			return e.recent[i].start
+		}
+	}
+	return 0
+}
+
+// forgotten reports whether slurmctld has forgotten a job that ended at an instant. Once in a minute,
+// or more often if MinJobAge is shorter, slurmctld forgets all jobs that ended MinJobAge ago
+// (_slurmctld_background in src/slurmctld/controller.c). Then a dependency on them is no obstacle.
+func (e *Engine) forgotten(end hpc.Time) bool {
+	if e.cfg.Cluster == nil || e.cfg.Cluster.MinJobAge <= 0 {
+		return false
+	}
+	age := e.cfg.Cluster.MinJobAge
+	every := min(time.Minute, max(10*time.Second, age))
+	last := e.Now().Add(-(e.Now().Sub(e.cfg.Epoch) % every))
+	return last.Sub(end) >= age
+}

@@ -1,0 +1,102 @@
+package sim_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm"
+	"rmreplay/internal/rm/sim"
+	"rmreplay/internal/rm/sim/policy"
+)
+
+func dependsOn(on string) func(*hpc.Job) { return func(j *hpc.Job) { j.Dependency = on } }
+
+func killed(j *hpc.Job) { j.KillOnInvalidDep = new(true) }
+
+func exits(code int) func(*hpc.Job) { return func(j *hpc.Job) { j.ExitCode = code } }
+
+// An array whose dependency has failed before its submission ends with all its tasks.
+func TestArrayIsKilled(t *testing.T) {
+	array := func(j *hpc.Job) { j.Array = "1-3" }
+	checkStory(t, sim.Config{Processors: 4, Policy: policy.EASY}, submissions([]*hpc.Job{
+		job("bad", 0, 1, 10, 10, exits(1)), job("late", 20, 1, 10, 10, dependsOn("afterok:bad"), killed, array),
+	}), `
+0 started bad
+10 ended bad FAILED
+20 ended late_1 CANCELLED (DependencyNeverSatisfied)
+20 ended late_2 CANCELLED (DependencyNeverSatisfied)
+20 ended late_3 CANCELLED (DependencyNeverSatisfied)
+`)
+}
+
+// A chain of any length ends when its first job fails. (Go's stack is limited to 1 GB.)
+func TestLongChain(t *testing.T) {
+	const n = 300_000
+	e, err := sim.New(sim.Config{Processors: 1, Policy: policy.FCFS, Epoch: epoch, Lean: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range n {
+		j := job(fmt.Sprint(i), 0, 1, 10, 10, exits(1), killed)
+		if i > 0 {
+			j.Dependency = fmt.Sprint("afterok:", i-1)
+		}
+		if err := e.Submit(j); err != nil {
+			t.Fatal(err)
+		}
+	}
+	over := 0
+	for {
+		events, err := e.AdvanceTo(t.Context(), at(100))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(events) == 0 {
+			break
+		}
+		for _, ev := range events {
+			if ev.Kind == rm.Ended {
+				over++
+			}
+		}
+	}
+	if over != n {
+		t.Errorf("%d of %d jobs ended", over, n)
+	}
+}
+
+// TestNeverStarts: the pending jobs whose dependencies can never be met are known until they end.
+func TestNeverStarts(t *testing.T) {
+	e, err := sim.New(sim.Config{Processors: 4, Policy: policy.EASY, Epoch: epoch})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := func(until int) {
+		for e.Now() < at(until) {
+			if _, err := e.AdvanceTo(t.Context(), at(until)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, j := range []*hpc.Job{
+		job("bad", 0, 1, 10, 10, exits(1)), job("a", 0, 1, 10, 10, dependsOn("afterok:bad")),
+		job("b", 0, 1, 10, 10, dependsOn("afterok:bad")), job("c", 0, 1, 10, 10, dependsOn("afterany:a")),
+	} {
+		if err := e.Submit(j); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run(20)
+	if got := fmt.Sprint(e.NeverStarts()); got != "[a b]" {
+		t.Errorf("%s, want a and b", got)
+	}
+	if err := e.Do(rm.Command{Kind: rm.Cancel, Job: "a"}); err != nil {
+		t.Fatal(err)
+	}
+	run(int(time.Hour / time.Second))
+	if got := fmt.Sprint(e.NeverStarts()); got != "[b]" {
+		t.Errorf("%s, want b", got)
+	}
+}

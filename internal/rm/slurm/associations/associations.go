@@ -1,0 +1,227 @@
+// Package associations reads a site's commands for sacctmgr, the file accounts.sacctmgr of a
+// cluster directory, and finds the mistakes for which sacctmgr would refuse a command. sacctmgr
+// goes on after such a command, so a replay without these checks has other accounts, users and
+// limits than the site.
+//
+// The package follows src/sacctmgr of Slurm: words and quotes as in sacctmgr.c, and the options
+// of each entity as in account_functions.c, association_functions.c, cluster_functions.c,
+// qos_functions.c and user_functions.c. It accepts every abbreviation of an option, also those
+// that sacctmgr finds too short.
+package associations
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+
+	"rmreplay/internal/lines"
+)
+
+// Set is what the commands of a file declare. All names are in lower case, as sacctmgr keeps
+// them.
+type Set struct {
+	// Accounts are the accounts by name, and Users the accounts of each user. root is always
+	// in both.
+	Accounts map[string]bool
+	Users    map[string]map[string]bool
+	QOS      map[string]bool
+	// Mistakes are in the order of the file. Each begins with the file and the line.
+	Mistakes []string
+
+	clusters map[string]bool
+	pairs    map[string]int // the line of each user, account and partition
+	lines    map[string]int // the line of each account
+}
+
+// mostMistakes is the number of mistakes after which Read gives up.
+const mostMistakes = 1000
+
+// Read reads the commands of a cluster. name stands for the file in mistakes.
+func Read(commands []byte, name, cluster string) *Set {
+	s := &Set{
+		Accounts: map[string]bool{"root": true}, Users: map[string]map[string]bool{"root": {"root": true}}, QOS: map[string]bool{"normal": true},
+		clusters: map[string]bool{}, pairs: map[string]int{}, lines: map[string]int{},
+	}
+	cluster = strings.ToLower(cluster)
+	err := lines.Each(bytes.NewReader(commands), name, func(number int, line []byte) error {
+		text := strings.TrimSpace(string(line))
+		if text == "" || text[0] == '#' {
+			return nil
+		}
+		mistake := s.command(text, cluster, number)
+		if mistake == nil {
+			return nil
+		}
+		if len(s.Mistakes) == mostMistakes {
+			return fmt.Errorf("more than %d mistakes; the lines below are not checked", mostMistakes)
+		}
+		s.mistake("%s:%d: %v", name, number, mistake)
+		return nil
+	})
+	if err != nil {
+		s.mistake("%v", err)
+	} else if len(s.clusters) > 0 && !s.clusters[cluster] {
+		s.mistake("%s: no command adds the cluster %s of slurm.conf (want add cluster %s)", name, cluster, cluster)
+	}
+	return s
+}
+
+func (s *Set) mistake(format string, args ...any) {
+	s.Mistakes = append(s.Mistakes, fmt.Sprintf(format, args...))
+}
+
+// command checks a command and notes what it declares.
+func (s *Set) command(text, cluster string, line int) error {
+	words, err := split(text)
+	if err != nil {
+		return err
+	}
+	verb, err := verbOf(words[0])
+	if err != nil || !verb.changes {
+		return err
+	}
+	c, err := parseCommand(verb, words)
+	if err != nil || c.entity.options == nil {
+		return err
+	}
+	if on := c.list("clusters"); c.entity.name != "cluster" && len(on) > 0 {
+		if err := s.known("cluster", on, func(name string) bool { return s.clusters[name] || name == cluster }, nil); err != nil {
+			return err
+		}
+		if !slices.Contains(on, cluster) {
+			return nil // it is about another cluster
+		}
+	}
+	if err := s.references(c); err != nil {
+		return err
+	}
+	switch verb.name {
+	case "add":
+		return s.add(c, line)
+	case "delete":
+		s.remove(c)
+	}
+	return nil
+}
+
+// references checks the QOS and accounts that a command names beside those that it declares.
+func (s *Set) references(c *command) error {
+	isQOS := func(name string) bool { return s.QOS[name] || strings.Trim(name, "0123456789") == "" }
+	for _, option := range []string{"qoslevel", "defaultqos", "preempt"} {
+		if err := s.known("QOS", c.list(option), isQOS, s.QOS); err != nil {
+			return err
+		}
+	}
+	for _, option := range []string{"accounts", "defaultaccount", "parent"} {
+		if err := s.known("account", c.list(option), func(name string) bool { return s.Accounts[name] }, s.Accounts); err != nil {
+			return err
+		}
+	}
+	if c.verb.name == "add" {
+		return nil
+	}
+	switch c.entity.name { // a change or a removal
+	case "user":
+		return s.known("user", c.list("names"), func(name string) bool { return s.Users[name] != nil }, nil)
+	case "account":
+		return s.known("account", c.list("names"), func(name string) bool { return s.Accounts[name] }, s.Accounts)
+	case "qos":
+		return s.known("QOS", c.list("names"), isQOS, s.QOS)
+	}
+	return nil
+}
+
+// known returns an error for the first name that is not declared.
+func (s *Set) known(what string, names []string, is func(string) bool, all map[string]bool) error {
+	for _, name := range names {
+		if name != "" && !is(name) {
+			return fmt.Errorf("%s %s: no command above declares it%s", what, name, didYouMean(name, all))
+		}
+	}
+	return nil
+}
+
+// add notes what a command declares. It returns an error for what was declared before.
+func (s *Set) add(c *command, line int) error {
+	names := c.list("names")
+	if len(names) == 0 && c.entity.name != "coordinator" {
+		return fmt.Errorf("add %s: no name (want add %s NAME)", c.entity.name, c.entity.name)
+	}
+	for _, name := range names {
+		var err error
+		switch c.entity.name {
+		case "cluster":
+			err = declare(s.clusters, "cluster", name)
+		case "qos":
+			err = declare(s.QOS, "QOS", name)
+		case "account":
+			if before, twice := s.lines[name]; twice {
+				return fmt.Errorf("account %s is declared twice (first in line %d)", name, before)
+			}
+			s.lines[name] = line
+			err = declare(s.Accounts, "account", name)
+		case "user":
+			err = s.addUser(c, name, line)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func declare(declared map[string]bool, what, name string) error {
+	if declared[name] {
+		return fmt.Errorf("%s %s exists already", what, name)
+	}
+	declared[name] = true
+	return nil
+}
+
+func (s *Set) addUser(c *command, name string, line int) error {
+	accounts := c.list("accounts")
+	if len(accounts) == 0 {
+		accounts = c.list("defaultaccount")
+	}
+	if len(accounts) == 0 {
+		if c.has("adminlevel") && s.Users[name] != nil {
+			return nil
+		}
+		return fmt.Errorf("user %s: no account (want account=NAME)", name)
+	}
+	if s.Users[name] == nil {
+		s.Users[name] = map[string]bool{}
+	}
+	for _, account := range accounts {
+		pair := strings.Join([]string{name, account, strings.Join(c.list("partitions"), ",")}, "\x00")
+		if before, twice := s.pairs[pair]; twice {
+			return fmt.Errorf("user %s is declared twice in account %s (first in line %d)", name, account, before)
+		}
+		s.pairs[pair] = line
+		s.Users[name][account] = true
+	}
+	return nil
+}
+
+// remove forgets what a command removes.
+func (s *Set) remove(c *command) {
+	for _, name := range c.list("names") {
+		switch c.entity.name {
+		case "account":
+			delete(s.Accounts, name)
+			delete(s.lines, name)
+		case "qos":
+			delete(s.QOS, name)
+		case "cluster":
+			delete(s.clusters, name)
+		case "user":
+			delete(s.Users, name)
+			for pair := range s.pairs {
+				if strings.HasPrefix(pair, name+"\x00") {
+					delete(s.pairs, pair)
+				}
+			}
+		}
+	}
+}

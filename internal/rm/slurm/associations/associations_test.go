@@ -1,0 +1,135 @@
+package associations
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// site has what the accounts of real sites have.
+const site = `# The site's accounts.
+modify QOS set normal Priority=0
+add qos high Priority=100 GrpTRES=cpu=10,gres/gpu=2 MaxTRESPU=cpu=4 Flags=DenyOnLimit,NoDecay MaxWall=1-0 Preempt=normal MaxJobsPU=2
+add QOS Name=low,idle MaxSubmitJobsPerUser=20
+add cluster Name=Vale Fairshare=1 QOS=normal,high
+add account physics,chemistry parent=root Description="physics and 'chemistry'" Organization=uni fairshare=50
+add account name=optics parent=physics cluster=vale GrpJobs=-1
+create user ada account=physics fairshare=10 maxjobs=1 qos=normal,high DefaultQOS=high
+add user name=ada account=optics partition=long MaxWall=2-00:00:00 grpsub=4
+add user ada account=optics fairshare=parent
+add user name=Boris DefaultAccount=chemistry MaxSubmitJobs=1000 AdminLevel=Administrator
+add coordinator account=physics names=ada
+modify user where name=ada set qoslevel+=low MaxTRES=cpu=4
+modify account physics set fairshare=3
+delete user name=boris account=chemistry
+remove qos where name=idle
+list associations format=Account,User tree withd
+`
+
+func TestSite(t *testing.T) {
+	s := Read([]byte(site), "a", "vale")
+	if len(s.Mistakes) > 0 {
+		t.Errorf("mistakes in commands that sacctmgr takes:\n%s", strings.Join(s.Mistakes, "\n"))
+	}
+	if !s.Accounts["optics"] || !s.Users["ada"]["optics"] || !s.QOS["high"] || s.QOS["idle"] {
+		t.Errorf("%+v", s)
+	}
+}
+
+// TestSamples: the commands of the sites in the shared data have no mistakes.
+func TestSamples(t *testing.T) {
+	for dir, cluster := range map[string]string{"micro": "micro", "medium": "ubhpc"} {
+		path := filepath.Join("../../../../../shared/data/slurm", dir, "sacctmgr.script")
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Skipf("NOT TESTED: the shared data are not here: %v", err)
+		}
+		if s := Read(data, path, cluster); len(s.Mistakes) > 0 {
+			t.Errorf("%s", strings.Join(s.Mistakes, "\n"))
+		}
+	}
+}
+
+func TestMistakes(t *testing.T) {
+	const head = "add account physics\nadd user ada account=physics\n" // the third line is wrong
+	for text, want := range map[string]string{
+		"\x01\x02garbage":                           "a:3: \"\\x01\\x02garbage\": no command of sacctmgr",
+		"creat user x":                              "a:3: user x: no account (want account=NAME)", // an abbreviation
+		"ad user x":                                 `a:3: "ad": no command of sacctmgr; did you mean add?`,
+		"Cluster - 'vale'":                          "a:3: cluster: a line of sacctmgr dump among commands (want a file of commands, or the whole dump)",
+		"add":                                       "a:3: add what? (want account, cluster, coordinator, qos or user)",
+		"add usr x account=physics":                 `a:3: "usr": sacctmgr has no such entity (want account, cluster, coordinator, qos or user); did you mean user?`,
+		"add account":                               "a:3: add account: no name (want add account NAME)",
+		"add account b fairshar=3":                  "",
+		"add account b fiarshare=3":                 "a:3: fiarshare: no option of add account; did you mean fairshare?",
+		"add account b GrpJobs=many":                "a:3: grpjobs=many: not a whole number (want -1 for no limit)",
+		"add account b GrpJobs=":                    "a:3: grpjobs=: no value",
+		"add account b parent=physcis":              "a:3: account physcis: no command above declares it; did you mean physics?",
+		"add account physics":                       "a:3: account physics is declared twice (first in line 1)",
+		"add user bob":                              "a:3: user bob: no account (want account=NAME)",
+		"add user bob account=chem":                 "a:3: account chem: no command above declares it",
+		"add user ada account=physics fairshare=2":  "a:3: user ada is declared twice in account physics (first in line 2)",
+		"add user ada account=physics qos=hihg":     "a:3: QOS hihg: no command above declares it",
+		"modify user name=bob set fairshare=2":      "a:3: user bob: no command above declares it",
+		"modify account where name=x set GrpJobs=1": "a:3: account x: no command above declares it",
+		"delete qos high":                           "a:3: QOS high: no command above declares it",
+		"add qos normal":                            "a:3: QOS normal exists already",
+		"add user x account=physics cluster=other":  "a:3: cluster other: no command above declares it",
+		"add cluster other":                         "a: no command adds the cluster vale of slurm.conf (want add cluster vale)",
+		`add account b description="b`:              `a:3: "description=\"b": a quote without its end`,
+		"add account b # a note":                    `a:3: "#": sacctmgr knows no comment behind a command (want it in a line of its own)`,
+		"add account" + strings.Repeat(" x", 127):   "a:3: more than 128 words",
+	} {
+		s := Read([]byte(head+text+"\n"), "a", "vale")
+		var wanted []string
+		if want != "" {
+			wanted = []string{want}
+		}
+		if !slices.Equal(s.Mistakes, wanted) {
+			t.Errorf("%s:\ngot  %q\nwant %q", text, s.Mistakes, wanted)
+		}
+	}
+}
+
+// FuzzRead: no file makes Read panic, and the number of mistakes is bounded.
+func FuzzRead(f *testing.F) {
+	f.Add(site)
+	f.Add("add user ' \"\nremove x =\nmodify cluster where=set set where")
+	f.Fuzz(func(t *testing.T, text string) {
+		s := Read([]byte(text), "a", "vale")
+		if len(s.Mistakes) > mostMistakes+1 {
+			t.Errorf("%d mistakes", len(s.Mistakes))
+		}
+		for _, m := range s.Mistakes {
+			if len(m) > 600 || strings.ContainsAny(m, "\n") {
+				t.Errorf("mistake %q", m)
+			}
+		}
+	})
+}
+
+// TestOptions: the file that TestAccountOptions of package slurm gives to sacctmgr has every
+// option of accounts, users and QOS, and no mistake.
+func TestOptions(t *testing.T) {
+	commands, err := os.ReadFile("testdata/options.sacctmgr")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := Read(commands, "a", "tiny"); len(s.Mistakes) > 0 {
+		t.Error(strings.Join(s.Mistakes, "\n"))
+	}
+	for _, e := range []string{"account", "user", "qos"} {
+		for option := range entities[e].options {
+			_, condition := conditionOptions[option]
+			if condition || strings.HasPrefix(aliasOf(option), "names") || option == "newname" || e == "account" && aliasOf(option) == "accounts" {
+				continue // of other commands, or the name that is added
+			}
+			if !regexp.MustCompile(`(?m)^add ` + e + ` .*\b` + option + `=`).Match(commands) {
+				t.Errorf("no command adds a %s with %s", e, option)
+			}
+		}
+	}
+}

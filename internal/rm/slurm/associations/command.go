@@ -1,0 +1,284 @@
+package associations
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"rmreplay/internal/spelling"
+)
+
+// maxWords is the largest number of words of a command (MAX_INPUT_FIELDS in sacctmgr.h).
+const maxWords = 128
+
+// split splits a command into words as _get_command of sacctmgr.c does: a quote of either kind
+// may begin and end anywhere in a word. It removes the quotes.
+func split(text string) ([]string, error) {
+	var words []string
+	for i := 0; i < len(text); i++ {
+		if isSpace(text[i]) {
+			continue
+		}
+		var single, double bool
+		start := i
+		for ; i < len(text) && (single || double || !isSpace(text[i])); i++ {
+			single = single != (text[i] == '\'')
+			double = double != (text[i] == '"')
+		}
+		word := text[start:i]
+		switch {
+		case single || double:
+			return nil, fmt.Errorf("%.40q: a quote without its end", word)
+		case word[0] == '#' && len(words) > 0:
+			return nil, fmt.Errorf("%.40q: sacctmgr knows no comment behind a command (want it in a line of its own)", word)
+		case len(words) == maxWords:
+			return nil, fmt.Errorf("more than %d words", maxWords)
+		}
+		words = append(words, strings.NewReplacer(`"`, "", `'`, "").Replace(word))
+	}
+	return words, nil
+}
+
+func isSpace(c byte) bool { return c == ' ' || '\t' <= c && c <= '\r' }
+
+// verb is what a command does.
+type verb struct {
+	name    string
+	changes bool // it declares or changes associations
+}
+
+// verbs are the commands of sacctmgr by their names.
+var verbs = map[string]verb{
+	"add": {"add", true}, "create": {"add", true}, "modify": {"modify", true}, "delete": {"delete", true}, "remove": {"delete", true},
+	"archive": {}, "clear": {}, "dump": {}, "exit": {}, "help": {}, "list": {}, "load": {}, "oneliner": {}, "ping": {}, "problem": {},
+	"quiet": {}, "quit": {}, "reconfigure": {}, "rollup": {}, "show": {}, "shutdown": {}, "verbose": {}, "version": {}, "!!": {},
+}
+
+func verbOf(word string) (verb, error) {
+	word = strings.ToLower(word)
+	for _, name := range slices.Sorted(maps.Keys(verbs)) {
+		if word != "" && strings.HasPrefix(name, word) && (len(word) >= 3 || len(word) == len(name)) {
+			return verbs[name], nil
+		}
+	}
+	if word == "cluster" || word == "parent" || word == "account" || word == "user" {
+		return verb{}, fmt.Errorf("%s: a line of sacctmgr dump among commands (want a file of commands, or the whole dump)", word)
+	}
+	return verb{}, fmt.Errorf("%.40q: no command of sacctmgr%s", word, didYouMean(word, verbs))
+}
+
+// entity is what a command is about.
+type entity struct {
+	name    string
+	options options // nil if they are not checked
+}
+
+var entities = map[string]entity{
+	"account": {"account", accountOptions}, "accounts": {"account", accountOptions},
+	"cluster": {"cluster", clusterOptions}, "clusters": {"cluster", clusterOptions},
+	"coordinator": {"coordinator", coordinatorOptions}, "coordinators": {"coordinator", coordinatorOptions},
+	"qos": {"qos", qosOptions}, "user": {"user", userOptions}, "users": {"user", userOptions},
+	"association": {name: "association"}, "federation": {name: "federation"}, "job": {name: "job"}, "resource": {name: "resource"}, "runawayjobs": {name: "runawayjobs"},
+}
+
+func entityOf(word string) (entity, error) {
+	word = strings.ToLower(word)
+	for _, name := range slices.Sorted(maps.Keys(entities)) {
+		if word != "" && strings.HasPrefix(name, word) {
+			return entities[name], nil
+		}
+	}
+	return entity{}, fmt.Errorf("%.40q: sacctmgr has no such entity (want account, cluster, coordinator, qos or user)%s", word, didYouMean(word, entities))
+}
+
+// command is a command that declares, changes or removes something. Its values are by the full
+// names of their options.
+type command struct {
+	verb   verb
+	entity entity
+	values map[string][]string
+}
+
+// parseCommand reads the words of a command: the verb, the entity and the options. Words
+// without "=" are names. In a change, "where" and "set" say what the options behind them are.
+func parseCommand(v verb, words []string) (*command, error) {
+	if len(words) < 2 {
+		return nil, fmt.Errorf("%s what? (want account, cluster, coordinator, qos or user)", words[0])
+	}
+	e, err := entityOf(words[1])
+	if err != nil {
+		return nil, err
+	}
+	c := &command{verb: v, entity: e, values: map[string][]string{}}
+	if e.options == nil {
+		return c, nil
+	}
+	setting := false
+	for _, word := range words[2:] {
+		switch key, value, isOption := strings.Cut(word, "="); {
+		case isOption:
+			if err := c.option(strings.ToLower(strings.TrimRight(key, "+-")), value, setting); err != nil {
+				return nil, err
+			}
+		case v.name != "add" && isPrefix(word, "where"):
+			setting = false
+		case v.name != "add" && isPrefix(word, "set"):
+			setting = true
+		case setting || strings.EqualFold(word, "set"): // sacctmgr skips the word
+		default:
+			c.values["names"] = append(c.values["names"], strings.Split(strings.ToLower(word), ",")...)
+		}
+	}
+	return c, nil
+}
+
+func isPrefix(word, of string) bool {
+	return word != "" && strings.HasPrefix(of, strings.ToLower(word))
+}
+
+func (c *command) option(key, value string, setting bool) error {
+	name, kind, ok := c.entity.options.find(key)
+	if !ok {
+		return fmt.Errorf("%s: no option of %s %s%s", key, c.verb.name, c.entity.name, didYouMean(key, c.entity.options))
+	}
+	if err := kind.check(value); err != nil {
+		return fmt.Errorf("%s=%.60s: %w", key, value, err)
+	}
+	if c.entity.name == "account" && name == "accounts" {
+		name = "names"
+	}
+	if kind == isList && !(setting && name == "names") {
+		for item := range strings.SplitSeq(strings.ToLower(value), ",") {
+			c.values[name] = append(c.values[name], strings.Trim(item, "+-= \t"))
+		}
+	} else {
+		c.values[name] = append(c.values[name], value)
+	}
+	return nil
+}
+
+func (c *command) has(option string) bool { return len(c.values[option]) > 0 }
+
+// list returns the names in an option whose value is a list.
+func (c *command) list(option string) []string { return c.values[option] }
+
+// kind is the form of an option's value.
+type kind int
+
+const (
+	isText  kind = iota
+	isList       // names, separated by commas
+	isCount      // a number, or -1 for no limit
+	isShare      // a number or "parent"
+)
+
+func (k kind) check(value string) error {
+	if value == "" && k == isCount {
+		return errors.New("no value")
+	}
+	switch k {
+	case isShare:
+		if isPrefix(value, "parent") {
+			return nil
+		}
+		fallthrough
+	case isCount:
+		if _, err := strconv.ParseInt(value, 10, 64); err != nil {
+			return errors.New("not a whole number (want -1 for no limit)")
+		}
+	}
+	return nil
+}
+
+// options are the options of an entity, in lower case.
+type options map[string]kind
+
+// find returns the option that a word stands for: its name or a beginning of it.
+func (o options) find(word string) (name string, k kind, ok bool) {
+	if k, ok := o[word]; ok {
+		return aliasOf(word), k, true
+	}
+	for _, name := range slices.Sorted(maps.Keys(o)) {
+		if word != "" && strings.HasPrefix(name, word) {
+			return aliasOf(name), o[name], true
+		}
+	}
+	return "", isText, false
+}
+
+// aliasOf returns the name under which a command keeps an option that has several.
+func aliasOf(name string) string {
+	switch name {
+	case "name", "users":
+		return "names"
+	case "account", "acct":
+		return "accounts"
+	case "cluster":
+		return "clusters"
+	case "qos":
+		return "qoslevel"
+	case "partition":
+		return "partitions"
+	}
+	return name
+}
+
+// with returns the options with others.
+func (o options) with(k kind, names ...string) options {
+	out := maps.Clone(o)
+	if out == nil {
+		out = options{}
+	}
+	for _, name := range names {
+		out[strings.ToLower(name)] = k
+	}
+	return out
+}
+
+// The options of the entities. A command that changes an entity has those of the change and of
+// its condition.
+var (
+	conditionOptions = options{}.with(isText, "Format", "IDs", "OnlyDefaults", "RawUsage", "WithAssoc", "WithCoordinators", "WithDeleted",
+		"WithRawQOSLevel", "WithSubAccounts", "WOPInfo", "WOPLimits", "WOLimits")
+
+	limitOptions = conditionOptions.
+			with(isCount, "GrpCPUs", "GrpJobs", "GrpJobsAccrue", "GrpNodes", "GrpSubmitJobs", "MaxCPUsPerJob", "MaxNodes", "MaxNodesPerJob", "MinPrioThresh").
+			with(isText, "GrpCPUMins", "GrpCPURunMins", "GrpMemory", "GrpTRES", "GrpTRESMins", "GrpTRESRunMins", "GrpWall", "MaxCPUMinsPerJob",
+			"MaxTRESPerJob", "MaxTRESPerNode", "MaxTRESMinsPerJob", "MaxWallDurationPerJob", "Priority")
+
+	associationOptions = limitOptions.
+				with(isCount, "MaxJobs", "MaxJobsAccrue", "MaxSubmitJobs").
+				with(isText, "MaxCPURunMins", "MaxTRESRunMins").
+				with(isShare, "Fairshare", "Shares").
+				with(isList, "QOS", "QosLevel", "DefaultQOS", "Cluster", "Clusters")
+
+	accountOptions = associationOptions.with(isList, "Name", "Names", "Account", "Accounts", "Acct", "Parent").
+			with(isText, "Description", "Organization")
+	clusterOptions = associationOptions.with(isList, "Name", "Names").
+			with(isText, "Classification", "Features", "Federation", "FedState", "Flags", "RPC", "ControlHost")
+	userOptions = associationOptions.with(isList, "Name", "Names", "Users", "Account", "Accounts", "Acct", "DefaultAccount", "Partition", "Partitions").
+			with(isText, "AdminLevel", "DefaultWCKey", "WCKeys", "NewName")
+	coordinatorOptions = options{}.with(isList, "Name", "Names", "Users", "Account", "Accounts", "Acct", "Cluster", "Clusters")
+
+	qosOptions = limitOptions.with(isList, "Name", "Names", "Preempt").
+			with(isText, "Description", "Flags", "GraceTime", "LimitFactor", "PreemptMode", "PreemptExemptTime", "UsageFactor", "UsageThreshold",
+			"MaxCPUMins", "MaxCPUs", "MaxTRES", "MaxTRESMins", "MaxWall",
+			"MaxTRESPerUser", "MaxTRESPU", "MaxTRESPerAccount", "MaxTRESPA", "MaxTRESRunMinsPU", "MaxTRESRunMinsPA", "MinTRESPerJob").
+		with(isCount, "MaxCPUsPerUser", "MaxCPUsPU", "MaxNodesPerUser", "MaxNodesPU", "MaxJobsPerUser", "MaxJobsPU", "MaxJobsPerAccount", "MaxJobsPA",
+			"MaxJobsAccruePerUser", "MaxJobsAccruePU", "MaxJobsAccruePerAccount", "MaxJobsAccruePA", "MaxSubmitJobsPerUser", "MaxSubmitJobsPU",
+			"MaxSubmitJobsPerAccount", "MaxSubmitJobsPA", "MinCPUsPerJob")
+)
+
+// didYouMean suggests the known name that is nearest to a wrong one.
+func didYouMean[V any](wrong string, known map[string]V) string {
+	if len(wrong) > 40 || len(known) > 5000 {
+		return ""
+	}
+	if near := spelling.Nearest(wrong, 1+len(wrong)/3, slices.Collect(maps.Keys(known))); near != "" {
+		return "; did you mean " + near + "?"
+	}
+	return ""
+}

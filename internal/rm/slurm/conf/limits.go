@@ -1,0 +1,95 @@
+package conf
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"rmreplay/internal/hostlist"
+	"rmreplay/internal/lines"
+)
+
+// The limits of a cluster directory. They are far above any site's configuration, and they bound
+// the memory and the time that a hostile one takes.
+const (
+	maxBytes      = 64 << 20 // in all files together; a file that is included twice counts twice
+	maxFiles      = 1000     // that are read, with those that slurm.conf includes
+	maxLine       = 1 << 20  // bytes of a line, with the lines that continue it
+	maxStatements = 1 << 18  // in all files together
+	maxNodes      = 1 << 18
+	maxNames      = 1 << 22 // in all host lists together
+)
+
+// reader returns a file's contents. It is [readFile] except in tests.
+type reader func(path string) ([]byte, error)
+
+// readFile reads a file, but no more of it than [files.read] needs to see that it is too large.
+func readFile(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, maxBytes+1))
+}
+
+// files reads the files of one cluster directory and stops at its limits.
+type files struct {
+	open       reader
+	count      int
+	bytes      int
+	statements int
+}
+
+// read returns the contents of a text file. Its error names the file.
+func (f *files) read(path string) ([]byte, error) {
+	data, err := f.open(path)
+	if err != nil {
+		return nil, err
+	}
+	f.count++
+	f.bytes += len(data)
+	switch zero := bytes.IndexByte(data, 0); {
+	case zero >= 0:
+		return nil, fmt.Errorf("%s:%d: NUL byte: not a text file", path, 1+bytes.Count(data[:zero], []byte{'\n'}))
+	case f.count > maxFiles:
+		return nil, fmt.Errorf("%s: this is file %d of the cluster (want at most %d)", path, f.count, maxFiles)
+	case f.bytes > maxBytes:
+		return nil, fmt.Errorf("%s: more than %d MiB, with the cluster's files before it (want less in all files together)", path, maxBytes>>20)
+	case lines.LoneCR(data):
+		return nil, fmt.Errorf("%s:1: %w", path, lines.ErrLoneCR)
+	}
+	return data, checkLines(path, data)
+}
+
+func checkLines(path string, data []byte) error {
+	for number := 1; len(data) > 0; number++ {
+		line, rest, _ := bytes.Cut(data, []byte{'\n'})
+		if len(line) > maxLine {
+			return fmt.Errorf("%s:%d: %w", path, number, errTooLong)
+		}
+		data = rest
+	}
+	return nil
+}
+
+var errTooLong = fmt.Errorf("line of more than %d MiB (want less)", maxLine>>20)
+
+// expand expands a host list and charges its names to the cluster's limit.
+func (c *Cluster) expand(expr string) ([]string, error) {
+	names, err := hostlist.ExpandAtMost(expr, min(hostlist.MaxNames, maxNames-c.names))
+	if err != nil {
+		return nil, err
+	}
+	return names, c.charge(len(names))
+}
+
+// charge adds names to those of the cluster's host lists.
+func (c *Cluster) charge(names int) error {
+	if c.names += names; c.names > maxNames {
+		return fmt.Errorf("the host lists of %s and the files beside it have more than %d names together", filepath.Base(c.Path), maxNames)
+	}
+	return nil
+}

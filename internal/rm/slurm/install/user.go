@@ -1,0 +1,82 @@
+package install
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/user"
+	"strconv"
+	"syscall"
+
+	"rmreplay/internal/supervise"
+)
+
+// Root's daemons have one of these users. systemd keeps the numbers for services without an
+// account (DynamicUser). Each number of a run stands for every usersApart-th of them.
+const (
+	firstUser  = 61184
+	lastUser   = 65519
+	usersApart = 256
+)
+
+// DaemonUser returns the user of a run's daemons. Daemons never run as root: root gives them a
+// user that no account of the machine has. Every run at one time must have another number, below
+// 256, and gets another user. For anybody else the user is the caller. The error is a
+// [*UserError].
+func DaemonUser(run int) (supervise.User, error) {
+	if os.Geteuid() != 0 {
+		return supervise.User{UID: os.Geteuid(), GID: os.Getegid()}, nil
+	}
+	for id := firstUser + run; id <= lastUser; id += usersApart {
+		if _, err := user.LookupId(strconv.Itoa(id)); err == nil {
+			continue
+		}
+		if _, err := user.LookupGroupId(strconv.Itoa(id)); err == nil {
+			continue
+		}
+		return supervise.User{UID: id, GID: id}, runAs(id)
+	}
+	return supervise.User{}, &UserError{Err: fmt.Errorf("the users %d to %d all have accounts", firstUser, lastUser)}
+}
+
+// runAs starts a process of another user.
+func runAs(id int) error {
+	c := exec.Command("/bin/true")
+	c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(id), Gid: uint32(id)}}
+	if err := c.Run(); err != nil {
+		return &UserError{Err: fmt.Errorf("starting a process of user %d: %w", id, err)}
+	}
+	return nil
+}
+
+// UserError says that root cannot start daemons as an unprivileged user.
+type UserError struct{ Err error }
+
+// Error names the way out.
+func (e *UserError) Error() string {
+	return fmt.Sprintf("daemons of a replay never run as root, and root has no other user for them here: %v "+
+		"(replay as an ordinary user, or give root the capabilities CHOWN, SETGID and SETUID)", e.Err)
+}
+
+// Unwrap returns the wrapped error.
+func (e *UserError) Unwrap() error { return e.Err }
+
+// checkUser starts a process as the user of the daemons.
+func checkUser() Check {
+	c := Check{
+		Name: "daemons' user", Why: "daemons never run as root", Required: true,
+		Fix: "replay as an ordinary user, or give root the capabilities CHOWN, SETGID and SETUID",
+	}
+	u, err := DaemonUser(0)
+	var none *UserError
+	switch {
+	case errors.As(err, &none):
+		c.Found = none.Err.Error()
+	case os.Geteuid() == 0:
+		c.OK, c.Found = true, fmt.Sprintf("an unprivileged one, such as %d", u.UID)
+	default:
+		c.OK, c.Found = true, "the one who replays"
+	}
+	return c
+}
