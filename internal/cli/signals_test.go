@@ -278,3 +278,40 @@ func children(pid int) (ids []int) {
 	}
 	return ids
 }
+
+// TestKilledEarly kills programs while they look for Slurm and prepare its daemons. Nothing is
+// left, neither in the directory for temporary files nor in that of the daemons' state.
+func TestKilledEarly(t *testing.T) {
+	needSlurm(t)
+	for i, command := range []string{"doctor", "replay work.jsonl --cluster cluster -o run", "conf adapt cluster"} {
+		for step := range 8 {
+			t.Run(fmt.Sprintf("%s/%d", strings.Fields(command)[0], step), func(t *testing.T) {
+				t.Parallel()
+				r := &replaying{dir: t.TempDir(), ended: make(chan struct{})}
+				writeFiles(t, filepath.Join(r.dir, "cluster"), smallCluster)
+				writeFiles(t, r.dir, map[string]string{"work.jsonl": longTrace()})
+				temporary := filepath.Join(r.dir, "tmp")
+				if err := os.Mkdir(temporary, 0o700); err != nil {
+					t.Fatal(err)
+				}
+				cmd := exec.Command(program(t), strings.Fields(command)...)
+				cmd.Env = append(os.Environ(), "TMPDIR="+temporary, "RMREPLAY_TMPDIR="+temporary)
+				r.start(t, cmd)
+				time.Sleep(time.Duration(step*(60+20*i)) * time.Millisecond)
+				_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // it may have ended
+				<-r.ended
+				var left []string
+				for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+					// A directory may go while it is listed.
+					matches, err := filepath.Glob(filepath.Join(temporary, "*"))
+					if left = matches; err == nil && len(left) == 0 {
+						break
+					}
+					if time.Now().After(deadline) {
+						t.Fatalf("left behind: %v", left)
+					}
+				}
+			})
+		}
+	}
+}
