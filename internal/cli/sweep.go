@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"rmreplay/internal/experiment"
 	"rmreplay/internal/flags"
@@ -211,8 +210,7 @@ func sweepCheck(g *globals) sweep.CheckOption {
 		if err := c.Flags().Set(name, value); err != nil {
 			return false, err
 		}
-		kind, _ := pflag.UnquoteUsage(flag)
-		return slices.Contains([]string{"DIR", "FILE", "WORKLOAD"}, kind), nil
+		return namesFile(flag), nil
 	}
 }
 

@@ -87,19 +87,10 @@ func Start(ctx context.Context, cfg Config, lead time.Duration) (_ *Engine, err 
 	return e, nil
 }
 
-// prepare makes the parts of the engine and everything that the daemons need: users, pipe, guard,
-// network, configuration and clock.
+// prepare makes the parts of the engine and everything that the daemons need: guard, directory,
+// pipe, users, network, configuration and clock.
 func (e *Engine) prepare(lead time.Duration) error {
 	p, l := e.sandbox, e.loop
-	pipe := p.File("jobcomp.pipe")
-	if err := unix.Mkfifo(pipe, 0o600); err != nil {
-		return fmt.Errorf("making the pipe of finished jobs: %w", err)
-	}
-	if err := p.Give(pipe); err != nil {
-		return err
-	}
-	e.users = newUsers(p.User, e.cfg.Cluster.Users, e.cfg.Users)
-	e.jobs = newJobs(l, e.users)
 	which, err := install.Network()
 	if err != nil {
 		return err
@@ -113,6 +104,19 @@ func (e *Engine) prepare(lead time.Duration) error {
 	if err != nil {
 		return err
 	}
+	// Nothing is made before there is a guard that removes it.
+	if err := p.Make(); err != nil {
+		return err
+	}
+	pipe := p.File("jobcomp.pipe")
+	if err := unix.Mkfifo(pipe, 0o600); err != nil {
+		return fmt.Errorf("making the pipe of finished jobs: %w", err)
+	}
+	if err := p.Give(pipe); err != nil {
+		return err
+	}
+	e.users = newUsers(p.User, e.cfg.Cluster.Users, e.cfg.Users)
+	e.jobs = newJobs(l, e.users)
 	l.network, err = network.Listen(l.daemons.Socket, p.Driver(), pipe, network.Handlers{NodeMessage: e.nodeMessage, PipeData: e.jobs.pipeData})
 	if err != nil {
 		return err
