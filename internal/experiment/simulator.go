@@ -174,7 +174,7 @@ func (e *simEngine) run(ctx context.Context, p *Prepared, one realization, hooks
 // play runs the simulation and warns of the inputs that it did not carry out.
 func (e *simEngine) play(ctx context.Context, p *Prepared, seed uint64, engine *sim.Engine, record *run.Writer, hooks Hooks) (run.State, error) {
 	hooks.Begin(p.begin)
-	result, err := p.play(ctx, engine, seed, record, replay.Options{Observe: seldom(hooks.Progress), Released: record.Released}, p.spec.rewriters()...)
+	result, err := p.play(ctx, engine, seed, record, replay.Options{Processors: e.cluster.Processors, Observe: seldom(hooks.Progress), Released: record.Released}, p.spec.rewriters()...)
 	switch {
 	case interrupted(ctx, err):
 		return run.StateInterrupted, err

@@ -125,12 +125,14 @@ var rules = []rule{
 		"internal/rm/slurm/...", "internal/run", "internal/slurmspec/...", "internal/vclock/...", "internal/workload", "internal/workload/transform",
 	}, offline,
 		"a use case needs no command line: a server or a test makes a run with it"},
+	{"use cases", "internal/progress", []string{"internal/replay"}, computes,
+		"how far a run is follows from what its loop says; the caller has the terminal and the clock"},
 	{"use cases", "internal/sweep", []string{"internal/experiment", "internal/interrupt", "internal/metrics", "internal/output", "internal/rm/slurm/conf", "internal/run"}, offline,
 		"a sweep runs command lines and reads their records; what a command does is not its concern"},
 
 	{"program", "internal/cli", []string{
 		"internal/compare", "internal/experiment", "internal/flags", "internal/formats", "internal/hpc", "internal/interrupt", "internal/metrics", "internal/output",
-		"internal/replay", "internal/report", "internal/rm/sim/...", "internal/rm/slurm/...", "internal/run", "internal/slurmspec/...", "internal/sweep",
+		"internal/progress", "internal/replay", "internal/report", "internal/rm/sim/...", "internal/rm/slurm/...", "internal/run", "internal/slurmspec/...", "internal/sweep",
 		"internal/vclock/...", "internal/workload/...",
 	}, offline,
 		"a command fills in what packages below do, and prints it"},
