@@ -166,11 +166,18 @@ func Probability[F ~float64](p F) string {
 }
 
 // Date formats an instant in a time zone: Tue 5 Mar 2024 14:07.
-func Date(t hpc.Time, zone *time.Location) string {
+func Date(t hpc.Time, zone *time.Location) string { return format(t, zone, "Mon 2 Jan 2006 15:04") }
+
+// Instant is [Date] with seconds.
+func Instant(t hpc.Time, zone *time.Location) string {
+	return format(t, zone, "Mon 2 Jan 2006 15:04:05")
+}
+
+func format(t hpc.Time, zone *time.Location, layout string) string {
 	if t == 0 {
 		return Unknown
 	}
-	return strings.ReplaceAll(t.Std().In(zone).Format("Mon 2 Jan 2006 15:04"), " ", Space)
+	return strings.ReplaceAll(t.Std().In(zone).Format(layout), " ", Space)
 }
 
 // OrUnknown returns a text, and [Unknown] instead of an empty one.

@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"rmreplay/internal/compare"
 )
 
 // screenshots is a directory for pictures of the pages.
@@ -320,7 +322,12 @@ func withoutScripts(t *testing.T, b *browser) {
 // tablesFit checks that no table scrolls at the usual width of a window, nor on a telephone,
 // with everything unfolded.
 func tablesFit(t *testing.T, b *browser) {
-	for name, r := range map[string]*Report{"a pair": mustReport(t), "one run": alone(t, schedule("run", 1, 300, machine{nodes: 40, processors: 8}), Options{})} {
+	small := machine{nodes: 40, processors: 8}
+	reacted, err := New([]compare.Set{{Name: "reacting", Runs: []compare.Realization{reacting(schedule("r", 2, 100, small))}}}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, r := range map[string]*Report{"a pair": mustReport(t), "users who react": reacted, "one run": alone(t, schedule("run", 1, 300, small), Options{})} {
 		path, _ := savePage(t, r.WriteHTML)
 		b.open(path)
 		for _, width := range []int{1400, 390} {

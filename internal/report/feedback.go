@@ -44,12 +44,16 @@ func (r *Report) feedback() (Section, error) {
 	}
 	t.Caption = "Lateness, in the first run of each set"
 	s.Blocks = append(s.Blocks, Block{Table: t})
+	submissions, err := figure.NewTimeline("submissions", "Submissions over time", "submissions so far",
+		"Number of jobs submitted so far, as recorded and in the replays. A replay to the right of the record is late.", submissionLines(sets, names), r.options.Zone)
+	if err != nil {
+		return s, err
+	}
+	s.Blocks = append(s.Blocks, figureBlocks(submissions)...)
 	figures := []struct {
 		name, title, x, y, caption string
 		lines                      []figure.Series
 	}{
-		{"submissions", "Submissions over time", "days since the first recorded submission", "submissions so far",
-			"Number of jobs submitted so far, as recorded and in the replays. A replay to the right of the record is late.", submissionLines(sets, names)},
 		{"lateness-cdf", "Distribution of lateness", "lateness [h]", "share of submissions",
 			"Share of the submissions whose lateness is at most the value on the axis.", shares(names, sets, latenessHours)},
 		{"user-lateness", "Additional lateness per user", "additional lateness [s]", "share of users",
@@ -101,7 +105,7 @@ func submissionLines(sets []compare.Set, names []string) []figure.Series {
 	}
 	x := make([]float64, bins)
 	for i := range x {
-		x[i] = last.Sub(first).Hours() / 24 * float64(i) / (bins - 1)
+		x[i] = first.Seconds() + last.Sub(first).Seconds()*float64(i)/(bins-1)
 	}
 	count := func(list []hpc.Time) []float64 {
 		slices.Sort(list)

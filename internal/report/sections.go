@@ -44,9 +44,6 @@ var atAGlance = []string{"utilization", "median_wait_s", "mean_wait_s", "p90_wai
 func (r *Report) summary() (Section, error) {
 	s := Section{ID: "summary", Title: "What happened"}
 	c := r.Comparison
-	if !r.Valid() {
-		s.Blocks = append(s.Blocks, warning("Not all runs are valid. What follows may not mean what it seems to."))
-	}
 	if r.empty() {
 		s.Blocks = append(s.Blocks, paragraph("%s no jobs.", quantity.Plural(len(r.Sets), "The run has", "The runs have")))
 		return s, nil
@@ -674,12 +671,12 @@ func (r *Report) divergences(p *compare.Pair) []Block {
 		return []Block{paragraph("The first runs of %s and %s agree in every job.", compare.Letter(p.Baseline), compare.Letter(p.Set))}
 	}
 	first := &p.Divergences[0]
-	list := []Block{paragraph("First divergence of the first runs, on %s (%s): %s.", quantity.Date(hpc.Time(first.At), r.options.Zone), r.options.Zone, first.Reason)}
+	list := []Block{paragraph("First divergence of the first runs, on %s (%s): %s.", quantity.Instant(hpc.Time(first.At), r.options.Zone), r.options.Zone, first.Reason)}
 	t := &Table{Caption: "Just before the first divergence", Head: []string{"", compare.Letter(p.Baseline), compare.Letter(p.Set)}}
 	add := func(name string, value func(*compare.Situation) string) {
 		t.Rows = append(t.Rows, []string{name, value(&first.Baseline), value(&first.Set)})
 	}
-	add("job started", func(s *compare.Situation) string { return quantity.Date(hpc.Time(s.Start), r.options.Zone) })
+	add("job started", func(s *compare.Situation) string { return quantity.Instant(hpc.Time(s.Start), r.options.Zone) })
 	add("on nodes", func(s *compare.Situation) string { return quantity.OrUnknown(s.Nodes) })
 	add("jobs that waited", func(s *compare.Situation) string { return quantity.Count(s.Queued) })
 	add("waiting only here", func(s *compare.Situation) string { return quantity.OrUnknown(strings.Join(s.OnlyQueued, ", ")) })
@@ -690,7 +687,7 @@ func (r *Report) divergences(p *compare.Pair) []Block {
 	list = append(list, Block{Table: t})
 	var later []string
 	for _, d := range p.Divergences[1:] {
-		later = append(later, fmt.Sprintf("%s: %s", quantity.Date(hpc.Time(d.At), r.options.Zone), d.Reason))
+		later = append(later, fmt.Sprintf("%s: %s", quantity.Instant(hpc.Time(d.At), r.options.Zone), d.Reason))
 	}
 	if len(later) > 0 {
 		list = append(list, paragraph("The first of the other kinds:"), Block{List: later})
