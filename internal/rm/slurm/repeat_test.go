@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -27,7 +28,8 @@ func TestRepeat(t *testing.T) {
 	files := clusterFiles(t,
 		"AccountingStorageType=accounting_storage/none", "AccountingStorageType=accounting_storage/slurmdbd\nAccountingStorageEnforce=associations\nPriorityWeightFairshare=100000\nPriorityWeightAge=100000\nPriorityMaxAge=1-0\nPriorityCalcPeriod=1",
 		"PriorityType=priority/basic", "PriorityType=priority/multifactor",
-		"bf_interval=30", "bf_interval=10")
+		"bf_interval=30,bf_continue", "bf_interval=30,bf_resolution=60,bf_max_job_test=500,default_queue_depth=500,batch_sched_delay=1,sched_min_interval=2000000",
+		"NodeName=c[1-4] Sockets=1 CoresPerSocket=4 ThreadsPerCore=1 RealMemory=8000", "NodeName=c[1-36] Sockets=2 CoresPerSocket=16 ThreadsPerCore=1 RealMemory=128000")
 	files["accounts.sacctmgr"] = `add cluster tiny
 add account physics fairshare=50
 add account biology fairshare=50
@@ -35,13 +37,18 @@ add user ann account=physics fairshare=10
 add user ben account=biology fairshare=10
 `
 	var jobs []*hpc.Job
-	for wave := range 4 {
-		at := 10 + 300*wave
-		for k := range 3 {
-			jobs = append(jobs, job(fmt.Sprintf("array%d-%d", wave, k), at, 30*(k+1), with(byTurns(k), func(j *hpc.Job) { j.Array = "1-12%6" })))
+	for wave := range 6 {
+		at := 600 + 900*wave
+		for k, seconds := range []int{60, 120, 300} {
+			jobs = append(jobs, job(fmt.Sprintf("array%d-%d", wave, k), at, seconds, with(byTurns(k), func(j *hpc.Job) {
+				j.Array, j.CPUsPerTask, j.TimeLimit = "1-24%8", 16, 15*time.Minute
+			})))
 		}
-		for k := range 8 {
-			jobs = append(jobs, job(fmt.Sprintf("job%d-%d", wave, k), at+k%3, 60, with(byTurns(k), func(j *hpc.Job) { j.MinNodes, j.Tasks = 1+k%4, 2*(1+k%4) })))
+		for k := range 25 {
+			nodes := 1 + k%4
+			jobs = append(jobs, job(fmt.Sprintf("job%d-%d", wave, k), at+k%3, []int{60, 300, 600}[k%3], with(byTurns(k), func(j *hpc.Job) {
+				j.MinNodes, j.MaxNodes, j.Tasks, j.TimeLimit = nodes, nodes, 32*nodes, 20*time.Minute
+			})))
 		}
 	}
 	var first string
