@@ -18,6 +18,9 @@
 //   - It reserves a slot for each process that it starts ([Clock.Reserve]) and frees the slots
 //     of processes that have ended ([Clock.Collect]).
 //
+// One managed thread runs at a time, in an order that does not depend on the kernel: see turn.go.
+// While a thread runs, Wait does not return, except at the end of ctx.
+//
 // A thread that goes idle last, while nothing is in flight, advances the clock itself, without a
 // context switch. Wait does what needs a look at the kernel: it checks that each thread that
 // waits in the kernel is asleep (state S), so that no wake-up is on its way.

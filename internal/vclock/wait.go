@@ -64,7 +64,7 @@ func (c *Clock) Wait(ctx context.Context, limit hpc.Time) (Wake, error) {
 			return AtLimit, &CountError{Extra: -s.inbox.Load(), Now: c.Now()}
 		case inFlight:
 			tries++
-			backOff(tries)
+			c.awaitArrival(word, tries)
 		case computing:
 			c.sleep(word)
 			tries = 0
@@ -130,6 +130,15 @@ func (c *Clock) sleep(word uint32) {
 	if s.turn.Load() != 0 || s.busy.Load() != 0 {
 		futexWait(&s.driverWord, word, 2*time.Millisecond)
 	}
+	s.driverWaiting.Store(0)
+}
+
+// awaitArrival waits until a thread that the kernel has woken says so, but only a moment: the
+// thread may sleep again without a word.
+func (c *Clock) awaitArrival(word uint32, tries int) {
+	s := c.s
+	s.driverWaiting.Store(1)
+	futexWait(&s.driverWord, word, min(time.Duration(tries)*20*time.Microsecond, 200*time.Microsecond))
 	s.driverWaiting.Store(0)
 }
 

@@ -104,6 +104,8 @@ bool resume(uint32_t from)
 	touch(); /* the driver has to look */
 	bool own = (from == RMR_SLOT || from == RMR_KERNEL) &&
 		   atomic_compare_exchange_strong(&me->state, &from, RMR_ARRIVED);
+	if (own && atomic_load(&C->turn) == 0)
+		wake_driver();
 	await_turn();
 	return own;
 }
