@@ -323,8 +323,8 @@ func TestNoNamespaces(t *testing.T) {
 	if err != nil {
 		t.Skipf("SKIPPED: a machine without namespaces is not tested: %v: %s", err, out)
 	}
-	private, any, _ := strings.Cut(string(out), "\n")
-	if !strings.HasPrefix(private, `private: "", starting the guard: `) || !strings.HasPrefix(any, `any: "shared", `) || !strings.Contains(any, "with a user namespace: ") {
+	refused, shared, _ := strings.Cut(string(out), "\n")
+	if !strings.HasPrefix(refused, `private: "", starting the guard: `) || !strings.HasPrefix(shared, `any: "shared", `) || !strings.Contains(shared, "with a user namespace: ") {
 		t.Errorf("without namespaces: %s", out)
 	}
 }
