@@ -168,7 +168,7 @@ func (s *actions) acted(a *action, said string, err error) {
 
 // logAction appends an action's output to logs/actions.log.
 func (s *actions) logAction(a *action, said string, failed error) error {
-	f, err := os.OpenFile(filepath.Join(s.logDir, "actions.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	f, err := os.OpenFile(filepath.Join(s.logDir, "actions.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o666)
 	if err != nil {
 		return fmt.Errorf("logging an action's output: %w", err)
 	}

@@ -38,7 +38,7 @@ func configure(cfg *Config, env conf.Environment, in *sandbox.Sandbox) (*configu
 	if err := c.writeAll(c.adapted); err != nil {
 		return nil, err
 	}
-	if err := os.WriteFile(filepath.Join(cfg.LogDir, "slurm.conf"), c.adapted.Files["slurm.conf"], 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(cfg.LogDir, "slurm.conf"), c.adapted.Files["slurm.conf"], 0o666); err != nil {
 		return nil, fmt.Errorf("keeping the adapted slurm.conf: %w", err)
 	}
 	// slurmctld checks the name of its own program file.
@@ -91,7 +91,7 @@ func (c *configuration) replace(path string, now hpc.Time) (cluster *conf.Cluste
 		}
 	}
 	name := filepath.Join(c.env.LogDir, "slurm.conf."+now.String())
-	if err := os.WriteFile(name, adapted.Files["slurm.conf"], 0o644); err != nil {
+	if err := os.WriteFile(name, adapted.Files["slurm.conf"], 0o666); err != nil {
 		return nil, nil, fmt.Errorf("keeping the adapted configuration: %w", err)
 	}
 	return cluster, warnings, nil

@@ -55,7 +55,7 @@ func Start(ctx context.Context, cfg Config) (d *Database, complaint string, err 
 	cfg.Progress("filling the accounting database")
 	out, errOut, err := cfg.Daemons.Run(ctx, script(cfg.Commands, cfg.Cluster), in.Sacctmgr, "-i")
 	log := filepath.Join(cfg.LogDir, "sacctmgr.log")
-	if werr := os.WriteFile(log, []byte(out+errOut), 0o644); werr != nil {
+	if werr := os.WriteFile(log, []byte(out+errOut), 0o666); werr != nil {
 		return nil, "", fmt.Errorf("logging sacctmgr's output: %w", werr)
 	}
 	var failed *daemons.CommandError
