@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"rmreplay/internal/experiment"
+	"rmreplay/internal/resources"
 	"rmreplay/internal/run"
 )
 
@@ -83,6 +84,9 @@ func errorText(code int, err error) string {
 	}
 	if code == ExitInterrupted && (errors.Is(err, context.Canceled) && err.Error() == context.Canceled.Error()) {
 		return "interrupted"
+	}
+	if short := resources.Shortage(err); short != "" {
+		return err.Error() + " (" + short + ")"
 	}
 	return err.Error()
 }
