@@ -193,7 +193,7 @@ func (e *slurmEngine) run(ctx context.Context, p *Prepared, one realization, hoo
 		}
 	})
 	if ferr != nil || err != nil {
-		return nil, errors.Join(err, ferr)
+		return nil, bothOf(err, ferr)
 	}
 	opts := metrics.Options{Tau: metrics.DefaultTau}
 	return summarize(record, metrics.ComputeAll(record.Rows, opts.Of(&manifest)), opts)
