@@ -6,37 +6,52 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"rmreplay/internal/experiment"
 	"rmreplay/internal/rm/slurm/install"
 )
 
 func newDoctorCommand(g *globals) *cobra.Command {
 	var asJSON bool
+	var cluster string
 	c := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check this machine, and name the command that mends what is missing",
 		Long: `Looks for everything that a replay on real Slurm needs: the daemons and commands in a
 supported release, their plugins, MariaDB, nss_wrapper, and what the kernel, the limits
-and the file systems of this machine allow. Each row shows what was found. Below a row
-that is not ok stands the command that mends it.
+and the file systems of this machine allow: open files, processes, memory, and space. Each
+row shows what was found. Below a row that is not ok stands the command that mends it.
+
+A limit is missing if not even a small replay could run with it, and limited if a cluster
+of 10,000 nodes could not. With --cluster, it is missing if that cluster needs more.
 
 RMREPLAY_SLURM=PREFIX names a Slurm outside the usual directories.
 RMREPLAY_NETWORK=private refuses replays where the daemons cannot have a network of their
 own, and RMREPLAY_NETWORK=shared does without one. The exit status is 5 if no replay can
 run here.`,
 		Example: `  rmreplay doctor
+  rmreplay doctor --cluster demo/cluster
   rmreplay doctor --json
   RMREPLAY_SLURM=/opt/slurm/22.05.8 rmreplay doctor`,
 		Args: wantArgs(),
 		RunE: func(*cobra.Command, []string) error {
-			return runDoctor(g, asJSON)
+			return runDoctor(g, cluster, asJSON)
 		},
 	}
+	c.Flags().StringVar(&cluster, "cluster", "", "`DIR` of the cluster: check the limits for a replay on it")
 	addJSONFlag(c, &asJSON)
 	return c
 }
 
-func runDoctor(g *globals, asJSON bool) error {
-	report := install.Examine()
+func runDoctor(g *globals, cluster string, asJSON bool) error {
+	needs := install.Needs{Nodes: 1}
+	if cluster != "" {
+		c, err := experiment.OpenCluster(cluster, 0)
+		if err != nil {
+			return err
+		}
+		needs = install.Needs{Nodes: len(c.Nodes), Accounting: c.Accounting()}
+	}
+	report := install.Examine(needs)
 	var err error
 	if asJSON {
 		err = g.printJSON(report)

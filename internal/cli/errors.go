@@ -7,6 +7,7 @@ import (
 
 	"rmreplay/internal/experiment"
 	"rmreplay/internal/output"
+	"rmreplay/internal/resources"
 	"rmreplay/internal/run"
 )
 
@@ -85,6 +86,9 @@ func errorText(code int, err error) string {
 	}
 	if code == ExitInterrupted && (errors.Is(err, context.Canceled) && err.Error() == context.Canceled.Error()) {
 		return "interrupted"
+	}
+	if short := resources.Shortage(err); short != "" {
+		return err.Error() + " (" + short + ")"
 	}
 	return err.Error()
 }

@@ -20,6 +20,15 @@ func (e *FieldError) Error() string { return e.Field + " " + e.Err.Error() }
 // Unwrap returns the wrapped error.
 func (e *FieldError) Unwrap() error { return e.Err }
 
+// bothOf joins two errors. One that says nothing new is left out: the error of a write ends the
+// run, and the record's end repeats it.
+func bothOf(err, later error) error {
+	if err != nil && later != nil && err.Error() == later.Error() {
+		return err
+	}
+	return errors.Join(err, later)
+}
+
 // InputError says that a file or directory that a [Spec] names is wrong or missing.
 type InputError struct{ Err error }
 

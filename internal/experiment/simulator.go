@@ -2,7 +2,6 @@ package experiment
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -182,7 +181,7 @@ func (e *simEngine) run(ctx context.Context, p *Prepared, one realization, hooks
 	})
 	_ = group.Wait() // computing has no errors
 	if ferr != nil || err != nil {
-		return nil, errors.Join(err, ferr)
+		return nil, bothOf(err, ferr)
 	}
 	return summarize(record, computed, opts)
 }

@@ -102,14 +102,17 @@ func (e *slurmEngine) admit(p *Prepared) error {
 			p.begin.Std().Format(time.RFC3339)))
 	}
 	e.install, _ = install.Find() // Need reports what is missing for this run
-	if err := e.install.Need(e.cluster.Accounting() && !e.spec.WithoutAccounting); err != nil {
+	accounting := e.cluster.Accounting() && !e.spec.WithoutAccounting
+	if err := e.install.Need(accounting); err != nil {
 		return err
 	}
 	if _, err := install.Network(); err != nil {
 		return err
 	}
-	_, err := install.DaemonUser(0)
-	return err
+	if _, err := install.DaemonUser(0); err != nil {
+		return err
+	}
+	return install.Needs{Nodes: len(e.cluster.Nodes), Accounting: accounting}.Admit()
 }
 
 // CheckAction returns an error if an action of a workload is wrong. start is when the
@@ -193,7 +196,7 @@ func (e *slurmEngine) run(ctx context.Context, p *Prepared, one realization, hoo
 		}
 	})
 	if ferr != nil || err != nil {
-		return nil, errors.Join(err, ferr)
+		return nil, bothOf(err, ferr)
 	}
 	opts := metrics.Options{Tau: metrics.DefaultTau}
 	return summarize(record, metrics.ComputeAll(record.Rows, opts.Of(&manifest)), opts)

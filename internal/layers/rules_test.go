@@ -32,6 +32,8 @@ var rules = []rule{
 		"host lists are a notation and know nothing of clusters"},
 	{"nouns", "internal/lines", nil, computes,
 		"lines of text are read before anybody knows what they mean"},
+	{"nouns", "internal/resources", nil, offline,
+		"what a machine gives is known before anybody says what a replay needs"},
 	{"nouns", "internal/packed", nil, computes,
 		"a store packs any structs and knows nothing of what they stand for"},
 	{"nouns", "internal/stats", nil, computes,
@@ -97,7 +99,7 @@ var rules = []rule{
 	{"engines", "internal/rm/sim/...", []string{"internal/agenda", "internal/hostlist", "internal/hpc", "internal/rm", "internal/rm/window", "internal/slurmspec/..."}, computes,
 		"the simulator is one resource manager and knows no other"},
 	{"engines", "internal/rm/slurm/...", []string{
-		"internal/agenda", "internal/hostlist", "internal/hpc", "internal/lines", "internal/rm", "internal/rm/window", "internal/run",
+		"internal/agenda", "internal/hostlist", "internal/hpc", "internal/lines", "internal/resources", "internal/rm", "internal/rm/window", "internal/run",
 		"internal/slurmspec/...", "internal/spelling", "internal/supervise", "internal/vclock/...", "internal/workload",
 	}, nil,
 		"Slurm is one resource manager; it knows no other, and not the loop that drives it"},
@@ -132,7 +134,7 @@ var rules = []rule{
 
 	{"program", "internal/cli", []string{
 		"internal/compare", "internal/experiment", "internal/flags", "internal/formats", "internal/hpc", "internal/interrupt", "internal/metrics", "internal/output",
-		"internal/progress", "internal/replay", "internal/report", "internal/rm/sim/...", "internal/rm/slurm/...", "internal/run", "internal/slurmspec/...", "internal/sweep",
+		"internal/progress", "internal/replay", "internal/report", "internal/resources", "internal/rm/sim/...", "internal/rm/slurm/...", "internal/run", "internal/slurmspec/...", "internal/sweep",
 		"internal/vclock/...", "internal/workload/...",
 	}, offline,
 		"a command fills in what packages below do, and prints it"},

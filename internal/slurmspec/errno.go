@@ -15,6 +15,7 @@ const (
 	ErrDuplicateJob           Errno = 2011
 	ErrNodesBusy              Errno = 2016
 	ErrInvalidJob             Errno = 2017
+	ErrWritingToFile          Errno = 2019
 	ErrTransitionState        Errno = 2020
 	ErrAlreadyDone            Errno = 2021
 	ErrKillJobAlreadyComplete Errno = 4002

@@ -267,10 +267,14 @@ func (j *jobs) dependency(spec string) (string, error) {
 func (j *jobs) submitted(s *submission, index int, reply *rpc.Message) {
 	resp, err := rpc.DecodeSubmitResponse(reply)
 	if err != nil {
-		if errno, ok := asErrno(err); ok && errno.Again() && s.tries < maxTries {
+		errno, ok := asErrno(err)
+		if ok && errno.Again() && s.tries < maxTries {
 			s.tries++
 			j.At(j.Now().Add(time.Duration(s.tries)*time.Second), func() { j.sendSubmission(index) })
 			return
+		}
+		if errno == slurmspec.ErrWritingToFile && j.isFull() { // no later job could be submitted either
+			j.Fail(fmt.Errorf("submitting job %s: %w", s.job.ID, err))
 		}
 		j.refuse(s, err.Error())
 		return

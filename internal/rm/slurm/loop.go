@@ -8,6 +8,7 @@ import (
 
 	"rmreplay/internal/agenda"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/resources"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/slurm/daemons"
 	"rmreplay/internal/rm/slurm/network"
@@ -22,6 +23,8 @@ type loop struct {
 	network *network.Network
 	codec   rpc.Codec
 	daemons *daemons.Daemons
+	// stateDir is the directory of the daemons' state.
+	stateDir string
 	// holds reports whether inputs wait for an action at this instant.
 	holds func(now hpc.Time) bool
 
@@ -45,9 +48,26 @@ func (l *loop) At(t hpc.Time, f func()) {
 
 // Fail ends the run with its first error. A nil error changes nothing.
 func (l *loop) Fail(err error) {
-	if l.err == nil {
-		l.err = err
+	if l.err == nil && err != nil {
+		l.err = l.unlessFull(err)
 	}
+}
+
+// isFull reports whether the daemons have no room for their state.
+func (l *loop) isFull() bool {
+	free, _, err := resources.Room(l.stateDir)
+	return err == nil && free < 1<<20
+}
+
+// unlessFull returns err, or the reason if the daemons have no room for their state. They only log that
+// they cannot write.
+func (l *loop) unlessFull(err error) error {
+	if !l.isFull() {
+		return err
+	}
+	free, total, _ := resources.Room(l.stateDir)
+	return fmt.Errorf("the state directory %s is full: %s free of %s (want 512 MiB free when a replay begins; RMREPLAY_TMPDIR names another directory): %w",
+		l.stateDir, resources.Size(free), resources.Size(total), err)
 }
 
 // Err returns the error that ends the run, or nil.
@@ -177,7 +197,7 @@ func (l *loop) explain(err error) error {
 	var dead *vclock.DeadlockError
 	var count *vclock.CountError
 	if errors.As(err, &stall) || errors.As(err, &dead) || errors.As(err, &count) {
-		err = fmt.Errorf("running Slurm under virtual time: %w", err)
+		err = l.unlessFull(fmt.Errorf("running Slurm under virtual time: %w", err))
 	}
 	return err
 }

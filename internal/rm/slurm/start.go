@@ -62,6 +62,7 @@ func Start(ctx context.Context, cfg Config, lead time.Duration) (_ *Engine, err 
 	if e.sandbox, err = sandbox.New(len(cfg.Cluster.Nodes)); err != nil {
 		return nil, err
 	}
+	e.loop.stateDir = e.sandbox.Dir
 	if err := e.prepare(lead); err != nil {
 		return nil, err
 	}

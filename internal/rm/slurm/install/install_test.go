@@ -256,45 +256,11 @@ func TestScratchDir(t *testing.T) {
 	}
 }
 
-func TestPidsMax(t *testing.T) {
-	root := t.TempDir()
-	write := func(name, text string) string {
-		path := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
-	write("v2/a/pids.max", "300\n")
-	write("v2/a/b/pids.max", "max\n")
-	write("v1/pids/c/pids.max", "77\n")
-	tests := []struct {
-		self, root string
-		want       uint64
-		ok         bool
-	}{
-		{"0::/a/b\n", "v2", 300, true}, // an ancestor's limit counts
-		{"0::/elsewhere\n", "v2", 0, false},
-		{"3:cpu:/c\n5:pids:/c\n", "v1", 77, true},
-		{"nonsense", "v2", 0, false},
-	}
-	for _, tt := range tests {
-		self := write("self", tt.self)
-		got, ok := pidsMax(self, filepath.Join(root, tt.root))
-		if got != tt.want || ok != tt.ok {
-			t.Errorf("pidsMax(%q) = %d, %v; want %d, %v", tt.self, got, ok, tt.want, tt.ok)
-		}
-	}
-}
-
 // TestMachine cannot say what the machine should be like; it holds every check to
 // saying what it found and how to mend it.
 func TestMachine(t *testing.T) {
 	var names []string
-	for _, c := range Machine() {
+	for _, c := range Machine(Needs{Nodes: 1}) {
 		names = append(names, c.Name)
 		if c.Found == "" || c.Fix == "" || c.Why == "" {
 			t.Errorf("%s: found %q, why %q, fix %q: all must be said", c.Name, c.Found, c.Why, c.Fix)

@@ -32,29 +32,21 @@ type Check struct {
 // the database, and about 200 MiB for slurmctld's state of 100,000 jobs.
 const minScratch = 512 << 20
 
-// minFiles is the number of open files with which thousands of nodes and jobs can have their
-// connections at the same time.
-const minFiles = 4096
-
-// minProcesses is above the number of processes and threads of the database and of slurmctld
-// at its busiest (256 message threads).
-const minProcesses = 1024
-
 // Machine checks the machine itself: the kernel, the network, the limits and the file systems.
 // It opens some sockets and starts some processes, and closes and ends them all.
-func Machine() []Check {
-	return []Check{
+// needs are those of a replay that must be able to run here.
+func Machine(needs Needs) []Check {
+	list := []Check{
 		checkScratch(),
 		checkPreload(),
 		checkLoopback(),
 		checkBindToDevice(),
 		checkProc(),
-		checkLimit("open files", unix.RLIMIT_NOFILE, minFiles, "raise it with: ulimit -n 65536"),
-		checkLimit("processes", unix.RLIMIT_NPROC, minProcesses, "raise it with: ulimit -u 4096"),
-		checkPids(),
+		checkTemp(),
 		checkUser(),
 		checkNetwork(),
 	}
+	return append(list, needs.checks()...)
 }
 
 // ScratchDir returns the directory for a replay's state and the free bytes there. It is the
@@ -243,69 +235,4 @@ func checkProc() Check {
 	}
 	c.OK, c.Found = true, "readable"
 	return c
-}
-
-func checkLimit(name string, resource int, want uint64, fix string) Check {
-	c := Check{Name: name, Why: "connections and threads of a large replay", Fix: fix}
-	var lim unix.Rlimit
-	if err := unix.Getrlimit(resource, &lim); err != nil {
-		c.Found = err.Error()
-		return c
-	}
-	c.OK = lim.Max >= want
-	c.Found = limitText(lim.Max)
-	if !c.OK {
-		c.Found += fmt.Sprintf(" (want %d)", want)
-	}
-	return c
-}
-
-func limitText(n uint64) string {
-	if n == unix.RLIM_INFINITY {
-		return "unlimited"
-	}
-	return strconv.FormatUint(n, 10)
-}
-
-// checkPids reads the process limit of this process's control group. Containers set it, and
-// getrlimit does not show it.
-func checkPids() Check {
-	c := Check{Name: "control group's processes", Why: "threads of a large replay", OK: true, Found: "unlimited",
-		Fix: "raise pids.max of the container (docker run --pids-limit 4096)"}
-	n, ok := pidsMax("/proc/self/cgroup", "/sys/fs/cgroup")
-	if !ok {
-		return c
-	}
-	c.OK = n >= minProcesses
-	c.Found = strconv.FormatUint(n, 10)
-	if !c.OK {
-		c.Found += fmt.Sprintf(" (want %d)", minProcesses)
-	}
-	return c
-}
-
-// pidsMax returns the smallest pids.max from this process's control group up to the root of the
-// hierarchy. ok is false if there is no limit.
-func pidsMax(selfFile, root string) (limit uint64, ok bool) {
-	data, err := os.ReadFile(selfFile)
-	if err != nil {
-		return 0, false
-	}
-	for line := range strings.Lines(string(data)) {
-		// "0::/path" in version 2, "5:pids:/path" in version 1.
-		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
-		if len(parts) != 3 || parts[1] != "" && parts[1] != "pids" {
-			continue
-		}
-		for group := filepath.Join("/", parts[2]); ; group = filepath.Dir(group) {
-			data, err := os.ReadFile(filepath.Join(root, parts[1], group, "pids.max"))
-			if n, perr := strconv.ParseUint(strings.TrimSpace(string(data)), 10, 64); err == nil && perr == nil && (!ok || n < limit) {
-				limit, ok = n, true
-			}
-			if group == "/" {
-				break
-			}
-		}
-	}
-	return limit, ok
 }

@@ -35,10 +35,10 @@ type Report struct {
 }
 
 // Examine looks for the programs that a replay runs ([Find]) and checks the machine
-// ([Machine]).
-func Examine() *Report {
+// ([Machine]) for a replay with the given needs.
+func Examine(needs Needs) *Report {
 	in, err := Find()
-	return newReport(in, err, Machine())
+	return newReport(in, err, Machine(needs))
 }
 
 func newReport(in *Installation, installErr error, machine []Check) *Report {
@@ -100,10 +100,11 @@ func (r *Report) Err() error {
 	return &UnfitError{r.missing()}
 }
 
-// UnfitError says that Slurm is installed and that the machine does not allow a replay.
+// UnfitError says that Slurm is installed and that the machine does not allow a replay. Checks
+// are the checks that failed, with what is short.
 type UnfitError struct{ Checks []string }
 
 // Error names the checks that failed.
 func (e *UnfitError) Error() string {
-	return fmt.Sprintf("replays on real Slurm cannot run here: %s", strings.Join(e.Checks, ", "))
+	return fmt.Sprintf("replays on real Slurm cannot run here: %s", strings.Join(e.Checks, "; "))
 }
