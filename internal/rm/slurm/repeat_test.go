@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm/slurm/nodes"
 	"rmreplay/internal/workload"
 )
 
@@ -45,15 +46,15 @@ add user ben account=biology fairshare=10
 			})))
 		}
 		for k := range 25 {
-			nodes := 1 + k%4
+			size := 1 + k%4
 			jobs = append(jobs, job(fmt.Sprintf("job%d-%d", wave, k), at+k%3, []int{60, 300, 600}[k%3], with(byTurns(k), func(j *hpc.Job) {
-				j.MinNodes, j.MaxNodes, j.Tasks, j.TimeLimit = nodes, nodes, 32*nodes, 20*time.Minute
+				j.MinNodes, j.MaxNodes, j.Tasks, j.TimeLimit = size, size, 32*size, 20*time.Minute
 			})))
 		}
 	}
 	var first string
 	for i := range repeats {
-		s := scenario{cluster: writeCluster(t, files), accounting: true}
+		s := scenario{cluster: writeCluster(t, files), accounting: true, delays: nodes.Delays{HasEpilog: true}}
 		s.workload.Jobs = workload.JobsOf(jobs...)
 		o := s.play(t)
 		o.drained()
