@@ -27,9 +27,9 @@ func TestRepeat(t *testing.T) {
 		repeats = 3
 	}
 	files := clusterFiles(t,
-		"AccountingStorageType=accounting_storage/none", "AccountingStorageType=accounting_storage/slurmdbd\nAccountingStorageEnforce=associations\nPriorityWeightFairshare=100000\nPriorityWeightAge=100000\nPriorityMaxAge=1-0\nPriorityCalcPeriod=1",
+		"AccountingStorageType=accounting_storage/none", "AccountingStorageType=accounting_storage/slurmdbd\nAccountingStorageEnforce=associations\nPriorityWeightFairshare=10000\nPriorityWeightAge=2000\nPriorityWeightJobSize=1000\nPriorityMaxAge=1-0\nPriorityCalcPeriod=5",
 		"PriorityType=priority/basic", "PriorityType=priority/multifactor",
-		"bf_interval=30,bf_continue", "bf_interval=30,bf_resolution=60,bf_max_job_test=500,default_queue_depth=500,batch_sched_delay=1,sched_min_interval=2000000",
+		"bf_interval=30,bf_continue", "bf_interval=30,bf_resolution=60,bf_continue,default_queue_depth=200",
 		"NodeName=c[1-4] Sockets=1 CoresPerSocket=4 ThreadsPerCore=1 RealMemory=8000", "NodeName=c[1-36] Sockets=2 CoresPerSocket=16 ThreadsPerCore=1 RealMemory=128000")
 	files["accounts.sacctmgr"] = `add cluster tiny
 add account physics fairshare=50
