@@ -40,7 +40,7 @@ func (c *Clock) passTurn() bool {
 // not depend on the kernel which threads are among them.
 func (c *Clock) admit() bool {
 	s := c.s
-	any := false
+	admitted := false
 	for i := range int(s.used.Load()) {
 		sl := &s.slot[i]
 		if sl.state.Load() != stateArrived {
@@ -49,12 +49,12 @@ func (c *Clock) admit() bool {
 		s.busy.Add(1)
 		sl.ticket.Store(s.tickets.Add(1) - 1)
 		if sl.state.CompareAndSwap(stateArrived, stateReady) {
-			any = true
+			admitted = true
 		} else {
 			s.busy.Add(-1)
 		}
 	}
-	return any && c.passTurn()
+	return admitted && c.passTurn()
 }
 
 // withoutTurn handles threads that count although none has the turn, nor is ready for it: their

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm/slurm/nodes"
 	"rmreplay/internal/workload"
 )
 
@@ -26,9 +27,9 @@ func TestRepeat(t *testing.T) {
 		repeats = 3
 	}
 	files := clusterFiles(t,
-		"AccountingStorageType=accounting_storage/none", "AccountingStorageType=accounting_storage/slurmdbd\nAccountingStorageEnforce=associations\nPriorityWeightFairshare=100000\nPriorityWeightAge=100000\nPriorityMaxAge=1-0\nPriorityCalcPeriod=1",
+		"AccountingStorageType=accounting_storage/none", "AccountingStorageType=accounting_storage/slurmdbd\nAccountingStorageEnforce=associations\nPriorityWeightFairshare=10000\nPriorityWeightAge=2000\nPriorityWeightJobSize=1000\nPriorityMaxAge=1-0\nPriorityCalcPeriod=5",
 		"PriorityType=priority/basic", "PriorityType=priority/multifactor",
-		"bf_interval=30,bf_continue", "bf_interval=30,bf_resolution=60,bf_max_job_test=500,default_queue_depth=500,batch_sched_delay=1,sched_min_interval=2000000",
+		"bf_interval=30,bf_continue", "bf_interval=30,bf_resolution=60,bf_continue,default_queue_depth=200",
 		"NodeName=c[1-4] Sockets=1 CoresPerSocket=4 ThreadsPerCore=1 RealMemory=8000", "NodeName=c[1-36] Sockets=2 CoresPerSocket=16 ThreadsPerCore=1 RealMemory=128000")
 	files["accounts.sacctmgr"] = `add cluster tiny
 add account physics fairshare=50
@@ -45,15 +46,15 @@ add user ben account=biology fairshare=10
 			})))
 		}
 		for k := range 25 {
-			nodes := 1 + k%4
+			size := 1 + k%4
 			jobs = append(jobs, job(fmt.Sprintf("job%d-%d", wave, k), at+k%3, []int{60, 300, 600}[k%3], with(byTurns(k), func(j *hpc.Job) {
-				j.MinNodes, j.MaxNodes, j.Tasks, j.TimeLimit = nodes, nodes, 32*nodes, 20*time.Minute
+				j.MinNodes, j.MaxNodes, j.Tasks, j.TimeLimit = size, size, 32*size, 20*time.Minute
 			})))
 		}
 	}
 	var first string
 	for i := range repeats {
-		s := scenario{cluster: writeCluster(t, files), accounting: true}
+		s := scenario{cluster: writeCluster(t, files), accounting: true, delays: nodes.Delays{HasEpilog: true}}
 		s.workload.Jobs = workload.JobsOf(jobs...)
 		o := s.play(t)
 		o.drained()
