@@ -33,7 +33,9 @@ import (
 var varying = []*regexp.Regexp{
 	// How long a replay took, and how much faster than real time it was.
 	regexp.MustCompile(`in ([0-9:]+ \()?[0-9.]+ s\)? real: [0-9.]+ times real time`),
-	// The same at the end of a line of the table of realizations.
+	// How large a page is.
+	regexp.MustCompile(`^wrote report\.html \([0-9.]+ MB\)$`),
+	// The same as the first at the end of a line of the table of realizations.
 	regexp.MustCompile(`% +[0-9.]+ s$`),
 }
 

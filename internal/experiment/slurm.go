@@ -244,7 +244,7 @@ func (e *slurmEngine) play(ctx context.Context, p *Prepared, seed uint64, record
 	hooks.Begin(p.begin)
 	rewriters, fixed := e.rewriters(&p.spec)
 	result, err := p.play(ctx, engine, seed, record, replay.Options{
-		DefaultLimit: e.cluster.DefaultLimit(), Observe: hooks.Progress,
+		DefaultLimit: e.cluster.DefaultLimit(), Processors: capacity(e.cluster).Processors, Observe: hooks.Progress,
 	}, rewriters...)
 	finished := time.Now()
 	var facts *slurm.Facts

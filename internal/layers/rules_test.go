@@ -42,6 +42,8 @@ var rules = []rule{
 		"Slurm's vocabulary is a leaf: every package that reads or writes it can import it"},
 	{"nouns", "internal/flags", []string{"internal/hpc", "internal/spelling"}, computes,
 		"flags are read alike by the program and by its tools"},
+	{"nouns", "internal/quantity", []string{"internal/hpc"}, computes,
+		"numbers, durations and dates are written for people in one format"},
 	{"nouns", "internal/output", nil, offline,
 		"files are written alike by every command, whatever they hold"},
 
@@ -106,7 +108,10 @@ var rules = []rule{
 		"metrics are a function of a run record alone, so that any record can be measured again"},
 	{"use cases", "internal/compare", []string{"internal/hostlist", "internal/hpc", "internal/metrics", "internal/run", "internal/stats"}, computes,
 		"a comparison is a function of run records alone, whoever made them"},
-	{"use cases", "internal/report", []string{"internal/compare", "internal/hostlist", "internal/hpc", "internal/metrics", "internal/run", "internal/stats"}, computes,
+	{"use cases", "internal/figure", []string{"internal/hpc", "internal/quantity"}, computes,
+		"a figure draws series, whatever they mean"},
+	{"use cases", "internal/report", []string{
+		"internal/compare", "internal/figure", "internal/hostlist", "internal/hpc", "internal/metrics", "internal/quantity", "internal/run", "internal/stats"}, computes,
 		"a report shows run records and their comparison, whoever made them"},
 	{"use cases", "internal/formats", []string{
 		"internal/formats/csv", "internal/formats/events", "internal/formats/sacct", "internal/formats/swf", "internal/formats/trace", "internal/output",
@@ -120,12 +125,14 @@ var rules = []rule{
 		"internal/rm/slurm/...", "internal/run", "internal/slurmspec/...", "internal/vclock/...", "internal/workload", "internal/workload/transform",
 	}, offline,
 		"a use case needs no command line: a server or a test makes a run with it"},
+	{"use cases", "internal/progress", []string{"internal/replay"}, computes,
+		"how far a run is follows from what its loop says; the caller has the terminal and the clock"},
 	{"use cases", "internal/sweep", []string{"internal/experiment", "internal/interrupt", "internal/metrics", "internal/output", "internal/rm/slurm/conf", "internal/run"}, offline,
 		"a sweep runs command lines and reads their records; what a command does is not its concern"},
 
 	{"program", "internal/cli", []string{
 		"internal/compare", "internal/experiment", "internal/flags", "internal/formats", "internal/hpc", "internal/interrupt", "internal/metrics", "internal/output",
-		"internal/replay", "internal/report", "internal/rm/sim/...", "internal/rm/slurm/...", "internal/run", "internal/slurmspec/...", "internal/sweep",
+		"internal/progress", "internal/replay", "internal/report", "internal/rm/sim/...", "internal/rm/slurm/...", "internal/run", "internal/slurmspec/...", "internal/sweep",
 		"internal/vclock/...", "internal/workload/...",
 	}, offline,
 		"a command fills in what packages below do, and prints it"},

@@ -12,6 +12,7 @@ import (
 
 	"rmreplay/internal/hostlist"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/run"
 )
 
@@ -246,7 +247,7 @@ func (g *Gantt) bandTable() *Table {
 	}
 	for i := range g.bands[:min(most, len(g.bands))] {
 		b := &g.bands[i]
-		t.Rows = append(t.Rows, []string{strings.TrimSpace(string(b.kind) + " " + b.name), b.nodes, g.date(b.start), g.date(b.end), dash(b.detail)})
+		t.Rows = append(t.Rows, []string{strings.TrimSpace(string(b.kind) + " " + b.name), b.nodes, g.date(b.start), g.date(b.end), quantity.OrUnknown(b.detail)})
 	}
 	if left := len(g.bands) - most; left > 0 {
 		t.Rows = append(t.Rows, []string{fmt.Sprintf("%d more", left), "", "", "", ""})

@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"rmreplay/internal/compare"
 )
 
 // screenshots is a directory for pictures of the pages.
@@ -320,11 +322,16 @@ func withoutScripts(t *testing.T, b *browser) {
 // tablesFit checks that no table scrolls at the usual width of a window, nor on a telephone,
 // with everything unfolded.
 func tablesFit(t *testing.T, b *browser) {
-	for name, r := range map[string]*Report{"a pair": mustReport(t), "one run": alone(t, schedule("run", 1, 300, machine{nodes: 40, processors: 8}), Options{})} {
+	small := machine{nodes: 40, processors: 8}
+	reacted, err := New([]compare.Set{{Name: "reacting", Runs: []compare.Realization{reacting(schedule("r", 2, 100, small))}}}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, r := range map[string]*Report{"a pair": mustReport(t), "users who react": reacted, "one run": alone(t, schedule("run", 1, 300, small), Options{})} {
 		path, _ := savePage(t, r.WriteHTML)
+		b.open(path)
 		for _, width := range []int{1400, 390} {
-			b.call("Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 1000}, nil)
-			b.open(path)
+			b.call("Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false}, nil)
 			var wide []string
 			b.eval(`(() => {
 				for (const d of document.querySelectorAll("details")) d.open = true;

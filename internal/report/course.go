@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"rmreplay/internal/compare"
+	"rmreplay/internal/figure"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/metrics"
 	"rmreplay/internal/run"
@@ -254,15 +255,15 @@ func groupOf(by metrics.By) func(*run.Row) string {
 }
 
 // lines returns a value of the courses as one series for each set.
-func (c *courses) lines(sets []compare.Set, value func(*compare.Realization, *course) []float64) []series {
+func (c *courses) lines(sets []compare.Set, value func(*compare.Realization, *course) []float64) []figure.Series {
 	x := c.points()
-	var out []series
+	var out []figure.Series
 	for k, s := range sets {
 		var lines [][]float64
 		for i := range s.Runs {
 			lines = append(lines, value(&s.Runs[i], &c.sets[k][i]))
 		}
-		out = append(out, newSeries(setName(k, s), x, lines))
+		out = append(out, figure.NewSeries(setName(k, s), x, lines))
 	}
 	return out
 }

@@ -1,16 +1,14 @@
 package report
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
-	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/vg"
-
 	"rmreplay/internal/compare"
+	"rmreplay/internal/figure"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/metrics"
+	"rmreplay/internal/quantity"
 )
 
 // feedback is the section on reacting users: the figures of Madon, Da Costa and Pierson
@@ -39,19 +37,23 @@ func (r *Report) feedback() (Section, error) {
 		f := feedbackOf(&set.Runs[0], r.options.Zone)
 		first[i] = f
 		t.Rows = append(t.Rows, []string{
-			names[i], f.Model + " " + f.Sessions, count(f.Submissions), duration(f.Mean), decimal(f.Relative), duration(f.Additional),
-			duration(f.Users.Additional.P10), duration(f.Users.Additional.Median), duration(f.Users.Additional.P90),
-			decimal(f.Week.RecordedVariation), decimal(f.Week.Variation),
+			names[i], f.Model + " " + f.Sessions, quantity.Count(f.Submissions), quantity.Duration(f.Mean), quantity.Decimal(f.Relative), quantity.Duration(f.Additional),
+			quantity.Duration(f.Users.Additional.P10), quantity.Duration(f.Users.Additional.Median), quantity.Duration(f.Users.Additional.P90),
+			quantity.Decimal(f.Week.RecordedVariation), quantity.Decimal(f.Week.Variation),
 		})
 	}
 	t.Caption = "Lateness, in the first run of each set"
 	s.Blocks = append(s.Blocks, Block{Table: t})
+	submissions, err := figure.NewTimeline("submissions", "Submissions over time", "submissions so far",
+		"Number of jobs submitted so far, as recorded and in the replays. A replay to the right of the record is late.", submissionLines(sets, names), r.options.Zone)
+	if err != nil {
+		return s, err
+	}
+	s.Blocks = append(s.Blocks, figureBlocks(submissions)...)
 	figures := []struct {
 		name, title, x, y, caption string
-		lines                      []series
+		lines                      []figure.Series
 	}{
-		{"submissions", "Submissions over time", "days since the first recorded submission", "submissions so far",
-			"Number of jobs submitted so far, as recorded and in the replays. A replay to the right of the record is late.", submissionLines(sets, names)},
 		{"lateness-cdf", "Distribution of lateness", "lateness [h]", "share of submissions",
 			"Share of the submissions whose lateness is at most the value on the axis.", shares(names, sets, latenessHours)},
 		{"user-lateness", "Additional lateness per user", "additional lateness [s]", "share of users",
@@ -60,7 +62,7 @@ func (r *Report) feedback() (Section, error) {
 			"Think times carry an evening's delay into the night, so replays lose part of the weekly rhythm.", weekLines(first, names)},
 	}
 	for _, f := range figures {
-		figure, err := newLines(f.name, f.title, f.x, f.y, f.caption, f.lines)
+		figure, err := figure.NewLines(f.name, f.title, f.x, f.y, f.caption, f.lines)
 		if err != nil {
 			return s, err
 		}
@@ -71,25 +73,6 @@ func (r *Report) feedback() (Section, error) {
 
 func feedbackOf(r *compare.Realization, zone *time.Location) *metrics.Feedback {
 	return metrics.NewSummary(r.Rows, r.Manifest, metrics.Options{Zone: zone}).Feedback
-}
-
-// newLines returns a figure of lines over a linear axis, or nil without data.
-func newLines(name, title, x, y, caption string, lines []series) (*Figure, error) {
-	lines = slices.DeleteFunc(lines, func(s series) bool { return len(s.x) < 2 })
-	if len(lines) == 0 {
-		return nil, nil // nothing to draw
-	}
-	p := newPlot("", x, y)
-	lightGrid(p)
-	if err := addLines(p, lines); err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	p.Y.Min = 0
-	placeLegend(p, len(lines))
-	return &Figure{
-		Name: name, Title: title, Caption: caption, width: wide, height: flat + vg.Centimeter, plots: []*plot.Plot{p},
-		Data: tabulateLines(x, y, lines, 20, plainNumber, plainNumber),
-	}, nil
 }
 
 // submitted returns the instants of a run's submissions, recorded and in the replay. A job
@@ -107,7 +90,7 @@ func submitted(r *compare.Realization) (recorded, at []hpc.Time) {
 
 // submissionLines returns the cumulative numbers of submissions; the recorded ones come
 // first.
-func submissionLines(sets []compare.Set, names []string) []series {
+func submissionLines(sets []compare.Set, names []string) []figure.Series {
 	var first, last hpc.Time
 	for _, s := range sets {
 		for i := range s.Runs {
@@ -122,7 +105,7 @@ func submissionLines(sets []compare.Set, names []string) []series {
 	}
 	x := make([]float64, bins)
 	for i := range x {
-		x[i] = last.Sub(first).Hours() / 24 * float64(i) / (bins - 1)
+		x[i] = first.Seconds() + last.Sub(first).Seconds()*float64(i)/(bins-1)
 	}
 	count := func(list []hpc.Time) []float64 {
 		slices.Sort(list)
@@ -138,21 +121,21 @@ func submissionLines(sets []compare.Set, names []string) []series {
 		return line
 	}
 	recorded, _ := submitted(&sets[0].Runs[0])
-	lines := []series{newSeries("as recorded", x, [][]float64{count(recorded)})}
+	lines := []figure.Series{figure.NewSeries("as recorded", x, [][]float64{count(recorded)})}
 	for k, s := range sets {
 		var runs [][]float64
 		for i := range s.Runs {
 			_, at := submitted(&s.Runs[i])
 			runs = append(runs, count(at))
 		}
-		lines = append(lines, newSeries(names[k], x, runs))
+		lines = append(lines, figure.NewSeries(names[k], x, runs))
 	}
 	return lines
 }
 
 // shares returns the cumulative shares of values over a linear axis, without the lowest and
 // the highest hundredth.
-func shares(names []string, sets []compare.Set, values func(*compare.Realization) []float64) []series {
+func shares(names []string, sets []compare.Set, values func(*compare.Realization) []float64) []figure.Series {
 	var all []float64
 	of := make([][][]float64, len(sets))
 	for k, s := range sets {
@@ -175,7 +158,7 @@ func shares(names []string, sets []compare.Set, values func(*compare.Realization
 	for i := range x {
 		x[i] = low + (high-low)*float64(i)/(bins-1)
 	}
-	var out []series
+	var out []figure.Series
 	for k := range sets {
 		var lines [][]float64
 		for _, list := range of[k] {
@@ -184,7 +167,7 @@ func shares(names []string, sets []compare.Set, values func(*compare.Realization
 			}
 		}
 		if len(lines) > 0 {
-			out = append(out, newSeries(names[k], x, lines))
+			out = append(out, figure.NewSeries(names[k], x, lines))
 		}
 	}
 	return out
@@ -214,16 +197,16 @@ func userLateness(r *compare.Realization) []float64 {
 
 // weekLines returns the submissions by the hour of the week, as recorded and in the first
 // run of each set.
-func weekLines(first []*metrics.Feedback, names []string) []series {
-	line := func(name string, counts [168]int) series {
-		s := series{name: name}
+func weekLines(first []*metrics.Feedback, names []string) []figure.Series {
+	line := func(name string, counts [168]int) figure.Series {
+		s := figure.Series{Name: name}
 		for h, n := range counts {
-			s.x, s.mean = append(s.x, float64(h)), append(s.mean, float64(n))
+			s.X, s.Mean = append(s.X, float64(h)), append(s.Mean, float64(n))
 		}
-		s.low, s.high = s.mean, s.mean
+		s.Low, s.High = s.Mean, s.Mean
 		return s
 	}
-	list := []series{line("as recorded", first[0].Week.Recorded)}
+	list := []figure.Series{line("as recorded", first[0].Week.Recorded)}
 	for i, f := range first {
 		list = append(list, line(names[i], f.Week.Submitted))
 	}

@@ -12,8 +12,10 @@ import (
 	"time"
 
 	"rmreplay/internal/compare"
+	"rmreplay/internal/figure"
 	"rmreplay/internal/hostlist"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/run"
 )
 
@@ -259,10 +261,10 @@ func (g *Gantt) legend() string {
 	names, _ := g.categories(func(r *run.Row) string { return r.Partition })
 	var list []string
 	for i, name := range names[:min(len(names), listedCategories)] {
-		list = append(list, dash(name)+": "+colourNames[i])
+		list = append(list, quantity.OrUnknown(name)+": "+figure.ColourNames[i])
 	}
 	if len(names) > listedCategories {
-		list = append(list, "others: "+colourNames[listedCategories])
+		list = append(list, "others: "+figure.ColourNames[listedCategories])
 	}
 	for _, kind := range bandKinds {
 		if slices.ContainsFunc(g.bands, func(b band) bool { return b.kind == kind && len(b.ranges) > 0 }) {
@@ -273,7 +275,7 @@ func (g *Gantt) legend() string {
 }
 
 func categoryColour(i int) color.RGBA {
-	return colours[min(i, listedCategories)]
+	return figure.Colours[min(i, listedCategories)]
 }
 
 // categories numbers the values of a property of the jobs, the most frequent value first.

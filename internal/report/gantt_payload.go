@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"rmreplay/internal/compare"
+	"rmreplay/internal/figure"
 	"rmreplay/internal/run"
 )
 
@@ -103,7 +104,7 @@ func (g *Gantt) payload() ([]byte, error) {
 		p.Bands = append(p.Bands, shown)
 	}
 	for i := range listedCategories + 1 {
-		c := colours[i]
+		c := figure.Colours[i]
 		p.Colours = append(p.Colours, fmt.Sprintf("#%02x%02x%02x", c.R, c.G, c.B))
 	}
 	return json.Marshal(p)

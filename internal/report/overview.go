@@ -11,6 +11,7 @@ import (
 	"rmreplay/internal/compare"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/metrics"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/run"
 )
 
@@ -56,10 +57,10 @@ var endings = []struct {
 
 // stateBar returns the end states of the first run of a set.
 func stateBar(o *metrics.Overview) StateBar {
-	bar := StateBar{Jobs: counted(o.Jobs, "job", "jobs")}
+	bar := StateBar{Jobs: quantity.Counted(o.Jobs, "job", "jobs")}
 	add := func(label, colour string, n int) {
 		if n > 0 {
-			bar.Parts = append(bar.Parts, StatePart{label, count(n), share(n, o.Jobs), 100 * float64(n) / float64(o.Jobs), colour})
+			bar.Parts = append(bar.Parts, StatePart{label, quantity.Count(n), quantity.Share(n, o.Jobs), 100 * float64(n) / float64(o.Jobs), colour})
 		}
 	}
 	other := o.Jobs
@@ -110,19 +111,19 @@ func (r *Report) submissionStory(set int, o *metrics.Overview) string {
 	}
 	who := ""
 	if users := named(o.Usage[metrics.ByUser]); users > 0 {
-		who = " by " + counted(users, "user", "users")
+		who = " by " + quantity.Counted(users, "user", "users")
 		if accounts := named(o.Usage[metrics.ByAccount]); accounts > 0 {
-			who += " of " + counted(accounts, "account", "accounts")
+			who += " of " + quantity.Counted(accounts, "account", "accounts")
 		}
 	}
 	if submitted > 0 && o.FirstSubmit != 0 {
-		fmt.Fprintf(&text, "%s %s submitted%s between %s and %s (%s).", counted(submitted, "job", "jobs"), plural(submitted, "was", "were"), who,
-			date(o.FirstSubmit, zone), date(o.LastSubmit, zone), zone)
+		fmt.Fprintf(&text, "%s %s submitted%s between %s and %s (%s).", quantity.Counted(submitted, "job", "jobs"), quantity.Plural(submitted, "was", "were"), who,
+			quantity.Date(o.FirstSubmit, zone), quantity.Date(o.LastSubmit, zone), zone)
 	} else {
 		fmt.Fprintf(&text, "No jobs were submitted.")
 	}
 	if o.Preset > 0 {
-		fmt.Fprintf(&text, " %s already ran when the window began.", counted(o.Preset, "job", "jobs"))
+		fmt.Fprintf(&text, " %s already ran when the window began.", quantity.Counted(o.Preset, "job", "jobs"))
 	}
 	return text.String()
 }
@@ -142,9 +143,9 @@ func endStory(o *metrics.Overview) string {
 	var parts []string
 	for _, e := range endings {
 		if n := o.States[e.state]; n > 0 {
-			part := fmt.Sprintf("%s (%s) %s", count(n), share(n, o.Jobs), plural(n, e.one, e.many))
+			part := fmt.Sprintf("%s (%s) %s", quantity.Count(n), quantity.Share(n, o.Jobs), quantity.Plural(n, e.one, e.many))
 			if len(parts) == 0 {
-				part = fmt.Sprintf("%s (%s) %s", counted(n, "job", "jobs"), share(n, o.Jobs), plural(n, e.one, e.many))
+				part = fmt.Sprintf("%s (%s) %s", quantity.Counted(n, "job", "jobs"), quantity.Share(n, o.Jobs), quantity.Plural(n, e.one, e.many))
 			}
 			parts = append(parts, part)
 		}
@@ -154,7 +155,7 @@ func endStory(o *metrics.Overview) string {
 	}
 	text := enumerate(parts) + "."
 	if never := o.NeverStarted - o.States[hpc.Pending]; never > 0 {
-		text += fmt.Sprintf(" %s ended before %s started.", counted(never, "job", "jobs"), plural(never, "it", "they"))
+		text += fmt.Sprintf(" %s ended before %s started.", quantity.Counted(never, "job", "jobs"), quantity.Plural(never, "it", "they"))
 	}
 	return text
 }
@@ -174,17 +175,17 @@ func (r *Report) machineStory(set int, o *metrics.Overview) string {
 	if !utilization.Known() || o.LastEnd <= o.FirstStart {
 		return ""
 	}
-	text := fmt.Sprintf("From the first start to the last end, on %s, jobs held %s of the machine's %s", date(o.LastEnd, r.options.Zone),
-		percent(utilization), counted(processors, "processor", "processors"))
+	text := fmt.Sprintf("From the first start to the last end, on %s, jobs held %s of the machine's %s", quantity.Date(o.LastEnd, r.options.Zone),
+		quantity.Percent(utilization), quantity.Counted(processors, "processor", "processors"))
 	if len(r.courses.sets) == 0 {
 		return text + "."
 	}
 	switch full := r.courses.sets[set][0].full; {
 	case math.IsNaN(full):
 	case full == 0:
-		text += fmt.Sprintf("; the machine was never full (at least %.0f%s%% in use)", 100*fullShare, space)
+		text += fmt.Sprintf("; the machine was never full (at least %.0f%s%% in use)", 100*fullShare, quantity.Space)
 	default:
-		text += fmt.Sprintf("; for %s of that time the machine was full (at least %.0f%s%% in use)", percent(metrics.Float(full)), 100*fullShare, space)
+		text += fmt.Sprintf("; for %s of that time the machine was full (at least %.0f%s%% in use)", quantity.Percent(metrics.Float(full)), 100*fullShare, quantity.Space)
 	}
 	return text + "."
 }
@@ -202,16 +203,16 @@ func (r *Report) waitStory(set int, o *metrics.Overview) string {
 	var of []string
 	for _, part := range []struct{ what, name string }{{"of user", longest.User}, {"in partition", longest.Partition}} {
 		if part.name != "" {
-			of = append(of, part.what+" "+name(part.name))
+			of = append(of, part.what+" "+quantity.Name(part.name))
 		}
 	}
-	half := fmt.Sprintf("Half of the jobs waited at most %s", duration(median))
+	half := fmt.Sprintf("Half of the jobs waited at most %s", quantity.Duration(median))
 	if median < 1 {
 		half = "Half of the jobs did not wait"
 	}
 	return fmt.Sprintf("%s, and nine of ten at most %s; the mean wait was %s. Job %s waited longest: %s.",
-		half, duration(p90), duration(mean), strings.Join(append([]string{name(keyOf(longest).String())}, of...), " "),
-		duration(metrics.Float(longest.Start.Sub(longest.Submit).Seconds())))
+		half, quantity.Duration(p90), quantity.Duration(mean), strings.Join(append([]string{quantity.Name(keyOf(longest).String())}, of...), " "),
+		quantity.Duration(metrics.Float(longest.Start.Sub(longest.Submit).Seconds())))
 }
 
 // worstStory says when the queue was longest, and who waited longest.
@@ -222,7 +223,7 @@ func (r *Report) worstStory(set int, o *metrics.Overview) string {
 	peak := r.courses.sets[set][0].longest
 	var parts []string
 	if peak.Queued > 0 {
-		parts = append(parts, fmt.Sprintf("The queue was longest on %s, with %s.", date(peak.At, r.options.Zone), counted(peak.Queued, "waiting job", "waiting jobs")))
+		parts = append(parts, fmt.Sprintf("The queue was longest on %s, with %s.", quantity.Date(peak.At, r.options.Zone), quantity.Counted(peak.Queued, "waiting job", "waiting jobs")))
 	}
 	var worst []string
 	for _, by := range metrics.OverviewBy {
@@ -230,7 +231,7 @@ func (r *Report) worstStory(set int, o *metrics.Overview) string {
 			break
 		}
 		if u := longestWaiting(o.Usage[by], o.Jobs); u != nil {
-			worst = append(worst, fmt.Sprintf("%s %s (%s over %s)", by, name(u.Name), duration(u.Waits.Mean()), counted(u.Waits.Jobs, "job", "jobs")))
+			worst = append(worst, fmt.Sprintf("%s %s (%s over %s)", by, quantity.Name(u.Name), quantity.Duration(u.Waits.Mean()), quantity.Counted(u.Waits.Jobs, "job", "jobs")))
 		}
 	}
 	if len(worst) > 0 {
@@ -278,7 +279,7 @@ func (r *Report) usersTable(set int) *Table {
 	}
 	t.Head = append(t.Head, "mean wait", "longest wait")
 	add := func(name string, u *metrics.Usage) {
-		row := []string{name, count(u.Jobs), hours(u.ProcessorSeconds), percent(metrics.Float(u.ProcessorSeconds / total.ProcessorSeconds))}
+		row := []string{name, quantity.Count(u.Jobs), hours(u.ProcessorSeconds), quantity.Percent(metrics.Float(u.ProcessorSeconds / total.ProcessorSeconds))}
 		if total.GPUSeconds > 0 {
 			row = append(row, hours(u.GPUSeconds))
 		}
@@ -286,10 +287,10 @@ func (r *Report) usersTable(set int) *Table {
 		if u.Waits.Jobs > 0 {
 			longest = metrics.Float(u.Waits.Longest)
 		}
-		t.Rows = append(t.Rows, append(row, duration(u.Waits.Mean()), duration(longest)))
+		t.Rows = append(t.Rows, append(row, quantity.Duration(u.Waits.Mean()), quantity.Duration(longest)))
 	}
 	for i := range list[:min(len(list), topUsers)] {
-		add(name(list[i].Name), &list[i])
+		add(quantity.Name(list[i].Name), &list[i])
 	}
 	if len(list) > topUsers {
 		var rest metrics.Usage
@@ -302,7 +303,7 @@ func (r *Report) usersTable(set int) *Table {
 			rest.Waits.Longest = max(rest.Waits.Longest, u.Waits.Longest)
 		}
 		n := len(list) - topUsers
-		add(counted(n, "other user", "other users"), &rest)
+		add(quantity.Counted(n, "other user", "other users"), &rest)
 	}
 	return t
 }
@@ -311,7 +312,7 @@ func (r *Report) usersTable(set int) *Table {
 func hours(seconds float64) string {
 	h := seconds / 3600
 	if h == 0 || h >= 10 {
-		return count(int(math.Round(h)))
+		return quantity.Count(int(math.Round(h)))
 	}
 	return strconv.FormatFloat(h, 'f', 1, 64)
 }
@@ -341,8 +342,8 @@ func (r *Report) waitsTable(set int) *Table {
 	}
 	for _, row := range o.Longest {
 		t.Rows = append(t.Rows, []string{
-			name(keyOf(row).String()), duration(metrics.Float(row.Start.Sub(row.Submit).Seconds())), date(row.Submit, zone), date(row.Start, zone),
-			name(row.User), name(row.Account), name(row.Partition), count(row.Processors),
+			quantity.Name(keyOf(row).String()), quantity.Duration(metrics.Float(row.Start.Sub(row.Submit).Seconds())), quantity.Date(row.Submit, zone), quantity.Date(row.Start, zone),
+			quantity.Name(row.User), quantity.Name(row.Account), quantity.Name(row.Partition), quantity.Count(row.Processors),
 		})
 	}
 	return withoutEmptyColumns(t)
@@ -351,7 +352,7 @@ func (r *Report) waitsTable(set int) *Table {
 // withoutEmptyColumns removes the columns in which no row has a value.
 func withoutEmptyColumns(t *Table) *Table {
 	for c := len(t.Head) - 1; c > 0; c-- {
-		if slices.ContainsFunc(t.Rows, func(row []string) bool { return row[c] != unknown }) {
+		if slices.ContainsFunc(t.Rows, func(row []string) bool { return row[c] != quantity.Unknown }) {
 			continue
 		}
 		t.Head = slices.Delete(t.Head, c, c+1)

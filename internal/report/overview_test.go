@@ -13,6 +13,7 @@ import (
 	"rmreplay/internal/compare"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/metrics"
+	"rmreplay/internal/quantity"
 )
 
 // alone returns the report of one run.
@@ -38,7 +39,7 @@ func textOf(t testing.TB, r *Report) string {
 			b.WriteString(n.Data + "\n")
 		}
 	})
-	return strings.ReplaceAll(b.String(), space, " ")
+	return strings.ReplaceAll(b.String(), quantity.Space, " ")
 }
 
 // The first section says in words what happened. Its figures are counted here by hand.

@@ -1,14 +1,9 @@
 // Package report shows runs and their comparison, as one self-contained HTML page and as
 // figures for papers.
 //
-// [Figure] draws each figure once, with gonum/plot: as SVG for the page, and as SVG, PDF or
-// PNG for a file. The page therefore shows its figures without scripts and prints as it
-// looks, and every figure has a table of its numbers. Only the Gantt chart also has a
-// script, with which the reader zooms in. Without scripts its picture remains.
-//
-// Colours are those of Okabe and Ito ("Color Universal Design", 2008), which people with
-// any kind of colour vision can distinguish. Lines also differ by their dashes. Heat maps
-// use a scale whose lightness rises throughout.
+// The page shows its figures without scripts and prints as it looks, and every figure has a
+// table of its numbers. Only the Gantt chart also has a script, with which the reader zooms
+// in. Without scripts its picture remains.
 package report
 
 import (
@@ -23,6 +18,7 @@ import (
 	_ "embed" // the page's parts
 
 	"rmreplay/internal/compare"
+	"rmreplay/internal/figure"
 	"rmreplay/internal/metrics"
 )
 
@@ -89,24 +85,14 @@ type TileValue struct {
 	Kind string
 }
 
-// Table is a table of text. The first column has the names of the rows.
-type Table struct {
-	Caption string
-	Head    []string
-	Rows    [][]string
-	// Prose says that the last column has sentences.
-	Prose bool
-	// Folded hides the table until the reader opens it.
-	Folded bool
-}
+// Figure, Table and Formats are those of package figure.
+type (
+	Figure = figure.Figure
+	Table  = figure.Table
+)
 
-// Label returns the head of a column, and an empty string for a column without a head.
-func (t *Table) Label(column int) string {
-	if column < len(t.Head) {
-		return t.Head[column]
-	}
-	return ""
-}
+// Formats are the formats in which a figure can be written.
+var Formats = figure.Formats
 
 // New makes the report of at least one set of runs. The first set is the baseline. New does
 // not change the sets. It returns an error if the sets cannot be compared or a figure

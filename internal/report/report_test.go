@@ -355,8 +355,8 @@ func TestBins(t *testing.T) {
 	}
 	near("processor", parts, want)
 	cdf := distributions([]compare.Set{{Name: "s", Runs: []compare.Realization{s}}}, 1, waitOf)
-	last := cdf[0].mean[bins-1]
-	if last != 1 || !slices.IsSorted(cdf[0].mean) {
+	last := cdf[0].Mean[bins-1]
+	if last != 1 || !slices.IsSorted(cdf[0].Mean) {
 		t.Errorf("a distribution that ends at %v, or falls", last)
 	}
 }
@@ -400,7 +400,7 @@ func TestFeedbackSection(t *testing.T) {
 		t.Error("a rigid replay has a section on feedback")
 	}
 	lines := submissionLines(sets[1:], []string{"B"})
-	if got := lines[0].mean[bins-1]; got != 300 || !slices.IsSorted(lines[0].mean) || lines[0].mean[bins/2] < lines[1].mean[bins/2] {
+	if got := lines[0].Mean[bins-1]; got != 300 || !slices.IsSorted(lines[0].Mean) || lines[0].Mean[bins/2] < lines[1].Mean[bins/2] {
 		t.Errorf("%v submissions recorded, want 300 and a replay that is late", got)
 	}
 }

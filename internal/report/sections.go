@@ -8,8 +8,10 @@ import (
 	"strings"
 
 	"rmreplay/internal/compare"
+	"rmreplay/internal/figure"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/metrics"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/run"
 )
 
@@ -42,11 +44,8 @@ var atAGlance = []string{"utilization", "median_wait_s", "mean_wait_s", "p90_wai
 func (r *Report) summary() (Section, error) {
 	s := Section{ID: "summary", Title: "What happened"}
 	c := r.Comparison
-	if !r.Valid() {
-		s.Blocks = append(s.Blocks, warning("Not all runs are valid. What follows may not mean what it seems to."))
-	}
 	if r.empty() {
-		s.Blocks = append(s.Blocks, paragraph("%s no jobs.", plural(len(r.Sets), "The run has", "The runs have")))
+		s.Blocks = append(s.Blocks, paragraph("%s no jobs.", quantity.Plural(len(r.Sets), "The run has", "The runs have")))
 		return s, nil
 	}
 	if len(c.Sets) > 1 && !c.Inference {
@@ -94,7 +93,7 @@ func (r *Report) stateBars() (b Block) {
 func (r *Report) legend() string {
 	var legend []string
 	for i, set := range r.Sets {
-		legend = append(legend, fmt.Sprintf("%s (%s)", setName(i, set), counted(len(set.Runs), "run", "runs")))
+		legend = append(legend, fmt.Sprintf("%s (%s)", setName(i, set), quantity.Counted(len(set.Runs), "run", "runs")))
 	}
 	text := strings.Join(legend, ", ") + "."
 	if several(r.Sets) {
@@ -120,7 +119,7 @@ func (r *Report) tile(m *compare.Metric) Tile {
 			if d.Set != i || !d.Relative.Known() {
 				continue
 			}
-			v.Change = signedPercent(d.Relative)
+			v.Change = quantity.SignedPercent(d.Relative)
 			if c.Inference && d.Significant(c.Level) {
 				v.Kind = "significant"
 			}
@@ -145,13 +144,13 @@ func (r *Report) shortVerdict(p *compare.Pair) string {
 	if significant == 0 {
 		text += fmt.Sprintf("none of %d metrics differs significantly", len(c.Metrics))
 	} else {
-		text += fmt.Sprintf("%d of %d metrics %s significantly", significant, len(c.Metrics), plural(significant, "differs", "differ"))
+		text += fmt.Sprintf("%d of %d metrics %s significantly", significant, len(c.Metrics), quantity.Plural(significant, "differs", "differ"))
 	}
 	t, alpha := p.Schedules, metrics.Float(1-c.Level)
 	if t == nil {
 		return text + "."
 	}
-	tests := fmt.Sprintf("(energy test p = %s, depth test p = %s)", probability(t.Energy.P), probability(t.Depth.P))
+	tests := fmt.Sprintf("(energy test p = %s, depth test p = %s)", quantity.Probability(t.Energy.P), quantity.Probability(t.Depth.P))
 	switch {
 	case t.SmallestP > alpha:
 		text += "; there are too few runs for a test of the schedules as a whole"
@@ -168,7 +167,7 @@ func (r *Report) runs() (Section, error) {
 	s := Section{ID: "runs", Title: "What was run"}
 	if r.Valid() {
 		s.Blocks = append(s.Blocks, paragraph("%s valid: nothing is known to have affected %s.",
-			plural(r.count(), "The run is", "All runs are"), plural(r.count(), "its result", "their results")))
+			quantity.Plural(r.count(), "The run is", "All runs are"), quantity.Plural(r.count(), "its result", "their results")))
 	}
 	t := &Table{Head: []string{""}}
 	rows := []string{"runs", "engine", "clock", "seeds", "cluster", "workload", "jobs", "virtual time", "speed-up", "state"}
@@ -207,7 +206,7 @@ func (r *Report) count() (n int) {
 // setHead names a set in the head of a table. A single set has no letter.
 func (r *Report) setHead(i int) string {
 	if len(r.Sets) == 1 {
-		return name(r.Sets[0].Name)
+		return quantity.Name(r.Sets[0].Name)
 	}
 	return setName(i, r.Sets[i])
 }
@@ -225,22 +224,22 @@ func describe(set compare.Set) []string {
 	}
 	var cluster []string
 	if m.Cluster.Nodes > 0 {
-		cluster = append(cluster, counted(m.Cluster.Nodes, "node", "nodes"))
+		cluster = append(cluster, quantity.Counted(m.Cluster.Nodes, "node", "nodes"))
 	}
 	if m.Cluster.Processors > 0 {
-		cluster = append(cluster, counted(m.Cluster.Processors, "processor", "processors"))
+		cluster = append(cluster, quantity.Counted(m.Cluster.Processors, "processor", "processors"))
 	}
 	machine := strings.Join(cluster, ", ")
 	if m.Cluster.Name != "" {
 		machine = m.Cluster.Name + ": " + machine
 	}
-	virtual, speedup := metrics.Float(m.VirtualSeconds), unknown
+	virtual, speedup := metrics.Float(m.VirtualSeconds), quantity.Unknown
 	if m.Speedup > 0 {
-		speedup = count(int(math.Round(m.Speedup))) + space + "×"
+		speedup = quantity.Count(int(math.Round(m.Speedup))) + quantity.Space + "×"
 	}
 	return []string{
-		count(len(set.Runs)), engine, dash(clock), seedsOf(set), dash(machine), dash(m.Workload.Path), count(len(set.Runs[0].Rows)),
-		duration(virtual), speedup, statesOf(set),
+		quantity.Count(len(set.Runs)), engine, quantity.OrUnknown(clock), seedsOf(set), quantity.OrUnknown(machine), quantity.OrUnknown(m.Workload.Path), quantity.Count(len(set.Runs[0].Rows)),
+		quantity.Duration(virtual), speedup, statesOf(set),
 	}
 }
 
@@ -394,14 +393,14 @@ func (r *Report) differences(set int) *Table {
 			if d.Set != set {
 				continue
 			}
-			row := []string{m.Label, differenceOf(m, d.Difference), signedPercent(d.Relative)}
+			row := []string{m.Label, differenceOf(m, d.Difference), quantity.SignedPercent(d.Relative)}
 			if c.Inference {
 				significant := "no"
 				if d.Significant(c.Level) {
 					significant = "yes"
 				}
-				row = append(row, interval(differenceOf, m, d.Low, d.High), probability(d.P), probability(d.PAdjusted), decimal(d.HedgesG),
-					decimal(d.CliffsDelta), strings.TrimPrefix(differenceOf(m, d.Detectable), "+"), significant)
+				row = append(row, interval(differenceOf, m, d.Low, d.High), quantity.Probability(d.P), quantity.Probability(d.PAdjusted), quantity.Decimal(d.HedgesG),
+					quantity.Decimal(d.CliffsDelta), strings.TrimPrefix(differenceOf(m, d.Detectable), "+"), significant)
 			}
 			t.Rows = append(t.Rows, row)
 		}
@@ -425,7 +424,7 @@ func (r *Report) verdicts() []Block {
 func schedulesVerdict(t *compare.ScheduleTests, a, b string, alpha float64) string {
 	text := fmt.Sprintf("Schedules as a whole, the waits of all jobs: energy test p = %s (inhomogeneity %s of 1), depth test p = %s "+
 		"(quality of %s in %s %s, of %s in %s %s; 0.5 means no difference). ",
-		probability(t.Energy.P), t.Energy.Inhomogeneity.Text(), probability(t.Depth.P), b, a, t.Depth.QBaseline.Text(), a, b, t.Depth.QSet.Text())
+		quantity.Probability(t.Energy.P), t.Energy.Inhomogeneity.Text(), quantity.Probability(t.Depth.P), b, a, t.Depth.QBaseline.Text(), a, b, t.Depth.QSet.Text())
 	energy, depth := float64(t.Energy.P) <= alpha, float64(t.Depth.P) <= alpha
 	switch {
 	case float64(t.SmallestP) > alpha:
@@ -486,7 +485,7 @@ func (r *Report) machine() (Section, error) {
 		if f.name == "gpus" && !slices.ContainsFunc(lines, positive) {
 			continue
 		}
-		figure, err := newTimeline(f.name, f.title, f.axis, f.caption+many, lines, c.zone)
+		figure, err := figure.NewTimeline(f.name, f.title, f.axis, f.caption+many, lines, c.zone)
 		if err != nil {
 			return s, err
 		}
@@ -505,7 +504,7 @@ func scaled(values []float64, factor float64) []float64 {
 }
 
 // positive reports whether a line is above 0 somewhere.
-func positive(s series) bool { return slices.Max(s.high) > 0 }
+func positive(s figure.Series) bool { return slices.Max(s.High) > 0 }
 
 // names are the names of the sets in figures.
 func (r *Report) names() []string {
@@ -557,8 +556,8 @@ func (r *Report) distributions() (Section, error) {
 	if several(r.Sets) {
 		many = " Bands are the range of the runs."
 	}
-	wait, err := newDistribution("wait-cdf", "Distribution of waits", "wait",
-		"Share of the jobs whose wait is at most the value on the axis. Waits below a second count as one second."+many, durationTicks{}, durationOf, waits)
+	wait, err := figure.NewDistribution("wait-cdf", "Distribution of waits", "wait",
+		"Share of the jobs whose wait is at most the value on the axis. Waits below a second count as one second."+many, figure.DurationTicks{}, quantity.Duration[float64], waits)
 	if err != nil {
 		return s, err
 	}
@@ -569,8 +568,8 @@ func (r *Report) distributions() (Section, error) {
 	slowdowns := distributions(r.Sets, 1, slowdownOf(tau.Seconds()))
 	var slowdown *Figure
 	if len(slowdowns) > 0 {
-		slowdown, err = newDistribution("slowdown-cdf", "Distribution of bounded slowdowns", "bounded slowdown",
-			fmt.Sprintf("Share of the jobs whose bounded slowdown is at most the value on the axis, with τ = %s.", durationOf(tau.Seconds()))+many, logTicks{}, plainNumber, slowdowns)
+		slowdown, err = figure.NewDistribution("slowdown-cdf", "Distribution of bounded slowdowns", "bounded slowdown",
+			fmt.Sprintf("Share of the jobs whose bounded slowdown is at most the value on the axis, with τ = %s.", quantity.Duration(tau.Seconds()))+many, figure.LogTicks{}, quantity.Decimal[float64], slowdowns)
 		if err != nil {
 			return s, err
 		}
@@ -591,7 +590,7 @@ func (r *Report) distances() (Section, error) {
 		return s, nil
 	}
 	t := &Table{
-		Caption: fmt.Sprintf("Euclidean distances over the waits of the %s that started in every run", counted(d.Jobs, "job", "jobs")),
+		Caption: fmt.Sprintf("Euclidean distances over the waits of the %s that started in every run", quantity.Counted(d.Jobs, "job", "jobs")),
 		Head:    []string{"runs", "pairs", "mean", "standard deviation", "per job"},
 	}
 	for _, b := range d.Blocks {
@@ -602,7 +601,7 @@ func (r *Report) distances() (Section, error) {
 		if b.Sets[0] != b.Sets[1] {
 			where = compare.Letter(b.Sets[0]) + " to " + compare.Letter(b.Sets[1])
 		}
-		t.Rows = append(t.Rows, []string{where, count(b.Pairs), duration(b.Mean), duration(b.Deviation), duration(b.Mean / metrics.Float(d.Jobs))})
+		t.Rows = append(t.Rows, []string{where, quantity.Count(b.Pairs), quantity.Duration(b.Mean), quantity.Duration(b.Deviation), quantity.Duration(b.Mean / metrics.Float(d.Jobs))})
 	}
 	if len(t.Rows) == 0 || d.Jobs == 0 {
 		return s, nil
@@ -637,7 +636,7 @@ func (r *Report) jobs() (Section, error) {
 			median = "; a job's value is its median over runs"
 		}
 		t := &Table{
-			Caption: fmt.Sprintf("%s over %s%s", name, counted(v.Matched, "job", "jobs"), median),
+			Caption: fmt.Sprintf("%s over %s%s", name, quantity.Counted(v.Matched, "job", "jobs"), median),
 			Head:    []string{"difference of", "changed jobs", "mean", "mean absolute", "least", "5 %", "median", "95 %", "most"},
 		}
 		for _, row := range []struct {
@@ -645,8 +644,8 @@ func (r *Report) jobs() (Section, error) {
 			compare.Spread
 		}{{"submission", v.Submit}, {"start", v.Start}, {"wait", v.Wait}, {"run time", v.RunTime}} {
 			d := row.Spread
-			t.Rows = append(t.Rows, []string{row.name, count(d.Changed), signedDuration(d.Mean), duration(d.MeanAbs), signedDuration(d.Min), signedDuration(d.P5),
-				signedDuration(d.Median), signedDuration(d.P95), signedDuration(d.Max)})
+			t.Rows = append(t.Rows, []string{row.name, quantity.Count(d.Changed), quantity.SignedDuration(d.Mean), quantity.Duration(d.MeanAbs), quantity.SignedDuration(d.Min), quantity.SignedDuration(d.P5),
+				quantity.SignedDuration(d.Median), quantity.SignedDuration(d.P95), quantity.SignedDuration(d.Max)})
 		}
 		s.Blocks = append(s.Blocks, Block{Table: t})
 		figure, err := newJobDifferences(p, name, firstSubmission(&r.Sets[0].Runs[0]), r.options.Zone)
@@ -658,7 +657,7 @@ func (r *Report) jobs() (Section, error) {
 		if len(v.Largest) > 0 {
 			t := &Table{Caption: "The largest changes of wait, " + name, Head: []string{"job", "wait in the baseline", "wait in the set", "difference"}, Folded: true}
 			for _, d := range v.Largest {
-				t.Rows = append(t.Rows, []string{d.String(), duration(d.BaselineWait), duration(d.SetWait), signedDuration(d.Wait)})
+				t.Rows = append(t.Rows, []string{d.String(), quantity.Duration(d.BaselineWait), quantity.Duration(d.SetWait), quantity.SignedDuration(d.Wait)})
 			}
 			s.Blocks = append(s.Blocks, Block{Table: t})
 		}
@@ -672,23 +671,23 @@ func (r *Report) divergences(p *compare.Pair) []Block {
 		return []Block{paragraph("The first runs of %s and %s agree in every job.", compare.Letter(p.Baseline), compare.Letter(p.Set))}
 	}
 	first := &p.Divergences[0]
-	list := []Block{paragraph("First divergence of the first runs, on %s (%s): %s.", date(hpc.Time(first.At), r.options.Zone), r.options.Zone, first.Reason)}
+	list := []Block{paragraph("First divergence of the first runs, on %s (%s): %s.", quantity.Instant(hpc.Time(first.At), r.options.Zone), r.options.Zone, first.Reason)}
 	t := &Table{Caption: "Just before the first divergence", Head: []string{"", compare.Letter(p.Baseline), compare.Letter(p.Set)}}
 	add := func(name string, value func(*compare.Situation) string) {
 		t.Rows = append(t.Rows, []string{name, value(&first.Baseline), value(&first.Set)})
 	}
-	add("job started", func(s *compare.Situation) string { return date(hpc.Time(s.Start), r.options.Zone) })
-	add("on nodes", func(s *compare.Situation) string { return dash(s.Nodes) })
-	add("jobs that waited", func(s *compare.Situation) string { return count(s.Queued) })
-	add("waiting only here", func(s *compare.Situation) string { return dash(strings.Join(s.OnlyQueued, ", ")) })
-	add("jobs that ran", func(s *compare.Situation) string { return count(s.Running) })
-	add("running only here", func(s *compare.Situation) string { return dash(strings.Join(s.OnlyRunning, ", ")) })
-	add("busy nodes", func(s *compare.Situation) string { return count(s.BusyNodes) })
-	add("busy only here", func(s *compare.Situation) string { return dash(s.OnlyBusy) })
+	add("job started", func(s *compare.Situation) string { return quantity.Instant(hpc.Time(s.Start), r.options.Zone) })
+	add("on nodes", func(s *compare.Situation) string { return quantity.OrUnknown(s.Nodes) })
+	add("jobs that waited", func(s *compare.Situation) string { return quantity.Count(s.Queued) })
+	add("waiting only here", func(s *compare.Situation) string { return quantity.OrUnknown(strings.Join(s.OnlyQueued, ", ")) })
+	add("jobs that ran", func(s *compare.Situation) string { return quantity.Count(s.Running) })
+	add("running only here", func(s *compare.Situation) string { return quantity.OrUnknown(strings.Join(s.OnlyRunning, ", ")) })
+	add("busy nodes", func(s *compare.Situation) string { return quantity.Count(s.BusyNodes) })
+	add("busy only here", func(s *compare.Situation) string { return quantity.OrUnknown(s.OnlyBusy) })
 	list = append(list, Block{Table: t})
 	var later []string
 	for _, d := range p.Divergences[1:] {
-		later = append(later, fmt.Sprintf("%s: %s", date(hpc.Time(d.At), r.options.Zone), d.Reason))
+		later = append(later, fmt.Sprintf("%s: %s", quantity.Instant(hpc.Time(d.At), r.options.Zone), d.Reason))
 	}
 	if len(later) > 0 {
 		list = append(list, paragraph("The first of the other kinds:"), Block{List: later})
@@ -750,7 +749,7 @@ func (r *Report) groupRows(g *compare.Group) [][]string {
 		if len(c.Sets) > 1 {
 			row = append(row, compare.Letter(k))
 		}
-		row = append(row, count(g.Jobs[k]))
+		row = append(row, quantity.Count(g.Jobs[k]))
 		for i := range g.Metrics {
 			m := &g.Metrics[i]
 			row = append(row, valueOf(m, m.Sets[k].Mean))

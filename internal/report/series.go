@@ -7,37 +7,15 @@ import (
 	"sort"
 
 	"rmreplay/internal/compare"
+	"rmreplay/internal/figure"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/metrics"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/run"
 )
 
 // bins is the number of points of a line.
 const bins = 400
-
-// series is one line of a figure for a set of runs: the mean over the runs and their range.
-// A value is NaN where there is no data.
-type series struct {
-	name            string
-	x               []float64
-	mean, low, high []float64
-	band            bool // the set has several runs
-}
-
-// newSeries returns the mean and the range of several runs' lines over the same points.
-func newSeries(name string, x []float64, lines [][]float64) series {
-	s := series{name: name, x: x, band: len(lines) > 1}
-	for i := range x {
-		sum, low, high := 0.0, math.Inf(1), math.Inf(-1)
-		for _, line := range lines {
-			sum += line[i]
-			low, high = min(low, line[i]), max(high, line[i])
-		}
-		s.mean = append(s.mean, sum/float64(len(lines)))
-		s.low, s.high = append(s.low, low), append(s.high, high)
-	}
-	return s
-}
 
 // origin returns the instant from which a run's times count: its first submission, or the
 // start of its window.
@@ -70,11 +48,11 @@ func ending(r *compare.Realization) hpc.Time {
 }
 
 // setName is the name of a set in figures and tables, with its letter among several sets.
-func setName(i int, s compare.Set) string { return compare.Letter(i) + " " + name(s.Name) }
+func setName(i int, s compare.Set) string { return compare.Letter(i) + " " + quantity.Name(s.Name) }
 
 // distributions returns, for each set, the share of jobs whose value is at most x. The
 // points x have equal ratios, from least to the largest value.
-func distributions(sets []compare.Set, least float64, value func(*run.Row) float64) []series {
+func distributions(sets []compare.Set, least float64, value func(*run.Row) float64) []figure.Series {
 	largest := least
 	values := make([][][]float64, len(sets))
 	for k, s := range sets {
@@ -104,14 +82,14 @@ func distributions(sets []compare.Set, least float64, value func(*run.Row) float
 		x[i] = least * math.Pow(largest/least, float64(i)/(bins-1))
 	}
 	x[bins-1] = largest
-	var out []series
+	var out []figure.Series
 	for k, s := range sets {
 		var lines [][]float64
 		for _, list := range values[k] {
 			lines = append(lines, cumulative(list, x))
 		}
 		if len(lines) > 0 {
-			out = append(out, newSeries(setName(k, s), x, lines))
+			out = append(out, figure.NewSeries(setName(k, s), x, lines))
 		}
 	}
 	return out
@@ -149,7 +127,7 @@ func slowdownOf(tau float64) func(*run.Row) float64 {
 // spreadOver returns the differences of jobs over the instant of their submission in the
 // baseline, whose first submission is given: the median and the range in each bin that has
 // jobs.
-func spreadOver(differences []compare.JobDifference, first hpc.Time, of func(*compare.JobDifference) metrics.Float) series {
+func spreadOver(differences []compare.JobDifference, first hpc.Time, of func(*compare.JobDifference) metrics.Float) figure.Series {
 	span := 0.0
 	for i := range differences {
 		span = max(span, float64(differences[i].SubmitAt))
@@ -167,15 +145,15 @@ func spreadOver(differences []compare.JobDifference, first hpc.Time, of func(*co
 		}
 		values[b] = append(values[b], float64(d))
 	}
-	s := series{band: true}
+	s := figure.Series{Band: true}
 	for b, list := range values {
 		if len(list) == 0 {
 			continue
 		}
 		slices.Sort(list)
-		s.x = append(s.x, first.Seconds()+span*(float64(b)+0.5)/parts)
-		s.mean = append(s.mean, metrics.Quantile(list, 0.5))
-		s.low, s.high = append(s.low, list[0]), append(s.high, list[len(list)-1])
+		s.X = append(s.X, first.Seconds()+span*(float64(b)+0.5)/parts)
+		s.Mean = append(s.Mean, metrics.Quantile(list, 0.5))
+		s.Low, s.High = append(s.Low, list[0]), append(s.High, list[len(list)-1])
 	}
 	return s
 }

@@ -10,7 +10,9 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 
 	"rmreplay/internal/compare"
+	"rmreplay/internal/figure"
 	"rmreplay/internal/metrics"
+	"rmreplay/internal/quantity"
 	"rmreplay/internal/run"
 	"rmreplay/internal/stats"
 )
@@ -63,7 +65,7 @@ func newSlowJobs(sets []compare.Set) (*Figure, error) {
 	for i, s := range sets {
 		label := setName(i, s)
 		if len(sets) == 1 {
-			label = name(s.Name)
+			label = quantity.Name(s.Name)
 		}
 		if j := slowJobsOf(label, s); len(j.slowdowns) > 0 {
 			slow = append(slow, j)
@@ -76,17 +78,17 @@ func newSlowJobs(sets []compare.Set) (*Figure, error) {
 		Name: "high-slowdowns", Title: fmt.Sprintf("Jobs with a slowdown above %d", metrics.HighSlowdown),
 		Caption: "Below: the number of jobs with a slowdown (turnaround / run time) above this value" + spread(sets) + ". Above: their slowdowns " +
 			"(median and quartiles; whiskers reach 1.5 times the interquartile distance, circles are jobs beyond them). Preset jobs do not count.",
-		width: wide, height: 11 * vg.Centimeter,
+		Width: figure.Wide, Height: 11 * vg.Centimeter,
 		Data: &Table{Head: []string{"set", "jobs", "share", "median slowdown", "p90 slowdown"}, Folded: true},
 	}
 	if several(sets) {
 		f.Data.Head = append(f.Data.Head, "runs", "lowest run", "highest run")
 	}
-	boxes := newPlot("", "", "slowdown")
-	boxes.Y.Scale, boxes.Y.Tick.Marker = plot.LogScale{}, logTicks{}
-	counts := newPlot("", "", "jobs")
-	lightGrid(boxes)
-	lightGrid(counts)
+	boxes := figure.NewPlot("", "", "slowdown")
+	boxes.Y.Scale, boxes.Y.Tick.Marker = plot.LogScale{}, figure.LogTicks{}
+	counts := figure.NewPlot("", "", "jobs")
+	figure.LightGrid(boxes)
+	figure.LightGrid(counts)
 	width := min(2*vg.Centimeter, 10*vg.Centimeter/vg.Length(len(slow)))
 	var labels []string
 	for i, j := range slow {
@@ -94,7 +96,7 @@ func newSlowJobs(sets []compare.Set) (*Figure, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", f.Name, err)
 		}
-		box.FillColor = faint(colour(i))
+		box.FillColor = figure.Faint(figure.Colour(i))
 		box.GlyphStyle.Radius = vg.Points(1)
 		boxes.Add(box)
 		mean := stats.Mean(j.counts)
@@ -102,7 +104,7 @@ func newSlowJobs(sets []compare.Set) (*Figure, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", f.Name, err)
 		}
-		bar.XMin, bar.Color = float64(i), faint(colour(i))
+		bar.XMin, bar.Color = float64(i), figure.Faint(figure.Colour(i))
 		low, high := slices.Min(j.counts), slices.Max(j.counts)
 		spread, err := plotter.NewYErrorBars(countRange{float64(i), mean, low, high})
 		if err != nil {
@@ -111,10 +113,10 @@ func newSlowJobs(sets []compare.Set) (*Figure, error) {
 		counts.Add(bar, spread)
 		labels = append(labels, j.name)
 		row := []string{
-			j.name, plainNumber(mean), percentOf(stats.Mean(j.shares)), plainNumber(metrics.Quantile(j.slowdowns, 0.5)), plainNumber(metrics.Quantile(j.slowdowns, 0.9)),
+			j.name, quantity.Decimal(mean), quantity.Percent(stats.Mean(j.shares)), quantity.Decimal(metrics.Quantile(j.slowdowns, 0.5)), quantity.Decimal(metrics.Quantile(j.slowdowns, 0.9)),
 		}
 		if several(sets) {
-			row = append(row, count(len(j.counts)), plainNumber(low), plainNumber(high))
+			row = append(row, quantity.Count(len(j.counts)), quantity.Decimal(low), quantity.Decimal(high))
 		}
 		f.Data.Rows = append(f.Data.Rows, row)
 	}
@@ -126,7 +128,7 @@ func newSlowJobs(sets []compare.Set) (*Figure, error) {
 	boxes.X.Tick.Label.Font.Size = 0
 	counts.X.Tick.Label.Rotation = slant
 	counts.X.Tick.Label.XAlign, counts.X.Tick.Label.YAlign = draw.XRight, draw.YTop
-	f.plots = []*plot.Plot{boxes, counts}
+	f.Plots = []*plot.Plot{boxes, counts}
 	return f, nil
 }
 

@@ -10,9 +10,10 @@ import (
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/draw"
 
+	"rmreplay/internal/figure"
 	"rmreplay/internal/metrics"
+	"rmreplay/internal/quantity"
 )
 
 // mostPanels is the number of sets that figures with a panel for each set show.
@@ -30,12 +31,12 @@ func newWeek(names []string, overviews []*metrics.Overview, zone *time.Location)
 	f := &Figure{
 		Name: "wait-week", Title: "Waits by hour and weekday",
 		Caption: fmt.Sprintf("Each cell is the mean wait of the jobs that were submitted in that hour of that weekday (%s). Hours without submissions are empty.", zone),
-		width:   wide,
+		Width:   figure.Wide,
 	}
 	cell := vg.Length(0.62) * vg.Centimeter
-	scale := cividis{}
+	scale := figure.Cividis{}
 	for i, o := range overviews {
-		p := newPlot("", "", "")
+		p := figure.NewPlot("", "", "")
 		heat := plotter.NewHeatMap(weekGrid{o, days, low, high}, scale)
 		heat.Min, heat.Max = math.Log(low), math.Log(high)
 		heat.NaN = color.Transparent
@@ -45,12 +46,12 @@ func newWeek(names []string, overviews []*metrics.Overview, zone *time.Location)
 		if len(overviews) > 1 {
 			p.Title.Text = names[i]
 		}
-		f.plots = append(f.plots, p)
-		f.height += cell*vg.Length(len(days)) + 1*vg.Centimeter
+		f.Plots = append(f.Plots, p)
+		f.Height += cell*vg.Length(len(days)) + 1*vg.Centimeter
 	}
-	f.plots[len(f.plots)-1].X.Label.Text = "hour of submission, " + zone.String()
-	f.legend = colourScale{"up to " + duration(metrics.Float(low)), duration(metrics.Float(high)) + " or more"}
-	f.height += 1.2 * vg.Centimeter
+	f.Plots[len(f.Plots)-1].X.Label.Text = "hour of submission, " + zone.String()
+	f.Legend = figure.ColourScale{Low: "up to " + quantity.Duration(metrics.Float(low)), High: quantity.Duration(metrics.Float(high)) + " or more"}
+	f.Height += 1.2 * vg.Centimeter
 	f.Data = weekTable(names, overviews, days)
 	return f
 }
@@ -130,28 +131,6 @@ func (days namedDays) Ticks(_, _ float64) []plot.Tick {
 	return ticks
 }
 
-// colourScale is a scale of colours with a text at each end.
-type colourScale struct{ low, high string }
-
-// draw implements [legend].
-func (s colourScale) draw(c draw.Canvas) draw.Canvas {
-	style := newPlot("", "", "").Legend.TextStyle
-	colors := cividis{}.Colors()
-	width, height := (c.Max.X-c.Min.X)/2, vg.Points(10)
-	left, bottom := c.Min.X+width/2, c.Max.Y-height
-	for i, part := range colors {
-		// Each rectangle reaches below the next one, so that there are no seams.
-		from := left + width*vg.Length(i)/vg.Length(len(colors))
-		to := min(left+width, from+2*width/vg.Length(len(colors)))
-		c.FillPolygon(part, []vg.Point{{X: from, Y: bottom}, {X: to, Y: bottom}, {X: to, Y: c.Max.Y}, {X: from, Y: c.Max.Y}})
-	}
-	style.YAlign = draw.YBottom
-	c.FillText(style, vg.Point{X: left + width + vg.Points(5), Y: bottom}, s.high)
-	style.XAlign = draw.XRight
-	c.FillText(style, vg.Point{X: left - vg.Points(5), Y: bottom}, s.low)
-	return draw.Crop(c, 0, 0, 0, -height-vg.Points(8))
-}
-
 // weekTable has the mean waits and the numbers of jobs of each hour.
 func weekTable(names []string, overviews []*metrics.Overview, days []int) *Table {
 	t := &Table{Head: []string{"hour"}, Folded: true}
@@ -169,9 +148,9 @@ func weekTable(names []string, overviews []*metrics.Overview, days []int) *Table
 			}
 			for _, day := range days {
 				w := &o.Hours[24*day+h]
-				cell := unknown
+				cell := quantity.Unknown
 				if w.Jobs > 0 {
-					cell = fmt.Sprintf("%s (%s)", duration(w.Mean()), count(w.Jobs))
+					cell = fmt.Sprintf("%s (%s)", quantity.Duration(w.Mean()), quantity.Count(w.Jobs))
 				}
 				row = append(row, cell)
 			}

@@ -25,16 +25,17 @@ const (
 
 // way is one way to start a guard.
 type way struct {
+	what    string // names it in errors
 	network Network
 	attr    *syscall.SysProcAttr
 }
 
 // ways returns the ways to start a guard with these options, the best first.
 func (o *Options) ways() []way {
-	private := func(flags uintptr) way {
-		return way{PrivateNetwork, &syscall.SysProcAttr{Setsid: true, Cloneflags: flags}}
+	private := func(what string, flags uintptr) way {
+		return way{what, PrivateNetwork, &syscall.SysProcAttr{Setsid: true, Cloneflags: flags}}
 	}
-	user := private(unix.CLONE_NEWNET | unix.CLONE_NEWUSER)
+	user := private("a user namespace", unix.CLONE_NEWNET|unix.CLONE_NEWUSER)
 	ids := func(own int, more func(*User) int) []syscall.SysProcIDMap {
 		list := []syscall.SysProcIDMap{{ContainerID: own, HostID: own, Size: 1}}
 		if o.User != nil {
@@ -48,14 +49,14 @@ func (o *Options) ways() []way {
 	var list []way
 	if o.Network != SharedNetwork {
 		if os.Geteuid() == 0 {
-			list = append(list, private(unix.CLONE_NEWNET), user)
+			list = append(list, private("a network namespace", unix.CLONE_NEWNET), user)
 		} else {
 			user.attr.AmbientCaps = []uintptr{unix.CAP_NET_ADMIN} // execve would remove it
 			list = append(list, user)
 		}
 	}
 	if o.Network != PrivateNetwork {
-		list = append(list, way{SharedNetwork, &syscall.SysProcAttr{Setsid: true}})
+		list = append(list, way{"the shared network", SharedNetwork, &syscall.SysProcAttr{Setsid: true}})
 	}
 	return list
 }

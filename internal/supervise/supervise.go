@@ -127,7 +127,10 @@ func Start(opts Options, onExit func(Exit)) (*Guard, error) {
 		opts.Network = w.network
 		g, err := start(opts, w.attr, onExit)
 		if err != nil {
-			refused = errors.Join(refused, err)
+			if err = fmt.Errorf("with %s: %w", w.what, err); refused != nil {
+				err = fmt.Errorf("%w; %w", refused, err)
+			}
+			refused = err
 			continue
 		}
 		if g.network = w.network; g.network == SharedNetwork {

@@ -23,8 +23,14 @@ import (
 // the directory that the guard removes.
 const driverVariable = "SUPERVISE_TEST_DRIVER"
 
+// networkVariable makes the test program a driver that only tells which networks it gets.
+const networkVariable = "SUPERVISE_TEST_NETWORK"
+
 func TestMain(m *testing.M) {
 	RunIfGuard()
+	if os.Getenv(networkVariable) != "" {
+		tellNetworks()
+	}
 	if dir, ok := os.LookupEnv(driverVariable); ok {
 		drive(dir)
 	}
@@ -305,6 +311,39 @@ func TestNetworkOptions(t *testing.T) {
 			t.Errorf("%q (-want +got):\n%s", c.network, diff)
 		}
 	}
+}
+
+// TestNoNamespaces starts a guard where neither the capabilities nor the limit of user namespaces
+// allow a private network. The network is the driver's then, unless the options refuse that.
+func TestNoNamespaces(t *testing.T) {
+	const script = `echo 0 >/proc/sys/user/max_user_namespaces && exec setpriv --bounding-set -sys_admin "$0"`
+	c := exec.Command("unshare", "--user", "--map-root-user", "sh", "-c", script, os.Args[0])
+	c.Env = append(os.Environ(), networkVariable+"=yes")
+	out, err := c.CombinedOutput()
+	if err != nil {
+		t.Skipf("SKIPPED: a machine without namespaces is not tested: %v: %s", err, out)
+	}
+	private, any, _ := strings.Cut(string(out), "\n")
+	if !strings.HasPrefix(private, `private: "", starting the guard: `) || !strings.HasPrefix(any, `any: "shared", `) || !strings.Contains(any, "with a user namespace: ") {
+		t.Errorf("without namespaces: %s", out)
+	}
+}
+
+// tellNetworks prints which networks guards get, and why.
+func tellNetworks() {
+	for _, c := range []struct {
+		name    string
+		network Network
+	}{{"private", PrivateNetwork}, {"any", AnyNetwork}} {
+		var got Network
+		g, err := Start(Options{Network: c.network}, func(Exit) {})
+		if err == nil {
+			got, err = g.Network(), g.WhyShared()
+			_ = g.Close() // it has done nothing
+		}
+		fmt.Printf("%s: %q, %v\n", c.name, got, err)
+	}
+	os.Exit(0)
 }
 
 func TestRunRefuses(t *testing.T) {

@@ -1,61 +1,10 @@
-package report
+package figure
 
 import (
-	"math"
 	"strings"
 	"testing"
 	"time"
-
-	"rmreplay/internal/metrics"
 )
-
-func TestNumbers(t *testing.T) {
-	nan := math.NaN()
-	for _, c := range []struct {
-		what, got, want string
-	}{
-		{"count", count(28475), "28,475"},
-		{"count", count(-1234567), "−1,234,567"},
-		{"count", count(999), "999"},
-		{"counted", counted(1, "job", "jobs"), "1 job"},
-		{"counted", counted(0, "job", "jobs"), "0 jobs"},
-		{"counted", counted(1000, "job", "jobs"), "1,000 jobs"},
-		{"decimal", decimal(3.0712), "3.07"},
-		{"decimal", decimal(193.82), "193.8"},
-		{"decimal", decimal(12345.6), "12,346"},
-		{"decimal", decimal(-0.0706), "−0.071"},
-		{"decimal", decimal(metrics.Float(nan)), "–"},
-		{"percent", percent(0.46888), "46.9 %"},
-		{"percent", percent(-0.0001), "0.0 %"},
-		{"percent", percent(123.4), "12,340 %"},
-		{"signedPercent", signedPercent(0.0001), "0.0 %"},
-		{"signedPercent", signedPercent(0.5), "+50.0 %"},
-		{"duration", duration(0), "0 s"},
-		{"duration", duration(0.25), "0.25 s"},
-		{"duration", duration(31.5), "31.5 s"},
-		{"duration", duration(59.96), "1 min"},
-		{"duration", duration(2675), "44 min 35 s"},
-		{"duration", duration(3599.6), "1 h"},
-		{"duration", duration(3600), "1 h"},
-		{"duration", duration(47829), "13 h 17 min"},
-		{"duration", duration(86399), "1 d"},
-		{"duration", duration(134209), "1 d 13 h"},
-		{"duration", duration(333 * 86400), "333 d"},
-		{"duration", duration(-90), "−1 min 30 s"},
-		{"duration", duration(metrics.Float(nan)), "–"},
-		{"signedDuration", signedDuration(3900), "+1 h 5 min"},
-		{"signedDuration", signedDuration(0), "0 s"},
-		{"date", date(noon, time.UTC), "Wed 15 Nov 2023 12:00"},
-		{"date", date(0, time.UTC), "–"},
-		{"name", name(""), "–"},
-		{"name", name("a\u202eb\x00c"), "a\ufffdb\ufffdc"},
-		{"name", name(strings.Repeat("x", 50)), strings.Repeat("x", 39) + "…"},
-	} {
-		if got := strings.ReplaceAll(c.got, space, " "); got != c.want {
-			t.Errorf("%s: %q, want %q", c.what, got, c.want)
-		}
-	}
-}
 
 // Ticks are at round dates of the zone, also where clocks change, and name each day once.
 func TestDateTicks(t *testing.T) {
@@ -84,7 +33,7 @@ func TestDateTicks(t *testing.T) {
 				t.Fatal(err)
 			}
 			var got []string
-			for _, tick := range (dateTicks{c.zone}).Ticks(float64(from.Unix()), float64(from.Add(c.length).Unix())) {
+			for _, tick := range (DateTicks{c.zone}).Ticks(float64(from.Unix()), float64(from.Add(c.length).Unix())) {
 				got = append(got, strings.ReplaceAll(tick.Label, "\n", "/"))
 			}
 			if text := strings.Join(got, " "); text != c.want {
@@ -110,7 +59,7 @@ func TestSignedScale(t *testing.T) {
 		t.Errorf("a minute is at %v and 0 at %v: a difference of months flattens it", at, zero)
 	}
 	labels := 0
-	for _, tick := range differenceTicks().Ticks(low, high) {
+	for _, tick := range DifferenceTicks().Ticks(low, high) {
 		if tick.Label != "" {
 			labels++
 		}

@@ -1,18 +1,20 @@
-package report
+package figure
 
 import (
+	"fmt"
 	"math"
+	"strconv"
 	"strings"
 	"time"
 
-	"gonum.org/v1/plot"
+	"rmreplay/internal/quantity"
 
-	"rmreplay/internal/metrics"
+	"gonum.org/v1/plot"
 )
 
-// dateTicks are the ticks of an axis of instants, in seconds since 1970: round hours, days,
+// DateTicks are the ticks of an axis of instants, in seconds since 1970: round hours, days,
 // Mondays, months or years in a time zone. Every date names its day or its year once.
-type dateTicks struct{ zone *time.Location }
+type DateTicks struct{ Zone *time.Location }
 
 // calendarStep is a distance of ticks on the calendar. Only one of its units is not 0.
 type calendarStep struct{ minutes, days, months int }
@@ -61,7 +63,7 @@ func (s calendarStep) next(t time.Time) time.Time {
 }
 
 // Ticks implements [plot.Ticker].
-func (d dateTicks) Ticks(low, high float64) []plot.Tick {
+func (d DateTicks) Ticks(low, high float64) []plot.Tick {
 	step := calendarSteps[len(calendarSteps)-1]
 	for _, s := range calendarSteps {
 		if (high-low)/s.seconds() <= mostDates {
@@ -81,7 +83,7 @@ func (d dateTicks) Ticks(low, high float64) []plot.Tick {
 	return ticks
 }
 
-func (d dateTicks) at(seconds float64) time.Time { return time.Unix(int64(seconds), 0).In(d.zone) }
+func (d DateTicks) at(seconds float64) time.Time { return time.Unix(int64(seconds), 0).In(d.Zone) }
 
 // label names a tick. The second line has the day or the year where it changes.
 func (s calendarStep) label(at, before time.Time) string {
@@ -104,20 +106,20 @@ func (s calendarStep) label(at, before time.Time) string {
 	return at.Format("15:04")
 }
 
-// durationTicks are the ticks of a logarithmic axis of seconds, at durations that people
+// DurationTicks are the ticks of a logarithmic axis of seconds, at durations that people
 // name.
-type durationTicks struct{}
+type DurationTicks struct{}
 
 var roundDurations = []float64{
 	1e-3, 1e-2, 0.1, 1, 10, 60, 600, 3600, 6 * 3600, 86400, 7 * 86400, 30 * 86400, 365 * 86400, 3650 * 86400,
 }
 
 // Ticks implements [plot.Ticker].
-func (durationTicks) Ticks(low, high float64) []plot.Tick {
+func (DurationTicks) Ticks(low, high float64) []plot.Tick {
 	var ticks []plot.Tick
 	for _, v := range roundDurations {
 		if v >= low*0.999 && v <= high*1.001 {
-			ticks = append(ticks, plot.Tick{Value: v, Label: duration(metrics.Float(v))})
+			ticks = append(ticks, plot.Tick{Value: v, Label: quantity.Duration((v))})
 		}
 	}
 	return ticks
@@ -167,19 +169,99 @@ func (t signedTicks) Ticks(low, high float64) []plot.Tick {
 // plainMinus replaces the minus sign by a hyphen: the fonts of PDF files have no minus sign.
 func plainMinus(text string) string { return strings.ReplaceAll(text, "−", "-") }
 
-// differenceTicks are the ticks of differences of durations.
-func differenceTicks() signedTicks {
+// DifferenceTicks are the ticks of differences of durations.
+func DifferenceTicks() signedTicks {
 	return signedTicks{signedScale{unit: 1}, []float64{1, 10, 60, 600, 3600, 6 * 3600, 86400, 7 * 86400, 30 * 86400, 365 * 86400},
-		func(v float64) string { return plainMinus(signedDuration(metrics.Float(v))) }, 9}
+		func(v float64) string { return plainMinus(quantity.SignedDuration((v))) }, 9}
 }
 
-// percentTicks are the ticks of relative differences in per cent.
-func percentTicks() signedTicks {
+// PercentTicks are the ticks of relative differences in per cent.
+func PercentTicks() signedTicks {
 	return signedTicks{signedScale{unit: 1}, []float64{1, 3, 10, 30, 100, 300, 1000, 1e4, 1e5, 1e6},
 		func(v float64) string {
 			if v == 0 {
 				return "0"
 			}
-			return plainMinus(signed(metrics.Float(v), count(int(v))))
+			return plainMinus(quantity.Signed((v), quantity.Count(int(v))))
 		}, 16}
+}
+
+// roundTicks draws at most a given number of labelled ticks, at multiples of 1, 2 or 5
+// times a power of ten. gonum's own ticks have as few as two labels where eight fit.
+type roundTicks struct{ most int }
+
+// Ticks implements [plot.Ticker].
+func (t roundTicks) Ticks(low, high float64) []plot.Tick {
+	return ticksEvery(RoundStep(high-low, t.most), low, high)
+}
+
+// RoundStep returns the smallest round step that fits into a span at most the given number
+// of times; 0 if the span is not above 0.
+func RoundStep(span float64, most int) float64 {
+	if !(span > 0) || math.IsInf(span, 0) {
+		return 0
+	}
+	for power := math.Pow(10, math.Floor(math.Log10(span/float64(most)))); ; power *= 10 {
+		for _, factor := range []float64{1, 2, 5} {
+			if step := factor * power; span/step <= float64(most) {
+				return step
+			}
+		}
+	}
+}
+
+// ticksEvery returns labelled ticks at the multiples of a step.
+func ticksEvery(step, low, high float64) []plot.Tick {
+	if step == 0 {
+		return nil
+	}
+	decimals := max(0, int(math.Ceil(-math.Log10(step)-1e-9)))
+	var ticks []plot.Tick
+	for k := math.Ceil(low/step - 1e-9); k*step <= high+1e-9*step; k++ {
+		value := k*step + 0 // without the sign of -0
+		ticks = append(ticks, plot.Tick{Value: value, Label: tickLabel(value, decimals)})
+	}
+	return ticks
+}
+
+// tickLabel formats the value of a tick. Large numbers have separators.
+func tickLabel(value float64, decimals int) string {
+	if decimals == 0 && math.Abs(value) < 1e15 {
+		return plainMinus(quantity.Count(int(math.Round(value))))
+	}
+	return strconv.FormatFloat(value, 'f', decimals, 64)
+}
+
+// shareTicks are the ticks of an axis of shares.
+type shareTicks struct{}
+
+// Ticks implements [plot.Ticker].
+func (shareTicks) Ticks(_, _ float64) []plot.Tick {
+	var ticks []plot.Tick
+	for i := range 5 {
+		ticks = append(ticks, plot.Tick{Value: float64(i) / 4, Label: fmt.Sprintf("%d %%", 25*i)})
+	}
+	return ticks
+}
+
+// LogTicks are powers of ten, with minor ticks between them.
+type LogTicks struct{}
+
+// Ticks implements [plot.Ticker].
+func (LogTicks) Ticks(low, high float64) []plot.Tick {
+	var ticks []plot.Tick
+	for decade := math.Pow(10, math.Floor(math.Log10(low))); decade <= high; decade *= 10 {
+		for k := 1.0; k < 10; k++ {
+			v := decade * k
+			if v < low*0.999 || v > high*1.001 {
+				continue
+			}
+			label := ""
+			if k == 1 {
+				label = tickLabel(v, max(0, int(math.Ceil(-math.Log10(v)-1e-9))))
+			}
+			ticks = append(ticks, plot.Tick{Value: v, Label: label})
+		}
+	}
+	return ticks
 }

@@ -1,0 +1,214 @@
+// Package figure draws the figures of reports, with gonum/plot, and keeps the table of each one's
+// numbers.
+//
+// A figure is drawn once: as SVG for a page, and as SVG, PDF or PNG for a file. The page shows it
+// without scripts, and its style may replace the colours ([Figure.SVG]). The same figure is the
+// same file each time.
+//
+// Colours are those of Okabe and Ito ("Color Universal Design", 2008), which people with any kind
+// of colour vision can distinguish. Lines also differ by their dashes. Heat maps use a scale
+// whose lightness rises throughout.
+package figure
+
+import (
+	"bytes"
+	"fmt"
+	"html"
+	"html/template"
+	"image/color"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/font"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgimg"
+)
+
+// Table is a table of text. The first column has the names of the rows.
+type Table struct {
+	Caption string
+	Head    []string
+	Rows    [][]string
+	// Prose says that the last column has sentences.
+	Prose bool
+	// Folded hides the table until the reader opens it.
+	Folded bool
+}
+
+// Label returns the head of a column, and an empty string for a column without a head.
+func (t *Table) Label(column int) string {
+	if column < len(t.Head) {
+		return t.Head[column]
+	}
+	return ""
+}
+
+// Figure is a picture together with a description in words and its data as a table.
+type Figure struct {
+	Name    string // of its file, without the extension
+	Title   string
+	Caption string // what the picture shows, also for readers who cannot see it
+	Data    *Table
+
+	Width, Height vg.Length
+	Legend        Legend       // above the plots; nil for none
+	Plots         []*plot.Plot // from top to bottom
+}
+
+// Legend is drawn at the top of a figure. Draw returns the rest of the canvas.
+type Legend interface{ Draw(draw.Canvas) draw.Canvas }
+
+// Formats are the formats that [Figure.WriteTo] accepts.
+var Formats = []string{"png", "svg", "pdf"}
+
+// WriteTo draws the figure in one of [Formats]. It returns an error for another format, and
+// w's error.
+func (f *Figure) WriteTo(w io.Writer, format string) error {
+	canvas, err := f.canvas(format)
+	if err != nil {
+		return fmt.Errorf("drawing %s: %w", f.Name, err)
+	}
+	whole := draw.New(canvas)
+	whole.FillPolygon(color.White, []vg.Point{whole.Min, {X: whole.Max.X, Y: whole.Min.Y}, whole.Max, {X: whole.Min.X, Y: whole.Max.Y}})
+	// Labels may reach beyond their axis.
+	area := draw.Crop(whole, vg.Points(4), -vg.Points(10), 0, -vg.Points(3))
+	if f.Legend != nil {
+		area = f.Legend.Draw(area)
+	}
+	rows := len(f.Plots)
+	if rows == 1 {
+		f.Plots[0].Draw(area)
+	} else {
+		tiles := draw.Tiles{Rows: rows, Cols: 1, PadY: vg.Points(6)}
+		column := make([][]*plot.Plot, rows)
+		for i, p := range f.Plots {
+			column[i] = []*plot.Plot{p}
+		}
+		for i, row := range plot.Align(column, tiles, area) {
+			f.Plots[i].Draw(row[0])
+		}
+	}
+	var b bytes.Buffer
+	if _, err = canvas.WriteTo(&b); err == nil {
+		drawn := b.Bytes()
+		switch format {
+		case "svg":
+			drawn = fitText(drawn)
+		case "pdf":
+			drawn = undated(drawn)
+		}
+		_, err = w.Write(drawn)
+	}
+	if err != nil {
+		return fmt.Errorf("drawing %s: %w", f.Name, err)
+	}
+	return nil
+}
+
+// pdfDate matches the dates in the description of a PDF file.
+var pdfDate = regexp.MustCompile(`/(?:CreationDate|ModDate) ?\([^()]*\)`)
+
+// undated blanks the dates of a PDF file, so that the same run gives the same bytes. The
+// file's table of offsets stays true.
+func undated(pdf []byte) []byte {
+	return pdfDate.ReplaceAllFunc(pdf, func(d []byte) []byte { return bytes.Repeat([]byte{' '}, len(d)) })
+}
+
+// printDPI is the resolution of pixel pictures, in dots per inch; it suffices for print.
+const printDPI = 200
+
+func (f *Figure) canvas(format string) (vg.CanvasWriterTo, error) {
+	if format == "png" {
+		return vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(f.Width, f.Height), vgimg.UseDPI(printDPI))}, nil
+	}
+	return draw.NewFormattedCanvas(f.Width, f.Height, format)
+}
+
+// SVG returns the figure as an element of the page.
+func (f *Figure) SVG() (template.HTML, error) {
+	var b bytes.Buffer
+	if err := f.WriteTo(&b, "svg"); err != nil {
+		return "", err
+	}
+	text := b.Bytes()
+	start := bytes.Index(text, []byte("<svg"))
+	if start < 0 {
+		return "", fmt.Errorf("drawing %s: no <svg> in what was drawn", f.Name)
+	}
+	head := fmt.Sprintf(`<svg role="img" aria-labelledby="figure-%s-title" aria-describedby="figure-%s-text"`, f.Name, f.Name)
+	return template.HTML(append([]byte(head), themed(text[start+len("<svg"):])...)), nil
+}
+
+// svgStyle matches the style of an element, svgColour a colour in it.
+var (
+	svgStyle  = regexp.MustCompile(`style="[^"]*"`)
+	svgColour = regexp.MustCompile(`#[0-9A-F]{6}`)
+)
+
+// themed replaces the colours of a figure by variables of the page's style, which has other
+// Colours in the dark. The printed colour remains where the style has none.
+func themed(svg []byte) []byte {
+	return svgStyle.ReplaceAllFunc(svg, func(style []byte) []byte {
+		return svgColour.ReplaceAllFunc(style, func(text []byte) []byte {
+			if name := themeName(string(text)); name != "" {
+				return fmt.Appendf(nil, "var(--%s,%s)", name, text)
+			}
+			return text
+		})
+	})
+}
+
+// themeName returns the name of a colour in the page's style. Translucent colours are
+// rounded when they are drawn.
+func themeName(text string) string {
+	rgb, err := strconv.ParseUint(text[1:], 16, 32)
+	if err != nil {
+		return ""
+	}
+	near := func(c color.RGBA) bool {
+		for i, v := range []uint8{c.R, c.G, c.B} {
+			if d := int(v) - int(rgb>>(16-8*i)&0xff); d < -2 || d > 2 {
+				return false
+			}
+		}
+		return true
+	}
+	switch {
+	case near(color.RGBA{R: 0xff, G: 0xff, B: 0xff}):
+		return "page"
+	case near(gridColour):
+		return "grid"
+	case near(color.RGBA{}):
+		return "ink"
+	}
+	for i, c := range Colours {
+		if near(c) {
+			return strings.ReplaceAll(ColourNames[i], " ", "-")
+		}
+	}
+	return ""
+}
+
+// svgText matches a text of a figure in the output of vgsvg: its attributes, its font size
+// in points, and the text.
+var svgText = regexp.MustCompile(`<text ([^>]*font-size:([0-9.]+)px[^>]*)>([^<]*)</text>`)
+
+// fitText writes the width of each text into the SVG. The layout used our font, but a
+// browser draws with its own. Without the width it would move labels into the lines beside
+// them.
+func fitText(svg []byte) []byte {
+	return svgText.ReplaceAllFunc(svg, func(element []byte) []byte {
+		parts := svgText.FindSubmatch(element)
+		size, err := strconv.ParseFloat(string(parts[2]), 64)
+		if err != nil {
+			return element
+		}
+		face := font.DefaultCache.Lookup(font.Font{Typeface: plot.DefaultFont.Typeface, Variant: "Sans"}, font.Length(size))
+		width := face.Width(html.UnescapeString(string(parts[3])))
+		return fmt.Appendf(nil, `<text %s textLength="%.2f" lengthAdjust="spacingAndGlyphs">%s</text>`, parts[1], width.Points(), parts[3])
+	})
+}
