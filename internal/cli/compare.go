@@ -2,7 +2,9 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -87,6 +89,9 @@ func wantRuns(least int) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) < least {
 			return fmt.Errorf("%d given (want %d or more runs)", len(args), least)
+		}
+		if slices.Contains(args, "") {
+			return errors.New("RUN is empty")
 		}
 		return nil
 	}

@@ -19,8 +19,10 @@ supported release, their plugins, MariaDB, nss_wrapper, and what the kernel, the
 and the file systems of this machine allow. Each row shows what was found. Below a row
 that is not ok stands the command that mends it.
 
-RMREPLAY_SLURM=PREFIX names a Slurm outside the usual directories. The exit status is 5
-if no replay can run here.`,
+RMREPLAY_SLURM=PREFIX names a Slurm outside the usual directories.
+RMREPLAY_NETWORK=private refuses replays where the daemons cannot have a network of their
+own, and RMREPLAY_NETWORK=shared does without one. The exit status is 5 if no replay can
+run here.`,
 		Example: `  rmreplay doctor
   rmreplay doctor --json
   RMREPLAY_SLURM=/opt/slurm/22.05.8 rmreplay doctor`,

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"rmreplay/internal/experiment"
+	"rmreplay/internal/output"
 	"rmreplay/internal/run"
 )
 
@@ -56,6 +57,7 @@ func exitCode(ctx context.Context, err error) int {
 	var exit *ExitError
 	var field *experiment.FieldError
 	var input *experiment.InputError
+	var refused *output.Refused
 	var invalid *experiment.InvalidError
 	switch {
 	case err == nil:
@@ -66,7 +68,7 @@ func exitCode(ctx context.Context, err error) int {
 		return exit.Code
 	case errors.As(err, &field):
 		return ExitUsage
-	case errors.As(err, &input), errors.Is(err, run.ErrNotRun):
+	case errors.As(err, &input), errors.As(err, &refused), errors.Is(err, run.ErrNotRun), errors.Is(err, output.ErrNotEmpty):
 		return ExitBadInput
 	case errors.As(err, &invalid):
 		return ExitInvalid

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"sync"
 	"time"
 
@@ -12,27 +11,29 @@ import (
 
 	"rmreplay/internal/experiment"
 	"rmreplay/internal/hpc"
+	pace "rmreplay/internal/progress"
 	"rmreplay/internal/replay"
 )
 
-// progress shows the progress of a command: on a terminal as one line that it rewrites,
-// elsewhere as a line every few seconds.
+// progress shows the progress of a command: on a terminal as one line that it rewrites and that
+// is as wide as the terminal, elsewhere as a line every few seconds.
 type progress struct {
 	w        io.Writer
 	quiet    bool
-	terminal bool
+	terminal *os.File      // nil for anything else
 	every    time.Duration // real time between two lines
 	zone     *time.Location
-	epoch    hpc.Time
 	begun    time.Time
 	last     time.Time
+	sampled  time.Time // when history got its last snapshot
+	history  pace.History
 	open     bool // the terminal's line has not been ended
 }
 
 func newProgress(w io.Writer, quiet bool) *progress {
 	p := &progress{w: w, quiet: quiet, zone: time.UTC, every: 10 * time.Second, last: time.Now()}
-	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		p.terminal, p.every = true, 200*time.Millisecond
+	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb" {
+		p.terminal, p.every = f, sample
 	}
 	return p
 }
@@ -42,11 +43,10 @@ func (p *progress) say(step string) {
 	if p.quiet {
 		return
 	}
-	if p.terminal {
-		p.line(step + " ...")
-		return
+	if p.terminal != nil {
+		step += " ..."
 	}
-	p.print(step + "\n")
+	p.show(pace.Part{Text: step})
 }
 
 // hooks returns hooks that show one run.
@@ -54,76 +54,67 @@ func (p *progress) hooks() experiment.Hooks {
 	return experiment.Hooks{Step: p.say, Begin: p.begin, Progress: p.observe}
 }
 
-// begin notes that the workload begins at the virtual instant epoch.
-func (p *progress) begin(epoch hpc.Time) {
-	now := time.Now()
-	p.epoch, p.begun, p.last = epoch, now, now
+// begin notes that the workload begins.
+func (p *progress) begin(hpc.Time) {
+	p.begun = time.Now()
+	p.last = p.begun
 }
 
 // observe is called with the state of the run after each instant.
 func (p *progress) observe(n replay.Progress) {
-	if p.quiet {
+	now := time.Now()
+	if p.quiet || now.Sub(p.sampled) < sample {
 		return
 	}
+	p.sampled = now
+	s := pace.Snapshot{Elapsed: now.Sub(p.begun), Progress: n}
+	p.history.Add(s)
+	if p.due() {
+		left, known := p.history.Left()
+		p.show(pace.Parts(&s, p.zone, left, known)...)
+	}
+}
+
+// sample is the real time between two snapshots of a run.
+const sample = 200 * time.Millisecond
+
+// due reports whether the last line is old enough for a new one.
+func (p *progress) due() bool {
 	now := time.Now()
 	if now.Sub(p.last) < p.every {
-		return
+		return false
 	}
 	p.last = now
-	virtual, elapsed := n.Now.Sub(p.epoch), now.Sub(p.begun)
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s  %3.0f%%  %.0fx  running %d  pending %d  ended %d",
-		n.Now.Std().In(p.zone).Format("2006-01-02 15:04"), 100*shareOf(n), virtual.Seconds()/elapsed.Seconds(), n.Running, n.Pending, n.Ended)
-	if n.Refused > 0 {
-		fmt.Fprintf(&b, "  rejected %d", n.Refused)
-	}
-	if s := shareOf(n); s > 0.02 && s < 1 {
-		fmt.Fprintf(&b, "  left %v", time.Duration(float64(elapsed)*(1-s)/s).Round(time.Second))
-	}
-	p.show(b.String())
+	return true
 }
 
 // reading returns a function that shows the share of a file's bytes that has been read. If all
 // is 0, it shows the number of jobs read from a database.
 func (p *progress) reading(name string) func(done, all int64) {
 	return func(done, all int64) {
-		now := time.Now()
-		if p.quiet || now.Sub(p.last) < p.every {
+		if p.quiet || !p.due() {
 			return
 		}
-		p.last = now
 		text := fmt.Sprintf("reading %s: %d", name, done)
 		if all > 0 {
 			text = fmt.Sprintf("reading %s: %.0f %% of %d MiB", name, 100*float64(done)/float64(all), all>>20)
 		}
-		p.show(text)
+		p.show(pace.Part{Text: text})
 	}
 }
 
-// show writes a text: on a terminal it replaces the line, elsewhere it is a new line.
-func (p *progress) show(text string) {
-	if p.terminal {
-		p.line(text)
+// show writes a line. On a terminal it replaces the line before, and leaves out parts that are
+// wider than the terminal is now: a line that wraps could not be replaced.
+func (p *progress) show(parts ...pace.Part) {
+	if p.terminal == nil {
+		p.print(pace.Fit(0, parts...) + "\n")
 		return
 	}
-	p.print(text + "\n")
-}
-
-// shareOf estimates the share of a run that is done. It averages the share of inputs played and
-// the share of jobs ended: the former is complete before the machine is empty, and the latter
-// grows only once the machine is full.
-func shareOf(n replay.Progress) float64 {
-	if n.Inputs == 0 || n.Submitted == 0 {
-		return 0
+	width, _, err := term.GetSize(int(p.terminal.Fd()))
+	if err != nil || width <= 0 {
+		width = 80
 	}
-	inputs := float64(n.InputsDone) / float64(n.Inputs)
-	ended := float64(n.Ended+n.Refused) / float64(n.Submitted)
-	return inputs * (1 + ended) / 2
-}
-
-// line rewrites the terminal's line.
-func (p *progress) line(text string) {
-	p.print("\r\x1b[K" + text)
+	p.print("\r\x1b[K" + pace.Fit(max(1, width-1), parts...))
 	p.open = true
 }
 
@@ -141,54 +132,68 @@ func (p *progress) print(text string) { _, _ = io.WriteString(p.w, text) }
 // setProgress shows the progress of a set of realizations.
 type setProgress struct {
 	*progress
-	mu       sync.Mutex
-	total    int
-	finished int
-	shares   map[int]float64 // of running realizations, by number
+	mu      sync.Mutex
+	total   int
+	batch   pace.Batch
+	running map[int]*realizationProgress // by number
 }
 
-// setHooks returns hooks that show a set of total realizations.
-func (p *progress) setHooks(total int) experiment.SetHooks {
-	p.begun, p.last = time.Now(), time.Now()
-	s := &setProgress{progress: p, total: total, shares: map[int]float64{}}
+// realizationProgress is the progress of a realization that runs.
+type realizationProgress struct {
+	begun   time.Time
+	share   float64
+	history pace.History
+}
+
+// setHooks returns hooks that show a set of total realizations, of which so many run at once.
+func (p *progress) setHooks(total, parallel int) experiment.SetHooks {
+	p.begin(0)
+	s := &setProgress{progress: p, total: total, batch: pace.Batch{Parallel: parallel}, running: map[int]*realizationProgress{}}
 	return experiment.SetHooks{
 		Of: func(r experiment.Realization) experiment.Hooks {
-			return experiment.Hooks{Progress: func(n replay.Progress) { s.observe(r.Number, n) }}
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.running[r.Number] = &realizationProgress{begun: time.Now()}
+			return experiment.Hooks{Progress: func(n replay.Progress) { s.observe(r.Number, &n) }}
 		},
 		Ended: func(r experiment.Realization) { s.end(r.Number) },
 	}
 }
 
-func (s *setProgress) observe(number int, n replay.Progress) {
+func (s *setProgress) observe(number int, n *replay.Progress) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.shares[number] = shareOf(n)
-	s.showAll(false)
+	r := s.running[number]
+	r.share = pace.Share(n)
+	r.history.Add(pace.Snapshot{Elapsed: time.Since(r.begun), Progress: *n})
+	if !s.quiet && s.due() {
+		s.showAll()
+	}
 }
 
 func (s *setProgress) end(number int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.shares, number)
-	s.finished++
-	s.showAll(true)
+	s.batch.Ended = append(s.batch.Ended, time.Since(s.running[number].begun))
+	delete(s.running, number)
+	if !s.quiet {
+		s.showAll()
+	}
 }
 
-// showAll shows the progress of the whole set, at once or if the last line is old enough.
-func (s *setProgress) showAll(atOnce bool) {
-	now := time.Now()
-	if s.quiet || !atOnce && now.Sub(s.last) < s.every {
-		return
+// showAll shows the progress of the whole set.
+func (s *setProgress) showAll() {
+	ended := len(s.batch.Ended)
+	sum := float64(ended)
+	s.batch.Waiting, s.batch.Running = s.total-ended-len(s.running), nil
+	for _, r := range s.running {
+		left, known := r.history.Left()
+		s.batch.Running = append(s.batch.Running, pace.Running{Elapsed: time.Since(r.begun), Left: left, Known: known})
+		sum += r.share
 	}
-	s.last = now
-	sum := float64(s.finished)
-	for _, share := range s.shares {
-		sum += share
-	}
-	share := sum / float64(s.total)
-	text := fmt.Sprintf("%d of %d realizations done, %d running, %.0f%%", s.finished, s.total, len(s.shares), 100*share)
-	if share > 0.02 && share < 1 {
-		text += fmt.Sprintf("  left %v", time.Duration(float64(now.Sub(s.begun))*(1-share)/share).Round(time.Second))
-	}
-	s.show(text)
+	left, known := s.batch.Left()
+	s.show(pace.Part{Rank: 0, Text: fmt.Sprintf("%3.0f%%", 100*sum/float64(s.total))},
+		pace.Part{Rank: 2, Text: fmt.Sprintf("%d of %d realizations done", ended, s.total)},
+		pace.Part{Rank: 3, Text: fmt.Sprintf("%d running", len(s.running))},
+		pace.Remaining(left, known && ended < s.total))
 }

@@ -47,9 +47,10 @@ stands still while Slurm computes, and jumps to the next event when all daemons 
 --clock measured, slurmctld's computing takes virtual time. Then bf_max_time, yields and
 backlogs act as on a controller as fast as this machine, or F times slower.
 
-A replay needs no root. It installs nothing, uses none of the machine's services, listens
-on loopback only, and leaves nothing behind except RUN. RUN/manifest.json lists every
-change of the configuration with its reason. To see them before a replay, use
+A replay needs no root, and its daemons never run as root. It installs nothing, uses none
+of the machine's services, is out of reach of other machines, and leaves nothing behind
+except RUN. RUN/manifest.json lists every change of the configuration with its reason. To
+see them before a replay, use
 ` + "`rmreplay conf adapt`" + `.
 
 The exit status is 3 if the run is not valid, which means that a warning affects its

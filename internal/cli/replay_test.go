@@ -312,7 +312,7 @@ func (r *replaying) inventory(t *testing.T) remains {
 			}
 		}
 	}
-	listening := listeningSockets(t)
+	listening := listeningSockets(in.processes)
 	for _, p := range in.processes {
 		dir := fmt.Sprintf("/proc/%d", p.pid)
 		environ, _ := os.ReadFile(filepath.Join(dir, "environ"))
@@ -345,25 +345,31 @@ func (in remains) find(t *testing.T, name string) int {
 	return 0
 }
 
-// listeningSockets returns the addresses of listening TCP and named Unix sockets, by inode.
-func listeningSockets(t *testing.T) map[string]string {
-	t.Helper()
+// listeningSockets returns the addresses of listening TCP and named Unix sockets, by inode, in the
+// networks of this process and of the others.
+func listeningSockets(others []process) map[string]string {
 	out := map[string]string{}
+	networks := []string{"/proc/self/net/"}
+	for _, p := range others {
+		networks = append(networks, fmt.Sprintf("/proc/%d/net/", p.pid))
+	}
 	for _, table := range []struct {
 		file                        string
 		state, address, inode, size int
 		listens                     string
 	}{
-		{"/proc/net/tcp", 3, 1, 9, 10, "0A"}, {"/proc/net/tcp6", 3, 1, 9, 10, "0A"},
-		{"/proc/net/unix", 3, 7, 6, 8, "00010000"},
+		{"tcp", 3, 1, 9, 10, "0A"}, {"tcp6", 3, 1, 9, 10, "0A"},
+		{"unix", 3, 7, 6, 8, "00010000"},
 	} {
-		data, err := os.ReadFile(table.file)
-		if err != nil {
-			continue // a kernel without IPv6
-		}
-		for _, line := range strings.Split(string(data), "\n") {
-			if f := strings.Fields(line); len(f) >= table.size && f[table.state] == table.listens {
-				out[f[table.inode]] = f[table.address]
+		for _, network := range networks {
+			data, err := os.ReadFile(network + table.file)
+			if err != nil {
+				continue // a kernel without IPv6, or the process has ended
+			}
+			for line := range strings.Lines(string(data)) {
+				if f := strings.Fields(line); len(f) >= table.size && f[table.state] == table.listens {
+					out[f[table.inode]] = f[table.address]
+				}
 			}
 		}
 	}
@@ -391,7 +397,7 @@ func (in remains) left(t *testing.T) (out []string) {
 	if _, err := os.Stat(in.state); !errors.Is(err, os.ErrNotExist) {
 		out = append(out, fmt.Sprintf("%s (%v)", in.state, err))
 	}
-	for inode, address := range listeningSockets(t) {
+	for inode, address := range listeningSockets(in.processes) {
 		if slices.Contains(in.sockets, inode) {
 			out = append(out, "socket at "+address)
 		}

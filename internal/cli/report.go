@@ -72,7 +72,7 @@ func runReport(ctx context.Context, g *globals, dirs []string, opts reportOption
 		return err
 	}
 	if err := output.Replaces(opts.output, "a report", report.IsPage); err != nil {
-		return badInput(fmt.Errorf("writing the report: %w", err))
+		return fmt.Errorf("writing the report: %w", err)
 	}
 	sets, err := compare.Open(ctx, dirs)
 	if err != nil {
@@ -123,7 +123,7 @@ func writeFigures(ctx context.Context, dir string, r *report.Report) ([]string, 
 			}
 			path := filepath.Join(dir, f.Name+"."+format)
 			if err := output.Replaces(path, "a figure", report.IsFigure); err != nil {
-				return nil, badInput(err)
+				return nil, err
 			}
 			if _, err := output.File(path, func(w io.Writer) error { return f.WriteTo(w, format) }); err != nil {
 				return nil, err

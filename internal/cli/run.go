@@ -1,10 +1,12 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -97,7 +99,7 @@ func (o *runOptions) run(ctx context.Context, g *globals, spec experiment.Spec) 
 }
 
 func (o *runOptions) runSet(ctx context.Context, g *globals, spec experiment.Spec, display *progress) error {
-	list, err := experiment.RunSet(ctx, spec, experiment.Set{Count: o.realizations, Parallel: o.parallel}, display.setHooks(o.realizations))
+	list, err := experiment.RunSet(ctx, spec, experiment.Set{Count: o.realizations, Parallel: o.parallel}, display.setHooks(o.realizations, atOnce(o.parallel)))
 	display.end()
 	if err != nil {
 		return g.unlessInterrupted(ctx, err, o.output+" has the record up to the interruption")
@@ -178,6 +180,9 @@ func addQuietFlag(f *pflag.FlagSet, to *bool) {
 func addParallelFlag(f *pflag.FlagSet, to *int, what string) {
 	f.IntVarP(to, "parallel", "j", 0, "at most `N` at once: "+what+" (default: one for each CPU)")
 }
+
+// atOnce is the value of --parallel, or its default.
+func atOnce(parallel int) int { return cmp.Or(parallel, runtime.NumCPU()) }
 
 func checkParallel(n int) error {
 	if n < 0 {

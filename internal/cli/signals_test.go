@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -230,17 +231,21 @@ func TestSweepWaitsForItsRun(t *testing.T) {
 	r.start(t, exec.Command(program(t), "sweep", "sweep.yaml", "-o", "swept"))
 	var child int
 	r.until(t, "its run is at work", func() bool {
-		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", r.cmd.Process.Pid, r.cmd.Process.Pid))
-		for _, thread := range taskIDs(r.cmd.Process.Pid) {
-			more, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%s/children", r.cmd.Process.Pid, thread))
-			text = append(text, more...)
+		for _, child = range children(r.cmd.Process.Pid) {
+			// Before its first child, Go starts one that ends at once.
+			if args, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", child)); bytes.Contains(args, []byte("simulate")) {
+				return true
+			}
 		}
-		_, err := fmt.Sscan(string(text), &child)
-		return err == nil
+		return false
 	})
 	if err := syscall.Kill(child, syscall.SIGSTOP); err != nil { // it does not react
 		t.Fatal(err)
 	}
+	r.until(t, "its run has stopped", func() bool {
+		stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", child))
+		return bytes.Contains(stat, []byte(") T "))
+	})
 	if err := r.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
@@ -261,11 +266,52 @@ func TestSweepWaitsForItsRun(t *testing.T) {
 	}
 }
 
-// taskIDs returns the ids of a process's threads.
-func taskIDs(pid int) (ids []string) {
-	entries, _ := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
-	for _, e := range entries {
-		ids = append(ids, e.Name())
+// children returns the ids of a process's children.
+func children(pid int) (ids []int) {
+	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	for _, task := range tasks {
+		text, _ := os.ReadFile(task) // the thread may have ended
+		for _, field := range strings.Fields(string(text)) {
+			id, _ := strconv.Atoi(field)
+			ids = append(ids, id)
+		}
 	}
 	return ids
+}
+
+// TestKilledEarly kills programs while they look for Slurm and prepare its daemons. Nothing is
+// left, neither in the directory for temporary files nor in that of the daemons' state.
+func TestKilledEarly(t *testing.T) {
+	needSlurm(t)
+	for i, command := range []string{"doctor", "replay work.jsonl --cluster cluster -o run", "conf adapt cluster"} {
+		for step := range 8 {
+			t.Run(fmt.Sprintf("%s/%d", strings.Fields(command)[0], step), func(t *testing.T) {
+				t.Parallel()
+				r := &replaying{dir: t.TempDir(), ended: make(chan struct{})}
+				writeFiles(t, filepath.Join(r.dir, "cluster"), smallCluster)
+				writeFiles(t, r.dir, map[string]string{"work.jsonl": longTrace()})
+				temporary := filepath.Join(r.dir, "tmp")
+				if err := os.Mkdir(temporary, 0o700); err != nil {
+					t.Fatal(err)
+				}
+				cmd := exec.Command(program(t), strings.Fields(command)...)
+				cmd.Env = append(os.Environ(), "TMPDIR="+temporary, "RMREPLAY_TMPDIR="+temporary)
+				r.start(t, cmd)
+				time.Sleep(time.Duration(step*(60+20*i)) * time.Millisecond)
+				_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // it may have ended
+				<-r.ended
+				var left []string
+				for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+					// A directory may go while it is listed.
+					matches, err := filepath.Glob(filepath.Join(temporary, "*"))
+					if left = matches; err == nil && len(left) == 0 {
+						break
+					}
+					if time.Now().After(deadline) {
+						t.Fatalf("left behind: %v", left)
+					}
+				}
+			})
+		}
+	}
 }

@@ -6,11 +6,8 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"sync"
-	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"rmreplay/internal/experiment"
 	"rmreplay/internal/flags"
@@ -121,7 +118,7 @@ func runSweep(ctx context.Context, g *globals, path string, opts sweepOptions) e
 		return err
 	}
 	defer lock.Close()
-	table := &sweepTable{progress: newProgress(g.stderr, opts.quiet), runs: len(plan.Runs), running: map[string]bool{}}
+	table := newSweepTable(newProgress(g.stderr, opts.quiet), len(plan.Runs), atOnce(opts.parallel))
 	defer table.end()
 	maker := &sweep.Maker{Plan: plan, Program: program, Version: Version(), Observe: table.observe}
 	switch {
@@ -142,7 +139,9 @@ func runSweep(ctx context.Context, g *globals, path string, opts sweepOptions) e
 	if opts.on == onSlurm {
 		return submitSweep(ctx, g, maker, opts)
 	}
+	stop := table.tick()
 	err = maker.All(ctx, opts.parallel)
+	stop()
 	table.end()
 	if err != nil {
 		return g.unlessInterrupted(ctx, err, plan.Dir+" keeps the complete runs; the same command continues the sweep")
@@ -211,8 +210,7 @@ func sweepCheck(g *globals) sweep.CheckOption {
 		if err := c.Flags().Set(name, value); err != nil {
 			return false, err
 		}
-		kind, _ := pflag.UnquoteUsage(flag)
-		return slices.Contains([]string{"DIR", "FILE", "WORKLOAD"}, kind), nil
+		return namesFile(flag), nil
 	}
 }
 
@@ -245,72 +243,6 @@ func checkSpec(spec experiment.Spec, err error) error {
 		return err
 	}
 	return experiment.CheckSpec(spec)
-}
-
-// sweepTable shows the progress of a sweep: a line for each finished run and, on a terminal,
-// one line for the running ones.
-type sweepTable struct {
-	*progress
-	mu      sync.Mutex
-	runs    int
-	over    int
-	failed  int
-	running map[string]bool
-}
-
-// observe is called when the state of a run changes.
-func (t *sweepTable) observe(p sweep.Progress) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.quiet {
-		return
-	}
-	t.end()
-	switch p.Phase {
-	case sweep.Preparing:
-		t.print("preparing " + p.Name + "\n")
-		return
-	case sweep.Began:
-		t.running[p.Name] = true
-	default:
-		delete(t.running, p.Name)
-		t.over++
-		t.print(t.row(p))
-	}
-	if t.terminal {
-		t.line(t.state())
-	}
-}
-
-// row is the line of a finished run.
-func (t *sweepTable) row(p sweep.Progress) string {
-	text := fmt.Sprintf("[%*d/%d] %-40s %-7s", len(fmt.Sprint(t.runs)), t.over, t.runs, p.Name, p.Phase)
-	switch {
-	case p.Phase == sweep.Failed:
-		t.failed++
-		return text + " " + p.Err.Error() + "\n"
-	case !p.Made.Valid:
-		text += " not valid"
-	}
-	text += fmt.Sprintf(" mean wait %s s, slowdown %s", p.Made.Wait.Mean.Text(), p.Made.BoundedSlowdown.Mean.Text())
-	if p.Phase == sweep.Made {
-		text += fmt.Sprintf(", took %v", p.Took.Round(100*time.Millisecond))
-	}
-	return text + "\n"
-}
-
-// state is the line of the running runs.
-func (t *sweepTable) state() string {
-	var names []string
-	for name := range t.running {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	text := fmt.Sprintf("%d of %d runs", t.over, t.runs)
-	if t.failed > 0 {
-		text += fmt.Sprintf(", %d failed", t.failed)
-	}
-	return text + ": " + few(names, 2)
 }
 
 // submitSweep submits the missing runs as a job array.

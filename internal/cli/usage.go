@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -135,12 +136,24 @@ func wantArgs(names ...string) cobra.PositionalArgs {
 		case len(args) > len(names):
 			return fmt.Errorf("%q: unexpected argument", args[len(names)])
 		}
+		for i, name := range names {
+			if args[i] == "" {
+				return fmt.Errorf("%s is empty", name)
+			}
+		}
 		return nil
 	}
 }
 
-// withRequired checks the required flags after the arguments. Cobra's own check, which comes
-// later, does not say how a flag is given.
+// namesFile reports whether the value of a flag is the path of a file or directory.
+func namesFile(f *pflag.Flag) bool {
+	kind, _ := pflag.UnquoteUsage(f)
+	return slices.Contains([]string{"DIR", "FILE", "RUN", "WORKLOAD"}, kind)
+}
+
+// withRequired checks the required flags after the arguments, and that no path is empty: an empty
+// path would mean the current directory. Cobra's own check of required flags, which comes later,
+// does not say how a flag is given.
 func withRequired(args cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(c *cobra.Command, given []string) error {
 		if args != nil {
@@ -148,12 +161,16 @@ func withRequired(args cobra.PositionalArgs) cobra.PositionalArgs {
 				return err
 			}
 		}
-		var missing error
+		var wrong error
 		c.Flags().VisitAll(func(f *pflag.Flag) {
-			if missing == nil && !f.Changed && len(f.Annotations[cobra.BashCompOneRequiredFlag]) > 0 {
-				missing = fmt.Errorf("--%s is missing (want %s)", f.Name, usageOf(f))
+			switch {
+			case wrong != nil:
+			case !f.Changed && len(f.Annotations[cobra.BashCompOneRequiredFlag]) > 0:
+				wrong = fmt.Errorf("--%s is missing (want %s)", f.Name, usageOf(f))
+			case f.Changed && f.Value.Type() == "string" && f.Value.String() == "" && namesFile(f):
+				wrong = fmt.Errorf("--%s is empty (want %s)", f.Name, usageOf(f))
 			}
 		})
-		return missing
+		return wrong
 	}
 }

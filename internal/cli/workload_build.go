@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"rmreplay/internal/flags"
+	"rmreplay/internal/formats"
 	"rmreplay/internal/workload"
 	"rmreplay/internal/workload/build"
 )
@@ -101,6 +102,9 @@ func runWorkloadBuild(ctx context.Context, g *globals, source string, opts build
 	how, err := opts.parse()
 	if err != nil {
 		return err
+	}
+	if err := formats.Replaces(opts.output); err != nil {
+		return fmt.Errorf("writing the workload: %w", err)
 	}
 	show := newProgress(g.stderr, false)
 	defer show.end()

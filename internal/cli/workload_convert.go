@@ -71,6 +71,9 @@ func runWorkloadConvert(g *globals, path string, opts convertOptions) error {
 	if !slices.Contains(formats.Names(), opts.to) {
 		return usagef("--to %s: not a format (want %s)", opts.to, strings.Join(formats.Names(), ", "))
 	}
+	if err := formats.Replaces(opts.output); err != nil {
+		return fmt.Errorf("writing the workload: %w", err)
+	}
 	w, err := g.readWorkload(path, workload.ReadOptions{Strict: opts.strict})
 	if err != nil {
 		return err

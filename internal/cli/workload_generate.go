@@ -62,9 +62,6 @@ gives the same cluster and other jobs.`,
 }
 
 func runGenerateExample(g *globals, opts generateOptions) error {
-	if opts.output == "" {
-		return usagef("--output is empty (want a directory)")
-	}
 	if err := example.WriteExample(opts.output, opts.seed); err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"rmreplay/internal/output"
 	"rmreplay/internal/workload/generate"
 )
 
@@ -53,8 +54,8 @@ day, and jobs for 97 % of the GPU nodes and 54 % of the other nodes.`,
 }
 
 func runGenerateDaint(g *globals, opts daintOptions) error {
-	if opts.output == "" {
-		return usagef("--output is empty (want a directory)")
+	if err := output.EmptyDirectory(opts.output); err != nil {
+		return err
 	}
 	made, err := generate.Daint(generate.DaintOptions{Days: opts.days, Jobs: opts.jobs, GPULoad: opts.gpuLoad, Seed: opts.seed})
 	if err != nil {

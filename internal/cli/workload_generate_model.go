@@ -39,6 +39,9 @@ func runGenerateLike(g *globals, c *cobra.Command, args []string, opts likeOptio
 	case opts.output == "":
 		return usagef("--output is missing (want a file)")
 	}
+	if err := formats.Replaces(opts.output); err != nil {
+		return fmt.Errorf("writing the workload: %w", err)
+	}
 	model, err := g.readWorkload(opts.like, workload.ReadOptions{})
 	if err != nil {
 		return err
@@ -114,15 +117,15 @@ that resemble users' estimates.`,
 }
 
 func runGenerateLublin(g *globals, opts lublinOptions) error {
-	if opts.output == "" {
-		return usagef("--output is empty (want a file)")
-	}
 	var err error
 	if opts.model.Start, err = opts.zone.Instant("start", opts.start); err != nil {
 		return usagef("%w", err)
 	}
 	if opts.model.Start <= 0 {
 		return usagef("--start %s: not after 1970 (want, for example, 2024-03-04)", opts.start)
+	}
+	if err := formats.Replaces(opts.output); err != nil {
+		return fmt.Errorf("writing the workload: %w", err)
 	}
 	w, err := generate.Lublin(opts.model)
 	if err != nil {

@@ -270,14 +270,15 @@ type transformReport struct {
 
 func runWorkloadTransform(g *globals, path string, opts *transformOptions) error {
 	switch {
-	case opts.output == "":
-		return usagef("--output is empty (want a file)")
 	case opts.minRuntime < 0 || opts.switchWait < 0:
 		return usagef("--min-runtime and --switch-wait: negative (want 0 or more)")
 	}
 	steps, err := opts.makeSteps()
 	if err != nil {
 		return err
+	}
+	if err := formats.Replaces(opts.output); err != nil {
+		return fmt.Errorf("writing the workload: %w", err)
 	}
 	w, err := g.readWorkload(path, workload.ReadOptions{})
 	if err != nil {

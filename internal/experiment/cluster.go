@@ -119,6 +119,8 @@ func simulatedCluster(c *conf.Cluster) (*sim.Cluster, error) {
 		Nodes:       slices.Clone(c.Nodes),
 		CountMemory: strings.Contains(strings.ToLower(parameters), "memory"),
 		WholeNodes:  strings.EqualFold(kind, "select/linear"),
+
+		MaxArraySize: maxArraySize(c),
 	}
 	dependencies, _ := c.Get("DependencyParameters")
 	out.KillInvalidDepend = strings.Contains(strings.ToLower(dependencies), "kill_invalid_depend")

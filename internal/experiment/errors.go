@@ -58,5 +58,6 @@ func IsMissing(err error) bool {
 	var version *install.VersionError
 	var unfit *install.UnfitError
 	var user *install.UserError
-	return errors.As(err, &missing) || errors.As(err, &version) || errors.As(err, &unfit) || errors.As(err, &user)
+	var network *install.NetworkError
+	return errors.As(err, &missing) || errors.As(err, &version) || errors.As(err, &unfit) || errors.As(err, &user) || errors.As(err, &network)
 }

@@ -160,6 +160,9 @@ func TestErrors(t *testing.T) {
 		"lead":        {func(s *Spec) { s.Simulator, s.Slurm = nil, &Slurm{Cluster: "c", Lead: time.Second} }, "lead", "want at least 5s"},
 		"delay":       {func(s *Spec) { s.Simulator, s.Slurm = nil, &Slurm{Cluster: "c", LaunchDelay: "soon"} }, "launch-delay", `"soon": not a delay`},
 		"cluster":     {func(s *Spec) { s.Simulator, s.Slurm = nil, &Slurm{Cluster: "absent"} }, "", "absent: no such file"},
+		"processors":  {func(s *Spec) { s.Simulator.Processors = 1 << 40 }, "processors", "too many (want at most 2147483647)"},
+		"factor":      {func(s *Spec) { s.Simulator.NodeFactor = 1e30 }, "nodes", "2 processors would become 2e+30"},
+		"many nodes":  {func(s *Spec) { s.Simulator.Nodes, s.Simulator.Processors = 1<<30, 1<<30 }, "nodes", "too many (want at most"},
 		"path":        {func(s *Spec) { s.Workload = Workload{Path: "absent.swf"} }, "", "absent.swf: no such file"},
 		"users":       {func(s *Spec) { s.Users.Model = replay.ThinkTime }, "", "no job of the workload has a recorded end"},
 		"job": {func(s *Spec) {
@@ -196,6 +199,22 @@ func TestValid(t *testing.T) {
 	}
 	var invalid *InvalidError
 	if err := Valid(s); !errors.As(err, &invalid) || !strings.Contains(err.Error(), "the run is not valid: 1 jobs had not ended") {
+		t.Errorf("%v", err)
+	}
+}
+
+// An event that the simulator refuses makes the result of a run invalid.
+func TestRefusedEvent(t *testing.T) {
+	spec := simulation(t)
+	spec.Simulator.Nodes = 2
+	w := spec.Workload.Value
+	w.NodeEvents = []hpc.NodeEvent{{At: w.Epoch.Add(time.Second), Nodes: "n7", State: "down"}}
+	s, err := Run(t.Context(), spec, Hooks{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var invalid *InvalidError
+	if err := Valid(s); !errors.As(err, &invalid) || !strings.Contains(err.Error(), "1 events of nodes or reservations were refused") || !strings.Contains(err.Error(), "there is no node n7") {
 		t.Errorf("%v", err)
 	}
 }

@@ -2,7 +2,6 @@ package experiment
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -82,23 +81,8 @@ func (s Set) list(spec *Spec) []Realization {
 // specification says so.
 func prepareSet(spec *Spec, list []Realization) error {
 	dir := spec.Output
-	entries, err := os.ReadDir(dir)
-	if err == nil && len(entries) > 0 {
-		_, noIndex := os.Stat(filepath.Join(dir, run.RealizationsFile))
-		switch {
-		case !spec.Overwrite:
-			return inputError(fmt.Errorf("creating %s: %w (want a new directory, or --overwrite)", dir, run.ErrNotEmpty))
-		case noIndex != nil:
-			return inputError(fmt.Errorf("overwriting %s: it is no set of realizations, and is left alone", dir))
-		}
-		for _, e := range entries {
-			if strings.HasPrefix(e.Name(), run.RealizationPrefix) {
-				err = errors.Join(err, os.RemoveAll(filepath.Join(dir, e.Name())))
-			}
-		}
-		if err != nil {
-			return fmt.Errorf("overwriting %s: %w", dir, err)
-		}
+	if err := clearSet(dir, spec.Overwrite); err != nil {
+		return inputError(err)
 	}
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return inputError(fmt.Errorf("creating %s: %w", dir, err))
@@ -108,4 +92,37 @@ func prepareSet(spec *Spec, list []Realization) error {
 		index.Realizations = append(index.Realizations, run.SetEntry{Run: filepath.Base(r.Dir), Seed: r.Seed})
 	}
 	return run.WriteSetIndex(dir, index)
+}
+
+// clearSet removes the realizations of an existing set, if overwrite allows it. It refuses a
+// directory that holds something else.
+func clearSet(dir string, overwrite bool) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) == 0 {
+		return nil // if it cannot be a directory, making it will say so
+	}
+	_, noIndex := os.Stat(filepath.Join(dir, run.RealizationsFile))
+	switch {
+	case noIndex != nil:
+		return fmt.Errorf("creating %s: %w, and holds no set of realizations (want a new or an empty directory)", dir, run.ErrNotEmpty)
+	case !overwrite:
+		return fmt.Errorf("creating %s: %w: it holds a set of realizations (want a new directory, or --overwrite)", dir, run.ErrNotEmpty)
+	}
+	var old []string
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), run.RealizationPrefix) {
+			continue
+		}
+		path := filepath.Join(dir, e.Name())
+		if err := run.Overwritable(path); err != nil {
+			return fmt.Errorf("overwriting %s: %s: %w", dir, path, err)
+		}
+		old = append(old, path)
+	}
+	for _, path := range old {
+		if err := os.RemoveAll(path); err != nil {
+			return fmt.Errorf("overwriting %s: %w", dir, err)
+		}
+	}
+	return nil
 }

@@ -77,6 +77,12 @@ func (e *simEngine) fitCluster() (workload.Cluster, error) {
 	return Known(c), nil
 }
 
+// The largest machines without a slurm.conf.
+const (
+	mostProcessors = math.MaxInt32
+	mostNodes      = 1 << 20 // as many as a host list may have
+)
+
 // fitMachine makes a machine from the sizes that the specification or the workload gives.
 func (e *simEngine) fitMachine(w *workload.Workload) error {
 	processors := e.spec.Processors
@@ -95,8 +101,15 @@ func (e *simEngine) fitMachine(w *workload.Workload) error {
 	if what := needsNodes(w); what != "" {
 		return inputError(fmt.Errorf("%s has %s, which need nodes (want a number of nodes, or a cluster)", w.Source, what))
 	}
-	if e.spec.NodeFactor != 0 {
-		processors = int(math.Round(float64(processors) * e.spec.NodeFactor))
+	if f := e.spec.NodeFactor; f != 0 {
+		scaled := math.Round(float64(processors) * f)
+		if scaled > mostProcessors {
+			return fieldError("nodes", "x%g: %d processors would become %.3g (want at most %d)", f, processors, scaled, mostProcessors)
+		}
+		processors = int(scaled)
+	}
+	if processors > mostProcessors {
+		return fieldError("processors", "%d: too many (want at most %d)", processors, mostProcessors)
 	}
 	e.config.Processors = processors
 	e.cluster = run.Cluster{Processors: processors}
@@ -105,6 +118,9 @@ func (e *simEngine) fitMachine(w *workload.Workload) error {
 
 // fitNodes makes a machine of equal nodes.
 func (e *simEngine) fitNodes(nodes, processors int) error {
+	if nodes > mostNodes {
+		return fieldError("nodes", "%d: too many (want at most %d)", nodes, mostNodes)
+	}
 	if processors%nodes != 0 {
 		return fieldError("nodes", "%d: does not divide %d processors", nodes, processors)
 	}
@@ -174,14 +190,19 @@ func (e *simEngine) run(ctx context.Context, p *Prepared, one realization, hooks
 // play runs the simulation and warns of the inputs that it did not carry out.
 func (e *simEngine) play(ctx context.Context, p *Prepared, seed uint64, engine *sim.Engine, record *run.Writer, hooks Hooks) (run.State, error) {
 	hooks.Begin(p.begin)
-	result, err := p.play(ctx, engine, seed, record, replay.Options{Observe: seldom(hooks.Progress), Released: record.Released}, p.spec.rewriters()...)
+	result, err := p.play(ctx, engine, seed, record, replay.Options{Processors: e.cluster.Processors, Observe: seldom(hooks.Progress), Released: record.Released}, p.spec.rewriters()...)
 	switch {
 	case interrupted(ctx, err):
 		return run.StateInterrupted, err
 	case err != nil:
 		return run.StateFailed, err
 	}
-	for _, w := range p.undone(result, engine.NeverStarts()) {
+	warnings := p.undone(result, engine.NeverStarts())
+	if refused := engine.Refused(); len(refused) > 0 {
+		text := fmt.Sprintf("%d events of nodes or reservations were refused: %s", len(refused), few(refused, 5))
+		warnings = append(warnings, run.Warning{Code: "event-refused", Text: text, AffectsResult: true, Count: len(refused)})
+	}
+	for _, w := range warnings {
 		if err := record.Warn(w); err != nil {
 			return run.StateFailed, err
 		}

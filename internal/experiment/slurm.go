@@ -105,6 +105,9 @@ func (e *slurmEngine) admit(p *Prepared) error {
 	if err := e.install.Need(e.cluster.Accounting() && !e.spec.WithoutAccounting); err != nil {
 		return err
 	}
+	if _, err := install.Network(); err != nil {
+		return err
+	}
 	_, err := install.DaemonUser(0)
 	return err
 }
@@ -231,13 +234,17 @@ func (e *slurmEngine) play(ctx context.Context, p *Prepared, seed uint64, record
 	if err != nil {
 		return nothing, err
 	}
-	if err := record.Update(func(m *run.Manifest) { describeConfiguration(m, engine.Adapted()) }); err != nil {
+	err = record.Update(func(m *run.Manifest) {
+		describeConfiguration(m, engine.Adapted())
+		m.Network = string(engine.Network())
+	})
+	if err != nil {
 		return nothing, errors.Join(err, engine.Close())
 	}
 	hooks.Begin(p.begin)
 	rewriters, fixed := e.rewriters(&p.spec)
 	result, err := p.play(ctx, engine, seed, record, replay.Options{
-		DefaultLimit: e.cluster.DefaultLimit(), Observe: hooks.Progress,
+		DefaultLimit: e.cluster.DefaultLimit(), Processors: capacity(e.cluster).Processors, Observe: hooks.Progress,
 	}, rewriters...)
 	finished := time.Now()
 	var facts *slurm.Facts

@@ -69,17 +69,22 @@ func (p *player) load(w *workload.Workload) error {
 // loadJobs adds the controller's first decisions to the queue.
 func (p *player) loadJobs(w *workload.Workload) {
 	plain := make([]bool, w.Jobs.Len()) // submitted at the controller's instant and not cancelled
-	cancelled := workload.InParts(&w.Jobs, func(jobs iter.Seq2[int, *hpc.Job]) (n int) {
+	parts := workload.InParts(&w.Jobs, func(jobs iter.Seq2[int, *hpc.Job]) (f foresight) {
 		for i, job := range jobs {
 			if job.CancelAfter > 0 {
-				n++
+				f.cancelled++
 			}
 			plain[i] = job.CancelAfter <= 0 && !w.Preset(job)
+			p.requested[i] = int32(workload.CPUs(&job.Request))
+			f.add(job, p.opts.DefaultLimit)
 		}
-		return n
+		return f
 	})
-	for _, n := range cancelled {
-		p.progress.Inputs += n
+	for _, f := range parts {
+		p.progress.Inputs += f.cancelled
+		p.progress.Tasks += f.tasks
+		p.progress.Work += f.work
+		p.progress.LastEnd = max(p.progress.LastEnd, f.lastEnd)
 	}
 	decided := p.controller.Begin()
 	all := decided.Submit

@@ -35,6 +35,8 @@ type Options struct {
 	// DefaultLimit is the longest time limit of a job that requests none; 0 if that is not
 	// known. It is used for the expected ends of running jobs.
 	DefaultLimit time.Duration
+	// Processors is the size of the machine, for the progress; 0 if it is not known.
+	Processors int
 	// Released, if set, returns a job that the recorder was given, that has ended, and that the
 	// recorder and the resource manager need no more; nil if there is none. Its memory serves
 	// the next job. Without Released every job takes 900 bytes of new memory, and
@@ -51,6 +53,7 @@ type Progress struct {
 	Submitted, Pending, Running, Ended, Refused int
 	// LastInput is the instant of the workload's last input.
 	LastInput hpc.Time
+	Load
 }
 
 // Result is the end of a replay.
@@ -85,7 +88,9 @@ type player struct {
 	// open is, for each job of the workload, the number of its tasks that have been submitted
 	// and have not ended. running is the number of running tasks.
 	open, running []int32
-	openJobs      int // number of jobs with open tasks
+	requested     []int32  // processors of each job's tasks
+	countedTo     hpc.Time // the instant up to which the progress has the work that was done
+	openJobs      int      // number of jobs with open tasks
 	// rewritten has the open jobs that a rewriter has changed, by their indices; nil without a
 	// rewriter. spare has the memory of those that have ended.
 	rewritten []*hpc.Job
@@ -123,9 +128,10 @@ func Play(ctx context.Context, manager rm.ResourceManager, w *workload.Workload,
 	}
 	p := &player{
 		rm: manager, can: manager.Can(), controller: inOrder(w, controller), workload: w, recorder: recorder, opts: opts,
-		open: make([]int32, w.Jobs.Len()), running: make([]int32, w.Jobs.Len()),
+		open: make([]int32, w.Jobs.Len()), running: make([]int32, w.Jobs.Len()), requested: make([]int32, w.Jobs.Len()),
 		expected: map[int]expectation{}, requeues: map[int]int{}, presets: newPresets(w),
 	}
+	p.progress.Begin, p.progress.Processors, p.countedTo = manager.Now(), opts.Processors, manager.Now()
 	if err := p.load(w); err != nil {
 		return Result{}, err
 	}
@@ -198,6 +204,7 @@ func (p *player) play(ctx context.Context) error {
 		}
 		if len(p.queue) > 0 || slices.ContainsFunc(events, p.isNew) {
 			happened, quiet = p.rm.Now(), p.rm.Now()
+			p.countWork()
 			p.opts.Observe(p.progress)
 			continue
 		}
@@ -249,6 +256,7 @@ func (p *player) take(ev *rm.Event) error {
 	case rm.Started:
 		p.presets.note(ev.Job, true)
 		p.started(job)
+		p.hold(ev, job)
 	case rm.Requeue:
 		p.presets.note(ev.Job, false)
 		if job >= 0 {
@@ -258,6 +266,7 @@ func (p *player) take(ev *rm.Event) error {
 			p.reopen(job)
 		} else if p.stopped(job) {
 			n.Pending++
+			p.release(ev)
 		}
 	case rm.Refused:
 		tasks := 0
@@ -272,6 +281,8 @@ func (p *player) take(ev *rm.Event) error {
 		p.presets.note(ev.Job, false)
 		if ev.Outcome != nil && ev.Outcome.Start.IsZero() || !p.stopped(job) {
 			n.Pending--
+		} else {
+			p.release(ev)
 		}
 		n.Ended++
 		over, end = p.end(ev, job, 1)

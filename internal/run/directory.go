@@ -28,7 +28,10 @@ func prepare(dir string, overwrite bool) error {
 	case err != nil:
 		return err
 	case len(entries) > 0 && !overwrite:
-		return fmt.Errorf("%w (want a new or empty directory, or leave to overwrite a run record)", ErrNotEmpty)
+		if Overwritable(dir) == nil {
+			return fmt.Errorf("%w: it holds a run record (want a new directory, or --overwrite)", ErrNotEmpty)
+		}
+		return fmt.Errorf("%w, and holds no run record (want a new or an empty directory)", ErrNotEmpty)
 	case len(entries) > 0:
 		if err := removeRecord(dir); err != nil {
 			return err
@@ -39,7 +42,7 @@ func prepare(dir string, overwrite bool) error {
 
 // removeRecord removes the files of a record from dir and keeps all other files.
 func removeRecord(dir string) error {
-	if err := isRecord(dir); err != nil {
+	if err := Overwritable(dir); err != nil {
 		return err
 	}
 	if err := os.RemoveAll(filepath.Join(dir, logsDir)); err != nil {
@@ -67,8 +70,9 @@ func HasPart(path string) bool {
 	return err == nil
 }
 
-// isRecord returns nil if dir holds a record and no process is writing it.
-func isRecord(dir string) error {
+// Overwritable returns nil if dir holds a record and no process is writing it. Otherwise the
+// error is [ErrLive], [ErrNotRun] or that of reading the record.
+func Overwritable(dir string) error {
 	file, err := os.Open(filepath.Join(dir, journalFile))
 	if err == nil {
 		defer file.Close()
@@ -81,6 +85,15 @@ func isRecord(dir string) error {
 			return nil
 		}
 	}
-	_, err = readManifest(dir)
+	if _, err = readManifest(dir); errors.Is(err, ErrNotRun) && begun(dir) {
+		return nil
+	}
 	return err
+}
+
+// begun reports whether dir has nothing but an empty logs directory, which is made first.
+func begun(dir string) bool {
+	entries, err := os.ReadDir(dir)
+	logs, lerr := os.ReadDir(filepath.Join(dir, logsDir))
+	return err == nil && lerr == nil && len(entries) == 1 && len(logs) == 0
 }

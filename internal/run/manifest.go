@@ -76,6 +76,10 @@ type Manifest struct {
 	// Scheduler holds the controller's own counters, if they were read.
 	Scheduler *Scheduler `json:"scheduler,omitempty"`
 
+	// Network is the network of the daemons: "private", which no other process can reach, or
+	// "shared", in which the daemons refuse connections of other processes.
+	Network string `json:"network,omitempty"`
+
 	// DaemonCPU is the CPU time, user and system, of each supervised daemon, in seconds.
 	DaemonCPU map[string]float64 `json:"daemon_cpu_s,omitempty"`
 	// PeakMemory is the largest resident set, in MiB, of each supervised daemon. It includes

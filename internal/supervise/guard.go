@@ -43,6 +43,7 @@ func (g *guard) serve(conn *os.File) {
 	// them and does not ignore them, because children would inherit that.
 	signal.Notify(make(chan os.Signal, 1), unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGPIPE)
 	unix.CloseOnExec(connFD)
+	unix.CloseOnExec(socketsFD)
 	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 	children := make(chan os.Signal, 1)
@@ -59,6 +60,12 @@ func (g *guard) serve(conn *os.File) {
 			_ = reap(func(e Exit) { send(reply{PID: e.PID, Exit: &e}) })
 		}
 	}()
+	first := reply{}
+	if err := g.prepareNetwork(); err != nil {
+		first.Error = err.Error()
+	}
+	send(first)
+	go serveSockets(socketsFD)
 	dec := json.NewDecoder(conn)
 	for {
 		var r request

@@ -7,6 +7,10 @@
 // driver dies, even by kill -9. The guard then kills all its descendants, removes the directories
 // that Start named, and ends.
 //
+// Where the machine allows it, the guard and its processes have a network of their own
+// (network_namespaces(7)), which no other process can reach. The guard makes the driver's sockets
+// in it.
+//
 // If the guard itself is killed, the kernel kills its direct children (PR_SET_PDEATHSIG). The
 // driver kills the rest of the guard's session; the directories are then left for the driver to
 // remove.
@@ -50,6 +54,8 @@ type Options struct {
 	// User is the user of all processes, without further groups. Nil means the guard's own,
 	// which is the driver's. Only root can give processes another user.
 	User *User
+	// Network says which network the processes have.
+	Network Network
 }
 
 // Exit is the end of a process.
@@ -94,49 +100,109 @@ type Guard struct {
 	close   func() error  // calls end once
 	done    chan struct{} // closed when the guard has ended
 	waitErr error         // of waiting for the guard; valid once done is closed
+
+	network   Network
+	whyShared error
+	sockets   *os.File // the connection through which the guard sends sockets
+	pool      []int    // sockets that nobody has asked for
 }
 
 // ErrGuardGone means that the guard process ended before Close.
 var ErrGuardGone = errors.New("the guard process that watches over the daemons has gone")
 
-// The program knows by the environment variable envGuard that it is a guard. The guard's end of the
-// socket pair is the descriptor connFD.
+// The program knows by the environment variable envGuard that it is a guard. The guard's ends of
+// the socket pairs are the descriptors connFD and, for sockets, socketsFD.
 const (
-	envGuard = "RMREPLAY_GUARD"
-	connFD   = 3
+	envGuard  = "RMREPLAY_GUARD"
+	connFD    = 3
+	socketsFD = 4
 )
 
 // Start starts a guard. Another goroutine calls onExit for every process that ended, and for the
 // guard itself if it ended before Close. The calling program must call [RunIfGuard] at the start
 // of main and of TestMain. The errors are those of starting a process.
 func Start(opts Options, onExit func(Exit)) (*Guard, error) {
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return nil, fmt.Errorf("starting the guard: %w", err)
+	var refused error
+	for _, w := range opts.ways() {
+		opts.Network = w.network
+		g, err := start(opts, w.attr, onExit)
+		if err != nil {
+			if err = fmt.Errorf("with %s: %w", w.what, err); refused != nil {
+				err = fmt.Errorf("%w; %w", refused, err)
+			}
+			refused = err
+			continue
+		}
+		if g.network = w.network; g.network == SharedNetwork {
+			g.whyShared = refused
+		}
+		return g, nil
 	}
-	ours, theirs := os.NewFile(uintptr(fds[0]), "guard"), os.NewFile(uintptr(fds[1]), "driver")
+	return nil, fmt.Errorf("starting the guard: %w", refused)
+}
+
+// start starts a guard with the attributes.
+func start(opts Options, attr *syscall.SysProcAttr, onExit func(Exit)) (*Guard, error) {
+	ours, theirs, err := socketPair(unix.SOCK_STREAM)
+	if err != nil {
+		return nil, err
+	}
 	defer theirs.Close()
+	sockets, theirSockets, err := socketPair(unix.SOCK_SEQPACKET)
+	if err != nil {
+		_ = ours.Close() // the caller needs the error of the socket pair
+		return nil, err
+	}
+	defer theirSockets.Close()
+	giveUp := func() { _, _ = ours.Close(), sockets.Close() } // the caller needs another error
 	options, err := json.Marshal(opts)
 	if err != nil {
-		return nil, fmt.Errorf("starting the guard: %w", err)
+		giveUp()
+		return nil, err
 	}
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Args = []string{"rmreplay-guard"}
 	cmd.Env = append(os.Environ(), envGuard+"="+string(options))
 	cmd.Stderr = os.Stderr
-	cmd.ExtraFiles = []*os.File{theirs}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	cmd.ExtraFiles = []*os.File{theirs, theirSockets}
+	cmd.SysProcAttr = attr
 	if err := cmd.Start(); err != nil {
-		_ = ours.Close() // the caller needs the error of Start
-		return nil, fmt.Errorf("starting the guard: %w", err)
+		giveUp()
+		return nil, err
 	}
 	g := &Guard{
 		cmd: cmd, conn: ours, encode: json.NewEncoder(ours),
-		answers: make(chan reply, 1), onExit: onExit, done: make(chan struct{}),
+		answers: make(chan reply, 1), onExit: onExit, done: make(chan struct{}), sockets: sockets,
 	}
 	g.close = sync.OnceValue(g.end)
 	go g.listen()
+	if err := g.begin(); err != nil {
+		_ = g.Close() // the caller needs the error of begin
+		return nil, err
+	}
 	return g, nil
+}
+
+func socketPair(kind int) (ours, theirs *os.File, err error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, kind|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	return os.NewFile(uintptr(fds[0]), "guard"), os.NewFile(uintptr(fds[1]), "driver"), nil
+}
+
+// begin waits for the guard's first reply, which says whether its network is ready.
+func (g *Guard) begin() error {
+	select {
+	case r := <-g.answers:
+		if r.Error != "" {
+			return errors.New(r.Error)
+		}
+	case <-g.done:
+		return ErrGuardGone
+	}
+	patience := unix.NsecToTimeval(int64(socketPatience))
+	return unix.SetsockoptTimeval(int(g.sockets.Fd()), unix.SOL_SOCKET, unix.SO_RCVTIMEO, &patience)
 }
 
 // listen passes on the guard's replies until the guard has ended.
@@ -196,6 +262,7 @@ func (g *Guard) Close() error { return g.close() }
 
 func (g *Guard) end() error {
 	g.closing.Store(true)
+	defer g.closeSockets()
 	err := unix.Shutdown(int(g.conn.Fd()), unix.SHUT_WR)
 	<-g.done
 	_ = g.conn.Close() // the guard has closed its end: no data can be lost

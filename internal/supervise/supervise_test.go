@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,14 +16,21 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 )
 
 // driverVariable makes the test program a driver that a test can kill; its value is
 // the directory that the guard removes.
 const driverVariable = "SUPERVISE_TEST_DRIVER"
 
+// networkVariable makes the test program a driver that only tells which networks it gets.
+const networkVariable = "SUPERVISE_TEST_NETWORK"
+
 func TestMain(m *testing.M) {
 	RunIfGuard()
+	if os.Getenv(networkVariable) != "" {
+		tellNetworks()
+	}
 	if dir, ok := os.LookupEnv(driverVariable); ok {
 		drive(dir)
 	}
@@ -197,6 +205,145 @@ func TestUser(t *testing.T) {
 	if owner(log) != 0 {
 		t.Errorf("after the guard's end the log belongs to %d", owner(log))
 	}
+}
+
+// TestNetwork checks that a private network is out of reach for others, that the guard's sockets
+// are in it, and that its processes have no capabilities. A shared one is the driver's.
+func TestNetwork(t *testing.T) {
+	for _, which := range []Network{PrivateNetwork, SharedNetwork} {
+		t.Run(string(which), func(t *testing.T) {
+			exits := make(chan Exit, 10)
+			g, err := Start(Options{Network: which}, func(e Exit) { exits <- e })
+			if err != nil {
+				if which == PrivateNetwork {
+					t.Skipf("SKIPPED: no private network here: %v", err)
+				}
+				t.Fatal(err)
+			}
+			defer g.Close()
+			if g.Network() != which || g.WhyShared() != nil {
+				t.Errorf("the network is %s, because of %v", g.Network(), g.WhyShared())
+			}
+			there := filepath.Join(t.TempDir(), "network")
+			sh(t, g, exits, Command{Stdout: there}, "readlink /proc/self/ns/net; getent ahostsv4 localhost >/dev/null && echo found")
+			here, err := os.Readlink("/proc/self/ns/net")
+			if err != nil {
+				t.Fatal(err)
+			}
+			network, found, _ := strings.Cut(read(t, there), "\n")
+			if (network == here) != (which == SharedNetwork) || found != "found\n" {
+				t.Errorf("the processes' network is %s, the driver's %s; localhost: %q", network, here, found)
+			}
+			checkCapabilities(t, g, exits)
+			listener := socketAt(t, g, 0)
+			if err := unix.Listen(listener, 1); err != nil {
+				t.Fatal(err)
+			}
+			address, err := unix.Getsockname(listener)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 3 * batch { // more than the guard makes at a time
+				if err := unix.Connect(socketAt(t, g, 0), address); err != nil {
+					t.Fatalf("connecting inside: %v", err)
+				}
+				fd, _, err := unix.Accept(listener)
+				if err != nil {
+					t.Fatal(err)
+				}
+				unix.Close(fd)
+			}
+			c, err := net.Dial("tcp4", fmt.Sprintf("127.77.0.1:%d", address.(*unix.SockaddrInet4).Port))
+			if err == nil {
+				c.Close()
+			}
+			if (err == nil) != (which == SharedNetwork) {
+				t.Errorf("connecting from outside: %v", err)
+			}
+		})
+	}
+}
+
+// socketAt returns a socket of the guard that is bound to an address of its network.
+func socketAt(t *testing.T, g *Guard, port int) int {
+	t.Helper()
+	fd, err := g.Socket()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Close(fd) })
+	if err := unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 77, 0, 1}, Port: port}); err != nil {
+		t.Fatal(err)
+	}
+	return fd
+}
+
+// checkCapabilities checks that a process of a driver that is not root has no capabilities.
+func checkCapabilities(t *testing.T, g *Guard, exits <-chan Exit) {
+	t.Helper()
+	if os.Geteuid() == 0 {
+		return
+	}
+	out := filepath.Join(t.TempDir(), "capabilities")
+	sh(t, g, exits, Command{Stdout: out}, "grep Cap[EPA] /proc/self/status | grep -v :.0000000000000000")
+	if text := read(t, out); text != "" {
+		t.Errorf("capabilities of a process: %s", text)
+	}
+}
+
+// TestNetworkOptions checks which networks a guard tries, the best first.
+func TestNetworkOptions(t *testing.T) {
+	for _, c := range []struct {
+		network Network
+		want    []Network
+	}{
+		{SharedNetwork, []Network{SharedNetwork}},
+		{PrivateNetwork, []Network{PrivateNetwork}},
+		{AnyNetwork, []Network{PrivateNetwork, SharedNetwork}},
+	} {
+		var got []Network
+		for _, w := range (&Options{Network: c.network}).ways() {
+			if !slices.Contains(got, w.network) {
+				got = append(got, w.network)
+			}
+		}
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%q (-want +got):\n%s", c.network, diff)
+		}
+	}
+}
+
+// TestNoNamespaces starts a guard where neither the capabilities nor the limit of user namespaces
+// allow a private network. The network is the driver's then, unless the options refuse that.
+func TestNoNamespaces(t *testing.T) {
+	const script = `echo 0 >/proc/sys/user/max_user_namespaces && exec setpriv --bounding-set -sys_admin "$0"`
+	c := exec.Command("unshare", "--user", "--map-root-user", "sh", "-c", script, os.Args[0])
+	c.Env = append(os.Environ(), networkVariable+"=yes")
+	out, err := c.CombinedOutput()
+	if err != nil {
+		t.Skipf("SKIPPED: a machine without namespaces is not tested: %v: %s", err, out)
+	}
+	refused, shared, _ := strings.Cut(string(out), "\n")
+	if !strings.HasPrefix(refused, `private: "", starting the guard: `) || !strings.HasPrefix(shared, `any: "shared", `) || !strings.Contains(shared, "with a user namespace: ") {
+		t.Errorf("without namespaces: %s", out)
+	}
+}
+
+// tellNetworks prints which networks guards get, and why.
+func tellNetworks() {
+	for _, c := range []struct {
+		name    string
+		network Network
+	}{{"private", PrivateNetwork}, {"any", AnyNetwork}} {
+		var got Network
+		g, err := Start(Options{Network: c.network}, func(Exit) {})
+		if err == nil {
+			got, err = g.Network(), g.WhyShared()
+			_ = g.Close() // it has done nothing
+		}
+		fmt.Printf("%s: %q, %v\n", c.name, got, err)
+	}
+	os.Exit(0)
 }
 
 func TestRunRefuses(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"rmreplay/internal/output"
 	"rmreplay/internal/run"
 )
 
@@ -114,6 +115,9 @@ func Open(path, dir string, check CheckOption, together CheckVariant) (*Plan, er
 	if dir, err = filepath.Abs(dir); err != nil {
 		return nil, fmt.Errorf("planning: %w", err)
 	}
+	if err := mayHold(dir); err != nil {
+		return nil, fmt.Errorf("planning: %w", err)
+	}
 	experiment, err := Load(path, check)
 	if err != nil {
 		return nil, err
@@ -125,6 +129,19 @@ func Open(path, dir string, check CheckOption, together CheckVariant) (*Plan, er
 		return nil, located(path, err)
 	}
 	return NewPlan(experiment, dir)
+}
+
+// mayHold returns an error if dir holds something that is no sweep. A sweep has a lock from its
+// beginning.
+func mayHold(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) == 0 {
+		return nil // if it cannot be a directory, making it will say so
+	}
+	if _, err := os.Stat(filepath.Join(dir, lockFile)); err != nil {
+		return fmt.Errorf("%s: %w, and holds no sweep (want a new or an empty directory)", dir, output.ErrNotEmpty)
+	}
+	return nil
 }
 
 // Plan is the grid of an experiment and the directory for its runs.

@@ -8,7 +8,7 @@ import (
 // The Go side of shim/abi.h; abi_test.go compares the two layouts.
 const (
 	abiMagic   = 0x6b6c6372
-	abiVersion = 5
+	abiVersion = 6
 	slotCount  = 8192
 	slotSize   = 64
 	linkCount  = 4096
@@ -23,6 +23,8 @@ const (
 	stateSlot
 	stateKernel
 	stateExiting
+	stateReady
+	stateArrived
 )
 
 // whyNames has words for what a thread waits for (slot.why), in abi.h's order.
@@ -47,7 +49,8 @@ type slot struct {
 	why      atomic.Uint32
 	deadline atomic.Int64
 	object   atomic.Uint64
-	_        [4]uint64
+	ticket   atomic.Uint64
+	_        [3]uint64
 }
 
 // link is struct rmr_link: a connection that has not been accepted yet. Addresses and ports are
@@ -94,8 +97,9 @@ type shared struct {
 	factor           atomic.Uint64 // bits of a double
 	charged          atomic.Int64
 	connecting       atomic.Uint32
-	_                uint32
-	_                [3]uint64
+	turn             atomic.Uint32
+	tickets          atomic.Uint64
+	_                [2]uint64
 	ports            [1024]atomic.Uint64
 	slot             [slotCount]slot
 	link             [linkCount]link

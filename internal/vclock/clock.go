@@ -18,6 +18,9 @@
 //   - It reserves a slot for each process that it starts ([Clock.Reserve]) and frees the slots
 //     of processes that have ended ([Clock.Collect]).
 //
+// One managed thread runs at a time, in an order that does not depend on the kernel: see turn.go.
+// While a thread runs, Wait does not return, except at the end of ctx.
+//
 // A thread that goes idle last, while nothing is in flight, advances the clock itself, without a
 // context switch. Wait does what needs a look at the kernel: it checks that each thread that
 // waits in the kernel is asleep (state S), so that no wake-up is on its way.
@@ -202,6 +205,7 @@ func (c *Clock) Started(slot, pid int) {
 func (c *Clock) Unreserve(slot int) {
 	if s := &c.s.slot[slot]; disown(s, -1) {
 		c.freeSlot(s)
+		c.s.turn.CompareAndSwap(uint32(slot)+1, 0)
 	}
 }
 
@@ -211,6 +215,7 @@ func (c *Clock) Collect(pid int) {
 	for i := range c.s.used.Load() {
 		if s := &c.s.slot[i]; disown(s, pid) {
 			c.freeSlot(s)
+			c.s.turn.CompareAndSwap(i+1, 0)
 		}
 	}
 }
@@ -261,6 +266,8 @@ func (c *Clock) newSlot() int {
 		s.tid.Store(0)
 		s.why.Store(0)
 		s.deadline.Store(never)
+		s.ticket.Store(c.s.tickets.Add(1) - 1)
+		s.state.Store(stateReady)
 		for {
 			used := c.s.used.Load()
 			if used > uint32(i) || c.s.used.CompareAndSwap(used, uint32(i)+1) {
@@ -277,7 +284,8 @@ func disown(s *slot, pid int) bool { return s.pid.CompareAndSwap(int32(pid), 0) 
 
 // freeSlot frees the slot of a dead thread, after disown, and takes it out of the count.
 func (c *Clock) freeSlot(s *slot) {
-	if st := s.state.Swap(stateFree); st == stateRunning || st == stateExiting {
+	switch s.state.Swap(stateFree) {
+	case stateRunning, stateReady, stateExiting:
 		c.s.busy.Add(-1)
 	}
 }

@@ -67,6 +67,16 @@ func TestOneAfterTheOther(t *testing.T) {
 	l.checkCount()
 }
 
+// Threads that a running thread makes or wakes run after it, in the order of its calls. Those that
+// it wakes through the kernel come last, in the order of their slots.
+func TestOrderOfWokenThreads(t *testing.T) {
+	l := newLab(t, Addresses{})
+	p := l.start(program(t, "clockwork"), "order", "200")
+	l.run()
+	p.check(t, "0 rounds in another order\n")
+	l.checkCount()
+}
+
 func TestShellScripts(t *testing.T) {
 	at := func(after time.Duration) string { return fmt.Sprintln(int64(epoch.Add(after)) / 1e9) }
 	for _, tt := range []struct {

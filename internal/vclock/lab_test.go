@@ -211,7 +211,7 @@ func (l *lab) checkCount() {
 	l.t.Helper()
 	want := int32(1)
 	for i := range l.s.slot {
-		if st := l.s.slot[i].state.Load(); st == stateRunning || st == stateExiting {
+		if st := l.s.slot[i].state.Load(); st == stateRunning || st == stateReady || st == stateExiting {
 			want++
 		}
 	}

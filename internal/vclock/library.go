@@ -4,6 +4,7 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 )
@@ -19,13 +20,23 @@ var ErrNoLibrary = errors.New("this rmreplay was built without its preload libra
 // InstallLibrary writes the preload library into dir and returns its path. The file system of
 // dir must allow execution. The error is [ErrNoLibrary] or that of the file system.
 func InstallLibrary(dir string) (string, error) {
-	b, err := shimFiles.ReadFile("shim/lib/librmreplay.so")
-	if err != nil {
-		return "", ErrNoLibrary
-	}
 	path := filepath.Join(dir, "librmreplay.so")
-	if err := os.WriteFile(path, b, 0o500); err != nil {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o500)
+	if err == nil {
+		err = errors.Join(WriteLibrary(f), f.Close())
+	}
+	if err != nil {
 		return "", fmt.Errorf("installing the preload library: %w", err)
 	}
 	return path, nil
+}
+
+// WriteLibrary writes the preload library. The error is [ErrNoLibrary] or w's.
+func WriteLibrary(w io.Writer) error {
+	b, err := shimFiles.ReadFile("shim/lib/librmreplay.so")
+	if err != nil {
+		return ErrNoLibrary
+	}
+	_, err = w.Write(b)
+	return err
 }

@@ -14,10 +14,10 @@ func TestStrangerIsRefused(t *testing.T) {
 	l, server, dial := serve(t)
 	conn := dial()
 	defer conn.Close()
+	l.run()
 	if n, err := conn.Read(make([]byte, 1)); err == nil {
 		t.Errorf("read %d bytes", n)
 	}
-	l.run()
 	if text := server.output(); !strings.Contains(text, "accept: Software caused connection abort") {
 		t.Errorf("the server printed %q", text)
 	}

@@ -17,7 +17,8 @@ type Thread struct {
 	TID     int    `json:"tid"`
 	Process string `json:"process"`
 	Name    string `json:"name"`
-	// State is "running", "waiting", "waiting in kernel" or "exiting".
+	// State is "running", "waiting", "waiting in kernel", "exiting", or "ready" or "arrived" if
+	// the thread waits for its turn, because another one runs.
 	State string `json:"state"`
 	// WaitsFor names what the thread waits for: "condition variable 0x7f12", "sleep",
 	// "poll on fd 4".
@@ -28,7 +29,7 @@ type Thread struct {
 	Kernel string `json:"kernel,omitempty"`
 }
 
-var stateNames = [...]string{"free", "running", "waiting", "waiting in kernel", "exiting"}
+var stateNames = [...]string{"free", "running", "waiting", "waiting in kernel", "exiting", "ready", "arrived"}
 
 // Threads lists the managed threads, ordered by process and thread id.
 func (c *Clock) Threads() []Thread { return c.s.threads() }
@@ -48,7 +49,7 @@ func (s *shared) threads() []Thread {
 		if d := sl.deadline.Load(); d != never && (st == stateSlot || st == stateKernel) {
 			t.Deadline = hpc.Time(d)
 		}
-		if why := sl.why.Load(); int(why) < len(whyNames) && (st != stateRunning && st != stateExiting || why == whyOutside) {
+		if why := sl.why.Load(); int(why) < len(whyNames) && (st == stateSlot || st == stateKernel || why == whyOutside) {
 			t.WaitsFor = describeWait(whyNames[why], sl.object.Load())
 		}
 		t.fromProc()
@@ -156,7 +157,9 @@ func (e *CountError) Error() string {
 const (
 	stallAfter  = 30 * time.Second
 	repairAfter = 250 * time.Millisecond
-	lookEvery   = 2 * time.Millisecond
+	// A thread that has the turn and sleeps so long in the kernel waits for another thread.
+	blockedAfter = 20 * time.Millisecond
+	lookEvery    = 2 * time.Millisecond
 	// A scheduling pass takes no virtual time, however long it computes, and passes grow with
 	// the queue. Computing at one instant counts as an endless loop once it has used more than
 	// spinAfter of CPU time and spinTimes the longest real time that an instant took before.

@@ -41,36 +41,31 @@ func (c *Clock) Wait(ctx context.Context, limit hpc.Time) (Wake, error) {
 	c.stall.begin()
 	for tries := 0; ; {
 		word := s.driverWord.Load()
-		if s.inbox.Load() > 0 {
-			c.hold()
-			return Input, nil
-		}
-		if c.notified.Swap(false) || ctx.Err() != nil {
+		if ctx.Err() != nil {
 			c.hold()
 			return Notified, ctx.Err()
 		}
-		if s.busy.Load() == 0 {
-			// A stream's bytes are counted after the driver may have read them, but before
-			// their writer goes idle.
-			if extra := -s.inbox.Load(); extra > 0 {
-				c.hold()
-				return AtLimit, &CountError{Extra: extra, Now: c.Now()}
-			}
-			switch c.advance(limit) {
-			case reachedLimit:
-				return AtLimit, nil
-			case moved:
-				tries = 0
-				c.stall.progress()
-				continue
-			case noDeadline:
-				c.hold()
-				return AtLimit, &DeadlockError{Threads: c.Threads(), Now: c.Now()}
-			case inFlight:
-				tries++
-				backOff(tries)
-			}
-		} else {
+		switch c.advance(limit) {
+		case hasInput:
+			return Input, nil
+		case wasNotified:
+			return Notified, nil
+		case reachedLimit:
+			return AtLimit, nil
+		case moved:
+			tries = 0
+			c.stall.progress()
+			continue
+		case noDeadline:
+			c.hold()
+			return AtLimit, &DeadlockError{Threads: c.Threads(), Now: c.Now()}
+		case miscounted:
+			c.hold()
+			return AtLimit, &CountError{Extra: -s.inbox.Load(), Now: c.Now()}
+		case inFlight:
+			tries++
+			c.awaitArrival(word, tries)
+		case computing:
 			c.sleep(word)
 			tries = 0
 		}
@@ -132,33 +127,93 @@ func backOff(tries int) {
 func (c *Clock) sleep(word uint32) {
 	s := c.s
 	s.driverWaiting.Store(1)
-	if s.busy.Load() != 0 && s.inbox.Load() <= 0 {
+	if s.turn.Load() != 0 || s.busy.Load() != 0 {
 		futexWait(&s.driverWord, word, 2*time.Millisecond)
 	}
+	s.driverWaiting.Store(0)
+}
+
+// awaitArrival waits until a thread that the kernel has woken says so, but only a moment: the
+// thread may sleep again without a word.
+func (c *Clock) awaitArrival(word uint32, tries int) {
+	s := c.s
+	s.driverWaiting.Store(1)
+	futexWait(&s.driverWord, word, min(time.Duration(tries)*20*time.Microsecond, 200*time.Microsecond))
 	s.driverWaiting.Store(0)
 }
 
 type advanceResult int
 
 const (
-	inFlight     advanceResult = iota // a thread runs or is about to
+	inFlight     advanceResult = iota // a thread is about to run
+	computing                         // a thread runs
+	hasInput                          // there is input; the driver counts as running
+	wasNotified                       // Notify was called; the driver counts as running
 	moved                             // the clock is at the next deadline
 	reachedLimit                      // the clock is at the limit; the driver counts as running
 	noDeadline                        // no thread will ever wake
+	miscounted                        // the driver has read more bytes than were sent to it
 )
 
-// advance moves the clock to the next deadline if nothing is in flight, and wakes the thread that
-// is due then. Of several it wakes the first slot's, as advance_in_place does in shim/clock.c.
+// advance lets the next thread run. If all threads wait and nothing is in flight, it moves the
+// clock to the next deadline and wakes the thread that is due then. Of several it wakes the first
+// slot's, as advance_in_place does in shim/clock.c.
 func (c *Clock) advance(limit hpc.Time) advanceResult {
 	s := c.s
-	c.lockClock()
-	if !c.quiet() {
-		c.unlockClock()
-		return inFlight
+	if s.turn.Load() != 0 {
+		return computing
 	}
-	next := int64(never)
-	var due *slot
-	var from uint32
+	c.lockClock()
+	defer c.unlockClock()
+	switch {
+	case s.turn.Load() != 0:
+		return computing
+	case s.busy.Load() != 0 && c.passTurn():
+		return moved
+	case s.inbox.Load() > 0:
+		s.busy.Add(1)
+		return hasInput
+	case s.busy.Load() != 0:
+		return c.withoutTurn()
+	case s.inbox.Load() < 0:
+		// A stream's bytes are counted after the driver may have read them, but before their
+		// writer goes idle.
+		return miscounted
+	case !c.quiet():
+		if c.notified.Load() && c.ownEnded() { // whose threads will never sleep
+			return c.acceptNotice()
+		}
+		return inFlight
+	case c.admit():
+		return moved
+	case c.notified.Load():
+		return c.acceptNotice()
+	}
+	return c.step(limit)
+}
+
+// acceptNotice lets Wait return because of Notify. The caller holds the lock.
+func (c *Clock) acceptNotice() advanceResult {
+	c.notified.Store(false)
+	c.s.busy.Add(1)
+	return wasNotified
+}
+
+// ownEnded reports whether a process that the driver has started has ended.
+func (c *Clock) ownEnded() bool {
+	for pid := range c.own {
+		if ended(pid) {
+			return true
+		}
+	}
+	return false
+}
+
+// step moves the clock to the next deadline, or to the limit. The caller holds the lock, and all
+// threads wait.
+func (c *Clock) step(limit hpc.Time) advanceResult {
+	s := c.s
+	next, due, from := int64(never), 0, stateFree
 	for i := range int(s.used.Load()) {
 		sl := &s.slot[i]
 		st := sl.state.Load()
@@ -166,38 +221,26 @@ func (c *Clock) advance(limit hpc.Time) advanceResult {
 			continue
 		}
 		if d := sl.deadline.Load(); d < next {
-			next, due, from = d, sl, st
+			next, due, from = d, i, st
 		}
 	}
 	if next >= int64(limit) {
 		if limit == hpc.Never {
-			c.unlockClock()
 			return noDeadline
 		}
 		s.now.Store(max(s.now.Load(), int64(limit)))
 		s.busy.Add(1)
-		c.unlockClock()
 		return reachedLimit
 	}
 	s.now.Store(max(s.now.Load(), next))
 	c.stats.Driver++
-	marked := c.markRunning(due, from)
-	c.unlockClock()
-	if marked {
-		wake(due, from)
+	s.busy.Add(1)
+	if c.giveTurn(due, from) {
+		wake(&s.slot[due], from)
+	} else {
+		s.busy.Add(-1)
 	}
 	return moved
-}
-
-// markRunning counts a waiting thread as running before it is woken. It returns false if another
-// thread was first.
-func (c *Clock) markRunning(sl *slot, from uint32) bool {
-	c.s.busy.Add(1)
-	if sl.state.CompareAndSwap(from, stateRunning) {
-		return true
-	}
-	c.s.busy.Add(-1)
-	return false
 }
 
 // wakeSignal is SIGRTMIN + 5 of the preload library. glibc keeps the first two real-time signals
@@ -218,7 +261,9 @@ func (c *Clock) quiet() bool {
 	s := c.s
 	e := s.epoch.Load()
 	signals := s.signals.Load()
-	idle := func() bool { return s.busy.Load() == 0 && s.inbox.Load() <= 0 && s.epoch.Load() == e }
+	idle := func() bool {
+		return s.busy.Load() == 0 && s.turn.Load() == 0 && s.inbox.Load() <= 0 && s.epoch.Load() == e
+	}
 	if !idle() {
 		return false
 	}
@@ -429,11 +474,7 @@ func (c *Clock) lookAfter() error {
 	}
 	for pid := range c.processes() {
 		if !c.own[pid] && ended(pid) {
-			// The kernel shows state Z a moment before it wakes the parent. It holds the
-			// lock of its process table during both. A signal 0 to our own process group
-			// waits for that lock and does nothing else.
-			_ = unix.Kill(0, 0)
-			c.Collect(pid)
+			c.collectEnded(pid)
 		}
 	}
 	if cpu := c.stall.spin.spins(c.Now(), c.cpuUsed); cpu > 0 {
@@ -442,6 +483,9 @@ func (c *Clock) lookAfter() error {
 	if c.stall.moved(c.s) {
 		c.stall.progress()
 		return nil
+	}
+	if c.stall.lasts(blockedAfter) {
+		c.leaveBlocked()
 	}
 	if c.stall.lasts(repairAfter) {
 		c.repair()
@@ -497,7 +541,7 @@ func (c *Clock) repair() {
 		case stateRunning:
 			running = append(running, i)
 			counted++
-		case stateExiting:
+		case stateExiting, stateReady:
 			counted++
 		}
 		if !c.asleep(i) {

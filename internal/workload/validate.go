@@ -80,6 +80,7 @@ const (
 	RuleUnknownFeature    = "unknown_feature"
 	RuleBadArray          = "bad_array"
 	RuleNoSuchTask        = "no_such_task"
+	RuleTooManyTasks      = "too_many_tasks"
 	RuleBadDependency     = "bad_dependency"
 	RuleUnknownDependency = "dependency_on_unknown_job"
 	RuleLaterDependency   = "dependency_on_later_job"
@@ -113,6 +114,7 @@ func ValidateIn(w *Workload, cluster Cluster, zone *time.Location) []Problem {
 	}
 	parts := InParts(&w.Jobs, v.part)
 	v.identities(parts)
+	v.allTasks(parts)
 	depends := false
 	for _, part := range parts {
 		v.problems = append(v.problems, part.problems...)
@@ -145,8 +147,27 @@ type validator struct {
 	problems []found
 
 	// The fields of a part of the jobs:
-	ids     []string
-	depends bool // whether a job depends on others
+	ids       []string
+	depends   bool // whether a job depends on others
+	taskCount int  // number of tasks of arrays
+}
+
+// A few lines can ask for more tasks than any memory holds, so their number is limited: to mostTasks,
+// or on average to tasksPerJob if that is more.
+const (
+	mostTasks   = 1_000_000
+	tasksPerJob = 100
+)
+
+// allTasks reports that the arrays of the workload have too many tasks together.
+func (v *validator) allTasks(parts []*validator) {
+	n, most := 0, max(mostTasks, tasksPerJob*v.w.Jobs.Len())
+	for _, part := range parts {
+		n += part.taskCount
+	}
+	if n > most {
+		v.report(Error, "", RuleTooManyTasks, "the job arrays have %d tasks together (want at most %d)", n, most)
+	}
 }
 
 // found is a problem of a job, with the job's index.
@@ -345,6 +366,7 @@ func (v *validator) array(job *hpc.Job) {
 		v.report(Error, job.ID, RuleBadArray, "array %s: %v", job.Array, err)
 		return
 	}
+	v.taskCount += len(a.Tasks)
 	v.tasks(job, a)
 	last := a.Tasks[len(a.Tasks)-1]
 	if limit := v.cluster.MaxArraySize; limit > 0 && last >= limit {

@@ -44,12 +44,15 @@ type hit struct {
 	Name   string         `json:"signal,omitempty"`  // the signal's
 	After  time.Duration  `json:"after_ns"`          // since the start of the program
 	Struck string         `json:"process,omitempty"` // the command name of the process that was there
+	// Network is the network of the replay's daemons: private, or shared with the machine.
+	Network string `json:"network"`
+	Reached int    `json:"reached,omitempty"` // the number of connections that strangers made
 }
 
 // String describes the hit in a line.
 func (h hit) String() string {
 	if h.Kind == nothing {
-		return "nothing"
+		return "nothing, network " + h.Network
 	}
 	s := string(h.Kind)
 	if h.Victim != "" {
@@ -58,7 +61,7 @@ func (h hit) String() string {
 	if h.Struck != "" {
 		s += " (" + h.Struck + ")"
 	}
-	return fmt.Sprintf("%s after %.2f s", s, h.After.Seconds())
+	return fmt.Sprintf("%s after %.2f s, network %s", s, h.After.Seconds(), h.Network)
 }
 
 // programSignals may come to the program, daemonSignals to any other process.
@@ -75,7 +78,10 @@ var (
 // draw chooses a hit at a random instant of a replay that takes typical. One in twenty comes in
 // the first 50 ms, when the program has only begun, and one in twenty comes too late.
 func draw(random *rand.Rand, typical time.Duration) hit {
-	h := hit{After: time.Duration(random.Float64() * 1.05 * float64(typical))}
+	h := hit{After: time.Duration(random.Float64() * 1.05 * float64(typical)), Network: "private"}
+	if random.IntN(3) == 0 {
+		h.Network = "shared"
+	}
 	if random.IntN(20) == 0 {
 		h.After = time.Duration(random.Float64() * float64(50*time.Millisecond))
 	}
@@ -122,7 +128,8 @@ func (h *hit) strike(leader int, scratch string, random *rand.Rand, ended <-chan
 		return
 	}
 	if h.Kind == strangers {
-		h.Struck = bother(scratch, random, ended)
+		h.Struck = "ports"
+		h.Reached = bother(scratch, random, ended)
 		return
 	}
 	pid := h.choose(leader, scratch, random)
@@ -181,8 +188,7 @@ func sleep(d time.Duration, ended <-chan struct{}) bool {
 
 // bother connects to the listening ports of the replay's processes, sends random bytes, and
 // returns how many connections it made.
-func bother(scratch string, random *rand.Rand, ended <-chan struct{}) string {
-	made := 0
+func bother(scratch string, random *rand.Rand, ended <-chan struct{}) (made int) {
 	for range 40 {
 		for _, addr := range listening(processesOf(scratch)) {
 			conn, err := net.DialTimeout("tcp", addr, 200*time.Millisecond)
@@ -205,7 +211,7 @@ func bother(scratch string, random *rand.Rand, ended <-chan struct{}) string {
 			break
 		}
 	}
-	return fmt.Sprintf("%d connections", made)
+	return made
 }
 
 // processesOf returns the processes that belong to the replay with a scratch directory: those
@@ -243,7 +249,10 @@ func commandName(pid int) string {
 // listening returns the addresses of the IPv4 sockets on which the processes listen.
 func listening(pids []int) []string {
 	inodes := map[string]bool{}
+	var text []byte
 	for _, pid := range pids {
+		sockets, _ := os.ReadFile(fmt.Sprintf("/proc/%d/net/tcp", pid)) // of the process's own network
+		text = append(text, sockets...)
 		dir := fmt.Sprintf("/proc/%d/fd", pid)
 		entries, _ := os.ReadDir(dir)
 		for _, e := range entries {
@@ -254,7 +263,6 @@ func listening(pids []int) []string {
 		}
 	}
 	var addrs []string
-	text, _ := os.ReadFile("/proc/net/tcp")
 	for line := range strings.Lines(string(text)) {
 		// Index, local address, remote address, state (0A is LISTEN), and the inode as the
 		// tenth field: proc(5).

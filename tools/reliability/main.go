@@ -147,6 +147,10 @@ func newLab(o options) (*lab, error) {
 		if l.work, err = os.MkdirTemp("", "reliability-"); err != nil {
 			return nil, err
 		}
+		// The daemons of root's replays run as another user.
+		if err := os.Chmod(l.work, 0o711); err != nil {
+			return nil, err
+		}
 	}
 	if l.work, err = filepath.Abs(l.work); err != nil {
 		return nil, err
@@ -173,7 +177,7 @@ func (l *lab) close() {
 func (l *lab) reference(ctx context.Context) error {
 	for range 2 {
 		begin := time.Now()
-		r := l.run(ctx, "reference", hit{Kind: nothing}, rand.New(rand.NewPCG(0, 0)))
+		r := l.run(ctx, "reference", hit{Kind: nothing, Network: "private"}, rand.New(rand.NewPCG(0, 0)))
 		if len(r.Broken) > 0 {
 			return errors.New(strings.Join(r.Broken, "; "))
 		}

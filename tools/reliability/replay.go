@@ -69,13 +69,13 @@ func (l *lab) run(ctx context.Context, name string, h hit, random *rand.Rand) (r
 			_ = os.RemoveAll(dir)
 		}
 	}()
-	if err := os.MkdirAll(scratch, 0o700); err != nil {
+	if err := os.MkdirAll(scratch, 0o711); err != nil {
 		r.Broken = []string{err.Error()}
 		return r
 	}
 	var output bytes.Buffer
 	cmd := exec.Command(l.program, "replay", l.workload, "--cluster", l.cluster, "-o", record, "--quiet")
-	cmd.Env = append(os.Environ(), "RMREPLAY_TMPDIR="+scratch, "TMPDIR="+scratch)
+	cmd.Env = append(os.Environ(), "RMREPLAY_TMPDIR="+scratch, "TMPDIR="+scratch, "RMREPLAY_NETWORK="+h.Network)
 	cmd.Stdout, cmd.Stderr = &output, &output
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 	cmd.WaitDelay = grace
@@ -111,6 +111,9 @@ func (l *lab) run(ctx context.Context, name string, h hit, random *rand.Rand) (r
 	}
 	l.checkLeftovers(scratch, broke)
 	l.checkRecord(record, &r, broke)
+	if h.Network == "private" && h.Reached > 0 {
+		broke("strangers made %d connections to a private network", h.Reached)
+	}
 	if h.Struck == "" {
 		h.Kind = nothing // the victim did not exist, or the program had ended
 	}

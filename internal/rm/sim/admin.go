@@ -21,12 +21,22 @@ func (e *Engine) SetNode(ev hpc.NodeEvent) error {
 		done.Reason += ": " + ev.Reason
 	}
 	if err := e.setNodes(ev); err != nil {
-		done.Reason = "refused: " + done.Reason + ": " + err.Error()
+		done.Reason = e.refuse(done.Reason, err)
 	}
 	e.report(done)
 	e.freed = true
 	return nil
 }
+
+// refuse counts an event that was not carried out, and returns its description.
+func (e *Engine) refuse(what string, err error) string {
+	reason := "refused: " + what + ": " + err.Error()
+	e.refused = append(e.refused, fmt.Sprintf("at %s, %s", e.Now(), reason))
+	return reason
+}
+
+// Refused describes the events of nodes and reservations that were not carried out.
+func (e *Engine) Refused() []string { return e.refused }
 
 func (e *Engine) setNodes(ev hpc.NodeEvent) error {
 	n := e.machine.nodes
@@ -87,7 +97,7 @@ func (e *Engine) Reserve(ev hpc.ReservationEvent) error {
 		err = n.change(ev)
 	}
 	if err != nil {
-		done.Reason = "refused: " + done.Reason + ": " + err.Error()
+		done.Reason = e.refuse(done.Reason, err)
 	}
 	e.report(done)
 	e.freed = true

@@ -265,10 +265,17 @@ func (n *nodes) among(q *demand, r *hpc.Request) error {
 	if len(set) < q.required || q.required > 0 && named(set[q.required-1]) != 0 {
 		return fmt.Errorf("--nodelist=%s: not all of these nodes may serve it", r.NodeList)
 	}
+	if n.setSize += len(set); n.setSize > mostInSets {
+		clear(n.sets)
+		n.setSize = len(set)
+	}
 	n.sets[key] = set
 	q.among = set
 	return nil
 }
+
+// mostInSets bounds the memory of the sets of nodes, since each job may name other nodes.
+const mostInSets = 1 << 22
 
 // constraint has alternative lists of features. A node must have all features of one list.
 type constraint [][]string

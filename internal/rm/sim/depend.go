@@ -168,7 +168,7 @@ func (e *Engine) look(g *needs, list []link) {
 		case l.on == nil:
 			e.awaitSingleton(c)
 		case !c.decide(e):
-			c.on.waiters = append(c.on.waiters, c)
+			c.on.waitFor(c)
 		}
 	}
 }
@@ -267,12 +267,29 @@ func (j *Job) counts() (pending, open, failed int32) {
 	return 1, 1, 0
 }
 
-// tell checks the conditions of other submissions on this one.
-func (s *submission) tell(e *Engine) {
-	if len(s.waiters) == 0 {
+// waitFor adds a condition on a submission or on one of its tasks.
+func (s *submission) waitFor(c *condition) {
+	if c.task < 0 {
+		s.waiters = append(s.waiters, c)
 		return
 	}
-	s.waiters = slices.DeleteFunc(s.waiters, func(c *condition) bool { return c.decide(e) })
+	if s.taskWaiters == nil {
+		s.taskWaiters = map[int][]*condition{}
+	}
+	s.taskWaiters[c.task] = append(s.taskWaiters[c.task], c)
+}
+
+// tell checks the conditions of other submissions on this one after the start or the end of a job.
+// Conditions on the whole submission change when its last task has started or ended. An array may
+// have many tasks and many waiters.
+func (s *submission) tell(e *Engine, j *Job, whole bool) {
+	decided := func(c *condition) bool { return c.decide(e) }
+	if list, some := s.taskWaiters[int(j.task)]; some {
+		s.taskWaiters[int(j.task)] = slices.DeleteFunc(list, decided)
+	}
+	if whole && len(s.waiters) > 0 {
+		s.waiters = slices.DeleteFunc(s.waiters, decided)
+	}
 }
 
 // meet records that a condition is met.

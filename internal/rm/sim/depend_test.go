@@ -67,6 +67,36 @@ func TestLongChain(t *testing.T) {
 	}
 }
 
+// An array may be large, and each of its tasks may wait for a task of another array.
+func TestLargeArrays(t *testing.T) {
+	const n = 100_000
+	e, err := sim.New(sim.Config{Processors: n, Policy: policy.EASY, Epoch: epoch, Lean: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tasks := func(j *hpc.Job) { j.Array = fmt.Sprint("1-", n) }
+	for _, j := range []*hpc.Job{job("a", 0, 1, 10, 20, tasks), job("b", 0, 1, 10, 20, tasks, dependsOn("aftercorr:a"))} {
+		if err := e.Submit(j); err != nil {
+			t.Fatal(err)
+		}
+	}
+	over, begin := 0, time.Now()
+	for e.Now() < at(100) {
+		events, err := e.AdvanceTo(t.Context(), at(100))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, ev := range events {
+			if ev.Kind == rm.Ended {
+				over++
+			}
+		}
+	}
+	if d := time.Since(begin); over != 2*n || d > time.Minute {
+		t.Errorf("%d of %d tasks ended, after %s", over, 2*n, d)
+	}
+}
+
 // TestNeverStarts: the pending jobs whose dependencies can never be met are known until they end.
 func TestNeverStarts(t *testing.T) {
 	e, err := sim.New(sim.Config{Processors: 4, Policy: policy.EASY, Epoch: epoch})

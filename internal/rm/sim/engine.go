@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"rmreplay/internal/agenda"
@@ -53,13 +54,14 @@ type Engine struct {
 	past     past
 	store    store
 	recent   []recent               // in the order of their ends
-	names    map[ownName]*namesakes // of open jobs; nil until the first singleton
+	names    map[ownName]*namesakes // nil until the first singleton
 	never    []*needs               // those that can never be met
 	failing  []*needs               // those that have just failed
 	seq      int
-	arrivals []*Job // eligible, and not yet offered to the policy
-	presets  []*Job // waiting; not in the policy
-	freed    bool   // there was a change since the policy was asked last
+	arrivals []*Job   // eligible, and not yet offered to the policy
+	presets  []*Job   // waiting; not in the policy
+	freed    bool     // there was a change since the policy was asked last
+	refused  []string // events of nodes and reservations
 	events   []rm.Event
 	outcomes []rm.Outcome // of events
 	taken    int          // number of events that the driver has
@@ -119,11 +121,14 @@ func (e *Engine) AdvanceTo(ctx context.Context, t hpc.Time) ([]rm.Event, error) 
 	}
 	e.taken = 0
 	for {
-		e.schedule()
+		err := e.schedule(ctx)
 		if len(e.events) > 0 {
 			return e.take(), nil
 		}
-		if err := ctx.Err(); err != nil {
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
 			return nil, err
 		}
 		next := e.timers.Next()
@@ -163,10 +168,15 @@ func (e *Engine) take() []rm.Event {
 	return e.events
 }
 
-// schedule asks the policy about the changes and the arrivals of this instant.
-func (e *Engine) schedule() {
+// schedule asks the policy about the changes and the arrivals of this instant. If ctx is cancelled,
+// it leaves the rest of many arrivals and returns ctx's error.
+func (e *Engine) schedule(ctx context.Context) error {
+	const often = 64
 	for next := 0; ; {
 		switch {
+		case next%often == often-1 && ctx.Err() != nil:
+			e.arrivals = slices.Delete(e.arrivals, 0, next)
+			return ctx.Err()
 		case e.freed:
 			e.freed = false
 			e.startPresets()
@@ -181,7 +191,7 @@ func (e *Engine) schedule() {
 		default:
 			clear(e.arrivals)
 			e.arrivals = e.arrivals[:0]
-			return
+			return nil
 		}
 	}
 }
@@ -228,7 +238,7 @@ func (e *Engine) started(j *Job) {
 	}
 	e.foresee(j)
 	e.emit(j, rm.Started, "", e.outcome(j, hpc.Running))
-	j.of.started(e)
+	j.of.started(e, j)
 }
 
 // foresee sets the timer for the end of a running job.

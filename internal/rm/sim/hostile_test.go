@@ -1,6 +1,8 @@
 package sim_test
 
 import (
+	"context"
+	"errors"
 	"math"
 	"testing"
 	"time"
@@ -99,4 +101,27 @@ func TestBefore1970(t *testing.T) {
 		}
 	}
 	t.Error("the job has not ended after 10 s")
+}
+
+// A simulation whose queue takes hours at one instant can be interrupted.
+func TestInterrupted(t *testing.T) {
+	c := &sim.Cluster{Nodes: []hpc.Node{{Name: "n1", CPUs: 1}}}
+	e, err := sim.New(sim.Config{Cluster: c, Policy: policy.EASY, Epoch: epoch})
+	if err != nil {
+		t.Fatal(err)
+	}
+	j := job("a", 0, 1, 10, 10)
+	j.Array = "1-200000"
+	if err := e.Submit(j); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	begin := time.Now()
+	for err == nil {
+		_, err = e.AdvanceTo(ctx, at(1))
+	}
+	if d := time.Since(begin); !errors.Is(err, context.DeadlineExceeded) || d > 20*time.Second {
+		t.Errorf("%v after %s", err, d)
+	}
 }

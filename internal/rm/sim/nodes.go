@@ -29,6 +29,9 @@ type Cluster struct {
 	// MinJobAge is how long after its end a job is forgotten (Slurm's MinJobAge). Dependencies on
 	// forgotten jobs are met. 0 means never.
 	MinJobAge time.Duration
+	// MaxArraySize is one more than the largest index of a job array (Slurm's MaxArraySize); 0 for
+	// no limit.
+	MaxArraySize int
 }
 
 // Partition is a set of nodes that jobs request by name.
@@ -57,6 +60,7 @@ type nodes struct {
 	index     map[string]int
 	resources []string           // names of resources: "cpu", "mem", then generic resources
 	sets      map[setKey][]int32 // the nodes on which a job may run
+	setSize   int                // number of nodes in sets
 	reserved  []*reservation
 	// hypothetical makes place assume that all nodes are empty and in service.
 	hypothetical bool

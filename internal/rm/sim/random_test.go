@@ -69,7 +69,7 @@ func FuzzSimulate(f *testing.F) {
 
 func describeCase(k *simtest.Case) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d processors, ties %s, performance %g\n", k.Config.Processors, k.Config.Ties, k.Config.Performance)
+	fmt.Fprintf(&b, "%d processors, ties %s\n", k.Config.Processors, k.Config.Ties)
 	if c := k.Config.Cluster; c != nil {
 		fmt.Fprintf(&b, "memory %t, whole nodes %t, kill %t, forget %s\n", c.CountMemory, c.WholeNodes, c.KillInvalidDepend, c.MinJobAge)
 		for _, n := range c.Nodes {
@@ -325,9 +325,6 @@ func (w *witness) event(ev *rm.Event) {
 func (w *witness) ran(name string, job *hpc.Job, start hpc.Time, ev *rm.Event) {
 	length, limit := ev.At.Sub(start), time.Duration(ev.Outcome.TimeLimit)*time.Second
 	asked := job.RunTimeOf(ev.Task)
-	if f := w.k.Config.Performance; f != 0 && asked != hpc.Unlimited {
-		asked = time.Duration(min(float64(asked)/f, float64(hpc.Unlimited/2)))
-	}
 	switch state := ev.Outcome.State; {
 	case !w.k.Plain || w.k.Hostile:
 	case ev.Outcome.TimeLimit >= 0 && length > limit:

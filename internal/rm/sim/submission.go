@@ -28,6 +28,8 @@ type submission struct {
 
 	needs   *needs       // dependencies that are not met; nil if there are none
 	waiters []*condition // conditions of other submissions on this one
+	// taskWaiters are conditions on single tasks; nil if there are none.
+	taskWaiters map[int][]*condition
 }
 
 // known is what the engine knows of a submission. After the submission's end it keeps only the ID
@@ -164,6 +166,10 @@ func (e *Engine) spread(s *submission) error {
 	if err != nil {
 		return err
 	}
+	last := array.Tasks[len(array.Tasks)-1]
+	if c := e.cfg.Cluster; c != nil && c.MaxArraySize > 0 && last >= c.MaxArraySize {
+		return fmt.Errorf("index %d is not below MaxArraySize=%d", last, c.MaxArraySize)
+	}
 	first := &s.jobs[0]
 	s.atOnce = int32(array.Limit)
 	s.jobs = make([]Job, len(array.Tasks))
@@ -251,12 +257,12 @@ func (s *submission) offerTask(e *Engine, i int32) {
 }
 
 // started records the start of one of its jobs.
-func (s *submission) started(e *Engine) {
+func (s *submission) started(e *Engine, j *Job) {
 	s.pending--
 	if n := e.nameOf(s.job); n != nil {
 		n.running++
 	}
-	s.tell(e)
+	s.tell(e, j, s.pending == 0)
 }
 
 // ended records the end of one of its jobs. was is the job's state before.
@@ -277,7 +283,7 @@ func (s *submission) ended(e *Engine, j *Job, was jobState) {
 	if s.atOnce > 0 {
 		s.offer(e)
 	}
-	s.tell(e)
+	s.tell(e, j, s.open == 0 || was != running && s.pending == 0)
 	if n := e.nameOf(s.job); n != nil {
 		if was == running {
 			n.running--

@@ -52,6 +52,7 @@ import (
 	"rmreplay/internal/rm/slurm/nodes"
 	"rmreplay/internal/rm/slurm/sandbox"
 	"rmreplay/internal/slurmspec"
+	"rmreplay/internal/supervise"
 )
 
 // Config says what [Start] runs.
@@ -132,6 +133,9 @@ func (e *Engine) Running() int { return len(e.jobs.running) }
 
 // Adapted returns the configuration with which the daemons started and the changes in it.
 func (e *Engine) Adapted() *conf.Adapted { return e.conf.adapted }
+
+// Network returns the network of the daemons: private or shared.
+func (e *Engine) Network() supervise.Network { return e.loop.daemons.Network() }
 
 // ClockFile returns the name under which a running engine with that log directory links its
 // virtual clock. [vclock.Look] reads it.

@@ -128,8 +128,7 @@ func (l *loop) wait(ctx context.Context, limit hpc.Time) (vclock.Wake, error) {
 }
 
 // nextInput sends inputs to slurmctld in their order, each when slurmctld has answered the one
-// before. slurmctld would handle several at once in the order in which its threads get
-// processors.
+// before. slurmctld would handle several at once, each in a thread of its own.
 func (l *loop) nextInput() {
 	for len(l.inputs) > 0 && l.unanswered == 0 && !l.holds(l.Now()) {
 		send := l.inputs[0]

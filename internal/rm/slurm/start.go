@@ -17,6 +17,7 @@ import (
 	"rmreplay/internal/rm/slurm/counters"
 	"rmreplay/internal/rm/slurm/daemons"
 	"rmreplay/internal/rm/slurm/fairshare"
+	"rmreplay/internal/rm/slurm/install"
 	"rmreplay/internal/rm/slurm/network"
 	"rmreplay/internal/rm/slurm/nodes"
 	"rmreplay/internal/rm/slurm/rpc"
@@ -86,10 +87,27 @@ func Start(ctx context.Context, cfg Config, lead time.Duration) (_ *Engine, err 
 	return e, nil
 }
 
-// prepare makes the parts of the engine and everything that the daemons need: users, pipe,
-// network, configuration, clock and guard.
+// prepare makes the parts of the engine and everything that the daemons need: guard, directory,
+// pipe, users, network, configuration and clock.
 func (e *Engine) prepare(lead time.Duration) error {
 	p, l := e.sandbox, e.loop
+	which, err := install.Network()
+	if err != nil {
+		return err
+	}
+	l.daemons, err = daemons.New(daemons.Config{
+		Sandbox: p, Install: e.cfg.Install, Loop: l, LogDir: e.cfg.LogDir, Network: which, Progress: e.cfg.Progress,
+	})
+	if err != nil && which == supervise.PrivateNetwork {
+		return &install.NetworkError{Err: err}
+	}
+	if err != nil {
+		return err
+	}
+	// Nothing is made before there is a guard that removes it.
+	if err := p.Make(); err != nil {
+		return err
+	}
 	pipe := p.File("jobcomp.pipe")
 	if err := unix.Mkfifo(pipe, 0o600); err != nil {
 		return fmt.Errorf("making the pipe of finished jobs: %w", err)
@@ -99,12 +117,11 @@ func (e *Engine) prepare(lead time.Duration) error {
 	}
 	e.users = newUsers(p.User, e.cfg.Cluster.Users, e.cfg.Users)
 	e.jobs = newJobs(l, e.users)
-	var err error
-	l.network, err = network.Listen(p.Driver(), pipe, network.Handlers{NodeMessage: e.nodeMessage, PipeData: e.jobs.pipeData})
+	l.network, err = network.Listen(l.daemons.Socket, p.Driver(), pipe, network.Handlers{NodeMessage: e.nodeMessage, PipeData: e.jobs.pipeData})
 	if err != nil {
 		return err
 	}
-	if err := p.FreePorts(&e.controlPort, &e.dbPort); err != nil {
+	if err := p.FreePorts(l.daemons.Socket, &e.controlPort, &e.dbPort); err != nil {
 		return err
 	}
 	if err := e.configure(); err != nil {
@@ -126,12 +143,7 @@ func (e *Engine) prepare(lead time.Duration) error {
 		return fmt.Errorf("showing where the virtual clock is: %w", err)
 	}
 	_, hosts := e.conf.adapted.Files["hosts"]
-	l.daemons, err = daemons.New(daemons.Config{
-		Sandbox: p, Install: e.cfg.Install, Clock: l.clock, Loop: l, LogDir: e.cfg.LogDir, HostsFile: hosts, Progress: e.cfg.Progress,
-	})
-	if err != nil {
-		return err
-	}
+	l.daemons.Ready(l.clock, hosts)
 	delays := e.cfg.Delays
 	if epilog, _ := e.cfg.Cluster.Get("Epilog"); epilog != "" {
 		delays.HasEpilog = true // the epilog does not run, but the nodes report its end

@@ -14,7 +14,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm/slurm/install"
 	"rmreplay/internal/rm/slurm/rpc"
+	"rmreplay/internal/supervise"
 	"rmreplay/internal/workload"
 )
 
@@ -22,6 +24,7 @@ import (
 // whatever user a message names. So the daemons and the nodes close connections of processes that
 // are not the replay's, unread: a stranger gets no answer and changes no schedule.
 func TestStrangersAreRefused(t *testing.T) {
+	t.Setenv(install.NetworkVariable, string(supervise.SharedNetwork)) // a private one has no strangers
 	jobs := func() workload.Workload {
 		var w workload.Workload
 		for i := range 40 {

@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #define RMR_ABI_MAGIC 0x6b6c6372u /* "rclk" */
-#define RMR_ABI_VERSION 5u
+#define RMR_ABI_VERSION 6u
 #define RMR_SLOTS 8192
 
 /* Environment of a managed process. Children inherit the first variable only; fork and exec
@@ -26,10 +26,12 @@
 /* What a thread is doing: rmr_slot.state. */
 enum {
 	RMR_FREE = 0,
-	RMR_RUNNING = 1, /* counted in busy */
+	RMR_RUNNING = 1, /* has the turn; counted in busy */
 	RMR_SLOT = 2,    /* waits in its slot: only a managed thread or the clock wakes it */
 	RMR_KERNEL = 3,  /* waits in the kernel: input, a signal or a child wakes it */
 	RMR_EXITING = 4, /* its process is ending; counted in busy until it is collected */
+	RMR_READY = 5,   /* was woken by a thread and waits for its turn; counted in busy */
+	RMR_ARRIVED = 6, /* was woken by the kernel and waits for its turn; not counted */
 };
 
 /* What a thread waits for: rmr_slot.why. */
@@ -64,7 +66,8 @@ struct rmr_slot {
 	_Atomic uint32_t why;
 	_Atomic int64_t deadline; /* virtual ns at which the wait times out, or RMR_NEVER */
 	_Atomic uint64_t object;  /* address or descriptor waited for */
-	uint64_t pad[4];
+	_Atomic uint64_t ticket;  /* place in the order of turns, while RMR_READY */
+	uint64_t pad[3];
 };
 
 /* A connection that a managed process or the driver has made and its peer has not accepted.
@@ -93,7 +96,7 @@ struct rmr_clock {
 	/* offset 64 */
 	_Atomic int64_t now;   /* virtual ns since the Unix epoch */
 	_Atomic int64_t limit; /* the driver's next event: only the driver advances to it or beyond */
-	_Atomic int32_t busy;  /* threads in RMR_RUNNING or RMR_EXITING, and the working driver */
+	_Atomic int32_t busy;  /* threads that run, are ready or are exiting, and the working driver */
 	_Atomic uint32_t lock; /* tid of the thread that advances the clock, or 0 */
 	_Atomic uint64_t epoch;    /* raised before anything that can wake a thread in the kernel */
 	_Atomic uint64_t verified; /* epoch at which the driver saw every kernel wait asleep */
@@ -107,8 +110,9 @@ struct rmr_clock {
 	_Atomic double factor;   /* virtual seconds that a charged second of CPU time takes; 0: none */
 	_Atomic int64_t charged; /* virtual ns that threads have waited for their own computing */
 	_Atomic uint32_t connecting; /* calls of connect whose connection is not among links yet */
-	uint32_t pad2;
-	uint64_t pad3[3];
+	_Atomic uint32_t turn;       /* slot, plus 1, of the thread whose turn it is; 0: none */
+	_Atomic uint64_t tickets;    /* that have been given out */
+	uint64_t pad3[2];
 
 	/* offset 192 */
 	_Atomic uint64_t ports[1024]; /* bit set: a managed process listens at this TCP port */

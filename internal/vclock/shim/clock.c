@@ -16,6 +16,14 @@
  *    raises `epoch` first. While epoch equals `verified`, every thread that waits in the
  *    kernel is asleep, and nothing is on its way to it.
  *
+ * One thread runs at a time: the one that has the turn. So the order of what threads do does not
+ * depend on the kernel's scheduler. A thread that waits gives its turn to the next one:
+ *
+ *  - first to those that threads have woken or made (RMR_READY), in the order of these wake-ups;
+ *  - then to those that the kernel has woken (RMR_ARRIVED). When no thread has the turn, the
+ *    driver looks until all others sleep, and so knows all of them. They get the turn in the
+ *    order of their slots.
+ *
  * A wait for an unmanaged peer (a database, a name service) counts as running: the answer
  * takes real time, not virtual time.
  *
@@ -53,19 +61,111 @@ static void unlock_clock(void)
 
 static bool nothing_in_flight(void)
 {
-	return atomic_load(&C->busy) == 0 && atomic_load(&C->inbox) == 0 &&
+	return atomic_load(&C->busy) == 0 && atomic_load(&C->turn) == 0 &&
+	       atomic_load(&C->inbox) == 0 &&
 	       atomic_load(&C->epoch) == atomic_load(&C->verified);
 }
 
 __thread bool woken_by_self OF_THREAD;
 
-bool mark_running(struct rmr_slot *s, uint32_t from)
+static uint32_t turn_of(const struct rmr_slot *s)
 {
+	return (uint32_t)(s - C->slot) + 1;
+}
+
+static uint64_t next_ticket(void)
+{
+	return atomic_fetch_add(&C->tickets, 1);
+}
+
+bool make_ready(struct rmr_slot *s, uint32_t from)
+{
+	if (atomic_load(&s->state) != from)
+		return false;
 	atomic_fetch_add(&C->busy, 1);
-	if (atomic_compare_exchange_strong(&s->state, &from, RMR_RUNNING))
+	atomic_store(&s->ticket, next_ticket());
+	if (atomic_compare_exchange_strong(&s->state, &from, RMR_READY))
 		return true;
 	atomic_fetch_sub(&C->busy, 1);
 	return false;
+}
+
+void await_turn(void)
+{
+	uint32_t st;
+	int saved = errno;
+	while ((st = atomic_load(&me->state)) != RMR_RUNNING)
+		futex(&me->state, FUTEX_WAIT, st);
+	errno = saved;
+}
+
+bool resume(uint32_t from)
+{
+	touch(); /* the driver has to look */
+	bool own = (from == RMR_SLOT || from == RMR_KERNEL) &&
+		   atomic_compare_exchange_strong(&me->state, &from, RMR_ARRIVED);
+	if (own && atomic_load(&C->turn) == 0)
+		wake_driver();
+	await_turn();
+	return own;
+}
+
+/* pass_turn gives the turn, which the caller has, to the ready thread with the lowest ticket. It
+ * returns false if no thread is ready. */
+static bool pass_turn(void)
+{
+	for (;;) {
+		struct rmr_slot *next = NULL;
+		uint64_t lowest = UINT64_MAX;
+		uint32_t ready = RMR_READY, used = atomic_load(&C->used);
+		for (struct rmr_slot *s = C->slot; s < C->slot + used; s++) {
+			if (atomic_load_explicit(&s->state, memory_order_acquire) != RMR_READY)
+				continue;
+			uint64_t ticket = atomic_load_explicit(&s->ticket, memory_order_relaxed);
+			if (ticket < lowest) {
+				lowest = ticket;
+				next = s;
+			}
+		}
+		if (!next)
+			return false;
+		atomic_store(&C->turn, turn_of(next));
+		if (!atomic_compare_exchange_strong(&next->state, &ready, RMR_RUNNING))
+			continue; /* its process was killed */
+		if (next != me)
+			futex(&next->state, FUTEX_WAKE, 1);
+		return true;
+	}
+}
+
+void leave_turn(struct rmr_slot *s)
+{
+	if (atomic_load(&C->turn) == turn_of(s) && !pass_turn())
+		atomic_store(&C->turn, 0);
+}
+
+void yield_turn(void)
+{
+	enum { MOST_ALONE = 100 };
+	static __thread unsigned alone OF_THREAD; /* times in a row without another ready thread */
+	bool others = me && atomic_load(&C->turn) == turn_of(me) && atomic_load(&C->busy) > 1;
+	if (others)
+		alone = 0;
+	else if (!me || atomic_load(&C->turn) != turn_of(me) || ++alone % MOST_ALONE != 0) {
+		syscall(SYS_sched_yield);
+		return;
+	}
+	wait_frame = __builtin_frame_address(0);
+	if (others) {
+		atomic_store(&me->ticket, next_ticket());
+		atomic_store(&me->state, RMR_READY);
+		pass_turn(); /* the caller itself is ready */
+	} else {
+		touch();
+		atomic_store(&me->state, RMR_ARRIVED);
+		idle(me);
+	}
+	await_turn();
 }
 
 /* advance_in_place advances the clock to the next deadline and wakes the thread that is due
@@ -105,10 +205,17 @@ static bool advance_in_place(void)
 	if (next > now())
 		atomic_store(&C->now, next);
 	atomic_fetch_add(&C->steps, 1);
-	bool marked = mark_running(due, from);
+	uint32_t state = from;
+	atomic_fetch_add(&C->busy, 1);
+	atomic_store(&C->turn, turn_of(due));
+	bool marked = atomic_compare_exchange_strong(&due->state, &state, RMR_RUNNING);
+	if (!marked) {
+		atomic_store(&C->turn, 0);
+		atomic_fetch_sub(&C->busy, 1);
+	}
 	unlock_clock();
 	if (!marked)
-		return true;
+		return false;
 	if (due == me)
 		woken_by_self = true;
 	else if (from == RMR_SLOT)
@@ -118,11 +225,18 @@ static bool advance_in_place(void)
 	return true;
 }
 
-void idle(void)
+void idle(struct rmr_slot *s)
 {
-	if (atomic_fetch_sub(&C->busy, 1) != 1)
+	bool had_turn = atomic_load(&C->turn) == turn_of(s);
+	bool last = atomic_fetch_sub(&C->busy, 1) == 1;
+	if (had_turn) {
+		if (!last && pass_turn())
+			return;
+		atomic_store(&C->turn, 0);
+	} else if (!last) {
 		return;
-	if (!nothing_in_flight() || !advance_in_place())
+	}
+	if (!last || !nothing_in_flight() || !advance_in_place())
 		wake_driver();
 }
 
@@ -144,6 +258,8 @@ struct rmr_slot *new_slot(pid_t pid, pid_t tid)
 		atomic_store(&s->tid, tid);
 		atomic_store(&s->why, RMR_WHY_NONE);
 		atomic_store(&s->deadline, RMR_NEVER);
+		atomic_store(&s->ticket, next_ticket());
+		atomic_store(&s->state, RMR_READY);
 		uint32_t used = atomic_load(&C->used);
 		while (used < i + 1 && !atomic_compare_exchange_weak(&C->used, &used, i + 1))
 			;
@@ -164,8 +280,8 @@ bool disown(struct rmr_slot *s, pid_t pid)
 void free_slot(struct rmr_slot *s)
 {
 	uint32_t st = atomic_exchange(&s->state, RMR_FREE);
-	if (st == RMR_RUNNING || st == RMR_EXITING)
-		idle();
+	if (st == RMR_RUNNING || st == RMR_READY || st == RMR_EXITING)
+		idle(s);
 }
 
 void free_process(pid_t pid, struct rmr_slot *keep)
@@ -181,7 +297,7 @@ void free_process(pid_t pid, struct rmr_slot *keep)
 static void leave_slot(void *unused)
 {
 	(void)unused;
-	mark_running(me, RMR_SLOT);
+	resume(RMR_SLOT);
 }
 
 /* sleep_in_slot sleeps until the slot's state changes, or until one of `ends` happens. After
@@ -208,12 +324,13 @@ bool slot_wait(enum ends ends)
 	volatile bool woken = true;
 	int saved = errno;
 	count_cpu_time();
-	idle();
+	idle(me);
 	pthread_cleanup_push(leave_slot, NULL);
 	while (woken && atomic_load(&me->state) == RMR_SLOT)
-		if (!sleep_in_slot(ends) && mark_running(me, RMR_SLOT))
+		if (!sleep_in_slot(ends) && resume(RMR_SLOT))
 			woken = false;
 	pthread_cleanup_pop(0);
+	await_turn();
 	skip_cpu_time();
 	errno = saved;
 	return woken;
@@ -243,7 +360,7 @@ bool kernel_enter(uint32_t why, uint64_t object, int64_t deadline)
 	atomic_store_explicit(&me->object, object, memory_order_relaxed);
 	atomic_store_explicit(&me->deadline, deadline, memory_order_relaxed);
 	atomic_store(&me->state, RMR_KERNEL);
-	idle();
+	idle(me);
 	errno = saved;
 	return atomic_load(&me->state) == RMR_KERNEL;
 }
@@ -251,7 +368,7 @@ bool kernel_enter(uint32_t why, uint64_t object, int64_t deadline)
 bool kernel_leave(void)
 {
 	int saved = errno;
-	bool own = mark_running(me, RMR_KERNEL);
+	bool own = resume(RMR_KERNEL);
 	if (atomic_load_explicit(&me->why, memory_order_relaxed) == RMR_WHY_WRITE)
 		atomic_fetch_sub(&C->writers, 1);
 	touch();

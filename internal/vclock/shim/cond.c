@@ -59,7 +59,7 @@ static void cancel_cond_wait(void *arg)
 {
 	struct cond_wait *w = arg;
 	if (me)
-		mark_running(me, RMR_SLOT);
+		resume(RMR_SLOT);
 	if (!leave_cond(&w->waiter)) /* pass the signal on to the next waiter */
 		cond_wake(w->waiter.key, false);
 	pthread_mutex_lock(w->mutex);
@@ -123,7 +123,7 @@ EXPORT int pthread_cond_timedwait(pthread_cond_t *c, pthread_mutex_t *m,
 		pthread_testcancel();
 		/* A caller that polls in this way must let other threads take the mutex. */
 		pthread_mutex_unlock(m);
-		sched_yield();
+		yield_turn();
 		pthread_mutex_lock(m);
 		return ETIMEDOUT;
 	}

@@ -17,7 +17,8 @@ __attribute__((destructor)) static void fini(void)
 	if (!me)
 		return;
 	touch_signal(); /* of the child to its parent */
-	atomic_compare_exchange_strong(&me->state, &running, RMR_EXITING);
+	if (atomic_compare_exchange_strong(&me->state, &running, RMR_EXITING))
+		leave_turn(me);
 	wake_driver();
 }
 
@@ -71,7 +72,8 @@ static struct rmr_slot *adopt(struct rmr_clock *c, const char *var)
 		return NULL;
 	struct rmr_slot *s = &c->slot[i];
 	int32_t owner = atomic_load(&s->pid);
-	if (atomic_load(&s->state) != RMR_RUNNING || (owner != -1 && owner != getpid()))
+	uint32_t st = atomic_load(&s->state);
+	if ((st != RMR_RUNNING && st != RMR_READY) || (owner != -1 && owner != getpid()))
 		return NULL;
 	return s;
 }
@@ -104,6 +106,7 @@ __attribute__((constructor)) static void init(void)
 	atomic_store(&me->pid, getpid());
 	atomic_store(&me->tid, gettid_now());
 	pthread_setspecific(exit_key, me);
+	await_turn();
 	free_process(getpid(), me); /* the slots of threads that exec has ended */
 	skip_cpu_time();
 }

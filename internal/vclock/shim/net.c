@@ -304,7 +304,6 @@ enum wait wait_to_write(int fd, size_t n, int flags)
 			r_ = (call); \
 			int saved_ = errno; \
 			atomic_fetch_sub(&C->inbox, (int64_t)n_ - (r_ > 0 ? r_ : 0)); \
-			wake_driver(); \
 			errno = saved_; \
 		} else { \
 			enum wait to_write_ = \

@@ -78,6 +78,21 @@ static int timed_kernel_wait(uint32_t why, uint64_t object, int64_t deadline,
 	return r;
 }
 
+/* looked returns what a look at descriptors has found. A thread that has found nothing many times
+ * in a row lets others run, which may produce what it looks for. */
+static int looked(int r)
+{
+	enum { MOST_LOOKS = 100 };
+	static __thread unsigned times OF_THREAD;
+	int saved = errno;
+	if (r != 0)
+		times = 0;
+	else if (++times % MOST_LOOKS == 0 && counted())
+		yield_turn();
+	errno = saved;
+	return r;
+}
+
 struct poll_args {
 	struct pollfd *fds;
 	nfds_t n;
@@ -94,7 +109,7 @@ static int poll_until(struct pollfd *fds, nfds_t n, int64_t timeout_ns, const si
 	static const struct timespec zero;
 	int r = real(ppoll)(fds, n, &zero, mask);
 	if (r != 0 || timeout_ns == 0)
-		return r;
+		return looked(r);
 	for (nfds_t i = 0; i < n; i++)
 		if (outside(fds[i].fd)) {
 			struct timespec ts = timespec_of(timeout_ns);
@@ -173,7 +188,7 @@ EXPORT int pselect(int n, fd_set *rd, fd_set *wr, fd_set *ex, const struct times
 	int64_t ns = timeout ? ns_of(timeout) : RMR_NEVER;
 	int r = real(pselect)(n, rd, wr, ex, &zero, mask);
 	if (r != 0 || ns == 0)
-		return r;
+		return looked(r);
 	for (int fd = 0; fd < n; fd++)
 		for (int i = 0; i < 3; i++)
 			if (s.sets[i] && FD_ISSET(fd, &s.want[i]) && outside(fd)) {
@@ -215,7 +230,7 @@ EXPORT int epoll_pwait(int fd, struct epoll_event *events, int max, int ms, cons
 		return real(epoll_pwait)(fd, events, max, ms, mask);
 	int r = real(epoll_pwait)(fd, events, max, 0, mask);
 	if (r != 0 || ms == 0)
-		return r;
+		return looked(r);
 	struct epoll_args e = {fd, events, max};
 	int64_t deadline = ms < 0 ? RMR_NEVER : deadline_in((int64_t)ms * 1000000);
 	return timed_kernel_wait(RMR_WHY_POLL, (uint64_t)fd, deadline, do_epoll, &e, mask);

@@ -224,6 +224,7 @@ void become_child(void)
 	atomic_store(&me->pid, getpid());
 	atomic_store(&me->tid, gettid_now());
 	pthread_setspecific(exit_key, me);
+	await_turn();
 }
 
 /* say_started gives a reserved slot to a child. The child may have taken it already. */

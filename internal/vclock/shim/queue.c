@@ -11,7 +11,7 @@ void spin_lock(spin_t *l)
 	spin_locks_held++;
 	while (!atomic_compare_exchange_weak(l, &free, 1)) {
 		free = 0;
-		sched_yield();
+		syscall(SYS_sched_yield);
 	}
 }
 
@@ -71,8 +71,8 @@ static void wake_waiter(struct waiter *w)
 	if (!C || s < C->slot || s >= C->slot + RMR_SLOTS) { /* slot_or's, in cond.c */
 		atomic_store(&s->state, RMR_RUNNING);
 		futex(&s->state, FUTEX_WAKE, 1);
-	} else if (mark_running(s, RMR_SLOT)) {
-		futex(&s->state, FUTEX_WAKE, 1);
+	} else {
+		make_ready(s, RMR_SLOT);
 	}
 }
 
@@ -111,7 +111,7 @@ bool leave_queue(struct lock_wait *l)
 void cancel_lock_wait(void *arg)
 {
 	struct lock_wait *l = arg;
-	mark_running(me, RMR_SLOT);
+	resume(RMR_SLOT);
 	if (!leave_queue(l)) /* pass the wake-up on to the next waiter */
 		released(l->table, l->waiter.key, false);
 }

@@ -147,12 +147,27 @@ void wake_driver(void);
 /* Set when the calling thread's own step of the clock has ended its wait. */
 extern __thread bool woken_by_self OF_THREAD;
 
-/* mark_running counts the waiting thread of s as running before it is woken. It returns
+/* make_ready counts the waiting thread of s and puts it last in the order of turns. It returns
  * false if another thread was first. */
-bool mark_running(struct rmr_slot *s, uint32_t from);
+bool make_ready(struct rmr_slot *s, uint32_t from);
 
-/* idle takes the calling thread out of the count. The last thread advances the clock. */
-void idle(void);
+/* await_turn sleeps until the calling thread has the turn. */
+void await_turn(void);
+
+/* resume is for a thread that the kernel has woken: it waits for its turn. It returns false if
+ * a thread or the clock had ended the wait before. */
+bool resume(uint32_t from);
+
+/* yield_turn lets all other threads run that can. A thread calls it that looks again and again
+ * for something that another thread does. */
+void yield_turn(void);
+
+/* idle takes the thread of s out of the count, and gives its turn to the next thread. The last
+ * thread advances the clock. */
+void idle(struct rmr_slot *s);
+
+/* leave_turn gives the turn of s, if s has it, to the next thread. */
+void leave_turn(struct rmr_slot *s);
 
 struct rmr_slot *new_slot(pid_t pid, pid_t tid);
 
@@ -174,10 +189,10 @@ static inline bool counted(void)
 	if (!me)
 		return false;
 	uint32_t st = atomic_load(&me->state);
-	if (__builtin_expect(st == RMR_SLOT || st == RMR_KERNEL, 0)) {
+	if (__builtin_expect(st != RMR_RUNNING && st != RMR_EXITING, 0)) {
 		if ((char *)__builtin_frame_address(0) <= wait_frame)
 			return false;
-		mark_running(me, st);
+		resume(st);
 	}
 	return true;
 }

@@ -134,10 +134,7 @@ static enum reader reader_of_stream(FILE *f)
  * their number known. Until then this thread runs, so the clock stands still. */
 static void tell_driver(int64_t bytes)
 {
-	int saved = errno;
 	atomic_fetch_add(&C->inbox, bytes);
-	wake_driver();
-	errno = saved;
 }
 
 /* STREAM_OUTPUT makes a call that puts at most `most` bytes into f. `produced` is the number

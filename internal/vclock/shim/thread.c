@@ -136,6 +136,7 @@ static void *thread_main(void *arg)
 	detached = st.detached;
 	atomic_store(&me->tid, gettid_now());
 	pthread_setspecific(exit_key, me);
+	await_turn();
 	skip_cpu_time();
 	return st.run(st.arg);
 }
@@ -169,7 +170,7 @@ EXPORT int pthread_create(pthread_t *t, const pthread_attr_t *attr, void *(*run)
 static void cancel_join(void *arg)
 {
 	struct lock_wait *l = arg;
-	mark_running(me, RMR_SLOT);
+	resume(RMR_SLOT);
 	if (leave_queue(l))
 		return;
 	struct bucket *b = lock_bucket(buckets, l->waiter.key, NULL);
@@ -243,4 +244,14 @@ EXPORT int pthread_cancel(pthread_t t)
 {
 	touch_signal(); /* glibc sends one */
 	return real(pthread_cancel)(t);
+}
+
+EXPORT int sched_yield(void)
+{
+	charge(AT_CALL);
+	if (counted())
+		yield_turn();
+	else
+		syscall(SYS_sched_yield);
+	return 0;
 }

@@ -52,8 +52,10 @@ EXPORT int timespec_get(struct timespec *ts, int base)
 static int64_t sleep_until(int64_t deadline)
 {
 	pthread_testcancel();
-	if (deadline <= now())
+	if (deadline <= now()) {
+		yield_turn();
 		return 0;
+	}
 	slot_prepare(RMR_WHY_SLEEP, NULL, deadline);
 	if (slot_wait(BY_CANCEL | BY_ANY_SIGNAL))
 		return 0;

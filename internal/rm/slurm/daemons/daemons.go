@@ -35,41 +35,61 @@ type Loop interface {
 type Config struct {
 	Sandbox *sandbox.Sandbox
 	Install *install.Installation
-	Clock   *vclock.Clock
 	Loop    Loop
 	LogDir  string
-	// HostsFile says that the adapted configuration has a file of host names.
-	HostsFile bool
+	// Network says which network the processes have.
+	Network supervise.Network
 	// Progress is called with the name of each process that is started.
 	Progress func(string)
 }
 
 // Daemons has the processes of a run. One goroutine uses it.
 type Daemons struct {
-	cfg     Config
-	guard   *supervise.Guard
-	notices chan supervise.Exit
-	names   map[int]string  // names of daemons by process id
-	clients map[int]*Client // running clients by process id
-	started int             // number of clients started so far
-	closing bool
+	cfg       Config
+	clock     *vclock.Clock
+	hostsFile bool
+	ready     chan struct{} // closed by Ready
+	guard     *supervise.Guard
+	notices   chan supervise.Exit
+	names     map[int]string  // names of daemons by process id
+	clients   map[int]*Client // running clients by process id
+	started   int             // number of clients started so far
+	closing   bool
 }
 
-// New starts the guard. The guard reports the end of a process to the clock, and
-// [Daemons.TakeNotices] handles it.
+// New starts the guard, and with it the network of all processes. [Daemons.Ready] must come before
+// any other process is started.
 func New(cfg Config) (*Daemons, error) {
-	d := &Daemons{cfg: cfg, notices: make(chan supervise.Exit, 4096), names: map[int]string{}, clients: map[int]*Client{}}
-	opts := supervise.Options{Remove: []string{cfg.Sandbox.Dir}}
+	d := &Daemons{cfg: cfg, ready: make(chan struct{}), notices: make(chan supervise.Exit, 4096), names: map[int]string{}, clients: map[int]*Client{}}
+	opts := supervise.Options{Remove: []string{cfg.Sandbox.Dir}, Network: cfg.Network}
 	if !cfg.Sandbox.OwnUser() {
 		opts.User = &cfg.Sandbox.User
 	}
 	var err error
 	d.guard, err = supervise.Start(opts, func(exit supervise.Exit) {
 		d.notices <- exit
-		cfg.Clock.Notify()
+		select {
+		case <-d.ready:
+			d.clock.Notify()
+		default: // nothing waits for the clock yet
+		}
 	})
 	return d, err
 }
+
+// Ready says which clock the processes run under, and whether their configuration has a file of
+// host names. The guard reports the end of a process to the clock, and [Daemons.TakeNotices]
+// handles it.
+func (d *Daemons) Ready(clock *vclock.Clock, hostsFile bool) {
+	d.clock, d.hostsFile = clock, hostsFile
+	close(d.ready)
+}
+
+// Socket returns a TCP socket in the processes' network.
+func (d *Daemons) Socket() (int, error) { return d.guard.Socket() }
+
+// Network returns the processes' network: private or shared.
+func (d *Daemons) Network() supervise.Network { return d.guard.Network() }
 
 // Client is a command, such as sacctmgr, that runs under virtual time.
 type Client struct {
@@ -109,23 +129,23 @@ func (d *Daemons) environment() []string {
 		"LD_PRELOAD=" + d.cfg.Install.NSSWrapper + ":" + p.Library,
 		"NSS_WRAPPER_PASSWD=" + p.File("passwd"), "NSS_WRAPPER_GROUP=" + p.File("group"),
 	}
-	if d.cfg.HostsFile {
+	if d.hostsFile {
 		env = append(env, "NSS_WRAPPER_HOSTS="+p.File("conf", "hosts"))
 	}
-	return append(env, d.cfg.Clock.Environment()...)
+	return append(env, d.clock.Environment()...)
 }
 
 // runManaged starts a process under virtual time.
 func (d *Daemons) runManaged(c supervise.Command) (int, error) {
-	slot, handOver := d.cfg.Clock.Reserve()
+	slot, handOver := d.clock.Reserve()
 	c.Env = append(append(d.environment(), handOver), c.Env...)
 	c.Dir = d.cfg.Sandbox.Dir
 	pid, err := d.guard.Run(c)
 	if err != nil {
-		d.cfg.Clock.Unreserve(slot)
+		d.clock.Unreserve(slot)
 		return 0, err
 	}
-	d.cfg.Clock.Started(slot, pid)
+	d.clock.Started(slot, pid)
 	return pid, nil
 }
 
@@ -144,8 +164,8 @@ func (d *Daemons) Start(ctx context.Context, name string, c supervise.Command, p
 	d.names[pid] = name
 	const patience = 5 * time.Minute
 	begun := d.cfg.Loop.Now()
-	err = d.cfg.Loop.Until(ctx, func() bool { return d.cfg.Clock.Listening(port) || d.cfg.Loop.Now().Sub(begun) > patience })
-	if err == nil && !d.cfg.Clock.Listening(port) {
+	err = d.cfg.Loop.Until(ctx, func() bool { return d.clock.Listening(port) || d.cfg.Loop.Now().Sub(begun) > patience })
+	if err == nil && !d.clock.Listening(port) {
 		err = fmt.Errorf("%s did not listen at port %d within %v of virtual time; its last log lines:\n  %s",
 			name, port, patience, strings.Join(d.LastLog(name), "\n  "))
 	}
@@ -215,7 +235,7 @@ func (d *Daemons) TakeNotices() {
 	for {
 		select {
 		case exit := <-d.notices:
-			d.cfg.Clock.Collect(exit.PID)
+			d.clock.Collect(exit.PID)
 			d.ended(exit)
 		default:
 			return

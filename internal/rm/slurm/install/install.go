@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 
 	"rmreplay/internal/slurmspec"
 )
@@ -249,7 +250,7 @@ type finder struct {
 	otherDirs  []string // directories of the other programs
 	libDirs    []string // directories of libraries
 	// ask runs a program for its version and returns what it prints.
-	ask func(conf, path string, args ...string) string
+	ask func(path string, args ...string) string
 }
 
 // fromEnvironment returns a finder for the directories that this process's environment names.
@@ -283,8 +284,6 @@ func multiarch() string {
 // find looks for all requirements.
 func (f finder) find() *Installation {
 	in := &Installation{Prefix: f.prefix}
-	conf, remove := versionConf()
-	defer remove()
 	for _, p := range programs {
 		dirs := f.otherDirs
 		if p.slurm {
@@ -292,7 +291,7 @@ func (f finder) find() *Installation {
 		}
 		it := Item{Requirement: requirement(p.name, p.why, p.pkg, p.forDB), Path: executable(dirs, p.files)}
 		if it.Path != "" && p.version != nil {
-			it.Version = versionIn(f.ask(conf, it.Path, p.version...))
+			it.Version = versionIn(f.ask(it.Path, p.version...))
 		}
 		p.set(in, it.Path)
 		in.add(it)
@@ -402,31 +401,25 @@ func isExecutable(path string) bool {
 	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
 }
 
-// versionConf makes a directory with the smallest configuration that Slurm's programs must read
-// before they report their version. It returns the path of the slurm.conf in it. The path is
-// empty if it cannot make the directory. Some programs do not report their version then.
-func versionConf() (path string, remove func()) {
-	dir, err := os.MkdirTemp("", "rmreplay-version-")
-	if err != nil {
-		return "", func() {}
-	}
-	remove = func() { _ = os.RemoveAll(dir) } // an error leaves two small files behind
-	files := map[string]string{
-		"slurm.conf":    "ClusterName=version\nSlurmctldHost=localhost\nAuthType=auth/none\nCredType=cred/none\n",
-		"slurmdbd.conf": "DbdHost=localhost\nStorageType=accounting_storage/mysql\nAuthType=auth/none\n",
-	}
-	for name, text := range files {
-		// slurmdbd refuses a file that other users can read.
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			return "", remove
-		}
-	}
-	return filepath.Join(dir, "slurm.conf"), remove
-}
+// askScript runs a program of Slurm for its version. Most of them read a configuration first, and
+// slurmdbd looks for its own beside slurm.conf and refuses one that other users can read. The
+// script runs in a session of its own, so that it removes its directory even if this program is
+// killed.
+const askScript = `
+umask 077
+dir=$(mktemp -d "${TMPDIR:-/tmp}/rmreplay-version-XXXXXXXX") || exit 1
+trap 'rm -rf "$dir"' EXIT
+trap 'exit 1' HUP INT TERM PIPE
+printf '%s\n' ClusterName=version SlurmctldHost=localhost AuthType=auth/none CredType=cred/none >"$dir/slurm.conf"
+printf '%s\n' DbdHost=localhost StorageType=accounting_storage/mysql AuthType=auth/none >"$dir/slurmdbd.conf"
+SLURM_CONF=$dir/slurm.conf "$@"
+`
 
-func ask(conf, path string, args ...string) string {
-	cmd := exec.Command(path, args...)
-	cmd.Env = append(os.Environ(), "SLURM_CONF="+conf, "LC_ALL=C")
+// ask runs a program for its version.
+func ask(path string, args ...string) string {
+	cmd := exec.Command("/bin/sh", slices.Concat([]string{"-c", askScript, "sh", path}, args)...)
+	cmd.Env = append(os.Environ(), "LC_ALL=C")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return "" // an error message may have numbers that look like a version

@@ -29,7 +29,7 @@ func newFakeHome(t *testing.T) *fakeHome {
 		slurmHomes: []string{h.dir},
 		otherDirs:  []string{filepath.Join(h.dir, "sbin"), filepath.Join(h.dir, "bin")},
 		libDirs:    []string{filepath.Join(h.dir, "lib")},
-		ask: func(_, path string, _ ...string) string {
+		ask: func(path string, _ ...string) string {
 			return h.answers[filepath.Base(path)]
 		},
 	}

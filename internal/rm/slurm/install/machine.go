@@ -53,6 +53,7 @@ func Machine() []Check {
 		checkLimit("processes", unix.RLIMIT_NPROC, minProcesses, "raise it with: ulimit -u 4096"),
 		checkPids(),
 		checkUser(),
+		checkNetwork(),
 	}
 }
 
@@ -96,14 +97,27 @@ func usable(dir string) (uint64, error) {
 	if st.Flags&unix.ST_NOEXEC != 0 {
 		return 0, errors.New("mounted noexec")
 	}
-	probe, err := os.MkdirTemp(dir, "rmreplay-probe-")
+	probe, err := unnamedFile(dir)
 	if err != nil {
-		return 0, errors.New("not writable")
+		return 0, fmt.Errorf("not writable: %w", err)
 	}
-	if err := os.Remove(probe); err != nil {
-		return 0, err
-	}
+	_ = probe.Close() // nothing was written
 	return st.Bavail * uint64(st.Bsize), nil
+}
+
+// unnamedFile makes a file in dir that has no name, so that nothing is left of it however this
+// process ends. Where the file system has no such files, it is in memory.
+func unnamedFile(dir string) (*os.File, error) {
+	fd, err := unix.Open(dir, unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, 0o700)
+	if errors.Is(err, unix.EOPNOTSUPP) {
+		if err = unix.Faccessat(unix.AT_FDCWD, dir, unix.W_OK|unix.X_OK, unix.AT_EACCESS); err == nil {
+			fd, err = unix.MemfdCreate("rmreplay", unix.MFD_CLOEXEC)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), "unnamed file in "+dir), nil
 }
 
 func checkScratch() Check {
@@ -129,19 +143,18 @@ func checkScratch() Check {
 func checkPreload() Check {
 	c := Check{Name: "preload library", Why: "puts the daemons under virtual time", Required: true, Fix: "make build"}
 	dir, _, _ := ScratchDir() // checkScratch reports its error
-	probe, err := os.MkdirTemp(dir, "rmreplay-probe-")
-	if err != nil {
-		c.Found = err.Error()
-		return c
+	probe, err := unnamedFile(dir)
+	if err == nil {
+		defer probe.Close()
+		err = vclock.WriteLibrary(probe)
 	}
-	defer func() { _ = os.RemoveAll(probe) }() // an error leaves a few KiB behind
-	lib, err := vclock.InstallLibrary(probe)
 	if err != nil {
 		c.Found = err.Error()
 		return c
 	}
 	cmd := exec.Command("/bin/true")
-	cmd.Env = []string{"LD_PRELOAD=" + lib, "LC_ALL=C"}
+	cmd.ExtraFiles = []*os.File{probe}
+	cmd.Env = []string{"LD_PRELOAD=/proc/self/fd/3", "LC_ALL=C"}
 	out, err := cmd.CombinedOutput()
 	switch {
 	case err != nil:

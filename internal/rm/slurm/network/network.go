@@ -51,6 +51,7 @@ type Network struct {
 	// NodePort is the port of all compute nodes.
 	NodePort int
 
+	socket   func() (int, error)
 	clock    Clock
 	handlers Handlers
 	codec    rpc.Codec
@@ -95,11 +96,12 @@ const maxOpen = 200
 // addresses of 127.0.0.0/8, and no other machine can reach it.
 const loopback = "lo"
 
-// Listen opens the port of all compute nodes. source is the address from which the driver will
-// connect to slurmctld, and pipe the path of the named pipe of finished jobs. The caller must call
-// [Network.Connect] before it sends or polls, and [Network.Close] at the end.
-func Listen(source [4]byte, pipe string, handlers Handlers) (_ *Network, err error) {
-	n := &Network{epoll: -1, listener: -1, pipe: -1, Source: source, handlers: handlers, conns: map[int]*conn{}, buf: make([]byte, 1<<16)}
+// Listen opens the port of all compute nodes. socket makes TCP sockets in the daemons' network.
+// source is the address from which the driver will connect to slurmctld, and pipe the path of the
+// named pipe of finished jobs. The caller must call [Network.Connect] before it sends or polls,
+// and [Network.Close] at the end.
+func Listen(socket func() (int, error), source [4]byte, pipe string, handlers Handlers) (_ *Network, err error) {
+	n := &Network{epoll: -1, listener: -1, pipe: -1, Source: source, socket: socket, handlers: handlers, conns: map[int]*conn{}, buf: make([]byte, 1<<16)}
 	defer func() {
 		if err != nil {
 			n.Close()
@@ -126,7 +128,10 @@ func Listen(source [4]byte, pipe string, handlers Handlers) (_ *Network, err err
 
 // listenNodes opens the port of all compute nodes and sets NodePort.
 func (n *Network) listenNodes() (err error) {
-	if n.listener, err = unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0); err != nil {
+	if n.listener, err = n.socket(); err != nil {
+		return err
+	}
+	if err = unix.SetNonblock(n.listener, true); err != nil {
 		return err
 	}
 	if err = unix.BindToDevice(n.listener, loopback); err != nil {
@@ -218,7 +223,7 @@ func (n *Network) start(r *request) {
 // connect opens a connection to slurmctld. The kernel accepts it at once while slurmctld's
 // backlog has room, even if slurmctld sleeps.
 func (n *Network) connect() (int, error) {
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	fd, err := n.socket()
 	if err != nil {
 		return 0, err
 	}

@@ -51,6 +51,10 @@ type slurmctld struct {
 	piped string
 }
 
+func tcpSocket() (int, error) {
+	return unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+}
+
 func start(t *testing.T) *slurmctld {
 	t.Helper()
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
@@ -65,7 +69,7 @@ func start(t *testing.T) *slurmctld {
 	if s.codec, err = rpc.NewCodec(slurmspec.R2205); err != nil {
 		t.Fatal(err)
 	}
-	s.net, err = Listen([4]byte{127, 0, 0, 1}, s.pipe, Handlers{
+	s.net, err = Listen(tcpSocket, [4]byte{127, 0, 0, 1}, s.pipe, Handlers{
 		NodeMessage: func(addr [4]byte, m *rpc.Message) (*rpc.Message, error) {
 			s.sent = append(s.sent, fmt.Sprintf("%v %v", addr, m.Type))
 			if m.Type == rpc.RequestShutdown {

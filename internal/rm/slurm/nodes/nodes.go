@@ -9,6 +9,8 @@ package nodes
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"rmreplay/internal/hostlist"
@@ -272,7 +274,7 @@ func (c *Cluster) Register(n int) {
 		UpTime:     uint32(now - c.boot.UnixSeconds() + secondsBootedBefore),
 		FreeMemory: uint64(hw.RealMemory), Version: c.codec.Release().String(),
 	}
-	for id := range nd.steps {
+	for _, id := range slices.Sorted(maps.Keys(nd.steps)) {
 		reg.Steps = append(reg.Steps, rpc.Batch(id))
 	}
 	for _, g := range hw.GRES {
@@ -354,7 +356,8 @@ func (c *Cluster) firstEnd(j *job, start hpc.Time) hpc.Time {
 //
 // A job starts in a pass of the scheduler, and passes are whole seconds apart. Without the
 // latency, jobs would end at the instant of another pass, and all jobs of one pass and one run
-// time together. The kernel would then decide which of slurmctld's threads runs first.
+// time together. The order of slurmctld's threads would then decide, which on a real machine is
+// different every time.
 func exitLatency(job uint32, start hpc.Time) time.Duration {
 	const least, most = time.Millisecond, 100 * time.Millisecond
 	left := time.Second - start.Sub(hpc.Unix(start.UnixSeconds())) // until the next whole second

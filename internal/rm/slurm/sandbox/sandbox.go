@@ -3,6 +3,7 @@
 package sandbox
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -42,8 +43,9 @@ const (
 	lockPort    = 47816
 )
 
-// New makes the directory and reserves addresses for the given number of nodes. The caller
-// closes the sandbox even after an error.
+// New reserves addresses for the given number of nodes and names the directory, which
+// [Sandbox.Make] makes. So the guard that removes the directory can be started before there is
+// one. The caller closes the sandbox even after an error.
 func New(nodes int) (p *Sandbox, err error) {
 	p = &Sandbox{nodes: nodes, lock: -1}
 	if err = p.reserveAddresses(); err != nil {
@@ -52,15 +54,11 @@ func New(nodes int) (p *Sandbox, err error) {
 	if p.User, err = install.DaemonUser(int(p.octet)); err != nil {
 		return p, err
 	}
-	if err := p.makeDirectories(); err != nil {
-		return p, fmt.Errorf("making a directory for the daemons' state: %w", err)
-	}
-	if p.Library, err = vclock.InstallLibrary(p.Dir); err != nil {
+	scratch, _, err := install.ScratchDir()
+	if err != nil {
 		return p, err
 	}
-	if err := p.Give(p.Library); err != nil {
-		return p, err
-	}
+	p.Dir = filepath.Join(scratch, "rmreplay-"+rand.Text()[:12])
 	p.NodeAddress = conf.LoopbackAddresses(p.octet)
 	if last := p.NodeAddress(nodes - 1); nodes > 0 && !last.IsValid() {
 		return p, fmt.Errorf("%d nodes: more than the loopback network has addresses for", nodes)
@@ -68,15 +66,22 @@ func New(nodes int) (p *Sandbox, err error) {
 	return p, nil
 }
 
+// Make makes the directory with the preload library.
+func (p *Sandbox) Make() (err error) {
+	if err := p.makeDirectories(); err != nil {
+		return fmt.Errorf("making a directory for the daemons' state: %w", err)
+	}
+	if p.Library, err = vclock.InstallLibrary(p.Dir); err != nil {
+		return err
+	}
+	return p.Give(p.Library)
+}
+
 // makeDirectories makes Dir and the directories in it. Where the daemons have another user than
 // the driver, they write into their own directories. In the others they cannot replace a file by
 // a link that would lead the driver elsewhere.
 func (p *Sandbox) makeDirectories() error {
-	scratch, _, err := install.ScratchDir()
-	if err != nil {
-		return err
-	}
-	if p.Dir, err = os.MkdirTemp(scratch, "rmreplay-"); err != nil {
+	if err := os.Mkdir(p.Dir, 0o700); err != nil {
 		return err
 	}
 	for _, d := range []string{"conf", "bin", "out"} {
@@ -167,10 +172,10 @@ func (p *Sandbox) Control() netip.Addr {
 func (p *Sandbox) Driver() [4]byte { return [4]byte{127, p.octet, 255, driverHost} }
 
 // FreePorts finds free ports of the control address, no two the same. They stay free, since no
-// other run uses the address.
-func (p *Sandbox) FreePorts(ports ...*uint16) error {
+// other run uses the address. socket makes TCP sockets in the daemons' network.
+func (p *Sandbox) FreePorts(socket func() (int, error), ports ...*uint16) error {
 	for _, port := range ports {
-		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+		fd, err := socket()
 		if err != nil {
 			return fmt.Errorf("looking for a free port: %w", err)
 		}

@@ -524,6 +524,92 @@ static void restless(char **argv)
 	printf("%d bytes\n", (int)(intptr_t)got);
 }
 
+/* order ROUNDS: in every round the main thread makes five threads, wakes them by a condition
+ * variable, by a lock that it releases, and through pipes, in the opposite order. It goes on
+ * meanwhile. Each writes down its letter when it runs. Prints how many rounds had another order
+ * than expected, and the first of those. */
+enum { CREW = 5 };
+static char written[64];
+static int written_length;
+static pthread_mutex_t written_lock = PTHREAD_MUTEX_INITIALIZER, gate = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t call = PTHREAD_COND_INITIALIZER;
+static int called, ways[CREW][2];
+
+static void write_down(char letter)
+{
+	pthread_mutex_lock(&written_lock);
+	written[written_length++] = letter;
+	pthread_mutex_unlock(&written_lock);
+}
+
+static void *one_of_crew(void *arg)
+{
+	int id = (int)(intptr_t)arg;
+	char byte, letter = (char)('a' + id);
+	write_down(letter);
+	pthread_mutex_lock(&gate);
+	while (!called)
+		pthread_cond_wait(&call, &gate);
+	pthread_mutex_unlock(&gate);
+	write_down(letter);
+	usleep(1000 + id);
+	pthread_mutex_lock(&gate);
+	write_down(letter);
+	pthread_mutex_unlock(&gate);
+	if (read(ways[id][0], &byte, 1) != 1)
+		die("read");
+	write_down(letter);
+	return NULL;
+}
+
+static void compute_a_moment(void)
+{
+	for (volatile int i = 0; i < 200000; i++)
+		;
+}
+
+static void in_order(char **argv)
+{
+	static const char expected[] = "1abcde2abcde3abcde4abcde";
+	int others = 0;
+	pthread_t t[CREW];
+	for (int i = 0; i < CREW; i++)
+		if (pipe(ways[i]))
+			die("pipe");
+	for (int round = 0; round < number(argv, 2); round++) {
+		written_length = called = 0;
+		for (int i = 0; i < CREW; i++)
+			pthread_create(&t[i], NULL, one_of_crew, (void *)(intptr_t)i);
+		compute_a_moment();
+		write_down('1');
+		usleep(1000);
+		pthread_mutex_lock(&gate);
+		called = 1;
+		pthread_cond_broadcast(&call);
+		pthread_mutex_unlock(&gate);
+		compute_a_moment();
+		write_down('2');
+		usleep(100);
+		pthread_mutex_lock(&gate);
+		usleep(2000);
+		pthread_mutex_unlock(&gate);
+		compute_a_moment();
+		write_down('3');
+		usleep(2000);
+		for (int i = CREW - 1; i >= 0; i--)
+			if (write(ways[i][1], "x", 1) != 1)
+				die("write");
+		compute_a_moment();
+		write_down('4');
+		for (int i = 0; i < CREW; i++)
+			pthread_join(t[i], NULL);
+		written[written_length] = 0;
+		if (strcmp(written, expected) && others++ == 0)
+			printf("%s\n", written);
+	}
+	printf("%d rounds in another order\n", others);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
@@ -533,7 +619,7 @@ int main(int argc, char **argv)
 		   {"deadlock", deadlock}, {"stall", stall}, {"spin", spin}, {"victim", victim},
 		   {"pingpong", pingpong}, {"crowd", crowd},
 		   {"compute", compute}, {"bits", bits}, {"crew", crew}, {"lockout", lockout}, {"tick", tick},
-		   {"save", save}, {"together", together}, {"restless", restless}};
+		   {"save", save}, {"together", together}, {"restless", restless}, {"order", in_order}};
 	for (size_t i = 0; argc > 1 && i < sizeof all / sizeof *all; i++)
 		if (strcmp(all[i].name, argv[1]) == 0) {
 			all[i].run(argv);

@@ -1,0 +1,161 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
+
+	"rmreplay/internal/experiment"
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/replay"
+)
+
+// noon is an instant of the tests.
+var noon = hpc.Unix(1_700_049_600)
+
+// pseudoTerminal opens a terminal. What is written to one end is read from the other.
+func pseudoTerminal(t *testing.T) (near, far *os.File) {
+	t.Helper()
+	near, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Skipf("SKIPPED, progress is not tested on a terminal: %v", err)
+	}
+	t.Cleanup(func() { _ = near.Close() })
+	number, err := unix.IoctlGetInt(int(near.Fd()), unix.TIOCGPTN)
+	if err == nil {
+		err = unix.IoctlSetPointerInt(int(near.Fd()), unix.TIOCSPTLCK, 0)
+	}
+	if err == nil {
+		far, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
+	}
+	if err != nil {
+		t.Skipf("SKIPPED, progress is not tested on a terminal: %v", err)
+	}
+	t.Cleanup(func() { _ = far.Close() })
+	return near, far
+}
+
+// The line is never as wide as the terminal, also after the terminal got narrower, and it is
+// replaced. It has what matters most at 40 columns.
+func TestProgressOnTerminal(t *testing.T) {
+	t.Setenv("TERM", "xterm")
+	near, far := pseudoTerminal(t)
+	p := newProgress(far, false)
+	if p.terminal == nil {
+		t.Fatal("a terminal is not recognized")
+	}
+	p.begin(0)
+	n := replay.Progress{
+		Now: noon.Add(9 * time.Hour), LastInput: noon.Add(20 * time.Hour), Submitted: 60, Pending: 12, Running: 8, Ended: 40,
+		Load: replay.Load{Begin: noon, LastEnd: noon.Add(21 * time.Hour), Tasks: 100, Processors: 200, Held: 174},
+	}
+	reader := bufio.NewReader(near)
+	line := func(width int) string {
+		t.Helper()
+		if err := unix.IoctlSetWinsize(int(near.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: uint16(width)}); err != nil {
+			t.Fatal(err)
+		}
+		p.last, p.sampled, p.begun = time.Time{}, time.Time{}, p.begun.Add(-10*time.Second)
+		p.observe(n)
+		p.print("\a") // the end of the line
+		text, err := reader.ReadString('\a')
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, replaced := strings.CutPrefix(strings.TrimSuffix(text, "\a"), "\r\x1b[K")
+		if !replaced || strings.ContainsAny(text, "\r\n\x1b") {
+			t.Errorf("%d columns: %q does not replace the line before", width, text)
+		}
+		if length := utf8.RuneCountInString(text); length >= width {
+			t.Errorf("%d characters on a terminal of %d columns: %q", length, width, text)
+		}
+		return text
+	}
+	line(100)
+	if got := line(200); !regexp.MustCompile(`^2023-11-15 21:00   \d\d%  ended 40 of 100  utilization 87%  \d+x  running 8  pending 12  left \d+s$`).MatchString(got) {
+		t.Errorf("200 columns: %q", got)
+	}
+	if got := line(40); !regexp.MustCompile(`^ \d\d%  utilization 87%  .*left \d+s$`).MatchString(got) {
+		t.Errorf("40 columns: %q", got)
+	}
+	for _, width := range []int{120, 60, 25, 12, 5, 2} {
+		line(width)
+	}
+}
+
+// Without a terminal, and on one that cannot rewrite a line, there are plain lines.
+func TestProgressWithoutTerminal(t *testing.T) {
+	t.Setenv("TERM", "dumb")
+	_, far := pseudoTerminal(t)
+	if p := newProgress(far, false); p.terminal != nil || p.every < time.Second {
+		t.Errorf("a dumb terminal gets a line that is rewritten, every %v", p.every)
+	}
+	var out bytes.Buffer
+	p := newProgress(&out, false)
+	p.every = 0
+	p.begin(0)
+	p.observe(replay.Progress{Now: noon, Ended: 1, Load: replay.Load{Begin: noon, Tasks: 2}})
+	p.end()
+	if got, want := out.String(), "2023-11-15 12:00"; !strings.HasPrefix(got, want) || strings.Count(got, "\n") != 1 || strings.Contains(got, "\x1b") {
+		t.Errorf("got %q", got)
+	}
+}
+
+// A set says how many realizations are done, and how long the others take.
+func TestProgressOfSet(t *testing.T) {
+	var out bytes.Buffer
+	p := newProgress(&out, false)
+	p.every = 0
+	hooks := p.setHooks(4, 2)
+	for number := range 2 {
+		r := experiment.Realization{Number: number + 1}
+		one := hooks.Of(r)
+		one.Progress(replay.Progress{Now: noon, Ended: 1, Load: replay.Load{Begin: noon, Tasks: 2, LastEnd: noon.Add(time.Hour)}})
+		if number == 0 {
+			time.Sleep(20 * time.Millisecond)
+			hooks.Ended(r)
+		}
+	}
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	if got := lines[1]; got != " 25%  1 of 4 realizations done  0 running  left 0s" {
+		t.Errorf("after the first one: %q in %q", got, lines)
+	}
+	if got := lines[len(lines)-1]; !regexp.MustCompile(`^ \d\d%  1 of 4 realizations done  1 running  left 0s$`).MatchString(got) {
+		t.Errorf("during the second one: %q", got)
+	}
+}
+
+// A simulation of the example passes on everything that its progress shows.
+func TestProgressOfExample(t *testing.T) {
+	dir := t.TempDir()
+	runHere(t, dir, 0, "workload", "generate", "example", "--seed", "1", "-o", "example")
+	var last replay.Progress
+	spec := experiment.Spec{
+		Workload: experiment.Workload{Path: filepath.Join(dir, "example", "day.jsonl")}, Output: filepath.Join(dir, "run"), Seed: 1,
+		Simulator: &experiment.Simulator{Cluster: filepath.Join(dir, "example", "cluster"), Policy: "easy"},
+	}
+	seen, busiest := 0, 0
+	_, err := experiment.Run(t.Context(), spec, experiment.Hooks{Progress: func(n replay.Progress) {
+		last = n
+		seen++
+		busiest = max(busiest, n.Held)
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if last.Tasks < 1000 || last.Ended < last.Tasks*8/10 || last.Processors == 0 || busiest > last.Processors || busiest < last.Processors/3 || seen == 0 {
+		t.Errorf("%d times, the last time %+v; at most %d processors were held", seen, last, busiest)
+	}
+	if last.LastEnd < last.LastInput || last.WorkDone > 2*last.Work || last.WorkDone < last.Work/2 || hpc.Time(0) == last.Begin {
+		t.Errorf("%+v", last)
+	}
+}

@@ -1,0 +1,125 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	pace "rmreplay/internal/progress"
+	"rmreplay/internal/sweep"
+)
+
+// sweepTable shows the progress of a sweep: a line for each finished run and, on a terminal,
+// one line for the running ones.
+type sweepTable struct {
+	*progress
+	mu      sync.Mutex
+	runs    int
+	over    int
+	failed  int
+	running map[string]time.Time // when they began
+	batch   pace.Batch
+}
+
+func newSweepTable(p *progress, runs, parallel int) *sweepTable {
+	return &sweepTable{progress: p, runs: runs, running: map[string]time.Time{}, batch: pace.Batch{Parallel: parallel}}
+}
+
+// tick shows the line of the running runs every second, until stop is called.
+func (t *sweepTable) tick() (stop func()) {
+	if t.terminal == nil || t.quiet {
+		return func() {}
+	}
+	over := make(chan struct{})
+	var done sync.WaitGroup
+	done.Go(func() {
+		ticker := time.NewTicker(time.Second)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-over:
+				return
+			case <-ticker.C:
+				t.mu.Lock()
+				t.show(t.state()...)
+				t.mu.Unlock()
+			}
+		}
+	})
+	return func() {
+		close(over)
+		done.Wait()
+	}
+}
+
+// observe is called when the state of a run changes.
+func (t *sweepTable) observe(p sweep.Progress) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.quiet {
+		return
+	}
+	t.end()
+	switch p.Phase {
+	case sweep.Preparing:
+		t.print("preparing " + p.Name + "\n")
+		return
+	case sweep.Began:
+		t.running[p.Name] = time.Now()
+	default:
+		delete(t.running, p.Name)
+		t.over++
+		if p.Phase != sweep.Kept {
+			t.batch.Ended = append(t.batch.Ended, p.Took)
+		}
+		t.print(t.row(p) + "\n")
+	}
+	if t.terminal != nil {
+		t.show(t.state()...)
+	}
+}
+
+// row is the line of a finished run.
+func (t *sweepTable) row(p sweep.Progress) string {
+	text := fmt.Sprintf("[%*d/%d] %-40s %-7s", len(fmt.Sprint(t.runs)), t.over, t.runs, p.Name, p.Phase)
+	switch {
+	case p.Phase == sweep.Failed:
+		t.failed++
+		return text + " " + p.Err.Error()
+	case !p.Made.Valid:
+		text += " not valid"
+	}
+	text += fmt.Sprintf(" mean wait %s s, slowdown %s", p.Made.Wait.Mean.Text(), p.Made.BoundedSlowdown.Mean.Text())
+	if p.Phase == sweep.Made {
+		text += fmt.Sprintf(", took %v", p.Took.Round(100*time.Millisecond))
+	}
+	if left := t.left(); t.terminal == nil && left.Text != "" {
+		text += ", " + left.Text
+	}
+	return text
+}
+
+// left is the part about the time that the sweep will still take.
+func (t *sweepTable) left() pace.Part {
+	t.batch.Waiting, t.batch.Running = t.runs-t.over-len(t.running), nil
+	for _, begun := range t.running {
+		t.batch.Running = append(t.batch.Running, pace.Running{Elapsed: time.Since(begun)})
+	}
+	left, known := t.batch.Left()
+	return pace.Remaining(left, known && t.over < t.runs)
+}
+
+// state is the line of the running runs.
+func (t *sweepTable) state() []pace.Part {
+	var names []string
+	for name := range t.running {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	parts := []pace.Part{{Rank: 0, Text: fmt.Sprintf("%d of %d runs", t.over, t.runs)}}
+	if t.failed > 0 {
+		parts = append(parts, pace.Part{Rank: 2, Text: fmt.Sprintf("%d failed", t.failed)})
+	}
+	return append(parts, t.left(), pace.Part{Rank: 3, Text: few(names, 2)})
+}

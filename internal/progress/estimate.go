@@ -1,0 +1,133 @@
+// Package progress says how far a replay is, how long it will still take, and how that fits on
+// a line.
+//
+// Real time is spent on virtual time (slurmctld's periodic work), on jobs (submissions, starts
+// and ends) and, most of all, on scheduling a full machine. None of them alone is a measure of
+// what is left: a night costs little, the hours after the last submission cost almost nothing,
+// and a queue that grows costs more and more. So [Share] mixes virtual time and jobs, and
+// [Left] mixes the speed of the whole run with its recent speed. The weights are those that did
+// best with recorded runs; the test has them (testdata/runs.jsonl).
+package progress
+
+import (
+	"math"
+	"time"
+
+	"rmreplay/internal/replay"
+)
+
+// Snapshot is the progress of a run after some real time.
+type Snapshot struct {
+	Elapsed time.Duration
+	replay.Progress
+}
+
+const (
+	// jobsWeight is the weight of jobs in the share that is done. The rest is virtual time's.
+	jobsWeight = 0.25
+	// tailCost is the cost of a second of virtual time after the last submission on a machine
+	// without a queue, relative to one before.
+	tailCost = 0.15
+	// recentPart is the part of a run, up to now, whose speed is the recent one, and
+	// recentWeight its weight.
+	recentPart, recentWeight = 0.4, 0.4
+	// most is the factor by which the recent speed may differ from that of the whole run.
+	most = 3
+	// fullMachine is the utilization of a machine with a queue.
+	fullMachine = 0.92
+)
+
+// Share returns the share of a run that is done, from 0 to 1, as far as that is known.
+func Share(p *replay.Progress) float64 {
+	if p.Tasks == 0 {
+		return 0
+	}
+	if p.Ended+p.Refused >= p.Tasks {
+		return 1
+	}
+	started := p.Submitted - p.Pending
+	jobs := float64(p.Submitted+started+p.Ended+p.Refused) / float64(3*p.Tasks)
+	return min(1, max(0, (1-jobsWeight)*shareOfTime(p)+jobsWeight*jobs))
+}
+
+// shareOfTime returns the share of virtual time that is over, by its cost.
+func shareOfTime(p *replay.Progress) float64 {
+	now, lastInput := p.Now.Sub(p.Begin).Seconds(), p.LastInput.Sub(p.Begin).Seconds()
+	busyUntil := max(lastInput, now+drain(p))
+	end := max(busyUntil, p.LastEnd.Sub(p.Begin).Seconds())
+	if end <= 0 {
+		return 0
+	}
+	cost := func(until float64) float64 { return min(until, busyUntil) + tailCost*max(0, until-busyUntil) }
+	return cost(now) / cost(end)
+}
+
+// drain returns how many seconds of virtual time a full machine needs for the work that is
+// left. Jobs may get more processors than they request, such as whole nodes.
+func drain(p *replay.Progress) float64 {
+	if p.Processors == 0 {
+		return 0
+	}
+	work := p.Work
+	if p.Requested > 0 {
+		work *= float64(p.Allocated) / float64(p.Requested)
+	}
+	return max(0, work-p.WorkDone) / (fullMachine * float64(p.Processors))
+}
+
+// Left predicts how much real time a run will still take, from snapshots of it in their order.
+// It returns false as long as too little is known.
+func Left(history []Snapshot) (left time.Duration, known bool) {
+	if len(history) < 2 {
+		return 0, false
+	}
+	now := &history[len(history)-1]
+	share, elapsed := Share(&now.Progress), now.Elapsed.Seconds()
+	if share < 0.02 || elapsed <= 0 {
+		return 0, false
+	}
+	overall := elapsed * (1 - share) / share
+	recent := most * overall
+	for i := range history {
+		s := &history[i]
+		if s.Elapsed.Seconds() < (1-recentPart)*elapsed {
+			continue
+		}
+		if gain := share - Share(&s.Progress); gain > 0 {
+			recent = (1 - share) / gain * (elapsed - s.Elapsed.Seconds())
+		}
+		break
+	}
+	recent = min(max(recent, overall/most), overall*most)
+	seconds := math.Pow(overall, 1-recentWeight) * math.Pow(recent, recentWeight)
+	return time.Duration(seconds * float64(time.Second)), true
+}
+
+// History keeps snapshots of a run for [Left]: few, evenly spread, and the latest. Its zero
+// value is empty.
+type History struct {
+	list   []Snapshot
+	spaced time.Duration // least distance of all but the latest
+}
+
+// historyLength is the largest number of snapshots of a history.
+const historyLength = 200
+
+// Add adds the latest snapshot.
+func (h *History) Add(s Snapshot) {
+	if n := len(h.list); n >= 2 && s.Elapsed-h.list[n-2].Elapsed < h.spaced {
+		h.list[n-1] = s
+		return
+	}
+	if len(h.list) == historyLength {
+		for i := range historyLength / 2 {
+			h.list[i] = h.list[2*i]
+		}
+		h.list = h.list[:historyLength/2]
+		h.spaced = max(2*h.spaced, h.list[1].Elapsed-h.list[0].Elapsed)
+	}
+	h.list = append(h.list, s)
+}
+
+// Left predicts how much real time the run will still take; see [Left].
+func (h *History) Left() (left time.Duration, known bool) { return Left(h.list) }

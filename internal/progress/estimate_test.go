@@ -1,0 +1,171 @@
+package progress
+
+import (
+	"bufio"
+	"encoding/json"
+	"math"
+	"os"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/replay"
+)
+
+// recorded is a run of testdata/runs.jsonl: its snapshots, the last one at its end.
+type recorded struct {
+	Run       string
+	snapshots []Snapshot
+}
+
+// recordedRuns reads the snapshots of replays and simulations, some of them on machines that
+// other programs used, too.
+func recordedRuns(t *testing.T) (list []recorded) {
+	t.Helper()
+	file, err := os.Open("testdata/runs.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	lines := bufio.NewScanner(file)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var table struct {
+			Run    string
+			Fields []string
+			Rows   [][]int64
+		}
+		if err := json.Unmarshal(lines.Bytes(), &table); err != nil {
+			t.Fatal(err)
+		}
+		run := recorded{Run: table.Run}
+		for _, row := range table.Rows {
+			values := make(map[string]int64)
+			for i, field := range table.Fields {
+				values[field] = row[i]
+			}
+			text, err := json.Marshal(values)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var s Snapshot
+			if err := json.Unmarshal(text, &s); err != nil {
+				t.Fatal(err)
+			}
+			run.snapshots = append(run.snapshots, s)
+		}
+		list = append(list, run)
+	}
+	if err := lines.Err(); err != nil || len(list) == 0 {
+		t.Fatalf("%d runs: %v", len(list), err)
+	}
+	return list
+}
+
+// After the first third of a run, the time at which it is said to end is within 30 % of the
+// truth.
+func TestLeft(t *testing.T) {
+	for _, run := range recordedRuns(t) {
+		total := run.snapshots[len(run.snapshots)-1].Elapsed
+		var history History
+		worst, early, looked := 0.0, 0.0, 0
+		for i, s := range run.snapshots {
+			history.Add(s)
+			if 3*s.Elapsed < total || i == len(run.snapshots)-1 {
+				continue
+			}
+			left, known := history.Left()
+			if !known {
+				t.Errorf("%s: nothing is known after %v of %v", run.Run, s.Elapsed, total)
+				continue
+			}
+			looked++
+			off := float64(s.Elapsed+left)/float64(total) - 1
+			if math.Abs(off) > math.Abs(worst) {
+				worst, early = off, float64(s.Elapsed)/float64(total)
+			}
+		}
+		t.Logf("%-28s %4.0f s, %d estimates, the worst %+.0f%% after %.0f%% of the time", run.Run, total.Seconds(), looked, 100*worst, 100*early)
+		if math.Abs(worst) > 0.3 || looked < 20 {
+			t.Errorf("%s: %d estimates, the worst is off by %+.0f%%", run.Run, looked, 100*worst)
+		}
+	}
+}
+
+// The share that is done begins at 0, ends at 1 and stays between. The estimate is never
+// negative, whatever the counters are.
+func TestAnyProgress(t *testing.T) {
+	for _, run := range recordedRuns(t) {
+		first, last := run.snapshots[0], run.snapshots[len(run.snapshots)-1]
+		if a, b := Share(&first.Progress), Share(&last.Progress); a > 0.1 || b < 0.9 {
+			t.Errorf("%s: %.2f is done at its beginning, and %.2f at its end", run.Run, a, b)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		var history History
+		count := rapid.IntRange(0, 100)
+		instant := rapid.Map(rapid.Int64Range(0, 1e15), func(v int64) hpc.Time { return hpc.Time(v) })
+		elapsed := time.Duration(0)
+		for range rapid.IntRange(0, 20).Draw(t, "snapshots") {
+			elapsed += time.Duration(rapid.Int64Range(0, 1e12).Draw(t, "more"))
+			p := replay.Progress{
+				Now: instant.Draw(t, "now"), LastInput: instant.Draw(t, "last input"), Submitted: count.Draw(t, "submitted"),
+				Pending: count.Draw(t, "pending"), Ended: count.Draw(t, "ended"), Refused: count.Draw(t, "rejected"),
+				Load: replay.Load{
+					Begin: instant.Draw(t, "begin"), LastEnd: instant.Draw(t, "last end"), Tasks: count.Draw(t, "tasks"),
+					Processors: count.Draw(t, "processors"), Requested: int64(count.Draw(t, "requested")), Allocated: int64(count.Draw(t, "allocated")),
+					Work: float64(count.Draw(t, "work")), WorkDone: float64(count.Draw(t, "work done")),
+				},
+			}
+			if share := Share(&p); !(share >= 0 && share <= 1) {
+				t.Fatalf("%+v: a share of %v", p, share)
+			}
+			history.Add(Snapshot{elapsed, p})
+			if left, known := history.Left(); left < 0 || !known && left != 0 {
+				t.Fatalf("%v left, %t", left, known)
+			}
+		}
+	})
+}
+
+// A history has few snapshots, the first and the latest among them.
+func TestHistory(t *testing.T) {
+	var h History
+	for i := range 100_000 {
+		h.Add(Snapshot{Elapsed: time.Duration(i) * time.Millisecond})
+	}
+	if n := len(h.list); n < historyLength/2-1 || n > historyLength {
+		t.Errorf("%d snapshots", n)
+	}
+	if first, last := h.list[0].Elapsed, h.list[len(h.list)-1].Elapsed; first != 0 || last != 99_999*time.Millisecond {
+		t.Errorf("from %v to %v", first, last)
+	}
+	for i := 2; i < len(h.list)-1; i++ {
+		if gap := h.list[i].Elapsed - h.list[i-1].Elapsed; gap > 2*time.Second {
+			t.Errorf("a gap of %v", gap)
+		}
+	}
+}
+
+// A batch needs the time of the runs that are left, divided among those at once, and at least
+// that of the longest one.
+func TestBatch(t *testing.T) {
+	s := func(seconds int) time.Duration { return time.Duration(seconds) * time.Second }
+	for name, test := range map[string]struct {
+		batch Batch
+		want  time.Duration
+		known bool
+	}{
+		"nothing known":     {Batch{Parallel: 2, Waiting: 3, Running: []Running{{Elapsed: s(3)}}}, 0, false},
+		"from ended runs":   {Batch{Parallel: 2, Waiting: 4, Ended: []time.Duration{s(10), s(20)}}, s(30), true},
+		"from a running":    {Batch{Parallel: 2, Waiting: 2, Running: []Running{{s(5), s(15), true}, {Elapsed: s(10)}}}, s(32) + s(1)/2, true},
+		"the longest one":   {Batch{Parallel: 4, Running: []Running{{s(5), s(60), true}, {s(5), s(4), true}}}, s(60), true},
+		"later than others": {Batch{Parallel: 1, Ended: []time.Duration{s(10)}, Running: []Running{{Elapsed: s(30)}}}, 0, true},
+	} {
+		if left, known := test.batch.Left(); left != test.want || known != test.known {
+			t.Errorf("%s: %v, %t, want %v, %t", name, left, known, test.want, test.known)
+		}
+	}
+}

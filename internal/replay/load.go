@@ -1,0 +1,90 @@
+package replay
+
+import (
+	"cmp"
+	"time"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm"
+	"rmreplay/internal/workload"
+)
+
+// Load is the part of [Progress] that is about the machine, and about what is known of the
+// workload before it is played.
+type Load struct {
+	Begin hpc.Time // the first instant
+	// LastEnd is the end of the last job if every job started when it is submitted.
+	LastEnd hpc.Time
+	Tasks   int // jobs of the workload, those that have not been submitted, too
+	// Processors is the size of the machine; 0 if it is not known. Held is the number of
+	// processors that jobs hold.
+	Processors, Held int
+	// Requested and Allocated are the processors that all started jobs requested and got.
+	Requested, Allocated int64
+	// Work is what all jobs request, and WorkDone what jobs have held, in processor seconds.
+	Work, WorkDone float64
+}
+
+// foresight is what some jobs of a workload add to the progress.
+type foresight struct {
+	cancelled int // jobs that the workload cancels
+	tasks     int
+	work      float64
+	lastEnd   hpc.Time
+}
+
+// add adds a job. standard is the time limit of jobs that request none.
+func (f *foresight) add(job *hpc.Job, standard time.Duration) {
+	tasks := 1
+	if job.Array != "" {
+		if array, err := hpc.ParseArray(job.Array); err == nil { // its submission fails otherwise
+			tasks = len(array.Tasks)
+		}
+	}
+	f.tasks += tasks
+	seconds, longest := 0.0, time.Duration(0)
+	add := func(run time.Duration, tasks int) {
+		if limit := cmp.Or(job.TimeLimit, standard); limit > 0 {
+			run = min(run, limit)
+		}
+		if run != hpc.Unlimited {
+			longest = max(longest, run)
+			seconds += run.Seconds() * float64(tasks)
+		}
+	}
+	for _, run := range job.TaskRunTimes {
+		add(run, 1)
+	}
+	add(job.RunTime, max(0, tasks-len(job.TaskRunTimes)))
+	f.work += seconds * float64(workload.CPUs(&job.Request))
+	f.lastEnd = max(f.lastEnd, job.Submit.Add(job.Begin).Add(longest))
+}
+
+// countWork brings the work that was done up to date.
+func (p *player) countWork() {
+	now := p.rm.Now()
+	p.progress.WorkDone += float64(p.progress.Held) * now.Sub(p.countedTo).Seconds()
+	p.countedTo = now
+}
+
+// hold counts the processors of a task that has started.
+func (p *player) hold(ev *rm.Event, job int) {
+	if ev.Outcome == nil {
+		return
+	}
+	p.countWork()
+	p.progress.Held += ev.Outcome.Processors
+	p.progress.Allocated += int64(ev.Outcome.Processors)
+	if job >= 0 {
+		p.progress.Requested += int64(p.requested[job])
+	}
+}
+
+// release counts the processors of a task that has stopped.
+func (p *player) release(ev *rm.Event) {
+	if ev.Outcome == nil {
+		return
+	}
+	p.countWork()
+	p.progress.Held = max(0, p.progress.Held-ev.Outcome.Processors)
+}

@@ -1,0 +1,63 @@
+package install
+
+import (
+	"fmt"
+	"os"
+
+	"rmreplay/internal/supervise"
+)
+
+// NetworkVariable is the environment variable that says which network the daemons of a replay
+// have: private, shared, or by default a private one where the machine allows it.
+const NetworkVariable = "RMREPLAY_NETWORK"
+
+// Network returns the value of [NetworkVariable].
+func Network() (supervise.Network, error) {
+	switch n := supervise.Network(os.Getenv(NetworkVariable)); n {
+	case supervise.AnyNetwork, supervise.PrivateNetwork, supervise.SharedNetwork:
+		return n, nil
+	default:
+		return "", fmt.Errorf("reading %s: %q: not a network (want private or shared)", NetworkVariable, n)
+	}
+}
+
+// allowNamespaces is the advice for a machine that gives no private network.
+const allowNamespaces = "allow user namespaces: sysctl user.max_user_namespaces=10000 kernel.apparmor_restrict_unprivileged_userns=0"
+
+// NetworkError says that a replay must have a private network and that this machine gives none.
+type NetworkError struct{ Err error }
+
+// Error names the way out.
+func (e *NetworkError) Error() string {
+	return fmt.Sprintf("%s=private, and this machine gives no private network: %v (%s)", NetworkVariable, e.Err, allowNamespaces)
+}
+
+// Unwrap returns the wrapped error.
+func (e *NetworkError) Unwrap() error { return e.Err }
+
+// checkNetwork starts a guard as a replay does, and says which network the daemons would have.
+func checkNetwork() Check {
+	c := Check{
+		Name: "private network", Why: "no other process reaches the daemons", OK: true,
+		Fix: allowNamespaces + ", or unset " + NetworkVariable,
+	}
+	which, err := Network()
+	var guard *supervise.Guard
+	if err == nil {
+		guard, err = supervise.Start(supervise.Options{Network: which}, func(supervise.Exit) {})
+	}
+	if err != nil {
+		c.OK, c.Required, c.Found = false, true, err.Error()
+		return c
+	}
+	defer func() { _ = guard.Close() }() // it has done nothing
+	switch {
+	case guard.Network() == supervise.PrivateNetwork:
+		c.Found = "the daemons have a network of their own"
+	case guard.WhyShared() == nil:
+		c.Found = "not wanted: the daemons refuse strangers' connections on loopback"
+	default:
+		c.Found = fmt.Sprintf("none (%v): the daemons refuse strangers' connections on loopback", guard.WhyShared())
+	}
+	return c
+}

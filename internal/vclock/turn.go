@@ -1,0 +1,111 @@
+package vclock
+
+import "golang.org/x/sys/unix"
+
+// Turns. One managed thread runs at a time, the one that has the turn (shared.turn); the comment in
+// shim/clock.c describes the order. A thread that waits gives its turn to the next one itself. The
+// driver gives it to threads that the kernel has woken, and where no thread did it: the last
+// one's process was killed, for example. The functions here are called with the clock's lock.
+
+// giveTurn lets the thread of slot i run, which is in state from and counted. The caller wakes it.
+func (c *Clock) giveTurn(i int, from uint32) bool {
+	c.s.turn.Store(uint32(i) + 1)
+	if c.s.slot[i].state.CompareAndSwap(from, stateRunning) {
+		return true
+	}
+	c.s.turn.Store(0)
+	return false
+}
+
+// passTurn gives the turn to the ready thread with the lowest ticket, and reports whether there is
+// one.
+func (c *Clock) passTurn() bool {
+	s := c.s
+	next := -1
+	for i := range int(s.used.Load()) {
+		sl := &s.slot[i]
+		if sl.state.Load() == stateReady && (next < 0 || sl.ticket.Load() < s.slot[next].ticket.Load()) {
+			next = i
+		}
+	}
+	if next < 0 || !c.giveTurn(next, stateReady) {
+		return false
+	}
+	futexWake(&s.slot[next].state)
+	return true
+}
+
+// admit makes all threads ready that the kernel has woken, in the order of their slots, and gives
+// the turn to the first one. It reports whether there is one. All other threads sleep: so it does
+// not depend on the kernel which threads are among them.
+func (c *Clock) admit() bool {
+	s := c.s
+	any := false
+	for i := range int(s.used.Load()) {
+		sl := &s.slot[i]
+		if sl.state.Load() != stateArrived {
+			continue
+		}
+		s.busy.Add(1)
+		sl.ticket.Store(s.tickets.Add(1) - 1)
+		if sl.state.CompareAndSwap(stateArrived, stateReady) {
+			any = true
+		} else {
+			s.busy.Add(-1)
+		}
+	}
+	return any && c.passTurn()
+}
+
+// withoutTurn handles threads that count although none has the turn, nor is ready for it: their
+// process is ending, or they are blocked.
+func (c *Clock) withoutTurn() advanceResult {
+	s := c.s
+	if c.notified.Load() {
+		return c.acceptNotice()
+	}
+	exiting := false
+	for i := range int(s.used.Load()) {
+		sl := &s.slot[i]
+		pid := int(sl.pid.Load())
+		switch {
+		case sl.state.Load() == stateExiting:
+			exiting = true
+			if !c.own[pid] && ended(pid) {
+				c.collectEnded(pid)
+			}
+		case sl.state.Load() == stateRunning && sl.why.Load() != whyOutside && c.asleep(i) && c.admit():
+			return moved
+		}
+	}
+	if exiting {
+		return inFlight
+	}
+	return computing
+}
+
+// collectEnded collects a process that has ended and that the driver has not started. The kernel
+// shows state Z a moment before it wakes the parent. It holds the lock of its process table during
+// both. A signal 0 to our own process group waits for that lock and does nothing else.
+func (c *Clock) collectEnded(pid int) {
+	_ = unix.Kill(0, 0)
+	c.Collect(pid)
+}
+
+// leaveBlocked takes the turn from a thread that sleeps in the kernel, unless it waits for an
+// unmanaged peer: it may wait for another thread, in a way that the library does not know. Wait
+// then also returns if the thread waits until the driver reads.
+func (c *Clock) leaveBlocked() {
+	c.lockClock()
+	defer c.unlockClock()
+	turn := c.s.turn.Load()
+	if turn == 0 {
+		return
+	}
+	sl := &c.s.slot[turn-1]
+	pid := int(sl.pid.Load())
+	gone := pid <= 0 && c.notified.Load() || pid > 0 && ended(pid)
+	if gone || sl.state.Load() == stateRunning && sl.why.Load() != whyOutside && c.asleep(int(turn-1)) {
+		c.s.turn.CompareAndSwap(turn, 0)
+	}
+}
