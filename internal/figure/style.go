@@ -26,6 +26,7 @@ var dashes = [][]vg.Length{
 	nil, {vg.Points(6), vg.Points(3)}, {vg.Points(2), vg.Points(2)}, {vg.Points(8), vg.Points(3), vg.Points(2), vg.Points(3)},
 }
 
+// Colour returns the colour of a line by its place among the lines.
 func Colour(i int) color.RGBA { return Colours[i%len(Colours)] }
 
 // Faint returns the colour for areas behind lines.

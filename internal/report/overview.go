@@ -206,12 +206,12 @@ func (r *Report) waitStory(set int, o *metrics.Overview) string {
 			of = append(of, part.what+" "+quantity.Name(part.name))
 		}
 	}
-	half := fmt.Sprintf("Half of the jobs waited at most %s", quantity.Duration(median))
+	half, waited := fmt.Sprintf("Half of the jobs waited at most %s", quantity.Duration(median)), ""
 	if median < 1 {
-		half = "Half of the jobs did not wait"
+		half, waited = "Half of the jobs did not wait", "waited "
 	}
-	return fmt.Sprintf("%s, and nine of ten at most %s; the mean wait was %s. Job %s waited longest: %s.",
-		half, quantity.Duration(p90), quantity.Duration(mean), strings.Join(append([]string{quantity.Name(keyOf(longest).String())}, of...), " "),
+	return fmt.Sprintf("%s, and nine of ten %sat most %s; the mean wait was %s. Job %s waited longest: %s.",
+		half, waited, quantity.Duration(p90), quantity.Duration(mean), strings.Join(append([]string{quantity.Name(keyOf(longest).String())}, of...), " "),
 		quantity.Duration(metrics.Float(longest.Start.Sub(longest.Submit).Seconds())))
 }
 
@@ -241,16 +241,20 @@ func (r *Report) worstStory(set int, o *metrics.Overview) string {
 }
 
 // longestWaiting returns the group with the longest mean wait. Groups with few jobs do not
-// count, nor does a group without others.
+// count. It returns nil if only one group counts.
 func longestWaiting(list []metrics.Usage, jobs int) *metrics.Usage {
 	var worst *metrics.Usage
+	counted := 0
 	for i := range list {
 		u := &list[i]
-		if u.Name != "" && u.Waits.Jobs >= max(5, jobs/100) && (worst == nil || u.Waits.Mean() > worst.Waits.Mean()) {
+		if u.Name == "" || u.Waits.Jobs < max(5, jobs/100) {
+			continue
+		}
+		if counted++; worst == nil || u.Waits.Mean() > worst.Waits.Mean() {
 			worst = u
 		}
 	}
-	if worst == nil || named(list) < 2 || worst.Waits.Seconds == 0 {
+	if counted < 2 || worst.Waits.Seconds == 0 {
 		return nil
 	}
 	return worst

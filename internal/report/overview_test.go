@@ -262,3 +262,27 @@ func TestOtherDates(t *testing.T) {
 		t.Errorf("moved %v, to %v, want the dates of the first run until %v", c.moved, c.to, ending(&first))
 	}
 }
+
+// Only groups with some jobs are named as those that waited longest, and only among others.
+func TestLongestWaiting(t *testing.T) {
+	of := func(name string, jobs int, mean float64) metrics.Usage {
+		return metrics.Usage{Name: name, Jobs: jobs, Waits: metrics.Waits{Jobs: jobs, Seconds: mean * float64(jobs)}}
+	}
+	for name, c := range map[string]struct {
+		list []metrics.Usage
+		want string
+	}{
+		"the longest mean":  {[]metrics.Usage{of("a", 500, 10), of("b", 400, 20), of("c", 2, 900)}, "b"},
+		"one of many jobs":  {[]metrics.Usage{of("a", 999, 10), of("b", 1, 20)}, ""},
+		"without a name":    {[]metrics.Usage{of("", 900, 10), of("b", 100, 20)}, ""},
+		"nobody had waited": {[]metrics.Usage{of("a", 500, 0), of("b", 500, 0)}, ""},
+	} {
+		got := ""
+		if u := longestWaiting(c.list, 1000); u != nil {
+			got = u.Name
+		}
+		if got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}

@@ -85,11 +85,11 @@ type TileValue struct {
 	Kind string
 }
 
-// Figure, Table and Formats are those of package figure.
-type (
-	Figure = figure.Figure
-	Table  = figure.Table
-)
+// Figure is a picture with its table of numbers.
+type Figure = figure.Figure
+
+// Table is a table of text.
+type Table = figure.Table
 
 // Formats are the formats in which a figure can be written.
 var Formats = figure.Formats
