@@ -129,71 +129,27 @@ func (p *progress) end() {
 // print writes to the display. It ignores errors: a closed display stops no run.
 func (p *progress) print(text string) { _, _ = io.WriteString(p.w, text) }
 
-// setProgress shows the progress of a set of realizations.
-type setProgress struct {
-	*progress
-	mu      sync.Mutex
-	total   int
-	batch   pace.Batch
-	running map[int]*realizationProgress // by number
-}
-
-// realizationProgress is the progress of a realization that runs.
-type realizationProgress struct {
-	begun   time.Time
-	share   float64
-	history pace.History
-}
-
 // setHooks returns hooks that show a set of total realizations, of which so many run at once.
 func (p *progress) setHooks(total, parallel int) experiment.SetHooks {
 	p.begin(0)
-	s := &setProgress{progress: p, total: total, batch: pace.Batch{Parallel: parallel}, running: map[int]*realizationProgress{}}
+	var mu sync.Mutex
+	set := pace.NewSet(total, parallel)
+	note := func(atOnce bool, change func(now time.Time)) {
+		mu.Lock()
+		defer mu.Unlock()
+		now := time.Now()
+		change(now)
+		if !p.quiet && (atOnce || p.due()) {
+			p.show(set.Parts(now)...)
+		}
+	}
 	return experiment.SetHooks{
 		Of: func(r experiment.Realization) experiment.Hooks {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			s.running[r.Number] = &realizationProgress{begun: time.Now()}
-			return experiment.Hooks{Progress: func(n replay.Progress) { s.observe(r.Number, &n) }}
+			note(false, func(now time.Time) { set.Begin(r.Number, now) })
+			return experiment.Hooks{Progress: func(n replay.Progress) {
+				note(false, func(now time.Time) { set.Observe(r.Number, now, &n) })
+			}}
 		},
-		Ended: func(r experiment.Realization) { s.end(r.Number) },
+		Ended: func(r experiment.Realization) { note(true, func(now time.Time) { set.End(r.Number, now) }) },
 	}
-}
-
-func (s *setProgress) observe(number int, n *replay.Progress) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	r := s.running[number]
-	r.share = pace.Share(n)
-	r.history.Add(pace.Snapshot{Elapsed: time.Since(r.begun), Progress: *n})
-	if !s.quiet && s.due() {
-		s.showAll()
-	}
-}
-
-func (s *setProgress) end(number int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.batch.Ended = append(s.batch.Ended, time.Since(s.running[number].begun))
-	delete(s.running, number)
-	if !s.quiet {
-		s.showAll()
-	}
-}
-
-// showAll shows the progress of the whole set.
-func (s *setProgress) showAll() {
-	ended := len(s.batch.Ended)
-	sum := float64(ended)
-	s.batch.Waiting, s.batch.Running = s.total-ended-len(s.running), nil
-	for _, r := range s.running {
-		left, known := r.history.Left()
-		s.batch.Running = append(s.batch.Running, pace.Running{Elapsed: time.Since(r.begun), Left: left, Known: known})
-		sum += r.share
-	}
-	left, known := s.batch.Left()
-	s.show(pace.Part{Rank: 0, Text: fmt.Sprintf("%3.0f%%", 100*sum/float64(s.total))},
-		pace.Part{Rank: 2, Text: fmt.Sprintf("%d of %d realizations done", ended, s.total)},
-		pace.Part{Rank: 3, Text: fmt.Sprintf("%d running", len(s.running))},
-		pace.Remaining(left, known && ended < s.total))
 }

@@ -126,7 +126,7 @@ func TestProgressOfSet(t *testing.T) {
 		}
 	}
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-	if got := lines[1]; got != " 25%  1 of 4 realizations done  0 running  left 0s" {
+	if got := lines[2]; got != " 25%  1 of 4 realizations done  0 running  left 0s" {
 		t.Errorf("after the first one: %q in %q", got, lines)
 	}
 	if got := lines[len(lines)-1]; !regexp.MustCompile(`^ \d\d%  1 of 4 realizations done  1 running  left 0s$`).MatchString(got) {

@@ -67,7 +67,7 @@ func openBrowser(t *testing.T) *browser {
 		t.Fatal(err)
 	}
 	b := &browser{t: t, send: send, receive: bufio.NewReaderSize(receive, 1<<20), last: new(int), events: make(map[string]int)}
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	process := exec.CommandContext(ctx, path, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
 		"--no-first-run", "--remote-debugging-pipe", "--user-data-dir="+t.TempDir(), "--window-size=1280,900", "about:blank")
 	process.ExtraFiles = []*os.File{fromUs, fromIt} // its descriptors 3 and 4

@@ -1,0 +1,62 @@
+package progress
+
+import (
+	"fmt"
+	"time"
+
+	"rmreplay/internal/replay"
+)
+
+// Set is the progress of a set of realizations, which have numbers.
+type Set struct {
+	total   int
+	batch   Batch
+	running map[int]*realization
+}
+
+// realization is one that runs.
+type realization struct {
+	begun   time.Time
+	share   float64
+	history History
+}
+
+// NewSet returns the progress of a set of total realizations, of which so many run at once.
+func NewSet(total, parallel int) *Set {
+	return &Set{total: total, batch: Batch{Parallel: parallel}, running: map[int]*realization{}}
+}
+
+// Begin notes that a realization begins.
+func (s *Set) Begin(number int, now time.Time) { s.running[number] = &realization{begun: now} }
+
+// Observe notes the progress of a realization.
+func (s *Set) Observe(number int, now time.Time, p *replay.Progress) {
+	r := s.running[number]
+	r.share = Share(p)
+	r.history.Add(Snapshot{Elapsed: now.Sub(r.begun), Progress: *p})
+}
+
+// End notes that a realization has ended.
+func (s *Set) End(number int, now time.Time) {
+	s.batch.Ended = append(s.batch.Ended, now.Sub(s.running[number].begun))
+	delete(s.running, number)
+}
+
+// Parts describes the whole set.
+func (s *Set) Parts(now time.Time) []Part {
+	ended := len(s.batch.Ended)
+	sum := float64(ended)
+	s.batch.Waiting, s.batch.Running = s.total-ended-len(s.running), nil
+	for _, r := range s.running {
+		left, known := r.history.Left()
+		s.batch.Running = append(s.batch.Running, Running{Elapsed: now.Sub(r.begun), Left: left, Known: known})
+		sum += r.share
+	}
+	left, known := s.batch.Left()
+	return []Part{
+		{0, fmt.Sprintf("%3.0f%%", 100*sum/float64(s.total))},
+		{2, fmt.Sprintf("%d of %d realizations done", ended, s.total)},
+		{3, fmt.Sprintf("%d running", len(s.running))},
+		Remaining(left, known && ended < s.total),
+	}
+}
