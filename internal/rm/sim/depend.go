@@ -56,14 +56,24 @@ func (e *Engine) links(s *submission) (list []link, any bool, err error) {
 		return nil, false, nil
 	}
 	deps, err := sbatch.ParseDependency(spec)
+	seen := make(map[sbatch.Dependency]bool, len(deps.List)) // slurmctld drops repetitions, too
 	for i := 0; i < len(deps.List) && err == nil; i++ {
-		list, err = e.link(list, s, deps.List[i])
+		if d := deps.List[i]; !seen[d] {
+			seen[d] = true
+			list, err = e.link(list, s, d)
+		}
+	}
+	if err == nil && len(list) > mostConditions/len(s.jobs) {
+		err = fmt.Errorf("%d dependencies of each of %d tasks (want at most %d together)", len(list), len(s.jobs), mostConditions)
 	}
 	if err != nil {
 		return nil, false, fmt.Errorf("--dependency=%s: %w", shortened(spec), err)
 	}
 	return list, deps.Any, nil
 }
+
+// mostConditions bounds the memory of the dependencies of one array.
+const mostConditions = 4_000_000
 
 // shortened returns the beginning of a text that may be very long.
 func shortened(s string) string {

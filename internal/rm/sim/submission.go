@@ -149,14 +149,15 @@ func (e *Engine) accept(s *submission) (list []link, any bool, err error) {
 	if err := e.measure(first); err != nil {
 		return nil, false, err
 	}
-	if list, any, err = e.links(s); err != nil {
-		return nil, false, err
-	}
 	if job.Array != "" {
 		if err := e.spread(s); err != nil {
 			return nil, false, fmt.Errorf("--array=%s: %w", shortened(job.Array), err)
 		}
 	}
+	if list, any, err = e.links(s); err != nil {
+		return nil, false, err
+	}
+	e.seq += len(s.jobs) - 1
 	s.open, s.pending = int32(len(s.jobs)), int32(len(s.jobs))
 	return list, any, nil
 }
@@ -180,7 +181,6 @@ func (e *Engine) spread(s *submission) error {
 		j.Seq, j.task = e.seq+i, int32(task)
 		j.run = e.runTime(s.job.RunTimeOf(task))
 	}
-	e.seq += len(s.jobs) - 1
 	return nil
 }
 
