@@ -121,7 +121,7 @@ func (e *Engine) submit(job *hpc.Job, preset bool) error {
 	}
 	e.seq++
 	answer := rm.Event{Kind: rm.Accepted, Job: job.ID, Task: -1, Submission: s.number, RMJob: uint32(e.seq)}
-	links, any, err := e.accept(s)
+	links, anyOf, err := e.accept(s)
 	if err != nil {
 		s.refused = true
 		e.forget(s)
@@ -135,13 +135,13 @@ func (e *Engine) submit(job *hpc.Job, preset bool) error {
 	if n := e.nameOf(job); n != nil {
 		n.list = append(n.list, s)
 	}
-	e.await(s, links, any)
+	e.await(s, links, anyOf)
 	s.offer(e)
 	return nil
 }
 
 // accept makes the jobs of a submission and finds its dependencies. An error says why it is refused.
-func (e *Engine) accept(s *submission) (list []link, any bool, err error) {
+func (e *Engine) accept(s *submission) (list []link, anyOf bool, err error) {
 	job := s.job
 	s.jobs = e.store.job()
 	first := &s.jobs[0]
@@ -154,12 +154,12 @@ func (e *Engine) accept(s *submission) (list []link, any bool, err error) {
 			return nil, false, fmt.Errorf("--array=%s: %w", shortened(job.Array), err)
 		}
 	}
-	if list, any, err = e.links(s); err != nil {
+	if list, anyOf, err = e.links(s); err != nil {
 		return nil, false, err
 	}
 	e.seq += len(s.jobs) - 1
 	s.open, s.pending = int32(len(s.jobs)), int32(len(s.jobs))
-	return list, any, nil
+	return list, anyOf, nil
 }
 
 // spread makes the tasks of an array from its first job.
