@@ -112,8 +112,13 @@ func (p *player) putFirst() {
 	}
 }
 
-// add puts an input into the queue. seq is its index in the workload.
+// add puts an input into the queue. seq is its index in the workload. An input at [hpc.Never] does
+// not happen.
 func (p *player) add(at hpc.Time, class uint8, seq int, what detail) {
+	if at == hpc.Never {
+		p.progress.Inputs--
+		return
+	}
 	p.queue.Put(input{At: at, Seq: seq, Class: class, What: what})
 	p.progress.LastInput = max(p.progress.LastInput, at)
 }

@@ -1,11 +1,15 @@
 package replay_test
 
 import (
+	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/replay"
+	"rmreplay/internal/rm/sim"
+	"rmreplay/internal/rm/sim/policy"
 	"rmreplay/internal/workload"
 )
 
@@ -29,5 +33,42 @@ func TestNeverStart(t *testing.T) {
 	}
 	if got := replay.NeverStart(w, pending, nil); len(got) > 0 {
 		t.Errorf("%v without a cause", got)
+	}
+}
+
+// A cancellation that saturates the clock never happens, and the replay ends.
+func TestNeverCancelled(t *testing.T) {
+	e, err := sim.New(sim.Config{Processors: 1, Policy: policy.EASY, Epoch: workload.DefaultEpoch})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &workload.Workload{Epoch: workload.DefaultEpoch}
+	j := &hpc.Job{ID: "a", Submit: w.Epoch}
+	j.User, j.Tasks, j.RunTime, j.TimeLimit, j.CancelAfter = "ann", 1, time.Second, time.Hour, hpc.Unlimited
+	w.Jobs.Append(j)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	result, err := replay.Rigid(ctx, e, w, &timeline{epoch: w.Epoch}, replay.Options{})
+	if err != nil || result.Ended != 1 || result.Inputs != result.InputsDone {
+		t.Errorf("%+v, %v", result, err)
+	}
+}
+
+// A job that would end after the last instant is given up.
+func TestNeverEnds(t *testing.T) {
+	begin := hpc.Never - hpc.Second
+	e, err := sim.New(sim.Config{Processors: 1, Policy: policy.EASY, Epoch: begin})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &workload.Workload{Epoch: begin}
+	j := &hpc.Job{ID: "a", Submit: begin}
+	j.User, j.Tasks, j.RunTime, j.TimeLimit = "ann", 1, time.Minute, time.Hour
+	w.Jobs.Append(j)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	result, err := replay.Rigid(ctx, e, w, &timeline{epoch: begin}, replay.Options{})
+	if err != nil || len(result.Undrained) != 1 {
+		t.Errorf("%+v, %v", result, err)
 	}
 }

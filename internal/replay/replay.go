@@ -208,7 +208,7 @@ func (p *player) play(ctx context.Context) error {
 			p.opts.Observe(p.progress)
 			continue
 		}
-		if p.rm.Now() < until {
+		if p.rm.Now() < until && (until != hpc.Never || len(events) > 0) { // no clock reaches Never
 			continue
 		}
 		last := p.lastEnd(happened)

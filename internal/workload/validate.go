@@ -66,6 +66,7 @@ const (
 	RuleDuplicateID       = "duplicate_id"
 	RuleBeforeEpoch       = "submit_before_epoch"
 	RuleEventBeforeEpoch  = "event_before_epoch"
+	RuleAfterLastInstant  = "after_last_instant"
 	RuleEndBeforeSubmit   = "end_before_submit"
 	RuleNegativeTime      = "negative_time"
 	RuleNegativeNumber    = "negative_number"
@@ -276,6 +277,7 @@ func (v *validator) times(job *hpc.Job) {
 	if job.Submit < v.w.Epoch && v.w.Start == 0 {
 		v.report(Error, job.ID, RuleBeforeEpoch, "submitted at %s, before the epoch %s", v.date(job.Submit), v.date(v.w.Epoch))
 	}
+	v.happens(job.ID, "submitted", job.Submit)
 	if job.EndAt != 0 && job.EndAt < job.Submit {
 		v.report(Error, job.ID, RuleEndBeforeSubmit, "ends at %s, before it is submitted at %s", v.date(job.EndAt), v.date(job.Submit))
 	}
@@ -297,6 +299,13 @@ func (v *validator) times(job *hpc.Job) {
 		v.report(Warning, job.ID, RuleOverLimit, "runs for %s but its time limit is %s: it will end in TIMEOUT", job.RunTime, job.TimeLimit)
 	case !endsByItself(job) && job.CancelAfter == 0:
 		v.report(Warning, job.ID, RuleNoEnd, "neither a run time nor a time limit: only the partition's limit will end it")
+	}
+}
+
+// happens reports an instant so late that no clock reaches it.
+func (v *validator) happens(job, what string, at hpc.Time) {
+	if at == hpc.Never {
+		v.report(Error, job, RuleAfterLastInstant, "%s at %s, the last instant that there is (want an earlier one)", what, v.date(at))
 	}
 }
 
@@ -517,13 +526,16 @@ func (v *validator) instants() {
 		}
 	}
 	for _, e := range v.w.NodeEvents {
+		v.happens("", "node event", e.At)
 		early("node event", e.At)
 		late("node event", e.At)
 	}
 	for _, e := range v.w.Reservations {
+		v.happens("", "reservation "+e.Name, e.At)
 		late("reservation "+e.Name, e.At)
 	}
 	for _, a := range v.w.Actions {
+		v.happens("", "action", a.At)
 		early("action", a.At)
 		late("action", a.At)
 	}

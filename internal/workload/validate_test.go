@@ -113,6 +113,7 @@ func TestValidate(t *testing.T) {
 		{"too many nodes at all", func(_ *Workload, a, _ *hpc.Job) { a.MinNodes, a.Partition = 15, "" }, []problem{{"warning", "a", RuleTooManyNodes}}},
 		{"features", func(_ *Workload, a, _ *hpc.Job) { a.Constraint = "[ib*2&a100*1]|h100" }, []problem{{"warning", "a", RuleUnknownFeature}}},
 		{"bad array", func(_ *Workload, a, _ *hpc.Job) { a.Array = "5-1" }, []problem{{"error", "a", RuleBadArray}}},
+		{"too late", func(_ *Workload, a, _ *hpc.Job) { a.Submit = hpc.Never }, []problem{{"error", "a", RuleAfterLastInstant}, {"warning", "a", RuleClockJump}}},
 		{"many tasks", func(_ *Workload, a, _ *hpc.Job) { a.Array = "1-1000001" }, []problem{{"warning", "a", RuleBadArray}, {"error", "", RuleTooManyTasks}}},
 		{"large array", func(_ *Workload, a, _ *hpc.Job) { a.Array = "1-100" }, []problem{{"warning", "a", RuleBadArray}}},
 		{"bad dependency", func(_ *Workload, a, _ *hpc.Job) { a.Dependency = "afterok" }, []problem{{"error", "a", RuleBadDependency}}},

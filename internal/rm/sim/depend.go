@@ -50,20 +50,30 @@ type condition struct {
 
 // links finds the jobs that the dependencies of a submission name. An error says why the submission
 // is refused.
-func (e *Engine) links(s *submission) (list []link, any bool, err error) {
+func (e *Engine) links(s *submission) (list []link, anyOf bool, err error) {
 	spec := s.job.Dependency
 	if spec == "" {
 		return nil, false, nil
 	}
 	deps, err := sbatch.ParseDependency(spec)
+	seen := make(map[sbatch.Dependency]bool, len(deps.List)) // slurmctld drops repetitions, too
 	for i := 0; i < len(deps.List) && err == nil; i++ {
-		list, err = e.link(list, s, deps.List[i])
+		if d := deps.List[i]; !seen[d] {
+			seen[d] = true
+			list, err = e.link(list, s, d)
+		}
+	}
+	if err == nil && len(list) > mostConditions/len(s.jobs) {
+		err = fmt.Errorf("%d dependencies of each of %d tasks (want at most %d together)", len(list), len(s.jobs), mostConditions)
 	}
 	if err != nil {
 		return nil, false, fmt.Errorf("--dependency=%s: %w", shortened(spec), err)
 	}
 	return list, deps.Any, nil
 }
+
+// mostConditions bounds the memory of the dependencies of one array.
+const mostConditions = 4_000_000
 
 // shortened returns the beginning of a text that may be very long.
 func shortened(s string) string {
@@ -132,19 +142,19 @@ func tasksOf(d sbatch.Dependency) (id string, tasks []int, err error) {
 const mostMinutes = 20 * 366 * 24 * 60
 
 // await makes a submission wait for its links. A task with an aftercorr dependency waits by itself.
-func (e *Engine) await(s *submission, list []link, any bool) {
+func (e *Engine) await(s *submission, list []link, anyOf bool) {
 	switch {
 	case len(list) == 0:
 		return
 	case s.job.Array == "" || !slices.ContainsFunc(list, func(l link) bool { return l.kind == "aftercorr" }):
-		s.needs = &needs{of: s, task: -1, any: any, left: len(list), all: len(list)}
+		s.needs = &needs{of: s, task: -1, any: anyOf, left: len(list), all: len(list)}
 		e.look(s.needs, list)
 		return
 	}
 	parent := &needs{of: s, task: -1, left: len(s.jobs), tasks: make([]*needs, len(s.jobs))}
 	s.needs = parent
 	for i := range s.jobs {
-		parent.tasks[i] = &needs{of: s, task: i, any: any, left: len(list), all: len(list)}
+		parent.tasks[i] = &needs{of: s, task: i, any: anyOf, left: len(list), all: len(list)}
 	}
 	for i := range s.jobs {
 		if g := parent.tasks[i]; g != nil {
@@ -181,7 +191,7 @@ func (c *condition) correspond(e *Engine) {
 		return
 	}
 	task := int(c.needs.of.jobs[c.needs.task].task)
-	if j := c.on.taskOf(task); j != nil && !(j.state == ended && e.forgotten(j.end)) {
+	if j := c.on.taskOf(task); j != nil && (j.state != ended || !e.forgotten(j.end)) {
 		c.task = task
 	}
 }

@@ -2,6 +2,7 @@ package sim_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -94,6 +95,31 @@ func TestLargeArrays(t *testing.T) {
 	}
 	if d := time.Since(begin); over != 2*n || d > time.Minute {
 		t.Errorf("%d of %d tasks ended, after %s", over, 2*n, d)
+	}
+}
+
+// The dependencies of an array are limited, and repetitions do not count.
+func TestManyDependencies(t *testing.T) {
+	array := func(j *hpc.Job) { j.Array = "1-3000" }
+	var on []string
+	for i := range 2000 {
+		on = append(on, fmt.Sprintf("a_%d", i))
+	}
+	events := play(t, sim.Config{Processors: 4000, Policy: policy.FCFS}, submissions([]*hpc.Job{
+		job("a", 0, 1, 1, 10, array), job("b", 0, 1, 1, 10, array, dependsOn("aftercorr:a"+strings.Repeat(":a", 5000))),
+		job("c", 0, 1, 1, 10, array, dependsOn("aftercorr:a,afterany:"+strings.Join(on, ":"))),
+	}), time.Hour)
+	over, refused := map[string]int{}, ""
+	for _, ev := range events {
+		switch ev.Kind {
+		case rm.Ended:
+			over[ev.Job]++
+		case rm.Refused:
+			refused += ev.Reason
+		}
+	}
+	if over["b"] != 3000 || over["c"] != 0 || !strings.Contains(refused, "2001 dependencies of each of 3000 tasks (want at most 4000000 together)") {
+		t.Errorf("%v ended, refused: %s", over, refused)
 	}
 }
 

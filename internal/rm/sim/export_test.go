@@ -63,7 +63,7 @@ func (n *nodes) auditNode(i int32) error {
 			}
 			used[r] += j.demand.perNode[r] + int64(j.placement.tasks[k])*j.demand.perTask[r]
 		}
-		if n.list[i].down && !(j.Request.NoKill && len(j.placement.nodes) > 1) {
+		if n.list[i].down && (!j.Request.NoKill || len(j.placement.nodes) < 2) {
 			return fmt.Errorf("job %s runs on it, and it is down", j.Name())
 		}
 	}

@@ -139,7 +139,7 @@ func playCase(k *simtest.Case, name string) (events []rm.Event, err error) {
 			}
 			inputs = inputs[1:]
 		}
-		until := hpc.Time(simtest.End)
+		until := simtest.End
 		if len(inputs) > 0 {
 			until = inputs[0].At
 		}

@@ -120,7 +120,7 @@ func (e *Engine) submit(job *hpc.Job, preset bool) error {
 	}
 	e.seq++
 	answer := rm.Event{Kind: rm.Accepted, Job: job.ID, Task: -1, Submission: s.number, RMJob: uint32(e.seq)}
-	links, any, err := e.accept(s)
+	links, anyOf, err := e.accept(s)
 	if err != nil {
 		s.refused = true
 		e.forget(s)
@@ -134,13 +134,13 @@ func (e *Engine) submit(job *hpc.Job, preset bool) error {
 	if n := e.nameOf(job); n != nil {
 		n.list = append(n.list, s)
 	}
-	e.await(s, links, any)
+	e.await(s, links, anyOf)
 	s.offer(e)
 	return nil
 }
 
 // accept makes the jobs of a submission and finds its dependencies. An error says why it is refused.
-func (e *Engine) accept(s *submission) (list []link, any bool, err error) {
+func (e *Engine) accept(s *submission) (list []link, anyOf bool, err error) {
 	job := s.job
 	s.jobs = e.store.job()
 	first := &s.jobs[0]
@@ -148,16 +148,17 @@ func (e *Engine) accept(s *submission) (list []link, any bool, err error) {
 	if err := e.measure(first); err != nil {
 		return nil, false, err
 	}
-	if list, any, err = e.links(s); err != nil {
-		return nil, false, err
-	}
 	if job.Array != "" {
 		if err := e.spread(s); err != nil {
 			return nil, false, fmt.Errorf("--array=%s: %w", shortened(job.Array), err)
 		}
 	}
+	if list, anyOf, err = e.links(s); err != nil {
+		return nil, false, err
+	}
+	e.seq += len(s.jobs) - 1
 	s.open, s.pending = int32(len(s.jobs)), int32(len(s.jobs))
-	return list, any, nil
+	return list, anyOf, nil
 }
 
 // spread makes the tasks of an array from its first job.
@@ -179,7 +180,6 @@ func (e *Engine) spread(s *submission) error {
 		j.Seq, j.task = e.seq+i, int32(task)
 		j.run = s.job.RunTimeOf(task)
 	}
-	e.seq += len(s.jobs) - 1
 	return nil
 }
 
