@@ -150,7 +150,7 @@ func (c *command) option(key, value string, setting bool) error {
 	if c.entity.name == "account" && name == "accounts" {
 		name = "names"
 	}
-	if kind == isList && !(setting && name == "names") {
+	if kind == isList && (!setting || name != "names") {
 		for item := range strings.SplitSeq(strings.ToLower(value), ",") {
 			c.values[name] = append(c.values[name], strings.Trim(item, "+-= \t"))
 		}
