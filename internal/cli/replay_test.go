@@ -472,7 +472,7 @@ func TestReplayKilled(t *testing.T) {
 			if status != ExitFailed {
 				t.Errorf("exit status %d, want %d", status, ExitFailed)
 			}
-			if rec.Manifest.State != run.StateFailed || !strings.Contains(said, "its state is failed") {
+			if rec.Manifest.State != run.StateFailed || !strings.Contains(said, "it failed: ") {
 				t.Errorf("state %s; metrics says %q", rec.Manifest.State, said)
 			}
 			_, message, _ := strings.Cut(r.said(t, "stderr"), "registering the nodes\n")

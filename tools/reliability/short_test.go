@@ -19,6 +19,9 @@ func TestShort(t *testing.T) {
 		}
 	}
 	dir := t.TempDir()
+	if err := os.Chmod(filepath.Dir(dir), 0o711); err != nil { // root's daemons run as another user
+		t.Fatal(err)
+	}
 	program := filepath.Join(dir, "rmreplay")
 	if out, err := exec.Command("go", "build", "-o", program, "rmreplay/cmd/rmreplay").CombinedOutput(); err != nil {
 		t.Fatalf("building the program: %v\n%s", err, out)

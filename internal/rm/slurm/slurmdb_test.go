@@ -261,6 +261,33 @@ func checkAccounts(t *testing.T, r *slurmdb.Result) {
 	}
 }
 
+// disconnectOthers ends the other connections to the database. slurmdbd may have an open transaction,
+// which locks tables, and slurmdbd does not run when the driver does not wait.
+func disconnectOthers(t *testing.T, db *sql.DB) {
+	t.Helper()
+	var others []int64
+	rows, err := db.Query("SELECT id FROM information_schema.processlist WHERE id != CONNECTION_ID() AND user != 'system user'")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var id int64
+		if err := rows.Scan(&id); err != nil {
+			t.Fatal(err)
+		}
+		others = append(others, id)
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range others {
+		if _, err := db.Exec("KILL ?", id); err != nil {
+			t.Logf("connection %d: %v", id, err) // it has ended
+		}
+	}
+}
+
 // otherSchemas changes a database of Slurm 22.05 into the schemas of later and earlier versions
 // (as_mysql_cluster.c, accounting_storage_mysql.c and a database of 25.05), one after the other,
 // and reads each. Only the values without a column in a version may be missing.
@@ -271,6 +298,7 @@ func otherSchemas(t *testing.T, source string, want *slurmdb.Result) {
 		t.Fatal(err)
 	}
 	defer db.Close()
+	disconnectOthers(t, db)
 	alter := func(statements ...string) *slurmdb.Result {
 		t.Helper()
 		for _, statement := range statements {

@@ -407,7 +407,10 @@ func isExecutable(path string) bool {
 // killed.
 const askScript = `
 umask 077
-dir=$(mktemp -d "${TMPDIR:-/tmp}/rmreplay-version-XXXXXXXX") || exit 1
+for base in "${TMPDIR:-/tmp}" /tmp /dev/shm; do
+	dir=$(mktemp -d "$base/rmreplay-version-XXXXXXXX" 2>/dev/null) && break
+done
+[ -n "$dir" ] || exit 1
 trap 'rm -rf "$dir"' EXIT
 trap 'exit 1' HUP INT TERM PIPE
 printf '%s\n' ClusterName=version SlurmctldHost=localhost AuthType=auth/none CredType=cred/none >"$dir/slurm.conf"

@@ -65,6 +65,9 @@ func scratchDir(candidates []string) (dir string, free uint64, err error) {
 			continue
 		}
 		n, err := usable(c)
+		if err == nil {
+			err = searchable(c)
+		}
 		if err != nil {
 			refused = append(refused, fmt.Sprintf("%s: %v", c, err))
 			continue
@@ -95,6 +98,25 @@ func usable(dir string) (uint64, error) {
 	}
 	_ = probe.Close() // nothing was written
 	return st.Bavail * uint64(st.Bsize), nil
+}
+
+// searchable returns an error if root's daemons, which run as another user, cannot reach dir.
+func searchable(dir string) error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	dir, err := filepath.Abs(dir)
+	for err == nil {
+		var info os.FileInfo
+		if info, err = os.Stat(dir); err == nil && info.Mode()&0o001 == 0 {
+			return fmt.Errorf("out of reach for the daemons, which do not run as root: %s has mode %04o (want 0711 or more)", dir, info.Mode().Perm())
+		}
+		if dir == filepath.Dir(dir) {
+			break
+		}
+		dir = filepath.Dir(dir)
+	}
+	return err
 }
 
 // unnamedFile makes a file in dir that has no name, so that nothing is left of it however this
