@@ -47,8 +47,9 @@ func allowed(h hit) []verdict {
 		return []verdict{valid}
 	}
 	// A replay without one of its processes cannot go on. A process that can bear the signal, or
-	// that has done its work, changes nothing.
-	return []verdict{valid, {"1", "failed"}, {"1", noRecord}, {"3", "complete"}}
+	// that has done its work, changes nothing. Slurm is missing if its programs do not say their
+	// versions.
+	return []verdict{valid, {"1", "failed"}, {"1", noRecord}, {"5", noRecord}, {"3", "complete"}}
 }
 
 // catches reports whether the guard goes on after a signal.

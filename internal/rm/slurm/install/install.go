@@ -1,6 +1,7 @@
 package install
 
 import (
+	"crypto/rand"
 	"fmt"
 	"os"
 	"os/exec"
@@ -403,16 +404,15 @@ func isExecutable(path string) bool {
 
 // askScript runs a program of Slurm for its version. Most of them read a configuration first, and
 // slurmdbd looks for its own beside slurm.conf and refuses one that other users can read. The
-// script runs in a session of its own, so that it removes its directory even if this program is
-// killed.
+// script's first argument is the directory for both, which it makes and removes. It runs in a
+// session of its own, so that it removes the directory even if this program is killed.
 const askScript = `
 umask 077
-for base in "${TMPDIR:-/tmp}" /tmp /dev/shm; do
-	dir=$(mktemp -d "$base/rmreplay-version-XXXXXXXX" 2>/dev/null) && break
-done
-[ -n "$dir" ] || exit 1
+dir=$1
+shift
 trap 'rm -rf "$dir"' EXIT
-trap 'exit 1' HUP INT TERM PIPE
+trap 'exit 1' HUP INT QUIT ABRT USR1 USR2 PIPE TERM
+mkdir "$dir" || exit 1
 printf '%s\n' ClusterName=version SlurmctldHost=localhost AuthType=auth/none CredType=cred/none >"$dir/slurm.conf"
 printf '%s\n' DbdHost=localhost StorageType=accounting_storage/mysql AuthType=auth/none >"$dir/slurmdbd.conf"
 SLURM_CONF=$dir/slurm.conf "$@"
@@ -420,7 +420,13 @@ SLURM_CONF=$dir/slurm.conf "$@"
 
 // ask runs a program for its version.
 func ask(path string, args ...string) string {
-	cmd := exec.Command("/bin/sh", slices.Concat([]string{"-c", askScript, "sh", path}, args)...)
+	parent := os.TempDir()
+	if _, err := usable(parent); err != nil {
+		parent = "/dev/shm"
+	}
+	dir := filepath.Join(parent, "rmreplay-version-"+rand.Text())
+	defer func() { _ = os.RemoveAll(dir) }() // it is there only if the script was killed
+	cmd := exec.Command("/bin/sh", slices.Concat([]string{"-c", askScript, "sh", dir, path}, args)...)
 	cmd.Env = append(os.Environ(), "LC_ALL=C")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	out, err := cmd.CombinedOutput()
