@@ -26,8 +26,7 @@ type result struct {
 	Replay int      `json:"replay"`
 	Hit    hit      `json:"hit"`
 	Exit   string   `json:"exit"`    // the exit status, or the signal that ended the program
-	State  string   `json:"state"`   // of the record; empty if there is none
-	Valid  bool     `json:"valid"`   // of the record
+	State  string   `json:"state"`   // of the record: see [verdict]
 	After  float64  `json:"after_s"` // from the hit's end to the program's
 	Broken []string `json:"broken,omitempty"`
 	Output string   `json:"output,omitempty"` // the program's, if a promise was broken
@@ -181,17 +180,17 @@ func (l *lab) checkRecord(record string, r *result, broke func(string, ...any)) 
 		broke("the metrics cannot be read: %v", err)
 		return
 	}
-	r.State, r.Valid = r.outcome.State, r.outcome.Valid
-	if r.State == "complete" {
-		if r.Valid {
-			r.State = "valid"
-		}
-	} else if r.Valid {
+	valid := r.outcome.Valid
+	r.State = r.outcome.State
+	switch {
+	case valid && r.State == "complete":
+		r.State = "valid"
+	case valid:
 		broke("a record is %s and valid", r.State)
 	}
 	err = exec.Command(l.program, "metrics", record).Run()
 	var exit *exec.ExitError
-	if refused := errors.As(err, &exit) && exit.ExitCode() == 3; refused == r.Valid {
+	if refused := errors.As(err, &exit) && exit.ExitCode() == 3; refused == valid {
 		broke("metrics of a record that is %s ends with %v", r.State, err)
 	}
 }
