@@ -6,6 +6,9 @@ VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo unk
 FUZZTIME ?= 30s
 # A package's tests may start daemons; none takes this long unless it hangs.
 TIMEOUT  ?= 15m
+# The tests run these releases of Slurm beside the installed one. The directory has a link to each.
+SLURM_RELEASES := 24.11 26.05
+SLURM_ROOTS    := $(CURDIR)/build/slurm
 # Where make install puts the program; DESTDIR goes before it, for packagers.
 PREFIX   ?= /usr/local
 
@@ -71,10 +74,11 @@ deps: ## install Slurm, MariaDB and the rest, where they are missing (Debian and
 	@tools/install-deps
 
 .PHONY: test
-test: deps $(SHIM) ## go vet and all tests, those on real Slurm and in a browser too
+test: deps build ## go vet and all tests, those on three releases of Slurm and in a browser too
 	@tools/install-deps chromium slurmd
+	@tools/slurm-releases $(SLURM_ROOTS) $(SLURM_RELEASES)
 	$(GO) vet ./...
-	@$(GO) run $(GOTESTSUM) --format pkgname --format-hide-empty-pkg -- -count 1 -timeout $(TIMEOUT) ./...
+	@RMREPLAY_SLURM_ROOTS=$(SLURM_ROOTS) $(GO) run $(GOTESTSUM) --format pkgname --format-hide-empty-pkg -- -count 1 -timeout $(TIMEOUT) ./...
 
 .PHONY: lint
 lint: $(SHIM) ## formatting, the linters of .golangci.yml, and stricter warnings for the preload library

@@ -1,6 +1,11 @@
 package cli
 
-import "github.com/spf13/cobra"
+import (
+	"github.com/spf13/cobra"
+
+	"rmreplay/internal/cli/slurmcmd"
+	"rmreplay/internal/slurmstore"
+)
 
 // groups are the commands of the program by the headings of its help. Commands that are in no
 // group (completion, help and version) follow them there.
@@ -11,5 +16,16 @@ var groups = []struct {
 	{"Replay and simulate", []func(*globals) *cobra.Command{newReplayCommand, newSimulateCommand, newSweepCommand}},
 	{"Workloads", []func(*globals) *cobra.Command{newWorkloadCommand}},
 	{"Results", []func(*globals) *cobra.Command{newMetricsCommand, newCompareCommand, newReportCommand}},
-	{"Site and machine", []func(*globals) *cobra.Command{newConfCommand, newDoctorCommand, newDebugCommand}},
+	{"Site and machine", []func(*globals) *cobra.Command{newConfCommand, newSlurmCommand, newDoctorCommand, newDebugCommand}},
+}
+
+// newSlurmCommand lends the package of the command group what all commands print with.
+func newSlurmCommand(g *globals) *cobra.Command {
+	return slurmcmd.New(slurmcmd.Output{
+		Print: g.print, PrintJSON: g.printJSON, Say: g.say, WantArgs: wantArgs,
+		Progress: func() (slurmstore.Hooks, func()) {
+			show := newProgress(g.stderr, false)
+			return slurmstore.Hooks{Step: show.say, Progress: show.update}, show.end
+		},
+	})
 }

@@ -113,7 +113,7 @@ func complete(root *cobra.Command) {
 // completionOf returns the completion of a flag's values.
 func completionOf(f *pflag.Flag) cobra.CompletionFunc {
 	values, ok := flagValues[f.Name]
-	if !ok {
+	if !ok || namesFile(f) { // slurm install --from is a file, workload build --from a kind
 		kind, _ := pflag.UnquoteUsage(f)
 		return completePath(kind)
 	}

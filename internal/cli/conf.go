@@ -7,7 +7,6 @@ import (
 
 	"rmreplay/internal/experiment"
 	"rmreplay/internal/rm/slurm/conf"
-	"rmreplay/internal/rm/slurm/install"
 )
 
 func newConfCommand(g *globals) *cobra.Command {
@@ -23,6 +22,7 @@ func newConfCommand(g *globals) *cobra.Command {
 func newConfAdaptCommand(g *globals) *cobra.Command {
 	var asJSON bool
 	var nodes string
+	var slurm, site string
 	c := &cobra.Command{
 		Use:   "adapt SLURM.CONF|DIR",
 		Short: "List what a replay changes in a configuration, and why",
@@ -31,16 +31,24 @@ replay changes, adds or leaves out, with the reason. A replay keeps everything t
 decides scheduling: nodes, partitions, priorities, node selection, preemption, topology,
 generic resources and licences. Warnings name changes that may alter decisions.
 
+--slurm adapts to another release than the installed one. The list then ends with what the
+site itself has to change for that release: removed keys, renamed options, and defaults
+that changed scheduling. Defaults depend on the release that the site runs today:
+--site-slurm names it. Otherwise the keys tell it as far as they can.
+
 Each replay chooses its own directories and ports. Those in the list are examples.`,
 		Example: `  rmreplay conf adapt /etc/slurm/slurm.conf
   rmreplay conf adapt demo/cluster --nodes x0.5
+  rmreplay conf adapt demo/cluster --slurm 26.05 --site-slurm 22.05
   rmreplay conf adapt demo/cluster --json`,
 		Args: wantArgs("SLURM.CONF or DIR"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			return runConfAdapt(g, args[0], nodes, asJSON)
+			return runConfAdapt(g, args[0], nodes, slurm, site, asJSON)
 		},
 	}
 	addNodesFlag(c.Flags(), &nodes)
+	addSlurmFlag(c.Flags(), &slurm)
+	c.Flags().StringVar(&site, "site-slurm", "", "release `VERSION` of Slurm that the site runs (default: told by its keys)")
 	addJSONFlag(c, &asJSON)
 	return c
 }
@@ -52,11 +60,13 @@ type adaptReport struct {
 	Nodes      int           `json:"nodes"`
 	Partitions int           `json:"partitions"`
 	Accounting bool          `json:"accounting"`
+	Slurm      string        `json:"slurm"`
 	Changes    []conf.Change `json:"changes"`
+	Upgrade    []conf.Change `json:"upgrade"`
 	Warnings   []string      `json:"warnings"`
 }
 
-func runConfAdapt(g *globals, path, nodes string, asJSON bool) error {
+func runConfAdapt(g *globals, path, nodes, slurm, site string, asJSON bool) error {
 	scale, err := nodeFactor(nodes)
 	if err != nil {
 		return err
@@ -65,21 +75,14 @@ func runConfAdapt(g *globals, path, nodes string, asJSON bool) error {
 	if err != nil {
 		return err
 	}
-	in, _ := install.Find() // without an installed Slurm, Preview looks for no plugins
-	adapted, err := conf.Preview(cluster, in.Release, in.PluginDir)
+	adapted, err := experiment.PreviewConfiguration(cluster, slurm, site)
 	if err != nil {
-		return badInput(err)
+		return err
 	}
 	if asJSON {
 		r := adaptReport{
-			File: cluster.Path, Cluster: cluster.Name, Nodes: len(cluster.Nodes), Partitions: len(cluster.Partitions),
-			Accounting: adapted.Accounting, Changes: adapted.Changes, Warnings: adapted.Warnings,
-		}
-		if r.Changes == nil {
-			r.Changes = []conf.Change{}
-		}
-		if r.Warnings == nil {
-			r.Warnings = []string{}
+			File: cluster.Path, Slurm: adapted.Release.String(), Cluster: cluster.Name, Nodes: len(cluster.Nodes), Partitions: len(cluster.Partitions),
+			Accounting: adapted.Accounting, Changes: adapted.Changes, Upgrade: adapted.Upgrade, Warnings: adapted.Warnings,
 		}
 		return g.printJSON(r)
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -12,7 +13,7 @@ import (
 
 func newDoctorCommand(g *globals) *cobra.Command {
 	var asJSON bool
-	var cluster string
+	var cluster, slurm string
 	c := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check this machine, and name the command that mends what is missing",
@@ -24,25 +25,26 @@ row shows what was found. Below a row that is not ok stands the command that men
 A limit is missing if not even a small replay could run with it, and limited if a cluster
 of 10,000 nodes could not. With --cluster, it is missing if that cluster needs more.
 
-RMREPLAY_SLURM=PREFIX names a Slurm outside the usual directories.
+RMREPLAY_SLURM names the default of --slurm, in replays too.
 RMREPLAY_NETWORK=private refuses replays where the daemons cannot have a network of their
 own, and RMREPLAY_NETWORK=shared does without one. The exit status is 5 if no replay can
 run here.`,
 		Example: `  rmreplay doctor
   rmreplay doctor --cluster demo/cluster
   rmreplay doctor --json
-  RMREPLAY_SLURM=/opt/slurm/22.05.8 rmreplay doctor`,
+  rmreplay doctor --slurm /opt/slurm/22.05.8`,
 		Args: wantArgs(),
 		RunE: func(*cobra.Command, []string) error {
-			return runDoctor(g, cluster, asJSON)
+			return runDoctor(g, cluster, slurm, asJSON)
 		},
 	}
 	c.Flags().StringVar(&cluster, "cluster", "", "`DIR` of the cluster: check the limits for a replay on it")
+	addSlurmFlag(c.Flags(), &slurm)
 	addJSONFlag(c, &asJSON)
 	return c
 }
 
-func runDoctor(g *globals, cluster string, asJSON bool) error {
+func runDoctor(g *globals, cluster, slurm string, asJSON bool) error {
 	needs := install.Needs{Nodes: 1}
 	if cluster != "" {
 		c, err := experiment.OpenCluster(cluster, 0)
@@ -51,7 +53,7 @@ func runDoctor(g *globals, cluster string, asJSON bool) error {
 		}
 		needs = install.Needs{Nodes: len(c.Nodes), Accounting: c.Accounting()}
 	}
-	report := install.Examine(needs)
+	report := install.Examine(slurm, needs)
 	var err error
 	if asJSON {
 		err = g.printJSON(report)
@@ -76,6 +78,13 @@ func doctorText(r *install.Report) string {
 		if row.Status != install.OK {
 			fmt.Fprintf(&b, "%*s  needed for: %s\n", 8+1+width, "", row.Why)
 			fmt.Fprintf(&b, "%*s  mend with:  %s\n", 8+1+width, "", row.Fix)
+		}
+	}
+	b.WriteString("\nSlurms found here (--slurm names one):\n")
+	for _, s := range r.Slurms {
+		fmt.Fprintf(&b, "  %-10s %-10s %s\n", cmp.Or(s.Named, "default"), cmp.Or(s.Version, "unknown"), cmp.Or(s.Path, "not found"))
+		if len(s.Lacks) > 0 {
+			fmt.Fprintf(&b, "  %10s lacks: %s\n", "", strings.Join(s.Lacks, ", "))
 		}
 	}
 	if r.OK {

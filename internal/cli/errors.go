@@ -9,6 +9,7 @@ import (
 	"rmreplay/internal/output"
 	"rmreplay/internal/resources"
 	"rmreplay/internal/run"
+	"rmreplay/internal/slurmstore"
 )
 
 // The exit statuses. Scripts rely on them.
@@ -69,11 +70,11 @@ func exitCode(ctx context.Context, err error) int {
 		return exit.Code
 	case errors.As(err, &field):
 		return ExitUsage
-	case errors.As(err, &input), errors.As(err, &refused), errors.Is(err, run.ErrNotRun), errors.Is(err, output.ErrNotEmpty):
+	case errors.As(err, &input), errors.As(err, &refused), slurmstore.IsInput(err), errors.Is(err, run.ErrNotRun), errors.Is(err, output.ErrNotEmpty):
 		return ExitBadInput
 	case errors.As(err, &invalid):
 		return ExitInvalid
-	case experiment.IsMissing(err):
+	case experiment.IsMissing(err), slurmstore.IsMissing(err):
 		return ExitMissing
 	}
 	return ExitFailed

@@ -49,6 +49,13 @@ func (p *progress) say(step string) {
 	p.show(pace.Part{Text: step})
 }
 
+// update shows how far a step is.
+func (p *progress) update(text string) {
+	if !p.quiet && p.due() {
+		p.show(pace.Part{Text: text})
+	}
+}
+
 // hooks returns hooks that show one run.
 func (p *progress) hooks() experiment.Hooks {
 	return experiment.Hooks{Step: p.say, Begin: p.begin, Progress: p.observe}

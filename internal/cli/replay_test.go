@@ -121,12 +121,22 @@ func program(t *testing.T) string {
 // options, or empty.
 func startReplay(t *testing.T, workload string, wrapper ...string) *replaying {
 	t.Helper()
+	r := newReplay(t, workload)
+	args := slices.Concat(wrapper, []string{program(t)}, replayArgs)
+	r.start(t, exec.Command(args[0], args[1:]...))
+	return r
+}
+
+// replayArgs replay the workload of [newReplay] in its directory.
+var replayArgs = []string{"replay", "work.jsonl", "--cluster", "cluster", "-o", "run", "--json"}
+
+// newReplay writes the files of a replay that has not started.
+func newReplay(t *testing.T, workload string) *replaying {
+	t.Helper()
 	r := &replaying{dir: t.TempDir(), ended: make(chan struct{})}
 	r.record = filepath.Join(r.dir, "run")
 	writeFiles(t, filepath.Join(r.dir, "cluster"), smallCluster)
 	writeFiles(t, r.dir, map[string]string{"work.jsonl": workload})
-	args := append(wrapper, program(t), "replay", "work.jsonl", "--cluster", "cluster", "-o", "run", "--json")
-	r.start(t, exec.Command(args[0], args[1:]...))
 	return r
 }
 

@@ -191,6 +191,11 @@ func checkParallel(n int) error {
 	return nil
 }
 
+// addSlurmFlag adds the flag that names the Slurm to run.
+func addSlurmFlag(f *pflag.FlagSet, slurm *string) {
+	f.StringVar(slurm, "slurm", "", "the Slurm to run: the `DIR` of a site's build or of the root of an image, or the version of an installed release (default $RMREPLAY_SLURM, or the machine's own)")
+}
+
 // addNodesFlag adds --nodes to commands that read a site's configuration.
 func addNodesFlag(f *pflag.FlagSet, to *string) {
 	f.StringVar(to, "nodes", "", "number of nodes: multiply that of each kind by `FACTOR`, such as x2 or x0.5")

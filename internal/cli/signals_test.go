@@ -85,12 +85,23 @@ func (r *replaying) computed() time.Duration {
 	return time.Duration(user+system) * tick
 }
 
+// alive reports whether the command has not ended.
+func (r *replaying) alive() bool {
+	select {
+	case <-r.ended:
+		return false
+	default:
+		return true
+	}
+}
+
 // busy waits until the command has computed for a while, or has waited for long.
 func (r *replaying) busy(t *testing.T) {
 	t.Helper()
 	begun := time.Now()
 	r.until(t, "it is at work", func() bool {
-		return r.computed() > 200*time.Millisecond || r.computed() > 0 && time.Since(begun) > time.Second
+		// A fast machine starts a command that then waits in less than a tick of CPU time.
+		return r.computed() > 200*time.Millisecond || r.alive() && time.Since(begun) > time.Second
 	})
 }
 

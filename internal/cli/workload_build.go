@@ -60,6 +60,10 @@ With --from slurmdbd, SOURCE is the database of slurmdbd, which the command only
 USER@tcp(HOST:3306)/DATABASE or USER@unix(/run/mysqld/mysqld.sock)/slurm_acct_db. Give the
 password in the environment variable RMREPLAY_DB_PASSWORD.
 
+--cluster-output makes the users, accounts, associations and QOS that the jobs name,
+unless the source or --accounts has them. If the directory has slurm.conf, the command
+names the jobs that its partitions will refuse for their groups or accounts.
+
 --start and --end cut out a window. Jobs that ran at its start become preset jobs, jobs
 that waited then are submitted before it, and reservations are those of that time. sacct
 prints dates in the zone of its machine, without naming it: name it with --timezone.`,

@@ -175,6 +175,7 @@ type RunInfo struct {
 	Name   string    `json:"name"`
 	Engine string    `json:"engine"`
 	Policy string    `json:"policy,omitempty"`
+	Slurm  string    `json:"slurm,omitempty"` // the version of the stock Slurm
 	Clock  string    `json:"clock,omitempty"` // "frozen" or "measured"
 	Seed   uint64    `json:"seed"`
 	State  run.State `json:"state"`
@@ -255,7 +256,7 @@ func describe(s Set) SetInfo {
 	info := SetInfo{Name: s.Name}
 	for _, r := range s.Runs {
 		info.Runs = append(info.Runs, RunInfo{
-			Name: r.Name, Engine: r.Manifest.Engine, Policy: r.Manifest.Policy, Clock: r.Manifest.Clock.Model,
+			Name: r.Name, Engine: r.Manifest.Engine, Policy: r.Manifest.Policy, Slurm: r.Manifest.Versions.Slurm, Clock: r.Manifest.Clock.Model,
 			Seed: r.Manifest.Seed, State: r.Manifest.State, Valid: r.Manifest.Valid, Doubt: r.Manifest.Doubt(), Jobs: len(r.Rows),
 		})
 	}
@@ -312,7 +313,7 @@ func warnings(sets []Set, c *Comparison) []string {
 			p, figures := stats.SmallestP(len(sets[0].Runs), n, stats.TestOptions{}), correctedFor(c.Metrics)
 			if p > 1-c.Level {
 				list = append(list, fmt.Sprintf("%d and %d runs: no p-value can be below %.2g, however large the difference", len(sets[0].Runs), n, p))
-			} else if p*float64(figures) > 1-c.Level {
+			} else if c.SmallestP(len(sets[0].Runs), n) > 1-c.Level {
 				list = append(list, fmt.Sprintf("%d and %d runs: no p-value can be below %.2g, and none is significant after the correction for %d figures (want more runs)",
 					len(sets[0].Runs), n, p, figures))
 			}
@@ -322,6 +323,14 @@ func warnings(sets []Set, c *Comparison) []string {
 		list = append(list, "the runs are of different workloads: only jobs of the same ID are compared one by one")
 	}
 	return list
+}
+
+// SmallestP returns the smallest p-value that any figure of two sets with so many runs can have,
+// after Holm's correction for all figures. If it is above 1 − Level, no difference, however large,
+// is significant.
+func (c *Comparison) SmallestP(runs, others int) float64 {
+	p := stats.SmallestP(runs, others, stats.TestOptions{})
+	return min(1, p*float64(max(1, correctedFor(c.Metrics))))
 }
 
 // identical reports whether all runs of a set are at distance 0.

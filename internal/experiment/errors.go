@@ -65,8 +65,11 @@ func Valid(s *metrics.Summary) error {
 func IsMissing(err error) bool {
 	var missing *install.MissingError
 	var version *install.VersionError
+	var directory *install.DirectoryError
+	var broken *install.BrokenError
 	var unfit *install.UnfitError
 	var user *install.UserError
 	var network *install.NetworkError
-	return errors.As(err, &missing) || errors.As(err, &version) || errors.As(err, &unfit) || errors.As(err, &user) || errors.As(err, &network)
+	return errors.As(err, &missing) || errors.As(err, &version) || errors.As(err, &directory) || errors.As(err, &broken) ||
+		errors.As(err, &unfit) || errors.As(err, &user) || errors.As(err, &network)
 }

@@ -81,12 +81,14 @@ type Prepared struct {
 	source   run.Source
 	begin    hpc.Time // the instant at which the workload begins
 	started  time.Time
+	// controller makes the controller of one run.
+	controller func(jitter time.Duration, seed uint64) replay.Controller
 }
 
 // Run makes the run that spec describes, with its record, and returns the metrics. If ctx is
 // cancelled, the record holds what had happened until then, and Run returns ctx's error.
 func Run(ctx context.Context, spec Spec, hooks Hooks) (*metrics.Summary, error) {
-	p, err := Prepare(spec)
+	p, err := prepare(spec, checkRun)
 	if err != nil {
 		return nil, err
 	}
@@ -94,10 +96,16 @@ func Run(ctx context.Context, spec Spec, hooks Hooks) (*metrics.Summary, error) 
 }
 
 // Prepare loads and checks everything that a run needs. It starts nothing.
-func Prepare(spec Spec) (*Prepared, error) {
+func Prepare(spec Spec) (*Prepared, error) { return prepare(spec, checkRun) }
+
+// prepare checks the output directory before it reads the workload, which may take long.
+func prepare(spec Spec, checkOutput func(dir string, overwrite bool) error) (*Prepared, error) {
 	p := &Prepared{spec: spec, started: time.Now()}
 	if err := p.check(); err != nil {
 		return nil, err
+	}
+	if err := checkOutput(p.spec.Output, p.spec.Overwrite); err != nil {
+		return nil, inputError(err)
 	}
 	if err := p.load(); err != nil {
 		return nil, err
@@ -109,11 +117,19 @@ func Prepare(spec Spec) (*Prepared, error) {
 	if err := refuseErrors(workload.Validate(p.workload, known)); err != nil {
 		return nil, p.checking(err)
 	}
-	if err := p.checkUsers(); err != nil {
+	if err := p.findUsers(); err != nil {
 		return nil, err
 	}
 	p.begin = p.workload.Begin()
 	return p, p.engine.admit(p)
+}
+
+// checkRun refuses an output directory in which no record can be made.
+func checkRun(dir string, overwrite bool) error {
+	if dir == "" {
+		return nil // a caller that only prepares a run may leave it out
+	}
+	return run.CheckNew(dir, overwrite)
 }
 
 // CheckSpec returns an error if a field of a specification is wrong, or a cluster that it names.
@@ -169,18 +185,15 @@ func (p *Prepared) checking(err error) error {
 	return inputError(fmt.Errorf("checking %s: %w", name, err))
 }
 
-// checkUsers checks that the workload records what the users' model needs.
-func (p *Prepared) checkUsers() error {
-	_, err := replay.NewController(p.workload, p.spec.users(0))
+// findUsers finds the sessions of the users. The workload must record what the users' model needs.
+func (p *Prepared) findUsers() (err error) {
+	p.controller, err = replay.NewControllers(p.workload, p.spec.Users)
 	return inputError(err)
 }
 
 // play plays the workload with the users of the specification. The rewriters change its jobs.
 func (p *Prepared) play(ctx context.Context, manager rm.ResourceManager, seed uint64, record replay.Recorder, opts replay.Options, rewriters ...replay.Rewriter) (replay.Result, error) {
-	controller, err := replay.NewController(p.workload, p.spec.users(seed))
-	if err != nil {
-		return replay.Result{}, err
-	}
+	controller := p.controller(p.spec.Users.Jitter, seed)
 	opts.DrainLimit = p.spec.DrainLimit
 	return replay.Play(ctx, manager, p.workload, replay.Rewriting(controller, rewriters...), record, opts)
 }

@@ -42,7 +42,10 @@ func RunSet(ctx context.Context, spec Spec, set Set, hooks SetHooks) ([]Realizat
 	if set.Count < 1 {
 		return nil, fieldError("realizations", "%d: want 1 or more", set.Count)
 	}
-	p, err := Prepare(spec)
+	p, err := prepare(spec, func(dir string, overwrite bool) error {
+		_, err := oldSet(dir, overwrite)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -94,30 +97,38 @@ func prepareSet(spec *Spec, list []Realization) error {
 	return run.WriteSetIndex(dir, index)
 }
 
-// clearSet removes the realizations of an existing set, if overwrite allows it. It refuses a
+// oldSet returns the realizations of an existing set, which overwrite allows to remove. It refuses a
 // directory that holds something else.
-func clearSet(dir string, overwrite bool) error {
+func oldSet(dir string, overwrite bool) (old []string, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) == 0 {
-		return nil // if it cannot be a directory, making it will say so
+		return nil, nil // if it cannot be a directory, making it will say so
 	}
 	_, noIndex := os.Stat(filepath.Join(dir, run.RealizationsFile))
 	switch {
 	case noIndex != nil:
-		return fmt.Errorf("creating %s: %w, and holds no set of realizations (want a new or an empty directory)", dir, run.ErrNotEmpty)
+		return nil, fmt.Errorf("creating %s: %w, and holds no set of realizations (want a new or an empty directory)", dir, run.ErrNotEmpty)
 	case !overwrite:
-		return fmt.Errorf("creating %s: %w: it holds a set of realizations (want a new directory, or --overwrite)", dir, run.ErrNotEmpty)
+		return nil, fmt.Errorf("creating %s: %w: it holds a set of realizations (want a new directory, or --overwrite)", dir, run.ErrNotEmpty)
 	}
-	var old []string
 	for _, e := range entries {
 		if !strings.HasPrefix(e.Name(), run.RealizationPrefix) {
 			continue
 		}
 		path := filepath.Join(dir, e.Name())
 		if err := run.Overwritable(path); err != nil {
-			return fmt.Errorf("overwriting %s: %s: %w", dir, path, err)
+			return nil, fmt.Errorf("overwriting %s: %s: %w", dir, path, err)
 		}
 		old = append(old, path)
+	}
+	return old, nil
+}
+
+// clearSet removes the realizations of an existing set, if overwrite allows it.
+func clearSet(dir string, overwrite bool) error {
+	old, err := oldSet(dir, overwrite)
+	if err != nil {
+		return err
 	}
 	for _, path := range old {
 		if err := os.RemoveAll(path); err != nil {

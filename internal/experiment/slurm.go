@@ -101,9 +101,12 @@ func (e *slurmEngine) admit(p *Prepared) error {
 		return p.checking(fmt.Errorf("it begins at %s: too early for Slurm, whose clock starts in 1970 (want an epoch near the submissions)",
 			p.begin.Std().Format(time.RFC3339)))
 	}
-	e.install, _ = install.Find() // Need reports what is missing for this run
+	e.install, _ = install.FindSlurm(e.spec.Installation) // Need reports what is missing for this run
 	accounting := e.cluster.Accounting() && !e.spec.WithoutAccounting
 	if err := e.install.Need(accounting); err != nil {
+		return err
+	}
+	if err := e.install.Reach(); err != nil {
 		return err
 	}
 	if _, err := install.Network(); err != nil {

@@ -57,6 +57,9 @@ const DefaultDrainLimit = 24 * time.Hour
 
 // Slurm says how the workload is replayed on the stock Slurm daemons.
 type Slurm struct {
+	// Installation is the Slurm that runs: a directory or a version, as
+	// [rmreplay/internal/rm/slurm/install.FindSlurm] reads it. "" means the default.
+	Installation string
 	// Cluster is the cluster directory. NodeFactor multiplies the number of nodes of each kind.
 	// 0 means 1.
 	Cluster    string
@@ -143,13 +146,6 @@ func (s *Spec) rewriters() (list []replay.Rewriter) {
 
 // isFactor reports whether f is positive and finite.
 func isFactor(f float64) bool { return f > 0 && !math.IsInf(f, 0) }
-
-// users returns the users of a run with the given seed.
-func (s *Spec) users(seed uint64) replay.Feedback {
-	f := s.Users
-	f.Seed = seed
-	return f
-}
 
 // fieldError makes a [FieldError].
 func fieldError(field, format string, args ...any) error {

@@ -24,23 +24,31 @@ const (
 	RuleDuplicate     = "duplicate_record"       // the same job is there twice
 	RuleTimesReversed = "times_reversed"         // it ends before it starts, or starts before it is submitted
 	RuleBadValue      = "bad_value"              // a field that is not necessary has no sense, and is ignored
-	RuleBadSubmitLine = "submit_line_unreadable" // the command line is not sbatch's as we know it
-	RuleNoStart       = "start_from_steps"       // the job's start is missing and taken from its first step
-	RuleNoStartAtAll  = "no_start_time"          // it ended and used nodes, but no start is known
+	RuleBadSubmitLine = "submit_line_unreadable" // the options of the command line contradict each other
+	// RuleSubmitLineOption counts jobs with an option that is not known, or whose value makes no
+	// sense. The option is left out.
+	RuleSubmitLineOption = "submit_line_option"
+	// RuleSubmitLineDiffers counts jobs whose columns say something else than their command line.
+	// The columns count.
+	RuleSubmitLineDiffers = "submit_line_differs"
+	RuleNoStart           = "start_from_steps" // the job's start is missing and taken from its first step
+	RuleNoStartAtAll      = "no_start_time"    // it ended and used nodes, but no start is known
 )
 
 // The notes that a [Builder] counts. They are not faults of the source, but decisions where the
 // source does not say what the workload needs.
 const (
-	NoteRequeued       = "requeued_run_folded" // an earlier run of a job that was requeued
-	NoteRunning        = "still_running"       // the job had not ended: it runs until its time limit
-	NoteNeverStarted   = "never_started"       // what it would have run is not known: until its time limit
-	NoteBegin          = "begin_from_eligible" // --begin stands for whatever kept the job from being eligible
-	NoteOutside        = "outside_window"      // jobs that ended before the window or were submitted after it
-	NoteRequeuedPreset = "requeued_run_preset" // the one that ran at the window's start is a job of its own
-	NoteArrayParts     = "array_in_parts"      // tasks of an array that cannot be one job with the others
-	NoteDependencyGone = "dependency_dropped"  // on jobs that had ended before the window
-	NoteHetJob         = "het_job_component"   // components of heterogeneous jobs are jobs of their own
+	NoteRequeued       = "requeued_run_folded"     // an earlier run of a job that was requeued
+	NoteRunning        = "still_running"           // the job had not ended: it runs until its time limit
+	NoteNeverStarted   = "never_started"           // what it would have run is not known: until its time limit
+	NoteBegin          = "begin_from_eligible"     // --begin stands for whatever kept the job from being eligible
+	NoteOutside        = "outside_window"          // jobs that ended before the window or were submitted after it
+	NoteRequeuedPreset = "requeued_run_preset"     // the one that ran at the window's start is a job of its own
+	NoteArrayParts     = "array_in_parts"          // tasks of an array that cannot be one job with the others
+	NoteDependencyGone = "dependency_dropped"      // on jobs that had ended before the window
+	NoteFromAllocation = "request_from_allocation" // what the job asked for is not known: it asks for what it got
+	NoteWrapped        = "submit_line_wrapped"     // options behind --wrap, which may be those of the wrapped command, are not read
+	NoteHetJob         = "het_job_component"       // components of heterogeneous jobs are jobs of their own
 )
 
 // Builder makes a workload of finished jobs. The jobs may come in any order. The steps of a job
@@ -75,7 +83,7 @@ type built struct {
 
 // fieldPresence says which fields have a value in any record.
 type fieldPresence struct {
-	user, account, qos, timeLimit, submitLine, nodeList, uid, memory bool
+	user, account, qos, timeLimit, submitLine, nodeList, uid, memory, tres bool
 }
 
 // NewBuilder returns a builder for a workload. source names where the jobs come from.
@@ -122,7 +130,9 @@ func (b *Builder) Add(r *Job, text string) error {
 	case !b.opts.InWindow(r.Submit, r.End):
 		b.Note(NoteOutside)
 		return nil
-	case max(r.ReqCPUs, r.AllocCPUs, r.ReqNodes, r.AllocNodes) <= 0:
+	}
+	b.fromAllocation(r)
+	if max(r.ReqCPUs, r.AllocCPUs, r.ReqNodes, r.AllocNodes) <= 0 {
 		return b.Unusable(RuleNoSize, text, "job %s: neither processors nor nodes", r.ID)
 	}
 	for _, text := range []*string{
@@ -169,6 +179,7 @@ func (b *Builder) enter(r *Job) *built {
 	h.submitLine = h.submitLine || r.SubmitLine != ""
 	h.nodeList = h.nodeList || r.NodeList != ""
 	h.uid = h.uid || r.HasUID
+	h.tres = h.tres || r.ReqTRES != "" || r.AllocTRES != "" || r.GRES != "" || r.GPUs != ""
 	h.memory = h.memory || r.Memory != 0 || r.MemPerCPU != 0 || r.MemPerNode != 0
 	if _, known := b.users[r.User]; !known && r.User != "" && r.HasUID {
 		user := hpc.User{Name: r.User, UID: r.UID, Group: r.Group, GID: r.GID}
@@ -279,6 +290,7 @@ func (b *Builder) Missing() []string {
 		{b.has.qos, "no job has a QOS: they run under their default QOS"},
 		{b.has.timeLimit, "no job has a time limit: the partitions' defaults apply"},
 		{b.has.memory, "no job asks for memory: the configuration's defaults apply"},
+		{b.has.tres || b.has.submitLine, "no job has its resources (ReqTRES or AllocTRES): GPUs are not known, and no job asks for any"},
 		{b.has.nodeList, "no job has a node list: jobs that run at the window's start cannot be put where they were"},
 		{b.has.submitLine, "no job has its command line (SubmitLine): dependencies, switches, node lists, tasks per node and the like are not known"},
 	} {

@@ -92,7 +92,10 @@ func TestRules(t *testing.T) {
 		{finished.RuleNoRecord, true, ran("7_[5-x]", 0, -1, -1, hpc.Pending, ""), "job 7_[5-x]: "},
 		{finished.RuleTimesReversed, false, ran("7", 5, 3, 20, hpc.Completed, ""), "contradict each other"},
 		{finished.RuleTimesReversed, false, ran("7", 0, 30, 20, hpc.Completed, ""), "contradict each other"},
-		{finished.RuleBadSubmitLine, false, ran("7", 0, 10, 20, hpc.Completed, "--nodse=3"), "did you mean --nodes?"},
+		{finished.RuleSubmitLineOption, false, ran("7", 0, 10, 20, hpc.Completed, "--nodse=3"), "did you mean --nodes?"},
+		{finished.RuleBadSubmitLine, false, ran("7", 0, 10, 20, hpc.Completed, "--mem=1G --mem-per-cpu=1G"), "excludes --mem"},
+		{finished.RuleSubmitLineDiffers, false, ran("7", 0, 10, 20, hpc.Completed, "-n 64"), "differ in the number of CPUs"},
+		{finished.RuleSubmitLineDiffers, false, ran("7", 0, 10, 20, hpc.Completed, "-t 7:00"), "differ in the time limit"},
 		{workload.RuleRenamed, false, ran("1", 1, 11, 21, hpc.Completed, ""), "job 1 is there twice, with other times"},
 	} {
 		w := build(t, workload.ReadOptions{}, good, tt.record)
@@ -159,19 +162,20 @@ func TestSteps(t *testing.T) {
 func TestMissing(t *testing.T) {
 	full := finished.Job{
 		ID: "7", ArrayTask: -1, Elapsed: -1, Submit: minute(1), ReqCPUs: 1, User: "ann", HasUID: true, Account: "a", QOS: "q",
-		TimeLimit: time.Hour, MemPerNode: 1, NodeList: "n1", SubmitLine: "sbatch x",
+		TimeLimit: time.Hour, MemPerNode: 1, NodeList: "n1", SubmitLine: "sbatch x", ReqTRES: "cpu=1",
 	}
 	for text, without := range map[string]func(*finished.Job){
-		"":                                 func(*finished.Job) {},
-		"no job has a user":                func(r *finished.Job) { r.User = "" },
-		"no job has a UID":                 func(r *finished.Job) { r.HasUID = false },
-		"no job has an account":            func(r *finished.Job) { r.Account = "" },
-		"no job has a QOS":                 func(r *finished.Job) { r.QOS = "" },
-		"no job has a time limit":          func(r *finished.Job) { r.TimeLimit = 0 },
-		"no job asks for memory":           func(r *finished.Job) { r.MemPerNode = 0 },
-		"no job has a node list":           func(r *finished.Job) { r.NodeList = "" },
-		"no job has its command line":      func(r *finished.Job) { r.SubmitLine = "" },
-		"no job has a user|no job has a Q": func(r *finished.Job) { r.User, r.QOS = "", "" },
+		"":                            func(*finished.Job) {},
+		"no job has a user":           func(r *finished.Job) { r.User = "" },
+		"no job has a UID":            func(r *finished.Job) { r.HasUID = false },
+		"no job has an account":       func(r *finished.Job) { r.Account = "" },
+		"no job has a QOS":            func(r *finished.Job) { r.QOS = "" },
+		"no job has a time limit":     func(r *finished.Job) { r.TimeLimit = 0 },
+		"no job asks for memory":      func(r *finished.Job) { r.MemPerNode = 0 },
+		"no job has a node list":      func(r *finished.Job) { r.NodeList = "" },
+		"no job has its command line": func(r *finished.Job) { r.SubmitLine = "" },
+		"no job has its resources (ReqTRES or AllocTRES): GPUs|no job has its command": func(r *finished.Job) { r.ReqTRES, r.SubmitLine = "", "" },
+		"no job has a user|no job has a Q":                                             func(r *finished.Job) { r.User, r.QOS = "", "" },
 	} {
 		b := finished.NewBuilder("test", workload.ReadOptions{})
 		record := full

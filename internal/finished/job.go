@@ -56,6 +56,9 @@ type Job struct {
 	// SubmitLine is the command that submitted the job, Script its batch script, and
 	// WorkDir the directory in which the script ran.
 	SubmitLine, Script, WorkDir string
+	// WholeLine says that SubmitLine has the whole request, as no line of a real user does: the
+	// script may have options, too, and the columns have the cluster's defaults.
+	WholeLine bool
 }
 
 // array returns the ID of the job's array.

@@ -2,6 +2,7 @@ package finished
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 	"strings"
 
@@ -15,9 +16,18 @@ func (b *Builder) request(r *Job) (hpc.Request, error) {
 	if err != nil {
 		return request, err
 	}
-	if !known {
+	switch {
+	case known && r.WholeLine:
+	case known:
+		err = b.hold(&request, r)
+	default:
 		request = hpc.Request{}
 		recordedSize(&request, r)
+		recordedMemory(&request, r)
+		recordedGPUs(&request, r)
+	}
+	if err != nil {
+		return request, err
 	}
 	request.User = r.User
 	request.Name = cmp.Or(r.Name, request.Name)
@@ -30,7 +40,7 @@ func (b *Builder) request(r *Job) (hpc.Request, error) {
 	if request.Group = ""; r.Group != "" && r.Group != b.users[r.User].Group {
 		request.Group = r.Group
 	}
-	if r.TimeLimit > 0 {
+	if shortened := request.TimeMin > 0 && r.TimeLimit < request.TimeLimit; r.TimeLimit > 0 && !shortened {
 		request.TimeLimit = r.TimeLimit
 	}
 	request.Reservation = cmp.Or(request.Reservation, r.Reservation)
@@ -58,23 +68,23 @@ func (b *Builder) request(r *Job) (hpc.Request, error) {
 }
 
 // commandLine reads the options of the batch script and of the command line. ok is false if
-// there are none, or if they cannot be read; that is counted.
+// there are none, or if they contradict each other; that is counted. So is an option that is
+// left out.
 func (b *Builder) commandLine(r *Job) (request hpc.Request, ok bool, err error) {
-	words, err := sbatch.Split(r.SubmitLine)
-	if len(words) < 2 && r.Script == "" {
+	if len(strings.Fields(r.SubmitLine)) < 2 && r.Script == "" {
 		return request, false, nil
 	}
-	if err == nil && len(words) > 0 {
-		words = words[1:] // sbatch itself
-	}
-	var s *sbatch.Submission
-	if err == nil {
-		s, err = sbatch.Parse(append(scriptOptions(r.Script), words...), r.Submit)
-	}
+	s, err := sbatch.ParseRecorded(scriptOptions(r.Script), r.SubmitLine, []string{r.Name, r.Comment}, r.Submit)
 	if err != nil {
 		return request, false, b.book.Fall(RuleBadSubmitLine, "job %s: its command line: %v", r.ID, err)
 	}
-	return s.Request, true, nil
+	if s.Wrapped {
+		b.Note(NoteWrapped)
+	}
+	if len(s.LeftOut) > 0 {
+		err = b.book.Fall(RuleSubmitLineOption, "job %s: its command line: %v", r.ID, errors.Join(s.LeftOut...))
+	}
+	return s.Request, true, err
 }
 
 // scriptOptions returns the words of a batch script's #SBATCH lines. They end at the first line
@@ -87,34 +97,17 @@ func scriptOptions(script string) []string {
 			break
 		}
 		if options, ok := strings.CutPrefix(line, "#SBATCH"); ok {
-			if more, err := sbatch.Split(options); err == nil {
-				words = append(words, more...)
+			more, err := sbatch.Split(options)
+			if err != nil {
+				continue
 			}
+			if at := slices.IndexFunc(more, isComment); at >= 0 {
+				more = more[:at]
+			}
+			words = append(words, more...)
 		}
 	}
 	return words
 }
 
-// recordedSize sets the size from the record's counts.
-func recordedSize(request *hpc.Request, r *Job) {
-	request.MinNodes = r.ReqNodes
-	if request.MinNodes == 0 {
-		request.MinNodes = r.AllocNodes
-	}
-	if request.MinNodes == r.AllocNodes {
-		request.MaxNodes = r.AllocNodes // as it ran; who asked for no number may have got more
-	}
-	request.Tasks = r.ReqCPUs
-	if request.Tasks == 0 {
-		request.Tasks = r.AllocCPUs
-	}
-	switch {
-	case r.MemPerCPU > 0:
-		request.MemPerCPU = r.MemPerCPU
-	case r.MemPerNode > 0:
-		request.MemPerNode = r.MemPerNode
-	case r.Memory > 0:
-		request.MemPerNode = r.Memory / int64(max(request.MinNodes, 1))
-	}
-	request.GRES, request.GPUs = r.GRES, r.GPUs
-}
+func isComment(word string) bool { return strings.HasPrefix(word, "#") }

@@ -9,8 +9,8 @@ var offline = []string{"net", "net/http/..."}
 
 // reserved are imports that only some packages may have.
 var reserved = []reservation{
-	{"github.com/spf13/cobra/...", []string{"internal/cli"}, "commands and their help belong to internal/cli"},
-	{"github.com/spf13/pflag", []string{"internal/cli", "internal/flags", "tools/feedbackpaper"}, "flags belong to commands"},
+	{"github.com/spf13/cobra/...", []string{"internal/cli", "internal/cli/reference", "internal/cli/slurmcmd"}, "commands and their help belong to internal/cli"},
+	{"github.com/spf13/pflag", []string{"internal/cli", "internal/cli/reference", "internal/flags", "tools/feedbackpaper"}, "flags belong to commands"},
 	{"github.com/go-sql-driver/mysql", []string{"internal/slurmdb"}, "one package reads slurmdbd's database"},
 	{"github.com/parquet-go/parquet-go/...", []string{"internal/run"}, "one package knows how a record lies on disk"},
 }
@@ -55,6 +55,8 @@ var rules = []rule{
 		"the clock serves any programs; it must not know of Slurm or of jobs"},
 	{"processes", "internal/supervise", nil, nil,
 		"the guard serves any programs; it must not know of Slurm or of jobs"},
+	{"processes", "internal/slurmstore", []string{"internal/interrupt", "internal/slurmspec/..."}, offline,
+		"a release is a directory; its use in a replay is the engine's concern, and apt has the network"},
 
 	{"workload", "internal/jobjson", []string{"internal/hpc", "internal/packed", "internal/spelling"}, computes,
 		"the JSON of a job is the same for every file that has one"},
@@ -100,7 +102,7 @@ var rules = []rule{
 		"the simulator is one resource manager and knows no other"},
 	{"engines", "internal/rm/slurm/...", []string{
 		"internal/agenda", "internal/hostlist", "internal/hpc", "internal/lines", "internal/resources", "internal/rm", "internal/rm/window", "internal/run",
-		"internal/slurmspec/...", "internal/spelling", "internal/supervise", "internal/vclock/...", "internal/workload",
+		"internal/slurmspec/...", "internal/slurmstore", "internal/spelling", "internal/supervise", "internal/vclock/...", "internal/workload",
 	}, nil,
 		"Slurm is one resource manager; it knows no other, and not the loop that drives it"},
 
@@ -120,7 +122,7 @@ var rules = []rule{
 		"internal/run", "internal/workload",
 	}, offline,
 		"the registry knows every format, and a run as a workload"},
-	{"use cases", "internal/workload/build", []string{"internal/formats", "internal/output", "internal/slurmdb", "internal/workload"}, offline,
+	{"use cases", "internal/workload/build", []string{"internal/formats", "internal/hpc", "internal/output", "internal/rm/slurm/conf", "internal/slurmdb", "internal/workload"}, offline,
 		"workloads are built of any source by its own package"},
 	{"use cases", "internal/experiment", []string{
 		"internal/formats", "internal/hpc", "internal/interrupt", "internal/metrics", "internal/output", "internal/replay", "internal/rm", "internal/rm/sim/...",
@@ -132,7 +134,12 @@ var rules = []rule{
 	{"use cases", "internal/sweep", []string{"internal/experiment", "internal/interrupt", "internal/metrics", "internal/output", "internal/rm/slurm/conf", "internal/run"}, offline,
 		"a sweep runs command lines and reads their records; what a command does is not its concern"},
 
+	{"program", "internal/cli/reference", nil, offline,
+		"it reads commands, and knows no package of the program"},
+	{"program", "internal/cli/slurmcmd", []string{"internal/rm/slurm/install", "internal/slurmstore"}, offline,
+		"the group is a package of its own; internal/cli lends it what it prints with"},
 	{"program", "internal/cli", []string{
+		"internal/cli/reference", "internal/cli/slurmcmd", "internal/slurmstore",
 		"internal/compare", "internal/experiment", "internal/flags", "internal/formats", "internal/hpc", "internal/interrupt", "internal/metrics", "internal/output",
 		"internal/progress", "internal/replay", "internal/report", "internal/resources", "internal/rm/sim/...", "internal/rm/slurm/...", "internal/run", "internal/slurmspec/...", "internal/sweep",
 		"internal/vclock/...", "internal/workload/...",

@@ -137,11 +137,11 @@ func NewFeedback(rows []run.Row, how run.Feedback, opts Options) *Feedback {
 func NewFeedbackOf(rows iter.Seq[*run.Row], how run.Feedback, opts Options) *Feedback {
 	f := &Feedback{Feedback: how}
 	list := submissions(rows)
-	recorded := make([]hpc.Time, len(list))
-	for i, s := range list {
-		recorded[i] = s.recorded
+	var sum lateSum
+	for i := range list {
+		sum.add(&list[i])
 	}
-	f.Lateness = latenessOf(list)
+	f.Lateness = sum.lateness()
 	f.ByUser = byUser(list)
 	f.Users = sumUp(f.ByUser)
 	if len(list) == 0 {
@@ -149,10 +149,9 @@ func NewFeedbackOf(rows iter.Seq[*run.Row], how run.Feedback, opts Options) *Fee
 		f.Inner = innerWindow(rows, opts, 0, 0)
 		return f
 	}
-	first, last := slices.Min(recorded), slices.Max(recorded)
 	f.SubmitMakespan = submitMakespan(rows)
-	f.Inner = innerWindow(rows, opts, first, last)
-	f.Days = days(list, rows, first)
+	f.Inner = innerWindow(rows, opts, sum.first, sum.last)
+	f.Days = days(list, rows, sum.first)
 	f.Week = week(list, opts.Zone)
 	return f
 }
@@ -168,50 +167,63 @@ func submissions(rows iter.Seq[*run.Row]) []submission {
 		if r.RecordedSubmit == 0 || r.Submit == 0 || again {
 			continue
 		}
+		if len(list) == cap(list) { // append alone grows a long list by a quarter at a time
+			list = slices.Grow(list, len(list)+64)
+		}
 		list = append(list, submission{r.User, r.RecordedSubmit, r.Submit})
 	}
 	return list
 }
 
-// latenessOf computes equations 3, 4 and 6.
-func latenessOf(list []submission) Lateness {
-	l := Lateness{Submissions: len(list)}
-	if len(list) == 0 {
-		nan := Float(math.NaN())
-		l.Mean, l.Relative, l.Additional = nan, nan, nan
-		return l
-	}
-	sum := 0.0
-	first, last := list[0].recorded, list[0].recorded
-	for _, s := range list {
-		sum += s.at.Sub(s.recorded).Seconds()
-		first, last = min(first, s.recorded), max(last, s.recorded)
-	}
-	n := float64(len(list))
-	l.Mean = Float(sum / n)
-	l.Relative = 1 + ratio(sum/n, last.Sub(first).Seconds())
-	l.Additional = ratio(2*sum/n, n-1)
-	return l
+// lateSum sums up the lateness of submissions for equations 3, 4 and 6.
+type lateSum struct {
+	n           int
+	seconds     float64
+	first, last hpc.Time // recorded
+	firstAt     hpc.Time
 }
 
+func (l *lateSum) add(s *submission) {
+	if l.n == 0 {
+		l.first, l.last, l.firstAt = s.recorded, s.recorded, s.at
+	}
+	l.n++
+	l.seconds += s.at.Sub(s.recorded).Seconds()
+	l.first, l.last, l.firstAt = min(l.first, s.recorded), max(l.last, s.recorded), min(l.firstAt, s.at)
+}
+
+// lateness returns the three figures; NaN without submissions.
+func (l *lateSum) lateness() Lateness {
+	if l.n == 0 {
+		nan := Float(math.NaN())
+		return Lateness{Mean: nan, Relative: nan, Additional: nan}
+	}
+	mean := l.seconds / float64(l.n)
+	return Lateness{
+		Submissions: l.n,
+		Mean:        Float(mean),
+		Relative:    1 + ratio(mean, l.last.Sub(l.first).Seconds()),
+		Additional:  ratio(2*l.seconds/float64(l.n), float64(l.n)-1),
+	}
+}
+
+// byUser sums up the submissions of each user.
 func byUser(list []submission) []UserFeedback {
-	of := make(map[string][]submission)
-	var order []string
-	for _, s := range list {
-		if of[s.user] == nil {
-			order = append(order, s.user)
+	of := make(map[string]*lateSum)
+	for i := range list {
+		s := &list[i]
+		sum := of[s.user]
+		if sum == nil {
+			sum = new(lateSum)
+			of[s.user] = sum
 		}
-		of[s.user] = append(of[s.user], s)
+		sum.add(s)
 	}
-	users := make([]UserFeedback, len(order))
-	for i, name := range order {
-		recorded, at := of[name][0].recorded, of[name][0].at
-		for _, s := range of[name] {
-			recorded, at = min(recorded, s.recorded), min(at, s.at)
-		}
-		users[i] = UserFeedback{User: name, Lateness: latenessOf(of[name]), RecordedArrival: recorded.Std(), Arrival: at.Std()}
+	users := make([]UserFeedback, 0, len(of))
+	for name, sum := range of {
+		users = append(users, UserFeedback{User: name, Lateness: sum.lateness(), RecordedArrival: sum.first.Std(), Arrival: sum.firstAt.Std()})
 	}
-	slices.SortStableFunc(users, func(a, b UserFeedback) int {
+	slices.SortFunc(users, func(a, b UserFeedback) int {
 		return cmp.Or(a.RecordedArrival.Compare(b.RecordedArrival), cmp.Compare(a.User, b.User))
 	})
 	return users

@@ -69,22 +69,36 @@ type Feedback struct {
 // [session.ErrNoRecord] if the model needs the recorded ends of jobs and the workload has none. The
 // workload's jobs must be in the order of submission.
 func NewController(w *workload.Workload, f Feedback) (Controller, error) {
-	c := NewRigid(w)
+	controller, err := NewControllers(w, f)
+	if err != nil {
+		return nil, err
+	}
+	return controller(f.Jitter, f.Seed), nil
+}
+
+// NewControllers is [NewController] for several runs of a workload: it finds the sessions of the
+// users once. The function that it returns makes the controller of one run, with the run's own
+// jitter and seed instead of those of f. Several goroutines may call it at once.
+func NewControllers(w *workload.Workload, f Feedback) (func(jitter time.Duration, seed uint64) Controller, error) {
+	newUsers := func(uint64) Controller { return NewRigid(w) }
 	if f.Model != None && f.Model != "" {
 		sessions, err := session.New(w, f.Sessions)
 		if err != nil {
 			return nil, err
 		}
-		c = f.users(w, sessions)
+		newUsers = f.newUsers(w, sessions)
 	}
-	if f.Jitter > 0 {
-		c = &jitter{c, f.Jitter, f.Seed}
-	}
-	return c, nil
+	return func(by time.Duration, seed uint64) Controller {
+		c := newUsers(seed)
+		if by > 0 {
+			c = &jitter{c, by, seed}
+		}
+		return c
+	}, nil
 }
 
-func (f Feedback) users(w *workload.Workload, sessions *session.Sessions) Controller {
-	d := &users{jobs: &w.Jobs, memberOf: make([]member, w.Jobs.Len())}
+// newUsers returns a function that makes the users of one run.
+func (f Feedback) newUsers(w *workload.Workload, sessions *session.Sessions) func(seed uint64) Controller {
 	graphs := sessions
 	if f.Model != ThinkTime {
 		graphs = sessions.Batches()
@@ -93,22 +107,28 @@ func (f Feedback) users(w *workload.Workload, sessions *session.Sessions) Contro
 	if f.Model == Distribution {
 		population = newProfile(&w.Jobs)
 	}
+	memberOf := make([]member, w.Jobs.Len())
 	for i, g := range graphs.Users {
-		u := newUser(g)
-		switch f.Model {
-		case Fluid:
-			u.presence = recordedPresence(sessions.Users[i])
-		case Distribution:
-			u.presence = newHabits(&w.Jobs, g, population, f.Seed)
-		}
 		for s := range g.Sessions {
 			for _, job := range g.Sessions[s].Jobs {
-				d.memberOf[job] = member{u, s}
+				memberOf[job] = member{i, s}
 			}
 		}
-		d.users = append(d.users, u)
 	}
-	return d
+	return func(seed uint64) Controller {
+		d := &users{jobs: &w.Jobs, memberOf: memberOf}
+		for i, g := range graphs.Users {
+			u := newUser(g)
+			switch f.Model {
+			case Fluid:
+				u.presence = recordedPresence(sessions.Users[i])
+			case Distribution:
+				u.presence = newHabits(&w.Jobs, g, population, seed)
+			}
+			d.users = append(d.users, u)
+		}
+		return d
+	}
 }
 
 // users is a [Controller]. Every user submits sessions without dependencies at their recorded
@@ -120,10 +140,9 @@ type users struct {
 	users    []*user
 }
 
-// member names the user and the session of a job.
+// member has the indices of the user and of the user's session of a job.
 type member struct {
-	user    *user
-	session int
+	user, session int
 }
 
 // user is one user's progress through the graph of the user's sessions.
@@ -196,7 +215,7 @@ func (d *users) Event(event *Event) Decisions {
 
 // ended reacts to the end of a job (wake_on_feedback in algorithm 1 of Madon et al.).
 func (d *users) ended(job int, at hpc.Time) []Submission {
-	u, s := d.memberOf[job].user, d.memberOf[job].session
+	u, s := d.users[d.memberOf[job].user], d.memberOf[job].session
 	if u.open[s]--; u.open[s] > 0 || u.rank[s] < 0 {
 		return nil
 	}

@@ -128,7 +128,8 @@ func Play(ctx context.Context, manager rm.ResourceManager, w *workload.Workload,
 	}
 	p := &player{
 		rm: manager, can: manager.Can(), controller: inOrder(w, controller), workload: w, recorder: recorder, opts: opts,
-		open: make([]int32, w.Jobs.Len()), running: make([]int32, w.Jobs.Len()), requested: make([]int32, w.Jobs.Len()),
+		order: make([]int32, 0, w.Jobs.Len()),
+		open:  make([]int32, w.Jobs.Len()), running: make([]int32, w.Jobs.Len()), requested: make([]int32, w.Jobs.Len()),
 		expected: map[int]expectation{}, requeues: map[int]int{}, presets: newPresets(w),
 	}
 	p.progress.Begin, p.progress.Processors, p.countedTo = manager.Now(), opts.Processors, manager.Now()

@@ -140,6 +140,18 @@ func pageOf(t testing.TB, r *Report) []byte {
 	return b.Bytes()
 }
 
+// A verdict of few runs says that they are few: with four and four runs no figure can be
+// significant after the correction, however large the difference.
+func TestVerdictOfFewRuns(t *testing.T) {
+	page := string(pageOf(t, mustReport(t)))
+	if want := "4 and 4 runs are too few to tell a difference of a single metric from chance"; !strings.Contains(page, want) {
+		t.Errorf("the page lacks %q", want)
+	}
+	if unwanted := "metrics differs significantly"; strings.Contains(page, unwanted) {
+		t.Errorf("the page has %q", unwanted)
+	}
+}
+
 // The page needs no other file: everything that it could fetch is in it.
 func TestPageIsSelfContained(t *testing.T) {
 	text := pageOf(t, mustReport(t))

@@ -141,7 +141,11 @@ func (r *Report) shortVerdict(p *compare.Pair) string {
 		}
 	}
 	text := fmt.Sprintf("%s against %s: ", setName(p.Set, r.Sets[p.Set]), setName(p.Baseline, r.Sets[p.Baseline]))
-	if significant == 0 {
+	runs, others := len(r.Sets[p.Baseline].Runs), len(r.Sets[p.Set].Runs)
+	if smallest := c.SmallestP(runs, others); significant == 0 && smallest > 1-c.Level {
+		text += fmt.Sprintf("%d and %d runs are too few to tell a difference of a single metric from chance, however large it is "+
+			"(the smallest p possible is %s for %d metrics; make more runs)", runs, others, quantity.Probability(metrics.Float(smallest)), len(c.Metrics))
+	} else if significant == 0 {
 		text += fmt.Sprintf("none of %d metrics differs significantly", len(c.Metrics))
 	} else {
 		text += fmt.Sprintf("%d of %d metrics %s significantly", significant, len(c.Metrics), quantity.Plural(significant, "differs", "differ"))

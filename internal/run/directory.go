@@ -20,19 +20,38 @@ const (
 	tempSuffix   = ".tmp"
 )
 
-// prepare makes the directories of a record. With overwrite it also removes an existing record.
-func prepare(dir string, overwrite bool) error {
+// CheckNew returns the error that [Create] would return because of what the directory holds. It
+// changes nothing. So a caller can refuse a directory before a long computation.
+func CheckNew(dir string, overwrite bool) error {
+	if err := checkNew(dir, overwrite); err != nil {
+		return fmt.Errorf("creating run record %s: %w", dir, err)
+	}
+	return nil
+}
+
+func checkNew(dir string, overwrite bool) error {
 	entries, err := os.ReadDir(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
+		return nil
 	case err != nil:
 		return err
-	case len(entries) > 0 && !overwrite:
-		if Overwritable(dir) == nil {
-			return fmt.Errorf("%w: it holds a run record (want a new directory, or --overwrite)", ErrNotEmpty)
-		}
-		return fmt.Errorf("%w, and holds no run record (want a new or an empty directory)", ErrNotEmpty)
-	case len(entries) > 0:
+	case len(entries) == 0:
+		return nil
+	case overwrite:
+		return Overwritable(dir)
+	case Overwritable(dir) == nil:
+		return fmt.Errorf("%w: it holds a run record (want a new directory, or --overwrite)", ErrNotEmpty)
+	}
+	return fmt.Errorf("%w, and holds no run record (want a new or an empty directory)", ErrNotEmpty)
+}
+
+// prepare makes the directories of a record. With overwrite it also removes an existing record.
+func prepare(dir string, overwrite bool) error {
+	if err := checkNew(dir, overwrite); err != nil {
+		return err
+	}
+	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
 		if err := removeRecord(dir); err != nil {
 			return err
 		}
@@ -42,9 +61,6 @@ func prepare(dir string, overwrite bool) error {
 
 // removeRecord removes the files of a record from dir and keeps all other files.
 func removeRecord(dir string) error {
-	if err := Overwritable(dir); err != nil {
-		return err
-	}
 	if err := os.RemoveAll(filepath.Join(dir, logsDir)); err != nil {
 		return err
 	}

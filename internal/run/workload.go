@@ -132,5 +132,6 @@ func addRequest(record *finished.Job, request *hpc.Request) {
 	record.MemPerNode, record.MemPerCPU = request.MemPerNode, request.MemPerCPU
 	record.GRES, record.GPUs = request.GRES, request.GPUs
 	record.Held = request.Hold && record.Start == 0
+	record.WholeLine = true
 	record.SubmitLine = sbatch.Join(append(append([]string{"sbatch"}, sbatch.Format(request)...), "job.sh"))
 }

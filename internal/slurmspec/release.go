@@ -32,38 +32,40 @@ var (
 
 func series(major, minor int) Release { return Release{Major: major, Minor: minor, Patch: -1} }
 
-// KnownRelease is what is known of a series: the protocol that its daemons speak, and the
-// oldest protocol that its slurmctld accepts (SLURM_PROTOCOL_VERSION and
-// SLURM_MIN_PROTOCOL_VERSION in slurm_protocol_common.h).
+// KnownRelease is what is known of a series: the protocol that its daemons speak, the oldest
+// protocol that its slurmctld accepts (SLURM_PROTOCOL_VERSION and SLURM_MIN_PROTOCOL_VERSION in
+// slurm_protocol_common.h), and the protocol in which rmreplay speaks to it.
 type KnownRelease struct {
 	Release Release
 	// Number is the protocol's number. A message carries it shifted left by 8.
 	Number uint16
 	// Oldest is the number of the oldest protocol that slurmctld accepts; 0 if it is not known.
 	Oldest uint16
-	// Supported says that rmreplay runs this release.
-	Supported bool
+	// Driver is the number of the protocol in which rmreplay's nodes and clients speak to the
+	// release's daemons; 0 for a release that rmreplay does not run. It is the newest protocol that
+	// slurmctld accepts and that rmreplay can write.
+	Driver uint16
 }
 
 // Releases are the known series, oldest first.
 var Releases = []KnownRelease{
 	{Release: R2011, Number: 36},
 	{Release: R2108, Number: 37},
-	{Release: R2205, Number: 38, Oldest: 36, Supported: true},
-	{Release: R2302, Number: 39, Oldest: 37},
-	{Release: R2311, Number: 40, Oldest: 38},
-	{Release: R2405, Number: 41, Oldest: 39},
-	{Release: R2411, Number: 42, Oldest: 39},
-	{Release: R2505, Number: 43, Oldest: 40},
-	{Release: R2511, Number: 44, Oldest: 41},
-	{Release: R2605, Number: 45, Oldest: 42},
+	{Release: R2205, Number: 38, Oldest: 36, Driver: 38},
+	{Release: R2302, Number: 39, Oldest: 37, Driver: 38},
+	{Release: R2311, Number: 40, Oldest: 38, Driver: 40},
+	{Release: R2405, Number: 41, Oldest: 39, Driver: 40},
+	{Release: R2411, Number: 42, Oldest: 39, Driver: 42},
+	{Release: R2505, Number: 43, Oldest: 40, Driver: 42},
+	{Release: R2511, Number: 44, Oldest: 41, Driver: 42},
+	{Release: R2605, Number: 45, Oldest: 42, Driver: 42},
 }
 
 // SupportedReleases are the series that rmreplay runs, oldest first.
 func SupportedReleases() []Release {
 	var list []Release
 	for _, k := range Releases {
-		if k.Supported {
+		if k.Driver != 0 {
 			list = append(list, k.Release)
 		}
 	}
@@ -151,7 +153,7 @@ func (r Release) Known() (known KnownRelease, ok bool) {
 // Supported reports whether rmreplay runs the release.
 func (r Release) Supported() bool {
 	k, _ := r.Known()
-	return k.Supported
+	return k.Driver != 0
 }
 
 // Protocol returns the version of the protocol that the release's daemons speak, as messages
@@ -159,6 +161,14 @@ func (r Release) Supported() bool {
 func (r Release) Protocol() uint16 {
 	k, _ := r.Known()
 	return k.Number << 8
+}
+
+// DriverProtocol returns the version of the protocol in which rmreplay speaks to the release's
+// daemons, as messages carry it: 42<<8 for 25.05. It returns 0 for a release that rmreplay does
+// not run.
+func (r Release) DriverProtocol() uint16 {
+	k, _ := r.Known()
+	return k.Driver << 8
 }
 
 // OldestProtocol returns the oldest version of the protocol that the release's slurmctld

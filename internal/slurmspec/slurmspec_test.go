@@ -62,18 +62,22 @@ func TestReleases(t *testing.T) {
 		if back, ok := ReleaseOfProtocol(k.Release.Protocol()); !ok || back != k.Release {
 			t.Errorf("protocol %d is that of %v, want %v", k.Number, back, k.Release)
 		}
-		if k.Supported && (k.Oldest == 0 || k.Oldest > k.Number) {
-			t.Errorf("%v is supported and accepts protocols from %d to %d", k.Release, k.Oldest, k.Number)
+		if k.Driver != 0 && (k.Oldest == 0 || k.Driver < k.Oldest || k.Driver > k.Number) {
+			t.Errorf("%v accepts protocols from %d to %d and is spoken to in %d", k.Release, k.Oldest, k.Number, k.Driver)
 		}
 	}
 	r := Release{22, 5, 8}
 	if r.Protocol() != 38<<8 || r.OldestProtocol() != 36<<8 || !r.Supported() {
 		t.Errorf("22.05.8: protocol %#x, oldest %#x, supported %v", r.Protocol(), r.OldestProtocol(), r.Supported())
 	}
-	err := CheckSupported(Release{24, 11, 5})
+	if r := (Release{25, 5, 1}); r.Protocol() != 43<<8 || r.DriverProtocol() != 42<<8 {
+		t.Errorf("25.05.1: protocol %#x, the driver's %#x", r.Protocol(), r.DriverProtocol())
+	}
+	err := CheckSupported(Release{20, 11, 4})
 	var unsupported *UnsupportedError
-	if !errors.As(err, &unsupported) || !strings.Contains(err.Error(), "24.11.5") || !strings.Contains(err.Error(), "want 22.05") {
-		t.Errorf("24.11.5: %v", err)
+	const want = "want 22.05, 23.02, 23.11, 24.05, 24.11, 25.05, 25.11 or 26.05"
+	if !errors.As(err, &unsupported) || !strings.Contains(err.Error(), "20.11.4") || !strings.Contains(err.Error(), want) {
+		t.Errorf("20.11.4: %v", err)
 	}
 	if err := CheckSupported(r); err != nil {
 		t.Error(err)

@@ -55,11 +55,12 @@ type Sim struct {
 	Options  Options   `yaml:"options"`  // options of `simulate` for all cells
 }
 
-// Slurm is the part of the grid for the stock Slurm: clusters x edits.
+// Slurm is the part of the grid for the stock Slurm: clusters x edits x releases.
 type Slurm struct {
 	Clusters []Variant `yaml:"clusters"`
-	Edits    []Variant `yaml:"edits"`   // keys of slurm.conf; default: the unchanged file
-	Options  Options   `yaml:"options"` // options of `replay` for all cells
+	Edits    []Variant `yaml:"edits"`    // keys of slurm.conf; default: the unchanged file
+	Releases []Variant `yaml:"releases"` // options of `replay`, --slurm among them; default: the default Slurm
+	Options  Options   `yaml:"options"`  // options of `replay` for all cells
 }
 
 // Option is an option of a command or, in an edit, a key of slurm.conf.
@@ -323,7 +324,8 @@ func (e *Experiment) axes() (axes []axis, common map[string]Options) {
 	if e.Slurm != nil {
 		axes = append(axes,
 			axis{"clusters", e.Slurm.Clusters, replayCommand, "cluster", false},
-			axis{"edits", e.Slurm.Edits, "", "", true})
+			axis{"edits", e.Slurm.Edits, "", "", true},
+			axis{"releases", e.Slurm.Releases, replayCommand, "slurm", false})
 		common[replayCommand] = e.Slurm.Options
 	}
 	return axes, common
@@ -356,7 +358,11 @@ func (e *Experiment) checkVariants(check CheckVariant) error {
 			if a.command == "" {
 				continue
 			}
-			if err := check(a.command, slices.Concat(common[a.command], v.Options).arguments()); err != nil {
+			options := slices.Concat(common[a.command], v.Options)
+			if a.what == "releases" { // a replay needs a cluster
+				options = slices.Concat(e.Slurm.Clusters[0].Options, options)
+			}
+			if err := check(a.command, options.arguments()); err != nil {
 				return errorAt(v.Line, "%s: %s: %w", a.what, v.Name, err)
 			}
 		}
@@ -372,7 +378,7 @@ func (e *Experiment) checkAxis(a axis, check CheckOption) error {
 		v := &a.variants[i]
 		if v.scalar && a.plain != "" {
 			v.Options = Options{{Name: a.plain, Value: v.Name, Line: v.Line}}
-			if a.plain == "cluster" {
+			if a.plain == "cluster" || a.plain == "slurm" {
 				v.Name = filepath.Base(v.Name)
 			}
 		}
@@ -431,8 +437,13 @@ func (e *Experiment) checkOptions(command string, options Options, check CheckOp
 		if err != nil {
 			return errorAt(o.Line, "%s: %w", o.Name, err)
 		}
-		if isPath {
-			o.Path, o.Value = true, e.resolve(o.Value)
+		switch {
+		case o.Name != "slurm":
+			if isPath {
+				o.Path, o.Value = true, e.resolve(o.Value)
+			}
+		case strings.Contains(o.Value, "/"): // otherwise a version, which replay looks up
+			o.Value = e.resolve(o.Value) // and no path: the fingerprint has no contents of programs
 		}
 	}
 	return nil

@@ -18,7 +18,7 @@ func checkNames(_, name, value string) (bool, error) {
 	switch {
 	case value == "wrong":
 		return false, errors.New("wrong value")
-	case name == "cluster" || name == "merge":
+	case name == "cluster" || name == "merge" || name == "slurm":
 		return true, nil
 	case strings.Contains(" policy procs nodes shake seed filter share ties clock jitter time-limit-accuracy ", " "+name+" "):
 		return false, nil
@@ -96,6 +96,47 @@ func TestPlan(t *testing.T) {
 	}
 	if len(p.derived) != 2+1+1 {
 		t.Errorf("%d derived inputs, want those of two seeds, of the fixed one, and a cluster", len(p.derived))
+	}
+}
+
+// Releases vary faster than clusters. A version stays as it is, and a directory counts from the file.
+// Neither is an input whose contents count.
+func TestReleases(t *testing.T) {
+	e, err := load(t, `
+workload: day.jsonl
+slurm:
+  clusters: [a, b]
+  releases: [22.05, /opt/slurm/24.11.5, {name: ours, slurm: builds/26.05, clock: frozen}]
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := NewPlan(e, "/out")
+	if err != nil {
+		t.Fatal(err)
+	}
+	base := filepath.Dir(e.Path)
+	var got []string
+	for _, r := range p.Runs {
+		got = append(got, strings.Join(p.arguments(r), " "))
+	}
+	var want []string
+	for _, cluster := range []string{"a", "b"} {
+		for _, release := range []struct{ name, options string }{
+			{"22.05", "--slurm=22.05"}, {"24.11.5", "--slurm=/opt/slurm/24.11.5"}, {"ours", "--slurm=" + base + "/builds/26.05 --clock=frozen"},
+		} {
+			want = append(want, fmt.Sprintf("replay %s/day.jsonl --cluster=%[1]s/%s %s --seed=1 --output=/out/cells/slurm_%[2]s_%[4]s --quiet", base, cluster, release.options, release.name))
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("command lines (-want +got)\n%s", diff)
+	}
+	for _, r := range p.Runs {
+		for _, o := range r.options {
+			if o.Name == "slurm" && o.Path {
+				t.Errorf("%s is an input of %s", o.Value, r.Dir)
+			}
+		}
 	}
 }
 

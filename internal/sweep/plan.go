@@ -33,13 +33,14 @@ type Coordinates struct {
 	Machine   string `json:"machine,omitempty"`
 	Cluster   string `json:"cluster,omitempty"`
 	Edit      string `json:"edit,omitempty"`
+	Release   string `json:"release,omitempty"`
 	Transform string `json:"transform,omitempty"`
 }
 
 // Name returns the cell's name: the nonempty coordinates, joined by "_".
 func (c Coordinates) Name() string {
 	var parts []string
-	for _, p := range []string{c.Engine, c.Policy, c.Machine, c.Cluster, c.Edit, c.Transform} {
+	for _, p := range []string{c.Engine, c.Policy, c.Machine, c.Cluster, c.Edit, c.Release, c.Transform} {
 		if p != "" {
 			parts = append(parts, slug(p))
 		}
@@ -162,7 +163,7 @@ func (e *Experiment) cells() int {
 		n += len(e.Sim.Policies) * len(orNone(e.Sim.Machines))
 	}
 	if e.Slurm != nil {
-		n += len(e.Slurm.Clusters) * len(orNone(e.Slurm.Edits))
+		n += len(e.Slurm.Clusters) * len(orNone(e.Slurm.Edits)) * len(orNone(e.Slurm.Releases))
 	}
 	return n * len(orNone(e.Transforms))
 }
@@ -188,10 +189,13 @@ func NewPlan(e *Experiment, dir string) (*Plan, error) {
 	if e.Slurm != nil {
 		for _, cluster := range e.Slurm.Clusters {
 			for _, edit := range orNone(e.Slurm.Edits) {
-				options := slices.Concat(e.Slurm.Options, cluster.Options)
 				edited := p.edited(cluster, edit)
-				for _, t := range transforms {
-					p.add(Coordinates{Engine: "slurm", Cluster: cluster.Name, Edit: edit.Name, Transform: t.Name}, replayCommand, options, edited, t)
+				for _, release := range orNone(e.Slurm.Releases) {
+					options := slices.Concat(e.Slurm.Options, cluster.Options, release.Options)
+					for _, t := range transforms {
+						at := Coordinates{Engine: "slurm", Cluster: cluster.Name, Edit: edit.Name, Release: release.Name, Transform: t.Name}
+						p.add(at, replayCommand, options, edited, t)
+					}
 				}
 			}
 		}

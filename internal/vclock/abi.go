@@ -8,7 +8,7 @@ import (
 // The Go side of shim/abi.h; abi_test.go compares the two layouts.
 const (
 	abiMagic   = 0x6b6c6372
-	abiVersion = 6
+	abiVersion = 7
 	slotCount  = 8192
 	slotSize   = 64
 	linkCount  = 4096
@@ -31,11 +31,13 @@ const (
 var whyNames = [...]string{
 	"", "sleep", "condition variable", "mutex", "rwlock", "semaphore", "thread to end", "poll", "connection",
 	"input", "child process", "signal", "outside peer", "output", "input", "computing time",
+	"timer",
 }
 
 // The reasons on which the driver's behaviour depends.
 const (
 	whyPoll    = 7
+	whySignal  = 11
 	whyOutside = 12
 	whyWrite   = 13
 	whyStream  = 14

@@ -75,6 +75,7 @@ func TestABI(t *testing.T) {
 	constant("kernel", int64(stateKernel))
 	constant("exiting", int64(stateExiting))
 	constant("poll", whyPoll)
+	constant("signal", whySignal)
 	constant("outside", whyOutside)
 	constant("write", whyWrite)
 	constant("stream", whyStream)

@@ -268,12 +268,8 @@ func (c *Clock) newSlot() int {
 		s.deadline.Store(never)
 		s.ticket.Store(c.s.tickets.Add(1) - 1)
 		s.state.Store(stateReady)
-		for {
-			used := c.s.used.Load()
-			if used > uint32(i) || c.s.used.CompareAndSwap(used, uint32(i)+1) {
-				return i
-			}
-		}
+		c.raiseUsed(uint32(i) + 1)
+		return i
 	}
 	panic("vclock: no free slot")
 }

@@ -63,7 +63,7 @@ func (s *shared) threads() []Thread {
 
 func describeWait(why string, object uint64) string {
 	switch why {
-	case "", "sleep", "signal", "computing time":
+	case "", "sleep", "signal", "computing time", "timer":
 		return why
 	case "poll", "connection", "input", "output", "outside peer":
 		return fmt.Sprintf("%s on fd %d", why, int32(object))

@@ -212,6 +212,7 @@ func (c *Clock) ownEnded() bool {
 // step moves the clock to the next deadline, or to the limit. The caller holds the lock, and all
 // threads wait.
 func (c *Clock) step(limit hpc.Time) advanceResult {
+	c.trim()
 	s := c.s
 	next, due, from := int64(never), 0, stateFree
 	for i := range int(s.used.Load()) {
@@ -241,6 +242,32 @@ func (c *Clock) step(limit hpc.Time) advanceResult {
 		s.busy.Add(-1)
 	}
 	return moved
+}
+
+// trim forgets the free slots above the last one in use, so that searches do not look at them.
+// slurmctld has hundreds of threads for a moment, and few later. A thread or process that takes a
+// slot meanwhile raises the number again, or it is raised here.
+func (c *Clock) trim() {
+	s := c.s
+	for used := s.used.Load(); used > 0 && s.slot[used-1].state.Load() == stateFree; used-- {
+		if !s.used.CompareAndSwap(used, used-1) {
+			return
+		}
+		if s.slot[used-1].state.Load() != stateFree {
+			c.raiseUsed(used)
+			return
+		}
+	}
+}
+
+// raiseUsed makes searches look at the slots below used, at least.
+func (c *Clock) raiseUsed(used uint32) {
+	for {
+		now := c.s.used.Load()
+		if now >= used || c.s.used.CompareAndSwap(now, used) {
+			return
+		}
+	}
 }
 
 // wakeSignal is SIGRTMIN + 5 of the preload library. glibc keeps the first two real-time signals
@@ -380,6 +407,7 @@ func (t *threadStat) channel() (channel, error) {
 	name, _, _ := bytes.Cut(buf[:n], []byte(".")) // compilers rename: "do_sigtimedwait.isra.0"
 	switch string(name) {
 	case "poll_schedule_timeout", // poll, select: fs/select.c
+		"do_epoll_wait", "ep_poll", // epoll_wait: fs/eventpoll.c
 		"do_sigtimedwait", // kernel/signal.c
 		"inet_csk_accept": // net/ipv4/inet_connection_sock.c
 		return interruptible, nil
@@ -553,7 +581,7 @@ func (c *Clock) repair() {
 	}
 	for _, i := range running {
 		sl := &s.slot[i]
-		if sl.why.Load() == whyPoll && sl.deadline.Load() <= s.now.Load() {
+		if why := sl.why.Load(); (why == whyPoll || why == whySignal) && sl.deadline.Load() <= s.now.Load() {
 			wake(sl, stateKernel)
 		} else {
 			futexWake(&sl.state)

@@ -525,4 +525,11 @@ func span(info *Info, zone *time.Location) string {
 
 func hours(s float64) string { return fmt.Sprintf("%.1f", s/3600) }
 
-func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
+// sortedKeys returns the keys of a map in order. It allocates nothing for an empty map, which most
+// jobs have.
+func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K {
+	if len(m) == 0 {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(m))
+}

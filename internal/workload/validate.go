@@ -3,7 +3,7 @@ package workload
 import (
 	"fmt"
 	"iter"
-	"maps"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -180,6 +180,7 @@ type found struct {
 // part makes the checks that need one job at a time.
 func (v *validator) part(jobs iter.Seq2[int, *hpc.Job]) *validator {
 	p := &validator{w: v.w, cluster: v.cluster, zone: v.zone, users: v.users}
+	p.ids = make([]string, 0, v.w.Jobs.Len()/runtime.GOMAXPROCS(0)+1)
 	for i, job := range jobs {
 		p.at = i
 		p.ids = append(p.ids, job.ID)
@@ -231,7 +232,7 @@ func (v *validator) numbers(job *hpc.Job) {
 	if !isExitCode(job.ExitCode) {
 		v.report(Error, job.ID, RuleBadExitCode, "ends with exit code %d (want 0 to 255)", job.ExitCode)
 	}
-	for _, task := range slices.Sorted(maps.Keys(job.TaskExitCodes)) {
+	for _, task := range sortedKeys(job.TaskExitCodes) {
 		if code := job.TaskExitCodes[task]; !isExitCode(code) {
 			v.report(Error, job.ID, RuleBadExitCode, "task %d ends with exit code %d (want 0 to 255)", task, code)
 			break
@@ -288,7 +289,7 @@ func (v *validator) times(job *hpc.Job) {
 		v.report(Error, job.ID, RuleNegativeTime, "a time limit, run time or delay is negative")
 		return
 	}
-	for _, task := range slices.Sorted(maps.Keys(job.TaskRunTimes)) {
+	for _, task := range sortedKeys(job.TaskRunTimes) {
 		if d := job.TaskRunTimes[task]; d < 0 {
 			v.report(Error, job.ID, RuleNegativeTime, "task %d runs for %s (want 0 or more)", task, d)
 			return
@@ -386,7 +387,7 @@ func (v *validator) array(job *hpc.Job) {
 // tasks checks the run times that single tasks of an array have.
 func (v *validator) tasks(job *hpc.Job, a hpc.Array) {
 	missing, over := 0, 0
-	for _, task := range slices.Sorted(maps.Keys(job.TaskRunTimes)) {
+	for _, task := range sortedKeys(job.TaskRunTimes) {
 		_, has := slices.BinarySearch(a.Tasks, task)
 		switch d := job.TaskRunTimes[task]; {
 		case !has:

@@ -28,8 +28,9 @@ func allowed(h hit) []verdict {
 	case h.Kind == nothing || h.Kind == strangers || h.Kind == pause:
 		return []verdict{valid}
 	case h.Kind == twice:
-		// The second signal ends the program at once, wherever it is.
-		return append(interrupted, killed(h.Signal.String())...)
+		// The second signal ends the program at once, wherever it is: the record may not be complete.
+		// Before the program catches signals, the first one kills it.
+		return append(interrupted, append(killed("130"), killed(h.Signal.String())...)...)
 	case h.Kind == group:
 		return interrupted
 	case h.Victim == program:

@@ -31,14 +31,29 @@ func recognize(head []byte) workload.Confidence {
 		if looksLikeJSON(head) {
 			return workload.Sure
 		}
-	case strings.Contains(line, "|"):
-		for field := range strings.SplitSeq(line, "|") {
-			if field = strings.TrimSpace(field); strings.EqualFold(field, "JobID") || strings.EqualFold(field, "JobIDRaw") {
-				return workload.Sure
-			}
+	default:
+		if delimiter, ok := delimiterOf(line); ok && delimiter != ',' {
+			return workload.Sure
 		}
 	}
 	return workload.No
+}
+
+// delimiterOf returns the delimiter of a header: the byte behind or before the name of a job's
+// ID, which is a bar or what sacct --delimiter was given. A blank, a letter or a digit is none.
+func delimiterOf(header string) (delimiter byte, ok bool) {
+	for at := range len(header) {
+		c := header[at]
+		if c == ' ' || c == '_' || c == '"' || c >= 0x80 || c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'z' {
+			continue
+		}
+		for field := range strings.SplitSeq(header, string(rune(c))) {
+			if field = strings.TrimSpace(field); strings.EqualFold(field, "JobID") || strings.EqualFold(field, "JobIDRaw") {
+				return c, true
+			}
+		}
+	}
+	return '|', false
 }
 
 // Read is [Accounting] without the report of missing facts.
@@ -64,8 +79,11 @@ const headLength = 64 << 10
 // NoteOtherCluster counts the records of clusters that the options do not ask for.
 const NoteOtherCluster = "other_cluster"
 
+// NoteEndFromElapsed counts the jobs of a dump without the column End.
+const NoteEndFromElapsed = "end_from_elapsed"
+
 // readText reads the output of `sacct -P` (or -p). The columns must include JobID or JobIDRaw,
-// Submit, Start, End, and one with the size (ReqCPUS, AllocCPUS, NCPUS, ReqTRES, NNodes). name
+// Submit, Start, End or Elapsed, and one with the size (ReqCPUS, AllocCPUS, NCPUS, ReqTRES, AllocTRES, NNodes). name
 // stands for the source in errors, which have the form "reading sacct: NAME:LINE: what is wrong".
 //
 // A name, comment or command line may contain bars and line breaks, and sacct does not mark them.
@@ -94,6 +112,7 @@ type textReader struct {
 	b        *finished.Builder
 	opts     workload.ReadOptions
 	header   []byte
+	between  byte // columns
 	columns  []column
 	at       columns
 	fields   [][]byte
@@ -190,6 +209,9 @@ type columns struct {
 
 func (s *textReader) readHeader(line []byte) error {
 	s.header = bytes.Clone(line)
+	if s.between, _ = delimiterOf(string(line)); s.between == ',' {
+		return errors.New("commas between the columns, as in node lists and TRES (want sacct -P, or --delimiter with another character)")
+	}
 	s.at = columns{}
 	c := &s.at
 	places := map[string]*int{
@@ -209,7 +231,7 @@ func (s *textReader) readHeader(line []byte) error {
 		*p = -1
 	}
 	s.columns = nil
-	for i, field := range bytes.Split(line, []byte("|")) {
+	for i, field := range bytes.Split(line, []byte{s.between}) {
 		name := strings.ToLower(string(bytes.TrimSpace(field)))
 		kind, typed := columnKinds[name]
 		if !typed {
@@ -232,8 +254,8 @@ func (s *textReader) checkHeader() error {
 		has  bool
 		name string
 	}{
-		{c.jobID >= 0 || c.jobIDRaw >= 0, "JobID"}, {c.submit >= 0, "Submit"}, {c.start >= 0, "Start"}, {c.end >= 0, "End"},
-		{c.reqCPUs >= 0 || c.allocCPUs >= 0 || c.nCPUs >= 0 || c.reqTRES >= 0 || c.nNodes >= 0 || c.allocNodes >= 0, "ReqCPUS"},
+		{c.jobID >= 0 || c.jobIDRaw >= 0, "JobID"}, {c.submit >= 0, "Submit"}, {c.start >= 0, "Start"}, {c.end >= 0 || c.elapsed >= 0 || c.elapsedRaw >= 0, "End"},
+		{c.reqCPUs >= 0 || c.allocCPUs >= 0 || c.nCPUs >= 0 || c.reqTRES >= 0 || c.allocTRES >= 0 || c.nNodes >= 0 || c.allocNodes >= 0, "ReqCPUS"},
 	} {
 		if !need.has {
 			missing = append(missing, need.name)
@@ -310,7 +332,7 @@ func (s *textReader) align(text []byte) (fields [][]byte, ok bool) {
 	s.fields = s.fields[:0]
 	rest := text
 	for {
-		at := bytes.IndexByte(rest, '|')
+		at := bytes.IndexByte(rest, s.between)
 		if at < 0 {
 			s.fields = append(s.fields, rest)
 			break
@@ -413,7 +435,7 @@ func (s *textReader) record(fields [][]byte, text []byte) error {
 	if r.Submit, err = s.time(get(c.submit)); err != nil {
 		return s.b.Unusable(finished.RuleNoRecord, string(text), "Submit: %v", err)
 	}
-	if r.End, err = s.time(get(c.end)); err != nil {
+	if r.End, err = s.end(get); err != nil {
 		return s.b.Unusable(finished.RuleNoRecord, string(text), "End: %v", err)
 	}
 	if r.Submit > 0 && !s.opts.InWindow(r.Submit, r.End) {
@@ -448,6 +470,29 @@ func (s *textReader) otherCluster(field []byte) (bool, error) {
 		return false, fmt.Errorf("jobs of cluster %s and of %s (want --cluster-name with one of them)", s.cluster, field)
 	}
 	return false, nil
+}
+
+// end reads when a job ended. Without the column End, a job that started and has ended ran for
+// the time in Elapsed and was suspended for that in Suspended.
+func (s *textReader) end(get func(int) []byte) (hpc.Time, error) {
+	c := &s.at
+	if c.end >= 0 {
+		return s.time(get(c.end))
+	}
+	ran, err := elapsed(get(c.elapsedRaw), get(c.elapsed))
+	if state := slurmspec.ParseJobState(s.intern(get(c.state))); err != nil || ran < 0 || state != "" && !state.Ended() {
+		return 0, err
+	}
+	suspended, err := parseClock(get(c.suspended))
+	if err != nil {
+		suspended = 0 // details counts it
+	}
+	start, err := s.time(get(c.start))
+	if err != nil || start == 0 {
+		return 0, err
+	}
+	s.b.Note(NoteEndFromElapsed)
+	return start.Add(ran + suspended), nil
 }
 
 // time reads an instant as sacct prints it, and returns 0 if it is not known.
@@ -527,6 +572,7 @@ func (s *textReader) details(r *finished.Job, get func(int) []byte) error {
 	r.NodeList = slurmspec.Given(s.intern(get(c.nodeList)))
 	check("ReqMem", get(c.reqMem), requestedMemory(r, string(get(c.reqMem))))
 	check("ReqTRES", get(c.reqTRES), requestedTRES(r, string(get(c.reqTRES))))
+	check("AllocTRES", get(c.allocTRES), slurmspec.CheckTRES(string(get(c.allocTRES))))
 	if gres := string(get(c.reqGRES)); gres != "" && r.GPUs == "" {
 		r.GRES = strings.TrimPrefix(gres, "PER_NODE:")
 	}

@@ -368,13 +368,67 @@ func TestSacctTimes(t *testing.T) {
 	}
 }
 
+// TestSacctDelimiters reads a dump with each delimiter that sites give to sacct --delimiter.
+func TestSacctDelimiters(t *testing.T) {
+	const dump = "JobID|JobName|ReqTRES|Submit|Start|End|State|ReqCPUS\n" +
+		"1|a;b,c|cpu=4,mem=8G,node=1|2024-03-01T08:00:00|2024-03-01T08:00:00|2024-03-01T09:00:00|COMPLETED|4\n"
+	for _, delimiter := range []string{"|", "\t", ";", "^", "@", "!", "~", "\x01"} {
+		w := readSacct(t, strings.ReplaceAll(dump, "|", delimiter), workload.ReadOptions{})
+		job := w.Jobs.At(0)
+		if w.Jobs.Len() != 1 || job.Name != "a;b,c" || job.Tasks != 4 || job.MemPerNode != 8192 || job.RunTime != time.Hour {
+			t.Errorf("delimiter %q: %d jobs, %+v, rules %v", delimiter, w.Jobs.Len(), job, w.Rules)
+		}
+	}
+}
+
+// TestSacctElapsed reads a dump without the column End.
+func TestSacctElapsed(t *testing.T) {
+	const submitted = "2024-03-01T08:00:00|"
+	w := readSacct(t, "JobID|Submit|Start|Elapsed|Suspended|State|ReqCPUS\n"+
+		"1|"+submitted+"2024-03-01T08:00:10|01:00:00|00:10:00|COMPLETED|4\n"+
+		"2|"+submitted+"2024-03-01T08:00:10|00:05:00||RUNNING|4\n"+
+		"3|"+submitted+"Unknown|00:00:00||PENDING|4\n", workload.ReadOptions{})
+	if job := w.Jobs.At(0); job.RunTime != time.Hour || job.Recorded.End.Sub(job.Recorded.Start) != 70*time.Minute {
+		t.Errorf("job 1: %+v, %+v", job, job.Recorded)
+	}
+	if w.Jobs.At(1).Recorded.End != 0 || w.Jobs.At(2).Recorded.End != 0 || w.Rules[sacct.NoteEndFromElapsed] != 1 || len(w.Unusable) > 0 {
+		t.Errorf("rules %v, jobs %+v", w.Rules, w.Jobs.List())
+	}
+}
+
+// TestSacctAllocTRES reads a dump whose only sizes are NNodes and AllocTRES.
+func TestSacctAllocTRES(t *testing.T) {
+	const columns = "JobID|Submit|Start|End|State|NNodes|AllocTRES\n"
+	const times = "2024-03-01T08:00:00|2024-03-01T08:00:00|2024-03-01T09:00:00|COMPLETED|"
+	w, missing, err := sacct.Accounting(strings.NewReader(columns+
+		"1|"+times+"2|billing=64,cpu=64,gres/gpu:a100=8,gres/gpu=8,mem=512G,node=2\n"+
+		"2|"+times+"1|\n"), "x", workload.ReadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := hpc.Request{MinNodes: 2, MaxNodes: 2, Tasks: 64, MemPerNode: 256 << 10, GPUs: "a100:8"}
+	if diff := cmp.Diff(want, w.Jobs.At(0).Request); diff != "" || w.Rules[finished.NoteFromAllocation] != 1 {
+		t.Errorf("rules %v, request (-want +got)\n%s", w.Rules, diff)
+	}
+	for _, text := range missing {
+		if strings.Contains(text, "GPUs") || strings.Contains(text, "memory") {
+			t.Errorf("missing: %s", text)
+		}
+	}
+	w, missing, err = sacct.Accounting(strings.NewReader("JobID|Submit|Start|End|State|NNodes\n1|"+times+"2\n"), "x", workload.ReadOptions{})
+	if err != nil || w.Rules[finished.NoteFromAllocation] != 0 || !strings.Contains(strings.Join(missing, "\n"), "GPUs are not known") {
+		t.Errorf("error %v, rules %v, missing %q", err, w.Rules, missing)
+	}
+}
+
 func TestSacctErrors(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                        "reading sacct: x: empty",
-		"JobID|Submit|ReqCPUS\n":  "reading sacct: x:1: no column Start, End (want sacct -P -o ...,Start,End)",
-		"JobIDRaw|State\n":        "no column Submit, Start, End, ReqCPUS",
-		fewColumns:                "reading sacct: x: no usable job in it",
-		fewColumns + "1|a|b|c|\n": "no usable job in it (record_unreadable 1)",
+		"":                                 "reading sacct: x: empty",
+		"JobID|Submit|ReqCPUS\n":           "reading sacct: x:1: no column Start, End (want sacct -P -o ...,Start,End)",
+		"JobID,Submit,Start,End,ReqCPUS\n": "x:1: commas between the columns, as in node lists and TRES (want sacct -P",
+		"JobIDRaw|State\n":                 "no column Submit, Start, End, ReqCPUS",
+		fewColumns:                         "reading sacct: x: no usable job in it",
+		fewColumns + "1|a|b|c|\n":          "no usable job in it (record_unreadable 1)",
 		"Cluster|" + fewColumns + "a|" + sacctLine("1", "a", "", 0, 1, 2, "COMPLETED") + "b|" + sacctLine("2", "a", "", 0, 1, 2, "COMPLETED"): "x:3: jobs of cluster a and of b (want --cluster-name",
 	} {
 		if _, _, err := sacct.Accounting(strings.NewReader(text), "x", workload.ReadOptions{}); err == nil || !strings.Contains(err.Error(), want) {

@@ -279,26 +279,29 @@ func (j *Job) counts() (pending, open, failed int32) {
 
 // waitFor adds a condition on a submission or on one of its tasks.
 func (s *submission) waitFor(c *condition) {
-	if c.task < 0 {
-		s.waiters = append(s.waiters, c)
-		return
+	if s.waiters == nil {
+		s.waiters = map[int][]*condition{}
 	}
-	if s.taskWaiters == nil {
-		s.taskWaiters = map[int][]*condition{}
-	}
-	s.taskWaiters[c.task] = append(s.taskWaiters[c.task], c)
+	s.waiters[c.task] = append(s.waiters[c.task], c)
 }
 
 // tell checks the conditions of other submissions on this one after the start or the end of a job.
 // Conditions on the whole submission change when its last task has started or ended. An array may
 // have many tasks and many waiters.
 func (s *submission) tell(e *Engine, j *Job, whole bool) {
-	decided := func(c *condition) bool { return c.decide(e) }
-	if list, some := s.taskWaiters[int(j.task)]; some {
-		s.taskWaiters[int(j.task)] = slices.DeleteFunc(list, decided)
+	if s.waiters == nil {
+		return
 	}
-	if whole && len(s.waiters) > 0 {
-		s.waiters = slices.DeleteFunc(s.waiters, decided)
+	check := func(task int) {
+		if list, some := s.waiters[task]; some {
+			s.waiters[task] = slices.DeleteFunc(list, func(c *condition) bool { return c.decide(e) })
+		}
+	}
+	if j.task >= 0 {
+		check(int(j.task))
+	}
+	if whole {
+		check(-1)
 	}
 }
 

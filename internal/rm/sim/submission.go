@@ -26,10 +26,10 @@ type submission struct {
 
 	over hpc.Time // when the last of them ended
 
-	needs   *needs       // dependencies that are not met; nil if there are none
-	waiters []*condition // conditions of other submissions on this one
-	// taskWaiters are conditions on single tasks; nil if there are none.
-	taskWaiters map[int][]*condition
+	needs *needs // dependencies that are not met; nil if there are none
+	// waiters are the conditions of other submissions on a task of this one, or, with the key -1,
+	// on all of it; nil if there are none.
+	waiters map[int][]*condition
 }
 
 // known is what the engine knows of a submission. After the submission's end it keeps only the ID

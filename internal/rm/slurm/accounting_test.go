@@ -7,12 +7,15 @@ import (
 	"testing"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm/slurm/install"
 	"rmreplay/internal/workload"
 )
 
 // TestAccounting: associations, QOS and fair-share act, and slurmdbd's records are equal to the
 // run's.
-func TestAccounting(t *testing.T) {
+func TestAccounting(t *testing.T) { eachSlurm(t, testAccounting) }
+
+func testAccounting(t *testing.T, slurm *install.Installation) {
 	files := clusterFiles(t,
 		"AccountingStorageType=accounting_storage/none", "AccountingStorageType=accounting_storage/slurmdbd\nAccountingStorageEnforce=associations,limits,qos\nPriorityWeightFairshare=100000\nPriorityWeightQOS=1000000\nPriorityCalcPeriod=1",
 		"PriorityType=priority/basic", "PriorityType=priority/multifactor")
@@ -24,7 +27,7 @@ add qos high priority=100
 add user ann account=physics fairshare=10 maxjobs=1 qos=normal,high
 add user ben account=biology fairshare=10 qos=normal,high
 `
-	s := scenario{cluster: writeCluster(t, files), accounting: true}
+	s := scenario{slurm: slurm, cluster: writeCluster(t, files), accounting: true}
 	s.workload.Jobs = workload.JobsOf(
 		// MaxJobs=1: the jobs run one after the other although the machine is empty.
 		job("one", 10, 60, on("c1")),
@@ -82,17 +85,23 @@ add user ben account=biology fairshare=10 qos=normal,high
 	if t.Failed() {
 		t.Log(o.sacct)
 	}
+	log, err := os.ReadFile(filepath.Join(s.logs, "slurmdbd.log"))
+	if err != nil || strings.Contains(string(log), "mysql_real_connect failed") {
+		t.Errorf("slurmdbd did not reach its database at once (%v):\n%s", err, log)
+	}
 }
 
 // TestAccountOptions: sacctmgr knows every option that package associations knows.
-func TestAccountOptions(t *testing.T) {
+func TestAccountOptions(t *testing.T) { eachSlurm(t, testAccountOptions) }
+
+func testAccountOptions(t *testing.T, slurm *install.Installation) {
 	commands, err := os.ReadFile("associations/testdata/options.sacctmgr")
 	if err != nil {
 		t.Fatal(err)
 	}
 	files := clusterFiles(t, "AccountingStorageType=accounting_storage/none", "AccountingStorageType=accounting_storage/slurmdbd")
 	files["accounts.sacctmgr"] = string(commands)
-	s := scenario{cluster: writeCluster(t, files), accounting: true}
+	s := scenario{slurm: slurm, cluster: writeCluster(t, files), accounting: true}
 	s.workload.Jobs = workload.JobsOf(job("one", 10, 60, on("c1")))
 	s.play(t)
 	log, err := os.ReadFile(filepath.Join(s.logs, "sacctmgr.log"))

@@ -14,13 +14,15 @@ import (
 	"rmreplay/internal/rm/slurm/conf"
 	"rmreplay/internal/rm/slurm/daemons"
 	"rmreplay/internal/rm/slurm/install"
+	"rmreplay/internal/rm/slurm/rpc"
 )
 
 // action is an administrator's action under way.
 type action struct {
 	hpc.Action
 	since hpc.Time
-	then  func() error // called when the action has ended; may be nil
+	// then is called when the action has ended and slurmctld answers; it may be nil.
+	then func() error
 }
 
 // actions runs an administrator's actions. Each action begins at its instant, whether or not
@@ -159,11 +161,24 @@ func (s *actions) acted(a *action, said string, err error) {
 	} else if line, _, _ := strings.Cut(said, "\n"); line != "" {
 		reason += ": " + line
 	}
-	if a.then != nil {
-		s.Fail(a.then())
+	over := func() {
+		s.done(a)
+		s.emit(rm.Event{Kind: rm.Acted, Task: -1, Reason: reason})
 	}
-	s.done(a)
-	s.emit(rm.Event{Kind: rm.Acted, Task: -1, Reason: reason})
+	if a.then == nil {
+		over()
+		return
+	}
+	// From 23.11 on, slurmctld in the foreground answers a reconfiguration before it executes
+	// itself anew. It answers the next message when it has read its configuration
+	// (_attempt_reconfig in slurmctld/controller.c).
+	s.ask(rpc.RequestPing, nil, func(_ *rpc.Message, err error) {
+		if err != nil {
+			s.warn("action-failed", fmt.Sprintf("at %s, after %s: slurmctld does not answer: %v", a.since, what, err), true)
+		}
+		s.Fail(a.then())
+		over()
+	})
 }
 
 // logAction appends an action's output to logs/actions.log.

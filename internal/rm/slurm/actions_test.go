@@ -8,13 +8,16 @@ import (
 	"time"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm/slurm/install"
 	"rmreplay/internal/workload"
 )
 
 // TestActions: an administrator's actions take effect at their instants, one after the other, and
 // before submissions of the same instant.
-func TestActions(t *testing.T) {
-	s := scenario{cluster: writeCluster(t, clusterFiles(t))}
+func TestActions(t *testing.T) { eachSlurm(t, testActions) }
+
+func testActions(t *testing.T, slurm *install.Installation) {
+	s := scenario{slurm: slurm, cluster: writeCluster(t, clusterFiles(t))}
 	changed := clusterFiles(t, "PartitionName=batch Nodes=ALL", "PartitionName=batch Nodes=c[1-2]")
 	path := filepath.Join(t.TempDir(), "slurm.conf")
 	if err := os.WriteFile(path, []byte(changed["slurm.conf"]), 0o600); err != nil {
@@ -98,8 +101,10 @@ func TestComplaints(t *testing.T) {
 
 // TestDownDuringReconfigure: a node that is down stays down when slurmctld is reconfigured.
 // slurmctld then sends each node a message, which a node that is down does not answer.
-func TestDownDuringReconfigure(t *testing.T) {
-	s := scenario{cluster: writeCluster(t, clusterFiles(t))}
+func TestDownDuringReconfigure(t *testing.T) { eachSlurm(t, testDownDuringReconfigure) }
+
+func testDownDuringReconfigure(t *testing.T, slurm *install.Installation) {
+	s := scenario{slurm: slurm, cluster: writeCluster(t, clusterFiles(t))}
 	s.workload.NodeEvents = []hpc.NodeEvent{
 		{At: after(100), Nodes: "c1", State: "down", Reason: "Not responding"},
 		{At: after(500), Nodes: "c1", State: "resume"},

@@ -10,6 +10,7 @@ import (
 
 	"rmreplay/internal/hostlist"
 	"rmreplay/internal/rm/slurm/conf"
+	"rmreplay/internal/rm/slurm/install"
 	"rmreplay/internal/run"
 	"rmreplay/internal/workload/transform"
 )
@@ -17,8 +18,10 @@ import (
 // TestAnonymousReplay replays a real site's jobs on their cluster, before and after the workload,
 // the cluster, the accounts and the users were made anonymous. Slurm makes the same schedule,
 // on nodes with the same indices.
-func TestAnonymousReplay(t *testing.T) {
-	before := realSite(t, "micro", "jobs500org.events")
+func TestAnonymousReplay(t *testing.T) { eachSlurmIfLong(t, testAnonymousReplay) }
+
+func testAnonymousReplay(t *testing.T, slurm *install.Installation) {
+	before := realSite(t, slurm, "micro", "jobs500org.events")
 	before.workload.Jobs = before.workload.Jobs.First(100)
 
 	var names []string
@@ -47,7 +50,7 @@ func TestAnonymousReplay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	after := scenario{cluster: cluster, accounting: true, workload: *w}
+	after := scenario{slurm: slurm, cluster: cluster, accounting: true, workload: *w}
 
 	want, got := before.play(t).list, after.play(t).list
 	if len(want) != len(got) || len(want) != before.workload.Jobs.Len() {

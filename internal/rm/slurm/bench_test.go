@@ -8,6 +8,7 @@ import (
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
+	"rmreplay/internal/rm/slurm/install"
 	"rmreplay/internal/rm/slurm/nodes"
 )
 
@@ -26,13 +27,21 @@ PartitionName=batch Nodes=ALL Default=YES MaxTime=INFINITE DefaultTime=60
 `, n), "users": "ann:21001:staff:21000\n"}
 }
 
+// installedSlurm finds the installed Slurm.
+func installedSlurm(b *testing.B) *install.Installation {
+	in, err := install.Find()
+	if err != nil {
+		b.Skipf("SKIPPED: nothing is measured on the real Slurm: %v", err)
+	}
+	return in
+}
+
 // BenchmarkIdle runs an idle hour on 1,000 nodes. virtual_s/s is the largest possible speed-up
 // of a replay.
 func BenchmarkIdle(b *testing.B) {
-	in := needSlurm(b, false)
 	ctx := context.Background()
-	s := scenario{cluster: writeCluster(b, manyNodes(1000))}
-	e := s.start(ctx, b, in)
+	s := scenario{slurm: installedSlurm(b), cluster: writeCluster(b, manyNodes(1000))}
+	e := s.start(ctx, b)
 	before, cpu := e.loop.clock.Stats(), e.cpu()["slurmctld"]
 	virtual := time.Duration(0)
 	b.ResetTimer()
@@ -55,10 +64,9 @@ func BenchmarkIdle(b *testing.B) {
 
 // BenchmarkSubmit submits jobs that cannot start, so it measures submission alone.
 func BenchmarkSubmit(b *testing.B) {
-	in := needSlurm(b, false)
 	ctx := context.Background()
-	s := scenario{cluster: writeCluster(b, manyNodes(1000))}
-	e := s.start(ctx, b, in)
+	s := scenario{slurm: installedSlurm(b), cluster: writeCluster(b, manyNodes(1000))}
+	e := s.start(ctx, b)
 	cpu := e.cpu()["slurmctld"]
 	n, accepted := 0, 0
 	b.ResetTimer()
@@ -84,15 +92,14 @@ func BenchmarkSubmit(b *testing.B) {
 
 // BenchmarkLargeJob starts and ends a job on 5,000 nodes, with an epilog on each node.
 func BenchmarkLargeJob(b *testing.B) {
-	in := needSlurm(b, false)
 	ctx := context.Background()
-	s := scenario{cluster: writeCluster(b, manyNodes(5000))}
+	s := scenario{slurm: installedSlurm(b), cluster: writeCluster(b, manyNodes(5000))}
 	epilog, err := nodes.ParseDelay("uniform:1s,5s")
 	if err != nil {
 		b.Fatal(err)
 	}
 	s.delays.Epilog = epilog
-	e := s.start(ctx, b, in)
+	e := s.start(ctx, b)
 	cpu := e.cpu()["slurmctld"]
 	n := 0
 	b.ResetTimer()

@@ -41,11 +41,7 @@ func configure(cfg *Config, env conf.Environment, in *sandbox.Sandbox) (*configu
 	if err := os.WriteFile(filepath.Join(cfg.LogDir, "slurm.conf"), c.adapted.Files["slurm.conf"], 0o666); err != nil {
 		return nil, fmt.Errorf("keeping the adapted slurm.conf: %w", err)
 	}
-	// slurmctld checks the name of its own program file.
-	if err := os.Symlink(cfg.Install.Slurmctld, in.File("bin", "slurmctld")); err != nil {
-		return nil, fmt.Errorf("giving slurmctld its name: %w", err)
-	}
-	return c, nil
+	return c, cfg.Install.Link(in.File("bin"))
 }
 
 // file writes a file of the adapted configuration into the daemons' configuration directory.

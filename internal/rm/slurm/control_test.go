@@ -8,6 +8,7 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/replay"
 	"rmreplay/internal/rm"
+	"rmreplay/internal/rm/slurm/install"
 	"rmreplay/internal/workload"
 )
 
@@ -30,8 +31,10 @@ func (c *commander) at(seconds int, command rm.Command) {
 // TestCommands checks effects of commands that only real Slurm has. Priorities decide the order.
 // A command holds single tasks of an array. The record has slurmctld's refusals with their
 // reasons.
-func TestCommands(t *testing.T) {
-	s := scenario{cluster: writeCluster(t, clusterFiles(t))}
+func TestCommands(t *testing.T) { eachSlurm(t, testCommands) }
+
+func testCommands(t *testing.T, slurm *install.Installation) {
+	s := scenario{slurm: slurm, cluster: writeCluster(t, clusterFiles(t))}
 	s.workload.Jobs = workload.JobsOf(
 		job("runs", 0, 300, with(on("g1"), tasks(4))),
 		job("low", 10, 100, with(on("g1"), tasks(4))),

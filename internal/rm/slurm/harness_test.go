@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"rmreplay/internal/rm/slurm/install"
 	"rmreplay/internal/rm/slurm/nodes"
 	"rmreplay/internal/run"
+	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/workload"
 )
 
@@ -29,18 +31,72 @@ const lead = time.Minute
 // deadline is the real time that a scenario may take, even on a busy machine.
 const deadline = 3 * time.Minute
 
-// needSlurm finds the installation. It skips the test with a clear message if a requirement of
-// replays is missing.
-func needSlurm(t testing.TB, accounting bool) *install.Installation {
+// rootsVariable names a directory with the root of a system for each other release of Slurm:
+// 24.11, 26.05.
+const rootsVariable = "RMREPLAY_SLURM_ROOTS"
+
+// eachSlurm runs a test, as a subtest named after the release, on the installed Slurm and on every
+// release in the directory of rootsVariable.
+func eachSlurm(t *testing.T, test func(*testing.T, *install.Installation)) {
+	t.Helper()
+	installed(t, test)
+	roots := os.Getenv(rootsVariable)
+	if roots == "" {
+		t.Run("other releases", func(t *testing.T) {
+			t.Skipf("SKIPPED: only the installed Slurm is tested: %s names no directory with other releases", rootsVariable)
+		})
+		return
+	}
+	for _, release := range []slurmspec.Release{slurmspec.R2411, slurmspec.R2605} {
+		t.Run(release.String(), func(t *testing.T) {
+			in, err := install.FindSlurm(filepath.Join(roots, release.String()))
+			if err != nil {
+				t.Fatalf("%s=%s: %v", rootsVariable, roots, err)
+			}
+			if in.Release.Series() != release {
+				t.Fatalf("%s=%s: %s has Slurm %s", rootsVariable, roots, release, in.Version)
+			}
+			test(t, in)
+		})
+	}
+}
+
+// eachSlurmIfLong runs a slow test on the installed Slurm, and on each release if
+// RMREPLAY_LONG_TESTS is set. What it tests of newer releases, shorter tests cover.
+func eachSlurmIfLong(t *testing.T, test func(*testing.T, *install.Installation)) {
+	t.Helper()
+	if os.Getenv("RMREPLAY_LONG_TESTS") != "" {
+		eachSlurm(t, test)
+		return
+	}
+	installed(t, test)
+	t.Run("other releases", func(t *testing.T) {
+		t.Skip("SKIPPED: only the installed Slurm is tested; set RMREPLAY_LONG_TESTS=1 for the other releases")
+	})
+}
+
+// installed runs a test on the installed Slurm.
+func installed(t *testing.T, test func(*testing.T, *install.Installation)) {
 	t.Helper()
 	in, err := install.Find()
+	name := "installed"
 	if err == nil {
-		err = in.Need(accounting)
+		name = in.Release.Series().String()
 	}
-	if err != nil {
+	t.Run(name, func(t *testing.T) {
+		if err != nil {
+			t.Skipf("SKIPPED: nothing is checked against the installed Slurm: %v", err)
+		}
+		test(t, in)
+	})
+}
+
+// needSlurm skips the test with a clear message if a requirement of replays is missing.
+func needSlurm(t testing.TB, in *install.Installation, accounting bool) {
+	t.Helper()
+	if err := in.Need(accounting); err != nil {
 		t.Skipf("SKIPPED: nothing is checked against the real Slurm: %v", err)
 	}
-	return in
 }
 
 // writeCluster writes a cluster directory and opens it.
@@ -80,8 +136,9 @@ func clusterFiles(t testing.TB, edits ...string) map[string]string {
 	return files
 }
 
-// scenario is a cluster and a workload for it.
+// scenario is a cluster and a workload for it, and the Slurm that plays it.
 type scenario struct {
+	slurm      *install.Installation
 	cluster    *conf.Cluster
 	workload   workload.Workload
 	delays     nodes.Delays
@@ -109,6 +166,12 @@ type outcome struct {
 	unfinished []string
 }
 
+// without drops the warnings with a code, which a test expects.
+func (o *outcome) without(code string) *outcome {
+	o.warnings = slices.DeleteFunc(o.warnings, func(w Warning) bool { return w.Code == code })
+	return o
+}
+
 // memory is a recorder that also keeps the events.
 type memory struct {
 	*run.Writer
@@ -123,10 +186,9 @@ func (m *memory) Event(ev rm.Event) error {
 // play runs a scenario on the real Slurm.
 func (s *scenario) play(t testing.TB) *outcome {
 	t.Helper()
-	in := needSlurm(t, s.accounting)
 	ctx, cancel := context.WithTimeout(context.Background(), deadline)
 	defer cancel()
-	e := s.start(ctx, t, in)
+	e := s.start(ctx, t)
 	if s.started != nil {
 		s.started(e)
 	}
@@ -150,6 +212,7 @@ func (s *scenario) play(t testing.TB) *outcome {
 	if o.sacct, err = e.sacct(ctx); err != nil {
 		t.Fatal(err)
 	}
+	e.jobs.warnForgotten()
 	o.warnings, o.events, o.unfinished = e.takeWarnings(), record.events, e.actions.unfinished()
 	for row := range writer.Rows {
 		o.list = append(o.list, *row)
@@ -165,18 +228,19 @@ func (s *scenario) play(t testing.TB) *outcome {
 }
 
 // start starts Slurm for the scenario and stops it at the end of the test.
-func (s *scenario) start(ctx context.Context, t testing.TB, in *install.Installation) *Engine {
+func (s *scenario) start(ctx context.Context, t testing.TB) *Engine {
 	t.Helper()
-	return s.startWith(ctx, t, in, lead)
+	return s.startWith(ctx, t, lead)
 }
 
 // startWith starts Slurm as start does, lead before the epoch.
-func (s *scenario) startWith(ctx context.Context, t testing.TB, in *install.Installation, lead time.Duration) *Engine {
+func (s *scenario) startWith(ctx context.Context, t testing.TB, lead time.Duration) *Engine {
 	t.Helper()
+	needSlurm(t, s.slurm, s.accounting)
 	logs := t.TempDir()
 	s.logs, s.workload.Epoch = logs, epoch
 	e, err := Start(ctx, Config{
-		Cluster: s.cluster, Install: in, Epoch: s.workload.Begin(), PreRoll: s.workload.Start != 0, PresetBurst: s.workload.PresetBurst(),
+		Cluster: s.cluster, Install: s.slurm, Epoch: s.workload.Begin(), PreRoll: s.workload.Start != 0, PresetBurst: s.workload.PresetBurst(),
 		Users: s.workload.Submitters(), Usage: s.usage, Accrued: s.accrued, UsageAt: replay.UsageInstant(&s.workload), Delays: s.delays, ClockFactor: s.factor,
 		LogDir: logs, WithoutAccounting: !s.accounting,
 	}, lead)

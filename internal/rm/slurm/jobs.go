@@ -31,16 +31,16 @@ type jobs struct {
 	running     map[uint32]bool
 	orphans     map[uint32][]jobcomp.Record // by the numbers of jobs whose submission has no answer yet
 	priorities  []uint32                    // jobs to ask slurmctld about ([jobs.askForPriority])
-	records     jobcomp.Stream
+	records     *jobcomp.Stream
 	// nodes play the running jobs.
 	nodes    *nodes.Cluster
 	runTimes map[taskOf]time.Duration // run times that commands have changed
 }
 
-func newJobs(l *loop, u *users) *jobs {
+func newJobs(l *loop, u *users, release slurmspec.Release) *jobs {
 	return &jobs{
 		loop: l, users: u, byID: map[string]*submission{}, byNumber: map[uint32]*instance{}, running: map[uint32]bool{},
-		orphans: map[uint32][]jobcomp.Record{},
+		orphans: map[uint32][]jobcomp.Record{}, records: jobcomp.NewStream(release),
 	}
 }
 
@@ -61,6 +61,9 @@ type submission struct {
 	cancelled bool
 	// tries is how often slurmctld was too busy to accept the job.
 	tries int
+	// forgotten has the jobs on which the job depends in the workload, and not in Slurm, because
+	// slurmctld has forgotten them.
+	forgotten map[string]bool
 	// tasks has the task numbers of an array, or the one number -1 of any other job.
 	tasks []int
 	fates map[int]fate
@@ -164,7 +167,7 @@ func (j *jobs) sendSubmission(index int) {
 
 func (j *jobs) encodeSubmission(s *submission, index int) (body []byte, uid, gid uint32, err error) {
 	job := s.job
-	dependency, err := j.dependency(job.Dependency)
+	dependency, err := j.dependency(job.Dependency, s.forgotten)
 	if err != nil {
 		return nil, 0, 0, err
 	}
@@ -174,7 +177,8 @@ func (j *jobs) encodeSubmission(s *submission, index int) (body []byte, uid, gid
 	}
 	sub := jobdesc.Submission{
 		Request: job.Request, Dependency: dependency, Script: scriptOf(index), Args: []string{"script"},
-		StdOut: "/dev/null", StdErr: "/dev/null", UID: u.UID, GID: u.GID, Now: j.Now(), SelectPlugin: j.selectPlugin,
+		StdOut: "/dev/null", StdErr: "/dev/null", UID: u.UID, GID: u.GID, Now: j.Now(),
+		Release: j.codec.Release(), SelectPlugin: j.selectPlugin,
 	}
 	if job.Group != "" {
 		if gid, ok := j.users.groups[job.Group]; ok {
@@ -225,8 +229,9 @@ func (j *jobs) dependedOn(name string) (on *submission, task string) {
 	return j.byID[array], task
 }
 
-// dependency replaces the workload's job names in a dependency by Slurm's numbers.
-func (j *jobs) dependency(spec string) (string, error) {
+// dependency replaces the workload's job names in a dependency by Slurm's numbers. It leaves out the
+// conditions on forgotten jobs.
+func (j *jobs) dependency(spec string, forgotten map[string]bool) (string, error) {
 	if spec == "" {
 		return "", nil
 	}
@@ -238,6 +243,9 @@ func (j *jobs) dependency(spec string) (string, error) {
 	for _, d := range deps.List {
 		if d.Job == "" {
 			terms = append(terms, d.Type)
+			continue
+		}
+		if forgotten[d.Job] {
 			continue
 		}
 		on, task := j.dependedOn(d.Job)
@@ -275,6 +283,10 @@ func (j *jobs) submitted(s *submission, index int, reply *rpc.Message) {
 		}
 		if errno == slurmspec.ErrWritingToFile && j.isFull() { // no later job could be submitted either
 			j.Fail(fmt.Errorf("submitting job %s: %w", s.job.ID, err))
+		}
+		if errno == slurmspec.ErrDependency {
+			j.withoutForgotten(s, index, err)
+			return
 		}
 		j.refuse(s, err.Error())
 		return

@@ -8,7 +8,9 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm/slurm/audit"
 	"rmreplay/internal/rm/slurm/conf"
+	"rmreplay/internal/rm/slurm/install"
 	"rmreplay/internal/run"
+	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/workload"
 )
 
@@ -16,7 +18,7 @@ import (
 // numbers count from 101 in the order of the names. slurmctld refused "-name" and has not
 // answered "?name".
 func submittedTo(names ...string) *jobs {
-	e := newJobs(&loop{}, &users{})
+	e := newJobs(&loop{}, &users{}, slurmspec.R2205)
 	for i, name := range names {
 		s := &submission{answered: true, number: uint32(101 + i)}
 		if strings.HasPrefix(name, "-") {
@@ -50,7 +52,7 @@ func TestDependencyNumbers(t *testing.T) {
 		"singleton,afterok:b":    "singleton,afterok:102",
 		"AfterOK:a":              "afterok:101",
 	} {
-		if got, err := e.dependency(spec); err != nil || got != want {
+		if got, err := e.dependency(spec, nil); err != nil || got != want {
 			t.Errorf("dependency(%q) = %q, %v, want %q", spec, got, err, want)
 		}
 	}
@@ -62,7 +64,7 @@ func TestDependencyNumbers(t *testing.T) {
 		"whenever:a":        "not a dependency",
 		"afterok:a?b,after": "cannot be mixed",
 	} {
-		if got, err := e.dependency(spec); err == nil || !strings.Contains(err.Error(), want) {
+		if got, err := e.dependency(spec, nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("dependency(%q) = %q, %v, want an error about %q", spec, got, err, want)
 		}
 	}
@@ -101,8 +103,10 @@ func compareSacct(text string, rows ...run.Row) ([]string, error) {
 // TestCancelBeforeTheAnswer: a user cancels a job before slurmctld has answered its submission
 // (slurmctld sleeps for a microsecond of virtual time at each). The engine cancels it after the
 // answer.
-func TestCancelBeforeTheAnswer(t *testing.T) {
-	s := scenario{cluster: writeCluster(t, clusterFiles(t))}
+func TestCancelBeforeTheAnswer(t *testing.T) { eachSlurm(t, testCancelBeforeTheAnswer) }
+
+func testCancelBeforeTheAnswer(t *testing.T, slurm *install.Installation) {
+	s := scenario{slurm: slurm, cluster: writeCluster(t, clusterFiles(t))}
 	s.workload.Jobs = workload.JobsOf(
 		job("hasty", 10, 60, func(j *hpc.Job) { j.CancelAfter = time.Nanosecond }),
 		job("array", 10, 60, func(j *hpc.Job) { j.Array, j.CancelAfter = "1-2", time.Nanosecond }),
@@ -122,8 +126,10 @@ func TestCancelBeforeTheAnswer(t *testing.T) {
 
 // TestDependencyOnRetriedJob: while its job table is full, slurmctld accepts no job. The engine
 // submits the job again, as sbatch does, and jobs that depend on it wait for its number.
-func TestDependencyOnRetriedJob(t *testing.T) {
-	s := scenario{cluster: writeCluster(t, clusterFiles(t, "MinJobAge=300", "MinJobAge=2\nMaxJobCount=2"))}
+func TestDependencyOnRetriedJob(t *testing.T) { eachSlurm(t, testDependencyOnRetriedJob) }
+
+func testDependencyOnRetriedJob(t *testing.T, slurm *install.Installation) {
+	s := scenario{slurm: slurm, cluster: writeCluster(t, clusterFiles(t, "MinJobAge=300", "MinJobAge=2\nMaxJobCount=2"))}
 	s.workload.Jobs = workload.JobsOf(
 		job("first", 10, 30, on("c1")), job("second", 10, 40, on("c2")), job("third", 11, 30, on("c1")),
 		job("last", 12, 10, dependsOn("afterok:third")),
@@ -135,10 +141,42 @@ func TestDependencyOnRetriedJob(t *testing.T) {
 		}
 	}
 	third, last := o.rows["third"], o.rows["last"]
-	if third.Submit < after(25) || last.Start < third.End {
+	if since(third.Submit) < 25 || last.Start < third.End {
 		t.Errorf("the job table was never full, or the dependency was lost: %s, %s", describe(&third), describe(&last))
 	}
-	o.drained()
+	o.without("dependency-forgotten").drained() // MinJobAge is short
+}
+
+// TestForgottenJob: a job that depends on a job that slurmctld has forgotten runs on every release.
+// Slurm 23.02 and later refuse it at first, and then it is submitted without that dependency, which
+// a warning says. Its other dependencies stay.
+func TestForgottenJob(t *testing.T) { eachSlurm(t, testForgottenJob) }
+
+func testForgottenJob(t *testing.T, slurm *install.Installation) {
+	s := scenario{slurm: slurm, cluster: writeCluster(t, clusterFiles(t, "MinJobAge=300", "MinJobAge=2"))}
+	s.workload.Jobs = workload.JobsOf(
+		job("first", 10, 5, on("c1")), job("long", 10, 900, on("c2")),
+		job("after", 600, 10, dependsOn("afterok:first")),
+		job("both", 600, 10, dependsOn("afterok:first,afterok:long")),
+		job("never", 600, 10, dependsOn("afternotok:first")),
+	)
+	o := s.play(t)
+	for _, name := range []string{"first", "long", "after", "both", "never"} {
+		if r := o.rows[name]; r.State != hpc.Completed {
+			t.Errorf("%s: %s", name, describe(&r))
+		}
+	}
+	if after, both, long := o.rows["after"], o.rows["both"], o.rows["long"]; after.Start >= long.End || both.Start < long.End {
+		t.Errorf("after %s, both %s: want the first at once, and the second after %s", describe(&after), describe(&both), describe(&long))
+	}
+	said := false
+	for _, w := range o.warnings {
+		said = said || w.Code == "dependency-forgotten" && strings.Contains(w.Text, ": 3 (after, both, never)") && !w.AffectsResult
+	}
+	if said != slurm.Release.Since(slurmspec.R2302) {
+		t.Errorf("warnings %+v", o.warnings)
+	}
+	o.without("dependency-forgotten").drained()
 }
 
 // TestCheckSlurmConf: a slurm.conf that replaces another has the same nodes, scaled by the

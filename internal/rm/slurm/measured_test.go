@@ -9,19 +9,20 @@ import (
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
+	"rmreplay/internal/rm/slurm/install"
 	"rmreplay/internal/run"
 )
 
 // backlog returns a scenario in which the backfill scheduler tries many jobs: they have
 // different sizes and time limits, and two run at a time.
-func backlog(t *testing.T, in *backlogged, factor float64) {
+func backlog(t *testing.T, slurm *install.Installation, in *backlogged, factor float64) {
 	t.Helper()
 	files := manyNodes(400)
 	files["slurm.conf"] += "SchedulerParameters=bf_max_time=3,bf_interval=10,bf_max_job_test=1000,bf_yield_interval=500000,bf_yield_sleep=100000,bf_continue\n"
-	s := scenario{cluster: writeCluster(t, files), factor: factor}
+	s := scenario{slurm: slurm, cluster: writeCluster(t, files), factor: factor}
 	ctx, cancel := context.WithTimeout(t.Context(), deadline)
 	defer cancel()
-	e := s.start(ctx, t, needSlurm(t, false))
+	e := s.start(ctx, t)
 	const jobs = 70
 	for i := range jobs {
 		err := e.Submit(job(fmt.Sprintf("j%d", i), 0, 3600, func(j *hpc.Job) {
@@ -86,10 +87,12 @@ type backlogged struct {
 // TestMeasuredController checks the measured clock. The backfill cycles of a slow controller take
 // the time that sdiag shows, and bf_max_time ends them early. With the frozen clock they take
 // no time and try the whole queue.
-func TestMeasuredController(t *testing.T) {
+func TestMeasuredController(t *testing.T) { eachSlurm(t, testMeasuredController) }
+
+func testMeasuredController(t *testing.T, slurm *install.Installation) {
 	var frozen, slow backlogged
-	backlog(t, &frozen, 0)
-	backlog(t, &slow, 40)
+	backlog(t, slurm, &frozen, 0)
+	backlog(t, slurm, &slow, 40)
 	cut := func(w Warning) bool { return w.Code == "backfill-cut" }
 
 	if s := frozen.scheduler; s.BackfillCycles < 2 || s.BackfillMax != 0 || s.MainMax != 0 || frozen.charged != 0 {

@@ -1,6 +1,7 @@
 package slurm
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,8 +13,10 @@ import (
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
+	"rmreplay/internal/rm/slurm/install"
 	"rmreplay/internal/rm/slurm/nodes"
 	"rmreplay/internal/run"
+	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/workload"
 )
 
@@ -39,8 +42,10 @@ func (o *outcome) once() {
 
 // TestArraysEnd: a task that slurmctld makes a job of its own before it starts ends once, for
 // every cause of the end. A task that slurmctld removes without a record ends too.
-func TestArraysEnd(t *testing.T) {
-	s := scenario{cluster: writeCluster(t, clusterFiles(t))}
+func TestArraysEnd(t *testing.T) { eachSlurm(t, testArraysEnd) }
+
+func testArraysEnd(t *testing.T, slurm *install.Installation) {
+	s := scenario{slurm: slurm, cluster: writeCluster(t, clusterFiles(t))}
 	lasting := map[int]time.Duration{0: 20 * time.Second}
 	for task := 1; task < 20; task++ {
 		lasting[task] = 800 * time.Second
@@ -79,8 +84,10 @@ func TestArraysEnd(t *testing.T) {
 
 // TestResizedJob: a job that allows the loss of a node (--no-kill), or that a user shrinks,
 // continues on its other nodes.
-func TestResizedJob(t *testing.T) {
-	s := scenario{cluster: writeCluster(t, clusterFiles(t))}
+func TestResizedJob(t *testing.T) { eachSlurm(t, testResizedJob) }
+
+func testResizedJob(t *testing.T, slurm *install.Installation) {
+	s := scenario{slurm: slurm, cluster: writeCluster(t, clusterFiles(t))}
 	s.workload.NodeEvents = []hpc.NodeEvent{{At: after(100), Nodes: "c2", State: "fail"}}
 	s.workload.Actions = []hpc.Action{{At: after(200), Run: []string{"scontrol", "update", "JobId=2", "NumNodes=1"}}}
 	two := func(j *hpc.Job) { j.MinNodes, j.MaxNodes, j.Tasks = 2, 2, 2 }
@@ -100,8 +107,10 @@ func TestResizedJob(t *testing.T) {
 }
 
 // TestRequeueExit: a job is not over if the site requeues jobs with its exit code.
-func TestRequeueExit(t *testing.T) {
-	s := scenario{cluster: writeCluster(t, clusterFiles(t, "JobRequeue=1", "JobRequeue=1\nRequeueExit=5-6"))}
+func TestRequeueExit(t *testing.T) { eachSlurm(t, testRequeueExit) }
+
+func testRequeueExit(t *testing.T, slurm *install.Installation) {
+	s := scenario{slurm: slurm, cluster: writeCluster(t, clusterFiles(t, "JobRequeue=1", "JobRequeue=1\nRequeueExit=5-6"))}
 	s.workload.Jobs = workload.JobsOf(
 		job("again", 10, 50, with(on("c1"), cancelledAfter(600), func(j *hpc.Job) { j.ExitCode = 5 })),
 		job("fails", 10, 50, with(on("c2"), func(j *hpc.Job) { j.ExitCode = 7 })),
@@ -119,8 +128,10 @@ func TestRequeueExit(t *testing.T) {
 
 // TestRequeuedForEver: the replay gives up a job that slurmctld requeues after each run, as it
 // gives up a job that waits for ever.
-func TestRequeuedForEver(t *testing.T) {
-	s := scenario{cluster: writeCluster(t, clusterFiles(t, "JobRequeue=1", "JobRequeue=1\nRequeueExit=5"))}
+func TestRequeuedForEver(t *testing.T) { eachSlurm(t, testRequeuedForEver) }
+
+func testRequeuedForEver(t *testing.T, slurm *install.Installation) {
+	s := scenario{slurm: slurm, cluster: writeCluster(t, clusterFiles(t, "JobRequeue=1", "JobRequeue=1\nRequeueExit=5"))}
 	s.workload.Jobs = workload.JobsOf(
 		job("again", 10, 50, with(on("c1"), func(j *hpc.Job) { j.ExitCode = 5 })),
 		job("other", 10, 3000, on("c2")),
@@ -137,8 +148,10 @@ func TestRequeuedForEver(t *testing.T) {
 
 // TestUnlistedUser: the submitter of a job exists even if the cluster's list lacks the user. Slurm
 // cannot start a job of a user without a name.
-func TestUnlistedUser(t *testing.T) {
-	s := scenario{cluster: writeCluster(t, clusterFiles(t))}
+func TestUnlistedUser(t *testing.T) { eachSlurm(t, testUnlistedUser) }
+
+func testUnlistedUser(t *testing.T, slurm *install.Installation) {
+	s := scenario{slurm: slurm, cluster: writeCluster(t, clusterFiles(t))}
 	s.workload.Users = []hpc.User{{Name: "ann", UID: 7, GID: 7}, {Name: "own", UID: 30001, GID: 30001}}
 	by := func(user string) func(*hpc.Job) { return func(j *hpc.Job) { j.User = user } }
 	s.workload.Jobs = workload.JobsOf(
@@ -157,8 +170,10 @@ func TestUnlistedUser(t *testing.T) {
 }
 
 // TestRequeueAfterTheEnd: a requeue after a job's end is noticed when the job starts again.
-func TestRequeueAfterTheEnd(t *testing.T) {
-	s := scenario{cluster: writeCluster(t, clusterFiles(t))}
+func TestRequeueAfterTheEnd(t *testing.T) { eachSlurm(t, testRequeueAfterTheEnd) }
+
+func testRequeueAfterTheEnd(t *testing.T, slurm *install.Installation) {
+	s := scenario{slurm: slurm, cluster: writeCluster(t, clusterFiles(t))}
 	s.workload.Jobs = workload.JobsOf(job("twice", 10, 50, on("c1")), job("other", 10, 1000, on("c2")))
 	s.workload.Actions = []hpc.Action{{At: after(100), Run: []string{"scontrol", "requeue", "1"}}}
 	o := s.play(t)
@@ -171,12 +186,14 @@ func TestRequeueAfterTheEnd(t *testing.T) {
 }
 
 // TestEndBeforeTheLaunch: a job that ends before its launch on the nodes has not run.
-func TestEndBeforeTheLaunch(t *testing.T) {
+func TestEndBeforeTheLaunch(t *testing.T) { eachSlurm(t, testEndBeforeTheLaunch) }
+
+func testEndBeforeTheLaunch(t *testing.T, slurm *install.Installation) {
 	prolog, err := nodes.ParseDelay("60s")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := scenario{
+	s := scenario{slurm: slurm,
 		cluster: writeCluster(t, clusterFiles(t, "JobRequeue=1", "JobRequeue=1\nPrologFlags=Alloc,DeferBatch")),
 		delays:  nodes.Delays{Prolog: prolog, Seed: 7},
 	}
@@ -194,8 +211,10 @@ func TestEndBeforeTheLaunch(t *testing.T) {
 
 // TestEndless: the replay gives up jobs that never end: a suspended job and a job without a
 // limit.
-func TestEndless(t *testing.T) {
-	s := scenario{cluster: writeCluster(t, clusterFiles(t,
+func TestEndless(t *testing.T) { eachSlurm(t, testEndless) }
+
+func testEndless(t *testing.T, slurm *install.Installation) {
+	s := scenario{slurm: slurm, cluster: writeCluster(t, clusterFiles(t,
 		"Default=YES MaxTime=INFINITE DefaultTime=60", "Default=YES MaxTime=INFINITE DefaultTime=INFINITE",
 		"DefaultTime=60 DefMemPerCPU=1000 PriorityTier=10", "DefaultTime=10:00:00 DefMemPerCPU=1000 PriorityTier=10"))}
 	s.workload.Jobs = workload.JobsOf(
@@ -220,9 +239,11 @@ func TestEndless(t *testing.T) {
 
 // TestNames: the engine reads no part of a job's name as another field, and the record has the
 // name unchanged.
-func TestNames(t *testing.T) {
+func TestNames(t *testing.T) { eachSlurm(t, testNames) }
+
+func testNames(t *testing.T, slurm *install.Installation) {
 	names := []string{"two\nlines", "x JobState=PENDING y", "JobState=FAILED", "a|b", "tab\tand\x7f", strings.Repeat("long ", 180)}
-	s := scenario{cluster: writeCluster(t, clusterFiles(t))}
+	s := scenario{slurm: slurm, cluster: writeCluster(t, clusterFiles(t))}
 	var jobs []*hpc.Job
 	for i, name := range names {
 		jobs = append(jobs, job(string(rune('a'+i)), 10, 50, func(j *hpc.Job) { j.Name, j.WCKey = name, "k JobId=1" }))
@@ -237,10 +258,16 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestFullQueue: slurmctld has no room for a job (it accepts one job less than MaxJobCount).
-// The engine retries the submission for as long as sbatch does.
-func TestFullQueue(t *testing.T) {
-	s := scenario{cluster: writeCluster(t, clusterFiles(t, "MinJobAge=300", "MinJobAge=2\nMaxJobCount=3"))}
+// TestFullQueue: slurmctld has no room for a job. The engine retries the submission for as long as sbatch does.
+func TestFullQueue(t *testing.T) { eachSlurm(t, testFullQueue) }
+
+func testFullQueue(t *testing.T, slurm *install.Installation) {
+	room := 2
+	most := room + 1 // a release before 25.05 accepts one job less than MaxJobCount
+	if slurm.Release.Since(slurmspec.R2505) {
+		most = room
+	}
+	s := scenario{slurm: slurm, cluster: writeCluster(t, clusterFiles(t, "MinJobAge=300", fmt.Sprintf("MinJobAge=2\nMaxJobCount=%d", most)))}
 	s.workload.Jobs = workload.JobsOf(
 		job("a", 10, 30, nil), job("b", 10, 300, nil), job("in time", 10, 300, nil), job("too late", 20, 10, nil),
 	)
@@ -260,8 +287,10 @@ func TestFullQueue(t *testing.T) {
 // TestLongestRunTime: a run time that ends after the last representable instant is a long run
 // TestLongestRunTime: a run time that ends after the last representable instant is a long run
 // time.
-func TestLongestRunTime(t *testing.T) {
-	s := scenario{cluster: writeCluster(t, clusterFiles(t))}
+func TestLongestRunTime(t *testing.T) { eachSlurm(t, testLongestRunTime) }
+
+func testLongestRunTime(t *testing.T, slurm *install.Installation) {
+	s := scenario{slurm: slurm, cluster: writeCluster(t, clusterFiles(t))}
 	s.workload.Jobs = workload.JobsOf(job("longest", 10, 0, with(limit(time.Minute), func(j *hpc.Job) { j.RunTime = hpc.Unlimited - time.Hour })))
 	o := s.play(t)
 	if row := o.rows["longest"]; row.State != hpc.TimedOut {
@@ -271,8 +300,10 @@ func TestLongestRunTime(t *testing.T) {
 
 // TestOverlappingActions: every action begins at its instant, whether or not an earlier action
 // has ended. Only inputs of the same instant wait for it.
-func TestOverlappingActions(t *testing.T) {
-	s := scenario{cluster: writeCluster(t, clusterFiles(t))}
+func TestOverlappingActions(t *testing.T) { eachSlurm(t, testOverlappingActions) }
+
+func testOverlappingActions(t *testing.T, slurm *install.Installation) {
+	s := scenario{slurm: slurm, cluster: writeCluster(t, clusterFiles(t))}
 	s.workload.Actions = []hpc.Action{
 		{At: after(100), Shell: "sleep 300"},
 		{At: after(150), Run: []string{"squeue", "-i", "60"}}, // never ends
@@ -292,11 +323,13 @@ func TestOverlappingActions(t *testing.T) {
 }
 
 // TestAccountingActions: a change by sacctmgr acts in slurmctld at once.
-func TestAccountingActions(t *testing.T) {
+func TestAccountingActions(t *testing.T) { eachSlurm(t, testAccountingActions) }
+
+func testAccountingActions(t *testing.T, slurm *install.Installation) {
 	files := clusterFiles(t,
 		"AccountingStorageType=accounting_storage/none", "AccountingStorageType=accounting_storage/slurmdbd\nAccountingStorageEnforce=associations,limits,qos")
 	files["accounts.sacctmgr"] = "add cluster tiny\nadd account physics\nadd user ann account=physics\n"
-	s := scenario{cluster: writeCluster(t, files), accounting: true}
+	s := scenario{slurm: slurm, cluster: writeCluster(t, files), accounting: true}
 	sacctmgr := func(at int, args ...string) hpc.Action {
 		return hpc.Action{At: after(at), Run: append([]string{"sacctmgr"}, args...)}
 	}

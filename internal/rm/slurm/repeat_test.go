@@ -11,7 +11,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm/slurm/install"
 	"rmreplay/internal/rm/slurm/nodes"
+	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/workload"
 )
 
@@ -21,7 +23,12 @@ import (
 // slurmctld computes priorities and asks slurmdbd for indexes of jobs.
 //
 // REPEATS=N plays it N times; a busy machine is the better test.
-func TestRepeat(t *testing.T) {
+func TestRepeat(t *testing.T) { eachSlurm(t, testRepeat) }
+
+func testRepeat(t *testing.T, slurm *install.Installation) {
+	if slurm.Release.Since(slurmspec.R2411) && os.Getenv("REPEATS") == "" {
+		t.Skip("SKIPPED: replays of a full machine on this release differ: see docs/LIMITATIONS.md; REPEATS=N tries it")
+	}
 	repeats, err := strconv.Atoi(os.Getenv("REPEATS"))
 	if err != nil {
 		repeats = 3
@@ -54,7 +61,7 @@ add user ben account=biology fairshare=10
 	}
 	var first string
 	for i := range repeats {
-		s := scenario{cluster: writeCluster(t, files), accounting: true, delays: nodes.Delays{HasEpilog: true}}
+		s := scenario{slurm: slurm, cluster: writeCluster(t, files), accounting: true, delays: nodes.Delays{HasEpilog: true}}
 		s.workload.Jobs = workload.JobsOf(jobs...)
 		o := s.play(t)
 		o.drained()

@@ -91,6 +91,7 @@ func (e *Engine) Report(ctx context.Context, facts *Facts) (*Report, error) {
 			}
 		}
 	}
+	e.jobs.warnForgotten()
 	r.Warnings = e.takeWarnings()
 	r.PeakMemory = e.loop.daemons.PeakMemory()
 	stats := e.loop.clock.Stats()

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm/slurm/install"
 	"rmreplay/internal/rm/slurm/nodes"
 	"rmreplay/internal/run"
 	"rmreplay/internal/workload"
@@ -111,9 +112,11 @@ func noRequeue(j *hpc.Job) {
 
 // TestLargeJob: a job on thousands of nodes gets all of them at its start and frees all at its
 // end.
-func TestLargeJob(t *testing.T) {
+func TestLargeJob(t *testing.T) { eachSlurmIfLong(t, testLargeJob) }
+
+func testLargeJob(t *testing.T, slurm *install.Installation) {
 	const size = 5000
-	s := scenario{cluster: writeCluster(t, manyNodes(size))}
+	s := scenario{slurm: slurm, cluster: writeCluster(t, manyNodes(size))}
 	epilog, err := nodes.ParseDelay("uniform:1s,5s")
 	if err != nil {
 		t.Fatal(err)
@@ -135,7 +138,9 @@ func TestLargeJob(t *testing.T) {
 
 // TestLongRecords: a record that is too long for the buffer of jobcomp/filetxt lacks its last
 // fields. The engine asks slurmctld for them.
-func TestLongRecords(t *testing.T) {
+func TestLongRecords(t *testing.T) { eachSlurmIfLong(t, testLongRecords) }
+
+func testLongRecords(t *testing.T, slurm *install.Installation) {
 	long := strings.Repeat("x", 57)
 	files := map[string]string{"slurm.conf": fmt.Sprintf(`ClusterName=long
 SlurmctldHost=head
@@ -148,7 +153,7 @@ NodeName=n[1-300] Sockets=1 CoresPerSocket=1 ThreadsPerCore=1 RealMemory=1000
 NodeName=%s[100-139] Sockets=1 CoresPerSocket=1 ThreadsPerCore=1 RealMemory=1000
 PartitionName=batch Nodes=ALL Default=YES MaxTime=INFINITE DefaultTime=60
 `, long), "users": "ann:21001:staff:21000\n"}
-	s := scenario{cluster: writeCluster(t, files)}
+	s := scenario{slurm: slurm, cluster: writeCluster(t, files)}
 	numbers := func(first int) (list string) {
 		for i := first; i <= 300; i += 2 {
 			list += fmt.Sprintf(",%d", i)
@@ -188,9 +193,11 @@ PartitionName=batch Nodes=ALL Default=YES MaxTime=INFINITE DefaultTime=60
 
 // TestEpilogSchedulesAtOnce: at a site with an epilog, slurmctld schedules when the epilog
 // ends. Without one, it schedules within batch_sched_delay.
-func TestEpilogSchedulesAtOnce(t *testing.T) {
+func TestEpilogSchedulesAtOnce(t *testing.T) { eachSlurm(t, testEpilogSchedulesAtOnce) }
+
+func testEpilogSchedulesAtOnce(t *testing.T, slurm *install.Installation) {
 	start := func(edit string) float64 {
-		s := scenario{cluster: writeCluster(t, clusterFiles(t, "KillWait=30", "KillWait=30\n"+edit))}
+		s := scenario{slurm: slurm, cluster: writeCluster(t, clusterFiles(t, "KillWait=30", "KillWait=30\n"+edit))}
 		s.workload.Jobs = workload.JobsOf(job("first", 10, 60, with(on("c1"), tasks(4))), job("second", 11, 10, with(on("c1"), tasks(4))))
 		o := s.play(t)
 		o.drained()

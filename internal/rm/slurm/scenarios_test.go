@@ -3,6 +3,7 @@ package slurm
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"text/tabwriter"
@@ -14,7 +15,9 @@ import (
 	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/rmtest"
 	"rmreplay/internal/rm/slurm/conf"
+	"rmreplay/internal/rm/slurm/install"
 	"rmreplay/internal/rm/slurm/nodes"
+	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/workload"
 )
 
@@ -27,10 +30,13 @@ import (
 //	replay        the outcome of each job, and then of nodes and reservations
 //
 // replay may have its own workload. Package rmtest describes the lines. Its arguments are
-// drain-limit=DURATION and the delays on the nodes: launch, prolog, epilog and seed. The words
+// drain-limit=DURATION and the delays on the nodes: launch, prolog, epilog and seed. With
+// releases=(LIST), the outcome is that of these releases of Slurm, which differ from others. The words
 // "affects the result" in a schedule mark a warning that makes the replay invalid.
-func TestScenarios(t *testing.T) {
-	needSlurm(t, false)
+func TestScenarios(t *testing.T) { eachSlurm(t, testScenarios) }
+
+func testScenarios(t *testing.T, slurm *install.Installation) {
+	needSlurm(t, slurm, false)
 	datadriven.Walk(t, "testdata/scenarios", func(t *testing.T, path string) {
 		var edits, shared string
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
@@ -42,11 +48,14 @@ func TestScenarios(t *testing.T) {
 				shared = d.Input
 				return ""
 			case "replay":
+				if !ofRelease(t, d, slurm.Release) {
+					return d.Expected
+				}
 				input, err := rmtest.Parse(cmp.Or(d.Input, shared), epoch, "--uid=ann", "-t", "60")
 				if err != nil {
 					d.Fatalf(t, "%v", err)
 				}
-				s := scenario{cluster: editedCluster(t, edits)}
+				s := scenario{slurm: slurm, cluster: editedCluster(t, edits)}
 				s.workload.Jobs = workload.JobsOf(input.Jobs...)
 				s.workload.NodeEvents, s.workload.Reservations = input.Nodes, input.Reservations
 				s.configure(t, d)
@@ -56,6 +65,16 @@ func TestScenarios(t *testing.T) {
 			return ""
 		})
 	})
+}
+
+// ofRelease reports whether a replay is one for this release of Slurm.
+func ofRelease(t *testing.T, d *datadriven.TestData, release slurmspec.Release) bool {
+	if !d.HasArg("releases") {
+		return true
+	}
+	var releases []string
+	d.ScanArgs(t, "releases", &releases)
+	return slices.Contains(releases, release.Series().String())
 }
 
 // configure reads the arguments of replay.

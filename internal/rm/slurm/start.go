@@ -117,7 +117,7 @@ func (e *Engine) prepare(lead time.Duration) error {
 		return err
 	}
 	e.users = newUsers(p.User, e.cfg.Cluster.Users, e.cfg.Users)
-	e.jobs = newJobs(l, e.users)
+	e.jobs = newJobs(l, e.users, e.cfg.Install.Release)
 	l.network, err = network.Listen(l.daemons.Socket, p.Driver(), pipe, network.Handlers{NodeMessage: e.nodeMessage, PipeData: e.jobs.pipeData})
 	if err != nil {
 		return err
@@ -170,8 +170,7 @@ func (e *Engine) configure() error {
 	if err != nil {
 		return err
 	}
-	selectType, _ := e.cfg.Cluster.Get("SelectType")
-	e.jobs.selectPlugin = rpc.SelectPluginID(selectType)
+	e.jobs.selectPlugin = rpc.SelectPluginID(e.conf.adapted.SelectType)
 	e.jobs.requeueExits = e.cfg.Cluster.RequeueExits()
 	e.actions = &actions{
 		loop: e.loop, conf: e.conf, install: e.cfg.Install, logDir: e.cfg.LogDir,

@@ -8,22 +8,25 @@ import (
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/replay"
+	"rmreplay/internal/rm/slurm/install"
 	"rmreplay/internal/run"
 	"rmreplay/internal/workload"
 )
 
 // TestCountAtMidnight: the counters include the events of midnight, although slurmctld resets
 // its own within a second.
-func TestCountAtMidnight(t *testing.T) {
+func TestCountAtMidnight(t *testing.T) { eachSlurm(t, testCountAtMidnight) }
+
+func testCountAtMidnight(t *testing.T, slurm *install.Installation) {
 	const jobs = 6
-	s := scenario{cluster: writeCluster(t, clusterFiles(t))}
+	s := scenario{slurm: slurm, cluster: writeCluster(t, clusterFiles(t))}
 	var list []*hpc.Job
 	for i := range jobs {
 		list = append(list, job(fmt.Sprint("job", i), 0, 100, nil))
 	}
 	s.workload.Jobs = workload.JobsOf(list...)
 	ctx := t.Context()
-	e := s.startWith(ctx, t, needSlurm(t, false), lead+980*time.Millisecond) // slurmctld checks the clock 20 ms after each full second
+	e := s.startWith(ctx, t, lead+980*time.Millisecond) // slurmctld checks the clock 20 ms after each full second
 	if epoch%hpc.Time(24*time.Hour) != 0 {
 		t.Fatalf("the epoch %s is not at midnight", epoch)
 	}

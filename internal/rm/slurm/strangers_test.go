@@ -23,7 +23,9 @@ import (
 // Every user of the machine reaches the loopback network, and with auth/none a daemon believes
 // whatever user a message names. So the daemons and the nodes close connections of processes that
 // are not the replay's, unread: a stranger gets no answer and changes no schedule.
-func TestStrangersAreRefused(t *testing.T) {
+func TestStrangersAreRefused(t *testing.T) { eachSlurmIfLong(t, testStrangersAreRefused) }
+
+func testStrangersAreRefused(t *testing.T, slurm *install.Installation) {
 	t.Setenv(install.NetworkVariable, string(supervise.SharedNetwork)) // a private one has no strangers
 	jobs := func() workload.Workload {
 		var w workload.Workload
@@ -32,10 +34,10 @@ func TestStrangersAreRefused(t *testing.T) {
 		}
 		return w
 	}
-	quiet := scenario{cluster: writeCluster(t, clusterFiles(t)), workload: jobs()}
+	quiet := scenario{slurm: slurm, cluster: writeCluster(t, clusterFiles(t)), workload: jobs()}
 	want := quiet.play(t).timeline()
 
-	attacked := scenario{cluster: writeCluster(t, clusterFiles(t)), workload: jobs()}
+	attacked := scenario{slurm: slurm, cluster: writeCluster(t, clusterFiles(t)), workload: jobs()}
 	a := &attack{t: t, stop: make(chan struct{})}
 	attacked.started = a.begin
 	got := attacked.play(t).timeline()

@@ -13,12 +13,15 @@ import (
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/replay"
+	"rmreplay/internal/rm/slurm/install"
 	"rmreplay/internal/workload"
 )
 
 // TestInitialUsage: when the window begins, the fair-share usage is equal to the workload's,
 // with decay and with the usage of preset jobs.
-func TestInitialUsage(t *testing.T) {
+func TestInitialUsage(t *testing.T) { eachSlurm(t, testInitialUsage) }
+
+func testInitialUsage(t *testing.T, slurm *install.Installation) {
 	files := clusterFiles(t,
 		"AccountingStorageType=accounting_storage/none", "AccountingStorageType=accounting_storage/slurmdbd\nPriorityDecayHalfLife=0-02:00:00\nPriorityWeightFairshare=100000\nPriorityCalcPeriod=1",
 		"PriorityType=priority/basic", "PriorityType=priority/multifactor")
@@ -29,7 +32,7 @@ add account biology fairshare=50
 add user ann account=optics fairshare=10
 add user ben account=biology fairshare=10
 `
-	s := scenario{cluster: writeCluster(t, files), accounting: true}
+	s := scenario{slurm: slurm, cluster: writeCluster(t, files), accounting: true}
 	s.workload.Start = after(7200)
 	s.workload.Jobs = workload.JobsOf(
 		job("preset", 0, 9000, with(tasks(4), ranOn("c1", 0, 9000), func(j *hpc.Job) { j.Account = "optics" })),
@@ -87,7 +90,9 @@ func rawUsage(t *testing.T, s *scenario) map[string]float64 {
 // TestInitialUsageOfPresets: the usage of preset jobs is subtracted from the association to
 // which slurmctld adds it, at slurmctld's rate. slurmctld does not reset usage between its
 // start and the window's.
-func TestInitialUsageOfPresets(t *testing.T) {
+func TestInitialUsageOfPresets(t *testing.T) { eachSlurm(t, testInitialUsageOfPresets) }
+
+func testInitialUsageOfPresets(t *testing.T, slurm *install.Installation) {
 	files := clusterFiles(t,
 		"AccountingStorageType=accounting_storage/none", "AccountingStorageType=accounting_storage/slurmdbd\nAccountingStorageEnforce=associations,limits,qos\nPriorityDecayHalfLife=0\nPriorityUsageResetPeriod=DAILY\nPriorityWeightFairshare=100000\nPriorityCalcPeriod=1",
 		"PriorityType=priority/basic", "PriorityType=priority/multifactor")
@@ -110,7 +115,7 @@ add user dot account=split
 add user eli account=asked
 add user flo account=used
 `
-	s := scenario{cluster: writeCluster(t, files), accounting: true}
+	s := scenario{slurm: slurm, cluster: writeCluster(t, files), accounting: true}
 	s.workload.Start = after(7200)
 	preset := func(id, user, account, node string) *hpc.Job {
 		return job(id, -3600, 0, with(tasks(4), ranOn(node, -3600, 9000), func(j *hpc.Job) { // over midnight
@@ -153,7 +158,9 @@ add user flo account=used
 
 // TestUsageLimits: the workload's usage counts towards limits on usage. A warning names the limits
 // that start from zero.
-func TestUsageLimits(t *testing.T) {
+func TestUsageLimits(t *testing.T) { eachSlurm(t, testUsageLimits) }
+
+func testUsageLimits(t *testing.T, slurm *install.Installation) {
 	files := clusterFiles(t,
 		"AccountingStorageType=accounting_storage/none", "AccountingStorageType=accounting_storage/slurmdbd\nAccountingStorageEnforce=safe\nPriorityCalcPeriod=1",
 		"PriorityType=priority/basic", "PriorityType=priority/multifactor")
@@ -164,7 +171,7 @@ add user ann account=spent
 add user ben account=left
 `
 	files["accounts.sacctmgr"] = accounts
-	s := scenario{cluster: writeCluster(t, files), accounting: true, drainLimit: time.Hour}
+	s := scenario{slurm: slurm, cluster: writeCluster(t, files), accounting: true, drainLimit: time.Hour}
 	s.workload.Jobs = workload.JobsOf(
 		job("over", 10, 60, func(j *hpc.Job) { j.TimeLimit = 2 * time.Minute }),
 		job("under", 10, 60, func(j *hpc.Job) { j.User = "ben" }),
@@ -183,8 +190,7 @@ add user ben account=left
 	files["accounts.sacctmgr"] = accounts + "add qos wall grpwall=60\nmodify account where name=left set grptresmins=mem=5\n"
 	s.cluster = writeCluster(t, files)
 	s.workload.Jobs = s.workload.Jobs.First(0)
-	in := needSlurm(t, true)
-	e := s.start(t.Context(), t, in)
+	e := s.start(t.Context(), t)
 	want := "2 limits on usage start from zero in the replay: left GrpTRESMins=mem=5M; QOS wall GrpWall=01:00:00"
 	if w := e.takeWarnings(); len(w) != 1 || w[0].Code != "limits-from-zero" || w[0].Text != want || !w[0].AffectsResult {
 		t.Errorf("warnings %+v, want %q", w, want)

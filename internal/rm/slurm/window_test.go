@@ -11,6 +11,8 @@ import (
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/replay"
+	"rmreplay/internal/rm/slurm/install"
+	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/workload"
 )
 
@@ -25,8 +27,10 @@ func ranOn(nodes string, from, to int) func(*hpc.Job) {
 // TestWindow: when the window begins, the machine has its recorded state. Preset jobs run on
 // their recorded nodes since their recorded starts. Pending jobs have waited since their
 // submission.
-func TestWindow(t *testing.T) {
-	s := scenario{cluster: writeCluster(t, clusterFiles(t))}
+func TestWindow(t *testing.T) { eachSlurm(t, testWindow) }
+
+func testWindow(t *testing.T, slurm *install.Installation) {
+	s := scenario{slurm: slurm, cluster: writeCluster(t, clusterFiles(t))}
 	s.workload.Start = after(3600)
 	s.workload.Jobs = workload.JobsOf(
 		// It requests less than it got, and depends on a job that is not in the workload.
@@ -44,12 +48,21 @@ func TestWindow(t *testing.T) {
 	}}}
 	s.workload.NodeEvents = []hpc.NodeEvent{{At: after(2000), Nodes: "c2", State: "drain"}, {At: after(4200).Add(300 * time.Millisecond), Nodes: "c2", State: "resume"}}
 	o := s.play(t)
-	o.want(`
+	want := `
 		old     COMPLETED -3000-6000 c1
 		two     COMPLETED 700-5000 c[3-4]
 		pending COMPLETED 3600-3660 g1
 		blocked COMPLETED 6001-6061 c1
-		later   COMPLETED 4201-4261 c2`)
+		later   COMPLETED 4201-4261 c2`
+	if startsAnew(slurm) { // the backfill scheduler is the first that looks at the queue
+		want = `
+		old     COMPLETED -3000-6000 c1
+		two     COMPLETED 700-5000 c[3-4]
+		pending COMPLETED 3630-3690 g1
+		blocked COMPLETED 6003-6063 c1
+		later   COMPLETED 4203-4263 c2`
+	}
+	o.want(want)
 	for _, id := range []string{"pending", "blocked"} {
 		if row := o.rows[id]; row.Submit != after(1000) {
 			t.Errorf("%s was submitted at %v, want 1000", id, since(row.Submit))
@@ -61,11 +74,65 @@ func TestWindow(t *testing.T) {
 	o.drained()
 }
 
+// startsAnew reports whether slurmctld executes itself anew when it is reconfigured, as it does when
+// a window begins.
+func startsAnew(slurm *install.Installation) bool { return slurm.Release.Since(slurmspec.R2311) }
+
+// TestReconfiguration: from 23.11 on, slurmctld executes itself anew when it is reconfigured, and
+// its log begins as at its start. Jobs run on, and the changed configuration is in force.
+func TestReconfiguration(t *testing.T) { eachSlurm(t, testReconfiguration) }
+
+func testReconfiguration(t *testing.T, slurm *install.Installation) {
+	s := scenario{slurm: slurm, cluster: writeCluster(t, clusterFiles(t))}
+	changed := clusterFiles(t, "bf_interval=30", "bf_interval=45")
+	dir := t.TempDir()
+	for _, name := range []string{"slurm.conf", "gres.conf"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(changed[name]), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.workload.Actions = []hpc.Action{
+		{At: after(100), SlurmConf: filepath.Join(dir, "slurm.conf")},
+		{At: after(300), Run: []string{"scontrol", "reconfigure"}},
+		{At: after(350), Run: []string{"scontrol", "show", "config"}},
+	}
+	s.workload.Jobs = workload.JobsOf(
+		job("across", 10, 600, on("c1")), job("ends", 200, 50, on("c2")), job("new", 400, 50, on("c3")),
+	)
+	o := s.play(t)
+	o.once()
+	for _, id := range []string{"across", "ends", "new"} {
+		if row := o.rows[id]; row.State != hpc.Completed || row.Restarts != 0 || since(row.Start) > since(row.Submit)+5 {
+			t.Errorf("%s, want it completed at once", describe(&row))
+		}
+	}
+	text, err := os.ReadFile(filepath.Join(s.logs, "slurmctld.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := 1
+	if startsAnew(slurm) {
+		want = 3
+	}
+	if got := strings.Count(string(text), "slurmctld version "+slurm.Version+" started"); got != want {
+		t.Errorf("slurmctld began %d times, want %d:\n%s", got, want, text)
+	}
+	log, err := os.ReadFile(filepath.Join(s.logs, "actions.log"))
+	if err != nil || !strings.Contains(string(log), "bf_interval=45") {
+		t.Errorf("%v; the new configuration is not in force:\n%s", err, log)
+	}
+	for _, w := range o.warnings {
+		t.Errorf("warning %+v", w)
+	}
+}
+
 // TestWindowReservations: reservations that are open when the window begins exist although preset
 // jobs run on their nodes or may run into them. Jobs that wait for such a reservation start in
 // it when the window begins.
-func TestWindowReservations(t *testing.T) {
-	s := scenario{cluster: writeCluster(t, clusterFiles(t))}
+func TestWindowReservations(t *testing.T) { eachSlurm(t, testWindowReservations) }
+
+func testWindowReservations(t *testing.T, slurm *install.Installation) {
+	s := scenario{slurm: slurm, cluster: writeCluster(t, clusterFiles(t))}
 	s.workload.Start = after(3600)
 	in := func(name string) func(*hpc.Job) { return func(j *hpc.Job) { j.Reservation = name } }
 	long := func(j *hpc.Job) { j.TimeLimit = 10 * time.Hour }
@@ -88,13 +155,17 @@ func TestWindowReservations(t *testing.T) {
 		Reservation: hpc.Reservation{Name: "active", Duration: 3 * time.Hour}})
 	s.workload.Sort()
 	o := s.play(t)
-	o.want(`
+	want := `
 		inside  COMPLETED 700-5000 c1
 		into    COMPLETED 800-5000 c3
 		waits   COMPLETED 3600-3660 c2
 		served  COMPLETED 3600-3660 c4
 		new     COMPLETED 4001-4061 c2
-		blocked COMPLETED 11820-11880 g1`)
+		blocked COMPLETED 11820-11880 g1`
+	if startsAnew(slurm) { // the nodes have to register again
+		want = strings.ReplaceAll(want, "3600-3660", "3605-3665")
+	}
+	o.want(want)
 	if row := o.rows["waits"]; row.Eligible != after(1000) {
 		t.Errorf("it was eligible at %v, want 1000: its reservation was active", since(row.Eligible))
 	}
@@ -105,8 +176,10 @@ func TestWindowReservations(t *testing.T) {
 
 // TestPresetsStartOnTime: preset jobs start in their recorded second, even if several start
 // shortly after each other. So a job that ran up to its limit ends by itself.
-func TestPresetsStartOnTime(t *testing.T) {
-	s := scenario{cluster: writeCluster(t, clusterFiles(t))}
+func TestPresetsStartOnTime(t *testing.T) { eachSlurm(t, testPresetsStartOnTime) }
+
+func testPresetsStartOnTime(t *testing.T, slurm *install.Installation) {
+	s := scenario{slurm: slurm, cluster: writeCluster(t, clusterFiles(t))}
 	s.workload.Start = after(3600)
 	s.workload.Jobs = workload.JobsOf(
 		job("first", 100, 0, with(tasks(4), ranOn("c1", 700, 4300))),
@@ -122,8 +195,10 @@ func TestPresetsStartOnTime(t *testing.T) {
 }
 
 // TestEmptyWindow: a window before which nothing happened also gets the site's scheduling.
-func TestEmptyWindow(t *testing.T) {
-	s := scenario{cluster: writeCluster(t, clusterFiles(t))}
+func TestEmptyWindow(t *testing.T) { eachSlurm(t, testEmptyWindow) }
+
+func testEmptyWindow(t *testing.T, slurm *install.Installation) {
+	s := scenario{slurm: slurm, cluster: writeCluster(t, clusterFiles(t))}
 	s.workload.Start = after(3600)
 	s.workload.Jobs = workload.JobsOf(job("first", 3700, 60, nil))
 	s.workload.Actions = []hpc.Action{{At: after(3650), Run: []string{"scontrol", "show", "config"}}}
@@ -140,8 +215,10 @@ func TestEmptyWindow(t *testing.T) {
 }
 
 // TestWindowLate: a preset job whose node is missing does not run, and a warning says so.
-func TestWindowLate(t *testing.T) {
-	s := scenario{cluster: writeCluster(t, clusterFiles(t))}
+func TestWindowLate(t *testing.T) { eachSlurm(t, testWindowLate) }
+
+func testWindowLate(t *testing.T, slurm *install.Installation) {
+	s := scenario{slurm: slurm, cluster: writeCluster(t, clusterFiles(t))}
 	s.workload.Start = after(600)
 	s.workload.Jobs = workload.JobsOf(job("lost", 0, 900, with(tasks(4), ranOn("c1", 100, 1000))))
 	s.workload.NodeEvents = []hpc.NodeEvent{{At: after(50), Nodes: "c1", State: "down"}, {At: after(700), Nodes: "c1", State: "resume"}}
@@ -153,8 +230,10 @@ func TestWindowLate(t *testing.T) {
 
 // TestFixedPriorities: with fixed priorities, jobs start in the recorded order and not in the
 // order of Slurm's own priorities.
-func TestFixedPriorities(t *testing.T) {
-	s := scenario{cluster: writeCluster(t, clusterFiles(t))}
+func TestFixedPriorities(t *testing.T) { eachSlurm(t, testFixedPriorities) }
+
+func testFixedPriorities(t *testing.T, slurm *install.Installation) {
+	s := scenario{slurm: slurm, cluster: writeCluster(t, clusterFiles(t))}
 	recorded := func(priority uint32) func(*hpc.Job) {
 		return func(j *hpc.Job) { j.Recorded = &hpc.Recorded{Priority: priority} }
 	}
@@ -186,12 +265,14 @@ func TestFixedPriorities(t *testing.T) {
 
 // TestPriorityAtStart: the record has the priority with which a job or a task of an array
 // started. The priority includes its age at that instant.
-func TestPriorityAtStart(t *testing.T) {
+func TestPriorityAtStart(t *testing.T) { eachSlurm(t, testPriorityAtStart) }
+
+func testPriorityAtStart(t *testing.T, slurm *install.Installation) {
 	files := clusterFiles(t,
 		"AccountingStorageType=accounting_storage/none", "AccountingStorageType=accounting_storage/slurmdbd\nPriorityWeightAge=3600\nPriorityMaxAge=0-01:00:00\nPriorityCalcPeriod=1",
 		"PriorityType=priority/basic", "PriorityType=priority/multifactor")
 	files["accounts.sacctmgr"] = "add cluster tiny\nadd account physics\nadd user ann account=physics\n"
-	s := scenario{cluster: writeCluster(t, files), accounting: true}
+	s := scenario{slurm: slurm, cluster: writeCluster(t, files), accounting: true}
 	s.workload.Jobs = workload.JobsOf(
 		job("holder", 0, 1000, with(on("g1"), tasks(4))),
 		job("waits", 100, 100, with(on("g1"), tasks(4))), // waits 900 s and gains a point in each
@@ -208,8 +289,10 @@ func TestPriorityAtStart(t *testing.T) {
 
 // TestWindowDependencies: a job that depends on a preset job is submitted after it and waits
 // for its end.
-func TestWindowDependencies(t *testing.T) {
-	s := scenario{cluster: writeCluster(t, clusterFiles(t))}
+func TestWindowDependencies(t *testing.T) { eachSlurm(t, testWindowDependencies) }
+
+func testWindowDependencies(t *testing.T, slurm *install.Installation) {
+	s := scenario{slurm: slurm, cluster: writeCluster(t, clusterFiles(t))}
 	s.workload.Start = after(3600)
 	depends := func(on string) func(*hpc.Job) { return func(j *hpc.Job) { j.Dependency = on } }
 	long := func(j *hpc.Job) { j.TimeLimit = 3 * time.Hour }
@@ -229,8 +312,10 @@ func TestWindowDependencies(t *testing.T) {
 // TestActionsBeforeWindow: an administrator's change before a window remains in force in it.
 // slurmctld reads the slurm.conf in force when the window begins and keeps the state of its
 // partitions. Afterwards the site's ReconfigFlags decide what it keeps.
-func TestActionsBeforeWindow(t *testing.T) {
-	s := scenario{cluster: writeCluster(t, clusterFiles(t))}
+func TestActionsBeforeWindow(t *testing.T) { eachSlurm(t, testActionsBeforeWindow) }
+
+func testActionsBeforeWindow(t *testing.T, slurm *install.Installation) {
+	s := scenario{slurm: slurm, cluster: writeCluster(t, clusterFiles(t))}
 	changed := clusterFiles(t, "bf_interval=30", "bf_interval=45", "PartitionName=batch Nodes=ALL", "PartitionName=batch MaxNodes=3 Nodes=ALL")
 	path := filepath.Join(t.TempDir(), "slurm.conf")
 	for _, name := range []string{"slurm.conf", "gres.conf"} {

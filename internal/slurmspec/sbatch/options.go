@@ -275,6 +275,26 @@ func findLong(name string) (*option, error) {
 	return nil, fmt.Errorf("--%s: ambiguous (--%s or --%s)", name, found[0].long, found[1].long)
 }
 
+// findLong finds a long option of the command that the parser reads.
+func (p *parser) findLong(name string) (*option, error) {
+	if p.recorded != nil {
+		if opt := p.recorded.others[name]; opt != nil && len(name) > 1 {
+			return opt, nil
+		}
+	}
+	return findLong(name)
+}
+
+// findShort finds an option by its letter, and returns nil for a letter without an option.
+func (p *parser) findShort(letter byte) *option {
+	if p.recorded != nil {
+		if opt := p.recorded.others[string(rune(letter))]; opt != nil {
+			return opt
+		}
+	}
+	return shortTable[letter]
+}
+
 // unknownOption is the error for an option that sbatch 22.05 does not have. at is the index of
 // the letter in a word of short options.
 func unknownOption(word string, at int) error {

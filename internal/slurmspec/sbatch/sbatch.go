@@ -62,6 +62,8 @@ type parser struct {
 	submit hpc.Time
 	jid    string
 	given  []*option // every option given so far, for the rules between options
+	// recorded is not nil for the command line of a recorded job.
+	recorded *recorded
 }
 
 // options reads words up to the first that is no option, as getopt_long does with a leading
@@ -78,14 +80,17 @@ func (p *parser) options(words []string) (rest []string, err error) {
 			words, err = p.ubWord(words)
 		case strings.HasPrefix(word, "-sim"):
 			// getopt would read this as -s -i m…, and a mistyped word would lose the run time.
-			err = fmt.Errorf("%s: not an option of sbatch (did you mean -sim-walltime?)", word)
+			words, err = words[1:], fmt.Errorf("%s: not an option of sbatch (did you mean -sim-walltime?)", word)
 		case strings.HasPrefix(word, "--"):
 			words, err = p.longOption(words)
 		default:
 			words, err = p.shortOptions(words)
 		}
 		if err != nil {
-			return nil, err
+			if p.recorded == nil {
+				return nil, err
+			}
+			p.recorded.leftOut = append(p.recorded.leftOut, err)
 		}
 	}
 	return nil, nil
@@ -108,7 +113,7 @@ func (p *parser) ubWord(words []string) ([]string, error) {
 	}
 	if name == "-jid" {
 		if _, err := parseCount(value, 0); err != nil {
-			return nil, fmt.Errorf("-jid %s: %w", value, err)
+			return words, fmt.Errorf("-jid %s: %w", value, err)
 		}
 		p.jid = value
 		return words, nil
@@ -130,14 +135,21 @@ func (p *parser) runTime(name, value string) error {
 
 func (p *parser) longOption(words []string) ([]string, error) {
 	written, value, joined := strings.Cut(words[0][2:], "=")
-	opt, err := findLong(written)
+	opt, err := p.findLong(written)
 	if err != nil {
+		if p.recorded != nil {
+			return p.recorded.unknown(words, err), nil
+		}
 		return nil, err
 	}
 	words = words[1:]
+	if p.recorded != nil && opt.long == "wrap" {
+		p.recorded.wrap(words)
+		return nil, nil
+	}
 	switch {
 	case opt.arg == noArgument && joined:
-		return nil, fmt.Errorf("--%s: takes no value", opt.long)
+		return words, fmt.Errorf("--%s: takes no value", opt.long)
 	case opt.arg == requiredArgument && !joined:
 		if len(words) == 0 {
 			return nil, fmt.Errorf("--%s: needs a value", opt.long)
@@ -152,14 +164,14 @@ func (p *parser) shortOptions(words []string) ([]string, error) {
 	word := words[0]
 	words = words[1:]
 	for i := 1; i < len(word); i++ {
-		opt := shortTable[word[i]]
+		opt := p.findShort(word[i])
 		if opt == nil {
-			return nil, unknownOption(word, i)
+			return words, unknownOption(word, i)
 		}
 		written := word[:1] + word[i:i+1]
 		if opt.arg == noArgument {
 			if err := p.apply(opt, written, "", false); err != nil {
-				return nil, err
+				return words, err
 			}
 			continue
 		}
@@ -177,14 +189,15 @@ func (p *parser) shortOptions(words []string) ([]string, error) {
 
 // apply carries out an option. written is the option as the user wrote it.
 func (p *parser) apply(opt *option, written, value string, hasValue bool) error {
-	p.given = append(p.given, opt)
 	if opt.set == nil {
 		return nil // without effect on scheduling
 	}
 	if !hasValue {
 		value = opt.byDefault
 	}
+	before := p.Request
 	if err := opt.set(p, value); err != nil {
+		p.Request = before
 		switch {
 		case !hasValue:
 			return fmt.Errorf("%s: %w", written, err)
@@ -193,6 +206,7 @@ func (p *parser) apply(opt *option, written, value string, hasValue bool) error 
 		}
 		return fmt.Errorf("%s %s: %w", written, value, err)
 	}
+	p.given = append(p.given, opt)
 	return nil
 }
 

@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #define RMR_ABI_MAGIC 0x6b6c6372u /* "rclk" */
-#define RMR_ABI_VERSION 6u
+#define RMR_ABI_VERSION 7u
 #define RMR_SLOTS 8192
 
 /* Environment of a managed process. Children inherit the first variable only; fork and exec
@@ -54,6 +54,7 @@ enum {
 	RMR_WHY_WRITE,
 	RMR_WHY_STREAM,
 	RMR_WHY_CHARGE, /* for the virtual time that its own computing takes */
+	RMR_WHY_TIMER,  /* for the first timer of its process: see timer.c */
 };
 
 #define RMR_NEVER INT64_MAX

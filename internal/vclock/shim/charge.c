@@ -41,6 +41,8 @@ void read_cpu_time(bool add)
 	int64_t cpu = ns_of(&ts);
 	if (add)
 		cpu_use.uncharged += cpu - cpu_use.read;
+	else
+		cpu_use.has_asked = false;
 	cpu_use.read = cpu;
 	cpu_use.since = ticks() - (uint64_t)cpu_use.uncharged * TICKS_PER_NS;
 }
@@ -52,7 +54,7 @@ void charge_all(int64_t least)
 	if (spin_locks_held || !counted())
 		return;
 	read_cpu_time(true);
-	if (cpu_use.uncharged < least)
+	if (cpu_use.uncharged < (cpu_use.has_asked ? AFTER_ASKING : least))
 		return;
 	double factor = atomic_load_explicit(&C->factor, memory_order_relaxed);
 	double virtual_ns = (double)cpu_use.uncharged * factor;

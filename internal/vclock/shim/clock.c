@@ -168,6 +168,14 @@ void yield_turn(void)
 	await_turn();
 }
 
+void await_others_asleep(void)
+{
+	touch_signal();
+	atomic_store(&me->state, RMR_ARRIVED);
+	idle(me);
+	await_turn();
+}
+
 /* advance_in_place advances the clock to the next deadline and wakes the thread that is due
  * then. Of several due threads it wakes the first slot's. The others follow one by one, each
  * when all threads wait again: so their order does not depend on the kernel's scheduler. It

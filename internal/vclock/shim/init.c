@@ -90,9 +90,6 @@ __attribute__((constructor)) static void init(void)
 	charged = value_of(RMR_ENV_CHARGED) != NULL;
 	if (value_of(RMR_ENV_COARSE))
 		choose_coarse(value_of(RMR_ENV_COARSE));
-	remove_variable(RMR_ENV_COARSE);
-	remove_variable(RMR_ENV_SLOT);
-	remove_variable(RMR_ENV_CHARGED);
 	remember_environment();
 	wake_signal = SIGRTMIN + 5;
 	struct sigaction sa = {.sa_handler = on_wake_signal, .sa_flags = SA_RESTART};

@@ -10,6 +10,7 @@ REAL(int, shutdown, int, int)
 REAL(int, close, int)
 REAL(int, dup2, int, int)
 REAL(int, dup3, int, int, int)
+REAL(void, closefrom, int)
 REAL(ssize_t, read, int, void *, size_t)
 REAL(ssize_t, recv, int, void *, size_t, int)
 REAL(ssize_t, recvfrom, int, void *, size_t, int, struct sockaddr *, socklen_t *)
@@ -281,11 +282,43 @@ enum reader reader_of(int fd)
 	return r;
 }
 
+static bool is_pipe(int fd)
+{
+	struct stat st;
+	return fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode);
+}
+
+/* An empty pipe has room for all that it holds. */
+static bool fits_into_pipe(int fd, size_t n)
+{
+	int used, saved = errno;
+	bool fits = is_pipe(fd) && ioctl(fd, FIONREAD, &used) == 0 && used == 0 &&
+		    (long)n <= fcntl(fd, F_GETPIPE_SZ);
+	errno = saved;
+	return fits;
+}
+
 /* Output may wait, too, for a peer that sleeps: when there is no room, and when the output is
- * larger than what is certain to fit. */
+ * larger than what is certain to fit. Other output does not give the turn away. slurmctld up to
+ * 24.11.5 relies on that: it waits for slurmscriptd's answer without a look whether the answer
+ * has come, so the answer must not come before the wait (slurmscriptd.c of Slurm). */
 enum wait wait_to_write(int fd, size_t n, int flags)
 {
-	return wait_for_events(fd, n > PIPE_BUF ? 0 : POLLOUT, flags);
+	bool large = n > PIPE_BUF && !fits_into_pipe(fd, n);
+	return wait_for_events(fd, large ? 0 : POLLOUT, flags);
+}
+
+/* A thread is charged for all its computing before it writes to a pipe, and not for a while
+ * afterwards. So it reaches its wait for the answer before the answer comes, which takes a process
+ * at the other end a millisecond or more on real hardware, and no virtual time. */
+static void charge_output(int fd)
+{
+	if (!charged)
+		return;
+	bool asks = is_pipe(fd);
+	cpu_use.has_asked = false;
+	charge(asks ? 0 : AT_CALL);
+	cpu_use.has_asked = asks;
 }
 
 /* Bytes for the driver are counted until the driver has read them. The driver is no managed
@@ -296,7 +329,7 @@ enum wait wait_to_write(int fd, size_t n, int flags)
 		size_t n_ = reader_ == NO_READER ? 0 : (n); \
 		ssize_t r_; \
 		if (reader_ != NO_READER) { \
-			charge(AT_CALL); \
+			charge_output(fd); \
 			touch(); \
 		} \
 		if (reader_ == DRIVER) { \
@@ -355,26 +388,55 @@ EXPORT int shutdown(int fd, int how)
 }
 
 /* The last close of a pipe or socket ends its reader's input. */
-static void touch_reader(int fd)
+static void about_to_close(int fd)
 {
+	forget_descriptors(fd, fd);
 	if (C && reader_of(fd) != NO_READER)
 		touch();
 }
 
 EXPORT int close(int fd)
 {
-	touch_reader(fd);
+	about_to_close(fd);
 	return real(close)(fd);
 }
 
 EXPORT int dup2(int from, int to)
 {
-	touch_reader(to);
+	if (from != to)
+		about_to_close(to);
 	return real(dup2)(from, to);
 }
 
 EXPORT int dup3(int from, int to, int flags)
 {
-	touch_reader(to);
+	if (from != to)
+		about_to_close(to);
 	return real(dup3)(from, to, flags);
+}
+
+EXPORT int close_range(unsigned first, unsigned last, int flags)
+{
+	if (!(flags & CLOSE_RANGE_CLOEXEC))
+		forget_descriptors((int)(first < INT_MAX ? first : INT_MAX), last < INT_MAX ? (int)last : INT_MAX);
+	touch();
+	return (int)syscall(SYS_close_range, first, last, flags);
+}
+
+EXPORT void closefrom(int first)
+{
+	forget_descriptors(first, INT_MAX);
+	touch();
+	real(closefrom)(first);
+}
+
+/* The C library's own versions call read and write where no wrapper sees them. */
+EXPORT int eventfd_read(int fd, eventfd_t *value)
+{
+	return read(fd, value, sizeof *value) == sizeof *value ? 0 : -1;
+}
+
+EXPORT int eventfd_write(int fd, eventfd_t value)
+{
+	return write(fd, &value, sizeof value) == sizeof value ? 0 : -1;
 }

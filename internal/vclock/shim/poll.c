@@ -1,10 +1,11 @@
-/* Waits for several descriptors, with a deadline. */
+/* Waits for several descriptors, or for a signal, with a deadline. */
 #define _GNU_SOURCE
 #include "shim.h"
 
 REAL(int, sigtimedwait, const sigset_t *, siginfo_t *, const struct timespec *)
 REAL(int, ppoll, struct pollfd *, nfds_t, const struct timespec *, const sigset_t *)
 REAL(int, pselect, int, fd_set *, fd_set *, fd_set *, const struct timespec *, const sigset_t *)
+REAL(int, epoll_ctl, int, int, int, struct epoll_event *)
 REAL(int, epoll_pwait, int, struct epoll_event *, int, int, const sigset_t *)
 
 /* The handler sets it, so that an interrupted wait knows which signal interrupted it. */
@@ -31,36 +32,52 @@ static void consume_wake_signal(void)
 		;
 }
 
-static void abandon_timed_wait(void *old)
+/* What a timed wait restores at its end. */
+struct timed_wait {
+	sigset_t mask;
+	bool for_room; /* counted in writers: a read by another thread can end the wait */
+};
+
+static void end_timed_wait(const struct timed_wait *w)
+{
+	if (w->for_room)
+		atomic_fetch_sub(&C->writers, 1);
+	pthread_sigmask(SIG_SETMASK, &w->mask, NULL);
+}
+
+static void abandon_timed_wait(void *w)
 {
 	if (!kernel_leave())
 		consume_wake_signal();
-	pthread_sigmask(SIG_SETMASK, old, NULL);
+	end_timed_wait(w);
 }
 
 /* timed_kernel_wait waits in the kernel until wait(arg, mask) returns or the clock ends the
  * wait with the wake signal. That signal is unblocked only inside the wait, so that it cannot
  * come between the decision to wait and the wait. The result is that of wait, 0 at the
- * deadline. */
-static int timed_kernel_wait(uint32_t why, uint64_t object, int64_t deadline,
+ * deadline. for_room says that the wait may be for room to write. */
+static int timed_kernel_wait(uint32_t why, uint64_t object, int64_t deadline, bool for_room,
 			     int (*wait)(void *, const sigset_t *), void *arg, const sigset_t *mask)
 {
-	sigset_t block, old, waiting;
+	struct timed_wait w = {.for_room = for_room};
+	sigset_t block, waiting;
 	volatile int r, e;
 	bool by_clock;
 	empty_reads.times = 0;
 	sigemptyset(&block);
 	sigaddset(&block, wake_signal);
 	pthread_testcancel();
-	pthread_sigmask(SIG_BLOCK, &block, &old);
-	waiting = mask ? *mask : old;
+	pthread_sigmask(SIG_BLOCK, &block, &w.mask);
+	waiting = mask ? *mask : w.mask;
+	if (for_room)
+		atomic_fetch_add(&C->writers, 1);
 	sigdelset(&waiting, wake_signal);
 	do {
 		r = 0;
 		e = errno;
 		wake_signal_came = 0;
 		if (kernel_enter(why, object, deadline)) {
-			pthread_cleanup_push(abandon_timed_wait, &old);
+			pthread_cleanup_push(abandon_timed_wait, &w);
 			r = wait(arg, &waiting);
 			pthread_cleanup_pop(0);
 			e = errno;
@@ -73,7 +90,7 @@ static int timed_kernel_wait(uint32_t why, uint64_t object, int64_t deadline,
 		}
 		/* The driver also sends the signal to a thread that may have missed it. */
 	} while (!by_clock && r < 0 && e == EINTR && wake_signal_came);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	end_timed_wait(&w);
 	errno = e;
 	return r;
 }
@@ -110,15 +127,19 @@ static int poll_until(struct pollfd *fds, nfds_t n, int64_t timeout_ns, const si
 	int r = real(ppoll)(fds, n, &zero, mask);
 	if (r != 0 || timeout_ns == 0)
 		return looked(r);
-	for (nfds_t i = 0; i < n; i++)
+	bool for_room = false;
+	for (nfds_t i = 0; i < n; i++) {
+		for_room = for_room || fds[i].events & POLLOUT;
 		if (outside(fds[i].fd)) {
 			struct timespec ts = timespec_of(timeout_ns);
 			const struct timespec *timeout = timeout_ns == RMR_NEVER ? NULL : &ts;
 			return OUTSIDE_CALL(fds[i].fd, real(ppoll)(fds, n, timeout, mask));
 		}
+	}
 	struct poll_args p = {fds, n};
 	uint64_t first = n ? (uint64_t)fds[0].fd : 0;
-	return timed_kernel_wait(RMR_WHY_POLL, first, deadline_in(timeout_ns), do_poll, &p, mask);
+	return timed_kernel_wait(RMR_WHY_POLL, first, deadline_in(timeout_ns), for_room, do_poll, &p,
+				 mask);
 }
 
 void wait_to_read(int fd, int64_t timeout_ns)
@@ -195,7 +216,7 @@ EXPORT int pselect(int n, fd_set *rd, fd_set *wr, fd_set *ex, const struct times
 				restore_sets(&s);
 				return OUTSIDE_CALL(fd, real(pselect)(n, rd, wr, ex, timeout, mask));
 			}
-	r = timed_kernel_wait(RMR_WHY_POLL, 0, deadline_in(ns), do_select, &s, mask);
+	r = timed_kernel_wait(RMR_WHY_POLL, 0, deadline_in(ns), wr != NULL, do_select, &s, mask);
 	if (r == 0)
 		for (int i = 0; i < 3; i++)
 			if (s.sets[i])
@@ -217,26 +238,95 @@ struct epoll_args {
 	int max;
 };
 
+static bool sets_have_output; /* whether a set has ever waited for room to write */
+
 static int do_epoll(void *arg, const sigset_t *mask)
 {
 	struct epoll_args *e = arg;
 	return real(epoll_pwait)(e->fd, e->events, e->max, -1, mask);
 }
 
-EXPORT int epoll_pwait(int fd, struct epoll_event *events, int max, int ms, const sigset_t *mask)
+static int epoll_until(int fd, struct epoll_event *events, int max, int64_t timeout_ns,
+		       const sigset_t *mask)
 {
 	charge(AT_CALL);
-	if (!counted())
-		return real(epoll_pwait)(fd, events, max, ms, mask);
+	if (!counted()) {
+		int64_t ms = timeout_ns == RMR_NEVER ? -1 : (timeout_ns + 999999) / 1000000;
+		return real(epoll_pwait)(fd, events, max, ms > INT_MAX ? INT_MAX : (int)ms, mask);
+	}
 	int r = real(epoll_pwait)(fd, events, max, 0, mask);
-	if (r != 0 || ms == 0)
+	if (r != 0 || timeout_ns == 0)
 		return looked(r);
 	struct epoll_args e = {fd, events, max};
-	int64_t deadline = ms < 0 ? RMR_NEVER : deadline_in((int64_t)ms * 1000000);
-	return timed_kernel_wait(RMR_WHY_POLL, (uint64_t)fd, deadline, do_epoll, &e, mask);
+	return timed_kernel_wait(RMR_WHY_POLL, (uint64_t)fd, deadline_in(timeout_ns), sets_have_output,
+				 do_epoll, &e, mask);
+}
+
+/* A descriptor that is ready already wakes the threads that wait for the set. */
+EXPORT int epoll_ctl(int set, int op, int fd, struct epoll_event *event)
+{
+	touch();
+	if (op != EPOLL_CTL_DEL && event && event->events & EPOLLOUT)
+		sets_have_output = true;
+	return real(epoll_ctl)(set, op, fd, event);
+}
+
+EXPORT int epoll_pwait(int fd, struct epoll_event *events, int max, int ms, const sigset_t *mask)
+{
+	return epoll_until(fd, events, max, ms < 0 ? RMR_NEVER : (int64_t)ms * 1000000, mask);
+}
+
+EXPORT int epoll_pwait2(int fd, struct epoll_event *events, int max, const struct timespec *timeout,
+			const sigset_t *mask)
+{
+	return epoll_until(fd, events, max, timeout ? ns_of(timeout) : RMR_NEVER, mask);
 }
 
 EXPORT int epoll_wait(int fd, struct epoll_event *events, int max, int ms)
 {
 	return epoll_pwait(fd, events, max, ms, NULL);
+}
+
+/* Waits for a signal, with a deadline. */
+struct signal_args {
+	const sigset_t *set;
+	siginfo_t *info;
+};
+
+/* The wake signal is blocked, so it ends the wait as one of the set. */
+static int do_sigtimedwait(void *arg, const sigset_t *mask)
+{
+	struct signal_args *s = arg;
+	sigset_t set = *s->set;
+	(void)mask;
+	sigaddset(&set, wake_signal);
+	int r = real(sigtimedwait)(&set, s->info, NULL);
+	if (r != wake_signal)
+		return r;
+	wake_signal_came = 1;
+	errno = EINTR;
+	return -1;
+}
+
+EXPORT int sigtimedwait(const sigset_t *set, siginfo_t *info, const struct timespec *timeout)
+{
+	static const struct timespec zero;
+	charge(AT_CALL);
+	if (!counted())
+		return real(sigtimedwait)(set, info, timeout);
+	int64_t ns = timeout ? ns_of(timeout) : RMR_NEVER;
+	int r = real(sigtimedwait)(set, info, &zero);
+	if (r >= 0 || errno != EAGAIN || ns == 0)
+		return r;
+	struct signal_args s = {set, info};
+	r = timed_kernel_wait(RMR_WHY_SIGNAL, 0, deadline_in(ns), false, do_sigtimedwait, &s, NULL);
+	if (r != 0)
+		return r;
+	errno = EAGAIN;
+	return -1;
+}
+
+EXPORT int sigwaitinfo(const sigset_t *set, siginfo_t *info)
+{
+	return sigtimedwait(set, info, NULL);
 }

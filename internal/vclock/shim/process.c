@@ -9,8 +9,19 @@ REAL(int, kill, pid_t, int)
 REAL(int, killpg, pid_t, int)
 REAL(int, sigqueue, pid_t, int, const union sigval)
 REAL(pid_t, fork, void)
+REAL(int, setuid, uid_t)
+REAL(int, setgid, gid_t)
+REAL(int, seteuid, uid_t)
+REAL(int, setegid, gid_t)
+REAL(int, setreuid, uid_t, uid_t)
+REAL(int, setregid, gid_t, gid_t)
+REAL(int, setresuid, uid_t, uid_t, uid_t)
+REAL(int, setresgid, gid_t, gid_t, gid_t)
+REAL(int, setgroups, size_t, const gid_t *)
+REAL(int, initgroups, const char *, gid_t)
 REAL(int, execve, const char *, char *const *, char *const *)
 REAL(int, execvpe, const char *, char *const *, char *const *)
+REAL(int, fexecve, int, char *const *, char *const *)
 REAL(int, posix_spawn, pid_t *, const char *, const posix_spawn_file_actions_t *,
      const posix_spawnattr_t *, char *const *, char *const *)
 REAL(int, posix_spawnp, pid_t *, const char *, const posix_spawn_file_actions_t *,
@@ -36,6 +47,67 @@ EXPORT int sigqueue(pid_t pid, int sig, const union sigval value)
 {
 	touch_signal();
 	return real(sigqueue)(pid, sig, value);
+}
+
+/* The C library changes the user and the groups of all threads by a signal to each. */
+EXPORT int setuid(uid_t a)
+{
+	touch_signal();
+	return real(setuid)(a);
+}
+
+EXPORT int setgid(gid_t a)
+{
+	touch_signal();
+	return real(setgid)(a);
+}
+
+EXPORT int seteuid(uid_t a)
+{
+	touch_signal();
+	return real(seteuid)(a);
+}
+
+EXPORT int setegid(gid_t a)
+{
+	touch_signal();
+	return real(setegid)(a);
+}
+
+EXPORT int setreuid(uid_t a, uid_t b)
+{
+	touch_signal();
+	return real(setreuid)(a, b);
+}
+
+EXPORT int setregid(gid_t a, gid_t b)
+{
+	touch_signal();
+	return real(setregid)(a, b);
+}
+
+EXPORT int setresuid(uid_t a, uid_t b, uid_t c)
+{
+	touch_signal();
+	return real(setresuid)(a, b, c);
+}
+
+EXPORT int setresgid(gid_t a, gid_t b, gid_t c)
+{
+	touch_signal();
+	return real(setresgid)(a, b, c);
+}
+
+EXPORT int setgroups(size_t a, const gid_t *b)
+{
+	touch_signal();
+	return real(setgroups)(a, b);
+}
+
+EXPORT int initgroups(const char *a, gid_t b)
+{
+	touch_signal();
+	return real(initgroups)(a, b);
 }
 
 #define SIGNAL_WAIT(call) \
@@ -67,6 +139,11 @@ EXPORT int pause(void)
  * environments that do not have them. */
 static char *inherited[6];
 
+/* The variables, "NAME=value", that say how this process runs under the clock. A process that
+ * executes a program keeps them, also one that executes itself anew, as slurmctld does to read
+ * its configuration again. Its children do not have them. */
+static char *own[2];
+
 /* variable returns the entry of name in the environment, or NULL. It does not call getenv: bash
  * replaces getenv by its own, which does not work before bash has started. */
 static char **variable(const char *name)
@@ -84,22 +161,31 @@ const char *value_of(const char *name)
 	return e ? *e + strlen(name) + 1 : NULL;
 }
 
-void remove_variable(const char *name)
+static void remove_variable(const char *name)
 {
 	for (char **e = variable(name); e && *e; e++)
 		e[0] = e[1];
+}
+
+static void remember(char **variables, const char *const *names, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		const char *v = value_of(names[i]);
+		if (v && asprintf(variables, "%s=%s", names[i], v) > 0)
+			variables++;
+	}
 }
 
 void remember_environment(void)
 {
 	static const char *const names[] = {"LD_PRELOAD", RMR_ENV_CLOCK, "NSS_WRAPPER_PASSWD",
 					    "NSS_WRAPPER_GROUP"};
-	int n = 0;
-	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-		const char *v = value_of(names[i]);
-		if (v && asprintf(&inherited[n], "%s=%s", names[i], v) > 0)
-			n++;
-	}
+	static const char *const own_names[] = {RMR_ENV_CHARGED, RMR_ENV_COARSE};
+	remember(inherited, names, sizeof names / sizeof *names);
+	remember(own, own_names, sizeof own_names / sizeof *own_names);
+	for (size_t i = 0; i < sizeof own_names / sizeof *own_names; i++)
+		remove_variable(own_names[i]);
+	remove_variable(RMR_ENV_SLOT);
 }
 
 static bool same_name(const char *a, const char *b)
@@ -116,8 +202,20 @@ static size_t count_of(char *const *v)
 	return n;
 }
 
-/* managed_env writes envp into out, adds the variables that are missing and the child's slot.
- * out has room for count_of(envp) + 8 pointers. */
+static size_t add_missing(char **out, size_t n, char *const *variables, size_t count)
+{
+	for (size_t i = 0; i < count && variables[i]; i++) {
+		bool there = false;
+		for (size_t j = 0; j < n && !there; j++)
+			there = same_name(variables[i], out[j]);
+		if (!there)
+			out[n++] = variables[i];
+	}
+	return n;
+}
+
+/* managed_env writes envp into out, adds the variables that are missing and the slot of the
+ * process that executes a program. out has room for count_of(envp) + 10 pointers. */
 static void managed_env(char **out, char *const *envp, char *slot_var, size_t slot_len,
 			const struct rmr_slot *slot)
 {
@@ -125,13 +223,9 @@ static void managed_env(char **out, char *const *envp, char *slot_var, size_t sl
 	for (size_t i = 0; envp && envp[i]; i++)
 		if (!same_name(RMR_ENV_SLOT "=", envp[i]))
 			out[n++] = envp[i];
-	for (size_t i = 0; i < sizeof inherited / sizeof *inherited && inherited[i]; i++) {
-		bool there = false;
-		for (size_t j = 0; j < n && !there; j++)
-			there = same_name(inherited[i], out[j]);
-		if (!there)
-			out[n++] = inherited[i];
-	}
+	n = add_missing(out, n, inherited, sizeof inherited / sizeof *inherited);
+	if (slot == me)
+		n = add_missing(out, n, own, sizeof own / sizeof *own);
 	snprintf(slot_var, slot_len, RMR_ENV_SLOT "=%td", slot - C->slot);
 	out[n++] = slot_var;
 	out[n] = NULL;
@@ -140,7 +234,7 @@ static void managed_env(char **out, char *const *envp, char *slot_var, size_t sl
 #define WITH_ENV(envp, slot, call) \
 	({ \
 		char slot_var[40]; \
-		char *env_[count_of(envp) + 8]; \
+		char *env_[count_of(envp) + 10]; \
 		managed_env(env_, envp, slot_var, sizeof slot_var, slot); \
 		touch(); \
 		(call); \
@@ -158,6 +252,13 @@ EXPORT int execvpe(const char *file, char *const argv[], char *const envp[])
 	if (!me)
 		return real(execvpe)(file, argv, envp);
 	return WITH_ENV(envp, me, real(execvpe)(file, argv, env_));
+}
+
+EXPORT int fexecve(int fd, char *const argv[], char *const envp[])
+{
+	if (!me)
+		return real(fexecve)(fd, argv, envp);
+	return WITH_ENV(envp, me, real(fexecve)(fd, argv, env_));
 }
 
 EXPORT int execv(const char *path, char *const argv[])
@@ -220,6 +321,8 @@ void become_child(void)
 	childs_slot = NULL;
 	detached = false;
 	charged = false;
+	memset(own, 0, sizeof own);
+	forget_timers();
 	spin_locks_held = 0;
 	atomic_store(&me->pid, getpid());
 	atomic_store(&me->tid, gettid_now());
@@ -433,11 +536,11 @@ static int blocking_waitid(idtype_t type, id_t id, siginfo_t *info, int options)
 
 EXPORT int waitid(idtype_t type, id_t id, siginfo_t *info, int options)
 {
-	siginfo_t own;
+	siginfo_t unwanted;
 	if (!C)
 		return real(waitid)(type, id, info, options);
 	if (!info)
-		info = &own;
+		info = &unwanted;
 	info->si_pid = 0;
 	int r = real(waitid)(type, id, info, options | WNOHANG);
 	if (r == 0 && info->si_pid == 0 && !(options & WNOHANG)) {

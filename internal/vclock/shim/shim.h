@@ -25,12 +25,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/select.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
+#include <sys/timerfd.h>
 #include <sys/uio.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -162,6 +165,10 @@ bool resume(uint32_t from);
  * for something that another thread does. */
 void yield_turn(void);
 
+/* await_others_asleep returns when all other managed threads sleep, so that a signal ends the wait
+ * of a thread that has begun it. */
+void await_others_asleep(void);
+
 /* idle takes the thread of s out of the count, and gives its turn to the next thread. The last
  * thread advances the clock. */
 void idle(struct rmr_slot *s);
@@ -247,6 +254,7 @@ struct cpu_use {
 	int64_t read;      /* its CPU clock when the library last read it, ns */
 	int64_t uncharged; /* CPU ns up to then that the thread was not charged for */
 	uint64_t since;    /* ticks when uncharged would have been 0, if it had run all the time */
+	bool has_asked;    /* wrote to a pipe and has not waited since: see charge_output */
 };
 extern __thread struct cpu_use cpu_use OF_THREAD;
 
@@ -258,7 +266,7 @@ extern __thread int spin_locks_held OF_THREAD;
  * thread reads the clock, because daemons time their own work. Counters of common processors
  * tick at 2 to 3 GHz; with another rate the charge only comes earlier or later. */
 #define TICKS_PER_NS 2
-enum { AT_CLOCK = 20 * 1000, AT_CALL = 100 * 1000 };
+enum { AT_CLOCK = 20 * 1000, AT_CALL = 100 * 1000, AFTER_ASKING = 1000 * 1000 };
 
 uint64_t ticks_elsewhere(void);
 
@@ -373,6 +381,20 @@ extern __thread bool detached OF_THREAD;
 extern _Atomic int32_t threads; /* of this process that have slots */
 void thread_exit(void *arg);
 
+/* start_thread starts a managed thread, for one that is managed itself, and stores its slot in
+ * *its_slot, which may be NULL. It returns what pthread_create does. */
+int start_thread(pthread_t *t, const pthread_attr_t *attr, void *(*run)(void *), void *arg,
+		 struct rmr_slot **its_slot);
+
+/* ----------------------------------------------------------- timers: timer.c */
+
+bool keeps_timers(void); /* whether this process has a thread that keeps its timers */
+void forget_timers(void);
+
+/* forget_descriptors forgets the timers that have one of these descriptors, which are about to be
+ * closed. */
+void forget_descriptors(int first, int last);
+
 /* --------------------------------------------- peers and waits: links.c, net.c, poll.c */
 
 /* An internet address of either family; the port is at the same place in both. */
@@ -427,7 +449,6 @@ enum wait wait_to_write(int fd, size_t n, int flags);
 /* ------------------------------------------------------- processes: process.c */
 
 const char *value_of(const char *name);
-void remove_variable(const char *name);
 void remember_environment(void);
 void become_child(void);
 

@@ -272,3 +272,41 @@ EXPORT int fclose(FILE *f)
 	reader_of_stream(f); /* its end of input */
 	return real(fclose)(f);
 }
+
+/* The C library's dprintf writes inside the C library. */
+EXPORT int vdprintf(int fd, const char *format, va_list ap)
+{
+	char *text;
+	int n = vasprintf(&text, format, ap);
+	if (n < 0)
+		return -1;
+	for (int done = 0; done < n;) {
+		ssize_t r = write(fd, text + done, (size_t)(n - done));
+		if (r < 0 && errno == EINTR)
+			continue;
+		if (r < 0) {
+			n = -1;
+			break;
+		}
+		done += (int)r;
+	}
+	free(text);
+	return n;
+}
+
+EXPORT int dprintf(int fd, const char *format, ...)
+{
+	return FORWARD_ARGS(format, vdprintf(fd, format, ap));
+}
+
+EXPORT int __vdprintf_chk(int fd, int flag, const char *format, va_list ap)
+{
+	(void)flag;
+	return vdprintf(fd, format, ap);
+}
+
+EXPORT int __dprintf_chk(int fd, int flag, const char *format, ...)
+{
+	(void)flag;
+	return FORWARD_ARGS(format, vdprintf(fd, format, ap));
+}

@@ -114,10 +114,14 @@ void thread_exit(void *arg)
 	}
 	charge(AT_CLOCK);
 	hand_over();
+	int32_t others = atomic_fetch_sub(&threads, 1) - 1;
+	/* The thread that keeps the timers is not the program's: without it, this is the last one. */
+	if (others == 1 && keeps_timers())
+		exit(0);
 	/* The C library ends the process in its last thread. That thread runs the exit handlers,
 	 * so it keeps its slot. The C library counts the threads itself, a moment after this:
 	 * the last thread here waits until it is the last one there, too. */
-	if (atomic_fetch_sub(&threads, 1) == 1) {
+	if (others == 0) {
 		static const struct timespec moment = {0, 100 * 1000};
 		for (int i = 0; i < 1000 && !others_have_gone(); i++)
 			syscall(SYS_nanosleep, &moment, NULL);
@@ -141,11 +145,9 @@ static void *thread_main(void *arg)
 	return st.run(st.arg);
 }
 
-EXPORT int pthread_create(pthread_t *t, const pthread_attr_t *attr, void *(*run)(void *), void *arg)
+int start_thread(pthread_t *t, const pthread_attr_t *attr, void *(*run)(void *), void *arg,
+		 struct rmr_slot **its_slot)
 {
-	charge(AT_CALL);
-	if (!me)
-		return real(pthread_create)(t, attr, run, arg);
 	struct start *st = malloc(sizeof *st);
 	if (!st)
 		return EAGAIN;
@@ -161,8 +163,16 @@ EXPORT int pthread_create(pthread_t *t, const pthread_attr_t *attr, void *(*run)
 		if (disown(slot, getpid()))
 			free_slot(slot);
 		free(st);
+	} else if (its_slot) {
+		*its_slot = slot;
 	}
 	return r;
+}
+
+EXPORT int pthread_create(pthread_t *t, const pthread_attr_t *attr, void *(*run)(void *), void *arg)
+{
+	charge(AT_CALL);
+	return me ? start_thread(t, attr, run, arg, NULL) : real(pthread_create)(t, attr, run, arg);
 }
 
 /* A thread can make a cancelled join again. If the other thread has handed over already, the

@@ -137,8 +137,20 @@ func (r *Result) Presets() (n int) {
 }
 
 // Write writes the workload as a trace. If cluster is not empty, it also writes the source's
-// cluster data to that directory. It returns the paths of the cluster's files.
+// cluster data to that directory. Users and accounts that the source does not have are made of
+// the names in the jobs, which Missing then says. If the directory has a slurm.conf, Missing also
+// says which jobs its partitions will refuse. Write returns the paths of the cluster's files.
 func (r *Result) Write(trace, cluster string) ([]string, error) {
+	if cluster != "" {
+		named := namesOf(r.Workload)
+		r.usersOfJobs(named)
+		site := r.openCluster(cluster)
+		if site != nil {
+			named.addPartitions(site)
+			r.Missing = append(r.Missing, refused(r.Workload, site)...)
+		}
+		r.accountsOfJobs(named)
+	}
 	if err := formats.Save(trace, r.Workload); err != nil {
 		return nil, err
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm/slurm/conf"
 	"rmreplay/internal/rm/slurm/daemons"
 	"rmreplay/internal/rm/slurm/install"
 	"rmreplay/internal/rm/slurm/sandbox"
@@ -130,9 +131,15 @@ func (d *Database) startMariaDB(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("making the accounting database: %w", err)
 	}
+	// slurmdbd would create a missing database itself. But after that MariaDB's client library from
+	// version 3.4 on asks for TLS, which the server does not have: slurmdbd would connect again only
+	// after five seconds of virtual time (src/database/mysql_common.c).
+	if err := p.WriteFile([]byte("CREATE DATABASE "+conf.DatabaseName+";\n"), "db.sql"); err != nil {
+		return fmt.Errorf("making the accounting database: %w", err)
+	}
 	socket := p.File("db.sock")
 	args := append(slices.Clone(common), databaseOptions...)
-	args = append(args, "--socket="+socket, "--pid-file="+p.File("db.pid"), "--tmpdir="+p.File("tmp"))
+	args = append(args, "--socket="+socket, "--pid-file="+p.File("db.pid"), "--tmpdir="+p.File("tmp"), "--init-file="+p.File("db.sql"))
 	err = d.cfg.Daemons.StartOutside("mariadb", supervise.Command{
 		Path: in.Mariadbd, Args: append([]string{in.Mariadbd}, args...), Env: env, Dir: p.Dir, Stdout: log, Stderr: log,
 	})

@@ -14,6 +14,7 @@ import (
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/slurmspec"
+	"rmreplay/internal/slurmspec/history"
 )
 
 // Environment describes the place where the daemons of a replay run.
@@ -115,6 +116,14 @@ type Adapted struct {
 	Warnings []string `json:"warnings"`
 	// Accounting says that the run needs slurmdbd.
 	Accounting bool `json:"accounting"`
+	// Release is the release whose daemons read the configuration.
+	Release slurmspec.Release `json:"-"`
+	// Upgrade are the lines that the site itself has to change for the release, and the defaults
+	// that changed scheduling between the site's release and this one. It is empty if the site
+	// runs the release.
+	Upgrade []Change `json:"upgrade"`
+	// SelectType is the plugin that allocates resources ("select/cons_tres").
+	SelectType string `json:"-"`
 	// Nodes are the cluster's nodes in their state at the start of the replay. Nodes in state
 	// "FUTURE" do not exist in the replay.
 	Nodes []hpc.Node `json:"-"`
@@ -130,25 +139,30 @@ type adapter struct {
 	kept    []string        // unchanged lines of slurm.conf
 	set     []string        // changed and added lines of slurm.conf
 	errs    []error
+	// translated has the keys whose lines the translation to the release has changed.
+	translated map[string]bool
 }
 
 // Adapt rewrites a cluster's configuration for a replay with a release of Slurm in the given
-// environment. It fails when the release is not supported ([slurmspec.UnsupportedError]), when
+// environment. It fails when the configuration of the release is not known ([CheckRelease]), when
 // the environment is incomplete, or when a plugin that decides scheduling is not installed.
 func Adapt(cluster *Cluster, release slurmspec.Release, env Environment) (*Adapted, error) {
-	if err := errors.Join(slurmspec.CheckSupported(release), env.check()); err != nil {
+	if err := errors.Join(CheckRelease(release), env.check()); err != nil {
 		return nil, fmt.Errorf("adapting %s: %w", cluster.Path, err)
 	}
-	a := &adapter{cluster: cluster, release: release, env: env, seen: make(map[string]bool), out: &Adapted{
+	a := &adapter{cluster: cluster, release: release, env: env, seen: make(map[string]bool), translated: make(map[string]bool), out: &Adapted{
+		Release:  release,
+		Upgrade:  []Change{}, // "[]" in JSON, not "null"
 		Files:    make(map[string][]byte),
 		Changes:  slices.Clone(cluster.scaled),
-		Warnings: append([]string{}, cluster.Warnings...), // "[]" in JSON, not "null"
+		Warnings: append([]string{}, cluster.Warnings...),
 		Nodes:    slices.Clone(cluster.Nodes),
 	}}
 	a.out.Accounting = cluster.Accounting() && !env.WithoutAccounting
 	if a.out.Accounting && env.DBPort == 0 {
 		return nil, fmt.Errorf("adapting %s: the site uses accounting, but DBPort is not set", cluster.Path)
 	}
+	a.translate()
 	a.scalars()
 	a.added()
 	objects := a.objects()
@@ -171,6 +185,9 @@ func (a *adapter) sortChanges() {
 	order := make(map[position]int)
 	for _, list := range [][]Statement{a.cluster.Statements, a.cluster.GRES, a.cluster.Topology} {
 		for _, s := range list {
+			if s.File == "" { // the translation has added it
+				continue
+			}
 			order[position{s.File, s.Line}] = len(order)
 		}
 	}
@@ -229,9 +246,9 @@ func (a *adapter) scalar(s Statement, r *rule) {
 			}
 		}
 	}
-	switch to {
-	case "":
-	case s.Value:
+	switch {
+	case to == "":
+	case to == s.Value && !a.translated[r.key]:
 		a.kept = append(a.kept, line(r.key, to))
 	default:
 		a.set = append(a.set, line(r.key, to))
@@ -242,7 +259,7 @@ func (a *adapter) scalar(s Statement, r *rule) {
 func (a *adapter) added() {
 	for i := range rules {
 		r := &rules[i]
-		if r.action != change || r.value == nil || a.seen[r.key] || !r.known.includes(a.release) {
+		if r.action != change || r.value == nil || a.seen[r.key] || !r.known.Includes(a.release) {
 			continue
 		}
 		if to := r.value(a, ""); to != "" {
@@ -288,7 +305,7 @@ func (a *adapter) checkPlugins() {
 // installed reports whether a plugin ("select/cons_tres") is installed. Without a plugin
 // directory it takes all plugins for installed.
 func (a *adapter) installed(plugin string) bool {
-	if a.env.PluginDir == "" {
+	if a.env.PluginDir == "" || history.NoPlugin(plugin, a.release) {
 		return true
 	}
 	_, err := os.Stat(filepath.Join(a.env.PluginDir, pluginFile(plugin)))

@@ -6,6 +6,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"rmreplay/internal/rm/slurm/conf/syntax"
+	"rmreplay/internal/slurmspec/history"
 )
 
 // The functions in this file compute the values of changed keys. Each takes the site's value,
@@ -37,8 +40,15 @@ func (a *adapter) pluginDir(string) string { return a.env.PluginDir }
 // loopback. It drops IPv6 and hash checks, which do not work in a replay.
 func (a *adapter) communication(site string) string {
 	keep := []string{"keepaliveinterval", "keepaliveprobes", "keepalivetime", "noaddrcache"}
-	options := selectOptions(site, func(name string) bool { return slices.Contains(keep, name) })
-	return strings.Join(append(options, "NoCtldInAddrAny", "NoInAddrAny"), ",")
+	known := history.Options["CommunicationParameters"].Some
+	options := selectOptions(site, func(name string) bool {
+		return slices.Contains(keep, name) && known[name].Includes(a.release)
+	})
+	options = append(options, "NoCtldInAddrAny", "NoInAddrAny")
+	if known["disable_http"].Includes(a.release) {
+		options = append(options, "disable_http")
+	}
+	return strings.Join(options, ",")
 }
 
 // selectOptions returns the options of a comma list for whose names wanted returns true. A name
@@ -124,7 +134,7 @@ func (a *adapter) tresWeights(site string) string {
 // AccountingStoreJobComment.
 func (a *adapter) storeFlags(site string) string {
 	old, _ := a.cluster.Get("AccountingStoreJobComment")
-	yes, _ := parseBool(old)
+	yes, _ := syntax.ParseBool(old)
 	if yes || strings.Contains(strings.ToLower(site), "job_comment") {
 		return "job_comment"
 	}
@@ -147,7 +157,8 @@ func (a *adapter) siteScript(site string) string {
 }
 
 // prologFlags keeps the flags that decide when a job's prolog runs, since a prolog delays the
-// job. It replaces Contain and X11 by Alloc, which both imply.
+// job. It replaces Contain, RunInJob and X11 by Alloc, which they imply. A release before 23.02
+// gets Alloc for ForceRequeueOnFail too.
 func (a *adapter) prologFlags(site string) string {
 	var flags []string
 	add := func(flag string) {
@@ -156,8 +167,9 @@ func (a *adapter) prologFlags(site string) string {
 		}
 	}
 	for _, flag := range splitList(site) {
-		switch strings.ToLower(flag) {
-		case "contain", "x11":
+		name := strings.ToLower(flag)
+		switch {
+		case slices.Contains([]string{"contain", "runinjob", "x11"}, name), !history.Options["PrologFlags"].Some[name].Includes(a.release):
 			add("Alloc")
 		default:
 			add(flag)
@@ -198,12 +210,20 @@ func (a *adapter) jobSubmit(site string) string {
 	return strings.Join(plugins, ",")
 }
 
-// controllerParameters drops the options for clouds, power saving and the distribution of
-// configuration files. It keeps the others.
+// siteParameters are options of SlurmctldParameters for clouds, power saving, the distribution of
+// configuration files, connections, job steps and restarts. enable_stepmgr needs
+// PrologFlags=Contain, which [adapter.prologFlags] replaces.
+var siteParameters = []string{"cloud_dns", "cloud_reg_addrs", "enable_async_reply", "enable_configless", "enable_stepmgr",
+	"health_check_report", "idle_on_node_suspend", "max_dbd_msg_action", "max_powered_nodes", "no_quick_restart",
+	"power_save_interval", "power_save_min_interval", "reboot_from_controller", "reconfig_on_restart"}
+
+// controllerParameters drops the options of siteParameters, the limits on the rate of messages
+// (rl_), which real clients would answer by a pause, and those of the connection manager
+// (conmgr_). It keeps the others.
 func (a *adapter) controllerParameters(site string) string {
-	gone := []string{"cloud_dns", "cloud_reg_addrs", "enable_configless", "idle_on_node_suspend",
-		"max_dbd_msg_action", "power_save_interval", "power_save_min_interval", "reboot_from_controller"}
-	return strings.Join(selectOptions(site, func(name string) bool { return !slices.Contains(gone, name) }), ",")
+	return strings.Join(selectOptions(site, func(name string) bool {
+		return !slices.Contains(siteParameters, name) && !strings.HasPrefix(name, "rl_") && !strings.HasPrefix(name, "conmgr_")
+	}), ",")
 }
 
 // siteFactor keeps a site's priority plugin if it is installed here.

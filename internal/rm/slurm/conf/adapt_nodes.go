@@ -7,18 +7,27 @@ import (
 	"strings"
 
 	"rmreplay/internal/hostlist"
+	"rmreplay/internal/slurmspec"
+	"rmreplay/internal/slurmspec/history"
 )
 
-// siteNodeAttributes are the attributes that the adaptation drops from NodeName lines.
-var siteNodeAttributes = []string{"NodeAddr", "NodeHostname", "BcastAddr", "Port"}
+// siteNodeAttributes are the attributes that the adaptation drops from NodeName lines, with the
+// reasons.
+var siteNodeAttributes = []struct{ key, reason string }{
+	{"NodeAddr", whySiteNodes}, {"NodeHostname", whySiteNodes}, {"BcastAddr", whySiteNodes}, {"Port", whySiteNodes},
+	{"GresConf", whyNoSlurmd}, {"Parameters", whyNoSlurmd}, {"SuspendTime", whyPower},
+}
+
+const whySiteNodes = "where the site's nodes are"
 
 // sitePartitionAttributes are the attributes that the adaptation drops from PartitionName lines,
 // with the reasons.
 var sitePartitionAttributes = map[string]string{
-	"AllocNodes":     "jobs are submitted from this machine, which is no host of the site",
-	"ResumeTimeout":  whyPower,
-	"SuspendTime":    whyPower,
-	"SuspendTimeout": whyPower,
+	"AllocNodes":      "jobs are submitted from this machine, which is no host of the site",
+	"PowerDownOnIdle": whyPower,
+	"ResumeTimeout":   whyPower,
+	"SuspendTime":     whyPower,
+	"SuspendTimeout":  whyPower,
 }
 
 // objects returns the lines of nodes, and then of node sets and partitions in the site's order.
@@ -38,7 +47,7 @@ func (a *adapter) objects() []string {
 			if l := a.downNodes(s, r); l != "" {
 				lines = append(lines, l)
 			}
-		case "FrontendName":
+		case "FrontendName", "PowerAction":
 			a.record(s, r, "", r.reason)
 		}
 	}
@@ -59,16 +68,21 @@ func (a *adapter) nodes() []string {
 		mine := a.addresses(l)
 		addresses = append(addresses, mine...)
 		lines = append(lines, a.node(l, mine).String())
-		for _, key := range siteNodeAttributes {
-			if from, ok := l.get(key); ok {
-				a.out.Changes = append(a.out.Changes, Change{Key: "NodeName=" + l.statement.Value + " " + key, From: from,
-					Reason: "where the site's nodes are", File: l.statement.File, Line: l.statement.Line})
+		for _, gone := range siteNodeAttributes {
+			if from, ok := l.get(gone.key); ok && a.knowsAttribute("NodeName", gone.key) {
+				a.out.Changes = append(a.out.Changes, Change{Key: "NodeName=" + l.statement.Value + " " + gone.key, From: from,
+					Reason: gone.reason, File: l.statement.File, Line: l.statement.Line})
 			}
 		}
 	}
 	a.out.Changes = append(a.out.Changes, Change{Key: "NodeAddr", To: hostlist.Compress(addresses),
 		Reason: "each node at a loopback address of its own, in the order of slurm.conf"})
 	return lines
+}
+
+// knowsAttribute reports whether the release knows an attribute of an object's line.
+func (a *adapter) knowsAttribute(object, key string) bool {
+	return history.Attributes[object+" "+key].Includes(a.release)
 }
 
 // addresses returns the loopback addresses of the nodes of a line.
@@ -108,8 +122,9 @@ func (a *adapter) node(l nodeLine, addresses []string) Statement {
 	if len(h.Features) > 0 {
 		add("Feature", strings.Join(h.Features, ","))
 	}
-	for _, key := range []string{"CPUSpecList", "CpuBind", "Gres", "TRESWeights"} {
+	for _, key := range []string{"CPUSpecList", "CpuBind", "Gres", "RestrictedCoresPerGPU", "Topology", "TRESWeights"} {
 		v, ok := l.get(key)
+		ok = ok && a.knowsAttribute("NodeName", key)
 		if key == "TRESWeights" {
 			v = a.weights("NodeName="+s.Value, key, v, l.statement)
 		}
@@ -225,6 +240,9 @@ func (a *adapter) partition(s Statement, r *rule) string {
 	})
 	s.Attributes = slices.DeleteFunc(s.Attributes, func(attribute Attribute) bool {
 		reason, gone := sitePartitionAttributes[attribute.Key]
+		if !gone && !a.out.Accounting && a.release.Since(slurmspec.R2511) && slices.Contains([]string{"AllowQos", "DenyQos", "QOS"}, attribute.Key) {
+			reason, gone = "there is no QOS without slurmdbd, and since 25.11 slurmctld refuses names of no QOS", true
+		}
 		if gone {
 			a.out.Changes = append(a.out.Changes, Change{Key: "PartitionName=" + s.Value + " " + attribute.Key,
 				From: attribute.Value, Reason: reason, File: s.File, Line: s.Line})

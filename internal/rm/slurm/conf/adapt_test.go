@@ -3,7 +3,6 @@ package conf
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"flag"
 	"net/netip"
 	"os"
@@ -15,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"rmreplay/internal/slurmspec"
+	"rmreplay/internal/slurmspec/history"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -179,15 +179,15 @@ func TestEveryKeyIsClassified(t *testing.T) {
 			t.Errorf("%s has two rules", r.key)
 		}
 		seen[r.key] = true
-		if !known[r.key] && r.known.includes(slurmspec.R2205) {
+		if !known[r.key] && r.known.Includes(slurmspec.R2205) {
 			t.Errorf("%s is no key of 22.05", r.key)
 		}
-		if known[r.key] && !r.known.includes(slurmspec.R2205) {
+		if known[r.key] && !r.known.Includes(slurmspec.R2205) {
 			t.Errorf("%s is a key of 22.05, and its lifetime says otherwise", r.key)
 		}
-		if !slices.ContainsFunc(slurmspec.SupportedReleases(), r.known.includes) {
+		if !r.known.Includes(slurmspec.R2205) && (r.known.Since.IsZero() || !r.known.Since.Since(oldest)) {
 			if r.action != unclassified {
-				t.Errorf("%s is classified, but no supported release knows it", r.key)
+				t.Errorf("%s is classified, but no release from 22.05 on knows it", r.key)
 			}
 			continue
 		}
@@ -213,7 +213,7 @@ func TestEveryKeyIsClassified(t *testing.T) {
 // TestKeysByRelease: the release decides which rule a key has. A release drops the keys of
 // others and says so.
 func TestKeysByRelease(t *testing.T) {
-	for key := range lifetimes {
+	for key := range history.Keys {
 		if rulesByKey[strings.ToLower(key)] == nil {
 			t.Errorf("%s has a lifetime and no rule", key)
 		}
@@ -225,11 +225,11 @@ func TestKeysByRelease(t *testing.T) {
 		reason  string
 	}{
 		{"maxnodecount", slurmspec.R2205, keep, ""},
-		{"maxnodecount", slurmspec.R2108, drop, "key of another Slurm version, unknown to 21.08"},
+		{"maxnodecount", slurmspec.R2108, drop, "21.08 does not have it (new in 22.05)"},
 		{"SlurmctldPlugstack", slurmspec.R2205, drop, "a plugin that needs the site"},
-		{"SlurmctldPlugstack", slurmspec.Release{Major: 23, Minor: 2, Patch: 7}, drop, "key of another Slurm version, unknown to 23.02"},
-		{"TLSType", slurmspec.R2205, drop, "key of another Slurm version, unknown to 22.05"},
-		{"TLSType", slurmspec.R2405, unclassified, ""},
+		{"SlurmctldPlugstack", slurmspec.Release{Major: 23, Minor: 2, Patch: 7}, drop, "23.02 does not have it (removed in 23.02): there are no such plugins any more"},
+		{"TLSType", slurmspec.R2205, drop, "22.05 does not have it (new in 24.05)"},
+		{"TLSType", slurmspec.R2405, drop, "no connection leaves this machine, so none is encrypted"},
 	} {
 		r := ruleOf(test.key, test.release)
 		if r.action != test.action || r.reason != test.reason {
@@ -239,10 +239,11 @@ func TestKeysByRelease(t *testing.T) {
 	if r := ruleOf("NoSuchKey", slurmspec.R2205); r != nil {
 		t.Errorf("NoSuchKey has the rule %+v", r)
 	}
-	var unsupported *slurmspec.UnsupportedError
-	_, err := Adapt(mustOpen(t, "testdata/micro"), slurmspec.R2311, testEnvironment())
-	if !errors.As(err, &unsupported) || unsupported.Release != slurmspec.R2311 {
-		t.Errorf("adapting to 23.11: %v, want an unsupported release", err)
+	for _, release := range []slurmspec.Release{{}, slurmspec.R2108, {Major: 26, Minor: 11}} {
+		_, err := Adapt(mustOpen(t, "testdata/micro"), release, testEnvironment())
+		if err == nil || !strings.Contains(err.Error(), "want one of 22.05, 23.02, 23.11, 24.05, 24.11, 25.05, 25.11, 26.05") {
+			t.Errorf("adapting to %v: %v, want an error with the known releases", release, err)
+		}
 	}
 }
 
@@ -258,7 +259,7 @@ func TestFullSiteHasEveryKey(t *testing.T) {
 	}
 	c := mustOpen(t, "testdata/full")
 	for _, r := range rules {
-		if _, has := c.statement(r.key); !has && elsewhere[r.key] == "" && r.known.includes(slurmspec.R2205) {
+		if _, has := c.statement(r.key); !has && elsewhere[r.key] == "" && r.known.Includes(slurmspec.R2205) {
 			t.Errorf("testdata/full has no %s", r.key)
 		}
 	}
@@ -267,7 +268,7 @@ func TestFullSiteHasEveryKey(t *testing.T) {
 func TestSchedulingKeysAreKept(t *testing.T) {
 	for _, prefix := range []string{"SelectType", "Priority", "Scheduler", "Preempt", "Topology", "DefMem", "DefCPU", "MaxMem", "MaxJob"} {
 		for _, r := range rules {
-			if strings.HasPrefix(r.key, prefix) && r.known.includes(slurmspec.R2205) && r.action != keep &&
+			if strings.HasPrefix(r.key, prefix) && r.known.Includes(slurmspec.R2205) && r.action != keep &&
 				!strings.HasPrefix(r.key, "PrioritySiteFactor") && r.key != "SchedulerAuth" && r.key != "PriorityWeightTRES" &&
 				r.key != "PriorityUsageResetPeriod" { // kept except for NOW: see TestAdaptValues
 				t.Errorf("%s is not kept", r.key)

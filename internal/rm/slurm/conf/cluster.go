@@ -14,6 +14,7 @@ import (
 	"rmreplay/internal/hostlist"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/lines"
+	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/workload"
 )
 
@@ -34,6 +35,9 @@ var (
 type Cluster struct {
 	// Path is the slurm.conf that was read.
 	Path string
+	// SiteRelease is the release that the site runs. The zero Release stands for one that fits the
+	// configuration: see [Cluster.Releases].
+	SiteRelease slurmspec.Release
 	// Name is ClusterName in lower case, as Slurm uses it.
 	Name string
 	// Statements are all statements of slurm.conf and its included files, in order.
@@ -237,7 +241,7 @@ func (c *Cluster) EnforcesAssociations() bool {
 func (c *Cluster) PrologAtAllocation() bool {
 	flags, _ := c.Get("PrologFlags")
 	return slices.ContainsFunc(splitList(flags), func(flag string) bool {
-		return slices.Contains([]string{"alloc", "contain", "nohold", "x11"}, strings.ToLower(flag))
+		return slices.Contains([]string{"alloc", "contain", "forcerequeueonfail", "nohold", "runinjob", "x11"}, strings.ToLower(flag))
 	})
 }
 
@@ -282,8 +286,8 @@ func (c *Cluster) warnRepeated() {
 		if s.Operator != 0 {
 			c.warn(s, "%s%c=%s: Slurm 22.05 ignores the sign; the value replaces the earlier one", k.name, s.Operator, s.Value)
 		}
-		if k.attributes != nil {
-			continue
+		if k.attributes != nil || slices.Contains([]string{"Prolog", "Epilog"}, k.name) {
+			continue // since 24.05 a site may have several prologs; none runs in a replay
 		}
 		if before, seen := first[k.name]; seen && before.Value != s.Value {
 			c.warn(s, "%s is set again (first in %s:%d); the last one counts", k.name, before.File, before.Line)

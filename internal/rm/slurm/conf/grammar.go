@@ -6,7 +6,17 @@ import (
 	"slices"
 	"strings"
 
+	"rmreplay/internal/rm/slurm/conf/syntax"
 	"rmreplay/internal/spelling"
+)
+
+// The kinds of values, in short.
+const (
+	str     = syntax.String
+	u16     = syntax.Uint16
+	u32     = syntax.Uint32
+	u64     = syntax.Uint64
+	boolean = syntax.Boolean
 )
 
 // grammar has the keys that a file, or the rest of a line, may have.
@@ -15,12 +25,12 @@ type grammar map[string]spec // by lower-case key
 // spec is one key of a grammar.
 type spec struct {
 	name string // in the spelling of the manual page
-	kind kind
+	kind syntax.Kind
 	// attributes are the keys that may follow on the line; nil for a key that stands alone.
 	attributes grammar
 }
 
-func (k spec) check(value string) error { return k.kind.check(value) }
+func (k spec) check(value string) error { return k.kind.Check(value) }
 
 func (g grammar) lookup(key string) (spec, bool) {
 	k, ok := g[strings.ToLower(key)]
@@ -46,30 +56,34 @@ func (g grammar) suggest(key string) string {
 }
 
 // add adds keys of one kind and returns the grammar.
-func (g grammar) add(k kind, names ...string) grammar {
+func (g grammar) add(k syntax.Kind, names ...string) grammar {
 	for _, name := range names {
 		g[strings.ToLower(name)] = spec{name: name, kind: k}
 	}
 	return g
 }
 
-// The attributes of slurm.conf's lines, from the option tables of src/common/read_config.c.
+// The attributes of slurm.conf's lines, from the option tables of src/common/read_config.c. They
+// are those of all releases; history.Attributes says which releases have one.
 var (
 	nodeAttributes = grammar{}.
-			add(str, "BcastAddr", "CPUSpecList", "CpuBind", "Feature", "Features", "Gres", "NodeAddr",
-			"NodeHostname", "Port", "Reason", "State", "TRESWeights").
-		add(u16, "Boards", "CoreSpecCount", "CoresPerSocket", "CPUs", "Procs", "Sockets", "SocketsPerBoard",
-			"ThreadsPerCore").
+			add(str, "BcastAddr", "CPUSpecList", "CpuBind", "Feature", "Features", "Gres", "GresConf",
+			"NodeAddr", "NodeHostname", "Parameters", "Port", "Reason", "State", "SuspendTime", "Topology",
+			"TRESWeights").
+		add(u16, "Boards", "CoreSpecCount", "CoresPerSocket", "CPUs", "Procs",
+			"RestrictedCoresPerGPU", "Sockets", "SocketsPerBoard", "ThreadsPerCore").
 		add(u32, "TmpDisk", "Weight").
 		add(u64, "MemSpecLimit", "RealMemory")
 
 	partitionAttributes = grammar{}.
 				add(str, "AllocNodes", "AllowAccounts", "AllowGroups", "AllowQos", "Alternate", "CpuBind", "DefaultTime",
-			"DenyAccounts", "DenyQos", "MaxTime", "Nodes", "OverSubscribe", "OverTimeLimit", "PreemptMode", "QOS",
-			"SelectTypeParameters", "Shared", "State", "SuspendTime", "TRESBillingWeights").
-		add(boolean, "Default", "DisableRootJobs", "ExclusiveUser", "Hidden", "LLN", "RootOnly", "ReqResv").
+			"DenyAccounts", "DenyQos", "Exclusive", "MaxTime", "Nodes", "OverSubscribe", "OverTimeLimit", "PreemptMode", "QOS",
+			"SelectTypeParameters", "Shared", "State", "SuspendTime", "Topology",
+			"TRESBillingWeights").
+		add(boolean, "Default", "DisableRootJobs", "ExclusiveTopo", "ExclusiveUser", "Hidden", "LLN", "PowerDownOnIdle", "RootOnly",
+			"ReqResv").
 		add(u16, "Priority", "PriorityJobFactor", "PriorityTier", "ResumeTimeout", "SuspendTimeout").
-		add(u32, "GraceTime", "MaxCPUsPerNode", "MaxNodes", "MinNodes").
+		add(u32, "GraceTime", "MaxCPUsPerNode", "MaxCPUsPerSocket", "MaxNodes", "MinNodes").
 		add(u64, "DefCPUPerGPU", "DefMemPerCPU", "DefMemPerGPU", "DefMemPerNode", "MaxMemPerCPU", "MaxMemPerNode")
 
 	frontendAttributes = grammar{}.
@@ -78,6 +92,8 @@ var (
 
 	downNodesAttributes = grammar{}.add(str, "Reason", "State")
 	nodeSetAttributes   = grammar{}.add(str, "Feature", "Nodes")
+
+	powerActionAttributes = grammar{}.add(str, "Location", "Program")
 )
 
 // gresGrammar is the grammar of gres.conf, from src/common/gres.c.
@@ -91,8 +107,11 @@ var gresGrammar = func() grammar {
 	}
 }()
 
-// topologyGrammar is the grammar of topology.conf for topology/tree and topology/hypercube.
+// topologyGrammar is the grammar of topology.conf for topology/tree, hypercube, block and ring.
 var topologyGrammar = grammar{
+	"blockname":  {name: "BlockName", attributes: grammar{}.add(str, "Nodes")},
+	"blocksizes": {name: "BlockSizes"},
+	"ringname":   {name: "RingName", attributes: grammar{}.add(str, "Nodes")},
 	"switchname": {name: "SwitchName", attributes: grammar{}.add(str, "Nodes", "Switches").add(u32, "LinkSpeed")},
 }
 

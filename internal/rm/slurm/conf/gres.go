@@ -8,6 +8,7 @@ import (
 
 	"rmreplay/internal/hostlist"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm/slurm/conf/syntax"
 )
 
 // gresRecord is one line of gres.conf.
@@ -84,7 +85,7 @@ func parseNodeGRES(expr string) ([]hpc.GRES, error) {
 		fields = fields[1:]
 		if n := len(fields); n > 0 && startsWithDigit(fields[n-1]) {
 			var err error
-			if g.Count, err = parseCount(fields[n-1]); err != nil {
+			if g.Count, err = syntax.ParseCount(fields[n-1]); err != nil {
 				return nil, err
 			}
 			fields = fields[:n-1]
@@ -199,7 +200,7 @@ func (r *gresRecord) fill() error {
 		r.resource.File, r.resource.Count = true, 1
 	}
 	if v, ok := s.Get("Count"); ok {
-		n, err := parseCount(v)
+		n, err := syntax.ParseCount(v)
 		if err != nil {
 			return s.errorf("Count=%s: %w", v, err)
 		}

@@ -3,6 +3,9 @@ package conf
 import (
 	"slices"
 	"strings"
+
+	"rmreplay/internal/rm/slurm/conf/syntax"
+	"rmreplay/internal/slurmspec/history"
 )
 
 // action is what the adaptation does with a key of slurm.conf.
@@ -18,10 +21,10 @@ const (
 // rule classifies one key of slurm.conf.
 type rule struct {
 	key    string
-	kind   kind
+	kind   syntax.Kind
 	action action
 	// known says which releases have the key.
-	known lifetime
+	known history.Lifetime
 	// reason tells users why the adaptation changes or drops the key.
 	reason string
 	// value returns the new value of a changed key. site is the site's value, or "" if it has
@@ -51,7 +54,7 @@ const (
 	whyDB         = "accounting is in a private database of this run"
 	whyJobComp    = "completed jobs are logged to a file of this run"
 	whyEnergy     = "no hardware sensors are read"
-	whyTRES       = "without slurmdbd only the built-in resources have weights; 22.05 refuses others"
+	whyTRES       = "without slurmdbd only the built-in resources have weights; slurmctld refuses others"
 	whyFederation = "one cluster is replayed"
 	whySchedLog   = "it logs every job that a cycle tries: many times the replay's own output"
 )
@@ -59,22 +62,23 @@ const (
 func always(text string) func(string) string { return func(string) string { return text } }
 
 // rules has every key of slurm.conf, in alphabetical order within each group. The keys are those
-// of slurm_conf_options in src/common/read_config.c of 22.05, and some keys of other releases.
-// [lifetimes] says which releases have a key. A key that is not here is an error, as it is for
+// of slurm_conf_options in src/common/read_config.c of 22.05 to 26.05, and some older keys.
+// [history.Keys] says which releases have a key. A key that is not here is an error, as it is for
 // Slurm.
 var rules = slices.Concat(
 	// Keys that decide scheduling, limits and priorities are kept.
 	kept(str, "ClusterName", "DependencyParameters", "EnforcePartLimits", "GresTypes",
-		"Licenses", "MCSParameters", "PreemptMode", "PreemptExemptTime", "PriorityDecayHalfLife",
+		"LicenseParameters", "Licenses", "MCSParameters", "PreemptMode", "PreemptExemptTime", "PriorityDecayHalfLife",
 		"PriorityCalcPeriod", "PriorityMaxAge", "PriorityParameters", "PriorityFlags",
 		"PropagateResourceLimits", "PropagateResourceLimitsExcept", "ReconfigFlags",
-		"RequeueExit", "RequeueExitHold", "SchedulerParameters", "SelectTypeParameters", "TopologyParam"),
+		"PreemptParameters", "RequeueExit", "RequeueExitHold", "SchedulerParameters", "SelectTypeParameters", "TopologyParam"),
 	kept(u16, "BatchStartTimeout", "CompleteWait", "FairShareDampeningFactor", "GroupUpdateForce",
 		"GroupUpdateTime", "InactiveLimit", "JobFileAppend", "JobRequeue", "KillOnBadExit", "KillWait",
-		"MaxTasksPerNode", "MessageTimeout", "OverTimeLimit", "PrologEpilogTimeout", "ResvOverRun",
+		"EpilogTimeout", "MaxTasksPerNode", "MessageTimeout", "OverTimeLimit", "PrologEpilogTimeout", "PrologTimeout",
+		"ResvOverRun",
 		"SchedulerTimeSlice", "SlurmctldTimeout", "TCPTimeout", "TreeWidth", "UnkillableStepTimeout", "VSizeFactor",
 		"WaitTime"),
-	kept(u32, "EpilogMsgTime", "FirstJobId", "MaxArraySize", "MaxDBDMsgs", "MaxJobCount", "MaxJobId",
+	kept(u32, "EpilogMsgTime", "FirstJobId", "MaxArraySize", "MaxBatchRequeue", "MaxDBDMsgs", "MaxJobCount", "MaxJobId",
 		"MaxNodeCount", "MaxStepCount", "MinJobAge", "PriorityWeightAge", "PriorityWeightAssoc",
 		"PriorityWeightFairshare", "PriorityWeightJobSize", "PriorityWeightPartition", "PriorityWeightQOS"),
 	kept(u64, "DefCPUPerGPU", "DefMemPerCPU", "DefMemPerGPU", "DefMemPerNode", "MaxMemPerCPU", "MaxMemPerNode"),
@@ -108,8 +112,12 @@ var rules = slices.Concat(
 		{key: "AuthType", action: change, reason: whyAuth, value: constant("auth/none")},
 		{key: "CredType", action: change, reason: whyAuth, value: constant("cred/none")},
 	},
-	dropped(whyAuth, str, "AuthAltParameters", "AuthAltTypes", "AuthInfo", "CryptoType", "JobCredentialPrivateKey",
-		"JobCredentialPublicCertificate"),
+	dropped(whyAuth, str, "AuthAltParameters", "AuthAltTypes", "AuthInfo", "CryptoType", "HashPlugin",
+		"JobCredentialPrivateKey", "JobCredentialPublicCertificate"),
+	dropped("no connection leaves this machine, so none is encrypted", str, "CertgenParameters", "CertgenType",
+		"CertmgrParameters", "CertmgrType", "TLSParameters", "TLSType"),
+	dropped("a replay serves no metrics and no HTTP", str, "HttpParserType", "MetricsAuthUsers", "MetricsParameters",
+		"MetricsType", "SlurmctldHttpAuthParameters", "SlurmdHttpAuthParameters", "UrlParserType"),
 
 	// Files and logs.
 	[]rule{
@@ -142,6 +150,7 @@ var rules = slices.Concat(
 		{key: "JobCompType", action: change, reason: whyJobComp, value: constant("jobcomp/filetxt")},
 		{key: "JobCompLoc", action: change, reason: whyJobComp, value: (*adapter).jobCompletionPath},
 		{key: "JobCompPass", action: drop, reason: whyJobComp, secret: true},
+		{key: "JobCompPassScript", action: drop, reason: whyJobComp},
 	},
 	dropped(whyFederation, str, "AccountingStorageExternalHost"),
 	dropped(whyDB, str, "AccountingStorageBackupHost", "AccountingStorageParameters", "AccountingStorageUser"),
@@ -153,13 +162,13 @@ var rules = slices.Concat(
 	[]rule{
 		{key: "PrologSlurmctld", action: change, reason: whySite, value: (*adapter).siteScript},
 		{key: "EpilogSlurmctld", action: change, reason: whySite, value: (*adapter).siteScript},
-		{key: "PrologFlags", action: change, reason: "no containers or X11; Contain implies Alloc", value: (*adapter).prologFlags},
+		{key: "PrologFlags", action: change, reason: "no containers or X11; Contain and RunInJob imply Alloc", value: (*adapter).prologFlags},
 		{key: "MailProg", action: change, reason: "a replay sends no mail", value: constant("/bin/true")},
 		{key: "RebootProgram", action: drop, reason: whySite, warning: always("jobs that ask for a reboot of their nodes start without one")},
 	},
 	dropped(whySite, str, "Epilog", "HealthCheckNodeState", "HealthCheckProgram", "PrEpParameters", "PrEpPlugins",
 		"Prolog", "ResvEpilog", "ResvProlog", "UnkillableStepProgram"),
-	dropped(whySite, u16, "HealthCheckInterval"),
+	dropped(whySite, u16, "HealthCheckInterval", "HealthCheckTimeout"),
 	dropped("a replay sends no mail", str, "MailDomain"),
 
 	// Nodes' processes.
@@ -174,14 +183,16 @@ var rules = slices.Concat(
 	},
 	dropped(whyNoSlurmd, str, "AcctGatherProfileType", "BcastExclude", "BcastParameters", "CoreSpecPlugin",
 		"CpuFreqDef", "CpuFreqGovernors", "GpuFreqDef", "JobAcctGatherFrequency", "JobAcctGatherParams",
-		"JobContainerType", "LaunchParameters", "MpiDefault", "MpiParams", "SbcastParameters", "SwitchParameters",
+		"JobContainerType", "LaunchParameters", "MpiDefault", "MpiParams", "NamespaceType",
+		"SbcastParameters", "SwitchParameters",
 		"TaskEpilog", "TaskPluginParam", "TaskProlog", "TmpFS", "X11Parameters"),
 	dropped(whyNoSlurmd, u16, "PropagatePrioProcess"),
 	dropped(whyNoSlurmd, boolean, "UsePAM"),
 	dropped(whyEnergy, str, "AcctGatherEnergyType", "AcctGatherFilesystemType", "AcctGatherInfinibandType",
 		"AcctGatherInterconnectType", "ExtSensorsType"),
 	dropped(whyEnergy, u16, "AcctGatherNodeFreq", "ExtSensorsFreq"),
-	dropped(whyNoClient, str, "CliFilterPlugins", "InteractiveStepOptions", "LaunchType", "PlugStackConfig",
+	dropped(whyNoClient, str, "CliFilterParameters", "CliFilterPlugins", "DataParserParameters",
+		"InteractiveStepOptions", "LaunchType", "PlugStackConfig",
 		"ScronParameters", "SrunEpilog", "SrunPortRange", "SrunProlog"),
 	dropped(whyNoClient, u16, "EioTimeout", "GetEnvTimeout"),
 	dropped("22.05 refuses it", str, "SallocDefaultCommand"),
@@ -192,7 +203,7 @@ var rules = slices.Concat(
 	// Keys that need programs, plugins or storage of the site.
 	[]rule{
 		{key: "JobSubmitPlugins", action: change, reason: "only Slurm's own plugins that need no files of the site", value: (*adapter).jobSubmit},
-		{key: "SlurmctldParameters", action: change, reason: "cloud and power options need the site's programs", value: (*adapter).controllerParameters},
+		{key: "SlurmctldParameters", action: change, reason: "options of clouds, power saving, message traffic and job steps belong to the site", value: (*adapter).controllerParameters},
 		{key: "BurstBufferType", action: drop, reason: "needs the site's storage", warning: always("jobs do not wait for burst buffers")},
 		{key: "BurstBufferParameters", action: drop, reason: "needs the site's storage"},
 		{key: "NodeFeaturesPlugins", action: drop, reason: "needs the site's nodes", warning: always("nodes never reboot into other features; jobs that ask for a feature to be switched on are refused")},
@@ -205,10 +216,11 @@ var rules = slices.Concat(
 	// Power saving.
 	[]rule{
 		{key: "SuspendProgram", action: drop, reason: whyPower, warning: always("power saving is off: jobs never wait for nodes to boot")},
+		{key: "PowerAction", action: drop, reason: whyPower, attributes: powerActionAttributes},
 		{key: "PowerPlugin", action: drop, reason: whyPower, warning: powerPluginWarning},
 	},
 	dropped(whyPower, str, "PowerParameters", "ResumeFailProgram", "ResumeProgram", "SuspendExcNodes",
-		"SuspendExcParts", "SuspendTime"),
+		"SuspendExcParts", "SuspendExcStates", "SuspendTime"),
 	dropped(whyPower, u16, "ResumeRate", "ResumeTimeout", "SuspendRate", "SuspendTimeout"),
 
 	// Objects. Their attributes are adapted in adapt_nodes.go.
@@ -220,11 +232,9 @@ var rules = slices.Concat(
 		{key: "FrontendName", action: drop, reason: "22.05 as packaged has no front-end mode; every node is present", attributes: frontendAttributes},
 	},
 
-	// Keys that no supported release knows, but that sites have. [ruleOf] drops them. They
-	// have to be classified when a release that knows them is supported.
-	unknown(str, "CacheGroups", "CheckpointType", "ChosLoc", "DataParserParameters", "DynAllocPort",
-		"HashPlugin", "JobCheckpointDir", "Layouts", "MemLimitEnforce", "MsgAggregationParams", "SchedulerPort",
-		"SchedulerRootFilter", "TLSParameters", "TLSType", "UseSpecResources"),
+	// Keys that no release from 22.05 on knows, but that sites have. [ruleOf] drops them.
+	unknown(str, "CacheGroups", "CheckpointType", "ChosLoc", "DynAllocPort", "JobCheckpointDir", "Layouts",
+		"MemLimitEnforce", "MsgAggregationParams", "SchedulerPort", "SchedulerRootFilter", "UseSpecResources"),
 )
 
 var rulesByKey map[string]*rule
@@ -234,12 +244,12 @@ var rulesByKey map[string]*rule
 func init() {
 	rulesByKey = make(map[string]*rule, len(rules))
 	for i := range rules {
-		rules[i].known = lifetimes[rules[i].key]
+		rules[i].known = history.Keys[rules[i].key]
 		rulesByKey[strings.ToLower(rules[i].key)] = &rules[i]
 	}
 }
 
-func kept(k kind, names ...string) []rule {
+func kept(k syntax.Kind, names ...string) []rule {
 	rs := make([]rule, len(names))
 	for i, name := range names {
 		rs[i] = rule{key: name, kind: k, action: keep}
@@ -247,7 +257,7 @@ func kept(k kind, names ...string) []rule {
 	return rs
 }
 
-func unknown(k kind, names ...string) []rule {
+func unknown(k syntax.Kind, names ...string) []rule {
 	rs := make([]rule, len(names))
 	for i, name := range names {
 		rs[i] = rule{key: name, kind: k}
@@ -255,7 +265,7 @@ func unknown(k kind, names ...string) []rule {
 	return rs
 }
 
-func dropped(reason string, k kind, names ...string) []rule {
+func dropped(reason string, k syntax.Kind, names ...string) []rule {
 	rs := make([]rule, len(names))
 	for i, name := range names {
 		rs[i] = rule{key: name, kind: k, action: drop, reason: reason}

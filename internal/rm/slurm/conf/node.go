@@ -9,6 +9,7 @@ import (
 
 	"rmreplay/internal/hostlist"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm/slurm/conf/syntax"
 )
 
 // nodeLine is one NodeName statement that defines nodes, with the values of the
@@ -43,7 +44,7 @@ func (l nodeLine) number(key string) (uint64, bool) {
 	case u64:
 		maximum = math.MaxUint64
 	}
-	n, err := parseUint(v, maximum)
+	n, err := syntax.ParseUint(v, maximum)
 	return n, err == nil
 }
 

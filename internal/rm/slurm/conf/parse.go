@@ -1,13 +1,13 @@
 package conf
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"iter"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"rmreplay/internal/rm/slurm/conf/syntax"
 )
 
 // Statement is one logical line of a configuration file: a key with its value. The line of a key
@@ -61,191 +61,14 @@ func (s Statement) String() string {
 		b.WriteByte(s.Operator)
 	}
 	b.WriteByte('=')
-	b.WriteString(quoteValue(s.Value))
+	b.WriteString(syntax.Quote(s.Value))
 	for _, a := range s.Attributes {
 		b.WriteByte(' ')
 		b.WriteString(a.Key)
 		b.WriteByte('=')
-		b.WriteString(quoteValue(a.Value))
+		b.WriteString(syntax.Quote(a.Value))
 	}
 	return b.String()
-}
-
-// quoteValue formats a value so that the parser reads it back. The parser removes escapes before
-// it looks at quotes, so a value may need both.
-func quoteValue(v string) string {
-	bare := v != "" && !strings.ContainsFunc(v, func(r rune) bool { return r < 0x80 && isSpace(byte(r)) })
-	// A bare value that looks quoted would lose its quotes.
-	if bare && len(v) >= 2 && v[0] == '"' && strings.IndexByte(v[1:], '"') == len(v)-2 {
-		bare = false
-	}
-	v = strings.NewReplacer(`\`, `\\`, `#`, `\#`).Replace(v)
-	if bare {
-		return v
-	}
-	return `"` + v + `"`
-}
-
-// isSpace is C's isspace in the C locale, as Slurm's parser uses it.
-func isSpace(c byte) bool { return c == ' ' || ('\t' <= c && c <= '\r') }
-
-func isBlank(s string) bool {
-	for i := range len(s) {
-		if !isSpace(s[i]) {
-			return false
-		}
-	}
-	return true
-}
-
-// logicalLine is a line as Slurm's _get_next_line returns it: physical lines joined at trailing
-// backslashes, without comments and escapes.
-type logicalLine struct {
-	number int // of the first physical line, from 1
-	text   string
-}
-
-// logicalLines splits a file as Slurm does (src/common/parse_config.c,
-// _get_next_line). Comments are cut from each physical line before the backslash
-// is looked for, so "a \ # note" continues, and a comment line in the middle of a
-// continued statement ends it.
-func logicalLines(data []byte) iter.Seq[logicalLine] {
-	return func(yield func(logicalLine) bool) {
-		var joined strings.Builder
-		number, first := 0, 0
-		for len(data) > 0 {
-			end := bytes.IndexByte(data, '\n') + 1
-			if end == 0 {
-				end = len(data)
-			}
-			number++
-			if first == 0 {
-				first = number
-			}
-			text, continued := cutContinuation(cutComment(string(data[:end])))
-			data = data[end:]
-			joined.WriteString(text)
-			if continued && len(data) > 0 { // the last line of the file may end in a backslash
-				continue
-			}
-			if !yield(logicalLine{first, unescape(joined.String())}) {
-				return
-			}
-			joined.Reset()
-			first = 0
-		}
-	}
-}
-
-// cutComment removes a comment. It begins at the first "#" after an even number of backslashes.
-func cutComment(line string) string {
-	backslashes := 0
-	for i := range len(line) {
-		switch {
-		case line[i] == '#' && backslashes%2 == 0:
-			return line[:i]
-		case line[i] == '\\':
-			backslashes++
-		default:
-			backslashes = 0
-		}
-	}
-	return line
-}
-
-// cutContinuation reports whether the next line continues this one: it ends in an odd number of
-// backslashes, after which blanks may follow. It returns the text before the last backslash.
-func cutContinuation(line string) (string, bool) {
-	end := len(line)
-	for end > 0 && isSpace(line[end-1]) {
-		end--
-	}
-	backslashes := 0
-	for backslashes < end && line[end-1-backslashes] == '\\' {
-		backslashes++
-	}
-	if backslashes%2 == 1 {
-		return line[:end-1], true
-	}
-	return line, false
-}
-
-// unescape removes each backslash and keeps the character after it.
-func unescape(s string) string {
-	if strings.IndexByte(s, '\\') < 0 {
-		return s
-	}
-	out := make([]byte, 0, len(s))
-	for i := 0; i < len(s); i++ {
-		if s[i] == '\\' {
-			i++
-			if i == len(s) {
-				break
-			}
-		}
-		out = append(out, s[i])
-	}
-	return string(out)
-}
-
-// pair is one Key=Value of a line.
-type pair struct {
-	key, value string
-	operator   byte
-}
-
-// cutPair cuts the first Key=Value from a line. It accepts the same text as Slurm's regular
-// expression (keyvalue_pattern): blanks around "=", a sign just before it, and a value in quotes.
-// A blank or the end of the line must follow the closing quote, and there is no escape for a
-// quote inside. ok is false if the line does not begin with a pair.
-func cutPair(line string) (p pair, rest string, ok bool) {
-	i := skipSpace(line, 0)
-	start := i
-	for i < len(line) && isKeyByte(line[i]) {
-		i++
-	}
-	if i == start {
-		return pair{}, line, false
-	}
-	p.key = line[start:i]
-	i = skipSpace(line, i)
-	if i < len(line) && strings.IndexByte("-*+/", line[i]) >= 0 {
-		p.operator = line[i]
-		i++
-	}
-	if i >= len(line) || line[i] != '=' {
-		return pair{}, line, false
-	}
-	i = skipSpace(line, i+1)
-	if i == len(line) {
-		return pair{}, line, false
-	}
-	if line[i] == '"' {
-		if n := strings.IndexByte(line[i+1:], '"'); n >= 0 {
-			after := i + n + 2
-			if after == len(line) || isSpace(line[after]) {
-				p.value = line[i+1 : i+1+n]
-				return p, line[after:], true
-			}
-		}
-	}
-	end := i
-	for end < len(line) && !isSpace(line[end]) {
-		end++
-	}
-	p.value = line[i:end]
-	return p, line[end:], true
-}
-
-func skipSpace(s string, i int) int {
-	for i < len(s) && isSpace(s[i]) {
-		i++
-	}
-	return i
-}
-
-func isKeyByte(c byte) bool {
-	return c == '_' || c == '.' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 }
 
 // maxIncludeDepth ends a cycle of files that include each other under different names. The
@@ -289,19 +112,19 @@ func (p *parser) failf(file string, line int, format string, args ...any) {
 
 func (p *parser) file(path string, data []byte) {
 	p.open = append(p.open, path)
-	for line := range logicalLines(data) {
+	for line := range syntax.Lines(data) {
 		if p.stopped {
 			break
 		}
-		if len(line.text) > maxLine {
-			p.failf(path, line.number, "%w", errTooLong)
+		if len(line.Text) > maxLine {
+			p.failf(path, line.Number, "%w", errTooLong)
 			continue
 		}
-		if name, rest, ok := cutInclude(line.text); ok {
-			p.include(path, line.number, name, rest)
+		if name, rest, ok := cutInclude(line.Text); ok {
+			p.include(path, line.Number, name, rest)
 			continue
 		}
-		if isBlank(line.text) {
+		if syntax.IsBlank(line.Text) {
 			continue
 		}
 		p.statement(path, line)
@@ -313,12 +136,12 @@ func (p *parser) file(path string, data []byte) {
 // line.
 func cutInclude(line string) (name, rest string, ok bool) {
 	const word = "include"
-	if len(line) <= len(word) || !strings.EqualFold(line[:len(word)], word) || !isSpace(line[len(word)]) {
+	if len(line) <= len(word) || !strings.EqualFold(line[:len(word)], word) || !syntax.IsSpace(line[len(word)]) {
 		return "", "", false
 	}
-	start := skipSpace(line, len(word))
+	start := syntax.SkipSpace(line, len(word))
 	end := start
-	for end < len(line) && !isSpace(line[end]) {
+	for end < len(line) && !syntax.IsSpace(line[end]) {
 		end++
 	}
 	return line[start:end], line[end:], true
@@ -329,7 +152,7 @@ func (p *parser) include(file string, line int, name, rest string) {
 	case name == "":
 		p.failf(file, line, "Include names no file (want Include FILE)")
 		return
-	case !isBlank(rest):
+	case !syntax.IsBlank(rest):
 		p.failf(file, line, "unexpected %q after Include %s (want one file)", strings.TrimSpace(rest), name)
 		return
 	}
@@ -371,31 +194,31 @@ func (p *parser) last(key string) (string, bool) {
 	return "", false
 }
 
-func (p *parser) statement(file string, line logicalLine) {
-	first, rest, ok := cutPair(line.text)
+func (p *parser) statement(file string, line syntax.Line) {
+	first, rest, ok := syntax.CutPair(line.Text)
 	if !ok {
-		p.failf(file, line.number, "%q: not Key=Value", shorten(strings.TrimSpace(line.text)))
+		p.failf(file, line.Number, "%q: not Key=Value", shorten(strings.TrimSpace(line.Text)))
 		return
 	}
-	k, known := p.grammar.lookup(first.key)
+	k, known := p.grammar.lookup(first.Key)
 	if !known {
-		p.failf(file, line.number, "%s: unrecognized key%s", first.key, p.grammar.suggest(first.key))
+		p.failf(file, line.Number, "%s: unrecognized key%s", first.Key, p.grammar.suggest(first.Key))
 		return
 	}
-	if err := k.check(first.value); err != nil {
-		p.failf(file, line.number, "%s=%s: %w", first.key, first.value, err)
+	if err := k.check(first.Value); err != nil {
+		p.failf(file, line.Number, "%s=%s: %w", first.Key, first.Value, err)
 		return
 	}
-	s := Statement{File: file, Line: line.number, Key: first.key, Operator: first.operator, Value: first.value}
+	s := Statement{File: file, Line: line.Number, Key: first.Key, Operator: first.Operator, Value: first.Value}
 	if p.files.statements++; p.files.statements > maxStatements {
-		p.failf(file, line.number, "more than %d statements in the cluster's files together (want fewer; a NodeName line may name many nodes)", maxStatements)
+		p.failf(file, line.Number, "more than %d statements in the cluster's files together (want fewer; a NodeName line may name many nodes)", maxStatements)
 		p.stopped = true
 		return
 	}
 	if k.attributes == nil {
-		if !isBlank(rest) {
-			p.failf(file, line.number, "unexpected %q after %s=%s (one key on a line; quote a value that has blanks)",
-				shorten(strings.TrimSpace(rest)), first.key, first.value)
+		if !syntax.IsBlank(rest) {
+			p.failf(file, line.Number, "unexpected %q after %s=%s (one key on a line; quote a value that has blanks)",
+				shorten(strings.TrimSpace(rest)), first.Key, first.Value)
 			return
 		}
 		p.found = append(p.found, s)
@@ -407,22 +230,22 @@ func (p *parser) statement(file string, line logicalLine) {
 }
 
 func (p *parser) attributes(s *Statement, rest string, known grammar) bool {
-	for !isBlank(rest) {
-		a, after, ok := cutPair(rest)
+	for !syntax.IsBlank(rest) {
+		a, after, ok := syntax.CutPair(rest)
 		if !ok {
 			p.failf(s.File, s.Line, "%q in the line of %s=%s: not Key=Value", shorten(strings.TrimSpace(rest)), s.Key, s.Value)
 			return false
 		}
-		k, isKnown := known.lookup(a.key)
+		k, isKnown := known.lookup(a.Key)
 		if !isKnown {
-			p.failf(s.File, s.Line, "%s: unrecognized key in the line of %s=%s%s", a.key, s.Key, s.Value, known.suggest(a.key))
+			p.failf(s.File, s.Line, "%s: unrecognized key in the line of %s=%s%s", a.Key, s.Key, s.Value, known.suggest(a.Key))
 			return false
 		}
-		if err := k.check(a.value); err != nil {
-			p.failf(s.File, s.Line, "%s=%s: %w", a.key, a.value, err)
+		if err := k.check(a.Value); err != nil {
+			p.failf(s.File, s.Line, "%s=%s: %w", a.Key, a.Value, err)
 			return false
 		}
-		s.Attributes = append(s.Attributes, Attribute{a.key, a.value})
+		s.Attributes = append(s.Attributes, Attribute{a.Key, a.Value})
 		rest = after
 	}
 	return true

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"rmreplay/internal/rm/slurm/conf/syntax"
 )
 
 // parseText parses a file with the given name. files has the contents by name.
@@ -160,12 +162,12 @@ func TestParseCount(t *testing.T) {
 	for text, want := range map[string]int64{
 		"0": 0, "7": 7, "2k": 2048, "2K": 2048, "2kib": 2048, "2kb": 2000, "3M": 3 << 20, "1G": 1 << 30, "1gb": 1e9, "1T": 1 << 40, "1p": 1 << 50,
 	} {
-		if got, err := parseCount(text); err != nil || got != want {
+		if got, err := syntax.ParseCount(text); err != nil || got != want {
 			t.Errorf("%q: %d, %v, want %d", text, got, err, want)
 		}
 	}
 	for _, text := range []string{"", "k", "-1", "1x", "1kk", "1mkib", "1ib", "99999999999999999999", "9000000P"} {
-		if got, err := parseCount(text); err == nil {
+		if got, err := syntax.ParseCount(text); err == nil {
 			t.Errorf("%q: %d, want an error", text, got)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"rmreplay/internal/hostlist"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm/slurm/conf/syntax"
 	"rmreplay/internal/slurmspec"
 )
 
@@ -122,7 +123,7 @@ func (c *Cluster) partition(s Statement, defaults []Attribute, sets map[string]n
 	p := Partition{Name: s.Value, File: s.File, Line: s.Line,
 		Attributes: slices.Concat(defaults, s.Attributes)}
 	if v, ok := p.Get("Default"); ok {
-		p.Default, _ = parseBool(v) // checked by the parser
+		p.Default, _ = syntax.ParseBool(v) // checked by the parser
 	}
 	p.AllowAccounts, p.DenyAccounts = p.allowed("AllowAccounts", true), p.allowed("DenyAccounts", true)
 	p.AllowGroups = p.allowed("AllowGroups", false)

@@ -7,14 +7,9 @@ import (
 )
 
 // Preview adapts a cluster as a replay would, with examples in place of the directories and
-// ports that each replay chooses for itself. The configuration is adapted to a release, or to
-// the newest supported one if that one is not supported. Preview looks for the plugins that
-// slurm.conf names in pluginDir, and for none if that is empty. It fails as [Adapt] does.
+// ports that each replay chooses for itself. Preview looks for the plugins that slurm.conf names
+// in pluginDir, and for none if that is empty. It fails as [Adapt] does.
 func Preview(cluster *Cluster, release slurmspec.Release, pluginDir string) (*Adapted, error) {
-	if !release.Supported() {
-		supported := slurmspec.SupportedReleases()
-		release = supported[len(supported)-1]
-	}
 	return Adapt(cluster, release, Environment{
 		StateDir: "/dev/shm/rmreplay-RUN", LogDir: "RUN/logs", DaemonUser: "rmreplay",
 		Hostname: "localhost", ControlAddress: netip.AddrFrom4([4]byte{127, 0, 0, 1}),

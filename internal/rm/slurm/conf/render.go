@@ -8,15 +8,19 @@ import (
 	"text/tabwriter"
 )
 
-// Render writes the changes as a table for people, one line for each, and then the warnings.
+// Render writes the changes as a table for people, one line for each. Then it writes what the site
+// itself has to change for the release, if anything, and the warnings.
 func (ad *Adapted) Render(w io.Writer) error {
-	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(t, "KEY\tFROM\tTO\tWHERE\tREASON")
-	for _, c := range ad.Changes {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", cell(c.Key), cell(c.From), cell(c.To), c.position(), c.Reason)
-	}
-	if err := t.Flush(); err != nil {
+	if err := renderChanges(w, ad.Changes); err != nil {
 		return err
+	}
+	if len(ad.Upgrade) > 0 {
+		if _, err := fmt.Fprintf(w, "\nFor Slurm %s the site's own files need:\n\n", ad.Release.Series()); err != nil {
+			return err
+		}
+		if err := renderChanges(w, ad.Upgrade); err != nil {
+			return err
+		}
 	}
 	for _, warning := range ad.Warnings {
 		if _, err := fmt.Fprintf(w, "warning: %s\n", warning); err != nil {
@@ -24,6 +28,15 @@ func (ad *Adapted) Render(w io.Writer) error {
 		}
 	}
 	return nil
+}
+
+func renderChanges(w io.Writer, changes []Change) error {
+	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(t, "KEY\tFROM\tTO\tWHERE\tREASON")
+	for _, c := range changes {
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", cell(c.Key), cell(c.From), cell(c.To), c.position(), c.Reason)
+	}
+	return t.Flush()
 }
 
 func (c Change) position() string {

@@ -33,7 +33,7 @@ func (c *Cluster) Scale(factor float64) (*Cluster, error) {
 			c.Path, factor, n, float64(n)*factor, maxNodes)
 	}
 	sc := &scaling{cluster: c, factor: factor, becomes: c.scaledNames(factor)}
-	out := &Cluster{Path: c.Path, Accounts: c.Accounts, AccountsFile: c.AccountsFile, Users: c.Users, nodeIndex: make(map[string]int), factor: c.Factor() * factor}
+	out := &Cluster{Path: c.Path, SiteRelease: c.SiteRelease, Accounts: c.Accounts, AccountsFile: c.AccountsFile, Users: c.Users, nodeIndex: make(map[string]int), factor: c.Factor() * factor}
 	for _, s := range c.Statements {
 		if scaled, stays := sc.statement(s); stays {
 			out.Statements = append(out.Statements, scaled)

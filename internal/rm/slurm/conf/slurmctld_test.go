@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"rmreplay/internal/realdata"
+	"rmreplay/internal/slurmspec"
+	"rmreplay/internal/workload/example"
 	"rmreplay/internal/workload/generate"
 )
 
@@ -49,13 +51,77 @@ func findNSSWrapper(t *testing.T) string {
 	return ""
 }
 
-// TestSlurmctldAccepts starts the stock slurmctld on each adapted configuration. slurmctld must
-// come up without a complaint in its log. 22.05 has no option that only checks a configuration.
-func TestSlurmctldAccepts(t *testing.T) {
+// slurm is a slurmctld that the tests start.
+type slurm struct {
+	release slurmspec.Release
+	// daemon is the program, or a script that starts it, and plugins is the directory of its
+	// plugins.
+	daemon, plugins string
+}
+
+// rootsVariable names a directory with the root of an unpacked Debian system for each release of
+// Slurm: ROOTS/24.11, ROOTS/26.05.
+const rootsVariable = "RMREPLAY_SLURM_ROOTS"
+
+// slurms returns the installed slurmctld, if it is of 22.05, and those below rootsVariable.
+func slurms(t *testing.T) []slurm {
+	t.Helper()
+	var found []slurm
+	roots := os.Getenv(rootsVariable)
+	if roots == "" {
+		t.Run("others", func(t *testing.T) { // make test sums up skipped tests, not what the others log
+			t.Skipf("SKIPPED: adapted configurations are tried on the installed slurmctld only (%s names no directory of others)", rootsVariable)
+		})
+	} else {
+		for _, release := range []slurmspec.Release{slurmspec.R2411, slurmspec.R2605} {
+			if _, err := os.Lstat(filepath.Join(roots, release.String())); err != nil {
+				t.Run(release.String(), func(t *testing.T) {
+					t.Skipf("SKIPPED: adapted configurations are not tried on Slurm %s: %v", release, err)
+				})
+				continue
+			}
+			found = append(found, unpacked(t, roots, release))
+		}
+	}
 	daemon, plugins := findSlurmctld(t)
+	return append(found, slurm{slurmspec.R2205, daemon, plugins})
+}
+
+// unpacked returns the slurmctld of an unpacked root. A script starts it with the root's own
+// loader and libraries.
+func unpacked(t *testing.T, roots string, release slurmspec.Release) slurm {
+	t.Helper()
+	root, err := filepath.Abs(filepath.Join(roots, release.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, _ := filepath.Glob(filepath.Join(root, "usr/lib/*/slurm-wlm/select_cons_tres.so"))
+	if len(found) != 1 {
+		t.Fatalf("%s=%s: %s has no Slurm", rootsVariable, roots, root)
+	}
+	plugins := filepath.Dir(found[0])
+	libraries := filepath.Dir(plugins)
+	loaders, _ := filepath.Glob(filepath.Join(libraries, "ld-linux-*.so.*"))
+	if len(loaders) != 1 {
+		t.Fatalf("%s has no dynamic loader", libraries)
+	}
+	script := filepath.Join(t.TempDir(), "slurmctld")
+	text := fmt.Sprintf("#!/bin/sh\nexec '%s' --inhibit-cache --library-path '%s:%s' --argv0 \"$0\" '%s' \"$@\"\n",
+		loaders[0], libraries, plugins, filepath.Join(root, "usr/sbin/slurmctld-wlm"))
+	writeFile(t, script, text)
+	if err := os.Chmod(script, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return slurm{release, script, plugins}
+}
+
+// TestSlurmctldAccepts starts the stock slurmctld of each release on each adapted configuration.
+// slurmctld must come up without a complaint in its log. 22.05 has no option that only checks a
+// configuration.
+func TestSlurmctldAccepts(t *testing.T) {
 	wrapper := findNSSWrapper(t)
 	var dirs []string
-	for _, site := range sites {
+	for _, site := range append(sites, "new", "block") {
 		dirs = append(dirs, filepath.Join("testdata", site))
 	}
 	for _, name := range []string{"micro", "medium"} {
@@ -66,24 +132,36 @@ func TestSlurmctldAccepts(t *testing.T) {
 		}
 		dirs = append(dirs, dir)
 	}
-	dirs = append(dirs, generatedCluster(t))
+	dirs = append(dirs, generatedCluster(t), exampleCluster(t))
 	clusters := map[string]*Cluster{"full x0.5": scaleSite(t, "full", 0.5), "gpu x2": scaleSite(t, "gpu", 2)}
 	for _, dir := range dirs {
 		clusters[filepath.Base(filepath.Dir(dir))+"/"+filepath.Base(dir)] = mustOpen(t, dir)
 	}
-	for i, name := range slices.Sorted(maps.Keys(clusters)) {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			ctl := &controller{daemon: daemon, wrapper: wrapper, address: netip.AddrFrom4([4]byte{127, 3, byte(os.Getpid()), byte(1 + i)})}
-			ctl.start(t, clusters[name], plugins)
-			for line := range strings.Lines(ctl.waitUp(t)) {
-				if complaint(line) {
-					t.Errorf("slurmctld says: %s", strings.TrimSpace(line))
-				}
+	for i, s := range slurms(t) {
+		for j, name := range slices.Sorted(maps.Keys(clusters)) {
+			if strings.HasSuffix(name, "/block") && !s.release.Since(slurmspec.R2311) {
+				continue // 22.05 has no topology/block: see TestRefusedByRelease
 			}
-			ctl.checkLoopback(t)
-		})
+			t.Run(s.release.String()+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				ctl := &controller{slurm: s, wrapper: wrapper, address: netip.AddrFrom4([4]byte{127, byte(3 + i), byte(os.Getpid()), byte(1 + j)})}
+				ctl.start(t, clusters[name])
+				for line := range strings.Lines(ctl.waitUp(t)) {
+					if complaint(line) {
+						t.Errorf("slurmctld says: %s", strings.TrimSpace(line))
+					}
+				}
+				ctl.checkLoopback(t)
+			})
+		}
 	}
+}
+
+// exampleCluster writes the cluster directory of the bundled example.
+func exampleCluster(t *testing.T) string {
+	t.Helper()
+	_, files := example.Example(1)
+	return writeSite(t, "example", files)
 }
 
 // generatedCluster writes the cluster directory of the generated days of 7,139 nodes.
@@ -93,11 +171,17 @@ func generatedCluster(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := filepath.Join(t.TempDir(), "daint", "cluster")
+	return writeSite(t, "daint", site.Files)
+}
+
+// writeSite writes the files of a cluster directory.
+func writeSite(t *testing.T, name string, files map[string]string) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), name, "cluster")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for name, text := range site.Files {
+	for name, text := range files {
 		writeFile(t, filepath.Join(dir, name), text)
 	}
 	return dir
@@ -118,7 +202,7 @@ func complaint(line string) bool {
 		// The site of the test sets the key that causes it.
 		"enabled experimental rpc queuing system",
 		// At a first start there are no state files.
-		"Could not open", "Trying backup state save file", "No last decay", "No Assoc usage file",
+		"Could not open", "Trying backup state save file", "Trying backup partition state save file", "No last decay", "No Assoc usage file",
 		// About the machine, not about the configuration.
 		"High latency for 1000 calls to gettimeofday", "mpi/pmix", "Unable to open /proc",
 	} {
@@ -131,15 +215,16 @@ func complaint(line string) bool {
 
 // controller is one run of slurmctld.
 type controller struct {
-	daemon, wrapper string
-	address         netip.Addr
-	port            int
-	log             string
-	output          bytes.Buffer
-	exited          chan error
+	slurm
+	wrapper string
+	address netip.Addr
+	port    int
+	log     string
+	output  bytes.Buffer
+	exited  chan error
 }
 
-func (ctl *controller) start(t *testing.T, c *Cluster, plugins string) {
+func (ctl *controller) start(t *testing.T, c *Cluster) {
 	t.Helper()
 	dir := t.TempDir()
 	hostname, err := os.Hostname()
@@ -153,11 +238,14 @@ func (ctl *controller) start(t *testing.T, c *Cluster, plugins string) {
 	ctl.port = listener.Addr().(*net.TCPAddr).Port
 	listener.Close()
 	ctl.log = filepath.Join(dir, "slurmctld.log")
-	ad := mustAdapt(t, c, Environment{
+	ad, err := Adapt(c, ctl.release, Environment{
 		StateDir: dir, LogDir: dir, DaemonUser: "replayer", Hostname: hostname, ControlAddress: ctl.address,
 		ControlPort: uint16(ctl.port), NodePort: uint16(ctl.port) ^ 1, NodeAddress: LoopbackAddresses(10),
-		PluginDir: plugins, WithoutAccounting: true,
+		PluginDir: ctl.plugins, WithoutAccounting: true,
 	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := ad.Write(dir); err != nil {
 		t.Fatal(err)
 	}

@@ -5,7 +5,12 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+
+	"rmreplay/internal/rm/slurm/conf/syntax"
 )
+
+// DatabaseName is the name of slurmdbd's database.
+const DatabaseName = "slurm_acct_db"
 
 // SlurmDBD returns the slurmdbd.conf of a run. slurmdbd requires mode 0600 and the user named in
 // the file as its owner.
@@ -32,7 +37,7 @@ func SlurmDBD(c *Cluster, env Environment) []byte {
 	}
 	set("StorageType", "accounting_storage/mysql")
 	set("StorageHost", "localhost")
-	set("StorageLoc", "slurm_acct_db")
+	set("StorageLoc", DatabaseName)
 	set("StorageUser", env.DaemonUser)
 	if c.tracksWCKeys() {
 		set("TrackWCKey", "yes")
@@ -44,7 +49,7 @@ func SlurmDBD(c *Cluster, env Environment) []byte {
 // wckeys, or everything, implies tracking them.
 func (c *Cluster) tracksWCKeys() bool {
 	flag, _ := c.Get("TrackWCKey")
-	if yes, err := parseBool(flag); err == nil && yes {
+	if yes, err := syntax.ParseBool(flag); err == nil && yes {
 		return true
 	}
 	enforce, _ := c.Get("AccountingStorageEnforce")

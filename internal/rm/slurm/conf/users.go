@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm/slurm/conf/passwd"
 	"rmreplay/internal/workload"
 )
 
@@ -27,101 +27,7 @@ func readUsers(dir string, read reader) ([]hpc.User, error) {
 		}
 		return workload.ParseUsers(bytes.NewReader(data), path)
 	}
-	return readPasswd(filepath.Join(dir, "passwd"), filepath.Join(dir, "group"), read)
-}
-
-// readPasswd reads users from files in the form of /etc/passwd and /etc/group.
-func readPasswd(passwd, group string, read reader) ([]hpc.User, error) {
-	people, err := readColons(passwd, 4, read)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	groups, err := readColons(group, 3, read)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%w (passwd needs a group file beside it)", err)
-	}
-	if err != nil {
-		return nil, err
-	}
-	names := make(map[uint32]string)
-	for _, g := range groups {
-		gid, err := g.id(2)
-		if err != nil {
-			return nil, err
-		}
-		if _, known := names[gid]; !known {
-			names[gid] = g.fields[0]
-		}
-	}
-	var users []hpc.User
-	for _, p := range people {
-		u, err := passwdUser(p, names, group)
-		if err != nil {
-			return nil, err
-		}
-		users = append(users, u)
-	}
-	return users, nil
-}
-
-func passwdUser(p colonLine, groups map[uint32]string, groupFile string) (hpc.User, error) {
-	uid, err := p.id(2)
-	if err != nil {
-		return hpc.User{}, err
-	}
-	gid, err := p.id(3)
-	if err != nil {
-		return hpc.User{}, err
-	}
-	name, ok := groups[gid]
-	if !ok {
-		return hpc.User{}, fmt.Errorf("%s: user %s: group %d is not in %s", p.at, p.fields[0], gid, groupFile)
-	}
-	for _, name := range []string{p.fields[0], name} {
-		if err := hpc.CheckUserName(name); err != nil {
-			return hpc.User{}, fmt.Errorf("%s: name %w", p.at, err)
-		}
-	}
-	return hpc.User{Name: p.fields[0], UID: uid, Group: name, GID: gid}, nil
-}
-
-// colonLine is one line of a passwd or group file.
-type colonLine struct {
-	at     string // file:line
-	fields []string
-}
-
-func (l colonLine) id(field int) (uint32, error) {
-	n, err := strconv.ParseUint(l.fields[field], 10, 32)
-	if err != nil {
-		return 0, fmt.Errorf("%s: %q: not a numeric id", l.at, l.fields[field])
-	}
-	return uint32(n), nil
-}
-
-func readColons(path string, atLeast int, read reader) ([]colonLine, error) {
-	data, err := read(path)
-	if err != nil {
-		return nil, err
-	}
-	var lines []colonLine
-	number := 0
-	for text := range strings.Lines(string(data)) {
-		number++
-		text = strings.TrimSpace(text)
-		if text == "" || text[0] == '#' {
-			continue
-		}
-		l := colonLine{fmt.Sprintf("%s:%d", path, number), strings.Split(text, ":")}
-		if len(l.fields) < atLeast || l.fields[0] == "" {
-			return nil, fmt.Errorf("%s: %q: want name:x:id:… as in /etc/%s", l.at, shorten(text), filepath.Base(path))
-		}
-		lines = append(lines, l)
-	}
-	return lines, nil
+	return passwd.Read(filepath.Join(dir, "passwd"), filepath.Join(dir, "group"), read)
 }
 
 // AccountCommands returns the commands for `sacctmgr -i` that fill an empty database for the

@@ -116,14 +116,14 @@ func (e *DaemonError) Error() string {
 	return s
 }
 
-// SearchPath is the PATH of the processes.
+// SearchPath is the PATH of processes that need no programs of Slurm.
 const SearchPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 // environment returns the environment of managed processes without their slots.
 func (d *Daemons) environment() []string {
 	p := d.cfg.Sandbox
 	env := []string{
-		SearchPath, "HOME=/", "LANG=C", "TZ=UTC",
+		"PATH=" + p.File("bin") + ":" + strings.TrimPrefix(SearchPath, "PATH="), "HOME=/", "LANG=C", "TZ=UTC",
 		"SLURM_CONF=" + p.File("conf", "slurm.conf"),
 		"MYSQL_UNIX_PORT=" + p.File("db.sock"),
 		"LD_PRELOAD=" + d.cfg.Install.NSSWrapper + ":" + p.Library,
@@ -132,6 +132,7 @@ func (d *Daemons) environment() []string {
 	if d.hostsFile {
 		env = append(env, "NSS_WRAPPER_HOSTS="+p.File("conf", "hosts"))
 	}
+	env = append(env, d.cfg.Install.Environment()...)
 	return append(env, d.clock.Environment()...)
 }
 
@@ -140,6 +141,7 @@ func (d *Daemons) runManaged(c supervise.Command) (int, error) {
 	slot, handOver := d.clock.Reserve()
 	c.Env = append(append(d.environment(), handOver), c.Env...)
 	c.Dir = d.cfg.Sandbox.Dir
+	c.Path, c.Args = d.cfg.Install.Command(c.Path, c.Args)
 	pid, err := d.guard.Run(c)
 	if err != nil {
 		d.clock.Unreserve(slot)

@@ -1,7 +1,9 @@
 package install
 
 import (
+	"cmp"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -13,12 +15,12 @@ import (
 	"syscall"
 
 	"rmreplay/internal/slurmspec"
+	"rmreplay/internal/slurmstore"
 )
 
-// PrefixVariable is the environment variable that names the prefix of a Slurm installed outside
-// the usual directories, such as /opt/slurm/22.05.8. If it is set, Find looks for Slurm only
-// there.
-const PrefixVariable = "RMREPLAY_SLURM"
+// Variable is the environment variable that names the default Slurm, as --slurm does: a directory
+// such as /opt/slurm/22.05.8, or a version. Without it the default is the machine's own.
+const Variable = "RMREPLAY_SLURM"
 
 // Installation has the paths of the programs. The path of a program that Missing names is
 // empty.
@@ -38,13 +40,17 @@ type Installation struct {
 	// if it reports none.
 	MariaDBVersion string
 
-	// Prefix is the value of [PrefixVariable].
-	Prefix string
+	// Dir is the directory that the user named; empty for the machine's own Slurm.
+	Dir string
+	// Loader starts Slurm's programs; nil if they start by themselves.
+	Loader *Loader
 
 	// Items are all requirements with the files found, in a good order for readers.
 	Items []Item
 	// Missing are the requirements that were not found.
 	Missing []Requirement
+
+	wrong error // says why the directory is no Slurm
 }
 
 // Requirement is a file that a replay needs.
@@ -63,20 +69,51 @@ type Item struct {
 	Requirement
 	Path    string // empty if missing
 	Version string // empty if the file has none or reports none
+	// Release is the release that a plugin was built for; zero if it is no plugin or names none.
+	Release slurmspec.Release
 }
 
-// Find looks for all requirements. The installation is never nil and has everything that Find
-// found. The error is a [*MissingError] or a [*VersionError] if a replay with accounting cannot
-// run on this machine.
-func Find() (*Installation, error) {
-	in := fromEnvironment().find()
+// Find looks for all requirements of replays on the default Slurm: the one that [Variable] names,
+// or else the machine's own. See [FindSlurm].
+func Find() (*Installation, error) { return FindSlurm("") }
+
+// FindSlurm looks for all requirements of replays on a Slurm. named is the directory of a site's
+// build or of the root of an image, a version in the store or of the machine's own Slurm, or empty
+// for the default. The installation is never nil and has everything that was found. The error is a [*DirectoryError],
+// [*slurmstore.NotInstalledError], [*BrokenError], [*MissingError] or [*VersionError] if a replay with
+// accounting cannot run.
+func FindSlurm(named string) (*Installation, error) {
+	named = cmp.Or(named, os.Getenv(Variable))
+	f := onMachine()
+	if named != "" {
+		if err := f.within(named); err != nil {
+			var absent *slurmstore.NotInstalledError
+			if errors.As(err, &absent) {
+				if own := onMachine().find(); own.is(named) {
+					return own, own.Need(true)
+				}
+			}
+			return &Installation{Dir: named, wrong: err}, err
+		}
+	}
+	in := f.find()
 	return in, in.Need(true)
 }
 
+// is reports whether an installation has the version that a user named: "22.05.8", or "22.05" for
+// any patch.
+func (in *Installation) is(named string) bool {
+	want, err := slurmspec.ParseRelease(named)
+	return err == nil && !in.Release.IsZero() && (in.Release == want || want.Patch < 0 && in.Release.Series() == want)
+}
+
 // Need returns nil if a replay can run on this machine, a [*MissingError] that names all missing
-// requirements, or a [*VersionError]. Without accounting, it does not require slurmdbd and
+// requirements, a [*VersionError], a [*DirectoryError] or a [*BrokenError]. Without accounting, it does not require slurmdbd and
 // MariaDB.
 func (in *Installation) Need(accounting bool) error {
+	if in.wrong != nil {
+		return in.wrong
+	}
 	var missing []Requirement
 	for _, r := range in.Missing {
 		if accounting || !r.Accounting {
@@ -84,7 +121,7 @@ func (in *Installation) Need(accounting bool) error {
 		}
 	}
 	if len(missing) > 0 {
-		return &MissingError{Missing: missing, Prefix: in.Prefix}
+		return &MissingError{Missing: missing, Dir: in.Dir}
 	}
 	for _, it := range in.Items {
 		if !it.slurmProgram() || it.Accounting && !accounting || it.Version == "" || supported(it.Version) {
@@ -95,13 +132,30 @@ func (in *Installation) Need(accounting bool) error {
 	if in.Version == "" {
 		return &VersionError{Program: "slurmctld", Path: in.Slurmctld}
 	}
+	return in.checkMix(accounting)
+}
+
+// checkMix returns a [*BrokenError] if a program or a plugin is of another series than slurmctld.
+func (in *Installation) checkMix(accounting bool) error {
+	for _, it := range in.Items {
+		if it.Accounting && !accounting {
+			continue
+		}
+		found := it.Release
+		if it.slurmProgram() {
+			found, _ = slurmspec.ParseRelease(it.Version)
+		}
+		if !found.IsZero() && found.Series() != in.Release.Series() {
+			return &BrokenError{it.Name, it.Path, fmt.Errorf("of Slurm %s, and %s is of %s: a mix of two releases (want one)", found, in.Slurmctld, in.Version)}
+		}
+	}
 	return nil
 }
 
 // MissingError lists the requirements that are missing on this machine.
 type MissingError struct {
 	Missing []Requirement // at least one
-	Prefix  string        // the value of [PrefixVariable]
+	Dir     string        // the directory that the user named as Slurm's, or empty
 }
 
 // Error names the missing requirements and the command that installs them.
@@ -110,11 +164,10 @@ func (e *MissingError) Error() string {
 	for i, r := range e.Missing {
 		names[i] = r.Name
 	}
-	text := fmt.Sprintf("missing on this machine: %s (install with: %s)", strings.Join(names, ", "), InstallCommand(e.Missing))
-	if e.Prefix != "" {
-		text += fmt.Sprintf("; Slurm is looked for in %s only, since %s names it", e.Prefix, PrefixVariable)
+	if e.Dir != "" {
+		return fmt.Sprintf("missing: %s (want Slurm's own files in %s, where Debian has them in: %s)", strings.Join(names, ", "), e.Dir, strings.Join(packages(e.Missing), " "))
 	}
-	return text
+	return fmt.Sprintf("missing on this machine: %s (install with: %s)", strings.Join(names, ", "), InstallCommand(e.Missing))
 }
 
 // VersionError says that rmreplay does not support the installed version of Slurm.
@@ -129,8 +182,8 @@ func (e *VersionError) Error() string {
 	if e.Found == "" {
 		found = "does not say its version"
 	}
-	return fmt.Sprintf("%s (%s): %s: not supported (want Slurm %s, as in Debian 12; %s names the prefix of another installation)",
-		e.Program, e.Path, found, SupportedSeries(), PrefixVariable)
+	return fmt.Sprintf("%s (%s): %s: not supported (want Slurm %s; --slurm names another one)",
+		e.Program, e.Path, found, SupportedSeries())
 }
 
 // SupportedSeries names the supported releases for people: "22.05.x", or "22.05.x or 24.11.x".
@@ -146,13 +199,17 @@ func SupportedSeries() string {
 // and its derivatives. It leaves out recommended packages, which include slurmd and a
 // configured database server.
 func InstallCommand(reqs []Requirement) string {
-	var packages []string
+	return "apt-get install --no-install-recommends " + strings.Join(packages(reqs), " ")
+}
+
+// packages returns the Debian packages that have the requirements, each once.
+func packages(reqs []Requirement) (list []string) {
 	for _, r := range reqs {
-		if !slices.Contains(packages, r.Package) {
-			packages = append(packages, r.Package)
+		if !slices.Contains(list, r.Package) {
+			list = append(list, r.Package)
 		}
 	}
-	return "apt-get install --no-install-recommends " + strings.Join(packages, " ")
+	return list
 }
 
 // supported reports whether a version is of a supported release.
@@ -177,11 +234,14 @@ type program struct {
 	set     func(*Installation, string)
 }
 
+// slurmctldNames are the names of slurmctld's file, best first.
+var slurmctldNames = []string{"slurmctld-wlm", "slurmctld"}
+
 var programs = []program{
 	{
 		// With the emulator package installed, slurmctld may be the emulator. The real
 		// daemon is slurmctld-wlm then.
-		name: "slurmctld", files: []string{"slurmctld-wlm", "slurmctld"}, pkg: "slurmctld", slurm: true,
+		name: "slurmctld", files: slurmctldNames, pkg: "slurmctld", slurm: true,
 		why: "the controller that is replayed on", version: []string{"-V"},
 		set: func(in *Installation, p string) { in.Slurmctld = p },
 	},
@@ -245,32 +305,48 @@ var plugins = []plugin{
 
 // finder has the directories in which to look. Tests use their own.
 type finder struct {
-	prefix     string   // the value of [PrefixVariable]
+	dir        string   // the directory that the user named as Slurm's, or empty
+	loader     *Loader  // of the Slurm in it, or nil
 	slurmDirs  []string // directories of Slurm's programs, best first
 	slurmHomes []string // prefixes that may hold Slurm's plugin directory
 	otherDirs  []string // directories of the other programs
 	libDirs    []string // directories of libraries
-	// ask runs a program for its version and returns what it prints.
-	ask func(path string, args ...string) string
+	// ask runs a program for its version, with Slurm's plugins in a directory, and returns what
+	// it prints.
+	ask func(plugins, path string, args ...string) string
 }
 
-// fromEnvironment returns a finder for the directories that this process's environment names.
-func fromEnvironment() finder {
+// onMachine returns a finder for the machine's own Slurm.
+func onMachine() finder {
 	path := filepath.SplitList(os.Getenv("PATH"))
 	path = append(path, "/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/local/bin", "/usr/bin", "/bin", "/usr/libexec")
-	f := finder{slurmDirs: path, otherDirs: path, ask: ask}
-	if prefix := os.Getenv(PrefixVariable); prefix != "" {
-		f.slurmDirs = []string{filepath.Join(prefix, "sbin"), filepath.Join(prefix, "bin")}
-		f.slurmHomes = []string{prefix}
-		f.prefix = prefix
-	} else {
-		f.slurmHomes = []string{"/usr", "/usr/local"}
-	}
+	f := finder{slurmDirs: path, otherDirs: path, slurmHomes: []string{"/usr", "/usr/local"}, ask: ask}
 	for _, lib := range []string{"/usr/lib", "/usr/local/lib"} {
 		f.libDirs = append(f.libDirs, filepath.Join(lib, multiarch()), lib)
 	}
 	f.libDirs = append(f.libDirs, "/usr/lib64", "/usr/local/lib64")
 	return f
+}
+
+// within makes the finder look for Slurm only in the directory that a user's name of a Slurm
+// means.
+func (f *finder) within(named string) error {
+	var err error
+	if f.dir, err = directory(named, slurmstore.Root); err != nil {
+		return err
+	}
+	prefix, err := prefixOf(f.dir)
+	if err != nil {
+		return &DirectoryError{named, err}
+	}
+	f.slurmDirs = []string{filepath.Join(prefix, "sbin"), filepath.Join(prefix, "bin")}
+	f.slurmHomes = []string{prefix}
+	slurmctld := executable(f.slurmDirs, slurmctldNames)
+	if err := checkProgram(slurmctld); err != nil {
+		return err
+	}
+	f.loader = findLoader(prefix, slurmctld)
+	return nil
 }
 
 // multiarch returns Debian's directory name for this machine's libraries.
@@ -284,7 +360,8 @@ func multiarch() string {
 
 // find looks for all requirements.
 func (f finder) find() *Installation {
-	in := &Installation{Prefix: f.prefix}
+	in := &Installation{Dir: f.dir, Loader: f.loader}
+	f.findPluginDir(in)
 	for _, p := range programs {
 		dirs := f.otherDirs
 		if p.slurm {
@@ -292,14 +369,14 @@ func (f finder) find() *Installation {
 		}
 		it := Item{Requirement: requirement(p.name, p.why, p.pkg, p.forDB), Path: executable(dirs, p.files)}
 		if it.Path != "" && p.version != nil {
-			it.Version = versionIn(f.ask(it.Path, p.version...))
+			it.Version = versionIn(f.version(in, p, it.Path))
 		}
 		p.set(in, it.Path)
 		in.add(it)
 	}
-	in.Version = in.version("slurmctld")
+	in.Version = in.item("slurmctld").Version
 	in.Release, _ = slurmspec.ParseRelease(in.Version)
-	in.MariaDBVersion = in.version("mariadbd")
+	in.MariaDBVersion = in.item("mariadbd").Version
 	f.findPlugins(in)
 	f.findNSSWrapper(in)
 	return in
@@ -319,27 +396,46 @@ func (in *Installation) add(it Item) {
 	}
 }
 
-func (in *Installation) version(name string) string {
+// item returns the item with a name, or the zero item.
+func (in *Installation) item(name string) Item {
 	for _, it := range in.Items {
 		if it.Name == name {
-			return it.Version
+			return it
 		}
 	}
-	return ""
+	return Item{}
 }
 
-// findPlugins finds the plugin directory and the plugins in it. It prefers the directory under
-// slurmctld's own prefix.
-func (f finder) findPlugins(in *Installation) {
+// version asks a program for its version.
+func (f finder) version(in *Installation, p program, path string) string {
+	args := append([]string{path}, p.version...)
+	plugins := ""
+	if p.slurm {
+		path, args = in.Command(path, args)
+		plugins = in.PluginDir
+	}
+	return f.ask(plugins, path, args[1:]...)
+}
+
+// findPluginDir finds the plugin directory, with which the programs are asked for their versions.
+// It prefers the directory under slurmctld's own prefix. A loader finds Slurm's own library there.
+func (f finder) findPluginDir(in *Installation) {
 	homes := slices.Clone(f.slurmHomes)
-	if in.Slurmctld != "" {
-		homes = append([]string{filepath.Dir(filepath.Dir(in.Slurmctld))}, homes...)
+	if slurmctld := executable(f.slurmDirs, slurmctldNames); slurmctld != "" {
+		homes = append([]string{filepath.Dir(filepath.Dir(slurmctld))}, homes...)
 	}
 	in.PluginDir = pluginDir(homes)
+	if in.Loader != nil && in.PluginDir != "" {
+		in.Loader.Libraries = append([]string{in.PluginDir}, in.Loader.Libraries...)
+	}
+}
+
+// findPlugins finds the plugins in the plugin directory.
+func (f finder) findPlugins(in *Installation) {
 	for _, p := range plugins {
 		it := Item{Requirement: requirement(p.name, p.why, p.pkg, p.forDB)}
 		if path := filepath.Join(in.PluginDir, p.name+".so"); in.PluginDir != "" && isFile(path) {
-			it.Path = path
+			it.Path, it.Release = path, pluginRelease(path)
 		}
 		in.add(it)
 	}
@@ -404,29 +500,31 @@ func isExecutable(path string) bool {
 
 // askScript runs a program of Slurm for its version. Most of them read a configuration first, and
 // slurmdbd looks for its own beside slurm.conf and refuses one that other users can read. The
-// script's first argument is the directory for both, which it makes and removes. It runs in a
-// session of its own, so that it removes the directory even if this program is killed.
+// script's first argument is the directory for both, which it makes and removes. The second is
+// Slurm's plugin directory, or empty. The script runs in a session of its own, so that it removes
+// the directory even if this program is killed.
 const askScript = `
 umask 077
 dir=$1
-shift
+plugins=${2:+PluginDir=$2}
+shift 2
 trap 'rm -rf "$dir"' EXIT
 trap 'exit 1' HUP INT QUIT ABRT USR1 USR2 PIPE TERM
 mkdir "$dir" || exit 1
-printf '%s\n' ClusterName=version SlurmctldHost=localhost AuthType=auth/none CredType=cred/none >"$dir/slurm.conf"
-printf '%s\n' DbdHost=localhost StorageType=accounting_storage/mysql AuthType=auth/none >"$dir/slurmdbd.conf"
+printf '%s\n' ClusterName=version SlurmctldHost=localhost AuthType=auth/none CredType=cred/none "$plugins" >"$dir/slurm.conf"
+printf '%s\n' DbdHost=localhost StorageType=accounting_storage/mysql AuthType=auth/none "$plugins" >"$dir/slurmdbd.conf"
 SLURM_CONF=$dir/slurm.conf "$@"
 `
 
 // ask runs a program for its version.
-func ask(path string, args ...string) string {
+func ask(plugins, path string, args ...string) string {
 	parent := os.TempDir()
 	if _, err := usable(parent); err != nil {
 		parent = "/dev/shm"
 	}
 	dir := filepath.Join(parent, "rmreplay-version-"+rand.Text())
 	defer func() { _ = os.RemoveAll(dir) }() // it is there only if the script was killed
-	cmd := exec.Command("/bin/sh", slices.Concat([]string{"-c", askScript, "sh", dir, path}, args)...)
+	cmd := exec.Command("/bin/sh", slices.Concat([]string{"-c", askScript, "sh", dir, plugins, path}, args)...)
 	cmd.Env = append(os.Environ(), "LC_ALL=C")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	out, err := cmd.CombinedOutput()

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"rmreplay/internal/slurmspec"
 )
@@ -29,7 +30,7 @@ func newFakeHome(t *testing.T) *fakeHome {
 		slurmHomes: []string{h.dir},
 		otherDirs:  []string{filepath.Join(h.dir, "sbin"), filepath.Join(h.dir, "bin")},
 		libDirs:    []string{filepath.Join(h.dir, "lib")},
-		ask: func(path string, _ ...string) string {
+		ask: func(_, path string, _ ...string) string {
 			return h.answers[filepath.Base(path)]
 		},
 	}
@@ -84,7 +85,7 @@ func TestFindComplete(t *testing.T) {
 		NSSWrapper: at("lib/libnss_wrapper.so"), PluginDir: at("lib/slurm"),
 		Version: "22.05.8", Release: slurmspec.Release{Major: 22, Minor: 5, Patch: 8}, MariaDBVersion: "10.11.19",
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Installation{})); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -165,6 +166,21 @@ func TestMissingEverything(t *testing.T) {
 	}
 }
 
+// A newer release is supported if all of its programs are of that release.
+func TestNewerVersion(t *testing.T) {
+	h := newFakeHome(t)
+	h.answers["slurmctld"] = "slurm-wlm 24.11.5"
+	wantBroken(t, h.f.find().Need(true), "scontrol", "a mix of two releases")
+	for _, p := range programs {
+		if p.slurm {
+			h.answers[p.name] = "slurm-wlm 24.11.5"
+		}
+	}
+	if err := h.f.find().Need(true); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestVersion(t *testing.T) {
 	tests := []struct {
 		program, answer string
@@ -173,10 +189,10 @@ func TestVersion(t *testing.T) {
 	}{
 		{"slurmctld", "slurm-wlm 22.05.8", "", false},
 		{"slurmctld", "slurm 22.05.11", "", false},
-		{"slurmctld", "slurm-wlm 24.11.5", "version 24.11.5: not supported (want Slurm 22.05.x", false},
+		{"slurmctld", "slurm-wlm 21.08.8", "version 21.08.8: not supported (want Slurm 22.05.x", false},
 		{"slurmctld", "slurm 22.051.0", "version 22.051.0: not supported", false},
 		{"slurmctld", "", "does not say its version: not supported", false},
-		{"slurmdbd", "slurm 23.02.1", "version 23.02.1: not supported", true},
+		{"slurmdbd", "slurm 21.08.1", "version 21.08.1: not supported", true},
 		{"scontrol", "slurm 20.11.9", "version 20.11.9: not supported", false},
 	}
 	for _, tt := range tests {
@@ -222,19 +238,17 @@ func TestFindHere(t *testing.T) {
 	}
 }
 
-func TestFindUsesPrefix(t *testing.T) {
-	prefix := t.TempDir()
-	t.Setenv(PrefixVariable, prefix)
+// A named Slurm is looked for in its directory only.
+func TestFindUsesVariable(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv(Variable, dir)
 	in, err := Find()
-	var missing *MissingError
-	if !errors.As(err, &missing) {
-		t.Fatalf("error %v, want a MissingError: the prefix is empty", err)
-	}
-	if want := "Slurm is looked for in " + prefix + " only"; !strings.Contains(err.Error(), want) {
-		t.Errorf("error %v does not say %q", err, want)
+	var wrong *DirectoryError
+	if !errors.As(err, &wrong) || !strings.Contains(err.Error(), "Slurm "+dir+": no slurmctld there (want sbin/slurmctld, or usr/sbin/slurmctld") {
+		t.Fatalf("error %v, want a DirectoryError: the directory is empty", err)
 	}
 	if in.Slurmctld != "" || in.Sacct != "" || in.PluginDir != "" {
-		t.Errorf("found Slurm outside its prefix: %+v", in)
+		t.Errorf("found Slurm outside its directory: %+v", in)
 	}
 }
 

@@ -30,19 +30,27 @@ type Report struct {
 	SlurmVersion   string `json:"slurm_version"`
 	SupportedSlurm string `json:"supported_slurm"`
 	Checks         []Row  `json:"checks"`
+	// Slurms are those that a replay can name, the one that Checks is about first.
+	Slurms []Slurm `json:"slurms"`
 
 	installErr error
 }
 
-// Examine looks for the programs that a replay runs ([Find]) and checks the machine
-// ([Machine]) for a replay with the given needs.
-func Examine(needs Needs) *Report {
-	in, err := Find()
-	return newReport(in, err, Machine(needs))
+// Examine looks for the programs that a replay runs ([FindSlurm]) and checks the machine
+// ([Machine]) for a replay with the given needs on the Slurm that is named ([FindSlurm]).
+func Examine(slurm string, needs Needs) *Report {
+	in, err := FindSlurm(slurm)
+	r := newReport(in, err, Machine(needs))
+	r.Slurms = slurms(in)
+	return r
 }
 
 func newReport(in *Installation, installErr error, machine []Check) *Report {
 	r := &Report{SlurmVersion: in.Version, SupportedSlurm: slurmspec.SupportedList(), installErr: installErr}
+	if in.wrong != nil {
+		r.Checks = append(r.Checks, Row{Name: "Slurm", Status: Missing, Found: in.wrong.Error(), Why: "the Slurm that is replayed on",
+			Fix: "name a directory or a version of Slurm with --slurm, or none for the machine's own"})
+	}
 	for _, it := range in.Items {
 		r.Checks = append(r.Checks, it.row(installErr))
 	}
@@ -56,13 +64,16 @@ func newReport(in *Installation, installErr error, machine []Check) *Report {
 func (it Item) row(installErr error) Row {
 	row := Row{Name: it.Name, Status: OK, Why: it.Why, Found: strings.TrimSpace(it.Version + "  " + it.Path)}
 	var wrong *VersionError
+	var broken *BrokenError
 	switch {
 	case it.Path == "":
 		row.Status, row.Found, row.Fix = Missing, "not found", it.Fix
 	case errors.As(installErr, &wrong) && wrong.Path == it.Path:
 		row.Status = Missing
-		row.Fix = "install Slurm " + SupportedSeries() + ", or name its prefix: export " + PrefixVariable + "=/opt/slurm"
+		row.Fix = "install Slurm " + SupportedSeries() + ", or name its directory with --slurm"
 		row.Found += "  (want " + SupportedSeries() + ")"
+	case errors.As(installErr, &broken) && broken.Path == it.Path:
+		row.Status, row.Found, row.Fix = Missing, broken.Error(), "name another Slurm with --slurm"
 	}
 	return row
 }
@@ -88,7 +99,7 @@ func (r *Report) missing() (names []string) {
 	return names
 }
 
-// Err returns nil if replays can run here. Otherwise it returns the error of [Find], because
+// Err returns nil if replays can run here. Otherwise it returns the error of [FindSlurm], because
 // one command installs all that is missing, or an [*UnfitError].
 func (r *Report) Err() error {
 	switch {

@@ -30,14 +30,26 @@ type Record struct {
 }
 
 // Stream splits the bytes from the pipe into records. A read may end within a record.
-type Stream struct{ rest []byte }
+type Stream struct {
+	longest int // length of the longest record; 0 for any length
+	rest    []byte
+}
+
+// NewStream returns the stream of a release's plugin.
+func NewStream(release slurmspec.Release) *Stream {
+	s := new(Stream)
+	if !release.Since(slurmspec.R2405) {
+		s.longest = bufferSize - 1
+	}
+	return s
+}
 
 // Take adds data to the stream and calls record for each complete record, in order. It returns
 // an error at the first record that it cannot read.
 func (s *Stream) Take(data []byte, record func(Record)) error {
 	s.rest = append(s.rest, data...)
 	for {
-		text, rest := next(s.rest)
+		text, rest := next(s.rest, s.longest)
 		if text == nil {
 			s.rest = append([]byte(nil), s.rest...) // frees the bytes of the records read
 			return nil
@@ -51,7 +63,8 @@ func (s *Stream) Take(data []byte, record func(Record)) error {
 	}
 }
 
-// bufferSize is the largest length of a record, including its final NUL.
+// bufferSize is the largest length of a record, including its final NUL, before 24.05. Since then the
+// plugin has no such buffer.
 const bufferSize = 1024
 
 // fieldNames are the keys of a record in their order. A value ends at the next key, since job
@@ -70,11 +83,12 @@ func Name(name string) string {
 	return name
 }
 
-// next cuts the first record off the data. It returns a nil record if none is complete.
-func next(data []byte) (record, rest []byte) {
+// next cuts the first record off the data. A plugin that writes at most longest bytes writes no end
+// of line after more. It returns a nil record if none is complete.
+func next(data []byte, longest int) (record, rest []byte) {
 	end := bytes.IndexByte(data, '\n')
-	if cut := bufferSize - 1; len(data) >= cut && (end < 0 || end >= cut) {
-		return data[:cut], data[cut:]
+	if longest > 0 && len(data) >= longest && (end < 0 || end >= longest) {
+		return data[:longest], data[longest:]
 	}
 	if end < 0 {
 		return nil, data

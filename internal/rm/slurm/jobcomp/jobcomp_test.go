@@ -43,7 +43,7 @@ func TestNextCompletion(t *testing.T) {
 	var got []string
 	for _, b := range []byte(sampleRecord + long + sampleRecord) {
 		var record []byte
-		if record, rest = next(append(rest, b)); record != nil {
+		if record, rest = next(append(rest, b), bufferSize-1); record != nil {
 			got = append(got, string(record))
 		}
 	}
@@ -57,7 +57,7 @@ func FuzzParseCompletion(f *testing.F) {
 	f.Add([]byte(sampleRecord[:300]))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		for {
-			record, rest := next(data)
+			record, rest := next(data, bufferSize-1)
 			if record == nil {
 				return
 			}
@@ -75,7 +75,7 @@ func FuzzParseCompletion(f *testing.F) {
 
 // A stream gives each record once, whole, and none before its end has come.
 func TestStream(t *testing.T) {
-	var s Stream
+	s := NewStream(slurmspec.R2205)
 	var jobs []uint32
 	for _, b := range []byte(strings.Repeat(sampleRecord, 3)) {
 		if err := s.Take([]byte{b}, func(r Record) { jobs = append(jobs, r.Job) }); err != nil {
@@ -87,5 +87,23 @@ func TestStream(t *testing.T) {
 	}
 	if err := s.Take([]byte("JobState=x\n"), func(Record) { t.Error("a record without a job") }); err == nil {
 		t.Error("no error for a record without a job")
+	}
+}
+
+// The plugins before 24.05 cut a long record off. Later ones write all of it.
+func TestLongRecord(t *testing.T) {
+	long := strings.Replace(sampleRecord, " WorkDir=", " WorkDir=/"+strings.Repeat("d", 2*bufferSize), 1)
+	for release, truncated := range map[slurmspec.Release]bool{slurmspec.R2205: true, slurmspec.R2311: true, slurmspec.R2405: false, slurmspec.R2605: false} {
+		text := long
+		if truncated {
+			text = long[:bufferSize-1]
+		}
+		var got []Record
+		if err := NewStream(release).Take([]byte(text+sampleRecord), func(r Record) { got = append(got, r) }); err != nil {
+			t.Fatalf("%v: %v", release, err)
+		}
+		if len(got) != 2 || got[0].Truncated != truncated || got[1].Truncated {
+			t.Errorf("%v: records %+v, want two, the first one truncated: %t", release, got, truncated)
+		}
 	}
 }

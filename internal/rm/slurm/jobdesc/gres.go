@@ -29,6 +29,31 @@ func (s *Submission) setGRES(j *rpc.JobDesc) {
 	j.TRESPerNode = gres
 }
 
+// setTRES2311 writes the generic resources as sbatch does since 23.11: "gres/gpu:2", and per task
+// "gres/gpu=2", to which 24.05 adds "cpu=4". It binds the resources of a task to the task
+// (_set_tres_per_task_from_sibling_opt and _implicitly_bind_tres_per_task in slurm_opt.c).
+func (s *Submission) setTRES2311(j *rpc.JobDesc) {
+	for _, list := range []*string{&j.TRESPerJob, &j.TRESPerNode, &j.TRESPerSocket, &j.CPUsPerTRES, &j.MemPerTRES} {
+		*list = strings.ReplaceAll(*list, "gres:", "gres/")
+	}
+	var perTask []string
+	if s.CPUsPerTask > 0 && s.Release.Since(slurmspec.R2405) {
+		perTask = append(perTask, "cpu="+strconv.Itoa(s.CPUsPerTask))
+	}
+	if s.GPUsPerTask != "" {
+		// sbatch reads one type and one count, and no more than that.
+		name, count := "gres/gpu", s.GPUsPerTask
+		if at := strings.IndexAny(count, ":="); at >= 0 {
+			name, count = name+":"+count[:at], count[at+1:]
+		}
+		digits := len(count) - len(strings.TrimLeft(count, "0123456789"))
+		count = count[:digits]
+		perTask = append(perTask, name+"="+count)
+		j.TRESBind = "gres/gpu:per_task:" + count
+	}
+	j.TRESPerTask = strings.Join(perTask, ",")
+}
+
 // gpuTRES writes the value of one of the --gpus options as TRES.
 func gpuTRES(spec string) string {
 	var words []string
@@ -96,7 +121,8 @@ func gresCount(word string) (uint64, bool) {
 // deriveFromGRES sets the numbers that follow from the generic resources, as sbatch's check of
 // them does (gres_job_state_validate and _test_gres_cnt in gres.c). It leaves contradictory
 // requests as they are: slurmctld makes the same check and refuses them.
-func deriveFromGRES(j *rpc.JobDesc) {
+// Since 24.05 the CPUs per gpu also raise the least number of CPUs.
+func deriveFromGRES(j *rpc.JobDesc, release slurmspec.Release) {
 	perTask := j.TRESPerTask != "" || j.TasksPerTRES != slurmspec.NoVal16
 	if perTask && j.Tasks == slurmspec.NoVal && j.MinNodes != slurmspec.NoVal && j.MinNodes == j.MaxNodes {
 		switch {
@@ -124,8 +150,15 @@ func deriveFromGRES(j *rpc.JobDesc) {
 			r.perJob = uint64(j.Tasks) / n
 		}
 	}
+	var gpus, cpusPer uint64
 	for _, r := range requests {
 		deriveFrom(j, r)
+		if r.name == "gpu" {
+			gpus, cpusPer = gpus+r.total, max(cpusPer, r.cpusPer)
+		}
+	}
+	if release.Since(slurmspec.R2405) && gpus*cpusPer > uint64(j.MinCPUs) {
+		j.MinCPUs = uint32(min(gpus*cpusPer, uint64(slurmspec.NoVal)-1))
 	}
 }
 

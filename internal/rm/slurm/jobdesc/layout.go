@@ -22,10 +22,14 @@ type layout struct {
 	sockets, cores, threads int
 	tasksPerCore            int
 	minCPUs                 int // per node; -1 if not given
+	tasksPerNode            int
 	hosts                   []string
 	dist                    uint32
 	planeSize               uint32
 	nodeList                string
+	// since2302 says that sbatch leaves more to slurmctld: it does not derive the number of tasks
+	// from that per node, and a node list changes no number of nodes that is given.
+	since2302 bool
 }
 
 // setLayout sets nodes, tasks and CPUs. The steps have the order of _opt_verify (sbatch/opt.c),
@@ -34,7 +38,8 @@ func (s *Submission) setLayout(j *rpc.JobDesc) error {
 	l := layout{
 		minNodes: 1, tasks: 1, minCPUs: -1,
 		sockets: s.SocketsPerNode, cores: s.CoresPerSocket, threads: s.ThreadsPerCore,
-		tasksPerCore: s.TasksPerCore, nodeList: s.NodeList,
+		tasksPerCore: s.TasksPerCore, nodeList: s.NodeList, tasksPerNode: s.TasksPerNode,
+		since2302: s.Release.Since(slurmspec.R2302),
 	}
 	if s.MinNodes > 0 || s.MaxNodes > 0 {
 		l.minNodes, l.maxNodes, l.nodesSet = max(s.MinNodes, 1), s.MaxNodes, true
@@ -55,7 +60,7 @@ func (s *Submission) setLayout(j *rpc.JobDesc) error {
 	if err := l.applyNodeList(); err != nil {
 		return err
 	}
-	if s.TasksPerNode > 0 && !l.tasksSet && (l.maxNodes == 0 || l.minNodes == l.maxNodes) {
+	if !l.since2302 && s.TasksPerNode > 0 && !l.tasksSet && (l.maxNodes == 0 || l.minNodes == l.maxNodes) {
 		l.tasks, l.tasksSet = l.minNodes*s.TasksPerNode, true
 	}
 	if s.CPUsPerTask > 0 {
@@ -101,6 +106,9 @@ func (l *layout) applyNodeList() error {
 		}
 		return nil
 	}
+	if l.since2302 && l.nodesSet && l.dist&distBase != distArbitrary {
+		return nil
+	}
 	hosts, err := nodeNames(l.nodeList)
 	if err != nil {
 		return fmt.Errorf("--nodelist %q: %w", l.nodeList, err)
@@ -140,7 +148,8 @@ func (l *layout) balance() error {
 		return fmt.Errorf("%d tasks are too few for a plane distribution over %d nodes", l.tasks, l.minNodes)
 	}
 	switch {
-	case l.nodesSet && !l.tasksSet && (l.minNodes == l.maxNodes || l.maxNodes == 0):
+	case l.nodesSet && !l.tasksSet && (l.minNodes == l.maxNodes || l.maxNodes == 0) &&
+		(!l.since2302 || l.tasksPerNode <= 0):
 		l.tasks = max(l.minNodes, 1)
 		for _, n := range []int{l.sockets, l.cores, l.threads} {
 			if n > 0 {
@@ -154,7 +163,7 @@ func (l *layout) balance() error {
 		}
 		if l.tasks < l.minNodes {
 			l.minNodes, l.maxNodes = l.tasks, l.tasks
-			if len(l.hosts) > l.minNodes {
+			if !l.since2302 && len(l.hosts) > l.minNodes {
 				l.nodeList = strings.Join(l.hosts[:l.minNodes], ",")
 			}
 		}
@@ -175,13 +184,17 @@ func (l *layout) fill(s *Submission, j *rpc.JobDesc) {
 		j.Flags |= rpc.FlagTasksSet
 		j.Tasks = uint32(l.tasks)
 	}
+	tasks := l.tasks
+	if l.since2302 && l.tasksPerNode > 0 && !l.tasksSet && (l.maxNodes == 0 || l.minNodes == l.maxNodes) {
+		tasks = l.minNodes * l.tasksPerNode
+	}
 	switch {
 	case s.Overcommit:
 		j.MinCPUs = uint32(max(l.minNodes, 1))
 	case s.CPUsPerTask > 0:
-		j.MinCPUs = uint32(l.tasks) * uint32(s.CPUsPerTask)
+		j.MinCPUs = uint32(tasks) * uint32(s.CPUsPerTask)
 	default:
-		j.MinCPUs = uint32(l.tasks)
+		j.MinCPUs = uint32(tasks)
 	}
 	if s.CPUsPerTask > 0 {
 		j.Flags |= rpc.FlagCPUsSet
@@ -192,6 +205,8 @@ func (l *layout) fill(s *Submission, j *rpc.JobDesc) {
 		if l.maxNodes != 0 {
 			j.MaxNodes = uint32(l.maxNodes)
 		}
+	} else if s.Release.Since(slurmspec.R2311) && l.tasksSet && l.tasksPerNode > 0 {
+		j.MinNodes = uint32((l.tasks + l.tasksPerNode - 1) / l.tasksPerNode)
 	}
 	if l.minCPUs >= 0 {
 		j.MinCPUsPerNode = uint16(l.minCPUs)

@@ -15,6 +15,7 @@ import (
 	"rmreplay/internal/rm/slurm/rpc"
 	"rmreplay/internal/rm/slurm/rpc/rpctest"
 	"rmreplay/internal/rm/slurm/rpc/wire"
+	"rmreplay/internal/slurmspec"
 )
 
 const testScript = "#!/bin/sh\nsleep 1\n"
@@ -117,7 +118,7 @@ var submitCases = []struct {
 }
 
 // sbatchRecorder starts a recorder that accepts every job, and writes its slurm.conf.
-func sbatchRecorder(t *testing.T) (r *rpctest.Recorder, conf, dir string) {
+func sbatchRecorder(t *testing.T, slurm *rpctest.Slurm) (r *rpctest.Recorder, conf, dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	r = rpctest.NewRecorder(t, func(m *rpc.Message) *rpc.Message {
@@ -128,25 +129,28 @@ func sbatchRecorder(t *testing.T) (r *rpctest.Recorder, conf, dir string) {
 		e.Str("")
 		return rpc.Reply(m, rpc.ResponseSubmitBatchJob, e.Bytes, nil)
 	})
-	conf = rpctest.ControllerConf(t, dir, r.Port(), "NodeName=n[1-8] CPUs=16\nPartitionName=p1 Nodes=ALL Default=YES")
+	conf = slurm.ControllerConf(t, dir, r.Port(), "NodeName=n[1-8] CPUs=16\nPartitionName=p1 Nodes=ALL Default=YES")
 	return r, conf, dir
 }
 
 // compareWithSbatch compares sbatch's message with this package's description of the same request,
 // byte by byte.
-func compareWithSbatch(t *testing.T, m *rpc.Message, req hpc.Request, dir string) {
+func compareWithSbatch(t *testing.T, slurm *rpctest.Slurm, m *rpc.Message, req hpc.Request, dir string) {
 	t.Helper()
-	if m.Type != rpc.RequestSubmitBatchJob || m.Version != rpc.V2205 {
+	if m.Type != rpc.RequestSubmitBatchJob || m.Version != slurm.Version() {
 		t.Fatalf("sbatch sent %v in %v", m.Type, m.Version)
 	}
 	theirs := &rpc.JobDesc{}
-	rpctest.DecodeFields(t, m.Body, theirs)
+	rpctest.DecodeFields(t, slurm.Version(), m.Body, theirs)
 	// The test takes over the values that sbatch finds in its surroundings.
 	s := Submission{
-		Request: req, Dependency: req.Dependency, Script: testScript,
+		Request: req, Release: slurm.Release, Dependency: req.Dependency, Script: testScript,
 		WorkDir: dir, Environment: theirs.Environment, Args: theirs.Args,
 		UID: m.UID, GID: m.GID, SubmitLine: theirs.SubmitLine, SessionID: theirs.AllocSID,
 		Now: hpc.Unix(time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC).Unix()),
+	}
+	if slurm.Release.Since(slurmspec.R2302) { // slurmctld takes the sender's
+		s.UID, s.GID = slurmspec.NoVal, slurmspec.NoVal
 	}
 	j, err := s.JobDesc()
 	if err != nil {
@@ -158,36 +162,49 @@ func compareWithSbatch(t *testing.T, m *rpc.Message, req hpc.Request, dir string
 			j.ReqNodes = theirs.ReqNodes
 		}
 	}
-	ours := rpctest.Body(j)
+	ours := slurm.Codec().Body(j)
 	if bytes.Equal(ours, m.Body) {
 		return
 	}
 	mine := &rpc.JobDesc{}
-	rpctest.DecodeFields(t, ours, mine)
+	rpctest.DecodeFields(t, slurm.Version(), ours, mine)
 	t.Errorf("the bytes differ (-sbatch +ours):\n%s", cmp.Diff(theirs, mine))
 }
 
 // TestSubmitIsSbatch compares the message of the stock sbatch with this package's description of
 // the same request.
-func TestSubmitIsSbatch(t *testing.T) {
-	rpctest.NeedSlurm(t, "sbatch")
-	r, conf, dir := sbatchRecorder(t)
+func TestSubmitIsSbatch(t *testing.T) { eachSbatch(t, submitIsSbatch) }
+
+// eachSbatch runs a test with the sbatch of every release whose clients speak the driver's
+// protocol.
+func eachSbatch(t *testing.T, test func(*testing.T, *rpctest.Slurm)) {
+	rpctest.Each(t, slurmspec.R2205, []string{"sbatch"}, func(t *testing.T, slurm *rpctest.Slurm) {
+		if slurm.Release.Protocol() != slurm.Release.DriverProtocol() {
+			t.Skipf("SKIPPED: sbatch %v speaks a newer protocol than the driver", slurm.Release)
+		}
+		test(t, slurm)
+	})
+}
+
+func submitIsSbatch(t *testing.T, slurm *rpctest.Slurm) {
+	r, conf, dir := sbatchRecorder(t, slurm)
 	for _, c := range submitCases {
 		t.Run(c.name, func(t *testing.T) {
 			args := append([]string{"sbatch"}, strings.Fields(c.args)...)
-			if out, err := rpctest.RunClient(t, conf, dir, testScript, args...); err != nil {
+			if out, err := slurm.RunClient(t, conf, dir, testScript, args...); err != nil {
 				t.Fatalf("%v: %v\n%s", args, err, out)
 			}
-			compareWithSbatch(t, r.Next(t), c.req, dir)
+			compareWithSbatch(t, slurm, r.Next(t), c.req, dir)
 		})
 	}
 }
 
 // TestCombinationsAreSbatch does the same for random combinations of the cases, since most of
 // sbatch's arithmetic combines options. It leaves out combinations that sbatch refuses.
-func TestCombinationsAreSbatch(t *testing.T) {
-	rpctest.NeedSlurm(t, "sbatch")
-	r, conf, dir := sbatchRecorder(t)
+func TestCombinationsAreSbatch(t *testing.T) { eachSbatch(t, combinationsAreSbatch) }
+
+func combinationsAreSbatch(t *testing.T, slurm *rpctest.Slurm) {
+	r, conf, dir := sbatchRecorder(t, slurm)
 	rng := rand.New(rand.NewPCG(1, 2))
 	compared := 0
 	for range 250 {
@@ -200,11 +217,11 @@ func TestCombinationsAreSbatch(t *testing.T) {
 			}
 		}
 		t.Run(strings.Join(args, " "), func(t *testing.T) {
-			if _, err := rpctest.RunClient(t, conf, dir, testScript, args...); err != nil {
+			if _, err := slurm.RunClient(t, conf, dir, testScript, args...); err != nil {
 				return
 			}
 			compared++
-			compareWithSbatch(t, r.Next(t), req, dir)
+			compareWithSbatch(t, slurm, r.Next(t), req, dir)
 		})
 	}
 	if compared < 100 {

@@ -45,13 +45,15 @@ type Submission struct {
 	Now hpc.Time
 	// SessionID is the login session of the user who submits.
 	SessionID uint32
+	// Release is the release whose sbatch submits; the zero Release stands for 22.05.
+	Release slurmspec.Release
 	// SelectPlugin is the number of slurm.conf's SelectType ([rpc.SelectPluginID]); 0 for
 	// cons_tres.
 	SelectPlugin uint32
 }
 
-// JobDesc returns the description that sbatch 22.05 would send for the job. It follows _opt_verify
-// (sbatch/opt.c), slurm_opt_create_job_desc (slurm_opt.c) and _fill_job_desc_from_opts
+// JobDesc returns the description that the release's sbatch would send for the job. It follows
+// _opt_verify (sbatch/opt.c), slurm_opt_create_job_desc (slurm_opt.c) and _fill_job_desc_from_opts
 // (sbatch/sbatch.c). The error names an option that sbatch would refuse. Partitions, limits and
 // generic resources are left to slurmctld.
 //
@@ -70,7 +72,10 @@ func (s *Submission) JobDesc() (*rpc.JobDesc, error) {
 		}
 	}
 	s.setGRES(j)
-	deriveFromGRES(j)
+	deriveFromGRES(j, s.Release)
+	if s.Release.Since(slurmspec.R2311) {
+		s.setTRES2311(j)
+	}
 	return j, nil
 }
 
@@ -184,8 +189,9 @@ func (s *Submission) setContext(j *rpc.JobDesc) {
 	if s.SelectPlugin != 0 {
 		j.SelectPlugin = s.SelectPlugin
 	}
-	// sbatch always sends these two.
+	// sbatch always sends these.
 	j.MailType, j.MemBindType = 0, 0
+	j.OOMKillStep, j.ReservedPorts = slurmspec.NoVal16, slurmspec.NoVal16
 }
 
 // absolute returns a path below the working directory, unless it is absolute or empty.

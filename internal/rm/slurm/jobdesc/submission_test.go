@@ -60,7 +60,7 @@ func FuzzSubmission(f *testing.F) {
 			return
 		}
 		var back rpc.JobDesc
-		rpctest.DecodeFields(t, rpctest.Body(j), &back)
+		rpctest.DecodeFields(t, rpc.V2205, rpctest.Body(j), &back)
 	})
 }
 

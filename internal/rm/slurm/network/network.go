@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"rmreplay/internal/rm/slurm/rpc"
+	"rmreplay/internal/slurmspec"
 )
 
 // Clock is the part of the virtual clock that the network informs of its messages.
@@ -64,6 +65,7 @@ type Network struct {
 	queue    []*request // wait for a free connection
 	patience time.Duration
 	open     int // requests under way
+	mostOpen int // the largest number of them
 	writing  int // connections with output that the kernel has not taken yet
 	dry      int // consecutive polls without the input that the clock counts
 	buf      []byte
@@ -87,10 +89,17 @@ type request struct {
 // ErrNoAnswer says that slurmctld has closed a connection and has sent no answer.
 var ErrNoAnswer = errors.New("slurmctld closed the connection without an answer")
 
-// maxOpen is the largest number of connections to slurmctld at one time. slurmctld serves 256 at
-// once (MAX_SERVER_THREADS). If the backlog has no room for a connection, the kernel tries again
-// after a second of real time, and the virtual clock does not know that it waits.
-const maxOpen = 200
+// mostOpen returns the largest number of connections to slurmctld at one time, which leaves some of
+// slurmctld's own for clients. If slurmctld's backlog has no room for a connection, the kernel tries
+// again after a second of real time, and the virtual clock does not know that it waits. slurmctld
+// serves 256 connections at once (MAX_SERVER_THREADS in slurmctld.h), 24.11 serves 50, and 25.05
+// and later serve 512 (SLURMCTLD_CONMGR_DEFAULT_MAX_CONNECTIONS in controller.c).
+func mostOpen(release slurmspec.Release) int {
+	if release.Series() == slurmspec.R2411 {
+		return 40
+	}
+	return 200
+}
 
 // loopback is the interface that the nodes' port is bound to. One socket on it serves all
 // addresses of 127.0.0.0/8, and no other machine can reach it.
@@ -155,7 +164,7 @@ func (n *Network) listenNodes() (err error) {
 // that the network informs. It opens no connection.
 func (n *Network) Connect(ctld netip.AddrPort, codec rpc.Codec, clock Clock) {
 	n.ctld = unix.SockaddrInet4{Addr: ctld.Addr().As4(), Port: int(ctld.Port())}
-	n.codec, n.clock = codec, clock
+	n.codec, n.clock, n.mostOpen = codec, clock, mostOpen(codec.Release())
 }
 
 // Waiting reports whether messages wait for a free connection. If they do, patience is how long
@@ -194,7 +203,7 @@ func (n *Network) Send(m *rpc.Message, answer func(*rpc.Message, error)) {
 		answer = func(*rpc.Message, error) {}
 	}
 	r := &request{m, answer}
-	if n.open >= maxOpen {
+	if n.open >= n.mostOpen {
 		n.queue = append(n.queue, r)
 		return
 	}
@@ -522,7 +531,7 @@ func (n *Network) finish(c *conn, m *rpc.Message, err error) {
 	}
 	n.open--
 	c.request.answer(m, err)
-	for n.open < maxOpen && len(n.queue) > 0 {
+	for n.open < n.mostOpen && len(n.queue) > 0 {
 		r := n.queue[0]
 		n.queue[0] = nil
 		n.queue = n.queue[1:]

@@ -179,12 +179,24 @@ func TestNoAnswer(t *testing.T) {
 	}
 }
 
-// No more connections than maxOpen are open at one time; the other messages wait in their order.
+// 24.11 serves 50 connections at once, the releases before and after it serve more.
+func TestMostOpen(t *testing.T) {
+	for release, want := range map[slurmspec.Release]int{
+		slurmspec.R2205: 200, slurmspec.R2411: 40, {Major: 24, Minor: 11, Patch: 5}: 40, slurmspec.R2605: 200,
+	} {
+		if got := mostOpen(release); got != want {
+			t.Errorf("%v: %d connections, want %d", release, got, want)
+		}
+	}
+}
+
+// No more connections than mostOpen are open at one time; the other messages wait in their order.
 func TestQueue(t *testing.T) {
 	s := start(t)
 	const more = 3
+	most := s.net.mostOpen
 	var answered []int
-	for i := range maxOpen + more {
+	for i := range most + more {
 		s.net.Send(&rpc.Message{Type: rpc.RequestPing}, func(_ *rpc.Message, err error) {
 			if err != nil {
 				t.Errorf("message %d: %v", i, err)
@@ -192,8 +204,8 @@ func TestQueue(t *testing.T) {
 			answered = append(answered, i)
 		})
 	}
-	if _, waiting := s.net.Waiting(); !waiting || s.net.open != maxOpen || len(s.net.queue) != more {
-		t.Fatalf("%d messages are open and %d wait, want %d and %d", s.net.open, len(s.net.queue), maxOpen, more)
+	if _, waiting := s.net.Waiting(); !waiting || s.net.open != most || len(s.net.queue) != more {
+		t.Fatalf("%d messages are open and %d wait, want %d and %d", s.net.open, len(s.net.queue), most, more)
 	}
 	if err := s.net.Reap(); err != nil {
 		t.Fatal(err)
@@ -202,7 +214,7 @@ func TestQueue(t *testing.T) {
 		t.Errorf("the patience is %v after a Reap without a closed connection, want 1µs", patience)
 	}
 	reply := s.encode(&rpc.Message{Type: rpc.ResponseRC, Body: rpc.AppendRC(nil, 0)})
-	for i := range maxOpen + more {
+	for i := range most + more {
 		c := s.accept()
 		if _, err := c.Write(reply); err != nil {
 			t.Fatal(err)

@@ -232,7 +232,7 @@ func (c *Cluster) decode(m *rpc.Message) (func(node int) *answer, error) {
 		if err != nil {
 			return nil, err
 		}
-		return func(n int) *answer { return c.terminate(n, kill.StepID.Job) }, nil
+		return func(n int) *answer { return c.terminate(n, m.Type, kill.StepID.Job) }, nil
 	case rpc.RequestSuspendInt:
 		s, err := rpc.DecodeSuspend(m.Version, m.Body)
 		if err != nil {
@@ -400,8 +400,11 @@ func (c *Cluster) stop(j *job) {
 
 // terminate ends a job on one node (_rpc_terminate_job, _rpc_timelimit, _rpc_abort_job). A node
 // that reports no epilogs, and on which nothing of the job runs, says so in its answer;
-// slurmctld then waits for no further message of it.
-func (c *Cluster) terminate(n int, id uint32) *answer {
+// slurmctld then waits for no further message of it. The answer to [rpc.RequestAbortJob] is always
+// a success: for any other code slurmctld takes the node as not responding and repeats the
+// message, in its own version instead of the node's (_thread_per_group_rpc and _queue_agent_retry
+// in slurmctld/agent.c).
+func (c *Cluster) terminate(n int, typ rpc.Type, id uint32) *answer {
 	j := c.jobs[id]
 	ran := false
 	if j != nil && j.running && j.host == n {
@@ -412,6 +415,9 @@ func (c *Cluster) terminate(n int, id uint32) *answer {
 	if !c.delays.epilogs() {
 		if j != nil && j.host == n {
 			delete(c.jobs, id)
+		}
+		if !ran && typ == rpc.RequestAbortJob {
+			return rc(0)
 		}
 		if !ran {
 			return rc(slurmspec.ErrKillJobAlreadyComplete)

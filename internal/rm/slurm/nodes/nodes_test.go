@@ -166,7 +166,8 @@ func TestScriptRunsForItsTime(t *testing.T) {
 		t.Errorf("the end of the script is not as for %+v", want)
 	}
 	for n := range 2 {
-		wantCode(t, c.terminate(n, 7), slurmspec.ErrKillJobAlreadyComplete)
+		wantCode(t, c.terminate(n, rpc.RequestTerminateJob, 7), slurmspec.ErrKillJobAlreadyComplete)
+		wantCode(t, c.terminate(n, rpc.RequestAbortJob, 7), 0)
 	}
 	s.want()
 }
@@ -188,12 +189,12 @@ func TestTerminate(t *testing.T) {
 	s, c := newStage(t, Delays{})
 	c.launch(0, launch(7))
 	s.advance(4 * time.Second)
-	wantCode(t, c.terminate(1, 7), slurmspec.ErrKillJobAlreadyComplete)
-	wantCode(t, c.terminate(0, 7), 0)
-	wantCode(t, c.terminate(0, 7), slurmspec.ErrKillJobAlreadyComplete) // repeated
+	wantCode(t, c.terminate(1, rpc.RequestTerminateJob, 7), slurmspec.ErrKillJobAlreadyComplete)
+	wantCode(t, c.terminate(0, rpc.RequestTerminateJob, 7), 0)
+	wantCode(t, c.terminate(0, rpc.RequestTerminateJob, 7), slurmspec.ErrKillJobAlreadyComplete) // repeated
 	s.advance(time.Minute)
 	s.want("0s job 7 started", "4s "+epilogDone)
-	wantCode(t, c.terminate(2, 99), slurmspec.ErrKillJobAlreadyComplete) // never heard of
+	wantCode(t, c.terminate(2, rpc.RequestTerminateJob, 99), slurmspec.ErrKillJobAlreadyComplete) // never heard of
 }
 
 func TestUnlimitedScriptRunsUntilKilled(t *testing.T) {
@@ -206,7 +207,7 @@ func TestUnlimitedScriptRunsUntilKilled(t *testing.T) {
 	}
 	c.suspend(0, &rpc.Suspend{JobID: 7})
 	c.suspend(0, &rpc.Suspend{JobID: 7, Resume: true})
-	wantCode(t, c.terminate(0, 7), 0)
+	wantCode(t, c.terminate(0, rpc.RequestTerminateJob, 7), 0)
 	if c.Running() != 0 {
 		t.Error("the script survived")
 	}
@@ -240,7 +241,7 @@ func TestLaunchAgain(t *testing.T) {
 	c.launch(0, launch(7))
 	wantCode(t, c.launch(1, launch(7)), slurmspec.ErrDuplicateJob)
 	s.advance(4 * time.Second)
-	c.terminate(0, 7)
+	c.terminate(0, rpc.RequestTerminateJob, 7)
 	s.advance(4 * time.Second) // what is due at this very instant
 	second := launch(7)
 	second.RestartCount = 1
@@ -283,7 +284,7 @@ func TestTerminateWhileSuspended(t *testing.T) {
 	c.launch(0, launch(7))
 	c.suspend(0, &rpc.Suspend{JobID: 7})
 	s.diary = nil
-	wantCode(t, c.terminate(0, 7), 0)
+	wantCode(t, c.terminate(0, rpc.RequestTerminateJob, 7), 0)
 	s.advance(time.Minute)
 	s.want("0s " + epilogDone)
 }
@@ -351,7 +352,7 @@ func TestEpilogDelay(t *testing.T) {
 	c.launch(0, launch(7))
 	s.advance(10*time.Second + exitLatency(7, begin))
 	for _, n := range []int{0, 1, 0, 1} {
-		wantCode(t, c.terminate(n, 7), 0)
+		wantCode(t, c.terminate(n, rpc.RequestTerminateJob, 7), 0)
 	}
 	s.advance(time.Minute)
 	s.want("0s job 7 started", "10s "+batchDone, "15s "+epilogDone, "15s "+epilogDone)
@@ -366,7 +367,7 @@ func TestHasEpilog(t *testing.T) {
 	c.launch(0, launch(7))
 	s.advance(10*time.Second + exitLatency(7, begin))
 	for _, n := range []int{0, 1} {
-		wantCode(t, c.terminate(n, 7), 0)
+		wantCode(t, c.terminate(n, rpc.RequestTerminateJob, 7), 0)
 	}
 	s.advance(11 * time.Second)
 	s.want("0s job 7 started", "10s "+batchDone, "10s "+epilogDone, "10s "+epilogDone)
@@ -380,7 +381,7 @@ func TestDownAndUp(t *testing.T) {
 	s, c := newStage(t, Delays{Epilog: delay(t, "5s")})
 	c.launch(0, launch(7))
 	c.launch(1, launch(8))
-	c.terminate(2, 8) // its epilog is still to be reported
+	c.terminate(2, rpc.RequestTerminateJob, 8) // its epilog is still to be reported
 	c.Down("n1")
 	c.Down("n3")
 	c.Down("nowhere")

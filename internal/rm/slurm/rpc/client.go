@@ -105,16 +105,37 @@ func NewNodeUpdate(event hpc.NodeEvent) (*NodeUpdate, error) {
 
 func (m *NodeUpdate) append(e *encoder) { e.protocol.own.nodeUpdate(e, m) }
 
-// appendNodeUpdate follows _pack_update_node_msg (slurm_protocol_pack.c).
-func appendNodeUpdate(e *encoder, m *NodeUpdate) {
-	e.Str("") // comment
-	e.U32(0)  // cpu bind
-	for range 6 {
-		e.Str("") // extra, features, active features, gres, address, host name
+// nodeUpdateFields are the fields of a node's update that not every version has.
+type nodeUpdateFields struct {
+	certificate bool
+	instance    bool // the cloud's name and type of the node
+	reasonUID   bool // who gives the reason, instead of when the node resumes by itself
+}
+
+// append follows _pack_update_node_msg (slurm_protocol_pack.c).
+func (f nodeUpdateFields) append(e *encoder, m *NodeUpdate) {
+	strs := func(n int) {
+		for range n {
+			e.Str("")
+		}
 	}
+	if f.certificate {
+		strs(1)
+	}
+	strs(1)  // comment
+	e.U32(0) // cpu bind
+	strs(4)  // extra, features, active features, gres
+	if f.instance {
+		strs(2)
+	}
+	strs(2) // address, host name
 	e.Str(m.Nodes)
 	e.U32(m.State)
 	e.Str(m.Reason)
-	e.U32(0) // reason uid: slurmctld takes the sender's
-	e.U32(slurmspec.NoVal)
+	if f.reasonUID {
+		e.U32(0) // slurmctld takes the sender's
+	} else {
+		e.U32(slurmspec.NoVal) // resume after
+	}
+	e.U32(slurmspec.NoVal) // weight
 }

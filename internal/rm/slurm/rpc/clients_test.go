@@ -2,6 +2,11 @@ package rpc_test
 
 import (
 	"bytes"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -15,28 +20,32 @@ import (
 // TestClientsSendTheSame compares the messages of scancel, scontrol and sdiag with this package's
 // messages for the same requests.
 func TestClientsSendTheSame(t *testing.T) {
-	rpctest.NeedSlurm(t, "scancel", "scontrol", "sdiag")
-	dir := t.TempDir()
-	r := rpctest.NewRecorder(t, func(m *rpc.Message) *rpc.Message {
-		if m.Type == rpc.RequestCreateReservation {
-			return rpc.Reply(m, rpc.ResponseCreateReservation, rpctest.Body(&rpc.DeleteReservation{Name: "r"}), nil)
-		}
-		return rpc.Reply(m, rpc.ResponseRC, rpc.AppendRC(nil, 0), nil)
-	})
-	conf := rpctest.ControllerConf(t, dir, r.Port(), "NodeName=n[1-8] CPUs=16\nPartitionName=p1 Nodes=ALL Default=YES")
+	rpctest.Each(t, slurmspec.R2205, []string{"scancel", "sdiag"}, clientsSendTheSame)
+}
+
+// command is a command line of a stock client, with the type and the body of the message for the
+// same request.
+type command struct {
+	line string
+	typ  rpc.Type
+	body []byte
+}
+
+// clientCommands returns commands with the bodies that a release's codec writes.
+func clientCommands(t *testing.T, codec rpc.Codec) []command {
 	node := func(e hpc.NodeEvent) []byte {
 		m, err := rpc.NewNodeUpdate(e)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return rpctest.Body(m)
+		return codec.Body(m)
 	}
 	resv := func(v hpc.Reservation, update bool) []byte {
 		m, err := rpc.NewReservationDesc(v, update)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return rpctest.Body(m)
+		return codec.Body(m)
 	}
 	flagged := func(update bool, flags ...string) []byte {
 		if update {
@@ -48,17 +57,12 @@ func TestClientsSendTheSame(t *testing.T) {
 	update := func(job string, set func(*rpc.JobDesc)) []byte {
 		j := rpc.NewJobUpdate(job)
 		set(j)
-		return rpctest.Body(j)
-	}
-	type command struct {
-		line string
-		typ  rpc.Type
-		body []byte
+		return codec.Body(j)
 	}
 	commands := []command{
-		{"scancel 12", rpc.RequestKillJob, rpctest.Body(&rpc.KillRequest{Job: "12", Signal: 9})},
-		{"scancel 12_3", rpc.RequestKillJob, rpctest.Body(&rpc.KillRequest{Job: "12_3", Signal: 9})},
-		{"scancel 12_[1-5]", rpc.RequestKillJob, rpctest.Body(&rpc.KillRequest{Job: "12_[1-5]", Signal: 9})},
+		{"scancel 12", rpc.RequestKillJob, codec.Body(&rpc.KillRequest{Job: "12", Signal: 9})},
+		{"scancel 12_3", rpc.RequestKillJob, codec.Body(&rpc.KillRequest{Job: "12_3", Signal: 9})},
+		{"scancel 12_[1-5]", rpc.RequestKillJob, codec.Body(&rpc.KillRequest{Job: "12_[1-5]", Signal: 9})},
 		{"scontrol update nodename=n[1-2] state=drain reason=disk", rpc.RequestUpdateNode, node(hpc.NodeEvent{Nodes: "n[1-2]", State: "drain", Reason: "disk"})},
 		{"scontrol update nodename=n3 state=down reason=x", rpc.RequestUpdateNode, node(hpc.NodeEvent{Nodes: "n3", State: "down", Reason: "x"})},
 		{"scontrol update nodename=n3 state=resume", rpc.RequestUpdateNode, node(hpc.NodeEvent{Nodes: "n3", State: "resume"})},
@@ -71,21 +75,21 @@ func TestClientsSendTheSame(t *testing.T) {
 		{"scontrol create reservation reservationname=r starttime=2030-01-01T00:00:00 duration=60 nodes=ALL partition=p1 users=a licenses=l:2 flags=any_nodes", rpc.RequestCreateReservation,
 			resv(hpc.Reservation{Name: "r", Start: start, Duration: time.Hour, Nodes: "ALL", Partition: "p1", Users: []string{"a"}, Licenses: "l:2", Flags: []string{"ANY_NODES"}}, false)},
 		{"scontrol update reservationname=r duration=120 users=c", rpc.RequestUpdateReservation, resv(hpc.Reservation{Name: "r", Duration: 2 * time.Hour, Users: []string{"c"}}, true)},
-		{"scontrol delete reservationname=r", rpc.RequestDeleteReservation, rpctest.Body(&rpc.DeleteReservation{Name: "r"})},
+		{"scontrol delete reservationname=r", rpc.RequestDeleteReservation, codec.Body(&rpc.DeleteReservation{Name: "r"})},
 		{"scontrol update jobid=12 priority=77", rpc.RequestUpdateJob, update("12", func(j *rpc.JobDesc) { j.Priority = 77 })},
 		{"scontrol hold 12", rpc.RequestUpdateJob, update("12", (*rpc.JobDesc).Hold)},
 		{"scontrol release 12", rpc.RequestUpdateJob, update("12", (*rpc.JobDesc).Release)},
 		{"scontrol update jobid=12_[1,3] timelimit=90", rpc.RequestUpdateJob, update("12_1,3", func(j *rpc.JobDesc) { failOn(t, j.SetTimeLimit(90*time.Minute)) })},
 		{"scontrol update jobid=12 timelimit=unlimited", rpc.RequestUpdateJob, update("12", func(j *rpc.JobDesc) { failOn(t, j.SetTimeLimit(hpc.Unlimited)) })},
-		{"scontrol requeue 12", rpc.RequestJobRequeue, rpctest.Body(&rpc.RequeueRequest{Job: "12"})},
-		{"scontrol suspend 12", rpc.RequestSuspend, rpctest.Body(&rpc.SuspendRequest{Job: "12"})},
-		{"scontrol resume 12", rpc.RequestSuspend, rpctest.Body(&rpc.SuspendRequest{Job: "12", Resume: true})},
+		{"scontrol requeue 12", rpc.RequestJobRequeue, codec.Body(&rpc.RequeueRequest{Job: "12"})},
+		{"scontrol suspend 12", rpc.RequestSuspend, codec.Body(&rpc.SuspendRequest{Job: "12"})},
+		{"scontrol resume 12", rpc.RequestSuspend, codec.Body(&rpc.SuspendRequest{Job: "12", Resume: true})},
 		{"scontrol ping", rpc.RequestPing, nil},
-		{"scontrol shutdown slurmctld", rpc.RequestShutdown, rpctest.Body(rpc.ShutdownController)},
-		{"scontrol shutdown", rpc.RequestShutdown, rpctest.Body(rpc.ShutdownAll)},
+		{"scontrol shutdown slurmctld", rpc.RequestShutdown, codec.Body(rpc.ShutdownController)},
+		{"scontrol shutdown", rpc.RequestShutdown, codec.Body(rpc.ShutdownAll)},
 		{"scontrol reconfigure", rpc.RequestReconfigure, nil},
-		{"sdiag", rpc.RequestStats, rpctest.Body(&rpc.StatsRequest{})},
-		{"sdiag -r", rpc.RequestStats, rpctest.Body(&rpc.StatsRequest{Reset: true})},
+		{"sdiag", rpc.RequestStats, codec.Body(&rpc.StatsRequest{})},
+		{"sdiag -r", rpc.RequestStats, codec.Body(&rpc.StatsRequest{Reset: true})},
 		{"scontrol create reservation reservationname=r starttime=2030-01-01T00:00:00 endtime=2030-01-01T00:01:30 nodes=n1 users=a", rpc.RequestCreateReservation,
 			resv(hpc.Reservation{Name: "r", Start: start, Duration: 90 * time.Second, Nodes: "n1", Users: []string{"a"}}, false)},
 		{"scontrol update reservationname=r flags=purge_comp=2", rpc.RequestUpdateReservation, flagged(true, "PURGE_COMP=00:02:00")},
@@ -93,6 +97,9 @@ func TestClientsSendTheSame(t *testing.T) {
 	const create = "scontrol create reservation reservationname=r starttime=2030-01-01T00:00:00 duration=60 nodes=n1 users=a flags="
 	for _, flag := range slurmspec.ReservationFlags {
 		name := flag.Name
+		if name == "FIRST_CORES" && codec.Release().Since(slurmspec.R2311) { // which it does not have
+			continue
+		}
 		if name != slurmspec.FlagPartNodes { // which wants a partition
 			commands = append(commands, command{create + name, rpc.RequestCreateReservation, flagged(false, name)})
 		}
@@ -100,12 +107,65 @@ func TestClientsSendTheSame(t *testing.T) {
 			commands = append(commands, command{"scontrol update reservationname=r flags-=" + name, rpc.RequestUpdateReservation, flagged(true, "-"+name)})
 		}
 	}
+	return commands
+}
+
+// goldenClients is the file with the bodies that the clients of a release send.
+func goldenClients(release slurmspec.Release) string {
+	return filepath.Join("testdata/clients", release.Series().String()+".txt")
+}
+
+// TestCapturedClients compares this package's messages with those that the clients of each release
+// sent, which the repository has, so it needs no Slurm. "go test -run ClientsSendTheSame -capture"
+// records them again.
+func TestCapturedClients(t *testing.T) {
+	for _, release := range []slurmspec.Release{slurmspec.R2205, slurmspec.R2411} {
+		golden, err := os.ReadFile(goldenClients(release))
+		if err != nil {
+			t.Fatal(err)
+		}
+		sent := map[string]string{}
+		for _, line := range strings.Split(strings.TrimSpace(string(golden)), "\n") {
+			name, body, _ := strings.Cut(line, "\t")
+			sent[name] = body
+		}
+		codec, err := rpc.NewCodec(release)
+		if err != nil {
+			t.Fatal(err)
+		}
+		commands := clientCommands(t, codec)
+		if len(commands) != len(sent) {
+			t.Errorf("%v: %d commands, and the messages of %d", release, len(commands), len(sent))
+		}
+		for _, c := range commands {
+			if got := hex.EncodeToString(c.body); got != sent[c.line] {
+				t.Errorf("%v: %s:\ntheirs %s\nours   %s", release, c.line, sent[c.line], got)
+			}
+		}
+	}
+}
+
+func clientsSendTheSame(t *testing.T, slurm *rpctest.Slurm) {
+	if slurm.Release.Protocol() != slurm.Release.DriverProtocol() {
+		t.Skipf("SKIPPED: the clients of %v speak a newer protocol than the driver", slurm.Release)
+	}
+	codec := slurm.Codec()
+	dir := t.TempDir()
+	r := rpctest.NewRecorder(t, func(m *rpc.Message) *rpc.Message {
+		if m.Type == rpc.RequestCreateReservation {
+			return rpc.Reply(m, rpc.ResponseCreateReservation, codec.Body(&rpc.DeleteReservation{Name: "r"}), nil)
+		}
+		return rpc.Reply(m, rpc.ResponseRC, rpc.AppendRC(nil, 0), nil)
+	})
+	conf := slurm.ControllerConf(t, dir, r.Port(), "NodeName=n[1-8] CPUs=16\nPartitionName=p1 Nodes=ALL Default=YES")
+	commands := clientCommands(t, codec)
+	var golden strings.Builder
 	for _, c := range commands {
 		t.Run(c.line, func(t *testing.T) {
 			for len(r.Messages) > 0 {
 				<-r.Messages // what the command before sent afterwards
 			}
-			out, _ := rpctest.RunClient(t, conf, dir, "", strings.Fields(c.line)...)
+			out, _ := slurm.RunClient(t, conf, dir, "", strings.Fields(c.line)...)
 			t.Logf("%s", out)
 			for {
 				m := r.Next(t) // some commands ask for other things first
@@ -116,9 +176,16 @@ func TestClientsSendTheSame(t *testing.T) {
 				if !bytes.Equal(m.Body, c.body) {
 					t.Errorf("the bytes differ:\ntheirs %q\nours   %q", m.Body, c.body)
 				}
+				fmt.Fprintf(&golden, "%s\t%x\n", c.line, m.Body)
 				return
 			}
 		})
+	}
+	if *capture {
+		if err := errors.Join(os.MkdirAll("testdata/clients", 0o755),
+			os.WriteFile(goldenClients(slurm.Release), []byte(golden.String()), 0o644)); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

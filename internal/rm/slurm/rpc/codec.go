@@ -29,7 +29,7 @@ func NewCodec(release slurmspec.Release) (Codec, error) {
 	if err := slurmspec.CheckSupported(release); err != nil {
 		return Codec{}, err
 	}
-	p := protocolOf(Version(release.Protocol()))
+	p := protocolOf(Version(release.DriverProtocol()))
 	if p == nil || p.own == nil {
 		return Codec{}, fmt.Errorf("the messages of Slurm %v are not known (want %s)", release, slurmspec.SupportedList())
 	}
@@ -40,8 +40,8 @@ func NewCodec(release slurmspec.Release) (Codec, error) {
 func (c Codec) Release() slurmspec.Release { return c.release }
 
 // Encode returns the bytes of a message, with its length in front. A message without a
-// version gets the release's own. An answer keeps the version of its request. The errors are
-// those of [Message.Append].
+// version gets the one in which the driver speaks to the release. An answer keeps the version of its
+// request. The errors are those of [Message.Append].
 func (c Codec) Encode(m *Message) ([]byte, error) {
 	if m.Version == 0 {
 		m.Version = c.protocol.version
@@ -49,7 +49,7 @@ func (c Codec) Encode(m *Message) ([]byte, error) {
 	return m.Append(nil)
 }
 
-// Body returns the bytes of a body in the release's own version.
+// Body returns the bytes of a body in the version in which the driver speaks to the release.
 func (c Codec) Body(b Body) []byte {
 	e := newEncoder(nil, c.protocol)
 	b.append(e)

@@ -28,10 +28,12 @@ var capture = flag.Bool("capture", false, "keep what the real slurmctld sends as
 
 // realController is a stock slurmctld in real time. The test takes the part of its compute nodes.
 type realController struct {
-	t    *testing.T
-	addr string
-	conf string
-	dir  string
+	t     *testing.T
+	slurm *rpctest.Slurm
+	codec rpc.Codec
+	addr  string
+	conf  string
+	dir   string
 
 	mu        sync.Mutex
 	seen      map[rpc.Type]int
@@ -75,26 +77,21 @@ func freePort(t *testing.T) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-func startController(t *testing.T, version rpc.Version) *realController {
+func startController(t *testing.T, slurm *rpctest.Slurm, version rpc.Version) *realController {
 	t.Helper()
-	const binary = "/usr/sbin/slurmctld-wlm"
-	if _, err := os.Stat(binary); err != nil {
-		t.Skipf("SKIPPED: %s is not installed, so nothing is checked against the real slurmctld", binary)
-	}
-	rpctest.NeedSlurm(t, "scontrol")
 	dir := t.TempDir()
-	daemon := filepath.Join(dir, "slurmctld")
-	if err := errors.Join(os.Symlink(binary, daemon), os.Mkdir(filepath.Join(dir, "state"), 0o700)); err != nil {
+	daemon := slurm.Controller(t, dir)
+	if err := os.Mkdir(filepath.Join(dir, "state"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	listeners, nodePort := listenNodes(t, 2)
 	port := freePort(t)
 	c := &realController{
-		t: t, dir: dir, addr: fmt.Sprintf("127.0.0.1:%d", port),
+		t: t, slurm: slurm, codec: slurm.Codec(), dir: dir, addr: fmt.Sprintf("127.0.0.1:%d", port),
 		seen: map[rpc.Type]int{}, versions: map[rpc.Version]int{}, launches: map[uint32]*rpc.BatchLaunch{},
 		nodes: map[string]*net.TCPListener{},
 	}
-	c.conf = rpctest.ControllerConf(t, dir, port, fmt.Sprintf(`SlurmdPort=%d
+	c.conf = slurm.ControllerConf(t, dir, port, fmt.Sprintf(`SlurmdPort=%d
 TreeWidth=1
 PrologFlags=Alloc
 SlurmdTimeout=0
@@ -138,7 +135,7 @@ PartitionName=p1 Nodes=ALL Default=YES MaxTime=INFINITE State=UP`, nodePort))
 
 // stop ends slurmctld with a shutdown message, which tests that message, too.
 func (c *realController) stop(cmd *exec.Cmd, ended chan error, listeners []*net.TCPListener) {
-	reply, err := c.ask(rpc.RequestShutdown, rpctest.Body(rpc.ShutdownController))
+	reply, err := c.ask(rpc.RequestShutdown, c.codec.Body(rpc.ShutdownController))
 	if err != nil || rpc.ReplyError(reply) != nil {
 		c.t.Errorf("the shutdown request: %v %v", reply, err)
 	}
@@ -167,7 +164,7 @@ func (c *realController) stop(cmd *exec.Cmd, ended chan error, listeners []*net.
 
 // ask sends a request as the current user and waits for the reply.
 func (c *realController) ask(typ rpc.Type, body []byte) (*rpc.Message, error) {
-	return c.askIn(rpc.V2205, typ, body)
+	return c.askIn(c.slurm.Version(), typ, body)
 }
 
 func (c *realController) askIn(v rpc.Version, typ rpc.Type, body []byte) (*rpc.Message, error) {
@@ -206,7 +203,7 @@ func (c *realController) register(node string, v rpc.Version) {
 	reg := rpc.NodeRegistration{
 		Time: time.Now().Unix(), Start: time.Now().Unix() - 10, Host: node, Node: node,
 		Arch: "x86_64", OS: "Linux", CPUs: 4, Boards: 1, Sockets: 1, Cores: 4, Threads: 1,
-		Memory: 8000, UpTime: 1000, FreeMemory: 7000, Version: "22.05.8",
+		Memory: 8000, UpTime: 1000, FreeMemory: 7000, Version: c.slurm.Release.String() + ".0",
 		GRES: []rpc.GRES{{Name: "gpu", Type: "a100", Count: 2, CPUs: 4, Flags: rpc.GRESHasType}},
 	}
 	c.mu.Lock()
@@ -216,9 +213,9 @@ func (c *realController) register(node string, v rpc.Version) {
 		}
 	}
 	c.mu.Unlock()
-	body := rpctest.Body(&reg)
-	if v < rpc.V2205 {
-		body = olderRegistration(&reg)
+	body := olderRegistration(&reg)
+	if v >= rpc.V2205 {
+		body = rpc.RegistrationIn(v, &reg)
 	}
 	c.tell(v, rpc.MessageNodeRegistration, body)
 }
@@ -227,7 +224,7 @@ func (c *realController) register(node string, v rpc.Version) {
 // the dynamic node's configuration. slurmctld uses the version in which a node registered, so the
 // test gets its older messages.
 func olderRegistration(reg *rpc.NodeRegistration) []byte {
-	body := rpctest.Body(reg)
+	body := rpc.RegistrationIn(rpc.V2205, reg)
 	e := wire.Encoder{}
 	e.Str(reg.Host)
 	at := 8 + 8 + 4 + 4 + 4 // times, status, two empty features
@@ -270,8 +267,9 @@ func (c *realController) keep(m *rpc.Message) {
 	anonymous.Host = ""
 	b, err := anonymous.Append(nil)
 	if err == nil {
-		err = errors.Join(os.MkdirAll("testdata/captured", 0o755),
-			os.WriteFile(fmt.Sprintf("testdata/captured/%v-%d.msg", m.Version, m.Type), b, 0o644))
+		dir := filepath.Join("testdata/captured", c.slurm.Release.String())
+		err = errors.Join(os.MkdirAll(dir, 0o755),
+			os.WriteFile(filepath.Join(dir, fmt.Sprintf("%v-%d.msg", m.Version, m.Type)), b, 0o644))
 	}
 	if err != nil {
 		c.problem("%v", err)
@@ -293,7 +291,7 @@ func (c *realController) handle(name string, conn net.Conn, m *rpc.Message, v rp
 		}
 		nodes = append(nodes, more...)
 	}
-	typ, body, ok := healthyAnswer(m, name)
+	typ, body, ok := healthyAnswer(c.codec, m, name)
 	if ok {
 		b, err := rpc.Reply(m, typ, body, nodes[1:]).Append(nil)
 		if err != nil {
@@ -321,7 +319,7 @@ func (c *realController) act(m *rpc.Message, nodes []string, v rpc.Version) erro
 			return err
 		}
 		for _, n := range nodes {
-			c.tell(rpc.V2205, rpc.RequestCompleteProlog, rpctest.Body(&rpc.PrologComplete{JobID: p.JobID, Node: n}))
+			c.tell(c.slurm.Version(), rpc.RequestCompleteProlog, c.codec.Body(&rpc.PrologComplete{JobID: p.JobID, Node: n}))
 		}
 	case rpc.RequestBatchLaunch:
 		return c.launch(m, nodes[0])
@@ -334,7 +332,7 @@ func (c *realController) act(m *rpc.Message, nodes []string, v rpc.Version) erro
 		delete(c.launches, k.StepID.Job)
 		c.mu.Unlock()
 		for _, n := range nodes {
-			c.tell(rpc.V2205, rpc.MessageEpilogComplete, rpctest.Body(&rpc.EpilogComplete{JobID: k.StepID.Job, Node: n}))
+			c.tell(c.slurm.Version(), rpc.MessageEpilogComplete, c.codec.Body(&rpc.EpilogComplete{JobID: k.StepID.Job, Node: n}))
 		}
 	case rpc.RequestSignalTasks:
 		s, err := rpc.DecodeSignal(m.Version, m.Body)
@@ -380,21 +378,29 @@ func (c *realController) launch(m *rpc.Message, node string) error {
 		return err
 	}
 	done := rpc.BatchComplete{JobID: l.JobID, Status: slurmspec.ExitCode{Status: code}.Wait(), UID: l.UID, Node: node}
-	c.tell(rpc.V2205, rpc.RequestCompleteBatchScript, rpctest.Body(&done))
+	c.tell(c.slurm.Version(), rpc.RequestCompleteBatchScript, c.codec.Body(&done))
 	return nil
 }
 
 // submit submits a job and returns its number.
 func (c *realController) submit(script string, req hpc.Request) (uint32, error) {
-	s := jobdesc.Submission{
-		Request: req, Script: "#!/bin/sh\n" + script, WorkDir: "/tmp", UID: uint32(os.Getuid()), GID: uint32(os.Getgid()),
-		Now: hpc.Time(time.Now().UnixNano()),
-	}
+	return c.send(jobdesc.Submission{Request: req, Script: "#!/bin/sh\n" + script})
+}
+
+// submitAfter submits a job that ends at once and depends on others.
+func (c *realController) submitAfter(dependency string) (uint32, error) {
+	return c.send(jobdesc.Submission{Script: "#!/bin/sh\nexit 0\n", Dependency: dependency})
+}
+
+// send submits a job of the current user as the release's sbatch does.
+func (c *realController) send(s jobdesc.Submission) (uint32, error) {
+	s.Release, s.WorkDir, s.UID, s.GID = c.slurm.Release, "/tmp", uint32(os.Getuid()), uint32(os.Getgid())
+	s.Now = hpc.Time(time.Now().UnixNano())
 	j, err := s.JobDesc()
 	if err != nil {
 		return 0, err
 	}
-	m, err := c.ask(rpc.RequestSubmitBatchJob, rpctest.Body(j))
+	m, err := c.ask(rpc.RequestSubmitBatchJob, c.codec.Body(j))
 	if err != nil {
 		return 0, err
 	}
@@ -416,7 +422,7 @@ func (c *realController) mustSubmit(script string, req hpc.Request) uint32 {
 
 // show returns the output of "scontrol show -o".
 func (c *realController) show(args ...string) string {
-	out, err := rpctest.RunClient(c.t, c.conf, c.dir, "", append([]string{"scontrol", "-o", "show"}, args...)...)
+	out, err := c.slurm.RunClient(c.t, c.conf, c.dir, "", append([]string{"scontrol", "-o", "show"}, args...)...)
 	if err != nil {
 		return err.Error() + out
 	}
@@ -455,7 +461,7 @@ func (c *realController) untilIdle() {
 
 func (c *realController) kill(r rpc.KillRequest) {
 	c.t.Helper()
-	c.command(rpc.RequestKillJob, rpctest.Body(&r))
+	c.command(rpc.RequestKillJob, c.codec.Body(&r))
 }
 
 // command sends a request that must succeed.
@@ -473,18 +479,21 @@ func (c *realController) command(typ rpc.Type, body []byte) {
 // TestRealController runs jobs through a stock slurmctld. This package writes the messages of its
 // nodes and clients, with nodes of every version.
 func TestRealController(t *testing.T) {
-	for _, v := range []rpc.Version{rpc.V2205, rpc.V2108, rpc.V2011} {
-		t.Run(v.String(), func(t *testing.T) {
-			t.Parallel()
-			c := startController(t, v)
-			c.runJobs(t, v)
-			if v == rpc.V2205 {
-				c.administer(t)
-				c.describe(t)
-			}
-			c.untilIdle()
-		})
-	}
+	rpctest.Each(t, slurmspec.R2205, []string{"slurmctld-wlm"}, func(t *testing.T, slurm *rpctest.Slurm) {
+		own := slurm.Version()
+		for v := own; v >= rpc.Version(slurm.Release.OldestProtocol()); v -= 1 << 8 {
+			t.Run(v.String(), func(t *testing.T) {
+				t.Parallel()
+				c := startController(t, slurm, v)
+				c.runJobs(t, v)
+				if v == own {
+					c.administer(t)
+					c.describe(t)
+				}
+				c.untilIdle()
+			})
+		}
+	})
 }
 
 func (c *realController) runJobs(t *testing.T, v rpc.Version) {
@@ -492,7 +501,11 @@ func (c *realController) runJobs(t *testing.T, v rpc.Version) {
 		Name: "both", MinNodes: 2, MaxNodes: 2, Tasks: 4, GRES: "gpu:a100:1", MemPerNode: 500,
 		TimeLimit: 10 * time.Minute, Constraint: "f", Comment: "c",
 	})
-	c.untilJob(id, "JobState=COMPLETED", "NodeList=n[1-2]", "ExitCode=0:0", "TimeLimit=00:10:00", "TresPerNode=gres:gpu:a100:1")
+	gres := "gres:gpu:a100:1"
+	if c.slurm.Release.Since(slurmspec.R2311) {
+		gres = "gres/gpu:a100:1"
+	}
+	c.untilJob(id, "JobState=COMPLETED", "NodeList=n[1-2]", "ExitCode=0:0", "TimeLimit=00:10:00", "TresPerNode="+gres)
 	failed := c.mustSubmit("exit 3\n", hpc.Request{})
 	c.untilJob(failed, "JobState=FAILED", "ExitCode=3:0")
 
@@ -504,7 +517,7 @@ func (c *realController) runJobs(t *testing.T, v rpc.Version) {
 		l.UID != uint32(os.Getuid()) || l.Credential.StepID.Job != held || l.ArrayTaskID != slurmspec.NoVal {
 		t.Errorf("the launch reads %+v", l)
 	}
-	if v == rpc.V2205 && rpc.CPUs(l.Credential.CPUsPerNode) != 8 {
+	if v >= rpc.V2205 && rpc.CPUs(l.Credential.CPUsPerNode) != 8 {
 		t.Errorf("the credential reads %+v", l.Credential)
 	}
 	name := fmt.Sprint(held)
@@ -517,21 +530,21 @@ func (c *realController) runJobs(t *testing.T, v rpc.Version) {
 	if s := c.signals[0]; s.StepID.Job != held || s.Signal != 10 || s.Flags&rpc.KillBatch == 0 {
 		t.Errorf("the signal reads %+v", s)
 	}
-	c.command(rpc.RequestSuspend, rpctest.Body(&rpc.SuspendRequest{Job: name}))
+	c.command(rpc.RequestSuspend, c.codec.Body(&rpc.SuspendRequest{Job: name}))
 	c.untilJob(held, "JobState=SUSPENDED")
 	c.until("a node is told", func() bool { // each message has a thread of its own, and one may overtake another
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		return len(c.suspends) >= 1
 	})
-	c.command(rpc.RequestSuspend, rpctest.Body(&rpc.SuspendRequest{Job: name, Resume: true}))
+	c.command(rpc.RequestSuspend, c.codec.Body(&rpc.SuspendRequest{Job: name, Resume: true}))
 	c.untilJob(held, "JobState=RUNNING")
 	c.until("both arrive", func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		return slices.ContainsFunc(c.suspends, func(s *rpc.Suspend) bool { return s.Resume })
 	})
-	if s := c.suspends[0]; s.JobID != held || s.Resume || !s.Indefinite {
+	if s := c.suspends[0]; s.JobID != held || s.Resume || s.Indefinite != (v < rpc.V2302) {
 		t.Errorf("the suspend request reads %+v", s)
 	}
 	c.kill(rpc.KillRequest{Job: name, Signal: 9})
@@ -583,11 +596,15 @@ func (c *realController) administer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	reply, err := c.ask(rpc.RequestSubmitBatchJob, rpctest.Body(tooLarge))
+	reply, err := c.ask(rpc.RequestSubmitBatchJob, c.codec.Body(tooLarge))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r, err := rpc.DecodeSubmitResponse(reply); err != nil || r.Code != 2015 || !r.Code.Queued() {
+	// slurmctld 24.11 refuses it if it looks for nodes at once, and accepts it while another job
+	// completes.
+	r, err := rpc.DecodeSubmitResponse(reply)
+	refused := c.slurm.Release.Series() == slurmspec.R2411 && errors.Is(err, slurmspec.Errno(2014))
+	if !refused && (err != nil || r.Code != 2015 || !r.Code.Queued()) {
 		t.Errorf("a job beyond the partition: %+v, %v", r, err)
 	}
 	// slurmctld aborts a job that it does not know.
@@ -596,45 +613,34 @@ func (c *realController) administer(t *testing.T) {
 		Sockets: 1, Cores: 4, Threads: 1, Memory: 8000, Version: "22.05.8", Steps: []rpc.StepID{rpc.Batch(9999)},
 		GRES: []rpc.GRES{{Name: "gpu", Type: "a100", Count: 2, CPUs: 4, Flags: rpc.GRESHasType}},
 	}
-	c.command(rpc.MessageNodeRegistration, rpctest.Body(&unknown))
+	c.command(rpc.MessageNodeRegistration, c.codec.Body(&unknown))
 	c.until("the unknown job is aborted", func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		return c.seen[rpc.RequestAbortJob] > 0
 	})
 	first := c.mustSubmit("exit 0\n", hpc.Request{Hold: true})
-	second, err := (&jobdesc.Submission{
-		Script: "#!/bin/sh\nexit 0\n", WorkDir: "/tmp", UID: uint32(os.Getuid()), GID: uint32(os.Getgid()),
-		Dependency: fmt.Sprintf("afterok:%d", first),
-	}).JobDesc()
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := c.ask(rpc.RequestSubmitBatchJob, rpctest.Body(second))
-	if err != nil {
-		t.Fatal(err)
-	}
-	after, err := rpc.DecodeSubmitResponse(m)
+	after, err := c.submitAfter(fmt.Sprintf("afterok:%d", first))
 	if err != nil {
 		t.Fatal(err)
 	}
 	c.untilJob(first, "JobState=PENDING", "Reason=JobHeldUser")
 	release := rpc.NewJobUpdate(fmt.Sprint(first))
 	release.Priority = rpc.ReleasePriority
-	c.command(rpc.RequestUpdateJob, rpctest.Body(release))
-	c.untilJob(after.JobID, "JobState=COMPLETED")
+	c.command(rpc.RequestUpdateJob, c.codec.Body(release))
+	c.untilJob(after, "JobState=COMPLETED")
 
 	drain, err := rpc.NewNodeUpdate(hpc.NodeEvent{Nodes: "n2", State: "drain", Reason: "disk"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.command(rpc.RequestUpdateNode, rpctest.Body(drain))
+	c.command(rpc.RequestUpdateNode, c.codec.Body(drain))
 	c.until("n2 is drained", func() bool { return strings.Contains(c.show("node", "n2"), "State=IDLE+DRAIN ") })
 	resume, err := rpc.NewNodeUpdate(hpc.NodeEvent{Nodes: "n2", State: "resume"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.command(rpc.RequestUpdateNode, rpctest.Body(resume))
+	c.command(rpc.RequestUpdateNode, c.codec.Body(resume))
 
 	resv, err := rpc.NewReservationDesc(hpc.Reservation{
 		Name: "r1", Start: hpc.Time(time.Now().Add(time.Hour).UnixNano()), Duration: time.Hour, Nodes: "n1", Users: []string{rpctest.CurrentUser(t)},
@@ -642,7 +648,8 @@ func (c *realController) administer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m, err = c.ask(rpc.RequestCreateReservation, rpctest.Body(resv)); err != nil {
+	var m *rpc.Message
+	if m, err = c.ask(rpc.RequestCreateReservation, c.codec.Body(resv)); err != nil {
 		t.Fatal(err)
 	}
 	if name, err := rpc.DecodeCreateReservation(m); name != "r1" || err != nil {
@@ -651,9 +658,9 @@ func (c *realController) administer(t *testing.T) {
 	if out := c.show("reservation"); !strings.Contains(out, "Nodes=n1 ") || !strings.Contains(out, "Duration=01:00:00 ") {
 		t.Errorf("the reservation is %s", out)
 	}
-	c.command(rpc.RequestDeleteReservation, rpctest.Body(&rpc.DeleteReservation{Name: "r1"}))
+	c.command(rpc.RequestDeleteReservation, c.codec.Body(&rpc.DeleteReservation{Name: "r1"}))
 
-	if m, err = c.ask(rpc.RequestStats, rpctest.Body(&rpc.StatsRequest{})); err != nil {
+	if m, err = c.ask(rpc.RequestStats, c.codec.Body(&rpc.StatsRequest{})); err != nil {
 		t.Fatal(err)
 	}
 	stats, err := rpc.DecodeStats(m)
@@ -661,9 +668,18 @@ func (c *realController) administer(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.keep(m)
-	if stats.Submitted != 8 || stats.Completed != 6 || stats.Pending != 1 || len(stats.RPCs) == 0 ||
+	if stats.Submitted != 8 || stats.Completed != 6 || !refused && stats.Pending != 1 || len(stats.RPCs) == 0 ||
 		stats.Time < stats.Since || stats.MainCycles == 0 {
 		t.Errorf("the statistics read %+v", stats)
+	}
+	// A job that slurmctld does not have, or has forgotten (MinJobAge), satisfies every dependency
+	// for 22.05. Later releases refuse a dependency on its success.
+	want := slurmspec.Errno(0)
+	if c.slurm.Release.Since(slurmspec.R2302) {
+		want = slurmspec.Errno(2038) // ESLURM_DEPENDENCY
+	}
+	if _, err := c.submitAfter("afterok:99999"); want == 0 && err != nil || want != 0 && !errors.Is(err, want) {
+		t.Errorf("a dependency on a job that is not known: %v, want %v", err, want)
 	}
 }
 
@@ -684,11 +700,7 @@ func (c *realController) administer(t *testing.T) {
 //	RECONFIGURE*, SHUTDOWN,     none
 //	REBOOT_NODES, JOB_NOTIFY
 //	anything else               RESPONSE_SLURM_RC EINVAL
-func healthyAnswer(request *rpc.Message, node string) (typ rpc.Type, body []byte, ok bool) {
-	codec, err := rpc.NewCodec(slurmspec.R2205)
-	if err != nil {
-		panic(err) // 22.05 is supported
-	}
+func healthyAnswer(codec rpc.Codec, request *rpc.Message, node string) (typ rpc.Type, body []byte, ok bool) {
 	switch request.Type {
 	case rpc.RequestNodeRegistration, rpc.RequestPing:
 		return rpc.ResponsePing, codec.Answer(request, rpc.Ping{Node: node, Load: 1, FreeMemory: 7000}), true

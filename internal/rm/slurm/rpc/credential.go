@@ -6,18 +6,18 @@ type Credential struct {
 	StepID                          StepID
 	UID, GID                        uint32
 	UserName                        string
-	Account, Partition, Reservation string // only in 22.05
-	Comment, Constraints            string // Comment only in 22.05
-	RestartCount                    uint16 // only in 22.05
+	Account, Partition, Reservation string // since 22.05
+	Comment, Constraints            string // Comment since 22.05
+	RestartCount                    uint16 // since 22.05
 	Created                         int64  // seconds since the Unix epoch
 	Nodes                           string // the job's nodes
-	NodeCount, Tasks                uint32 // Tasks only in 22.05
-	CPUsPerNode                     []Run  // only in 22.05
+	NodeCount, Tasks                uint32 // Tasks since 22.05
+	CPUsPerNode                     []Run  // since 22.05
 	MemoryPerNode                   []Run  // MiB; not in 20.11
 }
 
 // credential reads a credential in the version of the message. It follows slurm_cred_unpack
-// (slurm_cred.c).
+// (slurm_cred.c; since 23.02 cred_unpack in plugins/cred/common/cred_common.c).
 func (d *decoder) credential() Credential { return d.protocol.credential(d) }
 
 // credentialOf reads a credential in a version of its own, which the message gives.
@@ -41,6 +41,11 @@ type credentialFields struct {
 	memoryLimits  bool // one for the job and one for the step, instead of memoryPerNode
 	cpusPerNode   bool // and the number of tasks
 	memoryPerNode bool
+	// jobRecord adds what the node needs of the job's record: start, end, extra, how it shares its
+	// nodes, and licenses.
+	jobRecord bool
+	addresses bool // of the nodes that are in no slurm.conf
+	switches  bool // the switch plugin's data, in a block of its own
 }
 
 func (f credentialFields) read(d *decoder) Credential {
@@ -57,12 +62,26 @@ func (f credentialFields) read(d *decoder) Credential {
 	switch {
 	case f.names:
 		c.Account = d.Str("account")
+		if f.addresses {
+			for range d.Count(2, "addresses") {
+				d.skipAddress()
+			}
+		}
 		d.Str("alias list")
 		c.Comment = d.Str("comment")
 		c.Constraints = d.Str("constraints")
+		if f.jobRecord {
+			d.Time("job end time")
+			d.Str("extra")
+			d.U16("oversubscribe")
+		}
+		// Before 24.11 the switch plugin's data can stand behind the partition's NUL.
 		c.Partition = d.Str("partition")
 		c.Reservation = d.Str("reservation")
 		c.RestartCount = d.U16("restart count")
+		if f.jobRecord {
+			d.Time("job start time")
+		}
 		d.Str("stderr")
 		d.Str("stdin")
 		d.Str("stdout")
@@ -94,6 +113,9 @@ func (f credentialFields) read(d *decoder) Credential {
 		c.Tasks = d.U32("tasks")
 	}
 	c.Nodes = d.Str("nodes")
+	if f.jobRecord {
+		d.Str("licenses")
+	}
 	if f.memoryPerNode {
 		if n := d.U32("job memory size"); n != 0 {
 			c.MemoryPerNode = d.runs64("job memory")
@@ -102,6 +124,9 @@ func (f credentialFields) read(d *decoder) Credential {
 			d.runs64("step memory")
 		}
 		d.Str("selinux context")
+	}
+	if f.switches {
+		d.Mem("switch plugin's data")
 	}
 	d.Mem("signature")
 	return c

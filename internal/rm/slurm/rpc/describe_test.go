@@ -14,14 +14,13 @@ import (
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm/slurm/rpc"
-	"rmreplay/internal/rm/slurm/rpc/rpctest"
 	"rmreplay/internal/slurmspec"
 )
 
 // jobInfo asks the controller about a job.
 func (c *realController) jobInfo(id uint32) []rpc.JobInfo {
 	c.t.Helper()
-	m, err := c.ask(rpc.RequestJobInfoSingle, rpctest.Body(&rpc.JobInfoRequest{Job: id}))
+	m, err := c.ask(rpc.RequestJobInfoSingle, c.codec.Body(&rpc.JobInfoRequest{Job: id}))
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -81,6 +80,9 @@ func scontrolFields(out string) map[string]string {
 			end = places[i+1][0]
 		}
 		name := out[p[2]:p[3]]
+		if name == "AllocTRES" { // the name since 23.11
+			name = "TRES"
+		}
 		if _, again := all[name]; !again {
 			all[name] = strings.TrimSpace(out[p[1]:end])
 		}
@@ -149,7 +151,7 @@ func (c *realController) describe(t *testing.T) {
 	name := fmt.Sprint(id)
 	release := rpc.NewJobUpdate(name)
 	release.Priority = rpc.ReleasePriority
-	c.command(rpc.RequestUpdateJob, rpctest.Body(release))
+	c.command(rpc.RequestUpdateJob, c.codec.Body(release))
 	info = c.untilInfo(id, "running", func(j rpc.JobInfo) bool {
 		return j.State == hpc.Running && j.Reason == 0 && c.launched(id) != nil
 	})
@@ -157,14 +159,14 @@ func (c *realController) describe(t *testing.T) {
 		!strings.Contains(info.TRESAlloc, "cpu=2,mem=1000M,node=2") {
 		t.Errorf("running, the record is %+v", info)
 	}
-	c.command(rpc.RequestSuspend, rpctest.Body(&rpc.SuspendRequest{Job: name}))
+	c.command(rpc.RequestSuspend, c.codec.Body(&rpc.SuspendRequest{Job: name}))
 	info = c.untilInfo(id, "suspended", func(j rpc.JobInfo) bool { return j.State == hpc.Suspended })
 	if info.Suspended < info.Start {
 		t.Errorf("suspended, the record is %+v", info)
 	}
-	c.command(rpc.RequestSuspend, rpctest.Body(&rpc.SuspendRequest{Job: name, Resume: true}))
+	c.command(rpc.RequestSuspend, c.codec.Body(&rpc.SuspendRequest{Job: name, Resume: true}))
 	c.untilInfo(id, "running again", func(j rpc.JobInfo) bool { return j.State == hpc.Running })
-	c.command(rpc.RequestJobRequeue, rpctest.Body(&rpc.RequeueRequest{Job: name}))
+	c.command(rpc.RequestJobRequeue, c.codec.Body(&rpc.RequeueRequest{Job: name}))
 	// slurmctld's record says so at once, before the epilogs have ended.
 	if jobs := c.jobInfo(id); len(jobs) != 1 || !jobs[0].Requeued() {
 		t.Errorf("just requeued, the records are %+v", jobs)
@@ -194,7 +196,7 @@ func (c *realController) describe(t *testing.T) {
 	}
 	c.describeArray(t)
 
-	m, err := c.ask(rpc.RequestJobInfoSingle, rpctest.Body(&rpc.JobInfoRequest{Job: 424242}))
+	m, err := c.ask(rpc.RequestJobInfoSingle, c.codec.Body(&rpc.JobInfoRequest{Job: 424242}))
 	if err != nil {
 		t.Fatal(err)
 	}

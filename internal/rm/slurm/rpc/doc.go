@@ -9,7 +9,7 @@
 // credential and a body:
 //
 //	header      u16 version, u16 flags, [u16 0 before 22.05], u16 type, u32 body length,
-//	            u16 forwards [str nodes, u32 timeout ms, u16 tree width],
+//	            u16 forwards [str nodes, u32 timeout ms, u16 tree width, u16 depth since 24.11],
 //	            u16 returns [u32 error, u16 type, str node, body]...,
 //	            u16 address family [address]
 //	credential  u32 plugin (100 = auth/none), u32 uid, u32 gid, str host
@@ -26,30 +26,35 @@
 //
 // # Versions
 //
-// Each release of Slurm has a version of the protocol. A table in a file of its own
-// (protocol_22_05.go) has the functions that read and write the messages of one version. A
-// [Codec] belongs to a release and uses the table of its version.
+// Each release of Slurm has a version of the protocol, and its slurmctld also accepts those of two
+// or three releases before it. A table in a file of its own (protocol_22_05.go) has the functions
+// that read and write the messages of one version. A [Codec] belongs to a release and uses the
+// newest table that the release's slurmctld accepts: that of 22.05 for 22.05 and 23.02, that of
+// 23.11 for 23.11 and 24.05, and that of 24.11 for 24.11 to 26.05. slurmspec.Releases says so.
 //
 // slurmctld uses the oldest version that it accepts for a node that has not registered since
 // slurmctld started, and an answer must have the version of its request. So a message that was
-// read decides by its own version: the tables of 20.11 and 21.08 have the node's side only, which
-// slurmctld 22.05 needs.
+// read decides by its own version: the tables of 20.11, 21.08, 23.02 and 24.05 have the node's
+// side only.
 //
 // # To add a release
 //
-// Three files change:
+// Two files change:
 //
-//  1. The release's row in slurmspec.Releases gets Supported.
-//  2. A new file protocol_24_11.go here declares the version, and makes its table with
-//     protocol.next: a copy of the table before it, in which functions of the same file replace
-//     the layouts that differ. Its init function registers the table. A layout that is the same
-//     needs no entry.
-//  3. The table of slurm.conf's keys in package conf gets the keys that the release has added or
-//     removed.
+//  1. The release's row in slurmspec.Releases gets its numbers. If the release's slurmctld accepts
+//     the newest table here, Driver is that table's number.
+//  2. The tables of slurmspec/history/history.go get the keys, options, plugins and defaults of
+//     slurm.conf that the release has added, removed or changed.
+//
+// If slurmctld accepts none of the tables, or changes a layout that the driver needs, a new file
+// like protocol_24_11.go declares a version and makes its table with protocol.next: a copy of the
+// table before it, in which other functions replace the layouts that differ. Its init function
+// registers the table. A layout that is the same needs no entry.
 //
 // The release's slurmctld can speak older versions to nodes, from the row's Oldest on. Each of
-// them needs a table, too. TestProtocolsOfReleases checks that all of them are there, and
-// TestNewVersion shows such a file.
+// them needs a table, too. TestProtocolsOfReleases checks that all of them are there.
+// TestRealController runs jobs through the release's slurmctld with nodes of each version; its
+// flag -capture keeps the messages in testdata/captured for tests without Slurm.
 //
 // # Hostile input
 //

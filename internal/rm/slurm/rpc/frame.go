@@ -25,6 +25,11 @@ type Forward struct {
 	// TreeWidth is the number of nodes to which one node passes the message on; 0 for that of
 	// slurm.conf.
 	TreeWidth uint16
+	// TreeDepth is the depth of the tree; 0 in versions before 24.11.
+	TreeDepth uint16
+	// Addresses are the addresses of nodes that are in no slurm.conf (cloud and dynamic nodes), as
+	// the credential plugin packs them; empty unless a flag of the message says that it has them.
+	Addresses string
 }
 
 // Return is one node's answer in the return list of a reply.

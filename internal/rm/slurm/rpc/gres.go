@@ -98,8 +98,27 @@ func skipGRESAllocation(d *decoder) {
 	})
 }
 
-// skipJobGRES skips the generic resources of a job (gres_job_state_pack in gres.c).
-func skipJobGRES(d *decoder) {
+// gresState says which fields the generic resources of a job or a step have that not every version
+// has.
+type gresState struct {
+	shares   bool // how much of each shared resource is used
+	stepType bool // the type, in a step's record
+}
+
+// perNode skips how much of each shared resource is used: a part for each node.
+func (s gresState) perNode(d *decoder, nodes uint32, field string) {
+	if !s.shares {
+		return
+	}
+	for i := uint32(0); i < nodes && d.Err() == nil; i++ {
+		if d.U8(field+" share flag") != 0 {
+			d.U64s(field + " shares")
+		}
+	}
+}
+
+// skipJob skips the generic resources of a job (gres_job_state_pack in gres.c).
+func (s gresState) skipJob(d *decoder) {
 	const f = "job gres"
 	d.gresRecords(f, func() {
 		d.U16(f + " cpus")
@@ -113,23 +132,29 @@ func skipJobGRES(d *decoder) {
 			d.U64s(f + " node counts")
 		}
 		d.gresNodes(nodes, f+" bitmap", func() { d.SkipBitmap(f) })
+		s.perNode(d, nodes, f)
 		d.gresNodes(nodes, f+" step bitmap", func() { d.SkipBitmap(f) })
 		d.gresNodes(nodes, f+" step counts", func() { d.U64(f) })
+		s.perNode(d, nodes, f+" steps")
 	})
 }
 
-// skipStepGRES skips the generic resources of a step (gres_step_state_pack in gres.c).
-func skipStepGRES(d *decoder) {
+// skipStep skips the generic resources of a step (gres_step_state_pack in gres.c).
+func (s gresState) skipStep(d *decoder) {
 	const f = "step gres"
 	d.gresRecords(f, func() {
 		d.U16(f + " cpus")
 		d.U16(f + " flags")
 		d.Take(6*8, f+" counts")
+		if s.stepType {
+			d.Str(f + " type")
+		}
 		nodes := d.U32(f + " nodes")
 		d.SkipBitmap(f + " nodes in use")
 		if d.U8(f+" count flag") != 0 {
 			d.U64s(f + " node counts")
 		}
 		d.gresNodes(nodes, f+" bitmap", func() { d.SkipBitmap(f) })
+		s.perNode(d, nodes, f)
 	})
 }

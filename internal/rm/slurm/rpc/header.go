@@ -2,9 +2,18 @@ package rpc
 
 import "fmt"
 
+// Flags of a message that change its layout (slurm_protocol_common.h).
+const (
+	flagNoCredential = uint16(1 << 6) // SLURM_NO_AUTH_CRED: the message has no credential
+	flagAddresses    = uint16(1 << 7) // SLURM_PACK_ADDRS: Forward.Addresses is there
+)
+
 // headerFields are the fields of a header that not every version has.
 type headerFields struct {
 	messageIndex bool
+	noCredential bool // flagNoCredential is known
+	addresses    bool // flagAddresses is known
+	treeDepth    bool
 }
 
 // append appends a header and the credential, from the flags on.
@@ -20,10 +29,18 @@ func (f headerFields) append(e *encoder, m *Message) {
 		e.Str(m.Forward.Nodes)
 		e.U32(m.Forward.Timeout)
 		e.U16(m.Forward.TreeWidth)
+		if f.addresses && m.Flags&flagAddresses != 0 {
+			e.Str(m.Forward.Addresses)
+		}
+		if f.treeDepth {
+			e.U16(m.Forward.TreeDepth)
+		}
 	}
 	e.returns(m.Returns)
 	e.U16(0) // original sender's address: none
-	e.sender(m)
+	if !f.noCredential || m.Flags&flagNoCredential == 0 {
+		e.sender(m)
+	}
 }
 
 // read reads a header and the credential, from the flags on.
@@ -38,10 +55,18 @@ func (f headerFields) read(d *decoder, m *Message) (bodyLength uint32) {
 		m.Forward.Nodes = d.Str("forward nodes")
 		m.Forward.Timeout = d.U32("forward timeout")
 		m.Forward.TreeWidth = d.U16("forward tree width")
+		if f.addresses && m.Flags&flagAddresses != 0 {
+			m.Forward.Addresses = d.Str("forward addresses")
+		}
+		if f.treeDepth {
+			m.Forward.TreeDepth = d.U16("forward tree depth")
+		}
 	}
 	m.Returns = d.returns()
 	d.skipAddress()
-	d.sender(m)
+	if !f.noCredential || m.Flags&flagNoCredential == 0 {
+		d.sender(m)
+	}
 	return bodyLength
 }
 

@@ -5,7 +5,7 @@ import "rmreplay/internal/slurmspec"
 // JobDesc is a job's description (job_desc_msg_t in slurm.h): the body of a
 // [RequestSubmitBatchJob] and of a [RequestUpdateJob]. slurmctld answers an update with a
 // [ResponseRC] or a [ResponseJobArrayErrors]. The fields have Slurm's units and markers, and
-// stand in the order of version 22.05. [NewJobDesc] sets every field to "not set".
+// stand in the order of the message. [NewJobDesc] sets every field to "not set".
 type JobDesc struct {
 	SiteFactor      uint32
 	BatchFeatures   string
@@ -28,6 +28,7 @@ type JobDesc struct {
 	BurstBuffer     string
 	MinCPUsPerNode  uint16
 	MinMemory       uint64 // MiB per node, or with slurmspec.MemPerCPU set MiB per CPU
+	OOMKillStep     uint16 // 1 or 0: running out of memory ends a whole step or a task; since 24.11
 	MinTmpDisk      uint32 // MiB per node
 	PowerFlags      uint8
 	Prefer          string
@@ -92,6 +93,7 @@ type JobDesc struct {
 	AllocRespPort   uint16
 	RespHost        string
 	OtherPort       uint16
+	ReservedPorts   uint16 // number of ports that the job reserves; since 24.05
 	Network         string
 	BeginTime       int64 // seconds since the Unix epoch, like the next two
 	EndTime         int64
@@ -193,15 +195,30 @@ func NewJobDesc() *JobDesc {
 
 func (j *JobDesc) append(e *encoder) { e.protocol.own.jobDesc(e, j) }
 
-// appendJobDesc follows _pack_job_desc_msg (slurm_protocol_pack.c), which also marks the
-// account, partition, QOS and wckey that are not given.
-func appendJobDesc(e *encoder, j *JobDesc) {
+// jobDescFields are the fields of a job's description that not every version has.
+type jobDescFields struct {
+	containerID   bool
+	powerFlags    bool
+	oomKillStep   bool // whether running out of memory ends a whole step
+	jobSize       bool // the list of numbers of nodes to choose from
+	reservedPorts bool
+	selectPlugin  bool
+	segmentSize   bool
+	nobody        bool // a user or group that is not given is nobody, not slurmspec.NoVal
+}
+
+// append follows _pack_job_desc_msg (slurm_protocol_pack.c), which also marks the account,
+// partition, QOS and wckey that are not given.
+func (f jobDescFields) append(e *encoder, j *JobDesc) {
 	e.U32(j.SiteFactor)
 	e.Str(j.BatchFeatures)
 	e.Str(j.ClusterFeatures)
 	e.Str(j.Clusters)
 	e.U16(j.Contiguous)
 	e.Str(j.Container)
+	if f.containerID {
+		e.Str("")
+	}
 	e.U16(j.CoreSpec)
 	e.U32(j.TaskDist)
 	e.U16(j.KillOnNodeFail)
@@ -217,8 +234,13 @@ func appendJobDesc(e *encoder, j *JobDesc) {
 	e.Str(j.BurstBuffer)
 	e.U16(j.MinCPUsPerNode)
 	e.U64(j.MinMemory)
+	if f.oomKillStep {
+		e.U16(j.OOMKillStep)
+	}
 	e.U32(j.MinTmpDisk)
-	e.U8(j.PowerFlags)
+	if f.powerFlags {
+		e.U8(j.PowerFlags)
+	}
 	e.Str(j.Prefer)
 	e.U32(j.CPUFreqMin)
 	e.U32(j.CPUFreqMax)
@@ -250,12 +272,12 @@ func appendJobDesc(e *encoder, j *JobDesc) {
 	e.Str(j.StdOut)
 	e.Str(j.SubmitLine)
 	e.Str(j.WorkDir)
-	j.appendShape(e)
-	j.appendRest(e)
+	f.appendShape(e, j)
+	f.appendRest(e, j)
 }
 
 // appendShape appends the fields about the layout of tasks and nodes.
-func (j *JobDesc) appendShape(e *encoder) {
+func (f jobDescFields) appendShape(e *encoder, j *JobDesc) {
 	e.U16(j.Immediate)
 	e.U16(j.Reboot)
 	e.U16(j.Requeue)
@@ -277,20 +299,35 @@ func (j *JobDesc) appendShape(e *encoder) {
 	e.U32(j.MaxCPUs)
 	e.U32(j.MinNodes)
 	e.U32(j.MaxNodes)
+	if f.jobSize {
+		e.Str("")
+	}
 	e.U16(j.BoardsPerNode)
 	e.U16(j.SocketsPerBoard)
 	e.U16(j.SocketsPerNode)
 	e.U16(j.CoresPerSocket)
 	e.U16(j.ThreadsPerCore)
-	e.U32(j.UserID)
-	e.U32(j.GroupID)
+	e.U32(f.id(j.UserID))
+	e.U32(f.id(j.GroupID))
+}
+
+// id returns the number that stands for a user or a group. The mark of one that is not given has
+// changed in 23.02; later releases take the older mark for a user's number.
+func (f jobDescFields) id(id uint32) uint32 {
+	if f.nobody && id == slurmspec.NoVal {
+		return 99 // SLURM_AUTH_NOBODY in slurm_protocol_common.h
+	}
+	return id
 }
 
 // appendRest appends the fields after the layout.
-func (j *JobDesc) appendRest(e *encoder) {
+func (f jobDescFields) appendRest(e *encoder, j *JobDesc) {
 	e.U16(j.AllocRespPort)
 	e.Str(j.RespHost)
 	e.U16(j.OtherPort)
+	if f.reservedPorts {
+		e.U16(j.ReservedPorts)
+	}
 	e.Str(j.Network)
 	e.Time(j.BeginTime)
 	e.Time(j.EndTime)
@@ -306,7 +343,9 @@ func (j *JobDesc) appendRest(e *encoder) {
 	e.Str(j.WCKey)
 	e.U32(j.ReqSwitch)
 	e.U32(j.Wait4Switch)
-	e.U32(j.SelectPlugin)
+	if f.selectPlugin {
+		e.U32(j.SelectPlugin)
+	}
 	e.U16(j.WaitAllNodes)
 	e.U64(j.Flags | j.defaultFlags())
 	e.U32(j.DelayBoot)
@@ -324,6 +363,9 @@ func (j *JobDesc) appendRest(e *encoder) {
 	e.Str(j.TRESPerSocket)
 	e.Str(j.TRESPerTask)
 	e.U8(0) // no crontab entry
+	if f.segmentSize {
+		e.U16(0)
+	}
 }
 
 // defaultFlags returns the marks of the names that are not given: slurmctld chooses a default.

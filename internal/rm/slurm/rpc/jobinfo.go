@@ -137,30 +137,37 @@ func DecodeJobInfo(m *Message) ([]JobInfo, error) {
 	return jobs, nil
 }
 
-// leastJobInfo is the least number of bytes that a record of readJobInfo takes: all of its
-// strings are empty.
-const leastJobInfo = 500
+// jobInfoFields says how the records of jobs differ between the versions before 24.11.
+type jobInfoFields struct {
+	since2311 bool // the layout of 23.11
+}
 
-// readJobInfo reads one record, in the order of pack_job.
-func readJobInfo(d *decoder) JobInfo {
+// read reads one record, in the order of pack_job.
+func (f jobInfoFields) read(d *decoder) JobInfo {
 	var j JobInfo
-	d.jobIdentity(&j)
-	d.jobState(&j)
-	d.jobTimes(&j)
-	d.jobNodes(&j)
-	d.jobEnd(&j)
-	d.jobDetails(&j)
+	f.identity(d, &j)
+	f.state(d, &j)
+	f.times(d, &j)
+	f.nodes(d, &j)
+	f.end(d, &j)
+	f.details(d, &j)
 	d.jobTrailer(&j)
 	return j
 }
 
-func (d *decoder) jobIdentity(j *JobInfo) {
+func (f jobInfoFields) identity(d *decoder, j *JobInfo) {
 	j.ArrayJobID, j.ArrayTaskID = d.U32("array job id"), d.U32("array task id")
 	j.ArrayTasks = d.Str("array tasks")
 	d.U32("array limit")
 	d.U32("association")
 	d.Mem("container")
+	if f.since2311 {
+		d.Mem("container id")
+	}
 	d.U32("boot delay")
+	if f.since2311 {
+		d.Mem("failed node")
+	}
 	j.JobID = d.U32("job id")
 	j.UserID, j.GroupID = d.U32("user"), d.U32("group")
 	d.U32("heterogeneous job")
@@ -169,6 +176,7 @@ func (d *decoder) jobIdentity(j *JobInfo) {
 	d.U32("profile")
 }
 
+// jobState reads the state with its flags.
 func (d *decoder) jobState(j *JobInfo) {
 	state := d.U32("state")
 	j.Flags = state &^ slurmspec.JobStateBase
@@ -177,8 +185,24 @@ func (d *decoder) jobState(j *JobInfo) {
 		d.Fail("there is no job state %d", state&slurmspec.JobStateBase)
 	}
 	j.State = base
+}
+
+// timeLimit reads the time limit.
+func (d *decoder) timeLimit(j *JobInfo) {
+	j.TimeLimit = int(d.U32("time limit"))
+	if j.TimeLimit == int(slurmspec.Infinite) || j.TimeLimit == int(slurmspec.NoVal) {
+		j.TimeLimit = -1
+	}
+}
+
+func (f jobInfoFields) state(d *decoder, j *JobInfo) {
+	d.jobState(j)
 	d.U16("batch flag")
-	j.Reason = slurmspec.Reason(d.U16("reason"))
+	if f.since2311 {
+		j.Reason = slurmspec.Reason(d.U32("reason"))
+	} else {
+		j.Reason = slurmspec.Reason(d.U16("reason"))
+	}
 	d.U8("power flags")
 	d.U8("reboot")
 	j.Restarts = int(d.U16("restarts"))
@@ -187,13 +211,10 @@ func (d *decoder) jobState(j *JobInfo) {
 	}
 }
 
-func (d *decoder) jobTimes(j *JobInfo) {
+func (f jobInfoFields) times(d *decoder, j *JobInfo) {
 	d.Time("deadline")
 	d.U32("session")
-	j.TimeLimit = int(d.U32("time limit"))
-	if j.TimeLimit == int(slurmspec.Infinite) || j.TimeLimit == int(slurmspec.NoVal) {
-		j.TimeLimit = -1
-	}
+	d.timeLimit(j)
 	d.U32("least time")
 	d.U32("nice")
 	j.Submit, j.Eligible = d.Time("submit time"), d.Time("eligible time")
@@ -207,14 +228,18 @@ func (d *decoder) jobTimes(j *JobInfo) {
 	d.U64("billable resources")
 }
 
-func (d *decoder) jobNodes(j *JobInfo) {
+func (f jobInfoFields) nodes(d *decoder, j *JobInfo) {
 	d.Mem("cluster")
 	j.Nodes = d.Str("nodes")
 	d.Mem("scheduled nodes")
 	j.Partition, j.Account = d.Str("partition"), d.Str("account")
 	d.Mem("administrator's comment")
 	d.U32("site factor")
-	d.Skip("network", "comment", "container", "batch features", "batch host",
+	d.Skip("network", "comment")
+	if f.since2311 {
+		d.Mem("extra")
+	}
+	d.Skip("container", "batch features", "batch host",
 		"burst buffer", "burst buffer state", "system comment")
 	j.QOS = d.Str("qos")
 	d.Time("preemptable time")
@@ -224,19 +249,19 @@ func (d *decoder) jobNodes(j *JobInfo) {
 	d.Mem("mcs label")
 }
 
-func (d *decoder) jobEnd(j *JobInfo) {
+func (f jobInfoFields) end(d *decoder, j *JobInfo) {
 	j.ExitCode, j.DerivedEC = d.U32("exit code"), d.U32("derived exit code")
 	d.Mem("generic resources")
-	if resources := d.U32("resources"); d.Err() == nil && resources != slurmspec.NoVal {
-		d.Fail("it has resources that were not asked for")
-	}
-	d.Strs("generic resources of nodes")
+	d.noResources()
 	j.Name = d.Str("name")
 	d.Skip("user name", "wckey")
 	d.U32("switches")
 	d.U32("switch wait")
 	d.Mem("submitting node")
 	d.SkipBitmap("nodes")
+	if f.since2311 {
+		return
+	}
 	switch plugin := d.U32("select plugin"); plugin {
 	case 101, 102, 106, 109: // as SelectPluginID has them; they add nothing
 	default:
@@ -244,14 +269,25 @@ func (d *decoder) jobEnd(j *JobInfo) {
 	}
 }
 
-// jobDetails reads the fields about the job's request (_pack_default_job_details,
+// noResources reads the part with the resources on each node, which was not asked for.
+func (d *decoder) noResources() {
+	if resources := d.U32("resources"); d.Err() == nil && resources != slurmspec.NoVal {
+		d.Fail("it has resources that were not asked for")
+	}
+	d.Strs("generic resources of nodes")
+}
+
+// details reads the fields about the job's request (_pack_default_job_details,
 // _pack_pending_job_details in slurmctld/job_mgr.c).
-func (d *decoder) jobDetails(j *JobInfo) {
+func (f jobInfoFields) details(d *decoder, j *JobInfo) {
 	d.Skip("features", "preferred features", "cluster features", "directory", "dependency", "command")
 	j.CPUs = int(d.U32("cpus"))
 	d.U32("most cpus")
 	j.NodeCount = int(d.U32("node count"))
 	d.U32("most nodes")
+	if f.since2311 {
+		d.SkipBitmap("sizes to choose from")
+	}
 	d.Take(3*2, "requeue and tasks per node and resource")
 	d.U32("tasks")
 	d.U16("shared")
@@ -260,6 +296,11 @@ func (d *decoder) jobDetails(j *JobInfo) {
 	d.Take(4*2, "contiguous, core specialization, cpus per task and node")
 	d.U64("least memory")
 	d.U32("least disk")
+	d.jobPlacement()
+}
+
+// jobPlacement reads the requested nodes, the paths of the job's files and the topology.
+func (d *decoder) jobPlacement() {
 	d.Mem("requested nodes")
 	d.SkipBitmap("requested nodes")
 	d.Mem("excluded nodes")

@@ -1,6 +1,8 @@
 package rpc
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -144,8 +146,8 @@ func TestDecodeJobInfo(t *testing.T) {
 			}
 		})
 	}
-	if n := len(jobRecord(nil)) - len("cpu=4\x00") - 20; n < leastJobInfo {
-		t.Errorf("an empty record is %d bytes long, less than the least of %d", n, leastJobInfo)
+	if n := len(jobRecord(nil)) - len("cpu=4\x00") - 20; n < protocol2205.own.leastJobInfo {
+		t.Errorf("an empty record is %d bytes long, less than the least of %d", n, protocol2205.own.leastJobInfo)
 	}
 }
 
@@ -200,13 +202,52 @@ func TestRequeued(t *testing.T) {
 	}
 }
 
-// FuzzJobInfo gives random bytes to the decoder of jobs' records.
+// The least size of a record is at most that of a record without any text. TestDecodeJobInfo checks
+// 22.05, whose records have a select plugin.
+func TestLeastJobInfo(t *testing.T) {
+	for _, p := range protocols {
+		if p.own == nil || p.version == V2205 {
+			continue
+		}
+		// In a record of zeros only the mark of resources that are not there is missing.
+		body := make([]byte, 2000)
+		d := &decoder{Decoder: wire.NewDecoder("", body), protocol: p}
+		p.own.jobInfo(d)
+		for at := range body {
+			zeros := make([]byte, 2000)
+			copy(zeros[at:], []byte{0xff, 0xff, 0xff, 0xfe})
+			d = &decoder{Decoder: wire.NewDecoder("", zeros), protocol: p}
+			p.own.jobInfo(d)
+			if d.Err() == nil {
+				break
+			}
+		}
+		if size := len(body) - d.Left(); d.Err() != nil || size < p.own.leastJobInfo {
+			t.Errorf("%v: a record without text takes %d bytes (%v), want at least %d", p.version, size, d.Err(), p.own.leastJobInfo)
+		}
+	}
+}
+
+// FuzzJobInfo gives random bytes to the decoders of jobs' records.
 func FuzzJobInfo(f *testing.F) {
-	f.Add(jobRecord(nil))
-	f.Add(jobRecord(func(r *record) { r.bitmap, r.topology = 2, 0xff }))
-	f.Fuzz(func(t *testing.T, body []byte) {
-		jobs, err := DecodeJobInfo(&Message{Type: ResponseJobInfo, Version: V2205, Body: body})
-		if err != nil && jobs != nil || len(jobs)*leastJobInfo > len(body) {
+	f.Add(uint16(V2205), jobRecord(nil))
+	f.Add(uint16(V2205), jobRecord(func(r *record) { r.bitmap, r.topology = 2, 0xff }))
+	files, _ := filepath.Glob("testdata/captured/*/*-2004.msg")
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		m, err := Decode(b[4:])
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(uint16(m.Version), m.Body)
+		f.Add(uint16(V2311), m.Body)
+	}
+	f.Fuzz(func(t *testing.T, version uint16, body []byte) {
+		jobs, err := DecodeJobInfo(&Message{Type: ResponseJobInfo, Version: Version(version), Body: body})
+		if err != nil && jobs != nil || len(jobs) != 0 && len(jobs)*protocolOf(Version(version)).own.leastJobInfo > len(body) {
 			t.Errorf("%d jobs from %d bytes with error %v", len(jobs), len(body), err)
 		}
 	})

@@ -44,16 +44,28 @@ type NodeRegistration struct {
 
 func (m *NodeRegistration) append(e *encoder) { e.protocol.own.nodeRegistration(e, m) }
 
-// appendNodeRegistration follows _pack_node_registration_status_msg (slurm_protocol_pack.c).
+// registrationFields are the fields of a registration that not every version has.
+type registrationFields struct {
+	instance bool // the site's note about the node, and the cloud's name and type of it
+}
+
+// append follows _pack_node_registration_status_msg (slurm_protocol_pack.c).
 // The block of generic resources must be there even when the node has none: slurmctld crashes
 // over a registration without it.
-func appendNodeRegistration(e *encoder, m *NodeRegistration) {
+func (f registrationFields) append(e *encoder, m *NodeRegistration) {
 	e.Time(m.Time)
 	e.Time(m.Start)
 	e.U32(m.Status)
+	if f.instance {
+		e.Str("")
+	}
 	e.Str(m.FeaturesActive)
 	e.Str(m.FeaturesAvailable)
 	e.Str(m.Host)
+	if f.instance {
+		e.Str("")
+		e.Str("")
+	}
 	e.Str(m.Node)
 	e.Str(m.Arch)
 	e.Str(m.CPUSpecList)
@@ -167,13 +179,21 @@ type StepComplete struct {
 
 func (m *StepComplete) append(e *encoder) { e.protocol.own.stepComplete(e, m) }
 
-// appendStepComplete follows _pack_step_complete_msg (slurm_protocol_pack.c).
-func appendStepComplete(e *encoder, m *StepComplete) {
+// stepCompleteFields are the fields of the message that not every version has.
+type stepCompleteFields struct {
+	stepManager bool // whether the message goes to the job's step manager
+}
+
+// append follows _pack_step_complete_msg (slurm_protocol_pack.c).
+func (f stepCompleteFields) append(e *encoder, m *StepComplete) {
 	e.stepID(m.StepID)
 	e.U32(m.First)
 	e.U32(m.Last)
 	e.U32(m.Status)
 	e.U8(0) // no accounting data
+	if f.stepManager {
+		e.U8(0)
+	}
 }
 
 // AppendRC appends the body of a [ResponseRC] to dst; it is the same in all versions. It

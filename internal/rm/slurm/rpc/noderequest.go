@@ -88,18 +88,20 @@ func DecodeBatchLaunch(v Version, body []byte) (*BatchLaunch, error) {
 
 // launchFields are the fields of a batch launch that not every version has.
 type launchFields struct {
+	user              bool // user and group, which newer versions take from the credential
 	container         bool
 	checkpointDirs    bool
+	aliases           bool
 	credentialVersion bool // the credential's own version stands before it
+	selectPlugin      bool
+	cpuFrequency      bool // and whether running out of memory ends a whole step
 }
 
 func (f launchFields) read(d *decoder) *BatchLaunch {
-	m := &BatchLaunch{
-		JobID:    d.U32("job id"),
-		HetJobID: d.U32("het job id"),
-		UID:      d.U32("uid"),
-		GID:      d.U32("gid"),
-		UserName: d.Str("user name"),
+	m := &BatchLaunch{JobID: d.U32("job id"), HetJobID: d.U32("het job id")}
+	if f.user {
+		m.UID, m.GID = d.U32("uid"), d.U32("gid")
+		m.UserName = d.Str("user name")
 	}
 	d.U32s("gids")
 	m.Partition = d.Str("partition")
@@ -120,7 +122,9 @@ func (f launchFields) read(d *decoder) *BatchLaunch {
 	if groups := d.U32("cpu groups"); groups != 0 {
 		m.CPUsPerNode = d.runs16("cpus per node")
 	}
-	d.Str("alias list")
+	if f.aliases {
+		d.Str("alias list")
+	}
 	d.Str("cpu bind")
 	m.Nodes = d.Str("nodes")
 	m.Script = d.Str("script")
@@ -143,13 +147,22 @@ func (f launchFields) read(d *decoder) *BatchLaunch {
 	} else {
 		m.Credential = d.credential()
 	}
-	d.selectInfo()
+	if !f.user {
+		m.UID, m.GID, m.UserName = m.Credential.UID, m.Credential.GID, m.Credential.UserName
+	}
+	if f.selectPlugin {
+		d.selectInfo()
+	}
 	m.Account = d.Str("account")
 	m.QOS = d.Str("qos")
 	m.Reservation = d.Str("reservation")
 	d.U32("profile")
 	d.Str("tres bind")
 	d.Str("tres freq")
+	if f.cpuFrequency {
+		d.Take(3*4, "cpu frequency")
+		d.U8("end of the step when out of memory")
+	}
 	return m
 }
 
@@ -209,7 +222,12 @@ func DecodePrologLaunch(v Version, body []byte) (*PrologLaunch, error) {
 }
 
 // prologFields are the fields of a prolog launch that not every version has.
-type prologFields struct{ partition bool }
+type prologFields struct {
+	partition   bool
+	output      bool // the paths of standard error and output
+	userName    bool // which newer versions take from the credential
+	stepManager bool // the job's records, which only a node that manages the job's steps gets
+}
 
 func (f prologFields) read(d *decoder) *PrologLaunch {
 	d.protocol.skipGRES.allocation(d)
@@ -224,8 +242,10 @@ func (f prologFields) read(d *decoder) *PrologLaunch {
 	if f.partition {
 		d.Str("partition")
 	}
-	d.Str("stderr")
-	d.Str("stdout")
+	if f.output {
+		d.Str("stderr")
+		d.Str("stdout")
+	}
 	m.WorkDir = d.Str("work dir")
 	d.U16("x11")
 	d.Str("x11 host")
@@ -235,7 +255,13 @@ func (f prologFields) read(d *decoder) *PrologLaunch {
 	d.U16("x11 target port")
 	d.Strs("spank environment")
 	m.Credential = d.credential()
-	m.UserName = d.Str("user name")
+	m.UserName = m.Credential.UserName
+	if f.userName {
+		m.UserName = d.Str("user name")
+	}
+	if f.stepManager && d.U8("step manager flag") != 0 {
+		d.Skip("job record", "node records", "partition record")
+	}
 	return m
 }
 
@@ -289,8 +315,9 @@ func DecodeKillJob(v Version, body []byte) (*KillJob, error) {
 
 // killFields are the fields of a kill message that not every version has.
 type killFields struct {
-	credential bool // the message begins with a credential, details and exit codes
-	workDir    bool
+	credential   bool // the message begins with a credential, details and exit codes
+	selectPlugin bool
+	workDir      bool
 }
 
 func (f killFields) read(d *decoder) *KillJob {
@@ -311,7 +338,9 @@ func (f killFields) read(d *decoder) *KillJob {
 	m.UID = d.U32("uid")
 	m.GID = d.U32("gid")
 	m.Nodes = d.Str("nodes")
-	d.selectInfo()
+	if f.selectPlugin {
+		d.selectInfo()
+	}
 	d.Strs("spank environment")
 	m.Start = d.Time("start time")
 	m.Time = d.Time("time")
@@ -329,9 +358,9 @@ type Suspend struct {
 	// Resume continues the processes; otherwise they stop.
 	Resume bool
 	// Indefinite says that an administrator suspends the job, which frees its CPUs. Gang
-	// scheduling does not set it.
+	// scheduling does not set it. Versions since 23.11 do not have it.
 	Indefinite bool
-	CoreSpec   uint16
+	CoreSpec   uint16 // up to 23.02
 }
 
 // DecodeSuspend reads the body of a [RequestSuspendInt]. It follows _unpack_suspend_int_msg
@@ -353,6 +382,11 @@ func readSuspend(d *decoder) *Suspend {
 	}
 	m.Resume = d.resume()
 	return m
+}
+
+// readSuspend2311 follows the layout since 23.11.
+func readSuspend2311(d *decoder) *Suspend {
+	return &Suspend{JobID: d.U32("job id"), Resume: d.resume()}
 }
 
 // resume reads the operation of a suspend request: true to continue, false to stop.

@@ -52,8 +52,8 @@ type protocol struct {
 	skipPing func(*decoder)
 	energy   func(*encoder)
 
-	// own holds what the driver sends to the daemons of the version's own release, and their
-	// answers; nil for a version in which only nodes are spoken to.
+	// own holds what the driver sends to daemons, and their answers; nil for a version in which
+	// slurmctld only speaks to nodes.
 	own *ownLayouts
 }
 
@@ -81,6 +81,7 @@ type ownLayouts struct {
 	reservation    func(*encoder, *ReservationDesc)
 
 	submitResponse func(*decoder) *SubmitResponse
+	arrayErrors    func(*decoder) error
 	jobInfo        func(*decoder) JobInfo
 	// leastJobInfo is the least number of bytes that a record of jobInfo takes.
 	leastJobInfo int

@@ -15,12 +15,12 @@ var protocol2011 = &protocol{
 	readStepID:   readStepID,
 
 	credential:   credentialFields{memoryLimits: true}.read,
-	batchLaunch:  launchFields{checkpointDirs: true}.read,
-	prologLaunch: prologFields{partition: true}.read,
-	killJob:      killFields{}.read,
+	batchLaunch:  launchFields{user: true, checkpointDirs: true, aliases: true, selectPlugin: true}.read,
+	prologLaunch: prologFields{partition: true, output: true, userName: true}.read,
+	killJob:      killFields{selectPlugin: true}.read,
 	suspend:      readSuspend,
 	reboot:       readReboot,
-	skipGRES:     gresLayouts{allocation: skipGRESAllocation, job: skipJobGRES, step: skipStepGRES},
+	skipGRES:     gresLayouts{allocation: skipGRESAllocation, job: gresState{}.skipJob, step: gresState{}.skipStep},
 
 	ping:     appendPing,
 	skipPing: skipPing,

@@ -7,6 +7,6 @@ func init() { register(protocol2108) }
 
 var protocol2108 = protocol2011.next(V2108, func(p *protocol) {
 	p.credential = credentialFields{memoryPerNode: true}.read
-	p.batchLaunch = launchFields{container: true}.read
-	p.killJob = killFields{workDir: true}.read
+	p.batchLaunch = launchFields{user: true, container: true, aliases: true, selectPlugin: true}.read
+	p.killJob = killFields{selectPlugin: true, workDir: true}.read
 })

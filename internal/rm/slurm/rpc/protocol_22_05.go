@@ -10,27 +10,28 @@ var protocol2205 = protocol2108.next(V2205, func(p *protocol) {
 	p.appendHeader = headerFields{}.append
 	p.readHeader = headerFields{}.read
 	p.credential = credentialFields{names: true, cpusPerNode: true, memoryPerNode: true}.read
-	p.batchLaunch = launchFields{container: true, credentialVersion: true}.read
-	p.prologLaunch = prologFields{}.read
-	p.killJob = killFields{credential: true, workDir: true}.read
+	p.batchLaunch = launchFields{user: true, container: true, aliases: true, credentialVersion: true, selectPlugin: true}.read
+	p.prologLaunch = prologFields{output: true, userName: true}.read
+	p.killJob = killFields{credential: true, selectPlugin: true, workDir: true}.read
 	p.own = &ownLayouts{
-		nodeRegistration: appendNodeRegistration,
+		nodeRegistration: registrationFields{}.append,
 		epilogComplete:   appendEpilogComplete,
 		batchComplete:    appendBatchComplete,
 		prologComplete:   appendPrologComplete,
-		stepComplete:     appendStepComplete,
+		stepComplete:     stepCompleteFields{}.append,
 
-		jobDesc:        appendJobDesc,
+		jobDesc:        jobDescFields{powerFlags: true, selectPlugin: true}.append,
 		killRequest:    appendKillRequest,
 		suspendRequest: appendSuspendRequest,
 		requeueRequest: appendRequeueRequest,
 		jobInfoRequest: appendJobInfoRequest,
-		nodeUpdate:     appendNodeUpdate,
+		nodeUpdate:     nodeUpdateFields{reasonUID: true}.append,
 		reservation:    appendReservation,
 
 		submitResponse: readSubmitResponse,
-		jobInfo:        readJobInfo,
-		leastJobInfo:   leastJobInfo,
-		stats:          readStats,
+		arrayErrors:    arrayErrorFields{}.read,
+		jobInfo:        jobInfoFields{}.read,
+		leastJobInfo:   500,
+		stats:          statsFields{}.read,
 	}
 })

@@ -76,7 +76,7 @@ func ReplyError(m *Message) error {
 	case ResponseRCMessage:
 		return messageError(m.Body)
 	case ResponseJobArrayErrors:
-		return arrayErrors(m.Body)
+		return arrayErrors(m)
 	}
 	return nil
 }
@@ -103,19 +103,40 @@ func messageError(body []byte) error {
 	return fmt.Errorf("%s: %w", strings.TrimSpace(text), code)
 }
 
-// arrayErrors reads the answer to a request about an array: a code for each group of tasks
-// (_unpack_job_array_resp_msg in slurm_protocol_pack.c).
-func arrayErrors(body []byte) error {
-	d := newDecoder("a job array's response", body)
+// arrayErrors reads the answer to a request about an array: a code for each group of tasks.
+func arrayErrors(m *Message) error {
+	d, own, err := ownDecoder(m.Version, "a job array's response", m.Body)
+	if err != nil {
+		return err
+	}
+	refused := own.arrayErrors(d)
+	if err := d.Finish(); err != nil {
+		return err
+	}
+	return refused
+}
+
+// arrayErrorFields are the fields of such an answer that not every version has.
+type arrayErrorFields struct {
+	text bool // slurmctld's text about a group of tasks
+}
+
+// read follows _unpack_job_array_resp_msg (slurm_protocol_pack.c).
+func (f arrayErrorFields) read(d *decoder) error {
 	var errs []error
 	for range d.Count(8, "task groups") {
 		code, tasks := slurmspec.Errno(d.U32("code")), d.Str("tasks")
-		if code != 0 {
-			errs = append(errs, fmt.Errorf("job %s: %w", tasks, code))
+		text := ""
+		if f.text {
+			text = strings.TrimSpace(d.Str("text"))
 		}
-	}
-	if err := d.Finish(); err != nil {
-		return err
+		switch {
+		case code == 0:
+		case text == "":
+			errs = append(errs, fmt.Errorf("job %s: %w", tasks, code))
+		default:
+			errs = append(errs, fmt.Errorf("job %s: %s: %w", tasks, text, code))
+		}
 	}
 	return errors.Join(errs...)
 }

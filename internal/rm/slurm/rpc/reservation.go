@@ -115,15 +115,43 @@ func (m *ReservationDesc) addFlag(bit uint64) {
 
 func (m *ReservationDesc) append(e *encoder) { e.protocol.own.reservation(e, m) }
 
+// appendReservation2311 follows the layout since 23.11: one number of nodes instead of a list, and
+// a comment and TRES at the end.
+func appendReservation2311(e *encoder, m *ReservationDesc) {
+	count := func(list []uint32) {
+		if len(list) == 0 {
+			e.U32(slurmspec.NoVal)
+			return
+		}
+		e.U32(list[0])
+	}
+	m.appendTimes(e)
+	count(m.NodeCounts)
+	count(m.CoreCounts)
+	m.appendRest(e)
+	e.Str("") // comment
+	e.Str("") // TRES
+}
+
 // appendReservation follows _pack_update_resv_msg (slurm_protocol_pack.c).
 func appendReservation(e *encoder, m *ReservationDesc) {
+	m.appendTimes(e)
+	e.U32s(m.NodeCounts)
+	e.U32s(m.CoreCounts)
+	m.appendRest(e)
+}
+
+// appendTimes appends the name, the times and the flags.
+func (m *ReservationDesc) appendTimes(e *encoder) {
 	e.Str(m.Name)
 	e.Time(m.Start)
 	e.Time(m.End)
 	e.U32(m.Duration)
 	e.U64(m.Flags)
-	e.U32s(m.NodeCounts)
-	e.U32s(m.CoreCounts)
+}
+
+// appendRest appends the fields after the numbers of nodes and cores.
+func (m *ReservationDesc) appendRest(e *encoder) {
 	e.Str(m.Nodes)
 	e.Str(m.Features)
 	e.Str(m.Licenses)

@@ -53,7 +53,7 @@ func TestMessageRoundTrip(t *testing.T) {
 	text := rapid.StringOfN(rapid.RuneFrom([]rune("abc[]1-,")), 0, 20, -1)
 	rapid.Check(t, func(t *rapid.T) {
 		m := &Message{
-			Version: rapid.SampledFrom([]Version{V2205, V2108, V2011}).Draw(t, "version"),
+			Version: rapid.SampledFrom([]Version{V2411, V2405, V2311, V2302, V2205, V2108, V2011}).Draw(t, "version"),
 			Flags:   rapid.Uint16().Draw(t, "flags"),
 			Type:    Type(rapid.Uint16().Draw(t, "type")),
 			UID:     rapid.Uint32().Draw(t, "uid"),
@@ -63,6 +63,15 @@ func TestMessageRoundTrip(t *testing.T) {
 		}
 		if rapid.Bool().Draw(t, "forwarded") {
 			m.Forward = Forward{Nodes: text.Draw(t, "nodes"), Count: rapid.Uint16Min(1).Draw(t, "count"), Timeout: 3, TreeWidth: 4}
+			if m.Version >= V2311 && m.Flags&flagAddresses != 0 {
+				m.Forward.Addresses = text.Draw(t, "addresses")
+			}
+			if m.Version >= V2411 {
+				m.Forward.TreeDepth = 5
+			}
+		}
+		if m.Version >= V2302 && m.Flags&flagNoCredential != 0 {
+			m.UID, m.GID, m.Host = 0, 0, ""
 		}
 		for range rapid.IntRange(0, 3).Draw(t, "returns") {
 			m.Returns = append(m.Returns, Return{Err: 5, Type: ResponseRC, Node: text.Draw(t, "node"), Body: AppendRC(nil, 3)})
@@ -128,7 +137,7 @@ func TestDecodeRefuses(t *testing.T) {
 		frame      []byte
 	}{
 		{"nothing", "version needs 2 bytes", nil},
-		{"a version of the future", "not supported", change(0, 0x28, 0)},
+		{"a version of the future", "not supported", change(0, 0x2e, 0)},
 		{"munge", "plugin 101 (want 100, auth/none)", change(16, 0, 0, 0, 101)},
 		{"a body that is cut", "the body is 2 bytes long, 1 are left", frame[:len(frame)-1]},
 		{"bytes after the body", "the body is 2 bytes long, 3 are left", append(frame[:len(frame):len(frame)], 0)},
@@ -227,7 +236,7 @@ func TestReplyError(t *testing.T) {
 		{Message{Type: ResponseSubmitBatchJob}, 0, ""},
 		{Message{Type: ResponseRC, Body: AppendRC(nil, 2066)}, 2066, "ESLURM_INVALID_QOS: the QOS does not exist or is not allowed here"},
 		{Message{Type: ResponseRCMessage, Body: withText.Bytes}, 2050, "over the limit: ESLURM_ACCOUNTING_POLICY: a limit of the association or the QOS is exceeded"},
-		{Message{Type: ResponseJobArrayErrors, Body: array.Bytes}, 2021, "job 12_2: ESLURM_ALREADY_DONE: the job has already ended"},
+		{Message{Version: V2205, Type: ResponseJobArrayErrors, Body: array.Bytes}, 2021, "job 12_2: ESLURM_ALREADY_DONE: the job has already ended"},
 	} {
 		err := ReplyError(&c.m)
 		if c.text == "" {
@@ -264,7 +273,7 @@ func TestReservationRefuses(t *testing.T) {
 
 // FuzzDecode gives random streams to the decoders of headers and bodies.
 func FuzzDecode(f *testing.F) {
-	files, _ := filepath.Glob("testdata/captured/*.msg")
+	files, _ := filepath.Glob("testdata/captured/*/*.msg")
 	for _, file := range files {
 		b, err := os.ReadFile(file)
 		if err != nil {
@@ -290,7 +299,7 @@ func FuzzDecode(f *testing.F) {
 
 // FuzzBody gives random bytes to the decoder of every type's body.
 func FuzzBody(f *testing.F) {
-	files, _ := filepath.Glob("testdata/captured/*.msg")
+	files, _ := filepath.Glob("testdata/captured/*/*.msg")
 	for _, file := range files {
 		b, err := os.ReadFile(file)
 		if err != nil {
@@ -311,12 +320,12 @@ func FuzzBody(f *testing.F) {
 // TestCaptured decodes messages of a real slurmctld, which the repository has, so it needs no
 // Slurm. "go test -run RealController -capture" records them again.
 func TestCaptured(t *testing.T) {
-	files, err := filepath.Glob("testdata/captured/*.msg")
+	files, err := filepath.Glob("testdata/captured/*/*.msg")
 	if err != nil || len(files) < 10 {
 		t.Fatalf("only %d captured messages: %v", len(files), err)
 	}
 	for _, file := range files {
-		t.Run(filepath.Base(file), func(t *testing.T) {
+		t.Run(strings.TrimPrefix(file, "testdata/captured/"), func(t *testing.T) {
 			b, err := os.ReadFile(file)
 			if err != nil {
 				t.Fatal(err)

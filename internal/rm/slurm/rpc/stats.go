@@ -62,15 +62,27 @@ func DecodeStats(m *Message) (*Stats, error) {
 	return s, nil
 }
 
-func readStats(d *decoder) *Stats {
+// statsFields are the fields of the statistics that not every version has.
+type statsFields struct {
+	exits    bool // why the schedulers ended their cycles
+	rpcQueue bool // the requests that wait, by type
+}
+
+func (f statsFields) read(d *decoder) *Stats {
 	s := &Stats{}
 	if d.U32("parts") != 0 {
-		d.counters(s)
+		f.counters(d, s)
 	}
 	d.U32("rpc types")
 	types, counts, times := d.U16s("rpc type"), d.U32s("rpc counts"), d.U64s("rpc times")
 	if len(types) != len(counts) || len(types) != len(times) {
 		d.Fail("there are %d rpc types, %d counts and %d times", len(types), len(counts), len(times))
+	}
+	if f.rpcQueue && d.U8("rpc queue flag") != 0 {
+		d.U16s("queued rpcs")
+		d.U64s("dropped rpcs")
+		d.U16s("rpcs of the last cycle")
+		d.U16s("most rpcs of a cycle")
 	}
 	d.U32("rpc users")
 	d.U32s("rpc user")
@@ -89,7 +101,7 @@ func readStats(d *decoder) *Stats {
 }
 
 // counters reads the counters of slurmctld and its schedulers.
-func (d *decoder) counters(s *Stats) {
+func (f statsFields) counters(d *decoder, s *Stats) {
 	s.Time, s.Since = d.Time("time"), d.Time("since")
 	micro := func(field string) time.Duration { return micros(uint64(d.U32(field))) }
 	for _, p := range []*uint32{
@@ -105,7 +117,11 @@ func (d *decoder) counters(s *Stats) {
 	}
 	d.Time("job states time")
 	s.MainMax, s.MainLast, s.MainSum = micro("cycle max"), micro("cycle last"), micro("cycle sum")
-	s.MainCycles, s.MainDepthSum, s.MainQueue = d.U32("cycles"), d.U32("cycle depth"), d.U32("cycle queue")
+	s.MainCycles, s.MainDepthSum = d.U32("cycles"), d.U32("cycle depth")
+	if f.exits {
+		d.U32s("cycle exits")
+	}
+	s.MainQueue = d.U32("cycle queue")
 	s.BackfilledSinceStart, s.BackfilledJobs = d.U32("backfilled jobs"), d.U32("last backfilled jobs")
 	s.BackfillCycles = d.U32("backfill cycles")
 	s.BackfillSum = micros(d.U64("backfill sum"))
@@ -122,6 +138,9 @@ func (d *decoder) counters(s *Stats) {
 	}
 	s.BackfillActive = d.U32("backfill active") != 0
 	d.U32("backfilled heterogeneous jobs")
+	if f.exits {
+		d.U32s("backfill exits")
+	}
 }
 
 func micros(us uint64) time.Duration {

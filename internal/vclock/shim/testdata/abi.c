@@ -62,10 +62,11 @@ int main(void)
 	CONSTANT("kernel", RMR_KERNEL);
 	CONSTANT("exiting", RMR_EXITING);
 	CONSTANT("poll", RMR_WHY_POLL);
+	CONSTANT("signal", RMR_WHY_SIGNAL);
 	CONSTANT("outside", RMR_WHY_OUTSIDE);
 	CONSTANT("write", RMR_WHY_WRITE);
 	CONSTANT("stream", RMR_WHY_STREAM);
-	CONSTANT("reasons", RMR_WHY_CHARGE + 1);
+	CONSTANT("reasons", RMR_WHY_TIMER + 1);
 	CONSTANT("wake signal", SIGRTMIN + 5);
 	return 0;
 }

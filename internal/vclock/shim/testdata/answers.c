@@ -22,10 +22,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/select.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
+#include <sys/timerfd.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -1316,6 +1319,241 @@ static void child_signal(void)
 	signal(SIGCHLD, SIG_DFL);
 }
 
+/* --------------------------------------------------------------------- timers */
+
+/* timer_units returns the whole units from start to a timer's expiry. A virtual timer expires a
+ * nanosecond after its time. */
+static int timer_units(int64_t start)
+{
+	return units(start + managed);
+}
+
+/* half_units returns n half units as a time. */
+static struct timespec half_units(int n)
+{
+	return (struct timespec){n * UNIT * MS / 2 / (1000 * MS), n * UNIT * MS / 2 % (1000 * MS)};
+}
+
+static void set_timer(timer_t timer, int first, int every)
+{
+	struct itimerspec v = {half_units(every), half_units(first)};
+	if (timer_settime(timer, 0, &v, NULL))
+		say("  timer_settime: %s\n", error_name(errno));
+}
+
+/* left rounds what is left of a timer to whole units. */
+static int left(const struct timespec *ts)
+{
+	return (int)((ts->tv_sec * 1000 * MS + ts->tv_nsec + UNIT * MS / 2) / (UNIT * MS));
+}
+
+static timer_t new_timer(int how, int sig, int value)
+{
+	struct sigevent e = {.sigev_notify = how, .sigev_signo = sig, .sigev_value.sival_int = value};
+	timer_t timer;
+	e._sigev_un._tid = (int)syscall(SYS_gettid);
+	if (timer_create(CLOCK_MONOTONIC, &e, &timer))
+		abort();
+	return timer;
+}
+
+static void timer_signals(void)
+{
+	struct timespec want = span(5);
+	timer_t timer = new_timer(SIGEV_SIGNAL, SIGUSR1, 1);
+	on_signal(SIGUSR1, 0);
+	int64_t t = ns();
+	set_timer(timer, 4, 0);
+	int r = nanosleep(&want, NULL);
+	say("  sleep %s", outcome(r));
+	say(" after %d\n", timer_units(t));
+	t = ns();
+	set_timer(timer, 4, 0);
+	r = poll(NULL, 0, 5 * UNIT);
+	say("  poll %s", outcome(r));
+	say(" after %d\n", timer_units(t));
+	struct itimerspec v, old;
+	set_timer(timer, 6, 2);
+	nap(1);
+	timer_gettime(timer, &v);
+	say("  left %d, every %d\n", left(&v.it_value), left(&v.it_interval));
+	memset(&v, 0, sizeof v);
+	r = timer_settime(timer, 0, &v, &old);
+	say("  disarmed %s, %d was left", outcome(r), left(&old.it_value));
+	timer_gettime(timer, &v);
+	say(", %d is\n", left(&v.it_value));
+	t = ns();
+	r = nanosleep(&want, NULL);
+	say("  sleep %s", outcome(r));
+	say(" %d\n", units(t));
+	v.it_value = at(CLOCK_MONOTONIC, -3);
+	sigset_t set, empty;
+	siginfo_t info;
+	sigemptyset(&set);
+	sigemptyset(&empty);
+	sigaddset(&set, SIGUSR1);
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	t = ns();
+	timer_settime(timer, TIMER_ABSTIME, &v, NULL);
+	r = sigtimedwait(&set, &info, &want);
+	say("  past %d", r == SIGUSR1);
+	say(" after %d\n", units(t));
+	v.it_value.tv_nsec = 1000 * MS;
+	say("  bad %s\n", outcome(timer_settime(timer, 0, &v, NULL)));
+	/* five expiries, of which one is pending and four are counted */
+	set_timer(timer, 1, 2);
+	nap(5);
+	r = sigtimedwait(&set, &info, &(struct timespec){0});
+	say("  blocked %d, timer %d, value %d, overruns %d\n", r == SIGUSR1, info.si_code == SI_TIMER,
+	    info.si_value.sival_int, timer_getoverrun(timer));
+	say("  deleted %s", outcome(timer_delete(timer)));
+	t = ns();
+	r = sigtimedwait(&set, &info, &want);
+	say(" %s", outcome(r));
+	say(" after %d\n", units(t));
+	say("  again %s\n", outcome(timer_delete(timer)));
+	timer = new_timer(SIGEV_THREAD_ID, SIGUSR1, 7);
+	t = ns();
+	set_timer(timer, 2, 4);
+	for (int i = 0; i < 3; i++) {
+		r = sigtimedwait(&set, &info, NULL);
+		say("  tick %d of %d", r == SIGUSR1, info.si_value.sival_int);
+		say(" after %d\n", timer_units(t));
+	}
+	timer_delete(timer);
+	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+}
+
+static sem_t noticed;
+static _Atomic int notices;
+
+static void notice(union sigval value)
+{
+	sigset_t now;
+	pthread_sigmask(SIG_BLOCK, NULL, &now);
+	notices += value.sival_int + sigismember(&now, SIGUSR1);
+	sem_post(&noticed);
+}
+
+static void timer_notices(void)
+{
+	struct sigevent e = {.sigev_notify = SIGEV_THREAD, .sigev_notify_function = notice, .sigev_value.sival_int = 5};
+	timer_t timer;
+	sem_init(&noticed, 0, 0);
+	if (timer_create(CLOCK_REALTIME, &e, &timer))
+		abort();
+	int64_t t = ns();
+	set_timer(timer, 2, 2);
+	for (int i = 0; i < 3; i++) {
+		sem_wait(&noticed);
+		say("  notice %d", notices);
+		say(" after %d\n", timer_units(t));
+	}
+	timer_delete(timer);
+}
+
+static _Atomic int alarms;
+
+static void on_alarm(int sig)
+{
+	(void)sig;
+	alarms++;
+}
+
+static void child_waits(void)
+{
+	nap(3);
+	_exit(alarms);
+}
+
+static void interval_timer(void)
+{
+	struct sigaction sa = {.sa_handler = on_alarm, .sa_flags = SA_RESTART};
+	struct itimerval v = {.it_value = {0, 2 * UNIT * 1000}}, got;
+	sigaction(SIGALRM, &sa, NULL);
+	setitimer(ITIMER_REAL, &v, NULL);
+	nap(1);
+	getitimer(ITIMER_REAL, &got);
+	say("  left %d\n", (int)(got.it_value.tv_usec + UNIT * 500) / (UNIT * 1000));
+	say("  a child has no timer: %s\n", status_text(in_child(child_waits)));
+	say("  %d alarms", alarms);
+	int64_t t = ns();
+	say(", alarm %u", alarm(1));
+	say(" %u", alarm(1));
+	sleep(2);
+	say(", %d alarms %d\n", alarms, (int)((ns() - t) / (1000 * MS)));
+	signal(SIGALRM, SIG_DFL);
+}
+
+static void *add_later(void *arg)
+{
+	nap(1);
+	say("  added %s\n", outcome(eventfd_write(*(int *)arg, 3)));
+	return NULL;
+}
+
+static void descriptors(void)
+{
+	struct itimerspec v = {half_units(2), half_units(4)};
+	uint64_t n = 0;
+	int fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC), set = epoll_create1(EPOLL_CLOEXEC);
+	struct epoll_event e = {.events = EPOLLIN, .data.u32 = 9};
+	int64_t t = ns();
+	timerfd_settime(fd, 0, &v, NULL);
+	long r = read(fd, &n, sizeof n);
+	say("  timer %s: %d", outcome(r), (int)n);
+	say(" after %d\n", timer_units(t));
+	epoll_ctl(set, EPOLL_CTL_ADD, fd, &e);
+	memset(&e, 0, sizeof e);
+	r = epoll_wait(set, &e, 1, -1);
+	say("  epoll %s %u", outcome(r), e.data.u32);
+	say(" after %d\n", timer_units(t));
+	struct timespec half = half_units(5);
+	nanosleep(&half, NULL);
+	r = read(fd, &n, sizeof n);
+	say("  later %s: %d\n", outcome(r), (int)n);
+	timerfd_gettime(fd, &v);
+	say("  every %d\n", left(&v.it_interval));
+	memset(&v, 0, sizeof v);
+	timerfd_settime(fd, 0, &v, NULL);
+	t = ns();
+	r = epoll_wait(set, &e, 1, 2 * UNIT);
+	say("  disarmed %s", outcome(r));
+	say(" after %d\n", units(t));
+	close(fd);
+	say("  closed %s\n", outcome(timerfd_settime(fd, 0, &v, NULL)));
+	fd = eventfd(0, EFD_CLOEXEC);
+	e = (struct epoll_event){.events = EPOLLIN, .data.u32 = 4};
+	epoll_ctl(set, EPOLL_CTL_ADD, fd, &e);
+	t = ns();
+	pthread_t p = thread(add_later, &fd);
+	struct timespec most = span(5);
+	r = epoll_pwait2(set, &e, 1, &most, NULL);
+	join(p);
+	say("  event %s %u", outcome(r), e.data.u32);
+	say(" after %d\n", units(t));
+	eventfd_t value = 0;
+	say("  value %s", outcome(eventfd_read(fd, &value)));
+	say(" %d\n", (int)value);
+	close(fd);
+	close(set);
+}
+
+static void child_exits_with_timer(void)
+{
+	timer_t timer = new_timer(SIGEV_SIGNAL, SIGUSR1, 1);
+	set_timer(timer, 20, 0);
+	pthread_exit(NULL);
+}
+
+static void timers(void)
+{
+	timer_signals();
+	timer_notices();
+	interval_timer();
+	say("  the last thread ends the process: %s\n", status_text(in_child(child_exits_with_timer)));
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
@@ -1327,7 +1565,7 @@ int main(int argc, char **argv)
 		{"mutex types", mutex_types}, {"contention", contention}, {"semaphores", semaphores}, {"joining", joining},
 		{"cancelling", cancelling}, {"multiplexing", multiplexing}, {"blocking", blocking}, {"tcp", tcp}, {"signals", signals},
 		{"forks", forks}, {"fork with waiters", fork_with_waiters}, {"execs", execs}, {"endings", endings},
-		{"child signal", child_signal},
+		{"child signal", child_signal}, {"timers", timers}, {"descriptors", descriptors},
 	};
 	self = "/proc/self/exe";
 	static char path[4096];

@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
@@ -610,6 +611,69 @@ static void in_order(char **argv)
 	printf("%d rounds in another order\n", others);
 }
 
+/* answered ROUNDS BYTES US: in each round, computes for up to US of CPU time, sends BYTES to a child
+ * through a pipe, and waits for the child's answer without a look whether it has come. Another
+ * thread takes the answer. slurmctld and slurmscriptd up to 24.11.5 do this. */
+static int to_child[2], from_child[2];
+
+static void transfer(int fd, bool out, size_t n)
+{
+	static __thread char bytes[1 << 16];
+	for (ssize_t r; n > 0; n -= (size_t)r) {
+		r = out ? write(fd, bytes, n) : read(fd, bytes, n);
+		if (r <= 0)
+			_exit(out ? 1 : 0);
+	}
+}
+
+static void *take_answers(void *arg)
+{
+	for (;;) {
+		transfer(from_child[0], false, 1);
+		pthread_mutex_lock(&m);
+		pthread_cond_signal(&c);
+		pthread_mutex_unlock(&m);
+	}
+	return arg;
+}
+
+static void answered(char **argv)
+{
+	pthread_t t;
+	size_t bytes = (size_t)number(argv, 3);
+	if (pipe(to_child) || pipe(from_child))
+		die("pipe");
+	if (fork() == 0) {
+		close(to_child[1]);
+		for (;;) {
+			transfer(to_child[0], false, bytes);
+			transfer(from_child[1], true, 1);
+		}
+	}
+	pthread_create(&t, NULL, take_answers, NULL);
+	for (int i = 0, rounds = number(argv, 2); i < rounds; i++) {
+		spend(number(argv, 4) * 1000LL * i / rounds, LOCKING);
+		transfer(to_child[1], true, bytes);
+		pthread_mutex_lock(&m);
+		pthread_cond_wait(&c, &m);
+		pthread_mutex_unlock(&m);
+	}
+	puts("answered");
+	exit(0);
+}
+
+/* bypass: reads the time and sleeps by system calls of its own, and polls by the C library. */
+static void bypass(char **argv)
+{
+	struct timespec ts;
+	(void)argv;
+	poll(NULL, 0, 10);
+	if (syscall(SYS_clock_gettime, CLOCK_REALTIME, &ts))
+		die("clock_gettime");
+	ts = (struct timespec){0, 1000};
+	syscall(SYS_nanosleep, &ts, NULL);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
@@ -619,7 +683,7 @@ int main(int argc, char **argv)
 		   {"deadlock", deadlock}, {"stall", stall}, {"spin", spin}, {"victim", victim},
 		   {"pingpong", pingpong}, {"crowd", crowd},
 		   {"compute", compute}, {"bits", bits}, {"crew", crew}, {"lockout", lockout}, {"tick", tick},
-		   {"save", save}, {"together", together}, {"restless", restless}, {"order", in_order}};
+		   {"save", save}, {"together", together}, {"restless", restless}, {"bypass", bypass}, {"answered", answered}, {"order", in_order}};
 	for (size_t i = 0; argc > 1 && i < sizeof all / sizeof *all; i++)
 		if (strcmp(all[i].name, argv[1]) == 0) {
 			all[i].run(argv);

@@ -1,14 +1,11 @@
-// Package rpctest has what tests of Slurm's messages share: the stock programs of Slurm 22.05,
+// Package rpctest has what tests of Slurm's messages share: the stock programs of Slurm's releases,
 // and a recorder that stands for slurmctld.
 package rpctest
 
 import (
-	"fmt"
 	"io"
 	"net"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -26,57 +23,6 @@ func Body(b rpc.Body) []byte {
 		panic(err) // 22.05 is supported
 	}
 	return codec.Body(b)
-}
-
-// NeedSlurm skips the test, with a message, unless the stock programs of Slurm 22.05 are
-// installed.
-func NeedSlurm(t *testing.T, programs ...string) {
-	t.Helper()
-	for _, p := range programs {
-		if _, err := exec.LookPath(p); err != nil {
-			t.Skipf("SKIPPED: %s is not installed, so nothing is checked against the real Slurm", p)
-		}
-	}
-	// The clients read slurm.conf before they say their version.
-	dir := t.TempDir()
-	conf := ControllerConf(t, dir, 1, "NodeName=n1\nPartitionName=p1 Nodes=n1")
-	out, err := RunClient(t, conf, dir, "", "scontrol", "--version")
-	if err != nil || !strings.Contains(out, " 22.05.") {
-		t.Skipf("SKIPPED: scontrol --version says %q (%v), want Slurm 22.05", out, err)
-	}
-}
-
-// ControllerConf writes a slurm.conf with which clients connect to a port of this machine, and
-// returns its path. more has further lines.
-func ControllerConf(t *testing.T, dir string, port int, more string) string {
-	t.Helper()
-	conf := fmt.Sprintf(`ClusterName=test
-SlurmctldHost=localhost(127.0.0.1)
-SlurmctldPort=%d
-SlurmUser=%s
-AuthType=auth/none
-CredType=cred/none
-CommunicationParameters=NoCtldInAddrAny
-SelectType=select/cons_tres
-SelectTypeParameters=CR_Core_Memory
-GresTypes=gpu,nvme
-AllowSpecResourcesUsage=yes
-ProctrackType=proctrack/linuxproc
-TaskPlugin=task/none
-MpiDefault=none
-ReturnToService=2
-DebugFlags=NO_CONF_HASH
-StateSaveLocation=%s/state
-SlurmctldPidFile=%[3]s/ctld.pid
-SlurmctldLogFile=%[3]s/ctld.log
-AccountingStorageType=accounting_storage/none
-%[4]s
-`, port, CurrentUser(t), dir, more)
-	path := filepath.Join(dir, "slurm.conf")
-	if err := os.WriteFile(path, []byte(conf), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
 }
 
 // CurrentUser returns the name of the user who runs the test.
@@ -177,26 +123,24 @@ func (r *Recorder) Next(t *testing.T) *rpc.Message {
 	return nil
 }
 
-// RunClient runs a stock client with a slurm.conf and returns its output. The environment has no
-// other variables that could change the client's options.
-func RunClient(t *testing.T, conf, dir, stdin string, args ...string) (string, error) {
-	t.Helper()
-	cmd := exec.Command(args[0], args[1:]...)
-	cmd.Dir = dir
-	cmd.Env = []string{"SLURM_CONF=" + conf, "PATH=" + os.Getenv("PATH"), "TZ=UTC", "HOME=/"}
-	cmd.Stdin = strings.NewReader(stdin)
-	out, err := cmd.CombinedOutput()
-	return string(out), err
-}
-
-// DecodeFields reads a body into a struct whose fields are in the order of the message, by their
-// types alone. It is independent of package rpc's encoders, which it checks.
-func DecodeFields(t *testing.T, body []byte, into any) {
+// DecodeFields reads a body of a version into a struct whose fields are in the order of the
+// message, by their types alone. It is independent of package rpc's encoders, which it checks. A
+// field that the version does not have keeps its value.
+func DecodeFields(t *testing.T, version rpc.Version, body []byte, into any) {
 	t.Helper()
 	d := wire.NewDecoder("fields", body)
 	v := reflect.ValueOf(into).Elem()
+	_, isJob := into.(*rpc.JobDesc)
 	for i := range v.NumField() {
 		f, name := v.Field(i), v.Type().Field(i).Name
+		if isJob && !jobDescHas(version, name) {
+			continue
+		}
+		if empty := fieldsBefore[name]; isJob && version >= rpc.V2311 && empty {
+			if s := d.Str("before " + name); s != "" {
+				t.Errorf("the field before %s is %q, which the struct does not have", name, s)
+			}
+		}
 		switch p := f.Addr().Interface().(type) {
 		case *string:
 			*p = d.Str(name)
@@ -218,10 +162,32 @@ func DecodeFields(t *testing.T, body []byte, into any) {
 			t.Fatalf("field %s has no wire form", name)
 		}
 	}
-	if _, ok := into.(*rpc.JobDesc); ok {
+	if isJob {
 		d.U8("crontab")
+		if version >= rpc.V2405 {
+			d.U16("segment size")
+		}
 	}
 	if err := d.Finish(); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// fieldsBefore are the fields of a [rpc.JobDesc] before which versions since 23.11 have a string
+// that no submission of this project sets: the container's id and the sizes to choose from.
+var fieldsBefore = map[string]bool{"CoreSpec": true, "BoardsPerNode": true}
+
+// jobDescHas reports whether a version's job description has a field of [rpc.JobDesc].
+func jobDescHas(version rpc.Version, field string) bool {
+	switch field {
+	case "SelectPlugin":
+		return version < rpc.V2302
+	case "PowerFlags":
+		return version < rpc.V2411
+	case "ReservedPorts":
+		return version >= rpc.V2405
+	case "OOMKillStep":
+		return version >= rpc.V2411
+	}
+	return true
 }

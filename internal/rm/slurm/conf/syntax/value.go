@@ -1,4 +1,4 @@
-package conf
+package syntax
 
 import (
 	"errors"
@@ -8,40 +8,41 @@ import (
 	"strings"
 )
 
-// kind is the type of a key's value: one of the S_P_ types of Slurm's parser.
-type kind uint8
+// Kind is the type of a key's value: one of the S_P_ types of Slurm's parser.
+type Kind uint8
 
+// The kinds.
 const (
-	str kind = iota
-	u16
-	u32
-	u64
-	boolean
+	String Kind = iota
+	Uint16
+	Uint32
+	Uint64
+	Boolean
 )
 
-// check returns an error for a value that Slurm's parser refuses for the kind.
-func (k kind) check(value string) error {
+// Check returns an error for a value that Slurm's parser refuses for the kind.
+func (k Kind) Check(value string) error {
 	switch k {
-	case u16:
-		_, err := parseUint(value, math.MaxUint16)
+	case Uint16:
+		_, err := ParseUint(value, math.MaxUint16)
 		return err
-	case u32:
-		_, err := parseUint(value, math.MaxUint32)
+	case Uint32:
+		_, err := ParseUint(value, math.MaxUint32)
 		return err
-	case u64:
-		_, err := parseUint(value, math.MaxUint64)
+	case Uint64:
+		_, err := ParseUint(value, math.MaxUint64)
 		return err
-	case boolean:
-		_, err := parseBool(value)
+	case Boolean:
+		_, err := ParseBool(value)
 		return err
 	}
 	return nil
 }
 
-// parseUint reads a number as Slurm's s_p_handle_uint16, 32 and 64 do: decimal,
+// ParseUint reads a number as Slurm's s_p_handle_uint16, 32 and 64 do: decimal,
 // 0x hexadecimal or 0 octal, "k" for 1024 times (not for 16 bits), and UNLIMITED or
 // INFINITE for the largest value of the type.
-func parseUint(s string, maximum uint64) (uint64, error) {
+func ParseUint(s string, maximum uint64) (uint64, error) {
 	if strings.EqualFold(s, "UNLIMITED") || strings.EqualFold(s, "INFINITE") {
 		return maximum, nil
 	}
@@ -66,8 +67,8 @@ func parseUint(s string, maximum uint64) (uint64, error) {
 	return n * factor, nil
 }
 
-// parseBool reads a flag as Slurm's s_p_handle_boolean does.
-func parseBool(s string) (bool, error) {
+// ParseBool reads a flag as Slurm's s_p_handle_boolean does.
+func ParseBool(s string) (bool, error) {
 	switch strings.ToLower(s) {
 	case "yes", "up", "true", "1":
 		return true, nil
@@ -77,9 +78,9 @@ func parseBool(s string) (bool, error) {
 	return false, errors.New("not a flag (want YES or NO)")
 }
 
-// parseCount reads a count with a suffix as Slurm's suffix_mult does. The suffixes k, m, g, t, p
+// ParseCount reads a count with a suffix as Slurm's suffix_mult does. The suffixes k, m, g, t, p
 // and their "ib" forms are powers of 1024. "kb" and so on are powers of 1000.
-func parseCount(s string) (int64, error) {
+func ParseCount(s string) (int64, error) {
 	i := 0
 	for i < len(s) && '0' <= s[i] && s[i] <= '9' {
 		i++

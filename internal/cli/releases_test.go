@@ -1,0 +1,90 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/run"
+)
+
+// rootsVariable names a directory with the root of a system for each release of Slurm that is tested
+// beside the installed one. make test sets it.
+const rootsVariable = "RMREPLAY_SLURM_ROOTS"
+
+// TestReleases replays on releases of Slurm beside the machine's own, by the command line, twice at
+// the same time: both records are valid and equal, every job ends, the release's own sacct has the
+// same jobs, and nothing is left behind.
+func TestReleases(t *testing.T) {
+	needSlurm(t) // MariaDB is the machine's own
+	roots := os.Getenv(rootsVariable)
+	for _, release := range []string{"24.11", "26.05"} {
+		t.Run(release, func(t *testing.T) {
+			if roots == "" {
+				t.Skipf("SKIPPED: no replay on Slurm %s: %s names no directory with its root", release, rootsVariable)
+			}
+			root := filepath.Join(roots, release)
+			if _, err := os.Lstat(root); errors.Is(err, os.ErrNotExist) {
+				t.Skipf("SKIPPED: no replay on Slurm %s: %v", release, err)
+			}
+			two := []*replaying{startRelease(t, root), startRelease(t, root)}
+			var left []remains
+			for _, r := range two {
+				r.untilMidRun(t)
+				left = append(left, r.inventory(t))
+			}
+			for i, r := range two {
+				if status := r.wait(t); status != exitOK {
+					t.Fatalf("exit status %d", status)
+				}
+				left[i].mustGo(t)
+				r.checkRelease(t, release)
+			}
+			_, first := openRows(t, two[0].record)
+			_, second := openRows(t, two[1].record)
+			if diff := cmp.Diff(fates(first), fates(second)); diff != "" {
+				t.Errorf("two replays differ:\n%s", diff)
+			}
+		})
+	}
+}
+
+// startRelease starts a replay on the Slurm in a directory.
+func startRelease(t *testing.T, root string) *replaying {
+	t.Helper()
+	r := newReplay(t, mixedTrace())
+	r.start(t, exec.Command(program(t), slices.Concat(replayArgs, []string{"--slurm", root})...))
+	return r
+}
+
+// checkRelease checks a record of [mixedTrace].
+func (r *replaying) checkRelease(t *testing.T, release string) {
+	t.Helper()
+	rec, rows := openRows(t, r.record)
+	if m := rec.Manifest; m.State != run.StateComplete || !m.Valid || len(m.Warnings) > 0 || !strings.HasPrefix(m.Versions.Slurm, release+".") {
+		t.Errorf("state %s, valid %v, versions %v, warnings %v", m.State, m.Valid, m.Versions, m.Warnings)
+	}
+	states := map[hpc.State]int{}
+	for _, row := range rows {
+		states[row.State]++
+		if row.Account == "" {
+			t.Errorf("job %s has no account", row.Job)
+		}
+	}
+	if states[hpc.Completed]+states[hpc.TimedOut] != 60 || states[hpc.TimedOut] == 0 {
+		t.Errorf("the states of 60 jobs: %v", states)
+	}
+	// The engine compares each job with sacct, and warns of differences.
+	text, err := os.ReadFile(filepath.Join(r.record, "logs", "sacct.txt"))
+	if n := bytes.Count(text, []byte("|COMPLETED|")) + bytes.Count(text, []byte("|TIMEOUT|")); err != nil || n != 60 {
+		t.Errorf("sacct has %d of 60 jobs, %v", n, err)
+	}
+}

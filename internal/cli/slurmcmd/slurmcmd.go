@@ -1,0 +1,186 @@
+// Package slurmcmd is the command group `rmreplay slurm`: it puts releases of Slurm into the user's
+// store, lists them, and removes them. Package slurmstore does the work.
+package slurmcmd
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"rmreplay/internal/rm/slurm/install"
+	"rmreplay/internal/slurmstore"
+)
+
+// Output is how the program's commands print.
+type Output struct {
+	Print     func(text string) error           // a result for people
+	PrintJSON func(v any) error                 // a result as JSON
+	Say       func(format string, args ...any)  // a message for people
+	Progress  func() (slurmstore.Hooks, func()) // a new display of progress, and its end
+	WantArgs  func(names ...string) cobra.PositionalArgs
+}
+
+// New returns the command with its subcommands.
+func New(o Output) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "slurm",
+		Short: "Install releases of Slurm beside the machine's own",
+		Long: `Commands about the releases of Slurm that are installed to replay on them. A release is a
+directory with Slurm's programs and all libraries that they need:
+$XDG_CACHE_HOME/rmreplay/slurm/VERSION, by default below ~/.cache. Root's default is
+` + slurmstore.SharedDir + `, which all users read, since root's daemons run as another
+user. The machine's packages stay as they are, and no command needs root. docs/RELEASES.md
+says which releases there are.`,
+	}
+	c.AddCommand(o.install(), o.list(), o.remove())
+	return c
+}
+
+func (o Output) install() *cobra.Command {
+	var req slurmstore.Request
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "install [VERSION]",
+		Short: "Install a release of Slurm from Debian, or from files",
+		Long: `Downloads a release from Debian's suites, with all libraries that it needs, and unpacks it
+into the store. apt verifies the signatures of the packages. VERSION is a release
+such as 24.11.5, or a series such as 24.11. A release that the store has is left as it is.
+
+Without a network, --from names one of these:
+
+  a tarball of a root directory, which may be compressed with gzip or zstd
+  the directory of an image in the OCI layout ("skopeo copy ... oci:DIR")
+  a directory of .deb files: Slurm's packages and all that they depend on
+
+VERSION may be left out then. Before the release gets its place, its slurmctld is run to
+print its version. The exit status is 5 if the network or a tool is missing.`,
+		Example: `  rmreplay slurm install 24.11
+  rmreplay slurm install --from slurm-25.05.tar.zst
+  rmreplay slurm install 24.11 --from packages
+  rmreplay slurm install 26.05 --mirror http://ftp.de.debian.org/debian`,
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 && c.Flags().Changed("from") {
+				return nil
+			}
+			return o.WantArgs("VERSION")(c, args)
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			req.Version = strings.Join(args, "")
+			return o.runInstall(c.Context(), req, asJSON)
+		},
+	}
+	c.Flags().StringVar(&req.From, "from", "", "`FILE` of the source: a root tarball, an OCI image layout, or a directory of .deb files")
+	c.Flags().StringVar(&req.Mirror, "mirror", slurmstore.DebianMirror, "`URL` of the Debian mirror")
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	return c
+}
+
+func (o Output) runInstall(ctx context.Context, req slurmstore.Request, asJSON bool) error {
+	store, err := slurmstore.Default()
+	if err != nil {
+		return err
+	}
+	hooks, end := o.Progress()
+	one, had, err := store.Install(ctx, req, hooks)
+	end()
+	if err != nil {
+		return err
+	}
+	if had {
+		o.Say("Slurm %s is installed already", one.Version)
+	}
+	if asJSON {
+		return o.PrintJSON(one)
+	}
+	return o.Print(one.Path + "\n")
+}
+
+// listed is a row of `slurm list`.
+type listed struct {
+	slurmstore.Slurm
+	Store bool `json:"in_store"` // false for the machine's own
+}
+
+func (o Output) list() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "list",
+		Short: "List the releases of Slurm: those of the store, and the machine's own",
+		Long: `Lists the releases of Slurm here: those in the user's store and in root's, and the one
+that is installed on the machine. Each row has the version, the size, where the release
+came from, and its root directory. The path of the machine's own is that of slurmctld.`,
+		Example: `  rmreplay slurm list
+  rmreplay slurm list --json`,
+		Args: o.WantArgs(),
+		RunE: func(*cobra.Command, []string) error {
+			rows, err := rows()
+			switch {
+			case err != nil:
+				return err
+			case asJSON:
+				return o.PrintJSON(map[string]any{"slurm": rows})
+			}
+			return o.Print(table(rows))
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	return c
+}
+
+// rows lists the machine's own Slurm, if it has one, and then the store.
+func rows() ([]listed, error) {
+	rows := []listed{}
+	if own, _ := install.Find(); own.Version != "" { // one that lacks a plugin is listed, too
+		rows = append(rows, listed{Slurm: slurmstore.Slurm{Version: own.Version, Source: "installed on this machine", Path: own.Slurmctld}})
+	}
+	stored, err := slurmstore.List()
+	for _, one := range stored {
+		rows = append(rows, listed{Slurm: one, Store: true})
+	}
+	return rows, err
+}
+
+func table(rows []listed) string {
+	if len(rows) == 0 {
+		return "no Slurm is installed (install one with: rmreplay slurm install 24.11)\n"
+	}
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "VERSION\tSIZE\tFROM\tPATH")
+	for _, r := range rows {
+		size := "-"
+		if r.Store {
+			size = fmt.Sprintf("%d MiB", r.Size>>20)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", r.Version, size, r.Source, r.Path)
+	}
+	_ = w.Flush() // a builder takes everything
+	return b.String()
+}
+
+func (o Output) remove() *cobra.Command {
+	return &cobra.Command{
+		Use:   "remove VERSION",
+		Short: "Remove a release of Slurm from the store",
+		Long: `Removes a release from the user's store. A series such as 24.11 is enough where the store
+has one release of it. Only root removes releases of root's store. The machine's own Slurm
+is left alone.`,
+		Example: `  rmreplay slurm remove 24.11.5`,
+		Args:    o.WantArgs("VERSION"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			store, err := slurmstore.Default()
+			if err != nil {
+				return err
+			}
+			one, err := store.Remove(args[0])
+			if err != nil {
+				return err
+			}
+			o.Say("removed Slurm %s (%d MiB)", one.Version, one.Size>>20)
+			return nil
+		},
+	}
+}

@@ -1,0 +1,314 @@
+package finished
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/slurmspec"
+	"rmreplay/internal/workload"
+)
+
+// fromAllocation sets what a record does not say from the TRES that the job got. What the job
+// asked for may have been less: whole nodes and whole cores count in full. That is counted.
+func (b *Builder) fromAllocation(r *Job) {
+	got := allocated(r.AllocTRES)
+	if r.AllocCPUs == 0 {
+		r.AllocCPUs = got.cpus
+	}
+	if r.AllocNodes == 0 {
+		r.AllocNodes = got.nodes
+	}
+	if r.ReqTRES != "" || r.WholeLine {
+		return
+	}
+	taken := r.ReqCPUs == 0 && got.cpus > 0
+	if r.MemPerCPU == 0 && r.MemPerNode == 0 && r.Memory == 0 && got.memory > 0 {
+		r.Memory, taken = got.memory, true
+	}
+	if r.GPUs == "" && gresGPUs(r.GRES) == 0 && got.gpus != "" {
+		r.GPUs, taken = got.gpus, true
+	}
+	if taken {
+		b.Note(NoteFromAllocation)
+	}
+}
+
+// allocation is what a list of TRES says.
+type allocation struct {
+	cpus, nodes int
+	memory      int64 // MiB
+	gpus        string
+}
+
+// allocated reads a list such as "billing=8,cpu=8,gres/gpu=2,mem=16G,node=1". It leaves out an
+// amount that it cannot read.
+func allocated(tres string) (a allocation) {
+	for name, value := range slurmspec.TRES(tres) {
+		switch name {
+		case "cpu":
+			a.cpus = amount(value)
+		case "node":
+			a.nodes = amount(value)
+		case "mem":
+			if mib, err := slurmspec.ParseMemory(value); err == nil {
+				a.memory = mib
+			}
+		}
+	}
+	a.gpus = slurmspec.GPUs(tres)
+	return a
+}
+
+func amount(text string) int {
+	f, err := slurmspec.ParseScaled(text)
+	if err != nil || f < 0 || f > math.MaxInt32 {
+		return 0
+	}
+	return int(f)
+}
+
+// recordedSize sets nodes and tasks from the record's counts.
+func recordedSize(request *hpc.Request, r *Job) {
+	request.MinNodes = r.ReqNodes
+	if request.MinNodes == 0 {
+		request.MinNodes = r.AllocNodes
+	}
+	if request.MinNodes == r.AllocNodes {
+		request.MaxNodes = r.AllocNodes // as it ran; who asked for no number may have got more
+	}
+	request.Tasks = r.ReqCPUs
+	if request.Tasks == 0 {
+		request.Tasks = r.AllocCPUs
+	}
+}
+
+// recordedMemory sets the memory from the record.
+func recordedMemory(request *hpc.Request, r *Job) {
+	switch {
+	case r.MemPerCPU > 0:
+		request.MemPerCPU = r.MemPerCPU
+	case r.MemPerNode > 0:
+		request.MemPerNode = r.MemPerNode
+	case r.Memory > 0:
+		request.MemPerNode = r.Memory / int64(max(request.MinNodes, r.nodes()))
+	}
+}
+
+// recordedGPUs sets the generic resources from the record.
+func recordedGPUs(request *hpc.Request, r *Job) { request.GRES, request.GPUs = r.GRES, r.GPUs }
+
+// nodes returns the number of nodes that the job got or, if it got none, asked for.
+func (r *Job) nodes() int {
+	if r.AllocNodes > 0 {
+		return r.AllocNodes
+	}
+	return max(r.ReqNodes, 1)
+}
+
+// hold holds a request from the command line against the record, which counts where they differ
+// and where the command line says nothing: the batch script may say it, and a user, an operator
+// or a plugin may have changed the job. A difference is counted.
+func (b *Builder) hold(request *hpc.Request, r *Job) error {
+	var differs []string
+	asked, size := *request, givesSize(request)
+	if why := sizeDiffers(request, r); why != "" {
+		if size {
+			differs = append(differs, why)
+		}
+		dropSize(request)
+		recordedSize(request, r)
+		if request.MemPerCPU > 0 || request.MemPerGPU > 0 {
+			request.MemPerCPU, request.MemPerGPU = 0, 0
+			if recordedMemory(request, r); request.MemPerCPU == 0 && request.MemPerNode == 0 {
+				request.MemPerCPU, request.MemPerGPU = asked.MemPerCPU, asked.MemPerGPU
+			}
+		}
+	}
+	if why, differ := memoryDiffers(request, r); differ {
+		if why != "" {
+			differs = append(differs, why)
+		}
+		request.MemPerNode, request.MemPerCPU, request.MemPerGPU = 0, 0, 0
+		recordedMemory(request, r)
+	}
+	if why, differ := gpusDiffer(request, r); differ {
+		if why != "" {
+			differs = append(differs, why)
+		}
+		dropGPUs(request)
+		request.GPUs = r.GPUs
+	}
+	if request.GRES == "" && request.GPUs == "" && request.GPUsPerNode == "" && request.GPUsPerSocket == "" && request.GPUsPerTask == "" {
+		request.GRES = r.GRES
+	}
+	if limit := asked.TimeLimit; limit > 0 && r.TimeLimit > 0 && asked.TimeMin == 0 && !sameLimit(limit, r.TimeLimit) {
+		differs = append(differs, "the time limit")
+	}
+	if differs == nil {
+		return nil
+	}
+	return b.book.Fall(RuleSubmitLineDiffers, "job %s: its command line and its columns differ in %s", r.ID, strings.Join(differs, ", "))
+}
+
+// givesSize reports whether a request says anything about nodes, tasks or CPUs.
+func givesSize(r *hpc.Request) bool {
+	bare := *r
+	dropSize(&bare)
+	return bare.MinNodes != r.MinNodes || bare.MaxNodes != r.MaxNodes || bare.Tasks != r.Tasks ||
+		bare.TasksPerNode != r.TasksPerNode || bare.CPUsPerTask != r.CPUsPerTask || bare.MinCPUsPerNode != r.MinCPUsPerNode ||
+		bare.SocketsPerNode != r.SocketsPerNode || bare.CPUsPerGPU != r.CPUsPerGPU || bare.TasksPerGPU != r.TasksPerGPU
+}
+
+// dropSize removes all that a request says about nodes, tasks and CPUs.
+func dropSize(r *hpc.Request) {
+	r.MinNodes, r.MaxNodes, r.Tasks, r.TasksPerNode, r.TasksPerSocket, r.TasksPerCore, r.TasksPerGPU = 0, 0, 0, 0, 0, 0, 0
+	r.CPUsPerTask, r.MinCPUsPerNode, r.CPUsPerGPU = 0, 0, 0
+	r.SocketsPerNode, r.CoresPerSocket, r.ThreadsPerCore = 0, 0, 0
+}
+
+// sizeDiffers says in which count a request and the record differ, and "" if they agree.
+func sizeDiffers(request *hpc.Request, r *Job) string {
+	if least, most := request.MinNodes, request.MaxNodes; least > 0 {
+		for _, n := range []int{r.ReqNodes, r.AllocNodes} {
+			if n > 0 && (n < least || most >= least && n > most) {
+				return "the number of nodes"
+			}
+		}
+	} else if !givesSize(request) && r.nodes() > 1 {
+		return "the number of nodes"
+	}
+	asked := workload.CPUs(request)
+	recorded := r.ReqCPUs
+	if recorded == 0 && !givesSize(request) {
+		recorded = r.AllocCPUs
+	}
+	switch {
+	case recorded == 0 || recorded == asked:
+		return ""
+	case recorded > asked && mayGetMore(request):
+		return ""
+	}
+	return "the number of CPUs"
+}
+
+// mayGetMore reports whether slurmctld may record more CPUs than the request has tasks times
+// CPUs per task: for whole cores, for whole nodes, and for each GPU.
+func mayGetMore(r *hpc.Request) bool {
+	return r.ThreadsPerCore > 0 || r.CoresPerSocket > 0 || r.TasksPerCore > 0 || r.TasksPerSocket > 0 ||
+		r.Exclusive == "node" || r.CPUsPerGPU > 0 || r.TasksPerGPU > 0
+}
+
+// memoryDiffers reports whether the record's memory must replace that of a request, and in which
+// words they differ, if the request has any. Slurm records the sum over all nodes in units that
+// it rounds to two decimals.
+func memoryDiffers(request *hpc.Request, r *Job) (why string, differ bool) {
+	const amount = "the memory"
+	switch {
+	case r.MemPerCPU == 0 && r.MemPerNode == 0 && r.Memory == 0:
+		return "", false
+	case request.MemPerNode == 0 && request.MemPerCPU == 0 && request.MemPerGPU == 0:
+		return "", true
+	case request.MemPerNode == hpc.AllMemory || request.MemPerGPU > 0:
+		return "", false
+	case r.MemPerCPU > 0:
+		return amount, request.MemPerCPU > 0 && !sameAmount(request.MemPerCPU, r.MemPerCPU)
+	case r.MemPerNode > 0:
+		return amount, request.MemPerNode > 0 && !sameAmount(request.MemPerNode, r.MemPerNode)
+	}
+	total := request.MemPerNode * int64(r.nodes())
+	if request.MemPerCPU > 0 {
+		// Slurm counts the CPUs that the job got, of which hyper-threading may give it more.
+		for _, cpus := range []int{workload.CPUs(request), r.ReqCPUs, r.AllocCPUs} {
+			if sameAmount(request.MemPerCPU*int64(cpus), r.Memory) {
+				return "", false
+			}
+		}
+		return amount, true
+	}
+	return amount, !sameAmount(total, r.Memory)
+}
+
+// sameAmount reports whether two amounts of memory are the same but for rounding.
+func sameAmount(a, b int64) bool { return max(a, b)-min(a, b) <= max(a, b)/100+1 }
+
+// gpusDiffer is [memoryDiffers] for GPUs.
+func gpusDiffer(request *hpc.Request, r *Job) (why string, differ bool) {
+	recorded := countGPUs(r.GPUs)
+	if recorded == 0 {
+		return "", false
+	}
+	var asked int
+	switch nodes := max(request.MinNodes, r.nodes()); {
+	case request.GPUs != "":
+		asked = countGPUs(request.GPUs)
+	case request.GPUsPerNode != "":
+		asked = countGPUs(request.GPUsPerNode) * nodes
+	case strings.Contains(request.GRES, "gpu"):
+		asked = gresGPUs(request.GRES) * nodes
+	case request.GPUsPerTask != "":
+		asked = countGPUs(request.GPUsPerTask) * max(request.Tasks, 1)
+	case request.GPUsPerSocket != "" || request.TasksPerGPU > 0:
+		return "", false
+	default:
+		return "", true
+	}
+	return "the number of GPUs", asked != recorded
+}
+
+// dropGPUs removes all GPUs of a request.
+func dropGPUs(r *hpc.Request) {
+	r.GPUs, r.GPUsPerNode, r.GPUsPerSocket, r.GPUsPerTask = "", "", "", ""
+	var others []string
+	for item := range strings.SplitSeq(r.GRES, ",") {
+		if item != "" && !isGPU(item) {
+			others = append(others, item)
+		}
+	}
+	r.GRES = strings.Join(others, ",")
+}
+
+func isGPU(gres string) bool {
+	name, _, _ := strings.Cut(strings.TrimPrefix(gres, "gres/"), ":")
+	name, _, _ = strings.Cut(name, "=")
+	return name == "gpu"
+}
+
+// gresGPUs counts the GPUs of a request for generic resources ("gpu:a100:2,nvme:1").
+func gresGPUs(gres string) (n int) {
+	for item := range strings.SplitSeq(gres, ",") {
+		if isGPU(item) {
+			n += countGPUs(item)
+		}
+	}
+	return n
+}
+
+// countGPUs counts the GPUs of "2", "a100:2" or "a100:2,v100:1". A word without a number is one.
+func countGPUs(list string) (n int) {
+	for item := range strings.SplitSeq(list, ",") {
+		if item == "" {
+			continue
+		}
+		last := item[strings.LastIndexAny(item, ":=")+1:]
+		if k, err := strconv.Atoi(last); err == nil {
+			n += k
+		} else {
+			n++
+		}
+	}
+	return n
+}
+
+// sameLimit reports whether two time limits are the same in whole minutes, to which Slurm rounds
+// a limit up.
+func sameLimit(a, b time.Duration) bool { return minutes(a) == minutes(b) }
+
+func minutes(d time.Duration) time.Duration {
+	if d == hpc.Unlimited {
+		return d
+	}
+	return (d + time.Minute - 1) / time.Minute
+}

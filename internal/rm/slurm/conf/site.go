@@ -1,0 +1,64 @@
+package conf
+
+import (
+	"strings"
+
+	"rmreplay/internal/slurmspec"
+	"rmreplay/internal/slurmspec/history"
+)
+
+// Releases returns the oldest and the newest series that the configuration can be for. With
+// [Cluster.SiteRelease] both are that one. Otherwise the keys, attributes, options and plugins
+// that only some releases know tell it: an unknown key is a fatal error for Slurm. Without such
+// evidence, or if it contradicts itself, the result is all known series.
+func (c *Cluster) Releases() (from, to slurmspec.Release) {
+	if !c.SiteRelease.IsZero() {
+		return c.SiteRelease.Series(), c.SiteRelease.Series()
+	}
+	e := evidence{history.All()}
+	for _, s := range c.Statements {
+		e.statement(s)
+	}
+	if _, set := c.Get("SelectType"); !set && c.consumesCores() {
+		e.See(history.Lifetime{Since: slurmspec.R2405}) // select/linear, the older default, has no such options
+	}
+	if e.Empty() {
+		e.Range = history.All()
+	}
+	return e.From, e.To
+}
+
+// consumesCores reports whether SelectTypeParameters has options that only select/cons_tres and
+// select/cons_res have.
+func (c *Cluster) consumesCores() bool {
+	value, _ := c.Get("SelectTypeParameters")
+	return len(selectOptions(value, func(name string) bool {
+		return name != "cr_memory" && strings.HasPrefix(name, "cr_")
+	})) > 0
+}
+
+// evidence is the range of the series that know everything seen so far.
+type evidence struct{ history.Range }
+
+func (e *evidence) statement(s Statement) {
+	r := rulesByKey[strings.ToLower(s.Key)]
+	if r == nil {
+		return
+	}
+	e.See(r.known)
+	for _, attribute := range s.Attributes {
+		e.See(history.Attributes[r.key+" "+r.attributes.canonical(attribute.Key)])
+	}
+	if list, ok := history.Options[r.key]; ok {
+		for _, option := range splitList(s.Value) {
+			life := list.Some[history.OptionName(option)].Lifetime
+			if !list.Refused {
+				life.Until = slurmspec.Release{} // Slurm ignores options of old releases
+			}
+			e.See(life)
+		}
+	}
+	if life, ok := history.Plugins[strings.ToLower(s.Value)]; ok {
+		e.See(life.Lifetime)
+	}
+}

@@ -1,0 +1,306 @@
+package conf
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"rmreplay/internal/rm/slurm/conf/syntax"
+	"rmreplay/internal/slurmspec"
+	"rmreplay/internal/slurmspec/history"
+)
+
+// translation rewrites a site's slurm.conf for another release. It changes what the release
+// refuses, ignores or takes for something else, and nothing that belongs to the replay.
+type translation struct {
+	a *adapter
+	// findings are what the site itself has to change for the release.
+	findings []Change
+	// moved has options of PreemptParameters that the release reads from other keys, by key.
+	moved map[string][]string
+	out   []Statement
+}
+
+// translate replaces the cluster by one whose statements the release understands.
+func (a *adapter) translate() {
+	t := &translation{a: a, moved: make(map[string][]string)}
+	for _, s := range a.cluster.Statements {
+		t.statement(s)
+	}
+	t.append("SchedulerParameters")
+	t.append("SlurmctldParameters")
+	t.combinations()
+	t.defaults()
+	translated := *a.cluster
+	translated.Statements = t.out
+	a.cluster = &translated
+	a.out.Upgrade = append(a.out.Upgrade, t.findings...)
+	a.out.SelectType, _ = translated.Get("SelectType")
+}
+
+// find notes a finding. from and to are the value before and after; an empty to stands for a key
+// that has to go.
+func (t *translation) find(s Statement, key, from, to, reason string) {
+	t.findings = append(t.findings, Change{Key: key, From: from, To: to, Reason: reason, File: s.File, Line: s.Line})
+}
+
+func (t *translation) statement(s Statement) {
+	r := rulesByKey[strings.ToLower(s.Key)]
+	release := t.a.release
+	switch {
+	case r == nil: // impossible: the parser has refused it
+	case !r.known.Includes(release):
+		t.find(s, r.key, shown(r, s.Value), "", unknownTo(release, r.key, r.known))
+		t.missing(s, r)
+	case history.Defunct[r.key] != slurmspec.Release{} && release.Since(history.Defunct[r.key]):
+		t.find(s, r.key, shown(r, s.Value), "", fmt.Sprintf("ignored since %s", history.Defunct[r.key]))
+	case r.attributes != nil:
+		s = t.attributes(s, r)
+	default:
+		s = t.value(s, r)
+	}
+	t.out = append(t.out, s)
+}
+
+// shown returns a value for a report, without passwords.
+func shown(r *rule, value string) string {
+	if r.secret {
+		return hidden
+	}
+	return value
+}
+
+// missing handles a key that the release does not know. The adaptation drops it. Options that the
+// release reads from another key are moved there, and a loss that changes scheduling is a warning.
+func (t *translation) missing(s Statement, r *rule) {
+	switch r.key {
+	case "PreemptParameters":
+		t.preemptParameters(s)
+	case "MaxBatchRequeue":
+		if s.Value != "5" {
+			t.a.warn("%s", s.warningf("MaxBatchRequeue=%s: %s holds a batch job after 5 requeues", s.Value, t.a.release.Series()))
+		}
+	case "LicenseParameters":
+		t.a.warn("%s", s.warningf("LicenseParameters=%s: unknown to %s: jobs name remote licences exactly", s.Value, t.a.release.Series()))
+	}
+}
+
+func (t *translation) preemptParameters(s Statement) {
+	for _, option := range splitList(s.Value) {
+		if key := history.PreemptOptions[history.OptionName(option)]; key != "" {
+			t.moved[key] = append(t.moved[key], "preempt_"+option)
+		} else {
+			t.a.warn("%s", s.warningf("PreemptParameters=%s: %s has no such option; preemption goes without it", option, t.a.release.Series()))
+		}
+	}
+}
+
+// append adds the moved options to the last statement of a key.
+func (t *translation) append(key string) {
+	options := t.moved[key]
+	if len(options) == 0 {
+		return
+	}
+	s := Statement{Key: key}
+	for i, old := range slices.Backward(t.out) {
+		if strings.EqualFold(old.Key, key) {
+			s = old
+			t.out = slices.Delete(t.out, i, i+1)
+			break
+		}
+	}
+	from := s.Value
+	s.Value = strings.Join(append(splitList(s.Value), options...), ",")
+	t.out = append(t.out, s)
+	t.change(s, key, from, s.Value, "the options of PreemptParameters, where "+t.a.release.Series().String()+" reads them")
+}
+
+// change notes a change of a key that the replay keeps.
+func (t *translation) change(s Statement, key, from, to, reason string) {
+	t.a.out.Changes = append(t.a.out.Changes, Change{Key: key, From: from, To: to, Reason: reason, File: s.File, Line: s.Line})
+	t.a.translated[key] = true
+}
+
+// value translates the value of a key that stands alone on its line.
+func (t *translation) value(s Statement, r *rule) Statement {
+	to, reasons := s.Value, []string(nil)
+	if list, ok := history.Options[r.key]; ok {
+		to, reasons = t.options(s, r.key, r.action == keep, list)
+	} else if life, ok := history.Plugins[strings.ToLower(s.Value)]; ok && !life.Includes(t.a.release) {
+		reasons = []string{unknownTo(t.a.release, s.Value, life.Lifetime)}
+		to = life.Instead
+		if to == "" && r.plugin != "" {
+			t.a.errs = append(t.a.errs, s.errorf("%s=%s: %s", r.key, s.Value, reasons[0]))
+		}
+	}
+	if to == s.Value {
+		return s
+	}
+	reason := strings.Join(reasons, "; ")
+	t.find(s, r.key, s.Value, to, reason)
+	if r.action == keep {
+		t.change(s, r.key, s.Value, to, reason)
+		s.Value = to
+	}
+	return s
+}
+
+// options returns the options of a list that the release knows, and reasons for the others. It
+// warns of scheduling that changes if effective is set.
+func (t *translation) options(s Statement, key string, effective bool, list history.OptionList) (to string, reasons []string) {
+	var kept []string
+	release := t.a.release
+	for _, option := range splitList(s.Value) {
+		name := history.OptionName(option)
+		life, ok := list.Some[name]
+		switch {
+		case !list.Knows(name):
+			t.a.errs = append(t.a.errs, s.errorf("%s=%s: no release from %s to %s knows %s", key, s.Value, oldest, newest, option))
+		case !ok || life.Includes(release):
+			kept = append(kept, option)
+		default:
+			verdict := "ignores it"
+			if list.Refused || life.Refused {
+				verdict = "refuses it"
+			}
+			reasons = append(reasons, fmt.Sprintf("%s: %s; slurmctld %s %s", option, life.Absence(release), release.Series(), verdict))
+			if life.Instead != "" {
+				kept = append(kept, replaceName(option, life.Instead))
+			}
+			if life.Effect != "" && effective {
+				t.a.warn("%s", s.warningf("%s=%s: unknown to %s: %s", key, option, release.Series(), life.Effect))
+			}
+		}
+	}
+	if reasons == nil {
+		return s.Value, nil
+	}
+	return strings.Join(kept, ","), reasons
+}
+
+// replaceName replaces the name of an option and keeps its value.
+func replaceName(option, name string) string {
+	if _, value, ok := strings.Cut(option, "="); ok {
+		return name + "=" + value
+	}
+	return name
+}
+
+// attributes translates the line of an object.
+func (t *translation) attributes(s Statement, r *rule) Statement {
+	kept := make([]Attribute, 0, len(s.Attributes))
+	for _, attribute := range s.Attributes {
+		key := r.attributes.canonical(attribute.Key)
+		life, ok := history.Attributes[r.key+" "+key]
+		switch {
+		case key == "SelectTypeParameters" && r.key == "PartitionName":
+			kept = append(kept, t.partitionOptions(s, r, attribute))
+		case !ok || life.Includes(t.a.release):
+			kept = append(kept, attribute)
+		default:
+			instead, effect := attributeInstead(key, attribute.Value, t.a.release)
+			object := r.key + "=" + s.Value + " " + key
+			reason := unknownTo(t.a.release, key, life)
+			to := ""
+			if instead != nil {
+				kept = append(kept, *instead)
+				to = instead.Key + "=" + instead.Value
+			}
+			t.find(s, object, attribute.Value, to, reason)
+			t.change(s, object, attribute.Value, to, reason)
+			if effect != "" {
+				t.a.warn("%s", s.warningf("%s=%s: unknown to %s: %s", object, attribute.Value, t.a.release.Series(), effect))
+			}
+		}
+	}
+	s.Attributes = kept
+	return s
+}
+
+// partitionOptions translates the SelectTypeParameters of a partition.
+func (t *translation) partitionOptions(s Statement, r *rule, attribute Attribute) Attribute {
+	object := r.key + "=" + s.Value + " SelectTypeParameters"
+	value := Statement{File: s.File, Line: s.Line, Value: attribute.Value}
+	to, reasons := t.options(value, object, true, history.Options["SelectTypeParameters"])
+	if to == attribute.Value {
+		return attribute
+	}
+	reason := strings.Join(reasons, "; ")
+	t.find(s, object, attribute.Value, to, reason)
+	t.change(s, object, attribute.Value, to, reason)
+	return Attribute{"SelectTypeParameters", to}
+}
+
+// attributeInstead returns the attribute that a release has in place of one that it does not
+// know, or nil, and the effect on scheduling if there is no such attribute.
+func attributeInstead(key, value string, release slurmspec.Release) (instead *Attribute, effect string) {
+	switch key {
+	case "Exclusive":
+		switch strings.ToUpper(value) {
+		case "NODE":
+			return &Attribute{"OverSubscribe", "EXCLUSIVE"}, ""
+		case "USER":
+			return &Attribute{"ExclusiveUser", "YES"}, ""
+		case "TOPO":
+			if history.Attributes["PartitionName ExclusiveTopo"].Includes(release) {
+				return &Attribute{"ExclusiveTopo", "YES"}, ""
+			}
+			return &Attribute{"OverSubscribe", "EXCLUSIVE"}, "jobs get whole nodes, and other jobs may run on the same block"
+		}
+	case "ExclusiveTopo":
+		if yes, _ := syntax.ParseBool(value); yes {
+			return &Attribute{"OverSubscribe", "EXCLUSIVE"}, "jobs get whole nodes, and other jobs may run on the same block"
+		}
+	case "MaxCPUsPerSocket":
+		return nil, "jobs of the partition may use all CPUs of a socket"
+	case "RestrictedCoresPerGPU":
+		return nil, "jobs without GPUs may use the cores beside the GPUs"
+	case "Topology":
+		return nil, "jobs are placed by the one topology of the cluster"
+	}
+	return nil, ""
+}
+
+// combinations refuses values that slurmctld does not start with, and values that a release does
+// not have together.
+func (t *translation) combinations() {
+	translated := Cluster{Statements: t.out}
+	if s, ok := translated.statement("Licenses"); ok {
+		for entry := range strings.FieldsFuncSeq(s.Value, func(r rune) bool { return r == ',' || r == ';' }) {
+			if _, count, _ := strings.Cut(entry, ":"); strings.Trim(count, "0123456789") != "" {
+				t.a.errs = append(t.a.errs, s.errorf("Licenses=%s: not a licence (want NAME or NAME:COUNT; sacctmgr adds the licences of a server as resources)", entry))
+			}
+		}
+	}
+	if t.a.release.Since(slurmspec.R2405) && translated.is("SelectType", "select/linear") && translated.is("TopologyPlugin", "topology/tree") {
+		s, _ := translated.statement("TopologyPlugin")
+		t.a.errs = append(t.a.errs, s.errorf("TopologyPlugin=%s with SelectType=select/linear: slurmctld refuses it since 24.05 (want SelectType=select/cons_tres, or no TopologyPlugin)", s.Value))
+	}
+}
+
+// defaults sets the defaults that differ between releases, where the site has no such key. The
+// replay then has the default of the site's release. If the configuration does not tell the
+// release, it has that of the run's release.
+func (t *translation) defaults() {
+	from, to := t.a.cluster.Releases()
+	for _, d := range history.Defaults {
+		if _, set := t.a.cluster.Get(d.Key); set {
+			continue
+		}
+		value := d.In(t.a.release)
+		reason := fmt.Sprintf("the default since %s; before, it was %s", d.Since, d.Before)
+		if value == d.Before {
+			reason = fmt.Sprintf("the default before %s; since then, it is %s", d.Since, d.After)
+		}
+		switch {
+		case d.In(from) != d.In(to):
+			reason += "; the configuration does not tell which release the site runs"
+		case d.In(from) != value:
+			value = d.In(from)
+			reason = fmt.Sprintf("the default of the site's release; that of %s is %s: %s", t.a.release.Series(), d.In(t.a.release), d.Effect)
+			t.find(Statement{}, d.Key, "", value, reason)
+		}
+		t.out = append(t.out, Statement{Key: d.Key, Value: value})
+		t.change(Statement{}, d.Key, "", value, reason)
+	}
+}

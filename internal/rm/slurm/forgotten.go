@@ -1,0 +1,75 @@
+package slurm
+
+import (
+	"fmt"
+	"strings"
+
+	"rmreplay/internal/rm/slurm/rpc"
+	"rmreplay/internal/slurmspec"
+	"rmreplay/internal/slurmspec/sbatch"
+)
+
+// Since 23.02 slurmctld refuses a submission with afterok or afternotok on a job that it has
+// forgotten, MinJobAge after the job's end (_parse_dependency_jobid_new in job_scheduler.c). Until
+// then it took such a dependency as met. The workload's users knew nothing of this rule, and one who
+// met it would submit the job again without the dependency. So the engine does.
+
+// withoutForgotten submits a refused job again without its dependencies on jobs that slurmctld has
+// forgotten. It asks slurmctld which these are. If there are none, the job stays refused.
+func (j *jobs) withoutForgotten(s *submission, index int, refusal error) {
+	var candidates []string
+	deps, err := sbatch.ParseDependency(s.job.Dependency)
+	if err == nil {
+		for _, d := range deps.List {
+			on, _ := j.dependedOn(d.Job)
+			if (d.Type == "afterok" || d.Type == "afternotok") && on != nil && on.number != 0 && on.ended == len(on.tasks) && !s.forgotten[d.Job] {
+				candidates = append(candidates, d.Job)
+			}
+		}
+	}
+	if len(candidates) == 0 {
+		j.refuse(s, refusal.Error())
+		return
+	}
+	open, found := len(candidates), false
+	for _, name := range candidates {
+		on, _ := j.dependedOn(name)
+		j.ask(rpc.RequestJobInfoSingle, j.codec.Body(&rpc.JobInfoRequest{Job: on.number}), func(reply *rpc.Message, err error) {
+			_, err = jobInfos(reply, err)
+			if errno, _ := asErrno(err); errno == slurmspec.ErrInvalidJob {
+				if s.forgotten == nil {
+					s.forgotten = map[string]bool{}
+				}
+				s.forgotten[name], found = true, true
+			}
+			if open--; open > 0 {
+				return
+			}
+			if !found {
+				j.refuse(s, refusal.Error())
+				return
+			}
+			j.sendSubmission(index)
+		})
+	}
+}
+
+// warnForgotten adds a warning of the jobs that were submitted without a dependency. It does not
+// affect the result: the jobs start as soon as they would have started in 22.05.
+func (j *jobs) warnForgotten() {
+	var names []string
+	for _, s := range j.submissions {
+		if len(s.forgotten) > 0 {
+			names = append(names, s.job.ID)
+		}
+	}
+	if n := len(names); n > 0 {
+		const shown = 5
+		list := strings.Join(names[:min(n, shown)], ", ")
+		if n > shown {
+			list += fmt.Sprintf(" and %d more", n-shown)
+		}
+		j.warn("dependency-forgotten", fmt.Sprintf("jobs submitted without a dependency on a job that had ended and that slurmctld had forgotten (MinJobAge), "+
+			"because Slurm %s refuses such submissions: %d (%s)", j.codec.Release(), n, list), false)
+	}
+}

@@ -1,0 +1,122 @@
+package install
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"rmreplay/internal/slurmspec"
+	"rmreplay/internal/slurmstore"
+)
+
+// DirectoryError says that what the user named is no Slurm.
+type DirectoryError struct {
+	Named string // what the user wrote: a directory or a version
+	Err   error
+}
+
+func (e *DirectoryError) Error() string { return fmt.Sprintf("Slurm %s: %v", e.Named, e.Err) }
+
+// Unwrap returns the wrapped error.
+func (e *DirectoryError) Unwrap() error { return e.Err }
+
+// directory returns the directory that a user's name of a Slurm means: a directory itself, or the
+// newest release of the store that a version means. The error is a [*DirectoryError], or a
+// [*slurmstore.NotInstalledError].
+func directory(named string, root func(version string) (string, error)) (string, error) {
+	if want, err := slurmspec.ParseRelease(named); err == nil && want.String() == named {
+		return root(named)
+	}
+	dir, err := filepath.Abs(named)
+	if err == nil {
+		dir, err = filepath.EvalSymlinks(dir)
+	}
+	if err == nil && !isDirectory(dir) {
+		err = fmt.Errorf("%s: not a directory", dir)
+	}
+	if errors.Is(err, os.ErrNotExist) {
+		err = errors.New("no such directory (want a directory with sbin/slurmctld or usr/sbin/slurmctld, or a version such as 24.11)")
+	}
+	if err != nil {
+		return "", &DirectoryError{named, err}
+	}
+	return dir, nil
+}
+
+// prefixOf returns the prefix of a Slurm below a directory: the directory itself, or usr or
+// usr/local in the root of an image.
+func prefixOf(dir string) (string, error) {
+	for _, below := range []string{"", "usr", "usr/local"} {
+		prefix := filepath.Join(dir, below)
+		if executable([]string{filepath.Join(prefix, "sbin"), filepath.Join(prefix, "bin")}, []string{"slurmctld-wlm", "slurmctld"}) != "" {
+			return prefix, nil
+		}
+	}
+	return "", errors.New("no slurmctld there (want sbin/slurmctld, or usr/sbin/slurmctld in the root of an image)")
+}
+
+// Reach returns a [*DirectoryError] if root's daemons, which run as another user, cannot read the
+// directory that the user named.
+func (in *Installation) Reach() error {
+	if in.Dir == "" {
+		return nil
+	}
+	if err := searchable(in.Dir); err != nil {
+		return &DirectoryError{in.Dir, err}
+	}
+	return nil
+}
+
+// Slurm is one Slurm that a replay can name.
+type Slurm struct {
+	Named   string   `json:"named"`   // the value of --slurm; empty for the machine's own, "store" if the store cannot be read
+	Version string   `json:"version"` // of slurmctld; empty if it reports none
+	Path    string   `json:"path"`    // its slurmctld; empty if there is none
+	Lacks   []string `json:"lacks"`   // what it does not have that a replay needs, or what is wrong
+	Chosen  bool     `json:"chosen"`  // the checks are about this one
+}
+
+// slurms lists the Slurms that can be named: the chosen one, the machine's own, and those in the
+// store.
+func slurms(chosen *Installation) []Slurm {
+	list := []Slurm{chosen.summary(chosen.Dir, true)}
+	if chosen.Dir != "" {
+		if own := onMachine().find(); own.Slurmctld != "" {
+			list = append(list, own.summary("", false))
+		}
+	}
+	stored, err := slurmstore.List()
+	if err != nil {
+		return append(list, Slurm{Named: "store", Lacks: []string{err.Error()}})
+	}
+	for _, one := range stored {
+		if one.Path != chosen.Dir {
+			in, _ := FindSlurm(one.Path) // the summary says what is wrong
+			list = append(list, in.summary(one.Version, false))
+		}
+	}
+	return list
+}
+
+func (in *Installation) summary(named string, chosen bool) Slurm {
+	s := Slurm{Named: named, Version: in.Version, Path: in.Slurmctld, Lacks: []string{}, Chosen: chosen}
+	for _, it := range in.Items {
+		if it.Path == "" && (it.slurmProgram() || it.slurmPlugin()) {
+			s.Lacks = append(s.Lacks, it.Name)
+		}
+	}
+	var missing *MissingError
+	if err := in.Need(true); err != nil && !errors.As(err, &missing) {
+		s.Lacks = append(s.Lacks, err.Error())
+	}
+	if err := in.Reach(); err != nil && in.wrong == nil {
+		s.Lacks = append(s.Lacks, err.Error())
+	}
+	return s
+}
+
+func (it Item) slurmPlugin() bool {
+	return slices.ContainsFunc(plugins, func(p plugin) bool { return p.name == it.Name })
+}

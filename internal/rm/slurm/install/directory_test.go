@@ -1,0 +1,140 @@
+package install
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"rmreplay/internal/slurmspec"
+	"rmreplay/internal/slurmstore"
+)
+
+func TestDirectory(t *testing.T) {
+	store := t.TempDir()
+	for _, version := range []string{"24.11.4", "24.11.12", "26.05.5"} {
+		writeStored(t, store, version)
+	}
+	file := filepath.Join(store, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	root := slurmstore.At(store).Root
+	for _, test := range []struct{ named, want, message string }{
+		{"24.11", filepath.Join(store, "24.11.12"), ""}, // the newest patch, not the last name
+		{"24.11.4", filepath.Join(store, "24.11.4"), ""},
+		{store, store, ""},
+		{"23.11", "", "slurm 23.11 is not installed in the store (installed: 24.11.4, 24.11.12, 26.05.5; install it with: rmreplay slurm install 23.11)"},
+		{"24.11.1", "", "slurm 24.11.1 is not installed"},
+		{"/nonexistent/slurm", "", "Slurm /nonexistent/slurm: no such directory (want a directory with sbin/slurmctld"},
+		{file, "", "not a directory"},
+	} {
+		got, err := directory(test.named, root)
+		var wrong *DirectoryError
+		var absent *slurmstore.NotInstalledError
+		if got != test.want || (err != nil) != (errors.As(err, &wrong) || errors.As(err, &absent)) || (err == nil) != (test.message == "") {
+			t.Errorf("directory(%q) = %q, %v; want %q", test.named, got, err, test.want)
+		} else if err != nil && !strings.Contains(err.Error(), test.message) {
+			t.Errorf("directory(%q): %v, want %q", test.named, err, test.message)
+		}
+	}
+}
+
+// A version means the machine's own Slurm, too.
+func TestOwnVersion(t *testing.T) {
+	in := &Installation{Release: slurmspec.Release{Major: 22, Minor: 5, Patch: 8}}
+	for named, want := range map[string]bool{"22.05": true, "22.05.8": true, "22.05.9": false, "24.11": false, "/usr": false, "": false} {
+		if got := in.is(named); got != want {
+			t.Errorf("is(%q) = %t, want %t", named, got, want)
+		}
+	}
+	if (&Installation{}).is("22.05") {
+		t.Error("no Slurm is 22.05")
+	}
+}
+
+// writeStored makes a release in a store that has no files of Slurm.
+func writeStored(t *testing.T, store, version string) {
+	t.Helper()
+	dir := filepath.Join(store, version)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, ".rmreplay.json"), []byte(`{"version": "`+version+`"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Absolute links in a root lead to the root, as they would for a process in it.
+func TestResolve(t *testing.T) {
+	root := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(root, "usr/lib/x"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for link, target := range map[string]string{"lib": "usr/lib", "usr/lib/abs": "/lib/x", "usr/lib/up": "../../../../usr", "loop": "loop"} {
+		if err := os.Symlink(target, filepath.Join(root, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for path, want := range map[string]string{"lib/abs": "usr/lib/x", "lib/up/lib": "usr/lib", "lib": "usr/lib", "loop": "", "absent": ""} {
+		got, err := resolve(root, filepath.Join(root, path))
+		if want != "" {
+			want = filepath.Join(root, want)
+		}
+		if got != want || (err == nil) != (want != "") {
+			t.Errorf("resolve(%s) = %q, %v; want %q", path, got, err, want)
+		}
+	}
+}
+
+// The list of Slurms has the chosen one, and says what is wrong with those in the store.
+func TestSlurms(t *testing.T) {
+	cache := t.TempDir()
+	t.Setenv("XDG_CACHE_HOME", cache)
+	writeStored(t, filepath.Join(cache, "rmreplay", "slurm"), "19.05.1") // nothing installs this one
+	h := newFakeHome(t)
+	h.remove("lib/slurm/cred_none.so")
+	chosen := h.f.find()
+	list := slurms(chosen)
+	if s := list[0]; !s.Chosen || s.Version != "22.05.8" || s.Path != chosen.Slurmctld || strings.Join(s.Lacks, " ") != "cred_none" {
+		t.Errorf("the chosen one: %+v", s)
+	}
+	// Releases that root keeps for all users may follow.
+	if s := list[1]; s.Chosen || s.Named != "19.05.1" || len(s.Lacks) != 1 || !strings.Contains(s.Lacks[0], "no slurmctld there") {
+		t.Errorf("the one in the store: %+v", s)
+	}
+}
+
+// A store that cannot be listed is one row, which says why.
+func TestSlurmsOfBrokenStore(t *testing.T) {
+	cache := t.TempDir()
+	t.Setenv("XDG_CACHE_HOME", cache)
+	stranger := filepath.Join(cache, "rmreplay", "slurm", "stranger")
+	if err := os.MkdirAll(stranger, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	list := slurms(newFakeHome(t).f.find())
+	if last := list[len(list)-1]; last.Named != "store" || len(last.Lacks) != 1 || !strings.Contains(last.Lacks[0], stranger) {
+		t.Errorf("%+v", last)
+	}
+}
+
+// Root's daemons cannot run a Slurm in a directory that only root may search.
+func TestReach(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("SKIPPED: only root's daemons run as another user")
+	}
+	private := filepath.Join(t.TempDir(), "private")
+	if err := os.Mkdir(private, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	err := (&Installation{Dir: private}).Reach()
+	var wrong *DirectoryError
+	if !errors.As(err, &wrong) || !strings.Contains(err.Error(), "out of reach for the daemons") {
+		t.Errorf("error %v, want a DirectoryError", err)
+	}
+	if err := (&Installation{}).Reach(); err != nil {
+		t.Errorf("the machine's own: %v", err)
+	}
+}

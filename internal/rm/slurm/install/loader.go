@@ -1,0 +1,204 @@
+package install
+
+import (
+	"debug/elf"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Loader starts the programs of a root that has its own C library. The root is the unpacked file
+// system of another release of the operating system: its programs do not run with the machine's
+// C library, and the path of the loader that is written in them leads to the machine's.
+type Loader struct {
+	Root string // the root's directory
+	Path string // the root's own dynamic loader
+	// Libraries are the root's directories of libraries, that of Slurm's first.
+	Libraries []string
+}
+
+// Command returns the path and the arguments with which the process of a program starts. path is
+// the program's file, args its arguments, the name first. Programs of the machine, such as a
+// shell, and all programs of an installation without a loader start as they are.
+func (in *Installation) Command(path string, args []string) (string, []string) {
+	l := in.Loader
+	switch {
+	case l == nil:
+		return path, args
+	case filepath.Base(path) == "slurmctld":
+		path = in.Slurmctld // the name may be that of a link: see Link
+	case !strings.HasPrefix(path, l.Root+"/"):
+		return path, args
+	}
+	return l.Path, slices.Concat([]string{l.Path}, l.options(), []string{"--argv0", args[0], path}, args[1:])
+}
+
+// options are the loader's options for every program. The machine's cache names the machine's
+// libraries, so the loader does not use it.
+func (l *Loader) options() []string {
+	return []string{"--inhibit-cache", "--library-path", strings.Join(l.Libraries, ":")}
+}
+
+// Environment returns the variables with which the programs find their root's files.
+func (in *Installation) Environment() []string {
+	if in.Loader == nil {
+		return nil
+	}
+	for _, dir := range in.Loader.Libraries {
+		if plugins := filepath.Join(dir, "libmariadb3", "plugin"); isDirectory(plugins) {
+			return []string{"MARIADB_PLUGIN_DIR=" + plugins}
+		}
+	}
+	return nil
+}
+
+// Link makes the programs available in dir under the names by which Slurm's programs and shell
+// lines call each other. slurmctld of 22.05 works only under its own name, and slurmctld of 23.11
+// and later executes itself anew, under the path that it was started by, when it is reconfigured.
+// Programs of a root with its own C library get a script that executes the loader.
+func (in *Installation) Link(dir string) error {
+	for name, path := range in.commands() {
+		link := filepath.Join(dir, name)
+		var err error
+		if in.Loader == nil {
+			err = os.Symlink(path, link)
+		} else if err = os.WriteFile(link, []byte(in.Loader.script(path)), 0o755); err == nil {
+			err = os.Chmod(link, 0o755) // whatever the umask is: root's daemons have another user
+		}
+		if err != nil {
+			return fmt.Errorf("giving %s its name: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// commands returns the paths of slurmctld and of the client commands by name.
+func (in *Installation) commands() map[string]string {
+	list := map[string]string{"slurmctld": in.Slurmctld}
+	for _, name := range clientCommands {
+		if path := filepath.Join(filepath.Dir(in.Scontrol), name); isExecutable(path) {
+			list[name] = path
+		}
+	}
+	return list
+}
+
+// clientCommands are the commands of Slurm that shell lines may call.
+var clientCommands = []string{
+	"sacct", "sacctmgr", "sbatch", "scancel", "scontrol", "sdiag", "sinfo", "sprio", "squeue", "sreport", "sshare", "sstat", "strigger",
+}
+
+func (l *Loader) script(path string) string {
+	words := append([]string{l.Path}, l.options()...)
+	for i, w := range words {
+		words[i] = quote(w)
+	}
+	return "#!/bin/sh\nexec " + strings.Join(words, " ") + ` --argv0 "$0" ` + quote(path) + ` "$@"` + "\n"
+}
+
+// quote quotes a word for the shell.
+func quote(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
+
+// findLoader returns the loader for a program below a prefix, or nil if the program runs with the
+// machine's loader: a site's build has none of its own.
+func findLoader(prefix, program string) *Loader {
+	name := interpreter(program)
+	if name == "" {
+		return nil
+	}
+	root := prefix
+	for range 2 { // an image has its programs in ROOT/usr or ROOT/usr/local
+		if base := filepath.Base(root); base == "usr" || base == "local" {
+			root = filepath.Dir(root)
+		}
+	}
+	for _, dir := range libraryDirs(root) {
+		path, err := resolve(root, filepath.Join(dir, filepath.Base(name)))
+		if err != nil || !isExecutable(path) {
+			continue
+		}
+		if own, err := os.Stat(path); err == nil {
+			if machines, err := os.Stat(name); err == nil && os.SameFile(own, machines) {
+				return nil
+			}
+		}
+		return &Loader{Root: root, Path: path, Libraries: libraryDirs(root)}
+	}
+	return nil
+}
+
+// interpreter returns the path of the dynamic loader that a program names, or "" if it names none.
+func interpreter(program string) string {
+	f, err := elf.Open(program)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	for _, p := range f.Progs {
+		if p.Type != elf.PT_INTERP || p.Filesz > 4096 {
+			continue
+		}
+		text := make([]byte, p.Filesz)
+		if _, err := p.ReadAt(text, 0); err == nil {
+			return strings.TrimRight(string(text), "\x00")
+		}
+	}
+	return ""
+}
+
+// libraryDirs returns the directories of libraries that a root has.
+func libraryDirs(root string) (dirs []string) {
+	for _, dir := range []string{
+		"usr/local/lib/" + multiarch(), "usr/local/lib", "usr/lib/" + multiarch(), "lib/" + multiarch(), "usr/lib64", "lib64", "usr/lib", "lib",
+	} {
+		path, err := resolve(root, filepath.Join(root, dir))
+		if err == nil && isDirectory(path) && !slices.Contains(dirs, path) {
+			dirs = append(dirs, path)
+		}
+	}
+	return dirs
+}
+
+// resolve follows the symbolic links of a path below a root as a process would whose root that
+// is: an absolute link begins at the root.
+func resolve(root, path string) (string, error) {
+	rest := strings.Split(strings.TrimPrefix(path, root), "/")
+	at := root
+	for links := 0; len(rest) > 0; {
+		name := rest[0]
+		rest = rest[1:]
+		switch name {
+		case "", ".":
+			continue
+		case "..":
+			if at != root {
+				at = filepath.Dir(at)
+			}
+			continue
+		}
+		next := filepath.Join(at, name)
+		target, err := os.Readlink(next)
+		if err != nil { // not a link, or not there
+			if _, err := os.Lstat(next); err != nil {
+				return "", err
+			}
+			at = next
+			continue
+		}
+		if links++; links > 40 {
+			return "", fmt.Errorf("%s: too many symbolic links", path)
+		}
+		if filepath.IsAbs(target) {
+			at = root
+		}
+		rest = append(strings.Split(target, "/"), rest...)
+	}
+	return at, nil
+}
+
+func isDirectory(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}

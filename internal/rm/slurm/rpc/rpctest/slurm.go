@@ -1,0 +1,214 @@
+package rpctest
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"rmreplay/internal/rm/slurm/rpc"
+	"rmreplay/internal/slurmspec"
+)
+
+// RootsVariable is the environment variable with a directory of unpacked Slurm packages: one root
+// for each release, named "24.11". Tests of newer releases need it.
+const RootsVariable = "RMREPLAY_SLURM_ROOTS"
+
+// Slurm is a release of Slurm whose stock programs a test runs.
+type Slurm struct {
+	Release slurmspec.Release
+	// root is the directory that the release's packages are unpacked in; empty for the installed
+	// release.
+	root string
+}
+
+// libraries returns the directory of a root's libraries.
+func (s *Slurm) libraries() string {
+	arch := map[string]string{"amd64": "x86_64-linux-gnu", "arm64": "aarch64-linux-gnu"}[runtime.GOARCH]
+	return filepath.Join(s.root, "usr/lib", arch)
+}
+
+// Installed returns the release that is installed on this machine. It skips the test, with a
+// message, unless it is 22.05 and has the programs.
+func Installed(t *testing.T, programs ...string) *Slurm {
+	t.Helper()
+	s := &Slurm{Release: slurmspec.R2205}
+	s.need(t, programs)
+	return s
+}
+
+// Each runs a test with the installed release, and with 24.11 and 26.05 of [RootsVariable] if they
+// are not older than oldest. It skips a release, with a message, that does not have the programs.
+func Each(t *testing.T, oldest slurmspec.Release, programs []string, test func(*testing.T, *Slurm)) {
+	t.Helper()
+	if !oldest.Since(slurmspec.R2302) {
+		t.Run("installed", func(t *testing.T) { test(t, Installed(t, programs...)) })
+	}
+	roots := os.Getenv(RootsVariable)
+	if roots == "" {
+		t.Run("roots", func(t *testing.T) {
+			t.Skipf("SKIPPED: %s is not set, so nothing is checked against newer releases of Slurm", RootsVariable)
+		})
+		return
+	}
+	for _, release := range []slurmspec.Release{slurmspec.R2411, slurmspec.R2605} {
+		if !release.Since(oldest) {
+			continue
+		}
+		t.Run(release.String(), func(t *testing.T) {
+			s := &Slurm{Release: release, root: filepath.Join(roots, release.String())}
+			if _, err := os.Lstat(s.root); err != nil {
+				t.Skipf("SKIPPED: nothing is checked against Slurm %v: %v", release, err)
+			}
+			s.need(t, programs)
+			test(t, s)
+		})
+	}
+}
+
+// need skips the test, with a message, unless the release has the programs and is the one that it
+// is named after.
+func (s *Slurm) need(t *testing.T, programs []string) {
+	t.Helper()
+	for _, p := range append([]string{"scontrol"}, programs...) {
+		if _, err := s.find(p); err != nil {
+			t.Skipf("SKIPPED: nothing is checked against the real Slurm %v: %v", s.Release, err)
+		}
+	}
+	// The clients read slurm.conf before they say their version.
+	dir := t.TempDir()
+	conf := s.ControllerConf(t, dir, 1, "NodeName=n1\nPartitionName=p1 Nodes=n1")
+	out, err := s.RunClient(t, conf, dir, "", "scontrol", "--version")
+	if found, parse := slurmspec.ParseRelease(out); err != nil || parse != nil || found.Series() != s.Release.Series() {
+		t.Skipf("SKIPPED: scontrol --version says %q (%v), want Slurm %v", out, err, s.Release)
+	}
+}
+
+// find returns the path of one of the release's programs.
+func (s *Slurm) find(program string) (string, error) {
+	if s.root == "" {
+		return exec.LookPath(program)
+	}
+	for _, dir := range []string{"usr/sbin", "usr/bin"} {
+		path := filepath.Join(s.root, dir, program)
+		if _, err := os.Stat(path); err == nil {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("%s is not below %s", program, s.root)
+}
+
+// command returns the words that run one of the release's programs under the name argv0. The
+// programs of a root are run by the dynamic loader of the same root, since the C library of this
+// machine may be older.
+func (s *Slurm) command(program, argv0 string) ([]string, error) {
+	path, err := s.find(program)
+	if err != nil {
+		return nil, err
+	}
+	if s.root == "" {
+		return []string{path}, nil
+	}
+	libraries := s.libraries()
+	loaders, err := filepath.Glob(filepath.Join(libraries, "ld-linux-*.so.*"))
+	if err != nil || len(loaders) != 1 {
+		return nil, fmt.Errorf("%s has %d dynamic loaders: %w", libraries, len(loaders), err)
+	}
+	return []string{
+		loaders[0], "--inhibit-cache", "--library-path", libraries + ":" + filepath.Join(libraries, "slurm-wlm"),
+		"--argv0", argv0, path,
+	}, nil
+}
+
+// Controller makes a program named slurmctld in dir, which is the release's own, and returns its
+// path. slurmctld looks at the name that it was started by.
+func (s *Slurm) Controller(t *testing.T, dir string) string {
+	t.Helper()
+	const stock = "slurmctld-wlm" // /usr/sbin/slurmctld can be Debian's emulator
+	path := filepath.Join(dir, "slurmctld")
+	if s.root == "" {
+		stock, err := exec.LookPath(stock)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(stock, path); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	words, err := s.command(stock, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := "#!/bin/sh\nexec " + strings.Join(words, " ") + ` "$@"` + "\n"
+	if err := os.WriteFile(path, []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// ControllerConf writes a slurm.conf with which clients connect to a port of this machine, and
+// returns its path. more has further lines.
+func (s *Slurm) ControllerConf(t *testing.T, dir string, port int, more string) string {
+	t.Helper()
+	if s.root != "" {
+		more = "PluginDir=" + filepath.Join(s.libraries(), "slurm-wlm") + "\n" + more
+	}
+	conf := fmt.Sprintf(`ClusterName=test
+SlurmctldHost=localhost(127.0.0.1)
+SlurmctldPort=%d
+SlurmUser=%s
+AuthType=auth/none
+CredType=cred/none
+CommunicationParameters=NoCtldInAddrAny
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core_Memory
+GresTypes=gpu,nvme
+AllowSpecResourcesUsage=yes
+ProctrackType=proctrack/linuxproc
+MpiDefault=none
+ReturnToService=2
+DebugFlags=NO_CONF_HASH
+StateSaveLocation=%s/state
+SlurmctldPidFile=%[3]s/ctld.pid
+SlurmctldLogFile=%[3]s/ctld.log
+%[4]s
+`, port, CurrentUser(t), dir, more)
+	path := filepath.Join(dir, "slurm.conf")
+	if err := os.WriteFile(path, []byte(conf), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// RunClient runs a stock client with a slurm.conf and returns its output. The environment has no
+// other variables that could change the client's options.
+func (s *Slurm) RunClient(t *testing.T, conf, dir, stdin string, args ...string) (string, error) {
+	t.Helper()
+	words, err := s.command(args[0], args[0])
+	if err != nil {
+		return "", err
+	}
+	words = append(words, args[1:]...)
+	cmd := exec.Command(words[0], words[1:]...)
+	cmd.Dir = dir
+	cmd.Env = []string{"SLURM_CONF=" + conf, "PATH=" + os.Getenv("PATH"), "TZ=UTC", "HOME=/"}
+	cmd.Stdin = strings.NewReader(stdin)
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// Codec returns the codec of the release.
+func (s *Slurm) Codec() rpc.Codec {
+	codec, err := rpc.NewCodec(s.Release)
+	if err != nil {
+		panic(err) // the roots are named after supported releases
+	}
+	return codec
+}
+
+// Version returns the version of the protocol in which the driver speaks to the release.
+func (s *Slurm) Version() rpc.Version { return rpc.Version(s.Release.DriverProtocol()) }

@@ -1,0 +1,159 @@
+package slurmstore
+
+import (
+	"context"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"rmreplay/internal/slurmspec"
+)
+
+// daemonPaths are where a root may have slurmctld, best first. The first name is that of Debian's
+// daemon: with the emulator's package installed, slurmctld is the emulator.
+var daemonPaths = []string{
+	"usr/sbin/slurmctld-wlm", "usr/sbin/slurmctld", "sbin/slurmctld", "usr/local/sbin/slurmctld", "usr/bin/slurmctld",
+	"opt/slurm/sbin/slurmctld", "opt/slurm/*/sbin/slurmctld",
+}
+
+// libraryPaths are where a root may have libraries.
+var libraryPaths = []string{
+	"usr/lib/*-linux-gnu", "lib/*-linux-gnu", "usr/lib64", "lib64", "usr/local/lib64", "usr/local/lib", "usr/lib", "lib", "opt/slurm/lib", "opt/slurm/*/lib",
+}
+
+// machines are the architectures of programs that run on this machine.
+var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64, "ppc64le": elf.EM_PPC64}
+
+// patience is how long slurmctld may take to print its version on a busy machine.
+const patience = time.Minute
+
+// check runs the root's slurmctld by the root's own dynamic loader and returns its version.
+func check(ctx context.Context, t *tree) (slurmspec.Release, error) {
+	daemon, err := t.first(daemonPaths)
+	if err != nil {
+		return slurmspec.Release{}, fmt.Errorf("the root has no slurmctld (want it in %s)", strings.Join(daemonPaths, ", "))
+	}
+	loader, err := t.loader(daemon)
+	if err != nil {
+		return slurmspec.Release{}, fmt.Errorf("%s: %w", daemon, err)
+	}
+	release, err := t.version(ctx, loader, daemon)
+	if err != nil {
+		return slurmspec.Release{}, fmt.Errorf("%s does not run in its root: %w", daemon, err)
+	}
+	return release, nil
+}
+
+// first returns the first file of the tree that one of the patterns matches.
+func (t *tree) first(patterns []string) (string, error) {
+	for _, p := range patterns {
+		paths, err := filepath.Glob(filepath.Join(t.dir, p))
+		if err != nil {
+			return "", err
+		}
+		for _, found := range paths {
+			name, err := filepath.Rel(t.dir, found)
+			if err == nil && t.exists(name) {
+				return name, nil
+			}
+		}
+	}
+	return "", os.ErrNotExist
+}
+
+// loader returns the dynamic loader that a program names, as a path of the root.
+func (t *tree) loader(program string) (string, error) {
+	f, err := t.root.Open(program)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	object, err := elf.NewFile(f)
+	if err != nil {
+		return "", fmt.Errorf("not a program: %w", err)
+	}
+	if want, known := machines[runtime.GOARCH]; known && object.Machine != want {
+		return "", fmt.Errorf("a program for %v (want %v, as this machine)", object.Machine, want)
+	}
+	for _, part := range object.Progs {
+		if part.Type != elf.PT_INTERP {
+			continue
+		}
+		text := make([]byte, min(part.Filesz, 4096))
+		if _, err := part.ReadAt(text, 0); err != nil {
+			return "", fmt.Errorf("reading the name of its loader: %w", err)
+		}
+		name := strings.TrimLeft(path.Clean(strings.TrimRight(string(text), "\x00")), "/")
+		for _, place := range []string{name, path.Join("usr", name)} { // unpacked packages may lack the link /lib64
+			if filepath.IsLocal(name) && t.exists(place) {
+				return place, nil
+			}
+		}
+		return "", fmt.Errorf("the root lacks its dynamic loader %q", name)
+	}
+	return "", errors.New("a static program (want one that is linked dynamically: the preload library must be loaded into it)")
+}
+
+// version asks a program for its version, after a look at the libraries that it would load. The
+// loader also looks in the machine's own directories, and a mixture of two systems may run this
+// far and crash later.
+func (t *tree) version(ctx context.Context, loader, program string) (slurmspec.Release, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	libraries, err := t.load(ctx, loader, "--list", program)
+	if err != nil {
+		return slurmspec.Release{}, err
+	}
+	for line := range strings.Lines(libraries) { // libc.so.6 => /root/lib/libc.so.6 (0x00007f...)
+		name, file, found := strings.Cut(strings.TrimSpace(line), " => ")
+		if found && !strings.HasPrefix(file, t.dir+"/") {
+			return slurmspec.Release{}, fmt.Errorf("the root lacks the library %s (this machine has it as %s)", name, strings.Fields(file)[0])
+		}
+	}
+	text, err := t.load(ctx, loader, program, "-V")
+	if err != nil {
+		return slurmspec.Release{}, err
+	}
+	return slurmspec.ParseRelease(strings.TrimSpace(text))
+}
+
+// load runs the root's loader with a program, by its path in the root, and options before and after
+// it. It returns what is printed.
+func (t *tree) load(ctx context.Context, loader string, args ...string) (string, error) {
+	var libraries []string
+	for _, pattern := range libraryPaths {
+		found, err := filepath.Glob(filepath.Join(t.dir, pattern))
+		if err != nil {
+			return "", err
+		}
+		for _, dir := range found {
+			libraries = append(libraries, dir, filepath.Join(dir, "slurm-wlm"), filepath.Join(dir, "slurm"))
+		}
+	}
+	for i, arg := range args {
+		if !strings.HasPrefix(arg, "-") {
+			args[i] = filepath.Join(t.dir, arg)
+		}
+	}
+	for {
+		var out strings.Builder
+		c := command(ctx, nil, filepath.Join(t.dir, loader), append([]string{"--inhibit-cache", "--library-path", strings.Join(libraries, ":")}, args...)...)
+		c.Env = []string{"LC_ALL=C"} // no preload library and no library path of this machine
+		c.Dir = "/"
+		c.Stdout = &out
+		err := runCommand(c)
+		if !errors.Is(err, syscall.ETXTBSY) || ctx.Err() != nil {
+			return out.String(), err
+		}
+		// Another goroutine forked while the loader was being written, and its child has the file open
+		// for writing until it executes (golang.org/issue/22315).
+		time.Sleep(time.Millisecond)
+	}
+}

@@ -1,0 +1,132 @@
+package slurmstore
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// fromPath fills the tree with what the user named. The content tells what it is.
+func fromPath(ctx context.Context, t *tree, path string, hooks Hooks) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	if !info.IsDir() {
+		hooks.Step("unpacking " + filepath.Base(path))
+		return fromTarball(ctx, t, path)
+	}
+	if _, err := os.Stat(filepath.Join(path, layoutFile)); err == nil {
+		return fromLayout(ctx, t, path, hooks)
+	}
+	files, err := filepath.Glob(filepath.Join(path, "*.deb"))
+	if err != nil {
+		return err
+	}
+	if len(files) == 0 {
+		return fmt.Errorf("a directory without .deb files and without %s (want packages, an OCI image layout, or a tarball of a root)", layoutFile)
+	}
+	if err := agree(ctx, files, hooks); err != nil {
+		return err
+	}
+	return fromPackages(ctx, t, files, hooks)
+}
+
+// agree refuses packages that do not belong together: one package in two versions would leave a
+// mixture of both.
+func agree(ctx context.Context, files []string, hooks Hooks) error {
+	if _, err := exec.LookPath("dpkg-deb"); err != nil {
+		return &MissingError{"looking for Debian's tools", errors.New("dpkg-deb is not installed")}
+	}
+	hooks.Step(fmt.Sprintf("reading the names of %d packages", len(files)))
+	seen := map[string]string{}
+	for _, file := range files {
+		var out strings.Builder
+		c := command(ctx, nil, "dpkg-deb", "--show", "--showformat=${Package}", file)
+		c.Stdout = &out
+		if err := runCommand(c); err != nil {
+			return fmt.Errorf("%s: %w", filepath.Base(file), err)
+		}
+		name := out.String()
+		if other := seen[name]; other != "" {
+			return fmt.Errorf("%s and %s are versions of one package (want one version of each)", other, filepath.Base(file))
+		}
+		seen[name] = filepath.Base(file)
+	}
+	return nil
+}
+
+// fromTarball unpacks a tarball of a root, compressed or not.
+func fromTarball(ctx context.Context, t *tree, path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return decompressed(ctx, f, func(archive io.Reader) error { return t.unpack(ctx, archive) })
+}
+
+// The first bytes of compressed files (RFC 1952, RFC 8878), and of one that cannot be read.
+var (
+	gzipMagic = []byte{0x1f, 0x8b}
+	zstdMagic = []byte{0x28, 0xb5, 0x2f, 0xfd}
+	xzMagic   = []byte{0xfd, '7', 'z', 'X', 'Z'}
+)
+
+// zstdWindow is the largest window of a zstd file, in bytes. zstd itself reads no larger one
+// unless it is told to.
+const zstdWindow = 128 << 20
+
+// decompressed calls read with the content of a file, which its first bytes say to be compressed or
+// not. It reads no further once the context is cancelled.
+func decompressed(ctx context.Context, file io.Reader, read func(io.Reader) error) error {
+	b := bufio.NewReaderSize(&cancelled{ctx, file}, 1<<20)
+	head, err := b.Peek(len(xzMagic))
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	switch {
+	case len(head) == 0:
+		return errors.New("an empty file (want a tar archive)")
+	case bytes.HasPrefix(head, xzMagic):
+		return errors.New("compressed with xz (want a tar archive that is not compressed, or with gzip or zstd)")
+	case bytes.HasPrefix(head, gzipMagic):
+		z, err := gzip.NewReader(b)
+		if err != nil {
+			return err
+		}
+		defer z.Close()
+		return read(z)
+	case bytes.HasPrefix(head, zstdMagic):
+		z, err := zstd.NewReader(b, zstd.WithDecoderMaxWindow(zstdWindow), zstd.WithDecoderConcurrency(1))
+		if err != nil {
+			return err
+		}
+		defer z.Close()
+		return read(z)
+	}
+	return read(b)
+}
+
+// cancelled is a reader that ends with a context.
+type cancelled struct {
+	ctx context.Context
+	io.Reader
+}
+
+func (c *cancelled) Read(p []byte) (int, error) {
+	if err := c.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return c.Reader.Read(p)
+}

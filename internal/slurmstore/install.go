@@ -1,0 +1,142 @@
+package slurmstore
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"rmreplay/internal/interrupt"
+	"rmreplay/internal/slurmspec"
+)
+
+// Request says what to install.
+type Request struct {
+	// Version is a release ("24.11.5") or a series ("24.11"). With From it may be empty, and is
+	// otherwise the release that From must hold.
+	Version string
+	// From is a tarball of a root, an image in the OCI layout, or a directory of .deb files. If
+	// it is empty, the packages come from Debian's suites.
+	From string
+	// Mirror is the address of the Debian mirror; empty for [DebianMirror].
+	Mirror string
+
+	unsigned bool // tests have a mirror whose index nobody signed
+}
+
+// Hooks tell the caller how far an installation is. None may be nil.
+type Hooks struct {
+	Step     func(text string) // a step begins
+	Progress func(text string) // it goes on; called often
+}
+
+// Install puts a release into the store. It returns what the store has then, and whether it had it
+// before: then nothing was done. The error is an [*InputError] for a wrong version or a wrong
+// archive and a [*MissingError] if the network or a tool is missing. After an error, and after a
+// cancelled context, the store is as it was.
+func (s *Store) Install(ctx context.Context, req Request, hooks Hooks) (one Slurm, had bool, err error) {
+	var want slurmspec.Release
+	if req.Version != "" || req.From == "" {
+		if want, err = parse(req.Version); err != nil {
+			return one, false, err
+		}
+		found, err := s.find(req.Version)
+		if err == nil {
+			return found[len(found)-1], true, nil
+		}
+		if absent := (*NotInstalledError)(nil); !errors.As(err, &absent) {
+			return one, false, err
+		}
+	}
+	defer interrupt.Hold()() // until the temporary directory is removed
+	if err := s.sweep(); err != nil {
+		return one, false, fmt.Errorf("preparing the store of Slurm releases: %w", err)
+	}
+	work, claim, err := s.begin()
+	if err != nil {
+		return one, false, fmt.Errorf("preparing the store of Slurm releases: %w", err)
+	}
+	defer claim.Close()
+	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
+
+	t, err := newTree(filepath.Join(work, "root"))
+	if err != nil {
+		return one, false, fmt.Errorf("preparing the store of Slurm releases: %w", err)
+	}
+	defer t.close()
+	if one.Source, err = fill(ctx, t, req, want, filepath.Join(work, "apt"), hooks); err != nil {
+		return one, false, err
+	}
+	hooks.Step("checking that slurmctld runs")
+	release, err := check(ctx, t)
+	if err == nil && !want.IsZero() && !means(want, release) {
+		err = fmt.Errorf("its slurmctld is version %v (want %v)", release, want)
+	}
+	if err != nil {
+		return one, false, blame(ctx, req, err)
+	}
+	one.Version, one.Installed, one.Size = release.String(), time.Now().UTC().Truncate(time.Second), t.size
+	return s.place(t, one)
+}
+
+// fill fills the tree from where the request says, and returns the source in words.
+func fill(ctx context.Context, t *tree, req Request, want slurmspec.Release, scratch string, hooks Hooks) (source string, err error) {
+	if req.From == "" {
+		return fromDebian(ctx, t, req, want, scratch, hooks)
+	}
+	source, err = filepath.Abs(req.From)
+	if err == nil {
+		err = fromPath(ctx, t, req.From, hooks)
+	}
+	if err == nil {
+		err = t.checkLinks()
+	}
+	return source, blame(ctx, req, err)
+}
+
+// blame makes an error one of the input that the user named. A cancelled context and errors of the
+// machine stay as they are.
+func blame(ctx context.Context, req Request, err error) error {
+	var missing *MissingError
+	switch {
+	case err == nil, errors.As(err, &missing):
+		return err
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return fmt.Errorf("unpacking Slurm: %w", err)
+	case req.From == "":
+		return fmt.Errorf("installing Slurm %s: %w", req.Version, err)
+	}
+	return &InputError{req.From, err}
+}
+
+// place describes a complete tree and gives it its name in the store. If another process has put
+// the same release there meanwhile, that one stays.
+func (s *Store) place(t *tree, one Slurm) (Slurm, bool, error) {
+	text, err := json.MarshalIndent(one, "", "  ")
+	if err == nil {
+		err = t.write(description, append(text, '\n'))
+	}
+	if err == nil && forAll() {
+		err = t.share()
+	}
+	if err != nil {
+		return one, false, fmt.Errorf("describing Slurm %s: %w", one.Version, err)
+	}
+	one.Path = filepath.Join(s.dir, one.Version)
+	err = os.Rename(t.dir, one.Path)
+	if errors.Is(err, fs.ErrExist) || errors.Is(err, syscall.ENOTEMPTY) {
+		there, err := describe(one.Path)
+		return there, true, err
+	}
+	if err != nil {
+		return one, false, fmt.Errorf("putting Slurm %s into the store: %w", one.Version, err)
+	}
+	return one, false, nil
+}

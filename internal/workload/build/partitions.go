@@ -1,0 +1,115 @@
+package build
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm/slurm/conf"
+	"rmreplay/internal/workload"
+)
+
+// openCluster reads the slurm.conf that a cluster directory already has. It returns nil if there
+// is none. A file that cannot be read is named among what is missing.
+func (r *Result) openCluster(dir string) *conf.Cluster {
+	if _, err := os.Stat(filepath.Join(dir, "slurm.conf")); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	cluster, err := conf.Open(dir)
+	if err != nil {
+		r.Missing = append(r.Missing, fmt.Sprintf("the partitions of %s are not checked: %v", dir, err))
+		return nil
+	}
+	return cluster
+}
+
+// addPartitions adds the QOS that partitions have. slurmctld does not know a partition's QOS that
+// is not in the database.
+func (n *names) addPartitions(cluster *conf.Cluster) {
+	for i := range cluster.Partitions {
+		p := &cluster.Partitions[i]
+		for _, name := range append(slices.Clone(p.AllowQOS), p.QOS) {
+			if name != "" {
+				n.qos[strings.ToLower(name)] = true
+			}
+		}
+	}
+}
+
+// refusal is a reason of a partition to refuse jobs.
+type refusal struct {
+	partition string
+	key       string // of slurm.conf
+	allowed   string
+	remedy    string
+}
+
+// refused names the jobs that the partitions' lists of groups and accounts refuse, by reason,
+// with the remedy. A replay knows each user's own group only. Production has run these jobs, so
+// that their users are in other groups, too, or the configuration has changed.
+func refused(w *workload.Workload, cluster *conf.Cluster) []string {
+	groups, partitions := make(map[string]string), make(map[string]*conf.Partition)
+	for _, u := range w.Users {
+		groups[u.Name] = u.Group
+	}
+	for i := range cluster.Partitions {
+		partitions[cluster.Partitions[i].Name] = &cluster.Partitions[i]
+	}
+	jobs, users := make(map[refusal]int), make(map[refusal]map[string]bool)
+	for _, job := range w.Jobs.All() {
+		for _, why := range refusals(job, groups[job.User], partitions) {
+			if users[why] == nil {
+				users[why] = make(map[string]bool)
+			}
+			jobs[why]++
+			users[why][job.User] = true
+		}
+	}
+	var said []string
+	for why, n := range jobs {
+		said = append(said, fmt.Sprintf("partition %s has %s=%s, which refuses %d jobs of %s: %s",
+			why.partition, why.key, why.allowed, n, few(slices.Sorted(maps.Keys(users[why]))), why.remedy))
+	}
+	slices.Sort(said)
+	return said
+}
+
+// refusals returns why the partitions of a job refuse it. Slurm refuses a job of several
+// partitions only if all of them do; this names each.
+func refusals(job *hpc.Job, group string, partitions map[string]*conf.Partition) (list []refusal) {
+	for name := range strings.SplitSeq(job.Partition, ",") {
+		p := partitions[name]
+		if p == nil {
+			continue
+		}
+		account := strings.ToLower(job.Account)
+		if p.AllowGroups != nil && !slices.Contains(p.AllowGroups, group) && job.User != "root" {
+			list = append(list, refusal{name, "AllowGroups", strings.Join(p.AllowGroups, ","),
+				"in the file users give them one of these groups, or take AllowGroups out of slurm.conf"})
+		}
+		if p.AllowAccounts != nil && account != "" && !slices.Contains(p.AllowAccounts, account) {
+			list = append(list, refusal{name, "AllowAccounts", strings.Join(p.AllowAccounts, ","),
+				"add account " + account + " to AllowAccounts in slurm.conf"})
+		}
+		if slices.Contains(p.DenyAccounts, account) {
+			list = append(list, refusal{name, "DenyAccounts", strings.Join(p.DenyAccounts, ","),
+				"take account " + account + " out of DenyAccounts in slurm.conf"})
+		}
+	}
+	return list
+}
+
+// few lists at most five names.
+func few(names []string) string {
+	const most = 5
+	if len(names) <= most {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+}
