@@ -8,7 +8,7 @@ import (
 // The Go side of shim/abi.h; abi_test.go compares the two layouts.
 const (
 	abiMagic   = 0x6b6c6372
-	abiVersion = 7
+	abiVersion = 8
 	slotCount  = 8192
 	slotSize   = 64
 	linkCount  = 4096
@@ -101,10 +101,13 @@ type shared struct {
 	connecting       atomic.Uint32
 	turn             atomic.Uint32
 	tickets          atomic.Uint64
-	_                [2]uint64
+	home             atomic.Uint32
+	_                uint32
+	_                [1]uint64
 	ports            [1024]atomic.Uint64
 	slot             [slotCount]slot
 	link             [linkCount]link
+	cpus             [16]uint64
 }
 
 const sharedSize = int(unsafe.Sizeof(shared{}))

@@ -44,6 +44,8 @@ func TestABI(t *testing.T) {
 	field("clock.factor", unsafe.Offsetof(sh.factor), unsafe.Sizeof(sh.factor))
 	field("clock.charged", unsafe.Offsetof(sh.charged), unsafe.Sizeof(sh.charged))
 	field("clock.connecting", unsafe.Offsetof(sh.connecting), unsafe.Sizeof(sh.connecting))
+	field("clock.home", unsafe.Offsetof(sh.home), unsafe.Sizeof(sh.home))
+	field("clock.cpus", unsafe.Offsetof(sh.cpus), unsafe.Sizeof(sh.cpus))
 	field("clock.ports", unsafe.Offsetof(sh.ports), unsafe.Sizeof(sh.ports))
 	field("clock.slot", unsafe.Offsetof(sh.slot), unsafe.Sizeof(sh.slot))
 	field("clock.link", unsafe.Offsetof(sh.link), unsafe.Sizeof(sh.link))

@@ -54,7 +54,8 @@ type Clock struct {
 	stall    stallWatch
 	own      map[int]bool // processes that the driver has started and not collected
 	user     *user        // of the managed processes, if the driver must look as that user
-	signals  uint32       // shared counter of signals at the last look at every waiting thread
+	home     home
+	signals  uint32 // shared counter of signals at the last look at every waiting thread
 }
 
 // Stats counts what the clock has done since New.
@@ -122,6 +123,7 @@ func New(dir string, start hpc.Time, addr Addresses) (*Clock, error) {
 	s.limit.Store(int64(start))
 	s.busy.Store(1)
 	s.epoch.Store(1)
+	c.home.settle(s, c.cpuUsed)
 	s.magic = abiMagic
 	return c, nil
 }
@@ -143,6 +145,7 @@ func (c *Clock) Close() error {
 		t.close()
 	}
 	c.threads = nil
+	c.home.leave()
 	mem := c.mem
 	c.mem, c.s = nil, nil
 	return unix.Munmap(mem)

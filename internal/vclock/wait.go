@@ -40,6 +40,7 @@ func (c *Clock) Wait(ctx context.Context, limit hpc.Time) (Wake, error) {
 	s.busy.Add(-1)
 	c.stall.begin()
 	for tries := 0; ; {
+		c.home.look()
 		word := s.driverWord.Load()
 		if ctx.Err() != nil {
 			c.hold()

@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #define RMR_ABI_MAGIC 0x6b6c6372u /* "rclk" */
-#define RMR_ABI_VERSION 7u
+#define RMR_ABI_VERSION 8u
 #define RMR_SLOTS 8192
 
 /* Environment of a managed process. Children inherit the first variable only; fork and exec
@@ -113,12 +113,15 @@ struct rmr_clock {
 	_Atomic uint32_t connecting; /* calls of connect whose connection is not among links yet */
 	_Atomic uint32_t turn;       /* slot, plus 1, of the thread whose turn it is; 0: none */
 	_Atomic uint64_t tickets;    /* that have been given out */
-	uint64_t pad3[2];
+	_Atomic uint32_t home;       /* CPU, plus 1, on which all managed threads run; 0: on all of cpus */
+	uint32_t pad3;
+	uint64_t pad4[1];
 
 	/* offset 192 */
 	_Atomic uint64_t ports[1024]; /* bit set: a managed process listens at this TCP port */
 	struct rmr_slot slot[RMR_SLOTS];
 	struct rmr_link link[RMR_LINKS];
+	uint64_t cpus[16]; /* a bit for each CPU that the driver may use, constant after set-up */
 };
 
 _Static_assert(sizeof(struct rmr_slot) == 64, "one cache line a slot");

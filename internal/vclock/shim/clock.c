@@ -90,12 +90,30 @@ bool make_ready(struct rmr_slot *s, uint32_t from)
 	return false;
 }
 
+/* go_home moves the calling thread to the CPU that the driver has chosen for all of them. Children
+ * and new threads inherit it. */
+static void go_home(void)
+{
+	static __thread uint32_t here OF_THREAD; /* the home at the last turn */
+	uint32_t home = atomic_load_explicit(&C->home, memory_order_relaxed);
+	uint64_t cpus[sizeof C->cpus / sizeof *C->cpus] = {0};
+	if (__builtin_expect(home == here, 1))
+		return;
+	here = home;
+	if (home != 0)
+		cpus[(home - 1) / 64] |= 1ULL << (home - 1) % 64;
+	else
+		memcpy(cpus, C->cpus, sizeof cpus);
+	syscall(SYS_sched_setaffinity, 0, sizeof cpus, cpus); /* it may be forbidden */
+}
+
 void await_turn(void)
 {
 	uint32_t st;
 	int saved = errno;
 	while ((st = atomic_load(&me->state)) != RMR_RUNNING)
 		futex(&me->state, FUTEX_WAIT, st);
+	go_home();
 	errno = saved;
 }
 

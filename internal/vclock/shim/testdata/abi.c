@@ -35,6 +35,8 @@ int main(void)
 	FIELD(clock, factor);
 	FIELD(clock, charged);
 	FIELD(clock, connecting);
+	FIELD(clock, home);
+	FIELD(clock, cpus);
 	FIELD(clock, ports);
 	FIELD(clock, slot);
 	FIELD(clock, link);

@@ -56,6 +56,41 @@ static struct sockaddr_in address(const char *host, int port)
 	return a;
 }
 
+static int cpus(void)
+{
+	cpu_set_t set;
+	if (sched_getaffinity(0, sizeof set, &set) == -1)
+		die("sched_getaffinity");
+	return CPU_COUNT(&set);
+}
+
+static void *look_around(void *name)
+{
+	static const struct timespec pause = {10, 0};
+	for (int i = 0; i < 3; i++) {
+		nanosleep(&pause, NULL);
+		printf("%s %d\n", (const char *)name, cpus());
+		fflush(stdout);
+	}
+	return NULL;
+}
+
+/* where: a thread and a child tell three times, every ten seconds, on how many CPUs they may run. */
+static void where(char **argv)
+{
+	(void)argv;
+	pthread_t thread;
+	pid_t child = fork();
+	if (child == 0) {
+		look_around("child");
+		_exit(0);
+	}
+	if (child == -1 || pthread_create(&thread, NULL, look_around, "thread") != 0)
+		die("where");
+	pthread_join(thread, NULL);
+	waitpid(child, NULL, 0);
+}
+
 /* serve: prints its port, answers each message after as many seconds as it says. */
 static void serve(char **argv)
 {
@@ -683,7 +718,7 @@ int main(int argc, char **argv)
 		   {"deadlock", deadlock}, {"stall", stall}, {"spin", spin}, {"victim", victim},
 		   {"pingpong", pingpong}, {"crowd", crowd},
 		   {"compute", compute}, {"bits", bits}, {"crew", crew}, {"lockout", lockout}, {"tick", tick},
-		   {"save", save}, {"together", together}, {"restless", restless}, {"bypass", bypass}, {"answered", answered}, {"order", in_order}};
+		   {"save", save}, {"where", where}, {"together", together}, {"restless", restless}, {"bypass", bypass}, {"answered", answered}, {"order", in_order}};
 	for (size_t i = 0; argc > 1 && i < sizeof all / sizeof *all; i++)
 		if (strcmp(all[i].name, argv[1]) == 0) {
 			all[i].run(argv);

@@ -1,0 +1,153 @@
+package vclock
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// home chooses one CPU for all managed threads of a clock. One of them runs at a time, so a second
+// CPU gains nothing, and waking a thread on another CPU takes longer than a switch on the same one
+// (measured: 500 jobs in 25 s instead of 32 s of real time). Threads move there by themselves, at
+// their next turn: see await_turn in shim/clock.c. Virtual time does not depend on it.
+//
+// A CPU that others use as well would be worse than the kernel's choice. So the threads may run on
+// all CPUs again as soon as others use theirs, and the next try comes later and later.
+type home struct {
+	word    *atomic.Uint32 // shared.home
+	choices []int          // CPUs that the driver may use
+	usage   func() usage
+
+	next  time.Time     // of the next look
+	pause time.Duration // to the next try, once others use the CPU
+	last  usage
+}
+
+// usage is what the CPUs have done since the machine was started.
+type usage struct {
+	at   time.Time
+	busy map[int]time.Duration // by CPU
+	own  time.Duration         // of the managed processes and this one
+}
+
+const (
+	homeEvery    = 500 * time.Millisecond // between two looks
+	homePause    = 2 * time.Second        // the first pause after others used the CPU; it doubles
+	longestPause = time.Minute
+	// mostOthers is the share of their CPU that others may use.
+	mostOthers = 0.25
+)
+
+// homes counts the clocks of this process by the CPU that is their home.
+var homes = struct {
+	sync.Mutex
+	clocks map[int]int
+}{clocks: map[int]int{}}
+
+// settle prepares the choice; used returns the CPU time of the managed processes. A machine with
+// one CPU leaves no choice.
+func (h *home) settle(s *shared, used func() time.Duration) {
+	var allowed unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &allowed); err != nil || allowed.Count() < 2 {
+		return
+	}
+	h.word, h.pause = &s.home, homePause
+	h.usage = func() usage {
+		return usage{at: time.Now(), busy: busyTimes(), own: used() + CPUTime(os.Getpid())}
+	}
+	for cpu := range len(s.cpus) * 64 {
+		if allowed.IsSet(cpu) {
+			h.choices = append(h.choices, cpu)
+			s.cpus[cpu/64] |= 1 << (cpu % 64)
+		}
+	}
+	h.next = time.Now().Add(homeEvery)
+	h.last = h.usage()
+}
+
+// look moves the threads if it is time to look and another CPU, or all of them, is better.
+func (h *home) look() {
+	if len(h.choices) == 0 || time.Now().Before(h.next) {
+		return
+	}
+	before := h.last
+	h.last = h.usage()
+	h.next = h.last.at.Add(homeEvery)
+	if home := int(h.word.Load()) - 1; home >= 0 {
+		others := h.last.busy[home] - before.busy[home] - (h.last.own - before.own)
+		if others.Seconds() > mostOthers*h.last.at.Sub(before.at).Seconds() {
+			h.leave()
+			// The pauses differ, for others may be replays that try the same.
+			h.next = h.last.at.Add(time.Duration(float64(h.pause) * (0.75 + rand.Float64()/2)))
+			h.pause = min(2*h.pause, longestPause)
+		}
+		return
+	}
+	if cpu, ok := claimHome(h.choices, before.busy, h.last.busy); ok {
+		h.word.Store(uint32(cpu) + 1)
+	}
+}
+
+// leave lets the threads run on every CPU again.
+func (h *home) leave() {
+	if h.word == nil || h.word.Load() == 0 {
+		return
+	}
+	homes.Lock()
+	homes.clocks[int(h.word.Load())-1]--
+	homes.Unlock()
+	h.word.Store(0)
+}
+
+// claimHome reserves the CPU that was the least busy between two readings. It leaves out the homes
+// of this process's other clocks.
+func claimHome(choices []int, before, after map[int]time.Duration) (best int, ok bool) {
+	homes.Lock()
+	defer homes.Unlock()
+	var least time.Duration
+	for _, cpu := range choices {
+		was, known := before[cpu]
+		is, still := after[cpu]
+		if !known || !still || homes.clocks[cpu] > 0 {
+			continue
+		}
+		if !ok || is-was < least {
+			best, least, ok = cpu, is-was, true
+		}
+	}
+	if ok {
+		homes.clocks[best]++
+	}
+	return best, ok
+}
+
+// busyTimes returns how long each CPU has been busy since the machine was started (/proc/stat; see
+// proc(5)).
+func busyTimes() map[int]time.Duration {
+	text, _ := os.ReadFile("/proc/stat")
+	busy := map[int]time.Duration{}
+	for line := range bytes.Lines(text) { // cpu0 user nice system idle iowait irq softirq steal ...
+		f := bytes.Fields(line)
+		if len(f) < 9 || !bytes.HasPrefix(f[0], []byte("cpu")) {
+			continue
+		}
+		cpu, err := strconv.Atoi(string(f[0][len("cpu"):]))
+		if err != nil {
+			continue // the sum of all
+		}
+		var ticks int64
+		for i, field := range f[1:9] {
+			if n, err := strconv.ParseInt(string(field), 10, 64); err == nil && i != 3 && i != 4 {
+				ticks += n
+			}
+		}
+		busy[cpu] = time.Duration(ticks) * (time.Second / ticksPerSecond)
+	}
+	return busy
+}
