@@ -27,6 +27,7 @@ type transformOptions struct {
 
 	window     flags.Window
 	share      float64
+	checkpoint time.Duration
 	minNodes   int
 	minRuntime time.Duration
 	switchWait time.Duration
@@ -47,7 +48,7 @@ func newWorkloadTransformCommand(g *globals) *cobra.Command {
 		Long: `Reads a workload, changes it, and writes a trace whose header lists the changes. Flags
 that change the workload apply in the order in which they are given, and may be repeated.
 
---share belongs to --time-limit-accuracy. --min-nodes, --min-runtime and --switch-wait
+--share belongs to --time-limit-accuracy, and --checkpoint to --chain. --min-nodes, --min-runtime and --switch-wait
 belong to --switches.
 
 --filter keeps the jobs for which an expression is true. The expression may use
@@ -94,6 +95,7 @@ func (o *transformOptions) addFlags(c *cobra.Command) {
 		flag.Value = &windowFlag{flag.Value, o}
 	}
 	f.Float64Var(&o.share, "share", 1, "`SHARE` of the jobs that --time-limit-accuracy changes, 0 to 1")
+	flags.Duration(f, &o.checkpoint, "checkpoint", time.Minute, "`DURATION` that a part of a --chain needs to write its state, and the next one to read it")
 	f.IntVar(&o.minNodes, "min-nodes", 2, "limit --switches to jobs of at least `N` nodes")
 	flags.Duration(f, &o.minRuntime, "min-runtime", 0, "limit --switches to jobs that run longer than `DURATION`")
 	flags.Duration(f, &o.switchWait, "switch-wait", 0, "let jobs wait for their switches for `DURATION` (default: Slurm's)")
@@ -146,6 +148,11 @@ var transformSteps = []struct {
 		return transform.TimeLimitAccuracy(x, o.share)
 	})},
 	{"time-limit-model", "model", "set time limits that resemble users' estimates: `MODEL` tsafrir", estimateModel},
+	{"max-time-limit", "duration", "lower time limits to at most `DURATION`, as a shorter MaxTime would", length(transform.LongestLimit)},
+	{"chain", "duration", "cut jobs that run longer than `DURATION` into parts, each of which depends on the one before", func(text string) (func(*transformOptions) (transform.Step, error), error) {
+		longest, err := hpc.ParseDuration(text)
+		return func(o *transformOptions) (transform.Step, error) { return transform.Chains(longest, o.checkpoint) }, err
+	}},
 	{"switches", "number", "ask for at most `N` leaf switches", count(func(o *transformOptions, n int) (transform.Step, error) {
 		return transform.Switches(transform.SwitchOptions{Switches: n, MinNodes: o.minNodes, MinRuntime: o.minRuntime, Wait: o.switchWait})
 	})},
@@ -169,10 +176,7 @@ var transformSteps = []struct {
 			return transform.Merge(other, path), nil
 		}, nil
 	}},
-	{"jitter", "duration", jitterUsage, func(text string) (func(*transformOptions) (transform.Step, error), error) {
-		d, err := hpc.ParseDuration(text)
-		return func(*transformOptions) (transform.Step, error) { return transform.Shake(d) }, err
-	}},
+	{"jitter", "duration", jitterUsage, length(transform.Shake)},
 	{"map-partition", "pair", "move jobs from partition OLD to NEW: `OLD=NEW`, or *=NEW for all partitions", func(pair string) (func(*transformOptions) (transform.Step, error), error) {
 		from, to, _ := strings.Cut(pair, "=")
 		step, err := transform.MapPartition(from, to)
@@ -196,6 +200,13 @@ func number(step func(*transformOptions, float64) (transform.Step, error)) parse
 			return nil, errors.New("not a number")
 		}
 		return func(o *transformOptions) (transform.Step, error) { return step(o, x) }, nil
+	}
+}
+
+func length(step func(time.Duration) (transform.Step, error)) parseStep {
+	return func(text string) (func(*transformOptions) (transform.Step, error), error) {
+		d, err := hpc.ParseDuration(text)
+		return func(*transformOptions) (transform.Step, error) { return step(d) }, err
 	}
 }
 

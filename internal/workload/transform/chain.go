@@ -1,0 +1,162 @@
+package transform
+
+import (
+	"fmt"
+	"time"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/slurmspec/sbatch"
+	"rmreplay/internal/workload"
+)
+
+// LongestLimit sets the time limits that are longer than the longest one to it. A job that needs
+// more time is then ended by its limit. Jobs without a time limit get the longest one too: on the
+// machine their limit is that of a partition, which the step replaces. The error says that the
+// limit is not positive.
+func LongestLimit(longest time.Duration) (Step, error) {
+	if longest <= 0 || longest == hpc.Unlimited {
+		return Step{}, fmt.Errorf("%s: not a longest time limit (want more than 0, such as 12h)", hpc.FormatDuration(longest))
+	}
+	return Step{"--max-time-limit " + hpc.FormatDuration(longest), func(w *workload.Workload, _ *Environment) (int, error) {
+		n := 0
+		for i, job := range w.Jobs.All() {
+			if w.Preset(job) || job.TimeLimit > 0 && job.TimeLimit <= longest {
+				continue
+			}
+			setLimit(job, longest)
+			w.Jobs.Set(i, job)
+			n++
+		}
+		return n, nil
+	}}, nil
+}
+
+// Chains replaces each job that runs longer than a time limit allows by a chain of jobs, as users
+// do whose programs write checkpoints. Each part has the time limit longest, and depends on the
+// part before by afterok. It ends the time checkpoint before its limit, for it must not be late
+// with what it writes. All parts but the first begin with reading that, which takes as long. So n
+// parts compute for n*(longest - 2*checkpoint) + 2*checkpoint at most.
+//
+// The first part keeps the job's ID and its dependencies. The others are submitted with it and are
+// named ID~2, ID~3, ... Jobs that depend on the job's end depend on the last part. If the job was
+// ended by its time limit, so is the last part. Arrays and preset jobs stay as they are; a note has
+// their number. The error says which argument is out of range.
+func Chains(longest, checkpoint time.Duration) (Step, error) {
+	switch {
+	case longest <= 0 || longest == hpc.Unlimited:
+		return Step{}, fmt.Errorf("%s: not a longest time limit (want more than 0, such as 12h)", hpc.FormatDuration(longest))
+	case checkpoint <= 0 || 2*checkpoint >= longest:
+		return Step{}, fmt.Errorf("%s for a checkpoint: want more than 0, and less than half of the time limit %s", hpc.FormatDuration(checkpoint), hpc.FormatDuration(longest))
+	}
+	text := fmt.Sprintf("--chain %s --checkpoint %s", hpc.FormatDuration(longest), hpc.FormatDuration(checkpoint))
+	return Step{text, func(w *workload.Workload, env *Environment) (int, error) {
+		c := chains{longest: longest, checkpoint: checkpoint, taken: map[string]bool{}, last: map[string]string{}, later: map[string]bool{}}
+		return c.apply(w, env)
+	}}, nil
+}
+
+// chains is one use of [Chains].
+type chains struct {
+	longest, checkpoint time.Duration
+	taken               map[string]bool   // IDs of jobs
+	last                map[string]string // the last part, by the ID of the job that was replaced
+	later               map[string]bool   // IDs of the parts that are not the first
+}
+
+func (c *chains) apply(w *workload.Workload, env *Environment) (int, error) {
+	for _, job := range w.Jobs.All() {
+		c.taken[job.ID] = true
+	}
+	arrays, preset := 0, 0
+	var added []*hpc.Job
+	for i := range w.Jobs.Len() {
+		job := w.Jobs.At(i)
+		total := job.RunTime
+		if job.TimeLimit > 0 {
+			total = min(total, job.TimeLimit)
+		}
+		switch {
+		case job.Array == "" && total <= c.longest, total == hpc.Unlimited:
+			continue
+		case job.Array != "":
+			if longest, _ := longestRun(job); longest > c.longest {
+				arrays++
+			}
+			continue
+		case w.Preset(job):
+			preset++
+			continue
+		}
+		parts := c.parts(job, total)
+		if len(added)+len(parts) > mostJobs-w.Jobs.Len() {
+			return 0, fmt.Errorf("more than %d jobs (want a longer time limit)", mostJobs)
+		}
+		w.Jobs.Set(i, parts[0])
+		added = append(added, parts[1:]...)
+	}
+	for _, part := range added {
+		w.Jobs.Append(part)
+	}
+	for i, job := range w.Jobs.All() {
+		if c.rewrite(job) {
+			w.Jobs.Set(i, job)
+		}
+	}
+	if arrays > 0 {
+		env.note("arrays whose tasks run longer stay as they are: %d", arrays)
+	}
+	if preset > 0 {
+		env.note("jobs that run when the window begins stay as they are: %d", preset)
+	}
+	return len(c.last), nil
+}
+
+// parts cuts a job that runs for total.
+func (c *chains) parts(job *hpc.Job, total time.Duration) []*hpc.Job {
+	timedOut := job.RunTime != total || job.TimeLimit == total
+	id, code := job.ID, job.ExitCode
+	job.Recorded = nil // this did not happen
+	var list []*hpc.Job
+	for left, read := total, time.Duration(0); ; read = c.checkpoint {
+		part := *job
+		setLimit(&part, c.longest)
+		if len(list) > 0 {
+			part.ID = freeName(id, c.taken)
+			c.later[part.ID] = true
+			part.Dependency = "afterok:" + list[len(list)-1].ID
+			part.Begin = 0
+		}
+		list = append(list, &part)
+		if read+left < c.longest {
+			part.RunTime, part.ExitCode = read+left, code
+			if timedOut {
+				setLimit(&part, part.RunTime)
+				part.RunTime = hpc.Unlimited
+			}
+			c.last[id] = part.ID
+			return list
+		}
+		part.RunTime, part.ExitCode = c.longest-c.checkpoint, 0
+		left -= part.RunTime - read
+	}
+}
+
+// rewrite makes a job depend on the last part of a chain, where it depends on the end of the job
+// that the chain replaces. It reports whether the job depends on one.
+func (c *chains) rewrite(job *hpc.Job) bool {
+	deps, err := sbatch.ParseDependency(job.Dependency)
+	if job.Dependency == "" || c.later[job.ID] || err != nil {
+		return false // Slurm refuses what cannot be read
+	}
+	changed := false
+	for i, d := range deps.List {
+		last, replaced := c.last[d.Job]
+		if replaced && d.Type != "after" { // after means the start, which is that of the first part
+			deps.List[i].Job, changed = last, true
+		}
+	}
+	if changed {
+		job.Dependency = deps.String()
+	}
+	return changed
+}

@@ -1,0 +1,116 @@
+package transform
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/workload"
+)
+
+func TestLongestLimit(t *testing.T) {
+	in := small()
+	in.Jobs.Change(4, func(j *hpc.Job) { j.TimeLimit = 0 })
+	w, results := apply(t, in, Environment{}, must(LongestLimit(2*time.Hour)))
+	for id, want := range map[string]time.Duration{
+		"p": 24 * time.Hour, // preset
+		"a": 2 * time.Hour, "b": 2 * time.Hour, "c": 2 * time.Hour, "d": 2 * time.Hour,
+	} {
+		if j := byID(w, id); j.TimeLimit != want {
+			t.Errorf("%s: time limit %v, want %v", id, j.TimeLimit, want)
+		}
+	}
+	if results[0].Changed != 3 {
+		t.Errorf("%d changed, want 3", results[0].Changed)
+	}
+	for _, bad := range []time.Duration{0, -1, hpc.Unlimited} {
+		if _, err := LongestLimit(bad); err == nil {
+			t.Errorf("%v was accepted", bad)
+		}
+	}
+}
+
+func TestChains(t *testing.T) {
+	in := small()
+	in.Jobs.Append(job("long", 40, 2, 30*time.Hour, 48*time.Hour))
+	in.Jobs.Append(job("late", 41, 2, time.Minute, time.Hour))
+	in.Jobs.Append(job("array", 42, 2, 20*time.Hour, 48*time.Hour))
+	in.Jobs.Append(job("ended", 5, 2, hpc.Unlimited, 15*time.Hour))
+	for i, j := range in.Jobs.All() {
+		switch j.ID {
+		case "p":
+			j.RunTime = 20 * time.Hour
+		case "long":
+			j.Dependency, j.ExitCode = "afterany:a", 3
+		case "late":
+			j.Dependency = "afterany:long,after:ended,afternotok:ended"
+		case "array":
+			j.Array = "1-3"
+		}
+		in.Jobs.Set(i, j)
+	}
+	w, results := apply(t, in, Environment{}, must(Chains(12*time.Hour, time.Minute)))
+	for id, want := range map[string]string{
+		"long":    "11h59m0s of 12h0m0s, 0, afterany:a",
+		"long~2":  "11h59m0s of 12h0m0s, 0, afterok:long",
+		"long~3":  "6h4m0s of 12h0m0s, 3, afterok:long~2",
+		"late":    "1m0s of 1h0m0s, 0, afterany:long~3,after:ended,afternotok:ended~2",
+		"array":   "20h0m0s of 48h0m0s, 0, ",
+		"ended":   "11h59m0s of 12h0m0s, 0, ",
+		"ended~2": fmt.Sprintf("%v of 3h2m0s, 0, afterok:ended", hpc.Unlimited),
+		"p":       "20h0m0s of 24h0m0s, 0, ",
+	} {
+		j := byID(w, id)
+		if j == nil {
+			t.Errorf("no job %s", id)
+			continue
+		}
+		if got := fmt.Sprintf("%v of %v, %d, %s", j.RunTime, j.TimeLimit, j.ExitCode, j.Dependency); got != want {
+			t.Errorf("%s: %s, want %s", id, got, want)
+		}
+	}
+	if results[0].Changed != 2 || len(results[0].Notes) != 2 || w.Jobs.Len() != in.Jobs.Len()+3 {
+		t.Errorf("%+v, %d jobs of %d", results[0], w.Jobs.Len(), in.Jobs.Len())
+	}
+	if problems := workload.Validate(w, workload.Cluster{}); len(problems) > 0 {
+		t.Error(problems)
+	}
+	for _, bad := range [][2]time.Duration{{0, time.Minute}, {time.Hour, 0}, {time.Hour, -1}, {time.Hour, 30 * time.Minute}, {hpc.Unlimited, 1}} {
+		if _, err := Chains(bad[0], bad[1]); err == nil {
+			t.Errorf("%v was accepted", bad)
+		}
+	}
+}
+
+// A chain computes as long as its job did. Each part fits into its limit, and no part but the last
+// could be left out.
+func TestChainComputesTheSame(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		longest := time.Duration(rapid.IntRange(3, 100_000).Draw(t, "longest")) * time.Second
+		checkpoint := time.Duration(rapid.IntRange(1, int(longest/time.Second-1)/2).Draw(t, "checkpoint")) * time.Second
+		run := time.Duration(rapid.IntRange(1, 1_000_000).Draw(t, "run")) * time.Second
+		step, err := Chains(longest, checkpoint)
+		if err != nil || (run-1)/(longest-2*checkpoint) > 1000 {
+			t.Skip(err)
+		}
+		in := &workload.Workload{Epoch: epoch, Jobs: workload.JobsOf(job("j", 0, 1, run, run+time.Second))}
+		w, _, err := Apply(in, Environment{}, step)
+		if err != nil {
+			t.Fatal(err)
+		}
+		computed, n := time.Duration(0), w.Jobs.Len()
+		for i, j := range w.Jobs.All() {
+			if n > 1 && j.RunTime >= j.TimeLimit || j.RunTime <= 0 {
+				t.Fatalf("part %d of %d runs for %v of %v", i+1, n, j.RunTime, j.TimeLimit)
+			}
+			computed += j.RunTime
+		}
+		computed -= time.Duration(n-1) * checkpoint // what the later parts read
+		if computed != run {
+			t.Fatalf("%d parts compute for %v, want %v", n, computed, run)
+		}
+	})
+}
