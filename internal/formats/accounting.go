@@ -48,6 +48,9 @@ func AccountingReader(name string) (finished.NewReader, error) {
 // DetectAccounting returns the format of AccountingNames of a file, which is recognized by its
 // content. The error says what else the file is.
 func DetectAccounting(path string) (name string, err error) {
+	if path == "-" {
+		return "", errors.New("reading accounting records: the format of standard input must be named (want --from sacct, pbs, lsf, ...)")
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return "", fmt.Errorf("reading accounting records: %w", err)
