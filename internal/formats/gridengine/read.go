@@ -269,19 +269,16 @@ func requested(j *finished.Job, text string) (err error) {
 	return err
 }
 
-// duration reads seconds or "HH:MM:SS".
+// duration reads seconds: the file, whose fields colons separate, has no other form.
 func duration(text string) (time.Duration, error) {
-	if text == "INFINITY" || text == "infinity" {
+	if strings.EqualFold(text, "INFINITY") {
 		return hpc.Unlimited, nil
 	}
-	total := 0.0
-	for i, part := range strings.Split(text, ":") {
-		n, err := strconv.ParseFloat(part, 64)
-		if total = 60*total + n; err != nil || i > 2 || !(n >= 0 && total <= 4e9) {
-			return 0, errors.New("not a duration (want seconds or HH:MM:SS)")
-		}
+	n, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(n >= 0 && n <= 4e9) {
+		return 0, errors.New("not a duration (want seconds)")
 	}
-	return time.Duration(total) * time.Second, nil
+	return time.Duration(n) * time.Second, nil
 }
 
 // mebibytes reads "4G" and rounds up to MiB. Capital letters are powers of 1024, small ones of

@@ -279,8 +279,8 @@ func (s *reader) event(j *job, kind byte, when hpc.Time) error {
 func (s *reader) close(j *job) error {
 	j.closed = true
 	text := j.text
+	j.State = j.fate()
 	done := j.Job
-	done.State = j.fate()
 	*j = job{closed: true, Job: finished.Job{ID: j.ID}}
 	return s.b.Add(&done, text)
 }

@@ -122,11 +122,11 @@ func clock(text string) (time.Duration, error) {
 func (f *Field) memory(text string) (int64, error) {
 	unit := f.Unit
 	if unit == "" || unit == "text" {
-		trimmed := strings.TrimRight(strings.ToUpper(text), "IB")
+		trimmed := strings.TrimRight(strings.ReplaceAll(strings.ToUpper(text), " ", ""), "IB")
 		if f.Unit == "" && trimmed != "" && trimmed[len(trimmed)-1] <= '9' {
 			unit = "MiB"
 		} else {
-			return slurmspec.ParseMemory(strings.TrimSpace(trimmed))
+			return slurmspec.ParseMemory(trimmed)
 		}
 	}
 	const most = 1 << 40 // MiB
