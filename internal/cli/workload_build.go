@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -20,6 +21,8 @@ import (
 // buildOptions are the flags of `workload build`.
 type buildOptions struct {
 	from, output, clusterName, clusterOutput string
+	mapping                                  string
+	columns, more                            []string
 	window                                   flags.Window
 	files                                    build.Files
 	usageSince                               string
@@ -29,7 +32,9 @@ type buildOptions struct {
 
 func (o *buildOptions) addFlags(c *cobra.Command) {
 	f := c.Flags()
-	f.StringVar(&o.from, "from", "", "`KIND` of the source: sacct or slurmdbd")
+	f.StringVar(&o.from, "from", "", "`KIND` of the source: "+kindList())
+	f.StringVar(&o.mapping, "map", "", "`MAP` of a table's columns: a YAML file, or "+strings.Join(build.MapNames(), ", "))
+	f.StringSliceVar(&o.columns, "columns", nil, "`NAMES` of the columns of sacct's output without a header, joined by commas")
 	addOutputFlag(f, &o.output, "`FILE`", traceOutput)
 	o.window.Add(f, "jobs that run then become preset jobs", "leave out later submissions")
 	f.StringVar(&o.clusterName, "cluster-name", "", "`NAME` of the cluster, if the source has several")
@@ -41,20 +46,38 @@ func (o *buildOptions) addFlags(c *cobra.Command) {
 	f.StringVar(&o.usageSince, "usage-since", "", "`TIME` of the last reset of usage before the window, if the site sets PriorityUsageResetPeriod")
 	addStrictFlag(f, &o.strict)
 	addJSONFlag(c, &o.json)
-	require(c, "from", "output")
+	require(c, "from")
 	flags.Alias(f, map[string]string{"nodes": "node-states"})
+}
+
+// kindList names the kinds of sources for a sentence.
+func kindList() string {
+	var names []string
+	for _, k := range build.Kinds {
+		names = append(names, string(k))
+	}
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " or " + names[last]
 }
 
 func newWorkloadBuildCommand(g *globals) *cobra.Command {
 	var opts buildOptions
 	c := &cobra.Command{
-		Use:   "build --from KIND SOURCE -o FILE",
+		Use:   "build --from KIND SOURCE... -o FILE",
 		Short: "Make a workload of a site's accounting",
-		Long: `Makes a workload of Slurm's accounting. With --from sacct, SOURCE is a file with the
+		Long: `Makes a workload of accounting records. With --from sacct, SOURCE is a file with the
 output of sacct -P or sacct --json, or - for standard input. It needs the columns JobID,
 Submit, Start, End and a size. More columns make the replay more accurate; the command
 lists what is missing. Dependencies, switches and other options without a column come from
 SubmitLine and from stored batch scripts.
+
+Records of other systems: pbs (accounting logs of Torque, OpenPBS and PBS Professional),
+lsf (lsb.acct), gridengine (accounting) and gwf. --from auto recognizes them. Several
+files, and the files of a directory, become one workload.
+
+With --from table, SOURCE is any table with a row for each job: text with any delimiter,
+Parquet or JSON. --map says what its columns are. Without --map the command proposes a map
+from the table and prints it. docs/FORMATS.md describes maps.
 
 With --from slurmdbd, SOURCE is the database of slurmdbd, which the command only reads:
 USER@tcp(HOST:3306)/DATABASE or USER@unix(/run/mysqld/mysqld.sock)/slurm_acct_db. Give the
@@ -77,8 +100,9 @@ SubmitLine > week.sacct
     --from slurmdbd 'reader@unix(/run/mysqld/mysqld.sock)/slurm_acct_db' \
     --cluster-name vale --start 2024-03-02 --end 2024-03-03 \
     -o day.jsonl --cluster-output vale`,
-		Args: wantArgs("SOURCE"),
+		Args: func(c *cobra.Command, args []string) error { return wantArgs("SOURCE")(c, args[:min(len(args), 1)]) },
 		RunE: func(c *cobra.Command, args []string) error {
+			opts.more = args[1:]
 			return runWorkloadBuild(c.Context(), g, args[0], opts)
 		},
 	}
@@ -107,13 +131,19 @@ func runWorkloadBuild(ctx context.Context, g *globals, source string, opts build
 	if err != nil {
 		return err
 	}
+	if opts.from == string(build.Table) && opts.mapping == "" {
+		return proposeMap(g, source, opts.output)
+	}
+	if opts.output == "" {
+		return usagef("--output is missing (want -o FILE)")
+	}
 	if err := formats.Replaces(opts.output); err != nil {
 		return fmt.Errorf("writing the workload: %w", err)
 	}
 	show := newProgress(g.stderr, false)
 	defer show.end()
 	how.Progress = show.reading("jobs of the database")
-	if opts.from == string(build.Sacct) {
+	if opts.from != string(build.Slurmdbd) {
 		how.Progress = show.reading(filepath.Base(source))
 	}
 	b, err := build.From(ctx, build.Kind(opts.from), source, how)
@@ -128,16 +158,29 @@ func runWorkloadBuild(ctx context.Context, g *globals, source string, opts build
 	return newBuildReport(b, opts.output, files).show(g, opts.json)
 }
 
+// proposeMap prints a map for a table. With -o that is not what the user wanted.
+func proposeMap(g *globals, source, output string) error {
+	fits, err := build.ProposeMap(g.stdout, source)
+	if err != nil {
+		return badInput(err)
+	}
+	if output == "" {
+		return nil
+	}
+	return usagef("--map is missing, so no workload was written (want --map %s, or a file with the map above)", cmp.Or(fits, "FILE"))
+}
+
 // passwordVariable holds a password. Every user of a machine can read command lines.
 const passwordVariable = "RMREPLAY_DB_PASSWORD"
 
 // parse returns the options that the flags ask for.
 func (o *buildOptions) parse() (how build.Options, err error) {
 	if !slices.Contains(build.Kinds, build.Kind(o.from)) {
-		return how, usagef("--from %s: not known (want sacct or slurmdbd)", o.from)
+		return how, usagef("--from %s: not known (want %s)", o.from, kindList())
 	}
 	how.ReadOptions = workload.ReadOptions{Strict: o.strict, Cluster: o.clusterName}
 	how.Zone, how.UsageHalfLife, how.Password, how.Files = o.window.Location(), o.halfLife, os.Getenv(passwordVariable), o.files
+	how.Columns, how.Map, how.More = o.columns, o.mapping, o.more
 	if how.Start, how.End, err = o.window.Bounds(); err != nil {
 		return how, usagef("%w", err)
 	}
@@ -145,6 +188,10 @@ func (o *buildOptions) parse() (how build.Options, err error) {
 		return how, usagef("%w", err)
 	}
 	switch {
+	case o.mapping != "" && o.from != string(build.Table):
+		return how, usagef("--map needs --from table")
+	case len(o.columns) > 0 && o.from != "sacct":
+		return how, usagef("--columns needs --from sacct")
 	case how.UsageSince != 0 && (how.Start == 0 || how.UsageSince > how.Start):
 		return how, usagef("--usage-since %s is not before the window (want --start after it)", o.usageSince)
 	case o.halfLife < 0:

@@ -49,6 +49,9 @@ const (
 	NoteFromAllocation = "request_from_allocation" // what the job asked for is not known: it asks for what it got
 	NoteWrapped        = "submit_line_wrapped"     // options behind --wrap, which may be those of the wrapped command, are not read
 	NoteHetJob         = "het_job_component"       // components of heterogeneous jobs are jobs of their own
+	NoteOtherCluster   = "other_cluster"           // records of clusters that the options do not ask for
+	NoteOtherRecord    = "other_record"            // records of the source that are not about a job's submission, start or end
+	NoteEndFromElapsed = "end_from_elapsed"        // the end is not recorded: it is the start and the time that the job ran
 )
 
 // Builder makes a workload of finished jobs. The jobs may come in any order. The steps of a job
@@ -63,6 +66,7 @@ type Builder struct {
 	made    []*hpc.Job        // of them, while they may change
 	users   map[string]hpc.User
 	records int
+	cluster string // whose jobs they are, if the source says it
 	has     fieldPresence
 	arrays  arrays.Parts
 }

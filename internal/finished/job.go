@@ -52,6 +52,11 @@ type Job struct {
 	GPUs                                     string // for the whole job
 	ReqTRES, AllocTRES                       string // "cpu=4,mem=8G,node=1"
 	NodeList                                 string // a host list
+	// TasksPerNode is how many of its processors the job asked for on each node.
+	TasksPerNode int
+	// Dependency has the conditions on other jobs in sbatch's words ("afterok:17"), unless
+	// SubmitLine has them.
+	Dependency string
 
 	// SubmitLine is the command that submitted the job, Script its batch script, and
 	// WorkDir the directory in which the script ran.

@@ -25,6 +25,7 @@ func (b *Builder) request(r *Job) (hpc.Request, error) {
 		recordedSize(&request, r)
 		recordedMemory(&request, r)
 		recordedGPUs(&request, r)
+		request.Dependency, request.TasksPerNode = r.Dependency, r.TasksPerNode
 	}
 	if err != nil {
 		return request, err

@@ -312,3 +312,25 @@ func minutes(d time.Duration) time.Duration {
 	}
 	return (d + time.Minute - 1) / time.Minute
 }
+
+// TakeTRES sets what a record's ReqTRES says ("cpu=4,mem=8G,node=2,gres/gpu=2") and its other
+// fields do not. It counts GPUs for the whole job.
+func TakeTRES(r *Job) error {
+	if err := slurmspec.CheckTRES(r.ReqTRES); err != nil {
+		return err
+	}
+	asked := allocated(r.ReqTRES)
+	if r.ReqCPUs == 0 {
+		r.ReqCPUs = asked.cpus
+	}
+	if r.ReqNodes == 0 {
+		r.ReqNodes = asked.nodes
+	}
+	if r.MemPerCPU == 0 && r.MemPerNode == 0 && r.Memory == 0 {
+		r.Memory = asked.memory
+	}
+	if r.GPUs == "" {
+		r.GPUs = asked.gpus
+	}
+	return nil
+}

@@ -10,8 +10,13 @@ import (
 	"slices"
 	"strings"
 
+	"rmreplay/internal/formats/batsim"
 	"rmreplay/internal/formats/csv"
 	"rmreplay/internal/formats/events"
+	"rmreplay/internal/formats/gridengine"
+	"rmreplay/internal/formats/gwf"
+	"rmreplay/internal/formats/lsf"
+	"rmreplay/internal/formats/pbs"
 	"rmreplay/internal/formats/sacct"
 	"rmreplay/internal/formats/swf"
 	"rmreplay/internal/formats/trace"
@@ -20,7 +25,9 @@ import (
 
 // All are the formats. If two are equally sure of a file, the earlier one reads it.
 func All() []workload.Format {
-	return []workload.Format{trace.Format, swf.Format, events.Format, sacct.Format, csv.Format}
+	return []workload.Format{
+		trace.Format, swf.Format, events.Format, batsim.Format, pbs.Format, lsf.Format, gridengine.Format, sacct.Format, csv.Format, gwf.Format,
+	}
 }
 
 // Default is the name of the format that loses nothing.
@@ -37,14 +44,18 @@ func Names() []string {
 	return names
 }
 
-// ByName returns the format with this name.
+// ByName returns the format with this name, if [Write] can write it.
 func ByName(name string) (workload.Format, error) {
+	what := "not known"
 	for _, f := range All() {
-		if f.Name == name {
+		if f.Name == name && f.Write != nil {
 			return f, nil
 		}
+		if f.Name == name {
+			what = "can only be read"
+		}
 	}
-	return workload.Format{}, fmt.Errorf("format %s: not known (want %s)", name, strings.Join(Names(), ", "))
+	return workload.Format{}, fmt.Errorf("format %s: %s (want %s)", name, what, strings.Join(Names(), ", "))
 }
 
 // ForFile returns the name of the format that the ending of a file's name means, before an

@@ -11,16 +11,18 @@ import (
 	"strings"
 
 	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
 	"github.com/klauspost/readahead"
+	"github.com/ulikunitz/xz"
 
-	"rmreplay/internal/formats/sacct"
 	"rmreplay/internal/output"
 	"rmreplay/internal/run"
 	"rmreplay/internal/workload"
 )
 
 // Open reads a workload from a file of any known format, or from the directory of a run. It
-// recognizes the format by the content, not by the name. The file may be compressed with gzip.
+// recognizes the format by the content, not by the name. The file may be compressed with gzip,
+// xz or Zstandard.
 // The error names the path and says what was expected.
 func Open(path string) (*workload.Workload, error) { return OpenWith(path, workload.ReadOptions{}) }
 
@@ -40,17 +42,6 @@ func OpenWith(path string, opts workload.ReadOptions) (*workload.Workload, error
 	}
 	defer f.Close() // only read
 	return Read(watch(f, opts.Progress), filepath.Base(path), opts)
-}
-
-// ReadAccounting reads a file with sacct's output, which may be compressed with gzip. missing
-// says what no record has and what follows from that.
-func ReadAccounting(f *os.File, name string, opts workload.ReadOptions) (w *workload.Workload, missing []string, err error) {
-	buffered, _, done, err := unpack(watch(f, opts.Progress), name)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer done()
-	return sacct.Accounting(buffered, name, opts)
 }
 
 // openDirectory reads the record of a run as a workload.
@@ -114,30 +105,51 @@ func Read(r io.Reader, name string, opts workload.ReadOptions) (*workload.Worklo
 // the comments at the beginning of a file of UB events.
 const headLength = 256 << 10
 
-// unpack decompresses in a goroutine that works ahead of the reader, and returns the beginning
-// of the text. The caller must call done when it has finished reading.
-func unpack(r io.Reader, name string) (buffered *bufio.Reader, head []byte, done func(), err error) {
-	fail := func(err error) (*bufio.Reader, []byte, func(), error) {
-		return nil, nil, nil, fmt.Errorf("reading workload: %s: %w", name, err)
-	}
-	done = func() {}
+// Unpack decompresses a file in gzip, xz or Zstandard, in a goroutine that works ahead of the
+// reader. It returns any other file as it is. The caller must call done when it has finished
+// reading.
+func Unpack(r io.Reader, name string) (buffered *bufio.Reader, done func(), err error) {
 	buffered = bufio.NewReaderSize(r, headLength)
-	if magic, _ := buffered.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
-		z, err := gzip.NewReader(buffered)
-		if err != nil {
-			return fail(err)
+	magic, _ := buffered.Peek(6)
+	var z io.Reader
+	switch {
+	case bytes.HasPrefix(magic, []byte{0x1f, 0x8b}):
+		z, err = gzip.NewReader(buffered)
+	case bytes.HasPrefix(magic, []byte{0x28, 0xb5, 0x2f, 0xfd}):
+		var d *zstd.Decoder
+		if d, err = zstd.NewReader(buffered, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(1<<30)); err == nil {
+			z = d.IOReadCloser()
 		}
-		ahead, err := readahead.NewReaderSize(z, 4, headLength)
-		if err != nil {
-			return fail(err)
+	case bytes.Equal(magic, []byte{0xfd, '7', 'z', 'X', 'Z', 0}):
+		z, err = xz.NewReader(buffered)
+	default:
+		return buffered, func() {}, nil
+	}
+	var ahead io.ReadCloser
+	if err == nil {
+		ahead, err = readahead.NewReaderSize(z, 4, headLength)
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading workload: %s: %w", name, err)
+	}
+	done = func() {
+		_ = ahead.Close() // ends the goroutine; never fails
+		if c, ok := z.(io.Closer); ok {
+			_ = c.Close() // of a reader
 		}
-		done = func() { _ = ahead.Close() } // ends the goroutine; never fails
-		buffered = bufio.NewReaderSize(ahead, headLength)
+	}
+	return bufio.NewReaderSize(ahead, headLength), done, nil
+}
+
+// unpack is [Unpack] with the beginning of the text.
+func unpack(r io.Reader, name string) (buffered *bufio.Reader, head []byte, done func(), err error) {
+	if buffered, done, err = Unpack(r, name); err != nil {
+		return nil, nil, nil, err
 	}
 	head, err = buffered.Peek(headLength)
 	if err != nil && !errors.Is(err, io.EOF) {
 		done()
-		return fail(err)
+		return nil, nil, nil, fmt.Errorf("reading workload: %s: %w", name, err)
 	}
 	return buffered, head, done, nil
 }

@@ -15,30 +15,15 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/lines"
 	"rmreplay/internal/slurmspec"
-	"rmreplay/internal/workload"
 )
 
-// readJSON reads the output of `sacct --json`, of any version of Slurm's data parser since
+// jsonReader reads the output of `sacct --json`, of any version of Slurm's data parser since
 // 0.0.37. A number may be plain or {"set","infinite","number"}. A state may be a word or a list
-// of words. readJSON reads one job after another. name stands for the source in errors, which
-// have the form "reading sacct: NAME: job N: what is wrong". The first job of the list is job 1.
-// missing says what no record has.
-func readJSON(r io.Reader, name string, opts workload.ReadOptions) (w *workload.Workload, missing []string, err error) {
-	s := jsonReader{b: finished.NewBuilder(name, opts), opts: opts}
-	if err := s.read(json.NewDecoder(r)); err != nil {
-		return nil, nil, fmt.Errorf("reading sacct: %s: %w", name, err)
-	}
-	if w, err = s.b.Finish(); err != nil {
-		return nil, nil, fmt.Errorf("reading sacct: %s: %w", name, err)
-	}
-	return w, s.b.Missing(), nil
-}
-
+// of words. It reads one job after another. Its errors have the form "job N: what is wrong". The
+// first job of a list is job 1.
 type jsonReader struct {
-	b       *finished.Builder
-	opts    workload.ReadOptions
-	cluster string
-	jobs    int
+	b    *finished.Builder
+	jobs int
 }
 
 // read finds the list "jobs" of the outermost object and reads its elements.
@@ -102,14 +87,9 @@ func (s *jsonReader) job(d *json.Decoder) error {
 }
 
 func (s *jsonReader) add(j *jsonJob, text string) error {
-	switch {
-	case s.opts.Cluster != "" && string(j.Cluster) != s.opts.Cluster && j.Cluster != "":
-		s.b.Note(NoteOtherCluster)
-		return nil
-	case s.opts.Cluster == "" && s.cluster != "" && string(j.Cluster) != s.cluster:
-		return fmt.Errorf("jobs of cluster %s and of %s (want --cluster-name with one of them)", s.cluster, j.Cluster)
+	if other, err := s.b.OtherCluster(string(j.Cluster)); other || err != nil {
+		return err
 	}
-	s.cluster = string(j.Cluster)
 	r, err := j.record()
 	if err != nil {
 		return s.b.Unusable(finished.RuleNoRecord, text, "%v", err)

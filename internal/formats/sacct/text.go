@@ -5,9 +5,11 @@ package sacct
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"rmreplay/internal/finished"
@@ -26,99 +28,139 @@ var Format = workload.Format{
 // recognize takes a header with a column for the job's ID, or the JSON object of --json.
 func recognize(head []byte) workload.Confidence {
 	line, _ := lines.First(head)
-	switch {
-	case strings.HasPrefix(line, "{"):
+	if strings.HasPrefix(line, "{") {
 		if looksLikeJSON(head) {
 			return workload.Sure
 		}
-	default:
-		if delimiter, ok := delimiterOf(line); ok && delimiter != ',' {
-			return workload.Sure
-		}
+		return workload.No
 	}
-	return workload.No
+	delimiter, ok := delimiterOf(line)
+	switch names := strings.Split(strings.ToLower(line), delimiter); {
+	case !ok, delimiter == "," && !(slices.Contains(names, "submit") && slices.Contains(names, "state")):
+		return workload.No
+	}
+	return workload.Sure
 }
 
-// delimiterOf returns the delimiter of a header: the byte behind or before the name of a job's
-// ID, which is a bar or what sacct --delimiter was given. A blank, a letter or a digit is none.
-func delimiterOf(header string) (delimiter byte, ok bool) {
-	for at := range len(header) {
-		c := header[at]
-		if c == ' ' || c == '_' || c == '"' || c >= 0x80 || c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'z' {
+// delimiterOf returns the delimiter of a header: the characters behind the name of a job's ID, or
+// before it in the last column. They are a bar, or what sacct --delimiter was given. Blanks,
+// quotes, letters and digits are none.
+func delimiterOf(header string) (delimiter string, ok bool) {
+	isName := func(c byte) bool { return c == '_' || c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'z' }
+	for at := 0; at < len(header); at++ {
+		if !isName(header[at]) {
 			continue
 		}
-		for field := range strings.SplitSeq(header, string(rune(c))) {
-			if field = strings.TrimSpace(field); strings.EqualFold(field, "JobID") || strings.EqualFold(field, "JobIDRaw") {
-				return c, true
-			}
+		start := at
+		for at < len(header) && isName(header[at]) {
+			at++
 		}
+		if name := header[start:at]; !strings.EqualFold(name, "JobID") && !strings.EqualFold(name, "JobIDRaw") {
+			continue
+		}
+		end := at
+		for end < len(header) && !isName(header[end]) {
+			end++
+		}
+		begin := start
+		for begin > 0 && !isName(header[begin-1]) {
+			begin--
+		}
+		delimiter = header[at:end]
+		if begin > 0 && (delimiter == "" || end == len(header)) {
+			delimiter = header[begin:start]
+		}
+		return delimiter, delimiter != "" && !strings.ContainsAny(delimiter, " \"") && !strings.ContainsFunc(delimiter, func(r rune) bool { return r >= 0x80 })
 	}
-	return '|', false
+	return "|", false
 }
 
 // Read is [Accounting] without the report of missing facts.
 func Read(r io.Reader, name string, opts workload.ReadOptions) (*workload.Workload, error) {
-	w, _, err := Accounting(r, name, opts)
-	return w, err
+	return NewReader().One(r, name, opts)
 }
 
 // Accounting reads what sacct prints, with -P or with --json. missing says what no record
 // has, and what follows from that.
 func Accounting(r io.Reader, name string, opts workload.ReadOptions) (w *workload.Workload, missing []string, err error) {
-	buffered := bufio.NewReaderSize(r, headLength)
-	head, _ := buffered.Peek(headLength) // the reader finds the same error again
-	if line, _ := lines.First(head); strings.HasPrefix(line, "{") && looksLikeJSON(head) {
-		return readJSON(buffered, name, opts)
+	reader := NewReader()(name, opts)
+	if err := reader.Read(r, name); err != nil {
+		return nil, nil, err
 	}
-	return readText(buffered, name, opts)
+	return reader.Finish()
+}
+
+// NewReader returns what makes a reader of sacct's output. columns are the names of the columns
+// of a text without a header, as sacct -n prints it.
+func NewReader(columns ...string) finished.NewReader {
+	return func(source string, opts workload.ReadOptions) finished.Reader {
+		b := finished.NewBuilder(source, opts)
+		return &reader{
+			textReader{b: b, opts: opts, given: columns, interned: make(map[string]string)}, jsonReader{b: b},
+		}
+	}
+}
+
+type reader struct {
+	text textReader
+	json jsonReader
 }
 
 // headLength is the number of bytes that decide between text and JSON.
 const headLength = 64 << 10
 
-// NoteOtherCluster counts the records of clusters that the options do not ask for.
-const NoteOtherCluster = "other_cluster"
+// Read reads a file of text or of JSON.
+func (s *reader) Read(r io.Reader, name string) (err error) {
+	buffered := bufio.NewReaderSize(r, headLength)
+	head, _ := buffered.Peek(headLength) // the reader finds the same error again
+	if line, _ := lines.First(head); strings.HasPrefix(line, "{") && looksLikeJSON(head) {
+		s.json.jobs = 0
+		if err = s.json.read(json.NewDecoder(buffered)); err != nil {
+			err = fmt.Errorf("%s: %w", name, err)
+		}
+	} else {
+		err = s.text.read(buffered, name)
+	}
+	if err != nil {
+		return fmt.Errorf("reading sacct: %w", err)
+	}
+	return nil
+}
 
-// NoteEndFromElapsed counts the jobs of a dump without the column End.
-const NoteEndFromElapsed = "end_from_elapsed"
+// Finish returns the workload.
+func (s *reader) Finish() (*workload.Workload, []string, error) { return s.text.b.Close("sacct") }
 
-// readText reads the output of `sacct -P` (or -p). The columns must include JobID or JobIDRaw,
-// Submit, Start, End or Elapsed, and one with the size (ReqCPUS, AllocCPUS, NCPUS, ReqTRES, AllocTRES, NNodes). name
-// stands for the source in errors, which have the form "reading sacct: NAME:LINE: what is wrong".
+// read reads the output of `sacct -P` (or -p). The columns must include JobID or JobIDRaw,
+// Submit, Start, End or Elapsed, and one with the size (ReqCPUS, AllocCPUS, NCPUS, ReqTRES,
+// AllocTRES, NNodes). name stands for the source in errors, which have the form "NAME:LINE: what
+// is wrong".
 //
 // A name, comment or command line may contain bars and line breaks, and sacct does not mark them.
-// A text is a record if every other column gets a value that it can have. missing says what no
-// record has, and what follows from that.
-func readText(r io.Reader, name string, opts workload.ReadOptions) (w *workload.Workload, missing []string, err error) {
-	s := textReader{b: finished.NewBuilder(name, opts), opts: opts, interned: make(map[string]string)}
-	err = lines.Each(r, name, s.line)
+// A text is a record if every other column gets a value that it can have.
+func (s *textReader) read(r io.Reader, name string) error {
+	s.columns, s.header = nil, nil
+	err := lines.Each(r, name, s.line)
 	if err == nil {
 		err = s.flush()
 	}
 	if err == nil && s.columns == nil {
 		err = fmt.Errorf("%s: empty", name)
 	}
-	if err != nil {
-		return nil, nil, fmt.Errorf("reading sacct: %w", err)
-	}
-	if w, err = s.b.Finish(); err != nil {
-		return nil, nil, fmt.Errorf("reading sacct: %s: %w", name, err)
-	}
-	return w, s.b.Missing(), nil
+	return err
 }
 
 // textReader makes records from lines.
 type textReader struct {
 	b        *finished.Builder
 	opts     workload.ReadOptions
+	given    []string // the columns of a text without a header
 	header   []byte
-	between  byte // columns
+	between  []byte // columns
 	columns  []column
 	at       columns
 	fields   [][]byte
 	pending  []byte // lines that are not a whole record yet
 	interned map[string]string
-	cluster  string
 }
 
 // column is a column and the kind of its text.
@@ -207,11 +249,8 @@ type columns struct {
 	allocNodes, nNodes, reqMem, reqTRES, allocTRES, reqGRES, nodeList, submitLine, workDir, restarts, flags int
 }
 
-func (s *textReader) readHeader(line []byte) error {
-	s.header = bytes.Clone(line)
-	if s.between, _ = delimiterOf(string(line)); s.between == ',' {
-		return errors.New("commas between the columns, as in node lists and TRES (want sacct -P, or --delimiter with another character)")
-	}
+// readHeader takes the names of the columns.
+func (s *textReader) readHeader(names []string) error {
 	s.at = columns{}
 	c := &s.at
 	places := map[string]*int{
@@ -231,11 +270,14 @@ func (s *textReader) readHeader(line []byte) error {
 		*p = -1
 	}
 	s.columns = nil
-	for i, field := range bytes.Split(line, []byte{s.between}) {
-		name := strings.ToLower(string(bytes.TrimSpace(field)))
+	for i, name := range names {
+		name = strings.ToLower(strings.TrimSpace(name))
 		kind, typed := columnKinds[name]
 		if !typed {
 			kind = plainText
+		}
+		if string(s.between) == "," && (typed && kind == freeText && name != "jobname" || strings.HasSuffix(name, "nodelist") || strings.HasSuffix(name, "tres")) {
+			return fmt.Errorf("commas between the columns, as in %s (want sacct -P, or --delimiter with another character)", name)
 		}
 		if p := places[name]; p != nil && *p < 0 {
 			*p = i
@@ -267,16 +309,35 @@ func (s *textReader) checkHeader() error {
 	return nil
 }
 
+// delimiterOfRecord returns the delimiter of a text without a header: the first usual one that is
+// often enough in its first record.
+func delimiterOfRecord(line []byte, columns int) []byte {
+	for _, delimiter := range []string{"|", "\t", ";", "^", "~", ","} {
+		if bytes.Count(line, []byte(delimiter)) >= columns-1 {
+			return []byte(delimiter)
+		}
+	}
+	return []byte("|")
+}
+
 func (s *textReader) line(_ int, line []byte) error {
 	switch {
 	case s.columns == nil && len(bytes.TrimSpace(line)) == 0:
 		return nil
+	case s.columns == nil && s.given != nil:
+		s.between = delimiterOfRecord(line, len(s.given))
+		if err := s.readHeader(s.given); err != nil {
+			return err
+		}
 	case s.columns == nil:
-		return s.readHeader(line)
-	case s.pending == nil && len(line) == 0, bytes.Equal(line, s.header):
-		return nil
+		delimiter, _ := delimiterOf(string(line))
+		s.header, s.between = bytes.Clone(line), []byte(delimiter)
+		return s.readHeader(strings.Split(string(line), delimiter))
 	}
-	if s.pending != nil {
+	switch {
+	case s.pending == nil && len(line) == 0, s.header != nil && bytes.Equal(line, s.header):
+		return nil
+	case s.pending != nil:
 		return s.continuation(line)
 	}
 	if fields, ok := s.align(line); ok {
@@ -332,13 +393,13 @@ func (s *textReader) align(text []byte) (fields [][]byte, ok bool) {
 	s.fields = s.fields[:0]
 	rest := text
 	for {
-		at := bytes.IndexByte(rest, s.between)
+		at := bytes.Index(rest, s.between)
 		if at < 0 {
 			s.fields = append(s.fields, rest)
 			break
 		}
 		s.fields = append(s.fields, rest[:at])
-		rest = rest[at+1:]
+		rest = rest[at+len(s.between):]
 	}
 	extra := len(s.fields) - len(s.columns)
 	switch {
@@ -427,7 +488,7 @@ func (s *textReader) record(fields [][]byte, text []byte) error {
 		}
 		return nil
 	}
-	if other, err := s.otherCluster(get(c.cluster)); other || err != nil {
+	if other, err := s.b.OtherCluster(s.intern(get(c.cluster))); other || err != nil {
 		return err
 	}
 	var r finished.Job
@@ -454,33 +515,17 @@ func (s *textReader) record(fields [][]byte, text []byte) error {
 	return s.b.Add(&r, string(text))
 }
 
-func (s *textReader) otherCluster(field []byte) (bool, error) {
-	if len(field) == 0 {
-		return false, nil
-	}
-	switch {
-	case s.opts.Cluster != "":
-		if string(field) != s.opts.Cluster {
-			s.b.Note(NoteOtherCluster)
-			return true, nil
-		}
-	case s.cluster == "":
-		s.cluster = string(field)
-	case string(field) != s.cluster:
-		return false, fmt.Errorf("jobs of cluster %s and of %s (want --cluster-name with one of them)", s.cluster, field)
-	}
-	return false, nil
-}
-
-// end reads when a job ended. Without the column End, a job that started and has ended ran for
-// the time in Elapsed and was suspended for that in Suspended.
+// end reads when a job ended. If that is not recorded, a job that started and has ended ran for
+// the time in Elapsed and was suspended for that in Suspended. Without the column End, a job
+// without a state has ended.
 func (s *textReader) end(get func(int) []byte) (hpc.Time, error) {
 	c := &s.at
-	if c.end >= 0 {
-		return s.time(get(c.end))
+	state := slurmspec.ParseJobState(s.intern(get(c.state)))
+	if end, err := s.time(get(c.end)); err != nil || end != 0 || !state.Ended() && (c.end >= 0 || state != "") {
+		return end, err
 	}
 	ran, err := elapsed(get(c.elapsedRaw), get(c.elapsed))
-	if state := slurmspec.ParseJobState(s.intern(get(c.state))); err != nil || ran < 0 || state != "" && !state.Ended() {
+	if err != nil || ran < 0 || c.end >= 0 && ran == 0 {
 		return 0, err
 	}
 	suspended, err := parseClock(get(c.suspended))
@@ -491,7 +536,7 @@ func (s *textReader) end(get func(int) []byte) (hpc.Time, error) {
 	if err != nil || start == 0 {
 		return 0, err
 	}
-	s.b.Note(NoteEndFromElapsed)
+	s.b.Note(finished.NoteEndFromElapsed)
 	return start.Add(ran + suspended), nil
 }
 

@@ -391,7 +391,7 @@ func TestSacctElapsed(t *testing.T) {
 	if job := w.Jobs.At(0); job.RunTime != time.Hour || job.Recorded.End.Sub(job.Recorded.Start) != 70*time.Minute {
 		t.Errorf("job 1: %+v, %+v", job, job.Recorded)
 	}
-	if w.Jobs.At(1).Recorded.End != 0 || w.Jobs.At(2).Recorded.End != 0 || w.Rules[sacct.NoteEndFromElapsed] != 1 || len(w.Unusable) > 0 {
+	if w.Jobs.At(1).Recorded.End != 0 || w.Jobs.At(2).Recorded.End != 0 || w.Rules[finished.NoteEndFromElapsed] != 1 || len(w.Unusable) > 0 {
 		t.Errorf("rules %v, jobs %+v", w.Rules, w.Jobs.List())
 	}
 }
@@ -425,7 +425,7 @@ func TestSacctErrors(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                 "reading sacct: x: empty",
 		"JobID|Submit|ReqCPUS\n":           "reading sacct: x:1: no column Start, End (want sacct -P -o ...,Start,End)",
-		"JobID,Submit,Start,End,ReqCPUS\n": "x:1: commas between the columns, as in node lists and TRES (want sacct -P",
+		"JobID,Submit,Start,End,ReqTRES\n": "x:1: commas between the columns, as in reqtres (want sacct -P",
 		"JobIDRaw|State\n":                 "no column Submit, Start, End, ReqCPUS",
 		fewColumns:                         "reading sacct: x: no usable job in it",
 		fewColumns + "1|a|b|c|\n":          "no usable job in it (record_unreadable 1)",
@@ -434,6 +434,62 @@ func TestSacctErrors(t *testing.T) {
 		if _, _, err := sacct.Accounting(strings.NewReader(text), "x", workload.ReadOptions{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.40q: error %v, want %q", text, err, want)
 		}
+	}
+}
+
+// TestDelimiters reads the same two jobs with all kinds of delimiters, with and without a header.
+func TestDelimiters(t *testing.T) {
+	header := []string{"JobID", "User", "JobName", "State", "Submit", "Start", "End", "Elapsed", "ReqCPUS"}
+	records := [][]string{
+		{"7", "ann", "a b", "COMPLETED", "2024-03-01T08:00:00", "2024-03-01T08:01:00", "2024-03-01T08:03:00", "00:02:00", "4"},
+		{"8", "bob", "c", "FAILED", "2024-03-01T08:00:01", "2024-03-01T08:02:00", "Unknown", "00:00:30", "2"},
+	}
+	for _, delimiter := range []string{"|", "\t", ";", ",", "::", "~|~", "^"} {
+		var text strings.Builder
+		for _, record := range records {
+			text.WriteString(strings.Join(record, delimiter) + "\n")
+		}
+		whole := strings.Join(header, delimiter) + "\n" + text.String()
+		if f, found := formats.Detect([]byte(whole)); !found || f.Name != "sacct" {
+			t.Errorf("%q: recognized as %q", delimiter, f.Name)
+		}
+		sources := map[string]finished.NewReader{whole: sacct.NewReader()}
+		if len(delimiter) == 1 {
+			sources[text.String()] = sacct.NewReader(header...)
+		}
+		for text, reader := range sources {
+			w, err := reader.One(strings.NewReader(text), "x", workload.ReadOptions{})
+			if err != nil || w.Jobs.Len() != 2 {
+				t.Errorf("%q: %v", text, err)
+				continue
+			}
+			a, b := w.Jobs.At(0), w.Jobs.At(1)
+			if a.Name != "a b" || a.User != "ann" || a.RunTime != 2*time.Minute || a.Tasks != 4 || b.RunTime != 30*time.Second || w.Rules[finished.NoteEndFromElapsed] != 1 {
+				t.Errorf("%q: %+v %+v %v", text, a, b, w.Rules)
+			}
+		}
+	}
+}
+
+// TestSeveralFiles reads a log that was rotated, with a header in each file.
+func TestSeveralFiles(t *testing.T) {
+	r := sacct.NewReader()("log", workload.ReadOptions{})
+	for _, text := range []string{
+		fewColumns + sacctLine("1", "a", "", 0, 10, 20, "COMPLETED"),
+		fewColumns + sacctLine("2", "b", "", 5, 10, 20, "COMPLETED"),
+		"JobID;Submit;Start;End;ReqCPUS\n3;2024-03-01T08:00:00;2024-03-01T08:01:00;2024-03-01T08:03:00;1\n",
+		oldJSON,
+	} {
+		if err := r.Read(strings.NewReader(text), "x"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w, _, err := r.Finish()
+	if err != nil || w.Jobs.Len() < 4 {
+		t.Errorf("%+v, %v", w, err)
+	}
+	if err := r.Read(strings.NewReader("JobID|x\n"), "day2"); err == nil || !strings.Contains(err.Error(), "reading sacct: day2:1: no column Submit") {
+		t.Errorf("error %v", err)
 	}
 }
 

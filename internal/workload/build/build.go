@@ -1,5 +1,5 @@
-// Package build makes a workload from a site's records. The source is the output of sacct or
-// the database of slurmdbd. The output of scontrol and sacctmgr adds states.
+// Package build makes a workload from a site's records: the accounting of Slurm and of other
+// resource managers, and tables of jobs. The output of scontrol and sacctmgr adds states.
 package build
 
 import (
@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"rmreplay/internal/formats"
+	"rmreplay/internal/formats/sacct"
 	"rmreplay/internal/output"
 	"rmreplay/internal/slurmdb"
 	"rmreplay/internal/workload"
@@ -20,19 +21,34 @@ import (
 // Kind is a kind of source.
 type Kind string
 
-// The kinds of sources.
+// The kinds of sources, beside the formats of [formats.AccountingNames].
 const (
-	Sacct    Kind = "sacct"    // a file with the output of sacct -P or sacct --json; "-" is standard input
+	Sacct    Kind = "sacct"    // one of these formats
+	Auto     Kind = "auto"     // records in any of these formats, recognized by their content
 	Slurmdbd Kind = "slurmdbd" // a data source name of go-sql-driver/mysql
+	Table    Kind = "table"    // a table with a row for each job, and a map of its columns
 )
 
 // Kinds lists all kinds of sources.
-var Kinds = []Kind{Sacct, Slurmdbd}
+var Kinds = kinds()
+
+func kinds() (kinds []Kind) {
+	for _, name := range formats.AccountingNames() {
+		kinds = append(kinds, Kind(name))
+	}
+	return append(kinds, Slurmdbd, Table, Auto)
+}
 
 // Options configures [From]. The options of package slurmdb include the options of all readers.
 type Options struct {
 	slurmdb.Options
 	Files Files
+	// More are further files of the source.
+	More []string
+	// Columns are the names of the columns of sacct's output without a header.
+	Columns []string
+	// Map is the map of a table: the path of a file, or the name of one that comes along.
+	Map string
 }
 
 // Files are the paths of files with data that a source lacks. An empty path means no file.
@@ -49,15 +65,19 @@ type Result struct {
 	Accounts string   // commands for sacctmgr -i; empty if the source has no accounts
 }
 
-// From builds a workload from a source.
+// From builds a workload from a source: a file, a directory of files, "-" for standard input, or
+// a database.
 func From(ctx context.Context, kind Kind, source string, opts Options) (r *Result, err error) {
-	switch kind {
-	case Sacct:
-		r, err = fromSacct(source, opts.ReadOptions)
-	case Slurmdbd:
+	paths := append([]string{source}, opts.More...)
+	switch {
+	case kind == Slurmdbd && len(opts.More) > 0:
+		err = fmt.Errorf("reading slurmdbd: %d databases (want one)", len(paths))
+	case kind == Slurmdbd:
 		r, err = fromDatabase(ctx, source, opts.Options)
+	case kind == Table:
+		r, err = fromTable(paths, opts)
 	default:
-		err = fmt.Errorf("%s: not a kind of source (want %s or %s)", kind, Sacct, Slurmdbd)
+		r, err = fromRecords(kind, paths, opts)
 	}
 	if err != nil {
 		return nil, err
@@ -65,16 +85,29 @@ func From(ctx context.Context, kind Kind, source string, opts Options) (r *Resul
 	return r, r.add(opts.Files, opts.ReadOptions)
 }
 
-func fromSacct(path string, read workload.ReadOptions) (*Result, error) {
-	f := os.Stdin
-	if path != "-" {
-		var err error
-		if f, err = os.Open(path); err != nil {
-			return nil, fmt.Errorf("reading sacct: %w", err)
-		}
-		defer f.Close()
+// fromRecords reads the records of a resource manager.
+func fromRecords(kind Kind, source []string, opts Options) (*Result, error) {
+	files, err := formats.Files(source)
+	if err != nil {
+		return nil, err
 	}
-	w, missing, err := formats.ReadAccounting(f, filepath.Base(path), read)
+	name := string(kind)
+	if kind == Auto {
+		if name, err = formats.DetectAccounting(files[0]); err != nil {
+			return nil, err
+		}
+	}
+	read, err := formats.AccountingReader(name)
+	if err != nil {
+		return nil, err
+	}
+	if len(opts.Columns) > 0 {
+		if name != sacct.Format.Name {
+			return nil, fmt.Errorf("reading %s: columns: they are those of sacct", name)
+		}
+		read = sacct.NewReader(opts.Columns...)
+	}
+	w, missing, err := formats.Accounting(read, files, opts.ReadOptions)
 	return &Result{Workload: w, Missing: missing}, err
 }
 

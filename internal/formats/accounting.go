@@ -1,0 +1,134 @@
+package formats
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"rmreplay/internal/finished"
+	"rmreplay/internal/formats/gridengine"
+	"rmreplay/internal/formats/gwf"
+	"rmreplay/internal/formats/lsf"
+	"rmreplay/internal/formats/pbs"
+	"rmreplay/internal/formats/sacct"
+	"rmreplay/internal/workload"
+)
+
+// accounting are the formats in which resource managers record finished jobs.
+var accounting = []struct {
+	name   string
+	reader finished.NewReader
+}{
+	{sacct.Format.Name, sacct.NewReader()}, {pbs.Format.Name, pbs.New}, {lsf.Format.Name, lsf.New},
+	{gridengine.Format.Name, gridengine.New}, {gwf.Format.Name, gwf.New},
+}
+
+// AccountingNames returns the names of the formats that [Accounting] reads.
+func AccountingNames() (names []string) {
+	for _, f := range accounting {
+		names = append(names, f.name)
+	}
+	return names
+}
+
+// AccountingReader returns what reads a format of [AccountingNames].
+func AccountingReader(name string) (finished.NewReader, error) {
+	for _, f := range accounting {
+		if f.name == name {
+			return f.reader, nil
+		}
+	}
+	return nil, fmt.Errorf("%s: no format of accounting records (want %s)", name, strings.Join(AccountingNames(), ", "))
+}
+
+// DetectAccounting returns the format of AccountingNames of a file, which is recognized by its
+// content. The error says what else the file is.
+func DetectAccounting(path string) (name string, err error) {
+	if path == "-" {
+		return "", errors.New("reading accounting records: the format of standard input must be named (want --from sacct, pbs, lsf, ...)")
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return "", fmt.Errorf("reading accounting records: %w", err)
+	}
+	defer f.Close() // only read
+	_, head, done, err := unpack(f, filepath.Base(path))
+	if err != nil {
+		return "", err
+	}
+	done()
+	format, found := Detect(head)
+	switch {
+	case !found:
+		return "", fmt.Errorf("reading accounting records: %s: format not known (want --from table, or records of %s)", path, strings.Join(AccountingNames(), ", "))
+	case !slices.Contains(AccountingNames(), format.Name):
+		return "", fmt.Errorf("reading accounting records: %s: %s (rmreplay reads it as a workload without build)", path, format.Doc)
+	}
+	return format.Name, nil
+}
+
+// Accounting reads files of one format of accounting records, which may be compressed. The path
+// "-" is standard input. missing says what no record has and what follows from that.
+func Accounting(read finished.NewReader, paths []string, opts workload.ReadOptions) (w *workload.Workload, missing []string, err error) {
+	reader := read(sourceName(paths), opts)
+	for _, path := range paths {
+		if err := readInto(reader, path, opts); err != nil {
+			return nil, nil, err
+		}
+	}
+	return reader.Finish()
+}
+
+// sourceName names several files by the first and their number.
+func sourceName(paths []string) string {
+	name := filepath.Base(paths[0])
+	if len(paths) > 1 {
+		name += fmt.Sprintf(" and %d more", len(paths)-1)
+	}
+	return name
+}
+
+func readInto(reader finished.Reader, path string, opts workload.ReadOptions) error {
+	f := os.Stdin
+	if path != "-" {
+		var err error
+		if f, err = os.Open(path); err != nil {
+			return fmt.Errorf("reading accounting records: %w", err)
+		}
+		defer f.Close() // only read
+	}
+	buffered, done, err := Unpack(watch(f, opts.Progress), filepath.Base(path))
+	if err != nil {
+		return err
+	}
+	defer done()
+	return reader.Read(io.Reader(buffered), filepath.Base(path))
+}
+
+// Files returns the paths, with the regular files of a directory in its place, in the order of
+// their names. Files whose names begin with a dot are left out.
+func Files(paths []string) (files []string, err error) {
+	for _, path := range paths {
+		if info, err := os.Stat(path); path == "-" || err != nil || !info.IsDir() {
+			files = append(files, path) // who opens it reports the error
+			continue
+		}
+		entries, err := os.ReadDir(path)
+		if err != nil {
+			return nil, fmt.Errorf("reading accounting records: %w", err)
+		}
+		for _, entry := range entries {
+			if entry.Type().IsRegular() && !strings.HasPrefix(entry.Name(), ".") {
+				files = append(files, filepath.Join(path, entry.Name()))
+			}
+		}
+	}
+	if len(files) == 0 {
+		return nil, errors.New("reading accounting records: no file in " + strings.Join(paths, ", "))
+	}
+	return files, nil
+}

@@ -1,0 +1,304 @@
+// Package gridengine reads the accounting file of Grid Engine: Sun, Oracle, Univa, Altair, Son of
+// Grid Engine and Open Grid Scheduler.
+//
+// Source: the manual page accounting(5) of Sun Grid Engine 6.2 and of Univa Grid Engine 8.
+package gridengine
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"rmreplay/internal/finished"
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/lines"
+	"rmreplay/internal/workload"
+)
+
+// Format is Grid Engine's accounting file.
+var Format = workload.Format{
+	Name: "gridengine", Doc: "the accounting file of Grid Engine",
+	Looks: "an accounting file of Grid Engine", Recognize: recognize, Read: finished.NewReader(New).One,
+}
+
+const (
+	// NoteTask counts the records of tightly integrated tasks: the job's own record has its slots.
+	NoteTask = "parallel_task"
+	// NoteNodesUnknown counts parallel jobs: the file names only the first of their hosts.
+	NoteNodesUnknown = "nodes_not_known"
+)
+
+// The fields of a record, from 0. Releases before 6.1 have no fields behind peTask.
+const (
+	qname = iota
+	hostname
+	group
+	owner
+	jobName
+	jobNumber
+	_ // account
+	_ // priority
+	submission
+	start
+	end
+	failed
+	exitStatus
+	project    = 31
+	grantedPE  = 33
+	slots      = 34
+	taskNumber = 35
+	category   = 39
+	peTask     = 41
+	reserved   = 43 // the number of an advance reservation
+	least      = 42 // the number of fields of the oldest release
+)
+
+// recognize takes a first record of enough fields with three times at their places.
+func recognize(head []byte) workload.Confidence {
+	line, _ := lines.First(head)
+	fields := strings.Split(line, ":")
+	if len(fields) < least {
+		return workload.No
+	}
+	for _, at := range []int{jobNumber, submission, start, end, slots} {
+		if _, err := strconv.ParseUint(fields[at], 10, 63); err != nil {
+			return workload.No
+		}
+	}
+	return workload.Sure
+}
+
+// New returns a reader of accounting files.
+func New(source string, opts workload.ReadOptions) finished.Reader {
+	return &reader{b: finished.NewBuilder(source, opts)}
+}
+
+type reader struct{ b *finished.Builder }
+
+// Read reads a file.
+func (s *reader) Read(r io.Reader, name string) error {
+	if err := lines.Each(r, name, func(_ int, line []byte) error { return s.line(line) }); err != nil {
+		return fmt.Errorf("reading Grid Engine accounting: %w", err)
+	}
+	return nil
+}
+
+// Finish returns the workload.
+func (s *reader) Finish() (*workload.Workload, []string, error) {
+	return s.b.Close("Grid Engine accounting")
+}
+
+// line takes a line. Lines of one character are no records (accounting(5)).
+func (s *reader) line(line []byte) error {
+	if len(line) <= 1 || line[0] == '#' {
+		return nil
+	}
+	fields := bytes.Split(line, []byte{':'})
+	if len(fields) < least {
+		return s.b.Unusable(finished.RuleNoRecord, string(line), "%d fields (want at least %d)", len(fields), least)
+	}
+	if task := string(fields[peTask]); task != "NONE" && task != "" && task != "none" {
+		s.b.Note(NoteTask)
+		return nil
+	}
+	j, err := parse(fields)
+	if err != nil {
+		return s.b.Unusable(finished.RuleNoRecord, string(line), "%v", err)
+	}
+	if err := requested(j, string(fields[category])); err != nil {
+		if err := s.b.Fall(finished.RuleBadValue, "job %s: category: %v", j.ID, err); err != nil {
+			return err
+		}
+	}
+	if j.AllocNodes == 0 {
+		s.b.Note(NoteNodesUnknown)
+	}
+	return s.b.Add(j, string(line))
+}
+
+// parse reads a record. An error names the field.
+func parse(fields [][]byte) (*finished.Job, error) {
+	j := &finished.Job{ArrayTask: -1, Elapsed: -1}
+	var err error
+	number := func(name string, at int, most uint64) uint64 {
+		n, e := strconv.ParseUint(string(fields[at]), 10, 63)
+		if err == nil && (e != nil || n > most) {
+			err = fmt.Errorf("%s %.40q: not a number up to %d", name, fields[at], most)
+		}
+		return n
+	}
+	id, task := number("job_number", jobNumber, math.MaxInt64), number("task_number", taskNumber, math.MaxInt32)
+	cpus := number("slots", slots, math.MaxInt32)
+	j.Submit, j.Start, j.End = instant(number("submission_time", submission, 1<<62)), instant(number("start_time", start, 1<<62)), instant(number("end_time", end, 1<<62))
+	why, exit := number("failed", failed, math.MaxInt32), number("exit_status", exitStatus, math.MaxInt32)
+	if err != nil {
+		return nil, err
+	}
+	text := func(at int) string {
+		if at >= len(fields) || string(fields[at]) == "NONE" {
+			return ""
+		}
+		return lines.UTF8(fields[at])
+	}
+	j.Partition, j.Group, j.User, j.Name, j.Account = text(qname), text(group), text(owner), text(jobName), text(project)
+	if j.Partition == "UNKNOWN" { // the job never had a queue
+		j.Partition = ""
+	}
+	if ar := text(reserved); ar != "0" {
+		j.Reservation = ar
+	}
+	j.ID = strconv.FormatUint(id, 10)
+	if id <= math.MaxUint32 {
+		j.Number = uint32(id)
+	}
+	if task > 0 {
+		j.ID += "_" + strconv.FormatUint(task, 10)
+		if j.Number != 0 && task <= hpc.MaxArrayIndex {
+			j.ArrayJob, j.ArrayTask = j.Number, int(task)
+		}
+	}
+	j.ReqCPUs = int(max(cpus, 1))
+	if j.Start > 0 {
+		placed(j, text(hostname), text(grantedPE))
+	}
+	fate(j, why, int(exit))
+	return j, nil
+}
+
+// instant reads seconds since 1970, or the milliseconds of Univa Grid Engine.
+func instant(n uint64) hpc.Time {
+	switch {
+	case n > 7258118400000:
+		return 0
+	case n > 7258118400:
+		return hpc.Unix(0).Add(time.Duration(n) * time.Millisecond)
+	}
+	return hpc.Unix(int64(n))
+}
+
+// oneHost are words in the names of parallel environments whose slots are those of one host, by
+// convention.
+var oneHost = []string{"smp", "thread", "openmp", "omp", "shm", "shared", "serial", "make", "multicore", "mcore", "orte_smp"}
+
+// placed sets where the job ran. The file has only the first host.
+func placed(j *finished.Job, host, pe string) {
+	j.AllocCPUs = j.ReqCPUs
+	single := j.ReqCPUs == 1 || pe == ""
+	for _, word := range oneHost {
+		single = single || strings.Contains(strings.ToLower(pe), word)
+	}
+	if !single {
+		return
+	}
+	j.AllocNodes, j.ReqNodes = 1, 1
+	if host != "" && !strings.ContainsAny(host, "[], ") {
+		j.NodeList = host
+	}
+}
+
+// Reasons for a failure (accounting(5), "failed").
+const (
+	failedMigrating = 24
+	failedRerun     = 25
+	failedLimit     = 37 // qmaster enforced h_rt, h_cpu or h_vmem
+	failedSignal    = 100
+)
+
+// fate sets the state.
+func fate(j *finished.Job, why uint64, exit int) {
+	if exit < 256 {
+		j.ExitCode = exit
+	}
+	switch {
+	case j.Start == 0:
+		j.State = hpc.Cancelled
+	case why == failedMigrating, why == failedRerun:
+		j.State = hpc.Requeued
+	case why == failedLimit:
+		j.State = hpc.TimedOut
+	case why == 0 && exit == 0:
+		j.State = hpc.Completed
+	case why == failedSignal && (exit == 128+9 || exit == 128+15):
+		j.State = hpc.Cancelled
+	default:
+		j.State = hpc.Failed
+	}
+}
+
+// requested reads the category: the options of qsub that decide where a job can run, as
+// "-l h_rt=3600,mem_free=4G -pe mpi 16 -q all.q". Memory is for each slot and GPUs are for the job, which are
+// the conventions of most sites. An unknown resource changes nothing.
+func requested(j *finished.Job, text string) (err error) {
+	words := strings.Fields(text)
+	for i := 0; i+1 < len(words); i++ {
+		if words[i] != "-l" {
+			continue
+		}
+		for item := range strings.SplitSeq(words[i+1], ",") {
+			name, value, _ := strings.Cut(item, "=")
+			switch name {
+			case "h_rt", "s_rt":
+				limit, e := duration(value)
+				if e != nil {
+					err = fmt.Errorf("%s=%.40s: %w", name, value, e)
+				} else if j.TimeLimit == 0 || name == "h_rt" {
+					j.TimeLimit = limit
+				}
+			case "mem_free", "h_vmem", "virtual_free", "m_mem_free", "mem", "h_rss":
+				mib, e := mebibytes(value)
+				if e != nil {
+					err = fmt.Errorf("%s=%.40s: %w", name, value, e)
+				} else {
+					j.MemPerCPU = max(j.MemPerCPU, mib)
+				}
+			case "gpu", "gpus", "ngpus", "cuda":
+				if n, e := strconv.ParseUint(strings.TrimSuffix(value, ".000000"), 10, 16); e == nil && n > 0 {
+					j.GPUs = strconv.FormatUint(n, 10)
+				}
+			}
+		}
+	}
+	if j.State == hpc.Cancelled && j.Start > 0 && j.TimeLimit > 0 && j.End.Sub(j.Start) >= j.TimeLimit {
+		j.State = hpc.TimedOut // killed at h_rt
+	}
+	return err
+}
+
+// duration reads seconds: the file, whose fields colons separate, has no other form.
+func duration(text string) (time.Duration, error) {
+	if strings.EqualFold(text, "INFINITY") {
+		return hpc.Unlimited, nil
+	}
+	n, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(n >= 0 && n <= 4e9) {
+		return 0, errors.New("not a duration (want seconds)")
+	}
+	return time.Duration(n) * time.Second, nil
+}
+
+// mebibytes reads "4G" and rounds up to MiB. Capital letters are powers of 1024, small ones of
+// 1000 (sge_types(1)).
+func mebibytes(text string) (int64, error) {
+	number, unit := text, 1.0
+	if text != "" {
+		letter := text[len(text)-1]
+		if at := strings.IndexByte("KMGT", letter&^0x20); at >= 0 {
+			number = text[:len(text)-1]
+			base := 1024.0
+			if letter >= 'a' {
+				base = 1000
+			}
+			unit = math.Pow(base, float64(at+1))
+		}
+	}
+	n, err := strconv.ParseFloat(number, 64)
+	if mib := n * unit / (1 << 20); err == nil && mib >= 0 && mib < 1<<40 {
+		return int64(math.Ceil(mib)), nil
+	}
+	return 0, errors.New("not an amount of memory (want 4G)")
+}

@@ -1,0 +1,109 @@
+package gridengine
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"rmreplay/internal/finished"
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/workload"
+)
+
+// record returns a record of Grid Engine 6.2, whose 45 fields colons separate.
+func record(job, task int, times [3]int64, failed, exit int, pe string, slots int, category, peTask string) string {
+	return fmt.Sprintf("all.q:n1:phys:ann:run:%d:sge:0:%d:%d:%d:%d:%d:60:1.0:0.5:100:0:0:0:0:1:0:0:0:0:0:0:0:1:1:proj:defaultdepartment:%s:%d:%d:1.5:0.1:0.0:%s:0.0:%s:1000.0:0:0\n",
+		job, times[0], times[1], times[2], failed, exit, pe, slots, task, category, peTask)
+}
+
+var ran = [3]int64{1709280000, 1709280060, 1709280120}
+
+func readAll(t *testing.T, text string) *workload.Workload {
+	t.Helper()
+	w, err := Format.Read(strings.NewReader(text), "accounting", workload.ReadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func TestRead(t *testing.T) {
+	category := "-u ann -l h_rt=3600,h_vmem=2G,gpu=1 -pe smp 4 -P proj"
+	w := readAll(t, "# comment\n\n"+record(7, 0, ran, 0, 0, "smp", 4, category, "NONE"))
+	j := w.Jobs.At(0)
+	if j.ID != "7" || j.User != "ann" || j.Group != "phys" || j.Account != "proj" || j.Partition != "all.q" || j.Name != "run" || j.TimeLimit != time.Hour {
+		t.Errorf("%+v", j)
+	}
+	if j.Tasks != 4 || j.MinNodes != 1 || j.MemPerCPU != 2048 || j.GPUs != "1" || j.RunTime != time.Minute || j.Recorded.Nodes != "n1" || j.Recorded.State != hpc.Completed {
+		t.Errorf("%+v %+v", j.Request, j.Recorded)
+	}
+}
+
+func TestKinds(t *testing.T) {
+	ms := [3]int64{ran[0] * 1000, ran[1] * 1000, ran[2]*1000 + 500}
+	for text, check := range map[string]func(w *workload.Workload, j *hpc.Job) bool{
+		record(7, 0, ms, 0, 0, "NONE", 1, "-l h_rt=3600", "NONE"): func(_ *workload.Workload, j *hpc.Job) bool {
+			return j.RunTime == 60500*time.Millisecond && j.TimeLimit == time.Hour
+		},
+		record(7, 0, ran, 0, 0, "mpi", 16, "", "NONE") + record(7, 0, ran, 0, 0, "mpi", 1, "", "1.n2"): func(w *workload.Workload, j *hpc.Job) bool {
+			return w.Jobs.Len() == 1 && j.Tasks == 16 && j.MinNodes == 0 && j.Recorded.Nodes == "" && w.Rules[NoteTask] == 1 && w.Rules[NoteNodesUnknown] == 1
+		},
+		record(7, 1, ran, 0, 0, "NONE", 1, "", "NONE") + record(7, 2, ran, 0, 0, "NONE", 1, "", "NONE"): func(w *workload.Workload, j *hpc.Job) bool {
+			return w.Jobs.Len() == 1 && j.Array == "1-2"
+		},
+		record(7, 0, ran, 100, 137, "NONE", 1, "-l h_rt=60", "NONE"): func(_ *workload.Workload, j *hpc.Job) bool {
+			return j.Recorded.State == hpc.TimedOut && j.RunTime == hpc.Unlimited
+		},
+		record(7, 0, ran, 100, 137, "NONE", 1, "-l h_rt=600", "NONE"): func(_ *workload.Workload, j *hpc.Job) bool {
+			return j.Recorded.State == hpc.Cancelled && j.RunTime == time.Minute
+		},
+		record(7, 0, ran, 0, 2, "NONE", 1, "", "NONE"): func(_ *workload.Workload, j *hpc.Job) bool { return j.ExitCode == 2 && j.Recorded.State == hpc.Failed },
+		record(7, 0, [3]int64{ran[0], 0, ran[0] + 9}, 1, 0, "NONE", 1, "", "NONE"): func(_ *workload.Workload, j *hpc.Job) bool {
+			return j.CancelAfter == 9*time.Second && j.Recorded.State == hpc.Cancelled
+		},
+		record(7, 0, ran, failedRerun, 1, "NONE", 1, "", "NONE") + record(7, 0, [3]int64{ran[0], ran[2], ran[2] + 5}, 0, 0, "NONE", 1, "", "NONE"): func(w *workload.Workload, j *hpc.Job) bool {
+			return w.Jobs.Len() == 1 && j.RunTime == 5*time.Second && w.Rules[finished.NoteRequeued] == 1
+		},
+	} {
+		if w := readAll(t, text); !check(w, w.Jobs.At(0)) {
+			t.Errorf("%s%+v\n%+v %v", text, w.Jobs.At(0), w.Jobs.At(0).Recorded, w.Rules)
+		}
+	}
+}
+
+func TestDamaged(t *testing.T) {
+	good := record(1, 0, ran, 0, 0, "NONE", 1, "", "NONE")
+	for text, rule := range map[string]string{
+		"a:b:c\n": finished.RuleNoRecord,
+		strings.Replace(record(2, 0, ran, 0, 0, "NONE", 1, "", "NONE"), ":2:sge", ":x:sge", 1): finished.RuleNoRecord,
+		record(2, 0, [3]int64{-1, 0, 0}, 0, 0, "NONE", 1, "", "NONE"):                          finished.RuleNoRecord,
+		record(2, 0, [3]int64{}, 0, 0, "NONE", 1, "", "NONE"):                                  finished.RuleNoSubmit,
+		record(2, 0, ran, 0, 0, "NONE", 1, "-l h_rt=soon", "NONE"):                             finished.RuleBadValue,
+		record(1, 0, ran, 0, 0, "NONE", 1, "", "NONE"):                                         finished.RuleDuplicate,
+	} {
+		if w := readAll(t, good+text); w.Rules[rule] != 1 {
+			t.Errorf("%q: %v", text, w.Rules)
+		}
+	}
+	err := New("x", workload.ReadOptions{Strict: true}).Read(strings.NewReader(good+"a:b:c\n"), "acct")
+	if err == nil || !strings.Contains(err.Error(), "reading Grid Engine accounting: acct:2: 3 fields (want at least 42)") {
+		t.Errorf("strict: %v", err)
+	}
+}
+
+func FuzzRead(f *testing.F) {
+	f.Add(record(7, 0, ran, 0, 0, "smp", 4, "-l h_rt=3600,h_vmem=2.5g,gpu=1 -pe smp 4", "NONE"))
+	f.Add(record(7, 3, ran, 100, 137, "mpi", 400, "-l h_rt=INFINITY", "NONE") + record(7, 3, ran, 25, 137, "mpi", 1, "", "1.n"))
+	f.Fuzz(func(t *testing.T, text string) {
+		w, err := Format.Read(strings.NewReader(text), "fuzz", workload.ReadOptions{})
+		if err != nil {
+			return
+		}
+		for _, job := range w.Jobs.All() {
+			if job.Submit <= 0 || job.ID == "" || job.RunTime < 0 || job.CancelAfter < 0 || job.TimeLimit < 0 || job.MemPerCPU < 0 || workload.CPUs(&job.Request) < 1 {
+				t.Errorf("job %+v", job)
+			}
+		}
+	})
+}

@@ -1,0 +1,445 @@
+// Package lsf reads lsb.acct, the job log of IBM Spectrum LSF and Platform LSF.
+//
+// Source: IBM Spectrum LSF 10.1 configuration reference, "lsb.acct"; the numbers of termination
+// reasons are those of its lsbatch.h.
+package lsf
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"rmreplay/internal/finished"
+	"rmreplay/internal/hostlist"
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/lines"
+	"rmreplay/internal/workload"
+)
+
+// Format is LSF's job log.
+var Format = workload.Format{
+	Name: "lsf", Doc: "the job log of LSF (lsb.acct)",
+	Looks: "an lsb.acct of LSF", Recognize: recognize, Read: finished.NewReader(New).One,
+}
+
+// NoteDependency counts jobs whose dependency condition has no counterpart in Slurm.
+const NoteDependency = "dependency_not_read"
+
+// recognize takes a first line with a record of lsb.acct.
+func recognize(head []byte) workload.Confidence {
+	line, _ := lines.First(head)
+	for _, event := range []string{`"JOB_FINISH" "`, `"EVENT_ADRSV_FINISH" "`, `"JOB_RESIZE" "`} {
+		if strings.HasPrefix(line, event) {
+			return workload.Sure
+		}
+	}
+	return workload.No
+}
+
+// New returns a reader of job logs.
+func New(source string, opts workload.ReadOptions) finished.Reader {
+	return &reader{b: finished.NewBuilder(source, opts)}
+}
+
+type reader struct {
+	b       *finished.Builder
+	pending []byte // a record whose quoted text goes on in the next line
+}
+
+// Read reads a log.
+func (s *reader) Read(r io.Reader, name string) error {
+	err := lines.Each(r, name, s.line)
+	if err == nil {
+		err = s.flush()
+	}
+	if err != nil {
+		return fmt.Errorf("reading lsb.acct: %w", err)
+	}
+	return nil
+}
+
+// Finish returns the workload.
+func (s *reader) Finish() (*workload.Workload, []string, error) { return s.b.Close("lsb.acct") }
+
+// line takes a line. A command may contain line breaks, so a line is a record only if its quotes
+// are closed. The next record begins with the name of its event.
+func (s *reader) line(_ int, line []byte) error {
+	if s.pending != nil && !bytes.HasPrefix(line, []byte(`"JOB_`)) && len(s.pending)+len(line) < lines.Longest {
+		s.pending = append(append(s.pending, '\n'), line...)
+	} else {
+		if err := s.flush(); err != nil {
+			return err
+		}
+		s.pending = bytes.Clone(line)
+	}
+	if bytes.Count(s.pending, []byte{'"'})%2 == 0 {
+		text := s.pending
+		s.pending = nil
+		return s.record(text)
+	}
+	return nil
+}
+
+// flush counts a record whose quotes are not closed as unusable.
+func (s *reader) flush() error {
+	if s.pending == nil {
+		return nil
+	}
+	text := string(s.pending)
+	s.pending = nil
+	return s.b.Unusable(finished.RuleNoRecord, text, "a quoted text without its end")
+}
+
+func (s *reader) record(text []byte) error {
+	if trimmed := bytes.TrimSpace(text); len(trimmed) == 0 || trimmed[0] == '#' {
+		return nil
+	}
+	f := fields{rest: text}
+	if event := f.text(); event != "JOB_FINISH" {
+		if f.err == nil && strings.Trim(event, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_2") == "" && event != "" {
+			s.b.Note(finished.NoteOtherRecord) // reservations, changes of size
+			return nil
+		}
+		return s.b.Unusable(finished.RuleNoRecord, string(text), `not a record (want "JOB_FINISH" "VERSION" TIME JOB ...)`)
+	}
+	j := job{Job: finished.Job{ArrayTask: -1, Elapsed: -1}}
+	j.read(&f)
+	if f.err != nil {
+		return s.b.Unusable(finished.RuleNoRecord, string(text), "%v", f.err)
+	}
+	if err := s.depend(&j); err != nil {
+		return err
+	}
+	return s.b.Add(&j.Job, string(text))
+}
+
+// errEnd says that a record has too few fields.
+var errEnd = errors.New("too few fields")
+
+// fields takes one field after another: a number, or a text between quotes, in which two quotes
+// stand for one. After an error all fields are empty.
+type fields struct {
+	rest []byte
+	at   int // the number of fields taken
+	err  error
+}
+
+func (f *fields) next() []byte {
+	f.rest = bytes.TrimLeft(f.rest, " \t")
+	f.at++
+	switch {
+	case f.err != nil:
+		return nil
+	case len(f.rest) == 0:
+		f.err = errEnd
+		return nil
+	case f.rest[0] != '"':
+		field, rest, _ := bytes.Cut(f.rest, []byte{' '})
+		f.rest = rest
+		return field
+	}
+	for at := 1; at < len(f.rest); at++ {
+		switch {
+		case f.rest[at] != '"':
+		case at+1 < len(f.rest) && f.rest[at+1] == '"':
+			at++
+		default:
+			field := f.rest[1:at]
+			f.rest = f.rest[at+1:]
+			return bytes.ReplaceAll(field, []byte(`""`), []byte{'"'})
+		}
+	}
+	f.err = fmt.Errorf("field %d: a quoted text without its end", f.at)
+	return nil
+}
+
+func (f *fields) text() string { return lines.UTF8(f.next()) }
+
+// number takes a number from least to most. Another one is an error that says what it is.
+func (f *fields) number(what string, least, most int64) int64 {
+	field := f.next()
+	n, err := strconv.ParseFloat(string(field), 64)
+	if f.err != nil {
+		return 0
+	}
+	if err != nil || !(n >= float64(least) && n <= float64(most)) {
+		f.err = fmt.Errorf("field %d, %s, %.40q: not a number from %d to %d", f.at, what, field, least, most)
+		return 0
+	}
+	return int64(n)
+}
+
+func (f *fields) time(what string) hpc.Time { return hpc.Unix(f.number(what, 0, 7258118400)) }
+
+// skip leaves out fields.
+func (f *fields) skip(n int) {
+	for range n {
+		f.next()
+	}
+}
+
+// list takes a number and as many fields.
+func (f *fields) list(what string) (list []string) {
+	for range f.number(what, 0, math.MaxInt32) {
+		if f.err != nil {
+			return nil
+		}
+		list = append(list, f.text())
+	}
+	return list
+}
+
+// job is what a record says.
+type job struct {
+	finished.Job
+	dependency string // LSF's condition
+}
+
+// The values of jStatus, and reasons for the end of a job (exitInfo).
+const (
+	statusDone   = 64
+	termPreempt  = 1
+	termRunLimit = 5
+	termOwner    = 14
+	termForce    = 8 // termForce to termRequeueAdmin: somebody ended it
+	termAdmin    = 15
+	termMemLimit = 16
+	ownerRequeue = 10
+	adminRequeue = 11
+	rusageFields = 19 // of struct rusage
+)
+
+// read takes the fields of a JOB_FINISH record.
+func (j *job) read(f *fields) {
+	f.skip(1) // version
+	end := f.time("event time")
+	number := f.number("job", 1, math.MaxInt64/2)
+	f.skip(2) // userId, without a group's ID; options
+	asked := int(f.number("numProcessors", 0, math.MaxInt32))
+	j.Submit, j.Eligible = f.time("submit time"), f.time("begin time")
+	f.skip(1) // termTime
+	j.Start, j.End = f.time("start time"), end
+	j.User, j.Partition = f.text(), f.text()
+	resources := f.text()
+	j.dependency = f.text()
+	f.skip(2) // preExecCmd, fromHost
+	j.WorkDir = f.text()
+	f.skip(4) // inFile, outFile, errFile, jobFile
+	f.list("numAskedHosts")
+	j.ran(f.list("numExHosts"))
+	status := f.number("jStatus", 0, math.MaxInt32)
+	f.skip(1) // hostFactor
+	j.Name = f.text()
+	f.skip(1 + rusageFields + 1) // command, rusage, mailUser
+	j.Account = f.text()
+	exit := f.number("exitStatus", math.MinInt32, math.MaxInt32)
+	most := int(f.number("maxNumProcessors", 0, math.MaxInt32))
+	j.ReqCPUs = cmp.Or(asked, most)
+	if f.err != nil {
+		return
+	}
+	index, reason := j.tail(f)
+	if errors.Is(f.err, errEnd) { // of an older version
+		f.err = nil
+	}
+	j.ended(status, exit, reason)
+	j.name(number, index)
+	j.require(resources)
+}
+
+// tail takes the fields that older versions do not have. What is missing stays 0.
+func (j *job) tail(f *fields) (index, reason int64) {
+	f.skip(2) // loginShell, timeEvent
+	index = f.number("idx", 0, math.MaxInt32)
+	f.skip(4) // maxRMem, maxRSwap, inFileSpool, commandSpool
+	j.Reservation = f.text()
+	f.skip(3) // sla, exceptMask, additionalInfo
+	reason = f.number("exitInfo", 0, math.MaxInt32)
+	f.skip(12) // warningAction to lastResizeTime
+	f.skip(2)  // rsvId, jobDescription
+	for range f.number("submitEXT", 0, math.MaxInt32) {
+		if f.skip(2); f.err != nil {
+			break
+		}
+	}
+	if limit := runLimit(f); limit > 0 {
+		j.TimeLimit = time.Duration(limit) * time.Second
+	}
+	return index, reason
+}
+
+// runLimit takes the usage of each host, and the numbers behind it: the run limit in seconds, bits,
+// and memory. Versions have five or six fields for a host, so the place of these numbers is known
+// from the text behind them. (The reference names the bits first. Files of versions 9.11 and 10.1
+// have the limit there.)
+func runLimit(f *fields) int64 {
+	hosts := f.number("numHostRusage", 0, math.MaxInt32)
+	if rest := bytes.TrimLeft(f.rest, " "); len(rest) == 0 || rest[0] != '"' {
+		hosts = 0 // their names have no quotes
+	}
+	var numbers []int64
+	for f.err == nil {
+		rest := bytes.TrimLeft(f.rest, " ")
+		if len(rest) > 0 && rest[0] == '"' {
+			if hosts == 0 {
+				break
+			}
+			hosts--
+		}
+		n, _ := strconv.ParseInt(string(f.next()), 10, 64) // a host's name is not among the last three
+		numbers = append(numbers, n)
+	}
+	if len(numbers) < 3 || f.err != nil {
+		return 0
+	}
+	limit := numbers[len(numbers)-3]
+	if limit < 0 || limit > 1<<31 {
+		return 0
+	}
+	return limit
+}
+
+// ran sets where the job ran. A host stands there once for each processor, or as "16*host".
+func (j *job) ran(hosts []string) {
+	var names []string
+	known := make(map[string]bool)
+	for _, host := range hosts {
+		count := 1
+		if times, name, short := strings.Cut(host, "*"); short {
+			if n, err := strconv.ParseUint(times, 10, 24); err == nil {
+				count, host = int(n), name
+			}
+		}
+		if j.AllocCPUs += count; !known[host] && host != "" {
+			known[host] = true
+			names = append(names, host)
+		}
+	}
+	j.AllocNodes = len(names)
+	if !strings.ContainsAny(strings.Join(names, ""), "[], ") {
+		j.NodeList = hostlist.Compress(names)
+	}
+}
+
+// ended sets the state. exit is the status of wait(2).
+func (j *job) ended(status, exit, reason int64) {
+	j.ExitCode, j.Signal = int(exit>>8)&0xff, int(exit&0x7f)
+	switch {
+	case status&statusDone != 0:
+		j.State, j.ExitCode, j.Signal = hpc.Completed, 0, 0
+	case reason == termRunLimit:
+		j.State = hpc.TimedOut
+	case reason == termMemLimit:
+		j.State = hpc.OutOfMemory
+	case reason == ownerRequeue, reason == adminRequeue, reason == termPreempt:
+		j.State = hpc.Requeued
+	case reason >= termForce && reason < ownerRequeue, reason == termOwner, reason == termAdmin, j.Start == 0:
+		j.State = hpc.Cancelled
+	default:
+		j.State = hpc.Failed
+	}
+}
+
+// name sets the ID: "17", or "17_3" for a task of an array.
+func (j *job) name(number, index int64) {
+	j.ID = strconv.FormatInt(number, 10)
+	if number <= math.MaxUint32 {
+		j.Number = uint32(number)
+	}
+	if index == 0 || index > hpc.MaxArrayIndex {
+		if index > 0 {
+			j.ID += "_" + strconv.FormatInt(index, 10)
+		}
+		return
+	}
+	j.ID += "_" + strconv.FormatInt(index, 10)
+	if j.Number != 0 {
+		j.ArrayJob, j.ArrayTask = j.Number, int(index)
+	}
+	if at := strings.IndexByte(j.Name, '['); at > 0 { // "name[1-10]%2"
+		j.Name = j.Name[:at]
+	}
+}
+
+// require reads a resource requirement such as "select[type==any] span[ptile=16]
+// rusage[mem=4000,ngpus_physical=2]". Memory is in MB for each host, which is LSF's default.
+// Anything else in it changes nothing.
+func (j *job) require(text string) {
+	for section := range sections(text) {
+		name, inside, _ := strings.Cut(section, "[")
+		for item := range strings.FieldsFuncSeq(inside, func(r rune) bool { return r == ',' || r == ':' || r == ' ' }) {
+			key, value, _ := strings.Cut(item, "=")
+			n, err := strconv.ParseFloat(value, 64)
+			if err != nil || !(n >= 1 && n < 1<<31) {
+				continue
+			}
+			switch count := int(n); {
+			case name == "span" && key == "hosts":
+				j.ReqNodes = count
+			case name == "span" && key == "ptile":
+				j.TasksPerNode = count
+				j.ReqNodes = (j.ReqCPUs + count - 1) / count
+			case name == "rusage" && key == "mem":
+				j.MemPerNode = int64(count)
+			case name == "rusage" && (key == "ngpus_physical" || key == "ngpus_excl_p" || key == "ngpus"):
+				j.GRES = "gpu:" + strconv.Itoa(count)
+			}
+		}
+	}
+	if j.TasksPerNode > 0 && j.ReqCPUs%j.TasksPerNode != 0 {
+		j.TasksPerNode = 0
+	}
+}
+
+// sections yields the parts of a requirement without their closing brackets.
+func sections(text string) func(yield func(string) bool) {
+	return func(yield func(string) bool) {
+		for section := range strings.SplitSeq(text, "]") {
+			if section = strings.TrimLeft(section, " ()&|{}"); section != "" && !yield(section) {
+				return
+			}
+		}
+	}
+}
+
+var errCondition = errors.New("no counterpart in Slurm")
+
+// depend translates the dependency condition, if all of its parts are joined by && and name jobs
+// by their numbers. LSF's "done(N)" is Slurm's "afterok:N".
+func (s *reader) depend(j *job) error {
+	if j.dependency == "" {
+		return nil
+	}
+	condition, err := translate(j.dependency)
+	if err != nil {
+		s.b.Note(NoteDependency)
+		return nil
+	}
+	j.Dependency = condition
+	return nil
+}
+
+func translate(condition string) (string, error) {
+	kinds := map[string]string{"done": "afterok", "ended": "afterany", "exit": "afternotok", "started": "after", "": "afterok"}
+	var list []string
+	for part := range strings.SplitSeq(condition, "&&") {
+		part = strings.Trim(part, " ")
+		name, inside, found := strings.Cut(part, "(")
+		if !found {
+			name, inside = "", part
+		}
+		kind, known := kinds[strings.TrimSpace(name)]
+		number := strings.Trim(strings.TrimSuffix(inside, ")"), ` "`)
+		if _, err := strconv.ParseUint(number, 10, 32); err != nil || !known {
+			return "", errCondition
+		}
+		list = append(list, kind+":"+number)
+	}
+	return strings.Join(list, ","), nil
+}

@@ -1,0 +1,154 @@
+package pbs
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"rmreplay/internal/finished"
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/workload"
+)
+
+func parse(t *testing.T, logs ...string) *workload.Workload {
+	t.Helper()
+	r := New("logs", workload.ReadOptions{})
+	for _, log := range logs {
+		if err := r.Read(strings.NewReader(log), "20240301"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w, _, err := r.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// The records of a job in two daily files, as Torque writes them.
+const (
+	torqueDay1 = `03/01/2024 08:00:00;Q;41.head.site;queue=batch
+03/01/2024 08:10:00;S;41.head.site;user=ann group=phys jobname=big run queue=batch ctime=1709280000 qtime=1709280000 etime=1709280001 start=1709280600 exec_host=n2/0+n2/1+n1/0-1 Resource_List.nodes=2:ppn=2:fast Resource_List.walltime=01:00:00
+03/01/2024 08:11:00;L;license;floating license hour:3
+`
+	torqueDay2 = `03/02/2024 00:10:00;E;41.head.site;user=ann group=phys account=p1 jobname=big run queue=batch ctime=1709280000 qtime=1709280000 etime=1709280001 start=1709280600 owner=ann@login exec_host=n2/0+n2/1+n1/0-1 Resource_List.nodect=2 Resource_List.nodes=2:ppn=2:fast Resource_List.mem=4gb Resource_List.walltime=01:00:00 session=77 end=1709284200 Exit_status=271 resources_used.walltime=01:00:00
+`
+)
+
+func TestTorque(t *testing.T) {
+	for name, w := range map[string]*workload.Workload{
+		"in order": parse(t, torqueDay1, torqueDay2), "the end alone": parse(t, torqueDay2), "one file": parse(t, torqueDay1+torqueDay2),
+	} {
+		j := w.Jobs.At(0)
+		if w.Jobs.Len() != 1 || j.ID != "41" || j.Name != "big run" || j.User != "ann" || j.Group != "phys" || j.Account != "p1" || j.Partition != "batch" {
+			t.Errorf("%s: %+v", name, j)
+		}
+		if j.MinNodes != 2 || j.Tasks != 4 || j.TasksPerNode != 2 || j.MemPerNode != 2048 || j.Constraint != "fast" || j.TimeLimit != time.Hour {
+			t.Errorf("%s: request %+v", name, j.Request)
+		}
+		r := j.Recorded
+		if r.State != hpc.TimedOut || j.RunTime != hpc.Unlimited || r.Nodes != "n[2,1]" || r.Processors != 4 || r.Start.Sub(j.Submit) != 10*time.Minute {
+			t.Errorf("%s: recorded %+v", name, r)
+		}
+	}
+	if n := parse(t, torqueDay1+torqueDay2).Rules[finished.NoteOtherRecord]; n != 1 {
+		t.Errorf("%d other records", n)
+	}
+}
+
+// proEnd returns the end of a job as PBS Professional writes it.
+func proEnd(id, more string) string {
+	return "03/01/2024 09:00:00;E;" + id + ".pbs;user=bob group=chem project=_pbs_project_default jobname=\"a b\" queue=workq ctime=1709280000 qtime=1709280000 etime=1709280000 start=1709280060 " + more + " session=1 end=1709280120 run_count=1\n"
+}
+
+func TestProfessional(t *testing.T) {
+	for text, check := range map[string]func(j *hpc.Job) bool{
+		"exec_host=a/0*4+b/0*4 exec_vnode=(a:ncpus=4)+(b:ncpus=4) Resource_List.ncpus=8 Resource_List.ngpus=2 Resource_List.nodect=2 Resource_List.place=scatter Resource_List.select=2:ncpus=4:ngpus=1 Exit_status=0": func(j *hpc.Job) bool {
+			return j.Tasks == 8 && j.MinNodes == 2 && j.MaxNodes == 2 && j.GPUs == "2" && j.Name == "a b" && j.Account == "" && j.RunTime == time.Minute && j.Recorded.Nodes == "a,b"
+		},
+		"exec_host=a/0*8 Resource_List.place=free Resource_List.select=4:ncpus=2:mem=1gb Exit_status=3": func(j *hpc.Job) bool { // chunks share a node
+			return j.Tasks == 8 && j.MinNodes == 1 && j.MemPerNode == 4096 && j.ExitCode == 3 && j.Recorded.State == hpc.Failed
+		},
+		"exec_host=a/0*2 Resource_List.select=ncpus=2 Exit_status=-29": func(j *hpc.Job) bool {
+			return j.Tasks == 2 && j.Recorded.State == hpc.TimedOut
+		},
+		"exec_host=a/0*2 Resource_List.select=1:ncpus=2 Exit_status=265": func(j *hpc.Job) bool {
+			return j.ExitCode == 137 && j.Recorded.State == hpc.Failed
+		},
+	} {
+		w := parse(t, proEnd("7", text))
+		if j := w.Jobs.At(0); !check(j) || len(w.Rules) > 0 {
+			t.Errorf("%s:\n%+v\n%+v %v", text, j, j.Recorded, w.Rules)
+		}
+	}
+	if j := parse(t, proEnd("7", "exec_host=a/0*2 Resource_List.select=1:ncpus=2 Exit_status=0")).Jobs.At(0); j.Recorded.Nodes != "a" {
+		t.Errorf("%+v", j.Recorded)
+	}
+}
+
+func TestArraysAndRuns(t *testing.T) {
+	size := " exec_host=a/0 Resource_List.nodes=1:ppn=1 Exit_status=0"
+	w := parse(t, proEnd("9[1]", size)+proEnd("9[2]", size)+proEnd("9[]", size))
+	if j := w.Jobs.At(0); w.Jobs.Len() != 1 || j.ID != "9" || j.Array != "1-2" || w.Rules[NoteArrayParent] != 1 {
+		t.Errorf("array: %d jobs, %+v, %v", w.Jobs.Len(), j, w.Rules)
+	}
+	rerun := strings.Replace(proEnd("5", size), ";E;", ";R;", 1)
+	last := strings.NewReplacer("start=1709280060", "start=1709290000", "end=1709280120", "end=1709290007").Replace(proEnd("5", size))
+	w = parse(t, rerun+last)
+	if j := w.Jobs.At(0); w.Jobs.Len() != 1 || j.RunTime != 7*time.Second || w.Rules[finished.NoteRequeued] != 1 {
+		t.Errorf("rerun: %d jobs, %+v, %v", w.Jobs.Len(), j, w.Rules)
+	}
+	ask := "user=u queue=q ctime=1709280000 Resource_List.nodes=1:ppn=3"
+	w = parse(t, "03/01/2024 08:00:00;Q;1.s;"+ask+"\n03/01/2024 08:05:00;D;1.s;requestor=u@h\n"+
+		"03/01/2024 08:00:00;Q;2.s;"+ask+"\n03/01/2024 08:01:00;S;3.s;"+ask+" start=1709280060 exec_host=a/0-2\n")
+	deleted, running, queued := w.Jobs.At(0), w.Jobs.At(2), w.Jobs.At(1)
+	if deleted.CancelAfter != 5*time.Minute || deleted.Recorded.State != hpc.Cancelled || queued.Recorded.State != hpc.Pending || running.Recorded.State != hpc.Running || running.Tasks != 3 {
+		t.Errorf("%+v\n%+v\n%+v", deleted, queued, running)
+	}
+}
+
+func TestDamaged(t *testing.T) {
+	good := proEnd("1", "exec_host=a/0 Resource_List.nodes=1:ppn=1 Exit_status=0")
+	for text, rule := range map[string]string{
+		"hello\n":                            finished.RuleNoRecord,
+		"03/01/2024 09:00:00;E;x.pbs;user=u\n": finished.RuleNoRecord,
+		"99/01/2024 09:00:00;E;2.pbs;user=u\n": finished.RuleNoRecord,
+		"03/01/2024 09:00:00;E;2.pbs;user=u ctime=x Exit_status=0\n":                                          finished.RuleBadValue,
+		proEnd("2", "exec_host=a/0-99999999999 Resource_List.nodes=1"):                                      finished.RuleBadValue,
+		proEnd("2", "Resource_List.nodes=2147483647:ppn=2147483647"):                                        finished.RuleNoSize,
+		proEnd("2", "exec_host=a/0 Resource_List.nodes=1:ppn=1 Resource_List.walltime=1:2:3:4"):             finished.RuleBadValue,
+		proEnd("1", "exec_host=a/0 Resource_List.nodes=1:ppn=1 Exit_status=0"):                              finished.RuleDuplicate,
+		proEnd("2", "exec_host=a/0 Resource_List.nodes=1:ppn=1 Resource_List.mem="+strings.Repeat("9", 99)): finished.RuleBadValue,
+	} {
+		w := parse(t, good+text)
+		if w.Rules[rule] == 0 || w.Jobs.Len() < 1 {
+			t.Errorf("%.80q: %v", text, w.Rules)
+		}
+		if rule == finished.RuleNoRecord {
+			r := New("x", workload.ReadOptions{Strict: true})
+			if err := r.Read(strings.NewReader(good+text), "day"); err == nil || !strings.HasPrefix(err.Error(), "reading PBS accounting: day:2: ") {
+				t.Errorf("%q, strict: %v", text, err)
+			}
+		}
+	}
+	if err := New("x", workload.ReadOptions{}).Read(strings.NewReader(strings.ReplaceAll(good+good, ".pbs;", ".b;")+good), "x"); err == nil || !strings.Contains(err.Error(), "x:3: jobs of cluster b and of pbs") {
+		t.Errorf("two servers: %v", err)
+	}
+}
+
+func FuzzRead(f *testing.F) {
+	f.Add(torqueDay1 + torqueDay2)
+	f.Add(proEnd("7[3]", "exec_host=a/0*4+b/0*4 Resource_List.select=2:ncpus=4:ngpus=1:mem=4gb+1:ncpus=2 Resource_List.place=scatter Exit_status=271"))
+	f.Add("03/01/2024 08:00:00;Q;1.s;user=u Resource_List.nodes=h1+3:ppn=2:gpus=1#shared\n03/01/2024 08:00:01;D;1.s;\n03/01/2024 08:00:01;R;1.s;start=5\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		w, err := Format.Read(strings.NewReader(text), "fuzz", workload.ReadOptions{})
+		if err != nil {
+			return
+		}
+		for _, job := range w.Jobs.All() {
+			if job.Submit <= 0 || job.ID == "" || job.RunTime < 0 || job.CancelAfter < 0 || job.TimeLimit < 0 || job.MemPerNode < 0 || job.MemPerCPU < 0 || workload.CPUs(&job.Request) < 1 {
+				t.Errorf("job %+v", job)
+			}
+		}
+	})
+}

@@ -1,0 +1,299 @@
+package pbs
+
+import (
+	"cmp"
+	"errors"
+	"math"
+	"strconv"
+	"strings"
+
+	"rmreplay/internal/finished"
+	"rmreplay/internal/hostlist"
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/lines"
+)
+
+// read takes the attributes of a record. It counts and ignores one that makes no sense.
+func (s *reader) read(j *job, text []byte) error {
+	var bad error
+	request := request{placement: "free"}
+	seen := make(map[string]bool)
+	for key, value := range attributes(text) {
+		if seen[key] { // of a command line in submit_args
+			continue
+		}
+		seen[key] = true
+		err := j.attribute(key, value)
+		if name, isResource := strings.CutPrefix(key, "Resource_List."); isResource {
+			err = request.resource(&j.Job, name, string(value))
+		}
+		if err != nil && bad == nil {
+			bad = s.b.Fall(finished.RuleBadValue, "job %s: %s %.60q: %v", j.ID, key, value, err)
+		}
+	}
+	if bad != nil {
+		return bad
+	}
+	if request.set(&j.Job) && !j.asked {
+		j.asked = true
+		if request.host {
+			s.b.Note(NoteHostDropped)
+		}
+	}
+	return nil
+}
+
+// attribute takes an attribute that is no resource. Other attributes change nothing.
+func (j *job) attribute(key string, value []byte) (err error) {
+	text := func() string { return lines.UTF8(value) }
+	switch key {
+	case "user":
+		j.User = text()
+	case "group":
+		j.Group = text()
+	case "account":
+		j.Account = text()
+	case "project":
+		if p := text(); j.Account == "" && p != "_pbs_project_default" {
+			j.Account = p
+		}
+	case "jobname":
+		j.Name = text()
+	case "queue":
+		j.Partition = text()
+	case "resvname", "resvID":
+		j.Reservation = cmp.Or(j.Reservation, text())
+	case "ctime":
+		j.Submit, err = instant(value)
+	case "etime":
+		j.Eligible, err = instant(value)
+	case "start":
+		j.Start, err = instant(value)
+	case "end":
+		j.End, err = instant(value)
+	case "run_count":
+		if n, err := strconv.Atoi(string(value)); err == nil && n > 1 {
+			j.Restarts = min(n-1, math.MaxInt32)
+		}
+	case "Exit_status":
+		if j.ExitCode, err = strconv.Atoi(string(value)); err != nil {
+			j.ExitCode, err = 1, errors.New("not an exit status (want a number)")
+		}
+	case "exec_host":
+		j.NodeList, j.AllocNodes, j.AllocCPUs, err = hosts(string(value))
+	}
+	return err
+}
+
+// hosts reads where a job ran: "n1/0+n1/1" has a part for each processor, "n1/0-3,6" (Torque)
+// several, and "n1/0*8" (PBS Professional) eight.
+func hosts(text string) (list string, nodes, cpus int, err error) {
+	var names []string
+	known := make(map[string]bool)
+	for part := range strings.SplitSeq(text, "+") {
+		name, slots, _ := strings.Cut(part, "/")
+		if name == "" || strings.ContainsAny(name, "[](), ") {
+			return "", 0, 0, errors.New("not a list of hosts (want n1/0+n1/1)")
+		}
+		if !known[name] {
+			known[name] = true
+			names = append(names, name)
+		}
+		n := slotsOf(slots)
+		if n < 0 || cpus > math.MaxInt32-n {
+			return "", 0, 0, errors.New("not a list of slots (want n1/0-3, or n1/0*4)")
+		}
+		cpus += n
+	}
+	return hostlist.Compress(names), len(names), cpus, nil
+}
+
+// slotsOf counts "0", "0*8" and "0-3,6". It returns -1 for anything else.
+func slotsOf(text string) (count int) {
+	if _, times, found := strings.Cut(text, "*"); found {
+		return number(times)
+	}
+	for slot := range strings.SplitSeq(text, ",") {
+		first, last, isRange := strings.Cut(slot, "-")
+		if !isRange {
+			count++
+			continue
+		}
+		from, to := number(first), number(last)
+		if from < 0 || to < from {
+			return -1
+		}
+		count += to - from + 1
+	}
+	return count
+}
+
+// number reads a count, and returns -1 for anything that is none.
+func number(text string) int {
+	n, err := strconv.ParseUint(text, 10, 31)
+	if err != nil {
+		return -1
+	}
+	return int(n)
+}
+
+// request is what a job asked for, as the list of its resources has it.
+type request struct {
+	chunks     []chunk
+	isSelect   bool // in chunks of PBS Professional, else in Torque's nodes
+	placement  string
+	cpus, gpus int // in total
+	nodes      int
+	host       bool // it asked for a host by its name
+}
+
+// chunk is a part of a request: COUNT nodes or virtual nodes with the same resources.
+type chunk struct {
+	count, cpus, gpus int
+	memory            int64 // MiB
+	features          []string
+}
+
+// resource takes a resource of the list. Unknown resources change nothing.
+func (q *request) resource(j *finished.Job, name, value string) (err error) {
+	count := func(to *int) {
+		if *to = number(value); *to < 0 {
+			*to, err = 0, errors.New("not a count")
+		}
+	}
+	switch name {
+	case "walltime":
+		if j.TimeLimit, err = duration(value); err == nil && j.TimeLimit == 0 {
+			j.TimeLimit = hpc.Unlimited
+		}
+	case "ncpus", "procs":
+		count(&q.cpus)
+	case "ngpus":
+		count(&q.gpus)
+	case "nodect", "nodes", "select":
+		return q.size(name, value)
+	case "place":
+		q.placement = value
+	case "mem":
+		j.Memory, err = mebibytes(value)
+	case "pmem":
+		j.MemPerCPU, err = mebibytes(value)
+	case "qos":
+		j.QOS = value
+	case "software":
+		j.Licenses = value
+	}
+	return err
+}
+
+// size takes a resource that says on how many nodes a job wants to run.
+func (q *request) size(name, value string) (err error) {
+	switch name {
+	case "nodect":
+		if q.nodes = number(value); q.nodes < 0 {
+			q.nodes, err = 0, errors.New("not a count")
+		}
+	case "select":
+		q.isSelect = true
+		q.chunks, q.host, err = chunks(value)
+	case "nodes":
+		if q.isSelect { // PBS Professional derives one from the other
+			return nil
+		}
+		q.chunks, q.host, err = chunks(value)
+	}
+	return err
+}
+
+// chunks reads "2:ppn=8:gpus=1:fast+1:ppn=4" (Torque) and "2:ncpus=8:mem=4gb:ngpus=1" (PBS
+// Professional). A chunk without a count is one node; host says that it names one.
+func chunks(text string) (list []chunk, host bool, err error) {
+	text, _, _ = strings.Cut(text, "#") // "#shared"
+	for part := range strings.SplitSeq(text, "+") {
+		words := strings.Split(part, ":")
+		c := chunk{count: number(words[0]), cpus: 1}
+		if c.count >= 0 {
+			words = words[1:]
+		} else {
+			c.count = 1
+			host = host || !strings.Contains(words[0], "=")
+			if !strings.Contains(words[0], "=") {
+				words = words[1:]
+			}
+		}
+		for _, word := range words {
+			if err := c.take(word); err != nil {
+				return nil, false, err
+			}
+		}
+		list = append(list, c)
+	}
+	return list, host, nil
+}
+
+// take takes a word of a chunk: a resource, or the name of a property.
+func (c *chunk) take(word string) (err error) {
+	name, value, isResource := strings.Cut(word, "=")
+	n := number(value)
+	switch {
+	case !isResource:
+		if word != "" && word != "shared" && word != "exclusive" && word != "default" {
+			c.features = append(c.features, word)
+		}
+		return nil
+	case name == "mem":
+		c.memory, err = mebibytes(value)
+		return err
+	case name != "ppn" && name != "ncpus" && name != "gpus" && name != "gpu" && name != "ngpus":
+		return nil
+	case n < 0:
+		return errors.New("not a list of nodes or chunks (want 2:ppn=8, or 2:ncpus=8)")
+	case name == "ppn", name == "ncpus":
+		c.cpus = n
+	default:
+		c.gpus = n
+	}
+	return nil
+}
+
+// set sets what the job asked for. It reports whether the list of resources has a size.
+func (q *request) set(j *finished.Job) bool {
+	nodes, cpus, gpus, memory := 0, 0, 0, int64(0)
+	for _, c := range q.chunks {
+		if c.count > math.MaxInt32 || c.count*max(c.cpus, c.gpus, 1) > math.MaxInt32-max(nodes, cpus, gpus) || int64(c.count)*c.memory > 1<<40-memory {
+			return false
+		}
+		nodes += c.count
+		cpus += c.count * c.cpus
+		gpus += c.count * c.gpus
+		memory += int64(c.count) * c.memory
+	}
+	if q.isSelect {
+		switch place, _, _ := strings.Cut(q.placement, ":"); {
+		case place == "pack":
+			nodes = 1
+		case place != "scatter" && place != "vscatter" && nodes > 1:
+			nodes = 0 // chunks may share a node
+		}
+	} else if q.nodes > 0 {
+		nodes = q.nodes
+	}
+	if cpus = cmp.Or(max(q.cpus, cpus), nodes); cpus == 0 && nodes == 0 {
+		return false
+	}
+	j.ReqCPUs, j.ReqNodes = cpus, nodes
+	if gpus = cmp.Or(q.gpus, gpus); gpus > 0 {
+		j.GPUs = strconv.Itoa(gpus)
+	}
+	if j.Memory == 0 && j.MemPerCPU == 0 {
+		j.Memory = memory
+	}
+	if len(q.chunks) == 1 {
+		c := q.chunks[0]
+		if !q.isSelect && c.count > 1 && cpus == c.count*c.cpus {
+			j.TasksPerNode = c.cpus
+		}
+		j.Constraint = strings.Join(c.features, "&")
+	}
+	return true
+}

@@ -1,0 +1,336 @@
+// Package table reads finished jobs from any table that has a row for each job: text with any
+// delimiter, Parquet, or JSON. A [Map] says which column is which field of a job, in which unit,
+// and how times and states are written. The package has the maps of public data sets and
+// proposes a map for other tables.
+package table
+
+import (
+	"cmp"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	_ "time/tzdata" // zones of maps are known on every machine
+
+	"github.com/goccy/go-yaml"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/slurmspec"
+	"rmreplay/internal/spelling"
+)
+
+// Map says how a table becomes jobs. docs/FORMATS.md describes the YAML file.
+type Map struct {
+	Name    string   `yaml:"name"`
+	Title   string   `yaml:"title"`   // what the table is
+	Source  string   `yaml:"source"`  // where it is published or described
+	Guesses []string `yaml:"guesses"` // what the source does not say
+
+	// Delimiter is one character or more, "tab" or "blanks"; if empty, it is found in the
+	// first line.
+	Delimiter string   `yaml:"delimiter"`
+	Comment   string   `yaml:"comment"` // the character that begins a comment
+	Header    *bool    `yaml:"header"`  // the first row has the names of the columns; default: unless Columns are given
+	Columns   []string `yaml:"columns"` // the names of the columns
+	Rows      string   `yaml:"rows"`    // of JSON: the name of the list in the outermost object
+
+	Zone    string   `yaml:"zone"`    // of times without one, as Europe/Zurich; default: the reader's
+	Time    string   `yaml:"time"`    // how times are written; see [Field.Time]
+	Origin  string   `yaml:"origin"`  // the instant from which relative times count
+	Unknown []string `yaml:"unknown"` // texts that mean that a value is not known
+
+	Fields map[string]*Field `yaml:"fields"` // by the names in fieldSpecs
+}
+
+// Field says where the value of a field is, and how it is written.
+type Field struct {
+	// Column names the column. Of several names the first that the table has counts.
+	Column Names `yaml:"column"`
+	// Value is the value in all rows; there is no column then.
+	Value string `yaml:"value"`
+	// Unit is that of a duration (ms, seconds, minutes, hours, days, clock) or of memory (B, kB,
+	// KiB, MB, MiB, GB, GiB, TB, TiB, text), or how a state or an exit code is written (slurm,
+	// wait).
+	Unit string `yaml:"unit"`
+	// Time is how an instant is written: unix, unix_ms, unix_us, unix_ns, relative (seconds
+	// from Origin), or as strptime(3) has it ("%d.%m.%Y %H:%M:%S"). Without it: ISO 8601, or
+	// seconds since 1970.
+	Time string `yaml:"time"`
+	// Times multiplies a number.
+	Times float64 `yaml:"times"`
+	// Prefix stands before each name, as in user17.
+	Prefix string `yaml:"prefix"`
+	// Values replaces values of the table: COMPLETED for "done".
+	Values map[string]string `yaml:"values"`
+	// Names are the names of trackable resources that the table has as numbers.
+	Names map[string]string `yaml:"names"`
+	// Unknown are texts that mean that the value is not known, and Unlimited those that mean
+	// no limit.
+	Unknown   Names `yaml:"unknown"`
+	Unlimited Names `yaml:"unlimited"`
+}
+
+// Names is a list of texts, or one.
+type Names []string
+
+// UnmarshalYAML reads a list or a single text.
+func (n *Names) UnmarshalYAML(unmarshal func(any) error) error {
+	var list []string
+	if err := unmarshal(&list); err == nil {
+		*n = list
+		return nil
+	}
+	var one string
+	if err := unmarshal(&one); err != nil {
+		return err
+	}
+	*n = Names{one}
+	return nil
+}
+
+// UnmarshalYAML reads a field. A text or a list alone names its column.
+func (f *Field) UnmarshalYAML(unmarshal func(any) error) error {
+	if err := f.Column.UnmarshalYAML(unmarshal); err == nil {
+		return nil
+	}
+	type plain Field
+	return unmarshal((*plain)(f))
+}
+
+// kind is how a field is read.
+type kind uint8
+
+const (
+	aText kind = iota
+	aCount
+	anInstant
+	aDuration
+	aMemory
+	aState
+	anExitCode
+	someTRES
+	aNodeList
+)
+
+// fieldSpec is a field of a job: how it is read, and the usual names of its column, in lower case
+// and without other characters than letters and digits, the surest first.
+type fieldSpec struct {
+	name    string
+	kind    kind
+	aliases []string
+}
+
+var fieldSpecs = []fieldSpec{
+	{"id", aText, []string{"jobid", "idjob", "jobnumber", "jid", "id", "job"}},
+	{"cluster", aText, []string{"cluster", "clustername"}},
+	{"array_job", aCount, []string{"arrayjobid", "idarrayjob", "arrayid"}},
+	{"array_task", aCount, []string{"arraytaskid", "idarraytask", "arrayindex", "taskid"}},
+	{"name", aText, []string{"jobname", "name", "jnam", "application", "app", "executable"}},
+	{"user", aText, []string{"user", "username", "userid", "iduser", "usr", "owner", "uid"}},
+	{"group", aText, []string{"group", "groupname", "groupid", "idgroup"}},
+	{"account", aText, []string{"account", "accountname", "project", "projectname", "projectid"}},
+	{"partition", aText, []string{"partition", "partitionname", "queue", "queuename", "vc", "jobclass"}},
+	{"qos", aText, []string{"qos", "qosname", "qualityofservice"}},
+	{"reservation", aText, []string{"reservation", "reservationname"}},
+	{"constraint", aText, []string{"constraints", "constraint", "features"}},
+	{"licenses", aText, []string{"licenses", "licences"}},
+	{"comment", aText, []string{"comment"}},
+	{"submit_line", aText, []string{"submitline"}},
+	{"work_dir", aText, []string{"workdir", "workingdirectory", "cwd"}},
+	{"submit", anInstant, []string{"submit", "submittime", "timesubmit", "submitted", "submittedtime", "submissiontime", "submittimestamp", "qtime", "queuedtimestamp", "arrivaltime", "adt", "ctime"}},
+	{"eligible", anInstant, []string{"eligible", "eligibletime", "timeeligible", "etime"}},
+	{"start", anInstant, []string{"start", "starttime", "timestart", "starttimestamp", "started", "sdt", "begintime"}},
+	{"end", anInstant, []string{"end", "endtime", "timeend", "endtimestamp", "ended", "finishtime", "completiontime", "edt"}},
+	{"wait", aDuration, []string{"wait", "waittime", "queuetime", "queuewait", "waitseconds", "queuedtime"}},
+	{"run_time", aDuration, []string{"runtime", "elapsed", "elapsedraw", "duration", "walltime", "wallclock", "elapsedtime", "runtimeseconds", "walltimeused"}},
+	{"suspended", aDuration, []string{"suspended", "timesuspended"}},
+	{"time_limit", aDuration, []string{"timelimit", "timelimitraw", "walltimelimit", "walltimereq", "wallclockreq", "reqtime", "requestedtime", "requestedwalltime", "walltimeseconds", "reqwalltime", "elpl"}},
+	{"state", aState, []string{"state", "jobstate", "status", "jobstatus", "exitstate", "exitstatus"}},
+	{"exit_code", anExitCode, []string{"exitcode", "exitcodestatus", "ec"}},
+	{"restarts", aCount, []string{"restarts", "restartcnt"}},
+	{"priority", aCount, []string{"priority", "pri"}},
+	{"cpus", aCount, []string{"reqcpus", "cpusreq", "numcpusreq", "numcoresreq", "processorsreq", "cpunum", "cpus", "ncpus", "cores", "ncores", "numcores", "reqprocs", "processors", "requestedprocessors", "nprocs", "numprocs", "cnumr", "slots"}},
+	{"nodes", aCount, []string{"reqnodes", "nodesreq", "numnodesreq", "noderequested", "nodesrequested", "nodenum", "nnodes", "nodecount", "numnodes", "nodes", "nnumr"}},
+	{"tasks_per_node", aCount, []string{"taskspernode", "ntaskspernode", "ppn"}},
+	{"alloc_cpus", aCount, []string{"alloccpus", "cpusalloc", "numcpusalloc", "numcoresalloc", "cnumat", "coresallocated"}},
+	{"alloc_nodes", aCount, []string{"allocnodes", "nodesalloc", "numnodesalloc", "nodesused", "nnuma"}},
+	{"memory", aMemory, []string{"reqmem", "memreq", "memrequested", "requestedmemory", "memory", "mem"}},
+	{"memory_per_node", aMemory, []string{"mempernode", "minmemorynode", "mszl"}},
+	{"memory_per_cpu", aMemory, []string{"mempercpu", "mempercore", "minmemorycpu"}},
+	{"gpus", aCount, []string{"gpus", "gpunum", "numgpus", "numgpusreq", "gpusreq", "gpusrequested", "ngpus", "reqgpus", "numgpu", "gpu"}},
+	{"gpus_per_node", aCount, []string{"gpuspernode"}},
+	{"req_tres", someTRES, []string{"reqtres", "tresreq", "tresreqstr"}},
+	{"alloc_tres", someTRES, []string{"alloctres", "tresalloc", "tresallocstr"}},
+	{"node_list", aNodeList, []string{"nodelist", "hosts", "hostlist", "exechost", "exechosts", "allocatednodes", "nodenames"}},
+	{"dependency", aText, []string{"dependency", "dependencies"}},
+}
+
+func specOf(name string) (spec fieldSpec, known bool) {
+	for _, s := range fieldSpecs {
+		if s.name == name {
+			return s, true
+		}
+	}
+	return spec, false
+}
+
+// fieldNames are the names of all fields.
+func fieldNames() (names []string) {
+	for _, s := range fieldSpecs {
+		names = append(names, s.name)
+	}
+	return names
+}
+
+// ParseMap reads a map. path stands for it in errors, which have the line.
+func ParseMap(text []byte, path string) (*Map, error) {
+	m := new(Map)
+	if err := yaml.UnmarshalWithOptions(text, m, yaml.Strict()); err != nil {
+		if syntax, ok := errors.AsType[yaml.Error](err); ok {
+			return nil, fmt.Errorf("reading map %s:%d: %s", path, syntax.GetToken().Position.Line, syntax.GetMessage())
+		}
+		return nil, fmt.Errorf("reading map %s: %w", path, err)
+	}
+	if err := m.check(); err != nil {
+		return nil, fmt.Errorf("reading map %s: %w", path, err)
+	}
+	return m, nil
+}
+
+// check returns an error if a map cannot be used, whatever the table.
+func (m *Map) check() error {
+	if len(m.Fields) == 0 {
+		return errors.New("no fields (want at least submit, start, end and cpus)")
+	}
+	for _, name := range slices.Sorted(maps.Keys(m.Fields)) {
+		spec, known := specOf(name)
+		if !known {
+			near := spelling.Nearest(name, 3, fieldNames())
+			if near != "" {
+				near = fmt.Sprintf(" (did you mean %s?)", near)
+			}
+			return fmt.Errorf("field %s: not known%s: want one of %s", name, near, strings.Join(fieldNames(), ", "))
+		}
+		if m.Fields[name] == nil {
+			return fmt.Errorf("field %s: no column", name)
+		}
+		if err := m.Fields[name].check(spec); err != nil {
+			return fmt.Errorf("field %s: %w", name, err)
+		}
+	}
+	if _, err := m.zone(nil); err != nil {
+		return err
+	}
+	if _, err := m.origin(0); err != nil {
+		return err
+	}
+	if err := checkTime(m.Time); err != nil {
+		return err
+	}
+	if len(m.Columns) == 0 && m.Header != nil && !*m.Header {
+		return errors.New("columns: no names, and no header has them (want columns: [id, submit, ...])")
+	}
+	return m.needs()
+}
+
+// needs returns an error if a map has no place for what every job needs.
+func (m *Map) needs() error {
+	has := func(names ...string) bool {
+		return slices.ContainsFunc(names, func(name string) bool { return m.Fields[name] != nil })
+	}
+	var missing []string
+	for _, need := range []struct {
+		has  bool
+		what string
+	}{
+		{has("submit") || has("start") && has("wait"), "submit"},
+		{has("start", "wait") || has("end") && has("run_time"), "start (or wait)"},
+		{has("end", "run_time"), "end (or run_time)"},
+		{has("cpus", "alloc_cpus", "nodes", "alloc_nodes", "gpus", "req_tres", "alloc_tres"), "cpus (or nodes, gpus, req_tres)"},
+	} {
+		if !need.has {
+			missing = append(missing, need.what)
+		}
+	}
+	if len(missing) > 0 {
+		return fmt.Errorf("no field %s, without which a row is no job", strings.Join(missing, ", nor "))
+	}
+	return nil
+}
+
+func (f *Field) check(spec fieldSpec) error {
+	switch {
+	case len(f.Column) == 0 && f.Value == "":
+		return errors.New("no column (want column: NAME, or value: TEXT for all rows)")
+	case len(f.Column) > 0 && f.Value != "":
+		return errors.New("column and value (want one of them)")
+	case f.Time != "" && spec.kind != anInstant:
+		return errors.New("time: it is no instant")
+	case f.Times != 0 && !(f.Times > 0 && f.Times < 1e9):
+		return fmt.Errorf("times %g: not a positive factor", f.Times)
+	case len(f.Unlimited) > 0 && spec.kind != aDuration:
+		return errors.New("unlimited: it is no duration")
+	case len(f.Names) > 0 && spec.kind != someTRES:
+		return errors.New("names: it is no list of trackable resources")
+	}
+	units := unitsOf[spec.kind]
+	if _, known := units[f.Unit]; f.Unit != "" && !known {
+		if len(units) == 0 {
+			return fmt.Errorf("unit %s: it has none", f.Unit)
+		}
+		return fmt.Errorf("unit %s: not known (want %s)", f.Unit, strings.Join(slices.Sorted(maps.Keys(units)), ", "))
+	}
+	return checkTime(f.Time)
+}
+
+// zone returns the zone of times without one.
+func (m *Map) zone(otherwise *time.Location) (*time.Location, error) {
+	if m.Zone == "" {
+		return otherwise, nil
+	}
+	zone, err := time.LoadLocation(m.Zone)
+	if err != nil {
+		return nil, fmt.Errorf("zone %s: not known (want a name such as Europe/Zurich)", m.Zone)
+	}
+	return zone, nil
+}
+
+// origin returns the instant from which relative times count.
+func (m *Map) origin(otherwise hpc.Time) (hpc.Time, error) {
+	if m.Origin == "" {
+		return otherwise, nil
+	}
+	at, err := slurmspec.ParseInstant(m.Origin, time.UTC)
+	if err != nil {
+		return 0, fmt.Errorf("origin %s: %w", m.Origin, err)
+	}
+	return at, nil
+}
+
+//go:embed maps/*.yaml
+var mapFiles embed.FS
+
+// MapNames returns the names of the maps that come along.
+func MapNames() (names []string) {
+	files, _ := fs.Glob(mapFiles, "maps/*.yaml") // the pattern is right
+	for _, file := range files {
+		names = append(names, strings.TrimSuffix(path.Base(file), ".yaml"))
+	}
+	return names
+}
+
+// NamedMap returns a map that comes along.
+func NamedMap(name string) (*Map, error) {
+	text, err := mapFiles.ReadFile("maps/" + name + ".yaml")
+	if err != nil {
+		near := cmp.Or(spelling.Nearest(name, 3, MapNames()), "a file")
+		return nil, fmt.Errorf("map %s: no file, and none that comes along (did you mean %s? known: %s)", name, near, strings.Join(MapNames(), ", "))
+	}
+	return ParseMap(text, strconv.Quote(name))
+}

@@ -1,0 +1,396 @@
+package table
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// Propose writes a map for a table as YAML, from the names of its columns and the values of the
+// first rows. Comments say what is a guess, which columns it could not place, and what is missing.
+// Its first return value is the name of a map that comes along and fits, or "". at and size are
+// those of the whole file; see [Reader.Read].
+func Propose(w io.Writer, r *bufio.Reader, at io.ReaderAt, size int64, name string) (fits string, err error) {
+	t, err := open(r, at, size, nil)
+	if err != nil {
+		return "", fmt.Errorf("reading table: %s: %w", name, err)
+	}
+	p := proposal{table: t, columns: t.names(), fields: make(map[string]string)}
+	if text, ok := t.(*textTable); ok && !looksLikeHeader(p.columns) {
+		text.header, text.inFile = numbered(len(p.columns)), false
+		p.columns, p.unnamed = text.header, true
+	}
+	if err := p.sample(); err != nil {
+		return "", fmt.Errorf("reading table: %s: %w", name, err)
+	}
+	p.place()
+	fits = p.known()
+	return fits, p.write(w, name, fits)
+}
+
+// looksLikeHeader reports whether texts are names of columns: none is empty or a number.
+func looksLikeHeader(names []string) bool {
+	return !slices.ContainsFunc(names, func(name string) bool {
+		_, err := strconv.ParseFloat(name, 64)
+		return err == nil
+	})
+}
+
+func numbered(count int) (names []string) {
+	for i := range count {
+		names = append(names, "column"+strconv.Itoa(i+1))
+	}
+	return names
+}
+
+// proposal is a map in the making.
+type proposal struct {
+	table   table
+	columns []string
+	unnamed bool // the table has no header
+	values  map[string][]string
+	fields  map[string]string // the columns by field
+}
+
+// sampleRows is the number of rows that a proposal looks at.
+const sampleRows = 500
+
+// sample takes the values of the first rows that are known.
+func (p *proposal) sample() error {
+	enough := errors.New("enough")
+	p.values = make(map[string][]string)
+	rows := 0
+	var none Field
+	err := p.table.each(p.columns, func(r *row) error {
+		if rows++; rows > sampleRows {
+			return enough
+		}
+		if r.fault != nil {
+			return nil
+		}
+		for i, text := range r.cells {
+			if !none.isUnknown(text, nil) {
+				p.values[p.columns[i]] = append(p.values[p.columns[i]], text)
+			}
+		}
+		return nil
+	})
+	if errors.Is(err, enough) {
+		return nil
+	}
+	return err
+}
+
+// plain returns the letters and digits of a name, in lower case.
+func plain(name string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsLetter(r) || unicode.IsDigit(r) {
+			return unicode.ToLower(r)
+		}
+		return -1
+	}, name)
+}
+
+// hint is a unit at the end of a column's name.
+var hints = []struct{ suffix, unit string }{
+	{"seconds", "seconds"}, {"secs", "seconds"}, {"sec", "seconds"}, {"minutes", "minutes"}, {"mins", "minutes"}, {"min", "minutes"},
+	{"hours", "hours"}, {"hrs", "hours"}, {"days", "days"}, {"ms", "ms"}, {"mib", "MiB"}, {"gib", "GiB"}, {"kib", "KiB"},
+	{"mb", "MB"}, {"gb", "GB"}, {"kb", "kB"}, {"bytes", "B"},
+}
+
+// hinted splits a plain name into what it names and its unit.
+func hinted(name string) (rest, unit string) {
+	for _, h := range hints {
+		if rest, found := strings.CutSuffix(name, h.suffix); found && rest != "" {
+			return rest, h.unit
+		}
+	}
+	return name, ""
+}
+
+// place finds a column for each field. A field takes the surest of its usual names, and a
+// column is that of one field.
+func (p *proposal) place() {
+	if p.unnamed {
+		return
+	}
+	used := make(map[string]bool)
+	for _, exact := range []bool{true, false} {
+		for _, spec := range fieldSpecs {
+			if p.fields[spec.name] != "" {
+				continue
+			}
+			for _, alias := range spec.aliases {
+				at := slices.IndexFunc(p.columns, func(column string) bool {
+					name := plain(column)
+					if !exact {
+						name, _ = hinted(name)
+					}
+					return name == alias && !used[column] && p.suits(spec.kind, column)
+				})
+				if at >= 0 {
+					p.fields[spec.name] = p.columns[at]
+					used[p.columns[at]] = true
+					break
+				}
+			}
+		}
+	}
+}
+
+// suits reports whether most values of a column can be those of a kind.
+func (p *proposal) suits(k kind, column string) bool {
+	values := p.values[column]
+	if len(values) == 0 {
+		return true
+	}
+	field := &Field{}
+	if k == anInstant {
+		field.Time = p.timeOf(values)
+	}
+	read, err := newClockReader(field.Time, time.UTC, 0)
+	if err != nil {
+		return false
+	}
+	good := 0
+	for _, text := range values {
+		var err error
+		switch k {
+		case aCount:
+			_, err = field.count(text)
+		case aDuration:
+			_, err = field.duration(text)
+		case aMemory:
+			_, err = field.memory(text)
+		case anInstant:
+			_, err = read.parse(text)
+		case someTRES:
+			_, err = field.tres(text)
+		case anExitCode:
+			_, _, err = field.exitCode(text)
+		}
+		if err == nil {
+			good++
+		}
+	}
+	return 2*good > len(values)
+}
+
+// timeOf returns how instants are written: numbers by their size, and other texts as ISO 8601
+// or in one of the usual orders.
+func (p *proposal) timeOf(values []string) string {
+	n, err := strconv.ParseFloat(values[0], 64)
+	switch {
+	case err == nil && n >= 1e17:
+		return "unix_ns"
+	case err == nil && n >= 1e14:
+		return "unix_us"
+	case err == nil && n >= 1e11:
+		return "unix_ms"
+	case err == nil && n >= 1e8:
+		return "unix"
+	case err == nil:
+		return "relative"
+	}
+	for _, how := range []string{
+		"", "%Y-%m-%d %H:%M:%S %z", "%Y/%m/%d %H:%M:%S", "%d.%m.%Y %H:%M:%S", "%m/%d/%Y %H:%M:%S", "%d/%m/%Y %H:%M:%S", "%m/%d/%Y %H:%M", "%d/%m/%Y %H:%M", "%a %b %e %H:%M:%S %Y",
+		"%Y%m%d%H%M%S", "%Y-%m-%d %H:%M:%S %Z",
+	} {
+		read, err := newClockReader(how, time.UTC, 0)
+		if err != nil {
+			continue
+		}
+		if !slices.ContainsFunc(values, func(text string) bool { _, err := read.parse(text); return err != nil }) {
+			return how
+		}
+	}
+	return ""
+}
+
+// known returns the map that comes along whose columns the table has.
+func (p *proposal) known() string {
+	for _, name := range MapNames() {
+		m, err := NamedMap(name)
+		if err != nil {
+			continue
+		}
+		all := true
+		for _, f := range m.Fields {
+			has := slices.ContainsFunc(f.Column, func(c string) bool {
+				return slices.Contains(p.columns, c) || strings.ContainsAny(c, "*#") && slices.ContainsFunc(p.columns, func(have string) bool {
+					first, _, _ := strings.Cut(c, ".")
+					return strings.HasPrefix(have, first+".")
+				})
+			})
+			all = all && (has || f.Value != "")
+		}
+		if all {
+			return name
+		}
+	}
+	return ""
+}
+
+// write writes the proposal.
+func (p *proposal) write(w io.Writer, name, fits string) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# A map for %s, from the names of its columns and its first rows. Check it,\n# above all what is marked as a guess.\n", name)
+	if fits != "" {
+		fmt.Fprintf(&b, "# The columns are those of the map that comes along: --map %s\n", fits)
+	}
+	if t, ok := p.table.(*textTable); ok {
+		fmt.Fprintf(&b, "delimiter: %s\n", strconv.Quote(t.delimiter))
+		if p.unnamed {
+			fmt.Fprintf(&b, "# The first row is no header: name the columns.\nheader: false\ncolumns: [%s]\n", strings.Join(p.columns, ", "))
+		}
+	}
+	b.WriteString("zone: UTC # guess: of times without a zone\nfields:\n")
+	for _, spec := range fieldSpecs {
+		if column := p.fields[spec.name]; column != "" {
+			b.WriteString("  " + spec.name + ": " + p.field(spec, column) + "\n")
+		}
+	}
+	p.missing(&b)
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// missing says what has no column, and which columns have no field.
+func (p *proposal) missing(b *strings.Builder) {
+	m := &Map{Fields: make(map[string]*Field)}
+	used := make(map[string]bool)
+	for field, column := range p.fields {
+		m.Fields[field] = new(Field)
+		used[column] = true
+	}
+	if err := m.needs(); err != nil {
+		fmt.Fprintf(b, "# Missing: %v.\n# The fields are: %s\n", err, strings.Join(fieldNames(), ", "))
+	}
+	var rest []string
+	for _, column := range p.columns {
+		if !used[column] {
+			example := ""
+			if values := p.values[column]; len(values) > 0 {
+				example = " (" + strings.Map(printable, shorten(values[0])) + ")"
+			}
+			rest = append(rest, "#   "+strings.Map(printable, column)+example)
+		}
+	}
+	if len(rest) > 0 {
+		fmt.Fprintf(b, "# Columns without a place:\n%s\n", strings.Join(rest, "\n"))
+	}
+}
+
+func shorten(text string) string {
+	if runes := []rune(text); len(runes) > 40 {
+		return string(runes[:40]) + "..."
+	}
+	return text
+}
+
+func printable(r rune) rune {
+	if unicode.IsPrint(r) {
+		return r
+	}
+	return '?'
+}
+
+// field writes a field: its column, and how its values are written.
+func (p *proposal) field(spec fieldSpec, column string) string {
+	parts, guess := []string{"column: " + strconv.Quote(column)}, ""
+	values := p.values[column]
+	digits := len(values) > 0 && strings.Trim(values[0], "0123456789") == ""
+	_, unit := hinted(plain(column))
+	if _, known := unitsOf[spec.kind][unit]; !known {
+		unit = ""
+	}
+	switch spec.kind {
+	case anInstant:
+		if how := ""; len(values) > 0 {
+			if how = p.timeOf(values); how != "" {
+				parts = append(parts, "time: "+strconv.Quote(how))
+			}
+			if strings.Contains(how, "/") {
+				guess = "guess: the order of day and month"
+			}
+		}
+	case aDuration:
+		switch {
+		case len(values) > 0 && strings.Contains(values[0], ":"):
+			parts = append(parts, "unit: clock")
+		case unit == "":
+			unit, guess = "seconds", "guess: the unit"
+			if spec.name == "time_limit" && p.limitsAreMinutes(column) {
+				unit = "minutes"
+			}
+			parts = append(parts, "unit: "+unit)
+		default:
+			parts = append(parts, "unit: "+unit)
+		}
+	case aMemory:
+		switch {
+		case len(values) > 0 && strings.ContainsAny(values[0], "KMGTkmgt"):
+			parts = append(parts, "unit: text")
+		case unit == "":
+			parts, guess = append(parts, "unit: MiB"), "guess: the unit"
+		default:
+			parts = append(parts, "unit: "+unit)
+		}
+	case aState:
+		if strange := p.strange(values); digits {
+			parts, guess = append(parts, "unit: slurm"), "guess: the numbers of Slurm's states"
+		} else if len(strange) > 0 {
+			parts = append(parts, "values: {"+strings.Join(strange, ", ")+"}")
+			guess = "guess: what these states mean"
+		}
+	case someTRES:
+		if digits = len(values) > 0 && strings.Trim(values[0], "0123456789=,") == ""; digits {
+			parts, guess = append(parts, `names: {"1": cpu, "2": mem, "4": node, "1001": gres/gpu}`), "guess: 1001"
+		}
+	case aText:
+		if prefix := map[string]string{"user": "user", "group": "group", "account": "account", "partition": "partition", "qos": "qos"}[spec.name]; prefix != "" && digits {
+			parts = append(parts, "prefix: "+prefix)
+		}
+	}
+	text := "{" + strings.Join(parts, ", ") + "}"
+	if len(parts) == 1 {
+		text = strconv.Quote(column)
+	}
+	if guess != "" {
+		text += " # " + guess
+	}
+	return text
+}
+
+// strange returns the states that are not known, with a state that they could mean.
+func (p *proposal) strange(values []string) (list []string) {
+	var field Field
+	for _, text := range values {
+		entry := strconv.Quote(text) + ": FAILED"
+		if _, err := field.state(text); err != nil && !slices.Contains(list, entry) && len(list) < 20 {
+			list = append(list, entry)
+		}
+	}
+	return list
+}
+
+// limitsAreMinutes reports whether limits in seconds would be shorter than most run times.
+func (p *proposal) limitsAreMinutes(column string) bool {
+	runs := p.values[p.fields["run_time"]]
+	limits := p.values[column]
+	longer := 0
+	for i := range min(len(runs), len(limits)) {
+		run, err := strconv.ParseFloat(runs[i], 64)
+		limit, err2 := strconv.ParseFloat(limits[i], 64)
+		if err == nil && err2 == nil && run > limit {
+			longer++
+		}
+	}
+	return 10*longer > len(limits)
+}

@@ -1,0 +1,362 @@
+package table
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"rmreplay/internal/finished"
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/workload"
+)
+
+// NoteStateGuessed counts jobs without a state that have an end: they have completed, or failed
+// if they have an exit code.
+const NoteStateGuessed = "state_guessed"
+
+// Reader reads the jobs of tables with one map.
+type Reader struct {
+	b     *finished.Builder
+	m     *Map
+	times map[*Field]*clockReader
+	rows  int
+	words map[string]string // equal texts share one string
+}
+
+// NewReader returns a reader. source names where the jobs come from.
+func NewReader(m *Map, source string, opts workload.ReadOptions) (*Reader, error) {
+	s := &Reader{b: finished.NewBuilder(source, opts), m: m, times: make(map[*Field]*clockReader), words: make(map[string]string)}
+	zone, err := m.zone(opts.Location())
+	if err != nil {
+		return nil, err
+	}
+	origin, err := m.origin(opts.EpochOrDefault())
+	if err != nil {
+		return nil, err
+	}
+	for name, field := range m.Fields {
+		if spec, _ := specOf(name); spec.kind != anInstant {
+			continue
+		}
+		how := field.Time
+		if how == "" {
+			how = m.Time
+		}
+		if s.times[field], err = newClockReader(how, zone, origin); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// Read reads a table. at and size are those of the whole file, which Parquet needs; at is nil for
+// a stream. Errors have the form "reading table: NAME: line 17, column end: what is wrong".
+func (s *Reader) Read(r *bufio.Reader, at io.ReaderAt, size int64, name string) error {
+	t, err := open(r, at, size, s.m)
+	if err == nil {
+		err = s.read(t)
+	}
+	if err != nil {
+		return fmt.Errorf("reading table: %s: %w", name, err)
+	}
+	return nil
+}
+
+// Finish returns the workload of all tables. missing says what no row has, and what follows from
+// that.
+func (s *Reader) Finish() (w *workload.Workload, missing []string, err error) {
+	return s.b.Close("table")
+}
+
+// column is a column that a field needs.
+type column struct {
+	field string
+	name  string // in the table; "" for a value in all rows
+}
+
+func (s *Reader) read(t table) error {
+	columns, err := s.columns(t)
+	if err != nil {
+		return err
+	}
+	names := make([]string, len(columns))
+	for i, c := range columns {
+		names[i] = c.name
+	}
+	cells := cells{columns: columns, values: make(map[string]string, len(columns))}
+	return t.each(names, func(r *row) error {
+		s.rows++
+		if r.fault != nil {
+			return s.place(r, s.b.Unusable(finished.RuleNoRecord, r.text, "%v", r.fault))
+		}
+		cells.set(s.m, r)
+		return s.place(r, s.job(&cells))
+	})
+}
+
+// place adds the place of the row to an error.
+func (s *Reader) place(r *row, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", r.place, err)
+}
+
+// columns returns the columns of the table that the map's fields need.
+func (s *Reader) columns(t table) (columns []column, err error) {
+	has := t.names()
+	_, isJSON := t.(*jsonTable)
+	for _, name := range slices.Sorted(maps.Keys(s.m.Fields)) {
+		field := s.m.Fields[name]
+		if field.Value != "" {
+			columns = append(columns, column{field: name})
+			continue
+		}
+		at := slices.IndexFunc(field.Column, func(c string) bool { return slices.Contains(has, c) })
+		switch {
+		case at >= 0:
+		case isJSON:
+			at = 0 // other records may have it
+		default:
+			return nil, fmt.Errorf("no column %s, which the map has for %s (want one of: %s)", strings.Join(field.Column, " or "), name, strings.Join(has, ", "))
+		}
+		columns = append(columns, column{name, field.Column[at]})
+	}
+	return columns, nil
+}
+
+// cells are the texts of a row by field. What is not known is absent.
+type cells struct {
+	columns []column
+	values  map[string]string
+	row     *row
+}
+
+// set takes a row.
+func (c *cells) set(m *Map, r *row) {
+	c.row = r
+	clear(c.values)
+	for i, column := range c.columns {
+		field := m.Fields[column.field]
+		text := r.cells[i]
+		if field.Value != "" {
+			text = field.Value
+		}
+		if field.isUnknown(text, m.Unknown) {
+			continue
+		}
+		if value, replaced := field.Values[text]; replaced {
+			text = value
+		}
+		c.values[column.field] = text
+	}
+}
+
+// text returns the row as "column=value" for those who look for it in the table.
+func (c *cells) text() string {
+	var b strings.Builder
+	b.WriteString(c.row.place)
+	for i, column := range c.columns {
+		if column.name != "" {
+			fmt.Fprintf(&b, " %s=%q", column.name, c.row.cells[i])
+		}
+	}
+	return b.String()
+}
+
+// wrong returns an error in the value of a field.
+func (c *cells) wrong(field string, err error) error {
+	for _, column := range c.columns {
+		if column.field == field && column.name != "" {
+			return fmt.Errorf("column %s (%s) %.60q: %w", column.name, field, c.values[field], err)
+		}
+	}
+	return fmt.Errorf("%s %.60q: %w", field, c.values[field], err)
+}
+
+// job adds the job of a row.
+func (s *Reader) job(c *cells) error {
+	r := &finished.Job{ID: c.values["id"], ArrayTask: -1, Elapsed: -1}
+	if r.ID == "" {
+		r.ID = strconv.Itoa(s.rows)
+	}
+	if n, err := strconv.ParseUint(r.ID, 10, 32); err == nil {
+		r.Number = uint32(n)
+	}
+	if other, err := s.b.OtherCluster(c.values["cluster"]); other || err != nil {
+		return err
+	}
+	v := values{s: s, c: c}
+	v.times(r)
+	if v.necessary != nil {
+		return s.b.Unusable(finished.RuleNoRecord, c.text(), "%v", v.necessary)
+	}
+	v.size(r)
+	v.words(r)
+	v.fate(r)
+	for _, err := range v.optional {
+		if err := s.b.Fall(finished.RuleBadValue, "job %s: %v", r.ID, err); err != nil {
+			return err
+		}
+	}
+	return s.b.Add(r, c.text())
+}
+
+// values reads the values of a row.
+type values struct {
+	s         *Reader
+	c         *cells
+	necessary error   // the first mistake without whose field there is no job
+	optional  []error // mistakes in other fields, which are ignored
+}
+
+// value reads a field, unless it is not known. A mistake is one of the optional ones.
+func value[V any](v *values, name string, read func(*Field, string) (V, error)) (out V) {
+	text, known := v.c.values[name]
+	if !known {
+		return out
+	}
+	out, err := read(v.s.m.Fields[name], text)
+	if err != nil {
+		v.optional = append(v.optional, v.c.wrong(name, err))
+		var none V
+		return none
+	}
+	return out
+}
+
+// need is [value] for a field without which there is no job.
+func need[V any](v *values, name string, read func(*Field, string) (V, error)) V {
+	before := len(v.optional)
+	out := value(v, name, read)
+	if len(v.optional) > before {
+		if v.necessary == nil {
+			v.necessary = v.optional[before]
+		}
+		v.optional = v.optional[:before]
+	}
+	return out
+}
+
+// times sets the instants. What is not recorded follows from the others: the start from the
+// submission and the wait, the end from the start and the run time.
+func (v *values) times(r *finished.Job) {
+	at := func(f *Field, text string) (hpc.Time, error) { return v.s.times[f].parse(text) }
+	r.Submit, r.Start, r.End = need(v, "submit", at), need(v, "start", at), need(v, "end", at)
+	r.Eligible = value(v, "eligible", at)
+	wait, run := need(v, "wait", (*Field).duration), need(v, "run_time", (*Field).duration)
+	_, hasWait := v.c.values["wait"]
+	_, ran := v.c.values["run_time"]
+	if wait == hpc.Unlimited || run == hpc.Unlimited {
+		v.necessary = errors.New("an unlimited run time or wait")
+		return
+	}
+	if r.Start == 0 && r.Submit > 0 && hasWait {
+		r.Start = r.Submit.Add(wait)
+	}
+	if r.Start == 0 && r.End > 0 && ran && r.End > hpc.Time(run) {
+		r.Start = r.End.Add(-run)
+	}
+	if r.Submit == 0 && r.Start > 0 && hasWait && r.Start > hpc.Time(wait) {
+		r.Submit = r.Start.Add(-wait)
+	}
+	if r.Start > 0 && ran {
+		r.Elapsed = run
+		if r.End == 0 {
+			r.End = r.Start.Add(run)
+		}
+	}
+	r.Suspended = value(v, "suspended", (*Field).duration)
+	if r.Suspended == hpc.Unlimited {
+		r.Suspended = 0
+	}
+	r.TimeLimit = value(v, "time_limit", (*Field).duration)
+}
+
+// size sets what the job asked for and what it got.
+func (v *values) size(r *finished.Job) {
+	count := func(name string) int { return value(v, name, (*Field).count) }
+	r.ReqCPUs, r.AllocCPUs = count("cpus"), count("alloc_cpus")
+	r.ReqNodes, r.AllocNodes = count("nodes"), count("alloc_nodes")
+	r.TasksPerNode = count("tasks_per_node")
+	r.Memory = value(v, "memory", (*Field).memory)
+	r.MemPerNode = value(v, "memory_per_node", (*Field).memory)
+	r.MemPerCPU = value(v, "memory_per_cpu", (*Field).memory)
+	r.ReqTRES, r.AllocTRES = value(v, "req_tres", (*Field).tres), value(v, "alloc_tres", (*Field).tres)
+	if err := finished.TakeTRES(r); err != nil {
+		v.optional = append(v.optional, v.c.wrong("req_tres", err))
+	}
+	if n := count("gpus"); n > 0 {
+		r.GPUs = strconv.Itoa(n)
+	}
+	if n := count("gpus_per_node"); n > 0 {
+		r.GRES = "gpu:" + strconv.Itoa(n)
+	}
+	if r.ReqCPUs == 0 && r.AllocCPUs == 0 && r.ReqNodes == 0 && r.AllocNodes == 0 && r.GPUs != "" {
+		r.ReqCPUs = 1 // all that is known is the GPUs
+	}
+	r.NodeList = value(v, "node_list", (*Field).nodeList)
+	job, hasJob := v.c.values["array_job"]
+	task, hasTask := v.c.values["array_task"]
+	if number, err := strconv.ParseUint(job, 10, 32); hasJob && hasTask && err == nil && number > 0 {
+		if n, err := strconv.Atoi(task); err == nil && n >= 0 && n <= hpc.MaxArrayIndex {
+			r.ArrayJob, r.ArrayTask = uint32(number), n
+			r.ID = job + "_" + task
+		}
+	}
+}
+
+// words sets names.
+func (v *values) words(r *finished.Job) {
+	for _, f := range []struct {
+		name string
+		to   *string
+	}{
+		{"name", &r.Name}, {"user", &r.User}, {"group", &r.Group}, {"account", &r.Account}, {"partition", &r.Partition}, {"qos", &r.QOS},
+		{"reservation", &r.Reservation}, {"constraint", &r.Constraint}, {"licenses", &r.Licenses}, {"comment", &r.Comment},
+		{"submit_line", &r.SubmitLine}, {"work_dir", &r.WorkDir}, {"dependency", &r.Dependency}, {"cluster", &r.Cluster},
+	} {
+		text, known := v.c.values[f.name]
+		if !known {
+			continue
+		}
+		*f.to = v.s.word(v.s.m.Fields[f.name].Prefix + text)
+	}
+	r.Restarts = value(v, "restarts", (*Field).count)
+	if n := value(v, "priority", (*Field).count); n > 0 {
+		r.Priority = new(uint32(n))
+	}
+}
+
+// word returns a text that is shared with equal ones, because names repeat.
+func (s *Reader) word(text string) string {
+	if shared, have := s.words[text]; have {
+		return shared
+	}
+	if len(s.words) < 1<<16 {
+		s.words[text] = text
+	}
+	return text
+}
+
+// fate sets how the job ended.
+func (v *values) fate(r *finished.Job) {
+	r.State = value(v, "state", (*Field).state)
+	exit := value(v, "exit_code", func(f *Field, text string) (e [2]int, err error) {
+		e[0], e[1], err = f.exitCode(text)
+		return e, err
+	})
+	r.ExitCode, r.Signal = exit[0], exit[1]
+	if r.State != "" || r.End == 0 {
+		return
+	}
+	v.s.b.Note(NoteStateGuessed)
+	if r.State = hpc.Completed; r.ExitCode != 0 || r.Signal != 0 {
+		r.State = hpc.Failed
+	}
+}

@@ -1,0 +1,388 @@
+package table
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/parquet-go/parquet-go"
+
+	"rmreplay/internal/finished"
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/workload"
+)
+
+func readWith(m *Map, text string, opts workload.ReadOptions) (*workload.Workload, []string, error) {
+	r, err := NewReader(m, "jobs", opts)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := r.Read(bufio.NewReaderSize(strings.NewReader(text), headLength), strings.NewReader(text), int64(len(text)), "jobs"); err != nil {
+		return nil, nil, err
+	}
+	return r.Finish()
+}
+
+// read reads a table with a map in YAML.
+func read(t *testing.T, mapText, text string) *workload.Workload {
+	t.Helper()
+	m, err := ParseMap([]byte(mapText), "map.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, _, err := readWith(m, text, workload.ReadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// TestForms reads the same job in all forms of a table.
+func TestForms(t *testing.T) {
+	fields := "fields: {id: job, user: who, submit: s, start: b, end: e, cpus: n}\n"
+	header, cells := []string{"job", "who", "s", "b", "e", "n"}, []string{"7", "ann", "1709280000", "1709280060", "1709280120", "4"}
+	for name, tt := range map[string]struct{ head, text string }{
+		"comma":          {"", strings.Join(header, ",") + "\n" + strings.Join(cells, ",") + "\n"},
+		"quotes, CRLF":   {"", "\xef\xbb\xbf" + `"job","who","s","b","e","n"` + "\r\n" + `"7","ann","1709280000",1709280060,1709280120,4` + "\r\n"},
+		"tab":            {"", strings.Join(header, "\t") + "\n" + strings.Join(cells, "\t") + "\n"},
+		"semicolon":      {"", strings.Join(header, ";") + "\n" + strings.Join(cells, ";") + "\n"},
+		"blanks":         {"", strings.Join(header, "   ") + "\n" + strings.Join(cells, " ") + "\n"},
+		"two characters": {"delimiter: '::'\n", strings.Join(header, "::") + "\n" + strings.Join(cells, "::") + "\n"},
+		"no header":      {"columns: [job, who, s, b, e, n]\n", strings.Join(cells, ",") + "\n"},
+		"other header":   {"columns: [job, who, s, b, e, n]\nheader: true\n", "a,b,c,d,e,f\n" + strings.Join(cells, ",") + "\n"},
+		"comments":       {"comment: '#'\n", "# by hand\n" + strings.Join(header, ",") + "\n# now\n" + strings.Join(cells, ",") + "\n"},
+		"JSON list":      {"", `[{"job":7,"who":"ann","s":1709280000,"b":1709280060,"e":1709280120,"n":4}]`},
+		"JSON lines":     {"", `{"job":"7","who":"ann","s":1709280000,"b":1709280060,"e":1709280120.0,"n":4}` + "\n"},
+		"JSON in object": {"rows: list\n", `{"about":[1],"list":[{"job":7,"who":"ann","s":1709280000,"b":1709280060,"e":1709280120,"n":4}]}`},
+	} {
+		w := read(t, tt.head+fields, tt.text)
+		j := w.Jobs.At(0)
+		if w.Jobs.Len() != 1 || j.ID != "7" || j.User != "ann" || j.Tasks != 4 || j.RunTime != time.Minute || j.Submit.UnixSeconds() != 1709280000 || j.Recorded.State != hpc.Completed || w.Rules[NoteStateGuessed] != 1 {
+			t.Errorf("%s: %d jobs, %+v, %v", name, w.Jobs.Len(), j, w.Rules)
+		}
+	}
+}
+
+// parquetRow has the types that Parquet files of jobs have.
+type parquetRow struct {
+	ID     int64     `parquet:"job_id"`
+	User   *string   `parquet:"user,optional"`
+	Submit time.Time `parquet:"submit_time,timestamp(microsecond)"`
+	Start  int64     `parquet:"start_time,timestamp(millisecond:local)"`
+	Run    float64   `parquet:"run_time"`
+	Cores  int32     `parquet:"cores"`
+	Power  []float64 `parquet:"power,list"`
+}
+
+func parquetFile(t testing.TB, rows int) string {
+	t.Helper()
+	var b bytes.Buffer
+	w := parquet.NewGenericWriter[parquetRow](&b, parquet.MaxRowsPerRowGroup(700), parquet.Compression(&parquet.Zstd))
+	user := "ann"
+	for i := range rows {
+		row := parquetRow{ID: int64(i), Submit: time.Unix(1709280000+int64(i), 0), Start: (1709283600 + int64(i)) * 1000, Run: 60.5, Cores: 4, Power: []float64{1, 2}}
+		if i%2 == 0 {
+			row.User = &user
+		}
+		if _, err := w.Write([]parquetRow{row}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+const parquetMap = "zone: Europe/Zurich\nfields: {id: job_id, user: user, submit: submit_time, start: start_time, run_time: run_time, cpus: cores}\n"
+
+func TestParquet(t *testing.T) {
+	text := parquetFile(t, 1500)
+	w := read(t, parquetMap, text)
+	a, b := w.Jobs.At(0), w.Jobs.At(1499)
+	if w.Jobs.Len() != 1500 || a.User != "ann" || b.User != "" || b.ID != "1499" || b.RunTime != 60500*time.Millisecond || b.Tasks != 4 {
+		t.Errorf("%d jobs, %+v, %+v", w.Jobs.Len(), a, b)
+	}
+	// Submit is UTC; Start, an hour later on the clock, is local time, which is an hour ahead.
+	if a.Recorded.Start != a.Submit {
+		t.Errorf("submit %s, start %s", a.Submit, a.Recorded.Start)
+	}
+	m, _ := ParseMap([]byte(parquetMap), "m")
+	for _, damaged := range []string{text[:len(text)-20], text[:4] + strings.Repeat("\xff", 500) + text[504:], "PAR1", "PAR1" + strings.Repeat("x", 100) + "PAR1"} {
+		if _, _, err := readWith(m, damaged, workload.ReadOptions{}); err == nil || !strings.HasPrefix(err.Error(), "reading table: jobs: ") {
+			t.Errorf("damaged: %v", err)
+		}
+	}
+	r, _ := NewReader(m, "x", workload.ReadOptions{})
+	if err := r.Read(bufio.NewReaderSize(strings.NewReader(text), headLength), nil, 0, "pipe"); err == nil || !strings.Contains(err.Error(), "want the file itself") {
+		t.Errorf("pipe: %v", err)
+	}
+}
+
+// TestUnits reads values in all units and notations.
+func TestUnits(t *testing.T) {
+	value := func(field, cell string) (*hpc.Job, map[string]int, error) {
+		m, err := ParseMap([]byte("columns: [s, b, e, n, x]\ndelimiter: '|'\nfields: {submit: s, start: b, end: e, cpus: n, "+field+"}"), "m")
+		if err != nil {
+			return nil, nil, err
+		}
+		w, _, err := readWith(m, "1709280000|1709280060|1709280120|4|"+cell+"\n", workload.ReadOptions{})
+		if err != nil {
+			return nil, nil, err
+		}
+		return w.Jobs.At(0), w.Rules, nil
+	}
+	for _, tt := range []struct {
+		field, cell string
+		want        func(j *hpc.Job) any
+		is          any
+	}{
+		{"time_limit: {column: x, unit: minutes}", "90", limit, 90 * time.Minute},
+		{"time_limit: {column: x, unit: hours}", "1.5", limit, 90 * time.Minute},
+		{"time_limit: {column: x, unit: ms}", "1500", limit, 1500 * time.Millisecond},
+		{"time_limit: {column: x, unit: clock}", "1-02:00:00", limit, 26 * time.Hour},
+		{"time_limit: x", "1 day, 2:00:00", limit, 26 * time.Hour},
+		{"time_limit: {column: x, unlimited: '-1'}", "-1", limit, hpc.Unlimited},
+		{"time_limit: {column: x, unknown: ['0']}", "0", limit, time.Duration(0)},
+		{"memory_per_cpu: {column: x, unit: GiB}", "2", perCPU, int64(2048)},
+		{"memory_per_cpu: {column: x, unit: GB}", "2", perCPU, int64(1908)},
+		{"memory_per_cpu: {column: x, unit: KiB}", "1025", perCPU, int64(2)},
+		{"memory_per_cpu: {column: x, unit: B}", "1", perCPU, int64(1)},
+		{"memory_per_cpu: x", "2.5G", perCPU, int64(2560)},
+		{"memory_per_cpu: x", "500", perCPU, int64(500)},
+		{"memory_per_cpu: x", "4 GiB", perCPU, int64(4096)},
+		{"gpus: {column: x, times: 4}", "2", func(j *hpc.Job) any { return j.GPUs }, "8"},
+		{"user: {column: x, prefix: user}", "17", func(j *hpc.Job) any { return j.User }, "user17"},
+		{"qos: {value: normal}", "", func(j *hpc.Job) any { return j.QOS }, "normal"},
+		{"state: {column: x, values: {bad: FAILED}}", "bad", state, hpc.Failed},
+		{"state: x", "Killed", state, hpc.Cancelled},
+		{"state: x", "completed", state, hpc.Completed},
+		{"state: {column: x, unit: slurm}", "11", state, hpc.OutOfMemory},
+		{"exit_code: x", "3:0", exit, 3},
+		{"exit_code: {column: x, unit: wait}", "768", exit, 3},
+		{"exit_code: x", "-7", exit, 1},
+		{"req_tres: {column: x, names: {'1': cpu, '2': mem, '1002': 'gres/gpu:volta'}}", "1=40,2=80000,5=9,1002=2", func(j *hpc.Job) any { return fmt.Sprintf("%d %s", j.MemPerNode, j.GPUs) }, "80000 volta:2"},
+		{"node_list: x", "['n1', 'n3']", nodes, "n[1,3]"},
+		{"node_list: {column: x, prefix: n}", "1,2", nodes, "n[1-2]"},
+		{"node_list: x", "n[1-3]", nodes, "n[1-3]"},
+		{"eligible: {column: x, time: '%d.%m.%Y %H:%M'}", "01.03.2024 08:00", func(j *hpc.Job) any { return j.Recorded.Eligible.UnixSeconds() }, int64(1709280000)},
+		{"eligible: {column: x, time: unix_ms}", "1709280000500", func(j *hpc.Job) any { return j.Recorded.Eligible }, hpc.Unix(1709280000).Add(500 * time.Millisecond)},
+		{"eligible: x", "2024-03-01 08:00:00+00:00", func(j *hpc.Job) any { return j.Recorded.Eligible.UnixSeconds() }, int64(1709280000)},
+		{"eligible: x", "2024-03-01T09:00:00.250", func(j *hpc.Job) any { return j.Recorded.Eligible }, hpc.Unix(1709283600).Add(250 * time.Millisecond)},
+	} {
+		j, rules, err := value(tt.field, tt.cell)
+		if err != nil || tt.want(j) != tt.is || rules[finished.RuleBadValue] > 0 {
+			t.Errorf("%s of %q: %+v %v, %v (want %v)", tt.field, tt.cell, j, rules, err, tt.is)
+		}
+	}
+	for _, field := range []string{"time_limit: x", "memory: {column: x, unit: GB}", "gpus: x", "state: x", "exit_code: x", "req_tres: x", "eligible: x", "priority: x"} {
+		if _, rules, err := value(field, "some thing"); err != nil || rules[finished.RuleBadValue] != 1 {
+			t.Errorf("%s: %v, %v", field, rules, err)
+		}
+	}
+}
+
+func limit(j *hpc.Job) any  { return j.TimeLimit }
+func perCPU(j *hpc.Job) any { return j.MemPerCPU }
+func state(j *hpc.Job) any  { return j.Recorded.State }
+func exit(j *hpc.Job) any   { return j.ExitCode }
+func nodes(j *hpc.Job) any  { return j.Recorded.Nodes }
+
+// TestTimes takes instants from others where a table has no column for them.
+func TestTimes(t *testing.T) {
+	for mapText, text := range map[string]string{
+		"origin: 2024-03-01T08:00:00Z\ntime: relative\nfields: {submit: s, wait: w, run_time: r, nodes: n}": "s,w,r,n\n0,60,120,2\n",
+		"fields: {submit: s, start: b, run_time: {column: r, unit: minutes}, nodes: n}":                     "s,b,r,n\n1709280000,1709280060,2,2\n",
+		"fields: {submit: s, end: e, run_time: r, nodes: n}":                                                "s,e,r,n\n1709280000,1709280180,120,2\n",
+		"fields: {start: b, wait: w, end: e, nodes: n}":                                                     "b,w,e,n\n1709280060,60,1709280180,2\n",
+		"zone: Asia/Tokyo\nfields: {submit: s, start: b, end: e, nodes: n}":                                 "s,b,e,n\n2024-03-01 17:00:00,2024-03-01 17:01:00,2024-03-01T08:03:00Z,2\n",
+	} {
+		j := read(t, mapText, text).Jobs.At(0)
+		if j.Submit.UnixSeconds() != 1709280000 || j.Recorded.Start.UnixSeconds() != 1709280060 || j.Recorded.End.UnixSeconds() != 1709280180 || j.RunTime != 2*time.Minute || j.MinNodes != 2 {
+			t.Errorf("%s: %+v %+v", mapText, j, j.Recorded)
+		}
+	}
+}
+
+// TestRows counts rows that are no jobs. Strict reading says where they are and what is wrong.
+func TestRows(t *testing.T) {
+	const mapText = "fields: {id: job, submit: submitted, start: started, end: ended, cpus: cores, memory: mem}"
+	const head, good = "job,submitted,started,ended,cores,mem\n", "1,1709280000,1709280060,1709280120,4,100\n"
+	for row, tt := range map[string]struct{ rule, says string }{
+		"2,soon,1709280060,1709280120,4,1\n":       {finished.RuleNoRecord, `line 3: column submitted (submit) "soon": not a time (want 2024-03-01T08:00:00`},
+		"2,1709280000\n":                           {finished.RuleNoRecord, "line 3: 2 fields (want 6)"},
+		"2,,1709280060,1709280120,4,1\n":           {finished.RuleNoSubmit, "line 3: job 2: no submit time"},
+		"2,1709280000,1709280060,1709280120,,1\n":  {finished.RuleNoSize, "line 3: job 2: neither processors nor nodes"},
+		"2,1709280000,1709280060,1709280120,4,x\n": {finished.RuleBadValue, `line 3: job 2: column mem (memory) "x": not an amount of memory`},
+		good: {finished.RuleDuplicate, "line 3: job 1 is there twice"},
+		"2,1709280000,1709280060,1709280120,1e30,1\n": {finished.RuleBadValue, "line 3: job 2: column cores (cpus)"},
+	} {
+		w := read(t, mapText, head+good+row)
+		if w.Rules[tt.rule] != 1 {
+			t.Errorf("%q: %v", row, w.Rules)
+		}
+		m, _ := ParseMap([]byte(mapText), "m")
+		if _, _, err := readWith(m, head+good+row, workload.ReadOptions{Strict: true}); err == nil || !strings.HasPrefix(err.Error(), "reading table: jobs: "+tt.says) {
+			t.Errorf("%q, strict: %v (want %s)", row, err, tt.says)
+		}
+	}
+}
+
+func TestMapErrors(t *testing.T) {
+	const rest = "submit: s, start: b, end: e, cpus: n"
+	for text, want := range map[string]string{
+		"":                                 "no fields",
+		"felds: {id: x}":                   "map.yaml:1: unknown field",
+		"fields: {submit: s}":              "no field start (or wait), nor end (or run_time), nor cpus",
+		"fields: {" + rest + ", usr: x}":   "field usr: not known (did you mean user?)",
+		"fields: {" + rest + ", user: {}}": "field user: no column",
+		"fields: {" + rest + ", user: {column: x, value: y}}":       "field user: column and value",
+		"fields: {" + rest + ", user: {column: x, unit: h}}":        "field user: unit h: it has none",
+		"fields: {" + rest + ", time_limit: {column: x, unit: w}}":  "field time_limit: unit w: not known (want clock, d,",
+		"fields: {" + rest + ", eligible: {column: x, time: now}}":  `field eligible: time "now": not known`,
+		"fields: {" + rest + ", eligible: {column: x, time: '%Q'}}": "%Q is not known",
+		"fields: {" + rest + ", gpus: {column: x, times: -1}}":      "times -1",
+		"zone: Mars/Base\nfields: {" + rest + "}":                   "zone Mars/Base: not known",
+		"origin: soon\nfields: {" + rest + "}":                      "origin soon: not a time",
+		"header: false\nfields: {" + rest + "}":                     "columns: no names",
+		"fields: [":                                                 "map.yaml:1: ",
+	} {
+		if _, err := ParseMap([]byte(text), "map.yaml"); err == nil || !strings.HasPrefix(err.Error(), "reading map map.yaml") || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: error %v, want %q", text, err, want)
+		}
+	}
+	m, _ := ParseMap([]byte("fields: {"+rest+", user: [who, owner]}"), "m")
+	if _, _, err := readWith(m, "s,b,e,n\n1,2,3,4\n", workload.ReadOptions{}); err == nil || !strings.Contains(err.Error(), "no column who or owner, which the map has for user (want one of: s, b, e, n)") {
+		t.Errorf("absent column: %v", err)
+	}
+	if _, err := NamedMap("helio"); err == nil || !strings.Contains(err.Error(), "did you mean helios?") {
+		t.Errorf("%v", err)
+	}
+}
+
+// The first rows of public data sets, in their manner.
+var dataSets = map[string]string{
+	"helios":         "job_id,user,vc,gpu_num,cpu_num,node_num,state,submit_time,start_time,end_time,duration,queue\n7,uA,vcB,8,32,1,FAILED,2020-06-09 18:41:01,2020-06-09 18:42:01,2020-06-09 18:43:01,60,60\n",
+	"nrel-eagle":     "job_id,user,account,partition,qos,wallclock_req,nodes_req,processors_req,gpus_req,mem_req,submit_time,start_time,end_time,run_time,state,name,work_dir,submit_line\n7,user1,acc1,part1,normal,3600.0,2,72,8,0.0,2019-01-01 08:00:00,2019-01-01 08:01:00,2019-01-01 08:02:00,60.0,FAILED,name1,w1,s1\n",
+	"mit-supercloud": "id_job,id_user,partition,time_submit,time_eligible,time_start,time_end,timelimit,cpus_req,nodes_alloc,tres_req,tres_alloc,state,exit_code,nodelist\n4071251073298,99,normal,1620000000,1620000000,1620000060,1620000120,4294967295,40,1,\"1=40,2=80000,4=1,5=40,1002=8\",\"1=40,2=80000,4=1,5=40,1002=8\",5,256,\"['r1-n2']\"\n",
+	"f-data":         "jid,usr,jnam,cnumr,cnumat,nnumr,nnuma,adt,sdt,edt,elpl,ec,exit state,duration,pri\nj7,u1,n1,96,96,2,2,2021-04-01 08:00:00,2021-04-01 08:01:00,2021-04-01 08:02:00,3600.0,1,failed,60.0,127\n",
+	"pm100":          "job_id,user_id,group_id,partition,qos,submit_time,eligible_time,start_time,end_time,run_time,time_limit,job_state,derived_ec,num_cores_req,num_cores_alloc,num_nodes_req,num_nodes_alloc,num_gpus_req,mem_req,nodes,priority\n7,1,2,1,0,2020-05-01T08:00:00Z,2020-05-01T08:00:00Z,2020-05-01T08:01:00Z,2020-05-01T08:02:00Z,60,60,FAILED,1:0,128,128,1,1,4,200,[12],99\n",
+	"philly":         `[{"status":"Failed","vc":"ee9e","jobid":"application_1_7","attempts":[{"start_time":"2017-10-07 01:00:00","end_time":"2017-10-07 01:00:30","detail":[]},{"start_time":"2017-10-07 01:12:00","end_time":"2017-10-07 01:13:00","detail":[{"ip":"m1","gpus":["gpu0","gpu1","gpu2","gpu3"]},{"ip":"m2","gpus":["gpu0","gpu1","gpu2","gpu3"]}]}],"submitted_time":"2017-10-07 01:11:00","user":"ce2f"}]`,
+}
+
+func TestDataSets(t *testing.T) {
+	for _, name := range MapNames() {
+		m, err := NamedMap(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w, _, err := readWith(m, dataSets[name], workload.ReadOptions{Strict: true})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		j := w.Jobs.At(0)
+		if m.Name != name || m.Source == "" || w.Jobs.Len() != 1 || j.User == "" || j.RunTime != time.Minute || j.Recorded.State != hpc.Failed || j.ExitCode != 1 || j.Recorded.Start.Sub(j.Submit) != time.Minute {
+			t.Errorf("%s: %+v %+v", name, j, j.Recorded)
+		}
+		if name != "f-data" && j.GPUs != "8" && j.GPUs != "volta:8" && j.GPUs != "4" {
+			t.Errorf("%s: %q GPUs", name, j.GPUs)
+		}
+		var proposed strings.Builder
+		fits, err := Propose(&proposed, bufio.NewReaderSize(strings.NewReader(dataSets[name]), headLength), nil, 0, "x")
+		if err != nil || fits != name {
+			t.Errorf("%s: proposed %q, %v\n%s", name, fits, err, proposed.String())
+		}
+	}
+}
+
+// TestPropose reads tables with the maps that are proposed for them.
+func TestPropose(t *testing.T) {
+	for text, want := range map[string][]string{
+		"JobID;User;Submit Time;Start Time;End Time;CPUs;Walltime Limit (min);Mem_GB;Colour\n7;17;01.03.2024 08:00:00;01.03.2024 08:01:00;01.03.2024 08:02:00;4;60;2;red\n": {
+			`submit: {column: "Submit Time", time: "%d.%m.%Y %H:%M:%S"}`, `user: {column: "User", prefix: user}`, `memory: {column: "Mem_GB", unit: GB}`, "#   Colour (red)", `unit: minutes}`,
+		},
+		`{"job":{"id":7,"cores":4},"queued_time":60,"submit":1709280000000,"elapsed":"00:01:00","status":"weird"}`: {`id: "job.id"`},
+	} {
+		var b strings.Builder
+		if _, err := Propose(&b, bufio.NewReaderSize(strings.NewReader(text), headLength), nil, 0, "jobs"); err != nil {
+			t.Fatal(err)
+		}
+		for _, line := range want[:len(want)-1] {
+			if !strings.Contains(b.String(), line) {
+				t.Errorf("no %s in\n%s", line, b.String())
+			}
+		}
+	}
+	good := "id,submit,start,end,cpus,state\n1,1709280000,1709280060,1709280120,4,ok\n"
+	var b strings.Builder
+	if _, err := Propose(&b, bufio.NewReaderSize(strings.NewReader(good), headLength), nil, 0, "jobs"); err != nil {
+		t.Fatal(err)
+	}
+	if w := read(t, b.String(), good); w.Jobs.Len() != 1 || w.Jobs.At(0).RunTime != time.Minute {
+		t.Errorf("%+v with\n%s", w, b.String())
+	}
+	b.Reset()
+	if _, err := Propose(&b, bufio.NewReaderSize(strings.NewReader("1,2,3\n4,5,6\n"), headLength), nil, 0, "jobs"); err != nil || !strings.Contains(b.String(), "header: false\ncolumns: [column1, column2, column3]") || !strings.Contains(b.String(), "# Missing: no field submit") {
+		t.Errorf("%v\n%s", err, b.String())
+	}
+}
+
+func checkJobs(t *testing.T, w *workload.Workload) {
+	for _, job := range w.Jobs.All() {
+		if job.Submit <= 0 || job.ID == "" || job.RunTime < 0 || job.CancelAfter < 0 || job.TimeLimit < 0 || job.MemPerNode < 0 || job.MemPerCPU < 0 || workload.CPUs(&job.Request) < 1 {
+			t.Errorf("job %+v", job)
+		}
+	}
+}
+
+// FuzzRead reads tables with the map that comes along or is proposed.
+func FuzzRead(f *testing.F) {
+	for name, text := range dataSets {
+		f.Add(name, text)
+	}
+	f.Add("", "JobID;User;Submit Time;Start Time;End Time;CPUs;Walltime Limit (min);Mem_GB;Colour\n7;17;01.03.2024 08:00:00;01.03.2024 08:01:00;01.03.2024 08:02:00;4;60;2;red\n")
+	f.Fuzz(func(t *testing.T, name, text string) {
+		m, err := NamedMap(name)
+		if err != nil {
+			var b strings.Builder
+			if _, err := Propose(&b, bufio.NewReaderSize(strings.NewReader(text), headLength), nil, 0, "fuzz"); err != nil {
+				return
+			}
+			if m, err = ParseMap([]byte(b.String()), "proposed"); err != nil {
+				if !strings.Contains(b.String(), "# Missing: ") && !strings.Contains(b.String(), "values: ") {
+					t.Errorf("%v in a proposal without a gap:\n%s", err, b.String())
+				}
+				return
+			}
+		}
+		if strings.HasPrefix(text, "PAR1") {
+			return // the library's business, and slow
+		}
+		if w, _, err := readWith(m, text, workload.ReadOptions{}); err == nil {
+			checkJobs(t, w)
+		}
+	})
+}
+
+func FuzzParseMap(f *testing.F) {
+	for _, name := range MapNames() {
+		text, err := mapFiles.ReadFile("maps/" + name + ".yaml")
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		m, err := ParseMap(text, "m")
+		if err != nil {
+			return
+		}
+		if w, _, err := readWith(m, dataSets["helios"], workload.ReadOptions{}); err == nil {
+			checkJobs(t, w)
+		}
+	})
+}
