@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -11,8 +12,9 @@ import (
 	"rmreplay/internal/lines"
 )
 
-// ParseUsers reads a users file: a line "name:uid:group:gid" for each user. It skips blank
-// lines, and comments from a # to the end of the line. name stands for the source in errors.
+// ParseUsers reads a users file: a line "name:uid:group:gid" for each user, which may go on with
+// ":group,group" for the user's further groups. It skips blank lines, and comments from a # to the
+// end of the line. name stands for the source in errors.
 func ParseUsers(r io.Reader, name string) ([]hpc.User, error) {
 	var users []hpc.User
 	seen := make(map[string]bool)
@@ -22,8 +24,8 @@ func ParseUsers(r io.Reader, name string) ([]hpc.User, error) {
 			return nil
 		}
 		fields := strings.Split(text, ":")
-		if len(fields) != 4 {
-			return errors.New("not a user (want name:uid:group:gid)")
+		if len(fields) != 4 && len(fields) != 5 {
+			return errors.New("not a user (want name:uid:group:gid, or name:uid:group:gid:GROUP,GROUP with further groups)")
 		}
 		uid, err := parseID("uid", fields[1])
 		if err != nil {
@@ -36,6 +38,11 @@ func ParseUsers(r io.Reader, name string) ([]hpc.User, error) {
 		user := hpc.User{Name: strings.TrimSpace(fields[0]), UID: uid, Group: strings.TrimSpace(fields[2]), GID: gid}
 		if user.Name == "" || user.Group == "" {
 			return errors.New("empty name (want name:uid:group:gid)")
+		}
+		if len(fields) == 5 {
+			if user.Groups, err = furtherGroups(fields[4]); err != nil {
+				return err
+			}
 		}
 		if err := checkNames(user); err != nil {
 			return err
@@ -53,14 +60,44 @@ func ParseUsers(r io.Reader, name string) ([]hpc.User, error) {
 	return users, nil
 }
 
+// UserLine returns the line of a user in a users file, as [ParseUsers] reads it.
+func UserLine(u hpc.User) string {
+	line := fmt.Sprintf("%s:%d:%s:%d", u.Name, u.UID, u.Group, u.GID)
+	if len(u.Groups) > 0 {
+		line += ":" + strings.Join(u.Groups, ",")
+	}
+	return line + "\n"
+}
+
+// furtherGroups reads the names behind the last colon of a user's line.
+func furtherGroups(list string) (groups []string, err error) {
+	if strings.TrimSpace(list) == "" {
+		return nil, nil
+	}
+	for name := range strings.SplitSeq(list, ",") {
+		if name = strings.TrimSpace(name); name == "" {
+			return nil, errors.New("empty name of a group (want name:uid:group:gid:GROUP,GROUP)")
+		}
+		groups = append(groups, name)
+	}
+	return groups, nil
+}
+
 // ParsePasswd reads users from a passwd(5) and a group(5) file. If a user's group is not in the
-// group file, its number becomes its name. ParsePasswd skips comments and NIS lines ("+::").
+// group file, its number becomes its name. The members that the group file lists have the group as a
+// further one. ParsePasswd skips comments and NIS lines ("+::").
 func ParsePasswd(passwd, group io.Reader) ([]hpc.User, error) {
 	groups := make(map[uint32]string)
+	further := make(map[string][]string) // the groups of members
 	err := eachEntry(group, "group", func(fields []string) error {
 		gid, err := parseID("gid", fields[2])
 		if err == nil && groups[gid] == "" {
 			groups[gid] = fields[0]
+		}
+		if len(fields) > 3 {
+			for name := range strings.SplitSeq(fields[3], ",") {
+				further[name] = append(further[name], fields[0])
+			}
 		}
 		return err
 	})
@@ -89,6 +126,7 @@ func ParsePasswd(passwd, group io.Reader) ([]hpc.User, error) {
 		if user.Group == "" {
 			user.Group = fields[3]
 		}
+		user.Groups = slices.DeleteFunc(further[user.Name], func(name string) bool { return name == user.Group })
 		if err := checkNames(user); err != nil {
 			return err
 		}
@@ -124,8 +162,10 @@ func checkNames(u hpc.User) error {
 	if err := hpc.CheckUserName(u.Name); err != nil {
 		return fmt.Errorf("user %w", err)
 	}
-	if err := hpc.CheckUserName(u.Group); err != nil {
-		return fmt.Errorf("group %w", err)
+	for _, name := range append([]string{u.Group}, u.Groups...) {
+		if err := hpc.CheckUserName(name); err != nil {
+			return fmt.Errorf("group %w", err)
+		}
 	}
 	return nil
 }

@@ -242,7 +242,7 @@ func (t *reader) user(row []string, name string) error {
 		user.Group = lines.UTF8([]byte(row[at]))
 	}
 	before, known := t.users[name]
-	if known && before != user {
+	if known && !before.Equal(user) {
 		return t.wrong(uid, fmt.Errorf("user %s is %d, %s and %d in another row", name, before.UID, before.Group, before.GID))
 	}
 	if !known {

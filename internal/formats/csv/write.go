@@ -24,6 +24,7 @@ func Write(w io.Writer, wl *workload.Workload) (workload.Losses, error) {
 	}
 	lost := len(wl.Users)
 	for _, u := range wl.Users {
+		t.losses.Add("further groups of users", len(u.Groups))
 		if t.submitters[u.Name] {
 			lost--
 		}

@@ -79,6 +79,8 @@ type userRecord struct {
 	UID   uint32 `json:"uid"`
 	Group string `json:"group"`
 	GID   uint32 `json:"gid"`
+	// Groups are the user's further groups.
+	Groups []string `json:"groups,omitempty"`
 }
 
 type nodeRecord struct {
@@ -290,7 +292,7 @@ func (t *reader) user(line []byte) error {
 	if r.Name == "" {
 		return errors.New("name: missing")
 	}
-	t.w.Users = append(t.w.Users, hpc.User{Name: r.Name, UID: r.UID, Group: r.Group, GID: r.GID})
+	t.w.Users = append(t.w.Users, hpc.User{Name: r.Name, UID: r.UID, Group: r.Group, GID: r.GID, Groups: r.Groups})
 	return nil
 }
 

@@ -46,7 +46,7 @@ func writeRecords(out *bufio.Writer, enc *json.Encoder, wl *workload.Workload) e
 		return err
 	}
 	for _, u := range wl.Users {
-		if err := enc.Encode(userRecord{recordUser, u.Name, u.UID, u.Group, u.GID}); err != nil {
+		if err := enc.Encode(userRecord{recordUser, u.Name, u.UID, u.Group, u.GID, u.Groups}); err != nil {
 			return err
 		}
 	}

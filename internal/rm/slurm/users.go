@@ -62,7 +62,29 @@ func newUsers(daemons supervise.User, listed, more []hpc.User) *users {
 			out.groups[u.Group] = u.GID
 		}
 	}
+	out.numberGroups(list)
 	return out
+}
+
+// numberGroups gives those further groups of users a number that are nobody's first group.
+func (u *users) numberGroups(list []hpc.User) {
+	taken := map[uint32]bool{uint32(u.daemons.GID): true, 0: true}
+	for _, gid := range u.groups {
+		taken[gid] = true
+	}
+	next := uint32(20000)
+	for _, user := range list {
+		for _, name := range user.Groups {
+			if _, known := u.groups[name]; known {
+				continue
+			}
+			for taken[next] {
+				next++
+			}
+			taken[next] = true
+			u.groups[name] = next
+		}
+	}
 }
 
 // write writes the passwd and group files that the daemons read through libnss-wrapper.
@@ -80,7 +102,11 @@ func (u *users) write(in *sandbox.Sandbox) error {
 	for _, name := range slices.Sorted(maps.Keys(u.byName)) {
 		one := u.byName[name]
 		fmt.Fprintf(&passwd, "%s:x:%d:%d:%s:/:/bin/sh\n", one.Name, one.UID, one.GID, one.Name)
-		members[one.Group] = append(members[one.Group], one.Name)
+		for _, name := range append([]string{one.Group}, one.Groups...) {
+			if !slices.Contains(members[name], one.Name) {
+				members[name] = append(members[name], one.Name)
+			}
+		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(u.groups)) {
 		fmt.Fprintf(&group, "%s:x:%d:%s\n", name, u.groups[name], strings.Join(members[name], ","))

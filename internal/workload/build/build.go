@@ -195,7 +195,7 @@ func (r *Result) Write(trace, cluster string) ([]string, error) {
 	}
 	var users strings.Builder
 	for _, u := range r.Workload.Users {
-		fmt.Fprintf(&users, "%s:%d:%s:%d\n", u.Name, u.UID, u.Group, u.GID)
+		users.WriteString(workload.UserLine(u))
 	}
 	var files []string
 	for _, f := range []struct{ name, text string }{{"users", users.String()}, {"accounts.sacctmgr", r.Accounts}} {

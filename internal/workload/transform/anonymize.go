@@ -329,7 +329,7 @@ func (a *Anonymizer) events(w *workload.Workload) (err error) {
 }
 
 func (a *Anonymizer) user(u hpc.User) hpc.User {
-	return hpc.User{Name: a.word(kindUser, u.Name), UID: a.uids[u.UID], Group: a.word(kindGroup, u.Group), GID: a.gids[u.GID]}
+	return hpc.User{Name: a.word(kindUser, u.Name), UID: a.uids[u.UID], Group: a.word(kindGroup, u.Group), GID: a.gids[u.GID], Groups: a.words(kindGroup, u.Groups)}
 }
 
 // Leaks returns the names that were replaced but still occur as words in a text. Such a

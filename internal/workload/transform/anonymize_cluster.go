@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/workload"
 )
 
 // Cluster anonymizes a cluster directory with the names of its workload, so that the
@@ -49,7 +50,7 @@ func (a *Anonymizer) usersFile(users []hpc.User) string {
 	lines := make([]string, len(users))
 	for i, u := range users {
 		u = a.user(u)
-		lines[i] = fmt.Sprintf("%s:%d:%s:%d\n", u.Name, u.UID, u.Group, u.GID)
+		lines[i] = workload.UserLine(u)
 	}
 	slices.Sort(lines)
 	for _, line := range lines {

@@ -382,7 +382,7 @@ func mergeUsers(w, add *workload.Workload) error {
 	}
 	for _, u := range add.Users {
 		old, ok := known[u.Name]
-		if ok && old != u {
+		if ok && !old.Equal(u) {
 			return fmt.Errorf("user %s has uid:gid %d:%d in one workload and %d:%d in the other (want the same user)", u.Name, old.UID, old.GID, u.UID, u.GID)
 		}
 		if !ok {

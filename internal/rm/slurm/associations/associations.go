@@ -26,10 +26,16 @@ type Set struct {
 	Accounts map[string]bool
 	Users    map[string]map[string]bool
 	QOS      map[string]bool
+	// Policies has the limits of the QOS, and Associations those of accounts and users.
+	Policies     map[string]*Policy
+	Associations []*Association
+	// WCKeys are the workload characterization keys of each user.
+	WCKeys map[string][]string
 	// Mistakes are in the order of the file. Each begins with the file and the line.
 	Mistakes []string
 
 	clusters map[string]bool
+	users    map[string][]*Association
 	pairs    map[string]int // the line of each user, account and partition
 	lines    map[string]int // the line of each account
 }
@@ -41,7 +47,9 @@ const mostMistakes = 1000
 func Read(commands []byte, name, cluster string) *Set {
 	s := &Set{
 		Accounts: map[string]bool{"root": true}, Users: map[string]map[string]bool{"root": {"root": true}}, QOS: map[string]bool{"normal": true},
-		clusters: map[string]bool{}, pairs: map[string]int{}, lines: map[string]int{},
+		Policies: map[string]*Policy{"normal": {}}, WCKeys: map[string][]string{},
+		Associations: []*Association{{Account: "root", QOS: []string{"normal"}}, {Account: "root", User: "root"}},
+		clusters:     map[string]bool{}, pairs: map[string]int{}, lines: map[string]int{},
 	}
 	cluster = strings.ToLower(cluster)
 	err := lines.Each(bytes.NewReader(commands), name, func(number int, line []byte) error {
@@ -98,11 +106,14 @@ func (s *Set) command(text, cluster string, line int) error {
 	}
 	switch verb.name {
 	case "add":
-		return s.add(c, line)
+		err = s.add(c, line)
 	case "delete":
 		s.remove(c)
 	}
-	return nil
+	if err == nil {
+		s.limits(c)
+	}
+	return err
 }
 
 // references checks the QOS and accounts that a command names beside those that it declares.

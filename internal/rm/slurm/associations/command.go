@@ -100,6 +100,16 @@ type command struct {
 	verb   verb
 	entity entity
 	values map[string][]string
+	// where and set are the options in the order of the words: those of the condition, and those
+	// that declare or change something.
+	where, set []assignment
+}
+
+// assignment is one option of a command, as sacctmgr takes it.
+type assignment struct {
+	word  string // in lower case; it may be a beginning of the option's name
+	sign  byte   // '+' or '-' for a change of a list, and otherwise 0
+	value string
 }
 
 // parseCommand reads the words of a command: the verb, the entity and the options. Words
@@ -120,8 +130,17 @@ func parseCommand(v verb, words []string) (*command, error) {
 	for _, word := range words[2:] {
 		switch key, value, isOption := strings.Cut(word, "="); {
 		case isOption:
-			if err := c.option(strings.ToLower(strings.TrimRight(key, "+-")), value, setting); err != nil {
+			a := assignment{word: strings.ToLower(strings.TrimRight(key, "+-")), value: value}
+			if len(a.word) < len(key) {
+				a.sign = key[len(a.word)]
+			}
+			if err := c.option(a.word, value, setting); err != nil {
 				return nil, err
+			}
+			if setting || v.name == "add" {
+				c.set = append(c.set, a)
+			} else {
+				c.where = append(c.where, a)
 			}
 		case v.name != "add" && isPrefix(word, "where"):
 			setting = false

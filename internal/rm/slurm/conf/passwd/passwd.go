@@ -12,7 +12,8 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// Read reads users from files in the form of /etc/passwd and /etc/group. read returns the contents
+// Read reads users from files in the form of /etc/passwd and /etc/group, with the further groups
+// that list them as members. read returns the contents
 // of a file. The result is nil if there is no passwd file.
 func Read(passwd, group string, read func(path string) ([]byte, error)) ([]hpc.User, error) {
 	people, err := readColons(passwd, 4, read)
@@ -30,7 +31,13 @@ func Read(passwd, group string, read func(path string) ([]byte, error)) ([]hpc.U
 		return nil, err
 	}
 	names := make(map[uint32]string)
+	further := make(map[string][]string) // the groups of members
 	for _, g := range groups {
+		if len(g.fields) > 3 {
+			for name := range strings.SplitSeq(g.fields[3], ",") {
+				further[name] = append(further[name], g.fields[0])
+			}
+		}
 		gid, err := g.id(2)
 		if err != nil {
 			return nil, err
@@ -44,6 +51,14 @@ func Read(passwd, group string, read func(path string) ([]byte, error)) ([]hpc.U
 		u, err := passwdUser(p, names, group)
 		if err != nil {
 			return nil, err
+		}
+		for _, name := range further[u.Name] {
+			if err := hpc.CheckUserName(name); err != nil {
+				return nil, fmt.Errorf("%s: group %w", group, err)
+			}
+			if name != u.Group {
+				u.Groups = append(u.Groups, name)
+			}
 		}
 		users = append(users, u)
 	}

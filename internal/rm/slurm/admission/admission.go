@@ -1,0 +1,110 @@
+// Package admission foresees how slurmctld answers the submissions of a workload: which jobs it
+// rejects, and which it accepts although they can never start. It is a function of the site's
+// configuration, of its accounts and of the jobs. It starts nothing.
+//
+// The checks have the order of slurmctld, and the first that fails decides, as there:
+// validate_job_create_req, _job_create with _valid_job_part and _part_access_check, and job_allocate
+// with _select_nodes_parts in src/slurmctld/job_mgr.c; acct_policy_validate in acct_policy.c;
+// build_feature_list in job_scheduler.c; validate_job_resv in reservation.c; license_validate in
+// licenses.c; gres_job_state_validate in gres.c; and _build_node_list in node_scheduler.c. What the
+// releases 22.05 to 26.05 do differently is marked with the release.
+//
+// Some rejections depend on what else is in the queue: limits of submitted jobs, and MaxJobCount.
+// The package foresees them only for an array that alone exceeds the limit. docs/LIMITATIONS.md
+// lists what else it leaves out.
+package admission
+
+import "rmreplay/internal/slurmspec"
+
+// Verdict is what becomes of a job.
+type Verdict string
+
+const (
+	// Rejected jobs do not exist for slurmctld.
+	Rejected Verdict = "rejected"
+	// NeverStarts is the verdict on a job that slurmctld accepts and that then pends until somebody
+	// changes the job or the configuration.
+	NeverStarts Verdict = "never starts"
+)
+
+// Finding says why slurmctld does not run a job. Jobs with equal findings have one cause.
+type Finding struct {
+	Verdict Verdict `json:"verdict"`
+	Rule    string  `json:"rule"` // the kind of the cause: a Rule constant
+	// Slurm is slurmctld's answer to the submission ("ESLURM_INVALID_TIME_LIMIT"), or the reason for
+	// which the job pends ("PartitionTimeLimit"). It is empty if the job is not even submitted.
+	Slurm string `json:"slurm"`
+	// Text says what is wrong, and Remedy what to change.
+	Text   string `json:"text"`
+	Remedy string `json:"remedy"`
+}
+
+// The rules of findings.
+const (
+	RuleSubmission  = "bad_submission"
+	RuleUser        = "no_user"
+	RuleArray       = "bad_array"
+	RulePartition   = "partition"
+	RuleAccess      = "partition_access"
+	RuleGroups      = "groups"
+	RuleAccount     = "account"
+	RuleQOS         = "qos"
+	RuleWCKey       = "wckey"
+	RuleTime        = "time_limit"
+	RuleNodes       = "nodes"
+	RuleTasks       = "tasks"
+	RuleCPUs        = "cpus"
+	RuleMemory      = "memory"
+	RuleGRES        = "gres"
+	RuleLicenses    = "licenses"
+	RuleNodeList    = "node_list"
+	RuleFeatures    = "features"
+	RuleReservation = "reservation"
+	RuleDependency  = "dependency"
+	RuleLimit       = "limit"
+)
+
+// The answers of slurmctld that the package foresees (slurm_errno.h).
+const (
+	errInvalidPartition  slurmspec.Errno = 2000
+	errNoDefault         slurmspec.Errno = 2001
+	errAccess            slurmspec.Errno = 2002
+	errGroup             slurmspec.Errno = 2003
+	errNotInPartition    slurmspec.Errno = 2004
+	errTooManyCPUs       slurmspec.Errno = 2005
+	errNodeCount         slurmspec.Errno = 2006
+	errTooLong           slurmspec.Errno = 2012
+	errNodeConfig        slurmspec.Errno = 2014
+	errPartConfig        slurmspec.Errno = 2015
+	errNodeName          slurmspec.Errno = 2018
+	errTaskCount         slurmspec.Errno = 2025
+	errFeature           slurmspec.Errno = 2029
+	errMemory            slurmspec.Errno = 2044
+	errAccount           slurmspec.Errno = 2045
+	errLicenses          slurmspec.Errno = 2048
+	errPolicy            slurmspec.Errno = 2050
+	errTimeLimit         slurmspec.Errno = 2051
+	errReservationAccess slurmspec.Errno = 2052
+	errReservation       slurmspec.Errno = 2053
+	errWCKey             slurmspec.Errno = 2057
+	errQOS               slurmspec.Errno = 2066
+	errPartitionClosed   slurmspec.Errno = 2070
+	errGRES              slurmspec.Errno = 2072
+	errArray             slurmspec.Errno = 2081
+	errUnsupportedGRES   slurmspec.Errno = 2122
+	errNice              slurmspec.Errno = 2123
+	errTimeMin           slurmspec.Errno = 2124
+	errPartitionAssoc    slurmspec.Errno = 2130
+	errPrefer            slurmspec.Errno = 2133
+)
+
+// reject makes the finding of a rejected job.
+func reject(errno slurmspec.Errno, rule, text, remedy string) *Finding {
+	return &Finding{Verdict: Rejected, Rule: rule, Slurm: errno.Name(), Text: text, Remedy: remedy}
+}
+
+// pend makes the finding of a job that never starts. reason is the reason for which it pends
+// (job_reason_string in slurm_protocol_defs.c).
+func pend(reason, rule, text, remedy string) *Finding {
+	return &Finding{Verdict: NeverStarts, Rule: rule, Slurm: reason, Text: text, Remedy: remedy}
+}

@@ -1,0 +1,129 @@
+package admission
+
+import (
+	"cmp"
+	"slices"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/slurmspec/sbatch"
+	"rmreplay/internal/workload"
+)
+
+// Group are the jobs of one finding.
+type Group struct {
+	Finding
+	Count int `json:"jobs"`
+	// Jobs are the first jobs of the group, in the order of their submission.
+	Jobs []string `json:"examples"`
+}
+
+// Forecast says what slurmctld will not run of a workload.
+type Forecast struct {
+	Rejected    int `json:"rejected"`     // jobs
+	NeverStarts int `json:"never_starts"` // jobs that are accepted
+	// Groups have the most jobs first.
+	Groups []Group `json:"groups"`
+	// Changes says that the workload's actions may change the rules during the replay.
+	Changes bool `json:"actions"`
+}
+
+// examples is the number of jobs that a group names.
+const examples = 5
+
+// Foresee judges all jobs of a workload. each, if not nil, gets the finding of every job that has
+// one. Jobs that run or pend when the window begins are judged like others; an operator submits those
+// that run.
+func (s *Site) Foresee(w *workload.Workload, each func(job string, why Finding)) *Forecast {
+	f := &Forecast{Changes: len(w.Actions) > 0}
+	groups := map[Finding]*Group{}
+	rejected := map[string]bool{}
+	there := newReservations(w)
+	for _, job := range w.Jobs.All() {
+		there.advance(max(job.Submit, w.Start))
+		why := brokenDependency(job, rejected)
+		if why == nil && !w.Preset(job) {
+			why = s.Judge(job, there.find)
+		}
+		if why == nil {
+			continue
+		}
+		if each != nil {
+			each(job.ID, *why)
+		}
+		if why.Verdict == Rejected {
+			f.Rejected++
+			rejected[job.ID] = true
+		} else {
+			f.NeverStarts++
+		}
+		g := groups[*why]
+		if g == nil {
+			g = &Group{Finding: *why}
+			groups[*why] = g
+		}
+		if g.Count++; len(g.Jobs) < examples {
+			g.Jobs = append(g.Jobs, job.ID)
+		}
+	}
+	for _, g := range groups {
+		f.Groups = append(f.Groups, *g)
+	}
+	slices.SortFunc(f.Groups, func(a, b Group) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Verdict, b.Verdict), cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Text, b.Text), cmp.Compare(a.Slurm, b.Slurm), cmp.Compare(a.Remedy, b.Remedy))
+	})
+	return f
+}
+
+// brokenDependency returns why a job's dependency cannot be submitted. A replay does not submit a
+// job that depends on a rejected one: the job has no number.
+func brokenDependency(job *hpc.Job, rejected map[string]bool) *Finding {
+	if job.Dependency == "" {
+		return nil
+	}
+	deps, err := sbatch.ParseDependency(job.Dependency)
+	if err != nil {
+		return &Finding{Verdict: Rejected, Rule: RuleDependency, Text: "the dependency cannot be read: " + err.Error(), Remedy: "correct --dependency"}
+	}
+	for _, d := range deps.List {
+		array, _, _ := d.Task()
+		if d.Job != "" && (rejected[d.Job] || rejected[array]) {
+			return &Finding{Verdict: Rejected, Rule: RuleDependency, Text: "the jobs depend on rejected jobs", Remedy: "let the other jobs be accepted"}
+		}
+	}
+	return nil
+}
+
+// reservations are those that exist at an instant that advances.
+type reservations struct {
+	events []hpc.ReservationEvent // in order
+	now    hpc.Time
+	open   map[string]*hpc.Reservation // at now; nil if it has to be computed
+}
+
+func newReservations(w *workload.Workload) *reservations {
+	r := &reservations{events: slices.Clone(w.Reservations)}
+	slices.SortStableFunc(r.events, func(a, b hpc.ReservationEvent) int { return cmp.Compare(a.At, b.At) })
+	return r
+}
+
+func (r *reservations) advance(to hpc.Time) {
+	if to != r.now {
+		r.now, r.open = to, nil
+	}
+}
+
+// find returns the reservation of a name, or nil. An event of the same instant as a submission comes
+// before it.
+func (r *reservations) find(name string) *hpc.Reservation {
+	if len(r.events) == 0 {
+		return nil
+	}
+	if r.open == nil {
+		r.open = map[string]*hpc.Reservation{}
+		at, _ := workload.ReservationsAt(r.events, r.now)
+		for i := range at {
+			r.open[at[i].Name] = &at[i].Reservation
+		}
+	}
+	return r.open[name]
+}

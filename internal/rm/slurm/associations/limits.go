@@ -1,0 +1,521 @@
+package associations
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/slurmspec"
+)
+
+// TRES has counts of trackable resources by Slurm's names for them: "cpu", "mem" (MiB), "node",
+// "billing", "gres/gpu", "gres/gpu:a100", "license/matlab". It is nil without a limit.
+type TRES map[string]int64
+
+// Limits are the limits that QOS and associations have in common. Those of associations that are
+// not here only make jobs wait.
+type Limits struct {
+	GrpTRES, GrpTRESMins, GrpTRESRunMins                TRES
+	MaxTRESPerJob, MaxTRESPerNode, MaxTRESMinutesPerJob TRES
+	// GrpWall and MaxWall are in minutes; nil for no limit.
+	GrpWall, MaxWall *int64
+	// GrpSubmit and MaxSubmit are numbers of jobs; nil for no limit. MaxSubmit is an association's
+	// MaxSubmitJobs and a QOS's MaxSubmitJobsPerUser.
+	GrpSubmit, MaxSubmit *int64
+}
+
+// Policy is a QOS.
+type Policy struct {
+	Limits
+	MaxTRESPerUser, MaxTRESPerAccount, MinTRESPerJob TRES
+	MaxSubmitPerAccount                              *int64
+	// Flags are in lower case: "denyonlimit", "partitiontimelimit", "overpartqos".
+	Flags []string
+	// LimitFactor multiplies the association's TRES limits; 0 for none.
+	LimitFactor float64
+}
+
+// Has reports whether the QOS has a flag. sacctmgr takes beginnings of their names.
+func (p *Policy) Has(flag string) bool {
+	return p != nil && slices.ContainsFunc(p.Flags, func(f string) bool { return f != "" && strings.HasPrefix(flag, f) })
+}
+
+// Association is an account, or a user in an account. The names are in lower case.
+type Association struct {
+	Account string
+	Parent  string // the account above an account
+	User    string // empty for an account itself
+	// Partition is empty for an association with all partitions.
+	Partition string
+	// QOS is nil if the association has its parent's. With Added and Removed, the parent's are
+	// changed.
+	QOS, Added, Removed []string
+	DefaultQOS          string
+	// Default says that it is the user's default account.
+	Default bool
+	Limits
+}
+
+// Of returns the association of a user with an account and a partition, or nil. The account may be
+// empty for the user's default. An association with the partition comes before one without
+// (assoc_mgr_fill_in_assoc in assoc_mgr.c).
+func (s *Set) Of(user, account, partition string) *Association {
+	var found *Association
+	for _, a := range s.byUser(user) {
+		if account == "" && !a.Default || account != "" && a.Account != account {
+			continue
+		}
+		switch {
+		case a.Partition == "" && found == nil:
+			found = a
+		case a.Partition != "" && a.Partition == partition:
+			return a
+		}
+	}
+	return found
+}
+
+// byUser returns a user's associations. An index holds them once all commands are read.
+func (s *Set) byUser(user string) []*Association {
+	if s.users == nil {
+		s.users = map[string][]*Association{}
+		for _, a := range s.Associations {
+			s.users[a.User] = append(s.users[a.User], a)
+		}
+	}
+	return s.users[user]
+}
+
+// Above returns the association above another, or nil for the root.
+func (s *Set) Above(a *Association) *Association {
+	name := a.Account
+	if a.User == "" {
+		if name == "root" {
+			return nil
+		}
+		name = a.Parent
+	}
+	for _, up := range s.byUser("") {
+		if up.Account == name {
+			return up
+		}
+	}
+	return nil
+}
+
+// mostLevels bounds a walk to the root: an account may be moved below itself by mistake.
+const mostLevels = 100
+
+// Line returns an association and those above it, up to the root.
+func (s *Set) Line(a *Association) (line []*Association) {
+	for ; a != nil && len(line) < mostLevels; a = s.Above(a) {
+		line = append(line, a)
+	}
+	return line
+}
+
+// Allowed returns the QOS that an association may use. It inherits those of the first association
+// above it that has a list of its own.
+func (s *Set) Allowed(a *Association) []string {
+	line := s.Line(a)
+	var allowed []string
+	for _, at := range slices.Backward(line) {
+		if at.QOS != nil {
+			allowed = slices.Clone(at.QOS)
+		}
+		for _, name := range at.Added {
+			if !slices.Contains(allowed, name) {
+				allowed = append(allowed, name)
+			}
+		}
+		allowed = slices.DeleteFunc(allowed, func(name string) bool { return slices.Contains(at.Removed, name) })
+	}
+	return allowed
+}
+
+// DefaultQOS returns the QOS of a job that names none (assoc_mgr_get_default_qos_info in
+// assoc_mgr.c). a may be nil.
+func (s *Set) DefaultQOS(a *Association) string {
+	if a != nil {
+		for _, at := range s.Line(a) {
+			if at.DefaultQOS != "" {
+				return at.DefaultQOS
+			}
+		}
+		if allowed := s.Allowed(a); len(allowed) == 1 {
+			return allowed[0]
+		}
+	}
+	if root := s.byUser(""); len(root) > 0 && root[0].DefaultQOS != "" {
+		return root[0].DefaultQOS
+	}
+	return "normal"
+}
+
+// Inherited returns an association's own limits per job. Limits that it has not set are those of
+// the next association above it: slurmdbd hands them down. Group limits stay where they are.
+func (s *Set) Inherited(a *Association) Limits {
+	l := Limits{}
+	for _, at := range s.Line(a) {
+		for _, f := range []struct{ to, from *TRES }{
+			{&l.MaxTRESPerJob, &at.MaxTRESPerJob}, {&l.MaxTRESPerNode, &at.MaxTRESPerNode}, {&l.MaxTRESMinutesPerJob, &at.MaxTRESMinutesPerJob},
+		} {
+			for name, n := range *f.from {
+				if _, set := (*f.to)[name]; !set {
+					if *f.to == nil {
+						*f.to = TRES{}
+					}
+					(*f.to)[name] = n
+				}
+			}
+		}
+		if l.MaxWall == nil {
+			l.MaxWall = at.MaxWall
+		}
+		if l.MaxSubmit == nil {
+			l.MaxSubmit = at.MaxSubmit
+		}
+	}
+	return l
+}
+
+// limits carries out a correct command on the QOS and associations.
+func (s *Set) limits(c *command) {
+	s.users = nil
+	switch c.entity.name {
+	case "qos":
+		s.changeQOS(c)
+	case "account":
+		s.changeAccounts(c)
+	case "user":
+		s.changeUsers(c)
+	case "cluster": // its options are those of the root
+		if c.verb.name != "delete" {
+			s.Associations[0].apply(c.set)
+		}
+	}
+}
+
+func (s *Set) changeQOS(c *command) {
+	names := c.list("names")
+	if len(names) == 0 && c.verb.name == "modify" {
+		names = slices.Sorted(maps.Keys(s.Policies))
+	}
+	for _, name := range names {
+		switch {
+		case c.verb.name == "delete":
+			delete(s.Policies, name)
+			continue
+		case s.Policies[name] == nil:
+			s.Policies[name] = &Policy{}
+		}
+		for _, a := range c.set {
+			s.Policies[name].assign(a)
+		}
+	}
+}
+
+func (s *Set) changeAccounts(c *command) {
+	names := c.list("names")
+	if c.verb.name == "add" {
+		parent := "root"
+		if given := c.list("parent"); len(given) > 0 {
+			parent = given[0]
+		}
+		for _, name := range names {
+			if name == "root" {
+				continue
+			}
+			a := &Association{Account: name, Parent: parent}
+			a.apply(c.set)
+			s.Associations = append(s.Associations, a)
+		}
+		return
+	}
+	of := func(a *Association) bool { return len(names) == 0 || slices.Contains(names, a.Account) }
+	if c.verb.name == "delete" {
+		s.Associations = slices.DeleteFunc(s.Associations, func(a *Association) bool { return a.Account != "root" && of(a) })
+		return
+	}
+	for _, a := range s.Associations {
+		if a.User == "" && of(a) {
+			a.apply(c.set)
+		}
+	}
+}
+
+func (s *Set) changeUsers(c *command) {
+	names, accounts, partitions := c.list("names"), c.list("accounts"), c.list("partitions")
+	of := func(a *Association) bool {
+		return a.User != "" && (len(names) == 0 || slices.Contains(names, a.User)) &&
+			(len(accounts) == 0 || slices.Contains(accounts, a.Account)) &&
+			(len(partitions) == 0 || slices.Contains(partitions, a.Partition))
+	}
+	switch c.verb.name {
+	case "add":
+		s.addAssociations(c, names, accounts, partitions)
+	case "delete":
+		s.Associations = slices.DeleteFunc(s.Associations, of)
+	default:
+		for _, a := range s.Associations {
+			if of(a) {
+				a.apply(c.set)
+			}
+		}
+	}
+	for _, a := range c.set {
+		switch {
+		case strings.HasPrefix("wckeys", a.word) && len(a.word) > 1:
+			for _, name := range names {
+				s.WCKeys[name] = append(s.WCKeys[name], splitLower(a.value)...)
+			}
+		case strings.HasPrefix("defaultwckey", a.word) && len(a.word) > len("defaultw"):
+			for _, name := range names { // the default comes first
+				s.WCKeys[name] = append(splitLower(a.value), s.WCKeys[name]...)
+			}
+		case strings.HasPrefix("defaultaccount", a.word) && len(a.word) > len("defaulta"):
+			s.makeDefault(names, strings.ToLower(a.value))
+		}
+	}
+}
+
+// addAssociations adds users to accounts. A user's first account is the default one.
+func (s *Set) addAssociations(c *command, names, accounts, partitions []string) {
+	if len(accounts) == 0 {
+		accounts = c.list("defaultaccount")
+	}
+	if len(partitions) == 0 {
+		partitions = []string{""}
+	}
+	for _, name := range names {
+		for _, account := range accounts {
+			first := !slices.ContainsFunc(s.Associations, func(a *Association) bool { return a.User == name })
+			for _, partition := range partitions {
+				a := &Association{Account: account, User: name, Partition: partition, Default: first}
+				a.apply(c.set)
+				s.Associations = append(s.Associations, a)
+			}
+		}
+	}
+}
+
+func (s *Set) makeDefault(users []string, account string) {
+	for _, a := range s.Associations {
+		if a.User != "" && slices.Contains(users, a.User) {
+			a.Default = a.Account == account
+		}
+	}
+}
+
+// apply sets options of accounts and users.
+func (a *Association) apply(set []assignment) {
+	for _, as := range set {
+		switch {
+		case as.word == "qos" || strings.HasPrefix("qoslevel", as.word) && len(as.word) > 1:
+			a.applyQOS(as)
+		case strings.HasPrefix("defaultqos", as.word) && len(as.word) > len("default"):
+			a.DefaultQOS = strings.ToLower(strings.TrimPrefix(as.value, "-1"))
+		case strings.HasPrefix("parent", as.word) && len(as.word) > 2:
+			if a.User == "" {
+				a.Parent = strings.ToLower(as.value)
+			}
+		default:
+			a.assign(as, associationWords)
+		}
+	}
+}
+
+// applyQOS replaces or changes the list of QOS. Each name may have a sign of its own.
+func (a *Association) applyQOS(as assignment) {
+	if as.sign == 0 && !strings.ContainsAny(as.value, "+-") {
+		a.QOS, a.Added, a.Removed = splitLower(as.value), nil, nil
+		return
+	}
+	for _, name := range splitLower(as.value) {
+		removed := as.sign == '-' || as.sign == 0 && name[0] == '-'
+		name = strings.TrimLeft(name, "+-")
+		without := func(list []string) []string { return slices.DeleteFunc(list, func(n string) bool { return n == name }) }
+		a.Added, a.Removed = without(a.Added), without(a.Removed)
+		if removed {
+			a.Removed = append(a.Removed, name)
+		} else {
+			a.Added = append(a.Added, name)
+		}
+	}
+}
+
+func splitLower(list string) []string {
+	return slices.DeleteFunc(strings.Split(strings.ToLower(list), ","), func(name string) bool { return strings.Trim(name, "+- ") == "" })
+}
+
+// limitWord is a limit as a command names it: by its name, or a beginning of at least that many
+// letters. The first fitting entry of a table counts, as in sacctmgr (sacctmgr_set_assoc_rec in
+// common.c, _set_rec in qos_functions.c).
+type limitWord struct {
+	name  string
+	least int
+	set   func(l *Limits, value string)
+}
+
+// tres sets counts of TRES in a list, and one sets the count of one TRES.
+func tres(of func(*Limits) *TRES) func(*Limits, string) {
+	return func(l *Limits, value string) { of(l).set(value) }
+}
+
+func one(name string, of func(*Limits) *TRES) func(*Limits, string) {
+	return func(l *Limits, value string) { of(l).set(name + "=" + value) }
+}
+
+func grpTRES(l *Limits) *TRES       { return &l.GrpTRES }
+func grpTRESMins(l *Limits) *TRES   { return &l.GrpTRESMins }
+func grpRunMins(l *Limits) *TRES    { return &l.GrpTRESRunMins }
+func maxPerJob(l *Limits) *TRES     { return &l.MaxTRESPerJob }
+func maxPerNode(l *Limits) *TRES    { return &l.MaxTRESPerNode }
+func maxMinsPerJob(l *Limits) *TRES { return &l.MaxTRESMinutesPerJob }
+
+var groupWords = []limitWord{
+	{"grpcpumins", 7, one("cpu", grpTRESMins)},
+	{"grpcpurunmins", 7, one("cpu", grpRunMins)},
+	{"grpcpus", 7, one("cpu", grpTRES)},
+	{"grpmemory", 4, one("mem", grpTRES)},
+	{"grpnodes", 4, one("node", grpTRES)},
+	{"grpsubmitjobs", 4, func(l *Limits, v string) { l.GrpSubmit = count(v) }},
+	{"grptres", 7, tres(grpTRES)},
+	{"grptresmins", 8, tres(grpTRESMins)},
+	{"grptresrunmins", 8, tres(grpRunMins)},
+	{"grpwall", 4, func(l *Limits, v string) { l.GrpWall = minutes(v) }},
+	{"maxcpuminsperjob", 7, one("cpu", maxMinsPerJob)},
+	{"maxcpusperjob", 7, one("cpu", maxPerJob)},
+	{"maxnodesperjob", 4, one("node", maxPerJob)},
+	{"maxtresperjob", 7, tres(maxPerJob)},
+	{"maxtrespernode", 11, tres(maxPerNode)},
+	{"maxtresminsperjob", 8, tres(maxMinsPerJob)},
+	{"maxwalldurationperjob", 4, func(l *Limits, v string) { l.MaxWall = minutes(v) }},
+}
+
+var associationWords = append(slices.Clone(groupWords),
+	limitWord{"maxsubmitjobs", 4, func(l *Limits, v string) { l.MaxSubmit = count(v) }})
+
+func (l *Limits) assign(a assignment, words []limitWord) {
+	for _, w := range words {
+		if len(a.word) >= min(w.least, len(w.name)) && strings.HasPrefix(w.name, a.word) {
+			w.set(l, a.value)
+			return
+		}
+	}
+}
+
+// assign sets an option of a QOS.
+func (p *Policy) assign(a assignment) {
+	is := func(least int, names ...string) bool {
+		return slices.ContainsFunc(names, func(name string) bool { return len(a.word) >= min(least, len(name)) && strings.HasPrefix(name, a.word) })
+	}
+	switch {
+	case is(2, "flags"):
+		p.assignFlags(a)
+	case is(6, "limitfactor"):
+		p.LimitFactor = 0
+		if f, err := strconv.ParseFloat(a.value, 64); err == nil && f > 0 {
+			p.LimitFactor = f
+		}
+	case is(12, "maxcpusperuser") || a.word == "maxcpuspu":
+		p.MaxTRESPerUser.set("cpu=" + a.value)
+	case is(12, "maxnodesperuser") || a.word == "maxnodespu":
+		p.MaxTRESPerUser.set("node=" + a.value)
+	case is(12, "maxtresperuser") || a.word == "maxtrespu":
+		p.MaxTRESPerUser.set(a.value)
+	case is(11, "maxtresperaccount") || a.word == "maxtrespa":
+		p.MaxTRESPerAccount.set(a.value)
+	case is(17, "maxsubmitjobsperaccount") || a.word == "maxsubmitjobspa":
+		p.MaxSubmitPerAccount = count(a.value)
+	case is(4, "maxsubmitjobsperuser", "maxsubmitjobspu"):
+		p.MaxSubmit = count(a.value)
+	case is(4, "mincpusperjob"):
+		p.MinTRESPerJob.set("cpu=" + a.value)
+	case is(7, "mintresperjob"):
+		p.MinTRESPerJob.set(a.value)
+	default:
+		p.Limits.assign(a, groupWords)
+	}
+}
+
+func (p *Policy) assignFlags(a assignment) {
+	flags := splitLower(a.value)
+	switch {
+	case a.sign == 0:
+		p.Flags = flags
+		if a.value == "-1" {
+			p.Flags = nil
+		}
+	case a.sign == '+':
+		p.Flags = append(p.Flags, flags...)
+	default:
+		p.Flags = slices.DeleteFunc(p.Flags, func(f string) bool { return slices.Contains(flags, f) })
+	}
+}
+
+// set reads "cpu=10,mem=4G,gres/gpu=2" into the counts. -1 takes a limit away.
+func (t *TRES) set(value string) {
+	for item := range strings.SplitSeq(value, ",") {
+		name, number, ok := strings.Cut(item, "=")
+		name = strings.ToLower(strings.TrimSpace(name))
+		n, readable := countOf(name, strings.TrimSpace(number))
+		if !ok || !readable {
+			continue // sacctmgr refuses the command
+		}
+		if n < 0 {
+			delete(*t, name)
+			continue
+		}
+		if *t == nil {
+			*t = TRES{}
+		}
+		(*t)[name] = n
+	}
+}
+
+// countOf reads a count with an optional unit. Memory without one is in MiB.
+func countOf(name, number string) (int64, bool) {
+	shift := 0
+	if number != "" {
+		if i := strings.IndexByte("kmgtp", number[len(number)-1]|0x20); i >= 0 {
+			shift, number = 10*(i+1), number[:len(number)-1]
+			if name == "mem" {
+				shift -= 20
+			}
+		}
+	}
+	n, err := strconv.ParseInt(number, 10, 64)
+	if err != nil || n > 1<<40 {
+		return 0, false
+	}
+	if shift < 0 {
+		return n >> -shift, true
+	}
+	return n << min(shift, 22), true
+}
+
+// count reads a number of jobs; nil for no limit.
+func count(value string) *int64 {
+	n, err := strconv.ParseInt(value, 10, 64)
+	if err != nil || n < 0 {
+		return nil
+	}
+	return &n
+}
+
+// minutes reads a time; nil for no limit.
+func minutes(value string) *int64 {
+	d, err := slurmspec.ParseTimeLimit(value)
+	if err != nil || d == hpc.Unlimited || d < 0 {
+		return nil
+	}
+	n, err := slurmspec.Minutes(d)
+	if err != nil {
+		return nil
+	}
+	long := int64(n)
+	return &long
+}
