@@ -106,7 +106,7 @@ func (d *Divergence) notEligible(a, b *table) string {
 func (d *Divergence) circumstances(between *releases.Difference, likely func(string, ...any)) {
 	alike := len(d.Baseline.OnlyRunning)+len(d.Set.OnlyRunning) == 0 && d.Baseline.OnlyBusy == d.Set.OnlyBusy
 	if !alike {
-		likely("other jobs ran in the two runs just before")
+		likely("the jobs that ran just before were others, or on other nodes")
 	}
 	if between != nil {
 		if text := between.Submissions.Of(d.Job); text != "" {
@@ -132,9 +132,6 @@ func (d *Divergence) circumstances(between *releases.Difference, likely func(str
 		for _, key := range between.Configuration {
 			likely("%s is %s instead of %s", key.Key, orNone(key.Set), orNone(key.Baseline))
 		}
-	}
-	if d.Baseline.Priority != d.Set.Priority && d.Baseline.Priority != 0 && d.Set.Priority != 0 {
-		likely("its priority at the start was %d instead of %d", d.Set.Priority, d.Baseline.Priority)
 	}
 	if d.Kind == DivergedNodes {
 		return
