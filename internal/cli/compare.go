@@ -62,8 +62,11 @@ It always shows:
 
   jobs         differences of submission, start, wait and run time, job by job (between
                the medians over realizations)
+  releases     if the first runs of both sides are on different releases of Slurm: what
+               differed before any decision of the scheduler, and what is known to have
+               changed in Slurm
   divergence   the first difference between the first runs of both sides: the job, the
-               date, the queue and the nodes
+               date, the queue and the nodes, and why, as far as the records show it
   groups       metrics of groups of jobs, with --by
 
 ` + notValidHelp,

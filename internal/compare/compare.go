@@ -14,13 +14,17 @@ package compare
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"time"
 
+	"rmreplay/internal/compare/releases"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/metrics"
 	"rmreplay/internal/run"
+	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/stats"
 )
 
@@ -34,6 +38,9 @@ type Realization struct {
 	Rows     []run.Row
 	// Administration is what happened to the machine.
 	Administration run.Administration
+	// Log is what slurmctld logged; nil if it is not known. It explains divergences, which are
+	// those of the first runs of sets.
+	Log *releases.Log
 }
 
 // Set is one run, or several realizations of one experiment.
@@ -56,7 +63,34 @@ func Load(s *run.Set) (Set, error) {
 		}
 		out.Runs = append(out.Runs, Realization{Name: r.Dir, Manifest: &r.Manifest, Rows: rows, Administration: administration})
 	}
+	if len(s.Runs) > 0 {
+		log, err := controllerLog(s.Runs[0])
+		if err != nil {
+			return Set{}, err
+		}
+		out.Runs[0].Log = log
+	}
 	return out, nil
+}
+
+// controllerLog reads the log of slurmctld. It returns nil for a run without one.
+func controllerLog(r *run.Run) (*releases.Log, error) {
+	release, err := slurmspec.ParseRelease(r.Manifest.Versions.Slurm)
+	if err != nil {
+		return nil, nil
+	}
+	file, err := r.OpenLog("slurmctld.log")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	log, err := releases.ReadLog(file, release)
+	if err != nil {
+		return nil, fmt.Errorf("reading run record %s: slurmctld.log: %w", r.Dir, err)
+	}
+	return log, nil
 }
 
 // Open opens and reads the set of runs in each directory. It stops when ctx is cancelled.
@@ -192,6 +226,9 @@ type Pair struct {
 	// nil if a set has one run.
 	Schedules *ScheduleTests `json:"schedules,omitempty"`
 	Jobs      JobView        `json:"jobs"`
+	// Releases says what differed between the first runs of both sides before any decision of the
+	// scheduler, if they ran on different releases of Slurm; otherwise nil.
+	Releases *releases.Difference `json:"releases,omitempty"`
 	// Divergences are the first differences of each kind between the first runs of both
 	// sets, in the order of their instants.
 	Divergences []Divergence `json:"divergences"`
@@ -245,7 +282,9 @@ func analyse(sets []Set, opts Options) (*Comparison, error) {
 	for i := 1; i < len(sets); i++ {
 		pair := Pair{Set: i, Jobs: compareJobs(tables[0], tables[i], opts)}
 		pair.Schedules = waits.test(0, i, opts)
-		pair.Divergences = diverge(&tables[0][0], &tables[i][0], opts.Tolerance)
+		a, b := &tables[0][0], &tables[i][0]
+		pair.Releases = releases.Between(a.side(), b.side())
+		pair.Divergences = diverge(a, b, pair.Releases, opts.Tolerance)
 		c.Pairs = append(c.Pairs, pair)
 	}
 	c.Warnings = warnings(sets, c)
@@ -348,6 +387,9 @@ type table struct {
 	Realization
 	byKey map[Key]*run.Row
 	keys  []Key // in the order of submission
+	// accepted has a key of each job of byKey, and rejected the rows of all others, both by ID.
+	accepted map[string]Key
+	rejected map[string]*run.Row
 	// shift is what moves the run's instants to the baseline's dates: 0 if both runs are on
 	// the same dates.
 	shift time.Duration
@@ -372,17 +414,9 @@ func tabulate(sets []Set) [][]table {
 	out := make([][]table, len(sets))
 	for i, s := range sets {
 		for _, r := range s.Runs {
-			t := table{Realization: r, byKey: make(map[Key]*run.Row, len(r.Rows))}
+			t := table{Realization: r, byKey: make(map[Key]*run.Row, len(r.Rows)), accepted: make(map[string]Key), rejected: make(map[string]*run.Row)}
 			for k := range r.Rows {
-				row := &r.Rows[k]
-				if row.State == hpc.Rejected {
-					continue
-				}
-				key := Key{row.Job, row.Task}
-				if t.byKey[key] == nil {
-					t.keys = append(t.keys, key)
-				}
-				t.byKey[key] = row
+				t.add(&r.Rows[k])
 			}
 			out[i] = append(out[i], t)
 		}
@@ -393,6 +427,34 @@ func tabulate(sets []Set) [][]table {
 		}
 	}
 	return out
+}
+
+func (t *table) add(row *run.Row) {
+	if row.State == hpc.Rejected {
+		t.rejected[row.Job] = row
+		return
+	}
+	key := Key{row.Job, row.Task}
+	if t.byKey[key] == nil {
+		t.keys = append(t.keys, key)
+	}
+	t.byKey[key] = row
+	if _, known := t.accepted[row.Job]; !known {
+		t.accepted[row.Job] = key
+	}
+}
+
+// row returns the row of a job, rejected or not, or nil.
+func (t *table) row(key Key) *run.Row {
+	if row := t.byKey[key]; row != nil {
+		return row
+	}
+	return t.rejected[key.Job]
+}
+
+// side returns the run as far as releases looks at it.
+func (t *table) side() releases.Side {
+	return releases.Side{Manifest: t.Manifest, Rows: t.Rows, Log: t.Log}
 }
 
 // preset reports whether a job was running when the run's window began. The workload then

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"rmreplay/internal/compare/releases"
 	"rmreplay/internal/hostlist"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/metrics"
@@ -33,6 +34,9 @@ type Divergence struct {
 	// Overtook are the jobs that overtook this one in the run in which it came later: they
 	// started there between At and its start, and had not started in the other run by At.
 	Overtook []string `json:"overtook"`
+	overtook []Key
+	// Causes are what the records say about why. The list is empty if they do not show it.
+	Causes []Cause `json:"causes"`
 }
 
 // DivergenceKind says what differed.
@@ -41,13 +45,14 @@ type DivergenceKind string
 // The kinds of divergence. At one instant they sort in this order: a cause before its
 // effect.
 const (
+	DivergedAnswer  DivergenceKind = "answer"   // one run rejected the job
 	DivergedSubmit  DivergenceKind = "submit"   // the job was submitted at another time
 	DivergedRunTime DivergenceKind = "run_time" // the job ran for longer or shorter
 	DivergedNodes   DivergenceKind = "nodes"    // the job started at the same time on other nodes
 	DivergedStart   DivergenceKind = "start"    // the job started at another time
 )
 
-var divergenceOrder = []DivergenceKind{DivergedSubmit, DivergedRunTime, DivergedNodes, DivergedStart}
+var divergenceOrder = []DivergenceKind{DivergedAnswer, DivergedSubmit, DivergedRunTime, DivergedNodes, DivergedStart}
 
 // Situation is the state of a run just before an instant. Jobs that end at the instant have
 // ended; jobs that start at it are still waiting.
@@ -57,6 +62,10 @@ type Situation struct {
 	End    Instant       `json:"job_end"`
 	Wait   metrics.Float `json:"job_wait_s"`
 	Nodes  string        `json:"job_nodes"`
+	// Priority is the job's priority at its start; 0 if unknown.
+	Priority uint32 `json:"job_priority"`
+	// By is the scheduler that started the job; empty if unknown.
+	By releases.Scheduler `json:"job_started_by"`
 
 	Queued         int `json:"queued_jobs"`
 	Running        int `json:"running_jobs"`
@@ -86,23 +95,35 @@ func (t Instant) MarshalText() ([]byte, error) { return []byte(t.Text(time.UTC))
 // listedJobs is the largest number of jobs in one list of a divergence.
 const listedJobs = 20
 
-// diverge returns the first divergence of each kind, in the order of their instants.
-func diverge(a, b *table, tolerance time.Duration) []Divergence {
+// diverge returns the first divergence of each kind, in the order of their instants. between is nil
+// if both runs are on the same release of Slurm, or on none.
+func diverge(a, b *table, between *releases.Difference, tolerance time.Duration) []Divergence {
 	first := make(map[DivergenceKind]Divergence)
+	note := func(d Divergence) {
+		if known, ok := first[d.Kind]; !ok || d.At < known.At {
+			first[d.Kind] = d
+		}
+	}
 	for _, key := range a.keys {
 		if b.byKey[key] == nil {
 			continue
 		}
 		for _, d := range differences(a, b, key, tolerance) {
-			if known, ok := first[d.Kind]; !ok || d.At < known.At {
-				first[d.Kind] = d
+			note(d)
+		}
+	}
+	for _, answers := range []struct{ accepted, rejected *table }{{a, b}, {b, a}} {
+		for job := range answers.rejected.rejected {
+			if key, ok := answers.accepted.accepted[job]; ok {
+				submit := answers.accepted.at(answers.accepted.byKey[key].Submit)
+				note(Divergence{Kind: DivergedAnswer, Key: key, At: Instant(submit)})
 			}
 		}
 	}
 	list := []Divergence{}
 	for _, kind := range divergenceOrder {
 		if d, ok := first[kind]; ok {
-			d.explain(a, b)
+			d.explain(a, b, between)
 			list = append(list, d)
 		}
 	}
@@ -156,9 +177,9 @@ func sortedNodes(list string) []string {
 	return names
 }
 
-// explain fills in the situations and the overtaking jobs.
-func (d *Divergence) explain(a, b *table) {
-	x, y := a.byKey[d.Key], b.byKey[d.Key]
+// explain fills in the situations, the overtaking jobs and the causes.
+func (d *Divergence) explain(a, b *table, between *releases.Difference) {
+	x, y := a.row(d.Key), b.row(d.Key)
 	known := x
 	if x.Processors == 0 {
 		known = y
@@ -177,14 +198,18 @@ func (d *Divergence) explain(a, b *table) {
 		if x.Start == 0 || y.Start != 0 && b.at(y.Start) < a.at(x.Start) {
 			early, late = b, a
 		}
-		d.Overtook = overtakers(early, late, d.Key, hpc.Time(d.At))
+		d.overtook = overtakers(early, late, d.Key, hpc.Time(d.At))
+		for _, key := range d.overtook {
+			d.Overtook = append(d.Overtook, key.String())
+		}
 	}
 	d.Reason = d.text(a, b)
+	d.Causes = d.causes(a, b, between)
 }
 
 // text returns the divergence as a sentence.
 func (d *Divergence) text(a, b *table) string {
-	x, y := a.byKey[d.Key], b.byKey[d.Key]
+	x, y := a.row(d.Key), b.row(d.Key)
 	by := func(before, after hpc.Time) string {
 		gap := metrics.Float(after.Sub(before).Abs().Seconds()).Text() + " s"
 		if after < before {
@@ -193,6 +218,11 @@ func (d *Divergence) text(a, b *table) string {
 		return gap + " later"
 	}
 	switch d.Kind {
+	case DivergedAnswer:
+		if y.State == hpc.Rejected {
+			return fmt.Sprintf("job %s was rejected, but not in the baseline", d.Key)
+		}
+		return fmt.Sprintf("job %s was accepted, but rejected in the baseline", d.Key)
 	case DivergedSubmit:
 		return fmt.Sprintf("job %s was submitted %s than in the baseline", d.Key, by(a.at(x.Submit), b.at(y.Submit)))
 	case DivergedRunTime:
@@ -212,9 +242,9 @@ func (d *Divergence) text(a, b *table) string {
 
 // overtakers returns the jobs that started in the late run while the job was waiting there,
 // and that had not started in the early run when the job started in the early run.
-func overtakers(early, late *table, key Key, at hpc.Time) []string {
+func overtakers(early, late *table, key Key, at hpc.Time) []Key {
 	until := late.at(late.byKey[key].Start)
-	list := []string{}
+	var list []Key
 	for _, k := range late.keys {
 		start := late.at(late.byKey[k].Start)
 		if k == key || start < at || until != 0 && start > until || start == 0 {
@@ -223,7 +253,7 @@ func overtakers(early, late *table, key Key, at hpc.Time) []string {
 		if row := early.byKey[k]; row != nil && row.Start != 0 && early.at(row.Start) <= at {
 			continue
 		}
-		list = append(list, k.String())
+		list = append(list, k)
 		if len(list) == listedJobs {
 			break
 		}
@@ -281,6 +311,7 @@ func (s *snapshot) situation(other *snapshot, t *table, row *run.Row) Situation 
 		Wait: metrics.NoValue(), Nodes: row.Nodes,
 		Queued: len(s.queued), Running: len(s.running), BusyNodes: len(s.busy), BusyProcessors: s.processors,
 		OnlyQueued: missing(s.queued, other.isQueued), OnlyRunning: missing(s.running, other.isRuns),
+		Priority: row.Priority, By: t.Log.Started(row),
 	}
 	if row.Start != 0 {
 		out.Wait = seconds(row.Start.Sub(row.Submit))

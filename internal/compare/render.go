@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"rmreplay/internal/hpc"
 	"rmreplay/internal/metrics"
 	"rmreplay/internal/stats"
 )
@@ -96,6 +97,9 @@ func (c *Comparison) renderPair(b *bytes.Buffer, p *Pair, zone *time.Location) {
 			Letter(p.Set), Letter(p.Baseline), t.Depth.QBaseline.Text(), Letter(p.Baseline), Letter(p.Set), t.Depth.QSet.Text())
 	}
 	renderJobs(b, &p.Jobs, name)
+	if p.Releases != nil {
+		renderReleases(b, p)
+	}
 	renderDivergences(b, p, zone)
 }
 
@@ -216,6 +220,48 @@ func renderJobs(b *bytes.Buffer, v *JobView, name string) {
 	fmt.Fprintf(b, "  largest changes of wait: %s\n", strings.Join(parts, ", "))
 }
 
+// renderReleases writes what two releases of Slurm make of the same workload and configuration.
+func renderReleases(b *bytes.Buffer, p *Pair) {
+	r := p.Releases
+	fmt.Fprintf(b, "\nSlurm %s in %s and %s in %s, in their first runs:\n", r.Baseline, Letter(p.Baseline), r.Set, Letter(p.Set))
+	if len(r.Configuration) == 0 {
+		b.WriteString("  configuration: adapted to both in the same way\n")
+	}
+	for _, key := range r.Configuration {
+		fmt.Fprintf(b, "  configuration: %s is %s instead of %s\n", key.Key, orNone(key.Set), orNone(key.Baseline))
+		if key.Effect != "" {
+			fmt.Fprintf(b, "    %s\n", key.Effect)
+		}
+	}
+	for _, w := range r.Warnings {
+		side := p.Baseline
+		if w.InSet {
+			side = p.Set
+		}
+		fmt.Fprintf(b, "  only %s warns: %s\n", Letter(side), w.Text)
+	}
+	fmt.Fprintf(b, "  submissions: sbatch makes %d of %d otherwise\n", r.Submissions.Different, r.Submissions.Compared)
+	for _, f := range r.Submissions.Fields {
+		fmt.Fprintf(b, "    %s: %s, first job %s: %s instead of %s\n", f.Name, plural(f.Jobs, "job"), f.Job, f.Set, f.Baseline)
+	}
+	if q := r.Priorities; q.Different > 0 {
+		when := "after"
+		if len(p.Divergences) == 0 || q.At <= hpc.Time(p.Divergences[0].At) {
+			when = "before"
+		}
+		fmt.Fprintf(b, "  priorities at submission: %d of %d differ, first that of job %s, %s the first divergence: %d instead of %d\n",
+			q.Different, q.Compared, q.First, when, q.Set, q.Baseline)
+	} else if q.Compared > 0 {
+		fmt.Fprintf(b, "  priorities at submission: the same for all of %s\n", plural(q.Compared, "job"))
+	}
+	if len(r.Known) > 0 {
+		b.WriteString("  known changes of Slurm between the two (not a complete list):\n")
+	}
+	for _, change := range r.Known {
+		fmt.Fprintf(b, "    %-9s%s (%s)\n", change.Since, change.What, change.Source)
+	}
+}
+
 func renderDivergences(b *bytes.Buffer, p *Pair, zone *time.Location) {
 	if len(p.Divergences) == 0 {
 		b.WriteString("\nno divergence: the first runs of both sides agree in every job\n")
@@ -225,6 +271,7 @@ func renderDivergences(b *bytes.Buffer, p *Pair, zone *time.Location) {
 		d := &p.Divergences[i]
 		if i > 0 {
 			fmt.Fprintf(b, "first of kind %s, %s: %s\n", d.Kind, d.At.Text(zone), d.Reason)
+			renderCauses(b, d, p.Releases != nil)
 			continue
 		}
 		fmt.Fprintf(b, "\nfirst divergence, %s: %s\n", d.At.Text(zone), d.Reason)
@@ -235,8 +282,12 @@ func renderDivergences(b *bytes.Buffer, p *Pair, zone *time.Location) {
 			Situation
 		}{{p.Baseline, d.Baseline}, {p.Set, d.Set}} {
 			s := side.Situation
+			started := orNone(s.Start.Text(zone))
+			if s.By != "" {
+				started += " by the " + string(s.By) + " scheduler"
+			}
 			fmt.Fprintf(b, "  %s: started %s on %s; just before, %d jobs waited and %d ran on %d nodes (%d processors)\n",
-				Letter(side.set), orNone(s.Start.Text(zone)), orNone(s.Nodes), s.Queued, s.Running, s.BusyNodes, s.BusyProcessors)
+				Letter(side.set), started, orNone(s.Nodes), s.Queued, s.Running, s.BusyNodes, s.BusyProcessors)
 			if len(s.OnlyQueued)+len(s.OnlyRunning) > 0 || s.OnlyBusy != "" {
 				fmt.Fprintf(b, "     only here: waiting %s; running %s; busy %s\n", names(s.OnlyQueued), names(s.OnlyRunning), orNone(s.OnlyBusy))
 			}
@@ -244,6 +295,22 @@ func renderDivergences(b *bytes.Buffer, p *Pair, zone *time.Location) {
 		if len(d.Overtook) > 0 {
 			fmt.Fprintf(b, "  overtaken by: %s\n", names(d.Overtook))
 		}
+		renderCauses(b, d, p.Releases != nil)
+	}
+}
+
+// renderCauses writes the causes of a divergence. say also says so if
+// the records show none.
+func renderCauses(b *bytes.Buffer, d *Divergence, say bool) {
+	for _, cause := range d.Causes {
+		word := "a likely cause"
+		if cause.Proven {
+			word = "because"
+		}
+		fmt.Fprintf(b, "  %s: %s\n", word, cause.Text)
+	}
+	if say && len(d.Causes) == 0 {
+		b.WriteString("  the records do not show why\n")
 	}
 }
 

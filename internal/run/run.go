@@ -161,3 +161,13 @@ func (r *Run) Submissions() ([]*hpc.Job, error) {
 
 // LogDir returns the directory with the logs of the run's processes.
 func (r *Run) LogDir() string { return filepath.Join(r.Dir, logsDir) }
+
+// OpenLog opens a log of the run's processes, such as slurmctld.log. The error satisfies
+// [fs.ErrNotExist] if the record does not have it.
+func (r *Run) OpenLog(name string) (io.ReadCloser, error) {
+	file, err := os.Open(filepath.Join(r.LogDir(), name))
+	if err != nil {
+		return nil, fmt.Errorf("reading run record %s: %w", r.Dir, err)
+	}
+	return file, nil
+}

@@ -304,7 +304,7 @@ type Default struct {
 // SchedulerParameters did not change.
 var Defaults = []Default{
 	{"PriorityType", slurmspec.R2311, "priority/basic", "priority/multifactor", "priority/basic starts jobs in the order of their submission; priority/multifactor computes priorities"},
-	{"SelectType", slurmspec.R2405, "select/linear", "select/cons_tres", "select/linear gives jobs whole nodes; select/cons_tres gives them cores, memory and GPUs"},
+	{"SelectType", slurmspec.R2311, "select/linear", "select/cons_tres", "select/linear gives jobs whole nodes; select/cons_tres gives them cores, memory and GPUs"},
 }
 
 // In returns the default in a release.

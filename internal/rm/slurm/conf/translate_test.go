@@ -165,8 +165,9 @@ func TestDefaultsByRelease(t *testing.T) {
 	}{
 		{"old site, new run", "", slurmspec.R2205, slurmspec.R2605, "select/linear", "priority/basic", "the default of the site's release; that of 26.05 is select/cons_tres", []string{"PriorityType", "SelectType"}},
 		{"new site, old run", "", slurmspec.R2605, slurmspec.R2205, "select/cons_tres", "priority/multifactor", "the default of the site's release; that of 22.05 is select/linear", []string{"PriorityType", "SelectType"}},
-		{"the same", "", slurmspec.R2205, slurmspec.R2205, "select/linear", "priority/basic", "the default before 24.05; since then, it is select/cons_tres", nil},
-		{"between", "", slurmspec.R2311, slurmspec.R2411, "select/linear", "priority/multifactor", "the default of the site's release; that of 24.11", []string{"SelectType"}},
+		{"the same", "", slurmspec.R2205, slurmspec.R2205, "select/linear", "priority/basic", "the default before 23.11; since then, it is select/cons_tres", nil},
+		{"between", "", slurmspec.R2311, slurmspec.R2411, "select/cons_tres", "priority/multifactor", "the default since 23.11; before, it was select/linear", nil},
+		{"just before", "", slurmspec.R2302, slurmspec.R2311, "select/linear", "priority/basic", "the default of the site's release; that of 23.11 is select/cons_tres", []string{"PriorityType", "SelectType"}},
 		{"nothing tells", "", slurmspec.Release{}, slurmspec.R2205, "select/linear", "priority/basic", "the configuration does not tell which release the site runs", nil},
 		{"a key tells", "NamespaceType=namespace/tmpfs", slurmspec.Release{}, slurmspec.R2205, "select/cons_tres", "priority/multifactor", "the default of the site's release", []string{"NamespaceType", "PriorityType", "SelectType"}},
 		{"an old key tells", "SlurmctldPlugstack=x", slurmspec.Release{}, slurmspec.R2605, "select/linear", "priority/basic", "the default of the site's release", []string{"SlurmctldPlugstack", "PriorityType", "SelectType"}},

@@ -1,0 +1,146 @@
+package compare
+
+import (
+	"fmt"
+	"time"
+
+	"rmreplay/internal/compare/releases"
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/run"
+	"rmreplay/internal/slurmspec/history"
+)
+
+// Cause is a reason for a divergence.
+type Cause struct {
+	// Proven says that the records prove it. If not, it is a likely cause: something that differs
+	// and that can have this effect.
+	Proven bool   `json:"proven"`
+	Text   string `json:"text"`
+}
+
+// causes returns what the records say about why the runs differ, proven causes first.
+func (d *Divergence) causes(a, b *table, between *releases.Difference) []Cause {
+	list := []Cause{}
+	proven := func(format string, args ...any) { list = append(list, Cause{true, fmt.Sprintf(format, args...)}) }
+	likely := func(format string, args ...any) { list = append(list, Cause{false, fmt.Sprintf(format, args...)}) }
+	x, y := a.row(d.Key), b.row(d.Key)
+	switch d.Kind {
+	case DivergedAnswer:
+		rejected := x
+		if y.State == hpc.Rejected {
+			rejected = y
+		}
+		proven("the answer to its submission was: %s", orNone(rejected.Reason))
+	case DivergedSubmit:
+		if a.Manifest.Feedback != nil || b.Manifest.Feedback != nil {
+			likely("users react to the system, and submit later what depends on earlier results")
+		}
+	case DivergedRunTime:
+		if text := endings(x, y, a.Log != nil && b.Log != nil); text != "" {
+			proven("%s", text)
+		}
+	case DivergedStart:
+		if text := d.notEligible(a, b); text != "" {
+			proven("%s", text)
+		}
+	}
+	if d.Kind == DivergedStart || d.Kind == DivergedNodes {
+		d.circumstances(between, likely)
+	}
+	return list
+}
+
+// timeLimitInterval is how often slurmctld looks for jobs beyond their time limit (PERIODIC_TIMEOUT
+// in slurmctld.h).
+const timeLimitInterval = 30 * time.Second
+
+// endings says why a job ran for another time. slurm says that slurmctld ran in both runs.
+func endings(x, y *run.Row, slurm bool) string {
+	after := func(row *run.Row) string {
+		return seconds(row.End.Sub(row.Start) - row.Suspended - row.TimeLimit).Text()
+	}
+	switch {
+	case x.State == hpc.TimedOut && y.State == hpc.TimedOut && x.TimeLimit != y.TimeLimit:
+		return fmt.Sprintf("it was ended at its time limit, which was %s instead of %s", seconds(y.TimeLimit).Clock(), seconds(x.TimeLimit).Clock())
+	case x.State == hpc.TimedOut && y.State == hpc.TimedOut:
+		text := fmt.Sprintf("it was ended %s s after its time limit instead of %s s", after(y), after(x))
+		if slurm {
+			text += fmt.Sprintf("; slurmctld looks for jobs beyond their limit every %s s", seconds(timeLimitInterval).Text())
+		}
+		return text
+	case x.State != y.State:
+		return fmt.Sprintf("it ended as %s instead of %s", y.State, x.State)
+	case x.Restarts != y.Restarts:
+		return fmt.Sprintf("it was requeued %s instead of %s", often(y.Restarts), often(x.Restarts))
+	case x.Suspended != y.Suspended:
+		return fmt.Sprintf("it was suspended for %s s instead of %s s", seconds(y.Suspended).Text(), seconds(x.Suspended).Text())
+	}
+	return ""
+}
+
+func often(n int) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
+}
+
+// notEligible says that a job could not start in one run when it started in the other, because it
+// had to wait for its dependencies, for its begin time, or for its release.
+func (d *Divergence) notEligible(a, b *table) string {
+	for _, side := range []struct {
+		set         int
+		late, early *table
+	}{{0, a, b}, {1, b, a}} {
+		late, early := side.late.row(d.Key), side.early.row(d.Key)
+		eligible := side.late.at(late.Eligible)
+		if start := side.early.at(early.Start); start != 0 && eligible > start && eligible != 0 {
+			return fmt.Sprintf("in %s it was not eligible before %s (dependency, begin time or hold), when it had started in %s",
+				Letter(side.set), Instant(eligible).Text(time.UTC), Letter(1-side.set))
+		}
+	}
+	return ""
+}
+
+// circumstances notes what else differed when a job started at another time or on other nodes.
+func (d *Divergence) circumstances(between *releases.Difference, likely func(string, ...any)) {
+	alike := len(d.Baseline.OnlyRunning)+len(d.Set.OnlyRunning) == 0 && d.Baseline.OnlyBusy == d.Set.OnlyBusy
+	if !alike {
+		likely("the jobs that ran just before were others, or on other nodes")
+	}
+	if between != nil {
+		if text := between.Submissions.Of(d.Job); text != "" {
+			likely("sbatch of %s makes another submission of its options: %s", between.Set, text)
+		}
+		var others []string
+		for _, key := range d.overtook {
+			if between.Submissions.Of(key.Job) != "" {
+				others = append(others, key.String())
+			}
+		}
+		if n := len(others); n > 0 {
+			likely("of the jobs that overtook it, sbatch of %s submits %d in another way: %s", between.Set, n, names(others))
+		}
+		if p := &between.Priorities; p.Different > 0 && p.At <= hpc.Time(d.At) && p.First != d.Job {
+			likely("job %s, submitted before, had priority %d at its submission instead of %d", p.First, p.Set, p.Baseline)
+		}
+		for _, change := range between.Known {
+			if d.Kind == DivergedNodes && alike && change.Topic == history.Placement && d.NodeCount == 1 {
+				likely("since %s %s", change.Since, change.What)
+			}
+		}
+		for _, key := range between.Configuration {
+			likely("%s is %s instead of %s", key.Key, orNone(key.Set), orNone(key.Baseline))
+		}
+	}
+	if d.Kind == DivergedNodes {
+		return
+	}
+	switch a, b := d.Baseline.By, d.Set.By; {
+	case a == "" || b == "":
+	case a != b:
+		likely("the %s scheduler started it instead of the %s scheduler", b, a)
+	case alike && len(d.Overtook) == 0:
+		likely("the %s scheduler started it in both runs, with the same jobs running: its passes came at other instants", a)
+	}
+}

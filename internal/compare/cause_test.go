@@ -1,0 +1,194 @@
+package compare
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"rmreplay/internal/compare/releases"
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/run"
+)
+
+// onSlurm makes the run of a set one on a release of Slurm.
+func onSlurm(s Set, version string, log *releases.Log) Set {
+	m := s.Runs[0].Manifest
+	m.Engine, m.Versions.Slurm = "slurm", version
+	s.Runs[0].Log = log
+	return s
+}
+
+// asking gives a row a request.
+func asking(r run.Row, request hpc.Request) run.Row {
+	r.Request = string(run.EncodeJob(&hpc.Job{ID: r.Job, Request: request}))
+	return r
+}
+
+func with(r run.Row, change func(*run.Row)) run.Row {
+	change(&r)
+	return r
+}
+
+// causesOf returns the causes of the first divergence of a kind, as text.
+func causesOf(t *testing.T, kind DivergenceKind, a, b Set) string {
+	t.Helper()
+	for _, d := range mustCompare(t, Options{}, a, b).Pairs[0].Divergences {
+		if d.Kind != kind {
+			continue
+		}
+		var text []string
+		for _, c := range d.Causes {
+			text = append(text, fmt.Sprintf("%v: %s", c.Proven, c.Text))
+		}
+		return strings.Join(text, "\n")
+	}
+	t.Fatalf("no divergence of kind %s", kind)
+	return ""
+}
+
+func TestCausesOfRunTimes(t *testing.T) {
+	timedOut := func(runTime, limit int) run.Row {
+		return with(job("x", 0, 0, runTime, "n1"), func(r *run.Row) {
+			r.State, r.TimeLimit = hpc.TimedOut, time.Duration(limit)*time.Second
+		})
+	}
+	log := &releases.Log{}
+	for _, test := range []struct {
+		name string
+		a, b run.Row
+		log  *releases.Log
+		want string
+	}{
+		{"beyond the limit", timedOut(134, 120), timedOut(120, 120), log,
+			"true: it was ended 0 s after its time limit instead of 14 s; slurmctld looks for jobs beyond their limit every 30 s"},
+		{"simulated", timedOut(134, 120), timedOut(120, 120), nil, "true: it was ended 0 s after its time limit instead of 14 s"},
+		{"another limit", timedOut(120, 120), timedOut(180, 180), log, "true: it was ended at its time limit, which was 00:03:00 instead of 00:02:00"},
+		{"another end", timedOut(120, 120), job("x", 0, 0, 60, "n1"), log, "true: it ended as COMPLETED instead of TIMEOUT"},
+		{"requeued", job("x", 0, 0, 60, "n1"), with(job("x", 0, 0, 90, "n1"), func(r *run.Row) { r.Restarts = 1 }), log, "true: it was requeued once instead of 0 times"},
+		{"unknown", job("x", 0, 0, 60, "n1"), job("x", 0, 0, 90, "n1"), log, ""},
+	} {
+		a, b := single("a", test.a), single("b", test.b)
+		a.Runs[0].Log, b.Runs[0].Log = test.log, test.log
+		if got := causesOf(t, DivergedRunTime, a, b); got != test.want {
+			t.Errorf("%s:\n%s\nwant\n%s", test.name, got, test.want)
+		}
+	}
+}
+
+// A job that was not eligible could not start: the record proves it, whichever run comes first.
+func TestCauseNotEligible(t *testing.T) {
+	early := single("a", with(job("x", 0, 10, 60, "n1"), func(r *run.Row) { r.Eligible = r.Submit }))
+	late := single("b", with(job("x", 0, 300, 60, "n1"), func(r *run.Row) { r.Eligible = r.Start }))
+	if got := causesOf(t, DivergedStart, early, late); !strings.HasPrefix(got, "true: in B it was not eligible before ") || !strings.HasSuffix(got, "when it had started in A") {
+		t.Error(got)
+	}
+	if got := causesOf(t, DivergedStart, late, early); !strings.HasPrefix(got, "true: in A it was not eligible before ") {
+		t.Error(got)
+	}
+	late.Runs[0].Rows[0].Eligible = late.Runs[0].Rows[0].Submit
+	if got := causesOf(t, DivergedStart, early, late); got != "" {
+		t.Errorf("it was eligible, but: %s", got)
+	}
+}
+
+func TestRejectedInOneRun(t *testing.T) {
+	rejected := run.Row{Job: "y", Task: -1, State: hpc.Rejected, Reason: "Invalid qos", RecordedSubmit: monday}
+	a := single("a", job("x", 0, 0, 100, "n1"), job("y", 5, 100, 50, "n1"), job("z", 200, 200, 10, "n1"))
+	b := single("b", job("x", 0, 0, 100, "n1"), rejected, job("z", 200, 260, 10, "n1"))
+	list := mustCompare(t, Options{}, a, b).Pairs[0].Divergences
+	if len(list) != 2 || list[0].Kind != DivergedAnswer || list[0].Reason != "job y was rejected, but not in the baseline" ||
+		hpc.Time(list[0].At) != monday.Add(5*time.Second) || list[0].Processors != 4 {
+		t.Fatalf("divergences %+v", list)
+	}
+	if got, want := causesOf(t, DivergedAnswer, a, b), "true: the answer to its submission was: Invalid qos"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	list = mustCompare(t, Options{}, b, a).Pairs[0].Divergences
+	if list[0].Reason != "job y was accepted, but rejected in the baseline" {
+		t.Errorf("divergences %+v", list)
+	}
+	both := mustCompare(t, Options{}, b, b).Pairs[0].Divergences
+	if len(both) != 0 {
+		t.Errorf("both rejected it: %+v", both)
+	}
+}
+
+// TestReleases: wide overtakes narrow, because its priority counts the nodes that the newer sbatch asks for.
+func TestReleases(t *testing.T) {
+	rows := func(narrow, wide int) []run.Row {
+		return []run.Row{
+			asking(with(job("narrow", 0, narrow, 100, "n1"), func(r *run.Row) { r.RMJob = 1 }), hpc.Request{Tasks: 4}),
+			asking(with(job("wide", 1, wide, 100, "n[1-2]"), func(r *run.Row) { r.RMJob = 2 }), hpc.Request{Tasks: 2, TasksPerNode: 1}),
+		}
+	}
+	log := func(wide uint32, narrow releases.Scheduler) *releases.Log {
+		return &releases.Log{By: map[uint32]releases.Scheduler{1: narrow, 2: releases.Main}, Priorities: map[uint32]uint32{1: 250, 2: wide}}
+	}
+	a := onSlurm(single("a", rows(50, 150)...), "22.05.8", log(187, releases.Main))
+	b := onSlurm(single("b", rows(150, 50)...), "24.11.5", log(312, releases.Backfill))
+	got := causesOf(t, DivergedStart, a, b)
+	want := "false: of the jobs that overtook it, sbatch of 24.11.5 submits 1 in another way: wide\n" +
+		"false: job wide, submitted before, had priority 312 at its submission instead of 187\n" +
+		"false: the backfill scheduler started it instead of the main scheduler"
+	if got != want {
+		t.Errorf("causes\n%s\nwant\n%s", got, want)
+	}
+	c := mustCompare(t, Options{}, a, b)
+	if c.Pairs[0].Releases == nil || c.Pairs[0].Releases.Baseline != "22.05.8" {
+		t.Fatalf("releases %+v", c.Pairs[0].Releases)
+	}
+	var text bytes.Buffer
+	if err := c.Render(&text, time.UTC); err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{
+		"Slurm 22.05.8 in A and 24.11.5 in B, in their first runs:\n  configuration: adapted to both in the same way\n" +
+			"  submissions: sbatch makes 1 of 2 otherwise\n    minimum of nodes: 1 job, first job wide: 2 instead of 1\n" +
+			"  priorities at submission: 1 of 2 differ, first that of job wide, before the first divergence: 312 instead of 187\n",
+		"    23.11.2  sbatch -n with --ntasks-per-node and without -N asks for the nodes that these make; before,",
+		"A: started 2023-11-14T22:14:10Z by the main scheduler on n1; just before",
+		"  a likely cause: the backfill scheduler started it instead of the main scheduler\n",
+	} {
+		if !strings.Contains(text.String(), line) {
+			t.Errorf("no %q in\n%s", line, text.String())
+		}
+	}
+	same := onSlurm(single("c", rows(50, 150)...), "22.05.8", nil)
+	if p := mustCompare(t, Options{}, a, same).Pairs[0]; p.Releases != nil {
+		t.Errorf("one release differs from itself: %+v", p.Releases)
+	}
+}
+
+// The scheduler's pass is a likely cause if nothing else differs, and other running jobs are one
+// if they differ.
+func TestCauseOfPass(t *testing.T) {
+	by := func(s Set) Set {
+		return onSlurm(s, "24.11.5", &releases.Log{By: map[uint32]releases.Scheduler{0: releases.Backfill}})
+	}
+	a := by(single("a", job("x", 0, 30, 60, "n1")))
+	b := by(single("b", job("x", 0, 46, 60, "n1")))
+	if got, want := causesOf(t, DivergedStart, a, b),
+		"false: the backfill scheduler started it in both runs, with the same jobs running: its passes came at other instants"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	a = by(single("a", job("w", 0, 0, 100, "n2"), job("x", 0, 30, 60, "n1")))
+	b = by(single("b", job("w", 0, 0, 100, "n3"), job("x", 0, 46, 60, "n1")))
+	if got, want := causesOf(t, DivergedStart, a, b), "false: the jobs that ran just before were others, or on other nodes"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// Where the records show nothing, the output says so for different releases.
+func TestNoCause(t *testing.T) {
+	a := onSlurm(single("a", job("x", 0, 0, 60, "n1")), "22.05.8", nil)
+	b := onSlurm(single("b", job("x", 0, 0, 90, "n1")), "24.11.5", nil)
+	var text bytes.Buffer
+	if err := mustCompare(t, Options{}, a, b).Render(&text, time.UTC); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(text.String(), "ran for 90 s instead of 60 s\n") || !strings.Contains(text.String(), "  the records do not show why\n") {
+		t.Error(text.String())
+	}
+}

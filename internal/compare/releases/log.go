@@ -1,0 +1,169 @@
+package releases
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"strconv"
+	"time"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/run"
+	"rmreplay/internal/slurmspec"
+)
+
+// Log is what slurmctld logs of its decisions, at level info or above. Jobs are known by their
+// numbers in Slurm.
+type Log struct {
+	// By says which scheduler started a job, the last time that it started.
+	By map[uint32]Scheduler
+	// Priorities are the priorities that jobs had when they were submitted. An array has one.
+	Priorities map[uint32]uint32
+	// mainOnly says that the release does not log which jobs backfill started.
+	mainOnly bool
+}
+
+// Scheduler is a part of slurmctld that starts jobs.
+type Scheduler string
+
+// The schedulers. Jobs that neither started have "".
+const (
+	Main     Scheduler = "main"     // the main scheduler, schedule in job_scheduler.c
+	Backfill Scheduler = "backfill" // sched/backfill
+)
+
+var (
+	allocated = []byte("] sched: Allocate JobId=")                     // job_scheduler.c
+	backfills = []byte("] sched/backfill: _start_job: Started JobId=") // backfill.c, to 25.11
+	submitted = []byte("] _slurm_rpc_submit_batch_job: JobId=")        // proc_req.c
+	initPrio  = []byte(" InitPrio=")
+)
+
+// maxLine is the longest line of a log that is looked at. Lines with long host lists may be longer:
+// the job's number is at the beginning.
+const maxLine = 4096
+
+// ReadLog reads the log of a release's slurmctld. The error is the reader's.
+func ReadLog(r io.Reader, release slurmspec.Release) (*Log, error) {
+	log := &Log{By: map[uint32]Scheduler{}, Priorities: map[uint32]uint32{}, mainOnly: release.Since(slurmspec.R2605)}
+	lines := bufio.NewReaderSize(r, maxLine)
+	for begins := true; ; {
+		line, more, err := lines.ReadLine()
+		switch {
+		case errors.Is(err, io.EOF):
+			return log, nil
+		case err != nil:
+			return nil, err
+		case begins:
+			log.line(line)
+		}
+		begins = !more
+	}
+}
+
+func (l *Log) line(line []byte) {
+	if _, rest, ok := bytes.Cut(line, allocated); ok {
+		l.by(rest, Main)
+	} else if _, rest, ok := bytes.Cut(line, backfills); ok {
+		l.by(rest, Backfill)
+	} else if _, rest, ok := bytes.Cut(line, submitted); ok {
+		job, known := jobNumber(rest)
+		_, rest, found := bytes.Cut(rest, initPrio)
+		priority, ok := leadingNumber(rest)
+		if known && found && ok {
+			l.Priorities[job] = priority
+		}
+	}
+}
+
+func (l *Log) by(text []byte, s Scheduler) {
+	if job, ok := jobNumber(text); ok {
+		l.By[job] = s
+	}
+}
+
+// jobNumber reads the number at the beginning of "1005 NodeList=...", or that of a task in
+// "1005_3(1008) NodeList=...".
+func jobNumber(text []byte) (uint32, bool) {
+	word, _, _ := bytes.Cut(text, []byte(" "))
+	if _, inner, ok := bytes.Cut(word, []byte("(")); ok {
+		word = inner
+	}
+	return leadingNumber(word)
+}
+
+func leadingNumber(text []byte) (uint32, bool) {
+	n := 0
+	for n < len(text) && text[n] >= '0' && text[n] <= '9' {
+		n++
+	}
+	value, err := strconv.ParseUint(string(text[:n]), 10, 32)
+	return uint32(value), err == nil
+}
+
+// Started says which scheduler started a job; "" if that is not known. 26.05 logs the jobs of the
+// main scheduler only, so backfill started all other jobs, but for those that may have started when
+// they were submitted.
+func (l *Log) Started(row *run.Row) Scheduler {
+	const atSubmission = 2 * time.Second
+	switch {
+	case l == nil || row.Start == 0:
+		return ""
+	case l.By[row.RMJob] != "":
+		return l.By[row.RMJob]
+	case l.mainOnly && len(l.Priorities) > 0 && row.Start.Sub(max(row.Submit, row.Resubmit)) > atSubmission:
+		return Backfill
+	}
+	return ""
+}
+
+// Priorities says how many jobs had another priority when they were submitted. Those of an array
+// count as one.
+type Priorities struct {
+	Compared  int `json:"compared"`
+	Different int `json:"different"`
+	// First is the first job that had another one, in the order of submission, with both values. At
+	// is its submission in the baseline.
+	First    string   `json:"first_job,omitempty"`
+	At       hpc.Time `json:"-"`
+	Baseline uint32   `json:"baseline,omitempty"`
+	Set      uint32   `json:"set,omitempty"`
+}
+
+func priorities(baseline, set Side) Priorities {
+	var p Priorities
+	others := set.priorities()
+	mine := baseline.priorities()
+	for i := range baseline.Rows {
+		job := baseline.Rows[i].Job
+		a, ok := mine[job]
+		b, ok2 := others[job]
+		delete(mine, job) // the next row may be another task of it
+		if !ok || !ok2 {
+			continue
+		}
+		p.Compared++
+		if a == b {
+			continue
+		}
+		if p.Different++; p.Different == 1 {
+			p.First, p.At, p.Baseline, p.Set = job, baseline.Rows[i].Submit, a, b
+		}
+	}
+	return p
+}
+
+// priorities returns the jobs' priorities at their submission.
+func (s Side) priorities() map[string]uint32 {
+	if s.Log == nil {
+		return nil
+	}
+	list := make(map[string]uint32, len(s.Rows))
+	for i := range s.Rows {
+		if priority, ok := s.Log.Priorities[s.Rows[i].RMJob]; ok {
+			list[s.Rows[i].Job] = priority
+		}
+	}
+	return list
+}

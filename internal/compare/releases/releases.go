@@ -1,0 +1,141 @@
+// Package releases says what two replays on different releases of Slurm had different before any
+// decision of the scheduler: how the site's configuration was adapted to each release, what each
+// release's sbatch makes of the jobs, and what is known to have changed in Slurm between them.
+//
+// Everything but the known changes follows from the run records. A difference here is a fact; that
+// it caused a difference of the schedules is not.
+package releases
+
+import (
+	"slices"
+
+	"rmreplay/internal/run"
+	"rmreplay/internal/slurmspec"
+	"rmreplay/internal/slurmspec/history"
+)
+
+// Side is one of the two runs.
+type Side struct {
+	Manifest *run.Manifest
+	Rows     []run.Row
+	// Log is what slurmctld logged; nil if the record has no log.
+	Log *Log
+}
+
+// Difference is what differs between two releases of Slurm and the runs on them.
+type Difference struct {
+	// Baseline and Set are the versions of Slurm: "22.05.8".
+	Baseline string `json:"baseline"`
+	Set      string `json:"set"`
+	// Configuration has the keys of slurm.conf that the adaptation to the releases set
+	// differently. Addresses, ports and paths of a single run are not among them.
+	Configuration []Key `json:"configuration"`
+	// Warnings are those of one run only.
+	Warnings    []Warning   `json:"warnings"`
+	Submissions Submissions `json:"submissions"`
+	Priorities  Priorities  `json:"initial_priorities"`
+	// Known are the known changes of Slurm between the two releases, oldest first. The list is
+	// not complete.
+	Known []Change `json:"known_changes"`
+}
+
+// Key is a key of slurm.conf with its values in both runs. A key without a value has "".
+type Key struct {
+	Key      string `json:"key"`
+	Baseline string `json:"baseline"`
+	Set      string `json:"set"`
+	Reason   string `json:"reason"`
+	// Effect is what the two values mean for scheduling, if the key is one whose default changed.
+	Effect string `json:"effect,omitempty"`
+}
+
+// Warning is a warning of one of the runs.
+type Warning struct {
+	InSet bool   `json:"in_set"` // of the set, not of the baseline
+	Code  string `json:"code"`
+	Text  string `json:"text"`
+}
+
+// Change is a known change of Slurm.
+type Change struct {
+	Since  string        `json:"since"`
+	Topic  history.Topic `json:"topic"`
+	What   string        `json:"text"`
+	Source string        `json:"source"`
+}
+
+// Between returns what differs between two runs, or nil if they did not run on two known and
+// different releases of Slurm.
+func Between(baseline, set Side) *Difference {
+	from, err := slurmspec.ParseRelease(baseline.Manifest.Versions.Slurm)
+	to, err2 := slurmspec.ParseRelease(set.Manifest.Versions.Slurm)
+	if err != nil || err2 != nil || from == to {
+		return nil
+	}
+	d := &Difference{
+		Baseline: baseline.Manifest.Versions.Slurm, Set: set.Manifest.Versions.Slurm,
+		Configuration: keys(baseline.Manifest.Cluster.Changes, set.Manifest.Cluster.Changes),
+		Warnings:      warnings(baseline.Manifest.Warnings, set.Manifest.Warnings),
+		Submissions:   submissions(baseline.Rows, from, to),
+		Priorities:    priorities(baseline, set),
+		Known:         []Change{},
+	}
+	for _, change := range history.BehavioursBetween(from, to) {
+		d.Known = append(d.Known, Change{change.Since.String(), change.Topic, change.What, change.Source})
+	}
+	return d
+}
+
+// keys returns the keys that two adaptations set differently. A change that both made of the same
+// value, for the same reason or to the same value, is that of any replay.
+func keys(baseline, set []run.Change) []Key {
+	both := func(list []run.Change, c run.Change) bool {
+		return slices.ContainsFunc(list, func(o run.Change) bool {
+			return o.Key == c.Key && o.From == c.From && (o.Reason == c.Reason || o.To == c.To)
+		})
+	}
+	list := []Key{}
+	index := func(key string) int {
+		return slices.IndexFunc(list, func(k Key) bool { return k.Key == key })
+	}
+	for _, c := range baseline {
+		if !both(set, c) {
+			list = append(list, Key{Key: c.Key, Baseline: c.To, Set: c.From, Reason: c.Reason, Effect: effect(c.Key)})
+		}
+	}
+	for _, c := range set {
+		if both(baseline, c) {
+			continue
+		}
+		if i := index(c.Key); i >= 0 {
+			list[i].Set, list[i].Reason = c.To, list[i].Reason+"; "+c.Reason
+		} else {
+			list = append(list, Key{Key: c.Key, Baseline: c.From, Set: c.To, Reason: c.Reason, Effect: effect(c.Key)})
+		}
+	}
+	return list
+}
+
+func effect(key string) string {
+	for _, d := range history.Defaults {
+		if d.Key == key {
+			return d.Effect
+		}
+	}
+	return ""
+}
+
+// warnings returns the warnings whose code only one run has.
+func warnings(baseline, set []run.Warning) []Warning {
+	list := []Warning{}
+	add := func(of, other []run.Warning, inSet bool) {
+		for _, w := range of {
+			if !slices.ContainsFunc(other, func(o run.Warning) bool { return o.Code == w.Code }) {
+				list = append(list, Warning{inSet, w.Code, w.Text})
+			}
+		}
+	}
+	add(baseline, set, false)
+	add(set, baseline, true)
+	return list
+}

@@ -1,0 +1,149 @@
+package releases
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"rmreplay/internal/rm/slurm/jobdesc"
+	"rmreplay/internal/rm/slurm/rpc"
+	"rmreplay/internal/run"
+	"rmreplay/internal/slurmspec"
+)
+
+// Submissions says what the two releases' sbatch makes of the same options.
+type Submissions struct {
+	// Compared is the number of submissions whose options the record has. Different is the number
+	// of those that slurmctld gets otherwise.
+	Compared  int `json:"compared"`
+	Different int `json:"different"`
+	// Fields has the numbers that differ, the most frequent first.
+	Fields []Field `json:"fields"`
+
+	byJob map[string]string
+}
+
+// Field is a number of a submission that differs, with the first job for which it does.
+type Field struct {
+	Name string `json:"name"`
+	Jobs int    `json:"jobs"`
+	Job  string `json:"first_job"`
+	// Baseline and Set are the values of that job. "-" stands for a number that sbatch leaves to
+	// slurmctld.
+	Baseline string `json:"baseline"`
+	Set      string `json:"set"`
+}
+
+// Of describes how a job's submission differs: "minimum of nodes 2 instead of -". It is empty for a
+// job whose submission does not differ.
+func (s *Submissions) Of(job string) string { return s.byJob[job] }
+
+// fields are the numbers that sbatch derives. It writes generic resources in another form since
+// 23.11 (gres/gpu:2), which asks for the same.
+var fields = []struct {
+	name  string
+	value func(*rpc.JobDesc) string
+}{
+	{"minimum of nodes", func(j *rpc.JobDesc) string { return leastNodes(j.MinNodes) }},
+	{"maximum of nodes", func(j *rpc.JobDesc) string { return number(j.MaxNodes) }},
+	{"tasks", func(j *rpc.JobDesc) string { return number(j.Tasks) }},
+	{"minimum of CPUs", func(j *rpc.JobDesc) string { return number(j.MinCPUs) }},
+	{"minimum of CPUs on a node", func(j *rpc.JobDesc) string { return number(uint32(j.MinCPUsPerNode)) }},
+	{"tasks on a node", func(j *rpc.JobDesc) string { return number(uint32(j.TasksPerNode)) }},
+	{"node list", func(j *rpc.JobDesc) string { return cmp.Or(j.ReqNodes, unset) }},
+}
+
+const unset = "-"
+
+// leastNodes is the number of nodes that slurmctld takes a job to ask for: 1 if sbatch sends none
+// (_validate_job_desc in job_mgr.c).
+func leastNodes(n uint32) string {
+	if n == slurmspec.NoVal {
+		return "1"
+	}
+	return number(n)
+}
+
+func number(n uint32) string {
+	if n == slurmspec.NoVal || n == uint32(slurmspec.NoVal16) {
+		return unset
+	}
+	return fmt.Sprint(n)
+}
+
+// submissions makes the description of each job as both releases' sbatch would.
+func submissions(rows []run.Row, from, to slurmspec.Release) Submissions {
+	s := Submissions{Fields: []Field{}, byJob: map[string]string{}}
+	for i := range rows {
+		if rows[i].Request == "" {
+			continue
+		}
+		job, err := run.DecodeJob([]byte(rows[i].Request))
+		if err != nil {
+			continue // the record's reader reports it
+		}
+		sub := jobdesc.Submission{Request: job.Request, Script: "#!/bin/sh\n", Now: rows[i].Submit, Dependency: job.Dependency}
+		s.Compared++
+		s.add(rows[i].Job, descriptionOf(sub, from), descriptionOf(sub, to))
+	}
+	slices.SortStableFunc(s.Fields, func(a, b Field) int { return cmp.Compare(b.Jobs, a.Jobs) })
+	return s
+}
+
+// descriptionOf returns the values of the fields. A submission that sbatch refuses has the refusal
+// instead.
+func descriptionOf(s jobdesc.Submission, release slurmspec.Release) []string {
+	s.Release = release
+	desc, err := s.JobDesc()
+	if err != nil {
+		return []string{err.Error()}
+	}
+	values := make([]string, len(fields))
+	for i, f := range fields {
+		values[i] = f.value(desc)
+	}
+	return values
+}
+
+func (s *Submissions) add(job string, a, b []string) {
+	if slices.Equal(a, b) {
+		return
+	}
+	s.Different++
+	if len(a) != len(b) {
+		s.note("verdict of sbatch", job, verdict(a), verdict(b))
+		return
+	}
+	for i := range a {
+		if a[i] == b[i] {
+			continue
+		}
+		name := "refusal of sbatch"
+		if len(a) == len(fields) {
+			name = fields[i].name
+		}
+		s.note(name, job, a[i], b[i])
+	}
+}
+
+func verdict(values []string) string {
+	if len(values) == 1 {
+		return values[0]
+	}
+	return "accepted"
+}
+
+func (s *Submissions) note(name, job, a, b string) {
+	text := fmt.Sprintf("%s %s instead of %s", name, b, a)
+	if s.byJob[job] != "" {
+		text = s.byJob[job] + ", " + text
+	}
+	s.byJob[job] = text
+	for i := range s.Fields {
+		if s.Fields[i].Name == name {
+			s.Fields[i].Jobs++
+			return
+		}
+	}
+	s.Fields = append(s.Fields, Field{name, 1, job, a, b})
+}
