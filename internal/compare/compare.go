@@ -18,6 +18,7 @@ import (
 	"slices"
 	"time"
 
+	"rmreplay/internal/formats"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/metrics"
 	"rmreplay/internal/run"
@@ -59,7 +60,8 @@ func Load(s *run.Set) (Set, error) {
 	return out, nil
 }
 
-// Open opens and reads the set of runs in each directory. It stops when ctx is cancelled.
+// Open opens and reads each argument: a run, the runs in a directory's subdirectories, or a recorded
+// workload as a run ([formats.OpenRuns]). It stops when ctx is cancelled.
 // Every other error says which record is missing or wrong.
 func Open(ctx context.Context, dirs []string) ([]Set, error) {
 	var sets []Set
@@ -67,7 +69,7 @@ func Open(ctx context.Context, dirs []string) ([]Set, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		opened, err := run.OpenSet(dir)
+		opened, err := formats.OpenRuns(dir)
 		if err != nil {
 			return nil, err
 		}
