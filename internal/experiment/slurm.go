@@ -55,6 +55,10 @@ func (e *slurmEngine) check(spec *Spec) (err error) {
 		return fieldError("cluster", "is missing (want a cluster directory)")
 	case s.Lead != 0 && s.Lead < ShortestLead:
 		return fieldError("lead", "%v: slurmctld needs longer to start (want at least %v)", s.Lead, ShortestLead)
+	case s.ReasonsEvery < 0:
+		return fieldError("reasons", "%v: negative (want 0 for none)", s.ReasonsEvery)
+	case s.ClockFactor != 0 && s.ReasonsEvery != 0:
+		return fieldError("reasons", "%v: with the measured clock the questions would take virtual time (want 0)", s.ReasonsEvery)
 	case s.ClockFactor != 0 && (!isFactor(s.ClockFactor) || s.ClockFactor > mostClockFactor):
 		return fieldError("clock", "%g: not a factor (want a number above 0 and at most %.0f)", s.ClockFactor, float64(mostClockFactor))
 	}
@@ -227,7 +231,7 @@ func (e *slurmEngine) start(ctx context.Context, p *Prepared, seed uint64, logDi
 		Cluster: e.cluster, Install: e.install, Users: w.Submitters(),
 		Epoch: p.begin, PreRoll: p.begin < w.Start, PresetBurst: w.PresetBurst(),
 		Usage: usage, Accrued: accrued, UsageAt: replay.UsageInstant(w),
-		Delays: delays, ClockFactor: e.spec.ClockFactor,
+		Delays: delays, ClockFactor: e.spec.ClockFactor, ReasonsEvery: e.spec.ReasonsEvery,
 		LogDir: logDir, WithoutAccounting: e.spec.WithoutAccounting, Progress: hooks.Step,
 	}, lead)
 }
