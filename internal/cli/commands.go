@@ -16,7 +16,7 @@ var groups = []struct {
 }{
 	{"Replay and simulate", []func(*globals) *cobra.Command{newReplayCommand, newSimulateCommand, newSweepCommand}},
 	{"Workloads", []func(*globals) *cobra.Command{newWorkloadCommand}},
-	{"Results", []func(*globals) *cobra.Command{newMetricsCommand, newCompareCommand, newReportCommand, recorded(recordcmd.Jobs)}},
+	{"Results", []func(*globals) *cobra.Command{newMetricsCommand, newCompareCommand, newReportCommand, recorded(recordcmd.Jobs), recorded(recordcmd.Explain)}},
 	{"Site and machine", []func(*globals) *cobra.Command{newConfCommand, newSlurmCommand, newDoctorCommand, newDebugCommand}},
 }
 

@@ -34,7 +34,7 @@ func (o *replayOptions) addFlags(c *cobra.Command) {
 	f.BoolVar(&o.fixedPriorities, "fixed-priorities", false, "give every job its recorded priority, in place of the one that Slurm computes (a run records the priority at a job's start, sacct the one when it became eligible)")
 	f.BoolVar(&o.slurm.AllowShell, "allow-shell", false, "run those of the workload's actions that may write files or run programs, with your permissions: shell lines, and commands such as scontrol write and sacctmgr archive")
 	f.StringVar(&o.clock, "clock", "frozen", "virtual time that slurmctld's computing takes: `MODEL` frozen (none), measured (its CPU time here) or measured=F (F times that)")
-	flags.Duration(f, &o.reasons, "reasons", time.Minute, "record the reasons of pending jobs, looking every `DURATION` of virtual time; 0 for none (default with --clock measured)")
+	flags.Duration(f, &o.reasons, "reasons", 2*time.Minute, "record the reasons of pending jobs, looking every `DURATION` of virtual time; 0 for none (default with --clock measured)")
 	require(c, "cluster")
 }
 

@@ -197,6 +197,8 @@ type Pair struct {
 	// Divergences are the first differences of each kind between the first runs of both
 	// sets, in the order of their instants.
 	Divergences []Divergence `json:"divergences"`
+	// Recorded is the verdict of a pair of which one set is a recorded workload; nil for others.
+	Recorded *run.Verdict `json:"recorded_against_replayed,omitempty"`
 }
 
 // Compare compares sets of runs with the first set. It returns an error for fewer than two
@@ -248,6 +250,7 @@ func analyse(sets []Set, opts Options) (*Comparison, error) {
 		pair := Pair{Set: i, Jobs: compareJobs(tables[0], tables[i], opts)}
 		pair.Schedules = waits.test(0, i, opts)
 		pair.Divergences = diverge(&tables[0][0], &tables[i][0], opts.Tolerance)
+		pair.Recorded = verdictOf(tables[0], tables[i], c.Distances, [2]int{0, i})
 		c.Pairs = append(c.Pairs, pair)
 	}
 	c.Warnings = warnings(sets, c)

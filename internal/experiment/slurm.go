@@ -180,6 +180,7 @@ func (e *slurmEngine) run(ctx context.Context, p *Prepared, one realization, hoo
 	manifest := p.manifest(one)
 	manifest.Engine, manifest.Clock, manifest.Cluster = "slurm", describeClock(e.spec.ClockFactor), capacity(e.cluster)
 	manifest.Cluster.Dir = e.spec.Cluster
+	manifest.Cluster.SchedulerParameters, _ = e.cluster.Get("SchedulerParameters")
 	v := &manifest.Versions
 	v.Slurm, v.MariaDB, v.Kernel = e.install.Version, e.install.MariaDBVersion, kernel()
 	defer interrupt.Hold()() // until the daemons have ended and the record is complete
@@ -196,8 +197,10 @@ func (e *slurmEngine) run(ctx context.Context, p *Prepared, one realization, hoo
 	case err != nil:
 		state = run.StateFailed
 	}
+	verdict := p.judge(record, state, &manifest)
 	ferr := record.Finish(state, func(m *run.Manifest) {
 		complete(m)
+		m.Recorded = verdict
 		if state == run.StateFailed {
 			m.Error = err.Error()
 		}

@@ -20,6 +20,9 @@ type reasons struct {
 	// every is the interval of the questions; 0 for none.
 	every time.Duration
 	armed bool
+	// seen is the number of the run's events at the last question, and skipped the number of
+	// questions since then that were left out, because no event had come.
+	seen, skipped int
 	// queue has the numbers of jobs that may be pending, in the order in which they became so.
 	// told has what was reported of each of them.
 	queue []uint32
@@ -36,6 +39,9 @@ const (
 	// reasonOffset keeps the questions apart from the whole seconds at which slurmctld's own
 	// threads wake.
 	reasonOffset = 500 * time.Millisecond
+	// mostSkipped is the number of intervals without an event after which the question is asked
+	// nevertheless: only the passing of time changes reasons then.
+	mostSkipped = 5
 	// reasonsAtOnce is the number of pending jobs up to which the questions come at their
 	// interval. With more of them they come less often, in proportion, so that they take no more
 	// time.
@@ -63,7 +69,19 @@ func (r *reasons) arm() {
 	r.armed = true
 	pause := r.every * time.Duration(1+(len(r.queue)-1)/reasonsAtOnce)
 	next := (int64(r.Now())/int64(pause) + 1) * int64(pause)
-	r.At(hpc.Time(next).Add(reasonOffset), r.askForAll)
+	r.At(hpc.Time(next).Add(reasonOffset), r.due)
+}
+
+// due asks if something has happened since the last question.
+func (r *reasons) due() {
+	if r.seen == r.emitted && r.skipped < mostSkipped {
+		r.skipped++
+		r.armed = false
+		r.arm()
+		return
+	}
+	r.seen, r.skipped = r.emitted, 0
+	r.askForAll()
 }
 
 // askForAll asks about all jobs that may be pending.
@@ -88,6 +106,7 @@ func (r *reasons) askForAll() {
 		for i := range infos {
 			r.tell(&infos[i])
 		}
+		r.seen = r.emitted // but for what this answer has told
 		r.arm()
 	})
 }
