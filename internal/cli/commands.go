@@ -3,6 +3,7 @@ package cli
 import (
 	"github.com/spf13/cobra"
 
+	"rmreplay/internal/cli/recordcmd"
 	"rmreplay/internal/cli/slurmcmd"
 	"rmreplay/internal/slurmstore"
 )
@@ -15,7 +16,7 @@ var groups = []struct {
 }{
 	{"Replay and simulate", []func(*globals) *cobra.Command{newReplayCommand, newSimulateCommand, newSweepCommand}},
 	{"Workloads", []func(*globals) *cobra.Command{newWorkloadCommand}},
-	{"Results", []func(*globals) *cobra.Command{newMetricsCommand, newCompareCommand, newReportCommand}},
+	{"Results", []func(*globals) *cobra.Command{newMetricsCommand, newCompareCommand, newReportCommand, recorded(recordcmd.Jobs), recorded(recordcmd.Explain)}},
 	{"Site and machine", []func(*globals) *cobra.Command{newConfCommand, newSlurmCommand, newDoctorCommand, newDebugCommand}},
 }
 
@@ -28,4 +29,13 @@ func newSlurmCommand(g *globals) *cobra.Command {
 			return slurmstore.Hooks{Step: show.say, Progress: show.update}, show.end
 		},
 	})
+}
+
+// recorded makes a command of the package that shows a record's jobs.
+func recorded(command func(recordcmd.Output) *cobra.Command) func(*globals) *cobra.Command {
+	return func(g *globals) *cobra.Command {
+		return command(recordcmd.Output{
+			Out: g.stdout, PrintJSON: g.printJSON, Say: g.say, WantArgs: wantArgs, BadInput: badInput, Usagef: usagef, AddJSON: addJSONFlag,
+		})
+	}
 }

@@ -44,7 +44,8 @@ func newCompareCommand(g *globals) *cobra.Command {
 		Use:   "compare RUN RUN...",
 		Short: "Compare runs: what differs, and is it more than chance?",
 		Long: `Compares runs, or sets of realizations, with the first one. Each argument is a run or a
-directory whose subdirectories are runs (realization-001, realization-002, ...).
+directory whose subdirectories are runs (realization-001, realization-002, ...), or a
+recorded workload, which counts as a run: what happened, compared with what was replayed.
 
 Two runs of one workload under one configuration differ by chance. So two single runs
 prove nothing about their configurations, and the comparison describes these two runs
@@ -73,7 +74,8 @@ It always shows:
 		Example: `  rmreplay compare demo/run demo/run2
   rmreplay compare frozen/ measured/ --by partition,size
   rmreplay compare before after --json | jq '.pairs[0].schedules.energy.p'
-  rmreplay compare before after --json --per-job`,
+  rmreplay compare before after --json --per-job
+  rmreplay compare march.jsonl march-replayed`,
 		Args: wantRuns(2),
 		RunE: func(c *cobra.Command, args []string) error {
 			return runCompare(c.Context(), g, args, opts)

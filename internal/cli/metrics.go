@@ -11,8 +11,8 @@ import (
 
 	"rmreplay/internal/experiment"
 	"rmreplay/internal/flags"
+	"rmreplay/internal/formats"
 	"rmreplay/internal/metrics"
-	"rmreplay/internal/run"
 )
 
 // metricsOptions are the flags of `metrics`.
@@ -97,7 +97,8 @@ func newMetricsCommand(g *globals) *cobra.Command {
 		Use:   "metrics RUN",
 		Short: "Compute utilization, waits, slowdowns and other metrics of a run",
 		Long: `Computes the metrics of a run from its record. The record of a run that was interrupted
-or killed has metrics, too: those of its jobs so far. Such a run is not valid.
+or killed has metrics, too: those of its jobs so far. Such a run is not valid. RUN may also
+be a recorded workload: then these are the metrics of what happened.
 
   makespan          last end - first start
   utilization       processor time held by jobs / (window x processors)
@@ -115,6 +116,7 @@ empties.
 		Example: `  rmreplay metrics demo/run
   rmreplay metrics demo/run --by partition,qos
   rmreplay metrics demo/run --json
+  rmreplay metrics march.jsonl
   rmreplay metrics demo/run --start 2024-03-05T08:00 --end 2024-03-05T18:00`,
 		Args: wantArgs("RUN"),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -130,7 +132,7 @@ func runMetrics(g *globals, dir string, opts metricsOptions) error {
 	if err != nil {
 		return err
 	}
-	r, err := run.Open(dir)
+	r, err := formats.OpenRun(dir)
 	if err != nil {
 		return badInput(err)
 	}

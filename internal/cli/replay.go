@@ -17,6 +17,7 @@ type replayOptions struct {
 	lead            time.Duration
 	fixedPriorities bool
 	clock           string
+	reasons         time.Duration
 }
 
 func (o *replayOptions) addFlags(c *cobra.Command) {
@@ -33,6 +34,7 @@ func (o *replayOptions) addFlags(c *cobra.Command) {
 	f.BoolVar(&o.fixedPriorities, "fixed-priorities", false, "give every job its recorded priority, in place of the one that Slurm computes (a run records the priority at a job's start, sacct the one when it became eligible)")
 	f.BoolVar(&o.slurm.AllowShell, "allow-shell", false, "run those of the workload's actions that may write files or run programs, with your permissions: shell lines, and commands such as scontrol write and sacctmgr archive")
 	f.StringVar(&o.clock, "clock", "frozen", "virtual time that slurmctld's computing takes: `MODEL` frozen (none), measured (its CPU time here) or measured=F (F times that)")
+	flags.Duration(f, &o.reasons, "reasons", 2*time.Minute, "record the reasons of pending jobs, looking every `DURATION` of virtual time; 0 for none (default with --clock measured)")
 	require(c, "cluster")
 }
 
@@ -69,6 +71,9 @@ result, and 130 if it was interrupted. The record of an interrupted run ends the
     --feedback think-time`,
 		Args: wantArgs("WORKLOAD"),
 		RunE: func(c *cobra.Command, args []string) error {
+			if opts.clock != "frozen" && !c.Flags().Changed("reasons") {
+				opts.reasons = 0 // the questions would take virtual time
+			}
 			spec, err := opts.spec(args[0])
 			if err != nil {
 				return err
@@ -91,6 +96,7 @@ func (o *replayOptions) spec(path string) (experiment.Spec, error) {
 	if slurm.ClockFactor, err = experiment.ParseClock(o.clock); err != nil {
 		return spec, usagef("--clock %w", err)
 	}
+	slurm.ReasonsEvery = o.reasons
 	slurm.NodeFactor, err = nodeFactor(o.nodes)
 	return spec, err
 }

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"rmreplay/internal/compare/releases"
+	"rmreplay/internal/formats"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/metrics"
 	"rmreplay/internal/run"
@@ -93,7 +94,8 @@ func controllerLog(r *run.Run) (*releases.Log, error) {
 	return log, nil
 }
 
-// Open opens and reads the set of runs in each directory. It stops when ctx is cancelled.
+// Open opens and reads each argument: a run, the runs in a directory's subdirectories, or a recorded
+// workload as a run ([formats.OpenRuns]). It stops when ctx is cancelled.
 // Every other error says which record is missing or wrong.
 func Open(ctx context.Context, dirs []string) ([]Set, error) {
 	var sets []Set
@@ -101,7 +103,7 @@ func Open(ctx context.Context, dirs []string) ([]Set, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		opened, err := run.OpenSet(dir)
+		opened, err := formats.OpenRuns(dir)
 		if err != nil {
 			return nil, err
 		}
@@ -232,6 +234,8 @@ type Pair struct {
 	// Divergences are the first differences of each kind between the first runs of both
 	// sets, in the order of their instants.
 	Divergences []Divergence `json:"divergences"`
+	// Recorded is the verdict of a pair of which one set is a recorded workload; nil for others.
+	Recorded *run.Verdict `json:"recorded_against_replayed,omitempty"`
 }
 
 // Compare compares sets of runs with the first set. It returns an error for fewer than two
@@ -285,6 +289,7 @@ func analyse(sets []Set, opts Options) (*Comparison, error) {
 		a, b := &tables[0][0], &tables[i][0]
 		pair.Releases = releases.Between(a.side(), b.side())
 		pair.Divergences = diverge(a, b, pair.Releases, opts.Tolerance)
+		pair.Recorded = verdictOf(tables[0], tables[i], c.Distances, [2]int{0, i})
 		c.Pairs = append(c.Pairs, pair)
 	}
 	c.Warnings = warnings(sets, c)

@@ -96,6 +96,10 @@ func (c *Comparison) renderPair(b *bytes.Buffer, p *Pair, zone *time.Location) {
 		fmt.Fprintf(b, "  depth test    p = %s, quality of %s in %s %s, of %s in %s %s (0.5: no difference)\n", pValue(t.Depth.P),
 			Letter(p.Set), Letter(p.Baseline), t.Depth.QBaseline.Text(), Letter(p.Baseline), Letter(p.Set), t.Depth.QSet.Text())
 	}
+	if p.Recorded != nil {
+		b.WriteString("\n")
+		metrics.RenderVerdict(b, p.Recorded, zone)
+	}
 	renderJobs(b, &p.Jobs, name)
 	if p.Releases != nil {
 		renderReleases(b, p)

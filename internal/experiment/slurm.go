@@ -55,6 +55,10 @@ func (e *slurmEngine) check(spec *Spec) (err error) {
 		return fieldError("cluster", "is missing (want a cluster directory)")
 	case s.Lead != 0 && s.Lead < ShortestLead:
 		return fieldError("lead", "%v: slurmctld needs longer to start (want at least %v)", s.Lead, ShortestLead)
+	case s.ReasonsEvery < 0:
+		return fieldError("reasons", "%v: negative (want 0 for none)", s.ReasonsEvery)
+	case s.ClockFactor != 0 && s.ReasonsEvery != 0:
+		return fieldError("reasons", "%v: with the measured clock the questions would take virtual time (want 0)", s.ReasonsEvery)
 	case s.ClockFactor != 0 && (!isFactor(s.ClockFactor) || s.ClockFactor > mostClockFactor):
 		return fieldError("clock", "%g: not a factor (want a number above 0 and at most %.0f)", s.ClockFactor, float64(mostClockFactor))
 	}
@@ -176,6 +180,7 @@ func (e *slurmEngine) run(ctx context.Context, p *Prepared, one realization, hoo
 	manifest := p.manifest(one)
 	manifest.Engine, manifest.Clock, manifest.Cluster = "slurm", describeClock(e.spec.ClockFactor), capacity(e.cluster)
 	manifest.Cluster.Dir = e.spec.Cluster
+	manifest.Cluster.SchedulerParameters, _ = e.cluster.Get("SchedulerParameters")
 	v := &manifest.Versions
 	v.Slurm, v.MariaDB, v.Kernel = e.install.Version, e.install.MariaDBVersion, kernel()
 	defer interrupt.Hold()() // until the daemons have ended and the record is complete
@@ -192,8 +197,10 @@ func (e *slurmEngine) run(ctx context.Context, p *Prepared, one realization, hoo
 	case err != nil:
 		state = run.StateFailed
 	}
+	verdict := p.judge(record, state, &manifest)
 	ferr := record.Finish(state, func(m *run.Manifest) {
 		complete(m)
+		m.Recorded = verdict
 		if state == run.StateFailed {
 			m.Error = err.Error()
 		}
@@ -227,7 +234,7 @@ func (e *slurmEngine) start(ctx context.Context, p *Prepared, seed uint64, logDi
 		Cluster: e.cluster, Install: e.install, Users: w.Submitters(),
 		Epoch: p.begin, PreRoll: p.begin < w.Start, PresetBurst: w.PresetBurst(),
 		Usage: usage, Accrued: accrued, UsageAt: replay.UsageInstant(w),
-		Delays: delays, ClockFactor: e.spec.ClockFactor,
+		Delays: delays, ClockFactor: e.spec.ClockFactor, ReasonsEvery: e.spec.ReasonsEvery,
 		LogDir: logDir, WithoutAccounting: e.spec.WithoutAccounting, Progress: hooks.Step,
 	}, lead)
 }

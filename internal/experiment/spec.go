@@ -73,6 +73,9 @@ type Slurm struct {
 	// ClockFactor is the number of virtual seconds that a second of slurmctld's CPU time takes.
 	// 0 is the frozen clock.
 	ClockFactor float64
+	// ReasonsEvery is the virtual time between two looks at the reasons of pending jobs. 0 means
+	// never. With the measured clock, the looks would take virtual time.
+	ReasonsEvery time.Duration
 	// WithoutAccounting leaves out slurmdbd even if the site has it.
 	WithoutAccounting bool
 	// AllowShell lets those of the workload's actions run that may write files or run

@@ -9,7 +9,7 @@ var offline = []string{"net", "net/http/..."}
 
 // reserved are imports that only some packages may have.
 var reserved = []reservation{
-	{"github.com/spf13/cobra/...", []string{"internal/cli", "internal/cli/reference", "internal/cli/slurmcmd"}, "commands and their help belong to internal/cli"},
+	{"github.com/spf13/cobra/...", []string{"internal/cli", "internal/cli/recordcmd", "internal/cli/reference", "internal/cli/slurmcmd"}, "commands and their help belong to internal/cli"},
 	{"github.com/spf13/pflag", []string{"internal/cli", "internal/cli/reference", "internal/flags", "tools/feedbackpaper"}, "flags belong to commands"},
 	{"github.com/go-sql-driver/mysql", []string{"internal/slurmdb"}, "one package reads slurmdbd's database"},
 	{"github.com/parquet-go/parquet-go/...", []string{"internal/formats/table", "internal/run"}, "one package knows how a record lies on disk, and one reads others' tables"},
@@ -108,7 +108,7 @@ var rules = []rule{
 		"both engines begin a window by the same manoeuvre"},
 	{"engines", "internal/rm/rmtest", []string{"internal/hpc", "internal/slurmspec/..."}, computes,
 		"scenarios of tests are the same for every engine"},
-	{"engines", "internal/run", []string{"internal/finished", "internal/formats/trace", "internal/hpc", "internal/jobjson", "internal/output", "internal/packed", "internal/rm", "internal/slurmspec/...", "internal/workload"}, offline,
+	{"engines", "internal/run", []string{"internal/finished", "internal/formats/trace", "internal/hostlist", "internal/hpc", "internal/jobjson", "internal/output", "internal/packed", "internal/rm", "internal/slurmspec/...", "internal/workload"}, offline,
 		"the record is the same for every engine; it knows events, not who made them"},
 	{"engines", "internal/rm/sim/...", []string{"internal/agenda", "internal/hostlist", "internal/hpc", "internal/rm", "internal/rm/window", "internal/slurmspec/..."}, computes,
 		"the simulator is one resource manager and knows no other"},
@@ -126,23 +126,27 @@ var rules = []rule{
 		"internal/hpc", "internal/rm/slurm/jobdesc", "internal/rm/slurm/rpc", "internal/run", "internal/slurmspec/...",
 	}, computes,
 		"what two releases of Slurm make of one workload follows from run records and from what is known of the releases"},
+	{"use cases", "internal/formats", []string{
+		"internal/finished", "internal/formats/batsim", "internal/formats/csv", "internal/formats/events", "internal/formats/gridengine", "internal/formats/gwf", "internal/formats/lsf",
+		"internal/formats/pbs", "internal/formats/sacct", "internal/formats/swf", "internal/formats/trace", "internal/output", "internal/run", "internal/workload",
+	}, offline,
+		"the registry knows every format, and a run as a workload"},
+	{"use cases", "internal/explain", []string{"internal/hostlist", "internal/hpc", "internal/rm", "internal/run", "internal/slurmspec/...", "internal/workload"}, computes,
+		"an explanation is a function of a run record alone, whoever made it"},
+	{"use cases", "internal/jobtable", []string{"internal/hpc", "internal/run", "internal/spelling", "internal/workload", "internal/workload/transform"}, computes,
+		"a table is a function of a run record alone; its caller prints it"},
 	{"use cases", "internal/compare", []string{
-		"internal/compare/releases", "internal/hostlist", "internal/hpc", "internal/metrics", "internal/run", "internal/slurmspec/...", "internal/stats"}, computes,
+		"internal/compare/releases", "internal/formats", "internal/hostlist", "internal/hpc", "internal/metrics", "internal/run", "internal/slurmspec/...", "internal/stats", "internal/workload"}, computes,
 		"a comparison is a function of run records alone, whoever made them"},
 	{"use cases", "internal/figure", []string{"internal/hpc", "internal/quantity"}, computes,
 		"a figure draws series, whatever they mean"},
 	{"use cases", "internal/report", []string{
 		"internal/compare", "internal/figure", "internal/hostlist", "internal/hpc", "internal/metrics", "internal/quantity", "internal/run", "internal/stats"}, computes,
 		"a report shows run records and their comparison, whoever made them"},
-	{"use cases", "internal/formats", []string{
-		"internal/finished", "internal/formats/batsim", "internal/formats/csv", "internal/formats/events", "internal/formats/gridengine", "internal/formats/gwf", "internal/formats/lsf",
-		"internal/formats/pbs", "internal/formats/sacct", "internal/formats/swf", "internal/formats/trace", "internal/output", "internal/run", "internal/workload",
-	}, offline,
-		"the registry knows every format, and a run as a workload"},
 	{"use cases", "internal/workload/build", []string{"internal/formats", "internal/formats/sacct", "internal/formats/table", "internal/hpc", "internal/output", "internal/rm/slurm/conf", "internal/slurmdb", "internal/workload"}, offline,
 		"workloads are built of any source by its own package"},
 	{"use cases", "internal/experiment", []string{
-		"internal/formats", "internal/hpc", "internal/interrupt", "internal/metrics", "internal/output", "internal/replay", "internal/rm", "internal/rm/sim/...",
+		"internal/compare", "internal/formats", "internal/hpc", "internal/interrupt", "internal/metrics", "internal/output", "internal/replay", "internal/rm", "internal/rm/sim/...",
 		"internal/rm/slurm/...", "internal/run", "internal/slurmspec/...", "internal/vclock/...", "internal/workload", "internal/workload/transform",
 	}, offline,
 		"a use case needs no command line: a server or a test makes a run with it"},
@@ -155,8 +159,10 @@ var rules = []rule{
 		"it reads commands, and knows no package of the program"},
 	{"program", "internal/cli/slurmcmd", []string{"internal/rm/slurm/install", "internal/slurmstore"}, offline,
 		"the group is a package of its own; internal/cli lends it what it prints with"},
+	{"program", "internal/cli/recordcmd", []string{"internal/explain", "internal/flags", "internal/formats", "internal/jobtable", "internal/run"}, offline,
+		"the commands are a package of their own; internal/cli lends them what they print with"},
 	{"program", "internal/cli", []string{
-		"internal/cli/reference", "internal/cli/slurmcmd", "internal/slurmstore",
+		"internal/cli/recordcmd", "internal/cli/reference", "internal/cli/slurmcmd", "internal/slurmstore",
 		"internal/compare", "internal/experiment", "internal/flags", "internal/formats", "internal/hpc", "internal/interrupt", "internal/metrics", "internal/output",
 		"internal/progress", "internal/replay", "internal/report", "internal/resources", "internal/rm/sim/...", "internal/rm/slurm/...", "internal/run", "internal/slurmspec/...", "internal/sweep",
 		"internal/vclock/...", "internal/workload/...",

@@ -29,6 +29,10 @@ func (s *Summary) Render(w io.Writer, zone *time.Location) error {
 		}
 	}
 	s.renderWarnings(&b)
+	if s.Recorded != nil {
+		b.WriteString("\n")
+		RenderVerdict(&b, s.Recorded, zone)
+	}
 	_, err := w.Write(b.Bytes())
 	return err
 }

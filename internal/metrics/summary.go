@@ -63,6 +63,9 @@ type Summary struct {
 	// Feedback is what reacting users did; nil for a rigid replay.
 	Feedback *Feedback `json:"feedback,omitempty"`
 
+	// Recorded holds a replay against the record of its workload; nil if there is none.
+	Recorded *run.Verdict `json:"recorded_against_replayed,omitempty"`
+
 	// Groups are the metrics of groups of jobs, by grouping.
 	Groups map[By][]Group `json:"groups,omitempty"`
 }
@@ -158,6 +161,7 @@ func Describe(computed Metrics, m *run.Manifest) *Summary {
 		WallSeconds:    known(m.WallSeconds),
 		Speedup:        known(m.Speedup),
 		Warnings:       append([]run.Warning{}, m.Warnings...),
+		Recorded:       m.Recorded,
 	}
 }
 
@@ -236,6 +240,9 @@ func keyOf(r *run.Row, by By) groupKey {
 	}
 	return groupKey{}
 }
+
+// GroupName returns the name of the group to which a job belongs; empty if it has none.
+func GroupName(r *run.Row, by By) string { return keyOf(r, by).name }
 
 // sizeClass returns the class of a number of processors: 1, 2, 3-4, 5-8, and so on. Jobs
 // that never held processors are in a class without a name.

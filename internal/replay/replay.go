@@ -223,6 +223,9 @@ func (p *player) play(ctx context.Context) error {
 // isNew reports whether an event restarts the drain limit. Events of a job that is requeued again
 // and again do not: it may never end, for example because the site requeues jobs with its exit code.
 func (p *player) isNew(ev rm.Event) bool {
+	if ev.Kind == rm.Waiting { // a job that never starts may change its reason again and again
+		return false
+	}
 	const often = 100
 	job := p.of(&ev)
 	return job < 0 || p.requeues[job] < often

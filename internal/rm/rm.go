@@ -74,6 +74,10 @@ const (
 	// Dependency says that the dependencies of a pending job can never be met, so that it waits
 	// for ever: Reason.
 	Dependency EventKind = "dependency"
+	// Waiting says why a pending job waits, when that has changed: Reason, in Slurm's words. Its
+	// Outcome has the job's priority, and as Start the instant at which the scheduler plans the
+	// job to start; zero if it does not. For an array, Task -1 stands for all tasks that pend.
+	Waiting EventKind = "waiting"
 )
 
 // Event is an event at one instant of virtual time. A job array is accepted once. Each of its

@@ -73,6 +73,10 @@ type Manifest struct {
 	WallSeconds    float64 `json:"wall_s"`
 	Speedup        float64 `json:"speedup"`
 
+	// Recorded holds the run against the record of its workload; nil if the workload records no
+	// starts.
+	Recorded *Verdict `json:"recorded_against_replayed,omitempty"`
+
 	// Scheduler holds the controller's own counters, if they were read.
 	Scheduler *Scheduler `json:"scheduler,omitempty"`
 
@@ -136,6 +140,8 @@ type Cluster struct {
 	Processors int         `json:"processors"`
 	Partitions []Partition `json:"partitions,omitempty"`
 	Changes    []Change    `json:"config_changes,omitempty"`
+	// SchedulerParameters are those of slurm.conf when the run began.
+	SchedulerParameters string `json:"scheduler_parameters,omitempty"`
 }
 
 // Partition is the capacity of one partition. Partitions may share nodes.

@@ -133,6 +133,8 @@ type Event struct {
 	Processors int       `parquet:"processors"`
 	ExitCode   int       `parquet:"exit_code"`
 	Signal     int       `parquet:"signal"`
+	// Priority is that of a pending job ([rm.Waiting]); 0 for other events, and in older records.
+	Priority uint32 `parquet:"priority,optional"`
 }
 
 // newEvent returns e as a row.
@@ -142,6 +144,9 @@ func newEvent(e *rm.Event) Event {
 		row.State, row.Submit, row.Start, row.End = o.State, o.Submit, o.Start, o.End
 		row.Partition, row.Nodes, row.NodeCount, row.Processors = o.Partition, o.Nodes, o.NodeCount, o.Processors
 		row.ExitCode, row.Signal = o.ExitCode, o.Signal
+		if e.Kind == rm.Waiting {
+			row.Priority = o.Priority
+		}
 	}
 	return row
 }

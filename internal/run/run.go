@@ -28,6 +28,7 @@ import (
 	"path/filepath"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/workload"
 )
 
 // Run is a record that is open for reading.
@@ -40,7 +41,8 @@ type Run struct {
 	// Live says that the writer was still running when the record was opened.
 	Live bool
 
-	journal *journal // of a partial record
+	journal  *journal           // of a partial record, or of a recorded workload
+	recorded *workload.Workload // of a recorded workload
 }
 
 // Open opens the record in the directory dir. It fails with [ErrNotRun] if there is none. It

@@ -48,6 +48,9 @@ func Workload(dir string) (*workload.Workload, error) {
 
 // setting returns the run's workload without its jobs.
 func (r *Run) setting() (*workload.Workload, error) {
+	if r.recorded != nil {
+		return r.recorded, nil
+	}
 	w := &workload.Workload{Epoch: r.Manifest.VirtualStart, Start: r.Manifest.WindowStart}
 	path := filepath.Join(r.Dir, settingFile)
 	f, err := os.Open(path)

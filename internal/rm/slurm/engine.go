@@ -78,6 +78,9 @@ type Config struct {
 	// ClockFactor is the virtual time, in seconds, that one second of slurmctld's CPU time
 	// takes after Epoch. With 0, the frozen clock, computing takes no virtual time.
 	ClockFactor float64
+	// ReasonsEvery is the interval, in virtual time, at which the engine asks why jobs are pending
+	// ([rm.Waiting]); 0 for never.
+	ReasonsEvery time.Duration
 	// LogDir is the directory for the daemons' logs.
 	LogDir string
 	// WithoutAccounting runs no slurmdbd and no database, even if the site has them.

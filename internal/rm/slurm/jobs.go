@@ -35,13 +35,16 @@ type jobs struct {
 	// nodes play the running jobs.
 	nodes    *nodes.Cluster
 	runTimes map[taskOf]time.Duration // run times that commands have changed
+	reasons  *reasons
 }
 
 func newJobs(l *loop, u *users, release slurmspec.Release) *jobs {
-	return &jobs{
+	j := &jobs{
 		loop: l, users: u, byID: map[string]*submission{}, byNumber: map[uint32]*instance{}, running: map[uint32]bool{},
 		orphans: map[uint32][]jobcomp.Record{}, records: jobcomp.NewStream(release),
 	}
+	j.reasons = &reasons{jobs: j, told: map[uint32]told{}}
+	return j
 }
 
 // submission is a job of the workload on its way through Slurm.
@@ -299,6 +302,7 @@ func (j *jobs) submitted(s *submission, index int, reply *rpc.Message) {
 		reason = resp.Code.Error()
 	}
 	j.emit(rm.Event{Kind: rm.Accepted, Job: s.job.ID, Task: -1, RMJob: resp.JobID, Reason: reason})
+	j.reasons.waits(resp.JobID)
 	for _, ev := range s.early {
 		j.emit(ev)
 	}
@@ -491,6 +495,9 @@ func (j *jobs) taskOver(number uint32, s *submission, task int, o rm.Outcome, re
 	j.emit(ev)
 	// The array's own number stands for its tasks without a record. The last such task keeps
 	// the number (job_array_split in job_mgr.c).
+	if requeued {
+		j.reasons.waits(number)
+	}
 	if !requeued && number != s.number {
 		delete(j.byNumber, number)
 	}

@@ -32,6 +32,7 @@ type loop struct {
 	timed      int      // number of timers set so far
 	inputs     []func() // inputs that have not been sent
 	unanswered int      // number of sent inputs without an answer
+	emitted    int      // number of events so far
 	events     []rm.Event
 	warnings   []Warning
 	err        error // the first error that ends the run
@@ -93,6 +94,7 @@ func (l *loop) warn(code, text string, affects bool) {
 func (l *loop) emit(ev rm.Event) {
 	ev.At = l.Now()
 	withoutBarrier(&ev)
+	l.emitted++
 	l.events = append(l.events, ev)
 }
 

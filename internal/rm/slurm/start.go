@@ -170,6 +170,7 @@ func (e *Engine) configure() error {
 	if err != nil {
 		return err
 	}
+	e.jobs.reasons.every = e.cfg.ReasonsEvery
 	e.jobs.selectPlugin = rpc.SelectPluginID(e.conf.adapted.SelectType)
 	e.jobs.requeueExits = e.cfg.Cluster.RequeueExits()
 	e.actions = &actions{

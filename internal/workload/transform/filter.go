@@ -55,13 +55,23 @@ const mostNodes = 1000
 // no access to anything but the fields. Dependencies on removed jobs count as fulfilled.
 // The error says where the expression is wrong.
 func Filter(text string) (Step, error) {
-	program, err := expr.Compile(text, expr.Env(Fields{}), expr.AsBool(), expr.MaxNodes(mostNodes))
+	program, err := Compile(text, Fields{})
 	if err != nil {
-		return Step{}, fmt.Errorf("%q: %w", text, err)
+		return Step{}, err
 	}
 	return Step{"--filter " + quote(text), func(w *workload.Workload, _ *Environment) (int, error) {
 		return filter(w, program)
 	}}, nil
+}
+
+// Compile compiles an expression over the fields of env, a struct that has [Fields] or embeds it.
+// Its value is true or false.
+func Compile(text string, env any) (*vm.Program, error) {
+	program, err := expr.Compile(text, expr.Env(env), expr.AsBool(), expr.MaxNodes(mostNodes))
+	if err != nil {
+		return nil, fmt.Errorf("%q: %w", text, err)
+	}
+	return program, nil
 }
 
 func filter(w *workload.Workload, program *vm.Program) (int, error) {
@@ -72,7 +82,7 @@ func filter(w *workload.Workload, program *vm.Program) (int, error) {
 	var failed error
 	machine := vm.VM{}
 	removed := keep(w, func(job *hpc.Job) bool {
-		value, err := machine.Run(program, fields(w, job, start))
+		value, err := machine.Run(program, FieldsOf(w, job, start))
 		if err != nil && failed == nil {
 			failed = fmt.Errorf("job %s: %w", job.ID, err)
 		}
@@ -88,7 +98,8 @@ func filter(w *workload.Workload, program *vm.Program) (int, error) {
 	return removed, nil
 }
 
-func fields(w *workload.Workload, job *hpc.Job, start hpc.Time) Fields {
+// FieldsOf returns the fields of a job. start is when its workload begins.
+func FieldsOf(w *workload.Workload, job *hpc.Job, start hpc.Time) Fields {
 	at := job.Submit.Std()
 	f := Fields{
 		ID: job.ID, Name: job.Name, User: job.User, Group: job.Group, Account: job.Account,

@@ -111,7 +111,24 @@ func appendJobInfoRequest(e *encoder, m *JobInfoRequest) {
 	e.U16(showAll)
 }
 
-// DecodeJobInfo reads the reply to a [RequestJobInfoSingle], in the version of the reply. A
+// JobsInfoRequest is the body of a [RequestJobInfo] about several jobs, with what [JobInfoRequest]
+// includes. slurmctld answers with a [ResponseJobInfo] that leaves out jobs that it does not have. An
+// array's number stands for the tasks that have not been split off.
+type JobsInfoRequest struct {
+	Jobs []uint32
+}
+
+// append follows _pack_job_info_request_msg (slurm_protocol_pack.c), which no version changes.
+func (m *JobsInfoRequest) append(e *encoder) {
+	e.Time(0) // whether or not anything has changed
+	e.U16(showAll)
+	e.U32(uint32(len(m.Jobs)))
+	for _, job := range m.Jobs {
+		e.U32(job)
+	}
+}
+
+// DecodeJobInfo reads the reply to a [RequestJobInfo] or [RequestJobInfoSingle], in the version of the reply. A
 // [ResponseRC] becomes an error that wraps its [slurmspec.Errno]. Records with details that the
 // request did not ask for are an error, and so are those of Cray's select plugin. The function
 // follows pack_one_job and pack_job (slurmctld/job_mgr.c), _unpack_job_info_members

@@ -39,6 +39,7 @@ const (
 // Messages of clients to slurmctld.
 const (
 	RequestStats             Type = 2035
+	RequestJobInfo           Type = 2003
 	RequestJobInfoSingle     Type = 2021
 	RequestUpdateJob         Type = 3001
 	RequestUpdateNode        Type = 3002
@@ -86,7 +87,7 @@ var typeNames = map[Type]string{
 	1020:                         "RESPONSE_ACCT_GATHER_ENERGY",
 	ResponseNodeRegistration:     "RESPONSE_NODE_REGISTRATION",
 	2001:                         "REQUEST_BUILD_INFO",
-	2003:                         "REQUEST_JOB_INFO",
+	RequestJobInfo:               "REQUEST_JOB_INFO",
 	ResponseJobInfo:              "RESPONSE_JOB_INFO",
 	2005:                         "REQUEST_JOB_STEP_INFO",
 	2007:                         "REQUEST_NODE_INFO",

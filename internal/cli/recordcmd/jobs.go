@@ -1,0 +1,103 @@
+package recordcmd
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"rmreplay/internal/flags"
+	"rmreplay/internal/jobtable"
+)
+
+// jobsOptions are the flags of `jobs`.
+type jobsOptions struct {
+	table     jobtable.Options
+	zone      flags.Zone
+	csv, json bool
+}
+
+// Jobs returns the command `rmreplay jobs`.
+func Jobs(o Output) *cobra.Command {
+	var opts jobsOptions
+	c := &cobra.Command{
+		Use:   "jobs RUN",
+		Short: "List the jobs of a run: filter, columns, order",
+		Long: `Lists the jobs of a run, or of a recorded workload. Each task of an array is a line.
+
+--filter takes the expressions of rmreplay workload transform, over the same fields and
+over what happened to the job:
+
+  task, started, ended, wait_s, ran_s, turnaround_s, slowdown, start_s, end_s,
+  node_count, processors, node_list, priority, restarts, signal, reason
+
+A duration is in seconds; it is -1 if the job did not get that far. start_s and end_s
+count from the beginning of the workload, as submit_s does. state is the state in the run.
+
+The columns are
+
+` + columns() + `
+--sort and --columns take these names, also with a unit as in other files (wait_s). Jobs
+without a value come last. CSV and JSON have durations in seconds and dates in UTC.
+
+If the run is not valid, a message on standard error says so.`,
+		Example: `  rmreplay jobs demo/run --sort wait:desc --limit 20
+  rmreplay jobs demo/run --filter 'partition == "gpu" and wait_s > 3600'
+  rmreplay jobs demo/run --columns id,user,start,end,node_list --sort start
+  rmreplay jobs demo/run --filter 'not started' --json
+  rmreplay jobs march.jsonl --csv > march.csv`,
+		Args: o.WantArgs("RUN"),
+		RunE: func(_ *cobra.Command, args []string) error { return o.runJobs(args[0], opts) },
+	}
+	f := c.Flags()
+	f.StringVar(&opts.table.Filter, "filter", "", "only jobs for which `EXPRESSION` is true")
+	f.StringSliceVar(&opts.table.Columns, "columns", nil, "the `COLUMNS`, separated by commas (default: "+strings.Join(jobtable.Default, ",")+")")
+	f.StringSliceVar(&opts.table.Sort, "sort", nil, "sort by `COLUMNS`, each with :desc for the largest first (default: the order of submission)")
+	f.IntVar(&opts.table.Limit, "limit", 0, "at most `N` jobs (default: all)")
+	f.BoolVar(&opts.csv, "csv", false, "print CSV")
+	opts.zone.Add(f)
+	o.AddJSON(c, &opts.json)
+	flags.Alias(f, map[string]string{"where": "filter", "fields": "columns", "format": "columns", "order-by": "sort"})
+	return c
+}
+
+// columns lists the columns for the help.
+func columns() string {
+	var b strings.Builder
+	for _, c := range jobtable.Columns {
+		fmt.Fprintf(&b, "  %-11s  %s\n", c.Name, c.Doc)
+	}
+	return b.String()
+}
+
+func (o Output) runJobs(path string, opts jobsOptions) error {
+	switch {
+	case opts.csv && opts.json:
+		return o.Usagef("--csv and --json exclude each other")
+	case opts.table.Limit < 0:
+		return o.Usagef("--limit %d: negative (want 1 or more, or 0 for all)", opts.table.Limit)
+	}
+	if err := jobtable.Check(opts.table); err != nil {
+		return o.Usagef("%w", err)
+	}
+	r, err := o.open(path)
+	if err != nil {
+		return err
+	}
+	table, err := jobtable.Of(r, opts.table)
+	if err != nil {
+		return o.BadInput(err)
+	}
+	switch {
+	case opts.json:
+		return o.PrintJSON(table.Document(path))
+	case opts.csv:
+		err = table.CSV(o.Out)
+	default:
+		err = table.Render(o.Out, opts.zone.Location())
+	}
+	if err != nil {
+		return fmt.Errorf("writing the result: %w", err)
+	}
+	return nil
+}

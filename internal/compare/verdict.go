@@ -1,0 +1,217 @@
+package compare
+
+import (
+	"cmp"
+	"fmt"
+	"iter"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/metrics"
+	"rmreplay/internal/run"
+	"rmreplay/internal/workload"
+)
+
+// sameStart is the difference of starts up to which a job counts as started alike. A scheduler's
+// cycles and the delays of prologs move starts by seconds that no replay can know.
+const sameStart = time.Minute
+
+// agreement is the share of jobs with the same start above which the verdict names no causes.
+const agreement = 0.99
+
+// Judge holds a run against the record of its workload. rows are the run's. It returns nil for a
+// workload that records no starts, and for a run of which no job started on both sides.
+func Judge(w *workload.Workload, rows iter.Seq[*run.Row], m *run.Manifest) *run.Verdict {
+	recorded, err := run.FromWorkload(w)
+	if err != nil {
+		return nil // nothing is recorded
+	}
+	history, err := Load(&run.Set{Runs: []*run.Run{recorded}})
+	if err != nil {
+		return nil // as above: there is no file to read
+	}
+	replayed := Realization{Manifest: m}
+	for row := range rows {
+		replayed.Rows = append(replayed.Rows, *row)
+	}
+	tables := tabulate([]Set{history, {Runs: []Realization{replayed}}})
+	return newVerdict(&tables[0][0], tables[1])
+}
+
+// verdictOf returns the verdict on a pair of sets of which one is a recorded workload; nil for
+// other pairs.
+func verdictOf(a, b []table, distances *Distances, pair [2]int) *run.Verdict {
+	isRecorded := func(list []table) bool { return len(list) == 1 && list[0].Manifest.Engine == run.EngineRecorded }
+	recorded, replayed, other := a, b, pair[1]
+	if !isRecorded(a) {
+		recorded, replayed, other = b, a, pair[0]
+	}
+	if !isRecorded(recorded) || isRecorded(replayed) {
+		return nil
+	}
+	v := newVerdict(&recorded[0], replayed)
+	if v != nil && distances != nil {
+		for _, block := range distances.Blocks {
+			if block.Sets == [2]int{other, other} && block.Mean.Known() {
+				v.BetweenReplays = float64(block.Mean)
+			}
+		}
+	}
+	return v
+}
+
+// judged is a job that started on both sides.
+type judged struct {
+	row                *run.Row // recorded
+	waited, waits      float64  // recorded and replayed, in seconds
+	recorded, replayed hpc.Time // starts, on the record's dates
+}
+
+func (j *judged) difference() float64 { return math.Abs(j.waits - j.waited) }
+
+// newVerdict holds replays against a record. What it says of single jobs is of the first replay.
+func newVerdict(recorded *table, replays []table) *run.Verdict {
+	jobs := match(recorded, &replays[0])
+	if len(jobs) == 0 {
+		return nil
+	}
+	v := &run.Verdict{Jobs: len(jobs), Groups: []run.VerdictGroup{}, LookAt: []string{}}
+	for i := range replays {
+		v.Distance += distanceOf(match(recorded, &replays[i])) / float64(len(replays))
+	}
+	started := func(t *table, key Key) bool { row := t.byKey[key]; return row != nil && row.Start != 0 }
+	for _, key := range recorded.keys {
+		switch a, b := started(recorded, key), started(&replays[0], key); {
+		case a && !b:
+			v.OnlyRecorded++
+		case b && !a:
+			v.OnlyReplayed++
+		}
+	}
+	sumUpVerdict(v, jobs)
+	if float64(v.SameStart) < agreement*float64(v.Jobs) {
+		v.Groups = groupsOf(jobs)
+		v.LookAt = causes(v, recorded.Manifest)
+	}
+	return v
+}
+
+// match returns the jobs that started on both sides and were not preset, in the order of their
+// submission.
+func match(recorded, replayed *table) []judged {
+	var list []judged
+	for _, key := range recorded.keys {
+		x, y := recorded.byKey[key], replayed.byKey[key]
+		if y == nil || x.Start == 0 || y.Start == 0 || recorded.preset(x) || replayed.preset(y) {
+			continue
+		}
+		list = append(list, judged{
+			row: x, waited: x.Start.Sub(x.Submit).Seconds(), waits: y.Start.Sub(y.Submit).Seconds(),
+			recorded: recorded.at(x.Start), replayed: replayed.at(y.Start),
+		})
+	}
+	return list
+}
+
+func distanceOf(jobs []judged) float64 {
+	sum := 0.0
+	for i := range jobs {
+		sum += jobs[i].difference() * jobs[i].difference()
+	}
+	return math.Sqrt(sum)
+}
+
+// sumUpVerdict sets what follows from all jobs.
+func sumUpVerdict(v *run.Verdict, jobs []judged) {
+	waited, waits := make([]float64, len(jobs)), make([]float64, len(jobs))
+	for i := range jobs {
+		j := &jobs[i]
+		waited[i], waits[i] = j.waited, j.waits
+		v.MeanAbsolute += j.difference() / float64(len(jobs))
+		if j.replayed.Sub(j.recorded).Abs() <= sameStart {
+			v.SameStart++
+			continue
+		}
+		if at := min(j.recorded, j.replayed); v.First == nil || at < v.First.At {
+			v.First = &run.FirstDifference{Job: Key{j.row.Job, j.row.Task}.String(), Recorded: j.recorded.String(), Replayed: j.replayed.String(), At: at}
+		}
+	}
+	recorded, replayed := metrics.Summarize(waited), metrics.Summarize(waits)
+	v.RecordedMean, v.RecordedMedian = float64(recorded.Mean), float64(recorded.Median)
+	v.ReplayedMean, v.ReplayedMedian = float64(replayed.Mean), float64(replayed.Median)
+}
+
+// groupsOf returns, for each property by which jobs are grouped, the group with the largest share
+// in the difference. It leaves out properties that all jobs have in common.
+func groupsOf(jobs []judged) []run.VerdictGroup {
+	all := 0.0
+	for i := range jobs {
+		all += jobs[i].difference()
+	}
+	list := []run.VerdictGroup{}
+	for _, by := range metrics.Groupings {
+		groups := map[string]*run.VerdictGroup{}
+		for i := range jobs {
+			name := metrics.GroupName(jobs[i].row, by)
+			g := groups[name]
+			if g == nil {
+				g = &run.VerdictGroup{By: string(by), Name: name}
+				groups[name] = g
+			}
+			g.Jobs++
+			g.Share += jobs[i].difference() / all
+			g.Recorded += jobs[i].waited
+			g.Replayed += jobs[i].waits
+		}
+		if len(groups) < 2 || all == 0 {
+			continue
+		}
+		var most *run.VerdictGroup
+		for _, g := range groups {
+			if most == nil || g.Share > most.Share || g.Share == most.Share && g.Name < most.Name {
+				most = g
+			}
+		}
+		most.Recorded /= float64(most.Jobs)
+		most.Replayed /= float64(most.Jobs)
+		list = append(list, *most)
+	}
+	slices.SortStableFunc(list, func(a, b run.VerdictGroup) int { return cmp.Compare(b.Share, a.Share) })
+	return list
+}
+
+// What can hold jobs back in production and not in a replay, and the other way around, by the codes
+// of what the workload lacks.
+var (
+	holdBack = []string{"qos", "accounts", "reservations", "node-events", "usage", "dependencies", "users"}
+	setFree  = []string{"window", "time-limits", "usage", "partitions", "qos", "accounts"}
+)
+
+// causes returns usual causes of a verdict's difference. Jobs that waited longer in production were
+// held back by something that the replay does not know; jobs that waited shorter had something
+// that it lacks.
+func causes(v *run.Verdict, recorded *run.Manifest) []string {
+	codes, known := holdBack, "limits of QOS, accounts and users that the cluster's accounts.sacctmgr does not have"
+	if v.ReplayedMean > v.RecordedMean {
+		codes, known = setFree, "nodes, CPUs or memory that production had and slurm.conf does not, and time limits that users raised"
+	}
+	lacks := map[string]string{}
+	for _, w := range recorded.Warnings {
+		if code, ok := strings.CutPrefix(w.Code, run.LackPrefix); ok {
+			lacks[code] = w.Text
+		}
+	}
+	list := []string{}
+	for _, code := range codes {
+		if text := lacks[code]; text != "" {
+			list = append(list, text)
+		}
+	}
+	if v.OnlyRecorded > v.Jobs/100 {
+		list = slices.Insert(list, 0, fmt.Sprintf("%d jobs ran in production and not in the replay: rejected, or never able to start", v.OnlyRecorded))
+	}
+	return append(list, known, "priorities that an administrator set by hand")
+}

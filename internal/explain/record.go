@@ -1,0 +1,206 @@
+// Package explain says why jobs waited: the story of one job, and the causes of a stall of the whole
+// queue. It works on a run's record alone: the jobs, the events with the reasons that the resource
+// manager gave ([rm.Waiting]), and what happened to nodes and reservations. A record without reasons
+// is explained by what held the machine.
+//
+// The causes are ranked by how much of the stall each of them explains, as [Cause] says. They are
+// evidence, not proof: the record does not have the state of every node, the memory and GPUs that
+// were free, nor the limits of associations.
+package explain
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"rmreplay/internal/hostlist"
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm"
+	"rmreplay/internal/run"
+	"rmreplay/internal/workload"
+)
+
+// Record is a run that is being explained.
+type Record struct {
+	manifest *run.Manifest
+	rows     []run.Row
+	end      hpc.Time // of the run
+	requests map[string]*hpc.Job
+	// waiting has the reasons of each job, or of an array as a whole (task -1), in their order.
+	waiting map[key][]run.Event
+	admin   run.Administration
+}
+
+// key identifies a job or a task.
+type key struct {
+	job  string
+	task int
+}
+
+func (k key) String() string {
+	if k.task < 0 {
+		return k.job
+	}
+	return k.job + "_" + strconv.Itoa(k.task)
+}
+
+// Open reads what is needed of a run. The error is that of reading the record.
+func Open(r *run.Run) (*Record, error) {
+	rec := &Record{manifest: &r.Manifest, end: r.Manifest.VirtualEnd, requests: map[string]*hpc.Job{}, waiting: map[key][]run.Event{}}
+	var err error
+	if rec.rows, err = r.Jobs(); err != nil {
+		return nil, err
+	}
+	events, err := r.Events()
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range events {
+		rec.end = max(rec.end, e.At)
+		if e.Kind == rm.Waiting {
+			k := key{e.Job, e.Task}
+			rec.waiting[k] = append(rec.waiting[k], e)
+		}
+	}
+	if rec.admin, err = r.Administration(); err != nil {
+		return nil, err
+	}
+	for i := range rec.rows {
+		row := &rec.rows[i]
+		if row.Request == "" {
+			continue
+		}
+		job, err := run.DecodeJob([]byte(row.Request))
+		if err != nil {
+			return nil, fmt.Errorf("run record %s: row %d: %w", r.Dir, i, err)
+		}
+		rec.requests[row.Job] = job
+	}
+	return rec, nil
+}
+
+// cpusOf and nodesOf return what a job asks for, or what it got if the request does not say.
+func (rec *Record) cpusOf(row *run.Row) int {
+	n := row.Processors
+	if job := rec.requests[row.Job]; job != nil && n == 0 {
+		n = workload.CPUs(&job.Request)
+	}
+	return max(1, n)
+}
+
+func (rec *Record) nodesOf(row *run.Row, perNode int) int {
+	n := max(row.NodeCount, row.AskedMinNodes, 1)
+	if perNode > 0 {
+		n = max(n, (rec.cpusOf(row)+perNode-1)/perNode)
+	}
+	return n
+}
+
+// runsAt reports whether a job holds processors at an instant, waitsAt whether it is in the queue.
+func (rec *Record) runsAt(row *run.Row, t hpc.Time) bool {
+	for _, s := range row.Held() {
+		if s.Start <= t && (s.End == 0 || s.End > t) {
+			return true
+		}
+	}
+	return false
+}
+
+func (rec *Record) waitsAt(row *run.Row, t hpc.Time) bool {
+	return row.State != hpc.Rejected && row.Submit != 0 && row.Submit <= t && (row.End == 0 || row.End > t) && !rec.runsAt(row, t)
+}
+
+// Span is a time for which a job had one reason to wait.
+type Span struct {
+	From    Instant `json:"from"`
+	To      Instant `json:"to"`
+	Seconds float64 `json:"seconds"`
+	// Reason is in Slurm's words; empty if the record does not have it.
+	Reason string `json:"reason"`
+	// Planned is when the scheduler then planned the job to start; empty if it did not.
+	Planned Instant `json:"planned_start,omitzero"`
+}
+
+// spans returns the reasons of a job from its submission until it started, ended or the run did.
+func (rec *Record) spans(row *run.Row) []Span {
+	until := rec.end
+	if row.Start != 0 {
+		until = row.Start
+	} else if row.End != 0 {
+		until = row.End
+	}
+	events := slices.Clone(rec.waiting[key{row.Job, row.Task}])
+	if row.Task >= 0 {
+		events = append(events, rec.waiting[key{row.Job, -1}]...)
+		slices.SortStableFunc(events, func(a, b run.Event) int { return cmp.Compare(a.At, b.At) })
+	}
+	var list []Span
+	from, current := row.Submit, Span{}
+	add := func(to hpc.Time) {
+		if to > from {
+			current.From, current.To, current.Seconds = Instant(from), Instant(to), to.Sub(from).Seconds()
+			list = append(list, current)
+		}
+	}
+	for _, e := range events {
+		if e.At >= until || e.At < row.Submit {
+			continue
+		}
+		add(e.At)
+		from, current = e.At, Span{Reason: e.Reason, Planned: Instant(e.Start)}
+	}
+	add(until)
+	return list
+}
+
+// reasonAt returns the reason of a pending job at an instant; "" if it is not known.
+func (rec *Record) reasonAt(row *run.Row, t hpc.Time) (reason string, planned hpc.Time) {
+	last := hpc.Time(0)
+	for _, k := range []key{{row.Job, row.Task}, {row.Job, -1}} {
+		for _, e := range rec.waiting[k] {
+			if e.At <= t && e.At >= last && e.At >= row.Submit {
+				last, reason = e.At, e.Reason
+				if e.Start != 0 {
+					planned = e.Start
+				}
+			}
+		}
+		if row.Task < 0 {
+			break
+		}
+	}
+	return reason, planned
+}
+
+// Instant is a date; in JSON RFC 3339 in UTC, and empty for none.
+type Instant hpc.Time
+
+// MarshalText writes the date for JSON.
+func (t Instant) MarshalText() ([]byte, error) {
+	if t == 0 {
+		return nil, nil
+	}
+	return []byte(hpc.Time(t).String()), nil
+}
+
+// Text returns the date in a time zone.
+func (t Instant) Text(zone *time.Location) string {
+	if t == 0 {
+		return "never"
+	}
+	return hpc.Time(t).Text(zone)
+}
+
+// nodesIn returns the names of a host list; nil for none.
+func nodesIn(list string) []string {
+	if list == "" {
+		return nil
+	}
+	names, err := hostlist.Expand(list)
+	if err != nil {
+		return nil // the machine's nodes have no names
+	}
+	return names
+}

@@ -1,0 +1,131 @@
+package explain
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"rmreplay/internal/hpc"
+)
+
+// Render writes the story for people, with dates in a time zone. It returns w's error.
+func (s *Story) Render(w io.Writer, zone *time.Location) error {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "job          %s of %s, account %s, partition %s, QOS %s: %d processors, %d nodes", s.Job,
+		orNone(s.User), orNone(s.Account), orNone(s.Partition), orNone(s.QOS), s.CPUs, s.Nodes)
+	if s.TimeLimit > 0 {
+		fmt.Fprintf(&b, ", limit %s", span(s.TimeLimit))
+	}
+	fmt.Fprintf(&b, "\nsubmitted    %s", s.Submit.Text(zone))
+	if s.Eligible > s.Submit {
+		fmt.Fprintf(&b, ", eligible %s", s.Eligible.Text(zone))
+	}
+	if s.Start != 0 {
+		fmt.Fprintf(&b, "\nstarted      %s, after %s", s.Start.Text(zone), span(s.Wait))
+	} else {
+		fmt.Fprintf(&b, "\nstarted      never: %s after %s", s.State, span(s.Wait))
+	}
+	if s.Priority != 0 {
+		fmt.Fprintf(&b, "\npriority     %d (a record does not have its parts)", s.Priority)
+	}
+	b.WriteByte('\n')
+	renderCauses(&b, s.Causes)
+	for i, r := range s.Reasons {
+		label := ""
+		if i == 0 {
+			label = "reasons"
+		}
+		fmt.Fprintf(&b, "%-12s %s  %10s  %s", label, r.From.Text(zone), span(r.Seconds), reason(r.Reason))
+		if r.Planned != 0 {
+			fmt.Fprintf(&b, ", planned for %s", r.Planned.Text(zone))
+		}
+		b.WriteByte('\n')
+	}
+	if s.Planned != 0 {
+		fmt.Fprintf(&b, "planned      first seen at %s, to start at %s\n", s.Planned.Text(zone), s.PlannedStart.Text(zone))
+	}
+	s.Ahead.render(&b, "ahead", "were in the queue at its submission and started before it")
+	s.Overtook.render(&b, "overtook", "came later and started before it")
+	for i, h := range s.Holders {
+		label := ""
+		if i == 0 {
+			label = "held by"
+		}
+		fmt.Fprintf(&b, "%-12s job %s of %s: %d processors, %s to %s\n", label, h.Job, orNone(h.User), h.Processors, h.Since.Text(zone), h.Until.Text(zone))
+	}
+	for i, text := range s.LetStart {
+		label := ""
+		if i == 0 {
+			label = "let it start"
+		}
+		fmt.Fprintf(&b, "%-12s %s\n", label, text)
+	}
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+func (c *Crowd) render(b *bytes.Buffer, label, what string) {
+	if c.Jobs == 0 {
+		return
+	}
+	fmt.Fprintf(b, "%-12s %d jobs with %d processors %s; user %s has %d of them\n", label, c.Jobs, c.Processors, what, orNone(c.User), c.UserJobs)
+	more := ""
+	if c.Jobs > len(c.List) {
+		more = ", …"
+	}
+	fmt.Fprintf(b, "%-12s %s%s\n", "", strings.Join(c.List, ", "), more)
+}
+
+// Render writes the stall for people, with dates in a time zone. It returns w's error.
+func (s *Stall) Render(w io.Writer, zone *time.Location) error {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "at           %s: %d jobs pending (%d processors), %d running\n", s.At.Text(zone), s.Pending, s.PendingCPUs, s.Running)
+	fmt.Fprintf(&b, "machine      %d of %d processors in use, jobs on %d of %d nodes\n", s.BusyProcessors, s.Processors, s.BusyNodes, s.Nodes)
+	renderCauses(&b, s.Causes)
+	for i, r := range s.Reasons {
+		label := ""
+		if i == 0 {
+			label = "reasons"
+		}
+		fmt.Fprintf(&b, "%-12s %5d  %s\n", label, r.Jobs, reason(r.Name))
+	}
+	for i, u := range s.Users {
+		label := ""
+		if i == 0 {
+			label = "users"
+		}
+		fmt.Fprintf(&b, "%-12s %s: %d pending (%d processors), %d running (%d processors)\n", label, orNone(u.User), u.Pending, u.PendingCPUs, u.Running, u.HeldCPUs)
+	}
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+func renderCauses(b *bytes.Buffer, causes []Cause) {
+	for i, c := range causes {
+		label := ""
+		if i == 0 {
+			label = "causes"
+		}
+		fmt.Fprintf(b, "%-12s %.2f  %s: %s\n", label, c.Weight, c.Kind, c.Text)
+	}
+}
+
+func reason(name string) string {
+	if name == "" {
+		return "(no reason recorded)"
+	}
+	return name
+}
+
+func orNone(name string) string {
+	if name == "" {
+		return "(none)"
+	}
+	return name
+}
+
+func span(seconds float64) string {
+	return hpc.FormatDuration((time.Duration(seconds*1e3) * time.Millisecond).Round(time.Second))
+}

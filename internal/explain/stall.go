@@ -1,0 +1,400 @@
+package explain
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/run"
+)
+
+// Kind is the kind of a cause.
+type Kind string
+
+// The kinds of causes.
+const (
+	Reserved  Kind = "reservation" // nodes are free and reserved
+	Outage    Kind = "node-outage" // nodes are down or drained
+	Limit     Kind = "limit"       // a limit of an association, a QOS, a partition or licenses
+	Held      Kind = "held"        // by a user or an administrator
+	Dependent Kind = "dependency"  // on other jobs, or the time for which its user asked to wait
+	Burst     Kind = "user-burst"  // one user has most of the jobs
+	Backfill  Kind = "backfill"    // nodes are free, and the scheduler did not try the jobs
+	Draining  Kind = "large-job"   // nodes are kept free for a job that needs many
+	Full      Kind = "machine-full"
+)
+
+// Cause is what a wait comes from. Weight, from 0 to 1, is the share of the stall that it explains:
+//
+//	reservation, node-outage      idle or unusable nodes of the machine / nodes
+//	limit, held, dependency       pending jobs with such a reason / pending jobs
+//	user-burst                    the user's share of the processors asked for and held, times
+//	                              the share of processors in use; from a half on
+//	backfill                      pending jobs that fit on free nodes, before the planned start of
+//	                              the first job, and have waited for a minute / pending jobs
+//	large-job                     free nodes / nodes, if no pending job fits on them
+//	machine-full                  half of the share of processors in use: the least specific
+type Cause struct {
+	Kind   Kind    `json:"kind"`
+	Weight float64 `json:"weight"`
+	Text   string  `json:"text"`
+}
+
+// Stall is the queue at one instant, and what it comes from.
+type Stall struct {
+	At             Instant `json:"at"`
+	Pending        int     `json:"pending_jobs"`
+	PendingCPUs    int     `json:"pending_processors"`
+	Running        int     `json:"running_jobs"`
+	BusyProcessors int     `json:"busy_processors"`
+	Processors     int     `json:"processors"` // of the machine; 0 if not known
+	BusyNodes      int     `json:"busy_nodes"`
+	Nodes          int     `json:"nodes"`
+	// Reasons counts the pending jobs by reason, the most frequent first. "" stands for jobs
+	// whose reason is not recorded.
+	Reasons []Count `json:"reasons"`
+	// Users are those with the most processors pending and held.
+	Users []UserLoad `json:"users"`
+	// Causes are sorted by weight.
+	Causes []Cause `json:"causes"`
+}
+
+// Count is a number of jobs with a name.
+type Count struct {
+	Name string `json:"name"`
+	Jobs int    `json:"jobs"`
+}
+
+// UserLoad is what one user has in the queue and on the machine.
+type UserLoad struct {
+	User        string `json:"user"`
+	Pending     int    `json:"pending_jobs"`
+	PendingCPUs int    `json:"pending_processors"`
+	Running     int    `json:"running_jobs"`
+	HeldCPUs    int    `json:"held_processors"`
+}
+
+// situation is what is known of an instant.
+type situation struct {
+	*Record
+	at               hpc.Time
+	pending, running []*run.Row
+	busy             map[string]bool // nodes with jobs
+	perNode          int             // processors of a node, on average
+	reserved         map[string]string
+	down             map[string]bool
+	stall            *Stall
+}
+
+// At explains the queue at an instant. It returns an error for an instant outside the run.
+func (rec *Record) At(t hpc.Time) (*Stall, error) {
+	if t < rec.manifest.VirtualStart || t > rec.end {
+		return nil, fmt.Errorf("explaining %s: outside the run, which goes from %s to %s", t, rec.manifest.VirtualStart, rec.end)
+	}
+	return rec.look(t, nil).stall, nil
+}
+
+// look explains an instant. If only is not nil, pending jobs are those of its partition.
+func (rec *Record) look(t hpc.Time, only *run.Row) *situation {
+	s := &situation{Record: rec, at: t, busy: map[string]bool{}, reserved: map[string]string{}, down: map[string]bool{}}
+	s.stall = &Stall{At: Instant(t), Processors: rec.manifest.Cluster.Processors, Nodes: rec.manifest.Cluster.Nodes,
+		Reasons: []Count{}, Users: []UserLoad{}, Causes: []Cause{}}
+	if n := rec.manifest.Cluster.Nodes; n > 0 {
+		s.perNode = rec.manifest.Cluster.Processors / n
+	}
+	for i := range rec.rows {
+		row := &rec.rows[i]
+		switch {
+		case row.State == hpc.Rejected || row.Submit == 0 || row.Submit > t:
+		case rec.runsAt(row, t):
+			s.running = append(s.running, row)
+			s.stall.BusyProcessors += row.Processors
+			for _, name := range nodesIn(row.Nodes) {
+				s.busy[name] = true
+			}
+		case rec.waitsAt(row, t) && (only == nil || shareNodes(only, row)):
+			s.pending = append(s.pending, row)
+			s.stall.PendingCPUs += rec.cpusOf(row)
+		}
+	}
+	s.stall.Pending, s.stall.Running, s.stall.BusyNodes = len(s.pending), len(s.running), len(s.busy)
+	s.administration()
+	s.count()
+	if len(s.pending) > 0 {
+		s.judge()
+	}
+	return s
+}
+
+// shareNodes reports whether two jobs may run in one partition.
+func shareNodes(a, b *run.Row) bool {
+	for p := range strings.SplitSeq(a.Partition, ",") {
+		for q := range strings.SplitSeq(b.Partition, ",") {
+			if p == q {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// administration finds the nodes that are reserved, down or drained.
+func (s *situation) administration() {
+	type held struct {
+		r    hpc.Reservation
+		open bool
+	}
+	known := map[string]*held{}
+	for _, e := range s.admin.Reservations {
+		if e.At > s.at {
+			break
+		}
+		switch h := known[e.Name]; {
+		case e.Action == "delete" && h != nil:
+			h.open = false
+		case e.Action == "create" || h == nil:
+			known[e.Name] = &held{e.Reservation, e.Action != "delete"}
+		default: // an update names what it changes
+			if e.Start != 0 {
+				h.r.Start = e.Start
+			}
+			if e.Duration != 0 {
+				h.r.Duration = e.Duration
+			}
+			if e.Nodes != "" {
+				h.r.Nodes = e.Nodes
+			}
+		}
+	}
+	for name, h := range known {
+		if !h.open || h.r.Start > s.at || h.r.Duration != hpc.Unlimited && h.r.Duration != 0 && h.r.Start.Add(h.r.Duration) <= s.at {
+			continue
+		}
+		nodes := nodesIn(h.r.Nodes)
+		if strings.EqualFold(h.r.Nodes, "ALL") {
+			nodes = make([]string, s.stall.Nodes)
+			for i := range nodes {
+				nodes[i] = fmt.Sprintf("%s/%d", name, i) // only their number matters
+			}
+		}
+		for i := range h.r.NodeCount {
+			if h.r.Nodes == "" {
+				nodes = append(nodes, fmt.Sprintf("%s/%d", name, i))
+			}
+		}
+		for _, node := range nodes {
+			s.reserved[node] = max(s.reserved[node], name)
+		}
+	}
+	for _, e := range s.admin.NodeEvents {
+		if e.At > s.at {
+			break
+		}
+		for _, name := range nodesIn(e.Nodes) {
+			s.down[name] = e.State != "resume"
+		}
+	}
+}
+
+// count counts the pending jobs by reason and the load by user.
+func (s *situation) count() {
+	reasons, users := map[string]int{}, map[string]*UserLoad{}
+	load := func(row *run.Row) *UserLoad {
+		if users[row.User] == nil {
+			users[row.User] = &UserLoad{User: row.User}
+		}
+		return users[row.User]
+	}
+	for _, row := range s.pending {
+		reason, _ := s.reasonAt(row, s.at)
+		reasons[reason]++
+		u := load(row)
+		u.Pending++
+		u.PendingCPUs += s.cpusOf(row)
+	}
+	for _, row := range s.running {
+		u := load(row)
+		u.Running++
+		u.HeldCPUs += row.Processors
+	}
+	for name, n := range reasons {
+		s.stall.Reasons = append(s.stall.Reasons, Count{name, n})
+	}
+	slices.SortFunc(s.stall.Reasons, func(a, b Count) int { return cmp.Or(cmp.Compare(b.Jobs, a.Jobs), cmp.Compare(a.Name, b.Name)) })
+	for _, u := range users {
+		s.stall.Users = append(s.stall.Users, *u)
+	}
+	slices.SortFunc(s.stall.Users, func(a, b UserLoad) int {
+		return cmp.Or(cmp.Compare(b.PendingCPUs+b.HeldCPUs, a.PendingCPUs+a.HeldCPUs), cmp.Compare(a.User, b.User))
+	})
+	s.stall.Users = s.stall.Users[:min(5, len(s.stall.Users))]
+}
+
+// kindOf returns the kind of cause that a reason of Slurm names by itself; "" for the reasons that
+// only say that the job waits for nodes.
+func kindOf(reason string) Kind {
+	name, _, _ := strings.Cut(reason, ":")
+	switch {
+	case strings.HasPrefix(name, "JobHeld") || name == "JobHoldMaxRequeue":
+		return Held
+	case strings.HasPrefix(name, "Dependency") || name == "BeginTime":
+		return Dependent
+	case name == "Reservation" || name == "ReservationDeleted":
+		return Reserved
+	case strings.HasPrefix(name, "QOS") || strings.HasPrefix(name, "Assoc") || strings.HasPrefix(name, "Partition") ||
+		strings.HasPrefix(name, "Max") || name == "JobArrayTaskLimit" || name == "Licenses" || name == "InvalidQOS" || name == "InvalidAccount":
+		return Limit
+	}
+	return ""
+}
+
+func (s *situation) add(kind Kind, weight float64, format string, args ...any) {
+	if weight > 0 {
+		s.stall.Causes = append(s.stall.Causes, Cause{kind, min(1, weight), fmt.Sprintf(format, args...)})
+	}
+}
+
+// judge finds the causes.
+func (s *situation) judge() {
+	s.byReason()
+	unusable := s.nodesAway()
+	inUse := 0.0
+	if s.stall.Processors > 0 {
+		inUse = min(1, float64(s.stall.BusyProcessors)/float64(s.stall.Processors))
+	}
+	s.freeNodes(unusable)
+	if len(s.stall.Users) > 0 && s.stall.Processors > 0 {
+		u := s.stall.Users[0]
+		share := float64(u.PendingCPUs+u.HeldCPUs) / float64(max(1, s.stall.PendingCPUs+s.stall.BusyProcessors))
+		if share >= 0.5 {
+			s.add(Burst, share*inUse, "user %s has %d of %d pending jobs and holds %d of %d processors in use",
+				u.User, u.Pending, s.stall.Pending, u.HeldCPUs, s.stall.BusyProcessors)
+		}
+	}
+	s.add(Full, inUse/2, "jobs hold %d of %d processors, and %d more are asked for", s.stall.BusyProcessors, s.stall.Processors, s.stall.PendingCPUs)
+	slices.SortStableFunc(s.stall.Causes, func(a, b Cause) int { return cmp.Compare(b.Weight, a.Weight) })
+}
+
+// byReason adds the causes that Slurm's reasons name by themselves.
+func (s *situation) byReason() {
+	for _, r := range s.stall.Reasons {
+		if kind := kindOf(r.Name); kind != "" {
+			s.add(kind, float64(r.Jobs)/float64(s.stall.Pending), "%d of %d pending jobs wait with reason %s", r.Jobs, s.stall.Pending, r.Name)
+		}
+	}
+}
+
+// nodesAway adds the reservations and outages, and returns the number of nodes without jobs that
+// they take.
+func (s *situation) nodesAway() int {
+	idle := map[string]int{}
+	down := 0
+	for name, off := range s.down {
+		if off && !s.busy[name] {
+			down++
+		}
+	}
+	total := 0
+	for node, name := range s.reserved {
+		if !s.busy[node] && !s.down[node] {
+			idle[name]++
+			total++
+		}
+	}
+	// Of a reservation without names of nodes only the number is known.
+	total = min(total, max(0, s.stall.Nodes-len(s.busy)-down))
+	if s.stall.Nodes == 0 {
+		return total + down
+	}
+	for _, name := range sortedNames(idle) {
+		n := min(idle[name], total)
+		s.add(Reserved, float64(n)/float64(s.stall.Nodes), "reservation %s keeps %d of %d nodes without jobs", name, n, s.stall.Nodes)
+	}
+	s.add(Outage, float64(down)/float64(s.stall.Nodes), "%d of %d nodes are down or drained", down, s.stall.Nodes)
+	return total + down
+}
+
+func sortedNames(m map[string]int) []string {
+	var names []string
+	for name := range m {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// shortWait is how long a job waits before a scheduler that has not tried it may be to blame.
+const shortWait = time.Minute
+
+// freeNodes looks whether nodes are free that pending jobs might use.
+func (s *situation) freeNodes(unusable int) {
+	byPartition := map[string]int{}
+	for _, p := range s.manifest.Cluster.Partitions {
+		byPartition[p.Name] = p.Nodes
+	}
+	busyIn := map[string]map[string]bool{}
+	for _, row := range s.running {
+		if busyIn[row.Partition] == nil {
+			busyIn[row.Partition] = map[string]bool{}
+		}
+		for _, name := range nodesIn(row.Nodes) {
+			busyIn[row.Partition][name] = true
+		}
+	}
+	machine := s.stall.Nodes - len(s.busy) - unusable
+	free := func(row *run.Row) int {
+		first, _, _ := strings.Cut(row.Partition, ",")
+		n, known := byPartition[first]
+		if !known {
+			return machine
+		}
+		return min(machine, n-len(busyIn[first]))
+	}
+	fits, first := 0, hpc.Time(0) // first: the earliest planned start
+	for _, row := range s.pending {
+		if _, planned := s.reasonAt(row, s.at); planned > s.at && (first == 0 || planned < first) {
+			first = planned
+		}
+	}
+	waitsForNodes := 0
+	for _, row := range s.pending {
+		reason, planned := s.reasonAt(row, s.at)
+		if kindOf(reason) != "" || s.at.Sub(row.Submit) < shortWait {
+			continue
+		}
+		waitsForNodes++
+		ends := s.at.Add(row.TimeLimit)
+		if s.nodesOf(row, s.perNode) <= free(row) && planned == 0 && (first == 0 || row.TimeLimit > 0 && ends <= first) {
+			fits++
+		}
+	}
+	if machine <= 0 || waitsForNodes == 0 {
+		return
+	}
+	if fits > 0 {
+		s.add(Backfill, float64(fits)/float64(s.stall.Pending),
+			"%d of %d pending jobs fit on %d nodes without jobs, and were not tried: the scheduler did not reach them%s", fits, s.stall.Pending, machine, s.depth())
+		return
+	}
+	s.add(Draining, float64(machine)/float64(max(1, s.stall.Nodes)), "%d nodes have no jobs, and no pending job fits on them in time", machine)
+}
+
+// depth says how far the backfill scheduler looks.
+func (s *situation) depth() string {
+	text := ""
+	for option := range strings.SplitSeq(s.manifest.Cluster.SchedulerParameters, ",") {
+		if name, _, _ := strings.Cut(option, "="); strings.HasPrefix(name, "bf_max_job") || name == "default_queue_depth" || name == "bf_max_time" {
+			text += ", " + option
+		}
+	}
+	if c := s.manifest.Scheduler; c != nil && c.BackfillCycles > 0 {
+		text += fmt.Sprintf(", on average %.1f of %.1f jobs a backfill cycle", c.BackfillDepthMean, c.BackfillQueueMean)
+	}
+	if text == "" {
+		return ""
+	}
+	return " (" + strings.TrimPrefix(text, ", ") + ")"
+}

@@ -1,0 +1,268 @@
+package jobtable
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/run"
+)
+
+// kind says how a column's values are written.
+type kind int
+
+const (
+	words   kind = iota
+	count        // a whole number
+	seconds      // a duration
+	instant      // seconds since 1970
+	factor       // a number without a unit
+)
+
+// Column is one property of a job.
+type Column struct {
+	Name string // in tables and options
+	Doc  string
+	kind kind
+	// text is set for words, number for all others. A number is NaN if the job has no such
+	// value.
+	text   func(*run.Row) string
+	number func(*run.Row) float64
+}
+
+// Key is the column's name in CSV and JSON, with its unit: wait_s.
+func (c *Column) Key() string {
+	if c.kind == seconds {
+		return c.Name + "_s"
+	}
+	return c.Name
+}
+
+// Columns are all columns, in the order of the help.
+var Columns = []*Column{
+	{Name: "id", Doc: "the workload's ID; of a task of an array ID_TASK", text: id},
+	{Name: "rm_job", Doc: "the resource manager's number", kind: count, number: whole(func(r *run.Row) int { return int(r.RMJob) })},
+	{Name: "name", Doc: "its name", text: func(r *run.Row) string { return r.Name }},
+	{Name: "user", Doc: "its user", text: func(r *run.Row) string { return r.User }},
+	{Name: "group", Doc: "its group", text: func(r *run.Row) string { return r.Group }},
+	{Name: "account", Doc: "its account", text: func(r *run.Row) string { return r.Account }},
+	{Name: "partition", Doc: "its partition", text: func(r *run.Row) string { return r.Partition }},
+	{Name: "qos", Doc: "its QOS", text: func(r *run.Row) string { return r.QOS }},
+	{Name: "reservation", Doc: "its reservation", text: func(r *run.Row) string { return r.Reservation }},
+	{Name: "state", Doc: "its last state", text: func(r *run.Row) string { return string(r.State) }},
+	{Name: "submit", Doc: "when it was submitted", kind: instant, number: at(func(r *run.Row) hpc.Time { return r.Submit })},
+	{Name: "eligible", Doc: "when it might start first", kind: instant, number: at(func(r *run.Row) hpc.Time { return r.Eligible })},
+	{Name: "start", Doc: "when it started", kind: instant, number: at(func(r *run.Row) hpc.Time { return r.Start })},
+	{Name: "end", Doc: "when it ended", kind: instant, number: at(func(r *run.Row) hpc.Time { return r.End })},
+	{Name: "wait", Doc: "start - submit", kind: seconds, number: between(submitOf, startOf)},
+	{Name: "run_time", Doc: "end - start", kind: seconds, number: between(startOf, endOf)},
+	{Name: "turnaround", Doc: "end - submit, if it started", kind: seconds, number: turnaround},
+	{Name: "slowdown", Doc: "turnaround / run time", kind: factor, number: slowdown},
+	{Name: "time_limit", Doc: "its time limit", kind: seconds, number: limit},
+	{Name: "cpus", Doc: "allocated CPUs", kind: count, number: whole(func(r *run.Row) int { return r.Processors })},
+	{Name: "nodes", Doc: "number of allocated nodes", kind: count, number: whole(func(r *run.Row) int { return r.NodeCount })},
+	{Name: "node_list", Doc: "the allocated nodes", text: func(r *run.Row) string { return r.Nodes }},
+	{Name: "tres", Doc: "the allocated TRES", text: func(r *run.Row) string { return r.TRES }},
+	{Name: "cpu_time", Doc: "CPUs x run time", kind: seconds, number: cpuTime},
+	{Name: "priority", Doc: "its priority at its start", kind: count, number: whole(func(r *run.Row) int { return int(r.Priority) })},
+	{Name: "restarts", Doc: "how often it was requeued", kind: count, number: func(r *run.Row) float64 { return float64(r.Restarts) }},
+	{Name: "exit_code", Doc: "its exit code", kind: count, number: ended(func(r *run.Row) int { return r.ExitCode })},
+	{Name: "signal", Doc: "the signal that ended it", kind: count, number: ended(func(r *run.Row) int { return r.Signal })},
+	{Name: "reason", Doc: "why it was rejected, requeued or ended", text: func(r *run.Row) string { return r.Reason }},
+}
+
+// otherNames are names that other documents have for a column.
+var otherNames = map[string]string{
+	"job": "id", "jobid": "id", "job_id": "id", "processors": "cpus", "node_count": "nodes", "nodelist": "node_list",
+	"elapsed": "run_time", "timelimit": "time_limit", "exitcode": "exit_code", "jobname": "name",
+}
+
+var byName = func() map[string]*Column {
+	m := make(map[string]*Column, len(Columns))
+	for _, c := range Columns {
+		m[c.Name] = c
+	}
+	return m
+}()
+
+// Names returns the names of all columns.
+func Names() []string {
+	var names []string
+	for _, c := range Columns {
+		names = append(names, c.Name)
+	}
+	return names
+}
+
+func id(r *run.Row) string {
+	if r.Task < 0 {
+		return r.Job
+	}
+	return r.Job + "_" + strconv.Itoa(r.Task)
+}
+
+func submitOf(r *run.Row) hpc.Time { return r.Submit }
+func startOf(r *run.Row) hpc.Time  { return r.Start }
+func endOf(r *run.Row) hpc.Time    { return r.End }
+
+// whole returns a number of which 0 means that the job has none.
+func whole(of func(*run.Row) int) func(*run.Row) float64 {
+	return func(r *run.Row) float64 {
+		if n := of(r); n != 0 {
+			return float64(n)
+		}
+		return math.NaN()
+	}
+}
+
+func ended(of func(*run.Row) int) func(*run.Row) float64 {
+	return func(r *run.Row) float64 {
+		if r.End == 0 {
+			return math.NaN()
+		}
+		return float64(of(r))
+	}
+}
+
+// at returns an instant in seconds since 1970.
+func at(of func(*run.Row) hpc.Time) func(*run.Row) float64 {
+	return func(r *run.Row) float64 {
+		if t := of(r); t != 0 {
+			return t.Seconds()
+		}
+		return math.NaN()
+	}
+}
+
+func between(from, to func(*run.Row) hpc.Time) func(*run.Row) float64 {
+	return func(r *run.Row) float64 {
+		a, b := from(r), to(r)
+		if a == 0 || b == 0 {
+			return math.NaN()
+		}
+		return b.Sub(a).Seconds()
+	}
+}
+
+func turnaround(r *run.Row) float64 {
+	if r.Start == 0 {
+		return math.NaN()
+	}
+	return between(submitOf, endOf)(r)
+}
+
+func slowdown(r *run.Row) float64 {
+	ran := between(startOf, endOf)(r)
+	if ran <= 0 {
+		return math.NaN()
+	}
+	return turnaround(r) / ran
+}
+
+func limit(r *run.Row) float64 {
+	switch r.TimeLimit {
+	case 0:
+		return math.NaN()
+	case hpc.Unlimited:
+		return math.Inf(1)
+	}
+	return r.TimeLimit.Seconds()
+}
+
+// cpuTime is the sum over the periods in which the job held processors.
+func cpuTime(r *run.Row) float64 {
+	sum := math.NaN()
+	for _, s := range r.Held() {
+		if s.End == 0 {
+			return math.NaN()
+		}
+		if math.IsNaN(sum) {
+			sum = 0
+		}
+		sum += s.End.Sub(s.Start).Seconds() * float64(s.Processors)
+	}
+	return sum
+}
+
+// forPeople writes a row's value for people; "-" for no value.
+func (c *Column) forPeople(r *run.Row, zone *time.Location) string {
+	text := ""
+	if c.number == nil {
+		text = c.text(r)
+	} else if v := c.number(r); !math.IsNaN(v) {
+		switch c.kind {
+		case seconds:
+			text = durationText(v)
+		case instant:
+			text = hpc.Time(math.Round(v * 1e9)).Std().Round(time.Second).In(zone).Format("2006-01-02T15:04:05")
+		case factor:
+			text = strconv.FormatFloat(v, 'f', 2, 64)
+		default:
+			text = strconv.FormatFloat(v, 'f', -1, 64)
+		}
+	}
+	if text == "" {
+		return "-"
+	}
+	return strings.Map(func(c rune) rune {
+		if c < ' ' || c == 0x7f {
+			return '?'
+		}
+		return c
+	}, text)
+}
+
+// durationText writes a duration in whole seconds, as sacct does: 1-02:03:04.
+func durationText(v float64) string {
+	if math.IsInf(v, 1) {
+		return "UNLIMITED"
+	}
+	s := int64(math.Round(math.Abs(v)))
+	text := fmt.Sprintf("%02d:%02d:%02d", s/3600%24, s/60%60, s%60)
+	if days := s / 86400; days > 0 {
+		text = fmt.Sprintf("%d-%s", days, text)
+	}
+	if v < 0 && s > 0 {
+		text = "-" + text
+	}
+	return text
+}
+
+// forPrograms writes a row's value for programs: seconds, RFC 3339 dates in UTC, nothing for no
+// value. Value is what JSON has.
+func (c *Column) forPrograms(r *run.Row) string {
+	switch v := c.value(r).(type) {
+	case nil:
+		return ""
+	case string:
+		return v
+	case float64:
+		return strconv.FormatFloat(v, 'f', -1, 64)
+	default:
+		return ""
+	}
+}
+
+// value returns a row's value: a string, a number, or nil for no value. An unlimited time limit is
+// "unlimited".
+func (c *Column) value(r *run.Row) any {
+	if c.number == nil {
+		if text := c.text(r); text != "" {
+			return text
+		}
+		return nil
+	}
+	v := c.number(r)
+	switch {
+	case math.IsNaN(v):
+		return nil
+	case math.IsInf(v, 1):
+		return "unlimited"
+	case c.kind == instant:
+		return hpc.Time(math.Round(v * 1e9)).Std().Round(time.Microsecond).Format(time.RFC3339Nano)
+	}
+	return v
+}

@@ -1,0 +1,262 @@
+// Package jobtable makes tables of the jobs of a run: which jobs, which columns, and in which order.
+// A run is a record, or a recorded workload ([rmreplay/internal/run.FromWorkload]).
+package jobtable
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/expr-lang/expr/vm"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/run"
+	"rmreplay/internal/spelling"
+	"rmreplay/internal/workload"
+	"rmreplay/internal/workload/transform"
+)
+
+// Options say which jobs a table has, and how. The zero value is all jobs with the default columns
+// in the order of submission.
+type Options struct {
+	// Filter is an expression over [Fields]; "" for all jobs.
+	Filter string
+	// Columns are names of columns ([Columns]); [Default] if empty.
+	Columns []string
+	// Sort are columns to sort by, the most important first, each with ":desc" for the largest
+	// first. Jobs without a value come last. Equal jobs keep the order of submission.
+	Sort []string
+	// Limit is the largest number of rows; 0 for all.
+	Limit int
+}
+
+// Default are the columns of a table that names none.
+var Default = []string{"id", "user", "account", "partition", "qos", "cpus", "nodes", "time_limit", "submit", "wait", "run_time", "state"}
+
+// Fields are what a filter can use: the fields of `workload transform --filter`, and what happened
+// to the job. A duration is in seconds, and is -1 if the job did not get that far.
+type Fields struct {
+	transform.Fields
+	Task       int     `expr:"task"` // of an array, or -1
+	Started    bool    `expr:"started"`
+	Ended      bool    `expr:"ended"`
+	Wait       float64 `expr:"wait_s"`
+	Ran        float64 `expr:"ran_s"` // from its start to its end; run_time_s is what it asked for
+	Turnaround float64 `expr:"turnaround_s"`
+	Slowdown   float64 `expr:"slowdown"`
+	Start      float64 `expr:"start_s"` // since the window's start or the epoch, as submit_s
+	End        float64 `expr:"end_s"`
+	NodeCount  int     `expr:"node_count"` // allocated
+	Processors int     `expr:"processors"` // allocated
+	NodeList   string  `expr:"node_list"`
+	Priority   int     `expr:"priority"`
+	Restarts   int     `expr:"restarts"`
+	Signal     int     `expr:"signal"`
+	Reason     string  `expr:"reason"`
+}
+
+// Table is the result.
+type Table struct {
+	Columns []*Column
+	// Rows are the jobs of the table. Matched is the number of jobs that the filter keeps, and
+	// Jobs that of all rows of the run.
+	Rows          []*run.Row
+	Matched, Jobs int
+}
+
+// plan is what the options of a table mean.
+type plan struct {
+	columns []*Column
+	order   func(a, b *run.Row) int
+	keep    *vm.Program // nil for all jobs
+}
+
+func (o *Options) plan() (p plan, err error) {
+	if p.columns, err = columnsOf(o.Columns); err != nil {
+		return p, err
+	}
+	if p.order, err = orderOf(o.Sort); err != nil {
+		return p, err
+	}
+	if o.Filter != "" {
+		if p.keep, err = transform.Compile(o.Filter, Fields{}); err != nil {
+			return p, fmt.Errorf("filter %w", err)
+		}
+	}
+	return p, nil
+}
+
+// Check returns the error of options that name an unknown column or have a wrong expression.
+func Check(opts Options) error {
+	_, err := opts.plan()
+	return err
+}
+
+// Of returns a table of a run's jobs. The error is that of [Check], of reading the run, or of the
+// filter's expression for one job.
+func Of(r *run.Run, opts Options) (*Table, error) {
+	p, err := opts.plan()
+	if err != nil {
+		return nil, err
+	}
+	rows, err := r.Jobs()
+	if err != nil {
+		return nil, err
+	}
+	t := &Table{Columns: p.columns, Jobs: len(rows)}
+	if err := t.keep(r, rows, p.keep); err != nil {
+		return nil, err
+	}
+	t.Matched = len(t.Rows)
+	slices.SortStableFunc(t.Rows, p.order)
+	if opts.Limit > 0 && len(t.Rows) > opts.Limit {
+		t.Rows = t.Rows[:opts.Limit]
+	}
+	return t, nil
+}
+
+// keep takes over the rows for which the program is true; all rows if it is nil.
+func (t *Table) keep(r *run.Run, rows []run.Row, program *vm.Program) error {
+	start := r.Manifest.WindowStart
+	if start == 0 {
+		start = r.Manifest.VirtualStart
+	}
+	w := &workload.Workload{Start: r.Manifest.WindowStart}
+	machine := vm.VM{}
+	job := &hpc.Job{}
+	for i := range rows {
+		row := &rows[i]
+		if program == nil {
+			t.Rows = append(t.Rows, row)
+			continue
+		}
+		if row.Request != "" {
+			var err error
+			if job, err = run.DecodeJob([]byte(row.Request)); err != nil {
+				return fmt.Errorf("run record %s: row %d: %w", r.Dir, i, err)
+			}
+		} else if job.ID != row.Job { // the record has events of the job, and not the job
+			job = &hpc.Job{ID: row.Job}
+		}
+		value, err := machine.Run(program, fieldsOf(w, job, row, start))
+		if err != nil {
+			return fmt.Errorf("filter: job %s: %w", row.Job, err)
+		}
+		if kept, _ := value.(bool); kept {
+			t.Rows = append(t.Rows, row)
+		}
+	}
+	return nil
+}
+
+func fieldsOf(w *workload.Workload, job *hpc.Job, row *run.Row, start hpc.Time) Fields {
+	of := *job
+	of.Submit = row.Submit
+	of.Recorded = &hpc.Recorded{Start: row.Start, State: row.State}
+	f := Fields{Fields: transform.FieldsOf(w, &of, start), Task: row.Task}
+	f.Name, f.User, f.Group, f.Account = row.Name, row.User, row.Group, row.Account
+	f.Partition, f.QOS, f.Reservation, f.ExitCode = row.Partition, row.QOS, row.Reservation, row.ExitCode
+	f.Started, f.Ended = row.Start != 0, row.End != 0
+	number := func(name string) float64 {
+		if v := byName[name].number(row); !math.IsNaN(v) {
+			return v
+		}
+		return -1
+	}
+	f.Wait, f.Ran, f.Turnaround, f.Slowdown = number("wait"), number("run_time"), number("turnaround"), number("slowdown")
+	f.Start, f.End = -1, -1
+	if f.Started {
+		f.Start = row.Start.Sub(start).Seconds()
+	}
+	if f.Ended {
+		f.End = row.End.Sub(start).Seconds()
+	}
+	f.NodeCount, f.Processors, f.NodeList = row.NodeCount, row.Processors, row.Nodes
+	f.Priority, f.Restarts, f.Signal, f.Reason = int(row.Priority), row.Restarts, row.Signal, row.Reason
+	return f
+}
+
+// columnsOf finds columns by their names.
+func columnsOf(names []string) ([]*Column, error) {
+	if len(names) == 0 {
+		names = Default
+	}
+	var list []*Column
+	for _, name := range names {
+		c, err := columnOf(name)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, c)
+	}
+	return list, nil
+}
+
+// columnOf finds a column. The unit in the name of a figure elsewhere (wait_s, submit_time) may be
+// given.
+func columnOf(name string) (*Column, error) {
+	for _, suffix := range []string{"", "_s", "_time"} {
+		if short, ok := strings.CutSuffix(name, suffix); ok && byName[short] != nil {
+			return byName[short], nil
+		}
+	}
+	if c := byName[otherNames[name]]; c != nil {
+		return c, nil
+	}
+	names := Names()
+	if meant := spelling.Nearest(name, 2, names); meant != "" {
+		return nil, fmt.Errorf("column %q: not known (did you mean %s?)", name, meant)
+	}
+	return nil, fmt.Errorf("column %q: not known (want %s)", name, strings.Join(names, ", "))
+}
+
+// orderOf returns the comparison of two rows.
+func orderOf(keys []string) (func(a, b *run.Row) int, error) {
+	type key struct {
+		column *Column
+		sign   int
+	}
+	var list []key
+	for _, text := range keys {
+		name, direction, given := strings.Cut(text, ":")
+		sign := 1
+		switch {
+		case direction == "desc":
+			sign = -1
+		case given && direction != "asc":
+			return nil, fmt.Errorf("sorting by %s: %q is no direction (want asc or desc)", text, direction)
+		}
+		c, err := columnOf(name)
+		if err != nil {
+			return nil, fmt.Errorf("sorting by %w", err)
+		}
+		list = append(list, key{c, sign})
+	}
+	return func(a, b *run.Row) int {
+		for _, k := range list {
+			if d := k.column.compare(a, b, k.sign); d != 0 {
+				return d
+			}
+		}
+		return 0
+	}, nil
+}
+
+// compare compares two rows by a column. A row without a value comes last in either direction.
+func (c *Column) compare(a, b *run.Row, sign int) int {
+	if c.number == nil {
+		return sign * cmp.Compare(c.text(a), c.text(b))
+	}
+	x, y := c.number(a), c.number(b)
+	switch noX, noY := math.IsNaN(x), math.IsNaN(y); {
+	case noX && noY:
+		return 0
+	case noX:
+		return 1
+	case noY:
+		return -1
+	}
+	return sign * cmp.Compare(x, y)
+}

@@ -1,0 +1,100 @@
+package jobtable
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/run"
+	"rmreplay/internal/workload"
+)
+
+// history is a workload with an array of two tasks, of which one never started, and a job with a
+// name that would break a terminal.
+func history(t *testing.T) *run.Run {
+	t.Helper()
+	at := func(s int64) hpc.Time { return hpc.Unix(1e9 + s) }
+	w := &workload.Workload{Epoch: at(0), Jobs: workload.JobsOf(
+		&hpc.Job{ID: "a", Submit: at(0), Request: hpc.Request{User: "ann", Name: "x\x1b[2Jy", Tasks: 2, TimeLimit: hpc.Unlimited},
+			Recorded: &hpc.Recorded{Start: at(5), End: at(65), State: hpc.Completed, Nodes: "n[1-2]"}},
+		&hpc.Job{ID: "b", Submit: at(10), Request: hpc.Request{User: "bob", Array: "1-2", TimeLimit: time.Hour},
+			Recorded: &hpc.Recorded{Start: at(20), TaskStarts: map[int]hpc.Time{1: at(20)}, TaskEnds: map[int]hpc.Time{1: at(30), 2: at(40)}}},
+		&hpc.Job{ID: "c", Submit: at(11), Request: hpc.Request{User: "ann"}},
+	)}
+	r, err := run.FromWorkload(w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestTable(t *testing.T) {
+	table, err := Of(history(t), Options{Columns: []string{"id", "name", "state", "wait", "time_limit", "nodes", "slowdown"}, Sort: []string{"wait:desc"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := table.Render(&b, time.UTC); err != nil {
+		t.Fatal(err)
+	}
+	// Task 2 of the array was cancelled before its start: it has no wait and comes last.
+	want := `id   name     state          wait  time_limit  nodes  slowdown
+b_1  -        UNKNOWN    00:00:10    01:00:00      -      2.00
+a    x?[2Jy   COMPLETED  00:00:05   UNLIMITED      2      1.08
+b_2  -        CANCELLED         -    01:00:00      -         -
+3 jobs
+`
+	if got := b.String(); strings.Join(strings.Fields(got), " ") != strings.Join(strings.Fields(want), " ") {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+}
+
+func TestFilter(t *testing.T) {
+	for filter, want := range map[string]string{
+		`user == "ann"`:                            "a",
+		`not started`:                              "b_2",
+		`wait_s >= 10`:                             "b_1",
+		`wait_s == -1 and turnaround_s == -1`:      "b_2",
+		`task == 1 and end_s == 30 and array`:      "b_1",
+		`node_list == "n[1-2]" and node_count > 1`: "a",
+		`name contains "y"`:                        "a",
+		`state == "CANCELLED"`:                     "b_2",
+	} {
+		table, err := Of(history(t), Options{Filter: filter, Columns: []string{"id"}})
+		if err != nil {
+			t.Errorf("%s: %v", filter, err)
+			continue
+		}
+		var ids []string
+		for _, r := range table.Rows {
+			ids = append(ids, id(r))
+		}
+		if got := strings.Join(ids, " "); got != want {
+			t.Errorf("%s keeps %q, want %q", filter, got, want)
+		}
+	}
+}
+
+// Every column can be shown, sorted by, and written for programs, whatever a job lacks.
+func TestColumns(t *testing.T) {
+	for _, c := range Columns {
+		for _, direction := range []string{"", ":desc", ":asc"} {
+			table, err := Of(history(t), Options{Columns: []string{c.Key()}, Sort: []string{c.Name + direction}})
+			if err != nil {
+				t.Fatalf("%s: %v", c.Name, err)
+			}
+			var text, csv bytes.Buffer
+			if err := table.Render(&text, time.UTC); err != nil {
+				t.Error(err)
+			}
+			if err := table.CSV(&csv); err != nil {
+				t.Error(err)
+			}
+			if got := strings.Count(csv.String(), "\n"); got != 4 {
+				t.Errorf("%s: CSV has %d lines, want 4", c.Name, got)
+			}
+		}
+	}
+}

@@ -1,0 +1,115 @@
+package jobtable
+
+import (
+	"bytes"
+	"encoding/csv"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// Version is the version of the JSON encoding of a [Table].
+const Version = 1
+
+// Document is the JSON of a table. Each row has the columns' keys; a value that a job does not have
+// is null.
+type Document struct {
+	Version int              `json:"rmreplay_jobs"`
+	Run     string           `json:"run"`
+	Jobs    int              `json:"jobs"`    // rows of the run
+	Matched int              `json:"matched"` // of these, those that the filter keeps
+	Columns []string         `json:"columns"`
+	Rows    []map[string]any `json:"rows"` // at most as many as the limit
+}
+
+// Document returns the table for JSON. name is that of the run.
+func (t *Table) Document(name string) Document {
+	d := Document{Version: Version, Run: name, Jobs: t.Jobs, Matched: t.Matched, Columns: []string{}, Rows: []map[string]any{}}
+	for _, c := range t.Columns {
+		d.Columns = append(d.Columns, c.Key())
+	}
+	for _, r := range t.Rows {
+		row := make(map[string]any, len(t.Columns))
+		for _, c := range t.Columns {
+			row[c.Key()] = c.value(r)
+		}
+		d.Rows = append(d.Rows, row)
+	}
+	return d
+}
+
+// CSV writes the table as RFC 4180 has it, with a header.
+func (t *Table) CSV(w io.Writer) error {
+	out := csv.NewWriter(w)
+	line := make([]string, len(t.Columns))
+	for i, c := range t.Columns {
+		line[i] = c.Key()
+	}
+	if err := out.Write(line); err != nil {
+		return err
+	}
+	for _, r := range t.Rows {
+		for i, c := range t.Columns {
+			line[i] = c.forPrograms(r)
+		}
+		if err := out.Write(line); err != nil {
+			return err
+		}
+	}
+	out.Flush()
+	return out.Error()
+}
+
+// Render writes the table for people, with dates in a time zone. The last line says how many jobs
+// there are.
+func (t *Table) Render(w io.Writer, zone *time.Location) error {
+	lines := make([][]string, 0, len(t.Rows)+1)
+	head := make([]string, len(t.Columns))
+	width := make([]int, len(t.Columns))
+	for i, c := range t.Columns {
+		head[i] = c.Name
+	}
+	lines = append(lines, head)
+	for _, r := range t.Rows {
+		line := make([]string, len(t.Columns))
+		for i, c := range t.Columns {
+			line[i] = c.forPeople(r, zone)
+		}
+		lines = append(lines, line)
+	}
+	for _, line := range lines {
+		for i, text := range line {
+			width[i] = max(width[i], utf8.RuneCountInString(text))
+		}
+	}
+	var b bytes.Buffer
+	for _, line := range lines {
+		for i, text := range line {
+			if i > 0 {
+				b.WriteString("  ")
+			}
+			pad := strings.Repeat(" ", width[i]-utf8.RuneCountInString(text))
+			switch {
+			case t.Columns[i].number != nil: // numbers to the right
+				b.WriteString(pad + text)
+			case i == len(line)-1:
+				b.WriteString(text)
+			default:
+				b.WriteString(text + pad)
+			}
+		}
+		b.WriteByte('\n')
+	}
+	switch {
+	case len(t.Rows) < t.Matched:
+		fmt.Fprintf(&b, "%d of %d jobs (%d in the run)\n", len(t.Rows), t.Matched, t.Jobs)
+	case t.Matched < t.Jobs:
+		fmt.Fprintf(&b, "%d of %d jobs\n", t.Matched, t.Jobs)
+	default:
+		fmt.Fprintf(&b, "%d jobs\n", t.Jobs)
+	}
+	_, err := w.Write(b.Bytes())
+	return err
+}

@@ -1,0 +1,150 @@
+package slurm
+
+import (
+	"slices"
+	"time"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm"
+	"rmreplay/internal/rm/slurm/rpc"
+	"rmreplay/internal/slurmspec"
+)
+
+// reasons asks slurmctld at regular instants of virtual time why jobs are pending, and reports the
+// changes. The question is squeue's (REQUEST_JOB_INFO), with the numbers of the pending jobs. It
+// takes read locks only, and with the frozen clock no virtual time, so it changes no schedule. A
+// reason that comes and goes between two questions is not seen, nor that of a job that starts
+// before the first.
+type reasons struct {
+	*jobs
+	// every is the interval of the questions; 0 for none.
+	every time.Duration
+	armed bool
+	// seen is the number of the run's events at the last question, and skipped the number of
+	// questions since then that were left out, because no event had come.
+	seen, skipped int
+	// queue has the numbers of jobs that may be pending, in the order in which they became so.
+	// told has what was reported of each of them.
+	queue []uint32
+	told  map[uint32]told
+}
+
+// told is what was last reported of a pending job.
+type told struct {
+	reason  string
+	planned bool // the backfill scheduler had planned its start
+}
+
+const (
+	// reasonOffset keeps the questions apart from the whole seconds at which slurmctld's own
+	// threads wake.
+	reasonOffset = 500 * time.Millisecond
+	// mostSkipped is the number of intervals without an event after which the question is asked
+	// nevertheless: only the passing of time changes reasons then.
+	mostSkipped = 5
+	// reasonsAtOnce is the number of pending jobs up to which the questions come at their
+	// interval. With more of them they come less often, in proportion, so that they take no more
+	// time.
+	reasonsAtOnce = 500
+)
+
+// waits notes that a job is pending.
+func (r *reasons) waits(number uint32) {
+	if r.every <= 0 {
+		return
+	}
+	if _, known := r.told[number]; known {
+		return
+	}
+	r.told[number] = told{}
+	r.queue = append(r.queue, number)
+	r.arm()
+}
+
+// arm sets the timer of the next question.
+func (r *reasons) arm() {
+	if r.armed || len(r.queue) == 0 {
+		return
+	}
+	r.armed = true
+	pause := r.every * time.Duration(1+(len(r.queue)-1)/reasonsAtOnce)
+	next := (int64(r.Now())/int64(pause) + 1) * int64(pause)
+	r.At(hpc.Time(next).Add(reasonOffset), r.due)
+}
+
+// due asks if something has happened since the last question.
+func (r *reasons) due() {
+	if r.seen == r.emitted && r.skipped < mostSkipped {
+		r.skipped++
+		r.armed = false
+		r.arm()
+		return
+	}
+	r.seen, r.skipped = r.emitted, 0
+	r.askForAll()
+}
+
+// askForAll asks about all jobs that may be pending.
+func (r *reasons) askForAll() {
+	r.queue = slices.DeleteFunc(r.queue, func(number uint32) bool {
+		if r.isPending(number) {
+			return false
+		}
+		delete(r.told, number)
+		return true
+	})
+	if len(r.queue) == 0 {
+		r.armed = false
+		return
+	}
+	r.ask(rpc.RequestJobInfo, r.codec.Body(&rpc.JobsInfoRequest{Jobs: r.queue}), func(reply *rpc.Message, err error) {
+		r.armed = false
+		infos, err := jobInfos(reply, err)
+		if err != nil {
+			r.warn("reasons-missed", "slurmctld did not say why jobs are pending: "+err.Error(), false)
+		}
+		for i := range infos {
+			r.tell(&infos[i])
+		}
+		r.seen = r.emitted // but for what this answer has told
+		r.arm()
+	})
+}
+
+// isPending reports whether a job of Slurm's, or some task of an array, has not started or ended.
+func (r *reasons) isPending(number uint32) bool {
+	in := r.byNumber[number]
+	if in == nil || r.running[number] {
+		return false
+	}
+	s := in.of
+	if number == s.number && in.task < 0 && s.job.Array != "" {
+		return slices.ContainsFunc(s.tasks, func(task int) bool { return s.fates[task] == inArray })
+	}
+	return s.fates[in.task] != over
+}
+
+// tell reports the reason of a pending job, if it has changed or the backfill scheduler has planned
+// the job for the first time.
+func (r *reasons) tell(info *rpc.JobInfo) {
+	in := r.byNumber[info.JobID]
+	if in == nil || info.State != hpc.Pending || info.Reason == slurmspec.NoReason {
+		return
+	}
+	text := info.Reason.String()
+	if info.Description != "" {
+		text += ": " + slurmspec.OneLine(info.Description)
+	}
+	planned := hpc.Time(0)
+	if info.Start > info.Eligible && info.Start > r.Now().UnixSeconds() {
+		planned = hpc.Unix(info.Start)
+	}
+	before := r.told[info.JobID]
+	if before.reason == text && (before.planned || planned == 0) {
+		return
+	}
+	r.told[info.JobID] = told{text, before.planned || planned != 0}
+	r.emit(rm.Event{Kind: rm.Waiting, Job: in.of.job.ID, Task: in.task, RMJob: info.JobID, Reason: text, Outcome: &rm.Outcome{
+		State: hpc.Pending, Start: planned, Partition: info.Partition, Priority: info.Priority,
+	}})
+}

@@ -1,0 +1,145 @@
+package run
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"rmreplay/internal/hostlist"
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm"
+	"rmreplay/internal/workload"
+)
+
+// EngineRecorded is the engine in the manifest of a recorded workload that is read as a run
+// ([FromWorkload]).
+const EngineRecorded = "recorded"
+
+// FromWorkload returns a recorded workload as a run, "as it happened": the submissions, starts,
+// ends, nodes, processors, priorities and states of the jobs' records ([hpc.Recorded]), and the
+// workload's reservations and node events. It leaves out jobs without a record and counts them in
+// a warning. The run has no directory, no clock and no configuration. Its machine has the size
+// that the workload gives, or an unknown one.
+//
+// The manifest's warnings with the prefix [LackPrefix] say what the workload does not record and
+// what follows from that. The error says that no job has a start.
+func FromWorkload(w *workload.Workload) (*Run, error) {
+	j := &journal{builder: newBuilder()}
+	var events []rm.Event
+	jobs, started := 0, 0
+	for i := range w.Jobs.Len() {
+		job := w.Jobs.At(i)
+		if job.Recorded == nil {
+			continue
+		}
+		jobs++
+		j.job(job)
+		before := len(events)
+		events = appendRecorded(events, job)
+		for _, e := range events[before:] {
+			if e.Kind == rm.Started {
+				started++
+			}
+		}
+	}
+	if started == 0 {
+		return nil, fmt.Errorf("reading %s as a run: no job has a recorded start (want a run, or a workload made of accounting records)", w.Source)
+	}
+	for _, e := range w.NodeEvents {
+		events = append(events, rm.Event{At: e.At, Kind: rm.NodeState, Task: -1, Reason: e.Nodes + " " + e.State})
+	}
+	for _, e := range w.Reservations {
+		events = append(events, rm.Event{At: e.At, Kind: rm.Reserved, Task: -1, Reason: e.Action + " " + e.Name})
+	}
+	slices.SortStableFunc(events, func(a, b rm.Event) int { return cmp.Compare(a.At, b.At) })
+	for _, e := range events {
+		j.add(e)
+	}
+	r := &Run{Dir: w.Source, journal: j, recorded: w, Manifest: Manifest{
+		Format: Format, State: StateComplete, Valid: true, Engine: EngineRecorded, Warnings: lacks(w),
+		Workload:    Source{Path: w.Source, Jobs: jobs, Rules: w.Rules},
+		Cluster:     Cluster{Nodes: w.MachineNodes, Processors: w.MachineProcessors},
+		WindowStart: w.Start, VirtualStart: w.Begin(), VirtualEnd: j.lastEvent, Jobs: j.counts(jobs),
+	}}
+	r.Manifest.derive()
+	if n := w.Jobs.Len() - jobs; n > 0 {
+		r.Manifest.Warnings = append(r.Manifest.Warnings, Warning{
+			Code: "jobs-without-record", Text: "jobs of the workload have no record of what happened to them, and are left out", Count: n,
+		})
+	}
+	return r, nil
+}
+
+// appendRecorded appends the events that the record of a job implies.
+func appendRecorded(events []rm.Event, job *hpc.Job) []rm.Event {
+	if job.Recorded.State == hpc.Rejected {
+		return append(events, rm.Event{At: job.Submit, Kind: rm.Refused, Job: job.ID, Task: -1, Reason: "rejected when the workload was recorded"})
+	}
+	events = append(events, rm.Event{At: job.Submit, Kind: rm.Accepted, Job: job.ID, Task: -1})
+	tasks := []int{-1}
+	if a, err := hpc.ParseArray(job.Array); err == nil { // an array that cannot be parsed has one row
+		tasks = a.Tasks
+	}
+	for _, task := range tasks {
+		r := job.Recorded.OfTask(task)
+		o := rm.Outcome{
+			State: r.State, Eligible: r.Eligible, Start: r.Start, Nodes: r.Nodes, Processors: r.Processors, Priority: r.Priority,
+		}
+		if names, err := hostlist.Expand(r.Nodes); err == nil && r.Nodes != "" {
+			o.NodeCount = len(names)
+		}
+		if r.Start != 0 {
+			if o.Processors == 0 {
+				o.Processors = workload.CPUs(&job.Request)
+			}
+			begin := o
+			begin.State = hpc.Running
+			events = append(events, rm.Event{At: r.Start, Kind: rm.Started, Job: job.ID, Task: task, Outcome: &begin})
+		}
+		if r.End != 0 {
+			o.End = r.End
+			events = append(events, rm.Event{At: max(r.End, r.Start), Kind: rm.Ended, Job: job.ID, Task: task, Outcome: &o})
+		}
+	}
+	return events
+}
+
+// LackPrefix begins the codes of the warnings that say what a recorded workload does not have. A
+// replay of it can then differ from what happened for a reason that is not the scheduler's.
+const LackPrefix = "not-recorded-"
+
+// lacks returns what a workload does not record, each with what follows from it.
+func lacks(w *workload.Workload) []Warning {
+	var user, account, qos, partition, nodes, priority, limit, dependency bool
+	first, users := "", 0
+	for _, job := range w.Jobs.All() {
+		if job.User != "" && job.User != first {
+			first = job.User
+			users++
+		}
+		user, account, qos, partition = user || users > 1, account || job.Account != "", qos || job.QOS != "", partition || job.Partition != ""
+		limit, dependency = limit || job.TimeLimit != 0, dependency || job.Dependency != ""
+		if rec := job.Recorded; rec != nil {
+			nodes, priority = nodes || rec.Nodes != "" || len(rec.TaskNodes) > 0, priority || rec.Priority != 0
+		}
+	}
+	var list []Warning
+	lack := func(have bool, code, text string) {
+		if !have {
+			list = append(list, Warning{Code: LackPrefix + code, Text: "the workload records no " + text, Count: 1})
+		}
+	}
+	lack(user, "users", "users, so limits and fair-share of single users have no effect in a replay")
+	lack(account, "accounts", "accounts, so their limits and shares have no effect in a replay")
+	lack(qos, "qos", "QOS, so their priorities, limits and preemption have no effect in a replay")
+	lack(limit, "time-limits", "time limits, so backfill plans with the default limits of partitions")
+	lack(partition, "partitions", "partitions, so every job goes to the default one")
+	lack(len(w.Reservations) > 0, "reservations", "reservations, so nodes that were reserved are free in a replay")
+	lack(len(w.NodeEvents) > 0, "node-events", "node outages, so nodes that were down or drained are free in a replay")
+	lack(len(w.Usage) > 0, "usage", "earlier usage, so fair-share begins at zero in a replay")
+	lack(w.Start != 0, "window", "window with the jobs that ran before, so the machine is empty when a replay begins")
+	lack(priority, "priorities", "priorities of jobs, so the order of the queue cannot be compared")
+	lack(dependency, "dependencies", "dependencies, so jobs that waited for others may start earlier in a replay")
+	lack(nodes, "nodes", "nodes of jobs, so placement cannot be compared")
+	return list
+}

@@ -1,0 +1,53 @@
+package run
+
+import "rmreplay/internal/hpc"
+
+// Verdict says how far a replay agrees with the record of its workload: "recorded against
+// replayed". Waits and differences are in seconds, over the jobs that started on both sides and that
+// were not preset. Package compare makes it.
+type Verdict struct {
+	Jobs int `json:"jobs"`
+	// SameStart are those of them whose starts are at most a minute apart.
+	SameStart int `json:"same_start_jobs"`
+	// OnlyRecorded and OnlyReplayed are the jobs that started on one side only.
+	OnlyRecorded int `json:"only_recorded_jobs"`
+	OnlyReplayed int `json:"only_replayed_jobs"`
+
+	RecordedMean   float64 `json:"recorded_mean_wait_s"`
+	ReplayedMean   float64 `json:"replayed_mean_wait_s"`
+	RecordedMedian float64 `json:"recorded_median_wait_s"`
+	ReplayedMedian float64 `json:"replayed_median_wait_s"`
+	MeanAbsolute   float64 `json:"mean_absolute_difference_s"`
+	// Distance is the Euclidean distance between the vectors of waits; a mean over the replays if
+	// there are several. BetweenReplays is the mean distance between these, 0 for a single one. A
+	// Distance that is much larger is no matter of chance.
+	Distance       float64 `json:"distance_s"`
+	BetweenReplays float64 `json:"distance_between_replays_s,omitempty"`
+
+	// First is the job whose start differs first by more than a minute; nil if there is none.
+	First *FirstDifference `json:"first_difference,omitempty"`
+	// Groups have the largest shares in the sum of absolute differences, at most one of each
+	// kind, the largest first.
+	Groups []VerdictGroup `json:"groups"`
+	// LookAt are usual causes of such differences, the most likely first.
+	LookAt []string `json:"look_at"`
+}
+
+// FirstDifference is a start that differs. Instants are RFC 3339 in UTC.
+type FirstDifference struct {
+	Job      string `json:"job"`
+	Recorded string `json:"recorded_start"`
+	Replayed string `json:"replayed_start"`
+	// At is the earlier of the two.
+	At hpc.Time `json:"-"`
+}
+
+// VerdictGroup is a group of jobs that differs.
+type VerdictGroup struct {
+	By       string  `json:"by"` // user, account, partition, qos or size
+	Name     string  `json:"name"`
+	Jobs     int     `json:"jobs"`
+	Share    float64 `json:"share_of_difference"` // from 0 to 1
+	Recorded float64 `json:"recorded_mean_wait_s"`
+	Replayed float64 `json:"replayed_mean_wait_s"`
+}
