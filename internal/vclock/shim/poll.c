@@ -235,7 +235,14 @@ EXPORT int pselect(int n, fd_set *rd, fd_set *wr, fd_set *ex, const struct times
 				restore_sets(&s);
 				return OUTSIDE_CALL(fd, real(pselect)(n, rd, wr, ex, timeout, mask));
 			}
-	r = timed_kernel_wait(RMR_WHY_POLL, 0, deadline_in(ns), wr != NULL, do_select, &s, mask);
+	int64_t deadline = deadline_in(ns);
+	do { /* as in await_ready */
+		r = timed_kernel_wait(RMR_WHY_POLL, 0, deadline, wr != NULL, do_select, &s, mask);
+		if (r <= 0)
+			break;
+		restore_sets(&s);
+		r = real(pselect)(n, rd, wr, ex, &zero, NULL);
+	} while (r == 0);
 	if (r == 0)
 		for (int i = 0; i < 3; i++)
 			if (s.sets[i])
