@@ -128,7 +128,8 @@ func (p *player) schedule(s Submission) {
 	job, at := &p.job, s.At
 	p.workload.Jobs.Get(s.Job, job)
 	if p.workload.Preset(job) {
-		at = job.Recorded.Start.Add(-p.can.PresetLead) // no reaction moves it
+		// No reaction moves it.
+		at = min(job.Recorded.Start, p.workload.Start.Add(-p.can.PresetsBefore)).Add(-p.can.PresetLead)
 	}
 	p.add(at, submission, s.Job, detail{rewrite: s.Rewrite})
 	if job.CancelAfter > 0 {

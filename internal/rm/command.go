@@ -118,6 +118,9 @@ type Capabilities struct {
 	FixedPriorities bool
 	// PresetLead is how long before its start the loop submits a preset job.
 	PresetLead time.Duration
+	// PresetsBefore is how long before the window begins the loop has submitted all preset jobs.
+	// Those that start later start so much early.
+	PresetsBefore time.Duration
 }
 
 // Check returns an error for a command with a wrong value or of a kind that the resource manager

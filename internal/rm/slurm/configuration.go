@@ -48,7 +48,7 @@ func configure(cfg *Config, env conf.Environment, in *sandbox.Sandbox) (*configu
 // Before the window begins, the slurm.conf there has the scheduling parameters of the pre-roll.
 func (c *configuration) file(name string, content []byte) error {
 	if name == "slurm.conf" && c.preRoll {
-		content = conf.PreRoll(content, c.presetBurst)
+		content = preRoll(content, c.presetBurst)
 	}
 	if err := c.sandbox.WriteFile(content, "conf", name); err != nil {
 		return fmt.Errorf("writing the adapted configuration: %w", err)

@@ -22,7 +22,7 @@ func (e *Engine) Can() rm.Capabilities {
 		Commands: []rm.CommandKind{
 			rm.Cancel, rm.Hold, rm.Release, rm.SetPriority, rm.SetTimeLimit, rm.SetNodes, rm.Stretch, rm.SetRunTime,
 		},
-		Actions: true, FixedPriorities: true, PresetLead: presetLead,
+		Actions: true, FixedPriorities: true, PresetLead: presetLead, PresetsBefore: e.presetsBefore(),
 	}
 }
 

@@ -9,8 +9,9 @@ import (
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm"
-	"rmreplay/internal/rm/slurm/conf"
+	"rmreplay/internal/rm/slurm/rpc"
 	"rmreplay/internal/rm/window"
+	"rmreplay/internal/slurmspec"
 )
 
 // presetLead is how long before its start a preset job is submitted. slurmctld looks for jobs
@@ -24,6 +25,7 @@ const topPriority = uint32(math.MaxInt32)
 
 // PlanWindow implements [rm.ResourceManager].
 func (e *Engine) PlanWindow(w rm.Window) ([]hpc.ReservationEvent, error) {
+	e.planRestart(w.Start)
 	return window.Plan(w, e.Now()), nil
 }
 
@@ -47,26 +49,72 @@ func withoutBarrier(ev *rm.Event) {
 	}
 }
 
-// BeginWindow implements [rm.ResourceManager]. It gives slurmctld the scheduling of the
-// slurm.conf in force. slurmctld keeps the changes that actions made to its partitions.
+// BeginWindow implements [rm.ResourceManager].
 func (e *Engine) BeginWindow() error {
 	e.actions.beginWindow()
 	return nil
 }
 
+// restartLead is how long before a window slurmctld gets the site's scheduling. From 23.11 on
+// slurmctld executes itself anew to read its configuration, and looks at the queue for the first time
+// three seconds later, whatever batch_sched_delay is (_slurmctld_background in controller.c reads it
+// afterwards). Until the window begins, the barrier keeps all but preset jobs pending.
+const restartLead = 3 * time.Second
+
+// restarts reports whether slurmctld executes itself anew for a window.
+func (e *Engine) restarts() bool {
+	return e.cfg.PreRoll && e.cfg.Install.Release.Since(slurmspec.R2311)
+}
+
+// presetsBefore returns how long before a window all its preset jobs must have been submitted:
+// slurmctld starts them before it executes itself anew.
+func (e *Engine) presetsBefore() time.Duration {
+	if !e.restarts() {
+		return 0
+	}
+	return restartLead + time.Second
+}
+
+// planRestart gives slurmctld the site's scheduling before a window. When the window
+// begins, slurmctld goes through the queue, as a release before 23.11 does when it reads its
+// configuration.
+func (e *Engine) planRestart(start hpc.Time) {
+	if !e.restarts() {
+		return
+	}
+	e.loop.At(start.Add(-restartLead), e.actions.beginWindow)
+	e.loop.At(start.Add(-presetLead), func() { e.wakeScheduler() })
+}
+
+// wakeScheduler makes slurmctld go through its queue at its next full second, by an update of a
+// node that changes nothing (_slurm_rpc_update_node in proc_req.c).
+func (e *Engine) wakeScheduler() {
+	update := rpc.NodeUpdate{Nodes: e.conf.adapted.Nodes[0].Name, State: slurmspec.NoVal}
+	e.loop.ask(rpc.RequestUpdateNode, e.loop.codec.Body(&update), func(reply *rpc.Message, err error) {
+		if err == nil {
+			err = rpc.ReplyError(reply)
+		}
+		if err != nil && e.loop.Err() == nil {
+			e.loop.warn("window-late", fmt.Sprintf("when the window began, slurmctld did not go through its queue: %v", err), true)
+		}
+	})
+}
+
+// beginWindow gives slurmctld the scheduling of the slurm.conf in force, unless it has it already.
+// slurmctld keeps the changes that actions made to its partitions.
 func (s *actions) beginWindow() {
 	if !s.conf.preRoll {
 		return
 	}
+	s.conf.preRoll = false
 	reconfigure := hpc.Action{At: s.Now(), Run: []string{"scontrol", "reconfigure"}}
 	s.input(func() {
-		s.conf.preRoll = false
 		if !s.any {
 			s.Fail(s.conf.file("slurm.conf", s.conf.slurmConf))
 			s.begin(reconfigure, nil)
 			return
 		}
-		s.Fail(s.conf.file("slurm.conf", conf.KeepPartitions(s.conf.slurmConf)))
+		s.Fail(s.conf.file("slurm.conf", keepPartitions(s.conf.slurmConf)))
 		// From here on the site's ReconfigFlags decide what slurmctld keeps.
 		s.begin(reconfigure, func() error { return s.conf.file("slurm.conf", s.conf.slurmConf) })
 	})

@@ -1,6 +1,7 @@
 package slurm
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -48,21 +49,16 @@ func testWindow(t *testing.T, slurm *install.Installation) {
 	}}}
 	s.workload.NodeEvents = []hpc.NodeEvent{{At: after(2000), Nodes: "c2", State: "drain"}, {At: after(4200).Add(300 * time.Millisecond), Nodes: "c2", State: "resume"}}
 	o := s.play(t)
-	want := `
+	later := "4201-4261"
+	if startsAnew(slurm) { // slurmctld passes through its queue in other seconds
+		later = "4204-4264"
+	}
+	o.want(`
 		old     COMPLETED -3000-6000 c1
 		two     COMPLETED 700-5000 c[3-4]
 		pending COMPLETED 3600-3660 g1
 		blocked COMPLETED 6001-6061 c1
-		later   COMPLETED 4201-4261 c2`
-	if startsAnew(slurm) { // the backfill scheduler is the first that looks at the queue
-		want = `
-		old     COMPLETED -3000-6000 c1
-		two     COMPLETED 700-5000 c[3-4]
-		pending COMPLETED 3630-3690 g1
-		blocked COMPLETED 6003-6063 c1
-		later   COMPLETED 4203-4263 c2`
-	}
-	o.want(want)
+		later   COMPLETED ` + later + ` c2`)
 	for _, id := range []string{"pending", "blocked"} {
 		if row := o.rows[id]; row.Submit != after(1000) {
 			t.Errorf("%s was submitted at %v, want 1000", id, since(row.Submit))
@@ -72,6 +68,43 @@ func testWindow(t *testing.T, slurm *install.Installation) {
 		t.Errorf("late: %v", o.result.LatePresets)
 	}
 	o.drained()
+}
+
+// TestWindowEdge: what happens in the last seconds before a window. slurmctld of 23.11 and newer
+// executes itself anew then, three seconds before the window. Preset jobs that start later start a
+// second before that. Jobs that pend start when the window begins, although
+// no node has registered yet, and those with generic resources too.
+func TestWindowEdge(t *testing.T) { eachSlurm(t, testWindowEdge) }
+
+func testWindowEdge(t *testing.T, slurm *install.Installation) {
+	for _, delay := range []string{"", ",batch_sched_delay=0", ",batch_sched_delay=60"} {
+		s := scenario{slurm: slurm, cluster: writeCluster(t, clusterFiles(t, "bf_continue", "bf_continue"+delay))}
+		s.workload.Start = after(3600)
+		s.workload.Jobs = workload.JobsOf(
+			job("before", 900, 0, with(tasks(4), ranOn("c1", 3598, 7000))),
+			job("last", 900, 0, with(tasks(4), ranOn("c2", 3599, 7000))),
+			job("pending", 1000, 60, with(tasks(4), on("c3"))),
+			job("gpu", 1000, 60, func(j *hpc.Job) { j.GRES = "gpu:v100:2" }),
+			job("new", 3596, 60, on("c4")),
+		)
+		before, last := 3598, 3599
+		if startsAnew(slurm) {
+			before, last = 3596, 3596
+		}
+		o := s.play(t)
+		for id, want := range map[string]string{
+			"before": fmt.Sprintf("before COMPLETED %d-7000 c1", before), "last": fmt.Sprintf("last COMPLETED %d-7000 c2", last),
+			"pending": "pending COMPLETED 3600-3660 c3", "gpu": "gpu COMPLETED 3600-3660 g2", "new": "new COMPLETED 3600-3660 c4",
+		} {
+			if row := o.rows[id]; describe(&row) != want {
+				t.Errorf("SchedulerParameters=…%s: %s, want %s", delay, describe(&row), want)
+			}
+		}
+		if len(o.result.LatePresets) != 0 {
+			t.Errorf("late: %v", o.result.LatePresets)
+		}
+		o.drained()
+	}
 }
 
 // startsAnew reports whether slurmctld executes itself anew when it is reconfigured, as it does when
@@ -155,17 +188,17 @@ func testWindowReservations(t *testing.T, slurm *install.Installation) {
 		Reservation: hpc.Reservation{Name: "active", Duration: 3 * time.Hour}})
 	s.workload.Sort()
 	o := s.play(t)
-	want := `
+	blocked := "11820-11880"
+	if startsAnew(slurm) { // slurmctld passes through its queue in other seconds
+		blocked = "11817-11877"
+	}
+	o.want(`
 		inside  COMPLETED 700-5000 c1
 		into    COMPLETED 800-5000 c3
 		waits   COMPLETED 3600-3660 c2
 		served  COMPLETED 3600-3660 c4
 		new     COMPLETED 4001-4061 c2
-		blocked COMPLETED 11820-11880 g1`
-	if startsAnew(slurm) { // the nodes have to register again
-		want = strings.ReplaceAll(want, "3600-3660", "3605-3665")
-	}
-	o.want(want)
+		blocked COMPLETED ` + blocked + ` g1`)
 	if row := o.rows["waits"]; row.Eligible != after(1000) {
 		t.Errorf("it was eligible at %v, want 1000: its reservation was active", since(row.Eligible))
 	}

@@ -1,10 +1,11 @@
-package conf
+package slurm
 
 import (
 	"bytes"
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
 )
 
 // prerollScheduling has the scheduling parameters of the pre-roll. Within a second of a
@@ -22,36 +23,46 @@ const prerollSlack = 8
 var queueParameters = []string{"assoc_limit_", "batch_sched_delay", "bf_", "build_queue_timeout", "default_queue_depth", "defer",
 	"max_job_bf", "max_rpc_c", "max_sched_time", "partition_job_depth", "preempt_", "reduce_completing_frag", "sched_"}
 
-// PreRoll changes the scheduling parameters of an adapted slurm.conf for the time before a
+// preRoll changes the scheduling parameters of an adapted slurm.conf for the time before a
 // workload's window begins. Until the window begins, slurmctld looks no further down the queue
 // than the preset jobs, of which at most burst start together. Only preset jobs may start then.
 // With the site's parameters the schedulers would keep trying all other jobs, which takes as
 // much CPU time as a day of a full machine.
-func PreRoll(adapted []byte, burst int) []byte {
+func preRoll(adapted []byte, burst int) []byte {
 	return replace(adapted, "SchedulerParameters", func(site string) string {
-		rest := selectOptions(site, func(name string) bool {
-			return !slices.ContainsFunc(queueParameters, func(p string) bool { return strings.HasPrefix(name, p) })
+		rest := slices.DeleteFunc(options(site), func(option string) bool {
+			return slices.ContainsFunc(queueParameters, func(p string) bool { return hasPrefixFold(option, p) })
 		})
 		return strings.Join(append(rest, fmt.Sprintf(prerollScheduling, burst+prerollSlack)), ",")
 	})
 }
 
-// KeepPartitions changes an adapted slurm.conf. When slurmctld reads the result, it keeps an
+// keepPartitions changes an adapted slurm.conf. When slurmctld reads the result, it keeps an
 // administrator's changes to partitions (_restore_part_state in read_config.c).
-func KeepPartitions(adapted []byte) []byte {
+func keepPartitions(adapted []byte) []byte {
 	return replace(adapted, "ReconfigFlags", func(string) string { return "KeepPartInfo" })
 }
 
 // replace replaces the value of a key in an adapted slurm.conf. value returns the new value for
 // the old one.
 func replace(adapted []byte, key string, value func(site string) string) []byte {
-	prefix, site := []byte(key+"="), ""
+	site := ""
 	lines := slices.DeleteFunc(bytes.SplitAfter(adapted, []byte("\n")), func(line []byte) bool {
-		if len(line) < len(prefix) || !bytes.EqualFold(line[:len(prefix)], prefix) {
+		if !hasPrefixFold(string(line), key+"=") {
 			return false
 		}
-		site = string(bytes.TrimSpace(line[len(prefix):]))
+		site = strings.TrimSpace(string(line[len(key)+1:]))
 		return true
 	})
 	return append(bytes.Join(lines, nil), key+"="+value(site)+"\n"...)
+}
+
+// options splits a list of options, such as SchedulerParameters.
+func options(list string) []string {
+	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
+}
+
+// hasPrefixFold reports whether s begins with a prefix, without regard to case.
+func hasPrefixFold(s, prefix string) bool {
+	return len(s) >= len(prefix) && strings.EqualFold(s[:len(prefix)], prefix)
 }
