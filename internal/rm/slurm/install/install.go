@@ -448,7 +448,7 @@ func pluginDir(prefixes []string) string {
 		for _, lib := range []string{filepath.Join("lib", multiarch()), "lib64", "lib"} {
 			for _, name := range []string{"slurm-wlm", "slurm"} {
 				dir := filepath.Join(prefix, lib, name)
-				if isFile(filepath.Join(dir, "libslurmfull.so")) {
+				if isFile(filepath.Join(dir, slurmLibrary)) {
 					return dir
 				}
 			}
