@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -350,5 +351,42 @@ func testAccountingActions(t *testing.T, slurm *install.Installation) {
 	}
 	for _, w := range o.warnings {
 		t.Errorf("warning %+v", w)
+	}
+}
+
+// TestUnansweredMessages: slurmctld repeats a signal and an abort that a node has not answered, in its
+// own version of the protocol instead of the node's. The replay reads them and continues.
+func TestUnansweredMessages(t *testing.T) { eachSlurm(t, testUnansweredMessages) }
+
+func testUnansweredMessages(t *testing.T, slurm *install.Installation) {
+	s := scenario{slurm: slurm, cluster: writeCluster(t, clusterFiles(t))}
+	two := func(j *hpc.Job) { j.MinNodes, j.MaxNodes, j.Tasks = 2, 2, 2 }
+	s.workload.Jobs = workload.JobsOf(
+		job("signalled", 10, 600, with(on("c[1-2]"), two)),
+		job("shrinks", 11, 600, with(on("c[3-4]"), two)),
+	)
+	s.workload.Actions = []hpc.Action{
+		{At: after(90), Run: []string{"scontrol", "setdebug", "verbose"}},
+		{At: after(91), Run: []string{"scontrol", "setdebugflags", "+Agent"}},
+		{At: after(110), Run: []string{"scancel", "--signal=USR1", "1"}},
+		{At: after(111), Run: []string{"scontrol", "update", "JobId=2", "NumNodes=1"}},
+	}
+	s.started = func(e *Engine) {
+		for _, node := range []string{"c2", "c4"} { // slurmctld does not learn that they are down
+			e.loop.At(after(100), func() { e.nodes.Down(node) })
+			e.loop.At(after(130), func() { e.nodes.Up(node) })
+		}
+	}
+	s.play(t).once()
+	log, err := os.ReadFile(filepath.Join(s.logs, "slurmctld.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, typ := range []string{"REQUEST_SIGNAL_TASKS", "REQUEST_ABORT_JOB"} {
+		// Version 0 stands for slurmctld's own.
+		repeated := regexp.MustCompile("New agent .*retry:T .*msg_type:" + typ + " protocol_version:0\n")
+		if !repeated.Match(log) {
+			t.Errorf("slurmctld repeated no %s", typ)
+		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -63,6 +64,7 @@ func Start(ctx context.Context, cfg Config, lead time.Duration) (_ *Engine, err 
 		return nil, err
 	}
 	e.loop.stateDir = e.sandbox.Dir
+	e.checkClock()
 	if err := e.prepare(lead); err != nil {
 		return nil, err
 	}
@@ -86,6 +88,19 @@ func Start(ctx context.Context, cfg Config, lead time.Duration) (_ *Engine, err 
 	e.loop.clock.SetFactor(cfg.ClockFactor)
 	e.counters = counters.Watch(controller{e.loop})
 	return e, nil
+}
+
+// checkClock warns about functions that the daemons import and the virtual clock does not handle.
+// The result is in doubt if the effect of such a function is known.
+func (e *Engine) checkClock() {
+	list, err := e.cfg.Install.Unhandled()
+	switch {
+	case err != nil: // slurmctld may be a script that starts the daemon
+		e.loop.warn("clock-functions", fmt.Sprintf("not checked whether the virtual clock handles Slurm: %v", err), false)
+	case len(list) > 0:
+		affects := slices.ContainsFunc(list, func(i vclock.Import) bool { return i.Effect != vclock.NotKnown })
+		e.loop.warn("clock-functions", "the virtual clock does not handle a function: "+install.DescribeImports(list), affects)
+	}
 }
 
 // prepare makes the parts of the engine and everything that the daemons need: guard, directory,

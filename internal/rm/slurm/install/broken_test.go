@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -50,6 +51,10 @@ func TestBrokenProgram(t *testing.T) {
 	binary.LittleEndian.PutUint16(short[40:], 52)
 	write(short)
 	wantBroken(t, checkProgram(path), "slurmctld", "built for 386: does not run here")
+	// The same on this machine's processor, as in the x32 ABI.
+	binary.LittleEndian.PutUint16(short[18:], uint16(machines[runtime.GOARCH]))
+	write(short)
+	wantBroken(t, checkProgram(path), "slurmctld", "a 32-bit program")
 	write([]byte("#!/bin/sh\n"))
 	if err := checkProgram(path); err != nil {
 		t.Errorf("a script: %v", err)
@@ -66,6 +71,101 @@ func TestStaticProgram(t *testing.T) {
 		t.Skipf("SKIPPED: no static program can be built: %v: %s", err, out)
 	}
 	wantBroken(t, checkProgram(path), "slurmctld", "linked statically")
+}
+
+// prefixLikeMachine makes the prefix of a site's build from links to the machine's own Slurm.
+func prefixLikeMachine(t *testing.T) string {
+	t.Helper()
+	in, err := Find()
+	if err != nil {
+		t.Skipf("SKIPPED: %v", err)
+	}
+	prefix := t.TempDir()
+	links := map[string]string{"sbin/slurmctld": in.Slurmctld, "sbin/slurmdbd": in.Slurmdbd}
+	for _, client := range []string{in.Scontrol, in.Squeue, in.Sacctmgr, in.Sacct} {
+		links["bin/"+filepath.Base(client)] = client
+	}
+	plugins, err := filepath.Glob(filepath.Join(in.PluginDir, "*.so"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, plugin := range plugins {
+		links["lib/slurm/"+filepath.Base(plugin)] = plugin
+	}
+	for link, path := range links {
+		link = filepath.Join(prefix, link)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(link), 0o755), os.Symlink(path, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return prefix
+}
+
+// relink replaces a link.
+func relink(path, link string) error { return errors.Join(os.Remove(link), os.Symlink(path, link)) }
+
+// A program that does not run is refused with what it says: one that was copied in part, one that
+// lacks a library, one of another kind of machine.
+func TestProgramsThatDoNotRun(t *testing.T) {
+	if _, err := FindSlurm(prefixLikeMachine(t)); err != nil {
+		t.Fatalf("a site's build like the machine's: %v", err)
+	}
+	header, err := os.ReadFile("/bin/true")
+	if err != nil {
+		t.Skipf("SKIPPED: %v", err)
+	}
+	foreign := append([]byte(nil), header...)
+	binary.LittleEndian.PutUint16(foreign[18:], uint16(elf.EM_S390)) // e_machine of elf(5)
+	for _, test := range []struct {
+		file    string
+		content []byte
+		want    string
+	}{
+		{"sbin/slurmctld", header[:4000], "does not run"},
+		{"sbin/slurmctld", []byte("#!/bin/sh\necho no module loaded >&2\nexit 3\n"), "does not run (exit status 3): no module loaded"},
+		{"sbin/slurmdbd", foreign, "does not run"},
+		{"bin/scontrol", needsLibrary(t), "libabsent.so: cannot open shared object file"},
+	} {
+		prefix := prefixLikeMachine(t)
+		path := filepath.Join(prefix, test.file)
+		if err := errors.Join(os.Remove(path), os.WriteFile(path, test.content, 0o755)); err != nil {
+			t.Fatal(err)
+		}
+		in, err := FindSlurm(prefix)
+		wantBroken(t, err, filepath.Base(path), test.want)
+		if row := in.item(filepath.Base(path)).row(err); row.Status != Missing || !strings.Contains(row.Found, test.want) {
+			t.Errorf("doctor says %+v", row)
+		}
+		if accounting := test.file == "sbin/slurmdbd"; (in.Need(false) == nil) != accounting {
+			t.Errorf("%s, without accounting: %v", test.file, in.Need(false))
+		}
+	}
+}
+
+// needsLibrary returns a program whose library is not there.
+func needsLibrary(t *testing.T) []byte {
+	t.Helper()
+	dir := t.TempDir()
+	library, path := filepath.Join(dir, "libabsent.so"), filepath.Join(dir, "program")
+	for _, build := range []struct{ source, options string }{
+		{"int f(void) { return 0; }\n", "-shared -fPIC -o " + library},
+		{"int f(void);\nint main(void) { return f(); }\n", "-L" + dir + " -o " + path},
+	} {
+		args := append(strings.Fields(build.options), "-x", "c", "-")
+		if !strings.Contains(build.options, "-shared") {
+			args = append(args, "-x", "none", "-labsent")
+		}
+		cc := exec.Command("cc", args...)
+		cc.Stdin = strings.NewReader(build.source)
+		if out, err := cc.CombinedOutput(); err != nil {
+			t.Skipf("SKIPPED: no program can be built: %v: %s", err, out)
+		}
+	}
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return content
 }
 
 // Programs of two releases in one directory are refused.

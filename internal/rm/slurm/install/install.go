@@ -71,6 +71,8 @@ type Item struct {
 	Version string // empty if the file has none or reports none
 	// Release is the release that a plugin was built for; zero if it is no plugin or names none.
 	Release slurmspec.Release
+
+	fails error // says why a program did not run when it was asked for its version
 }
 
 // Find looks for all requirements of replays on the default Slurm: the one that [Variable] names,
@@ -129,10 +131,22 @@ func (in *Installation) Need(accounting bool) error {
 		}
 		return &VersionError{Program: it.Name, Path: it.Path, Found: it.Version}
 	}
+	if err := in.item("slurmctld").fails; err != nil {
+		return &BrokenError{"slurmctld", in.Slurmctld, err}
+	}
 	if in.Version == "" {
 		return &VersionError{Program: "slurmctld", Path: in.Slurmctld}
 	}
-	return in.checkMix(accounting)
+	// Programs of one release do not run with the plugins of another.
+	if err := in.checkMix(accounting); err != nil {
+		return err
+	}
+	for _, it := range in.Items {
+		if it.slurmProgram() && it.fails != nil && (accounting || !it.Accounting) {
+			return &BrokenError{it.Name, it.Path, it.fails}
+		}
+	}
+	return nil
 }
 
 // checkMix returns a [*BrokenError] if a program or a plugin is of another series than slurmctld.
@@ -313,7 +327,8 @@ type finder struct {
 	libDirs    []string // directories of libraries
 	// ask runs a program for its version, with Slurm's plugins in a directory, and returns what
 	// it prints.
-	ask func(plugins, path string, args ...string) string
+	// The error says why the program does not run.
+	ask func(plugins, path string, args ...string) (string, error)
 }
 
 // onMachine returns a finder for the machine's own Slurm.
@@ -369,7 +384,9 @@ func (f finder) find() *Installation {
 		}
 		it := Item{Requirement: requirement(p.name, p.why, p.pkg, p.forDB), Path: executable(dirs, p.files)}
 		if it.Path != "" && p.version != nil {
-			it.Version = versionIn(f.version(in, p, it.Path))
+			var answer string
+			answer, it.fails = f.version(in, p, it.Path)
+			it.Version = versionIn(answer)
 		}
 		p.set(in, it.Path)
 		in.add(it)
@@ -407,7 +424,7 @@ func (in *Installation) item(name string) Item {
 }
 
 // version asks a program for its version.
-func (f finder) version(in *Installation, p program, path string) string {
+func (f finder) version(in *Installation, p program, path string) (string, error) {
 	args := append([]string{path}, p.version...)
 	plugins := ""
 	if p.slurm {
@@ -448,7 +465,7 @@ func pluginDir(prefixes []string) string {
 		for _, lib := range []string{filepath.Join("lib", multiarch()), "lib64", "lib"} {
 			for _, name := range []string{"slurm-wlm", "slurm"} {
 				dir := filepath.Join(prefix, lib, name)
-				if isFile(filepath.Join(dir, "libslurmfull.so")) {
+				if isFile(filepath.Join(dir, slurmLibrary)) {
 					return dir
 				}
 			}
@@ -516,8 +533,8 @@ printf '%s\n' DbdHost=localhost StorageType=accounting_storage/mysql AuthType=au
 SLURM_CONF=$dir/slurm.conf "$@"
 `
 
-// ask runs a program for its version.
-func ask(plugins, path string, args ...string) string {
+// ask runs a program for its version. The error has the last line that the program printed.
+func ask(plugins, path string, args ...string) (string, error) {
 	parent := os.TempDir()
 	if _, err := usable(parent); err != nil {
 		parent = "/dev/shm"
@@ -528,10 +545,11 @@ func ask(plugins, path string, args ...string) string {
 	cmd.Env = append(os.Environ(), "LC_ALL=C")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	out, err := cmd.CombinedOutput()
-	if err != nil {
-		return "" // an error message may have numbers that look like a version
+	if err != nil { // the message may have numbers that look like a version
+		lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+		return "", fmt.Errorf("does not run (%w): %.300s", err, lines[len(lines)-1])
 	}
-	return string(out)
+	return string(out), nil
 }
 
 var versionPattern = regexp.MustCompile(`\b\d+\.\d+[0-9A-Za-z.~-]*`)

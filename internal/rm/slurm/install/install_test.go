@@ -30,8 +30,8 @@ func newFakeHome(t *testing.T) *fakeHome {
 		slurmHomes: []string{h.dir},
 		otherDirs:  []string{filepath.Join(h.dir, "sbin"), filepath.Join(h.dir, "bin")},
 		libDirs:    []string{filepath.Join(h.dir, "lib")},
-		ask: func(_, path string, _ ...string) string {
-			return h.answers[filepath.Base(path)]
+		ask: func(_, path string, _ ...string) (string, error) {
+			return h.answers[filepath.Base(path)], nil
 		},
 	}
 	for _, name := range []string{"slurmctld", "slurmdbd", "mariadbd"} {

@@ -40,7 +40,11 @@ type Report struct {
 // ([Machine]) for a replay with the given needs on the Slurm that is named ([FindSlurm]).
 func Examine(slurm string, needs Needs) *Report {
 	in, err := FindSlurm(slurm)
-	r := newReport(in, err, Machine(needs))
+	checks := Machine(needs)
+	if in.Slurmctld != "" {
+		checks = append([]Check{in.checkImports()}, checks...)
+	}
+	r := newReport(in, err, checks)
 	r.Slurms = slurms(in)
 	return r
 }

@@ -35,7 +35,8 @@
 // slurmctld uses the oldest version that it accepts for a node that has not registered since
 // slurmctld started, and an answer must have the version of its request. So a message that was
 // read decides by its own version: the tables of 20.11, 21.08, 23.02 and 24.05 have the node's
-// side only.
+// side only. When a node has not answered, slurmctld repeats some messages in its own version
+// instead of the node's. The tables of 25.05, 25.11 and 26.05 read these messages alone.
 //
 // # To add a release
 //
@@ -51,8 +52,10 @@
 // table before it, in which other functions replace the layouts that differ. Its init function
 // registers the table. A layout that is the same needs no entry.
 //
-// The release's slurmctld can speak older versions to nodes, from the row's Oldest on. Each of
-// them needs a table, too. TestProtocolsOfReleases checks that all of them are there.
+// The release's slurmctld can speak older versions to nodes, from the row's Oldest on, and its own
+// version. Each of them needs a table, too; for its own version one like those in
+// protocol_25_05.go is enough. TestProtocolsOfReleases checks that all of them
+// are there.
 // TestRealController runs jobs through the release's slurmctld with nodes of each version; its
 // flag -capture keeps the messages in testdata/captured for tests without Slurm.
 //

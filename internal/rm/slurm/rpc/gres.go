@@ -1,5 +1,7 @@
 package rpc
 
+import "rmreplay/internal/slurmspec"
+
 const gresMagic = 0x438a34d4 // GRES_MAGIC in gres.c
 
 // Flags of a generic resource in a node's registration (gres.h).
@@ -61,10 +63,9 @@ func (e *encoder) gresBlock(records []GRES) {
 	e.Mem(block.Bytes)
 }
 
-// gresRecords reads the count of a list of generic resources. For each record it reads the
-// magic number and the plugin, then calls read for the rest.
-func (d *decoder) gresRecords(field string, read func()) {
-	n := int(d.U16(field + " count"))
+// gresRecords reads a list of n generic resources. For each record it reads the magic number and
+// the plugin, then calls read for the rest.
+func (d *decoder) gresRecords(field string, n int, read func()) {
 	for i := 0; i < n && d.Err() == nil; i++ {
 		if magic := d.U32(field + " magic"); d.Err() == nil && magic != gresMagic {
 			d.Fail("%s record %d starts with %#x (want %#x)", field, i, magic, gresMagic)
@@ -88,8 +89,20 @@ func (d *decoder) gresNodes(nodes uint32, field string, element func()) {
 // skipGRESAllocation skips the generic resources of a job as prolog and epilog get them
 // (gres_job_alloc_unpack in gres.c).
 func skipGRESAllocation(d *decoder) {
+	d.skipGRESAllocations(int(d.U16("gres allocation count")))
+}
+
+// skipGRESAllocationList skips the same since 25.05, where the count has 32 bits and
+// [slurmspec.NoVal] stands for no list (slurm_pack_list in slurm_protocol_pack.c).
+func skipGRESAllocationList(d *decoder) {
+	if n := d.U32("gres allocation count"); n != slurmspec.NoVal {
+		d.skipGRESAllocations(int(n))
+	}
+}
+
+func (d *decoder) skipGRESAllocations(n int) {
 	const f = "gres allocation"
-	d.gresRecords(f, func() {
+	d.gresRecords(f, n, func() {
 		nodes := d.U32(f + " nodes")
 		if d.U8(f+" count flag") != 0 {
 			d.U64s(f + " counts")
@@ -120,7 +133,7 @@ func (s gresState) perNode(d *decoder, nodes uint32, field string) {
 // skipJob skips the generic resources of a job (gres_job_state_pack in gres.c).
 func (s gresState) skipJob(d *decoder) {
 	const f = "job gres"
-	d.gresRecords(f, func() {
+	d.gresRecords(f, int(d.U16(f+" count")), func() {
 		d.U16(f + " cpus")
 		d.U16(f + " flags")
 		d.Take(5*8, f+" counts")
@@ -142,7 +155,7 @@ func (s gresState) skipJob(d *decoder) {
 // skipStep skips the generic resources of a step (gres_step_state_pack in gres.c).
 func (s gresState) skipStep(d *decoder) {
 	const f = "step gres"
-	d.gresRecords(f, func() {
+	d.gresRecords(f, int(d.U16(f+" count")), func() {
 		d.U16(f + " cpus")
 		d.U16(f + " flags")
 		d.Take(6*8, f+" counts")

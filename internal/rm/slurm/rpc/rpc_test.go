@@ -53,7 +53,7 @@ func TestMessageRoundTrip(t *testing.T) {
 	text := rapid.StringOfN(rapid.RuneFrom([]rune("abc[]1-,")), 0, 20, -1)
 	rapid.Check(t, func(t *rapid.T) {
 		m := &Message{
-			Version: rapid.SampledFrom([]Version{V2411, V2405, V2311, V2302, V2205, V2108, V2011}).Draw(t, "version"),
+			Version: rapid.SampledFrom([]Version{V2605, V2511, V2505, V2411, V2405, V2311, V2302, V2205, V2108, V2011}).Draw(t, "version"),
 			Flags:   rapid.Uint16().Draw(t, "flags"),
 			Type:    Type(rapid.Uint16().Draw(t, "type")),
 			UID:     rapid.Uint32().Draw(t, "uid"),
@@ -318,7 +318,8 @@ func FuzzBody(f *testing.F) {
 }
 
 // TestCaptured decodes messages of a real slurmctld, which the repository has, so it needs no
-// Slurm. "go test -run RealController -capture" records them again.
+// Slurm. "go test -run RealController -capture" records them again, except for those in 26.05's own
+// version: the repeated messages of slurm.TestUnansweredMessages.
 func TestCaptured(t *testing.T) {
 	files, err := filepath.Glob("testdata/captured/*/*.msg")
 	if err != nil || len(files) < 10 {

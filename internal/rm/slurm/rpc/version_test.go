@@ -2,13 +2,15 @@ package rpc
 
 import (
 	"reflect"
+	"strings"
 	"testing"
 
 	"rmreplay/internal/slurmspec"
 )
 
 // Every supported release has a complete table, and the node's side of every version that its
-// slurmctld may speak to a node.
+// slurmctld may speak to a node: the oldest that it accepts before the node registers, that of the
+// node, and its own in messages that it repeats.
 func TestProtocolsOfReleases(t *testing.T) {
 	for _, k := range slurmspec.Releases {
 		if k.Driver == 0 {
@@ -19,7 +21,7 @@ func TestProtocolsOfReleases(t *testing.T) {
 			t.Fatalf("%v: the driver's protocol is not known", k.Release)
 		}
 		requireComplete(t, *p.own)
-		for n := k.Oldest; n <= k.Driver; n++ {
+		for n := k.Oldest; n <= k.Number; n++ {
 			p := protocolOf(Version(n << 8))
 			if p == nil {
 				t.Fatalf("%v: protocol %d is not known", k.Release, n)
@@ -37,6 +39,16 @@ func requireComplete(t *testing.T, table any) {
 	for i := range v.NumField() {
 		if v.Field(i).Kind() == reflect.Func && v.Field(i).IsNil() {
 			t.Errorf("%v has no %s", v.Type(), v.Type().Field(i).Name)
+		}
+	}
+}
+
+// A message that slurmctld does not repeat in a version that no node has is refused, not misread.
+func TestNotRepeated(t *testing.T) {
+	for _, typ := range []Type{RequestBatchLaunch, RequestLaunchProlog, RequestSuspendInt, RequestRebootNodes} {
+		body := make([]byte, 500)
+		if err := decodeBody(typ, V2605, body); err == nil || !strings.Contains(err.Error(), "only to nodes of its own release") {
+			t.Errorf("%v: error %v", typ, err)
 		}
 	}
 }

@@ -1,0 +1,37 @@
+package rpc
+
+// The versions of Slurm 25.05, 25.11 and 26.05.
+const (
+	V2505 Version = 43 << 8
+	V2511 Version = 44 << 8
+	V2605 Version = 45 << 8
+)
+
+func init() {
+	for _, v := range []Version{V2505, V2511, V2605} {
+		register(protocol2411.next(v, repeated))
+	}
+}
+
+// repeated makes the table of a version in which slurmctld only repeats messages. The driver
+// speaks 24.11's version to these releases. When a node has not answered, slurmctld repeats the
+// message in its own version instead of the node's (_queue_agent_retry in slurmctld/agent.c). It
+// repeats signals to jobs, and aborts of a running job that a user has shrunk. All other messages
+// that the nodes read have retry = 0.
+//
+// A credential in a repeated message keeps the layout of the node's version, in which slurmctld
+// made it (slurm_cred_pack in interfaces/cred.c).
+func repeated(p *protocol) {
+	p.skipGRES.allocation = skipGRESAllocationList
+	p.batchLaunch = notRepeated[BatchLaunch]
+	p.prologLaunch = notRepeated[PrologLaunch]
+	p.suspend = notRepeated[Suspend]
+	p.reboot = notRepeated[Reboot]
+	p.own = nil
+}
+
+// notRepeated refuses a message that slurmctld does not repeat. Its layout differs from 24.11's.
+func notRepeated[T any](d *decoder) *T {
+	d.Fail("%v, whose slurmctld sends this message only to nodes of its own release", d.protocol.version)
+	return nil
+}
