@@ -6,8 +6,9 @@ VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo unk
 FUZZTIME ?= 30s
 # A package's tests may start daemons; none takes this long unless it hangs.
 TIMEOUT  ?= 15m
-# The tests run these releases of Slurm beside the installed one. The directory has a link to each.
-SLURM_RELEASES := 24.11 26.05
+# The tests run these releases of Slurm, whichever is installed. The directory has a link to each
+# but 22.05 where that is the installed one.
+SLURM_RELEASES := 22.05 24.11 26.05
 SLURM_ROOTS    := $(CURDIR)/build/slurm
 # Where make install puts the program; DESTDIR goes before it, for packagers.
 PREFIX   ?= /usr/local

@@ -76,11 +76,14 @@ func TestLinksOfRoot(t *testing.T) {
 
 // A Slurm of two releases is refused, whether its programs or its plugins differ.
 func TestMixOfRoots(t *testing.T) {
-	eachRoot(t, func(t *testing.T, _, root string) {
+	eachRoot(t, func(t *testing.T, release, root string) {
 		in, _ := FindSlurm(root)
 		machine, err := Find()
 		if err != nil {
 			t.Skipf("SKIPPED: %v", err)
+		}
+		if machine.Release.Series() == in.Release.Series() {
+			t.Skipf("SKIPPED: no mix with Slurm %s: the machine's own is of that release too", release)
 		}
 		for i, it := range in.Items {
 			if it.Name == "auth_none" {
