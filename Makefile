@@ -6,9 +6,12 @@ VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo unk
 FUZZTIME ?= 30s
 # A package's tests may start daemons; none takes this long unless it hangs.
 TIMEOUT  ?= 15m
-# The tests run these releases of Slurm beside the installed one. The directory has a link to each.
-SLURM_RELEASES := 24.11 26.05
+# The tests run these releases of Slurm, whichever is installed. The directory has a link to each
+# but 22.05 where that is the installed one.
+SLURM_RELEASES := 22.05 24.11 26.05
 SLURM_ROOTS    := $(CURDIR)/build/slurm
+# What the tests need beside what replays need; the Containerfile has them too.
+TEST_PACKAGES  := chromium slurmd
 # Where make install puts the program; DESTDIR goes before it, for packagers.
 PREFIX   ?= /usr/local
 
@@ -19,7 +22,8 @@ SHIM_DIR  := internal/vclock/shim
 SHIM      := $(SHIM_DIR)/lib/librmreplay.so
 SHIM_SRC  := $(wildcard $(SHIM_DIR)/*.c)
 SHIM_HDR  := $(wildcard $(SHIM_DIR)/*.h)
-SHIM_CFLAGS := -std=gnu11 -O2 -g -Wall -Wextra -fPIC -shared -fvisibility=hidden
+# -Wclobbered: pthread_cleanup_push is a setjmp, and nothing runs in the function after its second return.
+SHIM_CFLAGS := -std=gnu11 -O2 -g -Wall -Wextra -Wno-clobbered -fPIC -shared -fvisibility=hidden
 SHIM_LIBS := -ldl -lpthread
 
 DEMO := build/demo
@@ -73,10 +77,18 @@ install: build ## install the program, its completions and manual pages below PR
 deps: ## install Slurm, MariaDB and the rest, where they are missing (Debian and Ubuntu)
 	@tools/install-deps
 
+# What tests need beside packages. Images make these once. The first one needs bin/rmreplay.
+.PHONY: slurm-releases gotestsum
+slurm-releases:
+	@tools/slurm-releases $(SLURM_ROOTS) $(SLURM_RELEASES)
+
+gotestsum:
+	@$(GO) run $(GOTESTSUM) --version
+
 .PHONY: test
 test: deps build ## go vet and all tests, those on three releases of Slurm and in a browser too
-	@tools/install-deps chromium slurmd
-	@tools/slurm-releases $(SLURM_ROOTS) $(SLURM_RELEASES)
+	@tools/install-deps $(TEST_PACKAGES)
+	@$(MAKE) --no-print-directory slurm-releases
 	$(GO) vet ./...
 	@RMREPLAY_SLURM_ROOTS=$(SLURM_ROOTS) $(GO) run $(GOTESTSUM) --format pkgname --format-hide-empty-pkg -- -count 1 -timeout $(TIMEOUT) ./...
 

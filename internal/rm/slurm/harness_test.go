@@ -2,6 +2,7 @@ package slurm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -32,7 +33,7 @@ const lead = time.Minute
 const deadline = 3 * time.Minute
 
 // rootsVariable names a directory with the root of a system for each other release of Slurm:
-// 24.11, 26.05.
+// 24.11, 26.05, and 22.05 if another one is installed.
 const rootsVariable = "RMREPLAY_SLURM_ROOTS"
 
 // eachSlurm runs a test, as a subtest named after the release, on the installed Slurm and on every
@@ -47,8 +48,15 @@ func eachSlurm(t *testing.T, test func(*testing.T, *install.Installation)) {
 		})
 		return
 	}
-	for _, release := range []slurmspec.Release{slurmspec.R2411, slurmspec.R2605} {
+	own, _ := install.Find()
+	for _, release := range []slurmspec.Release{slurmspec.R2205, slurmspec.R2411, slurmspec.R2605} {
+		if own.Release.Series() == release {
+			continue // tested above
+		}
 		t.Run(release.String(), func(t *testing.T) {
+			if _, err := os.Lstat(filepath.Join(roots, release.String())); errors.Is(err, os.ErrNotExist) {
+				t.Skipf("SKIPPED: Slurm %s is not tested: %v", release, err)
+			}
 			in, err := install.FindSlurm(filepath.Join(roots, release.String()))
 			if err != nil {
 				t.Fatalf("%s=%s: %v", rootsVariable, roots, err)

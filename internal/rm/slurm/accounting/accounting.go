@@ -125,7 +125,8 @@ func (d *Database) startMariaDB(ctx context.Context) error {
 	env := []string{daemons.SearchPath, "LANG=C", "TMPDIR=" + p.File("tmp")}
 	err := d.cfg.Daemons.RunOutside(ctx, supervise.Command{
 		Path: in.MariadbInstallDB, Env: env, Dir: p.Dir, Stdout: log, Stderr: log,
-		Args: append([]string{in.MariadbInstallDB}, append(slices.Clone(common), "--skip-test-db",
+		// --force: without it the script ends where no name is resolved, not even localhost.
+		Args: append([]string{in.MariadbInstallDB}, append(slices.Clone(common), "--skip-test-db", "--force",
 			"--auth-root-authentication-method=normal", "--innodb-log-file-size=32M", "--innodb-flush-method=nosync")...),
 	})
 	if err != nil {

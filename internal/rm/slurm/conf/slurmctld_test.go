@@ -3,6 +3,7 @@ package conf
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -23,21 +24,24 @@ import (
 	"rmreplay/internal/workload/generate"
 )
 
-// findSlurmctld returns the stock daemon, which Debian calls slurmctld-wlm, and the
-// directory of its plugins.
-func findSlurmctld(t *testing.T) (daemon, plugins string) {
-	t.Helper()
-	for _, path := range []string{"/usr/sbin/slurmctld-wlm", "/usr/sbin/slurmctld", "/usr/local/sbin/slurmctld"} {
-		if _, err := os.Stat(path); err == nil {
-			daemon = path
-			break
-		}
-	}
+// installedSlurm returns the stock daemon of this machine, which Debian calls slurmctld-wlm. The
+// error says why it is not of the release.
+func installedSlurm(release slurmspec.Release) (slurm, error) {
 	found, _ := filepath.Glob("/usr/lib/*/slurm*/select_cons_tres.so")
-	if daemon == "" || len(found) == 0 {
-		t.Skip("SKIPPED: no slurmctld is installed, so no adapted configuration is tried on the real daemon (apt-get install slurmctld)")
+	for _, path := range []string{"/usr/sbin/slurmctld-wlm", "/usr/sbin/slurmctld", "/usr/local/sbin/slurmctld"} {
+		if _, err := os.Stat(path); err != nil || len(found) == 0 {
+			continue
+		}
+		out, err := exec.Command(path, "-V").Output()
+		if err != nil {
+			return slurm{}, fmt.Errorf("%s -V: %w", path, err)
+		}
+		if is, err := slurmspec.ParseRelease(string(out)); err != nil || is.Series() != release {
+			return slurm{}, fmt.Errorf("%s is of %q, %v", path, out, err)
+		}
+		return slurm{release, path, filepath.Dir(found[0])}, nil
 	}
-	return daemon, filepath.Dir(found[0])
+	return slurm{}, errors.New("no slurmctld is installed (apt-get install slurmctld)")
 }
 
 func findNSSWrapper(t *testing.T) string {
@@ -63,28 +67,33 @@ type slurm struct {
 // Slurm: ROOTS/24.11, ROOTS/26.05.
 const rootsVariable = "RMREPLAY_SLURM_ROOTS"
 
-// slurms returns the installed slurmctld, if it is of 22.05, and those below rootsVariable.
+// slurms returns the slurmctld of each release below rootsVariable. Without such a root, that of
+// 22.05 is the installed one, if it is of 22.05.
 func slurms(t *testing.T) []slurm {
 	t.Helper()
 	var found []slurm
 	roots := os.Getenv(rootsVariable)
-	if roots == "" {
-		t.Run("others", func(t *testing.T) { // make test sums up skipped tests, not what the others log
-			t.Skipf("SKIPPED: adapted configurations are tried on the installed slurmctld only (%s names no directory of others)", rootsVariable)
-		})
-	} else {
-		for _, release := range []slurmspec.Release{slurmspec.R2411, slurmspec.R2605} {
-			if _, err := os.Lstat(filepath.Join(roots, release.String())); err != nil {
-				t.Run(release.String(), func(t *testing.T) {
-					t.Skipf("SKIPPED: adapted configurations are not tried on Slurm %s: %v", release, err)
-				})
+	for _, release := range []slurmspec.Release{slurmspec.R2205, slurmspec.R2411, slurmspec.R2605} {
+		err := fmt.Errorf("%s names no directory of releases", rootsVariable)
+		if roots != "" {
+			_, err = os.Lstat(filepath.Join(roots, release.String()))
+		}
+		if err == nil {
+			found = append(found, unpacked(t, roots, release))
+			continue
+		}
+		if release == slurmspec.R2205 {
+			var own slurm
+			if own, err = installedSlurm(release); err == nil {
+				found = append(found, own)
 				continue
 			}
-			found = append(found, unpacked(t, roots, release))
 		}
+		t.Run(release.String(), func(t *testing.T) { // make test sums up skipped tests, not what the others log
+			t.Skipf("SKIPPED: adapted configurations are not tried on Slurm %s: %v", release, err)
+		})
 	}
-	daemon, plugins := findSlurmctld(t)
-	return append(found, slurm{slurmspec.R2205, daemon, plugins})
+	return found
 }
 
 // unpacked returns the slurmctld of an unpacked root. A script starts it with the root's own

@@ -31,37 +31,23 @@ func (s *Slurm) libraries() string {
 	return filepath.Join(s.root, "usr/lib", arch)
 }
 
-// Installed returns the release that is installed on this machine. It skips the test, with a
-// message, unless it is 22.05 and has the programs.
-func Installed(t *testing.T, programs ...string) *Slurm {
-	t.Helper()
-	s := &Slurm{Release: slurmspec.R2205}
-	s.need(t, programs)
-	return s
-}
-
-// Each runs a test with the installed release, and with 24.11 and 26.05 of [RootsVariable] if they
-// are not older than oldest. It skips a release, with a message, that does not have the programs.
+// Each runs a test with 22.05, 24.11 and 26.05, if they are not older than oldest. The programs are
+// those of [RootsVariable]. Without such a root, 22.05 is the release that is installed on this
+// machine. Each skips a release, with a message, that does not have the programs.
 func Each(t *testing.T, oldest slurmspec.Release, programs []string, test func(*testing.T, *Slurm)) {
 	t.Helper()
-	if !oldest.Since(slurmspec.R2302) {
-		t.Run("installed", func(t *testing.T) { test(t, Installed(t, programs...)) })
-	}
 	roots := os.Getenv(RootsVariable)
-	if roots == "" {
-		t.Run("roots", func(t *testing.T) {
-			t.Skipf("SKIPPED: %s is not set, so nothing is checked against newer releases of Slurm", RootsVariable)
-		})
-		return
-	}
-	for _, release := range []slurmspec.Release{slurmspec.R2411, slurmspec.R2605} {
+	for _, release := range []slurmspec.Release{slurmspec.R2205, slurmspec.R2411, slurmspec.R2605} {
 		if !release.Since(oldest) {
 			continue
 		}
 		t.Run(release.String(), func(t *testing.T) {
 			s := &Slurm{Release: release, root: filepath.Join(roots, release.String())}
-			if _, err := os.Lstat(s.root); err != nil {
-				t.Skipf("SKIPPED: nothing is checked against Slurm %v: %v", release, err)
+			if _, err := os.Lstat(s.root); roots == "" || err != nil {
+				if release != slurmspec.R2205 {
+					t.Skipf("SKIPPED: nothing is checked against Slurm %v: %s=%q does not have it", release, RootsVariable, roots)
+				}
+				s.root = ""
 			}
 			s.need(t, programs)
 			test(t, s)
