@@ -9,6 +9,10 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm"
+	"rmreplay/internal/run"
 )
 
 // An event becomes what sbatch takes, and the rest of its line is kept.
@@ -70,7 +74,8 @@ func TestAdapt(t *testing.T) {
 AuthType=auth/munge
 SchedulerParameters=bf_interval=30,bf_continue # a comment
 SlurmctldLogFile=/site/log PriorityMaxAge=5-0
-DebugFlags+=Backfill
+LaunchParameters+=test_exec
+DebugFlags=Backfill
 NodeName=DEFAULT RealMemory=48000
 NodeName=n[1-2] CPUs=12 NodeAddr=10.0.0.[1-2] Feature=A,B
 NodeName=g1 Gres=gpu:a100:2,nvme:1
@@ -83,7 +88,7 @@ PartitionName=normal Nodes=n[1-2],g1
 	}
 	text := c.slurm.String()
 	for _, want := range []string{
-		"SchedulerParameters=bf_interval=30,bf_continue\n", "\nPriorityMaxAge=5-0\n", "DebugFlags+=Backfill\n", "AuthType=auth/none\n",
+		"SchedulerParameters=bf_interval=30,bf_continue\n", "\nPriorityMaxAge=5-0\n", "LaunchParameters+=test_exec\n", "\nDebugFlags=HetJob\n", "AuthType=auth/none\n",
 		"NodeName=DEFAULT RealMemory=48000\n",
 		"NodeName=n[1-2] CPUs=12 Feature=A,B NodeAddr=127.0.0.1 Port=7001,7002\n",
 		"NodeName=g1 Gres=gpu:a100:2,nvme:1 NodeAddr=127.0.0.1 Port=7003\n", "PartitionName=normal Nodes=n[1-2],g1\n",
@@ -92,7 +97,7 @@ PartitionName=normal Nodes=n[1-2],g1
 			t.Errorf("no %q in\n%s", want, text)
 		}
 	}
-	for _, gone := range []string{"munge", "/site", "FrontEnd", "10.0.0"} {
+	for _, gone := range []string{"munge", "/site", "FrontEnd", "10.0.0", "DebugFlags=Backfill"} {
 		if strings.Contains(text, gone) {
 			t.Errorf("%q in\n%s", gone, text)
 		}
@@ -187,6 +192,41 @@ func TestReport(t *testing.T) {
 	}
 }
 
+// record writes the record of a replay whose slurmctld has a log.
+func record(t *testing.T, dir, log string) {
+	t.Helper()
+	l, err := readLog(write(t, t.TempDir(), controllerLog, log))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := run.Create(dir, run.Manifest{Engine: "slurm"}, run.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	event := func(id int, kind rm.EventKind, at time.Time, o *rm.Outcome) {
+		e := rm.Event{At: hpc.Unix(at.Unix()).Add(time.Duration(at.Nanosecond())), Kind: kind, Job: fmt.Sprint(id), Task: -1, RMJob: uint32(id), Outcome: o}
+		if err := w.Event(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	jobs, ids := l.list()
+	for i, j := range jobs {
+		if err := w.Job(&hpc.Job{ID: fmt.Sprint(ids[i])}); err != nil {
+			t.Fatal(err)
+		}
+		o := rm.Outcome{State: hpc.Completed, Nodes: j.nodes, Start: hpc.Unix(j.start.Unix()), End: hpc.Unix(j.end.Unix())}
+		if j.limit {
+			o.State = hpc.TimedOut
+		}
+		event(ids[i], rm.Accepted, j.submit, nil)
+		event(ids[i], rm.Started, j.start, &o)
+		event(ids[i], rm.Ended, j.end, &o)
+	}
+	if err := w.Finish(run.StateComplete, nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // Pairs are aligned at the whole second of their first submissions. A job on other nodes is the
 // first other decision, and the overhead leaves out what a time limit ended.
 func TestPairs(t *testing.T) {
@@ -195,10 +235,11 @@ func TestPairs(t *testing.T) {
 	write(t, dir, "real/"+submittedFile, runEvents)
 	write(t, dir, "real/"+summaryFile, `{"load": 2}`)
 	write(t, dir, "real/slurmd.b1.log", "[2026-11-22T10:00:21.004] Launching batch job 1001 for UID 1\n")
-	write(t, dir, "real/slurmd.n1.log", "[2026-11-22T10:00:29.002] Launching batch StepId=1002.batch for UID 1\n[2026-11-22T10:00:30.003] Launching batch job 1003 for UID 1\n")
+	write(t, dir, "real/slurmd.n1.log", "[2026-11-22T10:00:29.002] Launching batch JobId=1002 SLUID=s1FSM827HWE000 for UID 1\n[2026-11-22T10:00:30.003] Launching batch job 1003 for UID 1\n")
 	// The replay is on another day, and makes the second decision 0.5 s later.
-	write(t, dir, "ours/logs/slurmctld.log", strings.ReplaceAll(runLog("29.500", "n[1-2]", "39.600"), "2026-11-22", "2024-01-01"))
-	write(t, dir, "other/logs/slurmctld.log", runLog("29.000", "n[3-4]", "39.100"))
+	record(t, filepath.Join(dir, "ours"), strings.ReplaceAll(runLog("29.500", "n[1-2]", "39.600"), "2026-11-22", "2024-01-01"))
+	record(t, filepath.Join(dir, "other"), runLog("29.000", "n[3-4]", "39.100"))
+	record(t, filepath.Join(dir, "empty"), "[2026-11-22T10:00:00.665] Running as primary controller\n")
 	real := filepath.Join(dir, "real")
 	p, err := readPair(real + "=" + filepath.Join(dir, "ours"))
 	if err != nil {
@@ -215,13 +256,12 @@ func TestPairs(t *testing.T) {
 	if err := printPairs(&b, []string{real + "=" + filepath.Join(dir, "ours"), real + "=" + filepath.Join(dir, "other")}); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"5 of 6 jobs have the same nodes", "jobid_2 at 9.00 on n[1-2] by backfill (9.00 on n[3-4] by backfill)", "0.003 (median)"} {
+	for _, want := range []string{"5 of 6 jobs have the same nodes", "jobid_2 at 9.00 on n[1-2] (9.00 on n[3-4])", "0.003 (median)"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %q in\n%s", want, b.String())
 		}
 	}
-	write(t, dir, "ours/logs/slurmctld.log", "[2026-11-22T10:00:00.665] Running as primary controller\n")
-	if err := printPairs(&b, []string{real + "=" + filepath.Join(dir, "ours")}); err == nil {
+	if err := printPairs(&b, []string{real + "=" + filepath.Join(dir, "empty")}); err == nil {
 		t.Error("a replay without jobs is compared")
 	}
 }

@@ -206,7 +206,7 @@ func overhead(jobs []job, times []*jobTimes) []float64 {
 }
 
 // launched matches slurmd's message of 22.05 to 26.05 about a job that it has been given.
-var launched = regexp.MustCompile(`(?m)^\[([0-9T:.-]+)\] Launching batch (?:job |StepId=)(\d+)`)
+var launched = regexp.MustCompile(`(?m)^\[([0-9T:.-]+)\] Launching batch (?:job |JobId=)(\d+)`)
 
 // launchDelays returns the time from the allocation of each job of a run to slurmd's message.
 func launchDelays(dir string, times []*jobTimes) ([]float64, error) {
