@@ -186,14 +186,6 @@ func CoarseEnvironment(thread string, step time.Duration) string {
 	return fmt.Sprintf("RMREPLAY_COARSE=%s=%d", thread, int64(step/time.Second))
 }
 
-// TickEnvironment returns the environment variable of a process in whose main thread time(2) is
-// late by delay, which is less than a second: it reads the time of the kernel's last tick, as the
-// C library does on Linux (vdso(7)). A thread that waits for a whole second wakes before the tick,
-// so time(2) still has the second before. Children of the process do not inherit the variable.
-func TickEnvironment(delay time.Duration) string {
-	return fmt.Sprintf("RMREPLAY_TICK=%d", delay.Nanoseconds())
-}
-
 // Reserve reserves a slot for a process that is about to be started. The process counts as
 // running from now on. Reserve returns the slot's index and the environment variable that tells
 // the process its slot.

@@ -22,7 +22,6 @@ import (
 	"rmreplay/internal/rm/slurm/nodes"
 	"rmreplay/internal/rm/slurm/rpc"
 	"rmreplay/internal/rm/slurm/sandbox"
-	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/supervise"
 	"rmreplay/internal/vclock"
 )
@@ -40,12 +39,6 @@ const prepareLead = 15 * time.Minute
 // which anything changed (slurmctld/state_save.c). A replay never restarts slurmctld from that
 // state, and with thousands of nodes the writing takes most of the CPU time.
 const stateSaveInterval = time.Hour
-
-// kernelTick is the time from a whole second to the kernel's next tick, until which time(2) has the
-// second before: half of the interval of ticks at 250 Hz. slurmctld's main loop since 23.11 waits for
-// whole seconds, so its turns see the second before (slurmctld/controller.c, slurmctld_background).
-// That shifts by a second the instants from which it counts batch_sched_delay and sched_interval.
-const kernelTick = 2 * time.Millisecond
 
 // Start starts the daemons. It returns when the nodes have registered and virtual time is
 // cfg.Epoch. slurmctld starts lead before that. The error for a release of Slurm that is not
@@ -246,9 +239,6 @@ func (e *Engine) startController(ctx context.Context) error {
 		c.Env = []string{vclock.ChargedEnvironment}
 	} else {
 		c.Env = []string{vclock.CoarseEnvironment("sstate", stateSaveInterval)}
-	}
-	if e.cfg.Install.Release.Since(slurmspec.R2311) {
-		c.Env = append(c.Env, vclock.TickEnvironment(kernelTick))
 	}
 	if err := e.loop.daemons.Start(ctx, "slurmctld", c, e.controlPort); err != nil {
 		return err

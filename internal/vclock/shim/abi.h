@@ -21,7 +21,6 @@
 #define RMR_ENV_CLOCK "RMREPLAY_CLOCK" /* path of the clock's file */
 #define RMR_ENV_SLOT "RMREPLAY_SLOT" /* slot that was reserved for its first thread */
 #define RMR_ENV_CHARGED "RMREPLAY_CHARGED" /* set: its CPU time takes virtual time */
-#define RMR_ENV_TICK "RMREPLAY_TICK" /* NANOSECONDS: how late time(2) is in its main thread */
 #define RMR_ENV_COARSE "RMREPLAY_COARSE" /* NAME=SECONDS: step of time(2) in threads so named */
 
 /* What a thread is doing: rmr_slot.state. */

@@ -119,8 +119,6 @@ EXPORT int pthread_cond_timedwait(pthread_cond_t *c, pthread_mutex_t *m,
 	if (until->tv_nsec < 0 || until->tv_nsec >= NS_PER_S)
 		return EINVAL;
 	int64_t deadline = coarse_ceiling(ns_of(until));
-	if (tick_delay)
-		deadline = end_of_polling(deadline);
 	if (C && deadline <= now()) {
 		pthread_testcancel();
 		/* A caller that polls in this way must let other threads take the mutex. */

@@ -90,8 +90,6 @@ __attribute__((constructor)) static void init(void)
 	charged = value_of(RMR_ENV_CHARGED) != NULL;
 	if (value_of(RMR_ENV_COARSE))
 		choose_coarse(value_of(RMR_ENV_COARSE));
-	if (value_of(RMR_ENV_TICK))
-		choose_tick(value_of(RMR_ENV_TICK));
 	remember_environment();
 	wake_signal = SIGRTMIN + 5;
 	struct sigaction sa = {.sa_handler = on_wake_signal, .sa_flags = SA_RESTART};

@@ -180,7 +180,7 @@ void remember_environment(void)
 {
 	static const char *const names[] = {"LD_PRELOAD", RMR_ENV_CLOCK, "NSS_WRAPPER_PASSWD",
 					    "NSS_WRAPPER_GROUP"};
-	static const char *const own_names[] = {RMR_ENV_CHARGED, RMR_ENV_COARSE, RMR_ENV_TICK};
+	static const char *const own_names[] = {RMR_ENV_CHARGED, RMR_ENV_COARSE};
 	remember(inherited, names, sizeof names / sizeof *names);
 	remember(own, own_names, sizeof own_names / sizeof *own_names);
 	for (size_t i = 0; i < sizeof own_names / sizeof *own_names; i++)

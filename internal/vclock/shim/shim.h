@@ -114,21 +114,6 @@ static inline int64_t deadline_in(int64_t ns)
 extern __thread int64_t coarse_step OF_THREAD; /* virtual ns; 0 for all other threads */
 void choose_coarse(const char *name_and_seconds);
 
-/* time(2) reads the time of the kernel's last tick. A thread that waits for a whole second wakes
- * before the tick: time() still has the second before, and a loop that waits for the second after
- * time() polls until the tick comes. For the main thread of a process with RMR_ENV_TICK, ticks
- * come this long after each whole second. */
-extern __thread int64_t tick_delay OF_THREAD; /* virtual ns, below a second; 0 for all others */
-void choose_tick(const char *nanoseconds);
-
-static inline int64_t end_of_polling(int64_t deadline)
-{
-	int64_t after_second = now() % NS_PER_S;
-	if (deadline <= now() && after_second < tick_delay)
-		return now() - after_second + tick_delay;
-	return deadline;
-}
-
 static inline int64_t coarse_floor(int64_t ns)
 {
 	return __builtin_expect(coarse_step, 0) ? ns - ns % coarse_step : ns;

@@ -13,7 +13,7 @@ EXPORT time_t time(time_t *t)
 {
 	struct timespec ts;
 	clock_gettime(CLOCK_REALTIME, &ts);
-	ts = timespec_of(coarse_floor(ns_of(&ts)) - tick_delay);
+	ts = timespec_of(coarse_floor(ns_of(&ts)));
 	if (t)
 		*t = ts.tv_sec;
 	return ts.tv_sec;
@@ -110,15 +110,6 @@ EXPORT unsigned sleep(unsigned s)
 	if (nanosleep(&ts, &rem) == 0)
 		return 0;
 	return (unsigned)rem.tv_sec;
-}
-
-__thread int64_t tick_delay OF_THREAD;
-
-void choose_tick(const char *nanoseconds)
-{
-	long ns = strtol(nanoseconds, NULL, 10);
-	if (ns > 0 && ns < NS_PER_S)
-		tick_delay = ns;
 }
 
 __thread int64_t coarse_step OF_THREAD;

@@ -454,20 +454,6 @@ static void save(char **argv)
 	pthread_join(t, NULL);
 }
 
-/* polls SECONDS: waits for each whole second, as slurmctld's main loop does. Prints when it wakes, and
- * which second time() has then. */
-static void polls(char **argv)
-{
-	pthread_mutex_lock(&m);
-	for (int i = number(argv, 2); i > 0; i--) {
-		struct timespec ts = {time(NULL) + 1, 0};
-		pthread_cond_timedwait(&change, &m, &ts);
-		clock_gettime(CLOCK_REALTIME, &ts);
-		printf("%ld.%09ld %ld\n", (long)ts.tv_sec, ts.tv_nsec, (long)time(NULL));
-	}
-	pthread_mutex_unlock(&m);
-}
-
 /* together THREADS ROUNDS: in every round all threads sleep until the same instant. Prints how
  * often two threads were awake together, and in how many rounds their order was not that of the
  * first round. */
@@ -697,7 +683,7 @@ int main(int argc, char **argv)
 		   {"deadlock", deadlock}, {"stall", stall}, {"spin", spin}, {"victim", victim},
 		   {"pingpong", pingpong}, {"crowd", crowd},
 		   {"compute", compute}, {"bits", bits}, {"crew", crew}, {"lockout", lockout}, {"tick", tick},
-		   {"save", save}, {"polls", polls}, {"together", together}, {"restless", restless}, {"bypass", bypass}, {"answered", answered}, {"order", in_order}};
+		   {"save", save}, {"together", together}, {"restless", restless}, {"bypass", bypass}, {"answered", answered}, {"order", in_order}};
 	for (size_t i = 0; argc > 1 && i < sizeof all / sizeof *all; i++)
 		if (strcmp(all[i].name, argv[1]) == 0) {
 			all[i].run(argv);
