@@ -262,7 +262,11 @@ func (w *worker) daemon(name string, args ...string) error {
 		return fmt.Errorf("starting %s: %w", name, err)
 	}
 	go func() {
-		w.ended <- fmt.Errorf("%s has ended: %v", name, c.Wait())
+		if err := c.Wait(); err != nil {
+			w.ended <- fmt.Errorf("%s has ended, see %s.out: %w", name, name, err)
+			return
+		}
+		w.ended <- fmt.Errorf("%s has ended, see %s.out", name, name)
 	}()
 	return nil
 }
