@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -51,6 +52,7 @@ func start(o options) error {
 	if err != nil {
 		return err
 	}
+	runtime.LockOSThread() // the child ends with the thread that made it
 	c := exec.Command("/proc/self/exe", stageInit, string(text))
 	c.Stdout, c.Stderr = os.Stdout, os.Stderr
 	c.SysProcAttr = &syscall.SysProcAttr{
@@ -89,6 +91,7 @@ func initStage(text string) error {
 	if err := raiseLoopback(); err != nil {
 		return err
 	}
+	runtime.LockOSThread()
 	c := exec.Command("/proc/self/exe", stageWorker, text)
 	c.Stdout, c.Stderr = os.Stdout, os.Stderr
 	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
