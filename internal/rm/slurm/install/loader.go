@@ -14,8 +14,10 @@ import (
 // C library, and the path of the loader that is written in them leads to the machine's.
 type Loader struct {
 	Root string // the root's directory
-	Path string // the root's own dynamic loader
-	// Libraries are the root's directories of libraries, that of Slurm's first.
+	// Path is the root's own dynamic loader, or the machine's if its C library is newer: what is
+	// preloaded needs the machine's, which runs the programs of older ones too.
+	Path string
+	// Libraries are the directories of libraries: that of Slurm's first, then those of the loader.
 	Libraries []string
 }
 
@@ -124,9 +126,41 @@ func findLoader(prefix, program string) *Loader {
 				return nil
 			}
 		}
-		return &Loader{Root: root, Path: path, Libraries: libraryDirs(root)}
+		l := &Loader{Root: root, Path: path, Libraries: libraryDirs(root)}
+		if machines := libraryDirs("/"); newerC(machines, l.Libraries) {
+			l.Path, l.Libraries = name, append(machines, l.Libraries...)
+		}
+		return l
 	}
 	return nil
+}
+
+// newerC reports whether the C library in one list of directories is newer than that in another.
+func newerC(these, others []string) bool {
+	major, minor := versionOfC(these)
+	otherMajor, otherMinor := versionOfC(others)
+	return otherMajor > 0 && (major > otherMajor || major == otherMajor && minor > otherMinor)
+}
+
+// versionOfC returns the newest version that the symbols of a list's first C library have, 2 and 36
+// of GLIBC_2.36; zeros if there is none.
+func versionOfC(dirs []string) (major, minor int) {
+	for _, dir := range dirs {
+		f, err := elf.Open(filepath.Join(dir, "libc.so.6"))
+		if err != nil {
+			continue
+		}
+		defer f.Close()
+		versions, _ := f.DynamicVersions() // none of a file that is damaged
+		for _, v := range versions {
+			var a, b int
+			if n, _ := fmt.Sscanf(v.Name, "GLIBC_%d.%d", &a, &b); n == 2 && (a > major || a == major && b > minor) {
+				major, minor = a, b
+			}
+		}
+		return major, minor
+	}
+	return 0, 0
 }
 
 // interpreter returns the path of the dynamic loader that a program names, or "" if it names none.

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// rootsVariable names a directory with the root of a system for each release: 24.11, 26.05.
+// rootsVariable names a directory with the root of a system for each release: 24.11, 26.05,
+// and 22.05 if another one is installed.
 const rootsVariable = "RMREPLAY_SLURM_ROOTS"
 
 // eachRoot runs a test for each root.
@@ -17,7 +18,7 @@ func eachRoot(t *testing.T, test func(t *testing.T, release, root string)) {
 	if roots == "" {
 		t.Skipf("SKIPPED: no other release of Slurm is looked at: %s names no directory", rootsVariable)
 	}
-	for _, release := range []string{"24.11", "26.05"} {
+	for _, release := range []string{"22.05", "24.11", "26.05"} {
 		t.Run(release, func(t *testing.T) {
 			root := filepath.Join(roots, release)
 			if _, err := os.Lstat(root); err != nil {
