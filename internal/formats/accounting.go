@@ -63,7 +63,7 @@ func DetectAccounting(path string) (name string, err error) {
 	done()
 	format, found := Detect(head)
 	switch {
-	case !found:
+	case !found || format.Recognize(head) != workload.Sure:
 		return "", fmt.Errorf("reading accounting records: %s: format not known (want --from table, or records of %s)", path, strings.Join(AccountingNames(), ", "))
 	case !slices.Contains(AccountingNames(), format.Name):
 		return "", fmt.Errorf("reading accounting records: %s: %s (rmreplay reads it as a workload without build)", path, format.Doc)
