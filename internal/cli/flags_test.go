@@ -120,7 +120,7 @@ func TestCompletion(t *testing.T) {
 		"metrics --timezone Europe/Z":            {"Europe/Zurich", noFile},
 		"workload convert --to ":                 {"swf", "trace", noFile},
 		"workload info --plot-format ":           {"svg", "png", noFile},
-		"workload build --from ":                 {"sacct", "slurmdbd", noFile},
+		"workload build --from ":                 {"sacct", "pbs", "lsf", "gridengine", "gwf", "slurmdbd", "table", "auto", noFile},
 		"workload build --node-states ":          {anyFile},
 		"workload transform --time-limit-model ": {"tsafrir", noFile},
 		"sweep --on ":                            {"here", "slurm", noFile},

@@ -63,7 +63,7 @@ func DetectAccounting(path string) (name string, err error) {
 	done()
 	format, found := Detect(head)
 	switch {
-	case !found:
+	case !found || format.Recognize(head) != workload.Sure:
 		return "", fmt.Errorf("reading accounting records: %s: format not known (want --from table, or records of %s)", path, strings.Join(AccountingNames(), ", "))
 	case !slices.Contains(AccountingNames(), format.Name):
 		return "", fmt.Errorf("reading accounting records: %s: %s (rmreplay reads it as a workload without build)", path, format.Doc)
@@ -71,12 +71,12 @@ func DetectAccounting(path string) (name string, err error) {
 	return format.Name, nil
 }
 
-// Accounting reads files of one format of accounting records, which may be compressed. The path
-// "-" is standard input. missing says what no record has and what follows from that.
-func Accounting(read finished.NewReader, paths []string, opts workload.ReadOptions) (w *workload.Workload, missing []string, err error) {
+// Accounting reads files of one format of accounting records, which may be compressed. name is
+// that of the format in errors. The path "-" is standard input. missing says what no record has and what follows from that.
+func Accounting(name string, read finished.NewReader, paths []string, opts workload.ReadOptions) (w *workload.Workload, missing []string, err error) {
 	reader := read(sourceName(paths), opts)
 	for _, path := range paths {
-		if err := readInto(reader, path, opts); err != nil {
+		if err := readInto(name, reader, path, opts); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -92,12 +92,12 @@ func sourceName(paths []string) string {
 	return name
 }
 
-func readInto(reader finished.Reader, path string, opts workload.ReadOptions) error {
+func readInto(format string, reader finished.Reader, path string, opts workload.ReadOptions) error {
 	f := os.Stdin
 	if path != "-" {
 		var err error
 		if f, err = os.Open(path); err != nil {
-			return fmt.Errorf("reading accounting records: %w", err)
+			return fmt.Errorf("reading %s: %w", format, err)
 		}
 		defer f.Close() // only read
 	}

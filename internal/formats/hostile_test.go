@@ -55,7 +55,44 @@ var hostileFormats = []hostileFormat{
 			return `{"meta":{},"jobs":[` + "\n" + sacctJSONJob("1", "1700000000", "4", "1") + ",\n" + strings.TrimSpace(r) + ",\n" + sacctJSONJob("3", "1700000090", "4", "3") + "]}\n"
 		},
 		func(id, submit, size, name string) string { return sacctJSONJob(id, inEpoch(submit), size, name) },
+	}, {
+		"pbs",
+		func(r string) string {
+			return pbsJob("1", "1700000000", "4", "1") + r + pbsJob("3", "1700000090", "4", "3")
+		},
+		func(id, submit, size, name string) string { return pbsJob(id, inEpoch(submit), size, name) },
+	}, {
+		"gridengine",
+		func(r string) string {
+			return gridEngineJob("1", "1700000000", "4", "1") + r + gridEngineJob("3", "1700000090", "4", "3")
+		},
+		func(id, submit, size, name string) string { return gridEngineJob(id, inEpoch(submit), size, name) },
+	}, {
+		"gwf",
+		func(r string) string { return "# GWF\n" + gwfJob("1", "0", "4", "1") + r + gwfJob("3", "90", "4", "3") }, gwfJob,
+	}, {
+		"batsim",
+		func(r string) string {
+			return `{"nb_res":8,"profiles":{"p":{"type":"delay","delay":60}},"jobs":[` + "\n" + batsimJob("1", "0", "4", "1") + ",\n" + strings.TrimSpace(r) + ",\n" + batsimJob("3", "90", "4", "3") + "]}\n"
+		},
+		batsimJob,
 	},
+}
+
+func pbsJob(id, submit, size, name string) string {
+	return fmt.Sprintf("03/01/2024 08:00:00;E;%s.s;user=u jobname=%s ctime=%s start=%s exec_host=n/0*%s Resource_List.select=1:ncpus=%s end=1800000000 Exit_status=0\n", id, name, submit, submit, size, size)
+}
+
+func gridEngineJob(id, submit, size, name string) string {
+	return fmt.Sprintf("q:n1:g:u:%s:%s:sge:0:%s:%s:1800000000:0:0:60%s:NONE:d:smp:%s:0:1:0:0:-l h_rt=99:0:NONE:1:0:0\n", name, id, submit, submit, strings.Repeat(":0", 17), size)
+}
+
+func gwfJob(id, submit, size, name string) string {
+	return fmt.Sprintf("%s %s 0 60 %s -1 -1 %s 600 -1 1 u g %s -1 -1%s\n", id, submit, size, size, name, strings.Repeat(" -1", 13))
+}
+
+func batsimJob(_, submit, size, name string) string { // the name is the id
+	return fmt.Sprintf(`{"id":"%s","subtime":%s,"res":%s,"profile":"p","walltime":600}`+"\n", name, submit, size)
 }
 
 // inEpoch converts sensible seconds since the first job to seconds since 1970.

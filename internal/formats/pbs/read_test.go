@@ -110,10 +110,10 @@ func TestArraysAndRuns(t *testing.T) {
 func TestDamaged(t *testing.T) {
 	good := proEnd("1", "exec_host=a/0 Resource_List.nodes=1:ppn=1 Exit_status=0")
 	for text, rule := range map[string]string{
-		"hello\n":                            finished.RuleNoRecord,
+		"hello\n":                              finished.RuleNoRecord,
 		"03/01/2024 09:00:00;E;x.pbs;user=u\n": finished.RuleNoRecord,
 		"99/01/2024 09:00:00;E;2.pbs;user=u\n": finished.RuleNoRecord,
-		"03/01/2024 09:00:00;E;2.pbs;user=u ctime=x Exit_status=0\n":                                          finished.RuleBadValue,
+		"03/01/2024 09:00:00;E;2.pbs;user=u ctime=x Exit_status=0\n":                                        finished.RuleBadValue,
 		proEnd("2", "exec_host=a/0-99999999999 Resource_List.nodes=1"):                                      finished.RuleBadValue,
 		proEnd("2", "Resource_List.nodes=2147483647:ppn=2147483647"):                                        finished.RuleNoSize,
 		proEnd("2", "exec_host=a/0 Resource_List.nodes=1:ppn=1 Resource_List.walltime=1:2:3:4"):             finished.RuleBadValue,

@@ -179,11 +179,11 @@ func (p *proposal) suits(k kind, column string) bool {
 			good++
 		}
 	}
-	return 2*good > len(values)
+	return 2*good >= len(values)
 }
 
-// timeOf returns how instants are written: numbers by their size, and other texts as ISO 8601
-// or in one of the usual orders.
+// timeOf returns how instants are written: numbers by their size, and other texts as ISO 8601 or
+// in the usual order that most of them have.
 func (p *proposal) timeOf(values []string) string {
 	n, err := strconv.ParseFloat(values[0], 64)
 	switch {
@@ -198,6 +198,7 @@ func (p *proposal) timeOf(values []string) string {
 	case err == nil:
 		return "relative"
 	}
+	best, most := "", 0
 	for _, how := range []string{
 		"", "%Y-%m-%d %H:%M:%S %z", "%Y/%m/%d %H:%M:%S", "%d.%m.%Y %H:%M:%S", "%m/%d/%Y %H:%M:%S", "%d/%m/%Y %H:%M:%S", "%m/%d/%Y %H:%M", "%d/%m/%Y %H:%M", "%a %b %e %H:%M:%S %Y",
 		"%Y%m%d%H%M%S", "%Y-%m-%d %H:%M:%S %Z",
@@ -206,11 +207,17 @@ func (p *proposal) timeOf(values []string) string {
 		if err != nil {
 			continue
 		}
-		if !slices.ContainsFunc(values, func(text string) bool { _, err := read.parse(text); return err != nil }) {
-			return how
+		good := 0
+		for _, text := range values {
+			if _, err := read.parse(text); err == nil {
+				good++
+			}
+		}
+		if 2*good >= len(values) && good > most {
+			best, most = how, good
 		}
 	}
-	return ""
+	return best
 }
 
 // known returns the map that comes along whose columns the table has.

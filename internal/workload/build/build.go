@@ -107,7 +107,7 @@ func fromRecords(kind Kind, source []string, opts Options) (*Result, error) {
 		}
 		read = sacct.NewReader(opts.Columns...)
 	}
-	w, missing, err := formats.Accounting(read, files, opts.ReadOptions)
+	w, missing, err := formats.Accounting(name, read, files, opts.ReadOptions)
 	return &Result{Workload: w, Missing: missing}, err
 }
 
