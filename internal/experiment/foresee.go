@@ -75,7 +75,7 @@ func (f *foreseen) rejections(list []replay.Rejection) string {
 	type group struct{ slurms, ours string }
 	jobs := map[group][]string{}
 	for _, r := range list {
-		g := group{slurms: r.Reason}
+		g := group{slurms: strings.TrimPrefix(r.Reason, "a submission was refused: ")}
 		if why, known := f.jobs[r.Job]; known {
 			g.ours = why.Text
 		}
