@@ -58,7 +58,16 @@ func (p *progress) update(text string) {
 
 // hooks returns hooks that show one run.
 func (p *progress) hooks() experiment.Hooks {
-	return experiment.Hooks{Step: p.say, Begin: p.begin, Progress: p.observe}
+	return experiment.Hooks{Notice: p.notice, Step: p.say, Begin: p.begin, Progress: p.observe}
+}
+
+// notice writes a line that stays.
+func (p *progress) notice(text string) {
+	if p.quiet {
+		return
+	}
+	p.end()
+	p.print("notice: " + text + "\n")
 }
 
 // begin notes that the workload begins.

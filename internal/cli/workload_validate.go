@@ -9,6 +9,7 @@ import (
 
 	"rmreplay/internal/experiment"
 	"rmreplay/internal/flags"
+	"rmreplay/internal/rm/slurm/admission"
 	"rmreplay/internal/rm/slurm/conf"
 	"rmreplay/internal/workload"
 )
@@ -16,13 +17,15 @@ import (
 // validateOptions are the flags of `workload validate`.
 type validateOptions struct {
 	cluster string
+	slurm   string
 	all     bool
 	zone    flags.Zone
 	json    bool
 }
 
 func (o *validateOptions) addFlags(c *cobra.Command) {
-	c.Flags().StringVar(&o.cluster, "cluster", "", "`DIR` of the cluster: check users, partitions, nodes and features against it")
+	c.Flags().StringVar(&o.cluster, "cluster", "", "`DIR` of the cluster: check the workload against it, and foresee what Slurm rejects")
+	addSlurmFlag(c.Flags(), &o.slurm)
 	c.Flags().BoolVar(&o.all, "all", false, fmt.Sprintf("list all problems, not only the first %d of each rule", mostOfRule))
 	o.zone.Add(c.Flags())
 	addJSONFlag(c, &o.json)
@@ -40,7 +43,9 @@ func newWorkloadValidateCommand(g *globals) *cobra.Command {
 the workload contradicts itself or leaves out what a replay needs. A warning means that
 the resource manager may reject or end a job, or that a date looks wrong; both may be
 intended. With --cluster, the command also checks users, partitions, sizes, features, and
-the slurm.conf files of actions against a cluster.
+the slurm.conf files of actions against a cluster, and foresees which jobs slurmctld
+rejects, and which it accepts and never starts: grouped by the cause, with slurmctld's
+answer, the number of jobs, a few of them, and a remedy.
 
 The exit status is 4 if there are errors, and 0 if there are only warnings.`,
 		Example: `  rmreplay workload validate demo/day.jsonl
@@ -61,6 +66,8 @@ type validateReport struct {
 	Errors   int                `json:"errors"`
 	Warnings int                `json:"warnings"`
 	Problems []workload.Problem `json:"problems"`
+	// Forecast is what Slurm does not run; nil without a cluster.
+	Forecast *admission.Forecast `json:"forecast,omitempty"`
 }
 
 func runWorkloadValidate(g *globals, path string, opts validateOptions) error {
@@ -79,6 +86,11 @@ func runWorkloadValidate(g *globals, path string, opts validateOptions) error {
 		zone = time.UTC
 	}
 	r := newValidateReport(w, experiment.Check(w, cluster, zone))
+	if cluster != nil {
+		if r.Forecast, err = experiment.Foresee(w, cluster, opts.slurm); err != nil {
+			return err
+		}
+	}
 	if opts.json {
 		err = g.printJSON(r)
 	} else {
@@ -125,7 +137,32 @@ func (r *validateReport) render(g *globals, all bool) error {
 			fmt.Fprintf(&b, "and %d more of %s (--all lists them)\n", n, rule)
 		}
 	}
+	r.renderForecast(&b)
 	fmt.Fprintf(&b, "%s: %d jobs, %d errors, %d warnings\n", r.Source, r.Jobs, r.Errors, r.Warnings)
 	_, err := fmt.Fprint(g.stdout, b.String())
 	return err
+}
+
+// renderForecast writes what Slurm does not run, the largest group first.
+func (r *validateReport) renderForecast(b *strings.Builder) {
+	f := r.Forecast
+	if f == nil || len(f.Groups) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "\nSlurm rejects %d jobs, and never starts %d others:\n", f.Rejected, f.NeverStarts)
+	for _, g := range f.Groups {
+		fmt.Fprintf(b, "%7d %s: %s", g.Count, g.Verdict, g.Text)
+		if g.Slurm != "" {
+			fmt.Fprintf(b, " (%s)", g.Slurm)
+		}
+		more := ""
+		if n := g.Count - len(g.Jobs); n > 0 {
+			more = fmt.Sprintf(" and %d more", n)
+		}
+		fmt.Fprintf(b, "\n        jobs: %s%s\n        remedy: %s\n", strings.Join(g.Jobs, ", "), more, g.Remedy)
+	}
+	if f.Changes {
+		fmt.Fprintf(b, "        The workload's actions may change the rules; they are not carried out here.\n")
+	}
+	b.WriteString("\n")
 }

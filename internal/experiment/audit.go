@@ -56,10 +56,10 @@ func (e *slurmEngine) audit(p *Prepared, record *run.Writer, result replay.Resul
 // unlike warns of jobs and actions that did not take the intended course.
 func (e *slurmEngine) unlike(result replay.Result, unfinished []string, unfixed int) (list []run.Warning) {
 	if n := len(result.Rejected); n > 0 {
-		text := fmt.Sprintf("%d jobs were rejected, of which %d ran when the workload was recorded or have no record: %s", n, len(result.Missing), few(result.Rejected, 5))
+		text := fmt.Sprintf("%d jobs were rejected, of which %d ran when the workload was recorded or have no record: %s", n, len(result.Missing), e.foreseen.rejections(result.Rejected))
 		// With another number of nodes some jobs no longer fit. The user asked for their
 		// rejection.
-		unasked := func(why string) bool { return e.spec.NodeFactor == 0 || !forSize.MatchString(why) }
+		unasked := func(r replay.Rejection) bool { return e.spec.NodeFactor == 0 || !forSize.MatchString(r.Reason) }
 		affects := slices.ContainsFunc(result.Missing, unasked) || result.Refused == result.Submitted
 		list = append(list, run.Warning{Code: "jobs-rejected", Text: text, AffectsResult: affects, Count: n})
 	}

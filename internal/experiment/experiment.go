@@ -35,12 +35,16 @@ import (
 // Hooks receive the progress of a run. The goroutine that called [Run] calls them. Any of them
 // may be nil.
 type Hooks struct {
+	Notice   func(text string)     // what is foreseen before the engine starts
 	Step     func(text string)     // a step of the engine's start
 	Begin    func(epoch hpc.Time)  // virtual time begins to matter at epoch
 	Progress func(replay.Progress) // something has happened
 }
 
 func (h *Hooks) complete() {
+	if h.Notice == nil {
+		h.Notice = func(string) {}
+	}
 	if h.Step == nil {
 		h.Step = func(string) {}
 	}

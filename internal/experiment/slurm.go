@@ -35,6 +35,7 @@ type slurmEngine struct {
 	install  *install.Installation
 	delays   nodes.Delays
 	halfLife time.Duration // of fair-share usage; 0 for no decay
+	foreseen foreseen
 }
 
 func (e *slurmEngine) check(spec *Spec) (err error) {
@@ -119,7 +120,11 @@ func (e *slurmEngine) admit(p *Prepared) error {
 	if _, err := install.DaemonUser(0); err != nil {
 		return err
 	}
-	return install.Needs{Nodes: len(e.cluster.Nodes), Accounting: accounting}.Admit()
+	if err := (install.Needs{Nodes: len(e.cluster.Nodes), Accounting: accounting}).Admit(); err != nil {
+		return err
+	}
+	e.foreseen = e.foresee(p.workload)
+	return nil
 }
 
 // CheckAction returns an error if an action of a workload is wrong. start is when the
@@ -177,6 +182,10 @@ func drawLead(seed uint64) time.Duration {
 
 func (e *slurmEngine) run(ctx context.Context, p *Prepared, one realization, hooks Hooks) (*metrics.Summary, error) {
 	one.started = time.Now()
+	hooks.complete()
+	if text := e.foreseen.notice(p.workload.Jobs.Len()); text != "" {
+		hooks.Notice(text)
+	}
 	manifest := p.manifest(one)
 	manifest.Engine, manifest.Clock, manifest.Cluster = "slurm", describeClock(e.spec.ClockFactor), capacity(e.cluster)
 	manifest.Cluster.Dir = e.spec.Cluster

@@ -9,7 +9,6 @@ package replay
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -63,12 +62,14 @@ type Result struct {
 	LatePresets []string
 	// Undrained are the IDs of the jobs that the replay gave up, pending or running.
 	Undrained []string
-	// Rejected are the IDs of the jobs that the resource manager rejected, with its reasons.
-	// It leaves out jobs that were also rejected when the workload was recorded. Missing are
+	// Rejected are the jobs that the resource manager rejected. It leaves out jobs that were also rejected when the workload was recorded. Missing are
 	// the rejected jobs that ran when the workload was recorded or that have no record.
-	Rejected []string
-	Missing  []string
+	Rejected []Rejection
+	Missing  []Rejection
 }
+
+// Rejection is a job that the resource manager rejected, with its reason.
+type Rejection struct{ Job, Reason string }
 
 // player is a replay under way.
 type player struct {
@@ -312,7 +313,7 @@ func (p *player) decide(d Decisions) {
 // rejected records that the resource manager rejected a job. A job without a record counts as a job
 // that should have run.
 func (p *player) rejected(ev *rm.Event, job int) {
-	why := fmt.Sprintf("%s (%s)", ev.Job, ev.Reason)
+	why := Rejection{ev.Job, ev.Reason}
 	if job >= 0 {
 		p.workload.Jobs.Get(job, &p.job)
 		switch r := p.job.Recorded; {

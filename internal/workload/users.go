@@ -25,7 +25,7 @@ func ParseUsers(r io.Reader, name string) ([]hpc.User, error) {
 		}
 		fields := strings.Split(text, ":")
 		if len(fields) != 4 && len(fields) != 5 {
-			return errors.New("not a user (want name:uid:group:gid, or name:uid:group:gid:GROUP,GROUP with further groups)")
+			return errors.New("not a user (want name:uid:group:gid or name:uid:group:gid:GROUP,GROUP)")
 		}
 		uid, err := parseID("uid", fields[1])
 		if err != nil {

@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,8 +16,14 @@ func TestParseUsers(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("%v (-want +got)\n%s", err, diff)
 	}
+	line := "eve:7:g:8:staff,backup\n"
+	if got, err = ParseUsers(strings.NewReader(line), "users"); err != nil || len(got) != 1 || UserLine(got[0]) != line || !slices.Equal(got[0].Groups, []string{"staff", "backup"}) {
+		t.Errorf("further groups: %+v, %v", got, err)
+	}
 	for text, want := range map[string]string{
-		"a:1:g":            "users:1: not a user (want name:uid:group:gid)",
+		"a:1:g:1:b,,c":     "users:1: empty name of a group",
+		"a:1:g:1:b:c":      "users:1: not a user",
+		"a:1:g":            "users:1: not a user (want name:uid:group:gid or name:uid:group:gid:GROUP,GROUP)",
 		"a:x:g:1":          `uid "x": not a number`,
 		"a:1:g:4294967296": `gid "4294967296": not a number`,
 		":1:g:1":           "empty name",
@@ -32,7 +39,7 @@ func TestParsePasswd(t *testing.T) {
 	got, err := ParsePasswd(
 		strings.NewReader("root:x:0:0:root:/root:/bin/bash\n# x\nbob:x:5:99:B:/home/bob:/bin/sh\nbob:x:6:0::\n+::::::\n"),
 		strings.NewReader("root:x:0:\nstaff:x:50:bob\n"))
-	want := []hpc.User{{Name: "root", Group: "root"}, {Name: "bob", UID: 5, Group: "99", GID: 99}}
+	want := []hpc.User{{Name: "root", Group: "root"}, {Name: "bob", UID: 5, Group: "99", GID: 99, Groups: []string{"staff"}}}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("%v (-want +got)\n%s", err, diff)
 	}

@@ -128,7 +128,7 @@ func TestPartitionsOfJobs(t *testing.T) {
 	r, _, accounts := written(t, jobs, Options{}, slurmConf)
 	said := strings.Join(r.Missing, "\n")
 	for _, want := range []string{
-		"partition closed has AllowGroups=chem,bio, which refuses 1 jobs of ann: in the file users give them one of these groups",
+		"partition closed has AllowGroups=chem,bio, which refuses 1 jobs of ann: in the file users give them one of these groups (name:uid:group:gid:GROUP)",
 		"partition closed has AllowAccounts=bio, which refuses 1 jobs of ann: add account physics to AllowAccounts",
 		"partition denied has DenyAccounts=physics, which refuses 1 jobs of ann: take account physics out",
 	} {

@@ -51,12 +51,12 @@ type refusal struct {
 }
 
 // refused names the jobs that the partitions' lists of groups and accounts refuse, by reason,
-// with the remedy. A replay knows each user's own group only. Production has run these jobs, so
-// that their users are in other groups, too, or the configuration has changed.
+// with the remedy. A replay knows the groups that the workload's users have. Production has run these
+// jobs, so that their users are in other groups, too, or the configuration has changed.
 func refused(w *workload.Workload, cluster *conf.Cluster) []string {
-	groups, partitions := make(map[string]string), make(map[string]*conf.Partition)
+	groups, partitions := make(map[string][]string), make(map[string]*conf.Partition)
 	for _, u := range w.Users {
-		groups[u.Name] = u.Group
+		groups[u.Name] = append([]string{u.Group}, u.Groups...)
 	}
 	for i := range cluster.Partitions {
 		partitions[cluster.Partitions[i].Name] = &cluster.Partitions[i]
@@ -82,16 +82,16 @@ func refused(w *workload.Workload, cluster *conf.Cluster) []string {
 
 // refusals returns why the partitions of a job refuse it. Slurm refuses a job of several
 // partitions only if all of them do; this names each.
-func refusals(job *hpc.Job, group string, partitions map[string]*conf.Partition) (list []refusal) {
+func refusals(job *hpc.Job, groups []string, partitions map[string]*conf.Partition) (list []refusal) {
 	for name := range strings.SplitSeq(job.Partition, ",") {
 		p := partitions[name]
 		if p == nil {
 			continue
 		}
 		account := strings.ToLower(job.Account)
-		if p.AllowGroups != nil && !slices.Contains(p.AllowGroups, group) && job.User != "root" {
+		if p.AllowGroups != nil && !slices.ContainsFunc(groups, func(g string) bool { return slices.Contains(p.AllowGroups, g) }) && job.User != "root" {
 			list = append(list, refusal{name, "AllowGroups", strings.Join(p.AllowGroups, ","),
-				"in the file users give them one of these groups, or take AllowGroups out of slurm.conf"})
+				"in the file users give them one of these groups (name:uid:group:gid:GROUP), or take AllowGroups out of slurm.conf"})
 		}
 		if p.AllowAccounts != nil && account != "" && !slices.Contains(p.AllowAccounts, account) {
 			list = append(list, refusal{name, "AllowAccounts", strings.Join(p.AllowAccounts, ","),

@@ -26,7 +26,8 @@ func (c *creation) start() *Finding {
 			if c.enforce == enforceAll {
 				return asRejected(waits.why)
 			}
-			if c.enforce == enforceAny || !several {
+			skips := c.release.Since(slurmspec.R2605) && waits.why.Slurm != "PartitionTimeLimit" && waits.why.Slurm != memoryReason
+			if c.enforce == enforceAny || !several || skips {
 				failed = cmp.Or(failed, c.unplaced(waits.why))
 				continue
 			}
@@ -67,6 +68,9 @@ func asRejected(why *Finding) *Finding {
 	return &out
 }
 
+// memoryReason is the reason of jobs that exceed MaxMemPerCPU or MaxMemPerNode.
+const memoryReason = "MaxMemPerLimit"
+
 // waiting is why a job waits in a partition. down is set if the partition starts nothing at present.
 type waiting struct{ why, down *Finding }
 
@@ -78,7 +82,9 @@ func (c *creation) waitsIn(p *partition) *waiting {
 	if j.MaxNodes == 0 {
 		j.MaxNodes = slurmspec.NoVal
 	}
-	j.MinCPUs = c.j.MinCPUs
+	if j.TimeMin != slurmspec.NoVal && c.enforce == enforceNone {
+		j.TimeLimit = j.TimeMin // backfill may shorten the job
+	}
 	if why := c.access(p, &j, c.v, nil); why != nil {
 		out := *why
 		out.Verdict = NeverStarts
@@ -98,7 +104,7 @@ func (c *creation) waitsIn(p *partition) *waiting {
 	}
 	if why := fitMemory(c.withMemory(p), p).why; why != nil {
 		out := *why
-		out.Verdict, out.Slurm = NeverStarts, "MaxMemPerLimit"
+		out.Verdict, out.Slurm = NeverStarts, memoryReason
 		return &waiting{why: &out}
 	}
 	return nil

@@ -1,0 +1,104 @@
+package experiment
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"rmreplay/internal/replay"
+	"rmreplay/internal/rm/slurm/admission"
+	"rmreplay/internal/rm/slurm/conf"
+	"rmreplay/internal/rm/slurm/install"
+	"rmreplay/internal/slurmspec"
+	"rmreplay/internal/workload"
+)
+
+// Foresee returns what Slurm will reject of a workload on a cluster. named is a Slurm as
+// [install.FindSlurm] takes it, or a release that is not installed, such as "26.05"; if it is empty,
+// the default Slurm is taken. The error is a [FieldError] or an [InputError].
+func Foresee(w *workload.Workload, cluster *conf.Cluster, named string) (*admission.Forecast, error) {
+	in, _ := install.FindSlurm(named)
+	release := in.Release
+	if release.IsZero() && named != "" {
+		var err error
+		if release, err = slurmspec.ParseRelease(named); err != nil {
+			return nil, fieldError("slurm", "%w", err)
+		}
+	}
+	site, err := admission.New(cluster, w.Submitters(), admission.Options{Release: release})
+	if err != nil {
+		return nil, inputError(fmt.Errorf("foreseeing rejections: %w", err))
+	}
+	return site.Foresee(w, nil), nil
+}
+
+// foreseen is what an engine foresees of the jobs of a workload.
+type foreseen struct {
+	forecast *admission.Forecast
+	jobs     map[string]admission.Finding
+	err      error // why nothing is foreseen
+}
+
+func (e *slurmEngine) foresee(w *workload.Workload) (f foreseen) {
+	site, err := admission.New(e.cluster, w.Submitters(), admission.Options{Release: e.install.Release, WithoutAccounting: e.spec.WithoutAccounting})
+	if err != nil {
+		return foreseen{err: err}
+	}
+	f.jobs = map[string]admission.Finding{}
+	f.forecast = site.Foresee(w, func(job string, why admission.Finding) { f.jobs[job] = why })
+	return f
+}
+
+// notice is what is said before the replay; empty if nothing is foreseen.
+func (f *foreseen) notice(jobs int) string {
+	switch {
+	case f.err != nil:
+		return fmt.Sprintf("rejections are not foreseen: %v", f.err)
+	case f.forecast.Rejected+f.forecast.NeverStarts == 0:
+		return ""
+	}
+	text := "Slurm will reject " + fmt.Sprint(f.forecast.Rejected)
+	if n := f.forecast.NeverStarts; n > 0 {
+		text += fmt.Sprintf(", and never start %d", n)
+	}
+	text += fmt.Sprintf(" of %d jobs", jobs)
+	if groups := f.forecast.Groups; len(groups) > 0 {
+		text += fmt.Sprintf(", %d of them since %s", groups[0].Count, groups[0].Text)
+	}
+	return text + " (rmreplay workload validate --cluster lists the reasons and remedies)"
+}
+
+// rejections groups rejected jobs by Slurm's reason, with what was foreseen beside it. The largest
+// group comes first.
+func (f *foreseen) rejections(list []replay.Rejection) string {
+	type group struct{ slurms, ours string }
+	jobs := map[group][]string{}
+	for _, r := range list {
+		g := group{slurms: strings.TrimPrefix(r.Reason, "a submission was refused: ")}
+		if why, known := f.jobs[r.Job]; known {
+			g.ours = why.Text
+		}
+		jobs[g] = append(jobs[g], r.Job)
+	}
+	var groups []group
+	for g := range jobs {
+		groups = append(groups, g)
+	}
+	slices.SortFunc(groups, func(a, b group) int {
+		return cmp.Or(cmp.Compare(len(jobs[b]), len(jobs[a])), cmp.Compare(a.slurms, b.slurms), cmp.Compare(a.ours, b.ours))
+	})
+	var texts []string
+	for _, g := range groups {
+		text := fmt.Sprintf("%d for %s", len(jobs[g]), g.slurms)
+		if g.ours != "" {
+			text += " [" + g.ours + "]"
+		}
+		texts = append(texts, text+": "+few(jobs[g], 5))
+	}
+	const most = 10
+	if len(texts) > most {
+		texts = append(texts[:most], fmt.Sprintf("%d more reasons", len(groups)-most))
+	}
+	return strings.Join(texts, "; ")
+}

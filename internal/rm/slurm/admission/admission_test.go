@@ -1,0 +1,83 @@
+package admission
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm/slurm/conf"
+	"rmreplay/internal/workload"
+)
+
+// The comparison with the stock Slurm is experiment.TestAdmission. These tests need no Slurm.
+
+func site(t *testing.T, text string) *Site {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "slurm.conf"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cluster, err := conf.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := New(cluster, []hpc.User{{Name: "ada"}}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+const small = "ClusterName=c\nSlurmctldHost=h\nSelectType=select/cons_tres\nSelectTypeParameters=CR_Core\nEnforcePartLimits=ALL\n" +
+	"NodeName=n[1-3] CPUs=4 Sockets=1 CoresPerSocket=4 Feature=a,b\nPartitionName=p Nodes=n[1-3] Default=YES MaxTime=60\n"
+
+func TestGroups(t *testing.T) {
+	w := &workload.Workload{}
+	for _, id := range []string{"1", "2", "3", "4", "5", "6", "7"} {
+		w.Jobs.Append(&hpc.Job{ID: id, Request: hpc.Request{User: "ada", Tasks: 13}})
+	}
+	w.Jobs.Append(&hpc.Job{ID: "8", Request: hpc.Request{User: "ada", Tasks: 12, Dependency: "afterok:7"}})
+	w.Jobs.Append(&hpc.Job{ID: "9", Request: hpc.Request{User: "ada", Tasks: 12}})
+	f := site(t, small).Foresee(w, nil)
+	if f.Rejected != 8 || f.NeverStarts != 0 || len(f.Groups) != 2 {
+		t.Fatalf("%+v", f)
+	}
+	g := f.Groups[0]
+	if g.Count != 7 || !slices.Equal(g.Jobs, []string{"1", "2", "3", "4", "5"}) || g.Slurm != "ESLURM_TOO_MANY_REQUESTED_CPUS" || g.Rule != RuleCPUs {
+		t.Errorf("%+v", g)
+	}
+	if g = f.Groups[1]; g.Rule != RuleDependency || g.Jobs[0] != "8" {
+		t.Errorf("%+v", g)
+	}
+}
+
+func TestMeets(t *testing.T) {
+	n := &hpc.Node{Features: []string{"a", "b"}}
+	for text, want := range map[string]bool{
+		"a": true, "a&b": true, "a,b": true, "a&c": false, "a|c": true, "c|a": true, "(a|c)&b": true, "(a|c)&d": false, "[a|c]": true, "[c*2&d*1]": true,
+		"(c|d)&(a|b)": false, "(a|d)&(c|b)": true,
+	} {
+		list, err := parseFeatures(text)
+		if err != nil || meets(list, n) != want {
+			t.Errorf("%s: %v, %v; want %v", text, !want, err, want)
+		}
+	}
+	for _, text := range []string{"&", "a&&b", "(a", "a)", "[a", "[a]&[b]", "a*0", "((a))", "*2"} {
+		if list, err := parseFeatures(text); err == nil {
+			t.Errorf("%s: read as %+v", text, list)
+		}
+	}
+}
+
+// Any request gets a verdict.
+func FuzzJudge(f *testing.F) {
+	f.Add("a&(b|c)", "gpu:a:2", "n[1-2]", "n3", "m:2", "1-3", 4, 2)
+	f.Fuzz(func(t *testing.T, constraint, gres, list, exclude, licenses, array string, tasks, nodes int) {
+		s := site(t, small)
+		s.Judge(&hpc.Job{ID: "j", Request: hpc.Request{
+			User: "ada", Constraint: constraint, GRES: gres, GPUs: gres, NodeList: list, Exclude: exclude, Licenses: licenses, Array: array, Tasks: tasks, MinNodes: nodes,
+		}}, nil)
+	})
+}
