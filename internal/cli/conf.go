@@ -48,7 +48,7 @@ Each replay chooses its own directories and ports. Those in the list are example
 	}
 	addNodesFlag(c.Flags(), &nodes)
 	addSlurmFlag(c.Flags(), &slurm)
-	c.Flags().StringVar(&site, "site-slurm", "", "release `VERSION` of Slurm that the site runs (default: told by its keys)")
+	addSiteSlurmFlag(c.Flags(), &site)
 	addJSONFlag(c, &asJSON)
 	return c
 }

@@ -30,6 +30,7 @@ func (o *replayOptions) addFlags(c *cobra.Command) {
 	f.StringVar(&o.slurm.EpilogDelay, "epilog-delay", "", "`DELAY` of the epilog on each node, during which the node is not free")
 	flags.Duration(f, &o.lead, "lead", 0, "start Slurm `DURATION` before the workload begins, at least 5s (default: random, between one and six minutes)")
 	addSlurmFlag(f, &o.slurm.Installation)
+	addSiteSlurmFlag(f, &o.slurm.SiteSlurm)
 	f.BoolVar(&o.slurm.WithoutAccounting, "no-accounting", false, "run without slurmdbd even if the site has it: without associations, limits, QOS and fair-share")
 	f.BoolVar(&o.fixedPriorities, "fixed-priorities", false, "give every job its recorded priority, in place of the one that Slurm computes (a run records the priority at a job's start, sacct the one when it became eligible)")
 	f.BoolVar(&o.slurm.AllowShell, "allow-shell", false, "run those of the workload's actions that may write files or run programs, with your permissions: shell lines, and commands such as scontrol write and sacctmgr archive")

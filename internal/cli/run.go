@@ -196,6 +196,11 @@ func addSlurmFlag(f *pflag.FlagSet, slurm *string) {
 	f.StringVar(slurm, "slurm", "", "the Slurm to run: the `DIR` of a site's build or of the root of an image, or the version of an installed release (default $RMREPLAY_SLURM, or the machine's own)")
 }
 
+// addSiteSlurmFlag adds the flag that names the release that the site runs.
+func addSiteSlurmFlag(f *pflag.FlagSet, site *string) {
+	f.StringVar(site, "site-slurm", "", "release `VERSION` of Slurm that the site runs (default: told by its keys)")
+}
+
 // addNodesFlag adds --nodes to commands that read a site's configuration.
 func addNodesFlag(f *pflag.FlagSet, to *string) {
 	f.StringVar(to, "nodes", "", "number of nodes: multiply that of each kind by `FACTOR`, such as x2 or x0.5")

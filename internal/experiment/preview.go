@@ -1,6 +1,8 @@
 package experiment
 
 import (
+	"slices"
+
 	"rmreplay/internal/rm/slurm/conf"
 	"rmreplay/internal/rm/slurm/install"
 	"rmreplay/internal/slurmspec"
@@ -12,12 +14,8 @@ import (
 // that the site runs; if it is empty, the configuration tells it. The error is a [FieldError] for a
 // name that is no such Slurm or release, or an [InputError].
 func PreviewConfiguration(cluster *conf.Cluster, named, site string) (*conf.Adapted, error) {
-	if site != "" {
-		release, err := slurmspec.ParseRelease(site)
-		if err != nil {
-			return nil, fieldError("site-slurm", "%w", err)
-		}
-		cluster.SiteRelease = release
+	if err := setSite(cluster, site); err != nil {
+		return nil, err
 	}
 	in, missing := install.FindSlurm(named)
 	to, plugins := in.Release, in.PluginDir
@@ -38,4 +36,34 @@ func PreviewConfiguration(cluster *conf.Cluster, named, site string) (*conf.Adap
 	}
 	adapted, err := conf.Preview(cluster, to, plugins)
 	return adapted, inputError(err)
+}
+
+// setSite says which release of Slurm a cluster's configuration is for, unless site is empty. The
+// error is a [FieldError].
+func setSite(cluster *conf.Cluster, site string) error {
+	if site == "" {
+		return nil
+	}
+	release, err := slurmspec.ParseRelease(site)
+	if err != nil {
+		return fieldError("site-slurm", "%w", err)
+	}
+	cluster.SiteRelease = release
+	return nil
+}
+
+// NamesVersion reports whether the name of a Slurm in [Slurm.Installation] is a version and no
+// directory.
+func NamesVersion(named string) bool {
+	release, err := slurmspec.ParseRelease(named)
+	return err == nil && release.String() == named
+}
+
+// SlurmFiles returns the files and directories that decide what a Slurm does: its programs, and its
+// plugins with the library that they share. named is as in [Slurm.Installation]. A Slurm that cannot
+// be found has none.
+func SlurmFiles(named string) []string {
+	in, _ := install.FindSlurm(named) // the replay reports what is missing
+	all := []string{in.Slurmctld, in.Slurmdbd, in.Sacctmgr, in.Sacct, in.Scontrol, in.PluginDir}
+	return slices.DeleteFunc(all, func(path string) bool { return path == "" })
 }

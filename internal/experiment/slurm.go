@@ -66,6 +66,9 @@ func (e *slurmEngine) check(spec *Spec) (err error) {
 	if e.cluster, err = OpenCluster(s.Cluster, s.NodeFactor); err != nil {
 		return err
 	}
+	if err := setSite(e.cluster, s.SiteSlurm); err != nil {
+		return err
+	}
 	if s.PrologDelay != "" && !e.cluster.PrologAtAllocation() {
 		return fieldError("prolog-delay", "%s: no prolog runs when a job is allocated (want PrologFlags=Alloc in %s)", s.PrologDelay, e.cluster.Path)
 	}

@@ -60,6 +60,9 @@ type Slurm struct {
 	// Installation is the Slurm that runs: a directory or a version, as
 	// [rmreplay/internal/rm/slurm/install.FindSlurm] reads it. "" means the default.
 	Installation string
+	// SiteSlurm is the release of Slurm that the cluster's configuration is for, such as "22.05". ""
+	// means that its keys tell it ([rmreplay/internal/rm/slurm/conf.Cluster.Releases]).
+	SiteSlurm string
 	// Cluster is the cluster directory. NodeFactor multiplies the number of nodes of each kind.
 	// 0 means 1.
 	Cluster    string

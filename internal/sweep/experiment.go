@@ -34,6 +34,8 @@ import (
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
+
+	"rmreplay/internal/experiment"
 )
 
 // Experiment is the content of an experiment file, which docs/SWEEPS.md describes.
@@ -442,8 +444,8 @@ func (e *Experiment) checkOptions(command string, options Options, check CheckOp
 			if isPath {
 				o.Path, o.Value = true, e.resolve(o.Value)
 			}
-		case strings.Contains(o.Value, "/"): // otherwise a version, which replay looks up
-			o.Value = e.resolve(o.Value) // and no path: the fingerprint has no contents of programs
+		case !experiment.NamesVersion(o.Value): // a version is looked up by replay
+			o.Value = e.resolve(o.Value) // and no Path: contents.ofSlurm says which files count
 		}
 	}
 	return nil

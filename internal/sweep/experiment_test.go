@@ -314,6 +314,20 @@ func TestFingerprint(t *testing.T) {
 	differ("cluster", prints(strings.Replace(text, "cluster: c", "cluster: d", 1), "/out", "1"))
 	write("w", "other jobs")
 	differ("workload", prints(text, "/out", "1"))
+
+	// Another Slurm in the directory that --slurm names, relative to the file, is another input.
+	slurm := "workload: w\nslurm: {clusters: [c], releases: [ours]}\n"
+	program := "ours/sbin/slurmctld"
+	without := prints(slurm, "/out", "1")
+	write(program, "#!/bin/sh\necho slurm 24.11.5\n")
+	if err := os.Chmod(filepath.Join(dir, program), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	old := prints(slurm, "/out", "1")
+	write(program, "#!/bin/sh\necho slurm 24.11.6\n")
+	if now := prints(slurm, "/out", "1"); now[0] == old[0] || old[0] == without[0] || now[0] != prints(slurm, "/out", "1")[0] {
+		t.Errorf("fingerprints %v without Slurm, %v with one, %v with another", without, old, now)
+	}
 }
 
 func TestScript(t *testing.T) {

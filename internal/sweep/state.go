@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"rmreplay/internal/experiment"
 	"rmreplay/internal/output"
 	"rmreplay/internal/run"
 )
@@ -74,6 +75,13 @@ func (r *Run) compute(version string, c contents) (string, error) {
 		return "", err
 	}
 	parts := []any{version, r.command, options, r.Seed}
+	if named, ok := r.options.Get("slurm"); ok {
+		programs, err := c.ofSlurm(named)
+		if err != nil {
+			return "", err
+		}
+		parts = append(parts, programs)
+	}
 	inputs := []input{r.workload}
 	if r.cluster != nil {
 		inputs = append(inputs, *r.cluster)
@@ -119,6 +127,27 @@ func (c contents) ofOptions(options Options) ([]string, error) {
 		args = append(args, o.Name+"="+o.Value)
 	}
 	return args, nil
+}
+
+// ofSlurm returns the hash of the Slurm that --slurm names. A sweep that goes on after the Slurm in a
+// directory was replaced, or a version was installed anew, repeats its runs. The Slurm that replay
+// takes without --slurm is not looked at, since each host of a job array has its own.
+func (c contents) ofSlurm(named string) (string, error) {
+	key := "slurm " + named
+	if hash, ok := c[key]; ok {
+		return hash, nil
+	}
+	hashes := []any{}
+	for _, path := range experiment.SlurmFiles(named) {
+		hash, err := c.of(path)
+		if err != nil {
+			return "", err
+		}
+		hashes = append(hashes, hash)
+	}
+	var err error
+	c[key], err = fingerprint(hashes...)
+	return c[key], err
 }
 
 // of returns the hash of a file, or of all files in a directory.

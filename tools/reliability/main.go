@@ -41,6 +41,8 @@ type options struct {
 	replays, parallel, first int
 	seed                     uint64
 	program, cluster, work   string
+	slurm                    string
+	undisturbed              bool
 	log                      string
 	limit                    time.Duration
 	workload                 string
@@ -54,6 +56,8 @@ func main() {
 	flag.Uint64Var(&o.seed, "seed", 1, "`SEED` of the hits")
 	flag.StringVar(&o.program, "program", "bin/rmreplay", "the program `FILE`")
 	flag.StringVar(&o.cluster, "cluster", "", "the cluster's `DIR`; required")
+	flag.StringVar(&o.slurm, "slurm", "", "the Slurm to replay on: `DIR|VERSION` (default: that of rmreplay replay)")
+	flag.BoolVar(&o.undisturbed, "undisturbed", false, "hit no replay: what replays in a row leave behind")
 	flag.StringVar(&o.work, "work", "", "`DIR` for records and temporary files (default: a new one, removed at the end)")
 	flag.StringVar(&o.log, "log", "", "`FILE` for a line of JSON for each replay")
 	flag.DurationVar(&o.limit, "limit", time.Minute, "a replay that ends later after its hit hangs")
@@ -190,6 +194,9 @@ func (l *lab) reference(ctx context.Context) error {
 func (l *lab) replay(ctx context.Context, i int) result {
 	random := rand.New(rand.NewPCG(l.seed, uint64(i)))
 	h := draw(random, l.typical)
+	if l.undisturbed {
+		h = hit{Kind: nothing, Network: "private"}
+	}
 	r := l.run(ctx, fmt.Sprint(i), h, random)
 	r.Replay = i
 	return r

@@ -73,7 +73,11 @@ func (l *lab) run(ctx context.Context, name string, h hit, random *rand.Rand) (r
 		return r
 	}
 	var output bytes.Buffer
-	cmd := exec.Command(l.program, "replay", l.workload, "--cluster", l.cluster, "-o", record, "--quiet")
+	args := []string{"replay", l.workload, "--cluster", l.cluster, "-o", record, "--quiet"}
+	if l.slurm != "" {
+		args = append(args, "--slurm", l.slurm)
+	}
+	cmd := exec.Command(l.program, args...)
 	cmd.Env = append(os.Environ(), "RMREPLAY_TMPDIR="+scratch, "TMPDIR="+scratch, "RMREPLAY_NETWORK="+h.Network)
 	cmd.Stdout, cmd.Stderr = &output, &output
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}

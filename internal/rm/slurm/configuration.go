@@ -123,6 +123,7 @@ func openReplacement(path string, cluster *conf.Cluster) (*conf.Cluster, error) 
 			return nil, err
 		}
 	}
+	other.SiteRelease = cluster.SiteRelease
 	names := func(nodes []hpc.Node) (list []string) {
 		for _, n := range nodes {
 			list = append(list, n.Name)

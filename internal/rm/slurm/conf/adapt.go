@@ -167,6 +167,9 @@ func Adapt(cluster *Cluster, release slurmspec.Release, env Environment) (*Adapt
 	a.added()
 	objects := a.objects()
 	a.checkPlugins()
+	if a.cluster.TopologyYAML != nil && !a.release.Since(slurmspec.R2505) {
+		a.errs = append(a.errs, fmt.Errorf("%s: slurmctld reads it since 25.05 (want TopologyPlugin and a topology.conf for Slurm %s)", topologyYAML, a.release.Series()))
+	}
 	if len(a.errs) > 0 {
 		return nil, fmt.Errorf("adapting %s: %w", cluster.Path, errors.Join(a.errs...))
 	}
@@ -341,6 +344,9 @@ func (a *adapter) write(objects []string) {
 	a.out.Files[slurmConf] = b.Bytes()
 	if a.cluster.GRES != nil {
 		a.out.Files[gresConf] = a.gresFile()
+	}
+	if a.cluster.TopologyYAML != nil {
+		a.out.Files[topologyYAML] = a.cluster.TopologyYAML
 	}
 	if a.cluster.Topology != nil {
 		a.out.Files[topologyConf] = statements("The site's topology", a.cluster.Topology, topologyGrammar)

@@ -24,6 +24,7 @@ const (
 	slurmConf    = "slurm.conf"
 	gresConf     = "gres.conf"
 	topologyConf = "topology.conf"
+	topologyYAML = "topology.yaml"
 )
 
 var (
@@ -50,6 +51,9 @@ type Cluster struct {
 	// no such file.
 	GRES     []Statement
 	Topology []Statement
+	// TopologyYAML is the text of topology.yaml, which slurmctld reads since 25.05 in place of
+	// topology.conf; nil if the site has none.
+	TopologyYAML []byte
 	// Accounts are the commands for sacctmgr, and AccountsFile is the file that has them; nil if
 	// the directory has none.
 	Accounts     []byte
@@ -105,6 +109,9 @@ func load(path string, open reader) (*Cluster, error) {
 		return nil, err
 	}
 	if c.Topology, err = optional(filepath.Join(dir, topologyConf), topologyGrammar, files); err != nil {
+		return nil, err
+	}
+	if c.TopologyYAML, err = files.read(filepath.Join(dir, topologyYAML)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
 	if err := c.resolve(); err != nil {

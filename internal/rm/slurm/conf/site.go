@@ -22,6 +22,9 @@ func (c *Cluster) Releases() (from, to slurmspec.Release) {
 	if _, set := c.Get("SelectType"); !set && c.consumesCores() {
 		e.See(history.Lifetime{Since: slurmspec.R2405}) // select/linear, the older default, has no such options
 	}
+	if c.TopologyYAML != nil {
+		e.See(history.Lifetime{Since: slurmspec.R2505})
+	}
 	if e.Empty() {
 		e.Range = history.All()
 	}

@@ -16,7 +16,7 @@ func (c *Cluster) usesTopologyFile() bool {
 // warns of unknown names and of nodes without a switch, as Slurm does. They matter because Slurm
 // never runs a job on nodes without a common switch.
 func (c *Cluster) checkTopology() error {
-	if !c.usesTopologyFile() {
+	if !c.usesTopologyFile() || c.TopologyYAML != nil {
 		return nil
 	}
 	if c.Topology == nil {

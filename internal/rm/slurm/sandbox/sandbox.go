@@ -171,25 +171,44 @@ func (p *Sandbox) Control() netip.Addr {
 // Driver returns the address from which the driver and the clients connect.
 func (p *Sandbox) Driver() [4]byte { return [4]byte{127, p.octet, 255, driverHost} }
 
-// FreePorts finds free ports of the control address, no two the same. They stay free, since no
-// other run uses the address. socket makes TCP sockets in the daemons' network.
+// firstPort is the first port that [Sandbox.FreePorts] tries: slurmctld's own by default.
+const firstPort = 6817
+
+// FreePorts finds free ports of the control address, no two the same. They stay free: no other run
+// uses the address, and they are below those that Linux gives to clients (ip_local_port_range,
+// 32768 and up unless the machine's administrator has changed it). Slurm's clients use the address
+// before slurmctld listens. socket makes TCP sockets in the daemons' network.
 func (p *Sandbox) FreePorts(socket func() (int, error), ports ...*uint16) error {
+	next := firstPort
 	for _, port := range ports {
-		fd, err := socket()
-		if err != nil {
-			return fmt.Errorf("looking for a free port: %w", err)
+		for ; ; next++ {
+			free, err := p.isFree(socket, next)
+			if err != nil {
+				return fmt.Errorf("looking for a free port: %w", err)
+			}
+			if free {
+				break
+			}
 		}
-		defer unix.Close(fd) // when all are found, so that no port is found twice
-		if err := unix.Bind(fd, &unix.SockaddrInet4{Addr: p.Control().As4()}); err != nil {
-			return fmt.Errorf("looking for a free port: %w", err)
-		}
-		addr, err := unix.Getsockname(fd)
-		if err != nil {
-			return fmt.Errorf("looking for a free port: %w", err)
-		}
-		*port = uint16(addr.(*unix.SockaddrInet4).Port)
+		*port = uint16(next)
+		next++
 	}
 	return nil
+}
+
+// isFree reports whether a port of the control address is free. The error for a number that is no
+// port is one of [unix.Bind].
+func (p *Sandbox) isFree(socket func() (int, error), port int) (bool, error) {
+	fd, err := socket()
+	if err != nil {
+		return false, err
+	}
+	defer unix.Close(fd)
+	err = unix.Bind(fd, &unix.SockaddrInet4{Addr: p.Control().As4(), Port: port})
+	if errors.Is(err, unix.EADDRINUSE) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // NodeIndex returns the index of the node with an address. ok is false if no node has it.

@@ -2,7 +2,12 @@ package sandbox
 
 import (
 	"net/netip"
+	"os"
+	"strconv"
+	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"rmreplay/internal/rm/slurm/conf"
 )
@@ -19,5 +24,35 @@ func TestNodeIndex(t *testing.T) {
 		if i, ok := p.NodeIndex(netip.MustParseAddr(bad).As4()); ok {
 			t.Errorf("%s is node %d", bad, i)
 		}
+	}
+}
+
+// Free ports are below those that Linux gives to clients: a client of a daemon could have the
+// daemon's port before the daemon listens. A port that is in use is no free one.
+func TestFreePorts(t *testing.T) {
+	text, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lowest, err := strconv.Atoi(strings.Fields(string(text))[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := Sandbox{octet: 250, lock: -1} // no replay has this network
+	socket := func() (int, error) { return unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0) }
+	taken, err := socket()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(taken)
+	if err := unix.Bind(taken, &unix.SockaddrInet4{Addr: p.Control().As4(), Port: firstPort}); err != nil {
+		t.Fatal(err)
+	}
+	var a, b uint16
+	if err := p.FreePorts(socket, &a, &b); err != nil {
+		t.Fatal(err)
+	}
+	if a == firstPort || a == b || lowest > firstPort+10 && int(max(a, b)) >= lowest {
+		t.Errorf("free ports %d and %d, want two others than %d, below %d", a, b, firstPort, lowest)
 	}
 }
