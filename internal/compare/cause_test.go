@@ -180,6 +180,24 @@ func TestCauseOfPass(t *testing.T) {
 	}
 }
 
+// 26.05 places jobs of one node in another way. That is no cause for larger jobs, nor between older
+// releases.
+func TestCauseOfPlacement(t *testing.T) {
+	const why = "false: since 26.05.0 a job of at most one node gets the first node, in the order of weights, that can run it; before, the topology plugin chose among all nodes"
+	for _, test := range []struct {
+		from, to string
+		nodes    int
+		want     string
+	}{{"24.11.5", "26.05.5", 1, why}, {"26.05.5", "24.11.5", 1, why}, {"24.11.5", "26.05.5", 2, ""}, {"22.05.8", "24.11.5", 1, ""}} {
+		on := func(nodes string) Set {
+			return single(nodes, with(job("x", 0, 30, 60, nodes), func(r *run.Row) { r.NodeCount = test.nodes }))
+		}
+		if got := causesOf(t, DivergedNodes, onSlurm(on("n1"), test.from, nil), onSlurm(on("n2"), test.to, nil)); got != test.want {
+			t.Errorf("from %s to %s on %d nodes: %q, want %q", test.from, test.to, test.nodes, got, test.want)
+		}
+	}
+}
+
 // Where the records show nothing, the output says so for different releases.
 func TestNoCause(t *testing.T) {
 	a := onSlurm(single("a", job("x", 0, 0, 60, "n1")), "22.05.8", nil)
