@@ -81,10 +81,10 @@ func TestCausesOfRunTimes(t *testing.T) {
 func TestCauseNotEligible(t *testing.T) {
 	early := single("a", with(job("x", 0, 10, 60, "n1"), func(r *run.Row) { r.Eligible = r.Submit }))
 	late := single("b", with(job("x", 0, 300, 60, "n1"), func(r *run.Row) { r.Eligible = r.Start }))
-	if got := causesOf(t, DivergedStart, early, late); !strings.HasPrefix(got, "true: in B it was not eligible before ") || !strings.HasSuffix(got, "when it had started in A") {
+	if got := causesOf(t, DivergedStart, early, late); !strings.HasPrefix(got, "true: in the set it was not eligible before ") || !strings.HasSuffix(got, "when it had started in the baseline") {
 		t.Error(got)
 	}
-	if got := causesOf(t, DivergedStart, late, early); !strings.HasPrefix(got, "true: in A it was not eligible before ") {
+	if got := causesOf(t, DivergedStart, late, early); !strings.HasPrefix(got, "true: in the baseline it was not eligible before ") {
 		t.Error(got)
 	}
 	late.Runs[0].Rows[0].Eligible = late.Runs[0].Rows[0].Submit
