@@ -89,14 +89,14 @@ func often(n int) string {
 // had to wait for its dependencies, for its begin time, or for its release.
 func (d *Divergence) notEligible(a, b *table) string {
 	for _, side := range []struct {
-		set         int
+		name, other string
 		late, early *table
-	}{{0, a, b}, {1, b, a}} {
+	}{{"the baseline", "the set", a, b}, {"the set", "the baseline", b, a}} {
 		late, early := side.late.row(d.Key), side.early.row(d.Key)
 		eligible := side.late.at(late.Eligible)
-		if start := side.early.at(early.Start); start != 0 && eligible > start && eligible != 0 {
+		if start := side.early.at(early.Start); start != 0 && eligible > start {
 			return fmt.Sprintf("in %s it was not eligible before %s (dependency, begin time or hold), when it had started in %s",
-				Letter(side.set), Instant(eligible).Text(time.UTC), Letter(1-side.set))
+				side.name, Instant(eligible).Text(time.UTC), side.other)
 		}
 	}
 	return ""

@@ -81,10 +81,10 @@ func TestCausesOfRunTimes(t *testing.T) {
 func TestCauseNotEligible(t *testing.T) {
 	early := single("a", with(job("x", 0, 10, 60, "n1"), func(r *run.Row) { r.Eligible = r.Submit }))
 	late := single("b", with(job("x", 0, 300, 60, "n1"), func(r *run.Row) { r.Eligible = r.Start }))
-	if got := causesOf(t, DivergedStart, early, late); !strings.HasPrefix(got, "true: in B it was not eligible before ") || !strings.HasSuffix(got, "when it had started in A") {
+	if got := causesOf(t, DivergedStart, early, late); !strings.HasPrefix(got, "true: in the set it was not eligible before ") || !strings.HasSuffix(got, "when it had started in the baseline") {
 		t.Error(got)
 	}
-	if got := causesOf(t, DivergedStart, late, early); !strings.HasPrefix(got, "true: in A it was not eligible before ") {
+	if got := causesOf(t, DivergedStart, late, early); !strings.HasPrefix(got, "true: in the baseline it was not eligible before ") {
 		t.Error(got)
 	}
 	late.Runs[0].Rows[0].Eligible = late.Runs[0].Rows[0].Submit
@@ -177,6 +177,24 @@ func TestCauseOfPass(t *testing.T) {
 	b = by(single("b", job("w", 0, 0, 100, "n3"), job("x", 0, 46, 60, "n1")))
 	if got, want := causesOf(t, DivergedStart, a, b), "false: the jobs that ran just before were others, or on other nodes"; got != want {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// 26.05 places jobs of one node in another way. That is no cause for larger jobs, nor between older
+// releases.
+func TestCauseOfPlacement(t *testing.T) {
+	const why = "false: since 26.05.0 a job of at most one node gets the first node, in the order of weights, that can run it; before, the topology plugin chose among all nodes"
+	for _, test := range []struct {
+		from, to string
+		nodes    int
+		want     string
+	}{{"24.11.5", "26.05.5", 1, why}, {"26.05.5", "24.11.5", 1, why}, {"24.11.5", "26.05.5", 2, ""}, {"22.05.8", "24.11.5", 1, ""}} {
+		on := func(nodes string) Set {
+			return single(nodes, with(job("x", 0, 30, 60, nodes), func(r *run.Row) { r.NodeCount = test.nodes }))
+		}
+		if got := causesOf(t, DivergedNodes, onSlurm(on("n1"), test.from, nil), onSlurm(on("n2"), test.to, nil)); got != test.want {
+			t.Errorf("from %s to %s on %d nodes: %q, want %q", test.from, test.to, test.nodes, got, test.want)
+		}
 	}
 }
 

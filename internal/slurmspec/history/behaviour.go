@@ -54,8 +54,8 @@ var Behaviours = []Behaviour{
 		"CHANGELOG of 25.11.4"},
 	{patch(slurmspec.R2511, 5), Backfill, "backfill heeds OverSubscribe=EXCLUSIVE of a partition",
 		"CHANGELOG of 25.11.5"},
-	{patch(slurmspec.R2605, 0), Placement, "jobs of one node are placed by a faster path of their own",
-		"CHANGELOG of 26.05.0rc1"},
+	{patch(slurmspec.R2605, 0), Placement, "a job of at most one node gets the first node, in the order of weights, that can run it; before, the topology plugin chose among all nodes",
+		"src/plugins/select/cons_tres/job_test.c, _get_one_res; CHANGELOG of 26.05.0rc1"},
 }
 
 // patch returns a release of a series.
