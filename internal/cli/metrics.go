@@ -97,8 +97,8 @@ func newMetricsCommand(g *globals) *cobra.Command {
 		Use:   "metrics RUN",
 		Short: "Compute utilization, waits, slowdowns and other metrics of a run",
 		Long: `Computes the metrics of a run from its record. The record of a run that was interrupted
-or killed has metrics, too: those of its jobs so far. Such a run is not valid. RUN may also
-be a recorded workload: then these are the metrics of what happened.
+or killed has metrics, too: those of its jobs so far. Such a run is not valid. RUN may
+also be a recorded workload: then these are the metrics of what happened.
 
   makespan          last end - first start
   utilization       processor time held by jobs / (window x processors)

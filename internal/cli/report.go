@@ -34,8 +34,8 @@ and when, and which job had which node when. The statistics follow: metrics with
 confidence intervals, differences job by job, distributions of waits and slowdowns, and
 distances between runs. Dates are in the zone of --timezone.
 
-Each argument is a run, a directory of realizations or a recorded workload, as for rmreplay
-compare. The first one is the baseline of the others.
+Each argument is a run, a directory of realizations or a recorded workload, as for
+rmreplay compare. The first one is the baseline of the others.
 
 With --figures, the figures are also written as PNG, SVG and PDF.
 

@@ -1,7 +1,9 @@
 package experiment
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -89,6 +91,9 @@ func (p *Prepared) undone(result replay.Result, never []string) (list []run.Warn
 	undrained := without(result.Undrained, never)
 	if n := len(undrained); n > 0 {
 		text := fmt.Sprintf("%d jobs had not ended when nothing had happened for %v, and were given up: %s", n, p.spec.DrainLimit, few(undrained, 5))
+		if why := countsText(result.PendingReasons); why != "" {
+			text += " (pending for " + why + ")"
+		}
 		list = append(list, run.Warning{Code: "queue-not-drained", Text: text, AffectsResult: true, Count: n})
 	}
 	if n := len(result.LatePresets); n > 0 {
@@ -96,6 +101,17 @@ func (p *Prepared) undone(result replay.Result, never []string) (list []run.Warn
 		list = append(list, run.Warning{Code: "preset-late", Text: text, AffectsResult: true, Count: n})
 	}
 	return list
+}
+
+// countsText lists names with their counts, the largest first: "12 Resources, 3 Priority".
+func countsText(counts map[string]int) string {
+	names := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
+		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))
+	})
+	for i, name := range names {
+		names[i] = fmt.Sprintf("%d %s", counts[name], name)
+	}
+	return few(names, 5)
 }
 
 // without returns the elements of a list that are not in another list.

@@ -1,6 +1,6 @@
 // Package explain says why jobs waited: the story of one job, and the causes of a stall of the whole
 // queue. It works on a run's record alone: the jobs, the events with the reasons that the resource
-// manager gave ([rm.Waiting]), and what happened to nodes and reservations. A record without reasons
+// manager gave, and what happened to nodes and reservations. A record without reasons
 // is explained by what held the machine.
 //
 // The causes are ranked by how much of the stall each of them explains, as [Cause] says. They are
@@ -9,15 +9,12 @@
 package explain
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 	"strconv"
 	"time"
 
 	"rmreplay/internal/hostlist"
 	"rmreplay/internal/hpc"
-	"rmreplay/internal/rm"
 	"rmreplay/internal/run"
 	"rmreplay/internal/workload"
 )
@@ -28,9 +25,8 @@ type Record struct {
 	rows     []run.Row
 	end      hpc.Time // of the run
 	requests map[string]*hpc.Job
-	// waiting has the reasons of each job, or of an array as a whole (task -1), in their order.
-	waiting map[key][]run.Event
-	admin   run.Administration
+	reasons  *run.Reasons
+	admin    run.Administration
 }
 
 // key identifies a job or a task.
@@ -48,7 +44,7 @@ func (k key) String() string {
 
 // Open reads what is needed of a run. The error is that of reading the record.
 func Open(r *run.Run) (*Record, error) {
-	rec := &Record{manifest: &r.Manifest, end: r.Manifest.VirtualEnd, requests: map[string]*hpc.Job{}, waiting: map[key][]run.Event{}}
+	rec := &Record{manifest: &r.Manifest, end: r.Manifest.VirtualEnd, requests: map[string]*hpc.Job{}}
 	var err error
 	if rec.rows, err = r.Jobs(); err != nil {
 		return nil, err
@@ -59,11 +55,8 @@ func Open(r *run.Run) (*Record, error) {
 	}
 	for _, e := range events {
 		rec.end = max(rec.end, e.At)
-		if e.Kind == rm.Waiting {
-			k := key{e.Job, e.Task}
-			rec.waiting[k] = append(rec.waiting[k], e)
-		}
 	}
+	rec.reasons = run.NewReasons(events, rec.end)
 	if rec.admin, err = r.Administration(); err != nil {
 		return nil, err
 	}
@@ -125,53 +118,11 @@ type Span struct {
 
 // spans returns the reasons of a job from its submission until it started, ended or the run did.
 func (rec *Record) spans(row *run.Row) []Span {
-	until := rec.end
-	if row.Start != 0 {
-		until = row.Start
-	} else if row.End != 0 {
-		until = row.End
+	list := []Span{}
+	for _, s := range rec.reasons.Of(row) {
+		list = append(list, Span{Instant(s.From), Instant(s.To), s.To.Sub(s.From).Seconds(), s.Reason, Instant(s.Planned)})
 	}
-	events := slices.Clone(rec.waiting[key{row.Job, row.Task}])
-	if row.Task >= 0 {
-		events = append(events, rec.waiting[key{row.Job, -1}]...)
-		slices.SortStableFunc(events, func(a, b run.Event) int { return cmp.Compare(a.At, b.At) })
-	}
-	var list []Span
-	from, current := row.Submit, Span{}
-	add := func(to hpc.Time) {
-		if to > from {
-			current.From, current.To, current.Seconds = Instant(from), Instant(to), to.Sub(from).Seconds()
-			list = append(list, current)
-		}
-	}
-	for _, e := range events {
-		if e.At >= until || e.At < row.Submit {
-			continue
-		}
-		add(e.At)
-		from, current = e.At, Span{Reason: e.Reason, Planned: Instant(e.Start)}
-	}
-	add(until)
 	return list
-}
-
-// reasonAt returns the reason of a pending job at an instant; "" if it is not known.
-func (rec *Record) reasonAt(row *run.Row, t hpc.Time) (reason string, planned hpc.Time) {
-	last := hpc.Time(0)
-	for _, k := range []key{{row.Job, row.Task}, {row.Job, -1}} {
-		for _, e := range rec.waiting[k] {
-			if e.At <= t && e.At >= last && e.At >= row.Submit {
-				last, reason = e.At, e.Reason
-				if e.Start != 0 {
-					planned = e.Start
-				}
-			}
-		}
-		if row.Task < 0 {
-			break
-		}
-	}
-	return reason, planned
 }
 
 // Instant is a date; in JSON RFC 3339 in UTC, and empty for none.

@@ -32,11 +32,12 @@ const (
 //	reservation, node-outage      idle or unusable nodes of the machine / nodes
 //	limit, held, dependency       pending jobs with such a reason / pending jobs
 //	user-burst                    the user's share of the processors asked for and held, times
-//	                              the share of processors in use; from a half on
+//	                              the share of the machine in use; from a half on
 //	backfill                      pending jobs that fit on free nodes, before the planned start of
 //	                              the first job, and have waited for a minute / pending jobs
 //	large-job                     free nodes / nodes, if no pending job fits on them
-//	machine-full                  half of the share of processors in use: the least specific
+//	machine-full                  half of the share of the machine in use, processors or nodes: the
+//	                              least specific
 type Cause struct {
 	Kind   Kind    `json:"kind"`
 	Weight float64 `json:"weight"`
@@ -209,7 +210,7 @@ func (s *situation) count() {
 		return users[row.User]
 	}
 	for _, row := range s.pending {
-		reason, _ := s.reasonAt(row, s.at)
+		reason, _ := s.reasons.At(row, s.at)
 		reasons[reason]++
 		u := load(row)
 		u.Pending++
@@ -264,6 +265,9 @@ func (s *situation) judge() {
 	inUse := 0.0
 	if s.stall.Processors > 0 {
 		inUse = min(1, float64(s.stall.BusyProcessors)/float64(s.stall.Processors))
+	}
+	if s.stall.Nodes > 0 {
+		inUse = max(inUse, min(1, float64(s.stall.BusyNodes)/float64(s.stall.Nodes)))
 	}
 	s.freeNodes(unusable)
 	if len(s.stall.Users) > 0 && s.stall.Processors > 0 {
@@ -355,13 +359,13 @@ func (s *situation) freeNodes(unusable int) {
 	}
 	fits, first := 0, hpc.Time(0) // first: the earliest planned start
 	for _, row := range s.pending {
-		if _, planned := s.reasonAt(row, s.at); planned > s.at && (first == 0 || planned < first) {
+		if _, planned := s.reasons.At(row, s.at); planned > s.at && (first == 0 || planned < first) {
 			first = planned
 		}
 	}
 	waitsForNodes := 0
 	for _, row := range s.pending {
-		reason, planned := s.reasonAt(row, s.at)
+		reason, planned := s.reasons.At(row, s.at)
 		if kindOf(reason) != "" || s.at.Sub(row.Submit) < shortWait {
 			continue
 		}

@@ -31,7 +31,7 @@ type Story struct {
 	Start    Instant `json:"start"`
 	End      Instant `json:"end"`
 	Wait     float64 `json:"wait_s"` // until its start, its end or the end of the run
-	// Priority is that at the start, or the last one recorded; 0 if there is none. A record
+	// Priority is that at the start, or the highest while it waited; 0 if there is none. A record
 	// does not have its parts.
 	Priority uint32 `json:"priority"`
 
@@ -133,9 +133,9 @@ func (rec *Record) Job(name string) (*Story, error) {
 			break
 		}
 	}
-	for _, e := range rec.waiting[key{row.Job, row.Task}] {
-		if s.Priority == 0 {
-			s.Priority = e.Priority
+	for _, span := range rec.reasons.Of(row) {
+		if row.Priority == 0 {
+			s.Priority = max(s.Priority, span.Priority)
 		}
 	}
 	s.crowds(rec, row, until)

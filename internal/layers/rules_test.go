@@ -131,7 +131,7 @@ var rules = []rule{
 		"internal/formats/pbs", "internal/formats/sacct", "internal/formats/swf", "internal/formats/trace", "internal/output", "internal/run", "internal/workload",
 	}, offline,
 		"the registry knows every format, and a run as a workload"},
-	{"use cases", "internal/explain", []string{"internal/hostlist", "internal/hpc", "internal/rm", "internal/run", "internal/slurmspec/...", "internal/workload"}, computes,
+	{"use cases", "internal/explain", []string{"internal/hostlist", "internal/hpc", "internal/run", "internal/slurmspec/...", "internal/workload"}, computes,
 		"an explanation is a function of a run record alone, whoever made it"},
 	{"use cases", "internal/jobtable", []string{"internal/hpc", "internal/run", "internal/spelling", "internal/workload", "internal/workload/transform"}, computes,
 		"a table is a function of a run record alone; its caller prints it"},

@@ -66,6 +66,9 @@ type Summary struct {
 	// Recorded holds a replay against the record of its workload; nil if there is none.
 	Recorded *run.Verdict `json:"recorded_against_replayed,omitempty"`
 
+	// Reasons are the waits by the reason that the resource manager gave; nil if the run has none.
+	Reasons []ReasonTotal `json:"pending_reasons,omitempty"`
+
 	// Groups are the metrics of groups of jobs, by grouping.
 	Groups map[By][]Group `json:"groups,omitempty"`
 }
@@ -117,7 +120,15 @@ func Of(r *run.Run, opts Options, by ...By) (*Summary, error) {
 	if err != nil {
 		return nil, err
 	}
-	return NewSummary(rows, &r.Manifest, opts, by...), nil
+	s := NewSummary(rows, &r.Manifest, opts, by...)
+	if r.Manifest.Engine == "slurm" { // others record no reasons, and have as many events
+		events, err := r.Events()
+		if err != nil {
+			return nil, err
+		}
+		s.Reasons = reasonTotals(rows, run.NewReasons(events, r.Manifest.VirtualEnd), r.Manifest.WindowStart)
+	}
+	return s, nil
 }
 
 // NewSummary is [Of] for rows that the caller has read.

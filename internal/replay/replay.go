@@ -62,7 +62,11 @@ type Result struct {
 	LatePresets []string
 	// Undrained are the IDs of the jobs that the replay gave up, pending or running.
 	Undrained []string
-	// Rejected are the jobs that the resource manager rejected. It leaves out jobs that were also rejected when the workload was recorded. Missing are
+	// PendingReasons counts those of them that did not run by their last reason to wait, if the
+	// resource manager gave one.
+	PendingReasons map[string]int
+	// Rejected are the jobs that the resource manager rejected. It leaves out jobs that were
+	// also rejected when the workload was recorded. Missing are
 	// the rejected jobs that ran when the workload was recorded or that have no record.
 	Rejected []Rejection
 	Missing  []Rejection
@@ -99,6 +103,7 @@ type player struct {
 	// expected has the expectations of jobs that a command has changed.
 	expected map[int]expectation
 	requeues map[int]int    // number of requeues of each job
+	reasons  map[int]string // the last reason of each job that has waited and not ended
 	order    []int32        // the jobs in the order of their submission
 	byID     map[string]int // jobs by ID; nil until the first search
 	// administers says that there are inputs besides submissions and cancellations, so answers
@@ -131,7 +136,7 @@ func Play(ctx context.Context, manager rm.ResourceManager, w *workload.Workload,
 		rm: manager, can: manager.Can(), controller: inOrder(w, controller), workload: w, recorder: recorder, opts: opts,
 		order: make([]int32, 0, w.Jobs.Len()),
 		open:  make([]int32, w.Jobs.Len()), running: make([]int32, w.Jobs.Len()), requested: make([]int32, w.Jobs.Len()),
-		expected: map[int]expectation{}, requeues: map[int]int{}, presets: newPresets(w),
+		expected: map[int]expectation{}, requeues: map[int]int{}, reasons: map[int]string{}, presets: newPresets(w),
 	}
 	p.progress.Begin, p.progress.Processors, p.countedTo = manager.Now(), opts.Processors, manager.Now()
 	if err := p.load(w); err != nil {
@@ -139,6 +144,7 @@ func Play(ctx context.Context, manager rm.ResourceManager, w *workload.Workload,
 	}
 	err := p.play(ctx)
 	p.result.Progress, p.result.Undrained = p.progress, p.undrained()
+	p.result.PendingReasons = p.pendingReasons()
 	return p.result, err
 }
 
@@ -258,6 +264,8 @@ func (p *player) take(ev *rm.Event) error {
 		job = p.of(ev)
 	}
 	switch ev.Kind {
+	case rm.Waiting:
+		p.reasons[job] = ev.Reason
 	case rm.Started:
 		p.presets.note(ev.Job, true)
 		p.started(job)
@@ -359,6 +367,7 @@ func (p *player) end(ev *rm.Event, job, tasks int) (over bool, at hpc.Time) {
 	}
 	p.openJobs--
 	delete(p.expected, job)
+	delete(p.reasons, job)
 	p.forgetRewritten(job)
 	if ev.Outcome != nil && ev.Outcome.End != 0 {
 		return true, ev.Outcome.End // the recorded end; Slurm rounds it to seconds and reports it later
@@ -388,4 +397,20 @@ func (p *player) undrained() []string {
 		}
 	}
 	return out
+}
+
+// pendingReasons counts the open jobs of which no task runs by their last reason to wait. It returns
+// nil if there is none.
+func (p *player) pendingReasons() map[string]int {
+	var counts map[string]int
+	for job, reason := range p.reasons {
+		if job < 0 || p.open[job] == 0 || p.running[job] > 0 {
+			continue
+		}
+		if counts == nil {
+			counts = map[string]int{}
+		}
+		counts[reason]++
+	}
+	return counts
 }

@@ -52,6 +52,10 @@ func (r *Report) summary() (Section, error) {
 		s.Blocks = append(s.Blocks, warning("No inference is possible: %s. The differences may be due to chance alone.", c.Reason))
 	}
 	for i := range c.Pairs {
+		if v := c.Pairs[i].Recorded; v != nil {
+			s.Blocks = append(s.Blocks, verdict("Recorded against replayed: %s of %s start within a minute of the record; the mean wait was %s and is %s in the replay.",
+				quantity.Share(v.SameStart, v.Jobs), quantity.Counted(v.Jobs, "job", "jobs"), quantity.Duration(v.RecordedMean), quantity.Duration(v.ReplayedMean)))
+		}
 		if p := &c.Pairs[i]; c.Inference {
 			s.Blocks = append(s.Blocks, verdict("%s", r.shortVerdict(p)))
 		}

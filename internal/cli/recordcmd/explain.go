@@ -24,9 +24,9 @@ func Explain(o Output) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "explain RUN [JOB]",
 		Short: "Say why a job waited, or what a stall of the queue came from",
-		Long: `Tells the story of one job of a run: when it was submitted, why it waited and for how long,
-which jobs started before it, who held its nodes, when backfill first planned it, and what
-let it start. JOB is an ID of the workload, ID_TASK for a task of an array, or the
+		Long: `Tells the story of one job of a run: when it was submitted, why it waited and how long,
+which jobs started before it, who held its nodes, when backfill first planned it, and
+what let it start. JOB is an ID of the workload, ID_TASK for a task of an array, or the
 resource manager's number.
 
 With --at it explains the whole queue at an instant: limits, reservations, nodes that were

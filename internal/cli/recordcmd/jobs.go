@@ -50,7 +50,7 @@ If the run is not valid, a message on standard error says so.`,
 		RunE: func(_ *cobra.Command, args []string) error { return o.runJobs(args[0], opts) },
 	}
 	f := c.Flags()
-	f.StringVar(&opts.table.Filter, "filter", "", "only jobs for which `EXPRESSION` is true")
+	f.Var((*expression)(&opts.table.Filter), "filter", "keep the jobs for which `EXPR` is true")
 	f.StringSliceVar(&opts.table.Columns, "columns", nil, "the `COLUMNS`, separated by commas (default: "+strings.Join(jobtable.Default, ",")+")")
 	f.StringSliceVar(&opts.table.Sort, "sort", nil, "sort by `COLUMNS`, each with :desc for the largest first (default: the order of submission)")
 	f.IntVar(&opts.table.Limit, "limit", 0, "at most `N` jobs (default: all)")
@@ -60,6 +60,13 @@ If the run is not valid, a message on standard error says so.`,
 	flags.Alias(f, map[string]string{"where": "filter", "fields": "columns", "format": "columns", "order-by": "sort"})
 	return c
 }
+
+// expression is the value of --filter.
+type expression string
+
+func (e *expression) String() string        { return string(*e) }
+func (e *expression) Type() string          { return "expression" }
+func (e *expression) Set(text string) error { *e = expression(text); return nil }
 
 // columns lists the columns for the help.
 func columns() string {

@@ -2,6 +2,7 @@ package slurm
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"rmreplay/internal/hpc"
@@ -133,7 +134,7 @@ func (r *reasons) tell(info *rpc.JobInfo) {
 	}
 	text := info.Reason.String()
 	if info.Description != "" {
-		text += ": " + slurmspec.OneLine(info.Description)
+		text += ": " + strings.TrimPrefix(slurmspec.OneLine(info.Description), text+", ")
 	}
 	planned := hpc.Time(0)
 	if info.Start > info.Eligible && info.Start > r.Now().UnixSeconds() {

@@ -1,0 +1,201 @@
+package explain
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm"
+	"rmreplay/internal/run"
+)
+
+// at is an instant of the tests' day, in minutes.
+func at(minute int) hpc.Time { return hpc.Unix(1_700_000_000).Add(time.Duration(minute) * time.Minute) }
+
+// history builds a record: four nodes of four processors in one partition.
+type history struct {
+	rows   []run.Row
+	events []run.Event
+	admin  run.Administration
+	params string
+}
+
+// job adds a job on whole nodes; a start below 0 is none.
+func (h *history) job(id, user string, nodes string, count, submit, start, end, limit int) {
+	row := run.Row{Job: id, Task: -1, User: user, Partition: "main", State: hpc.Pending, Submit: at(submit), AskedMinNodes: count, TimeLimit: time.Duration(limit) * time.Minute}
+	if start >= 0 {
+		row.Start, row.End, row.State, row.Nodes, row.NodeCount, row.Processors = at(start), at(end), hpc.Completed, nodes, count, 4*count
+	}
+	h.rows = append(h.rows, row)
+}
+
+func (h *history) waits(id string, minute int, reason string, planned int) {
+	e := run.Event{At: at(minute), Kind: rm.Waiting, Job: id, Task: -1, Reason: reason}
+	if planned > 0 {
+		e.Start = at(planned)
+	}
+	h.events = append(h.events, e)
+}
+
+func (h *history) record() *Record {
+	return &Record{
+		manifest: &run.Manifest{VirtualStart: at(0), VirtualEnd: at(1000), Cluster: run.Cluster{
+			Nodes: 4, Processors: 16, Partitions: []run.Partition{{Name: "main", Nodes: 4, Processors: 16}}, SchedulerParameters: h.params,
+		}},
+		rows: h.rows, end: at(1000), requests: map[string]*hpc.Job{}, reasons: run.NewReasons(h.events, at(1000)), admin: h.admin,
+	}
+}
+
+// Each stall has one cause, which must come first.
+func TestStalls(t *testing.T) {
+	busy := func(h *history, user string) {
+		for i := range 4 {
+			h.job(fmt.Sprint("busy", i), user, fmt.Sprint("n", i+1), 1, 0, 1, 400, 600)
+		}
+	}
+	queue := func(h *history, user, reason string) {
+		for i := range 6 {
+			id := fmt.Sprint(user, i)
+			h.job(id, user, "", 1, 5, -1, 0, 30)
+			h.waits(id, 6, reason, 0)
+		}
+	}
+	for _, test := range []struct {
+		name string
+		make func(*history)
+		want Kind
+		text string
+	}{
+		{"reservation", func(h *history) {
+			queue(h, "ann", "ReqNodeNotAvail: Reserved for maintenance")
+			h.admin.Reservations = []hpc.ReservationEvent{{At: at(0), Action: "create", Reservation: hpc.Reservation{Name: "maint", Start: at(2), Duration: 5 * time.Hour, Nodes: "n[1-4]"}}}
+		}, Reserved, "reservation maint keeps 4 of 4 nodes"},
+		{"reservation of ALL, updated", func(h *history) {
+			queue(h, "ann", "Priority")
+			h.admin.Reservations = []hpc.ReservationEvent{
+				{At: at(0), Action: "create", Reservation: hpc.Reservation{Name: "maint", Start: at(800), Duration: time.Hour, Nodes: "ALL"}},
+				{At: at(3), Action: "update", Reservation: hpc.Reservation{Name: "maint", Start: at(4)}},
+			}
+		}, Reserved, "maint"},
+		{"outage", func(h *history) {
+			queue(h, "ann", "Resources")
+			h.admin.NodeEvents = []hpc.NodeEvent{{At: at(1), Nodes: "n[1-4]", State: "down"}, {At: at(2), Nodes: "n4", State: "resume"}, {At: at(3), Nodes: "n4", State: "drain"}}
+		}, Outage, "4 of 4 nodes are down or drained"},
+		{"burst", func(h *history) {
+			busy(h, "dan")
+			queue(h, "dan", "Priority")
+			h.job("other", "ann", "", 1, 5, -1, 0, 30)
+		}, Burst, "user dan has 6 of 7 pending jobs"},
+		{"limit", func(h *history) {
+			busy(h, "ann")
+			queue(h, "bob", "QOSMaxCpuPerUserLimit")
+		}, Limit, "QOSMaxCpuPerUserLimit"},
+		{"dependencies", func(h *history) { queue(h, "bob", "Dependency") }, Dependent, "Dependency"},
+		{"held", func(h *history) { queue(h, "bob", "JobHeldUser") }, Held, "JobHeldUser"},
+		{"backfill", func(h *history) {
+			h.params = "bf_interval=30,bf_max_job_test=1"
+			h.job("long", "ann", "n[1-2]", 2, 0, 1, 200, 300)
+			h.job("big", "bob", "", 4, 2, -1, 0, 60)
+			h.waits("big", 3, "Resources", 200)
+			queue(h, "cid", "Priority")
+		}, Backfill, "bf_max_job_test=1"},
+		{"large job", func(h *history) {
+			h.job("long", "ann", "n1", 1, 0, 1, 200, 300)
+			h.job("big", "bob", "", 4, 2, -1, 0, 60)
+			h.waits("big", 3, "Resources", 20)
+			queue(h, "cid", "Priority") // all would run beyond the planned start of big
+		}, Draining, "3 nodes have no jobs"},
+		{"full", func(h *history) {
+			for i, user := range []string{"ann", "bob", "cid", "dan"} {
+				h.job("busy"+user, user, fmt.Sprint("n", i+1), 1, 0, 1, 400, 600)
+				h.job("next"+user, user, "", 1, 5, -1, 0, 30)
+				h.waits("next"+user, 6, "Priority", 0)
+			}
+		}, Full, "16 of 16 processors"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var h history
+			test.make(&h)
+			stall, err := h.record().At(at(10))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(stall.Causes) == 0 || stall.Causes[0].Kind != test.want || !strings.Contains(stall.Causes[0].Text, test.text) {
+				t.Errorf("causes %+v, want first %s with %q", stall.Causes, test.want, test.text)
+			}
+			for _, c := range stall.Causes {
+				if c.Weight <= 0 || c.Weight > 1 {
+					t.Errorf("weight %v of %s", c.Weight, c.Kind)
+				}
+			}
+			var b bytes.Buffer
+			if err := stall.Render(&b, time.UTC); err != nil || !strings.Contains(b.String(), test.text) {
+				t.Errorf("%v\n%s", err, b.String())
+			}
+		})
+	}
+}
+
+func TestIdleQueue(t *testing.T) {
+	var h history
+	h.job("a", "ann", "n1", 1, 0, 1, 50, 60)
+	rec := h.record()
+	stall, err := rec.At(at(10))
+	if err != nil || stall.Pending != 0 || stall.Running != 1 || len(stall.Causes) != 0 {
+		t.Errorf("%+v, %v", stall, err)
+	}
+	for _, outside := range []hpc.Time{at(-1), at(1001)} {
+		if _, err := rec.At(outside); err == nil || !strings.Contains(err.Error(), "outside the run") {
+			t.Errorf("%s: %v", outside, err)
+		}
+	}
+}
+
+func TestStory(t *testing.T) {
+	var h history
+	h.job("first", "ann", "n[1-4]", 4, 0, 1, 30, 60)
+	h.job("me", "bob", "n[1-2]", 2, 5, 31, 60, 60)
+	h.job("later", "cid", "n3", 1, 6, 30, 40, 20)
+	h.rows = append(h.rows, run.Row{Job: "arr", Task: 2, Submit: at(1)}, run.Row{Job: "no", Task: -1, Submit: at(1), State: hpc.Rejected, Reason: "too large"})
+	h.rows[1].RMJob = 4711
+	h.waits("me", 6, "Priority", 0)
+	h.waits("me", 10, "Resources", 60)
+	rec := h.record()
+	s, err := rec.Job("me")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(s.Reasons) != 3 || s.Reasons[0].Reason != "" || s.Reasons[2].Reason != "Resources" || s.Reasons[2].Seconds != 21*60 {
+		t.Errorf("reasons %+v", s.Reasons)
+	}
+	if s.Planned != Instant(at(10)) || s.PlannedStart != Instant(at(60)) {
+		t.Errorf("planned %v for %v", s.Planned, s.PlannedStart)
+	}
+	if s.Ahead.Jobs != 0 || s.Overtook.Jobs != 1 || s.Overtook.List[0] != "later" {
+		t.Errorf("ahead %+v, overtook %+v", s.Ahead, s.Overtook)
+	}
+	if len(s.Holders) != 1 || s.Holders[0].Job != "first" {
+		t.Errorf("holders %+v", s.Holders)
+	}
+	if len(s.LetStart) != 1 || !strings.HasPrefix(s.LetStart[0], "job first of ann ended at ") {
+		t.Errorf("let it start: %q", s.LetStart)
+	}
+	if len(s.Causes) == 0 || s.Causes[0].Kind != Burst && s.Causes[0].Kind != Full {
+		t.Errorf("causes %+v", s.Causes)
+	}
+	var b bytes.Buffer
+	if err := s.Render(&b, time.UTC); err != nil || !strings.Contains(b.String(), "started      2023-11-14T22:44:20Z, after 26m") {
+		t.Errorf("%v\n%s", err, b.String())
+	}
+	if other, err := rec.Job("4711"); err != nil || other.Submit != s.Submit {
+		t.Errorf("by number: %v", err)
+	}
+	for name, want := range map[string]string{"absent": "no such job", "arr": "such as arr_2", "no": "too large"} {
+		if _, err := rec.Job(name); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", name, err, want)
+		}
+	}
+}

@@ -1,0 +1,86 @@
+package metrics
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/run"
+)
+
+// ReasonTotal is how long jobs waited for one reason.
+type ReasonTotal struct {
+	// Reason is in Slurm's words without its details; empty for waits of which the run has no
+	// reason, because they were short or fell between two looks.
+	Reason string `json:"reason"`
+	Jobs   int    `json:"jobs"` // that had it at some time
+	// Seconds is the sum of their waits with the reason, and Share its share of all waits.
+	Seconds Float `json:"wait_s"`
+	Share   Float `json:"share"`
+	// NeverStarted are the jobs that had it last, and never started.
+	NeverStarted int `json:"never_started_jobs"`
+}
+
+// reasonTotals adds up the waits by reason, the largest first. Waits of preset jobs and those before
+// the window do not count. It returns nil for a run without reasons.
+func reasonTotals(rows []run.Row, reasons *run.Reasons, window hpc.Time) []ReasonTotal {
+	if !reasons.Any() {
+		return nil
+	}
+	totals, all := map[string]*ReasonTotal{}, 0.0
+	for i := range rows {
+		row := &rows[i]
+		if row.State == hpc.Rejected || row.Start != 0 && row.Start < window {
+			continue
+		}
+		had, last := map[string]bool{}, ""
+		for _, s := range reasons.Of(row) {
+			name, _, _ := strings.Cut(s.Reason, ":")
+			t := totals[name]
+			if t == nil {
+				t = &ReasonTotal{Reason: name}
+				totals[name] = t
+			}
+			seconds := max(0, s.To.Sub(max(s.From, window)).Seconds())
+			t.Seconds += Float(seconds)
+			all += seconds
+			if !had[name] {
+				t.Jobs++
+			}
+			had[name], last = true, name
+		}
+		if row.Start == 0 && len(had) > 0 {
+			totals[last].NeverStarted++
+		}
+	}
+	list := []ReasonTotal{}
+	for _, t := range totals {
+		if t.Share = Float(math.NaN()); all > 0 {
+			t.Share = t.Seconds / Float(all)
+		}
+		list = append(list, *t)
+	}
+	slices.SortFunc(list, func(a, b ReasonTotal) int {
+		return cmp.Or(cmp.Compare(b.Seconds, a.Seconds), cmp.Compare(a.Reason, b.Reason))
+	})
+	return list
+}
+
+// renderReasons writes the table of reasons.
+func renderReasons(b *bytes.Buffer, list []ReasonTotal) {
+	if len(list) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "\n%-30s%9s%16s%9s%15s\n", "pending reason", "jobs", "waited", "share", "never started")
+	for _, t := range list {
+		name := t.Reason
+		if name == "" {
+			name = "(not recorded)"
+		}
+		fmt.Fprintf(b, "%-30s%9d%16s%9s%15d\n", name, t.Jobs, clock(t.Seconds), percent(t.Share), t.NeverStarted)
+	}
+}

@@ -1,0 +1,87 @@
+package run
+
+import (
+	"cmp"
+	"slices"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm"
+)
+
+// Reasons are the reasons of pending jobs ([rm.Waiting]), by job.
+type Reasons struct {
+	events map[reasonKey][]Event // in their order; task -1 also stands for the tasks of an array
+	end    hpc.Time              // of the run, or the last event if that is later
+}
+
+type reasonKey struct {
+	job  string
+	task int
+}
+
+// NewReasons collects the reasons in the events of a run that ended at an instant.
+func NewReasons(events []Event, end hpc.Time) *Reasons {
+	r := &Reasons{events: map[reasonKey][]Event{}, end: end}
+	for _, e := range events {
+		r.end = max(r.end, e.At)
+		if e.Kind == rm.Waiting {
+			k := reasonKey{e.Job, e.Task}
+			r.events[k] = append(r.events[k], e)
+		}
+	}
+	return r
+}
+
+// Any reports whether the run has any reason.
+func (r *Reasons) Any() bool { return len(r.events) > 0 }
+
+// Span is a time for which a job had one reason to wait. Reason is empty if it is not recorded.
+// Planned is when the scheduler then planned the job to start, 0 if it did not.
+type Span struct {
+	From, To hpc.Time
+	Reason   string
+	Planned  hpc.Time
+	Priority uint32
+}
+
+// Of returns the reasons of a job, from its first submission until its last start, its end or the
+// end of the run.
+func (r *Reasons) Of(row *Row) []Span {
+	until := cmp.Or(row.Start, row.End, r.end)
+	events := r.events[reasonKey{row.Job, row.Task}]
+	if row.Task >= 0 {
+		events = slices.Concat(events, r.events[reasonKey{row.Job, -1}])
+		slices.SortStableFunc(events, func(a, b Event) int { return cmp.Compare(a.At, b.At) })
+	}
+	var list []Span
+	current := Span{From: row.Submit}
+	add := func(to hpc.Time) {
+		if current.To = to; to > current.From {
+			list = append(list, current)
+		}
+	}
+	for _, e := range events {
+		if e.At < row.Submit || e.At >= until {
+			continue
+		}
+		add(e.At)
+		current = Span{From: e.At, Reason: e.Reason, Planned: e.Start, Priority: e.Priority}
+	}
+	add(until)
+	return list
+}
+
+// At returns a job's reason at an instant, and the start that was last planned; empty and 0 if they
+// are not recorded.
+func (r *Reasons) At(row *Row, t hpc.Time) (reason string, planned hpc.Time) {
+	for _, s := range r.Of(row) {
+		if s.From > t {
+			break
+		}
+		reason = s.Reason
+		if s.Planned != 0 {
+			planned = s.Planned
+		}
+	}
+	return reason, planned
+}

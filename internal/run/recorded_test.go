@@ -1,0 +1,92 @@
+package run
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm"
+	"rmreplay/internal/workload"
+)
+
+func TestFromWorkload(t *testing.T) {
+	at := func(s int64) hpc.Time { return hpc.Unix(1_700_000_000 + s) }
+	w := &workload.Workload{
+		Epoch: at(0), MachineNodes: 4, MachineProcessors: 16,
+		Jobs: workload.JobsOf(
+			&hpc.Job{ID: "a", Submit: at(0), Request: hpc.Request{User: "ann", Tasks: 3}, Recorded: &hpc.Recorded{Start: at(5), End: at(9), State: hpc.Failed, Nodes: "n[1-3]"}},
+			&hpc.Job{ID: "b", Submit: at(1), Request: hpc.Request{User: "bob"}, Recorded: &hpc.Recorded{End: at(7), State: hpc.Cancelled}},
+			&hpc.Job{ID: "c", Submit: at(2), Request: hpc.Request{User: "bob"}, Recorded: &hpc.Recorded{State: hpc.Rejected}},
+			&hpc.Job{ID: "d", Submit: at(3), Request: hpc.Request{Array: "4-5"}, Recorded: &hpc.Recorded{Start: at(6), TaskStarts: map[int]hpc.Time{4: at(6)}, TaskEnds: map[int]hpc.Time{4: at(8)}}},
+			&hpc.Job{ID: "e", Submit: at(4)},
+		),
+		NodeEvents:   []hpc.NodeEvent{{At: at(1), Nodes: "n4", State: "drain", Reason: "disk"}},
+		Reservations: []hpc.ReservationEvent{{At: at(2), Action: "create", Reservation: hpc.Reservation{Name: "r", Start: at(3), Duration: time.Hour, Nodes: "n1"}}},
+	}
+	r, err := FromWorkload(w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := r.Jobs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]*Row{}
+	for i := range rows {
+		got[rows[i].Job+map[bool]string{true: "_4"}[rows[i].Task == 4]] = &rows[i]
+	}
+	if a := got["a"]; a.Start != at(5) || a.End != at(9) || a.State != hpc.Failed || a.NodeCount != 3 || a.Processors != 3 || a.Request == "" {
+		t.Errorf("a: %+v", a)
+	}
+	if b := got["b"]; b.Start != 0 || b.End != at(7) || b.State != hpc.Cancelled {
+		t.Errorf("b: %+v", b)
+	}
+	if c := got["c"]; c.State != hpc.Rejected {
+		t.Errorf("c: %+v", c)
+	}
+	if d := got["d_4"]; d.Start != at(6) || d.End != at(8) || d.State != StateUnknown {
+		t.Errorf("d_4: %+v", d)
+	}
+	if len(rows) != 5 {
+		t.Errorf("%d rows, want 5", len(rows))
+	}
+	m := &r.Manifest
+	if !m.Valid || m.Engine != EngineRecorded || m.Jobs.Rejected != 1 || m.Cluster.Processors != 16 || m.VirtualEnd != at(9) {
+		t.Errorf("manifest %+v", m)
+	}
+	codes := map[string]int{}
+	for _, w := range m.Warnings {
+		codes[w.Code] = w.Count
+	}
+	if codes["jobs-without-record"] != 1 || codes[LackPrefix+"qos"] != 1 || codes[LackPrefix+"reservations"] != 0 || codes[LackPrefix+"users"] != 0 {
+		t.Errorf("warnings %v", m.Warnings)
+	}
+	admin, err := r.Administration()
+	if err != nil || len(admin.NodeEvents) != 1 || len(admin.Reservations) != 1 || admin.Reservations[0].At != at(2) {
+		t.Errorf("administration %+v, %v", admin, err)
+	}
+	if _, err := FromWorkload(&workload.Workload{Source: "x.jsonl", Jobs: workload.JobsOf(&hpc.Job{ID: "a"})}); err == nil || !strings.Contains(err.Error(), "x.jsonl as a run: no job has a recorded start") {
+		t.Errorf("%v", err)
+	}
+}
+
+// The reasons of an array as a whole are those of each task that waits.
+func TestReasons(t *testing.T) {
+	at := func(s int64) hpc.Time { return hpc.Unix(1_700_000_000 + s) }
+	waiting := func(s int64, job string, task int, reason string) Event {
+		return newEvent(&rm.Event{At: at(s), Kind: rm.Waiting, Job: job, Task: task, Reason: reason, Outcome: &rm.Outcome{Start: at(99), Priority: 7}})
+	}
+	r := NewReasons([]Event{waiting(10, "a", -1, "Priority"), waiting(20, "a", 3, "Resources"), waiting(25, "b", -1, "Priority"), waiting(50, "a", 3, "Priority")}, at(60))
+	spans := r.Of(&Row{Job: "a", Task: 3, Submit: at(0), Start: at(40)})
+	want := []Span{{From: at(0), To: at(10)}, {at(10), at(20), "Priority", at(99), 7}, {at(20), at(40), "Resources", at(99), 7}}
+	if len(spans) != 3 || spans[0] != want[0] || spans[1] != want[1] || spans[2] != want[2] {
+		t.Errorf("%+v, want %+v", spans, want)
+	}
+	if reason, planned := r.At(&Row{Job: "a", Task: 1, Submit: at(0), Start: at(40)}, at(30)); reason != "Priority" || planned != at(99) {
+		t.Errorf("task 1: %s, %s", reason, planned)
+	}
+	if list := r.Of(&Row{Job: "x", Task: -1, Submit: at(5), Start: at(5)}); len(list) != 0 {
+		t.Errorf("a job that did not wait: %+v", list)
+	}
+}
