@@ -17,7 +17,7 @@ var groups = []struct {
 	{"Replay and simulate", []func(*globals) *cobra.Command{newReplayCommand, newSimulateCommand, newSweepCommand}},
 	{"Workloads", []func(*globals) *cobra.Command{newWorkloadCommand}},
 	{"Results", []func(*globals) *cobra.Command{newMetricsCommand, newCompareCommand, newReportCommand, recorded(recordcmd.Jobs), recorded(recordcmd.Explain)}},
-	{"Site and machine", []func(*globals) *cobra.Command{newConfCommand, newSlurmCommand, newDoctorCommand, newDebugCommand}},
+	{"Site and machine", []func(*globals) *cobra.Command{newConfCommand, newSlurmCommand, newDoctorCommand, recorded(recordcmd.Debug)}},
 }
 
 // newSlurmCommand lends the package of the command group what all commands print with.
@@ -31,7 +31,7 @@ func newSlurmCommand(g *globals) *cobra.Command {
 	})
 }
 
-// recorded makes a command of the package that shows a record's jobs.
+// recorded makes a command of the package that looks into one run.
 func recorded(command func(recordcmd.Output) *cobra.Command) func(*globals) *cobra.Command {
 	return func(g *globals) *cobra.Command {
 		return command(recordcmd.Output{

@@ -7,6 +7,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"rmreplay/internal/cli/recordcmd"
 )
 
 // TestDebugClock shows the clock of a running replay and does not disturb the replay.
@@ -31,7 +33,7 @@ func TestDebugClock(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
 	}
-	report := func() (r clockReport) {
+	report := func() (r recordcmd.ClockReport) {
 		t.Helper()
 		text := look("--json")
 		if err := json.Unmarshal([]byte(text), &r); err != nil {

@@ -159,7 +159,7 @@ var rules = []rule{
 		"it reads commands, and knows no package of the program"},
 	{"program", "internal/cli/slurmcmd", []string{"internal/rm/slurm/install", "internal/slurmstore"}, offline,
 		"the group is a package of its own; internal/cli lends it what it prints with"},
-	{"program", "internal/cli/recordcmd", []string{"internal/explain", "internal/flags", "internal/formats", "internal/jobtable", "internal/run"}, offline,
+	{"program", "internal/cli/recordcmd", []string{"internal/explain", "internal/flags", "internal/formats", "internal/hpc", "internal/jobtable", "internal/rm/slurm", "internal/run", "internal/vclock"}, offline,
 		"the commands are a package of their own; internal/cli lends them what they print with"},
 	{"program", "internal/cli", []string{
 		"internal/cli/recordcmd", "internal/cli/reference", "internal/cli/slurmcmd", "internal/slurmstore",

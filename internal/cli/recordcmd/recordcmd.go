@@ -1,5 +1,5 @@
-// Package recordcmd has the commands that show single jobs of a run's record. Packages jobtable and
-// explain do the work.
+// Package recordcmd has the commands that look into one run: at single jobs of its record, for which
+// packages jobtable and explain do the work, and at the clock of a replay that is under way.
 package recordcmd
 
 import (

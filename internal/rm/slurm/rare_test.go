@@ -280,7 +280,7 @@ func testFullQueue(t *testing.T, slurm *install.Installation) {
 	if row := o.rows["too late"]; row.State != hpc.Rejected {
 		t.Errorf("%s, want it rejected", describe(&row))
 	}
-	if len(o.result.Rejected) != 1 || !strings.HasPrefix(o.result.Rejected[0], "too late (") {
+	if len(o.result.Rejected) != 1 || o.result.Rejected[0].Job != "too late" {
 		t.Errorf("rejected: %q", o.result.Rejected)
 	}
 }

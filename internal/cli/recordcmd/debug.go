@@ -1,4 +1,4 @@
-package cli
+package recordcmd
 
 import (
 	"errors"
@@ -15,17 +15,18 @@ import (
 	"rmreplay/internal/vclock"
 )
 
-func newDebugCommand(g *globals) *cobra.Command {
+// Debug returns the command group that looks into a running replay.
+func Debug(o Output) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "debug",
 		Short: "Look into a running replay",
 		Long:  `Commands that look into a replay that another process runs. They do not disturb it.`,
 	}
-	c.AddCommand(newDebugClockCommand(g))
+	c.AddCommand(o.debugClock())
 	return c
 }
 
-func newDebugClockCommand(g *globals) *cobra.Command {
+func (o Output) debugClock() *cobra.Command {
 	var asJSON bool
 	var zone flags.Zone
 	c := &cobra.Command{
@@ -37,18 +38,18 @@ its state in the kernel. Virtual time stands still while a thread runs, so this 
 shows why a replay seems to hang. RUN is the directory that the replay writes to.`,
 		Example: `  rmreplay debug clock demo/run
   rmreplay debug clock demo/run --json`,
-		Args: wantArgs("RUN"),
+		Args: o.WantArgs("RUN"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			return runDebugClock(g, args[0], zone.Location(), asJSON)
+			return o.runDebugClock(args[0], zone.Location(), asJSON)
 		},
 	}
 	zone.Add(c.Flags())
-	addJSONFlag(c, &asJSON)
+	o.AddJSON(c, &asJSON)
 	return c
 }
 
-// clockReport is the answer of `debug clock --json`.
-type clockReport struct {
+// ClockReport is the answer of `debug clock --json`.
+type ClockReport struct {
 	Now       time.Time       `json:"now"`                  // virtual
 	NextEvent *time.Time      `json:"next_event,omitempty"` // virtual; absent if the replay waits for the daemons
 	Running   int             `json:"running"`              // threads, including the replay itself
@@ -59,21 +60,21 @@ type clockReport struct {
 	Threads   []vclock.Thread `json:"threads"`
 }
 
-func runDebugClock(g *globals, path string, zone *time.Location, asJSON bool) error {
+func (o Output) runDebugClock(path string, zone *time.Location, asJSON bool) error {
 	s, err := vclock.Look(slurm.ClockFile((&run.Run{Dir: path}).LogDir()))
 	if errors.Is(err, fs.ErrNotExist) {
 		err = errors.New("no replay is writing to it now")
 	}
 	if err != nil {
-		return badInput(fmt.Errorf("looking at the clock of %s: %w", path, err))
+		return o.BadInput(fmt.Errorf("looking at the clock of %s: %w", path, err))
 	}
 	if asJSON {
-		r := clockReport{Now: s.Now.Std(), Running: s.Running, Inbox: s.Inbox, Factor: s.Factor, Computing: s.Charged.Seconds(), Steps: s.Steps, Threads: s.Threads}
+		r := ClockReport{Now: s.Now.Std(), Running: s.Running, Inbox: s.Inbox, Factor: s.Factor, Computing: s.Charged.Seconds(), Steps: s.Steps, Threads: s.Threads}
 		if s.Limit != hpc.Never {
 			next := s.Limit.Std()
 			r.NextEvent = &next
 		}
-		return g.printJSON(r)
+		return o.PrintJSON(r)
 	}
 	next := "none"
 	if s.Limit != hpc.Never {
@@ -83,7 +84,7 @@ func runDebugClock(g *globals, path string, zone *time.Location, asJSON bool) er
 	if s.Factor > 0 {
 		model = fmt.Sprintf("measured=%g, %v of computing so far", s.Factor, s.Charged.Round(time.Millisecond))
 	}
-	_, err = fmt.Fprintf(g.stdout, "virtual time  %v\nnext event    %s\nclock         %s, %d steps by the daemons\nrunning       %d, the replay included; %d bytes on their way to it\n\n%s",
+	_, err = fmt.Fprintf(o.Out, "virtual time  %v\nnext event    %s\nclock         %s, %d steps by the daemons\nrunning       %d, the replay included; %d bytes on their way to it\n\n%s",
 		s.Now.Text(zone), next, model, s.Steps, s.Running, s.Inbox, vclock.FormatThreads(s.Threads, s.Now))
 	return err
 }
