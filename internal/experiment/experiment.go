@@ -245,7 +245,15 @@ func summarize(record *run.Writer, computed metrics.Metrics, opts metrics.Option
 	if how := r.Manifest.Feedback; how != nil {
 		summary.Feedback = metrics.NewFeedbackOf(record.Rows, *how, opts.Of(&r.Manifest))
 	}
-	return summary, nil
+	if r.Manifest.Engine != "slurm" {
+		return summary, nil
+	}
+	rows, err := r.Jobs()
+	if err != nil {
+		return nil, err
+	}
+	summary.Reasons, err = metrics.ReasonsOf(r, rows)
+	return summary, err
 }
 
 // refuseErrors returns one error for the problems that make a replay meaningless, or nil.

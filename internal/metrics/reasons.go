@@ -25,6 +25,19 @@ type ReasonTotal struct {
 	NeverStarted int `json:"never_started_jobs"`
 }
 
+// ReasonsOf adds up the waits of a run by reason. rows are the run's. It returns nil for a run without
+// reasons, and the error of reading its events.
+func ReasonsOf(r *run.Run, rows []run.Row) ([]ReasonTotal, error) {
+	if r.Manifest.Engine != "slurm" { // others record no reasons, and have as many events
+		return nil, nil
+	}
+	events, err := r.Events()
+	if err != nil {
+		return nil, err
+	}
+	return reasonTotals(rows, run.NewReasons(events, r.Manifest.VirtualEnd), r.Manifest.WindowStart), nil
+}
+
 // reasonTotals adds up the waits by reason, the largest first. Waits of preset jobs and those before
 // the window do not count. It returns nil for a run without reasons.
 func reasonTotals(rows []run.Row, reasons *run.Reasons, window hpc.Time) []ReasonTotal {

@@ -121,14 +121,8 @@ func Of(r *run.Run, opts Options, by ...By) (*Summary, error) {
 		return nil, err
 	}
 	s := NewSummary(rows, &r.Manifest, opts, by...)
-	if r.Manifest.Engine == "slurm" { // others record no reasons, and have as many events
-		events, err := r.Events()
-		if err != nil {
-			return nil, err
-		}
-		s.Reasons = reasonTotals(rows, run.NewReasons(events, r.Manifest.VirtualEnd), r.Manifest.WindowStart)
-	}
-	return s, nil
+	s.Reasons, err = ReasonsOf(r, rows)
+	return s, err
 }
 
 // NewSummary is [Of] for rows that the caller has read.
