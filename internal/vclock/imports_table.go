@@ -118,6 +118,6 @@ const harmless = `
 	tmpfile tmpnam towlower towupper tsearch ttyname ttyname_r twalk umask umount umount2 uname
 	ungetc unlink unlinkat unsetenv unshare uselocale vfscanf vscanf wcrtomb wcslen wcsrtombs
 	wcstombs wctob wcwidth wmemchr wmemcpy
-	asprintf atoi atol explicit_bzero gnu_dev_major gnu_dev_minor htonl htons longjmp ntohl ntohs
-	syslog tolower toupper vasprintf vsnprintf vsprintf vsyslog
+	asprintf atof atoi atol atoll bsearch explicit_bzero gnu_dev_major gnu_dev_minor htonl htons
+	longjmp ntohl ntohs syslog tolower toupper vasprintf vsnprintf vsprintf vsyslog
 `
