@@ -22,6 +22,9 @@ supported release, their plugins, MariaDB, nss_wrapper, and what the kernel, the
 and the file systems of this machine allow: open files, processes, memory, and space. Each
 row shows what was found. Below a row that is not ok stands the command that mends it.
 
+"clock's functions" is limited if Slurm imports a function that the virtual clock does
+not handle. A replay on that Slurm runs and warns.
+
 A limit is missing if not even a small replay could run with it, and limited if a cluster
 of 10,000 nodes could not. With --cluster, it is missing if that cluster needs more.
 

@@ -55,7 +55,8 @@ var unhandled = map[Effect]string{
 // harmless are functions that neither wait, nor read the time, nor make threads or processes, as
 // far as Slurm's programs and plugins of 22.05 to 26.05 use them, and the libraries that they need.
 // Those that ask a name service wait for it in real time, as a running thread: the virtual clock
-// stands still meanwhile. fscanf reads files only.
+// stands still meanwhile. fscanf reads files only. The last two lines have what builds without
+// _FORTIFY_SOURCE or without optimization import.
 const harmless = `
 	__asprintf_chk __assert_fail __ctype_b_loc __ctype_get_mb_cur_max __ctype_tolower_loc
 	__ctype_toupper_loc __cxa_atexit __cxa_finalize __environ __errno_location __explicit_bzero_chk
@@ -117,4 +118,6 @@ const harmless = `
 	tmpfile tmpnam towlower towupper tsearch ttyname ttyname_r twalk umask umount umount2 uname
 	ungetc unlink unlinkat unsetenv unshare uselocale vfscanf vscanf wcrtomb wcslen wcsrtombs
 	wcstombs wctob wcwidth wmemchr wmemcpy
+	asprintf atof atoi atol atoll bsearch explicit_bzero gnu_dev_major gnu_dev_minor htonl htons
+	longjmp ntohl ntohs syslog tolower toupper vasprintf vsnprintf vsprintf vsyslog
 `

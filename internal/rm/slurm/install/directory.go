@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/slurmstore"
@@ -45,16 +46,34 @@ func directory(named string, root func(version string) (string, error)) (string,
 	return dir, nil
 }
 
-// prefixOf returns the prefix of a Slurm below a directory: the directory itself, or usr or
-// usr/local in the root of an image.
+// prefixOf returns the prefix of a Slurm below a directory: the directory itself, or in the root of
+// an image usr, usr/local, opt/slurm or the one directory in opt/slurm that has a slurmctld.
 func prefixOf(dir string) (string, error) {
-	for _, below := range []string{"", "usr", "usr/local"} {
-		prefix := filepath.Join(dir, below)
-		if executable([]string{filepath.Join(prefix, "sbin"), filepath.Join(prefix, "bin")}, []string{"slurmctld-wlm", "slurmctld"}) != "" {
+	for _, below := range []string{"", "usr", "usr/local", "opt/slurm"} {
+		if prefix := filepath.Join(dir, below); hasController(prefix) {
 			return prefix, nil
 		}
 	}
-	return "", errors.New("no slurmctld there (want sbin/slurmctld, or usr/sbin/slurmctld in the root of an image)")
+	var builds []string
+	entries, _ := os.ReadDir(filepath.Join(dir, "opt/slurm")) // none if it is not there
+	for _, e := range entries {
+		// A link such as "current" names a build that has another name too.
+		prefix, err := filepath.EvalSymlinks(filepath.Join(dir, "opt/slurm", e.Name()))
+		if err == nil && hasController(prefix) && !slices.Contains(builds, prefix) {
+			builds = append(builds, prefix)
+		}
+	}
+	switch len(builds) {
+	case 0:
+		return "", errors.New("no slurmctld there (want sbin/slurmctld, or usr/sbin/slurmctld in the root of an image)")
+	case 1:
+		return builds[0], nil
+	}
+	return "", fmt.Errorf("several builds of Slurm there: %s (want the directory of one)", strings.Join(builds, ", "))
+}
+
+func hasController(prefix string) bool {
+	return executable([]string{filepath.Join(prefix, "sbin"), filepath.Join(prefix, "bin")}, slurmctldNames) != ""
 }
 
 // Reach returns a [*DirectoryError] if root's daemons, which run as another user, cannot read the

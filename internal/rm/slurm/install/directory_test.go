@@ -1,6 +1,7 @@
 package install
 
 import (
+	"cmp"
 	"errors"
 	"os"
 	"path/filepath"
@@ -63,6 +64,47 @@ func writeStored(t *testing.T, store, version string) {
 	}
 	if err := os.WriteFile(filepath.Join(dir, ".rmreplay.json"), []byte(`{"version": "`+version+`"}`), 0o600); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A prefix is found in the directory itself and where images have it. The root is the directory
+// that was named.
+func TestPrefix(t *testing.T) {
+	root := t.TempDir()
+	controller := func(prefix string) {
+		t.Helper()
+		dir := filepath.Join(root, prefix, "sbin")
+		if err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, "slurmctld"), nil, 0o755)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check := func(want, message string) {
+		t.Helper()
+		got, err := prefixOf(root)
+		if want != "" {
+			want = filepath.Join(root, want)
+		}
+		if got != want || (err == nil) != (message == "") || err != nil && !strings.Contains(err.Error(), message) {
+			t.Errorf("prefix %q, %v; want %q, %q", got, err, want, message)
+		}
+		if err == nil && rootOf(root, got) != root {
+			t.Errorf("the root of %s in %s is %s", got, root, rootOf(root, got))
+		}
+	}
+	check("", "no slurmctld there")
+	controller("opt/slurm/25.11.7")
+	if err := os.Symlink("25.11.7", filepath.Join(root, "opt/slurm/current")); err != nil {
+		t.Fatal(err)
+	}
+	check("opt/slurm/25.11.7", "")
+	controller("opt/slurm/24.05.8")
+	check("", "several builds of Slurm there: "+filepath.Join(root, "opt/slurm/24.05.8")+", ")
+	for _, prefix := range []string{"opt/slurm", "usr/local", "usr", ""} { // the best last
+		controller(prefix)
+		check(cmp.Or(prefix, "."), "")
+	}
+	if got := rootOf("/image/usr/local", "/image/usr/local"); got != "/image" {
+		t.Errorf("the root of /image/usr/local is %s", got)
 	}
 }
 
@@ -136,5 +178,21 @@ func TestReach(t *testing.T) {
 	}
 	if err := (&Installation{}).Reach(); err != nil {
 		t.Errorf("the machine's own: %v", err)
+	}
+}
+
+// A root's loader is asked to run slurmctld by its file, whatever name that has.
+func TestLoaderRunsController(t *testing.T) {
+	h := newFakeHome(t)
+	h.f.loader = &Loader{Root: h.dir, Path: filepath.Join(h.dir, "ld.so")}
+	var asked []string
+	h.f.ask = func(_, path string, args ...string) (string, error) {
+		asked = append(asked, path+" "+strings.Join(args, " "))
+		return "slurm 22.05.8", nil
+	}
+	in := h.f.find()
+	controller := filepath.Join(h.dir, "sbin/slurmctld")
+	if want := in.Loader.Path + " "; !strings.HasPrefix(asked[0], want) || !strings.HasSuffix(asked[0], "--argv0 "+controller+" "+controller+" -V") {
+		t.Errorf("slurmctld is asked with %q", asked[0])
 	}
 }

@@ -360,7 +360,7 @@ func (f *finder) within(named string) error {
 	if err := checkProgram(slurmctld); err != nil {
 		return err
 	}
-	f.loader = findLoader(prefix, slurmctld)
+	f.loader = findLoader(rootOf(f.dir, prefix), slurmctld)
 	return nil
 }
 
@@ -383,12 +383,12 @@ func (f finder) find() *Installation {
 			dirs = f.slurmDirs
 		}
 		it := Item{Requirement: requirement(p.name, p.why, p.pkg, p.forDB), Path: executable(dirs, p.files)}
+		p.set(in, it.Path) // the loader's command needs slurmctld's path
 		if it.Path != "" && p.version != nil {
 			var answer string
 			answer, it.fails = f.version(in, p, it.Path)
 			it.Version = versionIn(answer)
 		}
-		p.set(in, it.Path)
 		in.add(it)
 	}
 	in.Version = in.item("slurmctld").Version

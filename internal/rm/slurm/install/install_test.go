@@ -90,6 +90,23 @@ func TestFindComplete(t *testing.T) {
 	}
 }
 
+// Plugins are found where Debian, RHEL and Slurm's own build have them.
+func TestPluginDirs(t *testing.T) {
+	for _, lib := range []string{"lib/" + multiarch() + "/slurm-wlm", "lib64/slurm", "lib/slurm"} {
+		h := newFakeHome(t)
+		to := filepath.Join(h.dir, lib)
+		if lib != "lib/slurm" {
+			if err := errors.Join(os.MkdirAll(filepath.Dir(to), 0o755), os.Rename(filepath.Join(h.dir, "lib/slurm"), to)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		in := h.f.find()
+		if err := in.Need(true); err != nil || in.PluginDir != to {
+			t.Errorf("%s: found %q, %v", lib, in.PluginDir, err)
+		}
+	}
+}
+
 func TestEmulatorIsNotTheController(t *testing.T) {
 	h := newFakeHome(t)
 	h.remove("sbin/slurmctld")

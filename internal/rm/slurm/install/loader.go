@@ -103,18 +103,26 @@ func (l *Loader) script(path string) string {
 // quote quotes a word for the shell.
 func quote(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
 
-// findLoader returns the loader for a program below a prefix, or nil if the program runs with the
+// rootOf returns the root to which a prefix belongs: the directory that the user named, or if that
+// is usr or usr/local of an image, the image's root.
+func rootOf(dir, prefix string) string {
+	if prefix != dir {
+		return dir
+	}
+	for range 2 {
+		if base := filepath.Base(dir); base == "usr" || base == "local" {
+			dir = filepath.Dir(dir)
+		}
+	}
+	return dir
+}
+
+// findLoader returns the loader in a root for a program, or nil if the program runs with the
 // machine's loader: a site's build has none of its own.
-func findLoader(prefix, program string) *Loader {
+func findLoader(root, program string) *Loader {
 	name := interpreter(program)
 	if name == "" {
 		return nil
-	}
-	root := prefix
-	for range 2 { // an image has its programs in ROOT/usr or ROOT/usr/local
-		if base := filepath.Base(root); base == "usr" || base == "local" {
-			root = filepath.Dir(root)
-		}
 	}
 	for _, dir := range libraryDirs(root) {
 		path, err := resolve(root, filepath.Join(dir, filepath.Base(name)))

@@ -308,9 +308,26 @@ func (m *KillJob) JobState() uint32 { return m.State & 0xff }
 
 // DecodeKillJob reads the body of a [RequestTerminateJob], [RequestKillTimelimit],
 // [RequestKillPreempted] or [RequestAbortJob]. It follows _unpack_kill_job_msg
-// (slurm_protocol_pack.c).
+// (slurm_protocol_pack.c). When slurmctld repeats the message in its own version, the credential
+// keeps the version of the node, which is the driver's (slurm_cred_pack).
 func DecodeKillJob(v Version, body []byte) (*KillJob, error) {
-	return decodeIn(v, "a job kill", body, func(d *decoder) *KillJob { return d.protocol.killJob(d) })
+	const what = "a job kill"
+	m, err := decodeIn(v, what, body, func(d *decoder) *KillJob { return d.protocol.killJob(d) })
+	release, _ := slurmspec.ReleaseOfProtocol(uint16(v))
+	node := Version(release.DriverProtocol())
+	if err == nil || node == 0 || node == v {
+		return m, err
+	}
+	repeated, wrong := decodeIn(v, what, body, func(d *decoder) *KillJob {
+		p := *d.protocol
+		p.credential = func(d *decoder) Credential { return d.credentialOf(node) }
+		d.protocol = &p
+		return p.killJob(d)
+	})
+	if wrong != nil {
+		return nil, err
+	}
+	return repeated, nil
 }
 
 // killFields are the fields of a kill message that not every version has.
