@@ -34,7 +34,7 @@ func (o *buildOptions) addFlags(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&o.from, "from", "", "`KIND` of the source: "+kindList())
 	f.StringVar(&o.mapping, "map", "", "`MAP` of a table's columns: a YAML file, or "+strings.Join(build.MapNames(), ", "))
-	f.StringSliceVar(&o.columns, "columns", nil, "`NAMES` of the columns of sacct's output without a header, joined by commas")
+	f.StringSliceVar(&o.columns, "columns", nil, "the `COLUMNS`, separated by commas, of sacct's output without a header")
 	addOutputFlag(f, &o.output, "`FILE`", traceOutput)
 	o.window.Add(f, "jobs that run then become preset jobs", "leave out later submissions")
 	f.StringVar(&o.clusterName, "cluster-name", "", "`NAME` of the cluster, if the source has several")

@@ -48,8 +48,8 @@ func newWorkloadTransformCommand(g *globals) *cobra.Command {
 		Long: `Reads a workload, changes it, and writes a trace whose header lists the changes. Flags
 that change the workload apply in the order in which they are given, and may be repeated.
 
---share belongs to --time-limit-accuracy, and --checkpoint to --chain. --min-nodes, --min-runtime and --switch-wait
-belong to --switches.
+--share belongs to --time-limit-accuracy, and --checkpoint to --chain. --min-nodes,
+--min-runtime and --switch-wait belong to --switches.
 
 --filter keeps the jobs for which an expression is true. The expression may use
 

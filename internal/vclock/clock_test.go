@@ -77,19 +77,6 @@ func TestOrderOfWokenThreads(t *testing.T) {
 	l.checkCount()
 }
 
-// A thread that waits for several descriptors finds all that are ready when it has its turn, not only
-// those that were ready when the kernel woke it. If another thread has taken what there was, it waits
-// on: here until its deadline, 60 s after it began.
-func TestReadyInTurn(t *testing.T) {
-	for _, call := range []string{"poll", "select", "epoll"} {
-		l := newLab(t, Addresses{})
-		p := l.start(program(t, "clockwork"), "several", call)
-		l.run()
-		p.check(t, fmt.Sprintf("3 are ready\n1 took a byte\nend %d.000000000\n", epoch/hpc.Time(time.Second)+61))
-		l.checkCount()
-	}
-}
-
 func TestShellScripts(t *testing.T) {
 	at := func(after time.Duration) string { return fmt.Sprintln(int64(epoch.Add(after)) / 1e9) }
 	for _, tt := range []struct {
