@@ -150,7 +150,7 @@ func (c *config) addNodes(names, gres string) (string, error) {
 	}
 	for _, one := range strings.FieldsFunc(gres, func(r rune) bool { return r == ',' }) {
 		if err := c.addGRES(names, one); err != nil {
-			return "", fmt.Errorf("Gres=%s: %w", gres, err)
+			return "", fmt.Errorf("key Gres=%s: %w", gres, err)
 		}
 	}
 	return strings.Join(ports, ","), nil

@@ -71,8 +71,8 @@ func command(args []string) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintln(os.Stdout, s.Lead)
-		return nil
+		_, err = fmt.Fprintln(os.Stdout, s.Lead)
+		return err
 	case name == "pairs" && len(rest) > 0:
 		return printPairs(os.Stdout, rest)
 	case name == stageInit && len(rest) == 1:

@@ -240,8 +240,8 @@ func TestPairs(t *testing.T) {
 	record(t, filepath.Join(dir, "ours"), strings.ReplaceAll(runLog("29.500", "n[1-2]", "39.600"), "2026-11-22", "2024-01-01"))
 	record(t, filepath.Join(dir, "other"), runLog("29.000", "n[3-4]", "39.100"))
 	record(t, filepath.Join(dir, "empty"), "[2026-11-22T10:00:00.665] Running as primary controller\n")
-	real := filepath.Join(dir, "real")
-	p, err := readPair(real + "=" + filepath.Join(dir, "ours"))
+	slurm := filepath.Join(dir, "real")
+	p, err := readPair(slurm + "=" + filepath.Join(dir, "ours"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -253,7 +253,7 @@ func TestPairs(t *testing.T) {
 		t.Errorf("overhead %v", got)
 	}
 	var b strings.Builder
-	if err := printPairs(&b, []string{real + "=" + filepath.Join(dir, "ours"), real + "=" + filepath.Join(dir, "other")}); err != nil {
+	if err := printPairs(&b, []string{slurm + "=" + filepath.Join(dir, "ours"), slurm + "=" + filepath.Join(dir, "other")}); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"5 of 6 jobs have the same nodes", "jobid_2 at 9.00 on n[1-2] (9.00 on n[3-4])", "0.003 (median)"} {
@@ -261,7 +261,7 @@ func TestPairs(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, b.String())
 		}
 	}
-	if err := printPairs(&b, []string{real + "=" + filepath.Join(dir, "empty")}); err == nil {
+	if err := printPairs(&b, []string{slurm + "=" + filepath.Join(dir, "empty")}); err == nil {
 		t.Error("a replay without jobs is compared")
 	}
 }

@@ -33,7 +33,7 @@ type pair struct {
 func printPairs(out io.Writer, args []string) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "run\tload\tsame nodes\tlargest difference of starts, s\tmean wait, s\tof the replay, s\tdistance, s\tfirst other decision (replay's)")
-	var waits, real, ours, launch []float64
+	var waits, theirs, ours, launch []float64
 	jobs, same := 0, 0
 	for _, arg := range args {
 		p, err := readPair(arg)
@@ -45,7 +45,7 @@ func printPairs(out io.Writer, args []string) error {
 		waits = append(waits, d.waits...)
 		fmt.Fprintf(table, "%s\t%.1f\t%d of %d\t%.2f\t%.2f\t%.2f\t%.1f\t%s\n",
 			p.name, p.load, d.sameNodes, len(p.jobs), d.largest, d.meanReal, d.meanOurs, d.distance, d.first)
-		real, ours = append(real, overhead(p.jobs, p.real)...), append(ours, overhead(p.jobs, p.ours)...)
+		theirs, ours = append(theirs, overhead(p.jobs, p.real)...), append(ours, overhead(p.jobs, p.ours)...)
 		delays, err := launchDelays(strings.SplitN(arg, "=", 2)[0], p.real)
 		if err != nil {
 			return err
@@ -60,7 +60,7 @@ func printPairs(out io.Writer, args []string) error {
 from the allocation to slurmd's message, s:    %s
 from the allocation to the end beyond the run time, s: %s
   in the replays, s:                                   %s
-`, same, jobs, quantile(waits, 0.5), spread(launch), spread(real), spread(ours))
+`, same, jobs, quantile(waits, 0.5), spread(launch), spread(theirs), spread(ours))
 	return err
 }
 
@@ -155,21 +155,21 @@ func (p *pair) differences() difference {
 	first := time.Time{}
 	sum := 0.0
 	for i := range p.jobs {
-		real, ours := p.real[i], p.ours[i]
-		start := real.start.Sub(p.realEpoch).Seconds() - ours.start.Sub(p.oursEpoch).Seconds()
-		realWait, oursWait := real.start.Sub(real.submit).Seconds(), ours.start.Sub(ours.submit).Seconds()
+		theirs, ours := p.real[i], p.ours[i]
+		start := theirs.start.Sub(p.realEpoch).Seconds() - ours.start.Sub(p.oursEpoch).Seconds()
+		realWait, oursWait := theirs.start.Sub(theirs.submit).Seconds(), ours.start.Sub(ours.submit).Seconds()
 		d.meanReal += realWait / float64(len(p.jobs))
 		d.meanOurs += oursWait / float64(len(p.jobs))
 		d.waits = append(d.waits, math.Abs(realWait-oursWait))
 		sum += (realWait - oursWait) * (realWait - oursWait)
 		d.largest = max(d.largest, math.Abs(start))
-		same := sameNodes(real.nodes, ours.nodes)
+		same := sameNodes(theirs.nodes, ours.nodes)
 		if same {
 			d.sameNodes++
 		}
-		if (!same || math.Abs(start) > alike) && (first.IsZero() || real.start.Before(first)) {
-			first = real.start
-			d.first = fmt.Sprintf("%s at %s (%s)", p.jobs[i].name, real.decision(p.realEpoch), ours.decision(p.oursEpoch))
+		if (!same || math.Abs(start) > alike) && (first.IsZero() || theirs.start.Before(first)) {
+			first = theirs.start
+			d.first = fmt.Sprintf("%s at %s (%s)", p.jobs[i].name, theirs.decision(p.realEpoch), ours.decision(p.oursEpoch))
 		}
 	}
 	d.distance = math.Sqrt(sum)

@@ -81,7 +81,7 @@ func attributes(text []byte) iter.Seq2[string, []byte] {
 	return func(yield func(string, []byte) bool) {
 		key, rest := nextKey(text)
 		for key != "" {
-			value := rest
+			var value []byte
 			var next string
 			if at := endOfQuotes(rest); at > 0 {
 				value = rest[1 : at-1]
@@ -344,9 +344,10 @@ type identity struct {
 func parseID(text string) (id identity, err error) {
 	job, server, _ := strings.Cut(text, ".")
 	id = identity{text: job, server: server, task: -1}
-	number, rest := job, ""
+	number := job
 	if at := strings.IndexAny(job, "[-"); at >= 0 {
-		number, rest = job[:at], strings.TrimSuffix(job[at+1:], "]")
+		rest := strings.TrimSuffix(job[at+1:], "]")
+		number = job[:at]
 		if id.array = rest == ""; !id.array {
 			if id.task, err = strconv.Atoi(rest); err != nil || id.task < 0 || id.task > hpc.MaxArrayIndex {
 				return id, fmt.Errorf("job %.40q: not a task's number", text)

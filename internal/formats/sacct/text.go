@@ -36,7 +36,7 @@ func recognize(head []byte) workload.Confidence {
 	}
 	delimiter, ok := delimiterOf(line)
 	switch names := strings.Split(strings.ToLower(line), delimiter); {
-	case !ok, delimiter == "," && !(slices.Contains(names, "submit") && slices.Contains(names, "state")):
+	case !ok, delimiter == "," && (!slices.Contains(names, "submit") || !slices.Contains(names, "state")):
 		return workload.No
 	}
 	return workload.Sure

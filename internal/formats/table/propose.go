@@ -319,8 +319,9 @@ func (p *proposal) field(spec fieldSpec, column string) string {
 	}
 	switch spec.kind {
 	case anInstant:
-		if how := ""; len(values) > 0 {
-			if how = p.timeOf(values); how != "" {
+		if len(values) > 0 {
+			how := p.timeOf(values)
+			if how != "" {
 				parts = append(parts, "time: "+strconv.Quote(how))
 			}
 			if strings.Contains(how, "/") {

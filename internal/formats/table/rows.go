@@ -172,7 +172,10 @@ func (t *textTable) each(columns []string, f func(*row) error) error {
 			return nil
 		}
 		r := row{place: "line " + strconv.Itoa(line), cells: cells}
-		if len(fields) != len(t.header) && !(len(fields) == len(t.header)+1 && fields[len(fields)-1] == "") {
+		if len(fields) == len(t.header)+1 && fields[len(fields)-1] == "" {
+			fields = fields[:len(t.header)] // a delimiter at the end of the line
+		}
+		if len(fields) != len(t.header) {
 			r.fault = fmt.Errorf("%d fields (want %d)", len(fields), len(t.header))
 			r.text = lines.UTF8([]byte(strings.Join(fields, t.delimiter)))
 			return f(&r)
@@ -571,9 +574,10 @@ func textOf(column *parquet.Column) func(parquet.Value) string {
 			}
 		case *format.DecimalType:
 			scale := math.Pow10(-int(l.Scale))
-			if kind == parquet.Int32 {
+			switch kind {
+			case parquet.Int32:
 				return func(v parquet.Value) string { return floatText(float64(v.Int32()) * scale) }
-			} else if kind == parquet.Int64 {
+			case parquet.Int64:
 				return func(v parquet.Value) string { return floatText(float64(v.Int64()) * scale) }
 			}
 		}

@@ -135,7 +135,7 @@ func (s *Site) readKeys() error {
 	s.anyFeature = s.release.Since(slurmspec.R2302) && strings.Contains(scheduler, "ignore_constraint_validation")
 	var err error
 	if s.licenses, err = parseLicenses(get("Licenses")); err != nil {
-		return fmt.Errorf("Licenses=%s: %w", get("Licenses"), err)
+		return fmt.Errorf("key Licenses=%s: %w", get("Licenses"), err)
 	}
 	for name := range strings.SplitSeq(get("GresTypes"), ",") {
 		s.gres[strings.TrimSpace(name)] = true

@@ -199,7 +199,7 @@ func (c *creation) choosePartitions() (why *Finding) {
 // limits (_valid_job_part).
 func (c *creation) checkPartitions() *Finding {
 	var failed *Finding
-	any := false
+	accepted := false
 	required := c.required
 	if c.onlyRequired {
 		required = nil
@@ -207,7 +207,7 @@ func (c *creation) checkPartitions() *Finding {
 	for _, p := range c.partitions {
 		why := c.access(p, c.j, c.v, required)
 		if why == nil {
-			any = true
+			accepted = true
 			continue
 		}
 		failed = why
@@ -215,7 +215,7 @@ func (c *creation) checkPartitions() *Finding {
 			return why
 		}
 	}
-	if failed != nil && c.enforce == enforceAny && !any {
+	if failed != nil && c.enforce == enforceAny && !accepted {
 		return failed
 	}
 	return c.withinLimits()

@@ -443,13 +443,13 @@ func (p *Policy) assign(a assignment) {
 
 func (p *Policy) assignFlags(a assignment) {
 	flags := splitLower(a.value)
-	switch {
-	case a.sign == 0:
+	switch a.sign {
+	case 0:
 		p.Flags = flags
 		if a.value == "-1" {
 			p.Flags = nil
 		}
-	case a.sign == '+':
+	case '+':
 		p.Flags = append(p.Flags, flags...)
 	default:
 		p.Flags = slices.DeleteFunc(p.Flags, func(f string) bool { return slices.Contains(flags, f) })

@@ -36,8 +36,12 @@ func installedSlurm(release slurmspec.Release) (slurm, error) {
 		if err != nil {
 			return slurm{}, fmt.Errorf("%s -V: %w", path, err)
 		}
-		if is, err := slurmspec.ParseRelease(string(out)); err != nil || is.Series() != release {
-			return slurm{}, fmt.Errorf("%s is of %q, %v", path, out, err)
+		is, err := slurmspec.ParseRelease(string(out))
+		if err != nil {
+			return slurm{}, fmt.Errorf("%s -V: %w", path, err)
+		}
+		if is.Series() != release {
+			return slurm{}, fmt.Errorf("%s is of %v (want %v)", path, is, release)
 		}
 		return slurm{release, path, filepath.Dir(found[0])}, nil
 	}
