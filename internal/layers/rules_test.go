@@ -177,8 +177,8 @@ var rules = []rule{
 		"a tool is a program of its own"},
 	{"program", "tools/realruns", []string{"internal/hpc", "internal/rm", "internal/run"}, offline,
 		"a tool is a program of its own"},
-	{"program", "tools/realslurm", []string{"internal/hostlist", "internal/hpc", "internal/rm", "internal/rm/slurm/conf/syntax", "internal/run"}, offline,
-		"a run in real time shares nothing with a replay but the notation of its files"},
+	{"program", "tools/realslurm", []string{"internal/hostlist", "internal/hpc", "internal/rm", "internal/rm/slurm/conf/syntax", "internal/run", "internal/supervise"}, offline,
+		"a run in real time shares nothing with a replay but the notation of its files, and how a network is raised"},
 	{"program", "tools/reliability", nil, nil,
 		"it knows of the program only what users know"},
 }

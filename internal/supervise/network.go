@@ -61,15 +61,25 @@ func (o *Options) ways() []way {
 	return list
 }
 
-// prepareNetwork raises the loopback interface of the guard's own network, which has the
-// addresses 127.0.0.0/8 then. The guard's processes inherit no capability.
-//
-// The C library finds the addresses of host names only on a machine that has another address
-// than 127.0.0.1 (AI_ADDRCONFIG, getaddrinfo(3)), so the interface gets a second one.
+// prepareNetwork raises the loopback interface of the guard's own network. The guard's processes
+// inherit no capability.
 func (g *guard) prepareNetwork() error {
 	if g.Network != PrivateNetwork {
 		return nil
 	}
+	if err := RaiseLoopback(); err != nil {
+		return err
+	}
+	return unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
+}
+
+// RaiseLoopback raises the loopback interface of the network namespace that the caller runs in, which
+// has the addresses 127.0.0.0/8 then. It needs the capability NET_ADMIN there. The errors are those of
+// netdevice(7).
+//
+// The C library finds the addresses of host names only on a machine that has another address
+// than 127.0.0.1 (AI_ADDRCONFIG, getaddrinfo(3)), so the interface gets a second one.
+func RaiseLoopback() error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return err
@@ -93,7 +103,7 @@ func (g *guard) prepareNetwork() error {
 	if err := unix.IoctlIfreq(fd, unix.SIOCSIFADDR, second); err != nil {
 		return fmt.Errorf("giving the loopback interface an address: %w", err)
 	}
-	return unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
+	return nil
 }
 
 // batch is the number of sockets that the guard makes at a time.

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"rmreplay/internal/supervise"
 )
 
 // The program starts itself twice: the first process of the new namespaces (stageInit) mounts the
@@ -88,7 +90,7 @@ func initStage(text string) error {
 	if err := mountRoot(o); err != nil {
 		return err
 	}
-	if err := raiseLoopback(); err != nil {
+	if err := supervise.RaiseLoopback(); err != nil {
 		return err
 	}
 	runtime.LockOSThread()
@@ -171,35 +173,6 @@ func copyProgram(path string) error {
 		return err
 	}
 	return os.WriteFile(path, program, 0o755)
-}
-
-// raiseLoopback raises the loopback interface. It gets a second address: on a machine with 127.0.0.1
-// alone the C library finds no address of a name (AI_ADDRCONFIG, getaddrinfo(3)).
-func raiseLoopback() error {
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(fd)
-	lo, err := unix.NewIfreq("lo")
-	if err != nil {
-		return err
-	}
-	lo.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
-	if err := unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, lo); err != nil {
-		return fmt.Errorf("raising the loopback interface: %w", err)
-	}
-	second, err := unix.NewIfreq("lo:1")
-	if err != nil {
-		return err
-	}
-	if err := second.SetInet4Addr([]byte{127, 0, 0, 2}); err != nil {
-		return err
-	}
-	if err := unix.IoctlIfreq(fd, unix.SIOCSIFADDR, second); err != nil {
-		return fmt.Errorf("giving the loopback interface an address: %w", err)
-	}
-	return nil
 }
 
 // worker runs the daemons and submits the jobs.
