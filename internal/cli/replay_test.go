@@ -439,14 +439,16 @@ func TestReplayKilled(t *testing.T) {
 		victim string // the driver if empty
 		// message begins the last message; log is the file whose last lines it quotes.
 		message, log string
+		stopped      string // a process that stands still when the victim is killed
 	}{
 		{victim: ""},
 		{victim: "rmreplay-guard", message: "rmreplay: running Slurm: the guard process that watches over the daemons has gone: killed by signal SIGKILL\n"},
 		{victim: "slurmctld", message: "rmreplay: slurmctld ended in the middle of the run: killed by signal SIGKILL; its last log lines:\n  ", log: "slurmctld.log"},
 		{victim: "slurmdbd", message: "rmreplay: slurmdbd ended in the middle of the run: killed by signal SIGKILL; its last log lines:\n  ", log: "slurmdbd.log"},
 		{victim: "mariadbd", message: "rmreplay: mariadb ended in the middle of the run: killed by signal SIGKILL; its last log lines:\n  ", log: "mariadb.log"},
+		{victim: "mariadbd", message: "rmreplay: mariadb ended in the middle of the run: killed by signal SIGKILL; its last log lines:\n  ", log: "mariadb.log", stopped: "slurmdbd"},
 	} {
-		t.Run(orDriver(c.victim), func(t *testing.T) {
+		t.Run(strings.TrimSpace(orDriver(c.victim)+" "+c.stopped), func(t *testing.T) {
 			t.Parallel()
 			r := startReplay(t, longTrace())
 			r.untilMidRun(t)
@@ -459,6 +461,11 @@ func TestReplayKilled(t *testing.T) {
 			victim := in.processes[0].pid
 			if c.victim != "" {
 				victim = in.find(t, c.victim)
+			}
+			if c.stopped != "" {
+				if err := syscall.Kill(in.find(t, c.stopped), syscall.SIGSTOP); err != nil {
+					t.Fatal(err)
+				}
 			}
 			if err := syscall.Kill(victim, syscall.SIGKILL); err != nil {
 				t.Fatal(err)

@@ -11,7 +11,7 @@
 //
 //   - The driver counts as one more running thread while it works. In [Clock.Wait] it does
 //     not. Wait returns when the driver's own next event is due, when a managed process has
-//     sent the driver something, or when Notify was called.
+//     sent the driver something, or when Notify or Interrupt was called.
 //   - The driver calls [Clock.Touch] before it writes to a managed process, and
 //     [Clock.TouchSignal] before it signals one.
 //   - It counts the bytes that it has read with [Clock.Read].
@@ -19,7 +19,7 @@
 //     of processes that have ended ([Clock.Collect]).
 //
 // One managed thread runs at a time, in an order that does not depend on the kernel: see turn.go.
-// While a thread runs, Wait does not return, except at the end of ctx.
+// While a thread runs, Wait does not return, except at the end of ctx or by Interrupt.
 //
 // A thread that goes idle last, while nothing is in flight, advances the clock itself, without a
 // context switch. Wait does what needs a look at the kernel: it checks that each thread that
@@ -43,19 +43,21 @@ import (
 )
 
 // Clock is the driver's handle on a virtual clock. Only the driver's goroutine may call its
-// methods, except Notify and Now, which any goroutine may call.
+// methods, except Notify, Interrupt and Now, which any goroutine may call.
 type Clock struct {
 	path     string
 	mem      []byte
 	s        *shared
 	threads  map[int]*threadStat // by slot: open files that tell a thread's state in the kernel
 	notified atomic.Bool
-	stats    Stats
-	stall    stallWatch
-	own      map[int]bool // processes that the driver has started and not collected
-	user     *user        // of the managed processes, if the driver must look as that user
-	home     home
-	signals  uint32 // shared counter of signals at the last look at every waiting thread
+	// interrupted makes Wait return while threads run.
+	interrupted atomic.Bool
+	stats       Stats
+	stall       stallWatch
+	own         map[int]bool // processes that the driver has started and not collected
+	user        *user        // of the managed processes, if the driver must look as that user
+	home        home
+	signals     uint32 // shared counter of signals at the last look at every waiting thread
 }
 
 // Stats counts what the clock has done since New.
@@ -244,6 +246,17 @@ func (c *Clock) Inbox() int64 { return c.s.inbox.Load() }
 // Notify makes Wait return soon. Any goroutine may call it.
 func (c *Clock) Notify() {
 	c.notified.Store(true)
+	c.wakeDriver()
+}
+
+// Interrupt makes Wait return at once, even while managed threads run. It is for a run that cannot
+// go on: what the threads do from then on has no order. Any goroutine may call it.
+func (c *Clock) Interrupt() {
+	c.interrupted.Store(true)
+	c.wakeDriver()
+}
+
+func (c *Clock) wakeDriver() {
 	c.s.driverWord.Add(1)
 	futexWake(&c.s.driverWord)
 }

@@ -2,6 +2,7 @@ package vclock
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -75,6 +76,19 @@ func TestOrderOfWokenThreads(t *testing.T) {
 	l.run()
 	p.check(t, "0 rounds in another order\n")
 	l.checkCount()
+}
+
+// A thread that waits for several descriptors finds all that are ready when it has its turn, not only
+// those that were ready when the kernel woke it. If another thread has taken what there was, it waits
+// on: here until its deadline, 60 s after it began.
+func TestReadyInTurn(t *testing.T) {
+	for _, call := range []string{"poll", "select", "epoll"} {
+		l := newLab(t, Addresses{})
+		p := l.start(program(t, "clockwork"), "several", call)
+		l.run()
+		p.check(t, fmt.Sprintf("3 are ready\n1 took a byte\nend %d.000000000\n", epoch/hpc.Time(time.Second)+61))
+		l.checkCount()
+	}
 }
 
 func TestShellScripts(t *testing.T) {
@@ -620,6 +634,28 @@ func TestNotify(t *testing.T) {
 	}
 	l.Unreserve(slot)
 	l.checkCount()
+}
+
+// TestInterrupt: Interrupt ends a wait in which a managed thread runs for ever.
+func TestInterrupt(t *testing.T) {
+	l := newLab(t, Addresses{})
+	l.start(program(t, "clockwork"), "spin")
+	if wake, err := l.Wait(t.Context(), epoch.Add(time.Second/2)); wake != AtLimit || err != nil {
+		t.Fatalf("Wait: %v, %v; want the limit", wake, err)
+	}
+	go func() {
+		for l.Now() < epoch.Add(time.Second) { // then it spins
+			time.Sleep(time.Millisecond)
+		}
+		l.Interrupt()
+	}()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	wake, err := l.Wait(ctx, epoch.Add(time.Hour))
+	if wake != Notified || err != nil || l.Now() != epoch.Add(time.Second) {
+		t.Errorf("Wait: %v, %v at %v; want Notified after a second", wake, err, l.Now())
+	}
+	l.killAll()
 }
 
 // What a step of the clock costs: made in place by the only thread, handed from one thread to

@@ -78,12 +78,16 @@ func TestHome(t *testing.T) {
 	want := fmt.Sprint(n, 1, n)
 	seen := map[string][]string{}
 	for line := range strings.Lines(p.output()) {
-		name, cpus, _ := strings.Cut(strings.TrimSpace(line), " ")
-		seen[name] = append(seen[name], cpus)
+		at := strings.LastIndexByte(strings.TrimSpace(line), ' ')
+		seen[line[:at]] = append(seen[line[:at]], strings.TrimSpace(line[at:]))
 	}
 	for _, name := range []string{"thread", "child"} {
 		if got := strings.Join(seen[name], " "); got != want {
 			t.Errorf("%s may run on %s CPUs, want %s", name, got, want)
+		}
+		// slurmctld chooses its number of threads by this one.
+		if got, want := strings.Join(seen[name+" counts"], " "), fmt.Sprint(n, n, n); got != want {
+			t.Errorf("%s counts %s CPUs, want %s", name, got, want)
 		}
 	}
 	l.checkCount()

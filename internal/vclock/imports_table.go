@@ -18,7 +18,7 @@ const handled = `
 	pthread_cond_timedwait pthread_cond_wait pthread_create pthread_detach pthread_join pthread_kill
 	pthread_mutex_lock pthread_mutex_timedlock pthread_mutex_unlock pthread_rwlock_rdlock
 	pthread_rwlock_unlock pthread_rwlock_wrlock pthread_tryjoin_np putc putchar puts read recv
-	recvfrom recvmsg sched_yield select sem_post sem_timedwait sem_wait send sendmsg sendto setegid
+	recvfrom recvmsg sched_getaffinity sched_yield select sem_post sem_timedwait sem_wait send sendmsg sendto setegid
 	seteuid setgid setgroups setitimer setregid setresgid setresuid setreuid setuid shutdown
 	sigqueue sigsuspend sigtimedwait sigwait sigwaitinfo sleep system time timer_create timer_delete
 	timer_getoverrun timer_gettime timer_settime timerfd_create timerfd_gettime timerfd_settime

@@ -27,7 +27,7 @@ const (
 	AtLimit Wake = iota
 	// Input: a managed process has sent the driver something.
 	Input
-	// Notified: Notify was called, or the context ended.
+	// Notified: Notify or Interrupt was called, or the context ended.
 	Notified
 )
 
@@ -42,7 +42,7 @@ func (c *Clock) Wait(ctx context.Context, limit hpc.Time) (Wake, error) {
 	for tries := 0; ; {
 		c.home.look()
 		word := s.driverWord.Load()
-		if ctx.Err() != nil {
+		if c.interrupted.Swap(false) || ctx.Err() != nil {
 			c.hold()
 			return Notified, ctx.Err()
 		}

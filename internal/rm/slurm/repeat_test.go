@@ -13,7 +13,6 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm/slurm/install"
 	"rmreplay/internal/rm/slurm/nodes"
-	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/workload"
 )
 
@@ -26,9 +25,6 @@ import (
 func TestRepeat(t *testing.T) { eachSlurm(t, testRepeat) }
 
 func testRepeat(t *testing.T, slurm *install.Installation) {
-	if slurm.Release.Since(slurmspec.R2411) && os.Getenv("REPEATS") == "" {
-		t.Skip("SKIPPED: replays of a full machine on this release differ: see docs/LIMITATIONS.md; REPEATS=N tries it")
-	}
 	repeats, err := strconv.Atoi(os.Getenv("REPEATS"))
 	if err != nil {
 		repeats = 3

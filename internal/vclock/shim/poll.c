@@ -121,6 +121,28 @@ static int do_poll(void *arg, const sigset_t *mask)
 	return real(ppoll)(p->fds, p->n, NULL, mask);
 }
 
+/* await_ready waits until descriptors are ready, and returns what look finds when the thread has its
+ * turn. What woke the thread depends on when the kernel ran it: other descriptors may be ready since,
+ * and another thread may have taken what there was. */
+static int await_ready(struct pollfd *fds, nfds_t n, int64_t deadline, bool for_room,
+		       const sigset_t *mask, int (*look)(struct pollfd *, nfds_t, void *), void *arg)
+{
+	struct poll_args p = {fds, n};
+	uint64_t first = n ? (uint64_t)fds[0].fd : 0;
+	int r;
+	do {
+		r = timed_kernel_wait(RMR_WHY_POLL, first, deadline, for_room, do_poll, &p, mask);
+	} while (r > 0 && (r = look(fds, n, arg)) == 0);
+	return r;
+}
+
+static int look_again(struct pollfd *fds, nfds_t n, void *unused)
+{
+	static const struct timespec zero;
+	(void)unused;
+	return real(ppoll)(fds, n, &zero, NULL);
+}
+
 static int poll_until(struct pollfd *fds, nfds_t n, int64_t timeout_ns, const sigset_t *mask)
 {
 	static const struct timespec zero;
@@ -136,10 +158,7 @@ static int poll_until(struct pollfd *fds, nfds_t n, int64_t timeout_ns, const si
 			return OUTSIDE_CALL(fds[i].fd, real(ppoll)(fds, n, timeout, mask));
 		}
 	}
-	struct poll_args p = {fds, n};
-	uint64_t first = n ? (uint64_t)fds[0].fd : 0;
-	return timed_kernel_wait(RMR_WHY_POLL, first, deadline_in(timeout_ns), for_room, do_poll, &p,
-				 mask);
+	return await_ready(fds, n, deadline_in(timeout_ns), for_room, mask, look_again, NULL);
 }
 
 void wait_to_read(int fd, int64_t timeout_ns)
@@ -216,7 +235,14 @@ EXPORT int pselect(int n, fd_set *rd, fd_set *wr, fd_set *ex, const struct times
 				restore_sets(&s);
 				return OUTSIDE_CALL(fd, real(pselect)(n, rd, wr, ex, timeout, mask));
 			}
-	r = timed_kernel_wait(RMR_WHY_POLL, 0, deadline_in(ns), wr != NULL, do_select, &s, mask);
+	int64_t deadline = deadline_in(ns);
+	do { /* as in await_ready */
+		r = timed_kernel_wait(RMR_WHY_POLL, 0, deadline, wr != NULL, do_select, &s, mask);
+		if (r <= 0)
+			break;
+		restore_sets(&s);
+		r = real(pselect)(n, rd, wr, ex, &zero, NULL);
+	} while (r == 0);
 	if (r == 0)
 		for (int i = 0; i < 3; i++)
 			if (s.sets[i])
@@ -233,17 +259,17 @@ EXPORT int select(int n, fd_set *rd, fd_set *wr, fd_set *ex, struct timeval *tim
 }
 
 struct epoll_args {
-	int fd;
 	struct epoll_event *events;
 	int max;
 };
 
 static bool sets_have_output; /* whether a set has ever waited for room to write */
 
-static int do_epoll(void *arg, const sigset_t *mask)
+static int look_into_set(struct pollfd *set, nfds_t one, void *arg)
 {
 	struct epoll_args *e = arg;
-	return real(epoll_pwait)(e->fd, e->events, e->max, -1, mask);
+	(void)one;
+	return real(epoll_pwait)(set->fd, e->events, e->max, 0, NULL);
 }
 
 static int epoll_until(int fd, struct epoll_event *events, int max, int64_t timeout_ns,
@@ -257,9 +283,9 @@ static int epoll_until(int fd, struct epoll_event *events, int max, int64_t time
 	int r = real(epoll_pwait)(fd, events, max, 0, mask);
 	if (r != 0 || timeout_ns == 0)
 		return looked(r);
-	struct epoll_args e = {fd, events, max};
-	return timed_kernel_wait(RMR_WHY_POLL, (uint64_t)fd, deadline_in(timeout_ns), sets_have_output,
-				 do_epoll, &e, mask);
+	struct epoll_args e = {events, max};
+	struct pollfd set = {.fd = fd, .events = POLLIN};
+	return await_ready(&set, 1, deadline_in(timeout_ns), sets_have_output, mask, look_into_set, &e);
 }
 
 /* A descriptor that is ready already wakes the threads that wait for the set. */

@@ -3,6 +3,7 @@
 #include "shim.h"
 
 #include <dirent.h>
+#include <sched.h>
 
 REAL(int, pthread_create, pthread_t *, const pthread_attr_t *, void *(*)(void *), void *)
 REAL(int, pthread_join, pthread_t, void **)
@@ -10,6 +11,7 @@ REAL(int, pthread_tryjoin_np, pthread_t, void **)
 REAL(int, pthread_detach, pthread_t)
 REAL(int, pthread_kill, pthread_t, int)
 REAL(int, pthread_cancel, pthread_t)
+REAL(int, sched_getaffinity, pid_t, size_t, cpu_set_t *)
 REAL(ssize_t, read, int, void *, size_t)
 REAL(int, close, int)
 
@@ -264,4 +266,20 @@ EXPORT int sched_yield(void)
 	else
 		syscall(SYS_sched_yield);
 	return 0;
+}
+
+/* The CPUs that a program may use do not depend on where the clock has it run (go_home in clock.c).
+ * conmgr of Slurm 25.05 and newer chooses its number of threads by them (workers.c). */
+EXPORT int sched_getaffinity(pid_t pid, size_t size, cpu_set_t *set)
+{
+	int r = real(sched_getaffinity)(pid, size, set);
+	bool ours = pid == 0 || pid == getpid() || pid == gettid_now();
+	uint64_t any = 0;
+	for (size_t i = 0; C && i < sizeof C->cpus / sizeof *C->cpus; i++)
+		any |= C->cpus[i];
+	if (r == 0 && ours && any) {
+		memset(set, 0, size);
+		memcpy(set, C->cpus, size < sizeof C->cpus ? size : sizeof C->cpus);
+	}
+	return r;
 }

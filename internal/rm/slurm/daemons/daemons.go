@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"rmreplay/internal/hpc"
@@ -52,6 +53,7 @@ type Daemons struct {
 	guard     *supervise.Guard
 	notices   chan supervise.Exit
 	names     map[int]string  // names of daemons by process id
+	outside   sync.Map        // the process ids of the daemons that run in real time
 	clients   map[int]*Client // running clients by process id
 	started   int             // number of clients started so far
 	closing   bool
@@ -70,7 +72,7 @@ func New(cfg Config) (*Daemons, error) {
 		d.notices <- exit
 		select {
 		case <-d.ready:
-			d.clock.Notify()
+			d.tell(exit.PID)
 		default: // nothing waits for the clock yet
 		}
 	})
@@ -83,6 +85,17 @@ func New(cfg Config) (*Daemons, error) {
 func (d *Daemons) Ready(clock *vclock.Clock, hostsFile bool) {
 	d.clock, d.hostsFile = clock, hostsFile
 	close(d.ready)
+}
+
+// tell ends the driver's wait after the end of a process. It does not wait for managed threads if a
+// daemon in real time has ended: the run is over, and a thread may compute for ever because that
+// daemon is missing.
+func (d *Daemons) tell(pid int) {
+	if _, ok := d.outside.Load(pid); ok {
+		d.clock.Interrupt()
+	} else {
+		d.clock.Notify()
+	}
 }
 
 // Socket returns a TCP socket in the processes' network.
@@ -329,6 +342,7 @@ func (d *Daemons) StartOutside(name string, c supervise.Command) error {
 	pid, err := d.guard.Run(c)
 	if err == nil {
 		d.names[pid] = name
+		d.outside.Store(pid, true)
 	}
 	return err
 }

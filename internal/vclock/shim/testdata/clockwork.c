@@ -13,7 +13,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/prctl.h>
+#include <sys/select.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
@@ -59,6 +61,17 @@ static struct sockaddr_in address(const char *host, int port)
 static int cpus(void)
 {
 	cpu_set_t set;
+	CPU_ZERO(&set);
+	if (syscall(SYS_sched_getaffinity, 0, sizeof set, &set) == -1)
+		die("sched_getaffinity");
+	return CPU_COUNT(&set);
+}
+
+/* counted_cpus returns on how many CPUs a program believes that it may run. */
+static int counted_cpus(void)
+{
+	cpu_set_t set;
+	memset(&set, 0xff, sizeof set);
 	if (sched_getaffinity(0, sizeof set, &set) == -1)
 		die("sched_getaffinity");
 	return CPU_COUNT(&set);
@@ -69,7 +82,7 @@ static void *look_around(void *name)
 	static const struct timespec pause = {10, 0};
 	for (int i = 0; i < 3; i++) {
 		nanosleep(&pause, NULL);
-		printf("%s %d\n", (const char *)name, cpus());
+		printf("%s %d\n%s counts %d\n", (const char *)name, cpus(), (const char *)name, counted_cpus());
 		fflush(stdout);
 	}
 	return NULL;
@@ -709,6 +722,81 @@ static void bypass(char **argv)
 	syscall(SYS_nanosleep, &ts, NULL);
 }
 
+/* several CALL: a thread waits for three pipes, which another thread writes to one after the other.
+ * It says how many are ready when it runs. Two threads then wait for one byte. */
+static int pipes[3][2];
+static int set_of_pipes;
+
+static int ready(const char *call, int timeout)
+{
+	struct pollfd fds[3];
+	struct epoll_event events[3];
+	struct timeval most = {timeout / 1000, timeout % 1000 * 1000};
+	fd_set rd;
+	FD_ZERO(&rd);
+	for (int i = 0; i < 3; i++) {
+		fds[i] = (struct pollfd){.fd = pipes[i][0], .events = POLLIN};
+		FD_SET(pipes[i][0], &rd);
+	}
+	if (strcmp(call, "poll") == 0)
+		return poll(fds, 3, timeout);
+	if (strcmp(call, "select") == 0)
+		return select(pipes[2][0] + 1, &rd, NULL, NULL, &most);
+	return epoll_wait(set_of_pipes, events, 3, timeout);
+}
+
+static void *await_pipes(void *call)
+{
+	char byte;
+	int found = ready(call, 60000);
+	fcntl(pipes[0][0], F_SETFL, O_NONBLOCK);
+	if (read(pipes[0][0], &byte, 1) != 1)
+		die("read");
+	return (void *)(intptr_t)found;
+}
+
+static void *take(void *call)
+{
+	char byte;
+	int found = ready(call, 60000);
+	return (void *)(intptr_t)(found == 1 && read(pipes[0][0], &byte, 1) == 1);
+}
+
+static void several(char **argv)
+{
+	static const struct timespec second = {1, 0}, moment = {0, 2000000};
+	struct epoll_event e = {.events = EPOLLIN};
+	pthread_t t[2];
+	void *found[2];
+	set_of_pipes = epoll_create1(0);
+	for (int i = 0; i < 3; i++)
+		if (pipe(pipes[i]) || epoll_ctl(set_of_pipes, EPOLL_CTL_ADD, pipes[i][0], &e))
+			die("a set of pipes");
+	pthread_create(&t[0], NULL, await_pipes, argv[2]);
+	nanosleep(&second, NULL);
+	for (int i = 0; i < 3; i++) {
+		if (write(pipes[i][1], "x", 1) != 1)
+			die("write");
+		syscall(SYS_nanosleep, &moment, NULL); /* of real time: the kernel runs the other thread */
+	}
+	pthread_join(t[0], &found[0]);
+	printf("%d are ready\n", (int)(intptr_t)found[0]);
+	for (int i = 1; i < 3; i++) {
+		char byte;
+		if (read(pipes[i][0], &byte, 1) != 1)
+			die("read");
+	}
+	for (int i = 0; i < 2; i++)
+		pthread_create(&t[i], NULL, take, argv[2]);
+	nanosleep(&second, NULL);
+	if (write(pipes[0][1], "x", 1) != 1)
+		die("write");
+	for (int i = 0; i < 2; i++)
+		pthread_join(t[i], &found[i]);
+	printf("%d took a byte\n", (int)((intptr_t)found[0] + (intptr_t)found[1]));
+	stamp("end");
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
@@ -718,7 +806,7 @@ int main(int argc, char **argv)
 		   {"deadlock", deadlock}, {"stall", stall}, {"spin", spin}, {"victim", victim},
 		   {"pingpong", pingpong}, {"crowd", crowd},
 		   {"compute", compute}, {"bits", bits}, {"crew", crew}, {"lockout", lockout}, {"tick", tick},
-		   {"save", save}, {"where", where}, {"together", together}, {"restless", restless}, {"bypass", bypass}, {"answered", answered}, {"order", in_order}};
+		   {"save", save}, {"where", where}, {"together", together}, {"restless", restless}, {"bypass", bypass}, {"answered", answered}, {"order", in_order}, {"several", several}};
 	for (size_t i = 0; argc > 1 && i < sizeof all / sizeof *all; i++)
 		if (strcmp(all[i].name, argv[1]) == 0) {
 			all[i].run(argv);
