@@ -143,30 +143,30 @@ func Start(opts Options, onExit func(Exit)) (*Guard, error) {
 
 // start starts a guard with the attributes.
 func start(opts Options, attr *syscall.SysProcAttr, onExit func(Exit)) (*Guard, error) {
+	options, err := json.Marshal(opts)
+	if err != nil {
+		return nil, err
+	}
 	ours, theirs, err := socketPair(unix.SOCK_STREAM)
 	if err != nil {
 		return nil, err
 	}
-	defer theirs.Close()
 	sockets, theirSockets, err := socketPair(unix.SOCK_SEQPACKET)
 	if err != nil {
-		_ = ours.Close() // the caller needs the error of the socket pair
+		_, _ = ours.Close(), theirs.Close() // the caller needs the error of the socket pair
 		return nil, err
 	}
-	defer theirSockets.Close()
 	giveUp := func() { _, _ = ours.Close(), sockets.Close() } // the caller needs another error
-	options, err := json.Marshal(opts)
-	if err != nil {
-		giveUp()
-		return nil, err
-	}
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Args = []string{"rmreplay-guard"}
 	cmd.Env = append(os.Environ(), envGuard+"="+string(options))
 	cmd.Stderr = os.Stderr
 	cmd.ExtraFiles = []*os.File{theirs, theirSockets}
 	cmd.SysProcAttr = attr
-	if err := cmd.Start(); err != nil {
+	err = cmd.Start()
+	// The guard has its own now. With ours open, the end of the guard would not end our reading.
+	_, _ = theirs.Close(), theirSockets.Close()
+	if err != nil {
 		giveUp()
 		return nil, err
 	}

@@ -26,7 +26,13 @@ const driverVariable = "SUPERVISE_TEST_DRIVER"
 // networkVariable makes the test program a driver that only tells which networks it gets.
 const networkVariable = "SUPERVISE_TEST_NETWORK"
 
+// endVariable makes a guard end before its first reply.
+const endVariable = "SUPERVISE_TEST_END"
+
 func TestMain(m *testing.M) {
+	if os.Getenv(endVariable) != "" && os.Getenv(envGuard) != "" {
+		os.Exit(3)
+	}
 	RunIfGuard()
 	if os.Getenv(networkVariable) != "" {
 		tellNetworks()
@@ -73,6 +79,24 @@ func exitOf(t *testing.T, exits <-chan Exit, pid int) Exit {
 		case <-timeout:
 			t.Fatalf("no news of the end of process %d", pid)
 		}
+	}
+}
+
+// TestGuardEndsEarly: a guard that ends before its first reply is an error, and no wait for ever.
+func TestGuardEndsEarly(t *testing.T) {
+	t.Setenv(endVariable, "1")
+	failed := make(chan error)
+	go func() {
+		_, err := Start(Options{}, func(Exit) {})
+		failed <- err
+	}()
+	select {
+	case err := <-failed:
+		if !errors.Is(err, ErrGuardGone) {
+			t.Errorf("Start: %v, want %v", err, ErrGuardGone)
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("Start has not returned for a minute")
 	}
 }
 
