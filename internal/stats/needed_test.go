@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestNeeded holds the numbers against those of R's power.t.test(delta, sd = 1, power = 0.8), and
-// against the definition.
+// TestNeeded holds the numbers against table 2.4.1 of Cohen, "Statistical Power Analysis for the
+// Behavioral Sciences" (1988), which has 17 and 64, and against the definition.
 func TestNeeded(t *testing.T) {
 	for _, test := range []struct {
 		shift float64
@@ -19,6 +19,9 @@ func TestNeeded(t *testing.T) {
 		if s := math.Abs(test.shift); s < 10 && (Power(n, n, s, 0.05) < 0.8 || n > 4 && Power(n-1, n-1, s, 0.05) >= 0.8) {
 			t.Errorf("shift %v: %d runs are not the fewest", test.shift, n)
 		}
+	}
+	if n := Needed(1, 0.05, 0.9); n != 23 { // R's power.t.test: 22.02
+		t.Errorf("power 0.9: %d runs, want 23", n)
 	}
 	for _, bad := range [][3]float64{{0, 0.05, 0.8}, {math.NaN(), 0.05, 0.8}, {1, 0.05, 1}, {1, 0.8, 0.05}, {1e-9, 0.05, 0.8}} {
 		if n := Needed(bad[0], bad[1], bad[2]); n != 0 {
