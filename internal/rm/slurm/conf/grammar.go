@@ -126,10 +126,18 @@ var slurmGrammar = func() grammar {
 }()
 
 // CheckKey returns an error if slurm.conf has no such key, or if Slurm refuses its value.
-func CheckKey(key, value string) error {
-	k, known := slurmGrammar.lookup(key)
+func CheckKey(key, value string) error { return slurmGrammar.checkPair(key, value) }
+
+// CheckAttribute is [CheckKey] for the attributes in the lines of a key, such as PartitionName.
+func CheckAttribute(of, key, value string) error {
+	k, _ := slurmGrammar.lookup(of)
+	return k.attributes.checkPair(key, value)
+}
+
+func (g grammar) checkPair(key, value string) error {
+	k, known := g.lookup(key)
 	if !known {
-		return fmt.Errorf("%s: unrecognized key%s", key, slurmGrammar.suggest(key))
+		return fmt.Errorf("%s: unrecognized key%s", key, g.suggest(key))
 	}
 	if err := k.check(value); err != nil {
 		return fmt.Errorf("%s=%s: %w", key, value, err)

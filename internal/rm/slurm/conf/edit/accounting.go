@@ -1,0 +1,142 @@
+package edit
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"rmreplay/internal/rm/slurm/associations"
+)
+
+// setAccounting adds the command of sacctmgr that changes a QOS, an account or a user.
+func (e *editor) setAccounting(p parameter, value string) error {
+	switch {
+	case !e.site.Accounting():
+		return errors.New("slurm.conf has no accounting (want AccountingStorageType=accounting_storage/slurmdbd)")
+	case e.site.Accounts == nil:
+		return fmt.Errorf("%s has no accounts.sacctmgr, the commands for sacctmgr that make accounts and QOS (want one)", e.dir)
+	}
+	where, err := e.entity(p)
+	if err != nil {
+		return err
+	}
+	assignment, err := e.assignment(p, value)
+	if err != nil {
+		return err
+	}
+	command := fmt.Sprintf("modify %s where %s set %s", p.kind, where, assignment)
+	if err := e.checkCommand(command); err != nil {
+		return err
+	}
+	e.commands = append(e.commands, command)
+	e.checks = append(e.checks, func() { e.warnOfNoEffect(p) })
+	return nil
+}
+
+// entity returns the condition of a command, and an error if the commands of the site do not declare
+// the entity.
+func (e *editor) entity(p parameter) (string, error) {
+	set := e.declared()
+	switch p.kind {
+	case ofQOS:
+		return "name=" + quote(p.object), exists("QOS", p.object, set.QOS)
+	case ofAccount:
+		return "name=" + quote(p.object), exists("account", p.object, set.Accounts)
+	}
+	if err := exists("user", p.object, set.Users); err != nil || p.account == "" {
+		return "name=" + quote(p.object), err
+	}
+	accounts := set.Users[strings.ToLower(p.object)]
+	if err := exists("account", p.account, accounts); err != nil {
+		return "", fmt.Errorf("user %s: %w", p.object, err)
+	}
+	return "name=" + quote(p.object) + " account=" + quote(p.account), nil
+}
+
+// assignment returns what a command sets.
+func (e *editor) assignment(p parameter, value string) (string, error) {
+	isTRES := strings.Contains(strings.ToLower(p.key), "tres")
+	switch {
+	case isTRES:
+		if p.part != "" {
+			if value == off {
+				value = "-1" // no limit
+			}
+			value = p.part + "=" + value
+		}
+		for item := range strings.SplitSeq(value, ",") {
+			name, _, _ := strings.Cut(item, "=")
+			if err := e.knownTRES(name); err != nil {
+				return "", err
+			}
+		}
+	case p.part != "":
+		sign := "+="
+		if value == off {
+			sign = "-="
+		}
+		return p.key + sign + quote(p.part), nil
+	}
+	return p.key + "=" + quote(value), nil
+}
+
+// quote writes a word for sacctmgr. [Setting.Check] refuses quotes.
+func quote(word string) string {
+	if strings.ContainsAny(word, " #") {
+		return `"` + word + `"`
+	}
+	return word
+}
+
+// checkCommand returns the mistake for which sacctmgr would refuse a command after those of the site
+// and the settings so far.
+func (e *editor) checkCommand(command string) error {
+	const name = "accounts"
+	text := strings.TrimRight(string(e.site.Accounts), "\n") + "\n"
+	before := text + strings.Join(e.commands, "\n") + "\n"
+	known := associations.Read([]byte(before), name, e.site.Name).Mistakes
+	prefix := fmt.Sprintf("%s:%d: ", name, strings.Count(before, "\n")+1)
+	for _, mistake := range associations.Read([]byte(before+command+"\n"), name, e.site.Name).Mistakes {
+		if what, of := strings.CutPrefix(mistake, prefix); of && !slices.Contains(known, mistake) {
+			return errors.New(what)
+		}
+	}
+	return nil
+}
+
+// accountsFile returns the name of the file with the commands. A dump of sacctmgr is replaced by
+// commands that have its effect.
+func (e *editor) accountsFile() string {
+	return filepath.Base(strings.TrimSuffix(e.site.AccountsFile, " as commands"))
+}
+
+// warnOfNoEffect warns of a setting that slurmctld does not look at.
+func (e *editor) warnOfNoEffect(p parameter) {
+	lower := strings.ToLower(p.key)
+	warn := func(why string) {
+		e.warnings = append(e.warnings, fmt.Sprintf("%s %s %s has no effect: %s", p.kind, p.object, p.key, why))
+	}
+	switch {
+	case strings.HasPrefix(lower, "fairshare"), lower == "shares":
+		if weight := e.get("PriorityWeightFairshare"); weight == "" || weight == "0" {
+			warn("PriorityWeightFairshare is 0")
+		}
+	case strings.HasPrefix(lower, "grp"), strings.HasPrefix(lower, "max"), strings.HasPrefix(lower, "min"):
+		if enforced := strings.ToLower(e.get("AccountingStorageEnforce")); !limits(enforced) {
+			warn("AccountingStorageEnforce has not limits")
+		}
+	}
+}
+
+// limits reports whether a value of AccountingStorageEnforce makes slurmctld enforce limits
+// (slurm.conf(5); 2 and 3 are older notations).
+func limits(enforced string) bool {
+	for item := range strings.SplitSeq(enforced, ",") {
+		if slices.Contains([]string{"2", "3", "all", "limits", "safe"}, strings.TrimSpace(item)) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,32 @@
+// Package edit changes a site's configuration by the names of its parameters. Sweeps and searches
+// use it to try other settings on a copy of a cluster directory.
+//
+// A parameter is what has one value. Its name is one of
+//
+//	KEY                              a key of slurm.conf: PriorityWeightAge
+//	KEY.OPTION                       one option of a key whose value is a list:
+//	                                 SchedulerParameters.bf_max_job_test
+//	partition NAME KEY               a key of a partition's line: partition long MaxTime
+//	partition NAME KEY.OPTION        one item of its list: partition gpu TRESBillingWeights.gres/gpu
+//	qos NAME OPTION                  an option of sacctmgr: qos normal MaxTRESPerUser
+//	account NAME OPTION              account physics fairshare
+//	user NAME OPTION                 user ada fairshare, in all accounts of the user
+//	user NAME in ACCOUNT OPTION      user ada in physics fairshare
+//
+// and the last three also end in OPTION.ITEM: "qos normal MaxTRESPerUser.cpu", "qos normal
+// Flags.DenyOnLimit". Keys and options are compared without case.
+//
+// The value of an option or an item is what follows its "=". "true" sets a flag or adds a name to
+// a list, and "false" takes the option, the item or the limit away.
+//
+//   - [Setting.Check] tells of a setting what is wrong for any cluster. A misspelt option is an
+//     error here, although slurmctld ignores it, and so is a number for which slurmctld would use
+//     its default.
+//   - [Edit] applies settings to a cluster in memory. It also refuses partitions, QOS, accounts,
+//     users and trackable resources that the cluster does not have. [Edited.Lines] is what the
+//     site itself would write.
+//   - [Copy] writes an edited copy of a cluster directory.
+//
+// An edit keeps all other lines. A line that it replaces becomes a comment. Settings of accounts,
+// QOS and users are commands for sacctmgr at the end of accounts.sacctmgr.
+package edit
