@@ -11,7 +11,6 @@ import (
 
 	"rmreplay/internal/metrics"
 	"rmreplay/internal/output"
-	"rmreplay/internal/rm/slurm/conf"
 	"rmreplay/internal/rm/slurm/conf/edit"
 	"rmreplay/internal/sweep"
 )
@@ -90,8 +89,12 @@ func (f *File) Plan() Plan {
 // Its errors are about the input.
 func (t *Tuner) Check() error {
 	f := t.File
-	if err := f.ownValues(); err != nil {
+	site, err := f.openSite()
+	if err != nil {
 		return err
+	}
+	if site != nil {
+		f.ownValues(site)
 	}
 	var settings []Setting
 	for i := range f.Space {
@@ -104,7 +107,7 @@ func (t *Tuner) Check() error {
 			s := make(Setting, len(f.Space))
 			s[i] = v
 			settings = append(settings, s)
-			if err := f.checkEdit(s, p.line); err != nil {
+			if err := f.checkEdit(site, s, p.line); err != nil {
 				return err
 			}
 		}
@@ -145,13 +148,16 @@ func (t *Tuner) Run(ctx context.Context) (*Result, error) {
 	if err != nil {
 		return nil, inputError(err)
 	}
-	r := f.newResult(found)
+	r, err := f.newResult(found)
+	if err != nil {
+		return nil, err
+	}
 	if found.Best != found.Site {
 		if err := t.prove(ctx, found, r); err != nil {
 			return nil, err
 		}
 	}
-	r.Text = r.Outcome.Text()
+	r.Found, r.Text = r.Outcome == Better, r.Outcome.Text()
 	return r, t.write(r)
 }
 
@@ -299,7 +305,7 @@ type Record struct {
 }
 
 // newResult returns the part of the result that the search decides.
-func (f *File) newResult(found *Found) *Result {
+func (f *File) newResult(found *Found) (*Result, error) {
 	r := &Result{
 		Name: f.Name, Outcome: NothingFound, Metric: f.Goal.Metric, Want: "higher", Plan: f.Plan(), SearchRuns: found.Runs,
 		SearchGain: metrics.NoValue(), Setting: []Change{}, Lines: []edit.Line{}, Warnings: []string{}, Races: []RaceResult{}, Records: []Record{},
@@ -314,7 +320,7 @@ func (f *File) newResult(found *Found) *Result {
 		r.Tried = append(r.Tried, f.triedSetting(found.Site, t))
 	}
 	if found.Best == found.Site {
-		return r
+		return r, nil
 	}
 	r.SearchGain = f.triedSetting(found.Site, found.Best).Relative
 	for i, p := range f.Space {
@@ -324,8 +330,9 @@ func (f *File) newResult(found *Found) *Result {
 		}
 		r.Setting = append(r.Setting, c)
 	}
-	r.Lines, r.Warnings = f.lines(found.Best.Setting)
-	return r
+	var err error
+	r.Lines, r.Warnings, err = f.lines(found.Best.Setting)
+	return r, err
 }
 
 func (f *File) triedSetting(site, t *Tried) TriedSetting {
@@ -357,5 +364,3 @@ func (f *File) triedSetting(site, t *Tried) TriedSetting {
 	s.Broken = f.Goal.violation(site.Of, t.Of, blocks) > 0
 	return s
 }
-
-var _ = conf.Open
