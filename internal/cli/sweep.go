@@ -52,7 +52,7 @@ func newSweepCommand(g *globals) *cobra.Command {
 		Use:   "sweep EXPERIMENT -o DIR",
 		Short: "Run a grid of configurations, transforms and seeds",
 		Long: `Runs every cell of a grid: policies x machines in the simulator, and clusters x edits of
-slurm.conf on the stock Slurm, each with every transform of the workload and with every
+their configuration on the stock Slurm, each with every transform of the workload and with every
 seed. docs/SWEEPS.md describes the experiment file, which is YAML. Paths in it are
 relative to its directory.
 
@@ -105,6 +105,9 @@ func runSweep(ctx context.Context, g *globals, path string, opts sweepOptions) e
 	plan, err := sweep.Open(path, opts.output, sweepCheck(g), sweepCheckTogether)
 	if err != nil {
 		return badInput(err)
+	}
+	for _, warning := range plan.Warnings {
+		g.say("warning: %s", warning)
 	}
 	program, err := os.Executable()
 	if err != nil {

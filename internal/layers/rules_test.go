@@ -152,7 +152,7 @@ var rules = []rule{
 		"a use case needs no command line: a server or a test makes a run with it"},
 	{"use cases", "internal/progress", []string{"internal/replay"}, computes,
 		"how far a run is follows from what its loop says; the caller has the terminal and the clock"},
-	{"use cases", "internal/sweep", []string{"internal/experiment", "internal/interrupt", "internal/metrics", "internal/output", "internal/rm/slurm/conf", "internal/run"}, offline,
+	{"use cases", "internal/sweep", []string{"internal/experiment", "internal/interrupt", "internal/metrics", "internal/output", "internal/rm/slurm/conf", "internal/rm/slurm/conf/edit", "internal/run"}, offline,
 		"a sweep runs command lines and reads their records; what a command does is not its concern"},
 
 	{"program", "internal/cli/reference", nil, offline,

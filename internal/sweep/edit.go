@@ -2,103 +2,58 @@ package sweep
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"rmreplay/internal/rm/slurm/conf"
+	"rmreplay/internal/rm/slurm/conf/edit"
 )
 
-// editCluster copies a cluster directory to a new directory and sets keys of slurm.conf to new
-// values. It refuses keys that slurm.conf may have many times, such as NodeName, because the
-// edit would be ambiguous. A cluster with other nodes needs its own directory.
-func editCluster(from, to string, keys Options) error {
-	for _, k := range keys {
-		if err := checkKey(k); err != nil {
-			return err
+// settings returns the options of an edit as the settings of parameters.
+func settings(options Options) []edit.Setting {
+	list := make([]edit.Setting, len(options))
+	for i, o := range options {
+		list[i] = edit.Setting{Name: o.Name, Value: o.Value}
+	}
+	return list
+}
+
+// checkEdit checks the settings of an edit as far as they do not depend on a cluster.
+func checkEdit(v *Variant) error {
+	seen := map[string]bool{}
+	for _, o := range v.Options {
+		if err := (edit.Setting{Name: o.Name, Value: o.Value}).Check(); err != nil {
+			return errorAt(o.Line, "edits: %s: %w", v.Name, err)
 		}
-	}
-	site, err := conf.Open(from)
-	if err != nil {
-		return err
-	}
-	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
-		return fmt.Errorf("copying cluster: %w", err)
-	}
-	path := filepath.Join(to, "slurm.conf")
-	text, err := os.ReadFile(site.Path)
-	if err != nil {
-		return fmt.Errorf("editing slurm.conf: %w", err)
-	}
-	if err := os.WriteFile(path, []byte(editText(string(text), site, keys)), 0o666); err != nil {
-		return fmt.Errorf("editing slurm.conf: %w", err)
-	}
-	edited, err := conf.Open(to)
-	if err != nil {
-		return err
-	}
-	for _, k := range keys {
-		if value, _ := edited.Get(k.Name); value != k.Value {
-			return fmt.Errorf("editing slurm.conf: %s is %q after it was set to %q", k.Name, value, k.Value)
+		if seen[strings.ToLower(o.Name)] {
+			return errorAt(o.Line, "edits: %s: %s: more than one value (want one, or a text such as a,b)", v.Name, o.Name)
 		}
+		seen[strings.ToLower(o.Name)] = true
 	}
 	return nil
 }
 
-// checkKey checks a key of slurm.conf with its new value.
-func checkKey(k Option) error {
-	if strings.EqualFold(k.Name, "Include") || repeats(k.Name) {
-		return fmt.Errorf("%s: not a key with one value (want another cluster directory)", k.Name)
+// checkEdits applies every edit to every cluster in memory. An edit that is wrong for a cluster, for
+// example because it has no such partition, is an error in the experiment. A cluster that cannot be
+// read makes its runs fail, and no others. checkEdits returns the edits without effect.
+func (e *Experiment) checkEdits() (warnings []string, err error) {
+	if e.Slurm == nil || len(e.Slurm.Edits) == 0 {
+		return nil, nil
 	}
-	return conf.CheckKey(k.Name, k.Value)
-}
-
-// repeats reports whether slurm.conf may have several lines that begin with the key.
-func repeats(key string) bool {
-	for _, k := range []string{"NodeName", "PartitionName", "DownNodes", "NodeSet", "FrontendName"} {
-		if strings.EqualFold(k, key) {
-			return true
-		}
-	}
-	return false
-}
-
-// editText comments out the lines that only hold replaced keys, and appends the new keys. If a
-// key occurs twice, Slurm uses the last occurrence.
-func editText(text string, site *conf.Cluster, keys Options) string {
-	on := map[int]int{} // number of statements on each line
-	for _, s := range site.Statements {
-		if s.File == site.Path {
-			on[s.Line]++
-		}
-	}
-	lines := strings.Split(text, "\n")
-	for _, s := range site.Statements {
-		if s.File != site.Path || on[s.Line] != 1 || s.Line > len(lines) {
+	for _, cluster := range e.Slurm.Clusters {
+		path, _ := cluster.Options.Get("cluster")
+		site, err := conf.Open(path)
+		if err != nil {
 			continue
 		}
-		for _, k := range keys {
-			if strings.EqualFold(k.Name, s.Key) {
-				replace(lines[s.Line-1:])
+		for _, v := range e.Slurm.Edits {
+			edited, err := edit.Edit(site, settings(v.Options))
+			if err != nil {
+				return nil, errorAt(v.Line, "edits: %s: %w (cluster %s)", v.Name, err, cluster.Name)
+			}
+			for _, warning := range edited.Warnings {
+				warnings = append(warnings, fmt.Sprintf("%s:%d: edits: %s: %s (cluster %s)", e.Path, v.Line, v.Name, warning, cluster.Name))
 			}
 		}
 	}
-	var b strings.Builder
-	b.WriteString(strings.TrimRight(strings.Join(lines, "\n"), "\n"))
-	b.WriteString("\n\n# Set by the experiment\n")
-	for _, k := range keys {
-		b.WriteString(conf.Statement{Key: k.Name, Value: k.Value}.String() + "\n")
-	}
-	return b.String()
-}
-
-// replace comments out a line and its continuation lines.
-func replace(lines []string) {
-	for i, line := range lines {
-		line, continued := strings.CutSuffix(line, `\`)
-		lines[i] = "# replaced below: " + line
-		if !continued {
-			return
-		}
-	}
+	return warnings, nil
 }

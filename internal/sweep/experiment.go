@@ -60,12 +60,12 @@ type Sim struct {
 // Slurm is the part of the grid for the stock Slurm: clusters x edits x releases.
 type Slurm struct {
 	Clusters []Variant `yaml:"clusters"`
-	Edits    []Variant `yaml:"edits"`    // keys of slurm.conf; default: the unchanged file
+	Edits    []Variant `yaml:"edits"`    // settings of parameters, see package edit; default: the unchanged cluster
 	Releases []Variant `yaml:"releases"` // options of `replay`, --slurm among them; default: the default Slurm
 	Options  Options   `yaml:"options"`  // options of `replay` for all cells
 }
 
-// Option is an option of a command or, in an edit, a key of slurm.conf.
+// Option is an option of a command or, in an edit, a parameter of the configuration.
 type Option struct {
 	Name, Value string
 	Line        int  // in the experiment file
@@ -308,7 +308,7 @@ const (
 type axis struct {
 	what     string // the name of the axis in the file
 	variants []Variant
-	command  string // empty for keys of slurm.conf
+	command  string // empty for edits
 	plain    string // the option that a single value sets; empty if there is none
 	named    bool   // a variant must have a name
 }
@@ -417,16 +417,6 @@ func (e *Experiment) checkAxis(a axis, check CheckOption) error {
 			return errorAt(v.Line, "%s: %s: the same as %s in line %d (want other options, or one of them)", a.what, v.Name, same.Name, same.Line)
 		}
 		alike[options] = v
-	}
-	return nil
-}
-
-// checkEdit checks the keys of slurm.conf that an edit sets, and their values.
-func checkEdit(v *Variant) error {
-	for _, o := range v.Options {
-		if err := checkKey(o); err != nil {
-			return errorAt(o.Line, "edits: %s: %w", v.Name, err)
-		}
 	}
 	return nil
 }

@@ -9,8 +9,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"rmreplay/internal/rm/slurm/conf"
 )
 
 // checkNames accepts a few options with any values.
@@ -158,10 +156,13 @@ func TestLoadRefuses(t *testing.T) {
 		head + "sim:\n  options:\n    procs: {a: 1}": "x.yaml:4: procs: not a single value",
 		head + "sim:\n  machines:\n    - big":        "x.yaml:4: machines: big: not a mapping (want NAME: VALUE)",
 		head + "sim: {}\ntransforms:\n  - shake: 3":  "x.yaml:4: transforms: a name is missing",
-		head + "sim: {}\ntransforms:\n  - {name: a}\n  - {name: a, shake: 3}": "x.yaml:5: transforms: a: the name is there twice",
-		head + "sim: {}\ntransforms:\n  - {name: a, name: b}":                 `x.yaml:4: mapping key "name" already defined at [4:6]`,
-		head + "sim:\n  policies: ['../..']":                                  `x.yaml:3: policies: "../..": not a name (want letters or digits)`,
-		head + "slurm:\n  clusters:\n    - {name: site, clock: frozen}":       "x.yaml:4: clusters: site: cluster is missing",
+		head + "sim: {}\ntransforms:\n  - {name: a}\n  - {name: a, shake: 3}":                                "x.yaml:5: transforms: a: the name is there twice",
+		head + "sim: {}\ntransforms:\n  - {name: a, name: b}":                                                `x.yaml:4: mapping key "name" already defined at [4:6]`,
+		head + "sim:\n  policies: ['../..']":                                                                 `x.yaml:3: policies: "../..": not a name (want letters or digits)`,
+		head + "slurm:\n  clusters:\n    - {name: site, clock: frozen}":                                      "x.yaml:4: clusters: site: cluster is missing",
+		head + "slurm:\n  clusters: [c]\n  edits:\n    - {name: a, SchedulerParameters.bf_max_jobs_test: 3}": "x.yaml:5: edits: a: SchedulerParameters has no option bf_max_jobs_test; did you mean bf_max_job_test?",
+		head + "slurm:\n  clusters: [c]\n  edits:\n    - name: a\n      partiton p MaxTime: 3":               `x.yaml:6: edits: a: "partiton p MaxTime": not the name of a parameter (want KEY, KEY.OPTION, partition NAME KEY, qos NAME OPTION, account NAME OPTION, user NAME OPTION or user NAME in ACCOUNT OPTION); did you mean partition?`,
+		head + "slurm:\n  clusters: [c]\n  edits:\n    - {name: a, partition p AllowQos: [a, b]}":            "x.yaml:5: edits: a: partition p AllowQos: more than one value (want one, or a text such as a,b)",
 		"workload: [":                         "x.yaml:1: sequence end token ']' not found",
 		"workload: w\nsim:\n  policies: easy": "",
 	} {
@@ -207,50 +208,6 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 	})
-}
-
-func TestEditCluster(t *testing.T) {
-	from := t.TempDir()
-	const text = `ClusterName=test
-schedulerparameters=bf_window=60
-PriorityType=priority/basic
-PriorityMaxAge=\
-  7-0
-SchedulerTimeSlice=30
-NodeName=n[1-2] CPUs=4
-PartitionName=p Nodes=ALL
-`
-	write := func(name, text string) {
-		if err := os.WriteFile(filepath.Join(from, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write("slurm.conf", text)
-	write("users", "ada:1000:ada:1000\n")
-	to := filepath.Join(t.TempDir(), "edited")
-	keys := Options{{Name: "SchedulerParameters", Value: "bf_window=1440,bf_continue"}, {Name: "PriorityMaxAge", Value: "1-0"}}
-	if err := editCluster(from, to, keys); err != nil {
-		t.Fatal(err)
-	}
-	got, err := os.ReadFile(filepath.Join(to, "slurm.conf"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := strings.NewReplacer("scheduler", "# replaced below: scheduler", "PriorityMaxAge=\\", "# replaced below: PriorityMaxAge=",
-		"  7-0", "# replaced below:   7-0").Replace(text) +
-		"\n# Set by the experiment\nSchedulerParameters=bf_window=1440,bf_continue\nPriorityMaxAge=1-0\n"
-	if diff := cmp.Diff(want, string(got)); diff != "" {
-		t.Error(diff)
-	}
-	c, err := conf.Open(to)
-	if err != nil || len(c.Users) != 1 || len(c.Warnings) > 0 {
-		t.Errorf("the copy: %v, users %v, warnings %v", err, c.Users, c.Warnings)
-	}
-	for _, k := range []string{"NodeName", "partitionname", "Include", "NoSuchKey"} {
-		if err := editCluster(from, filepath.Join(t.TempDir(), "e"), Options{{Name: k, Value: "x"}}); err == nil {
-			t.Errorf("%s was edited", k)
-		}
-	}
 }
 
 // TestFingerprint checks that a run's fingerprint depends on the contents of its inputs and not

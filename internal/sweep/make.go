@@ -17,6 +17,7 @@ import (
 	"rmreplay/internal/experiment"
 	"rmreplay/internal/interrupt"
 	"rmreplay/internal/metrics"
+	"rmreplay/internal/rm/slurm/conf/edit"
 	"rmreplay/internal/run"
 )
 
@@ -222,7 +223,7 @@ func (m *Maker) derive(ctx context.Context, d *derived) error {
 	}
 	s := status{Fingerprint: d.fingerprint}
 	if d.edit != nil {
-		if err := editCluster(d.source, temp, d.edit); err != nil {
+		if _, err := edit.Copy(d.source, temp, settings(d.edit)); err != nil {
 			return err
 		}
 	} else {

@@ -95,7 +95,7 @@ type derived struct {
 	path      string // relative to the sweep's directory
 	source    string
 	transform Options // options of `workload transform`, or
-	edit      Options // keys of slurm.conf
+	edit      Options // settings of parameters
 	variant   Variant // that has these options
 
 	fingerprint string
@@ -129,7 +129,16 @@ func Open(path, dir string, check CheckOption, together CheckVariant) (*Plan, er
 	if err := experiment.checkVariants(together); err != nil {
 		return nil, located(path, err)
 	}
-	return NewPlan(experiment, dir)
+	warnings, err := experiment.checkEdits()
+	if err != nil {
+		return nil, located(path, err)
+	}
+	plan, err := NewPlan(experiment, dir)
+	if err != nil {
+		return nil, err
+	}
+	plan.Warnings = warnings
+	return plan, nil
 }
 
 // mayHold returns an error if dir holds something that is no sweep. A sweep has a lock from its
@@ -151,6 +160,8 @@ type Plan struct {
 	Dir        string
 	Cells      []*Cell
 	Runs       []*Run // the runs of all cells, by number
+	// Warnings tell of edits that have no effect, with the file and the line.
+	Warnings []string
 
 	derived []*derived
 	shared  map[string]*derived // the same by path
@@ -259,7 +270,7 @@ func draws(options Options) bool {
 	return false
 }
 
-// edited returns the cluster with its edited slurm.conf, or nil if there is no edit.
+// edited returns the edited cluster, or nil if there is no edit.
 func (p *Plan) edited(cluster, edit Variant) *input {
 	if len(edit.Options) == 0 {
 		return nil
