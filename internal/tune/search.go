@@ -51,12 +51,12 @@ type Search struct {
 
 // Step is how far a search is.
 type Step struct {
-	What    string // race 2, final, simplify
-	Runs    int    // of the step
-	Used    int    // runs before it
-	Budget  int
-	Setting int // settings in the step
-	Block   int // blocks that they will have run on then
+	What     string // race 2, final, simplify
+	Runs     int    // of the step
+	Used     int    // runs before it
+	Budget   int
+	Settings int // in the step
+	Blocks   int // that they will have run on then
 }
 
 // Tried is a setting with all that was measured of it.
