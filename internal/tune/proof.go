@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 
 	"rmreplay/internal/metrics"
@@ -67,18 +68,18 @@ type Proof struct {
 // Kept says how a constraint fares on held-out data. Worse is the worsening in the metric's unit,
 // negative if the metric became better.
 type Kept struct {
-	Metric       string        `json:"metric"`
-	By           metrics.By    `json:"by,omitempty"`
-	Group        string        `json:"group,omitempty"`
-	Pairs        int           `json:"pairs"` // in which both runs have the metric
-	Site         metrics.Float `json:"site"`
-	Best         metrics.Float `json:"best"`
-	Worse        metrics.Float `json:"worse"`
-	WorseLow     metrics.Float `json:"worse_low"`
-	WorseHigh    metrics.Float `json:"worse_high"`
-	Allowed      metrics.Float `json:"allowed"` // in the metric's unit
-	Broken       bool          `json:"broken"`  // the mean is beyond what is allowed
-	NotExcluded  bool          `json:"not_excluded"` // the interval is, in part
+	Metric      string        `json:"metric"`
+	By          metrics.By    `json:"by,omitempty"`
+	Group       string        `json:"group,omitempty"`
+	Pairs       int           `json:"pairs"` // in which both runs have the metric
+	Site        metrics.Float `json:"site"`
+	Best        metrics.Float `json:"best"`
+	Worse       metrics.Float `json:"worse"`
+	WorseLow    metrics.Float `json:"worse_low"`
+	WorseHigh   metrics.Float `json:"worse_high"`
+	Allowed     metrics.Float `json:"allowed"`      // in the metric's unit
+	Broken      bool          `json:"broken"`       // the mean is beyond what is allowed
+	NotExcluded bool          `json:"not_excluded"` // the interval is, in part
 }
 
 // compareQuantities sorts by constraint, then by group.
@@ -96,6 +97,7 @@ func Smallest(workloads, seeds int) float64 {
 
 // Prove tests a setting on held-out pairs.
 func (g *Goal) Prove(pairs []Pair, seed uint64) (*Proof, Outcome) {
+	pairs = different(pairs)
 	p := &Proof{Unit: "realization", Constraints: []Kept{}}
 	workloads := map[int]bool{}
 	for _, pair := range pairs {
@@ -142,6 +144,18 @@ func (g *Goal) Prove(pairs []Pair, seed uint64) (*Proof, Outcome) {
 		return p, Broken
 	}
 	return p, Better
+}
+
+// different returns the pairs without those that are copies of another one of their workload. An
+// engine that draws nothing gives the same run for every seed, and that is one observation.
+func different(pairs []Pair) []Pair {
+	var list []Pair
+	for _, p := range pairs {
+		if !slices.ContainsFunc(list, func(q Pair) bool { return reflect.DeepEqual(p, q) }) {
+			list = append(list, p)
+		}
+	}
+	return list
 }
 
 // units returns the values of pairs, or their means over the pairs of each workload if workloads are

@@ -79,9 +79,19 @@ func (r *Result) renderProof(b *strings.Builder) {
 	if len(p.Constraints) == 0 {
 		return
 	}
-	b.WriteString("\nconstraints on the held-out data, the setting against the site's own:\n")
-	w := tabwriter.NewWriter(b, 0, 0, 2, ' ', tabwriter.AlignRight)
-	for _, k := range p.Constraints {
+	renderConstraints(b, p.Constraints)
+}
+
+// shownKept is the number of constraints up to which those that are kept have a line.
+const shownKept = 12
+
+// renderConstraints writes a table of the constraints. Of many it leaves out those that are kept
+// beyond doubt.
+func renderConstraints(b *strings.Builder, list []Kept) {
+	b.WriteString("\nconstraints on the held-out data, the site's own setting -> the best:\n")
+	w := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
+	kept := 0
+	for _, k := range list {
 		name := k.Metric
 		if k.By != "" {
 			name += fmt.Sprintf(", %s %s", k.By, orNone(k.Group))
@@ -91,13 +101,28 @@ func (r *Result) renderProof(b *strings.Builder) {
 		case k.Broken:
 			verdict = "BROKEN"
 		case k.NotExcluded:
-			verdict = "kept (the interval does not exclude a break)"
+			verdict = "kept, but the interval does not exclude a break"
 		case !k.Worse.Known():
 			verdict = "no value"
+		case len(list) > shownKept:
+			kept++
+			continue
 		}
-		fmt.Fprintf(w, "  %s\t%s\t->\t%s\tworse by %s\t(%s to %s)\tallowed %s\t%s\n", name, k.Site.Text(), k.Best.Text(), k.Worse.Text(), k.WorseLow.Text(), k.WorseHigh.Text(), k.Allowed.Text(), verdict)
+		fmt.Fprintf(w, "  %s\t%s -> %s\tworse by %s (%s to %s)\tallowed %s\t%s\n",
+			name, amount(k.Site), amount(k.Best), amount(k.Worse), amount(k.WorseLow), amount(k.WorseHigh), amount(k.Allowed), verdict)
 	}
 	_ = w.Flush() // a builder takes everything
+	if kept > 0 {
+		fmt.Fprintf(b, "  %d others are kept, and their intervals exclude a break\n", kept)
+	}
+}
+
+// amount formats a value of a metric. Ratios such as utilization need more digits than times.
+func amount(v metrics.Float) string {
+	if v.Known() && v != 0 && v > -1 && v < 1 {
+		return fmt.Sprintf("%.4f", float64(v))
+	}
+	return v.Text()
 }
 
 func orNone(name string) string {

@@ -4,7 +4,9 @@ import (
 	"context"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"strconv"
+	"strings"
 	"testing"
 )
 
@@ -135,5 +137,144 @@ func TestNothingToFind(t *testing.T) {
 	}
 	if count[NotProven] == 0 {
 		t.Error("no search came to a proof, so nothing was tested")
+	}
+}
+
+// TestKeepsConstraints holds that the result keeps a constraint that the best of the surface breaks.
+func TestKeepsConstraints(t *testing.T) {
+	goal := lower
+	goal.Constraints = []Constraint{{Metric: "utilization", Limit: 0.05, Relative: true}}
+	f := &surface{
+		space: Space{number("a", 0, 1, "0.1"), number("b", 0, 1, "0.9")}, of: bowl, noise: 0.05, seed: 5,
+		limited: func(x []float64) float64 { return 1 - 0.2*(x[0]-0.1) }, // a above 0.35 is too much
+	}
+	found, proof, outcome := whole(t, f, goal, 200)
+	if a := f.at(found.Best.Setting)[0]; outcome != Better || a > 0.351 || a < 0.2 {
+		t.Errorf("%s with a = %.2f", outcome, a)
+	}
+	if k := proof.Constraints; len(k) != 1 || k[0].Broken || k[0].NotExcluded {
+		t.Errorf("%+v", k)
+	}
+}
+
+// TestFailedRuns holds that settings whose runs fail are not chosen, and that a failure of the site's
+// own setting is an error.
+func TestFailedRuns(t *testing.T) {
+	f := &surface{space: Space{number("a", 0, 1, "0.1"), number("b", 0, 1, "0.9")}, of: bowl, noise: 0.05, seed: 2}
+	fails := func(x []float64) bool { return x[0] > 0.5 }
+	s := Search{Space: f.space, Goal: lower, Blocks: 6, Budget: 150, Seed: 1, Measure: func(_ context.Context, trials []Trial) ([]Measurement, error) {
+		list, _ := f.measure(t.Context(), trials)
+		for i := range list {
+			if fails(f.at(trials[i].Setting)) {
+				list[i] = Measurement{Failure: "slurmctld died"}
+			}
+		}
+		return list, nil
+	}}
+	found, err := s.Run(t.Context())
+	if err != nil || f.at(found.Best.Setting)[0] > 0.5 || found.Best == found.Site {
+		t.Errorf("%v: %s", err, f.space.Describe(found.Best.Setting))
+	}
+	fails = func(x []float64) bool { return x[0] == 0.1 && x[1] == 0.9 }
+	if _, err := s.Run(t.Context()); err == nil || err.Error() != "the site's own setting: slurmctld died" {
+		t.Errorf("%v", err)
+	}
+	s.Measure = func(_ context.Context, trials []Trial) ([]Measurement, error) {
+		list := make([]Measurement, len(trials))
+		list[0].Objective = math.NaN()
+		return list, nil
+	}
+	if _, err := s.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "no value of the objective") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestSearchRepeats holds that the same seed walks the same way: that is how a search continues.
+func TestSearchRepeats(t *testing.T) {
+	var first []Trial
+	for range 2 {
+		f := &surface{space: Space{number("a", 0, 1, "0.1"), {Name: "m", Kind: Categorical, Values: []string{"1", "2", "3"}, Now: "2"}}, of: func(x []float64) float64 { return x[0] * x[1] }, noise: 0.1, seed: 3}
+		var trials []Trial
+		s := Search{Space: f.space, Goal: Goal{Lower: true}, Blocks: 4, Budget: 100, Seed: 9, Measure: func(ctx context.Context, list []Trial) ([]Measurement, error) {
+			trials = append(trials, list...)
+			return f.measure(ctx, list)
+		}}
+		if _, err := s.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if first == nil {
+			first = trials
+		}
+		if !reflect.DeepEqual(first, trials) {
+			t.Error("two searches with one seed made different trials")
+		}
+	}
+}
+
+// TestSmallSpace holds that a search ends when it has tried every setting.
+func TestSmallSpace(t *testing.T) {
+	f := &surface{space: Space{{Name: "m", Kind: Categorical, Values: []string{"1", "2"}, Now: "2"}}, of: func(x []float64) float64 { return x[0] }, noise: 0.01, seed: 3}
+	found, _, outcome := whole(t, f, lower, 500)
+	if outcome != Better || found.Best.Setting[0] != "1" || found.Runs > 12 {
+		t.Errorf("%s after %d runs: %v", outcome, found.Runs, found.Best.Setting)
+	}
+}
+
+// TestProve holds what the proof says of known pairs.
+func TestProve(t *testing.T) {
+	pairs := func(n, workloads int, gain func(i int) float64) (list []Pair) {
+		for i := range n {
+			site := 100 + float64(i)
+			list = append(list, Pair{Workload: i % workloads, Site: Measurement{Objective: site}, Best: Measurement{Objective: site - gain(i)}})
+		}
+		return list
+	}
+	steady := func(i int) float64 { return 10 + float64(i%3) }
+	for _, test := range []struct {
+		name    string
+		pairs   []Pair
+		outcome Outcome
+		unit    string
+		n       int
+	}{
+		{"better", pairs(8, 1, steady), Better, "realization", 8},
+		{"worse", pairs(8, 1, func(i int) float64 { return -steady(i) }), NotProven, "realization", 8},
+		{"too few", pairs(5, 1, steady), NotProven, "realization", 5},
+		{"mixed", pairs(8, 1, func(i int) float64 { return float64(i%2)*20 - 10 }), NotProven, "realization", 8},
+		{"days", pairs(12, 6, steady), Better, "workload", 6},
+		{"five days", pairs(10, 5, steady), Better, "realization", 10},
+	} {
+		p, outcome := lower.Prove(test.pairs, 1)
+		if outcome != test.outcome || p.Unit != test.unit || p.Pairs != test.n {
+			t.Errorf("%s: %s, %d %ss", test.name, outcome, p.Pairs, p.Unit)
+		}
+		if outcome == Better && (p.GainLow <= 0 || p.RelativeLow <= 0 || p.P > 0.05) {
+			t.Errorf("%s: %+v", test.name, p)
+		}
+	}
+	// Ten runs that are copies of one are one run.
+	copies := pairs(10, 1, func(int) float64 { return 10 })
+	for i := range copies {
+		copies[i] = copies[0]
+	}
+	if p, outcome := lower.Prove(copies, 1); outcome != NotProven || p.Pairs != 1 {
+		t.Errorf("copies: %s, %d pairs", outcome, p.Pairs)
+	}
+	failed := pairs(8, 1, steady)
+	failed[3].Best = Measurement{Failure: "slurmctld died"}
+	if p, outcome := lower.Prove(failed, 1); outcome != BestFailed || p.Failure == "" || p.P.Known() {
+		t.Errorf("failed: %s %+v", outcome, p)
+	}
+	// A constraint that is broken stands against any gain.
+	goal := lower
+	goal.Constraints = []Constraint{{Metric: "utilization", Limit: 0.01, Relative: true}, {Metric: "mean_wait_s", By: "qos", Lower: true, Limit: 5, Ignore: 20}}
+	limited := pairs(8, 1, steady)
+	for i := range limited {
+		limited[i].Site.Limited = map[Quantity]float64{{0, ""}: 0.5, {1, "high"}: 10}
+		limited[i].Best.Limited = map[Quantity]float64{{0, ""}: 0.49, {1, "high"}: 29}
+	}
+	p, outcome := goal.Prove(limited, 1)
+	if outcome != Broken || !p.Constraints[0].Broken || p.Constraints[1].Broken {
+		t.Errorf("%s %+v", outcome, p.Constraints)
 	}
 }
