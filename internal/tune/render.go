@@ -2,15 +2,14 @@ package tune
 
 import (
 	"fmt"
-	"path/filepath"
 	"strings"
 	"text/tabwriter"
 
 	"rmreplay/internal/metrics"
 )
 
-// Render returns the result for people. Paths begin with dir, the directory of the tuning.
-func (r *Result) Render(dir string) string {
+// Render returns the result for people. Paths are relative to the directory of the tuning.
+func (r *Result) Render() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n", r.Text)
 	r.renderSearch(&b)
@@ -21,9 +20,9 @@ func (r *Result) Render(dir string) string {
 		r.renderSetting(&b)
 	}
 	if len(r.Records) > 0 {
-		b.WriteString("\nThe runs of the proof:\n")
+		b.WriteString("\nthe runs of the proof, to be compared in the directory of the tuning:\n")
 		for _, one := range r.Records {
-			fmt.Fprintf(&b, "  rmreplay compare %s %s\n", filepath.Join(dir, one.Site), filepath.Join(dir, one.Best))
+			fmt.Fprintf(&b, "  rmreplay compare %s %s\n", one.Site, one.Best)
 		}
 	}
 	return b.String()

@@ -96,14 +96,14 @@ func (f *File) checkEdit(site *conf.Cluster, s Setting, line int) error {
 
 // lines returns what the site writes for a setting, and warnings of what has no effect. For the
 // simulator it is the options of the command.
-func (f *File) lines(s Setting) (lines []edit.Line, warnings []string, err error) {
+func (f *File) lines(s Setting) (lines []Line, warnings []string, err error) {
 	site, err := f.openSite()
 	if err != nil {
 		return nil, nil, err
 	}
 	if site == nil {
 		for _, o := range f.options(s) {
-			lines = append(lines, edit.Line{File: "rmreplay simulate", Text: fmt.Sprintf("--%s=%s", o.Name, o.Value)})
+			lines = append(lines, Line{File: "rmreplay simulate", Text: fmt.Sprintf("--%s=%s", o.Name, o.Value)})
 		}
 		return lines, []string{}, nil
 	}
@@ -111,5 +111,8 @@ func (f *File) lines(s Setting) (lines []edit.Line, warnings []string, err error
 	if err != nil {
 		return nil, nil, err
 	}
-	return edited.Lines, append([]string{}, edited.Warnings...), nil
+	for _, line := range edited.Lines {
+		lines = append(lines, Line(line))
+	}
+	return lines, append([]string{}, edited.Warnings...), nil
 }

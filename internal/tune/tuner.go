@@ -11,7 +11,6 @@ import (
 
 	"rmreplay/internal/metrics"
 	"rmreplay/internal/output"
-	"rmreplay/internal/rm/slurm/conf/edit"
 	"rmreplay/internal/sweep"
 )
 
@@ -89,6 +88,9 @@ func (f *File) Plan() Plan {
 // Its errors are about the input.
 func (t *Tuner) Check() error {
 	f := t.File
+	if err := mayHold(t.Dir); err != nil {
+		return err
+	}
 	site, err := f.openSite()
 	if err != nil {
 		return err
@@ -120,6 +122,18 @@ func (t *Tuner) Check() error {
 		if _, err := os.Stat(e.Workload); err != nil {
 			return sweep.Located(f.Path, sweep.ErrorAt(w.Line, "workload: %w", err))
 		}
+	}
+	return nil
+}
+
+// mayHold returns an error if dir holds something that is no tuning.
+func mayHold(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) == 0 {
+		return nil // if it cannot be a directory, making it will say so
+	}
+	if _, err := os.Stat(filepath.Join(dir, searchDir)); err != nil {
+		return fmt.Errorf("%s: %w, and holds no tuning (want a new or an empty directory)", dir, output.ErrNotEmpty)
 	}
 	return nil
 }
@@ -230,7 +244,7 @@ func (t *Tuner) write(r *Result) error {
 		err = output.Text(filepath.Join(t.Dir, ResultFile), string(text)+"\n")
 	}
 	if err == nil {
-		err = output.Text(filepath.Join(t.Dir, TextFile), r.Render(t.Dir))
+		err = output.Text(filepath.Join(t.Dir, TextFile), r.Render())
 	}
 	if err != nil {
 		return fmt.Errorf("writing the result: %w", err)
@@ -250,10 +264,10 @@ type Result struct {
 	// setting did better than the site's own.
 	Setting []Change `json:"setting"`
 	// Lines are what the site writes for it.
-	Lines    []edit.Line `json:"lines"`
-	Warnings []string    `json:"warnings"`
-	Proof    *Proof      `json:"proof"` // null if nothing was to be proven
-	Plan     Plan        `json:"plan"`
+	Lines    []Line   `json:"lines"`
+	Warnings []string `json:"warnings"`
+	Proof    *Proof   `json:"proof"` // null if nothing was to be proven
+	Plan     Plan     `json:"plan"`
 
 	SearchRuns  int `json:"search_runs"`
 	HeldOutRuns int `json:"held_out_runs"`
@@ -263,6 +277,12 @@ type Result struct {
 	Races      []RaceResult   `json:"races"`
 	Tried      []TriedSetting `json:"tried"`
 	Records    []Record       `json:"records"` // of the proof
+}
+
+// Line is a line of a file in the cluster directory, or an option of `rmreplay simulate`.
+type Line struct {
+	File string `json:"file"`
+	Text string `json:"text"`
 }
 
 // Change is the value of a parameter in a setting.
@@ -308,7 +328,7 @@ type Record struct {
 func (f *File) newResult(found *Found) (*Result, error) {
 	r := &Result{
 		Name: f.Name, Outcome: NothingFound, Metric: f.Goal.Metric, Want: "higher", Plan: f.Plan(), SearchRuns: found.Runs,
-		SearchGain: metrics.NoValue(), Setting: []Change{}, Lines: []edit.Line{}, Warnings: []string{}, Races: []RaceResult{}, Records: []Record{},
+		SearchGain: metrics.NoValue(), Setting: []Change{}, Lines: []Line{}, Warnings: []string{}, Races: []RaceResult{}, Records: []Record{},
 	}
 	if f.Goal.Lower {
 		r.Want = "lower"

@@ -101,7 +101,7 @@ func (o Output) run(ctx context.Context, path string, f *Flags, dryRun bool) err
 		File: file, Dir: dir, Program: program, Version: o.Version, Parallel: f.Parallel,
 		CheckOption: o.CheckOption, CheckVariant: o.CheckVariant, Observe: display.Run,
 		Step: func(s tune.Step) {
-			display.Say(fmt.Sprintf("%s: %d runs of %d settings on %d blocks (%d of %d runs of the search made)", s.What, s.Runs, s.Settings, s.Blocks, s.Used, s.Budget))
+			display.Say(fmt.Sprintf("%s: %d runs of %d settings on %d blocks (%d of %d runs are used)", s.What, s.Runs, s.Settings, s.Blocks, s.Used, s.Budget))
 		},
 	}
 	if err := tuner.Check(); err != nil {
@@ -125,5 +125,5 @@ func (o Output) run(ctx context.Context, path string, f *Flags, dryRun bool) err
 	if f.JSON {
 		return o.PrintJSON(result)
 	}
-	return o.Print(result.Render(f.Output))
+	return o.Print(result.Render())
 }
