@@ -90,8 +90,8 @@ func (f *File) experiment(workload sweep.Variant, settings []Setting) *sweep.Exp
 	}
 	variants := []sweep.Variant{{Name: f.Space.Name(nil)}}
 	for _, s := range settings {
-		if !s.Own() {
-			variants = append(variants, sweep.Variant{Name: f.Space.Name(s), Options: f.options(s), Line: 1})
+		if options := f.options(s); len(options) > 0 {
+			variants = append(variants, sweep.Variant{Name: f.Space.Name(s), Options: options, Line: options[0].Line})
 		}
 	}
 	if f.Sim != nil {

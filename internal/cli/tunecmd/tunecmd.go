@@ -19,11 +19,12 @@ import (
 type Output struct {
 	Print     func(text string) error // a result for people
 	PrintJSON func(v any) error       // a result as JSON
-	Say       func(format string, args ...any)
 	WantArgs  func(names ...string) cobra.PositionalArgs
 	AddFlags  func(c *cobra.Command, to *Flags) // those that other commands have as well
 	BadInput  func(error) error                 // marks an error of what the user named
-	Display   func(f *Flags, runs int) Display
+	// CheckParallel checks the value of --parallel.
+	CheckParallel func(n int) error
+	Display       func(f *Flags, runs int) Display
 	// Interrupted returns err, or says where the results are if it is an interruption.
 	Interrupted func(ctx context.Context, err error, left string) error
 
@@ -39,11 +40,11 @@ type Flags struct {
 	Quiet, JSON bool
 }
 
-// Display shows the progress.
+// Display shows the progress. End may be called more than once.
 type Display struct {
-	Run func(sweep.Progress)
-	Say func(text string)
-	End func()
+	Run  func(sweep.Progress)
+	Step func(text string)
+	End  func()
 }
 
 // New returns the command.
@@ -82,6 +83,9 @@ The exit status is 0 whether or not a better setting was found.`,
 }
 
 func (o Output) run(ctx context.Context, path string, f *Flags, dryRun bool) error {
+	if err := o.CheckParallel(f.Parallel); err != nil {
+		return err
+	}
 	file, err := tune.Load(path)
 	if err != nil {
 		return o.BadInput(err)
@@ -101,7 +105,7 @@ func (o Output) run(ctx context.Context, path string, f *Flags, dryRun bool) err
 		File: file, Dir: dir, Program: program, Version: o.Version, Parallel: f.Parallel,
 		CheckOption: o.CheckOption, CheckVariant: o.CheckVariant, Observe: display.Run,
 		Step: func(s tune.Step) {
-			display.Say(fmt.Sprintf("%s: %d runs of %d settings on %d blocks (%d of %d runs are used)", s.What, s.Runs, s.Settings, s.Blocks, s.Used, s.Budget))
+			display.Step(fmt.Sprintf("%s: %d runs of %d settings on %d blocks (%d of %d runs are used)", s.What, s.Runs, s.Settings, s.Blocks, s.Used, s.Budget))
 		},
 	}
 	if err := tuner.Check(); err != nil {
