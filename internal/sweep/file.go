@@ -1,0 +1,47 @@
+package sweep
+
+import (
+	"github.com/goccy/go-yaml"
+)
+
+// Other files describe experiments that are not grids, such as searches for a setting. They are
+// read with the limits of an experiment file, and its errors look the same.
+
+// Decode reads a YAML file with the limits of an experiment file. Unknown keys are errors. Errors
+// name the file and the line.
+func Decode(path string, into any) error {
+	text, err := readLimited(path)
+	if err == nil {
+		err = checkLimits(text)
+	}
+	if err == nil {
+		err = checkAliases(text)
+	}
+	if err == nil {
+		err = yaml.UnmarshalWithOptions(text, into, yaml.Strict())
+	}
+	if err != nil {
+		return located(path, err)
+	}
+	return nil
+}
+
+// ErrorAt makes an error about a line of a file. [Located] adds the name of the file.
+func ErrorAt(line int, format string, args ...any) error { return errorAt(line, format, args...) }
+
+// Located adds to an error the name of the file, and the line if it is of [ErrorAt].
+func Located(path string, err error) error { return located(path, err) }
+
+// FileName returns a name in a form for file names: letters, digits and some signs. It is empty for
+// a name that has none of them.
+func FileName(name string) string { return slug(name) }
+
+// Complete checks an experiment that was not read from a file of its own, as [Open] checks a file,
+// and resolves its paths. Its errors are about lines; see [Located].
+func (e *Experiment) Complete(check CheckOption, together CheckVariant) error {
+	e.Workload = e.resolve(e.Workload)
+	if err := e.check(check); err != nil {
+		return err
+	}
+	return e.checkVariants(together)
+}

@@ -1,0 +1,125 @@
+package tune
+
+import (
+	"math"
+	"slices"
+
+	"rmreplay/internal/metrics"
+)
+
+// Goal is what a setting shall do better, and what it must not do worse.
+type Goal struct {
+	Metric      string // a key of [metrics.Figures]
+	Lower       bool   // a lower value is better
+	Constraints []Constraint
+}
+
+// Constraint limits how much worse than the site's own setting another one may do in a metric.
+type Constraint struct {
+	Metric string
+	// By groups the jobs. Then the constraint holds for each group on its own. Without it, it holds
+	// for all jobs together.
+	By metrics.By
+	// Lower says that a lower value is better, so that a higher one is worse.
+	Lower bool
+	// Limit is the largest worsening: a share of the site's value if Relative, and otherwise in the
+	// metric's unit.
+	Limit    float64
+	Relative bool
+	// Ignore is a worsening in the metric's unit that never counts, so that a group that hardly
+	// waits may wait a second more.
+	Ignore float64
+}
+
+// Quantity is a number that a constraint limits.
+type Quantity struct {
+	Constraint int    // in the goal
+	Group      string // of jobs; empty for all jobs
+}
+
+// Measurement is what a run says about its setting.
+type Measurement struct {
+	Objective float64
+	Limited   map[Quantity]float64
+	// Failure says why the run says nothing: it failed, is not valid, or has no value of the
+	// objective. It is empty for a good run.
+	Failure string
+}
+
+// worsening returns by how much b is worse than a in the direction of the metric.
+func worsening(lower bool, a, b float64) float64 {
+	if lower {
+		return b - a
+	}
+	return a - b
+}
+
+// excess returns how far a setting's mean is beyond the limit, in shares of what is allowed; 0 if the
+// constraint is kept.
+func (c *Constraint) excess(site, other float64) float64 {
+	worse := worsening(c.Lower, site, other)
+	if !(worse > c.Ignore) {
+		return 0
+	}
+	allowed := c.Limit
+	if c.Relative {
+		allowed *= math.Abs(site)
+	}
+	if worse <= allowed*(1+1e-12) {
+		return 0
+	}
+	// The unit keeps an allowance of 0 finite, so that a smaller worsening still ranks first.
+	return (worse - allowed) / max(allowed, c.Ignore, 1e-9*math.Abs(site), 1e-9)
+}
+
+// violation says how far a setting is from keeping all constraints, over blocks that it and the
+// site's own setting have measured. It is 0 if all are kept, and infinite if a run failed.
+func (g *Goal) violation(site, other map[int]Measurement, blocks []int) float64 {
+	total := 0.0
+	sums := map[Quantity]*[3]float64{} // site, other, number
+	for _, b := range blocks {
+		a, c := site[b], other[b]
+		if c.Failure != "" {
+			return math.Inf(1)
+		}
+		for q, v := range a.Limited {
+			w, both := c.Limited[q]
+			if !both {
+				continue
+			}
+			if sums[q] == nil {
+				sums[q] = &[3]float64{}
+			}
+			sums[q][0] += v
+			sums[q][1] += w
+			sums[q][2]++
+		}
+	}
+	for _, q := range g.quantities(sums) {
+		s := sums[q]
+		total += g.Constraints[q.Constraint].excess(s[0]/s[2], s[1]/s[2])
+	}
+	return total
+}
+
+// quantities returns the keys in an order, so that sums do not depend on that of a map.
+func (g *Goal) quantities(sums map[Quantity]*[3]float64) []Quantity {
+	list := make([]Quantity, 0, len(sums))
+	for q := range sums {
+		list = append(list, q)
+	}
+	slices.SortFunc(list, compareQuantities)
+	return list
+}
+
+// mean returns the mean of the objective over blocks; NaN if a run failed.
+func mean(of map[int]Measurement, blocks []int) float64 {
+	sum := 0.0
+	for _, b := range blocks {
+		if of[b].Failure != "" {
+			return math.NaN()
+		}
+		sum += of[b].Objective
+	}
+	return sum / float64(len(blocks))
+}

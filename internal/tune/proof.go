@@ -1,0 +1,252 @@
+package tune
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+
+	"rmreplay/internal/metrics"
+	"rmreplay/internal/stats"
+)
+
+// Confidence is the level of all intervals. 1 - Confidence is that of the test.
+const Confidence = 0.95
+
+// workloadsAsUnits is the number of held-out workloads from which on a workload is the unit of the
+// test. With five, no difference could be significant.
+const workloadsAsUnits = 6
+
+// Pair is a held-out block with both measurements.
+type Pair struct {
+	Workload   int // counted from 0
+	Site, Best Measurement
+}
+
+// Outcome says in one word what a search came to.
+type Outcome string
+
+// The outcomes.
+const (
+	// Better: the setting is significantly better on held-out data, and keeps the constraints.
+	Better Outcome = "better"
+	// NothingFound: no setting did better than the site's own in the search.
+	NothingFound Outcome = "nothing found"
+	// NotProven: the best setting of the search is not significantly better on held-out data.
+	NotProven Outcome = "not proven"
+	// Broken: it is better, but breaks a constraint on held-out data.
+	Broken Outcome = "constraint broken"
+	// BestFailed: a held-out run of the best setting failed or is not valid.
+	BestFailed Outcome = "run failed"
+)
+
+// Proof is what held-out data says of a setting against the site's own.
+type Proof struct {
+	// Unit is what the test takes for independent: "realization" or "workload".
+	Unit  string `json:"unit"`
+	Pairs int    `json:"pairs"` // of units
+	// Site and Best are means of the objective.
+	Site metrics.Float `json:"site"`
+	Best metrics.Float `json:"best"`
+	// Gain is by how much the setting is better, in the objective's unit; negative if worse.
+	Gain     metrics.Float `json:"gain"`
+	GainLow  metrics.Float `json:"gain_low"`
+	GainHigh metrics.Float `json:"gain_high"`
+	// Relative is gain / site, with its own interval.
+	Relative     metrics.Float `json:"relative_gain"`
+	RelativeLow  metrics.Float `json:"relative_gain_low"`
+	RelativeHigh metrics.Float `json:"relative_gain_high"`
+	// P is the p-value of [stats.PairedTest], two-sided.
+	P           metrics.Float `json:"p"`
+	Exact       bool          `json:"p_exact"`
+	SmallestP   metrics.Float `json:"smallest_p"` // that so many pairs can have
+	Constraints []Kept        `json:"constraints"`
+	Failure     string        `json:"failure,omitempty"`
+}
+
+// Kept says how a constraint fares on held-out data. Worse is the worsening in the metric's unit,
+// negative if the metric became better.
+type Kept struct {
+	Metric      string        `json:"metric"`
+	By          metrics.By    `json:"by,omitempty"`
+	Group       string        `json:"group,omitempty"`
+	Pairs       int           `json:"pairs"` // in which both runs have the metric
+	Site        metrics.Float `json:"site"`
+	Best        metrics.Float `json:"best"`
+	Worse       metrics.Float `json:"worse"`
+	WorseLow    metrics.Float `json:"worse_low"`
+	WorseHigh   metrics.Float `json:"worse_high"`
+	Allowed     metrics.Float `json:"allowed"`      // in the metric's unit
+	Broken      bool          `json:"broken"`       // the mean is beyond what is allowed
+	NotExcluded bool          `json:"not_excluded"` // the interval is, in part
+}
+
+// compareQuantities sorts by constraint, then by group.
+func compareQuantities(a, b Quantity) int {
+	return cmp.Or(cmp.Compare(a.Constraint, b.Constraint), cmp.Compare(a.Group, b.Group))
+}
+
+// Smallest returns the smallest p-value that held-out data can give.
+func Smallest(workloads, seeds int) float64 {
+	if workloads >= workloadsAsUnits {
+		return stats.SmallestPairedP(workloads, stats.TestOptions{})
+	}
+	return stats.SmallestPairedP(workloads*seeds, stats.TestOptions{})
+}
+
+// Prove tests a setting on held-out pairs.
+func (g *Goal) Prove(pairs []Pair, seed uint64) (*Proof, Outcome) {
+	pairs = different(pairs)
+	p := &Proof{Unit: "realization", Constraints: []Kept{}}
+	workloads := map[int]bool{}
+	for _, pair := range pairs {
+		workloads[pair.Workload] = true
+		if f := pair.Best.Failure; f != "" {
+			p.Failure = f
+		}
+	}
+	if len(workloads) >= workloadsAsUnits {
+		p.Unit = "workload"
+	}
+	nothing := metrics.NoValue()
+	p.Site, p.Best, p.Gain, p.GainLow, p.GainHigh, p.P = nothing, nothing, nothing, nothing, nothing, nothing
+	p.Relative, p.RelativeLow, p.RelativeHigh = nothing, nothing, nothing
+	if p.Failure != "" {
+		return p, BestFailed
+	}
+	site, best := p.units(pairs, func(pair Pair) (a, b float64, ok bool) { return pair.Site.Objective, pair.Best.Objective, true })
+	p.Pairs = len(site)
+	p.SmallestP = metrics.Float(stats.SmallestPairedP(p.Pairs, stats.TestOptions{}))
+	gains := make([]float64, len(site))
+	for i := range site {
+		gains[i] = -worsening(g.Lower, site[i], best[i])
+	}
+	options := stats.BootstrapOptions{Level: Confidence, Seed: seed}
+	p.Site, p.Best = metrics.Float(stats.Mean(site)), metrics.Float(stats.Mean(best))
+	gain := stats.Bootstrap(stats.Mean, options, gains)
+	p.Gain, p.GainLow, p.GainHigh = metrics.Float(gain.Estimate), metrics.Float(gain.Low), metrics.Float(gain.High)
+	relative := stats.PairedBootstrap(func(samples ...[]float64) float64 {
+		base := math.Abs(stats.Mean(samples[0]))
+		if base == 0 {
+			return math.NaN()
+		}
+		return stats.Mean(samples[1]) / base
+	}, options, site, gains)
+	p.Relative, p.RelativeLow, p.RelativeHigh = metrics.Float(relative.Estimate), metrics.Float(relative.Low), metrics.Float(relative.High)
+	test := stats.PairedTest(gains, stats.TestOptions{Seed: seed})
+	p.P, p.Exact = metrics.Float(test.P), test.Exact
+	p.Constraints = g.kept(p, pairs, options)
+	switch {
+	case !(test.P <= 1-Confidence) || gain.Estimate <= 0:
+		return p, NotProven
+	case slices.ContainsFunc(p.Constraints, func(k Kept) bool { return k.Broken }):
+		return p, Broken
+	}
+	return p, Better
+}
+
+// different returns the pairs without those that are copies of another one of their workload. An
+// engine that draws nothing gives the same run for every seed, and that is one observation.
+func different(pairs []Pair) []Pair {
+	var list []Pair
+	for _, p := range pairs {
+		if !slices.ContainsFunc(list, func(q Pair) bool { return reflect.DeepEqual(p, q) }) {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// units returns the values of pairs, or their means over the pairs of each workload if workloads are
+// the units. Pairs without a value do not count.
+func (p *Proof) units(pairs []Pair, of func(Pair) (site, best float64, ok bool)) (site, best []float64) {
+	at := map[int]int{}
+	var number []float64
+	for i, pair := range pairs {
+		a, b, ok := of(pair)
+		if !ok {
+			continue
+		}
+		key := i
+		if p.Unit == "workload" {
+			key = pair.Workload
+		}
+		k, have := at[key]
+		if !have {
+			k = len(site)
+			at[key] = k
+			site, best, number = append(site, 0), append(best, 0), append(number, 0)
+		}
+		site[k] += a
+		best[k] += b
+		number[k]++
+	}
+	for k := range site {
+		site[k] /= number[k]
+		best[k] /= number[k]
+	}
+	return site, best
+}
+
+// kept says of each constraint, and of each group of jobs that it is about, how it fares.
+func (g *Goal) kept(p *Proof, pairs []Pair, options stats.BootstrapOptions) []Kept {
+	var list []Quantity
+	for _, pair := range pairs {
+		for q := range pair.Site.Limited {
+			if !slices.Contains(list, q) {
+				list = append(list, q)
+			}
+		}
+	}
+	slices.SortFunc(list, compareQuantities)
+	out := []Kept{}
+	for _, q := range list {
+		c := &g.Constraints[q.Constraint]
+		site, best := p.units(pairs, func(pair Pair) (a, b float64, ok bool) {
+			a, have := pair.Site.Limited[q]
+			b, ok = pair.Best.Limited[q]
+			return a, b, ok && have
+		})
+		k := Kept{Metric: c.Metric, By: c.By, Group: q.Group, Pairs: len(site)}
+		if len(site) == 0 {
+			k.Site, k.Best, k.Worse, k.WorseLow, k.WorseHigh, k.Allowed = metrics.NoValue(), metrics.NoValue(), metrics.NoValue(), metrics.NoValue(), metrics.NoValue(), metrics.NoValue()
+			out = append(out, k)
+			continue
+		}
+		worse := make([]float64, len(site))
+		for i := range site {
+			worse[i] = worsening(c.Lower, site[i], best[i])
+		}
+		k.Site, k.Best = metrics.Float(stats.Mean(site)), metrics.Float(stats.Mean(best))
+		interval := stats.Bootstrap(stats.Mean, options, worse)
+		k.Worse, k.WorseLow, k.WorseHigh = metrics.Float(interval.Estimate), metrics.Float(interval.Low), metrics.Float(interval.High)
+		allowed := c.Limit
+		if c.Relative {
+			allowed *= math.Abs(float64(k.Site))
+		}
+		allowed = max(allowed, c.Ignore)
+		k.Allowed = metrics.Float(allowed)
+		k.Broken = c.excess(float64(k.Site), float64(k.Best)) > 0
+		k.NotExcluded = !k.Broken && interval.High > allowed
+		out = append(out, k)
+	}
+	return out
+}
+
+// Text says in a sentence what an outcome means.
+func (o Outcome) Text() string {
+	switch o {
+	case Better:
+		return "A better setting was found."
+	case NothingFound:
+		return "No better setting was found: none did better than the site's own in the search."
+	case NotProven:
+		return "No better setting was found: the best of the search is not significantly better on the held-out data."
+	case Broken:
+		return "No better setting was found: the best of the search breaks a constraint on the held-out data."
+	case BestFailed:
+		return "No better setting was found: the best of the search fails on the held-out data."
+	}
+	panic(fmt.Sprintf("outcome %q", string(o)))
+}

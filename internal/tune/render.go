@@ -1,0 +1,195 @@
+package tune
+
+import (
+	"fmt"
+	"strings"
+	"text/tabwriter"
+
+	"rmreplay/internal/metrics"
+)
+
+// Render returns the result for people. Paths are relative to the directory of the tuning.
+func (r *Result) Render() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n", r.Text)
+	r.renderSearch(&b)
+	if r.Proof != nil {
+		r.renderProof(&b)
+	}
+	if len(r.Setting) > 0 {
+		r.renderSetting(&b)
+	}
+	if len(r.Records) > 0 {
+		b.WriteString("\nthe runs of the proof, to be compared in the directory of the tuning:\n")
+		for _, one := range r.Records {
+			fmt.Fprintf(&b, "  rmreplay compare %s %s\n", one.Site, one.Best)
+		}
+	}
+	return b.String()
+}
+
+func (r *Result) renderSearch(b *strings.Builder) {
+	failed, broken := 0, 0
+	for _, t := range r.Tried {
+		switch {
+		case t.Failure != "":
+			failed++
+		case t.Broken:
+			broken++
+		}
+	}
+	fmt.Fprintf(b, "\nsearch     %d runs of %d settings on %d blocks of %s", r.SearchRuns, len(r.Tried), r.Plan.Blocks, strings.Join(r.Plan.Workloads, ", "))
+	if broken > 0 {
+		fmt.Fprintf(b, "; %d settings break a constraint", broken)
+	}
+	if failed > 0 {
+		fmt.Fprintf(b, "; %d settings failed", failed)
+	}
+	b.WriteString("\n")
+	if r.SearchGain.Known() {
+		fmt.Fprintf(b, "           %s %s in the search (biased: the setting was chosen for it)\n", r.Metric, change(r.SearchGain, r.Want))
+	}
+}
+
+// change says in words how a relative gain reads.
+func change(gain metrics.Float, want string) string {
+	word := want
+	if gain < 0 {
+		gain, word = -gain, map[string]string{"lower": "higher", "higher": "lower"}[want]
+	}
+	return fmt.Sprintf("%.1f %% %s", 100*float64(gain), word)
+}
+
+func (r *Result) renderProof(b *strings.Builder) {
+	p := r.Proof
+	fmt.Fprintf(b, "held out   %d runs on %s, with seeds that the search did not see\n", r.HeldOutRuns, strings.Join(r.Plan.HeldOut, ", "))
+	if p.Failure != "" {
+		fmt.Fprintf(b, "           %s\n", p.Failure)
+		return
+	}
+	fmt.Fprintf(b, "           %s %s -> %s, %s (95 %% interval of the gain %s to %s), p = %s, %d pairs of %ss\n",
+		r.Metric, p.Site.Text(), p.Best.Text(), change(p.Relative, r.Want), signed(p.RelativeLow), signed(p.RelativeHigh), significance(p.P), p.Pairs, p.Unit)
+	if float64(p.SmallestP) > 1-Confidence {
+		fmt.Fprintf(b, "           so few different pairs can have no p-value below %.3g\n", float64(p.SmallestP))
+	}
+	if p.Unit == "realization" {
+		b.WriteString("           the interval is about realizations of these workloads; other days may differ\n")
+	}
+	if len(p.Constraints) == 0 {
+		return
+	}
+	renderConstraints(b, p.Constraints)
+}
+
+// shownKept is the number of constraints up to which those that are kept have a line.
+const shownKept = 12
+
+// renderConstraints writes a table of the constraints. Of many it leaves out those that are kept
+// beyond doubt.
+func renderConstraints(b *strings.Builder, list []Kept) {
+	b.WriteString("\nconstraints on the held-out data, the site's own setting -> the best:\n")
+	w := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
+	kept := 0
+	for _, k := range list {
+		name := k.Metric
+		if k.By != "" {
+			name += fmt.Sprintf(", %s %s", k.By, orNone(k.Group))
+		}
+		verdict := "kept"
+		switch {
+		case k.Broken:
+			verdict = "BROKEN"
+		case k.NotExcluded:
+			verdict = "kept, but the interval does not exclude a break"
+		case !k.Worse.Known():
+			verdict = "no value"
+		case len(list) > shownKept:
+			kept++
+			continue
+		}
+		fmt.Fprintf(w, "  %s\t%s -> %s\tworse by %s (%s to %s)\tallowed %s\t%s\n",
+			name, amount(k.Site), amount(k.Best), amount(k.Worse), amount(k.WorseLow), amount(k.WorseHigh), amount(k.Allowed), verdict)
+	}
+	_ = w.Flush() // a builder takes everything
+	if kept > 0 {
+		fmt.Fprintf(b, "  %d others are kept, and their intervals exclude a break\n", kept)
+	}
+}
+
+// amount formats a value of a metric. Ratios such as utilization need more digits than times.
+func amount(v metrics.Float) string {
+	if v.Known() && v != 0 && v > -1 && v < 1 {
+		return fmt.Sprintf("%.4f", float64(v))
+	}
+	return v.Text()
+}
+
+func orNone(name string) string {
+	if name == "" {
+		return "(none)"
+	}
+	return name
+}
+
+func signed(v metrics.Float) string {
+	if !v.Known() {
+		return "-"
+	}
+	return fmt.Sprintf("%+.1f %%", 100*float64(v))
+}
+
+func significance(p metrics.Float) string {
+	if !p.Known() {
+		return "-"
+	}
+	return fmt.Sprintf("%.2g", float64(p))
+}
+
+func (r *Result) renderSetting(b *strings.Builder) {
+	title := "the setting:"
+	if !r.Found {
+		title = "the best setting of the search, which is not recommended:"
+	}
+	fmt.Fprintf(b, "\n%s\n", title)
+	w := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
+	for _, c := range r.Setting {
+		now, value := c.Now, c.Value
+		if now == "" {
+			now = "(default)"
+		}
+		switch {
+		case value != "":
+		case c.Dropped != "":
+			value = fmt.Sprintf("as it is (%s would bring little)", c.Dropped)
+		default:
+			value = "as it is"
+		}
+		fmt.Fprintf(w, "  %s\t%s\t-> %s\n", c.Parameter, now, value)
+	}
+	_ = w.Flush() // a builder takes everything
+	for _, warning := range r.Warnings {
+		fmt.Fprintf(b, "warning: %s\n", warning)
+	}
+	if !r.Found {
+		return
+	}
+	file := ""
+	for _, line := range r.Lines {
+		if line.File != file {
+			file = line.File
+			fmt.Fprintf(b, "\nin %s:\n", file)
+		}
+		fmt.Fprintf(b, "  %s\n", line.Text)
+	}
+}
+
+// Render returns the plan for people.
+func (p Plan) Render() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n", p.Name)
+	fmt.Fprintf(&b, "parameters  %s\n", strings.Join(p.Parameters, ", "))
+	fmt.Fprintf(&b, "search      at most %d runs in about %d races, on %d blocks of %s\n", p.Budget, p.Races, p.Blocks, strings.Join(p.Workloads, ", "))
+	fmt.Fprintf(&b, "held out    %d runs on %s (%d seeds; the search has not seen the %s)\n", p.HeldOutRuns, strings.Join(p.HeldOut, ", "), p.HeldOutSeeds, p.HeldOutUnseen)
+	fmt.Fprintf(&b, "            the smallest p-value that they can have is %.2g\n", p.SmallestP)
+	return b.String()
+}

@@ -1,0 +1,403 @@
+package tune
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"rmreplay/internal/stats"
+)
+
+// The constants of the search.
+const (
+	// level is that of the tests in a race. They decide what to try next, and prove nothing.
+	level = 0.05
+	// firstTest is the number of blocks before the first test of a race.
+	firstTest = 3
+	// finalists is the number of settings that run on all blocks at last.
+	finalists = 3
+	// keptGain is the share of the gain that a simpler setting must keep.
+	keptGain = 0.95
+)
+
+// Trial is one run to make: a setting on a block.
+type Trial struct {
+	Setting Setting
+	Block   int // counted from 0
+}
+
+// Measure makes the runs of trials and returns a measurement of each. An error ends the search.
+type Measure func(ctx context.Context, trials []Trial) ([]Measurement, error)
+
+// Search looks for a setting. The zero values of Observe is allowed.
+type Search struct {
+	Space   Space
+	Goal    Goal
+	Blocks  int // of the search
+	Budget  int // runs, with those of the site's own setting
+	Seed    uint64
+	Measure Measure
+	// Observe is called before the runs of every step.
+	Observe func(Step)
+
+	done  map[string]*Tried // by the names of the settings
+	order []*Tried
+	races []Race
+	used  int
+}
+
+// Step is how far a search is.
+type Step struct {
+	What     string // race 2, final, simplify
+	Runs     int    // of the step
+	Used     int    // runs before it
+	Budget   int
+	Settings int // in the step
+	Blocks   int // that they will have run on then
+}
+
+// Tried is a setting with all that was measured of it.
+type Tried struct {
+	Name    string
+	Setting Setting
+	Of      map[int]Measurement // by block
+}
+
+// Race is the course of one race.
+type Race struct {
+	Settings  int // that began, the site's own included
+	New       int // of them drawn for this race
+	Blocks    int // that the survivors ran on
+	Survivors int // the site's own included
+	Runs      int // that the race needed
+}
+
+// Found is the result of a search.
+type Found struct {
+	// Best is the setting to prove, simplified. It is the site's own if no setting did better.
+	Best *Tried
+	// Before is the best setting before it was simplified.
+	Before *Tried
+	Site   *Tried
+	Races  []Race
+	Tried  []*Tried // all settings, in the order in which they were drawn
+	Runs   int
+}
+
+// races of irace for so many parameters, and the number of settings at which a race ends.
+func plannedRaces(parameters int) int { return int(2 + math.Log2(float64(parameters))) }
+
+// elites is the number of survivors at which a race ends.
+func elites(parameters int) int { return int(2 + math.Log2(float64(parameters))) }
+
+// reserve is the number of runs that the end of a search needs at most.
+func (s *Search) reserve() int {
+	first := min(firstTest, s.Blocks)
+	return finalists*(s.Blocks-first) + len(s.Space)*s.Blocks
+}
+
+// Least returns the smallest budget: one race of four settings, and the end.
+func (s *Search) Least() int { return s.reserve() + 5*min(firstTest, s.Blocks) }
+
+// DefaultBudget returns a budget that gives each race some settings for each parameter.
+func (s *Search) DefaultBudget() int {
+	return s.reserve() + s.Blocks + plannedRaces(len(s.Space))*(4+2*len(s.Space))*(min(firstTest, s.Blocks)+1)
+}
+
+// Run searches. It returns an error if Measure does, or if a run of the site's own setting failed.
+func (s *Search) Run(ctx context.Context) (*Found, error) {
+	s.done = map[string]*Tried{}
+	random := rand.New(rand.NewPCG(s.Seed, 0x74756e65))
+	site := s.tried(nil)
+	parents := []*Tried{site}
+	for number := 1; ; number++ {
+		planned := max(1, plannedRaces(len(s.Space))-number+1)
+		allowance := (s.Budget - s.reserve() - s.used) / planned
+		if number == 1 {
+			allowance += s.Blocks / planned // the site's own setting
+		}
+		n := allowance / min(min(firstTest, s.Blocks)+min(5, number), s.Blocks)
+		if n < 1 || allowance < n*min(firstTest, s.Blocks) {
+			break
+		}
+		fresh := s.draw(parents, number, n, random)
+		if len(fresh) == 0 {
+			break // all settings of the space have been tried
+		}
+		var err error
+		if parents, err = s.race(ctx, number, parents, fresh, s.used+allowance); err != nil {
+			return nil, err
+		}
+	}
+	best, err := s.final(ctx, site, parents)
+	if err != nil {
+		return nil, err
+	}
+	simple := best
+	if best != site {
+		if simple, err = s.simplify(ctx, site, best); err != nil {
+			return nil, err
+		}
+	}
+	return &Found{Best: simple, Before: best, Site: site, Races: s.races, Tried: s.order, Runs: s.used}, nil
+}
+
+// tried returns what is known of a setting.
+func (s *Search) tried(setting Setting) *Tried {
+	name := s.Space.Name(setting)
+	if s.done[name] == nil {
+		s.done[name] = &Tried{Name: name, Setting: setting, Of: map[int]Measurement{}}
+		s.order = append(s.order, s.done[name])
+	}
+	return s.done[name]
+}
+
+// draw returns at most n settings that have not been tried.
+func (s *Search) draw(parents []*Tried, number, n int, random *rand.Rand) []*Tried {
+	var fresh []*Tried
+	add := func(setting Setting) {
+		if s.done[s.Space.Name(setting)] == nil && len(fresh) < n {
+			fresh = append(fresh, s.tried(setting))
+		}
+	}
+	if number == 1 {
+		for _, setting := range s.Space.hypercube(n, random) {
+			add(setting)
+		}
+	}
+	// Each race draws closer to the parents: n settings fill the space n times as densely.
+	deviation := 0.5
+	for range number - 1 {
+		deviation *= math.Pow(1/float64(max(2, n)), 1/float64(len(s.Space)))
+	}
+	keep := min(0.9, float64(number-1)/float64(plannedRaces(len(s.Space))))
+	for range 50 * n {
+		if len(fresh) == n {
+			break
+		}
+		add(s.Space.near(choose(parents, random).Setting, max(deviation, 0.02), keep, random))
+	}
+	return fresh
+}
+
+// choose draws a parent. The first of k has k times the chance of the last.
+func choose(parents []*Tried, random *rand.Rand) *Tried {
+	k := len(parents)
+	pick := random.IntN(k * (k + 1) / 2)
+	for i, parent := range parents {
+		if pick -= k - i; pick < 0 {
+			return parent
+		}
+	}
+	return parents[k-1]
+}
+
+// race races the parents and fresh settings, while the search has used fewer runs than limit. It
+// returns the survivors, best first.
+func (s *Search) race(ctx context.Context, number int, parents, fresh []*Tried, limit int) ([]*Tried, error) {
+	site := s.tried(nil)
+	alive := []*Tried{site}
+	for _, t := range slices.Concat(parents, fresh) {
+		if t != site {
+			alive = append(alive, t)
+		}
+	}
+	r := Race{Settings: len(alive), New: len(fresh), Runs: s.used}
+	what := fmt.Sprintf("race %d", number)
+	blocks := upTo(min(firstTest, s.Blocks))
+	for {
+		if err := s.measure(ctx, what, alive, blocks); err != nil {
+			return nil, err
+		}
+		alive = s.eliminate(alive, blocks)
+		next := upTo(len(blocks) + 1)
+		if len(alive)-1 <= elites(len(s.Space)) || len(next) > s.Blocks || s.used+s.missing(alive, next) > limit {
+			break
+		}
+		blocks = next
+	}
+	s.sort(alive, blocks)
+	alive = alive[:min(len(alive), elites(len(s.Space))+1)]
+	r.Blocks, r.Survivors, r.Runs = len(blocks), len(alive), s.used-r.Runs
+	s.races = append(s.races, r)
+	return alive, nil
+}
+
+// upTo returns the first n blocks.
+func upTo(n int) []int {
+	blocks := make([]int, n)
+	for i := range blocks {
+		blocks[i] = i
+	}
+	return blocks
+}
+
+// missing returns how many runs of settings on blocks have not been made.
+func (s *Search) missing(settings []*Tried, blocks []int) (n int) {
+	for _, t := range settings {
+		for _, b := range blocks {
+			if _, have := t.Of[b]; !have {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// measure makes the runs of settings on blocks that have not been made, block by block.
+func (s *Search) measure(ctx context.Context, what string, settings []*Tried, blocks []int) error {
+	var trials []Trial
+	var whose []*Tried
+	for _, b := range blocks {
+		for _, t := range settings {
+			if _, have := t.Of[b]; !have {
+				trials = append(trials, Trial{t.Setting, b})
+				whose = append(whose, t)
+			}
+		}
+	}
+	if len(trials) == 0 {
+		return nil
+	}
+	if s.Observe != nil {
+		s.Observe(Step{what, len(trials), s.used, s.Budget, len(settings), len(blocks)})
+	}
+	results, err := s.Measure(ctx, trials)
+	if err != nil {
+		return err
+	}
+	for i, m := range results {
+		m = checked(m)
+		if whose[i].Setting.Own() && m.Failure != "" {
+			return fmt.Errorf("the site's own setting: %s", m.Failure)
+		}
+		whose[i].Of[trials[i].Block] = m
+	}
+	s.used += len(trials)
+	return nil
+}
+
+// checked makes a measurement without a value of the objective a failure.
+func checked(m Measurement) Measurement {
+	if m.Failure == "" && (math.IsNaN(m.Objective) || math.IsInf(m.Objective, 0)) {
+		m.Failure = "the run has no value of the objective (no job started, or none was counted)"
+	}
+	return m
+}
+
+// eliminate removes the settings that are significantly worse than the best. The site's own stays.
+func (s *Search) eliminate(alive []*Tried, blocks []int) []*Tried {
+	ranking := s.rank(alive, blocks)
+	if !(ranking.P < level) {
+		return alive
+	}
+	worst := slices.Min(ranking.Sums) + ranking.Critical(level)
+	var left []*Tried
+	for i, t := range alive {
+		if t.Setting.Own() || ranking.Sums[i] <= worst {
+			left = append(left, t)
+		}
+	}
+	return left
+}
+
+// rank ranks settings within blocks: those that keep the constraints by the objective, then the
+// others by their violation.
+func (s *Search) rank(settings []*Tried, blocks []int) stats.Ranking {
+	site := s.tried(nil)
+	violations := make([]float64, len(settings))
+	for i, t := range settings {
+		violations[i] = s.Goal.violation(site.Of, t.Of, blocks)
+	}
+	rows := make([][]float64, len(blocks))
+	for k, b := range blocks {
+		order := make([]int, len(settings))
+		for i := range order {
+			order[i] = i
+		}
+		compare := func(i, j int) int {
+			if c := cmp.Compare(violations[i], violations[j]); c != 0 || math.IsInf(violations[i], 1) {
+				return c
+			}
+			return cmp.Compare(s.cost(settings[i].Of[b].Objective), s.cost(settings[j].Of[b].Objective))
+		}
+		slices.SortStableFunc(order, compare)
+		rows[k] = make([]float64, len(settings))
+		place := 0.0
+		for at, i := range order {
+			if at > 0 && compare(order[at-1], i) != 0 {
+				place++
+			}
+			rows[k][i] = place
+		}
+	}
+	return stats.Friedman(rows)
+}
+
+// cost is the objective in the direction in which less is better.
+func (s *Search) cost(objective float64) float64 {
+	if s.Goal.Lower {
+		return objective
+	}
+	return -objective
+}
+
+// sort sorts the survivors of a race by their ranks.
+func (s *Search) sort(alive []*Tried, blocks []int) {
+	ranking := s.rank(alive, blocks)
+	sums := map[*Tried]float64{}
+	for i, t := range alive {
+		sums[t] = ranking.Sums[i]
+	}
+	slices.SortStableFunc(alive, func(a, b *Tried) int { return cmp.Compare(sums[a], sums[b]) })
+}
+
+// final runs the best settings on all blocks and returns the one with the best mean that keeps the
+// constraints. It is the site's own if no other does better.
+func (s *Search) final(ctx context.Context, site *Tried, parents []*Tried) (*Tried, error) {
+	last := []*Tried{site}
+	for _, t := range parents {
+		if t != site && len(last) <= finalists {
+			last = append(last, t)
+		}
+	}
+	if err := s.measure(ctx, "final", last, upTo(s.Blocks)); err != nil {
+		return nil, err
+	}
+	best := site
+	for _, t := range last[1:] {
+		if s.Goal.violation(site.Of, t.Of, upTo(s.Blocks)) == 0 && s.meanCost(t) < s.meanCost(best) {
+			best = t
+		}
+	}
+	return best, nil
+}
+
+// meanCost returns the mean cost over all blocks.
+func (s *Search) meanCost(t *Tried) float64 { return s.cost(mean(t.Of, upTo(s.Blocks))) }
+
+// simplify gives parameters back the site's values, one after the other, where that costs little.
+func (s *Search) simplify(ctx context.Context, site, best *Tried) (*Tried, error) {
+	bound := s.meanCost(site) - keptGain*(s.meanCost(site)-s.meanCost(best))
+	for i := range s.Space {
+		if best.Setting[i] == "" {
+			continue
+		}
+		less := slices.Clone(best.Setting)
+		less[i] = ""
+		t := s.tried(s.Space.normalize(less))
+		if t == site {
+			continue
+		}
+		if err := s.measure(ctx, "simplify", []*Tried{t}, upTo(s.Blocks)); err != nil {
+			return nil, err
+		}
+		if s.Goal.violation(site.Of, t.Of, upTo(s.Blocks)) == 0 && s.meanCost(t) <= bound {
+			best = t
+		}
+	}
+	return best, nil
+}

@@ -1,0 +1,118 @@
+package tune
+
+import (
+	"fmt"
+	"strings"
+
+	"rmreplay/internal/rm/slurm/conf"
+	"rmreplay/internal/rm/slurm/conf/edit"
+	"rmreplay/internal/sweep"
+)
+
+// openSite reads the site's cluster. It returns nil for the simulator.
+func (f *File) openSite() (*conf.Cluster, error) {
+	if f.Slurm == nil {
+		return nil, nil
+	}
+	return conf.Open(f.cluster())
+}
+
+// ownValues completes the values that the site has now, as far as slurm.conf says them.
+func (f *File) ownValues(site *conf.Cluster) {
+	for i := range f.Space {
+		if p := &f.Space[i]; p.Now == "" {
+			p.Now = p.ownValue(site)
+		}
+	}
+}
+
+// ownValue returns the value of a key of slurm.conf, of an option in a list, or of a partition's
+// attribute. It is empty if the site leaves it to a default.
+func (p *Parameter) ownValue(site *conf.Cluster) string {
+	words := strings.Fields(p.Name)
+	if len(words) == 0 {
+		return ""
+	}
+	key, option, isOption := strings.Cut(words[len(words)-1], ".")
+	value, set := "", false
+	switch {
+	case len(words) == 1:
+		value, set = site.Get(key)
+	case strings.EqualFold(words[0], "partition") && len(words) == 3:
+		for _, q := range site.Partitions {
+			if q.Name == words[1] {
+				value, set = q.Get(key)
+			}
+		}
+	}
+	if !set || !isOption {
+		return value
+	}
+	for item := range strings.SplitSeq(value, ",") {
+		name, value, hasValue := strings.Cut(strings.TrimSpace(item), "=")
+		switch {
+		case !strings.EqualFold(name, option):
+		case hasValue:
+			return value
+		default:
+			return "true"
+		}
+	}
+	if p.flag() {
+		return "false"
+	}
+	return ""
+}
+
+// flag reports whether the parameter is there or not.
+func (p *Parameter) flag() bool {
+	for _, v := range p.Values {
+		if v != "true" && v != "false" {
+			return false
+		}
+	}
+	return p.Kind == Categorical
+}
+
+// edits returns a setting in the form of package edit.
+func (f *File) edits(s Setting) []edit.Setting {
+	var list []edit.Setting
+	for _, o := range f.options(s) {
+		list = append(list, edit.Setting{Name: o.Name, Value: o.Value})
+	}
+	return list
+}
+
+// checkEdit applies a setting to the site's cluster in memory.
+func (f *File) checkEdit(site *conf.Cluster, s Setting, line int) error {
+	if site == nil {
+		return nil
+	}
+	if _, err := edit.Edit(site, f.edits(s)); err != nil {
+		return sweep.Located(f.Path, sweep.ErrorAt(line, "parameters: %w", err))
+	}
+	return nil
+}
+
+// lines returns what the site writes for a setting, and warnings of what has no effect. For the
+// simulator it is the options of the command.
+func (f *File) lines(s Setting) (lines []Line, warnings []string, err error) {
+	site, err := f.openSite()
+	if err != nil {
+		return nil, nil, err
+	}
+	if site == nil {
+		for _, o := range f.options(s) {
+			lines = append(lines, Line{File: "rmreplay simulate", Text: fmt.Sprintf("--%s=%s", o.Name, o.Value)})
+		}
+		return lines, []string{}, nil
+	}
+	edited, err := edit.Edit(site, f.edits(s))
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, line := range edited.Lines {
+		lines = append(lines, Line(line))
+	}
+	return lines, append([]string{}, edited.Warnings...), nil
+}

@@ -1,0 +1,224 @@
+package tune
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Kind says which values a parameter can have.
+type Kind string
+
+// The kinds of parameters.
+const (
+	Integer     Kind = "integer"
+	Real        Kind = "real"
+	Categorical Kind = "values" // one of a list, without an order
+)
+
+// Parameter is one dimension of the space. Its name says what the values are applied to: an option
+// of simulate, or what an edit of a sweep can set.
+type Parameter struct {
+	Name   string
+	Kind   Kind
+	Low    float64 // the ends of a number's range, included
+	High   float64
+	Log    bool     // equal ratios are equally likely, not equal differences
+	Values []string // of a categorical parameter
+	// Now is the site's own value, near which a search begins; empty if it is not known.
+	Now string
+	// When is the condition under which the parameter has a meaning. Otherwise it keeps the site's
+	// value.
+	When *Condition
+
+	line int // in the file
+}
+
+// Condition holds if an earlier parameter has one of some values.
+type Condition struct {
+	Parameter int // in the space
+	Values    []string
+}
+
+// Space holds the parameters, in the order of the file.
+type Space []Parameter
+
+// Setting has a value for each parameter of a space, as text. An empty value leaves the parameter
+// as the site has it. A nil Setting is the site's own.
+type Setting []string
+
+// Own reports whether the setting changes nothing.
+func (s Setting) Own() bool {
+	return !slices.ContainsFunc(s, func(v string) bool { return v != "" })
+}
+
+// Name returns a name for the setting's directory. It depends on the parameters and their values
+// alone, so that a search finds the runs of another one in the same directory.
+func (sp Space) Name(s Setting) string {
+	if s.Own() {
+		return "site"
+	}
+	h := sha256.New()
+	for i, value := range s {
+		if value != "" {
+			fmt.Fprintf(h, "%q=%q\n", sp[i].Name, value)
+		}
+	}
+	return "set-" + hex.EncodeToString(h.Sum(nil))[:10]
+}
+
+// digits is the number of significant digits of a number that a search proposes. Nobody can tell
+// PriorityWeightAge=13877 from 13900.
+const digits = 3
+
+// at returns the value at a position from 0 to 1 of the parameter's range.
+func (p *Parameter) at(u float64) string {
+	u = min(max(u, 0), 1)
+	switch {
+	case p.Kind == Categorical:
+		return p.Values[min(int(u*float64(len(p.Values))), len(p.Values)-1)]
+	case p.Kind == Integer:
+		// Each whole number has a share of the range, the last one too.
+		v := math.Floor(p.scale(u, p.Low, p.High+1))
+		return strconv.FormatFloat(p.clamp(math.Round(rounded(v))), 'f', -1, 64)
+	}
+	return strconv.FormatFloat(p.clamp(rounded(p.scale(u, p.Low, p.High))), 'f', -1, 64)
+}
+
+func (p *Parameter) scale(u, low, high float64) float64 {
+	if p.Log {
+		return math.Exp(math.Log(low) + u*(math.Log(high)-math.Log(low)))
+	}
+	return low + u*(high-low)
+}
+
+func (p *Parameter) clamp(v float64) float64 { return min(max(v, p.Low), p.High) }
+
+// rounded returns a number with at most digits significant digits.
+func rounded(v float64) float64 {
+	r, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', digits, 64), 64)
+	if err != nil {
+		return v
+	}
+	return r
+}
+
+// position returns where a value lies in the range of a number. It is false for an empty value, a
+// text that is no number, and a categorical parameter.
+func (p *Parameter) position(value string) (u float64, ok bool) {
+	if value == "" {
+		value = p.Now
+	}
+	v, err := strconv.ParseFloat(value, 64)
+	if err != nil || p.Kind == Categorical {
+		return 0, false
+	}
+	v, low, high := p.clamp(v), p.Low, p.High
+	if p.Kind == Integer {
+		v, high = v+0.5, high+1 // the middle of its share
+	}
+	if p.Log {
+		v, low, high = math.Log(v), math.Log(low), math.Log(high)
+	}
+	return (v - low) / (high - low), true
+}
+
+// same reports whether two values have the same effect.
+func (p *Parameter) same(a, b string) bool {
+	x, xerr := strconv.ParseFloat(a, 64)
+	y, yerr := strconv.ParseFloat(b, 64)
+	return a == b || p.Kind != Categorical && xerr == nil && yerr == nil && x == y
+}
+
+// normalize empties the values that the site has, and those of parameters whose condition does not
+// hold. So two settings with the same effect are equal.
+func (sp Space) normalize(s Setting) Setting {
+	for i := range sp {
+		if sp[i].same(s[i], sp[i].Now) {
+			s[i] = ""
+		}
+		c := sp[i].When
+		if c == nil {
+			continue
+		}
+		value := s[c.Parameter]
+		if value == "" {
+			value = sp[c.Parameter].Now
+		}
+		if !slices.Contains(c.Values, value) {
+			s[i] = ""
+		}
+	}
+	return s
+}
+
+// Describe returns the values that a setting changes: A=1, B=2.
+func (sp Space) Describe(s Setting) string {
+	var parts []string
+	for i, value := range s {
+		if value != "" {
+			parts = append(parts, sp[i].Name+"="+value)
+		}
+	}
+	if len(parts) == 0 {
+		return "the site's own"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// hypercube returns n settings of which each parameter's values are spread evenly over its range
+// (McKay, Beckman and Conover, Technometrics 21(2), 1979).
+func (sp Space) hypercube(n int, random *rand.Rand) []Setting {
+	settings := make([]Setting, n)
+	for i := range settings {
+		settings[i] = make(Setting, len(sp))
+	}
+	for p := range sp {
+		for i, place := range random.Perm(n) {
+			settings[i][p] = sp[p].at((float64(place) + random.Float64()) / float64(n))
+		}
+	}
+	for i := range settings {
+		settings[i] = sp.normalize(settings[i])
+	}
+	return settings
+}
+
+// near draws a setting near a parent. Numbers are normally distributed around the parent's, within
+// the range, with a standard deviation in shares of the range. Other parameters keep the parent's
+// value with the probability keep, and have any value otherwise.
+func (sp Space) near(parent Setting, deviation, keep float64, random *rand.Rand) Setting {
+	child := make(Setting, len(sp))
+	for i := range sp {
+		p := &sp[i]
+		value := ""
+		if parent != nil {
+			value = parent[i]
+		}
+		at, known := p.position(value)
+		switch {
+		case known:
+			child[i] = p.at(truncatedNormal(at, deviation, random))
+		case p.Kind == Categorical && random.Float64() < keep:
+			child[i] = value
+		default:
+			child[i] = p.at(random.Float64())
+		}
+	}
+	return sp.normalize(child)
+}
+
+// truncatedNormal draws from the normal distribution around a mean within [0, 1].
+func truncatedNormal(mean, deviation float64, random *rand.Rand) float64 {
+	for range 100 {
+		if u := mean + deviation*random.NormFloat64(); u >= 0 && u <= 1 {
+			return u
+		}
+	}
+	return mean
+}

@@ -1,0 +1,386 @@
+package tune
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+
+	"rmreplay/internal/metrics"
+	"rmreplay/internal/output"
+	"rmreplay/internal/sweep"
+)
+
+// Tuner makes a tuning: the search, and the proof of what it found.
+type Tuner struct {
+	File     *File
+	Dir      string
+	Program  string // the path of rmreplay
+	Version  string // of rmreplay: runs of another version are repeated
+	Parallel int    // runs at once; 0 for the number of CPUs
+	// CheckOption and CheckVariant check options of commands, as those of a sweep.
+	CheckOption  sweep.CheckOption
+	CheckVariant sweep.CheckVariant
+	// Observe is told of each run, and Step before each step. Both may be nil. Observe is called
+	// from several goroutines.
+	Observe func(sweep.Progress)
+	Step    func(Step)
+}
+
+// The files in the directory of a tuning.
+const (
+	ResultFile = "tune.json"
+	TextFile   = "tune.txt"
+)
+
+// InputError says that the file, or something that it names, is wrong, so that no run was made.
+type InputError struct{ Err error }
+
+// Error returns the text of the wrapped error.
+func (e *InputError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the wrapped error.
+func (e *InputError) Unwrap() error { return e.Err }
+
+// Plan is what a tuning is going to do.
+type Plan struct {
+	Name          string   `json:"name"`
+	Parameters    []string `json:"parameters"`
+	Workloads     []string `json:"workloads"`
+	Blocks        int      `json:"blocks"` // workloads x seeds of the search
+	Budget        int      `json:"budget"` // runs of the search, at most
+	Races         int      `json:"races"`  // that are planned
+	HeldOut       []string `json:"held_out"`
+	HeldOutSeeds  int      `json:"held_out_seeds"`
+	HeldOutRuns   int      `json:"held_out_runs"`
+	HeldOutUnseen string   `json:"held_out_unseen"` // "workloads", or only "seeds"
+	SmallestP     float64  `json:"smallest_p"`      // that the proof can have
+}
+
+// Plan returns what the tuning is going to do.
+func (f *File) Plan() Plan {
+	s := f.search()
+	p := Plan{
+		Name: f.Name, Blocks: s.Blocks, Budget: f.Budget, Races: plannedRaces(len(f.Space)),
+		HeldOutSeeds: f.HeldOutSeeds, HeldOutRuns: 2 * f.HeldOutSeeds * len(f.heldOut()), HeldOutUnseen: "workloads",
+		SmallestP: Smallest(len(f.heldOut()), f.HeldOutSeeds),
+	}
+	if len(f.HeldOut) == 0 {
+		p.HeldOutUnseen = "seeds"
+	}
+	for _, q := range f.Space {
+		p.Parameters = append(p.Parameters, q.Name)
+	}
+	for _, w := range f.Workloads {
+		p.Workloads = append(p.Workloads, w.Name)
+	}
+	for _, w := range f.heldOut() {
+		p.HeldOut = append(p.HeldOut, w.Name)
+	}
+	return p
+}
+
+// Check checks all that can be checked without a run: the workloads, the cluster, and that each
+// parameter can have its values. It completes what the file does not say of the site's own values.
+// Its errors are about the input.
+func (t *Tuner) Check() error {
+	f := t.File
+	if err := mayHold(t.Dir); err != nil {
+		return err
+	}
+	site, err := f.openSite()
+	if err != nil {
+		return err
+	}
+	if site != nil {
+		f.ownValues(site)
+	}
+	var settings []Setting
+	for i := range f.Space {
+		p := &f.Space[i]
+		values := p.Values
+		if p.Kind != Categorical {
+			values = []string{p.at(0), p.at(1)}
+		}
+		for _, v := range values {
+			s := make(Setting, len(f.Space))
+			s[i] = v
+			settings = append(settings, s)
+			if err := f.checkEdit(site, s, p.line); err != nil {
+				return err
+			}
+		}
+	}
+	for _, w := range append(f.Workloads[:len(f.Workloads):len(f.Workloads)], f.HeldOut...) {
+		e := f.experiment(w, settings)
+		if err := e.Complete(t.CheckOption, t.CheckVariant); err != nil {
+			return sweep.Located(f.Path, err)
+		}
+		if _, err := os.Stat(e.Workload); err != nil {
+			return sweep.Located(f.Path, sweep.ErrorAt(w.Line, "workload: %w", err))
+		}
+	}
+	return nil
+}
+
+// mayHold returns an error if dir holds something that is no tuning.
+func mayHold(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) == 0 {
+		return nil // if it cannot be a directory, making it will say so
+	}
+	if _, err := os.Stat(filepath.Join(dir, searchDir)); err != nil {
+		return fmt.Errorf("%s: %w, and holds no tuning (want a new or an empty directory)", dir, output.ErrNotEmpty)
+	}
+	return nil
+}
+
+// cluster returns the path of the site's cluster.
+func (f *File) cluster() string {
+	if filepath.IsAbs(f.Slurm.Cluster) {
+		return f.Slurm.Cluster
+	}
+	return filepath.Join(filepath.Dir(f.Path), f.Slurm.Cluster)
+}
+
+// Run searches and proves. A result without a better setting is a result. It returns the error of
+// reading the input, an interruption, a failed run of the site's own setting, or that the directory
+// cannot be written.
+func (t *Tuner) Run(ctx context.Context) (*Result, error) {
+	f := t.File
+	searching, err := t.newStage(searchDir, f.Workloads, 1, f.Seeds)
+	if err != nil {
+		return nil, err
+	}
+	defer searching.close()
+	s := f.search()
+	s.Measure, s.Observe = searching.measure, t.Step
+	found, err := s.Run(ctx)
+	if err != nil {
+		return nil, inputError(err)
+	}
+	r, err := f.newResult(found)
+	if err != nil {
+		return nil, err
+	}
+	if found.Best != found.Site {
+		if err := t.prove(ctx, found, r); err != nil {
+			return nil, err
+		}
+	}
+	r.Found, r.Text = r.Outcome == Better, r.Outcome.Text()
+	return r, t.write(r)
+}
+
+// inputError marks an error about the input that only a run finds.
+func inputError(err error) error {
+	var input *sweep.InputError
+	if errors.As(err, &input) {
+		return &InputError{err}
+	}
+	return err
+}
+
+// prove runs the best setting and the site's own on the held-out data.
+func (t *Tuner) prove(ctx context.Context, found *Found, r *Result) error {
+	f := t.File
+	proving, err := t.newStage(heldOutDir, f.heldOut(), firstHeldOutSeed, f.HeldOutSeeds)
+	if err != nil {
+		return err
+	}
+	defer proving.close()
+	var trials []Trial
+	blocks := len(proving.workloads) * len(proving.seeds)
+	for b := range blocks {
+		trials = append(trials, Trial{nil, b}, Trial{found.Best.Setting, b})
+	}
+	if t.Step != nil {
+		t.Step(Step{"held out", len(trials), found.Runs, f.Budget, 2, blocks})
+	}
+	results, err := proving.measure(ctx, trials)
+	if err != nil {
+		return inputError(err)
+	}
+	var pairs []Pair
+	for b := range blocks {
+		workload, _ := proving.of(b)
+		pair := Pair{Workload: workload, Site: checked(results[2*b]), Best: checked(results[2*b+1])}
+		if pair.Site.Failure != "" {
+			return fmt.Errorf("the site's own setting on held-out data: %s", pair.Site.Failure)
+		}
+		pairs = append(pairs, pair)
+	}
+	r.HeldOutRuns = len(trials)
+	r.Proof, r.Outcome = f.Goal.Prove(pairs, f.Seed)
+	for w := range proving.workloads {
+		plan, err := proving.plan(w)
+		if err != nil {
+			return err
+		}
+		r.Records = append(r.Records, Record{
+			Workload: proving.workloads[w].Name,
+			Site:     t.relative(plan, cellOf(plan, found.Site.Name)), Best: t.relative(plan, cellOf(plan, found.Best.Name)),
+		})
+	}
+	return nil
+}
+
+// relative returns a cell's directory relative to the tuning's.
+func (t *Tuner) relative(p *sweep.Plan, c *sweep.Cell) string {
+	path := filepath.Join(p.Dir, c.Dir)
+	if below, err := filepath.Rel(t.Dir, path); err == nil {
+		return below
+	}
+	return path
+}
+
+// write writes the result into the directory.
+func (t *Tuner) write(r *Result) error {
+	text, err := json.MarshalIndent(r, "", "  ")
+	if err == nil {
+		err = output.Text(filepath.Join(t.Dir, ResultFile), string(text)+"\n")
+	}
+	if err == nil {
+		err = output.Text(filepath.Join(t.Dir, TextFile), r.Render())
+	}
+	if err != nil {
+		return fmt.Errorf("writing the result: %w", err)
+	}
+	return nil
+}
+
+// Result is the result of a tuning. Other programs rely on its JSON keys.
+type Result struct {
+	Name    string  `json:"name"`
+	Found   bool    `json:"found"` // a better setting, with its proof
+	Outcome Outcome `json:"outcome"`
+	Text    string  `json:"text"` // the outcome in a sentence
+	Metric  string  `json:"metric"`
+	Want    string  `json:"want"` // "lower" or "higher"
+	// Setting is the best setting of the search, whether or not it is proven. It is empty if no
+	// setting did better than the site's own.
+	Setting []Change `json:"setting"`
+	// Lines are what the site writes for it.
+	Lines    []Line   `json:"lines"`
+	Warnings []string `json:"warnings"`
+	Proof    *Proof   `json:"proof"` // null if nothing was to be proven
+	Plan     Plan     `json:"plan"`
+
+	SearchRuns  int `json:"search_runs"`
+	HeldOutRuns int `json:"held_out_runs"`
+	// SearchGain is the relative gain in the search. It is biased, because the setting was chosen
+	// for it.
+	SearchGain metrics.Float  `json:"search_gain"`
+	Races      []RaceResult   `json:"races"`
+	Tried      []TriedSetting `json:"tried"`
+	Records    []Record       `json:"records"` // of the proof
+}
+
+// Line is a line of a file in the cluster directory, or an option of `rmreplay simulate`.
+type Line struct {
+	File string `json:"file"`
+	Text string `json:"text"`
+}
+
+// Change is the value of a parameter in a setting.
+type Change struct {
+	Parameter string `json:"parameter"`
+	Now       string `json:"now"`   // the site's own; empty if it is not known
+	Value     string `json:"value"` // empty to leave it
+	// Dropped is a value that the search found and that was given up, because the setting keeps
+	// its gain without it.
+	Dropped string `json:"dropped,omitempty"`
+}
+
+// RaceResult is a [Race].
+type RaceResult struct {
+	Settings  int `json:"settings"`
+	New       int `json:"new"`
+	Blocks    int `json:"blocks"`
+	Survivors int `json:"survivors"`
+	Runs      int `json:"runs"`
+}
+
+// TriedSetting is a setting that the search tried.
+type TriedSetting struct {
+	Name   string            `json:"name"`
+	Values map[string]string `json:"values"`
+	Blocks int               `json:"blocks"` // that it ran on
+	Mean   metrics.Float     `json:"mean"`   // of the objective over these blocks
+	// Relative is its gain over the site's own setting on the same blocks.
+	Relative metrics.Float `json:"relative_gain"`
+	// Broken says that it breaks a constraint on these blocks.
+	Broken  bool   `json:"constraint_broken"`
+	Failure string `json:"failure,omitempty"`
+}
+
+// Record names the runs of the proof on a workload.
+type Record struct {
+	Workload string `json:"workload"`
+	Site     string `json:"site"`
+	Best     string `json:"best"`
+}
+
+// newResult returns the part of the result that the search decides.
+func (f *File) newResult(found *Found) (*Result, error) {
+	r := &Result{
+		Name: f.Name, Outcome: NothingFound, Metric: f.Goal.Metric, Want: "higher", Plan: f.Plan(), SearchRuns: found.Runs,
+		SearchGain: metrics.NoValue(), Setting: []Change{}, Lines: []Line{}, Warnings: []string{}, Races: []RaceResult{}, Records: []Record{},
+	}
+	if f.Goal.Lower {
+		r.Want = "lower"
+	}
+	for _, race := range found.Races {
+		r.Races = append(r.Races, RaceResult(race))
+	}
+	for _, t := range found.Tried {
+		r.Tried = append(r.Tried, f.triedSetting(found.Site, t))
+	}
+	if found.Best == found.Site {
+		return r, nil
+	}
+	r.SearchGain = f.triedSetting(found.Site, found.Best).Relative
+	for i, p := range f.Space {
+		c := Change{Parameter: p.Name, Now: p.Now, Value: found.Best.Setting[i]}
+		if before := found.Before.Setting[i]; c.Value == "" && before != "" {
+			c.Dropped = before
+		}
+		r.Setting = append(r.Setting, c)
+	}
+	var err error
+	r.Lines, r.Warnings, err = f.lines(found.Best.Setting)
+	return r, err
+}
+
+func (f *File) triedSetting(site, t *Tried) TriedSetting {
+	s := TriedSetting{Name: t.Name, Values: map[string]string{}, Blocks: len(t.Of), Mean: metrics.NoValue(), Relative: metrics.NoValue()}
+	for i, value := range t.Setting {
+		if value != "" {
+			s.Values[f.Space[i].Name] = value
+		}
+	}
+	var blocks []int
+	for b := range len(f.Workloads) * f.Seeds {
+		m, have := t.Of[b]
+		if !have {
+			continue
+		}
+		blocks = append(blocks, b)
+		if m.Failure != "" {
+			s.Failure = m.Failure
+		}
+	}
+	if s.Failure != "" || len(blocks) == 0 {
+		return s
+	}
+	own, its := mean(site.Of, blocks), mean(t.Of, blocks)
+	s.Mean = metrics.Float(its)
+	if own != 0 {
+		s.Relative = metrics.Float(-worsening(f.Goal.Lower, own, its) / math.Abs(own))
+	}
+	s.Broken = f.Goal.violation(site.Of, t.Of, blocks) > 0
+	return s
+}
