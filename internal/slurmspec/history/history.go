@@ -29,6 +29,12 @@ var Keys = map[string]Lifetime{
 	"ChosLoc":                     {Until: slurmspec.R2011},
 	"CliFilterParameters":         {Since: slurmspec.R2511},
 	"DataParserParameters":        {Since: slurmspec.R2411},
+	"DefaultStorageHost":          {Until: slurmspec.R2108},
+	"DefaultStorageLoc":           {Until: slurmspec.R2108},
+	"DefaultStoragePass":          {Until: slurmspec.R2108},
+	"DefaultStoragePort":          {Until: slurmspec.R2108},
+	"DefaultStorageType":          {Until: slurmspec.R2108},
+	"DefaultStorageUser":          {Until: slurmspec.R2108},
 	"DynAllocPort":                {Until: slurmspec.R2011},
 	"EpilogTimeout":               {Since: slurmspec.R2505},
 	"FrontendName":                {Until: slurmspec.R2505},
@@ -56,6 +62,7 @@ var Keys = map[string]Lifetime{
 	"SlurmctldHttpAuthParameters": {Since: slurmspec.R2605},
 	"SlurmctldPlugstack":          {Until: slurmspec.R2302},
 	"SlurmdHttpAuthParameters":    {Since: slurmspec.R2605},
+	"SlurmdPlugstack":             {Until: slurmspec.R2011},
 	"SuspendExcStates":            {Since: slurmspec.R2302},
 	"SwitchParameters":            {Since: slurmspec.R2108},
 	"TLSParameters":               {Since: slurmspec.R2405},
@@ -100,6 +107,7 @@ var Defunct = map[string]slurmspec.Release{
 // Successors says what a key of other releases became, or what releases without it do instead.
 var Successors = map[string]string{
 	"AccountingStorageLoc": "the database of completed jobs is set in slurmdbd.conf",
+	"DefaultStorageType":   "AccountingStorageType and JobCompType have no other default",
 	"EpilogTimeout":        "PrologEpilogTimeout sets both timeouts",
 	"FrontendName":         "every node needs its own slurmd",
 	"JobCompPassScript":    "JobCompPass has the password",
@@ -151,7 +159,8 @@ type Option struct {
 }
 
 // Options has the options by key. The names come from the functions that read them:
-// _parse_select_type_param, prolog_str2flags, reconfig_str2flags and _validate_and_set_defaults in
+// _parse_select_type_param, preempt_mode_num, prolog_str2flags, reconfig_str2flags,
+// _validate_accounting_storage_enforce and _validate_and_set_defaults in
 // src/common/read_config.c, and the readers of SchedulerParameters in src/slurmctld and
 // src/plugins/sched. Options that this table does not have are kept.
 var Options = map[string]OptionList{
@@ -165,6 +174,17 @@ var Options = map[string]OptionList{
 		"host_unreach_retry_count":  {Lifetime: Lifetime{Since: slurmspec.R2505}},
 		"noaddrcache":               {Lifetime: Lifetime{Until: slurmspec.R2311}},
 	}},
+	"AccountingStorageEnforce": {
+		Refused: true,
+		Always:  []string{"1", "2", "all", "associations", "limits", "nojobs", "nosteps", "qos", "safe", "wckeys"},
+	},
+	"PreemptMode": {
+		Refused: true,
+		Always:  []string{"cancel", "cluster", "gang", "off", "on", "requeue", "suspend", "within"},
+		Some: map[string]Option{
+			"priority": {Lifetime: Lifetime{Since: slurmspec.R2505}, Effect: "jobs also preempt jobs of a higher priority, if the QOS or the partition allows it"},
+		},
+	},
 	"PriorityFlags": {Some: map[string]Option{
 		"max_tres_gres": {Lifetime: Lifetime{Since: slurmspec.R2505}, Instead: "MAX_TRES", Effect: "other releases take it as MAX_TRES and bill jobs with generic resources differently"},
 	}},
@@ -177,7 +197,7 @@ var Options = map[string]OptionList{
 		},
 	},
 	"ReconfigFlags": {Some: map[string]Option{
-		"keepnodestatefuture":   {Lifetime: Lifetime{Until: slurmspec.R2505}},
+		"keepnodestatefuture":   {Lifetime: Lifetime{Since: slurmspec.R2411, Until: slurmspec.R2505}},
 		"keeppowersavesettings": {Lifetime: Lifetime{Since: slurmspec.R2302}},
 	}},
 	"SchedulerParameters": {Some: map[string]Option{

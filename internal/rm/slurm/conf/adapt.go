@@ -349,7 +349,7 @@ func (a *adapter) write(objects []string) {
 		a.out.Files[topologyYAML] = a.cluster.TopologyYAML
 	}
 	if a.cluster.Topology != nil {
-		a.out.Files[topologyConf] = statements("The site's topology", a.cluster.Topology, topologyGrammar)
+		a.out.Files[topologyConf] = statements("The site's topology", a.topology(), topologyGrammar)
 	}
 	if a.out.Accounting {
 		a.out.Files["slurmdbd.conf"] = SlurmDBD(a.cluster, a.env)

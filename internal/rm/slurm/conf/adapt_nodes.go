@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"rmreplay/internal/hostlist"
+	"rmreplay/internal/rm/slurm/conf/values"
 	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/slurmspec/history"
 )
@@ -40,6 +41,9 @@ func (a *adapter) objects() []string {
 		}
 		switch r.key {
 		case "NodeSet":
+			if _, node := a.cluster.nodeIndex[s.Value]; node && a.release.Since(slurmspec.R2411) {
+				a.errs = append(a.errs, s.errorf("NodeSet=%s: a node has the name, and slurmctld refuses that since 24.11 (want another name)", s.Value))
+			}
 			lines = append(lines, canonical(s, grammarOf(r)).String())
 		case "PartitionName":
 			lines = append(lines, a.partition(s, r))
@@ -65,6 +69,9 @@ func (a *adapter) nodes() []string {
 	var lines []string
 	var addresses []string
 	for _, l := range a.cluster.nodeLines {
+		if err := values.CheckNode(l.hardware, a.out.SelectType, a.release); err != nil {
+			a.errs = append(a.errs, l.statement.errorf("NodeName=%s %w", l.statement.Value, err))
+		}
 		mine := a.addresses(l)
 		addresses = append(addresses, mine...)
 		lines = append(lines, a.node(l, mine).String())
@@ -101,7 +108,7 @@ func (a *adapter) addresses(l nodeLine) []string {
 
 func (a *adapter) node(l nodeLine, addresses []string) Statement {
 	h := l.hardware
-	s := Statement{Key: "NodeName", Value: l.statement.Value}
+	s := Statement{Key: "NodeName", Value: values.HostList(l.statement.Value, a.release)}
 	add := func(key, value string) { s.Attributes = append(s.Attributes, Attribute{key, value}) }
 	number := func(key string, n, otherwise int64) {
 		if n != otherwise {

@@ -307,7 +307,7 @@ func TestAdaptValues(t *testing.T) {
 		{"options", "SlurmctldParameters=cloud_dns,Enable_RPC_queue,node_reg_mem_percent=80,power_save_interval=1",
 			map[string]string{"SlurmctldParameters": "Enable_RPC_queue,node_reg_mem_percent=80"}},
 		{"the last of a key", "kIllWait=1\nKILLWAIT=2", map[string]string{"KillWait": "2"}},
-		{"blanks and comment signs", `Licenses="a b\#c"`, map[string]string{"Licenses": "a b#c"}},
+		{"blanks and comment signs", `PriorityParameters="a b\#c"`, map[string]string{"PriorityParameters": "a b#c"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c, err := openText(t, base+test.text+"\n")

@@ -225,7 +225,10 @@ func (c *Cluster) is(key, value string) bool {
 // Accounting reports whether the site uses accounting. A replay needs slurmdbd then, since
 // associations, limits, QOS and fair-share act only with it.
 func (c *Cluster) Accounting() bool {
-	kind, _ := c.Get("AccountingStorageType")
+	kind, set := c.Get("AccountingStorageType")
+	if !set {
+		kind, _ = c.Get("DefaultStorageType") // its default until 20.11
+	}
 	switch strings.TrimPrefix(strings.ToLower(kind), "accounting_storage/") {
 	case "", "none", "filetxt", "pgsql":
 		return false

@@ -233,8 +233,10 @@ var rules = slices.Concat(
 	},
 
 	// Keys that no release from 22.05 on knows, but that sites have. [ruleOf] drops them.
-	unknown(str, "CacheGroups", "CheckpointType", "ChosLoc", "DynAllocPort", "JobCheckpointDir", "Layouts",
-		"MemLimitEnforce", "MsgAggregationParams", "SchedulerPort", "SchedulerRootFilter", "UseSpecResources"),
+	unknown(str, "CacheGroups", "CheckpointType", "ChosLoc", "DefaultStorageHost", "DefaultStorageLoc", "DefaultStoragePort",
+		"DefaultStorageType", "DefaultStorageUser", "DynAllocPort", "JobCheckpointDir", "Layouts",
+		"MemLimitEnforce", "MsgAggregationParams", "SchedulerPort", "SchedulerRootFilter", "SlurmdPlugstack", "UseSpecResources"),
+	[]rule{{key: "DefaultStoragePass", secret: true}},
 )
 
 var rulesByKey map[string]*rule

@@ -20,7 +20,7 @@ func (c *Cluster) Releases() (from, to slurmspec.Release) {
 		e.statement(s)
 	}
 	if _, set := c.Get("SelectType"); !set && c.consumesCores() {
-		e.See(history.Lifetime{Since: slurmspec.R2405}) // select/linear, the older default, has no such options
+		e.See(history.Lifetime{Since: slurmspec.R2311}) // select/linear, the older default, has no such options
 	}
 	if c.TopologyYAML != nil {
 		e.See(history.Lifetime{Since: slurmspec.R2505})

@@ -236,6 +236,7 @@ type controller struct {
 	log     string
 	output  bytes.Buffer
 	exited  chan error
+	added   string // lines behind the adapted slurm.conf
 }
 
 func (ctl *controller) start(t *testing.T, c *Cluster) {
@@ -260,6 +261,7 @@ func (ctl *controller) start(t *testing.T, c *Cluster) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	ad.Files[slurmConf] = append(ad.Files[slurmConf], ctl.added...)
 	if err := ad.Write(dir); err != nil {
 		t.Fatal(err)
 	}
@@ -357,5 +359,52 @@ func (ctl *controller) checkLoopback(t *testing.T) {
 	}
 	if dial("127.0.0.1") == nil {
 		t.Errorf("slurmctld listens at 127.0.0.1 as well as at %v: it is not bound to one address", ctl.address)
+	}
+}
+
+// refusedLines are lines with which no slurmctld starts. Each is added to a configuration that
+// starts.
+var refusedLines = []string{
+	"EnforcePartLimits=MAYBE", "FirstJobId=0", "Licenses=a:3@server", "MaxDBDMsgs=9999", "MaxJobCount=0",
+	"PreemptExemptTime=never", "PreemptType=preempt/qos\nPreemptMode=CANCEL,REQUEUE", "PriorityCalcPeriod=0",
+	"PriorityDecayHalfLife=weekly", "PriorityUsageResetPeriod=14-0", "SchedulerParameters=max_script_size=536870913",
+	"SchedulerParameters=max_job_bf=3", "PrologFlags=Nothing", "AccountingStorageEnforce=jobs",
+	"FirstJobId=10\nMaxJobId=9", "GresTypes=mps", "MCSParameters=ondemand", "MCSPlugin=mcs/group", "PreemptType=preempt/qos",
+	"PreemptMode=REQUEUE", "PreemptType=preempt/qos\nPreemptMode=SUSPEND", "PriorityDecayHalfLife=0",
+	"SelectTypeParameters=CR_Core,CR_Memory", "SelectTypeParameters=CR_LLN", "SelectTypeParameters=CR_CPU,CR_ONE_TASK_PER_CORE",
+	"PartitionName=x Nodes=ALL MaxTime=7days", "PartitionName=x Nodes=ALL DefaultTime=NONE", "PartitionName=x Nodes=ALL OverSubscribe=MAYBE",
+	"PartitionName=x Nodes=ALL SelectTypeParameters=CR_CPU", "PartitionName=x Nodes=ALL State=IDLE",
+}
+
+// TestSlurmctldRefuses: what Adapt refuses, the stock slurmctld of each release refuses too.
+func TestSlurmctldRefuses(t *testing.T) {
+	wrapper := findNSSWrapper(t)
+	const site = "ClusterName=c\nSelectType=select/cons_tres\nNodeName=n[1-2] CPUs=4\nPartitionName=p Nodes=ALL\n"
+	for i, s := range slurms(t) {
+		for j, line := range refusedLines {
+			t.Run(fmt.Sprintf("%v/%s", s.release, line), func(t *testing.T) {
+				t.Parallel()
+				c, err := openText(t, site+line+"\n")
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := Adapt(c, s.release, testEnvironment()); err == nil && !strings.Contains(line, "max_job_bf") { // which is translated
+					t.Error("Adapt accepts it")
+				}
+				good, err := openText(t, site)
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctl := &controller{slurm: s, wrapper: wrapper, added: line + "\n", address: netip.AddrFrom4([4]byte{127, byte(6 + i), byte(os.Getpid()), byte(1 + j)})}
+				ctl.start(t, good)
+				select {
+				case err := <-ctl.exited:
+					ctl.exited <- err
+				case <-time.After(12 * time.Second):
+					log, _ := os.ReadFile(ctl.log)
+					t.Errorf("slurmctld accepts it:\n%s", log)
+				}
+			})
+		}
 	}
 }

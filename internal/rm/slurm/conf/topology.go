@@ -2,9 +2,11 @@ package conf
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"rmreplay/internal/hostlist"
+	"rmreplay/internal/rm/slurm/conf/values"
 )
 
 // usesTopologyFile reports whether the site's topology plugin reads topology.conf.
@@ -94,4 +96,18 @@ func (c *Cluster) checkSwitchChildren(switches map[string]bool) error {
 		}
 	}
 	return nil
+}
+
+// topology returns the statements of topology.conf with host lists that the release reads.
+func (a *adapter) topology() []Statement {
+	out := slices.Clone(a.cluster.Topology)
+	for i := range out {
+		out[i].Attributes = slices.Clone(out[i].Attributes)
+		for j, attribute := range out[i].Attributes {
+			if strings.EqualFold(attribute.Key, "Nodes") {
+				out[i].Attributes[j].Value = values.HostList(attribute.Value, a.release)
+			}
+		}
+	}
+	return out
 }

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"rmreplay/internal/rm/slurm/conf/syntax"
+	"rmreplay/internal/rm/slurm/conf/values"
 	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/slurmspec/history"
 )
@@ -29,8 +29,8 @@ func (a *adapter) translate() {
 	}
 	t.append("SchedulerParameters")
 	t.append("SlurmctldParameters")
-	t.combinations()
 	t.defaults()
+	t.refusals()
 	translated := *a.cluster
 	translated.Statements = t.out
 	a.cluster = &translated
@@ -186,25 +186,42 @@ func replaceName(option, name string) string {
 	return name
 }
 
+// hosts translates a host list of a line. To slurmctld before 23.11, no text may follow a name's
+// last bracket.
+func (t *translation) hosts(s Statement, key, list string) string {
+	to := values.HostList(list, t.a.release)
+	if to != list {
+		reason := t.a.release.Series().String() + " does not read a name with text behind its brackets (new in 23.11)"
+		t.find(s, key, list, to, reason)
+		t.change(s, key, list, to, reason)
+	}
+	return to
+}
+
 // attributes translates the line of an object.
 func (t *translation) attributes(s Statement, r *rule) Statement {
+	if r.key == "NodeName" || r.key == "DownNodes" {
+		s.Value = t.hosts(s, r.key, s.Value)
+	}
 	kept := make([]Attribute, 0, len(s.Attributes))
 	for _, attribute := range s.Attributes {
 		key := r.attributes.canonical(attribute.Key)
 		life, ok := history.Attributes[r.key+" "+key]
 		switch {
-		case key == "SelectTypeParameters" && r.key == "PartitionName":
-			kept = append(kept, t.partitionOptions(s, r, attribute))
+		case r.key == "PartitionName" && (key == "SelectTypeParameters" || key == "PreemptMode"):
+			kept = append(kept, t.partitionOptions(s, key, attribute.Value)...)
+		case key == "Nodes":
+			kept = append(kept, Attribute{key, t.hosts(s, r.key+"="+s.Value+" Nodes", attribute.Value)})
 		case !ok || life.Includes(t.a.release):
 			kept = append(kept, attribute)
 		default:
-			instead, effect := attributeInstead(key, attribute.Value, t.a.release)
+			instead, value, effect := values.Instead(key, attribute.Value, t.a.release)
 			object := r.key + "=" + s.Value + " " + key
 			reason := unknownTo(t.a.release, key, life)
 			to := ""
-			if instead != nil {
-				kept = append(kept, *instead)
-				to = instead.Key + "=" + instead.Value
+			if instead != "" {
+				kept = append(kept, Attribute{instead, value})
+				to = instead + "=" + value
 			}
 			t.find(s, object, attribute.Value, to, reason)
 			t.change(s, object, attribute.Value, to, reason)
@@ -217,64 +234,48 @@ func (t *translation) attributes(s Statement, r *rule) Statement {
 	return s
 }
 
-// partitionOptions translates the SelectTypeParameters of a partition.
-func (t *translation) partitionOptions(s Statement, r *rule, attribute Attribute) Attribute {
-	object := r.key + "=" + s.Value + " SelectTypeParameters"
-	value := Statement{File: s.File, Line: s.Line, Value: attribute.Value}
-	to, reasons := t.options(value, object, true, history.Options["SelectTypeParameters"])
-	if to == attribute.Value {
-		return attribute
+// partitionOptions translates an attribute of a partition that has the options of a key.
+func (t *translation) partitionOptions(s Statement, key, from string) []Attribute {
+	object := "PartitionName=" + s.Value + " " + key
+	to, reasons := t.options(Statement{File: s.File, Line: s.Line, Value: from}, object, true, history.Options[key])
+	if to != from {
+		reason := strings.Join(reasons, "; ")
+		t.find(s, object, from, to, reason)
+		t.change(s, object, from, to, reason)
 	}
-	reason := strings.Join(reasons, "; ")
-	t.find(s, object, attribute.Value, to, reason)
-	t.change(s, object, attribute.Value, to, reason)
-	return Attribute{"SelectTypeParameters", to}
+	if to == "" {
+		return nil
+	}
+	return []Attribute{{key, to}}
 }
 
-// attributeInstead returns the attribute that a release has in place of one that it does not
-// know, or nil, and the effect on scheduling if there is no such attribute.
-func attributeInstead(key, value string, release slurmspec.Release) (instead *Attribute, effect string) {
-	switch key {
-	case "Exclusive":
-		switch strings.ToUpper(value) {
-		case "NODE":
-			return &Attribute{"OverSubscribe", "EXCLUSIVE"}, ""
-		case "USER":
-			return &Attribute{"ExclusiveUser", "YES"}, ""
-		case "TOPO":
-			if history.Attributes["PartitionName ExclusiveTopo"].Includes(release) {
-				return &Attribute{"ExclusiveTopo", "YES"}, ""
-			}
-			return &Attribute{"OverSubscribe", "EXCLUSIVE"}, "jobs get whole nodes, and other jobs may run on the same block"
-		}
-	case "ExclusiveTopo":
-		if yes, _ := syntax.ParseBool(value); yes {
-			return &Attribute{"OverSubscribe", "EXCLUSIVE"}, "jobs get whole nodes, and other jobs may run on the same block"
-		}
-	case "MaxCPUsPerSocket":
-		return nil, "jobs of the partition may use all CPUs of a socket"
-	case "RestrictedCoresPerGPU":
-		return nil, "jobs without GPUs may use the cores beside the GPUs"
-	case "Topology":
-		return nil, "jobs are placed by the one topology of the cluster"
-	}
-	return nil, ""
-}
-
-// combinations refuses values that slurmctld does not start with, and values that a release does
-// not have together.
-func (t *translation) combinations() {
+// refusals reports the values with which slurmctld of the release does not start. Of a repeated
+// key, the last value counts.
+func (t *translation) refusals() {
 	translated := Cluster{Statements: t.out}
-	if s, ok := translated.statement("Licenses"); ok {
-		for entry := range strings.FieldsFuncSeq(s.Value, func(r rune) bool { return r == ',' || r == ';' }) {
-			if _, count, _ := strings.Cut(entry, ":"); strings.Trim(count, "0123456789") != "" {
-				t.a.errs = append(t.a.errs, s.errorf("Licenses=%s: not a licence (want NAME or NAME:COUNT; sacctmgr adds the licences of a server as resources)", entry))
+	refuse := func(s Statement, key, value string, err error) {
+		if err != nil {
+			t.a.errs = append(t.a.errs, s.errorf("%s=%s: %w", key, value, err))
+		}
+	}
+	seen := make(map[string]bool)
+	for _, s := range slices.Backward(t.out) {
+		r := t.a.rule(s.Key)
+		if r == nil || r.action == drop || r.attributes == nil && seen[r.key] {
+			continue
+		}
+		seen[r.key] = true
+		refuse(s, r.key, s.Value, values.Check(r.key, s.Value))
+		for _, attribute := range s.Attributes {
+			if r.key == "PartitionName" {
+				key := r.attributes.canonical(attribute.Key)
+				refuse(s, "PartitionName="+s.Value+" "+key, attribute.Value, values.CheckPartition(key, attribute.Value))
 			}
 		}
 	}
-	if t.a.release.Since(slurmspec.R2405) && translated.is("SelectType", "select/linear") && translated.is("TopologyPlugin", "topology/tree") {
-		s, _ := translated.statement("TopologyPlugin")
-		t.a.errs = append(t.a.errs, s.errorf("TopologyPlugin=%s with SelectType=select/linear: slurmctld refuses it since 24.05 (want SelectType=select/cons_tres, or no TopologyPlugin)", s.Value))
+	for _, refusal := range values.Together(translated.Get, t.a.release) {
+		s, _ := translated.statement(refusal.Key)
+		refuse(s, refusal.Key, s.Value, refusal.Err)
 	}
 }
 

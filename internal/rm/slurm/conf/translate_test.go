@@ -74,6 +74,12 @@ func TestTranslate(t *testing.T) {
 		{"preemption by signal", "PreemptParameters=send_user_signal", "SlurmctldParameters", "preempt_send_user_signal", slurmspec.R2205, "", true},
 		{"preemption for licences", "PreemptParameters=reclaim_licenses", "PreemptParameters", absent, slurmspec.R2205, "PreemptParameters=reclaim_licenses: 22.05 has no such option", true},
 		{"preemption stays", "PreemptParameters=reclaim_licenses", "PreemptParameters", "reclaim_licenses", slurmspec.R2302, "", false},
+		{"preemption by priority", "PreemptType=preempt/qos\nPreemptMode=REQUEUE,PRIORITY", "PreemptMode", "REQUEUE", slurmspec.R2411, "jobs also preempt jobs of a higher priority", true},
+		{"preemption by priority, known", "PreemptType=preempt/qos\nPreemptMode=REQUEUE,PRIORITY", "PreemptMode", "REQUEUE,PRIORITY", slurmspec.R2505, "", false},
+		{"future nodes at a reconfiguration", "ReconfigFlags=KeepNodeStateFuture", "ReconfigFlags", absent, slurmspec.R2205, "", true},
+		{"the last value counts", "MaxDBDMsgs=1\nMaxDBDMsgs=10000", "MaxDBDMsgs", "10000", slurmspec.R2205, "is set again", false},
+		{"a CPU for each socket", "NodeName=odd CPUs=2 Sockets=2 CoresPerSocket=8\nSelectType=select/cons_tres", "SelectType", "select/cons_tres", slurmspec.R2302, "", false},
+		{"storage of releases before 21.08", "DefaultStorageType=none\nSlurmdPlugstack=x", "DefaultStorageType", absent, slurmspec.R2205, "", true},
 		{"requeues", "MaxBatchRequeue=9", "MaxBatchRequeue", absent, slurmspec.R2205, "22.05 holds a batch job after 5 requeues", true},
 		{"five requeues", "MaxBatchRequeue=5", "MaxBatchRequeue", absent, slurmspec.R2205, "", true},
 		{"requeues known", "MaxBatchRequeue=9", "MaxBatchRequeue", "9", slurmspec.R2411, "", false},
@@ -126,6 +132,8 @@ func TestTranslatePartition(t *testing.T) {
 		{"MaxCPUsPerSocket=2", slurmspec.R2205, "", "all CPUs of a socket"},
 		{"MaxCPUsPerSocket=2", slurmspec.R2302, "MaxCPUsPerSocket=2", ""},
 		{"PowerDownOnIdle=YES", slurmspec.R2605, "", ""},
+		{"PreemptMode=CANCEL,PRIORITY", slurmspec.R2411, "PreemptMode=CANCEL", "jobs also preempt jobs of a higher priority"},
+		{"PreemptMode=OFF", slurmspec.R2205, "PreemptMode=OFF", ""},
 		{"SelectTypeParameters=CR_Core,LL_SHARED_GRES", slurmspec.R2205, "SelectTypeParameters=CR_Core", "least loaded"},
 	} {
 		t.Run(test.attribute+" in "+test.release.String(), func(t *testing.T) {
@@ -218,7 +226,17 @@ func TestRefusedByRelease(t *testing.T) {
 		release slurmspec.Release
 		want    string
 	}{
-		{"Licenses=a:3@server", slurmspec.R2411, "slurm.conf:4: Licenses=a:3@server: not a licence (want NAME or NAME:COUNT"},
+		{"Licenses=a:3@server", slurmspec.R2411, "slurm.conf:4: Licenses=a:3@server: a:3@server: not a licence (want NAME or NAME:COUNT"},
+		{"PreemptMode=CANCEL,REQUEUE", slurmspec.R2411, "slurm.conf:4: PreemptMode=CANCEL,REQUEUE: more than one mode"},
+		{"PreemptType=preempt/qos", slurmspec.R2411, "slurm.conf:4: PreemptType=preempt/qos: slurmctld refuses a PreemptType without a mode"},
+		{"PreemptType=preempt/qos\nPreemptMode=PRIORITY", slurmspec.R2205, "slurm.conf:4: PreemptType=preempt/qos: slurmctld refuses a PreemptType without a mode"},
+		{"MaxDBDMsgs=1\nMaxDBDMsgs=2", slurmspec.R2411, "slurm.conf:5: MaxDBDMsgs=2: slurmctld refuses it (want 10000 or more)"},
+		{"SelectType=select/linear\nSelectTypeParameters=CR_Core", slurmspec.R2605, "SelectTypeParameters=CR_Core: slurmctld refuses it with SelectType=select/linear"},
+		{"PartitionName=q Nodes=n1 OverSubscribe=MAYBE", slurmspec.R2205, "slurm.conf:4: PartitionName=q OverSubscribe=MAYBE: slurmctld does not know it"},
+		{"PartitionName=DEFAULT MaxTime=NONE", slurmspec.R2205, "slurm.conf:4: PartitionName=DEFAULT MaxTime=NONE: not a time"},
+		{"AccountingStorageEnforce=qos,jobs", slurmspec.R2205, "no release from 22.05 to 26.05 knows jobs"},
+		{"NodeName=odd CPUs=2 Sockets=2 CoresPerSocket=8\nSelectType=select/cons_tres", slurmspec.R2205, "slurm.conf:4: NodeName=odd CPUs=2: 22.05 refuses a CPU for each socket (want CPUs=16)"},
+		{"NodeName=twin CPUs=2\nNodeSet=twin Nodes=n1", slurmspec.R2411, "slurm.conf:5: NodeSet=twin: a node has the name, and slurmctld refuses that since 24.11 (want another name)"},
 		{"PrologFlags=RunInJobs", slurmspec.R2605, "slurm.conf:4: PrologFlags=RunInJobs: no release from 22.05 to 26.05 knows RunInJobs"},
 		{"SelectTypeParameters=CR_Cores", slurmspec.R2205, "no release from 22.05 to 26.05 knows CR_Cores"},
 		{"SelectType=select/cray_aries", slurmspec.R2405, "SelectType=select/cray_aries: 24.05 does not have it (removed in 24.05)"},
@@ -232,7 +250,7 @@ func TestRefusedByRelease(t *testing.T) {
 	if _, err := Adapt(c, slurmspec.R2311, testEnvironment()); err != nil {
 		t.Errorf("select/linear with topology/tree in 23.11: %v", err)
 	}
-	if _, err := Adapt(c, slurmspec.R2405, testEnvironment()); err == nil || !strings.Contains(err.Error(), "slurmctld refuses it since 24.05") {
+	if _, err := Adapt(c, slurmspec.R2405, testEnvironment()); err == nil || !strings.Contains(err.Error(), "since 24.05") {
 		t.Errorf("select/linear with topology/tree in 24.05: %v, want an error", err)
 	}
 }

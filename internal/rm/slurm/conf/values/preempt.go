@@ -1,0 +1,54 @@
+package values
+
+import (
+	"errors"
+	"slices"
+)
+
+// actions are the modes of PreemptMode of which a value may have one. GANG, WITHIN and PRIORITY
+// may come with it.
+var actions = []string{"cancel", "cluster", "off", "on", "requeue", "suspend"}
+
+// preemptMode checks the modes in one value (preempt_mode_num in slurm_protocol_defs.c). That
+// the release knows each of them has been checked.
+func preemptMode(value string) error {
+	modes, count := words(value), 0
+	for _, mode := range modes {
+		if slices.Contains(actions, mode) {
+			count++
+		}
+	}
+	gang := slices.Contains(modes, "gang")
+	switch {
+	case count > 1:
+		return errors.New("more than one mode (want one of OFF, CANCEL, REQUEUE and SUSPEND, with or without GANG)")
+	case gang && slices.Contains(modes, "within"):
+		return errors.New("GANG and WITHIN exclude each other")
+	case gang && slices.Contains(modes, "priority"):
+		return errors.New("GANG and PRIORITY exclude each other")
+	}
+	return nil
+}
+
+// preemption checks PreemptMode with PreemptType.
+func preemption(get Settings) error {
+	modes, plugin := words(get.lower("PreemptMode")), get.lower("PreemptType")
+	suspends := slices.Contains(modes, "suspend") || slices.Contains(modes, "on")
+	if suspends && !slices.Contains(modes, "gang") {
+		return errors.New("slurmctld refuses SUSPEND without GANG (want SUSPEND,GANG)")
+	}
+	off := !slices.ContainsFunc(modes, func(mode string) bool {
+		return slices.Contains(actions, mode) && mode != "off" && mode != "cluster"
+	})
+	switch plugin {
+	case "", "preempt/none":
+		if !off {
+			return errors.New("slurmctld refuses it without a PreemptType (want PreemptType=preempt/qos or preempt/partition_prio, or PreemptMode=OFF)")
+		}
+	case "preempt/qos", "preempt/partition_prio":
+		if off {
+			return errors.New("slurmctld refuses a PreemptType without a mode (want PreemptMode=CANCEL, REQUEUE or SUSPEND,GANG)")
+		}
+	}
+	return nil
+}

@@ -1,0 +1,162 @@
+// Package values knows for which values of slurm.conf slurmctld ends at its start, beyond the
+// types that the parser checks. The checks follow _validate_and_set_defaults and
+// _parse_partitionname in src/common/read_config.c, preempt_mode_num in slurm_protocol_defs.c, and
+// the plugins select and gres, of Slurm 22.05 to 26.05. What only some of these releases know is
+// in [rmreplay/internal/slurmspec/history], and is translated before it comes here.
+package values
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"rmreplay/internal/rm/slurm/conf/syntax"
+)
+
+// check returns an error for a value that slurmctld refuses.
+type check func(value string) error
+
+// keys has the checks of the keys that stand alone on their lines.
+var keys = map[string]check{
+	"EnforcePartLimits":        one("NO, ANY or ALL", "no", "any", "all", "yes", "up", "true", "1", "down", "false", "0"),
+	"FirstJobId":               atLeast(1),
+	"Licenses":                 licences,
+	"MaxDBDMsgs":               atLeast(10000),
+	"MaxJobCount":              atLeast(1),
+	"MaxStepCount":             atLeast(1),
+	"PreemptExemptTime":        span,
+	"PreemptMode":              preemptMode,
+	"PriorityCalcPeriod":       period,
+	"PriorityDecayHalfLife":    span,
+	"PriorityMaxAge":           span,
+	"PriorityUsageResetPeriod": one("NONE, NOW, DAILY, WEEKLY, MONTHLY, QUARTERLY or YEARLY", "none", "now", "daily", "weekly", "monthly", "quarterly", "yearly"),
+	"SchedulerParameters":      schedulerParameters,
+	"SelectTypeParameters":     selectTypeParameters,
+}
+
+// partition has the checks of the attributes of partitions.
+var partition = map[string]check{
+	"DefaultTime":          span,
+	"Exclusive":            one("NO, NODE, USER or TOPO", "no", "none", "node", "user", "topo"),
+	"MaxTime":              span,
+	"OverSubscribe":        overSubscribe,
+	"PreemptMode":          preemptMode,
+	"SelectTypeParameters": prefix("CR_Core, CR_Core_Memory, CR_Socket or CR_Socket_Memory", "cr_core", "cr_socket"),
+	"Shared":               overSubscribe,
+	"State":                prefix("UP, DOWN, DRAIN or INACTIVE", "up", "down", "drain", "inactive"),
+}
+
+// Check returns an error if slurmctld refuses the value of a key that stands alone on its line.
+// The error says what would be right. The key has the spelling of the manual page.
+func Check(key, value string) error { return apply(keys, key, value) }
+
+// CheckPartition is [Check] for an attribute of a PartitionName line.
+func CheckPartition(attribute, value string) error { return apply(partition, attribute, value) }
+
+func apply(checks map[string]check, key, value string) error {
+	if c := checks[key]; c != nil {
+		return c(value)
+	}
+	return nil
+}
+
+func one(want string, accepted ...string) check {
+	return func(value string) error {
+		if slices.Contains(accepted, strings.ToLower(value)) {
+			return nil
+		}
+		return fmt.Errorf("slurmctld does not know it (want %s)", want)
+	}
+}
+
+func prefix(want string, accepted ...string) check {
+	return func(value string) error {
+		for _, p := range accepted {
+			if strings.HasPrefix(strings.ToLower(value), p) {
+				return nil
+			}
+		}
+		return fmt.Errorf("slurmctld does not know it (want %s)", want)
+	}
+}
+
+// atLeast checks a number. The parser has refused what is none.
+func atLeast(least uint64) check {
+	return func(value string) error {
+		if n, err := syntax.ParseUint(value, 1<<32-1); err == nil && n < least {
+			return fmt.Errorf("slurmctld refuses it (want %d or more)", least)
+		}
+		return nil
+	}
+}
+
+// spanSyntax is what _is_valid_timespec in src/common/parse_time.c accepts, without negative
+// numbers.
+var spanSyntax = regexp.MustCompile(`^(\d+(:\d+){0,2}|\d+-\d*|\d+-\d+(:\d+){1,2})$`)
+
+// span checks a span of time. No limit on its length applies: to Slurm it is a number of minutes.
+func span(value string) error {
+	if endless(value) || spanSyntax.MatchString(value) {
+		return nil
+	}
+	return errors.New("not a time (want minutes, HH:MM:SS, D-HH:MM:SS or INFINITE)")
+}
+
+func endless(value string) bool {
+	return value == "-1" || strings.EqualFold(value, "INFINITE") || strings.EqualFold(value, "UNLIMITED")
+}
+
+// period checks a span of at least a minute.
+func period(value string) error {
+	if err := span(value); err != nil || endless(value) || strings.Trim(value, "0:-") == "" {
+		return errors.New("not a period of a minute or more (want minutes, HH:MM:SS or D-HH:MM:SS)")
+	}
+	return nil
+}
+
+// licences checks a list of licences (_build_license_list in src/slurmctld/licenses.c).
+func licences(value string) error {
+	for _, entry := range strings.FieldsFunc(value, func(r rune) bool { return r == ',' || r == ';' }) {
+		_, count, _ := strings.Cut(entry, ":")
+		if strings.Trim(count, "0123456789") != "" || strings.ContainsAny(entry, " \t") {
+			return fmt.Errorf("%s: not a licence (want NAME or NAME:COUNT; sacctmgr adds the licences of a server as resources)", entry)
+		}
+	}
+	return nil
+}
+
+func overSubscribe(value string) error {
+	name, _, counted := strings.Cut(strings.ToUpper(value), ":")
+	switch name {
+	case "YES", "FORCE": // Slurm ignores a wrong count
+		return nil
+	case "NO", "EXCLUSIVE":
+		if !counted {
+			return nil
+		}
+	}
+	return errors.New("slurmctld does not know it (want NO, EXCLUSIVE, YES[:COUNT] or FORCE[:COUNT])")
+}
+
+// schedulerParameters checks the two options whose values have a limit.
+func schedulerParameters(value string) error {
+	for _, limit := range []struct {
+		option string
+		most   int64
+	}{{"max_script_size=", 512 << 20}, {"max_submit_line_size=", 2 << 20}} {
+		_, rest, found := strings.Cut(strings.ToLower(value), limit.option)
+		digits := rest[:len(rest)-len(strings.TrimLeft(rest, "0123456789"))]
+		if n, err := strconv.ParseInt(digits, 10, 64); found && digits != "" && (err != nil || n > limit.most) {
+			return fmt.Errorf("%s%s: more than slurmctld accepts (want at most %d)", limit.option, digits, limit.most)
+		}
+	}
+	return nil
+}
+
+// words splits a comma list into lower-case words without empty ones.
+func words(list string) []string {
+	return strings.FieldsFunc(strings.ToLower(list), func(r rune) bool { return r == ',' })
+}
