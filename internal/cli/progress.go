@@ -162,9 +162,17 @@ func (p *progress) setHooks(total, parallel int) experiment.SetHooks {
 	return experiment.SetHooks{
 		Of: func(r experiment.Realization) experiment.Hooks {
 			note(false, func(now time.Time) { set.Begin(r.Number, now) })
-			return experiment.Hooks{Progress: func(n replay.Progress) {
+			one := experiment.Hooks{Progress: func(n replay.Progress) {
 				note(false, func(now time.Time) { set.Observe(r.Number, now, &n) })
 			}}
+			if r.Number == 1 { // what is foreseen is the same for all
+				one.Notice = func(text string) {
+					mu.Lock()
+					defer mu.Unlock()
+					p.notice(text)
+				}
+			}
+			return one
 		},
 		Ended: func(r experiment.Realization) { note(true, func(now time.Time) { set.End(r.Number, now) }) },
 	}

@@ -119,6 +119,9 @@ func TestProgressOfSet(t *testing.T) {
 	for number := range 2 {
 		r := experiment.Realization{Number: number + 1}
 		one := hooks.Of(r)
+		if one.Notice != nil {
+			one.Notice("Slurm will reject 1 of 2 jobs")
+		}
 		one.Progress(replay.Progress{Now: noon, Ended: 1, Load: replay.Load{Begin: noon, Tasks: 2, LastEnd: noon.Add(time.Hour)}})
 		if number == 0 {
 			time.Sleep(20 * time.Millisecond)
@@ -126,7 +129,10 @@ func TestProgressOfSet(t *testing.T) {
 		}
 	}
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-	if got := lines[2]; got != " 25%  1 of 4 realizations done  0 running  left 0s" {
+	if got := strings.Count(out.String(), "notice: Slurm will reject 1 of 2 jobs\n"); got != 1 {
+		t.Errorf("the notice is there %d times in %q", got, lines)
+	}
+	if got := lines[3]; got != " 25%  1 of 4 realizations done  0 running  left 0s" {
 		t.Errorf("after the first one: %q in %q", got, lines)
 	}
 	if got := lines[len(lines)-1]; !regexp.MustCompile(`^ \d\d%  1 of 4 realizations done  1 running  left 0s$`).MatchString(got) {

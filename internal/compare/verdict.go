@@ -186,7 +186,7 @@ func groupsOf(jobs []judged) []run.VerdictGroup {
 // What can hold jobs back in production and not in a replay, and the other way around, by the codes
 // of what the workload lacks.
 var (
-	holdBack = []string{"qos", "accounts", "reservations", "node-events", "usage", "dependencies", "users"}
+	holdBack = []string{"constraints", "qos", "accounts", "reservations", "node-events", "usage", "dependencies", "users"}
 	setFree  = []string{"window", "time-limits", "usage", "partitions", "qos", "accounts"}
 )
 

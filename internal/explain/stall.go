@@ -24,6 +24,7 @@ const (
 	Burst     Kind = "user-burst"  // one user has most of the jobs
 	Backfill  Kind = "backfill"    // nodes are free, and the scheduler did not try the jobs
 	Draining  Kind = "large-job"   // nodes are kept free for a job that needs many
+	Ranked    Kind = "priority"    // of one job: others had a higher priority
 	Full      Kind = "machine-full"
 )
 
@@ -36,8 +37,11 @@ const (
 //	backfill                      pending jobs that fit on free nodes, before the planned start of
 //	                              the first job, and have waited for a minute / pending jobs
 //	large-job                     free nodes / nodes, if no pending job fits on them
+//	priority                      of one job, the share of its wait with the reason Priority, times the
+//	                              share of jobs with a higher priority in the processors that
+//	                              started meanwhile
 //	machine-full                  half of the share of the machine in use, processors or nodes: the
-//	                              least specific
+//	                              least specific. Of one job, its partition's share if that is larger
 type Cause struct {
 	Kind   Kind    `json:"kind"`
 	Weight float64 `json:"weight"`
@@ -81,6 +85,7 @@ type UserLoad struct {
 // situation is what is known of an instant.
 type situation struct {
 	*Record
+	only             *run.Row // the job that is explained; nil for the whole queue
 	at               hpc.Time
 	pending, running []*run.Row
 	busy             map[string]bool // nodes with jobs
@@ -100,7 +105,7 @@ func (rec *Record) At(t hpc.Time) (*Stall, error) {
 
 // look explains an instant. If only is not nil, pending jobs are those of its partition.
 func (rec *Record) look(t hpc.Time, only *run.Row) *situation {
-	s := &situation{Record: rec, at: t, busy: map[string]bool{}, reserved: map[string]string{}, down: map[string]bool{}}
+	s := &situation{Record: rec, only: only, at: t, busy: map[string]bool{}, reserved: map[string]string{}, down: map[string]bool{}}
 	s.stall = &Stall{At: Instant(t), Processors: rec.manifest.Cluster.Processors, Nodes: rec.manifest.Cluster.Nodes,
 		Reasons: []Count{}, Users: []UserLoad{}, Causes: []Cause{}}
 	if n := rec.manifest.Cluster.Nodes; n > 0 {
@@ -278,8 +283,39 @@ func (s *situation) judge() {
 				u.User, u.Pending, s.stall.Pending, u.HeldCPUs, s.stall.BusyProcessors)
 		}
 	}
-	s.add(Full, inUse/2, "jobs hold %d of %d processors, and %d more are asked for", s.stall.BusyProcessors, s.stall.Processors, s.stall.PendingCPUs)
+	where, busy, all := "", s.stall.BusyProcessors, s.stall.Processors
+	if name, held, size, share := s.partition(); share > inUse {
+		where, busy, all, inUse = " of partition "+name, held, size, share
+	}
+	s.add(Full, inUse/2, "jobs%s hold %d of %d processors, and %d more are asked for", where, busy, all, s.stall.PendingCPUs)
 	slices.SortStableFunc(s.stall.Causes, func(a, b Cause) int { return cmp.Compare(b.Weight, a.Weight) })
+}
+
+// partition returns the partition of the job that is explained, the processors in it that its jobs
+// hold and all of them, and the share of its processors or nodes in use. The share is 0 if the record does not have the
+// partition.
+func (s *situation) partition() (name string, held, all int, share float64) {
+	if s.only == nil {
+		return "", 0, 0, 0
+	}
+	name, _, _ = strings.Cut(s.only.Partition, ",")
+	at := slices.IndexFunc(s.manifest.Cluster.Partitions, func(p run.Partition) bool { return p.Name == name })
+	if at < 0 {
+		return "", 0, 0, 0
+	}
+	p := s.manifest.Cluster.Partitions[at]
+	nodes := map[string]bool{}
+	for _, row := range s.running {
+		if row.Partition != name {
+			continue
+		}
+		held += row.Processors
+		for _, node := range nodesIn(row.Nodes) {
+			nodes[node] = true
+		}
+	}
+	share = max(float64(held)/float64(max(1, p.Processors)), float64(len(nodes))/float64(max(1, p.Nodes)))
+	return name, held, p.Processors, min(1, share)
 }
 
 // byReason adds the causes that Slurm's reasons name by themselves.

@@ -45,6 +45,8 @@ type Story struct {
 	// it. Overtook are those that were submitted later and started before it.
 	Ahead    Crowd `json:"ahead"`
 	Overtook Crowd `json:"overtook"`
+	// higher are those of them with a higher priority, and before all of them, in processors.
+	higher, before int
 	// Holders held the nodes on which the job ran later, in the middle of its wait. The most
 	// processors come first.
 	Holders []Holder `json:"holders"`
@@ -160,6 +162,10 @@ func (s *Story) crowds(rec *Record, row *run.Row, until hpc.Time) {
 		}
 		to.Jobs++
 		to.Processors += other.Processors
+		s.before += other.Processors
+		if other.Priority > s.Priority {
+			s.higher += other.Processors
+		}
 		if len(to.List) < listed {
 			to.List = append(to.List, key{other.Job, other.Task}.String())
 		}
@@ -269,6 +275,20 @@ func (s *Story) mainKind() Kind {
 	return kind
 }
 
+// ranked returns the weight of the job's low priority ([Cause]).
+func (s *Story) ranked() float64 {
+	waited := 0.0
+	for _, span := range s.Reasons {
+		if name, _, _ := strings.Cut(span.Reason, ":"); name == "Priority" {
+			waited += span.Seconds
+		}
+	}
+	if s.before == 0 || s.Priority == 0 {
+		return 0
+	}
+	return waited / s.Wait * float64(s.higher) / float64(s.before)
+}
+
 // judge finds the causes: the reasons that name one themselves by their share of the wait, and for
 // the rest of it the causes in the middle of the longest span.
 func (s *Story) judge(rec *Record, row *run.Row, until hpc.Time) {
@@ -295,6 +315,10 @@ func (s *Story) judge(rec *Record, row *run.Row, until hpc.Time) {
 	}
 	for kind, share := range shares {
 		s.Causes = append(s.Causes, Cause{kind, share, fmt.Sprintf("for %.0f %% of its wait its reason was %s", 100*share, texts[kind])})
+	}
+	if weight := s.ranked(); weight > 0 {
+		s.Causes = append(s.Causes, Cause{Ranked, weight, fmt.Sprintf(
+			"jobs with a higher priority than %d took %d of %d processors that started before it", s.Priority, s.higher, s.before)})
 	}
 	if rest > 0.01*s.Wait {
 		middle := hpc.Time(longest.From).Add(hpc.Time(longest.To).Sub(hpc.Time(longest.From)) / 2)

@@ -87,7 +87,7 @@ type built struct {
 
 // fieldPresence says which fields have a value in any record.
 type fieldPresence struct {
-	user, account, qos, timeLimit, submitLine, nodeList, uid, memory, tres bool
+	user, account, qos, timeLimit, submitLine, nodeList, uid, memory, tres, constraint bool
 }
 
 // NewBuilder returns a builder for a workload. source names where the jobs come from.
@@ -183,6 +183,7 @@ func (b *Builder) enter(r *Job) *built {
 	h.submitLine = h.submitLine || r.SubmitLine != ""
 	h.nodeList = h.nodeList || r.NodeList != ""
 	h.uid = h.uid || r.HasUID
+	h.constraint = h.constraint || r.Constraint != ""
 	h.tres = h.tres || r.ReqTRES != "" || r.AllocTRES != "" || r.GRES != "" || r.GPUs != ""
 	h.memory = h.memory || r.Memory != 0 || r.MemPerCPU != 0 || r.MemPerNode != 0
 	if _, known := b.users[r.User]; !known && r.User != "" && r.HasUID {
@@ -295,6 +296,7 @@ func (b *Builder) Missing() []string {
 		{b.has.timeLimit, "no job has a time limit: the partitions' defaults apply"},
 		{b.has.memory, "no job asks for memory: the configuration's defaults apply"},
 		{b.has.tres || b.has.submitLine, "no job has its resources (ReqTRES or AllocTRES): GPUs are not known, and no job asks for any"},
+		{b.has.constraint || b.has.submitLine, "no job asks for features of nodes (Constraints): each may run on any nodes of its partition"},
 		{b.has.nodeList, "no job has a node list: jobs that run at the window's start cannot be put where they were"},
 		{b.has.submitLine, "no job has its command line (SubmitLine): dependencies, switches, node lists, tasks per node and the like are not known"},
 	} {

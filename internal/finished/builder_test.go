@@ -173,9 +173,10 @@ func TestMissing(t *testing.T) {
 		"no job has a time limit":     func(r *finished.Job) { r.TimeLimit = 0 },
 		"no job asks for memory":      func(r *finished.Job) { r.MemPerNode = 0 },
 		"no job has a node list":      func(r *finished.Job) { r.NodeList = "" },
-		"no job has its command line": func(r *finished.Job) { r.SubmitLine = "" },
-		"no job has its resources (ReqTRES or AllocTRES): GPUs|no job has its command": func(r *finished.Job) { r.ReqTRES, r.SubmitLine = "", "" },
-		"no job has a user|no job has a Q":                                             func(r *finished.Job) { r.User, r.QOS = "", "" },
+		"no job has its command line": func(r *finished.Job) { r.SubmitLine, r.Constraint = "", "fast" },
+		"no job asks for features|no job has its command line":                                                  func(r *finished.Job) { r.SubmitLine = "" },
+		"no job has its resources (ReqTRES or AllocTRES): GPUs|no job asks for features|no job has its command": func(r *finished.Job) { r.ReqTRES, r.SubmitLine = "", "" },
+		"no job has a user|no job has a Q":                                                                      func(r *finished.Job) { r.User, r.QOS = "", "" },
 	} {
 		b := finished.NewBuilder("test", workload.ReadOptions{})
 		record := full

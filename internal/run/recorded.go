@@ -110,7 +110,7 @@ const LackPrefix = "not-recorded-"
 
 // lacks returns what a workload does not record, each with what follows from it.
 func lacks(w *workload.Workload) []Warning {
-	var user, account, qos, partition, nodes, priority, limit, dependency bool
+	var user, account, qos, partition, nodes, priority, limit, dependency, constraint bool
 	first, users := "", 0
 	for _, job := range w.Jobs.All() {
 		if job.User != "" && job.User != first {
@@ -119,6 +119,7 @@ func lacks(w *workload.Workload) []Warning {
 		}
 		user, account, qos, partition = user || users > 1, account || job.Account != "", qos || job.QOS != "", partition || job.Partition != ""
 		limit, dependency = limit || job.TimeLimit != 0, dependency || job.Dependency != ""
+		constraint = constraint || job.Constraint != "" || job.NodeList != "" || job.Switches != 0
 		if rec := job.Recorded; rec != nil {
 			nodes, priority = nodes || rec.Nodes != "" || len(rec.TaskNodes) > 0, priority || rec.Priority != 0
 		}
@@ -139,6 +140,7 @@ func lacks(w *workload.Workload) []Warning {
 	lack(len(w.Usage) > 0, "usage", "earlier usage, so fair-share begins at zero in a replay")
 	lack(w.Start != 0, "window", "window with the jobs that ran before, so the machine is empty when a replay begins")
 	lack(priority, "priorities", "priorities of jobs, so the order of the queue cannot be compared")
+	lack(constraint, "constraints", "features, node lists or switches of jobs, so jobs that waited for certain nodes start on others in a replay")
 	lack(dependency, "dependencies", "dependencies, so jobs that waited for others may start earlier in a replay")
 	lack(nodes, "nodes", "nodes of jobs, so placement cannot be compared")
 	return list

@@ -1,15 +1,19 @@
 // Package gridengine reads the accounting file of Grid Engine: Sun, Oracle, Univa, Altair, Son of
 // Grid Engine and Open Grid Scheduler.
 //
-// Source: the manual page accounting(5) of Sun Grid Engine 6.2 and of Univa Grid Engine 8.
+// Source: the manual page accounting(5) of Sun Grid Engine 6.2 and of Univa Grid Engine 8, and
+// sge_accounting(5) of Open Cluster Scheduler 9, which writes JSON.
 package gridengine
 
 import (
 	"bytes"
+	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -58,9 +62,21 @@ const (
 	least      = 42 // the number of fields of the oldest release
 )
 
-// recognize takes a first record of enough fields with three times at their places.
+// keys are the fields of a record in JSON.
+var keys = map[string]int{
+	"qname": qname, "hostname": hostname, "group": group, "owner": owner, "job_name": jobName, "job_number": jobNumber,
+	"submission_time": submission, "start_time": start, "end_time": end, "failed": failed, "exit_status": exitStatus,
+	"project": project, "granted_pe": grantedPE, "slots": slots, "task_number": taskNumber, "category": category,
+	"pe_task_id": peTask, "arid": reserved,
+}
+
+// recognize takes a first record of enough fields with three times at their places, or one in
+// JSON.
 func recognize(head []byte) workload.Confidence {
 	line, _ := lines.First(head)
+	if strings.HasPrefix(line, "{") && strings.Contains(line, `"job_number"`) && strings.Contains(line, `"submission_time"`) {
+		return workload.Sure
+	}
 	fields := strings.Split(line, ":")
 	if len(fields) < least {
 		return workload.No
@@ -98,9 +114,9 @@ func (s *reader) line(line []byte) error {
 	if len(line) <= 1 || line[0] == '#' {
 		return nil
 	}
-	fields := bytes.Split(line, []byte{':'})
-	if len(fields) < least {
-		return s.b.Unusable(finished.RuleNoRecord, string(line), "%d fields (want at least %d)", len(fields), least)
+	fields, err := split(line)
+	if err != nil {
+		return s.b.Unusable(finished.RuleNoRecord, string(line), "%v", err)
 	}
 	if task := string(fields[peTask]); task != "NONE" && task != "" && task != "none" {
 		s.b.Note(NoteTask)
@@ -119,6 +135,53 @@ func (s *reader) line(line []byte) error {
 		s.b.Note(NoteNodesUnknown)
 	}
 	return s.b.Add(j, string(line))
+}
+
+// split returns the fields of a record, of which there are at least [least].
+func split(line []byte) ([][]byte, error) {
+	if line[0] == '{' {
+		return splitJSON(line)
+	}
+	fields := bytes.Split(line, []byte{':'})
+	if len(fields) < least {
+		return nil, fmt.Errorf("%d fields (want at least %d)", len(fields), least)
+	}
+	// A request may contain colons ("-l cpu=24:00:00 -q long"). Behind it are iow, which is a number,
+	// the task, which is a word, and maxvmem, which is a number.
+	for at := category + 1; at+2 < len(fields); at++ {
+		word := !isNumber(fields[at+1]) && !bytes.ContainsAny(fields[at+1], " ,=")
+		if isNumber(fields[at]) && word && isNumber(fields[at+2]) {
+			fields[category] = bytes.Join(fields[category:at], []byte{':'})
+			return append(fields[:category+1], fields[at:]...), nil
+		}
+	}
+	return fields, nil
+}
+
+func isNumber(text []byte) bool {
+	_, err := strconv.ParseFloat(string(text), 64)
+	return err == nil
+}
+
+// splitJSON returns the fields of a record in JSON. What it does not have is empty.
+func splitJSON(line []byte) ([][]byte, error) {
+	var record map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(lines.UTF8(line)), &record); err != nil {
+		return nil, fmt.Errorf("not a record in JSON: %w", err)
+	}
+	fields := make([][]byte, reserved+1)
+	for key, value := range record {
+		at, known := keys[key]
+		if !known {
+			continue
+		}
+		var text string
+		if json.Unmarshal(value, &text) != nil { // a number
+			text = string(value)
+		}
+		fields[at] = []byte(text)
+	}
+	return fields, nil
 }
 
 // parse reads a record. An error names the field.
@@ -164,17 +227,20 @@ func parse(fields [][]byte) (*finished.Job, error) {
 	}
 	j.ReqCPUs = int(max(cpus, 1))
 	if j.Start > 0 {
-		placed(j, text(hostname), text(grantedPE))
+		placed(j, text(hostname), cmp.Or(text(grantedPE), environment(text(category))))
 	}
 	fate(j, why, int(exit))
 	return j, nil
 }
 
-// instant reads seconds since 1970, or the milliseconds of Univa Grid Engine.
+// instant reads seconds since 1970, the milliseconds of Univa Grid Engine, or the microseconds of
+// records in JSON.
 func instant(n uint64) hpc.Time {
 	switch {
-	case n > 7258118400000:
+	case n > 7258118400000000:
 		return 0
+	case n > 7258118400000:
+		return hpc.Unix(0).Add(time.Duration(n) * time.Microsecond)
 	case n > 7258118400:
 		return hpc.Unix(0).Add(time.Duration(n) * time.Millisecond)
 	}
@@ -184,6 +250,16 @@ func instant(n uint64) hpc.Time {
 // oneHost are words in the names of parallel environments whose slots are those of one host, by
 // convention.
 var oneHost = []string{"smp", "thread", "openmp", "omp", "shm", "shared", "serial", "make", "multicore", "mcore", "orte_smp"}
+
+// environment returns the parallel environment that a category asks for ("-pe mpi 16"). Records in
+// JSON do not name the granted one.
+func environment(category string) string {
+	words := strings.Fields(category)
+	if at := slices.Index(words, "-pe"); at >= 0 && at+1 < len(words) {
+		return words[at+1]
+	}
+	return ""
+}
 
 // placed sets where the job ran. The file has only the first host.
 func placed(j *finished.Job, host, pe string) {
@@ -269,16 +345,19 @@ func requested(j *finished.Job, text string) (err error) {
 	return err
 }
 
-// duration reads seconds: the file, whose fields colons separate, has no other form.
+// duration reads "[[HH:]MM:]SS" (sge_types(1)). Grid Engine mostly writes seconds.
 func duration(text string) (time.Duration, error) {
 	if strings.EqualFold(text, "INFINITY") {
 		return hpc.Unlimited, nil
 	}
-	n, err := strconv.ParseFloat(text, 64)
-	if err != nil || !(n >= 0 && n <= 4e9) {
-		return 0, errors.New("not a duration (want seconds)")
+	total := 0.0
+	for i, part := range strings.Split(text, ":") {
+		n, err := strconv.ParseFloat(part, 64)
+		if total = 60*total + n; err != nil || i > 2 || !(n >= 0 && total <= 4e9) {
+			return 0, errors.New("not a duration (want seconds, or HH:MM:SS)")
+		}
 	}
-	return time.Duration(n) * time.Second, nil
+	return time.Duration(total) * time.Second, nil
 }
 
 // mebibytes reads "4G" and rounds up to MiB. Capital letters are powers of 1024, small ones of

@@ -72,6 +72,48 @@ func TestKinds(t *testing.T) {
 	}
 }
 
+// TestColons reads requests with colons, which also separate the fields.
+func TestColons(t *testing.T) {
+	for category, limit := range map[string]time.Duration{
+		"-l cpu=24:00:00": 0, "-l h_rt=24:30:15 -pe smp 1": 24*time.Hour + 30*time.Minute + 15*time.Second, "-l h_rt=1:30,mem=4G -q a,b": 90 * time.Second,
+	} {
+		for _, task := range []string{"NONE", ""} {
+			w := readAll(t, record(7, 0, ran, 0, 0, "NONE", 1, category, task))
+			if j := w.Jobs.At(0); w.Jobs.Len() != 1 || j.TimeLimit != limit || len(w.Rules) > 0 {
+				t.Errorf("%s, task %q: %+v %v", category, task, j, w.Rules)
+			}
+		}
+		if w := readAll(t, record(7, 0, ran, 0, 0, "NONE", 1, "", "NONE")+record(7, 0, ran, 0, 0, "NONE", 1, category, "1.n2")); w.Rules[NoteTask] != 1 {
+			t.Errorf("%s, of a parallel task: %v", category, w.Rules)
+		}
+	}
+}
+
+// jsonRecord returns a record of Open Cluster Scheduler 9, whose times are in microseconds.
+func jsonRecord(job int, more string) string {
+	return fmt.Sprintf(`{"job_number":%d,"task_number":0,"start_time":1709280060000000,"end_time":1709280120500000,"owner":"ann","group":"phys","account":"sge","qname":"all.q","hostname":"n1","department":"d","slots":4,"job_name":"a:b","priority":0,"submission_time":1709280000000000,"submit_cmd_line":"qsub","failed":0,"exit_status":0,"usage":{"rusage":{"ru_wallclock":60}}%s}`+"\n", job, more)
+}
+
+func TestJSON(t *testing.T) {
+	text := jsonRecord(7, `,"category":"-l h_rt=3600,gpu=1 -pe smp 4"`) + jsonRecord(8, `,"category":"-pe mpi 4","arid":12`) + jsonRecord(8, `,"category":"-pe mpi 4","pe_task_id":"1.n2"`)
+	if recognize([]byte(text)) != workload.Sure {
+		t.Error("not recognized")
+	}
+	w := readAll(t, text)
+	j, mpi := w.Jobs.At(0), w.Jobs.At(1)
+	if w.Jobs.Len() != 2 || j.ID != "7" || j.Name != "a:b" || j.User != "ann" || j.Partition != "all.q" || j.Tasks != 4 || j.MinNodes != 1 || j.GPUs != "1" || j.TimeLimit != time.Hour || j.RunTime != 60500*time.Millisecond {
+		t.Errorf("%+v", j)
+	}
+	if mpi.MinNodes != 0 || mpi.Reservation != "12" || w.Rules[NoteTask] != 1 || w.Rules[NoteNodesUnknown] != 1 {
+		t.Errorf("%+v %v", mpi, w.Rules)
+	}
+	for _, text := range []string{"{x\n", "{\"job_number\":9}\n", strings.Replace(jsonRecord(9, ""), `:4,`, `:"x",`, 1)} {
+		if w := readAll(t, jsonRecord(1, "")+text); w.Rules[finished.RuleNoRecord] != 1 {
+			t.Errorf("%q: %v", text, w.Rules)
+		}
+	}
+}
+
 func TestDamaged(t *testing.T) {
 	good := record(1, 0, ran, 0, 0, "NONE", 1, "", "NONE")
 	for text, rule := range map[string]string{
@@ -94,6 +136,7 @@ func TestDamaged(t *testing.T) {
 
 func FuzzRead(f *testing.F) {
 	f.Add(record(7, 0, ran, 0, 0, "smp", 4, "-l h_rt=3600,h_vmem=2.5g,gpu=1 -pe smp 4", "NONE"))
+	f.Add(record(7, 0, ran, 0, 0, "smp", 4, "-l h_rt=1:30:00", "") + jsonRecord(7, `,"category":"-pe mpi 4","arid":12`))
 	f.Add(record(7, 3, ran, 100, 137, "mpi", 400, "-l h_rt=INFINITY", "NONE") + record(7, 3, ran, 25, 137, "mpi", 1, "", "1.n"))
 	f.Fuzz(func(t *testing.T, text string) {
 		w, err := Format.Read(strings.NewReader(text), "fuzz", workload.ReadOptions{})

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"math"
 	"strconv"
 	"strings"
@@ -244,23 +245,45 @@ func (j *job) read(f *fields) {
 	if f.err != nil {
 		return
 	}
-	index, reason := j.tail(f)
+	t := takeTail(f)
 	if errors.Is(f.err, errEnd) { // of an older version
 		f.err = nil
 	}
-	j.ended(status, exit, reason)
-	j.name(number, index)
+	if t.index == wholeRanges && t.ranges == "" && f.err == nil {
+		f.err = errors.New("idx -1: no ranges of indices behind it")
+	}
+	if t.limit > 0 {
+		j.TimeLimit = time.Duration(t.limit) * time.Second
+	}
+	j.Reservation = t.reservation
+	j.ended(status, exit, t.reason)
+	j.name(number, t)
 	j.require(resources)
+	if j.GRES == "" && j.GPUs == "" {
+		j.requireGPUs(t.requirement) // bsub -gpu is in no other text
+	}
 }
 
-// tail takes the fields that older versions do not have. What is missing stays 0.
-func (j *job) tail(f *fields) (index, reason int64) {
+// tail has the fields that older versions do not have. What is missing stays 0.
+type tail struct {
+	index       int64 // of a task of an array, or wholeRanges
+	reservation string
+	reason      int64  // for the end of the job
+	limit       int64  // of the run time, in seconds
+	requirement string // after the defaults of queues and of bsub -gpu
+	ranges      string // of tasks that ended before they started, as "4-9,20-30:2"
+}
+
+// wholeRanges is the index of a record of several tasks.
+const wholeRanges = -1
+
+func takeTail(f *fields) (t tail) {
 	f.skip(2) // loginShell, timeEvent
-	index = f.number("idx", 0, math.MaxInt32)
+	t.index = f.number("idx", wholeRanges, math.MaxInt32)
 	f.skip(4) // maxRMem, maxRSwap, inFileSpool, commandSpool
-	j.Reservation = f.text()
+	t.reservation = f.text()
 	f.skip(3) // sla, exceptMask, additionalInfo
-	reason = f.number("exitInfo", 0, math.MaxInt32)
+	t.reason = f.number("exitInfo", 0, math.MaxInt32)
 	f.skip(12) // warningAction to lastResizeTime
 	f.skip(2)  // rsvId, jobDescription
 	for range f.number("submitEXT", 0, math.MaxInt32) {
@@ -268,10 +291,35 @@ func (j *job) tail(f *fields) (index, reason int64) {
 			break
 		}
 	}
-	if limit := runLimit(f); limit > 0 {
-		j.TimeLimit = time.Duration(limit) * time.Second
+	t.limit = runLimit(f)
+	t.requirement = f.text()
+	if t.index == wholeRanges {
+		t.ranges = indexRanges(f)
 	}
-	return index, reason
+	return t
+}
+
+// indexRanges takes the fields behind the requirement up to the ranges of indices.
+func indexRanges(f *fields) string {
+	f.skip(11) // srcCluster to subcwd
+	for range f.number("num_network", 0, math.MaxInt32) {
+		if f.skip(2); f.err != nil {
+			return ""
+		}
+	}
+	f.skip(6) // affinity, serial_job_energy, cpi, gips, gbs, gflops
+	f.list("numAllocSlots")
+	f.skip(1) // ineligiblePendingTime
+	var list []string
+	for range f.number("indexRangeCnt", 0, hpc.MaxArrayIndex) {
+		first, last := f.number("indexRangeStart", 1, hpc.MaxArrayIndex), f.number("indexRangeEnd", 1, hpc.MaxArrayIndex)
+		step := f.number("indexRangeStep", 1, hpc.MaxArrayIndex)
+		if f.err != nil {
+			return ""
+		}
+		list = append(list, fmt.Sprintf("%d-%d:%d", first, last, step))
+	}
+	return strings.Join(list, ",")
 }
 
 // runLimit takes the usage of each host, and the numbers behind it: the run limit in seconds, bits,
@@ -346,54 +394,112 @@ func (j *job) ended(status, exit, reason int64) {
 	}
 }
 
-// name sets the ID: "17", or "17_3" for a task of an array.
-func (j *job) name(number, index int64) {
+// name sets the ID: "17", "17_3" for a task of an array, or "17_[3-5:1]" for several.
+func (j *job) name(number int64, t tail) {
 	j.ID = strconv.FormatInt(number, 10)
 	if number <= math.MaxUint32 {
 		j.Number = uint32(number)
 	}
-	if index == 0 || index > hpc.MaxArrayIndex {
-		if index > 0 {
-			j.ID += "_" + strconv.FormatInt(index, 10)
-		}
-		return
-	}
-	j.ID += "_" + strconv.FormatInt(index, 10)
-	if j.Number != 0 {
-		j.ArrayJob, j.ArrayTask = j.Number, int(index)
-	}
-	if at := strings.IndexByte(j.Name, '['); at > 0 { // "name[1-10]%2"
+	if at := strings.IndexByte(j.Name, '['); at > 0 && t.index != 0 { // "name[1-10]%2"
 		j.Name = j.Name[:at]
+	}
+	switch {
+	case t.index == wholeRanges:
+		j.ID += "_[" + t.ranges + "]"
+		j.ArrayJob, j.ArrayRest = j.Number, t.ranges
+	case t.index > 0:
+		j.ID += "_" + strconv.FormatInt(t.index, 10)
+		if j.Number != 0 && t.index <= hpc.MaxArrayIndex {
+			j.ArrayJob, j.ArrayTask = j.Number, int(t.index)
+		}
 	}
 }
 
 // require reads a resource requirement such as "select[type==any] span[ptile=16]
-// rusage[mem=4000,ngpus_physical=2]". Memory is in MB for each host, which is LSF's default.
-// Anything else in it changes nothing.
+// rusage[mem=4000,ngpus_physical=2/host]". Anything else in it changes nothing.
 func (j *job) require(text string) {
-	for section := range sections(text) {
-		name, inside, _ := strings.Cut(section, "[")
-		for item := range strings.FieldsFuncSeq(inside, func(r rune) bool { return r == ',' || r == ':' || r == ' ' }) {
-			key, value, _ := strings.Cut(item, "=")
-			n, err := strconv.ParseFloat(value, 64)
-			if err != nil || !(n >= 1 && n < 1<<31) {
-				continue
-			}
-			switch count := int(n); {
-			case name == "span" && key == "hosts":
-				j.ReqNodes = count
-			case name == "span" && key == "ptile":
-				j.TasksPerNode = count
-				j.ReqNodes = (j.ReqCPUs + count - 1) / count
-			case name == "rusage" && key == "mem":
-				j.MemPerNode = int64(count)
-			case name == "rusage" && (key == "ngpus_physical" || key == "ngpus_excl_p" || key == "ngpus"):
-				j.GRES = "gpu:" + strconv.Itoa(count)
-			}
+	for item := range items(text) {
+		count := int(item.amount)
+		switch {
+		case item.section == "span" && item.name == "hosts":
+			j.ReqNodes = count
+		case item.section == "span" && item.name == "ptile":
+			j.TasksPerNode = count
+			j.ReqNodes = (j.ReqCPUs + count - 1) / count
+		case item.section == "rusage" && item.name == "mem":
+			j.requireMemory(item)
 		}
 	}
+	j.requireGPUs(text)
 	if j.TasksPerNode > 0 && j.ReqCPUs%j.TasksPerNode != 0 {
 		j.TasksPerNode = 0
+	}
+}
+
+// requireMemory sets the memory. It is in MB for each host, which is LSF's default, unless the
+// requirement has another unit or says "/task" or "/job".
+func (j *job) requireMemory(i item) {
+	switch mib := int64(math.Ceil(i.amount * i.unit)); i.per {
+	case "task":
+		j.MemPerCPU = mib
+	case "job":
+		j.Memory = mib
+	default:
+		j.MemPerNode = mib
+	}
+}
+
+// requireGPUs sets the GPUs, which are those of a host unless the requirement says "/task" or "/job".
+func (j *job) requireGPUs(text string) {
+	for i := range items(text) {
+		if i.section != "rusage" || i.name != "ngpus_physical" && i.name != "ngpus_excl_p" && i.name != "ngpus" {
+			continue
+		}
+		switch count := int64(i.amount); i.per {
+		case "task":
+			j.GPUs = strconv.FormatInt(min(count*int64(max(1, j.ReqCPUs)), math.MaxInt32), 10)
+		case "job":
+			j.GPUs = strconv.FormatInt(count, 10)
+		default:
+			j.GRES = "gpu:" + strconv.FormatInt(count, 10)
+		}
+	}
+}
+
+// item is a resource of a requirement: "mem=4GB/task" in rusage.
+type item struct {
+	section, name string
+	amount        float64 // from 1 on; times unit less than 2^31
+	unit          float64 // in MiB; 1 without one
+	per           string  // host, task or job; empty without
+}
+
+// units are what follows an amount of memory, in MiB.
+var units = map[string]float64{"": 1, "K": 1.0 / 1024, "M": 1, "G": 1 << 10, "T": 1 << 20}
+
+// items yields the resources of a requirement that have a number.
+func items(text string) iter.Seq[item] {
+	return func(yield func(item) bool) {
+		for section := range sections(text) {
+			i := item{}
+			var inside string
+			i.section, inside, _ = strings.Cut(section, "[")
+			for word := range strings.FieldsFuncSeq(inside, func(r rune) bool { return r == ',' || r == ':' || r == ' ' }) {
+				var value string
+				i.name, value, _ = strings.Cut(word, "=")
+				value, i.per, _ = strings.Cut(value, "/")
+				value = strings.ToUpper(value)
+				number := strings.TrimRight(value, "KMGTB")
+				unit, known := units[strings.TrimSuffix(value[len(number):], "B")]
+				n, err := strconv.ParseFloat(number, 64)
+				if i.amount, i.unit = n, unit; err != nil || !known || !(n >= 1 && n*unit < 1<<31) {
+					continue
+				}
+				if !yield(i) {
+					return
+				}
+			}
+		}
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 type record struct {
 	job, procs, submit, start, end, status, exit, index, reason, limit int64
 	hosts, name, req, depend, command                                  string
+	effective, ranges                                                  string // behind the run limit; "1 3 9 2" are indices
 }
 
 var usual = record{job: 41, procs: 8, submit: 1709280000, start: 1709280060, end: 1709280120, status: 64, limit: 3600, hosts: `2 "4*n1" "4*n2"`, name: "run", req: "span[ptile=4] rusage[mem=4000,ngpus_physical=2.00]", command: "sleep"}
@@ -28,7 +29,8 @@ func (r record) String() string {
 		fmt.Sprintf(`%d 60.0 %s %s`, r.status, quote(r.name), quote(r.command)),
 		strings.Repeat("-1 ", rusageFields-1) + "-1",
 		fmt.Sprintf(`"" "proj" %d %d "" "" %d 2048 0 "" "" "" "" 0 "" %d "" -1 "" "" "" "" -1 "" "" 5136 "" 0 "" ""`, r.exit, r.procs, r.index, r.reason),
-		fmt.Sprintf(`1 1032 "0" 2 n1 100 0 5 5 0 n2 100 0 5 5 0 %d 0 2048 "select[type == any] " "" -1`, r.limit),
+		fmt.Sprintf(`1 1032 "0" 2 n1 100 0 5 5 0 n2 100 0 5 5 0 %d 0 2048 "select[type == any] %s" "" -1`, r.limit, r.effective),
+		`"" -1 0 "" 0 0 "" 60 "" 1 "7" 4 "" 0.0 0.00 0.00 0.00 0.00 1 "n1" -1 ` + r.ranges,
 	}, " ") + "\n"
 }
 
@@ -90,6 +92,50 @@ func TestFates(t *testing.T) {
 	}
 }
 
+// The words of a resource requirement, as versions from 10.1 on have them.
+func TestRequirements(t *testing.T) {
+	for req, check := range map[string]func(j *hpc.Job) bool{
+		"rusage[mem=4GB]":                          func(j *hpc.Job) bool { return j.MemPerNode == 4096 },
+		"rusage[mem=512mb/host:duration=10]":       func(j *hpc.Job) bool { return j.MemPerNode == 512 },
+		"rusage[mem=1.5G/task,ngpus_physical=1]":   func(j *hpc.Job) bool { return j.MemPerCPU == 1536 && j.GRES == "gpu:1" },
+		"rusage[mem=8000/job]":                     func(j *hpc.Job) bool { return j.MemPerNode == 4000 },
+		"rusage[ngpus_physical=2.00/host]":         func(j *hpc.Job) bool { return j.GRES == "gpu:2" },
+		"rusage[ngpus_physical=1.00/task]":         func(j *hpc.Job) bool { return j.GPUs == "8" },
+		"rusage[ngpus_physical=3/job]":             func(j *hpc.Job) bool { return j.GPUs == "3" },
+		"rusage[mem=(400 300):duration=(60 10)]":   func(j *hpc.Job) bool { return j.MemPerNode == 0 },
+		"rusage[mem=4x] span[ptile=ıG] rusage[=/]": func(j *hpc.Job) bool { return j.MemPerNode == 0 && j.TasksPerNode == 0 },
+	} {
+		if j := parse(t, with(func(r *record) { r.req = req })).Jobs.At(0); !check(j) {
+			t.Errorf("%s: %+v", req, j.Request)
+		}
+	}
+	// bsub -gpu stands only in the effective requirement.
+	j := parse(t, with(func(r *record) { r.req, r.effective = "", "rusage[ngpus_physical=2.00]" })).Jobs.At(0)
+	if j.GRES != "gpu:2" || j.TimeLimit != time.Hour {
+		t.Errorf("effective requirement: %+v", j.Request)
+	}
+}
+
+// Several tasks of an array that ended before they started have one record.
+func TestRanges(t *testing.T) {
+	task := func(index int64) string { return with(func(r *record) { r.index, r.name = index, "a[1-9]" }) }
+	waiting := func(ranges string) string {
+		return with(func(r *record) {
+			r.index, r.name, r.status, r.start, r.hosts, r.reason, r.ranges = wholeRanges, "a[1-9]", 32, 0, "0", termOwner, ranges
+		})
+	}
+	w := parse(t, task(1)+waiting("2 3 5 1 7 9 2"))
+	if w.Jobs.Len() != 2 || w.Jobs.At(0).Array != "1" || w.Jobs.At(1).Array != "3-5,7,9" || w.Jobs.At(1).Recorded.State != hpc.Cancelled || w.Jobs.At(1).Name != "a" {
+		t.Errorf("%d jobs: %+v\n%+v", w.Jobs.Len(), w.Jobs.At(0), w.Jobs.At(1))
+	}
+	for _, ranges := range []string{"0", "1 5", "1 9 3 1", "1 0 3 1", "99999999"} {
+		w := parse(t, usual.String()+waiting(ranges))
+		if w.Rules[finished.RuleNoRecord] != 1 {
+			t.Errorf("%q: %v", ranges, w.Rules)
+		}
+	}
+}
+
 func TestDamaged(t *testing.T) {
 	for _, text := range []string{
 		"hello\n", `"JOB_FINISH" "10.1" 5` + "\n", strings.Replace(usual.String(), " 41 ", " x ", 1), strings.Replace(usual.String(), `"ann"`, `"ann`, 1),
@@ -109,6 +155,9 @@ func TestDamaged(t *testing.T) {
 
 func FuzzRead(f *testing.F) {
 	f.Add(usual.String())
+	f.Add(with(func(r *record) {
+		r.index, r.ranges, r.effective = wholeRanges, "1 3 9 2", "rusage[mem=4G/task,ngpus=1/job]"
+	}))
 	f.Add(with(func(r *record) { r.command, r.index, r.depend = "a\n\"b", 3, "done(1)&&exit(2)" }))
 	f.Fuzz(func(t *testing.T, text string) {
 		w, err := Format.Read(strings.NewReader(text), "fuzz", workload.ReadOptions{})

@@ -367,9 +367,10 @@ func parseID(text string) (id identity, err error) {
 	return id, nil
 }
 
-// instant reads seconds since 1970.
+// instant reads seconds since 1970. Some logs in the manner of PBS have decimals, which do not count.
 func instant(text []byte) (hpc.Time, error) {
-	sec, err := strconv.ParseInt(string(text), 10, 64)
+	whole, _, _ := bytes.Cut(text, []byte{'.'})
+	sec, err := strconv.ParseInt(string(whole), 10, 64)
 	if err != nil || sec < 0 || sec > 7258118400 {
 		return 0, errors.New("not a time (want seconds since 1970)")
 	}

@@ -152,3 +152,34 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+// TestOtherLogs reads records that sites with other servers or schedulers have.
+func TestOtherLogs(t *testing.T) {
+	end := func(text string) string { return "03/01/2024 09:00:00;E;7.s;user=u " + text + " Exit_status=0\n" }
+	times := "ctime=1709280000 qtime=1709280001 etime=1709280001 start=1709280060 end=1709280120 "
+	for text, check := range map[string]func(j *hpc.Job) bool{
+		// PBS Professional on a machine of Cray: the host starts the processing elements.
+		times + "exec_host=login1/3 Resource_List.mppwidth=64 Resource_List.mppnppn=8 Resource_List.mppdepth=2 Resource_List.ncpus=1 Resource_List.select=1": func(j *hpc.Job) bool {
+			return j.Tasks == 128 && j.MinNodes == 8 && j.TasksPerNode == 16 && j.Recorded.Nodes == "" && j.Recorded.Processors == 128
+		},
+		times + "exec_host=login1/3 Resource_List.mppwidth=3 Resource_List.ncpus=1": func(j *hpc.Job) bool { return j.Tasks == 3 && j.MinNodes == 0 },
+		// The nodes stand where their number does.
+		times + "exec_host=a/0-27 Resource_List.nodect=1:ppn=24:gpu=4:mem=128:big": func(j *hpc.Job) bool {
+			return j.Tasks == 24 && j.GPUs == "4" && j.Constraint == "big" && j.Begin == 0
+		},
+		// Cobalt's manner: no ctime, and decimals.
+		"qtime=1709280000.75 start=1709280060.1 end=1709280120.9 exec_host=R00-M0 Resource_List.nodect=512": func(j *hpc.Job) bool {
+			return j.MinNodes == 512 && j.RunTime == time.Minute && j.Recorded.Start.Sub(j.Submit) == time.Minute
+		},
+		strings.Replace(times, "etime=1709280001", "etime=1709280030", 1) + "exec_host=a/0 Resource_List.ncpus=1": func(j *hpc.Job) bool { return j.Begin == 30*time.Second },
+	} {
+		w := parse(t, end(text))
+		if j := w.Jobs.At(0); !check(j) || w.Rules[finished.RuleBadValue] > 0 {
+			t.Errorf("%s:\n%+v\n%+v %v", text, j, j.Recorded, w.Rules)
+		}
+	}
+	w := parse(t, end(times+"exec_host=a/0 Resource_List.mppwidth=2147483647 Resource_List.mppdepth=2147483647"))
+	if w.Jobs.Len() != 1 || w.Jobs.At(0).Tasks != 1 {
+		t.Errorf("too many elements: %+v", w.Jobs.At(0))
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"time"
 
 	"rmreplay/internal/finished"
 	"rmreplay/internal/hostlist"
@@ -33,6 +34,9 @@ func (s *reader) read(j *job, text []byte) error {
 	}
 	if bad != nil {
 		return bad
+	}
+	if j.Eligible.Sub(j.Submit) <= time.Second { // the server takes a moment to queue a job
+		j.Eligible = 0
 	}
 	if request.set(&j.Job) && !j.asked {
 		j.asked = true
@@ -65,6 +69,10 @@ func (j *job) attribute(key string, value []byte) (err error) {
 		j.Reservation = cmp.Or(j.Reservation, text())
 	case "ctime":
 		j.Submit, err = instant(value)
+	case "qtime": // logs in the manner of PBS, such as Cobalt's, have no ctime
+		if j.Submit == 0 {
+			j.Submit, err = instant(value)
+		}
 	case "etime":
 		j.Eligible, err = instant(value)
 	case "start":
@@ -145,6 +153,9 @@ type request struct {
 	cpus, gpus int // in total
 	nodes      int
 	host       bool // it asked for a host by its name
+	// On machines of Cray, PBS Professional counts processing elements. The list then has one
+	// processor in ncpus and select, which stands for the program that starts them.
+	elements, perNode, depth int
 }
 
 // chunk is a part of a request: COUNT nodes or virtual nodes with the same resources.
@@ -170,6 +181,12 @@ func (q *request) resource(j *finished.Job, name, value string) (err error) {
 		count(&q.cpus)
 	case "ngpus":
 		count(&q.gpus)
+	case "mppwidth":
+		count(&q.elements)
+	case "mppnppn":
+		count(&q.perNode)
+	case "mppdepth":
+		count(&q.depth)
 	case "nodect", "nodes", "select":
 		return q.size(name, value)
 	case "place":
@@ -190,7 +207,9 @@ func (q *request) resource(j *finished.Job, name, value string) (err error) {
 func (q *request) size(name, value string) (err error) {
 	switch name {
 	case "nodect":
-		if q.nodes = number(value); q.nodes < 0 {
+		if strings.Contains(value, ":") { // of schedulers that write the nodes there
+			q.chunks, q.host, err = chunks(value)
+		} else if q.nodes = number(value); q.nodes < 0 {
 			q.nodes, err = 0, errors.New("not a count")
 		}
 	case "select":
@@ -258,6 +277,9 @@ func (c *chunk) take(word string) (err error) {
 
 // set sets what the job asked for. It reports whether the list of resources has a size.
 func (q *request) set(j *finished.Job) bool {
+	if q.elements > 0 {
+		return q.setElements(j)
+	}
 	nodes, cpus, gpus, memory := 0, 0, 0, int64(0)
 	for _, c := range q.chunks {
 		if c.count > math.MaxInt32 || c.count*max(c.cpus, c.gpus, 1) > math.MaxInt32-max(nodes, cpus, gpus) || int64(c.count)*c.memory > 1<<40-memory {
@@ -294,6 +316,20 @@ func (q *request) set(j *finished.Job) bool {
 			j.TasksPerNode = c.cpus
 		}
 		j.Constraint = strings.Join(c.features, "&")
+	}
+	return true
+}
+
+// setElements is [request.set] for processing elements. The host in exec_host starts them, and is
+// none of the job's nodes.
+func (q *request) setElements(j *finished.Job) bool {
+	depth := max(1, q.depth)
+	if depth > math.MaxInt32/q.elements {
+		return false
+	}
+	j.ReqCPUs, j.NodeList, j.AllocNodes, j.AllocCPUs = q.elements*depth, "", 0, q.elements*depth
+	if q.perNode > 0 {
+		j.ReqNodes, j.TasksPerNode = (q.elements-1)/q.perNode+1, q.perNode*depth
 	}
 	return true
 }

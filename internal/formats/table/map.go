@@ -191,7 +191,7 @@ func fieldNames() (names []string) {
 // ParseMap reads a map. path stands for it in errors, which have the line.
 func ParseMap(text []byte, path string) (*Map, error) {
 	m := new(Map)
-	if err := yaml.UnmarshalWithOptions(text, m, yaml.Strict()); err != nil {
+	if err := decode(text, m); err != nil {
 		if syntax, ok := errors.AsType[yaml.Error](err); ok {
 			return nil, fmt.Errorf("reading map %s:%d: %s", path, syntax.GetToken().Position.Line, syntax.GetMessage())
 		}
@@ -201,6 +201,17 @@ func ParseMap(text []byte, path string) (*Map, error) {
 		return nil, fmt.Errorf("reading map %s: %w", path, err)
 	}
 	return m, nil
+}
+
+// decode decodes a map. The decoder (goccy/go-yaml 1.19.2) panics for some values with a tag, where
+// a list may stand.
+func decode(text []byte, m *Map) (err error) {
+	defer func() {
+		if why := recover(); why != nil {
+			err = errors.New("not a map (want texts, numbers, lists and keys, without tags)")
+		}
+	}()
+	return yaml.UnmarshalWithOptions(text, m, yaml.Strict())
 }
 
 // check returns an error if a map cannot be used, whatever the table.

@@ -16,14 +16,15 @@ import (
 )
 
 // openCluster reads the slurm.conf that a cluster directory already has. It returns nil if there
-// is none. A file that cannot be read is named among what is missing.
+// is none, or if it cannot be read. Missing then says what a replay still needs.
 func (r *Result) openCluster(dir string) *conf.Cluster {
 	if _, err := os.Stat(filepath.Join(dir, "slurm.conf")); errors.Is(err, fs.ErrNotExist) {
+		r.Missing = append(r.Missing, fmt.Sprintf("%s has no slurm.conf: a replay needs the site's, and the files that it includes (want cp /etc/slurm/*.conf %s)", dir, dir))
 		return nil
 	}
 	cluster, err := conf.Open(dir)
 	if err != nil {
-		r.Missing = append(r.Missing, fmt.Sprintf("the partitions of %s are not checked: %v", dir, err))
+		r.Missing = append(r.Missing, fmt.Sprintf("%s cannot be replayed yet, and its partitions are not checked: %v", dir, err))
 		return nil
 	}
 	return cluster
