@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"rmreplay/internal/hpc"
-	"rmreplay/internal/rm/slurm/conf"
+	"rmreplay/internal/rm/slurm/conf/slurmdbd"
 	"rmreplay/internal/rm/slurm/daemons"
 	"rmreplay/internal/rm/slurm/install"
 	"rmreplay/internal/rm/slurm/sandbox"
@@ -139,7 +139,7 @@ func (d *Database) startMariaDB(ctx context.Context) error {
 	// slurmdbd would create a missing database itself. But after that MariaDB's client library from
 	// version 3.4 on asks for TLS, which the server does not have: slurmdbd would connect again only
 	// after five seconds of virtual time (src/database/mysql_common.c).
-	statements := "CREATE DATABASE " + conf.DatabaseName + ";\n" + registration(d.cfg.TRES)
+	statements := "CREATE DATABASE " + slurmdbd.Database + ";\n" + registration(d.cfg.TRES)
 	if err := p.WriteFile([]byte(statements), "db.sql"); err != nil {
 		return fmt.Errorf("making the accounting database: %w", err)
 	}
@@ -179,11 +179,11 @@ func registration(list string) string {
 	if rows == nil {
 		return ""
 	}
-	return "CREATE TABLE " + conf.DatabaseName + ".tres_table (creation_time bigint unsigned not null, " +
+	return "CREATE TABLE " + slurmdbd.Database + ".tres_table (creation_time bigint unsigned not null, " +
 		"deleted tinyint default 0 not null, id int not null auto_increment, type tinytext not null, " +
 		"name tinytext not null default '', primary key (id), unique index udex (type(42), name(42))) " +
 		"auto_increment=1001 engine=innodb;\n" +
-		"INSERT IGNORE INTO " + conf.DatabaseName + ".tres_table (creation_time, type, name) VALUES " + strings.Join(rows, ", ") + ";\n"
+		"INSERT IGNORE INTO " + slurmdbd.Database + ".tres_table (creation_time, type, name) VALUES " + strings.Join(rows, ", ") + ";\n"
 }
 
 // waitForSocket waits, in real time, until MariaDB accepts connections.

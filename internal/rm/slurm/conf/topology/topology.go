@@ -13,7 +13,7 @@ import (
 	"rmreplay/internal/slurmspec/history"
 )
 
-// File is a topology.yaml.
+// File is a topology.yaml, or the switches of a topology.conf.
 type File struct {
 	// Topologies are those of the file, the cluster's default first.
 	Topologies []Topology
@@ -42,8 +42,13 @@ type Topology struct {
 type Group struct {
 	// Name is internal to Slurm. Nodes is a host list of nodes, and Children one of switches.
 	Name, Nodes, Children string
+	// At is the file and the line.
+	At string
+}
 
-	line int
+// errorf returns an error that begins with the group's place.
+func (g *Group) errorf(format string, args ...any) error {
+	return fmt.Errorf("%s: %w", g.At, fmt.Errorf(format, args...))
 }
 
 // kinds has the key of each plugin, the key of the list of its groups, and the key of a group's
@@ -81,6 +86,15 @@ func Parse(name string, text []byte) (*File, error) {
 	return f, nil
 }
 
+// Tree returns the file that has the switches of a topology.conf. The error is as for [Parse].
+func Tree(name string, switches []Group) (*File, error) {
+	f := &File{r: reader{name: name}, Topologies: []Topology{{Name: "default", Plugin: "topology/tree", Groups: switches}}}
+	if len(switches) == 0 {
+		return f, nil // slurmctld starts without any
+	}
+	return f, f.checkGroups(&f.Topologies[0])
+}
+
 func rank(t Topology) int {
 	if t.isDefault {
 		return 0
@@ -102,7 +116,7 @@ func (f *File) topology(v value) (Topology, error) {
 		t.Plugin = "topology/" + k.key
 		for _, g := range options.fields[k.groups].list {
 			t.Groups = append(t.Groups, Group{
-				Name: g.fields[k.name].text, Nodes: nodesOf(g), Children: g.fields["children"].text, line: g.line,
+				Name: g.fields[k.name].text, Nodes: nodesOf(g), Children: g.fields["children"].text, At: fmt.Sprintf("%s:%d", f.r.name, g.line),
 			})
 		}
 		for _, size := range options.fields["block_sizes"].list {
@@ -118,6 +132,9 @@ func (f *File) topology(v value) (Topology, error) {
 	}
 	return t, f.checkGroups(&t)
 }
+
+// nouns says what the groups of each plugin are.
+var nouns = map[string]string{"topology/tree": "switch", "topology/block": "block", "topology/ring": "ring", "topology/torus3d": "torus"}
 
 // nodesOf returns the nodes of a group and, for a torus, of its regions.
 func nodesOf(g value) string {
@@ -137,18 +154,19 @@ func (f *File) checkGroups(t *Topology) error {
 	if len(t.Groups) == 0 {
 		return f.r.errorf(t.line, "topology %s has no switches, blocks, rings or toruses", t.Name)
 	}
-	lines := map[string]int{}
+	what := nouns[t.Plugin]
+	places := map[string]string{}
 	for i := range t.Groups {
 		g := &t.Groups[i]
-		switch before, twice := lines[g.Name]; {
+		switch before, twice := places[g.Name]; {
 		case g.Name == "":
-			return f.r.errorf(g.line, "topology %s: an entry without a name", t.Name)
+			return g.errorf("a %s without a name", what)
 		case twice:
-			return f.r.errorf(g.line, "topology %s: %s is defined twice (first in line %d)", t.Name, g.Name, before)
+			return g.errorf("%s %s is defined twice (first in %s)", what, g.Name, before)
 		}
-		lines[g.Name] = g.line
+		places[g.Name] = g.At
 		if g.Nodes != "" && g.Children != "" {
-			f.r.warnf(g.line, "switch %s has nodes and children: Slurm ignores the children", g.Name)
+			f.r.warnings = append(f.r.warnings, fmt.Sprintf("%s: switch %s has nodes and children: Slurm ignores the children", g.At, g.Name))
 			g.Children = ""
 		}
 	}
@@ -166,21 +184,25 @@ const maxLevels = 20
 
 // checkTree checks that every child exists and that the switches are no cycle.
 func (f *File) checkTree(t *Topology) error {
-	level := map[string]int{} // 0: not known yet
-	children := map[string][]string{}
+	level := make(map[string]int, len(t.Groups)) // 0: not known yet
 	for _, g := range t.Groups {
+		level[g.Name] = 0
+	}
+	children := map[string][]string{}
+	for i := range t.Groups {
+		g := &t.Groups[i]
 		if g.Children == "" {
 			level[g.Name] = 1
 			continue
 		}
-		names, err := hostlist.Expand(g.Children)
+		names, err := hostlist.ExpandAtMost(g.Children, len(t.Groups))
 		if err != nil {
-			return f.r.errorf(g.line, "switch %s: children %.60q: %w", g.Name, g.Children, err)
+			return g.errorf("switch %s: children %.60s: %w", g.Name, g.Children, err)
 		}
 		children[g.Name] = names
 		for _, child := range names {
-			if child == g.Name || !slices.ContainsFunc(t.Groups, func(o Group) bool { return o.Name == child }) {
-				return f.r.errorf(g.line, "switch %s: no such switch: %s", g.Name, child)
+			if _, exists := level[child]; !exists || child == g.Name {
+				return g.errorf("switch %s: no such switch: %s", g.Name, child)
 			}
 		}
 	}
@@ -195,9 +217,9 @@ func (f *File) checkTree(t *Topology) error {
 			}
 		}
 	}
-	for _, g := range t.Groups {
-		if level[g.Name] == 0 {
-			return f.r.errorf(g.line, "switch %s: the switches are no tree of at most %d levels", g.Name, maxLevels)
+	for i := range t.Groups {
+		if g := &t.Groups[i]; level[g.Name] == 0 {
+			return g.errorf("switch %s: the switches are no tree of at most %d levels", g.Name, maxLevels)
 		}
 	}
 	return nil
@@ -236,10 +258,11 @@ func (f *File) Check(c Cluster) (warnings []string, err error) {
 	}
 	for _, t := range f.Topologies {
 		placed := map[string]bool{}
-		for _, g := range t.Groups {
-			names, err := c.expand(g)
+		for i := range t.Groups {
+			g := &t.Groups[i]
+			names, err := c.expand(*g)
 			if err != nil {
-				return nil, f.r.errorf(g.line, "%s: nodes %.60q: %w", g.Name, g.Nodes, err)
+				return nil, g.errorf("%s %s: nodes %.60s: %w", nouns[t.Plugin], g.Name, g.Nodes, err)
 			}
 			var unknown []string
 			for _, name := range names {
@@ -248,20 +271,23 @@ func (f *File) Check(c Cluster) (warnings []string, err error) {
 				}
 			}
 			if unknown != nil {
-				warnings = append(warnings, fmt.Sprintf("%s:%d: %s: no such node: %s; Slurm ignores it", f.r.name, g.line, g.Name, hostlist.Compress(unknown)))
+				warnings = append(warnings, fmt.Sprintf("%s: %s %s: no such node: %s; Slurm ignores it", g.At, nouns[t.Plugin], g.Name, hostlist.Compress(unknown)))
 			}
 		}
 		lost := slices.DeleteFunc(slices.Clone(c.Nodes), func(name string) bool { return placed[name] })
 		if t.Plugin != "topology/flat" && len(lost) > 0 && !c.OwnPlaces {
-			warnings = append(warnings, fmt.Sprintf("%s:%d: topology %s does not have %s", f.r.name, t.line, t.Name, hostlist.Compress(lost)))
+			warnings = append(warnings, fmt.Sprintf("%s: no %s of topology %s has %s", f.r.name, nouns[t.Plugin], t.Name, hostlist.Compress(lost)))
 		}
 	}
 	return warnings, nil
 }
 
 func (c Cluster) expand(g Group) ([]string, error) {
-	if g.Nodes == "" {
+	switch {
+	case g.Nodes == "":
 		return nil, nil
+	case strings.EqualFold(g.Nodes, "ALL"):
+		return c.Nodes, nil
 	}
 	return c.Expand(g.Nodes)
 }

@@ -104,8 +104,11 @@ func (r *reader) document(text []byte) ([]value, error) {
 	if err != nil {
 		return nil, r.syntaxError(err)
 	}
-	if len(file.Docs) != 1 || file.Docs[0].Body == nil {
+	switch {
+	case len(file.Docs) > 1:
 		return nil, fmt.Errorf("%s: %d documents (want one that has a list of topologies)", r.name, len(file.Docs))
+	case len(file.Docs) == 0 || file.Docs[0].Body == nil:
+		return nil, nil
 	}
 	v, err := r.value(file.Docs[0].Body, field{objects, grammar}, "the file")
 	return v.list, err
