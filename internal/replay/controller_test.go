@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -107,8 +108,9 @@ func (l *timeline) Event(ev rm.Event) error {
 	return nil
 }
 
-// engines calls test with each engine: the simulator on a machine of 24 processors and, where
-// Slurm is installed, real Slurm on a cluster of the same size.
+// engines calls test with each engine: the simulator on a machine of 24 processors and, where Slurm
+// is installed, real Slurm on a cluster of the same size. RMREPLAY_SLURM_ROOTS names a directory with
+// other releases of Slurm.
 func engines(t *testing.T, test func(t *testing.T, epoch hpc.Time, start func(*workload.Workload) rm.ResourceManager)) {
 	t.Run("simulator", func(t *testing.T) {
 		epoch := workload.DefaultEpoch
@@ -124,16 +126,24 @@ func engines(t *testing.T, test func(t *testing.T, epoch hpc.Time, start func(*w
 			return e
 		})
 	})
-	t.Run("Slurm", func(t *testing.T) {
-		in, err := install.Find()
-		if err == nil {
-			err = in.Need(false)
+	slurm := func(name, dir string) {
+		t.Run(name, func(t *testing.T) {
+			in, err := install.FindSlurm(dir)
+			if err == nil {
+				err = in.Need(false)
+			}
+			if err != nil {
+				t.Skipf("SKIPPED: nothing is checked against %s: %v", name, err)
+			}
+			test(t, workload.DefaultEpoch, func(w *workload.Workload) rm.ResourceManager { return startSlurm(t, in, w) })
+		})
+	}
+	slurm("Slurm", "")
+	for _, release := range []string{"24.11", "26.05"} {
+		if dir := filepath.Join(os.Getenv("RMREPLAY_SLURM_ROOTS"), release); dir != release {
+			slurm("Slurm "+release, dir)
 		}
-		if err != nil {
-			t.Skipf("SKIPPED: nothing is checked against the real Slurm: %v", err)
-		}
-		test(t, workload.DefaultEpoch, func(w *workload.Workload) rm.ResourceManager { return startSlurm(t, in, w) })
-	})
+	}
 }
 
 func startSlurm(t *testing.T, in *install.Installation, w *workload.Workload) rm.ResourceManager {

@@ -91,6 +91,61 @@ add user ben account=biology fairshare=10 qos=normal,high
 	}
 }
 
+// TestResourceLimits: limits on generic resources and licences hold from the first job on, as at a site
+// whose slurmctld has registered these resources long ago.
+func TestResourceLimits(t *testing.T) { eachSlurm(t, testResourceLimits) }
+
+func testResourceLimits(t *testing.T, slurm *install.Installation) {
+	files := clusterFiles(t, "AccountingStorageType=accounting_storage/none",
+		"AccountingStorageType=accounting_storage/slurmdbd\nAccountingStorageEnforce=associations,limits,qos\nAccountingStorageTRES=License/Solver,gres/gpu,gres/gpu:a100")
+	files["accounts.sacctmgr"] = `add cluster tiny
+add account physics GrpTRES=gres/gpu=1
+add account biology GrpTRES=license/solver=1
+add qos few MaxTRESPU=gres/gpu:a100=1
+add user ann account=physics,biology qos=normal
+add user ben account=biology qos=normal,few
+`
+	s := scenario{slurm: slurm, cluster: writeCluster(t, files), accounting: true}
+	gpu := func(node, account string) func(*hpc.Job) {
+		return func(j *hpc.Job) { j.NodeList, j.GPUs, j.Account = node, "1", account }
+	}
+	licence := func(j *hpc.Job) { j.Account, j.Licenses = "biology", "solver:1" }
+	few := func(gpus string) func(*hpc.Job) {
+		return func(j *hpc.Job) { j.GPUs, j.User, j.QOS = gpus, "ben", "few" }
+	}
+	s.workload.Jobs = workload.JobsOf(
+		job("gpu1", 10, 60, gpu("g1", "physics")),
+		job("gpu2", 10, 60, gpu("g2", "physics")),
+		job("free1", 500, 60, gpu("g1", "biology")),
+		job("free2", 500, 60, gpu("g2", "biology")),
+		job("licence1", 1000, 60, with(on("c1"), licence)),
+		job("licence2", 1000, 60, with(on("c2"), licence)),
+		job("few1", 1500, 60, few("a100:1")),
+		job("few2", 1500, 60, few("a100:1")),
+		job("few3", 1500, 60, few("v100:1")),
+	)
+	o := s.play(t)
+	o.drained()
+	for _, w := range o.warnings {
+		t.Errorf("warning %s: %s", w.Code, w.Text)
+	}
+	for _, pair := range []struct {
+		first, second string
+		waits         bool
+	}{{"gpu1", "gpu2", true}, {"free1", "free2", false}, {"licence1", "licence2", true}, {"few1", "few2", true}, {"few1", "few3", false}} {
+		first, second := o.rows[pair.first], o.rows[pair.second]
+		if first.State != hpc.Completed || second.State != hpc.Completed || pair.waits != (second.Start >= first.End) {
+			t.Errorf("%s, %s: want the second one to wait for the first: %v", describe(&first), describe(&second), pair.waits)
+		}
+	}
+	log, err := os.ReadFile(filepath.Join(s.logs, "slurmctld.log"))
+	for _, resource := range []string{"license/solver", "gres/gpu", "gres/gpu:a100"} {
+		if err != nil || strings.Contains(strings.ToLower(string(log)), "couldn't find tres "+resource+" ") {
+			t.Errorf("slurmctld had to register %s (%v)", resource, err)
+		}
+	}
+}
+
 // TestAccountOptions: sacctmgr knows every option that package associations knows.
 func TestAccountOptions(t *testing.T) { eachSlurm(t, testAccountOptions) }
 

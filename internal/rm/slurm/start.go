@@ -209,11 +209,12 @@ func (e *Engine) startAccounting(ctx context.Context) error {
 	if madeUp {
 		e.loop.warn("accounts-made-up", "the cluster directory has no accounts.sacctmgr: every user gets an account named after the user's group, all with equal shares", true)
 	}
+	tres, _ := e.cfg.Cluster.Get("AccountingStorageTRES")
 	var complaint string
 	var err error
 	e.database, complaint, err = accounting.Start(ctx, accounting.Config{
 		Daemons: e.loop.daemons, Sandbox: e.sandbox, Install: e.cfg.Install, Port: e.dbPort, LogDir: e.cfg.LogDir,
-		Cluster: e.cfg.Cluster.Name, Commands: string(commands), Since: e.cfg.Epoch.Add(-prepareLead), Progress: e.cfg.Progress,
+		Cluster: e.cfg.Cluster.Name, Commands: string(commands), TRES: tres, Since: e.cfg.Epoch.Add(-prepareLead), Progress: e.cfg.Progress,
 	})
 	if err != nil {
 		return err

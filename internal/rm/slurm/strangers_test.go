@@ -23,7 +23,7 @@ import (
 // Every user of the machine reaches the loopback network, and with auth/none a daemon believes
 // whatever user a message names. So the daemons and the nodes close connections of processes that
 // are not the replay's, unread: a stranger gets no answer and changes no schedule.
-func TestStrangersAreRefused(t *testing.T) { eachSlurmIfLong(t, testStrangersAreRefused) }
+func TestStrangersAreRefused(t *testing.T) { eachSlurm(t, testStrangersAreRefused) }
 
 func testStrangersAreRefused(t *testing.T, slurm *install.Installation) {
 	t.Setenv(install.NetworkVariable, string(supervise.SharedNetwork)) // a private one has no strangers

@@ -11,9 +11,9 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// TestTopologyYAML: slurmctld of 25.05 and newer places jobs by the site's topology.yaml: two nodes of
-// a job are on one switch, although the first two free ones are on two. An older slurmctld does not
-// read the file, and the configuration is refused.
+// TestTopologyYAML: jobs are placed by the site's topology.yaml: two nodes of a job are on one switch,
+// although the first two free ones are on two. slurmctld reads the file since 25.05. Older ones get the
+// same switches in topology.conf.
 func TestTopologyYAML(t *testing.T) { eachSlurm(t, testTopologyYAML) }
 
 func testTopologyYAML(t *testing.T, slurm *install.Installation) {
@@ -31,17 +31,42 @@ func testTopologyYAML(t *testing.T, slurm *install.Installation) {
         nodes: c[2-3],g2
 `
 	s := scenario{slurm: slurm, cluster: writeCluster(t, files)}
-	if !slurm.Release.Since(slurmspec.R2505) {
-		_, err := conf.Preview(s.cluster, slurm.Release, "")
-		if want := "topology.yaml: slurmctld reads it since 25.05"; err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error %v, want %q", err, want)
-		}
-		return
-	}
 	s.workload.Jobs = workload.JobsOf(job("pair", 10, 60, func(j *hpc.Job) {
 		j.MinNodes, j.MaxNodes, j.Tasks, j.Constraint, j.Switches, j.NodeList = 2, 2, 8, "cpu", 1, "c4"
 	}))
 	o := s.play(t)
 	o.want("pair COMPLETED 11-71 c[1,4]")
+	o.drained()
+}
+
+// TestBlocksYAML: the same with topology/block, which 23.11 brought: a job of two nodes gets a block.
+// A release without the plugin refuses the configuration.
+func TestBlocksYAML(t *testing.T) { eachSlurm(t, testBlocksYAML) }
+
+func testBlocksYAML(t *testing.T, slurm *install.Installation) {
+	files := clusterFiles(t)
+	files["topology.yaml"] = `topology: racks
+block:
+  block_sizes: [2, 4]
+  blocks:
+    - {block: a, nodes: "c[1,3]"}
+    - {block: b, nodes: "c[2,4]"}
+    - {block: g, nodes: "g[1-2]"}
+`
+	s := scenario{slurm: slurm, cluster: writeCluster(t, files)}
+	if !slurm.Release.Since(slurmspec.R2311) {
+		_, err := conf.Preview(s.cluster, slurm.Release, "")
+		if want := "Slurm " + slurm.Release.Series().String() + " has no topology/block"; err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q", err, want)
+		}
+		return
+	}
+	s.workload.Jobs = workload.JobsOf(job("pair", 10, 60, func(j *hpc.Job) {
+		j.MinNodes, j.MaxNodes, j.Tasks, j.Constraint, j.NodeList = 2, 2, 8, "cpu", "c4"
+	}))
+	o := s.play(t)
+	if row := o.rows["pair"]; row.State != hpc.Completed || !strings.HasSuffix(describe(&row), " c[2,4]") {
+		t.Errorf("got %s, want the block c[2,4]", describe(&row))
+	}
 	o.drained()
 }

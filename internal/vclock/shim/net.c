@@ -176,15 +176,26 @@ enum wait wait_for_events(int fd, short events, int flags)
 
 EXPORT int accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)
 {
-	union address peer = {0};
-	socklen_t n = sizeof peer;
-	charge(AT_CALL);
-	int r = WAITING_CALL(wait_for_events(fd, POLLIN, 0), RMR_WHY_ACCEPT, fd,
-			     real(accept4)(fd, &peer.any, &n, flags));
-	if (C && r >= 0 && is_stranger(r, &peer)) {
+	union address peer;
+	socklen_t n;
+	int r;
+	for (;;) {
+		peer = (union address){0};
+		n = sizeof peer;
+		charge(AT_CALL);
+		r = WAITING_CALL(wait_for_events(fd, POLLIN, 0), RMR_WHY_ACCEPT, fd,
+				 real(accept4)(fd, &peer.any, &n, flags));
+		if (!C || r < 0 || !is_stranger(r, &peer))
+			break;
 		real(close)(r);
-		errno = ECONNABORTED;
-		return -1;
+		/* The connection manager of newer daemons gives up a listening socket after any
+		 * error but EAGAIN. Its sockets do not block: the next connection, or EAGAIN, is
+		 * the answer. Older daemons look again after an error. */
+		int mode = fcntl(fd, F_GETFL);
+		if (mode == -1 || !(mode & O_NONBLOCK)) {
+			errno = ECONNABORTED;
+			return -1;
+		}
 	}
 	if (r >= 0 && addr && len) {
 		memcpy(addr, &peer, *len < n ? *len : n);

@@ -80,8 +80,7 @@ const (
 )
 
 // accountsFile returns commands for sacctmgr, one a line. It has no comments, because
-// sacctmgr exits with 1 after one. It has no limits on gres/gpu, because that TRES exists
-// only once slurmctld has registered it.
+// sacctmgr exits with 1 after one.
 func accountsFile() string {
 	var b strings.Builder
 	b.WriteString("modify qos where name=normal set priority=100 maxjobsperuser=60 maxsubmitjobsperuser=1000\n")

@@ -9,12 +9,13 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"rmreplay/internal/hpc"
-	"rmreplay/internal/rm/slurm/conf"
+	"rmreplay/internal/rm/slurm/conf/slurmdbd"
 	"rmreplay/internal/rm/slurm/daemons"
 	"rmreplay/internal/rm/slurm/install"
 	"rmreplay/internal/rm/slurm/sandbox"
@@ -33,6 +34,9 @@ type Config struct {
 	// Cluster is the cluster's name. Commands are the site's commands for sacctmgr.
 	Cluster  string
 	Commands string
+	// TRES are the trackable resources of the site, as AccountingStorageTRES lists them. They are
+	// registered before the commands run, so that the commands can limit them.
+	TRES string
 	// Since is the earliest instant that the run's records can have.
 	Since hpc.Time
 	// Progress is called with each step of the start.
@@ -135,7 +139,8 @@ func (d *Database) startMariaDB(ctx context.Context) error {
 	// slurmdbd would create a missing database itself. But after that MariaDB's client library from
 	// version 3.4 on asks for TLS, which the server does not have: slurmdbd would connect again only
 	// after five seconds of virtual time (src/database/mysql_common.c).
-	if err := p.WriteFile([]byte("CREATE DATABASE "+conf.DatabaseName+";\n"), "db.sql"); err != nil {
+	statements := "CREATE DATABASE " + slurmdbd.Database + ";\n" + registration(d.cfg.TRES)
+	if err := p.WriteFile([]byte(statements), "db.sql"); err != nil {
 		return fmt.Errorf("making the accounting database: %w", err)
 	}
 	socket := p.File("db.sock")
@@ -148,6 +153,37 @@ func (d *Database) startMariaDB(ctx context.Context) error {
 		return err
 	}
 	return d.waitForSocket(ctx, socket)
+}
+
+// namedTRES are the trackable resources that slurmctld registers and that have names: gres/gpu,
+// gres/gpu:a100, license/matlab. slurmdbd itself registers all other ones.
+var namedTRES = regexp.MustCompile(`^(bb|fs|gres|ic|license)/([a-z0-9_.:@+-]{1,200})$`)
+
+// registration returns the SQL statements that register the named resources of AccountingStorageTRES.
+// slurmctld registers them when it starts for the first time (_init_tres in
+// src/slurmctld/controller.c), and sacctmgr refuses limits on resources that are not registered. At
+// a site slurmctld has started long before. In a replay it starts after sacctmgr, because it reads
+// fair-share usage of accounts that must exist.
+//
+// slurmdbd takes a table that exists as one of an older release and alters it to its own
+// definition (mysql_db_create_table in src/database/mysql_common.c). The columns, the index and the
+// first id are those of table tres_table from 22.05 to 26.05
+// (src/plugins/accounting_storage/mysql/accounting_storage_mysql.c).
+func registration(list string) string {
+	var rows []string
+	for _, name := range strings.Split(strings.ToLower(list), ",") {
+		if m := namedTRES.FindStringSubmatch(strings.TrimSpace(name)); m != nil && m[0] != "fs/disk" {
+			rows = append(rows, fmt.Sprintf("(0, '%s', '%s')", m[1], m[2]))
+		}
+	}
+	if rows == nil {
+		return ""
+	}
+	return "CREATE TABLE " + slurmdbd.Database + ".tres_table (creation_time bigint unsigned not null, " +
+		"deleted tinyint default 0 not null, id int not null auto_increment, type tinytext not null, " +
+		"name tinytext not null default '', primary key (id), unique index udex (type(42), name(42))) " +
+		"auto_increment=1001 engine=innodb;\n" +
+		"INSERT IGNORE INTO " + slurmdbd.Database + ".tres_table (creation_time, type, name) VALUES " + strings.Join(rows, ", ") + ";\n"
 }
 
 // waitForSocket waits, in real time, until MariaDB accepts connections.

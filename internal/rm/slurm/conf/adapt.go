@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm/slurm/conf/slurmdbd"
 	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/slurmspec/history"
 )
@@ -141,6 +142,9 @@ type adapter struct {
 	errs    []error
 	// translated has the keys whose lines the translation to the release has changed.
 	translated map[string]bool
+	// topologyConf is the topology.conf that stands for the site's topology.yaml; nil if the release
+	// reads the site's files.
+	topologyConf []byte
 }
 
 // Adapt rewrites a cluster's configuration for a replay with a release of Slurm in the given
@@ -167,9 +171,6 @@ func Adapt(cluster *Cluster, release slurmspec.Release, env Environment) (*Adapt
 	a.added()
 	objects := a.objects()
 	a.checkPlugins()
-	if a.cluster.TopologyYAML != nil && !a.release.Since(slurmspec.R2505) {
-		a.errs = append(a.errs, fmt.Errorf("%s: slurmctld reads it since 25.05 (want TopologyPlugin and a topology.conf for Slurm %s)", topologyYAML, a.release.Series()))
-	}
 	if len(a.errs) > 0 {
 		return nil, fmt.Errorf("adapting %s: %w", cluster.Path, errors.Join(a.errs...))
 	}
@@ -186,7 +187,7 @@ func (a *adapter) sortChanges() {
 		line int
 	}
 	order := make(map[position]int)
-	for _, list := range [][]Statement{a.cluster.Statements, a.cluster.GRES, a.cluster.Topology} {
+	for _, list := range [][]Statement{a.cluster.Statements, a.cluster.GRES, a.cluster.Topology, a.cluster.Database} {
 		for _, s := range list {
 			if s.File == "" { // the translation has added it
 				continue
@@ -345,14 +346,17 @@ func (a *adapter) write(objects []string) {
 	if a.cluster.GRES != nil {
 		a.out.Files[gresConf] = a.gresFile()
 	}
-	if a.cluster.TopologyYAML != nil {
+	switch {
+	case len(a.topologyConf) > 0:
+		a.out.Files[topologyConf] = a.topologyConf
+	case a.topologyConf != nil: // topology/flat reads no file
+	case a.cluster.TopologyYAML != nil:
 		a.out.Files[topologyYAML] = a.cluster.TopologyYAML
-	}
-	if a.cluster.Topology != nil {
+	case a.cluster.Topology != nil:
 		a.out.Files[topologyConf] = statements("The site's topology", a.topology(), topologyGrammar)
 	}
 	if a.out.Accounting {
-		a.out.Files["slurmdbd.conf"] = SlurmDBD(a.cluster, a.env)
+		a.out.Files[slurmdbd.File] = a.slurmdbd()
 	}
 	if a.env.Hostname != "" {
 		a.out.Files["hosts"] = fmt.Appendf(nil, "%s %s\n127.0.0.1 localhost\n", a.env.ControlAddress, a.env.Hostname)

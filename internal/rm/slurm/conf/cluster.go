@@ -14,6 +14,8 @@ import (
 	"rmreplay/internal/hostlist"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/lines"
+	"rmreplay/internal/rm/slurm/conf/slurmdbd"
+	"rmreplay/internal/rm/slurm/conf/topology"
 	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/workload"
 )
@@ -54,6 +56,8 @@ type Cluster struct {
 	// TopologyYAML is the text of topology.yaml, which slurmctld reads since 25.05 in place of
 	// topology.conf; nil if the site has none.
 	TopologyYAML []byte
+	// Database are the statements of slurmdbd.conf; nil if the directory has none.
+	Database []Statement
 	// Accounts are the commands for sacctmgr, and AccountsFile is the file that has them; nil if
 	// the directory has none.
 	Accounts     []byte
@@ -64,6 +68,7 @@ type Cluster struct {
 	// begin with a file and line.
 	Warnings []string
 
+	topology  *topology.File // of topology.yaml, or of a topology.conf that a plugin reads
 	nodeLines []nodeLine
 	nodeIndex map[string]int
 	names     int      // in the host lists that were expanded; [maxNames] is the limit
@@ -71,8 +76,8 @@ type Cluster struct {
 	factor    float64  // the factor of these changes; 0 if there are none
 }
 
-// Open reads a cluster directory: slurm.conf and, if they exist, gres.conf, topology.conf,
-// accounts.sacctmgr (or sacctmgr.script) and users (or users.sim, or passwd with group). The
+// Open reads a cluster directory: slurm.conf and, if they exist, gres.conf, topology.conf or
+// topology.yaml, slurmdbd.conf, accounts.sacctmgr (or sacctmgr.script) and users (or users.sim, or passwd with group). The
 // error has all mistakes, each with its file and line.
 func Open(dir string) (*Cluster, error) {
 	info, err := os.Stat(dir)
@@ -112,6 +117,9 @@ func load(path string, open reader) (*Cluster, error) {
 		return nil, err
 	}
 	if c.TopologyYAML, err = files.read(filepath.Join(dir, topologyYAML)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	if err := c.readDatabase(filepath.Join(dir, slurmdbd.File), files); err != nil {
 		return nil, err
 	}
 	if err := c.resolve(); err != nil {

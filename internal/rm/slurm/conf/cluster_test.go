@@ -306,11 +306,12 @@ func TestSlurmDBD(t *testing.T) {
 	for text, want := range map[string]bool{
 		"": false, "TrackWCKey=yes": true, "AccountingStorageEnforce=qos,wckeys": true, "AccountingStorageEnforce=all": true, "TrackWCKey=no": false,
 	} {
-		c, err := openText(t, "ClusterName=c\nNodeName=n1\nPartitionName=p Nodes=n1\n"+text+"\n")
+		c, err := openText(t, "ClusterName=c\nAccountingStorageType=accounting_storage/slurmdbd\nNodeName=n1\nPartitionName=p Nodes=n1\n"+text+"\n")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := strings.Contains(string(SlurmDBD(c, testEnvironment())), "TrackWCKey=yes\n"); got != want {
+		adapted := mustAdapt(t, c, testEnvironment())
+		if got := strings.Contains(string(adapted.Files["slurmdbd.conf"]), "TrackWCKey=yes\n"); got != want {
 			t.Errorf("%q: TrackWCKey %v, want %v", text, got, want)
 		}
 	}

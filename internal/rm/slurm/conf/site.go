@@ -19,6 +19,7 @@ func (c *Cluster) Releases() (from, to slurmspec.Release) {
 	for _, s := range c.Statements {
 		e.statement(s)
 	}
+	e.database(c)
 	if _, set := c.Get("SelectType"); !set && c.consumesCores() {
 		e.See(history.Lifetime{Since: slurmspec.R2311}) // select/linear, the older default, has no such options
 	}

@@ -1,48 +1,63 @@
 package conf
 
 import (
-	"bytes"
-	"fmt"
+	"errors"
+	"io/fs"
 	"path/filepath"
 	"strings"
 
+	"rmreplay/internal/rm/slurm/conf/slurmdbd"
 	"rmreplay/internal/rm/slurm/conf/syntax"
+	"rmreplay/internal/slurmspec/history"
 )
 
-// DatabaseName is the name of slurmdbd's database.
-const DatabaseName = "slurm_acct_db"
+// databaseGrammar is the grammar of slurmdbd.conf.
+var databaseGrammar = func() grammar {
+	g := grammar{}
+	for _, k := range slurmdbd.Keys {
+		g.add(k.Kind, k.Name)
+	}
+	return g
+}()
 
-// SlurmDBD returns the slurmdbd.conf of a run. slurmdbd requires mode 0600 and the user named in
-// the file as its owner.
-//
-// StorageHost=localhost makes the MariaDB client use a Unix socket. MYSQL_UNIX_PORT in
-// slurmdbd's environment has its path. The file leaves out the site's purging, archiving and
-// private data, because the run reads all of its records when it ends.
-func SlurmDBD(c *Cluster, env Environment) []byte {
-	var b bytes.Buffer
-	fmt.Fprintf(&b, "# slurmdbd of cluster %s in a replay. Do not edit: written anew for every run.\n", c.Name)
-	set := func(key, value string) { fmt.Fprintln(&b, line(key, value)) }
-	set("AuthType", "auth/none")
-	set("DbdHost", "localhost")
-	set("DbdAddr", env.ControlAddress.String())
-	set("DbdPort", fmt.Sprint(env.DBPort))
-	set("CommunicationParameters", "NoInAddrAny")
-	set("SlurmUser", env.DaemonUser)
-	set("DebugLevel", "info")
-	set("DebugLevelSyslog", "quiet")
-	set("LogFile", standardOutput)
-	set("PidFile", filepath.Join(env.StateDir, "slurmdbd.pid"))
-	if env.PluginDir != "" {
-		set("PluginDir", env.PluginDir)
+// readDatabase reads the site's slurmdbd.conf. It has a password, so the replay's user may not be
+// able to read it.
+func (c *Cluster) readDatabase(path string, files *files) (err error) {
+	if c.Database, err = optional(path, databaseGrammar, files); errors.Is(err, fs.ErrPermission) {
+		c.Warnings, err = append(c.Warnings, err.Error()+"; the replay goes without the file"), nil
 	}
-	set("StorageType", "accounting_storage/mysql")
-	set("StorageHost", "localhost")
-	set("StorageLoc", DatabaseName)
-	set("StorageUser", env.DaemonUser)
-	if c.tracksWCKeys() {
-		set("TrackWCKey", "yes")
+	return err
+}
+
+// slurmdbd returns the slurmdbd.conf of a run, and reports what becomes of the site's.
+func (a *adapter) slurmdbd() []byte {
+	settings := slurmdbd.Settings{
+		Cluster: a.cluster.Name, Address: a.env.ControlAddress.String(), Port: a.env.DBPort, User: a.env.DaemonUser, LogFile: standardOutput,
+		PidFile: filepath.Join(a.env.StateDir, "slurmdbd.pid"), PluginDir: a.env.PluginDir, TrackWCKey: a.cluster.tracksWCKeys(),
 	}
-	return b.Bytes()
+	var site []slurmdbd.Finding
+	for _, s := range a.cluster.Database {
+		f := settings.Adapt(s.Key, s.Value, a.release)
+		site = append(site, f)
+		c := Change{Key: slurmdbd.File + " " + f.Key, From: f.From, To: f.To, Reason: f.Reason, File: s.File, Line: s.Line}
+		if f.Unknown {
+			a.out.Upgrade = append(a.out.Upgrade, c)
+		}
+		if f.To != s.Value {
+			a.out.Changes = append(a.out.Changes, c)
+		}
+		if f.Warning != "" {
+			a.warn("%s", s.warningf("%s=%s: %s", f.Key, f.From, f.Warning))
+		}
+	}
+	return settings.Write(site)
+}
+
+// database narrows the range to the series that know the keys of slurmdbd.conf.
+func (e *evidence) database(c *Cluster) {
+	for _, s := range c.Database {
+		e.See(history.DatabaseKeys[databaseGrammar.canonical(s.Key)])
+	}
 }
 
 // tracksWCKeys reports whether slurmctld uses wckeys. slurmdbd must then use them too. Enforcing

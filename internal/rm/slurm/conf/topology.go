@@ -5,8 +5,9 @@ import (
 	"slices"
 	"strings"
 
-	"rmreplay/internal/hostlist"
+	"rmreplay/internal/rm/slurm/conf/topology"
 	"rmreplay/internal/rm/slurm/conf/values"
+	"rmreplay/internal/slurmspec"
 )
 
 // usesTopologyFile reports whether the site's topology plugin reads topology.conf.
@@ -14,88 +15,90 @@ func (c *Cluster) usesTopologyFile() bool {
 	return c.is("TopologyPlugin", "topology/tree") || c.is("TopologyPlugin", "topology/hypercube")
 }
 
-// checkTopology checks topology.conf against the nodes, for the plugins that read the file. It
-// warns of unknown names and of nodes without a switch, as Slurm does. They matter because Slurm
-// never runs a job on nodes without a common switch.
-func (c *Cluster) checkTopology() error {
-	if !c.usesTopologyFile() || c.TopologyYAML != nil {
+// checkTopology checks topology.yaml, or else topology.conf if the topology plugin reads it, against
+// the nodes. It warns of unknown names and of nodes without a switch, as Slurm does. They matter
+// because Slurm never runs a job on nodes without a common switch.
+func (c *Cluster) checkTopology() (err error) {
+	switch {
+	case c.TopologyYAML != nil:
+		c.topology, err = topology.Parse(topologyYAML, c.TopologyYAML)
+	case !c.usesTopologyFile():
 		return nil
-	}
-	if c.Topology == nil {
+	case c.Topology == nil:
 		s, _ := c.statement("TopologyPlugin")
 		return s.errorf("TopologyPlugin=%s needs a topology.conf beside slurm.conf", s.Value)
+	default:
+		c.topology, err = c.switches()
 	}
-	onSwitch := make(map[string]bool)
-	switches := make(map[string]bool)
-	for _, s := range c.Topology {
-		if switches[s.Value] {
-			return s.errorf("switch %s is defined twice", s.Value)
-		}
-		switches[s.Value] = true
-		if err := c.checkSwitch(s, onSwitch); err != nil {
-			return err
-		}
-	}
-	if err := c.checkSwitchChildren(switches); err != nil {
+	if err != nil {
 		return err
 	}
-	var lost []string
-	for _, n := range c.Nodes {
-		if !onSwitch[n.Name] {
-			lost = append(lost, n.Name)
-		}
-	}
-	if len(lost) > 0 {
-		c.Warnings = append(c.Warnings, fmt.Sprintf("topology.conf: no switch has %s", hostlist.Compress(lost)))
-	}
-	return nil
+	found, err := c.topology.Check(c.places())
+	c.Warnings = append(append(c.Warnings, c.topology.Warnings...), found...)
+	return err
 }
 
-func (c *Cluster) checkSwitch(s Statement, onSwitch map[string]bool) error {
-	nodes, hasNodes := s.Get("Nodes")
-	_, hasSwitches := s.Get("Switches")
-	if hasNodes == hasSwitches {
-		return s.errorf("switch %s: want either Nodes= or Switches=", s.Value)
-	}
-	if !hasNodes {
-		return nil
-	}
-	if strings.EqualFold(nodes, "ALL") {
-		for _, n := range c.Nodes {
-			onSwitch[n.Name] = true
-		}
-		return c.charge(len(c.Nodes))
-	}
-	names, err := c.expand(nodes)
-	if err != nil {
-		return s.errorf("switch %s: Nodes=%s: %w", s.Value, shorten(nodes), err)
-	}
-	if unknown := c.unknownNodes(names); len(unknown) > 0 {
-		c.warn(s, "switch %s: no such node: %s; Slurm ignores it", s.Value, hostlist.Compress(unknown))
-	}
-	for _, name := range names {
-		onSwitch[name] = true
-	}
-	return nil
-}
-
-func (c *Cluster) checkSwitchChildren(switches map[string]bool) error {
+// switches returns the switches of topology.conf.
+func (c *Cluster) switches() (*topology.File, error) {
+	var groups []topology.Group
 	for _, s := range c.Topology {
-		expr, ok := s.Get("Switches")
-		if !ok {
-			continue
+		nodes, hasNodes := s.Get("Nodes")
+		children, hasSwitches := s.Get("Switches")
+		if hasNodes == hasSwitches {
+			return nil, s.errorf("switch %s: want either Nodes= or Switches=", s.Value)
 		}
-		children, err := c.expand(expr)
-		if err != nil {
-			return s.errorf("switch %s: Switches=%s: %w", s.Value, shorten(expr), err)
-		}
-		for _, child := range children {
-			if !switches[child] || child == s.Value {
-				return s.errorf("switch %s: no such switch: %s", s.Value, child)
-			}
+		groups = append(groups, topology.Group{Name: s.Value, Nodes: nodes, Children: children, At: fmt.Sprintf("%s:%d", s.File, s.Line)})
+	}
+	return topology.Tree(topologyConf, groups)
+}
+
+// places is what topologies are checked against.
+func (c *Cluster) places() topology.Cluster {
+	p := topology.Cluster{
+		Known: func(name string) bool { _, ok := c.nodeIndex[name]; return ok }, Expand: c.expand,
+		Partitions: map[string]string{}, OwnPlaces: c.TopologyYAML != nil && c.hasAttribute("NodeName", "Topology"),
+	}
+	for _, n := range c.Nodes {
+		p.Nodes = append(p.Nodes, n.Name)
+	}
+	for _, s := range c.all("PartitionName") {
+		if name, ok := s.Get("Topology"); ok && c.TopologyYAML != nil {
+			p.Partitions[s.Value] = name
 		}
 	}
-	return nil
+	return p
+}
+
+func (c *Cluster) hasAttribute(key, attribute string) bool {
+	return slices.ContainsFunc(c.all(key), func(s Statement) bool { _, ok := s.Get(attribute); return ok })
+}
+
+// topology translates topology.yaml for a release that does not read it: TopologyPlugin, and a
+// topology.conf.
+func (t *translation) topology() {
+	c := t.a.cluster
+	if c.TopologyYAML == nil {
+		return
+	}
+	if t.a.release.Since(slurmspec.R2505) {
+		if plugin := c.topology.Missing(t.a.release); plugin != "" {
+			t.a.errs = append(t.a.errs, fmt.Errorf("%s: Slurm %s has no %s", topologyYAML, t.a.release.Series(), plugin))
+		}
+		return
+	}
+	plugin, lines, err := c.topology.Older(t.a.release, c.places())
+	if err != nil {
+		t.a.errs = append(t.a.errs, fmt.Errorf("%s: slurmctld reads it since 25.05, and %s has nothing equal: %w", topologyYAML, t.a.release.Series(), err))
+		return
+	}
+	t.find(Statement{}, topologyYAML, "", topologyConf, fmt.Sprintf("slurmctld reads %s since 25.05; TopologyPlugin=%s and %s say the same", topologyYAML, plugin, topologyConf))
+	site, _ := c.statement("TopologyPlugin")
+	t.out = slices.DeleteFunc(t.out, func(s Statement) bool { return strings.EqualFold(s.Key, "TopologyPlugin") })
+	t.change(site, "TopologyPlugin", site.Value, plugin, "the plugin of "+topologyYAML)
+	t.out = append(t.out, t.value(Statement{Key: "TopologyPlugin", Value: plugin}, rulesByKey["topologyplugin"]))
+	if t.a.topologyConf = []byte{}; lines != nil {
+		t.a.topologyConf = []byte("# The site's " + topologyYAML + "\n" + strings.Join(lines, "\n") + "\n")
+	}
 }
 
 // topology returns the statements of topology.conf with host lists that the release reads.

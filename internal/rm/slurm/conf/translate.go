@@ -27,6 +27,7 @@ func (a *adapter) translate() {
 	for _, s := range a.cluster.Statements {
 		t.statement(s)
 	}
+	t.topology()
 	t.append("SchedulerParameters")
 	t.append("SlurmctldParameters")
 	t.defaults()

@@ -20,6 +20,17 @@ func wantBroken(t *testing.T, err error, program, text string) {
 	}
 }
 
+// program386 returns the ELF header of a 32-bit program, which has no further parts.
+func program386() []byte {
+	header := make([]byte, 52)
+	copy(header, "\x7fELF\x01\x01\x01")
+	binary.LittleEndian.PutUint16(header[16:], uint16(elf.ET_EXEC))
+	binary.LittleEndian.PutUint16(header[18:], uint16(elf.EM_386))
+	binary.LittleEndian.PutUint32(header[20:], 1)
+	binary.LittleEndian.PutUint16(header[40:], 52)
+	return header
+}
+
 // slurmctld of another kind of machine, and one that is linked statically, are refused with the
 // reason. The programs are the ELF headers of /bin/true, changed, and a static program.
 func TestBrokenProgram(t *testing.T) {
@@ -42,13 +53,7 @@ func TestBrokenProgram(t *testing.T) {
 	}
 	write(foreign)
 	wantBroken(t, checkProgram(path), "slurmctld", "built for s390: does not run here (want a build for ")
-	// An ELF header of a 32-bit program, which has no further parts.
-	short := make([]byte, 52)
-	copy(short, "\x7fELF\x01\x01\x01")
-	binary.LittleEndian.PutUint16(short[16:], uint16(elf.ET_EXEC))
-	binary.LittleEndian.PutUint16(short[18:], uint16(elf.EM_386))
-	binary.LittleEndian.PutUint32(short[20:], 1)
-	binary.LittleEndian.PutUint16(short[40:], 52)
+	short := program386()
 	write(short)
 	wantBroken(t, checkProgram(path), "slurmctld", "built for 386: does not run here")
 	// The same on this machine's processor, as in the x32 ABI.
@@ -180,5 +185,57 @@ func TestMixedPrograms(t *testing.T) {
 	wantBroken(t, in.checkMix(true), "sacctmgr", "of Slurm 24.11.5, and "+in.Slurmctld+" is of 22.05.8: a mix of two releases")
 	if err := in.checkMix(false); err != nil {
 		t.Errorf("without accounting: %v", err)
+	}
+}
+
+// A site's build that lacks a part is refused with the name of the part. It is not mended with a part of
+// the machine's own Slurm.
+func TestIncompletePrefix(t *testing.T) {
+	for file, want := range map[string]string{
+		"sbin/slurmctld":                        "no slurmctld there",
+		"bin/sacctmgr":                          "sacctmgr",
+		"lib/slurm":                             "plugin",
+		"lib/slurm/auth_none.so":                "auth_none",
+		"lib/slurm/accounting_storage_mysql.so": "accounting_storage_mysql",
+	} {
+		prefix := prefixLikeMachine(t)
+		if err := os.RemoveAll(filepath.Join(prefix, file)); err != nil {
+			t.Fatal(err)
+		}
+		in, err := FindSlurm(prefix)
+		if err == nil {
+			err = in.Need(true)
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("without %s: error %v, want %q", file, err, want)
+		}
+	}
+}
+
+// slurmctld of another kind of machine, of 32 bits, and one that is linked statically, are refused
+// when the directory is looked at, before anything is started.
+func TestForeignPrefix(t *testing.T) {
+	contents := map[string][]byte{"built for 386: does not run here": program386()}
+	if header, err := os.ReadFile("/bin/true"); err == nil {
+		foreign := append([]byte(nil), header...)
+		binary.LittleEndian.PutUint16(foreign[18:], uint16(elf.EM_S390))
+		contents["built for s390: does not run here"] = foreign
+	}
+	static := filepath.Join(t.TempDir(), "static")
+	cc := exec.Command("cc", "-static", "-o", static, "-x", "c", "-")
+	cc.Stdin = strings.NewReader("int main(void) { return 0; }\n")
+	if err := cc.Run(); err == nil {
+		if contents["linked statically"], err = os.ReadFile(static); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for want, content := range contents {
+		prefix := prefixLikeMachine(t)
+		path := filepath.Join(prefix, "sbin/slurmctld")
+		if err := errors.Join(os.Remove(path), os.WriteFile(path, content, 0o755)); err != nil {
+			t.Fatal(err)
+		}
+		_, err := FindSlurm(prefix)
+		wantBroken(t, err, "slurmctld", want)
 	}
 }
