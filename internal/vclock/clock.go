@@ -54,6 +54,7 @@ type Clock struct {
 	interrupted atomic.Bool
 	stats       Stats
 	stall       stallWatch
+	outside     []int        // processes in real time: see Outside
 	own         map[int]bool // processes that the driver has started and not collected
 	user        *user        // of the managed processes, if the driver must look as that user
 	home        home
@@ -108,7 +109,7 @@ func New(dir string, start hpc.Time, addr Addresses) (*Clock, error) {
 	c := &Clock{
 		path: path, mem: mem, s: (*shared)(unsafe.Pointer(&mem[0])),
 		threads: map[int]*threadStat{}, own: map[int]bool{},
-		stall: stallWatch{after: stallAfter, spin: spinWatch{after: spinAfter}},
+		stall: stallWatch{after: stallAfter, spin: spinWatch{after: spinAfter}, rest: restWatch{after: restAfter}},
 	}
 	s := c.s
 	s.version, s.slots, s.slotSize = abiVersion, slotCount, slotSize
@@ -205,6 +206,10 @@ func (c *Clock) Started(slot, pid int) {
 	c.own[pid] = true
 	c.s.slot[slot].pid.CompareAndSwap(-1, int32(pid))
 }
+
+// Outside names a process that runs in real time and that managed processes wait for, such as their
+// database. What it computes is progress.
+func (c *Clock) Outside(pid int) { c.outside = append(c.outside, pid) }
 
 // Unreserve frees a reserved slot whose process could not be started.
 func (c *Clock) Unreserve(slot int) {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -475,6 +476,50 @@ func TestStallIsReported(t *testing.T) {
 		t.Errorf("the message does not name the thread:\n%v", err)
 	}
 	l.killAll()
+}
+
+// TestSilentPeerIsReported: a process waits for another one in real time, which does not answer, again
+// and again. Virtual time goes on between the waits.
+func TestSilentPeerIsReported(t *testing.T) {
+	address := filepath.Join(t.TempDir(), "socket")
+	ln, err := net.Listen("unix", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	l := newLab(t, Addresses{})
+	l.stall.rest.after = 1500 * time.Millisecond
+	l.start(program(t, "clockwork"), "unanswered", address)
+	err = l.waitTo(epoch.Add(1000 * time.Hour))
+	var stalled *StallError
+	if !errors.As(err, &stalled) || !stalled.Unanswered {
+		t.Fatalf("Wait: %v, want a peer that does not answer", err)
+	}
+	if !strings.Contains(err.Error(), "such as the database, does not answer") || stalled.Now <= epoch {
+		t.Errorf("%v", err)
+	}
+	l.killAll()
+}
+
+func TestRestWatch(t *testing.T) {
+	begin := time.Now()
+	w := restWatch{after: 20 * time.Second}
+	var got []string
+	for _, look := range []struct{ at, cpu float64 }{
+		{0, 5}, {1, 5}, {19, 5}, {20, 5}, // no look for 18 s
+		{21, 5}, {22, 6}, {23, 6}, {24, 6}, {25, 6}, {26, 6}, {27, 6}, {28, 6}, {29, 6}, {30, 6}, {31, 6}, {32, 6}, {33, 6},
+		{34, 6}, {35, 6}, {36, 6}, {37, 6}, {38, 6}, {39, 6}, // a second of CPU since 19 s
+		{40, 6}, {42, 6}, {44, 6}, {46, 6}, {48, 6}, {50, 6}, {52, 6}, {54, 6}, {56, 6}, {58, 6.1}, {60, 6.1}, // 0.1 s since 39 s
+		{62, 3}, {64, 3}, {66, 3}, {68, 3}, {70, 3}, {72, 3}, {74, 3}, {76, 3}, {78, 3}, {80, 3}, // a process has ended
+	} {
+		seconds := func(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+		if w.rests(begin.Add(seconds(look.at)), func() time.Duration { return seconds(look.cpu) }) {
+			got = append(got, fmt.Sprint(look.at))
+		}
+	}
+	if want := []string{"60"}; !slices.Equal(got, want) {
+		t.Errorf("rests at %v s, want %v", got, want)
+	}
 }
 
 func TestSpinIsReported(t *testing.T) {

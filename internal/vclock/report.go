@@ -122,17 +122,24 @@ func (e *DeadlockError) Error() string {
 		e.Now, FormatThreads(e.Threads, e.Now))
 }
 
-// StallError means that virtual time has stood still for After of real time, for one of two
-// reasons: no managed process has used the CPU (CPU is 0), or the managed processes have used so
-// much CPU time at one virtual instant that they will hardly come to an end.
+// StallError means that nothing has come of After of real time, for one of three reasons. Virtual
+// time stood still, and no managed process used the CPU (CPU is 0); or the managed processes used so
+// much CPU time at one virtual instant that they will hardly come to an end. Or they asked a process
+// in real time again and again, which has not answered (Unanswered): each wait ended at its own time
+// limit, so virtual time may have gone on.
 type StallError struct {
-	Threads []Thread
-	Now     hpc.Time
-	After   time.Duration
-	CPU     time.Duration
+	Threads    []Thread
+	Now        hpc.Time
+	After      time.Duration
+	CPU        time.Duration
+	Unanswered bool
 }
 
 func (e *StallError) Error() string {
+	if e.Unanswered {
+		return fmt.Sprintf("for %v of real time, until %v of virtual time, no process used the CPU: a process that runs in real time, such as the database, does not answer\n%s",
+			e.After.Round(time.Millisecond), e.Now, FormatThreads(e.Threads, e.Now))
+	}
 	what := "no managed process used the CPU"
 	if e.CPU > 0 {
 		what = fmt.Sprintf("managed processes used %v of CPU time, many times as much as they ever did "+
@@ -165,6 +172,9 @@ const (
 	// spinAfter of CPU time and spinTimes the longest real time that an instant took before.
 	spinAfter = 15 * time.Minute
 	spinTimes = 20
+	// Processes rest that use less than a hundredth of the CPU for restAfter.
+	restAfter = 20 * time.Second
+	restGap   = 2 * time.Second
 )
 
 // stallWatch notices when real time passes without progress.
@@ -175,6 +185,7 @@ type stallWatch struct {
 	steps, epoch uint64        // of the clock at the last look
 	busy         int32         // of the clock at the last look
 	spin         spinWatch
+	rest         restWatch
 }
 
 // begin is called when the driver starts to wait. That is progress: virtual time has advanced, or
@@ -261,4 +272,25 @@ func (w *stallWatch) stuck(cpuUsed func() time.Duration) bool {
 		return false
 	}
 	return true
+}
+
+// restWatch notices when all processes wait in real time, although virtual time goes on.
+type restWatch struct {
+	after         time.Duration // real time that is a rest
+	since, looked time.Time     // when the watch began, and the last look
+	cpu           time.Duration // CPU time used when the watch began
+}
+
+// rests reports whether hardly any CPU time was used for w.after. The watch begins anew after a time
+// without a look: the driver did something else, or the machine was suspended.
+func (w *restWatch) rests(now time.Time, cpuUsed func() time.Duration) bool {
+	gap := now.Sub(w.looked) > restGap
+	w.looked = now
+	if !gap && now.Sub(w.since) < w.after {
+		return false
+	}
+	cpu := cpuUsed()
+	used := cpu - w.cpu // negative if a process has ended, which is progress
+	w.since, w.cpu = now, cpu
+	return !gap && used >= 0 && used < w.after/100
 }

@@ -509,6 +509,9 @@ func (c *Clock) lookAfter() error {
 	if cpu := c.stall.spin.spins(c.Now(), c.cpuUsed); cpu > 0 {
 		return &StallError{Threads: c.Threads(), Now: c.Now(), After: time.Since(c.stall.spin.since), CPU: cpu}
 	}
+	if c.stall.rest.rests(time.Now(), c.cpuUsedByAll) && !c.starved() {
+		return &StallError{Threads: c.Threads(), Now: c.Now(), After: c.stall.rest.after, Unanswered: true}
+	}
 	if c.stall.moved(c.s) {
 		c.stall.progress()
 		return nil
@@ -519,7 +522,7 @@ func (c *Clock) lookAfter() error {
 	if c.stall.lasts(repairAfter) {
 		c.repair()
 	}
-	if c.stall.stuck(c.cpuUsed) && !c.starved() {
+	if c.stall.stuck(c.cpuUsedByAll) && !c.starved() {
 		return &StallError{Threads: c.Threads(), Now: c.Now(), After: c.stall.after}
 	}
 	return nil
@@ -593,8 +596,18 @@ func (c *Clock) repair() {
 	}
 }
 
-// starved reports whether a managed thread would run if it had a CPU.
+// starved reports whether a managed thread would run if it had a CPU, or a process in real time if it
+// had a CPU or its disk.
 func (c *Clock) starved() bool {
+	for _, pid := range c.outside {
+		threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+		for _, t := range threads {
+			line, _ := os.ReadFile(t)
+			if st := statState(line); st == 'R' || st == 'D' {
+				return true
+			}
+		}
+	}
 	for i := range int(c.s.used.Load()) {
 		sl := &c.s.slot[i]
 		if sl.state.Load() == stateFree {
@@ -611,6 +624,15 @@ func (c *Clock) starved() bool {
 // cpuUsed returns the CPU time that the managed processes have used, user and system.
 func (c *Clock) cpuUsed() (sum time.Duration) {
 	for pid := range c.processes() {
+		sum += CPUTime(pid)
+	}
+	return sum
+}
+
+// cpuUsedByAll adds the processes in real time.
+func (c *Clock) cpuUsedByAll() time.Duration {
+	sum := c.cpuUsed()
+	for _, pid := range c.outside {
 		sum += CPUTime(pid)
 	}
 	return sum

@@ -343,6 +343,7 @@ func (d *Daemons) StartOutside(name string, c supervise.Command) error {
 	if err == nil {
 		d.names[pid] = name
 		d.outside.Store(pid, true)
+		d.clock.Outside(pid)
 	}
 	return err
 }

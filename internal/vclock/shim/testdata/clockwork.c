@@ -168,6 +168,18 @@ static void outside(char **argv)
 	}
 }
 
+/* unanswered PATH: asks an unmanaged server again and again, which never answers. */
+static void unanswered(char **argv)
+{
+	struct sockaddr_un a = {.sun_family = AF_UNIX};
+	strcpy(a.sun_path, argv[2]);
+	struct pollfd p = {.fd = socket(AF_UNIX, SOCK_STREAM, 0), .events = POLLIN};
+	if (connect(p.fd, (struct sockaddr *)&a, sizeof a))
+		die("connect");
+	while (poll(&p, 1, 100) == 0)
+		sleep(5);
+}
+
 /* report PORT: after 7 seconds, sends the driver 3 + 1000 bytes in two writes, and waits for a
  * byte. */
 static void report(char **argv)
@@ -806,7 +818,7 @@ int main(int argc, char **argv)
 		   {"deadlock", deadlock}, {"stall", stall}, {"spin", spin}, {"victim", victim},
 		   {"pingpong", pingpong}, {"crowd", crowd},
 		   {"compute", compute}, {"bits", bits}, {"crew", crew}, {"lockout", lockout}, {"tick", tick},
-		   {"save", save}, {"where", where}, {"together", together}, {"restless", restless}, {"bypass", bypass}, {"answered", answered}, {"order", in_order}, {"several", several}};
+		   {"save", save}, {"where", where}, {"together", together}, {"restless", restless}, {"bypass", bypass}, {"answered", answered}, {"order", in_order}, {"several", several}, {"unanswered", unanswered}};
 	for (size_t i = 0; argc > 1 && i < sizeof all / sizeof *all; i++)
 		if (strcmp(all[i].name, argv[1]) == 0) {
 			all[i].run(argv);
