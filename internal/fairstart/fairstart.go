@@ -37,6 +37,7 @@ import (
 	"slices"
 	"sort"
 	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -105,7 +106,10 @@ func Of(rows []run.Row, m *run.Manifest, name string) (*metrics.FairStart, error
 	if m.Cluster.Processors <= 0 {
 		return nil, errors.New("computing fair start times: the record does not say how many processors the machine had")
 	}
-	pools, leftOut := divide(rows, m)
+	pools, leftOut, err := divide(rows, m)
+	if err != nil {
+		return nil, fmt.Errorf("computing fair start times: %w", err)
+	}
 	f := &metrics.FairStart{Policy: name, Exact: true, LeftOut: leftOut}
 	alike := 0
 	for _, p := range pools {
@@ -181,8 +185,12 @@ type pool struct {
 }
 
 // divide returns the pools of a run with their jobs, and the number of accepted jobs that can have no
-// fair start time.
-func divide(rows []run.Row, m *run.Manifest) (pools []*pool, leftOut int) {
+// fair start time. It returns the error of reading a request.
+func divide(rows []run.Row, m *run.Manifest) (pools []*pool, leftOut int, err error) {
+	limited, err := limitedArrays(rows, m)
+	if err != nil {
+		return nil, 0, err
+	}
 	of := partitions(m)
 	if len(of) == 0 {
 		of[""] = &pool{processors: m.Cluster.Processors}
@@ -199,7 +207,7 @@ func divide(rows []run.Row, m *run.Manifest) (pools []*pool, leftOut int) {
 		}
 		held = r.AppendHeld(held[:0])
 		arrival := max(r.Submit, r.Eligible)
-		measured := p != nil && len(held) == 1 && arrival != 0 && r.Start >= max(arrival, m.WindowStart) && (r.End == 0 || r.End >= r.Start)
+		measured := p != nil && !limited[r.Job] && len(held) == 1 && arrival != 0 && r.Start >= max(arrival, m.WindowStart) && (r.End == 0 || r.End >= r.Start)
 		for _, s := range held {
 			if p == nil || s.Processors <= 0 || s.Processors > p.processors || s.Start == 0 || s.End != 0 && s.End < s.Start {
 				measured = false
@@ -226,7 +234,26 @@ func divide(rows []run.Row, m *run.Manifest) (pools []*pool, leftOut int) {
 			pools = append(pools, p)
 		}
 	}
-	return pools, leftOut
+	return pools, leftOut, nil
+}
+
+// limitedArrays returns the arrays of a run of Slurm whose tasks wait for each other (--array=1-9%2).
+// Slurm counts such tasks as eligible, so a record does not say from when they might have started.
+func limitedArrays(rows []run.Row, m *run.Manifest) (map[string]bool, error) {
+	limited := map[string]bool{}
+	if m.Engine == "sim" {
+		return limited, nil
+	}
+	for i := range rows {
+		if r := &rows[i]; r.Task >= 0 && r.Request != "" {
+			asked, err := run.DecodeJob([]byte(r.Request))
+			if err != nil {
+				return nil, fmt.Errorf("job %s: %w", r.Job, err)
+			}
+			limited[r.Job] = strings.Contains(asked.Array, "%")
+		}
+	}
+	return limited, nil
 }
 
 // partitions returns a pool for each partition, by name, or none if partitions share processors or

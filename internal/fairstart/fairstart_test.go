@@ -189,6 +189,27 @@ func TestOddRows(t *testing.T) {
 	if got.Jobs != len(good)+1 || got.LeftOut != len(odd)-2 {
 		t.Errorf("%+v, want %d jobs and %d left out", got, len(good)+1, len(odd)-2)
 	}
+	// Tasks that wait for each other are no measure of a run of Slurm.
+	tasks := slices.Clone(good)
+	for i := range tasks {
+		tasks[i].Job, tasks[i].Task = "array", i
+	}
+	array := &hpc.Job{ID: "array"}
+	array.Array = "0-19%2"
+	tasks[0].Request = string(run.EncodeJob(array))
+	real := manifest("easy")
+	real.Engine = "slurm"
+	if got, err := Of(tasks, real, "easy"); err != nil || got.Jobs != 0 || got.LeftOut != len(tasks) {
+		t.Errorf("tasks of an array on Slurm: %+v, %v", got, err)
+	}
+	real.Engine = "sim"
+	if got, err := Of(tasks, real, "easy"); err != nil || got.Jobs != len(tasks) {
+		t.Errorf("tasks of an array in the simulator: %+v, %v", got, err)
+	}
+	tasks[0].Request, real.Engine = "{", "slurm"
+	if _, err := Of(tasks, real, "easy"); err == nil || !strings.Contains(err.Error(), "job array: decoding a job") {
+		t.Errorf("a torn request: %v", err)
+	}
 	none, err := Of(odd[:2], manifest("easy"), "easy")
 	if err != nil || none.Jobs != 0 || none.MeanMiss.Known() {
 		t.Errorf("without jobs: %+v, %v", none, err)

@@ -190,7 +190,8 @@ type FairStart struct {
 	// state at their submission, because the queue had not been empty for long.
 	Approximated int `json:"approximated_jobs"`
 	// Jobs counts the jobs that have a fair start time. LeftOut counts the other accepted jobs:
-	// they never started, ran when the window began, were requeued, or have no size or times.
+	// they never started, ran when the window began, were requeued, have no size or times, or are
+	// tasks of an array that may run only some at once, in a run of Slurm.
 	Jobs    int `json:"jobs"`
 	LeftOut int `json:"left_out_jobs"`
 	// Unfair is the number of jobs that started more than a second after their fair start time.
