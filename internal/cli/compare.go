@@ -25,6 +25,7 @@ type compareOptions struct {
 	zone      flags.Zone
 	partial   bool
 	json      bool
+	fairnessOptions
 }
 
 func (o *compareOptions) addFlags(c *cobra.Command) {
@@ -34,6 +35,7 @@ func (o *compareOptions) addFlags(c *cobra.Command) {
 	addSeedFlag(f, &o.seed, "bootstrap samples and random permutations")
 	flags.Duration(f, &o.tolerance, "tolerance", time.Second, "count dates that are at most `DURATION` apart as equal")
 	f.IntVar(&o.resamples, "resamples", 0, "use `N` bootstrap samples for each interval (default: 1999)")
+	o.fairnessOptions.add(f)
 	o.zone.Add(f)
 	addPartialFlag(f, &o.partial)
 }
@@ -69,6 +71,8 @@ It always shows:
   divergence   the first difference between the first runs of both sides: the job, the
                date, the queue and the nodes, and why, as far as the records show it
   groups       metrics of groups of jobs, with --by
+  fairness     how equally users, accounts, QOS and jobs were served, with --fairness, and
+               which jobs later jobs delayed, with --fair-start (as metrics has them)
 
 ` + notValidHelp,
 		Example: `  rmreplay compare demo/run demo/run2
@@ -129,7 +133,7 @@ func runCompare(ctx context.Context, g *globals, dirs []string, opts compareOpti
 // parse returns the options of the comparison that the flags ask for.
 func (o *compareOptions) parse() (compare.Options, error) {
 	how := compare.Options{
-		Tau: o.tau, Level: o.level, Seed: o.seed, Tolerance: o.tolerance, Resamples: o.resamples, EveryJob: o.everyJob,
+		Tau: o.tau, Level: o.level, Seed: o.seed, Tolerance: o.tolerance, Resamples: o.resamples, EveryJob: o.everyJob, Fairness: o.fairness, FairStart: o.fairStart,
 	}
 	if err := checkTau(o.tau); err != nil {
 		return how, err

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"rmreplay/internal/experiment"
+	"rmreplay/internal/fairstart"
 	"rmreplay/internal/flags"
 	"rmreplay/internal/formats"
 	"rmreplay/internal/metrics"
@@ -22,12 +23,14 @@ type metricsOptions struct {
 	window  flags.Window
 	partial bool
 	json    bool
+	fairnessOptions
 }
 
 func (o *metricsOptions) addFlags(c *cobra.Command) {
 	f := c.Flags()
 	addByFlag(f, &o.by)
 	addTauFlag(f, &o.tau)
+	o.fairnessOptions.add(f)
 	o.window.Add(f, "bounds utilization and throughput (default: the first start)", "(default: the last end)")
 	addPartialFlag(f, &o.partial)
 	addJSONFlag(c, &o.json)
@@ -55,6 +58,17 @@ func parseBy(names []string) (list []metrics.By, err error) {
 		list = append(list, by)
 	}
 	return list, nil
+}
+
+// fairnessOptions are the flags about fairness of the commands that read records.
+type fairnessOptions struct {
+	fairness  bool
+	fairStart fairstart.Policy
+}
+
+func (o *fairnessOptions) add(f *pflag.FlagSet) {
+	f.BoolVar(&o.fairness, "fairness", false, "show how equally users, accounts, QOS and jobs were served (Gini, Jain)")
+	f.Var(&o.fairStart, "fair-start", "count jobs that later jobs delayed, by simulations with a `POLICY` (own: that of the run)")
 }
 
 // addTauFlag adds the flag --tau. [checkTau] checks its value.
@@ -112,10 +126,18 @@ The window goes from the first start to the last end, unless --start and --end b
 To judge a scheduler, leave out the time when the machine fills and the time when it
 empties.
 
+--fairness shows how equally users, accounts, QOS and jobs were served: the Gini
+coefficient and Jain's index of their mean waits and mean bounded slowdowns. --json always
+has them. --fair-start counts the jobs that started later than they would have without
+the jobs that came after them (fair start time; Sabin et al., 2004). It simulates each job
+that waited, with a policy of simulate. These figures are exact for a run of the simulator
+with that policy, and a model of other runs. They say which.
+
 ` + notValidHelp,
 		Example: `  rmreplay metrics demo/run
   rmreplay metrics demo/run --by partition,qos
   rmreplay metrics demo/run --json
+  rmreplay metrics demo/run --fairness --fair-start own
   rmreplay metrics march.jsonl
   rmreplay metrics demo/run --start 2024-03-05T08:00 --end 2024-03-05T18:00`,
 		Args: wantArgs("RUN"),
@@ -139,6 +161,12 @@ func runMetrics(g *globals, dir string, opts metricsOptions) error {
 	summary, err := metrics.Of(r, how, by...)
 	if err != nil {
 		return badInput(err)
+	}
+	if err := opts.fairStart.Add(summary, r); err != nil {
+		return badInput(err)
+	}
+	if !opts.json && !opts.fairness {
+		summary.Fairness = nil // not on the first screen
 	}
 	return unlessPartial(g.printSummary(summary, opts.window.Location(), opts.json), opts.partial)
 }

@@ -98,10 +98,12 @@ func TestSchemas(t *testing.T) {
 		{"metrics.schema.json", []string{"metrics", one, "--json"}},
 		{"metrics.schema.json", []string{"metrics", one, "--json", by}},
 		{"metrics.schema.json", []string{"metrics", reaction, "--json"}},
+		{"metrics.schema.json", []string{"metrics", one, "--json", "--fair-start=easy"}},
 		{"compare.schema.json", []string{"compare", one, reaction, "--json"}},
 		{"compare.schema.json", []string{"compare", one, other, "--json"}},
 		{"compare.schema.json", []string{"compare", a, b, "--json", by, "--jobs"}},
 		{"compare.schema.json", []string{"compare", a, b, other, "--json"}},
+		{"compare.schema.json", []string{"compare", a, b, "--json", "--fair-start=own"}},
 	} {
 		t.Run(strings.Join(c.args[:1], " ")+c.args[len(c.args)-1], func(t *testing.T) {
 			var out, errs bytes.Buffer

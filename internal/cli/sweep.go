@@ -22,6 +22,7 @@ type sweepOptions struct {
 	sbatch   []string
 	collect  bool
 	cell     int
+	dryRun   bool
 	quiet    bool
 	json     bool
 }
@@ -34,6 +35,7 @@ func (o *sweepOptions) addFlags(c *cobra.Command) {
 	f.StringArrayVar(&o.sbatch, "sbatch", nil, "with --on slurm: an `OPTION` of sbatch, such as --sbatch=--partition=long; may be repeated")
 	f.BoolVar(&o.collect, "collect", false, "make no runs: only write the table of those that exist")
 	f.IntVar(&o.cell, "cell", 0, "make only run `N` of the plan, counted from 1, as the tasks of a job array do")
+	f.BoolVar(&o.dryRun, "dry-run", false, "make no runs: check the experiment, and say how many runs and seeds it needs")
 	addQuietFlag(f, &o.quiet)
 	addJSONFlag(c, &o.json)
 	require(c, "output")
@@ -64,6 +66,10 @@ To continue an interrupted sweep, give the same command again. It keeps complete
 the same inputs and of this version of rmreplay, and makes the others. A run that fails
 does not stop the others. The sweep lists it at the end and tries it again the next time.
 
+How many seeds a difference between two cells needs follows from how much the runs of a
+cell differ. The sweep says it before it begins, after the first three seeds, and below
+the table, as far as complete runs tell. --dry-run says it and makes no runs.
+
 With --on slurm, the missing runs become the tasks of one job array, submitted with
 sbatch. DIR, the files of the experiment and this program must have the same paths on the
 cluster's nodes. When the array has ended, --collect makes the table.
@@ -72,6 +78,7 @@ The exit status is 1 if runs failed or, with --collect, are missing, and 3 if al
 were made and some are not valid.`,
 		Example: `  rmreplay sweep experiment.yaml -o tuning
   rmreplay sweep experiment.yaml -o tuning --parallel 4 --json
+  rmreplay sweep experiment.yaml -o tuning --dry-run
   rmreplay sweep experiment.yaml -o tuning --on slurm --sbatch=--time=2:00:00
   rmreplay sweep experiment.yaml -o tuning --collect
   rmreplay compare tuning/cells/sim_fcfs tuning/cells/sim_easy`,
@@ -92,8 +99,8 @@ func (o *sweepOptions) check() error {
 		return usagef("--sbatch goes with --on slurm")
 	case o.cell < 0:
 		return usagef("--cell %d: want a number from 1", o.cell)
-	case o.collect && (o.cell > 0 || o.on == onSlurm), o.cell > 0 && o.on == onSlurm:
-		return usagef("--collect, --cell and --on slurm exclude each other")
+	case o.collect && (o.cell > 0 || o.on == onSlurm), o.cell > 0 && o.on == onSlurm, o.dryRun && (o.collect || o.cell > 0 || o.on == onSlurm):
+		return usagef("--collect, --cell, --dry-run and --on slurm exclude each other")
 	}
 	return checkParallel(o.parallel)
 }
@@ -115,6 +122,17 @@ func runSweep(ctx context.Context, g *globals, path string, opts sweepOptions) e
 	}
 	if opts.cell > len(plan.Runs) {
 		return usagef("--cell %d: the plan has %d runs", opts.cell, len(plan.Runs))
+	}
+	if opts.dryRun {
+		outlook, err := (&sweep.Maker{Plan: plan, Version: Version()}).Outlook()
+		switch {
+		case err != nil:
+			return err
+		case opts.json:
+			return g.printJSON(outlook)
+		}
+		_, err = fmt.Fprint(g.stdout, outlook.Render())
+		return err
 	}
 	lock, err := plan.Lock(opts.cell > 0)
 	if err != nil {

@@ -65,6 +65,9 @@ func (t *sweepTable) observe(p sweep.Progress) {
 	case sweep.Preparing:
 		t.print("preparing " + p.Name + "\n")
 		return
+	case sweep.Noted:
+		t.print(p.Name + "\n")
+		return
 	case sweep.Began:
 		t.running[p.Name] = time.Now()
 	default:

@@ -222,7 +222,7 @@ func TestSweepInterrupted(t *testing.T) {
 	}
 }
 
-// A sweep on real Slurm replays each edit of slurm.conf on a cluster of its own.
+// A sweep on real Slurm replays each edit of the configuration on a cluster of its own.
 func TestSweepReplays(t *testing.T) {
 	needSlurm(t)
 	dir := t.TempDir()
@@ -239,7 +239,7 @@ slurm:
   clusters: [small]
   options: {no-accounting: true, lead: 30s}
   edits:
-    - {name: backfill, SchedulerParameters: bf_interval=30}
+    - {name: backfill, SchedulerParameters.bf_interval: 30, partition batch MaxTime: 1-0}
     - {name: builtin, SchedulerType: sched/builtin}
 `})
 	runHere(t, dir, 0, "sweep", "experiment.yaml", "-o", "out", "--jobs", "1")

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"rmreplay/internal/compare/releases"
+	"rmreplay/internal/fairstart"
 	"rmreplay/internal/formats"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/metrics"
@@ -153,6 +154,10 @@ type Options struct {
 	Tolerance time.Duration
 	By        []metrics.By // the groupings to compare as well
 	EveryJob  bool         // keep the differences of all jobs, not only of the largest
+	// Fairness shows the figures of fairness to people. Without FairStart, those of fair start times
+	// are not among them, because they take a simulation for each job.
+	Fairness  bool
+	FairStart fairstart.Policy
 }
 
 func (o Options) withDefaults() Options {
@@ -192,9 +197,15 @@ type Comparison struct {
 	Inference bool   `json:"inference"`
 	Reason    string `json:"no_inference_reason,omitempty"`
 
-	Metrics []Metric               `json:"metrics"`
-	Pairs   []Pair                 `json:"pairs"` // each set but the first, compared with the first
-	Groups  map[metrics.By][]Group `json:"groups,omitempty"`
+	Metrics []Metric `json:"metrics"`
+	// Fairness has the figures of fairness. Their p-values are corrected for each other, and not for
+	// those of Metrics.
+	Fairness []Metric `json:"fairness"`
+	// ShowFairness says that people asked for them.
+	ShowFairness bool `json:"-"`
+
+	Pairs  []Pair                 `json:"pairs"` // each set but the first, compared with the first
+	Groups map[metrics.By][]Group `json:"groups,omitempty"`
 	// Distances are the distances between all runs of all sets; nil with only two runs.
 	Distances *Distances `json:"distances,omitempty"`
 	Warnings  []string   `json:"warnings"`
@@ -263,14 +274,18 @@ func analyse(sets []Set, opts Options) (*Comparison, error) {
 		}
 	}
 	opts = opts.withDefaults()
-	c := &Comparison{Version: Version, Level: opts.Level, Seed: opts.Seed, Pairs: []Pair{}}
+	c := &Comparison{ShowFairness: opts.Fairness || opts.FairStart != "", Version: Version, Level: opts.Level, Seed: opts.Seed, Pairs: []Pair{}}
 	for _, s := range sets {
 		c.Sets = append(c.Sets, describe(s))
 	}
 	c.Doubt = Doubt(sets)
 	c.Valid = c.Doubt == ""
 	c.Inference, c.Reason = inference(sets)
-	c.Metrics = compareQuantities(measure(sets, opts), opts)
+	figures, fairness, err := measure(sets, opts)
+	if err != nil {
+		return nil, fmt.Errorf("comparing runs: %w", err)
+	}
+	c.Metrics, c.Fairness = compareQuantities(figures, opts), compareQuantities(fairness, opts)
 	for _, by := range opts.By {
 		if c.Groups == nil {
 			c.Groups = make(map[metrics.By][]Group)

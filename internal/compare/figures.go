@@ -1,11 +1,13 @@
 package compare
 
 import (
+	"fmt"
 	"math"
 	"slices"
 
 	"gonum.org/v1/gonum/stat"
 
+	"rmreplay/internal/fairstart"
 	"rmreplay/internal/metrics"
 	"rmreplay/internal/run"
 	"rmreplay/internal/stats"
@@ -70,28 +72,47 @@ type quantity struct {
 // submissions also has a lateness, which says nothing about its users.
 func Reacted(m *run.Manifest) bool { return m.Feedback != nil && m.Feedback.Model != "none" }
 
-// measure computes the figures of all runs of all sets. Lateness is among them if users
-// reacted in any run.
-func measure(sets []Set, opts Options) []quantity {
+// measure computes the figures of all runs of all sets, and those of their fairness. Lateness is
+// among the figures if users reacted in any run.
+func measure(sets []Set, opts Options) (figures, fairness []quantity, err error) {
 	measured := make([][]*metrics.Metrics, len(sets))
 	feedback := make([][]*metrics.Feedback, len(sets))
+	served := make([][]*map[metrics.By]metrics.Fairness, len(sets))
+	started := make([][]*metrics.FairStart, len(sets))
 	reacted := false
 	for i, s := range sets {
 		for _, r := range s.Runs {
 			summary := metrics.NewSummary(r.Rows, r.Manifest, metrics.Options{Tau: opts.Tau})
 			measured[i] = append(measured[i], &summary.Metrics)
 			feedback[i] = append(feedback[i], summary.Feedback)
+			served[i] = append(served[i], &summary.Fairness)
 			reacted = reacted || Reacted(r.Manifest)
+			if opts.FairStart == "" {
+				continue
+			}
+			fair, err := fairstart.Of(r.Rows, r.Manifest, string(opts.FairStart))
+			if err != nil {
+				return nil, nil, fmt.Errorf("%s: %w", r.Name, err)
+			}
+			started[i] = append(started[i], fair)
 		}
 	}
-	list := quantities(measured, metrics.Figures)
-	if !reacted {
-		return list
+	figures = quantities(measured, metrics.Figures)
+	if reacted {
+		for _, f := range metrics.FeedbackFigures {
+			figures = append(figures, quantity{f.Figure, each(feedback, f.Of)})
+		}
 	}
-	for _, f := range metrics.FeedbackFigures {
-		list = append(list, quantity{f.Figure, each(feedback, f.Of)})
+	for _, f := range metrics.FairnessFigures {
+		of := func(all *map[metrics.By]metrics.Fairness) metrics.Float { return f.Of((*all)[f.By]) }
+		fairness = append(fairness, quantity{f.Figure, each(served, of)})
 	}
-	return list
+	if opts.FairStart != "" {
+		for _, f := range metrics.FairStartFigures {
+			fairness = append(fairness, quantity{f.Figure, each(started, f.Of)})
+		}
+	}
+	return figures, fairness, nil
 }
 
 // quantities computes figures of metrics. A nil entry stands for a run that has no metrics

@@ -22,6 +22,9 @@ func (c *Comparison) Render(w io.Writer, zone *time.Location) error {
 	c.renderSets(&b)
 	for i := range c.Pairs {
 		c.renderPair(&b, &c.Pairs[i], zone)
+		if c.ShowFairness {
+			c.renderFairness(&b, &c.Pairs[i])
+		}
 	}
 	if c.Distances != nil {
 		c.renderDistances(&b)
@@ -77,15 +80,7 @@ func (c *Comparison) renderSets(b *bytes.Buffer) {
 // renderPair writes the comparison of one set with the baseline.
 func (c *Comparison) renderPair(b *bytes.Buffer, p *Pair, zone *time.Location) {
 	name := Letter(p.Set) + " - " + Letter(p.Baseline)
-	if c.Inference {
-		fmt.Fprintf(b, "\n%-24s%12s%12s%12s%24s%8s%8s\n", "", Letter(p.Baseline), Letter(p.Set), name,
-			fmt.Sprintf("%.4g %% interval", 100*c.Level), "p", "p Holm")
-	} else {
-		fmt.Fprintf(b, "\n%-24s%12s%12s%12s%10s\n", "", Letter(p.Baseline), Letter(p.Set), name, "relative")
-	}
-	for i := range c.Metrics {
-		c.renderMetric(b, &c.Metrics[i], p)
-	}
+	c.renderTable(b, p, "", c.Metrics)
 	if c.Inference {
 		b.WriteString("* stands after Holm's correction for the whole table\n")
 		c.renderPower(b, p)
@@ -105,6 +100,30 @@ func (c *Comparison) renderPair(b *bytes.Buffer, p *Pair, zone *time.Location) {
 		renderReleases(b, p)
 	}
 	renderDivergences(b, p, zone)
+}
+
+// renderTable writes the head of a table of figures and its lines.
+func (c *Comparison) renderTable(b *bytes.Buffer, p *Pair, title string, table []Metric) {
+	name := Letter(p.Set) + " - " + Letter(p.Baseline)
+	if c.Inference {
+		fmt.Fprintf(b, "\n%-24s%12s%12s%12s%24s%8s%8s\n", title, Letter(p.Baseline), Letter(p.Set), name,
+			fmt.Sprintf("%.4g %% interval", 100*c.Level), "p", "p Holm")
+	} else {
+		fmt.Fprintf(b, "\n%-24s%12s%12s%12s%10s\n", title, Letter(p.Baseline), Letter(p.Set), name, "relative")
+	}
+	for i := range table {
+		c.renderMetric(b, &table[i], p)
+	}
+}
+
+// renderFairness writes the figures of fairness of one set and the baseline.
+func (c *Comparison) renderFairness(b *bytes.Buffer, p *Pair) {
+	c.renderTable(b, p, "fairness", c.Fairness)
+	b.WriteString("equal service has Gini 0 and Jain 1")
+	if c.Inference {
+		b.WriteString("; Holm's correction is for this table")
+	}
+	b.WriteString("\n")
 }
 
 // renderPower writes which difference this number of runs detects, in general and for the

@@ -122,6 +122,8 @@ var rules = []rule{
 		"the loop drives a resource manager; its caller chooses which"},
 	{"use cases", "internal/metrics", []string{"internal/hpc", "internal/rm", "internal/run", "internal/slurmspec"}, computes,
 		"metrics are a function of a run record alone, so that any record can be measured again"},
+	{"use cases", "internal/fairstart", []string{"internal/hpc", "internal/metrics", "internal/rm", "internal/rm/sim/...", "internal/run"}, computes,
+		"fair start times follow from a record and the simulator"},
 	{"use cases", "internal/compare/releases", []string{
 		"internal/hpc", "internal/rm/slurm/jobdesc", "internal/rm/slurm/rpc", "internal/run", "internal/slurmspec/...",
 	}, computes,
@@ -136,7 +138,7 @@ var rules = []rule{
 	{"use cases", "internal/jobtable", []string{"internal/hpc", "internal/run", "internal/spelling", "internal/workload", "internal/workload/transform"}, computes,
 		"a table is a function of a run record alone; its caller prints it"},
 	{"use cases", "internal/compare", []string{
-		"internal/compare/releases", "internal/formats", "internal/hostlist", "internal/hpc", "internal/metrics", "internal/run", "internal/slurmspec/...", "internal/stats", "internal/workload"}, computes,
+		"internal/compare/releases", "internal/fairstart", "internal/formats", "internal/hostlist", "internal/hpc", "internal/metrics", "internal/run", "internal/slurmspec/...", "internal/stats", "internal/workload"}, computes,
 		"a comparison is a function of run records alone, whoever made them"},
 	{"use cases", "internal/figure", []string{"internal/hpc", "internal/quantity"}, computes,
 		"a figure draws series, whatever they mean"},
@@ -152,9 +154,8 @@ var rules = []rule{
 		"a use case needs no command line: a server or a test makes a run with it"},
 	{"use cases", "internal/progress", []string{"internal/replay"}, computes,
 		"how far a run is follows from what its loop says; the caller has the terminal and the clock"},
-	{"use cases", "internal/sweep", []string{"internal/experiment", "internal/interrupt", "internal/metrics", "internal/output", "internal/rm/slurm/conf", "internal/rm/slurm/conf/edit", "internal/run"}, offline,
+	{"use cases", "internal/sweep", []string{"internal/experiment", "internal/interrupt", "internal/metrics", "internal/output", "internal/rm/slurm/conf", "internal/rm/slurm/conf/edit", "internal/run", "internal/stats"}, offline,
 		"a sweep runs command lines and reads their records; what a command does is not its concern"},
-
 	{"use cases", "internal/tune", []string{
 		"internal/experiment", "internal/metrics", "internal/output", "internal/rm/slurm/conf", "internal/rm/slurm/conf/edit", "internal/run", "internal/spelling", "internal/stats", "internal/sweep",
 	}, offline,
@@ -170,7 +171,7 @@ var rules = []rule{
 		"the command is a package of its own; internal/cli lends it what it prints with"},
 	{"program", "internal/cli", []string{
 		"internal/cli/recordcmd", "internal/cli/reference", "internal/cli/slurmcmd", "internal/cli/tunecmd", "internal/slurmstore",
-		"internal/compare", "internal/experiment", "internal/flags", "internal/formats", "internal/hpc", "internal/interrupt", "internal/metrics", "internal/output",
+		"internal/compare", "internal/experiment", "internal/fairstart", "internal/flags", "internal/formats", "internal/hpc", "internal/interrupt", "internal/metrics", "internal/output",
 		"internal/progress", "internal/replay", "internal/report", "internal/resources", "internal/rm/sim/...", "internal/rm/slurm/...", "internal/run", "internal/slurmspec/...", "internal/sweep",
 		"internal/vclock/...", "internal/workload/...",
 	}, offline,

@@ -66,8 +66,8 @@ var FeedbackFigures = []FeedbackFigure{
 // GroupFigures are the [Figures] that are meaningful for a group of jobs.
 var GroupFigures = pick("utilization", "mean_wait_s", "median_wait_s", "p90_wait_s", "mean_bounded_slowdown")
 
-// FigureOf returns the figure of a key. Its Of is nil for a [FeedbackFigure], and the figure
-// is empty for an unknown key.
+// FigureOf returns the figure of a key. Its Of is nil for a figure that is not of [Metrics], and
+// the figure is empty for an unknown key.
 func FigureOf(key string) Figure {
 	for _, f := range Figures {
 		if f.Key == key {
@@ -75,6 +75,16 @@ func FigureOf(key string) Figure {
 		}
 	}
 	for _, f := range FeedbackFigures {
+		if f.Key == key {
+			return f.Figure
+		}
+	}
+	for _, f := range FairnessFigures {
+		if f.Key == key {
+			return f.Figure
+		}
+	}
+	for _, f := range FairStartFigures {
 		if f.Key == key {
 			return f.Figure
 		}

@@ -23,6 +23,7 @@ func (s *Summary) Render(w io.Writer, zone *time.Location) error {
 	s.renderMachine(&b)
 	s.renderDistributions(&b)
 	renderReasons(&b, s.Reasons)
+	s.renderFairness(&b)
 	s.Feedback.render(&b, zone)
 	for _, by := range Groupings {
 		if groups, ok := s.Groups[by]; ok {

@@ -69,6 +69,12 @@ type Summary struct {
 	// Reasons are the waits by the reason that the resource manager gave; nil if the run has none.
 	Reasons []ReasonTotal `json:"pending_reasons,omitempty"`
 
+	// Fairness says how equally users, accounts, QOS and jobs were served; nil if it was not computed.
+	Fairness map[By]Fairness `json:"fairness,omitempty"`
+
+	// FairStart is the unfairness by fair start times; nil if nobody asked for it.
+	FairStart *FairStart `json:"fair_start,omitempty"`
+
 	// Groups are the metrics of groups of jobs, by grouping.
 	Groups map[By][]Group `json:"groups,omitempty"`
 }
@@ -129,6 +135,7 @@ func Of(r *run.Run, opts Options, by ...By) (*Summary, error) {
 func NewSummary(rows []run.Row, m *run.Manifest, opts Options, by ...By) *Summary {
 	opts = opts.Of(m)
 	s := Describe(Compute(rows, opts), m)
+	s.Fairness = FairnessOf(all(rows), opts)
 	if m.Feedback != nil {
 		s.Feedback = NewFeedback(rows, *m.Feedback, opts)
 	}

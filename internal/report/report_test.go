@@ -417,6 +417,29 @@ func TestFeedbackSection(t *testing.T) {
 	}
 }
 
+// TestFairnessSection: the page has the figures of fairness if somebody asks for them.
+func TestFairnessSection(t *testing.T) {
+	for _, asked := range []bool{false, true} {
+		opts := Options{Zone: time.UTC}
+		if opts.Compare.Fairness = asked; asked {
+			opts.Compare.FairStart = "fcfs"
+		}
+		r, err := New(twoSets(), opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var page bytes.Buffer
+		if err := r.WriteHTML(&page); err != nil {
+			t.Fatal(err)
+		}
+		for _, text := range []string{`id="fairness"`, "wait Gini by user", "mean miss of fair start", "the Gini coefficient of the mean wait of each account"} {
+			if strings.Contains(page.String(), text) != asked {
+				t.Errorf("asked %t: %q on the page: %t", asked, text, !asked)
+			}
+		}
+	}
+}
+
 // The scheduler did not decide the waits of preset jobs, so no figure shows them.
 func TestPresetJobsHaveNoWait(t *testing.T) {
 	r := schedule("r", 1, 100, machine{nodes: 10, processors: 1})

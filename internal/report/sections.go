@@ -348,6 +348,29 @@ func (r *Report) metrics() (Section, error) {
 		return s, nil
 	}
 	s.Blocks = append(s.Blocks, r.verdicts()...)
+	s.Blocks = append(s.Blocks, r.figures(c.Metrics)...)
+	forest, err := newForest(c)
+	if err != nil {
+		return s, err
+	}
+	s.Blocks = append(s.Blocks, figureBlocks(forest)...)
+	return s, nil
+}
+
+// fairness is the section with the figures of fairness, if somebody asked for them.
+func (r *Report) fairness() (Section, error) {
+	s := Section{ID: "fairness", Title: "Fairness"}
+	if r.empty() || !r.Comparison.ShowFairness {
+		return s, nil
+	}
+	s.Blocks = append(s.Blocks, paragraph("How equally users, accounts, QOS and jobs were served. These figures depend on what they asked for, too: compare them between runs of one workload."))
+	s.Blocks = append(s.Blocks, r.figures(r.Comparison.Fairness)...)
+	return s, nil
+}
+
+// figures returns a table of figures with their meaning, and those of the differences.
+func (r *Report) figures(table []compare.Metric) (blocks []Block) {
+	c := r.Comparison
 	t := &Table{Head: []string{"metric"}}
 	for i, set := range c.Sets {
 		t.Head = append(t.Head, r.setHead(i))
@@ -359,8 +382,8 @@ func (r *Report) metrics() (Section, error) {
 	if t.Prose = r.single(); t.Prose {
 		t.Head = append(t.Head, "meaning")
 	}
-	for i := range c.Metrics {
-		m := &c.Metrics[i]
+	for i := range table {
+		m := &table[i]
 		row := []string{labelOf(m)}
 		for k := range c.Sets {
 			row = append(row, valueOf(m, m.Sets[k].Mean))
@@ -375,27 +398,22 @@ func (r *Report) metrics() (Section, error) {
 		}
 		t.Rows = append(t.Rows, row)
 	}
-	s.Blocks = append(s.Blocks, Block{Table: t}, Block{Terms: terms})
+	blocks = append(blocks, Block{Table: t}, Block{Terms: terms})
 	for k := 1; k < len(c.Sets); k++ {
-		s.Blocks = append(s.Blocks, Block{Table: r.differences(k)})
+		blocks = append(blocks, Block{Table: r.differences(k, table)})
 	}
-	forest, err := newForest(c)
-	if err != nil {
-		return s, err
-	}
-	s.Blocks = append(s.Blocks, figureBlocks(forest)...)
-	return s, nil
+	return blocks
 }
 
 // differences returns the table of a set against the baseline.
-func (r *Report) differences(set int) *Table {
+func (r *Report) differences(set int, table []compare.Metric) *Table {
 	c := r.Comparison
 	t := &Table{Caption: fmt.Sprintf("Difference %s − %s", compare.Letter(set), compare.Letter(0)), Head: []string{"metric", "difference", "relative"}}
 	if c.Inference {
 		t.Head = append(t.Head, fmt.Sprintf("%.4g %% interval", 100*c.Level), "p", "p (Holm)", "Hedges' g", "Cliff's δ", "detectable", "significant")
 	}
-	for i := range c.Metrics {
-		m := &c.Metrics[i]
+	for i := range table {
+		m := &table[i]
 		for k := range m.Differences {
 			d := &m.Differences[k]
 			if d.Set != set {

@@ -37,6 +37,7 @@ type Phase string
 // The phases of a run.
 const (
 	Preparing Phase = "preparing" // an input is being made; Name is its path
+	Noted     Phase = "noted"     // Name is a text about the sweep
 	Kept      Phase = "kept"      // the run was complete already
 	Began     Phase = "began"
 	Made      Phase = "made"
@@ -242,8 +243,28 @@ func (m *Maker) derive(ctx context.Context, d *derived) error {
 // All makes every incomplete run, with at most parallel runs at the same time. 0 means the
 // number of CPUs. Observe and the summary report failed runs. All itself fails only if it is
 // interrupted or cannot write the sweep's directory.
+//
+// Before it begins and after the first seeds, which are the pilot, it says how many seeds differences
+// between cells need.
 func (m *Maker) All(ctx context.Context, parallel int) error {
-	runs := m.Plan.seedBySeed()
+	if err := m.tellNeeds(); err != nil {
+		return err
+	}
+	runs, pilot := m.Plan.seedBySeed(), 0
+	if len(m.Plan.Experiment.Seeds) > pilotSeeds {
+		pilot = pilotSeeds * len(m.Plan.Cells)
+		if err := m.these(ctx, runs[:pilot], parallel); err != nil {
+			return err
+		}
+		if err := m.tellNeeds(); err != nil {
+			return err
+		}
+	}
+	return m.these(ctx, runs[pilot:], parallel)
+}
+
+// these makes every incomplete run of some.
+func (m *Maker) these(ctx context.Context, runs []*Run, parallel int) error {
 	executor := experiment.Executor{Parallel: parallel, GoOn: isOfRun}
 	return executor.Do(ctx, len(runs), func(ctx context.Context, i int) error { return m.One(ctx, runs[i]) })
 }

@@ -21,6 +21,8 @@ type Summary struct {
 	NotRun  int           `json:"not_run"` // runs that did not begin or did not end
 	Invalid int           `json:"invalid"` // complete runs that are not valid
 	Cells   []CellSummary `json:"cells"`   // in the order of the grid
+	// Needs says how many seeds differences between cells need; nil if no cell has two complete runs.
+	Needs []Need `json:"seeds_needed,omitempty"`
 }
 
 // CellSummary is a row of the table.
@@ -75,6 +77,7 @@ func (p *Plan) Summarize() (*Summary, error) {
 		row.Metrics = means(row.Runs)
 		s.Cells = append(s.Cells, row)
 	}
+	s.Needs = s.needs(len(p.Experiment.Seeds))
 	return s, nil
 }
 
@@ -98,6 +101,9 @@ func (p *Plan) summarizeRun(r *Run) (RunSummary, error) {
 	one.State, one.Valid, one.Metrics = stateComplete, m.Valid, map[string]metrics.Float{}
 	for _, f := range metrics.Figures {
 		one.Metrics[f.Key] = f.Of(&m.Metrics)
+	}
+	for _, f := range metrics.FairnessFigures {
+		one.Metrics[f.Key] = f.Of(m.Fairness[f.By])
 	}
 	if m.Feedback != nil {
 		for _, f := range metrics.FeedbackFigures {
@@ -169,6 +175,7 @@ func (s *Summary) Render() string {
 		}
 		b.WriteString("\n")
 	}
+	s.renderNeeds(&b)
 	s.renderBad(&b)
 	return b.String()
 }

@@ -1,0 +1,54 @@
+package stats
+
+import "math"
+
+// mostNeeded bounds the result of [Needed].
+const mostNeeded = 1_000_000
+
+// Needed returns the smallest number of runs in each of two sets with which a test as in [Power]
+// detects a true difference of shift standard deviations of a single run with the given probability,
+// and with which a permutation test can be significant at all ([SmallestP]). It returns 0 if a million
+// runs are not enough, or if power is not between alpha and 1. An infinite shift, of sets that do not
+// vary, needs as few runs as the permutation test.
+func Needed(shift, alpha, power float64) int {
+	shift = math.Abs(shift)
+	if !(shift > 0) || !(power > alpha) || power >= 1 {
+		return 0
+	}
+	enough := func(n int) bool {
+		return SmallestP(n, n, TestOptions{}) <= alpha && (math.IsInf(shift, 0) || Power(n, n, shift, alpha) >= power)
+	}
+	high := 2
+	for !enough(high) {
+		if high *= 2; high > mostNeeded {
+			return 0
+		}
+	}
+	low := high / 2 // not enough, or 1
+	for high-low > 1 {
+		if middle := (low + high) / 2; enough(middle) {
+			high = middle
+		} else {
+			low = middle
+		}
+	}
+	return high
+}
+
+// PooledDeviation returns the standard deviation within sets of observations, and its degrees of
+// freedom. Sets of one observation add nothing. It assumes that all sets vary alike. The deviation is
+// NaN if no set has two observations.
+func PooledDeviation(sets ...[]float64) (deviation float64, freedom int) {
+	squares := 0.0
+	for _, set := range sets {
+		if len(set) < 2 {
+			continue
+		}
+		mean := Mean(set)
+		for _, x := range set {
+			squares += (x - mean) * (x - mean)
+		}
+		freedom += len(set) - 1
+	}
+	return math.Sqrt(squares / float64(freedom)), freedom
+}

@@ -1,0 +1,42 @@
+package stats
+
+import (
+	"math"
+	"testing"
+)
+
+// TestNeeded holds the numbers against table 2.4.1 of Cohen, "Statistical Power Analysis for the
+// Behavioral Sciences" (1988), which has 17 and 64, and against the definition.
+func TestNeeded(t *testing.T) {
+	for _, test := range []struct {
+		shift float64
+		want  int
+	}{{1, 17}, {0.5, 64}, {2, 6}, {0.2, 394}, {-1, 17}, {math.Inf(1), 4}, {100, 4}} {
+		n := Needed(test.shift, 0.05, 0.8)
+		if n != test.want {
+			t.Errorf("shift %v: %d runs, want %d", test.shift, n, test.want)
+		}
+		if s := math.Abs(test.shift); s < 10 && (Power(n, n, s, 0.05) < 0.8 || n > 4 && Power(n-1, n-1, s, 0.05) >= 0.8) {
+			t.Errorf("shift %v: %d runs are not the fewest", test.shift, n)
+		}
+	}
+	if n := Needed(1, 0.05, 0.9); n != 23 { // R's power.t.test: 22.02
+		t.Errorf("power 0.9: %d runs, want 23", n)
+	}
+	for _, bad := range [][3]float64{{0, 0.05, 0.8}, {math.NaN(), 0.05, 0.8}, {1, 0.05, 1}, {1, 0.8, 0.05}, {1e-9, 0.05, 0.8}} {
+		if n := Needed(bad[0], bad[1], bad[2]); n != 0 {
+			t.Errorf("%v: %d", bad, n)
+		}
+	}
+}
+
+func TestPooledDeviation(t *testing.T) {
+	deviation, freedom := PooledDeviation([]float64{1, 3}, []float64{10, 12, 14}, []float64{7}, nil)
+	near(t, "deviation", deviation, math.Sqrt(10.0/3), 1e-12)
+	if freedom != 3 {
+		t.Errorf("%d degrees of freedom", freedom)
+	}
+	if d, n := PooledDeviation([]float64{1}); !math.IsNaN(d) || n != 0 {
+		t.Errorf("of single runs: %v, %d", d, n)
+	}
+}

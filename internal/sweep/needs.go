@@ -1,0 +1,174 @@
+package sweep
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"strings"
+
+	"rmreplay/internal/metrics"
+	"rmreplay/internal/stats"
+)
+
+// The test for which [Need] counts seeds.
+const (
+	needAlpha = 0.05
+	needPower = 0.8
+)
+
+// pilotSeeds is the number of seeds after which a sweep with more of them says how many are needed.
+const pilotSeeds = 3
+
+// fewFreedom is the number of degrees of freedom below which a standard deviation is rough: with 10,
+// its 95 % interval is from 0.7 to 1.8 of it.
+const fewFreedom = 10
+
+// Need says of one figure how many seeds a difference between two cells needs. The test is that of
+// `rmreplay compare`, at 5 % and before its correction for several figures, and finds the difference in
+// 80 % of cases. The number assumes that runs are independent and normally distributed, and that they
+// vary alike in all cells, as the complete runs do.
+type Need struct {
+	Key string `json:"key"` // of [metrics.Figures]
+	// Mean is the mean of the cells' means. Deviation is the standard deviation of a run within a
+	// cell, from all cells, with its degrees of freedom: runs less cells.
+	Mean      metrics.Float `json:"mean"`
+	Deviation metrics.Float `json:"standard_deviation"`
+	Freedom   int           `json:"degrees_of_freedom"`
+	// Seeds is the number of seeds of the experiment. Detectable is the difference that they find; null
+	// for one seed.
+	Seeds      int           `json:"seeds"`
+	Detectable metrics.Float `json:"detectable_difference"`
+	// For10 and For5 are the seeds that differences of 10 % and 5 % of the mean need; 0 if the mean is 0
+	// or more than a million are needed. One seed is enough for a figure that does not vary.
+	For10 int `json:"seeds_for_10_percent"`
+	For5  int `json:"seeds_for_5_percent"`
+}
+
+// needs returns the seeds that each figure of the table needs. It returns nil if no cell has two
+// complete runs.
+func (s *Summary) needs(seeds int) []Need {
+	var list []Need
+	for _, column := range columns {
+		var sets [][]float64
+		total, cells := 0.0, 0.0
+		for _, c := range s.Cells {
+			var values []float64
+			for _, r := range c.Runs {
+				if v := r.Metrics[column.key]; r.State == stateComplete && v.Known() {
+					values = append(values, float64(v))
+				}
+			}
+			if len(values) > 0 {
+				total += stats.Mean(values)
+				cells++
+				sets = append(sets, values)
+			}
+		}
+		deviation, freedom := stats.PooledDeviation(sets...)
+		if freedom == 0 {
+			continue
+		}
+		n := Need{Key: column.key, Mean: metrics.Float(total / cells), Deviation: metrics.Float(deviation), Freedom: freedom,
+			Seeds: seeds, Detectable: metrics.NoValue(), For10: 1, For5: 1}
+		if seeds > 1 {
+			n.Detectable = metrics.Float(stats.Detectable(seeds, seeds, needAlpha, needPower) * deviation)
+		}
+		if deviation > 0 {
+			shift := math.Abs(float64(n.Mean)) / deviation
+			n.For10, n.For5 = stats.Needed(0.1*shift, needAlpha, needPower), stats.Needed(0.05*shift, needAlpha, needPower)
+		}
+		list = append(list, n)
+	}
+	return list
+}
+
+// renderNeeds writes how many seeds differences need; nothing if that is not known.
+func (s *Summary) renderNeeds(b *strings.Builder) {
+	if len(s.Needs) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "\nseeds to find a difference between two cells in %.0f %% of cases (test at %.0f %%)\n", 100*needPower, 100*needAlpha)
+	fmt.Fprintf(b, "%-12s  %13s  %13s  %22s  %9s  %9s\n", "", "mean of cells", "deviation", fmt.Sprintf("found with %d seeds", s.Needs[0].Seeds), "for 10 %", "for 5 %")
+	freedom := math.MaxInt
+	for i, n := range s.Needs {
+		found := figure(n.Key, n.Detectable)
+		if n.Detectable.Known() && n.Mean != 0 {
+			found += fmt.Sprintf(" (%.1f %%)", 100*math.Abs(float64(n.Detectable/n.Mean)))
+		}
+		fmt.Fprintf(b, "%-12s  %13s  %13s  %22s  %9s  %9s\n", titleOf(s.Needs[i].Key), figure(n.Key, n.Mean), figure(n.Key, n.Deviation), found, seedCount(n.For10), seedCount(n.For5))
+		freedom = min(freedom, n.Freedom)
+	}
+	b.WriteString("This assumes independent, normal runs that vary as the complete ones do, alike in all cells.\n")
+	if freedom < fewFreedom {
+		fmt.Fprintf(b, "The deviation is from few runs (%d degrees of freedom) and may be wrong by half or by twice.\n", freedom)
+	}
+}
+
+func titleOf(key string) string {
+	for _, column := range columns {
+		if column.key == key {
+			return column.title
+		}
+	}
+	return key
+}
+
+func seedCount(n int) string { return cmp.Or(strings.TrimPrefix(fmt.Sprint(n), "0"), "-") }
+
+// Outlook says what a sweep would do: the runs of the plan, those that are complete, and how many
+// seeds differences need, as far as complete runs tell.
+type Outlook struct {
+	Cells    int    `json:"cells"`
+	Seeds    int    `json:"seeds"`
+	Runs     int    `json:"runs"`
+	Complete int    `json:"complete"` // of the same inputs and of this version
+	Needs    []Need `json:"seeds_needed"`
+
+	text string
+}
+
+// Outlook returns what the sweep would do. It makes and writes nothing.
+func (m *Maker) Outlook() (*Outlook, error) {
+	m.Check()
+	s, err := m.Plan.Summarize()
+	if err != nil {
+		return nil, err
+	}
+	o := &Outlook{Cells: len(m.Plan.Cells), Seeds: len(m.Plan.Experiment.Seeds), Runs: len(m.Plan.Runs), Needs: s.Needs}
+	if o.Needs == nil {
+		o.Needs = []Need{}
+	}
+	for _, c := range s.Cells {
+		for _, r := range c.Runs {
+			if r.State == stateComplete {
+				o.Complete++
+			}
+		}
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d cells x %d seeds = %d runs, of which %d are complete\n", o.Cells, o.Seeds, o.Runs, o.Complete)
+	if s.renderNeeds(&b); len(s.Needs) == 0 {
+		b.WriteString("How many seeds a difference needs is known when cells have runs of two or more seeds.\n")
+	}
+	o.text = b.String()
+	return o, nil
+}
+
+// Render returns the outlook as text.
+func (o *Outlook) Render() string { return o.text }
+
+// tellNeeds reports how many seeds differences need, as far as complete runs tell.
+func (m *Maker) tellNeeds() error {
+	if m.Observe == nil {
+		return nil
+	}
+	s, err := m.Plan.Summarize()
+	if err != nil {
+		return err
+	}
+	var b strings.Builder
+	if s.renderNeeds(&b); b.Len() > 0 {
+		m.observe(Progress{Phase: Noted, Name: strings.TrimSpace(b.String())})
+	}
+	return nil
+}

@@ -1,0 +1,62 @@
+package sweep
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"rmreplay/internal/metrics"
+	"rmreplay/internal/stats"
+)
+
+// summaryOf returns a summary of cells with a mean wait for each complete run.
+func summaryOf(cells ...[]float64) *Summary {
+	s := &Summary{}
+	for _, values := range cells {
+		var c CellSummary
+		for _, v := range values {
+			c.Runs = append(c.Runs, RunSummary{State: stateComplete, Metrics: map[string]metrics.Float{"mean_wait_s": metrics.Float(v), "p90_wait_s": metrics.NoValue(),
+				"mean_bounded_slowdown": 2, "utilization": 0, "makespan_s": metrics.Float(v)}})
+		}
+		c.Runs = append(c.Runs, RunSummary{State: stateFailed}, RunSummary{State: stateNotRun})
+		s.Cells = append(s.Cells, c)
+	}
+	return s
+}
+
+func TestNeeds(t *testing.T) {
+	s := summaryOf([]float64{90, 110}, []float64{190, 200, 210}, []float64{150})
+	s.Needs = s.needs(10)
+	if len(s.Needs) != 4 { // no run has a p90 wait
+		t.Fatalf("%d figures: %+v", len(s.Needs), s.Needs)
+	}
+	wait := s.Needs[0]
+	deviation := math.Sqrt((200.0 + 200.0) / 3)
+	if wait.Key != "mean_wait_s" || wait.Mean != 150 || wait.Freedom != 3 || wait.Seeds != 10 || math.Abs(float64(wait.Deviation)-deviation) > 1e-9 {
+		t.Errorf("mean wait %+v", wait)
+	}
+	for seeds, difference := range map[int]float64{wait.For10: 15, wait.For5: 7.5, 10: float64(wait.Detectable)} {
+		if p := stats.Power(seeds, seeds, difference/deviation, 0.05); p < 0.7999 {
+			t.Errorf("%d seeds find a difference of %v s with probability %v", seeds, difference, p)
+		}
+		if p := stats.Power(seeds-1, seeds-1, difference/deviation, 0.05); p >= 0.8 {
+			t.Errorf("%d seeds find a difference of %v s, too", seeds-1, difference)
+		}
+	}
+	if slowdown := s.Needs[1]; slowdown.Deviation != 0 || slowdown.For5 != 1 || slowdown.Detectable != 0 {
+		t.Errorf("a slowdown that does not vary: %+v", slowdown)
+	}
+	text := s.Render()
+	for _, want := range []string{"for 10 %", "The deviation is from few runs (3 degrees of freedom)"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	if needs := summaryOf([]float64{1}, []float64{2}, nil).needs(1); needs != nil {
+		t.Errorf("from single runs: %+v", needs)
+	}
+	zero := summaryOf([]float64{-1, 1})
+	if n := zero.needs(1)[0]; n.For10 != 0 || n.Detectable.Known() {
+		t.Errorf("of a mean of 0: %+v", n)
+	}
+}
