@@ -11,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"rmreplay/internal/cli/completion"
 )
 
 // everyCommand calls f for every command that is not hidden.
@@ -142,7 +144,7 @@ func TestCompletion(t *testing.T) {
 
 // Bash, if it is installed, loads the script and completes with it.
 func TestCompletionScripts(t *testing.T) {
-	for _, shell := range shells {
+	for _, shell := range completion.Shells {
 		text := string(invoke(t, "completion", shell))
 		if !strings.Contains(text, "rmreplay") || !strings.Contains(text, "__complete") {
 			t.Errorf("%s: %.200s", shell, text)

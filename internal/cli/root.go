@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"rmreplay/internal/cli/completion"
 	"rmreplay/internal/interrupt"
 	"rmreplay/internal/output"
 )
@@ -111,10 +112,10 @@ zone of --timezone, unless it ends in Z or in an offset such as +01:00.`,
 			root.AddCommand(command)
 		}
 	}
-	root.AddCommand(newCompletionCommand(g), newVersionCommand(g), newDocsCommand(g))
+	root.AddCommand(completion.Command(g.stdout, wantArgs("SHELL"), usagef), newVersionCommand(g), newDocsCommand(g))
 	root.SetHelpCommand(newHelpCommand())
 	g.watch(root)
-	complete(root)
+	completion.Register(root, flagValues, namesFile)
 	return root
 }
 

@@ -40,10 +40,10 @@ func (r *Result) renderSearch(b *strings.Builder) {
 	}
 	fmt.Fprintf(b, "\nsearch     %d runs of %d settings on %d blocks of %s", r.SearchRuns, len(r.Tried), r.Plan.Blocks, strings.Join(r.Plan.Workloads, ", "))
 	if broken > 0 {
-		fmt.Fprintf(b, "; %d settings break a constraint", broken)
+		fmt.Fprintf(b, "; %d of them with a broken constraint", broken)
 	}
 	if failed > 0 {
-		fmt.Fprintf(b, "; %d settings failed", failed)
+		fmt.Fprintf(b, "; %d of them with a failed run", failed)
 	}
 	b.WriteString("\n")
 	if r.SearchGain.Known() {

@@ -1,0 +1,111 @@
+// Package completion completes commands, flags and their values in a shell. It knows no command: the
+// usage of an argument or a flag says whether a path stands there, and internal/cli lends the values.
+package completion
+
+import (
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// Shells are the shells that have a completion script.
+var Shells = []string{"bash", "zsh", "fish"}
+
+// Command returns the command that prints a script. usagef makes an error of usage.
+func Command(out io.Writer, args cobra.PositionalArgs, usagef func(format string, args ...any) error) *cobra.Command {
+	return &cobra.Command{
+		Use:   "completion bash|zsh|fish",
+		Short: "Print a script for completion in bash, zsh or fish",
+		Long: `Prints a script. With it, the shell completes commands, flags, and the values of flags:
+policies, formats, models, clock models, groups and time zones. "make install" installs
+the scripts where the shells look for them.`,
+		Example: `  source <(rmreplay completion bash)
+  rmreplay completion zsh > ~/.zfunc/_rmreplay
+  rmreplay completion fish > ~/.config/fish/completions/rmreplay.fish`,
+		Args:      args,
+		ValidArgs: Shells,
+		RunE: func(c *cobra.Command, given []string) error {
+			switch root := c.Root(); given[0] {
+			case "bash":
+				return root.GenBashCompletionV2(out, true)
+			case "zsh":
+				return root.GenZshCompletion(out)
+			case "fish":
+				return root.GenFishCompletion(out, true)
+			}
+			return usagef("%s: not a shell (want %s)", given[0], strings.Join(Shells, ", "))
+		},
+	}
+}
+
+// Values lists the values of flags by their names, for flags with known values.
+type Values map[string]func() []string
+
+// Register registers the completion of flags and arguments for root and every command below it: the
+// values, and directories or files if the usage names one. namesFile reports whether a flag's value is
+// a path.
+func Register(root *cobra.Command, values Values, namesFile func(*pflag.Flag) bool) {
+	for _, c := range root.Commands() {
+		Register(c, values, namesFile)
+	}
+	root.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		if f.Value.Type() == "bool" {
+			return
+		}
+		if err := root.RegisterFlagCompletionFunc(f.Name, values.of(f, namesFile(f))); err != nil {
+			panic(err) // the flag is the command's own
+		}
+	})
+	if root.Runnable() && len(root.ValidArgs) == 0 {
+		first := ""
+		if words := strings.Fields(root.Use); len(words) > 1 {
+			first = words[1]
+		}
+		root.ValidArgsFunction = completePath(first)
+	}
+}
+
+// of returns the completion of a flag's values.
+func (v Values) of(f *pflag.Flag, path bool) cobra.CompletionFunc {
+	values, ok := v[f.Name]
+	if !ok || path { // slurm install --from is a file, workload build --from a kind
+		kind, _ := pflag.UnquoteUsage(f)
+		return completePath(kind)
+	}
+	list := strings.Contains(f.Value.Type(), "Slice") // several values, separated by commas
+	return func(_ *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		before := ""
+		if list {
+			before = typed[:strings.LastIndex(typed, ",")+1]
+		}
+		var found []cobra.Completion
+		directive := cobra.ShellCompDirectiveNoFileComp
+		for _, v := range values() {
+			if strings.HasPrefix(before+v, typed) {
+				found = append(found, before+v)
+			}
+			if strings.HasSuffix(v, ":") || strings.HasSuffix(v, "=") || list {
+				directive |= cobra.ShellCompDirectiveNoSpace
+			}
+		}
+		return found, directive
+	}
+}
+
+// completePath completes files or directories if the word in the usage stands for one.
+func completePath(kind string) cobra.CompletionFunc {
+	directive := cobra.ShellCompDirectiveNoFileComp
+	name := strings.TrimRight(strings.Split(kind, "|")[0], ".")
+	switch {
+	case slices.Contains([]string{"DIR", "RUN"}, name):
+		directive = cobra.ShellCompDirectiveFilterDirs
+	case slices.Contains([]string{"FILE", "WORKLOAD", "EXPERIMENT", "SOURCE", "SLURM.CONF"}, name):
+		directive = cobra.ShellCompDirectiveDefault
+	}
+	return func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		return nil, directive
+	}
+}
