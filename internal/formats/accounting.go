@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"rmreplay/internal/filekind"
 	"rmreplay/internal/finished"
 	"rmreplay/internal/formats/gridengine"
 	"rmreplay/internal/formats/gwf"
@@ -62,7 +63,10 @@ func DetectAccounting(path string) (name string, err error) {
 	}
 	done()
 	format, found := Detect(head)
+	kind, known := filekind.Of(head)
 	switch {
+	case known && !kind.Workload:
+		return "", fmt.Errorf("reading accounting records: %s: %s (%s)", path, kind.Name, kind.Want)
 	case !found || format.Recognize(head) != workload.Sure:
 		return "", fmt.Errorf("reading accounting records: %s: format not known (want --from table, or records of %s)", path, strings.Join(AccountingNames(), ", "))
 	case !slices.Contains(AccountingNames(), format.Name):
@@ -106,7 +110,33 @@ func readInto(format string, reader finished.Reader, path string, opts workload.
 		return err
 	}
 	defer done()
+	head, err := buffered.Peek(headLength)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("reading %s: %s: %w", format, filepath.Base(path), err)
+	}
+	if err := otherKind(format, head); err != nil {
+		return fmt.Errorf("reading %s: %s: %w", format, filepath.Base(path), err)
+	}
 	return reader.Read(io.Reader(buffered), filepath.Base(path))
+}
+
+// otherKind returns an error if a file that is read as records of a format is certainly of
+// another format or kind.
+func otherKind(format string, head []byte) error {
+	found, ok := Detect(head)
+	sure := ok && found.Recognize(head) == workload.Sure
+	kind, known := filekind.Of(head)
+	switch {
+	case known && !kind.Workload:
+		return fmt.Errorf("%s (%s)", kind.Name, kind.Want)
+	case sure && found.Name == format:
+		return nil
+	case sure && slices.Contains(AccountingNames(), found.Name):
+		return fmt.Errorf("%s (want --from %s)", found.Doc, found.Name)
+	case sure:
+		return fmt.Errorf("%s (rmreplay reads it as a workload without build)", found.Doc)
+	}
+	return nil
 }
 
 // Files returns the paths, with the regular files of a directory in its place, in the order of

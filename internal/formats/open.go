@@ -15,6 +15,7 @@ import (
 	"github.com/klauspost/readahead"
 	"github.com/ulikunitz/xz"
 
+	"rmreplay/internal/filekind"
 	"rmreplay/internal/output"
 	"rmreplay/internal/run"
 	"rmreplay/internal/workload"
@@ -47,6 +48,14 @@ func OpenWith(path string, opts workload.ReadOptions) (*workload.Workload, error
 // openDirectory reads the record of a run as a workload.
 func openDirectory(path string) (*workload.Workload, error) {
 	if _, err := os.Stat(filepath.Join(path, "manifest.json")); err != nil {
+		for _, other := range []struct{ file, kind string }{
+			{"slurm.conf", "a cluster directory, not a workload (want a workload file, and this with --cluster)"},
+			{"cells", "the results of a sweep, not a workload (want one run's directory below its cells)"},
+		} {
+			if _, err := os.Stat(filepath.Join(path, other.file)); err == nil {
+				return nil, fmt.Errorf("reading workload: %s: %s", path, other.kind)
+			}
+		}
 		return nil, fmt.Errorf("reading workload: %s: a directory without manifest.json (want a workload file or a run's directory)", path)
 	}
 	return run.Workload(path)
@@ -87,7 +96,10 @@ func Read(r io.Reader, name string, opts workload.ReadOptions) (*workload.Worklo
 	}
 	defer done()
 	format, found := Detect(head)
+	kind, known := filekind.Of(head)
 	switch {
+	case known && !kind.Workload:
+		return nil, fmt.Errorf("reading workload: %s: %s, not a workload (%s)", name, kind.Name, kind.Want)
 	case found:
 		return format.Read(buffered, name, opts)
 	case len(bytes.TrimSpace(head)) == 0:
@@ -98,7 +110,7 @@ func Read(r io.Reader, name string, opts workload.ReadOptions) (*workload.Worklo
 		looks = append(looks, f.Looks)
 	}
 	last := len(looks) - 1
-	return nil, fmt.Errorf("reading workload: %s: format not known (want %s, or %s)", name, strings.Join(looks[:last], ", "), looks[last])
+	return nil, fmt.Errorf("reading workload: %s: format not known (want %s, or %s; rmreplay workload build --from table reads any other table of jobs)", name, strings.Join(looks[:last], ", "), looks[last])
 }
 
 // headLength is the number of bytes that decide on the format of a file. It is far more than

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"rmreplay/internal/workload"
 )
 
 func TestOpen(t *testing.T) {
@@ -80,5 +82,63 @@ func TestSave(t *testing.T) {
 	}
 	if err := Save(filepath.Join(t.TempDir(), "no", "such"), w); err == nil {
 		t.Error("saved into a directory that does not exist")
+	}
+}
+
+// TestOtherKinds: a file that is no workload is named, with what to do with it.
+func TestOtherKinds(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	if _, err := z.Write([]byte("ClusterName=c\n")); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	write("sweep/cells/a/manifest.json", "{}")
+	for _, tt := range []struct{ path, want string }{
+		{write("site/slurm.conf", "ClusterName=c\n"), "slurm.conf: a slurm.conf, not a workload (want its directory with --cluster"},
+		{write("conf.gz", packed.String()), "conf.gz: a slurm.conf, not a workload"},
+		{write("log.swf", "<!DOCTYPE html><html>404</html>"), "log.swf: an HTML page"},
+		{write("jobs", "JobId=1 JobName=x\n   UserId=u\n"), "jobs: the output of scontrol show job, not a workload"},
+		{write("db.sql", "-- MySQL dump 10.13\n--\n"), "db.sql: a dump of a SQL database, not a workload"},
+		{filepath.Join(dir, "site"), "site: a cluster directory, not a workload"},
+		{filepath.Join(dir, "sweep"), "sweep: the results of a sweep, not a workload"},
+	} {
+		if _, err := Open(tt.path); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v, want an error with %q", tt.path, err, tt.want)
+		}
+	}
+	trace := write("w.jsonl", `{"rmreplay_trace":1,"epoch":"2024-01-01T00:00:00Z","source":"test"}`+"\n"+`{"type":"job","id":"a","submit":0,"run_time_s":1}`+"\n")
+	for _, tt := range []struct{ from, path, want string }{
+		{"sacct", trace, "reading sacct: w.jsonl: a trace, "},
+		{"sacct", write("20240301", pbsJob("1", "1700000000", "4", "a")), "(want --from pbs)"},
+		{"pbs", filepath.Join(dir, "site", "slurm.conf"), "reading pbs: slurm.conf: a slurm.conf (want its directory"},
+		{"sacct", filepath.Join(dir, "log.swf"), "reading sacct: log.swf: an HTML page"},
+	} {
+		read, err := AccountingReader(tt.from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := Accounting(tt.from, read, []string{tt.path}, workload.ReadOptions{}); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s as %s: %v, want an error with %q", tt.path, tt.from, err, tt.want)
+		}
+	}
+	if _, err := DetectAccounting(filepath.Join(dir, "log.swf")); err == nil || !strings.Contains(err.Error(), "an HTML page") {
+		t.Errorf("an HTML page as accounting records: %v", err)
+	}
+	if _, err := OpenRun(trace); err == nil || !strings.Contains(err.Error(), "rmreplay replay and simulate make a run of a workload") {
+		t.Errorf("a trace as a run: %v", err)
 	}
 }

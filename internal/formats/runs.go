@@ -1,6 +1,7 @@
 package formats
 
 import (
+	"fmt"
 	"os"
 
 	"rmreplay/internal/run"
@@ -35,7 +36,7 @@ func openRecorded(path string) (*run.Run, error) {
 	}
 	r, err := run.FromWorkload(w)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w; rmreplay replay and simulate make a run of a workload", path, err)
 	}
 	r.Dir, r.Manifest.Workload.Path = path, path
 	return r, nil

@@ -3,12 +3,16 @@ package transform
 import (
 	"errors"
 	"fmt"
+	"reflect"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/expr-lang/expr"
 	"github.com/expr-lang/expr/vm"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/spelling"
 	"rmreplay/internal/workload"
 )
 
@@ -28,6 +32,7 @@ type Fields struct {
 
 	Nodes    int  `expr:"nodes"` // at least
 	CPUs     int  `expr:"cpus"`
+	Memory   int  `expr:"memory_mib"` // that it asks for on all its nodes; 0 if it asks for none, for all, or by GPU
 	Tasks    int  `expr:"tasks"`
 	Switches int  `expr:"switches"`
 	Array    bool `expr:"array"`
@@ -69,9 +74,45 @@ func Filter(text string) (Step, error) {
 func Compile(text string, env any) (*vm.Program, error) {
 	program, err := expr.Compile(text, expr.Env(env), expr.AsBool(), expr.MaxNodes(mostNodes))
 	if err != nil {
-		return nil, fmt.Errorf("%q: %w", text, err)
+		return nil, fmt.Errorf("%q: %w%s", text, err, meantField(err.Error(), env))
 	}
 	return program, nil
+}
+
+// otherNames are names that people give to fields.
+var otherNames = map[string]string{
+	"acct": "account", "cores": "cpus", "duration": "run_time_s", "elapsed": "run_time_s", "exitcode": "exit_code", "features": "constraint",
+	"job": "id", "job_id": "id", "jobid": "id", "job_name": "name", "limit": "time_limit_s",
+	"mem": "memory_mib", "memory": "memory_mib", "ncpus": "cpus", "nnodes": "nodes", "ntasks": "tasks",
+	"num_cpus": "cpus", "num_nodes": "nodes", "procs": "cpus", "processors": "cpus", "queue": "partition", "run_time": "run_time_s", "runtime": "run_time_s",
+	"submit": "submit_s", "submit_time": "submit_s", "time": "time_limit_s", "time_limit": "time_limit_s", "timelimit": "time_limit_s",
+	"uid": "user", "username": "user", "wait": "wait_s", "wait_time": "wait_s", "walltime": "time_limit_s",
+}
+
+var unknownName = regexp.MustCompile(`unknown name (\w+)`)
+
+// meantField returns "; did you mean X?" for an error about an unknown name, or the names of all
+// fields if none is near. It returns "" for another error.
+func meantField(problem string, env any) string {
+	m := unknownName.FindStringSubmatch(problem)
+	if m == nil {
+		return ""
+	}
+	var fields []string
+	for _, f := range reflect.VisibleFields(reflect.TypeOf(env)) {
+		if name := f.Tag.Get("expr"); name != "" {
+			fields = append(fields, name)
+		}
+	}
+	meant := otherNames[strings.ToLower(m[1])]
+	if !slices.Contains(fields, meant) {
+		meant = spelling.Nearest(strings.ToLower(m[1]), max(1, len(m[1])/3), fields)
+	}
+	if meant == "" {
+		slices.Sort(fields)
+		return fmt.Sprintf("; want one of %s", strings.Join(fields, ", "))
+	}
+	return "; did you mean " + meant + "?"
 }
 
 func filter(w *workload.Workload, program *vm.Program) (int, error) {
@@ -110,6 +151,11 @@ func FieldsOf(w *workload.Workload, job *hpc.Job, start hpc.Time) Fields {
 		TimeLimit: job.TimeLimit.Seconds(), RunTime: min(job.RunTime, limitOf(job)).Seconds(),
 		Submit: job.Submit.Sub(start).Seconds(), Hour: at.Hour(), Weekday: int(at.Weekday()),
 		ExitCode: job.ExitCode, Cancelled: job.CancelAfter > 0,
+	}
+	if job.MemPerNode > 0 {
+		f.Memory = int(job.MemPerNode) * f.Nodes
+	} else if job.MemPerCPU > 0 {
+		f.Memory = int(job.MemPerCPU) * f.CPUs
 	}
 	for _, code := range job.TaskExitCodes {
 		f.ExitCode = max(f.ExitCode, code)

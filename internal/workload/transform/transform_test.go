@@ -618,3 +618,31 @@ func TestCompose(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// TestMeantField: names that people try lead to the field that has the property.
+func TestMeantField(t *testing.T) {
+	for _, test := range []struct{ text, want string }{
+		{"mem > 3", "did you mean memory_mib?"}, {"runtime > 3", "did you mean run_time_s?"}, {"time_limit > 3", "did you mean time_limit_s?"},
+		{"walltime > 3", "did you mean time_limit_s?"}, {"Runtime > 3", "did you mean run_time_s?"}, {`queue == "a"`, "did you mean partition?"},
+		{`partion == "a"`, "did you mean partition?"}, {"wait > 3", "want one of account, array, "}, {"nodes >", ""},
+	} {
+		_, err := Filter(test.text)
+		if err == nil || !strings.Contains(err.Error(), test.want) || test.want == "" && strings.Contains(err.Error(), "did you mean") {
+			t.Errorf("%s: %v, want an error with %q", test.text, err, test.want)
+		}
+	}
+	if _, err := Filter("nodes > 1 and cpus > 1 and memory_mib > 1"); err != nil {
+		t.Error(err)
+	}
+	w := &workload.Workload{}
+	for _, test := range []struct {
+		request hpc.Request
+		want    int
+	}{
+		{hpc.Request{MinNodes: 3, MemPerNode: 100}, 300}, {hpc.Request{Tasks: 4, MemPerCPU: 50}, 200}, {hpc.Request{Tasks: 4, MemPerNode: hpc.AllMemory}, 0},
+	} {
+		if got := FieldsOf(w, &hpc.Job{Request: test.request}, 0).Memory; got != test.want {
+			t.Errorf("%+v: %d MiB, want %d", test.request, got, test.want)
+		}
+	}
+}

@@ -236,11 +236,11 @@ func repeatedReason(r *rule) string {
 
 func (a *adapter) scalar(s Statement, r *rule) {
 	to := s.Value
-	switch r.action {
-	case change:
-		to = r.value(a, s.Value)
-	case drop:
+	switch {
+	case r.action == drop:
 		to = ""
+	case r.value != nil:
+		to = r.value(a, s.Value)
 	}
 	if to != s.Value {
 		a.record(s, r, to, r.reason)

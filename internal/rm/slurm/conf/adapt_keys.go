@@ -69,6 +69,14 @@ func (a *adapter) resetPeriod(site string) string {
 	return site
 }
 
+// priorityFlags drops the flags that choose another algorithm of fair-share, if there is none.
+func (a *adapter) priorityFlags(site string) string {
+	if a.out.Accounting {
+		return site
+	}
+	return strings.Join(selectOptions(site, func(name string) bool { return name != "no_fair_tree" && name != "depth_oblivious" }), ",")
+}
+
 // debugLevel limits the log level to info at most and error at least. slurmctld logs dropped
 // messages as errors. Slurm accepts names and numbers.
 func (a *adapter) debugLevel(site string) string {

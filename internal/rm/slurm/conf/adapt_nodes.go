@@ -196,7 +196,7 @@ func (a *adapter) downNodes(s Statement, r *rule) string {
 	if v, ok := s.Get("State"); ok {
 		written = v
 	}
-	site, err := nodeState(written)
+	site, err := values.NodeState(written)
 	if err != nil {
 		a.record(s, r, "", "Slurm ignores it: no such state")
 		return ""

@@ -193,8 +193,8 @@ func TestEveryKeyIsClassified(t *testing.T) {
 		}
 		switch r.action {
 		case keep:
-			if r.reason != "" || r.value != nil {
-				t.Errorf("%s is kept, but has a reason or a value", r.key)
+			if (r.reason != "") != (r.value != nil) {
+				t.Errorf("%s is kept, and has a reason without a value, or the reverse", r.key)
 			}
 		case change:
 			if r.reason == "" || r.value == nil && r.attributes == nil {
@@ -307,6 +307,8 @@ func TestAdaptValues(t *testing.T) {
 		{"options", "SlurmctldParameters=cloud_dns,Enable_RPC_queue,node_reg_mem_percent=80,power_save_interval=1",
 			map[string]string{"SlurmctldParameters": "Enable_RPC_queue,node_reg_mem_percent=80"}},
 		{"the last of a key", "kIllWait=1\nKILLWAIT=2", map[string]string{"KillWait": "2"}},
+		{"no tree of fair-shares", "PriorityFlags=NO_FAIR_TREE,SMALL_RELATIVE_TO_TIME", map[string]string{"PriorityFlags": "SMALL_RELATIVE_TO_TIME"}},
+		{"no tree of fair-shares with slurmdbd", "AccountingStorageType=accounting_storage/slurmdbd\nPriorityFlags=NO_FAIR_TREE", map[string]string{"PriorityFlags": "NO_FAIR_TREE"}},
 		{"blanks and comment signs", `PriorityParameters="a b\#c"`, map[string]string{"PriorityParameters": "a b#c"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

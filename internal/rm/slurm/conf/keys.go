@@ -27,8 +27,8 @@ type rule struct {
 	known history.Lifetime
 	// reason tells users why the adaptation changes or drops the key.
 	reason string
-	// value returns the new value of a changed key. site is the site's value, or "" if it has
-	// none. An empty result leaves the key out.
+	// value returns the new value of a changed key, or the part of a kept key that has an effect.
+	// site is the site's value, or "" if it has none. An empty result leaves the key out.
 	value func(a *adapter, site string) string
 	// warning is set if the change may alter scheduling. It returns the difference for the
 	// site's value, or "" if that value makes none.
@@ -69,7 +69,7 @@ var rules = slices.Concat(
 	// Keys that decide scheduling, limits and priorities are kept.
 	kept(str, "ClusterName", "DependencyParameters", "EnforcePartLimits", "GresTypes",
 		"LicenseParameters", "Licenses", "MCSParameters", "PreemptMode", "PreemptExemptTime", "PriorityDecayHalfLife",
-		"PriorityCalcPeriod", "PriorityMaxAge", "PriorityParameters", "PriorityFlags",
+		"PriorityCalcPeriod", "PriorityMaxAge", "PriorityParameters",
 		"PropagateResourceLimits", "PropagateResourceLimitsExcept", "ReconfigFlags",
 		"PreemptParameters", "RequeueExit", "RequeueExitHold", "SchedulerParameters", "SelectTypeParameters", "TopologyParam"),
 	kept(u16, "BatchStartTimeout", "CompleteWait", "FairShareDampeningFactor", "GroupUpdateForce",
@@ -86,6 +86,7 @@ var rules = slices.Concat(
 	[]rule{
 		{key: "MCSPlugin", action: keep, plugin: "mcs/"},
 		{key: "PreemptType", action: keep, plugin: "preempt/"},
+		{key: "PriorityFlags", action: keep, reason: "without slurmdbd there is no tree of fair-shares, and slurmctld of some releases crashes", value: (*adapter).priorityFlags},
 		{key: "PriorityUsageResetPeriod", action: change, reason: "NOW would reset the workload's usage whenever slurmctld reads the file", value: (*adapter).resetPeriod},
 		{key: "PriorityType", action: keep, plugin: "priority/"},
 		{key: "SchedulerType", action: keep, plugin: "sched/"},

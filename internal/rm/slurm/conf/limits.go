@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"rmreplay/internal/filekind"
 	"rmreplay/internal/hostlist"
 	"rmreplay/internal/lines"
 )
@@ -53,6 +54,9 @@ func (f *files) read(path string) ([]byte, error) {
 	f.bytes += len(data)
 	switch zero := bytes.IndexByte(data, 0); {
 	case zero >= 0:
+		if kind, known := filekind.Of(data); known && !kind.Slurm {
+			return nil, fmt.Errorf("%s: %s (%s)", path, kind.Name, kind.Want)
+		}
 		return nil, fmt.Errorf("%s:%d: NUL byte: not a text file", path, 1+bytes.Count(data[:zero], []byte{'\n'}))
 	case f.count > maxFiles:
 		return nil, fmt.Errorf("%s: this is file %d of the cluster (want at most %d)", path, f.count, maxFiles)

@@ -10,6 +10,7 @@ import (
 	"rmreplay/internal/hostlist"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm/slurm/conf/syntax"
+	"rmreplay/internal/rm/slurm/conf/values"
 )
 
 // nodeLine is one NodeName statement that defines nodes, with the values of the
@@ -183,7 +184,7 @@ func (c *Cluster) hardware(l nodeLine) (hpc.Node, error) {
 	c.checkReserved(l, &n)
 	state, _ := l.get("State")
 	var err error
-	if n.State, err = nodeState(state); err != nil {
+	if n.State, err = values.NodeState(state); err != nil {
 		return n, s.errorf("State=%s: %w", state, err)
 	}
 	return n, nil
@@ -254,26 +255,6 @@ func (c *Cluster) checkReserved(l nodeLine, n *hpc.Node) {
 	}
 }
 
-// nodeState parses a node's configured state as Slurm's state_str2int does. "" means in service.
-func nodeState(s string) (string, error) {
-	upper := strings.ToUpper(s)
-	switch {
-	case upper == "", upper == "UNKNOWN", upper == "IDLE", upper == "ALLOCATED", upper == "MIXED":
-		return "", nil
-	case upper == "DOWN", upper == "FUTURE":
-		return upper, nil
-	case upper == "ERROR":
-		return "DOWN", nil
-	case strings.HasPrefix(upper, "CLOUD"):
-		return "CLOUD", nil
-	case strings.HasPrefix(upper, "DRAIN"):
-		return "DRAIN", nil
-	case strings.HasPrefix(upper, "FAIL"):
-		return "FAIL", nil
-	}
-	return "", errors.New("not a node state (want UNKNOWN, DOWN, DRAIN, FAIL, FUTURE or CLOUD)")
-}
-
 // resolveDownNodes sets the states of the nodes in DownNodes lines. A mistake in such a line is
 // a warning, since Slurm only logs it.
 func (c *Cluster) resolveDownNodes() {
@@ -281,7 +262,7 @@ func (c *Cluster) resolveDownNodes() {
 		state := "DOWN"
 		if v, ok := s.Get("State"); ok {
 			var err error
-			if state, err = nodeState(v); err != nil {
+			if state, err = values.NodeState(v); err != nil {
 				c.warn(s, "DownNodes=%s is ignored: State=%s: %v", s.Value, v, err)
 				continue
 			}

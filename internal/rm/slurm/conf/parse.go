@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"rmreplay/internal/filekind"
 	"rmreplay/internal/rm/slurm/conf/syntax"
 )
 
@@ -97,6 +98,9 @@ func parse(path string, g grammar, files *files) ([]Statement, error) {
 		return nil, err
 	}
 	p.file(path, data)
+	if kind, known := filekind.Of(data); len(p.errs) > 0 && known && !kind.Slurm {
+		return nil, fmt.Errorf("%s: %s, not a configuration of Slurm (%s)", path, kind.Name, kind.Want)
+	}
 	if len(p.errs) > 0 {
 		return nil, errors.Join(p.errs...)
 	}

@@ -151,6 +151,9 @@ func TestSlurmctldAccepts(t *testing.T) {
 	for _, dir := range dirs {
 		clusters[filepath.Base(filepath.Dir(dir))+"/"+filepath.Base(dir)] = mustOpen(t, dir)
 	}
+	for _, m := range manner {
+		clusters["manner/"+m.name] = openManner(t, m.name)
+	}
 	for i, s := range slurms(t) {
 		for j, name := range slices.Sorted(maps.Keys(clusters)) {
 			if strings.HasSuffix(name, "/block") && !s.release.Since(slurmspec.R2311) {
@@ -315,26 +318,34 @@ func (ctl *controller) run(t *testing.T, name, dir string) {
 	})
 }
 
-// waitUp waits until slurmctld is ready and has scheduled once, and returns the log.
-func (ctl *controller) waitUp(t *testing.T) string {
+// wait waits until slurmctld is ready or has ended, and returns its log and which it is.
+func (ctl *controller) wait(t *testing.T) (log []byte, up bool) {
 	t.Helper()
-	deadline := time.After(30 * time.Second)
+	deadline := time.After(60 * time.Second)
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for {
 		select {
 		case err := <-ctl.exited:
 			ctl.exited <- err
-			log, _ := os.ReadFile(ctl.log)
-			t.Fatalf("slurmctld ended: %v\n%s%s", err, log, ctl.output.Bytes())
+			log, _ = os.ReadFile(ctl.log)
+			return fmt.Appendf(log, "%s%v\n", ctl.output.Bytes(), err), false
 		case <-deadline:
-			log, _ := os.ReadFile(ctl.log)
-			t.Fatalf("slurmctld is not up after 30 s:\n%s", log)
+			log, _ = os.ReadFile(ctl.log)
+			t.Fatalf("slurmctld is neither up nor down after 60 s:\n%s", log)
 		case <-tick.C:
 		}
-		if log, _ := os.ReadFile(ctl.log); bytes.Contains(log, []byte("Running as primary controller")) {
-			break
+		if log, _ = os.ReadFile(ctl.log); bytes.Contains(log, []byte("Running as primary controller")) {
+			return log, true
 		}
+	}
+}
+
+// waitUp waits until slurmctld is ready and has scheduled once, and returns the log.
+func (ctl *controller) waitUp(t *testing.T) string {
+	t.Helper()
+	if log, up := ctl.wait(t); !up {
+		t.Fatalf("slurmctld ended:\n%s", log)
 	}
 	time.Sleep(700 * time.Millisecond) // background threads start and may log complaints
 	log, err := os.ReadFile(ctl.log)
@@ -397,11 +408,7 @@ func TestSlurmctldRefuses(t *testing.T) {
 				}
 				ctl := &controller{slurm: s, wrapper: wrapper, added: line + "\n", address: netip.AddrFrom4([4]byte{127, byte(6 + i), byte(os.Getpid()), byte(1 + j)})}
 				ctl.start(t, good)
-				select {
-				case err := <-ctl.exited:
-					ctl.exited <- err
-				case <-time.After(12 * time.Second):
-					log, _ := os.ReadFile(ctl.log)
+				if log, up := ctl.wait(t); up {
 					t.Errorf("slurmctld accepts it:\n%s", log)
 				}
 			})
