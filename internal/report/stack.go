@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"image/color"
 
+	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 
@@ -42,23 +43,15 @@ func newStack(sets []compare.Set, c *courses) (*Figure, error) {
 		if len(sets) > 1 {
 			p.Title.Text = setName(k, sets[k])
 		}
-		below := make([]float64, bins)
 		parts := c.meanParts(sets[k], k)
-		for g := range c.groups {
-			above := make([]float64, bins)
-			for b := range above {
-				above[b] = below[b] + parts[g][b]
+		colour := func(g int) color.RGBA { return groupColour(g, len(c.groups)) }
+		if err := addAreas(p, x, parts, colour); err != nil {
+			return nil, fmt.Errorf("%s: %w", f.Name, err)
+		}
+		if k == 0 {
+			for g, name := range c.groups {
+				entries = append(entries, figure.Entry{Colour: colour(g), Name: quantity.Name(name)})
 			}
-			area, err := plotter.NewPolygon(figure.Series{X: x, Low: below, High: above}.Area())
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", f.Name, err)
-			}
-			area.Color, area.Width = groupColour(g, len(c.groups)), 0
-			p.Add(area)
-			if k == 0 {
-				entries = append(entries, figure.Entry{Colour: area.Color, Name: quantity.Name(c.groups[g])})
-			}
-			below = above
 		}
 		p.Y.Min, p.Y.Max = 0, max(p.Y.Max, top)
 		f.Plots = append(f.Plots, p)
@@ -69,6 +62,25 @@ func newStack(sets []compare.Set, c *courses) (*Figure, error) {
 	f.Legend = entries
 	f.Height += 0.5 * vg.Centimeter // for the legend
 	return f, nil
+}
+
+// addAreas adds the parts of a sum to a panel, one above the other.
+func addAreas(p *plot.Plot, x []float64, parts [][]float64, colour func(part int) color.RGBA) error {
+	below := make([]float64, len(x))
+	for i, part := range parts {
+		above := make([]float64, len(x))
+		for b := range above {
+			above[b] = below[b] + part[b]
+		}
+		area, err := plotter.NewPolygon(figure.Series{X: x, Low: below, High: above}.Area())
+		if err != nil {
+			return err
+		}
+		area.Color, area.Width = colour(i), 0
+		p.Add(area)
+		below = above
+	}
+	return nil
 }
 
 // capacity reports whether the size of every set's machine is known.
