@@ -271,8 +271,8 @@ func (s *situation) add(kind Kind, weight float64, format string, args ...any) {
 
 // judge finds the causes.
 func (s *situation) judge() {
+	unusable := s.nodesAway() // they say more than the reasons
 	s.byReason()
-	unusable := s.nodesAway()
 	inUse := 0.0
 	if s.stall.Processors > 0 {
 		inUse = min(1, float64(s.stall.BusyProcessors)/float64(s.stall.Processors))

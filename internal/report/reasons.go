@@ -53,7 +53,7 @@ func newReasons(sets []compare.Set, c *courses) (*Figure, error) {
 			p.Title.Text = setName(k, sets[k])
 		}
 		parts := c.reasonParts(&sets[k].Runs[0], names)
-		if err := addAreas(p, c.points(), parts, colour); err != nil {
+		if err := figure.AddAreas(p, c.points(), parts, colour); err != nil {
 			return nil, fmt.Errorf("%s: %w", f.Name, err)
 		}
 		p.Y.Min, p.Y.Max = 0, max(p.Y.Max, 1)

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"image/color"
 
-	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 
 	"rmreplay/internal/compare"
@@ -45,7 +43,7 @@ func newStack(sets []compare.Set, c *courses) (*Figure, error) {
 		}
 		parts := c.meanParts(sets[k], k)
 		colour := func(g int) color.RGBA { return groupColour(g, len(c.groups)) }
-		if err := addAreas(p, x, parts, colour); err != nil {
+		if err := figure.AddAreas(p, x, parts, colour); err != nil {
 			return nil, fmt.Errorf("%s: %w", f.Name, err)
 		}
 		if k == 0 {
@@ -62,25 +60,6 @@ func newStack(sets []compare.Set, c *courses) (*Figure, error) {
 	f.Legend = entries
 	f.Height += 0.5 * vg.Centimeter // for the legend
 	return f, nil
-}
-
-// addAreas adds the parts of a sum to a panel, one above the other.
-func addAreas(p *plot.Plot, x []float64, parts [][]float64, colour func(part int) color.RGBA) error {
-	below := make([]float64, len(x))
-	for i, part := range parts {
-		above := make([]float64, len(x))
-		for b := range above {
-			above[b] = below[b] + part[b]
-		}
-		area, err := plotter.NewPolygon(figure.Series{X: x, Low: below, High: above}.Area())
-		if err != nil {
-			return err
-		}
-		area.Color, area.Width = colour(i), 0
-		p.Add(area)
-		below = above
-	}
-	return nil
 }
 
 // capacity reports whether the size of every set's machine is known.
