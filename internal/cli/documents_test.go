@@ -45,8 +45,15 @@ func TestTutorial(t *testing.T) {
 	checkDocument(t, "TUTORIAL.md")
 }
 
-// checkDocument executes the sessions of a document of docs and compares what they print.
-func checkDocument(t *testing.T, name string) {
+// TestFirstHour follows docs/FIRST-HOUR.md on real Slurm, with the files of an invented site.
+func TestFirstHour(t *testing.T) {
+	needSlurm(t)
+	checkDocument(t, "FIRST-HOUR.md", "first-hour/slurm.conf:cluster/slurm.conf", "first-hour/sacct.txt:sacct.txt")
+}
+
+// checkDocument executes the sessions of a document of docs and compares what they print. Each of
+// files is a file of testdata that the sessions need, a colon, and its name for them.
+func checkDocument(t *testing.T, name string, files ...string) {
 	t.Helper()
 	path := filepath.Join("..", "..", "docs", filepath.FromSlash(name))
 	text, err := os.ReadFile(path)
@@ -61,6 +68,10 @@ func checkDocument(t *testing.T, name string) {
 		t.Fatalf("%s: no console blocks", name)
 	}
 	dir := t.TempDir()
+	for _, file := range files {
+		from, to, _ := strings.Cut(file, ":")
+		copyInto(t, filepath.Join("testdata", from), filepath.Join(dir, to))
+	}
 	lines := strings.Split(string(text), "\n")
 	if *update {
 		defer func() {
@@ -88,6 +99,20 @@ func checkDocument(t *testing.T, name string) {
 		written := elide(s.output, got)
 		lines = slices.Replace(lines, s.first+moved, s.first+moved+len(s.output), written...)
 		moved += len(written) - len(s.output)
+	}
+}
+
+func copyInto(t *testing.T, from, to string) {
+	t.Helper()
+	text, err := os.ReadFile(from)
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(to), 0o755)
+	}
+	if err == nil {
+		err = os.WriteFile(to, text, 0o644)
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

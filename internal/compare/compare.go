@@ -43,6 +43,9 @@ type Realization struct {
 	// Log is what slurmctld logged; nil if it is not known. It explains divergences, which are
 	// those of the first runs of sets.
 	Log *releases.Log
+	// Reasons are why jobs waited; nil for all but the first run of a set, and for runs without
+	// reasons.
+	Reasons *run.Reasons
 }
 
 // Set is one run, or several realizations of one experiment.
@@ -71,8 +74,26 @@ func Load(s *run.Set) (Set, error) {
 			return Set{}, err
 		}
 		out.Runs[0].Log = log
+		if out.Runs[0].Reasons, err = pendingReasons(s.Runs[0]); err != nil {
+			return Set{}, err
+		}
 	}
 	return out, nil
+}
+
+// pendingReasons reads why jobs waited. It returns nil for a run without reasons.
+func pendingReasons(r *run.Run) (*run.Reasons, error) {
+	if r.Manifest.Engine != "slurm" { // others record no reasons, and have as many events
+		return nil, nil
+	}
+	events, err := r.Events()
+	if err != nil {
+		return nil, err
+	}
+	if reasons := run.NewReasons(events, r.Manifest.VirtualEnd); reasons.Any() {
+		return reasons, nil
+	}
+	return nil, nil
 }
 
 // controllerLog reads the log of slurmctld. It returns nil for a run without one.

@@ -39,7 +39,8 @@ const (
 //	large-job                     free nodes / nodes, if no pending job fits on them
 //	priority                      of one job, the share of its wait with the reason Priority, times the
 //	                              share of jobs with a higher priority in the processors that
-//	                              started meanwhile
+//	                              started meanwhile; less in proportion if they took less than
+//	                              the job needs
 //	machine-full                  half of the share of the machine in use, processors or nodes: the
 //	                              least specific. Of one job, its partition's share if that is larger
 type Cause struct {
@@ -240,10 +241,15 @@ func (s *situation) count() {
 }
 
 // kindOf returns the kind of cause that a reason of Slurm names by itself; "" for the reasons that
-// only say that the job waits for nodes.
+// only say that the job waits for nodes. Slurm explains ReqNodeNotAvail in words (node_scheduler.c
+// and job_scheduler.c): the nodes may be reserved, or it lists those that are down or drained.
 func kindOf(reason string) Kind {
-	name, _, _ := strings.Cut(reason, ":")
+	name, words, _ := strings.Cut(reason, ":")
 	switch {
+	case name == "ReqNodeNotAvail" && strings.Contains(strings.ToLower(words), "reserved"):
+		return Reserved
+	case name == "ReqNodeNotAvail" && strings.Contains(words, "UnavailableNodes"), name == "NodeDown":
+		return Outage
 	case strings.HasPrefix(name, "JobHeld") || name == "JobHoldMaxRequeue":
 		return Held
 	case strings.HasPrefix(name, "Dependency") || name == "BeginTime":
@@ -265,8 +271,8 @@ func (s *situation) add(kind Kind, weight float64, format string, args ...any) {
 
 // judge finds the causes.
 func (s *situation) judge() {
+	unusable := s.nodesAway() // they say more than the reasons
 	s.byReason()
-	unusable := s.nodesAway()
 	inUse := 0.0
 	if s.stall.Processors > 0 {
 		inUse = min(1, float64(s.stall.BusyProcessors)/float64(s.stall.Processors))

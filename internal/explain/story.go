@@ -286,7 +286,8 @@ func (s *Story) ranked() float64 {
 	if s.before == 0 || s.Priority == 0 {
 		return 0
 	}
-	return waited / s.Wait * float64(s.higher) / float64(s.before)
+	enough := min(1, float64(s.higher)/float64(max(1, s.CPUs)))
+	return waited / s.Wait * float64(s.higher) / float64(s.before) * enough
 }
 
 // judge finds the causes: the reasons that name one themselves by their share of the wait, and for

@@ -146,7 +146,7 @@ func (g *Gantt) collectNodes(r *compare.Realization) map[string]int {
 			collect(nodes)
 		}
 	}
-	slices.SortFunc(g.nodes, natural)
+	slices.SortFunc(g.nodes, hostlist.Natural)
 	for i, name := range g.nodes {
 		index[name] = i
 	}

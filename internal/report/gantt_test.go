@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"rmreplay/internal/compare"
+	"rmreplay/internal/hostlist"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/run"
 )
@@ -107,17 +108,17 @@ func TestNaturalOrder(t *testing.T) {
 	want := []string{"a", "a1", "a2", "a02", "a10", "a10b2", "a10b11", "b1"}
 	got := slices.Clone(want)
 	slices.Reverse(got)
-	slices.SortFunc(got, natural)
+	slices.SortFunc(got, hostlist.Natural)
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 	name := rapid.StringMatching(`[ab]{0,2}[0-9]{0,3}[a]{0,1}[0-9]{0,2}`)
 	rapid.Check(t, func(t *rapid.T) {
 		a, b, c := name.Draw(t, "a"), name.Draw(t, "b"), name.Draw(t, "c")
-		if (natural(a, b) == 0) != (a == b) || natural(a, b) != -natural(b, a) {
-			t.Fatalf("natural(%q, %q) = %d, and %d the other way", a, b, natural(a, b), natural(b, a))
+		if (hostlist.Natural(a, b) == 0) != (a == b) || hostlist.Natural(a, b) != -hostlist.Natural(b, a) {
+			t.Fatalf("natural(%q, %q) = %d, and %d the other way", a, b, hostlist.Natural(a, b), hostlist.Natural(b, a))
 		}
-		if natural(a, b) < 0 && natural(b, c) < 0 && natural(a, c) >= 0 {
+		if hostlist.Natural(a, b) < 0 && hostlist.Natural(b, c) < 0 && hostlist.Natural(a, c) >= 0 {
 			t.Fatalf("%q < %q < %q, and not the first below the last", a, b, c)
 		}
 	})

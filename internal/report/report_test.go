@@ -23,6 +23,7 @@ import (
 	"rmreplay/internal/hostlist"
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/metrics"
+	"rmreplay/internal/rm"
 	"rmreplay/internal/run"
 )
 
@@ -113,8 +114,24 @@ func twoSets() []compare.Set {
 			}
 			sets[i].Runs = append(sets[i].Runs, r)
 		}
+		sets[i].Runs[0].Reasons = reasonsOf(sets[i].Runs[0])
 	}
+	sets[0].Runs[0].Manifest.Versions.Slurm, sets[1].Runs[0].Manifest.Versions.Slurm = "22.05.8", "24.11.5"
+	sets[1].Runs[0].Manifest.Cluster.Changes = []run.Change{{Key: "SelectType", From: "", To: "select/linear", Reason: "<the default> of the site's release"}}
 	return sets
+}
+
+// reasonsOf gives each job that waits a minute a reason, of which there are eight.
+func reasonsOf(r compare.Realization) *run.Reasons {
+	names := []string{"Resources", "Priority", "Dependency", "ReqNodeNotAvail: Reserved for maintenance", "Licenses", "BeginTime", "JobHeldUser", "QOSMaxCpuPerUserLimit"}
+	var events []run.Event
+	for i := range r.Rows {
+		row := &r.Rows[i]
+		if at := row.Submit.Add(time.Minute); at < row.Start {
+			events = append(events, run.Event{At: at, Kind: rm.Waiting, Job: row.Job, Task: -1, Reason: names[i%(1+i%len(names))]})
+		}
+	}
+	return run.NewReasons(events, r.Manifest.VirtualEnd)
 }
 
 // comparison is the report that most tests use.

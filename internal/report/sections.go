@@ -516,6 +516,13 @@ func (r *Report) machine() (Section, error) {
 			return s, err
 		}
 		figures = append(figures, figure)
+		if f.name == "queue" {
+			reasons, err := newReasons(r.Sets, c)
+			if err != nil {
+				return s, err
+			}
+			figures = append(figures, reasons)
+		}
 	}
 	s.Blocks = figureBlocks(figures...)
 	return s, nil
@@ -679,6 +686,7 @@ func (r *Report) jobs() (Section, error) {
 			return s, err
 		}
 		s.Blocks = append(s.Blocks, figureBlocks(figure)...)
+		s.Blocks = append(s.Blocks, r.releases(p)...)
 		s.Blocks = append(s.Blocks, r.divergences(p)...)
 		if len(v.Largest) > 0 {
 			t := &Table{Caption: "The largest changes of wait, " + name, Head: []string{"job", "wait in the baseline", "wait in the set", "difference"}, Folded: true}
@@ -711,9 +719,19 @@ func (r *Report) divergences(p *compare.Pair) []Block {
 	add("busy nodes", func(s *compare.Situation) string { return quantity.Count(s.BusyNodes) })
 	add("busy only here", func(s *compare.Situation) string { return quantity.OrUnknown(s.OnlyBusy) })
 	list = append(list, Block{Table: t})
+	if why := causes(first); len(why) > 0 {
+		list = append(list, paragraph("Why, as far as the records show it:"), Block{List: why})
+	} else if p.Releases != nil {
+		list = append(list, paragraph("The records do not show why."))
+	}
 	var later []string
-	for _, d := range p.Divergences[1:] {
-		later = append(later, fmt.Sprintf("%s: %s", quantity.Instant(hpc.Time(d.At), r.options.Zone), d.Reason))
+	for i := range p.Divergences[1:] {
+		d := &p.Divergences[i+1]
+		text := fmt.Sprintf("%s: %s", quantity.Instant(hpc.Time(d.At), r.options.Zone), d.Reason)
+		if why := causes(d); len(why) > 0 {
+			text += ". " + strings.Join(why, " ")
+		}
+		later = append(later, text)
 	}
 	if len(later) > 0 {
 		list = append(list, paragraph("The first of the other kinds:"), Block{List: later})

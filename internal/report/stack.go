@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"image/color"
 
-	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 
 	"rmreplay/internal/compare"
@@ -42,23 +41,15 @@ func newStack(sets []compare.Set, c *courses) (*Figure, error) {
 		if len(sets) > 1 {
 			p.Title.Text = setName(k, sets[k])
 		}
-		below := make([]float64, bins)
 		parts := c.meanParts(sets[k], k)
-		for g := range c.groups {
-			above := make([]float64, bins)
-			for b := range above {
-				above[b] = below[b] + parts[g][b]
+		colour := func(g int) color.RGBA { return groupColour(g, len(c.groups)) }
+		if err := figure.AddAreas(p, x, parts, colour); err != nil {
+			return nil, fmt.Errorf("%s: %w", f.Name, err)
+		}
+		if k == 0 {
+			for g, name := range c.groups {
+				entries = append(entries, figure.Entry{Colour: colour(g), Name: quantity.Name(name)})
 			}
-			area, err := plotter.NewPolygon(figure.Series{X: x, Low: below, High: above}.Area())
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", f.Name, err)
-			}
-			area.Color, area.Width = groupColour(g, len(c.groups)), 0
-			p.Add(area)
-			if k == 0 {
-				entries = append(entries, figure.Entry{Colour: area.Color, Name: quantity.Name(c.groups[g])})
-			}
-			below = above
 		}
 		p.Y.Min, p.Y.Max = 0, max(p.Y.Max, top)
 		f.Plots = append(f.Plots, p)

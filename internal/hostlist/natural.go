@@ -1,12 +1,12 @@
-package report
+package hostlist
 
 import (
 	"cmp"
 	"strings"
 )
 
-// natural compares names with numbers by their value: n2 comes before n10.
-func natural(a, b string) int {
+// Natural compares names with numbers by their value: n2 comes before n10.
+func Natural(a, b string) int {
 	for a != "" && b != "" {
 		wordA, numberA, restA := cutNumber(a)
 		wordB, numberB, restB := cutNumber(b)

@@ -1,0 +1,91 @@
+package report
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"rmreplay/internal/compare"
+	"rmreplay/internal/rm"
+	"rmreplay/internal/run"
+)
+
+// The areas of all reasons together are the queue.
+func TestPendingReasons(t *testing.T) {
+	r := mustReport(t)
+	first := &r.Sets[0].Runs[0]
+	names := reasonNames(r.Sets)
+	if len(names) != listedGroups+2 || names[listedGroups] != "others" || names[listedGroups+1] != notRecorded {
+		t.Errorf("reasons %q", names)
+	}
+	for _, name := range names {
+		if strings.ContainsAny(name, ":") {
+			t.Errorf("reason %q has details", name)
+		}
+	}
+	queue := r.courses.sets[0][0].queued
+	parts := r.courses.reasonParts(first, names)
+	most := 0.0
+	for b := range queue {
+		sum := 0.0
+		for i := range parts {
+			sum += parts[i][b]
+		}
+		if math.Abs(sum-queue[b]) > 1e-6 {
+			t.Fatalf("bin %d: %v jobs with a reason of %v in the queue", b, sum, queue[b])
+		}
+		most = max(most, sum)
+	}
+	if most < 2 {
+		t.Errorf("at most %v jobs wait", most)
+	}
+	var figures []string
+	for _, f := range r.Figures {
+		if figures = append(figures, f.Name); f.Name == "pending-reasons" && (len(f.Plots) != 2 || len(f.Data.Rows) < 20 || len(f.Data.Head) != 2+len(names)) {
+			t.Errorf("%d panels, a table of %d rows, head %q", len(f.Plots), len(f.Data.Rows), f.Data.Head)
+		}
+	}
+	if text := strings.Join(figures, " "); !strings.Contains(text, "queue pending-reasons") {
+		t.Errorf("figures %s", text)
+	}
+}
+
+// A run without reasons has no figure of them, and neither preset nor rejected jobs wait.
+func TestWithoutReasons(t *testing.T) {
+	quiet := schedule("quiet", 3, 50, machine{nodes: 40, processors: 8})
+	if f, err := newReasons([]compare.Set{{Name: "quiet", Runs: []compare.Realization{quiet}}}, newCourses([]compare.Set{{Runs: []compare.Realization{quiet}}}, nil, time.UTC)); f != nil || err != nil {
+		t.Errorf("%v, %v", f, err)
+	}
+	quiet.Manifest.WindowStart = quiet.Rows[0].Start.Add(time.Second)
+	quiet.Reasons = run.NewReasons([]run.Event{{At: quiet.Rows[0].Submit, Kind: rm.Waiting, Job: quiet.Rows[0].Job, Task: -1, Reason: "Priority"}}, quiet.Manifest.VirtualEnd)
+	for _, name := range reasonNames([]compare.Set{{Runs: []compare.Realization{quiet}}}) {
+		if name != notRecorded {
+			t.Errorf("a preset job waits for %s", name)
+		}
+	}
+}
+
+// The page of runs on two releases says what the releases changed before the scheduler, and the
+// causes of a divergence.
+func TestReleasesOnPage(t *testing.T) {
+	text := textOf(t, mustReport(t))
+	for _, want := range []string{
+		"A ran on Slurm 22.05.8 and B on Slurm 24.11.5.", "sbatch makes another submission of 0 of ",
+		"SelectType", "<the default> of the site's release", "Known changes from Slurm 22.05.8 to 24.11.5 (not a complete list)",
+		"Why, as far as the records show it:",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	same := twoSets()
+	same[1].Runs[0].Manifest.Versions.Slurm = "22.05.8"
+	r, err := New(same, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := textOf(t, r); strings.Contains(text, "ran on Slurm") {
+		t.Error("a page of one release compares releases")
+	}
+}
