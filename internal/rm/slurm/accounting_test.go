@@ -92,7 +92,8 @@ add user ben account=biology fairshare=10 qos=normal,high
 }
 
 // TestResourceLimits: limits on generic resources and licences hold from the first job on, as at a site
-// whose slurmctld has registered these resources long ago.
+// whose slurmctld has registered these resources long ago. slurmdbd has the keys of the site's
+// slurmdbd.conf that it knows.
 func TestResourceLimits(t *testing.T) { eachSlurm(t, testResourceLimits) }
 
 func testResourceLimits(t *testing.T, slurm *install.Installation) {
@@ -105,13 +106,16 @@ add qos few MaxTRESPU=gres/gpu:a100=1
 add user ann account=physics,biology qos=normal
 add user ben account=biology qos=normal,few
 `
+	// slurmdbd would not start with a key that it does not know.
+	files["slurmdbd.conf"] = "DbdHost=db.site\nStorageType=accounting_storage/mysql\nStoragePass=secret\nPurgeJobAfter=1hour\nTLSType=tls/s2n\n" +
+		"Parameters=PreserveCaseUser\nAllowNoDefAcct=yes\nAllResourcesAbsolute=yes\nDisableCoordDBD=yes\n"
 	s := scenario{slurm: slurm, cluster: writeCluster(t, files), accounting: true}
 	gpu := func(node, account string) func(*hpc.Job) {
 		return func(j *hpc.Job) { j.NodeList, j.GPUs, j.Account = node, "1", account }
 	}
 	licence := func(j *hpc.Job) { j.Account, j.Licenses = "biology", "solver:1" }
 	few := func(gpus string) func(*hpc.Job) {
-		return func(j *hpc.Job) { j.GPUs, j.User, j.QOS = gpus, "ben", "few" }
+		return func(j *hpc.Job) { j.GPUs, j.User, j.Account, j.QOS = gpus, "ben", "biology", "few" }
 	}
 	s.workload.Jobs = workload.JobsOf(
 		job("gpu1", 10, 60, gpu("g1", "physics")),
