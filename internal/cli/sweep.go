@@ -54,7 +54,7 @@ func newSweepCommand(g *globals) *cobra.Command {
 		Use:   "sweep EXPERIMENT -o DIR",
 		Short: "Run a grid of configurations, transforms and seeds",
 		Long: `Runs every cell of a grid: policies x machines in the simulator, and clusters x edits of
-their configuration on the stock Slurm, each with every transform of the workload and with every
+slurm.conf and of accounts on the stock Slurm, each with every transform and with every
 seed. docs/SWEEPS.md describes the experiment file, which is YAML. Paths in it are
 relative to its directory.
 
