@@ -240,7 +240,7 @@ slurm:
   options: {no-accounting: true, lead: 30s}
   edits:
     - {name: backfill, SchedulerParameters.bf_interval: 30, partition batch MaxTime: 1-0}
-    - {name: builtin, SchedulerType: sched/builtin}
+    - {name: builtin, SchedulerType: sched/builtin, SchedulerParameters.bf_continue: false}
 `})
 	runHere(t, dir, 0, "sweep", "experiment.yaml", "-o", "out", "--jobs", "1")
 	for cell, backfilled := range map[string]bool{"slurm_small_backfill": true, "slurm_small_builtin": false} {

@@ -198,7 +198,7 @@ type Comparison struct {
 	Reason    string `json:"no_inference_reason,omitempty"`
 
 	Metrics []Metric `json:"metrics"`
-	// Fairness has the figures of fairness. Their p-values are corrected for each other, and not for
+	// Fairness has the figures of fairness, for groupings with more than one group. Their p-values are corrected for each other, and not for
 	// those of Metrics.
 	Fairness []Metric `json:"fairness"`
 	// ShowFairness says that people asked for them.

@@ -104,6 +104,9 @@ func measure(sets []Set, opts Options) (figures, fairness []quantity, err error)
 		}
 	}
 	for _, f := range metrics.FairnessFigures {
+		if !hasGroups(served, f.By) {
+			continue
+		}
 		of := func(all *map[metrics.By]metrics.Fairness) metrics.Float { return f.Of((*all)[f.By]) }
 		fairness = append(fairness, quantity{f.Figure, each(served, of)})
 	}
@@ -113,6 +116,11 @@ func measure(sets []Set, opts Options) (figures, fairness []quantity, err error)
 		}
 	}
 	return figures, fairness, nil
+}
+
+// hasGroups reports whether a run has several groups. One group is always served equally.
+func hasGroups(served [][]*map[metrics.By]metrics.Fairness, by metrics.By) bool {
+	return slices.ContainsFunc(slices.Concat(served...), func(all *map[metrics.By]metrics.Fairness) bool { return (*all)[by].Groups > 1 })
 }
 
 // quantities computes figures of metrics. A nil entry stands for a run that has no metrics

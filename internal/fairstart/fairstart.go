@@ -99,7 +99,7 @@ func Of(rows []run.Row, m *run.Manifest, name string) (*metrics.FairStart, error
 	if name == OwnPolicy {
 		name = cmp.Or(m.Policy, "easy-textbook")
 	}
-	make, err := policy.New(name)
+	decide, err := policy.New(name)
 	if err != nil {
 		return nil, fmt.Errorf("computing fair start times: %w", err)
 	}
@@ -113,7 +113,7 @@ func Of(rows []run.Row, m *run.Manifest, name string) (*metrics.FairStart, error
 	f := &metrics.FairStart{Policy: name, Exact: true, LeftOut: leftOut}
 	alike := 0
 	for _, p := range pools {
-		p.policy, p.epoch = make, m.VirtualStart
+		p.policy, p.epoch = decide, m.VirtualStart
 		same, exact, err := p.imitate()
 		if err != nil {
 			return nil, fmt.Errorf("computing fair start times: %w", err)

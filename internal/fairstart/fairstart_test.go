@@ -197,17 +197,17 @@ func TestOddRows(t *testing.T) {
 	array := &hpc.Job{ID: "array"}
 	array.Array = "0-19%2"
 	tasks[0].Request = string(run.EncodeJob(array))
-	real := manifest("easy")
-	real.Engine = "slurm"
-	if got, err := Of(tasks, real, "easy"); err != nil || got.Jobs != 0 || got.LeftOut != len(tasks) {
+	slurm := manifest("easy")
+	slurm.Engine = "slurm"
+	if got, err := Of(tasks, slurm, "easy"); err != nil || got.Jobs != 0 || got.LeftOut != len(tasks) {
 		t.Errorf("tasks of an array on Slurm: %+v, %v", got, err)
 	}
-	real.Engine = "sim"
-	if got, err := Of(tasks, real, "easy"); err != nil || got.Jobs != len(tasks) {
+	slurm.Engine = "sim"
+	if got, err := Of(tasks, slurm, "easy"); err != nil || got.Jobs != len(tasks) {
 		t.Errorf("tasks of an array in the simulator: %+v, %v", got, err)
 	}
-	tasks[0].Request, real.Engine = "{", "slurm"
-	if _, err := Of(tasks, real, "easy"); err == nil || !strings.Contains(err.Error(), "job array: decoding a job") {
+	tasks[0].Request, slurm.Engine = "{", "slurm"
+	if _, err := Of(tasks, slurm, "easy"); err == nil || !strings.Contains(err.Error(), "job array: decoding a job") {
 		t.Errorf("a torn request: %v", err)
 	}
 	none, err := Of(odd[:2], manifest("easy"), "easy")

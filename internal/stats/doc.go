@@ -81,4 +81,6 @@
 //
 // A test that does not reject does not show equality. [Detectable] says which difference
 // the runs would have found. If that is larger than what matters, there are too few runs.
+// [Needed] says beforehand how many runs find a difference, from the [PooledDeviation] of a
+// pilot. The deviation of few runs is rough: see [DeviationInterval].
 package stats

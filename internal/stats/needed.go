@@ -1,6 +1,10 @@
 package stats
 
-import "math"
+import (
+	"math"
+
+	"gonum.org/v1/gonum/stat/distuv"
+)
 
 // mostNeeded bounds the result of [Needed].
 const mostNeeded = 1_000_000
@@ -51,4 +55,15 @@ func PooledDeviation(sets ...[]float64) (deviation float64, freedom int) {
 		freedom += len(set) - 1
 	}
 	return math.Sqrt(squares / float64(freedom)), freedom
+}
+
+// DeviationInterval returns the factors by which a standard deviation with the given degrees of
+// freedom, of normal observations, has to be multiplied to bound the true one at a confidence level.
+// They are NaN without degrees of freedom.
+func DeviationInterval(freedom int, level float64) (low, high float64) {
+	if freedom < 1 {
+		return math.NaN(), math.NaN()
+	}
+	variance := distuv.ChiSquared{K: float64(freedom)}
+	return math.Sqrt(float64(freedom) / variance.Quantile((1+level)/2)), math.Sqrt(float64(freedom) / variance.Quantile((1-level)/2))
 }

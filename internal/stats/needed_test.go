@@ -40,3 +40,13 @@ func TestPooledDeviation(t *testing.T) {
 		t.Errorf("of single runs: %v, %d", d, n)
 	}
 }
+
+// TestDeviationInterval uses the quantiles 2.180 and 17.535 of χ² with 8 degrees of freedom.
+func TestDeviationInterval(t *testing.T) {
+	low, high := DeviationInterval(8, 0.95)
+	near(t, "low", low, math.Sqrt(8/17.535), 1e-4)
+	near(t, "high", high, math.Sqrt(8/2.180), 1e-3)
+	if low, _ := DeviationInterval(0, 0.95); !math.IsNaN(low) {
+		t.Errorf("without degrees of freedom: %v", low)
+	}
+}

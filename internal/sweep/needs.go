@@ -19,10 +19,6 @@ const (
 // pilotSeeds is the number of seeds after which a sweep with more of them says how many are needed.
 const pilotSeeds = 3
 
-// fewFreedom is the number of degrees of freedom below which a standard deviation is rough: with 10,
-// its 95 % interval is from 0.7 to 1.8 of it.
-const fewFreedom = 10
-
 // Need says of one figure how many seeds a difference between two cells needs. The test is that of
 // `rmreplay compare`, at 5 % and before its correction for several figures, and finds the difference in
 // 80 % of cases. The number assumes that runs are independent and normally distributed, and that they
@@ -99,9 +95,8 @@ func (s *Summary) renderNeeds(b *strings.Builder) {
 		freedom = min(freedom, n.Freedom)
 	}
 	b.WriteString("This assumes independent, normal runs that vary as the complete ones do, alike in all cells.\n")
-	if freedom < fewFreedom {
-		fmt.Fprintf(b, "The deviation is from few runs (%d degrees of freedom) and may be wrong by half or by twice.\n", freedom)
-	}
+	low, high := stats.DeviationInterval(freedom, 1-needAlpha)
+	fmt.Fprintf(b, "The true deviation is %.2g to %.2g times that of these runs (95 %%, %d degrees of freedom).\n", low, high, freedom)
 }
 
 func titleOf(key string) string {

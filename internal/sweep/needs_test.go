@@ -47,7 +47,7 @@ func TestNeeds(t *testing.T) {
 		t.Errorf("a slowdown that does not vary: %+v", slowdown)
 	}
 	text := s.Render()
-	for _, want := range []string{"for 10 %", "The deviation is from few runs (3 degrees of freedom)"} {
+	for _, want := range []string{"for 10 %", "The true deviation is 0.57 to 3.7 times that of these runs (95 %, 3 degrees of freedom)"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
