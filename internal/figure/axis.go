@@ -265,3 +265,29 @@ func (LogTicks) Ticks(low, high float64) []plot.Tick {
 	}
 	return ticks
 }
+
+// HourTicks are the even hours of a day, 0 to 22.
+type HourTicks struct{}
+
+// Ticks implements [plot.Ticker].
+func (HourTicks) Ticks(_, _ float64) []plot.Tick {
+	var ticks []plot.Tick
+	for h := 0; h < 24; h += 2 {
+		ticks = append(ticks, plot.Tick{Value: float64(h), Label: fmt.Sprintf("%02d", h)})
+	}
+	return ticks
+}
+
+// RowTicks count so many rows from the top, where the first row is.
+type RowTicks int
+
+// Ticks implements [plot.Ticker].
+func (rows RowTicks) Ticks(_, _ float64) []plot.Tick {
+	var ticks []plot.Tick
+	for _, tick := range (plot.DefaultTicks{}).Ticks(0, float64(rows)) {
+		if !tick.IsMinor() && tick.Value >= 0 && tick.Value <= float64(rows) {
+			ticks = append(ticks, plot.Tick{Value: float64(rows) - tick.Value, Label: fmt.Sprintf("%.0f", tick.Value)})
+		}
+	}
+	return ticks
+}

@@ -309,20 +309,6 @@ func newGanttFigure(g *Gantt, from hpc.Time, zone *time.Location) *Figure {
 	left := from.Seconds()
 	p.Add(plotter.NewImage(g.image, left, 0, left+g.span, float64(len(g.nodes))))
 	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = left, left+g.span, 0, float64(len(g.nodes))
-	p.Y.Tick.Marker = nodeTicks{len(g.nodes)}
+	p.Y.Tick.Marker = figure.RowTicks(len(g.nodes))
 	return &Figure{Name: g.Name, Title: g.Title, Caption: g.Caption, Width: figure.Wide, Height: 10 * vg.Centimeter, Plots: []*plot.Plot{p}, Data: g.Data}
-}
-
-// nodeTicks count nodes from the top, where the first node is.
-type nodeTicks struct{ nodes int }
-
-// Ticks implements [plot.Ticker].
-func (t nodeTicks) Ticks(_, _ float64) []plot.Tick {
-	var ticks []plot.Tick
-	for _, tick := range (plot.DefaultTicks{}).Ticks(0, float64(t.nodes)) {
-		if !tick.IsMinor() && tick.Value >= 0 && tick.Value <= float64(t.nodes) {
-			ticks = append(ticks, plot.Tick{Value: float64(t.nodes) - tick.Value, Label: fmt.Sprintf("%.0f", tick.Value)})
-		}
-	}
-	return ticks
 }

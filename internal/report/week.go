@@ -41,7 +41,7 @@ func newWeek(names []string, overviews []*metrics.Overview, zone *time.Location)
 		heat.Min, heat.Max = math.Log(low), math.Log(high)
 		heat.NaN = color.Transparent
 		p.Add(heat)
-		p.X.Tick.Marker, p.Y.Tick.Marker = hoursOfDay{}, namedDays(days)
+		p.X.Tick.Marker, p.Y.Tick.Marker = figure.HourTicks{}, namedDays(days)
 		p.X.Tick.Length, p.Y.Tick.Length, p.X.Width, p.Y.Width = 0, 0, 0, 0
 		if len(overviews) > 1 {
 			p.Title.Text = names[i]
@@ -105,18 +105,6 @@ func (g weekGrid) Z(c, r int) float64 {
 		return math.NaN()
 	}
 	return math.Log(min(max(g.low, float64(w.Mean())), g.high))
-}
-
-// hoursOfDay are the ticks of the hours.
-type hoursOfDay struct{}
-
-// Ticks implements [plot.Ticker].
-func (hoursOfDay) Ticks(_, _ float64) []plot.Tick {
-	var ticks []plot.Tick
-	for h := 0; h < 24; h += 2 {
-		ticks = append(ticks, plot.Tick{Value: float64(h), Label: fmt.Sprintf("%02d", h)})
-	}
-	return ticks
 }
 
 // namedDays are the ticks of weekdays, from the top.

@@ -42,6 +42,7 @@ func (g *guard) serve(conn *os.File) {
 	// The driver handles signals of the terminal; the guard must outlive the driver. It catches
 	// them and does not ignore them, because children would inherit that.
 	signal.Notify(make(chan os.Signal, 1), unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGPIPE)
+	_ = os.WriteFile("/proc/self/comm", []byte(guardName), 0o600) // for ps
 	unix.CloseOnExec(connFD)
 	unix.CloseOnExec(socketsFD)
 	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)

@@ -114,6 +114,7 @@ var ErrGuardGone = errors.New("the guard process that watches over the daemons h
 // the socket pairs are the descriptors connFD and, for sockets, socketsFD.
 const (
 	envGuard  = "RMREPLAY_GUARD"
+	guardName = "rmreplay-guard" // the name of the process, once it catches signals
 	connFD    = 3
 	socketsFD = 4
 )
@@ -158,7 +159,7 @@ func start(opts Options, attr *syscall.SysProcAttr, onExit func(Exit)) (*Guard, 
 	}
 	giveUp := func() { _, _ = ours.Close(), sockets.Close() } // the caller needs another error
 	cmd := exec.Command("/proc/self/exe")
-	cmd.Args = []string{"rmreplay-guard"}
+	cmd.Args = []string{guardName}
 	cmd.Env = append(os.Environ(), envGuard+"="+string(options))
 	cmd.Stderr = os.Stderr
 	cmd.ExtraFiles = []*os.File{theirs, theirSockets}

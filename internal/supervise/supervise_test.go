@@ -102,6 +102,9 @@ func TestGuardEndsEarly(t *testing.T) {
 
 func TestExit(t *testing.T) {
 	g, exits := startGuard(t)
+	if name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", g.PID())); err != nil || strings.TrimSpace(string(name)) != guardName {
+		t.Errorf("the guard is called %q (%v), want %s", name, err, guardName)
+	}
 	for _, c := range []struct{ script, want string }{
 		{"exit 0", "exit status 0"},
 		{"exit 7", "exit status 7"},

@@ -45,6 +45,9 @@ func allowed(h hit) []verdict {
 		// The Go runtime prints its stacks and exits with status 2.
 		return append(killed("2"), killed(h.Signal.String())...)
 	case h.Victim == guard && catches(h):
+		if h.Struck != guardName { // it has only begun, and catches no signals yet
+			return []verdict{valid, {"1", "failed"}, {"1", noRecord}}
+		}
 		return []verdict{valid}
 	}
 	// A replay without one of its processes cannot go on. A process that can bear the signal, or
@@ -52,6 +55,9 @@ func allowed(h hit) []verdict {
 	// versions.
 	return []verdict{valid, {"1", "failed"}, {"1", noRecord}, {"5", noRecord}, {"3", "complete"}}
 }
+
+// guardName is the name of the guard's process once it catches signals.
+const guardName = "rmreplay-guard"
 
 // catches reports whether the guard goes on after a signal.
 func catches(h hit) bool {

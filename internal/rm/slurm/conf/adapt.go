@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"rmreplay/internal/rm/slurm/conf/syntax"
 	"slices"
 	"strconv"
 	"strings"
@@ -375,7 +376,7 @@ func section(b *bytes.Buffer, title string, lines []string) {
 }
 
 // statements formats a file of statements. It spells keys as the manual page does.
-func statements(title string, list []Statement, g grammar) []byte {
+func statements(title string, list []Statement, g syntax.Grammar) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "# %s\n", title)
 	for _, s := range list {
@@ -387,12 +388,12 @@ func statements(title string, list []Statement, g grammar) []byte {
 
 // canonical returns the statement with its keys spelled as in the manual page. It removes the
 // operator, which has no effect.
-func canonical(s Statement, g grammar) Statement {
-	k, _ := g.lookup(s.Key)
-	s.Key, s.Operator = g.canonical(s.Key), 0
+func canonical(s Statement, g syntax.Grammar) Statement {
+	k, _ := g.Lookup(s.Key)
+	s.Key, s.Operator = g.Canonical(s.Key), 0
 	s.Attributes = slices.Clone(s.Attributes)
 	for i := range s.Attributes {
-		s.Attributes[i].Key = k.attributes.canonical(s.Attributes[i].Key)
+		s.Attributes[i].Key = k.Attributes.Canonical(s.Attributes[i].Key)
 	}
 	return s
 }

@@ -2,6 +2,7 @@ package conf
 
 import (
 	"fmt"
+	"rmreplay/internal/rm/slurm/conf/syntax"
 	"slices"
 	"strconv"
 	"strings"
@@ -59,8 +60,8 @@ func (a *adapter) objects() []string {
 }
 
 // grammarOf returns the grammar of one object's line.
-func grammarOf(r *rule) grammar {
-	return grammar{strings.ToLower(r.key): {name: r.key, attributes: r.attributes}}
+func grammarOf(r *rule) syntax.Grammar {
+	return syntax.Grammar{strings.ToLower(r.key): {Name: r.key, Attributes: r.attributes}}
 }
 
 // nodes returns a line for each of the site's NodeName lines, with the values of its DEFAULT

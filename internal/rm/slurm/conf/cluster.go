@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"rmreplay/internal/rm/slurm/conf/syntax"
 	"slices"
 	"strconv"
 	"strings"
@@ -135,7 +136,7 @@ func load(path string, open reader) (*Cluster, error) {
 }
 
 // optional parses a file if the site has it. The result is nil only if there is no file.
-func optional(path string, g grammar, files *files) ([]Statement, error) {
+func optional(path string, g syntax.Grammar, files *files) ([]Statement, error) {
 	statements, err := parse(path, g, files)
 	switch {
 	case err == nil:
@@ -300,17 +301,17 @@ func (c *Cluster) resolve() error {
 func (c *Cluster) warnRepeated() {
 	first := make(map[string]Statement)
 	for _, s := range c.Statements {
-		k, _ := slurmGrammar.lookup(s.Key)
+		k, _ := slurmGrammar.Lookup(s.Key)
 		if s.Operator != 0 {
-			c.warn(s, "%s%c=%s: Slurm 22.05 ignores the sign; the value replaces the earlier one", k.name, s.Operator, s.Value)
+			c.warn(s, "%s%c=%s: Slurm 22.05 ignores the sign; the value replaces the earlier one", k.Name, s.Operator, s.Value)
 		}
-		if k.attributes != nil || slices.Contains([]string{"Prolog", "Epilog"}, k.name) {
+		if k.Attributes != nil || slices.Contains([]string{"Prolog", "Epilog"}, k.Name) {
 			continue // since 24.05 a site may have several prologs; none runs in a replay
 		}
-		if before, seen := first[k.name]; seen && before.Value != s.Value {
-			c.warn(s, "%s is set again (first in %s:%d); the last one counts", k.name, before.File, before.Line)
+		if before, seen := first[k.Name]; seen && before.Value != s.Value {
+			c.warn(s, "%s is set again (first in %s:%d); the last one counts", k.Name, before.File, before.Line)
 		} else if !seen {
-			first[k.name] = s
+			first[k.Name] = s
 		}
 	}
 }

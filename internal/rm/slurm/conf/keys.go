@@ -38,7 +38,7 @@ type rule struct {
 	// secret hides the value in reports.
 	secret bool
 	// attributes is set for a key that begins the line of an object.
-	attributes grammar
+	attributes syntax.Grammar
 }
 
 // The reasons that several keys share.
@@ -96,7 +96,7 @@ var rules = slices.Concat(
 
 	// Hosts, ports, users.
 	[]rule{
-		{key: "SlurmctldHost", action: change, reason: whyHost, value: (*adapter).controllerHost, attributes: grammar{}},
+		{key: "SlurmctldHost", action: change, reason: whyHost, value: (*adapter).controllerHost, attributes: syntax.Grammar{}},
 		{key: "SlurmctldPort", action: change, reason: "a free port of this run", value: (*adapter).controllerPort},
 		{key: "SlurmdPort", kind: u32, action: change, reason: "one port serves all nodes, each at its own address", value: (*adapter).nodePort},
 		{key: "SlurmUser", action: change, reason: "the daemons run as the user who starts the replay, and never as root", value: (*adapter).daemonUser},

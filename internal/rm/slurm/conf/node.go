@@ -37,9 +37,9 @@ func (l nodeLine) number(key string) (uint64, bool) {
 	if !ok {
 		return 0, false
 	}
-	k, _ := nodeAttributes.lookup(key)
+	k, _ := nodeAttributes.Lookup(key)
 	maximum := uint64(math.MaxUint16)
-	switch k.kind {
+	switch k.Kind {
 	case u32:
 		maximum = math.MaxUint32
 	case u64:

@@ -81,7 +81,7 @@ const maxErrors = 20
 
 // parser reads one configuration file with all files that it includes.
 type parser struct {
-	grammar grammar
+	grammar syntax.Grammar
 	files   *files
 	open    []string // the files being read, outermost first
 	found   []Statement
@@ -91,7 +91,7 @@ type parser struct {
 
 // parse reads a file and the files that it includes. The error has up to maxErrors mistakes, each
 // with its file and line.
-func parse(path string, g grammar, files *files) ([]Statement, error) {
+func parse(path string, g syntax.Grammar, files *files) ([]Statement, error) {
 	p := &parser{grammar: g, files: files}
 	data, err := files.read(path)
 	if err != nil {
@@ -204,12 +204,12 @@ func (p *parser) statement(file string, line syntax.Line) {
 		p.failf(file, line.Number, "%q: not Key=Value", shorten(strings.TrimSpace(line.Text)))
 		return
 	}
-	k, known := p.grammar.lookup(first.Key)
+	k, known := p.grammar.Lookup(first.Key)
 	if !known {
-		p.failf(file, line.Number, "%s: unrecognized key%s", first.Key, p.grammar.suggest(first.Key))
+		p.failf(file, line.Number, "%s: unrecognized key%s", first.Key, p.grammar.Suggest(first.Key))
 		return
 	}
-	if err := k.check(first.Value); err != nil {
+	if err := k.Kind.Check(first.Value); err != nil {
 		p.failf(file, line.Number, "%s=%s: %w", first.Key, first.Value, err)
 		return
 	}
@@ -219,7 +219,7 @@ func (p *parser) statement(file string, line syntax.Line) {
 		p.stopped = true
 		return
 	}
-	if k.attributes == nil {
+	if k.Attributes == nil {
 		if !syntax.IsBlank(rest) {
 			p.failf(file, line.Number, "unexpected %q after %s=%s (one key on a line; quote a value that has blanks)",
 				shorten(strings.TrimSpace(rest)), first.Key, first.Value)
@@ -228,24 +228,24 @@ func (p *parser) statement(file string, line syntax.Line) {
 		p.found = append(p.found, s)
 		return
 	}
-	if p.attributes(&s, rest, k.attributes) {
+	if p.attributes(&s, rest, k.Attributes) {
 		p.found = append(p.found, s)
 	}
 }
 
-func (p *parser) attributes(s *Statement, rest string, known grammar) bool {
+func (p *parser) attributes(s *Statement, rest string, known syntax.Grammar) bool {
 	for !syntax.IsBlank(rest) {
 		a, after, ok := syntax.CutPair(rest)
 		if !ok {
 			p.failf(s.File, s.Line, "%q in the line of %s=%s: not Key=Value", shorten(strings.TrimSpace(rest)), s.Key, s.Value)
 			return false
 		}
-		k, isKnown := known.lookup(a.Key)
+		k, isKnown := known.Lookup(a.Key)
 		if !isKnown {
-			p.failf(s.File, s.Line, "%s: unrecognized key in the line of %s=%s%s", a.Key, s.Key, s.Value, known.suggest(a.Key))
+			p.failf(s.File, s.Line, "%s: unrecognized key in the line of %s=%s%s", a.Key, s.Key, s.Value, known.Suggest(a.Key))
 			return false
 		}
-		if err := k.check(a.Value); err != nil {
+		if err := k.Kind.Check(a.Value); err != nil {
 			p.failf(s.File, s.Line, "%s=%s: %w", a.Key, a.Value, err)
 			return false
 		}

@@ -12,7 +12,7 @@ import (
 )
 
 // parseText parses a file with the given name. files has the contents by name.
-func parseText(name string, files map[string]string, g grammar) ([]Statement, error) {
+func parseText(name string, files map[string]string, g syntax.Grammar) ([]Statement, error) {
 	return parse(name, g, reading(files))
 }
 

@@ -51,7 +51,7 @@ func (e *evidence) statement(s Statement) {
 	}
 	e.See(r.known)
 	for _, attribute := range s.Attributes {
-		e.See(history.Attributes[r.key+" "+r.attributes.canonical(attribute.Key)])
+		e.See(history.Attributes[r.key+" "+r.attributes.Canonical(attribute.Key)])
 	}
 	if list, ok := history.Options[r.key]; ok {
 		for _, option := range splitList(s.Value) {

@@ -12,10 +12,10 @@ import (
 )
 
 // databaseGrammar is the grammar of slurmdbd.conf.
-var databaseGrammar = func() grammar {
-	g := grammar{}
+var databaseGrammar = func() syntax.Grammar {
+	g := syntax.Grammar{}
 	for _, k := range slurmdbd.Keys {
-		g.add(k.Kind, k.Name)
+		g.Add(k.Kind, k.Name)
 	}
 	return g
 }()
@@ -56,7 +56,7 @@ func (a *adapter) slurmdbd() []byte {
 // database narrows the range to the series that know the keys of slurmdbd.conf.
 func (e *evidence) database(c *Cluster) {
 	for _, s := range c.Database {
-		e.See(history.DatabaseKeys[databaseGrammar.canonical(s.Key)])
+		e.See(history.DatabaseKeys[databaseGrammar.Canonical(s.Key)])
 	}
 }
 

@@ -206,7 +206,7 @@ func (t *translation) attributes(s Statement, r *rule) Statement {
 	}
 	kept := make([]Attribute, 0, len(s.Attributes))
 	for _, attribute := range s.Attributes {
-		key := r.attributes.canonical(attribute.Key)
+		key := r.attributes.Canonical(attribute.Key)
 		life, ok := history.Attributes[r.key+" "+key]
 		switch {
 		case r.key == "PartitionName" && (key == "SelectTypeParameters" || key == "PreemptMode"):
@@ -269,7 +269,7 @@ func (t *translation) refusals() {
 		refuse(s, r.key, s.Value, values.Check(r.key, s.Value))
 		for _, attribute := range s.Attributes {
 			if r.key == "PartitionName" {
-				key := r.attributes.canonical(attribute.Key)
+				key := r.attributes.Canonical(attribute.Key)
 				refuse(s, "PartitionName="+s.Value+" "+key, attribute.Value, values.CheckPartition(key, attribute.Value))
 			}
 		}
