@@ -8,13 +8,13 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"rmreplay/internal/rm/slurm/conf/syntax"
 	"slices"
 	"strconv"
 	"strings"
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm/slurm/conf/slurmdbd"
+	"rmreplay/internal/rm/slurm/conf/syntax"
 	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/slurmspec/history"
 )

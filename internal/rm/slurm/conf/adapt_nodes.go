@@ -2,12 +2,12 @@ package conf
 
 import (
 	"fmt"
-	"rmreplay/internal/rm/slurm/conf/syntax"
 	"slices"
 	"strconv"
 	"strings"
 
 	"rmreplay/internal/hostlist"
+	"rmreplay/internal/rm/slurm/conf/syntax"
 	"rmreplay/internal/rm/slurm/conf/values"
 	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/slurmspec/history"
