@@ -35,7 +35,7 @@ func (o *compareOptions) addFlags(c *cobra.Command) {
 	addSeedFlag(f, &o.seed, "bootstrap samples and random permutations")
 	flags.Duration(f, &o.tolerance, "tolerance", time.Second, "count dates that are at most `DURATION` apart as equal")
 	f.IntVar(&o.resamples, "resamples", 0, "use `N` bootstrap samples for each interval (default: 1999)")
-	o.fairnessOptions.add(f)
+	o.addFairness(f)
 	o.zone.Add(f)
 	addPartialFlag(f, &o.partial)
 }

@@ -30,7 +30,7 @@ func (o *metricsOptions) addFlags(c *cobra.Command) {
 	f := c.Flags()
 	addByFlag(f, &o.by)
 	addTauFlag(f, &o.tau)
-	o.fairnessOptions.add(f)
+	o.addFairness(f)
 	o.window.Add(f, "bounds utilization and throughput (default: the first start)", "(default: the last end)")
 	addPartialFlag(f, &o.partial)
 	addJSONFlag(c, &o.json)
@@ -66,7 +66,7 @@ type fairnessOptions struct {
 	fairStart fairstart.Policy
 }
 
-func (o *fairnessOptions) add(f *pflag.FlagSet) {
+func (o *fairnessOptions) addFairness(f *pflag.FlagSet) {
 	f.BoolVar(&o.fairness, "fairness", false, "show how equally users, accounts, QOS and jobs were served (Gini, Jain)")
 	f.Var(&o.fairStart, "fair-start", "count jobs that later jobs delayed, by simulations with a `POLICY` (own: that of the run)")
 }

@@ -66,7 +66,7 @@ func (sp Space) Name(s Setting) string {
 	h := sha256.New()
 	for i, value := range s {
 		if value != "" {
-			fmt.Fprintf(h, "%q=%q\n", sp[i].Name, value)
+			_, _ = fmt.Fprintf(h, "%q=%q\n", sp[i].Name, value)
 		}
 	}
 	return "set-" + hex.EncodeToString(h.Sum(nil))[:10]
@@ -79,10 +79,10 @@ const digits = 3
 // at returns the value at a position from 0 to 1 of the parameter's range.
 func (p *Parameter) at(u float64) string {
 	u = min(max(u, 0), 1)
-	switch {
-	case p.Kind == Categorical:
+	switch p.Kind {
+	case Categorical:
 		return p.Values[min(int(u*float64(len(p.Values))), len(p.Values)-1)]
-	case p.Kind == Integer:
+	case Integer:
 		// Each whole number has a share of the range, the last one too.
 		v := math.Floor(p.scale(u, p.Low, p.High+1))
 		return strconv.FormatFloat(p.clamp(math.Round(rounded(v))), 'f', -1, 64)

@@ -32,7 +32,7 @@ func (f *File) Older(release slurmspec.Release, c Cluster) (plugin string, lines
 	case t.Plugin == "topology/block" && release.Since(slurmspec.R2311):
 		lines, err = t.blocks(release, c)
 	default:
-		err = fmt.Errorf("Slurm %s has no %s", release.Series(), t.Plugin)
+		err = fmt.Errorf("%s is not in Slurm %s", t.Plugin, release.Series())
 	}
 	return t.Plugin, lines, err
 }
