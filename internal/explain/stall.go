@@ -40,7 +40,8 @@ const (
 //	priority                      of one job, the share of its wait with the reason Priority, times the
 //	                              share of jobs with a higher priority in the processors that
 //	                              started meanwhile; less in proportion if they took less than
-//	                              the job needs
+//	                              the job needs, and less by the share of backfill: a job that
+//	                              nobody tried does not wait for its priority
 //	machine-full                  half of the share of the machine in use, processors or nodes: the
 //	                              least specific. Of one job, its partition's share if that is larger
 type Cause struct {

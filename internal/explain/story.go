@@ -317,10 +317,7 @@ func (s *Story) judge(rec *Record, row *run.Row, until hpc.Time) {
 	for kind, share := range shares {
 		s.Causes = append(s.Causes, Cause{kind, share, fmt.Sprintf("for %.0f %% of its wait its reason was %s", 100*share, texts[kind])})
 	}
-	if weight := s.ranked(); weight > 0 {
-		s.Causes = append(s.Causes, Cause{Ranked, weight, fmt.Sprintf(
-			"jobs with a higher priority than %d took %d of %d processors that started before it", s.Priority, s.higher, s.before)})
-	}
+	ranked := s.ranked()
 	if rest > 0.01*s.Wait {
 		middle := hpc.Time(longest.From).Add(hpc.Time(longest.To).Sub(hpc.Time(longest.From)) / 2)
 		for _, c := range rec.look(middle, row).stall.Causes {
@@ -330,7 +327,14 @@ func (s *Story) judge(rec *Record, row *run.Row, until hpc.Time) {
 			}
 			c.Weight *= rest / s.Wait
 			s.Causes = append(s.Causes, c)
+			if c.Kind == Backfill {
+				ranked *= 1 - c.Weight
+			}
 		}
+	}
+	if ranked > 0 {
+		s.Causes = append(s.Causes, Cause{Ranked, ranked, fmt.Sprintf(
+			"jobs with a higher priority than %d took %d of %d processors that started before it", s.Priority, s.higher, s.before)})
 	}
 	slices.SortStableFunc(s.Causes, func(a, b Cause) int { return cmp.Or(cmp.Compare(b.Weight, a.Weight), cmp.Compare(a.Kind, b.Kind)) })
 	s.Causes = s.Causes[:min(3, len(s.Causes))]
