@@ -43,6 +43,7 @@ func TestAllowed(t *testing.T) {
 		{hit{Kind: strangers}, verdict{"1", "failed"}, false},
 		{hit{Kind: signalOne, Victim: program, Signal: unix.SIGHUP}, verdict{"130", "interrupted"}, true},
 		{hit{Kind: signalOne, Victim: program, Signal: unix.SIGHUP}, verdict{"hangup", "running"}, false},
+		{hit{Kind: signalOne, Victim: program, Signal: unix.SIGHUP}, verdict{"hangup", noRecord}, true},
 		{hit{Kind: signalOne, Victim: program, Signal: unix.SIGTERM}, verdict{"0", "interrupted"}, false},
 		{hit{Kind: signalOne, Victim: program, Signal: unix.SIGKILL}, verdict{"killed", "running"}, true},
 		{hit{Kind: signalOne, Victim: program, Signal: unix.SIGKILL}, verdict{"killed", "complete"}, false},

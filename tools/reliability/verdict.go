@@ -32,11 +32,11 @@ func allowed(h hit) []verdict {
 		// Before the program catches signals, the first one kills it.
 		return append(interrupted, append(killed("130"), killed(h.Signal.String())...)...)
 	case h.Kind == group:
-		return interrupted
+		return append(interrupted, beforeMain(h))
 	case h.Victim == program:
 		switch h.Signal {
 		case unix.SIGINT, unix.SIGTERM, unix.SIGHUP:
-			return interrupted
+			return append(interrupted, beforeMain(h))
 		case unix.SIGKILL:
 			return killed("killed")
 		case unix.SIGPIPE:
@@ -55,6 +55,10 @@ func allowed(h hit) []verdict {
 	// versions.
 	return []verdict{valid, {"1", "failed"}, {"1", noRecord}, {"5", noRecord}, {"3", "complete"}}
 }
+
+// beforeMain is how a signal ends the program in its first milliseconds, when it does not catch
+// signals yet. It has made nothing then.
+func beforeMain(h hit) verdict { return verdict{h.Signal.String(), noRecord} }
 
 // guardName is the name of the guard's process once it catches signals.
 const guardName = "rmreplay-guard"
