@@ -165,7 +165,7 @@ func runMetrics(g *globals, dir string, opts metricsOptions) error {
 	if err := opts.fairStart.Add(summary, r); err != nil {
 		return badInput(err)
 	}
-	if !opts.json && !opts.fairness {
+	if !opts.fairness && opts.fairStart == "" {
 		summary.Fairness = nil // not on the first screen
 	}
 	return unlessPartial(g.printSummary(summary, opts.window.Location(), opts.json), opts.partial)

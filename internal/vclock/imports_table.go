@@ -105,7 +105,7 @@ const harmless = `
 	pthread_setcanceltype pthread_setspecific pthread_sigmask putenv pwrite64 qsort qsort_r raise
 	rand random readdir readdir64 readlink readlinkat realloc reallocarray realpath regcomp regerror
 	regexec regfree remainder remove removexattr rename res_nsearch rewind rewinddir rmdir scanf
-	sched_getaffinity sched_getcpu sched_setaffinity secure_getenv sem_destroy sem_init setbuf
+	sched_getcpu sched_setaffinity secure_getenv sem_destroy sem_init setbuf
 	setcontext setenv setfsgid setfsuid setgrent setlocale setmntent setns setpgid setpriority
 	setpwent setrlimit setrlimit64 setsid setsockopt setutent setvbuf setxattr shmat shmdt shmget
 	sigaction sigaddset sigdelset sigemptyset sigfillset sigisemptyset sigismember siglongjmp signal

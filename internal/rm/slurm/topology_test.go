@@ -56,7 +56,7 @@ block:
 	s := scenario{slurm: slurm, cluster: writeCluster(t, files)}
 	if !slurm.Release.Since(slurmspec.R2311) {
 		_, err := conf.Preview(s.cluster, slurm.Release, "")
-		if want := "Slurm " + slurm.Release.Series().String() + " has no topology/block"; err == nil || !strings.Contains(err.Error(), want) {
+		if want := "topology/block is not in Slurm " + slurm.Release.Series().String(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
 		}
 		return
