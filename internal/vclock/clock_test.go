@@ -501,6 +501,43 @@ func TestSilentPeerIsReported(t *testing.T) {
 	l.killAll()
 }
 
+// TestBusyPeerIsNoStall: a process waits for one in real time that computes for longer than a stall
+// takes. It is a stall only if the clock does not know that process.
+func TestBusyPeerIsNoStall(t *testing.T) {
+	for _, known := range []bool{true, false} {
+		address := filepath.Join(t.TempDir(), "socket")
+		ln, err := net.Listen("unix", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer ln.Close()
+		go func() {
+			conn, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			defer conn.Close()
+			var b [1]byte
+			for n, _ := conn.Read(b[:]); n == 1; n, _ = conn.Read(b[:]) {
+				for begin := CPUTime(os.Getpid()); CPUTime(os.Getpid()) < begin+time.Second; {
+				}
+				_, _ = conn.Write(b[:]) // the process may have been killed
+			}
+		}()
+		l := newLab(t, Addresses{})
+		l.stall.after = 300 * time.Millisecond
+		if known {
+			l.Outside(os.Getpid()) // it plays the peer
+		}
+		l.start(program(t, "clockwork"), "outside", address)
+		var stalled *StallError
+		if err := l.waitTo(epoch.Add(time.Hour)); errors.As(err, &stalled) == known || known && err != nil {
+			t.Errorf("known %t: Wait: %v", known, err)
+		}
+		l.killAll()
+	}
+}
+
 func TestRestWatch(t *testing.T) {
 	begin := time.Now()
 	w := restWatch{after: 20 * time.Second}
