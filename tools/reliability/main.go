@@ -135,6 +135,7 @@ type lab struct {
 	made    bool // the working directory is the lab's
 	typical time.Duration
 	want    outcome
+	inspect func(record string) // called for each record, if it is set
 }
 
 func newLab(o options) (*lab, error) {

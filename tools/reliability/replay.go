@@ -114,6 +114,9 @@ func (l *lab) run(ctx context.Context, name string, h hit, random *rand.Rand) (r
 	}
 	l.checkLeftovers(scratch, broke)
 	l.checkRecord(record, &r, broke)
+	if l.inspect != nil {
+		l.inspect(record)
+	}
 	if h.Network == "private" && h.Reached > 0 {
 		broke("strangers made %d connections to a private network", h.Reached)
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -13,28 +12,8 @@ import (
 // TestShort is a short form of the command: a few replays of a small workload on real Slurm, each
 // hit by something. docs/RELIABILITY.md has the figures of the long form.
 func TestShort(t *testing.T) {
-	for _, name := range []string{"slurmctld", "mariadbd"} {
-		if _, err := exec.LookPath(name); err != nil {
-			t.Skipf("SKIPPED: no replay on real Slurm: %v", err)
-		}
-	}
-	dir := t.TempDir()
-	if err := os.Chmod(filepath.Dir(dir), 0o711); err != nil { // root's daemons run as another user
-		t.Fatal(err)
-	}
-	program := filepath.Join(dir, "rmreplay")
-	if out, err := exec.Command("go", "build", "-o", program, "rmreplay/cmd/rmreplay").CombinedOutput(); err != nil {
-		t.Fatalf("building the program: %v\n%s", err, out)
-	}
-	for name, text := range small {
-		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+	needSlurm(t)
+	dir, program := writeSmall(t), build(t)
 	var out strings.Builder
 	broken, err := measure(context.Background(), options{
 		replays: 12, parallel: 2, seed: uint64(time.Now().UnixNano()), limit: 2 * time.Minute,
@@ -45,6 +24,22 @@ func TestShort(t *testing.T) {
 	if err != nil || broken != 0 {
 		t.Errorf("%d replays broke a promise (want 0), error %v", broken, err)
 	}
+}
+
+// writeSmall writes the small cluster and its workload into a directory.
+func writeSmall(t *testing.T) string {
+	t.Helper()
+	dir := openDir(t)
+	for name, text := range small {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
 }
 
 // small is a cluster of four nodes, and a workload of six jobs.
