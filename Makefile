@@ -5,7 +5,7 @@ CC       := gcc
 VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 FUZZTIME ?= 30s
 # A package's tests may start daemons; none takes this long unless it hangs.
-TIMEOUT  ?= 15m
+TIMEOUT  ?= 30m
 # The tests run these releases of Slurm, whichever is installed. The directory has a link to each
 # but 22.05 where that is the installed one.
 SLURM_RELEASES := 22.05 24.11 26.05
