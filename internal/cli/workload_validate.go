@@ -85,12 +85,17 @@ func runWorkloadValidate(g *globals, path string, opts validateOptions) error {
 	if opts.json {
 		zone = time.UTC
 	}
-	r := newValidateReport(w, experiment.Check(w, cluster, zone))
+	problems := experiment.Check(w, cluster, zone)
+	var forecast *admission.Forecast
 	if cluster != nil {
-		if r.Forecast, err = experiment.Foresee(w, cluster, opts.slurm); err != nil {
+		var more []workload.Problem
+		if forecast, more, err = experiment.Foresee(w, cluster, opts.slurm); err != nil {
 			return err
 		}
+		problems = append(problems, more...)
 	}
+	r := newValidateReport(w, problems)
+	r.Forecast = forecast
 	if opts.json {
 		err = g.printJSON(r)
 	} else {

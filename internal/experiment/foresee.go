@@ -14,30 +14,43 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// Foresee returns what Slurm will reject of a workload on a cluster. named is a Slurm as
-// [install.FindSlurm] takes it, or a release that is not installed, such as "26.05"; if it is empty,
-// the default Slurm is taken. The error is a [FieldError] or an [InputError].
-func Foresee(w *workload.Workload, cluster *conf.Cluster, named string) (*admission.Forecast, error) {
+// RuleUndeclaredQOS is the rule of a partition's QOS without which slurmctld does not start.
+const RuleUndeclaredQOS = "undeclared_qos"
+
+// Foresee returns what Slurm will reject of a workload on a cluster, and the problems for which
+// slurmctld would not start. named is a Slurm as [install.FindSlurm] takes it, or a release that is
+// not installed, such as "26.05"; if it is empty, the default Slurm is taken. The error is a
+// [FieldError] or an [InputError].
+func Foresee(w *workload.Workload, cluster *conf.Cluster, named string) (*admission.Forecast, []workload.Problem, error) {
 	in, _ := install.FindSlurm(named)
 	release := in.Release
 	if release.IsZero() && named != "" {
 		var err error
 		if release, err = slurmspec.ParseRelease(named); err != nil {
-			return nil, fieldError("slurm", "%w", err)
+			return nil, nil, fieldError("slurm", "%w", err)
 		}
 	}
 	site, err := admission.New(cluster, w.Submitters(), admission.Options{Release: release})
 	if err != nil {
-		return nil, inputError(fmt.Errorf("foreseeing rejections: %w", err))
+		return nil, nil, inputError(fmt.Errorf("foreseeing rejections: %w", err))
 	}
-	return site.Foresee(w, nil), nil
+	return site.Foresee(w, nil), problemsOf(site), nil
+}
+
+// problemsOf returns the problems of a site for which slurmctld would not start.
+func problemsOf(site *admission.Site) (list []workload.Problem) {
+	for _, text := range site.UndeclaredQOS() {
+		list = append(list, workload.Problem{Severity: workload.Error, Rule: RuleUndeclaredQOS, Text: text})
+	}
+	return list
 }
 
 // foreseen is what an engine foresees of the jobs of a workload.
 type foreseen struct {
 	forecast *admission.Forecast
 	jobs     map[string]admission.Finding
-	err      error // why nothing is foreseen
+	problems []workload.Problem // for which slurmctld would not start
+	err      error              // why nothing is foreseen
 }
 
 func (e *slurmEngine) foresee(w *workload.Workload) (f foreseen) {
@@ -45,6 +58,7 @@ func (e *slurmEngine) foresee(w *workload.Workload) (f foreseen) {
 	if err != nil {
 		return foreseen{err: err}
 	}
+	f.problems = problemsOf(site)
 	f.jobs = map[string]admission.Finding{}
 	f.forecast = site.Foresee(w, func(job string, why admission.Finding) { f.jobs[job] = why })
 	return f

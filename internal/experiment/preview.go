@@ -1,8 +1,10 @@
 package experiment
 
 import (
+	"fmt"
 	"slices"
 
+	"rmreplay/internal/rm/slurm/admission"
 	"rmreplay/internal/rm/slurm/conf"
 	"rmreplay/internal/rm/slurm/install"
 	"rmreplay/internal/slurmspec"
@@ -11,7 +13,8 @@ import (
 // PreviewConfiguration adapts a cluster's configuration as a replay would. named is a Slurm as
 // [install.FindSlurm] takes it, or a release that is not installed, such as "26.05". If it is empty,
 // the default Slurm is taken, or without one the newest supported release. site names the release
-// that the site runs; if it is empty, the configuration tells it. The error is a [FieldError] for a
+// that the site runs; if it is empty, the configuration tells it. A QOS of a partition without which
+// slurmctld would not start is a warning. The error is a [FieldError] for a
 // name that is no such Slurm or release, or an [InputError].
 func PreviewConfiguration(cluster *conf.Cluster, named, site string) (*conf.Adapted, error) {
 	if err := setSite(cluster, site); err != nil {
@@ -35,7 +38,16 @@ func PreviewConfiguration(cluster *conf.Cluster, named, site string) (*conf.Adap
 		to, plugins = supported[len(supported)-1], ""
 	}
 	adapted, err := conf.Preview(cluster, to, plugins)
-	return adapted, inputError(err)
+	if err != nil {
+		return nil, inputError(err)
+	}
+	rules, err := admission.New(cluster, nil, admission.Options{Release: to})
+	if err != nil {
+		adapted.Warnings = append(adapted.Warnings, fmt.Sprintf("the QOS of partitions are not checked: %v", err))
+		return adapted, nil
+	}
+	adapted.Warnings = append(adapted.Warnings, rules.UndeclaredQOS()...)
+	return adapted, nil
 }
 
 // setSite says which release of Slurm a cluster's configuration is for, unless site is empty. The

@@ -127,6 +127,9 @@ func (e *slurmEngine) admit(p *Prepared) error {
 		return err
 	}
 	e.foreseen = e.foresee(p.workload)
+	if err := refuseErrors(e.foreseen.problems); err != nil {
+		return inputError(fmt.Errorf("checking the cluster: %w", err))
+	}
 	return nil
 }
 

@@ -35,11 +35,6 @@ func configure(cfg *Config, env conf.Environment, in *sandbox.Sandbox) (*configu
 	if c.adapted, err = conf.Adapt(cfg.Cluster, c.release, env); err != nil {
 		return nil, err
 	}
-	if c.adapted.Accounting {
-		if err := checkPartitionQOS(cfg.Cluster, c.release); err != nil {
-			return nil, err
-		}
-	}
 	if err := c.writeAll(c.adapted); err != nil {
 		return nil, err
 	}

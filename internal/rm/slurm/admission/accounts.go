@@ -15,7 +15,7 @@ import (
 )
 
 func (s *Site) accountsFile() string {
-	return cmp.Or(filepath.Base(s.cluster.AccountsFile), "accounts.sacctmgr")
+	return filepath.Base(cmp.Or(s.cluster.AccountsFile, "accounts.sacctmgr"))
 }
 
 // of finds an association, and remembers it.

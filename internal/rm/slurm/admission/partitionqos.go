@@ -1,0 +1,45 @@
+package admission
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"rmreplay/internal/slurmspec"
+)
+
+// UndeclaredQOS returns a text for each QOS of a partition that no command for sacctmgr declares
+// and with which slurmctld ends at its start: the partition's own QOS if QOS are enforced, and
+// since 25.11 each that the partition names (src/slurmctld/read_config.c). It returns none without
+// accounting, and for commands with mistakes, which are errors themselves.
+func (s *Site) UndeclaredQOS() (list []string) {
+	if s.accounts == nil || len(s.accounts.Mistakes) > 0 {
+		return nil
+	}
+	all := s.release.Since(slurmspec.R2511)
+	for _, p := range s.cluster.Partitions {
+		var names []string
+		if p.QOS != "" && (s.qos || all) {
+			names = append(names, strings.ToLower(p.QOS))
+		}
+		if all {
+			names = slices.Concat(names, p.AllowQOS, p.DenyQOS)
+		}
+		for _, name := range names {
+			if !s.accounts.QOS[name] {
+				list = append(list, fmt.Sprintf("%s:%d: partition %s: QOS %s is not in %s, and slurmctld does not start without it (want %s)",
+					p.File, p.Line, p.Name, name, s.accountsFile(), s.wantQOS(name)))
+			}
+		}
+	}
+	return list
+}
+
+// wantQOS is the remedy for a QOS that is not declared. A new accounts.sacctmgr needs the site's
+// accounts too: with the file, a replay makes up no accounts.
+func (s *Site) wantQOS(name string) string {
+	if s.cluster.Accounts == nil {
+		return "that file, with add qos " + name + " and the site's accounts, or --no-accounting"
+	}
+	return "add qos " + name + " there"
+}
