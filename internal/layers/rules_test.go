@@ -70,6 +70,8 @@ var rules = []rule{
 		"sessions are a function of a workload"},
 	{"workload", "internal/workload/transform", []string{"internal/hpc", "internal/hostlist", "internal/slurmspec/...", "internal/spelling", "internal/workload", "internal/workload/arrays"}, offline,
 		"a transformation is a function of workloads"},
+	{"workload", "internal/predict", []string{"internal/agenda", "internal/hpc", "internal/workload"}, computes,
+		"a predictor knows submissions and events alone, so that it cannot know the future"},
 	{"workload", "internal/workload/chart", []string{"internal/hpc", "internal/output", "internal/workload"}, offline,
 		"charts show a workload"},
 

@@ -1,0 +1,155 @@
+// Package predict has what all predictors of run times share: the prediction, the view of a job
+// that a predictor may use, and the stream of events through which it learns.
+//
+// # No leakage
+//
+// A predictor must use nothing that is unknown at the submission. Three rules ensure it:
+//
+//   - A predictor sees a [Submission]: an instant and an [hpc.Request]. The job's behaviour (its
+//     run time, its exit code) is another type, which no method of [Predictor] takes.
+//   - It learns of run times only by [Predictor.End], from the instants of starts and ends.
+//   - [Play] calls the methods in the order of time. An end at an instant comes before a
+//     submission at the same instant, as in the simulator, so the submission knows of it.
+//
+// So the prediction for a job that is submitted at t is a function of what happened until t.
+package predict
+
+import (
+	"math"
+	"time"
+
+	"rmreplay/internal/hpc"
+)
+
+// Submission is what is known about a job when its user submits it.
+type Submission struct {
+	// Number names the job in the calls for its start and its end. No other job that has been
+	// submitted and has not ended may have it.
+	Number int64
+	At     hpc.Time
+	// Request is what the user asked for. A predictor must not keep the pointer.
+	Request *hpc.Request
+}
+
+// Predictor predicts run times while a workload is played. The calls must be in the order of
+// time. A Predictor is for one goroutine.
+type Predictor interface {
+	// Predict predicts the run time of a job that could be submitted now. It changes nothing.
+	Predict(s Submission) Prediction
+	// Submit predicts the run time of a job that is submitted, and remembers the job.
+	Submit(s Submission) Prediction
+	// Start says that a submitted job starts.
+	Start(number int64, at hpc.Time)
+	// End says that a submitted job ends. A job that ends without a start has no run time.
+	End(number int64, at hpc.Time, state hpc.State)
+}
+
+// Prediction is the predicted distribution of a run time, by three of its quantiles. All are in
+// seconds, at least 0, and ascending. In a prediction of a single number all three are equal.
+type Prediction struct {
+	P10 float64 `json:"p10_s"`
+	P50 float64 `json:"p50_s"`
+	P90 float64 `json:"p90_s"`
+	// Limit is the job's time limit in seconds, which no quantile exceeds; 0 for none.
+	Limit float64 `json:"limit_s,omitempty"`
+}
+
+// Point returns a prediction of a single number of seconds, which is cut to the request's limit.
+func Point(seconds float64, r *hpc.Request) Prediction {
+	return Prediction{P10: seconds, P50: seconds, P90: seconds, Limit: Limit(r)}.Sound()
+}
+
+// Limit returns the time limit of a request in seconds, or 0 if it has none.
+func Limit(r *hpc.Request) float64 {
+	if r.TimeLimit <= 0 || r.TimeLimit == hpc.Unlimited {
+		return 0
+	}
+	return r.TimeLimit.Seconds()
+}
+
+// Sound returns the prediction with its quantiles in ascending order around the median, at least
+// 0 and at most the limit.
+func (p Prediction) Sound() Prediction {
+	most := math.Inf(1)
+	if p.Limit > 0 {
+		most = p.Limit
+	}
+	p.P50 = within(p.P50, 0, most)
+	p.P10 = within(p.P10, 0, p.P50)
+	p.P90 = within(p.P90, p.P50, most)
+	return p
+}
+
+// within returns x, or the nearer of the two bounds. It returns the lower bound for NaN.
+func within(x, least, most float64) float64 {
+	if !(x > least) {
+		return least
+	}
+	return min(x, most)
+}
+
+// The distribution is linear in log(1+seconds) against the normal quantile between P10, P50 and
+// P90, and goes on with the same slopes in the tails, up to the limit. So a run time is drawn from
+// a log-normal distribution with a different spread on either side of the median.
+
+// deviates is the distance of the 90 % quantile of a normal distribution from its median.
+const deviates = 1.2815515655446004
+
+// Quantile returns the run time in seconds that a share q of the distribution does not exceed.
+// q is between 0 and 1; a draw from a uniform distribution gives a draw of the run time.
+func (p Prediction) Quantile(q float64) float64 {
+	z := math.Sqrt2 * math.Erfinv(2*within(q, 0, 1)-1)
+	median := math.Log1p(p.P50)
+	slope := math.Log1p(p.P90) - median
+	if z < 0 {
+		slope = median - math.Log1p(p.P10)
+	}
+	if slope == 0 {
+		return p.P50
+	}
+	most := math.Inf(1)
+	if p.Limit > 0 {
+		most = p.Limit
+	}
+	return within(math.Expm1(median+slope*z/deviates), 0, most)
+}
+
+// Probability returns the probability that the run time is at most so many seconds.
+func (p Prediction) Probability(seconds float64) float64 {
+	switch {
+	case seconds < 0:
+		return 0
+	case p.Limit > 0 && seconds >= p.Limit:
+		return 1
+	}
+	distance := math.Log1p(seconds) - math.Log1p(p.P50)
+	slope := math.Log1p(p.P90) - math.Log1p(p.P50)
+	if distance < 0 {
+		slope = math.Log1p(p.P50) - math.Log1p(p.P10)
+	}
+	if slope == 0 {
+		if distance >= 0 {
+			return 1
+		}
+		return 0
+	}
+	return 0.5 * math.Erfc(-distance/slope*deviates/math.Sqrt2)
+}
+
+// QuantileAfter is [Prediction.Quantile] for a job that has been running for so many seconds: the
+// quantile of the whole run time, among the run times that are longer. If the distribution has
+// none, the result is elapsed, or a little more below the limit.
+func (p Prediction) QuantileAfter(q, elapsed float64) float64 {
+	ran := p.Probability(elapsed)
+	return max(elapsed, p.Quantile(ran+within(q, 0, 1)*(1-ran)))
+}
+
+// Processors returns how many processors a request asks for, as far as the request alone says it:
+// tasks, or nodes times tasks per node, times processors per task; at least 1.
+func Processors(r *hpc.Request) float64 {
+	tasks := max(float64(r.Tasks), float64(r.MinNodes)*float64(max(r.TasksPerNode, 1)), 1)
+	return tasks * float64(max(r.CPUsPerTask, 1))
+}
+
+// seconds converts a duration to seconds, at least 0.
+func seconds(d time.Duration) float64 { return max(d.Seconds(), 0) }

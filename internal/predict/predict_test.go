@@ -1,0 +1,122 @@
+package predict
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/workload"
+)
+
+func TestQuantileAndProbability(t *testing.T) {
+	p := Prediction{P10: 60, P50: 600, P90: 5000, Limit: 7200}
+	for q, want := range map[float64]float64{0.1: 60, 0.5: 600, 0.9: 5000, 1: 7200} {
+		if got := p.Quantile(q); math.Abs(got-want) > 1e-6*want {
+			t.Errorf("Quantile(%g) = %g, want %g", q, got, want)
+		}
+	}
+	for _, q := range []float64{0.01, 0.1, 0.3, 0.5, 0.7, 0.9} {
+		if got := p.Probability(p.Quantile(q)); math.Abs(got-q) > 1e-9 {
+			t.Errorf("Probability(Quantile(%g)) = %g", q, got)
+		}
+	}
+	if got := p.QuantileAfter(0.5, 600); math.Abs(got-p.Quantile(0.75)) > 1e-6 {
+		t.Errorf("after the median, half of the rest: %g, want %g", got, p.Quantile(0.75))
+	}
+	if got := p.QuantileAfter(0.5, 9000); got != 9000 {
+		t.Errorf("after the limit: %g", got)
+	}
+	point := Prediction{P10: 5, P50: 5, P90: 5}
+	if point.Quantile(0.99) != 5 || point.Probability(4.9) != 0 || point.Probability(5) != 1 {
+		t.Error("a single number is no distribution of one value")
+	}
+}
+
+func TestSound(t *testing.T) {
+	got := Prediction{P10: 50, P50: 20, P90: math.NaN(), Limit: 30}.Sound()
+	if want := (Prediction{20, 20, 20, 30}); got != want {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	if got := (Prediction{P10: math.Inf(-1), P50: math.Inf(1), P90: 7, Limit: 30}).Sound(); got.P50 != 30 || got.P10 != 0 {
+		t.Errorf("infinite quantiles: %v", got)
+	}
+}
+
+// job makes a job that was submitted at second at, waited and ran for so many seconds.
+func job(id, user string, at, wait, ran int64) *hpc.Job {
+	j := &hpc.Job{ID: id, Submit: hpc.Unix(at)}
+	j.User, j.Tasks, j.TimeLimit = user, 1, 1000*time.Second
+	j.RunTime = time.Duration(ran) * time.Second
+	start := hpc.Unix(at + wait)
+	j.Recorded = &hpc.Recorded{Start: start, End: start.Add(j.RunTime), State: hpc.Completed}
+	return j
+}
+
+// medians plays jobs to a predictor and returns the medians that it predicted.
+func medians(t *testing.T, p Predictor, jobs ...*hpc.Job) (list []float64) {
+	t.Helper()
+	cases, err := CasesOf(&workload.Workload{Jobs: workload.JobsOf(jobs...)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	Play(cases.List, p, func(_ *Case, p Prediction) { list = append(list, p.P50) })
+	return list
+}
+
+func expect(t *testing.T, got []float64, want ...float64) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("got %v, want %v", got, want)
+	}
+	for i := range got {
+		if math.Abs(got[i]-want[i]) > 1e-9 {
+			t.Fatalf("got %v, want %v", got, want)
+		}
+	}
+}
+
+func TestLastTwo(t *testing.T) {
+	got := medians(t, NewLastTwo(),
+		job("1", "a", 100, 0, 50),  // nothing is known: the limit
+		job("2", "a", 149, 0, 300), // job 1 still runs
+		job("3", "a", 150, 0, 70),  // job 1 ends at this instant
+		job("4", "a", 300, 0, 1),   // jobs 1 and 3 have ended
+		job("5", "b", 310, 0, 1),   // of another user
+		job("6", "a", 500, 0, 1))   // jobs 4 and 2 ended last
+	expect(t, got, 1000, 1000, 50, 60, 1000, (300+1)/2.0)
+}
+
+func TestClassAverage(t *testing.T) {
+	wide := job("4", "a", 4000, 0, 10)
+	wide.Tasks = 8
+	got := medians(t, NewClassAverage(),
+		job("1", "a", 1000, 0, 100), job("2", "a", 2000, 0, 200), job("3", "a", 3000, 0, 300), wide)
+	// 200 + 0.8*100 over 1.8; the wide job's class is new, so it gets the average of its user.
+	expect(t, got, 1000, 100, 280/1.8, (300+0.8*280)/(1+0.8*1.8))
+	if key := Class(&hpc.Request{User: "a", Comment: "jobtype=big_1;rest"}); key != (ClassKey{Manual: "big_1"}) {
+		t.Errorf("class of a comment: %+v", key)
+	}
+}
+
+func TestCasesCountDoubts(t *testing.T) {
+	never := job("1", "a", 1, 0, 0)
+	never.Recorded = &hpc.Recorded{State: hpc.Cancelled}
+	open := job("2", "", 2, 0, 0)
+	open.Recorded, open.RunTime, open.TimeLimit = nil, hpc.Unlimited, 0
+	bare := job("3", "a", 3, 0, 9)
+	bare.Recorded = nil
+	array := job("4", "a", 4, 0, 9)
+	array.Array, array.Recorded = "0-2", nil
+	c, err := CasesOf(&workload.Workload{Jobs: workload.JobsOf(never, open, bare, array)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(c.List) != 6 || c.NeverRan != 1 || c.Unknown != 1 || c.NoStart != 4 || c.NoUser != 1 || c.NoLimit != 1 {
+		t.Errorf("got %d cases, %+v", len(c.List), *c)
+	}
+	array.Array = "0-x"
+	if _, err := CasesOf(&workload.Workload{Jobs: workload.JobsOf(array)}); err == nil {
+		t.Error("an array that is none was accepted")
+	}
+}

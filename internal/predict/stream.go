@@ -1,0 +1,148 @@
+package predict
+
+import (
+	"fmt"
+	"time"
+
+	"rmreplay/internal/agenda"
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/workload"
+)
+
+// Case is a job of a workload with the answer: how long it ran. Predictors get only its
+// Submission; the answer is for the caller of [Play].
+type Case struct {
+	Submission
+	// Start and End are when it ran; both 0 if it never did, or if nobody knows.
+	Start, End hpc.Time
+	// Gone is when a job that never ran left the queue; 0 if nobody knows.
+	Gone  hpc.Time
+	State hpc.State
+}
+
+// Ran reports whether the job ran and ended.
+func (c *Case) Ran() bool { return c.End != 0 }
+
+// Seconds returns the run time in seconds.
+func (c *Case) Seconds() float64 { return seconds(c.End.Sub(c.Start)) }
+
+// Cases are the jobs of a workload in the order of their submissions, and what had to be decided
+// about them.
+type Cases struct {
+	List []Case
+	// NeverRan counts jobs that left the queue without a start, and Unknown those whose end
+	// nobody knows. Predictors see their submissions.
+	NeverRan, Unknown int
+	// NoStart counts jobs whose start is not recorded. They are taken to start when they are
+	// submitted, which is the earliest instant.
+	NoStart int
+	// NoUser and NoLimit count jobs without a user and without a time limit.
+	NoUser, NoLimit int
+}
+
+// CasesOf returns the jobs of a workload, each task of an array as a job. A run time is that of
+// the record (end minus start), or that of the workload if nothing is recorded. The error says
+// which job has an array that is not one.
+func CasesOf(w *workload.Workload) (*Cases, error) {
+	c := &Cases{List: make([]Case, 0, w.Jobs.Len())}
+	var request *hpc.Request
+	for _, job := range w.Jobs.All() {
+		tasks := []int{-1}
+		if job.Array != "" {
+			array, err := hpc.ParseArray(job.Array)
+			if err != nil {
+				return nil, fmt.Errorf("job %s: array %q: %w", job.ID, job.Array, err)
+			}
+			tasks = array.Tasks
+		}
+		if request == nil || *request != job.Request {
+			request = new(hpc.Request)
+			*request = job.Request
+		}
+		for _, task := range tasks {
+			c.add(job, request, task)
+		}
+	}
+	return c, nil
+}
+
+// add adds a job or a task of an array.
+func (c *Cases) add(job *hpc.Job, request *hpc.Request, task int) {
+	one := Case{Submission: Submission{Number: int64(len(c.List)), At: job.Submit, Request: request}}
+	var record hpc.Recorded
+	if job.Recorded != nil {
+		record = job.Recorded.OfTask(task)
+	}
+	one.State = record.State
+	ran := job.RunTimeOf(task)
+	switch {
+	case record.Start != 0 && record.End > record.Start && record.Start >= job.Submit:
+		one.Start, one.End = record.Start, record.End
+	case record.State == hpc.Cancelled && ran <= 0, record.State == hpc.Rejected, record.Start == 0 && record.End != 0:
+		one.Gone = max(record.End, job.Submit)
+		c.NeverRan++
+	case ran == hpc.Unlimited || job.EndAt != 0:
+		c.Unknown++
+	case record.Start >= job.Submit && record.Start != 0:
+		one.Start, one.End = record.Start, record.Start.Add(ran)
+	default:
+		one.Start, one.End = job.Submit, job.Submit.Add(ran)
+		c.NoStart++
+	}
+	if request.User == "" {
+		c.NoUser++
+	}
+	if Limit(request) == 0 {
+		c.NoLimit++
+	}
+	c.List = append(c.List, one)
+}
+
+// Span returns the time from the first submission to the last.
+func (c *Cases) Span() time.Duration {
+	if len(c.List) == 0 {
+		return 0
+	}
+	return c.List[len(c.List)-1].At.Sub(c.List[0].At)
+}
+
+// The classes of events at one instant: see the package's comment.
+const (
+	classStart = iota
+	classEnd
+)
+
+// Play plays cases to a predictor in the order of time. It calls seen with each case and the
+// prediction at its submission. Starts and ends up to and including an instant come before a
+// submission at that instant. After the last submission Play does not wait for further ends.
+func Play(cases []Case, p Predictor, seen func(c *Case, p Prediction)) {
+	var due agenda.Agenda[*Case]
+	for i := range cases {
+		c := &cases[i]
+		Advance(&due, p, c.At)
+		prediction := p.Submit(c.Submission)
+		if seen != nil {
+			seen(c, prediction)
+		}
+		switch {
+		case c.Ran():
+			due.Put(agenda.Entry[*Case]{What: c, At: c.Start, Seq: i, Class: classStart})
+		case c.Gone != 0:
+			due.Put(agenda.Entry[*Case]{What: c, At: c.Gone, Seq: i, Class: classEnd})
+		}
+	}
+}
+
+// Advance makes the starts and ends that are due by an instant.
+func Advance(due *agenda.Agenda[*Case], p Predictor, until hpc.Time) {
+	for due.Next() <= until && len(*due) > 0 {
+		entry := due.Pop()
+		c := entry.What
+		if entry.Class == classStart {
+			p.Start(c.Number, c.Start)
+			due.Put(agenda.Entry[*Case]{What: c, At: c.End, Seq: entry.Seq, Class: classEnd})
+			continue
+		}
+		p.End(c.Number, entry.At, c.State)
+	}
+}
