@@ -42,6 +42,8 @@ var rules = []rule{
 		"statistics are about numbers; the caller knows what they measure"},
 	{"nouns", "internal/agenda", []string{"internal/hpc"}, computes,
 		"an agenda orders whatever is due and knows nothing of what it is"},
+	{"nouns", "internal/ioaware", []string{"internal/hpc"}, computes,
+		"the simulator and a driver of a live cluster plan by the same rules"},
 	{"nouns", "internal/slurmspec/...", []string{"internal/hpc", "internal/hostlist", "internal/spelling"}, computes,
 		"Slurm's vocabulary is a leaf: every package that reads or writes it can import it"},
 	{"nouns", "internal/flags", []string{"internal/hpc", "internal/spelling"}, computes,

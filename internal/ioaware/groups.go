@@ -1,0 +1,145 @@
+package ioaware
+
+import (
+	"cmp"
+	"slices"
+
+	"rmreplay/internal/hpc"
+)
+
+// Groups is how [TwoGroup] divides the jobs, and its target. Uses are in licenses for each node.
+//
+// The zero group has the pending jobs of least use for each node, up to a fraction of the pending
+// area; all others are regular. Only the use of regular jobs above the zero group's mean counts
+// towards the target, so jobs of the zero group fill the nodes that regular jobs leave.
+type Groups struct {
+	// RTarget is the mean use of all jobs, weighted with nodes and time.
+	RTarget float64
+	// RStar is the largest use of the zero group, and RBar its mean.
+	RStar, RBar float64
+	// StarTarget is the target of the regular jobs' use above RBar, for the whole cluster.
+	StarTarget int64
+
+	starUse, starNodes int64 // RStar as a fraction
+}
+
+// Regular reports whether a job with a number of nodes and a use is a regular one: its use is
+// above the largest whole number that its nodes have at RStar.
+func (g *Groups) Regular(nodes int, use int64) bool {
+	if g.starNodes == 0 {
+		return use > 0
+	}
+	return use > int64(nodes)*g.starUse/g.starNodes
+}
+
+// above returns a job's use above the zero group's mean, in whole licenses.
+func (g *Groups) above(nodes int, use int64) int64 { return use - round(float64(nodes)*g.RBar) }
+
+// cap returns the most that regular jobs may use when a job is added whose use is s above the
+// mean. The job may exceed the target by half of s. If s alone exceeds the target, the job waits
+// until half of the target is free.
+func (g *Groups) cap(s float64) int64 {
+	target := float64(g.StarTarget)
+	least := max(0, target-s)
+	return round(least + 0.5*(target-least))
+}
+
+// share is the part of a job in the sums.
+type share struct {
+	nodes, use  int64
+	area        float64 // nodes x minutes
+	licenseTime float64 // licenses x minutes
+}
+
+// divide divides the pending jobs and computes the target.
+func (p *planner) divide(running []Running) Groups {
+	g := Groups{RTarget: float64(p.total) / float64(max(p.cluster.Nodes, 1)), StarTarget: p.total}
+	var area, volume, pendingArea float64
+	for i := range running {
+		use, _ := p.use(&running[i].Job)
+		minutes := p.remaining(&running[i])
+		area += float64(running[i].Nodes) * minutes
+		volume += float64(use) * minutes
+	}
+	shares := make([]share, len(p.pending))
+	for i := range p.pending {
+		shares[i] = p.share(&p.pending[i])
+		area += shares[i].area
+		volume += shares[i].licenseTime
+		pendingArea += shares[i].area
+	}
+	if area > 0 {
+		g.RTarget = volume / area
+	}
+	if len(shares) == 0 {
+		return g
+	}
+	slices.SortFunc(shares, func(a, b share) int { return cmp.Compare(a.use*b.nodes, b.use*a.nodes) })
+	fraction := cmp.Or(p.options.Fraction, 0.5)
+	last, sum := 0, shares[0].area
+	for last < len(shares)-1 && sum < fraction*pendingArea {
+		last++
+		sum += shares[last].area
+	}
+	g.starUse, g.starNodes = shares[last].use, shares[last].nodes
+	g.RStar = float64(g.starUse) / float64(g.starNodes)
+	area, volume = 0, 0
+	for _, s := range shares {
+		if s.use*g.starNodes > g.starUse*s.nodes {
+			break
+		}
+		area += s.area
+		volume += s.licenseTime
+	}
+	if area > 0 {
+		g.RBar = volume / area
+	}
+	// A negative target would keep regular jobs waiting for ever.
+	g.StarTarget = max(round(float64(p.cluster.Nodes)*(g.RTarget-g.RBar)), 0)
+	return g
+}
+
+// share returns the part of a pending job. It lasts as long as predicted, at most its limit.
+func (p *planner) share(j *Job) share {
+	d := j.Limit
+	if j.Estimate.RunTime > 0 {
+		d = min(d, j.Estimate.RunTime)
+	}
+	use, _ := p.use(j)
+	s := share{nodes: int64(max(j.Nodes, 1)), use: use}
+	s.area = float64(s.nodes) * d.Minutes()
+	s.licenseTime = float64(use) * d.Minutes()
+	return s
+}
+
+// remaining returns how long a running job is expected to run on, in minutes.
+func (p *planner) remaining(r *Running) float64 {
+	if r.End == hpc.Never {
+		return 0
+	}
+	d := r.End.Sub(p.now)
+	if e := r.Estimate.RunTime; e > 0 && e < r.Limit {
+		d -= r.Limit - e
+	}
+	return max(d.Minutes(), 0)
+}
+
+// addStars makes the tracker of the use above the zero group's mean. Every running job is in its
+// first value, and every one gives its part back at its end, also one without use.
+func (p *planner) addStars(running []Running) {
+	for i := range running {
+		use, _ := p.use(&running[i].Job)
+		s := p.groups.above(running[i].Nodes, use)
+		p.star.Shift(s)
+		p.star.RemoveTillEnd(p.giveBack(&running[i]), s)
+	}
+}
+
+// belowTarget looks for the target of the regular jobs. Jobs of the zero group have none.
+func (p *planner) belowTarget(j *Job, at hpc.Time) hpc.Time {
+	use := p.tested(j)
+	if use <= 0 || !p.groups.Regular(j.Nodes, use) {
+		return at
+	}
+	return p.when(p.star, j, at, p.groups.cap(float64(use)-p.groups.RBar*float64(j.Nodes)))
+}

@@ -1,0 +1,548 @@
+package ioaware
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"rmreplay/internal/hpc"
+)
+
+const (
+	lustre = "lustre"
+	now    = 10000 * hpc.Second
+)
+
+func at(seconds int64) hpc.Time { return hpc.Unix(seconds) }
+
+func requested(nodes int, limit time.Duration, use int64) Job {
+	return Job{Nodes: nodes, Limit: limit, Licenses: map[string]int64{lustre: use}}
+}
+
+func predicted(nodes int, limit time.Duration, use int64) Job {
+	return Job{Nodes: nodes, Limit: limit, Estimate: Estimate{Use: use}}
+}
+
+// example is the state for which the original's numbers are known: 100 nodes, and three running
+// jobs of ten nodes and 100 minutes.
+func example(total int64) (*Cluster, []Running) {
+	run := func(start, use int64) Running {
+		return Running{requested(10, 100*time.Minute, use), at(start).Add(100 * time.Minute)}
+	}
+	return &Cluster{Nodes: 100, FileSystem: lustre, Licenses: map[string]License{lustre: {total, 500}}},
+		[]Running{run(6000, 100), run(6200, 100), run(6300, 300)}
+}
+
+func TestRounding(t *testing.T) {
+	p := planner{options: Options{Resolution: time.Minute}}
+	for _, c := range []struct{ at, down, up int64 }{{12000, 12000, 12060}, {12001, 12000, 12060}, {12059, 12000, 12060}, {12060, 12060, 12120}} {
+		if down, up := p.down(at(c.at)), p.up(at(c.at)); down != at(c.down) || up != at(c.up) {
+			t.Errorf("%d: down %v, up %v; want %d, %d", c.at, down.UnixSeconds(), up.UnixSeconds(), c.down, c.up)
+		}
+	}
+}
+
+func TestTrackerOfTheExample(t *testing.T) {
+	cluster, running := example(1000)
+	for _, strategy := range []Strategy{Aware, TwoGroup} {
+		p := newPlanner(now, cluster, running, nil, Options{Strategy: strategy})
+		want := []step{{at(12060), 400}, {at(12240), 300}, {at(12360), 0}}
+		if p.fileSystem.Initial() != 500 || !slices.Equal(p.fileSystem.steps, want) {
+			t.Errorf("%s: tracker %+v, want 500 and %+v", strategy, *p.fileSystem, want)
+		}
+	}
+}
+
+func TestAwareStarts(t *testing.T) {
+	for _, c := range []struct {
+		what string
+		job  Job
+		want hpc.Time
+	}{
+		{"predicted 600", predicted(10, 100*time.Minute, 600), at(12060)},
+		{"requested 600", requested(10, 100*time.Minute, 600), at(12060)},
+		{"predicted 1200", predicted(10, 100*time.Minute, 1200), at(12360)},
+		{"requested 1200", requested(10, 100*time.Minute, 1200), hpc.Never},
+		{"requested 500", requested(10, 100*time.Minute, 500), now},
+		{"no use", requested(10, 100*time.Minute, 0), now},
+		{"more nodes than there are", requested(101, time.Minute, 0), hpc.Never},
+		{"more nodes than are free", requested(80, time.Minute, 0), at(12060)},
+		{"an unknown license", Job{Nodes: 1, Limit: time.Minute, Licenses: map[string]int64{"matlab": 1}}, hpc.Never},
+	} {
+		cluster, running := example(1000)
+		got := Plan(now, cluster, running, []Job{c.job}, Options{Strategy: Aware})
+		if got.Starts[0].At != c.want {
+			t.Errorf("%s: starts at %v, want %v", c.what, got.Starts[0].At, c.want)
+		}
+	}
+}
+
+func TestBaselineSeesRequestsOnly(t *testing.T) {
+	cluster, running := example(1000)
+	cluster.Measured = 5000
+	pending := []Job{predicted(10, 100*time.Minute, 900), requested(10, 100*time.Minute, 600)}
+	got := Plan(now, cluster, running, pending, Options{Strategy: Baseline})
+	if got.Starts[0].At != now || got.Starts[1].At != at(12060) {
+		t.Errorf("starts %+v, want now and at 12060", got.Starts)
+	}
+}
+
+func TestMeasuredUse(t *testing.T) {
+	for _, c := range []struct {
+		measured, predicted, initial int64
+	}{
+		{0, 0, 500},       // what slurmctld counts
+		{700, 0, 700},     // measured is more
+		{700, 100, 700},   // measured contains the predicted use
+		{700, 300, 800},   // and not all of it
+		{300, 100, 600},   // less was measured than is counted
+		{700, 1000, 1500}, // used 500 + predicted 1000
+	} {
+		cluster, running := example(10000)
+		cluster.Measured = c.measured
+		running = append(running, Running{predicted(10, time.Hour, c.predicted), at(11000)})
+		p := newPlanner(now, cluster, running, nil, Options{Strategy: Aware})
+		if p.fileSystem.Initial() != c.initial {
+			t.Errorf("measured %d, predicted %d: begins at %d, want %d", c.measured, c.predicted, p.fileSystem.Initial(), c.initial)
+		}
+	}
+}
+
+func TestTwoGroupTargets(t *testing.T) {
+	cluster, running := example(1000)
+	g := Plan(now, cluster, running, nil, Options{Strategy: TwoGroup}).Groups
+	if fmt.Sprintf("%.4f", g.RTarget) != "17.0769" || g.StarTarget != 1000 || g.RStar != 0 || g.RBar != 0 {
+		t.Errorf("nothing pending: %+v, want r_target 17.0769 and T 1000", g)
+	}
+
+	cluster, running = example(10000)
+	var pending []Job
+	for range 10 {
+		for _, use := range []int64{100, 100, 300} {
+			pending = append(pending, requested(10, 100*time.Minute, use))
+		}
+	}
+	round := Plan(now, cluster, running, pending, Options{Strategy: TwoGroup})
+	g = round.Groups
+	if math.Floor(g.RTarget*10000) != 166809 || g.RStar != 10 || g.RBar != 10 || g.StarTarget != 668 {
+		t.Errorf("%+v, want r_target 16.6809, r* = r_bar = 10, T 668", g)
+	}
+	if round.Used != 500 || round.StarUsed != 200 {
+		t.Errorf("used %d, star %d, want 500 and 500 - 10*30 = 200", round.Used, round.StarUsed)
+	}
+	if row, want := round.LogRow(10000, 10000), "10000, 10000, 500, 200, 10.000000, 10.000000, 16.680965, 668\n"; row != want {
+		t.Errorf("row %q, want %q", row, want)
+	}
+	empty := Plan(now, &Cluster{Nodes: 10, FileSystem: lustre, Licenses: map[string]License{lustre: {1000, 0}}}, nil, nil, Options{Strategy: TwoGroup})
+	if empty.Groups.RTarget != 100 {
+		t.Errorf("an empty cluster: r_target %v, want 1000/10", empty.Groups.RTarget)
+	}
+}
+
+// A regular job may exceed the target by half of its use above the mean. A job that exceeds the
+// target by itself waits until half of the target is free.
+func TestTargetMayBeExceededByHalf(t *testing.T) {
+	g := Groups{StarTarget: 668, RStar: 10, RBar: 10, starUse: 100, starNodes: 10}
+	for _, c := range []struct {
+		s    float64
+		want int64
+	}{{200, 568}, {100, 618}, {668, 334}, {2000, 334}, {0, 668}} {
+		if got := g.cap(c.s); got != c.want {
+			t.Errorf("s = %v: at most %d in use before, want %d", c.s, got, c.want)
+		}
+	}
+	if g.Regular(10, 100) || !g.Regular(10, 101) || g.Regular(1, 10) || !g.Regular(1, 11) {
+		t.Error("a job is regular if its use is above floor(nodes x r*)")
+	}
+}
+
+func TestRegularity(t *testing.T) {
+	// 7/3 is no binary fraction: a job of the zero group must not become regular by rounding.
+	for nodes := int64(1); nodes < 50; nodes++ {
+		for use := int64(0); use < 200; use++ {
+			g := Groups{starUse: use, starNodes: nodes}
+			if g.Regular(int(nodes), use) {
+				t.Fatalf("the job with r* = %d/%d is regular", use, nodes)
+			}
+			if !g.Regular(int(nodes), use+1) {
+				t.Fatalf("one license more than r* = %d/%d is not regular", use, nodes)
+			}
+		}
+	}
+}
+
+// With track_nodes and without, the plugin did not count a job without licenses and estimate, so
+// a wide job behind a stream of such jobs never got its nodes.
+func TestJobsWithoutUseCountNodes(t *testing.T) {
+	cluster := &Cluster{Nodes: 8, FileSystem: lustre, Licenses: map[string]License{lustre: {1000, 0}}}
+	running := []Running{{Job{Nodes: 4, Limit: time.Hour}, now.Add(time.Hour)}}
+	pending := []Job{{Nodes: 8, Limit: time.Hour}, {Nodes: 4, Limit: 2 * time.Hour}, {Nodes: 4, Limit: 30 * time.Minute}}
+	for _, strategy := range []Strategy{Baseline, Aware, TwoGroup} {
+		got := Plan(now, cluster, running, pending, Options{Strategy: strategy, TrackNodes: true})
+		if wide := got.Starts[0].At; wide != at(13620) {
+			t.Errorf("%s: the wide job is planned at %v, want 13620", strategy, wide.UnixSeconds())
+		}
+		if starts := got.Now(now); !slices.Equal(starts, []int{2}) {
+			t.Errorf("%s: jobs %v start, want only the one that ends before the wide job", strategy, starts)
+		}
+	}
+}
+
+// The plugin's star tracker began with all running jobs, and only those with use gave their part
+// back.
+func TestRunningJobsWithoutUseGiveTheirStarBack(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := drawState(t)
+		p := newPlanner(now, s.cluster, s.running, s.pending, Options{Strategy: TwoGroup})
+		if last := p.star.At(hpc.Never - 1); last != 0 {
+			t.Fatalf("the star tracker ends at %d, want 0", last)
+		}
+	})
+}
+
+func TestConfiguration(t *testing.T) {
+	c, err := ParseConfig([]byte(`{"server": null, "lustre_log_path": "/xch/lustre.csv", "track_nodes": true,
+		"backfill_type": "Two-group", "total_nodes": 8, "two_group_fraction": 0.25}`))
+	want := Config{Options{TwoGroup, true, 0, 0.25}, 8, "/xch/lustre.csv"}
+	if err != nil || c != want {
+		t.Errorf("%+v, %v; want %+v", c, err, want)
+	}
+	if c, err := ParseConfig([]byte(`{"backfill_type": null}`)); err != nil || c.Strategy != Aware || c.TrackNodes {
+		t.Errorf("%+v, %v; want aware without tracking of nodes", c, err)
+	}
+	for text, want := range map[string]string{
+		`{"track_nodes": "no"}`:         "track_nodes",
+		`{"track_nodes": 0}`:            "track_nodes",
+		`{"total_nodes": -1}`:           "total_nodes",
+		`{"two_group_fraction": 1.5}`:   "two_group_fraction",
+		`{"backfill_type": "adaptive"}`: "want baseline, aware or two-group",
+		`{"backfill_type"`:              "not JSON",
+	} {
+		if _, err := ParseConfig([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v, want one with %q", text, err, want)
+		}
+	}
+}
+
+func TestNamesOfStrategies(t *testing.T) {
+	for name, want := range map[string]Strategy{
+		"two_group": TwoGroup, "Two-group": TwoGroup, "workload-adaptive": TwoGroup,
+		"Aware": Aware, "none": Aware, "I/O-aware": Aware, "baseline": Baseline,
+	} {
+		if got, err := ParseStrategy(name); got != want || err != nil {
+			t.Errorf("%s: %q, %v; want %q", name, got, err, want)
+		}
+	}
+}
+
+// The zero group ends where the fraction of the pending area is reached.
+func TestTwoGroupFraction(t *testing.T) {
+	cluster := &Cluster{Nodes: 8, FileSystem: lustre, Licenses: map[string]License{lustre: {1000, 0}}}
+	var pending []Job
+	for use := range 10 {
+		pending = append(pending, requested(1, time.Hour, int64(use)))
+	}
+	for fraction, want := range map[float64]float64{0: 4, 0.5: 4, 0.2: 1, 1: 9} {
+		g := Plan(now, cluster, nil, pending, Options{Strategy: TwoGroup, Fraction: fraction}).Groups
+		if g.RStar != want {
+			t.Errorf("fraction %v: r* = %v, want %v", fraction, g.RStar, want)
+		}
+	}
+}
+
+// state is a random cluster with its jobs.
+type state struct {
+	cluster *Cluster
+	running []Running
+	pending []Job
+}
+
+func drawJob(t *rapid.T, nodes int) Job {
+	j := Job{
+		Nodes: rapid.IntRange(1, nodes).Draw(t, "nodes"),
+		Limit: time.Duration(rapid.IntRange(1, 10000).Draw(t, "limit")) * time.Second,
+	}
+	switch rapid.IntRange(0, 3).Draw(t, "kind") {
+	case 0:
+		j.Licenses = map[string]int64{lustre: int64(rapid.IntRange(0, 1100).Draw(t, "use"))}
+	case 1:
+		j.Estimate.Use = int64(rapid.IntRange(0, 1500).Draw(t, "use"))
+		j.Estimate.RunTime = time.Duration(rapid.IntRange(0, 12000).Draw(t, "run")) * time.Second
+	case 2:
+		j.Licenses = map[string]int64{"matlab": int64(rapid.IntRange(0, 6).Draw(t, "matlab"))}
+		j.Estimate.Use = int64(rapid.IntRange(0, 300).Draw(t, "use"))
+	}
+	return j
+}
+
+// drawState draws a state in which the running jobs fit.
+func drawState(t *rapid.T) state {
+	s := state{cluster: &Cluster{Nodes: 32, FileSystem: lustre, Measured: int64(rapid.IntRange(0, 1200).Draw(t, "measured"))}}
+	free, used, matlab := s.cluster.Nodes, int64(0), int64(0)
+	for range rapid.IntRange(0, 6).Draw(t, "running") {
+		j := drawJob(t, 8)
+		u, m := j.Licenses[lustre], j.Licenses["matlab"]
+		if j.Nodes > free || used+u > 1000 || matlab+m > 5 {
+			continue
+		}
+		free, used, matlab = free-j.Nodes, used+u, matlab+m
+		left := rapid.IntRange(-200, int(j.Limit/time.Second)).Draw(t, "left")
+		s.running = append(s.running, Running{j, now.Add(time.Duration(left) * time.Second)})
+	}
+	for range rapid.IntRange(0, 12).Draw(t, "pending") {
+		s.pending = append(s.pending, drawJob(t, 32))
+	}
+	s.cluster.Licenses = map[string]License{lustre: {1000, used}, "matlab": {5, matlab}}
+	return s
+}
+
+func drawOptions(t *rapid.T) Options {
+	return Options{
+		Strategy:   rapid.SampledFrom([]Strategy{Baseline, Aware, TwoGroup}).Draw(t, "strategy"),
+		TrackNodes: rapid.Bool().Draw(t, "track nodes"),
+	}
+}
+
+// A plan adds nothing where a resource is full: at every instant, the jobs of the plan that run
+// use no more than the running jobs leave. A job whose prediction alone is above the limit counts
+// with one license less than there are.
+func TestPlanStaysBelowTheLimits(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s, o := drawState(t), drawOptions(t)
+		before := newPlanner(now, s.cluster, s.running, s.pending, o)
+		got := Plan(now, s.cluster, s.running, s.pending, o)
+		instants := []hpc.Time{now}
+		for _, start := range got.Starts {
+			if start.At != hpc.Never {
+				instants = append(instants, start.At)
+			}
+		}
+		for _, instant := range instants {
+			nodes := before.nodes.At(instant)
+			use, matlab := before.fileSystem.At(instant), before.others["matlab"].At(instant)
+			added := int64(0)
+			for _, start := range got.Starts {
+				j := &s.pending[start.Job]
+				if start.At > instant || start.At == hpc.Never || start.At.Add(j.Limit) <= instant {
+					continue
+				}
+				nodes += int64(j.Nodes)
+				added += before.tested(j)
+				matlab += j.Licenses["matlab"]
+			}
+			if nodes > 32 {
+				t.Fatalf("%d nodes at %v", nodes, instant)
+			}
+			if added > 0 && use+added > 1000 && use <= 1000 || use > 1000 && added > 0 && startsWithUse(got, s, before, instant) {
+				t.Fatalf("%d + %d licenses at %v", use, added, instant)
+			}
+			if matlab > 5 {
+				t.Fatalf("%d matlab licenses at %v", matlab, instant)
+			}
+		}
+	})
+}
+
+// startsWithUse reports whether a job with use starts at an instant.
+func startsWithUse(r Round, s state, p *planner, instant hpc.Time) bool {
+	return slices.ContainsFunc(r.Starts, func(start Start) bool {
+		return start.At == instant && p.tested(&s.pending[start.Job]) > 0
+	})
+}
+
+// Every job that the cluster can ever run has a start, and the first job's is at the latest when
+// the running jobs have reached their limits.
+func TestEveryJobHasAStart(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s, o := drawState(t), drawOptions(t)
+		got := Plan(now, s.cluster, s.running, s.pending, o)
+		last := now
+		for i := range s.running {
+			last = max(last, s.running[i].End)
+		}
+		last = last.Add(time.Minute)
+		for _, start := range got.Starts {
+			j := &s.pending[start.Job]
+			possible := j.Licenses[lustre] <= 1000 && j.Licenses["matlab"] <= 5
+			if possible != (start.At != hpc.Never) {
+				t.Fatalf("job %d %+v starts at %v", start.Job, *j, start.At)
+			}
+			if possible && start.Job == 0 && start.At > last {
+				t.Fatalf("the first job %+v starts at %v, after %v", *j, start.At, last)
+			}
+		}
+	})
+}
+
+// The tracker agrees with a slow one that keeps a value for each second, and taking off what was
+// added gives the function before.
+func TestTrackerProperties(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		const seconds = 60
+		tracker := NewTracker(int64(rapid.IntRange(-5, 5).Draw(t, "initial")))
+		var slow [seconds]int64
+		for i := range slow {
+			slow[i] = tracker.Initial()
+		}
+		check := func() {
+			for i, v := range slow {
+				if got := tracker.At(at(int64(i))); got != v {
+					t.Fatalf("%d at %d, want %d", got, i, v)
+				}
+			}
+			for i := 1; i < len(tracker.steps); i++ {
+				if tracker.steps[i].value == tracker.steps[i-1].value {
+					t.Fatal("a step that changes nothing")
+				}
+			}
+		}
+		for range rapid.IntRange(1, 12).Draw(t, "changes") {
+			from := rapid.IntRange(0, seconds-1).Draw(t, "from")
+			until := rapid.IntRange(from, seconds).Draw(t, "until")
+			v := int64(rapid.IntRange(-4, 4).Draw(t, "v"))
+			switch rapid.IntRange(0, 3).Draw(t, "kind") {
+			case 0:
+				tracker.Shift(v)
+				for i := range slow {
+					slow[i] += v
+				}
+			case 1:
+				tracker.RemoveTillEnd(at(int64(from)), v)
+				for i := from; i < seconds; i++ {
+					slow[i] -= v
+				}
+			case 2:
+				before := slices.Clone(tracker.steps)
+				tracker.Add(at(int64(from)), at(int64(until)), v)
+				tracker.Add(at(int64(from)), at(int64(until)), -v)
+				if !slices.Equal(before, tracker.steps) {
+					t.Fatalf("adding and removing leaves %+v of %+v", tracker.steps, before)
+				}
+			default:
+				tracker.Add(at(int64(from)), at(int64(until)), v)
+				for i := from; i < until; i++ {
+					slow[i] += v
+				}
+			}
+			check()
+		}
+		after := rapid.IntRange(0, seconds-1).Draw(t, "after")
+		d := rapid.IntRange(1, 30).Draw(t, "d")
+		below := int64(rapid.IntRange(-8, 8).Draw(t, "below"))
+		want := hpc.Never
+		for start := after; start < seconds && want == hpc.Never; start++ {
+			free := true
+			for i := start; i < start+d && free; i++ {
+				free = slow[min(i, seconds-1)] < below
+			}
+			if free {
+				want = at(int64(start))
+			}
+		}
+		tail := len(tracker.steps) > 0 && tracker.steps[len(tracker.steps)-1].at == at(seconds)
+		if got := tracker.WhenBelow(at(int64(after)), time.Duration(d)*time.Second, below); got != want && !tail {
+			t.Fatalf("below %d for %d s after %d: at %v, want %v of %v", below, d, after, got, want, slow)
+		}
+	})
+}
+
+// Under every strategy a queue with a stream of jobs behind it drains: every job starts, and no
+// instant has more use than the limit allows.
+func TestNoJobStarves(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		o := drawOptions(t)
+		type job struct {
+			Job
+			run   time.Duration
+			start hpc.Time
+		}
+		var jobs []*job
+		for range rapid.IntRange(1, 30).Draw(t, "jobs") {
+			j := &job{Job: drawJob(t, 8)}
+			if j.Licenses[lustre] > 1000 || j.Licenses["matlab"] > 5 {
+				continue
+			}
+			j.run = min(j.Limit, time.Duration(rapid.IntRange(0, 10000).Draw(t, "run time"))*time.Second)
+			jobs = append(jobs, j)
+		}
+		clock, open := now, len(jobs)
+		for rounds := 0; open > 0; rounds++ {
+			if rounds > 30*10000/30+100 {
+				t.Fatalf("%d jobs have not started after %v under %+v", open, clock.Sub(now), o)
+			}
+			cluster := &Cluster{Nodes: 8, FileSystem: lustre}
+			var running []Running
+			var pending []Job
+			var places []*job
+			var used, matlab int64
+			for i, j := range jobs {
+				switch arrived := clock.Sub(now) >= time.Duration(i)*10*time.Second; {
+				case j.start != 0 && j.start.Add(j.run) > clock:
+					running = append(running, Running{j.Job, j.start.Add(j.Limit)})
+					used, matlab = used+j.Licenses[lustre], matlab+j.Licenses["matlab"]
+				case j.start == 0 && arrived:
+					pending, places = append(pending, j.Job), append(places, j)
+				}
+			}
+			cluster.Licenses = map[string]License{lustre: {1000, used}, "matlab": {5, matlab}}
+			round := Plan(clock, cluster, running, pending, o)
+			for _, i := range round.Now(clock) {
+				places[i].start = clock
+				open--
+				used += places[i].Licenses[lustre]
+			}
+			if used > 1000 {
+				t.Fatalf("%d licenses of 1000 in use", used)
+			}
+			clock = clock.Add(30 * time.Second)
+		}
+	})
+}
+
+// nodesFromOne is a selector for one node that is busy until an instant.
+type nodesFromOne struct {
+	free     hpc.Time
+	reserved []Start
+}
+
+func (s *nodesFromOne) Earliest(_ int, after hpc.Time) hpc.Time { return max(after, s.free) }
+func (s *nodesFromOne) Reserve(job int, at hpc.Time)            { s.reserved = append(s.reserved, Start{job, at}) }
+
+func TestSelector(t *testing.T) {
+	pending := []Job{{Nodes: 1, Limit: time.Hour}}
+	for _, c := range []struct {
+		free     hpc.Time
+		track    bool
+		at       hpc.Time
+		reserved int
+	}{
+		{now, false, now, 1}, {now, true, now, 1},
+		{at(10030), false, at(10080), 1}, {at(10030), true, at(10080), 0}, // no nodes for a job of the future
+		{at(10080), false, at(10080), 1},
+		{hpc.Never, false, hpc.Never, 0},
+	} {
+		s := &nodesFromOne{free: c.free}
+		got := Plan(now, &Cluster{Nodes: 1, Selector: s}, nil, pending, Options{Strategy: Aware, TrackNodes: c.track})
+		if got.Starts[0].At != c.at || len(s.reserved) != c.reserved {
+			t.Errorf("free at %v, track %v: starts at %v, reserved %v; want %v, %d", c.free, c.track, got.Starts[0].At, s.reserved, c.at, c.reserved)
+		}
+	}
+}
+
+func TestUnlimited(t *testing.T) {
+	cluster := &Cluster{Nodes: 2, FileSystem: lustre, Licenses: map[string]License{lustre: {10, 5}}}
+	running := []Running{{requested(1, hpc.Unlimited, 5), hpc.Never}}
+	pending := []Job{requested(1, hpc.Unlimited, 5), requested(1, math.MaxInt64, 5), requested(2, time.Minute, 1)}
+	for _, strategy := range []Strategy{Baseline, Aware, TwoGroup} {
+		got := Plan(now, cluster, running, pending, Options{Strategy: strategy})
+		want := []Start{{0, now}, {1, hpc.Never}, {2, hpc.Never}}
+		if strategy != TwoGroup && !slices.Equal(got.Starts, want) {
+			t.Errorf("%s: %+v, want %+v", strategy, got.Starts, want)
+		}
+	}
+}

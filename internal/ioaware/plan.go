@@ -1,0 +1,382 @@
+// Package ioaware plans the starts of jobs on a cluster whose file system is a resource. It has
+// the rules of the workload-adaptive scheduler of Goponenko, Lamar, Allan, Brandt and Dechev
+// ("Workload-Adaptive Scheduling for Efficient Use of Parallel File Systems in HPC Clusters",
+// SC'24 workshops, DOI 10.1109/SCW63240.2024.00190) and of the I/O-aware scheduler before it.
+// docs/IO.md has the rules, and where this package differs from the authors' plugin.
+//
+// The file system's bandwidth is a count of licenses. A job's use is the number of licenses that
+// its user requests, or else the number that an estimate predicts. [Plan] looks at the pending
+// jobs in the order of their priority and gives each the earliest start at which the licenses,
+// the file system and the nodes have room until the job's time limit.
+//
+// The package does no I/O and reads no clock: the simulator and a driver of a live cluster call
+// the same code.
+package ioaware
+
+import (
+	"math"
+	"time"
+
+	"rmreplay/internal/hpc"
+)
+
+// Strategy is how a plan treats the file system.
+type Strategy string
+
+const (
+	// Baseline ignores estimates and measured use. Requested licenses still count.
+	Baseline Strategy = "baseline"
+	// Aware keeps the use of the file system at or below its licenses.
+	Aware Strategy = "aware"
+	// TwoGroup also keeps the jobs with much I/O at a target that follows from the queue: the
+	// workload-adaptive strategy.
+	TwoGroup Strategy = "two-group"
+)
+
+// Options say how to plan.
+type Options struct {
+	Strategy Strategy
+	// TrackNodes gives nodes only to jobs that start now. Jobs of the future are counted, and
+	// no nodes are reserved for them.
+	TrackNodes bool
+	// Resolution is the step of the trackers; [DefaultResolution] if 0.
+	Resolution time.Duration
+	// Fraction is the part of the pending jobs' area (nodes x time) that makes the zero group
+	// of [TwoGroup]; 0.5 if 0.
+	Fraction float64
+}
+
+// DefaultResolution is the step of the trackers in Slurm's backfill scheduler (bf_resolution).
+const DefaultResolution = time.Minute
+
+// License is a count of licenses: how many there are, and how many running jobs hold because
+// their users asked for them.
+type License struct{ Total, Used int64 }
+
+// Cluster is the state of a cluster.
+type Cluster struct {
+	// Nodes is the number of nodes in service.
+	Nodes int
+	// FileSystem is the name of the license that stands for the file system's bandwidth, and
+	// Licenses has it and all others.
+	FileSystem string
+	Licenses   map[string]License
+	// Measured is the file system's use as measured, in licenses.
+	Measured int64
+	// Selector chooses nodes. Without one, nodes are counted, as if a job could run on any.
+	Selector Selector
+}
+
+// Selector is the cluster's own selection of nodes.
+type Selector interface {
+	// Earliest returns the earliest instant at or after an instant at which a pending job, by its
+	// index, has nodes until its time limit beside the running jobs and what Reserve has taken;
+	// [hpc.Never] if there is none.
+	Earliest(job int, after hpc.Time) hpc.Time
+	// Reserve takes nodes for a job from an instant that Earliest has returned.
+	Reserve(job int, at hpc.Time)
+}
+
+// Job is what the scheduler knows of a job.
+type Job struct {
+	Nodes int
+	// Limit is the time limit.
+	Limit time.Duration
+	// Licenses are those that the user requests, by name. A request of the file system's
+	// license, also of 0, takes the place of the estimate.
+	Licenses map[string]int64
+	Estimate Estimate
+}
+
+// Estimate is what a job's class leads to expect. Zero values mean that nothing is known.
+type Estimate struct {
+	Use     int64         // of the file system, in licenses
+	RunTime time.Duration // never part of the planned window
+}
+
+// Running is a running job. End is when its time limit ends it.
+type Running struct {
+	Job
+	End hpc.Time
+}
+
+// Start is the planned start of a pending job: now, later, or [hpc.Never] for a job that asks for
+// more than there is.
+type Start struct {
+	Job int // index among the pending jobs
+	At  hpc.Time
+}
+
+// Round is the outcome of one round of planning.
+type Round struct {
+	// Starts has every pending job, in the order of priority.
+	Starts []Start
+	// Used and StarUsed are the first values of the trackers of the file system and of the jobs
+	// with much I/O.
+	Used, StarUsed int64
+	Groups         Groups
+}
+
+// Now returns the jobs that start now, by their indices.
+func (r *Round) Now(now hpc.Time) []int {
+	var list []int
+	for _, s := range r.Starts {
+		if s.At == now {
+			list = append(list, s.Job)
+		}
+	}
+	return list
+}
+
+// Plan plans one round at an instant. pending is in the order of priority. A planned start after
+// now is a multiple of the resolution. The planned window of a job is as long as its time limit.
+func Plan(now hpc.Time, cluster *Cluster, running []Running, pending []Job, options Options) Round {
+	p := newPlanner(now, cluster, running, pending, options)
+	round := Round{Starts: make([]Start, len(pending)), Used: p.fileSystem.Initial(), StarUsed: p.star.Initial(), Groups: p.groups}
+	for i := range pending {
+		at := p.earliest(i)
+		if at != hpc.Never {
+			p.allocate(i, at)
+		}
+		round.Starts[i] = Start{i, at}
+	}
+	return round
+}
+
+// planner has the trackers of a round.
+type planner struct {
+	now     hpc.Time
+	cluster *Cluster
+	options Options
+	pending []Job
+
+	total      int64
+	fileSystem *Tracker
+	others     map[string]*Tracker
+	nodes      *Tracker
+	star       *Tracker
+	groups     Groups
+}
+
+func newPlanner(now hpc.Time, cluster *Cluster, running []Running, pending []Job, options Options) *planner {
+	if options.Resolution <= 0 {
+		options.Resolution = DefaultResolution
+	}
+	p := &planner{now: now, cluster: cluster, options: options, pending: pending, others: map[string]*Tracker{}, star: &Tracker{}}
+	for name, l := range cluster.Licenses {
+		if name != cluster.FileSystem {
+			p.others[name] = NewTracker(l.Used)
+		}
+	}
+	p.addRunning(running)
+	if options.Strategy == TwoGroup {
+		p.groups = p.divide(running)
+		p.addStars(running)
+	}
+	return p
+}
+
+// use returns a job's use of the file system, and whether its user requested it.
+func (p *planner) use(j *Job) (use int64, requested bool) {
+	if use, requested = j.Licenses[p.cluster.FileSystem]; requested || p.options.Strategy == Baseline {
+		return use, requested
+	}
+	return j.Estimate.Use, false
+}
+
+// addRunning makes the trackers of nodes and licenses from the running jobs. The file system's
+// begins at the larger of what slurmctld counts and what is measured, so that predicted use which
+// the measurement already contains does not count twice. Measured use that no running job explains
+// ends with the last of them. Otherwise, a job that needs nearly all licenses might never start.
+func (p *planner) addRunning(running []Running) {
+	fs := p.cluster.Licenses[p.cluster.FileSystem]
+	p.total = fs.Total
+	initial := fs.Used
+	if p.options.Strategy != Baseline && len(running) > 0 {
+		initial = max(initial, p.cluster.Measured)
+	}
+	p.fileSystem, p.nodes = NewTracker(initial), &Tracker{}
+	offset, explained, last := fs.Used-initial, int64(0), p.now
+	for i := range running {
+		r := &running[i]
+		end := p.giveBack(r)
+		p.nodes.Shift(int64(r.Nodes))
+		p.nodes.RemoveTillEnd(end, int64(r.Nodes))
+		for name, n := range r.Licenses {
+			if t := p.others[name]; t != nil {
+				t.RemoveTillEnd(end, n)
+			}
+		}
+		use, requested := p.use(&r.Job)
+		p.fileSystem.RemoveTillEnd(end, use)
+		explained += use
+		last = max(last, end)
+		if !requested {
+			offset += use
+		}
+	}
+	p.fileSystem.Shift(max(offset, 0))
+	if rest := min(p.fileSystem.Initial()-explained, initial-fs.Used); rest > 0 {
+		p.fileSystem.RemoveTillEnd(last, rest)
+	}
+}
+
+// giveBack returns when a running job gives back what it holds. A job that runs beyond its limit
+// holds it at least until the next step.
+func (p *planner) giveBack(r *Running) hpc.Time {
+	return p.up(max(r.End, p.now))
+}
+
+// down rounds an instant down to a multiple of the resolution.
+func (p *planner) down(t hpc.Time) hpc.Time {
+	r := hpc.Time(p.options.Resolution)
+	return t / r * r
+}
+
+// up rounds an instant up. A multiple of the resolution becomes the next one.
+func (p *planner) up(t hpc.Time) hpc.Time {
+	if t >= hpc.Never-hpc.Time(p.options.Resolution) {
+		return hpc.Never
+	}
+	return p.down(t).Add(p.options.Resolution)
+}
+
+// end returns the end of the planned window of a job.
+func (p *planner) end(j *Job, at hpc.Time) hpc.Time {
+	if j.Limit == hpc.Unlimited {
+		return hpc.Never
+	}
+	return p.up(at.Add(j.Limit))
+}
+
+// earliest returns the earliest instant at which a pending job has everything until its time
+// limit: now, a later multiple of the resolution, or [hpc.Never].
+func (p *planner) earliest(i int) hpc.Time {
+	j := &p.pending[i]
+	at := p.now
+	for {
+		next := at
+		for _, c := range p.constraints(i) {
+			if next = c(j, next); next == hpc.Never {
+				return hpc.Never
+			}
+		}
+		if next == at {
+			return at
+		}
+		at = next
+	}
+}
+
+// constraint returns the earliest instant at or after an instant that suits a job.
+type constraint func(j *Job, at hpc.Time) hpc.Time
+
+// constraints are what a pending job has to meet, in the order of their tests.
+func (p *planner) constraints(i int) []constraint {
+	list := []constraint{p.licensesFree, p.nodesFree, p.fileSystemFree}
+	if p.options.Strategy == TwoGroup {
+		list = append(list, p.belowTarget)
+	}
+	if s := p.cluster.Selector; s != nil {
+		list = append(list, func(_ *Job, at hpc.Time) hpc.Time {
+			t := s.Earliest(i, at)
+			if t <= at || t == hpc.Never {
+				return t
+			}
+			return p.onGrid(t)
+		})
+	}
+	return list
+}
+
+// onGrid rounds an instant up to a multiple of the resolution.
+func (p *planner) onGrid(t hpc.Time) hpc.Time {
+	if down := p.down(t); down == t {
+		return t
+	}
+	return p.up(t)
+}
+
+// when returns the earliest instant at which a tracker stays at or below most during a job's
+// window.
+func (p *planner) when(t *Tracker, j *Job, at hpc.Time, most int64) hpc.Time {
+	from := p.down(at)
+	start := t.WhenBelow(from, p.end(j, at).Sub(from), most+1)
+	if start == from {
+		return at
+	}
+	return start
+}
+
+// licensesFree looks for the licenses except the file system's.
+func (p *planner) licensesFree(j *Job, at hpc.Time) hpc.Time {
+	for name, n := range j.Licenses {
+		if name == p.cluster.FileSystem || n <= 0 {
+			continue
+		}
+		t := p.others[name]
+		if t == nil {
+			return hpc.Never
+		}
+		if at = p.when(t, j, at, p.cluster.Licenses[name].Total-n); at == hpc.Never {
+			return hpc.Never
+		}
+	}
+	return at
+}
+
+// nodesFree looks for nodes by their number.
+func (p *planner) nodesFree(j *Job, at hpc.Time) hpc.Time {
+	if !p.countNodes() {
+		return at
+	}
+	return p.when(p.nodes, j, at, int64(p.cluster.Nodes-j.Nodes))
+}
+
+// countNodes reports whether jobs of the future count in the number of nodes. Without a selector
+// nothing else says whether there are nodes.
+func (p *planner) countNodes() bool { return p.options.TrackNodes || p.cluster.Selector == nil }
+
+// fileSystemFree looks for the file system. Predicted use that no file system could serve is
+// tested as one license less than there are.
+func (p *planner) fileSystemFree(j *Job, at hpc.Time) hpc.Time {
+	use := p.tested(j)
+	if use <= 0 {
+		return at
+	}
+	return p.when(p.fileSystem, j, at, p.total-use)
+}
+
+// tested returns the use with which a job is tested.
+func (p *planner) tested(j *Job) int64 {
+	use, requested := p.use(j)
+	if !requested && use >= p.total {
+		use = p.total - 1
+	}
+	return use
+}
+
+// allocate adds a job to the trackers.
+func (p *planner) allocate(i int, at hpc.Time) {
+	j := &p.pending[i]
+	from, until := p.down(at), p.end(j, at)
+	for name, n := range j.Licenses {
+		if t := p.others[name]; t != nil && n > 0 {
+			t.Add(from, until, n)
+		}
+	}
+	p.nodes.Add(from, until, int64(j.Nodes))
+	use, _ := p.use(j)
+	if use > 0 {
+		p.fileSystem.Add(from, until, use)
+	}
+	if p.options.Strategy == TwoGroup && p.groups.Regular(j.Nodes, use) {
+		p.star.Add(from, until, max(p.groups.above(j.Nodes, use), 0))
+	}
+	if s := p.cluster.Selector; s != nil && (at == p.now || !p.options.TrackNodes) {
+		s.Reserve(i, at)
+	}
+}
+
+// round rounds to the nearest integer, halves up.
+func round(x float64) int64 { return int64(math.Floor(x + 0.5)) }

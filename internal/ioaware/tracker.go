@@ -1,0 +1,121 @@
+package ioaware
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"rmreplay/internal/hpc"
+)
+
+// Tracker is an integer step function over time: how much of a resource is in use. The zero
+// Tracker is 0 everywhere.
+type Tracker struct {
+	initial int64
+	steps   []step // by time; neighbours differ in value
+}
+
+// step is a value from an instant until the next step.
+type step struct {
+	at    hpc.Time
+	value int64
+}
+
+// NewTracker returns the function that has one value everywhere.
+func NewTracker(value int64) *Tracker { return &Tracker{initial: value} }
+
+// Initial returns the value before the first step.
+func (t *Tracker) Initial() int64 { return t.initial }
+
+// At returns the value at an instant.
+func (t *Tracker) At(at hpc.Time) int64 {
+	i, found := t.search(at)
+	if found {
+		i++
+	}
+	return t.before(i)
+}
+
+// Add adds v from an instant until, but without, another one.
+func (t *Tracker) Add(from, until hpc.Time, v int64) {
+	if v == 0 || from >= until {
+		return
+	}
+	first := t.split(from)
+	last := len(t.steps)
+	if until != hpc.Never {
+		last = t.split(until)
+	}
+	for i := first; i < last; i++ {
+		t.steps[i].value += v
+	}
+	if until != hpc.Never {
+		t.merge(last)
+	}
+	t.merge(first)
+}
+
+// RemoveTillEnd takes v off from an instant on, for ever.
+func (t *Tracker) RemoveTillEnd(from hpc.Time, v int64) { t.Add(from, hpc.Never, -v) }
+
+// Shift adds v everywhere.
+func (t *Tracker) Shift(v int64) {
+	t.initial += v
+	for i := range t.steps {
+		t.steps[i].value += v
+	}
+}
+
+// WhenBelow returns the earliest instant at or after an instant from which on the function
+// stays below v for d. It returns [hpc.Never] if there is none.
+func (t *Tracker) WhenBelow(after hpc.Time, d time.Duration, v int64) hpc.Time {
+	i, found := t.search(after)
+	if found {
+		i++
+	}
+	for start := after; ; i++ { // the value from start on is that before step i
+		for t.before(i) >= v {
+			if i == len(t.steps) {
+				return hpc.Never
+			}
+			start = t.steps[i].at
+			i++
+		}
+		end := start.Add(d)
+		for i < len(t.steps) && t.steps[i].at < end && t.steps[i].value < v {
+			i++
+		}
+		if i == len(t.steps) || t.steps[i].at >= end {
+			return start
+		}
+	}
+}
+
+// search returns the index of the first step at or after an instant, and whether it is at it.
+func (t *Tracker) search(at hpc.Time) (int, bool) {
+	return slices.BinarySearchFunc(t.steps, at, func(s step, at hpc.Time) int { return cmp.Compare(s.at, at) })
+}
+
+// before returns the value before a step.
+func (t *Tracker) before(i int) int64 {
+	if i == 0 {
+		return t.initial
+	}
+	return t.steps[i-1].value
+}
+
+// split returns the index of the step at an instant. It inserts a missing one.
+func (t *Tracker) split(at hpc.Time) int {
+	i, found := t.search(at)
+	if !found {
+		t.steps = slices.Insert(t.steps, i, step{at, t.before(i)})
+	}
+	return i
+}
+
+// merge removes a step that changes nothing.
+func (t *Tracker) merge(i int) {
+	if i < len(t.steps) && t.steps[i].value == t.before(i) {
+		t.steps = slices.Delete(t.steps, i, i+1)
+	}
+}
