@@ -16,6 +16,7 @@ import (
 	"rmreplay/internal/rm/rmtest"
 	"rmreplay/internal/rm/slurm/install"
 	"rmreplay/internal/run"
+	"rmreplay/internal/slurmspec"
 	"rmreplay/internal/workload"
 )
 
@@ -25,12 +26,13 @@ import (
 //
 //	slurm.conf   keys of slurm.conf with other values for the workload below
 //	workload     the jobs; package rmtest describes the lines
-//	replay       what Slurm does: ID STATE [START]-[END], and the warnings
+//	replay       what Slurm 22.05 does: ID STATE [START]-[END], and the warnings
 //	simulate     what the simulator does
 //
-// Where Slurm is not installed, the simulator is compared with the file.
+// Where Slurm 22.05 is not there, the simulator is compared with the file. Since 23.02 slurmctld
+// refuses dependencies on forgotten jobs and on tasks that an array does not have.
 func TestDependencyScenarios(t *testing.T) {
-	_, missing := install.Find()
+	root, missing := slurm2205()
 	if missing != nil {
 		t.Logf("the real Slurm is not run again: %v", missing)
 	}
@@ -49,7 +51,7 @@ func TestDependencyScenarios(t *testing.T) {
 				if missing != nil {
 					return slurm
 				}
-				replayed := playOnTinyCluster(t, lines, edits, Spec{Slurm: &Slurm{WithoutAccounting: true, Lead: time.Minute}})
+				replayed := playOnTinyCluster(t, lines, edits, Spec{Slurm: &Slurm{Installation: root, WithoutAccounting: true, Lead: time.Minute}})
 				if d.Rewrite {
 					slurm = replayed
 				}
@@ -64,6 +66,26 @@ func TestDependencyScenarios(t *testing.T) {
 			return ""
 		})
 	})
+}
+
+// rootsVariable names a directory with the root of a system for each release of Slurm: 22.05,
+// 24.11. make test sets it.
+const rootsVariable = "RMREPLAY_SLURM_ROOTS"
+
+// slurm2205 returns the name of Slurm 22.05 for [Slurm.Installation]: empty if the installed one is
+// it, and else that of the directory of rootsVariable.
+func slurm2205() (root string, missing error) {
+	in, missing := install.Find()
+	if missing != nil || in.Release.Series() == slurmspec.R2205 {
+		return "", missing
+	}
+	roots := os.Getenv(rootsVariable)
+	if roots == "" {
+		return "", fmt.Errorf("the installed one is %s, and %s names no directory with 22.05", in.Version, rootsVariable)
+	}
+	root = filepath.Join(roots, "22.05")
+	_, missing = install.FindSlurm(root)
+	return root, missing
 }
 
 // slack is how much later Slurm may start a job: slurmctld tests dependencies when something ends,
