@@ -3,9 +3,11 @@ package cli
 import (
 	"github.com/spf13/cobra"
 
+	"rmreplay/internal/cli/predictcmd"
 	"rmreplay/internal/cli/recordcmd"
 	"rmreplay/internal/cli/slurmcmd"
 	"rmreplay/internal/slurmstore"
+	"rmreplay/internal/workload"
 )
 
 // groups are the commands of the program by the headings of its help. Commands that are in no
@@ -15,7 +17,7 @@ var groups = []struct {
 	commands []func(*globals) *cobra.Command
 }{
 	{"Replay and simulate", []func(*globals) *cobra.Command{newReplayCommand, newSimulateCommand, newSweepCommand, newTuneCommand}},
-	{"Workloads", []func(*globals) *cobra.Command{newWorkloadCommand}},
+	{"Workloads", []func(*globals) *cobra.Command{newWorkloadCommand, newPredictCommand}},
 	{"Results", []func(*globals) *cobra.Command{newMetricsCommand, newCompareCommand, newReportCommand, recorded(recordcmd.Jobs), recorded(recordcmd.Explain)}},
 	{"Site and machine", []func(*globals) *cobra.Command{newConfCommand, newSlurmCommand, newDoctorCommand, recorded(recordcmd.Debug)}},
 }
@@ -38,4 +40,20 @@ func recorded(command func(recordcmd.Output) *cobra.Command) func(*globals) *cob
 			Out: g.stdout, PrintJSON: g.printJSON, Say: g.say, WantArgs: wantArgs, BadInput: badInput, Usagef: usagef, AddJSON: addJSONFlag,
 		})
 	}
+}
+
+// newPredictCommand lends the package of the command group what all commands print with.
+func newPredictCommand(g *globals) *cobra.Command {
+	return predictcmd.New(predictcmd.Output{
+		Out: g.stdout, Print: g.print, PrintJSON: g.printJSON, Say: g.say, WantArgs: wantArgs, AddJSON: addJSONFlag,
+		BadInput: badInput, Usagef: usagef, Require: require, Version: Version(),
+		AddOutput: func(c *cobra.Command, to *string, value, usage string) { addOutputFlag(c.Flags(), to, value, usage) },
+		Open: func(path string) (*workload.Workload, error) {
+			return g.readWorkload(path, workload.ReadOptions{Lean: true})
+		},
+		Progress: func() (func(string), func()) {
+			show := newProgress(g.stderr, false)
+			return show.update, show.end
+		},
+	})
 }

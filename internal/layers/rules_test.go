@@ -9,7 +9,7 @@ var offline = []string{"net", "net/http/..."}
 
 // reserved are imports that only some packages may have.
 var reserved = []reservation{
-	{"github.com/spf13/cobra/...", []string{"internal/cli", "internal/cli/completion", "internal/cli/recordcmd", "internal/cli/reference", "internal/cli/slurmcmd", "internal/cli/tunecmd"}, "commands and their help belong to internal/cli"},
+	{"github.com/spf13/cobra/...", []string{"internal/cli", "internal/cli/completion", "internal/cli/predictcmd", "internal/cli/recordcmd", "internal/cli/reference", "internal/cli/slurmcmd", "internal/cli/tunecmd"}, "commands and their help belong to internal/cli"},
 	{"github.com/spf13/pflag", []string{"internal/cli", "internal/cli/completion", "internal/cli/reference", "internal/flags", "tools/feedbackpaper"}, "flags belong to commands"},
 	{"github.com/go-sql-driver/mysql", []string{"internal/slurmdb"}, "one package reads slurmdbd's database"},
 	{"github.com/parquet-go/parquet-go/...", []string{"internal/formats/table", "internal/run"}, "one package knows how a record lies on disk, and one reads others' tables"},
@@ -74,6 +74,14 @@ var rules = []rule{
 		"a transformation is a function of workloads"},
 	{"workload", "internal/predict", []string{"internal/agenda", "internal/hpc", "internal/workload"}, computes,
 		"a predictor knows submissions and events alone, so that it cannot know the future"},
+	{"workload", "internal/predict/features", []string{"internal/hpc", "internal/predict"}, computes,
+		"features follow from a request and from events alone"},
+	{"workload", "internal/predict/trees", nil, computes,
+		"trees are trained on numbers; the caller knows what they mean"},
+	{"workload", "internal/predict/model", []string{"internal/hpc", "internal/predict", "internal/predict/features", "internal/predict/trees"}, computes,
+		"a model learns from what happened; its callers open files"},
+	{"workload", "internal/predict/evaluate", []string{"internal/hpc", "internal/predict", "internal/predict/model"}, computes,
+		"a measurement alone may look at what predictors must not know"},
 	{"workload", "internal/workload/chart", []string{"internal/hpc", "internal/output", "internal/workload"}, offline,
 		"charts show a workload"},
 
@@ -151,6 +159,8 @@ var rules = []rule{
 	{"use cases", "internal/report", []string{
 		"internal/compare", "internal/figure", "internal/hostlist", "internal/hpc", "internal/metrics", "internal/quantity", "internal/run", "internal/stats"}, computes,
 		"a report shows run records and their comparison, whoever made them"},
+	{"use cases", "internal/predict/page", []string{"internal/compare", "internal/figure", "internal/predict/evaluate", "internal/report"}, computes,
+		"a page shows a measurement, whoever made it"},
 	{"use cases", "internal/workload/build", []string{"internal/formats", "internal/formats/sacct", "internal/formats/table", "internal/hpc", "internal/output", "internal/rm/slurm/conf", "internal/slurmdb", "internal/workload"}, offline,
 		"workloads are built of any source by its own package"},
 	{"use cases", "internal/experiment", []string{
@@ -173,12 +183,14 @@ var rules = []rule{
 		"it reads commands, and knows no package of the program"},
 	{"program", "internal/cli/slurmcmd", []string{"internal/rm/slurm/install", "internal/slurmstore"}, offline,
 		"the group is a package of its own; internal/cli lends it what it prints with"},
+	{"program", "internal/cli/predictcmd", []string{"internal/flags", "internal/output", "internal/predict/...", "internal/report", "internal/workload"}, offline,
+		"the commands are a package of their own; internal/cli lends them what they print with"},
 	{"program", "internal/cli/recordcmd", []string{"internal/explain", "internal/flags", "internal/formats", "internal/hpc", "internal/jobtable", "internal/rm/slurm", "internal/run", "internal/vclock"}, offline,
 		"the commands are a package of their own; internal/cli lends them what they print with"},
 	{"program", "internal/cli/tunecmd", []string{"internal/sweep", "internal/tune"}, offline,
 		"the command is a package of its own; internal/cli lends it what it prints with"},
 	{"program", "internal/cli", []string{
-		"internal/cli/completion", "internal/cli/recordcmd", "internal/cli/reference", "internal/cli/slurmcmd", "internal/cli/tunecmd", "internal/slurmstore",
+		"internal/cli/completion", "internal/cli/predictcmd", "internal/cli/recordcmd", "internal/cli/reference", "internal/cli/slurmcmd", "internal/cli/tunecmd", "internal/slurmstore",
 		"internal/compare", "internal/experiment", "internal/fairstart", "internal/flags", "internal/formats", "internal/hpc", "internal/interrupt", "internal/metrics", "internal/output",
 		"internal/progress", "internal/replay", "internal/report", "internal/resources", "internal/rm/sim/...", "internal/rm/slurm/...", "internal/run", "internal/slurmspec/...", "internal/sweep",
 		"internal/vclock/...", "internal/workload/...",

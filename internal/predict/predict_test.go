@@ -60,7 +60,9 @@ func medians(t *testing.T, p Predictor, jobs ...*hpc.Job) (list []float64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	Play(cases.List, p, func(_ *Case, p Prediction) { list = append(list, p.P50) })
+	if err := Play(t.Context(), cases.List, p, func(_ *Case, p Prediction) { list = append(list, p.P50) }); err != nil {
+		t.Fatal(err)
+	}
 	return list
 }
 

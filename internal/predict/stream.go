@@ -1,7 +1,9 @@
 package predict
 
 import (
+	"context"
 	"fmt"
+	"strconv"
 	"time"
 
 	"rmreplay/internal/agenda"
@@ -13,6 +15,7 @@ import (
 // Submission; the answer is for the caller of [Play].
 type Case struct {
 	Submission
+	ID string // in the workload; that of a task is "ARRAY_TASK"
 	// Start and End are when it ran; both 0 if it never did, or if nobody knows.
 	Start, End hpc.Time
 	// Gone is when a job that never ran left the queue; 0 if nobody knows.
@@ -68,8 +71,11 @@ func CasesOf(w *workload.Workload) (*Cases, error) {
 
 // add adds a job or a task of an array.
 func (c *Cases) add(job *hpc.Job, request *hpc.Request, task int) {
-	one := Case{Submission: Submission{Number: int64(len(c.List)), At: job.Submit, Request: request}}
+	one := Case{Submission: Submission{Number: int64(len(c.List)), At: job.Submit, Request: request}, ID: job.ID}
 	var record hpc.Recorded
+	if task >= 0 {
+		one.ID += "_" + strconv.Itoa(task)
+	}
 	if job.Recorded != nil {
 		record = job.Recorded.OfTask(task)
 	}
@@ -112,14 +118,32 @@ const (
 	classEnd
 )
 
-// Play plays cases to a predictor in the order of time. It calls seen with each case and the
-// prediction at its submission. Starts and ends up to and including an instant come before a
-// submission at that instant. After the last submission Play does not wait for further ends.
-func Play(cases []Case, p Predictor, seen func(c *Case, p Prediction)) {
-	var due agenda.Agenda[*Case]
+// Play plays cases to a predictor in the order of time. It calls seen, unless that is nil, with
+// each case and the prediction at its submission. Starts and ends up to and including an instant
+// come before a submission at that instant. Play does not wait for ends after the last
+// submission. It returns the context's error.
+func Play(ctx context.Context, cases []Case, p Predictor, seen func(c *Case, p Prediction)) error {
+	_, err := play(ctx, cases, p, seen)
+	return err
+}
+
+// PlayUntil is [Play] for the events up to and including an instant. No case may be submitted
+// later.
+func PlayUntil(ctx context.Context, cases []Case, until hpc.Time, p Predictor) error {
+	due, err := play(ctx, cases, p, nil)
+	if err == nil {
+		advance(&due, p, until)
+	}
+	return err
+}
+
+func play(ctx context.Context, cases []Case, p Predictor, seen func(c *Case, p Prediction)) (due agenda.Agenda[*Case], err error) {
 	for i := range cases {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		c := &cases[i]
-		Advance(&due, p, c.At)
+		advance(&due, p, c.At)
 		prediction := p.Submit(c.Submission)
 		if seen != nil {
 			seen(c, prediction)
@@ -131,10 +155,11 @@ func Play(cases []Case, p Predictor, seen func(c *Case, p Prediction)) {
 			due.Put(agenda.Entry[*Case]{What: c, At: c.Gone, Seq: i, Class: classEnd})
 		}
 	}
+	return due, nil
 }
 
-// Advance makes the starts and ends that are due by an instant.
-func Advance(due *agenda.Agenda[*Case], p Predictor, until hpc.Time) {
+// advance makes the starts and ends that are due by an instant.
+func advance(due *agenda.Agenda[*Case], p Predictor, until hpc.Time) {
 	for due.Next() <= until && len(*due) > 0 {
 		entry := due.Pop()
 		c := entry.What

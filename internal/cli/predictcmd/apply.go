@@ -1,0 +1,105 @@
+package predictcmd
+
+import (
+	"bufio"
+	"context"
+	"encoding/csv"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"rmreplay/internal/output"
+	"rmreplay/internal/predict/evaluate"
+)
+
+// applyOptions are the flags of `predict apply`.
+type applyOptions struct {
+	output string
+	json   bool
+}
+
+func (o Output) newApply() *cobra.Command {
+	var opts applyOptions
+	c := &cobra.Command{
+		Use:   "apply MODEL WORKLOAD -o FILE.csv",
+		Short: "Predict the run times of a workload with a trained model",
+		Long: `Predicts each job of a workload that begins after the data of the model. The model is not
+trained again, but it learns of the jobs of the workload when they end, and its intervals
+are calibrated further.
+
+The result is a CSV table: the job's ID, the submission, P10, P50 and P90 in seconds, the time
+limit, and the run time where it is known. "-" writes it to standard output. The scores of
+the predictions are printed.`,
+		Example: `  rmreplay predict apply march.model april.jsonl -o april.csv`,
+		Args:    o.WantArgs("MODEL", "WORKLOAD"),
+		RunE: func(c *cobra.Command, args []string) error {
+			return o.apply(c.Context(), args[0], args[1], opts)
+		},
+	}
+	o.AddOutput(c, &opts.output, "`FILE`", "the table of predictions, CSV")
+	o.AddJSON(c, &opts.json)
+	o.Require(c, "output")
+	return c
+}
+
+func (o Output) apply(ctx context.Context, modelPath, path string, opts applyOptions) error {
+	if opts.output == "-" && opts.json {
+		return o.Usagef("--output - and --json exclude each other")
+	}
+	m, err := o.model(modelPath)
+	if err != nil {
+		return err
+	}
+	cases, err := o.cases(path)
+	if err != nil {
+		return err
+	}
+	if len(cases.List) > 0 && cases.List[0].At < m.Until() {
+		return o.BadInput(fmt.Errorf("%s begins at %v, but the model %s knows what happened until %v (want a later workload, or a model that was trained with --until)",
+			path, cases.List[0].At, modelPath, m.Until()))
+	}
+	var applied *evaluate.Applied
+	write := func(w io.Writer) error {
+		buffered := bufio.NewWriter(w)
+		table := csv.NewWriter(buffered)
+		_ = table.Write([]string{"id", "submit", "p10_s", "p50_s", "p90_s", "limit_s", "ran_s"}) // Flush reports errors
+		applied, err = evaluate.Apply(ctx, m, cases, func(p evaluate.Row) {
+			_ = table.Write([]string{p.ID, p.Submit.String(), seconds(p.P10), seconds(p.P50), seconds(p.P90), known(p.Limit > 0, p.Limit), known(p.Ran, p.Seconds)})
+		})
+		if err != nil {
+			return err
+		}
+		table.Flush()
+		if err := table.Error(); err != nil {
+			return err
+		}
+		return buffered.Flush()
+	}
+	if opts.output == "-" {
+		err = write(o.Out)
+	} else {
+		_, err = output.File(opts.output, write)
+	}
+	if err != nil {
+		return fmt.Errorf("writing the predictions: %w", err)
+	}
+	switch {
+	case opts.json:
+		return o.PrintJSON(applied)
+	case opts.output == "-":
+		return nil
+	}
+	return o.Print(fmt.Sprintf("%s: %d jobs of %s, predicted by %s (%s)\n%s", opts.output, applied.Jobs, filepath.Base(path), filepath.Base(modelPath), m.Describe(), applied.Render()))
+}
+
+func seconds(s float64) string { return strconv.FormatFloat(s, 'f', 0, 64) }
+
+func known(is bool, s float64) string {
+	if !is {
+		return ""
+	}
+	return seconds(s)
+}

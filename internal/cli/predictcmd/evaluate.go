@@ -1,0 +1,117 @@
+package predictcmd
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"rmreplay/internal/flags"
+	"rmreplay/internal/output"
+	"rmreplay/internal/predict/evaluate"
+	"rmreplay/internal/predict/model"
+	"rmreplay/internal/predict/page"
+	"rmreplay/internal/report"
+)
+
+// evaluateOptions are the flags of `predict evaluate`.
+type evaluateOptions struct {
+	models []string
+	growth float64
+	every  time.Duration
+	seed   uint64
+	window int
+	random bool
+	report string
+	json   bool
+}
+
+func (o Output) newEvaluate() *cobra.Command {
+	var opts evaluateOptions
+	c := &cobra.Command{
+		Use:   "evaluate WORKLOAD",
+		Short: "Measure how well models predict the run times of a workload",
+		Long: `Plays a workload, a log or the record of a run to each model in the order of time. A model
+predicts each job at its submission. It knows only jobs that had ended by then, and it is
+trained again as their number grows. Every job that ran counts, from the first one.
+
+The scores are those of KNIME's Numeric Scorer (R², mean absolute error, mean squared error,
+root mean squared error, mean signed difference) for the median, R² and mean absolute error
+of the logarithm, the pinball loss of P10, P50 and P90, coverage and width of the interval
+from P10 to P90, and the share of jobs that ran longer than predicted. --json also has them
+by the user's experience and for each tenth of the jobs. --report makes a page of them.
+
+--random-split also trains on a random four fifths of the jobs and predicts the others.
+Such a split is not honest, since the model learns from the future. It shows how much the
+scores of others owe to it.`,
+		Example: `  rmreplay predict evaluate KTH-SP2-1996-2.1-cln.swf.gz
+  rmreplay predict evaluate march.jsonl --models last2,boost --retrain-every 7d
+  rmreplay predict evaluate march.jsonl --random-split --report prediction.html`,
+		Args: o.WantArgs("WORKLOAD"),
+		RunE: func(c *cobra.Command, args []string) error { return o.evaluate(c.Context(), args[0], opts) },
+	}
+	f := c.Flags()
+	f.StringSliceVar(&opts.models, "models", nil, "the `MODELS`, separated by commas (default: all)")
+	f.Float64Var(&opts.growth, "retrain-growth", 0.25, "train a model again when the number of ended jobs has grown by this `SHARE`")
+	flags.Duration(f, &opts.every, "retrain-every", 0, "and when this `TIME` of the log has passed as well")
+	f.Uint64Var(&opts.seed, "seed", 1, "`SEED` of the samples that trees are grown on")
+	f.IntVar(&opts.window, "window", model.DefaultWindow, "train on the last `N` jobs that ended")
+	f.BoolVar(&opts.random, "random-split", false, "also measure a random split, which is not honest")
+	f.StringVar(&opts.report, "report", "", "also write the scores as one HTML page to this `FILE`")
+	o.AddJSON(c, &opts.json)
+	return c
+}
+
+func (o Output) evaluate(ctx context.Context, path string, opts evaluateOptions) error {
+	how := evaluate.Options{Growth: opts.growth, Every: opts.every, Seed: opts.seed, Window: opts.window, RandomSplit: opts.random}
+	for _, name := range opts.models {
+		kind, err := model.ParseKind(name)
+		if err != nil {
+			return o.Usagef("--models: %w", err)
+		}
+		how.Models = append(how.Models, kind)
+	}
+	switch {
+	case !(opts.growth > 0 && opts.growth <= 100):
+		return o.Usagef("--retrain-growth %g: want a share above 0, as 0.25", opts.growth)
+	case opts.every < 0:
+		return o.Usagef("--retrain-every: want a time that is not negative")
+	case opts.window < 1:
+		return o.Usagef("--window %d: want 1 or more", opts.window)
+	}
+	if opts.report != "" {
+		if err := output.Replaces(opts.report, "a report", report.IsPage); err != nil {
+			return fmt.Errorf("writing the report: %w", err)
+		}
+	}
+	cases, err := o.cases(path)
+	if err != nil {
+		return err
+	}
+	update, end := o.Progress()
+	defer end()
+	how.Progress = func(k model.Kind, share float64) { update(fmt.Sprintf("%s: %.0f %% of the jobs", k, 100*share)) }
+	result, err := evaluate.Run(ctx, filepath.Base(path), cases, how)
+	end()
+	if err != nil {
+		if ctx.Err() != nil {
+			return err
+		}
+		return o.BadInput(err)
+	}
+	if opts.report != "" {
+		r, err := page.New(result)
+		if err != nil {
+			return fmt.Errorf("making the report: %w", err)
+		}
+		if _, err := output.File(opts.report, r.WriteHTML); err != nil {
+			return fmt.Errorf("writing the report: %w", err)
+		}
+	}
+	if opts.json {
+		return o.PrintJSON(result)
+	}
+	return o.Print(result.Render())
+}

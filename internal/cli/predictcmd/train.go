@@ -1,0 +1,99 @@
+package predictcmd
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"rmreplay/internal/flags"
+	"rmreplay/internal/output"
+	"rmreplay/internal/predict/model"
+)
+
+// trainOptions are the flags of `predict train`.
+type trainOptions struct {
+	output string
+	kind   string
+	until  string
+	seed   uint64
+	window int
+	json   bool
+}
+
+func (o Output) newTrain() *cobra.Command {
+	var opts trainOptions
+	c := &cobra.Command{
+		Use:   "train WORKLOAD -o MODEL",
+		Short: "Train a model of run times on a workload or on a run",
+		Long: `Trains a model on the jobs of a workload, a log or the record of a run that ended by an
+instant, and writes it with their history to a file.
+
+The file begins with a line that says where the model comes from: the data with their hash,
+the window, the seed and the version. It also has scores: those of a model that was trained
+on the first four fifths of the jobs, for the last fifth. The same data and seed give the
+same file to the byte.`,
+		Example: `  rmreplay predict train march.jsonl -o march.model
+  rmreplay predict train KTH-SP2.swf.gz --model forest --until 1997-06-01T00:00:00Z -o kth.model
+  gunzip -c < march.model | head -1`,
+		Args: o.WantArgs("WORKLOAD"),
+		RunE: func(c *cobra.Command, args []string) error { return o.train(c.Context(), args[0], opts) },
+	}
+	o.AddOutput(c, &opts.output, "`FILE`", "the model's file")
+	f := c.Flags()
+	f.StringVar(&opts.kind, "model", string(model.Boost), "the `MODEL`: linear, forest or boost")
+	f.StringVar(&opts.until, "until", "", "use nothing that happened after this `TIME` (default: the last end)")
+	f.Uint64Var(&opts.seed, "seed", 1, "`SEED` of the samples that trees are grown on")
+	f.IntVar(&opts.window, "window", model.DefaultWindow, "train on the last `N` jobs that ended")
+	o.AddJSON(c, &opts.json)
+	o.Require(c, "output")
+	return c
+}
+
+func (o Output) train(ctx context.Context, path string, opts trainOptions) error {
+	how := model.TrainOptions{Seed: opts.seed, Window: opts.window, Source: filepath.Base(path), Program: o.Version}
+	var err error
+	if how.Kind, err = model.ParseKind(opts.kind); err != nil {
+		return o.Usagef("--model: %w", err)
+	}
+	if !how.Kind.Trained() {
+		return o.Usagef("--model %s has nothing to train (want linear, forest or boost)", how.Kind)
+	}
+	if opts.window < 1 {
+		return o.Usagef("--window %d: want 1 or more", opts.window)
+	}
+	if opts.until != "" {
+		if how.Until, err = flags.ParseInstant(opts.until, time.UTC); err != nil {
+			return o.Usagef("--until: %w", err)
+		}
+	}
+	if err := output.Replaces(opts.output, "a model", model.IsModel); err != nil {
+		return fmt.Errorf("writing the model: %w", err)
+	}
+	cases, err := o.cases(path)
+	if err != nil {
+		return err
+	}
+	m, err := model.Train(ctx, cases, how)
+	if err != nil {
+		if ctx.Err() != nil {
+			return err
+		}
+		return o.BadInput(fmt.Errorf("%s: %w", path, err))
+	}
+	size, err := output.File(opts.output, m.Write)
+	if err != nil {
+		return fmt.Errorf("writing the model: %w", err)
+	}
+	if opts.json {
+		return o.PrintJSON(struct {
+			File  string `json:"file"`
+			Bytes int64  `json:"bytes"`
+			model.Header
+		}{opts.output, size, m.Header})
+	}
+	return o.Print(fmt.Sprintf("%s: %s (%.1f MB)\nthe last fifth, predicted from the first four: mean absolute error %.0f s, %.1f %% of %d jobs between P10 and P90\n",
+		opts.output, m.Describe(), float64(size)/1e6, m.Scores.MAE, 100*m.Scores.Coverage, m.Scores.Jobs))
+}

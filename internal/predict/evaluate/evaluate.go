@@ -1,0 +1,203 @@
+package evaluate
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"rmreplay/internal/predict"
+	"rmreplay/internal/predict/model"
+)
+
+// Options are the choices of an [Evaluation].
+type Options struct {
+	Models []model.Kind // all if empty
+	Seed   uint64
+	// Growth and Every say when models are trained again: see [model.Options].
+	Growth float64
+	Every  time.Duration
+	Window int
+	// RandomSplit also trains each model on a random four fifths of all jobs, and scores it on
+	// the other fifth. Such a split is not honest: see [model.RandomSplit].
+	RandomSplit bool
+	// Progress, if not nil, is called with the model at work and the share of the jobs done.
+	Progress func(k model.Kind, share float64)
+}
+
+// Evaluation is the measurement of several models on one workload.
+type Evaluation struct {
+	Source string `json:"source"`
+	// Jobs are the jobs of the workload, each task of an array counted; Scored are those that
+	// ran. The other counts are those of [predict.Cases].
+	Jobs     int     `json:"jobs"`
+	Scored   int     `json:"scored"`
+	NeverRan int     `json:"never_ran"`
+	Unknown  int     `json:"end_unknown"`
+	NoStart  int     `json:"start_unknown"`
+	NoUser   int     `json:"no_user"`
+	NoLimit  int     `json:"no_limit"`
+	Users    int     `json:"users"`
+	MeanRun  float64 `json:"mean_run_time_s"`
+	// Growth, EveryS and Seed repeat the options.
+	Growth float64  `json:"retrain_growth"`
+	EveryS float64  `json:"retrain_every_s"`
+	Seed   uint64   `json:"seed"`
+	Models []Result `json:"models"`
+	// Floor is a bound for any predictor; see [Floor].
+	Floor *Floor   `json:"floor"`
+	Notes []string `json:"notes"`
+}
+
+// Result is the measurement of one model.
+type Result struct {
+	Model     model.Kind `json:"model"`
+	Trainings int        `json:"trainings"`
+	Scores    Scores     `json:"scores"`
+	// Groups are the scores by how many jobs the user had submitted before the job.
+	Groups []Group `json:"groups"`
+	// Curve are the scores of each tenth of the jobs, in the order of their submissions.
+	Curve []Point `json:"curve"`
+	// RandomSplit are the scores of a random split, if that was asked for.
+	RandomSplit *Scores `json:"random_split,omitempty"`
+}
+
+// Group are the scores of some users' jobs.
+type Group struct {
+	Name   string `json:"name"`
+	Scores Scores `json:"scores"`
+}
+
+// Point are the scores of a part of the log.
+type Point struct {
+	// Day is the time of the part's last submission, in days after the first one.
+	Day    float64 `json:"day"`
+	Scores Scores  `json:"scores"`
+}
+
+const parts = 10
+
+// experience names the groups of users: by the number of the user's earlier submissions.
+var experience = []struct {
+	name string
+	most int
+}{{"first 10 jobs of a user", 10}, {"jobs 11 to 100", 100}, {"jobs 101 to 1000", 1000}, {"later jobs", math.MaxInt}}
+
+// Run measures models on a workload. It returns an error if no job ran, if a training fails, or
+// the context's error.
+func Run(ctx context.Context, source string, cases *predict.Cases, o Options) (*Evaluation, error) {
+	e := &Evaluation{
+		Source: source, Jobs: len(cases.List), NeverRan: cases.NeverRan, Unknown: cases.Unknown, NoStart: cases.NoStart,
+		NoUser: cases.NoUser, NoLimit: cases.NoLimit, Growth: o.Growth, EveryS: o.Every.Seconds(), Seed: o.Seed,
+	}
+	if len(o.Models) == 0 {
+		o.Models = model.Kinds()
+	}
+	users := map[string]bool{}
+	var runs moments
+	for i := range cases.List {
+		if c := &cases.List[i]; c.Ran() {
+			runs.add(c.Seconds())
+			users[c.Request.User] = true
+		}
+	}
+	e.Scored, e.Users, e.MeanRun = int(runs.count), len(users), runs.mean
+	if e.Scored == 0 {
+		return nil, fmt.Errorf("evaluating predictions: %s: no job with a run time among %d jobs", source, e.Jobs)
+	}
+	e.note(runs.squares == 0)
+	for _, k := range o.Models {
+		r, err := measure(ctx, cases, k, o)
+		if err != nil {
+			return nil, fmt.Errorf("evaluating predictions: %s: %s: %w", source, k, err)
+		}
+		if o.RandomSplit && k.Trained() {
+			if r.RandomSplit, err = randomSplit(ctx, cases, k, o.Seed); err != nil {
+				return nil, fmt.Errorf("evaluating predictions: %s: %s: random split: %w", source, k, err)
+			}
+		}
+		e.Models = append(e.Models, *r)
+	}
+	e.Floor = floor(cases)
+	return e, nil
+}
+
+// note adds what restricts the meaning of the scores.
+func (e *Evaluation) note(constant bool) {
+	add := func(when bool, format string, args ...any) {
+		if when {
+			e.Notes = append(e.Notes, fmt.Sprintf(format, args...))
+		}
+	}
+	add(constant, "all run times are equal, so R² has no meaning and is 0")
+	add(e.NoUser == e.Jobs, "no job has a user, so nothing is known of users' histories")
+	add(e.NoUser > 0 && e.NoUser < e.Jobs, "%d of %d jobs have no user; they count as one user's", e.NoUser, e.Jobs)
+	add(e.Users == 1 && e.NoUser < e.Jobs, "there is one user only")
+	add(e.NoLimit == e.Jobs, "no job has a time limit; the model limit predicts the mean run time of ended jobs instead")
+	add(e.NoLimit > 0 && e.NoLimit < e.Jobs, "%d of %d jobs have no time limit", e.NoLimit, e.Jobs)
+	add(e.NoStart > 0, "the starts of %d jobs are not known; they are taken to start at their submission", e.NoStart)
+	add(e.NeverRan > 0, "%d jobs never ran and are not scored", e.NeverRan)
+	add(e.Unknown > 0, "the ends of %d jobs are not known; they are not scored", e.Unknown)
+	add(e.Scored < 1000, "%d jobs are few: the scores depend on chance", e.Scored)
+}
+
+// measure plays the cases to one model.
+func measure(ctx context.Context, cases *predict.Cases, k model.Kind, o Options) (*Result, error) {
+	online := model.NewOnline(model.Options{Kind: k, Seed: o.Seed, Growth: o.Growth, Every: o.Every, Window: o.Window})
+	var all sums
+	var curve [parts]sums
+	days := [parts]float64{}
+	groups := make([]sums, len(experience))
+	before := map[string]int{}
+	done := 0
+	err := predict.Play(ctx, cases.List, online, func(c *predict.Case, p predict.Prediction) {
+		part := done * parts / len(cases.List)
+		if done++; o.Progress != nil && done%1000 == 0 {
+			o.Progress(k, float64(done)/float64(len(cases.List)))
+		}
+		days[part] = c.At.Sub(cases.List[0].At).Hours() / 24
+		earlier := before[c.Request.User]
+		before[c.Request.User]++
+		if !c.Ran() {
+			return
+		}
+		y := c.Seconds()
+		all.add(p, y)
+		curve[part].add(p, y)
+		groups[slices.IndexFunc(experience, func(g struct {
+			name string
+			most int
+		}) bool {
+			return earlier < g.most
+		})].add(p, y)
+	})
+	if err == nil {
+		err = online.Err()
+	}
+	if err != nil {
+		return nil, err
+	}
+	r := &Result{Model: k, Trainings: online.Trainings(), Scores: all.scores()}
+	for i, g := range experience {
+		if groups[i].jobs > 0 {
+			r.Groups = append(r.Groups, Group{g.name, groups[i].scores()})
+		}
+	}
+	for i := range curve {
+		if curve[i].jobs > 0 {
+			r.Curve = append(r.Curve, Point{days[i], curve[i].scores()})
+		}
+	}
+	return r, nil
+}
+
+// randomSplit returns the scores of a random split.
+func randomSplit(ctx context.Context, cases *predict.Cases, k model.Kind, seed uint64) (*Scores, error) {
+	var all sums
+	if err := model.RandomSplit(ctx, cases, k, seed, func(c *predict.Case, p predict.Prediction) { all.add(p, c.Seconds()) }); err != nil {
+		return nil, err
+	}
+	scores := all.scores()
+	return &scores, nil
+}

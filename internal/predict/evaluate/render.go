@@ -1,0 +1,53 @@
+package evaluate
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Render returns the scores as text.
+func (e *Evaluation) Render() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %d jobs that ran of %d users, mean run time %.0f s\n", e.Source, e.Scored, e.Users, e.MeanRun)
+	for _, note := range e.Notes {
+		fmt.Fprintf(&b, "note: %s\n", note)
+	}
+	b.WriteString("\n" + head)
+	for i := range e.Models {
+		r := &e.Models[i]
+		b.WriteString(r.Scores.line(string(r.Model)))
+	}
+	split := false
+	for _, r := range e.Models {
+		if r.RandomSplit == nil {
+			continue
+		}
+		if !split {
+			b.WriteString("\nrandom split (not honest: the model learns from the future)\n" + head)
+			split = true
+		}
+		b.WriteString(r.RandomSplit.line(string(r.Model)))
+	}
+	f := e.Floor
+	fmt.Fprintf(&b, "\nan oracle that knows the median of each job's class: mean absolute error %.0f s\n", f.ClassMAE)
+	if f.Neighbours > 0 {
+		fmt.Fprintf(&b, "an oracle that knows the class's job before: %.0f s, for the %.0f %% of the jobs that have one\n", f.NeighbourMAE, 100*f.Resubmitted)
+	}
+	return b.String()
+}
+
+// Render returns the scores as text.
+func (a *Applied) Render() string {
+	if a.Scores.Jobs == 0 {
+		return "no job of it has a run time, so there are no scores\n"
+	}
+	return head + a.Scores.line(string(a.Model.Kind))
+}
+
+const head = "model      MAE s   RMSE s    MSD s     R²  R² log  MAE log  pinball s  coverage  width s  under\n"
+
+// line returns the scores as a line of the table.
+func (s *Scores) line(name string) string {
+	return fmt.Sprintf("%-8s %7.0f  %7.0f  %7.0f  %5.3f  %6.3f  %7.3f  %9.0f    %5.1f %%  %7.0f  %3.0f %%\n",
+		name, s.MAE, s.RMSE, s.MSD, s.R2, s.R2Log, s.MAELog, s.Pinball, 100*s.Coverage, s.Width, 100*s.Underestimated)
+}

@@ -1,0 +1,100 @@
+// Package evaluate measures predictions of run times honestly: each prediction is made in the
+// order of time, by a model that was trained on jobs that had ended by then, and every job that
+// ran counts, from the first one.
+package evaluate
+
+import (
+	"math"
+
+	"rmreplay/internal/predict"
+)
+
+// Scores say how good predictions p are for run times y. The point prediction is the median. The
+// first five are the statistics of KNIME's Numeric Scorer, with its definitions.
+type Scores struct {
+	Jobs int `json:"jobs"`
+	// R2 is the coefficient of determination, 1 - sum (y-p)² / sum (y-mean(y))²; 0 if all run
+	// times are equal.
+	R2 float64 `json:"r2"`
+	// MAE is the mean absolute error, mean |p-y|, in seconds.
+	MAE float64 `json:"mae_s"`
+	// MSE is the mean squared error, mean (p-y)², in seconds², and RMSE its root, in seconds.
+	MSE  float64 `json:"mse_s2"`
+	RMSE float64 `json:"rmse_s"`
+	// MSD is the mean signed difference, mean (p-y), in seconds: negative if run times are
+	// underestimated on average.
+	MSD float64 `json:"mean_signed_difference_s"`
+	// R2Log and MAELog are R2 and MAE of log(1+seconds).
+	R2Log  float64 `json:"r2_log"`
+	MAELog float64 `json:"mae_log"`
+	// Pinball is the mean pinball loss of P10, P50 and P90, in seconds: mean max(q(y-p), (q-1)(y-p)).
+	Pinball float64 `json:"pinball_s"`
+	// Coverage is the share of run times from P10 to P90, and Width the mean of P90-P10 in seconds.
+	Coverage float64 `json:"coverage"`
+	Width    float64 `json:"width_s"`
+	// Underestimated is the share of jobs that ran longer than the point prediction.
+	Underestimated float64 `json:"underestimated"`
+}
+
+// sums adds up what scores are made of.
+type sums struct {
+	jobs                           float64
+	absolute, squared, signed      float64
+	absoluteLog, squaredLog        float64
+	pinball, covered, width, under float64
+	run, runLog                    moments
+}
+
+// moments are a mean and the sum of the squared differences from it (Welford's algorithm).
+type moments struct{ count, mean, squares float64 }
+
+func (m *moments) add(x float64) {
+	m.count++
+	d := x - m.mean
+	m.mean += d / m.count
+	m.squares += d * (x - m.mean)
+}
+
+// add adds a prediction and the run time in seconds.
+func (s *sums) add(p predict.Prediction, y float64) {
+	s.jobs++
+	d := p.P50 - y
+	s.absolute += math.Abs(d)
+	s.squared += d * d
+	s.signed += d
+	log := math.Log1p(p.P50) - math.Log1p(y)
+	s.absoluteLog += math.Abs(log)
+	s.squaredLog += log * log
+	s.pinball += (pinball(0.1, p.P10, y) + pinball(0.5, p.P50, y) + pinball(0.9, p.P90, y)) / 3
+	if p.P10 <= y && y <= p.P90 {
+		s.covered++
+	}
+	s.width += p.P90 - p.P10
+	if y > p.P50 {
+		s.under++
+	}
+	s.run.add(y)
+	s.runLog.add(math.Log1p(y))
+}
+
+func pinball(q, p, y float64) float64 { return max(q*(y-p), (q-1)*(y-p)) }
+
+// scores returns the scores; all are 0 without jobs.
+func (s *sums) scores() Scores {
+	if s.jobs == 0 {
+		return Scores{}
+	}
+	n := s.jobs
+	return Scores{
+		Jobs: int(n), R2: determination(s.squared, s.run.squares), MAE: s.absolute / n, MSE: s.squared / n, RMSE: math.Sqrt(s.squared / n),
+		MSD: s.signed / n, R2Log: determination(s.squaredLog, s.runLog.squares), MAELog: s.absoluteLog / n, Pinball: s.pinball / n,
+		Coverage: s.covered / n, Width: s.width / n, Underestimated: s.under / n,
+	}
+}
+
+func determination(residual, total float64) float64 {
+	if total == 0 {
+		return 0
+	}
+	return 1 - residual/total
+}

@@ -1,0 +1,366 @@
+// Package features describes a submission by numbers: what the user asked for, and the history
+// that was known by then. It gets events as a [predict.Predictor] does, and nothing else, so a
+// feature cannot depend on what happens after the submission.
+//
+// Names (users, accounts, partitions, job names) become numbers by the run times of the jobs that
+// had them and had ended: a target statistic that is ordered in time (Prokhorenkova et al.,
+// "CatBoost: unbiased boosting with categorical features", NeurIPS 2018, section 3.2).
+package features
+
+import (
+	"math"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/predict"
+)
+
+// The kinds of groups whose run times are remembered. The first five belong to the job's user.
+const (
+	ofUser = iota
+	ofClass
+	ofName
+	ofSize
+	ofLimit
+	ofAnyName
+	ofAccount
+	ofQueue
+	ofAnyLimit
+	ofAnyClass
+	kinds
+)
+
+var kindNames = [kinds]string{
+	"user", "user_name_size_limit", "user_name", "user_size", "user_limit",
+	"name", "account", "partition_qos", "limit", "size_limit",
+}
+
+// groupFeatures is the number of features of each group.
+const groupFeatures = 6
+
+// requestNames are the features of the request, sessionNames those of the user's open jobs and
+// recent submissions.
+var (
+	requestNames = []string{
+		"log_limit", "log_processors", "log_nodes", "log_memory_per_node", "log_memory_per_cpu",
+		"tasks_per_node", "processors_per_task", "has_dependency", "is_array", "hour", "weekday",
+	}
+	sessionNames = []string{
+		"user_waiting", "user_running", "user_oldest_running_s", "user_newest_running_s", "user_mean_running_s",
+		"class_waiting", "class_running", "class_oldest_running_s", "class_newest_running_s",
+		"since_user_submit_s", "since_class_submit_s", "user_submits_decayed", "user_limit_scaled", "user_at_limit", "class_at_limit",
+		"user_failed", "class_failed", "all_log_mean",
+	}
+)
+
+// Names returns the names of the features, in the order of [History.Vector].
+func Names() []string {
+	names := append([]string(nil), requestNames...)
+	for _, kind := range kindNames {
+		for _, what := range [groupFeatures]string{"last", "before", "mean", "spread", "count", "since_end_s"} {
+			names = append(names, kind+"_"+what)
+		}
+	}
+	return append(names, sessionNames...)
+}
+
+// Count is the number of features.
+var Count = len(requestNames) + kinds*groupFeatures + len(sessionNames)
+
+// decay is the weight that a group's means take from earlier jobs with each new one.
+const decay = 0.2
+
+// key names a group. Unused fields are zero.
+type key struct {
+	kind          uint8
+	user, name    string
+	size          float64
+	limit         float64
+	manual, queue string
+}
+
+// keysOf returns the groups of a request.
+func keysOf(r *hpc.Request) (keys [kinds]key) {
+	size, limit := predict.Processors(r), predict.Limit(r)
+	class := predict.Class(r)
+	keys[ofUser] = key{user: r.User}
+	keys[ofClass] = key{user: class.User, name: class.Name, size: class.Size, limit: class.Limit.Seconds(), manual: class.Manual}
+	keys[ofName] = key{user: r.User, name: r.Name}
+	keys[ofSize] = key{user: r.User, size: size}
+	keys[ofLimit] = key{user: r.User, limit: limit}
+	keys[ofAnyName] = key{name: r.Name}
+	keys[ofAccount] = key{name: account(r)}
+	keys[ofQueue] = key{name: r.Partition, queue: r.QOS}
+	keys[ofAnyLimit] = key{limit: limit}
+	keys[ofAnyClass] = key{size: size, limit: limit}
+	for kind := range keys {
+		keys[kind].kind = uint8(kind)
+	}
+	return keys
+}
+
+// account returns the account, or the group of a log that has only groups.
+func account(r *hpc.Request) string {
+	if r.Account != "" {
+		return r.Account
+	}
+	return r.Group
+}
+
+// group is what is known of the ended jobs of a group. Run times are logarithms of 1 + seconds.
+type group struct {
+	Count   float64             `json:"n"`
+	Last    float64             `json:"last"`
+	Before  float64             `json:"before"`
+	Mean    predict.DecayedMean `json:"mean"`
+	Square  predict.DecayedMean `json:"square"`
+	AtLimit predict.DecayedMean `json:"at_limit"` // 1 for a job that reached its limit, else 0
+	Failed  predict.DecayedMean `json:"failed"`   // 1 for a job that did not complete, else 0
+	Scale   predict.DecayedMean `json:"scale"`    // logarithm of run time over limit
+	End     hpc.Time            `json:"end"`      // when the last one ended
+}
+
+// History is what happened until now. The zero History is not ready: use [New].
+type History struct {
+	groups map[key]*group
+	users  map[key]*crowd // open jobs and submissions, of users and of classes
+	jobs   map[int64]*job
+	all    group
+}
+
+// New returns a history in which nothing happened.
+func New() *History {
+	return &History{groups: map[key]*group{}, users: map[key]*crowd{}, jobs: map[int64]*job{}}
+}
+
+// job is a job that was submitted and has not ended.
+type job struct {
+	keys  [kinds]key
+	limit float64
+	start hpc.Time // 0 while it waits
+	ended bool
+}
+
+// crowd are the open jobs of a user or of a class.
+type crowd struct {
+	Submit  hpc.Time // the last submission; 0 before the first one
+	Submits float64  // submissions, halved each hour, at the instant Submit
+	waiting int
+	// running are the jobs that started, in this order. Jobs that ended are removed from both
+	// ends, so the first and the last one run.
+	running []*job
+	count   int     // of those that run
+	starts  float64 // sum of their starts, in seconds
+}
+
+// starting adds a job that starts.
+func (c *crowd) starting(j *job) {
+	c.waiting--
+	c.running = append(c.running, j)
+	c.count++
+	c.starts += j.start.Seconds()
+}
+
+// ending removes a job that has been marked as ended.
+func (c *crowd) ending(j *job) {
+	c.count--
+	c.starts -= j.start.Seconds()
+	for len(c.running) > 0 && c.running[0].ended {
+		c.running = c.running[1:]
+	}
+	for len(c.running) > 0 && c.running[len(c.running)-1].ended {
+		c.running = c.running[:len(c.running)-1]
+	}
+	if c.count == 0 {
+		c.running, c.starts = nil, 0
+	}
+}
+
+// recent returns the number of submissions at an instant, those of an hour ago counted as a half.
+func (c *crowd) recent(at hpc.Time) float64 {
+	return c.Submits * math.Exp2(-at.Sub(c.Submit).Hours())
+}
+
+// crowds are the two crowds of a job.
+var crowds = [...]int{ofUser, ofClass}
+
+// Submit says that a job is submitted.
+func (h *History) Submit(s predict.Submission) {
+	j := &job{keys: keysOf(s.Request), limit: predict.Limit(s.Request)}
+	h.jobs[s.Number] = j
+	for _, kind := range crowds {
+		c := h.users[j.keys[kind]]
+		if c == nil {
+			c = new(crowd)
+			h.users[j.keys[kind]] = c
+		}
+		c.Submits = c.recent(s.At) + 1
+		c.Submit = s.At
+		c.waiting++
+	}
+}
+
+// Start says that a submitted job starts.
+func (h *History) Start(number int64, at hpc.Time) {
+	j := h.jobs[number]
+	if j == nil || j.start != 0 {
+		return
+	}
+	j.start = at
+	for _, kind := range crowds {
+		h.users[j.keys[kind]].starting(j)
+	}
+}
+
+// End says that a job ends. It returns the run time in seconds; ran is false if the job did not
+// run or is not known.
+func (h *History) End(number int64, at hpc.Time, state hpc.State) (seconds float64, ran bool) {
+	j := h.jobs[number]
+	if j == nil {
+		return 0, false
+	}
+	delete(h.jobs, number)
+	j.ended = true
+	for _, kind := range crowds {
+		if c := h.users[j.keys[kind]]; j.start == 0 {
+			c.waiting--
+		} else {
+			c.ending(j)
+		}
+	}
+	if j.start == 0 {
+		return 0, false
+	}
+	seconds = max(at.Sub(j.start).Seconds(), 0)
+	for _, k := range j.keys {
+		g := h.groups[k]
+		if g == nil {
+			g = new(group)
+			h.groups[k] = g
+		}
+		g.add(seconds, j.limit, at, state)
+	}
+	h.all.add(seconds, j.limit, at, state)
+	return seconds, true
+}
+
+// add adds the end of a job.
+func (g *group) add(seconds, limit float64, at hpc.Time, state hpc.State) {
+	y := math.Log1p(seconds)
+	g.Count++
+	g.Last, g.Before = y, g.Last
+	g.Mean.Add(y, decay)
+	g.Square.Add(y*y, decay)
+	g.Failed.Add(truth(state != hpc.Completed && state != ""), decay)
+	if limit > 0 {
+		g.AtLimit.Add(truth(seconds >= 0.98*limit), decay)
+		g.Scale.Add(y-math.Log1p(limit), decay)
+	}
+	g.End = at
+}
+
+func truth(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// missing is the value of a feature of which nothing is known.
+var missing = float32(math.NaN())
+
+// Vector returns the features of a job that could be submitted now, in the order of [Names]. An
+// unknown feature is NaN. It changes nothing. It reuses x if that is large enough.
+func (h *History) Vector(s predict.Submission, x []float32) []float32 {
+	r := s.Request
+	x = x[:0]
+	limit := predict.Limit(r)
+	clock := s.At.Std()
+	x = append(x, logOf(limit), logOf(predict.Processors(r)), logOf(float64(r.MinNodes)), logOf(float64(r.MemPerNode)), logOf(float64(r.MemPerCPU)),
+		float32(r.TasksPerNode), float32(r.CPUsPerTask), float32(truth(r.Dependency != "")), float32(truth(r.Array != "")),
+		float32(clock.Hour())+float32(clock.Minute())/60, float32(clock.Weekday()))
+	keys := keysOf(r)
+	for _, k := range keys {
+		x = h.groups[k].append(x, s.At)
+	}
+	x = h.users[keys[ofUser]].append(x, s.At, true)
+	x = h.users[keys[ofClass]].append(x, s.At, false)
+	x = append(x, since(h.users[keys[ofUser]], s.At), since(h.users[keys[ofClass]], s.At))
+	if c := h.users[keys[ofUser]]; c != nil {
+		x = append(x, float32(c.recent(s.At)))
+	} else {
+		x = append(x, 0)
+	}
+	user, class := h.groups[keys[ofUser]], h.groups[keys[ofClass]]
+	scaled := missing
+	if user != nil && user.Scale.Count > 0 && limit > 0 {
+		scaled = float32(math.Log1p(limit) + user.Scale.Mean())
+	}
+	return append(x, scaled, user.mean(func(g *group) *predict.DecayedMean { return &g.AtLimit }),
+		class.mean(func(g *group) *predict.DecayedMean { return &g.AtLimit }),
+		user.mean(func(g *group) *predict.DecayedMean { return &g.Failed }),
+		class.mean(func(g *group) *predict.DecayedMean { return &g.Failed }),
+		h.all.mean(func(g *group) *predict.DecayedMean { return &g.Mean }))
+}
+
+// logOf returns the logarithm of 1 + a value, or missing if it is not set.
+func logOf(v float64) float32 {
+	if v <= 0 {
+		return missing
+	}
+	return float32(math.Log1p(v))
+}
+
+// mean returns one of the group's means, or missing. g may be nil.
+func (g *group) mean(of func(*group) *predict.DecayedMean) float32 {
+	if g == nil {
+		return missing
+	}
+	if m := of(g); m.Count > 0 {
+		return float32(m.Mean())
+	}
+	return missing
+}
+
+// append adds the features of a group. g may be nil.
+func (g *group) append(x []float32, at hpc.Time) []float32 {
+	if g == nil {
+		return append(x, missing, missing, missing, missing, 0, missing)
+	}
+	before, mean := missing, g.Mean.Mean()
+	if g.Count > 1 {
+		before = float32(g.Before)
+	}
+	return append(x, float32(g.Last), before, float32(mean), float32(math.Sqrt(max(g.Square.Mean()-mean*mean, 0))),
+		float32(math.Log1p(g.Count)), float32(math.Log1p(max(at.Sub(g.End).Seconds(), 0))))
+}
+
+// append adds the features of open jobs. c may be nil.
+func (c *crowd) append(x []float32, at hpc.Time, withMean bool) []float32 {
+	oldest, newest, mean := missing, missing, missing
+	waiting, running := 0, 0
+	if c != nil {
+		waiting, running = c.waiting, c.count
+		if running > 0 {
+			oldest = logElapsed(c.running[0].start, at)
+			newest = logElapsed(c.running[len(c.running)-1].start, at)
+			mean = float32(math.Log1p(max(at.Seconds()-c.starts/float64(running), 0)))
+		}
+	}
+	x = append(x, float32(waiting), float32(running), oldest, newest)
+	if withMean {
+		x = append(x, mean)
+	}
+	return x
+}
+
+// since returns the logarithm of 1 + the seconds since the last submission, or missing.
+func since(c *crowd, at hpc.Time) float32 {
+	if c == nil {
+		return missing
+	}
+	return logElapsed(c.Submit, at)
+}
+
+func logElapsed(from, to hpc.Time) float32 {
+	return float32(math.Log1p(max(to.Sub(from).Seconds(), 0)))
+}

@@ -1,0 +1,100 @@
+package features
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"rmreplay/internal/hpc"
+)
+
+// mostSaved bounds the groups of each kind that are saved, so that a model's file stays below
+// 20 MB. Those whose last job ended longest ago are left out.
+const mostSaved = 50000
+
+// saved is a history as it is saved. Open jobs are left out: nobody will say when they end.
+type saved struct {
+	Groups []savedGroup `json:"groups"`
+	Users  []savedCrowd `json:"users"`
+	All    group        `json:"all"`
+}
+
+type savedKey struct {
+	Kind   uint8   `json:"k"`
+	User   string  `json:"u,omitempty"`
+	Name   string  `json:"n,omitempty"`
+	Size   float64 `json:"p,omitempty"`
+	Limit  float64 `json:"l,omitempty"`
+	Manual string  `json:"m,omitempty"`
+	Queue  string  `json:"q,omitempty"`
+}
+
+type savedGroup struct {
+	Key   savedKey `json:"key"`
+	Group group    `json:"group"`
+}
+
+type savedCrowd struct {
+	Key     savedKey `json:"key"`
+	Submit  hpc.Time `json:"submit"`
+	Submits float64  `json:"submits"`
+}
+
+func (k key) saved() savedKey {
+	return savedKey{k.kind, k.user, k.name, k.size, k.limit, k.manual, k.queue}
+}
+
+func (k savedKey) key() key {
+	return key{k.Kind, k.User, k.Name, k.Size, k.Limit, k.Manual, k.Queue}
+}
+
+func compareKeys(a, b key) int {
+	return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.user, b.user), cmp.Compare(a.name, b.name), cmp.Compare(a.size, b.size),
+		cmp.Compare(a.limit, b.limit), cmp.Compare(a.manual, b.manual), cmp.Compare(a.queue, b.queue))
+}
+
+// MarshalJSON writes the history. The same history is the same text. Open jobs and the groups with
+// the oldest ends, above 50,000 of a kind, are left out.
+func (h *History) MarshalJSON() ([]byte, error) {
+	s := saved{All: h.all}
+	latest := slices.SortedFunc(maps.Keys(h.groups), func(a, b key) int {
+		return cmp.Or(-cmp.Compare(h.groups[a].End, h.groups[b].End), compareKeys(a, b))
+	})
+	var count [kinds]int
+	kept := latest[:0]
+	for _, k := range latest {
+		if count[k.kind]++; count[k.kind] <= mostSaved {
+			kept = append(kept, k)
+		}
+	}
+	slices.SortFunc(kept, compareKeys)
+	for _, k := range kept {
+		s.Groups = append(s.Groups, savedGroup{k.saved(), *h.groups[k]})
+		if c := h.users[k]; c != nil {
+			s.Users = append(s.Users, savedCrowd{k.saved(), c.Submit, c.Submits})
+		}
+	}
+	return json.Marshal(s)
+}
+
+// UnmarshalJSON reads a history that MarshalJSON wrote.
+func (h *History) UnmarshalJSON(text []byte) error {
+	var s saved
+	if err := json.Unmarshal(text, &s); err != nil {
+		return err
+	}
+	*h = *New()
+	h.all = s.All
+	for _, g := range s.Groups {
+		if g.Key.Kind >= kinds {
+			return fmt.Errorf("a group of kind %d (want at most %d)", g.Key.Kind, kinds-1)
+		}
+		h.groups[g.Key.key()] = &g.Group
+	}
+	for _, c := range s.Users {
+		h.users[c.Key.key()] = &crowd{Submit: c.Submit, Submits: c.Submits}
+	}
+	return nil
+}

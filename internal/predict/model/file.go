@@ -1,0 +1,276 @@
+package model
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/predict"
+	"rmreplay/internal/predict/features"
+)
+
+// Header says where a model comes from. It is the first line of the model's file.
+type Header struct {
+	Format  string `json:"format"`  // FormatName
+	Version int    `json:"version"` // FormatVersion
+	Kind    Kind   `json:"kind"`
+	Program string `json:"program"` // the version of the program that trained it
+	Seed    uint64 `json:"seed"`
+	Data    Data   `json:"data"`
+	// Scores are those of the jobs on which the training was checked: the last fifth.
+	Scores Check `json:"scores"`
+	// Features are the names of the features that the model was trained on.
+	Features []string `json:"features"`
+}
+
+// Data says which jobs a model was trained on.
+type Data struct {
+	Source string `json:"source"`
+	// SHA256 is the hash of the submissions with their starts and ends, whatever the file's
+	// format and compression.
+	SHA256 string `json:"sha256"`
+	// From is the first submission. Until is the instant after whose events the model knows
+	// nothing.
+	From  string `json:"from"`
+	Until string `json:"until"`
+	Jobs  int    `json:"jobs"` // that had ended
+}
+
+// Check has the scores of a model that was trained on the first four fifths of the jobs, for the
+// last fifth, in the order of their ends.
+type Check struct {
+	Jobs     int     `json:"jobs"`
+	MAE      float64 `json:"mae_s"` // mean absolute error of the median, in seconds
+	Coverage float64 `json:"coverage"`
+}
+
+const (
+	// FormatName and FormatVersion mark a file of this package.
+	FormatName    = "rmreplay model"
+	FormatVersion = 1
+)
+
+// Model is a trained model with the history that it was trained on.
+type Model struct {
+	Header
+	until     hpc.Time
+	fitted    *fitted
+	conformal conformal
+	history   []byte // as JSON: each Online begins with a copy
+}
+
+// body is the second line of the model's file.
+type body struct {
+	Model     *fitted         `json:"model"`
+	Conformal conformal       `json:"conformal"`
+	History   json.RawMessage `json:"history"`
+}
+
+// TrainOptions are the choices of [Train].
+type TrainOptions struct {
+	Kind Kind
+	Seed uint64
+	// Until is the instant of the training: nothing later is known. 0 stands for the last end.
+	Until   hpc.Time
+	Window  int
+	Source  string
+	Program string
+}
+
+// leastJobs is the smallest number of ended jobs to train on.
+const leastJobs = 50
+
+// Train trains a model on the jobs that ended by an instant. It returns the context's error. The first four fifths train a first
+// model, with which the last fifth is predicted, calibrated and scored. The model that is returned
+// is then trained on all of them.
+func Train(ctx context.Context, cases *predict.Cases, o TrainOptions) (*Model, error) {
+	if !o.Kind.Trained() {
+		return nil, fmt.Errorf("training a model: %s has nothing to train (want %s, %s or %s)", o.Kind, Linear, Forest, Boost)
+	}
+	list := cases.List
+	if o.Until == 0 {
+		for i := range list {
+			o.Until = max(o.Until, list[i].End, list[i].At)
+		}
+	}
+	until, _ := slices.BinarySearchFunc(list, o.Until+1, func(c predict.Case, t hpc.Time) int { return int(max(min(c.At-t, 1), -1)) })
+	list = list[:until]
+	ended := 0
+	for i := range list {
+		if list[i].Ran() && list[i].End <= o.Until {
+			ended++
+		}
+	}
+	if ended < leastJobs {
+		return nil, fmt.Errorf("training a model: %d jobs with a run time ended by %v (want at least %d)", ended, o.Until, leastJobs)
+	}
+	online := NewOnline(Options{Kind: o.Kind, Seed: o.Seed, Window: o.Window, First: max(ended*4/5, 1)})
+	if err := predict.PlayUntil(ctx, list, o.Until, online); err != nil {
+		return nil, err
+	}
+	check := online.check
+	online.train(o.Until)
+	if online.err != nil {
+		return nil, fmt.Errorf("training a model: %w", online.err)
+	}
+	history, err := json.Marshal(online.history)
+	if err != nil {
+		return nil, fmt.Errorf("training a model: %w", err)
+	}
+	m := &Model{until: o.Until, fitted: online.fitted, conformal: online.conformal, history: history}
+	m.Header = Header{
+		Format: FormatName, Version: FormatVersion, Kind: o.Kind, Program: o.Program, Seed: o.Seed,
+		Data:   Data{Source: o.Source, SHA256: hash(list, o.Until), From: list[0].At.String(), Until: o.Until.String(), Jobs: ended},
+		Scores: check.mean(), Features: features.Names(),
+	}
+	return m, nil
+}
+
+// hash returns the hash of what a training knows of these cases.
+func hash(list []predict.Case, until hpc.Time) string {
+	h := sha256.New()
+	encoder := json.NewEncoder(h)
+	for i := range list {
+		c := list[i]
+		c.Number = int64(i)
+		if c.End > until {
+			c.End, c.State = 0, ""
+		}
+		if c.Start > until {
+			c.Start = 0
+		}
+		encoder.Encode(c) // a hash takes all bytes, and a case has only numbers and text
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// Write writes the model. The same model is the same file.
+func (m *Model) Write(w io.Writer) error {
+	zip := gzip.NewWriter(w)
+	encoder := json.NewEncoder(zip)
+	err := encoder.Encode(m.Header)
+	if err == nil {
+		err = encoder.Encode(body{m.fitted, m.conformal, m.history})
+	}
+	if err == nil {
+		err = zip.Close()
+	}
+	if err != nil {
+		return fmt.Errorf("writing a model: %w", err)
+	}
+	return nil
+}
+
+// IsModel reports whether a file that begins like this may be a model: a gzip file without a name
+// and without a time.
+func IsModel(head []byte) bool {
+	return bytes.HasPrefix(head, []byte{0x1f, 0x8b, 8, 0, 0, 0, 0, 0})
+}
+
+// mostBytes bounds what a model's file may unpack to.
+const mostBytes = 512 << 20
+
+// Read reads a model. name stands for the source in errors.
+func Read(r io.Reader, name string) (*Model, error) {
+	m, err := read(r)
+	if err != nil {
+		return nil, fmt.Errorf("reading a model: %s: %w", name, err)
+	}
+	return m, nil
+}
+
+var errNoModel = errors.New("not a model of rmreplay (want a file of rmreplay predict train)")
+
+func read(r io.Reader) (*Model, error) {
+	zip, err := gzip.NewReader(r)
+	if err != nil {
+		return nil, errNoModel
+	}
+	text, err := io.ReadAll(io.LimitReader(zip, mostBytes+1))
+	switch {
+	case len(text) > mostBytes:
+		return nil, fmt.Errorf("more than %d MiB unpacked", mostBytes>>20)
+	case err != nil:
+		return nil, fmt.Errorf("the file is damaged: %w", err)
+	}
+	first, rest, _ := bytes.Cut(text, []byte("\n"))
+	m := new(Model)
+	if err := json.Unmarshal(first, &m.Header); err != nil || m.Format != FormatName {
+		return nil, errNoModel
+	}
+	if m.Version != FormatVersion {
+		return nil, fmt.Errorf("a model of version %d (want %d: train it again)", m.Version, FormatVersion)
+	}
+	if !slices.Equal(m.Features, features.Names()) {
+		return nil, fmt.Errorf("it was trained by rmreplay %s on other features (want it trained again)", m.Program)
+	}
+	if m.until, err = hpc.ParseDateTime(m.Data.Until); err != nil {
+		return nil, fmt.Errorf("its data end at %w", err)
+	}
+	var b body
+	if err := json.Unmarshal(rest, &b); err != nil {
+		return nil, fmt.Errorf("the file is damaged: %w", err)
+	}
+	if err := b.Model.check(m.Kind); err != nil {
+		return nil, fmt.Errorf("the file is damaged: %w", err)
+	}
+	m.fitted, m.conformal, m.history = b.Model, b.Conformal, b.History
+	if err := json.Unmarshal(m.history, features.New()); err != nil {
+		return nil, fmt.Errorf("the file is damaged: its history: %w", err)
+	}
+	return m, nil
+}
+
+// check reports what is wrong with a model that was read.
+func (f *fitted) check(k Kind) error {
+	width := features.Count
+	switch {
+	case f == nil:
+		return errors.New("no model in it")
+	case k == Linear && f.Linear != nil:
+		if len(f.Linear.Mean) != width || len(f.Linear.Weight) != width {
+			return fmt.Errorf("not %d weights", width)
+		}
+		return nil
+	case k == Forest && f.Forest != nil:
+		return f.Forest.Check(width)
+	case k == Boost && f.Boost != nil:
+		for _, e := range f.Boost.all() {
+			if err := e.Check(width); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return fmt.Errorf("no model of kind %s in it", k)
+}
+
+// Until returns the instant after whose events the model knows nothing.
+func (m *Model) Until() hpc.Time { return m.until }
+
+// Online returns a predictor that begins with the model and its history. It learns of later jobs,
+// but the model is not trained again.
+func (m *Model) Online() *Online {
+	o := NewOnline(Options{Kind: m.Kind, Seed: m.Seed})
+	o.fitted, o.conformal, o.trainings, o.trainedAt = m.fitted, m.conformal, 1, m.until
+	if err := json.Unmarshal(m.history, o.history); err != nil {
+		panic(err) // Read has checked it, or Train has made it
+	}
+	return o
+}
+
+// Describe says in one line what a model is.
+func (h *Header) Describe() string {
+	from, _, _ := strings.Cut(h.Data.From, "T")
+	until, _, _ := strings.Cut(h.Data.Until, "T")
+	return fmt.Sprintf("%s, trained on %d jobs of %s from %s to %s", h.Kind, h.Data.Jobs, h.Data.Source, from, until)
+}

@@ -1,0 +1,330 @@
+package model
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/predict"
+	"rmreplay/internal/predict/trees"
+	"rmreplay/internal/workload"
+)
+
+// log makes a workload: users submit bursts of like jobs, whose run times depend on user and size.
+func log(jobs int, seed uint64) *workload.Workload {
+	rng := rand.New(rand.NewPCG(seed, 0))
+	w := new(workload.Workload)
+	at := hpc.Unix(1e9)
+	for len := 0; len < jobs; {
+		user, size := rng.IntN(10), 1<<rng.IntN(5)
+		mean := 5 + float64(user)/2 + math.Log(float64(size))
+		for range 1 + rng.IntN(6) {
+			at = at.Add(time.Duration(rng.ExpFloat64() * float64(10*time.Minute)))
+			j := &hpc.Job{ID: fmt.Sprint(len), Submit: at}
+			j.User, j.Tasks, j.Name = fmt.Sprintf("user%d", user), size, fmt.Sprintf("app%d", user%3)
+			j.TimeLimit = time.Duration(1+rng.IntN(4)) * 6 * time.Hour
+			j.RunTime = min(time.Duration(math.Exp(mean+0.7*rng.NormFloat64()))*time.Second, j.TimeLimit)
+			start := at.Add(time.Duration(rng.ExpFloat64() * float64(time.Hour)))
+			j.Recorded = &hpc.Recorded{Start: start, End: start.Add(j.RunTime), State: hpc.Completed}
+			w.Jobs.Append(j)
+			len++
+		}
+	}
+	w.Sort()
+	return w
+}
+
+func cases(t testing.TB, w *workload.Workload) *predict.Cases {
+	t.Helper()
+	c, err := predict.CasesOf(w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// predictions plays cases to a new predictor of a kind.
+func predictions(t testing.TB, list []predict.Case, k Kind) (all []predict.Prediction) {
+	t.Helper()
+	online := NewOnline(Options{Kind: k, Seed: 1, Growth: 0.5})
+	err := predict.Play(context.Background(), list, online, func(_ *predict.Case, p predict.Prediction) { all = append(all, p) })
+	if err == nil {
+		err = online.Err()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if k.Trained() && online.Trainings() < 2 {
+		t.Fatalf("%s was trained %d times", k, online.Trainings())
+	}
+	return all
+}
+
+// TestFutureChangesNothing alters the future of an instant: the ends of jobs that have not ended,
+// the starts of those that wait, and all later jobs. No prediction up to the instant may change,
+// and later ones must (otherwise the test would prove nothing).
+func TestFutureChangesNothing(t *testing.T) {
+	w := log(600, 1)
+	original := cases(t, w).List
+	now := original[450].At
+	altered := slices.Clone(original)
+	rng := rand.New(rand.NewPCG(9, 9))
+	changed := 0
+	for i := range altered {
+		c := &altered[i]
+		if c.At > now {
+			other := altered[i+rng.IntN(len(altered)-i)].Request
+			c.Request = other
+		}
+		if c.Start > now || c.At > now {
+			c.Start = max(c.At, now) + 1 + hpc.Time(rng.Int64N(int64(24*time.Hour)))
+			c.End = c.Start
+		}
+		if c.End > now || c.At > now {
+			c.End = max(c.Start, now) + 1 + hpc.Time(rng.Int64N(int64(240*time.Hour)))
+			c.State = hpc.Failed
+			if c.At <= now {
+				changed++
+			}
+		}
+	}
+	if changed < 5 {
+		t.Fatalf("only %d open jobs were altered", changed)
+	}
+	for _, k := range Kinds() {
+		before, after := predictions(t, original, k), predictions(t, altered, k)
+		for i := range original {
+			if original[i].At <= now && before[i] != after[i] {
+				t.Errorf("%s: job %d was submitted before the future was altered: %v, then %v", k, i, before[i], after[i])
+				break
+			}
+		}
+		if slices.Equal(before[451:], after[451:]) {
+			t.Errorf("%s: the altered history changed no later prediction", k)
+		}
+	}
+}
+
+// TestModelKnowsNoLaterEnd trains at an instant on a log, and on the same log without its future.
+func TestModelKnowsNoLaterEnd(t *testing.T) {
+	w := log(500, 2)
+	all := cases(t, w)
+	until := all.List[400].At
+	known := &predict.Cases{}
+	for _, c := range all.List {
+		if c.At > until {
+			break
+		}
+		if c.End > until {
+			c.End = c.End.Add(1000 * time.Hour)
+		}
+		if c.Start > until {
+			c.Start = c.End
+		}
+		known.List = append(known.List, c)
+	}
+	for _, k := range []Kind{Linear, Forest, Boost} {
+		if a, b := file(t, all, k, until), file(t, known, k, until); !bytes.Equal(a, b) {
+			t.Errorf("%s: the model depends on what happened after %v", k, until)
+		}
+	}
+}
+
+// file trains a model and returns its file.
+func file(t testing.TB, c *predict.Cases, k Kind, until hpc.Time) []byte {
+	t.Helper()
+	m, err := Train(context.Background(), c, TrainOptions{Kind: k, Seed: 5, Until: until, Source: "log", Program: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := m.Write(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// TestFile reads a model that was written: it predicts the same, and is the same file again.
+func TestFile(t *testing.T) {
+	w := log(700, 3)
+	all := cases(t, w)
+	until := all.List[499].At
+	later := all.List[500:]
+	for _, k := range []Kind{Linear, Forest, Boost} {
+		written := file(t, all, k, until)
+		if !IsModel(written) {
+			t.Errorf("%s: a model's file is not recognized", k)
+		}
+		m, err := Read(bytes.NewReader(written), "m")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var again bytes.Buffer
+		if err := m.Write(&again); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(written, again.Bytes()) {
+			t.Errorf("%s: written again, the file differs", k)
+		}
+		trained, err := Train(t.Context(), all, TrainOptions{Kind: k, Seed: 5, Until: until})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var first, second []predict.Prediction
+		for to, m := range map[*[]predict.Prediction]*Model{&first: m, &second: trained} {
+			if err := predict.Play(t.Context(), later, m.Online(), func(_ *predict.Case, p predict.Prediction) { *to = append(*to, p) }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !slices.Equal(first, second) {
+			t.Errorf("%s: read from a file, the model predicts otherwise", k)
+		}
+		if m.Scores.Jobs < 50 || m.Scores.Coverage < 0.3 || m.Data.Until != until.String() {
+			t.Errorf("%s: header %+v", k, m.Header)
+		}
+	}
+}
+
+func TestHostileFiles(t *testing.T) {
+	written := file(t, cases(t, log(300, 4)), Boost, 0)
+	text := unzip(t, written)
+	header, body, _ := strings.Cut(text, "\n")
+	for name, file := range map[string][]byte{
+		"not a model of rmreplay": []byte("{}"),
+		"not a model of rmreplay (want a file of rmreplay predict train)": zipped("{\"format\":\"other\"}\n{}"),
+		"want 1: train it again":                     zipped(strings.Replace(header, `"version":1`, `"version":2`, 1) + "\n" + body),
+		"trained by rmreplay test on other features": zipped(strings.Replace(header, `"log_limit"`, `"limit"`, 1) + "\n" + body),
+		"the file is damaged: unexpected EOF":        written[:len(written)/2],
+		"the file is damaged":                        zipped(header + "\n" + body[:len(body)/2]),
+		"no model of kind linear in it":              zipped(strings.Replace(header, `"boost"`, `"linear"`, 1) + "\n" + body),
+		"no model in it":                             zipped(header + "\n{}"),
+		"nodes with":                                 zipped(header + "\n" + strings.Replace(body, `"left":[`, `"left":[99999,`, 1)),
+	} {
+		_, err := Read(bytes.NewReader(file), "m")
+		if err == nil || !strings.Contains(err.Error(), name) || !strings.HasPrefix(err.Error(), "reading a model: m: ") {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
+func zipped(text string) []byte {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	_, _ = io.WriteString(z, text)
+	_ = z.Close()
+	return b.Bytes()
+}
+
+func unzip(t testing.TB, b []byte) string {
+	t.Helper()
+	z, err := gzip.NewReader(bytes.NewReader(b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestTrainRefuses(t *testing.T) {
+	few := cases(t, log(3, 1))
+	for want, o := range map[string]TrainOptions{
+		"has nothing to train (want linear, forest or boost)": {Kind: LastTwo},
+		"jobs with a run time ended by":                       {Kind: Boost},
+	} {
+		if _, err := Train(t.Context(), few, o); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+}
+
+// TestDegenerateLogs trains on logs that lack something. Every prediction must be a number.
+func TestDegenerateLogs(t *testing.T) {
+	for name, change := range map[string]func(*hpc.Job){
+		"no users":          func(j *hpc.Job) { j.User = "" },
+		"no limits":         func(j *hpc.Job) { j.TimeLimit = 0 },
+		"unlimited":         func(j *hpc.Job) { j.TimeLimit = hpc.Unlimited },
+		"one user":          func(j *hpc.Job) { j.User = "only" },
+		"constant run time": func(j *hpc.Job) { j.RunTime, j.Recorded.End = time.Minute, j.Recorded.Start.Add(time.Minute) },
+		"zero run time":     func(j *hpc.Job) { j.RunTime, j.Recorded.End = 0, j.Recorded.Start },
+		"nothing recorded":  func(j *hpc.Job) { j.Recorded = nil },
+		"all at one time":   func(j *hpc.Job) { j.Submit = hpc.Unix(1e9) },
+	} {
+		w := log(260, 6)
+		for i := range w.Jobs.Len() {
+			w.Jobs.Change(i, change)
+		}
+		w.Sort()
+		list := cases(t, w).List
+		for _, k := range Kinds() {
+			online := NewOnline(Options{Kind: k, Growth: 0.2, First: 50})
+			bad := 0
+			err := predict.Play(t.Context(), list, online, func(c *predict.Case, p predict.Prediction) {
+				if !(0 <= p.P10 && p.P10 <= p.P50 && p.P50 <= p.P90) || math.IsInf(p.P90, 0) || p.Limit > 0 && p.P90 > p.Limit {
+					bad++
+				}
+			})
+			if err != nil || online.Err() != nil || bad > 0 {
+				t.Errorf("%s: %s: %d predictions are no distributions; %v; %v", name, k, bad, err, online.Err())
+			}
+		}
+	}
+}
+
+// TestCoverage holds that calibrated intervals cover four fifths, also of a point prediction. The
+// model limit covers more: no run time exceeds it, and P90 is not below the prediction.
+func TestCoverage(t *testing.T) {
+	list := cases(t, log(4000, 8)).List
+	for _, k := range []Kind{LastTwo, Class, Linear} {
+		covered, n := 0, 0
+		for i, p := range predictions(t, list, k) {
+			if i < 1000 {
+				continue
+			}
+			n++
+			if y := list[i].Seconds(); p.P10 <= y && y <= p.P90 {
+				covered++
+			}
+		}
+		if share := float64(covered) / float64(n); math.Abs(share-0.8) > 0.03 {
+			t.Errorf("%s: %.3f are covered", k, share)
+		}
+	}
+}
+
+// TestLinear holds the regression against a line without noise.
+func TestLinear(t *testing.T) {
+	table := draw(500)
+	l, err := fitLinear(table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, y := range table.Y {
+		if got := l.seconds(table.Row(i)); math.Abs(got-y) > 0.02*math.Abs(y)+0.1 {
+			t.Fatalf("row %d: %g, want %g", i, got, y)
+		}
+	}
+}
+
+// draw makes rows of y = 3 + 2a - 5b. A third feature is constant, and a fourth always missing.
+func draw(n int) *trees.Table {
+	rng := rand.New(rand.NewPCG(3, 3))
+	t := &trees.Table{Width: 4}
+	for range n {
+		a, b := rng.Float32(), rng.Float32()
+		t.X = append(t.X, a, b, 7, float32(math.NaN()))
+		t.Y = append(t.Y, 3+2*float64(a)-5*float64(b))
+	}
+	return t
+}

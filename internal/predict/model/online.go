@@ -1,0 +1,181 @@
+package model
+
+import (
+	"math"
+	"time"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/predict"
+	"rmreplay/internal/predict/features"
+	"rmreplay/internal/predict/trees"
+)
+
+// Options are the choices of an [Online] predictor.
+type Options struct {
+	Kind Kind
+	Seed uint64
+	// The model is trained again on all jobs that ended when their number has grown by the share
+	// Growth (0.1 is 10 %) and, if Every is not 0, when that time has passed as well. With a
+	// Growth of 0 it is never trained again.
+	Growth float64
+	Every  time.Duration
+	// Window is the largest number of jobs to train on, the last ones that ended;
+	// DefaultWindow if 0.
+	Window int
+	// First is the number of ended jobs at which a model is trained first; 200 if 0.
+	First int
+}
+
+const (
+	// DefaultWindow is the number of jobs to train on unless the options say another one.
+	DefaultWindow = 1000000
+	// firstTraining is the number of ended jobs at which a model is trained first.
+	firstTraining = 200
+)
+
+// Online is a [predict.Predictor] of any kind. Until a trained model has seen enough jobs it
+// predicts as [predict.LastTwo].
+type Online struct {
+	Options
+	simple    predict.Predictor
+	history   *features.History // nil for a kind that is not trained
+	fitted    *fitted
+	conformal conformal
+	open      map[int64]*asked
+	table     trees.Table
+	trainings int
+	trainedAt hpc.Time
+	trainedOn int // rows when it was trained last
+	seen      int // rows so far, with those that the window has dropped
+	err       error
+	x         []float32
+	check     checks
+}
+
+// checks sums up how good the predictions of the trained model were.
+type checks struct{ jobs, errors, covered float64 }
+
+func (c *checks) mean() Check {
+	if c.jobs == 0 {
+		return Check{}
+	}
+	return Check{Jobs: int(c.jobs), MAE: c.errors / c.jobs, Coverage: c.covered / c.jobs}
+}
+
+// asked is a job for which a prediction was made.
+type asked struct {
+	prediction predict.Prediction
+	trained    bool // a trained model made the prediction
+	x          []float32
+	start      hpc.Time
+}
+
+// NewOnline returns a predictor that has seen nothing.
+func NewOnline(o Options) *Online {
+	if o.Window == 0 {
+		o.Window = DefaultWindow
+	}
+	if o.First == 0 {
+		o.First = firstTraining
+	}
+	online := &Online{Options: o, simple: simple(o.Kind), open: map[int64]*asked{}}
+	if o.Kind.Trained() {
+		online.history = features.New()
+		online.table.Width = features.Count
+	}
+	return online
+}
+
+// Err returns the first error of a training. Predictions continue with the model before.
+func (o *Online) Err() error { return o.err }
+
+// Trainings returns how often the model was trained.
+func (o *Online) Trainings() int { return o.trainings }
+
+// Predict is [predict.Predictor.Predict].
+func (o *Online) Predict(s predict.Submission) predict.Prediction {
+	if o.fitted == nil {
+		return o.conformal.apply(o.simple.Predict(s))
+	}
+	o.x = o.history.Vector(s, o.x)
+	return o.conformal.apply(o.fitted.predict(o.x, predict.Limit(s.Request)))
+}
+
+// Submit is [predict.Predictor.Submit].
+func (o *Online) Submit(s predict.Submission) predict.Prediction {
+	job := &asked{prediction: o.Predict(s), trained: o.fitted != nil}
+	o.open[s.Number] = job
+	o.simple.Submit(s)
+	if o.history != nil {
+		job.x = o.history.Vector(s, nil)
+		o.history.Submit(s)
+	}
+	return job.prediction
+}
+
+// Start is [predict.Predictor.Start].
+func (o *Online) Start(number int64, at hpc.Time) {
+	if job := o.open[number]; job != nil {
+		job.start = at
+	}
+	o.simple.Start(number, at)
+	if o.history != nil {
+		o.history.Start(number, at)
+	}
+}
+
+// End is [predict.Predictor.End]. It trains the model again when that is due.
+func (o *Online) End(number int64, at hpc.Time, state hpc.State) {
+	job := o.open[number]
+	delete(o.open, number)
+	o.simple.End(number, at, state)
+	if o.history != nil {
+		o.history.End(number, at, state)
+	}
+	if job == nil || job.start == 0 {
+		return
+	}
+	seconds := max(at.Sub(job.start).Seconds(), 0)
+	o.conformal.learn(job.prediction, seconds)
+	if job.trained {
+		o.check.jobs++
+		o.check.errors += math.Abs(job.prediction.P50 - seconds)
+		if job.prediction.P10 <= seconds && seconds <= job.prediction.P90 {
+			o.check.covered++
+		}
+	}
+	if o.history == nil {
+		return
+	}
+	o.table.X = append(o.table.X, job.x...)
+	o.table.Y = append(o.table.Y, seconds)
+	o.seen++
+	if o.due(at) {
+		o.train(at)
+	}
+}
+
+// due reports whether the model is to be trained.
+func (o *Online) due(now hpc.Time) bool {
+	if o.trainings == 0 {
+		return o.seen >= o.First
+	}
+	return o.Growth > 0 && float64(o.seen) >= (1+o.Growth)*float64(o.trainedOn) && now.Sub(o.trainedAt) >= o.Every
+}
+
+func (o *Online) train(now hpc.Time) {
+	if over := o.table.Len() - o.Window; over > 0 {
+		o.table.X = append(o.table.X[:0], o.table.X[over*o.table.Width:]...)
+		o.table.Y = append(o.table.Y[:0], o.table.Y[over:]...)
+	}
+	o.trainings++
+	o.trainedAt, o.trainedOn = now, o.seen
+	fitted, err := fit(o.Kind, &o.table, o.Seed)
+	if err != nil {
+		if o.err == nil {
+			o.err = err
+		}
+		return
+	}
+	o.fitted = fitted
+}

@@ -1,0 +1,64 @@
+package model
+
+import (
+	"context"
+	"math/rand/v2"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/predict"
+	"rmreplay/internal/predict/features"
+	"rmreplay/internal/predict/trees"
+)
+
+// RandomSplit trains a model on a random four fifths of the jobs that ran, and calls seen with
+// each of the others and its prediction. Such a split is not honest: the model learns from jobs
+// that ran after those that it predicts, and from jobs of the same burst. It shows how much other
+// people's scores owe to it. The features are still those that were known at the submission.
+func RandomSplit(ctx context.Context, cases *predict.Cases, k Kind, seed uint64, seen func(c *predict.Case, p predict.Prediction)) error {
+	collector := &collector{History: features.New()}
+	if err := predict.Play(ctx, cases.List, collector, nil); err != nil {
+		return err
+	}
+	rng := rand.New(rand.NewPCG(seed, 2))
+	table := &trees.Table{Width: features.Count}
+	var rest []int
+	for i := range cases.List {
+		c := &cases.List[i]
+		switch {
+		case !c.Ran():
+		case rng.IntN(5) == 0:
+			rest = append(rest, i)
+		default:
+			table.X = append(table.X, collector.rows[i]...)
+			table.Y = append(table.Y, c.Seconds())
+		}
+	}
+	if table.Len() == 0 {
+		return nil
+	}
+	fitted, err := fit(k, table, seed)
+	if err != nil {
+		return err
+	}
+	for _, i := range rest {
+		c := &cases.List[i]
+		seen(c, fitted.predict(collector.rows[i], predict.Limit(c.Request)))
+	}
+	return nil
+}
+
+// collector keeps the features of each submission. It predicts nothing.
+type collector struct {
+	*features.History
+	rows [][]float32
+}
+
+func (c *collector) Predict(predict.Submission) predict.Prediction { return predict.Prediction{} }
+
+func (c *collector) Submit(s predict.Submission) predict.Prediction {
+	c.rows = append(c.rows, c.Vector(s, nil))
+	c.History.Submit(s)
+	return predict.Prediction{}
+}
+
+func (c *collector) End(number int64, at hpc.Time, state hpc.State) { c.History.End(number, at, state) }

@@ -1,0 +1,121 @@
+// Package page shows the measurement of predictions as a page like that of a report.
+package page
+
+import (
+	"fmt"
+
+	"rmreplay/internal/compare"
+	"rmreplay/internal/figure"
+	"rmreplay/internal/predict/evaluate"
+	"rmreplay/internal/report"
+)
+
+// New makes the page. It returns an error if a figure cannot be drawn.
+func New(e *evaluate.Evaluation) (*report.Report, error) {
+	r := &report.Report{Title: "Predicted run times: " + e.Source, Comparison: &compare.Comparison{Valid: true}}
+	r.Sections = append(r.Sections, scores(e))
+	curve, err := curves(e)
+	if err != nil {
+		return nil, err
+	}
+	r.Sections = append(r.Sections, curve, groups(e), methods(e))
+	return r, nil
+}
+
+var scoreHead = []string{"model", "MAE, s", "RMSE, s", "mean signed difference, s", "R²", "R² of log", "pinball loss, s", "P10–P90 covers", "its width, s", "underestimated"}
+
+func row(name string, s *evaluate.Scores) []string {
+	whole := func(x float64) string { return fmt.Sprintf("%.0f", x) }
+	percent := func(x float64) string { return fmt.Sprintf("%.1f %%", 100*x) }
+	return []string{name, whole(s.MAE), whole(s.RMSE), whole(s.MSD), fmt.Sprintf("%.3f", s.R2), fmt.Sprintf("%.3f", s.R2Log),
+		whole(s.Pinball), percent(s.Coverage), whole(s.Width), percent(s.Underestimated)}
+}
+
+// scores shows each model's scores, and those of a random split beside them.
+func scores(e *evaluate.Evaluation) report.Section {
+	s := report.Section{ID: "scores", Title: "Scores"}
+	s.Blocks = append(s.Blocks, report.Block{Kind: "story", Text: fmt.Sprintf(
+		"%d jobs of %d users ran for %.0f s on average. Each prediction was made at the job's submission, by a model that knew only jobs that had ended by then.",
+		e.Scored, e.Users, e.MeanRun)})
+	for _, note := range e.Notes {
+		s.Blocks = append(s.Blocks, report.Block{Kind: "warning", Text: note})
+	}
+	honest := &report.Table{Caption: "In the order of time", Head: scoreHead}
+	random := &report.Table{Caption: "Random split, which is not honest: the model learns from the future", Head: scoreHead}
+	for i := range e.Models {
+		m := &e.Models[i]
+		honest.Rows = append(honest.Rows, row(string(m.Model), &m.Scores))
+		if m.RandomSplit != nil {
+			random.Rows = append(random.Rows, row(string(m.Model), m.RandomSplit))
+		}
+	}
+	s.Blocks = append(s.Blocks, report.Block{Table: honest})
+	if len(random.Rows) > 0 {
+		s.Blocks = append(s.Blocks, report.Block{Table: random})
+	}
+	return s
+}
+
+// curves shows how the errors and the coverage develop over the log.
+func curves(e *evaluate.Evaluation) (report.Section, error) {
+	s := report.Section{ID: "curve", Title: "Learning curve"}
+	for _, f := range []struct {
+		name, title, axis, caption string
+		value                      func(*evaluate.Scores) float64
+	}{
+		{"prediction-error", "Error over the log", "mean absolute error, s",
+			"The mean absolute error of the median in each tenth of the jobs.", func(s *evaluate.Scores) float64 { return s.MAE }},
+		{"prediction-coverage", "Coverage over the log", "share between P10 and P90",
+			"The share of jobs in each tenth whose run time lies between P10 and P90. It should be 0.8.", func(s *evaluate.Scores) float64 { return s.Coverage }},
+	} {
+		var lines []figure.Series
+		for i := range e.Models {
+			m := &e.Models[i]
+			var x, y []float64
+			for j := range m.Curve {
+				x, y = append(x, m.Curve[j].Day), append(y, f.value(&m.Curve[j].Scores))
+			}
+			lines = append(lines, figure.NewSeries(string(m.Model), x, [][]float64{y}))
+		}
+		drawn, err := figure.NewLines(f.name, f.title, "days since the first submission", f.axis, f.caption, lines)
+		if err != nil {
+			return s, err
+		}
+		if drawn != nil {
+			s.Blocks = append(s.Blocks, report.Block{Figure: drawn})
+		}
+	}
+	return s, nil
+}
+
+// groups shows the scores by the experience of users.
+func groups(e *evaluate.Evaluation) report.Section {
+	s := report.Section{ID: "groups", Title: "By the user's experience"}
+	for i := range e.Models {
+		m := &e.Models[i]
+		t := &report.Table{Caption: string(m.Model), Head: append([]string{"jobs", "number"}, scoreHead[1:]...)}
+		for j := range m.Groups {
+			g := &m.Groups[j]
+			line := row(g.Name, &g.Scores)
+			t.Rows = append(t.Rows, append([]string{line[0], fmt.Sprint(g.Scores.Jobs)}, line[1:]...))
+		}
+		s.Blocks = append(s.Blocks, report.Block{Table: t})
+	}
+	return s
+}
+
+// methods says how the numbers are to be read.
+func methods(e *evaluate.Evaluation) report.Section {
+	return report.Section{ID: "methods", Title: "Methods", Blocks: []report.Block{
+		{Text: fmt.Sprintf("Trained models are trained again when the number of ended jobs has grown by %.0f %%. Every job that ran counts, from the first one.", 100*e.Growth)},
+		{List: []string{
+			"The point prediction p of a run time y is the median, P50.",
+			"MAE: mean |p − y|. RMSE: root of the mean (p − y)². Mean signed difference: mean (p − y). R²: 1 − Σ(y − p)² / Σ(y − mean y)². These are the definitions of KNIME's Numeric Scorer.",
+			"R² of log: R² of log(1 + seconds).",
+			"Pinball loss: mean of max(q(y − p), (q − 1)(y − p)) for P10, P50 and P90.",
+			"Underestimated: the share of jobs that ran longer than the median.",
+		}},
+		{Text: fmt.Sprintf("Bounds: an oracle that knows the median of each class (user, name, size, limit) has a mean absolute error of %.0f s. The job before in the same class, ended or not, has %.0f s, for %.0f %% of the jobs.",
+			e.Floor.ClassMAE, e.Floor.NeighbourMAE, 100*e.Floor.Resubmitted)},
+	}}
+}

@@ -1,0 +1,144 @@
+// Package trees trains ensembles of regression trees on histograms of the features: gradient
+// boosting with the loss of a quantile, and random forests.
+//
+// The trees grow leaf by leaf, the best split first, from histograms of at most 255 bins a
+// feature; a leaf's histogram is its parent's less its sibling's (Ke et al., "LightGBM: a highly
+// efficient gradient boosting decision tree", NeurIPS 2017). A missing value, NaN, is lower than
+// every value.
+//
+// The same data and seed give the same trees, on any number of processors.
+package trees
+
+import (
+	"math"
+	"runtime"
+	"slices"
+	"sort"
+	"sync"
+)
+
+// Table is a set of examples. Row i has the features X[i*Width:(i+1)*Width] and the answer Y[i],
+// which must be finite.
+type Table struct {
+	Width int
+	X     []float32
+	Y     []float64
+}
+
+// Len returns the number of rows.
+func (t *Table) Len() int { return len(t.Y) }
+
+// Row returns the features of row i.
+func (t *Table) Row(i int) []float32 { return t.X[i*t.Width : (i+1)*t.Width] }
+
+const (
+	// maxBins is the number of bins of a feature, with that of missing values.
+	maxBins = 256
+	// binSample is the number of rows from which the bounds of the bins are taken.
+	binSample = 50000
+)
+
+// binned is a table with each value replaced by its bin. Bin 0 holds missing values. A value v is
+// in bin b if bounds[b-1] < v <= bounds[b], where bounds[0] is below every value.
+type binned struct {
+	rows    int
+	columns []column // the features that take more than one value
+}
+
+type column struct {
+	feature int
+	bounds  []float32
+	bins    []uint8
+}
+
+// bin sorts a table into bins.
+func bin(t *Table) *binned {
+	b := &binned{rows: t.Len()}
+	all := make([]column, t.Width)
+	parallel(t.Width, t.Width*t.Len(), func(f int) { all[f] = binColumn(t, f) })
+	for _, c := range all {
+		if c.bins != nil {
+			b.columns = append(b.columns, c)
+		}
+	}
+	return b
+}
+
+// binColumn sorts a feature into bins. The column of a constant feature has none.
+func binColumn(t *Table, f int) column {
+	step := max(t.Len()/binSample, 1)
+	var values []float32
+	hasMissing := false
+	for i := 0; i < t.Len(); i += step {
+		if v := t.X[i*t.Width+f]; v == v {
+			values = append(values, v)
+		} else {
+			hasMissing = true
+		}
+	}
+	slices.Sort(values)
+	c := column{feature: f, bounds: bounds(values)}
+	if len(c.bounds) <= 2 && !hasMissing || len(values) == 0 {
+		return column{}
+	}
+	c.bins = make([]uint8, t.Len())
+	for i := range c.bins {
+		c.bins[i] = c.bin(t.X[i*t.Width+f])
+	}
+	return c
+}
+
+// bounds returns the upper bounds of the bins of sorted values. Bins of equal counts do not
+// divide equal values.
+func bounds(values []float32) []float32 {
+	list := []float32{-math.MaxFloat32}
+	if len(values) == 0 {
+		return list
+	}
+	distinct := slices.Compact(slices.Clone(values))
+	if len(distinct) < maxBins {
+		list = append(list, distinct...)
+	} else {
+		for b := 1; b < maxBins; b++ {
+			v := values[b*len(values)/maxBins]
+			if v > list[len(list)-1] {
+				list = append(list, v)
+			}
+		}
+		if last := distinct[len(distinct)-1]; len(list) < maxBins && last > list[len(list)-1] {
+			list = append(list, last)
+		}
+	}
+	return list
+}
+
+// bin returns the bin of a value. A value above the last bound is in the last bin.
+func (c *column) bin(v float32) uint8 {
+	if v != v {
+		return 0
+	}
+	b := sort.Search(len(c.bounds), func(i int) bool { return v <= c.bounds[i] })
+	return uint8(max(min(b, len(c.bounds)-1), 1))
+}
+
+// parallel calls work with each number below n, on all processors if the calls have enough to do:
+// load is the number of simple operations of all of them.
+func parallel(n, load int, work func(i int)) {
+	const worthwhile = 100000
+	workers := min(runtime.GOMAXPROCS(0), n)
+	if load < worthwhile {
+		workers = 1
+	}
+	var group sync.WaitGroup
+	for w := 1; w < workers; w++ {
+		group.Go(func() {
+			for i := w; i < n; i += workers {
+				work(i)
+			}
+		})
+	}
+	for i := 0; i < n; i += max(workers, 1) {
+		work(i)
+	}
+	group.Wait()
+}

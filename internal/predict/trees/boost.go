@@ -1,0 +1,146 @@
+package trees
+
+import (
+	"math/rand/v2"
+)
+
+// BoostOptions are the choices of [Trainer.Boost].
+type BoostOptions struct {
+	// Quantile is the quantile that is predicted, as 0.5.
+	Quantile float64
+	// Rounds is the number of trees, Leaves the largest number of leaves of each, and MinRows
+	// the smallest number of rows in a leaf.
+	Rounds, Leaves, MinRows int
+	// Rate is the share of each tree's values that is added.
+	Rate float64
+	// Features is the share of the features that each split may choose from, and Rows the
+	// share of the rows that each tree is grown on. MaxRows bounds their number.
+	Features, Rows float64
+	MaxRows        int
+	Seed           uint64
+}
+
+// Ensemble is a sum of trees.
+type Ensemble struct {
+	Base  float64 `json:"base"`
+	Trees []*Tree `json:"trees"`
+}
+
+// Value returns the prediction for a row.
+func (e *Ensemble) Value(x []float32) float64 {
+	sum := e.Base
+	for _, t := range e.Trees {
+		sum += t.value(x)
+	}
+	return sum
+}
+
+// Trainer trains ensembles on one table, whose features are binned once.
+type Trainer struct {
+	table *Table
+	data  *binned
+}
+
+// NewTrainer prepares the training on a table, which must have a row.
+func NewTrainer(t *Table) *Trainer { return &Trainer{t, bin(t)} }
+
+// Boost trains an ensemble by gradient boosting (Friedman, "Greedy function approximation: a
+// gradient boosting machine", Annals of Statistics 29(5), 2001) with the pinball loss of a
+// quantile: a tree fits the signs of the residuals, and the value of a leaf is the quantile of
+// its residuals. answers replace those of the table.
+func (b *Trainer) Boost(answers []float64, o BoostOptions) *Ensemble {
+	t := b.table
+	n := t.Len()
+	rng := rand.New(rand.NewPCG(o.Seed, 0))
+	g := &grower{data: b.data, leaves: o.Leaves, minRows: o.MinRows, features: o.Features, rng: rng}
+	e := &Ensemble{Base: quantileOf(append([]float64(nil), answers...), o.Quantile)}
+	residual := make([]float64, n)
+	for i, y := range answers {
+		residual[i] = y - e.Base
+	}
+	gradient := make([]float32, n)
+	rows := make([]int32, 0, n)
+	var values []float64
+	for range o.Rounds {
+		for i, r := range residual {
+			switch {
+			case r > 0:
+				gradient[i] = float32(o.Quantile)
+			case r < 0:
+				gradient[i] = float32(o.Quantile - 1)
+			default:
+				gradient[i] = 0
+			}
+		}
+		rows = sample(rows[:0], n, min(o.Rows, float64(o.MaxRows)/float64(n)), rng)
+		tree, leaves := g.grow(gradient, rows)
+		if len(leaves) < 2 {
+			break
+		}
+		for i, leaf := range leaves {
+			values = values[:0]
+			for _, r := range leaf {
+				values = append(values, residual[r])
+			}
+			tree.Leaf[i] = float32(o.Rate * quantileOf(values, o.Quantile))
+		}
+		e.Trees = append(e.Trees, tree)
+		const part = 4096
+		parallel((n+part-1)/part, 20*n, func(p int) {
+			for i := p * part; i < min((p+1)*part, n); i++ {
+				residual[i] -= tree.value(t.Row(i))
+			}
+		})
+	}
+	return e
+}
+
+// sample returns each number below n with the probability share, at least one.
+func sample(rows []int32, n int, share float64, rng *rand.Rand) []int32 {
+	for i := range n {
+		if share >= 1 || rng.Float64() < share {
+			rows = append(rows, int32(i))
+		}
+	}
+	if len(rows) == 0 {
+		rows = append(rows, int32(rng.IntN(n)))
+	}
+	return rows
+}
+
+// quantileOf returns the q-quantile of values, which it reorders: the value with the rank
+// floor(q*(n-1)+0.5), from 0, by Hoare's selection.
+func quantileOf(values []float64, q float64) float64 {
+	k := int(q*float64(len(values)-1) + 0.5)
+	low, high := 0, len(values)-1
+	for low < high {
+		pivot := median3(values[low], values[(low+high)/2], values[high])
+		i, j := low, high
+		for i <= j {
+			for values[i] < pivot {
+				i++
+			}
+			for values[j] > pivot {
+				j--
+			}
+			if i <= j {
+				values[i], values[j] = values[j], values[i]
+				i++
+				j--
+			}
+		}
+		switch {
+		case k <= j:
+			high = j
+		case k >= i:
+			low = i
+		default:
+			return values[k]
+		}
+	}
+	return values[k]
+}
+
+func median3(a, b, c float64) float64 {
+	return max(min(a, b), min(max(a, b), c))
+}

@@ -1,0 +1,51 @@
+package trees
+
+import "math/rand/v2"
+
+// ForestOptions are the choices of [Trainer.Forest].
+type ForestOptions struct {
+	// Trees is the number of trees, Leaves the largest number of leaves of each, and MinRows
+	// the smallest number of rows in a leaf.
+	Trees, Leaves, MinRows int
+	// Features is the share of the features that each split may choose from. Each tree is grown
+	// on MaxRows rows at most.
+	Features float64
+	MaxRows  int
+	Seed     uint64
+}
+
+// forestRows is the share of the rows that each tree is grown on: that of the distinct rows in a
+// bootstrap sample, 1 - 1/e.
+const forestRows = 0.632
+
+// Forest trains a random forest (Breiman, "Random forests", Machine Learning 45(1), 2001): the mean
+// of trees, each grown on a random part of the rows, with a random part of the features for each
+// split. It predicts means. The rows are drawn without replacement.
+func (b *Trainer) Forest(o ForestOptions) *Ensemble {
+	t := b.table
+	n := t.Len()
+	rng := rand.New(rand.NewPCG(o.Seed, 1))
+	g := &grower{data: b.data, leaves: o.Leaves, minRows: o.MinRows, features: o.Features, rng: rng}
+	e := new(Ensemble)
+	for _, y := range t.Y {
+		e.Base += y / float64(n)
+	}
+	gradient := make([]float32, n)
+	for i, y := range t.Y {
+		gradient[i] = float32(y - e.Base)
+	}
+	rows := make([]int32, 0, n)
+	for range o.Trees {
+		rows = sample(rows[:0], n, min(forestRows, float64(o.MaxRows)/float64(n)), rng)
+		tree, leaves := g.grow(gradient, rows)
+		for i, leaf := range leaves {
+			sum := 0.0
+			for _, r := range leaf {
+				sum += float64(gradient[r])
+			}
+			tree.Leaf[i] = float32(sum / float64(len(leaf)) / float64(o.Trees))
+		}
+		e.Trees = append(e.Trees, tree)
+	}
+	return e
+}

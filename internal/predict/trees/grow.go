@@ -1,0 +1,262 @@
+package trees
+
+import (
+	"math/rand/v2"
+)
+
+// Tree is a regression tree. Node 0 is the root. A row goes to Left if the feature is missing or
+// at most Threshold, else to Right. A negative child c is the leaf ^c. A tree without nodes has
+// one leaf.
+type Tree struct {
+	Feature   []uint16  `json:"feature"`
+	Threshold []float32 `json:"threshold"`
+	Left      []int32   `json:"left"`
+	Right     []int32   `json:"right"`
+	Leaf      []float32 `json:"leaf"`
+}
+
+// value returns the value of the leaf of a row.
+func (t *Tree) value(x []float32) float64 {
+	if len(t.Feature) == 0 {
+		return float64(t.Leaf[0])
+	}
+	for at := int32(0); ; {
+		next := t.Left[at]
+		if x[t.Feature[at]] > t.Threshold[at] {
+			next = t.Right[at]
+		}
+		if next < 0 {
+			return float64(t.Leaf[^next])
+		}
+		at = next
+	}
+}
+
+// cell is a bin of a histogram: the sum of the gradients in it, and the number of rows.
+type cell struct {
+	sum   float64
+	count int32
+}
+
+// histogram has a cell for each bin of each column.
+type histogram [][maxBins]cell
+
+// grower grows trees on one binned table.
+type grower struct {
+	data *binned
+	// Leaves bounds the leaves of a tree, MinRows the rows of a leaf from below, and Features is
+	// the share of the columns that a split may choose from.
+	leaves, minRows int
+	features        float64
+	rng             *rand.Rand
+
+	free     []histogram
+	gradient []float32 // of the rows at hand, in their order
+}
+
+// leaf is a leaf that may be split.
+type leaf struct {
+	rows   []int32
+	hist   histogram
+	parent int32 // the node above; -1 for the root
+	right  bool
+	best   split
+}
+
+// split is the best split of a leaf. Gain 0 means that there is none.
+type split struct {
+	gain   float64
+	column int
+	bin    uint8
+}
+
+// grow grows a tree for gradients. rows is reordered so that each leaf's rows stand together. It
+// returns the tree without values, and the rows of each leaf.
+func (g *grower) grow(gradient []float32, rows []int32) (*Tree, [][]int32) {
+	t := new(Tree)
+	root := &leaf{rows: rows, hist: g.take(), parent: -1}
+	g.fill(root, gradient)
+	g.search(root)
+	leaves := []*leaf{root}
+	for len(leaves) < g.leaves {
+		best := 0
+		for i, l := range leaves {
+			if l.best.gain > leaves[best].best.gain {
+				best = i
+			}
+		}
+		if leaves[best].best.gain <= 0 {
+			break
+		}
+		left, right := g.divide(leaves[best], t, gradient)
+		leaves[best] = left
+		leaves = append(leaves, right)
+	}
+	groups := make([][]int32, len(leaves))
+	for i, l := range leaves {
+		groups[i] = l.rows
+		if l.parent >= 0 {
+			t.link(l, ^int32(i))
+		}
+		if l.hist != nil {
+			g.free = append(g.free, l.hist)
+		}
+	}
+	t.Leaf = make([]float32, len(leaves))
+	return t, groups
+}
+
+// link points the node above a leaf to a node or leaf.
+func (t *Tree) link(l *leaf, child int32) {
+	if l.right {
+		t.Right[l.parent] = child
+	} else {
+		t.Left[l.parent] = child
+	}
+}
+
+// divide makes a node of a leaf, with two leaves.
+func (g *grower) divide(l *leaf, t *Tree, gradient []float32) (left, right *leaf) {
+	node := int32(len(t.Feature))
+	if l.parent >= 0 {
+		t.link(l, node)
+	}
+	c := &g.data.columns[l.best.column]
+	t.Feature = append(t.Feature, uint16(c.feature))
+	t.Threshold = append(t.Threshold, c.bounds[l.best.bin])
+	t.Left, t.Right = append(t.Left, 0), append(t.Right, 0)
+
+	at := partition(l.rows, c.bins, l.best.bin)
+	left = &leaf{rows: l.rows[:at], parent: node}
+	right = &leaf{rows: l.rows[at:], parent: node, right: true}
+	small, large := left, right
+	if len(left.rows) > len(right.rows) {
+		small, large = right, left
+	}
+	large.hist = l.hist
+	if len(large.rows) < 2*g.minRows {
+		g.free = append(g.free, large.hist)
+		large.hist = nil
+		return left, right
+	}
+	small.hist = g.take()
+	g.fill(small, gradient)
+	parallel(len(g.data.columns), len(g.data.columns)*maxBins, func(c int) {
+		from, less := &large.hist[c], &small.hist[c]
+		for b := range len(g.data.columns[c].bounds) {
+			from[b].sum -= less[b].sum
+			from[b].count -= less[b].count
+		}
+	})
+	g.search(small)
+	g.search(large)
+	return left, right
+}
+
+// partition moves the rows whose bin is at most the given one to the front, and returns their
+// number. Both parts keep their order.
+func partition(rows []int32, bins []uint8, most uint8) int {
+	var after []int32
+	n := 0
+	for _, r := range rows {
+		if bins[r] <= most {
+			rows[n] = r
+			n++
+		} else {
+			after = append(after, r)
+		}
+	}
+	copy(rows[n:], after)
+	return n
+}
+
+// take returns a histogram whose contents are undefined.
+func (g *grower) take() histogram {
+	if n := len(g.free); n > 0 {
+		h := g.free[n-1]
+		g.free = g.free[:n-1]
+		return h
+	}
+	return make(histogram, len(g.data.columns))
+}
+
+// fill computes the histogram of a leaf.
+func (g *grower) fill(l *leaf, gradient []float32) {
+	g.gradient = g.gradient[:0]
+	for _, r := range l.rows {
+		g.gradient = append(g.gradient, gradient[r])
+	}
+	sums := g.gradient
+	parallel(len(g.data.columns), len(g.data.columns)*len(l.rows), func(c int) {
+		h := &l.hist[c]
+		column := &g.data.columns[c]
+		clear(h[:len(column.bounds)])
+		bins := column.bins
+		for i, r := range l.rows {
+			to := &h[bins[r]]
+			to.sum += float64(sums[i])
+			to.count++
+		}
+	})
+}
+
+// search finds the best split of a leaf: the largest reduction of the squared error of the
+// gradients. Of equal ones it takes the first column and the lowest bin.
+func (g *grower) search(l *leaf) {
+	if len(l.rows) < 2*g.minRows || len(g.data.columns) == 0 {
+		return
+	}
+	chosen := g.choose()
+	found := make([]split, len(chosen))
+	parallel(len(chosen), len(chosen)*maxBins, func(i int) {
+		found[i] = g.searchColumn(&l.hist[chosen[i]], chosen[i])
+	})
+	for _, s := range found {
+		if s.gain > l.best.gain {
+			l.best = s
+		}
+	}
+}
+
+// choose returns the columns that a split may use, ascending.
+func (g *grower) choose() []int {
+	n := len(g.data.columns)
+	want := max(int(g.features*float64(n)+0.5), 1)
+	list := make([]int, 0, want)
+	for c := range n {
+		if want >= n || g.rng.IntN(n-c) < want-len(list) {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+func (g *grower) searchColumn(h *[maxBins]cell, c int) (best split) {
+	bins := len(g.data.columns[c].bounds)
+	var sum float64
+	var count int32
+	for b := range bins {
+		sum += h[b].sum
+		count += h[b].count
+	}
+	whole := sum * sum / float64(count)
+	var below float64
+	var n int32
+	for b := range bins - 1 {
+		below += h[b].sum
+		n += h[b].count
+		rest := count - n
+		if int(rest) < g.minRows {
+			break
+		}
+		if int(n) < g.minRows || h[b].count == 0 {
+			continue
+		}
+		above := sum - below
+		gain := below*below/float64(n) + above*above/float64(rest) - whole
+		if gain > best.gain+1e-9 {
+			best = split{gain, c, uint8(b)}
+		}
+	}
+	return best
+}
