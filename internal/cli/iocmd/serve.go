@@ -91,6 +91,7 @@ Nobody who reaches the address is asked for a password. By default only this mac
 	f.StringArrayVar(&opts.sources.Files, "source", nil, "learn from `KIND:FILES`")
 	f.StringVar(&opts.sources.FileSystem, "file-system", "", "count only the file system `NAME` in LDMS's files (default: all)")
 	flags.Duration(f, &opts.sources.Retention, "retain", 48*time.Hour, "keep samples for a `DURATION`, which must be longer than any job")
+	flags.Duration(f, &opts.config.Delay, "delay", opts.config.Delay, "look for a job a `DURATION` after its end, and twice more, as long apart")
 	flags.Duration(f, &opts.config.MeasureOver, "measure-over", opts.config.MeasureOver, "measure the use of the file system over a `DURATION`")
 	f.Float64Var(&opts.config.RateSigmas, "rate-sigmas", 0, "add `K` standard deviations to expected rates")
 	f.Float64Var(&opts.config.TimeSigmas, "time-sigmas", 0, "add `K` standard deviations to expected run times")
@@ -126,6 +127,7 @@ func (o Output) runServe(ctx context.Context, opts *serveOptions) (err error) {
 		return o.Usagef("--connections %d: want 1 or more", opts.limits.Connections)
 	}
 	opts.config.Bandwidth = float64(opts.bandwidth)
+	opts.config.Retry = opts.config.Delay
 	opts.sources.Zone = opts.zone.Location()
 	files, err := sources.New(opts.sources, func(format string, args ...any) { o.Say("rmreplay: "+format, args...) })
 	if err != nil {
