@@ -3,6 +3,7 @@ package cli
 import (
 	"github.com/spf13/cobra"
 
+	"rmreplay/internal/cli/iocmd"
 	"rmreplay/internal/cli/predictcmd"
 	"rmreplay/internal/cli/recordcmd"
 	"rmreplay/internal/cli/slurmcmd"
@@ -19,7 +20,7 @@ var groups = []struct {
 	{"Replay and simulate", []func(*globals) *cobra.Command{newReplayCommand, newSimulateCommand, newSweepCommand, newTuneCommand}},
 	{"Workloads", []func(*globals) *cobra.Command{newWorkloadCommand, newPredictCommand}},
 	{"Results", []func(*globals) *cobra.Command{newMetricsCommand, newCompareCommand, newReportCommand, recorded(recordcmd.Jobs), recorded(recordcmd.Explain)}},
-	{"Site and machine", []func(*globals) *cobra.Command{newConfCommand, newSlurmCommand, newDoctorCommand, recorded(recordcmd.Debug)}},
+	{"Site and machine", []func(*globals) *cobra.Command{newConfCommand, newSlurmCommand, newDoctorCommand, recorded(recordcmd.Debug), newIOCommand}},
 }
 
 // newSlurmCommand lends the package of the command group what all commands print with.
@@ -30,6 +31,13 @@ func newSlurmCommand(g *globals) *cobra.Command {
 			show := newProgress(g.stderr, false)
 			return slurmstore.Hooks{Step: show.say, Progress: show.update}, show.end
 		},
+	})
+}
+
+// newIOCommand lends the package of the command group what all commands print with.
+func newIOCommand(g *globals) *cobra.Command {
+	return iocmd.New(iocmd.Output{
+		Print: g.print, PrintJSON: g.printJSON, Say: g.say, WantArgs: wantArgs, BadInput: badInput, Usagef: usagef, AddJSON: addJSONFlag,
 	})
 }
 

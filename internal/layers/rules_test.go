@@ -9,8 +9,8 @@ var offline = []string{"net", "net/http/..."}
 
 // reserved are imports that only some packages may have.
 var reserved = []reservation{
-	{"github.com/spf13/cobra/...", []string{"internal/cli", "internal/cli/completion", "internal/cli/predictcmd", "internal/cli/recordcmd", "internal/cli/reference", "internal/cli/slurmcmd", "internal/cli/tunecmd"}, "commands and their help belong to internal/cli"},
-	{"github.com/spf13/pflag", []string{"internal/cli", "internal/cli/completion", "internal/cli/reference", "internal/flags", "tools/feedbackpaper"}, "flags belong to commands"},
+	{"github.com/spf13/cobra/...", []string{"internal/cli", "internal/cli/completion", "internal/cli/iocmd", "internal/cli/predictcmd", "internal/cli/recordcmd", "internal/cli/reference", "internal/cli/slurmcmd", "internal/cli/tunecmd"}, "commands and their help belong to internal/cli"},
+	{"github.com/spf13/pflag", []string{"internal/cli", "internal/cli/completion", "internal/cli/iocmd", "internal/cli/reference", "internal/flags", "tools/feedbackpaper"}, "flags belong to commands"},
 	{"github.com/go-sql-driver/mysql", []string{"internal/slurmdb"}, "one package reads slurmdbd's database"},
 	{"github.com/parquet-go/parquet-go/...", []string{"internal/formats/table", "internal/run"}, "one package knows how a record lies on disk, and one reads others' tables"},
 }
@@ -176,6 +176,18 @@ var rules = []rule{
 		"internal/experiment", "internal/metrics", "internal/output", "internal/rm/slurm/conf", "internal/rm/slurm/conf/edit", "internal/run", "internal/spelling", "internal/stats", "internal/sweep",
 	}, offline,
 		"a search decides which runs of sweeps to make, and reads their records"},
+	{"use cases", "internal/ioservice/counters", []string{"internal/hpc", "internal/lines"}, computes,
+		"what jobs did to a file system follows from texts; its callers open files"},
+	{"use cases", "internal/ioservice", []string{"internal/hostlist", "internal/hpc", "internal/ioservice/counters"}, computes,
+		"the service is a state machine in any time; its callers have the clock, the files and the network"},
+	{"use cases", "internal/ioservice/journal", nil, offline,
+		"a journal keeps records and knows nothing of what they mean"},
+	{"use cases", "internal/ioservice/sources", []string{"internal/hpc", "internal/ioservice", "internal/ioservice/counters"}, offline,
+		"files are one source of what jobs did; the service knows none"},
+	{"use cases", "internal/ioservice/site", []string{"internal/ioservice"}, computes,
+		"what a site's scripts read is written here, beside the scripts"},
+	{"use cases", "internal/ioservice/server", []string{"internal/hpc", "internal/ioservice"}, nil,
+		"the network is one way to ask the service; a scheduler in this process calls it"},
 
 	{"program", "internal/cli/completion", nil, offline,
 		"a shell completes what commands say of themselves; it knows no package of the program"},
@@ -189,8 +201,10 @@ var rules = []rule{
 		"the commands are a package of their own; internal/cli lends them what they print with"},
 	{"program", "internal/cli/tunecmd", []string{"internal/sweep", "internal/tune"}, offline,
 		"the command is a package of its own; internal/cli lends it what it prints with"},
+	{"program", "internal/cli/iocmd", []string{"internal/flags", "internal/hpc", "internal/interrupt", "internal/ioservice/...", "internal/output"}, nil,
+		"the command group is a package of its own; a service listens"},
 	{"program", "internal/cli", []string{
-		"internal/cli/completion", "internal/cli/predictcmd", "internal/cli/recordcmd", "internal/cli/reference", "internal/cli/slurmcmd", "internal/cli/tunecmd", "internal/slurmstore",
+		"internal/cli/completion", "internal/cli/iocmd", "internal/cli/predictcmd", "internal/cli/recordcmd", "internal/cli/reference", "internal/cli/slurmcmd", "internal/cli/tunecmd", "internal/slurmstore",
 		"internal/compare", "internal/experiment", "internal/fairstart", "internal/flags", "internal/formats", "internal/hpc", "internal/interrupt", "internal/metrics", "internal/output",
 		"internal/progress", "internal/replay", "internal/report", "internal/resources", "internal/rm/sim/...", "internal/rm/slurm/...", "internal/run", "internal/slurmspec/...", "internal/sweep",
 		"internal/vclock/...", "internal/workload/...",

@@ -1,0 +1,65 @@
+// Package iocmd is the command group `rmreplay io`: the analytical service of scheduling with knowledge
+// of the file system. Package ioservice does the work.
+package iocmd
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"rmreplay/internal/ioservice/site"
+)
+
+// Output is how the program's commands print, and how they make errors with an exit status.
+type Output struct {
+	Print     func(text string) error // a result for people
+	PrintJSON func(v any) error
+	Say       func(format string, args ...any) // a message for people
+	WantArgs  func(names ...string) cobra.PositionalArgs
+	// BadInput marks an error of what the user named, and Usagef makes one of the command line.
+	BadInput func(error) error
+	Usagef   func(format string, args ...any) error
+	AddJSON  func(c *cobra.Command, to *bool)
+}
+
+// New returns the command with its subcommands.
+func New(o Output) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "io",
+		Short: "Schedule with knowledge of the file system: learn what jobs do to it, and say so",
+		Long: `Commands for scheduling with knowledge of the file system. Jobs of one class do similar
+things to it. A service learns from finished jobs what to expect of the next ones, measures
+the use of the file system, and tells schedulers. docs/IO-SERVICE.md is the guide.`,
+	}
+	c.AddCommand(o.serve(), o.learn(), o.script())
+	return c
+}
+
+// script prints a file for the site.
+func (o Output) script() *cobra.Command {
+	var names, docs []string
+	for _, f := range site.Files {
+		names = append(names, f.Name)
+		docs = append(docs, fmt.Sprintf("  %-14s  %s\n", f.Name, f.Doc))
+	}
+	return &cobra.Command{
+		Use:   "script NAME",
+		Short: "Print a file that a site needs beside the service",
+		Long: `Prints a file that a site with a stock Slurm needs beside the service. The paths at its
+begin may need a change. NAME is
+
+` + strings.Join(docs, ""),
+		Example: `  rmreplay io script job_submit.lua > /etc/slurm/job_submit.lua
+  rmreplay io script epilog.sh > /etc/slurm/rmreplay-epilog.sh`,
+		Args: o.WantArgs("NAME"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			i := slices.Index(names, args[0])
+			if i < 0 {
+				return o.Usagef("%s: not a file for a site (want %s)", args[0], strings.Join(names, " or "))
+			}
+			return o.Print(site.Files[i].Text)
+		},
+	}
+}

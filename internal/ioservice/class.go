@@ -1,0 +1,84 @@
+package ioservice
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf16"
+)
+
+// NamedClass returns the ID of the class that a user named: the SHA-256 of the name, in hexadecimal
+// digits.
+func NamedClass(name string) string {
+	sum := sha256.Sum256([]byte(name))
+	return hex.EncodeToString(sum[:])
+}
+
+// ClassOfArguments returns the ID of the class of jobs whose script has the same arguments: the SHA-256
+// of their JSON as Python's json.dumps writes it. The first argument is the script's path.
+func ClassOfArguments(arguments []string) string {
+	quoted := make([]string, len(arguments))
+	for i, a := range arguments {
+		quoted[i] = pythonString(a)
+	}
+	return NamedClass("[" + strings.Join(quoted, ", ") + "]")
+}
+
+// pythonString writes a JSON string with the escapes of Python's json.dumps (ensure_ascii): everything
+// beyond the printable ASCII characters is escaped, and a character above U+FFFF is two escapes.
+func pythonString(s string) string {
+	short := map[rune]string{'"': `\"`, '\\': `\\`, '\n': `\n`, '\r': `\r`, '\t': `\t`, '\b': `\b`, '\f': `\f`}
+	var b strings.Builder
+	b.WriteByte('"')
+	for _, r := range s {
+		switch escape, known := short[r]; {
+		case known:
+			b.WriteString(escape)
+		case ' ' <= r && r <= '~':
+			b.WriteRune(r)
+		case r > 0xFFFF:
+			high, low := utf16.EncodeRune(r)
+			fmt.Fprintf(&b, `\u%04x\u%04x`, high, low)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+	}
+	b.WriteByte('"')
+	return b.String()
+}
+
+// errJobType says that a comment names a class in a wrong way.
+var errJobType = errors.New("not a job type (want jobtype=NAME; at the comment's begin, NAME of letters, digits and _)")
+
+// NameInComment returns the class that a user named at the begin of a job's comment: jobtype=NAME;
+// behind a variety_id=ID; that a plugin has put there. The name is "" if there is none.
+func NameInComment(comment string) (string, error) {
+	if rest, found := strings.CutPrefix(comment, "variety_id="); found {
+		_, comment, _ = strings.Cut(rest, ";")
+	}
+	rest, found := strings.CutPrefix(comment, "jobtype=")
+	if !found {
+		return "", nil
+	}
+	name, _, found := strings.Cut(rest, ";")
+	bad := func(r rune) bool {
+		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '_')
+	}
+	if !found || name == "" || len(name) > maxName || strings.ContainsFunc(name, bad) {
+		return "", fmt.Errorf("%.60q: %w", comment, errJobType)
+	}
+	return name, nil
+}
+
+// IDInComment returns the class ID that a plugin has put at a comment's begin: variety_id=ID;. It
+// returns "" if there is none, and for N/A, which stands for a class that was not known.
+func IDInComment(comment string) string {
+	rest, found := strings.CutPrefix(comment, "variety_id=")
+	id, _, closed := strings.Cut(rest, ";")
+	if !found || !closed || id == "N/A" || len(id) > maxClassID {
+		return ""
+	}
+	return id
+}

@@ -1,0 +1,373 @@
+// Package counters knows what jobs read from and wrote to a file system. It reads the counters that
+// nodes or servers sample, and the totals that profilers and Slurm record, and computes a job's use:
+// the mean and the variance of its rate, and its run time.
+//
+// A counter only grows. If it falls, it was reset: the node booted or the file system was mounted
+// again. Its new value is then what was added since.
+package counters
+
+import (
+	"cmp"
+	"iter"
+	"maps"
+	"math"
+	"slices"
+	"sort"
+	"time"
+
+	"rmreplay/internal/hpc"
+)
+
+// Cell is the length of the intervals over which a rate is averaged before its variance is computed.
+const Cell = 10 * time.Second
+
+// maxSpan bounds the length of a job, so that hostile times do not use up the memory.
+const maxSpan = 400 * 24 * time.Hour
+
+// Sample is one reading of the bytes that a node has read and written, or of those that a job has
+// read and written on one server.
+type Sample struct {
+	Node   string   // the host, or the server's target
+	Alias  string   // another name of the node, such as LDMS's component_id, or ""
+	Target string   // tells counters of one node apart, such as those of two mounted file systems
+	Job    string   // the job that runs on the node, or "" or "0"
+	OfJob  bool     // the counter counts the job's bytes alone and began at 0
+	Begin  hpc.Time // when a job's counter was 0; 0 if not known
+	Time   hpc.Time
+	Bytes  float64 // read and written
+}
+
+// Use is what a job did to the file system.
+type Use struct {
+	Start, End hpc.Time
+	RunTime    time.Duration // of the job; not always End-Start: see [Store.Job]
+	Mean       float64       // bytes per second, of all nodes together
+	Variance   float64       // of the rate in cells of about [Cell], (bytes per second)²
+}
+
+// reading is a sample within its series.
+type reading struct {
+	time  hpc.Time
+	bytes float64
+}
+
+// key names a series: the samples of one counter.
+type key struct{ node, target, job string }
+
+// series has the readings of one counter, by time.
+type series struct {
+	key
+	alias    string
+	ofJob    bool
+	begin    hpc.Time // when a job's counter was 0; 0 if not known
+	readings []reading
+}
+
+// span is when a job's samples begin and end in one series.
+type span struct{ first, last hpc.Time }
+
+// Store holds samples and totals. It is not safe for concurrent use.
+type Store struct {
+	series map[key]*series
+	jobs   map[string]map[key]span // the series of each job
+	totals map[string]map[string]Total
+	newest hpc.Time
+}
+
+// NewStore returns an empty store.
+func NewStore() *Store {
+	return &Store{series: map[key]*series{}, jobs: map[string]map[key]span{}, totals: map[string]map[string]Total{}}
+}
+
+// Add adds a sample. It returns false for a sample that is not later than those that the store has of
+// the counter.
+func (s *Store) Add(x Sample) bool {
+	k := key{node: x.Node, target: x.Target}
+	if x.OfJob {
+		k.job = x.Job
+	}
+	one := s.series[k]
+	if one == nil {
+		one = &series{key: k, alias: x.Alias, ofJob: x.OfJob}
+		s.series[k] = one
+	}
+	if n := len(one.readings); n > 0 && x.Time <= one.readings[n-1].time {
+		return false
+	}
+	if x.Begin != 0 {
+		one.begin = x.Begin
+	}
+	one.readings = append(one.readings, reading{x.Time, x.Bytes})
+	s.newest = max(s.newest, x.Time)
+	if x.Job != "" && x.Job != "0" {
+		of := s.jobs[x.Job]
+		if of == nil {
+			of = map[key]span{}
+			s.jobs[x.Job] = of
+		}
+		seen, known := of[k]
+		if !known {
+			seen.first = x.Time
+		}
+		seen.last = x.Time
+		of[k] = seen
+	}
+	return true
+}
+
+// Newest is the time of the latest sample, or 0.
+func (s *Store) Newest() hpc.Time { return s.newest }
+
+// Drop forgets samples and totals before an instant. Each series keeps one sample before it.
+func (s *Store) Drop(before hpc.Time) {
+	for k, one := range s.series {
+		from, _ := slices.BinarySearchFunc(one.readings, before, func(r reading, t hpc.Time) int { return cmp.Compare(r.time, t) })
+		if from == len(one.readings) {
+			delete(s.series, k)
+		} else if from > 1 {
+			one.readings = slices.Clone(one.readings[from-1:])
+		}
+	}
+	for job, of := range s.jobs {
+		maps.DeleteFunc(of, func(k key, seen span) bool { return seen.last < before || s.series[k] == nil })
+		if len(of) == 0 {
+			delete(s.jobs, job)
+		}
+	}
+	for job, files := range s.totals {
+		maps.DeleteFunc(files, func(_ string, t Total) bool { return t.End < before })
+		if len(files) == 0 {
+			delete(s.totals, job)
+		}
+	}
+}
+
+// Rate returns the rate of all counters together from the first to the last sample that each has
+// between two instants, in bytes per second. Counters of jobs count only if nodes have none there, since
+// both count the same bytes. known is false if no counter has two samples.
+func (s *Store) Rate(from, to hpc.Time) (rate float64, known bool) {
+	rate, known = s.rate(from, to, false)
+	if !known {
+		rate, known = s.rate(from, to, true)
+	}
+	return rate, known
+}
+
+func (s *Store) rate(from, to hpc.Time, ofJobs bool) (rate float64, known bool) {
+	for _, k := range s.keys() {
+		one := s.series[k]
+		part := within(one.readings, from, to)
+		if one.ofJob != ofJobs || len(part) < 2 {
+			continue
+		}
+		known = true
+		var bytes float64
+		for i := 1; i < len(part); i++ {
+			bytes += added(part[i-1], part[i])
+		}
+		rate += bytes / part[len(part)-1].time.Sub(part[0].time).Seconds()
+	}
+	return rate, known
+}
+
+// keys returns the names of the series in one order, so that sums are the same in every run.
+func (s *Store) keys() []key { return sorted(maps.Keys(s.series)) }
+
+func sorted(keys iter.Seq[key]) []key {
+	return slices.SortedFunc(keys, func(a, b key) int {
+		return cmp.Or(cmp.Compare(a.node, b.node), cmp.Compare(a.target, b.target), cmp.Compare(a.job, b.job))
+	})
+}
+
+// within returns the readings in [from, to].
+func within(readings []reading, from, to hpc.Time) []reading {
+	first := sort.Search(len(readings), func(i int) bool { return readings[i].time >= from })
+	end := sort.Search(len(readings), func(i int) bool { return readings[i].time > to })
+	return readings[first:max(first, end)]
+}
+
+// added returns the bytes between two readings of a counter.
+func added(a, b reading) float64 {
+	if b.bytes < a.bytes {
+		return b.bytes
+	}
+	return b.bytes - a.bytes
+}
+
+// Job returns the use of a job by its number. Without start and end, which are then 0, the job is as
+// long as its samples: the time from the first to the last, and two mean intervals between samples,
+// since the job began and ended between samples. found is false if there are no two samples of one
+// counter, and no totals.
+func (s *Store) Job(id string, start, end hpc.Time) (use Use, found bool) {
+	var parts [][]reading
+	first, last := hpc.Time(math.MaxInt64), hpc.Time(math.MinInt64)
+	for _, k := range sorted(maps.Keys(s.jobs[id])) {
+		seen, one := s.jobs[id][k], s.series[k]
+		if one == nil {
+			continue
+		}
+		part := within(one.readings, seen.first, seen.last)
+		if one.ofJob {
+			part = ofJob(part, firstKnown(start, one.begin), end)
+		}
+		if len(part) == 0 {
+			continue
+		}
+		first, last = min(first, part[0].time), max(last, part[len(part)-1].time)
+		parts = append(parts, part)
+	}
+	if use, found = profile(parts, first, last); !found {
+		return s.total(id)
+	}
+	var intervals, sum float64
+	for _, part := range parts {
+		intervals += float64(len(part) - 1)
+		sum += part[len(part)-1].time.Sub(part[0].time).Seconds()
+	}
+	use.RunTime = last.Sub(first) + time.Duration(2*sum/intervals*float64(time.Second))
+	if start != 0 && end > start {
+		use.RunTime = end.Sub(start)
+	}
+	return use, true
+}
+
+func firstKnown(times ...hpc.Time) hpc.Time {
+	for _, t := range times {
+		if t != 0 {
+			return t
+		}
+	}
+	return 0
+}
+
+// ofJob completes the readings of a counter that began at 0 with the job. If the job's start is not
+// known, the counter began one mean interval before the first reading. All bytes belong to the job, so
+// what is counted after its end was moved before it.
+func ofJob(part []reading, start, end hpc.Time) []reading {
+	if len(part) == 0 {
+		return nil
+	}
+	part = slices.Clone(part)
+	for i := range part {
+		if end != 0 {
+			part[i].time = min(part[i].time, end)
+		}
+	}
+	if start == 0 && len(part) > 1 {
+		start = part[0].time.Add(-part[len(part)-1].time.Sub(part[0].time) / time.Duration(len(part)-1))
+	}
+	if start == 0 || start >= part[0].time {
+		return part
+	}
+	return append([]reading{{start, 0}}, part...)
+}
+
+// During returns the use of a job that had nodes alone from start to end: their counters are
+// interpolated at both instants. A second is added to the end, since Slurm's times have no fractions.
+// found is false if no node has two samples around the job.
+func (s *Store) During(nodes []string, start, end hpc.Time) (use Use, found bool) {
+	named := map[string]bool{}
+	for _, n := range nodes {
+		named[n] = true
+	}
+	end = end.Add(time.Second)
+	var parts [][]reading
+	for _, k := range s.keys() {
+		one := s.series[k]
+		if one.ofJob || !named[one.node] && !named[one.alias] {
+			continue
+		}
+		r := one.readings
+		from := max(0, sort.Search(len(r), func(i int) bool { return r[i].time > start })-1)
+		to := min(len(r), sort.Search(len(r), func(i int) bool { return r[i].time >= end })+1)
+		if from < to {
+			parts = append(parts, r[from:to])
+		}
+	}
+	use, found = profile(parts, start, end)
+	use.RunTime = end.Sub(start)
+	return use, found
+}
+
+// profile spreads what each counter added between two samples evenly over that time, and returns the
+// mean and the variance of the rate in max(1, round(duration/Cell)) cells of [start, end].
+func profile(parts [][]reading, start, end hpc.Time) (use Use, found bool) {
+	length := end.Sub(start)
+	if end <= start || length > maxSpan {
+		return Use{}, false
+	}
+	cells := make([]float64, max(1, int(math.RoundToEven(length.Seconds()/Cell.Seconds()))))
+	step := length.Seconds() / float64(len(cells))
+	for _, part := range parts {
+		for i := 1; i < len(part); i++ {
+			a, b := part[i-1], part[i]
+			if b.time <= start || a.time >= end || b.time < a.time {
+				continue
+			}
+			found = true
+			spread(cells, step, a.time.Sub(start).Seconds(), b.time.Sub(start).Seconds(), added(a, b)/step)
+		}
+	}
+	if !found {
+		return Use{}, false
+	}
+	for _, c := range cells {
+		use.Mean += c / float64(len(cells))
+	}
+	for _, c := range cells {
+		use.Variance += (c - use.Mean) * (c - use.Mean) / float64(len(cells))
+	}
+	use.Start, use.End = start, end
+	return use, true
+}
+
+// spread adds amount to the cells between two instants, in seconds from the first cell's begin. What
+// is outside of the cells is left out. If no time lies between the instants, one cell gets it all.
+func spread(cells []float64, step, from, to, amount float64) {
+	last := len(cells) - 1
+	if to <= from {
+		cells[min(last, max(0, int(math.Ceil(to/step))-1))] += amount
+		return
+	}
+	for i := max(0, int(from/step)); i <= last && float64(i)*step < to; i++ {
+		overlap := min(to, float64(i+1)*step) - max(from, float64(i)*step)
+		if overlap > 0 {
+			cells[i] += amount * overlap / (to - from)
+		}
+	}
+}
+
+// Total is what a job read and wrote from its start to its end, as a profiler or Slurm recorded it.
+type Total struct {
+	Job        string
+	Start, End hpc.Time
+	Bytes      float64 // read and written
+}
+
+// AddTotal adds a total. A job may have several, such as one for each program that it ran: name tells
+// them apart, and a later total of the same name replaces the earlier one.
+func (s *Store) AddTotal(name string, t Total) {
+	if s.totals[t.Job] == nil {
+		s.totals[t.Job] = map[string]Total{}
+	}
+	s.totals[t.Job][name] = t
+}
+
+// total returns the use of a job by its totals. Their variance is not known: it is 0.
+func (s *Store) total(id string) (use Use, found bool) {
+	var bytes float64
+	for _, name := range slices.Sorted(maps.Keys(s.totals[id])) {
+		t := s.totals[id][name]
+		if !found {
+			use.Start, use.End = t.Start, t.End
+		}
+		use.Start, use.End, found = min(use.Start, t.Start), max(use.End, t.End), true
+		bytes += t.Bytes
+	}
+	use.RunTime = use.End.Sub(use.Start)
+	if use.RunTime <= 0 {
+		return Use{}, false
+	}
+	use.Mean = bytes / use.RunTime.Seconds()
+	return use, true
+}

@@ -1,0 +1,206 @@
+package counters
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/lines"
+)
+
+// Darshan reads the output of "darshan-parser --total" of one log. The bytes are those of its POSIX and
+// STDIO modules, on which MPI-IO and HDF5 rely.
+func Darshan(r io.Reader, name string) (t Total, err error) {
+	counted := false
+	err = lines.Each(r, name, func(_ int, line []byte) (err error) {
+		key, value, found := strings.Cut(string(line), ":")
+		if !found {
+			return nil
+		}
+		value = strings.TrimSpace(value)
+		switch strings.TrimSpace(strings.TrimPrefix(key, "#")) {
+		case "jobid":
+			t.Job = jobNumber(value)
+		case "start_time":
+			t.Start, err = instant(value)
+		case "end_time":
+			t.End, err = instant(value)
+		case "total_POSIX_BYTES_READ", "total_POSIX_BYTES_WRITTEN", "total_STDIO_BYTES_READ", "total_STDIO_BYTES_WRITTEN":
+			counted = true
+			var n float64
+			if value != "-1" { // Darshan writes -1 for a counter that it does not have
+				n, err = bytesOf(value)
+			}
+			t.Bytes += n
+		}
+		return err
+	})
+	switch {
+	case err != nil:
+		return t, err
+	case t.Job == "" || t.Start == 0 || t.End == 0 || !counted:
+		return t, fmt.Errorf("%s: lacks jobid, start_time, end_time or total_POSIX_BYTES_READ (want the output of darshan-parser --total)", name)
+	case t.End < t.Start:
+		return t, fmt.Errorf("%s: end_time is before start_time", name)
+	case t.End == t.Start:
+		t.End = t.Start.Add(time.Second) // Darshan's times have no fractions
+	}
+	return t, nil
+}
+
+// SacctJob is a finished job in the output of sacct.
+type SacctJob struct {
+	Total
+	Comment, Name, Nodes string
+	Counted              bool // sacct has the bytes of at least one step
+}
+
+// sacctColumns are the columns that [Sacct] reads; those of the second line may be absent.
+var sacctColumns = []string{
+	"JobID", "Start", "End", "TRESUsageInTot", "TRESUsageOutTot",
+	"JobIDRaw", "Comment", "JobName", "NodeList",
+}
+
+const sacctRequired = 5 // of sacctColumns
+
+// Sacct reads the output of "sacct -P --format=JobID,JobIDRaw,Start,End,Comment,JobName,NodeList,
+// TRESUsageInTot,TRESUsageOutTot" with its steps and its header. The bytes of a job are those of its
+// steps: fs/lustre if the site gathers it (AcctGatherFilesystemType), otherwise fs/disk. It calls add
+// for each job that has ended, in the file's order, and returns how many jobs had not.
+func Sacct(r io.Reader, name string, zone *time.Location, add func(SacctJob)) (open int, err error) {
+	var at map[string]int
+	var job *SacctJob
+	var id string
+	finish := func() {
+		if job != nil {
+			add(*job)
+		}
+		job = nil
+	}
+	err = lines.Each(r, name, func(_ int, line []byte) error {
+		cells := strings.Split(string(bytes.TrimRight(line, "\r\n")), "|")
+		if at == nil {
+			at, err = sacctHeader(cells)
+			return err
+		}
+		cell := func(column string) string {
+			if i, found := at[column]; found && i < len(cells) {
+				return cells[i]
+			}
+			return ""
+		}
+		if len(cells) < len(at) {
+			return fmt.Errorf("%d columns (want %d, as the header has)", len(cells), len(at))
+		}
+		jobID, _, step := strings.Cut(cell("JobID"), ".")
+		if !step {
+			finish()
+			var ended bool
+			if job, ended, err = sacctJob(cell, zone); err != nil {
+				return err
+			} else if !ended {
+				job = nil
+				open++
+			}
+			id = jobID
+			return nil
+		}
+		if job == nil || jobID != id {
+			return nil // of a job that runs, or that the output does not have
+		}
+		n, counted, err := fileSystemBytes(cell("TRESUsageInTot"), cell("TRESUsageOutTot"))
+		job.Bytes, job.Counted = job.Bytes+n, job.Counted || counted
+		return err
+	})
+	if err == nil && at == nil {
+		err = fmt.Errorf("%s: empty (want the output of sacct -P with its header)", name)
+	}
+	if err == nil {
+		finish()
+	}
+	return open, err
+}
+
+func sacctHeader(names []string) (map[string]int, error) {
+	at := map[string]int{}
+	for i, name := range names {
+		for _, known := range sacctColumns {
+			if strings.EqualFold(name, known) {
+				at[known] = i
+			}
+		}
+	}
+	for _, name := range sacctColumns[:sacctRequired] {
+		if _, found := at[name]; !found {
+			return nil, fmt.Errorf("the header lacks %s (want sacct -P --format=%s)", name, strings.Join(sacctColumns, ","))
+		}
+	}
+	return at, nil
+}
+
+// sacctJob reads the line of a job. ended is false if it has no start or no end.
+func sacctJob(cell func(string) string, zone *time.Location) (job *SacctJob, ended bool, err error) {
+	job = &SacctJob{Comment: cell("Comment"), Name: cell("JobName"), Nodes: cell("NodeList")}
+	if job.Job = cell("JobIDRaw"); job.Job == "" {
+		job.Job = cell("JobID")
+	}
+	for _, one := range []struct {
+		text string
+		to   *hpc.Time
+	}{{cell("Start"), &job.Start}, {cell("End"), &job.End}} {
+		if one.text == "Unknown" || one.text == "None" || one.text == "" {
+			return job, false, nil
+		}
+		t, err := time.ParseInLocation("2006-01-02T15:04:05", one.text, zone)
+		if err != nil {
+			return nil, false, fmt.Errorf("%.40q: not a time (want 2024-03-05T12:00:00)", one.text)
+		}
+		*one.to = hpc.Unix(t.Unix())
+	}
+	return job, job.End > job.Start, nil
+}
+
+// fileSystemBytes returns the bytes of lists of TRES.
+func fileSystemBytes(lists ...string) (sum float64, counted bool, err error) {
+	for _, list := range lists {
+		values := map[string]string{}
+		for one := range strings.SplitSeq(list, ",") {
+			name, value, _ := strings.Cut(one, "=")
+			values[name] = value
+		}
+		value, found := values["fs/lustre"]
+		if !found {
+			value, found = values["fs/disk"]
+		}
+		if !found || value == "" {
+			continue
+		}
+		n, err := scaled(value)
+		if err != nil {
+			return sum, counted, err
+		}
+		sum, counted = sum+n, true
+	}
+	return sum, counted, nil
+}
+
+// scaled reads a number as sacct writes it: 4.15M are 4.15 times 1024².
+func scaled(text string) (float64, error) {
+	factor := 1.0
+	if i := strings.IndexByte("KMGTPE", text[len(text)-1]); i >= 0 {
+		for range i + 1 {
+			factor *= 1024
+		}
+		text = text[:len(text)-1]
+	}
+	n, err := strconv.ParseFloat(text, 64)
+	if err != nil || n < 0 || n > 1e19 || n != n {
+		return 0, fmt.Errorf("%.40q: %w", text, errors.New("not a number of bytes (want digits, and K, M, G, T or P)"))
+	}
+	return n * factor, nil
+}

@@ -1,0 +1,45 @@
+package ioservice
+
+import "math"
+
+// Estimate is what is expected of a quantity of a class's jobs. Newer jobs count more: each job that
+// follows multiplies the weight of a job by 1-decay. The zero value is that of no jobs.
+type Estimate struct {
+	Mean     float64 `json:"mean"`
+	Variance float64 `json:"variance"`
+	Count    float64 `json:"count"` // the sum of the jobs' weights
+	Sum      float64 `json:"sum"`   // of the jobs' values by their weights
+}
+
+// Add returns the estimate after one more job with the mean x and, within the job, the variance v. The
+// formulas are those of the analytical services of the Slurm-LDMS project, with a for decay:
+//
+//	C' = 1 + (1-a) C
+//	S' = x + (1-a) S
+//	A' = S' / C'
+//	V' = (v + (x-A')² + (1-a) C (V + (A-A')²)) / C'
+func (e Estimate) Add(x, v, decay float64) Estimate {
+	kept := (1 - decay) * e.Count
+	next := Estimate{Count: 1 + kept, Sum: x + (1-decay)*e.Sum}
+	next.Mean = next.Sum / next.Count
+	next.Variance = (v + square(x-next.Mean) + kept*(e.Variance+square(e.Mean-next.Mean))) / next.Count
+	return next
+}
+
+func square(x float64) float64 { return x * x }
+
+// Predict returns the smallest integer from (mean + sigmas standard deviations) factor up.
+func (e Estimate) Predict(sigmas, factor float64) int64 {
+	return ceil((e.Mean + sigmas*math.Sqrt(max(0, e.Variance))) * factor)
+}
+
+// ceil rounds up to an integer, and keeps what no int64 holds at its bounds.
+func ceil(x float64) int64 {
+	switch x = math.Ceil(x); {
+	case x >= math.MaxInt64:
+		return math.MaxInt64
+	case x <= math.MinInt64 || x != x:
+		return 0
+	}
+	return int64(x)
+}

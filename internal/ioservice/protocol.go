@@ -1,0 +1,380 @@
+package ioservice
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"rmreplay/internal/hostlist"
+	"rmreplay/internal/hpc"
+)
+
+// MaxAnswer is the longest answer in bytes, with its newline: the original's client reads no more.
+const MaxAnswer = 1024
+
+// Limits of what a request names, so that an answer and the state stay small.
+const (
+	maxReqID   = 128 // bytes, of its JSON
+	maxName    = 128
+	maxClassID = 256
+	maxError   = 400
+	maxNodes   = 1 << 17 // of a job
+)
+
+// The values of an answer's status.
+const (
+	StatusOK             = "OK"
+	StatusACK            = "ACK"
+	StatusError          = "error"
+	StatusNotImplemented = "not implemented"
+)
+
+// Answer is an answer of the protocol. All numbers are decimal strings.
+type Answer struct {
+	ReqID     json.RawMessage   `json:"req_id"`
+	Status    string            `json:"status"`
+	Error     string            `json:"error,omitempty"`
+	VarietyID string            `json:"variety_id,omitempty"`
+	Response  map[string]string `json:"response,omitzero"` // empty, not absent, for an unknown class
+	JobID     string            `json:"job_id,omitempty"`
+	StartTime string            `json:"start_time,omitempty"` // seconds since 1970
+	EndTime   string            `json:"end_time,omitempty"`
+	Duration  string            `json:"duration,omitempty"` // seconds
+	Lustre    *LustreUse        `json:"lustre,omitempty"`
+}
+
+// LustreUse is a job's use of the file system, in licenses.
+type LustreUse struct {
+	Average   string `json:"avg"`
+	Deviation string `json:"std"`
+}
+
+// request is a request's fields. Numbers may be JSON strings or numbers.
+type request map[string]json.RawMessage
+
+// handlers answer the types of requests.
+var handlers = map[string]func(*Service, hpc.Time, request, *Answer) error{
+	"usage":                (*Service).handleUsage,
+	"variety_id/manual":    (*Service).handleManual,
+	"variety_id/auto":      (*Service).handleAuto,
+	"job_utilization":      (*Service).handleUtilization,
+	"process_job":          (*Service).handleProcess,
+	"process_canary_probe": (*Service).handleProbe,
+	"analyze_job":          (*Service).handleAnalyze,
+}
+
+// RequestTypes are the types of requests that the service answers.
+func RequestTypes() []string {
+	return []string{"analyze_job", "job_utilization", "process_canary_probe", "process_job", "usage", "variety_id/auto", "variety_id/manual"}
+}
+
+// Handle answers one request: a JSON object. The answer is a line of at most [MaxAnswer] bytes.
+func (s *Service) Handle(now hpc.Time, text []byte) []byte {
+	answer := s.Answer(now, text, "")
+	line, err := json.Marshal(answer)
+	if err != nil || len(line)+1 > MaxAnswer {
+		line, _ = json.Marshal(Answer{ReqID: answer.ReqID, Status: StatusError, Error: "the answer is too long"}) // of strings alone
+	}
+	return append(line, '\n')
+}
+
+// Answer answers one request. kind, if it is not "", stands for the request's type.
+func (s *Service) Answer(now hpc.Time, text []byte, kind string) (a Answer) {
+	a = Answer{ReqID: json.RawMessage(`"error"`), Status: StatusError}
+	fail := func(err error) Answer {
+		return Answer{ReqID: a.ReqID, Status: StatusError, Error: cut(err.Error())}
+	}
+	var req request
+	if !utf8.Valid(text) || json.Unmarshal(text, &req) != nil || req == nil {
+		return fail(errors.New("JSON decode error"))
+	}
+	if id := bytes.TrimSpace(req["req_id"]); len(id) > 0 {
+		if len(id) > maxReqID || !json.Valid(id) || id[0] == '{' || id[0] == '[' {
+			return fail(fmt.Errorf("req_id: not a string or a number of at most %d bytes", maxReqID))
+		}
+		a.ReqID = bytes.Clone(id)
+	}
+	if kind == "" {
+		var err error
+		if kind, err = req.text("type", maxName); err != nil {
+			return fail(err)
+		}
+	}
+	handler, known := handlers[kind]
+	switch {
+	case known:
+		if err := handler(s, now, req, &a); err != nil {
+			return fail(err)
+		}
+	case strings.HasPrefix(kind, "variety_id"):
+		return fail(fmt.Errorf("%.60q: not an option of variety_id (want variety_id/manual or variety_id/auto)", kind))
+	default:
+		a.Status = StatusNotImplemented
+	}
+	return a
+}
+
+// cut shortens an error so that the answer has room for it.
+func cut(text string) string {
+	if len(text) <= maxError {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxError], "")
+}
+
+// text returns a field that is a string or a number, as text.
+func (r request) text(name string, most int) (string, error) {
+	raw, found := r[name]
+	if !found {
+		return "", fmt.Errorf("%s not specified", name)
+	}
+	var s string
+	var n json.Number
+	if json.Unmarshal(raw, &s) != nil {
+		if json.Unmarshal(raw, &n) != nil || n == "" {
+			return "", fmt.Errorf("%s: not a string", name)
+		}
+		s = n.String()
+	}
+	if len(s) > most {
+		return "", fmt.Errorf("%s: %d bytes (want at most %d)", name, len(s), most)
+	}
+	return strings.TrimSpace(s), nil
+}
+
+// class returns the field variety_id.
+func (r request) class() (string, error) {
+	id, err := r.text("variety_id", maxClassID)
+	if err == nil && id == "" {
+		err = errors.New("variety_id is empty")
+	}
+	return id, err
+}
+
+// number returns a field that is an integer.
+func (r request) number(name string) (int64, error) {
+	s, err := r.text(name, maxName)
+	if err != nil {
+		return 0, err
+	}
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("%s: %.40q: not an integer", name, s)
+	}
+	return n, nil
+}
+
+// jobID returns the field job_id: a number from 1 up.
+func (r request) jobID() (string, error) {
+	n, err := r.number("job_id")
+	if err == nil && n < 1 {
+		err = fmt.Errorf("job_id: %d (want 1 or more)", n)
+	}
+	return strconv.FormatInt(n, 10), err
+}
+
+// maxInstant bounds instants of requests, in seconds since 1970: [hpc.Time] holds them.
+const maxInstant = 9e9
+
+// instant returns a field that is an instant: seconds since 1970, or a date and time in UTC as NumPy
+// reads it, such as 2024-03-05T12:00:00. An offset may follow.
+func (r request) instant(name string) (hpc.Time, error) {
+	s, err := r.text(name, maxName)
+	if err != nil {
+		return 0, err
+	}
+	if n, err := strconv.ParseFloat(s, 64); err == nil && n > 0 && n < maxInstant {
+		return hpc.Time(math.Round(n * float64(hpc.Second))), nil
+	}
+	for _, layout := range []string{"2006-01-02T15:04:05", "2006-01-02 15:04:05", time.RFC3339} {
+		if t, err := time.Parse(layout, s); err == nil && t.Unix() > 0 && t.Unix() < maxInstant {
+			return hpc.Time(t.UnixNano()), nil
+		}
+	}
+	return 0, fmt.Errorf("%s: %.40q: not a time (want seconds since 1970, or 2024-03-05T12:00:00 in UTC)", name, s)
+}
+
+func (s *Service) handleUsage(now hpc.Time, _ request, a *Answer) error {
+	a.Status, a.Response = StatusOK, map[string]string{"lustre": decimal(s.Usage(now))}
+	return nil
+}
+
+func (s *Service) handleManual(_ hpc.Time, r request, a *Answer) error {
+	name, err := r.text("variety_name", maxName)
+	if err != nil {
+		return err
+	}
+	a.Status, a.VarietyID = StatusOK, NamedClass(name)
+	s.remember(a.VarietyID, name)
+	return nil
+}
+
+// remember keeps the name of a class until the class has learned something.
+func (s *Service) remember(id, name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.names) < s.config.MostClass {
+		s.names[id] = name
+	}
+}
+
+func (s *Service) handleAuto(_ hpc.Time, r request, a *Answer) error {
+	if script := r["script_name"]; len(script) > s.config.MostScript {
+		return fmt.Errorf("script_name: %d bytes (want at most %d)", len(script), s.config.MostScript)
+	}
+	raw, found := r["script_args"]
+	if !found {
+		return errors.New("script_args is not specified")
+	}
+	var list []*string
+	if json.Unmarshal(raw, &list) != nil {
+		return errors.New("script_args: not an array of strings")
+	}
+	if len(list) == 0 {
+		return errors.New("script_args is empty")
+	}
+	arguments := make([]string, len(list))
+	for i, one := range list {
+		if one == nil {
+			return errors.New("script_args: not an array of strings")
+		}
+		arguments[i] = *one
+	}
+	a.Status, a.VarietyID = StatusOK, ClassOfArguments(arguments)
+	return nil
+}
+
+func (s *Service) handleUtilization(_ hpc.Time, r request, a *Answer) error {
+	class, err := r.class()
+	if err != nil {
+		return err
+	}
+	a.Status, a.Response = StatusOK, map[string]string{}
+	if p, known := s.Predict(class); known {
+		a.Response["time_limit"], a.Response["lustre"] = decimal(p.Minutes), decimal(p.Licenses)
+	}
+	return nil
+}
+
+// handleProcess takes a finished job. In place of variety_id, which only the fork's epilog knows, a
+// request may have variety_name, as variety_id/manual has it.
+func (s *Service) handleProcess(now hpc.Time, r request, a *Answer) (err error) {
+	var job Job
+	if job.ID, err = r.jobID(); err != nil {
+		return err
+	}
+	if _, named := r["variety_name"]; named && r["variety_id"] == nil {
+		if job.Name, err = r.text("variety_name", maxName); err != nil {
+			return err
+		}
+		job.Class = NamedClass(job.Name)
+	} else if job.Class, err = r.class(); err != nil {
+		return err
+	}
+	if job.Class == "N/A" {
+		return errors.New("variety_id: N/A stands for no class (the submission did not reach the service)")
+	}
+	if err := r.allocation(&job); err != nil {
+		return err
+	}
+	a.Status = StatusACK
+	return s.Finished(now, job)
+}
+
+// allocation reads when and where a job ran, if the request says it.
+func (r request) allocation(job *Job) (err error) {
+	given := 0
+	for _, name := range []string{"job_start", "job_end", "job_nodes"} {
+		if r[name] != nil {
+			given++
+		}
+	}
+	switch given {
+	case 0:
+		return nil
+	case 1, 2:
+		return errors.New("job_start, job_end, and job_nodes must be specified together")
+	}
+	if job.Start, err = r.instant("job_start"); err != nil {
+		return err
+	}
+	if job.End, err = r.instant("job_end"); err != nil {
+		return err
+	}
+	if job.End < job.Start {
+		return fmt.Errorf("job_end: %v is before job_start", job.End)
+	}
+	nodes, err := r.text("job_nodes", 64<<10)
+	if err != nil {
+		return err
+	}
+	if job.Nodes, err = hostlist.ExpandAtMost(nodes, maxNodes); err != nil {
+		return fmt.Errorf("job_nodes: %w", err)
+	}
+	if len(job.Nodes) == 0 {
+		return errors.New("job_nodes is empty")
+	}
+	return nil
+}
+
+func (s *Service) handleProbe(now hpc.Time, r request, a *Answer) (err error) {
+	var p Probe
+	if p.Start, err = r.instant("start_time"); err != nil {
+		return err
+	}
+	if p.End, err = r.instant("end_time"); err != nil {
+		return err
+	}
+	if p.OST, err = r.number("OST"); err != nil {
+		return err
+	}
+	text, err := r.text("duration", maxName)
+	if err != nil {
+		return err
+	}
+	p.Duration, err = strconv.ParseFloat(text, 64)
+	if err != nil || !(p.Duration >= 0 && p.Duration <= math.MaxFloat32) {
+		return fmt.Errorf("duration: %.40q: not a number of seconds", text)
+	}
+	if p.End < p.Start {
+		return fmt.Errorf("end_time: %v is before start_time", p.End)
+	}
+	a.Status = StatusACK
+	return s.Probe(now, p)
+}
+
+func (s *Service) handleAnalyze(_ hpc.Time, r request, a *Answer) (err error) {
+	job := Job{}
+	if job.ID, err = r.jobID(); err != nil {
+		return err
+	}
+	if err := r.allocation(&job); err != nil {
+		return err
+	}
+	s.advancing.Lock()
+	use, found := s.use(job)
+	s.advancing.Unlock()
+	if !found {
+		return fmt.Errorf("no data for the job %s", job.ID)
+	}
+	a.Status, a.JobID = StatusOK, job.ID
+	a.StartTime, a.EndTime, a.Duration = fraction(use.Start.Seconds()), fraction(use.End.Seconds()), fraction(use.RunTime.Seconds())
+	a.Lustre = &LustreUse{decimal(s.licenses(use.Mean)), decimal(s.licenses(math.Sqrt(use.Variance)))}
+	return nil
+}
+
+func decimal(n int64) string { return strconv.FormatInt(n, 10) }
+
+func fraction(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }
+
+// Refusal is the answer to what is not a request that can be read.
+func Refusal(reason string) []byte {
+	line, _ := json.Marshal(Answer{ReqID: json.RawMessage(`"error"`), Status: StatusError, Error: cut(reason)}) // of strings alone
+	return append(line, '\n')
+}

@@ -1,0 +1,138 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"sync"
+
+	"rmreplay/internal/ioservice"
+)
+
+// Routes are the paths of the HTTP interface, with their methods, as docs/schemas/io.openapi.json
+// describes them.
+func Routes() map[string]string {
+	routes := map[string]string{"/v1/classes": http.MethodGet, "/v1/status": http.MethodGet}
+	for _, kind := range ioservice.RequestTypes() {
+		routes["/v1/"+kind] = http.MethodPost
+	}
+	return routes
+}
+
+// Handler returns the HTTP interface: a POST of a request's fields to /v1/TYPE, and lists. status, which
+// may be nil, is added to the answer of /v1/status.
+func (s *Server) Handler(status func() any) http.Handler {
+	mux := http.NewServeMux()
+	for path, method := range Routes() {
+		switch path {
+		case "/v1/classes":
+			mux.HandleFunc(method+" "+path, func(w http.ResponseWriter, _ *http.Request) {
+				reply(w, http.StatusOK, map[string]any{"classes": s.Service.Classes()})
+			})
+		case "/v1/status":
+			mux.HandleFunc(method+" "+path, func(w http.ResponseWriter, _ *http.Request) {
+				answer := map[string]any{"service": s.Service.Status(s.Now())}
+				if status != nil {
+					answer["sources"] = status()
+				}
+				reply(w, http.StatusOK, answer)
+			})
+		default:
+			kind := path[len("/v1/"):]
+			mux.HandleFunc(method+" "+path, func(w http.ResponseWriter, r *http.Request) { s.request(w, r, kind) })
+		}
+	}
+	return mux
+}
+
+// request answers a request of the protocol. A page in a browser cannot make one: its scripts may not
+// send this content type to another host without being asked.
+func (s *Server) request(w http.ResponseWriter, r *http.Request, kind string) {
+	if media, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); media != "application/json" {
+		reply(w, http.StatusUnsupportedMediaType, refusal(fmt.Sprintf("Content-Type %.60q (want application/json)", r.Header.Get("Content-Type"))))
+		return
+	}
+	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, int64(s.Limits.Message)))
+	var tooLong *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLong):
+		reply(w, http.StatusRequestEntityTooLarge, refusal(fmt.Sprintf("the request has more than %d bytes", s.Limits.Message)))
+		return
+	case err != nil:
+		return // the client is gone
+	}
+	answer := s.Service.Answer(s.Now(), bytes.TrimSpace(text), kind)
+	code := http.StatusOK
+	switch answer.Status {
+	case ioservice.StatusACK:
+		code = http.StatusAccepted
+	case ioservice.StatusError:
+		code = http.StatusBadRequest
+	}
+	reply(w, code, answer)
+}
+
+// refusal is an answer to what is not a request.
+func refusal(reason string) ioservice.Answer {
+	return ioservice.Answer{ReqID: json.RawMessage(`"error"`), Status: ioservice.StatusError, Error: reason}
+}
+
+func reply(w http.ResponseWriter, code int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(v) // a client that is gone needs no answer
+}
+
+// ServeHTTP answers HTTP requests of a listener until the context ends.
+func (s *Server) ServeHTTP(ctx context.Context, listener net.Listener, status func() any) error {
+	web := &http.Server{
+		Handler: s.Handler(status), ReadHeaderTimeout: s.Limits.Request, ReadTimeout: s.Limits.Request,
+		WriteTimeout: s.Limits.Request + s.Limits.Write, IdleTimeout: s.Limits.Idle, MaxHeaderBytes: 16 << 10,
+	}
+	stop := context.AfterFunc(ctx, func() { _ = web.Close() }) // Serve says so
+	defer stop()
+	err := web.Serve(&limited{listener, make(chan struct{}, s.Limits.Connections)})
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}
+
+// limited is a listener that closes connections beyond a number.
+type limited struct {
+	net.Listener
+	slots chan struct{}
+}
+
+// Accept returns the next connection for which there is room.
+func (l *limited) Accept() (net.Conn, error) {
+	for {
+		conn, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		select {
+		case l.slots <- struct{}{}:
+			return &counted{Conn: conn, free: sync.OnceFunc(func() { <-l.slots })}, nil
+		default:
+			_ = conn.Close() // there is no room
+		}
+	}
+}
+
+type counted struct {
+	net.Conn
+	free func()
+}
+
+// Close makes room for another connection.
+func (c *counted) Close() error {
+	defer c.free()
+	return c.Conn.Close()
+}

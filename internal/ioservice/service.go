@@ -1,0 +1,469 @@
+// Package ioservice is the analytical service of scheduling with knowledge of the file system: it
+// learns from finished jobs what the next jobs of their class will do to the file system, and says so to
+// schedulers.
+//
+// The rules, the protocol and the formulas are those of the Slurm-LDMS project
+// (github.com/algo74/py-sim-serv): Goponenko et al., "Workload-Adaptive Scheduling for Efficient Use of
+// Parallel File Systems in HPC Clusters", 2024, DOI 10.1109/SCW63240.2024.00190.
+//
+// A [Service] is a state machine. It reads no clock, file or connection: the caller passes each request
+// with its instant to [Service.Handle], and calls [Service.Advance] at the instant that [Service.Next]
+// returns. So it runs in real time and in virtual time alike. A [Log] makes the state survive a crash.
+package ioservice
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/ioservice/counters"
+)
+
+// Config is how the service counts and predicts. [DefaultConfig] has the original's values.
+type Config struct {
+	Licenses  float64 // that stand for the whole file system
+	Bandwidth float64 // of the file system, bytes per second
+	Decay     float64 // of the estimates, from 0 to below 1
+	// Sigmas are the standard deviations that predictions add to the mean: of the rate and of the run
+	// time.
+	RateSigmas, TimeSigmas float64
+	// A job is looked for Delay after its epilog, and Tries times in all, Retry apart.
+	Delay, Retry time.Duration
+	Tries        int
+	// The use of the file system is measured every MeasureEvery over the last MeasureOver. A measurement
+	// that is older than StaleAfter counts as 0.
+	MeasureEvery, MeasureOver, StaleAfter time.Duration
+	// Baseline answers that the use is 0 and that no class is known: a scheduler that asks then works
+	// without knowledge of the file system.
+	Baseline   bool
+	MostJobs   int // that wait to be processed
+	MostClass  int // classes; the one that learned longest ago is forgotten
+	MostScript int // bytes of a script in a request
+}
+
+// DefaultConfig returns the original's values. Bandwidth has to be set.
+func DefaultConfig() Config {
+	return Config{
+		Licenses: 10000, Decay: 0.2, Delay: 20 * time.Second, Retry: 20 * time.Second, Tries: 3,
+		MeasureEvery: 5 * time.Second, MeasureOver: 10 * time.Second, StaleAfter: time.Minute,
+		MostJobs: 100_000, MostClass: 100_000, MostScript: 512 << 10,
+	}
+}
+
+func (c *Config) check() error {
+	switch {
+	case !(c.Bandwidth > 0):
+		return fmt.Errorf("bandwidth of the file system: %g bytes per second (want more than 0)", c.Bandwidth)
+	case !(c.Licenses > 0):
+		return fmt.Errorf("licenses: %g (want more than 0)", c.Licenses)
+	case !(c.Decay >= 0 && c.Decay < 1):
+		return fmt.Errorf("decay: %g (want 0 or more, and below 1)", c.Decay)
+	case !(c.RateSigmas >= 0 && c.TimeSigmas >= 0):
+		return fmt.Errorf("standard deviations of predictions: %g and %g (want 0 or more)", c.RateSigmas, c.TimeSigmas)
+	case c.Tries < 1 || c.Delay < 0 || c.Retry <= 0 || c.MeasureEvery <= 0 || c.MeasureOver <= 0:
+		return errors.New("tries, delays and intervals of measuring must be positive")
+	}
+	return nil
+}
+
+// Job is a finished job of which the service is to learn.
+type Job struct {
+	ID    string   `json:"id"`
+	Class string   `json:"class"`
+	Name  string   `json:"name,omitempty"` // of the class, if it is known
+	Start hpc.Time `json:"start,omitempty"`
+	End   hpc.Time `json:"end,omitempty"` // 0 like Start if it is not known
+	Nodes []string `json:"nodes,omitempty"`
+}
+
+// Source knows what jobs did to the file system: counters of nodes, profiles, or a replay. The service
+// calls one method at a time.
+type Source interface {
+	// Use returns the use of a finished job. found is false if the source knows nothing about it yet.
+	Use(job Job) (use counters.Use, found bool)
+	// Rate returns the rate of the whole file system in bytes per second, as measured between two
+	// instants. known is false if nothing was measured.
+	Rate(from, to hpc.Time) (rate float64, known bool)
+}
+
+// Log keeps the records of what changed the state. Write is called in the order of the changes; a
+// record is safe when Sync has returned for its number. Snapshot replaces all records by a state.
+type Log interface {
+	Write(record []byte) (number uint64, err error)
+	Sync(number uint64) error
+	Snapshot(state []byte) error
+}
+
+// snapshotEvery is the number of records after which the state is saved as a whole.
+const snapshotEvery = 20_000
+
+// Service is the analytical service. Its methods are safe for concurrent use.
+type Service struct {
+	config  Config
+	sources []Source
+	log     Log
+
+	advancing sync.Mutex // held by Advance, which asks sources without the lock below
+
+	mu      sync.Mutex
+	state   state
+	tries   map[string]int // of waiting jobs, by their key
+	due     map[string]hpc.Time
+	names   map[string]string // of classes that have learned nothing yet
+	records int               // since the last snapshot
+	written uint64            // the last record
+
+	nextMeasure, measured hpc.Time
+	rate                  float64 // measured, bytes per second
+	changed               uint64  // counts changes of classes
+}
+
+// New returns a service that goes on from a saved state and the records after it, which may be nil. Sources are
+// asked in their order; the first that knows a job counts. log may be nil: the state is then lost.
+func New(config Config, sources []Source, log Log, saved []byte, records [][]byte) (*Service, error) {
+	if err := config.check(); err != nil {
+		return nil, err
+	}
+	s := &Service{config: config, sources: sources, log: log, tries: map[string]int{}, due: map[string]hpc.Time{}, names: map[string]string{}}
+	if err := s.state.restore(saved, records); err != nil {
+		return nil, err
+	}
+	s.records = len(records)
+	for key, w := range s.state.Waiting {
+		s.due[key] = w.Due
+	}
+	return s, nil
+}
+
+// errBusy refuses jobs when too many wait.
+var errBusy = errors.New("too many jobs wait to be processed")
+
+// Finished takes a finished job, of which the service learns later. When it returns without an error,
+// the job is in the log. A job that waits already, and one with times that was processed lately, is
+// not taken twice.
+func (s *Service) Finished(now hpc.Time, job Job) error {
+	s.mu.Lock()
+	if s.state.knows(job) {
+		number := s.written
+		s.mu.Unlock()
+		return s.sync(number)
+	}
+	if len(s.state.Waiting) >= s.config.MostJobs {
+		s.mu.Unlock()
+		return errBusy
+	}
+	if job.Name == "" {
+		job.Name = s.names[job.Class]
+	}
+	r := record{At: now, Job: &waiting{Job: job, Due: now.Add(s.config.Delay)}}
+	number, err := s.change(r)
+	if err == nil {
+		s.due[keyOf(job)] = r.Job.Due
+	}
+	s.mu.Unlock()
+	return errors.Join(err, s.sync(number))
+}
+
+// change writes a record and changes the state by it. The caller holds the lock.
+func (s *Service) change(r record) (uint64, error) {
+	if s.log != nil {
+		text, err := json.Marshal(r)
+		if err != nil {
+			return 0, fmt.Errorf("writing the state: %w", err)
+		}
+		number, err := s.log.Write(text)
+		if err != nil {
+			return 0, fmt.Errorf("writing the state: %w", err)
+		}
+		s.written = number
+	}
+	s.records++
+	s.state.apply(r)
+	return s.written, nil
+}
+
+func (s *Service) sync(number uint64) error {
+	if s.log == nil {
+		return nil
+	}
+	if err := s.log.Sync(number); err != nil {
+		return fmt.Errorf("writing the state: %w", err)
+	}
+	return nil
+}
+
+// Learn adds a finished job's use to the estimates at once. It is for jobs whose use the caller knows.
+func (s *Service) Learn(now hpc.Time, job Job, use counters.Use) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state.processed(job) {
+		return nil
+	}
+	return s.learn(now, job, &use)
+}
+
+// learn ends a job's processing, with its use or, if nothing was found, without. The caller holds the
+// lock.
+func (s *Service) learn(now hpc.Time, job Job, use *counters.Use) error {
+	r := record{At: now, Done: &done{Job: job}}
+	if use != nil {
+		r.Done.Use = &learned{
+			RunTime: use.RunTime.Seconds(), Mean: use.Mean, Variance: use.Variance,
+			Decay: s.config.Decay, Most: s.config.MostClass,
+		}
+	}
+	if _, err := s.change(r); err != nil {
+		return err
+	}
+	delete(s.due, keyOf(job))
+	delete(s.tries, keyOf(job))
+	s.changed++
+	return nil
+}
+
+// Next returns the instant at which [Service.Advance] has something to do.
+func (s *Service) Next() hpc.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	next := s.nextMeasure
+	for _, due := range s.due {
+		next = min(next, due)
+	}
+	return next
+}
+
+// Advance does what is due until now: it measures the use of the file system and learns from jobs.
+func (s *Service) Advance(now hpc.Time) error {
+	s.advancing.Lock()
+	defer s.advancing.Unlock()
+	s.measure(now)
+	for _, job := range s.dueJobs(now) {
+		use, found := s.use(job)
+		if err := s.tried(now, job, use, found); err != nil {
+			return err
+		}
+	}
+	s.mu.Lock()
+	number := s.written
+	s.mu.Unlock()
+	if err := s.sync(number); err != nil {
+		return err
+	}
+	return s.snapshot(snapshotEvery)
+}
+
+// dueJobs returns the jobs that are due, by their instant and the order in which they were taken.
+func (s *Service) dueJobs(now hpc.Time) []Job {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var keys []string
+	for key, due := range s.due {
+		if due <= now {
+			keys = append(keys, key)
+		}
+	}
+	slices.SortFunc(keys, func(a, b string) int {
+		return cmp.Or(cmp.Compare(s.due[a], s.due[b]), cmp.Compare(s.state.Waiting[a].Number, s.state.Waiting[b].Number))
+	})
+	jobs := make([]Job, len(keys))
+	for i, key := range keys {
+		jobs[i] = s.state.Waiting[key].Job
+	}
+	return jobs
+}
+
+// use asks the sources for a job's use.
+func (s *Service) use(job Job) (counters.Use, bool) {
+	for _, source := range s.sources {
+		if use, found := source.Use(job); found {
+			return use, true
+		}
+	}
+	return counters.Use{}, false
+}
+
+// tried ends a job's processing, or sets the instant of the next try.
+func (s *Service) tried(now hpc.Time, job Job, use counters.Use, found bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key := keyOf(job)
+	switch {
+	case found:
+		return s.learn(now, job, &use)
+	case s.tries[key]+1 >= s.config.Tries:
+		return s.learn(now, job, nil)
+	}
+	s.tries[key]++
+	s.due[key] = now.Add(s.config.Retry)
+	return nil
+}
+
+// measure measures the use of the file system if that is due.
+func (s *Service) measure(now hpc.Time) {
+	s.mu.Lock()
+	isDue := now >= s.nextMeasure
+	if isDue {
+		s.nextMeasure = now.Add(s.config.MeasureEvery)
+	}
+	s.mu.Unlock()
+	if !isDue {
+		return
+	}
+	for _, source := range s.sources {
+		if rate, known := source.Rate(now.Add(-s.config.MeasureOver), now); known {
+			s.mu.Lock()
+			s.rate, s.measured = rate, now
+			s.mu.Unlock()
+			return
+		}
+	}
+}
+
+// Save writes the whole state to the log, so that the next start is quick.
+func (s *Service) Save() error { return s.snapshot(1) }
+
+// snapshot saves the state if so many records were written since the last time.
+func (s *Service) snapshot(records int) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.log == nil || s.records < records {
+		return nil
+	}
+	text, err := json.Marshal(&s.state)
+	if err == nil {
+		err = s.log.Snapshot(text)
+	}
+	if err != nil {
+		return fmt.Errorf("saving the state: %w", err)
+	}
+	s.records = 0
+	return nil
+}
+
+// licenses returns what a rate of the file system is in licenses, rounded up.
+func (s *Service) licenses(rate float64) int64 {
+	return ceil(rate * s.config.Licenses / s.config.Bandwidth)
+}
+
+// Usage returns the measured use of the file system, in licenses.
+func (s *Service) Usage(now hpc.Time) int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.config.Baseline || s.measured == 0 || now.Sub(s.measured) > s.config.StaleAfter {
+		return 0
+	}
+	return s.licenses(s.rate)
+}
+
+// Prediction is what is expected of a job of a class.
+type Prediction struct {
+	Minutes  int64 `json:"time_limit_min"`  // of run time
+	Licenses int64 `json:"lustre_licenses"` // of the file system
+}
+
+// Predict returns the prediction for a class. known is false if the service has not learned of it.
+func (s *Service) Predict(class string) (p Prediction, known bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.state.Classes[class]
+	if c == nil || s.config.Baseline {
+		return p, false
+	}
+	return s.prediction(c), true
+}
+
+func (s *Service) prediction(c *Class) Prediction {
+	return Prediction{
+		Minutes:  c.Seconds.Predict(s.config.TimeSigmas, 1.0/60),
+		Licenses: c.Rate.Predict(s.config.RateSigmas, s.config.Licenses/s.config.Bandwidth),
+	}
+}
+
+// Class is what the service has learned of a class.
+type Class struct {
+	ID      string   `json:"variety_id"`
+	Name    string   `json:"name,omitempty"`
+	Jobs    uint64   `json:"jobs"`
+	Seconds Estimate `json:"run_time_s"`
+	Rate    Estimate `json:"rate_bytes_per_s"`
+}
+
+// Forecast is a class and what it makes the scheduler expect.
+type Forecast struct {
+	Class
+	Prediction
+}
+
+// Classes returns all classes by their ID, with their predictions.
+func (s *Service) Classes() []Forecast {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := make([]Forecast, 0, len(s.state.Classes))
+	for _, id := range slices.Sorted(maps.Keys(s.state.Classes)) {
+		c := s.state.Classes[id]
+		list = append(list, Forecast{*c, s.prediction(c)})
+	}
+	return list
+}
+
+// Changes counts the jobs of which the service has learned since its start, and those it gave up.
+func (s *Service) Changes() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.changed
+}
+
+// Status is the service's account of itself.
+type Status struct {
+	Accepted  uint64  `json:"accepted_jobs"`  // of all times
+	Processed uint64  `json:"processed_jobs"` // of which it has learned
+	GivenUp   uint64  `json:"jobs_without_data"`
+	Waiting   int     `json:"waiting_jobs"`
+	Classes   int     `json:"classes"`
+	Forgotten uint64  `json:"forgotten_classes"`
+	Rate      float64 `json:"rate_bytes_per_s"` // measured
+	Usage     int64   `json:"usage_licenses"`
+}
+
+// Status returns the service's account of itself.
+func (s *Service) Status(now hpc.Time) Status {
+	usage := s.Usage(now)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return Status{
+		Accepted: s.state.Accepted, Processed: s.state.Processed, GivenUp: s.state.GivenUp, Waiting: len(s.state.Waiting),
+		Classes: len(s.state.Classes), Forgotten: s.state.Forgotten, Rate: s.rate, Usage: usage,
+	}
+}
+
+// Probe takes a canary probe: a measurement of how long a small access to an OST took.
+func (s *Service) Probe(now hpc.Time, p Probe) error {
+	s.mu.Lock()
+	number, err := s.change(record{At: now, Probe: &p})
+	s.mu.Unlock()
+	return errors.Join(err, s.sync(number))
+}
+
+// Probes returns the mean duration of the probes that ran between two instants, in seconds, and their
+// number. The middle of a probe may lie up to 10 s outside.
+func (s *Service) Probes(from, to hpc.Time) (mean float64, number int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.state.Probes {
+		if middle := p.Start.Add(p.End.Sub(p.Start) / 2); middle >= from.Add(-probeMargin) && middle <= to.Add(probeMargin) {
+			mean += p.Duration
+			number++
+		}
+	}
+	return mean / float64(max(1, number)), number
+}
+
+// probeMargin is how far from a job a probe may lie and still say something about it: the original's
+// wiggle time.
+const probeMargin = 10 * time.Second

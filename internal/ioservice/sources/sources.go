@@ -1,0 +1,331 @@
+// Package sources follows the files in which other programs record what nodes and jobs do to a file
+// system, and answers for them as an [ioservice.Source].
+package sources
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/ioservice"
+	"rmreplay/internal/ioservice/counters"
+)
+
+// kinds are the kinds of files, with what each is.
+var kinds = []struct{ Name, Doc string }{
+	{"ldms", "CSV that LDMS's store_csv writes of the Lustre client's sampler; it grows"},
+	{"jobstats", "output of lctl get_param obdfilter.*.job_stats, written again and again"},
+	{"collectl", "output of collectl -sl -P on one node; it grows"},
+	{"darshan", "output of darshan-parser --total, one file for each log"},
+	{"sacct", "output of sacct -P with the steps' TRESUsageInTot and TRESUsageOutTot"},
+}
+
+// Kinds lists the kinds of files for a help text.
+func Kinds() string {
+	var b strings.Builder
+	for _, k := range kinds {
+		fmt.Fprintf(&b, "  %-9s  %s\n", k.Name, k.Doc)
+	}
+	return b.String()
+}
+
+// Options say what to follow.
+type Options struct {
+	Files      []string       // KIND:PATTERN, where PATTERN is a path or a glob
+	FileSystem string         // the only one to count in LDMS's files; "": all
+	Retention  time.Duration  // how long samples are kept
+	Zone       *time.Location // of sacct's dates
+}
+
+// longestLine bounds a line, so that a file without newlines does not use up the memory.
+const longestLine = 1 << 20
+
+// Files follows files. Its methods are safe for concurrent use.
+type Files struct {
+	opts     Options
+	patterns []pattern
+	say      func(format string, args ...any) // of the first mistake in each file
+
+	mu    sync.Mutex
+	store *counters.Store
+	files map[string]*file
+	count Counts
+}
+
+// Counts says what was read.
+type Counts struct {
+	Samples int `json:"samples"`
+	Late    int `json:"late_samples"`  // not later than the counter's last one, and left out
+	Other   int `json:"other_samples"` // of other file systems, or of processes that are no job
+	Bad     int `json:"bad_lines"`
+}
+
+type pattern struct{ kind, glob string }
+
+// file is what is known of a followed file.
+type file struct {
+	pattern
+	path     string
+	identity [2]uint64 // device and inode
+	size     int64     // that was read
+	modified time.Time
+	rest     []byte // the begin of a line that is not complete
+	ldms     *counters.LDMS
+	collectl *counters.Collectl
+	bad      int
+}
+
+// New returns a follower that has read nothing yet. The error says which of the files' kinds is not one.
+func New(opts Options, say func(format string, args ...any)) (*Files, error) {
+	f := &Files{opts: opts, say: say, store: counters.NewStore(), files: map[string]*file{}}
+	for _, text := range opts.Files {
+		kind, glob, found := strings.Cut(text, ":")
+		known := slices.ContainsFunc(kinds, func(k struct{ Name, Doc string }) bool { return k.Name == kind })
+		if !found || !known || glob == "" {
+			return nil, fmt.Errorf("source %q: not a source (want KIND:FILES with a kind of %s)", text, kindNames())
+		}
+		if _, err := filepath.Match(glob, ""); err != nil {
+			return nil, fmt.Errorf("source %q: %w", text, err)
+		}
+		f.patterns = append(f.patterns, pattern{kind, glob})
+	}
+	return f, nil
+}
+
+func kindNames() string {
+	var names []string
+	for _, k := range kinds {
+		names = append(names, k.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// Refresh reads what is new. Mistakes in files are counted, and said once for each file.
+func (f *Files) Refresh(now hpc.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, p := range f.patterns {
+		paths, _ := filepath.Glob(p.glob) // New has checked the pattern
+		for _, path := range paths {
+			if strings.Contains(filepath.Base(path), ".HEADER") {
+				continue // LDMS's, which goes with another file
+			}
+			one := f.files[path]
+			if one == nil {
+				one = &file{pattern: p, path: path}
+				f.files[path] = one
+			}
+			if err := f.follow(one); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				f.mistake(one, err)
+			}
+		}
+	}
+	f.store.Drop(now.Add(-f.opts.Retention))
+}
+
+// mistake counts a mistake, and says the first one of a file.
+func (f *Files) mistake(one *file, err error) {
+	f.count.Bad++
+	if one.bad++; one.bad == 1 {
+		f.say("reading %s for the use of the file system: %v; further mistakes in this file are counted", one.path, err)
+	}
+}
+
+// follow reads what a file has more than before.
+func (f *Files) follow(one *file) error {
+	handle, err := os.Open(one.path)
+	if err != nil {
+		return err
+	}
+	defer handle.Close()
+	info, err := handle.Stat()
+	if err != nil {
+		return err
+	}
+	if !info.Mode().IsRegular() {
+		return errors.New("not a regular file")
+	}
+	var identity [2]uint64
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+		identity = [2]uint64{uint64(stat.Dev), stat.Ino}
+	}
+	if identity == one.identity && info.Size() == one.size && info.ModTime().Equal(one.modified) {
+		return nil
+	}
+	switch one.kind {
+	case "jobstats", "darshan", "sacct":
+		err = f.whole(one, handle)
+		one.size = info.Size()
+	default:
+		if identity != one.identity || info.Size() < one.size { // another file took its place, or it was cut
+			one.size, one.rest, one.ldms, one.collectl = 0, nil, nil, nil
+		}
+		err = f.grown(one, handle)
+	}
+	one.identity, one.modified = identity, info.ModTime()
+	return err
+}
+
+// whole reads a file that is written anew each time.
+func (f *Files) whole(one *file, r io.Reader) error {
+	switch one.kind {
+	case "jobstats":
+		host := filepath.Base(one.path)
+		others, err := counters.Jobstats(r, one.path, func(x counters.Sample) {
+			if x.Node == "" {
+				x.Node = host
+			}
+			if f.store.Add(x) { // an entry that has not changed is no sample
+				f.count.Samples++
+			}
+		})
+		f.count.Other += others
+		return err
+	case "darshan":
+		t, err := counters.Darshan(r, one.path)
+		if err == nil {
+			f.store.AddTotal(one.path, t)
+			f.count.Samples++
+		}
+		return err
+	}
+	_, err := counters.Sacct(r, one.path, f.opts.Zone, func(j counters.SacctJob) {
+		if j.Counted {
+			f.store.AddTotal(one.path, j.Total)
+			f.count.Samples++
+		}
+	})
+	return err
+}
+
+func (f *Files) add(x counters.Sample) {
+	if f.store.Add(x) {
+		f.count.Samples++
+	} else {
+		f.count.Late++
+	}
+}
+
+// grown reads the lines that were added to a file.
+func (f *Files) grown(one *file, handle *os.File) error {
+	if _, err := handle.Seek(one.size, io.SeekStart); err != nil {
+		return err
+	}
+	r := bufio.NewReaderSize(handle, 64<<10)
+	for {
+		part, err := r.ReadSlice('\n')
+		one.size += int64(len(part))
+		one.rest = append(one.rest, part...)
+		whole := err == nil
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil && !errors.Is(err, bufio.ErrBufferFull):
+			return err
+		case len(one.rest) > longestLine && !whole:
+			one.rest = one.rest[:longestLine] // the rest of the line is dropped; what is left is no sample
+		}
+		if whole {
+			line := string(bytes.TrimRight(one.rest, "\r\n"))
+			one.rest = one.rest[:0]
+			if err := f.line(one, line); err != nil {
+				f.mistake(one, err)
+			}
+		}
+	}
+}
+
+// line reads a line of a file that grows.
+func (f *Files) line(one *file, line string) error {
+	if strings.TrimSpace(line) == "" {
+		return nil
+	}
+	var x counters.Sample
+	var skip bool
+	var err error
+	if one.kind == "collectl" {
+		if one.collectl == nil {
+			one.collectl = &counters.Collectl{Node: filepath.Base(one.path)}
+		}
+		if x, skip, err = one.collectl.Line(line); skip || err != nil {
+			return err
+		}
+		f.add(x)
+		return nil
+	}
+	if strings.HasPrefix(line, "#") || one.ldms == nil {
+		return f.header(one, line)
+	}
+	if x, skip, err = one.ldms.Line(line); err != nil {
+		return err
+	}
+	if skip {
+		f.count.Other++
+		return nil
+	}
+	f.add(x)
+	return nil
+}
+
+// header reads the header of an LDMS file: its first line, or the file that altheader makes.
+func (f *Files) header(one *file, line string) error {
+	if !strings.HasPrefix(line, "#") {
+		text, err := os.ReadFile(one.path + ".HEADER")
+		if err != nil {
+			return fmt.Errorf("no header (want #Time,... as the first line, or in %s.HEADER)", one.path)
+		}
+		data := line
+		line, _, _ = strings.Cut(string(text), "\n")
+		defer func() {
+			if one.ldms != nil {
+				if err := f.line(one, data); err != nil {
+					f.mistake(one, err)
+				}
+			}
+		}()
+	}
+	reader := &counters.LDMS{FileSystem: f.opts.FileSystem}
+	if err := reader.Header(line); err != nil {
+		return err
+	}
+	one.ldms = reader
+	return nil
+}
+
+// Counts says what was read so far.
+func (f *Files) Counts() Counts {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.count
+}
+
+// Use returns the use of a job: by its nodes and times if they are known and a node's counters cover them,
+// otherwise by its number.
+func (f *Files) Use(job ioservice.Job) (counters.Use, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(job.Nodes) > 0 {
+		if use, found := f.store.During(job.Nodes, job.Start, job.End); found {
+			return use, true
+		}
+	}
+	return f.store.Job(job.ID, job.Start, job.End)
+}
+
+// Rate returns the rate of all counters together.
+func (f *Files) Rate(from, to hpc.Time) (float64, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.store.Rate(from, to)
+}

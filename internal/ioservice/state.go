@@ -1,0 +1,190 @@
+package ioservice
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"rmreplay/internal/hpc"
+)
+
+// stateVersion is the version of the saved state's form.
+const stateVersion = 1
+
+// mostRecent is the number of processed jobs, and of probes, that the state keeps.
+const mostRecent = 10_000
+
+// state is all that survives a crash.
+type state struct {
+	Version   int                 `json:"version"`
+	Accepted  uint64              `json:"accepted"`
+	Processed uint64              `json:"processed"`
+	GivenUp   uint64              `json:"given_up"`
+	Forgotten uint64              `json:"forgotten"`
+	Classes   map[string]*Class   `json:"classes"`
+	Learned   map[string]hpc.Time `json:"learned"` // when each class learned last
+	Waiting   map[string]*waiting `json:"waiting"`
+	Recent    []string            `json:"recent"` // keys of processed jobs with times, the oldest first
+	Probes    []Probe             `json:"probes"` // the oldest first
+
+	recent map[string]bool
+}
+
+// waiting is a job that waits to be processed. Number is its place in the order in which jobs were
+// taken.
+type waiting struct {
+	Job
+	Due    hpc.Time `json:"due"`
+	Number uint64   `json:"number"`
+}
+
+// done is a job whose processing has ended. Use is nil if nothing was found.
+type done struct {
+	Job
+	Use *learned `json:"use,omitempty"`
+}
+
+// learned is what was added to a class's estimates, with the settings of that time: a state that is
+// restored with other settings is the same.
+type learned struct {
+	RunTime  float64 `json:"run_s"`
+	Mean     float64 `json:"mean"`
+	Variance float64 `json:"variance"`
+	Decay    float64 `json:"decay"`
+	Most     int     `json:"most_classes"`
+}
+
+// Probe is a measurement of how long a small access to one OST took.
+type Probe struct {
+	OST      int64    `json:"ost"`
+	Start    hpc.Time `json:"start"`
+	End      hpc.Time `json:"end"`
+	Duration float64  `json:"duration_s"`
+}
+
+// record is one change of the state. One of its pointers is set.
+type record struct {
+	At    hpc.Time `json:"at"`
+	Job   *waiting `json:"job,omitempty"`
+	Done  *done    `json:"done,omitempty"`
+	Probe *Probe   `json:"probe,omitempty"`
+}
+
+// keyOf tells jobs apart. A job that was requeued has the same number and another start.
+func keyOf(job Job) string {
+	return job.ID + " " + strconv.FormatInt(int64(job.Start), 10) + " " + strconv.FormatInt(int64(job.End), 10) + " " + job.Class
+}
+
+// processed reports whether a job with times was processed lately.
+func (s *state) processed(job Job) bool { return s.recent[keyOf(job)] }
+
+// knows reports whether a job waits or was processed lately.
+func (s *state) knows(job Job) bool { return s.Waiting[keyOf(job)] != nil || s.processed(job) }
+
+// restore makes the state of a saved one and the records after it.
+func (s *state) restore(saved []byte, records [][]byte) error {
+	*s = state{Version: stateVersion}
+	if len(saved) > 0 {
+		if err := json.Unmarshal(saved, s); err != nil {
+			return fmt.Errorf("reading the saved state: %w", err)
+		}
+		if s.Version != stateVersion {
+			return fmt.Errorf("reading the saved state: version %d (want %d)", s.Version, stateVersion)
+		}
+	}
+	if s.Classes == nil {
+		s.Classes = map[string]*Class{}
+	}
+	if s.Waiting == nil {
+		s.Waiting = map[string]*waiting{}
+	}
+	if s.Learned == nil {
+		s.Learned = map[string]hpc.Time{}
+	}
+	s.recent = map[string]bool{}
+	for _, key := range s.Recent {
+		s.recent[key] = true
+	}
+	for i, text := range records {
+		var r record
+		err := json.Unmarshal(text, &r)
+		if err == nil && r.Job == nil && r.Done == nil && r.Probe == nil {
+			err = errors.New("it changes nothing")
+		}
+		if err != nil {
+			return fmt.Errorf("reading record %d of the journal: %w", i+1, err)
+		}
+		s.apply(r)
+	}
+	return nil
+}
+
+// apply changes the state by a record.
+func (s *state) apply(r record) {
+	switch {
+	case r.Job != nil:
+		s.Accepted++
+		r.Job.Number = s.Accepted
+		s.Waiting[keyOf(r.Job.Job)] = r.Job
+	case r.Done != nil:
+		s.finish(r.At, r.Done)
+	case r.Probe != nil:
+		s.Probes = keepLast(append(s.Probes, *r.Probe))
+	}
+}
+
+// finish ends a job's processing.
+func (s *state) finish(at hpc.Time, d *done) {
+	key := keyOf(d.Job)
+	delete(s.Waiting, key)
+	if d.Job.Start != 0 && !s.recent[key] {
+		s.recent[key] = true
+		s.Recent = append(s.Recent, key)
+		if len(s.Recent) > mostRecent {
+			delete(s.recent, s.Recent[0])
+			s.Recent = s.Recent[1:]
+		}
+	}
+	if d.Use == nil {
+		s.GivenUp++
+		return
+	}
+	s.Processed++
+	c := s.Classes[d.Class]
+	if c == nil {
+		if len(s.Classes) >= max(1, d.Use.Most) {
+			s.forget()
+		}
+		c = &Class{ID: d.Class}
+		s.Classes[d.Class] = c
+	}
+	if d.Name != "" {
+		c.Name = d.Name
+	}
+	c.Jobs++
+	c.Seconds = c.Seconds.Add(d.Use.RunTime, 0, d.Use.Decay)
+	c.Rate = c.Rate.Add(d.Use.Mean, d.Use.Variance, d.Use.Decay)
+	s.Learned[d.Class] = at
+}
+
+// forget drops the class that learned longest ago.
+func (s *state) forget() {
+	oldest := ""
+	for id := range s.Classes {
+		if oldest == "" || s.Learned[id] < s.Learned[oldest] || s.Learned[id] == s.Learned[oldest] && id < oldest {
+			oldest = id
+		}
+	}
+	delete(s.Classes, oldest)
+	delete(s.Learned, oldest)
+	s.Forgotten++
+}
+
+// keepLast returns the last elements, so that lists do not grow without end.
+func keepLast[T any](list []T) []T {
+	if len(list) > 2*mostRecent {
+		return append([]T(nil), list[len(list)-mostRecent:]...)
+	}
+	return list
+}
