@@ -64,11 +64,11 @@ func LargeArea(m, r float64) float64 { return 1 + math.Log(m*r) }
 type History uint8
 
 const (
-	// RunTimes are their run times, as the paper says.
-	RunTimes History = iota
 	// SinceSubmit is the time since their submissions, as in the program that made the paper's
 	// results (github.com/jad-darrous/predictsim, predictor_sgdlinear.py).
-	SinceSubmit
+	SinceSubmit History = iota
+	// RunTimes are their run times, as the paper says.
+	RunTimes
 )
 
 // NewRegression returns a learner that knows no job. Its first prediction is one second.
@@ -94,8 +94,8 @@ type ended struct {
 // features that need it are 0.
 const (
 	one = iota // makes the model affine
-	// The last three run times of the user, each at most the time limit, or the time limit if
-	// there is none.
+	// The last three jobs of the user ([History]), each at most the time limit, or the time limit
+	// if there is none.
 	last1
 	last2
 	last3

@@ -37,7 +37,9 @@ func learner(name string, set func(*Options)) choice {
 	return choice{name, func(o *Options) { set(o); o.learner = true }}
 }
 
-func weight(name string, w Weight) choice { return learner(name, func(o *Options) { o.loss.Weight = w }) }
+func weight(name string, w Weight) choice {
+	return learner(name, func(o *Options) { o.loss.Weight = w })
+}
 
 var options = []option{
 	{"predict", []choice{predictor("requested"), predictor("last-two"), predictor("clairvoyant"), predictor("nag")}},
@@ -53,7 +55,7 @@ var options = []option{
 		weight("small-area", SmallArea), weight("large-area", LargeArea),
 	}},
 	{"history", []choice{
-		learner("run-times", func(o *Options) { o.history = RunTimes }), learner("since-submit", func(o *Options) { o.history = SinceSubmit }),
+		learner("since-submit", func(o *Options) { o.history = SinceSubmit }), learner("run-times", func(o *Options) { o.history = RunTimes }),
 	}},
 }
 
@@ -90,6 +92,15 @@ func (o *Options) Check(set bool) error {
 		return fmt.Errorf("predict=%s has none of the options over, under, weight and history (want predict=nag)", o.predictor)
 	}
 	return nil
+}
+
+// Names returns the options, each with its values: "predict=requested|last-two".
+func Names() []string {
+	var names []string
+	for _, op := range options {
+		names = append(names, op.name+"="+strings.Join(Values(op.name), "|"))
+	}
+	return names
 }
 
 // Values returns the values of an option.

@@ -41,10 +41,10 @@ type Job struct {
 	offered    bool // it has become eligible and counts towards the limit of its array
 	reserved   bool
 	reservedAt hpc.Time
-	endTimer   int        // the sequence number of the timer that ends it; 0 for none
+	endTimer   int         // the sequence number of the timer that ends it; 0 for none
 	prediction *prediction // nil without predictions
-	demand     *demand    // its demand for nodes; nil on a pool
-	placement  *placement // its nodes, or the nodes reserved for it; nil on a pool
+	demand     *demand     // its demand for nodes; nil on a pool
+	placement  *placement  // its nodes, or the nodes reserved for it; nil on a pool
 
 	links
 }
