@@ -40,11 +40,6 @@ var ELoss = Loss{OverSquared: true, Weight: LargeArea}
 // (table 3 of the paper).
 type Weight func(processors, seconds float64) float64
 
-// The weights of the paper.
-func (w Weight) of(j *Job, ran time.Duration) float64 {
-	return w(float64(j.Processors), ran.Seconds())
-}
-
 // Constant weighs all jobs alike.
 func Constant(_, _ float64) float64 { return 1 }
 
@@ -155,7 +150,7 @@ func (p *Regression) End(j *Job, at hpc.Time, ran bool) {
 	u.widths += float64(j.Processors)
 	u.lastEnd = at
 	if took >= time.Second { // the weights are logarithms
-		p.learn(p.polynomial(x), took.Seconds(), p.loss, p.loss.Weight.of(j, took))
+		p.learn(p.polynomial(x), took.Seconds(), p.loss, p.loss.Weight(float64(j.Processors), took.Seconds()))
 	}
 }
 

@@ -60,7 +60,7 @@ func (r *reference) predict(jobs []*refJob, ties sim.Ties) {
 func (r *reference) lastTwo(user int, ties sim.Ties) (int, bool) {
 	var over []*refJob
 	for _, j := range r.forecast.known {
-		if j.user == user && j.started && (j.end < r.now || j.end == r.now && ties == sim.EndsFirst) {
+		if j.user == user && j.started && (j.end < r.now || ties == sim.EndsFirst && !slices.Contains(r.running, j)) {
 			over = append(over, j)
 		}
 	}
