@@ -43,7 +43,9 @@ slurm.conf. Virtual time jumps from event to event. The same input gives the sam
 Policies:
 
 ` + describePolicies() + `
-easy-textbook takes tie rules, as in easy-textbook:extra=first,end=before.
+easy-textbook, easy-sjbf and easy++ take tie rules, as in easy-textbook:extra=first,end=before.
+All but fcfs and conservative can schedule by predicted run times instead of time limits, as in
+easy-sjbf:predict=nag,correct=incremental. Jobs still end at their limits.
 docs/SIMULATOR.md explains the rules and their sources.
 
 The exit status is 3 if the run is not valid, which means that a warning affects its
@@ -53,6 +55,7 @@ result, and 130 if it was interrupted. The record of an interrupted run ends the
 		Example: `  rmreplay simulate KTH-SP2-1996-2.1-cln.swf.gz --policy easy -o run
   rmreplay simulate KTH-SP2-1996-2.1-cln.swf.gz --policy fcfs \
     --time-limit twice-run-time -o run2
+  rmreplay simulate KTH-SP2-1996-2.1-cln.swf.gz --policy easy++ -o run6
   rmreplay simulate day.jsonl --cluster demo/cluster --policy conservative -o run3 --json
   rmreplay simulate day.jsonl --cluster demo/cluster --nodes x2 --perf x0.5 -o run4
   rmreplay simulate KTH-SP2-1996-2.1-cln.swf.gz --perf x0.5 --feedback think-time -o run5

@@ -124,7 +124,9 @@ var rules = []rule{
 		"scenarios of tests are the same for every engine"},
 	{"engines", "internal/run", []string{"internal/finished", "internal/formats/trace", "internal/hostlist", "internal/hpc", "internal/jobjson", "internal/output", "internal/packed", "internal/rm", "internal/slurmspec/...", "internal/workload"}, offline,
 		"the record is the same for every engine; it knows events, not who made them"},
-	{"engines", "internal/rm/sim/...", []string{"internal/agenda", "internal/hostlist", "internal/hpc", "internal/rm", "internal/rm/window", "internal/slurmspec/..."}, computes,
+	{"engines", "internal/predict/online", []string{"internal/hpc"}, computes,
+		"a learner in a scheduler's loop knows what the scheduler tells it, and no scheduler"},
+	{"engines", "internal/rm/sim/...", []string{"internal/agenda", "internal/hostlist", "internal/hpc", "internal/predict/online", "internal/rm", "internal/rm/window", "internal/slurmspec/..."}, computes,
 		"the simulator is one resource manager and knows no other"},
 	{"engines", "internal/rm/slurm/...", []string{
 		"internal/agenda", "internal/filekind", "internal/hostlist", "internal/hpc", "internal/lines", "internal/resources", "internal/rm", "internal/rm/window", "internal/run",

@@ -160,14 +160,14 @@ func (e *Engine) release(j *Job) {
 func (e *Engine) setLimit(j *Job, limit time.Duration) {
 	switch {
 	case j.state != running:
-		e.changeWaiting(j, func() { j.Limit = limit })
+		e.changeWaiting(j, func() { e.limit(j, limit) })
 		return
 	case after(j.Start, limit) <= e.Now():
-		j.Limit, j.cut = limit, true
+		j.Limit, j.Expected, j.cut = limit, limit, true
 		e.end(j)
 		return
 	}
-	e.machine.setLimit(j, limit)
+	e.limit(j, limit)
 	e.foresee(j)
 	e.freed = true // backfilling depends on the time limits of running jobs
 }

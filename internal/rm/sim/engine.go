@@ -201,9 +201,12 @@ func (e *Engine) schedule(ctx context.Context) error {
 func (e *Engine) expire() {
 	for e.timers.Next() == e.machine.now {
 		t := e.timers.Pop()
-		if t.What.do != nil {
+		switch {
+		case t.What.do != nil:
 			t.What.do()
-		} else if t.What.job.endTimer == t.Seq {
+		case t.Class == jobOutlives:
+			e.correct(t.What.job, t.Seq)
+		case t.What.job.endTimer == t.Seq:
 			e.end(t.What.job)
 		}
 		if e.cfg.Ties == ArrivalsFirst {
@@ -218,6 +221,10 @@ func (e *Engine) freeForeseen() {
 	var now []agenda.Entry[due]
 	for e.timers.Next() == e.machine.now {
 		t := e.timers.Pop()
+		if t.Class == jobOutlives {
+			e.correct(t.What.job, t.Seq)
+			continue
+		}
 		if j := t.What.job; j != nil && j.endTimer == t.Seq && j.Due == e.machine.now {
 			e.end(j)
 			t.What = due{do: func() { e.freed = true }}
@@ -236,6 +243,7 @@ func (e *Engine) started(j *Job) {
 	if at := j.of.job.EndAt; at != 0 {
 		j.end = max(at, j.Start)
 	}
+	e.predictStart(j)
 	e.foresee(j)
 	e.emit(j, rm.Started, "", e.outcome(j, hpc.Running))
 	j.of.started(e, j)
@@ -243,10 +251,12 @@ func (e *Engine) started(j *Job) {
 
 // foresee sets the timer for the end of a running job.
 func (e *Engine) foresee(j *Job) {
-	j.cut, j.endTimer = j.end > j.Due, 0
-	if end := min(j.end, j.Due); end != hpc.Never {
+	limit := after(j.Start, j.Limit)
+	j.cut, j.endTimer = j.end > limit, 0
+	if end := min(j.end, limit); end != hpc.Never {
 		j.endTimer = e.timers.add(max(end, e.Now()), jobEnds, j, nil)
 	}
+	e.watch(j)
 }
 
 // end ends a running job. It ended by itself or reached its time limit.
@@ -267,6 +277,7 @@ func (e *Engine) finish(j *Job, state hpc.State, reason string) {
 		return
 	}
 	was := j.state
+	e.predictEnd(j, state)
 	e.leave(j)
 	j.state, j.well, j.end = ended, state == hpc.Completed, e.Now()
 	outcome := e.outcome(j, state)
@@ -298,6 +309,7 @@ func (e *Engine) leave(j *Job) {
 
 // requeue takes a running job off the machine and makes it pending again.
 func (e *Engine) requeue(j *Job, reason string) {
+	e.predictEnd(j, hpc.Pending)
 	e.leave(j)
 	outcome := e.outcome(j, hpc.Pending)
 	if outcome != nil {
@@ -314,6 +326,7 @@ func (e *Engine) requeue(j *Job, reason string) {
 		outcome.Restarts = int(j.restarts)
 	}
 	j.state, j.Start, j.Due = blocked, 0, 0
+	e.predict(j)
 	e.emit(j, rm.Requeue, reason, outcome)
 	if j.onHold {
 		j.withdraw()

@@ -16,11 +16,14 @@ type Job struct {
 	Size int
 	// Limit is its time limit; [hpc.Unlimited] if it has none.
 	Limit time.Duration
+	// Expected is how long the scheduler expects it to run: its time limit, or less if the policy
+	// has predictions ([Machine.Predict]). Policies plan with it.
+	Expected time.Duration
 	// Submit is when it was submitted. Eligible is when it was first allowed to start: after its
 	// dependencies and its begin time.
 	Submit, Eligible hpc.Time
-	// Start is when it started. Due is its latest end: start + time limit. Both are zero while
-	// it waits.
+	// Start is when it started. Due is when the scheduler expects it to have ended: start +
+	// Expected. Both are zero while it waits.
 	Start, Due hpc.Time
 	// Request is the whole request of its user.
 	Request *hpc.Request
@@ -38,9 +41,10 @@ type Job struct {
 	offered    bool // it has become eligible and counts towards the limit of its array
 	reserved   bool
 	reservedAt hpc.Time
-	endTimer   int        // the sequence number of the timer that ends it; 0 for none
-	demand     *demand    // its demand for nodes; nil on a pool
-	placement  *placement // its nodes, or the nodes reserved for it; nil on a pool
+	endTimer   int         // the sequence number of the timer that ends it; 0 for none
+	prediction *prediction // nil without predictions
+	demand     *demand     // its demand for nodes; nil on a pool
+	placement  *placement  // its nodes, or the nodes reserved for it; nil on a pool
 
 	links
 }

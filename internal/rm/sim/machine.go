@@ -19,21 +19,22 @@ type Machine struct {
 	space      space
 	nodes      *nodes // the space, if it is nodes; nil for a pool
 	started    func(*Job)
+	forecast   *forecast // nil without predictions
 }
 
 // space has the use of the machine over time: running jobs until they are due, and reservations of
 // waiting jobs.
 type space interface {
-	// fits reports whether a job can start now and run to its time limit beside all other
+	// fits reports whether a job can start now and run for as long as expected beside all other
 	// uses.
 	fits(j *Job) bool
 	// earliest returns the first instant at which a job will fit; hpc.Never if there is none.
 	earliest(j *Job) hpc.Time
-	// add adds a job from an instant at which it fits until its time limit.
+	// add adds a job from an instant at which it fits for as long as it is expected to run.
 	add(j *Job, at hpc.Time)
 	// remove removes a job.
 	remove(j *Job)
-	// move changes the latest end of a running job from [Job.Due] to due, which is not before
+	// move changes the expected end of a running job from [Job.Due] to due, which is not before
 	// now.
 	move(j *Job, due hpc.Time)
 }
@@ -59,7 +60,7 @@ func (m *Machine) Processors() int { return m.processors }
 // them ([Machine.Fits]).
 func (m *Machine) Free() int { return m.free }
 
-// Fits reports whether a job can start now and run to its time limit, beside the running jobs and
+// Fits reports whether a job can start now and run for as long as expected, beside the running jobs and
 // the reservations of other jobs.
 func (m *Machine) Fits(j *Job) bool { return m.mayFit(j) && m.space.fits(j) }
 
@@ -81,14 +82,14 @@ func (m *Machine) Start(j *Job) {
 	}
 	j.reserved = false
 	m.free -= j.held()
-	j.state, j.Start, j.Due = running, m.now, after(m.now, j.Limit)
+	j.state, j.Start, j.Due = running, m.now, after(m.now, j.Expected)
 	m.starts++
 	m.running.insert(j, int64(j.Due), m.starts)
 	m.started(j)
 }
 
 // Reserve reserves processors or nodes for a waiting job. The reservation begins at the earliest
-// instant at which the job can start and run to its time limit, beside the running jobs until
+// instant at which the job can start and run for as long as expected, beside the running jobs until
 // they are due and the reservations of other jobs. Reserve returns that instant: [Machine.Now] if
 // the job can start now, or [hpc.Never] if there is none, and then it reserves nothing. A job has
 // one reservation, and Reserve cancels an earlier one first. So a second call never returns a
@@ -118,13 +119,13 @@ func (m *Machine) release(j *Job) {
 	m.space.remove(j)
 }
 
-// setLimit gives a running job another time limit, which it has not reached. Reservations of other
-// jobs may overlap with the job until the policy reserves again.
-func (m *Machine) setLimit(j *Job, limit time.Duration) {
-	due, tie := after(j.Start, limit), j.tie
+// expect changes how long a running job is expected to run, to a time that it has not reached.
+// Reservations of other jobs may overlap with the job until the policy reserves again.
+func (m *Machine) expect(j *Job, expected time.Duration) {
+	due, tie := after(j.Start, expected), j.tie
 	m.running.remove(j)
 	m.space.move(j, due)
-	j.Limit, j.Due = limit, due
+	j.Expected, j.Due = expected, due
 	m.running.insert(j, int64(due), tie)
 }
 
@@ -133,7 +134,7 @@ func (m *Machine) setLimit(j *Job, limit time.Duration) {
 func (m *Machine) Running() iter.Seq[*Job] { return m.running.each }
 
 // Shadow returns the shadow time of EASY: the instant at which size processors will be free if
-// every running job runs to its time limit. It also returns the number of processors left over at
+// every running job runs for as long as expected. It also returns the number of processors left over at
 // that instant, in two readings. extra counts the jobs in the order of Running until there are
 // enough processors. extraAll counts every job that is due by that instant. For a size above the
 // machine's the result is [hpc.Never], 0, 0. Shadow takes logarithmic time. It is for pools: it

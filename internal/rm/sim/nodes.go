@@ -229,7 +229,7 @@ func (n *nodes) add(j *Job, at hpc.Time) {
 	}
 	found := n.found
 	j.placement = &found
-	until := after(at, j.Limit)
+	until := after(at, j.Expected)
 	for k, i := range j.placement.nodes {
 		d := &n.list[i]
 		d.stays = append(d.stays, stay{at, until, n.uses(j, d, int64(j.placement.tasks[k])), j})
@@ -327,12 +327,12 @@ func inUse(stays []stay, r int, at hpc.Time) int64 {
 // nodes than the job may have, nodes with room for the most tasks come first.
 func (n *nodes) place(j *Job, at hpc.Time) bool {
 	q := j.demand
-	until := after(at, j.Limit)
+	until := after(at, j.Expected)
 	n.caps, n.order = n.caps[:0], n.order[:0]
 	have := 0
 	for k, i := range q.among {
 		c := 0
-		if d := &n.list[i]; n.hypothetical || d.usable() && n.admits(j, i, at, until) {
+		if d := &n.list[i]; n.hypothetical || d.usable() && n.admits(j, i, at, after(at, j.Limit)) {
 			c = min(n.capacity(q, d, at, until), q.tasks)
 		}
 		n.caps = append(n.caps, int32(c))

@@ -29,7 +29,7 @@ func (p *pool) fits(j *Job) bool {
 
 // fitsAt reports whether a job fits from a step on until its time limit.
 func (p *pool) fitsAt(j *Job, from int) bool {
-	end := after(max(p.steps[from].at, p.m.now), j.Limit)
+	end := after(max(p.steps[from].at, p.m.now), j.Expected)
 	for i := from; i < len(p.steps) && (i == from || p.steps[i].at < end); i++ {
 		if p.steps[i].free < j.Size {
 			return false
@@ -49,12 +49,12 @@ func (p *pool) earliest(j *Job) hpc.Time {
 	return hpc.Never
 }
 
-func (p *pool) add(j *Job, at hpc.Time) { p.change(at, after(at, j.Limit), -j.Size) }
+func (p *pool) add(j *Job, at hpc.Time) { p.change(at, after(at, j.Expected), -j.Size) }
 
 func (p *pool) remove(j *Job) {
 	from, until := j.Start, j.Due
 	if j.reserved {
-		from, until = j.reservedAt, after(j.reservedAt, j.Limit)
+		from, until = j.reservedAt, after(j.reservedAt, j.Expected)
 	}
 	p.change(max(from, p.m.now), until, j.Size)
 }

@@ -52,7 +52,7 @@ func (q *Queue) Push(j *Job, key float64) {
 	q.classes[i].jobs.insert(j, sortable(key), int64(j.Seq))
 	q.len++
 	r := &q.ranges[q.leaves+i]
-	r.least = min(r.least, int64(j.Limit))
+	r.least = min(r.least, int64(j.Expected))
 	if r.first == nil || j.before(r.first) {
 		r.first = j
 	}
@@ -160,7 +160,7 @@ func (q *Queue) Backfill(free, extra int, within time.Duration, start func(*Job)
 		if j == nil {
 			return extra
 		}
-		if j.Limit > within {
+		if j.Expected > within {
 			extra -= j.Size
 		}
 		free -= j.Size
@@ -199,7 +199,7 @@ func (q *Queue) search(i, first, n int, s scan, best *Job) *Job {
 		return q.search(2*i+1, right, n/2, s, best)
 	}
 	j := r.first
-	if j.Size > s.extra && j.Limit > s.within {
+	if j.Size > s.extra && j.Expected > s.within {
 		j = q.classes[first].jobs.firstWithin(int64(s.within))
 	}
 	if best == nil || j.before(best) {

@@ -37,7 +37,7 @@ func randomCases(t *testing.T) int {
 // TestRandomCases plays random workloads on random machines under all policies, and checks what must
 // hold of every schedule. RMREPLAY_CASES=10000 is the long form.
 func TestRandomCases(t *testing.T) {
-	names := policy.Names()
+	names := policies()
 	for seed := range randomCases(t) {
 		k := simtest.Random(simtest.Seeded(uint64(seed)))
 		if err := checkCase(k, names[seed%len(names)]); err != nil {
@@ -47,6 +47,12 @@ func TestRandomCases(t *testing.T) {
 			}
 		}
 	}
+}
+
+// policies are the policies of the random cases: all of them, and some with predictions.
+func policies() []string {
+	return append(policy.Names(), "easy:predict=clairvoyant", "easy-textbook:predict=clairvoyant", "easy-sjbf:predict=clairvoyant",
+		"easy:predict=nag", "easy-sjbf:predict=nag,weight=constant,under=square,over=linear,correct=doubling", "f1:predict=last-two,correct=requested")
 }
 
 // FuzzSimulate is TestRandomCases with cases made of bytes.
@@ -60,7 +66,7 @@ func FuzzSimulate(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, number uint8, data []byte) {
 		k := simtest.Random(simtest.Of(data))
-		names := policy.Names()
+		names := policies()
 		if err := checkCase(k, names[int(number)%len(names)]); err != nil {
 			t.Fatalf("under %s: %v\n%s", names[int(number)%len(names)], err, describeCase(k))
 		}
@@ -243,7 +249,7 @@ func (w *witness) look() {
 		for _, j := range w.queue {
 			promise(j, j.ReservedAt())
 		}
-	case "easy", "easy-textbook":
+	case "easy", "easy-textbook", "easy-sjbf", "easy:predict=clairvoyant", "easy-textbook:predict=clairvoyant", "easy-sjbf:predict=clairvoyant":
 		j := w.head()
 		if j == nil {
 			return
@@ -266,7 +272,7 @@ func (w *witness) head() *sim.Job {
 		w.first = nil
 		return nil
 	}
-	if w.name == "easy" && w.machine.IsPool() && slices.Contains(w.queue, w.first) {
+	if base, _, _ := strings.Cut(w.name, ":"); base == "easy" && w.machine.IsPool() && slices.Contains(w.queue, w.first) {
 		return w.first
 	}
 	head := slices.MinFunc(w.queue, func(a, b *sim.Job) int { return a.Seq - b.Seq })

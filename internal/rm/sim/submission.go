@@ -158,6 +158,9 @@ func (e *Engine) accept(s *submission) (list []link, anyOf bool, err error) {
 	}
 	e.seq += len(s.jobs) - 1
 	s.open, s.pending = int32(len(s.jobs)), int32(len(s.jobs))
+	for i := range s.jobs {
+		e.predict(&s.jobs[i])
+	}
 	return list, anyOf, nil
 }
 

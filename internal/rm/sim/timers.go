@@ -7,7 +7,8 @@ import (
 
 // The classes of timers. Timers of one instant come in this order.
 const (
-	jobEnds uint8 = iota
+	jobOutlives uint8 = iota // its prediction
+	jobEnds
 	machineChanges
 	jobBecomesEligible
 	jobExpires

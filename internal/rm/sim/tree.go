@@ -51,7 +51,7 @@ func (t *tree) update(j *Job) {
 		}
 		return
 	}
-	j.total = int64(j.Limit)
+	j.total = int64(j.Expected)
 	if j.left != nil {
 		j.total = min(j.total, j.left.total)
 	}
@@ -154,7 +154,7 @@ func (t *tree) firstWithin(limit int64) *Job {
 		switch {
 		case j.left != nil && j.left.total <= limit:
 			j = j.left
-		case int64(j.Limit) <= limit:
+		case int64(j.Expected) <= limit:
 			return j
 		default:
 			j = j.right

@@ -21,7 +21,7 @@ type easy struct {
 // reproduces the results of that paper:
 //
 //   - Only the head of the queue has a reservation. To find its shadow time, EASY goes through
-//     the running jobs in the order of start + time limit until the head fits. The processors
+//     the running jobs in the order of their expected ends until the head fits. The processors
 //     that the last of these jobs leaves over are extra. Other jobs that are due at the same
 //     instant do not count.
 //   - When jobs end, EASY computes both anew and scans the queue in order. A job starts if it
@@ -48,7 +48,7 @@ func (p *easy) Add(j *sim.Job) {
 		p.foresee()
 	case !m.Fits(j):
 		p.queue.Push(j, 0)
-	case j.Limit <= p.within():
+	case j.Expected <= p.within():
 		m.Start(j)
 	case j.Size <= p.extra:
 		p.extra -= j.Size

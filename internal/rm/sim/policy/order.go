@@ -18,7 +18,7 @@ type order struct {
 
 // facts are the numbers from which a queue order computes its keys.
 type facts struct {
-	r float64 // time limit, seconds: the user's estimate of the run time
+	r float64 // expected run time, seconds: the time limit, or the prediction
 	n float64 // processors
 	s float64 // submit time, seconds since the simulation began, at least 1
 	w float64 // how long it has waited, seconds
@@ -66,7 +66,7 @@ func (o order) keys(m *sim.Machine) func(*sim.Job) float64 {
 	epoch := m.Now()
 	return func(j *sim.Job) float64 {
 		return o.key(facts{
-			r: max(j.Limit.Seconds(), 1),
+			r: max(j.Expected.Seconds(), 1),
 			n: float64(j.Size),
 			s: max(j.Submit.Sub(epoch).Seconds(), 1),
 			w: m.Now().Sub(j.Submit).Seconds(),

@@ -8,25 +8,33 @@ import (
 	"fmt"
 	"strings"
 
+	"rmreplay/internal/predict/online"
 	"rmreplay/internal/rm/sim"
 )
 
 // named is a policy under its name on the command line.
 type named struct {
 	name, doc string
-	make      sim.NewPolicy
+	ties      bool // has the options of TieRules
+	predicts  bool // plans with expected run times alone, so that it may have predictions
+	make      func(TieRules) sim.NewPolicy
 }
 
-// all are the policies without options, in the order of the help.
+// all are the policies, in the order of the help.
 func all() []named {
+	only := func(p sim.NewPolicy) func(TieRules) sim.NewPolicy {
+		return func(TieRules) sim.NewPolicy { return p }
+	}
 	list := []named{
-		{"fcfs", "first come, first served: the head of the queue holds up all others", FCFS},
-		{"easy", "EASY backfilling by the rules of \"Replay with Feedback\" (FGCS 2024)", EASY},
-		{"easy-textbook", "EASY backfilling of Mu'alem and Feitelson (2001)", Textbook(TieRules{})},
-		{"conservative", "conservative backfilling: every job has a reservation", Conservative},
+		{"fcfs", "first come, first served: the head of the queue holds up all others", false, false, only(FCFS)},
+		{"easy", "EASY backfilling by the rules of \"Replay with Feedback\" (FGCS 2024)", false, true, only(EASY)},
+		{"easy-textbook", "EASY backfilling of Mu'alem and Feitelson (2001)", true, true, Textbook},
+		{"easy-sjbf", "the same, the shortest jobs are backfilled first", true, true, SJBF},
+		{"easy++", "easy-sjbf:predict=last-two, of Tsafrir, Etsion and Feitelson (2007)", true, true, SJBF},
+		{"conservative", "conservative backfilling: every job has a reservation", false, false, only(Conservative)},
 	}
 	for _, o := range orders {
-		list = append(list, named{o.name, "EASY, queue by " + o.doc, o.policy})
+		list = append(list, named{o.name, "EASY, queue by " + o.doc, false, true, only(o.policy)})
 	}
 	return list
 }
@@ -52,44 +60,85 @@ func Names() []string {
 	return names
 }
 
-// New returns the policy of a name. The name easy-textbook may have tie rules after a colon, as
-// [TieRules] describes them: "easy-textbook:extra=first,end=before".
+// New returns the policy of a name. Options may follow after a colon. The policies easy-textbook,
+// easy-sjbf and easy++ have the options of [TieRules]: "easy-textbook:extra=first,end=before". All
+// policies but fcfs and conservative can schedule by predictions, as [online.Options] describes
+// them: "easy-sjbf:predict=nag,correct=incremental".
 func New(spec string) (sim.NewPolicy, error) {
 	name, options, hasOptions := strings.Cut(spec, ":")
 	for _, n := range all() {
-		switch {
-		case n.name != name:
-		case !hasOptions:
-			return n.make, nil
-		case name == "easy-textbook":
-			ties, err := parseTies(options)
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", spec, err)
-			}
-			return Textbook(ties), nil
-		default:
-			return nil, fmt.Errorf("%s: %s has no options", spec, name)
+		if n.name != name {
+			continue
 		}
+		p, err := n.with(options, hasOptions)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", spec, err)
+		}
+		return p, nil
 	}
 	return nil, fmt.Errorf("%q: not a policy (want %s)", name, strings.Join(Names(), ", "))
 }
 
-// parseTies reads the options of easy-textbook.
-func parseTies(options string) (TieRules, error) {
-	var ties TieRules
-	for option := range strings.SplitSeq(options, ",") {
-		switch option {
-		case "extra=first":
-			ties.ExtraFirst = true
-		case "extra=all":
-			ties.ExtraFirst = false
-		case "end=before":
-			ties.EndBefore = true
-		case "end=by":
-			ties.EndBefore = false
-		default:
-			return ties, fmt.Errorf("%q: not a tie rule (want extra=all, extra=first, end=by or end=before)", option)
-		}
+// with returns the policy with options.
+func (n *named) with(text string, has bool) (sim.NewPolicy, error) {
+	ties, learn, predicts := TieRules{}, online.Default(), n.name == "easy++"
+	if predicts {
+		_, _ = learn.Set("predict", "last-two") // which it knows
 	}
-	return ties, nil
+	if has && !n.predicts {
+		return nil, fmt.Errorf("%s has no options", n.name)
+	}
+	for has {
+		var option string
+		option, text, has = strings.Cut(text, ",")
+		if n.ties && ties.set(option) {
+			continue
+		}
+		name, value, _ := strings.Cut(option, "=")
+		known, err := learn.Set(name, value)
+		if err != nil {
+			return nil, err
+		}
+		if !known {
+			return nil, fmt.Errorf("%q: not an option of %s (want %s)", option, n.name, n.wanted())
+		}
+		predicts = true
+	}
+	if err := learn.Check(predicts); err != nil {
+		return nil, err
+	}
+	make := n.make(ties)
+	if !predicts {
+		return make, nil
+	}
+	return func(m *sim.Machine) sim.Policy {
+		m.Predict(learn.New())
+		return make(m)
+	}, nil
+}
+
+// wanted lists the options of the policy.
+func (n *named) wanted() string {
+	list := online.Names()
+	if n.ties {
+		list = append([]string{"extra=all", "extra=first", "end=by", "end=before"}, list...)
+	}
+	return strings.Join(list, ", ")
+}
+
+// set sets a tie rule. It reports whether the option is one.
+func (t *TieRules) set(option string) bool {
+	switch option {
+	case "extra=first":
+		t.ExtraFirst = true
+	case "extra=all":
+		t.ExtraFirst = false
+	case "end=before":
+		t.EndBefore = true
+	case "end=by":
+		t.EndBefore = false
+	default:
+		return false
+	}
+	return true
 }

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -22,7 +23,11 @@ var workloads = flag.Int("workloads", 150, "random workloads for the comparison 
 // refJob is a job of the reference. Times are seconds.
 type refJob struct {
 	id, submit, size, run, limit int
+	user                         int
+	expected, corrections        int // expected is the limit, unless it is predicted
 	start, due, end              int
+	started                      bool
+	order                        int // of its start
 	promise                      int // of conservative backfilling
 }
 
@@ -37,6 +42,9 @@ type reference struct {
 
 	head          *refJob // of the rules of the feedback paper
 	shadow, extra int
+	sjbf          bool
+	starts        int
+	forecast      *refForecast // nil without predictions
 }
 
 const forever = 1 << 40
@@ -67,7 +75,9 @@ func (r *reference) start(j *refJob) {
 		panic("the reference is wrong")
 	}
 	r.queue = slices.DeleteFunc(r.queue, func(q *refJob) bool { return q == j })
-	j.start, j.due, j.end = r.now, r.now+j.limit, r.now+min(j.run, j.limit)
+	j.start, j.due, j.end = r.now, r.now+j.expected, r.now+min(j.run, j.limit)
+	r.starts++
+	j.started, j.order = true, r.starts
 	r.running = append(r.running, j)
 }
 
@@ -75,14 +85,18 @@ func (r *reference) start(j *refJob) {
 func (r *reference) simulate(jobs []*refJob, ties sim.Ties) []int {
 	starts := make([]int, len(jobs))
 	next := 0
+	for _, j := range jobs {
+		j.expected = j.limit
+	}
 	for next < len(jobs) || len(r.running) > 0 {
 		r.now = forever
 		if next < len(jobs) {
 			r.now = jobs[next].submit
 		}
 		for _, j := range r.running {
-			r.now = min(r.now, j.end)
+			r.now = min(r.now, j.end, j.due)
 		}
+		r.correct()
 		var over []*refJob
 		for _, j := range r.running {
 			if j.end == r.now {
@@ -105,6 +119,7 @@ func (r *reference) simulate(jobs []*refJob, ties sim.Ties) []int {
 				}
 			}
 		}
+		r.predict(jobs, ties)
 		for ; next < len(jobs) && jobs[next].submit == r.now; next++ {
 			if j := jobs[next]; j.size > r.processors {
 				j.start = -1
@@ -147,6 +162,9 @@ func (r *reference) foresee(size int) (at, first, all int) {
 
 func newReference(name string, processors int, ties TieRules) *reference {
 	r := &reference{processors: processors}
+	name, options, _ := strings.Cut(name, ":")
+	r.sjbf = name == "easy-sjbf" || name == "easy++"
+	r.forecast = newRefForecast(name, options)
 	switch name {
 	case "fcfs":
 		r.ended = func() {
@@ -178,7 +196,7 @@ func (r *reference) feedbackArrive(j *refJob) {
 	case r.head == nil:
 		r.head = j
 		r.shadow, r.extra, _ = r.foresee(j.size)
-	case fits && r.now+j.limit <= r.shadow:
+	case fits && r.now+j.expected <= r.shadow:
 		r.start(j)
 	case fits && j.size <= r.extra:
 		r.extra -= j.size
@@ -204,7 +222,7 @@ func (r *reference) feedbackEnded() {
 	for _, j := range slices.Clone(r.queue) {
 		switch {
 		case j.size > r.freeNow():
-		case r.now+j.limit <= r.shadow:
+		case r.now+j.expected <= r.shadow:
 			r.start(j)
 		case j.size <= r.extra:
 			r.extra -= j.size
@@ -215,7 +233,7 @@ func (r *reference) feedbackEnded() {
 
 func (r *reference) textbook(o order, ties TieRules) {
 	key := func(j *refJob) float64 {
-		return o.key(facts{r: float64(j.limit), n: float64(j.size), s: float64(max(j.submit, 1)), w: float64(r.now - j.submit)})
+		return o.key(facts{r: float64(j.expected), n: float64(j.size), s: float64(max(j.submit, 1)), w: float64(r.now - j.submit)})
 	}
 	slices.SortFunc(r.queue, func(a, b *refJob) int { return cmp.Or(cmp.Compare(key(a), key(b)), a.id-b.id) })
 	for len(r.queue) > 0 && r.queue[0].size <= r.freeNow() {
@@ -228,8 +246,12 @@ func (r *reference) textbook(o order, ties TieRules) {
 	if !ties.ExtraFirst {
 		extra = all
 	}
-	for _, j := range slices.Clone(r.queue[1:]) {
-		over := r.now+j.limit > shadow || ties.EndBefore && r.now+j.limit == shadow
+	rest := slices.Clone(r.queue[1:])
+	if r.sjbf {
+		slices.SortStableFunc(rest, func(a, b *refJob) int { return a.expected - b.expected })
+	}
+	for _, j := range rest {
+		over := r.now+j.expected > shadow || ties.EndBefore && r.now+j.expected == shadow
 		switch {
 		case j.size > r.freeNow():
 		case !over:
@@ -324,20 +346,22 @@ func randomJobs(rng *rand.Rand, processors int) []*refJob {
 		case 2:
 			j.size = processors + rng.IntN(2)
 		}
+		j.user = i % 3
 		jobs[i] = j
 	}
 	return jobs
 }
 
-// epoch is the instant from which the times of the tests count.
-const epoch = 1_000_000 * hpc.Second
+// epoch is the instant from which the times of the tests count: whole weeks, so that the features of
+// learners are those of the times.
+const epoch = 14 * 24 * 3600 * hpc.Second
 
 // hpcJobs converts jobs of the reference to jobs of a workload.
 func hpcJobs(jobs []*refJob) []*hpc.Job {
 	list := make([]*hpc.Job, len(jobs))
 	for i, j := range jobs {
 		list[i] = &hpc.Job{ID: strconv.Itoa(j.id), Submit: epoch.Add(time.Duration(j.submit) * time.Second)}
-		list[i].Tasks = j.size
+		list[i].Tasks, list[i].User = j.size, strconv.Itoa(j.user)
 		list[i].TimeLimit = time.Duration(j.limit) * time.Second
 		list[i].RunTime = time.Duration(j.run) * time.Second
 	}
@@ -399,7 +423,9 @@ func startTimes(t testing.TB, cfg sim.Config, jobs []*hpc.Job) []int {
 // TestReference compares every policy with the reference on random workloads. The flag
 // -workloads=10000 compares on more of them.
 func TestReference(t *testing.T) {
-	names := append(Names(), "easy-textbook:extra=first", "easy-textbook:end=before", "easy-textbook:extra=first,end=before")
+	names := append(Names(), "easy-textbook:extra=first", "easy-textbook:end=before", "easy-textbook:extra=first,end=before",
+		"easy:predict=last-two", "easy:predict=clairvoyant", "easy-textbook:predict=last-two,correct=doubling", "easy-textbook:predict=requested",
+		"easy-sjbf:predict=clairvoyant", "easy++:correct=requested", "easy++:correct=doubling", "sjf:predict=last-two", "saf:predict=clairvoyant")
 	for _, name := range names {
 		for _, ties := range []sim.Ties{sim.EndsFirst, sim.ArrivalsFirst} {
 			t.Run(name+"/"+string(ties), func(t *testing.T) {
@@ -417,13 +443,16 @@ func compareWithReference(t *testing.T, name string, ties sim.Ties, seed uint64)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	processors := 1 + rng.IntN(24)
 	jobs := randomJobs(rng, processors)
+	for _, j := range jobs { // so long that several increments of corrections fit
+		j.submit, j.run, j.limit = 97*j.submit, 97*j.run+j.run%2, 97*j.limit
+	}
 	made, err := New(name)
 	if err != nil {
 		t.Fatal(err)
 	}
 	got := startTimes(t, sim.Config{Processors: processors, Policy: made, Ties: ties}, hpcJobs(jobs))
 	rules := TieRules{}
-	base := name
+	base := name // with the options of predictions
 	if i := slices.Index([]string{"easy-textbook:extra=first", "easy-textbook:end=before", "easy-textbook:extra=first,end=before"}, name); i >= 0 {
 		base = "easy-textbook"
 		rules = TieRules{ExtraFirst: i != 1, EndBefore: i != 0}

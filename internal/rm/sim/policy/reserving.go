@@ -10,12 +10,13 @@ import (
 // reserving is EASY backfilling on any machine and under any queue order. The machine keeps the
 // reservation of the head. A pass looks at every waiting job.
 type reserving struct {
-	machine *sim.Machine
-	key     func(*sim.Job) float64
-	queue   []keyed
+	machine  *sim.Machine
+	key      func(*sim.Job) float64
+	backfill func(*sim.Job) float64 // the order of the jobs after the head; nil for key's
+	queue    []keyed
 }
 
-// keyed is a waiting job with its place in the order as of the last pass.
+// keyed is a waiting job with its place in the order as of the last sorting.
 type keyed struct {
 	job *sim.Job
 	key float64
@@ -38,7 +39,7 @@ func (p *reserving) Change(_ *sim.Job, change func()) { change() }
 // Schedule implements [sim.Policy].
 func (p *reserving) Schedule() {
 	m := p.machine
-	p.sort()
+	p.sort(p.queue, p.key)
 	head := 0
 	for head < len(p.queue) && m.Fits(p.queue[head].job) {
 		m.Start(p.queue[head].job)
@@ -49,6 +50,9 @@ func (p *reserving) Schedule() {
 		return
 	}
 	first := p.queue[0].job
+	if p.backfill != nil {
+		p.sort(p.queue[1:], p.backfill)
+	}
 	m.Reserve(first)
 	p.queue = slices.DeleteFunc(p.queue, func(k keyed) bool {
 		if k.job == first || !m.Fits(k.job) {
@@ -60,12 +64,12 @@ func (p *reserving) Schedule() {
 	m.Unreserve(first)
 }
 
-// sort sorts the queue. Jobs with the same key are in the order of their submission.
-func (p *reserving) sort() {
-	for i := range p.queue {
-		p.queue[i].key = p.key(p.queue[i].job)
+// sort sorts a queue. Jobs with the same key are in the order of their submission.
+func (p *reserving) sort(queue []keyed, key func(*sim.Job) float64) {
+	for i := range queue {
+		queue[i].key = key(queue[i].job)
 	}
-	slices.SortFunc(p.queue, func(a, b keyed) int {
+	slices.SortFunc(queue, func(a, b keyed) int {
 		return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.job.Seq, b.job.Seq))
 	})
 }

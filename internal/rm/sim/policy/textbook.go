@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"time"
+
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/rm/sim"
 )
@@ -14,6 +16,23 @@ type TieRules struct {
 	// ExtraFirst counts extra processors up to the running job with which the head begins to
 	// fit. Otherwise every job that is due by the shadow time counts.
 	ExtraFirst bool
+}
+
+// window returns the rule for backfilling beside the reservation of a job that does not fit on a
+// pool: a job may run for at most within, or have at most extra processors.
+func (t TieRules) window(m *sim.Machine, head *sim.Job) (extra int, within time.Duration) {
+	shadow, first, all := m.Shadow(head.Size)
+	extra, within = all, shadow.Sub(m.Now())
+	switch {
+	case shadow == hpc.Never: // the head has no shadow time, so no job can delay it
+		within = hpc.Unlimited
+	case t.ExtraFirst:
+		extra = first
+	}
+	if t.EndBefore && within != hpc.Unlimited {
+		within--
+	}
+	return extra, within
 }
 
 // textbook is EASY backfilling on a pool under a queue order that does not change while
@@ -71,17 +90,7 @@ func (p *textbook) Schedule() {
 	if head == nil || m.Free() == 0 {
 		return
 	}
-	shadow, first, all := m.Shadow(head.Size)
-	extra, within := all, shadow.Sub(m.Now())
-	switch {
-	case shadow == hpc.Never: // the head has no shadow time, so no job can delay it
-		within = hpc.Unlimited
-	case p.ties.ExtraFirst:
-		extra = first
-	}
-	if p.ties.EndBefore && within != hpc.Unlimited {
-		within--
-	}
+	extra, within := p.ties.window(m, head)
 	p.queue.Remove(head)
 	p.queue.Backfill(m.Free(), extra, within, m.Start)
 	p.queue.Push(head, p.key(head))

@@ -1,0 +1,295 @@
+package online
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"rmreplay/internal/hpc"
+)
+
+// Regression is the learner of Gaussier et al. (SC'15, section 4): linear regression on features of
+// the job, of its user's history and of its user's running jobs, their squares and their products.
+// A job is learned when it ends, by one step of normalized adaptive gradient descent (NAG: Ross,
+// Mineiro and Langford, "Normalized online learning", UAI 2013, algorithm 2) on a weighted
+// asymmetric loss with L2 regularization.
+type Regression struct {
+	loss    Loss
+	history History
+	users   map[string]*user
+	seen    map[*Job]*features // of the jobs that have not ended
+	expand  []float64          // scratch: the expanded features of one job
+	descent
+}
+
+// Loss is the loss of one job with the error e = predicted - real run time in seconds:
+// weight * |e| or weight * e^2.
+type Loss struct {
+	// OverSquared and UnderSquared square the errors above and below 0. Otherwise the loss is
+	// their absolute value.
+	OverSquared, UnderSquared bool
+	Weight                    Weight
+}
+
+// ELoss is the loss of the best of the paper's combinations: predictions that are too long count
+// by their squares, predictions that are too short by their absolute values, and jobs of a large
+// area more than others.
+var ELoss = Loss{OverSquared: true, Weight: LargeArea}
+
+// Weight is the weight of a job in the loss, from its processors and its run time in seconds
+// (table 3 of the paper).
+type Weight func(processors, seconds float64) float64
+
+// Constant weighs all jobs alike.
+func Constant(_, _ float64) float64 { return 1 }
+
+// ShortWide is 5 + log(processors / seconds).
+func ShortWide(m, r float64) float64 { return 5 + math.Log(m/r) }
+
+// LongNarrow is 5 + log(seconds / processors).
+func LongNarrow(m, r float64) float64 { return 5 + math.Log(r/m) }
+
+// SmallArea is 11 + log(1 / (seconds x processors)).
+func SmallArea(m, r float64) float64 { return 11 + math.Log(1/(r*m)) }
+
+// LargeArea is 1 + log(seconds x processors).
+func LargeArea(m, r float64) float64 { return 1 + math.Log(m*r) }
+
+// History says what the features have of a user's last three jobs.
+type History uint8
+
+const (
+	// SinceSubmit is the time since their submissions, as in the program that made the paper's
+	// results (github.com/jad-darrous/predictsim, predictor_sgdlinear.py).
+	SinceSubmit History = iota
+	// RunTimes are their run times, as the paper says.
+	RunTimes
+)
+
+// NewRegression returns a learner that knows no job. Its first prediction is one second.
+func NewRegression(loss Loss, history History) *Regression {
+	return &Regression{loss: loss, history: history, users: map[string]*user{}, seen: map[*Job]*features{}, descent: newDescent(expanded)}
+}
+
+// user is what a scheduler knows of a user.
+type user struct {
+	last                  []ended // the last three jobs, the latest first
+	jobs, seconds, widths float64 // sums over all ended jobs: their number, run times and processors
+	lastEnd               hpc.Time
+	running               []*Job
+}
+
+// ended is a job that has ended.
+type ended struct {
+	submit hpc.Time
+	ran    time.Duration
+}
+
+// The features of a job (table 2 of the paper). Times are seconds. Without a time limit, the
+// features that need it are 0.
+const (
+	one = iota // makes the model affine
+	// The last three jobs of the user ([History]), each at most the time limit, or the time limit
+	// if there is none.
+	last1
+	last2
+	last3
+	limit
+	mean2 // of the last two, or of fewer
+	mean3 // 0.33 times the sum of the last three, or mean2
+	userMean
+	sinceEnd   // since the user's last end
+	widthRatio // processors, divided by the user's mean
+	runningProcessors
+	runningTime
+	runningJobs
+	longestRunning
+	dayCos // the angle of the submission's second of the day
+	daySin
+	weekCos
+	weekSin
+	processors
+	base // the number of features
+
+	// products is the number of products of two different features from last1 to weekCos, and
+	// squares that of the squares from last1 to processors.
+	products = weekCos * (weekCos - 1) / 2
+	squares  = processors
+	expanded = base + products + squares
+)
+
+// features are the features of one job at its submission.
+type features [base]float64
+
+// Predict implements [Predictor].
+func (p *Regression) Predict(j *Job) time.Duration {
+	x := p.describe(j)
+	p.seen[j] = x
+	seconds := math.Abs(p.predict(p.polynomial(x)))
+	if most := float64(math.MaxInt64 / time.Second); !(seconds < most) { // also if it is not a number
+		return j.Limit
+	}
+	return min(time.Duration(seconds)*time.Second, j.Limit)
+}
+
+// Start implements [Predictor].
+func (p *Regression) Start(j *Job) { p.user(j).running = append(p.user(j).running, j) }
+
+// End implements [Predictor].
+func (p *Regression) End(j *Job, at hpc.Time, ran bool) {
+	u, x := p.user(j), p.seen[j]
+	u.running = slices.DeleteFunc(u.running, func(k *Job) bool { return k == j })
+	delete(p.seen, j)
+	if !ran || x == nil {
+		return
+	}
+	took := at.Sub(j.Start)
+	u.last = append([]ended{{j.Submit, took}}, u.last[:min(len(u.last), 2)]...)
+	u.jobs++
+	u.seconds += took.Seconds()
+	u.widths += float64(j.Processors)
+	u.lastEnd = at
+	if took >= time.Second { // the weights are logarithms
+		p.learn(p.polynomial(x), took.Seconds(), p.loss, p.loss.Weight(float64(j.Processors), took.Seconds()))
+	}
+}
+
+// user returns the user of a job.
+func (p *Regression) user(j *Job) *user {
+	u := p.users[j.User]
+	if u == nil {
+		u = &user{}
+		p.users[j.User] = u
+	}
+	return u
+}
+
+// describe returns the features of a job that is submitted now.
+func (p *Regression) describe(j *Job) *features {
+	u, now := p.user(j), j.Submit
+	x := &features{one: 1, processors: float64(j.Processors)}
+	if j.Limit != hpc.Unlimited {
+		x[limit] = j.Limit.Seconds()
+	}
+	for i := range 3 {
+		x[last1+i] = x[limit]
+		if i < len(u.last) {
+			d := u.last[i].ran
+			if p.history == SinceSubmit {
+				d = now.Sub(u.last[i].submit)
+			}
+			x[last1+i] = min(d, j.Limit).Seconds()
+		}
+	}
+	x[mean2] = x[last1]
+	if len(u.last) > 1 {
+		x[mean2] = 0.5 * (x[last1] + x[last2])
+	}
+	x[mean3] = x[mean2]
+	if len(u.last) > 2 {
+		x[mean3] = 0.33 * (x[last1] + x[last2] + x[last3])
+	}
+	if u.jobs > 0 {
+		x[userMean] = u.seconds / u.jobs
+		x[sinceEnd] = now.Sub(u.lastEnd).Seconds()
+		x[widthRatio] = x[processors] / (u.widths / u.jobs)
+	}
+	for _, k := range u.running {
+		elapsed := now.Sub(k.Start).Seconds()
+		x[runningProcessors] += float64(k.Processors)
+		x[runningTime] += elapsed
+		x[runningJobs]++
+		x[longestRunning] = max(x[longestRunning], elapsed)
+	}
+	const day = 24 * 60 * 60
+	x[daySin], x[dayCos] = math.Sincos(angle(now, day))
+	x[weekSin], x[weekCos] = math.Sincos(angle(now, 7*day))
+	return x
+}
+
+// angle returns the angle of an instant in a period of so many seconds.
+func angle(t hpc.Time, period int64) float64 {
+	return 2 * math.Pi * float64(int64(t/hpc.Second)%period) / float64(period)
+}
+
+// polynomial returns the features, the products and the squares. They are valid until the next call.
+func (p *Regression) polynomial(x *features) []float64 {
+	list := append(p.expand[:0], x[:]...)
+	for a := last1; a <= weekCos; a++ {
+		for b := a + 1; b <= weekCos; b++ {
+			list = append(list, x[a]*x[b])
+		}
+	}
+	for k := last1; k <= processors; k++ {
+		list = append(list, x[k]*x[k])
+	}
+	p.expand = list
+	return list
+}
+
+// descent is a linear model under normalized adaptive gradient descent. The conversions to float64
+// keep compilers from fusing operations, so that all machines compute the same.
+type descent struct {
+	weights  []float64
+	scales   []float64 // the largest absolute value of each feature so far
+	gradient []float64 // the sum of the squares of each derivative
+	norm     float64   // the sum of the squares of the scaled features
+	steps    float64
+}
+
+// The learning rate and the regularization are those of the paper's artefact
+// (experiments/experiment_dicts_kth.py). So are the small number with which sums begin, and the
+// count of steps by twos from one.
+const (
+	learningRate   = 5000
+	regularization = 4e9
+	small          = 1e-9
+)
+
+func newDescent(n int) descent {
+	d := descent{weights: make([]float64, n), norm: small, steps: 1}
+	d.scales, d.gradient = slices.Repeat([]float64{small}, n), slices.Repeat([]float64{small}, n)
+	return d
+}
+
+// predict returns the model's value.
+func (d *descent) predict(x []float64) float64 {
+	sum := 0.0
+	for i, w := range d.weights {
+		sum += float64(w * x[i])
+	}
+	return sum
+}
+
+// learn makes one step towards the value y of x.
+func (d *descent) learn(x []float64, y float64, loss Loss, weight float64) {
+	norm := 0.0
+	for i, v := range x {
+		if v = math.Abs(v); v > d.scales[i] {
+			d.weights[i] *= d.scales[i] / v
+			d.scales[i] = v
+		}
+		norm += float64(v*v) / float64(d.scales[i]*d.scales[i])
+	}
+	d.norm += norm
+	e := d.predict(x) - y
+	for i, v := range x {
+		g := float64(loss.slope(e, v, weight)) + float64(regularization*d.weights[i])
+		d.gradient[i] += float64(g * g)
+		d.weights[i] -= learningRate * g / float64(math.Sqrt(d.norm*d.gradient[i]/d.steps)*d.scales[i])
+	}
+	d.steps += 2
+}
+
+// slope returns the derivative of the loss with respect to the weight of a feature of value v.
+func (l Loss) slope(e, v, weight float64) float64 {
+	switch {
+	case e > 0 && l.OverSquared, e < 0 && l.UnderSquared:
+		return weight * float64(2*v*e)
+	case e > 0:
+		return weight * v
+	case e < 0:
+		return -weight * v
+	}
+	return 0
+}

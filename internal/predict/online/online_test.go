@@ -1,0 +1,349 @@
+package online
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"rmreplay/internal/hpc"
+)
+
+const limited = 10 * time.Hour
+
+// run submits a job, starts it and ends it, and returns what was predicted.
+func run(p Predictor, user string, at hpc.Time, took time.Duration) time.Duration {
+	j := &Job{User: user, Processors: 2, Limit: limited, Submit: at, RunTime: took}
+	predicted := p.Predict(j)
+	j.Start = at
+	p.Start(j)
+	p.End(j, at.Add(took), true)
+	return predicted
+}
+
+func TestLastTwo(t *testing.T) {
+	p := NewLastTwo()
+	at := hpc.Second
+	for i, step := range []struct {
+		user       string
+		took, want time.Duration
+	}{
+		{"ada", 100 * time.Second, limited},
+		{"ada", 200 * time.Second, limited}, // one job says nothing
+		{"ada", 0, 150 * time.Second},
+		{"bob", 20 * time.Hour, limited},
+		{"ada", 60 * time.Second, 100 * time.Second},
+		{"ada", 0, 30 * time.Second},
+		{"bob", 40 * time.Hour, limited},
+		{"bob", time.Second, limited}, // 30 h, which is above the limit
+	} {
+		if got := run(p, step.user, at, step.took); got.Truncate(time.Second) != step.want {
+			t.Errorf("job %d of %s: %s, want %s", i, step.user, got, step.want)
+		}
+	}
+}
+
+// A job that was cancelled says nothing about run times.
+func TestCancelledJobsAreNoLesson(t *testing.T) {
+	for name, p := range predictors() {
+		at := 1000 * hpc.Second
+		for range 5 {
+			run(p, "ada", at, 300*time.Second)
+		}
+		probe := &Job{User: "ada", Processors: 2, Limit: limited, Submit: at.Add(time.Hour), RunTime: time.Minute}
+		before := p.Predict(probe)
+		for _, starts := range []bool{true, false} {
+			j := &Job{User: "ada", Processors: 2, Limit: limited, Submit: at.Add(time.Hour), RunTime: time.Minute}
+			p.Predict(j)
+			if starts {
+				j.Start = j.Submit
+				p.Start(j)
+			}
+			p.End(j, at.Add(time.Hour), false)
+		}
+		if after := p.Predict(probe); after != before {
+			t.Errorf("%s: %s, and %s after cancelled jobs", name, before, after)
+		}
+	}
+}
+
+// predictors are new ones of every kind.
+func predictors() map[string]Predictor {
+	list := map[string]Predictor{}
+	for _, name := range Values("predict") {
+		o := Default()
+		_, _ = o.Set("predict", name)
+		list[name], _ = o.New()
+	}
+	return list
+}
+
+// TestNoLeak plays random jobs twice. The second time the jobs that have not ended by the last
+// submission have other run times. Only clairvoyance may notice.
+func TestNoLeak(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		seed := rapid.Uint64().Draw(rt, "seed")
+		first := predictors()
+		for name, p := range predictors() {
+			a, b := history(first[name], seed, 1), history(p, seed, 3)
+			if same := slices.Equal(a, b); same == (name == "clairvoyant") {
+				rt.Fatalf("%s: %v and with other futures %v", name, a, b)
+			}
+		}
+	})
+}
+
+// history returns the predictions of 60 jobs, one every ten minutes, of which every fourth outlives
+// the last submission. The run times of these are multiplied by stretch.
+func history(p Predictor, seed uint64, stretch time.Duration) (predicted []time.Duration) {
+	rng := rand.New(rand.NewPCG(seed, 0))
+	type end struct {
+		at  hpc.Time
+		job *Job
+	}
+	var ends []end
+	at := 14 * 24 * 3600 * hpc.Second
+	for i := range 60 {
+		at = at.Add(10 * time.Minute)
+		took := time.Duration(1+rng.IntN(7200)) * time.Second
+		if i%4 == 0 {
+			took = (20*time.Hour + took) * stretch
+		}
+		slices.SortStableFunc(ends, func(a, b end) int { return int(a.at.Sub(b.at) / time.Second) })
+		for len(ends) > 0 && ends[0].at <= at {
+			p.End(ends[0].job, ends[0].at, true)
+			ends = ends[1:]
+		}
+		j := &Job{User: string(rune('a' + i%3)), Processors: 1 + rng.IntN(64), Limit: 100 * time.Hour, Submit: at, RunTime: took}
+		predicted = append(predicted, Expected(p.Predict(j), j.Limit))
+		j.Start = at
+		p.Start(j)
+		ends = append(ends, end{at.Add(took), j})
+	}
+	return predicted
+}
+
+func TestCorrections(t *testing.T) {
+	const first, limit = 100 * time.Second, 5000 * time.Second
+	for name, test := range map[string]struct {
+		correct Correction
+		want    []time.Duration // seconds
+	}{
+		"incremental": {Incremental, []time.Duration{160, 400, 1000, 1900, 3700, 5000}},
+		"doubling":    {Doubling, []time.Duration{200, 400, 800, 1600, 3200, 5000}},
+		"requested":   {ToLimit, []time.Duration{5000}},
+	} {
+		last := first
+		for n, want := range test.want {
+			if last = min(test.correct(first, last, limit, n), limit); last != want*time.Second {
+				t.Errorf("%s: correction %d is %s, want %s", name, n+1, last, want*time.Second)
+			}
+		}
+	}
+	if got := Incremental(first, 0, hpc.Unlimited, 11); got != hpc.Unlimited {
+		t.Errorf("the twelfth correction is %s, want no limit", got)
+	}
+	if got := Doubling(0, hpc.Unlimited-1, hpc.Unlimited, 3); got != hpc.Unlimited {
+		t.Errorf("doubling overflows to %s", got)
+	}
+}
+
+func TestExpected(t *testing.T) {
+	for _, test := range []struct{ predicted, limit, want time.Duration }{
+		{0, time.Hour, time.Second},
+		{90*time.Second + time.Millisecond, time.Hour, 90 * time.Second},
+		{2 * time.Hour, time.Hour, time.Hour},
+		{time.Hour, time.Millisecond, time.Millisecond},
+		{hpc.Unlimited, hpc.Unlimited, hpc.Unlimited.Truncate(time.Second)},
+	} {
+		if got := Expected(test.predicted, test.limit); got != test.want {
+			t.Errorf("Expected(%d, %d) = %d, want %d", test.predicted, test.limit, got, test.want)
+		}
+	}
+}
+
+// One feature of value 1 and squared loss: the first step of NAG is worked out by hand. s becomes 1,
+// N becomes 1e-9 + 1, the derivative is 2 (0 - y), and the step is
+// rate * derivative / sqrt(N * derivative^2), which is rate / sqrt(N) whatever y is.
+func TestFirstStep(t *testing.T) {
+	d := newDescent(1)
+	d.learn([]float64{1}, 7, Loss{OverSquared: true, UnderSquared: true}, 1)
+	if want := learningRate / math.Sqrt(1+small); math.Abs(d.weights[0]-want) > 1e-6 {
+		t.Errorf("the weight is %v, want %v", d.weights[0], want)
+	}
+	if d.steps != 3 || d.scales[0] != 1 || math.Abs(d.gradient[0]-14*14) > 1e-6 {
+		t.Errorf("after a step: %+v", d)
+	}
+}
+
+// NAG does not depend on the units of the features (Ross et al., theorem 1): with a feature in
+// milliseconds instead of seconds, the predictions are the same. That holds without regularization,
+// so the steps are compared whose weights are still 0.
+func TestScaleInvariance(t *testing.T) {
+	a, b := newDescent(2), newDescent(2)
+	loss := Loss{OverSquared: true}
+	a.learn([]float64{1, 5}, 20, loss, 1)
+	b.learn([]float64{1, 5000}, 20, loss, 1)
+	if p, q := a.predict([]float64{1, 3}), b.predict([]float64{1, 3000}); math.Abs(p/q-1) > 1e-9 {
+		t.Errorf("%v in seconds, %v in milliseconds", p, q)
+	}
+}
+
+// slopes are the derivatives of the loss functions, found by differences.
+func TestSlopes(t *testing.T) {
+	value := func(l Loss, e, weight float64) float64 {
+		if e > 0 && l.OverSquared || e < 0 && l.UnderSquared {
+			return weight * e * e
+		}
+		return weight * math.Abs(e)
+	}
+	rapid.Check(t, func(rt *rapid.T) {
+		l := Loss{OverSquared: rapid.Bool().Draw(rt, "over"), UnderSquared: rapid.Bool().Draw(rt, "under")}
+		e := rapid.Float64Range(1, 100).Draw(rt, "error")
+		if rapid.Bool().Draw(rt, "short") {
+			e = -e
+		}
+		v, weight := rapid.Float64Range(0.5, 20).Draw(rt, "value"), rapid.Float64Range(0.1, 10).Draw(rt, "weight")
+		const h = 1e-6
+		want := (value(l, e+v*h, weight) - value(l, e-v*h, weight)) / (2 * h)
+		if got := l.slope(e, v, weight); math.Abs(got-want) > 1e-4*math.Abs(want)+1e-4 {
+			rt.Fatalf("%+v at %g: %g, want %g", l, e, got, want)
+		}
+	})
+	if got := ELoss.slope(0, 5, 2); got != 0 {
+		t.Errorf("a right prediction has the slope %g", got)
+	}
+}
+
+func TestWeights(t *testing.T) {
+	for name, want := range map[string]float64{
+		"constant": 1, "short-wide": 5 + math.Log(4/100.0), "long-narrow": 5 + math.Log(100/4.0),
+		"small-area": 11 - math.Log(400), "large-area": 1 + math.Log(400),
+	} {
+		o := Default()
+		if _, err := o.Set("weight", name); err != nil {
+			t.Fatal(err)
+		}
+		if got := o.loss.Weight(4, 100); math.Abs(got-want) > 1e-12 {
+			t.Errorf("%s: %g, want %g", name, got, want)
+		}
+	}
+}
+
+// The features of one job, worked out by hand.
+func TestFeatures(t *testing.T) {
+	for history, last := range map[History][3]float64{SinceSubmit: {700, 900, 1000}, RunTimes: {50, 20, 10}} {
+		p := NewRegression(ELoss, history)
+		zero := 14 * 24 * 3600 * hpc.Second // so that the angles are those of the seconds
+		at := func(s int) hpc.Time { return zero.Add(time.Duration(s) * time.Second) }
+		for i, took := range []int{10, 20, 50} {
+			submit := []int{0, 100, 300}[i]
+			j := &Job{User: "ada", Processors: 1 << i, Limit: time.Hour, Submit: at(submit), Start: at(submit + 5)}
+			p.Predict(j)
+			p.Start(j)
+			p.End(j, at(submit+5+took), true)
+		}
+		for i, start := range []int{400, 900} {
+			j := &Job{User: "ada", Processors: 3 + i, Limit: time.Hour, Submit: at(start), Start: at(start)}
+			p.Predict(j)
+			p.Start(j)
+		}
+		x := p.describe(&Job{User: "ada", Processors: 14, Limit: time.Hour, Submit: at(1000)})
+		day, week := 2*math.Pi*1000/86400, 2*math.Pi*1000/604800
+		want := features{
+			1, last[0], last[1], last[2], 3600, (last[0] + last[1]) / 2, 0.33 * (last[0] + last[1] + last[2]), 80.0 / 3,
+			645, 6, 7, 700, 2, 600, math.Cos(day), math.Sin(day), math.Cos(week), math.Sin(week), 14,
+		}
+		for i := range want {
+			if math.Abs(x[i]-want[i]) > 1e-9 {
+				t.Errorf("history %d: feature %d is %g, want %g", history, i, x[i], want[i])
+			}
+		}
+		poly := p.polynomial(x)
+		if len(poly) != expanded || expanded != 19+120+18 {
+			t.Errorf("%d features, want %d", len(poly), expanded)
+		}
+	}
+}
+
+// A stranger's job without a time limit, and jobs of no length, make no prediction that is not a
+// number.
+func TestHostile(t *testing.T) {
+	for name, p := range predictors() {
+		at := hpc.Second
+		for i := range 200 {
+			j := &Job{Processors: i % 3 * math.MaxInt32, Limit: []time.Duration{hpc.Unlimited, time.Nanosecond, time.Hour}[i%3], Submit: at, RunTime: time.Duration(i%2) * time.Second}
+			if got := Expected(p.Predict(j), j.Limit); got <= 0 || got > j.Limit {
+				t.Fatalf("%s: job %d is expected to run %d, with a limit of %d", name, i, got, j.Limit)
+			}
+			j.Start = at
+			p.Start(j)
+			p.End(j, at.Add(j.RunTime), true)
+			at = at.Add(time.Duration(i) * time.Hour)
+		}
+	}
+}
+
+// A user who always runs the same is learned.
+func TestLearns(t *testing.T) {
+	p := NewRegression(Loss{Weight: Constant}, RunTimes)
+	var last time.Duration
+	for i := range 400 {
+		last = run(p, "ada", hpc.Time(i)*3600*hpc.Second, 600*time.Second)
+	}
+	if last < 300*time.Second || last > 1200*time.Second {
+		t.Errorf("after 400 runs of 600 s: %s", last)
+	}
+}
+
+func TestOptions(t *testing.T) {
+	for _, test := range []struct{ options, wrong string }{
+		{"predict=last-two", ""},
+		{"predict=nag,over=linear,under=square,weight=short-wide,history=run-times,correct=doubling", ""},
+		{"correct=doubling", "predict is missing (want predict=requested, predict=last-two"},
+		{"predict=requested,weight=constant", "predict=requested has none of the options"},
+		{"predict=oracle", "predict=oracle: not a value of predict (want requested, last-two, clairvoyant, nag)"},
+		{"colour=red", "unknown"},
+	} {
+		o, wrong := Default(), ""
+		for option := range strings.SplitSeq(test.options, ",") {
+			name, value, _ := strings.Cut(option, "=")
+			known, err := o.Set(name, value)
+			if err != nil {
+				wrong = err.Error()
+			} else if !known {
+				wrong = "unknown"
+			}
+		}
+		if wrong == "" {
+			if err := o.Check(true); err != nil {
+				wrong = err.Error()
+			}
+		}
+		if (test.wrong == "") != (wrong == "") || !strings.HasPrefix(wrong, test.wrong) {
+			t.Errorf("%s: %q, want %q", test.options, wrong, test.wrong)
+		}
+	}
+	o := Default()
+	if err := o.Check(false); err != nil {
+		t.Error(err)
+	}
+	if p, c := o.New(); p != nil || c != nil {
+		t.Error("the default predicts")
+	}
+}
+
+// BenchmarkRegression measures a prediction and a lesson.
+func BenchmarkRegression(b *testing.B) {
+	p := NewRegression(ELoss, SinceSubmit)
+	at := hpc.Second
+	b.ReportAllocs()
+	for b.Loop() {
+		run(p, "ada", at, time.Hour)
+		at = at.Add(time.Hour)
+	}
+}
