@@ -12,6 +12,7 @@ var reserved = []reservation{
 	{"github.com/spf13/cobra/...", []string{"internal/cli", "internal/cli/completion", "internal/cli/recordcmd", "internal/cli/reference", "internal/cli/slurmcmd", "internal/cli/tunecmd"}, "commands and their help belong to internal/cli"},
 	{"github.com/spf13/pflag", []string{"internal/cli", "internal/cli/completion", "internal/cli/reference", "internal/flags", "tools/feedbackpaper"}, "flags belong to commands"},
 	{"github.com/go-sql-driver/mysql", []string{"internal/slurmdb"}, "one package reads slurmdbd's database"},
+	{"github.com/duckdb/...", []string{"internal/accounting/store"}, "one package knows the database of finished jobs"},
 	{"github.com/parquet-go/parquet-go/...", []string{"internal/formats/table", "internal/run"}, "one package knows how a record lies on disk, and one reads others' tables"},
 }
 
@@ -162,6 +163,15 @@ var rules = []rule{
 		"internal/experiment", "internal/metrics", "internal/output", "internal/rm/slurm/conf", "internal/rm/slurm/conf/edit", "internal/run", "internal/spelling", "internal/stats", "internal/sweep",
 	}, offline,
 		"a search decides which runs of sweeps to make, and reads their records"},
+
+	{"accounting", "internal/accounting/document", []string{"internal/lines", "internal/slurmspec"}, computes,
+		"what a document says follows from its text; its callers receive and keep it"},
+	{"accounting", "internal/accounting/store", []string{"internal/accounting/document"}, offline,
+		"the store knows documents, and not who sends them or asks for them"},
+	{"accounting", "internal/accounting/store/storetest", []string{"internal/accounting/document", "internal/accounting/store"}, computes,
+		"tests of every package fill a store with the same synthetic jobs"},
+	{"accounting", "internal/accounting/receive", nil, nil,
+		"the server of documents; search and pages register beside it and are not known to it"},
 
 	{"program", "internal/cli/completion", nil, offline,
 		"a shell completes what commands say of themselves; it knows no package of the program"},
