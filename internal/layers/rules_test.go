@@ -170,7 +170,11 @@ var rules = []rule{
 		"the store knows documents, and not who sends them or asks for them"},
 	{"accounting", "internal/accounting/store/storetest", []string{"internal/accounting/document", "internal/accounting/store"}, computes,
 		"tests of every package fill a store with the same synthetic jobs"},
-	{"accounting", "internal/accounting/receive", nil, nil,
+	{"accounting", "internal/accounting/journal", nil, offline,
+		"a journal keeps any records and knows nothing of what they stand for"},
+	{"accounting", "internal/accounting/intake", []string{"internal/accounting/document", "internal/accounting/journal", "internal/accounting/store"}, offline,
+		"documents come in the same way whoever sends them; it knows no protocol"},
+	{"accounting", "internal/accounting/receive", []string{"internal/accounting/document", "internal/accounting/intake", "internal/accounting/store"}, nil,
 		"the server of documents; search and pages register beside it and are not known to it"},
 
 	{"program", "internal/cli/completion", nil, offline,

@@ -36,6 +36,13 @@ func Parse(text []byte, cluster string) Job {
 	return p.job
 }
 
+// Unstorable is the job of a document whose values the store refuses: only the document is kept.
+func Unstorable(text []byte, cluster string) Job {
+	p := parser{job: Job{Cluster: cluster, Marks: Refused}}
+	p.identify(text)
+	return p.job
+}
+
 // parser reads one document.
 type parser struct {
 	job   Job

@@ -348,6 +348,13 @@ func (j *Journal) segment() (f *os.File, at int64, err error) {
 	return f, int64(len(header)), nil
 }
 
+// Removable reports whether [Journal.Prune] would remove a segment.
+func (j *Journal) Removable(upTo int64) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return len(j.segments) > 1 && j.segments[1].first <= upTo+1
+}
+
 // Prune removes segments that only have records up to a number. The last segment stays.
 func (j *Journal) Prune(upTo int64) error {
 	j.mu.Lock()

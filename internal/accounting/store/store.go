@@ -336,6 +336,9 @@ func (v *Snapshot) Document(seq int64) (text []byte, ok bool, err error) {
 	return text, err == nil, err
 }
 
+// ID returns the id of a job's run: its cluster, number and run, separated by colons.
+func ID(j *document.Job) string { return fmt.Sprintf("%s:%d:%d", j.Cluster, j.JobID, j.Run) }
+
 // ParseID returns the parts of an id, and false for a text that is none.
 func ParseID(id string) (cluster string, jobID, run int64, ok bool) {
 	last := strings.LastIndexByte(id, ':')
