@@ -40,12 +40,12 @@ func (h *Handler) bulk(w http.ResponseWriter, r *http.Request) {
 	}
 	items, arrivals, err := h.parseBulk(r, body)
 	if err != nil {
-		fail(w, http.StatusBadRequest, "illegal_argument_exception", err.Error())
+		Fail(w, http.StatusBadRequest, "illegal_argument_exception", err.Error())
 		return
 	}
 	last, err := h.intake.Accept(arrivals...)
 	if err != nil {
-		fail(w, http.StatusServiceUnavailable, "unavailable_exception", err.Error())
+		Fail(w, http.StatusServiceUnavailable, "unavailable_exception", err.Error())
 		return
 	}
 	h.refresh(r, last)

@@ -124,19 +124,19 @@ func (h *Handler) admit(w http.ResponseWriter, r *http.Request) bool {
 	switch {
 	case !known:
 		w.Header().Set("WWW-Authenticate", `Basic realm="rmreplay accounting", charset="UTF-8"`)
-		fail(w, http.StatusUnauthorized, "security_exception", "no valid credentials (want a user and password, or a token, of the server's --auth file)")
+		Fail(w, http.StatusUnauthorized, "security_exception", "no valid credentials (want a user and password, or a token, of the server's --auth file)")
 	case !allowed:
-		fail(w, http.StatusForbidden, "security_exception", fmt.Sprintf("the credentials do not have the role %s", role))
+		Fail(w, http.StatusForbidden, "security_exception", fmt.Sprintf("the credentials do not have the role %s", role))
 	case !h.access.Required() && foreign(r):
-		fail(w, http.StatusForbidden, "security_exception", "the request comes from a web page of another site")
+		Fail(w, http.StatusForbidden, "security_exception", "the request comes from a web page of another site")
 	default:
 		return true
 	}
 	return false
 }
 
-// fail answers with an error as Elasticsearch writes it.
-func fail(w http.ResponseWriter, status int, kind, reason string) {
+// Fail answers with an error as Elasticsearch writes it.
+func Fail(w http.ResponseWriter, status int, kind, reason string) {
 	cause := map[string]any{"type": kind, "reason": reason}
 	answer(w, status, map[string]any{
 		"error": map[string]any{"type": kind, "reason": reason, "root_cause": []any{cause}}, "status": status,
@@ -157,7 +157,7 @@ func answer(w http.ResponseWriter, status int, v any) {
 // typed takes a document sent to the path of a type, as Elasticsearch did before version 7.
 func (h *Handler) typed(w http.ResponseWriter, r *http.Request) {
 	if strings.HasPrefix(r.PathValue("type"), "_") {
-		fail(w, http.StatusBadRequest, "illegal_argument_exception", fmt.Sprintf("%s %s: not supported", r.Method, r.URL.Path))
+		Fail(w, http.StatusBadRequest, "illegal_argument_exception", fmt.Sprintf("%s %s: not supported", r.Method, r.URL.Path))
 		return
 	}
 	h.document(w, r)
@@ -167,7 +167,7 @@ func (h *Handler) typed(w http.ResponseWriter, r *http.Request) {
 func (h *Handler) document(w http.ResponseWriter, r *http.Request) {
 	index := r.PathValue("index")
 	if strings.HasPrefix(index, "_") {
-		fail(w, http.StatusBadRequest, "illegal_argument_exception", fmt.Sprintf("%s %s: not supported", r.Method, r.URL.Path))
+		Fail(w, http.StatusBadRequest, "illegal_argument_exception", fmt.Sprintf("%s %s: not supported", r.Method, r.URL.Path))
 		return
 	}
 	body, ok := h.body(w, r)
@@ -175,13 +175,13 @@ func (h *Handler) document(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if len(bytes.TrimSpace(body)) == 0 {
-		fail(w, http.StatusBadRequest, "parse_exception", "request body is required")
+		Fail(w, http.StatusBadRequest, "parse_exception", "request body is required")
 		return
 	}
 	a := h.arrival(r, index, body)
 	last, err := h.intake.Accept(a)
 	if err != nil {
-		fail(w, http.StatusServiceUnavailable, "unavailable_exception", err.Error())
+		Fail(w, http.StatusServiceUnavailable, "unavailable_exception", err.Error())
 		return
 	}
 	h.refresh(r, last)
@@ -228,11 +228,11 @@ func (h *Handler) body(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
 	case err == nil:
 		return text, true
 	case errors.As(err, &tooLarge), errors.Is(err, errInflated):
-		fail(w, http.StatusRequestEntityTooLarge, "content_too_long_exception", fmt.Sprintf("reading the body: more than %d bytes", MaxBody))
+		Fail(w, http.StatusRequestEntityTooLarge, "content_too_long_exception", fmt.Sprintf("reading the body: more than %d bytes", MaxBody))
 	case errors.Is(err, errEncoding):
-		fail(w, http.StatusUnsupportedMediaType, "illegal_argument_exception", err.Error())
+		Fail(w, http.StatusUnsupportedMediaType, "illegal_argument_exception", err.Error())
 	default:
-		fail(w, http.StatusBadRequest, "parse_exception", fmt.Sprintf("reading the body: %v", err))
+		Fail(w, http.StatusBadRequest, "parse_exception", fmt.Sprintf("reading the body: %v", err))
 	}
 	return nil, false
 }
