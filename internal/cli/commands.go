@@ -3,6 +3,7 @@ package cli
 import (
 	"github.com/spf13/cobra"
 
+	"rmreplay/internal/cli/accountingcmd"
 	"rmreplay/internal/cli/iocmd"
 	"rmreplay/internal/cli/predictcmd"
 	"rmreplay/internal/cli/recordcmd"
@@ -20,7 +21,8 @@ var groups = []struct {
 	{"Replay and simulate", []func(*globals) *cobra.Command{newReplayCommand, newSimulateCommand, newSweepCommand, newTuneCommand}},
 	{"Workloads", []func(*globals) *cobra.Command{newWorkloadCommand, newPredictCommand}},
 	{"Results", []func(*globals) *cobra.Command{newMetricsCommand, newCompareCommand, newReportCommand, recorded(recordcmd.Jobs), recorded(recordcmd.Explain)}},
-	{"Site and machine", []func(*globals) *cobra.Command{newConfCommand, newSlurmCommand, newDoctorCommand, recorded(recordcmd.Debug), newIOCommand}},
+	{"Production", []func(*globals) *cobra.Command{newAccountingCommand, newIOCommand}},
+	{"Site and machine", []func(*globals) *cobra.Command{newConfCommand, newSlurmCommand, newDoctorCommand, recorded(recordcmd.Debug)}},
 }
 
 // newSlurmCommand lends the package of the command group what all commands print with.
@@ -38,6 +40,14 @@ func newSlurmCommand(g *globals) *cobra.Command {
 func newIOCommand(g *globals) *cobra.Command {
 	return iocmd.New(iocmd.Output{
 		Print: g.print, PrintJSON: g.printJSON, Say: g.say, WantArgs: wantArgs, BadInput: badInput, Usagef: usagef, AddJSON: addJSONFlag,
+	})
+}
+
+// newAccountingCommand lends the package of the command group what all commands print with.
+func newAccountingCommand(g *globals) *cobra.Command {
+	return accountingcmd.New(accountingcmd.Output{
+		Print: g.print, PrintJSON: g.printJSON, Say: g.say, WantArgs: wantArgs, BadInput: badInput, Usagef: usagef, AddJSON: addJSONFlag,
+		Missing: func(err error) error { return &ExitError{Code: ExitMissing, Err: err} },
 	})
 }
 

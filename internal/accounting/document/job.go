@@ -1,0 +1,107 @@
+// Package document reads the documents of finished jobs that Slurm's jobcomp/elasticsearch and
+// jobcomp/kafka plugins send.
+//
+// A document is one JSON object a job, flat, with the keys of the plugins' source
+// (src/plugins/jobcomp/elasticsearch/jobcomp_elasticsearch.c to 23.02, jobcomp/common/jobcomp_common.c
+// from 23.11). [Parse] never refuses a document. A value that makes no sense leaves its field
+// unknown and sets a mark; the caller keeps the document as it came.
+package document
+
+import (
+	"time"
+)
+
+// Int is an integer that may be unknown.
+type Int struct {
+	Value int64
+	Known bool
+}
+
+// Known returns a known integer.
+func Known(value int64) Int { return Int{Value: value, Known: true} }
+
+// Job is what a document says. An empty text, a zero time and an [Int] that is not known stand
+// for what the document does not say. All times are UTC.
+type Job struct {
+	Cluster string
+	JobID   int64 // 0 if the document has none
+	// Run tells apart the runs of one job, which Slurm requeued or resized, and jobs that have the
+	// same number because Slurm began again at FirstJobId. It is the start in seconds since 1970
+	// of a run that had nodes, the negative submission time of a job that never ran, and a hash
+	// of the document if it says neither.
+	Run int64
+
+	State                        string // as the document has it: COMPLETED, PENDING of a requeued run, ...
+	Submit, Eligible, Start, End time.Time
+	// Elapsed and Limit are in seconds. Limit is unknown for a job without a limit. Wait is from
+	// Eligible, or else from Submit, to Start; it is unknown for a job that never ran.
+	Elapsed, Limit, Wait Int
+
+	CPUs, Nodes, MemMiB, GPUs, Billing Int // allocated
+	ReqCPUs, ReqNodes, ReqMemMiB       Int // asked for
+	ReqGPUs                            Int
+	CPUHours, GPUHours, NodeHours      float64 // allocated amount times Elapsed; 0 for a job that never ran
+
+	ExitCode, ExitSignal, DerivedCode, DerivedSignal Int
+
+	User, Group, Account, ParentAccounts string
+	UserID, GroupID                      Int
+	Partition, QOS, WCKey, Reservation   string
+	Name, Container                      string
+	ArrayJobID, ArrayTaskID              Int
+	HetJobID, HetJobOffset               Int
+	Tasks, TasksPerNode, TasksPerTRES    Int
+	CPUsPerTask, Priority                Int
+	NodeList, AllocNode, FailedNode      string
+	ExcludedNodes, WorkDir               string
+	StdIn, StdOut, StdErr                string
+	Dependency, Features                 string
+	TRESReq, TRESAlloc                   string
+	Comment, AdminComment                string
+	SLUID, OriginalSLUID                 string
+	ScriptBytes                          Int // length of the batch script, which only the document has
+
+	// Marks are the rules that the document broke, in the order of [Rules].
+	Marks Marks
+}
+
+// Ran reports whether the job had nodes.
+func (j *Job) Ran() bool { return !j.Start.IsZero() && (j.NodeList != "" || j.Elapsed.Value > 0) }
+
+// Finished reports whether the document is about an end. jobcomp/kafka can also send a document
+// when a job starts (JobCompParams=enable_job_start).
+func (j *Job) Finished() bool { return j.State != "" || !j.End.IsZero() }
+
+// Marks is a set of rules.
+type Marks uint32
+
+// The rules that a document can break.
+const (
+	NotJSON      Marks = 1 << iota // no JSON object: only the document is kept
+	NotUTF8                        // bytes that are not UTF-8; they were read as ISO 8859-1
+	UnknownKey                     // a key that no release's plugin has
+	BadValue                       // a value of the wrong kind, or that makes no sense; its field is unknown
+	RepeatedKey                    // a key twice: the last one counts
+	NoJobID                        // no job number
+	NoTimes                        // neither a start nor a submission: told apart by its content alone
+	TimesReverse                   // it ends before it starts, or starts before it was submitted
+	StartEvent                     // the job started; it has not ended
+	NoCluster                      // no cluster: the index's name, or the server's --cluster-name, stands for it
+	Refused                        // the store refused its values: only the document is kept
+)
+
+// Rules names the marks, in the order of their bits.
+var Rules = []string{
+	"not_json", "not_utf8", "unknown_key", "bad_value", "repeated_key", "no_job_id", "no_times", "times_reversed",
+	"start_event", "no_cluster", "refused",
+}
+
+// Names returns the names of the set's rules.
+func (m Marks) Names() (names []string) {
+	for i, name := range Rules {
+		if m&(1<<i) != 0 {
+			names = append(names, name)
+		}
+	}
+	return names
+}

@@ -1,0 +1,135 @@
+package store
+
+import (
+	"database/sql/driver"
+	"strings"
+	"time"
+
+	"rmreplay/internal/accounting/document"
+)
+
+// Column is a column of the table jobs.
+type Column struct {
+	Name string // in SQL
+	Type string // in SQL
+	// Field is the key of Slurm's document that the column has the value of, such as "@submit". It
+	// is empty for a column that the store computes.
+	Field string
+	Doc   string // what it is, with its unit
+	value func(e *Entry) driver.Value
+}
+
+// Columns lists the columns of the table jobs in their order. The store also has the column id:
+// cluster, jobid and run, separated by colons. Every column but seq, arrived, source, cluster,
+// jobid and run may be NULL, which stands for "not known".
+var Columns = []Column{
+	{"seq", "BIGINT NOT NULL", "", "number of the arrival, ascending; the row of the table documents with the same seq has the document", func(e *Entry) driver.Value { return e.Seq }},
+	{"arrived", "TIMESTAMP NOT NULL", "", "when the document came (UTC)", func(e *Entry) driver.Value { return e.Arrived.UTC() }},
+	{"source", "VARCHAR NOT NULL", "", "received, kafka, imported, reconciled or run", func(e *Entry) driver.Value { return string(e.Source) }},
+	{"collection", "VARCHAR", "_index", "name of the index that the document was sent to", text(func(e *Entry) string { return e.Index })},
+	{"cluster", "VARCHAR NOT NULL", "cluster", "name of the cluster, or of a run that stands beside clusters", func(e *Entry) driver.Value { return e.Job.Cluster }},
+	{"jobid", "BIGINT NOT NULL", "jobid", "Slurm's job number; 0 for a document without one", func(e *Entry) driver.Value { return e.Job.JobID }},
+	{"run", "BIGINT NOT NULL", "", "which run of the job: start in seconds since 1970, or the negative submission time of a job that never ran", func(e *Entry) driver.Value { return e.Job.Run }},
+	{"state", "VARCHAR", "state", "COMPLETED, FAILED, TIMEOUT, ...; PENDING for a run that ended in a requeue", job(func(j *document.Job) string { return j.State })},
+	{"submit_time", "TIMESTAMP", "@submit", "submission (UTC)", instant(func(j *document.Job) time.Time { return j.Submit })},
+	{"eligible_time", "TIMESTAMP", "@eligible", "when it could have started (UTC)", instant(func(j *document.Job) time.Time { return j.Eligible })},
+	{"start_time", "TIMESTAMP", "@start", "start; NULL for a job that never ran (UTC)", instant(func(j *document.Job) time.Time { return j.Start })},
+	{"end_time", "TIMESTAMP", "@end", "end (UTC)", instant(func(j *document.Job) time.Time { return j.End })},
+	{"elapsed_s", "BIGINT", "elapsed", "from start to end, in seconds; 0 for a job that never ran", number(func(j *document.Job) document.Int { return j.Elapsed })},
+	{"wait_s", "BIGINT", "@queue_wait", "from eligible, or else submit, to start, in seconds; NULL for a job that never ran", number(func(j *document.Job) document.Int { return j.Wait })},
+	{"limit_s", "BIGINT", "time_limit", "time limit in seconds; NULL for none", number(func(j *document.Job) document.Int { return j.Limit })},
+	{"cpus", "BIGINT", "total_cpus", "allocated processors", number(func(j *document.Job) document.Int { return j.CPUs })},
+	{"nodes", "BIGINT", "total_nodes", "allocated nodes", number(func(j *document.Job) document.Int { return j.Nodes })},
+	{"mem_mib", "BIGINT", "", "allocated memory in MiB, of tres_alloc", number(func(j *document.Job) document.Int { return j.MemMiB })},
+	{"gpus", "BIGINT", "", "allocated GPUs, of tres_alloc", number(func(j *document.Job) document.Int { return j.GPUs })},
+	{"billing", "BIGINT", "", "billing units, of tres_alloc", number(func(j *document.Job) document.Int { return j.Billing })},
+	{"req_cpus", "BIGINT", "", "processors asked for, of tres_req", number(func(j *document.Job) document.Int { return j.ReqCPUs })},
+	{"req_nodes", "BIGINT", "", "nodes asked for, of tres_req", number(func(j *document.Job) document.Int { return j.ReqNodes })},
+	{"req_mem_mib", "BIGINT", "", "memory asked for in MiB, of tres_req", number(func(j *document.Job) document.Int { return j.ReqMemMiB })},
+	{"req_gpus", "BIGINT", "", "GPUs asked for, of tres_req", number(func(j *document.Job) document.Int { return j.ReqGPUs })},
+	{"cpu_hours", "DOUBLE NOT NULL", "cpu_hours", "cpus times elapsed_s, in hours", func(e *Entry) driver.Value { return e.Job.CPUHours }},
+	{"gpu_hours", "DOUBLE NOT NULL", "", "gpus times elapsed_s, in hours", func(e *Entry) driver.Value { return e.Job.GPUHours }},
+	{"node_hours", "DOUBLE NOT NULL", "", "nodes times elapsed_s, in hours", func(e *Entry) driver.Value { return e.Job.NodeHours }},
+	{"exit_code", "BIGINT", "", "exit status of the job's script (the part of exit_code before the colon)", number(func(j *document.Job) document.Int { return j.ExitCode })},
+	{"exit_signal", "BIGINT", "", "signal that ended the job's script (the part behind the colon); 0 for none", number(func(j *document.Job) document.Int { return j.ExitSignal })},
+	{"derived_code", "BIGINT", "", "highest exit status of the job's steps (derived_ec)", number(func(j *document.Job) document.Int { return j.DerivedCode })},
+	{"derived_signal", "BIGINT", "", "signal of derived_ec; 0 for none", number(func(j *document.Job) document.Int { return j.DerivedSignal })},
+	{"user_name", "VARCHAR", "username", "user", job(func(j *document.Job) string { return j.User })},
+	{"user_id", "BIGINT", "user_id", "UID", number(func(j *document.Job) document.Int { return j.UserID })},
+	{"group_name", "VARCHAR", "groupname", "group", job(func(j *document.Job) string { return j.Group })},
+	{"group_id", "BIGINT", "group_id", "GID", number(func(j *document.Job) document.Int { return j.GroupID })},
+	{"account", "VARCHAR", "account", "account", job(func(j *document.Job) string { return j.Account })},
+	{"parent_accounts", "VARCHAR", "parent_accounts", "accounts from the root to the job's, as /root/physics", job(func(j *document.Job) string { return j.ParentAccounts })},
+	{"partition", "VARCHAR", "partition", "partition; a list with commas if the job never ran", job(func(j *document.Job) string { return j.Partition })},
+	{"qos", "VARCHAR", "qos", "QOS", job(func(j *document.Job) string { return j.QOS })},
+	{"wckey", "VARCHAR", "wc_key", "workload characterization key", job(func(j *document.Job) string { return j.WCKey })},
+	{"reservation", "VARCHAR", "reservation_name", "reservation", job(func(j *document.Job) string { return j.Reservation })},
+	{"job_name", "VARCHAR", "job_name", "name of the job", job(func(j *document.Job) string { return j.Name })},
+	{"container", "VARCHAR", "container", "OCI container", job(func(j *document.Job) string { return j.Container })},
+	{"array_job_id", "BIGINT", "array_job_id", "number of the array that the job is a task of", number(func(j *document.Job) document.Int { return j.ArrayJobID })},
+	{"array_task_id", "BIGINT", "array_task_id", "which task", number(func(j *document.Job) document.Int { return j.ArrayTaskID })},
+	{"het_job_id", "BIGINT", "het_job_id", "number of the heterogeneous job that the job is a component of", number(func(j *document.Job) document.Int { return j.HetJobID })},
+	{"het_job_offset", "BIGINT", "het_job_offset", "which component", number(func(j *document.Job) document.Int { return j.HetJobOffset })},
+	{"ntasks", "BIGINT", "ntasks", "tasks", number(func(j *document.Job) document.Int { return j.Tasks })},
+	{"ntasks_per_node", "BIGINT", "ntasks_per_node", "tasks on each node", number(func(j *document.Job) document.Int { return j.TasksPerNode })},
+	{"ntasks_per_tres", "BIGINT", "ntasks_per_tres", "tasks for each GPU", number(func(j *document.Job) document.Int { return j.TasksPerTRES })},
+	{"cpus_per_task", "BIGINT", "cpus_per_task", "processors for each task", number(func(j *document.Job) document.Int { return j.CPUsPerTask })},
+	{"priority", "BIGINT", "priority", "priority at the end", number(func(j *document.Job) document.Int { return j.Priority })},
+	{"node_list", "VARCHAR", "nodes", "allocated nodes, as a host list", job(func(j *document.Job) string { return j.NodeList })},
+	{"alloc_node", "VARCHAR", "alloc_node", "host that submitted the job", job(func(j *document.Job) string { return j.AllocNode })},
+	{"failed_node", "VARCHAR", "failed_node", "node whose failure ended the job", job(func(j *document.Job) string { return j.FailedNode })},
+	{"excluded_nodes", "VARCHAR", "excluded_nodes", "nodes that the job must not have", job(func(j *document.Job) string { return j.ExcludedNodes })},
+	{"work_dir", "VARCHAR", "work_dir", "working directory", job(func(j *document.Job) string { return j.WorkDir })},
+	{"std_in", "VARCHAR", "std_in", "file of the standard input", job(func(j *document.Job) string { return j.StdIn })},
+	{"std_out", "VARCHAR", "std_out", "file of the standard output", job(func(j *document.Job) string { return j.StdOut })},
+	{"std_err", "VARCHAR", "std_err", "file of the standard error", job(func(j *document.Job) string { return j.StdErr })},
+	{"dependency", "VARCHAR", "orig_dependency", "dependencies as submitted", job(func(j *document.Job) string { return j.Dependency })},
+	{"features", "VARCHAR", "features", "features (constraints) asked for", job(func(j *document.Job) string { return j.Features })},
+	{"tres_req", "VARCHAR", "tres_req", "TRES asked for, as cpu=4,mem=8G", job(func(j *document.Job) string { return j.TRESReq })},
+	{"tres_alloc", "VARCHAR", "tres_alloc", "TRES allocated", job(func(j *document.Job) string { return j.TRESAlloc })},
+	{"comment", "VARCHAR", "comment", "the user's comment", job(func(j *document.Job) string { return j.Comment })},
+	{"admin_comment", "VARCHAR", "admin_comment", "an administrator's comment", job(func(j *document.Job) string { return j.AdminComment })},
+	{"sluid", "VARCHAR", "sluid", "Slurm's unique ID of the run (26.05)", job(func(j *document.Job) string { return j.SLUID })},
+	{"original_sluid", "VARCHAR", "original_sluid", "unique ID of the job's first run (26.05)", job(func(j *document.Job) string { return j.OriginalSLUID })},
+	{"script_bytes", "BIGINT", "", "length of the batch script, which is only in the document", number(func(j *document.Job) document.Int { return j.ScriptBytes })},
+	{"marks", "VARCHAR", "", "rules that the document broke, separated by commas; NULL for none", marks},
+}
+
+// text makes a column of a text, which is NULL if it is empty.
+func text(of func(e *Entry) string) func(e *Entry) driver.Value {
+	return func(e *Entry) driver.Value {
+		if s := of(e); s != "" {
+			return s
+		}
+		return nil
+	}
+}
+
+func job(of func(j *document.Job) string) func(e *Entry) driver.Value {
+	return text(func(e *Entry) string { return of(&e.Job) })
+}
+
+func number(of func(j *document.Job) document.Int) func(e *Entry) driver.Value {
+	return func(e *Entry) driver.Value {
+		if n := of(&e.Job); n.Known {
+			return n.Value
+		}
+		return nil
+	}
+}
+
+func instant(of func(j *document.Job) time.Time) func(e *Entry) driver.Value {
+	return func(e *Entry) driver.Value {
+		if t := of(&e.Job); !t.IsZero() {
+			return t
+		}
+		return nil
+	}
+}
+
+func marks(e *Entry) driver.Value {
+	if e.Job.Marks == 0 {
+		return nil
+	}
+	return strings.Join(e.Job.Marks.Names(), ",")
+}

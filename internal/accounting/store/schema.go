@@ -1,0 +1,42 @@
+package store
+
+import (
+	"fmt"
+	"strings"
+)
+
+// SchemaVersion is the version of the tables. A store of an older version is brought up to date when
+// it is opened for writing; a newer one is refused.
+const SchemaVersion = 1
+
+// schema returns the statements that make the tables of an empty store.
+//
+// No table has an index: DuckDB keeps the least and the greatest value of each column for every
+// 122,880 rows, and rows come roughly in the order of seq and of end_time. An index of ten million
+// keys would cost more memory than all other data.
+func schema() []string {
+	var jobs strings.Builder
+	jobs.WriteString("CREATE TABLE jobs (\n")
+	for _, c := range Columns {
+		fmt.Fprintf(&jobs, "  %s %s,\n", c.Name, c.Type)
+	}
+	jobs.WriteString("  id VARCHAR GENERATED ALWAYS AS (" + idExpression + ") VIRTUAL\n)")
+	return []string{
+		jobs.String(),
+		// documents has each job's document as it came. A scan of jobs does not touch it.
+		`CREATE TABLE documents (seq BIGINT NOT NULL, document BLOB NOT NULL)`,
+		// superseded has documents that were replaced by later ones about the same run of the same
+		// job, which have the number by.
+		`CREATE TABLE superseded (seq BIGINT NOT NULL, "by" BIGINT NOT NULL, document BLOB NOT NULL)`,
+		// counts has how often something happened: a rule of package document, or "duplicate",
+		// "replaced", "kept_received".
+		`CREATE TABLE counts (rule VARCHAR NOT NULL PRIMARY KEY, documents BIGINT NOT NULL)`,
+		// clusters has what is known of clusters and runs beside their jobs.
+		`CREATE TABLE clusters (cluster VARCHAR NOT NULL PRIMARY KEY, kind VARCHAR NOT NULL, nodes BIGINT, cpus BIGINT, gpus BIGINT, description VARCHAR)`,
+		// applied has one row: the last arrival that the tables have, and their version.
+		`CREATE TABLE applied (seq BIGINT NOT NULL, version BIGINT NOT NULL)`,
+		fmt.Sprintf(`INSERT INTO applied VALUES (0, %d)`, SchemaVersion),
+	}
+}
+
+const idExpression = "cluster || ':' || jobid || ':' || run"
