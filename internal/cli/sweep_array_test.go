@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"rmreplay/internal/rm/slurm/rpc/rpctest"
 	"rmreplay/internal/sweep"
 )
 
@@ -114,7 +115,7 @@ func startSlurm(t *testing.T) {
 	dir := t.TempDir()
 	user := strings.TrimSpace(slurmCommand(t, "id", "-un"))
 	config := fmt.Sprintf(`ClusterName=array
-SlurmctldHost=%[1]s(127.0.0.1)
+SlurmctldHost=%[1]s(%[6]s)
 SlurmctldPort=%[2]d
 SlurmdPort=%[3]d
 SlurmUser=%[4]s
@@ -137,18 +138,18 @@ SlurmctldLogFile=%[5]s/ctld.log
 SlurmdLogFile=%[5]s/d.log
 AccountingStorageType=accounting_storage/none
 ReturnToService=2
-NodeName=%[1]s NodeAddr=127.0.0.1 CPUs=2 RealMemory=100
+NodeName=%[1]s NodeAddr=%[6]s CPUs=2 RealMemory=100
 PartitionName=p Nodes=ALL Default=YES State=UP
-`, host, freeLoopbackPort(t), freeLoopbackPort(t), user, dir)
+`, host, freeLoopbackPort(t), freeLoopbackPort(t), user, dir, rpctest.OwnAddress(t))
 	conf := filepath.Join(dir, "slurm.conf")
 	writeFiles(t, dir, map[string]string{"slurm.conf": config})
-	daemon := filepath.Join(dir, "slurmctld") // it looks at its own name
-	if err := errors.Join(os.Symlink(controller, daemon), os.Mkdir(filepath.Join(dir, "state"), 0o700), os.Mkdir(filepath.Join(dir, "spool"), 0o755)); err != nil {
+	daemon, node := filepath.Join(dir, "slurmctld"), filepath.Join(dir, "slurmd") // they look at their own names
+	if err := errors.Join(os.Symlink(controller, daemon), os.Symlink(slurmd, node), os.Mkdir(filepath.Join(dir, "state"), 0o700), os.Mkdir(filepath.Join(dir, "spool"), 0o755)); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("SLURM_CONF", conf)
 	startDaemon(t, daemon, "-D", "-c", "-f", conf)
-	startDaemon(t, slurmd, "-D", "-f", conf)
+	startDaemon(t, node, "-D", "-f", conf)
 	t.Cleanup(func() {
 		if t.Failed() {
 			for _, name := range []string{"ctld.log", "d.log"} {

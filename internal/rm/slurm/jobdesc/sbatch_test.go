@@ -129,7 +129,7 @@ func sbatchRecorder(t *testing.T, slurm *rpctest.Slurm) (r *rpctest.Recorder, co
 		e.Str("")
 		return rpc.Reply(m, rpc.ResponseSubmitBatchJob, e.Bytes, nil)
 	})
-	conf = slurm.ControllerConf(t, dir, r.Port(), "NodeName=n[1-8] CPUs=16\nPartitionName=p1 Nodes=ALL Default=YES")
+	conf = slurm.ControllerConf(t, dir, "127.0.0.1", r.Port(), "NodeName=n[1-8] CPUs=16\nPartitionName=p1 Nodes=ALL Default=YES")
 	return r, conf, dir
 }
 

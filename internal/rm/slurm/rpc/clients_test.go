@@ -157,7 +157,7 @@ func clientsSendTheSame(t *testing.T, slurm *rpctest.Slurm) {
 		}
 		return rpc.Reply(m, rpc.ResponseRC, rpc.AppendRC(nil, 0), nil)
 	})
-	conf := slurm.ControllerConf(t, dir, r.Port(), "NodeName=n[1-8] CPUs=16\nPartitionName=p1 Nodes=ALL Default=YES")
+	conf := slurm.ControllerConf(t, dir, "127.0.0.1", r.Port(), "NodeName=n[1-8] CPUs=16\nPartitionName=p1 Nodes=ALL Default=YES")
 	commands := clientCommands(t, codec)
 	var golden strings.Builder
 	for _, c := range commands {

@@ -85,13 +85,13 @@ func startController(t *testing.T, slurm *rpctest.Slurm, version rpc.Version) *r
 		t.Fatal(err)
 	}
 	listeners, nodePort := listenNodes(t, 2)
-	port := freePort(t)
+	address, port := rpctest.OwnAddress(t), freePort(t)
 	c := &realController{
-		t: t, slurm: slurm, codec: slurm.Codec(), dir: dir, addr: fmt.Sprintf("127.0.0.1:%d", port),
+		t: t, slurm: slurm, codec: slurm.Codec(), dir: dir, addr: fmt.Sprintf("%s:%d", address, port),
 		seen: map[rpc.Type]int{}, versions: map[rpc.Version]int{}, launches: map[uint32]*rpc.BatchLaunch{},
 		nodes: map[string]*net.TCPListener{},
 	}
-	c.conf = slurm.ControllerConf(t, dir, port, fmt.Sprintf(`SlurmdPort=%d
+	c.conf = slurm.ControllerConf(t, dir, address, port, fmt.Sprintf(`SlurmdPort=%d
 TreeWidth=1
 PrologFlags=Alloc
 SlurmdTimeout=0

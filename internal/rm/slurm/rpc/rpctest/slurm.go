@@ -2,6 +2,7 @@ package rpctest
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -66,7 +67,7 @@ func (s *Slurm) need(t *testing.T, programs []string) {
 	}
 	// The clients read slurm.conf before they say their version.
 	dir := t.TempDir()
-	conf := s.ControllerConf(t, dir, 1, "NodeName=n1\nPartitionName=p1 Nodes=n1")
+	conf := s.ControllerConf(t, dir, "127.0.0.1", 1, "NodeName=n1\nPartitionName=p1 Nodes=n1")
 	out, err := s.RunClient(t, conf, dir, "", "scontrol", "--version")
 	if found, parse := slurmspec.ParseRelease(out); err != nil || parse != nil || found.Series() != s.Release.Series() {
 		t.Skipf("SKIPPED: scontrol --version says %q (%v), want Slurm %v", out, err, s.Release)
@@ -136,15 +137,34 @@ func (s *Slurm) Controller(t *testing.T, dir string) string {
 	return path
 }
 
-// ControllerConf writes a slurm.conf with which clients connect to a port of this machine, and
-// returns its path. more has further lines.
-func (s *Slurm) ControllerConf(t *testing.T, dir string, port int, more string) string {
+// OwnAddress returns the loopback address that this machine's name stands for: 127.0.1.1 on many
+// Debian machines. A stock daemon with NoCtldInAddrAny or NoInAddrAny listens there and nowhere else.
+// OwnAddress skips the test, with a message, if the name stands for no such address.
+func OwnAddress(t *testing.T) string {
+	t.Helper()
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	addresses, err := net.DefaultResolver.LookupNetIP(t.Context(), "ip4", host)
+	for _, a := range addresses {
+		if a = a.Unmap(); a.IsLoopback() {
+			return a.String()
+		}
+	}
+	t.Skipf("SKIPPED: stock daemons would not listen on the loopback interface, since this machine's name, %s, stands for %v (%v): want 127.0.1.1 %[1]s in /etc/hosts", host, addresses, err)
+	return ""
+}
+
+// ControllerConf writes a slurm.conf with which clients connect to a port of an address of this
+// machine, and returns its path. more has further lines.
+func (s *Slurm) ControllerConf(t *testing.T, dir, address string, port int, more string) string {
 	t.Helper()
 	if s.root != "" {
 		more = "PluginDir=" + filepath.Join(s.libraries(), "slurm-wlm") + "\n" + more
 	}
 	conf := fmt.Sprintf(`ClusterName=test
-SlurmctldHost=localhost(127.0.0.1)
+SlurmctldHost=localhost(%s)
 SlurmctldPort=%d
 SlurmUser=%s
 AuthType=auth/none
@@ -159,10 +179,10 @@ MpiDefault=none
 ReturnToService=2
 DebugFlags=NO_CONF_HASH
 StateSaveLocation=%s/state
-SlurmctldPidFile=%[3]s/ctld.pid
-SlurmctldLogFile=%[3]s/ctld.log
-%[4]s
-`, port, CurrentUser(t), dir, more)
+SlurmctldPidFile=%[4]s/ctld.pid
+SlurmctldLogFile=%[4]s/ctld.log
+%[5]s
+`, address, port, CurrentUser(t), dir, more)
 	path := filepath.Join(dir, "slurm.conf")
 	if err := os.WriteFile(path, []byte(conf), 0o600); err != nil {
 		t.Fatal(err)
