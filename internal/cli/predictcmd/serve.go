@@ -134,7 +134,8 @@ func (o Output) replay(s *service.Service, path string) error {
 	return nil
 }
 
-// run serves until the context is done. Requests that are being answered then have five seconds.
+// run serves until the context is done. Requests that are being answered then have 0.4 s, since the
+// program ends half a second after a signal.
 func run(ctx context.Context, listener net.Listener, handler http.Handler) error {
 	server := &http.Server{
 		Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: 60 * time.Second,
@@ -147,7 +148,7 @@ func run(ctx context.Context, listener net.Listener, handler http.Handler) error
 		return fmt.Errorf("serving: %w", err)
 	case <-ctx.Done():
 	}
-	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), 400*time.Millisecond)
 	defer cancel()
 	err := server.Shutdown(end)
 	if served := <-failed; err == nil && !errors.Is(served, http.ErrServerClosed) {

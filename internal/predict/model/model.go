@@ -100,7 +100,7 @@ func fit(k Kind, t *trees.Table, seed uint64) (*fitted, error) {
 		return &fitted{Linear: l}, err
 	case Forest:
 		return &fitted{Forest: trees.NewTrainer(t).Forest(trees.ForestOptions{
-			Trees: 50, Leaves: 256, MinRows: 5, Features: 1.0 / 3, MaxRows: mostRows, Seed: seed,
+			Trees: 50, Leaves: 256, MinRows: 5, Features: 0.5, MaxRows: mostRows, Seed: seed,
 		})}, nil
 	}
 	b := new(boosted)
