@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -175,6 +176,50 @@ func TestToken(t *testing.T) {
 	for header, want := range map[string]int{"": 401, "Bearer wrong": 401, "Bearer secret": 200} {
 		if code, body := ask(s, "GET", "/v1/model", "", "Authorization", header); code != want {
 			t.Errorf("%q: %d %s", header, code, body)
+		}
+	}
+}
+
+// TestOpenAPI holds the document against the service: each path answers, and each listed field of
+// a job is known.
+func TestOpenAPI(t *testing.T) {
+	text, err := os.ReadFile("../../../docs/schemas/predict.openapi.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var document struct {
+		Paths      map[string]map[string]any
+		Components struct {
+			Schemas map[string]struct {
+				Properties map[string]struct{ Type string }
+			}
+		}
+	}
+	if err := json.Unmarshal(text, &document); err != nil {
+		t.Fatal(err)
+	}
+	s := New(trained(t), Options{Now: func() hpc.Time { return now }})
+	answers := 0
+	for path, methods := range document.Paths {
+		for method := range methods {
+			code, body := ask(s, strings.ToUpper(method), path, "")
+			if code == http.StatusNotFound || code == http.StatusMethodNotAllowed {
+				t.Errorf("%s %s: %d %s", method, path, code, body)
+			}
+			answers++
+		}
+	}
+	if answers != 3 {
+		t.Errorf("%d operations, want 3", answers)
+	}
+	values := map[string]string{"string": `"x"`, "integer": "1", "number": "60"}
+	for name, property := range document.Components.Schemas["job"].Properties {
+		value := values[property.Type]
+		if name == "submit" {
+			value = `"2024-03-01T08:00:00Z"`
+		}
+		if code, body := ask(s, "POST", "/v1/predict", fmt.Sprintf(`{"jobs":[{%q:%s}]}`, name, value)); code != http.StatusOK {
+			t.Errorf("%s: %d %s", name, code, body)
 		}
 	}
 }
