@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"rmreplay/internal/predict"
+	"rmreplay/internal/predict/features"
 	"rmreplay/internal/predict/trees"
 )
 
@@ -63,7 +64,8 @@ type fitted struct {
 
 // boosted predicts three quantiles. The median is the mean of two: one is boosted on the scale of
 // seconds, where long jobs decide, and one on that of their roots, where short jobs count more. Each
-// has the median as its optimum. P10 and P90 are boosted on the scale log(1+seconds).
+// has the median as its optimum. P10 and P90 are boosted on the scale log(1+seconds). All trees add
+// to a first guess, see [features.Guess], since steps of trees follow an average badly.
 type boosted struct {
 	P10     *trees.Ensemble `json:"p10"`
 	Seconds *trees.Ensemble `json:"p50_seconds"`
@@ -85,9 +87,10 @@ func (f *fitted) predict(x []float32, limit float64) predict.Prediction {
 		p.P50 = f.Forest.Value(x)
 		p.P10, p.P90 = p.P50, p.P50
 	default:
-		root := max(f.Boost.Root.Value(x), 0)
-		p.P10, p.P90 = math.Expm1(f.Boost.P10.Value(x)), math.Expm1(f.Boost.P90.Value(x))
-		p.P50 = (max(f.Boost.Seconds.Value(x), 0) + root*root) / 2
+		guess := features.Guess(x)
+		log, root := math.Log1p(guess), max(math.Sqrt(guess)+f.Boost.Root.Value(x), 0)
+		p.P10, p.P90 = math.Expm1(log+f.Boost.P10.Value(x)), math.Expm1(log+f.Boost.P90.Value(x))
+		p.P50 = (max(guess+f.Boost.Seconds.Value(x), 0) + root*root) / 2
 	}
 	return p.Sound()
 }
@@ -120,7 +123,7 @@ func fit(k Kind, t *trees.Table, seed uint64) (*fitted, error) {
 		o.Quantile, o.Rounds = part.quantile, part.rounds
 		answers := make([]float64, t.Len())
 		for i, y := range t.Y {
-			answers[i] = part.scale(y)
+			answers[i] = part.scale(y) - part.scale(features.Guess(t.Row(i)))
 		}
 		*part.to = trainer.Boost(answers, o)
 	}

@@ -18,7 +18,7 @@ import (
 	"rmreplay/internal/workload"
 )
 
-// trained returns a linear model of a small log.
+// trained returns a forest of a small log.
 func trained(t *testing.T) *model.Model {
 	t.Helper()
 	w := new(workload.Workload)
@@ -32,7 +32,7 @@ func trained(t *testing.T) *model.Model {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := model.Train(t.Context(), cases, model.TrainOptions{Kind: model.Linear})
+	m, err := model.Train(t.Context(), cases, model.TrainOptions{Kind: model.Forest})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func TestPredict(t *testing.T) {
 	if first.ID != "a" || first.P50 <= 0 || first.P50 > 3600 || first.P10 > first.P50 || first.P50 > first.P90 || second.P90 > 60 || second.Limit != 60 {
 		t.Errorf("got %s", body)
 	}
-	if code, body := ask(s, "GET", "/v1/model", ""); code != 200 || !strings.Contains(body, `"kind":"linear"`) || !strings.Contains(body, `"events":0`) {
+	if code, body := ask(s, "GET", "/v1/model", ""); code != 200 || !strings.Contains(body, `"kind":"forest"`) || !strings.Contains(body, `"events":0`) {
 		t.Errorf("%d %s", code, body)
 	}
 }
