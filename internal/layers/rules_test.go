@@ -162,6 +162,8 @@ var rules = []rule{
 	{"use cases", "internal/report", []string{
 		"internal/compare", "internal/figure", "internal/hostlist", "internal/hpc", "internal/metrics", "internal/quantity", "internal/run", "internal/stats"}, computes,
 		"a report shows run records and their comparison, whoever made them"},
+	{"use cases", "internal/predict/service", []string{"internal/hpc", "internal/jobjson", "internal/predict", "internal/predict/model"}, []string{"os/..."},
+		"a service answers requests; its caller has the files, the clock and the listener"},
 	{"use cases", "internal/predict/page", []string{"internal/compare", "internal/figure", "internal/predict/evaluate", "internal/report"}, computes,
 		"a page shows a measurement, whoever made it"},
 	{"use cases", "internal/workload/build", []string{"internal/formats", "internal/formats/sacct", "internal/formats/table", "internal/hpc", "internal/output", "internal/rm/slurm/conf", "internal/slurmdb", "internal/workload"}, offline,
@@ -215,7 +217,7 @@ var rules = []rule{
 		"it reads commands, and knows no package of the program"},
 	{"program", "internal/cli/slurmcmd", []string{"internal/rm/slurm/install", "internal/slurmstore"}, offline,
 		"the group is a package of its own; internal/cli lends it what it prints with"},
-	{"program", "internal/cli/predictcmd", []string{"internal/flags", "internal/output", "internal/predict/...", "internal/report", "internal/workload"}, offline,
+	{"program", "internal/cli/predictcmd", []string{"internal/flags", "internal/hpc", "internal/output", "internal/predict/...", "internal/report", "internal/workload"}, nil,
 		"the commands are a package of their own; internal/cli lends them what they print with"},
 	{"program", "internal/cli/recordcmd", []string{"internal/explain", "internal/flags", "internal/formats", "internal/hpc", "internal/jobtable", "internal/rm/slurm", "internal/run", "internal/vclock"}, offline,
 		"the commands are a package of their own; internal/cli lends them what they print with"},

@@ -53,7 +53,7 @@ the features and the measurements.
 
 The last three are trained. All have an interval from P10 to P90, which is calibrated online.`,
 	}
-	c.AddCommand(o.newTrain(), o.newEvaluate(), o.newApply())
+	c.AddCommand(o.newTrain(), o.newEvaluate(), o.newApply(), o.newServe())
 	return c
 }
 

@@ -9,6 +9,7 @@ package features
 
 import (
 	"math"
+	"slices"
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/predict"
@@ -34,8 +35,12 @@ var kindNames = [kinds]string{
 	"name", "account", "partition_qos", "limit", "size_limit",
 }
 
-// groupFeatures is the number of features of each group.
-const groupFeatures = 6
+// ownNames are the features of each group of the user's jobs, and anyNames those of the groups of
+// all users' jobs.
+var (
+	ownNames = []string{"last", "last_two", "mean", "slow_mean", "average", "spread", "count", "since_end_s"}
+	anyNames = []string{"mean", "average", "count"}
+)
 
 // requestNames are the features of the request, sessionNames those of the user's open jobs and
 // recent submissions.
@@ -55,19 +60,24 @@ var (
 // Names returns the names of the features, in the order of [History.Vector].
 func Names() []string {
 	names := append([]string(nil), requestNames...)
-	for _, kind := range kindNames {
-		for _, what := range [groupFeatures]string{"last", "before", "mean", "spread", "count", "since_end_s"} {
-			names = append(names, kind+"_"+what)
+	for kind, name := range kindNames {
+		of := ownNames
+		if kind >= ofAnyName {
+			of = anyNames
+		}
+		for _, what := range of {
+			names = append(names, name+"_"+what)
 		}
 	}
 	return append(names, sessionNames...)
 }
 
 // Count is the number of features.
-var Count = len(requestNames) + kinds*groupFeatures + len(sessionNames)
+var Count = len(Names())
 
-// decay is the weight that a group's means take from earlier jobs with each new one.
-const decay = 0.2
+// decay is the weight that a group's means take from earlier jobs with each new one, and slowDecay
+// that of its slow mean.
+const decay, slowDecay = 0.2, 0.05
 
 // key names a group. Unused fields are zero.
 type key struct {
@@ -112,6 +122,8 @@ type group struct {
 	Last    float64             `json:"last"`
 	Before  float64             `json:"before"`
 	Mean    predict.DecayedMean `json:"mean"`
+	Slow    predict.DecayedMean `json:"slow"`
+	Average predict.DecayedMean `json:"average"` // of seconds
 	Square  predict.DecayedMean `json:"square"`
 	AtLimit predict.DecayedMean `json:"at_limit"` // 1 for a job that reached its limit, else 0
 	Failed  predict.DecayedMean `json:"failed"`   // 1 for a job that did not complete, else 0
@@ -249,6 +261,8 @@ func (g *group) add(seconds, limit float64, at hpc.Time, state hpc.State) {
 	g.Count++
 	g.Last, g.Before = y, g.Last
 	g.Mean.Add(y, decay)
+	g.Slow.Add(y, slowDecay)
+	g.Average.Add(seconds, decay)
 	g.Square.Add(y*y, decay)
 	g.Failed.Add(truth(state != hpc.Completed && state != ""), decay)
 	if limit > 0 {
@@ -279,8 +293,12 @@ func (h *History) Vector(s predict.Submission, x []float32) []float32 {
 		float32(r.TasksPerNode), float32(r.CPUsPerTask), float32(truth(r.Dependency != "")), float32(truth(r.Array != "")),
 		float32(clock.Hour())+float32(clock.Minute())/60, float32(clock.Weekday()))
 	keys := keysOf(r)
-	for _, k := range keys {
-		x = h.groups[k].append(x, s.At)
+	for kind, k := range keys {
+		if g := h.groups[k]; kind < ofAnyName {
+			x = g.appendOwn(x, s.At)
+		} else {
+			x = g.appendAny(x)
+		}
 	}
 	x = h.users[keys[ofUser]].append(x, s.At, true)
 	x = h.users[keys[ofClass]].append(x, s.At, false)
@@ -302,6 +320,24 @@ func (h *History) Vector(s predict.Submission, x []float32) []float32 {
 		h.all.mean(func(g *group) *predict.DecayedMean { return &g.Mean }))
 }
 
+// average, userAverage and all are the places of features in a vector.
+var (
+	average     = slices.Index(Names(), kindNames[ofClass]+"_average")
+	userAverage = slices.Index(Names(), kindNames[ofUser]+"_average")
+	all         = slices.Index(Names(), "all_log_mean")
+)
+
+// Guess returns a first guess of the run time in seconds for a vector: the average of the class, or of
+// the user if the class is new, or the mean of all jobs that have ended, or 0 before any has.
+func Guess(x []float32) float64 {
+	for _, place := range [...]int{average, userAverage, all} {
+		if v := x[place]; v == v {
+			return math.Expm1(float64(v))
+		}
+	}
+	return 0
+}
+
 // logOf returns the logarithm of 1 + a value, or missing if it is not set.
 func logOf(v float64) float32 {
 	if v <= 0 {
@@ -321,17 +357,25 @@ func (g *group) mean(of func(*group) *predict.DecayedMean) float32 {
 	return missing
 }
 
-// append adds the features of a group. g may be nil.
-func (g *group) append(x []float32, at hpc.Time) []float32 {
+// appendOwn adds the features of a group of the user's jobs. g may be nil.
+func (g *group) appendOwn(x []float32, at hpc.Time) []float32 {
 	if g == nil {
-		return append(x, missing, missing, missing, missing, 0, missing)
+		return append(x, missing, missing, missing, missing, missing, missing, 0, missing)
 	}
-	before, mean := missing, g.Mean.Mean()
+	two, mean := g.Last, g.Mean.Mean()
 	if g.Count > 1 {
-		before = float32(g.Before)
+		two = math.Log1p((math.Expm1(g.Last) + math.Expm1(g.Before)) / 2)
 	}
-	return append(x, float32(g.Last), before, float32(mean), float32(math.Sqrt(max(g.Square.Mean()-mean*mean, 0))),
-		float32(math.Log1p(g.Count)), float32(math.Log1p(max(at.Sub(g.End).Seconds(), 0))))
+	return append(x, float32(g.Last), float32(two), float32(mean), float32(g.Slow.Mean()), float32(math.Log1p(g.Average.Mean())),
+		float32(math.Sqrt(max(g.Square.Mean()-mean*mean, 0))), float32(math.Log1p(g.Count)), float32(math.Log1p(max(at.Sub(g.End).Seconds(), 0))))
+}
+
+// appendAny adds the features of a group of all users' jobs. g may be nil.
+func (g *group) appendAny(x []float32) []float32 {
+	if g == nil {
+		return append(x, missing, missing, 0)
+	}
+	return append(x, float32(g.Mean.Mean()), float32(math.Log1p(g.Average.Mean())), float32(math.Log1p(g.Count)))
 }
 
 // append adds the features of open jobs. c may be nil.

@@ -15,10 +15,20 @@ import (
 // scores are distances on the scale log(1+seconds), as in conformalized quantile regression
 // (Romano, Patterson and Candès, NeurIPS 2019).
 //
-// An answer counts when the job ends, so no prediction knows of a later end.
+// An answer counts when the job ends, so no prediction knows of a later end. By then the bounds have
+// moved on, most of all for long jobs, which leaves a bias. So the share aimed at is corrected by
+// gain times the distance of the share so far from a tenth (the integral term of PID control).
 type conformal struct {
-	Low  float64 `json:"low"`  // distance by which P10 is lowered
-	High float64 `json:"high"` // distance by which P90 is raised
+	Low  bound `json:"low"`  // how far P10 is lowered
+	High bound `json:"high"` // how far P90 is raised
+	// Answers is the number of answers so far.
+	Answers float64 `json:"answers"`
+}
+
+// bound is the distance by which a bound is moved outwards, and how many answers lay outside.
+type bound struct {
+	Distance float64 `json:"distance"`
+	Outside  float64 `json:"outside"`
 }
 
 const (
@@ -28,24 +38,38 @@ const (
 	step = 0.05
 	// farthest bounds the distances: e^8 is a factor of 3,000.
 	farthest = 8
+	// gain is the weight of the share so far, from enough answers on.
+	gain, enough = 3, 100
+	// The share aimed at stays between these.
+	leastMiss, mostMiss = 0.02, 0.3
 )
 
 // apply returns the prediction with its bounds moved.
 func (c *conformal) apply(p predict.Prediction) predict.Prediction {
-	p.P10 = math.Expm1(math.Log1p(p.P10) - c.Low)
-	p.P90 = math.Expm1(math.Log1p(p.P90) + c.High)
+	p.P10 = math.Expm1(math.Log1p(p.P10) - c.Low.Distance)
+	p.P90 = math.Expm1(math.Log1p(p.P90) + c.High.Distance)
 	return p.Sound()
 }
 
 // learn moves the bounds after a job for which p was predicted ran so many seconds.
 func (c *conformal) learn(p predict.Prediction, seconds float64) {
-	c.Low = move(c.Low, seconds < p.P10)
-	c.High = move(c.High, seconds > p.P90)
+	c.Answers++
+	c.Low.move(seconds < p.P10, c.Answers)
+	c.High.move(seconds > p.P90, c.Answers)
 }
 
-func move(bound float64, outside bool) float64 {
+// move moves a bound after one of so many answers.
+func (b *bound) move(outside bool, answers float64) {
 	if outside {
-		return min(bound+step*(1-miss), farthest)
+		b.Outside++
 	}
-	return max(bound-step*miss, -farthest)
+	aim := float64(miss)
+	if answers >= enough {
+		aim = min(max(miss-gain*(b.Outside/answers-miss), leastMiss), mostMiss)
+	}
+	if outside {
+		b.Distance = min(b.Distance+step*(1-aim), farthest)
+	} else {
+		b.Distance = max(b.Distance-step*aim, -farthest)
+	}
 }

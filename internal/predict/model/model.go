@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"rmreplay/internal/predict"
+	"rmreplay/internal/predict/features"
 	"rmreplay/internal/predict/trees"
 )
 
@@ -61,14 +62,18 @@ type fitted struct {
 	Boost  *boosted        `json:"boost,omitempty"`
 }
 
-// boosted predicts three quantiles.
+// boosted predicts three quantiles. The median is the mean of two: one is boosted on the scale of
+// seconds, where long jobs decide, and one on that of their roots, where short jobs count more. Each
+// has the median as its optimum. P10 and P90 are boosted on the scale log(1+seconds). All trees add
+// to a first guess, see [features.Guess], since steps of trees follow an average badly.
 type boosted struct {
-	P10 *trees.Ensemble `json:"p10"`
-	P50 *trees.Ensemble `json:"p50"`
-	P90 *trees.Ensemble `json:"p90"`
+	P10     *trees.Ensemble `json:"p10"`
+	Seconds *trees.Ensemble `json:"p50_seconds"`
+	Root    *trees.Ensemble `json:"p50_root"`
+	P90     *trees.Ensemble `json:"p90"`
 }
 
-func (b *boosted) all() []*trees.Ensemble { return []*trees.Ensemble{b.P10, b.P50, b.P90} }
+func (b *boosted) all() []*trees.Ensemble { return []*trees.Ensemble{b.P10, b.Seconds, b.Root, b.P90} }
 
 // predict returns the prediction for features, before its calibration. limit is in seconds, 0
 // for none.
@@ -82,19 +87,13 @@ func (f *fitted) predict(x []float32, limit float64) predict.Prediction {
 		p.P50 = f.Forest.Value(x)
 		p.P10, p.P90 = p.P50, p.P50
 	default:
-		p.P10, p.P50, p.P90 = ofLogScale(f.Boost.P10.Value(x)), ofPowerScale(f.Boost.P50.Value(x)), ofLogScale(f.Boost.P90.Value(x))
+		guess := features.Guess(x)
+		log, root := math.Log1p(guess), max(math.Sqrt(guess)+f.Boost.Root.Value(x), 0)
+		p.P10, p.P90 = math.Expm1(log+f.Boost.P10.Value(x)), math.Expm1(log+f.Boost.P90.Value(x))
+		p.P50 = (max(guess+f.Boost.Seconds.Value(x), 0) + root*root) / 2
 	}
 	return p.Sound()
 }
-
-// The tails are boosted on the scale log(1+seconds), the median on the scale seconds^power.
-func logScale(seconds float64) float64 { return math.Log1p(seconds) }
-func ofLogScale(y float64) float64     { return math.Expm1(y) }
-
-var power = 0.5
-
-func powerScale(seconds float64) float64 { return math.Pow(seconds, power) }
-func ofPowerScale(y float64) float64     { return math.Pow(max(y, 0), 1/power) }
 
 // fit trains a model on a table whose answers are in seconds. The table must have a row.
 func fit(k Kind, t *trees.Table, seed uint64) (*fitted, error) {
@@ -104,31 +103,32 @@ func fit(k Kind, t *trees.Table, seed uint64) (*fitted, error) {
 		return &fitted{Linear: l}, err
 	case Forest:
 		return &fitted{Forest: trees.NewTrainer(t).Forest(trees.ForestOptions{
-			Trees: 50, Leaves: 256, MinRows: 5, Features: 1.0 / 3, MaxRows: 100000, Seed: seed,
+			Trees: 50, Leaves: 256, MinRows: 5, Features: 0.5, MaxRows: mostRows, Seed: seed,
 		})}, nil
 	}
 	b := new(boosted)
-	o := trees.BoostOptions{Leaves: leaves, MinRows: 20, Rate: 0.1, Features: 0.5, Rows: 0.7, MaxRows: 100000, Seed: seed}
+	o := trees.BoostOptions{Leaves: 31, MinRows: 20, Rate: 0.1, Features: 0.5, Rows: 0.7, MaxRows: mostRows, Seed: seed}
 	trainer := trees.NewTrainer(t)
-	for _, q := range []struct {
+	for _, part := range []struct {
 		to       **trees.Ensemble
 		quantile float64
 		rounds   int
-		scale    func(float64) float64
-	}{{&b.P10, 0.1, 40, logScale}, {&b.P50, 0.5, rounds, powerScale}, {&b.P90, 0.9, 40, logScale}} {
-		o.Quantile, o.Rounds = q.quantile, q.rounds
-		*q.to = trainer.Boost(scaled(t.Y, q.scale), o)
+		scale    func(seconds float64) float64
+	}{
+		{&b.P10, 0.1, 40, math.Log1p},
+		{&b.Seconds, 0.5, 100, func(seconds float64) float64 { return seconds }},
+		{&b.Root, 0.5, 100, math.Sqrt},
+		{&b.P90, 0.9, 40, math.Log1p},
+	} {
+		o.Quantile, o.Rounds = part.quantile, part.rounds
+		answers := make([]float64, t.Len())
+		for i, y := range t.Y {
+			answers[i] = part.scale(y) - part.scale(features.Guess(t.Row(i)))
+		}
+		*part.to = trainer.Boost(answers, o)
 	}
 	return &fitted{Boost: b}, nil
 }
 
-var leaves, rounds = 31, 120
-
-// scaled returns the answers on another scale.
-func scaled(seconds []float64, scale func(float64) float64) []float64 {
-	y := make([]float64, len(seconds))
-	for i, s := range seconds {
-		y[i] = scale(s)
-	}
-	return y
-}
+// mostRows bounds the rows that each tree is grown on. More of them cost time and gain little.
+const mostRows = 50000

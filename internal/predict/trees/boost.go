@@ -13,7 +13,7 @@ type BoostOptions struct {
 	Rounds, Leaves, MinRows int
 	// Rate is the share of each tree's values that is added.
 	Rate float64
-	// Features is the share of the features that each split may choose from, and Rows the
+	// Features is the share of the features that each tree may use, and Rows the
 	// share of the rows that each tree is grown on. MaxRows bounds their number.
 	Features, Rows float64
 	MaxRows        int

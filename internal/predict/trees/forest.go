@@ -7,7 +7,7 @@ type ForestOptions struct {
 	// Trees is the number of trees, Leaves the largest number of leaves of each, and MinRows
 	// the smallest number of rows in a leaf.
 	Trees, Leaves, MinRows int
-	// Features is the share of the features that each split may choose from. Each tree is grown
+	// Features is the share of the features that each tree may use. Each tree is grown
 	// on MaxRows rows at most.
 	Features float64
 	MaxRows  int
@@ -19,8 +19,9 @@ type ForestOptions struct {
 const forestRows = 0.632
 
 // Forest trains a random forest (Breiman, "Random forests", Machine Learning 45(1), 2001): the mean
-// of trees, each grown on a random part of the rows, with a random part of the features for each
-// split. It predicts means. The rows are drawn without replacement.
+// of trees, each grown on a random part of the rows, with a random part of the features (Ho,
+// "The random subspace method for constructing decision forests", IEEE TPAMI 20(8), 1998). It predicts
+// means. The rows are drawn without replacement.
 func (b *Trainer) Forest(o ForestOptions) *Ensemble {
 	t := b.table
 	n := t.Len()

@@ -1,6 +1,7 @@
 package trees
 
 import (
+	"math"
 	"math/rand/v2"
 )
 
@@ -45,11 +46,12 @@ type histogram [][maxBins]cell
 type grower struct {
 	data *binned
 	// Leaves bounds the leaves of a tree, MinRows the rows of a leaf from below, and Features is
-	// the share of the columns that a split may choose from.
+	// the share of the columns that a tree may use.
 	leaves, minRows int
 	features        float64
 	rng             *rand.Rand
 
+	columns  []int // those that the tree at hand may use
 	free     []histogram
 	gradient []float32 // of the rows at hand, in their order
 }
@@ -74,6 +76,7 @@ type split struct {
 // returns the tree without values, and the rows of each leaf.
 func (g *grower) grow(gradient []float32, rows []int32) (*Tree, [][]int32) {
 	t := new(Tree)
+	g.choose()
 	root := &leaf{rows: rows, hist: g.take(), parent: -1}
 	g.fill(root, gradient)
 	g.search(root)
@@ -141,7 +144,8 @@ func (g *grower) divide(l *leaf, t *Tree, gradient []float32) (left, right *leaf
 	}
 	small.hist = g.take()
 	g.fill(small, gradient)
-	parallel(len(g.data.columns), len(g.data.columns)*maxBins, func(c int) {
+	parallel(len(g.columns), len(g.columns)*maxBins, func(i int) {
+		c := g.columns[i]
 		from, less := &large.hist[c], &small.hist[c]
 		for b := range len(g.data.columns[c].bounds) {
 			from[b].sum -= less[b].sum
@@ -187,7 +191,8 @@ func (g *grower) fill(l *leaf, gradient []float32) {
 		g.gradient = append(g.gradient, gradient[r])
 	}
 	sums := g.gradient
-	parallel(len(g.data.columns), len(g.data.columns)*len(l.rows), func(c int) {
+	parallel(len(g.columns), len(g.columns)*len(l.rows), func(i int) {
+		c := g.columns[i]
 		h := &l.hist[c]
 		column := &g.data.columns[c]
 		clear(h[:len(column.bounds)])
@@ -203,13 +208,12 @@ func (g *grower) fill(l *leaf, gradient []float32) {
 // search finds the best split of a leaf: the largest reduction of the squared error of the
 // gradients. Of equal ones it takes the first column and the lowest bin.
 func (g *grower) search(l *leaf) {
-	if len(l.rows) < 2*g.minRows || len(g.data.columns) == 0 {
+	if len(l.rows) < 2*g.minRows {
 		return
 	}
-	chosen := g.choose()
-	found := make([]split, len(chosen))
-	parallel(len(chosen), len(chosen)*maxBins, func(i int) {
-		found[i] = g.searchColumn(&l.hist[chosen[i]], chosen[i])
+	found := make([]split, len(g.columns))
+	parallel(len(g.columns), len(g.columns)*maxBins, func(i int) {
+		found[i] = g.searchColumn(&l.hist[g.columns[i]], g.columns[i])
 	})
 	for _, s := range found {
 		if s.gain > l.best.gain {
@@ -218,17 +222,16 @@ func (g *grower) search(l *leaf) {
 	}
 }
 
-// choose returns the columns that a split may use, ascending.
-func (g *grower) choose() []int {
+// choose draws the columns that the next tree may use, ascending.
+func (g *grower) choose() {
 	n := len(g.data.columns)
-	want := max(int(g.features*float64(n)+0.5), 1)
-	list := make([]int, 0, want)
+	want := int(math.Ceil(g.features * float64(n)))
+	g.columns = g.columns[:0]
 	for c := range n {
-		if want >= n || g.rng.IntN(n-c) < want-len(list) {
-			list = append(list, c)
+		if want >= n || g.rng.IntN(n-c) < want-len(g.columns) {
+			g.columns = append(g.columns, c)
 		}
 	}
-	return list
 }
 
 func (g *grower) searchColumn(h *[maxBins]cell, c int) (best split) {

@@ -1,0 +1,161 @@
+package predictcmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/predict/service"
+)
+
+// serveOptions are the flags of `predict serve`.
+type serveOptions struct {
+	listen  string
+	token   string
+	journal string
+}
+
+func (o Output) newServe() *cobra.Command {
+	var opts serveOptions
+	c := &cobra.Command{
+		Use:   "serve MODEL",
+		Short: "Answer questions about run times over HTTP, with a trained model",
+		Long: `Answers over HTTP with JSON, for job-submit plugins, portals and accounting pages, until it
+is interrupted. docs/schemas/predict.openapi.json describes the interface:
+
+  POST /v1/predict  predicts the run times of jobs from what their users asked for
+  POST /v1/events   tells of submissions, starts and ends, from which the service learns
+  GET  /v1/model    says where the model comes from and what was learned since
+
+With --journal, a file keeps the events. A service that starts again with it, or was killed,
+continues where it was. Without it, the service forgets them.
+
+The service listens on the loopback interface unless there is a token. The file of --token
+has one line. Clients send it as "Authorization: Bearer TOKEN".`,
+		Example: `  rmreplay predict serve march.model --journal march.events
+  curl -s localhost:8765/v1/predict -d '{"jobs":[{"user":"ana","tasks":64,"time_limit_s":7200}]}'`,
+		Args: o.WantArgs("MODEL"),
+		RunE: func(c *cobra.Command, args []string) error { return o.serve(c.Context(), args[0], opts) },
+	}
+	f := c.Flags()
+	f.StringVar(&opts.listen, "listen", "127.0.0.1:8765", "listen on this `ADDRESS`; port 0 takes a free one")
+	f.StringVar(&opts.token, "token", "", "want the token in this `FILE` of each client")
+	f.StringVar(&opts.journal, "journal", "", "keep the events in this `FILE`, and continue with those in it")
+	return c
+}
+
+func (o Output) serve(ctx context.Context, path string, opts serveOptions) error {
+	how := service.Options{Now: func() hpc.Time { return hpc.Time(time.Now().UnixNano()) }}
+	if opts.token != "" {
+		text, err := os.ReadFile(opts.token)
+		if err != nil {
+			return o.BadInput(fmt.Errorf("reading the token: %w", err))
+		}
+		if how.Token = strings.TrimSpace(string(text)); how.Token == "" || strings.ContainsAny(how.Token, " \t\r\n") {
+			return o.BadInput(fmt.Errorf("reading the token: %s: not a token (want one word)", opts.token))
+		}
+	}
+	if err := o.checkListen(opts); err != nil {
+		return err
+	}
+	m, err := o.model(path)
+	if err != nil {
+		return err
+	}
+	if opts.journal != "" {
+		file, err := os.OpenFile(opts.journal, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
+		if err != nil {
+			return o.BadInput(fmt.Errorf("opening the journal: %w", err))
+		}
+		defer file.Close() // each batch was synced
+		how.Journal = synced{file}
+	}
+	s := service.New(m, how)
+	if opts.journal != "" {
+		if err := o.replay(s, opts.journal); err != nil {
+			return err
+		}
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", opts.listen)
+	if err != nil {
+		return fmt.Errorf("listening on %s: %w", opts.listen, err)
+	}
+	o.Say("rmreplay: %s: http://%s", m.Describe(), listener.Addr())
+	return run(ctx, listener, s)
+}
+
+// checkListen refuses addresses that others can reach, unless there is a token.
+func (o Output) checkListen(opts serveOptions) error {
+	host, _, err := net.SplitHostPort(opts.listen)
+	if err != nil {
+		return o.Usagef("--listen %s: not an address (want HOST:PORT, as 127.0.0.1:8765)", opts.listen)
+	}
+	if ip := net.ParseIP(host); opts.token == "" && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return o.Usagef("--listen %s: others could reach it (want an address of the loopback interface, or a --token)", opts.listen)
+	}
+	return nil
+}
+
+// synced writes to a file and waits until the disk has it.
+type synced struct{ *os.File }
+
+func (s synced) Write(b []byte) (int, error) {
+	n, err := s.File.Write(b)
+	if err == nil {
+		err = s.Sync()
+	}
+	return n, err
+}
+
+// replay reads the journal, and removes a line that was not written to its end.
+func (o Output) replay(s *service.Service, path string) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return o.BadInput(fmt.Errorf("reading the journal: %w", err))
+	}
+	whole, err := s.Replay(text)
+	if err != nil {
+		return o.BadInput(fmt.Errorf("reading the journal: %s: %w", path, err))
+	}
+	if whole < int64(len(text)) {
+		o.Say("rmreplay: %s: the last line is not complete and is removed", path)
+		if err := os.Truncate(path, whole); err != nil {
+			return fmt.Errorf("mending the journal: %w", err)
+		}
+	}
+	return nil
+}
+
+// run serves until the context is done. Requests that are being answered then have 0.4 s, since the
+// program ends half a second after a signal.
+func run(ctx context.Context, listener net.Listener, handler http.Handler) error {
+	server := &http.Server{
+		Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: 60 * time.Second,
+		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10,
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(listener) }()
+	select {
+	case err := <-failed:
+		return fmt.Errorf("serving: %w", err)
+	case <-ctx.Done():
+	}
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), 400*time.Millisecond)
+	defer cancel()
+	err := server.Shutdown(end)
+	if served := <-failed; err == nil && !errors.Is(served, http.ErrServerClosed) {
+		err = served
+	}
+	if err != nil {
+		return fmt.Errorf("ending the service: %w", err)
+	}
+	return ctx.Err()
+}

@@ -1,0 +1,132 @@
+package evaluate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/predict"
+	"rmreplay/internal/predict/model"
+	"rmreplay/internal/workload"
+)
+
+// TestScores holds the scores against a calculation by hand, with KNIME's definitions: p = 2, 4, 9
+// for y = 1, 5, 6, whose mean is 4.
+func TestScores(t *testing.T) {
+	var s sums
+	for _, v := range [][4]float64{{1, 2, 3, 1}, {4, 4, 4, 5}, {5, 9, 12, 6}} {
+		s.add(predict.Prediction{P10: v[0], P50: v[1], P90: v[2]}, v[3])
+	}
+	got := s.scores()
+	for name, pair := range map[string][2]float64{
+		"mean absolute error":    {got.MAE, (1 + 1 + 3) / 3.0},
+		"mean squared error":     {got.MSE, (1 + 1 + 9) / 3.0},
+		"root":                   {got.RMSE, math.Sqrt(11 / 3.0)},
+		"mean signed difference": {got.MSD, (1 - 1 + 3) / 3.0},
+		"R²":                     {got.R2, 1 - 11/(9+1+4.0)},
+		"coverage":               {got.Coverage, 2 / 3.0}, // 1 in [1,3] and 6 in [5,12]; 5 not in [4,4]
+		"width":                  {got.Width, (2 + 0 + 7) / 3.0},
+		"underestimated":         {got.Underestimated, 1 / 3.0},
+		// P10: 0, 0.1, 0.1; P50: 0.5, 0.5, 1.5; P90: 0.2, 0.9, 0.6.
+		"pinball": {got.Pinball, (0 + 0.1 + 0.1 + 0.5 + 0.5 + 1.5 + 0.2 + 0.9 + 0.6) / 9},
+	} {
+		if math.Abs(pair[0]-pair[1]) > 1e-12 {
+			t.Errorf("%s: %g, want %g", name, pair[0], pair[1])
+		}
+	}
+	log := func(x float64) float64 { return math.Log(1 + x) }
+	mean := (log(1) + log(5) + log(6)) / 3
+	squares := math.Pow(log(1)-mean, 2) + math.Pow(log(5)-mean, 2) + math.Pow(log(6)-mean, 2)
+	errors := math.Pow(log(2)-log(1), 2) + math.Pow(log(4)-log(5), 2) + math.Pow(log(9)-log(6), 2)
+	if want := 1 - errors/squares; math.Abs(got.R2Log-want) > 1e-12 {
+		t.Errorf("R² of log: %g, want %g", got.R2Log, want)
+	}
+	if none := new(sums); none.scores() != (Scores{}) {
+		t.Error("scores without jobs")
+	}
+}
+
+// jobs makes a workload of one class per user, with these run times in seconds.
+func jobs(users ...[]int) *workload.Workload {
+	w := new(workload.Workload)
+	for u, list := range users {
+		for i, ran := range list {
+			j := &hpc.Job{ID: fmt.Sprintf("%d.%d", u, i), Submit: hpc.Unix(int64(1e6 + 1e4*i + u))}
+			j.User, j.Tasks, j.RunTime = fmt.Sprint(u), 1, time.Duration(ran)*time.Second
+			w.Jobs.Append(j)
+		}
+	}
+	w.Sort()
+	return w
+}
+
+func cases(t *testing.T, w *workload.Workload) *predict.Cases {
+	t.Helper()
+	c, err := predict.CasesOf(w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// TestFloor: user 0 ran for 10, 20, 60 s, user 1 once.
+func TestFloor(t *testing.T) {
+	f := floor(cases(t, jobs([]int{10, 20, 60}, []int{7})))
+	// Without itself: 10 -> median(20,60) = 40; 20 -> 35; 60 -> 15; a single job has no error.
+	if want := (30 + 15 + 45 + 0) / 4.0; math.Abs(f.ClassMAE-want) > 1e-9 {
+		t.Errorf("class oracle: %g, want %g", f.ClassMAE, want)
+	}
+	if f.Neighbours != 2 || f.NeighbourMAE != (10+40)/2.0 || f.Resubmitted != 0.5 {
+		t.Errorf("neighbours: %+v", *f)
+	}
+}
+
+func TestRun(t *testing.T) {
+	var first, second []int
+	for i := range 300 {
+		first, second = append(first, 100), append(second, 1000+i%2)
+	}
+	c := cases(t, jobs(first, second))
+	e, err := Run(t.Context(), "two users", c, Options{Models: []model.Kind{model.LastTwo, model.Linear}, Growth: 0.5, RandomSplit: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := e.Models[0]
+	if last.Scores.Jobs != 600 || last.Scores.MAE > 3 || len(last.Curve) != 10 || last.RandomSplit != nil {
+		t.Errorf("last2: %+v", last)
+	}
+	groups := 0
+	for _, g := range last.Groups {
+		groups += g.Scores.Jobs
+	}
+	if len(last.Groups) != 3 || groups != 600 || last.Groups[0].Scores.Jobs != 20 {
+		t.Errorf("groups: %+v", last.Groups)
+	}
+	if l := e.Models[1]; l.Trainings < 2 || l.RandomSplit == nil || l.RandomSplit.Jobs < 60 || l.RandomSplit.Jobs > 180 {
+		t.Errorf("linear: %+v", l)
+	}
+	text := e.Render()
+	for _, want := range []string{"two users: 600 jobs that ran of 2 users", "no job has a time limit", "random split (not honest", "\nlast2 ", "an oracle"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+}
+
+func TestRunEnds(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Run(ctx, "w", cases(t, jobs([]int{1, 2})), Options{Models: []model.Kind{model.Limit}}); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+	w := jobs([]int{1})
+	w.Jobs.Change(0, func(j *hpc.Job) { j.RunTime = hpc.Unlimited })
+	if _, err := Run(t.Context(), "w", cases(t, w), Options{}); err == nil || !strings.Contains(err.Error(), "w: no job with a run time among 1 jobs") {
+		t.Errorf("nothing ran: %v", err)
+	}
+}

@@ -1,0 +1,157 @@
+package features
+
+import (
+	"encoding/json"
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/predict"
+)
+
+// request is what a user asks for.
+func request(user string, tasks int) *hpc.Request {
+	return &hpc.Request{User: user, Tasks: tasks, TimeLimit: time.Hour}
+}
+
+// at returns the features of a submission by their names.
+func at(t *testing.T, h *History, second int64, r *hpc.Request) map[string]float64 {
+	t.Helper()
+	x := h.Vector(predict.Submission{At: hpc.Unix(1e9 + second), Request: r}, nil)
+	names := Names()
+	if len(x) != len(names) || len(x) != Count {
+		t.Fatalf("%d features, %d names, count %d", len(x), len(names), Count)
+	}
+	if sorted := slices.Sorted(slices.Values(names)); len(slices.Compact(sorted)) != len(names) {
+		t.Fatal("two features have one name")
+	}
+	all := map[string]float64{}
+	for i, name := range names {
+		all[name] = float64(x[i])
+	}
+	return all
+}
+
+// near compares with the precision of a feature.
+func near(got, want float64) bool { return math.Abs(got-want) < 1e-5 }
+
+// run plays a job from its submission to its end.
+func run(h *History, number, submit, start, end int64, r *hpc.Request) {
+	h.Submit(predict.Submission{Number: number, At: hpc.Unix(1e9 + submit), Request: r})
+	h.Start(number, hpc.Unix(1e9+start))
+	if end > 0 {
+		h.End(number, hpc.Unix(1e9+end), hpc.Completed)
+	}
+}
+
+func TestVector(t *testing.T) {
+	h := New()
+	x := at(t, h, 0, request("a", 4))
+	for _, name := range []string{"user_last", "user_oldest_running_s", "since_user_submit_s", "all_log_mean", "user_failed"} {
+		if !math.IsNaN(x[name]) {
+			t.Errorf("%s is %g before anything happened", name, x[name])
+		}
+	}
+	run(h, 1, 0, 10, 110, request("a", 4))   // 100 s
+	run(h, 2, 20, 120, 420, request("a", 8)) // 300 s, another size
+	run(h, 3, 450, 500, 0, request("a", 4))  // runs
+	h.Submit(predict.Submission{Number: 4, At: hpc.Unix(1e9 + 600), Request: request("a", 4)})
+	log := math.Log1p
+	x = at(t, h, 1000, request("a", 4))
+	for name, want := range map[string]float64{
+		"log_limit": log(3600), "log_processors": log(4),
+		"user_last": log(300), "user_last_two": log(200), "user_count": log(2), "user_since_end_s": log(580),
+		"user_average": log((300 + 0.8*100) / 1.8), "user_mean": (log(300) + 0.8*log(100)) / 1.8,
+		"user_size_last": log(100), "user_size_count": log(1),
+		"user_name_size_limit_last": log(100), "user_name_size_limit_average": log(100),
+		"user_running": 1, "user_waiting": 1, "user_oldest_running_s": log(500), "user_newest_running_s": log(500), "user_mean_running_s": log(500),
+		"class_running": 1, "class_waiting": 1, "since_user_submit_s": log(400), "since_class_submit_s": log(400),
+		"user_failed": 0, "user_at_limit": 0,
+	} {
+		if got := x[name]; !near(got, want) {
+			t.Errorf("%s: %g, want %g", name, got, want)
+		}
+	}
+	if other := at(t, h, 1000, request("b", 4)); !math.IsNaN(other["user_last"]) || other["user_running"] != 0 || !near(other["size_limit_count"], log(1)) {
+		t.Errorf("another user: %v", other)
+	}
+	h.End(3, hpc.Unix(1e9+4100), hpc.TimedOut)
+	h.End(4, hpc.Unix(1e9+4100), hpc.Cancelled) // it never ran
+	x = at(t, h, 4200, request("a", 4))
+	if x["user_running"] != 0 || x["user_waiting"] != 0 || !near(x["user_count"], log(3)) || x["user_at_limit"] <= 0.3 || x["user_failed"] <= 0.3 {
+		t.Errorf("after the ends: %v", x)
+	}
+}
+
+// TestUnknownJobs has events of jobs that nobody submitted, and events that come twice.
+func TestUnknownJobs(t *testing.T) {
+	h := New()
+	h.Start(7, hpc.Unix(5))
+	if _, ran := h.End(7, hpc.Unix(6), hpc.Completed); ran {
+		t.Error("an unknown job ran")
+	}
+	run(h, 1, 0, 10, 0, request("a", 1))
+	h.Start(1, hpc.Unix(1e9+20))
+	if seconds, ran := h.End(1, hpc.Unix(1e9+30), hpc.Completed); !ran || seconds != 20 {
+		t.Errorf("ran %v for %g s", ran, seconds)
+	}
+	if _, ran := h.End(1, hpc.Unix(1e9+40), hpc.Completed); ran {
+		t.Error("it ended twice")
+	}
+}
+
+// TestSave writes a history and reads it. The open job is gone, all else is the same.
+func TestSave(t *testing.T) {
+	h := New()
+	run(h, 1, 0, 10, 110, request("a", 4))
+	run(h, 2, 20, 120, 420, request("b", 8))
+	text, err := json.Marshal(h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := New()
+	if err := json.Unmarshal(text, read); err != nil {
+		t.Fatal(err)
+	}
+	for _, user := range []string{"a", "b", "c"} {
+		s := predict.Submission{At: hpc.Unix(1e9 + 999), Request: request(user, 4)}
+		want, got := h.Vector(s, nil), read.Vector(s, nil)
+		for i := range want {
+			if want[i] != got[i] && !(want[i] != want[i] && got[i] != got[i]) {
+				t.Errorf("%s: %s: %g, want %g", user, Names()[i], got[i], want[i])
+			}
+		}
+	}
+	if again, err := json.Marshal(read); err != nil || string(again) != string(text) {
+		t.Errorf("written again: %s, %v", again, err)
+	}
+	if err := json.Unmarshal([]byte(`{"groups":[{"key":{"k":99},"group":{}}]}`), read); err == nil {
+		t.Error("a group of an unknown kind was read")
+	}
+}
+
+func TestGuess(t *testing.T) {
+	h := New()
+	guess := func(user string, tasks int) float64 {
+		return Guess(h.Vector(predict.Submission{At: hpc.Unix(2e9), Request: request(user, tasks)}, nil))
+	}
+	if got := guess("a", 1); got != 0 {
+		t.Errorf("before anything: %g", got)
+	}
+	run(h, 1, 0, 10, 110, request("a", 1))
+	run(h, 2, 200, 210, 510, request("a", 2))
+	for _, test := range []struct {
+		user  string
+		tasks int
+		want  float64
+	}{{"a", 1, 100}, {"a", 2, 300}, {"a", 3, (300 + 0.8*100) / 1.8}} {
+		if got := guess(test.user, test.tasks); math.Abs(got-test.want) > 1e-3 {
+			t.Errorf("user %s, %d tasks: %g, want %g", test.user, test.tasks, got, test.want)
+		}
+	}
+	if got := guess("b", 1); got < 100 || got > 300 {
+		t.Errorf("another user: %g", got)
+	}
+}

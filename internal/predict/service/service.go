@@ -1,0 +1,317 @@
+// Package service answers questions about run times over HTTP, for job-submit plugins, portals and
+// accounting pages. docs/schemas/predict.openapi.json describes the interface.
+//
+// A service begins with a trained model. Events of jobs (submit, start, end) that are sent to it
+// extend the history, as if the model had seen them. A journal keeps them, so a service that
+// starts again, or was killed, continues where it was.
+package service
+
+import (
+	"bytes"
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/jobjson"
+	"rmreplay/internal/predict"
+	"rmreplay/internal/predict/model"
+)
+
+const (
+	// MaxBody bounds the body of a request in bytes.
+	MaxBody = 4 << 20
+	// MaxJobs bounds the jobs or events of a request.
+	MaxJobs = 10000
+)
+
+// Options are what a service depends on besides its model.
+type Options struct {
+	// Token, if not empty, must come with each request: "Authorization: Bearer TOKEN".
+	Token string
+	// Now returns the time of the submission of jobs that name none.
+	Now func() hpc.Time
+	// Journal, if not nil, gets each batch of events before it counts, one JSON object a line.
+	Journal io.Writer
+}
+
+// Service is an [http.Handler]. Its methods may be called at once.
+type Service struct {
+	options Options
+	model   *model.Model
+	mux     *http.ServeMux
+
+	mu      sync.Mutex
+	online  *model.Online
+	numbers map[string]int64 // of open jobs
+	next    int64
+	last    hpc.Time // the last event
+	events  int
+	unknown int
+}
+
+// New returns a service that has seen no events.
+func New(m *model.Model, o Options) *Service {
+	s := &Service{options: o, model: m, online: m.Online(), numbers: map[string]int64{}, last: m.Until(), mux: http.NewServeMux()}
+	s.mux.HandleFunc("GET /v1/model", s.describe)
+	s.mux.HandleFunc("POST /v1/predict", s.predict)
+	s.mux.HandleFunc("POST /v1/events", s.learn)
+	return s
+}
+
+// ServeHTTP answers a request.
+func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if s.options.Token != "" {
+		token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+		if subtle.ConstantTimeCompare([]byte(token), []byte(s.options.Token)) != 1 {
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			refuse(w, http.StatusUnauthorized, errors.New("want the header Authorization: Bearer TOKEN"))
+			return
+		}
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, MaxBody)
+	s.mux.ServeHTTP(w, r)
+}
+
+// refuse answers with an error as JSON.
+func refuse(w http.ResponseWriter, status int, err error) {
+	var large *http.MaxBytesError
+	if errors.As(err, &large) {
+		status, err = http.StatusRequestEntityTooLarge, fmt.Errorf("a body of more than %d bytes", large.Limit)
+	}
+	reply(w, status, map[string]string{"error": err.Error()})
+}
+
+func reply(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(v) // the client has gone
+}
+
+// State is what a service has learned since its model was trained.
+type State struct {
+	Model    model.Header `json:"model"`
+	Events   int          `json:"events"`
+	OpenJobs int          `json:"open_jobs"`
+	// Unknown counts starts and ends of jobs whose submission was not told.
+	Unknown int    `json:"unknown_jobs"`
+	Last    string `json:"last_event"`
+}
+
+// State returns what the service has learned.
+func (s *Service) State() State {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return State{Model: s.model.Header, Events: s.events, OpenJobs: len(s.numbers), Unknown: s.unknown, Last: s.last.String()}
+}
+
+func (s *Service) describe(w http.ResponseWriter, _ *http.Request) {
+	reply(w, http.StatusOK, s.State())
+}
+
+// job is a submission as JSON: the fields of a job in a trace, without those of its behaviour.
+type job struct {
+	ID     string          `json:"id"`
+	Submit jobjson.Instant `json:"submit"`
+	jobjson.Request
+	jobjson.Durations
+}
+
+// request returns the job's request.
+func (j *job) request() *hpc.Request {
+	whole := jobjson.Job{Request: j.Request, Durations: j.Durations}
+	return &whole.Decode(&jobjson.Epoch{}).Request
+}
+
+var errRelative = errors.New("submit: want a time as 2024-03-01T08:00:00Z")
+
+// answer is a prediction for a job.
+type answer struct {
+	ID string `json:"id,omitempty"`
+	predict.Prediction
+}
+
+func (s *Service) predict(w http.ResponseWriter, r *http.Request) {
+	text, err := io.ReadAll(r.Body)
+	if err != nil {
+		refuse(w, http.StatusBadRequest, err)
+		return
+	}
+	var question struct {
+		Jobs []job `json:"jobs"`
+	}
+	if err := jobjson.Unmarshal(text, &question); err != nil {
+		refuse(w, http.StatusBadRequest, err)
+		return
+	}
+	if n := len(question.Jobs); n == 0 || n > MaxJobs {
+		refuse(w, http.StatusBadRequest, fmt.Errorf("jobs: %d jobs (want 1 to %d)", n, MaxJobs))
+		return
+	}
+	now := s.options.Now()
+	answers := make([]answer, len(question.Jobs))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range question.Jobs {
+		j := &question.Jobs[i]
+		at := now
+		if !j.Submit.IsZero() {
+			if j.Submit.Relative() {
+				refuse(w, http.StatusBadRequest, fmt.Errorf("job %d: %w", i+1, errRelative))
+				return
+			}
+			at = j.Submit.At(&jobjson.Epoch{})
+		}
+		answers[i] = answer{j.ID, s.online.Predict(predict.Submission{At: at, Request: j.request()})}
+	}
+	reply(w, http.StatusOK, map[string]any{"predictions": answers})
+}
+
+// event is what happened to a job.
+type event struct {
+	Event string          `json:"event"` // submit, start or end
+	ID    string          `json:"id"`
+	At    jobjson.Instant `json:"at"`
+	State hpc.State       `json:"state"` // of an end
+	Job   *job            `json:"job"`   // of a submission
+}
+
+// check says what is wrong with an event, given the instant of the event before.
+func (e *event) check(last hpc.Time) error {
+	if e.At.IsZero() || e.At.Relative() {
+		return errors.New("at: want a time as 2024-03-01T08:00:00Z")
+	}
+	switch at := e.At.At(&jobjson.Epoch{}); {
+	case e.Event != "submit" && e.Event != "start" && e.Event != "end":
+		return fmt.Errorf("event: %q (want submit, start or end)", e.Event)
+	case e.ID == "":
+		return errors.New("id: missing")
+	case e.Event == "submit" && e.Job == nil:
+		return errors.New("job: missing (want what the user asked for)")
+	case e.Event == "submit" && (e.Job.ID != "" || !e.Job.Submit.IsZero()):
+		return errors.New("job: has id or submit (want them as id and at of the event)")
+	case e.Event != "submit" && e.Job != nil:
+		return errors.New("job: only a submission has it")
+	case e.Event == "end" && !e.State.Ended():
+		return fmt.Errorf("state: %q (want that of a job that ended, as COMPLETED)", e.State)
+	case at < last:
+		return fmt.Errorf("at: %v is before the last event, %v (want events in the order of time)", at, last)
+	}
+	return nil
+}
+
+func (s *Service) learn(w http.ResponseWriter, r *http.Request) {
+	text, err := io.ReadAll(r.Body)
+	if err != nil {
+		refuse(w, http.StatusBadRequest, err)
+		return
+	}
+	var batch struct {
+		Events []json.RawMessage `json:"events"`
+	}
+	if err := jobjson.Unmarshal(text, &batch); err != nil {
+		refuse(w, http.StatusBadRequest, err)
+		return
+	}
+	if n := len(batch.Events); n == 0 || n > MaxJobs {
+		refuse(w, http.StatusBadRequest, fmt.Errorf("events: %d events (want 1 to %d)", n, MaxJobs))
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	events, err := s.parse(batch.Events)
+	if err != nil {
+		refuse(w, http.StatusBadRequest, err)
+		return
+	}
+	if s.options.Journal != nil {
+		var lines bytes.Buffer
+		for _, text := range batch.Events {
+			if err := json.Compact(&lines, text); err != nil {
+				refuse(w, http.StatusBadRequest, err)
+				return
+			}
+			lines.WriteByte('\n')
+		}
+		if _, err := s.options.Journal.Write(lines.Bytes()); err != nil {
+			refuse(w, http.StatusInternalServerError, fmt.Errorf("writing the journal: %w", err))
+			return
+		}
+	}
+	answers := []answer{}
+	for i := range events {
+		if p, submitted := s.apply(&events[i]); submitted {
+			answers = append(answers, answer{events[i].ID, p})
+		}
+	}
+	reply(w, http.StatusOK, map[string]any{"accepted": len(events), "predictions": answers})
+}
+
+// parse reads and checks events. It changes nothing.
+func (s *Service) parse(texts []json.RawMessage) ([]event, error) {
+	events := make([]event, len(texts))
+	last := s.last
+	submitted := map[string]bool{}
+	for i, text := range texts {
+		e := &events[i]
+		err := jobjson.Unmarshal(text, e)
+		if err == nil {
+			err = e.check(last)
+		}
+		if err == nil && e.Event == "submit" {
+			if _, open := s.numbers[e.ID]; open || submitted[e.ID] {
+				err = fmt.Errorf("id: job %s was submitted before and has not ended", e.ID)
+			}
+		}
+		if err != nil {
+			return nil, fmt.Errorf("event %d: %w", i+1, err)
+		}
+		submitted[e.ID] = e.Event != "end" && (submitted[e.ID] || e.Event == "submit")
+		last = e.At.At(&jobjson.Epoch{})
+	}
+	return events, nil
+}
+
+// apply tells the predictor of an event.
+func (s *Service) apply(e *event) (p predict.Prediction, submitted bool) {
+	at := e.At.At(&jobjson.Epoch{})
+	s.last = at
+	s.events++
+	number, open := s.numbers[e.ID]
+	switch {
+	case e.Event == "submit":
+		s.next++
+		s.numbers[e.ID] = s.next
+		return s.online.Submit(predict.Submission{Number: s.next, At: at, Request: e.Job.request()}), true
+	case !open:
+		s.unknown++
+	case e.Event == "start":
+		s.online.Start(number, at)
+	default:
+		delete(s.numbers, e.ID)
+		s.online.End(number, at, e.State)
+	}
+	return p, false
+}
+
+// Replay reads a journal. It returns the number of bytes of whole lines: what follows them is a
+// line that was being written when the service was killed. An error names the line.
+func (s *Service) Replay(journal []byte) (whole int64, err error) {
+	for number := 1; ; number++ {
+		line, rest, found := bytes.Cut(journal[whole:], []byte("\n"))
+		if !found {
+			return whole, nil
+		}
+		events, err := s.parse([]json.RawMessage{line})
+		if err != nil {
+			return whole, fmt.Errorf("line %d: %w", number, errors.Unwrap(err))
+		}
+		s.apply(&events[0])
+		whole = int64(len(journal) - len(rest))
+	}
+}

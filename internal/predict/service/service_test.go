@@ -1,0 +1,225 @@
+package service
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/predict"
+	"rmreplay/internal/predict/model"
+	"rmreplay/internal/workload"
+)
+
+// trained returns a forest of a small log.
+func trained(t *testing.T) *model.Model {
+	t.Helper()
+	w := new(workload.Workload)
+	for i := range 200 {
+		j := &hpc.Job{ID: fmt.Sprint(i), Submit: hpc.Unix(1e9 + int64(i)*600)}
+		j.User, j.Tasks, j.TimeLimit = fmt.Sprintf("u%d", i%3), 1+i%4, time.Hour
+		j.RunTime = time.Duration(100*(1+i%3)) * time.Second
+		w.Jobs.Append(j)
+	}
+	cases, err := predict.CasesOf(w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := model.Train(t.Context(), cases, model.TrainOptions{Kind: model.Forest})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+var now = hpc.Unix(1e9 + 1e6)
+
+func ask(s http.Handler, method, path, body string, header ...string) (int, string) {
+	r := httptest.NewRequest(method, path, strings.NewReader(body))
+	if len(header) == 2 {
+		r.Header.Set(header[0], header[1])
+	}
+	w := httptest.NewRecorder()
+	s.ServeHTTP(w, r)
+	return w.Code, w.Body.String()
+}
+
+func TestPredict(t *testing.T) {
+	s := New(trained(t), Options{Now: func() hpc.Time { return now }})
+	code, body := ask(s, "POST", "/v1/predict", `{"jobs":[{"id":"a","user":"u1","tasks":2,"time_limit_s":3600},{"user":"u2","tasks":1,"time_limit_s":60}]}`)
+	var got struct {
+		Predictions []struct {
+			ID    string
+			P10   float64 `json:"p10_s"`
+			P50   float64 `json:"p50_s"`
+			P90   float64 `json:"p90_s"`
+			Limit float64 `json:"limit_s"`
+		}
+	}
+	if err := json.Unmarshal([]byte(body), &got); err != nil || code != 200 || len(got.Predictions) != 2 {
+		t.Fatalf("%d %s", code, body)
+	}
+	first, second := got.Predictions[0], got.Predictions[1]
+	if first.ID != "a" || first.P50 <= 0 || first.P50 > 3600 || first.P10 > first.P50 || first.P50 > first.P90 || second.P90 > 60 || second.Limit != 60 {
+		t.Errorf("got %s", body)
+	}
+	if code, body := ask(s, "GET", "/v1/model", ""); code != 200 || !strings.Contains(body, `"kind":"forest"`) || !strings.Contains(body, `"events":0`) {
+		t.Errorf("%d %s", code, body)
+	}
+}
+
+func TestRefuses(t *testing.T) {
+	s := New(trained(t), Options{Now: func() hpc.Time { return now }})
+	for _, test := range []struct {
+		method, path, body string
+		code               int
+		want               string
+	}{
+		{"POST", "/v1/predict", `{`, 400, "error"},
+		{"POST", "/v1/predict", `{"jobs":[]}`, 400, "0 jobs (want 1 to 10000)"},
+		{"POST", "/v1/predict", `{"jobs":[{"run_time_s":7}]}`, 400, "run_time_s"},
+		{"POST", "/v1/predict", `{"jobs":[{"tasks":"many"}]}`, 400, "tasks"},
+		{"POST", "/v1/predict", `{"jobs":[{"submit":5}]}`, 400, "submit: want a time"},
+		{"POST", "/v1/predict", `{"jobs":[` + strings.Repeat(`{},`, MaxJobs) + `{}]}`, 400, "10001 jobs"},
+		{"POST", "/v1/predict", `{"jobs":"` + strings.Repeat("x", MaxBody) + `"}`, 413, "more than"},
+		{"GET", "/v1/predict", "", 405, ""},
+		{"GET", "/v2", "", 404, ""},
+		{"POST", "/v1/events", `{"events":[{"event":"submit","id":"1","at":"2002-01-01T00:00:00Z"}]}`, 400, "event 1: job: missing"},
+		{"POST", "/v1/events", `{"events":[{"event":"start","at":"2002-01-01T00:00:00Z"}]}`, 400, "id: missing"},
+		{"POST", "/v1/events", `{"events":[{"event":"gone","id":"1","at":"2002-01-01T00:00:00Z"}]}`, 400, "want submit, start or end"},
+		{"POST", "/v1/events", `{"events":[{"event":"end","id":"1","at":"2002-01-01T00:00:00Z","state":"RUNNING"}]}`, 400, "as COMPLETED"},
+		{"POST", "/v1/events", `{"events":[{"event":"start","id":"1","at":"1999-01-01T00:00:00Z"}]}`, 400, "in the order of time"},
+		{"POST", "/v1/events", `{"events":[` + submit("1", 1) + `,` + submit("1", 2) + `]}`, 400, "event 2: id: job 1 was submitted before"},
+	} {
+		code, body := ask(s, test.method, test.path, test.body)
+		if code != test.code || !strings.Contains(body, test.want) {
+			t.Errorf("%s %s %.60s: %d %s, want %d %s", test.method, test.path, test.body, code, body, test.code, test.want)
+		}
+	}
+	if s.State().Events != 0 {
+		t.Error("a refused batch counts in part")
+	}
+}
+
+func submit(id string, second int64) string {
+	return fmt.Sprintf(`{"event":"submit","id":%q,"at":%q,"job":{"user":"u9","tasks":1,"time_limit_s":3600}}`, id, now+hpc.Time(second)*hpc.Second)
+}
+
+func happened(event, id string, second int64) string {
+	state := ""
+	if event == "end" {
+		state = `,"state":"COMPLETED"`
+	}
+	return fmt.Sprintf(`{"event":%q,"id":%q,"at":%q%s}`, event, id, now+hpc.Time(second)*hpc.Second, state)
+}
+
+// TestJournal kills a service in the middle of a line. The next one knows what the first knew.
+func TestJournal(t *testing.T) {
+	var journal bytes.Buffer
+	m := trained(t)
+	clock := func() hpc.Time { return now + 10000*hpc.Second }
+	first := New(m, Options{Journal: &journal, Now: clock})
+	question := `{"jobs":[{"user":"u9","tasks":1,"time_limit_s":3600}]}`
+	_, before := ask(first, "POST", "/v1/predict", question)
+	for i := range int64(20) {
+		id := fmt.Sprint(i)
+		batch := `{"events":[` + strings.Join([]string{submit(id, 100*i), happened("start", id, 100*i+1), happened("end", id, 100*i+42), happened("end", "unknown", 100*i+43)}, ",") + `]}`
+		if code, body := ask(first, "POST", "/v1/events", batch); code != 200 || !strings.Contains(body, `"accepted":4`) {
+			t.Fatalf("%d %s", code, body)
+		}
+	}
+	_, after := ask(first, "POST", "/v1/predict", question)
+	if before == after {
+		t.Errorf("the events changed nothing: %s", after)
+	}
+	second := New(m, Options{Now: clock})
+	whole := journal.Len()
+	journal.WriteString(`{"event":"submit","id":"torn`)
+	read, err := second.Replay(journal.Bytes())
+	if err != nil || read != int64(whole) {
+		t.Fatalf("read %d of %d bytes: %v", read, whole, err)
+	}
+	if _, again := ask(second, "POST", "/v1/predict", question); again != after {
+		t.Errorf("after the journal: %s, want %s", again, after)
+	}
+	if got := second.State(); got.Events != 80 || got.Unknown != 20 || got.OpenJobs != 0 {
+		t.Errorf("state %+v", got)
+	}
+	if _, err := New(m, Options{}).Replay([]byte("{}\nnonsense\n")); err == nil || !strings.HasPrefix(err.Error(), "line 1: ") {
+		t.Errorf("a damaged journal: %v", err)
+	}
+}
+
+type broken struct{}
+
+func (broken) Write([]byte) (int, error) { return 0, errors.New("disk full") }
+
+func TestBrokenJournal(t *testing.T) {
+	s := New(trained(t), Options{Journal: broken{}, Now: func() hpc.Time { return now }})
+	if code, body := ask(s, "POST", "/v1/events", `{"events":[`+submit("1", 1)+`]}`); code != 500 || !strings.Contains(body, "disk full") {
+		t.Errorf("%d %s", code, body)
+	}
+	if s.State().Events != 0 {
+		t.Error("an event that is not in the journal counts")
+	}
+}
+
+func TestToken(t *testing.T) {
+	s := New(trained(t), Options{Token: "secret", Now: func() hpc.Time { return now }})
+	for header, want := range map[string]int{"": 401, "Bearer wrong": 401, "Bearer secret": 200} {
+		if code, body := ask(s, "GET", "/v1/model", "", "Authorization", header); code != want {
+			t.Errorf("%q: %d %s", header, code, body)
+		}
+	}
+}
+
+// TestOpenAPI holds the document against the service: each path answers, and each listed field of
+// a job is known.
+func TestOpenAPI(t *testing.T) {
+	text, err := os.ReadFile("../../../docs/schemas/predict.openapi.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var document struct {
+		Paths      map[string]map[string]any
+		Components struct {
+			Schemas map[string]struct {
+				Properties map[string]struct{ Type string }
+			}
+		}
+	}
+	if err := json.Unmarshal(text, &document); err != nil {
+		t.Fatal(err)
+	}
+	s := New(trained(t), Options{Now: func() hpc.Time { return now }})
+	answers := 0
+	for path, methods := range document.Paths {
+		for method := range methods {
+			code, body := ask(s, strings.ToUpper(method), path, "")
+			if code == http.StatusNotFound || code == http.StatusMethodNotAllowed {
+				t.Errorf("%s %s: %d %s", method, path, code, body)
+			}
+			answers++
+		}
+	}
+	if answers != 3 {
+		t.Errorf("%d operations, want 3", answers)
+	}
+	values := map[string]string{"string": `"x"`, "integer": "1", "number": "60"}
+	for name, property := range document.Components.Schemas["job"].Properties {
+		value := values[property.Type]
+		if name == "submit" {
+			value = `"2024-03-01T08:00:00Z"`
+		}
+		if code, body := ask(s, "POST", "/v1/predict", fmt.Sprintf(`{"jobs":[{%q:%s}]}`, name, value)); code != http.StatusOK {
+			t.Errorf("%s: %d %s", name, code, body)
+		}
+	}
+}
