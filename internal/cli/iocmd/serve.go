@@ -65,8 +65,8 @@ func (o Output) serve() *cobra.Command {
 		Long: `Serves until it is interrupted. Schedulers ask over TCP for the class of a job, for what
 to expect of a class, and for the measured use of the file system. An epilog says which
 job has ended. The service then looks for what the job did in the files that --source
-names, and learns. The protocol is that of the Slurm-LDMS project. With --http, the same requests
-are served over HTTP (docs/schemas/io.openapi.json).
+names, and learns. The protocol is that of the Slurm-LDMS project. With --http, the same
+requests are served over HTTP (docs/schemas/io.openapi.json).
 
 Use is in licences: --licenses stand for --bandwidth. --source may be given several times:
 KIND:FILES, where FILES is a path or a pattern and KIND one of
