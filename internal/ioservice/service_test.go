@@ -170,7 +170,7 @@ func TestProtocol(t *testing.T) {
 		{`{"type":"process_job","job_id":"7","variety_id":"x","req_id":"5"}`, m{"req_id": "5", "status": "ACK"}},
 		{`{"type":"process_canary_probe","start_time":"1700000000","end_time":"1700000004","OST":"3","duration":"0.25","req_id":"6"}`, m{"req_id": "6", "status": "ACK"}},
 		{`{"type":"analyze_job","job_id":7,"req_id":"7"}`, m{"req_id": "7", "status": "OK", "job_id": "7", "start_time": "1700000000", "end_time": "1700000090",
-			"duration": "110", "lustre": m{"avg": "2034", "std": "1"}}},
+			"duration": "110", "canary_time": "0.25", "lustre": m{"avg": "2034", "std": "1"}}},
 		{`{"type":"analyze_job","job_id":"8","req_id":"7"}`, m{"req_id": "7", "status": "error", "error": "no data for the job 8"}},
 		{`{"type":"dance","req_id":"8"}`, m{"req_id": "8", "status": "not implemented"}},
 		{`{"req_id":"9"}`, m{"req_id": "9", "status": "error", "error": "type not specified"}},

@@ -167,6 +167,9 @@ func (o Output) runServe(ctx context.Context, opts *serveOptions) (err error) {
 			served <- err
 		}()
 	}
+	if len(opts.sources.Files) == 0 {
+		o.Say("rmreplay: without --source the service learns nothing new")
+	}
 	o.work(ctx, service, files, opts)
 	for range serving {
 		err = errors.Join(err, <-served)

@@ -153,7 +153,7 @@ func TestKinds(t *testing.T) {
 // TestMistakes: the first mistake of a file is said, all are counted, and the other lines count.
 func TestMistakes(t *testing.T) {
 	f, dir, said := follower(t, nil, "ldms", "jobstats", "collectl")
-	put(t, filepath.Join(dir, "ldms.1"), header+"x\n1700000000,n1,1,7,0,0\ny\n1700000010,n1,1,7,0,1000\n"+strings.Repeat("z", 3<<20)+"\n1700000020,n1,1,7,0,2000\n", 0)
+	put(t, filepath.Join(dir, "ldms.1"), header+"x\n1700000000,n1,1,7,0,0\ny\n1700000010,n1,1,7,0,1000\n"+strings.Repeat("z", 3<<20)+"\n1800000000,n1,1,7,0,5000\n1700000020,n1,1,7,0,2000\n", 0)
 	put(t, filepath.Join(dir, "jobstats.1"), "hello", 0)
 	put(t, filepath.Join(dir, "collectl.1"), "\x00\xff\n", 0)
 	if err := os.Mkdir(filepath.Join(dir, "ldms.dir"), 0o700); err != nil {
