@@ -70,7 +70,7 @@ type Files struct {
 // Counts says what was read.
 type Counts struct {
 	Samples int `json:"samples"`
-	Late    int `json:"late_samples"`  // not later than the counter's last one, and left out
+	Late    int `json:"late_samples"`  // not later than the counter's last one, or older than the retention: left out
 	Other   int `json:"other_samples"` // of other file systems, or of processes that are no job
 	Bad     int `json:"bad_lines"`
 }
@@ -220,7 +220,7 @@ func (f *Files) add(x counters.Sample) error {
 	switch {
 	case x.Time > f.now.Add(mostAhead):
 		return fmt.Errorf("a sample of %s is of %v, which is in the future", x.Node, x.Time)
-	case f.store.Add(x):
+	case x.Time >= f.now.Add(-f.opts.Retention) && f.store.Add(x):
 		f.count.Samples++
 	default:
 		f.count.Late++
