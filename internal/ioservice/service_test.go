@@ -123,7 +123,7 @@ func TestEstimate(t *testing.T) {
 	}{
 		{Estimate{Mean: 301}, 0, 1.0 / 60, 6}, {Estimate{Mean: 300}, 0, 1.0 / 60, 5},
 		{Estimate{Mean: 2847600, Variance: 1e12}, 0, 10000.0 / 14e6, 2034}, {Estimate{Mean: 2847601}, 0, 10000.0 / 14e6, 2035},
-		{Estimate{Mean: 10, Variance: 4}, 3, 1, 16}, {Estimate{Mean: math.Inf(1)}, 0, 1, math.MaxInt64}, {Estimate{Mean: math.NaN()}, 0, 1, 0},
+		{Estimate{Mean: 10, Variance: 4}, 3, 1, 16}, {Estimate{Mean: 300 * (1 + 1e-15)}, 0, 1.0 / 60, 5}, {Estimate{Mean: 1e-13}, 0, 1, 0}, {Estimate{Mean: math.Inf(1)}, 0, 1, math.MaxInt64}, {Estimate{Mean: math.NaN()}, 0, 1, 0},
 	} {
 		if got := test.e.Predict(test.sigmas, test.factor); got != test.want {
 			t.Errorf("%+v: %d, want %d", test.e, got, test.want)
