@@ -42,7 +42,7 @@ func ceil(x float64) int64 {
 	switch {
 	case x >= math.MaxInt64:
 		return math.MaxInt64
-	case x <= math.MinInt64 || x != x:
+	case x <= math.MinInt64 || math.IsNaN(x):
 		return 0
 	}
 	return int64(x)

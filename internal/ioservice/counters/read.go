@@ -17,7 +17,7 @@ var errNoNumber = errors.New("not a counter (want a number of bytes from 0 up)")
 // bytesOf reads a counter.
 func bytesOf(text string) (float64, error) {
 	n, err := strconv.ParseFloat(text, 64)
-	if err != nil || n < 0 || n > math.MaxUint64 || n != n {
+	if err != nil || n < 0 || n > math.MaxUint64 || math.IsNaN(n) {
 		return 0, fmt.Errorf("%.40q: %w", text, errNoNumber)
 	}
 	return n, nil

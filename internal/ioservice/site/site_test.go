@@ -16,6 +16,7 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/ioservice"
 	"rmreplay/internal/ioservice/counters"
+	"rmreplay/internal/ioservice/server"
 )
 
 func TestTable(t *testing.T) {
@@ -43,12 +44,52 @@ func TestTable(t *testing.T) {
 	}
 }
 
+// freePort returns a port that nobody has.
+func freePort(t *testing.T) int {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().(*net.TCPAddr).Port
+}
+
+// daemon starts a daemon of Slurm in a process group of its own, which ends with the test.
+func daemon(t *testing.T, log, name string, args ...string) {
+	t.Helper()
+	c := exec.Command(name, args...)
+	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = syscall.Kill(-c.Process.Pid, syscall.SIGKILL) // it has a helper
+		_ = c.Wait()
+		if t.Failed() {
+			text, _ := os.ReadFile(log)
+			t.Logf("%s's log: %s", name, text)
+		}
+	})
+}
+
+// until waits until something is so.
+func until(t *testing.T, what string, so func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !so(); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited in vain: %s", what)
+		}
+	}
+}
+
 // slurmctld starts a stock slurmctld with job_submit.lua, and returns the environment of its clients.
-func slurmctld(t *testing.T, table string) []string {
+// With an epilog, it also starts a slurmd, and slurmctld runs the epilog after each job.
+func slurmctld(t *testing.T, table, epilog string) []string {
 	t.Helper()
 	for _, program := range []string{"slurmctld", "sbatch", "scontrol"} {
 		if _, err := exec.LookPath(program); err != nil {
-			t.Skipf("SKIPPED: job_submit.lua is not tried in slurmctld: %v", err)
+			t.Skipf("SKIPPED: the site's scripts are not tried in slurmctld: %v", err)
 		}
 	}
 	dir := t.TempDir()
@@ -56,12 +97,6 @@ func slurmctld(t *testing.T, table string) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := listener.Addr().(*net.TCPAddr).Port
-	_ = listener.Close()
 	conf := fmt.Sprintf(`ClusterName=io
 SlurmctldHost=%s(127.0.0.1)
 SlurmctldPort=%d
@@ -75,9 +110,18 @@ SlurmctldPidFile=%[4]s/pid
 SlurmctldLogFile=%[4]s/log
 JobSubmitPlugins=lua
 Licenses=lustre:10000,matlab:3,lustre2:5
-NodeName=n[1-2] NodeAddr=127.0.0.1 State=UNKNOWN
-PartitionName=all Nodes=n[1-2] Default=YES
-`, host, port, userName(t), dir)
+SlurmdPort=%[5]d
+SlurmdSpoolDir=%[4]s/slurmd
+SlurmdPidFile=%[4]s/slurmd.pid
+SlurmdLogFile=%[4]s/slurmd.log
+TaskPlugin=task/none
+ReturnToService=2
+NodeName=n[1-2] NodeHostname=%[1]s NodeAddr=127.0.0.1 State=UNKNOWN
+PartitionName=all Nodes=n1 Default=YES
+`, host, freePort(t), userName(t), dir, freePort(t))
+	if epilog != "" {
+		conf += "EpilogSlurmctld=" + epilog + "\n"
+	}
 	script := strings.Replace(lua, "/var/lib/rmreplay/classes", table, 1)
 	for name, text := range map[string]string{"slurm.conf": conf, "job_submit.lua": script} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
@@ -87,28 +131,17 @@ PartitionName=all Nodes=n[1-2] Default=YES
 	if err := os.Mkdir(filepath.Join(dir, "state"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	daemon := exec.Command("slurmctld", "-D", "-c", "-f", filepath.Join(dir, "slurm.conf"))
-	daemon.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
-	if err := daemon.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = syscall.Kill(-daemon.Process.Pid, syscall.SIGKILL) // it has a helper
-		_ = daemon.Wait()
-		if t.Failed() {
-			text, _ := os.ReadFile(filepath.Join(dir, "log"))
-			t.Logf("slurmctld's log: %s", text)
-		}
+	file := filepath.Join(dir, "slurm.conf")
+	daemon(t, filepath.Join(dir, "log"), "slurmctld", "-D", "-c", "-f", file)
+	env := append(os.Environ(), "SLURM_CONF="+file)
+	until(t, "slurmctld answers", func() bool {
+		out, err := client(env, "scontrol", "ping")
+		return err == nil && strings.Contains(out, "UP")
 	})
-	env := append(os.Environ(), "SLURM_CONF="+filepath.Join(dir, "slurm.conf"))
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
-		if out, err := client(env, "scontrol", "ping"); err == nil && strings.Contains(out, "UP") {
-			return env
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("slurmctld does not answer")
-		}
+	if epilog != "" {
+		daemon(t, filepath.Join(dir, "slurmd.log"), "slurmd", "-D", "-N", "n1", "-f", file)
 	}
+	return env
 }
 
 func userName(t *testing.T) string {
@@ -133,7 +166,7 @@ func client(env []string, name string, args ...string) (string, error) {
 // TestJobSubmit submits jobs to a stock slurmctld that has the site's script.
 func TestJobSubmit(t *testing.T) {
 	table := filepath.Join(t.TempDir(), "classes")
-	env := slurmctld(t, table)
+	env := slurmctld(t, table, "")
 	class := fmt.Sprintf("u%d_my_job", os.Getuid())
 	for _, step := range []struct {
 		name, table       string // the table before the submission; "": there is none
@@ -165,6 +198,74 @@ func TestJobSubmit(t *testing.T) {
 		if err != nil || licenses != step.licenses || comment != step.comment {
 			t.Errorf("%s: licences %s, comment %s, %v, want %s and %s: %s", step.name, licenses, comment, err, step.licenses, step.comment, job)
 		}
+	}
+}
+
+// recorder is a source that notes for which jobs it is asked.
+type recorder struct{ jobs []ioservice.Job }
+
+func (r *recorder) Use(j ioservice.Job) (counters.Use, bool) {
+	r.jobs = append(r.jobs, j)
+	return counters.Use{RunTime: j.End.Sub(j.Start), Mean: 1}, true
+}
+func (r *recorder) Rate(hpc.Time, hpc.Time) (float64, bool) { return 0, false }
+
+// TestEpilog runs a job in a stock Slurm, whose slurmctld then runs the site's epilog.
+func TestEpilog(t *testing.T) {
+	if _, err := exec.LookPath("slurmd"); err != nil || os.Getuid() != 0 {
+		t.Skipf("SKIPPED: the epilog is not tried after a job: slurmd needs root (%v)", err)
+	}
+	source := &recorder{}
+	config := ioservice.DefaultConfig()
+	config.Bandwidth = 1
+	service, err := ioservice.New(config, []ioservice.Source{source}, nil, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	answers := &server.Server{Service: service, Now: func() hpc.Time { return hpc.Unix(1) }, Limits: server.DefaultLimits()}
+	go func() { served <- answers.Serve(ctx, listener) }()
+	defer func() {
+		cancel()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	}()
+	dir := t.TempDir()
+	script := filepath.Join(dir, "epilog.sh")
+	write := func(text string) {
+		if err := os.WriteFile(script, []byte(text), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("#!/bin/sh\n") // slurmctld looks for it when it starts
+	env := slurmctld(t, filepath.Join(dir, "classes"), script)
+	// The epilog's environment has no SLURM_CONF. A site's slurm.conf is where scontrol looks for it.
+	text := strings.Replace(epilog, "address=", "export "+env[len(env)-1]+"\naddress=", 1)
+	write(strings.Replace(text, "127.0.0.1:9999", listener.Addr().String(), 1))
+	begin := time.Now()
+	id, err := client(env, "sbatch", "--parsable", "--comment=jobtype=ior;mine", "--chdir=/", "--output=/dev/null")
+	if err != nil {
+		t.Fatalf("%v: %s", err, id)
+	}
+	until(t, "the epilog's request", func() bool { return service.Status(0).Accepted > 0 })
+	if err := service.Advance(hpc.Unix(1_000)); err != nil {
+		t.Fatal(err)
+	}
+	if len(source.jobs) != 1 {
+		t.Fatalf("jobs %+v", source.jobs)
+	}
+	job := source.jobs[0]
+	if job.ID != strings.TrimSpace(id) || job.Name != "ior" || job.Class != ioservice.NamedClass("ior") || len(job.Nodes) != 1 || job.Nodes[0] != "n1" {
+		t.Errorf("%+v, want job %s", job, id)
+	}
+	if job.Start.Std().Before(begin.Add(-2*time.Second)) || job.End < job.Start || job.End.Std().After(time.Now()) {
+		t.Errorf("the job ran from %v to %v, and was submitted at %v", job.Start, job.End, begin)
 	}
 }
 
