@@ -125,6 +125,7 @@ func TestKill(t *testing.T) {
 		s := serve(t, state)
 		var group sync.WaitGroup
 		var mu sync.Mutex
+		before := len(acknowledged)
 		for range 3 {
 			group.Go(func() {
 				conn, err := net.Dial("tcp", s.address)
@@ -153,7 +154,11 @@ func TestKill(t *testing.T) {
 				}
 			})
 		}
-		time.Sleep(time.Duration(random.IntN(60)) * time.Millisecond)
+		for known := -1; known <= before; time.Sleep(time.Duration(random.IntN(60)) * time.Millisecond) {
+			mu.Lock()
+			known = len(acknowledged)
+			mu.Unlock()
+		}
 		_, _ = s.end(syscall.SIGKILL)
 		group.Wait()
 	}
