@@ -154,9 +154,9 @@ func TestKill(t *testing.T) {
 				}
 			})
 		}
-		for known := -1; known <= before; time.Sleep(time.Duration(random.IntN(60)) * time.Millisecond) {
+		for known, tries := -1, 0; known <= before && tries < 500; time.Sleep(time.Duration(random.IntN(60)) * time.Millisecond) {
 			mu.Lock()
-			known = len(acknowledged)
+			known, tries = len(acknowledged), tries+1
 			mu.Unlock()
 		}
 		_, _ = s.end(syscall.SIGKILL)
