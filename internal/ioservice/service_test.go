@@ -112,7 +112,7 @@ func TestEstimate(t *testing.T) {
 		t.Errorf("one job: %+v", e)
 	}
 	e = e.Add(200, 9, 0.2)
-	want := (9 + math.Pow(200-280/1.8, 2) + 0.8*(4+math.Pow(100-280/1.8, 2))) / 1.8
+	want := (9 + square(200-280/1.8) + 0.8*(4+square(100-280/1.8))) / 1.8
 	if math.Abs(e.Mean-280/1.8) > 1e-9 || e.Count != 1.8 || e.Sum != 280 || math.Abs(e.Variance-want) > 1e-9 {
 		t.Errorf("two jobs: %+v, want variance %g", e, want)
 	}
@@ -406,14 +406,14 @@ func TestRestore(t *testing.T) {
 		config := DefaultConfig()
 		config.Bandwidth, config.MostClass = 1e6, 3
 		log := &memory{}
-		make := func(log Log, saved []byte, records [][]byte) *Service {
+		restored := func(log Log, saved []byte, records [][]byte) *Service {
 			s, err := New(config, []Source{source}, log, saved, records)
 			if err != nil {
 				t.Fatal(err)
 			}
 			return s
 		}
-		s, now := make(log, nil, nil), start
+		s, now := restored(log, nil, nil), start
 		for range rapid.IntRange(1, 40).Draw(t, "steps") {
 			now = now.Add(time.Duration(rapid.IntRange(0, 30).Draw(t, "seconds")) * time.Second)
 			var err error
@@ -433,7 +433,7 @@ func TestRestore(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			again := make(nil, log.saved, log.synced)
+			again := restored(nil, log.saved, log.synced)
 			if diff := cmp.Diff(s.Classes(), again.Classes()); diff != "" {
 				t.Fatal(diff)
 			}
@@ -443,7 +443,7 @@ func TestRestore(t *testing.T) {
 				t.Fatal(diff)
 			}
 			if rapid.Bool().Draw(t, "crash") {
-				s = make(log, log.saved, log.synced)
+				s = restored(log, log.saved, log.synced)
 			}
 		}
 	})

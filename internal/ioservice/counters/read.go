@@ -173,10 +173,10 @@ func (c *Collectl) Line(line string) (x Sample, none bool, err error) {
 // header reads a line of comments: the host, the zone, or the names of the columns.
 func (c *Collectl) header(words []string) error {
 	for i, word := range words[:len(words)-1] {
-		switch {
-		case word == "Host:":
+		switch word {
+		case "Host:":
 			c.Node, _, _ = strings.Cut(words[i+1], ".")
-		case word == "TZ:":
+		case "TZ:":
 			if t, err := time.Parse("-0700", words[i+1]); err == nil {
 				c.zone = t.Location()
 			}

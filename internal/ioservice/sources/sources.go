@@ -163,7 +163,7 @@ func (f *Files) follow(one *file) error {
 	}
 	var identity [2]uint64
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
-		identity = [2]uint64{uint64(stat.Dev), stat.Ino}
+		identity = [2]uint64{stat.Dev, stat.Ino}
 	}
 	if identity == one.identity && info.Size() == one.size && info.ModTime().Equal(one.modified) {
 		return nil
