@@ -52,6 +52,9 @@ func pythonString(s string) string {
 // errJobType says that a comment names a class in a wrong way.
 var errJobType = errors.New("not a job type (want jobtype=NAME; at the comment's begin, NAME of letters, digits and _)")
 
+// nameCharacters are those of a class's name.
+const nameCharacters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
+
 // NameInComment returns the class that a user named at the begin of a job's comment: jobtype=NAME;
 // behind a variety_id=ID; that a plugin has put there. The name is "" if there is none.
 func NameInComment(comment string) (string, error) {
@@ -63,10 +66,7 @@ func NameInComment(comment string) (string, error) {
 		return "", nil
 	}
 	name, _, found := strings.Cut(rest, ";")
-	bad := func(r rune) bool {
-		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '_')
-	}
-	if !found || name == "" || len(name) > maxName || strings.ContainsFunc(name, bad) {
+	if !found || name == "" || len(name) > maxName || strings.ContainsFunc(name, func(r rune) bool { return !strings.ContainsRune(nameCharacters, r) }) {
 		return "", fmt.Errorf("%.60q: %w", comment, errJobType)
 	}
 	return name, nil

@@ -33,12 +33,16 @@ func (e Estimate) Predict(sigmas, factor float64) int64 {
 	return ceil((e.Mean + sigmas*math.Sqrt(max(0, e.Variance))) * factor)
 }
 
-// ceil rounds up to an integer, and keeps what no int64 holds at its bounds.
+// ceil rounds up to an integer, and keeps what no int64 holds at its bounds. Less than a billionth is a
+// rounding error of floating-point numbers, and no reason to round up.
 func ceil(x float64) int64 {
-	switch x = math.Ceil(x); {
+	if !math.IsInf(x, 0) {
+		x = math.Ceil(x - 1e-9*max(1, math.Abs(x)))
+	}
+	switch {
 	case x >= math.MaxInt64:
 		return math.MaxInt64
-	case x <= math.MinInt64 || x != x:
+	case x <= math.MinInt64 || math.IsNaN(x):
 		return 0
 	}
 	return int64(x)

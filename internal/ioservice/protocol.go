@@ -47,6 +47,7 @@ type Answer struct {
 	EndTime   string            `json:"end_time,omitempty"`
 	Duration  string            `json:"duration,omitempty"` // seconds
 	Lustre    *LustreUse        `json:"lustre,omitempty"`
+	Canary    string            `json:"canary_time,omitempty"` // mean duration of the probes near the job, seconds
 }
 
 // LustreUse is a job's use of the file system, in licenses.
@@ -365,6 +366,9 @@ func (s *Service) handleAnalyze(_ hpc.Time, r request, a *Answer) (err error) {
 	}
 	a.Status, a.JobID = StatusOK, job.ID
 	a.StartTime, a.EndTime, a.Duration = fraction(use.Start.Seconds()), fraction(use.End.Seconds()), fraction(use.RunTime.Seconds())
+	if mean, number := s.Probes(use.Start, use.End); number > 0 {
+		a.Canary = fraction(mean)
+	}
 	a.Lustre = &LustreUse{decimal(s.licenses(use.Mean)), decimal(s.licenses(math.Sqrt(use.Variance)))}
 	return nil
 }

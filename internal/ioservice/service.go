@@ -198,12 +198,16 @@ func (s *Service) sync(number uint64) error {
 	return nil
 }
 
-// Learn adds a finished job's use to the estimates at once. It is for jobs whose use the caller knows.
+// Learn adds a finished job's use to the estimates at once. It is for jobs whose use the caller knows. It
+// does not wait for the disk: [Service.Save] does.
 func (s *Service) Learn(now hpc.Time, job Job, use counters.Use) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.state.processed(job) {
 		return nil
+	}
+	if !sound(use) {
+		return fmt.Errorf("job %s: %g bytes per second with variance %g in %v (want numbers from 0 up)", job.ID, use.Mean, use.Variance, use.RunTime)
 	}
 	return s.learn(now, job, &use)
 }
@@ -281,11 +285,17 @@ func (s *Service) dueJobs(now hpc.Time) []Job {
 // use asks the sources for a job's use.
 func (s *Service) use(job Job) (counters.Use, bool) {
 	for _, source := range s.sources {
-		if use, found := source.Use(job); found {
+		if use, found := source.Use(job); found && sound(use) {
 			return use, true
 		}
 	}
 	return counters.Use{}, false
+}
+
+// sound reports whether a use has numbers of which estimates can be made.
+func sound(use counters.Use) bool {
+	const most = 1e30 // its square is a number
+	return use.RunTime >= 0 && use.Mean >= 0 && use.Mean < most && use.Variance >= 0 && use.Variance < most*most
 }
 
 // tried ends a job's processing, or sets the instant of the next try.

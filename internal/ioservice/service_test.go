@@ -112,7 +112,7 @@ func TestEstimate(t *testing.T) {
 		t.Errorf("one job: %+v", e)
 	}
 	e = e.Add(200, 9, 0.2)
-	want := (9 + math.Pow(200-280/1.8, 2) + 0.8*(4+math.Pow(100-280/1.8, 2))) / 1.8
+	want := (9 + square(200-280/1.8) + 0.8*(4+square(100-280/1.8))) / 1.8
 	if math.Abs(e.Mean-280/1.8) > 1e-9 || e.Count != 1.8 || e.Sum != 280 || math.Abs(e.Variance-want) > 1e-9 {
 		t.Errorf("two jobs: %+v, want variance %g", e, want)
 	}
@@ -123,7 +123,7 @@ func TestEstimate(t *testing.T) {
 	}{
 		{Estimate{Mean: 301}, 0, 1.0 / 60, 6}, {Estimate{Mean: 300}, 0, 1.0 / 60, 5},
 		{Estimate{Mean: 2847600, Variance: 1e12}, 0, 10000.0 / 14e6, 2034}, {Estimate{Mean: 2847601}, 0, 10000.0 / 14e6, 2035},
-		{Estimate{Mean: 10, Variance: 4}, 3, 1, 16}, {Estimate{Mean: math.Inf(1)}, 0, 1, math.MaxInt64}, {Estimate{Mean: math.NaN()}, 0, 1, 0},
+		{Estimate{Mean: 10, Variance: 4}, 3, 1, 16}, {Estimate{Mean: 300 * (1 + 1e-15)}, 0, 1.0 / 60, 5}, {Estimate{Mean: 1e-13}, 0, 1, 0}, {Estimate{Mean: math.Inf(1)}, 0, 1, math.MaxInt64}, {Estimate{Mean: math.NaN()}, 0, 1, 0},
 	} {
 		if got := test.e.Predict(test.sigmas, test.factor); got != test.want {
 			t.Errorf("%+v: %d, want %d", test.e, got, test.want)
@@ -170,7 +170,7 @@ func TestProtocol(t *testing.T) {
 		{`{"type":"process_job","job_id":"7","variety_id":"x","req_id":"5"}`, m{"req_id": "5", "status": "ACK"}},
 		{`{"type":"process_canary_probe","start_time":"1700000000","end_time":"1700000004","OST":"3","duration":"0.25","req_id":"6"}`, m{"req_id": "6", "status": "ACK"}},
 		{`{"type":"analyze_job","job_id":7,"req_id":"7"}`, m{"req_id": "7", "status": "OK", "job_id": "7", "start_time": "1700000000", "end_time": "1700000090",
-			"duration": "110", "lustre": m{"avg": "2034", "std": "1"}}},
+			"duration": "110", "canary_time": "0.25", "lustre": m{"avg": "2034", "std": "1"}}},
 		{`{"type":"analyze_job","job_id":"8","req_id":"7"}`, m{"req_id": "7", "status": "error", "error": "no data for the job 8"}},
 		{`{"type":"dance","req_id":"8"}`, m{"req_id": "8", "status": "not implemented"}},
 		{`{"req_id":"9"}`, m{"req_id": "9", "status": "error", "error": "type not specified"}},
@@ -326,6 +326,28 @@ func TestManyClasses(t *testing.T) {
 	}
 }
 
+// TestUnsound: numbers that are none do not spoil a class.
+func TestUnsound(t *testing.T) {
+	source := &known{uses: map[string]counters.Use{"1": use(60, math.NaN())}}
+	s := newService(t, source, nil)
+	for _, bad := range []float64{math.NaN(), math.Inf(1), -1} {
+		if err := s.Learn(start, Job{ID: "2", Class: "c"}, use(60, bad)); err == nil {
+			t.Errorf("%g is learned", bad)
+		}
+	}
+	if err := s.Finished(start, Job{ID: "1", Class: "c"}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 4 {
+		if err := s.Advance(start.Add(time.Duration(i) * time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := s.Status(start); got.GivenUp != 1 || got.Classes != 0 {
+		t.Errorf("%+v", got)
+	}
+}
+
 func TestConfig(t *testing.T) {
 	for _, change := range []func(*Config){
 		func(c *Config) { c.Bandwidth = 0 }, func(c *Config) { c.Bandwidth = math.NaN() }, func(c *Config) { c.Decay = 1 }, func(c *Config) { c.Licenses = -1 },
@@ -353,4 +375,92 @@ func FuzzHandle(f *testing.F) {
 			t.Errorf("%q: %s", text, line)
 		}
 	})
+}
+
+// memory is a log that keeps what was written before the last Sync, as a disk after a crash.
+type memory struct {
+	saved           []byte
+	records, synced [][]byte
+}
+
+func (m *memory) Write(record []byte) (uint64, error) {
+	m.records = append(m.records, append([]byte(nil), record...))
+	return uint64(len(m.records)), nil
+}
+func (m *memory) Sync(uint64) error { m.synced = m.records; return nil }
+func (m *memory) Snapshot(state []byte) error {
+	m.saved, m.records, m.synced = append([]byte(nil), state...), nil, nil
+	return nil
+}
+
+// TestRestore: a state that is restored, at any instant, knows the same classes and jobs, and goes on
+// to the same estimates.
+func TestRestore(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		source := &known{uses: map[string]counters.Use{}}
+		for id := range 20 {
+			if id%5 != 0 {
+				source.uses[fmt.Sprint(id)] = use(float64(10+id), float64(1000*id))
+			}
+		}
+		config := DefaultConfig()
+		config.Bandwidth, config.MostClass = 1e6, 3
+		log := &memory{}
+		restored := func(log Log, saved []byte, records [][]byte) *Service {
+			s, err := New(config, []Source{source}, log, saved, records)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s
+		}
+		s, now := restored(log, nil, nil), start
+		for range rapid.IntRange(1, 40).Draw(t, "steps") {
+			now = now.Add(time.Duration(rapid.IntRange(0, 30).Draw(t, "seconds")) * time.Second)
+			var err error
+			switch rapid.IntRange(0, 3).Draw(t, "step") {
+			case 0, 1:
+				id := rapid.IntRange(0, 19).Draw(t, "job")
+				job := Job{ID: fmt.Sprint(id), Class: fmt.Sprint("c", id%4), Start: hpc.Unix(int64(1 + id%2)), End: hpc.Unix(100)}
+				if id%3 == 0 {
+					job.Start, job.End = 0, 0
+				}
+				err = s.Finished(now, job)
+			case 2:
+				err = s.Advance(now)
+			case 3:
+				err = s.Save()
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			again := restored(nil, log.saved, log.synced)
+			if diff := cmp.Diff(s.Classes(), again.Classes()); diff != "" {
+				t.Fatal(diff)
+			}
+			a, b := s.Status(now), again.Status(now)
+			a.Rate, a.Usage = 0, 0 // measured anew
+			if diff := cmp.Diff(a, b); diff != "" {
+				t.Fatal(diff)
+			}
+			if rapid.Bool().Draw(t, "crash") {
+				s = restored(log, log.saved, log.synced)
+			}
+		}
+	})
+}
+
+func TestBadState(t *testing.T) {
+	config := DefaultConfig()
+	config.Bandwidth = 1
+	for _, test := range []struct{ saved, record, want string }{
+		{"{", "", "reading the saved state"}, {`{"version":2}`, "", "version 2 (want 1)"}, {"", "{}", "record 1 of the journal: it changes nothing"}, {"", "x", "record 1 of the journal"},
+	} {
+		var records [][]byte
+		if test.record != "" {
+			records = [][]byte{[]byte(test.record)}
+		}
+		if _, err := New(config, nil, nil, []byte(test.saved), records); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%+v: %v", test, err)
+		}
+	}
 }

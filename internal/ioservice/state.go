@@ -138,7 +138,7 @@ func (s *state) apply(r record) {
 func (s *state) finish(at hpc.Time, d *done) {
 	key := keyOf(d.Job)
 	delete(s.Waiting, key)
-	if d.Job.Start != 0 && !s.recent[key] {
+	if d.Start != 0 && !s.recent[key] {
 		s.recent[key] = true
 		s.Recent = append(s.Recent, key)
 		if len(s.Recent) > mostRecent {

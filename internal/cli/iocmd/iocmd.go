@@ -30,8 +30,9 @@ func New(o Output) *cobra.Command {
 		Use:   "io",
 		Short: "Schedule with knowledge of the file system: learn what jobs do to it, and say so",
 		Long: `Commands for scheduling with knowledge of the file system. Jobs of one class do similar
-things to it. A service learns from finished jobs what to expect of the next ones, measures
-the use of the file system, and tells schedulers. docs/IO-SERVICE.md is the guide.`,
+things to it. A service learns from finished jobs what to expect of the next ones,
+measures the use of the file system, and tells schedulers. docs/IO-SERVICE.md is the
+guide.`,
 	}
 	c.AddCommand(o.serve(), o.learn(), o.script())
 	return c
@@ -50,7 +51,8 @@ func (o Output) script() *cobra.Command {
 		Long: `Prints a file that a site with a stock Slurm needs beside the service. The paths at its
 begin may need a change. NAME is
 
-` + strings.Join(docs, ""),
+` + strings.Join(docs, "") + `
+docs/IO-SERVICE.md says where they belong.`,
 		Example: `  rmreplay io script job_submit.lua > /etc/slurm/job_submit.lua
   rmreplay io script epilog.sh > /etc/slurm/rmreplay-epilog.sh`,
 		Args: o.WantArgs("NAME"),

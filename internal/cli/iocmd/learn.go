@@ -58,11 +58,11 @@ func (o Output) learn() *cobra.Command {
 the output of
 
   sacct -P --allusers --starttime DATE --endtime DATE \
-    --format=JobID,JobIDRaw,Start,End,Comment,JobName,NodeList,TRESUsageInTot,TRESUsageOutTot
+    --format=JobID,JobIDRaw,Start,End,Comment,TRESUsageInTot,TRESUsageOutTot
 
-with the jobs' steps. A job's class is that of its comment: jobtype=NAME; or variety_id=ID;.
-What it read and wrote is fs/lustre of its steps, or fs/disk. The service must not run. A job
-that it has learned of lately is not counted twice.`,
+with the jobs' steps. A job's class is that of its comment: jobtype=NAME; or
+variety_id=ID;. What it read and wrote is fs/lustre of its steps, or fs/disk. The service
+must not run. A job that it has learned of lately is not counted twice.`,
 		Example: `  rmreplay io learn march.txt --state /var/lib/rmreplay/io --timezone Europe/Zurich
   rmreplay io learn march.txt --state io --json`,
 		Args: o.WantArgs("FILE"),

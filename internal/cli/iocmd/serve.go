@@ -63,10 +63,10 @@ func (o Output) serve() *cobra.Command {
 		Use:   "serve --state DIR --bandwidth BYTES",
 		Short: "Serve estimates of jobs' use of the file system, and its measured use",
 		Long: `Serves until it is interrupted. Schedulers ask over TCP for the class of a job, for what
-to expect of a class, and for the measured use of the file system. An epilog says which job
-has ended. The service then looks for what the job did in the files that --source names,
-and learns. The protocol is that of the Slurm-LDMS project. With --http, the same requests
-are served over HTTP (docs/schemas/io.openapi.json).
+to expect of a class, and for the measured use of the file system. An epilog says which
+job has ended. The service then looks for what the job did in the files that --source
+names, and learns. The protocol is that of the Slurm-LDMS project. With --http, the same
+requests are served over HTTP (docs/schemas/io.openapi.json).
 
 Use is in licences: --licenses stand for --bandwidth. --source may be given several times:
 KIND:FILES, where FILES is a path or a pattern and KIND one of
@@ -88,7 +88,7 @@ Nobody who reaches the address is asked for a password. By default only this mac
 	opts.limits = server.DefaultLimits()
 	f.Var(&opts.bandwidth, "bandwidth", "`BYTES` per second that the file system carries, as 150MiB or 80GB")
 	f.Float64Var(&opts.config.Licenses, "licenses", opts.config.Licenses, "`N` licences stand for the whole file system")
-	f.StringArrayVar(&opts.sources.Files, "source", nil, "learn from `KIND:FILES`")
+	f.StringArrayVar(&opts.sources.Files, "source", nil, "learn from `SOURCE`, as KIND:FILES")
 	f.StringVar(&opts.sources.FileSystem, "file-system", "", "count only the file system `NAME` in LDMS's files (default: all)")
 	flags.Duration(f, &opts.sources.Retention, "retain", 48*time.Hour, "keep samples for a `DURATION`, which must be longer than any job")
 	flags.Duration(f, &opts.config.Delay, "delay", opts.config.Delay, "look for a job a `DURATION` after its end, and twice more, as long apart")
@@ -96,8 +96,8 @@ Nobody who reaches the address is asked for a password. By default only this mac
 	f.Float64Var(&opts.config.RateSigmas, "rate-sigmas", 0, "add `K` standard deviations to expected rates")
 	f.Float64Var(&opts.config.TimeSigmas, "time-sigmas", 0, "add `K` standard deviations to expected run times")
 	f.BoolVar(&opts.config.Baseline, "baseline", false, "answer that the use is 0 and no class is known")
-	f.StringVar(&opts.listen, "listen", "127.0.0.1:9999", "serve the protocol at `ADDRESS:PORT`")
-	f.StringVar(&opts.http, "http", "", "serve HTTP at `ADDRESS:PORT` (default: not)")
+	f.StringVar(&opts.listen, "listen", "127.0.0.1:9999", "serve the protocol at `ADDRESS`, as HOST:PORT")
+	f.StringVar(&opts.http, "http", "", "serve HTTP at `ADDRESS`, as HOST:PORT (default: not)")
 	f.StringVar(&opts.table, "class-table", "", "write the classes to `FILE` when they change")
 	f.IntVar(&opts.limits.Connections, "connections", opts.limits.Connections, "serve at most `N` clients at once")
 	opts.zone.Add(f)
@@ -166,6 +166,9 @@ func (o Output) runServe(ctx context.Context, opts *serveOptions) (err error) {
 			cancel(err)
 			served <- err
 		}()
+	}
+	if len(opts.sources.Files) == 0 {
+		o.Say("rmreplay: without --source the service learns nothing new")
 	}
 	o.work(ctx, service, files, opts)
 	for range serving {

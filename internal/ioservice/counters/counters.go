@@ -118,13 +118,14 @@ func (s *Store) Add(x Sample) bool {
 // Newest is the time of the latest sample, or 0.
 func (s *Store) Newest() hpc.Time { return s.newest }
 
-// Drop forgets samples and totals before an instant. Each series keeps one sample before it.
+// Drop forgets samples and totals before an instant. Each series keeps one sample before it, and more
+// until a quarter of its samples is old, so that not every call copies the others.
 func (s *Store) Drop(before hpc.Time) {
 	for k, one := range s.series {
 		from, _ := slices.BinarySearchFunc(one.readings, before, func(r reading, t hpc.Time) int { return cmp.Compare(r.time, t) })
 		if from == len(one.readings) {
 			delete(s.series, k)
-		} else if from > 1 {
+		} else if from > 1 && from >= len(one.readings)/4 {
 			one.readings = slices.Clone(one.readings[from-1:])
 		}
 	}

@@ -365,7 +365,7 @@ func FuzzTexts(f *testing.F) {
 		}
 		for job := range s.jobs {
 			use, found := s.Job(job, 0, 0)
-			if found && (use.Mean < 0 || use.Variance < 0 || use.RunTime < 0 || use.Mean != use.Mean) {
+			if found && (use.Mean < 0 || use.Variance < 0 || use.RunTime < 0 || math.IsNaN(use.Mean)) {
 				t.Errorf("job %s: %+v", job, use)
 			}
 		}

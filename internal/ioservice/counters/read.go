@@ -17,7 +17,7 @@ var errNoNumber = errors.New("not a counter (want a number of bytes from 0 up)")
 // bytesOf reads a counter.
 func bytesOf(text string) (float64, error) {
 	n, err := strconv.ParseFloat(text, 64)
-	if err != nil || n < 0 || n > math.MaxUint64 || n != n {
+	if err != nil || n < 0 || n > math.MaxUint64 || math.IsNaN(n) {
 		return 0, fmt.Errorf("%.40q: %w", text, errNoNumber)
 	}
 	return n, nil
@@ -173,10 +173,10 @@ func (c *Collectl) Line(line string) (x Sample, none bool, err error) {
 // header reads a line of comments: the host, the zone, or the names of the columns.
 func (c *Collectl) header(words []string) error {
 	for i, word := range words[:len(words)-1] {
-		switch {
-		case word == "Host:":
+		switch word {
+		case "Host:":
 			c.Node, _, _ = strings.Cut(words[i+1], ".")
-		case word == "TZ:":
+		case "TZ:":
 			if t, err := time.Parse("-0700", words[i+1]); err == nil {
 				c.zone = t.Location()
 			}

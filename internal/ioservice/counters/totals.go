@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -199,7 +200,7 @@ func scaled(text string) (float64, error) {
 		text = text[:len(text)-1]
 	}
 	n, err := strconv.ParseFloat(text, 64)
-	if err != nil || n < 0 || n > 1e19 || n != n {
+	if err != nil || n < 0 || n > 1e19 || math.IsNaN(n) {
 		return 0, fmt.Errorf("%.40q: %w", text, errors.New("not a number of bytes (want digits, and K, M, G, T or P)"))
 	}
 	return n * factor, nil

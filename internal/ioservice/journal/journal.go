@@ -153,6 +153,9 @@ func (j *Journal) cutTo(size int64) error {
 	return err
 }
 
+// fresh is the name of a snapshot that is being written.
+const fresh = "new"
+
 // clean removes files of other generations.
 func (j *Journal) clean() error {
 	entries, err := os.ReadDir(j.dir)
@@ -162,7 +165,7 @@ func (j *Journal) clean() error {
 	keep := map[string]bool{"lock": true, filepath.Base(j.path("journal", j.generation)): true, filepath.Base(j.path("snapshot", j.generation)): true}
 	for _, e := range entries {
 		kind, _, _ := strings.Cut(e.Name(), ".")
-		if (kind == "journal" || kind == "snapshot") && !keep[e.Name()] {
+		if (kind == "journal" || kind == "snapshot" || kind == fresh) && !keep[e.Name()] {
 			err = errors.Join(err, os.Remove(filepath.Join(j.dir, e.Name())))
 		}
 	}
@@ -246,7 +249,7 @@ func (j *Journal) Snapshot(state []byte) error {
 	if err != nil {
 		return err
 	}
-	temp := filepath.Join(j.dir, "new")
+	temp := filepath.Join(j.dir, fresh)
 	if err = writeFile(temp, append(cover(state), '\n')); err == nil {
 		err = syncDirectory(j.dir) // the journal is there before the snapshot that needs it
 	}

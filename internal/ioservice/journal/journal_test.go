@@ -175,3 +175,39 @@ func TestTogether(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
+
+// TestInterruptedSnapshot: a crash before the new snapshot has its name leaves the old state.
+func TestInterruptedSnapshot(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "state")
+	j, _ := reopen(t, dir)
+	if err := j.Snapshot([]byte("S")); err != nil {
+		t.Fatal(err)
+	}
+	write(t, j, "a")
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"journal.2", "new"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("half"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 {
+		var got string
+		if j, got = reopen(t, dir); got != "S a" {
+			t.Errorf("got %q", got)
+		}
+		if _, err := os.Stat(filepath.Join(dir, "new")); err == nil {
+			t.Error("half a snapshot is left")
+		}
+		if err := j.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "snapshot.1"), []byte("00000000 S\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, _, err := Open(dir); err == nil || !strings.Contains(err.Error(), "damaged") {
+		t.Errorf("a damaged snapshot: %v", err)
+	}
+}

@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,6 +26,7 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/ioservice"
 	"rmreplay/internal/ioservice/counters"
+	"rmreplay/internal/ioservice/journal"
 )
 
 // forkClient speaks as the client of the Slurm-LDMS project's fork of Slurm: one connection that is
@@ -388,4 +390,36 @@ func BenchmarkRequests(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "requests/s")
 	_ = c.conn.Close()
+}
+
+// BenchmarkProcess measures requests whose answers wait for the disk, over 16 connections.
+func BenchmarkProcess(b *testing.B) {
+	log, saved, records, err := journal.Open(filepath.Join(b.TempDir(), "state"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer log.Close()
+	s, address := serve(b, nil)
+	s.Service = newService(b, log, saved, records)
+	var next atomic.Int64
+	b.SetParallelism(8)
+	b.RunParallel(func(p *testing.PB) {
+		c := forkClient{address: address}
+		for p.Next() {
+			id := next.Add(1)
+			if answer, err := c.ask(map[string]any{"type": "process_job", "job_id": fmt.Sprint(id), "variety_id": "c"}); err != nil || answer["status"] != "ACK" {
+				b.Errorf("%v, %v", answer, err)
+				return
+			}
+			if id%10_000 == 0 {
+				if err := s.Service.Advance(hpc.Unix(1_800_000_000)); err != nil {
+					b.Error(err)
+				}
+			}
+		}
+		if c.conn != nil {
+			_ = c.conn.Close()
+		}
+	})
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "requests/s")
 }

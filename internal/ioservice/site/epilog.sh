@@ -3,7 +3,8 @@
 # nodes of the job stay in COMPLETING until it returns, so it takes at most 6 seconds.
 #
 # Usage in slurm.conf: EpilogSlurmctld=/etc/slurm/rmreplay-epilog.sh
-# RMREPLAY_IO is the service's address, as HOST:PORT.
+# RMREPLAY_IO is the service's address, as HOST:PORT. If slurm.conf is not in Slurm's default place,
+# export SLURM_CONF here: slurmctld does not.
 address=${RMREPLAY_IO:-127.0.0.1:9999}
 
 class='^(variety_id=[^;]*;)?jobtype=([A-Za-z0-9_]+);'

@@ -40,6 +40,9 @@ func Kinds() string {
 	return b.String()
 }
 
+// mostAhead is how far clocks of nodes may be ahead of this one.
+const mostAhead = 10 * time.Minute
+
 // Options say what to follow.
 type Options struct {
 	Files      []string       // KIND:PATTERN, where PATTERN is a path or a glob
@@ -61,12 +64,13 @@ type Files struct {
 	store *counters.Store
 	files map[string]*file
 	count Counts
+	now   hpc.Time // of the refresh
 }
 
 // Counts says what was read.
 type Counts struct {
 	Samples int `json:"samples"`
-	Late    int `json:"late_samples"`  // not later than the counter's last one, and left out
+	Late    int `json:"late_samples"`  // not later than the counter's last one, or older than the retention: left out
 	Other   int `json:"other_samples"` // of other file systems, or of processes that are no job
 	Bad     int `json:"bad_lines"`
 }
@@ -115,6 +119,7 @@ func kindNames() string {
 func (f *Files) Refresh(now hpc.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.now = now
 	for _, p := range f.patterns {
 		paths, _ := filepath.Glob(p.glob) // New has checked the pattern
 		for _, path := range paths {
@@ -158,7 +163,7 @@ func (f *Files) follow(one *file) error {
 	}
 	var identity [2]uint64
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
-		identity = [2]uint64{uint64(stat.Dev), stat.Ino}
+		identity = [2]uint64{stat.Dev, stat.Ino}
 	}
 	if identity == one.identity && info.Size() == one.size && info.ModTime().Equal(one.modified) {
 		return nil
@@ -186,7 +191,7 @@ func (f *Files) whole(one *file, r io.Reader) error {
 			if x.Node == "" {
 				x.Node = host
 			}
-			if f.store.Add(x) { // an entry that has not changed is no sample
+			if x.Time <= f.now.Add(mostAhead) && f.store.Add(x) { // an entry that has not changed is no sample
 				f.count.Samples++
 			}
 		})
@@ -209,12 +214,18 @@ func (f *Files) whole(one *file, r io.Reader) error {
 	return err
 }
 
-func (f *Files) add(x counters.Sample) {
-	if f.store.Add(x) {
+// add adds a sample. It refuses one from the future: those that follow with the right time would all be
+// late.
+func (f *Files) add(x counters.Sample) error {
+	switch {
+	case x.Time > f.now.Add(mostAhead):
+		return fmt.Errorf("a sample of %s is of %v, which is in the future", x.Node, x.Time)
+	case x.Time >= f.now.Add(-f.opts.Retention) && f.store.Add(x):
 		f.count.Samples++
-	} else {
+	default:
 		f.count.Late++
 	}
+	return nil
 }
 
 // grown reads the lines that were added to a file.
@@ -261,8 +272,7 @@ func (f *Files) line(one *file, line string) error {
 		if x, skip, err = one.collectl.Line(line); skip || err != nil {
 			return err
 		}
-		f.add(x)
-		return nil
+		return f.add(x)
 	}
 	if strings.HasPrefix(line, "#") || one.ldms == nil {
 		return f.header(one, line)
@@ -274,8 +284,7 @@ func (f *Files) line(one *file, line string) error {
 		f.count.Other++
 		return nil
 	}
-	f.add(x)
-	return nil
+	return f.add(x)
 }
 
 // header reads the header of an LDMS file: its first line, or the file that altheader makes.
