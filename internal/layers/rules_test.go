@@ -42,6 +42,8 @@ var rules = []rule{
 		"statistics are about numbers; the caller knows what they measure"},
 	{"nouns", "internal/agenda", []string{"internal/hpc"}, computes,
 		"an agenda orders whatever is due and knows nothing of what it is"},
+	{"nouns", "internal/bandwidth", []string{"internal/hpc"}, computes,
+		"the simulator and the nodes of a replay slow jobs down by the same model"},
 	{"nouns", "internal/ioaware", []string{"internal/hpc"}, computes,
 		"the simulator and a driver of a live cluster plan by the same rules"},
 	{"nouns", "internal/slurmspec/...", []string{"internal/hpc", "internal/hostlist", "internal/spelling"}, computes,
@@ -114,7 +116,7 @@ var rules = []rule{
 		"scenarios of tests are the same for every engine"},
 	{"engines", "internal/run", []string{"internal/finished", "internal/formats/trace", "internal/hostlist", "internal/hpc", "internal/jobjson", "internal/output", "internal/packed", "internal/rm", "internal/slurmspec/...", "internal/workload"}, offline,
 		"the record is the same for every engine; it knows events, not who made them"},
-	{"engines", "internal/rm/sim/...", []string{"internal/agenda", "internal/hostlist", "internal/hpc", "internal/rm", "internal/rm/window", "internal/slurmspec/..."}, computes,
+	{"engines", "internal/rm/sim/...", []string{"internal/agenda", "internal/bandwidth", "internal/hostlist", "internal/hpc", "internal/ioaware", "internal/rm", "internal/rm/window", "internal/slurmspec/..."}, computes,
 		"the simulator is one resource manager and knows no other"},
 	{"engines", "internal/rm/slurm/...", []string{
 		"internal/agenda", "internal/filekind", "internal/hostlist", "internal/hpc", "internal/lines", "internal/resources", "internal/rm", "internal/rm/window", "internal/run",

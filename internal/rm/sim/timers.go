@@ -7,7 +7,8 @@ import (
 
 // The classes of timers. Timers of one instant come in this order.
 const (
-	jobEnds uint8 = iota
+	transfersChange uint8 = iota // before the ends that follow from them
+	jobEnds
 	machineChanges
 	jobBecomesEligible
 	jobExpires
