@@ -28,6 +28,9 @@ func all() []named {
 	for _, o := range orders {
 		list = append(list, named{o.name, "EASY, queue by " + o.doc, o.policy})
 	}
+	for _, p := range ioPolicies {
+		list = append(list, named{p.name, p.doc, WithFileSystem(p.options)})
+	}
 	return list
 }
 
@@ -53,7 +56,8 @@ func Names() []string {
 }
 
 // New returns the policy of a name. The name easy-textbook may have tie rules after a colon, as
-// [TieRules] describes them: "easy-textbook:extra=first,end=before".
+// [TieRules] describes them: "easy-textbook:extra=first,end=before". The policies that plan with a
+// file system have the options of [IOOptions]: "io-aware:track-nodes,estimate=x2".
 func New(spec string) (sim.NewPolicy, error) {
 	name, options, hasOptions := strings.Cut(spec, ":")
 	for _, n := range all() {
@@ -67,6 +71,12 @@ func New(spec string) (sim.NewPolicy, error) {
 				return nil, fmt.Errorf("%s: %w", spec, err)
 			}
 			return Textbook(ties), nil
+		case ioOptions(name) != nil:
+			chosen, err := parseIO(*ioOptions(name), options)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", spec, err)
+			}
+			return WithFileSystem(chosen), nil
 		default:
 			return nil, fmt.Errorf("%s: %s has no options", spec, name)
 		}
