@@ -6,6 +6,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"rmreplay/internal/cli/generatecmd"
+	"rmreplay/internal/formats"
+	"rmreplay/internal/workload"
 	"rmreplay/internal/workload/example"
 )
 
@@ -38,7 +41,7 @@ run times and time limits. docs/GENERATORS.md describes the models.`,
 		},
 	}
 	opts.addFlags(c)
-	c.AddCommand(newGenerateExampleCommand(g), newGenerateDaintCommand(g), newGenerateLublinCommand(g))
+	c.AddCommand(newGenerateExampleCommand(g), newGenerateDaintCommand(g), newGenerateLublinCommand(g), newGenerateIOCommand(g))
 	return c
 }
 
@@ -68,4 +71,17 @@ func runGenerateExample(g *globals, opts generateOptions) error {
 	_, err := fmt.Fprintf(g.stdout, "wrote the cluster %s and the workload %s (seed %d)\n",
 		filepath.Join(opts.output, "cluster"), filepath.Join(opts.output, "day.jsonl"), opts.seed)
 	return err
+}
+
+// newGenerateIOCommand makes the command of the package that has it.
+func newGenerateIOCommand(g *globals) *cobra.Command {
+	return generatecmd.Lent{
+		WantArgs: wantArgs, AddJSON: addJSONFlag, Usagef: usagef, BadInput: badInput, Replaces: formats.Replaces, Save: g.saveGenerated,
+		AddOutput: func(c *cobra.Command, path *string, seed *uint64) {
+			addSeedFlag(c.Flags(), seed, seedOfJobs)
+			addOutputFlag(c.Flags(), path, "`FILE`", traceOutput)
+			require(c, "output")
+		},
+		Read: func(path string) (*workload.Workload, error) { return g.readWorkload(path, workload.ReadOptions{}) },
+	}.IO()
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -56,10 +57,38 @@ func (e *simEngine) check(spec *Spec) (err error) {
 }
 
 func (e *simEngine) fit(w *workload.Workload) (workload.Cluster, error) {
+	if err := e.fitFileSystems(w); err != nil {
+		return workload.Cluster{}, err
+	}
 	if e.spec.Cluster != "" {
 		return e.fitCluster()
 	}
 	return workload.Cluster{}, e.fitMachine(w)
+}
+
+// fitFileSystems takes the file systems of the workload and of the specification. Every one that a
+// job uses must have a bandwidth.
+func (e *simEngine) fitFileSystems(w *workload.Workload) error {
+	list := slices.Clone(e.spec.FileSystems)
+	known := map[string]bool{"": true}
+	for _, f := range list {
+		known[f.Name] = true
+	}
+	for _, f := range w.FileSystems {
+		if !known[f.Name] {
+			known[f.Name] = true
+			list = append(list, f)
+		}
+	}
+	for _, job := range w.Jobs.All() {
+		for _, p := range job.IO {
+			if !known[p.FileSystem] {
+				return fieldError("filesystem", "is missing: job %s uses %q, whose bandwidth is not known (want, for example, %s=200MiB/s)", job.ID, p.FileSystem, p.FileSystem)
+			}
+		}
+	}
+	e.config.FileSystems = list
+	return nil
 }
 
 // fitCluster makes the machine of a cluster directory.

@@ -5,6 +5,7 @@ import (
 	"math"
 	"time"
 
+	"rmreplay/internal/hpc"
 	"rmreplay/internal/replay"
 	"rmreplay/internal/rm/sim"
 	"rmreplay/internal/workload"
@@ -97,6 +98,9 @@ type Simulator struct {
 	Nodes      int
 	// NodeFactor multiplies the size of the machine. 0 means 1.
 	NodeFactor float64
+	// FileSystems are the file systems that the jobs share. They take the place of those of the
+	// same name in the workload.
+	FileSystems []hpc.FileSystem
 }
 
 // ShortestLead is the time that slurmctld and the nodes need before they can accept a job.

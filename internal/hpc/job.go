@@ -127,6 +127,9 @@ type Behaviour struct {
 	// TaskExitCodes are the exit statuses of the tasks of a job array that differ from
 	// ExitCode, by task index.
 	TaskExitCodes map[int]int
+	// IO is what the job moves to and from file systems while it runs. Where jobs share a
+	// bandwidth that does not suffice, they run longer than RunTime.
+	IO []Phase
 }
 
 // RunTimeOf returns the run time of a task of a job array; task -1 stands for a job that is

@@ -36,6 +36,7 @@ func AppendFields(b []byte, job *hpc.Job) []byte {
 	b = appendInstant(b, `,"end_at":`, job.EndAt)
 	b = appendTasks(b, `,"task_run_times_s":`, job.TaskRunTimes, func(b []byte, d time.Duration) []byte { return Seconds(d).append(b) })
 	b = appendTasks(b, `,"task_exit_codes":`, job.TaskExitCodes, func(b []byte, n int) []byte { return strconv.AppendInt(b, int64(n), 10) })
+	b = appendPhases(b, job.IO)
 	if job.Recorded != nil {
 		b = appendRecorded(append(b, `,"recorded":{`...), job.Recorded)
 	}
@@ -86,6 +87,30 @@ func appendRequest(b []byte, request *hpc.Request) []byte {
 		b = Seconds(value.Field(i).Int()).append(append(b, requestLabels[i]...))
 	}
 	return b
+}
+
+func appendPhases(b []byte, phases []hpc.Phase) []byte {
+	if len(phases) == 0 {
+		return b
+	}
+	b = append(b, `,"io":[`...)
+	for i, p := range phases {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = Seconds(p.Duration).append(append(b, `{"duration_s":`...))
+		if p.FileSystem != "" {
+			b = AppendString(append(b, `,"file_system":`...), p.FileSystem)
+		}
+		if p.Bytes != 0 {
+			b = strconv.AppendInt(append(b, `,"bytes":`...), p.Bytes, 10)
+		}
+		if p.Rate != 0 {
+			b = strconv.AppendInt(append(b, `,"bytes_per_s":`...), p.Rate, 10)
+		}
+		b = append(b, '}')
+	}
+	return append(b, ']')
 }
 
 func appendRecorded(b []byte, r *hpc.Recorded) []byte {

@@ -117,6 +117,15 @@ type Behaviour struct {
 	EndAt         Instant         `json:"end_at"`
 	TaskRunTimes  map[int]Seconds `json:"task_run_times_s"`
 	TaskExitCodes map[int]int     `json:"task_exit_codes"`
+	IO            []Phase         `json:"io"`
+}
+
+// Phase has the fields of hpc.Phase.
+type Phase struct {
+	Duration   Seconds `json:"duration_s"`
+	FileSystem string  `json:"file_system"`
+	Bytes      int64   `json:"bytes"`
+	Rate       int64   `json:"bytes_per_s"`
 }
 
 // Recorded has the fields of hpc.Recorded.
@@ -183,6 +192,9 @@ func (j *Job) Decode(epoch *Epoch) *hpc.Job {
 	job.TimeLimit, job.TimeMin = time.Duration(d.TimeLimit), time.Duration(d.TimeMin)
 	job.SwitchWait, job.DelayBoot = time.Duration(d.SwitchWait), time.Duration(d.DelayBoot)
 	job.TaskRunTimes = eachTask(j.TaskRunTimes, func(d Seconds) time.Duration { return time.Duration(d) })
+	for _, p := range j.IO {
+		job.IO = append(job.IO, hpc.Phase{Duration: time.Duration(p.Duration), FileSystem: p.FileSystem, Bytes: p.Bytes, Rate: p.Rate})
+	}
 	if rec := j.Recorded; rec != nil {
 		at := func(t Instant) hpc.Time { return t.At(epoch) }
 		job.Recorded = &hpc.Recorded{

@@ -9,7 +9,7 @@ var offline = []string{"net", "net/http/..."}
 
 // reserved are imports that only some packages may have.
 var reserved = []reservation{
-	{"github.com/spf13/cobra/...", []string{"internal/cli", "internal/cli/accountingcmd", "internal/cli/completion", "internal/cli/iocmd", "internal/cli/predictcmd", "internal/cli/recordcmd", "internal/cli/reference", "internal/cli/slurmcmd", "internal/cli/tunecmd"}, "commands and their help belong to internal/cli"},
+	{"github.com/spf13/cobra/...", []string{"internal/cli", "internal/cli/accountingcmd", "internal/cli/completion", "internal/cli/generatecmd", "internal/cli/iocmd", "internal/cli/predictcmd", "internal/cli/recordcmd", "internal/cli/reference", "internal/cli/slurmcmd", "internal/cli/tunecmd"}, "commands and their help belong to internal/cli"},
 	{"github.com/spf13/pflag", []string{"internal/cli", "internal/cli/completion", "internal/cli/iocmd", "internal/cli/reference", "internal/flags", "tools/feedbackpaper", "tools/predictpaper"}, "flags belong to commands"},
 	{"github.com/go-sql-driver/mysql", []string{"internal/slurmdb"}, "one package reads slurmdbd's database"},
 	{"github.com/duckdb/...", []string{"internal/accounting/store", "internal/accounting/store/storetest"}, "one package knows the database of finished jobs"},
@@ -43,6 +43,8 @@ var rules = []rule{
 		"statistics are about numbers; the caller knows what they measure"},
 	{"nouns", "internal/agenda", []string{"internal/hpc"}, computes,
 		"an agenda orders whatever is due and knows nothing of what it is"},
+	{"nouns", "internal/bandwidth", []string{"internal/hpc"}, computes,
+		"the simulator and the nodes of a replay slow jobs down by the same model"},
 	{"nouns", "internal/ioaware", []string{"internal/hpc"}, computes,
 		"the simulator and a driver of a live cluster plan by the same rules"},
 	{"nouns", "internal/slurmspec/...", []string{"internal/hpc", "internal/hostlist", "internal/spelling"}, computes,
@@ -127,7 +129,7 @@ var rules = []rule{
 		"the record is the same for every engine; it knows events, not who made them"},
 	{"engines", "internal/predict/online", []string{"internal/hpc"}, computes,
 		"a learner in a scheduler's loop knows what the scheduler tells it, and no scheduler"},
-	{"engines", "internal/rm/sim/...", []string{"internal/agenda", "internal/hostlist", "internal/hpc", "internal/predict/online", "internal/rm", "internal/rm/window", "internal/slurmspec/..."}, computes,
+	{"engines", "internal/rm/sim/...", []string{"internal/agenda", "internal/bandwidth", "internal/hostlist", "internal/hpc", "internal/ioaware", "internal/predict/online", "internal/rm", "internal/rm/window", "internal/slurmspec/..."}, computes,
 		"the simulator is one resource manager and knows no other"},
 	{"engines", "internal/rm/slurm/...", []string{
 		"internal/agenda", "internal/filekind", "internal/hostlist", "internal/hpc", "internal/lines", "internal/resources", "internal/rm", "internal/rm/window", "internal/run",
@@ -225,8 +227,10 @@ var rules = []rule{
 		"the command is a package of its own; internal/cli lends it what it prints with"},
 	{"program", "internal/cli/iocmd", []string{"internal/flags", "internal/hpc", "internal/interrupt", "internal/ioservice/...", "internal/output"}, nil,
 		"the command group is a package of its own; a service listens"},
+	{"program", "internal/cli/generatecmd", []string{"internal/flags", "internal/hpc", "internal/workload", "internal/workload/generate"}, offline,
+		"the command is a package of its own; internal/cli lends it what it reads, writes and prints with"},
 	{"program", "internal/cli", []string{
-		"internal/cli/accountingcmd", "internal/cli/completion", "internal/cli/iocmd", "internal/cli/predictcmd", "internal/cli/recordcmd", "internal/cli/reference", "internal/cli/slurmcmd", "internal/cli/tunecmd", "internal/slurmstore",
+		"internal/cli/accountingcmd", "internal/cli/completion", "internal/cli/generatecmd", "internal/cli/iocmd", "internal/cli/predictcmd", "internal/cli/recordcmd", "internal/cli/reference", "internal/cli/slurmcmd", "internal/cli/tunecmd", "internal/slurmstore",
 		"internal/compare", "internal/experiment", "internal/fairstart", "internal/flags", "internal/formats", "internal/hpc", "internal/interrupt", "internal/metrics", "internal/output",
 		"internal/progress", "internal/replay", "internal/report", "internal/resources", "internal/rm/sim/...", "internal/rm/slurm/...", "internal/run", "internal/slurmspec/...", "internal/sweep",
 		"internal/vclock/...", "internal/workload/...",

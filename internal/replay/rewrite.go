@@ -3,6 +3,8 @@ package replay
 import (
 	"fmt"
 	"maps"
+	"math"
+	"slices"
 	"time"
 
 	"rmreplay/internal/hpc"
@@ -63,6 +65,12 @@ func Performance(factor float64) Rewriter {
 	}
 	return func(job *hpc.Job) {
 		job.RunTime = scaled(job.RunTime)
+		job.IO = slices.Clone(job.IO) // volumes stay, so faster nodes ask for more bandwidth
+		for i := range job.IO {
+			p := &job.IO[i]
+			p.Duration = scaled(p.Duration)
+			p.Rate = int64(min(float64(p.Rate)*factor, math.MaxInt64/2))
+		}
 		if job.TaskRunTimes == nil {
 			return
 		}

@@ -82,6 +82,7 @@ func (l Losses) Fate(job *hpc.Job, fields ...string) {
 		{"end_at", job.EndAt != 0},
 		{"task_run_times_s", len(job.TaskRunTimes) > 0},
 		{"task_exit_codes", len(job.TaskExitCodes) > 0},
+		{"io", len(job.IO) > 0},
 		{"recorded", job.Recorded != nil},
 	} {
 		if f.is && slices.Contains(fields, f.name) {
@@ -106,6 +107,7 @@ func (l Losses) Events(wl *Workload) {
 	l.Add("node events", len(wl.NodeEvents))
 	l.Add("actions", len(wl.Actions))
 	l.Add("usage records", len(wl.Usage))
+	l.Add("file systems", len(wl.FileSystems))
 	if wl.Start != 0 {
 		l.Add("window's start", 1)
 	}

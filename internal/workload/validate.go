@@ -71,6 +71,7 @@ const (
 	RuleNegativeTime      = "negative_time"
 	RuleNegativeNumber    = "negative_number"
 	RuleBadExitCode       = "bad_exit_code"
+	RuleBadIO             = "bad_io"
 	RuleOverLimit         = "run_time_over_limit"
 	RuleNoEnd             = "no_run_time_and_no_limit"
 	RuleNoUser            = "no_user"
@@ -228,6 +229,9 @@ func (v *validator) numbers(job *hpc.Job) {
 	}
 	if r := job.Recorded; r != nil && r.Processors < 0 {
 		v.report(Error, job.ID, RuleNegativeNumber, "recorded.processors is negative")
+	}
+	if err := hpc.CheckPhases(job.IO); err != nil {
+		v.report(Error, job.ID, RuleBadIO, "its I/O has %v", err)
 	}
 	if !isExitCode(job.ExitCode) {
 		v.report(Error, job.ID, RuleBadExitCode, "ends with exit code %d (want 0 to 255)", job.ExitCode)

@@ -45,6 +45,8 @@ type Workload struct {
 	// MachineNodes and MachineProcessors are the size of the machine that the workload was
 	// recorded on; 0 if the source does not say.
 	MachineNodes, MachineProcessors int
+	// FileSystems are the file systems to and from which the jobs move data.
+	FileSystems []hpc.FileSystem
 	// Header has the comment lines at the source's beginning, without the comment character.
 	Header []string
 	// Unusable are the records of the source that are no jobs to replay, with their text.

@@ -53,6 +53,16 @@ type header struct {
 	MachineNodes      int      `json:"machine_nodes,omitempty"`
 	MachineProcessors int      `json:"machine_processors,omitempty"`
 	Comments          []string `json:"comments,omitempty"`
+
+	FileSystems []fileSystem `json:"file_systems,omitempty"`
+}
+
+// fileSystem is an hpc.FileSystem.
+type fileSystem struct {
+	Name      string `json:"name"`
+	Bandwidth int64  `json:"bytes_per_s"`
+	Limit     int64  `json:"limit_bytes_per_s,omitempty"`
+	Licenses  int64  `json:"licenses,omitempty"`
 }
 
 // The types of the records that follow the header.
@@ -250,6 +260,13 @@ func (t *reader) header(line []byte) error {
 	t.w.Epoch, t.w.Source, t.w.Rules = t.epoch.Time, h.Source, h.Rules
 	t.w.Transforms = h.Transforms
 	t.w.MachineNodes, t.w.MachineProcessors, t.w.Header = h.MachineNodes, h.MachineProcessors, h.Comments
+	for _, f := range h.FileSystems {
+		read := hpc.FileSystem(f)
+		if err := read.Check(); err != nil {
+			return fmt.Errorf("header: %w", err)
+		}
+		t.w.FileSystems = append(t.w.FileSystems, read)
+	}
 	return nil
 }
 

@@ -45,6 +45,7 @@ func TestTraceRoundTrip(t *testing.T) {
 		}
 		want.Start = hpc.Time(rapid.Int64Range(0, 4e18).Draw(t, "start"))
 		want.Usage = []hpc.Usage{{Account: "a", User: "u", Raw: rapid.Float64Range(0, 1e12).Draw(t, "usage")}}
+		want.FileSystems = []hpc.FileSystem{{Name: "lustre", Bandwidth: rapid.Int64Range(1, 1<<40).Draw(t, "bandwidth"), Licenses: rapid.Int64Range(0, 1<<20).Draw(t, "licenses")}}
 		want.Sort()
 		want.Rules = map[string]int{"some_rule": 3}
 
@@ -113,6 +114,7 @@ func TestReadTraceErrors(t *testing.T) {
 		{testHeader, "reading trace: t: no job in it"},
 		{`{"rmreplay_trace":2}`, "reading trace: t:1: header: rmreplay_trace 2: this program reads version 1"},
 		{`{"type":"job"}`, "t:1: header: type: not a field"},
+		{`{"rmreplay_trace":1,"file_systems":[{"name":"lustre"}]}`, "header: file system lustre: a bandwidth of 0 bytes/s (want more than 0)"},
 		{`{"rmreplay_trace":1,"epoch":5}`, "header: epoch: not a time"},
 		{testHeader + job + `,"runtime":4}`, "reading trace: t:2: runtime: not a field of this record"},
 		{testHeader + job + `,"tasks":"4"}`, "t:2: tasks: is a string (want int)"},

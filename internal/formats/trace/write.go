@@ -38,9 +38,14 @@ func Save(path string, wl *workload.Workload) error {
 }
 
 func writeRecords(out *bufio.Writer, enc *json.Encoder, wl *workload.Workload) error {
+	var fileSystems []fileSystem
+	for _, f := range wl.FileSystems {
+		fileSystems = append(fileSystems, fileSystem(f))
+	}
 	err := enc.Encode(header{
 		Version: Version, Epoch: new(jobjson.InstantOf(wl.Epoch)), Start: jobjson.InstantOf(wl.Start), Source: wl.Source, Rules: wl.Rules,
 		Transforms: wl.Transforms, MachineNodes: wl.MachineNodes, MachineProcessors: wl.MachineProcessors, Comments: wl.Header,
+		FileSystems: fileSystems,
 	})
 	if err != nil {
 		return err

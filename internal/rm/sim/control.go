@@ -51,6 +51,7 @@ var (
 	errOver    = errors.New("the job has ended")
 	errRuns    = errors.New("the job runs")
 	errNoTask  = errors.New("the job has no such task")
+	errMoves   = errors.New("the job does I/O, and ends when it has moved its data")
 )
 
 // carryOut carries out a command to a submission. It returns an error if the command applies to
@@ -99,6 +100,8 @@ func (e *Engine) change(j *Job, c rm.Command) error {
 		return errOver
 	case j.state == running && c.Kind == rm.SetNodes:
 		return errRuns
+	case j.state == running && j.moves && (c.Kind == rm.Stretch || c.Kind == rm.SetRunTime):
+		return errMoves
 	}
 	switch c.Kind {
 	case rm.Cancel:

@@ -24,6 +24,8 @@ type Config struct {
 	Ties Ties
 	// Epoch is the instant at which virtual time begins.
 	Epoch hpc.Time
+	// FileSystems are shared by the jobs that do I/O.
+	FileSystems []hpc.FileSystem
 	// Lean leaves out the outcomes of events, for a driver that only needs instants.
 	Lean bool
 }
@@ -49,22 +51,25 @@ type Engine struct {
 	policy  Policy
 	timers  timers
 
-	jobs     []known          // in the order of submission
-	byID     map[string]int32 // their places by ID; nil until the first lookup
-	past     past
-	store    store
-	recent   []recent               // in the order of their ends
-	names    map[ownName]*namesakes // nil until the first singleton
-	never    []*needs               // those that can never be met
-	failing  []*needs               // those that have just failed
-	seq      int
-	arrivals []*Job   // eligible, and not yet offered to the policy
-	presets  []*Job   // waiting; not in the policy
-	freed    bool     // there was a change since the policy was asked last
-	refused  []string // events of nodes and reservations
-	events   []rm.Event
-	outcomes []rm.Outcome // of events
-	taken    int          // number of events that the driver has
+	jobs    []known          // in the order of submission
+	byID    map[string]int32 // their places by ID; nil until the first lookup
+	past    past
+	store   store
+	recent  []recent               // in the order of their ends
+	names   map[ownName]*namesakes // nil until the first singleton
+	never   []*needs               // those that can never be met
+	failing []*needs               // those that have just failed
+	moving  map[int]*Job           // jobs with I/O that run, by Seq
+	// transfersAt is the instant of the timer for the file systems.
+	transfersAt hpc.Time
+	seq         int
+	arrivals    []*Job   // eligible, and not yet offered to the policy
+	presets     []*Job   // waiting; not in the policy
+	freed       bool     // there was a change since the policy was asked last
+	refused     []string // events of nodes and reservations
+	events      []rm.Event
+	outcomes    []rm.Outcome // of events
+	taken       int          // number of events that the driver has
 }
 
 var _ rm.ResourceManager = (*Engine)(nil)
@@ -103,6 +108,10 @@ func newEngine(cfg Config) (*Engine, error) {
 		return nil, errors.New("a machine without processors (want at least 1)")
 	}
 	e.machine.now, e.machine.started = cfg.Epoch, e.started
+	e.machine.wake = e.wake
+	if err := e.shareFileSystems(); err != nil {
+		return nil, err
+	}
 	e.policy = cfg.Policy(e.machine)
 	return e, nil
 }
@@ -122,6 +131,7 @@ func (e *Engine) AdvanceTo(ctx context.Context, t hpc.Time) ([]rm.Event, error) 
 	e.taken = 0
 	for {
 		err := e.schedule(ctx)
+		e.foreseeTransfers()
 		if len(e.events) > 0 {
 			return e.take(), nil
 		}
@@ -218,6 +228,7 @@ func (e *Engine) expire() {
 // freeForeseen ends the jobs that reach their time limit at this instant. It replaces the timer of
 // each by one that asks the policy.
 func (e *Engine) freeForeseen() {
+	e.transfer()
 	var now []agenda.Entry[due]
 	for e.timers.Next() == e.machine.now {
 		t := e.timers.Pop()
@@ -244,6 +255,7 @@ func (e *Engine) started(j *Job) {
 		j.end = max(at, j.Start)
 	}
 	e.predictStart(j)
+	e.beginIO(j)
 	e.foresee(j)
 	e.emit(j, rm.Started, "", e.outcome(j, hpc.Running))
 	j.of.started(e, j)
@@ -296,6 +308,7 @@ func (e *Engine) leave(j *Job) {
 	switch j.state {
 	case running:
 		j.endTimer = 0
+		e.endIO(j)
 		e.machine.release(j)
 		e.freed = true
 	case waiting:

@@ -37,6 +37,7 @@ type Job struct {
 	state      jobState
 	well       bool // it completed
 	cut        bool // its time limit ends it
+	moves      bool // it runs and does I/O: the bandwidths decide when it ends
 	onHold     bool // an operator holds it
 	offered    bool // it has become eligible and counts towards the limit of its array
 	reserved   bool

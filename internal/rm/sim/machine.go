@@ -5,6 +5,7 @@ import (
 	"iter"
 	"time"
 
+	"rmreplay/internal/bandwidth"
 	"rmreplay/internal/hpc"
 )
 
@@ -20,6 +21,8 @@ type Machine struct {
 	nodes      *nodes // the space, if it is nodes; nil for a pool
 	started    func(*Job)
 	forecast   *forecast // nil without predictions
+	wake       func(at hpc.Time)
+	io         *bandwidth.Model // nil without file systems
 }
 
 // space has the use of the machine over time: running jobs until they are due, and reservations of
@@ -28,8 +31,9 @@ type space interface {
 	// fits reports whether a job can start now and run for as long as expected beside all other
 	// uses.
 	fits(j *Job) bool
-	// earliest returns the first instant at which a job will fit; hpc.Never if there is none.
-	earliest(j *Job) hpc.Time
+	// earliest returns the first instant, not before after, at which a job will fit; hpc.Never
+	// if there is none.
+	earliest(j *Job, after hpc.Time) hpc.Time
 	// add adds a job from an instant at which it fits for as long as it is expected to run.
 	add(j *Job, at hpc.Time)
 	// remove removes a job.
@@ -96,7 +100,7 @@ func (m *Machine) Start(j *Job) {
 // later instant, unless the machine has become smaller.
 func (m *Machine) Reserve(j *Job) hpc.Time {
 	m.Unreserve(j)
-	at := m.space.earliest(j)
+	at := m.space.earliest(j, m.now)
 	if at != hpc.Never {
 		m.space.add(j, at)
 		j.reserved, j.reservedAt = true, at

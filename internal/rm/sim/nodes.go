@@ -192,8 +192,8 @@ func (n *nodes) fits(j *Job) bool { return n.place(j, n.m.now) }
 
 // earliest implements space. A job begins to fit only when a use or a reservation ends or a
 // reservation begins.
-func (n *nodes) earliest(j *Job) hpc.Time {
-	for _, t := range n.ends() {
+func (n *nodes) earliest(j *Job, notBefore hpc.Time) hpc.Time {
+	for _, t := range n.ends(notBefore) {
 		if n.place(j, t) {
 			return t
 		}
@@ -201,19 +201,19 @@ func (n *nodes) earliest(j *Job) hpc.Time {
 	return hpc.Never
 }
 
-// ends returns now and all later instants at which a job may begin to fit, in order.
-func (n *nodes) ends() []hpc.Time {
-	times := []hpc.Time{n.m.now}
+// ends returns an instant and all later ones at which a job may begin to fit, in order.
+func (n *nodes) ends(first hpc.Time) []hpc.Time {
+	times := []hpc.Time{first}
 	for i := range n.list {
 		for _, s := range n.list[i].stays {
-			if s.until > n.m.now && s.until != hpc.Never {
+			if s.until > first && s.until != hpc.Never {
 				times = append(times, s.until)
 			}
 		}
 	}
 	for _, r := range n.reserved {
 		for _, t := range []hpc.Time{r.start, r.end} {
-			if t > n.m.now {
+			if t > first {
 				times = append(times, t)
 			}
 		}

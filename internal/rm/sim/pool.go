@@ -24,12 +24,12 @@ func (p *pool) fits(j *Job) bool {
 		return j.Size <= p.m.free
 	}
 	p.trim()
-	return p.fitsAt(j, 0)
+	return p.fitsAt(j, 0, p.m.now)
 }
 
-// fitsAt reports whether a job fits from a step on until its time limit.
-func (p *pool) fitsAt(j *Job, from int) bool {
-	end := after(max(p.steps[from].at, p.m.now), j.Expected)
+// fitsAt reports whether a job fits from an instant in a step for as long as expected.
+func (p *pool) fitsAt(j *Job, from int, at hpc.Time) bool {
+	end := after(at, j.Expected)
 	for i := from; i < len(p.steps) && (i == from || p.steps[i].at < end); i++ {
 		if p.steps[i].free < j.Size {
 			return false
@@ -38,12 +38,15 @@ func (p *pool) fitsAt(j *Job, from int) bool {
 	return true
 }
 
-func (p *pool) earliest(j *Job) hpc.Time {
+func (p *pool) earliest(j *Job, notBefore hpc.Time) hpc.Time {
 	p.need()
 	p.trim()
 	for i := range p.steps {
-		if p.steps[i].at != hpc.Never && p.fitsAt(j, i) {
-			return max(p.steps[i].at, p.m.now)
+		if i+1 < len(p.steps) && p.steps[i+1].at <= notBefore {
+			continue
+		}
+		if at := max(p.steps[i].at, notBefore); at != hpc.Never && p.fitsAt(j, i, at) {
+			return at
 		}
 	}
 	return hpc.Never

@@ -7,7 +7,8 @@ import (
 
 // The classes of timers. Timers of one instant come in this order.
 const (
-	jobOutlives uint8 = iota // its prediction
+	jobOutlives     uint8 = iota // its prediction
+	transfersChange              // before the ends that follow from them
 	jobEnds
 	machineChanges
 	jobBecomesEligible

@@ -36,6 +36,9 @@ func all() []named {
 	for _, o := range orders {
 		list = append(list, named{o.name, "EASY, queue by " + o.doc, false, true, only(o.policy)})
 	}
+	for _, p := range ioPolicies {
+		list = append(list, named{p.name, p.doc, false, false, only(WithFileSystem(p.options))})
+	}
 	return list
 }
 
@@ -62,8 +65,9 @@ func Names() []string {
 
 // New returns the policy of a name. Options may follow after a colon. The policies easy-textbook,
 // easy-sjbf and easy++ have the options of [TieRules]: "easy-textbook:extra=first,end=before". All
-// policies but fcfs and conservative can schedule by predictions, as [online.Options] describes
-// them: "easy-sjbf:predict=nag,correct=incremental".
+// policies of EASY can schedule by predictions, as [online.Options] describes them:
+// "easy-sjbf:predict=nag,correct=incremental". The policies that plan with a file system have the
+// options of [IOOptions]: "io-aware:track-nodes,estimate=x2".
 func New(spec string) (sim.NewPolicy, error) {
 	name, options, hasOptions := strings.Cut(spec, ":")
 	for _, n := range all() {
@@ -81,6 +85,10 @@ func New(spec string) (sim.NewPolicy, error) {
 
 // with returns the policy with options.
 func (n *named) with(text string, has bool) (sim.NewPolicy, error) {
+	if defaults := ioOptions(n.name); has && defaults != nil {
+		options, err := parseIO(*defaults, text)
+		return WithFileSystem(options), err
+	}
 	ties, learn, predicts := TieRules{}, online.Default(), n.name == "easy++"
 	if predicts {
 		_, _ = learn.Set("predict", "last-two") // which it knows

@@ -1,0 +1,201 @@
+package hpc
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// FileSystem is a file system that jobs share.
+type FileSystem struct {
+	Name string
+	// Bandwidth is what all jobs together can move, in bytes per second.
+	Bandwidth int64
+	// Limit is the bandwidth that schedulers count with, in bytes per second; Bandwidth if 0. It
+	// is what a site believes its file system can do.
+	Limit int64
+	// Licenses is the number of licenses that stand for the limit; [DefaultIOLicenses] if 0.
+	Licenses int64
+}
+
+// DefaultIOLicenses is the number of licenses of the file system in the configuration of the
+// workload-adaptive scheduler's authors (Licenses=lustre:10000).
+const DefaultIOLicenses = 10000
+
+// Complete returns the file system with its defaults.
+func (f FileSystem) Complete() FileSystem {
+	if f.Limit == 0 {
+		f.Limit = f.Bandwidth
+	}
+	if f.Licenses == 0 {
+		f.Licenses = DefaultIOLicenses
+	}
+	return f
+}
+
+// Check returns an error for a file system that no job can use.
+func (f *FileSystem) Check() error {
+	switch {
+	case f.Name == "" || strings.ContainsAny(f.Name, " ,:=\t\n"):
+		return fmt.Errorf("file system %q: not a name (want a word without commas, colons and equal signs)", f.Name)
+	case f.Bandwidth <= 0:
+		return fmt.Errorf("file system %s: a bandwidth of %d bytes/s (want more than 0)", f.Name, f.Bandwidth)
+	case f.Limit < 0:
+		return fmt.Errorf("file system %s: a limit of %d bytes/s (want more than 0)", f.Name, f.Limit)
+	case f.Licenses < 0 || f.Licenses > math.MaxInt32:
+		return fmt.Errorf("file system %s: %d licenses (want 1 to %d)", f.Name, f.Licenses, math.MaxInt32)
+	}
+	return nil
+}
+
+// LicensesOf returns the licenses that stand for a rate in bytes per second, rounded up.
+func (f *FileSystem) LicensesOf(rate float64) int64 {
+	c := f.Complete()
+	return int64(math.Ceil(min(rate/float64(c.Limit)*float64(c.Licenses), math.MaxInt32)))
+}
+
+// ParseFileSystem reads NAME=BANDWIDTH, with options after commas: lustre=200MiB/s,
+// lustre=200MiB/s,limit=150MiB/s,licenses=10000. The error says what is wrong.
+func ParseFileSystem(text string) (f FileSystem, err error) {
+	parts := strings.Split(text, ",")
+	name, bandwidth, ok := strings.Cut(parts[0], "=")
+	if !ok {
+		return f, fmt.Errorf("%q: not a file system (want, for example, lustre=200MiB/s)", text)
+	}
+	f.Name = name
+	if f.Bandwidth, err = ParseRate(bandwidth); err != nil {
+		return f, err
+	}
+	for _, option := range parts[1:] {
+		switch key, value, _ := strings.Cut(option, "="); key {
+		case "limit":
+			f.Limit, err = ParseRate(value)
+		case "licenses":
+			if f.Licenses, err = strconv.ParseInt(value, 10, 64); err != nil || f.Licenses < 1 {
+				err = fmt.Errorf("licenses=%s: not a number of licenses (want, for example, %d)", value, DefaultIOLicenses)
+			}
+		default:
+			err = fmt.Errorf("%q: not an option of a file system (want limit=RATE or licenses=N)", option)
+		}
+		if err != nil {
+			return f, err
+		}
+	}
+	return f, f.Check()
+}
+
+// ParseRate reads a rate: 200MiB/s, 1.5GB/s, or a number of bytes per second. The result is at
+// least 1.
+func ParseRate(text string) (int64, error) {
+	number := strings.TrimSuffix(text, "/s")
+	unit := strings.TrimLeft(number, "0123456789.")
+	number = strings.TrimSuffix(number, unit)
+	factor, known := map[string]float64{
+		"": 1, "B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12,
+		"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40,
+	}[unit]
+	n, err := strconv.ParseFloat(number, 64)
+	if rate := n * factor; known && err == nil && rate >= 1 && rate < 1<<62 {
+		return int64(math.Round(rate)), nil
+	}
+	return 0, fmt.Errorf("%q: not a rate (want, for example, 200MiB/s, 1.5GB/s or a number of bytes per second)", text)
+}
+
+// Phase is a part of a job's run in which it moves data to or from a file system, or computes. A
+// job's phases follow one another. The time of the run that is left after them is computing.
+type Phase struct {
+	// Duration is how long the phase takes if the job gets all the bandwidth that it asks for. A
+	// phase without a duration has the rest of the run time; a job has at most one.
+	Duration time.Duration
+	// FileSystem is the name of the file system; empty for a phase of computing.
+	FileSystem string
+	// Bytes is the volume that the phase moves, for all nodes together. Rate is the same as bytes
+	// per second. One of them is set, or none for computing.
+	Bytes, Rate int64
+}
+
+// Check returns an error for a phase that cannot be played.
+func (p *Phase) Check() error {
+	switch {
+	case p.Duration < 0:
+		return fmt.Errorf("a duration of %v (want 0 or more)", p.Duration)
+	case p.Bytes < 0 || p.Rate < 0:
+		return fmt.Errorf("a negative number of bytes (want 0 or more)")
+	case p.Bytes > 0 && p.Rate > 0:
+		return fmt.Errorf("a volume and a rate (want one of them)")
+	case p.FileSystem == "" && (p.Bytes > 0 || p.Rate > 0):
+		return fmt.Errorf("bytes without a file system (want its name)")
+	}
+	return nil
+}
+
+// Demand returns the bandwidth that the phase asks for if it takes a time, in bytes per second,
+// rounded up.
+func (p *Phase) Demand(d time.Duration) int64 {
+	switch {
+	case p.FileSystem == "":
+		return 0
+	case p.Rate > 0 || p.Bytes <= 0 || d <= 0:
+		return max(p.Rate, 0)
+	}
+	return int64(math.Ceil(min(float64(p.Bytes)/d.Seconds(), 1<<62)))
+}
+
+// CheckPhases returns an error for phases that cannot be played one after the other.
+func CheckPhases(phases []Phase) error {
+	open := 0
+	for i := range phases {
+		if err := phases[i].Check(); err != nil {
+			return fmt.Errorf("phase %d: %w", i+1, err)
+		}
+		if phases[i].Duration == 0 {
+			open++
+		}
+	}
+	if open > 1 {
+		return fmt.Errorf("%d phases without a duration (want at most one, which has the rest of the run time)", open)
+	}
+	return nil
+}
+
+// SpreadPhases returns the phases of a run of a given time, with their durations and rates. A
+// phase without a duration, and otherwise the end of the run, has the time that the others leave.
+// Phases that are longer than the run together are shortened in proportion, and keep their
+// volumes.
+func SpreadPhases(phases []Phase, run time.Duration) []Phase {
+	var sum, spread time.Duration
+	for _, p := range phases {
+		sum = min(sum, Unlimited-p.Duration) + p.Duration
+	}
+	list := make([]Phase, 0, len(phases)+1)
+	open := false
+	for _, p := range phases {
+		d := p.Duration
+		switch {
+		case d == 0 && !open:
+			d, open = max(run-sum, 0), true
+		case sum > run:
+			d = time.Duration(float64(d) / float64(sum) * float64(run))
+		}
+		d = max(min(d, run-spread), 0)
+		spread += d
+		list = append(list, Phase{Duration: d, FileSystem: p.FileSystem, Rate: p.Demand(d)})
+	}
+	if run > spread {
+		list = append(list, Phase{Duration: run - spread})
+	}
+	return list
+}
+
+// Volume returns the bytes that the job moves to and from a file system in a run of a given time.
+func (b *Behaviour) Volume(fileSystem string, run time.Duration) float64 {
+	sum := 0.0
+	for _, p := range SpreadPhases(b.IO, run) {
+		if p.FileSystem == fileSystem && p.Duration != Unlimited {
+			sum += float64(p.Rate) * p.Duration.Seconds()
+		}
+	}
+	return sum
+}

@@ -1,0 +1,83 @@
+package ioaware
+
+import (
+	"fmt"
+	"hash/fnv"
+	"math"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+
+	"rmreplay/internal/hpc"
+)
+
+// Estimator predicts what a job will do. [ParseEstimator] makes one by its name.
+type Estimator interface {
+	// Estimate predicts a task of a job array, or with task -1 a job that is none, on a file
+	// system.
+	Estimate(job *hpc.Job, task int, f *hpc.FileSystem) Estimate
+}
+
+// Nothing is the estimator that knows nothing, so that only requested licenses count.
+type Nothing struct{}
+
+// Estimate implements [Estimator].
+func (Nothing) Estimate(*hpc.Job, int, *hpc.FileSystem) Estimate { return Estimate{} }
+
+// Behaviour predicts from what the job will do: its mean rate and its run time without other jobs,
+// as the services of the workload-adaptive scheduler would learn them from earlier jobs of the
+// class.
+type Behaviour struct {
+	// Factor multiplies the use; 1 for perfect estimates. The run time is always right.
+	Factor float64
+	// Sigma is the standard deviation of the logarithm of another factor, which is drawn for each
+	// class from Seed. The median of that factor is 1. Jobs with one name are one class.
+	Sigma float64
+	Seed  uint64
+}
+
+// Estimate implements [Estimator].
+func (b Behaviour) Estimate(job *hpc.Job, task int, f *hpc.FileSystem) Estimate {
+	run := job.RunTimeOf(task)
+	if run == hpc.Unlimited || run <= 0 {
+		return Estimate{}
+	}
+	rate := job.Volume(f.Name, run) / run.Seconds() * b.Factor
+	if b.Sigma > 0 {
+		h := fnv.New64a()
+		h.Write([]byte(job.Name))
+		rate *= math.Exp(b.Sigma * rand.New(rand.NewPCG(b.Seed, h.Sum64())).NormFloat64())
+	}
+	return Estimate{Use: f.LicensesOf(rate), RunTime: run}
+}
+
+// ParseEstimator reads the name of an estimator: "perfect", "none", a factor such as "x0.5", or
+// "noise=SIGMA" or "noise=SIGMA/SEED".
+func ParseEstimator(text string) (Estimator, error) {
+	wrong := fmt.Errorf("%q: not an estimate (want perfect, none, a factor such as x0.5, or noise=0.5)", text)
+	switch factor, isFactor := strings.CutPrefix(text, "x"); {
+	case text == "perfect":
+		return Behaviour{Factor: 1}, nil
+	case text == "none":
+		return Nothing{}, nil
+	case isFactor:
+		f, err := strconv.ParseFloat(factor, 64)
+		if err != nil || !(f > 0) || math.IsInf(f, 0) {
+			return nil, wrong
+		}
+		return Behaviour{Factor: f}, nil
+	}
+	noise, isNoise := strings.CutPrefix(text, "noise=")
+	noise, seed, seeded := strings.Cut(noise, "/")
+	sigma, err := strconv.ParseFloat(noise, 64)
+	if !isNoise || err != nil || !(sigma > 0) || sigma > 10 {
+		return nil, wrong
+	}
+	b := Behaviour{Factor: 1, Sigma: sigma}
+	if seeded {
+		if b.Seed, err = strconv.ParseUint(seed, 10, 64); err != nil {
+			return nil, wrong
+		}
+	}
+	return b, nil
+}

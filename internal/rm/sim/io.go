@@ -1,0 +1,138 @@
+package sim
+
+import (
+	"rmreplay/internal/bandwidth"
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/ioaware"
+)
+
+// shareFileSystems makes the model of the file systems.
+func (e *Engine) shareFileSystems() (err error) {
+	if len(e.cfg.FileSystems) == 0 {
+		return nil
+	}
+	e.machine.io, err = bandwidth.New(e.cfg.FileSystems)
+	return err
+}
+
+// beginIO puts a job that starts under the model of bandwidths, if it does I/O. A job that ends at
+// a given instant, as one that ran when the window began, takes its bandwidth from nobody.
+func (e *Engine) beginIO(j *Job) {
+	if len(j.of.job.IO) == 0 || e.machine.io == nil || j.of.job.EndAt != 0 {
+		return
+	}
+	j.moves, j.end = true, hpc.Never
+	e.machine.io.Start(e.Now(), j.Seq, j.Nodes(), j.run, j.of.job.IO)
+	if e.moving == nil {
+		e.moving = map[int]*Job{}
+	}
+	e.moving[j.Seq] = j
+}
+
+// endIO takes a job that leaves the machine from the model.
+func (e *Engine) endIO(j *Job) {
+	if j.moves {
+		j.moves = false
+		e.machine.io.Stop(e.Now(), j.Seq)
+		delete(e.moving, j.Seq)
+	}
+}
+
+// transfer moves the model to this instant. Jobs that have moved their data end now.
+func (e *Engine) transfer() {
+	if e.machine.io == nil {
+		return
+	}
+	for _, seq := range e.machine.io.Advance(e.Now()) {
+		e.endAt(e.moving[seq], e.Now())
+	}
+}
+
+// foreseeTransfers sets the timer for the next end of a phase of I/O.
+func (e *Engine) foreseeTransfers() {
+	if e.machine.io == nil {
+		return
+	}
+	if next := e.machine.io.Next(); next != hpc.Never && (next < e.transfersAt || e.transfersAt <= e.Now()) {
+		e.transfersAt = next
+		e.timers.add(next, transfersChange, nil, e.transfer)
+	}
+}
+
+// wake has the policy asked at an instant.
+func (e *Engine) wake(at hpc.Time) {
+	e.timers.add(max(at, e.Now()), machineChanges, nil, func() { e.freed = true })
+}
+
+// Wake has the engine call the policy's Schedule at an instant, even if nothing changes by then.
+func (m *Machine) Wake(at hpc.Time) { m.wake(at) }
+
+// FileSystems returns the file systems that the jobs share.
+func (m *Machine) FileSystems() []hpc.FileSystem {
+	if m.io == nil {
+		return nil
+	}
+	return m.io.FileSystems()
+}
+
+// IOLoad returns what the running jobs ask of a file system and what they get.
+func (m *Machine) IOLoad(name string) bandwidth.Load {
+	if m.io == nil {
+		return bandwidth.Load{}
+	}
+	return m.io.Load(name)
+}
+
+// NodeCount returns the number of nodes in service; of a pool, that of its processors.
+func (m *Machine) NodeCount() int {
+	if m.nodes == nil {
+		return m.processors
+	}
+	count := 0
+	for i := range m.nodes.list {
+		if m.nodes.list[i].usable() {
+			count++
+		}
+	}
+	return count
+}
+
+// Earliest returns the first instant at or after an instant at which a waiting job can start and
+// run to its time limit, beside the running jobs and the reservations of other jobs; [hpc.Never] if
+// there is none.
+func (m *Machine) Earliest(j *Job, after hpc.Time) hpc.Time {
+	return m.space.earliest(j, max(after, m.now))
+}
+
+// ReserveAt reserves processors or nodes for a waiting job without a reservation, from an instant
+// that [Machine.Earliest] has returned.
+func (m *Machine) ReserveAt(j *Job, at hpc.Time) {
+	m.space.add(j, at)
+	j.reserved, j.reservedAt = true, at
+}
+
+// Nodes returns the number of nodes of a running job. Of a waiting job it is the smallest number
+// that it may get. On a pool every processor is a node.
+func (j *Job) Nodes() int {
+	switch {
+	case j.demand == nil:
+		return j.Size
+	case j.state == running:
+		return len(j.placement.nodes)
+	}
+	return j.demand.leastNodes()
+}
+
+// leastNodes returns the smallest number of nodes that has room for the tasks.
+func (q *demand) leastNodes() int {
+	if q.tasksPerNode > 0 {
+		return max(q.minNodes, (q.tasks+q.tasksPerNode-1)/q.tasksPerNode)
+	}
+	return q.minNodes
+}
+
+// Estimate asks an estimator about the job. The estimator may look at what the job will do, which
+// the policy cannot see.
+func (j *Job) Estimate(e ioaware.Estimator, f *hpc.FileSystem) ioaware.Estimate {
+	return e.Estimate(j.of.job, int(j.task), f)
+}

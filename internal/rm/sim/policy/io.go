@@ -1,0 +1,251 @@
+package policy
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/ioaware"
+	"rmreplay/internal/rm/sim"
+)
+
+// IOOptions are the options of the policies that plan with a file system.
+type IOOptions struct {
+	ioaware.Options
+	// Estimator predicts the use of jobs that request no licenses.
+	Estimator ioaware.Estimator
+	// EstimateIsRequest makes every estimate a request, as a job_submit plugin does that sets
+	// licenses. Nothing is measured then: the jobs are planned as stock Slurm plans licenses.
+	EstimateIsRequest bool
+	// Interval is the time between two rounds; [ioInterval] if 0.
+	Interval time.Duration
+}
+
+// ioInterval is Slurm's bf_interval.
+const ioInterval = 30 * time.Second
+
+// ioPolicies are the policies that plan with a file system, with their default options.
+var ioPolicies = []struct {
+	name, doc string
+	options   IOOptions
+}{
+	{"bf-licenses", "backfilling in rounds, with requested licenses in the plan (Slurm's bf_licenses)",
+		IOOptions{Options: ioaware.Options{Strategy: ioaware.Aware}, Estimator: ioaware.Nothing{}, EstimateIsRequest: true}},
+	{"io-baseline", "the same rounds without estimates and without measured use",
+		IOOptions{Options: ioaware.Options{Strategy: ioaware.Baseline}, Estimator: ioaware.Nothing{}}},
+	{"io-aware", "estimated and measured use of the file system stays below its limit",
+		IOOptions{Options: ioaware.Options{Strategy: ioaware.Aware}, Estimator: ioaware.Behaviour{Factor: 1}}},
+	{"workload-adaptive", "io-aware, and jobs with much I/O in the proportion of the queue (two groups)",
+		IOOptions{Options: ioaware.Options{Strategy: ioaware.TwoGroup}, Estimator: ioaware.Behaviour{Factor: 1}}},
+}
+
+// ioOptions returns the default options of a policy that plans with a file system, or nil.
+func ioOptions(name string) *IOOptions {
+	for i := range ioPolicies {
+		if ioPolicies[i].name == name {
+			return &ioPolicies[i].options
+		}
+	}
+	return nil
+}
+
+// withFileSystem plans rounds by package ioaware.
+type withFileSystem struct {
+	machine *sim.Machine
+	options IOOptions
+	system  hpc.FileSystem // the zero FileSystem if there is none
+	queue   []*sim.Job
+	epoch   hpc.Time
+	next    hpc.Time // the instant of the round for which the policy will be woken; 0 for none
+}
+
+// WithFileSystem makes a policy that plans rounds by the rules of package ioaware. The file system
+// is the machine's first one. Between two rounds no job starts, as under Slurm's backfill scheduler
+// alone.
+func WithFileSystem(options IOOptions) sim.NewPolicy {
+	if options.Interval <= 0 {
+		options.Interval = ioInterval
+	}
+	return func(m *sim.Machine) sim.Policy {
+		p := &withFileSystem{machine: m, options: options, epoch: m.Now()}
+		if list := m.FileSystems(); len(list) > 0 {
+			p.system = list[0]
+		}
+		return p
+	}
+}
+
+// Add implements [sim.Policy].
+func (p *withFileSystem) Add(j *sim.Job) {
+	p.queue = append(p.queue, j)
+	p.await()
+}
+
+// Remove implements [sim.Policy].
+func (p *withFileSystem) Remove(j *sim.Job) {
+	p.queue = slices.DeleteFunc(p.queue, func(other *sim.Job) bool { return other == j })
+}
+
+// Change implements [sim.Policy].
+func (p *withFileSystem) Change(_ *sim.Job, change func()) { change() }
+
+// await has the policy woken for the next round: a multiple of the interval after the beginning.
+func (p *withFileSystem) await() {
+	now := p.machine.Now()
+	if p.next > now || len(p.queue) == 0 {
+		return
+	}
+	passed := now.Sub(p.epoch) / p.options.Interval
+	p.next = p.epoch.Add((passed + 1) * p.options.Interval)
+	p.machine.Wake(p.next)
+}
+
+// Schedule implements [sim.Policy]. Only a round starts jobs.
+func (p *withFileSystem) Schedule() {
+	if p.machine.Now() != p.next {
+		p.await()
+		return
+	}
+	p.next = 0
+	if p.round() {
+		p.await()
+	}
+}
+
+// round plans and starts jobs. It reports whether a later round can start more: whether a job runs,
+// or the plan has a start.
+func (p *withFileSystem) round() bool {
+	m := p.machine
+	cluster := &ioaware.Cluster{Nodes: m.NodeCount(), FileSystem: p.system.Name, Licenses: map[string]ioaware.License{}}
+	if p.system.Name != "" {
+		cluster.Licenses[p.system.Name] = ioaware.License{Total: p.system.Licenses}
+		if !p.options.EstimateIsRequest {
+			cluster.Measured = p.system.LicensesOf(float64(m.IOLoad(p.system.Name).Granted))
+		}
+	}
+	var running []ioaware.Running
+	for j := range m.Running() {
+		r := ioaware.Running{Job: p.job(j), End: j.Due}
+		if use, requested := r.Licenses[p.system.Name]; requested {
+			l := cluster.Licenses[p.system.Name]
+			l.Used += use
+			cluster.Licenses[p.system.Name] = l
+		}
+		running = append(running, r)
+	}
+	pending := make([]ioaware.Job, len(p.queue))
+	for i, j := range p.queue {
+		pending[i] = p.job(j)
+	}
+	s := &selector{machine: m, queue: p.queue, started: make([]bool, len(p.queue))}
+	cluster.Selector = s
+	plan := ioaware.Plan(m.Now(), cluster, running, pending, p.options.Options)
+	open := false
+	for _, start := range plan.Starts {
+		if !s.started[start.Job] {
+			m.Unreserve(p.queue[start.Job])
+		}
+		open = open || start.At != hpc.Never
+	}
+	left := p.queue[:0]
+	for i, j := range p.queue {
+		if !s.started[i] {
+			left = append(left, j)
+		}
+	}
+	clear(p.queue[len(left):])
+	p.queue = left
+	return open || len(running) > 0
+}
+
+// job returns what the planner knows of a job. Of requested licenses it knows those of the file
+// system only, because nothing says how many others there are.
+func (p *withFileSystem) job(j *sim.Job) ioaware.Job {
+	planned := ioaware.Job{Nodes: j.Nodes(), Limit: j.Limit}
+	if p.system.Name == "" {
+		return planned
+	}
+	planned.Estimate = j.Estimate(p.options.Estimator, &p.system)
+	use, requested := LicensesOf(j.Request.Licenses, p.system.Name)
+	if !requested && p.options.EstimateIsRequest && planned.Estimate.Use > 0 {
+		use, requested = min(planned.Estimate.Use, p.system.Licenses), true
+	}
+	if requested {
+		planned.Licenses = map[string]int64{p.system.Name: use}
+	}
+	return planned
+}
+
+// LicensesOf reads how many licenses of a name a request has: "lustre:200,matlab". A name without
+// a number counts once.
+func LicensesOf(request, name string) (int64, bool) {
+	for part := range strings.FieldsFuncSeq(request, func(r rune) bool { return r == ',' || r == ';' }) {
+		license, count, counted := strings.Cut(part, ":")
+		if strings.TrimSpace(license) != name {
+			continue
+		}
+		if !counted {
+			return 1, true
+		}
+		n, err := strconv.ParseInt(strings.TrimSpace(count), 10, 32)
+		return n, err == nil && n >= 0
+	}
+	return 0, false
+}
+
+// selector is the machine's own selection of nodes. It starts the jobs whose nodes it takes now.
+type selector struct {
+	machine *sim.Machine
+	queue   []*sim.Job
+	started []bool
+}
+
+// Earliest implements [ioaware.Selector].
+func (s *selector) Earliest(job int, after hpc.Time) hpc.Time {
+	return s.machine.Earliest(s.queue[job], after)
+}
+
+// Reserve implements [ioaware.Selector].
+func (s *selector) Reserve(job int, at hpc.Time) {
+	if at > s.machine.Now() {
+		s.machine.ReserveAt(s.queue[job], at)
+		return
+	}
+	s.started[job] = true
+	s.machine.Start(s.queue[job])
+}
+
+// parseIO reads the options of a policy that plans with a file system:
+// "track-nodes,estimate=x0.5,interval=30s,fraction=0.5".
+func parseIO(options IOOptions, text string) (IOOptions, error) {
+	for option := range strings.SplitSeq(text, ",") {
+		var err error
+		switch key, value, _ := strings.Cut(option, "="); key {
+		case "track-nodes":
+			if options.TrackNodes = true; value != "" {
+				err = fmt.Errorf("%q: track-nodes has no value", option)
+			}
+		case "estimate":
+			options.Estimator, err = ioaware.ParseEstimator(value)
+		case "interval":
+			if options.Interval, err = hpc.ParseDuration(value); err == nil && options.Interval < time.Second {
+				err = fmt.Errorf("interval=%s: too short (want at least 1s)", value)
+			}
+		case "fraction":
+			options.Fraction, err = strconv.ParseFloat(value, 64)
+			if err != nil || math.IsNaN(options.Fraction) || options.Fraction <= 0 || options.Fraction > 1 {
+				err = fmt.Errorf("fraction=%s: not a fraction (want more than 0, at most 1)", value)
+			}
+		default:
+			err = fmt.Errorf("%q: not an option (want track-nodes, estimate=, interval= or fraction=)", option)
+		}
+		if err != nil {
+			return options, err
+		}
+	}
+	return options, nil
+}
