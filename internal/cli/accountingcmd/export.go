@@ -81,9 +81,9 @@ workload, as for workload build: jobs that ran at its start are preset jobs.
 		},
 	}
 	f := c.Flags()
-	f.StringVarP(&opts.Output, "output", "o", "", "`FILE` to write")
+	f.StringVarP(&opts.Output, "output", "o", "", "write to `FILE`")
 	f.StringVar(&opts.Format, "format", "", "`FORMAT`: parquet, csv, trace or swf (default: by the file's name)")
-	f.StringVar(&opts.ClusterName, "cluster-name", "", "`NAME` of the cluster whose jobs are written (default: all)")
+	f.StringVar(&opts.ClusterName, "cluster-name", "", "`NAME` of the cluster, if not the jobs of all are written")
 	f.StringVar(&opts.Where, "where", "", "`CONDITION` in SQL")
 	window.Add(f, "leave out jobs that ended before", "leave out jobs that ended then or later")
 	_ = c.MarkFlagRequired("output") // the flag exists

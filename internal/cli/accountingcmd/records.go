@@ -25,7 +25,7 @@ type Records struct {
 func (r *Records) addFlags(c *cobra.Command, window *flags.Window) {
 	f := c.Flags()
 	f.StringVar(&r.From, "from", "auto", "`KIND` of the source: auto, sacct, pbs, lsf, gridengine, gwf or slurmdbd")
-	f.StringVar(&r.ClusterName, "cluster-name", "", "`NAME` of the cluster for records without one, for a run, and in slurmdbd")
+	f.StringVar(&r.ClusterName, "cluster-name", "", "`NAME` of the cluster, for records without one, for a run, and in slurmdbd")
 	window.Add(f, "leave out jobs that ended before", "leave out later submissions")
 }
 
