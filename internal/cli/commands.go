@@ -46,7 +46,7 @@ func newIOCommand(g *globals) *cobra.Command {
 // newAccountingCommand lends the package of the command group what all commands print with.
 func newAccountingCommand(g *globals) *cobra.Command {
 	return accountingcmd.New(accountingcmd.Output{
-		Print: g.print, PrintJSON: g.printJSON, Say: g.say, WantArgs: wantArgs, BadInput: badInput, Usagef: usagef, AddJSON: addJSONFlag,
+		Print: g.print, PrintJSON: g.printJSON, Say: g.say, WantArgs: wantArgs, BadInput: badInput, Usagef: usagef, Invalidf: invalidf, AddJSON: addJSONFlag,
 		Missing: func(err error) error { return &ExitError{Code: ExitMissing, Err: err} },
 	})
 }

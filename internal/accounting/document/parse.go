@@ -212,7 +212,7 @@ func init() {
 		p.job.ScriptBytes = Known(int64(len(token.String())))
 		return true
 	})
-	for _, key := range []string{"@queue_wait", "cpu_hours", "pack_job_id", "pack_job_offset", "tres_req_raw", "tres_alloc_raw"} {
+	for _, key := range []string{"@queue_wait", "cpu_hours", "pack_job_id", "pack_job_offset", "tres_req_raw", "tres_alloc_raw", "submit_line"} {
 		ignored(key)
 	}
 }

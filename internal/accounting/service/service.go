@@ -57,6 +57,10 @@ func open(ctx context.Context, dir string, opts intake.Options, access *receive.
 	mux := http.NewServeMux()
 	mux.Handle("/", s.handler.Trusted())
 	mux.HandleFunc("GET /_accounting/info", s.info)
+	mux.HandleFunc("GET /_accounting/wait", s.wait)
+	mux.HandleFunc("POST /_accounting/documents", s.documents)
+	mux.HandleFunc("POST /_accounting/table", s.table)
+	mux.HandleFunc("POST /_accounting/backup", s.backup)
 	s.control = &http.Server{Handler: mux, ReadHeaderTimeout: headerTime}
 	go func() { s.closed <- s.control.Serve(listener) }()
 	return s, nil
@@ -109,6 +113,11 @@ func connect(ctx context.Context, dir string) (*client, error) {
 	if _, err := os.Stat(filepath.Join(dir, "jobs.duckdb")); err != nil {
 		return nil, fmt.Errorf("opening the data directory: %s: %w (want a directory of accounting serve or import)", dir, store.ErrAbsent)
 	}
+	return connectNew(ctx, dir)
+}
+
+// connectNew returns a client for a data directory, which it makes if necessary.
+func connectNew(ctx context.Context, dir string) (*client, error) {
 	c := &client{close: func() error { return nil }}
 	c.http = &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (conn net.Conn, err error) {
 		err = shortPath(dir, func(path string) (err error) {
@@ -149,24 +158,30 @@ func (c *client) get(ctx context.Context, path string, to any) error {
 
 // stream sends a request and returns the body of the answer, which the caller closes.
 func (c *client) stream(ctx context.Context, method, path string, body io.Reader, header ...string) (io.ReadCloser, error) {
+	answer, _, err := c.send(ctx, method, path, body, header...)
+	return answer, err
+}
+
+// send is stream, and returns the header of the answer, too.
+func (c *client) send(ctx context.Context, method, path string, body io.Reader, header ...string) (io.ReadCloser, http.Header, error) {
 	request, err := http.NewRequestWithContext(ctx, method, "http://data"+path, body)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for i := 0; i < len(header); i += 2 {
 		request.Header.Set(header[i], header[i+1])
 	}
 	response, err := c.http.Do(request)
 	if err != nil {
-		return nil, fmt.Errorf("asking the server: %w", err)
+		return nil, nil, fmt.Errorf("asking the server: %w", err)
 	}
 	if response.StatusCode >= http.StatusBadRequest {
 		defer response.Body.Close()
 		var answer struct{ Error struct{ Reason string } }
 		if err := json.NewDecoder(response.Body).Decode(&answer); err != nil || answer.Error.Reason == "" {
-			return nil, fmt.Errorf("asking the server: %s", response.Status)
+			return nil, nil, fmt.Errorf("asking the server: %s", response.Status)
 		}
-		return nil, errors.New(answer.Error.Reason)
+		return nil, nil, errors.New(answer.Error.Reason)
 	}
-	return response.Body, nil
+	return response.Body, response.Header, nil
 }

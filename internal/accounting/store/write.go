@@ -20,15 +20,16 @@ func parseInt(text string) (int64, error) { return strconv.ParseInt(text, 10, 64
 func (s *Store) write(ctx context.Context, do func(conn *sql.Conn) error) (err error) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
+	db := s.current()
 	defer func() {
 		if err != nil && broken(err) {
-			err = errors.Join(err, s.reopen(ctx))
+			err = errors.Join(err, s.reopen(ctx, db))
 		}
 	}()
 	if s.closed {
 		return errors.New("the store is closed")
 	}
-	conn, err := s.db.Conn(ctx)
+	conn, err := db.Conn(ctx)
 	if err != nil {
 		return err
 	}
@@ -44,11 +45,22 @@ func (s *Store) write(ctx context.Context, do func(conn *sql.Conn) error) (err e
 	return err
 }
 
+// current returns the database.
+func (s *Store) current() *sql.DB {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.db
+}
+
 // reopen replaces a database that refuses all work after a fatal error, such as a full disk. What
 // was committed is in its files. It waits for reads that are under way, which the error ends too.
-func (s *Store) reopen(ctx context.Context) error {
+// Where somebody has replaced it before, it does nothing.
+func (s *Store) reopen(ctx context.Context, old *sql.DB) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.db != old || s.closed {
+		return nil
+	}
 	if err := s.db.Close(); err != nil {
 		return err
 	}
@@ -87,7 +99,7 @@ func Refused(err error) bool {
 
 // broken reports whether the database refuses all work after an error.
 func broken(err error) bool {
-	return hasKind(err, "FATAL Error", "INTERNAL Error", "database has been invalidated")
+	return hasKind(err, "FATAL Error", "INTERNAL Error", "database has been invalidated", "database is closed")
 }
 
 // hasKind looks for the name of an error's kind. The driver keeps the text of every error, but the
@@ -101,9 +113,11 @@ func hasKind(err error, names ...string) bool {
 func (s *Store) Checkpoint(ctx context.Context) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if _, err := s.db.ExecContext(ctx, "CHECKPOINT jobs"); err != nil {
+	db := s.current()
+	if _, err := db.ExecContext(ctx, "CHECKPOINT jobs"); err != nil {
+		if broken(err) {
+			err = errors.Join(err, s.reopen(ctx, db))
+		}
 		return fmt.Errorf("writing a checkpoint of the store: %w", err)
 	}
 	return nil

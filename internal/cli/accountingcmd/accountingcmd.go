@@ -28,10 +28,11 @@ type Output struct {
 	PrintJSON func(v any) error                // a result as JSON
 	Say       func(format string, args ...any) // a message for people
 	WantArgs  func(names ...string) cobra.PositionalArgs
-	// BadInput marks an error of what the user named, Usagef makes one of the command line, and
-	// Missing marks one of what is missing on this machine.
+	// BadInput marks an error of what the user named, Usagef makes one of the command line, Invalidf
+	// one of a result that is not valid, and Missing marks one of what is missing on this machine.
 	BadInput func(error) error
 	Usagef   func(format string, args ...any) error
+	Invalidf func(format string, args ...any) error
 	Missing  func(error) error
 	AddJSON  func(c *cobra.Command, to *bool)
 }
@@ -40,6 +41,10 @@ type Output struct {
 type Service interface {
 	Serve(ctx context.Context, opts Serve, say func(format string, args ...any)) error
 	Info(ctx context.Context, dir string) (*Info, error)
+	Import(ctx context.Context, dir string, from Records) (*Imported, error)
+	Reconcile(ctx context.Context, dir string, from Records, fill bool) (*Reconciled, error)
+	Export(ctx context.Context, dir string, opts Export) (*Exported, error)
+	Backup(ctx context.Context, dir, to string) (bytes int64, err error)
 }
 
 type serviceKey struct{}
@@ -91,6 +96,6 @@ directory, or open the directory themselves.
 
 The commands are in a program of their own, rmreplay-accounting, which rmreplay executes.`,
 	}
-	c.AddCommand(o.serve(), o.info())
+	c.AddCommand(o.serve(), o.info(), o.importJobs(), o.reconcile(), o.export(), o.backup())
 	return c
 }

@@ -80,4 +80,4 @@ func (i *Info) text() string {
 	return b.String()
 }
 
-func sorted(counts map[string]int64) []string { return slices.Sorted(maps.Keys(counts)) }
+func sorted[N any](counts map[string]N) []string { return slices.Sorted(maps.Keys(counts)) }

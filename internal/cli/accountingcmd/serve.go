@@ -67,7 +67,7 @@ otherwise. Jobs that ended longer ago than --retention are removed once a day.`,
 	f.StringVar(&opts.TLSCert, "tls-cert", "", "`FILE` with the server's certificate and those that signed it (PEM)")
 	f.StringVar(&opts.TLSKey, "tls-key", "", "`FILE` with the certificate's key (PEM)")
 	f.BoolVar(&opts.Open, "open", false, "let everybody who reaches the server read and send jobs")
-	f.StringVar(&opts.ClusterName, "cluster-name", "", "`NAME` of the cluster in jobs that do not say theirs (default: the index's)")
+	f.StringVar(&opts.ClusterName, "cluster-name", "", "`NAME` of the cluster, for jobs that do not say theirs (default: the index's)")
 	flags.Duration(f, &opts.Retention, "retention", 0, "`DURATION` for which ended jobs are kept; 0 for ever")
 	f.IntVar(&opts.MemoryMiB, "memory", 512, "`MIB` of memory that the database may use")
 	_ = c.MarkFlagRequired("data") // the flag exists
