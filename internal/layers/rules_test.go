@@ -172,6 +172,10 @@ var rules = []rule{
 		"tests of every package fill a store with the same synthetic jobs"},
 	{"accounting", "internal/accounting/receive", nil, nil,
 		"the server of documents; search and pages register beside it and are not known to it"},
+	{"accounting", "internal/accounting/search/query", []string{"internal/accounting/store"}, offline[:1],
+		"a query becomes a condition without anybody asking the store; only its statuses are HTTP's"},
+	{"accounting", "internal/accounting/search", []string{"internal/accounting/search/query", "internal/accounting/store", "internal/lines"}, nil,
+		"it answers searches of the store, and does not know who receives documents"},
 
 	{"program", "internal/cli/completion", nil, offline,
 		"a shell completes what commands say of themselves; it knows no package of the program"},

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"rmreplay/internal/accounting/search/query"
 	"rmreplay/internal/accounting/store"
 )
 
@@ -34,7 +35,7 @@ type buckets struct {
 	typed string
 	// key is an expression whose value tells a job's bucket; NULL means none. With several, it is
 	// an array of numbers, and a job is in all of their buckets.
-	key      sql
+	key      query.SQL
 	keyType  string // in SQL
 	several  bool
 	keyed    bool // buckets are an object
@@ -88,18 +89,18 @@ func (c *compiler) aggregations(v any, depth int, total *int) (list []*aggregati
 		return nil, nil
 	}
 	if depth > maxNesting {
-		return nil, illegal("aggregations within aggregations: more than %d levels", maxNesting)
+		return nil, query.Illegal("aggregations within aggregations: more than %d levels", maxNesting)
 	}
-	m, err := object("aggs", v)
+	m, err := query.Object("aggs", v)
 	if err != nil {
 		return nil, err
 	}
 	for name, body := range m {
 		if *total++; *total > maxAggregations {
-			return nil, illegal("more than %d aggregations", maxAggregations)
+			return nil, query.Illegal("more than %d aggregations", maxAggregations)
 		}
 		if strings.ContainsAny(name, "[]>") || name == "" {
-			return nil, parsing("Invalid aggregation name [%s]. Aggregation names cannot contain '[', ']', and '>'", name)
+			return nil, query.Parsing("Invalid aggregation name [%s]. Aggregation names cannot contain '[', ']', and '>'", name)
 		}
 		a, err := c.aggregation(name, body, depth, total)
 		if err != nil {
@@ -112,7 +113,7 @@ func (c *compiler) aggregations(v any, depth int, total *int) (list []*aggregati
 }
 
 func (c *compiler) aggregation(name string, v any, depth int, total *int) (*aggregation, error) {
-	m, err := object(name, v)
+	m, err := query.Object(name, v)
 	if err != nil {
 		return nil, err
 	}
@@ -124,16 +125,16 @@ func (c *compiler) aggregation(name string, v any, depth int, total *int) (*aggr
 		case "aggs", "aggregations":
 			below = m[member]
 		case "meta":
-			return nil, unsupported("[meta] of the aggregation [%s]", name)
+			return nil, query.Unsupported("[meta] of the aggregation [%s]", name)
 		default:
 			if kind != "" {
-				return nil, parsing("Found two aggregation type definitions in [%s]: [%s] and [%s]", name, min(kind, member), max(kind, member))
+				return nil, query.Parsing("Found two aggregation type definitions in [%s]: [%s] and [%s]", name, min(kind, member), max(kind, member))
 			}
 			kind = member
 		}
 	}
 	if kind == "" {
-		return nil, parsing("Missing definition for aggregation [%s]", name)
+		return nil, query.Parsing("Missing definition for aggregation [%s]", name)
 	}
 	where := name + "." + kind
 	if a.metric, err = c.newMetric(kind, where, m[kind]); err != nil {
@@ -141,7 +142,7 @@ func (c *compiler) aggregation(name string, v any, depth int, total *int) (*aggr
 	}
 	if a.metric != nil {
 		if below != nil {
-			return nil, illegal("Aggregator [%s] of type [%s] cannot accept sub-aggregations", name, kind)
+			return nil, query.Illegal("Aggregator [%s] of type [%s] cannot accept sub-aggregations", name, kind)
 		}
 		return a, nil
 	}
@@ -158,21 +159,21 @@ func (c *compiler) aggregation(name string, v any, depth int, total *int) (*aggr
 	case "filter", "filters", "missing", "range", "date_range":
 		a.buckets, err = c.filterBuckets(kind, where, m[kind])
 	default:
-		err = unsupported("the aggregation [%s] of the type [%s]", name, kind)
+		err = query.Unsupported("the aggregation [%s] of the type [%s]", name, kind)
 	}
 	return a, err
 }
 
 // fieldOf returns the field of an aggregation.
-func (c *compiler) fieldOf(where string, m map[string]any) (*field, error) {
-	name, err := text(where, m, "field", "")
+func (c *compiler) fieldOf(where string, m map[string]any) (*query.Field, error) {
+	name, err := query.Text(where, m, "field", "")
 	if err != nil {
 		return nil, err
 	}
 	if name == "" {
-		return nil, illegal("Required one of fields [field, script], but none were specified for [%s]", where)
+		return nil, query.Illegal("Required one of fields [field, script], but none were specified for [%s]", where)
 	}
-	return c.field(name)
+	return c.Field(name)
 }
 
 // orders reads the order of buckets.
@@ -186,11 +187,11 @@ func orders(where string, v any, children []*aggregation, byDefault []order) ([]
 		elements = []any{v}
 	}
 	for _, e := range elements {
-		name, direction, err := only(where+".order", e)
+		name, direction, err := query.Only(where+".order", e)
 		if err != nil {
 			return nil, err
 		}
-		d, err := scalar(where+".order", direction)
+		d, err := query.Scalar(where+".order", direction)
 		if err != nil {
 			return nil, err
 		}
@@ -200,7 +201,7 @@ func orders(where string, v any, children []*aggregation, byDefault []order) ([]
 		case "desc":
 			o.descending = true
 		default:
-			return nil, parsing("Unknown order direction [%s]", d)
+			return nil, query.Parsing("Unknown order direction [%s]", d)
 		}
 		switch name {
 		case "_count":
@@ -211,10 +212,10 @@ func orders(where string, v any, children []*aggregation, byDefault []order) ([]
 			child, output, _ := strings.Cut(name, ".")
 			i := slices.IndexFunc(children, func(a *aggregation) bool { return a.name == child })
 			if i < 0 || children[i].metric == nil {
-				return nil, illegal("Invalid aggregation order path [%s]. The provided aggregation [%s] either does not exist, or is no metric", name, child)
+				return nil, query.Illegal("Invalid aggregation order path [%s]. The provided aggregation [%s] either does not exist, or is no metric", name, child)
 			}
 			if _, ok := children[i].metric.orders[output]; !ok {
-				return nil, illegal("Invalid aggregation order path [%s]: [%s] has no such value", name, child)
+				return nil, query.Illegal("Invalid aggregation order path [%s]: [%s] has no such value", name, child)
 			}
 			o.child, o.output = child, output
 		}
@@ -224,11 +225,11 @@ func orders(where string, v any, children []*aggregation, byDefault []order) ([]
 }
 
 func (c *compiler) termsBuckets(where string, v any, children []*aggregation) (*buckets, error) {
-	m, err := object(where, v)
+	m, err := query.Object(where, v)
 	if err != nil {
 		return nil, err
 	}
-	if err := known(where, m, "field", "size", "order", "missing", "min_doc_count", "include", "exclude", "format", "shard_size", "shard_min_doc_count",
+	if err := query.Known(where, m, "field", "size", "order", "missing", "min_doc_count", "include", "exclude", "format", "shard_size", "shard_min_doc_count",
 		"show_term_doc_count_error", "execution_hint", "collect_mode", "value_type"); err != nil {
 		return nil, err
 	}
@@ -236,11 +237,11 @@ func (c *compiler) termsBuckets(where string, v any, children []*aggregation) (*
 	if err != nil {
 		return nil, err
 	}
-	b := &buckets{key: f.expr}
-	if b.size, err = whole(where, m, "size", 10, 1, maxBuckets); err != nil {
+	b := &buckets{key: f.Expr}
+	if b.size, err = query.Whole(where, m, "size", 10, 1, maxBuckets); err != nil {
 		return nil, err
 	}
-	if b.minCount, err = whole(where, m, "min_doc_count", 1, 1, math.MaxInt64); err != nil {
+	if b.minCount, err = query.Whole(where, m, "min_doc_count", 1, 1, math.MaxInt64); err != nil {
 		return nil, err
 	}
 	if b.order, err = orders(where, m["order"], children, []order{{count: true, descending: true}, {key: true}}); err != nil {
@@ -251,32 +252,32 @@ func (c *compiler) termsBuckets(where string, v any, children []*aggregation) (*
 			return nil, err
 		}
 	}
-	switch f.kind {
-	case keyword:
+	switch f.Kind {
+	case query.Keyword:
 		b.typed, b.keyType = "sterms", "VARCHAR"
-	case long:
+	case query.Long:
 		b.typed, b.keyType = "lterms", "BIGINT"
-	case double:
+	case query.Double:
 		b.typed, b.keyType = "dterms", "DOUBLE"
-	case date:
+	case query.Date:
 		b.typed, b.keyType = "lterms", "BIGINT"
-		b.key = expression("epoch_ms(%s)", b.key)
+		b.key = query.Expression("epoch_ms(%s)", b.key)
 	}
-	if f.kind == date {
-		format, err := text(where, m, "format", "")
+	if f.Kind == query.Date {
+		format, err := query.Text(where, m, "format", "")
 		if err != nil {
 			return nil, err
 		}
-		d, err := newDates(format, time.UTC, c.now)
+		d, err := query.NewDates(format, time.UTC, c.Now)
 		if err != nil {
 			return nil, err
 		}
 		b.describe = func(key any, r map[string]any) {
-			r["key"], r["key_as_string"] = key, d.format(time.UnixMilli(key.(int64)))
+			r["key"], r["key_as_string"] = key, d.Format(time.UnixMilli(key.(int64)))
 		}
 	} else {
 		if m["format"] != nil {
-			return nil, unsupported("[%s] with a format of numbers", where)
+			return nil, query.Unsupported("[%s] with a format of numbers", where)
 		}
 		b.describe = func(key any, r map[string]any) { r["key"] = key }
 	}
@@ -287,44 +288,44 @@ func (c *compiler) termsBuckets(where string, v any, children []*aggregation) (*
 		}
 		values, ok := v.([]any)
 		if !ok {
-			return nil, unsupported("[%s] with [%s] that is no array", where, side)
+			return nil, query.Unsupported("[%s] with [%s] that is no array", where, side)
 		}
-		if len(values) > maxTerms {
-			return nil, illegal("[%s] %s: %d values (want at most %d)", where, side, len(values), maxTerms)
+		if len(values) > query.MaxTerms {
+			return nil, query.Illegal("[%s] %s: %d values (want at most %d)", where, side, len(values), query.MaxTerms)
 		}
-		var parts []sql
+		var parts []query.SQL
 		for _, v := range values {
-			s, err := scalar(where+"."+side, v)
+			s, err := query.Scalar(where+"."+side, v)
 			if err != nil {
 				return nil, err
 			}
-			parts = append(parts, expression("%s::VARCHAR", value(s)))
+			parts = append(parts, query.Expression("%s::VARCHAR", query.Value(s)))
 		}
 		if len(parts) == 0 {
-			parts = []sql{{text: "NULL"}}
+			parts = []query.SQL{{Text: "NULL"}}
 		}
-		test := expression("((%s)::VARCHAR IN (%s))", b.key, join(parts, ", "))
+		test := query.Expression("((%s)::VARCHAR IN (%s))", b.key, query.Join(parts, ", "))
 		if side == "exclude" {
-			test = not(test)
+			test = query.Not(test)
 		}
-		b.key = expression("CASE WHEN %s THEN %s END", test, b.key)
+		b.key = query.Expression("CASE WHEN %s THEN %s END", test, b.key)
 	}
 	return b, nil
 }
 
 func (c *compiler) histogram(where string, v any, children []*aggregation) (*buckets, error) {
-	m, err := object(where, v)
+	m, err := query.Object(where, v)
 	if err != nil {
 		return nil, err
 	}
-	if err := known(where, m, "field", "interval", "offset", "min_doc_count", "missing", "keyed", "order", "extended_bounds", "hard_bounds"); err != nil {
+	if err := query.Known(where, m, "field", "interval", "offset", "min_doc_count", "missing", "keyed", "order", "extended_bounds", "hard_bounds"); err != nil {
 		return nil, err
 	}
 	f, err := c.fieldOf(where, m)
 	if err != nil {
 		return nil, err
 	}
-	input, err := f.number()
+	input, err := f.Number()
 	if err != nil {
 		return nil, err
 	}
@@ -338,25 +339,25 @@ func (c *compiler) histogram(where string, v any, children []*aggregation) (*buc
 		return nil, err
 	}
 	if interval <= 0 {
-		return nil, illegal("[interval] must be >0 for histogram aggregation [%s]", where)
+		return nil, query.Illegal("[interval] must be >0 for histogram aggregation [%s]", where)
 	}
 	offset, err := float(where, m, "offset", 0)
 	if err != nil {
 		return nil, err
 	}
 	// A bucket is the number of its interval, so that no key is the sum of many roundings.
-	b := &buckets{typed: "histogram", keyType: "DOUBLE", key: expression("floor((%s - %s::DOUBLE) / %s::DOUBLE)", input, value(offset), value(interval))}
+	b := &buckets{typed: "histogram", keyType: "DOUBLE", key: query.Expression("floor((%s - %s::DOUBLE) / %s::DOUBLE)", input, query.Value(offset), query.Value(interval))}
 	number := func(x float64) float64 { return math.Floor((x - offset) / interval) }
 	b.describe = func(key any, r map[string]any) { r["key"] = finite(key.(float64)*interval + offset) }
 	b.next = func(key any) any { return key.(float64) + 1 }
 	return b, c.histogramOptions(b, where, m, children, func(v any) (any, error) {
-		s, err := scalar(where, v)
+		s, err := query.Scalar(where, v)
 		if err != nil {
 			return nil, err
 		}
 		x, err := strconv.ParseFloat(s, 64)
 		if err != nil || finite(x) == nil {
-			return nil, illegal("[%s] bounds: [%s] is no number", where, s)
+			return nil, query.Illegal("[%s] bounds: [%s] is no number", where, s)
 		}
 		return number(x), nil
 	})
@@ -368,23 +369,23 @@ func float(where string, m map[string]any, name string, byDefault float64) (floa
 	if !given {
 		return byDefault, nil
 	}
-	s, err := scalar(where+"."+name, v)
+	s, err := query.Scalar(where+"."+name, v)
 	if err != nil {
 		return 0, err
 	}
 	x, err := strconv.ParseFloat(s, 64)
 	if err != nil || finite(x) == nil {
-		return 0, illegal("[%s] %s: [%s] is no number", where, name, s)
+		return 0, query.Illegal("[%s] %s: [%s] is no number", where, name, s)
 	}
 	return x, nil
 }
 
 // histogramOptions reads what both histograms have.
 func (c *compiler) histogramOptions(b *buckets, where string, m map[string]any, children []*aggregation, bound func(v any) (any, error)) (err error) {
-	if b.minCount, err = whole(where, m, "min_doc_count", 0, 0, math.MaxInt64); err != nil {
+	if b.minCount, err = query.Whole(where, m, "min_doc_count", 0, 0, math.MaxInt64); err != nil {
 		return err
 	}
-	if b.keyed, err = boolean(where, m, "keyed", false); err != nil {
+	if b.keyed, err = query.Boolean(where, m, "keyed", false); err != nil {
 		return err
 	}
 	if b.order, err = orders(where, m["order"], children, []order{{key: true}}); err != nil {
@@ -395,11 +396,11 @@ func (c *compiler) histogramOptions(b *buckets, where string, m map[string]any, 
 		if !given {
 			continue
 		}
-		limits, err := object(where+"."+name, v)
+		limits, err := query.Object(where+"."+name, v)
 		if err != nil {
 			return err
 		}
-		if err := known(where+"."+name, limits, "min", "max"); err != nil {
+		if err := query.Known(where+"."+name, limits, "min", "max"); err != nil {
 			return err
 		}
 		for side, v := range limits {
@@ -412,9 +413,9 @@ func (c *compiler) histogramOptions(b *buckets, where string, m map[string]any, 
 			}
 			switch {
 			case name == "hard_bounds" && side == "min":
-				b.key = expression("CASE WHEN %s >= %s::"+b.keyType+" THEN %s END", b.key, value(key), b.key)
+				b.key = query.Expression("CASE WHEN %s >= %s::"+b.keyType+" THEN %s END", b.key, query.Value(key), b.key)
 			case name == "hard_bounds":
-				b.key = expression("CASE WHEN %s <= %s::"+b.keyType+" THEN %s END", b.key, value(key), b.key)
+				b.key = query.Expression("CASE WHEN %s <= %s::"+b.keyType+" THEN %s END", b.key, query.Value(key), b.key)
 			case side == "min":
 				b.least = key
 			default:
@@ -428,44 +429,44 @@ func (c *compiler) histogramOptions(b *buckets, where string, m map[string]any, 
 // filterBuckets makes the buckets of aggregations whose buckets are conditions.
 func (c *compiler) filterBuckets(kind, where string, v any) (*buckets, error) {
 	b := &buckets{typed: kind, keyType: "BIGINT"}
-	var conditions []sql
-	add := func(name string, condition sql, err error) error {
+	var conditions []query.SQL
+	add := func(name string, condition query.SQL, err error) error {
 		b.fixed = append(b.fixed, name)
 		conditions = append(conditions, condition)
 		if len(conditions) > maxFilters {
-			return illegal("[%s] has more than %d buckets", where, maxFilters)
+			return query.Illegal("[%s] has more than %d buckets", where, maxFilters)
 		}
 		return err
 	}
 	switch kind {
 	case "filter":
 		b.single = true
-		condition, err := c.query(v)
+		condition, err := c.Query(v)
 		if err := add("", condition, err); err != nil {
 			return nil, err
 		}
 	case "missing":
 		b.single = true
-		m, err := object(where, v)
+		m, err := query.Object(where, v)
 		if err != nil {
 			return nil, err
 		}
-		if err := known(where, m, "field"); err != nil {
+		if err := query.Known(where, m, "field"); err != nil {
 			return nil, err
 		}
 		f, err := c.fieldOf(where, m)
 		if err != nil {
 			return nil, err
 		}
-		if err := add("", expression("(%s IS NULL)", f.expr), nil); err != nil {
+		if err := add("", query.Expression("(%s IS NULL)", f.Expr), nil); err != nil {
 			return nil, err
 		}
 	case "filters":
-		m, err := object(where, v)
+		m, err := query.Object(where, v)
 		if err != nil {
 			return nil, err
 		}
-		if err := known(where, m, "filters", "other_bucket", "other_bucket_key", "keyed"); err != nil {
+		if err := query.Known(where, m, "filters", "other_bucket", "other_bucket_key", "keyed"); err != nil {
 			return nil, err
 		}
 		b.keyed = true
@@ -477,7 +478,7 @@ func (c *compiler) filterBuckets(kind, where string, v any) (*buckets, error) {
 			}
 			slices.Sort(names)
 			for _, name := range names {
-				condition, err := c.query(filters[name])
+				condition, err := c.Query(filters[name])
 				if err := add(name, condition, err); err != nil {
 					return nil, err
 				}
@@ -485,20 +486,20 @@ func (c *compiler) filterBuckets(kind, where string, v any) (*buckets, error) {
 		case []any:
 			b.keyed = false
 			for _, f := range filters {
-				condition, err := c.query(f)
+				condition, err := c.Query(f)
 				if err := add("", condition, err); err != nil {
 					return nil, err
 				}
 			}
 		}
 		if len(conditions) == 0 {
-			return nil, parsing("[%s] wants [filters], an object or an array that is not empty", where)
+			return nil, query.Parsing("[%s] wants [filters], an object or an array that is not empty", where)
 		}
-		otherKey, err := text(where, m, "other_bucket_key", "")
+		otherKey, err := query.Text(where, m, "other_bucket_key", "")
 		if err != nil {
 			return nil, err
 		}
-		other, err := boolean(where, m, "other_bucket", otherKey != "")
+		other, err := query.Boolean(where, m, "other_bucket", otherKey != "")
 		if err != nil {
 			return nil, err
 		}
@@ -506,7 +507,7 @@ func (c *compiler) filterBuckets(kind, where string, v any) (*buckets, error) {
 			if otherKey == "" {
 				otherKey = "_other_"
 			}
-			if err := add(otherKey, not(or(conditions)), nil); err != nil {
+			if err := add(otherKey, query.Not(query.Or(conditions)), nil); err != nil {
 				return nil, err
 			}
 		}
@@ -517,12 +518,12 @@ func (c *compiler) filterBuckets(kind, where string, v any) (*buckets, error) {
 		}
 	}
 	b.several = len(conditions) > 1
-	cases := make([]sql, len(conditions))
+	cases := make([]query.SQL, len(conditions))
 	for i, condition := range conditions {
-		cases[i] = expression("CASE WHEN %s THEN "+strconv.Itoa(i)+"::BIGINT END", condition)
+		cases[i] = query.Expression("CASE WHEN %s THEN "+strconv.Itoa(i)+"::BIGINT END", condition)
 	}
 	if b.several {
-		b.key = expression("[%s]", join(cases, ", "))
+		b.key = query.Expression("[%s]", query.Join(cases, ", "))
 	} else {
 		b.key = cases[0]
 	}
@@ -530,84 +531,84 @@ func (c *compiler) filterBuckets(kind, where string, v any) (*buckets, error) {
 }
 
 // ranges reads the aggregations range and date_range.
-func (c *compiler) ranges(b *buckets, kind, where string, v any, add func(name string, condition sql, err error) error) error {
-	m, err := object(where, v)
+func (c *compiler) ranges(b *buckets, kind, where string, v any, add func(name string, condition query.SQL, err error) error) error {
+	m, err := query.Object(where, v)
 	if err != nil {
 		return err
 	}
-	if err := known(where, m, "field", "ranges", "keyed", "format", "time_zone"); err != nil {
+	if err := query.Known(where, m, "field", "ranges", "keyed", "format", "time_zone"); err != nil {
 		return err
 	}
 	f, err := c.fieldOf(where, m)
 	if err != nil {
 		return err
 	}
-	if kind == "date_range" && f.kind != date || kind == "range" && (f.kind == date || f.kind == keyword && !f.raw) {
-		return illegal("Field [%s] of type [%s] is not supported for aggregation [%s]", f.name, f.kind, kind)
+	if kind == "date_range" && f.Kind != query.Date || kind == "range" && (f.Kind == query.Date || f.Kind == query.Keyword && !f.Raw) {
+		return query.Illegal("Field [%s] of type [%s] is not supported for aggregation [%s]", f.Name, f.Kind, kind)
 	}
-	if b.keyed, err = boolean(where, m, "keyed", false); err != nil {
+	if b.keyed, err = query.Boolean(where, m, "keyed", false); err != nil {
 		return err
 	}
-	format, err := text(where, m, "format", "")
+	format, err := query.Text(where, m, "format", "")
 	if err != nil {
 		return err
 	}
 	if format != "" && kind == "range" {
-		return unsupported("[%s] with a format of numbers", where)
+		return query.Unsupported("[%s] with a format of numbers", where)
 	}
-	zoneName, err := text(where, m, "time_zone", "")
+	zoneName, err := query.Text(where, m, "time_zone", "")
 	if err != nil {
 		return err
 	}
-	location, err := zone(zoneName)
+	location, err := query.Zone(zoneName)
 	if err != nil {
 		return err
 	}
-	d, err := newDates(format, location, c.now)
+	d, err := query.NewDates(format, location, c.Now)
 	if err != nil {
 		return err
 	}
 	elements, _ := m["ranges"].([]any)
 	if len(elements) == 0 {
-		return illegal("No [ranges] specified for the [%s] aggregation", where)
+		return query.Illegal("No [ranges] specified for the [%s] aggregation", where)
 	}
 	var describe []map[string]any
 	for _, e := range elements {
-		r, err := object(where+".ranges", e)
+		r, err := query.Object(where+".ranges", e)
 		if err != nil {
 			return err
 		}
-		if err := known(where+".ranges", r, "key", "from", "to"); err != nil {
+		if err := query.Known(where+".ranges", r, "key", "from", "to"); err != nil {
 			return err
 		}
-		limits := bounds{fromIncluded: true, format: format, zone: location, fromNumber: true, toNumber: true}
+		limits := query.Bounds{FromIncluded: true, Format: format, Zone: location, FromNumber: true, ToNumber: true}
 		shown := map[string]any{}
 		label := [2]string{"*", "*"}
 		for i, side := range []string{"from", "to"} {
 			if r[side] == nil {
 				continue
 			}
-			s, err := scalar(where+"."+side, r[side])
+			s, err := query.Scalar(where+"."+side, r[side])
 			if err != nil {
 				return err
 			}
 			if i == 0 {
-				limits.from, limits.hasFrom = s, true
+				limits.From, limits.HasFrom = s, true
 			} else {
-				limits.to, limits.hasTo = s, true
+				limits.To, limits.HasTo = s, true
 			}
 			if kind == "date_range" {
-				t, err := d.parse(s, false)
+				t, err := d.Parse(s, false)
 				if err != nil {
 					return err
 				}
-				label[i] = d.format(t)
+				label[i] = d.Format(t)
 				shown[side], shown[side+"_as_string"] = t.UnixMilli(), label[i]
 				continue
 			}
 			x, err := strconv.ParseFloat(s, 64)
 			if err != nil || finite(x) == nil {
-				return illegal("[%s] %s: [%s] is no number", where, side, s)
+				return query.Illegal("[%s] %s: [%s] is no number", where, side, s)
 			}
 			shown[side] = x
 			label[i] = strconv.FormatFloat(x, 'f', -1, 64)
@@ -615,15 +616,15 @@ func (c *compiler) ranges(b *buckets, kind, where string, v any, add func(name s
 				label[i] += ".0"
 			}
 		}
-		name, err := text(where, r, "key", label[0]+"-"+label[1])
+		name, err := query.Text(where, r, "key", label[0]+"-"+label[1])
 		if err != nil {
 			return err
 		}
 		shown["key"] = name
 		describe = append(describe, shown)
-		condition, err := c.between(f, limits)
-		if !limits.hasFrom && !limits.hasTo {
-			condition = expression("(%s IS NOT NULL)", f.expr)
+		condition, err := c.Between(f, limits)
+		if !limits.HasFrom && !limits.HasTo {
+			condition = query.Expression("(%s IS NOT NULL)", f.Expr)
 		}
 		if err := add(name, condition, err); err != nil {
 			return err
@@ -642,33 +643,33 @@ func (c *compiler) ranges(b *buckets, kind, where string, v any, add func(name s
 // dateHistogram makes buckets of time. The time zone counts: its rules become sums and cases of
 // the statement, which is much faster than to let the database convert each instant.
 func (c *compiler) dateHistogram(where string, v any, children []*aggregation) (*buckets, error) {
-	m, err := object(where, v)
+	m, err := query.Object(where, v)
 	if err != nil {
 		return nil, err
 	}
-	if err := known(where, m, "field", "fixed_interval", "calendar_interval", "time_zone", "offset", "format", "min_doc_count", "missing", "keyed", "order", "extended_bounds", "hard_bounds"); err != nil {
+	if err := query.Known(where, m, "field", "fixed_interval", "calendar_interval", "time_zone", "offset", "format", "min_doc_count", "missing", "keyed", "order", "extended_bounds", "hard_bounds"); err != nil {
 		return nil, err
 	}
 	f, err := c.fieldOf(where, m)
 	if err != nil {
 		return nil, err
 	}
-	if f.kind != date {
-		return nil, illegal("Field [%s] of type [%s] is not supported for aggregation [date_histogram]", f.name, f.kind)
+	if f.Kind != query.Date {
+		return nil, query.Illegal("Field [%s] of type [%s] is not supported for aggregation [date_histogram]", f.Name, f.Kind)
 	}
-	zoneName, err := text(where, m, "time_zone", "")
+	zoneName, err := query.Text(where, m, "time_zone", "")
 	if err != nil {
 		return nil, err
 	}
-	location, err := zone(zoneName)
+	location, err := query.Zone(zoneName)
 	if err != nil {
 		return nil, err
 	}
-	format, err := text(where, m, "format", "")
+	format, err := query.Text(where, m, "format", "")
 	if err != nil {
 		return nil, err
 	}
-	d, err := newDates(format, location, c.now)
+	d, err := query.NewDates(format, location, c.Now)
 	if err != nil {
 		return nil, err
 	}
@@ -676,7 +677,7 @@ func (c *compiler) dateHistogram(where string, v any, children []*aggregation) (
 	if err != nil {
 		return nil, err
 	}
-	input := f.expr
+	input := f.Expr
 	if missing, given := m["missing"]; given {
 		if input, err = c.substitute(f, input, where, missing, true); err != nil {
 			return nil, err
@@ -685,15 +686,15 @@ func (c *compiler) dateHistogram(where string, v any, children []*aggregation) (
 	b := &buckets{typed: "date_histogram", keyType: "BIGINT", key: step.key(input)}
 	b.describe = func(key any, r map[string]any) {
 		t := step.instant(key.(int64))
-		r["key"], r["key_as_string"] = t.UnixMilli(), d.format(t)
+		r["key"], r["key_as_string"] = t.UnixMilli(), d.Format(t)
 	}
 	b.next = func(key any) any { return step.next(key.(int64)) }
 	return b, c.histogramOptions(b, where, m, children, func(v any) (any, error) {
-		s, err := scalar(where, v)
+		s, err := query.Scalar(where, v)
 		if err != nil {
 			return nil, err
 		}
-		t, err := d.parse(s, false)
+		t, err := d.Parse(s, false)
 		if err != nil {
 			return nil, err
 		}
@@ -709,7 +710,7 @@ type node struct {
 
 // run makes the buckets of all aggregations below a root bucket. from is what comes behind SELECT's
 // list: tables and condition.
-func (root *aggregation) run(v *store.Snapshot, from sql) (*bucket, error) {
+func (root *aggregation) run(v *store.Snapshot, from query.SQL) (*bucket, error) {
 	e := &evaluation{v: v, from: from}
 	top := newBucket(nil, 0)
 	index := map[string]*bucket{"": top}
@@ -719,12 +720,12 @@ func (root *aggregation) run(v *store.Snapshot, from sql) (*bucket, error) {
 // evaluation is the run of one request's aggregations.
 type evaluation struct {
 	v     *store.Snapshot
-	from  sql
+	from  query.SQL
 	total int // buckets so far
 }
 
 func tooMany() error {
-	return &apiError{400, "too_many_buckets_exception", "Trying to create too many buckets. Must be less than or equal to: [" + strconv.Itoa(maxBuckets) + "]"}
+	return query.Fault(400, "too_many_buckets_exception", "Trying to create too many buckets. Must be less than or equal to: ["+strconv.Itoa(maxBuckets)+"]")
 }
 
 // level makes the buckets of one aggregation in all buckets of the one above, which index has by
@@ -764,7 +765,7 @@ func (e *evaluation) query(n node, above, found map[string]*bucket) error {
 		path = append(slices.Clone(path), own)
 	}
 	statement, outputs := e.statement(n, path, above)
-	rows, err := e.v.Query(statement.text, statement.args...)
+	rows, err := e.v.Query(statement.Text, statement.Args...)
 	if err != nil {
 		return err
 	}
@@ -824,50 +825,50 @@ func keyPath(keys []any) string {
 
 // statement returns the statement of a level, and how many columns its metrics have. Its columns
 // are the keys, the number of jobs, the number of jobs of all buckets beside it, and the outputs.
-func (e *evaluation) statement(n node, path []*buckets, above map[string]*bucket) (statement sql, outputs int) {
+func (e *evaluation) statement(n node, path []*buckets, above map[string]*bucket) (statement query.SQL, outputs int) {
 	// The innermost part has each job's keys and the inputs of metrics.
-	var columns []sql
+	var columns []query.SQL
 	var keys, inputs, aggregates []string
 	for i, b := range path {
 		keys = append(keys, fmt.Sprintf("k%d", i))
-		columns = append(columns, expression("%s AS "+keys[i], b.key))
+		columns = append(columns, query.Expression("%s AS "+keys[i], b.key))
 	}
 	for _, child := range n.self.children {
 		if child.metric == nil {
 			continue
 		}
 		input := fmt.Sprintf("m%d", len(inputs))
-		columns = append(columns, expression("%s AS "+input, child.metric.input))
+		columns = append(columns, query.Expression("%s AS "+input, child.metric.input))
 		inputs = append(inputs, input)
 		for _, column := range child.metric.columns(input) {
 			aggregates = append(aggregates, fmt.Sprintf("%s AS o%d", column, len(aggregates)))
 		}
 	}
 	if len(columns) == 0 {
-		columns = []sql{{text: "1 AS one"}}
+		columns = []query.SQL{{Text: "1 AS one"}}
 	}
-	inner := expression("SELECT %s %s", join(columns, ", "), e.from)
+	inner := query.Expression("SELECT %s %s", query.Join(columns, ", "), e.from)
 	for i, b := range path {
 		if b.several {
-			inner = expression("SELECT * REPLACE (unnest("+keys[i]+") AS "+keys[i]+") FROM (%s)", inner)
+			inner = query.Expression("SELECT * REPLACE (unnest("+keys[i]+") AS "+keys[i]+") FROM (%s)", inner)
 		}
 	}
-	where := []sql{}
+	where := []query.SQL{}
 	for _, k := range keys {
-		where = append(where, sql{text: k + " IS NOT NULL"})
+		where = append(where, query.SQL{Text: k + " IS NOT NULL"})
 	}
 	if restriction, ok := restrict(n.path, keys, above); ok {
 		where = append(where, restriction)
 	}
 	all := append(slices.Clone(keys), "count(*) AS c")
 	all = append(all, aggregates...)
-	grouped := expression("SELECT "+strings.Join(all, ", ")+" FROM (%s) WHERE %s", inner, and(where))
+	grouped := query.Expression("SELECT "+strings.Join(all, ", ")+" FROM (%s) WHERE %s", inner, query.And(where))
 	own := n.self.buckets
 	if len(keys) == 0 {
-		grouped = expression("SELECT c, c AS total, * EXCLUDE (c) FROM (%s)", grouped)
+		grouped = query.Expression("SELECT c, c AS total, * EXCLUDE (c) FROM (%s)", grouped)
 		return grouped, len(aggregates)
 	}
-	grouped.text += " GROUP BY " + strings.Join(keys, ", ")
+	grouped.Text += " GROUP BY " + strings.Join(keys, ", ")
 	partition := ""
 	if len(keys) > 1 {
 		partition = "PARTITION BY " + strings.Join(keys[:len(keys)-1], ", ")
@@ -880,32 +881,32 @@ func (e *evaluation) statement(n node, path []*buckets, above map[string]*bucket
 	if own.size > 0 {
 		// Buckets with fewer jobs than min_doc_count come last, so that they take no place.
 		text := fmt.Sprintf("SELECT %s, row_number() OVER (%s ORDER BY c < %d, %s) AS place FROM (%%s)", strings.Join(selected, ", "), partition, own.minCount, order)
-		grouped = expression(text, grouped)
+		grouped = query.Expression(text, grouped)
 		text = fmt.Sprintf("SELECT * EXCLUDE (place) FROM (%%s) WHERE place <= %d AND c >= %d ORDER BY place LIMIT %d", own.size, own.minCount, maxBuckets+1)
-		return expression(text, grouped), len(aggregates)
+		return query.Expression(text, grouped), len(aggregates)
 	}
 	text := fmt.Sprintf("SELECT %s FROM (%%s) ORDER BY %s LIMIT %d", strings.Join(selected, ", "), order, maxBuckets+1)
-	return expression(text, grouped), len(aggregates)
+	return query.Expression(text, grouped), len(aggregates)
 }
 
 // restrict limits a level to the buckets that the level above has kept.
-func restrict(path []*buckets, keys []string, above map[string]*bucket) (sql, bool) {
+func restrict(path []*buckets, keys []string, above map[string]*bucket) (query.SQL, bool) {
 	chosen := false
 	for _, b := range path {
 		chosen = chosen || b.size > 0
 	}
 	if !chosen {
-		return sql{}, false
+		return query.SQL{}, false
 	}
-	var tuples []sql
+	var tuples []query.SQL
 	for _, b := range above {
-		parts := make([]sql, len(path))
+		parts := make([]query.SQL, len(path))
 		for i, key := range b.keys {
-			parts[i] = expression("%s::"+path[i].keyType, value(key))
+			parts[i] = query.Expression("%s::"+path[i].keyType, query.Value(key))
 		}
-		tuples = append(tuples, expression("(%s)", join(parts, ", ")))
+		tuples = append(tuples, query.Expression("(%s)", query.Join(parts, ", ")))
 	}
-	return expression("("+strings.Join(keys[:len(path)], ", ")+") IN (%s)", join(tuples, ", ")), true
+	return query.Expression("("+strings.Join(keys[:len(path)], ", ")+") IN (%s)", query.Join(tuples, ", ")), true
 }
 
 // ordering returns the order of a level's buckets. key is the name of its own key.

@@ -7,13 +7,15 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"rmreplay/internal/accounting/search/query"
 )
 
 // metric is an aggregation that makes numbers of a bucket's jobs.
 type metric struct {
 	typed string // its type, as in typed_keys
 	// input is an expression for each job. outputs are aggregates of it; %s stands for its name.
-	input   sql
+	input   query.SQL
 	outputs []string
 	// orders are the names by which terms can be sorted, with the output that they stand for.
 	orders map[string]int
@@ -28,7 +30,7 @@ func (c *compiler) newMetric(kind, where string, body any) (*metric, error) {
 	default:
 		return nil, nil
 	}
-	m, err := object(where, body)
+	m, err := query.Object(where, body)
 	if err != nil {
 		return nil, err
 	}
@@ -41,23 +43,23 @@ func (c *compiler) newMetric(kind, where string, body any) (*metric, error) {
 	case "percentiles":
 		allowed = append(allowed, "percents", "keyed", "tdigest", "hdr", "compression")
 	}
-	if err := known(where, m, allowed...); err != nil {
+	if err := query.Known(where, m, allowed...); err != nil {
 		return nil, err
 	}
-	name, err := text(where, m, "field", "")
+	name, err := query.Text(where, m, "field", "")
 	if err != nil {
 		return nil, err
 	}
 	if name == "" {
-		return nil, illegal("Required one of fields [field, script], but none were specified for [%s]", where)
+		return nil, query.Illegal("Required one of fields [field, script], but none were specified for [%s]", where)
 	}
-	f, err := c.field(name)
+	f, err := c.Field(name)
 	if err != nil {
 		return nil, err
 	}
-	input := f.expr
+	input := f.Expr
 	if kind != "value_count" && kind != "cardinality" {
-		if input, err = f.number(); err != nil {
+		if input, err = f.Number(); err != nil {
 			return nil, err
 		}
 	}
@@ -102,54 +104,54 @@ func (c *compiler) newMetric(kind, where string, body any) (*metric, error) {
 }
 
 // substitute replaces the NULL of jobs without the field by a value of the request.
-func (c *compiler) substitute(f *field, input sql, where string, v any, own bool) (sql, error) {
-	s, err := scalar(where+".missing", v)
+func (c *compiler) substitute(f *query.Field, input query.SQL, where string, v any, own bool) (query.SQL, error) {
+	s, err := query.Scalar(where+".missing", v)
 	if err != nil {
-		return sql{}, err
+		return query.SQL{}, err
 	}
 	switch {
-	case f.kind == date:
-		d, err := newDates("", time.UTC, c.now)
+	case f.Kind == query.Date:
+		d, err := query.NewDates("", time.UTC, c.Now)
 		if err != nil {
-			return sql{}, err
+			return query.SQL{}, err
 		}
-		t, err := d.parse(s, false)
+		t, err := d.Parse(s, false)
 		if err != nil {
-			return sql{}, err
+			return query.SQL{}, err
 		}
 		if own {
-			return expression("coalesce(%s, make_timestamp(%s::BIGINT))", input, value(t.UnixMicro())), nil
+			return query.Expression("coalesce(%s, make_timestamp(%s::BIGINT))", input, query.Value(t.UnixMicro())), nil
 		}
-		return expression("coalesce(%s, %s::DOUBLE)", input, value(float64(t.UnixMilli()))), nil
-	case f.kind == keyword && own:
-		return expression("coalesce(%s, %s::VARCHAR)", input, value(s)), nil
+		return query.Expression("coalesce(%s, %s::DOUBLE)", input, query.Value(float64(t.UnixMilli()))), nil
+	case f.Kind == query.Keyword && own:
+		return query.Expression("coalesce(%s, %s::VARCHAR)", input, query.Value(s)), nil
 	}
-	n, err := numeric(f, s)
+	n, err := query.Numeric(f, s)
 	if err != nil {
-		return sql{}, err
+		return query.SQL{}, err
 	}
-	return expression("coalesce(%s, %s)", input, n), nil
+	return query.Expression("coalesce(%s, %s)", input, n), nil
 }
 
 // showing returns a function that adds the text of a number in milliseconds, if the field is a date.
-func (c *compiler) showing(f *field, where string, m map[string]any) (func(r map[string]any, name string, v any), error) {
-	format, err := text(where, m, "format", "")
+func (c *compiler) showing(f *query.Field, where string, m map[string]any) (func(r map[string]any, name string, v any), error) {
+	format, err := query.Text(where, m, "format", "")
 	if err != nil {
 		return nil, err
 	}
-	if f.kind != date {
+	if f.Kind != query.Date {
 		if format != "" {
-			return nil, unsupported("[%s] with a format of numbers", where)
+			return nil, query.Unsupported("[%s] with a format of numbers", where)
 		}
 		return func(map[string]any, string, any) {}, nil
 	}
-	d, err := newDates(format, time.UTC, c.now)
+	d, err := query.NewDates(format, time.UTC, c.Now)
 	if err != nil {
 		return nil, err
 	}
 	return func(r map[string]any, name string, v any) {
 		if ms, ok := v.(float64); ok && finite(ms) != nil {
-			r[name+"_as_string"] = d.format(time.UnixMilli(int64(ms)))
+			r[name+"_as_string"] = d.Format(time.UnixMilli(int64(ms)))
 		}
 	}, nil
 }
@@ -168,7 +170,7 @@ func amount(v any) (float64, bool) {
 	return n, ok && finite(n) != nil
 }
 
-func stats(kind, where string, m map[string]any, input sql, show func(map[string]any, string, any)) (*metric, error) {
+func stats(kind, where string, m map[string]any, input query.SQL, show func(map[string]any, string, any)) (*metric, error) {
 	s := &metric{
 		typed: kind, input: input, outputs: []string{"count(%s)", "min(%s)", "max(%s)", "avg(%s)", "sum(%s)"},
 		orders: map[string]int{"count": 0, "min": 1, "max": 2, "avg": 3, "sum": 4},
@@ -195,7 +197,7 @@ func stats(kind, where string, m map[string]any, input sql, show func(map[string
 		n, ok := v.(json.Number)
 		f, err := n.Float64()
 		if !ok || err != nil || f < 0 {
-			return nil, illegal("[%s] sigma wants a number of at least 0", where)
+			return nil, query.Illegal("[%s] sigma wants a number of at least 0", where)
 		}
 		sigma = f
 	}
@@ -233,23 +235,23 @@ func stats(kind, where string, m map[string]any, input sql, show func(map[string
 const maxPercents = 100
 
 // percentiles are exact, and interpolated between the two nearest jobs.
-func percentiles(where string, m map[string]any, input sql, show func(map[string]any, string, any)) (*metric, error) {
+func percentiles(where string, m map[string]any, input query.SQL, show func(map[string]any, string, any)) (*metric, error) {
 	percents := []float64{1, 5, 25, 50, 75, 95, 99}
 	if v, given := m["percents"]; given {
 		percents = nil
-		for _, e := range list(v) {
+		for _, e := range query.List(v) {
 			n, ok := e.(json.Number)
 			p, err := n.Float64()
 			if !ok || err != nil || !(p >= 0 && p <= 100) {
-				return nil, illegal("[%s] percents wants numbers from 0 to 100", where)
+				return nil, query.Illegal("[%s] percents wants numbers from 0 to 100", where)
 			}
 			percents = append(percents, p)
 		}
 		if len(percents) == 0 || len(percents) > maxPercents {
-			return nil, illegal("[%s] percents wants 1 to %d numbers", where, maxPercents)
+			return nil, query.Illegal("[%s] percents wants 1 to %d numbers", where, maxPercents)
 		}
 	}
-	keyed, err := boolean(where, m, "keyed", true)
+	keyed, err := query.Boolean(where, m, "keyed", true)
 	if err != nil {
 		return nil, err
 	}

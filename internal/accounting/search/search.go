@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"rmreplay/internal/accounting/search/query"
 	"rmreplay/internal/accounting/store"
 	"rmreplay/internal/lines"
 )
@@ -24,15 +25,18 @@ const (
 	maxFields   = 256 // of "fields" and "docvalue_fields"
 )
 
+// compiler makes statements of requests.
+type compiler struct{ query.Compiler }
+
 // request is a search, ready to run.
 type request struct {
 	c            compiler
-	condition    sql
-	indices      sql // condition of the index names
+	condition    query.SQL
+	indices      query.SQL // condition of the index names
 	from, size   int64
 	sorts        []sortKey
-	scored       bool // there is no sort: hits have a score
-	after        []any
+	scored       bool      // there is no sort: hits have a score
+	behind       query.SQL // condition of hits behind search_after
 	source       sourceFilter
 	fields       []shownField
 	aggregations *aggregation
@@ -44,18 +48,18 @@ type request struct {
 
 // sortKey is something that hits are sorted by.
 type sortKey struct {
-	expr         sql
-	kind         kind
+	expr         query.SQL
+	kind         query.Kind
 	descending   bool
 	missingFirst bool
 	score        bool // all hits have the same
-	dates        *dates
+	dates        *query.Dates
 }
 
 // shownField is a field of "fields".
 type shownField struct {
-	field *field
-	dates *dates
+	field *query.Field
+	dates *query.Dates
 }
 
 // searchMembers are the members of a search's body.
@@ -66,8 +70,8 @@ var searchMembers = []string{
 
 // newRequest reads the body of a search.
 func newRequest(m map[string]any, now time.Time) (r *request, err error) {
-	r = &request{c: compiler{now: now}, condition: always, indices: always}
-	if err := known("search", m, searchMembers...); err != nil {
+	r = &request{c: compiler{query.Compiler{Now: now}}, condition: query.Always, indices: query.Always, behind: query.Always}
+	if err := query.Known("search", m, searchMembers...); err != nil {
 		return nil, err
 	}
 	// What would not change the answer is accepted: {"explain": false, "script_fields": {}}.
@@ -92,21 +96,21 @@ func newRequest(m map[string]any, now time.Time) (r *request, err error) {
 				continue
 			}
 		}
-		return nil, unsupported("[%s]", name)
+		return nil, query.Unsupported("[%s]", name)
 	}
 	if q := m["query"]; q != nil {
-		if r.condition, err = r.c.query(q); err != nil {
+		if r.condition, err = r.c.Query(q); err != nil {
 			return nil, err
 		}
 	}
-	if r.from, err = whole("search", m, "from", 0, 0, math.MaxInt64/2); err != nil {
+	if r.from, err = query.Whole("search", m, "from", 0, 0, math.MaxInt64/2); err != nil {
 		return nil, err
 	}
-	if r.size, err = whole("search", m, "size", 10, 0, math.MaxInt64/2); err != nil {
+	if r.size, err = query.Whole("search", m, "size", 10, 0, math.MaxInt64/2); err != nil {
 		return nil, err
 	}
 	if r.from+r.size > maxWindow {
-		return nil, illegal("Result window is too large, from + size must be less than or equal to: [%d] but was [%d]. Use search_after, or an export", maxWindow, r.from+r.size)
+		return nil, query.Illegal("Result window is too large, from + size must be less than or equal to: [%d] but was [%d]. Use search_after, or an export", maxWindow, r.from+r.size)
 	}
 	if err := r.readSort(m["sort"]); err != nil {
 		return nil, err
@@ -142,20 +146,20 @@ func newRequest(m map[string]any, now time.Time) (r *request, err error) {
 			r.trackTotal = math.MaxInt64
 		}
 	default:
-		if r.trackTotal, err = whole("search", m, "track_total_hits", 0, -1, math.MaxInt32); err != nil {
+		if r.trackTotal, err = query.Whole("search", m, "track_total_hits", 0, -1, math.MaxInt32); err != nil {
 			return nil, err
 		}
 		if r.trackTotal == -1 {
 			r.trackTotal = math.MaxInt64
 		}
 	}
-	timeout, err := text("search", m, "timeout", "")
+	timeout, err := query.Text("search", m, "timeout", "")
 	if err != nil || timeout == "" {
 		return r, err
 	}
 	ms, err := millis(timeout)
 	if err != nil {
-		return nil, illegal("failed to parse setting [timeout] with value [%s] as a time value", timeout)
+		return nil, query.Illegal("failed to parse setting [timeout] with value [%s] as a time value", timeout)
 	}
 	r.timeout = time.Duration(ms) * time.Millisecond
 	return r, nil
@@ -167,10 +171,10 @@ func (r *request) readSort(v any) error {
 		r.scored = true
 		return nil
 	}
-	if len(list(v)) > maxSorts {
-		return illegal("sort: %d fields (want at most %d)", len(list(v)), maxSorts)
+	if len(query.List(v)) > maxSorts {
+		return query.Illegal("sort: %d fields (want at most %d)", len(query.List(v)), maxSorts)
 	}
-	for _, e := range list(v) {
+	for _, e := range query.List(v) {
 		name, options := "", map[string]any{}
 		switch e := e.(type) {
 		case string:
@@ -180,7 +184,7 @@ func (r *request) readSort(v any) error {
 				name, options["order"] = e[:i], e[i+1:]
 			}
 		default:
-			n, body, err := only("sort", e)
+			n, body, err := query.Only("sort", e)
 			if err != nil {
 				return err
 			}
@@ -199,26 +203,26 @@ func (r *request) readSort(v any) error {
 }
 
 func (r *request) addSort(name string, m map[string]any) error {
-	if err := known("sort."+name, m, "order", "missing", "unmapped_type", "mode", "format", "numeric_type"); err != nil {
+	if err := query.Known("sort."+name, m, "order", "missing", "unmapped_type", "mode", "format", "numeric_type"); err != nil {
 		return err
 	}
 	byDefault := "asc"
 	if name == "_score" {
 		byDefault = "desc"
 	}
-	direction, err := text("sort", m, "order", byDefault)
+	direction, err := query.Text("sort", m, "order", byDefault)
 	if err != nil {
 		return err
 	}
-	k := sortKey{kind: long}
+	k := sortKey{kind: query.Long}
 	switch strings.ToLower(direction) {
 	case "asc":
 	case "desc":
 		k.descending = true
 	default:
-		return illegal("Unknown sort order [%s]", direction)
+		return query.Illegal("Unknown sort order [%s]", direction)
 	}
-	missing, err := text("sort", m, "missing", "_last")
+	missing, err := query.Text("sort", m, "missing", "_last")
 	if err != nil {
 		return err
 	}
@@ -227,9 +231,9 @@ func (r *request) addSort(name string, m map[string]any) error {
 	case "_first":
 		k.missingFirst = true
 	default:
-		return unsupported("[sort] with a [missing] of [%s]", missing)
+		return query.Unsupported("[sort] with a [missing] of [%s]", missing)
 	}
-	format, err := text("sort", m, "format", "")
+	format, err := query.Text("sort", m, "format", "")
 	if err != nil {
 		return err
 	}
@@ -238,15 +242,15 @@ func (r *request) addSort(name string, m map[string]any) error {
 		k.score = true
 		r.scored = true
 	case "_doc", "_shard_doc":
-		k.expr = sql{text: "j.seq"}
+		k.expr = query.SQL{Text: "j.seq"}
 	default:
-		f, err := r.c.field(name)
+		f, err := r.c.Field(name)
 		if err != nil {
 			return err
 		}
-		k.expr, k.kind = f.expr, f.kind
-		if f.kind == date && format != "" {
-			if k.dates, err = newDates(format, time.UTC, r.c.now); err != nil {
+		k.expr, k.kind = f.Expr, f.Kind
+		if f.Kind == query.Date && format != "" {
+			if k.dates, err = query.NewDates(format, time.UTC, r.c.Now); err != nil {
 				return err
 			}
 		}
@@ -262,101 +266,100 @@ func (r *request) readAfter(v any) error {
 	}
 	after, ok := v.([]any)
 	if !ok {
-		return parsing("[search_after] wants an array, not %s", kindOf(v))
+		return query.Parsing("[search_after] wants an array, not %s", query.KindOf(v))
 	}
 	if len(after) != len(r.sorts) || len(after) == 0 {
-		return illegal("search_after has %d value(s) but sort has %d.", len(after), len(r.sorts))
+		return query.Illegal("search_after has %d value(s) but sort has %d.", len(after), len(r.sorts))
 	}
 	if r.from > 0 {
-		return illegal("`from` parameter must be set to 0 when `search_after` is used")
+		return query.Illegal("`from` parameter must be set to 0 when `search_after` is used")
 	}
-	r.after = after
-	var alternatives []sql
-	var equal []sql
+	var alternatives []query.SQL
+	var equal []query.SQL
 	for i, k := range r.sorts {
 		if k.score {
 			continue // all are equal
 		}
-		var same, behind sql
+		var same, behind query.SQL
 		if after[i] == nil {
-			same = expression("%s IS NULL", k.expr)
-			behind = never
+			same = query.Expression("%s IS NULL", k.expr)
+			behind = query.Never
 			if k.missingFirst {
-				behind = expression("%s IS NOT NULL", k.expr)
+				behind = query.Expression("%s IS NOT NULL", k.expr)
 			}
 		} else {
 			at, err := r.sortValue(k, after[i])
 			if err != nil {
 				return err
 			}
-			same = expression("%s = %s", k.expr, at)
+			same = query.Expression("%s = %s", k.expr, at)
 			operator := " > "
 			if k.descending {
 				operator = " < "
 			}
-			behind = expression("%s"+operator+"%s", k.expr, at)
+			behind = query.Expression("%s"+operator+"%s", k.expr, at)
 			if !k.missingFirst {
-				behind = expression("(%s OR %s IS NULL)", behind, k.expr)
+				behind = query.Expression("(%s OR %s IS NULL)", behind, k.expr)
 			}
 		}
-		alternatives = append(alternatives, and(append(slices.Clone(equal), behind)))
+		alternatives = append(alternatives, query.And(append(slices.Clone(equal), behind)))
 		equal = append(equal, same)
 	}
-	r.condition = and([]sql{r.condition, or(alternatives)})
+	r.behind = query.Or(alternatives)
 	return nil
 }
 
 // sortValue reads a value of search_after.
-func (r *request) sortValue(k sortKey, v any) (sql, error) {
-	s, err := scalar("search_after", v)
+func (r *request) sortValue(k sortKey, v any) (query.SQL, error) {
+	s, err := query.Scalar("search_after", v)
 	if err != nil {
-		return sql{}, err
+		return query.SQL{}, err
 	}
 	switch k.kind {
-	case keyword:
-		return expression("%s::VARCHAR", value(s)), nil
-	case date:
+	case query.Keyword:
+		return query.Expression("%s::VARCHAR", query.Value(s)), nil
+	case query.Date:
 		d := k.dates
 		if d == nil || !strings.ContainsAny(s, "-/: T") {
-			if d, err = newDates("epoch_millis||strict_date_optional_time", time.UTC, r.c.now); err != nil {
-				return sql{}, err
+			if d, err = query.NewDates("epoch_millis||strict_date_optional_time", time.UTC, r.c.Now); err != nil {
+				return query.SQL{}, err
 			}
 		}
-		t, err := d.parse(s, false)
-		return expression("make_timestamp(%s::BIGINT)", value(t.UnixMicro())), err
+		t, err := d.Parse(s, false)
+		return query.Expression("make_timestamp(%s::BIGINT)", query.Value(t.UnixMicro())), err
 	}
-	return numeric(&field{name: "search_after", kind: k.kind}, s)
+	return query.Numeric(&query.Field{Name: "search_after", Kind: k.kind}, s)
 }
 
 func (r *request) readFields(where string, v any) error {
 	if v == nil {
 		return nil
 	}
-	for _, e := range list(v) {
+	for _, e := range query.List(v) {
 		format := ""
 		if m, ok := e.(map[string]any); ok {
-			if err := known(where, m, "field", "format", "include_unmapped"); err != nil {
+			if err := query.Known(where, m, "field", "format", "include_unmapped"); err != nil {
 				return err
 			}
 			var err error
-			if format, err = text(where, m, "format", ""); err != nil {
+			if format, err = query.Text(where, m, "format", ""); err != nil {
 				return err
 			}
 			e = m["field"]
 		}
-		name, err := scalar(where, e)
+		name, err := query.Scalar(where, e)
 		if err != nil {
 			return err
 		}
-		found, err := matching(name)
+		found, err := query.Matching(name)
 		if err != nil {
 			return err
 		}
 		for _, f := range found {
 			s := shownField{field: f}
-			r.c.raw = r.c.raw || f.raw
-			if f.kind == date {
-				if s.dates, err = newDates(format, time.UTC, r.c.now); err != nil {
+			r.c.Raw = r.c.Raw || f.Raw
+			if f.Kind == query.Date {
+				if s.dates, err = query.NewDates(format, time.UTC, r.c.Now); err != nil {
 					return err
 				}
 			}
@@ -364,24 +367,24 @@ func (r *request) readFields(where string, v any) error {
 		}
 	}
 	if len(r.fields) > maxFields {
-		return illegal("[%s] names %d fields (want at most %d)", where, len(r.fields), maxFields)
+		return query.Illegal("[%s] names %d fields (want at most %d)", where, len(r.fields), maxFields)
 	}
 	return nil
 }
 
 // tables is the part of a statement from FROM on.
-func (r *request) tables() sql {
+func (r *request) tables() query.SQL {
 	tables := "FROM jobs j"
-	if r.c.raw {
+	if r.c.Raw {
 		tables += " LEFT JOIN documents d ON d.seq = j.seq"
 	}
-	return expression(tables+" WHERE %s AND %s", r.indices, r.condition)
+	return query.Expression(tables+" WHERE %s AND %s", r.indices, r.condition)
 }
 
 // count counts the jobs that match.
 func (r *request) count(v *store.Snapshot) (n int64, err error) {
-	statement := expression("SELECT count(*) %s", r.tables())
-	return n, v.One(statement.text, statement.args, &n)
+	statement := query.Expression("SELECT count(*) %s", r.tables())
+	return n, v.One(statement.Text, statement.Args, &n)
 }
 
 // search runs a request.
@@ -425,7 +428,6 @@ func (s *Server) search(ctx context.Context, r *request) (answer map[string]any,
 		if r.trackTotal == 0 {
 			return nil
 		}
-		// search_after does not change the total, so the aggregations' count is only right without it.
 		if count < 0 {
 			var err error
 			if count, err = r.count(v); err != nil {
@@ -448,12 +450,11 @@ func (s *Server) search(ctx context.Context, r *request) (answer map[string]any,
 
 // hits finds the jobs of one page, and then their documents.
 func (r *request) hits(v *store.Snapshot) (list []any, err error) {
-	columns := []sql{{text: "j.seq"}, {text: "j.id"}, fields["_index"].expr}
+	columns := []query.SQL{{Text: "j.seq"}, {Text: "j.id"}, query.Fields["_index"].Expr}
 	var order []string
-	var orderArgs []any
 	for i, k := range r.sorts {
 		if k.score {
-			columns = append(columns, sql{text: "1"})
+			columns = append(columns, query.SQL{Text: "1"})
 			continue
 		}
 		columns = append(columns, k.expr)
@@ -469,12 +470,11 @@ func (r *request) hits(v *store.Snapshot) (list []any, err error) {
 	}
 	order = append(order, "1")
 	for _, f := range r.fields {
-		columns = append(columns, f.field.expr)
+		columns = append(columns, f.field.Expr)
 	}
-	statement := expression("SELECT %s %s", join(columns, ", "), r.tables())
-	statement.text += " ORDER BY " + strings.Join(order, ", ") + fmt.Sprintf(" LIMIT %d OFFSET %d", r.size, r.from)
-	statement.args = append(statement.args, orderArgs...)
-	rows, err := v.Query(statement.text, statement.args...)
+	statement := query.Expression("SELECT %s %s AND %s", query.Join(columns, ", "), r.tables(), r.behind)
+	statement.Text += " ORDER BY " + strings.Join(order, ", ") + fmt.Sprintf(" LIMIT %d OFFSET %d", r.size, r.from)
+	rows, err := v.Query(statement.Text, statement.Args...)
 	if err != nil {
 		return nil, err
 	}
@@ -504,7 +504,7 @@ func (r *request) hits(v *store.Snapshot) (list []any, err error) {
 		shown := map[string]any{}
 		for i, f := range r.fields {
 			if x := f.show(values[3+len(r.sorts)+i]); x != nil {
-				shown[f.field.name] = []any{x}
+				shown[f.field.Name] = []any{x}
 			}
 		}
 		if len(shown) > 0 {
@@ -540,7 +540,7 @@ func (k *sortKey) show(v any) any {
 	case k.score:
 		return 1.0
 	case ok && k.dates != nil:
-		return k.dates.format(t)
+		return k.dates.Format(t)
 	case ok:
 		return t.UnixMilli()
 	}
@@ -549,7 +549,7 @@ func (k *sortKey) show(v any) any {
 
 func (f *shownField) show(v any) any {
 	if t, ok := v.(time.Time); ok {
-		return f.dates.format(t)
+		return f.dates.Format(t)
 	}
 	return finite(v)
 }
@@ -580,7 +580,7 @@ func sources(v *store.Snapshot, seqs []int64) (map[int64][]byte, error) {
 			}
 			if bytes += len(document); bytes > maxHitBytes {
 				_ = rows.Close()
-				return nil, illegal("the documents of the hits have more than %d MiB: ask for fewer, or for \"_source\": false", maxHitBytes>>20)
+				return nil, query.Illegal("the documents of the hits have more than %d MiB: ask for fewer, or for \"_source\": false", maxHitBytes>>20)
 			}
 			found[seq] = document
 		}
@@ -624,14 +624,14 @@ func newSourceFilter(v any) (s sourceFilter, err error) {
 			elements = []any{v}
 		}
 		for _, e := range elements {
-			p, err := scalar("_source", e)
+			p, err := query.Scalar("_source", e)
 			if err != nil {
 				return nil, err
 			}
 			list = append(list, p)
 		}
 		if len(list) > maxPatterns {
-			return nil, illegal("_source: %d patterns (want at most %d)", len(list), maxPatterns)
+			return nil, query.Illegal("_source: %d patterns (want at most %d)", len(list), maxPatterns)
 		}
 		return list, nil
 	}
@@ -642,7 +642,7 @@ func newSourceFilter(v any) (s sourceFilter, err error) {
 	case string, []any:
 		s.includes, err = patterns(v)
 	case map[string]any:
-		if err := known("_source", v, "includes", "include", "excludes", "exclude"); err != nil {
+		if err := query.Known("_source", v, "includes", "include", "excludes", "exclude"); err != nil {
 			return s, err
 		}
 		for name, to := range map[string]*[]string{"includes": &s.includes, "include": &s.includes, "excludes": &s.excludes, "exclude": &s.excludes} {
@@ -653,7 +653,7 @@ func newSourceFilter(v any) (s sourceFilter, err error) {
 			*to = append(*to, more...)
 		}
 	default:
-		err = parsing("Expected one of [VALUE_BOOLEAN, VALUE_STRING, START_ARRAY, START_OBJECT] for [_source] but found [%s]", kindOf(v))
+		err = query.Parsing("Expected one of [VALUE_BOOLEAN, VALUE_STRING, START_ARRAY, START_OBJECT] for [_source] but found [%s]", query.KindOf(v))
 	}
 	return s, err
 }
@@ -678,7 +678,7 @@ func (s *sourceFilter) filter(prefix string, m map[string]any, included bool) ma
 	for name, v := range m {
 		path := prefix + name
 		listed := func(patterns []string) bool {
-			return slices.ContainsFunc(patterns, func(p string) bool { return matches(p, path) })
+			return slices.ContainsFunc(patterns, func(p string) bool { return query.Matches(p, path) })
 		}
 		if listed(s.excludes) {
 			continue

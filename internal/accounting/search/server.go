@@ -27,6 +27,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"rmreplay/internal/accounting/search/query"
 	"rmreplay/internal/accounting/store"
 )
 
@@ -85,7 +86,7 @@ func Register(mux *http.ServeMux, s *store.Store, opts Options) *Server {
 	handle(server.refresh, both("/_refresh", "/{index}/_refresh")...)
 	handle(server.index, "GET /{index}")
 	handle(func(_ *answer, r *http.Request) error {
-		return &apiError{http.StatusBadRequest, "illegal_argument_exception", fmt.Sprintf("no handler found for uri [%s] and method [%s]", r.URL.Path, r.Method)}
+		return query.Fault(http.StatusBadRequest, "illegal_argument_exception", fmt.Sprintf("no handler found for uri [%s] and method [%s]", r.URL.Path, r.Method))
 	}, "/")
 	return server
 }
@@ -105,8 +106,8 @@ func serve(do func(w *answer, r *http.Request) error, w http.ResponseWriter, r *
 	w.Header().Set("X-Elastic-Product", "Elasticsearch")
 	a := &answer{status: http.StatusOK}
 	if err := do(a, r); err != nil {
-		fault := asAPIError(err)
-		a = &answer{status: fault.status, body: fault.body()}
+		fault := query.AsError(err)
+		a = &answer{status: fault.Status, body: fault.Body()}
 	}
 	if a.text != "" {
 		w.Header().Set("Content-Type", "text/plain; charset=UTF-8")
@@ -188,7 +189,7 @@ func stepPaths(paths [][]string, name string) (below [][]string, whole bool) {
 			}
 			continue
 		}
-		if matches(p[0], name) {
+		if query.Matches(p[0], name) {
 			if len(p) == 1 {
 				return nil, true
 			}
@@ -248,7 +249,7 @@ func parameters(r *http.Request, names ...string) (url.Values, error) {
 	values := r.URL.Query()
 	for name, list := range values {
 		if !slices.Contains(names, name) && !slices.Contains(common, name) {
-			return nil, illegal("request [%s] contains unrecognized parameter: [%s]", r.URL.Path, name)
+			return nil, query.Illegal("request [%s] contains unrecognized parameter: [%s]", r.URL.Path, name)
 		}
 		for i := range list {
 			list[i] = strings.ToValidUTF8(list[i], "\uFFFD")
@@ -278,9 +279,9 @@ func readAll(r *http.Request, most int64) ([]byte, error) {
 	text, err := io.ReadAll(io.LimitReader(r.Body, most+1))
 	switch {
 	case err != nil:
-		return nil, parsing("reading the body: %v", err)
+		return nil, query.Parsing("reading the body: %v", err)
 	case int64(len(text)) > most:
-		return nil, &apiError{http.StatusRequestEntityTooLarge, "content_too_long_exception", fmt.Sprintf("the body has more than %d bytes", most)}
+		return nil, query.Fault(http.StatusRequestEntityTooLarge, "content_too_long_exception", fmt.Sprintf("the body has more than %d bytes", most))
 	}
 	return text, nil
 }
@@ -290,18 +291,18 @@ func decode(text []byte) (map[string]any, error) {
 		return map[string]any{}, nil
 	}
 	if !utf8.Valid(text) {
-		return nil, parsing("the body is not UTF-8")
+		return nil, query.Parsing("the body is not UTF-8")
 	}
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
 	var v any
 	if err := d.Decode(&v); err != nil {
-		return nil, parsing("the body is no JSON: %v", err)
+		return nil, query.Parsing("the body is no JSON: %v", err)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, parsing("the body has something behind its JSON object")
+		return nil, query.Parsing("the body has something behind its JSON object")
 	}
-	return object("body", v)
+	return query.Object("body", v)
 }
 
 func (s *Server) root(a *answer, r *http.Request) error {
@@ -334,43 +335,43 @@ func (s *Server) refresh(a *answer, r *http.Request) error {
 
 // target makes the condition of the index names of a path: names and patterns separated by commas, with
 // a minus sign for those that are left out.
-func (s *Server) target(r *http.Request, path string, ignoreUnavailable bool) (sql, error) {
+func (s *Server) target(r *http.Request, path string, ignoreUnavailable bool) (query.SQL, error) {
 	if path == "" || path == "_all" || path == "*" {
-		return always, nil
+		return query.Always, nil
 	}
 	if len(path) > 4096 {
-		return sql{}, illegal("index names of %d bytes (want at most 4096)", len(path))
+		return query.SQL{}, query.Illegal("index names of %d bytes (want at most 4096)", len(path))
 	}
 	path = strings.ToValidUTF8(path, "\uFFFD")
-	index := fields["_index"].expr
-	var names, excluded []sql
+	index := query.Fields["_index"].Expr
+	var names, excluded []query.SQL
 	for _, name := range strings.Split(path, ",") {
 		pattern, out := strings.CutPrefix(name, "-")
 		if !out {
 			pattern = name
 		}
-		condition := expression("%s = %s", index, value(pattern))
+		condition := query.Expression("%s = %s", index, query.Value(pattern))
 		if strings.Contains(pattern, "*") || pattern == "_all" {
 			if pattern == "_all" {
 				pattern = "*"
 			}
-			like := likePattern(strings.NewReplacer(`\`, `\\`, `?`, `\?`).Replace(pattern))
-			condition = expression(`%s LIKE %s ESCAPE '\'`, index, value(like))
+			like := query.LikePattern(strings.NewReplacer(`\`, `\\`, `?`, `\?`).Replace(pattern))
+			condition = query.Expression(`%s LIKE %s ESCAPE '\'`, index, query.Value(like))
 		} else if !out && !ignoreUnavailable {
 			if err := s.exists(r, pattern); err != nil {
-				return sql{}, err
+				return query.SQL{}, err
 			}
 		}
 		if out {
-			excluded = append(excluded, not(condition))
+			excluded = append(excluded, query.Not(condition))
 		} else {
 			names = append(names, condition)
 		}
 	}
 	if len(names) == 0 && len(excluded) > 0 {
-		return and(excluded), nil
+		return query.And(excluded), nil
 	}
-	return and(append(excluded, or(names))), nil
+	return query.And(append(excluded, query.Or(names))), nil
 }
 
 // exists fails for an index that no job came to.
@@ -383,13 +384,13 @@ func (s *Server) exists(r *http.Request, name string) error {
 	}
 	var n int64
 	err := s.store.Read(r.Context(), func(v *store.Snapshot) error {
-		return v.One("SELECT count(*) FROM (SELECT 1 FROM jobs j WHERE "+fields["_index"].expr.text+" = ? LIMIT 1)", []any{name}, &n)
+		return v.One("SELECT count(*) FROM (SELECT 1 FROM jobs j WHERE "+query.Fields["_index"].Expr.Text+" = ? LIMIT 1)", []any{name}, &n)
 	})
 	if err != nil {
 		return err
 	}
 	if n == 0 {
-		return &apiError{http.StatusNotFound, "index_not_found_exception", "no such index [" + name + "]"}
+		return query.Fault(http.StatusNotFound, "index_not_found_exception", "no such index ["+name+"]")
 	}
 	s.mu.Lock()
 	s.indices[name] = true
@@ -513,7 +514,7 @@ func (s *Server) countOne(a *answer, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := known("count", body, "query"); err != nil {
+	if err := query.Known("count", body, "query"); err != nil {
 		return err
 	}
 	q, err := s.prepare(r, body, p, r.PathValue("index"))
@@ -541,24 +542,24 @@ func (s *Server) searchMany(a *answer, r *http.Request) error {
 	begun := time.Now()
 	rows := bytes.Split(bytes.TrimRight(text, "\r\n"), []byte("\n"))
 	if len(rows)%2 != 0 || len(text) == 0 {
-		return illegal("The msearch request must be terminated by a newline [\\n], and have a header and a body for each search")
+		return query.Illegal("The msearch request must be terminated by a newline [\\n], and have a header and a body for each search")
 	}
 	if len(rows)/2 > maxSearches {
-		return illegal("%d searches (want at most %d)", len(rows)/2, maxSearches)
+		return query.Illegal("%d searches (want at most %d)", len(rows)/2, maxSearches)
 	}
 	one := func(header, body []byte) (map[string]any, error) {
 		h, err := decode(header)
 		if err != nil {
 			return nil, err
 		}
-		if err := known("msearch", h, "index", "search_type", "preference", "request_cache", "ignore_unavailable", "allow_no_indices", "expand_wildcards", "routing"); err != nil {
+		if err := query.Known("msearch", h, "index", "search_type", "preference", "request_cache", "ignore_unavailable", "allow_no_indices", "expand_wildcards", "routing"); err != nil {
 			return nil, err
 		}
 		index := r.PathValue("index")
 		if v, given := h["index"]; given && v != nil {
 			var names []string
-			for _, e := range list(v) {
-				name, err := scalar("index", e)
+			for _, e := range query.List(v) {
+				name, err := query.Scalar("index", e)
 				if err != nil {
 					return nil, err
 				}
@@ -576,7 +577,7 @@ func (s *Server) searchMany(a *answer, r *http.Request) error {
 				own.Set(name, p.Get(name))
 			}
 		}
-		if ignore, _ := boolean("msearch", h, "ignore_unavailable", false); ignore {
+		if ignore, _ := query.Boolean("msearch", h, "ignore_unavailable", false); ignore {
 			own.Set("ignore_unavailable", "true")
 		}
 		q, err := s.prepare(r, m, own, index)
@@ -592,7 +593,7 @@ func (s *Server) searchMany(a *answer, r *http.Request) error {
 			if r.Context().Err() != nil {
 				return err
 			}
-			result = asAPIError(err).body()
+			result = query.AsError(err).Body()
 		} else {
 			result["status"] = http.StatusOK
 		}
@@ -613,8 +614,8 @@ func (s *Server) find(r *http.Request) (index string, seq int64, document []byte
 		return "", 0, nil, false, err
 	}
 	err = s.store.Read(r.Context(), func(v *store.Snapshot) error {
-		statement := expression("SELECT j.seq, "+fields["_index"].expr.text+" FROM jobs j WHERE j.jobid = %s AND j.run = %s AND j.cluster = %s AND %s", value(job), value(run), value(cluster), target)
-		rows, err := v.Query(statement.text, statement.args...)
+		statement := query.Expression("SELECT j.seq, "+query.Fields["_index"].Expr.Text+" FROM jobs j WHERE j.jobid = %s AND j.run = %s AND j.cluster = %s AND %s", query.Value(job), query.Value(run), query.Value(cluster), target)
+		rows, err := v.Query(statement.Text, statement.Args...)
 		if err != nil {
 			return err
 		}
@@ -677,7 +678,7 @@ func (s *Server) getSource(a *answer, r *http.Request) error {
 		return err
 	}
 	if !found {
-		return &apiError{http.StatusNotFound, "resource_not_found_exception", "Document not found [" + r.PathValue("index") + "]/[" + r.PathValue("id") + "]"}
+		return query.Fault(http.StatusNotFound, "resource_not_found_exception", "Document not found ["+r.PathValue("index")+"]/["+r.PathValue("id")+"]")
 	}
 	a.body = asJSON(document)
 	return nil
@@ -686,13 +687,13 @@ func (s *Server) getSource(a *answer, r *http.Request) error {
 // properties are the mapping of all fields with columns.
 func properties() map[string]any {
 	all := map[string]any{}
-	for _, name := range names {
-		f := fields[name]
-		if f.metadata() {
+	for _, name := range query.Names {
+		f := query.Fields[name]
+		if f.Metadata() {
 			continue
 		}
-		p := map[string]any{"type": string(f.kind)}
-		if f.kind == keyword {
+		p := map[string]any{"type": string(f.Kind)}
+		if f.Kind == query.Keyword {
 			p["fields"] = map[string]any{"keyword": map[string]any{"type": "keyword"}}
 		}
 		all[name] = p
@@ -706,9 +707,9 @@ func (s *Server) list(r *http.Request, path string) (list []indexInfo, err error
 	if err != nil {
 		return nil, err
 	}
-	index := fields["_index"].expr.text
+	index := query.Fields["_index"].Expr.Text
 	err = s.store.Read(r.Context(), func(v *store.Snapshot) error {
-		rows, err := v.Query("SELECT "+index+", count(*) FROM jobs j WHERE "+target.text+" GROUP BY 1 ORDER BY 1 LIMIT 10000", target.args...)
+		rows, err := v.Query("SELECT "+index+", count(*) FROM jobs j WHERE "+target.Text+" GROUP BY 1 ORDER BY 1 LIMIT 10000", target.Args...)
 		if err != nil {
 			return err
 		}
@@ -772,7 +773,7 @@ func (s *Server) catIndices(a *answer, r *http.Request) error {
 	if h := p.Get("h"); h != "" {
 		for _, c := range strings.Split(h, ",") {
 			if !slices.Contains(columns, c) {
-				return unsupported("the column [%s] of _cat/indices", c)
+				return query.Unsupported("the column [%s] of _cat/indices", c)
 			}
 		}
 		columns = strings.Split(h, ",")
@@ -808,13 +809,13 @@ func (s *Server) fieldCaps(a *answer, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := known("field_caps", body, "fields"); err != nil {
+	if err := query.Known("field_caps", body, "fields"); err != nil {
 		return err
 	}
 	var patterns []string
-	for _, e := range list(body["fields"]) {
+	for _, e := range query.List(body["fields"]) {
 		if e != nil {
-			name, err := scalar("fields", e)
+			name, err := query.Scalar("fields", e)
 			if err != nil {
 				return err
 			}
@@ -825,26 +826,26 @@ func (s *Server) fieldCaps(a *answer, r *http.Request) error {
 		patterns = append(patterns, strings.Split(f, ",")...)
 	}
 	if len(patterns) == 0 || len(patterns) > maxPatterns {
-		return illegal("field_caps wants 1 to %d fields", maxPatterns)
+		return query.Illegal("field_caps wants 1 to %d fields", maxPatterns)
 	}
 	indices, err := s.list(r, r.PathValue("index"))
 	if err != nil {
 		return err
 	}
 	found := map[string]any{}
-	add := func(name string, k kind) {
-		if slices.ContainsFunc(patterns, func(p string) bool { return matches(p, name) }) {
+	add := func(name string, k query.Kind) {
+		if slices.ContainsFunc(patterns, func(p string) bool { return query.Matches(p, name) }) {
 			found[name] = map[string]any{string(k): map[string]any{"type": string(k), "metadata_field": false, "searchable": true, "aggregatable": true}}
 		}
 	}
-	for _, name := range names {
-		f := fields[name]
-		if f.metadata() {
+	for _, name := range query.Names {
+		f := query.Fields[name]
+		if f.Metadata() {
 			continue
 		}
-		add(name, f.kind)
-		if f.kind == keyword {
-			add(name+".keyword", keyword)
+		add(name, f.Kind)
+		if f.Kind == query.Keyword {
+			add(name+".keyword", query.Keyword)
 		}
 	}
 	all := []string{}

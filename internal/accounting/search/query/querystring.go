@@ -1,4 +1,4 @@
-package search
+package query
 
 import (
 	"strconv"
@@ -11,21 +11,21 @@ import (
 const maxQueryString = 32 << 10
 
 // queryString compiles a query in Lucene's classic syntax.
-func (c *compiler) queryString(v any) (sql, error) {
-	m, err := object("query_string", v)
+func (c *Compiler) queryString(v any) (SQL, error) {
+	m, err := Object("query_string", v)
 	if err != nil {
-		return sql{}, err
+		return SQL{}, err
 	}
-	if err := known("query_string", m, "query", "default_field", "fields", "default_operator", "analyze_wildcard", "allow_leading_wildcard", "lenient", "time_zone",
+	if err := Known("query_string", m, "query", "default_field", "fields", "default_operator", "analyze_wildcard", "allow_leading_wildcard", "lenient", "time_zone",
 		"boost", "_name", "escape", "quote_field_suffix", "auto_generate_synonyms_phrase_query", "enable_position_increments", "type"); err != nil {
-		return sql{}, err
+		return SQL{}, err
 	}
-	s, err := text("query_string", m, "query", "")
+	s, err := Text("query_string", m, "query", "")
 	if err != nil {
-		return sql{}, err
+		return SQL{}, err
 	}
 	if m["query"] == nil {
-		return sql{}, parsing("[query_string] must be provided with a [query]")
+		return SQL{}, Parsing("[query_string] must be provided with a [query]")
 	}
 	names := m["fields"]
 	if names == nil {
@@ -33,30 +33,30 @@ func (c *compiler) queryString(v any) (sql, error) {
 	}
 	fields, err := c.fieldList("query_string", names)
 	if err != nil {
-		return sql{}, err
+		return SQL{}, err
 	}
-	operator, err := text("query_string", m, "default_operator", "or")
+	operator, err := Text("query_string", m, "default_operator", "or")
 	if err != nil {
-		return sql{}, err
+		return SQL{}, err
 	}
-	zoneName, err := text("query_string", m, "time_zone", "")
+	zoneName, err := Text("query_string", m, "time_zone", "")
 	if err != nil {
-		return sql{}, err
+		return SQL{}, err
 	}
-	location, err := zone(zoneName)
+	location, err := Zone(zoneName)
 	if err != nil {
-		return sql{}, err
+		return SQL{}, err
 	}
-	lenient, err := boolean("query_string", m, "lenient", false)
+	lenient, err := Boolean("query_string", m, "lenient", false)
 	if err != nil {
-		return sql{}, err
+		return SQL{}, err
 	}
 	return c.lucene(s, fields, operator, lenient, location)
 }
 
-func (c *compiler) lucene(text string, fields []*field, operator string, lenient bool, zone *time.Location) (sql, error) {
+func (c *Compiler) lucene(text string, fields []*Field, operator string, lenient bool, zone *time.Location) (SQL, error) {
 	if len(text) > maxQueryString {
-		return sql{}, illegal("a query string of %d bytes (want at most %d)", len(text), maxQueryString)
+		return SQL{}, Illegal("a query string of %d bytes (want at most %d)", len(text), maxQueryString)
 	}
 	p := &luceneParser{c: c, text: text, fields: fields, zone: zone, lenient: lenient}
 	switch strings.ToLower(operator) {
@@ -64,7 +64,7 @@ func (c *compiler) lucene(text string, fields []*field, operator string, lenient
 	case "and":
 		p.and = true
 	default:
-		return sql{}, illegal("default_operator [%s] (want AND or OR)", operator)
+		return SQL{}, Illegal("default_operator [%s] (want AND or OR)", operator)
 	}
 	condition, err := p.query(fields)
 	if err == nil && p.at < len(p.text) {
@@ -76,19 +76,19 @@ func (c *compiler) lucene(text string, fields []*field, operator string, lenient
 // luceneParser reads a query string. Its structure is that of Lucene's classic query parser: AND,
 // OR and NOT say of their neighbours whether they must, should or must not match.
 type luceneParser struct {
-	c       *compiler
+	c       *Compiler
 	text    string
 	at      int
 	and     bool // the default operator is AND
 	lenient bool
-	fields  []*field // of terms without a field
+	fields  []*Field // of terms without a field
 	zone    *time.Location
 	depth   int
 }
 
 func (p *luceneParser) fault(format string, args ...any) error {
-	e := parsing(format, args...).(*apiError)
-	return &apiError{400, "query_shard_exception", "Failed to parse query [" + p.text + "]: at character " + strconv.Itoa(utf8.RuneCountInString(p.text[:p.at])+1) + ": " + e.reason}
+	e := Parsing(format, args...).(*Error)
+	return Fault(400, "query_shard_exception", "Failed to parse query ["+p.text+"]: at character "+strconv.Itoa(utf8.RuneCountInString(p.text[:p.at])+1)+": "+e.Reason)
 }
 
 func (p *luceneParser) peek() rune {
@@ -121,14 +121,14 @@ func (p *luceneParser) take(symbol string) bool {
 
 // luceneClause is a part of a query with what the operators beside it say.
 type luceneClause struct {
-	condition            sql
+	condition            SQL
 	required, prohibited bool
 }
 
-// query reads clauses up to the end or a closing parenthesis.
-func (p *luceneParser) query(fields []*field) (sql, error) {
+// Query reads clauses up to the end or a closing parenthesis.
+func (p *luceneParser) query(fields []*Field) (SQL, error) {
 	if p.depth++; p.depth > maxDepth {
-		return sql{}, illegal("a query string with parentheses within parentheses (want at most %d)", maxDepth)
+		return SQL{}, Illegal("a query string with parentheses within parentheses (want at most %d)", maxDepth)
 	}
 	defer func() { p.depth-- }()
 	var clauses []luceneClause
@@ -153,7 +153,7 @@ func (p *luceneParser) query(fields []*field) (sql, error) {
 		p.space()
 		condition, err := p.clause(fields)
 		if err != nil {
-			return sql{}, err
+			return SQL{}, err
 		}
 		if n := len(clauses); n > 0 && !clauses[n-1].prohibited {
 			if and {
@@ -171,15 +171,15 @@ func (p *luceneParser) query(fields []*field) (sql, error) {
 	}
 	if len(clauses) == 0 {
 		if p.depth == 1 {
-			return never, nil
+			return Never, nil
 		}
-		return sql{}, p.fault("nothing between parentheses")
+		return SQL{}, p.fault("nothing between parentheses")
 	}
-	var must, should []sql
+	var must, should []SQL
 	for _, c := range clauses {
 		switch {
 		case c.prohibited:
-			must = append(must, not(c.condition))
+			must = append(must, Not(c.condition))
 		case c.required:
 			must = append(must, c.condition)
 		default:
@@ -191,18 +191,18 @@ func (p *luceneParser) query(fields []*field) (sql, error) {
 		required = required || c.required
 	}
 	if len(should) > 0 && !required {
-		must = append(must, or(should))
+		must = append(must, Or(should))
 	}
-	return and(must), nil
+	return And(must), nil
 }
 
 // clause reads a term, a phrase, a range or a query in parentheses, with or without a field.
-func (p *luceneParser) clause(fields []*field) (condition sql, err error) {
+func (p *luceneParser) clause(fields []*Field) (condition SQL, err error) {
 	if err := p.c.count(); err != nil {
-		return sql{}, err
+		return SQL{}, err
 	}
 	if p.take("*:*") {
-		return always, p.boost()
+		return Always, p.boost()
 	}
 	if p.at < len(p.text) && p.peek() != '(' && p.peek() != '"' {
 		start := p.at
@@ -212,18 +212,18 @@ func (p *luceneParser) clause(fields []*field) (condition sql, err error) {
 			if name == "_exists_" {
 				f, _, ok := p.word(true)
 				if !ok {
-					return sql{}, p.fault("_exists_ wants a field's name")
+					return SQL{}, p.fault("_exists_ wants a field's name")
 				}
 				return p.c.exists(f)
 			}
 			if plain == "*" {
 				name = "*"
 			}
-			if fields, err = matching(name); err != nil {
-				return sql{}, err
+			if fields, err = Matching(name); err != nil {
+				return SQL{}, err
 			}
 			for _, f := range fields {
-				p.c.raw = p.c.raw || f.raw
+				p.c.Raw = p.c.Raw || f.Raw
 			}
 			return p.value(fields, true)
 		}
@@ -232,40 +232,40 @@ func (p *luceneParser) clause(fields []*field) (condition sql, err error) {
 	return p.value(fields, false)
 }
 
-// value reads what stands behind a field.
-func (p *luceneParser) value(fields []*field, named bool) (condition sql, err error) {
+// Value reads what stands behind a field.
+func (p *luceneParser) value(fields []*Field, named bool) (condition SQL, err error) {
 	if p.at == len(p.text) {
-		return sql{}, p.fault("the query ends where a value should come")
+		return SQL{}, p.fault("the query ends where a value should come")
 	}
 	switch r := p.peek(); r {
 	case '(':
 		p.at++
 		if condition, err = p.query(fields); err != nil {
-			return sql{}, err
+			return SQL{}, err
 		}
 		if p.at == len(p.text) {
-			return sql{}, p.fault("a closing parenthesis is missing")
+			return SQL{}, p.fault("a closing parenthesis is missing")
 		}
 		p.at++
 	case '"':
 		s, err := p.phrase()
 		if err != nil {
-			return sql{}, err
+			return SQL{}, err
 		}
 		if p.take("~") {
 			p.digits()
 		}
-		condition, err = p.any(fields, func(f *field) (sql, error) { return p.c.zoned(f, s, p.zone) })
+		condition, err = p.any(fields, func(f *Field) (SQL, error) { return p.c.zoned(f, s, p.zone) })
 		if err != nil {
-			return sql{}, err
+			return SQL{}, err
 		}
 	case '[', '{':
 		b, err := p.bounds()
 		if err != nil {
-			return sql{}, err
+			return SQL{}, err
 		}
-		if condition, err = p.any(fields, func(f *field) (sql, error) { return p.c.between(f, b) }); err != nil {
-			return sql{}, err
+		if condition, err = p.any(fields, func(f *Field) (SQL, error) { return p.c.Between(f, b) }); err != nil {
+			return SQL{}, err
 		}
 	case '<', '>':
 		p.at++
@@ -273,57 +273,57 @@ func (p *luceneParser) value(fields []*field, named bool) (condition sql, err er
 		p.space()
 		s, err := p.bound("")
 		if err != nil {
-			return sql{}, err
+			return SQL{}, err
 		}
-		b := bounds{zone: p.zone}
+		b := Bounds{Zone: p.zone}
 		if r == '>' {
-			b.from, b.hasFrom, b.fromIncluded, b.fromNumber = s, true, included, isNumber(s)
+			b.From, b.HasFrom, b.FromIncluded, b.FromNumber = s, true, included, isNumber(s)
 		} else {
-			b.to, b.hasTo, b.toIncluded, b.toNumber = s, true, included, isNumber(s)
+			b.To, b.HasTo, b.toIncluded, b.ToNumber = s, true, included, isNumber(s)
 		}
-		if condition, err = p.any(fields, func(f *field) (sql, error) { return p.c.between(f, b) }); err != nil {
-			return sql{}, err
+		if condition, err = p.any(fields, func(f *Field) (SQL, error) { return p.c.Between(f, b) }); err != nil {
+			return SQL{}, err
 		}
 	case '/':
-		return sql{}, p.fault("a regular expression is not supported by this server; put a value that begins with a slash between quotes")
+		return SQL{}, p.fault("a regular expression is not supported by this server; put a value that begins with a slash between quotes")
 	default:
 		s, pattern, ok := p.word(named)
 		if !ok {
-			return sql{}, p.fault("unexpected [%c]; put a backslash before it, or quotes around the value", r)
+			return SQL{}, p.fault("unexpected [%c]; put a backslash before it, or quotes around the value", r)
 		}
 		if p.at < len(p.text) && p.text[p.at] == '~' {
-			return sql{}, p.fault("a fuzzy term is not supported by this server")
+			return SQL{}, p.fault("a fuzzy term is not supported by this server")
 		}
-		condition, err = p.any(fields, func(f *field) (sql, error) {
+		condition, err = p.any(fields, func(f *Field) (SQL, error) {
 			switch {
 			case pattern == "*":
-				return expression("(%s IS NOT NULL)", f.expr), nil
+				return Expression("(%s IS NOT NULL)", f.Expr), nil
 			case pattern != "":
 				return p.c.wildcard(f, pattern, false)
 			}
 			return p.c.zoned(f, s, p.zone)
 		})
 		if err != nil {
-			return sql{}, err
+			return SQL{}, err
 		}
 	}
 	return condition, p.boost()
 }
 
 // zoned is [compiler.term] with dates in a time zone.
-func (c *compiler) zoned(f *field, s string, zone *time.Location) (sql, error) {
-	if f.kind == date {
-		return c.between(f, bounds{from: s, to: s, fromIncluded: true, toIncluded: true, hasFrom: true, hasTo: true, zone: zone})
+func (c *Compiler) zoned(f *Field, s string, zone *time.Location) (SQL, error) {
+	if f.Kind == Date {
+		return c.Between(f, Bounds{From: s, To: s, FromIncluded: true, toIncluded: true, HasFrom: true, HasTo: true, Zone: zone})
 	}
 	return c.term(f, s, false)
 }
 
 // any is true where one of the fields matches. In a lenient query a value that a field cannot
 // have matches nothing.
-func (p *luceneParser) any(fields []*field, condition func(f *field) (sql, error)) (sql, error) {
+func (p *luceneParser) any(fields []*Field, condition func(f *Field) (SQL, error)) (SQL, error) {
 	s, err := p.c.anyField(fields, condition)
 	if err != nil && p.lenient {
-		return never, nil
+		return Never, nil
 	}
 	return s, err
 }
@@ -348,7 +348,7 @@ func (p *luceneParser) digits() (n int) {
 }
 
 // word reads a term. plain has no backslashes left. pattern is empty for a term without wildcards,
-// and otherwise the term with its backslashes. Within a value, colons and slashes are allowed, so
+// And otherwise the term with its backslashes. Within a value, colons and slashes are allowed, so
 // that times and paths need no quotes.
 func (p *luceneParser) word(value bool) (plain, pattern string, ok bool) {
 	var b strings.Builder
@@ -420,27 +420,27 @@ func (p *luceneParser) bound(end string) (string, error) {
 	return b.String(), nil
 }
 
-// bounds reads a range: [1 TO 5], {1 TO 5}, [* TO 5}.
-func (p *luceneParser) bounds() (b bounds, err error) {
-	b.zone = p.zone
-	b.fromIncluded = p.peek() == '['
+// Bounds reads a range: [1 TO 5], {1 TO 5}, [* TO 5}.
+func (p *luceneParser) bounds() (b Bounds, err error) {
+	b.Zone = p.zone
+	b.FromIncluded = p.peek() == '['
 	p.at++
 	p.space()
 	quoted := p.at < len(p.text) && p.text[p.at] == '"'
-	if b.from, err = p.bound("]}"); err != nil {
+	if b.From, err = p.bound("]}"); err != nil {
 		return b, err
 	}
-	b.hasFrom = quoted || b.from != "*"
+	b.HasFrom = quoted || b.From != "*"
 	p.space()
 	if !p.take("TO") {
 		return b, p.fault("TO should stand between the bounds")
 	}
 	p.space()
 	quoted = p.at < len(p.text) && p.text[p.at] == '"'
-	if b.to, err = p.bound("]}"); err != nil {
+	if b.To, err = p.bound("]}"); err != nil {
 		return b, err
 	}
-	b.hasTo = quoted || b.to != "*"
+	b.HasTo = quoted || b.To != "*"
 	p.space()
 	switch {
 	case p.take("]"):
@@ -449,12 +449,12 @@ func (p *luceneParser) bounds() (b bounds, err error) {
 	default:
 		return b, p.fault("a range ends with ] or }")
 	}
-	b.fromNumber, b.toNumber = isNumber(b.from), isNumber(b.to)
+	b.FromNumber, b.ToNumber = isNumber(b.From), isNumber(b.To)
 	return b, nil
 }
 
 // isNumber reports whether a bound of a field without a column is compared as a number.
 func isNumber(s string) bool {
-	_, err := numeric(&field{}, s)
+	_, err := Numeric(&Field{}, s)
 	return err == nil
 }

@@ -1,4 +1,4 @@
-package search
+package query
 
 import (
 	"strconv"
@@ -9,40 +9,40 @@ import (
 // defaultFormat is the format of dates where a request names none.
 const defaultFormat = "strict_date_optional_time||epoch_millis"
 
-// unit is a unit of date math and of calendar intervals.
-type unit byte
+// Unit is a unit of date math and of calendar intervals.
+type Unit byte
 
 const (
-	year    unit = 'y'
-	quarter unit = 'q'
-	month   unit = 'M'
-	week    unit = 'w'
-	day     unit = 'd'
-	hour    unit = 'h'
-	minute  unit = 'm'
-	second  unit = 's'
-	milli   unit = 0
+	Year    Unit = 'y'
+	Quarter Unit = 'q'
+	Month   Unit = 'M'
+	Week    Unit = 'w'
+	Day     Unit = 'd'
+	Hour    Unit = 'h'
+	Minute  Unit = 'm'
+	Second  Unit = 's'
+	milli   Unit = 0
 )
 
-// add adds n units. A day that the month does not have becomes the month's last one.
-func (u unit) add(t time.Time, n int) time.Time {
+// Add adds n units. A day that the month does not have becomes the month's last one.
+func (u Unit) Add(t time.Time, n int) time.Time {
 	months := 0
 	switch u {
-	case year:
+	case Year:
 		months = 12 * n
-	case quarter:
+	case Quarter:
 		months = 3 * n
-	case month:
+	case Month:
 		months = n
-	case week:
+	case Week:
 		return t.AddDate(0, 0, 7*n)
-	case day:
+	case Day:
 		return t.AddDate(0, 0, n)
-	case hour:
+	case Hour:
 		return t.Add(time.Duration(n) * time.Hour)
-	case minute:
+	case Minute:
 		return t.Add(time.Duration(n) * time.Minute)
-	case second:
+	case Second:
 		return t.Add(time.Duration(n) * time.Second)
 	default:
 		return t.Add(time.Duration(n) * time.Millisecond)
@@ -52,24 +52,24 @@ func (u unit) add(t time.Time, n int) time.Time {
 	return time.Date(first.Year(), first.Month(), min(t.Day(), last), t.Hour(), t.Minute(), t.Second(), t.Nanosecond(), t.Location())
 }
 
-// floor returns the beginning of the unit that an instant is in. Weeks begin on Mondays.
-func (u unit) floor(t time.Time) time.Time {
+// Floor returns the beginning of the unit that an instant is in. Weeks begin on Mondays.
+func (u Unit) Floor(t time.Time) time.Time {
 	y, m, d := t.Date()
 	switch u {
-	case year:
+	case Year:
 		m, d = 1, 1
-	case quarter:
+	case Quarter:
 		m, d = (m-1)/3*3+1, 1
-	case month:
+	case Month:
 		d = 1
-	case week:
+	case Week:
 		d -= (int(t.Weekday()) + 6) % 7
-	case day:
-	case hour:
+	case Day:
+	case Hour:
 		return t.Add(-time.Duration(t.Minute())*time.Minute - time.Duration(t.Second())*time.Second - time.Duration(t.Nanosecond()))
-	case minute:
+	case Minute:
 		return t.Add(-time.Duration(t.Second())*time.Second - time.Duration(t.Nanosecond()))
-	case second:
+	case Second:
 		return t.Truncate(time.Second)
 	default:
 		return t.Truncate(time.Millisecond)
@@ -77,20 +77,20 @@ func (u unit) floor(t time.Time) time.Time {
 	return time.Date(y, m, d, 0, 0, 0, 0, t.Location())
 }
 
-// dates reads and writes dates in the formats of a request.
-type dates struct {
+// Dates reads and writes dates in the formats of a request.
+type Dates struct {
 	formats []string
 	zone    *time.Location
 	now     time.Time
 }
 
-// newDates returns the reader of a format, which may name several, separated by "||". Dates without
+// NewDates returns the reader of a format, which may name several, separated by "||". Dates without
 // a zone are in the one given.
-func newDates(format string, zone *time.Location, now time.Time) (*dates, error) {
+func NewDates(format string, zone *time.Location, now time.Time) (*Dates, error) {
 	if format == "" {
 		format = defaultFormat
 	}
-	d := &dates{formats: strings.Split(format, "||"), zone: zone, now: now}
+	d := &Dates{formats: strings.Split(format, "||"), zone: zone, now: now}
 	for _, f := range d.formats {
 		switch f {
 		case "epoch_millis", "epoch_second", "iso8601", "strict_date_optional_time", "date_optional_time", "strict_date_optional_time_nanos":
@@ -111,22 +111,22 @@ var named = map[string]string{
 }
 
 // layout translates a pattern of Java's DateTimeFormatter to Go's layout, and returns the smallest
-// unit that it has.
-func layout(pattern string) (layout string, smallest unit, err error) {
+// Unit that it has.
+func layout(pattern string) (layout string, smallest Unit, err error) {
 	if p, ok := named[strings.TrimPrefix(pattern, "strict_")]; ok {
 		pattern = p
 	}
 	tokens := []struct {
 		java, golang string
-		unit         unit
+		unit         Unit
 	}{
-		{"yyyy", "2006", year}, {"uuuu", "2006", year}, {"yy", "06", year}, {"MMMM", "January", month}, {"MMM", "Jan", month}, {"MM", "01", month}, {"M", "1", month},
-		{"dd", "02", day}, {"d", "2", day}, {"EEEE", "Monday", 'E'}, {"EEE", "Mon", 'E'}, {"HH", "15", hour}, {"hh", "03", hour}, {"h", "3", hour}, {"a", "PM", 'E'},
-		{"mm", "04", minute}, {"m", "4", minute}, {"ss", "05", second}, {"s", "5", second},
+		{"yyyy", "2006", Year}, {"uuuu", "2006", Year}, {"yy", "06", Year}, {"MMMM", "January", Month}, {"MMM", "Jan", Month}, {"MM", "01", Month}, {"M", "1", Month},
+		{"dd", "02", Day}, {"d", "2", Day}, {"EEEE", "Monday", 'E'}, {"EEE", "Mon", 'E'}, {"HH", "15", Hour}, {"hh", "03", Hour}, {"h", "3", Hour}, {"a", "PM", 'E'},
+		{"mm", "04", Minute}, {"m", "4", Minute}, {"ss", "05", Second}, {"s", "5", Second},
 		{".SSSSSS", ".000000", milli}, {".SSS", ".000", milli}, {"XXX", "Z07:00", 'E'}, {"XX", "Z0700", 'E'}, {"X", "Z07", 'E'}, {"ZZ", "-07:00", 'E'}, {"Z", "-0700", 'E'},
 	}
-	order := map[unit]int{year: 1, month: 2, day: 3, hour: 4, minute: 5, second: 6, milli: 7}
-	smallest = year
+	order := map[Unit]int{Year: 1, Month: 2, Day: 3, Hour: 4, Minute: 5, Second: 6, milli: 7}
+	smallest = Year
 	var b strings.Builder
 	rest := pattern
 next:
@@ -146,19 +146,19 @@ next:
 		case c == '\'':
 			end := strings.IndexByte(rest[1:], '\'')
 			if end < 0 {
-				return "", 0, illegal("Invalid format: [%s]: a quote without its end", pattern)
+				return "", 0, Illegal("Invalid format: [%s]: a quote without its end", pattern)
 			}
 			literal := rest[1 : 1+end]
 			if literal == "" {
 				literal = "'"
 			}
 			if strings.ContainsAny(literal, "0123456789JMPZ_") {
-				return "", 0, unsupported("the date format [%s]: the literal '%s'", pattern, literal)
+				return "", 0, Unsupported("the date format [%s]: the literal '%s'", pattern, literal)
 			}
 			b.WriteString(literal)
 			rest = rest[end+2:]
 		case 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_':
-			return "", 0, unsupported("the date format [%s]: at [%s], it", pattern, rest)
+			return "", 0, Unsupported("the date format [%s]: at [%s], it", pattern, rest)
 		default:
 			b.WriteByte(c)
 			rest = rest[1:]
@@ -167,8 +167,8 @@ next:
 	return b.String(), smallest, nil
 }
 
-// format writes an instant in the first format.
-func (d *dates) format(t time.Time) string {
+// Format writes an instant in the first format.
+func (d *Dates) Format(t time.Time) string {
 	t = t.In(d.zone)
 	switch f := d.formats[0]; f {
 	case "epoch_millis":
@@ -183,9 +183,9 @@ func (d *dates) format(t time.Time) string {
 	}
 }
 
-// parse reads a date with its date math, such as now-7d/d or 2024-03-01||+1M/d, in milliseconds. With
+// Parse reads a date with its date math, such as now-7d/d or 2024-03-01||+1M/d, in milliseconds. With
 // up, what is not said is as late as possible: the end of the day of 2024-03-01, as for "at most".
-func (d *dates) parse(text string, up bool) (time.Time, error) {
+func (d *Dates) Parse(text string, up bool) (time.Time, error) {
 	if math, ok := strings.CutPrefix(text, "now"); ok {
 		return d.math(text, d.now.In(d.zone), math, up)
 	}
@@ -202,15 +202,15 @@ func (d *dates) parse(text string, up bool) (time.Time, error) {
 			return d.math(text, t, math, up)
 		}
 		if up && smallest != milli {
-			t = smallest.add(smallest.floor(t), 1).Add(-time.Millisecond)
+			t = smallest.Add(smallest.Floor(t), 1).Add(-time.Millisecond)
 		}
 		return t, nil
 	}
-	return time.Time{}, &apiError{400, "parse_exception", "failed to parse date field [" + text + "] with format [" + strings.Join(d.formats, "||") + "]"}
+	return time.Time{}, Fault(400, "parse_exception", "failed to parse date field ["+text+"] with format ["+strings.Join(d.formats, "||")+"]")
 }
 
 // read reads a date in one format, and returns the smallest unit that it says.
-func (d *dates) read(text, format string) (t time.Time, smallest unit, ok bool) {
+func (d *Dates) read(text, format string) (t time.Time, smallest Unit, ok bool) {
 	switch format {
 	case "epoch_millis", "epoch_second":
 		n, err := strconv.ParseFloat(text, 64)
@@ -221,7 +221,7 @@ func (d *dates) read(text, format string) (t time.Time, smallest unit, ok bool) 
 			return t, 0, false
 		}
 		if format == "epoch_second" && !strings.Contains(text, ".") {
-			smallest = second
+			smallest = Second
 		}
 		return time.UnixMilli(int64(n)).In(d.zone), smallest, true
 	case "iso8601", "strict_date_optional_time", "date_optional_time", "strict_date_optional_time_nanos":
@@ -236,19 +236,19 @@ func (d *dates) read(text, format string) (t time.Time, smallest unit, ok bool) 
 }
 
 // optionalTime reads a date of ISO 8601 whose end may be missing: 2024, 2024-03, 2024-03-01T12Z, ...
-func (d *dates) optionalTime(text string) (t time.Time, smallest unit, ok bool) {
+func (d *Dates) optionalTime(text string) (t time.Time, smallest Unit, ok bool) {
 	for _, zone := range []string{"", "Z07:00", "Z0700", "Z07"} {
 		for _, f := range []struct {
 			layout   string
-			smallest unit
+			smallest Unit
 		}{
-			{"2006-01-02T15:04:05", second}, {"2006-01-02", day}, {"2006-01-02T15:04", minute}, {"2006-01-02T15", hour}, {"2006-01", month}, {"2006", year},
+			{"2006-01-02T15:04:05", Second}, {"2006-01-02", Day}, {"2006-01-02T15:04", Minute}, {"2006-01-02T15", Hour}, {"2006-01", Month}, {"2006", Year},
 		} {
 			t, err := time.ParseInLocation(f.layout+zone, text, d.zone)
 			if err != nil {
 				continue
 			}
-			if f.smallest == second && len(text) > 19 && (text[19] == '.' || text[19] == ',') {
+			if f.smallest == Second && len(text) > 19 && (text[19] == '.' || text[19] == ',') {
 				return t.Truncate(time.Millisecond), milli, true
 			}
 			return t, f.smallest, true
@@ -260,9 +260,9 @@ func (d *dates) optionalTime(text string) (t time.Time, smallest unit, ok bool) 
 // maxMath bounds the numbers of date math.
 const maxMath = 1_000_000
 
-func (d *dates) math(text string, t time.Time, math string, up bool) (time.Time, error) {
+func (d *Dates) math(text string, t time.Time, math string, up bool) (time.Time, error) {
 	fault := func() (time.Time, error) {
-		return time.Time{}, &apiError{400, "parse_exception", "failed to parse date field [" + text + "]: the date math [" + math + "] is no list of +NUNIT, -NUNIT and /UNIT with the units y, M, w, d, h, m, s"}
+		return time.Time{}, Fault(400, "parse_exception", "failed to parse date field ["+text+"]: the date math ["+math+"] is no list of +NUNIT, -NUNIT and /UNIT with the units y, M, w, d, h, m, s")
 	}
 	t = t.Truncate(time.Millisecond)
 	for rest := math; rest != ""; {
@@ -282,9 +282,9 @@ func (d *dates) math(text string, t time.Time, math string, up bool) (time.Time,
 		if rest == "" || !strings.ContainsRune("+-/", rune(operator)) || operator == '/' && digits > 0 {
 			return fault()
 		}
-		u := unit(rest[0])
+		u := Unit(rest[0])
 		if u == 'H' {
-			u = hour
+			u = Hour
 		}
 		if !strings.ContainsRune("yMwdhms", rune(u)) {
 			return fault()
@@ -292,13 +292,13 @@ func (d *dates) math(text string, t time.Time, math string, up bool) (time.Time,
 		rest = rest[1:]
 		switch operator {
 		case '+':
-			t = u.add(t, n)
+			t = u.Add(t, n)
 		case '-':
-			t = u.add(t, -n)
+			t = u.Add(t, -n)
 		default:
-			t = u.floor(t)
+			t = u.Floor(t)
 			if up {
-				t = u.add(t, 1).Add(-time.Millisecond)
+				t = u.Add(t, 1).Add(-time.Millisecond)
 			}
 		}
 		if t.Year() < 1 || t.Year() > 9999 {
@@ -308,8 +308,8 @@ func (d *dates) math(text string, t time.Time, math string, up bool) (time.Time,
 	return t, nil
 }
 
-// zone returns the time zone of a name of the IANA or of an offset such as +01:00.
-func zone(name string) (*time.Location, error) {
+// Zone returns the time zone of a name of the IANA or of an offset such as +01:00.
+func Zone(name string) (*time.Location, error) {
 	switch name {
 	case "", "Z", "UTC", "GMT":
 		return time.UTC, nil
@@ -329,5 +329,5 @@ func zone(name string) (*time.Location, error) {
 			return l, nil
 		}
 	}
-	return nil, illegal("unknown time-zone ID: %s", name)
+	return nil, Illegal("unknown time-zone ID: %s", name)
 }
