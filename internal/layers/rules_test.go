@@ -210,6 +210,10 @@ var rules = []rule{
 		"a finished job is a document, whichever source recorded it"},
 	{"accounting", "internal/accounting/receive", []string{"internal/accounting/document", "internal/accounting/intake", "internal/accounting/store"}, nil,
 		"the server of documents; search and pages register beside it and are not known to it"},
+	{"accounting", "internal/accounting/search/query", []string{"internal/accounting/store"}, offline[:1],
+		"a query becomes a condition without anybody asking the store; only its statuses are HTTP's"},
+	{"accounting", "internal/accounting/search", []string{"internal/accounting/search/query", "internal/accounting/store", "internal/lines"}, nil,
+		"it answers searches of the store, and does not know who receives documents"},
 
 	{"program", "internal/cli/accountingcmd", []string{"internal/flags", "internal/hpc"}, offline,
 		"the group is a package of its own, without the database: the service is in the program that it hands over to"},

@@ -1,0 +1,209 @@
+package search
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"rmreplay/internal/accounting/search/query"
+)
+
+const (
+	hourMillis = int64(time.Hour / time.Millisecond)
+	dayMillis  = 24 * hourMillis
+	// maxOffset bounds the offset of a date_histogram.
+	maxOffset = 366 * dayMillis
+	// latest is the end of the time zones' rules that are used.
+	latest = 2100
+)
+
+// interval says how a date_histogram divides time.
+type interval struct {
+	calendar query.Unit // 0 for a fixed interval
+	length   int64      // in milliseconds; 0 for months, quarters and years
+	offset   int64      // milliseconds by which the buckets begin later
+	location *time.Location
+	// short intervals divide an hour. Their keys are instants. The keys of others are what clocks
+	// show in the time zone, as milliseconds since 1970: a day may have 23 hours.
+	short bool
+	now   time.Time
+}
+
+func newInterval(where string, m map[string]any, location *time.Location) (*interval, error) {
+	step := &interval{location: location, now: time.Now()}
+	calendar, err := query.Text(where, m, "calendar_interval", "")
+	if err != nil {
+		return nil, err
+	}
+	fixed, err := query.Text(where, m, "fixed_interval", "")
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case calendar != "" && fixed != "":
+		return nil, query.Illegal("Cannot use [fixed_interval] with [calendar_interval] configuration option.")
+	case calendar != "":
+		units := map[string]query.Unit{
+			"1m": query.Minute, "minute": query.Minute, "1h": query.Hour, "hour": query.Hour, "1d": query.Day, "day": query.Day, "1w": query.Week, "week": query.Week,
+			"1M": query.Month, "month": query.Month, "1q": query.Quarter, "quarter": query.Quarter, "1y": query.Year, "year": query.Year, "1s": query.Second, "second": query.Second,
+		}
+		u, ok := units[calendar]
+		if !ok {
+			return nil, query.Illegal("The supplied interval [%s] could not be parsed as a calendar interval.", calendar)
+		}
+		step.calendar = u
+		step.length = map[query.Unit]int64{query.Second: 1000, query.Minute: 60_000, query.Hour: hourMillis, query.Day: dayMillis, query.Week: 7 * dayMillis}[u]
+	case fixed != "":
+		if step.length, err = millis(fixed); err != nil || step.length <= 0 {
+			return nil, query.Illegal("failed to parse setting [fixedInterval] with value [%s] as a time value: it wants a number with ms, s, m, h or d", fixed)
+		}
+	default:
+		return nil, query.Illegal("Invalid interval specified, must be non-null and non-empty: [%s] wants calendar_interval or fixed_interval", where)
+	}
+	offset, err := query.Text(where, m, "offset", "0ms")
+	if err != nil {
+		return nil, err
+	}
+	if step.offset, err = millis(strings.TrimPrefix(offset, "+")); err != nil || step.offset < -maxOffset || step.offset > maxOffset {
+		return nil, query.Illegal("[%s] offset [%s]: it wants a number with ms, s, m, h or d, up to a year", where, offset)
+	}
+	step.short = step.length > 0 && hourMillis%step.length == 0
+	return step, nil
+}
+
+// millis reads a length of time such as 90m or -6h.
+func millis(text string) (int64, error) {
+	digits := strings.TrimRight(text, "mshd")
+	units := map[string]int64{"ms": 1, "s": 1000, "m": 60_000, "h": hourMillis, "d": dayMillis}
+	n, err := strconv.ParseInt(digits, 10, 64)
+	unit, ok := units[text[len(digits):]]
+	if err != nil || !ok || n > 1e9 || n < -1e9 {
+		return 0, query.Illegal("[%s] is no length of time", text)
+	}
+	return n * unit, nil
+}
+
+// shift returns an expression for what the zone's clocks are ahead of UTC at an instant, in
+// milliseconds, and its value if it is always the same.
+func (s *interval) shift(instant query.SQL) (expr query.SQL, constant int64, isConstant bool) {
+	ahead := func(t time.Time) int64 {
+		_, seconds := t.In(s.location).Zone()
+		return int64(seconds) * 1000
+	}
+	first := time.Date(1970, 1, 1, 0, 0, 0, 0, time.UTC)
+	type change struct {
+		at    time.Time
+		ahead int64
+	}
+	changes := []change{{first, ahead(first)}}
+	for t := first; t.Year() <= latest; {
+		_, end := t.In(s.location).ZoneBounds()
+		if end.IsZero() || end.Year() > latest {
+			break
+		}
+		if !end.After(t) { // the zone's last known rule gives its own beginning at its beginning
+			t = t.Add(24 * time.Hour)
+			continue
+		}
+		if a := ahead(end); a != changes[len(changes)-1].ahead {
+			changes = append(changes, change{end, a})
+		}
+		t = end
+	}
+	if len(changes) == 1 {
+		return query.SQL{}, changes[0].ahead, true
+	}
+	// The database leaves the cases as soon as no job is left. So those of the last years come
+	// first, and those of the future are one case.
+	soon := s.now.AddDate(1, 0, 0)
+	var past, future strings.Builder
+	var args, later []any
+	for i := len(changes) - 1; i > 0; i-- {
+		c := changes[i]
+		at := c.at.UnixMicro() + s.offset*1000
+		to, list := &past, &args
+		if c.at.After(soon) {
+			to, list = &future, &later
+		}
+		fmt.Fprintf(to, " WHEN %s >= make_timestamp(%d) THEN %d", instant.Text, at, c.ahead)
+		*list = append(*list, instant.Args...)
+	}
+	text := "CASE"
+	if future.Len() > 0 {
+		last := ahead(soon)
+		text += fmt.Sprintf(" WHEN %s >= make_timestamp(%d) THEN CASE%s ELSE %d END", instant.Text, soon.UnixMicro()+s.offset*1000, future.String(), last)
+		args = append(append(append([]any{}, instant.Args...), later...), args...)
+	}
+	return query.SQL{Text: text + past.String() + fmt.Sprintf(" ELSE %d END", changes[0].ahead), Args: args}, 0, false
+}
+
+// key returns an expression for the key of an instant's bucket.
+func (s *interval) key(instant query.SQL) query.SQL {
+	utc := query.Expression(fmt.Sprintf("(epoch_ms(%%s) - %d)", s.offset), instant)
+	shift, constant, isConstant := s.shift(instant)
+	local := query.Expression("(%s + %s)", utc, shift)
+	if isConstant {
+		local = query.Expression(fmt.Sprintf("(%%s + %d)", constant), utc)
+	}
+	switch {
+	case s.length == 0:
+		part := map[query.Unit]string{query.Month: "month", query.Quarter: "quarter", query.Year: "year"}[s.calendar]
+		return query.Expression("epoch_ms(date_trunc('"+part+"', make_timestamp(%s * 1000))::TIMESTAMP)", local)
+	case s.short && !isConstant:
+		return query.Expression(fmt.Sprintf("(%%s - (%%s + %d) %%%% %d)", s.positive(), s.length), utc, local)
+	case s.short:
+		return query.Expression(fmt.Sprintf("((%%s + %d) // %d * %d - %d)", s.positive(), s.length, s.length, s.positive()+constant), local)
+	}
+	return query.Expression(fmt.Sprintf("((%%s + %d) // %d * %d - %d)", s.positive()-s.begin(), s.length, s.length, s.positive()-s.begin()), local)
+}
+
+// positive is a multiple of the length that makes all times positive: the database's division
+// rounds towards 0.
+func (s *interval) positive() int64 {
+	return (2*maxOffset/s.length + 1) * s.length
+}
+
+// begin is where the first interval begins: weeks begin on Mondays, and 1970 began on a Thursday.
+func (s *interval) begin() int64 {
+	if s.calendar == query.Week {
+		return 4 * dayMillis
+	}
+	return 0
+}
+
+// instant returns when the bucket of a key begins.
+func (s *interval) instant(key int64) time.Time {
+	t := time.UnixMilli(key).UTC()
+	if !s.short {
+		t = time.Date(t.Year(), t.Month(), t.Day(), t.Hour(), t.Minute(), t.Second(), t.Nanosecond(), s.location)
+	}
+	return t.Add(time.Duration(s.offset) * time.Millisecond)
+}
+
+// of returns the key of an instant's bucket.
+func (s *interval) of(t time.Time) int64 {
+	t = t.Add(-time.Duration(s.offset) * time.Millisecond).In(s.location)
+	_, ahead := t.Zone()
+	utc := t.UnixMilli()
+	local := utc + int64(ahead)*1000
+	if s.length == 0 {
+		return s.calendar.Floor(time.UnixMilli(local).UTC()).UnixMilli()
+	}
+	within := (local - s.begin()) % s.length
+	if within < 0 {
+		within += s.length
+	}
+	if s.short {
+		return utc - within
+	}
+	return local - within
+}
+
+// next returns the key of the next bucket.
+func (s *interval) next(key int64) int64 {
+	if s.length == 0 {
+		return s.calendar.Add(time.UnixMilli(key).UTC(), 1).UnixMilli()
+	}
+	return key + s.length
+}
