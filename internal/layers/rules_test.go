@@ -49,6 +49,8 @@ var rules = []rule{
 		"flags are read alike by the program and by its tools"},
 	{"nouns", "internal/quantity", []string{"internal/hpc"}, computes,
 		"numbers, durations and dates are written for people in one format"},
+	{"nouns", "internal/chromium", nil, offline,
+		"tests of pages drive one browser in one way"},
 	{"nouns", "internal/output", nil, offline,
 		"files are written alike by every command, whatever they hold"},
 
@@ -172,6 +174,8 @@ var rules = []rule{
 		"tests of every package fill a store with the same synthetic jobs"},
 	{"accounting", "internal/accounting/receive", nil, nil,
 		"the server of documents; search and pages register beside it and are not known to it"},
+	{"accounting", "internal/accounting/web", []string{"internal/accounting/receive", "internal/accounting/store", "internal/figure", "internal/quantity", "internal/spelling"}, []string{"os/exec"},
+		"pages read the store and draw; they neither write jobs nor know who sent them"},
 
 	{"program", "internal/cli/completion", nil, offline,
 		"a shell completes what commands say of themselves; it knows no package of the program"},

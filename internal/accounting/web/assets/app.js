@@ -175,6 +175,8 @@
     const plot = event.target.closest?.(".plot[data-field]");
     if (plot && event.button === 0) brush = { plot, from: share(event, plot), x: event.clientX };
   });
+  // The links in charts are for pointers; the tables have them for the keyboard.
+  document.addEventListener("mousedown", (event) => { if (event.target.closest?.(".plot")) event.preventDefault(); });
   document.addEventListener("dragstart", (event) => { if (event.target.closest?.(".plot")) event.preventDefault(); });
   document.addEventListener("pointermove", (event) => {
     tip(event);
