@@ -27,10 +27,10 @@ type Browser struct {
 	send    *os.File
 	receive *bufio.Reader
 	session string
-	last    *int     // number of the last command, of all tabs
+	last    *int // number of the last command, of all tabs
 	// Errors has the console messages of pages, and exceptions.
 	Errors []string
-	events  map[string]int
+	events map[string]int
 }
 
 // message is a message of the protocol.
