@@ -74,23 +74,8 @@ func (f *Figure) WriteTo(w io.Writer, format string) error {
 	}
 	whole := draw.New(canvas)
 	whole.FillPolygon(color.White, []vg.Point{whole.Min, {X: whole.Max.X, Y: whole.Min.Y}, whole.Max, {X: whole.Min.X, Y: whole.Max.Y}})
-	// Labels may reach beyond their axis.
-	area := draw.Crop(whole, vg.Points(4), -vg.Points(10), 0, -vg.Points(3))
-	if f.Legend != nil {
-		area = f.Legend.Draw(area)
-	}
-	rows := len(f.Plots)
-	if rows == 1 {
-		f.Plots[0].Draw(area)
-	} else {
-		tiles := draw.Tiles{Rows: rows, Cols: 1, PadY: vg.Points(6)}
-		column := make([][]*plot.Plot, rows)
-		for i, p := range f.Plots {
-			column[i] = []*plot.Plot{p}
-		}
-		for i, row := range plot.Align(column, tiles, area) {
-			f.Plots[i].Draw(row[0])
-		}
+	for i, c := range f.layout(whole) {
+		f.Plots[i].Draw(c)
 	}
 	var b bytes.Buffer
 	if _, err = canvas.WriteTo(&b); err == nil {
@@ -107,6 +92,29 @@ func (f *Figure) WriteTo(w io.Writer, format string) error {
 		return fmt.Errorf("drawing %s: %w", f.Name, err)
 	}
 	return nil
+}
+
+// layout draws the legend and returns the canvas of each plot.
+func (f *Figure) layout(whole draw.Canvas) []draw.Canvas {
+	// Labels may reach beyond their axis.
+	area := draw.Crop(whole, vg.Points(4), -vg.Points(10), 0, -vg.Points(3))
+	if f.Legend != nil {
+		area = f.Legend.Draw(area)
+	}
+	rows := len(f.Plots)
+	if rows == 1 {
+		return []draw.Canvas{area}
+	}
+	tiles := draw.Tiles{Rows: rows, Cols: 1, PadY: vg.Points(6)}
+	column := make([][]*plot.Plot, rows)
+	for i, p := range f.Plots {
+		column[i] = []*plot.Plot{p}
+	}
+	var canvases []draw.Canvas
+	for _, row := range plot.Align(column, tiles, area) {
+		canvases = append(canvases, row[0])
+	}
+	return canvases
 }
 
 // pdfDate matches the dates in the description of a PDF file.

@@ -53,6 +53,8 @@ var rules = []rule{
 		"flags are read alike by the program and by its tools"},
 	{"nouns", "internal/quantity", []string{"internal/hpc"}, computes,
 		"numbers, durations and dates are written for people in one format"},
+	{"nouns", "internal/chromium", nil, offline,
+		"tests of pages drive one browser in one way"},
 	{"nouns", "internal/output", nil, offline,
 		"files are written alike by every command, whatever they hold"},
 
@@ -214,6 +216,8 @@ var rules = []rule{
 		"a query becomes a condition without anybody asking the store; only its statuses are HTTP's"},
 	{"accounting", "internal/accounting/search", []string{"internal/accounting/search/query", "internal/accounting/store", "internal/lines"}, nil,
 		"it answers searches of the store, and does not know who receives documents"},
+	{"accounting", "internal/accounting/web", []string{"internal/accounting/receive", "internal/accounting/store", "internal/figure", "internal/quantity", "internal/spelling"}, []string{"os/exec"},
+		"pages read the store and draw; they neither write jobs nor know who sent them"},
 
 	{"program", "internal/cli/accountingcmd", []string{"internal/flags", "internal/hpc"}, offline,
 		"the group is a package of its own, without the database: the service is in the program that it hands over to"},

@@ -2,17 +2,17 @@ package report
 
 import (
 	"fmt"
-	"maps"
 	"strings"
 	"testing"
 	"time"
 
+	"rmreplay/internal/chromium"
 	"rmreplay/internal/compare"
 )
 
 // largeRun checks the limits for a large run: the size of the file, the time to the first
 // view with the chart drawn, and the chart's response to keys.
-func largeRun(t *testing.T, b *browser) {
+func largeRun(t *testing.T, b *chromium.Browser) {
 	large := schedule("large", 1, 10_000, machine{nodes: 7_000, processors: 32})
 	r, err := New([]compare.Set{{Name: "large", Runs: []compare.Realization{large}}}, Options{Created: noon.Std()})
 	if err != nil {
@@ -24,76 +24,76 @@ func largeRun(t *testing.T, b *browser) {
 	}
 	// Other programs slow the view down, but they do not change its processor time. The
 	// test checks the processor time and logs the rest.
-	b.call("Performance.enable", map[string]any{"timeDomain": "threadTicks"}, nil)
-	b.open(path)
+	b.Call("Performance.enable", map[string]any{"timeDomain": "threadTicks"}, nil)
+	b.OpenFile(path)
 	var milliseconds float64
-	b.eval(`new Promise((done) => requestAnimationFrame(() => setTimeout(() => done(Math.max(performance.now(),
+	b.Eval(`new Promise((done) => requestAnimationFrame(() => setTimeout(() => done(Math.max(performance.now(),
 		...performance.getEntriesByType("paint").map((p) => p.startTime))))))`, &milliseconds)
-	processor := b.mainThread()
+	processor := b.MainThread()
 	t.Logf("%.1f MB, first view with the chart after %.0f ms, of which the page computes %v",
 		float64(size)/1e6, milliseconds, processor.Round(time.Millisecond))
 	if processor > firstViewMax {
 		t.Errorf("the first view takes %v of processor time, want at most %v", processor, firstViewMax)
 	}
 	var charts int
-	b.eval(`document.querySelectorAll("figure.gantt canvas").length`, &charts)
+	b.Eval(`document.querySelectorAll("figure.gantt canvas").length`, &charts)
 	if charts != 1 {
 		t.Fatalf("%d charts, want 1", charts)
 	}
-	b.picture("large-top")
-	b.eval(`document.querySelector("#nodes").scrollIntoView()`, nil)
-	b.picture("large-gantt")
-	b.eval(`document.querySelector("canvas").focus()`, nil)
-	b.press("+", "+", "PageUp", "PageUp", "PageUp", "ArrowRight", "ArrowDown")
-	b.picture("large-gantt-zoomed")
+	b.Picture("large-top")
+	b.Eval(`document.querySelector("#nodes").scrollIntoView()`, nil)
+	b.Picture("large-gantt")
+	b.Eval(`document.querySelector("canvas").focus()`, nil)
+	b.Press("+", "+", "PageUp", "PageUp", "PageUp", "ArrowRight", "ArrowDown")
+	b.Picture("large-gantt-zoomed")
 	var draw float64
-	b.eval(`(() => { const c = document.querySelector("figure.gantt").chart, t = performance.now(); c.reset(); c.draw(); return performance.now() - t })()`, &draw)
+	b.Eval(`(() => { const c = document.querySelector("figure.gantt").chart, t = performance.now(); c.reset(); c.draw(); return performance.now() - t })()`, &draw)
 	t.Logf("everything drawn anew in %.0f ms", draw)
 }
 
 // chartByKeyboard uses the chart without a mouse and reads its text.
-func chartByKeyboard(t *testing.T, b *browser) {
+func chartByKeyboard(t *testing.T, b *chromium.Browser) {
 	path, _ := savePage(t, mustReport(t).WriteHTML)
-	b.open(path)
-	b.picture("pair-top")
-	b.eval(`document.querySelector("figure.gantt").scrollIntoView()`, nil)
-	b.picture("pair-gantt")
+	b.OpenFile(path)
+	b.Picture("pair-top")
+	b.Eval(`document.querySelector("figure.gantt").scrollIntoView()`, nil)
+	b.Picture("pair-gantt")
 	said := func() (text string) {
-		b.eval(`document.querySelector("figure.gantt .details").innerText`, &text)
+		b.Eval(`document.querySelector("figure.gantt .details").innerText`, &text)
 		return text
 	}
 	type view struct{ T0, T1, N0, N1 float64 }
 	seen := func() (v view) {
-		b.eval(`(({t0, t1, n0, n1}) => ({T0: t0, T1: t1, N0: n0, N1: n1}))(document.querySelector("figure.gantt").chart.view)`, &v)
+		b.Eval(`(({t0, t1, n0, n1}) => ({T0: t0, T1: t1, N0: n0, N1: n1}))(document.querySelector("figure.gantt").chart.view)`, &v)
 		return v
 	}
-	b.eval(`document.querySelector("figure.gantt canvas").focus()`, nil)
+	b.Eval(`document.querySelector("figure.gantt canvas").focus()`, nil)
 	all := seen()
-	b.press("n")
+	b.Press("n")
 	if got := said(); !strings.HasPrefix(got, "Job 100000\n") || !strings.Contains(got, "wait time\n") {
 		t.Errorf("the first job is told as %q", got)
 	}
-	b.picture("pair-gantt-job")
-	b.press("0", "+")
+	b.Picture("pair-gantt-job")
+	b.Press("0", "+")
 	if v := seen(); v.T1-v.T0 > 0.51*(all.T1-all.T0) || v.N1-v.N0 != all.N1 {
 		t.Errorf("zoomed in to %+v of %+v", v, all)
 	}
 	if got := said(); !strings.Contains(got, "jobs run in this time") {
 		t.Errorf("the view is told as %q", got)
 	}
-	b.press("PageUp", "ArrowLeft", "ArrowLeft", "ArrowLeft", "ArrowLeft", "ArrowLeft")
+	b.Press("PageUp", "ArrowLeft", "ArrowLeft", "ArrowLeft", "ArrowLeft", "ArrowLeft")
 	if v := seen(); v.T0 != 0 || v.N1-v.N0 != all.N1/2 {
 		t.Errorf("moved to the left edge: %+v", v)
 	}
-	b.press("-", "-", "-", "PageDown", "PageDown")
+	b.Press("-", "-", "-", "PageDown", "PageDown")
 	if v := seen(); v != all {
 		t.Errorf("zoomed out to %+v, want %+v", v, all)
 	}
-	b.eval(`(() => { const i = document.querySelector("figure.gantt input"); i.value = "100050"; i.dispatchEvent(new Event("change")) })()`, nil)
+	b.Eval(`(() => { const i = document.querySelector("figure.gantt input"); i.value = "100050"; i.dispatchEvent(new Event("change")) })()`, nil)
 	if got := said(); !strings.HasPrefix(got, "Job 100050\n") {
 		t.Errorf("the search found %q", got)
 	}
-	b.eval(`(() => { const i = document.querySelector("figure.gantt input"); i.value = "nobody"; i.dispatchEvent(new Event("change")) })()`, nil)
+	b.Eval(`(() => { const i = document.querySelector("figure.gantt input"); i.value = "nobody"; i.dispatchEvent(new Event("change")) })()`, nil)
 	if got := said(); got != "There is no job, user or account nobody that had nodes." {
 		t.Errorf("the search for what is not there said %q", got)
 	}
@@ -101,16 +101,16 @@ func chartByKeyboard(t *testing.T, b *browser) {
 
 // chartShowsItsJobs compares pixels of the chart with the run. A place where a job runs has
 // the colour of its partition; a place without a job is white.
-func chartShowsItsJobs(t *testing.T, b *browser) {
+func chartShowsItsJobs(t *testing.T, b *chromium.Browser) {
 	one := schedule("one", 1, 200, machine{nodes: 40, processors: 8})
 	r, err := New([]compare.Set{{Name: "one", Runs: []compare.Realization{one}}}, Options{Created: noon.Std()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	path, _ := savePage(t, r.WriteHTML)
-	b.open(path)
+	b.OpenFile(path)
 	var wrong string
-	b.eval(`(() => {
+	b.Eval(`(() => {
 		const c = document.querySelector("figure.gantt").chart, s = c.seg, d = c.data, all = c.canvas.getContext("2d").getImageData(0, 0, c.canvas.width, c.canvas.height).data;
 		let looked = 0;
 		for (let j = 0; j < d.jobs.length; j++) {
@@ -131,91 +131,81 @@ func chartShowsItsJobs(t *testing.T, b *browser) {
 }
 
 // openBusy opens the report of [busyMachine] and shows its chart.
-func openBusy(t *testing.T, b *browser) {
+func openBusy(t *testing.T, b *chromium.Browser) {
 	t.Helper()
 	r, err := New([]compare.Set{{Name: "busy", Runs: []compare.Realization{busyMachine()}}}, Options{Created: noon.Std()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	path, _ := savePage(t, r.WriteHTML)
-	b.open(path)
-	b.eval(`document.querySelector("figure.gantt").scrollIntoView()`, nil)
+	b.OpenFile(path)
+	b.Eval(`document.querySelector("figure.gantt").scrollIntoView()`, nil)
 }
 
 // point returns where on the window an instant and a node of the chart are.
-func (b *browser) point(hours, node float64) (x, y float64) {
-	b.t.Helper()
+func point(b *chromium.Browser, hours, node float64) (x, y float64) {
 	var at struct{ X, Y float64 }
-	b.eval(fmt.Sprintf(`(() => {
+	b.Eval(fmt.Sprintf(`(() => {
 		const c = document.querySelector("figure.gantt").chart, v = c.view, box = c.canvas.getBoundingClientRect();
 		return {X: box.left + c.left + (%v * 3600 - v.t0) / (v.t1 - v.t0) * (box.width - c.left), Y: box.top + (%v - v.n0) / (v.n1 - v.n0) * (box.height - c.bottom)};
 	})()`, hours, node), &at)
 	return at.X, at.Y
 }
 
-// mouse sends an event of the mouse and waits for the next picture.
-func (b *browser) mouse(kind string, x, y float64, more map[string]any) {
-	b.t.Helper()
-	event := map[string]any{"type": kind, "x": x, "y": y}
-	maps.Copy(event, more)
-	b.call("Input.dispatchMouseEvent", event, nil)
-	b.eval("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(1))))", nil)
-}
-
 // chartByPointer pins details by mouse and finger, and turns the wheel.
-func chartByPointer(t *testing.T, b *browser) {
+func chartByPointer(t *testing.T, b *chromium.Browser) {
 	openBusy(t, b)
 	said := func() (text string) {
-		b.eval(`document.querySelector("figure.gantt .details").innerText`, &text)
+		b.Eval(`document.querySelector("figure.gantt .details").innerText`, &text)
 		return text
 	}
 	number := func(expression string) (v float64) {
-		b.eval(expression, &v)
+		b.Eval(expression, &v)
 		return v
 	}
 	span := func() float64 {
 		return number(`(({t0, t1}) => t1 - t0)(document.querySelector("figure.gantt").chart.view)`)
 	}
 	scrolled := func() float64 {
-		b.eval("new Promise((done) => setTimeout(done, 300))", nil)
+		b.Eval("new Promise((done) => setTimeout(done, 300))", nil)
 		return number("scrollY")
 	}
-	x, y := b.point(7.5, 0.3)
+	x, y := point(b, 7.5, 0.3)
 	wheel := map[string]any{"deltaX": 0, "deltaY": -120}
 	before, all := scrolled(), span()
-	b.mouse("mouseWheel", x, y, wheel)
+	b.Mouse("mouseWheel", x, y, wheel)
 	if after := scrolled(); after >= before || span() != all {
 		t.Errorf("the wheel moved the page from %v to %v and the chart shows %v s of %v s, want the page to scroll", before, after, span(), all)
 	}
-	b.eval(`document.querySelector("figure.gantt").scrollIntoView()`, nil)
-	x, y = b.point(7.5, 0.3)
+	b.Eval(`document.querySelector("figure.gantt").scrollIntoView()`, nil)
+	x, y = point(b, 7.5, 0.3)
 	before = scrolled()
-	b.mouse("mouseWheel", x, y, map[string]any{"deltaX": 0, "deltaY": -120, "modifiers": 2})
+	b.Mouse("mouseWheel", x, y, map[string]any{"deltaX": 0, "deltaY": -120, "modifiers": 2})
 	if after := scrolled(); after != before || span() >= all {
 		t.Errorf("Ctrl and the wheel moved the page from %v to %v, and the chart shows %v s of %v s", before, after, span(), all)
 	}
-	b.mouse("mousePressed", x, y, map[string]any{"button": "left", "clickCount": 1})
-	b.mouse("mouseReleased", x, y, map[string]any{"button": "left", "clickCount": 1})
+	b.Mouse("mousePressed", x, y, map[string]any{"button": "left", "clickCount": 1})
+	b.Mouse("mouseReleased", x, y, map[string]any{"button": "left", "clickCount": 1})
 	if got := said(); !strings.HasPrefix(got, "Job ") || !strings.Contains(got, "run time\n01:00:00") || !strings.Contains(got, "nodes\n1: n1") || !strings.Contains(got, "job </script>") {
 		t.Errorf("a click says %q", got)
 	}
-	b.picture("busy-details")
+	b.Picture("busy-details")
 	before, all = scrolled(), span()
-	b.mouse("mouseWheel", x, y, wheel)
+	b.Mouse("mouseWheel", x, y, wheel)
 	if after := scrolled(); after != before || span() >= all {
 		t.Errorf("after a click the wheel moved the page from %v to %v, and the chart shows %v s of %v s", before, after, span(), all)
 	}
-	b.mouse("mouseMoved", 5, 5, nil)
-	b.mouse("mouseMoved", x, y, nil)
+	b.Mouse("mouseMoved", 5, 5, nil)
+	b.Mouse("mouseMoved", x, y, nil)
 	all = span()
-	b.mouse("mouseWheel", x, y, wheel)
+	b.Mouse("mouseWheel", x, y, wheel)
 	if scrolled(); span() != all {
 		t.Errorf("the wheel zooms although the pointer has left the chart since the click")
 	}
-	b.eval(`(() => { const f = document.querySelector("figure.gantt"); f.scrollIntoView(); f.chart.reset(); f.chart.close(); f.chart.draw() })()`, nil)
-	x, y = b.point(9, 2.5)
-	b.call("Input.dispatchTouchEvent", map[string]any{"type": "touchStart", "touchPoints": []any{map[string]any{"x": x, "y": y}}}, nil)
-	b.call("Input.dispatchTouchEvent", map[string]any{"type": "touchEnd", "touchPoints": []any{}}, nil)
+	b.Eval(`(() => { const f = document.querySelector("figure.gantt"); f.scrollIntoView(); f.chart.reset(); f.chart.close(); f.chart.draw() })()`, nil)
+	x, y = point(b, 9, 2.5)
+	b.Call("Input.dispatchTouchEvent", map[string]any{"type": "touchStart", "touchPoints": []any{map[string]any{"x": x, "y": y}}}, nil)
+	b.Call("Input.dispatchTouchEvent", map[string]any{"type": "touchEnd", "touchPoints": []any{}}, nil)
 	if got := said(); !strings.HasPrefix(got, "Down ("+hostile+"): nodes n3.") || !strings.Contains(got, "until Thu 2023-11-16 00:00:00 UTC") {
 		t.Errorf("a tap on an outage says %q", got)
 	}
@@ -223,7 +213,7 @@ func chartByPointer(t *testing.T, b *browser) {
 		t.Errorf("text of the workload made %v pictures", n)
 	}
 	var touch string
-	b.eval(`getComputedStyle(document.querySelector("figure.gantt .chart > canvas")).touchAction`, &touch)
+	b.Eval(`getComputedStyle(document.querySelector("figure.gantt .chart > canvas")).touchAction`, &touch)
 	if touch != "pan-y pinch-zoom" {
 		t.Errorf("a finger on the chart: %q, want it to scroll the page up and down", touch)
 	}
@@ -231,13 +221,13 @@ func chartByPointer(t *testing.T, b *browser) {
 
 // chartShowsBands looks at pixels: reserved nodes and nodes out of service differ from free
 // ones, and jobs that share a node lie apart. The legend has the patterns.
-func chartShowsBands(t *testing.T, b *browser) {
+func chartShowsBands(t *testing.T, b *chromium.Browser) {
 	openBusy(t, b)
 	// colours counts the colours of a part of the chart.
 	colours := func(fromHour, toHour, fromNode, toNode float64) (n int) {
-		x0, y0 := b.point(fromHour, fromNode)
-		x1, y1 := b.point(toHour, toNode)
-		b.eval(fmt.Sprintf(`(() => {
+		x0, y0 := point(b, fromHour, fromNode)
+		x1, y1 := point(b, toHour, toNode)
+		b.Eval(fmt.Sprintf(`(() => {
 			const c = document.querySelector("figure.gantt").chart.canvas, box = c.getBoundingClientRect(), k = c.width / box.width;
 			const data = c.getContext("2d", {willReadFrequently: true}).getImageData((%v - box.left) * k, (%v - box.top) * k, %v * k, %v * k).data, seen = new Set();
 			for (let i = 0; i < data.length; i += 4) seen.add(data.slice(i, i + 3).join());
@@ -250,24 +240,24 @@ func chartShowsBands(t *testing.T, b *browser) {
 	for name, place := range places {
 		patterned[name] = colours(place[0], place[1], place[2], place[3])
 	}
-	b.eval(`(() => { const c = document.querySelector("figure.gantt").chart; c.bands = c.data.bands; c.data.bands = []; c.draw(); })()`, nil)
+	b.Eval(`(() => { const c = document.querySelector("figure.gantt").chart; c.bands = c.data.bands; c.data.bands = []; c.draw(); })()`, nil)
 	for name, place := range places {
 		if plain := colours(place[0], place[1], place[2], place[3]); patterned[name] < plain+2 {
 			t.Errorf("nodes that are %s have %d colours, and %d without a pattern", name, patterned[name], plain)
 		}
 	}
-	b.eval(`(() => { const c = document.querySelector("figure.gantt").chart; c.data.bands = c.bands; c.draw(); })()`, nil)
+	b.Eval(`(() => { const c = document.querySelector("figure.gantt").chart; c.data.bands = c.bands; c.draw(); })()`, nil)
 	var legend string
-	b.eval(`document.querySelector("figure.gantt .legend").innerText.replace(/\s+/g, " ").trim()`, &legend)
+	b.Eval(`document.querySelector("figure.gantt .legend").innerText.replace(/\s+/g, " ").trim()`, &legend)
 	if want := "batch reserved down draining or drained"; legend != want {
 		t.Errorf("the legend is %q, want %q", legend, want)
 	}
 	// A column of one colour, crossed by the lines between jobs: the node's eight processors in
 	// an hour in which jobs share it.
 	var lines int
-	x, y0 := b.point(20.5, 0)
-	_, y1 := b.point(20.5, 6)
-	b.eval(fmt.Sprintf(`(() => {
+	x, y0 := point(b, 20.5, 0)
+	_, y1 := point(b, 20.5, 6)
+	b.Eval(fmt.Sprintf(`(() => {
 		const c = document.querySelector("figure.gantt").chart.canvas, box = c.getBoundingClientRect(), k = c.width / box.width;
 		const data = c.getContext("2d").getImageData((%v - box.left) * k, (%v - box.top) * k, 1, %v * k).data;
 		let lines = 0;
@@ -283,29 +273,27 @@ func chartShowsBands(t *testing.T, b *browser) {
 	if lines < jobs-4 {
 		t.Errorf("%d lines between %d jobs", lines, jobs)
 	}
-	b.eval(`(() => { const i = document.querySelector("figure.gantt input"); i.value = "user3"; i.dispatchEvent(new Event("change")) })()`, nil)
+	b.Eval(`(() => { const i = document.querySelector("figure.gantt input"); i.value = "user3"; i.dispatchEvent(new Event("change")) })()`, nil)
 	var said string
-	b.eval(`document.querySelector("figure.gantt .details").innerText`, &said)
+	b.Eval(`document.querySelector("figure.gantt .details").innerText`, &said)
 	if !strings.Contains(said, " jobs of user user3") {
 		t.Errorf("the search for a user says %q", said)
 	}
-	b.press("n")
-	b.eval(`document.querySelector("figure.gantt canvas").focus()`, nil)
+	b.Press("n")
+	b.Eval(`document.querySelector("figure.gantt canvas").focus()`, nil)
 	for _, scheme := range []string{"light", "dark"} {
-		b.call("Emulation.setEmulatedMedia", map[string]any{"features": []any{map[string]any{"name": "prefers-color-scheme", "value": scheme}}}, nil)
-		b.eval(`document.querySelector("figure.gantt").chart.draw()`, nil)
-		b.picture("busy-found-" + scheme)
+		b.Call("Emulation.setEmulatedMedia", map[string]any{"features": []any{map[string]any{"name": "prefers-color-scheme", "value": scheme}}}, nil)
+		b.Eval(`document.querySelector("figure.gantt").chart.draw()`, nil)
+		b.Picture("busy-found-" + scheme)
 	}
-	b.eval(`document.querySelector("figure.gantt").chart.find("")`, nil)
-	b.press("x")
-	b.picture("busy-dark")
-	b.call("Emulation.setDeviceMetricsOverride", map[string]any{"width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": true}, nil)
-	b.eval(`document.querySelector("figure.gantt").scrollIntoView()`, nil)
-	b.press("x")
-	b.picture("busy-narrow")
+	b.Eval(`document.querySelector("figure.gantt").chart.find("")`, nil)
+	b.Press("x")
+	b.Picture("busy-dark")
+	b.Call("Emulation.setDeviceMetricsOverride", map[string]any{"width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": true}, nil)
+	b.Eval(`document.querySelector("figure.gantt").scrollIntoView()`, nil)
+	b.Press("x")
+	b.Picture("busy-narrow")
 	var printed struct{ Data string }
-	b.call("Page.printToPDF", map[string]any{"printBackground": false}, &printed)
-	if *screenshots != "" {
-		b.keep("busy-print.pdf", printed.Data)
-	}
+	b.Call("Page.printToPDF", map[string]any{"printBackground": false}, &printed)
+	b.Keep("busy-print.pdf", printed.Data)
 }

@@ -1,0 +1,242 @@
+// The page's state is its URL. Every link that begins with "?" changes it; this script follows such
+// links without loading the page anew, asks for all panels at once, and gives up those that are on
+// their way when the URL changes. It adds what needs a pointer: the selection of a range in a chart.
+"use strict";
+(() => {
+  const $ = (selector, within = document) => within.querySelector(selector);
+  const all = (selector, within = document) => [...within.querySelectorAll(selector)];
+  const parsed = (text) => new DOMParser().parseFromString(text, "text/html");
+  let flight = new AbortController(), timer = 0;
+
+  const say = (text) => { $("#status").textContent = text; };
+  const stored = (value) => {
+    try {
+      if (value) localStorage.setItem("theme", value);
+      return localStorage.getItem("theme");
+    } catch { return null; } // the browser keeps nothing
+  };
+  if (stored()) document.documentElement.dataset.theme = stored();
+
+  // load asks for every panel. A panel keeps what it shows until its answer is there.
+  async function load() {
+    flight.abort();
+    flight = new AbortController();
+    const { signal } = flight, request = $("#controls").dataset.request, begin = performance.now();
+    const panels = all("[data-panel]");
+    say("Loading …");
+    await Promise.all(panels.map((panel) => show(panel, request, signal)));
+    if (signal.aborted) return;
+    say(`${panels.length} panels in ${Math.round(performance.now() - begin)} ms`);
+    document.body.dataset.loaded = location.search;
+    again();
+  }
+
+  async function show(panel, request, signal) {
+    panel.setAttribute("aria-busy", "true");
+    const width = Math.max(280, Math.min(1600, Math.round(panel.clientWidth - 30)));
+    const url = `api/v1/panels/${panel.dataset.panel}${request}${request.length > 1 ? "&" : ""}format=html&width=${width}`;
+    try {
+      const answer = await fetch(url, { signal });
+      const text = await answer.text();
+      const open = all("details", panel).map((d) => d.open);
+      if (answer.ok) panel.replaceChildren(...parsed(text).body.childNodes);
+      else {
+        all(".parts, .tools, .picker, .warning", panel).forEach((e) => e.remove());
+        panel.append(...parsed(text).body.childNodes);
+      }
+      all("details", panel).forEach((d, i) => { d.open = open[i] || false; });
+    } catch (error) {
+      if (signal.aborted) return;
+      all(".warning", panel).forEach((e) => e.remove());
+      panel.append(Object.assign(document.createElement("p"), { className: "warning", textContent: `The server does not answer: ${error.message}` }));
+    }
+    panel.removeAttribute("aria-busy");
+  }
+
+  // go shows another URL of the same page: its controls first, then its panels.
+  async function go(url, push = true) {
+    flight.abort();
+    flight = new AbortController();
+    const { signal } = flight, focused = document.activeElement?.name;
+    if (push) history.pushState(null, "", url);
+    try {
+      const answer = await fetch(location.href, { signal }), page = parsed(await answer.text());
+      if (!$("#controls", page)) return location.reload();
+      document.title = page.title;
+      $("#controls").replaceWith($("#controls", page));
+      if (focused) $(`#controls [name="${CSS.escape(focused)}"]`)?.focus();
+      $("#tip").hidden = true;
+      if ($("#controls .warning")) {
+        flight.abort();
+        all("[data-panel]").forEach((p) => p.removeAttribute("aria-busy"));
+        return;
+      }
+      await load();
+    } catch (error) {
+      if (!signal.aborted) say(`The server does not answer: ${error.message}`);
+    }
+  }
+
+  // again loads the panels anew after the time that the reader chose, while the page is seen.
+  function again() {
+    clearTimeout(timer);
+    const seconds = Number(new URLSearchParams(location.search).get("refresh"));
+    if (seconds >= 5) timer = setTimeout(() => (document.hidden ? again() : load()), 1000 * seconds);
+  }
+
+  // filled returns the parameters of a form that are not empty.
+  function filled(form) {
+    const values = new URLSearchParams();
+    for (const [name, value] of new FormData(form)) if (value) values.append(name, value);
+    return values;
+  }
+
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest("a"), plain = event.button === 0 && !event.ctrlKey && !event.metaKey && !event.shiftKey && !event.altKey;
+    const button = event.target.closest("button");
+    if (button?.matches("[data-theme]")) {
+      const root = document.documentElement, dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+      root.dataset.theme = dark ? "light" : "dark";
+      stored(root.dataset.theme);
+    } else if (button?.dataset.delete) {
+      change("DELETE", button.dataset.delete);
+    } else if (link && plain) {
+      const href = link.getAttribute("href");
+      if (link.hasAttribute("data-expand")) {
+        event.preventDefault();
+        expand(link);
+      } else if (href?.startsWith("?") && $("#controls")) {
+        event.preventDefault();
+        if (!dragged) go(href);
+      }
+    }
+  });
+
+  document.addEventListener("submit", (event) => {
+    const form = event.target;
+    event.preventDefault();
+    if (form.matches("[data-save]")) return change("PUT", new FormData(form).get("name"));
+    const values = filled(form);
+    if (form.matches("[data-columns]")) {
+      values.delete("column");
+      values.set("columns", new FormData(form).getAll("column").join(","));
+    }
+    go("?" + values);
+  });
+
+  document.addEventListener("change", (event) => {
+    const input = event.target, form = input.form;
+    if (!form?.matches("[data-filters]")) return;
+    if (input.name === "last") form.elements.from.value = form.elements.until.value = "";
+    if (input.name === "from" || input.name === "until") return void (form.elements.last.value = "");
+    form.requestSubmit();
+  });
+
+  addEventListener("popstate", () => go(location.href, false));
+
+  // change saves or deletes a view.
+  async function change(method, name) {
+    const page = location.pathname.endsWith("/compare") ? "compare" : "";
+    const answer = await fetch("api/v1/views/" + encodeURIComponent(name), {
+      method, headers: { "Content-Type": "application/json" }, body: method === "PUT" ? JSON.stringify({ url: page + (location.search || "?") }) : undefined,
+    });
+    if (!answer.ok) return say((await answer.json()).error);
+    const fresh = parsed(await (await fetch(location.href)).text());
+    $("#views ul").replaceWith($("#views ul", fresh));
+    say(method === "PUT" ? `Saved as ${name}.` : `${name} is deleted.`);
+  }
+
+  // expand opens all that is known of a job below its row, or closes it.
+  async function expand(link) {
+    const row = link.closest("tr"), next = row.nextElementSibling;
+    if (next?.matches(".opened")) {
+      next.remove();
+      link.setAttribute("aria-expanded", "false");
+      return;
+    }
+    const query = new URLSearchParams($("#controls").dataset.request);
+    query.set("part", "1");
+    const answer = await fetch(`${link.getAttribute("href")}?${query}`);
+    const cell = Object.assign(document.createElement("td"), { colSpan: row.cells.length }), opened = Object.assign(document.createElement("tr"), { className: "opened" });
+    cell.append(...parsed(await answer.text()).body.childNodes);
+    opened.append(cell);
+    row.after(opened);
+    link.setAttribute("aria-expanded", "true");
+  }
+
+  // A range is selected by dragging in a chart that has an axis.
+  let brush = null, dragged = false;
+  const share = (event, plot) => {
+    const box = plot.getBoundingClientRect(), { left, right } = plot.dataset;
+    return Math.min(1, Math.max(0, ((event.clientX - box.left) / box.width - left) / (right - left)));
+  };
+  document.addEventListener("pointerdown", (event) => {
+    dragged = false;
+    const plot = event.target.closest?.(".plot[data-field]");
+    if (plot && event.button === 0) brush = { plot, from: share(event, plot), x: event.clientX };
+  });
+  // The links in charts are for pointers; the tables have them for the keyboard.
+  document.addEventListener("mousedown", (event) => { if (event.target.closest?.(".plot")) event.preventDefault(); });
+  document.addEventListener("dragstart", (event) => { if (event.target.closest?.(".plot")) event.preventDefault(); });
+  document.addEventListener("pointermove", (event) => {
+    tip(event);
+    if (!brush || (!brush.box && Math.abs(event.clientX - brush.x) < 5)) return;
+    brush.box ||= brush.plot.appendChild(Object.assign(document.createElement("div"), { className: "brush" }));
+    brush.to = share(event, brush.plot);
+    const { left, right } = brush.plot.dataset, low = Math.min(brush.from, brush.to), high = Math.max(brush.from, brush.to);
+    Object.assign(brush.box.style, { left: `${100 * (+left + low * (right - left))}%`, width: `${100 * (high - low) * (right - left)}%`, top: "0", bottom: "0" });
+  });
+  document.addEventListener("pointerup", () => {
+    const done = brush;
+    brush = null;
+    if (!done?.box) return;
+    done.box.remove();
+    dragged = true; // the click that follows is no click on a link
+    setTimeout(() => { dragged = false; });
+    const { field, logarithmic, low, high } = done.plot.dataset;
+    const at = (part) => (logarithmic === "true" ? low * (high / low) ** part : +low + part * (high - low));
+    select(field, at(Math.min(done.from, done.to)), at(Math.max(done.from, done.to)), Math.max(done.from, done.to) >= 0.999);
+  });
+  document.addEventListener("pointercancel", () => { brush?.box?.remove(); brush = null; });
+
+  // select filters by a range of a field; the time of the ends has its own parameters.
+  function select(field, low, high, open) {
+    const values = new URLSearchParams(location.search);
+    values.delete("page");
+    if (field === "end_time") {
+      values.delete("last");
+      const stamp = (seconds) => new Date(1000 * Math.round(seconds)).toISOString().slice(0, 19) + "Z";
+      values.set("from", stamp(low));
+      values.set("until", stamp(Math.max(high, low + 1)));
+    } else {
+      const round = field === "limit_used" ? (v) => Math.round(v) : (v) => (v < 1 ? 0 : Math.round(v));
+      const kept = values.getAll("f").filter((f) => !f.startsWith(field + ">=") && !f.startsWith(field + "<"));
+      values.delete("f");
+      kept.forEach((f) => values.append("f", f));
+      if (round(low) > 0) values.append("f", `${field}>=${round(low)}`);
+      if (!open) values.append("f", `${field}<${Math.max(round(high), round(low) + 1)}`);
+    }
+    go("?" + values);
+  }
+
+  // tip shows what is below the pointer.
+  function tip(event) {
+    const box = $("#tip"), spot = event.target.closest?.("[data-tip]");
+    if (!box) return;
+    box.hidden = !spot;
+    if (!spot) return;
+    box.textContent = spot.dataset.tip;
+    box.style.left = Math.max(4, Math.min(event.clientX + 14, innerWidth - box.offsetWidth - 8)) + "px";
+    box.style.top = Math.max(4, event.clientY - box.offsetHeight - 12) + "px";
+  }
+
+  let width = innerWidth;
+  addEventListener("resize", () => {
+    if (Math.abs(innerWidth - width) < 40 || !$("#controls")) return;
+    width = innerWidth;
+    clearTimeout(timer);
+    timer = setTimeout(load, 300);
+  });
+
+  if ($("#panels") && !$("#panels[data-static]") && !$("#controls .warning")) load();
+})();

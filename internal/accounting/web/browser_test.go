@@ -1,0 +1,393 @@
+package web
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"rmreplay/internal/accounting/document"
+	"rmreplay/internal/accounting/receive"
+	"rmreplay/internal/accounting/store"
+	"rmreplay/internal/chromium"
+)
+
+// hostileName is the name of a job that would run a script if anything wrote it as it is.
+const hostileName = `"><script>document.title='taken'</script><img src=x onerror="document.title='taken'">`
+
+// hostile is a job whose every text would run a script.
+func hostile() string {
+	name, err := json.Marshal(hostileName)
+	if err != nil {
+		panic(err) // it is a text
+	}
+	return fmt.Sprintf(`{"jobid":99000001,"username":%[1]s,"account":%[1]s,"partition":%[1]s,"qos":%[1]s,"job_name":%[1]s,"work_dir":"javascript:alert(1)","state":"FAILED",
+		"@submit":"2024-03-01T05:00:00","@eligible":"2024-03-01T05:00:00","@start":"2024-03-01T05:10:00","@end":"2024-03-01T06:00:00","elapsed":3000,"total_cpus":64,"total_nodes":1,
+		"cpu_hours":53.3,"exit_code":"1:0","cluster":"vale","time_limit":3600,"script":"#!/bin/sh\n</pre><script>document.title='taken'</script>\nsrun ./a.out","new_key":%[1]s}`, name)
+}
+
+// reader is a browser on the pages of a site.
+type reader struct {
+	*chromium.Browser
+	t    *testing.T
+	site *site
+}
+
+// visit opens a page and waits until its panels are there.
+func (r *reader) visit(path string) {
+	r.t.Helper()
+	r.OpenURL(r.site.URL + receive.Pages + path)
+	r.loaded()
+}
+
+// loaded waits until the panels show what the URL says.
+func (r *reader) loaded() {
+	r.t.Helper()
+	for range 600 {
+		var done bool
+		r.Eval(`document.body.dataset.loaded === location.search && !document.querySelector("[aria-busy]")`, &done)
+		if done {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	r.t.Fatal("the panels do not load")
+}
+
+// click clicks the first element of a selector, which a text may have to be in, and waits.
+func (r *reader) click(selector, text string) {
+	r.t.Helper()
+	var found bool
+	r.Eval(fmt.Sprintf(`(() => { const e = [...document.querySelectorAll(%q)].find((e) => e.textContent.includes(%q)); e?.scrollIntoView({block: "center"});
+		e?.dispatchEvent(new MouseEvent("click", {bubbles: true, cancelable: true})); return !!e; })()`, selector, text), &found)
+	if !found {
+		r.t.Fatalf("there is no %s with %q", selector, text)
+	}
+}
+
+func (r *reader) text(expression string) (s string) {
+	r.t.Helper()
+	r.Eval(expression, &s)
+	return s
+}
+
+// parameters returns those of the page's URL.
+func (r *reader) parameters() url.Values {
+	r.t.Helper()
+	v, err := url.ParseQuery(strings.TrimPrefix(r.text("location.search"), "?"))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return v
+}
+
+// drag selects a range of a chart, in shares of its axis.
+func (r *reader) drag(panel string, from, to float64) {
+	r.t.Helper()
+	var at struct{ Left, Right, Y float64 }
+	r.Eval(fmt.Sprintf(`(() => { const p = document.querySelector("#panel-%s .plot"); p.scrollIntoView({block: "center"}); const b = p.getBoundingClientRect(), d = p.dataset;
+		return {Left: b.left + b.width * d.left, Right: b.left + b.width * d.right, Y: b.top + b.height / 2}; })()`, panel), &at)
+	x := func(share float64) float64 { return at.Left + share*(at.Right-at.Left) }
+	button := map[string]any{"button": "left", "buttons": 1, "clickCount": 1}
+	r.Mouse("mousePressed", x(from), at.Y, button)
+	for i := 1; i <= 5; i++ {
+		r.Mouse("mouseMoved", x(from+(to-from)*float64(i)/5), at.Y, map[string]any{"button": "left", "buttons": 1})
+	}
+	r.Mouse("mouseReleased", x(to), at.Y, button)
+}
+
+// TestInBrowser uses the pages in a real browser.
+func TestInBrowser(t *testing.T) {
+	s := serve(t, 4000, hostile())
+	if err := s.store.SetCluster(t.Context(), store.Cluster{Name: "vale", Kind: "site", Nodes: document.Known(2000), CPUs: document.Known(128_000)}); err != nil {
+		t.Fatal(err)
+	}
+	addRun(t, s)
+	browser := chromium.Open(t)
+	for name, test := range map[string]func(*testing.T, *reader){
+		"filters": clickFilters, "brush": brushCharts, "expand": expandJob, "views": savedViews, "looks": looks, "compare": compareClusters, "errors": wrongQuery,
+	} {
+		t.Run(name, func(t *testing.T) {
+			tab := browser.Tab(t)
+			test(t, &reader{tab, t, s})
+			for _, text := range tab.Errors {
+				if !strings.Contains(text, "status of 400") || name != "errors" {
+					t.Errorf("on the console: %s", text)
+				}
+			}
+		})
+	}
+}
+
+// addRun adds a second cluster: the first 500 jobs, each of which ended an hour later.
+func addRun(t *testing.T, s *site) {
+	t.Helper()
+	var entries []store.Entry
+	for i := range 500 {
+		start := time.Date(2024, 3, 1, 0, 0, 0, 0, time.UTC).Add(time.Duration(i) * time.Minute)
+		text := fmt.Appendf(nil, `{"jobid":%d,"username":"user%03d","partition":"batch","qos":"normal","account":"account01","state":"COMPLETED","cluster":"replay-1","elapsed":3600,
+			"@submit":%q,"@eligible":%q,"@start":%q,"@end":%q,"total_cpus":64,"total_nodes":1,"cpu_hours":64,"exit_code":"0:0","time_limit":7200}`, i+1, i%20,
+			start.Format("2006-01-02T15:04:05"), start.Format("2006-01-02T15:04:05"), start.Format("2006-01-02T15:04:05"), start.Add(time.Hour).Format("2006-01-02T15:04:05"))
+		job := document.Parse(text, "run")
+		entries = append(entries, store.Entry{Seq: 100_000 + int64(i), Arrived: job.End, Source: store.FromRun, Document: text, Job: job})
+	}
+	if _, err := s.store.Apply(t.Context(), entries); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// clickFilters filters by clicks on a legend, on a part of a chart and on a table, goes back, and
+// removes a filter.
+func clickFilters(t *testing.T, r *reader) {
+	r.visit("?last=all")
+	r.click("#panel-jobs .legend a", "FAILED")
+	r.loaded()
+	if f := r.parameters()["f"]; len(f) != 1 || f[0] != "state=FAILED" {
+		t.Errorf("after a click on the legend the filters are %q", f)
+	}
+	if got, want := r.text(`document.querySelector("#panel-summary dd").textContent`), fmt.Sprintf("%.0f", r.site.number("SELECT count(*)::DOUBLE FROM jobs WHERE state = 'FAILED'")); got != want {
+		t.Errorf("%s jobs, want %s", got, want)
+	}
+	r.click("#panel-shares .spots a", "")
+	r.loaded()
+	if f := r.parameters()["f"]; len(f) != 3 || !strings.HasPrefix(f[1], "partition=") || !strings.HasPrefix(f[2], "qos=") {
+		t.Errorf("after a click on the ring the filters are %q", f)
+	}
+	r.click("#panel-users tbody a", "user")
+	r.loaded()
+	if got := r.text(`document.querySelector("h1").textContent`); !strings.HasPrefix(got, "User user") && !strings.HasPrefix(got, "Partition") {
+		t.Errorf("the page is about %q", got)
+	}
+	for range 3 {
+		r.Eval(`history.back()`, nil)
+		time.Sleep(100 * time.Millisecond)
+		r.loaded()
+	}
+	if f := r.parameters()["f"]; len(f) != 0 {
+		t.Errorf("after going back the filters are %q", f)
+	}
+	r.visit("?last=all&f=state%3DFAILED")
+	r.click(".chips a", "×")
+	r.loaded()
+	if f := r.parameters()["f"]; len(f) != 0 {
+		t.Errorf("after removing them the filters are %q", f)
+	}
+	// The query bar, by keyboard.
+	r.Eval(`document.querySelector("[name=q]").focus(); document.querySelector("[name=q]").value = "state:TIMEOUT elapsed_s>1h"; document.querySelector("[name=q]").form.requestSubmit()`, nil)
+	r.loaded()
+	want := r.site.number("SELECT count(*)::DOUBLE FROM jobs WHERE state = 'TIMEOUT' AND elapsed_s > 3600")
+	if got := strings.ReplaceAll(r.text(`document.querySelector("#panel-summary dd").textContent`), "\u202f", ""); got != fmt.Sprintf("%.0f", want) {
+		t.Errorf("the query found %s jobs, want %v", got, want)
+	}
+}
+
+// brushCharts selects a range of time and one of run times.
+func brushCharts(t *testing.T, r *reader) {
+	r.visit("?last=all")
+	r.drag("jobs", 0.25, 0.75)
+	r.loaded()
+	v := r.parameters()
+	from, errFrom := time.Parse(time.RFC3339, v.Get("from"))
+	until, errUntil := time.Parse(time.RFC3339, v.Get("until"))
+	if errFrom != nil || errUntil != nil || !from.Before(until) || v.Get("last") != "" {
+		t.Fatalf("the range is %q to %q", v.Get("from"), v.Get("until"))
+	}
+	if all := until.Sub(from); all > 80*time.Hour {
+		t.Errorf("half of the chart has %v", all)
+	}
+	r.drag("runs", 0.5, 0.7)
+	r.loaded()
+	if f := r.parameters()["f"]; len(f) != 2 || !strings.HasPrefix(f[0], "elapsed_s>=") || !strings.HasPrefix(f[1], "elapsed_s<") {
+		t.Errorf("the filters are %q", f)
+	}
+	// A click is no selection: it opens the bar.
+	r.visit("?last=all")
+	r.click("#panel-jobs .spots a", "")
+	r.loaded()
+	if v := r.parameters(); v.Get("from") == "" || v.Get("until") == "" {
+		t.Errorf("a click on a bar leads to %v", v)
+	}
+}
+
+// expandJob opens a job in its row. Nothing that it says runs.
+func expandJob(t *testing.T, r *reader) {
+	r.visit("?last=all&f=jobid%3D99000001")
+	r.click("#panel-table a[data-expand]", "99000001")
+	text := ""
+	for range 100 {
+		if text = r.text(`document.querySelector(".opened")?.innerText || ""`); text != "" {
+			break
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	for _, want := range []string{"srun ./a.out", "<script>document.title='taken'</script>", "new_key", "exit_code"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the job's details have no %q: %s", want, text)
+		}
+	}
+	r.Picture("job")
+	if title := r.text("document.title"); strings.Contains(title, "taken") {
+		t.Error("a script of a job ran")
+	}
+	var elements int
+	r.Eval(`document.querySelectorAll("main script, main img, [onerror], a[href^='javascript']").length`, &elements)
+	if elements != 0 {
+		t.Errorf("%d elements come from a job", elements)
+	}
+	r.click("#panel-table a[data-expand]", "99000001")
+	if got := r.text(`document.querySelector(".opened")?.innerText || ""`); got != "" {
+		t.Error("the row does not close")
+	}
+}
+
+// savedViews saves a view, opens it by its link, and deletes it.
+func savedViews(t *testing.T, r *reader) {
+	r.visit("?last=all&f=state%3DTIMEOUT&q=nodes%3E1")
+	r.Eval(`document.querySelector("#views").open = true; document.querySelector("#view-name").value = "late <b>jobs</b>"; document.querySelector("#view-name").form.requestSubmit()`, nil)
+	r.wait(`document.querySelector("#views ul").textContent.includes("late <b>jobs</b>")`)
+	r.visit("?last=1h")
+	link := r.text(`[...document.querySelectorAll("#views ul a")].find((a) => a.textContent.includes("late")).getAttribute("href")`)
+	r.visit(strings.TrimPrefix(link, "./"))
+	if v := r.parameters(); v.Get("last") != "all" || v.Get("q") != "nodes>1" || v.Get("f") != "state=TIMEOUT" {
+		t.Errorf("the view opens %v", v)
+	}
+	r.click("[data-delete]", "×")
+	r.wait(`!document.querySelector("#views ul").textContent.includes("late")`)
+}
+
+// wait waits until an expression is true.
+func (r *reader) wait(expression string) {
+	r.t.Helper()
+	for range 200 {
+		var done bool
+		if r.Eval("!!("+expression+")", &done); done {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	r.t.Fatalf("not so after 10 s: %s", expression)
+}
+
+// looks checks the page in the light and in the dark, on a telephone and on paper.
+func looks(t *testing.T, r *reader) {
+	for name, v := range map[string]struct {
+		width, height int
+		scheme, media string
+	}{"light": {1400, 1000, "light", ""}, "dark": {1400, 1000, "dark", ""}, "phone": {390, 844, "light", ""}} {
+		r.Call("Emulation.setDeviceMetricsOverride", map[string]any{"width": v.width, "height": v.height, "deviceScaleFactor": 1, "mobile": v.width < 500}, nil)
+		r.Call("Emulation.setEmulatedMedia", map[string]any{"features": []any{map[string]any{"name": "prefers-color-scheme", "value": v.scheme}}}, nil)
+		r.visit("?last=all")
+		var wide struct{ Page, Window float64 }
+		r.Eval(`({Page: document.documentElement.scrollWidth, Window: document.documentElement.clientWidth})`, &wide)
+		if wide.Page > wide.Window {
+			t.Errorf("%s: the page is %v wide in a window of %v", name, wide.Page, wide.Window)
+		}
+		if faint := r.faint(); len(faint) > 0 {
+			t.Errorf("%s: too little contrast: %q", name, faint)
+		}
+		for _, panel := range []string{"summary", "users", "runs", "waste", "week", "table"} {
+			r.Eval(`document.querySelector("#panel-`+panel+`").scrollIntoView()`, nil)
+			r.Picture(name + "-" + panel)
+		}
+	}
+	r.Call("Emulation.clearDeviceMetricsOverride", nil, nil)
+	var tree struct {
+		Nodes []struct {
+			Role, Name struct{ Value any }
+			Ignored    bool
+		}
+	}
+	r.Call("Accessibility.getFullAXTree", nil, &tree)
+	roles := make(map[string]int)
+	for _, n := range tree.Nodes {
+		role := fmt.Sprint(n.Role.Value)
+		if n.Ignored {
+			continue
+		}
+		roles[role]++
+		switch role {
+		case "image", "img", "graphics-document", "link", "button", "region", "textbox", "combobox":
+			if name := fmt.Sprint(n.Name.Value); name == "" || name == "<nil>" {
+				t.Errorf("a %s without a name", role)
+			}
+		}
+	}
+	if pictures := roles["image"] + roles["img"]; pictures < 10 || roles["heading"] < len(panels) || roles["table"] < 3 {
+		t.Errorf("for a screen reader there are %v", roles)
+	}
+	var printed struct{ Data string }
+	r.Call("Page.printToPDF", map[string]any{"printBackground": false}, &printed)
+	r.Keep("print.pdf", printed.Data)
+	if len(printed.Data) < 50_000 {
+		t.Errorf("a print of %d characters", len(printed.Data))
+	}
+	// Without scripts the page has its panels too.
+	r.Call("Emulation.setScriptExecutionDisabled", map[string]any{"value": true}, nil)
+	r.OpenURL(r.site.URL + receive.Pages + "?last=all&static=1")
+	r.Call("Emulation.setScriptExecutionDisabled", map[string]any{"value": false}, nil)
+	var charts int
+	r.Eval(`document.querySelectorAll(".plot svg[role=img]").length`, &charts)
+	if charts < 10 {
+		t.Errorf("%d charts without scripts", charts)
+	}
+}
+
+// faint returns texts with less contrast than WCAG 2.2 asks for (4.5 to 1, success criterion 1.4.3).
+func (r *reader) faint() (found []string) {
+	r.t.Helper()
+	r.Eval(`(() => {
+		const rgb = (text) => text.match(/[0-9.]+/g).map(Number);
+		const light = ([r, g, b]) => [r, g, b].map((v) => (v /= 255) <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+			.reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+		const behind = (e) => {
+			for (; e; e = e.parentElement) {
+				const c = rgb(getComputedStyle(e).backgroundColor);
+				if (c.length < 4 || c[3] > 0) return c;
+			}
+			return [255, 255, 255];
+		};
+		const found = new Set();
+		for (const e of document.querySelectorAll("body *")) {
+			if (e.closest("svg, script, noscript, option, datalist, #tip") || ![...e.childNodes].some((n) => n.nodeType === 3 && n.data.trim())) continue;
+			const a = light(rgb(getComputedStyle(e).color)), b = light(behind(e));
+			const contrast = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+			if (contrast < 4.5) found.add(e.localName + "." + e.className + " " + contrast.toFixed(1));
+		}
+		return [...found];
+	})()`, &found)
+	return found
+}
+
+// compareClusters shows two clusters beside each other and filters both.
+func compareClusters(t *testing.T, r *reader) {
+	r.visit("compare?a=vale&b=replay-1&last=all&f=user_name%3Duser003")
+	r.Picture("compare")
+	var numbers []string
+	r.Eval(`[...document.querySelectorAll("#panel-summary .part")].map((p) => p.querySelector("h3").textContent + " " + p.querySelector("dd").textContent)`, &numbers)
+	want := func(cluster string) string {
+		return fmt.Sprintf("%s %.0f", cluster, r.site.number("SELECT count(*)::DOUBLE FROM jobs WHERE cluster = ? AND user_name = 'user003'", cluster))
+	}
+	if len(numbers) != 2 || numbers[0] != want("vale") || numbers[1] != want("replay-1") {
+		t.Errorf("the two have %q jobs, want %q and %q", numbers, want("vale"), want("replay-1"))
+	}
+	var ids struct{ All, Different int }
+	r.Eval(`(() => { const ids = [...document.querySelectorAll("[id]")].map((e) => e.id); return {All: ids.length, Different: new Set(ids).size}; })()`, &ids)
+	if ids.All != ids.Different {
+		t.Errorf("%d elements have %d ids", ids.All, ids.Different)
+	}
+	r.Eval(`document.querySelector("#panel-waits").scrollIntoView()`, nil)
+	r.Picture("compare-waits")
+}
+
+// wrongQuery sees what is wrong with a query, and mends it.
+func wrongQuery(t *testing.T, r *reader) {
+	r.visit("?last=all")
+	r.Eval(`document.querySelector("[name=q]").value = "user_nam:alice"; document.querySelector("[name=q]").form.requestSubmit()`, nil)
+	r.wait(`document.querySelector("#controls .warning")?.textContent.includes("user_name")`)
+	r.Picture("wrong")
+	r.Eval(`document.querySelector("[name=q]").value = "user_name:user001"; document.querySelector("[name=q]").form.requestSubmit()`, nil)
+	r.wait(`!document.querySelector("#controls .warning")`)
+	r.loaded()
+}

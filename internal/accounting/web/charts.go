@@ -1,0 +1,440 @@
+package web
+
+import (
+	"cmp"
+	"fmt"
+	"html/template"
+	"image/color"
+	"math"
+	"strings"
+	"time"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+
+	"rmreplay/internal/figure"
+	"rmreplay/internal/quantity"
+)
+
+// chart is a figure with what lies over it: a link for each of its parts, and the axis along which a
+// range can be selected.
+type chart struct {
+	Figure *figure.Figure
+	SVG    template.HTML
+	Spots  []spot
+	Axis   *axis
+	Legend []legendEntry
+}
+
+// spot is a link over a part of a figure. Positions are in thousandths of the picture.
+type spot struct {
+	X, Y, W, H float64
+	Path       string // instead, for a part that is no rectangle
+	Href       string
+	Title      string
+}
+
+// axis is the horizontal axis of a chart on which a range can be selected. Left and Right are shares
+// of the picture's width.
+type axis struct {
+	Field       string // that the range filters
+	Logarithmic bool
+	Left, Right float64
+	Low, High   float64 // the values there; instants in seconds since 1970
+}
+
+type legendEntry struct {
+	Colour string // class
+	Name   string
+	Value  string
+	Href   string
+}
+
+// newFigure returns the figure of a panel for the width of the request.
+func (r *request) newFigure(p *panel, plots *plot.Plot, height float64) *figure.Figure {
+	const points = 0.75 // in a CSS pixel
+	return &figure.Figure{
+		Name: p.name + r.suffix, Title: p.title, Caption: p.about, Plots: []*plot.Plot{plots},
+		Width: vg.Points(points * float64(r.width)), Height: vg.Points(points * height),
+	}
+}
+
+// finish draws the figure.
+func (c *chart) finish(f *figure.Figure) (*chart, error) {
+	var err error
+	c.Figure = f
+	c.SVG, err = f.SVG()
+	return c, err
+}
+
+// peak returns the highest sum of the series of a table.
+func peak(t *table) (top float64) {
+	for _, row := range t.Rows {
+		sum := 0.0
+		for _, c := range t.series {
+			sum += value(row[c])
+		}
+		top = max(top, sum)
+	}
+	return top
+}
+
+// scaleTo ends an axis at a round number that is not below top.
+func scaleTo(a *plot.Axis, top float64) {
+	if !(top > 0) {
+		top = 1
+	}
+	step := figure.RoundStep(top, 5)
+	a.Min, a.Max = 0, step*math.Ceil(top/step-1e-9)
+}
+
+// parts returns the series of a table.
+func (t *table) parts() [][]float64 {
+	parts := make([][]float64, len(t.series))
+	for i, c := range t.series {
+		for _, row := range t.Rows {
+			parts[i] = append(parts[i], value(row[c]))
+		}
+	}
+	return parts
+}
+
+func (t *table) colour(i int) color.RGBA { return figure.Colour(t.colours[i]) }
+
+// colourClass is the class of a colour in the page's style.
+func colourClass(i int) string {
+	return strings.ReplaceAll(figure.ColourNames[i%len(figure.ColourNames)], " ", "-")
+}
+
+// drawTimeline draws the series of a table of instants as bars, one above the other. Without a label
+// the axis has that of the series.
+func drawTimeline(label string) func(r *request, t *table, top float64) (*chart, error) {
+	return func(r *request, t *table, top float64) (*chart, error) {
+		if len(t.Rows) == 0 || len(t.series) == 0 {
+			return nil, nil // there is nothing to draw
+		}
+		p := figure.NewPlot("", "", cmp.Or(label, unitLabel(t.Columns[t.series[0]])))
+		p.X.Tick.Marker = figure.DateTicks{Zone: r.zone}
+		figure.LightGrid(p)
+		edges := []float64{seconds1970(t.Rows[0][0])}
+		for _, row := range t.Rows {
+			edges = append(edges, seconds1970(row[1]))
+		}
+		if err := figure.AddBars(p, edges, t.parts(), t.colour); err != nil {
+			return nil, err
+		}
+		p.X.Min, p.X.Max = edges[0], edges[len(edges)-1]
+		scaleTo(&p.Y, top)
+		f := r.newFigure(r.panel, p, 230)
+		frame := f.Frame()
+		c := &chart{Axis: &axis{Field: "end_time", Left: frame.Left, Right: frame.Right, Low: p.X.Min, High: p.X.Max}}
+		for i, row := range t.Rows {
+			c.Spots = append(c.Spots, column0(frame, edges[i], edges[i+1], t.links[i], r.describe(t, row)))
+		}
+		for i, s := range t.series {
+			if len(t.series) == 1 {
+				break
+			}
+			entry := legendEntry{Colour: colourClass(t.colours[i]), Name: orUnknown(t.Columns[s].Label)}
+			sum := 0.0
+			for _, row := range t.Rows {
+				sum += value(row[s])
+			}
+			entry.Value = r.write(t.Columns[s].format, sum)
+			if t.names != "" && entry.Name != "others" {
+				entry.Href = r.add(t.names + "=" + t.Columns[s].Name)
+			}
+			c.Legend = append(c.Legend, entry)
+		}
+		return c.finish(f)
+	}
+}
+
+func unitLabel(c column) string {
+	if c.Unit == "" {
+		return c.Label
+	}
+	return c.Label + " [" + c.Unit + "]"
+}
+
+func seconds1970(v any) float64 {
+	t, ok := v.(time.Time)
+	if !ok {
+		return math.NaN()
+	}
+	return float64(t.Unix())
+}
+
+// column0 is a spot over the whole height of a chart.
+func column0(frame figure.Frame, from, to float64, href, title string) spot {
+	left, right := frame.X(from), frame.X(to)
+	return spot{X: 1000 * left, W: 1000 * (right - left), Y: 1000 * frame.Top, H: 1000 * (frame.Bottom - frame.Top), Href: href, Title: title}
+}
+
+// describe says what a row of a table has, in a line.
+func (r *request) describe(t *table, row []any) string {
+	var parts []string
+	for i, c := range t.Columns {
+		if v := row[i]; v != nil && value(v) != 0 {
+			parts = append(parts, strings.TrimSpace(c.Label+" "+r.write(c.format, v)))
+		}
+	}
+	return strings.Join(parts, "; ")
+}
+
+// drawDistribution draws the bars of classes of a field's values.
+func drawDistribution(name string) func(r *request, t *table, top float64) (*chart, error) {
+	return func(r *request, t *table, top float64) (*chart, error) {
+		if len(t.Rows) == 0 {
+			return nil, nil // there is nothing to draw
+		}
+		logarithmic := name != "limit_used"
+		p := figure.NewPlot("", "", "jobs")
+		figure.LightGrid(p)
+		lowest := 0.0
+		if logarithmic {
+			lowest = 0.5 // what is below 1 has a bar too
+			p.X.Scale = plot.LogScale{}
+			switch {
+			case strings.HasSuffix(name, "_s"):
+				p.X.Tick.Marker = figure.DurationTicks{}
+			default:
+				p.X.Tick.Marker = figure.LogTicks{}
+			}
+		} else {
+			p.X.Label.Text = "of the time limit [%]"
+		}
+		edges := []float64{max(lowest, value(t.Rows[0][0]))}
+		for _, row := range t.Rows {
+			edges = append(edges, value(row[1]))
+		}
+		if err := figure.AddBars(p, edges, t.parts(), t.colour); err != nil {
+			return nil, err
+		}
+		p.X.Min, p.X.Max = edges[0], edges[len(edges)-1]
+		scaleTo(&p.Y, top)
+		f := r.newFigure(r.panel, p, 210)
+		frame := f.Frame()
+		c := &chart{Axis: &axis{Field: name, Logarithmic: logarithmic, Left: frame.Left, Right: frame.Right, Low: p.X.Min, High: p.X.Max}}
+		for i, row := range t.Rows {
+			c.Spots = append(c.Spots, column0(frame, edges[i], edges[i+1], t.links[i], r.describe(t, row)))
+		}
+		return c.finish(f)
+	}
+}
+
+// drawRings draws the CPU hours by partition, and around it those by QOS.
+func drawRings(r *request, t *table, _ float64) (*chart, error) {
+	total := 0.0
+	for _, row := range t.Rows {
+		total += value(row[2])
+	}
+	if total <= 0 {
+		return nil, nil // there is nothing to draw
+	}
+	p := figure.NewPlot("", "", "")
+	p.HideAxes()
+	const inner, middle, outer = 0.45, 0.75, 1.0
+	aspect := 1.0
+	c := &chart{}
+	var wedges []plotter.XYs
+	wedge := func(low, high, from, to float64, colour color.Color, href, title string) error {
+		if to-from < 1e-6 {
+			return nil
+		}
+		outline := figure.Wedge(low, high, from, to)
+		wedges = append(wedges, outline)
+		c.Spots = append(c.Spots, spot{Href: href, Title: title})
+		return figure.AddWedge(p, outline, colour)
+	}
+	at, partition := 0.0, 0
+	for i := 0; i < len(t.Rows); partition++ {
+		name := t.Rows[i][0].(string)
+		base := figure.Colour(min(partition, 7))
+		from, sum := at, 0.0
+		for k := 0; i < len(t.Rows) && t.Rows[i][0].(string) == name; k++ {
+			row := t.Rows[i]
+			share := value(row[2]) / total
+			shade := color.NRGBA{base.R, base.G, base.B, uint8(max(70, 205-45*k))}
+			if err := wedge(middle, outer, at, at+share, shade, t.links[i],
+				fmt.Sprintf("partition %s, QOS %s: %s CPU hours, %s", orUnknown(name), orUnknown(row[1].(string)), r.write(hours, row[2]), quantity.Percent(share))); err != nil {
+				return nil, err
+			}
+			at, sum, i = at+share, sum+value(row[2]), i+1
+		}
+		href := r.add("partition=" + name)
+		if err := wedge(inner, middle, from, at, base, href,
+			fmt.Sprintf("partition %s: %s CPU hours, %s", orUnknown(name), r.write(hours, sum), quantity.Percent(at-from))); err != nil {
+			return nil, err
+		}
+		if partition < 8 {
+			c.Legend = append(c.Legend, legendEntry{Colour: colourClass(partition), Name: orUnknown(name), Value: quantity.Percent(at - from), Href: href})
+		}
+	}
+	const height = 250
+	if wide := float64(r.width) / height; wide > 1 {
+		aspect = wide
+	}
+	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = -1.02*aspect, 1.02*aspect, -1.02, 1.02
+	f := r.newFigure(r.panel, p, height)
+	frame := f.Frame()
+	for i, outline := range wedges {
+		var path strings.Builder
+		for k, point := range outline {
+			fmt.Fprintf(&path, "%c%.1f,%.1f", "ML"[min(k, 1)], 1000*frame.X(point.X), 1000*frame.Y(point.Y))
+		}
+		c.Spots[i].Path = path.String() + "Z"
+	}
+	return c.finish(f)
+}
+
+// cells is a grid of numbers that become colours.
+type cells struct {
+	columns, rows int
+	at            func(column, row int) float64 // NaN for none
+}
+
+// Dims, X, Y and Z implement [plotter.GridXYZ].
+func (g cells) Dims() (columns, rows int) { return g.columns, g.rows }
+
+// X is the position of a column.
+func (g cells) X(c int) float64 { return float64(c) }
+
+// Y is the position of a row.
+func (g cells) Y(r int) float64 { return float64(r) }
+
+// Z is the value of a cell.
+func (g cells) Z(c, r int) float64 { return g.at(c, r) }
+
+// addCells adds a heat map of numbers of jobs, by their logarithms.
+func addCells(p *plot.Plot, g cells, top float64) {
+	logged := g
+	logged.at = func(c, r int) float64 {
+		if v := g.at(c, r); v > 0 {
+			return math.Log(v)
+		}
+		return math.NaN()
+	}
+	heat := plotter.NewHeatMap(logged, figure.Cividis{})
+	heat.Min, heat.Max = 0, math.Log(max(top, math.E))
+	heat.NaN = color.Transparent
+	p.Add(heat)
+	p.X.Tick.Length, p.Y.Tick.Length, p.X.Width, p.Y.Width = 0, 0, 0, 0
+}
+
+// labels are ticks at the centres of cells.
+type labels []string
+
+// Ticks implements [plot.Ticker].
+func (l labels) Ticks(_, _ float64) (ticks []plot.Tick) {
+	for i, text := range l {
+		if text != "" {
+			ticks = append(ticks, plot.Tick{Value: float64(i), Label: text})
+		}
+	}
+	return ticks
+}
+
+// cellSpot is a spot over a cell of a heat map.
+func cellSpot(frame figure.Frame, column, row float64, href, title string) spot {
+	left, right, top, bottom := frame.X(column-0.5), frame.X(column+0.5), frame.Y(row+0.5), frame.Y(row-0.5)
+	return spot{X: 1000 * left, W: 1000 * (right - left), Y: 1000 * top, H: 1000 * (bottom - top), Href: href, Title: title}
+}
+
+// drawWeek draws the submissions by hour and weekday. Monday is on top.
+func drawWeek(r *request, t *table, top float64) (*chart, error) {
+	if top == 0 {
+		return nil, nil // there is nothing to draw
+	}
+	p := figure.NewPlot("", "hour, "+r.zone.String(), "")
+	addCells(p, cells{24, 7, func(c, row int) float64 { return value(t.Rows[24*(6-row)+c][2]) }}, top)
+	days := make(labels, 7)
+	for i := range days {
+		days[i] = t.Rows[24*(6-i)][0].(string)[:3]
+	}
+	p.X.Tick.Marker, p.Y.Tick.Marker = figure.HourTicks{}, days
+	f := r.newFigure(r.panel, p, 240)
+	f.Legend = figure.ColourScale{Low: "1 job", High: quantity.Counted(int(top), "job", "jobs")}
+	frame := f.Frame()
+	c := &chart{}
+	for i, row := range t.Rows {
+		if value(row[2]) > 0 {
+			c.Spots = append(c.Spots, cellSpot(frame, float64(i%24), float64(6-i/24), t.links[i],
+				fmt.Sprintf("%s %02d:00: %s; mean wait %s", row[0], row[1], quantity.Counted(int(value(row[2])), "job", "jobs"), r.write(seconds, row[3]))))
+		}
+	}
+	return c.finish(f)
+}
+
+// drawLimits draws the run times over the limits.
+func drawLimits(r *request, t *table, top float64) (*chart, error) {
+	if len(t.Rows) == 0 {
+		return nil, nil // there is nothing to draw
+	}
+	class := func(v any) int { return int(math.Round(math.Log10(max(value(v), 1)) * limitClasses)) }
+	first, last, tall := math.MaxInt, 0, 0
+	jobs := make(map[[2]int]float64)
+	for _, row := range t.Rows {
+		limit, run := class(row[0]), class(row[2])
+		first, last, tall = min(first, limit), max(last, limit), max(tall, run)
+		jobs[[2]int{limit, run}] += value(row[4])
+	}
+	p := figure.NewPlot("", "time limit", "run time")
+	addCells(p, cells{last - first + 1, tall + 1, func(c, row int) float64 { return jobs[[2]int{first + c, row}] }}, top)
+	name := func(class, every int) string {
+		if class%every != 0 {
+			return ""
+		}
+		return quantity.Duration(math.Round(math.Pow(10, float64(class)/limitClasses)))
+	}
+	x, y := make(labels, last-first+1), make(labels, tall+1)
+	for i := range x {
+		x[i] = name(first+i, max(1, len(x)/5))
+	}
+	for i := range y {
+		y[i] = name(i, max(1, len(y)/6))
+	}
+	p.X.Tick.Marker, p.Y.Tick.Marker = x, y
+	f := r.newFigure(r.panel, p, 280)
+	f.Legend = figure.ColourScale{Low: "1 job", High: quantity.Counted(int(top), "job", "jobs")}
+	frame := f.Frame()
+	c := &chart{}
+	for i, row := range t.Rows {
+		c.Spots = append(c.Spots, cellSpot(frame, float64(class(row[0])-first), float64(class(row[2])), t.links[i],
+			fmt.Sprintf("limit from %s, run time from %s: %s", r.write(seconds, row[0]), r.write(seconds, row[2]), quantity.Counted(int(value(row[4])), "job", "jobs"))))
+	}
+	return c.finish(f)
+}
+
+// write formats a value for people.
+func (r *request) write(f format, v any) string {
+	if v == nil {
+		return ""
+	}
+	n := value(v)
+	switch f {
+	case count:
+		return quantity.Count(int(math.Round(n)))
+	case hours:
+		if n >= 100 {
+			return quantity.Count(int(math.Round(n)))
+		}
+		return quantity.Decimal(n)
+	case seconds:
+		return quantity.Duration(n)
+	case percent:
+		return quantity.Percent(n / 100)
+	case moment:
+		if t, ok := v.(time.Time); ok {
+			return strings.ReplaceAll(t.In(r.zone).Format("2006-01-02 15:04:05"), " ", quantity.Space)
+		}
+	case number:
+		if n == math.Trunc(n) {
+			return fmt.Sprintf("%.0f", n)
+		}
+	}
+	return fmt.Sprint(v)
+}
+
+func orUnknown(name string) string { return quantity.Name(cmp.Or(name, "not known")) }

@@ -1,0 +1,144 @@
+package web
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"rmreplay/internal/accounting/store"
+)
+
+// property is a line of what is known of a job.
+type property struct {
+	Name, Doc, Text string
+	With, Without   string // links to the jobs with and without this value
+}
+
+// jobDetails are all that is known of a job.
+type jobDetails struct {
+	Title, Revision string
+	Seq             int64
+	Properties      []property
+	Script          string
+	Others          []property // keys of the document that are no columns
+	Whole           bool       // as a page
+	document        []byte
+	columns         map[string]any
+}
+
+// job reads a job by the number of its arrival.
+func (v *server) job(q *http.Request) (*jobDetails, error) {
+	seq, err := strconv.ParseInt(q.PathValue("seq"), 10, 64)
+	if err != nil {
+		return nil, bad(fmt.Errorf("%q is no number of a job's arrival", q.PathValue("seq")))
+	}
+	r, err := parseRequest(q.URL.Query(), v.now())
+	if err != nil {
+		return nil, bad(err)
+	}
+	d := &jobDetails{Seq: seq, Revision: revision, columns: make(map[string]any)}
+	row, to := make([]any, len(columns)), make([]any, len(columns))
+	for i := range row {
+		to[i] = &row[i]
+	}
+	found := false
+	err = v.store.Read(q.Context(), func(s *store.Snapshot) error {
+		rows, err := s.Query(`SELECT "`+strings.Join(columns, `", "`)+`" FROM jobs WHERE seq = ?`, seq)
+		if err != nil {
+			return err
+		}
+		if found = rows.Next(); found {
+			err = rows.Scan(to...)
+		}
+		if err := cmp.Or(err, rows.Err(), rows.Close()); err != nil || !found {
+			return err
+		}
+		d.document, _, err = s.Document(seq)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if !found {
+		return nil, missing("there is no job of arrival %d", seq)
+	}
+	known := make(map[string]bool)
+	for i, c := range store.Columns {
+		known[c.Field] = true
+		if d.columns[c.Name] = row[i]; row[i] == nil {
+			continue
+		}
+		p := property{Name: c.Name, Doc: c.Doc, Text: r.writeField(fields[c.Name], row[i])}
+		if fields[c.Name].kind != instant {
+			p.With, p.Without = r.add(c.Name+"="+fmt.Sprint(row[i])), r.add(c.Name+"!="+fmt.Sprint(row[i]))
+		}
+		d.Properties = append(d.Properties, p)
+	}
+	d.Title = fmt.Sprintf("Job %v of %v", d.columns["jobid"], d.columns["cluster"])
+	var document map[string]any
+	if json.Unmarshal([]byte(strings.ToValidUTF8(string(d.document), "\ufffd")), &document) != nil {
+		d.Others = []property{{Name: "document", Text: strings.ToValidUTF8(string(d.document), "\ufffd")}}
+		return d, nil
+	}
+	d.Script, _ = document["script"].(string)
+	for _, key := range slices.Sorted(maps.Keys(document)) {
+		if value := document[key]; !known[key] && key != "script" && value != nil {
+			text, err := json.Marshal(value)
+			if err != nil {
+				return nil, err
+			}
+			d.Others = append(d.Others, property{Name: key, Text: strings.Trim(string(text), `"`)})
+		}
+	}
+	return d, nil
+}
+
+// writeField formats a value of a job.
+func (r *request) writeField(f *field, v any) string {
+	switch {
+	case f.kind == instant:
+		return r.write(moment, v)
+	case strings.HasSuffix(f.Name, "_s"):
+		return fmt.Sprintf("%v (%s)", v, r.write(seconds, v))
+	case f.kind == decimal:
+		return r.write(hours, v)
+	}
+	return fmt.Sprint(v)
+}
+
+// jobPage answers with a page about a job, or with the part of one that stands below its row.
+func (v *server) jobPage(w http.ResponseWriter, q *http.Request) error {
+	d, err := v.job(q)
+	if err != nil {
+		return err
+	}
+	values := q.URL.Query()
+	if d.Whole = !values.Has("part"); !d.Whole {
+		return render(w, "job", d)
+	}
+	for _, list := range [][]property{d.Properties, d.Others} {
+		for i := range list { // the page is one directory further down
+			if list[i].With != "" {
+				list[i].With, list[i].Without = "../"+list[i].With, "../"+list[i].Without
+			}
+		}
+	}
+	return render(w, "jobpage", d)
+}
+
+func (v *server) jobJSON(w http.ResponseWriter, q *http.Request) error {
+	d, err := v.job(q)
+	if err != nil {
+		return err
+	}
+	out := map[string]any{"columns": d.columns, "document": strings.ToValidUTF8(string(d.document), "\ufffd")}
+	if json.Valid(d.document) {
+		out["document"] = json.RawMessage(d.document)
+	}
+	return writeJSON(w, out)
+}

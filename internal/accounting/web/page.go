@@ -1,0 +1,444 @@
+package web
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"rmreplay/internal/quantity"
+)
+
+func fieldNames() []string { return slices.Sorted(maps.Keys(fields)) }
+
+// of returns the request for one cluster, for a page that has several beside each other.
+func (r *request) of(cluster, suffix string) (*request, error) {
+	own := *r
+	own.suffix = suffix
+	own.width = max(280, r.width/2-12)
+	own.filters = append(slices.DeleteFunc(slices.Clone(r.filters), func(t term) bool { return t.field.Name == "cluster" }), term{fields["cluster"], "=", cluster})
+	return &own, own.conditions()
+}
+
+// sides are the clusters that a page has beside each other; none for a usual page.
+func (r *request) sides() []string {
+	a, b := r.values.Get("a"), r.values.Get("b")
+	if a == "" || b == "" {
+		return nil
+	}
+	return []string{a, b}
+}
+
+// cell is a field of a shown table.
+type cell struct {
+	Text   string
+	Href   string
+	Number bool
+	Share  float64 // of a bar, in per cent; 0 for none
+	Expand bool    // the link opens the job
+	Label  string  // for narrow windows
+}
+
+// headCell is the head of a shown column.
+type headCell struct {
+	Label, Title string
+	Href         string // sorts by it
+	Sorted       string // ascending, descending or nothing
+}
+
+// part is what a panel shows of one cluster.
+type part struct {
+	Name   string // of the cluster, if there are several
+	Chart  *chart
+	Tiles  []cell
+	Head   []headCell
+	Rows   [][]cell
+	Folded bool // the table is
+	Notes  []string
+	Newer  string // the previous page of the table of jobs
+	Older  string
+	Range  string
+}
+
+// shown is a panel as a page has it.
+type shown struct {
+	Name, Title, About string
+	Suffix             string
+	Wide               bool
+	Parts              []part
+	CSV                string
+	Milliseconds       string
+	Picker             []option // the columns of the table of jobs
+	Hidden             []option // the other parameters
+}
+
+// option is an entry of a list to choose from.
+type option struct {
+	Name, Value string
+	Chosen      bool
+}
+
+// view runs a panel's query, for each cluster that the page has beside others, and shows the
+// answers. Charts beside each other have the same scale.
+func (v *server) view(ctx context.Context, p *panel, r *request, s *sizes) (*shown, error) {
+	out := &shown{Name: p.name, Title: p.title, About: p.about, Wide: p.wide}
+	var answers []*answer
+	requests := []*request{r}
+	if sides := r.sides(); sides != nil {
+		requests = nil
+		for i, cluster := range sides {
+			own, err := r.of(cluster, "-"+"ab"[i:i+1])
+			if err != nil {
+				return nil, bad(err)
+			}
+			requests = append(requests, own)
+		}
+	}
+	top, took := 0.0, time.Duration(0)
+	for _, own := range requests {
+		a, err := v.ask(ctx, p, own, s)
+		if err != nil {
+			return nil, err
+		}
+		answers = append(answers, a)
+		top, took = max(top, peak(a.table)), took+a.took
+	}
+	for i, a := range answers {
+		one, err := a.part(top)
+		if err != nil {
+			return nil, err
+		}
+		if len(answers) > 1 {
+			one.Name = r.sides()[i]
+		}
+		out.Parts = append(out.Parts, *one)
+	}
+	out.Milliseconds = fmt.Sprintf("%.1f", float64(took.Microseconds())/1000)
+	if len(answers) == 1 {
+		out.CSV = "api/v1/panels/" + p.name + r.url(func(v url.Values) { v.Set("format", "csv") })
+	}
+	if p.name == "table" {
+		out.Picker, out.Hidden = r.picker()
+	}
+	return out, nil
+}
+
+// picker returns the columns to choose from, and the parameters that a choice keeps.
+func (r *request) picker() (picker, hidden []option) {
+	for _, name := range append(slices.Clone(columns), "limit_used", "id") {
+		picker = append(picker, option{name, fields[name].Doc, slices.Contains(r.columns, name)})
+	}
+	return picker, r.hidden("columns", "page", "width", "format")
+}
+
+// hidden returns the parameters but those of some names.
+func (r *request) hidden(but ...string) (list []option) {
+	for _, name := range slices.Sorted(maps.Keys(r.values)) {
+		if slices.Contains(but, name) {
+			continue
+		}
+		for _, v := range r.values[name] {
+			list = append(list, option{Name: name, Value: v})
+		}
+	}
+	return list
+}
+
+// part shows an answer. top is the highest sum of all charts beside each other.
+func (a *answer) part(top float64) (*part, error) {
+	r, t := a.request, a.table
+	out := &part{Notes: t.notes}
+	more := a.trim()
+	if a.panel.draw != nil {
+		c, err := a.panel.draw(r, t, top)
+		if err != nil {
+			return nil, fmt.Errorf("panel %s: %w", a.panel.name, err)
+		}
+		if c == nil {
+			out.Notes = append(out.Notes, "There is nothing to draw: no job is in this view.")
+		}
+		out.Chart, out.Folded = c, true
+	}
+	if t.tiles {
+		for i, column := range t.Columns {
+			out.Tiles = append(out.Tiles, cell{Label: column.Label, Text: cmp.Or(r.write(column.format, t.Rows[0][i]), quantity.Unknown)})
+		}
+		out.Range = r.write(moment, r.from) + " to " + r.write(moment, r.until) + ", " + r.zone.String()
+		return out, nil
+	}
+	first := 0
+	if a.panel.name == "table" {
+		first = 1 // seq is for links
+		if r.page > 0 {
+			out.Newer = r.url(func(v url.Values) { v.Set("page", fmt.Sprint(r.page-1)) })
+		}
+		if more {
+			out.Older = r.url(func(v url.Values) { v.Set("page", fmt.Sprint(r.page+1)) })
+		}
+	}
+	highest := 0.0
+	for _, row := range t.Rows {
+		if t.bar > 0 {
+			highest = max(highest, value(row[t.bar]))
+		}
+	}
+	for _, column := range t.Columns[first:] {
+		head := headCell{Label: unitLabel(column)}
+		if first > 0 {
+			head = r.sortLink(column)
+		}
+		out.Head = append(out.Head, head)
+	}
+	for i, row := range t.Rows {
+		var line []cell
+		for k, column := range t.Columns {
+			if k < first {
+				continue
+			}
+			c := cell{Text: r.write(column.format, row[k]), Number: column.format != word, Label: column.Label}
+			if column.format == word {
+				c.Text = quantity.Name(c.Text)
+			}
+			switch {
+			case first > 0 && k == first:
+				c.Href, c.Expand = fmt.Sprintf("jobs/%v", row[0]), true
+			case first > 0 && column.format == word && row[k] != nil:
+				c.Href = r.add(column.Name + "=" + fmt.Sprint(row[k]))
+			case k == 0 && t.links != nil:
+				c.Href = t.links[i]
+				if column.format == word {
+					c.Text = orUnknown(fmt.Sprint(row[k]))
+				}
+			}
+			if t.bar > 0 && k == t.bar && highest > 0 {
+				c.Share = 100 * value(row[k]) / highest
+			}
+			line = append(line, c)
+		}
+		out.Rows = append(out.Rows, line)
+	}
+	return out, nil
+}
+
+// sortLink is the head of a column of the table of jobs.
+func (r *request) sortLink(c column) headCell {
+	h := headCell{Label: c.Label, Title: fields[c.Name].Doc}
+	to := "-" + c.Name
+	if r.sort == c.Name {
+		h.Sorted = "ascending"
+		if r.descending {
+			h.Sorted, to = "descending", c.Name
+		}
+	}
+	h.Href = r.url(func(v url.Values) { v.Set("sort", to) })
+	return h
+}
+
+// chip is a filter that the page has, with a link that removes it and one that turns it round.
+type chip struct{ Text, Remove, Negate string }
+
+// frame is a page without its panels.
+type frame struct {
+	Title    string
+	Revision string
+	Request  string // the parameters for the panels
+	Compare  bool
+	Sides    []side
+	Error    string
+
+	Query, From, Until  string
+	Ranges, Zones, Auto []option
+	Earlier, Later      string
+	Clusters            []option
+	All                 string // the page with all clusters
+	Chips               []chip
+	Hidden              []option
+	Views               []view
+	Panels              []*shown // without their parts, unless Static
+	Static              bool
+	StaticURL           string
+	Other               string // the page with or without comparison
+	FieldNames          []string
+}
+
+// side is one of two clusters beside each other.
+type side struct {
+	Letter  string
+	Chosen  string
+	Options []option
+	Report  string
+}
+
+func (v *server) dashboard(w http.ResponseWriter, q *http.Request) error {
+	values := q.URL.Query()
+	values.Del("a")
+	values.Del("b")
+	return v.page(w, q, values, false)
+}
+
+// compare shows two clusters, or runs, beside each other. Without names they are the first two.
+func (v *server) compare(w http.ResponseWriter, q *http.Request) error {
+	values := q.URL.Query()
+	s, err := v.sizes.get(q.Context(), v.store, v.now())
+	if err != nil {
+		return err
+	}
+	for i, name := range []string{"a", "b"} {
+		if values.Get(name) == "" {
+			if len(s.list) < 2 {
+				return missing("a comparison needs two clusters or runs; the store has %d (import another one)", len(s.list))
+			}
+			values.Set(name, s.list[i].Name)
+		}
+	}
+	return v.page(w, q, values, true)
+}
+
+func (v *server) page(w http.ResponseWriter, q *http.Request, values url.Values, compare bool) error {
+	f := &frame{Revision: revision, Compare: compare, Static: values.Get("static") != "", FieldNames: fieldNames()}
+	r, s, err := v.read(q.Context(), values)
+	var wrong *statusError
+	switch {
+	case errors.As(err, &wrong):
+		// The page says what is wrong, and its controls mend it.
+		f.Error = err.Error()
+		w.WriteHeader(wrong.status)
+		kept := url.Values{}
+		for _, name := range []string{"a", "b"} {
+			if values.Has(name) {
+				kept.Set(name, values.Get(name))
+			}
+		}
+		if r, s, err = v.read(q.Context(), kept); err != nil {
+			return err
+		}
+		f.Query = values.Get("q")
+	case err != nil:
+		return err
+	default:
+		f.Query = r.values.Get("q")
+	}
+	f.fill(r, s)
+	if f.Views, err = v.views.list(); err != nil {
+		return err
+	}
+	for i := range f.Sides {
+		if v.hasReport(f.Sides[i].Chosen) {
+			f.Sides[i].Report = "reports/" + url.PathEscape(f.Sides[i].Chosen)
+		}
+	}
+	for _, p := range panels {
+		f.Panels = append(f.Panels, &shown{Name: p.name, Title: p.title, About: p.about, Wide: p.wide || compare})
+	}
+	if f.Static && f.Error == "" {
+		g, ctx := errgroup.WithContext(q.Context())
+		for i, p := range panels {
+			g.Go(func() error {
+				one, err := v.view(ctx, p, r, s)
+				if err == nil {
+					one.Wide = f.Panels[i].Wide
+					f.Panels[i] = one
+				}
+				return err
+			})
+		}
+		if err := g.Wait(); err != nil {
+			return err
+		}
+	}
+	return render(w, "page", f)
+}
+
+// fill sets the controls of a page.
+func (f *frame) fill(r *request, s *sizes) {
+	f.Request = r.url(func(v url.Values) { v.Del("static"); v.Del("refresh"); keepPage(v, r) })
+	f.Title = "Finished jobs"
+	named := map[string]string{"user_name": "User", "account": "Account", "cluster": "Cluster", "partition": "Partition", "job_name": "Jobs named"}
+	for _, t := range r.filters {
+		if name, ok := named[t.field.Name]; ok && t.op == "=" {
+			f.Title = name + " " + quantity.Name(t.value)
+		}
+	}
+	if r.values.Get("from") != "" {
+		f.From = stamp(r.from, r.zone)
+	}
+	if r.values.Get("until") != "" {
+		f.Until = stamp(r.until, r.zone)
+	}
+	last := r.values.Get("last")
+	if last == "" && f.From == "" && f.Until == "" {
+		last = "30d"
+	}
+	for _, o := range []option{{Name: "1 hour", Value: "1h"}, {Name: "24 hours", Value: "24h"}, {Name: "7 days", Value: "7d"}, {Name: "30 days", Value: "30d"}, {Name: "90 days", Value: "90d"}, {Name: "1 year", Value: "1y"}, {Name: "everything", Value: "all"}} {
+		o.Chosen = o.Value == last && f.From == ""
+		f.Ranges = append(f.Ranges, o)
+	}
+	if last != "" && !slices.ContainsFunc(f.Ranges, func(o option) bool { return o.Chosen }) && f.From == "" {
+		f.Ranges = append(f.Ranges, option{Name: last, Value: last, Chosen: true})
+	}
+	for _, o := range []option{{Name: "off", Value: ""}, {Name: "10 s", Value: "10"}, {Name: "1 min", Value: "60"}, {Name: "5 min", Value: "300"}} {
+		o.Chosen = o.Value == r.values.Get("refresh")
+		f.Auto = append(f.Auto, o)
+	}
+	f.Zones = []option{{Name: r.zone.String(), Value: r.zone.String(), Chosen: true}}
+	span := r.until.Sub(r.from)
+	f.Earlier, f.Later = r.during(r.from.Add(-span/2), r.until.Add(-span/2)), r.during(r.from.Add(span/2), r.until.Add(span/2))
+	chosen := r.clusters()
+	without := func(v url.Values) {
+		v["f"] = slices.DeleteFunc(v["f"], func(s string) bool { return strings.HasPrefix(s, "cluster=") })
+	}
+	for _, c := range s.list {
+		f.Clusters = append(f.Clusters, option{Name: c.Name, Chosen: slices.Contains(chosen, c.Name),
+			Value: r.url(func(v url.Values) { without(v); v.Add("f", "cluster="+c.Name) })})
+	}
+	f.All = r.url(without)
+	for i, t := range r.filters {
+		if t.op == "=" && t.field.Name == "cluster" && !f.Compare {
+			continue // it has controls of its own
+		}
+		c := chip{Text: t.field.Name + " " + t.op + " " + cmp.Or(quantity.Name(t.value), "not known")}
+		if t.value == "" {
+			c.Text = t.field.Name + " " + t.op + " not known"
+		}
+		c.Remove = r.url(func(v url.Values) { v["f"] = slices.Delete(v["f"], i, i+1) })
+		if turned, ok := map[string]string{"=": "!=", "!=": "="}[t.op]; ok {
+			c.Negate = r.url(func(v url.Values) { v["f"][i] = t.field.Name + turned + t.value })
+		}
+		f.Chips = append(f.Chips, c)
+	}
+	f.Hidden = r.hidden("q", "from", "until", "last", "zone", "refresh", "page", "width", "a", "b")
+	if f.Compare {
+		for i, letter := range []string{"a", "b"} {
+			one := side{Letter: letter, Chosen: r.sides()[i]}
+			for _, c := range s.list {
+				one.Options = append(one.Options, option{Name: c.Name, Value: c.Name, Chosen: c.Name == one.Chosen})
+			}
+			f.Sides = append(f.Sides, one)
+		}
+		f.Title = quantity.Name(f.Sides[0].Chosen) + " and " + quantity.Name(f.Sides[1].Chosen)
+		f.Other = "./" + r.url(func(v url.Values) { v.Del("a"); v.Del("b") })
+	} else if len(s.list) > 1 {
+		f.Other = "compare" + r.url(func(v url.Values) {
+			without(v)
+			if len(chosen) > 0 {
+				v.Set("a", chosen[0])
+			}
+		})
+	}
+	f.StaticURL = r.url(func(v url.Values) { v.Set("static", "1") })
+}
+
+// keepPage leaves the page of the table of jobs in the parameters of the panels.
+func keepPage(v url.Values, r *request) {
+	if r.page > 0 {
+		v.Set("page", fmt.Sprint(r.page))
+	}
+}

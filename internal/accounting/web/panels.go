@@ -1,0 +1,565 @@
+package web
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"rmreplay/internal/quantity"
+)
+
+// panel is a part of a page: one query and how its answer is shown.
+type panel struct {
+	name, title string
+	about       string // what it shows, in a sentence
+	wide        bool
+	query       func(r *request, s *sizes) condition
+	shape       func(r *request, s *sizes, raw [][]any) *table
+	draw        func(r *request, t *table, top float64) (*chart, error) // nil: the table is shown
+}
+
+// format says how a value is written.
+type format int
+
+const (
+	word format = iota
+	count
+	hours
+	seconds
+	percent
+	moment
+	number // as it is
+)
+
+// column is a column of a panel's table.
+type column struct {
+	Name   string `json:"name"`
+	Label  string `json:"label"`
+	Unit   string `json:"unit,omitempty"`
+	format format
+}
+
+// table is what a panel shows. A value is an int64, a float64, a string, a time or nil.
+type table struct {
+	Columns []column
+	Rows    [][]any
+	links   []string // of the first column; empty for none
+	bar     int      // the column that is drawn as bars beside its numbers; 0 for none
+	series  []int    // the columns that a chart shows
+	colours []int    // of the series, in figure.Colours
+	names   string   // the field that the series are values of; empty for none
+	notes   []string
+	tiles   bool // its only row is shown as tiles
+}
+
+// panels are those of the page, in their order.
+var panels = []*panel{
+	{name: "summary", title: "Summary", about: "The finished jobs of this view.", wide: true, query: querySummary, shape: shapeSummary},
+	{name: "jobs", title: "Finished jobs", about: "How many jobs ended, by state.", wide: true, query: queryStates, shape: shapeStates, draw: drawTimeline("jobs")},
+	{name: "utilization", title: "Utilization", about: "Processors that finished jobs held. Jobs that still run are not in it.", query: queryUtilization, shape: shapeUtilization, draw: drawTimeline("")},
+	{name: "shares", title: "CPU hours by partition and QOS", about: "The inner ring has the partitions, the outer ring the QOS within each.", query: queryShares, shape: shapeShares, draw: drawRings},
+	{name: "users", title: "Top users", about: "The ten users with the longest total run time.", query: queryTop("user_name", "elapsed"), shape: shapeTop("user_name", "user", 2)},
+	{name: "accounts", title: "Top accounts", about: "The ten accounts with the most CPU hours.", query: queryTop("account", "used"), shape: shapeTop("account", "account", 3)},
+	{name: "waits", title: "Wait times", about: "From eligible to start. Jobs that never ran are not in it.", query: queryLogarithmic("wait_s", 10, 5), shape: shapeLogarithmic("wait_s", "wait", 10, 5), draw: drawDistribution("wait_s")},
+	{name: "runs", title: "Run times", about: "From start to end.", query: queryLogarithmic("elapsed_s", 10, 5), shape: shapeLogarithmic("elapsed_s", "run time", 10, 5), draw: drawDistribution("elapsed_s")},
+	{name: "sizes", title: "Job sizes", about: "Allocated nodes.", query: queryLogarithmic("nodes", 2, 1), shape: shapeLogarithmic("nodes", "nodes", 2, 1), draw: drawDistribution("nodes")},
+	{name: "requested", title: "Time used of the time limit", about: "Run time in per cent of the time limit. Jobs without a limit are not in it.", query: queryLimitUsed, shape: shapeLimitUsed, draw: drawDistribution("limit_used")},
+	{name: "limits", title: "Requested against used time", about: "Each cell counts the jobs with such a limit and such a run time.", query: queryLimits, shape: shapeLimits, draw: drawLimits},
+	{name: "waste", title: "Waste", about: "CPU hours of completed, failed and other jobs, and above them what jobs asked for by their limits and did not use.", query: queryWaste, shape: shapeWaste, draw: drawTimeline("CPU hours")},
+	{name: "exits", title: "Exit codes", about: "How the jobs' scripts ended.", query: queryExits, shape: shapeExits, draw: drawTimeline("jobs")},
+	{name: "week", title: "Submissions by hour and weekday", about: "Each cell counts the jobs that were submitted in that hour of that weekday.", query: queryWeek, shape: shapeWeek, draw: drawWeek},
+	{name: "names", title: "Top job names", about: "The ten job names with the most jobs.", query: queryTop("job_name", "jobs"), shape: shapeTop("job_name", "job name", 1)},
+	{name: "table", title: "Jobs", about: "One row a job. The number opens everything that is known of the job.", wide: true, query: queryJobs, shape: shapeJobs},
+}
+
+func panelOf(name string) *panel {
+	for _, p := range panels {
+		if p.name == name {
+			return p
+		}
+	}
+	return nil
+}
+
+// selectFrom makes a query of the jobs that a condition holds for. rest stands behind it.
+func selectFrom(what string, where condition, rest string) condition {
+	return condition{"SELECT " + what + " FROM jobs WHERE " + where.sql + " " + rest, where.args}
+}
+
+// failed holds for jobs that ended otherwise than their owners meant, or than anybody did.
+const failed = "state IN ('FAILED', 'TIMEOUT', 'NODE_FAIL', 'OUT_OF_MEMORY', 'BOOT_FAIL', 'DEADLINE')"
+
+// unused are the CPU hours that a job asked for by its limit and did not use.
+const unused = "(cpus::DOUBLE * greatest(limit_s::DOUBLE - elapsed_s, 0) / 3600)"
+
+func querySummary(r *request, _ *sizes) condition {
+	return selectFrom("count(*), count(*) FILTER ("+failed+"), count(DISTINCT user_name), avg(wait_s), sum(elapsed_s)::DOUBLE / 3600, sum(cpu_hours), "+
+		"coalesce(sum(cpu_hours) FILTER ("+failed+"), 0), sum("+unused+"), sum(node_hours), sum(gpu_hours)", r.ended(), "")
+}
+
+func shapeSummary(_ *request, _ *sizes, raw [][]any) *table {
+	row := raw[0]
+	jobs := value(row[0])
+	row[1] = ratio(value(row[1]), jobs)
+	row[6] = ratio(value(row[6]), value(row[5]))
+	return &table{tiles: true, Rows: raw, Columns: []column{
+		{"jobs", "jobs", "", count},
+		{"failed", "failed, of the jobs", "%", percent},
+		{"users", "users", "", count},
+		{"wait", "mean wait", "s", seconds},
+		{"elapsed", "run time", "h", hours},
+		{"cpu_hours", "CPU hours", "h", hours},
+		{"failed_cpu_hours", "failed, of the CPU hours", "%", percent},
+		{"unused_cpu_hours", "CPU hours asked for, not used", "h", hours},
+		{"node_hours", "node hours", "h", hours},
+		{"gpu_hours", "GPU hours", "h", hours},
+	}}
+}
+
+// value returns a number of the database, and NaN for NULL.
+func value(v any) float64 {
+	switch v := v.(type) {
+	case int64:
+		return float64(v)
+	case int32:
+		return float64(v)
+	case float64:
+		return v
+	}
+	return math.NaN()
+}
+
+// ratio returns a share in per cent, and nil of nothing.
+func ratio(part, whole float64) any {
+	if !(whole > 0) {
+		return nil
+	}
+	return 100 * part / whole
+}
+
+// mostSeries is how many series a stacked chart has; others are one together.
+const mostSeries = 7
+
+// pivot makes a row for each bucket and a column for each name of raw rows of a bucket, a name and a
+// value. The names with the highest sums come first.
+func pivot(r *request, b buckets, raw [][]any, unit string, f format) *table {
+	sums := make(map[string]float64)
+	for _, row := range raw {
+		sums[row[1].(string)] += value(row[2])
+	}
+	names := make([]string, 0, len(sums))
+	for name := range sums {
+		names = append(names, name)
+	}
+	slices.SortFunc(names, func(a, b string) int { return cmp.Or(cmp.Compare(sums[b], sums[a]), strings.Compare(a, b)) })
+	others := len(names) > mostSeries
+	if others {
+		names = append(names[:mostSeries-1:mostSeries-1], "others")
+	}
+	t := timeTable(r, b)
+	at := make(map[string]int)
+	for i, name := range names {
+		at[name] = i
+		t.Columns = append(t.Columns, column{name, name, unit, f})
+		t.series = append(t.series, 2+i)
+	}
+	for i := range t.Rows {
+		for range names {
+			t.Rows[i] = append(t.Rows[i], 0.0)
+		}
+	}
+	outside := 0.0
+	for _, row := range raw {
+		k, ok := row[0].(int64)
+		if !ok || k < 0 || int(k) >= len(t.Rows) {
+			outside += value(row[2])
+			continue
+		}
+		i, ok := at[row[1].(string)]
+		if !ok {
+			i = len(names) - 1
+		}
+		t.Rows[k][2+i] = value(t.Rows[k][2+i]) + value(row[2])
+	}
+	if outside > 0 {
+		t.notes = append(t.notes, quantity.Counted(int(outside), "job has no end or one outside of the chart.", "jobs have no end or one outside of the chart."))
+	}
+	return t
+}
+
+// timeTable returns a table with a row for each bucket: its beginning and its end.
+func timeTable(r *request, b buckets) *table {
+	t := &table{Columns: []column{{"from", "from", "", moment}, {"until", "until", "", moment}}}
+	for i := 1; i < len(b.edges); i++ {
+		t.Rows = append(t.Rows, []any{b.edges[i-1], b.edges[i]})
+		t.links = append(t.links, r.during(b.edges[i-1], b.edges[i]))
+	}
+	return t
+}
+
+func queryStates(r *request, _ *sizes) condition {
+	return selectFrom(r.buckets().of("end_time")+`, coalesce(state, ''), count(*)`, r.ended(), "GROUP BY 1, 2")
+}
+
+func shapeStates(r *request, _ *sizes, raw [][]any) *table {
+	t := pivot(r, r.buckets(), raw, "jobs", count)
+	t.names = "state"
+	fixed := map[string]int{"COMPLETED": 0, "FAILED": 1, "TIMEOUT": 4, "OUT_OF_MEMORY": 3, "NODE_FAIL": 6, "CANCELLED": 5, "PREEMPTED": 2, "PENDING": 2}
+	for _, c := range t.series {
+		colour, ok := fixed[t.Columns[c].Name]
+		if !ok {
+			colour = 7
+		}
+		t.colours = append(t.colours, colour)
+	}
+	return t
+}
+
+func queryExits(r *request, _ *sizes) condition {
+	return selectFrom(r.buckets().of("end_time")+`, exit_code, exit_signal, count(*)`, r.ended(), "GROUP BY 1, 2, 3 ORDER BY 4 DESC LIMIT 20000")
+}
+
+func shapeExits(r *request, _ *sizes, raw [][]any) *table {
+	var named [][]any
+	for _, row := range raw {
+		name := "not known"
+		switch {
+		case value(row[2]) > 0:
+			name = fmt.Sprintf("signal %.0f", value(row[2]))
+		case value(row[1]) == 0:
+			name = "0"
+		case row[1] != nil:
+			name = fmt.Sprintf("exit %.0f", value(row[1]))
+		}
+		named = append(named, []any{row[0], name, row[3]})
+	}
+	return plainColours(pivot(r, r.buckets(), named, "jobs", count))
+}
+
+// plainColours gives the series the colours in their order; "others" are grey.
+func plainColours(t *table) *table {
+	for i, c := range t.series {
+		if t.Columns[c].Name == "others" {
+			i = 7
+		}
+		t.colours = append(t.colours, i)
+	}
+	return t
+}
+
+func queryWaste(r *request, _ *sizes) condition {
+	return selectFrom(r.buckets().of("end_time")+", coalesce(sum(cpu_hours) FILTER (state = 'COMPLETED'), 0), coalesce(sum(cpu_hours) FILTER ("+failed+"), 0), "+
+		"sum(cpu_hours), coalesce(sum("+unused+"), 0)", r.ended(), "GROUP BY 1")
+}
+
+func shapeWaste(r *request, _ *sizes, raw [][]any) *table {
+	t := timeTable(r, r.buckets())
+	t.Columns = append(t.Columns, column{"completed", "completed", "h", hours}, column{"failed", "failed", "h", hours}, column{"other", "cancelled and others", "h", hours}, column{"unused", "asked for, not used", "h", hours})
+	t.series, t.colours = []int{2, 3, 4, 5}, []int{0, 1, 5, 7}
+	for i := range t.Rows {
+		t.Rows[i] = append(t.Rows[i], 0.0, 0.0, 0.0, 0.0)
+	}
+	for _, row := range raw {
+		if k, ok := row[0].(int64); ok && k >= 0 && int(k) < len(t.Rows) {
+			done, lost := value(row[1]), value(row[2])
+			t.Rows[k] = append(t.Rows[k][:2], done, lost, max(0, value(row[3])-done-lost), value(row[4]))
+		}
+	}
+	return t
+}
+
+func queryUtilization(r *request, _ *sizes) condition {
+	b := r.buckets()
+	first, last := b.edges[0], b.edges[len(b.edges)-1]
+	begin := first.Unix()
+	where := and(r.where, condition{sql: "end_time >= " + timestamp(first)}, condition{sql: "start_time < " + timestamp(last)}, condition{sql: "cpus > 0"})
+	return selectFrom(fmt.Sprintf("greatest(%s, -1), least(%s, %d), sum(cpus)::DOUBLE, sum(cpus::DOUBLE * (epoch_us(start_time) // 1000000 - %d)), sum(cpus::DOUBLE * (epoch_us(end_time) // 1000000 - %d))",
+		b.of("start_time"), b.of("end_time"), len(b.edges)-1, begin, begin), where, "GROUP BY 1, 2")
+}
+
+// shapeUtilization sums the processor seconds of each bucket. A raw row has jobs that start in the
+// same bucket and end in the same one: their number of processors, and the sums of the starts and of
+// the ends, each times the job's processors.
+func shapeUtilization(r *request, s *sizes, raw [][]any) *table {
+	b := r.buckets()
+	n := len(b.edges) - 1
+	edge := func(k int) float64 { return b.edges[k].Sub(b.edges[0]).Seconds() }
+	busy := make([]float64, n)
+	for _, row := range raw {
+		from, to, ok := row[0], row[1], true
+		if _, ok = from.(int64); !ok {
+			continue
+		}
+		i, k := int(from.(int64)), int(to.(int64))
+		cpus, starts, ends := value(row[2]), value(row[3]), value(row[4])
+		if i < 0 {
+			i, starts = 0, 0
+		}
+		if k >= n {
+			k, ends = n-1, cpus*edge(n)
+		}
+		if i >= n || k < i {
+			continue
+		}
+		// The first and the last bucket end where the range of time does.
+		starts, ends = max(starts, cpus*edge(i)), min(ends, cpus*edge(k+1))
+		if i == k {
+			busy[i] += max(0, ends-starts)
+			continue
+		}
+		busy[i] += cpus*edge(i+1) - starts
+		for m := i + 1; m < k; m++ {
+			busy[m] += cpus * (edge(m+1) - edge(m))
+		}
+		busy[k] += ends - cpus*edge(k)
+	}
+	t := timeTable(r, b)
+	capacity := s.capacity(r.clusters())
+	t.Columns = append(t.Columns, column{"cpus", "processors in use", "", count})
+	t.series, t.colours = []int{2}, []int{0}
+	if capacity > 0 {
+		t.Columns = append(t.Columns, column{"utilization", "in use", "%", percent})
+		t.series = []int{3}
+		t.notes = append(t.notes, "100 % are "+quantity.Counted(int(capacity), "processor.", "processors."))
+	} else {
+		t.notes = append(t.notes, "The number of processors of the cluster is not known, so there is no percentage.")
+	}
+	for k := range t.Rows {
+		mean := busy[k] / (edge(k+1) - edge(k))
+		if t.Rows[k] = append(t.Rows[k], mean); capacity > 0 {
+			t.Rows[k] = append(t.Rows[k], 100*mean/float64(capacity))
+		}
+	}
+	return t
+}
+
+func queryShares(r *request, _ *sizes) condition {
+	return selectFrom(`coalesce("partition", ''), coalesce(qos, ''), sum(cpu_hours), count(*)`, r.ended(), "GROUP BY 1, 2 ORDER BY 3 DESC LIMIT 2000")
+}
+
+func shapeShares(r *request, _ *sizes, raw [][]any) *table {
+	sums, total := make(map[string]float64), 0.0
+	for _, row := range raw {
+		sums[row[0].(string)] += value(row[2])
+		total += value(row[2])
+	}
+	slices.SortStableFunc(raw, func(a, b []any) int {
+		p, q := a[0].(string), b[0].(string)
+		return cmp.Or(cmp.Compare(sums[q], sums[p]), strings.Compare(p, q), cmp.Compare(value(b[2]), value(a[2])))
+	})
+	t := &table{bar: 2, Columns: []column{{"partition", "partition", "", word}, {"qos", "QOS", "", word}, {"cpu_hours", "CPU hours", "h", hours}, {"share", "share", "%", percent}, {"jobs", "jobs", "", count}}}
+	for _, row := range raw {
+		t.Rows = append(t.Rows, []any{row[0], row[1], row[2], ratio(value(row[2]), total), row[3]})
+		t.links = append(t.links, r.add("partition="+row[0].(string), "qos="+row[1].(string)))
+	}
+	return t
+}
+
+// queryTop groups the jobs by a column. by is one of jobs, elapsed and used.
+func queryTop(name, by string) func(r *request, _ *sizes) condition {
+	return func(r *request, _ *sizes) condition {
+		return selectFrom(fmt.Sprintf(`coalesce("%s", ''), count(*) AS number, sum(elapsed_s)::DOUBLE / 3600 AS ran, sum(cpu_hours) AS used, avg(wait_s), count(*) FILTER (%s), sum(%s)`, name, failed, unused),
+			r.ended(), fmt.Sprintf("GROUP BY 1 ORDER BY %s DESC, 1 LIMIT 10", map[string]string{"jobs": "number", "elapsed": "ran", "used": "used"}[by]))
+	}
+}
+
+func shapeTop(name, label string, bar int) func(r *request, _ *sizes, raw [][]any) *table {
+	return func(r *request, _ *sizes, raw [][]any) *table {
+		t := &table{bar: bar, Columns: []column{
+			{name, label, "", word},
+			{"jobs", "jobs", "", count},
+			{"elapsed", "run time", "h", hours},
+			{"cpu_hours", "CPU hours", "h", hours},
+			{"wait", "mean wait", "s", seconds},
+			{"failed", "failed", "%", percent},
+			{"unused_cpu_hours", "CPU h not used", "h", hours},
+		}}
+		for _, row := range raw {
+			row[5] = ratio(value(row[5]), value(row[1]))
+			t.Rows = append(t.Rows, row)
+			t.links = append(t.links, r.add(name+"="+row[0].(string)))
+		}
+		return t
+	}
+}
+
+// queryLogarithmic counts the jobs by the size of a column, in so many classes for each power of the
+// base. Class 0 has what is below 1.
+func queryLogarithmic(name string, base, classes int) func(r *request, _ *sizes) condition {
+	return func(r *request, _ *sizes) condition {
+		log := map[int]string{2: "log2", 10: "log10"}[base]
+		return selectFrom(fmt.Sprintf("CASE WHEN %[1]s < 1 THEN 0 ELSE 1 + floor(%[2]s(%[1]s) * %[3]d + 1e-9)::BIGINT END, count(*), sum(cpu_hours)", name, log, classes),
+			and(r.ended(), condition{sql: name + " IS NOT NULL"}), "GROUP BY 1 ORDER BY 1")
+	}
+}
+
+func shapeLogarithmic(name, label string, base, classes int) func(r *request, _ *sizes, raw [][]any) *table {
+	edge := func(class int64) any {
+		switch {
+		case class <= 0:
+			return 0.0
+		case base == 2:
+			return math.Exp2(float64(class - 1))
+		}
+		return math.Ceil(math.Pow(10, float64(class-1)/float64(classes)) - 1e-6) // the values are integers
+	}
+	unit, f := "s", seconds
+	if base == 2 {
+		unit, f = "", number
+	}
+	return func(r *request, _ *sizes, raw [][]any) *table {
+		t := &table{series: []int{2}, colours: []int{0}, Columns: []column{{"from", label + " from", unit, f}, {"below", "below", unit, f}, {"jobs", "jobs", "", count}, {"cpu_hours", "CPU hours", "h", hours}, {"share", "jobs up to here", "%", percent}}}
+		at := make(map[int64][]any)
+		total := 0.0
+		for _, row := range raw {
+			at[row[0].(int64)] = row
+			total += value(row[1])
+		}
+		if len(raw) == 0 {
+			return t
+		}
+		sum := 0.0
+		for k := raw[0][0].(int64); k <= raw[len(raw)-1][0].(int64); k++ {
+			jobs, used := any(int64(0)), any(0.0)
+			if row, ok := at[k]; ok {
+				jobs, used = row[1], row[2]
+			}
+			sum += value(jobs)
+			low, high := edge(k), edge(k+1)
+			if low == high {
+				continue // no integer lies in this class
+			}
+			t.Rows = append(t.Rows, []any{low, high, jobs, used, ratio(sum, total)})
+			t.links = append(t.links, r.between(name, value(low), value(high)))
+		}
+		for _, part := range []float64{50, 90} {
+			for _, row := range t.Rows {
+				if value(row[4]) >= part {
+					t.notes = append(t.notes, fmt.Sprintf("%.0f %% are below %s.", part, r.write(f, row[1])))
+					break
+				}
+			}
+		}
+		return t
+	}
+}
+
+// between returns a reference to the page for the values of a field between two numbers. It replaces
+// the limits that the field has.
+func (r *request) between(name string, low, high float64) string {
+	return r.url(func(v url.Values) {
+		v["f"] = slices.DeleteFunc(v["f"], func(s string) bool { return strings.HasPrefix(s, name+">=") || strings.HasPrefix(s, name+"<") })
+		if low > 0 {
+			v.Add("f", fmt.Sprintf("%s>=%g", name, low))
+		}
+		if !math.IsInf(high, 0) {
+			v.Add("f", fmt.Sprintf("%s<%g", name, high))
+		}
+	})
+}
+
+func queryLimitUsed(r *request, _ *sizes) condition {
+	return selectFrom("floor(least(20::DOUBLE * elapsed_s / limit_s, 20)), count(*), sum(cpu_hours)", and(r.ended(), condition{sql: "limit_s > 0 AND elapsed_s IS NOT NULL"}), "GROUP BY 1")
+}
+
+func shapeLimitUsed(r *request, _ *sizes, raw [][]any) *table {
+	t := &table{series: []int{2}, colours: []int{2}, Columns: []column{{"from", "used from", "%", percent}, {"below", "below", "%", percent}, {"jobs", "jobs", "", count}, {"cpu_hours", "CPU hours", "h", hours}}}
+	for k := range 21 {
+		low, high := float64(5*k), float64(5*k+5)
+		if k == 20 {
+			high = math.Inf(1)
+		}
+		t.links = append(t.links, r.between("limit_used", low, high))
+		if k == 20 {
+			high = 105 // the chart's last bar has all from 100
+		}
+		t.Rows = append(t.Rows, []any{low, high, int64(0), 0.0})
+	}
+	for _, row := range raw {
+		if k := int(value(row[0])); k >= 0 {
+			t.Rows[k][2], t.Rows[k][3] = row[1], row[2]
+		}
+	}
+	t.notes = append(t.notes, "The last bar has all jobs that used their whole limit.")
+	return t
+}
+
+// limitClasses is how many classes a power of ten has in the figure of limits and run times.
+const limitClasses = 4
+
+func queryLimits(r *request, _ *sizes) condition {
+	class := func(name string) string {
+		return fmt.Sprintf("floor(log10(greatest(%s, 1)) * %d + 1e-9)::BIGINT", name, limitClasses)
+	}
+	return selectFrom(class("limit_s")+", "+class("elapsed_s")+", count(*), sum(cpu_hours)", and(r.ended(), condition{sql: "limit_s > 0 AND elapsed_s IS NOT NULL"}), "GROUP BY 1, 2 ORDER BY 1, 2")
+}
+
+func shapeLimits(r *request, _ *sizes, raw [][]any) *table {
+	t := &table{series: []int{4}, colours: []int{0}, Columns: []column{{"limit_from", "limit from", "s", seconds}, {"limit_below", "below", "s", seconds}, {"run_from", "run time from", "s", seconds}, {"run_below", "below", "s", seconds}, {"jobs", "jobs", "", count}, {"cpu_hours", "CPU hours", "h", hours}}}
+	edge := func(v any) float64 { return math.Pow(10, value(v)/limitClasses) }
+	for _, row := range raw {
+		next := func(v any) float64 { return edge(value(v) + 1.0) }
+		low := edge(row[1])
+		if value(row[1]) == 0 {
+			low = 0 // a run of no time is in the lowest class
+		}
+		t.Rows = append(t.Rows, []any{edge(row[0]), next(row[0]), low, next(row[1]), row[2], row[3]})
+		t.links = append(t.links, r.add(fmt.Sprintf("limit_s>=%.0f", edge(row[0])), fmt.Sprintf("limit_s<%.0f", next(row[0])), fmt.Sprintf("elapsed_s>=%.0f", low), fmt.Sprintf("elapsed_s<%.0f", next(row[1]))))
+	}
+	return t
+}
+
+func queryWeek(r *request, _ *sizes) condition {
+	return selectFrom(r.weekHour("submit_time")+", count(*), avg(wait_s)", and(r.ended(), condition{sql: "submit_time IS NOT NULL"}), "GROUP BY 1")
+}
+
+func shapeWeek(r *request, _ *sizes, raw [][]any) *table {
+	t := &table{series: []int{2}, colours: []int{0}, Columns: []column{{"weekday", "weekday", "", word}, {"hour", "hour", "", number}, {"jobs", "jobs", "", count}, {"wait", "mean wait", "s", seconds}}}
+	for k := range 168 {
+		t.Rows = append(t.Rows, []any{time.Weekday((k/24 + 1) % 7).String(), int64(k % 24), int64(0), nil})
+		t.links = append(t.links, r.add(fmt.Sprintf("weekday=%d", k/24), fmt.Sprintf("hour=%d", k%24)))
+	}
+	for _, row := range raw {
+		if k, ok := row[0].(int64); ok && k >= 0 && k < 168 {
+			t.Rows[k][2], t.Rows[k][3] = row[1], row[2]
+		}
+	}
+	return t
+}
+
+func queryJobs(r *request, _ *sizes) condition {
+	list := []string{"seq"}
+	for _, name := range r.columns {
+		list = append(list, fields[name].sql(r))
+	}
+	order := fields[r.sort].sql(r)
+	direction := "ASC"
+	if r.descending {
+		direction = "DESC"
+	}
+	return selectFrom(strings.Join(list, ", "), r.ended(), fmt.Sprintf("ORDER BY %s %s NULLS LAST, seq %s LIMIT %d OFFSET %d", order, direction, direction, r.rows+1, r.page*r.rows))
+}
+
+func shapeJobs(r *request, _ *sizes, raw [][]any) *table {
+	t := &table{Columns: []column{{"seq", "", "", number}}}
+	for _, name := range r.columns {
+		c := column{Name: name, Label: strings.TrimSuffix(strings.TrimSuffix(name, "_time"), "_s")}
+		switch f := fields[name]; {
+		case f.kind == instant:
+			c.format = moment
+		case strings.HasSuffix(name, "_s"):
+			c.format, c.Unit = seconds, "s"
+		case f.kind == decimal:
+			c.format = hours
+		case f.kind == integer:
+			c.format = number
+		}
+		t.Columns = append(t.Columns, c)
+	}
+	t.Rows = raw
+	return t
+}

@@ -1,0 +1,260 @@
+package web
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// The limits of a query.
+const (
+	longestQuery = 4096 // bytes
+	mostClauses  = 100
+	deepestQuery = 20 // parentheses and negations within each other
+)
+
+// queryFields are those that a word without a field is looked for in.
+var queryFields = []string{"user_name", "account", "partition", "qos", "state", "job_name"}
+
+// query is a reader of the query bar's language:
+//
+//	query   = all { "OR" all }
+//	all     = not { [ "AND" ] not }
+//	not     = ( "NOT" | "-" ) not | "(" query ")" | clause
+//	clause  = field relation value | field ":" values | word
+//	values  = value | "(" value { [ "OR" ] value } ")" | "[" value "TO" value "]"
+//
+// A relation is one of = != < <= > >= and :, which is the same as =. A value is a word, or a text in
+// double quotes, in which \ quotes a character. In a word, * stands for any characters and ? for one.
+type query struct {
+	r       *request
+	text    string
+	at      int
+	clauses int
+	depth   int
+}
+
+// parseQuery returns the condition of a query; an empty query is true.
+func (r *request) parseQuery(s string) (condition, error) {
+	if len(s) > longestQuery {
+		return condition{}, fmt.Errorf("the query has %d bytes (want at most %d)", len(s), longestQuery)
+	}
+	q := &query{r: r, text: s}
+	if q.space(); q.end() {
+		return condition{sql: "true"}, nil
+	}
+	c, err := q.any()
+	if err == nil && !q.end() {
+		err = fmt.Errorf("unexpected %q", q.rest())
+	}
+	if err != nil {
+		return condition{}, fmt.Errorf("the query at character %d: %w", utf8.RuneCountInString(s[:q.at])+1, err)
+	}
+	return c, nil
+}
+
+func (q *query) end() bool { return q.at >= len(q.text) }
+
+// rest returns what comes next, for messages.
+func (q *query) rest() string {
+	rest := []rune(q.text[q.at:])
+	return string(rest[:min(len(rest), 20)])
+}
+
+func (q *query) space() {
+	for !q.end() {
+		c, size := utf8.DecodeRuneInString(q.text[q.at:])
+		if !unicode.IsSpace(c) {
+			return
+		}
+		q.at += size
+	}
+}
+
+// take skips a text and the spaces behind it, if it comes next.
+func (q *query) take(s string) bool {
+	if !strings.HasPrefix(q.text[q.at:], s) {
+		return false
+	}
+	q.at += len(s)
+	q.space()
+	return true
+}
+
+// keyword skips a word, if it comes next and ends there.
+func (q *query) keyword(s string) bool {
+	after, ok := strings.CutPrefix(q.text[q.at:], s)
+	if !ok || after != "" && !strings.ContainsAny(after[:1], " \t\r\n(") {
+		return false
+	}
+	return q.take(s)
+}
+
+func (q *query) any() (condition, error) {
+	list, err := q.series(q.all, func() bool { return q.keyword("OR") })
+	return or(list...), err
+}
+
+func (q *query) all() (condition, error) {
+	list, err := q.series(q.not, func() bool {
+		if q.keyword("AND") {
+			return true
+		}
+		return !q.end() && q.text[q.at] != ')' && !strings.HasPrefix(q.text[q.at:], "OR ") && !strings.HasPrefix(q.text[q.at:], "OR(")
+	})
+	return and(list...), err
+}
+
+// series reads one or more parts, as long as more says so.
+func (q *query) series(part func() (condition, error), more func() bool) (list []condition, err error) {
+	for {
+		c, err := part()
+		if err != nil {
+			return nil, err
+		}
+		if list = append(list, c); !more() {
+			return list, nil
+		}
+	}
+}
+
+func (q *query) not() (condition, error) {
+	if q.depth++; q.depth > deepestQuery {
+		return condition{}, fmt.Errorf("more than %d parentheses and negations within each other", deepestQuery)
+	}
+	defer func() { q.depth-- }()
+	switch {
+	case q.keyword("NOT") || q.take("-"):
+		c, err := q.not()
+		return condition{"NOT coalesce(" + c.sql + ", false)", c.args}, err
+	case q.take("("):
+		c, err := q.any()
+		if err == nil && !q.take(")") {
+			err = errors.New(`a "(" without its ")"`)
+		}
+		return c, err
+	}
+	return q.clause()
+}
+
+func (q *query) clause() (condition, error) {
+	if q.clauses++; q.clauses > mostClauses {
+		return condition{}, fmt.Errorf("more than %d conditions", mostClauses)
+	}
+	name := q.text[q.at:]
+	if end := strings.IndexFunc(name, func(c rune) bool { return c != '_' && c != '@' && (c < 'a' || c > 'z') }); end > 0 {
+		name = name[:end]
+		after := q.text[q.at+end:]
+		for _, op := range []string{":>=", ":<=", ":>", ":<", ":", "!=", ">=", "<=", "=", ">", "<"} {
+			if strings.HasPrefix(after, op) {
+				f, err := lookUp(name)
+				if err != nil {
+					return condition{}, err
+				}
+				q.at += end + len(op)
+				if op == ":" {
+					return q.values(f)
+				}
+				return q.value(f, strings.TrimPrefix(op, ":"))
+			}
+		}
+	}
+	word, quoted, err := q.word(`()"`)
+	if err != nil {
+		return condition{}, err
+	}
+	like := strings.NewReplacer(`\`, `\\`, "%", `\%`, "_", `\_`).Replace(word)
+	if !quoted {
+		like = strings.NewReplacer("*", "%", "?", "_").Replace(like)
+	}
+	var list []condition
+	for _, name := range queryFields {
+		list = append(list, condition{`"` + name + `" ILIKE ? ESCAPE '\'`, []any{"%" + like + "%"}})
+	}
+	if number, err := q.r.literal(fields["jobid"], word); err == nil && !quoted {
+		list = append(list, condition{sql: "jobid = " + number})
+	}
+	return or(list...), nil
+}
+
+// values reads what stands behind a colon.
+func (q *query) values(f *field) (condition, error) {
+	switch {
+	case q.take("["):
+		low, _, err := q.word("[]")
+		if err != nil {
+			return condition{}, err
+		}
+		if !q.keyword("TO") {
+			return condition{}, fmt.Errorf(`%s: want "TO" between the two values of a range`, f.Name)
+		}
+		high, _, err := q.word("[]")
+		if err != nil {
+			return condition{}, err
+		}
+		if !q.take("]") {
+			return condition{}, fmt.Errorf(`%s: a "[" without its "]"`, f.Name)
+		}
+		from, err := q.r.compare(f, ">=", low, false)
+		if err != nil {
+			return condition{}, err
+		}
+		to, err := q.r.compare(f, "<=", high, false)
+		return and(from, to), err
+	case q.take("("):
+		list, err := q.series(func() (condition, error) {
+			if q.clauses++; q.clauses > mostClauses {
+				return condition{}, fmt.Errorf("more than %d conditions", mostClauses)
+			}
+			return q.value(f, "=")
+		}, func() bool { q.keyword("OR"); return !q.end() && q.text[q.at] != ')' })
+		if err == nil && !q.take(")") {
+			err = fmt.Errorf(`%s: a "(" without its ")"`, f.Name)
+		}
+		return or(list...), err
+	}
+	return q.value(f, "=")
+}
+
+func (q *query) value(f *field, op string) (condition, error) {
+	word, quoted, err := q.word(`()"`)
+	if err != nil {
+		return condition{}, err
+	}
+	if word == "*" && !quoted { // any value
+		op, word = map[bool]string{true: "!=", false: "="}[op == "="], ""
+	}
+	return q.r.compare(f, op, word, !quoted)
+}
+
+// word reads a word, which ends at a space or one of the given characters, or a quoted text.
+func (q *query) word(ends string) (word string, quoted bool, err error) {
+	defer q.space()
+	if !strings.HasPrefix(q.text[q.at:], `"`) {
+		end := strings.IndexFunc(q.text[q.at:], func(c rune) bool { return unicode.IsSpace(c) || strings.ContainsRune(ends, c) })
+		if end < 0 {
+			end = len(q.text) - q.at
+		}
+		if end == 0 {
+			return "", false, errors.New("want a value here")
+		}
+		q.at += end
+		return q.text[q.at-end : q.at], false, nil
+	}
+	var b strings.Builder
+	for i := q.at + 1; i < len(q.text); i++ {
+		switch c := q.text[i]; {
+		case c == '"':
+			q.at = i + 1
+			return b.String(), true, nil
+		case c == '\\' && i+1 < len(q.text):
+			i++
+			b.WriteByte(q.text[i])
+		default:
+			b.WriteByte(c)
+		}
+	}
+	return "", true, errors.New(`a text without its closing "`)
+}

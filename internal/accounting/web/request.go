@@ -1,0 +1,326 @@
+package web
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The limits of a request's parameters.
+const (
+	mostFilters   = 50
+	longestFilter = 1024 // bytes
+	mostRows      = 1000 // of the table of jobs at once
+	deepestPage   = 10_000_000
+)
+
+// defaultColumns are those of the table of jobs.
+var defaultColumns = []string{"jobid", "user_name", "account", "partition", "qos", "state", "nodes", "cpus", "submit_time", "start_time", "end_time", "elapsed_s"}
+
+// request is what a reader asks to see. All of it stands in the URL:
+//
+//	from, until  the range of the jobs' ends, as instants; each may be missing
+//	last         otherwise, a duration before the newest end, or "all"
+//	q            the query bar
+//	f            a filter, such as partition=gpu; several with = about one field are alternatives
+//	zone         a time zone; UTC if it is missing
+//	columns, sort, rows, page   of the table of jobs
+//	width        of charts, in CSS pixels
+type request struct {
+	values  url.Values
+	zone    *time.Location
+	now     time.Time
+	filters []term
+	where   condition // without the range of time
+
+	from, until time.Time
+	whole       bool // jobs without an end are shown too
+
+	columns    []string
+	sort       string
+	descending bool
+	rows, page int
+	width      int
+
+	panel  *panel // that is asked for
+	suffix string // of the names of figures, where a page has several of a panel
+}
+
+// parseRequest reads the parameters of a URL. The range of time is still open if it depends on the
+// newest job; see [request.bound].
+func parseRequest(values url.Values, now time.Time) (*request, error) {
+	r := &request{values: url.Values{}, zone: time.UTC, now: now, columns: defaultColumns, sort: "end_time", descending: true, rows: 25, width: 640}
+	for name, list := range values {
+		for _, v := range list {
+			r.values.Add(name, strings.ToValidUTF8(v, "\ufffd"))
+		}
+	}
+	if list := r.values["column"]; len(list) > 0 { // of a form
+		r.values.Del("column")
+		r.values.Set("columns", strings.Join(list, ","))
+	}
+	var err error
+	if zone := r.values.Get("zone"); zone != "" && zone != "Local" {
+		if r.zone, err = time.LoadLocation(zone); err != nil {
+			return nil, fmt.Errorf("zone: %q is no time zone (want one such as Europe/Zurich)", zone)
+		}
+	}
+	for name, to := range map[string]*time.Time{"from": &r.from, "until": &r.until} {
+		if v := r.values.Get(name); v != "" {
+			if *to, err = parseInstant(v, r.zone, now); err != nil {
+				return nil, fmt.Errorf("%s: %w", name, err)
+			}
+		}
+	}
+	if !r.from.IsZero() && !r.until.IsZero() && !r.from.Before(r.until) {
+		return nil, fmt.Errorf("from %s until %s: the range is empty", r.values.Get("from"), r.values.Get("until"))
+	}
+	for name, number := range map[string]*int{"rows": &r.rows, "page": &r.page, "width": &r.width} {
+		if v := r.values.Get(name); v != "" {
+			if *number, err = strconv.Atoi(v); err != nil || *number < 0 {
+				return nil, fmt.Errorf("%s: %q is no number", name, v)
+			}
+		}
+	}
+	r.rows, r.page, r.width = min(max(r.rows, 1), mostRows), min(r.page, deepestPage), min(max(r.width, 280), 1600)
+	if v := r.values.Get("columns"); v != "" {
+		r.columns = strings.Split(v, ",")
+		for i, name := range r.columns {
+			f, err := lookUp(name)
+			if err != nil {
+				return nil, fmt.Errorf("columns: %w", err)
+			}
+			r.columns[i] = f.Name
+		}
+		slices.Sort(r.columns)
+		r.columns = slices.Compact(r.columns)
+		slices.SortFunc(r.columns, func(a, b string) int { return place(a) - place(b) })
+	}
+	if v := r.values.Get("sort"); v != "" {
+		name, descending := strings.CutPrefix(v, "-")
+		f, err := lookUp(name)
+		if err != nil {
+			return nil, fmt.Errorf("sort: %w", err)
+		}
+		r.sort, r.descending = f.Name, descending
+	}
+	return r, r.parseFilters()
+}
+
+// place orders columns: the default ones first, then the others as the store has them.
+func place(name string) int {
+	if i := slices.Index(defaultColumns, name); i >= 0 {
+		return i
+	}
+	if i := slices.Index(columns, name); i >= 0 {
+		return len(defaultColumns) + i
+	}
+	return len(defaultColumns) + len(columns)
+}
+
+func (r *request) parseFilters() error {
+	list := r.values["f"]
+	if len(list) > mostFilters {
+		return fmt.Errorf("%d filters (want at most %d)", len(list), mostFilters)
+	}
+	for _, s := range list {
+		if len(s) > longestFilter {
+			return fmt.Errorf("a filter of %d bytes (want at most %d)", len(s), longestFilter)
+		}
+		t, err := parseTerm(s)
+		if err != nil {
+			return err
+		}
+		r.filters = append(r.filters, t)
+	}
+	return nil
+}
+
+// clusters are those that the filters name; none stands for all.
+func (r *request) clusters() (names []string) {
+	for _, t := range r.filters {
+		if t.field.Name == "cluster" && t.op == "=" {
+			names = append(names, t.value)
+		}
+	}
+	return names
+}
+
+// bound fixes the range of time, of which oldest and newest are the ends of the jobs that there are,
+// and then the conditions, which depend on it.
+func (r *request) bound(oldest, newest time.Time) error {
+	after := newest.Add(time.Second) // until is exclusive
+	if r.until.IsZero() {
+		r.until = after
+	}
+	if r.from.IsZero() {
+		switch last := r.values.Get("last"); {
+		case last == "all":
+			r.from = oldest
+			r.whole = r.values.Get("until") == ""
+		default:
+			if last == "" {
+				last = "30d"
+			}
+			d, err := parseDuration(last)
+			if err != nil {
+				return fmt.Errorf("last: %w", err)
+			}
+			r.from = r.until.Add(-d)
+		}
+	}
+	r.from, r.until = r.from.Truncate(time.Second), r.until.Truncate(time.Second)
+	if !r.from.Before(r.until) {
+		r.until = r.from.Add(time.Minute)
+	}
+	return r.conditions()
+}
+
+// conditions makes the conditions of the filters and of the query bar.
+func (r *request) conditions() error {
+	filters, err := r.terms()
+	if err != nil {
+		return err
+	}
+	query, err := r.parseQuery(r.values.Get("q"))
+	r.where = and(filters, query)
+	return err
+}
+
+// ended is the condition of the jobs that ended in the range of time.
+func (r *request) ended() condition {
+	if r.whole {
+		return r.where
+	}
+	return and(condition{sql: "end_time >= " + timestamp(r.from)}, condition{sql: "end_time < " + timestamp(r.until)}, r.where)
+}
+
+// url returns the reference to the same page with other parameters.
+func (r *request) url(change func(v url.Values)) string {
+	v := make(url.Values, len(r.values))
+	for name, list := range r.values {
+		v[name] = slices.Clone(list)
+	}
+	v.Del("page")
+	v.Del("width")
+	v.Del("part")
+	change(v)
+	return "?" + v.Encode()
+}
+
+// add returns a reference to the page with further filters.
+func (r *request) add(terms ...string) string {
+	return r.url(func(v url.Values) {
+		for _, t := range terms {
+			if !slices.Contains(v["f"], t) {
+				v.Add("f", t)
+			}
+		}
+	})
+}
+
+// during returns a reference to the page with another range of time.
+func (r *request) during(from, until time.Time) string {
+	return r.url(func(v url.Values) {
+		v.Del("last")
+		v.Set("from", stamp(from, r.zone))
+		v.Set("until", stamp(until, r.zone))
+	})
+}
+
+// stamp writes an instant as [parseInstant] reads it.
+func stamp(t time.Time, zone *time.Location) string { return t.In(zone).Format("2006-01-02T15:04:05") }
+
+// local returns the SQL of a column's wall-clock time in seconds since 1970. Where clocks change
+// within the range of time, it follows them.
+func (r *request) local(column string) string {
+	seconds := "(epoch_us(" + column + ") // 1000000)"
+	_, offset := r.from.In(r.zone).Zone()
+	changes := ""
+	at := r.from
+	for range 500 {
+		_, end := at.In(r.zone).ZoneBounds()
+		if end.IsZero() || end.After(r.until) {
+			break
+		}
+		changes += fmt.Sprintf(" WHEN %s < %d THEN %d", seconds, end.Unix(), offset)
+		_, offset = end.In(r.zone).Zone()
+		at = end
+	}
+	if changes == "" {
+		return fmt.Sprintf("(%s + %d)", seconds, offset)
+	}
+	return fmt.Sprintf("(%s + CASE%s ELSE %d END)", seconds, changes, offset)
+}
+
+// weekHour returns the SQL of the hour of the week of a column: 0 is Monday from 00:00 to 01:00.
+func (r *request) weekHour(column string) string {
+	return "((" + r.local(column) + " // 3600 + 72) % 168)" // 1970-01-01 was a Thursday
+}
+
+// buckets divide the range of time at round instants of the zone.
+type buckets struct {
+	edges []time.Time // ascending; one more than there are buckets
+	index string      // SQL of the number of the bucket that %s is in, from 0; some are not in any
+}
+
+// bucketSteps are the lengths of buckets, in seconds.
+var bucketSteps = []int64{
+	60, 120, 300, 600, 900, 1800, 3600, 2 * 3600, 3 * 3600, 6 * 3600, 12 * 3600, 86400, 2 * 86400, 7 * 86400,
+	14 * 86400, 28 * 86400, 56 * 86400, 364 * 86400,
+}
+
+// mostBuckets is how many buckets a chart has at most.
+const mostBuckets = 100
+
+// buckets returns the buckets of the range of time.
+func (r *request) buckets() buckets {
+	span := int64(r.until.Sub(r.from) / time.Second)
+	step := bucketSteps[len(bucketSteps)-1]
+	for _, s := range bucketSteps {
+		if span/s <= mostBuckets-2 {
+			step = s
+			break
+		}
+	}
+	_, offset := r.from.In(r.zone).Zone()
+	monday := int64(3 * 86400) // weeks begin on Mondays
+	if step%(7*86400) != 0 {
+		monday = 0
+	}
+	local := func(t time.Time) int64 {
+		if step >= 86400 {
+			_, o := t.In(r.zone).Zone()
+			return t.Unix() + int64(o) + monday
+		}
+		return t.Unix() + int64(offset)
+	}
+	first := local(r.from) / step
+	var b buckets
+	for k := first; ; k++ {
+		var edge time.Time
+		if step >= 86400 {
+			wall := time.Unix(k*step-monday, 0).UTC()
+			edge = time.Date(wall.Year(), wall.Month(), wall.Day(), 0, 0, 0, 0, r.zone)
+		} else {
+			edge = time.Unix(k*step-int64(offset), 0)
+		}
+		if b.edges = append(b.edges, edge); len(b.edges) > 1 && !edge.Before(r.until) || len(b.edges) > 2*mostBuckets {
+			break
+		}
+	}
+	if step >= 86400 {
+		b.index = fmt.Sprintf("((%s + %d) // %d - %d)", r.local("%[1]s"), monday, step, first)
+	} else {
+		b.index = fmt.Sprintf("((epoch_us(%%[1]s) // 1000000 + %d) // %d - %d)", offset, step, first)
+	}
+	return b
+}
+
+// of returns the SQL of the number of the bucket that a column is in.
+func (b buckets) of(column string) string {
+	return strings.ReplaceAll(b.index, "%[1]s", column)
+}

@@ -1,0 +1,113 @@
+package web
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"rmreplay/internal/accounting/store"
+)
+
+// size is what is known of a cluster, or of a run that stands beside clusters.
+type size struct {
+	Name        string    `json:"name"`
+	Kind        string    `json:"kind,omitempty"`
+	Jobs        int64     `json:"jobs"`
+	Oldest      time.Time `json:"oldest"` // end of a job
+	Newest      time.Time `json:"newest"` // end of a job
+	Nodes       *int64    `json:"nodes,omitempty"`
+	CPUs        *int64    `json:"cpus,omitempty"`
+	GPUs        *int64    `json:"gpus,omitempty"`
+	Description string    `json:"description,omitempty"`
+}
+
+// sizes are the clusters of a store, in the order of their names.
+type sizes struct{ list []size }
+
+// extent returns the ends of the oldest and of the newest job of some clusters, or of all without
+// names. It is the last 30 days without jobs.
+func (s *sizes) extent(names []string, now time.Time) (oldest, newest time.Time) {
+	for _, c := range s.list {
+		if len(names) > 0 && !slices.Contains(names, c.Name) || c.Newest.IsZero() {
+			continue
+		}
+		if oldest.IsZero() || c.Oldest.Before(oldest) {
+			oldest = c.Oldest
+		}
+		if c.Newest.After(newest) {
+			newest = c.Newest
+		}
+	}
+	if newest.IsZero() {
+		return now.AddDate(0, 0, -30), now
+	}
+	return oldest, newest
+}
+
+// capacity returns the number of processors of some clusters, or of all that have jobs; 0 if one of
+// them is not known.
+func (s *sizes) capacity(names []string) (cpus int64) {
+	for _, c := range s.list {
+		if len(names) > 0 && !slices.Contains(names, c.Name) || c.Jobs == 0 {
+			continue
+		}
+		if c.CPUs == nil || *c.CPUs <= 0 {
+			return 0
+		}
+		cpus += *c.CPUs
+	}
+	return cpus
+}
+
+// sizesCache keeps the sizes for a moment: every panel needs them, and they are about all jobs.
+type sizesCache struct {
+	mu     sync.Mutex
+	kept   *sizes
+	expire time.Time
+}
+
+// get returns the sizes as they were at most some seconds ago. Where they take long to find, they
+// are kept longer.
+func (c *sizesCache) get(ctx context.Context, s *store.Store, now time.Time) (*sizes, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	begin := time.Now()
+	if c.kept != nil && begin.Before(c.expire) {
+		return c.kept, nil
+	}
+	found := &sizes{list: []size{}}
+	err := s.Read(ctx, func(v *store.Snapshot) (err error) {
+		// Clocks go wrong. Ends that cannot be would make every chart empty.
+		rows, err := v.Query(`SELECT coalesce(j.cluster, c.cluster), c.kind, coalesce(j.jobs, 0), j.oldest, j.newest, c.nodes, c.cpus, c.gpus, c.description
+			FROM (SELECT cluster, count(*) AS jobs, min(end_time) FILTER (end_time >= TIMESTAMP '2000-01-01') AS oldest,
+				max(end_time) FILTER (end_time <= ` + timestamp(now.Add(24*time.Hour)) + `) AS newest FROM jobs GROUP BY cluster) j
+			FULL JOIN clusters c USING (cluster) ORDER BY 1`)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, rows.Close()) }()
+		for rows.Next() {
+			var one size
+			var kind, description sql.NullString
+			var oldest, newest sql.NullTime
+			if err := rows.Scan(&one.Name, &kind, &one.Jobs, &oldest, &newest, &one.Nodes, &one.CPUs, &one.GPUs, &description); err != nil {
+				return err
+			}
+			one.Kind, one.Description, one.Oldest, one.Newest = kind.String, description.String, oldest.Time, newest.Time
+			if one.Newest.Before(one.Oldest) {
+				one.Oldest = one.Newest
+			}
+			found.list = append(found.list, one)
+		}
+		return rows.Err()
+	})
+	if err != nil {
+		return nil, err
+	}
+	took := time.Since(begin)
+	c.kept, c.expire = found, time.Now().Add(max(2*time.Second, 50*took))
+	return found, nil
+}

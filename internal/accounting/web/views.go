@@ -1,0 +1,164 @@
+package web
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"unicode/utf8"
+)
+
+// The limits of saved views.
+const (
+	mostViews       = 1000
+	longestViewName = 100 // characters
+	longestView     = 16 << 10
+)
+
+// view is a page with its parameters that has a name.
+type view struct {
+	Name string `json:"name"`
+	// URL is relative to the dashboards: "?last=7d&f=partition%3Dgpu" or "compare?a=...".
+	URL string `json:"url"`
+}
+
+// views are the saved views of a store, in a file beside it.
+type views struct {
+	mu   sync.Mutex
+	path string          // empty for a store in memory
+	kept map[string]view // of a store in memory
+}
+
+// load reads the views.
+func (v *views) load() (map[string]view, error) {
+	if v.path == "" {
+		return maps.Clone(v.kept), nil
+	}
+	text, err := os.ReadFile(v.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the saved views: %w", err)
+	}
+	all := make(map[string]view)
+	if err := json.Unmarshal(text, &all); err != nil {
+		return nil, fmt.Errorf("reading the saved views: %s: %w", v.path, err)
+	}
+	return all, nil
+}
+
+// list returns the views in the order of their names.
+func (v *views) list() ([]view, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	all, err := v.load()
+	return slices.SortedFunc(maps.Values(all), func(a, b view) int { return strings.Compare(a.Name, b.Name) }), err
+}
+
+// change changes the views. The file is replaced as a whole.
+func (v *views) change(do func(all map[string]view) error) (err error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	all, err := v.load()
+	if err != nil {
+		return err
+	}
+	if all == nil {
+		all = make(map[string]view)
+	}
+	if err := do(all); err != nil {
+		return err
+	}
+	if v.path == "" {
+		v.kept = all
+		return nil
+	}
+	text, err := json.MarshalIndent(all, "", "  ")
+	if err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(v.path), ".views-*") // with the mode 0600
+	if err != nil {
+		return fmt.Errorf("saving the view: %w", err)
+	}
+	_, err = f.Write(append(text, '\n'))
+	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
+		err = os.Rename(f.Name(), v.path)
+	}
+	if err != nil {
+		return fmt.Errorf("saving the view: %w", errors.Join(err, os.Remove(f.Name())))
+	}
+	return nil
+}
+
+func (v *server) listViews(w http.ResponseWriter, _ *http.Request) error {
+	list, err := v.views.list()
+	if err != nil {
+		return err
+	}
+	if list == nil {
+		list = []view{}
+	}
+	return writeJSON(w, list)
+}
+
+// saveView keeps a view: {"url": "?last=7d"}.
+func (v *server) saveView(w http.ResponseWriter, q *http.Request) error {
+	name := q.PathValue("name")
+	if n := utf8.RuneCountInString(name); !utf8.ValidString(name) || strings.TrimSpace(name) == "" || n > longestViewName {
+		return bad(fmt.Errorf("the view's name has %d characters (want 1 to %d)", n, longestViewName))
+	}
+	if kind, _, _ := strings.Cut(q.Header.Get("Content-Type"), ";"); kind != "application/json" {
+		return &statusError{http.StatusUnsupportedMediaType, errors.New("a view is sent as application/json")}
+	}
+	var sent view
+	if err := json.NewDecoder(io.LimitReader(q.Body, longestView)).Decode(&sent); err != nil {
+		return bad(fmt.Errorf("reading the view: %w (want {\"url\": \"?...\"} of at most %d bytes)", err, longestView))
+	}
+	page, query, found := strings.Cut(sent.URL, "?")
+	values, err := url.ParseQuery(query)
+	if !found || err != nil || page != "" && page != "compare" {
+		return bad(fmt.Errorf("the view's URL is %q (want one that begins with ? or compare?)", sent.URL))
+	}
+	if _, err := parseRequest(values, v.now()); err != nil {
+		return bad(fmt.Errorf("the view's URL: %w", err))
+	}
+	saved := view{Name: name, URL: page + "?" + values.Encode()}
+	err = v.views.change(func(all map[string]view) error {
+		if _, there := all[name]; !there && len(all) >= mostViews {
+			return &statusError{http.StatusConflict, fmt.Errorf("there are %d views already (want at most %d: delete some)", len(all), mostViews)}
+		}
+		all[name] = saved
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return writeJSON(w, saved)
+}
+
+func (v *server) deleteView(w http.ResponseWriter, q *http.Request) error {
+	name := q.PathValue("name")
+	err := v.views.change(func(all map[string]view) error {
+		if _, there := all[name]; !there {
+			return missing("there is no view %q", name)
+		}
+		delete(all, name)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}

@@ -1,0 +1,441 @@
+// Package web is the dashboards of finished jobs: pages in HTML, with charts that the server draws,
+// and an API in JSON and CSV for everything that they show.
+//
+// A page is a list of panels. Each panel is one query of the store ([panel]). The page's script asks
+// for all panels at once, and gives up those that it no longer needs when a filter changes. What a
+// reader sees stands in the URL ([request]): a filter is a link, which works without the script too.
+//
+// Charts are drawn here, with package figure, as the report's are, and not in the browser. The
+// program has one code for charts, a page prints and reads aloud as it is, and tests see what
+// readers see. Links lie over the parts of a chart; the script adds what needs a pointer, the
+// selection of a range.
+package web
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"embed"
+	"encoding/csv"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"math"
+	"mime"
+	"net/http"
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"rmreplay/internal/accounting/receive"
+	"rmreplay/internal/accounting/store"
+)
+
+//go:embed assets
+var assets embed.FS
+
+// pages are the templates, and revision changes when an asset does.
+var (
+	pages    = template.Must(template.New("").ParseFS(assets, "assets/*.html"))
+	revision = func() string {
+		sum := sha256.New()
+		for _, name := range []string{"assets/style.css", "assets/app.js"} {
+			text, err := assets.ReadFile(name)
+			if err != nil {
+				panic(err) // it is in the program
+			}
+			sum.Write(text)
+		}
+		return hex.EncodeToString(sum.Sum(nil)[:6])
+	}()
+)
+
+// policy is the Content-Security-Policy of the pages. The attributes of style that it allows are
+// those of the charts.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; style-src-attr 'unsafe-inline'; img-src 'self' data:; " +
+	"connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+// server answers requests about one store.
+type server struct {
+	store *store.Store
+	sizes sizesCache
+	views views
+	now   func() time.Time
+}
+
+// Register adds the pages of a store to the multiplexer of a server's pages, below [receive.Pages].
+// Whoever serves it authenticates the readers.
+func Register(mux *http.ServeMux, s *store.Store) { register(mux, s, time.Now) }
+
+func register(mux *http.ServeMux, s *store.Store, now func() time.Time) {
+	v := &server{store: s, now: now}
+	v.views.path = s.Dir()
+	if v.views.path != "" {
+		v.views.path = filepath.Join(v.views.path, "views.json")
+	}
+	guard := http.NewCrossOriginProtection() // against forms of other sites
+	handle := func(pattern string, h func(w http.ResponseWriter, r *http.Request) error) {
+		method, at, _ := strings.Cut(pattern, " ")
+		mux.Handle(method+" "+strings.TrimSuffix(receive.Pages, "/")+at, guard.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			for name, value := range map[string]string{
+				"Content-Security-Policy": policy, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "same-origin", "Cache-Control": "no-store",
+			} {
+				w.Header().Set(name, value)
+			}
+			if err := h(w, r); err != nil && r.Context().Err() == nil {
+				fail(w, r, err)
+			}
+		})))
+	}
+	handle("GET /{$}", v.dashboard)
+	handle("GET /compare", v.compare)
+	handle("GET /users/{name}", redirect("user_name"))
+	handle("GET /accounts/{name}", redirect("account"))
+	handle("GET /jobs/{seq}", v.jobPage)
+	handle("GET /assets/{name}", asset)
+	handle("GET /reports/{name}", v.report)
+	handle("GET /api/v1/{$}", v.index)
+	handle("GET /api/v1/clusters", v.clusters)
+	handle("GET /api/v1/panels/{name}", v.panel)
+	handle("GET /api/v1/jobs/{seq}", v.jobJSON)
+	handle("GET /api/v1/views", v.listViews)
+	handle("PUT /api/v1/views/{name}", v.saveView)
+	handle("DELETE /api/v1/views/{name}", v.deleteView)
+}
+
+// statusError is an error with the status of its answer.
+type statusError struct {
+	status int
+	err    error
+}
+
+func (e *statusError) Error() string { return e.err.Error() }
+func (e *statusError) Unwrap() error { return e.err }
+
+func bad(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &statusError{http.StatusBadRequest, err}
+}
+
+func missing(format string, args ...any) error {
+	return &statusError{http.StatusNotFound, fmt.Errorf(format, args...)}
+}
+
+// fail answers with an error, in the format that was asked for.
+func fail(w http.ResponseWriter, r *http.Request, err error) {
+	status := http.StatusInternalServerError
+	var known *statusError
+	switch {
+	case errors.As(err, &known):
+		status = known.status
+	case errors.Is(err, store.ErrReadTime):
+		status = http.StatusServiceUnavailable
+		err = fmt.Errorf("%w (want a shorter range of time, or more filters)", err)
+	}
+	if strings.Contains(r.URL.Path, "/api/") && r.URL.Query().Get("format") != "html" {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(status)
+		_ = json.NewEncoder(w).Encode(map[string]string{"error": err.Error()}) // the reader is gone
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	name := "error"
+	if strings.Contains(r.URL.Path, "/api/") {
+		name = "warning"
+	}
+	_ = pages.ExecuteTemplate(w, name, map[string]any{"Error": err.Error(), "Revision": revision}) // the reader is gone
+}
+
+// redirect leads from a name to the page with its filter.
+func redirect(name string) func(w http.ResponseWriter, r *http.Request) error {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		values := r.URL.Query()
+		values.Add("f", name+"="+r.PathValue("name"))
+		http.Redirect(w, r, "../?"+values.Encode(), http.StatusFound)
+		return nil
+	}
+}
+
+func asset(w http.ResponseWriter, r *http.Request) error {
+	name := r.PathValue("name")
+	text, err := fs.ReadFile(assets, "assets/"+name)
+	if err != nil || strings.HasSuffix(name, ".html") {
+		return missing("there is no asset %q", name)
+	}
+	w.Header().Set("Content-Type", mime.TypeByExtension(path.Ext(name)))
+	if r.URL.Query().Get("v") == revision {
+		w.Header().Set("Cache-Control", "private, max-age=31536000, immutable")
+	}
+	_, err = w.Write(text)
+	return err
+}
+
+// read parses the parameters of a request and bounds its range of time.
+func (v *server) read(ctx context.Context, values url.Values) (*request, *sizes, error) {
+	r, err := parseRequest(values, v.now())
+	if err != nil {
+		return nil, nil, bad(err)
+	}
+	s, err := v.sizes.get(ctx, v.store, v.now())
+	if err != nil {
+		return nil, nil, err
+	}
+	names := r.clusters()
+	for _, side := range []string{"a", "b"} {
+		if name := r.values.Get(side); name != "" {
+			names = append(names, name)
+		}
+	}
+	oldest, newest := s.extent(names, v.now())
+	return r, s, bad(r.bound(oldest, newest))
+}
+
+// answer is what a panel has to show.
+type answer struct {
+	panel   *panel
+	request *request
+	table   *table
+	took    time.Duration // of the query
+}
+
+// ask runs the query of a panel. One transaction sees all of the store as it was at one instant.
+func (v *server) ask(ctx context.Context, p *panel, r *request, s *sizes) (*answer, error) {
+	own := *r
+	own.panel = p
+	a := &answer{panel: p, request: &own}
+	var raw [][]any
+	query := p.query(&own, s)
+	begin := time.Now()
+	err := v.store.Read(ctx, func(snapshot *store.Snapshot) (err error) {
+		rows, err := snapshot.Query(query.sql, query.args...)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, rows.Close()) }()
+		names, err := rows.Columns()
+		if err != nil {
+			return err
+		}
+		for rows.Next() {
+			row, to := make([]any, len(names)), make([]any, len(names))
+			for i := range row {
+				to[i] = &row[i]
+			}
+			if err := rows.Scan(to...); err != nil {
+				return err
+			}
+			raw = append(raw, row)
+		}
+		return rows.Err()
+	})
+	a.took = time.Since(begin)
+	if err != nil {
+		return nil, fmt.Errorf("panel %s: %w", p.name, err)
+	}
+	a.table = p.shape(&own, s, raw)
+	return a, nil
+}
+
+// panel answers with one panel: as JSON, as CSV or as a part of a page.
+func (v *server) panel(w http.ResponseWriter, q *http.Request) error {
+	p := panelOf(q.PathValue("name"))
+	if p == nil {
+		return missing("there is no panel %q (GET %sapi/v1/ lists them)", q.PathValue("name"), receive.Pages)
+	}
+	r, s, err := v.read(q.Context(), q.URL.Query())
+	if err != nil {
+		return err
+	}
+	switch format := q.URL.Query().Get("format"); format {
+	case "", "json":
+		a, err := v.ask(q.Context(), p, r, s)
+		if err != nil {
+			return err
+		}
+		a.trim()
+		return writeJSON(w, a)
+	case "csv":
+		if p.name == "table" {
+			r.rows, r.page = mostExported, 0
+		}
+		a, err := v.ask(q.Context(), p, r, s)
+		if err != nil {
+			return err
+		}
+		return a.writeCSV(w)
+	case "html":
+		shown, err := v.view(q.Context(), p, r, s)
+		if err != nil {
+			return err
+		}
+		return render(w, "panel", shown)
+	default:
+		return bad(fmt.Errorf("format: %q (want json, csv or html)", format))
+	}
+}
+
+// mostExported is how many jobs a CSV file of the table has at most.
+const mostExported = 50_000
+
+// trim removes the row that says that there are more.
+func (a *answer) trim() (more bool) {
+	if more = a.panel.name == "table" && len(a.table.Rows) > a.request.rows; more {
+		a.table.Rows = a.table.Rows[:a.request.rows]
+	}
+	return more
+}
+
+// MarshalJSON implements [json.Marshaler].
+func (a *answer) MarshalJSON() ([]byte, error) {
+	rows := make([][]any, 0, len(a.table.Rows))
+	for _, row := range a.table.Rows {
+		row = slices.Clone(row)
+		for i, v := range row {
+			if f, ok := v.(float64); ok && (math.IsNaN(f) || math.IsInf(f, 0)) {
+				row[i] = nil
+			}
+		}
+		rows = append(rows, row)
+	}
+	return json.Marshal(map[string]any{
+		"panel": a.panel.name, "title": a.panel.title, "description": a.panel.about, "notes": a.table.notes,
+		"from": a.request.from.UTC(), "until": a.request.until.UTC(), "columns": a.table.Columns, "rows": rows,
+		"milliseconds": float64(a.took.Microseconds()) / 1000,
+	})
+}
+
+func writeJSON(w http.ResponseWriter, v any) error {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, err = w.Write(append(text, '\n'))
+	return err
+}
+
+// writeCSV writes the table with a line of names. Instants are in the zone of the request, and NULL
+// is an empty field.
+func (a *answer) writeCSV(w http.ResponseWriter) error {
+	name := a.panel.name
+	if a.trim() {
+		name += "-first-" + strconv.Itoa(a.request.rows)
+	}
+	var b bytes.Buffer
+	c := csv.NewWriter(&b)
+	var line []string
+	for _, column := range a.table.Columns {
+		line = append(line, column.Name)
+	}
+	if err := c.Write(line); err != nil {
+		return err
+	}
+	for _, row := range a.table.Rows {
+		line = line[:0]
+		for _, v := range row {
+			switch v := v.(type) {
+			case nil:
+				line = append(line, "")
+			case float64:
+				line = append(line, strconv.FormatFloat(v, 'f', -1, 64))
+			case time.Time:
+				line = append(line, v.In(a.request.zone).Format(time.RFC3339))
+			default:
+				line = append(line, fmt.Sprint(v))
+			}
+		}
+		if err := c.Write(line); err != nil {
+			return err
+		}
+	}
+	if c.Flush(); c.Error() != nil {
+		return c.Error()
+	}
+	w.Header().Set("Content-Type", "text/csv; charset=utf-8")
+	w.Header().Set("Content-Disposition", `attachment; filename="`+name+`.csv"`)
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+// render answers with a template. What it cannot make is an error before anything is written.
+func render(w http.ResponseWriter, name string, data any) error {
+	var b bytes.Buffer
+	if err := pages.ExecuteTemplate(&b, name, data); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+// index describes the API.
+func (v *server) index(w http.ResponseWriter, _ *http.Request) error {
+	type named struct {
+		Name        string `json:"name"`
+		Title       string `json:"title,omitempty"`
+		Type        string `json:"type,omitempty"`
+		Description string `json:"description"`
+	}
+	var lists struct {
+		Panels []named `json:"panels"`
+		Fields []named `json:"fields"`
+	}
+	for _, p := range panels {
+		lists.Panels = append(lists.Panels, named{p.name, p.title, "", p.about})
+	}
+	for _, name := range fieldNames() {
+		f := fields[name]
+		lists.Fields = append(lists.Fields, named{name, "", []string{"text", "integer", "number", "instant"}[f.kind], f.Doc})
+	}
+	return writeJSON(w, lists)
+}
+
+func (v *server) clusters(w http.ResponseWriter, q *http.Request) error {
+	s, err := v.sizes.get(q.Context(), v.store, v.now())
+	if err != nil {
+		return err
+	}
+	return writeJSON(w, s.list)
+}
+
+// report answers with the report of a run, which somebody has put into the directory reports of the
+// store. The report has its own policy: its script is within it.
+func (v *server) report(w http.ResponseWriter, q *http.Request) (err error) {
+	name := q.PathValue("name")
+	if v.store.Dir() == "" {
+		return missing("there is no report of %q", name)
+	}
+	root, err := os.OpenRoot(filepath.Join(v.store.Dir(), "reports"))
+	if err != nil {
+		return missing("there is no report of %q", name)
+	}
+	defer func() { err = errors.Join(err, root.Close()) }()
+	text, err := root.ReadFile(url.PathEscape(name) + ".html")
+	if err != nil {
+		return missing("there is no report of %q", name)
+	}
+	w.Header().Set("Content-Security-Policy", "sandbox allow-scripts; default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:")
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	_, err = w.Write(text)
+	return err
+}
+
+// hasReport reports whether there is a report of a cluster.
+func (v *server) hasReport(name string) bool {
+	if v.store.Dir() == "" {
+		return false
+	}
+	_, err := os.Stat(filepath.Join(v.store.Dir(), "reports", url.PathEscape(name)+".html"))
+	return err == nil
+}

@@ -1,0 +1,159 @@
+package web
+
+import (
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"rmreplay/internal/accounting/document"
+	"rmreplay/internal/accounting/receive"
+	"rmreplay/internal/accounting/store"
+	"rmreplay/internal/accounting/store/storetest"
+)
+
+// site is a server of the pages of a store.
+type site struct {
+	*httptest.Server
+	t     *testing.T
+	store *store.Store
+}
+
+// serve serves a store that has some synthetic jobs, and others by their documents.
+func serve(t *testing.T, jobs int64, documents ...string) *site {
+	t.Helper()
+	s, err := store.Open(t.Context(), t.TempDir(), store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := storetest.Fill(t.Context(), s, 1, jobs); err != nil {
+		t.Fatal(err)
+	}
+	var entries []store.Entry
+	for i, text := range documents {
+		job := document.Parse([]byte(text), "slurm")
+		entries = append(entries, store.Entry{Seq: jobs + int64(i) + 1, Arrived: job.End, Source: store.Received, Index: "slurm", Document: []byte(text), Job: job})
+	}
+	if len(entries) > 0 {
+		if _, err := s.Apply(t.Context(), entries); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mux := http.NewServeMux()
+	Register(mux, s)
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	return &site{server, t, s}
+}
+
+// get returns the answer to a request below the pages.
+func (s *site) get(path string, want int) string {
+	s.t.Helper()
+	answer, err := s.Client().Get(s.URL + receive.Pages + path)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if answer.StatusCode != want {
+		s.t.Fatalf("%s: %s, want %d: %.500s", path, answer.Status, want, text)
+	}
+	return string(text)
+}
+
+// rows returns the rows of a panel.
+type rows struct {
+	Columns []struct{ Name string }
+	Rows    [][]any
+	Notes   []string
+	Error   string
+}
+
+func (s *site) panel(name string, parameters ...string) (r rows) {
+	s.t.Helper()
+	v := url.Values{}
+	for i := 0; i < len(parameters); i += 2 {
+		v.Add(parameters[i], parameters[i+1])
+	}
+	text := s.get("api/v1/panels/"+name+"?"+v.Encode(), http.StatusOK)
+	if err := json.Unmarshal([]byte(text), &r); err != nil {
+		s.t.Fatalf("%s: %v: %s", name, err, text)
+	}
+	return r
+}
+
+// sum adds up a column.
+func (r rows) sum(name string) (sum float64) {
+	for i, c := range r.Columns {
+		if c.Name == name {
+			for _, row := range r.Rows {
+				v, _ := row[i].(float64)
+				sum += v
+			}
+		}
+	}
+	return sum
+}
+
+func (s *site) number(sql string, args ...any) (n float64) {
+	s.t.Helper()
+	if err := s.store.Read(context.Background(), func(v *store.Snapshot) error { return v.One(sql, args, &n) }); err != nil {
+		s.t.Fatal(err)
+	}
+	return n
+}
+
+// TestPanels checks that every panel answers in each format, and that their numbers of jobs agree.
+func TestPanels(t *testing.T) {
+	s := serve(t, 5000)
+	for _, p := range panels {
+		for _, parameters := range []string{"last=all", "last=1h", "last=90d&zone=Europe/Zurich&q=user_name:user00*", "f=user_name=nobody", "from=2030-01-01"} {
+			s.get("api/v1/panels/"+p.name+"?"+parameters, http.StatusOK)
+			if text := s.get("api/v1/panels/"+p.name+"?format=html&"+parameters, http.StatusOK); !strings.Contains(text, "<h2") {
+				t.Errorf("%s: no heading in %.200s", p.name, text)
+			}
+			lines, err := csv.NewReader(strings.NewReader(s.get("api/v1/panels/"+p.name+"?format=csv&"+parameters, http.StatusOK))).ReadAll()
+			if err != nil || len(lines) == 0 {
+				t.Errorf("%s: %d lines of CSV: %v", p.name, len(lines), err)
+			}
+		}
+	}
+	for name, of := range map[string]string{"waits": "jobs", "runs": "jobs", "sizes": "jobs", "requested": "jobs", "limits": "jobs", "week": "jobs", "shares": "jobs"} {
+		if got := s.panel(name, "last", "all").sum(of); got != 5000 {
+			t.Errorf("%s: %v jobs, want 5000", name, got)
+		}
+	}
+	states := s.panel("jobs", "last", "all")
+	for _, c := range states.Columns[2:] {
+		if got, want := states.sum(c.Name), s.number("SELECT count(*)::DOUBLE FROM jobs WHERE state = ?", c.Name); got != want {
+			t.Errorf("%v jobs are %s, want %v", got, c.Name, want)
+		}
+	}
+	waste := s.panel("waste", "last", "all")
+	if got, want := waste.sum("completed")+waste.sum("failed")+waste.sum("other"), s.number("SELECT sum(cpu_hours) FROM jobs"); got < 0.999*want || got > 1.001*want {
+		t.Errorf("%v CPU hours, want %v", got, want)
+	}
+	if got, want := s.panel("table", "last", "all", "rows", "1000").Rows[0][len(defaultColumns)-1], s.number("SELECT epoch(max(end_time)) FROM jobs"); true {
+		at, err := time.Parse(time.RFC3339, got.(string))
+		if err != nil || float64(at.Unix()) != want {
+			t.Errorf("the newest job ended at %v (%v), want %v", got, err, want)
+		}
+	}
+	if text := s.get("?static=1&last=all", http.StatusOK); strings.Count(text, `<svg role="img"`) < 10 {
+		t.Errorf("%d charts on the page without scripts", strings.Count(text, `<svg role="img"`))
+	}
+}

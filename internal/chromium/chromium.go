@@ -1,0 +1,253 @@
+// Package chromium drives a headless Chromium for tests of pages, through a pipe (the DevTools
+// protocol).
+package chromium
+
+import (
+	"bufio"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"flag"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// screenshots is a directory for pictures of the pages.
+var screenshots = flag.String("screenshots", "", "directory for pictures of the pages that the browser tests open")
+
+// Browser is a Chromium, or a tab of one, that a test controls. Only one tab is used at a time.
+type Browser struct {
+	t       *testing.T
+	send    *os.File
+	receive *bufio.Reader
+	session string
+	last    *int // number of the last command, of all tabs
+	// Errors has the console messages of pages, and exceptions.
+	Errors []string
+	events map[string]int
+}
+
+// message is a message of the protocol.
+type message struct {
+	ID        int             `json:"id,omitempty"`
+	Method    string          `json:"method,omitempty"`
+	SessionID string          `json:"sessionId,omitempty"`
+	Params    json.RawMessage `json:"params,omitempty"`
+	Result    json.RawMessage `json:"result,omitempty"`
+	Error     *struct {
+		Message string `json:"message"`
+	} `json:"error,omitempty"`
+}
+
+// Open starts Chromium, or skips the test loudly.
+func Open(t *testing.T) *Browser {
+	t.Helper()
+	path, err := exec.LookPath("chromium")
+	if err != nil {
+		t.Skip("SKIPPED, pages are not tested in a browser: chromium is not installed (tools/install-deps chromium)")
+	}
+	fromUs, send, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	receive, fromIt, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &Browser{t: t, send: send, receive: bufio.NewReaderSize(receive, 1<<20), last: new(int), events: make(map[string]int)}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	process := exec.CommandContext(ctx, path, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+		"--no-first-run", "--remote-debugging-pipe", "--user-data-dir="+t.TempDir(), "--window-size=1280,900", "about:blank")
+	process.ExtraFiles = []*os.File{fromUs, fromIt} // its descriptors 3 and 4
+	process.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	process.Cancel = func() error { return syscall.Kill(-process.Process.Pid, syscall.SIGKILL) }
+	if err := process.Start(); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = fromUs.Close(), fromIt.Close()
+	t.Cleanup(func() {
+		cancel()
+		_ = process.Wait()
+		_, _ = send.Close(), receive.Close()
+	})
+	return b
+}
+
+// Tab opens a tab for one test. Only one is used at a time.
+func (b *Browser) Tab(t *testing.T) *Browser {
+	t.Helper()
+	own := *b
+	b = &own
+	b.t, b.Errors, b.events = t, nil, make(map[string]int)
+	var target struct{ TargetID, SessionID string }
+	b.Call("Target.createTarget", map[string]any{"url": "about:blank"}, &target)
+	b.Call("Target.attachToTarget", map[string]any{"targetId": target.TargetID, "flatten": true}, &target)
+	b.session = target.SessionID
+	for _, domain := range []string{"Page", "Runtime", "Log", "Accessibility"} {
+		b.Call(domain+".enable", nil, nil)
+	}
+	return b
+}
+
+// Call sends a command and waits for its answer.
+func (b *Browser) Call(method string, params, result any) {
+	b.t.Helper()
+	*b.last++
+	id := *b.last
+	encoded, err := json.Marshal(params)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if params == nil {
+		encoded = nil
+	}
+	text, err := json.Marshal(message{ID: id, Method: method, SessionID: b.session, Params: encoded})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if _, err := b.send.Write(append(text, 0)); err != nil {
+		b.t.Fatal(err)
+	}
+	for {
+		m := b.next()
+		if m.ID != id {
+			continue
+		}
+		if m.Error != nil {
+			b.t.Fatalf("%s: %s", method, m.Error.Message)
+		}
+		if result != nil {
+			if err := json.Unmarshal(m.Result, result); err != nil {
+				b.t.Fatal(err)
+			}
+		}
+		return
+	}
+}
+
+// next reads one message and records the complaints of a page.
+func (b *Browser) next() message {
+	b.t.Helper()
+	text, err := b.receive.ReadBytes(0)
+	if err != nil {
+		b.t.Fatalf("chromium went away: %v", errors.Join(err, b.t.Context().Err()))
+	}
+	var m message
+	if err := json.Unmarshal(text[:len(text)-1], &m); err != nil {
+		b.t.Fatal(err)
+	}
+	b.events[m.Method]++
+	switch m.Method {
+	case "Runtime.exceptionThrown", "Log.entryAdded", "Runtime.consoleAPICalled":
+		b.Errors = append(b.Errors, string(m.Params))
+	}
+	return m
+}
+
+// OpenFile loads a file and waits until it is loaded.
+func (b *Browser) OpenFile(path string) {
+	b.t.Helper()
+	b.OpenURL("file://" + path)
+}
+
+// OpenURL loads a page and waits until it is loaded.
+func (b *Browser) OpenURL(url string) {
+	b.t.Helper()
+	loaded := b.events["Page.loadEventFired"]
+	b.Call("Page.navigate", map[string]any{"url": url}, nil)
+	for b.events["Page.loadEventFired"] == loaded {
+		b.next()
+	}
+}
+
+// Eval evaluates an expression of JavaScript, which may be a promise.
+func (b *Browser) Eval(expression string, result any) {
+	b.t.Helper()
+	var answer struct {
+		Result           struct{ Value json.RawMessage }
+		ExceptionDetails *json.RawMessage
+	}
+	b.Call("Runtime.evaluate", map[string]any{"expression": expression, "returnByValue": true, "awaitPromise": true}, &answer)
+	if answer.ExceptionDetails != nil {
+		b.t.Fatalf("%s: %s", expression, *answer.ExceptionDetails)
+	}
+	if result != nil {
+		if err := json.Unmarshal(answer.Result.Value, result); err != nil {
+			b.t.Fatalf("%s: %s: %v", expression, answer.Result.Value, err)
+		}
+	}
+}
+
+// MainThread returns the processor time that the page's main thread has used.
+func (b *Browser) MainThread() time.Duration {
+	b.t.Helper()
+	var answer struct {
+		Metrics []struct {
+			Name  string
+			Value float64
+		}
+	}
+	b.Call("Performance.getMetrics", nil, &answer)
+	for _, m := range answer.Metrics {
+		if m.Name == "TaskDuration" {
+			return time.Duration(m.Value * float64(time.Second))
+		}
+	}
+	b.t.Fatal("chromium does not tell its TaskDuration")
+	return 0
+}
+
+// Press types a key.
+func (b *Browser) Press(keys ...string) {
+	b.t.Helper()
+	for _, key := range keys {
+		for _, kind := range []string{"keyDown", "keyUp"} {
+			b.Call("Input.dispatchKeyEvent", map[string]any{"type": kind, "key": key}, nil)
+		}
+	}
+	b.Eval("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(1))))", nil)
+}
+
+// Picture saves what is visible, if the flag asks for it.
+func (b *Browser) Picture(name string) {
+	b.t.Helper()
+	if *screenshots == "" {
+		return
+	}
+	var answer struct{ Data string }
+	b.Call("Page.captureScreenshot", map[string]any{"format": "png"}, &answer)
+	b.Keep(name+".png", answer.Data)
+}
+
+// Keep saves a file in base64 beside the pictures, if the flag asks for them.
+func (b *Browser) Keep(name, encoded string) {
+	b.t.Helper()
+	if *screenshots == "" {
+		return
+	}
+	raw, err := base64.StdEncoding.DecodeString(encoded)
+	if err == nil {
+		err = os.MkdirAll(*screenshots, 0o755)
+	}
+	if err == nil {
+		err = os.WriteFile(filepath.Join(*screenshots, name), raw, 0o644)
+	}
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// Mouse sends an event of the mouse and waits for the next picture.
+func (b *Browser) Mouse(kind string, x, y float64, more map[string]any) {
+	b.t.Helper()
+	event := map[string]any{"type": kind, "x": x, "y": y}
+	maps.Copy(event, more)
+	b.Call("Input.dispatchMouseEvent", event, nil)
+	b.Eval("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(1))))", nil)
+}

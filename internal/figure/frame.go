@@ -1,0 +1,37 @@
+package figure
+
+import (
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/recorder"
+)
+
+// Frame says where the data of a figure's first plot lie in its picture, so that a page can put
+// links and selections over them. All positions are shares of the picture's width or height, from
+// its upper left corner.
+type Frame struct {
+	Left, Right, Top, Bottom float64 // the edges of the area within the axes
+
+	plot *plot.Plot
+}
+
+// Frame returns the frame of a figure that has all its data.
+func (f *Figure) Frame() Frame {
+	whole := draw.NewCanvas(&recorder.Canvas{}, f.Width, f.Height)
+	data := f.Plots[0].DataCanvas(f.layout(whole)[0])
+	return Frame{
+		Left: float64(data.Min.X / f.Width), Right: float64(data.Max.X / f.Width),
+		Top: 1 - float64(data.Max.Y/f.Height), Bottom: 1 - float64(data.Min.Y/f.Height),
+		plot: f.Plots[0],
+	}
+}
+
+// X returns the position of a value of the horizontal axis.
+func (f Frame) X(value float64) float64 {
+	return f.Left + (f.Right-f.Left)*f.plot.X.Norm(value)
+}
+
+// Y returns the position of a value of the vertical axis.
+func (f Frame) Y(value float64) float64 {
+	return f.Bottom + (f.Top-f.Bottom)*f.plot.Y.Norm(value)
+}
