@@ -10,6 +10,7 @@ import (
 	"rmreplay/internal/experiment"
 	"rmreplay/internal/flags"
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/resources"
 	"rmreplay/internal/rm/sim"
 	"rmreplay/internal/rm/sim/policy"
 )
@@ -70,7 +71,7 @@ result, and 130 if it was interrupted. The record of an interrupted run ends the
 			if err != nil {
 				return err
 			}
-			collectLate()
+			resources.CollectLate()
 			return opts.run(c.Context(), g, spec)
 		},
 	}

@@ -1,4 +1,4 @@
-package cli
+package resources
 
 import (
 	"runtime"
@@ -9,11 +9,11 @@ import (
 // a simulation. Go's default is 4 MiB.
 const firstHeap = 64 << 20
 
-// collectLate delays the garbage collector's first cycle until the heap reaches firstHeap.
+// CollectLate delays the garbage collector's first cycle until the heap reaches firstHeap.
 // After that cycle the previous percentage applies again, so a large log takes no more memory.
-// A common log then needs one cycle instead of nine. Without collectLate, the simulation of the
+// A common log then needs one cycle instead of nine. Without CollectLate, the simulation of the
 // KTH log takes 10 % more CPU time and 20 % less memory.
-func collectLate() {
+func CollectLate() {
 	const defaultHeap = 4 << 20 // bytes, at 100 percent
 	before := debug.SetGCPercent(100 * firstHeap / defaultHeap)
 	// The first cycle finds the object unused, and the runtime calls the function.

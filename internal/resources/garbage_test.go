@@ -1,4 +1,4 @@
-package cli
+package resources
 
 import (
 	"runtime"
@@ -21,7 +21,7 @@ func TestCollectLate(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	defer debug.SetGCPercent(debug.SetGCPercent(77))
-	collectLate()
+	CollectLate()
 	deadline := time.Now().Add(10 * time.Second)
 	for p := percent(); p != 77; p = percent() {
 		if p != 1600 {
