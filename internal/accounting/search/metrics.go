@@ -209,9 +209,6 @@ func stats(kind, where string, m map[string]any, input query.SQL, show func(map[
 	s.render = func(v []any) map[string]any {
 		r := plain(v)
 		r["sum_of_squares"] = finite(v[5])
-		if v[5] == nil && v[0] != nil {
-			r["sum_of_squares"] = 0.0
-		}
 		r["variance"], r["variance_population"], r["variance_sampling"] = finite(v[6]), finite(v[6]), finite(v[7])
 		bounds := map[string]any{"upper": nil, "lower": nil, "upper_population": nil, "lower_population": nil, "upper_sampling": nil, "lower_sampling": nil}
 		mean, hasMean := amount(v[3])

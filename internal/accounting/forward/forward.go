@@ -1,0 +1,490 @@
+// Package forward passes the documents of a store on to an Elasticsearch or OpenSearch cluster.
+//
+// The store is the queue: a small file says up to which arrival the cluster has the documents, and
+// what comes after it is sent, whether that is a second's or a week's. Each document has the _id of
+// its job's run in the store. What is sent again, because an answer was lost, replaces itself. So
+// the cluster has each run exactly once.
+//
+// An answer counts only item by item: a _bulk request with the status 200 may have stored nothing.
+// What the cluster cannot take now is sent again, with growing pauses. A document that it refuses,
+// such as one that contradicts its mapping, is noted in a file and not sent again.
+package forward
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"rmreplay/internal/accounting/store"
+	"rmreplay/internal/lines"
+)
+
+const (
+	positionFile = "forward.json"
+	refusedFile  = "forward-refused.jsonl"
+	// DefaultIndex takes documents that came without the name of an index.
+	DefaultIndex = "jobs"
+
+	maxDocuments = 5000
+	maxBytes     = 8 << 20 // of a request, unless one document is larger
+	maxAnswer    = 64 << 20
+)
+
+// Options configures [New].
+type Options struct {
+	// URL is where the cluster is: http(s)://HOST:PORT, or http(s)://HOST:PORT/INDEX to send all
+	// documents to one index. Without it each goes to the index that it was sent to.
+	URL string
+	// Credentials is a file with one line: USER:PASSWORD, "ApiKey KEY" or "Bearer TOKEN". Nobody but
+	// its owner may read it. Empty means none.
+	Credentials string
+	// Dir is where the position is kept.
+	Dir string
+	// Client sends the requests; nil means one with a timeout of a minute.
+	Client *http.Client
+	// Idle is the pause when all is sent, and the first one after an error; 0 means a second. Pauses
+	// after errors double up to Longest; 0 means a minute.
+	Idle, Longest time.Duration
+}
+
+// Status is how far a forwarder is.
+type Status struct {
+	Position int64  // last arrival that the cluster has, or has refused
+	Sent     int64  // documents since the start
+	Refused  int64  // documents that the cluster refused, of all time
+	Retries  int64  // requests since the start that have to be sent again, in part or as a whole
+	Error    string // why the last request has to be sent again; empty after one that succeeded
+}
+
+// Forwarder passes documents on.
+type Forwarder struct {
+	store         *store.Store
+	opts          Options
+	target        string // URL of _bulk
+	index         string // empty: the documents' own
+	authorization string
+
+	mu     sync.Mutex
+	status Status
+}
+
+// position is the content of the file of that name.
+type position struct {
+	Target   string `json:"target"` // a new target begins at 0
+	Position int64  `json:"position"`
+	Refused  int64  `json:"refused"`
+}
+
+// New returns a forwarder, which [Forwarder.Run] starts.
+func New(s *store.Store, opts Options) (*Forwarder, error) {
+	if opts.Idle == 0 {
+		opts.Idle = time.Second
+	}
+	if opts.Longest == 0 {
+		opts.Longest = time.Minute
+	}
+	if opts.Client == nil {
+		opts.Client = &http.Client{
+			Timeout: time.Minute,
+			// A redirected POST becomes a GET, whose answer is no answer to _bulk.
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		}
+	}
+	f := &Forwarder{store: s, opts: opts}
+	u, err := url.Parse(opts.URL)
+	switch {
+	case err != nil:
+		return nil, errors.New("forwarding: the URL cannot be parsed (want http://HOST:PORT or http://HOST:PORT/INDEX)") // err may have a password
+	case u.Scheme != "http" && u.Scheme != "https", u.Host == "":
+		return nil, fmt.Errorf("forwarding: %s: want http://HOST:PORT or http://HOST:PORT/INDEX", u.Redacted())
+	case u.User != nil:
+		return nil, fmt.Errorf("forwarding: %s: credentials belong into a file, not into the URL", u.Redacted())
+	case u.RawQuery != "" || u.Fragment != "":
+		return nil, fmt.Errorf("forwarding: %s: want a URL without ? and #", u.Redacted())
+	}
+	f.index = strings.Trim(u.Path, "/")
+	if strings.ContainsAny(f.index, "/*,\\?\"<>| #:") || strings.HasPrefix(f.index, "_") {
+		return nil, fmt.Errorf("forwarding: %s: %q is no name of an index", u.Redacted(), f.index)
+	}
+	u.Path, u.RawPath = "/_bulk", ""
+	f.target = u.String()
+	if f.authorization, err = credentials(opts.Credentials); err != nil {
+		return nil, fmt.Errorf("forwarding: %w", err)
+	}
+	return f, f.load()
+}
+
+// credentials reads the file and returns the header's value.
+func credentials(path string) (string, error) {
+	if path == "" {
+		return "", nil
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", fmt.Errorf("reading the credentials: %w", err)
+	}
+	if info.Mode().Perm()&0o077 != 0 {
+		return "", fmt.Errorf("the credentials in %s: others can read or change the file (mode %#o, want 0600)", path, info.Mode().Perm())
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return "", fmt.Errorf("reading the credentials: %w", err)
+	}
+	line := strings.TrimSpace(string(text))
+	if strings.HasPrefix(line, "ApiKey ") || strings.HasPrefix(line, "Bearer ") {
+		return line, nil
+	}
+	user, password, ok := strings.Cut(line, ":")
+	if !ok || user == "" || strings.ContainsAny(line, "\r\n") {
+		return "", fmt.Errorf("the credentials in %s: want one line: USER:PASSWORD, \"ApiKey KEY\" or \"Bearer TOKEN\"", path)
+	}
+	r := &http.Request{Header: http.Header{}}
+	r.SetBasicAuth(user, password)
+	return r.Header.Get("Authorization"), nil
+}
+
+// identity is what the position belongs to.
+func (f *Forwarder) identity() string { return f.target + " " + f.index }
+
+// load reads the position.
+func (f *Forwarder) load() error {
+	text, err := os.ReadFile(filepath.Join(f.opts.Dir, positionFile))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	var p position
+	if err == nil {
+		err = json.Unmarshal(text, &p)
+	}
+	if err != nil {
+		return fmt.Errorf("forwarding: reading the position in %s: %w", filepath.Join(f.opts.Dir, positionFile), err)
+	}
+	if p.Target == f.identity() {
+		f.status.Position, f.status.Refused = p.Position, p.Refused
+	}
+	return nil
+}
+
+// save writes the position. It is on disk before the next documents are sent. An older position is
+// harmless: what is sent again replaces itself.
+func (f *Forwarder) save(p position) error {
+	text, err := json.Marshal(p)
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(f.opts.Dir, positionFile)
+	file, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(text)
+	if err := errors.Join(err, file.Sync(), file.Close()); err != nil {
+		return err
+	}
+	return os.Rename(path+".new", path)
+}
+
+// Status returns how far the forwarder is.
+func (f *Forwarder) Status() Status {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.status
+}
+
+// Run sends documents until ctx ends. It returns an error only if the position or the list of refused
+// documents cannot be written, or the store cannot be read.
+func (f *Forwarder) Run(ctx context.Context) error {
+	pause := f.opts.Idle
+	var batch []item // what is left to be sent of the documents up to the arrival last
+	var last int64
+	for {
+		var err error
+		if len(batch) == 0 {
+			if batch, err = f.next(ctx); len(batch) > 0 {
+				last = batch[len(batch)-1].seq
+			}
+		}
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, store.ErrReadTime):
+			f.note(err)
+		case err != nil:
+			return fmt.Errorf("forwarding: %w", err)
+		case len(batch) > 0:
+			if batch, err = f.deliver(ctx, batch, last); err != nil {
+				return fmt.Errorf("forwarding: %w", err)
+			}
+			if len(batch) == 0 {
+				pause = f.opts.Idle
+				continue // at once: there may be more
+			}
+		default:
+			pause = f.opts.Idle
+		}
+		// With up to a half more, so that several senders do not come at the same instant.
+		timer := time.NewTimer(pause + rand.N(pause/2+1))
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return nil
+		case <-timer.C:
+		}
+		if f.Status().Error != "" {
+			pause = min(2*pause, f.opts.Longest)
+		}
+	}
+}
+
+func (f *Forwarder) note(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.status.Error = err.Error()
+	f.status.Retries++
+}
+
+// item is a document on its way.
+type item struct {
+	seq       int64
+	id, index string
+	document  []byte // one line of JSON; empty if the document is none
+	text      []byte // as it came
+}
+
+// next reads the documents behind the position.
+func (f *Forwarder) next(ctx context.Context) (batch []item, err error) {
+	err = f.store.Read(ctx, func(v *store.Snapshot) error {
+		rows, err := v.Query(`SELECT j.seq, j.id, coalesce(j.collection, ?), d.document FROM jobs j JOIN documents d ON d.seq = j.seq
+			WHERE j.seq IN (SELECT seq FROM jobs WHERE seq > ? ORDER BY seq LIMIT ?) AND d.seq > ? ORDER BY j.seq`,
+			DefaultIndex, f.Status().Position, maxDocuments, f.Status().Position)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for size := 0; rows.Next() && size < maxBytes; {
+			var i item
+			if err := rows.Scan(&i.seq, &i.id, &i.index, &i.text); err != nil {
+				return err
+			}
+			if f.index != "" {
+				i.index = f.index
+			}
+			i.document = oneLine(i.text)
+			size += len(i.document) + len(i.id) + 64
+			batch = append(batch, i)
+		}
+		return rows.Err()
+	})
+	return batch, err
+}
+
+// oneLine returns a JSON object without line breaks, and nil for a text that is none. Bytes that are
+// not UTF-8 are read as ISO 8859-1.
+func oneLine(text []byte) []byte {
+	if !utf8.Valid(text) {
+		text = []byte(lines.UTF8(text))
+	}
+	var b bytes.Buffer
+	if json.Compact(&b, text) != nil || b.Len() == 0 || b.Bytes()[0] != '{' {
+		return nil
+	}
+	return b.Bytes()
+}
+
+// deliver sends a batch, the last one of the documents up to an arrival, and moves the position
+// behind the documents that the cluster has or has refused. It returns those to send again.
+func (f *Forwarder) deliver(ctx context.Context, batch []item, upTo int64) (again []item, err error) {
+	waiting := make([]item, 0, len(batch))
+	var refused []refusal
+	for _, i := range batch {
+		if i.document == nil {
+			refused = append(refused, refusal{Seq: i.seq, ID: i.id, Index: i.index, Reason: "the document is no JSON object"})
+		} else {
+			waiting = append(waiting, i)
+		}
+	}
+	sent := len(waiting)
+	again, more, fault := f.send(ctx, waiting)
+	sent -= len(again) + len(more)
+	refused = append(refused, more...)
+	if err := f.refuse(refused); err != nil {
+		return nil, err
+	}
+	if len(again) > 0 {
+		upTo = again[0].seq - 1
+	}
+	f.mu.Lock()
+	p := position{f.identity(), upTo, f.status.Refused + int64(len(refused))}
+	f.mu.Unlock()
+	if err := f.save(p); err != nil {
+		return nil, fmt.Errorf("writing the position: %w", err)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.status.Position, f.status.Refused = p.Position, p.Refused
+	f.status.Sent += int64(sent)
+	f.status.Error = ""
+	if len(again) > 0 {
+		f.status.Retries++
+		f.status.Error = fault.Error()
+	}
+	return again, nil
+}
+
+// refusal is a document that the cluster does not take.
+type refusal struct {
+	Seq    int64  `json:"seq"`
+	ID     string `json:"_id"`
+	Index  string `json:"_index"`
+	Status int    `json:"status,omitempty"`
+	Reason string `json:"reason"`
+}
+
+// refuse notes documents in the list of refused ones. One can be there twice, if the program ended
+// before the position was written.
+func (f *Forwarder) refuse(list []refusal) error {
+	if len(list) == 0 {
+		return nil
+	}
+	var b bytes.Buffer
+	for _, r := range list {
+		text, err := json.Marshal(r)
+		if err != nil {
+			return err
+		}
+		b.Write(append(text, '\n'))
+	}
+	file, err := os.OpenFile(filepath.Join(f.opts.Dir, refusedFile), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return fmt.Errorf("noting a refused document: %w", err)
+	}
+	_, err = file.Write(b.Bytes())
+	if err := errors.Join(err, file.Sync(), file.Close()); err != nil {
+		return fmt.Errorf("noting a refused document: %w", err)
+	}
+	return nil
+}
+
+// errTooLarge is the fault of a request that the cluster does not take as a whole.
+var errTooLarge = errors.New("the cluster refuses the request as a whole")
+
+// send sends documents. It returns those to send again, with the reason, and those that were refused.
+// A request that is refused as a whole is sent in halves, so that one document does not hold up others.
+func (f *Forwarder) send(ctx context.Context, batch []item) (again []item, refused []refusal, fault error) {
+	if len(batch) == 0 {
+		return nil, nil, nil
+	}
+	again, refused, fault = f.post(ctx, batch)
+	if !errors.Is(fault, errTooLarge) {
+		return again, refused, fault
+	}
+	if len(batch) == 1 {
+		i := batch[0]
+		return nil, []refusal{{Seq: i.seq, ID: i.id, Index: i.index, Reason: fault.Error()}}, nil
+	}
+	half := len(batch) / 2
+	again, refused, fault = f.send(ctx, batch[:half])
+	if len(again) > 0 {
+		return append(again, batch[half:]...), refused, fault
+	}
+	again, more, fault := f.send(ctx, batch[half:])
+	return again, append(refused, more...), fault
+}
+
+// bulkAnswer is the cluster's answer to _bulk.
+type bulkAnswer struct {
+	Items []map[string]struct {
+		ID     string          `json:"_id"`
+		Status int             `json:"status"`
+		Error  json.RawMessage `json:"error"`
+	} `json:"items"`
+}
+
+// post makes one request.
+func (f *Forwarder) post(ctx context.Context, batch []item) (again []item, refused []refusal, fault error) {
+	var body bytes.Buffer
+	for _, i := range batch {
+		action, err := json.Marshal(map[string]any{"index": map[string]string{"_index": i.index, "_id": i.id}})
+		if err != nil {
+			return batch, nil, err
+		}
+		body.Write(append(action, '\n'))
+		body.Write(append(i.document, '\n'))
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, f.target, &body)
+	if err != nil {
+		return batch, nil, err
+	}
+	request.Header.Set("Content-Type", "application/x-ndjson")
+	request.Header.Set("Accept", "application/json")
+	if f.authorization != "" {
+		request.Header.Set("Authorization", f.authorization)
+	}
+	response, err := f.opts.Client.Do(request)
+	if err != nil {
+		return batch, nil, err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	switch {
+	case response.StatusCode == http.StatusRequestEntityTooLarge, response.StatusCode == http.StatusBadRequest && isFault(text):
+		return batch, nil, fmt.Errorf("%w: %s: %s", errTooLarge, response.Status, excerpt(text))
+	case response.StatusCode != http.StatusOK:
+		return batch, nil, fmt.Errorf("the cluster answers %s: %s", response.Status, excerpt(text))
+	case err != nil:
+		return batch, nil, fmt.Errorf("reading the cluster's answer: %w", err)
+	}
+	var answer bulkAnswer
+	if err := json.Unmarshal(text, &answer); err != nil {
+		return batch, nil, fmt.Errorf("the answer is none to _bulk: %s", excerpt(text))
+	}
+	if len(answer.Items) != len(batch) {
+		return batch, nil, fmt.Errorf("the answer is about %d documents, and %d were sent: %s", len(answer.Items), len(batch), excerpt(text))
+	}
+	for n, i := range batch {
+		result, ok := answer.Items[n]["index"]
+		switch {
+		case !ok || result.ID != i.id:
+			again = append(again, i)
+			fault = fmt.Errorf("the answer's item %d is not about the document %s", n, i.id)
+		case result.Status == http.StatusOK || result.Status == http.StatusCreated:
+		case result.Status >= 400 && result.Status < 500 && result.Status != http.StatusTooManyRequests && result.Status != http.StatusUnauthorized &&
+			result.Status != http.StatusForbidden && result.Status != http.StatusNotFound && result.Status != http.StatusRequestTimeout:
+			refused = append(refused, refusal{i.seq, i.id, i.index, result.Status, excerpt(result.Error)})
+		default:
+			again = append(again, i)
+			fault = fmt.Errorf("the cluster answers %d for the document %s: %s", result.Status, i.id, excerpt(result.Error))
+		}
+	}
+	return again, refused, fault
+}
+
+// isFault reports whether an answer is an error of Elasticsearch, and not of a server before it.
+func isFault(text []byte) bool {
+	var answer struct {
+		Error json.RawMessage `json:"error"`
+	}
+	return json.Unmarshal(text, &answer) == nil && len(answer.Error) > 0
+}
+
+// excerpt is the beginning of an answer, for messages.
+func excerpt(text []byte) string {
+	const most = 300
+	s := lines.One(strings.ToValidUTF8(string(text[:min(len(text), most)]), "?"))
+	if s == "" {
+		return "(empty)"
+	}
+	return s
+}
