@@ -102,17 +102,19 @@ func (v *server) view(ctx context.Context, p *panel, r *request, s *sizes) (*sho
 			requests = append(requests, own)
 		}
 	}
-	top, took := 0.0, time.Duration(0)
+	var together scale
+	took := time.Duration(0)
 	for _, own := range requests {
 		a, err := v.ask(ctx, p, own, s)
 		if err != nil {
 			return nil, err
 		}
 		answers = append(answers, a)
-		top, took = max(top, peak(a.table)), took+a.took
+		together.include(a.table)
+		took += a.took
 	}
 	for i, a := range answers {
-		one, err := a.part(top)
+		one, err := a.part(together)
 		if err != nil {
 			return nil, err
 		}
@@ -152,13 +154,13 @@ func (r *request) hidden(but ...string) (list []option) {
 	return list
 }
 
-// part shows an answer. top is the highest sum of all charts beside each other.
-func (a *answer) part(top float64) (*part, error) {
+// part shows an answer, in the scale of all charts beside each other.
+func (a *answer) part(together scale) (*part, error) {
 	r, t := a.request, a.table
 	out := &part{Notes: t.notes}
 	more := a.trim()
 	if a.panel.draw != nil {
-		c, err := a.panel.draw(r, t, top)
+		c, err := a.panel.draw(r, t, together)
 		if err != nil {
 			return nil, fmt.Errorf("panel %s: %w", a.panel.name, err)
 		}
@@ -191,7 +193,7 @@ func (a *answer) part(top float64) (*part, error) {
 		}
 	}
 	for _, column := range t.Columns[first:] {
-		head := headCell{Label: unitLabel(column)}
+		head := headCell{Label: tableLabel(column)}
 		if first > 0 {
 			head = r.sortLink(column)
 		}
