@@ -73,6 +73,7 @@ var panels = []*panel{
 	{name: "waste", title: "Waste", about: "CPU hours of completed, failed and other jobs, and above them what jobs asked for by their limits and did not use.", query: queryWaste, shape: shapeWaste, draw: drawTimeline("CPU hours")},
 	{name: "exits", title: "Exit codes", about: "How the jobs' scripts ended.", query: queryExits, shape: shapeExits, draw: drawTimeline("jobs")},
 	{name: "week", title: "Submissions by hour and weekday", about: "Each cell counts the jobs that were submitted in that hour of that weekday.", query: queryWeek, shape: shapeWeek, draw: drawWeek},
+	{name: "partitions", title: "Top partitions", about: "The ten partitions with the most CPU hours.", query: queryTop("partition", "used"), shape: shapeTop("partition", "partition", 3)},
 	{name: "names", title: "Top job names", about: "The ten job names with the most jobs.", query: queryTop("job_name", "jobs"), shape: shapeTop("job_name", "job name", 1)},
 	{name: "table", title: "Jobs", about: "One row a job. The number opens everything that is known of the job.", wide: true, query: queryJobs, shape: shapeJobs},
 }
