@@ -48,8 +48,8 @@ demo: deps build ## install what is missing, replay the example on real Slurm, p
 	bin/rmreplay metrics $(DEMO)/run
 
 .PHONY: build
-build: $(SHIM) ## build bin/rmreplay and the preload library in it
-	$(GO) build -trimpath -ldflags '-X rmreplay/internal/cli.version=$(VERSION)' -o bin/rmreplay ./cmd/rmreplay
+build: $(SHIM) ## build the programs in bin, and the preload library in them
+	$(GO) build -trimpath -ldflags '-X rmreplay/internal/cli.version=$(VERSION)' -o bin/ ./cmd/...
 
 # The library is written beside its place and moved: a replay that runs from an
 # older build keeps the file that it has mapped.
@@ -60,7 +60,7 @@ $(SHIM): $(SHIM_SRC) $(SHIM_HDR) Makefile
 
 .PHONY: install
 install: build ## install the program, its completions and manual pages below PREFIX (/usr/local)
-	install -D -m 755 bin/rmreplay $(DESTDIR)$(PREFIX)/bin/rmreplay
+	install -D -m 755 -t $(DESTDIR)$(PREFIX)/bin bin/rmreplay bin/rmreplay-accounting
 	@mkdir -p build/completions
 	bin/rmreplay completion bash > build/completions/rmreplay
 	bin/rmreplay completion zsh > build/completions/_rmreplay

@@ -12,5 +12,5 @@ import (
 func main() {
 	// The guard of a replay's daemons is this program again; it does not return.
 	supervise.RunIfGuard()
-	os.Exit(cli.Main())
+	os.Exit(cli.Main(nil))
 }

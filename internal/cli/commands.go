@@ -3,6 +3,7 @@ package cli
 import (
 	"github.com/spf13/cobra"
 
+	"rmreplay/internal/cli/accountingcmd"
 	"rmreplay/internal/cli/recordcmd"
 	"rmreplay/internal/cli/slurmcmd"
 	"rmreplay/internal/slurmstore"
@@ -17,6 +18,7 @@ var groups = []struct {
 	{"Replay and simulate", []func(*globals) *cobra.Command{newReplayCommand, newSimulateCommand, newSweepCommand, newTuneCommand}},
 	{"Workloads", []func(*globals) *cobra.Command{newWorkloadCommand}},
 	{"Results", []func(*globals) *cobra.Command{newMetricsCommand, newCompareCommand, newReportCommand, recorded(recordcmd.Jobs), recorded(recordcmd.Explain)}},
+	{"Production", []func(*globals) *cobra.Command{newAccountingCommand}},
 	{"Site and machine", []func(*globals) *cobra.Command{newConfCommand, newSlurmCommand, newDoctorCommand, recorded(recordcmd.Debug)}},
 }
 
@@ -28,6 +30,14 @@ func newSlurmCommand(g *globals) *cobra.Command {
 			show := newProgress(g.stderr, false)
 			return slurmstore.Hooks{Step: show.say, Progress: show.update}, show.end
 		},
+	})
+}
+
+// newAccountingCommand lends the package of the command group what all commands print with.
+func newAccountingCommand(g *globals) *cobra.Command {
+	return accountingcmd.New(accountingcmd.Output{
+		Print: g.print, PrintJSON: g.printJSON, Say: g.say, WantArgs: wantArgs, BadInput: badInput, Usagef: usagef, Invalidf: invalidf, AddJSON: addJSONFlag,
+		Missing: func(err error) error { return &ExitError{Code: ExitMissing, Err: err} },
 	})
 }
 

@@ -149,6 +149,10 @@ func (b *Builder) Add(r *Job, text string) error {
 	if err := b.checkTimes(r); err != nil {
 		return err
 	}
+	if b.opts.Record != nil {
+		record := *r
+		return b.opts.Record(&record)
+	}
 	if before := b.jobs[r.ID]; before != nil {
 		return b.again(before, r, text)
 	}
@@ -310,6 +314,10 @@ func (b *Builder) Missing() []string {
 // Finish returns the workload. The caller must not use the builder afterwards. A source without
 // a usable job is an error.
 func (b *Builder) Finish() (*workload.Workload, error) {
+	if b.opts.Record != nil && b.records > 0 {
+		b.w.Jobs, b.w.Rules = workload.JobsOf(), b.book.Counts
+		return b.w, nil
+	}
 	b.arrays = make(arrays.Parts)
 	for _, entry := range b.list {
 		if err := b.job(entry); err != nil {

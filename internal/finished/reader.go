@@ -45,6 +45,7 @@ func (b *Builder) Close(what string) (w *workload.Workload, missing []string, er
 func (b *Builder) OtherCluster(name string) (bool, error) {
 	switch {
 	case name == "":
+	case b.opts.Record != nil && b.opts.Cluster == "": // a record says its cluster
 	case b.opts.Cluster != "":
 		if name != b.opts.Cluster {
 			b.Note(NoteOtherCluster)

@@ -9,7 +9,7 @@ var offline = []string{"net", "net/http/..."}
 
 // reserved are imports that only some packages may have.
 var reserved = []reservation{
-	{"github.com/spf13/cobra/...", []string{"internal/cli", "internal/cli/completion", "internal/cli/recordcmd", "internal/cli/reference", "internal/cli/slurmcmd", "internal/cli/tunecmd"}, "commands and their help belong to internal/cli"},
+	{"github.com/spf13/cobra/...", []string{"internal/cli", "internal/cli/accountingcmd", "internal/cli/completion", "internal/cli/recordcmd", "internal/cli/reference", "internal/cli/slurmcmd", "internal/cli/tunecmd"}, "commands and their help belong to internal/cli"},
 	{"github.com/spf13/pflag", []string{"internal/cli", "internal/cli/completion", "internal/cli/reference", "internal/flags", "tools/feedbackpaper"}, "flags belong to commands"},
 	{"github.com/go-sql-driver/mysql", []string{"internal/slurmdb"}, "one package reads slurmdbd's database"},
 	{"github.com/duckdb/...", []string{"internal/accounting/store", "internal/accounting/store/storetest"}, "one package knows the database of finished jobs"},
@@ -172,11 +172,24 @@ var rules = []rule{
 		"the store knows documents, and not who sends them or asks for them"},
 	{"accounting", "internal/accounting/store/storetest", []string{"internal/accounting/document", "internal/accounting/store"}, computes,
 		"tests of every package fill a store with the same synthetic jobs"},
-	{"accounting", "internal/accounting/receive", nil, nil,
+	{"accounting", "internal/accounting/journal", nil, offline,
+		"a journal keeps any records and knows nothing of what they stand for"},
+	{"accounting", "internal/accounting/intake", []string{"internal/accounting/document", "internal/accounting/journal", "internal/accounting/store"}, offline,
+		"documents come in the same way whoever sends them; it knows no protocol"},
+	{"accounting", "internal/accounting/records", []string{"internal/accounting/document", "internal/finished", "internal/hpc", "internal/lines", "internal/run", "internal/slurmspec"}, computes,
+		"a finished job is a document, whichever source recorded it"},
+	{"accounting", "internal/accounting/receive", []string{"internal/accounting/document", "internal/accounting/intake", "internal/accounting/store"}, nil,
 		"the server of documents; search and pages register beside it and are not known to it"},
 	{"accounting", "internal/accounting/web", []string{"internal/accounting/receive", "internal/accounting/store", "internal/figure", "internal/quantity", "internal/spelling"}, []string{"os/exec"},
 		"pages read the store and draw; they neither write jobs nor know who sent them"},
 
+	{"program", "internal/cli/accountingcmd", []string{"internal/flags", "internal/hpc"}, offline,
+		"the group is a package of its own, without the database: the service is in the program that it hands over to"},
+	{"program", "internal/accounting/service", []string{
+		"internal/accounting/document", "internal/accounting/intake", "internal/accounting/receive", "internal/accounting/records", "internal/accounting/store", "internal/cli/accountingcmd",
+		"internal/finished", "internal/flags", "internal/formats", "internal/hpc", "internal/interrupt", "internal/output", "internal/slurmdb", "internal/workload", "internal/workload/build",
+	}, nil,
+		"the service ties the parts together for the commands"},
 	{"program", "internal/cli/completion", nil, offline,
 		"a shell completes what commands say of themselves; it knows no package of the program"},
 	{"program", "internal/cli/reference", nil, offline,
@@ -188,7 +201,7 @@ var rules = []rule{
 	{"program", "internal/cli/tunecmd", []string{"internal/sweep", "internal/tune"}, offline,
 		"the command is a package of its own; internal/cli lends it what it prints with"},
 	{"program", "internal/cli", []string{
-		"internal/cli/completion", "internal/cli/recordcmd", "internal/cli/reference", "internal/cli/slurmcmd", "internal/cli/tunecmd", "internal/slurmstore",
+		"internal/cli/accountingcmd", "internal/cli/completion", "internal/cli/recordcmd", "internal/cli/reference", "internal/cli/slurmcmd", "internal/cli/tunecmd", "internal/slurmstore",
 		"internal/compare", "internal/experiment", "internal/fairstart", "internal/flags", "internal/formats", "internal/hpc", "internal/interrupt", "internal/metrics", "internal/output",
 		"internal/progress", "internal/replay", "internal/report", "internal/resources", "internal/rm/sim/...", "internal/rm/slurm/...", "internal/run", "internal/slurmspec/...", "internal/sweep",
 		"internal/vclock/...", "internal/workload/...",
@@ -196,6 +209,8 @@ var rules = []rule{
 		"a command fills in what packages below do, and prints it"},
 	{"program", "cmd/rmreplay", []string{"internal/cli", "internal/supervise"}, nil,
 		"main starts the guard or the command line"},
+	{"program", "cmd/rmreplay-accounting", []string{"internal/accounting/service", "internal/cli", "internal/supervise"}, nil,
+		"main gives the command line its service"},
 	{"program", "tools/feedbackpaper", []string{
 		"internal/experiment", "internal/flags", "internal/formats", "internal/hpc", "internal/metrics", "internal/replay", "internal/rm",
 		"internal/rm/sim/...", "internal/run", "internal/workload/...",

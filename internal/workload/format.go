@@ -61,6 +61,9 @@ type ReadOptions struct {
 	Zone *time.Location
 	// Cluster is the cluster whose jobs are read, if a source has several clusters.
 	Cluster string
+	// Record, if not nil, gets each record that is a job, as a *finished.Job that it may keep. The
+	// workload then has no jobs, and the records may be of several clusters.
+	Record func(record any) error
 }
 
 // DefaultEpoch is the beginning of a source that has only relative times, unless the user gives

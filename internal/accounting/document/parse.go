@@ -36,6 +36,13 @@ func Parse(text []byte, cluster string) Job {
 	return p.job
 }
 
+// Unstorable is the job of a document whose values the store refuses: only the document is kept.
+func Unstorable(text []byte, cluster string) Job {
+	p := parser{job: Job{Cluster: cluster, Marks: Refused}}
+	p.identify(text)
+	return p.job
+}
+
 // parser reads one document.
 type parser struct {
 	job   Job
@@ -205,7 +212,7 @@ func init() {
 		p.job.ScriptBytes = Known(int64(len(token.String())))
 		return true
 	})
-	for _, key := range []string{"@queue_wait", "cpu_hours", "pack_job_id", "pack_job_offset", "tres_req_raw", "tres_alloc_raw"} {
+	for _, key := range []string{"@queue_wait", "cpu_hours", "pack_job_id", "pack_job_offset", "tres_req_raw", "tres_alloc_raw", "submit_line"} {
 		ignored(key)
 	}
 }

@@ -1,29 +1,107 @@
 // Package receive is the HTTP server of finished jobs: it takes documents from Slurm's
 // jobcomp/elasticsearch plugin and from Elasticsearch's clients, and has room for other handlers.
+//
+// The plugin (src/plugins/jobcomp/elasticsearch) posts one document to exactly the URL of
+// JobCompLoc, on a new connection. It has no timeout, takes 200 and 201 for success, and repeats
+// everything else every 30 s. So a document gets an error only if it cannot be kept.
 package receive
 
 import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
 	"net/http"
 	"strings"
+	"time"
+
+	"rmreplay/internal/accounting/document"
+	"rmreplay/internal/accounting/intake"
+	"rmreplay/internal/accounting/store"
 )
 
 // Pages is the beginning of the paths of pages for people. No index can have a name that begins
 // with an underscore, so no path of the API has it.
 const Pages = "/_ui/"
 
-// Handlers are the handlers of a server. API has those of Elasticsearch's API, such as
-// "POST /{index}/_doc"; Pages has those below [Pages]. They are separate because patterns of both
-// would overlap in one multiplexer.
-type Handlers struct {
+const (
+	// MaxBody bounds a request's body, and what it inflates to, in bytes. A batch script has at most
+	// 4 MiB unless the site raised it (max_script_size).
+	MaxBody = 128 << 20
+	// smallBody is read without waiting for a turn.
+	smallBody = 1 << 20
+	// largeBodies is how many larger bodies are in memory at a time.
+	largeBodies = 4
+	// A client must send its body within bodyTime, and bodyRate bytes a second more.
+	bodyTime = 20 * time.Second
+	bodyRate = 256 << 10
+	// refreshTime bounds how long ?refresh makes a request wait.
+	refreshTime = 10 * time.Second
+)
+
+// SourceHeader names the source of documents. Only a trusted server takes it.
+const SourceHeader = "X-Rmreplay-Source"
+
+// Handler is the server's handler. API has the handlers of Elasticsearch's API, such as
+// "POST /{index}/_search"; Pages has those below [Pages]. They are separate because patterns of both
+// would overlap in one multiplexer. Handler checks credentials before either.
+type Handler struct {
 	API   *http.ServeMux
 	Pages *http.ServeMux
+
+	intake  *intake.Intake
+	access  *Access
+	trusted bool
+	ingest  map[string]bool // patterns that take documents
+	large   chan struct{}
 }
 
-// NewHandlers returns handlers without any path.
-func NewHandlers() *Handlers { return &Handlers{API: http.NewServeMux(), Pages: http.NewServeMux()} }
+// New returns a handler that takes documents. access may be nil: everybody may do all.
+func New(in *intake.Intake, access *Access) *Handler {
+	h := &Handler{
+		API: http.NewServeMux(), Pages: http.NewServeMux(), intake: in, access: access, ingest: map[string]bool{},
+		large: make(chan struct{}, largeBodies),
+	}
+	for pattern, handle := range map[string]http.HandlerFunc{
+		"POST /{index}/_doc":         h.document,
+		"POST /{index}/_doc/{id}":    h.document,
+		"PUT /{index}/_doc/{id}":     h.document,
+		"POST /{index}/_create/{id}": h.document,
+		"PUT /{index}/_create/{id}":  h.document,
+		"POST /{index}/{type}":       h.typed, // JobCompLoc of releases to 20.11: /slurm/jobcomp
+		"POST /{index}":              h.document,
+		"POST /{$}":                  h.document,
+		"POST /_bulk":                h.bulk,
+		"PUT /_bulk":                 h.bulk,
+		"POST /{index}/_bulk":        h.bulk,
+		"PUT /{index}/_bulk":         h.bulk,
+	} {
+		h.API.HandleFunc(pattern, handle)
+		h.ingest[pattern] = true
+	}
+	return h
+}
+
+// Trusted returns the same handler without checks of credentials, for a socket that only the data
+// directory's owner can reach. It takes [SourceHeader].
+func (h *Handler) Trusted() *Handler {
+	trusted := *h
+	trusted.trusted = true
+	return &trusted
+}
+
+type trustKey struct{}
 
 // ServeHTTP passes a request on. A browser that asks for the root is led to the pages.
-func (h *Handlers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if h.trusted {
+		r = r.WithContext(context.WithValue(r.Context(), trustKey{}, true))
+	} else if !h.admit(w, r) {
+		return
+	}
 	switch {
 	case strings.HasPrefix(r.URL.Path, Pages):
 		h.Pages.ServeHTTP(w, r)
@@ -32,4 +110,175 @@ func (h *Handlers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		h.API.ServeHTTP(w, r)
 	}
+}
+
+// admit checks credentials, and answers if they do not suffice.
+func (h *Handler) admit(w http.ResponseWriter, r *http.Request) bool {
+	role := Read
+	if !strings.HasPrefix(r.URL.Path, Pages) {
+		if _, pattern := h.API.Handler(r); h.ingest[pattern] {
+			role = Ingest
+		}
+	}
+	known, allowed := h.access.allows(r, role)
+	switch {
+	case !known:
+		w.Header().Set("WWW-Authenticate", `Basic realm="rmreplay accounting", charset="UTF-8"`)
+		Fail(w, http.StatusUnauthorized, "security_exception", "no valid credentials (want a user and password, or a token, of the server's --auth file)")
+	case !allowed:
+		Fail(w, http.StatusForbidden, "security_exception", fmt.Sprintf("the credentials do not have the role %s", role))
+	case !h.access.Required() && foreign(r):
+		Fail(w, http.StatusForbidden, "security_exception", "the request comes from a web page of another site")
+	default:
+		return true
+	}
+	return false
+}
+
+// Fail answers with an error as Elasticsearch writes it.
+func Fail(w http.ResponseWriter, status int, kind, reason string) {
+	cause := map[string]any{"type": kind, "reason": reason}
+	answer(w, status, map[string]any{
+		"error": map[string]any{"type": kind, "reason": reason, "root_cause": []any{cause}}, "status": status,
+	})
+}
+
+func answer(w http.ResponseWriter, status int, v any) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		status, text = http.StatusInternalServerError, []byte(`{}`)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Elastic-Product", "Elasticsearch") // the official clients want it
+	w.WriteHeader(status)
+	_, _ = w.Write(text) // a client that has gone does not need it
+}
+
+// typed takes a document sent to the path of a type, as Elasticsearch did before version 7.
+func (h *Handler) typed(w http.ResponseWriter, r *http.Request) {
+	if strings.HasPrefix(r.PathValue("type"), "_") {
+		Fail(w, http.StatusBadRequest, "illegal_argument_exception", fmt.Sprintf("%s %s: not supported", r.Method, r.URL.Path))
+		return
+	}
+	h.document(w, r)
+}
+
+// document takes one document.
+func (h *Handler) document(w http.ResponseWriter, r *http.Request) {
+	index := r.PathValue("index")
+	if strings.HasPrefix(index, "_") {
+		Fail(w, http.StatusBadRequest, "illegal_argument_exception", fmt.Sprintf("%s %s: not supported", r.Method, r.URL.Path))
+		return
+	}
+	body, ok := h.body(w, r)
+	if !ok {
+		return
+	}
+	if len(bytes.TrimSpace(body)) == 0 {
+		Fail(w, http.StatusBadRequest, "parse_exception", "request body is required")
+		return
+	}
+	a := h.arrival(r, index, body)
+	last, err := h.intake.Accept(a)
+	if err != nil {
+		Fail(w, http.StatusServiceUnavailable, "unavailable_exception", err.Error())
+		return
+	}
+	h.refresh(r, last)
+	answer(w, http.StatusCreated, h.stored(a, last))
+}
+
+// arrival makes the arrival of a document.
+func (h *Handler) arrival(r *http.Request, index string, text []byte) intake.Arrival {
+	a := intake.Arrival{Source: store.Received, Index: index, Document: text}
+	if index == "" {
+		a.Index = "slurm"
+	}
+	if source := r.Header.Get(SourceHeader); source != "" && r.Context().Value(trustKey{}) != nil {
+		a.Source = store.Source(source)
+	}
+	return a
+}
+
+// stored is what Elasticsearch says of a document. Its _id is the store's.
+func (h *Handler) stored(a intake.Arrival, number int64) map[string]any {
+	job := document.Parse(a.Document, h.intake.ClusterOf(a.Index))
+	return map[string]any{
+		"_index": a.Index, "_id": store.ID(&job), "_version": 1, "result": "created", "_seq_no": number - 1, "_primary_term": 1,
+		"_shards": map[string]int{"total": 1, "successful": 1, "failed": 0},
+	}
+}
+
+// refresh waits until searches see a document, if the request asks for that.
+func (h *Handler) refresh(r *http.Request, number int64) {
+	query := r.URL.Query()
+	if value := query.Get("refresh"); !query.Has("refresh") || value == "false" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), refreshTime)
+	defer cancel()
+	_ = h.intake.Wait(ctx, number) // the document is safe, whether searches see it or not
+}
+
+// body reads a request's body, and answers if it cannot.
+func (h *Handler) body(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
+	text, err := h.read(w, r)
+	var tooLarge *http.MaxBytesError
+	switch {
+	case err == nil:
+		return text, true
+	case errors.As(err, &tooLarge), errors.Is(err, errInflated):
+		Fail(w, http.StatusRequestEntityTooLarge, "content_too_long_exception", fmt.Sprintf("reading the body: more than %d bytes", MaxBody))
+	case errors.Is(err, errEncoding):
+		Fail(w, http.StatusUnsupportedMediaType, "illegal_argument_exception", err.Error())
+	default:
+		Fail(w, http.StatusBadRequest, "parse_exception", fmt.Sprintf("reading the body: %v", err))
+	}
+	return nil, false
+}
+
+var (
+	errInflated = errors.New("inflates to too many bytes")
+	errEncoding = errors.New("reading the body: not a known Content-Encoding (want gzip or identity)")
+)
+
+func (h *Handler) read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	deadline := bodyTime
+	if r.ContentLength > 0 {
+		deadline += time.Duration(r.ContentLength/bodyRate) * time.Second
+	}
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Now().Add(deadline)) // not known in tests without a connection
+	defer func() { _ = control.SetReadDeadline(time.Time{}) }()
+
+	var from io.Reader = http.MaxBytesReader(w, r.Body, MaxBody)
+	switch encoding := r.Header.Get("Content-Encoding"); encoding {
+	case "", "identity":
+	case "gzip":
+		inflated, err := gzip.NewReader(from)
+		if err != nil {
+			return nil, err
+		}
+		from = inflated
+	default:
+		return nil, fmt.Errorf("%w: %q", errEncoding, encoding)
+	}
+	text, err := io.ReadAll(io.LimitReader(from, smallBody))
+	if err != nil || len(text) < smallBody {
+		return text, err
+	}
+	select {
+	case h.large <- struct{}{}:
+		defer func() { <-h.large }()
+	case <-r.Context().Done():
+		return nil, r.Context().Err()
+	}
+	rest := bytes.NewBuffer(text)
+	if _, err := io.Copy(rest, io.LimitReader(from, MaxBody-smallBody+1)); err != nil {
+		return nil, err
+	}
+	if rest.Len() > MaxBody {
+		return nil, errInflated
+	}
+	return rest.Bytes(), nil
 }

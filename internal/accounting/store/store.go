@@ -5,7 +5,7 @@
 // process asks this one, or opens the store when it is closed. Several processes can open a store
 // together if none of them writes.
 //
-// The directory has the mode 0700 and its files 0600:
+// The directory has the mode 0700, so that others do not reach its files:
 //
 //	lock         who has the store open
 //	jobs.duckdb  the tables; Columns documents jobs, schema.go the others
@@ -100,6 +100,9 @@ var ErrReadTime = errors.New("the query took too long")
 // directory name means a store in memory, which Close forgets. A store that another process has open
 // is a [*LockedError].
 func Open(ctx context.Context, dir string, opts Options) (*Store, error) {
+	if strings.Contains(dir, "?") {
+		return nil, fmt.Errorf("opening the store: %q: the database takes no question mark in its path", dir)
+	}
 	if dir != "" {
 		if err := os.MkdirAll(filepath.Join(dir, temporary), 0o700); err != nil {
 			return nil, fmt.Errorf("opening the store: %w", err)
@@ -300,25 +303,38 @@ func (s *Store) read(ctx context.Context, limit time.Duration, do func(v *Snapsh
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+	db := s.current()
+	begun, err := s.snapshot(ctx, do)
+	if err != nil && !begun && broken(err) {
+		if err := s.reopen(ctx, db); err != nil {
+			return fmt.Errorf("reading the store: %w", err)
+		}
+		_, err = s.snapshot(ctx, do)
+	}
+	return err
+}
+
+// snapshot calls do within a transaction, and reports whether it came to that.
+func (s *Store) snapshot(ctx context.Context, do func(v *Snapshot) error) (begun bool, err error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if s.closed {
-		return errors.New("reading the store: it is closed")
+		return false, errors.New("reading the store: it is closed")
 	}
 	conn, err := s.db.Conn(ctx)
 	if err != nil {
-		return fmt.Errorf("reading the store: %w", err)
+		return false, fmt.Errorf("reading the store: %w", err)
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
 	if _, err := conn.ExecContext(ctx, "BEGIN TRANSACTION READ ONLY"); err != nil {
-		return fmt.Errorf("reading the store: %w", err)
+		return false, fmt.Errorf("reading the store: %w", err)
 	}
 	defer func() {
 		// The read may be over because of its context; the connection goes back to the pool.
 		_, end := conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK")
 		err = errors.Join(err, end)
 	}()
-	return do(&Snapshot{ctx, conn})
+	return true, do(&Snapshot{ctx, conn})
 }
 
 // Applied returns the number of the last arrival that the tables have.
@@ -335,6 +351,9 @@ func (v *Snapshot) Document(seq int64) (text []byte, ok bool, err error) {
 	}
 	return text, err == nil, err
 }
+
+// ID returns the id of a job's run: its cluster, number and run, separated by colons.
+func ID(j *document.Job) string { return fmt.Sprintf("%s:%d:%d", j.Cluster, j.JobID, j.Run) }
 
 // ParseID returns the parts of an id, and false for a text that is none.
 func ParseID(id string) (cluster string, jobID, run int64, ok bool) {

@@ -2,58 +2,179 @@ package store_test
 
 import (
 	"context"
+	"errors"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
+	"rmreplay/internal/accounting/document"
 	"rmreplay/internal/accounting/store"
 	"rmreplay/internal/accounting/store/storetest"
 )
 
-func TestFill(t *testing.T) {
-	ctx := context.Background()
-	dir := t.TempDir()
-	n := int64(20000)
-	if os.Getenv("RMREPLAY_LONG_TESTS") != "" {
-		n = 1_000_000
-	}
-	t0 := time.Now()
+// TestApplied checks that entries that were applied are skipped, after the store was opened again.
+func TestApplied(t *testing.T) {
+	ctx, dir := context.Background(), t.TempDir()
 	s, err := store.Open(ctx, dir, store.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Log("open", time.Since(t0))
-	t0 = time.Now()
-	if err := storetest.Fill(ctx, s, 1, n); err != nil {
+	if err := storetest.Fill(ctx, s, 1, 300); err != nil {
 		t.Fatal(err)
 	}
-	t.Log("fill", time.Since(t0))
-	t0 = time.Now()
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	t.Log("close", time.Since(t0))
-	info, _ := os.Stat(dir + "/jobs.duckdb")
-	t.Log("size", info.Size())
-	t0 = time.Now()
-	s, err = store.Open(ctx, dir, store.Options{})
+	if s, err = store.Open(ctx, dir, store.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	var entries []store.Entry
+	for n := int64(250); n <= 320; n++ {
+		entries = append(entries, storetest.Entry(n))
+	}
+	out, err := s.Apply(ctx, entries)
+	if err != nil || out.Added != 20 || out.Skipped != 51 {
+		t.Errorf("%+v %v", out, err)
+	}
+	if applied, err := s.Applied(ctx); err != nil || applied != 320 || count(t, s, "SELECT count(DISTINCT id) FROM jobs") != 320 {
+		t.Error(applied, err)
+	}
+}
+
+// TestSnapshot checks that a read sees one state while the store is written, does not keep the writer
+// waiting, and cannot write, reach files or change settings.
+func TestSnapshot(t *testing.T) {
+	ctx := context.Background()
+	s := filled(t, 100)
+	err := s.Read(ctx, func(v *store.Snapshot) error {
+		var before, after int
+		if err := v.One("SELECT count(*) FROM jobs", nil, &before); err != nil {
+			return err
+		}
+		if err := storetest.Fill(ctx, s, 101, 200); err != nil { // does not wait for this read
+			return err
+		}
+		if err := v.One("SELECT count(*) FROM jobs", nil, &after); err != nil {
+			return err
+		}
+		if before != 100 || after != 100 {
+			t.Errorf("the read sees %d, then %d jobs", before, after)
+		}
+		return nil
+	})
+	if err != nil || count(t, s, "SELECT count(*) FROM jobs") != 200 {
+		t.Fatal(err)
+	}
+	for _, query := range []string{
+		"DELETE FROM jobs", "DROP TABLE jobs", "CREATE TABLE x (y INTEGER)", "SELECT * FROM read_text('/etc/passwd')", "COPY jobs TO '/tmp/rmreplay-escaped.csv'",
+		"ATTACH '/tmp/rmreplay-escaped.duckdb' AS x", "SET enable_external_access = true", "SET memory_limit = '100GB'", "INSTALL httpfs", "LOAD httpfs",
+	} {
+		err := s.Read(ctx, func(v *store.Snapshot) error {
+			rows, err := v.Query(query)
+			if err != nil {
+				return err
+			}
+			for rows.Next() {
+			}
+			return errors.Join(rows.Err(), rows.Close())
+		})
+		if err == nil {
+			t.Errorf("%s: no error", query)
+		}
+	}
+	if n := count(t, s, "SELECT count(*) FROM jobs"); n != 200 {
+		t.Errorf("%d jobs are left", n)
+	}
+}
+
+// TestLimits checks that a query ends when its time or its memory is over, and that the store goes on.
+func TestLimits(t *testing.T) {
+	ctx := context.Background()
+	s, err := store.Open(ctx, t.TempDir(), store.Options{ReadTime: 200 * time.Millisecond, Memory: 64, Readers: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Log("open", time.Since(t0))
 	defer s.Close()
-	for _, q := range []string{"SELECT count(*) FROM jobs", "SELECT count(*) FROM (SELECT user_name, sum(cpu_hours) FROM jobs GROUP BY 1)", "SELECT count(*) FROM (SELECT time_bucket(INTERVAL 1 DAY, end_time), count(*) FROM jobs GROUP BY 1)", "SELECT count(*) FROM jobs WHERE id = 'vale:17:5'"} {
-		for range 2 {
-			t0 = time.Now()
-			var got int64
-			if err := s.Read(ctx, func(v *store.Snapshot) error { return v.One(q, nil, &got) }); err != nil {
-				t.Fatal(err)
-			}
-			t.Log(q, got, time.Since(t0))
+	var n int64
+	err = s.Read(ctx, func(v *store.Snapshot) error {
+		return v.One("SELECT count(*) FROM range(1000000) a, range(1000000) b WHERE a.range * b.range % 7 = 3", nil, &n)
+	})
+	if !errors.Is(err, store.ErrReadTime) {
+		t.Error(err)
+	}
+	if err := storetest.Fill(ctx, s, 1, 10); err != nil || count(t, s, "SELECT count(*) FROM jobs") != 10 {
+		t.Error(err)
+	}
+}
+
+func TestRefused(t *testing.T) {
+	ctx, dir := context.Background(), t.TempDir()
+	s, err := store.Open(ctx, dir, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var locked *store.LockedError
+	if _, err := store.Open(ctx, dir, store.Options{}); !errors.As(err, &locked) || locked.PID != os.Getpid() {
+		t.Error(err)
+	}
+	if _, err := store.OpenReader(ctx, dir, store.Options{}); !errors.As(err, &locked) {
+		t.Error(err)
+	}
+	if err := storetest.Fill(ctx, s, 1, 10); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	first, err := store.OpenReader(ctx, dir, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := store.OpenReader(ctx, dir, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.Open(ctx, dir, store.Options{}); !errors.As(err, &locked) || locked.PID != 0 {
+		t.Error(err)
+	}
+	if count(t, first, "SELECT count(*) FROM jobs") != 10 || count(t, second, "SELECT count(*) FROM jobs") != 10 {
+		t.Error("the readers see other jobs")
+	}
+	if err := errors.Join(first.Close(), second.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.OpenReader(ctx, t.TempDir(), store.Options{}); !errors.Is(err, store.ErrAbsent) {
+		t.Error(err)
+	}
+	if _, err := store.Open(ctx, "a?b", store.Options{}); err == nil || !strings.Contains(err.Error(), "question mark") {
+		t.Error(err)
+	}
+}
+
+func TestExpire(t *testing.T) {
+	s := filled(t, 500)
+	middle := storetest.Begin.Add(20 * time.Minute)
+	old := count(t, s, "SELECT count(*) FROM jobs WHERE end_time < '2024-03-01 00:20:00'")
+	n, err := s.Expire(context.Background(), middle)
+	if err != nil || n != old || n == 0 {
+		t.Errorf("%d of %d removed: %v", n, old, err)
+	}
+	if count(t, s, "SELECT count(*) FROM jobs") != 500-old || count(t, s, "SELECT count(*) FROM documents") != 500-old {
+		t.Error("jobs and documents do not agree")
+	}
+}
+
+func TestID(t *testing.T) {
+	job := document.Job{Cluster: "a:b", JobID: 17, Run: -1709251200}
+	cluster, id, run, ok := store.ParseID(store.ID(&job))
+	if !ok || cluster != job.Cluster || id != job.JobID || run != job.Run {
+		t.Error(cluster, id, run, ok)
+	}
+	for _, text := range []string{"", "17", "a:17", "a:x:1", "a:1:", "a:1:99999999999999999999"} {
+		if _, _, _, ok := store.ParseID(text); ok {
+			t.Errorf("%q is no id", text)
 		}
 	}
-	var doc []byte
-	t0 = time.Now()
-	s.Read(ctx, func(v *store.Snapshot) (err error) { doc, _, err = v.Document(17); return err })
-	t.Log(string(doc), time.Since(t0))
 }

@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -19,16 +20,16 @@ func parseInt(text string) (int64, error) { return strconv.ParseInt(text, 10, 64
 func (s *Store) write(ctx context.Context, do func(conn *sql.Conn) error) (err error) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
+	db := s.current()
 	defer func() {
-		var fault *duckdb.Error
-		if errors.As(err, &fault) && (fault.Type == duckdb.ErrorTypeFatal || fault.Type == duckdb.ErrorTypeInternal) {
-			err = errors.Join(err, s.reopen(ctx))
+		if err != nil && broken(err) {
+			err = errors.Join(err, s.reopen(ctx, db))
 		}
 	}()
 	if s.closed {
 		return errors.New("the store is closed")
 	}
-	conn, err := s.db.Conn(ctx)
+	conn, err := db.Conn(ctx)
 	if err != nil {
 		return err
 	}
@@ -44,11 +45,22 @@ func (s *Store) write(ctx context.Context, do func(conn *sql.Conn) error) (err e
 	return err
 }
 
+// current returns the database.
+func (s *Store) current() *sql.DB {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.db
+}
+
 // reopen replaces a database that refuses all work after a fatal error, such as a full disk. What
 // was committed is in its files. It waits for reads that are under way, which the error ends too.
-func (s *Store) reopen(ctx context.Context) error {
+// Where somebody has replaced it before, it does nothing.
+func (s *Store) reopen(ctx context.Context, old *sql.DB) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.db != old || s.closed {
+		return nil
+	}
 	if err := s.db.Close(); err != nil {
 		return err
 	}
@@ -65,6 +77,50 @@ type Outcome struct {
 	Replaced  int // jobs whose document was replaced by a later one
 	Kept      int // imported documents of jobs that Slurm had sent
 	Skipped   int // entries that an earlier call has applied
+}
+
+// Add adds the outcome of another call.
+func (o *Outcome) Add(more Outcome) {
+	o.Added += more.Added
+	o.Duplicate += more.Duplicate
+	o.Replaced += more.Replaced
+	o.Kept += more.Kept
+	o.Skipped += more.Skipped
+}
+
+// errRow is the cause of the error of a row that could not be appended.
+var errRow = errors.New("a row was refused")
+
+// Refused reports whether an error of [Store.Apply] is about the entries: with the same entries, it
+// will come again.
+func Refused(err error) bool {
+	return errors.Is(err, errRow) && !broken(err) && !hasKind(err, "IO Error", "Out of Memory Error", "INTERRUPT Error")
+}
+
+// broken reports whether the database refuses all work after an error.
+func broken(err error) bool {
+	return hasKind(err, "FATAL Error", "INTERNAL Error", "database has been invalidated", "database is closed")
+}
+
+// hasKind looks for the name of an error's kind. The driver keeps the text of every error, but the
+// type of some only.
+func hasKind(err error, names ...string) bool {
+	text := err.Error()
+	return slices.ContainsFunc(names, func(name string) bool { return strings.Contains(text, name) })
+}
+
+// Checkpoint moves what was committed from the database's log into its file.
+func (s *Store) Checkpoint(ctx context.Context) error {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	db := s.current()
+	if _, err := db.ExecContext(ctx, "CHECKPOINT jobs"); err != nil {
+		if broken(err) {
+			err = errors.Join(err, s.reopen(ctx, db))
+		}
+		return fmt.Errorf("writing a checkpoint of the store: %w", err)
+	}
+	return nil
 }
 
 // The names in the table counts, beside those of package document.
@@ -344,6 +400,11 @@ func (b *batch) append(catalog, table string, columns []string, fill func(row fu
 			return err
 		}
 		defer func() { err = errors.Join(err, appender.Close()) }()
-		return fill(appender.AppendRow)
+		return fill(func(values ...driver.Value) error {
+			if err := appender.AppendRow(values...); err != nil {
+				return fmt.Errorf("%w: %w", errRow, err)
+			}
+			return nil
+		})
 	})
 }

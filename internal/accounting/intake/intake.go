@@ -1,0 +1,304 @@
+// Package intake is the way of documents into a data directory: they are durable in a journal before
+// they are acknowledged, and a goroutine moves them from there into the store.
+//
+// The store notes in the same transaction how far it got, so that each document of the journal is
+// applied exactly once, wherever the process was killed. Segments of the journal are removed when
+// the database has written a checkpoint behind them.
+package intake
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"time"
+
+	"rmreplay/internal/accounting/document"
+	"rmreplay/internal/accounting/journal"
+	"rmreplay/internal/accounting/store"
+)
+
+// Arrival is a document that came.
+type Arrival struct {
+	Source   store.Source
+	Index    string // name of the index that it was sent to
+	Document []byte // as it came
+}
+
+// Options configures [Open].
+type Options struct {
+	// Cluster stands for the cluster in documents that name none. If it is empty, the name of the
+	// index does.
+	Cluster string
+	Store   store.Options
+	Journal journal.Options
+	// Now returns the time of an arrival.
+	Now func() time.Time
+	// Report is told of errors that the intake overcomes by itself, such as a full disk. It may be nil.
+	Report func(err error)
+}
+
+// Intake is an open data directory.
+type Intake struct {
+	opts    Options
+	store   *store.Store
+	journal *journal.Journal
+	cancel  context.CancelFunc
+	done    chan struct{}
+
+	mu      sync.Mutex
+	applied int64
+	moved   chan struct{} // closed when applied changes
+	hurry   chan struct{} // has an element when somebody waits
+	total   store.Outcome // since it was opened
+	fault   error         // why the store cannot be written now
+}
+
+// Open opens a data directory, and makes it if necessary.
+func Open(ctx context.Context, dir string, opts Options) (*Intake, error) {
+	s, err := store.Open(ctx, dir, opts.Store)
+	if err != nil {
+		return nil, err
+	}
+	applied, err := s.Applied(ctx)
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	j, err := journal.Open(filepath.Join(dir, "journal"), applied, opts.Journal)
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	if opts.Report == nil {
+		opts.Report = func(error) {}
+	}
+	for _, torn := range j.Torn() {
+		opts.Report(fmt.Errorf("the journal ended in a record that is not whole, which nobody was told is safe: %d bytes are now in %s", torn.Bytes, torn.Path))
+	}
+	in := &Intake{
+		opts: opts, store: s, journal: j, applied: applied, done: make(chan struct{}),
+		moved: make(chan struct{}), hurry: make(chan struct{}, 1),
+	}
+	ctx, in.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	go in.apply(ctx)
+	return in, nil
+}
+
+// Store returns the store.
+func (in *Intake) Store() *store.Store { return in.store }
+
+// Accept makes documents durable and returns the number of the last one. With an error none is kept.
+func (in *Intake) Accept(arrivals ...Arrival) (last int64, err error) {
+	if len(arrivals) == 0 {
+		return 0, nil
+	}
+	now := in.opts.Now()
+	payloads := make([][]byte, len(arrivals))
+	for i, a := range arrivals {
+		payloads[i] = encode(a, in.ClusterOf(a.Index), now)
+	}
+	first, err := in.journal.Append(payloads...)
+	return first + int64(len(arrivals)) - 1, err
+}
+
+// ClusterOf returns the name that stands for the cluster in documents of an index that name none.
+func (in *Intake) ClusterOf(index string) string { return cmp.Or(in.opts.Cluster, index) }
+
+// Wait waits until the store has the document of a number.
+func (in *Intake) Wait(ctx context.Context, number int64) error {
+	select {
+	case in.hurry <- struct{}{}:
+	default:
+	}
+	for {
+		in.mu.Lock()
+		applied, moved := in.applied, in.moved
+		in.mu.Unlock()
+		if applied >= number {
+			return nil
+		}
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for the store: %w", ctx.Err())
+		case <-in.done:
+			return errors.New("waiting for the store: it is closed")
+		}
+	}
+}
+
+// Status is how far the store is behind.
+type Status struct {
+	Received int64         // number of the last durable document
+	Applied  int64         // number of the last one that the store has
+	Journal  int64         // bytes
+	Outcome  store.Outcome // since the data directory was opened
+	Fault    error         // why the store cannot be written now; documents are kept in the journal meanwhile
+}
+
+// Status returns how far the store is behind.
+func (in *Intake) Status() Status {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return Status{in.journal.Last(), in.applied, in.journal.Size(), in.total, in.fault}
+}
+
+// Close stops. What the store does not have stays in the journal.
+func (in *Intake) Close() error {
+	in.cancel()
+	<-in.done
+	return errors.Join(in.journal.Close(), in.store.Close())
+}
+
+const (
+	batchEntries = 20_000
+	batchBytes   = 64 << 20
+	// pause is between transactions, unless somebody waits: a transaction costs milliseconds,
+	// however small it is.
+	pause     = 200 * time.Millisecond
+	longPause = 30 * time.Second // between attempts after errors
+)
+
+// apply is the goroutine that moves documents into the store.
+func (in *Intake) apply(ctx context.Context) {
+	defer close(in.done)
+	r := in.journal.NewReader(in.applied)
+	defer func() { _ = r.Close() }() // it has only read
+	wait := pause
+	for {
+		records, err := r.Read(ctx, batchEntries, batchBytes)
+		if err == nil {
+			err = in.applyAll(ctx, records)
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		in.mu.Lock()
+		in.fault = err
+		in.mu.Unlock()
+		if err != nil {
+			in.opts.Report(err)
+			_ = r.Close()
+			r = in.journal.NewReader(in.Status().Applied)
+			wait = min(2*wait, longPause)
+		} else {
+			wait = pause
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-in.hurry:
+			timer.Stop()
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// applyAll applies records, and removes segments that are not needed any more.
+func (in *Intake) applyAll(ctx context.Context, records []journal.Record) error {
+	entries, err := parse(records)
+	if err != nil {
+		return err
+	}
+	out, err := in.applyPart(ctx, entries)
+	if err != nil {
+		return err
+	}
+	last := records[len(records)-1].Number
+	in.mu.Lock()
+	in.applied = last
+	in.total.Add(out)
+	close(in.moved)
+	in.moved = make(chan struct{})
+	in.mu.Unlock()
+	if in.journal.Removable(last) {
+		if err := in.store.Checkpoint(ctx); err != nil {
+			in.opts.Report(err) // the segments stay until the next one
+			return nil
+		}
+		return in.journal.Prune(last)
+	}
+	return nil
+}
+
+// applyPart applies entries. If the store refuses them for what they are, it halves them until it has
+// found the one at fault, of which then only the document is kept.
+func (in *Intake) applyPart(ctx context.Context, entries []store.Entry) (out store.Outcome, err error) {
+	out, err = in.store.Apply(ctx, entries)
+	if err == nil || !store.Refused(err) {
+		return out, err
+	}
+	if len(entries) > 1 {
+		half := len(entries) / 2
+		if out, err = in.applyPart(ctx, entries[:half]); err != nil {
+			return out, err
+		}
+		rest, err := in.applyPart(ctx, entries[half:])
+		out.Add(rest)
+		return out, err
+	}
+	in.opts.Report(fmt.Errorf("document %d: %w", entries[0].Seq, err))
+	entries[0].Job = document.Unstorable(entries[0].Document, entries[0].Job.Cluster)
+	return in.store.Apply(ctx, entries)
+}
+
+// parse reads records on all processors.
+func parse(records []journal.Record) ([]store.Entry, error) {
+	entries := make([]store.Entry, len(records))
+	errs := make([]error, len(records))
+	var group sync.WaitGroup
+	workers := runtime.NumCPU()
+	for w := range workers {
+		group.Go(func() {
+			for i := w; i < len(records); i += workers {
+				entries[i], errs[i] = decode(records[i])
+			}
+		})
+	}
+	group.Wait()
+	return entries, errors.Join(errs...)
+}
+
+// An envelope is a version, the arrival in nanoseconds since 1970, three texts with their lengths
+// before them (source, index, cluster), and the document.
+const envelope = 1
+
+func encode(a Arrival, cluster string, now time.Time) []byte {
+	text := make([]byte, 0, len(a.Document)+len(a.Source)+len(a.Index)+len(cluster)+32)
+	text = append(text, envelope)
+	text = binary.AppendVarint(text, now.UnixNano())
+	for _, s := range []string{string(a.Source), a.Index, cluster} {
+		text = binary.AppendUvarint(text, uint64(len(s)))
+		text = append(text, s...)
+	}
+	return append(text, a.Document...)
+}
+
+func decode(r journal.Record) (store.Entry, error) {
+	fault := fmt.Errorf("reading the journal: record %d: not an envelope of version %d", r.Number, envelope)
+	text := r.Payload
+	if len(text) == 0 || text[0] != envelope {
+		return store.Entry{}, fault
+	}
+	nano, n := binary.Varint(text[1:])
+	if n <= 0 {
+		return store.Entry{}, fault
+	}
+	text = text[1+n:]
+	var words [3]string
+	for i := range words {
+		length, n := binary.Uvarint(text)
+		if n <= 0 || length > uint64(len(text)-n) {
+			return store.Entry{}, fault
+		}
+		words[i], text = string(text[n:n+int(length)]), text[n+int(length):]
+	}
+	return store.Entry{
+		Seq: r.Number, Arrived: time.Unix(0, nano).UTC(), Source: store.Source(words[0]), Index: words[1],
+		Document: text, Job: document.Parse(text, words[2]),
+	}, nil
+}

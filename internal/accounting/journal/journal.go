@@ -1,0 +1,415 @@
+// Package journal is an append-only log on disk. A record that [Journal.Append] has accepted survives
+// the end of the process and a power failure.
+//
+// The log is a directory of segments. The name of a segment is the number of its first record. A
+// segment is a header and records: length of the payload (4 bytes, little-endian), CRC-32C of the
+// record's number and payload (4 bytes), payload. Records that wait together share one fsync.
+//
+// The end of a segment may be incomplete after a crash. [Open] moves what follows the last whole
+// record into a file of its own beside the segment, and says how much that was.
+package journal
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+const (
+	header  = "rmreplay accounting journal 1\n\x00\x00"
+	suffix  = ".segment"
+	torn    = ".torn"
+	prefix  = 8 // bytes before a payload
+	perSync = 8 << 20
+	// MaxPayload bounds one record, in bytes.
+	MaxPayload = 256 << 20
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// Options configures [Open].
+type Options struct {
+	// SegmentBytes is the size after which a segment is followed by the next; 0 means 64 MiB.
+	SegmentBytes int64
+}
+
+// Torn is the end of a segment that [Open] could not read and moved away.
+type Torn struct {
+	Path  string // where it is now
+	Bytes int64
+}
+
+// Journal is an open journal. Its methods may be called from several goroutines.
+type Journal struct {
+	dir     string
+	opts    Options
+	torn    []Torn
+	waiting chan *request
+	stop    chan struct{}
+	done    chan struct{}
+
+	mu       sync.Mutex
+	segments []segment
+	next     int64         // number of the next record
+	grown    chan struct{} // closed when records are added
+	active   *os.File      // the last segment; nil after an error, until the next append makes a new one
+	closed   bool
+}
+
+// segment is a file. Its records and bytes up to size are durable.
+type segment struct {
+	first, size int64
+}
+
+type request struct {
+	payloads [][]byte
+	first    int64
+	err      error
+	done     chan struct{}
+}
+
+// ErrClosed is the error of a journal that was closed.
+var ErrClosed = errors.New("the journal is closed")
+
+// Open opens the journal in a directory, which it makes if necessary. after is the number of the
+// last record that the caller needs no more: an empty journal begins behind it.
+func Open(dir string, after int64, opts Options) (*Journal, error) {
+	if opts.SegmentBytes == 0 {
+		opts.SegmentBytes = 64 << 20
+	}
+	j := &Journal{
+		dir: dir, opts: opts, next: 1, waiting: make(chan *request, 1024), stop: make(chan struct{}), done: make(chan struct{}),
+		grown: make(chan struct{}),
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("opening the journal: %w", err)
+	}
+	if err := j.scan(); err != nil {
+		return nil, fmt.Errorf("opening the journal: %w", err)
+	}
+	j.next = max(j.next, after+1)
+	go j.write()
+	return j, nil
+}
+
+// Torn returns what Open could not read.
+func (j *Journal) Torn() []Torn { return j.torn }
+
+// Last returns the number of the last record that is durable, or 0.
+func (j *Journal) Last() int64 {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.next - 1
+}
+
+// Size returns the bytes of all segments.
+func (j *Journal) Size() (bytes int64) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, s := range j.segments {
+		bytes += s.size
+	}
+	return bytes
+}
+
+func (j *Journal) path(first int64) string {
+	return filepath.Join(j.dir, fmt.Sprintf("%019d%s", first, suffix))
+}
+
+// scan reads the directory, and moves away what is not whole.
+func (j *Journal) scan() error {
+	names, err := os.ReadDir(j.dir)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		text, ok := strings.CutSuffix(name.Name(), suffix)
+		if !ok {
+			continue
+		}
+		first, err := strconv.ParseInt(text, 10, 64)
+		if err != nil || first < 1 {
+			return fmt.Errorf("%s: not the name of a segment", filepath.Join(j.dir, name.Name()))
+		}
+		j.segments = append(j.segments, segment{first: first})
+	}
+	slices.SortFunc(j.segments, func(a, b segment) int { return int(a.first - b.first) })
+	for i := range j.segments {
+		s := &j.segments[i]
+		if s.first < j.next {
+			return fmt.Errorf("%s: begins with record %d, and the segment before it goes to %d", j.path(s.first), s.first, j.next-1)
+		}
+		records, err := j.check(s)
+		if err != nil {
+			return err
+		}
+		j.next = s.first + records
+	}
+	return syncDir(j.dir)
+}
+
+// check counts the records of a segment, sets its size, and moves away what follows them.
+func (j *Journal) check(s *segment) (records int64, err error) {
+	path := j.path(s.first)
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	info, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	r := &reader{f: f, limit: info.Size(), next: s.first}
+	if start := make([]byte, len(header)); readAt(f, start, 0) == nil && string(start) == header {
+		r.at = int64(len(header))
+		for {
+			if _, err := r.record(); err != nil {
+				break
+			}
+		}
+	}
+	s.size = r.at
+	rest := info.Size() - r.at
+	if rest > 0 {
+		away := fmt.Sprintf("%s.%d%s", path, r.at, torn)
+		if err := copyTo(away, io.NewSectionReader(f, r.at, rest)); err != nil {
+			return 0, err
+		}
+		j.torn = append(j.torn, Torn{away, rest})
+		if err := f.Truncate(r.at); err != nil {
+			return 0, err
+		}
+	}
+	if r.at == 0 { // not even a header
+		if _, err := f.WriteAt([]byte(header), 0); err != nil {
+			return 0, err
+		}
+		s.size = int64(len(header))
+	}
+	return r.next - s.first, f.Sync()
+}
+
+func copyTo(path string, from io.Reader) error {
+	to, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(to, from)
+	return errors.Join(err, to.Sync(), to.Close())
+}
+
+// Append adds records and returns the number of the first one. They are durable when it returns
+// without an error. With an error, none of them is in the journal. After a full disk the journal
+// works again once there is room.
+func (j *Journal) Append(payloads ...[]byte) (first int64, err error) {
+	for _, p := range payloads {
+		if len(p) > MaxPayload {
+			return 0, fmt.Errorf("writing to the journal: a record of %d bytes (want at most %d)", len(p), MaxPayload)
+		}
+	}
+	r := &request{payloads: payloads, done: make(chan struct{})}
+	select {
+	case j.waiting <- r:
+	case <-j.stop:
+		return 0, ErrClosed
+	}
+	select {
+	case <-r.done:
+	case <-j.done:
+		select {
+		case <-r.done:
+		default:
+			return 0, ErrClosed
+		}
+	}
+	if r.err != nil {
+		return 0, fmt.Errorf("writing to the journal: %w", r.err)
+	}
+	return r.first, nil
+}
+
+// write is the goroutine that writes. It takes all requests that wait, and syncs once for them.
+func (j *Journal) write() {
+	defer close(j.done)
+	var group []*request
+	for {
+		group = group[:0]
+		select {
+		case r := <-j.waiting:
+			group = append(group, r)
+		case <-j.stop:
+			return
+		}
+		for bytes := size(group[0]); bytes < perSync; {
+			select {
+			case r := <-j.waiting:
+				group = append(group, r)
+				bytes += size(r)
+				continue
+			default:
+			}
+			break
+		}
+		err := j.commit(group)
+		for _, r := range group {
+			r.err = err
+			close(r.done)
+		}
+	}
+}
+
+func size(r *request) (bytes int) {
+	for _, p := range r.payloads {
+		bytes += prefix + len(p)
+	}
+	return bytes
+}
+
+// commit writes the records of a group.
+func (j *Journal) commit(group []*request) error {
+	bytes := 0
+	for _, r := range group {
+		bytes += size(r)
+	}
+	buffer := make([]byte, 0, bytes)
+	number := j.next // only this goroutine changes it
+	for _, r := range group {
+		r.first = number
+		for _, p := range r.payloads {
+			buffer = binary.LittleEndian.AppendUint32(buffer, uint32(len(p)))
+			buffer = binary.LittleEndian.AppendUint32(buffer, checksum(number, p))
+			buffer = append(buffer, p...)
+			number++
+		}
+	}
+	f, at, err := j.segment()
+	if err != nil {
+		return err
+	}
+	if _, err = f.WriteAt(buffer, at); err == nil {
+		err = f.Sync()
+	}
+	if err != nil {
+		// What an fsync that failed has left on disk is not known. The file is cut back, and no
+		// later record goes into it.
+		j.mu.Lock()
+		j.active = nil
+		j.mu.Unlock()
+		return errors.Join(err, f.Truncate(at), f.Close())
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.segments[len(j.segments)-1].size = at + int64(len(buffer))
+	j.next = number
+	close(j.grown)
+	j.grown = make(chan struct{})
+	return nil
+}
+
+// segment returns the file to write to and the position in it. It begins a new one if there is none
+// or the last one is full.
+func (j *Journal) segment() (f *os.File, at int64, err error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.active != nil {
+		if at := j.segments[len(j.segments)-1].size; at < j.opts.SegmentBytes {
+			return j.active, at, nil
+		}
+		if err := j.active.Close(); err != nil {
+			return nil, 0, err
+		}
+		j.active = nil
+	}
+	// An empty segment of the same number may be there, from before an error or a restart.
+	path := j.path(j.next)
+	if f, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600); err != nil {
+		return nil, 0, err
+	}
+	if _, err = f.WriteAt([]byte(header), 0); err == nil {
+		err = errors.Join(f.Sync(), syncDir(j.dir))
+	}
+	if err != nil {
+		return nil, 0, errors.Join(err, f.Close(), os.Remove(path))
+	}
+	if n := len(j.segments); n > 0 && j.segments[n-1].first == j.next {
+		j.segments = j.segments[:n-1]
+	}
+	j.active = f
+	j.segments = append(j.segments, segment{j.next, int64(len(header))})
+	return f, int64(len(header)), nil
+}
+
+// Removable reports whether [Journal.Prune] would remove a segment.
+func (j *Journal) Removable(upTo int64) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return len(j.segments) > 1 && j.segments[1].first <= upTo+1
+}
+
+// Prune removes segments that only have records up to a number. The last segment stays.
+func (j *Journal) Prune(upTo int64) error {
+	j.mu.Lock()
+	var gone []segment
+	for len(j.segments) > 1 && j.segments[1].first <= upTo+1 {
+		gone = append(gone, j.segments[0])
+		j.segments = j.segments[1:]
+	}
+	j.mu.Unlock()
+	for _, s := range gone {
+		if err := os.Remove(j.path(s.first)); err != nil {
+			return fmt.Errorf("removing a segment of the journal: %w", err)
+		}
+	}
+	if len(gone) == 0 {
+		return nil
+	}
+	return syncDir(j.dir)
+}
+
+// Close ends the journal. Records that wait get [ErrClosed].
+func (j *Journal) Close() error {
+	j.mu.Lock()
+	if j.closed {
+		j.mu.Unlock()
+		return nil
+	}
+	j.closed = true
+	j.mu.Unlock()
+	close(j.stop)
+	<-j.done
+	if j.active == nil {
+		return nil
+	}
+	return j.active.Close()
+}
+
+func checksum(number int64, payload []byte) uint32 {
+	var n [8]byte
+	binary.LittleEndian.PutUint64(n[:], uint64(number))
+	return crc32.Update(crc32.Checksum(n[:], castagnoli), castagnoli, payload)
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+func readAt(f *os.File, to []byte, at int64) error {
+	n, err := f.ReadAt(to, at)
+	if n == len(to) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,247 @@
+package journal_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"rmreplay/internal/accounting/journal"
+)
+
+func open(t testing.TB, dir string, after int64, opts journal.Options) *journal.Journal {
+	t.Helper()
+	j, err := journal.Open(dir, after, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := j.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return j
+}
+
+// all reads the records behind a number.
+func all(t testing.TB, j *journal.Journal, after int64) (records []journal.Record) {
+	t.Helper()
+	r := j.NewReader(after)
+	defer r.Close()
+	for len(records) == 0 || records[len(records)-1].Number < j.Last() {
+		if j.Last() <= after {
+			return nil
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		some, err := r.Read(ctx, 7, 1<<20)
+		cancel()
+		if err != nil {
+			t.Fatal(err)
+		}
+		records = append(records, some...)
+	}
+	return records
+}
+
+// TestRestarts checks that a journal keeps its records over restarts, rotations and pruning.
+func TestRestarts(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		dir, err := os.MkdirTemp("", "rmreplay-journal-")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer os.RemoveAll(dir)
+		opts := journal.Options{SegmentBytes: 200}
+		want, pruned := []string{}, int64(0)
+		for range rapid.IntRange(1, 4).Draw(rt, "sessions") {
+			j, err := journal.Open(dir, pruned, opts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range rapid.IntRange(0, 5).Draw(rt, "appends") {
+				var payloads [][]byte
+				for range rapid.IntRange(1, 4).Draw(rt, "records") {
+					text := fmt.Sprintf("%d %s", len(want)+1, rapid.StringN(0, 60, 60).Draw(rt, "text"))
+					payloads, want = append(payloads, []byte(text)), append(want, text)
+				}
+				first, err := j.Append(payloads...)
+				if err != nil || first != int64(len(want)-len(payloads)+1) {
+					t.Fatalf("append: first %d, %v", first, err)
+				}
+			}
+			if pruned < j.Last() {
+				pruned = rapid.Int64Range(pruned, j.Last()).Draw(rt, "pruned")
+				if err := j.Prune(pruned); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for i, r := range all(t, j, pruned) {
+				if r.Number != pruned+int64(i)+1 || string(r.Payload) != want[r.Number-1] {
+					rt.Fatalf("record %d: %d %q", i, r.Number, r.Payload)
+				}
+			}
+			if j.Last() != int64(len(want)) || len(j.Torn()) > 0 {
+				rt.Fatalf("last %d of %d, torn %v", j.Last(), len(want), j.Torn())
+			}
+			if err := j.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+// TestTorn checks that a journal cut or changed at any byte keeps all records before that byte,
+// keeps the rest in a file, and takes new records.
+func TestTorn(t *testing.T) {
+	made := t.TempDir()
+	j := open(t, made, 0, journal.Options{})
+	for i := range 5 {
+		if _, err := j.Append(fmt.Appendf(nil, "record %d", i+1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	files, _ := filepath.Glob(filepath.Join(made, "*.segment"))
+	whole, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	const head, record = 32, 8 + 8
+	for at := range len(whole) {
+		for _, change := range []bool{false, true} {
+			text := append([]byte(nil), whole[:at]...)
+			if change {
+				text = append(append([]byte(nil), whole...), 0)[:len(whole)]
+				text[at] ^= 0x40
+			}
+			dir := t.TempDir()
+			if err := os.WriteFile(filepath.Join(dir, filepath.Base(files[0])), text, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			j := open(t, dir, 0, journal.Options{})
+			want := int64(max(at-head, 0) / record)
+			if at < head {
+				want = 0
+			}
+			if j.Last() != want {
+				t.Fatalf("at byte %d, changed %v: last record %d, want %d", at, change, j.Last(), want)
+			}
+			kept := int64(0)
+			for _, torn := range j.Torn() {
+				info, err := os.Stat(torn.Path)
+				if err != nil || info.Size() != torn.Bytes {
+					t.Fatal(torn, err)
+				}
+				kept += torn.Bytes
+			}
+			if good := map[bool]int64{false: head + want*record}[at < head]; kept != int64(len(text))-good {
+				t.Fatalf("at byte %d of %d, changed %v: %d bytes were moved away", at, len(text), change, kept)
+			}
+			if first, err := j.Append([]byte("later")); err != nil || first != want+1 {
+				t.Fatal(first, err)
+			}
+			if got := all(t, j, 0); len(got) != int(want)+1 || string(got[want].Payload) != "later" {
+				t.Fatalf("at byte %d: %v", at, got)
+			}
+		}
+	}
+}
+
+// TestGap checks that a reader passes over records of a segment in the middle that cannot be read.
+func TestGap(t *testing.T) {
+	dir := t.TempDir()
+	j := open(t, dir, 0, journal.Options{SegmentBytes: 60})
+	for i := range 6 {
+		if _, err := j.Append(fmt.Appendf(nil, "the record number %d", i+1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	files, _ := filepath.Glob(filepath.Join(dir, "*.segment"))
+	if len(files) != 3 {
+		t.Fatal(files)
+	}
+	if err := os.Truncate(files[1], 40); err != nil {
+		t.Fatal(err)
+	}
+	j = open(t, dir, 0, journal.Options{})
+	var numbers []int64
+	for _, r := range all(t, j, 0) {
+		numbers = append(numbers, r.Number)
+	}
+	if fmt.Sprint(numbers) != "[1 2 5 6]" || len(j.Torn()) != 1 {
+		t.Error(numbers, j.Torn())
+	}
+	if got := all(t, j, 3); len(got) != 2 {
+		t.Error(got)
+	}
+}
+
+// TestConcurrent checks that records of many goroutines get numbers of their own, and that a
+// reader beside them sees each.
+func TestConcurrent(t *testing.T) {
+	j := open(t, t.TempDir(), 41, journal.Options{SegmentBytes: 4096})
+	const workers, each = 16, 25
+	var group sync.WaitGroup
+	var mu sync.Mutex
+	given := map[int64]string{}
+	for w := range workers {
+		group.Go(func() {
+			for i := range each {
+				text := fmt.Sprintf("%d of %d", i, w)
+				first, err := j.Append([]byte(text), []byte(text+"!"))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				given[first], given[first+1] = text, text+"!"
+				mu.Unlock()
+			}
+		})
+	}
+	r := j.NewReader(41)
+	defer r.Close()
+	var got []journal.Record
+	for len(got) < 2*workers*each {
+		records, err := r.Read(context.Background(), 50, 1<<20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, records...)
+	}
+	group.Wait()
+	for i, record := range got {
+		if record.Number != int64(42+i) || given[record.Number] != string(record.Payload) {
+			t.Fatalf("record %d: %d %q, want %q", i, record.Number, record.Payload, given[record.Number])
+		}
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := j.Append([]byte("late")); !errors.Is(err, journal.ErrClosed) {
+		t.Error(err)
+	}
+}
+
+// BenchmarkAppend measures single durable records of 64 concurrent clients.
+func BenchmarkAppend(b *testing.B) {
+	j := open(b, b.TempDir(), 0, journal.Options{})
+	payload := make([]byte, 1000)
+	b.SetParallelism(64)
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			if _, err := j.Append(payload); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "records/s")
+}

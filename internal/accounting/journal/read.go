@@ -1,0 +1,163 @@
+package journal
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sort"
+)
+
+// Record is a record with its number.
+type Record struct {
+	Number  int64
+	Payload []byte
+}
+
+// reader reads the records of one segment.
+type reader struct {
+	f         *os.File
+	at, limit int64
+	next      int64 // number of the record at at
+}
+
+var errRecord = errors.New("not a whole record")
+
+// record reads the next record. Its error is io.EOF at the limit.
+func (r *reader) record() (payload []byte, err error) {
+	if r.at == r.limit {
+		return nil, io.EOF
+	}
+	var head [prefix]byte
+	if r.limit-r.at < prefix {
+		return nil, errRecord
+	}
+	if err := readAt(r.f, head[:], r.at); err != nil {
+		return nil, err
+	}
+	length := int64(binary.LittleEndian.Uint32(head[:4]))
+	if length > MaxPayload || length > r.limit-r.at-prefix {
+		return nil, errRecord
+	}
+	payload = make([]byte, length)
+	if err := readAt(r.f, payload, r.at+prefix); err != nil {
+		return nil, err
+	}
+	if checksum(r.next, payload) != binary.LittleEndian.Uint32(head[4:]) {
+		return nil, errRecord
+	}
+	r.at += prefix + length
+	r.next++
+	return payload, nil
+}
+
+// Reader reads the records of a journal in their order. It belongs to one goroutine.
+type Reader struct {
+	j    *Journal
+	r    reader
+	open int64 // first record of the segment that is open; 0 for none
+}
+
+// NewReader returns a reader that begins behind the record of a number.
+func (j *Journal) NewReader(after int64) *Reader {
+	return &Reader{j: j, r: reader{next: after + 1}}
+}
+
+// Read returns the next records: at least one, at most n, and no further one after bytes bytes of
+// payload. It waits until there is one or ctx ends. Numbers are missing where [Open] moved the end of
+// a segment away.
+func (r *Reader) Read(ctx context.Context, n int, bytes int) (records []Record, err error) {
+	for {
+		more, err := r.seek()
+		if err != nil {
+			return nil, fmt.Errorf("reading the journal: %w", err)
+		}
+		if more == nil {
+			break
+		}
+		select {
+		case <-more:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	for len(records) < n && bytes > 0 {
+		number := r.r.next
+		payload, err := r.r.record()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading the journal: %s: record %d: %w", r.j.path(r.open), number, err)
+		}
+		records = append(records, Record{number, payload})
+		bytes -= len(payload)
+	}
+	return records, nil
+}
+
+// seek moves to the segment of the next record. It returns nil if there is a record, or else a
+// channel that is closed when there are more.
+func (r *Reader) seek() (more chan struct{}, err error) {
+	j := r.j
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if r.r.next >= j.next {
+		return j.grown, nil
+	}
+	// The last segment that begins at or before the record, or the first one behind it.
+	i := sort.Search(len(j.segments), func(i int) bool { return j.segments[i].first > r.r.next }) - 1
+	if i < 0 {
+		i = 0
+	}
+	s := j.segments[i]
+	if r.open == s.first && r.r.at >= s.size && i+1 < len(j.segments) {
+		i++ // its end was moved away
+		s = j.segments[i]
+	}
+	if r.open != s.first {
+		if err := r.close(); err != nil {
+			return nil, err
+		}
+		f, err := os.Open(j.path(s.first))
+		if err != nil {
+			return nil, err
+		}
+		wanted := r.r.next
+		r.open, r.r = s.first, reader{f: f, at: int64(len(header)), limit: s.size, next: s.first}
+		for r.r.next < wanted {
+			if _, err := r.r.record(); errors.Is(err, io.EOF) {
+				break
+			} else if err != nil {
+				return nil, fmt.Errorf("%s: record %d: %w", j.path(s.first), r.r.next, err)
+			}
+		}
+		if r.r.at >= s.size { // all before the record: it is in the next segment
+			r.r.next = max(r.r.next, wanted)
+		}
+	}
+	r.r.limit = s.size
+	if r.r.at >= r.r.limit {
+		if i+1 >= len(j.segments) {
+			return j.grown, nil
+		}
+		r.r.next = j.segments[i+1].first
+		closed := make(chan struct{})
+		close(closed)
+		return closed, nil
+	}
+	return nil, nil
+}
+
+func (r *Reader) close() error {
+	if r.open == 0 {
+		return nil
+	}
+	r.open = 0
+	return r.r.f.Close()
+}
+
+// Close closes the reader.
+func (r *Reader) Close() error { return r.close() }

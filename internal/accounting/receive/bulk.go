@@ -1,0 +1,129 @@
+package receive
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"rmreplay/internal/accounting/intake"
+)
+
+// action is a line of a bulk request that says what to do with the next one.
+type action struct {
+	Index  *target `json:"index"`
+	Create *target `json:"create"`
+	Update *target `json:"update"`
+	Delete *target `json:"delete"`
+}
+
+type target struct {
+	Index string `json:"_index"`
+}
+
+// item is the answer to one action of a bulk request.
+type item struct {
+	name    string
+	index   string
+	problem string // why nothing was kept
+	arrival int    // of the request's arrivals; -1 for none
+}
+
+// bulk takes the documents of a bulk request: all of them with one fsync, or none.
+func (h *Handler) bulk(w http.ResponseWriter, r *http.Request) {
+	begin := time.Now()
+	body, ok := h.body(w, r)
+	if !ok {
+		return
+	}
+	items, arrivals, err := h.parseBulk(r, body)
+	if err != nil {
+		Fail(w, http.StatusBadRequest, "illegal_argument_exception", err.Error())
+		return
+	}
+	last, err := h.intake.Accept(arrivals...)
+	if err != nil {
+		Fail(w, http.StatusServiceUnavailable, "unavailable_exception", err.Error())
+		return
+	}
+	h.refresh(r, last)
+	first := last - int64(len(arrivals)) + 1
+	answers := make([]map[string]any, len(items))
+	failed := false
+	for i, it := range items {
+		if it.arrival < 0 {
+			failed = true
+			answers[i] = map[string]any{it.name: map[string]any{
+				"_index": it.index, "status": http.StatusBadRequest, "error": map[string]any{"type": "illegal_argument_exception", "reason": it.problem},
+			}}
+			continue
+		}
+		kept := h.stored(arrivals[it.arrival], first+int64(it.arrival))
+		kept["status"] = http.StatusCreated
+		answers[i] = map[string]any{it.name: kept}
+	}
+	answer(w, http.StatusOK, map[string]any{"took": time.Since(begin).Milliseconds(), "errors": failed, "items": answers})
+}
+
+// parseBulk reads a bulk request. An action that is not supported is an item with the problem; a line
+// that is no action is an error, because it is not known what the lines behind it are.
+func (h *Handler) parseBulk(r *http.Request, body []byte) (items []item, arrivals []intake.Arrival, err error) {
+	number := 0
+	next := func() (line []byte, ok bool) {
+		for len(body) > 0 {
+			line, body, _ = bytes.Cut(body, []byte("\n"))
+			number++
+			if line = bytes.TrimSpace(line); len(line) > 0 {
+				return line, true
+			}
+		}
+		return nil, false
+	}
+	for {
+		line, ok := next()
+		if !ok {
+			break
+		}
+		var a action
+		if err := json.Unmarshal(line, &a); err != nil {
+			return nil, nil, fmt.Errorf("line %d of the bulk request: %w (want an action such as {\"index\":{}})", number, err)
+		}
+		it := item{arrival: -1, index: r.PathValue("index")}
+		var to *target
+		switch {
+		case a.Index != nil:
+			it.name, to = "index", a.Index
+		case a.Create != nil:
+			it.name, to = "create", a.Create
+		case a.Update != nil:
+			it.name, to, it.problem = "update", a.Update, "update: not supported (want index or create)"
+		case a.Delete != nil:
+			it.name, to, it.problem = "delete", a.Delete, "delete: not supported (want index or create)"
+		default:
+			return nil, nil, fmt.Errorf("line %d of the bulk request: no action (want {\"index\":{}} or {\"create\":{}})", number)
+		}
+		if to.Index != "" {
+			it.index = to.Index
+		}
+		if strings.HasPrefix(it.index, "_") {
+			it.problem = fmt.Sprintf("index %q: a name cannot begin with _", it.index)
+		}
+		if a.Delete == nil {
+			line, ok := next()
+			if !ok {
+				return nil, nil, fmt.Errorf("line %d of the bulk request: a document is missing behind it", number)
+			}
+			if it.problem == "" {
+				it.arrival = len(arrivals)
+				arrivals = append(arrivals, h.arrival(r, it.index, line))
+			}
+		}
+		items = append(items, it)
+	}
+	if len(items) == 0 {
+		return nil, nil, fmt.Errorf("the bulk request has no action")
+	}
+	return items, arrivals, nil
+}

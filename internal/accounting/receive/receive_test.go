@@ -1,0 +1,316 @@
+package receive_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"rmreplay/internal/accounting/intake"
+	"rmreplay/internal/accounting/receive"
+	"rmreplay/internal/accounting/store"
+	"rmreplay/internal/accounting/store/storetest"
+)
+
+// serve starts a server over a new data directory.
+func serve(t testing.TB, access *receive.Access) (*httptest.Server, *intake.Intake) {
+	t.Helper()
+	in, err := intake.Open(context.Background(), t.TempDir(), intake.Options{Now: time.Now, Report: func(err error) { t.Log(err) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(receive.New(in, access))
+	t.Cleanup(func() {
+		server.Close()
+		if err := in.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return server, in
+}
+
+// send sends a request and returns its status and answer.
+func send(t testing.TB, method, url, body string, header ...string) (int, map[string]any) {
+	t.Helper()
+	request, err := http.NewRequest(method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Content-Type", "application/json")
+	for i := 0; i < len(header); i += 2 {
+		request.Header.Set(header[i], header[i+1])
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var v map[string]any
+	if err := json.Unmarshal(text, &v); err != nil {
+		t.Fatalf("%s %s: %s", method, url, text)
+	}
+	return response.StatusCode, v
+}
+
+// row runs a query of one text after everything has been applied.
+func row(t testing.TB, in *intake.Intake, query string) (text string) {
+	t.Helper()
+	if err := in.Wait(context.Background(), in.Status().Received); err != nil {
+		t.Fatal(err)
+	}
+	err := in.Store().Read(context.Background(), func(v *store.Snapshot) error { return v.One(query, nil, &text) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// TestDocuments sends single documents to each path, and odd ones. All of them are kept.
+func TestDocuments(t *testing.T) {
+	server, in := serve(t, nil)
+	document := func(n int64) string { return string(storetest.Entry(n).Document) }
+	for i, path := range []string{"/slurm/_doc", "/slurm/_doc/x", "/slurm/jobcomp", "/slurm", "/", "/slurm/_create/7"} {
+		if status, v := send(t, "POST", server.URL+path, document(int64(i+1))); status != http.StatusCreated || v["result"] != "created" {
+			t.Errorf("%s: %d %v", path, status, v)
+		}
+	}
+	if got := row(t, in, "SELECT count(*) || ' ' || count(DISTINCT id) || ' ' || min(collection) FROM jobs"); got != "6 6 slurm" {
+		t.Error(got)
+	}
+	odd := []string{
+		"no JSON", "{", "[]", "7", `{"jobid":"seven"}`, `{"jobid":1,"jobid":2,"@start":"yesterday"}`, `{"jobid":9e99,"later":{"a":[1,{"b":2}]}}`,
+		"{\"jobid\":3,\"job_name\":\"M\xfcller\",\"@start\":\"2024-03-01T00:00:00\",\"@end\":\"2024-03-01T00:00:01\",\"nodes\":\"n1\",\"state\":\"COMPLETED\"}",
+		`{"jobid":4,"job_name":"nul \u0000 and \ud800 half","@submit":"2024-03-01T00:00:00"}`, strings.Repeat(`{"a":`, 100_000),
+		`{"jobid":5,"elapsed":-99999999999999999999,"total_cpus":-1,"time_limit":18446744073709551615,"tres_alloc":"cpu=,mem=x,,=="}`,
+		`{"state":"PENDING","@end":"9999-12-31T23:59:59","@start":"0000-00-00T00:00:00","@submit":"Unknown"}`, `{"jobid":6}{"jobid":7}`,
+	}
+	for _, text := range odd {
+		if status, v := send(t, "POST", server.URL+"/odd/_doc?refresh=wait_for", text); status != http.StatusCreated {
+			t.Errorf("%.60q: %d %v", text, status, v)
+		}
+	}
+	want := fmt.Sprint(len(odd), " ", len(odd))
+	if got := row(t, in, "SELECT count(*) || ' ' || count(marks) FROM jobs WHERE collection = 'odd'"); got != want {
+		t.Errorf("%s of the odd documents were kept and marked, want %s", got, want)
+	}
+	if got := row(t, in, "SELECT job_name FROM jobs WHERE jobid = 3 AND collection = 'odd'"); got != "Müller" {
+		t.Error(got)
+	}
+	if got := row(t, in, "SELECT string_agg(rule, ' ' ORDER BY rule) FROM counts"); !strings.Contains(got, "bad_value") || !strings.Contains(got, "not_utf8") || strings.Contains(got, "refused") {
+		t.Error(got)
+	}
+	for _, c := range []struct{ method, path, body string }{{"POST", "/slurm/_doc", " "}, {"POST", "/_all/_doc", "{}"}, {"POST", "/slurm/_frobnicate", "{}"}} {
+		if status, v := send(t, c.method, server.URL+c.path, c.body); status != http.StatusBadRequest {
+			t.Errorf("%s %s: %d %v", c.method, c.path, status, v)
+		}
+	}
+}
+
+// TestSame checks what becomes of documents about the same run.
+func TestSame(t *testing.T) {
+	server, in := serve(t, nil)
+	const (
+		ran     = `{"jobid":1,"@submit":"2024-03-01T00:00:00","@start":"2024-03-01T00:01:00","@end":"2024-03-01T00:02:00","nodes":"n1","state":"PENDING","cluster":"vale"}`
+		again   = `{"jobid":1,"@submit":"2024-03-01T00:02:00","@start":"2024-03-01T00:05:00","@end":"2024-03-01T00:06:00","nodes":"n1","state":"COMPLETED","cluster":"vale"}`
+		changed = `{"jobid":1,"@submit":"2024-03-01T00:02:00","@start":"2024-03-01T00:05:00","@end":"2024-03-01T00:07:00","nodes":"n1","state":"NODE_FAIL","cluster":"vale"}`
+		began   = `{"jobid":1,"@submit":"2024-03-01T00:02:00","@start":"2024-03-01T00:05:00","nodes":"n1","cluster":"vale"}`
+		reused  = `{"jobid":1,"@submit":"2025-03-01T00:00:00","@start":"Unknown","@end":"2025-03-01T00:00:09","state":"CANCELLED","cluster":"vale"}`
+		other   = `{"jobid":1,"@submit":"2024-03-01T00:02:00","@start":"2024-03-01T00:05:00","@end":"2024-03-01T00:06:00","nodes":"n1","state":"COMPLETED","cluster":"moor"}`
+	)
+	for _, step := range []struct{ document, want string }{
+		{began, "1"},
+		{ran, "1 -PENDING"},
+		{ran, "1 -PENDING"}, // its answer was lost
+		{again, "COMPLETED -PENDING"},
+		{again, "COMPLETED -PENDING"},
+		{changed, "NODE_FAIL -PENDING"},
+		{began, "NODE_FAIL -PENDING"},
+		{reused, "CANCELLED -NODE_FAIL -PENDING"},
+		{other, "CANCELLED -COMPLETED -NODE_FAIL -PENDING"},
+	} {
+		if status, v := send(t, "POST", server.URL+"/slurm/_doc?refresh", step.document); status != http.StatusCreated {
+			t.Fatal(v)
+		}
+		if got := row(t, in, "SELECT string_agg(coalesce(state, '1'), ' -' ORDER BY coalesce(state, '1')) FROM jobs"); got != step.want {
+			t.Errorf("after %s: %s, want %s", step.document, got, step.want)
+		}
+	}
+	if got := row(t, in, `SELECT string_agg(decode(document), ' ' ORDER BY seq) FROM superseded`); got != began+" "+again {
+		t.Errorf("superseded: %s", got)
+	}
+	if got := row(t, in, `SELECT count(*) || ' ' || (SELECT count(*) FROM documents) FROM jobs`); got != "4 4" {
+		t.Error(got)
+	}
+	if out := in.Status().Outcome; out != (store.Outcome{Added: 4, Duplicate: 3, Replaced: 2}) {
+		t.Errorf("%+v", out)
+	}
+	// The same within one transaction.
+	server, in = serve(t, nil)
+	var bulk strings.Builder
+	for _, text := range []string{began, ran, ran, again, again, changed, began, reused, other} {
+		bulk.WriteString("{\"index\":{}}\n" + text + "\n")
+	}
+	if status, v := send(t, "POST", server.URL+"/slurm/_bulk?refresh", bulk.String()); status != http.StatusOK || v["errors"] != false {
+		t.Fatal(v)
+	}
+	if got := row(t, in, "SELECT string_agg(state, ' ' ORDER BY state) || ' ' || (SELECT count(*) FROM superseded) FROM jobs"); got != "CANCELLED COMPLETED NODE_FAIL PENDING 2" {
+		t.Error(got)
+	}
+}
+
+func TestBulk(t *testing.T) {
+	server, in := serve(t, nil)
+	var body bytes.Buffer
+	inflate := gzip.NewWriter(&body)
+	for n := range int64(500) {
+		fmt.Fprintf(inflate, "{\"create\":{\"_index\":\"slurm\"}}\n%s\n", storetest.Entry(n+1).Document)
+	}
+	if err := inflate.Close(); err != nil {
+		t.Fatal(err)
+	}
+	status, v := send(t, "POST", server.URL+"/_bulk", body.String(), "Content-Encoding", "gzip")
+	if status != http.StatusOK || v["errors"] != false || len(v["items"].([]any)) != 500 {
+		t.Fatal(status, v)
+	}
+	if got := row(t, in, "SELECT count(*)::VARCHAR FROM jobs"); got != "500" {
+		t.Error(got)
+	}
+	status, v = send(t, "POST", server.URL+"/a/_bulk", "{\"delete\":{\"_id\":\"1\"}}\n{\"update\":{}}\n{}\n{\"index\":{\"_index\":\"_x\"}}\n{}\n\n{\"index\":{}}\n{\"jobid\":1}")
+	if status != http.StatusOK || v["errors"] != true {
+		t.Fatal(status, v)
+	}
+	var kinds []string
+	for _, it := range v["items"].([]any) {
+		for name, result := range it.(map[string]any) {
+			kinds = append(kinds, fmt.Sprint(name, " ", result.(map[string]any)["status"]))
+		}
+	}
+	if got := strings.Join(kinds, ", "); got != "delete 400, update 400, index 400, index 201" {
+		t.Error(got)
+	}
+	for _, text := range []string{"", "\n\n", "{}\n{}", "no JSON\n{}", `{"index":{}}`} {
+		if status, v := send(t, "POST", server.URL+"/a/_bulk", text); status != http.StatusBadRequest {
+			t.Errorf("%q: %d %v", text, status, v)
+		}
+	}
+}
+
+// TestBodies checks the limits of bodies, and that a long one comes after 100 Continue.
+func TestBodies(t *testing.T) {
+	server, in := serve(t, nil)
+	var bomb bytes.Buffer
+	inflate := gzip.NewWriter(&bomb)
+	zeros := make([]byte, 1<<20)
+	for range receive.MaxBody>>20 + 2 {
+		if _, err := inflate.Write(zeros); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := inflate.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		body, encoding string
+		want           int
+	}{
+		{bomb.String(), "gzip", http.StatusRequestEntityTooLarge},
+		{"plain", "gzip", http.StatusBadRequest},
+		{"x", "zstd", http.StatusUnsupportedMediaType},
+		{`{"jobid":1,"script":"` + strings.Repeat("x", 3<<20) + `"}`, "", http.StatusCreated},
+	} {
+		header := []string{"Expect", "100-continue"}
+		if c.encoding != "" {
+			header = append(header, "Content-Encoding", c.encoding)
+		}
+		if status, v := send(t, "POST", server.URL+"/slurm/_doc", c.body, header...); status != c.want {
+			t.Errorf("%s %.20q: %d %v", c.encoding, c.body, status, v)
+		}
+	}
+	if got := row(t, in, "SELECT script_bytes || ' ' || (SELECT octet_length(document) FROM documents) FROM jobs"); got != fmt.Sprint(3<<20, " ", 3<<20+23) {
+		t.Error(got)
+	}
+}
+
+func TestAccess(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "access")
+	write := func(text string, mode os.FileMode) (*receive.Access, error) {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(file, mode); err != nil {
+			t.Fatal(err)
+		}
+		return receive.ReadAccess(file)
+	}
+	for _, c := range []struct {
+		text string
+		mode os.FileMode
+		want string
+	}{
+		{"all a b", 0o644, "chmod 600"}, {"", 0o600, "none"}, {"write a b", 0o600, ":1: role"}, {"# x\n\nall a", 0o600, ":3: 2 words"},
+	} {
+		if _, err := write(c.text, c.mode); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%q: %v", c.text, err)
+		}
+	}
+	access, err := write("ingest slurm s3cret\nread token abc\n all root pass", 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, _ := serve(t, access)
+	basic := func(user, password string) string {
+		r := httptest.NewRequest("GET", "/", nil)
+		r.SetBasicAuth(user, password)
+		return r.Header.Get("Authorization")
+	}
+	for _, c := range []struct {
+		credentials  string
+		ingest, read int
+	}{
+		{"", 401, 401}, {basic("slurm", "s3cret"), 201, 403}, {basic("slurm", "abc"), 401, 401}, {"Bearer abc", 403, 404}, {"ApiKey abc", 403, 404},
+		{basic("root", "pass"), 201, 404}, {basic("token", "abc"), 401, 401}, {"Basic !!", 401, 401}, {"Bearer", 401, 401},
+	} {
+		if status, v := send(t, "POST", server.URL+"/slurm/_doc", `{"jobid":1}`, "Authorization", c.credentials); status != c.ingest {
+			t.Errorf("%s: ingest %d %v", c.credentials, status, v)
+		}
+		request, _ := http.NewRequest("GET", server.URL+receive.Pages, nil)
+		request.Header.Set("Authorization", c.credentials)
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+		if response.StatusCode != c.read {
+			t.Errorf("%s: read %d", c.credentials, response.StatusCode)
+		}
+	}
+	// Without credentials, a page of another site must not reach the server through a browser.
+	server, _ = serve(t, nil)
+	for _, header := range [][]string{
+		{"Sec-Fetch-Site", "cross-site"}, {"Origin", "http://example.org"}, {"Sec-Fetch-Site", "same-origin", "Host", "example.org"},
+	} {
+		request := httptest.NewRequest("POST", "/slurm/_doc", strings.NewReader("{}"))
+		for i := 0; i < len(header); i += 2 {
+			request.Header.Set(header[i], header[i+1])
+		}
+		request.Host = request.Header.Get("Host")
+		answer := httptest.NewRecorder()
+		server.Config.Handler.ServeHTTP(answer, request)
+		if answer.Code != http.StatusForbidden {
+			t.Errorf("%q: %d", header, answer.Code)
+		}
+	}
+}

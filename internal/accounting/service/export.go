@@ -1,0 +1,247 @@
+package service
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"rmreplay/internal/accounting/receive"
+	"rmreplay/internal/accounting/records"
+	"rmreplay/internal/accounting/store"
+	"rmreplay/internal/cli/accountingcmd"
+	"rmreplay/internal/finished"
+	"rmreplay/internal/formats"
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/output"
+	"rmreplay/internal/workload"
+)
+
+// request is the body of requests about many jobs.
+type request struct {
+	Filter store.Filter
+	Format store.Table
+}
+
+// ending is the last line of a stream of documents: without it, the stream is not whole.
+type ending struct {
+	Whole bool   `json:"whole"`
+	Error string `json:"error,omitempty"`
+}
+
+// documents asks for documents, one at a time.
+func (c *client) documents(ctx context.Context, filter store.Filter, each func(d *store.Stored) error) error {
+	body, err := json.Marshal(request{Filter: filter})
+	if err != nil {
+		return err
+	}
+	answer, err := c.stream(ctx, http.MethodPost, "/_accounting/documents", bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	defer answer.Close() // only read
+	lines := json.NewDecoder(answer)
+	for {
+		var line struct {
+			store.Stored
+			ending
+		}
+		if err := lines.Decode(&line); err != nil {
+			return fmt.Errorf("reading jobs: %w", unexpected(err))
+		}
+		switch {
+		case line.Error != "":
+			return errors.New(line.Error)
+		case line.Whole:
+			return nil
+		}
+		if err := each(&line.Stored); err != nil {
+			return err
+		}
+	}
+}
+
+// documents answers with documents, one JSON object a line.
+func (s *site) documents(w http.ResponseWriter, r *http.Request) {
+	asked, ok := decode(w, r)
+	if !ok {
+		return
+	}
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	lines := json.NewEncoder(w)
+	err := s.intake.Store().Documents(r.Context(), asked.Filter, func(d *store.Stored) error { return lines.Encode(d) })
+	last := ending{Whole: err == nil}
+	if err != nil {
+		last.Error = err.Error()
+	}
+	_ = lines.Encode(last) // a client that has gone does not need it
+}
+
+func decode(w http.ResponseWriter, r *http.Request) (asked request, ok bool) {
+	if err := json.NewDecoder(r.Body).Decode(&asked); err != nil {
+		receive.Fail(w, http.StatusBadRequest, "parse_exception", err.Error())
+		return asked, false
+	}
+	return asked, true
+}
+
+// jobsHeader has the number of jobs in a table.
+const jobsHeader = "X-Rmreplay-Jobs"
+
+// table answers with jobs as Parquet or CSV.
+func (s *site) table(w http.ResponseWriter, r *http.Request) {
+	asked, ok := decode(w, r)
+	if !ok {
+		return
+	}
+	path, jobs, err := s.intake.Store().Export(r.Context(), asked.Filter, asked.Format)
+	if err != nil {
+		receive.Fail(w, http.StatusBadRequest, "store_exception", err.Error())
+		return
+	}
+	w.Header().Set(jobsHeader, fmt.Sprint(jobs))
+	sendFile(w, path)
+}
+
+// backup answers with a copy of the database that has all that was received until now.
+func (s *site) backup(w http.ResponseWriter, r *http.Request) {
+	err := s.intake.Wait(r.Context(), s.intake.Status().Received)
+	path := ""
+	if err == nil {
+		path, err = s.intake.Store().Backup(r.Context())
+	}
+	if err != nil {
+		receive.Fail(w, http.StatusServiceUnavailable, "store_exception", err.Error())
+		return
+	}
+	sendFile(w, path)
+}
+
+// sendFile sends a file and removes it. The length lets the client see whether it has all.
+func sendFile(w http.ResponseWriter, path string) {
+	f, err := os.Open(path)
+	if err == nil {
+		defer f.Close() // only read
+		err = os.Remove(path)
+	}
+	var info os.FileInfo
+	if err == nil {
+		info, err = f.Stat()
+	}
+	if err != nil {
+		receive.Fail(w, http.StatusInternalServerError, "store_exception", err.Error())
+		return
+	}
+	w.Header().Set("Content-Length", fmt.Sprint(info.Size()))
+	_, _ = io.Copy(w, f) // a client that has gone does not need it
+}
+
+// Backup copies a data directory.
+func (Service) Backup(ctx context.Context, dir, to string) (size int64, err error) {
+	c, err := connect(ctx, dir)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	if _, err := os.Stat(to); err == nil {
+		return 0, fmt.Errorf("writing the copy: %s: is there already (want a new directory)", to)
+	}
+	answer, err := c.stream(ctx, http.MethodPost, "/_accounting/backup", nil)
+	if err != nil {
+		return 0, err
+	}
+	defer answer.Close() // only read
+	err = output.Directory(to, func(dir string) error {
+		if err := os.Chmod(dir, 0o700); err != nil {
+			return err
+		}
+		f, err := os.OpenFile(filepath.Join(dir, "jobs.duckdb"), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		if err != nil {
+			return err
+		}
+		size, err = io.Copy(f, answer)
+		return errors.Join(err, f.Sync(), f.Close())
+	})
+	if err != nil {
+		return 0, fmt.Errorf("writing the copy: %w", err)
+	}
+	return size, nil
+}
+
+// Export writes jobs into a file.
+func (Service) Export(ctx context.Context, dir string, opts accountingcmd.Export) (out *accountingcmd.Exported, err error) {
+	c, err := connect(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	if _, err := c.wait(ctx); err != nil {
+		return nil, err
+	}
+	out = &accountingcmd.Exported{Output: opts.Output}
+	filter := store.Filter{Where: opts.Where}
+	if opts.ClusterName != "" {
+		filter.Clusters = []string{opts.ClusterName}
+	}
+	switch opts.Format {
+	case "trace", "swf":
+		filter.From, filter.To = at(opts.Start), at(opts.End)
+		w, missing, err := c.workload(ctx, dir, filter, workload.ReadOptions{Start: opts.Start, End: opts.End, Cluster: opts.ClusterName})
+		if err != nil {
+			return nil, err
+		}
+		out.Jobs, out.Rules, out.Missing = int64(w.Jobs.Len()), w.Rules, missing
+		if opts.Format == "trace" {
+			return out, formats.Save(opts.Output, w)
+		}
+		_, err = formats.SaveAs(opts.Output, w, opts.Format)
+		return out, err
+	}
+	filter.EndedFrom, filter.EndedTo = at(opts.Start), at(opts.End)
+	body, err := json.Marshal(request{Filter: filter, Format: store.Table(opts.Format)})
+	if err != nil {
+		return nil, err
+	}
+	answer, header, err := c.send(ctx, http.MethodPost, "/_accounting/table", bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Close() // only read
+	if _, err := fmt.Sscan(header.Get(jobsHeader), &out.Jobs); err != nil {
+		return nil, fmt.Errorf("asking the server: the number of jobs: %w", err)
+	}
+	_, err = output.File(opts.Output, func(w io.Writer) error {
+		_, err := io.Copy(w, answer)
+		return err
+	})
+	return out, err
+}
+
+func at(t hpc.Time) time.Time {
+	if t == 0 {
+		return time.Time{}
+	}
+	return t.Std()
+}
+
+// workload makes a workload of the jobs that a filter chooses.
+func (c *client) workload(ctx context.Context, dir string, filter store.Filter, opts workload.ReadOptions) (*workload.Workload, []string, error) {
+	b := finished.NewBuilder(dir, opts)
+	err := c.documents(ctx, filter, func(d *store.Stored) error {
+		r, _ := records.Finished(d.Document, d.Cluster)
+		if other, err := b.OtherCluster(r.Cluster); other || err != nil {
+			return err
+		}
+		return b.Add(r, string(d.Document))
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	return b.Close("jobs of " + dir)
+}

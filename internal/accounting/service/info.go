@@ -1,0 +1,47 @@
+package service
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"os"
+
+	"rmreplay/internal/accounting/receive"
+	"rmreplay/internal/accounting/store"
+	"rmreplay/internal/cli/accountingcmd"
+)
+
+// Info says what a data directory holds.
+func (Service) Info(ctx context.Context, dir string) (info *accountingcmd.Info, err error) {
+	c, err := connect(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	info = new(accountingcmd.Info)
+	return info, c.get(ctx, "/_accounting/info", info)
+}
+
+// info answers what the data directory holds.
+func (s *site) info(w http.ResponseWriter, r *http.Request) {
+	summary, err := s.intake.Store().Summary(r.Context())
+	if err != nil {
+		receive.Fail(w, http.StatusInternalServerError, "store_exception", err.Error())
+		return
+	}
+	status := s.intake.Status()
+	info := accountingcmd.Info{
+		Jobs: summary.Jobs, Clusters: summary.Clusters, Sources: summary.Sources, Counts: summary.Counts,
+		Received: status.Received, Applied: status.Applied, JournalBytes: status.Journal, DatabaseBytes: summary.Bytes,
+		SchemaVersion: store.SchemaVersion, PID: os.Getpid(),
+	}
+	if !summary.FirstEnd.IsZero() {
+		info.FirstEnd, info.LastEnd = &summary.FirstEnd, &summary.LastEnd
+	}
+	if status.Fault != nil {
+		info.Fault = status.Fault.Error()
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(info) // a client that has gone does not need it
+}

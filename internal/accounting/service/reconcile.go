@@ -1,0 +1,157 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"rmreplay/internal/accounting/document"
+	"rmreplay/internal/accounting/store"
+	"rmreplay/internal/cli/accountingcmd"
+)
+
+// shared are the fields that accounting records and Slurm's documents both have, with the same
+// meaning. A field that one of them does not say is not compared.
+var shared = []struct {
+	name string
+	of   func(j *document.Job) string
+}{
+	{"state", func(j *document.Job) string { return j.State }},
+	{"submit", func(j *document.Job) string { return when(j.Submit) }},
+	{"start", func(j *document.Job) string { return when(j.Start) }},
+	{"end", func(j *document.Job) string { return when(j.End) }},
+	{"user", func(j *document.Job) string { return j.User }},
+	{"account", func(j *document.Job) string { return j.Account }},
+	{"partition", func(j *document.Job) string { return j.Partition }},
+	{"qos", func(j *document.Job) string { return j.QOS }},
+	{"job_name", func(j *document.Job) string { return j.Name }},
+	{"node_list", func(j *document.Job) string { return j.NodeList }},
+	{"exit_code", func(j *document.Job) string { return count(j.ExitCode) }},
+	{"exit_signal", func(j *document.Job) string { return count(j.ExitSignal) }},
+	{"limit_s", func(j *document.Job) string { return count(j.Limit) }},
+	{"cpus", func(j *document.Job) string { return allocated(j, j.CPUs) }},
+	{"nodes", func(j *document.Job) string { return allocated(j, j.Nodes) }},
+}
+
+func when(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.Format("2006-01-02T15:04:05")
+}
+
+func count(n document.Int) string {
+	if !n.Known {
+		return ""
+	}
+	return fmt.Sprint(n.Value)
+}
+
+// allocated leaves out the amounts of jobs that never ran: Slurm's document has what was asked for.
+func allocated(j *document.Job, n document.Int) string {
+	if !j.Ran() {
+		return ""
+	}
+	return count(n)
+}
+
+// Reconcile compares a data directory with records.
+func (Service) Reconcile(ctx context.Context, dir string, from accountingcmd.Records, fill bool) (out *accountingcmd.Reconciled, err error) {
+	c, err := connect(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	if _, err := c.wait(ctx); err != nil {
+		return nil, err
+	}
+	recorded := make(map[string][]byte)
+	out = &accountingcmd.Reconciled{Missing: []string{}, Differing: []accountingcmd.Difference{}}
+	var first, last time.Time // ends of the records
+	clusters := map[string]bool{}
+	err = read(ctx, from, map[string]int{}, func(_ store.Source, text []byte) error {
+		j := document.Parse(text, "")
+		if !j.Finished() || j.End.IsZero() {
+			return nil // it has not ended, so nothing was sent
+		}
+		if first.IsZero() || j.End.Before(first) {
+			first = j.End
+		}
+		if j.End.After(last) {
+			last = j.End
+		}
+		clusters[j.Cluster] = true
+		recorded[store.ID(&j)] = text
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	out.Records = len(recorded)
+	filter := store.Filter{EndedFrom: first, EndedTo: last.Add(time.Second)}
+	for name := range clusters {
+		filter.Clusters = append(filter.Clusters, name)
+	}
+	err = c.documents(ctx, filter, func(d *store.Stored) error {
+		got := document.Parse(d.Document, d.Cluster)
+		id := store.ID(&got)
+		text, ok := recorded[id]
+		if !ok {
+			out.Unknown++
+			return nil
+		}
+		delete(recorded, id)
+		want := document.Parse(text, "")
+		if differing := compare(id, &want, &got); len(differing) > 0 {
+			out.Differing = append(out.Differing, differing...)
+		} else {
+			out.Equal++
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	for id := range recorded {
+		out.Missing = append(out.Missing, id)
+	}
+	slices.Sort(out.Missing)
+	if !fill {
+		return out, nil
+	}
+	send := &sender{ctx: ctx, c: c, source: store.Reconciled}
+	for _, id := range out.Missing {
+		if err := send.add(recorded[id]); err != nil {
+			return nil, err
+		}
+	}
+	if err := send.flush(); err != nil {
+		return nil, err
+	}
+	_, err = c.wait(ctx)
+	out.Filled = len(out.Missing)
+	return out, err
+}
+
+// compare returns the shared fields that differ.
+func compare(id string, want, got *document.Job) (list []accountingcmd.Difference) {
+	for _, f := range shared {
+		if w, g := f.of(want), f.of(got); w != g && w != "" && g != "" {
+			list = append(list, accountingcmd.Difference{Job: id, Field: f.name, Recorded: w, Received: g})
+		}
+	}
+	return list
+}
+
+var errEnd = errors.New("the server's answer ended early")
+
+// unexpected names an answer that ended within a value.
+func unexpected(err error) error {
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return errEnd
+	}
+	return err
+}

@@ -1,0 +1,138 @@
+package service
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"golang.org/x/net/netutil"
+
+	"rmreplay/internal/accounting/intake"
+	"rmreplay/internal/accounting/receive"
+	"rmreplay/internal/accounting/store"
+	"rmreplay/internal/cli/accountingcmd"
+	"rmreplay/internal/interrupt"
+)
+
+const (
+	headerTime  = 10 * time.Second // for a request's header
+	idleTime    = 60 * time.Second // of a connection between requests
+	connections = 8192             // at a time
+	endTime     = time.Second      // for requests that are under way at the end
+)
+
+// Serve receives jobs until ctx ends.
+func (Service) Serve(ctx context.Context, opts accountingcmd.Serve, say func(format string, args ...any)) (err error) {
+	var access *receive.Access
+	if opts.Auth != "" {
+		if access, err = receive.ReadAccess(opts.Auth); err != nil {
+			return err
+		}
+	}
+	for _, address := range opts.Listen {
+		if err := checkAddress(address, access.Required() || opts.Open); err != nil {
+			return err
+		}
+	}
+	var config *tls.Config
+	if opts.TLSCert != "" {
+		certificate, err := tls.LoadX509KeyPair(opts.TLSCert, opts.TLSKey)
+		if err != nil {
+			return fmt.Errorf("reading the certificate: %w", err)
+		}
+		config = &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}
+	}
+	release := interrupt.Hold()
+	defer release()
+	s, err := open(ctx, opts.Data, intake.Options{
+		Cluster: opts.ClusterName, Store: store.Options{Memory: opts.MemoryMiB},
+		Report: func(err error) { say("rmreplay: %v", err) },
+	}, access)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	return s.serve(ctx, opts, config, say)
+}
+
+// checkAddress refuses an address that others than this machine's users reach, unless it is guarded.
+func checkAddress(address string, guarded bool) error {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return fmt.Errorf("listening on %s: %w (want HOST:PORT)", address, err)
+	}
+	if ip := net.ParseIP(host); guarded || host == "localhost" || ip != nil && ip.IsLoopback() {
+		return nil
+	}
+	return fmt.Errorf("listening on %s: everybody on the network could read and send jobs (want --auth FILE, or --open)", address)
+}
+
+// serve listens on the addresses until ctx ends.
+func (s *site) serve(ctx context.Context, opts accountingcmd.Serve, config *tls.Config, say func(format string, args ...any)) error {
+	server := &http.Server{
+		Handler: s.handler, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: 64 << 10,
+		ErrorLog: log.New(reporter(say), "", 0),
+	}
+	ended := make(chan error, len(opts.Listen))
+	scheme := "http"
+	for _, address := range opts.Listen {
+		listener, err := net.Listen("tcp", address)
+		if err != nil {
+			return errors.Join(fmt.Errorf("listening: %w", err), server.Close())
+		}
+		address = listener.Addr().String()
+		listener = netutil.LimitListener(listener, connections)
+		if config != nil {
+			scheme = "https"
+			listener = tls.NewListener(listener, config)
+		}
+		go func() { ended <- server.Serve(listener) }()
+		say("rmreplay: receiving on %s://%s: JobCompLoc=%s://%s/%s/_doc", scheme, address, scheme, address, cmp.Or(opts.ClusterName, "NAME"))
+	}
+	keep := time.NewTicker(retentionEvery)
+	defer keep.Stop()
+	for {
+		if err := s.expire(ctx, opts.Retention); err != nil {
+			say("rmreplay: %v", err)
+		}
+		select {
+		case <-keep.C:
+		case err := <-ended:
+			return errors.Join(fmt.Errorf("serving: %w", err), server.Close())
+		case <-ctx.Done():
+			late, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
+			defer cancel()
+			if err := server.Shutdown(late); err != nil {
+				return server.Close()
+			}
+			return nil
+		}
+	}
+}
+
+const retentionEvery = 24 * time.Hour
+
+// expire removes jobs that ended longer ago than a duration.
+func (s *site) expire(ctx context.Context, after time.Duration) error {
+	if after <= 0 {
+		return nil
+	}
+	_, err := s.intake.Store().Expire(ctx, time.Now().Add(-after))
+	return err
+}
+
+// reporter makes lines of the HTTP server's log messages.
+type reporter func(format string, args ...any)
+
+// Write takes one message.
+func (r reporter) Write(text []byte) (int, error) {
+	r("rmreplay: %s", strings.TrimSpace(string(text)))
+	return len(text), nil
+}

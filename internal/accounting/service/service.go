@@ -1,0 +1,187 @@
+// Package service does the work of the accounting commands: it is the server over a data directory,
+// and the client that asks it.
+//
+// One process has a data directory open. It listens on a socket in the directory, control.sock, which
+// only the directory's owner can reach. A command about a directory asks through the socket. If
+// nobody listens there, the command opens the directory and listens itself while it runs, so that
+// there is one way of doing things.
+package service
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"rmreplay/internal/accounting/intake"
+	"rmreplay/internal/accounting/receive"
+	"rmreplay/internal/accounting/store"
+)
+
+// Service implements the service of package accountingcmd.
+type Service struct{}
+
+// New returns the service.
+func New() Service { return Service{} }
+
+const socket = "control.sock"
+
+// site is an open data directory with the server on its socket.
+type site struct {
+	dir     string
+	intake  *intake.Intake
+	handler *receive.Handler
+	control *http.Server
+	closed  chan error // what the server on the socket ended with
+}
+
+// open opens a data directory and listens on its socket.
+func open(ctx context.Context, dir string, opts intake.Options, access *receive.Access) (s *site, err error) {
+	opts.Now = time.Now
+	in, err := intake.Open(ctx, dir, opts)
+	if err != nil {
+		return nil, err
+	}
+	s = &site{dir: dir, intake: in, handler: receive.New(in, access), closed: make(chan error, 1)}
+	listener, err := listenSocket(dir)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("listening in the data directory: %w", err), in.Close())
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/", s.handler.Trusted())
+	mux.HandleFunc("GET /_accounting/info", s.info)
+	mux.HandleFunc("GET /_accounting/wait", s.wait)
+	mux.HandleFunc("POST /_accounting/documents", s.documents)
+	mux.HandleFunc("POST /_accounting/table", s.table)
+	mux.HandleFunc("POST /_accounting/backup", s.backup)
+	s.control = &http.Server{Handler: mux, ReadHeaderTimeout: headerTime}
+	go func() { s.closed <- s.control.Serve(listener) }()
+	return s, nil
+}
+
+// Close ends the server on the socket and closes the directory.
+func (s *site) Close() error {
+	err := s.control.Close()
+	if ended := <-s.closed; !errors.Is(ended, http.ErrServerClosed) {
+		err = errors.Join(err, ended)
+	}
+	return errors.Join(err, s.intake.Close())
+}
+
+// listenSocket makes the socket, after the lock of the directory has been taken: whoever made one
+// before is gone.
+func listenSocket(dir string) (net.Listener, error) {
+	if err := os.Remove(filepath.Join(dir, socket)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	var listener net.Listener
+	err := shortPath(dir, func(path string) (err error) {
+		listener, err = net.Listen("unix", path)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	listener.(*net.UnixListener).SetUnlinkOnClose(false) // the path is gone by then
+	return listener, os.Chmod(filepath.Join(dir, socket), 0o600)
+}
+
+// shortPath calls do with a path of the socket that is short enough for its address: 107 bytes.
+func shortPath(dir string, do func(path string) error) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(fmt.Sprintf("/proc/self/fd/%d/%s", d.Fd(), socket)), d.Close())
+}
+
+// client asks the process that has a data directory open.
+type client struct {
+	http  *http.Client
+	close func() error
+}
+
+// connect returns a client for a data directory that exists.
+func connect(ctx context.Context, dir string) (*client, error) {
+	if _, err := os.Stat(filepath.Join(dir, "jobs.duckdb")); err != nil {
+		return nil, fmt.Errorf("opening the data directory: %s: %w (want a directory of accounting serve or import)", dir, store.ErrAbsent)
+	}
+	return connectNew(ctx, dir)
+}
+
+// connectNew returns a client for a data directory, which it makes if necessary.
+func connectNew(ctx context.Context, dir string) (*client, error) {
+	c := &client{close: func() error { return nil }}
+	c.http = &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (conn net.Conn, err error) {
+		err = shortPath(dir, func(path string) (err error) {
+			conn, err = new(net.Dialer).DialContext(ctx, "unix", path)
+			return err
+		})
+		return conn, err
+	}}}
+	if response, err := c.http.Get("http://data/_accounting/info"); err == nil {
+		return c, response.Body.Close()
+	}
+	s, err := open(ctx, dir, intake.Options{}, nil)
+	if err != nil {
+		return nil, err
+	}
+	c.close = s.Close
+	return c, nil
+}
+
+// Close ends the connection, and the server if it is the client's own.
+func (c *client) Close() error {
+	c.http.CloseIdleConnections()
+	return c.close()
+}
+
+// get asks for a JSON object.
+func (c *client) get(ctx context.Context, path string, to any) error {
+	body, err := c.stream(ctx, http.MethodGet, path, nil)
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	if err := json.NewDecoder(body).Decode(to); err != nil {
+		return fmt.Errorf("reading the server's answer: %w", err)
+	}
+	return nil
+}
+
+// stream sends a request and returns the body of the answer, which the caller closes.
+func (c *client) stream(ctx context.Context, method, path string, body io.Reader, header ...string) (io.ReadCloser, error) {
+	answer, _, err := c.send(ctx, method, path, body, header...)
+	return answer, err
+}
+
+// send is stream, and returns the header of the answer, too.
+func (c *client) send(ctx context.Context, method, path string, body io.Reader, header ...string) (io.ReadCloser, http.Header, error) {
+	request, err := http.NewRequestWithContext(ctx, method, "http://data"+path, body)
+	if err != nil {
+		return nil, nil, err
+	}
+	for i := 0; i < len(header); i += 2 {
+		request.Header.Set(header[i], header[i+1])
+	}
+	response, err := c.http.Do(request)
+	if err != nil {
+		return nil, nil, fmt.Errorf("asking the server: %w", err)
+	}
+	if response.StatusCode >= http.StatusBadRequest {
+		defer response.Body.Close()
+		var answer struct{ Error struct{ Reason string } }
+		if err := json.NewDecoder(response.Body).Decode(&answer); err != nil || answer.Error.Reason == "" {
+			return nil, nil, fmt.Errorf("asking the server: %s", response.Status)
+		}
+		return nil, nil, errors.New(answer.Error.Reason)
+	}
+	return response.Body, response.Header, nil
+}

@@ -1,0 +1,402 @@
+package service_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"rmreplay/internal/accounting/document"
+	"rmreplay/internal/accounting/service"
+	"rmreplay/internal/accounting/store"
+	"rmreplay/internal/accounting/store/storetest"
+	"rmreplay/internal/cli/accountingcmd"
+	"rmreplay/internal/formats"
+)
+
+// serveVariable makes the test's program a server over the directory that it names, on the address
+// behind it.
+const serveVariable = "RMREPLAY_TEST_SERVE"
+
+func TestMain(m *testing.M) {
+	if dir, address, ok := strings.Cut(os.Getenv(serveVariable), " "); ok {
+		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+		defer stop()
+		err := service.New().Serve(ctx, accountingcmd.Serve{Data: dir, Listen: []string{address}}, func(format string, args ...any) {
+			fmt.Fprintf(os.Stderr, format+"\n", args...)
+		})
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// server is a server in a process of its own.
+type server struct {
+	dir, address string
+	command      *exec.Cmd
+	log          bytes.Buffer
+}
+
+// start starts a server, and waits until it answers.
+func start(t testing.TB, dir, address string) *server {
+	t.Helper()
+	s := &server{dir: dir, address: address, command: exec.Command(os.Args[0])}
+	s.command.Env = append(os.Environ(), serveVariable+"="+dir+" "+address)
+	s.command.Stderr = &s.log
+	s.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := s.command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.end(syscall.SIGKILL) })
+	for range 600 {
+		if conn, err := net.Dial("tcp", address); err == nil {
+			conn.Close()
+			return s
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	s.end(syscall.SIGKILL)
+	t.Fatalf("the server does not answer: %s", s.log.String())
+	return nil
+}
+
+// end sends a signal and waits for the end.
+func (s *server) end(with syscall.Signal) error {
+	_ = s.command.Process.Signal(with) // it may have ended
+	return s.command.Wait()
+}
+
+// freeAddress returns an address that nobody listens on.
+func freeAddress(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// post posts a document on a connection of its own, as Slurm's plugin does, and returns the status.
+func post(address string, text []byte) (int, string, error) {
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: time.Minute}
+	response, err := client.Post("http://"+address+"/slurm/_doc", "application/json", bytes.NewReader(text))
+	if err != nil {
+		return 0, "", err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	return response.StatusCode, string(body), err
+}
+
+// TestKilled kills the server at random while clients post to it. Some clients lose the answer and
+// send again. Each job must be there exactly once.
+func TestKilled(t *testing.T) {
+	documents, kills, clients := int64(1500), 4, 12
+	if os.Getenv("RMREPLAY_LONG_TESTS") != "" {
+		documents, kills, clients = 1_000_000, 100, 64
+	}
+	dir, address := filepath.Join(t.TempDir(), "data"), freeAddress(t)
+	s := start(t, dir, address)
+	var next, acknowledged, lost atomic.Int64
+	var group sync.WaitGroup
+	for c := range clients {
+		group.Go(func() {
+			r := rand.New(rand.NewPCG(uint64(c), 1))
+			for {
+				n := next.Add(1)
+				if n > documents {
+					return
+				}
+				text := storetest.Entry(n).Document
+				for {
+					if r.IntN(40) == 0 { // the answer does not arrive
+						if conn, err := net.Dial("tcp", address); err == nil {
+							fmt.Fprintf(conn, "POST /slurm/_doc HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(text), text)
+							conn.Close()
+							lost.Add(1)
+						}
+					}
+					if status, _, err := post(address, text); err == nil && status == http.StatusCreated {
+						acknowledged.Add(1)
+						break
+					}
+					time.Sleep(10 * time.Millisecond)
+				}
+			}
+		})
+	}
+	for k := range kills {
+		for acknowledged.Load() < documents*int64(k+1)/int64(kills+1) {
+			time.Sleep(time.Millisecond)
+		}
+		s.end(syscall.SIGKILL)
+		s = start(t, dir, address)
+	}
+	group.Wait()
+	if err := s.end(syscall.SIGTERM); err != nil {
+		t.Fatalf("the server ended with %v: %s", err, s.log.String())
+	}
+	info, err := service.New().Info(context.Background(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	waitApplied(t, dir, info.Received)
+	checkJobs(t, dir, documents)
+	t.Logf("%d documents, %d kills, %d answers lost, %d duplicates", documents, kills, lost.Load(), info.Counts[store.CountDuplicate])
+}
+
+func waitApplied(t *testing.T, dir string, received int64) {
+	t.Helper()
+	for range 1000 {
+		info, err := service.New().Info(context.Background(), dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Applied >= received {
+			return
+		}
+	}
+	t.Fatalf("the store does not get all of %d documents", received)
+}
+
+// checkJobs checks that a directory has each of the synthetic jobs up to a number once, with its document.
+func checkJobs(t *testing.T, dir string, jobs int64) {
+	t.Helper()
+	s, err := store.Open(context.Background(), dir, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	seen := make(map[string]bool, jobs)
+	err = s.Documents(context.Background(), store.Filter{}, func(d *store.Stored) error {
+		j := document.Parse(d.Document, d.Cluster)
+		if want := storetest.Entry(j.JobID).Document; string(d.Document) != string(want) || seen[store.ID(&j)] {
+			t.Errorf("document %d is there twice, or changed: %s", d.Seq, d.Document)
+		}
+		seen[store.ID(&j)] = true
+		return nil
+	})
+	if err != nil || int64(len(seen)) != jobs {
+		t.Errorf("%d jobs, want %d: %v", len(seen), jobs, err)
+	}
+}
+
+// TestFullDisk fills the disk below a server. A document is then refused with 503 and the reason,
+// and taken again when there is room.
+func TestFullDisk(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("SKIPPED: it mounts a small file system, which only root can do")
+	}
+	disk := t.TempDir()
+	if err := unix.Mount("rmreplay-test", disk, "tmpfs", 0, "size=24m"); err != nil {
+		t.Skipf("SKIPPED: mounting a small file system: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(disk, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	dir, address := filepath.Join(disk, "data"), freeAddress(t)
+	s := start(t, dir, address)
+	kept := int64(0)
+	must := func() {
+		t.Helper()
+		kept++
+		if status, body, err := post(address, storetest.Entry(kept).Document); err != nil || status != http.StatusCreated {
+			t.Fatal(status, body, err)
+		}
+	}
+	for range 20 {
+		must()
+	}
+	for range 3 {
+		ballast := filepath.Join(disk, "ballast")
+		f, err := os.Create(ballast)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.Copy(f, zeros{}); err == nil {
+			t.Fatal("the disk is endless")
+		}
+		f.Close()
+		refused := false
+		for range 40 { // a page of the journal may have room
+			status, body, err := post(address, storetest.Entry(kept+1).Document)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if status == http.StatusServiceUnavailable && strings.Contains(body, "no space left on device") {
+				refused = true
+				break
+			}
+			if status != http.StatusCreated {
+				t.Fatal(status, body)
+			}
+			kept++
+		}
+		if !refused {
+			t.Error("no document was refused")
+		}
+		if err := os.Remove(ballast); err != nil {
+			t.Fatal(err)
+		}
+		for range 20 {
+			must()
+		}
+	}
+	info, err := service.New().Info(context.Background(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 600 {
+		if info, err = service.New().Info(context.Background(), dir); err != nil {
+			t.Fatal(err)
+		} else if info.Applied == info.Received {
+			break
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	if info.Jobs != kept {
+		t.Errorf("%d jobs, want %d: %+v\n%s", info.Jobs, kept, info, s.log.String())
+	}
+	if err := s.end(syscall.SIGTERM); err != nil {
+		t.Errorf("%v: %s", err, s.log.String())
+	}
+	checkJobs(t, dir, kept)
+}
+
+type zeros struct{}
+
+func (zeros) Read(to []byte) (int, error) {
+	clear(to)
+	return len(to), nil
+}
+
+// TestSecond checks that a second server is refused, and told which process is the first one.
+func TestSecond(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	first := start(t, dir, freeAddress(t))
+	err := service.New().Serve(context.Background(), accountingcmd.Serve{Data: dir, Listen: []string{"127.0.0.1:0"}}, t.Logf)
+	if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("process %d has it open", first.command.Process.Pid)) {
+		t.Error(err)
+	}
+	for _, address := range []string{"0.0.0.0:0", "[::]:0", "192.0.2.1:9200", ":9200"} {
+		if err := service.New().Serve(context.Background(), accountingcmd.Serve{Data: t.TempDir(), Listen: []string{address}}, t.Logf); err == nil || !strings.Contains(err.Error(), "--auth") {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+}
+
+const sacct = `JobID|JobIDRaw|JobName|User|UID|GID|Account|Partition|QOS|Submit|Eligible|Start|End|State|ExitCode|Timelimit|AllocCPUS|NNodes|ReqTRES|AllocTRES|NodeList|Cluster
+1|1|a|ann|1000|100|physics|batch|normal|2024-03-01T00:00:00|2024-03-01T00:00:00|2024-03-01T00:01:00|2024-03-01T00:11:00|COMPLETED|0:0|01:00:00|4|1|cpu=4,mem=8G,node=1|cpu=4,mem=8G,node=1|n1|vale
+1.batch|1.batch|batch||||physics||||2024-03-01T00:01:00|2024-03-01T00:01:00|2024-03-01T00:11:00|COMPLETED|0:0||4|1||cpu=4|n1|vale
+2|2|b|bob|1001|100|physics|batch|normal|2024-03-01T00:00:30|2024-03-01T00:00:30|2024-03-01T00:02:00|2024-03-01T00:12:00|FAILED|1:0|01:00:00|4|1|cpu=4,mem=8G,node=1|cpu=4,mem=8G,node=1|n2|vale
+3_1|4|c|ann|1000|100|physics|batch|normal|2024-03-01T00:03:00|2024-03-01T00:03:00|2024-03-01T00:04:00|2024-03-01T00:05:00|TIMEOUT|0:15|00:01:00|8|2|cpu=8,node=2|cpu=8,node=2|n[1-2]|vale
+5|5|d|ann|1000|100|physics|batch|normal|2024-03-01T00:06:00|2024-03-01T00:06:00|None|2024-03-01T00:07:00|CANCELLED by 1000|0:0|01:00:00|0|1|cpu=4,node=1||None assigned|vale
+6|6|e|ann|1000|100|physics|batch|normal|2024-03-01T00:06:00|2024-03-01T00:06:00|2024-03-01T00:08:00|Unknown|RUNNING|0:0|01:00:00|4|1|cpu=4,node=1|cpu=4,node=1|n1|vale
+`
+
+// TestRecords imports, reconciles, exports and copies, with a server and without one.
+func TestRecords(t *testing.T) {
+	ctx, svc := context.Background(), service.New()
+	for _, served := range []bool{false, true} {
+		t.Run(fmt.Sprintf("served=%v", served), func(t *testing.T) {
+			scratch := t.TempDir()
+			dir, address := filepath.Join(scratch, "data"), freeAddress(t)
+			s := start(t, dir, address)
+			// Slurm sent jobs 1 and 2, and was killed before it sent the others. Of job 2 it sent another state.
+			for _, text := range []string{
+				`{"jobid":1,"cluster":"vale","username":"ann","@submit":"2024-03-01T00:00:00","@start":"2024-03-01T00:01:00","@end":"2024-03-01T00:11:00","nodes":"n1","state":"COMPLETED","exit_code":"0:0","total_cpus":4,"time_limit":3600}`,
+				`{"jobid":2,"cluster":"vale","username":"bob","@submit":"2024-03-01T00:00:30","@start":"2024-03-01T00:02:00","@end":"2024-03-01T00:12:00","nodes":"n2","state":"NODE_FAIL","exit_code":"1:0","total_cpus":4}`,
+				`{"jobid":9,"cluster":"vale","username":"bob","@submit":"2024-03-01T00:00:30","@start":"2024-03-01T00:02:00","@end":"2024-03-01T00:10:00","nodes":"n2","state":"COMPLETED","total_cpus":4}`,
+			} {
+				if status, body, err := post(address, []byte(text)); err != nil || status != http.StatusCreated {
+					t.Fatal(status, body, err)
+				}
+			}
+			if !served {
+				if err := s.end(syscall.SIGTERM); err != nil {
+					t.Fatal(err, s.log.String())
+				}
+			}
+			file := filepath.Join(scratch, "day.sacct")
+			if err := os.WriteFile(file, []byte(sacct), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			from := accountingcmd.Records{Sources: []string{file}, From: "auto"}
+			r, err := svc.Reconcile(ctx, dir, from, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.Records != 4 || r.Equal != 1 || r.Unknown != 1 || r.Filled != 0 ||
+				fmt.Sprint(r.Missing) != "[vale:4:1709251440 vale:5:-1709251560]" || fmt.Sprint(r.Differing) != "[{vale:2:1709251320 state FAILED NODE_FAIL}]" {
+				t.Errorf("%+v", r)
+			}
+			if r, err = svc.Reconcile(ctx, dir, from, true); err != nil || r.Filled != 2 {
+				t.Fatal(r, err)
+			}
+			if r, err = svc.Reconcile(ctx, dir, from, true); err != nil || len(r.Missing) != 0 || r.Equal != 3 || r.Filled != 0 {
+				t.Fatal(r, err)
+			}
+			imported, err := svc.Import(ctx, dir, from)
+			if err != nil || imported.Records != 5 || imported.Added != 1 || imported.Kept != 2 || imported.Duplicate != 2 {
+				t.Errorf("%+v %v", imported, err)
+			}
+			info, err := svc.Info(ctx, dir)
+			if err != nil || info.Jobs != 6 || info.Sources["reconciled"] != 2 || info.Sources["imported"] != 1 || info.Sources["received"] != 3 {
+				t.Errorf("%+v %v", info, err)
+			}
+			trace := filepath.Join(scratch, "day.jsonl")
+			exported, err := svc.Export(ctx, dir, accountingcmd.Export{Output: trace, Format: "trace", Where: "state IS NOT NULL AND end_time IS NOT NULL"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			w, err := formats.Open(trace)
+			if err != nil || w.Jobs.Len() != 5 || exported.Jobs != 5 {
+				t.Errorf("%+v %v", exported, err)
+			}
+			for _, format := range []string{"parquet", "csv", "swf"} {
+				path := filepath.Join(scratch, "out."+format)
+				if exported, err := svc.Export(ctx, dir, accountingcmd.Export{Output: path, Format: format, ClusterName: "vale"}); err != nil || exported.Jobs < 5 {
+					t.Errorf("%s: %+v %v", format, exported, err)
+				}
+			}
+			if imported, err = svc.Import(ctx, dir, accountingcmd.Records{Sources: []string{trace}, From: "auto", ClusterName: "what-if"}); err != nil || imported.Added != 5 {
+				t.Errorf("%+v %v", imported, err)
+			}
+			target := filepath.Join(scratch, "copy")
+			if _, err := svc.Backup(ctx, dir, target); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := svc.Backup(ctx, dir, target); err == nil || !strings.Contains(err.Error(), "is there already") {
+				t.Error(err)
+			}
+			if info, err := svc.Info(ctx, target); err != nil || info.Jobs != 11 || info.Clusters["what-if"] != 5 {
+				t.Errorf("%+v %v", info, err)
+			}
+		})
+	}
+	if _, err := svc.Info(ctx, t.TempDir()); err == nil || !strings.Contains(err.Error(), "no store") {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,141 @@
+package accountingcmd
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"rmreplay/internal/flags"
+	"rmreplay/internal/hpc"
+)
+
+// Export is what `accounting export` writes.
+type Export struct {
+	Output      string
+	Format      string   // of ExportFormats
+	ClusterName string   // empty for all
+	Start, End  hpc.Time // of the jobs' ends, or for a workload of its window; 0 for no bound
+	Where       string   // a condition in SQL
+}
+
+// ExportFormats are the formats of Export. The last ones are workloads.
+var ExportFormats = []string{"parquet", "csv", "trace", "swf"}
+
+// Exported is what was written.
+type Exported struct {
+	Output  string         `json:"output"`
+	Jobs    int64          `json:"jobs"`
+	Rules   map[string]int `json:"rules,omitempty"`
+	Missing []string       `json:"missing,omitempty"`
+}
+
+func (o Output) export() *cobra.Command {
+	var opts Export
+	var window flags.Window
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "export DIR -o FILE",
+		Short: "Write jobs as Parquet, CSV, trace or SWF",
+		Long: `Writes jobs of a data directory into a file. Parquet and CSV have all columns that
+docs/ACCOUNTING.md lists. --start and --end choose the jobs that ended between them.
+
+trace and swf are workloads to replay. For them --start and --end are the window of the
+workload, as for workload build: jobs that ran at its start are preset jobs.
+
+--where takes a condition in SQL over the columns.`,
+		Example: `  rmreplay accounting export /var/lib/rmreplay -o march.parquet --start 2024-03-01 --end 2024-04-01
+  rmreplay accounting export /var/lib/rmreplay -o failed.csv --where "state = 'FAILED' AND gpus > 0"
+  rmreplay accounting export /var/lib/rmreplay -o day.jsonl --start 2024-03-05 --end 2024-03-06`,
+		Args: o.WantArgs("DIR"),
+		RunE: func(c *cobra.Command, args []string) (err error) {
+			if opts.Start, opts.End, err = window.Bounds(); err != nil {
+				return o.Usagef("%w", err)
+			}
+			if opts.Format == "" {
+				opts.Format = formatOf(opts.Output)
+			}
+			if !known(opts.Format) {
+				return o.Usagef("--format %q: not known (want %s)", opts.Format, strings.Join(ExportFormats, ", "))
+			}
+			s, err := o.service(c)
+			if err != nil {
+				return err
+			}
+			r, err := s.Export(c.Context(), args[0], opts)
+			if err != nil {
+				return o.BadInput(err)
+			}
+			if asJSON {
+				return o.PrintJSON(r)
+			}
+			text := fmt.Sprintf("wrote %s: %d jobs\n", r.Output, r.Jobs)
+			for _, name := range sorted(r.Rules) {
+				text += fmt.Sprintf("  %s: %d\n", name, r.Rules[name])
+			}
+			for _, m := range r.Missing {
+				text += "missing: " + m + "\n"
+			}
+			return o.Print(text)
+		},
+	}
+	f := c.Flags()
+	f.StringVarP(&opts.Output, "output", "o", "", "write to `FILE`")
+	f.StringVar(&opts.Format, "format", "", "`FORMAT`: parquet, csv, trace or swf (default: by the file's name)")
+	f.StringVar(&opts.ClusterName, "cluster-name", "", "`NAME` of the cluster, if not the jobs of all are written")
+	f.StringVar(&opts.Where, "where", "", "`CONDITION` in SQL")
+	window.Add(f, "leave out jobs that ended before", "leave out jobs that ended then or later")
+	_ = c.MarkFlagRequired("output") // the flag exists
+	o.AddJSON(c, &asJSON)
+	return c
+}
+
+// formatOf guesses a format from a file's name.
+func formatOf(path string) string {
+	switch filepath.Ext(strings.TrimSuffix(path, ".gz")) {
+	case ".parquet":
+		return "parquet"
+	case ".csv":
+		return "csv"
+	case ".swf":
+		return "swf"
+	case ".jsonl":
+		return "trace"
+	}
+	return ""
+}
+
+func known(format string) bool {
+	for _, f := range ExportFormats {
+		if f == format {
+			return true
+		}
+	}
+	return false
+}
+
+func (o Output) backup() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "backup DIR TARGET",
+		Short: "Copy a data directory, while it is in use",
+		Long: `Writes a copy of all jobs that were acknowledged until now into a new directory, which is a data
+directory itself. Neither the receiver nor searches wait for it.
+
+To restore a copy, stop accounting serve, and put a copy of it in the data directory's place.`,
+		Example: `  rmreplay accounting backup /var/lib/rmreplay /backup/rmreplay-2024-03-05`,
+		Args:    o.WantArgs("DIR", "TARGET"),
+		RunE: func(c *cobra.Command, args []string) error {
+			s, err := o.service(c)
+			if err != nil {
+				return err
+			}
+			bytes, err := s.Backup(c.Context(), args[0], args[1])
+			if err != nil {
+				return o.BadInput(err)
+			}
+			return o.Print(fmt.Sprintf("wrote %s: %d bytes\n", args[1], bytes))
+		},
+	}
+	return c
+}

@@ -1,0 +1,83 @@
+package accountingcmd
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// Info is what a data directory holds.
+type Info struct {
+	Jobs          int64            `json:"jobs"`
+	FirstEnd      *time.Time       `json:"first_end"`
+	LastEnd       *time.Time       `json:"last_end"`
+	Clusters      map[string]int64 `json:"jobs_by_cluster"`
+	Sources       map[string]int64 `json:"jobs_by_source"`
+	Counts        map[string]int64 `json:"counts"` // documents by rule
+	Received      int64            `json:"received"`
+	Applied       int64            `json:"applied"`
+	JournalBytes  int64            `json:"journal_bytes"`
+	DatabaseBytes int64            `json:"database_bytes"`
+	SchemaVersion int              `json:"schema_version"`
+	PID           int              `json:"pid"` // of the process that has the directory open
+	Fault         string           `json:"fault,omitempty"`
+}
+
+func (o Output) info() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "info DIR",
+		Short: "Show what a data directory holds",
+		Long: `Shows how many jobs a data directory holds, of which clusters and from when, which rules
+their documents broke, and how far the database is behind the received documents.`,
+		Example: `  rmreplay accounting info /var/lib/rmreplay`,
+		Args:    o.WantArgs("DIR"),
+		RunE: func(c *cobra.Command, args []string) error {
+			s, err := o.service(c)
+			if err != nil {
+				return err
+			}
+			info, err := s.Info(c.Context(), args[0])
+			if err != nil {
+				return o.BadInput(err)
+			}
+			if asJSON {
+				return o.PrintJSON(info)
+			}
+			return o.Print(info.text())
+		},
+	}
+	o.AddJSON(c, &asJSON)
+	return c
+}
+
+func (i *Info) text() string {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "jobs\t%d\n", i.Jobs)
+	if i.FirstEnd != nil && i.LastEnd != nil {
+		fmt.Fprintf(w, "ended\t%s to %s\n", i.FirstEnd.Format(time.DateTime), i.LastEnd.Format(time.DateTime))
+	}
+	for _, group := range []struct {
+		title  string
+		counts map[string]int64
+	}{{"cluster", i.Clusters}, {"source", i.Sources}, {"rule", i.Counts}} {
+		for _, name := range sorted(group.counts) {
+			fmt.Fprintf(w, "%s %s\t%d\n", group.title, name, group.counts[name])
+		}
+	}
+	fmt.Fprintf(w, "documents received\t%d, in the database %d\n", i.Received, i.Applied)
+	fmt.Fprintf(w, "bytes\tdatabase %d, journal %d\n", i.DatabaseBytes, i.JournalBytes)
+	if i.Fault != "" {
+		fmt.Fprintf(w, "fault\t%s\n", i.Fault)
+	}
+	_ = w.Flush() // into memory
+	return b.String()
+}
+
+func sorted[N any](counts map[string]N) []string { return slices.Sorted(maps.Keys(counts)) }

@@ -1,0 +1,201 @@
+package accountingcmd
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"rmreplay/internal/flags"
+	"rmreplay/internal/hpc"
+)
+
+// Records are accounting records, or runs.
+type Records struct {
+	Sources     []string // files, directories, runs, or one database
+	From        string   // kind of the sources, as of `workload build`; "auto" recognizes records and runs
+	ClusterName string   // for records that do not name theirs, and for runs
+	Password    string   // of the database
+	Start, End  hpc.Time // jobs that were in the cluster between them; 0 for no bound
+	Zone        flags.Zone
+}
+
+// addFlags adds the flags that say how records are read.
+func (r *Records) addFlags(c *cobra.Command, window *flags.Window) {
+	f := c.Flags()
+	f.StringVar(&r.From, "from", "auto", "`KIND` of the source: auto, sacct, pbs, lsf, gridengine, gwf or slurmdbd")
+	f.StringVar(&r.ClusterName, "cluster-name", "", "`NAME` of the cluster, for records without one, for a run, and in slurmdbd")
+	window.Add(f, "leave out jobs that ended before", "leave out later submissions")
+}
+
+// passwordVariable holds a password. Every user of a machine can read command lines.
+const passwordVariable = "RMREPLAY_DB_PASSWORD"
+
+func (r *Records) parse(o Output, window *flags.Window) (err error) {
+	r.Zone, r.Password = window.Zone, os.Getenv(passwordVariable)
+	if r.Start, r.End, err = window.Bounds(); err != nil {
+		return o.Usagef("%w", err)
+	}
+	return nil
+}
+
+// Imported is what became of records.
+type Imported struct {
+	Records   int            `json:"records"`
+	Added     int            `json:"added"`
+	Duplicate int            `json:"duplicate"`     // the directory had the same record
+	Replaced  int            `json:"replaced"`      // an earlier import's record that differed
+	Kept      int            `json:"kept_received"` // jobs that Slurm itself had sent
+	Rules     map[string]int `json:"rules"`         // rules that records broke, and decisions
+}
+
+func (o Output) importJobs() *cobra.Command {
+	var from Records
+	var window flags.Window
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "import DIR SOURCE...",
+		Short: "Add jobs of accounting records, of runs and of workloads",
+		Long: `Adds jobs to a data directory, which it makes if necessary. SOURCE is the output of sacct -P or
+sacct --json, records of other systems, a run of rmreplay, a workload with the outcome of
+its jobs, or with --from slurmdbd the database of slurmdbd, as for workload build.
+
+A run becomes a cluster of its own, with the name of its directory unless --cluster-name
+says otherwise. It stands beside the production clusters in searches and pages.
+
+A job that Slurm itself has sent stays as it was sent. While accounting serve runs, the
+import goes through it.`,
+		Example: `  sacct -a -P -D -S 2024-01-01 -o ALL > 2024.sacct
+  rmreplay accounting import /var/lib/rmreplay 2024.sacct --timezone Europe/Zurich
+  rmreplay accounting import /var/lib/rmreplay run --cluster-name what-if`,
+		Args: atLeast(o, "DIR", "SOURCE"),
+		RunE: func(c *cobra.Command, args []string) error {
+			from.Sources = args[1:]
+			if err := from.parse(o, &window); err != nil {
+				return err
+			}
+			s, err := o.service(c)
+			if err != nil {
+				return err
+			}
+			r, err := s.Import(c.Context(), args[0], from)
+			if err != nil {
+				return o.BadInput(err)
+			}
+			if asJSON {
+				return o.PrintJSON(r)
+			}
+			return o.Print(r.text())
+		},
+	}
+	from.addFlags(c, &window)
+	o.AddJSON(c, &asJSON)
+	return c
+}
+
+func (r *Imported) text() string {
+	text := fmt.Sprintf("%d records: %d jobs added, %d already there, %d replaced, %d kept as Slurm sent them\n", r.Records, r.Added, r.Duplicate, r.Replaced, r.Kept)
+	for _, name := range sorted(r.Rules) {
+		text += fmt.Sprintf("  %s: %d\n", name, r.Rules[name])
+	}
+	return text
+}
+
+// Reconciled is the comparison of records with a data directory.
+type Reconciled struct {
+	Records   int          `json:"records"`
+	Equal     int          `json:"equal"`
+	Missing   []string     `json:"missing"` // ids of jobs that the directory does not have
+	Differing []Difference `json:"differing"`
+	Unknown   int          `json:"only_received"` // jobs of the same time that the records do not have
+	Filled    int          `json:"filled"`
+}
+
+// Difference is a field in which a record and a job differ.
+type Difference struct {
+	Job      string `json:"id"`
+	Field    string `json:"field"`
+	Recorded string `json:"recorded"`
+	Received string `json:"received"`
+}
+
+func (o Output) reconcile() *cobra.Command {
+	var from Records
+	var window flags.Window
+	var asJSON, fill bool
+	c := &cobra.Command{
+		Use:   "reconcile DIR SOURCE...",
+		Short: "Name the jobs that the receiver never got, and add them",
+		Long: `Compares a data directory with accounting records: the output of sacct, or with --from slurmdbd
+the database. It names the jobs that the directory does not have, and those that differ.
+
+slurmctld keeps jobs that it could not send in memory. If it is killed then, they are lost
+there, but slurmdbd has them. With --fill the command adds them. Run sacct with -D, so that it
+prints each run of a requeued job. The exit status is 3 if something is missing or differs.`,
+		Example: `  sacct -a -X -P -D -S 2024-03-01 -E 2024-03-08 -o ALL > week.sacct
+  rmreplay accounting reconcile /var/lib/rmreplay week.sacct --fill
+  rmreplay accounting reconcile /var/lib/rmreplay --from slurmdbd \
+    'reader@unix(/run/mysqld/mysqld.sock)/slurm_acct_db' --cluster-name vale --json`,
+		Args: atLeast(o, "DIR", "SOURCE"),
+		RunE: func(c *cobra.Command, args []string) error {
+			from.Sources = args[1:]
+			if err := from.parse(o, &window); err != nil {
+				return err
+			}
+			s, err := o.service(c)
+			if err != nil {
+				return err
+			}
+			r, err := s.Reconcile(c.Context(), args[0], from, fill)
+			if err != nil {
+				return o.BadInput(err)
+			}
+			if asJSON {
+				err = o.PrintJSON(r)
+			} else {
+				err = o.Print(r.text())
+			}
+			if lacks := len(r.Missing) - r.Filled; err == nil && (lacks > 0 || len(r.Differing) > 0) {
+				return o.Invalidf("%d jobs are missing, %d fields differ", lacks, len(r.Differing))
+			}
+			return err
+		},
+	}
+	from.addFlags(c, &window)
+	c.Flags().BoolVar(&fill, "fill", false, "add the jobs that are missing")
+	o.AddJSON(c, &asJSON)
+	return c
+}
+
+func (r *Reconciled) text() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d records: %d jobs are equal, %d are missing, %d fields differ; %d jobs are in the data directory only\n",
+		r.Records, r.Equal, len(r.Missing), len(r.Differing), r.Unknown)
+	const most = 20 // of each kind, for people
+	for i, id := range r.Missing {
+		if i == most {
+			fmt.Fprintf(&b, "  and %d more (--json has all)\n", len(r.Missing)-most)
+			break
+		}
+		fmt.Fprintf(&b, "  missing %s\n", id)
+	}
+	for i, d := range r.Differing {
+		if i == most {
+			fmt.Fprintf(&b, "  and %d more (--json has all)\n", len(r.Differing)-most)
+			break
+		}
+		fmt.Fprintf(&b, "  %s: %s is %q in the records, and Slurm sent %q\n", d.Job, d.Field, d.Recorded, d.Received)
+	}
+	if r.Filled > 0 {
+		fmt.Fprintf(&b, "added %d jobs\n", r.Filled)
+	}
+	return b.String()
+}
+
+// atLeast wants the named arguments; the last one may come several times.
+func atLeast(o Output, names ...string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		return o.WantArgs(names...)(c, args[:min(len(args), len(names))])
+	}
+}

@@ -1,0 +1,75 @@
+package accountingcmd
+
+import (
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"rmreplay/internal/flags"
+)
+
+// Serve is what `accounting serve` does.
+type Serve struct {
+	Data        string   // data directory
+	Listen      []string // addresses, host:port
+	Auth        string   // file of credentials; empty for none
+	TLSCert     string   // PEM files; empty for plain HTTP
+	TLSKey      string
+	ClusterName string
+	Retention   time.Duration // 0 keeps jobs for ever
+	MemoryMiB   int
+	Open        bool // listen on other addresses than loopback without credentials
+}
+
+func (o Output) serve() *cobra.Command {
+	var opts Serve
+	c := &cobra.Command{
+		Use:   "serve --data DIR",
+		Short: "Receive finished jobs from Slurm, and answer searches",
+		Long: `Receives finished jobs until it is interrupted. slurm.conf on the cluster needs
+
+  JobCompType=jobcomp/elasticsearch
+  JobCompLoc=http://HOST:9200/NAME/_doc
+
+NAME is any name in lower case, best that of the cluster. It stands for the cluster in jobs that do
+not say theirs, as without slurmdbd.
+
+The server answers a job only when it is on disk, so what was acknowledged survives a crash.
+It keeps whatever it gets: a document that makes no sense is kept as it came, marked, and
+counted. A job that comes twice is one job.
+
+--auth names a file with one line for each credential, ROLE USER PASSWORD or ROLE token
+TOKEN, where ROLE is ingest, read or all. It must not be readable by others. Slurm takes
+user and password in JobCompLoc: http://USER:PASSWORD@HOST:9200/NAME/_doc. Many sites let all
+users read slurm.conf, so give it a credential of the role ingest.
+
+Without --auth the server listens on addresses of this machine only, unless --open says
+otherwise. Jobs that ended longer ago than --retention are removed once a day.`,
+		Example: `  rmreplay accounting serve --data /var/lib/rmreplay
+  rmreplay accounting serve --data /var/lib/rmreplay --listen 0.0.0.0:9200 \
+    --auth /etc/rmreplay/access --tls-cert server.pem --tls-key server.key --retention 400d`,
+		Args: o.WantArgs(),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if (opts.TLSCert == "") != (opts.TLSKey == "") {
+				return o.Usagef("--tls-cert and --tls-key need each other")
+			}
+			s, err := o.service(c)
+			if err != nil {
+				return err
+			}
+			return s.Serve(c.Context(), opts, o.Say)
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&opts.Data, "data", "", "data `DIR`; it is made if it does not exist")
+	f.StringSliceVar(&opts.Listen, "listen", []string{"127.0.0.1:9200"}, "`ADDRESSES` to listen on, separated by commas")
+	f.StringVar(&opts.Auth, "auth", "", "`FILE` of credentials")
+	f.StringVar(&opts.TLSCert, "tls-cert", "", "`FILE` with the server's certificate and those that signed it (PEM)")
+	f.StringVar(&opts.TLSKey, "tls-key", "", "`FILE` with the certificate's key (PEM)")
+	f.BoolVar(&opts.Open, "open", false, "let everybody who reaches the server read and send jobs")
+	f.StringVar(&opts.ClusterName, "cluster-name", "", "`NAME` of the cluster, for jobs that do not say theirs (default: the index's)")
+	flags.Duration(f, &opts.Retention, "retention", 0, "`DURATION` for which ended jobs are kept; 0 for ever")
+	f.IntVar(&opts.MemoryMiB, "memory", 512, "`MIB` of memory that the database may use")
+	_ = c.MarkFlagRequired("data") // the flag exists
+	return c
+}
