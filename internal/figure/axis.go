@@ -1,6 +1,7 @@
 package figure
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strconv"
@@ -14,7 +15,10 @@ import (
 
 // DateTicks are the ticks of an axis of instants, in seconds since 1970: round hours, days,
 // Mondays, months or years in a time zone. Every date names its day or its year once.
-type DateTicks struct{ Zone *time.Location }
+type DateTicks struct {
+	Zone *time.Location
+	Most int // dates that fit below the axis; 0 for ten
+}
 
 // calendarStep is a distance of ticks on the calendar. Only one of its units is not 0.
 type calendarStep struct{ minutes, days, months int }
@@ -26,7 +30,7 @@ var calendarSteps = []calendarStep{
 	{days: 1}, {days: 2}, {days: 7}, {days: 14}, {months: 1}, {months: 2}, {months: 3}, {months: 6}, {months: 12}, {months: 24}, {months: 60}, {months: 120},
 }
 
-// mostDates is the number of dates that fit below an axis.
+// mostDates is the number of dates that fit below the axis of a [Wide] figure.
 const mostDates = 10
 
 // seconds is the length of a step.
@@ -64,16 +68,17 @@ func (s calendarStep) next(t time.Time) time.Time {
 
 // Ticks implements [plot.Ticker].
 func (d DateTicks) Ticks(low, high float64) []plot.Tick {
+	most := cmp.Or(d.Most, mostDates)
 	step := calendarSteps[len(calendarSteps)-1]
 	for _, s := range calendarSteps {
-		if (high-low)/s.seconds() <= mostDates {
+		if (high-low)/s.seconds() <= float64(most) {
 			step = s
 			break
 		}
 	}
 	var ticks []plot.Tick
 	var before time.Time
-	for at := step.first(d.at(low)); len(ticks) <= 2*mostDates && float64(at.Unix()) <= high; at = step.next(at) {
+	for at := step.first(d.at(low)); len(ticks) <= 2*most && float64(at.Unix()) <= high; at = step.next(at) {
 		if float64(at.Unix()) < low {
 			continue
 		}

@@ -33,7 +33,7 @@ func TestDateTicks(t *testing.T) {
 				t.Fatal(err)
 			}
 			var got []string
-			for _, tick := range (DateTicks{c.zone}).Ticks(float64(from.Unix()), float64(from.Add(c.length).Unix())) {
+			for _, tick := range (DateTicks{Zone: c.zone}).Ticks(float64(from.Unix()), float64(from.Add(c.length).Unix())) {
 				got = append(got, strings.ReplaceAll(tick.Label, "\n", "/"))
 			}
 			if text := strings.Join(got, " "); text != c.want {

@@ -100,7 +100,7 @@ const (
 // NewTimeline returns a figure of a value over the calendar.
 func NewTimeline(name, title, axis, caption string, lines []Series, zone *time.Location) (*Figure, error) {
 	p := NewPlot("", zone.String(), axis)
-	p.X.Tick.Marker = DateTicks{zone}
+	p.X.Tick.Marker = DateTicks{Zone: zone}
 	LightGrid(p)
 	if err := AddLines(p, lines); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)

@@ -62,7 +62,9 @@ func BenchmarkPanels(b *testing.B) {
 					if err != nil {
 						b.Fatal(err)
 					}
-					one, err := a.part(peak(a.table))
+					var own scale
+					own.include(a.table)
+					one, err := a.part(own)
 					if err != nil || one == nil {
 						b.Fatal(err)
 					}

@@ -25,7 +25,7 @@ func hostile() string {
 	}
 	return fmt.Sprintf(`{"jobid":99000001,"username":%[1]s,"account":%[1]s,"partition":%[1]s,"qos":%[1]s,"job_name":%[1]s,"work_dir":"javascript:alert(1)","state":"FAILED",
 		"@submit":"2024-03-01T05:00:00","@eligible":"2024-03-01T05:00:00","@start":"2024-03-01T05:10:00","@end":"2024-03-01T06:00:00","elapsed":3000,"total_cpus":64,"total_nodes":1,
-		"cpu_hours":53.3,"exit_code":"1:0","cluster":"vale","time_limit":3600,"script":"#!/bin/sh\n</pre><script>document.title='taken'</script>\nsrun ./a.out","new_key":%[1]s}`, name)
+		"cpu_hours":53.3,"nodes":"node1","exit_code":"1:0","cluster":"vale","time_limit":3600,"script":"#!/bin/sh\n</pre><script>document.title='taken'</script>\nsrun ./a.out","new_key":%[1]s}`, name)
 }
 
 // reader is a browser on the pages of a site.
@@ -128,7 +128,7 @@ func addRun(t *testing.T, s *site) {
 	for i := range 500 {
 		start := time.Date(2024, 3, 1, 0, 0, 0, 0, time.UTC).Add(time.Duration(i) * time.Minute)
 		text := fmt.Appendf(nil, `{"jobid":%d,"username":"user%03d","partition":"batch","qos":"normal","account":"account01","state":"COMPLETED","cluster":"replay-1","elapsed":3600,
-			"@submit":%q,"@eligible":%q,"@start":%q,"@end":%q,"total_cpus":64,"total_nodes":1,"cpu_hours":64,"exit_code":"0:0","time_limit":7200}`, i+1, i%20,
+			"@submit":%q,"@eligible":%q,"@start":%q,"@end":%q,"total_cpus":64,"total_nodes":1,"cpu_hours":64,"nodes":"node1","exit_code":"0:0","time_limit":7200}`, i+1, i%20,
 			start.Format("2006-01-02T15:04:05"), start.Format("2006-01-02T15:04:05"), start.Format("2006-01-02T15:04:05"), start.Add(time.Hour).Format("2006-01-02T15:04:05"))
 		job := document.Parse(text, "run")
 		entries = append(entries, store.Entry{Seq: 100_000 + int64(i), Arrived: job.End, Source: store.FromRun, Document: text, Job: job})

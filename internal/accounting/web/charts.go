@@ -68,16 +68,26 @@ func (c *chart) finish(f *figure.Figure) (*chart, error) {
 	return c, err
 }
 
-// peak returns the highest sum of the series of a table.
-func peak(t *table) (top float64) {
-	for _, row := range t.Rows {
+// scale is what charts beside each other have in common.
+type scale struct {
+	top       float64 // the highest sum of the series
+	low, high float64 // the classes of a distribution
+}
+
+// include makes the scale large enough for a table.
+func (s *scale) include(t *table) {
+	for i, row := range t.Rows {
 		sum := 0.0
 		for _, c := range t.series {
 			sum += value(row[c])
 		}
-		top = max(top, sum)
+		s.top = max(s.top, sum)
+		if low, high := value(row[0]), value(row[1]); i == 0 && s.high == 0 {
+			s.low, s.high = low, high
+		} else {
+			s.low, s.high = min(s.low, low), max(s.high, high)
+		}
 	}
-	return top
 }
 
 // scaleTo ends an axis at a round number that is not below top.
@@ -109,13 +119,13 @@ func colourClass(i int) string {
 
 // drawTimeline draws the series of a table of instants as bars, one above the other. Without a label
 // the axis has that of the series.
-func drawTimeline(label string) func(r *request, t *table, top float64) (*chart, error) {
-	return func(r *request, t *table, top float64) (*chart, error) {
+func drawTimeline(label string) func(r *request, t *table, s scale) (*chart, error) {
+	return func(r *request, t *table, s scale) (*chart, error) {
 		if len(t.Rows) == 0 || len(t.series) == 0 {
 			return nil, nil // there is nothing to draw
 		}
 		p := figure.NewPlot("", "", cmp.Or(label, unitLabel(t.Columns[t.series[0]])))
-		p.X.Tick.Marker = figure.DateTicks{Zone: r.zone}
+		p.X.Tick.Marker = figure.DateTicks{Zone: r.zone, Most: min(10, r.width/75)}
 		figure.LightGrid(p)
 		edges := []float64{seconds1970(t.Rows[0][0])}
 		for _, row := range t.Rows {
@@ -125,25 +135,25 @@ func drawTimeline(label string) func(r *request, t *table, top float64) (*chart,
 			return nil, err
 		}
 		p.X.Min, p.X.Max = edges[0], edges[len(edges)-1]
-		scaleTo(&p.Y, top)
+		scaleTo(&p.Y, s.top)
 		f := r.newFigure(r.panel, p, 230)
 		frame := f.Frame()
 		c := &chart{Axis: &axis{Field: "end_time", Left: frame.Left, Right: frame.Right, Low: p.X.Min, High: p.X.Max}}
 		for i, row := range t.Rows {
 			c.Spots = append(c.Spots, column0(frame, edges[i], edges[i+1], t.links[i], r.describe(t, row)))
 		}
-		for i, s := range t.series {
-			if len(t.series) == 1 {
+		for i, series := range t.series {
+			if t.alone {
 				break
 			}
-			entry := legendEntry{Colour: colourClass(t.colours[i]), Name: orUnknown(t.Columns[s].Label)}
+			entry := legendEntry{Colour: colourClass(t.colours[i]), Name: orUnknown(t.Columns[series].Label)}
 			sum := 0.0
 			for _, row := range t.Rows {
-				sum += value(row[s])
+				sum += value(row[series])
 			}
-			entry.Value = r.write(t.Columns[s].format, sum)
+			entry.Value = r.write(t.Columns[series].format, sum)
 			if t.names != "" && entry.Name != "others" {
-				entry.Href = r.add(t.names + "=" + t.Columns[s].Name)
+				entry.Href = r.add(t.names + "=" + t.Columns[series].Name)
 			}
 			c.Legend = append(c.Legend, entry)
 		}
@@ -151,6 +161,15 @@ func drawTimeline(label string) func(r *request, t *table, top float64) (*chart,
 	}
 }
 
+// tableLabel is the head of a column. Durations and shares have their units beside the numbers.
+func tableLabel(c column) string {
+	if c.format == hours && !strings.Contains(c.Label, "CPU h") && !strings.Contains(c.Label, "hours") {
+		return unitLabel(c)
+	}
+	return c.Label
+}
+
+// unitLabel names a column with its unit.
 func unitLabel(c column) string {
 	if c.Unit == "" {
 		return c.Label
@@ -184,8 +203,8 @@ func (r *request) describe(t *table, row []any) string {
 }
 
 // drawDistribution draws the bars of classes of a field's values.
-func drawDistribution(name string) func(r *request, t *table, top float64) (*chart, error) {
-	return func(r *request, t *table, top float64) (*chart, error) {
+func drawDistribution(name string) func(r *request, t *table, s scale) (*chart, error) {
+	return func(r *request, t *table, s scale) (*chart, error) {
 		if len(t.Rows) == 0 {
 			return nil, nil // there is nothing to draw
 		}
@@ -212,8 +231,8 @@ func drawDistribution(name string) func(r *request, t *table, top float64) (*cha
 		if err := figure.AddBars(p, edges, t.parts(), t.colour); err != nil {
 			return nil, err
 		}
-		p.X.Min, p.X.Max = edges[0], edges[len(edges)-1]
-		scaleTo(&p.Y, top)
+		p.X.Min, p.X.Max = max(lowest, s.low), s.high
+		scaleTo(&p.Y, s.top)
 		f := r.newFigure(r.panel, p, 210)
 		frame := f.Frame()
 		c := &chart{Axis: &axis{Field: name, Logarithmic: logarithmic, Left: frame.Left, Right: frame.Right, Low: p.X.Min, High: p.X.Max}}
@@ -225,7 +244,7 @@ func drawDistribution(name string) func(r *request, t *table, top float64) (*cha
 }
 
 // drawRings draws the CPU hours by partition, and around it those by QOS.
-func drawRings(r *request, t *table, _ float64) (*chart, error) {
+func drawRings(r *request, t *table, _ scale) (*chart, error) {
 	total := 0.0
 	for _, row := range t.Rows {
 		total += value(row[2])
@@ -343,19 +362,19 @@ func cellSpot(frame figure.Frame, column, row float64, href, title string) spot 
 }
 
 // drawWeek draws the submissions by hour and weekday. Monday is on top.
-func drawWeek(r *request, t *table, top float64) (*chart, error) {
-	if top == 0 {
+func drawWeek(r *request, t *table, s scale) (*chart, error) {
+	if s.top == 0 {
 		return nil, nil // there is nothing to draw
 	}
 	p := figure.NewPlot("", "hour, "+r.zone.String(), "")
-	addCells(p, cells{24, 7, func(c, row int) float64 { return value(t.Rows[24*(6-row)+c][2]) }}, top)
+	addCells(p, cells{24, 7, func(c, row int) float64 { return value(t.Rows[24*(6-row)+c][2]) }}, s.top)
 	days := make(labels, 7)
 	for i := range days {
 		days[i] = t.Rows[24*(6-i)][0].(string)[:3]
 	}
 	p.X.Tick.Marker, p.Y.Tick.Marker = figure.HourTicks{}, days
 	f := r.newFigure(r.panel, p, 240)
-	f.Legend = figure.ColourScale{Low: "1 job", High: quantity.Counted(int(top), "job", "jobs")}
+	f.Legend = figure.ColourScale{Low: "1 job", High: quantity.Counted(int(s.top), "job", "jobs")}
 	frame := f.Frame()
 	c := &chart{}
 	for i, row := range t.Rows {
@@ -368,11 +387,16 @@ func drawWeek(r *request, t *table, top float64) (*chart, error) {
 }
 
 // drawLimits draws the run times over the limits.
-func drawLimits(r *request, t *table, top float64) (*chart, error) {
+func drawLimits(r *request, t *table, s scale) (*chart, error) {
 	if len(t.Rows) == 0 {
 		return nil, nil // there is nothing to draw
 	}
-	class := func(v any) int { return int(math.Round(math.Log10(max(value(v), 1)) * limitClasses)) }
+	class := func(v any) int {
+		if value(v) < 1 {
+			return 0
+		}
+		return 1 + int(math.Round(math.Log2(value(v)))) // the edges are powers of two
+	}
 	first, last, tall := math.MaxInt, 0, 0
 	jobs := make(map[[2]int]float64)
 	for _, row := range t.Rows {
@@ -381,12 +405,12 @@ func drawLimits(r *request, t *table, top float64) (*chart, error) {
 		jobs[[2]int{limit, run}] += value(row[4])
 	}
 	p := figure.NewPlot("", "time limit", "run time")
-	addCells(p, cells{last - first + 1, tall + 1, func(c, row int) float64 { return jobs[[2]int{first + c, row}] }}, top)
+	addCells(p, cells{last - first + 1, tall + 1, func(c, row int) float64 { return jobs[[2]int{first + c, row}] }}, s.top)
 	name := func(class, every int) string {
 		if class%every != 0 {
 			return ""
 		}
-		return quantity.Duration(math.Round(math.Pow(10, float64(class)/limitClasses)))
+		return quantity.Duration(math.Floor(math.Exp2(float64(class - 1))))
 	}
 	x, y := make(labels, last-first+1), make(labels, tall+1)
 	for i := range x {
@@ -397,7 +421,7 @@ func drawLimits(r *request, t *table, top float64) (*chart, error) {
 	}
 	p.X.Tick.Marker, p.Y.Tick.Marker = x, y
 	f := r.newFigure(r.panel, p, 280)
-	f.Legend = figure.ColourScale{Low: "1 job", High: quantity.Counted(int(top), "job", "jobs")}
+	f.Legend = figure.ColourScale{Low: "1 job", High: quantity.Counted(int(s.top), "job", "jobs")}
 	frame := f.Frame()
 	c := &chart{}
 	for i, row := range t.Rows {

@@ -50,6 +50,7 @@ type cell struct {
 // headCell is the head of a shown column.
 type headCell struct {
 	Label, Title string
+	Text         bool
 	Href         string // sorts by it
 	Sorted       string // ascending, descending or nothing
 }
@@ -63,6 +64,7 @@ type part struct {
 	Rows   [][]cell
 	Folded bool // the table is
 	Notes  []string
+	CSV    string
 	Newer  string // the previous page of the table of jobs
 	Older  string
 	Range  string
@@ -74,7 +76,6 @@ type shown struct {
 	Suffix             string
 	Wide               bool
 	Parts              []part
-	CSV                string
 	Milliseconds       string
 	Picker             []option // the columns of the table of jobs
 	Hidden             []option // the other parameters
@@ -102,17 +103,19 @@ func (v *server) view(ctx context.Context, p *panel, r *request, s *sizes) (*sho
 			requests = append(requests, own)
 		}
 	}
-	top, took := 0.0, time.Duration(0)
+	var together scale
+	took := time.Duration(0)
 	for _, own := range requests {
 		a, err := v.ask(ctx, p, own, s)
 		if err != nil {
 			return nil, err
 		}
 		answers = append(answers, a)
-		top, took = max(top, peak(a.table)), took+a.took
+		together.include(a.table)
+		took += a.took
 	}
 	for i, a := range answers {
-		one, err := a.part(top)
+		one, err := a.part(together)
 		if err != nil {
 			return nil, err
 		}
@@ -122,9 +125,6 @@ func (v *server) view(ctx context.Context, p *panel, r *request, s *sizes) (*sho
 		out.Parts = append(out.Parts, *one)
 	}
 	out.Milliseconds = fmt.Sprintf("%.1f", float64(took.Microseconds())/1000)
-	if len(answers) == 1 {
-		out.CSV = "api/v1/panels/" + p.name + r.url(func(v url.Values) { v.Set("format", "csv") })
-	}
 	if p.name == "table" {
 		out.Picker, out.Hidden = r.picker()
 	}
@@ -152,13 +152,13 @@ func (r *request) hidden(but ...string) (list []option) {
 	return list
 }
 
-// part shows an answer. top is the highest sum of all charts beside each other.
-func (a *answer) part(top float64) (*part, error) {
+// part shows an answer, in the scale of all charts beside each other.
+func (a *answer) part(together scale) (*part, error) {
 	r, t := a.request, a.table
-	out := &part{Notes: t.notes}
+	out := &part{Notes: t.notes, CSV: "api/v1/panels/" + a.panel.name + r.url(r.alone)}
 	more := a.trim()
 	if a.panel.draw != nil {
-		c, err := a.panel.draw(r, t, top)
+		c, err := a.panel.draw(r, t, together)
 		if err != nil {
 			return nil, fmt.Errorf("panel %s: %w", a.panel.name, err)
 		}
@@ -169,7 +169,7 @@ func (a *answer) part(top float64) (*part, error) {
 	}
 	if t.tiles {
 		for i, column := range t.Columns {
-			out.Tiles = append(out.Tiles, cell{Label: column.Label, Text: cmp.Or(r.write(column.format, t.Rows[0][i]), quantity.Unknown)})
+			out.Tiles = append(out.Tiles, cell{Label: tableLabel(column), Text: cmp.Or(r.write(column.format, t.Rows[0][i]), quantity.Unknown)})
 		}
 		out.Range = r.write(moment, r.from) + " to " + r.write(moment, r.until) + ", " + r.zone.String()
 		return out, nil
@@ -191,7 +191,7 @@ func (a *answer) part(top float64) (*part, error) {
 		}
 	}
 	for _, column := range t.Columns[first:] {
-		head := headCell{Label: unitLabel(column)}
+		head := headCell{Label: tableLabel(column), Text: column.format == word}
 		if first > 0 {
 			head = r.sortLink(column)
 		}
@@ -228,9 +228,29 @@ func (a *answer) part(top float64) (*part, error) {
 	return out, nil
 }
 
+// alone makes parameters of the API of a request: those of one of two clusters beside each other name
+// it, and the range of time of both.
+func (r *request) alone(v url.Values) {
+	v.Set("format", "csv")
+	if r.suffix == "" {
+		return
+	}
+	v.Del("a")
+	v.Del("b")
+	v.Del("f")
+	for _, t := range r.filters {
+		v.Add("f", t.String())
+	}
+	if !r.whole {
+		v.Del("last")
+		v.Set("from", stamp(r.from, r.zone))
+		v.Set("until", stamp(r.until, r.zone))
+	}
+}
+
 // sortLink is the head of a column of the table of jobs.
 func (r *request) sortLink(c column) headCell {
-	h := headCell{Label: c.Label, Title: fields[c.Name].Doc}
+	h := headCell{Label: c.Label, Title: fields[c.Name].Doc, Text: c.format == word}
 	to := "-" + c.Name
 	if r.sort == c.Name {
 		h.Sorted = "ascending"

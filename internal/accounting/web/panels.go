@@ -19,7 +19,7 @@ type panel struct {
 	wide        bool
 	query       func(r *request, s *sizes) condition
 	shape       func(r *request, s *sizes, raw [][]any) *table
-	draw        func(r *request, t *table, top float64) (*chart, error) // nil: the table is shown
+	draw        func(r *request, t *table, s scale) (*chart, error) // nil: the table is shown
 }
 
 // format says how a value is written.
@@ -54,6 +54,7 @@ type table struct {
 	names   string   // the field that the series are values of; empty for none
 	notes   []string
 	tiles   bool // its only row is shown as tiles
+	alone   bool // its only series needs no legend
 }
 
 // panels are those of the page, in their order.
@@ -64,14 +65,15 @@ var panels = []*panel{
 	{name: "shares", title: "CPU hours by partition and QOS", about: "The inner ring has the partitions, the outer ring the QOS within each.", query: queryShares, shape: shapeShares, draw: drawRings},
 	{name: "users", title: "Top users", about: "The ten users with the longest total run time.", query: queryTop("user_name", "elapsed"), shape: shapeTop("user_name", "user", 2)},
 	{name: "accounts", title: "Top accounts", about: "The ten accounts with the most CPU hours.", query: queryTop("account", "used"), shape: shapeTop("account", "account", 3)},
-	{name: "waits", title: "Wait times", about: "From eligible to start. Jobs that never ran are not in it.", query: queryLogarithmic("wait_s", 10, 5), shape: shapeLogarithmic("wait_s", "wait", 10, 5), draw: drawDistribution("wait_s")},
-	{name: "runs", title: "Run times", about: "From start to end.", query: queryLogarithmic("elapsed_s", 10, 5), shape: shapeLogarithmic("elapsed_s", "run time", 10, 5), draw: drawDistribution("elapsed_s")},
-	{name: "sizes", title: "Job sizes", about: "Allocated nodes.", query: queryLogarithmic("nodes", 2, 1), shape: shapeLogarithmic("nodes", "nodes", 2, 1), draw: drawDistribution("nodes")},
+	{name: "waits", title: "Wait times", about: "From eligible to start. Jobs that never ran are not in it.", query: queryClasses("wait_s", 2), shape: shapeClasses("wait_s", "wait", 2, "s", seconds), draw: drawDistribution("wait_s")},
+	{name: "runs", title: "Run times", about: "From start to end.", query: queryClasses("elapsed_s", 2), shape: shapeClasses("elapsed_s", "run time", 2, "s", seconds), draw: drawDistribution("elapsed_s")},
+	{name: "sizes", title: "Job sizes", about: "Allocated nodes.", query: queryClasses("nodes", 1), shape: shapeClasses("nodes", "nodes", 1, "", number), draw: drawDistribution("nodes")},
 	{name: "requested", title: "Time used of the time limit", about: "Run time in per cent of the time limit. Jobs without a limit are not in it.", query: queryLimitUsed, shape: shapeLimitUsed, draw: drawDistribution("limit_used")},
 	{name: "limits", title: "Requested against used time", about: "Each cell counts the jobs with such a limit and such a run time.", query: queryLimits, shape: shapeLimits, draw: drawLimits},
 	{name: "waste", title: "Waste", about: "CPU hours of completed, failed and other jobs, and above them what jobs asked for by their limits and did not use.", query: queryWaste, shape: shapeWaste, draw: drawTimeline("CPU hours")},
 	{name: "exits", title: "Exit codes", about: "How the jobs' scripts ended.", query: queryExits, shape: shapeExits, draw: drawTimeline("jobs")},
 	{name: "week", title: "Submissions by hour and weekday", about: "Each cell counts the jobs that were submitted in that hour of that weekday.", query: queryWeek, shape: shapeWeek, draw: drawWeek},
+	{name: "partitions", title: "Top partitions", about: "The ten partitions with the most CPU hours.", query: queryTop("partition", "used"), shape: shapeTop("partition", "partition", 3)},
 	{name: "names", title: "Top job names", about: "The ten job names with the most jobs.", query: queryTop("job_name", "jobs"), shape: shapeTop("job_name", "job name", 1)},
 	{name: "table", title: "Jobs", about: "One row a job. The number opens everything that is known of the job.", wide: true, query: queryJobs, shape: shapeJobs},
 }
@@ -91,14 +93,15 @@ func selectFrom(what string, where condition, rest string) condition {
 }
 
 // failed holds for jobs that ended otherwise than their owners meant, or than anybody did.
-const failed = "state IN ('FAILED', 'TIMEOUT', 'NODE_FAIL', 'OUT_OF_MEMORY', 'BOOT_FAIL', 'DEADLINE')"
+// DuckDB calls a function once for each state that there is, and compares with IN once for each job.
+const failed = "contains(',FAILED,TIMEOUT,NODE_FAIL,OUT_OF_MEMORY,BOOT_FAIL,DEADLINE,', ',' || state || ',')"
 
-// unused are the CPU hours that a job asked for by its limit and did not use.
-const unused = "(cpus::DOUBLE * greatest(limit_s::DOUBLE - elapsed_s, 0) / 3600)"
+// unused are the CPU seconds that jobs asked for by their limits and did not use.
+const unused = "sum(cpus::DOUBLE * (limit_s::DOUBLE - elapsed_s))"
 
 func querySummary(r *request, _ *sizes) condition {
 	return selectFrom("count(*), count(*) FILTER ("+failed+"), count(DISTINCT user_name), avg(wait_s), sum(elapsed_s)::DOUBLE / 3600, sum(cpu_hours), "+
-		"coalesce(sum(cpu_hours) FILTER ("+failed+"), 0), sum("+unused+"), sum(node_hours), sum(gpu_hours)", r.ended(), "")
+		"coalesce(sum(cpu_hours) FILTER ("+failed+"), 0), "+unused+" / 3600, sum(node_hours), sum(gpu_hours)", r.ended(), "")
 }
 
 func shapeSummary(_ *request, _ *sizes, raw [][]any) *table {
@@ -253,7 +256,7 @@ func plainColours(t *table) *table {
 
 func queryWaste(r *request, _ *sizes) condition {
 	return selectFrom(r.buckets().of("end_time")+", coalesce(sum(cpu_hours) FILTER (state = 'COMPLETED'), 0), coalesce(sum(cpu_hours) FILTER ("+failed+"), 0), "+
-		"sum(cpu_hours), coalesce(sum("+unused+"), 0)", r.ended(), "GROUP BY 1")
+		"sum(cpu_hours), coalesce("+unused+" / 3600, 0)", r.ended(), "GROUP BY 1")
 }
 
 func shapeWaste(r *request, _ *sizes, raw [][]any) *table {
@@ -275,9 +278,9 @@ func shapeWaste(r *request, _ *sizes, raw [][]any) *table {
 func queryUtilization(r *request, _ *sizes) condition {
 	b := r.buckets()
 	first, last := b.edges[0], b.edges[len(b.edges)-1]
-	begin := first.Unix()
+	begin := first.UnixMicro()
 	where := and(r.where, condition{sql: "end_time >= " + timestamp(first)}, condition{sql: "start_time < " + timestamp(last)}, condition{sql: "cpus > 0"})
-	return selectFrom(fmt.Sprintf("greatest(%s, -1), least(%s, %d), sum(cpus)::DOUBLE, sum(cpus::DOUBLE * (epoch_us(start_time) // 1000000 - %d)), sum(cpus::DOUBLE * (epoch_us(end_time) // 1000000 - %d))",
+	return selectFrom(fmt.Sprintf("greatest(%s, -1), least(%s, %d), sum(cpus)::DOUBLE, sum(cpus::DOUBLE * (epoch_us(start_time) - %d)) / 1e6, sum(cpus::DOUBLE * (epoch_us(end_time) - %d)) / 1e6",
 		b.of("start_time"), b.of("end_time"), len(b.edges)-1, begin, begin), where, "GROUP BY 1, 2")
 }
 
@@ -320,7 +323,7 @@ func shapeUtilization(r *request, s *sizes, raw [][]any) *table {
 	t := timeTable(r, b)
 	capacity := s.capacity(r.clusters())
 	t.Columns = append(t.Columns, column{"cpus", "processors in use", "", count})
-	t.series, t.colours = []int{2}, []int{0}
+	t.series, t.colours, t.alone = []int{2}, []int{0}, true
 	if capacity > 0 {
 		t.Columns = append(t.Columns, column{"utilization", "in use", "%", percent})
 		t.series = []int{3}
@@ -362,7 +365,7 @@ func shapeShares(r *request, _ *sizes, raw [][]any) *table {
 // queryTop groups the jobs by a column. by is one of jobs, elapsed and used.
 func queryTop(name, by string) func(r *request, _ *sizes) condition {
 	return func(r *request, _ *sizes) condition {
-		return selectFrom(fmt.Sprintf(`coalesce("%s", ''), count(*) AS number, sum(elapsed_s)::DOUBLE / 3600 AS ran, sum(cpu_hours) AS used, avg(wait_s), count(*) FILTER (%s), sum(%s)`, name, failed, unused),
+		return selectFrom(fmt.Sprintf(`coalesce("%s", ''), count(*) AS number, sum(elapsed_s)::DOUBLE / 3600 AS ran, sum(cpu_hours) AS used, avg(wait_s), count(*) FILTER (%s), %s / 3600`, name, failed, unused),
 			r.ended(), fmt.Sprintf("GROUP BY 1 ORDER BY %s DESC, 1 LIMIT 10", map[string]string{"jobs": "number", "elapsed": "ran", "used": "used"}[by]))
 	}
 }
@@ -387,30 +390,25 @@ func shapeTop(name, label string, bar int) func(r *request, _ *sizes, raw [][]an
 	}
 }
 
-// queryLogarithmic counts the jobs by the size of a column, in so many classes for each power of the
-// base. Class 0 has what is below 1.
-func queryLogarithmic(name string, base, classes int) func(r *request, _ *sizes) condition {
+// class returns the SQL of the class of a column of integers that are not negative: so many classes
+// for each doubling. Because of the half, no integer lies on an edge, and 0 has a class.
+func class(name string, classes int) string {
+	return fmt.Sprintf("floor(log2(%s + 0.5::DOUBLE) * %d)::BIGINT", name, classes)
+}
+
+// classEdge returns the least integer in a class.
+func classEdge(class int64, classes int) float64 {
+	return max(0, math.Ceil(math.Exp2(float64(class)/float64(classes))-0.5))
+}
+
+// queryClasses counts the jobs by the class of a column.
+func queryClasses(name string, classes int) func(r *request, _ *sizes) condition {
 	return func(r *request, _ *sizes) condition {
-		log := map[int]string{2: "log2", 10: "log10"}[base]
-		return selectFrom(fmt.Sprintf("CASE WHEN %[1]s < 1 THEN 0 ELSE 1 + floor(%[2]s(%[1]s) * %[3]d + 1e-9)::BIGINT END, count(*), sum(cpu_hours)", name, log, classes),
-			and(r.ended(), condition{sql: name + " IS NOT NULL"}), "GROUP BY 1 ORDER BY 1")
+		return selectFrom(class(name, classes)+", count(*), sum(cpu_hours)", and(r.ended(), condition{sql: name + " >= 0"}), "GROUP BY 1 ORDER BY 1")
 	}
 }
 
-func shapeLogarithmic(name, label string, base, classes int) func(r *request, _ *sizes, raw [][]any) *table {
-	edge := func(class int64) any {
-		switch {
-		case class <= 0:
-			return 0.0
-		case base == 2:
-			return math.Exp2(float64(class - 1))
-		}
-		return math.Ceil(math.Pow(10, float64(class-1)/float64(classes)) - 1e-6) // the values are integers
-	}
-	unit, f := "s", seconds
-	if base == 2 {
-		unit, f = "", number
-	}
+func shapeClasses(name, label string, classes int, unit string, f format) func(r *request, _ *sizes, raw [][]any) *table {
 	return func(r *request, _ *sizes, raw [][]any) *table {
 		t := &table{series: []int{2}, colours: []int{0}, Columns: []column{{"from", label + " from", unit, f}, {"below", "below", unit, f}, {"jobs", "jobs", "", count}, {"cpu_hours", "CPU hours", "h", hours}, {"share", "jobs up to here", "%", percent}}}
 		at := make(map[int64][]any)
@@ -429,12 +427,12 @@ func shapeLogarithmic(name, label string, base, classes int) func(r *request, _ 
 				jobs, used = row[1], row[2]
 			}
 			sum += value(jobs)
-			low, high := edge(k), edge(k+1)
+			low, high := classEdge(k, classes), classEdge(k+1, classes)
 			if low == high {
 				continue // no integer lies in this class
 			}
 			t.Rows = append(t.Rows, []any{low, high, jobs, used, ratio(sum, total)})
-			t.links = append(t.links, r.between(name, value(low), value(high)))
+			t.links = append(t.links, r.between(name, low, high))
 		}
 		for _, part := range []float64{50, 90} {
 			for _, row := range t.Rows {
@@ -488,27 +486,17 @@ func shapeLimitUsed(r *request, _ *sizes, raw [][]any) *table {
 	return t
 }
 
-// limitClasses is how many classes a power of ten has in the figure of limits and run times.
-const limitClasses = 4
-
 func queryLimits(r *request, _ *sizes) condition {
-	class := func(name string) string {
-		return fmt.Sprintf("floor(log10(greatest(%s, 1)) * %d + 1e-9)::BIGINT", name, limitClasses)
-	}
-	return selectFrom(class("limit_s")+", "+class("elapsed_s")+", count(*), sum(cpu_hours)", and(r.ended(), condition{sql: "limit_s > 0 AND elapsed_s IS NOT NULL"}), "GROUP BY 1, 2 ORDER BY 1, 2")
+	return selectFrom(class("limit_s", 1)+", "+class("elapsed_s", 1)+", count(*), sum(cpu_hours)", and(r.ended(), condition{sql: "limit_s > 0 AND elapsed_s >= 0"}), "GROUP BY 1, 2 ORDER BY 1, 2")
 }
 
 func shapeLimits(r *request, _ *sizes, raw [][]any) *table {
 	t := &table{series: []int{4}, colours: []int{0}, Columns: []column{{"limit_from", "limit from", "s", seconds}, {"limit_below", "below", "s", seconds}, {"run_from", "run time from", "s", seconds}, {"run_below", "below", "s", seconds}, {"jobs", "jobs", "", count}, {"cpu_hours", "CPU hours", "h", hours}}}
-	edge := func(v any) float64 { return math.Pow(10, value(v)/limitClasses) }
 	for _, row := range raw {
-		next := func(v any) float64 { return edge(value(v) + 1.0) }
-		low := edge(row[1])
-		if value(row[1]) == 0 {
-			low = 0 // a run of no time is in the lowest class
-		}
-		t.Rows = append(t.Rows, []any{edge(row[0]), next(row[0]), low, next(row[1]), row[2], row[3]})
-		t.links = append(t.links, r.add(fmt.Sprintf("limit_s>=%.0f", edge(row[0])), fmt.Sprintf("limit_s<%.0f", next(row[0])), fmt.Sprintf("elapsed_s>=%.0f", low), fmt.Sprintf("elapsed_s<%.0f", next(row[1]))))
+		limit, run := row[0].(int64), row[1].(int64)
+		edges := []float64{classEdge(limit, 1), classEdge(limit+1, 1), classEdge(run, 1), classEdge(run+1, 1)}
+		t.Rows = append(t.Rows, []any{edges[0], edges[1], edges[2], edges[3], row[2], row[3]})
+		t.links = append(t.links, r.add(fmt.Sprintf("limit_s>=%.0f", edges[0]), fmt.Sprintf("limit_s<%.0f", edges[1]), fmt.Sprintf("elapsed_s>=%.0f", edges[2]), fmt.Sprintf("elapsed_s<%.0f", edges[3])))
 	}
 	return t
 }

@@ -234,10 +234,10 @@ func (r *request) during(from, until time.Time) string {
 // stamp writes an instant as [parseInstant] reads it.
 func stamp(t time.Time, zone *time.Location) string { return t.In(zone).Format("2006-01-02T15:04:05") }
 
-// local returns the SQL of a column's wall-clock time in seconds since 1970. Where clocks change
+// local returns the SQL of a column's wall-clock time in microseconds since 1970. Where clocks change
 // within the range of time, it follows them.
 func (r *request) local(column string) string {
-	seconds := "(epoch_us(" + column + ") // 1000000)"
+	instant := "epoch_us(" + column + ")"
 	_, offset := r.from.In(r.zone).Zone()
 	changes := ""
 	at := r.from
@@ -246,24 +246,24 @@ func (r *request) local(column string) string {
 		if end.IsZero() || end.After(r.until) {
 			break
 		}
-		changes += fmt.Sprintf(" WHEN %s < %d THEN %d", seconds, end.Unix(), offset)
+		changes += fmt.Sprintf(" WHEN %s < %d THEN %d", instant, end.UnixMicro(), 1_000_000*offset)
 		_, offset = end.In(r.zone).Zone()
 		at = end
 	}
 	if changes == "" {
-		return fmt.Sprintf("(%s + %d)", seconds, offset)
+		return fmt.Sprintf("(%s + %d)", instant, 1_000_000*offset)
 	}
-	return fmt.Sprintf("(%s + CASE%s ELSE %d END)", seconds, changes, offset)
+	return fmt.Sprintf("(%s + CASE%s ELSE %d END)", instant, changes, 1_000_000*offset)
 }
 
 // weekHour returns the SQL of the hour of the week of a column: 0 is Monday from 00:00 to 01:00.
 func (r *request) weekHour(column string) string {
-	return "((" + r.local(column) + " // 3600 + 72) % 168)" // 1970-01-01 was a Thursday
+	return "((" + r.local(column) + " // 3600000000 + 72) % 168)" // 1970-01-01 was a Thursday
 }
 
 // buckets divide the range of time at round instants of the zone.
 type buckets struct {
-	edges []time.Time // ascending; one more than there are buckets
+	edges []time.Time // ascending; one more than there are buckets. The outermost ones are those of the range
 	index string      // SQL of the number of the bucket that %s is in, from 0; some are not in any
 }
 
@@ -313,10 +313,11 @@ func (r *request) buckets() buckets {
 		}
 	}
 	if step >= 86400 {
-		b.index = fmt.Sprintf("((%s + %d) // %d - %d)", r.local("%[1]s"), monday, step, first)
+		b.index = fmt.Sprintf("((%s + %d) // %d - %d)", r.local("%[1]s"), 1_000_000*monday, 1_000_000*step, first)
 	} else {
-		b.index = fmt.Sprintf("((epoch_us(%%[1]s) // 1000000 + %d) // %d - %d)", offset, step, first)
+		b.index = fmt.Sprintf("((epoch_us(%%[1]s) + %d) // %d - %d)", 1_000_000*offset, 1_000_000*step, first)
 	}
+	b.edges[0], b.edges[len(b.edges)-1] = r.from, r.until
 	return b
 }
 

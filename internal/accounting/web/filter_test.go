@@ -1,0 +1,165 @@
+package web
+
+import (
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"rmreplay/internal/accounting/store"
+	"rmreplay/internal/accounting/store/storetest"
+)
+
+// TestQueries compares what queries find with the same in SQL.
+func TestQueries(t *testing.T) {
+	s := serve(t, 2000, `{"jobid":99007,"username":"a_b%c","job_name":"two \"words\" *","state":"FAILED","cluster":"vale","@submit":"2024-03-01T01:00:00","@start":"2024-03-01T01:00:00","@end":"2024-03-01T02:00:00","nodes":"n1","elapsed":3600}`)
+	for query, sql := range map[string]string{
+		"":                                   "true",
+		"user_name:user001":                  "user_name = 'user001'",
+		"username:user001":                   "user_name = 'user001'", // Slurm's key
+		"state:failed":                       "state = 'FAILED'",
+		"state:(FAILED OR TIMEOUT)":          "state IN ('FAILED', 'TIMEOUT')",
+		"state:(FAILED TIMEOUT) nodes>1":     "state IN ('FAILED', 'TIMEOUT') AND nodes > 1",
+		"-state:COMPLETED":                   "state <> 'COMPLETED'",
+		"NOT (state:COMPLETED OR nodes=1)":   "NOT coalesce(state = 'COMPLETED' OR nodes = 1, false)",
+		"user_name:user00*":                  "user_name LIKE 'user00%'",
+		"user_name:user?01":                  "user_name LIKE 'user_01'",
+		`user_name:a_b%c`:                    "user_name = 'a_b%c'",
+		`user_name:a?b%*`:                    `user_name = 'a_b%c'`,
+		`user_name:a_*`:                      `user_name = 'a_b%c'`, // an underscore is no wildcard
+		`user_name:"user00*"`:                "false",
+		`job_name:"two \"words\" *"`:         "jobid = 99007",
+		"elapsed_s>2h elapsed_s<=1d":         "elapsed_s > 7200 AND elapsed_s <= 86400",
+		"elapsed_s:[3600 TO 7200]":           "elapsed_s BETWEEN 3600 AND 7200",
+		"elapsed_s:>=3600":                   "elapsed_s >= 3600",
+		"end_time<2024-03-01T02:00":          "end_time < TIMESTAMP '2024-03-01 02:00:00'",
+		`qos:"" `:                            "qos IS NULL",
+		"qos:*":                              "qos IS NOT NULL",
+		"qos!=*":                             "qos IS NULL",
+		"hour:1":                             "hour(submit_time) = 1",
+		"weekday=4 limit_used>=50":           "isodow(submit_time) = 5 AND elapsed_s >= 0.5 * limit_s",
+		"words":                              "jobid = 99007",
+		"7":                                  "jobid = 7 OR contains(user_name, '7') OR contains(job_name, '7') OR contains(account, '7')",
+		"gpu OR debug AND state:TIMEOUT":     "\"partition\" = 'gpu' OR \"partition\" = 'debug' AND state = 'TIMEOUT'",
+		"ORDER":                              "false", // no keyword
+		"id:" + "vale:99007:1709254800":      "jobid = 99007",
+		"job_name:(\"x'; DROP TABLE jobs\")": "false",
+	} {
+		table := s.panel("summary", "last", "all", "q", query)
+		got, _ := table.Rows[0][0].(float64)
+		if want := s.number("SELECT count(*)::DOUBLE FROM jobs WHERE " + sql); got != want {
+			t.Errorf("%q finds %v jobs, want %v", query, got, want)
+		}
+	}
+	// Filters: = about one field are alternatives, all others must hold.
+	for _, c := range []struct {
+		filters []string
+		sql     string
+	}{
+		{[]string{"state=FAILED", "state=TIMEOUT", "nodes>=2"}, "state IN ('FAILED', 'TIMEOUT') AND nodes >= 2"},
+		{[]string{"state!=FAILED", "state!=TIMEOUT"}, "state NOT IN ('FAILED', 'TIMEOUT')"},
+		{[]string{"qos="}, "qos IS NULL"},
+		{[]string{"qos!="}, "qos IS NOT NULL"},
+		{[]string{"user_name=user00*"}, "false"}, // a filter has no wildcards
+	} {
+		parameters := []string{"last", "all"}
+		for _, f := range c.filters {
+			parameters = append(parameters, "f", f)
+		}
+		if got, want := s.panel("summary", parameters...).Rows[0][0], s.number("SELECT count(*)::DOUBLE FROM jobs WHERE "+c.sql); got != want {
+			t.Errorf("%q: %v jobs, want %v", c.filters, got, want)
+		}
+	}
+}
+
+// TestWrongRequests checks that what is wrong is named, and that it is the reader's error.
+func TestWrongRequests(t *testing.T) {
+	s := serve(t, 10)
+	for query, want := range map[string]string{
+		"q=user_nam:x":                     `user_name`,
+		"q=(":                              "want a value here",
+		"q=(state:FAILED":                  "without its",
+		"q=state:FAILED)":                  "unexpected",
+		`q=user_name:"x`:                   "closing",
+		"q=elapsed_s>soon":                 "no number and no duration",
+		"q=elapsed_s:[1 2]":                "TO",
+		"q=" + strings.Repeat("(", 30):     "within each other",
+		"q=" + strings.Repeat("a ", 101):   "more than 100",
+		"q=" + strings.Repeat("a", 5000):   "5000 bytes",
+		"f=nobody":                         "is no filter",
+		"f=nothing=1":                      "no field",
+		"f=elapsed_s>":                     "no value",
+		"f=" + strings.Repeat("a", 2000):   "2000 bytes",
+		strings.Repeat("f=state=X&", 51):   "51 filters",
+		"from=yesterday":                   "is no instant",
+		"from=2024-03-02&until=2024-03-01": "is empty",
+		"last=soon":                        "is no duration",
+		"last=9999999y":                    "longer than 200 years",
+		"zone=Nowhere":                     "no time zone",
+		"zone=../../etc/passwd":            "no time zone",
+		"sort=-jobs;drop":                  "no field",
+		"columns=jobid,nothing":            "no field",
+		"rows=-1":                          "is no number",
+		"format=xml":                       "want json, csv or html",
+	} {
+		values, err := url.ParseQuery(query)
+		if err != nil {
+			t.Logf("%s: %v", query, err)
+			values = url.Values{"sort": {"-jobs;drop"}}
+		}
+		if text := s.get("api/v1/panels/jobs?"+values.Encode(), 400); !strings.Contains(text, want) {
+			t.Errorf("%.60s: %s, want %q", query, text, want)
+		}
+	}
+	s.get("api/v1/panels/nothing", 404)
+	s.get("jobs/12345", 404)
+	s.get("jobs/x", 400)
+	s.get("assets/page.html", 404)
+	s.get("reports/..%2f..%2fjobs.duckdb", 404)
+	s.get("compare", 404) // one cluster
+}
+
+// FuzzRequest checks that no parameters make a query that DuckDB cannot parse, or one that writes
+// what a reader sent into its text.
+func FuzzRequest(f *testing.F) {
+	for _, seed := range []string{
+		"q=user_name:alice+state:(FAILED OR TIMEOUT)+elapsed_s>2h", "f=partition%3Dgpu&f=state!%3DX&last=7d&zone=Europe/Zurich", "q=-(a OR \"b c\") AND nodes:[1 TO 5]",
+		"from=2024-03-01&until=2024-04-01&sort=-user_name&columns=jobid,hour&rows=5&page=2", "q='; DROP TABLE jobs; --", "last=all&zone=Australia/Lord_Howe", "q=hour:3 limit_used<5e1",
+	} {
+		f.Add(seed)
+	}
+	s, err := store.Open(f.Context(), "", store.Options{Threads: 1})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			f.Error(err)
+		}
+	})
+	if err := storetest.Fill(f.Context(), s, 1, 50); err != nil {
+		f.Fatal(err)
+	}
+	v := &server{store: s, now: time.Now}
+	f.Fuzz(func(t *testing.T, text string) {
+		values, err := url.ParseQuery(text)
+		if err != nil {
+			return
+		}
+		r, sizes, err := v.read(t.Context(), values)
+		if err != nil {
+			return
+		}
+		for _, p := range []*panel{panelOf("jobs"), panelOf("week"), panelOf("table")} {
+			a, err := v.ask(t.Context(), p, r, sizes)
+			if err != nil {
+				t.Fatalf("%q: %v", text, err)
+			}
+			var own scale
+			own.include(a.table)
+			if _, err := a.part(own); err != nil {
+				t.Fatalf("%q: %v", text, err)
+			}
+		}
+	})
+}

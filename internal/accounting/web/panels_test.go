@@ -1,0 +1,275 @@
+package web
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"rmreplay/internal/accounting/document"
+	"rmreplay/internal/accounting/receive"
+	"rmreplay/internal/accounting/store"
+)
+
+// TestUtilization compares the processors in use with a sum over every second.
+func TestUtilization(t *testing.T) {
+	s := serve(t, 1500)
+	if err := s.store.SetCluster(t.Context(), store.Cluster{Name: "vale", Kind: "site", CPUs: document.Known(1_000_000)}); err != nil {
+		t.Fatal(err)
+	}
+	r := s.panel("utilization", "from", "2024-03-01T00:20:00", "until", "2024-03-01T03:10:30")
+	type job struct{ start, end, cpus float64 }
+	var jobs []job
+	err := s.store.Read(t.Context(), func(v *store.Snapshot) error {
+		rows, err := v.Query("SELECT epoch(start_time), epoch(end_time), cpus FROM jobs")
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var j job
+			if err := rows.Scan(&j.start, &j.end, &j.cpus); err != nil {
+				return err
+			}
+			jobs = append(jobs, j)
+		}
+		return rows.Err()
+	})
+	if err != nil || len(r.Rows) < 50 {
+		t.Fatal(len(r.Rows), err)
+	}
+	for _, row := range r.Rows {
+		from, errFrom := time.Parse(time.RFC3339, row[0].(string))
+		until, errUntil := time.Parse(time.RFC3339, row[1].(string))
+		if errFrom != nil || errUntil != nil {
+			t.Fatal(row)
+		}
+		busy, a, b := 0.0, float64(from.Unix()), float64(until.Unix())
+		for _, j := range jobs {
+			busy += j.cpus * max(0, min(b, j.end)-max(a, j.start))
+		}
+		if got, want := row[2].(float64), busy/(b-a); math.Abs(got-want) > 1e-6*want+1e-3 {
+			t.Errorf("%v: %v processors in use, want %v", row[0], got, want)
+		}
+		if got, want := row[3].(float64), 100*busy/(b-a)/1_000_000; math.Abs(got-want) > 1e-6*want+1e-9 {
+			t.Errorf("%v: %v %%, want %v", row[0], got, want)
+		}
+	}
+}
+
+// TestBuckets checks that days are those of the zone, also where clocks change, and that every
+// bucket has the jobs that ended in it.
+func TestBuckets(t *testing.T) {
+	var documents []string
+	end := time.Date(2024, 3, 28, 0, 30, 0, 0, time.UTC)
+	for i := range 200 {
+		at := end.Add(time.Duration(i) * time.Hour)
+		documents = append(documents, fmt.Sprintf(`{"jobid":%d,"username":"u","state":"COMPLETED","cluster":"vale","nodes":"n1","elapsed":60,"@submit":%[2]q,"@start":%[2]q,"@end":%[3]q}`,
+			i+1, at.Add(-time.Minute).Format("2006-01-02T15:04:05"), at.Format("2006-01-02T15:04:05")))
+	}
+	s := serve(t, 0, documents...)
+	for _, c := range []struct{ zone, last, first string }{
+		{"Europe/Zurich", "100d", "T00:00:00+01:00"}, {"UTC", "100d", "T00:00:00Z"}, {"Asia/Kolkata", "7d", ""}, {"America/New_York", "3d", ""},
+	} {
+		r := s.panel("jobs", "zone", c.zone, "last", c.last)
+		zone, err := time.LoadLocation(c.zone)
+		if err != nil {
+			t.Skipf("SKIPPED: no time zones: %v", err)
+		}
+		total := 0.0
+		for i, row := range r.Rows {
+			from, errFrom := time.Parse(time.RFC3339, row[0].(string))
+			until, errUntil := time.Parse(time.RFC3339, row[1].(string))
+			if errFrom != nil || errUntil != nil || !from.Before(until) {
+				t.Fatalf("%s: %v", c.zone, row)
+			}
+			if c.last == "100d" && i > 0 && from.In(zone).Hour() != 0 {
+				t.Errorf("%s: a day begins at %v", c.zone, from.In(zone))
+			}
+			want := 0.0
+			for k := range 200 {
+				if at := end.Add(time.Duration(k) * time.Hour); !at.Before(from) && at.Before(until) {
+					want++
+				}
+			}
+			got := 0.0
+			if len(row) > 2 {
+				got = row[2].(float64)
+			}
+			if total += got; got != want {
+				t.Errorf("%s: %v to %v: %v jobs, want %v", c.zone, row[0], row[1], got, want)
+			}
+		}
+		if c.last == "100d" && total != 200 {
+			t.Errorf("%s: %v jobs, want 200", c.zone, total)
+		}
+	}
+	// The heat map is in the zone too: 00:30 UTC is 01:30 in winter, 02:30 in summer.
+	week := s.panel("week", "zone", "Europe/Zurich", "last", "all")
+	winter, summer := 0.0, 0.0
+	for _, row := range week.Rows {
+		if row[0] == "Thursday" && row[1] == 1.0 {
+			winter += row[2].(float64)
+		}
+		if row[0] == "Monday" && row[1] == 2.0 {
+			summer += row[2].(float64)
+		}
+	}
+	if winter != 1+1 || summer != 1 { // two Thursdays: 28 March at 01:29, and 4 April at 01:29 from the hour before
+		t.Errorf("%v jobs on Thursdays from 01:00, %v on Mondays from 02:00", winter, summer)
+	}
+}
+
+// TestClasses checks that every integer is in the class whose edges enclose it.
+func TestClasses(t *testing.T) {
+	for _, classes := range []int{1, 2} {
+		for x := range 5000 {
+			class := int64(math.Floor(math.Log2(float64(x)+0.5) * float64(classes)))
+			if low, high := classEdge(class, classes), classEdge(class+1, classes); float64(x) < low || float64(x) >= high {
+				t.Errorf("%d is in the class from %v below %v", x, low, high)
+			}
+		}
+	}
+}
+
+// TestAbsurdJobs checks that documents with absurd values do not break a panel, nor the range of
+// time of the others.
+func TestAbsurdJobs(t *testing.T) {
+	s := serve(t, 100,
+		`{"jobid":1000001,"cluster":"vale","state":"COMPLETED","@start":"2024-03-01T00:00:00","@end":"9999-12-31T23:59:59","elapsed":9223372036854775807,"total_cpus":9223372036854775807,"time_limit":9223372036854775807,"total_nodes":9223372036854775807,"nodes":"n"}`,
+		`{"jobid":1000002,"cluster":"vale","state":"COMPLETED","@start":"1970-01-01T00:00:01","@end":"1970-01-01T00:00:00","elapsed":-5,"total_cpus":-3,"time_limit":0,"nodes":"n"}`,
+		`{"jobid":1000003,"cluster":"vale","state":"\u202eDETELPMOC","exit_code":"256:300","@end":"Unknown","@submit":"None"}`,
+		`{}`, `not json`, `{"cluster":"","username":"","jobid":"x"}`)
+	for _, p := range panels {
+		for _, last := range []string{"all", "30d", "1h"} {
+			s.get("api/v1/panels/"+p.name+"?format=html&last="+last, http.StatusOK)
+			if r := s.panel(p.name, "last", last); r.Error != "" {
+				t.Errorf("%s: %s", p.name, r.Error)
+			}
+		}
+	}
+	if got := s.panel("summary", "last", "30d").sum("jobs"); got < 100 || got > 106 {
+		t.Errorf("the last 30 days have %v jobs", got)
+	}
+}
+
+// TestViews saves, lists, replaces and deletes views, also over a restart, and refuses others.
+func TestViews(t *testing.T) {
+	s := serve(t, 10)
+	send := func(method, name, kind, body string) int {
+		t.Helper()
+		q, err := http.NewRequestWithContext(t.Context(), method, s.URL+receive.Pages+"api/v1/views/"+name, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		q.Header.Set("Content-Type", kind)
+		if kind == "cross" {
+			q.Header.Set("Content-Type", "application/json")
+			q.Header.Set("Sec-Fetch-Site", "cross-site")
+		}
+		answer, err := s.Client().Do(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.Copy(io.Discard, answer.Body)
+		_ = answer.Body.Close()
+		return answer.StatusCode
+	}
+	for _, c := range []struct {
+		method, name, kind, body string
+		want                     int
+	}{
+		{"PUT", "week", "application/json", `{"url":"?last=7d"}`, 200},
+		{"PUT", "week", "application/json; charset=utf-8", `{"url":"?last=7d&f=state%3DFAILED"}`, 200},
+		{"PUT", "two%20runs%2F1", "application/json", `{"url":"compare?a=x&b=y"}`, 200},
+		{"PUT", "bad", "application/json", `{"url":"javascript:alert(1)"}`, 400},
+		{"PUT", "bad", "application/json", `{"url":"//example.org/?last=7d"}`, 400},
+		{"PUT", "bad", "application/json", `{"url":"?last=soon"}`, 200}, // its meaning is seen when it is opened
+		{"DELETE", "bad", "", "", 204},
+		{"PUT", "bad", "application/json", `{"url":"?f=nothing%3D1"}`, 400},
+		{"PUT", "bad", "text/plain", `{"url":"?last=7d"}`, 415},
+		{"PUT", "bad", "application/json", `{`, 400},
+		{"PUT", "bad", "application/json", `{"url":"?q=` + strings.Repeat("a", 20000) + `"}`, 400},
+		{"PUT", strings.Repeat("x", 101), "application/json", `{"url":"?"}`, 400},
+		{"PUT", "cross", "cross", `{"url":"?last=7d"}`, 403},
+		{"DELETE", "week", "cross", "", 403},
+		{"DELETE", "nothing", "", "", 404},
+	} {
+		if got := send(c.method, c.name, c.kind, c.body); got != c.want {
+			t.Errorf("%s %s %.40s: %d, want %d", c.method, c.name, c.body, got, c.want)
+		}
+	}
+	mux := http.NewServeMux()
+	Register(mux, s.store) // as after a restart
+	again := httptest.NewServer(mux)
+	defer again.Close()
+	for _, url := range []string{s.URL, again.URL} {
+		answer, err := s.Client().Get(url + receive.Pages + "api/v1/views")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var list []view
+		if err := json.NewDecoder(answer.Body).Decode(&list); err != nil {
+			t.Fatal(err)
+		}
+		_ = answer.Body.Close()
+		want := []view{{"two runs/1", "compare?a=x&b=y"}, {"week", "?f=state%3DFAILED&last=7d"}}
+		if !slices.Equal(list, want) {
+			t.Errorf("%v, want %v", list, want)
+		}
+	}
+	info, err := os.Stat(filepath.Join(s.store.Dir(), "views.json"))
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info, err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(s.store.Dir(), ".views-*")); len(left) > 0 {
+		t.Errorf("left: %q", left)
+	}
+}
+
+// TestHeaders checks what protects readers of the pages, and that a job's texts are inert.
+func TestHeaders(t *testing.T) {
+	s := serve(t, 10, hostile())
+	if err := os.MkdirAll(filepath.Join(s.store.Dir(), "reports"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(s.store.Dir(), "reports", "vale.html"), []byte("<p>report</p>"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for path, policy := range map[string]string{
+		"": "script-src 'self'", "jobs/11": "script-src 'self'", "api/v1/panels/jobs?format=html": "script-src 'self'", "api/v1/": "default-src 'none'", "nothing?q=<script>": "",
+		"reports/vale": "sandbox allow-scripts",
+	} {
+		answer, err := s.Client().Get(s.URL + receive.Pages + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(answer.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = answer.Body.Close()
+		if got := answer.Header.Get("Content-Security-Policy"); !strings.Contains(got, policy) || policy != "" && answer.Header.Get("X-Content-Type-Options") != "nosniff" {
+			t.Errorf("%q: %q", path, answer.Header)
+		}
+		if strings.Contains(string(text), "<script>") || strings.Contains(string(text), "onerror=\"") {
+			t.Errorf("%q: %s", path, text)
+		}
+	}
+	for _, p := range panels {
+		if text := s.get("api/v1/panels/"+p.name+"?format=html&last=all", 200); strings.Contains(text, "<script") || strings.Contains(text, "<img") {
+			t.Errorf("%s has a job's script: %s", p.name, text)
+		}
+	}
+	if text := s.get("jobs/11", 200); !strings.Contains(text, "&lt;script&gt;document.title=") || !strings.Contains(text, "srun ./a.out") {
+		t.Errorf("the job's page does not show its script: %s", text)
+	}
+}
