@@ -10,7 +10,7 @@ var offline = []string{"net", "net/http/..."}
 // reserved are imports that only some packages may have.
 var reserved = []reservation{
 	{"github.com/spf13/cobra/...", []string{"internal/cli", "internal/cli/completion", "internal/cli/generatecmd", "internal/cli/recordcmd", "internal/cli/reference", "internal/cli/slurmcmd", "internal/cli/tunecmd"}, "commands and their help belong to internal/cli"},
-	{"github.com/spf13/pflag", []string{"internal/cli", "internal/cli/completion", "internal/cli/reference", "internal/flags", "tools/feedbackpaper"}, "flags belong to commands"},
+	{"github.com/spf13/pflag", []string{"internal/cli", "internal/cli/completion", "internal/cli/reference", "internal/flags", "tools/feedbackpaper", "tools/iorig"}, "flags belong to commands"},
 	{"github.com/go-sql-driver/mysql", []string{"internal/slurmdb"}, "one package reads slurmdbd's database"},
 	{"github.com/parquet-go/parquet-go/...", []string{"internal/formats/table", "internal/run"}, "one package knows how a record lies on disk, and one reads others' tables"},
 }
@@ -191,6 +191,10 @@ var rules = []rule{
 	{"program", "tools/feedbackpaper", []string{
 		"internal/experiment", "internal/flags", "internal/formats", "internal/hpc", "internal/metrics", "internal/replay", "internal/rm",
 		"internal/rm/sim/...", "internal/run", "internal/workload/...",
+	}, offline,
+		"a tool is a program of its own"},
+	{"program", "tools/iorig", []string{
+		"internal/experiment", "internal/hpc", "internal/metrics", "internal/rm", "internal/rm/sim/...", "internal/run", "internal/stats", "internal/workload/...",
 	}, offline,
 		"a tool is a program of its own"},
 	{"program", "tools/realruns", []string{"internal/hpc", "internal/rm", "internal/run"}, offline,
