@@ -187,6 +187,9 @@ func (e *simEngine) run(ctx context.Context, p *Prepared, one realization, hooks
 	manifest := p.manifest(one)
 	manifest.Engine, manifest.Policy, manifest.Cluster = "sim", e.spec.Policy, e.cluster
 	manifest.Clock = run.Clock{Model: "frozen"}
+	for _, f := range e.config.FileSystems {
+		manifest.FileSystems = append(manifest.FileSystems, run.FileSystem(f))
+	}
 	defer interrupt.Hold()() // until the record is complete
 	record, err := p.create(one, manifest, true)
 	if err != nil {

@@ -136,7 +136,8 @@ func (p *planner) addStars(running []Running) {
 }
 
 // belowTarget looks for the target of the regular jobs. Jobs of the zero group have none.
-func (p *planner) belowTarget(j *Job, at hpc.Time) hpc.Time {
+func (p *planner) belowTarget(i int, at hpc.Time) hpc.Time {
+	j := &p.pending[i]
 	use := p.tested(j)
 	if use <= 0 || !p.groups.Regular(j.Nodes, use) {
 		return at

@@ -156,6 +156,8 @@ type planner struct {
 	nodes      *Tracker
 	star       *Tracker
 	groups     Groups
+	// constraints are what a pending job has to meet, in the order of their tests.
+	constraints []constraint
 }
 
 func newPlanner(now hpc.Time, cluster *Cluster, running []Running, pending []Job, options Options) *planner {
@@ -172,6 +174,13 @@ func newPlanner(now hpc.Time, cluster *Cluster, running []Running, pending []Job
 	if options.Strategy == TwoGroup {
 		p.groups = p.divide(running)
 		p.addStars(running)
+	}
+	p.constraints = []constraint{p.licensesFree, p.nodesFree, p.fileSystemFree}
+	if options.Strategy == TwoGroup {
+		p.constraints = append(p.constraints, p.belowTarget)
+	}
+	if cluster.Selector != nil {
+		p.constraints = append(p.constraints, p.selected)
 	}
 	return p
 }
@@ -252,12 +261,11 @@ func (p *planner) end(j *Job, at hpc.Time) hpc.Time {
 // earliest returns the earliest instant at which a pending job has everything until its time
 // limit: now, a later multiple of the resolution, or [hpc.Never].
 func (p *planner) earliest(i int) hpc.Time {
-	j := &p.pending[i]
 	at := p.now
 	for {
 		next := at
-		for _, c := range p.constraints(i) {
-			if next = c(j, next); next == hpc.Never {
+		for _, c := range p.constraints {
+			if next = c(i, next); next == hpc.Never {
 				return hpc.Never
 			}
 		}
@@ -268,30 +276,14 @@ func (p *planner) earliest(i int) hpc.Time {
 	}
 }
 
-// constraint returns the earliest instant at or after an instant that suits a job.
-type constraint func(j *Job, at hpc.Time) hpc.Time
+// constraint returns the earliest instant at or after an instant that suits a pending job.
+type constraint func(i int, at hpc.Time) hpc.Time
 
-// constraints are what a pending job has to meet, in the order of their tests.
-func (p *planner) constraints(i int) []constraint {
-	list := []constraint{p.licensesFree, p.nodesFree, p.fileSystemFree}
-	if p.options.Strategy == TwoGroup {
-		list = append(list, p.belowTarget)
-	}
-	if s := p.cluster.Selector; s != nil {
-		list = append(list, func(_ *Job, at hpc.Time) hpc.Time {
-			t := s.Earliest(i, at)
-			if t <= at || t == hpc.Never {
-				return t
-			}
-			return p.onGrid(t)
-		})
-	}
-	return list
-}
-
-// onGrid rounds an instant up to a multiple of the resolution.
-func (p *planner) onGrid(t hpc.Time) hpc.Time {
-	if down := p.down(t); down == t {
+// selected asks the cluster's own selection of nodes. A later instant is rounded up to a multiple
+// of the resolution.
+func (p *planner) selected(i int, at hpc.Time) hpc.Time {
+	t := p.cluster.Selector.Earliest(i, at)
+	if t <= at || t == hpc.Never || p.down(t) == t {
 		return t
 	}
 	return p.up(t)
@@ -309,7 +301,8 @@ func (p *planner) when(t *Tracker, j *Job, at hpc.Time, most int64) hpc.Time {
 }
 
 // licensesFree looks for the licenses except the file system's.
-func (p *planner) licensesFree(j *Job, at hpc.Time) hpc.Time {
+func (p *planner) licensesFree(i int, at hpc.Time) hpc.Time {
+	j := &p.pending[i]
 	for name, n := range j.Licenses {
 		if name == p.cluster.FileSystem || n <= 0 {
 			continue
@@ -326,7 +319,8 @@ func (p *planner) licensesFree(j *Job, at hpc.Time) hpc.Time {
 }
 
 // nodesFree looks for nodes by their number.
-func (p *planner) nodesFree(j *Job, at hpc.Time) hpc.Time {
+func (p *planner) nodesFree(i int, at hpc.Time) hpc.Time {
+	j := &p.pending[i]
 	if !p.countNodes() {
 		return at
 	}
@@ -339,7 +333,8 @@ func (p *planner) countNodes() bool { return p.options.TrackNodes || p.cluster.S
 
 // fileSystemFree looks for the file system. Predicted use that no file system could serve is
 // tested as one license less than there are.
-func (p *planner) fileSystemFree(j *Job, at hpc.Time) hpc.Time {
+func (p *planner) fileSystemFree(i int, at hpc.Time) hpc.Time {
+	j := &p.pending[i]
 	use := p.tested(j)
 	if use <= 0 {
 		return at

@@ -10,7 +10,7 @@ var offline = []string{"net", "net/http/..."}
 // reserved are imports that only some packages may have.
 var reserved = []reservation{
 	{"github.com/spf13/cobra/...", []string{"internal/cli", "internal/cli/accountingcmd", "internal/cli/completion", "internal/cli/generatecmd", "internal/cli/iocmd", "internal/cli/predictcmd", "internal/cli/recordcmd", "internal/cli/reference", "internal/cli/slurmcmd", "internal/cli/tunecmd"}, "commands and their help belong to internal/cli"},
-	{"github.com/spf13/pflag", []string{"internal/cli", "internal/cli/completion", "internal/cli/iocmd", "internal/cli/reference", "internal/flags", "tools/feedbackpaper", "tools/predictpaper"}, "flags belong to commands"},
+	{"github.com/spf13/pflag", []string{"internal/cli", "internal/cli/completion", "internal/cli/iocmd", "internal/cli/reference", "internal/flags", "tools/feedbackpaper", "tools/iorig", "tools/predictpaper"}, "flags belong to commands"},
 	{"github.com/go-sql-driver/mysql", []string{"internal/slurmdb"}, "one package reads slurmdbd's database"},
 	{"github.com/duckdb/...", []string{"internal/accounting/store", "internal/accounting/store/storetest"}, "one package knows the database of finished jobs"},
 	{"github.com/parquet-go/parquet-go/...", []string{"internal/formats/table", "internal/run"}, "one package knows how a record lies on disk, and one reads others' tables"},
@@ -141,7 +141,7 @@ var rules = []rule{
 
 	{"use cases", "internal/replay", []string{"internal/agenda", "internal/hpc", "internal/rm", "internal/slurmspec/...", "internal/workload", "internal/workload/session"}, computes,
 		"the loop drives a resource manager; its caller chooses which"},
-	{"use cases", "internal/metrics", []string{"internal/hpc", "internal/rm", "internal/run", "internal/slurmspec"}, computes,
+	{"use cases", "internal/metrics", []string{"internal/bandwidth", "internal/hpc", "internal/rm", "internal/run", "internal/slurmspec"}, computes,
 		"metrics are a function of a run record alone, so that any record can be measured again"},
 	{"use cases", "internal/fairstart", []string{"internal/hpc", "internal/metrics", "internal/rm", "internal/rm/sim/...", "internal/run"}, computes,
 		"fair start times follow from a record and the simulator"},
@@ -260,6 +260,10 @@ var rules = []rule{
 		"a tool is a program of its own"},
 	{"program", "tools/predictpaper", []string{
 		"internal/experiment", "internal/flags", "internal/formats", "internal/hpc", "internal/replay", "internal/rm", "internal/rm/sim/...", "internal/workload",
+	}, offline,
+		"a tool is a program of its own"},
+	{"program", "tools/iorig", []string{
+		"internal/experiment", "internal/hpc", "internal/metrics", "internal/rm", "internal/rm/sim/...", "internal/run", "internal/stats", "internal/workload/...",
 	}, offline,
 		"a tool is a program of its own"},
 	{"program", "tools/realruns", []string{"internal/hpc", "internal/rm", "internal/run"}, offline,

@@ -22,6 +22,7 @@ func (s *Summary) Render(w io.Writer, zone *time.Location) error {
 	s.renderJobs(&b)
 	s.renderMachine(&b)
 	s.renderDistributions(&b)
+	s.IO.render(&b)
 	renderReasons(&b, s.Reasons)
 	s.renderFairness(&b)
 	s.Feedback.render(&b, zone)

@@ -69,6 +69,9 @@ type Summary struct {
 	// Reasons are the waits by the reason that the resource manager gave; nil if the run has none.
 	Reasons []ReasonTotal `json:"pending_reasons,omitempty"`
 
+	// IO is how the jobs shared file systems; nil for a run without file systems.
+	IO *IO `json:"io,omitempty"`
+
 	// Fairness says how equally users, accounts, QOS and jobs were served; nil if it was not computed.
 	Fairness map[By]Fairness `json:"fairness,omitempty"`
 
@@ -127,7 +130,10 @@ func Of(r *run.Run, opts Options, by ...By) (*Summary, error) {
 		return nil, err
 	}
 	s := NewSummary(rows, &r.Manifest, opts, by...)
-	s.Reasons, err = ReasonsOf(r, rows)
+	if s.Reasons, err = ReasonsOf(r, rows); err != nil {
+		return nil, err
+	}
+	s.IO, err = NewIO(rows, &r.Manifest)
 	return s, err
 }
 

@@ -97,6 +97,11 @@ func fill(t *testing.T, v reflect.Value, next *int) {
 		fill(t, value, next)
 		v.Set(reflect.MakeMap(v.Type()))
 		v.SetMapIndex(key, value)
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
+		for i := range v.Len() {
+			fill(t, v.Index(i), next)
+		}
 	case reflect.Struct:
 		for i := range v.NumField() {
 			fill(t, v.Field(i), next)

@@ -77,6 +77,9 @@ type Manifest struct {
 	// starts.
 	Recorded *Verdict `json:"recorded_against_replayed,omitempty"`
 
+	// FileSystems are the file systems whose bandwidth the jobs shared.
+	FileSystems []FileSystem `json:"file_systems,omitempty"`
+
 	// Scheduler holds the controller's own counters, if they were read.
 	Scheduler *Scheduler `json:"scheduler,omitempty"`
 
@@ -98,6 +101,14 @@ type Feedback struct {
 	Model    string  `json:"model"`              // "think-time", "fluid", ...; "none" if only jitter moved jobs
 	Sessions string  `json:"sessions,omitempty"` // how sessions were delimited: "arrival:60m"
 	Jitter   float64 `json:"jitter_s,omitempty"` // the largest random change of a submission time
+}
+
+// FileSystem has the fields of [hpc.FileSystem].
+type FileSystem struct {
+	Name      string `json:"name"`
+	Bandwidth int64  `json:"bytes_per_s"`
+	Limit     int64  `json:"limit_bytes_per_s,omitempty"`
+	Licenses  int64  `json:"licenses,omitempty"`
 }
 
 // Versions names the software of the run. Software that was not used has an empty version.

@@ -13,7 +13,7 @@ import (
 )
 
 // Jobs are the jobs of a workload, each packed to the fields that are set. An [hpc.Job] has a
-// field for every option of sbatch and takes 832 bytes; a packed job of a log takes about
+// field for every option of sbatch and takes 848 bytes; a packed job of a log takes about
 // fifty. The zero Jobs has no jobs.
 //
 // The methods return copies of jobs. To change a job of the list, put the changed copy back

@@ -1,0 +1,71 @@
+package hpc
+
+import (
+	"math"
+	"testing"
+	"time"
+)
+
+func TestParseFileSystem(t *testing.T) {
+	for text, want := range map[string]FileSystem{
+		"lustre=200MiB/s":                          {Name: "lustre", Bandwidth: 200 << 20},
+		"scratch=1.5GB/s,limit=1GB/s,licenses=100": {"scratch", 1_500_000_000, 1_000_000_000, 100},
+		"l=1024": {Name: "l", Bandwidth: 1024},
+	} {
+		if got, err := ParseFileSystem(text); err != nil || got != want {
+			t.Errorf("%s: %+v, %v; want %+v", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "lustre", "=5", "a b=5", "l=", "l=0", "l=-5MiB/s", "l=5 MiB", "l=5mib/s", "l=1e300", "l=5,limit=x", "l=5,licenses=0", "l=5,size=3", "l=.", "l=NaN"} {
+		if got, err := ParseFileSystem(text); err == nil {
+			t.Errorf("%q: %+v, want an error", text, got)
+		}
+	}
+}
+
+func TestLicensesOf(t *testing.T) {
+	f := FileSystem{Name: "l", Bandwidth: 400, Limit: 200}
+	for rate, want := range map[float64]int64{0: 0, 1: 50, 100: 5000, 100.001: 5001, 400: 20000, math.Inf(1): math.MaxInt32} {
+		if got := f.LicensesOf(rate); got != want {
+			t.Errorf("%v: %d licenses, want %d", rate, got, want)
+		}
+	}
+}
+
+func TestSpreadPhases(t *testing.T) {
+	s := time.Second
+	for _, c := range []struct {
+		what   string
+		phases []Phase
+		run    time.Duration
+		want   []Phase
+	}{
+		{"a volume over the whole run", []Phase{{FileSystem: "l", Bytes: 100}}, 10 * s, []Phase{{10 * s, "l", 0, 10}}},
+		{"rounded up", []Phase{{FileSystem: "l", Bytes: 101}}, 10 * s, []Phase{{10 * s, "l", 0, 11}}},
+		{"the rest computes", []Phase{{2 * s, "l", 0, 7}}, 10 * s, []Phase{{2 * s, "l", 0, 7}, {Duration: 8 * s}}},
+		{"the open phase has the rest", []Phase{{2 * s, "l", 0, 7}, {}, {1 * s, "l", 5, 0}}, 10 * s, []Phase{{2 * s, "l", 0, 7}, {Duration: 7 * s}, {1 * s, "l", 0, 5}}},
+		{"a shorter run keeps volumes", []Phase{{8 * s, "l", 80, 0}, {8 * s, "", 0, 0}}, 8 * s, []Phase{{4 * s, "l", 0, 20}, {Duration: 4 * s}}},
+		{"without end", []Phase{{FileSystem: "l", Rate: 5}}, Unlimited, []Phase{{Unlimited, "l", 0, 5}}},
+	} {
+		got := SpreadPhases(c.phases, c.run)
+		if len(got) != len(c.want) {
+			t.Errorf("%s: %+v, want %+v", c.what, got, c.want)
+			continue
+		}
+		for i := range got {
+			if got[i] != c.want[i] {
+				t.Errorf("%s: %+v, want %+v", c.what, got, c.want)
+			}
+		}
+	}
+}
+
+func TestBadPhases(t *testing.T) {
+	for _, list := range [][]Phase{
+		{{Duration: -1}}, {{FileSystem: "l", Bytes: -1}}, {{FileSystem: "l", Bytes: 1, Rate: 1}}, {{Duration: 1, Rate: 1}}, {{}, {}},
+	} {
+		if err := CheckPhases(list); err == nil {
+			t.Errorf("%+v: no error", list)
+		}
+	}
+}
