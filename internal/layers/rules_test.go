@@ -212,6 +212,8 @@ var rules = []rule{
 		"a finished job is a document, whichever source recorded it"},
 	{"accounting", "internal/accounting/receive", []string{"internal/accounting/document", "internal/accounting/intake", "internal/accounting/store"}, nil,
 		"the server of documents; search and pages register beside it and are not known to it"},
+	{"accounting", "internal/accounting/forward", []string{"internal/accounting/store", "internal/lines"}, nil,
+		"it sends what the store has; the store and the receiver do not know it"},
 	{"accounting", "internal/accounting/search/query", []string{"internal/accounting/store"}, offline[:1],
 		"a query becomes a condition without anybody asking the store; only its statuses are HTTP's"},
 	{"accounting", "internal/accounting/search", []string{"internal/accounting/search/query", "internal/accounting/store", "internal/lines"}, nil,
@@ -222,7 +224,7 @@ var rules = []rule{
 	{"program", "internal/cli/accountingcmd", []string{"internal/flags", "internal/hpc"}, offline,
 		"the group is a package of its own, without the database: the service is in the program that it hands over to"},
 	{"program", "internal/accounting/service", []string{
-		"internal/accounting/document", "internal/accounting/intake", "internal/accounting/receive", "internal/accounting/records", "internal/accounting/store", "internal/cli/accountingcmd",
+		"internal/accounting/document", "internal/accounting/forward", "internal/accounting/intake", "internal/accounting/receive", "internal/accounting/records", "internal/accounting/search", "internal/accounting/store", "internal/cli/accountingcmd",
 		"internal/finished", "internal/flags", "internal/formats", "internal/hpc", "internal/interrupt", "internal/output", "internal/slurmdb", "internal/workload", "internal/workload/build",
 	}, nil,
 		"the service ties the parts together for the commands"},

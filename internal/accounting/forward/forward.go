@@ -57,6 +57,9 @@ type Options struct {
 	// Idle is the pause when all is sent, and the first one after an error; 0 means a second. Pauses
 	// after errors double up to Longest; 0 means a minute.
 	Idle, Longest time.Duration
+	// Report is told when requests begin to fail, and of documents that the cluster refuses; nil for
+	// nobody.
+	Report func(err error)
 }
 
 // Status is how far a forwarder is.
@@ -101,6 +104,9 @@ func New(s *store.Store, opts Options) (*Forwarder, error) {
 			// A redirected POST becomes a GET, whose answer is no answer to _bulk.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		}
+	}
+	if opts.Report == nil {
+		opts.Report = func(error) {}
 	}
 	f := &Forwarder{store: s, opts: opts}
 	u, err := url.Parse(opts.URL)
@@ -248,11 +254,16 @@ func (f *Forwarder) Run(ctx context.Context) error {
 	}
 }
 
-func (f *Forwarder) note(err error) {
+// note notes that a request has to be sent again, and reports the first one after a success.
+func (f *Forwarder) note(fault error) {
 	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.status.Error = err.Error()
+	first := f.status.Error == ""
+	f.status.Error = fault.Error()
 	f.status.Retries++
+	f.mu.Unlock()
+	if first {
+		f.opts.Report(fmt.Errorf("forwarding: %w (it is tried again until it succeeds)", fault))
+	}
 }
 
 // item is a document on its way.
@@ -332,13 +343,17 @@ func (f *Forwarder) deliver(ctx context.Context, batch []item, upTo int64) (agai
 		return nil, fmt.Errorf("writing the position: %w", err)
 	}
 	f.mu.Lock()
-	defer f.mu.Unlock()
 	f.status.Position, f.status.Refused = p.Position, p.Refused
 	f.status.Sent += int64(sent)
-	f.status.Error = ""
-	if len(again) > 0 {
-		f.status.Retries++
-		f.status.Error = fault.Error()
+	if len(again) == 0 {
+		f.status.Error = ""
+	}
+	f.mu.Unlock()
+	if len(again) > 0 && ctx.Err() == nil {
+		f.note(fault)
+	}
+	if len(refused) > 0 {
+		f.opts.Report(fmt.Errorf("forwarding: the cluster refuses %d documents, listed in %s: %s", len(refused), filepath.Join(f.opts.Dir, refusedFile), refused[0].Reason))
 	}
 	return again, nil
 }

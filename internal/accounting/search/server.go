@@ -13,6 +13,7 @@ package search
 
 import (
 	"bytes"
+	"compress/gzip"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -276,7 +277,19 @@ func readAll(r *http.Request, most int64) ([]byte, error) {
 	if r.Body == nil {
 		return nil, nil
 	}
-	text, err := io.ReadAll(io.LimitReader(r.Body, most+1))
+	var from io.Reader = r.Body
+	switch encoding := r.Header.Get("Content-Encoding"); encoding {
+	case "", "identity":
+	case "gzip":
+		inflated, err := gzip.NewReader(r.Body)
+		if err != nil {
+			return nil, query.Parsing("reading the body: %v", err)
+		}
+		from = inflated
+	default:
+		return nil, query.Unsupported("the Content-Encoding [%s]", encoding)
+	}
+	text, err := io.ReadAll(io.LimitReader(from, most+1))
 	switch {
 	case err != nil:
 		return nil, query.Parsing("reading the body: %v", err)

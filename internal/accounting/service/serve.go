@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/net/netutil"
 
+	"rmreplay/internal/accounting/forward"
 	"rmreplay/internal/accounting/intake"
 	"rmreplay/internal/accounting/receive"
 	"rmreplay/internal/accounting/store"
@@ -59,7 +60,33 @@ func (Service) Serve(ctx context.Context, opts accountingcmd.Serve, say func(for
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
+	if opts.Forward != "" {
+		end, err := s.forward(ctx, opts, say)
+		if err != nil {
+			return err
+		}
+		defer end()
+	}
 	return s.serve(ctx, opts, config, say)
+}
+
+// forward starts to pass documents on. The function that it returns ends that.
+func (s *site) forward(ctx context.Context, opts accountingcmd.Serve, say func(format string, args ...any)) (end func(), err error) {
+	f, err := forward.New(s.intake.Store(), forward.Options{
+		URL: opts.Forward, Credentials: opts.ForwardAuth, Dir: s.dir, Report: func(err error) { say("rmreplay: %v", err) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := f.Run(ctx); err != nil {
+			say("rmreplay: %v; documents are still received, and go on after a restart", err)
+		}
+	}()
+	return func() { cancel(); <-done }, nil
 }
 
 // checkAddress refuses an address that others than this machine's users reach, unless it is guarded.

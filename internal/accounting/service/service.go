@@ -22,6 +22,7 @@ import (
 
 	"rmreplay/internal/accounting/intake"
 	"rmreplay/internal/accounting/receive"
+	"rmreplay/internal/accounting/search"
 	"rmreplay/internal/accounting/store"
 )
 
@@ -50,6 +51,7 @@ func open(ctx context.Context, dir string, opts intake.Options, access *receive.
 		return nil, err
 	}
 	s = &site{dir: dir, intake: in, handler: receive.New(in, access), closed: make(chan error, 1)}
+	search.Register(s.handler.API, in.Store(), search.Options{})
 	listener, err := listenSocket(dir)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("listening in the data directory: %w", err), in.Close())

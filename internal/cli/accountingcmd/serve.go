@@ -18,7 +18,9 @@ type Serve struct {
 	ClusterName string
 	Retention   time.Duration // 0 keeps jobs for ever
 	MemoryMiB   int
-	Open        bool // listen on other addresses than loopback without credentials
+	Forward     string // URL of a cluster that gets every document, too; empty for none
+	ForwardAuth string // file with its credentials
+	Open        bool   // listen on other addresses than loopback without credentials
 }
 
 func (o Output) serve() *cobra.Command {
@@ -44,7 +46,12 @@ user and password in JobCompLoc: http://USER:PASSWORD@HOST:9200/NAME/_doc. Many 
 users read slurm.conf, so give it a credential of the role ingest.
 
 Without --auth the server listens on addresses of this machine only, unless --open says
-otherwise. Jobs that ended longer ago than --retention are removed once a day.`,
+otherwise. Jobs that ended longer ago than --retention are removed once a day.
+
+--forward names an Elasticsearch or OpenSearch cluster, as http(s)://HOST:PORT or with the
+name of an index behind it. Every document goes on to the cluster, exactly once. While the
+cluster is away, documents wait in the data directory. --forward-auth names a file with
+USER:PASSWORD, "ApiKey KEY" or "Bearer TOKEN" for it, which others must not be able to read.`,
 		Example: `  rmreplay accounting serve --data /var/lib/rmreplay
   rmreplay accounting serve --data /var/lib/rmreplay --listen 0.0.0.0:9200 \
     --auth /etc/rmreplay/access --tls-cert server.pem --tls-key server.key --retention 400d`,
@@ -52,6 +59,9 @@ otherwise. Jobs that ended longer ago than --retention are removed once a day.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if (opts.TLSCert == "") != (opts.TLSKey == "") {
 				return o.Usagef("--tls-cert and --tls-key need each other")
+			}
+			if opts.ForwardAuth != "" && opts.Forward == "" {
+				return o.Usagef("--forward-auth needs --forward")
 			}
 			s, err := o.service(c)
 			if err != nil {
@@ -69,6 +79,8 @@ otherwise. Jobs that ended longer ago than --retention are removed once a day.`,
 	f.BoolVar(&opts.Open, "open", false, "let everybody who reaches the server read and send jobs")
 	f.StringVar(&opts.ClusterName, "cluster-name", "", "`NAME` of the cluster, for jobs that do not say theirs (default: the index's)")
 	flags.Duration(f, &opts.Retention, "retention", 0, "`DURATION` for which ended jobs are kept; 0 for ever")
+	f.StringVar(&opts.Forward, "forward", "", "`URL` of an Elasticsearch or OpenSearch cluster that gets every document, too")
+	f.StringVar(&opts.ForwardAuth, "forward-auth", "", "`FILE` with the credentials for --forward")
 	f.IntVar(&opts.MemoryMiB, "memory", 512, "`MIB` of memory that the database may use")
 	_ = c.MarkFlagRequired("data") // the flag exists
 	return c

@@ -1,0 +1,320 @@
+package forward_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"rmreplay/internal/accounting/document"
+	"rmreplay/internal/accounting/forward"
+	"rmreplay/internal/accounting/intake"
+	"rmreplay/internal/accounting/receive"
+	"rmreplay/internal/accounting/store"
+	"rmreplay/internal/accounting/store/storetest"
+)
+
+// cluster is a server that keeps documents as Elasticsearch does, and fails in many ways.
+type cluster struct {
+	mu        sync.Mutex
+	documents map[string]string // by index and _id
+	requests  int
+	refuse    string // part of the documents that it refuses
+	fail      func(n int, w http.ResponseWriter, items []map[string]any) bool
+}
+
+func (c *cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.requests++
+	var items []map[string]any
+	lines := bufio.NewScanner(r.Body)
+	lines.Buffer(nil, 64<<20)
+	for lines.Scan() {
+		var action struct {
+			Index struct {
+				Index string `json:"_index"`
+				ID    string `json:"_id"`
+			} `json:"index"`
+		}
+		if err := json.Unmarshal(lines.Bytes(), &action); err != nil || !lines.Scan() {
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = io.WriteString(w, `{"error":{"type":"illegal_argument_exception"},"status":400}`)
+			return
+		}
+		item := map[string]any{"_id": action.Index.ID, "status": 201}
+		if c.refuse != "" && strings.Contains(lines.Text(), c.refuse) {
+			item["status"], item["error"] = 400, map[string]any{"type": "document_parsing_exception"}
+		}
+		items = append(items, map[string]any{"index": item})
+		item["document"], item["key"] = lines.Text(), action.Index.Index+"/"+action.Index.ID
+	}
+	if c.fail != nil && c.fail(c.requests, w, items) {
+		return
+	}
+	c.keep(items)
+	_ = json.NewEncoder(w).Encode(map[string]any{"errors": true, "items": items})
+}
+
+// keep stores the documents of items that have not failed.
+func (c *cluster) keep(items []map[string]any) {
+	for _, i := range items {
+		if item := i["index"].(map[string]any); item["status"] == 201 {
+			c.documents[item["key"].(string)] = item["document"].(string)
+		}
+	}
+}
+
+func newStore(t *testing.T, n int64) *store.Store {
+	t.Helper()
+	s, err := store.Open(context.Background(), "", store.Options{Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := storetest.Fill(context.Background(), s, 1, n); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// until runs a forwarder until the cluster has a position.
+func until(t *testing.T, f *forward.Forwarder, last int64) forward.Status {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() { done <- f.Run(ctx) }()
+	for start := time.Now(); f.Status().Position < last; time.Sleep(time.Millisecond) {
+		if time.Since(start) > time.Minute {
+			t.Fatalf("after a minute: %+v, want position %d", f.Status(), last)
+		}
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	return f.Status()
+}
+
+func open(t *testing.T, s *store.Store, url, dir string) *forward.Forwarder {
+	t.Helper()
+	f, err := forward.New(s, forward.Options{URL: url, Dir: dir, Idle: time.Millisecond, Longest: 4 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// TestFailures lets each of the first requests fail in another way. In the end the cluster has
+// every document once.
+func TestFailures(t *testing.T) {
+	const jobs = 40
+	s := newStore(t, jobs)
+	failures := []func(c *cluster, w http.ResponseWriter, items []map[string]any){
+		func(_ *cluster, w http.ResponseWriter, _ []map[string]any) { w.WriteHeader(http.StatusTooManyRequests) },
+		func(_ *cluster, w http.ResponseWriter, _ []map[string]any) {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		},
+		func(_ *cluster, w http.ResponseWriter, _ []map[string]any) { w.WriteHeader(http.StatusUnauthorized) },
+		func(_ *cluster, w http.ResponseWriter, _ []map[string]any) { // a proxy
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = io.WriteString(w, "<html>no</html>")
+		},
+		func(_ *cluster, w http.ResponseWriter, _ []map[string]any) {
+			_, _ = io.WriteString(w, "<html>hello</html>")
+		},
+		func(_ *cluster, w http.ResponseWriter, _ []map[string]any) {
+			_, _ = io.WriteString(w, `{"errors":false}`)
+		},
+		func(_ *cluster, w http.ResponseWriter, _ []map[string]any) {
+			_, _ = io.WriteString(w, `{"errors":false,"items":[]}`)
+		},
+		func(_ *cluster, w http.ResponseWriter, _ []map[string]any) { panic(http.ErrAbortHandler) },
+		func(_ *cluster, w http.ResponseWriter, _ []map[string]any) {
+			http.Redirect(w, &http.Request{Method: "POST"}, "/", http.StatusFound)
+		},
+		func(c *cluster, w http.ResponseWriter, items []map[string]any) { // it keeps them, and the answer is lost
+			c.keep(items)
+			panic(http.ErrAbortHandler)
+		},
+		func(c *cluster, w http.ResponseWriter, items []map[string]any) { // half an answer
+			c.keep(items)
+			text, _ := json.Marshal(map[string]any{"items": items})
+			w.Header().Set("Content-Length", fmt.Sprint(len(text)))
+			_, _ = w.Write(text[:len(text)/2])
+		},
+		func(c *cluster, w http.ResponseWriter, items []map[string]any) { // some items fail
+			for n, i := range items {
+				if n%3 == 1 {
+					i["index"].(map[string]any)["status"] = []int{429, 503, 500}[n/3%3]
+				}
+			}
+			c.keep(items)
+			_ = json.NewEncoder(w).Encode(map[string]any{"items": items})
+		},
+		func(c *cluster, w http.ResponseWriter, items []map[string]any) { // answers about other documents
+			for _, i := range items {
+				i["index"].(map[string]any)["_id"] = "other"
+			}
+			_ = json.NewEncoder(w).Encode(map[string]any{"items": items})
+		},
+	}
+	c := &cluster{documents: map[string]string{}, refuse: `"jobid":7,`}
+	c.fail = func(n int, w http.ResponseWriter, items []map[string]any) bool {
+		if n > len(failures) {
+			return false
+		}
+		failures[n-1](c, w, items)
+		return true
+	}
+	server := httptest.NewServer(c)
+	defer server.Close()
+	dir := t.TempDir()
+	status := until(t, open(t, s, server.URL, dir), jobs)
+	if len(c.documents) != jobs-1 || status.Refused != 1 || status.Sent != jobs-1 || status.Retries != int64(len(failures)) || status.Error != "" {
+		t.Errorf("the cluster has %d documents, and %+v", len(c.documents), status)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "forward-refused.jsonl"))
+	if err != nil || strings.Count(string(text), "\n") != 1 || !strings.Contains(string(text), "document_parsing_exception") {
+		t.Errorf("%s, %v", text, err)
+	}
+	for n := int64(1); n <= jobs; n++ {
+		e := storetest.Entry(n)
+		if got := c.documents["slurm/"+store.ID(&e.Job)]; n != 7 && got != string(e.Document) {
+			t.Errorf("job %d: %s", n, got)
+		}
+	}
+	// A new process goes on where the last one was; a new target gets all.
+	before := c.requests
+	f := open(t, s, server.URL, dir)
+	if f.Status().Position != jobs || f.Status().Refused != 1 {
+		t.Errorf("again: %+v", f.Status())
+	}
+	if err := storetest.Fill(context.Background(), s, jobs+1, jobs+2); err != nil {
+		t.Fatal(err)
+	}
+	until(t, f, jobs+2)
+	if len(c.documents) != jobs+1 || c.requests != before+1 {
+		t.Errorf("%d documents after %d requests", len(c.documents), c.requests-before)
+	}
+	c.documents = map[string]string{}
+	until(t, open(t, s, server.URL+"/other", dir), jobs+2)
+	if e := storetest.Entry(1); len(c.documents) != jobs+1 || c.documents["other/"+store.ID(&e.Job)] == "" {
+		t.Errorf("the other index has %d documents", len(c.documents))
+	}
+}
+
+// TestTooLarge sends to a cluster that takes few bytes at a time, and documents that are no JSON.
+func TestTooLarge(t *testing.T) {
+	s := newStore(t, 20)
+	large := []byte(`{"jobid": 21, "@submit": "2024-03-01T00:00:00",` + "\n" + `"script": "` + strings.Repeat("x", 10000) + `"}`)
+	broken, latin := []byte("no JSON"), []byte("{\"jobid\": 23, \"@submit\": \"2024-03-01T00:00:00\",\n\"username\": \"J\xfcrgen\"}")
+	var entries []store.Entry
+	for i, text := range [][]byte{large, broken, latin} {
+		entries = append(entries, store.Entry{Seq: int64(21 + i), Arrived: storetest.Begin, Source: store.Received, Index: "slurm", Document: text, Job: document.Parse(text, "c")})
+	}
+	if _, err := s.Apply(context.Background(), entries); err != nil {
+		t.Fatal(err)
+	}
+	c := &cluster{documents: map[string]string{}}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength > 4000 {
+			w.WriteHeader(http.StatusRequestEntityTooLarge)
+			return
+		}
+		c.ServeHTTP(w, r)
+	}))
+	defer server.Close()
+	status := until(t, open(t, s, server.URL, t.TempDir()), 23)
+	if len(c.documents) != 21 || status.Refused != 2 {
+		t.Errorf("%d documents, %+v", len(c.documents), status)
+	}
+	if got := c.documents["slurm/"+store.ID(&entries[2].Job)]; !strings.Contains(got, "Jürgen") {
+		t.Errorf("%q", got)
+	}
+}
+
+// TestOwnServer forwards to a receiver of this program.
+func TestOwnServer(t *testing.T) {
+	const jobs = 300
+	s := newStore(t, jobs)
+	in, err := intake.Open(context.Background(), t.TempDir(), intake.Options{Now: time.Now, Report: func(err error) { t.Log(err) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	server := httptest.NewServer(receive.New(in, nil))
+	defer server.Close()
+	status := until(t, open(t, s, server.URL, t.TempDir()), jobs)
+	if err := in.Wait(context.Background(), in.Status().Received); err != nil {
+		t.Fatal(err)
+	}
+	var n, ids int64
+	err = in.Store().Read(context.Background(), func(v *store.Snapshot) error {
+		return v.One("SELECT count(*), count(DISTINCT id) FROM jobs", nil, &n, &ids)
+	})
+	if err != nil || n != jobs || ids != jobs || status.Refused != 0 {
+		t.Errorf("%d jobs with %d ids (want %d), %v, %+v", n, ids, jobs, err, status)
+	}
+}
+
+func TestOptions(t *testing.T) {
+	s := newStore(t, 0)
+	dir := t.TempDir()
+	write := func(name, text string, mode os.FileMode) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), mode); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	for _, c := range []struct{ url, credentials, want string }{
+		{"ftp://x", "", "want http://"}, {"http://", "", "want http://"}, {"http://u:secret@x", "", "into a file"}, {"http://x/a/b", "", "no name of an index"},
+		{"http://x/_bulk", "", "no name of an index"}, {"http://x/?q=1", "", "without ?"}, {"http://x:%zz", "", "cannot be parsed"},
+		{"http://x", filepath.Join(dir, "absent"), "no such file"}, {"http://x", write("open", "a:b", 0o644), "want 0600"},
+		{"http://x", write("bad", "nothing", 0o600), "want one line"},
+	} {
+		_, err := forward.New(s, forward.Options{URL: c.url, Credentials: c.credentials, Dir: dir})
+		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: %v, want %q", c.url, err, c.want)
+		}
+	}
+	for text, want := range map[string]string{"ann:pa:ss\n": "Basic YW5uOnBhOnNz", "ApiKey abc": "ApiKey abc", "Bearer x": "Bearer x"} {
+		var got string
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { got = r.Header.Get("Authorization") }))
+		f, err := forward.New(newStore(t, 1), forward.Options{URL: server.URL, Credentials: write("good", text, 0o600), Dir: t.TempDir(), Idle: time.Millisecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		done := make(chan error)
+		go func() { done <- f.Run(ctx) }()
+		for f.Status().Retries == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		server.Close()
+		if got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
