@@ -23,6 +23,7 @@ import (
 	"rmreplay/internal/accounting/intake"
 	"rmreplay/internal/accounting/receive"
 	"rmreplay/internal/accounting/store"
+	"rmreplay/internal/accounting/web"
 )
 
 // Service implements the service of package accountingcmd.
@@ -50,6 +51,7 @@ func open(ctx context.Context, dir string, opts intake.Options, access *receive.
 		return nil, err
 	}
 	s = &site{dir: dir, intake: in, handler: receive.New(in, access), closed: make(chan error, 1)}
+	web.Register(s.handler.Pages, in.Store())
 	listener, err := listenSocket(dir)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("listening in the data directory: %w", err), in.Close())
