@@ -224,7 +224,7 @@ var rules = []rule{
 	{"program", "internal/cli/accountingcmd", []string{"internal/flags", "internal/hpc"}, offline,
 		"the group is a package of its own, without the database: the service is in the program that it hands over to"},
 	{"program", "internal/accounting/service", []string{
-		"internal/accounting/document", "internal/accounting/forward", "internal/accounting/intake", "internal/accounting/receive", "internal/accounting/records", "internal/accounting/search", "internal/accounting/store", "internal/cli/accountingcmd",
+		"internal/accounting/document", "internal/accounting/forward", "internal/accounting/intake", "internal/accounting/receive", "internal/accounting/records", "internal/accounting/search", "internal/accounting/store", "internal/accounting/web", "internal/cli/accountingcmd",
 		"internal/finished", "internal/flags", "internal/formats", "internal/hpc", "internal/interrupt", "internal/output", "internal/slurmdb", "internal/workload", "internal/workload/build",
 	}, nil,
 		"the service ties the parts together for the commands"},

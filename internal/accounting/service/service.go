@@ -24,6 +24,7 @@ import (
 	"rmreplay/internal/accounting/receive"
 	"rmreplay/internal/accounting/search"
 	"rmreplay/internal/accounting/store"
+	"rmreplay/internal/accounting/web"
 )
 
 // Service implements the service of package accountingcmd.
@@ -52,6 +53,7 @@ func open(ctx context.Context, dir string, opts intake.Options, access *receive.
 	}
 	s = &site{dir: dir, intake: in, handler: receive.New(in, access), closed: make(chan error, 1)}
 	search.Register(s.handler.API, in.Store(), search.Options{})
+	web.Register(s.handler.Pages, in.Store())
 	listener, err := listenSocket(dir)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("listening in the data directory: %w", err), in.Close())
