@@ -25,7 +25,9 @@ type Header struct {
 	Kind    Kind   `json:"kind"`
 	Program string `json:"program"` // the version of the program that trained it
 	Seed    uint64 `json:"seed"`
-	Data    Data   `json:"data"`
+	// Window is the largest number of jobs that it was trained on, the last ones that ended.
+	Window int  `json:"window_jobs"`
+	Data   Data `json:"data"`
 	// Scores are those of the jobs on which the training was checked: the last fifth.
 	Scores Check `json:"scores"`
 	// Features are the names of the features that the model was trained on.
@@ -128,7 +130,7 @@ func Train(ctx context.Context, cases *predict.Cases, o TrainOptions) (*Model, e
 	}
 	m := &Model{until: o.Until, fitted: online.fitted, conformal: online.conformal, history: history}
 	m.Header = Header{
-		Format: FormatName, Version: FormatVersion, Kind: o.Kind, Program: o.Program, Seed: o.Seed,
+		Format: FormatName, Version: FormatVersion, Kind: o.Kind, Program: o.Program, Seed: o.Seed, Window: online.Window,
 		Data:   Data{Source: o.Source, SHA256: hash(list, o.Until), From: list[0].At.String(), Until: o.Until.String(), Jobs: ended},
 		Scores: check.mean(), Features: features.Names(),
 	}
