@@ -157,7 +157,8 @@ func hash(list []predict.Case, until hpc.Time) string {
 
 // Write writes the model. The same model is the same file.
 func (m *Model) Write(w io.Writer) error {
-	zip := gzip.NewWriter(w)
+	zip := gzip.NewWriter(w) // without a time
+	zip.Comment = FormatName
 	encoder := json.NewEncoder(zip)
 	err := encoder.Encode(m.Header)
 	if err == nil {
@@ -172,10 +173,11 @@ func (m *Model) Write(w io.Writer) error {
 	return nil
 }
 
-// IsModel reports whether a file that begins like this may be a model: a gzip file without a name
-// and without a time.
+// IsModel reports whether a file that begins like this may be a model: a gzip file with the format's
+// name as its comment.
 func IsModel(head []byte) bool {
-	return bytes.HasPrefix(head, []byte{0x1f, 0x8b, 8, 0, 0, 0, 0, 0})
+	const fixed = 10 // bytes of a gzip file's header before the comment (RFC 1952)
+	return bytes.HasPrefix(head, []byte{0x1f, 0x8b}) && len(head) > fixed && bytes.HasPrefix(head[fixed:], []byte(FormatName+"\x00"))
 }
 
 // mostBytes bounds what a model's file may unpack to.

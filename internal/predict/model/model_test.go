@@ -216,6 +216,15 @@ func TestHostileFiles(t *testing.T) {
 	}
 }
 
+// TestIsModel holds that no other compressed file is taken for a model, and so replaced by one.
+func TestIsModel(t *testing.T) {
+	for name, head := range map[string][]byte{"a log": zipped("; UnixStartTime: 5"), "nothing": nil, "a short file": {0x1f, 0x8b}} {
+		if IsModel(head) {
+			t.Errorf("%s is taken for a model", name)
+		}
+	}
+}
+
 func zipped(text string) []byte {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
