@@ -56,8 +56,9 @@ type Check struct {
 }
 
 const (
-	// FormatName and FormatVersion mark a file of this package.
-	FormatName    = "rmreplay model"
+	// FormatName marks a file of this package.
+	FormatName = "rmreplay model"
+	// FormatVersion is the version that Read reads and Write writes.
 	FormatVersion = 1
 )
 
@@ -150,7 +151,7 @@ func hash(list []predict.Case, until hpc.Time) string {
 		if c.Start > until {
 			c.Start = 0
 		}
-		encoder.Encode(c) // a hash takes all bytes, and a case has only numbers and text
+		_ = encoder.Encode(c) // a hash takes all bytes, and a case has only numbers and text
 	}
 	return hex.EncodeToString(h.Sum(nil))
 }
