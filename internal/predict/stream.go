@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strconv"
-	"time"
 
 	"rmreplay/internal/agenda"
 	"rmreplay/internal/hpc"
@@ -102,14 +101,6 @@ func (c *Cases) add(job *hpc.Job, request *hpc.Request, task int) {
 		c.NoLimit++
 	}
 	c.List = append(c.List, one)
-}
-
-// Span returns the time from the first submission to the last.
-func (c *Cases) Span() time.Duration {
-	if len(c.List) == 0 {
-		return 0
-	}
-	return c.List[len(c.List)-1].At.Sub(c.List[0].At)
 }
 
 // The classes of events at one instant: see the package's comment.

@@ -30,9 +30,9 @@ func (o Output) newApply() *cobra.Command {
 trained again, but it learns of the jobs of the workload when they end, and its intervals
 are calibrated further.
 
-The result is a CSV table: the job's ID, the submission, P10, P50 and P90 in seconds, the time
-limit, and the run time where it is known. "-" writes it to standard output. The scores of
-the predictions are printed.`,
+The result is a CSV table: the job's ID, the submission, P10, P50 and P90 in seconds, the
+time limit, and the run time where it is known. "-" writes it to standard output. The
+scores of the predictions are printed.`,
 		Example: `  rmreplay predict apply march.model april.jsonl -o april.csv`,
 		Args:    o.WantArgs("MODEL", "WORKLOAD"),
 		RunE: func(c *cobra.Command, args []string) error {

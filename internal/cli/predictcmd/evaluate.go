@@ -37,11 +37,12 @@ func (o Output) newEvaluate() *cobra.Command {
 predicts each job at its submission. It knows only jobs that had ended by then, and it is
 trained again as their number grows. Every job that ran counts, from the first one.
 
-The scores are those of KNIME's Numeric Scorer (R², mean absolute error, mean squared error,
-root mean squared error, mean signed difference) for the median, R² and mean absolute error
-of the logarithm, the pinball loss of P10, P50 and P90, coverage and width of the interval
-from P10 to P90, and the share of jobs that ran longer than predicted. --json also has them
-by the user's experience and for each tenth of the jobs. --report makes a page of them.
+The scores are those of KNIME's Numeric Scorer (R², mean absolute error, mean squared
+error, root mean squared error, mean signed difference) for the median, R² and mean
+absolute error of the logarithm, the pinball loss of P10, P50 and P90, coverage and width
+of the interval from P10 to P90, and the share of jobs that ran longer than predicted.
+--json also has them by the user's experience and for each tenth of the jobs. --report
+makes a page of them.
 
 --random-split also trains on a random four fifths of the jobs and predicts the others.
 Such a split is not honest, since the model learns from the future. It shows how much the
@@ -56,8 +57,8 @@ scores of others owe to it.`,
 	f.StringSliceVar(&opts.models, "models", nil, "the `MODELS`, separated by commas (default: all)")
 	f.Float64Var(&opts.growth, "retrain-growth", 0.25, "train a model again when the number of ended jobs has grown by this `SHARE`")
 	flags.Duration(f, &opts.every, "retrain-every", 0, "and when this `TIME` of the log has passed as well")
-	f.Uint64Var(&opts.seed, "seed", 1, "`SEED` of the samples that trees are grown on")
-	f.IntVar(&opts.window, "window", model.DefaultWindow, "train on the last `N` jobs that ended")
+	f.Uint64Var(&opts.seed, "seed", 1, "`SEED` of all random numbers")
+	f.IntVar(&opts.window, "last", model.DefaultWindow, "train on the last `N` jobs that ended")
 	f.BoolVar(&opts.random, "random-split", false, "also measure a random split, which is not honest")
 	f.StringVar(&opts.report, "report", "", "also write the scores as one HTML page to this `FILE`")
 	o.AddJSON(c, &opts.json)
@@ -79,7 +80,7 @@ func (o Output) evaluate(ctx context.Context, path string, opts evaluateOptions)
 	case opts.every < 0:
 		return o.Usagef("--retrain-every: want a time that is not negative")
 	case opts.window < 1:
-		return o.Usagef("--window %d: want 1 or more", opts.window)
+		return o.Usagef("--last %d: want 1 or more", opts.window)
 	}
 	if opts.report != "" {
 		if err := output.Replaces(opts.report, "a report", report.IsPage); err != nil {

@@ -40,9 +40,9 @@ func New(o Output) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "predict",
 		Short: "Predict how long jobs will run",
-		Long: `Predicts run times of jobs from what is known at their submission: what the user asked for,
-and the history of the jobs that had ended by then. docs/PREDICTION.md describes the models,
-the features and the measurements.
+		Long: `Predicts run times of jobs from what is known at their submission: what the user asked
+for, and the history of the jobs that had ended by then. docs/PREDICTION.md describes the
+models, the features and the measurements.
 
   limit    the time limit that the user asked for
   last2    the mean of the user's two jobs that ended last (Tsafrir, Etsion and Feitelson)
@@ -51,7 +51,8 @@ the features and the measurements.
   forest   a random forest
   boost    gradient boosting of the quantiles P10, P50 and P90
 
-The last three are trained. All have an interval from P10 to P90, which is calibrated online.`,
+The last three are trained. All have an interval from P10 to P90, which is calibrated
+online.`,
 	}
 	c.AddCommand(o.newTrain(), o.newEvaluate(), o.newApply(), o.newServe())
 	return c

@@ -28,20 +28,20 @@ func (o Output) newServe() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "serve MODEL",
 		Short: "Answer questions about run times over HTTP, with a trained model",
-		Long: `Answers over HTTP with JSON, for job-submit plugins, portals and accounting pages, until it
-is interrupted. docs/schemas/predict.openapi.json describes the interface:
+		Long: `Answers over HTTP with JSON, for job-submit plugins, portals and accounting pages, until
+it is interrupted. docs/schemas/predict.openapi.json describes the interface:
 
   POST /v1/predict  predicts the run times of jobs from what their users asked for
   POST /v1/events   tells of submissions, starts and ends, from which the service learns
   GET  /v1/model    says where the model comes from and what was learned since
 
-With --journal, a file keeps the events. A service that starts again with it, or was killed,
-continues where it was. Without it, the service forgets them.
+With --journal, a file keeps the events. A service that starts again with it, or was
+killed, continues where it was. Without it, the service forgets them.
 
 The service listens on the loopback interface unless there is a token. The file of --token
 has one line. Clients send it as "Authorization: Bearer TOKEN".`,
 		Example: `  rmreplay predict serve march.model --journal march.events
-  curl -s localhost:8765/v1/predict -d '{"jobs":[{"user":"ana","tasks":64,"time_limit_s":7200}]}'`,
+  curl -s localhost:8765/v1/predict -d '{"jobs":[{"user":"ana","tasks":64}]}'`,
 		Args: o.WantArgs("MODEL"),
 		RunE: func(c *cobra.Command, args []string) error { return o.serve(c.Context(), args[0], opts) },
 	}

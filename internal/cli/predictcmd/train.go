@@ -31,12 +31,12 @@ func (o Output) newTrain() *cobra.Command {
 		Long: `Trains a model on the jobs of a workload, a log or the record of a run that ended by an
 instant, and writes it with their history to a file.
 
-The file begins with a line that says where the model comes from: the data with their hash,
-the window, the seed and the version. It also has scores: those of a model that was trained
-on the first four fifths of the jobs, for the last fifth. The same data and seed give the
-same file to the byte.`,
+The file begins with a line that says where the model comes from: the data with their
+hash, the window, the seed and the version. It also has scores: those of a model that was
+trained on the first four fifths of the jobs, for the last fifth. The same data and seed
+give the same file to the byte.`,
 		Example: `  rmreplay predict train march.jsonl -o march.model
-  rmreplay predict train KTH-SP2.swf.gz --model forest --until 1997-06-01T00:00:00Z -o kth.model
+  rmreplay predict train kth.swf --model forest --until 1997-06-01T00:00:00Z -o k.model
   gunzip -c < march.model | head -1`,
 		Args: o.WantArgs("WORKLOAD"),
 		RunE: func(c *cobra.Command, args []string) error { return o.train(c.Context(), args[0], opts) },
@@ -45,8 +45,8 @@ same file to the byte.`,
 	f := c.Flags()
 	f.StringVar(&opts.kind, "model", string(model.Boost), "the `MODEL`: linear, forest or boost")
 	f.StringVar(&opts.until, "until", "", "use nothing that happened after this `TIME` (default: the last end)")
-	f.Uint64Var(&opts.seed, "seed", 1, "`SEED` of the samples that trees are grown on")
-	f.IntVar(&opts.window, "window", model.DefaultWindow, "train on the last `N` jobs that ended")
+	f.Uint64Var(&opts.seed, "seed", 1, "`SEED` of all random numbers")
+	f.IntVar(&opts.window, "last", model.DefaultWindow, "train on the last `N` jobs that ended")
 	o.AddJSON(c, &opts.json)
 	o.Require(c, "output")
 	return c
@@ -62,7 +62,7 @@ func (o Output) train(ctx context.Context, path string, opts trainOptions) error
 		return o.Usagef("--model %s has nothing to train (want linear, forest or boost)", how.Kind)
 	}
 	if opts.window < 1 {
-		return o.Usagef("--window %d: want 1 or more", opts.window)
+		return o.Usagef("--last %d: want 1 or more", opts.window)
 	}
 	if opts.until != "" {
 		if how.Until, err = flags.ParseInstant(opts.until, time.UTC); err != nil {

@@ -27,7 +27,7 @@ func TestScores(t *testing.T) {
 		"mean absolute error":    {got.MAE, (1 + 1 + 3) / 3.0},
 		"mean squared error":     {got.MSE, (1 + 1 + 9) / 3.0},
 		"root":                   {got.RMSE, math.Sqrt(11 / 3.0)},
-		"mean signed difference": {got.MSD, (1 - 1 + 3) / 3.0},
+		"mean signed difference": {got.MSD, (2 + 4 + 9 - 1 - 5 - 6) / 3.0},
 		"R²":                     {got.R2, 1 - 11/(9+1+4.0)},
 		"coverage":               {got.Coverage, 2 / 3.0}, // 1 in [1,3] and 6 in [5,12]; 5 not in [4,4]
 		"width":                  {got.Width, (2 + 0 + 7) / 3.0},

@@ -25,7 +25,9 @@ type Header struct {
 	Kind    Kind   `json:"kind"`
 	Program string `json:"program"` // the version of the program that trained it
 	Seed    uint64 `json:"seed"`
-	Data    Data   `json:"data"`
+	// Window is the largest number of jobs that it was trained on, the last ones that ended.
+	Window int  `json:"window_jobs"`
+	Data   Data `json:"data"`
 	// Scores are those of the jobs on which the training was checked: the last fifth.
 	Scores Check `json:"scores"`
 	// Features are the names of the features that the model was trained on.
@@ -54,8 +56,9 @@ type Check struct {
 }
 
 const (
-	// FormatName and FormatVersion mark a file of this package.
-	FormatName    = "rmreplay model"
+	// FormatName marks a file of this package.
+	FormatName = "rmreplay model"
+	// FormatVersion is the version that Read reads and Write writes.
 	FormatVersion = 1
 )
 
@@ -128,7 +131,7 @@ func Train(ctx context.Context, cases *predict.Cases, o TrainOptions) (*Model, e
 	}
 	m := &Model{until: o.Until, fitted: online.fitted, conformal: online.conformal, history: history}
 	m.Header = Header{
-		Format: FormatName, Version: FormatVersion, Kind: o.Kind, Program: o.Program, Seed: o.Seed,
+		Format: FormatName, Version: FormatVersion, Kind: o.Kind, Program: o.Program, Seed: o.Seed, Window: online.Window,
 		Data:   Data{Source: o.Source, SHA256: hash(list, o.Until), From: list[0].At.String(), Until: o.Until.String(), Jobs: ended},
 		Scores: check.mean(), Features: features.Names(),
 	}
@@ -148,14 +151,15 @@ func hash(list []predict.Case, until hpc.Time) string {
 		if c.Start > until {
 			c.Start = 0
 		}
-		encoder.Encode(c) // a hash takes all bytes, and a case has only numbers and text
+		_ = encoder.Encode(c) // a hash takes all bytes, and a case has only numbers and text
 	}
 	return hex.EncodeToString(h.Sum(nil))
 }
 
 // Write writes the model. The same model is the same file.
 func (m *Model) Write(w io.Writer) error {
-	zip := gzip.NewWriter(w)
+	zip := gzip.NewWriter(w) // without a time
+	zip.Comment = FormatName
 	encoder := json.NewEncoder(zip)
 	err := encoder.Encode(m.Header)
 	if err == nil {
@@ -170,10 +174,11 @@ func (m *Model) Write(w io.Writer) error {
 	return nil
 }
 
-// IsModel reports whether a file that begins like this may be a model: a gzip file without a name
-// and without a time.
+// IsModel reports whether a file that begins like this may be a model: a gzip file with the format's
+// name as its comment.
 func IsModel(head []byte) bool {
-	return bytes.HasPrefix(head, []byte{0x1f, 0x8b, 8, 0, 0, 0, 0, 0})
+	const fixed = 10 // bytes of a gzip file's header before the comment (RFC 1952)
+	return bytes.HasPrefix(head, []byte{0x1f, 0x8b}) && len(head) > fixed && bytes.HasPrefix(head[fixed:], []byte(FormatName+"\x00"))
 }
 
 // mostBytes bounds what a model's file may unpack to.

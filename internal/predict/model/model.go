@@ -130,5 +130,5 @@ func fit(k Kind, t *trees.Table, seed uint64) (*fitted, error) {
 	return &fitted{Boost: b}, nil
 }
 
-// mostRows bounds the rows that each tree is grown on. More of them cost time and gain little.
+// mostRows bounds the rows that each tree is grown on, and with it the time of a training.
 const mostRows = 50000

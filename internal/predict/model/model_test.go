@@ -24,19 +24,19 @@ func log(jobs int, seed uint64) *workload.Workload {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	w := new(workload.Workload)
 	at := hpc.Unix(1e9)
-	for len := 0; len < jobs; {
+	for made := 0; made < jobs; {
 		user, size := rng.IntN(10), 1<<rng.IntN(5)
 		mean := 5 + float64(user)/2 + math.Log(float64(size))
 		for range 1 + rng.IntN(6) {
 			at = at.Add(time.Duration(rng.ExpFloat64() * float64(10*time.Minute)))
-			j := &hpc.Job{ID: fmt.Sprint(len), Submit: at}
+			j := &hpc.Job{ID: fmt.Sprint(made), Submit: at}
 			j.User, j.Tasks, j.Name = fmt.Sprintf("user%d", user), size, fmt.Sprintf("app%d", user%3)
 			j.TimeLimit = time.Duration(1+rng.IntN(4)) * 6 * time.Hour
 			j.RunTime = min(time.Duration(math.Exp(mean+0.7*rng.NormFloat64()))*time.Second, j.TimeLimit)
 			start := at.Add(time.Duration(rng.ExpFloat64() * float64(time.Hour)))
 			j.Recorded = &hpc.Recorded{Start: start, End: start.Add(j.RunTime), State: hpc.Completed}
 			w.Jobs.Append(j)
-			len++
+			made++
 		}
 	}
 	w.Sort()
@@ -212,6 +212,15 @@ func TestHostileFiles(t *testing.T) {
 		_, err := Read(bytes.NewReader(file), "m")
 		if err == nil || !strings.Contains(err.Error(), name) || !strings.HasPrefix(err.Error(), "reading a model: m: ") {
 			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
+// TestIsModel holds that no other compressed file is taken for a model, and so replaced by one.
+func TestIsModel(t *testing.T) {
+	for name, head := range map[string][]byte{"a log": zipped("; UnixStartTime: 5"), "nothing": nil, "a short file": {0x1f, 0x8b}} {
+		if IsModel(head) {
+			t.Errorf("%s is taken for a model", name)
 		}
 	}
 }
