@@ -13,6 +13,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"rmreplay/internal/rm/slurm/install"
+	"rmreplay/internal/slurmspec"
 )
 
 // The documents below can be executed. A block that is fenced as console is a shell session:
@@ -41,14 +44,31 @@ var varying = []*regexp.Regexp{
 
 // TestTutorial follows docs/TUTORIAL.md on real Slurm.
 func TestTutorial(t *testing.T) {
-	needSlurm(t)
+	needDocumentedSlurm(t)
 	checkDocument(t, "TUTORIAL.md")
 }
 
 // TestFirstHour follows docs/FIRST-HOUR.md on real Slurm, with the files of an invented site.
 func TestFirstHour(t *testing.T) {
-	needSlurm(t)
+	needDocumentedSlurm(t)
 	checkDocument(t, "FIRST-HOUR.md", "first-hour/slurm.conf:cluster/slurm.conf", "first-hour/sacct.txt:sacct.txt")
+}
+
+// needDocumentedSlurm has replays run on Slurm 22.05, whose output the documents show: that of the
+// directory of rootsVariable if the machine's own is another release. It skips the test if there is
+// no 22.05.
+func needDocumentedSlurm(t *testing.T) {
+	t.Helper()
+	needSlurm(t)
+	own, err := install.Find()
+	if err == nil && own.Release.Series() == slurmspec.R2205 {
+		return
+	}
+	root := filepath.Join(os.Getenv(rootsVariable), slurmspec.R2205.String())
+	if _, err := install.FindSlurm(root); err != nil || os.Getenv(rootsVariable) == "" {
+		t.Skipf("SKIPPED: the document shows Slurm 22.05, the machine's own is %s, and %s has no 22.05: %v", own.Version, rootsVariable, err)
+	}
+	t.Setenv(install.Variable, root)
 }
 
 // checkDocument executes the sessions of a document of docs and compares what they print. Each of

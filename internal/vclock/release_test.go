@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"rmreplay/internal/rm/slurm/rpc/rpctest"
 )
 
 // releases lists the releases of Slurm whose daemons are tried under the clock, besides the one
@@ -68,7 +70,7 @@ func (r *release) configure(more string) {
 		}
 	}
 	conf := fmt.Sprintf(`ClusterName=c
-SlurmctldHost=localhost(127.0.0.1)
+SlurmctldHost=localhost(%s)
 SlurmctldPort=%d
 SlurmUser=root
 AuthType=auth/none
@@ -91,7 +93,7 @@ ReturnToService=2
 NodeName=n[1-4] NodeAddr=127.9.9.[1-4] CPUs=4 State=UNKNOWN
 PartitionName=p Nodes=ALL Default=YES
 %s
-`, r.port, r.path("usr/lib/x86_64-linux-gnu/slurm-wlm"), filepath.Join(r.dir, "state"), filepath.Join(r.dir, "spool"),
+`, rpctest.OwnAddress(r.t), r.port, r.path("usr/lib/x86_64-linux-gnu/slurm-wlm"), filepath.Join(r.dir, "state"), filepath.Join(r.dir, "spool"),
 		filepath.Join(r.dir, "pid"), more)
 	if err := os.WriteFile(filepath.Join(r.dir, "slurm.conf"), []byte(conf), 0o644); err != nil {
 		r.t.Fatal(err)

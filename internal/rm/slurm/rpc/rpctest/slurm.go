@@ -140,7 +140,7 @@ func (s *Slurm) Controller(t *testing.T, dir string) string {
 // OwnAddress returns the loopback address that this machine's name stands for: 127.0.1.1 on many
 // Debian machines. A stock daemon with NoCtldInAddrAny or NoInAddrAny listens there and nowhere else.
 // OwnAddress skips the test, with a message, if the name stands for no such address.
-func OwnAddress(t *testing.T) string {
+func OwnAddress(t testing.TB) string {
 	t.Helper()
 	host, err := os.Hostname()
 	if err != nil {
