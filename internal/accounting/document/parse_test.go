@@ -56,7 +56,9 @@ func TestReleases(t *testing.T) {
 				return j.SLUID == "s1" && j.OriginalSLUID == "s0" && j.Priority.Value == 9 && j.Features == "a&b" && j.AdminComment == "c" && j.Marks == 0
 			}},
 		"a start": {`{"jobid":7,"cluster":"moor","@start":"2024-03-01T00:01:00","nodes":"n1","state":null}`,
-			func(j *document.Job) bool { return j.Marks == document.StartEvent && !j.Elapsed.Known && j.Run == 1709251260 }},
+			func(j *document.Job) bool {
+				return j.Marks == document.StartEvent && !j.Elapsed.Known && j.Run == 1709251260
+			}},
 	} {
 		if j := document.Parse([]byte(c.text), "vale"); !c.want(&j) {
 			t.Errorf("%s: %+v", name, j)

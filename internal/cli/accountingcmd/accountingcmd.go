@@ -2,8 +2,8 @@
 // finished jobs. A [Service] does the work.
 //
 // The service is not in the main program. Its database (DuckDB, a C++ library) would make the
-// program 64 MB larger, make a C++ toolchain necessary to build it, and add half a minute to
-// the linking of each test of internal/cli. So there are two programs: rmreplay has the commands,
+// program of 51 MB one of 121 MB, make a C++ toolchain necessary to build it, and slow down the
+// linking of each test of internal/cli. So there are two programs: rmreplay has the commands,
 // their flags and their help, and hands them over to rmreplay-accounting, which is the same
 // program with the service.
 package accountingcmd

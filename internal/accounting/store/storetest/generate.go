@@ -13,8 +13,8 @@ import (
 	"rmreplay/internal/accounting/store"
 )
 
-// Generate makes a store with n synthetic jobs in an empty directory, for benchmarks: about a million
-// in ten seconds. The database itself draws them, from the same distributions as [Entry], but not
+// Generate makes a store with n synthetic jobs in an empty directory, for benchmarks. It is faster than
+// [Fill], because the database itself draws them, from the same distributions as [Entry], but not
 // the same jobs. The result is the same for the same n but for the order of rows.
 func Generate(ctx context.Context, dir string, n int64) (err error) {
 	s, err := store.Open(ctx, dir, store.Options{})
