@@ -54,9 +54,10 @@ func BenchmarkPanels(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				var queries, answers []float64
+				var queries, all []float64
 				var used, drawn time.Duration
 				for b.Loop() {
+					v.answers = answers{} // every query is run
 					begin, before := time.Now(), processorTime(b)
 					a, err := v.ask(b.Context(), p, r, sizes)
 					if err != nil {
@@ -71,16 +72,16 @@ func BenchmarkPanels(b *testing.B) {
 					}
 					used, drawn = used+asked-before, drawn+processorTime(b)-asked
 					queries = append(queries, float64(a.took.Microseconds())/1000)
-					answers = append(answers, float64(time.Since(begin).Microseconds())/1000)
+					all = append(all, float64(time.Since(begin).Microseconds())/1000)
 				}
 				b.ReportMetric(float64(used.Microseconds())/1000/float64(len(queries)), "query-cpu-ms/op")
 				b.ReportMetric(float64(drawn.Microseconds())/1000/float64(len(queries)), "draw-cpu-ms/op")
 				slices.Sort(queries)
-				slices.Sort(answers)
+				slices.Sort(all)
 				b.ReportMetric(0, "ns/op")
 				b.ReportMetric(queries[len(queries)/2], "query-ms/p50")
 				b.ReportMetric(queries[len(queries)*95/100], "query-ms/p95")
-				b.ReportMetric(answers[len(answers)*95/100], "answer-ms/p95")
+				b.ReportMetric(all[len(all)*95/100], "answer-ms/p95")
 			})
 		}
 	}

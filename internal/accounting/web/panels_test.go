@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,6 +18,7 @@ import (
 	"rmreplay/internal/accounting/document"
 	"rmreplay/internal/accounting/receive"
 	"rmreplay/internal/accounting/store"
+	"rmreplay/internal/accounting/store/storetest"
 )
 
 // TestUtilization compares the processors in use with a sum over every second.
@@ -161,6 +163,51 @@ func TestAbsurdJobs(t *testing.T) {
 	}
 }
 
+// TestAnswersAreKept checks that a known answer is what the query says, also after a panel has used
+// it, and that new jobs are seen.
+func TestAnswersAreKept(t *testing.T) {
+	s := serve(t, 500)
+	v := &server{store: s.store, now: time.Now}
+	ask := func(p *panel) string {
+		t.Helper()
+		r, sizes, err := v.read(t.Context(), url.Values{"last": {"all"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := v.ask(t.Context(), p, r, sizes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.took = 0
+		text, err := json.Marshal(a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	for _, p := range panels {
+		if first, second := ask(p), ask(p); first != second {
+			t.Errorf("%s: first %s\nthen %s", p.name, first, second)
+		}
+	}
+	if len(v.answers.kept) < len(panels)-3 { // some panels have the same query
+		t.Errorf("%d answers are kept", len(v.answers.kept))
+	}
+	before := ask(panelOf("summary"))
+	if err := storetest.Fill(t.Context(), s.store, 501, 600); err != nil {
+		t.Fatal(err)
+	}
+	v.sizes.expire = time.Time{}
+	if after := ask(panelOf("summary")); after == before {
+		t.Errorf("new jobs are not seen: %s", after)
+	}
+	query := panelOf("summary").query(&request{whole: true, where: condition{"user_name = ?", []any{"a"}}}, nil)
+	other := panelOf("summary").query(&request{whole: true, where: condition{"user_name = ?", []any{"b"}}}, nil)
+	if query.key() == other.key() {
+		t.Error("queries with other values have the same key")
+	}
+}
+
 // TestViews saves, lists, replaces and deletes views, also over a restart, and refuses others.
 func TestViews(t *testing.T) {
 	s := serve(t, 10)
@@ -211,8 +258,8 @@ func TestViews(t *testing.T) {
 	Register(mux, s.store) // as after a restart
 	again := httptest.NewServer(mux)
 	defer again.Close()
-	for _, url := range []string{s.URL, again.URL} {
-		answer, err := s.Client().Get(url + receive.Pages + "api/v1/views")
+	for _, at := range []string{s.URL, again.URL} {
+		answer, err := s.Client().Get(at + receive.Pages + "api/v1/views")
 		if err != nil {
 			t.Fatal(err)
 		}

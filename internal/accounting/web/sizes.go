@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -25,7 +26,19 @@ type size struct {
 }
 
 // sizes are the clusters of a store, in the order of their names.
-type sizes struct{ list []size }
+type sizes struct {
+	list    []size
+	applied int64 // the last arrival that the store has
+}
+
+// version changes whenever the jobs do.
+func (s *sizes) version() [2]int64 {
+	v := [2]int64{s.applied, 0}
+	for _, c := range s.list {
+		v[1] += c.Jobs // retention removes jobs
+	}
+	return v
+}
 
 // extent returns the ends of the oldest and of the newest job of some clusters, or of all without
 // names. It is the last 30 days without jobs.
@@ -80,6 +93,9 @@ func (c *sizesCache) get(ctx context.Context, s *store.Store, now time.Time) (*s
 	}
 	found := &sizes{list: []size{}}
 	err := s.Read(ctx, func(v *store.Snapshot) (err error) {
+		if err := v.One("SELECT seq FROM applied", nil, &found.applied); err != nil {
+			return err
+		}
 		// Clocks go wrong. Ends that cannot be would make every chart empty.
 		rows, err := v.Query(`SELECT coalesce(j.cluster, c.cluster), c.kind, coalesce(j.jobs, 0), j.oldest, j.newest, c.nodes, c.cpus, c.gpus, c.description
 			FROM (SELECT cluster, count(*) AS jobs, min(end_time) FILTER (end_time >= TIMESTAMP '2000-01-01') AS oldest,
@@ -110,4 +126,54 @@ func (c *sizesCache) get(ctx context.Context, s *store.Store, now time.Time) (*s
 	took := time.Since(begin)
 	c.kept, c.expire = found, time.Now().Add(max(2*time.Second, 50*took))
 	return found, nil
+}
+
+// The limits of what [answers] keeps.
+const (
+	mostKept     = 500  // answers
+	mostKeptRows = 5000 // of an answer
+)
+
+// answers keeps the answers of queries until the jobs change: many readers look at the same page, and
+// pages load themselves anew.
+type answers struct {
+	mu      sync.Mutex
+	version [2]int64
+	kept    map[string][][]any
+}
+
+// key names a query with its values.
+func (c condition) key() string { return fmt.Sprintf("%s%q", c.sql, c.args) }
+
+// get returns a copy of the answer of a query, if it is known.
+func (a *answers) get(version [2]int64, query condition) ([][]any, bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	raw, ok := a.kept[query.key()]
+	if !ok || a.version != version {
+		return nil, false
+	}
+	return cloneRows(raw), true
+}
+
+// put keeps a copy of an answer.
+func (a *answers) put(version [2]int64, query condition, raw [][]any) {
+	if len(raw) > mostKeptRows {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.version != version || len(a.kept) >= mostKept {
+		a.kept, a.version = make(map[string][][]any), version
+	}
+	a.kept[query.key()] = cloneRows(raw)
+}
+
+// cloneRows copies rows, which panels change.
+func cloneRows(rows [][]any) [][]any {
+	out := make([][]any, len(rows))
+	for i, row := range rows {
+		out[i] = slices.Clone(row)
+	}
+	return out
 }

@@ -65,10 +65,11 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; style-s
 
 // server answers requests about one store.
 type server struct {
-	store *store.Store
-	sizes sizesCache
-	views views
-	now   func() time.Time
+	store   *store.Store
+	sizes   sizesCache
+	answers answers
+	views   views
+	now     func() time.Time
 }
 
 // Register adds the pages of a store to the multiplexer of a server's pages, below [receive.Pages].
@@ -209,15 +210,28 @@ type answer struct {
 	took    time.Duration // of the query
 }
 
-// ask runs the query of a panel. One transaction sees all of the store as it was at one instant.
+// ask returns the answer of a panel. It is that of a moment ago if the jobs have not changed since.
 func (v *server) ask(ctx context.Context, p *panel, r *request, s *sizes) (*answer, error) {
 	own := *r
 	own.panel = p
 	a := &answer{panel: p, request: &own}
-	var raw [][]any
-	query := p.query(&own, s)
-	begin := time.Now()
-	err := v.store.Read(ctx, func(snapshot *store.Snapshot) (err error) {
+	query, begin := p.query(&own, s), time.Now()
+	raw, known := v.answers.get(s.version(), query)
+	if !known {
+		var err error
+		if raw, err = v.query(ctx, query); err != nil {
+			return nil, fmt.Errorf("panel %s: %w", p.name, err)
+		}
+		v.answers.put(s.version(), query, raw)
+	}
+	a.took = time.Since(begin)
+	a.table = p.shape(&own, s, raw)
+	return a, nil
+}
+
+// query returns the rows of a query.
+func (v *server) query(ctx context.Context, query condition) (raw [][]any, err error) {
+	err = v.store.Read(ctx, func(snapshot *store.Snapshot) (err error) {
 		rows, err := snapshot.Query(query.sql, query.args...)
 		if err != nil {
 			return err
@@ -239,12 +253,7 @@ func (v *server) ask(ctx context.Context, p *panel, r *request, s *sizes) (*answ
 		}
 		return rows.Err()
 	})
-	a.took = time.Since(begin)
-	if err != nil {
-		return nil, fmt.Errorf("panel %s: %w", p.name, err)
-	}
-	a.table = p.shape(&own, s, raw)
-	return a, nil
+	return raw, err
 }
 
 // panel answers with one panel: as JSON, as CSV or as a part of a page.
