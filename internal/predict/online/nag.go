@@ -8,7 +8,8 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// Regression is the learner of Gaussier et al. (SC'15, section 4): linear regression on features of
+// Regression is the learner of Gaussier et al. (SC'15), as their published program (predictsim) has
+// it: linear regression on features of
 // the job, of its user's history and of its user's running jobs, their squares and their products.
 // A job is learned when it ends, by one step of normalized adaptive gradient descent (NAG: Ross,
 // Mineiro and Langford, "Normalized online learning", UAI 2013, algorithm 2) on a weighted
@@ -31,13 +32,14 @@ type Loss struct {
 	Weight                    Weight
 }
 
-// ELoss is the loss of the best of the paper's combinations: predictions that are too long count
-// by their squares, predictions that are too short by their absolute values, and jobs of a large
-// area more than others.
+// ELoss is the loss whose results the authors' files (predictsim, sim_analysis) have as those of
+// E-Loss: predictions that are too long count by their squares, predictions that are too short by
+// their absolute values, and jobs of a large area more than others. The names of losses in the
+// files were matched by results; the paper's own text was not at hand.
 var ELoss = Loss{OverSquared: true, Weight: LargeArea}
 
 // Weight is the weight of a job in the loss, from its processors and its run time in seconds
-// (table 3 of the paper).
+// (as in predictsim).
 type Weight func(processors, seconds float64) float64
 
 // Constant weighs all jobs alike.

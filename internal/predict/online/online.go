@@ -69,7 +69,7 @@ type Clairvoyant struct{ stateless }
 func (Clairvoyant) Predict(j *Job) time.Duration { return j.RunTime }
 
 // LastTwo predicts the mean run time of the two jobs of the same user that ended last (Tsafrir et
-// al., section 3). For a user without two such jobs it predicts the time limit.
+// al.). For a user without two such jobs it predicts the time limit.
 type LastTwo struct {
 	stateless
 	users map[string]*[2]time.Duration // the last run time, and the one before; 0 for none
@@ -105,7 +105,7 @@ func (p *LastTwo) End(j *Job, at hpc.Time, ran bool) {
 // before this one. The caller bounds the result by limit.
 type Correction func(first, last, limit time.Duration, n int) time.Duration
 
-// increments are those of Tsafrir et al., section 5.2.
+// increments are those of Tsafrir et al.
 var increments = []time.Duration{
 	time.Minute, 5 * time.Minute, 15 * time.Minute, 30 * time.Minute,
 	time.Hour, 2 * time.Hour, 5 * time.Hour, 10 * time.Hour, 20 * time.Hour, 50 * time.Hour, 100 * time.Hour,
