@@ -276,7 +276,7 @@ func drawTerms(t *rapid.T, depth int) counting {
 				b := m{"key": p.key, "doc_count": len(p.jobs)}
 				fill(p.jobs, b)
 				buckets = append(buckets, b)
-			} else {
+			} else if len(p.jobs) >= least {
 				rest += len(p.jobs)
 			}
 		}

@@ -73,7 +73,7 @@ type bucket struct {
 // group is the buckets of one aggregation within one bucket.
 type group struct {
 	list  []*bucket
-	total int64 // jobs in all buckets, with those that are left out
+	total int64 // jobs in all buckets that have enough of them, with those behind the last place
 }
 
 // key returns the bucket's own key.
@@ -879,10 +879,10 @@ func (e *evaluation) statement(n node, path []*buckets, above map[string]*bucket
 		selected = append(selected, fmt.Sprintf("o%d", i))
 	}
 	if own.size > 0 {
-		// Buckets with fewer jobs than min_doc_count come last, so that they take no place.
-		text := fmt.Sprintf("SELECT %s, row_number() OVER (%s ORDER BY c < %d, %s) AS place FROM (%%s)", strings.Join(selected, ", "), partition, own.minCount, order)
+		grouped.Text += fmt.Sprintf(" HAVING count(*) >= %d", own.minCount)
+		text := fmt.Sprintf("SELECT %s, row_number() OVER (%s ORDER BY %s) AS place FROM (%%s)", strings.Join(selected, ", "), partition, order)
 		grouped = query.Expression(text, grouped)
-		text = fmt.Sprintf("SELECT * EXCLUDE (place) FROM (%%s) WHERE place <= %d AND c >= %d ORDER BY place LIMIT %d", own.size, own.minCount, maxBuckets+1)
+		text = fmt.Sprintf("SELECT * EXCLUDE (place) FROM (%%s) WHERE place <= %d ORDER BY place LIMIT %d", own.size, maxBuckets+1)
 		return query.Expression(text, grouped), len(aggregates)
 	}
 	text := fmt.Sprintf("SELECT %s FROM (%%s) ORDER BY %s LIMIT %d", strings.Join(selected, ", "), order, maxBuckets+1)

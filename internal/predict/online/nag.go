@@ -8,12 +8,11 @@ import (
 	"rmreplay/internal/hpc"
 )
 
-// Regression is the learner of Gaussier et al. (SC'15), as their published program (predictsim) has
-// it: linear regression on features of
-// the job, of its user's history and of its user's running jobs, their squares and their products.
-// A job is learned when it ends, by one step of normalized adaptive gradient descent (NAG: Ross,
-// Mineiro and Langford, "Normalized online learning", UAI 2013, algorithm 2) on a weighted
-// asymmetric loss with L2 regularization.
+// Regression is the learner of Gaussier et al. (SC'15), as their published program (predictsim)
+// has it: linear regression on features of the job, of its user's history and of its user's running
+// jobs, their squares and their products. A job is learned when it ends, by one step of normalized
+// adaptive gradient descent (NAG: Ross, Mineiro and Langford, "Normalized online learning", UAI
+// 2013, algorithm 2) on a weighted asymmetric loss with L2 regularization.
 type Regression struct {
 	loss    Loss
 	history History

@@ -1,0 +1,254 @@
+package search_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"rmreplay/internal/accounting/document"
+	"rmreplay/internal/accounting/search"
+	"rmreplay/internal/accounting/store"
+	"rmreplay/internal/accounting/store/storetest"
+)
+
+// synthetic returns a fixture with synthetic jobs.
+func synthetic(t *testing.T, n int64) *fixture {
+	t.Helper()
+	s, err := store.Open(context.Background(), "", store.Options{Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := storetest.Fill(context.Background(), s, 1, n); err != nil {
+		t.Fatal(err)
+	}
+	return newFixture(t, s, nil, n+1)
+}
+
+func (f *fixture) raw(method, path, body string) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	f.mux.ServeHTTP(w, httptest.NewRequest(method, path, strings.NewReader(body)))
+	return w
+}
+
+// TestErrors checks that what is wrong or not supported is an error that names it.
+func TestErrors(t *testing.T) {
+	f := synthetic(t, 20)
+	nested := strings.Repeat(`{"bool":{"must":`, 40) + `{"match_all":{}}` + strings.Repeat("}}", 40)
+	many := "[" + strings.TrimSuffix(strings.Repeat(`{"match_all":{}},`, 1100), ",") + "]"
+	for _, c := range []struct {
+		body   string
+		status int
+		want   string
+	}{
+		{`{"query":{"fuzzy":{"state":"x"}}}`, 400, "[fuzzy]"},
+		{`{"query":{"term":{"state":"x"},"match_all":{}}}`, 400, "one member"},
+		{`{"query":{"match":{"state":{"query":"x","fuzziness":2}}}}`, 400, "fuzziness"},
+		{`{"query":{"term":{"jobid":"abc"}}}`, 400, "abc"},
+		{`{"query":{"range":{"@end":{"gte":"tomorrow"}}}}`, 400, "tomorrow"},
+		{`{"query":{"range":{"@end":{"gte":"now+1x"}}}}`, 400, "now+1x"},
+		{`{"query":{"range":{"@end":{"gte":"2024","time_zone":"Mars"}}}}`, 400, "Mars"},
+		{`{"query":{"range":{"@end":{"gte":"2024","format":"QQQ"}}}}`, 400, "QQQ"},
+		{`{"query":{"prefix":{"jobid":"1"}}}`, 400, "jobid"},
+		{`{"query":{"query_string":{"query":"a AND ("}}}`, 400, "a AND ("},
+		{`{"query":{"query_string":{"query":"state:/x/"}}}`, 400, "regular expression"},
+		{`{"query":` + nested + `}`, 400, "nested depth"},
+		{`{"query":{"bool":{"should":` + many + `}}}`, 400, "too many clauses"},
+		{`{"from":9999,"size":2}`, 400, "Result window is too large"},
+		{`{"size":-1}`, 400, "size"},
+		{`{"knn":{}}`, 400, "[knn]"},
+		{`{"explain":true}`, 400, "[explain]"},
+		{`{"sort":["jobid"],"search_after":[1,2]}`, 400, "search_after"},
+		{`{"sort":[{"jobid":"up"}]}`, 400, "up"},
+		{`{"aggs":{"x":{"geohash_grid":{}}}}`, 400, "[geohash_grid]"},
+		{`{"aggs":{"x":{"terms":{"field":"state"},"avg":{"field":"jobid"}}}}`, 400, "two aggregation"},
+		{`{"aggs":{"x":{"avg":{"field":"state"}}}}`, 400, "state"},
+		{`{"aggs":{"x":{"avg":{"field":"jobid"},"aggs":{"y":{"avg":{"field":"jobid"}}}}}}`, 400, "sub-aggregations"},
+		{`{"aggs":{"x":{"terms":{"field":"state","order":{"y":"asc"}}}}}`, 400, "[y]"},
+		{`{"aggs":{"x":{"date_histogram":{"field":"@end","calendar_interval":"2d"}}}}`, 400, "2d"},
+		{`{"aggs":{"x":{"date_histogram":{"field":"@end","fixed_interval":"1ms"}}}}`, 400, "too many buckets"},
+		{`{"aggs":{"x":{"histogram":{"field":"elapsed","interval":0}}}}`, 400, "interval"},
+		{`{"aggs":{"x":{"terms":{"script":"1"}}}}`, 400, "script"},
+		{`{"query":`, 400, "JSON"}, {`[]`, 400, "START_ARRAY"}, {`{} {}`, 400, "behind"},
+	} {
+		w := f.raw("POST", "/_search", c.body)
+		if w.Code != c.status || !strings.Contains(w.Body.String(), c.want) || !strings.Contains(w.Body.String(), `"root_cause"`) {
+			t.Errorf("%.200s: %d %s (want %d, %q)", c.body, w.Code, w.Body, c.status, c.want)
+		}
+	}
+	for _, c := range []struct {
+		method, path string
+		status       int
+		want         string
+	}{
+		{"GET", "/_search?sice=1", 400, "[sice]"}, {"GET", "/absent/_search", 404, "index_not_found_exception"}, {"GET", "/slurm/_nothing/x/y", 400, "no handler"},
+		{"DELETE", "/slurm", 400, "no handler"}, {"GET", "/slurm/_doc/vale:1:2", 404, `"found":false`}, {"GET", "/slurm/_source/x", 404, "not found"},
+		{"GET", "/absent/_search?ignore_unavailable=true", 200, `"value":0`}, {"GET", "/abs*/_search", 200, `"value":0`}, {"GET", "/slurm,x*,-slu*/_search", 200, `"value":0`},
+		{"GET", "/slu*,-x/_search?size=0", 200, `"value":20`}, {"GET", "/_search?q=jobid:3&_source=jobid&filter_path=hits.hits._source", 200, `{"hits":{"hits":[{"_source":{"jobid":3}}]}}`},
+		{"GET", "/_search?size=1&sort=jobid:desc&filter_path=hits.hits.sort", 200, `[20]`}, {"GET", "/_search?size=0&track_total_hits=7", 200, `"gte"`},
+		{"GET", "/_search?size=0&rest_total_hits_as_int=true", 200, `"total":20`}, {"HEAD", "/", 200, ""}, {"GET", "/_cat/indices?h=index,docs.count", 200, "slurm 20\n"},
+	} {
+		w := f.raw(c.method, c.path, "")
+		if w.Code != c.status || !strings.Contains(w.Body.String(), c.want) || w.Header().Get("X-Elastic-Product") != "Elasticsearch" {
+			t.Errorf("%s %s: %d %s (want %d, %q)", c.method, c.path, w.Code, w.Body, c.status, c.want)
+		}
+	}
+}
+
+// TestBodies sends bodies that are too large, before and after they were inflated.
+func TestBodies(t *testing.T) {
+	f := synthetic(t, 5)
+	var bomb bytes.Buffer
+	z := gzip.NewWriter(&bomb)
+	for range 100 {
+		if _, err := z.Write(bytes.Repeat([]byte(" "), 1<<20)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if w := f.raw("POST", "/_search", strings.Repeat(" ", 2<<20)); w.Code != http.StatusRequestEntityTooLarge {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	w, r := httptest.NewRecorder(), httptest.NewRequest("POST", "/_search", &bomb)
+	r.Header.Set("Content-Encoding", "gzip")
+	if f.mux.ServeHTTP(w, r); w.Code != http.StatusRequestEntityTooLarge {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
+// TestOddDocuments finds documents that are no UTF-8 or no JSON, and asks for members that they have.
+func TestOddDocuments(t *testing.T) {
+	s, err := store.Open(context.Background(), "", store.Options{Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	var entries []store.Entry
+	for i, text := range []string{
+		"{\"jobid\":1,\"@submit\":\"2024-03-01T00:00:00\",\"username\":\"J\xfcrgen\",\"color\":\"red\"}", `no "color"`, `{"jobid":3,"@submit":"2024-03-01T00:00:00","color":"\ud800"}`,
+		`{"jobid":4,"@submit":"2024-03-01T00:00:00","color":"red","color":"blue"}`, `{"jobid":5,"@submit":"2024-03-01T00:00:00","color":["red"]}`, `{"jobid":6,"@submit":"2024-03-01T00:00:00","color":"red"}`,
+	} {
+		entries = append(entries, store.Entry{Seq: int64(i + 1), Arrived: now, Source: store.Received, Index: "slurm", Document: []byte(text), Job: document.Parse([]byte(text), "c")})
+	}
+	if _, err := s.Apply(context.Background(), entries); err != nil {
+		t.Fatal(err)
+	}
+	f := newFixture(t, s, nil, 7)
+	ids, _ := f.ids(t, m{"query": m{"query_string": m{"query": "color:red AND jobid:[5 TO *]"}}})
+	if len(ids) != 1 || !strings.HasPrefix(ids[0], "c:6:") {
+		t.Errorf("%v", ids)
+	}
+	if ids, _ := f.ids(t, m{"query": m{"match_all": m{}}, "aggs": m{"c": m{"terms": m{"field": "color"}}}}); len(ids) != 6 {
+		t.Errorf("%v", ids)
+	}
+	for want, query := range map[string]string{`"username":"Jürgen"`: "username:Jürgen", `"unparsed":"no \"color\""`: "marks:*not_json*"} {
+		w := f.raw("POST", "/slurm/_search", `{"query":{"query_string":{"query":"`+query+`"}}}`)
+		if w.Code != 200 || !strings.Contains(w.Body.String(), want) {
+			t.Errorf("%s: %s", query, w.Body)
+		}
+	}
+}
+
+// TestLucene checks what Lucene's operators mean without parentheses.
+func TestLucene(t *testing.T) {
+	f := synthetic(t, 9)
+	for query, want := range map[string]string{
+		"jobid:1 jobid:2":                   "1 2",
+		"jobid:1 OR jobid:2 AND jobid:2":    "2", // AND makes both of its sides required
+		"+jobid:[1 TO 3] -jobid:2":          "1 3",
+		"jobid:[1 TO 3] NOT jobid:2":        "1 3",
+		"NOT jobid:[2 TO 9]":                "1",
+		"jobid:{1 TO 3]":                    "2 3",
+		"jobid:>=8":                         "8 9",
+		"jobid:(1 OR 5)":                    "1 5",
+		"-jobid:(1 2 3 4) AND jobid:<6":     "5",
+		`cluster:vale AND jobid:(3 4)^2`:    "3 4",
+		"@submit:2024-03-01T00:00:03":       "1",
+		`@submit:"2024-03-01T00:00:03"`:     "1",
+		"*:* AND NOT jobid:[1 TO 8]":        "9",
+		"user\\*:x OR jobid:7":              "7",
+		"vale AND jobid:2":                  "2", // any field
+		"jobid:1 && cluster:va?e || jobid:": "error",
+	} {
+		w, answer := f.ask(t, "POST", "/_search", m{"query": m{"query_string": m{"query": query}}, "sort": []any{"jobid"}})
+		var got []string
+		if hits, ok := answer["hits"].(map[string]any); ok {
+			for _, h := range hits["hits"].([]any) {
+				got = append(got, fmt.Sprint(h.(map[string]any)["_source"].(map[string]any)["jobid"]))
+			}
+		} else {
+			got = []string{"error"}
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s: %d %v (want %s) %v", query, w, got, want, answer["error"])
+		}
+	}
+}
+
+// TestSpeed measures the requests of a dashboard. RMREPLAY_BENCH_JOBS says with how many jobs; without
+// it the test only checks that they succeed.
+func TestSpeed(t *testing.T) {
+	jobs := int64(2000)
+	if text := os.Getenv("RMREPLAY_BENCH_JOBS"); text != "" {
+		if _, err := fmt.Sscan(text, &jobs); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dir := t.TempDir()
+	if err := storetest.Generate(context.Background(), dir, jobs); err != nil {
+		t.Fatal(err)
+	}
+	opened := time.Now()
+	s, err := store.Open(context.Background(), dir, store.Options{ReadTime: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	t.Logf("%d jobs: open after %v", jobs, time.Since(opened))
+	mux := http.NewServeMux()
+	search.Register(mux, s, search.Options{})
+	last := storetest.Begin.Add(time.Duration(jobs) * 24 * time.Hour / storetest.PerDay)
+	recent := fmt.Sprintf(`{"range":{"@end":{"gte":"%s"}}}`, last.AddDate(0, 0, -7).Format(time.RFC3339))
+	for _, c := range []struct{ name, body string }{
+		{"newest 50 jobs", `{"size":50,"sort":[{"@end":"desc"}]}`},
+		{"newest 50 failed jobs of a user", `{"size":50,"sort":[{"@end":"desc"}],"query":{"bool":{"filter":[{"term":{"username":"user007"}},{"term":{"state":"FAILED"}}]}}}`},
+		{"CPU hours by partition and QOS", `{"size":0,"aggs":{"p":{"terms":{"field":"partition"},"aggs":{"h":{"sum":{"field":"cpu_hours"}},"q":{"terms":{"field":"qos"},"aggs":{"h":{"sum":{"field":"cpu_hours"}}}}}}}}`},
+		{"jobs by day, Berlin", `{"size":0,"aggs":{"d":{"date_histogram":{"field":"@end","calendar_interval":"day","time_zone":"Europe/Berlin"}}}}`},
+		{"top 10 users by elapsed", `{"size":0,"aggs":{"u":{"terms":{"field":"username","order":{"e":"desc"}},"aggs":{"e":{"sum":{"field":"elapsed"}}}}}}`},
+		{"states by day", `{"size":0,"aggs":{"d":{"date_histogram":{"field":"@end","calendar_interval":"day"},"aggs":{"s":{"terms":{"field":"state"}}}}}}`},
+		{"percentiles of waits", `{"size":0,"aggs":{"w":{"percentiles":{"field":"@queue_wait"}}}}`},
+		{"users by hour in 7 days", `{"size":0,"query":` + recent + `,"aggs":{"h":{"date_histogram":{"field":"@end","calendar_interval":"hour"},"aggs":{"u":{"cardinality":{"field":"username"}}}}}}`},
+		{"query string", `{"size":0,"query":{"query_string":{"query":"state:FAILED AND partition:(gpu OR fat) AND elapsed:>3600"}},"aggs":{"u":{"terms":{"field":"username"}}}}`},
+	} {
+		var took []time.Duration
+		rounds := 1
+		if jobs > 100_000 {
+			rounds = 20
+		}
+		for range rounds {
+			w := httptest.NewRecorder()
+			begun := time.Now()
+			mux.ServeHTTP(w, httptest.NewRequest("POST", "/slurm/_search", strings.NewReader(c.body)))
+			took = append(took, time.Since(begun))
+			if w.Code != 200 {
+				t.Errorf("%s: %s", c.name, w.Body)
+			}
+		}
+		slices.Sort(took)
+		t.Logf("%-35s median %v, 95th percentile %v", c.name, took[len(took)/2].Round(100*time.Microsecond), took[(len(took)*95-1)/100].Round(100*time.Microsecond))
+	}
+}
