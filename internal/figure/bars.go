@@ -51,7 +51,8 @@ func AddWedge(p *plot.Plot, outline plotter.XYs, colour color.Color) error {
 		return err
 	}
 	wedge.Color = colour
-	wedge.LineStyle.Color, wedge.LineStyle.Width = color.White, vg.Points(0.8)
+	wedge.Width = vg.Points(0.8)
+	wedge.LineStyle.Color = color.White
 	p.Add(wedge)
 	return nil
 }

@@ -529,7 +529,7 @@ func TestPages(t *testing.T) {
 					}
 					return 1
 				}
-				c := 0
+				var c int
 				if n, ok := x.(float64); ok && field != "weight" {
 					c = cmp.Compare(n, y.(float64))
 				} else {

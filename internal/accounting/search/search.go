@@ -175,7 +175,8 @@ func (r *request) readSort(v any) error {
 		return query.Illegal("sort: %d fields (want at most %d)", len(query.List(v)), maxSorts)
 	}
 	for _, e := range query.List(v) {
-		name, options := "", map[string]any{}
+		var name string
+		options := map[string]any{}
 		switch e := e.(type) {
 		case string:
 			// From a parameter: "FIELD:desc".

@@ -44,11 +44,14 @@ func lock(dir string, shared bool) (f *os.File, err error) {
 		return nil, errors.Join(err, f.Close())
 	}
 	if !shared {
-		if err := f.Truncate(0); err == nil {
-			_, err = fmt.Fprintf(f, "%d\n", os.Getpid())
+		if err := f.Truncate(0); err != nil {
+			return nil, errors.Join(err, f.Close())
+		}
+		if _, err := fmt.Fprintf(f, "%d\n", os.Getpid()); err != nil {
+			return nil, errors.Join(err, f.Close())
 		}
 	}
-	return f, err
+	return f, nil
 }
 
 // unlock gives the lock back. The system does that too when the process ends.

@@ -293,11 +293,11 @@ func shapeUtilization(r *request, s *sizes, raw [][]any) *table {
 	edge := func(k int) float64 { return b.edges[k].Sub(b.edges[0]).Seconds() }
 	busy := make([]float64, n)
 	for _, row := range raw {
-		from, to, ok := row[0], row[1], true
-		if _, ok = from.(int64); !ok {
+		from, ok := row[0].(int64)
+		if !ok {
 			continue
 		}
-		i, k := int(from.(int64)), int(to.(int64))
+		i, k := int(from), int(row[1].(int64))
 		cpus, starts, ends := value(row[2]), value(row[3]), value(row[4])
 		if i < 0 {
 			i, starts = 0, 0

@@ -157,8 +157,8 @@ func (r *request) bound(oldest, newest time.Time) error {
 		r.until = after
 	}
 	if r.from.IsZero() {
-		switch last := r.values.Get("last"); {
-		case last == "all":
+		switch last := r.values.Get("last"); last {
+		case "all":
 			r.from = oldest
 			r.whole = r.values.Get("until") == ""
 		default:

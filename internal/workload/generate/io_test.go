@@ -65,14 +65,14 @@ func TestSixJobs(t *testing.T) {
 }
 
 func TestIOIsSeeded(t *testing.T) {
-	make := func(seed uint64) *workload.Workload {
+	generated := func(seed uint64) *workload.Workload {
 		w, err := IO(IOOptions{Seed: seed})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return w
 	}
-	if !make(1).Jobs.Equal(make(1).Jobs) || make(1).Jobs.Equal(make(2).Jobs) {
+	if !generated(1).Jobs.Equal(generated(1).Jobs) || generated(1).Jobs.Equal(generated(2).Jobs) {
 		t.Error("a seed must give one workload, and another seed another one")
 	}
 }

@@ -12,6 +12,7 @@ const defaultFormat = "strict_date_optional_time||epoch_millis"
 // Unit is a unit of date math and of calendar intervals.
 type Unit byte
 
+// The units.
 const (
 	Year    Unit = 'y'
 	Quarter Unit = 'q'
@@ -26,7 +27,7 @@ const (
 
 // Add adds n units. A day that the month does not have becomes the month's last one.
 func (u Unit) Add(t time.Time, n int) time.Time {
-	months := 0
+	var months int
 	switch u {
 	case Year:
 		months = 12 * n

@@ -12,6 +12,7 @@ import (
 // Kind is the type of a field, as in a mapping of Elasticsearch.
 type Kind string
 
+// The kinds of fields.
 const (
 	Keyword Kind = "keyword"
 	Long    Kind = "long"

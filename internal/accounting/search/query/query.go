@@ -26,6 +26,7 @@ type Compiler struct {
 	Raw     bool // a field without a column was used
 }
 
+// Always and Never are the conditions of all jobs and of none.
 var (
 	Always = SQL{Text: "true"}
 	Never  = SQL{Text: "false"}
@@ -134,6 +135,7 @@ func (c *Compiler) all(v any) (parts []SQL, err error) {
 	return parts, nil
 }
 
+// And is true where all parts are.
 func And(parts []SQL) SQL {
 	if len(parts) == 0 {
 		return Always
@@ -141,6 +143,7 @@ func And(parts []SQL) SQL {
 	return Expression("(%s)", Join(parts, " AND "))
 }
 
+// Or is true where one of the parts is.
 func Or(parts []SQL) SQL {
 	if len(parts) == 0 {
 		return Never

@@ -364,7 +364,8 @@ func (p *luceneParser) word(value bool) (plain, pattern string, ok bool) {
 			p.at += 1 + n
 			continue
 		}
-		if strings.ContainsRune(" \t\r\n\u3000()^[]\"{}~", r) || r == ':' && !value || strings.ContainsRune("+-!<>=", r) && p.at == start && !(value && r == '-') {
+		operator := p.at == start && strings.ContainsRune("+-!<>=", r) && (r != '-' || !value)
+		if operator || r == ':' && !value || strings.ContainsRune(" \t\r\n\u3000()^[]\"{}~", r) {
 			break
 		}
 		special = special || r == '*' || r == '?'

@@ -115,13 +115,13 @@ func (n *named) with(text string, has bool) (sim.NewPolicy, error) {
 	if err := learn.Check(predicts); err != nil {
 		return nil, err
 	}
-	make := n.make(ties)
+	plain := n.make(ties)
 	if !predicts {
-		return make, nil
+		return plain, nil
 	}
 	return func(m *sim.Machine) sim.Policy {
 		m.Predict(learn.New())
-		return make(m)
+		return plain(m)
 	}, nil
 }
 
