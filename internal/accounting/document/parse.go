@@ -111,109 +111,115 @@ type field struct {
 // fields are the keys of all releases.
 var fields = make(map[string]field)
 
+// register adds a key.
+func register(key string, set func(p *parser, token jsontext.Token) bool) {
+	fields[key] = field{len(fields), set}
+}
+
+// registerText adds a key whose value is a text.
+func registerText(key string, of func(j *Job) *string) {
+	register(key, func(p *parser, token jsontext.Token) bool {
+		if token.Kind() != '"' {
+			return false
+		}
+		*of(&p.job) = token.String()
+		return true
+	})
+}
+
+// registerNumber adds a key whose value is a whole number between two bounds.
+func registerNumber(key string, least, most int64, of func(j *Job) *Int) {
+	register(key, func(p *parser, token jsontext.Token) bool {
+		n, ok := integer(token)
+		if ok = ok && least <= n && n <= most; ok {
+			*of(&p.job) = Known(n)
+		}
+		return ok
+	})
+}
+
+// registerTime adds a key whose value is an instant.
+func registerTime(key string, of func(j *Job) *time.Time) {
+	register(key, func(p *parser, token jsontext.Token) bool {
+		t, ok := readTime(token)
+		if ok {
+			*of(&p.job) = t
+		}
+		return ok
+	})
+}
+
 func init() {
-	add := func(key string, set func(p *parser, token jsontext.Token) bool) {
-		fields[key] = field{len(fields), set}
-	}
-	text := func(key string, of func(j *Job) *string) {
-		add(key, func(p *parser, token jsontext.Token) bool {
-			if token.Kind() != '"' {
-				return false
-			}
-			*of(&p.job) = token.String()
-			return true
-		})
-	}
-	number := func(key string, least, most int64, of func(j *Job) *Int) {
-		add(key, func(p *parser, token jsontext.Token) bool {
-			n, ok := integer(token)
-			if ok = ok && least <= n && n <= most; ok {
-				*of(&p.job) = Known(n)
-			}
-			return ok
-		})
-	}
-	instant := func(key string, of func(j *Job) *time.Time) {
-		add(key, func(p *parser, token jsontext.Token) bool {
-			t, ok := readTime(token)
-			if ok {
-				*of(&p.job) = t
-			}
-			return ok
-		})
-	}
-	ignored := func(key string) { // it says what another key says, too
-		add(key, func(*parser, jsontext.Token) bool { return true })
-	}
-	add("jobid", func(p *parser, token jsontext.Token) bool {
+	register("jobid", func(p *parser, token jsontext.Token) bool {
 		n, ok := integer(token)
 		if ok = ok && 0 < n && n <= math.MaxUint32; ok {
 			p.job.JobID = n
 		}
 		return ok
 	})
-	text("cluster", func(j *Job) *string { return &j.Cluster })
-	text("state", func(j *Job) *string { return &j.State })
-	instant("@submit", func(j *Job) *time.Time { return &j.Submit })
-	instant("@eligible", func(j *Job) *time.Time { return &j.Eligible })
-	instant("@start", func(j *Job) *time.Time { return &j.Start })
-	instant("@end", func(j *Job) *time.Time { return &j.End })
-	number("elapsed", math.MinInt64, math.MaxInt64, func(j *Job) *Int { return &j.Elapsed })
-	number("time_limit", 0, slurmspec.MaxSeconds, func(j *Job) *Int { return &j.Limit })
-	number("total_cpus", 0, maxCount, func(j *Job) *Int { return &j.CPUs })
-	number("total_nodes", 0, maxCount, func(j *Job) *Int { return &j.Nodes })
-	add("exit_code", func(p *parser, token jsontext.Token) bool {
+	registerText("cluster", func(j *Job) *string { return &j.Cluster })
+	registerText("state", func(j *Job) *string { return &j.State })
+	registerTime("@submit", func(j *Job) *time.Time { return &j.Submit })
+	registerTime("@eligible", func(j *Job) *time.Time { return &j.Eligible })
+	registerTime("@start", func(j *Job) *time.Time { return &j.Start })
+	registerTime("@end", func(j *Job) *time.Time { return &j.End })
+	registerNumber("elapsed", math.MinInt64, math.MaxInt64, func(j *Job) *Int { return &j.Elapsed })
+	registerNumber("time_limit", 0, slurmspec.MaxSeconds, func(j *Job) *Int { return &j.Limit })
+	registerNumber("total_cpus", 0, maxCount, func(j *Job) *Int { return &j.CPUs })
+	registerNumber("total_nodes", 0, maxCount, func(j *Job) *Int { return &j.Nodes })
+	register("exit_code", func(p *parser, token jsontext.Token) bool {
 		return setExit(token, &p.job.ExitCode, &p.job.ExitSignal)
 	})
-	add("derived_ec", func(p *parser, token jsontext.Token) bool {
+	register("derived_ec", func(p *parser, token jsontext.Token) bool {
 		return setExit(token, &p.job.DerivedCode, &p.job.DerivedSignal)
 	})
-	text("username", func(j *Job) *string { return &j.User })
-	text("groupname", func(j *Job) *string { return &j.Group })
-	number("user_id", 0, math.MaxUint32, func(j *Job) *Int { return &j.UserID })
-	number("group_id", 0, math.MaxUint32, func(j *Job) *Int { return &j.GroupID })
-	text("account", func(j *Job) *string { return &j.Account })
-	text("parent_accounts", func(j *Job) *string { return &j.ParentAccounts })
-	text("partition", func(j *Job) *string { return &j.Partition })
-	text("qos", func(j *Job) *string { return &j.QOS })
-	text("wc_key", func(j *Job) *string { return &j.WCKey })
-	text("reservation_name", func(j *Job) *string { return &j.Reservation })
-	text("job_name", func(j *Job) *string { return &j.Name })
-	text("container", func(j *Job) *string { return &j.Container })
-	number("array_job_id", 0, math.MaxUint32, func(j *Job) *Int { return &j.ArrayJobID })
-	number("array_task_id", 0, math.MaxUint32, func(j *Job) *Int { return &j.ArrayTaskID })
-	number("het_job_id", 0, math.MaxUint32, func(j *Job) *Int { return &j.HetJobID })
-	number("het_job_offset", 0, math.MaxUint32, func(j *Job) *Int { return &j.HetJobOffset })
-	number("ntasks", 0, maxCount, func(j *Job) *Int { return &j.Tasks })
-	number("ntasks_per_node", 0, maxCount, func(j *Job) *Int { return &j.TasksPerNode })
-	number("ntasks_per_tres", 0, maxCount, func(j *Job) *Int { return &j.TasksPerTRES })
-	number("cpus_per_task", 0, maxCount, func(j *Job) *Int { return &j.CPUsPerTask })
-	number("priority", 0, math.MaxUint32, func(j *Job) *Int { return &j.Priority })
-	text("nodes", func(j *Job) *string { return &j.NodeList })
-	text("alloc_node", func(j *Job) *string { return &j.AllocNode })
-	text("failed_node", func(j *Job) *string { return &j.FailedNode })
-	text("excluded_nodes", func(j *Job) *string { return &j.ExcludedNodes })
-	text("work_dir", func(j *Job) *string { return &j.WorkDir })
-	text("std_in", func(j *Job) *string { return &j.StdIn })
-	text("std_out", func(j *Job) *string { return &j.StdOut })
-	text("std_err", func(j *Job) *string { return &j.StdErr })
-	text("orig_dependency", func(j *Job) *string { return &j.Dependency })
-	text("features", func(j *Job) *string { return &j.Features })
-	text("tres_req", func(j *Job) *string { return &j.TRESReq })
-	text("tres_alloc", func(j *Job) *string { return &j.TRESAlloc })
-	text("comment", func(j *Job) *string { return &j.Comment })
-	text("admin_comment", func(j *Job) *string { return &j.AdminComment })
-	text("sluid", func(j *Job) *string { return &j.SLUID })
-	text("original_sluid", func(j *Job) *string { return &j.OriginalSLUID })
-	add("script", func(p *parser, token jsontext.Token) bool {
+	registerText("username", func(j *Job) *string { return &j.User })
+	registerText("groupname", func(j *Job) *string { return &j.Group })
+	registerNumber("user_id", 0, math.MaxUint32, func(j *Job) *Int { return &j.UserID })
+	registerNumber("group_id", 0, math.MaxUint32, func(j *Job) *Int { return &j.GroupID })
+	registerText("account", func(j *Job) *string { return &j.Account })
+	registerText("parent_accounts", func(j *Job) *string { return &j.ParentAccounts })
+	registerText("partition", func(j *Job) *string { return &j.Partition })
+	registerText("qos", func(j *Job) *string { return &j.QOS })
+	registerText("wc_key", func(j *Job) *string { return &j.WCKey })
+	registerText("reservation_name", func(j *Job) *string { return &j.Reservation })
+	registerText("job_name", func(j *Job) *string { return &j.Name })
+	registerText("container", func(j *Job) *string { return &j.Container })
+	registerNumber("array_job_id", 0, math.MaxUint32, func(j *Job) *Int { return &j.ArrayJobID })
+	registerNumber("array_task_id", 0, math.MaxUint32, func(j *Job) *Int { return &j.ArrayTaskID })
+	registerNumber("het_job_id", 0, math.MaxUint32, func(j *Job) *Int { return &j.HetJobID })
+	registerNumber("het_job_offset", 0, math.MaxUint32, func(j *Job) *Int { return &j.HetJobOffset })
+	registerNumber("ntasks", 0, maxCount, func(j *Job) *Int { return &j.Tasks })
+	registerNumber("ntasks_per_node", 0, maxCount, func(j *Job) *Int { return &j.TasksPerNode })
+	registerNumber("ntasks_per_tres", 0, maxCount, func(j *Job) *Int { return &j.TasksPerTRES })
+	registerNumber("cpus_per_task", 0, maxCount, func(j *Job) *Int { return &j.CPUsPerTask })
+	registerNumber("priority", 0, math.MaxUint32, func(j *Job) *Int { return &j.Priority })
+	registerText("nodes", func(j *Job) *string { return &j.NodeList })
+	registerText("alloc_node", func(j *Job) *string { return &j.AllocNode })
+	registerText("failed_node", func(j *Job) *string { return &j.FailedNode })
+	registerText("excluded_nodes", func(j *Job) *string { return &j.ExcludedNodes })
+	registerText("work_dir", func(j *Job) *string { return &j.WorkDir })
+	registerText("std_in", func(j *Job) *string { return &j.StdIn })
+	registerText("std_out", func(j *Job) *string { return &j.StdOut })
+	registerText("std_err", func(j *Job) *string { return &j.StdErr })
+	registerText("orig_dependency", func(j *Job) *string { return &j.Dependency })
+	registerText("features", func(j *Job) *string { return &j.Features })
+	registerText("tres_req", func(j *Job) *string { return &j.TRESReq })
+	registerText("tres_alloc", func(j *Job) *string { return &j.TRESAlloc })
+	registerText("comment", func(j *Job) *string { return &j.Comment })
+	registerText("admin_comment", func(j *Job) *string { return &j.AdminComment })
+	registerText("sluid", func(j *Job) *string { return &j.SLUID })
+	registerText("original_sluid", func(j *Job) *string { return &j.OriginalSLUID })
+	register("script", func(p *parser, token jsontext.Token) bool {
 		if token.Kind() != '"' {
 			return false
 		}
 		p.job.ScriptBytes = Known(int64(len(token.String())))
 		return true
 	})
+	// These say what other keys say, too.
 	for _, key := range []string{"@queue_wait", "cpu_hours", "pack_job_id", "pack_job_offset", "tres_req_raw", "tres_alloc_raw", "submit_line"} {
-		ignored(key)
+		register(key, func(*parser, jsontext.Token) bool { return true })
 	}
 }
 

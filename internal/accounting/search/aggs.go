@@ -281,6 +281,11 @@ func (c *compiler) termsBuckets(where string, v any, children []*aggregation) (*
 		}
 		b.describe = func(key any, r map[string]any) { r["key"] = key }
 	}
+	return b, b.restrict(where, m)
+}
+
+// restrict reads which terms have buckets.
+func (b *buckets) restrict(where string, m map[string]any) error {
 	for _, side := range []string{"include", "exclude"} {
 		v, given := m[side]
 		if !given {
@@ -288,16 +293,16 @@ func (c *compiler) termsBuckets(where string, v any, children []*aggregation) (*
 		}
 		values, ok := v.([]any)
 		if !ok {
-			return nil, query.Unsupported("[%s] with [%s] that is no array", where, side)
+			return query.Unsupported("[%s] with [%s] that is no array", where, side)
 		}
 		if len(values) > query.MaxTerms {
-			return nil, query.Illegal("[%s] %s: %d values (want at most %d)", where, side, len(values), query.MaxTerms)
+			return query.Illegal("[%s] %s: %d values (want at most %d)", where, side, len(values), query.MaxTerms)
 		}
 		var parts []query.SQL
 		for _, v := range values {
 			s, err := query.Scalar(where+"."+side, v)
 			if err != nil {
-				return nil, err
+				return err
 			}
 			parts = append(parts, query.Expression("%s::VARCHAR", query.Value(s)))
 		}
@@ -310,7 +315,7 @@ func (c *compiler) termsBuckets(where string, v any, children []*aggregation) (*
 		}
 		b.key = query.Expression("CASE WHEN %s THEN %s END", test, b.key)
 	}
-	return b, nil
+	return nil
 }
 
 func (c *compiler) histogram(where string, v any, children []*aggregation) (*buckets, error) {
@@ -426,6 +431,9 @@ func (c *compiler) histogramOptions(b *buckets, where string, m map[string]any, 
 	return nil
 }
 
+// addBucket adds a bucket with its condition, unless there is an error, which it returns.
+type addBucket func(name string, condition query.SQL, err error) error
+
 // filterBuckets makes the buckets of aggregations whose buckets are conditions.
 func (c *compiler) filterBuckets(kind, where string, v any) (*buckets, error) {
 	b := &buckets{typed: kind, keyType: "BIGINT"}
@@ -462,56 +470,9 @@ func (c *compiler) filterBuckets(kind, where string, v any) (*buckets, error) {
 			return nil, err
 		}
 	case "filters":
-		m, err := query.Object(where, v)
-		if err != nil {
+		if err := c.filters(b, where, v, add, func() query.SQL { return query.Or(conditions) }); err != nil {
 			return nil, err
 		}
-		if err := query.Known(where, m, "filters", "other_bucket", "other_bucket_key", "keyed"); err != nil {
-			return nil, err
-		}
-		b.keyed = true
-		switch filters := m["filters"].(type) {
-		case map[string]any:
-			var names []string
-			for name := range filters {
-				names = append(names, name)
-			}
-			slices.Sort(names)
-			for _, name := range names {
-				condition, err := c.Query(filters[name])
-				if err := add(name, condition, err); err != nil {
-					return nil, err
-				}
-			}
-		case []any:
-			b.keyed = false
-			for _, f := range filters {
-				condition, err := c.Query(f)
-				if err := add("", condition, err); err != nil {
-					return nil, err
-				}
-			}
-		}
-		if len(conditions) == 0 {
-			return nil, query.Parsing("[%s] wants [filters], an object or an array that is not empty", where)
-		}
-		otherKey, err := query.Text(where, m, "other_bucket_key", "")
-		if err != nil {
-			return nil, err
-		}
-		other, err := query.Boolean(where, m, "other_bucket", otherKey != "")
-		if err != nil {
-			return nil, err
-		}
-		if other {
-			if otherKey == "" {
-				otherKey = "_other_"
-			}
-			if err := add(otherKey, query.Not(query.Or(conditions)), nil); err != nil {
-				return nil, err
-			}
-		}
-		b.describeFilter = func(int, map[string]any) {}
 	default:
 		if err := c.ranges(b, kind, where, v, add); err != nil {
 			return nil, err
@@ -530,8 +491,63 @@ func (c *compiler) filterBuckets(kind, where string, v any) (*buckets, error) {
 	return b, nil
 }
 
+// filters reads the aggregation filters. all returns the condition that one of the filters holds.
+func (c *compiler) filters(b *buckets, where string, v any, add addBucket, all func() query.SQL) error {
+	m, err := query.Object(where, v)
+	if err != nil {
+		return err
+	}
+	if err := query.Known(where, m, "filters", "other_bucket", "other_bucket_key", "keyed"); err != nil {
+		return err
+	}
+	b.keyed = true
+	switch filters := m["filters"].(type) {
+	case map[string]any:
+		var names []string
+		for name := range filters {
+			names = append(names, name)
+		}
+		slices.Sort(names)
+		for _, name := range names {
+			condition, err := c.Query(filters[name])
+			if err := add(name, condition, err); err != nil {
+				return err
+			}
+		}
+	case []any:
+		b.keyed = false
+		for _, f := range filters {
+			condition, err := c.Query(f)
+			if err := add("", condition, err); err != nil {
+				return err
+			}
+		}
+	}
+	if len(b.fixed) == 0 {
+		return query.Parsing("[%s] wants [filters], an object or an array that is not empty", where)
+	}
+	otherKey, err := query.Text(where, m, "other_bucket_key", "")
+	if err != nil {
+		return err
+	}
+	other, err := query.Boolean(where, m, "other_bucket", otherKey != "")
+	if err != nil {
+		return err
+	}
+	if other {
+		if otherKey == "" {
+			otherKey = "_other_"
+		}
+		if err := add(otherKey, query.Not(all()), nil); err != nil {
+			return err
+		}
+	}
+	b.describeFilter = func(int, map[string]any) {}
+	return nil
+}
+
 // ranges reads the aggregations range and date_range.
-func (c *compiler) ranges(b *buckets, kind, where string, v any, add func(name string, condition query.SQL, err error) error) error {
+func (c *compiler) ranges(b *buckets, kind, where string, v any, add addBucket) error {
 	m, err := query.Object(where, v)
 	if err != nil {
 		return err
@@ -568,6 +584,9 @@ func (c *compiler) ranges(b *buckets, kind, where string, v any, add func(name s
 	if err != nil {
 		return err
 	}
+	if kind == "range" {
+		d = nil
+	}
 	elements, _ := m["ranges"].([]any)
 	if len(elements) == 0 {
 		return query.Illegal("No [ranges] specified for the [%s] aggregation", where)
@@ -582,39 +601,9 @@ func (c *compiler) ranges(b *buckets, kind, where string, v any, add func(name s
 			return err
 		}
 		limits := query.Bounds{FromIncluded: true, Format: format, Zone: location, FromNumber: true, ToNumber: true}
-		shown := map[string]any{}
-		label := [2]string{"*", "*"}
-		for i, side := range []string{"from", "to"} {
-			if r[side] == nil {
-				continue
-			}
-			s, err := query.Scalar(where+"."+side, r[side])
-			if err != nil {
-				return err
-			}
-			if i == 0 {
-				limits.From, limits.HasFrom = s, true
-			} else {
-				limits.To, limits.HasTo = s, true
-			}
-			if kind == "date_range" {
-				t, err := d.Parse(s, false)
-				if err != nil {
-					return err
-				}
-				label[i] = d.Format(t)
-				shown[side], shown[side+"_as_string"] = t.UnixMilli(), label[i]
-				continue
-			}
-			x, err := strconv.ParseFloat(s, 64)
-			if err != nil || finite(x) == nil {
-				return query.Illegal("[%s] %s: [%s] is no number", where, side, s)
-			}
-			shown[side] = x
-			label[i] = strconv.FormatFloat(x, 'f', -1, 64)
-			if !strings.Contains(label[i], ".") {
-				label[i] += ".0"
-			}
+		shown, label, err := readLimits(where, r, &limits, d)
+		if err != nil {
+			return err
 		}
 		name, err := query.Text(where, r, "key", label[0]+"-"+label[1])
 		if err != nil {
@@ -638,6 +627,45 @@ func (c *compiler) ranges(b *buckets, kind, where string, v any, add func(name s
 		}
 	}
 	return nil
+}
+
+// readLimits reads the limits of one range into l. The result has how an answer shows them and how a
+// name without a key does. d is nil for numbers.
+func readLimits(where string, r map[string]any, l *query.Bounds, d *query.Dates) (shown map[string]any, label [2]string, err error) {
+	shown, label = map[string]any{}, [2]string{"*", "*"}
+	for i, side := range []string{"from", "to"} {
+		if r[side] == nil {
+			continue
+		}
+		s, err := query.Scalar(where+"."+side, r[side])
+		if err != nil {
+			return nil, label, err
+		}
+		if i == 0 {
+			l.From, l.HasFrom = s, true
+		} else {
+			l.To, l.HasTo = s, true
+		}
+		if d != nil {
+			t, err := d.Parse(s, false)
+			if err != nil {
+				return nil, label, err
+			}
+			label[i] = d.Format(t)
+			shown[side], shown[side+"_as_string"] = t.UnixMilli(), label[i]
+			continue
+		}
+		x, err := strconv.ParseFloat(s, 64)
+		if err != nil || finite(x) == nil {
+			return nil, label, query.Illegal("[%s] %s: [%s] is no number", where, side, s)
+		}
+		shown[side] = x
+		label[i] = strconv.FormatFloat(x, 'f', -1, 64)
+		if !strings.Contains(label[i], ".") {
+			label[i] += ".0"
+		}
+	}
+	return shown, label, nil
 }
 
 // dateHistogram makes buckets of time. The time zone counts: its rules become sums and cases of

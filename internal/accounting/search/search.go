@@ -68,12 +68,8 @@ var searchMembers = []string{
 	"timeout", "track_scores", "version", "explain", "profile", "stored_fields", "min_score", "terminate_after", "highlight", "post_filter", "script_fields", "runtime_mappings",
 }
 
-// newRequest reads the body of a search.
-func newRequest(m map[string]any, now time.Time) (r *request, err error) {
-	r = &request{c: compiler{query.Compiler{Now: now}}, condition: query.Always, indices: query.Always, behind: query.Always}
-	if err := query.Known("search", m, searchMembers...); err != nil {
-		return nil, err
-	}
+// refuse refuses members that are not supported.
+func refuse(m map[string]any) error {
 	// What would not change the answer is accepted: {"explain": false, "script_fields": {}}.
 	for _, name := range []string{"version", "explain", "profile", "stored_fields", "min_score", "terminate_after", "highlight", "post_filter", "script_fields", "runtime_mappings"} {
 		switch v := m[name].(type) {
@@ -96,7 +92,19 @@ func newRequest(m map[string]any, now time.Time) (r *request, err error) {
 				continue
 			}
 		}
-		return nil, query.Unsupported("[%s]", name)
+		return query.Unsupported("[%s]", name)
+	}
+	return nil
+}
+
+// newRequest reads the body of a search.
+func newRequest(m map[string]any, now time.Time) (r *request, err error) {
+	r = &request{c: compiler{query.Compiler{Now: now}}, condition: query.Always, indices: query.Always, behind: query.Always}
+	if err := query.Known("search", m, searchMembers...); err != nil {
+		return nil, err
+	}
+	if err := refuse(m); err != nil {
+		return nil, err
 	}
 	if q := m["query"]; q != nil {
 		if r.condition, err = r.c.Query(q); err != nil {
@@ -520,18 +528,23 @@ func (r *request) hits(v *store.Snapshot) (list []any, err error) {
 	if r.source.none {
 		return list, nil
 	}
+	return list, r.addSources(v, list, seqs)
+}
+
+// addSources adds the documents of hits.
+func (r *request) addSources(v *store.Snapshot, list []any, seqs []int64) error {
 	documents, err := sources(v, seqs)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for i, seq := range seqs {
 		source, err := r.source.apply(documents[seq])
 		if err != nil {
-			return nil, err
+			return err
 		}
 		list[i].(map[string]any)["_source"] = source
 	}
-	return list, nil
+	return nil
 }
 
 // show returns a sort value as an answer has it: dates in milliseconds since 1970.

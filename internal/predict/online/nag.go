@@ -215,7 +215,8 @@ func angle(t hpc.Time, period int64) float64 {
 
 // polynomial returns the features, the products and the squares. They are valid until the next call.
 func (p *Regression) polynomial(x *features) []float64 {
-	list := append(p.expand[:0], x[:]...)
+	list := p.expand[:0]
+	list = append(list, x[:]...)
 	for a := last1; a <= weekCos; a++ {
 		for b := a + 1; b <= weekCos; b++ {
 			list = append(list, x[a]*x[b])

@@ -87,7 +87,7 @@ type luceneParser struct {
 }
 
 func (p *luceneParser) fault(format string, args ...any) error {
-	e := Parsing(format, args...).(*Error)
+	e := AsError(Parsing(format, args...))
 	return Fault(400, "query_shard_exception", "Failed to parse query ["+p.text+"]: at character "+strconv.Itoa(utf8.RuneCountInString(p.text[:p.at])+1)+": "+e.Reason)
 }
 
