@@ -48,9 +48,10 @@ slurm.conf. Virtual time jumps from event to event. The same input gives the sam
 Policies:
 
 ` + describePolicies() + `
-easy-textbook, easy-sjbf and easy++ take tie rules, as in easy-textbook:extra=first,end=before.
-All but fcfs and conservative can schedule by predicted run times instead of time limits, as in
-easy-sjbf:predict=nag,correct=incremental. Jobs still end at their limits.
+easy-textbook, easy-sjbf and easy++ take tie rules, as in
+easy-textbook:extra=first,end=before. Those of EASY can schedule by predicted run times
+instead of time limits, as in easy-sjbf:predict=nag,correct=incremental. Jobs still end
+at their limits.
 docs/SIMULATOR.md explains the rules and their sources.
 
 The exit status is 3 if the run is not valid, which means that a warning affects its

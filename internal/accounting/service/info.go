@@ -25,12 +25,12 @@ func (Service) Info(ctx context.Context, dir string) (info *accountingcmd.Info, 
 
 // info answers what the data directory holds.
 func (s *site) info(w http.ResponseWriter, r *http.Request) {
+	status := s.intake.Status() // before the summary, which so has at least what was applied
 	summary, err := s.intake.Store().Summary(r.Context())
 	if err != nil {
 		receive.Fail(w, http.StatusInternalServerError, "store_exception", err.Error())
 		return
 	}
-	status := s.intake.Status()
 	info := accountingcmd.Info{
 		Jobs: summary.Jobs, Clusters: summary.Clusters, Sources: summary.Sources, Counts: summary.Counts,
 		Received: status.Received, Applied: status.Applied, JournalBytes: status.Journal, DatabaseBytes: summary.Bytes,

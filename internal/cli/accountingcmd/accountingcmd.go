@@ -87,9 +87,9 @@ func New(o Output) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "accounting",
 		Short: "Receive finished jobs from Slurm, keep and export them",
-		Long: `Commands about a data directory of finished jobs. rmreplay accounting serve receives them from
-the jobcomp/elasticsearch plugin of an unmodified slurmctld as they end, and keeps them in an
-embedded database. docs/ACCOUNTING.md has the lines of slurm.conf.
+		Long: `Commands about a data directory of finished jobs. rmreplay accounting serve receives
+them from the jobcomp/elasticsearch plugin of an unmodified slurmctld as they end, and
+keeps them in an embedded database. docs/ACCOUNTING.md has the lines of slurm.conf.
 
 One process has a data directory open. The other commands ask it, through a socket in the
 directory, or open the directory themselves.

@@ -45,9 +45,12 @@ trace and swf are workloads to replay. For them --start and --end are the window
 workload, as for workload build: jobs that ran at its start are preset jobs.
 
 --where takes a condition in SQL over the columns.`,
-		Example: `  rmreplay accounting export /var/lib/rmreplay -o march.parquet --start 2024-03-01 --end 2024-04-01
-  rmreplay accounting export /var/lib/rmreplay -o failed.csv --where "state = 'FAILED' AND gpus > 0"
-  rmreplay accounting export /var/lib/rmreplay -o day.jsonl --start 2024-03-05 --end 2024-03-06`,
+		Example: `  rmreplay accounting export /var/lib/rmreplay -o march.parquet \
+    --start 2024-03-01 --end 2024-04-01
+  rmreplay accounting export /var/lib/rmreplay -o failed.csv \
+    --where "state = 'FAILED' AND gpus > 0"
+  rmreplay accounting export /var/lib/rmreplay -o day.jsonl \
+    --start 2024-03-05 --end 2024-03-06`,
 		Args: o.WantArgs("DIR"),
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			if opts.Start, opts.End, err = window.Bounds(); err != nil {
@@ -119,10 +122,11 @@ func (o Output) backup() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "backup DIR TARGET",
 		Short: "Copy a data directory, while it is in use",
-		Long: `Writes a copy of all jobs that were acknowledged until now into a new directory, which is a data
-directory itself. Neither the receiver nor searches wait for it.
+		Long: `Writes a copy of all jobs that were acknowledged until now into a new directory, which
+is a data directory itself. Neither the receiver nor searches wait for it.
 
-To restore a copy, stop accounting serve, and put a copy of it in the data directory's place.`,
+To restore a copy, stop accounting serve, and put a copy of it in the data directory's
+place.`,
 		Example: `  rmreplay accounting backup /var/lib/rmreplay /backup/rmreplay-2024-03-05`,
 		Args:    o.WantArgs("DIR", "TARGET"),
 		RunE: func(c *cobra.Command, args []string) error {

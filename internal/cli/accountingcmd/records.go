@@ -57,9 +57,10 @@ func (o Output) importJobs() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "import DIR SOURCE...",
 		Short: "Add jobs of accounting records, of runs and of workloads",
-		Long: `Adds jobs to a data directory, which it makes if necessary. SOURCE is the output of sacct -P or
-sacct --json, records of other systems, a run of rmreplay, a workload with the outcome of
-its jobs, or with --from slurmdbd the database of slurmdbd, as for workload build.
+		Long: `Adds jobs to a data directory, which it makes if necessary. SOURCE is the output of
+sacct -P or sacct --json, records of other systems, a run of rmreplay, a workload with
+the outcome of its jobs, or with --from slurmdbd the database of slurmdbd, as for
+workload build.
 
 A run becomes a cluster of its own, with the name of its directory unless --cluster-name
 says otherwise. It stands beside the production clusters in searches and pages.
@@ -127,12 +128,14 @@ func (o Output) reconcile() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "reconcile DIR SOURCE...",
 		Short: "Name the jobs that the receiver never got, and add them",
-		Long: `Compares a data directory with accounting records: the output of sacct, or with --from slurmdbd
-the database. It names the jobs that the directory does not have, and those that differ.
+		Long: `Compares a data directory with accounting records: the output of sacct, or with --from
+slurmdbd the database. It names the jobs that the directory does not have, and those
+that differ.
 
-slurmctld keeps jobs that it could not send in memory. If it is killed then, they are lost
-there, but slurmdbd has them. With --fill the command adds them. Run sacct with -D, so that it
-prints each run of a requeued job. The exit status is 3 if something is missing or differs.`,
+slurmctld keeps jobs that it could not send in memory. If it is killed then, they are
+lost there, but slurmdbd has them. With --fill the command adds them. Run sacct with -D,
+so that it prints each run of a requeued job. The exit status is 3 if something is
+missing or differs.`,
 		Example: `  sacct -a -X -P -D -S 2024-03-01 -E 2024-03-08 -o ALL > week.sacct
   rmreplay accounting reconcile /var/lib/rmreplay week.sacct --fill
   rmreplay accounting reconcile /var/lib/rmreplay --from slurmdbd \

@@ -1,6 +1,7 @@
 package accountingcmd
 
 import (
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -25,6 +26,7 @@ type Serve struct {
 
 func (o Output) serve() *cobra.Command {
 	var opts Serve
+	var listen string
 	c := &cobra.Command{
 		Use:   "serve --data DIR",
 		Short: "Receive finished jobs from Slurm, and answer searches",
@@ -33,30 +35,33 @@ func (o Output) serve() *cobra.Command {
   JobCompType=jobcomp/elasticsearch
   JobCompLoc=http://HOST:9200/NAME/_doc
 
-NAME is any name in lower case, best that of the cluster. It stands for the cluster in jobs that do
-not say theirs, as without slurmdbd.
+NAME is any name in lower case, best that of the cluster. It stands for the cluster in
+jobs that do not say theirs, as without slurmdbd.
 
-The server answers a job only when it is on disk, so what was acknowledged survives a crash.
-It keeps whatever it gets: a document that makes no sense is kept as it came, marked, and
-counted. A job that comes twice is one job.
+The server answers a job only when it is on disk, so what was acknowledged survives a
+crash. It keeps whatever it gets: a document that makes no sense is kept as it came,
+marked, and counted. A job that comes twice is one job.
 
 --auth names a file with one line for each credential, ROLE USER PASSWORD or ROLE token
 TOKEN, where ROLE is ingest, read or all. It must not be readable by others. Slurm takes
-user and password in JobCompLoc: http://USER:PASSWORD@HOST:9200/NAME/_doc. Many sites let all
-users read slurm.conf, so give it a credential of the role ingest.
+user and password in JobCompLoc: http://USER:PASSWORD@HOST:9200/NAME/_doc. Many sites
+let all users read slurm.conf, so give it a credential of the role ingest.
 
 Without --auth the server listens on addresses of this machine only, unless --open says
 otherwise. Jobs that ended longer ago than --retention are removed once a day.
 
---forward names an Elasticsearch or OpenSearch cluster, as http(s)://HOST:PORT or with the
-name of an index behind it. Every document goes on to the cluster, exactly once. While the
-cluster is away, documents wait in the data directory. --forward-auth names a file with
-USER:PASSWORD, "ApiKey KEY" or "Bearer TOKEN" for it, which others must not be able to read.`,
+--forward names an Elasticsearch or OpenSearch cluster, as http(s)://HOST:PORT or with
+the name of an index behind it. Every document goes on to the cluster, exactly once.
+While the cluster is away, documents wait in the data directory. --forward-auth names a
+file with USER:PASSWORD, "ApiKey KEY" or "Bearer TOKEN" for it, which others must not be
+able to read.`,
 		Example: `  rmreplay accounting serve --data /var/lib/rmreplay
   rmreplay accounting serve --data /var/lib/rmreplay --listen 0.0.0.0:9200 \
-    --auth /etc/rmreplay/access --tls-cert server.pem --tls-key server.key --retention 400d`,
+    --auth /etc/rmreplay/access --tls-cert server.pem --tls-key server.key \
+    --retention 400d`,
 		Args: o.WantArgs(),
 		RunE: func(c *cobra.Command, _ []string) error {
+			opts.Listen = strings.Split(listen, ",")
 			if (opts.TLSCert == "") != (opts.TLSKey == "") {
 				return o.Usagef("--tls-cert and --tls-key need each other")
 			}
@@ -72,7 +77,7 @@ USER:PASSWORD, "ApiKey KEY" or "Bearer TOKEN" for it, which others must not be a
 	}
 	f := c.Flags()
 	f.StringVar(&opts.Data, "data", "", "data `DIR`; it is made if it does not exist")
-	f.StringSliceVar(&opts.Listen, "listen", []string{"127.0.0.1:9200"}, "`ADDRESSES` to listen on, separated by commas")
+	f.StringVar(&listen, "listen", "127.0.0.1:9200", "`ADDRESS` to listen on; several are separated by commas")
 	f.StringVar(&opts.Auth, "auth", "", "`FILE` of credentials")
 	f.StringVar(&opts.TLSCert, "tls-cert", "", "`FILE` with the server's certificate and those that signed it (PEM)")
 	f.StringVar(&opts.TLSKey, "tls-key", "", "`FILE` with the certificate's key (PEM)")

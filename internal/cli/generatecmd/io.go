@@ -31,14 +31,15 @@ type Lent struct {
 
 // ioFlags are the flags of `workload generate io`.
 type ioFlags struct {
-	set, counts, fileSystem, rate, start, addTo string
-	cycles                                      int
-	declare                                     bool
-	load                                        float64
-	zone                                        flags.Zone
-	seed                                        uint64
-	output                                      string
-	json                                        bool
+	set, counts, rate, start, addTo string
+	fileSystems                     []string
+	cycles                          int
+	declare                         bool
+	load                            float64
+	zone                            flags.Zone
+	seed                            uint64
+	output                          string
+	json                            bool
 }
 
 // IO returns the command `workload generate io`.
@@ -54,18 +55,19 @@ them. --add-to adds I/O to another workload instead, class by class. docs/GENERA
 has the sources and the assumptions.`,
 		Example: `  rmreplay workload generate io --set two-jobs --counts 15,15 --seed 1 -o io.jsonl
   rmreplay simulate io.jsonl --policy io-aware -o run
-  rmreplay workload generate io --add-to day.jsonl --filesystem lustre=100GiB/s -o io-day.jsonl`,
+  rmreplay workload generate io --add-to day.jsonl --filesystem lustre=100GiB/s \
+    -o io-day.jsonl`,
 		Args: l.WantArgs(),
 		RunE: func(*cobra.Command, []string) error { return l.runIO(&o) },
 	}
 	f := c.Flags()
 	f.StringVar(&o.set, "set", "two-jobs", "`NAME` of the set: two-jobs or six-jobs")
-	f.StringVar(&o.counts, "counts", "", "`N,N...` jobs of each class in a cycle (default: 10,50, or 10 of each for six-jobs)")
+	f.StringVar(&o.counts, "counts", "", "`COUNTS` of jobs of each class in a cycle, as N,N... (default: 10,50, or 10 of each for six-jobs)")
 	f.IntVar(&o.cycles, "cycles", 8, "number of cycles: `N`")
-	f.StringVar(&o.fileSystem, "filesystem", "lustre=200MiB/s", "file system and its `BANDWIDTH`, as of simulate")
+	f.StringArrayVar(&o.fileSystems, "filesystem", []string{"lustre=200MiB/s"}, "file system and its `BANDWIDTH`, as of simulate")
 	f.StringVar(&o.rate, "rate", "50MiB/s", "`RATE` at which a job writes when it is alone")
 	f.BoolVar(&o.declare, "declare-licenses", false, "jobs request the licenses of their mean rate")
-	f.StringVar(&o.start, "start", "2024-03-04", "`TIME` at which the workload begins")
+	f.StringVar(&o.start, "start", "2024-03-04", "`TIME` at which the window begins")
 	f.StringVar(&o.addTo, "add-to", "", "`WORKLOAD` whose jobs get I/O by class, instead of a set")
 	f.Float64Var(&o.load, "load", 0.5, "with --add-to: what the jobs ask for on average, as a part of the bandwidth: `L`")
 	o.zone.Add(f)
@@ -75,7 +77,10 @@ has the sources and the assumptions.`,
 }
 
 func (l Lent) runIO(o *ioFlags) error {
-	fs, err := hpc.ParseFileSystem(o.fileSystem)
+	if len(o.fileSystems) != 1 {
+		return l.Usagef("--filesystem: %d file systems (want one)", len(o.fileSystems))
+	}
+	fs, err := hpc.ParseFileSystem(o.fileSystems[0])
 	if err != nil {
 		return l.Usagef("--filesystem %w", err)
 	}

@@ -46,7 +46,7 @@ has one line. Clients send it as "Authorization: Bearer TOKEN".`,
 		RunE: func(c *cobra.Command, args []string) error { return o.serve(c.Context(), args[0], opts) },
 	}
 	f := c.Flags()
-	f.StringVar(&opts.listen, "listen", "127.0.0.1:8765", "listen on this `ADDRESS`; port 0 takes a free one")
+	f.StringVar(&opts.listen, "listen", "127.0.0.1:8765", "`ADDRESS` to listen on; port 0 takes a free one")
 	f.StringVar(&opts.token, "token", "", "want the token in this `FILE` of each client")
 	f.StringVar(&opts.journal, "journal", "", "keep the events in this `FILE`, and continue with those in it")
 	return c

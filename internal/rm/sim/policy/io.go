@@ -33,13 +33,13 @@ var ioPolicies = []struct {
 	name, doc string
 	options   IOOptions
 }{
-	{"bf-licenses", "backfilling in rounds, with requested licenses in the plan (Slurm's bf_licenses)",
+	{"bf-licenses", "backfilling in rounds with requested licenses (Slurm's bf_licenses)",
 		IOOptions{Options: ioaware.Options{Strategy: ioaware.Aware}, Estimator: ioaware.Nothing{}, EstimateIsRequest: true}},
 	{"io-baseline", "the same rounds without estimates and without measured use",
 		IOOptions{Options: ioaware.Options{Strategy: ioaware.Baseline}, Estimator: ioaware.Nothing{}}},
 	{"io-aware", "estimated and measured use of the file system stays below its limit",
 		IOOptions{Options: ioaware.Options{Strategy: ioaware.Aware}, Estimator: ioaware.Behaviour{Factor: 1}}},
-	{"workload-adaptive", "io-aware, and jobs with much I/O in the proportion of the queue (two groups)",
+	{"workload-adaptive", "io-aware, and much I/O in proportion to the queue (two groups)",
 		IOOptions{Options: ioaware.Options{Strategy: ioaware.TwoGroup}, Estimator: ioaware.Behaviour{Factor: 1}}},
 }
 

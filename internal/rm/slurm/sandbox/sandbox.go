@@ -204,6 +204,11 @@ func (p *Sandbox) isFree(socket func() (int, error), port int) (bool, error) {
 		return false, err
 	}
 	defer unix.Close(fd)
+	// A process that forks at this instant has a copy of the socket until it executes its program.
+	// With this option, which slurmctld sets, too, the copy does not keep slurmctld from listening.
+	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1); err != nil {
+		return false, err
+	}
 	err = unix.Bind(fd, &unix.SockaddrInet4{Addr: p.Control().As4(), Port: port})
 	if errors.Is(err, unix.EADDRINUSE) {
 		return false, nil

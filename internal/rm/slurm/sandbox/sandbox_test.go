@@ -56,3 +56,43 @@ func TestFreePorts(t *testing.T) {
 		t.Errorf("free ports %d and %d, want two others than %d, below %d", a, b, firstPort, lowest)
 	}
 }
+
+// A copy of a socket with which [Sandbox.FreePorts] has tried a port, as a process has that was forked
+// meanwhile, does not keep slurmctld from listening at the port.
+func TestFreePortsWithCopies(t *testing.T) {
+	p := Sandbox{octet: 250, lock: -1} // no replay has this network
+	var copies []int
+	defer func() {
+		for _, fd := range copies {
+			unix.Close(fd)
+		}
+	}()
+	socket := func() (int, error) {
+		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			return fd, err
+		}
+		other, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+		copies = append(copies, other)
+		return fd, err
+	}
+	var port uint16
+	if err := p.FreePorts(socket, &port); err != nil {
+		t.Fatal(err)
+	}
+	ctld, err := socket()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(ctld)
+	// slurmctld does the same.
+	if err := unix.SetsockoptInt(ctld, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Bind(ctld, &unix.SockaddrInet4{Addr: p.Control().As4(), Port: int(port)}); err != nil {
+		t.Fatalf("binding port %d: %v", port, err)
+	}
+	if err := unix.Listen(ctld, 1); err != nil {
+		t.Fatalf("listening at port %d: %v", port, err)
+	}
+}
