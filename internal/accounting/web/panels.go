@@ -256,7 +256,7 @@ func plainColours(t *table) *table {
 
 func queryWaste(r *request, _ *sizes) condition {
 	return selectFrom(r.buckets().of("end_time")+", coalesce(sum(cpu_hours) FILTER (state = 'COMPLETED'), 0), coalesce(sum(cpu_hours) FILTER ("+failed+"), 0), "+
-		"sum(cpu_hours), coalesce("+unused+" / 3600, 0)", r.ended(), "GROUP BY 1")
+		"coalesce(sum(cpu_hours) FILTER ((state = 'COMPLETED' OR ("+failed+")) IS NOT TRUE), 0), coalesce("+unused+" / 3600, 0)", r.ended(), "GROUP BY 1")
 }
 
 func shapeWaste(r *request, _ *sizes, raw [][]any) *table {
@@ -268,8 +268,7 @@ func shapeWaste(r *request, _ *sizes, raw [][]any) *table {
 	}
 	for _, row := range raw {
 		if k, ok := row[0].(int64); ok && k >= 0 && int(k) < len(t.Rows) {
-			done, lost := value(row[1]), value(row[2])
-			t.Rows[k] = append(t.Rows[k][:2], done, lost, max(0, value(row[3])-done-lost), value(row[4]))
+			t.Rows[k] = append(t.Rows[k][:2], value(row[1]), value(row[2]), value(row[3]), value(row[4]))
 		}
 	}
 	return t
