@@ -251,3 +251,28 @@ func (b *Browser) Mouse(kind string, x, y float64, more map[string]any) {
 	b.Call("Input.dispatchMouseEvent", event, nil)
 	b.Eval("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(1))))", nil)
 }
+
+// Faint returns texts with less contrast than WCAG 2.2 asks for (4.5 to 1, success criterion 1.4.3).
+func (b *Browser) Faint() (found []string) {
+	b.Eval(`(() => {
+		const rgb = (text) => text.match(/[0-9.]+/g).map(Number);
+		const light = ([r, g, b]) => [r, g, b].map((v) => (v /= 255) <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+			.reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+		const behind = (e) => {
+			for (; e; e = e.parentElement) {
+				const c = rgb(getComputedStyle(e).backgroundColor);
+				if (c.length < 4 || c[3] > 0) return c;
+			}
+			return [255, 255, 255];
+		};
+		const found = new Set();
+		for (const e of document.querySelectorAll("body *")) {
+			if (e.closest("svg, script, noscript, option, datalist, #tip") || ![...e.childNodes].some((n) => n.nodeType === 3 && n.data.trim())) continue;
+			const a = light(rgb(getComputedStyle(e).color)), b = light(behind(e));
+			const contrast = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+			if (contrast < 4.5) found.add(e.localName + "." + e.className + " " + contrast.toFixed(1));
+		}
+		return [...found];
+	})()`, &found)
+	return found
+}

@@ -177,28 +177,7 @@ func lightAndDark(t *testing.T, b *chromium.Browser) {
 	b.OpenFile(path)
 	for _, scheme := range []string{"light", "dark"} {
 		b.Call("Emulation.setEmulatedMedia", map[string]any{"features": []any{map[string]any{"name": "prefers-color-scheme", "value": scheme}}}, nil)
-		var faint []string
-		b.Eval(`(() => {
-			const rgb = (text) => text.match(/[0-9.]+/g).map(Number);
-			const light = ([r, g, b]) => [r, g, b].map((v) => (v /= 255) <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
-				.reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
-			const behind = (e) => {
-				for (; e; e = e.parentElement) {
-					const c = rgb(getComputedStyle(e).backgroundColor);
-					if (c.length < 4 || c[3] > 0) return c;
-				}
-				return [255, 255, 255];
-			};
-			const found = new Set();
-			for (const e of document.querySelectorAll("body *")) {
-				if (e.closest("svg, script, noscript") || ![...e.childNodes].some((n) => n.nodeType === 3 && n.data.trim())) continue;
-				const a = light(rgb(getComputedStyle(e).color)), b = light(behind(e));
-				const contrast = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
-				if (contrast < 4.5) found.add(e.localName + "." + e.className + " " + contrast.toFixed(1));
-			}
-			return [...found];
-		})()`, &faint)
-		if len(faint) > 0 {
+		if faint := b.Faint(); len(faint) > 0 {
 			t.Errorf("%s: too little contrast: %q", scheme, faint)
 		}
 		for _, section := range []string{"summary", "metrics", "machine", "distances", "nodes"} {

@@ -71,7 +71,8 @@ func TestExport(t *testing.T) {
 	if err := s.Documents(ctx, store.Filter{Where: "no_column = 1"}, func(*store.Stored) error { return nil }); err == nil {
 		t.Error("a condition over a column that does not exist was taken")
 	}
-	for _, where := range []string{"true); DELETE FROM jobs; --", "true); COPY jobs TO '/tmp/rmreplay-escaped'; --"} {
+	escaped := filepath.Join(t.TempDir(), "escaped")
+	for _, where := range []string{"true); DELETE FROM jobs; --", "true); COPY jobs TO '" + escaped + "'; --"} {
 		if err := s.Documents(ctx, store.Filter{Where: where}, func(*store.Stored) error { return nil }); err == nil {
 			t.Errorf("%s: no error", where)
 		}
@@ -79,7 +80,7 @@ func TestExport(t *testing.T) {
 	if count(t, s, "SELECT count(*) FROM jobs") != 3000 {
 		t.Error("a condition removed jobs")
 	}
-	if _, err := os.Stat("/tmp/rmreplay-escaped"); err == nil {
+	if _, err := os.Stat(escaped); err == nil {
 		t.Error("a condition wrote a file")
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -67,9 +68,10 @@ func TestSnapshot(t *testing.T) {
 	if err != nil || count(t, s, "SELECT count(*) FROM jobs") != 200 {
 		t.Fatal(err)
 	}
+	escaped := filepath.Join(t.TempDir(), "escaped")
 	for _, query := range []string{
-		"DELETE FROM jobs", "DROP TABLE jobs", "CREATE TABLE x (y INTEGER)", "SELECT * FROM read_text('/etc/passwd')", "COPY jobs TO '/tmp/rmreplay-escaped.csv'",
-		"ATTACH '/tmp/rmreplay-escaped.duckdb' AS x", "SET enable_external_access = true", "SET memory_limit = '100GB'", "INSTALL httpfs", "LOAD httpfs",
+		"DELETE FROM jobs", "DROP TABLE jobs", "CREATE TABLE x (y INTEGER)", "SELECT * FROM read_text('/etc/passwd')", "COPY jobs TO '" + escaped + "'",
+		"ATTACH '" + escaped + "' AS x", "SET enable_external_access = true", "SET memory_limit = '100GB'", "INSTALL httpfs", "LOAD httpfs",
 	} {
 		err := s.Read(ctx, func(v *store.Snapshot) error {
 			rows, err := v.Query(query)
@@ -83,6 +85,9 @@ func TestSnapshot(t *testing.T) {
 		if err == nil {
 			t.Errorf("%s: no error", query)
 		}
+	}
+	if _, err := os.Stat(escaped); err == nil {
+		t.Error("a query wrote a file")
 	}
 	if n := count(t, s, "SELECT count(*) FROM jobs"); n != 200 {
 		t.Errorf("%d jobs are left", n)

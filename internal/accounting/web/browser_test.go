@@ -284,7 +284,7 @@ func looks(t *testing.T, r *reader) {
 		if wide.Page > wide.Window {
 			t.Errorf("%s: the page is %v wide in a window of %v", name, wide.Page, wide.Window)
 		}
-		if faint := r.faint(); len(faint) > 0 {
+		if faint := r.Faint(); len(faint) > 0 {
 			t.Errorf("%s: too little contrast: %q", name, faint)
 		}
 		for _, panel := range []string{"summary", "users", "runs", "waste", "week", "table"} {
@@ -332,32 +332,6 @@ func looks(t *testing.T, r *reader) {
 	if charts < 10 {
 		t.Errorf("%d charts without scripts", charts)
 	}
-}
-
-// faint returns texts with less contrast than WCAG 2.2 asks for (4.5 to 1, success criterion 1.4.3).
-func (r *reader) faint() (found []string) {
-	r.t.Helper()
-	r.Eval(`(() => {
-		const rgb = (text) => text.match(/[0-9.]+/g).map(Number);
-		const light = ([r, g, b]) => [r, g, b].map((v) => (v /= 255) <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
-			.reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
-		const behind = (e) => {
-			for (; e; e = e.parentElement) {
-				const c = rgb(getComputedStyle(e).backgroundColor);
-				if (c.length < 4 || c[3] > 0) return c;
-			}
-			return [255, 255, 255];
-		};
-		const found = new Set();
-		for (const e of document.querySelectorAll("body *")) {
-			if (e.closest("svg, script, noscript, option, datalist, #tip") || ![...e.childNodes].some((n) => n.nodeType === 3 && n.data.trim())) continue;
-			const a = light(rgb(getComputedStyle(e).color)), b = light(behind(e));
-			const contrast = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
-			if (contrast < 4.5) found.add(e.localName + "." + e.className + " " + contrast.toFixed(1));
-		}
-		return [...found];
-	})()`, &found)
-	return found
 }
 
 // compareClusters shows two clusters beside each other and filters both.

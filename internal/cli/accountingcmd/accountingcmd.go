@@ -2,10 +2,9 @@
 // finished jobs. A [Service] does the work.
 //
 // The service is not in the main program. Its database (DuckDB, a C++ library) would make the
-// program of 51 MB one of 121 MB, make a C++ toolchain necessary to build it, and slow down the
-// linking of each test of internal/cli. So there are two programs: rmreplay has the commands,
-// their flags and their help, and hands them over to rmreplay-accounting, which is the same
-// program with the service.
+// program of 51 MB one of 121 MB, and would make a C++ toolchain necessary to build it. So there
+// are two programs: rmreplay has the commands, their flags and their help, and hands them over to
+// rmreplay-accounting, which is the same program with the service.
 package accountingcmd
 
 import (
