@@ -40,6 +40,8 @@ var varying = []*regexp.Regexp{
 	regexp.MustCompile(`^wrote report\.html \([0-9.]+ MB\)$`),
 	// The same as the first at the end of a line of the table of realizations.
 	regexp.MustCompile(`% +[0-9.]+ s$`),
+	// How wide a column of a table is: a path in it may be longer on another machine.
+	regexp.MustCompile(`  +`),
 }
 
 // TestTutorial follows docs/TUTORIAL.md on real Slurm.
