@@ -129,9 +129,9 @@ var rules = []rule{
 		"scenarios of tests are the same for every engine"},
 	{"engines", "internal/run", []string{"internal/finished", "internal/formats/trace", "internal/hostlist", "internal/hpc", "internal/jobjson", "internal/output", "internal/packed", "internal/rm", "internal/slurmspec/...", "internal/workload"}, offline,
 		"the record is the same for every engine; it knows events, not who made them"},
-	{"engines", "internal/predict/online", []string{"internal/hpc"}, computes,
+	{"engines", "internal/predict/online", []string{"internal/hpc", "internal/predict", "internal/predict/model"}, computes,
 		"a learner in a scheduler's loop knows what the scheduler tells it, and no scheduler"},
-	{"engines", "internal/rm/sim/...", []string{"internal/agenda", "internal/bandwidth", "internal/hostlist", "internal/hpc", "internal/ioaware", "internal/predict/online", "internal/rm", "internal/rm/window", "internal/slurmspec/..."}, computes,
+	{"engines", "internal/rm/sim/...", []string{"internal/agenda", "internal/bandwidth", "internal/hostlist", "internal/hpc", "internal/ioaware", "internal/predict", "internal/predict/model", "internal/predict/online", "internal/rm", "internal/rm/window", "internal/slurmspec/..."}, computes,
 		"the simulator is one resource manager and knows no other"},
 	{"engines", "internal/rm/slurm/...", []string{
 		"internal/agenda", "internal/filekind", "internal/hostlist", "internal/hpc", "internal/lines", "internal/resources", "internal/rm", "internal/rm/window", "internal/run",
