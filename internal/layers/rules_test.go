@@ -180,7 +180,7 @@ var rules = []rule{
 	{"use cases", "internal/progress", []string{"internal/replay"}, computes,
 		"how far a run is follows from what its loop says; the caller has the terminal and the clock"},
 	{"use cases", "internal/predict/benefit", []string{
-		"internal/experiment", "internal/hpc", "internal/metrics", "internal/predict", "internal/predict/model", "internal/run", "internal/stats", "internal/workload", "internal/workload/transform",
+		"internal/experiment", "internal/hpc", "internal/metrics", "internal/predict", "internal/predict/model", "internal/predict/online", "internal/run", "internal/stats", "internal/workload", "internal/workload/transform",
 	}, offline,
 		"a comparison makes sets of realizations and tests them; it knows no command line"},
 	{"use cases", "internal/sweep", []string{"internal/experiment", "internal/interrupt", "internal/metrics", "internal/output", "internal/rm/slurm/conf", "internal/rm/slurm/conf/edit", "internal/run", "internal/stats"}, offline,

@@ -31,6 +31,7 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/predict"
 	"rmreplay/internal/predict/model"
+	"rmreplay/internal/predict/online"
 	"rmreplay/internal/run"
 	"rmreplay/internal/workload"
 	"rmreplay/internal/workload/transform"
@@ -102,19 +103,27 @@ const (
 
 // cast returns the schedulers of a comparison.
 func cast(o *Options) []Scheduler {
-	learned, doc := "boost", "the same, planned with gradient boosting that learns as jobs end"
+	doc := "the same, planned with gradient boosting that learns as jobs end"
 	if o.Model != "" {
-		learned, doc = "model:"+o.Model, "the same, planned with the trained model"
+		doc = "the same, planned with the trained model"
 	}
 	return []Scheduler{
 		{Name: limits, Policy: "easy-textbook", Doc: "EASY with time limits"},
 		{Name: sjbf, Policy: "easy-sjbf", Doc: "EASY that backfills the shortest jobs first, by time limits"},
 		{Name: "last-two", Policy: "easy++", Doc: "the same, planned with the mean of the user's last two run times (EASY++)"},
 		{Name: "learner", Policy: "easy-sjbf:predict=nag", Doc: "the same, planned with the regression of Gaussier et al."},
-		{Name: "model", Policy: "easy-sjbf:predict=" + learned, Doc: doc},
+		{Name: "model", Policy: "easy-sjbf:predict=" + learned(o), Doc: doc},
 		{Name: bound, Policy: "easy-sjbf:predict=clairvoyant", Doc: "the same, planned with the run times: the bound"},
 		{Name: short, Policy: "easy-sjbf", Doc: fmt.Sprintf("as %s, with time limits lowered to the predicted quantile %g: jobs are killed", sjbf, o.Quantile)},
 	}
+}
+
+// learned returns the value of the policy's option predict for the scheduler named model.
+func learned(o *Options) string {
+	if o.Model != "" {
+		return "model:" + o.Model
+	}
+	return string(model.Boost)
 }
 
 // Run makes the comparison. Its errors are those of [experiment.RunSet], of a model that cannot be
@@ -129,7 +138,7 @@ func Run(ctx context.Context, o Options) (*Comparison, error) {
 		return nil, err
 	}
 	c := &Comparison{
-		Source: filepath.Base(w.Source), Jobs: w.Jobs.Len(), Realizations: o.Set.Count, JitterS: o.Spec.Users.Jitter.Seconds(), Seed: o.Spec.Seed, Quantile: o.Quantile,
+		Source: filepath.Base(o.Spec.Workload.Path), Jobs: w.Jobs.Len(), Realizations: o.Set.Count, JitterS: o.Spec.Users.Jitter.Seconds(), Seed: o.Spec.Seed, Quantile: o.Quantile,
 		Schedulers: cast(&o),
 	}
 	for _, note := range result.Notes {
@@ -180,17 +189,22 @@ func check(w *workload.Workload, o *Options) error {
 
 // lower returns the workload with lowered time limits.
 func lower(ctx context.Context, w *workload.Workload, o *Options) (*workload.Workload, transform.Result, error) {
-	predictor := predict.Predictor(model.NewOnline(model.Options{Kind: model.Boost, Seed: 1, Growth: 0.5}))
+	var trained *model.Model
 	if o.Model != "" {
-		m, err := experiment.ReadModel(o.Model)
-		if err == nil {
-			err = m.Before(w)
+		var err error
+		if trained, err = experiment.ReadModel(o.Model); err == nil {
+			err = trained.Before(w)
 		}
 		if err != nil {
 			return nil, transform.Result{}, err
 		}
-		predictor = m.Online()
 	}
+	planned := online.Default()
+	_, err := planned.Set("predict", learned(o))
+	if err != nil {
+		return nil, transform.Result{}, err
+	}
+	predictor, _ := planned.New(trained)
 	step := transform.PredictedLimits(fmt.Sprintf("predicted limits, quantile %g", o.Quantile), func(w *workload.Workload) ([]float64, error) {
 		return predict.Quantiles(ctx, w, predictor, o.Quantile)
 	})

@@ -163,7 +163,7 @@ func (c *Comparison) sentence(v *Verdict, best *Contrast) string {
 		Hurts:     "Prediction makes this workload's mean bounded slowdown worse",
 		Undecided: "This comparison does not show that prediction helps this site",
 	}[v.Outcome]
-	text := fmt.Sprintf("%s: with %s the mean bounded slowdown differs by %s from that of the same policy with time limits (95 %% interval %s to %s, p = %s, %d realizations); it is lower in %d weeks and higher in %d (p = %s).",
+	text := fmt.Sprintf("%s: with %s the mean bounded slowdown differs by %s from that of the same policy with time limits (95 %% interval %s to %s, p = %s, %d realizations); the weeks with a lower one number %d, those with a higher one %d (p = %s).",
 		found, best.Scheduler, percent(best.Difference), percent(float64(best.Low)), percent(float64(best.High)), number(best.P), c.Realizations, best.WeeksBetter, best.WeeksWorse, number(best.WeeksP))
 	if gain := c.contrast(bound).Difference; gain < 0 && best.Difference < 0 {
 		text += fmt.Sprintf(" With clairvoyance it differs by %s.", percent(gain))

@@ -94,6 +94,9 @@ func (o *Options) Set(name, value string) (bool, error) {
 			}
 			names = append(names, c.name)
 		}
+		if name == "predict" {
+			names = append(names, fromFile+"FILE")
+		}
 		return true, fmt.Errorf("%s=%s: not a value of %s (want %s)", name, value, name, strings.Join(names, ", "))
 	}
 	return false, nil
@@ -140,8 +143,8 @@ func Values(name string) []string {
 func (o *Options) File() string { return o.file }
 
 // retrain is the growth of the number of ended jobs after which a model that learns in the loop is
-// trained again: that of [model.Options].
-const retrain = 0.5
+// trained again ([model.Options]): when the number has doubled.
+const retrain = 1
 
 // New returns a predictor, and the correction. Both are nil if the options predict nothing. The
 // predictor knows no job, or what the trained model knows, which must be there if the options name a

@@ -10,10 +10,11 @@ import (
 )
 
 // PredictedLimits lowers the time limits to predicted run times. predict returns a run time in
-// seconds for each job of the workload, in its order; text is the step's entry in the workload.
+// seconds for each job of the workload, in its order, or 0 for an unknown one; text is the step's entry in the workload.
 //
 // The new limit is the prediction, rounded up to a full minute as Slurm does it with limits, and at
-// least a minute. No limit rises. A job without a limit gets one. Jobs that run when the window begins
+// least a minute. No limit rises. A job without a limit gets one. A job without a prediction keeps its
+// limit. Jobs that run when the window begins
 // keep theirs, since their limits were those of their starts. The notes say how many jobs each rule
 // concerns, how many jobs run longer than their new limit, and what they lose.
 func PredictedLimits(text string, predict func(*workload.Workload) ([]float64, error)) Step {
@@ -24,12 +25,14 @@ func PredictedLimits(text string, predict func(*workload.Workload) ([]float64, e
 		}
 		var c limitCounts
 		for i, job := range w.Jobs.All() {
-			if w.Preset(job) {
-				c.preset++
-				continue
-			}
 			limit := minutes(seconds[i])
 			switch old := job.TimeLimit; {
+			case w.Preset(job):
+				c.preset++
+				continue
+			case !(seconds[i] > 0):
+				c.unknown++
+				continue
 			case old > 0 && old != hpc.Unlimited && limit >= old:
 				c.kept++
 				continue
@@ -54,10 +57,11 @@ func minutes(seconds float64) time.Duration {
 
 // limitCounts are the jobs that each rule of [PredictedLimits] concerns.
 type limitCounts struct {
-	changed, kept, without, preset int
-	killed                         int     // run longer than the new limit, and not than the old one
-	earlier                        int     // ran longer than the old limit already
-	coreHours                      float64 // that the killed jobs compute until they are killed
+	changed, kept, without, unknown, preset int
+
+	killed    int     // run longer than the new limit, and not than the old one
+	earlier   int     // ran longer than the old limit already
+	coreHours float64 // that the killed jobs compute until they are killed
 }
 
 // lost counts a job that gets a new limit by what it does to its tasks.
@@ -80,6 +84,7 @@ func (c *limitCounts) note(env *Environment) {
 	}{
 		{c.kept, "jobs whose prediction is not below their limit keep it"},
 		{c.without, "jobs without a limit get one"},
+		{c.unknown, "jobs without a prediction keep their limits"},
 		{c.preset, "jobs that run when the window begins keep their limits"},
 		{c.earlier, "jobs that their old limit ended are ended earlier"},
 	} {
