@@ -67,7 +67,7 @@ func (e *simEngine) fit(w *workload.Workload) (workload.Cluster, error) {
 	}
 	if e.trained != nil {
 		if err := e.trained.Before(w); err != nil {
-			return workload.Cluster{}, &FieldError{"policy", err}
+			return workload.Cluster{}, fieldError("policy", "%s: %w", e.spec.Policy, err)
 		}
 	}
 	if e.spec.Cluster != "" {
