@@ -177,7 +177,7 @@ sim:
 
 // TestSchemasDescribe checks that every key has a description, except self-explanatory ones.
 func TestSchemasDescribe(t *testing.T) {
-	for _, name := range []string{"metrics.schema.json", "compare.schema.json", "sweep.schema.json", "tune.schema.json"} {
+	for _, name := range []string{"metrics.schema.json", "compare.schema.json", "sweep.schema.json", "tune.schema.json", "predict-evaluate.schema.json", "predict-compare.schema.json"} {
 		text, err := os.ReadFile(filepath.Join("..", "..", "docs", "schemas", name))
 		if err != nil {
 			t.Fatal(err)

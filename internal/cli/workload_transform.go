@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"rmreplay/internal/cli/predictcmd"
 	"rmreplay/internal/experiment"
 	"rmreplay/internal/flags"
 	"rmreplay/internal/formats"
@@ -31,6 +32,7 @@ type transformOptions struct {
 	minNodes   int
 	minRuntime time.Duration
 	switchWait time.Duration
+	limits     predictcmd.Limits
 	keyFile    string
 
 	seed          uint64
@@ -49,7 +51,7 @@ func newWorkloadTransformCommand(g *globals) *cobra.Command {
 that change the workload apply in the order in which they are given, and may be repeated.
 
 --share belongs to --time-limit-accuracy, and --checkpoint to --chain. --min-nodes,
---min-runtime and --switch-wait belong to --switches.
+--min-runtime and --switch-wait belong to --switches, and --quantile to --limits-from.
 
 --filter keeps the jobs for which an expression is true. The expression may use
 
@@ -99,6 +101,7 @@ func (o *transformOptions) addFlags(c *cobra.Command) {
 	f.IntVar(&o.minNodes, "min-nodes", 2, "limit --switches to jobs of at least `N` nodes")
 	flags.Duration(f, &o.minRuntime, "min-runtime", 0, "limit --switches to jobs that run longer than `DURATION`")
 	flags.Duration(f, &o.switchWait, "switch-wait", 0, "let jobs wait for their switches for `DURATION` (default: Slurm's)")
+	o.limits.Add(c)
 	addSeedFlag(f, &o.seed, "--jitter, --time-limit-model and --share")
 	f.StringVar(&o.cluster, "cluster", "", "`DIR` of the cluster: the one that the workload is for")
 	addClusterOutputFlag(f, &o.clusterOutput, "the anonymized one")
@@ -149,6 +152,9 @@ var transformSteps = []struct {
 	})},
 	{"time-limit-model", "model", "set time limits that resemble users' estimates: `MODEL` tsafrir", estimateModel},
 	{"max-time-limit", "duration", "lower time limits to at most `DURATION`, as a shorter MaxTime would", length(transform.LongestLimit)},
+	{"limits-from", "path", "lower time limits to a quantile of the run times that the model in `FILE` predicts", parsed(path, "", func(o *transformOptions, path string) (transform.Step, error) {
+		return o.limits.Step(path)
+	})},
 	{"chain", "duration", "cut jobs that run longer than `DURATION` into parts, each of which depends on the one before", func(text string) (func(*transformOptions) (transform.Step, error), error) {
 		longest, err := hpc.ParseDuration(text)
 		return func(o *transformOptions) (transform.Step, error) { return transform.Chains(longest, o.checkpoint) }, err
@@ -167,15 +173,13 @@ var transformSteps = []struct {
 		step, err := transform.Filter(text)
 		return func(*transformOptions) (transform.Step, error) { return step, nil }, err
 	}},
-	{"merge", "path", "add the `WORKLOAD`", func(path string) (func(*transformOptions) (transform.Step, error), error) {
-		return func(*transformOptions) (transform.Step, error) {
-			other, err := openWorkload(path)
-			if err != nil {
-				return transform.Step{}, err
-			}
-			return transform.Merge(other, path), nil
-		}, nil
-	}},
+	{"merge", "path", "add the `WORKLOAD`", parsed(path, "", func(_ *transformOptions, path string) (transform.Step, error) {
+		other, err := openWorkload(path)
+		if err != nil {
+			return transform.Step{}, err
+		}
+		return transform.Merge(other, path), nil
+	})},
 	{"jitter", "duration", jitterUsage, length(transform.Shake)},
 	{"map-partition", "pair", "move jobs from partition OLD to NEW: `OLD=NEW`, or *=NEW for all partitions", func(pair string) (func(*transformOptions) (transform.Step, error), error) {
 		from, to, _ := strings.Cut(pair, "=")
@@ -193,32 +197,30 @@ var transformSteps = []struct {
 	}},
 }
 
-func number(step func(*transformOptions, float64) (transform.Step, error)) parseStep {
+// parsed makes a step from a value that parse reads. wrong, if any, is the error of a bad value.
+func parsed[T any](parse func(string) (T, error), wrong string, step func(*transformOptions, T) (transform.Step, error)) parseStep {
 	return func(value string) (func(*transformOptions) (transform.Step, error), error) {
-		x, err := strconv.ParseFloat(value, 64)
-		if err != nil {
-			return nil, errors.New("not a number")
+		x, err := parse(value)
+		if err != nil && wrong != "" {
+			err = errors.New(wrong)
 		}
-		return func(o *transformOptions) (transform.Step, error) { return step(o, x) }, nil
+		return func(o *transformOptions) (transform.Step, error) { return step(o, x) }, err
 	}
+}
+
+func number(step func(*transformOptions, float64) (transform.Step, error)) parseStep {
+	return parsed(func(value string) (float64, error) { return strconv.ParseFloat(value, 64) }, "not a number", step)
 }
 
 func length(step func(time.Duration) (transform.Step, error)) parseStep {
-	return func(text string) (func(*transformOptions) (transform.Step, error), error) {
-		d, err := hpc.ParseDuration(text)
-		return func(*transformOptions) (transform.Step, error) { return step(d) }, err
-	}
+	return parsed(hpc.ParseDuration, "", func(_ *transformOptions, d time.Duration) (transform.Step, error) { return step(d) })
 }
 
 func count(step func(*transformOptions, int) (transform.Step, error)) parseStep {
-	return func(value string) (func(*transformOptions) (transform.Step, error), error) {
-		n, err := strconv.Atoi(value)
-		if err != nil {
-			return nil, errors.New("not a whole number")
-		}
-		return func(o *transformOptions) (transform.Step, error) { return step(o, n) }, nil
-	}
+	return parsed(strconv.Atoi, "not a whole number", step)
 }
+
+func path(text string) (string, error) { return text, nil }
 
 func plain(step func(float64) (transform.Step, error)) func(*transformOptions, float64) (transform.Step, error) {
 	return func(_ *transformOptions, x float64) (transform.Step, error) { return step(x) }
@@ -280,8 +282,7 @@ type transformReport struct {
 }
 
 func runWorkloadTransform(g *globals, path string, opts *transformOptions) error {
-	switch {
-	case opts.minRuntime < 0 || opts.switchWait < 0:
+	if opts.minRuntime < 0 || opts.switchWait < 0 {
 		return usagef("--min-runtime and --switch-wait: negative (want 0 or more)")
 	}
 	steps, err := opts.makeSteps()

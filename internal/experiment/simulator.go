@@ -4,7 +4,10 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -12,6 +15,7 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/interrupt"
 	"rmreplay/internal/metrics"
+	"rmreplay/internal/predict/model"
 	"rmreplay/internal/replay"
 	"rmreplay/internal/rm/sim"
 	"rmreplay/internal/rm/sim/policy"
@@ -23,7 +27,8 @@ import (
 type simEngine struct {
 	spec    Simulator
 	config  sim.Config
-	cluster run.Cluster // what utilization refers to
+	trained *model.Model // that the policy schedules with; nil for none
+	cluster run.Cluster  // what utilization refers to
 }
 
 func (e *simEngine) check(spec *Spec) (err error) {
@@ -50,7 +55,7 @@ func (e *simEngine) check(spec *Spec) (err error) {
 		return fieldError("nodes", "%d: not a factor (want, for example, x2 or x0.5; how many nodes a cluster has is in its slurm.conf)", s.Nodes)
 	}
 	e.config = sim.Config{Ties: s.Ties}
-	if e.config.Policy, err = policy.New(s.Policy); err != nil {
+	if e.config.Policy, e.trained, err = policy.NewWith(s.Policy, ReadModel); err != nil {
 		return &FieldError{"policy", err}
 	}
 	return nil
@@ -60,10 +65,37 @@ func (e *simEngine) fit(w *workload.Workload) (workload.Cluster, error) {
 	if err := e.fitFileSystems(w); err != nil {
 		return workload.Cluster{}, err
 	}
+	if e.trained != nil {
+		if err := e.trained.Before(w); err != nil {
+			return workload.Cluster{}, fieldError("policy", "%s: %w", e.spec.Policy, err)
+		}
+	}
 	if e.spec.Cluster != "" {
 		return e.fitCluster()
 	}
 	return workload.Cluster{}, e.fitMachine(w)
+}
+
+// ReadModel reads the file of a trained model, such as a policy names.
+func ReadModel(path string) (*model.Model, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading a model: %w", err)
+	}
+	defer f.Close() // only read
+	return model.Read(f, filepath.Base(path))
+}
+
+// PolicyModel returns the file of the trained model that a policy's options name, as in
+// "easy-sjbf:predict=model:FILE", or "".
+func PolicyModel(spec string) string {
+	_, options, _ := strings.Cut(spec, ":")
+	for option := range strings.SplitSeq(options, ",") {
+		if file, ok := strings.CutPrefix(option, "predict=model:"); ok {
+			return file
+		}
+	}
+	return ""
 }
 
 // fitFileSystems takes the file systems of the workload and of the specification. Every one that a

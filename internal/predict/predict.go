@@ -40,7 +40,8 @@ type Predictor interface {
 	Submit(s Submission) Prediction
 	// Start says that a submitted job starts.
 	Start(number int64, at hpc.Time)
-	// End says that a submitted job ends. A job that ends without a start has no run time.
+	// End says that a submitted job ends. A job that ends without a start has no run time, and
+	// neither has one that ends in the state [hpc.Pending]: it is requeued, under another number.
 	End(number int64, at hpc.Time, state hpc.State)
 }
 

@@ -1,7 +1,10 @@
 package predict
 
 import (
+	"fmt"
 	"math"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -120,5 +123,54 @@ func TestCasesCountDoubts(t *testing.T) {
 	array.Array = "0-x"
 	if _, err := CasesOf(&workload.Workload{Jobs: workload.JobsOf(array)}); err == nil {
 		t.Error("an array that is none was accepted")
+	}
+}
+
+// TestQuantilesKnowNoFuture plays a workload twice. The second time all that happens after the middle
+// is different. The quantiles of earlier submissions, of which limits are made, are the same.
+func TestQuantilesKnowNoFuture(t *testing.T) {
+	const n = 400
+	made := func(stretch time.Duration) *workload.Workload {
+		w := new(workload.Workload)
+		for i := range n {
+			took := time.Duration(60+i*37%500) * time.Second
+			if i >= n/2 {
+				took *= stretch
+			}
+			j := &hpc.Job{ID: fmt.Sprint(i), Submit: hpc.Unix(1e9 + int64(i)*600)}
+			j.User, j.Tasks, j.TimeLimit, j.RunTime = fmt.Sprint("u", i%3), 1, 24*time.Hour, took
+			if i%10 == 0 {
+				j.Array = "0-2"
+			}
+			w.Jobs.Append(j)
+		}
+		return w
+	}
+	for name, p := range map[string]func() Predictor{
+		"limit": func() Predictor { return NewUserLimit() },
+		"last2": func() Predictor { return NewLastTwo() },
+		"class": func() Predictor { return NewClassAverage() },
+	} {
+		a, errA := Quantiles(t.Context(), made(1), p(), 0.9)
+		b, errB := Quantiles(t.Context(), made(5), p(), 0.9)
+		if errA != nil || errB != nil || len(a) != n || len(b) != n {
+			t.Fatal(errA, errB, len(a), len(b))
+		}
+		if !slices.Equal(a[:n/2+1], b[:n/2+1]) {
+			t.Errorf("%s: other futures change limits", name)
+		}
+		if name != "limit" && slices.Equal(a, b) {
+			t.Errorf("%s: it does not learn", name)
+		}
+		for i, s := range a {
+			if s <= 0 || s > 24*3600 {
+				t.Fatalf("%s: job %d: %g s", name, i, s)
+			}
+		}
+	}
+	w := new(workload.Workload)
+	w.Jobs.Append(&hpc.Job{ID: "bad", Request: hpc.Request{Array: "x"}})
+	if _, err := Quantiles(t.Context(), w, NewLastTwo(), 0.9); err == nil || !strings.Contains(err.Error(), `job bad: array "x"`) {
+		t.Error(err)
 	}
 }

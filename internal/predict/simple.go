@@ -27,11 +27,11 @@ func (l ledger[T]) start(number int64, at hpc.Time) {
 	}
 }
 
-// end removes a job. ran is false if the job is not known or never started.
-func (l ledger[T]) end(number int64, at hpc.Time) (what T, seconds float64, ran bool) {
+// end removes a job. ran is false if the job is not known, never started, or is requeued.
+func (l ledger[T]) end(number int64, at hpc.Time, state hpc.State) (what T, seconds float64, ran bool) {
 	job, known := l[number]
 	delete(l, number)
-	if !known || job.start == 0 {
+	if !known || job.start == 0 || state == hpc.Pending {
 		return job.what, 0, false
 	}
 	return job.what, max(at.Sub(job.start).Seconds(), 0), true
@@ -78,8 +78,8 @@ func (u *UserLimit) Submit(s Submission) Prediction {
 func (u *UserLimit) Start(number int64, at hpc.Time) { u.jobs.start(number, at) }
 
 // End is [Predictor.End].
-func (u *UserLimit) End(number int64, at hpc.Time, _ hpc.State) {
-	if _, seconds, ran := u.jobs.end(number, at); ran {
+func (u *UserLimit) End(number int64, at hpc.Time, state hpc.State) {
+	if _, seconds, ran := u.jobs.end(number, at, state); ran {
 		u.all.end(seconds)
 	}
 }
@@ -119,8 +119,8 @@ func (l *LastTwo) Submit(s Submission) Prediction {
 func (l *LastTwo) Start(number int64, at hpc.Time) { l.jobs.start(number, at) }
 
 // End is [Predictor.End].
-func (l *LastTwo) End(number int64, at hpc.Time, _ hpc.State) {
-	name, seconds, ran := l.jobs.end(number, at)
+func (l *LastTwo) End(number int64, at hpc.Time, state hpc.State) {
+	name, seconds, ran := l.jobs.end(number, at, state)
 	if !ran {
 		return
 	}
@@ -217,8 +217,8 @@ func (c *ClassAverage) Submit(s Submission) Prediction {
 func (c *ClassAverage) Start(number int64, at hpc.Time) { c.jobs.start(number, at) }
 
 // End is [Predictor.End].
-func (c *ClassAverage) End(number int64, at hpc.Time, _ hpc.State) {
-	key, seconds, ran := c.jobs.end(number, at)
+func (c *ClassAverage) End(number int64, at hpc.Time, state hpc.State) {
+	key, seconds, ran := c.jobs.end(number, at, state)
 	if !ran {
 		return
 	}

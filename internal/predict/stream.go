@@ -15,6 +15,8 @@ import (
 type Case struct {
 	Submission
 	ID string // in the workload; that of a task is "ARRAY_TASK"
+	// Job is the job's place in the workload, from 0.
+	Job int `json:"-"`
 	// Start and End are when it ran; both 0 if it never did, or if nobody knows.
 	Start, End hpc.Time
 	// Gone is when a job that never ran left the queue; 0 if nobody knows.
@@ -48,7 +50,7 @@ type Cases struct {
 func CasesOf(w *workload.Workload) (*Cases, error) {
 	c := &Cases{List: make([]Case, 0, w.Jobs.Len())}
 	var request *hpc.Request
-	for _, job := range w.Jobs.All() {
+	for i, job := range w.Jobs.All() {
 		tasks := []int{-1}
 		if job.Array != "" {
 			array, err := hpc.ParseArray(job.Array)
@@ -62,15 +64,15 @@ func CasesOf(w *workload.Workload) (*Cases, error) {
 			*request = job.Request
 		}
 		for _, task := range tasks {
-			c.add(job, request, task)
+			c.add(i, job, request, task)
 		}
 	}
 	return c, nil
 }
 
 // add adds a job or a task of an array.
-func (c *Cases) add(job *hpc.Job, request *hpc.Request, task int) {
-	one := Case{Submission: Submission{Number: int64(len(c.List)), At: job.Submit, Request: request}, ID: job.ID}
+func (c *Cases) add(i int, job *hpc.Job, request *hpc.Request, task int) {
+	one := Case{Submission: Submission{Number: int64(len(c.List)), At: job.Submit, Request: request}, ID: job.ID, Job: i}
 	var record hpc.Recorded
 	if task >= 0 {
 		one.ID += "_" + strconv.Itoa(task)
@@ -147,6 +149,20 @@ func play(ctx context.Context, cases []Case, p Predictor, seen func(c *Case, p P
 		}
 	}
 	return due, nil
+}
+
+// Quantiles plays a workload to a predictor and returns for each job the quantile q of the run time
+// that is predicted at its submission, in seconds. That of an array is the largest of its tasks. The
+// jobs must be in the order of their submissions, as [workload.Workload.Sort] leaves them. It returns
+// the context's error, or that of [CasesOf].
+func Quantiles(ctx context.Context, w *workload.Workload, p Predictor, q float64) ([]float64, error) {
+	cases, err := CasesOf(w)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]float64, w.Jobs.Len())
+	err = Play(ctx, cases.List, p, func(c *Case, p Prediction) { list[c.Job] = max(list[c.Job], p.Quantile(q)) })
+	return list, err
 }
 
 // advance makes the starts and ends that are due by an instant.

@@ -72,6 +72,14 @@ type Option struct {
 	Path        bool // the value is the path of a file or directory
 }
 
+// model returns the file of the trained model that the option's policy names, or "".
+func (o *Option) model() string {
+	if o.Name != "policy" {
+		return ""
+	}
+	return experiment.PolicyModel(o.Value)
+}
+
 // Options are in the order of the file. The steps of a transform run in this order.
 type Options []Option
 
@@ -428,6 +436,9 @@ func (e *Experiment) checkOptions(command string, options Options, check CheckOp
 		isPath, err := check(command, o.Name, o.Value)
 		if err != nil {
 			return errorAt(o.Line, "%s: %w", o.Name, err)
+		}
+		if file := o.model(); file != "" {
+			o.Value = strings.Replace(o.Value, ":"+file, ":"+e.resolve(file), 1)
 		}
 		switch {
 		case o.Name != "slurm":

@@ -124,6 +124,13 @@ func (c contents) ofOptions(options Options) ([]string, error) {
 			}
 			o.Value = hash
 		}
+		if file := o.model(); file != "" {
+			hash, err := c.of(file)
+			if err != nil {
+				return nil, err
+			}
+			args = append(args, "model="+hash)
+		}
 		args = append(args, o.Name+"="+o.Value)
 	}
 	return args, nil

@@ -5,11 +5,10 @@ package predictcmd
 import (
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
+	"rmreplay/internal/experiment"
 	"rmreplay/internal/predict"
 	"rmreplay/internal/predict/model"
 	"rmreplay/internal/workload"
@@ -54,7 +53,7 @@ models, the features and the measurements.
 The last three are trained. All have an interval from P10 to P90, which is calibrated
 online.`,
 	}
-	c.AddCommand(o.newTrain(), o.newEvaluate(), o.newApply(), o.newServe())
+	c.AddCommand(o.newTrain(), o.newEvaluate(), o.newApply(), o.newCompare(), o.newServe())
 	return c
 }
 
@@ -73,11 +72,6 @@ func (o Output) cases(path string) (*predict.Cases, error) {
 
 // model reads a model.
 func (o Output) model(path string) (*model.Model, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, o.BadInput(fmt.Errorf("reading a model: %w", err))
-	}
-	defer f.Close() // only read
-	m, err := model.Read(f, filepath.Base(path))
+	m, err := experiment.ReadModel(path)
 	return m, o.BadInput(err)
 }

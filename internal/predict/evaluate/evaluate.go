@@ -59,6 +59,8 @@ type Result struct {
 	Groups []Group `json:"groups"`
 	// Curve are the scores of each tenth of the jobs, in the order of their submissions.
 	Curve []Point `json:"curve"`
+	// TwinMAE is the mean absolute error for twins, in seconds: see [Floor].
+	TwinMAE float64 `json:"twin_mae_s"`
 	// RandomSplit are the scores of a random split, if that was asked for.
 	RandomSplit *Scores `json:"random_split,omitempty"`
 }
@@ -107,8 +109,12 @@ func Run(ctx context.Context, source string, cases *predict.Cases, o Options) (*
 		return nil, fmt.Errorf("evaluating predictions: %s: no job with a run time among %d jobs", source, e.Jobs)
 	}
 	e.note(runs.squares == 0)
+	var err error
+	if e.Floor, err = floor(ctx, cases); err != nil {
+		return nil, err
+	}
 	for _, k := range o.Models {
-		r, err := measure(ctx, cases, k, o)
+		r, err := measure(ctx, cases, k, o, e.Floor.twins)
 		if err != nil {
 			return nil, fmt.Errorf("evaluating predictions: %s: %s: %w", source, k, err)
 		}
@@ -119,7 +125,6 @@ func Run(ctx context.Context, source string, cases *predict.Cases, o Options) (*
 		}
 		e.Models = append(e.Models, *r)
 	}
-	e.Floor = floor(cases)
 	return e, nil
 }
 
@@ -142,10 +147,10 @@ func (e *Evaluation) note(constant bool) {
 	add(e.Scored < 1000, "%d jobs are few: the scores depend on chance", e.Scored)
 }
 
-// measure plays the cases to one model.
-func measure(ctx context.Context, cases *predict.Cases, k model.Kind, o Options) (*Result, error) {
+// measure plays the cases to one model. twins are the numbers of those that are twins.
+func measure(ctx context.Context, cases *predict.Cases, k model.Kind, o Options, twins map[int64]bool) (*Result, error) {
 	online := model.NewOnline(model.Options{Kind: k, Seed: o.Seed, Growth: o.Growth, Every: o.Every, Window: o.Window})
-	var all sums
+	var all, twin sums
 	var curve [parts]sums
 	days := [parts]float64{}
 	groups := make([]sums, len(experience))
@@ -164,6 +169,9 @@ func measure(ctx context.Context, cases *predict.Cases, k model.Kind, o Options)
 		}
 		y := c.Seconds()
 		all.add(p, y)
+		if twins[c.Number] {
+			twin.add(p, y)
+		}
 		curve[part].add(p, y)
 		groups[slices.IndexFunc(experience, func(g struct {
 			name string
@@ -178,7 +186,7 @@ func measure(ctx context.Context, cases *predict.Cases, k model.Kind, o Options)
 	if err != nil {
 		return nil, err
 	}
-	r := &Result{Model: k, Trainings: online.Trainings(), Scores: all.scores()}
+	r := &Result{Model: k, Trainings: online.Trainings(), Scores: all.scores(), TwinMAE: twin.scores().MAE}
 	for i, g := range experience {
 		if groups[i].jobs > 0 {
 			r.Groups = append(r.Groups, Group{g.name, groups[i].scores()})

@@ -76,7 +76,10 @@ func cases(t *testing.T, w *workload.Workload) *predict.Cases {
 
 // TestFloor: user 0 ran for 10, 20, 60 s, user 1 once.
 func TestFloor(t *testing.T) {
-	f := floor(cases(t, jobs([]int{10, 20, 60}, []int{7})))
+	f, err := floor(t.Context(), cases(t, jobs([]int{10, 20, 60}, []int{7})))
+	if err != nil {
+		t.Fatal(err)
+	}
 	// Without itself: 10 -> median(20,60) = 40; 20 -> 35; 60 -> 15; a single job has no error.
 	if want := (30 + 15 + 45 + 0) / 4.0; math.Abs(f.ClassMAE-want) > 1e-9 {
 		t.Errorf("class oracle: %g, want %g", f.ClassMAE, want)
@@ -128,5 +131,40 @@ func TestRunEnds(t *testing.T) {
 	w.Jobs.Change(0, func(j *hpc.Job) { j.RunTime = hpc.Unlimited })
 	if _, err := Run(t.Context(), "w", cases(t, w), Options{}); err == nil || !strings.Contains(err.Error(), "w: no job with a run time among 1 jobs") {
 		t.Errorf("nothing ran: %v", err)
+	}
+}
+
+// Twins are jobs of one class between whose submissions no job of their user ended.
+func TestTwins(t *testing.T) {
+	w := new(workload.Workload)
+	for i, j := range []struct {
+		user          string
+		minutes, took int // submission, and run time in minutes
+	}{
+		{"ana", 0, 10}, {"ana", 1, 20}, {"ana", 2, 60}, // twins around 20
+		{"bob", 3, 5},                   // alone
+		{"ana", 15, 100},                // after the first end, alone
+		{"ana", 30, 7}, {"ana", 31, 17}, // twins again
+	} {
+		one := &hpc.Job{ID: fmt.Sprint(i), Submit: hpc.Unix(1e9 + int64(j.minutes)*60)}
+		one.User, one.Tasks, one.TimeLimit, one.RunTime = j.user, 2, 5*time.Hour, time.Duration(j.took)*time.Minute
+		w.Jobs.Append(one)
+	}
+	cases, err := predict.CasesOf(w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := Run(t.Context(), "twins", cases, Options{Models: []model.Kind{model.Limit}, Growth: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := (10.0 + 0 + 40 + 10 + 0) / 5 * 60; e.Floor.Twins != 5 || math.Abs(e.Floor.TwinMAE-want) > 1e-9 {
+		t.Errorf("%d twins with %g s, want 5 with %g s", e.Floor.Twins, e.Floor.TwinMAE, want)
+	}
+	if want := (290.0 + 280 + 240 + 293 + 283) / 5 * 60; math.Abs(e.Models[0].TwinMAE-want) > 1e-9 {
+		t.Errorf("the error of limits for twins is %g s, want %g s", e.Models[0].TwinMAE, want)
+	}
+	if text := e.Render(); !strings.Contains(text, "\n5 twins, which differ in nothing that their user's ended jobs tell: at least about 720 s, limit 16632 s\n") {
+		t.Error(text)
 	}
 }

@@ -1,9 +1,11 @@
 package evaluate
 
 import (
+	"context"
 	"math"
 	"slices"
 
+	"rmreplay/internal/hpc"
 	"rmreplay/internal/predict"
 )
 
@@ -22,10 +24,85 @@ type Floor struct {
 	Neighbours   int     `json:"neighbour_jobs"`
 	// Resubmitted is the share of jobs that have an earlier one of their class.
 	Resubmitted float64 `json:"resubmitted"`
+	// TwinMAE is the mean absolute distance, in seconds, of twins from the median of their group.
+	// Twins are jobs of one class between whose submissions no job of their user ended. A predictor
+	// knows the same request and the same ended jobs of the user for all of them, so it can tell them
+	// apart only by what else goes on. The median is that of the group itself, which makes the
+	// distance too small, not too large. Twins counts the jobs; [Result] has the models' errors for
+	// them.
+	TwinMAE float64 `json:"twin_floor_mae_s"`
+	Twins   int     `json:"twin_jobs"`
+
+	twins map[int64]bool // the numbers of the cases
 }
 
-// floor computes the bounds. It looks at all run times, as no predictor may.
-func floor(cases *predict.Cases) *Floor {
+// twinGroups groups the submissions of a workload by class and by the user's ended jobs. It is a
+// [predict.Predictor] that predicts nothing.
+type twinGroups struct {
+	users  map[int64]string
+	ended  map[string]int
+	groups map[twinKey][]int64
+}
+
+type twinKey struct {
+	class predict.ClassKey
+	user  string
+	ended int // jobs of the user
+}
+
+func (t *twinGroups) Predict(predict.Submission) predict.Prediction { return predict.Prediction{} }
+func (t *twinGroups) Start(int64, hpc.Time)                         {}
+
+func (t *twinGroups) Submit(s predict.Submission) predict.Prediction {
+	user := s.Request.User
+	t.users[s.Number] = user
+	key := twinKey{predict.Class(s.Request), user, t.ended[user]}
+	t.groups[key] = append(t.groups[key], s.Number)
+	return predict.Prediction{}
+}
+
+func (t *twinGroups) End(number int64, _ hpc.Time, _ hpc.State) { t.ended[t.users[number]]++ }
+
+// addTwins computes what concerns twins.
+func (f *Floor) addTwins(ctx context.Context, cases *predict.Cases) error {
+	t := &twinGroups{users: map[int64]string{}, ended: map[string]int{}, groups: map[twinKey][]int64{}}
+	if err := predict.Play(ctx, cases.List, t, nil); err != nil {
+		return err
+	}
+	f.twins = map[int64]bool{}
+	ran := map[int64]float64{}
+	for i := range cases.List {
+		if c := &cases.List[i]; c.Ran() {
+			ran[c.Number] = c.Seconds()
+		}
+	}
+	var distances []float64 // sorted, so that the sum does not depend on the order of the map
+	for _, group := range t.groups {
+		group = slices.DeleteFunc(group, func(number int64) bool { _, ok := ran[number]; return !ok })
+		if len(group) < 2 {
+			continue
+		}
+		var list []float64
+		for _, number := range group {
+			f.twins[number] = true
+			list = append(list, ran[number])
+		}
+		slices.Sort(list)
+		for _, y := range list {
+			distances = append(distances, math.Abs(y-list[len(list)/2]))
+		}
+	}
+	slices.Sort(distances)
+	f.Twins = len(distances)
+	for _, d := range distances {
+		f.TwinMAE += d / float64(f.Twins)
+	}
+	return nil
+}
+
+// floor computes the bounds. It looks at all run times, as no predictor may. It returns the context's
+// error.
+func floor(ctx context.Context, cases *predict.Cases) (*Floor, error) {
 	classes := map[predict.ClassKey][]float64{}
 	users := map[string][]float64{}
 	f := new(Floor)
@@ -65,7 +142,7 @@ func floor(cases *predict.Cases) *Floor {
 		}
 		f.ClassMAE += math.Abs(y-medianWithout(list, y)) / scored
 	}
-	return f
+	return f, f.addTwins(ctx, cases)
 }
 
 // medianWithout returns the median of sorted values without one of those that equal y. It returns

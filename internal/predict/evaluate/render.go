@@ -33,6 +33,13 @@ func (e *Evaluation) Render() string {
 	if f.Neighbours > 0 {
 		fmt.Fprintf(&b, "an oracle that knows the class's job before: %.0f s, for the %.0f %% of the jobs that have one\n", f.NeighbourMAE, 100*f.Resubmitted)
 	}
+	if f.Twins > 0 {
+		fmt.Fprintf(&b, "%d twins, which differ in nothing that their user's ended jobs tell: at least about %.0f s", f.Twins, f.TwinMAE)
+		for i := range e.Models {
+			fmt.Fprintf(&b, ", %s %.0f s", e.Models[i].Model, e.Models[i].TwinMAE)
+		}
+		b.WriteString("\n")
+	}
 	return b.String()
 }
 

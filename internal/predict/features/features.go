@@ -224,7 +224,7 @@ func (h *History) Start(number int64, at hpc.Time) {
 }
 
 // End says that a job ends. It returns the run time in seconds; ran is false if the job did not
-// run or is not known.
+// run, is requeued (in the state [hpc.Pending]), or is not known.
 func (h *History) End(number int64, at hpc.Time, state hpc.State) (seconds float64, ran bool) {
 	j := h.jobs[number]
 	if j == nil {
@@ -239,7 +239,7 @@ func (h *History) End(number int64, at hpc.Time, state hpc.State) (seconds float
 			c.ending(j)
 		}
 	}
-	if j.start == 0 {
+	if j.start == 0 || state == hpc.Pending {
 		return 0, false
 	}
 	seconds = max(at.Sub(j.start).Seconds(), 0)

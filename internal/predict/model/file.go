@@ -16,6 +16,7 @@ import (
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/predict"
 	"rmreplay/internal/predict/features"
+	"rmreplay/internal/workload"
 )
 
 // Header says where a model comes from. It is the first line of the model's file.
@@ -261,6 +262,19 @@ func (f *fitted) check(k Kind) error {
 
 // Until returns the instant after whose events the model knows nothing.
 func (m *Model) Until() hpc.Time { return m.until }
+
+// Before returns an error unless the model's data end before a workload begins: the model would know
+// what happens in it. A workload begins with its window, or with its first submission.
+func (m *Model) Before(w *workload.Workload) error {
+	begin := w.Start
+	if begin == 0 && w.Jobs.Len() > 0 {
+		begin = w.Jobs.Submit(0)
+	}
+	if w.Jobs.Len() > 0 && begin < m.until {
+		return fmt.Errorf("the workload begins at %v, and the model knows what happened until %v (want a later workload, or a model that was trained with --until)", begin, m.until)
+	}
+	return nil
+}
 
 // Online returns a predictor that begins with the model and its history. It learns of later jobs,
 // but the model is not trained again.

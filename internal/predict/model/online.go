@@ -132,7 +132,7 @@ func (o *Online) End(number int64, at hpc.Time, state hpc.State) {
 	if o.history != nil {
 		o.history.End(number, at, state)
 	}
-	if job == nil || job.start == 0 {
+	if job == nil || job.start == 0 || state == hpc.Pending {
 		return
 	}
 	seconds := max(at.Sub(job.start).Seconds(), 0)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/predict"
 )
 
 // Regression is the learner of Gaussier et al. (SC'15), as their published program (predictsim)
@@ -17,7 +18,7 @@ type Regression struct {
 	loss    Loss
 	history History
 	users   map[string]*user
-	seen    map[*Job]*features // of the jobs that have not ended
+	seen    map[int64]*learned // the jobs that have not ended
 	expand  []float64          // scratch: the expanded features of one job
 	descent
 }
@@ -69,7 +70,7 @@ const (
 
 // NewRegression returns a learner that knows no job. Its first prediction is one second.
 func NewRegression(loss Loss, history History) *Regression {
-	return &Regression{loss: loss, history: history, users: map[string]*user{}, seen: map[*Job]*features{}, descent: newDescent(expanded)}
+	return &Regression{loss: loss, history: history, users: map[string]*user{}, seen: map[int64]*learned{}, descent: newDescent(expanded)}
 }
 
 // user is what a scheduler knows of a user.
@@ -77,7 +78,14 @@ type user struct {
 	last                  []ended // the last three jobs, the latest first
 	jobs, seconds, widths float64 // sums over all ended jobs: their number, run times and processors
 	lastEnd               hpc.Time
-	running               []*Job
+	running               []*learned
+}
+
+// learned is a job that will be learned when it ends.
+type learned struct {
+	x             *features
+	user          *user
+	submit, start hpc.Time // start is 0 while it waits
 }
 
 // ended is a job that has ended.
@@ -122,56 +130,73 @@ const (
 // features are the features of one job at its submission.
 type features [base]float64
 
-// Predict implements [Predictor].
-func (p *Regression) Predict(j *Job) time.Duration {
-	x := p.describe(j)
-	p.seen[j] = x
-	seconds := math.Abs(p.predict(p.polynomial(x)))
-	if most := float64(math.MaxInt64 / time.Second); !(seconds < most) { // also if it is not a number
-		return j.Limit
-	}
-	return min(time.Duration(seconds)*time.Second, j.Limit)
+// Predict implements [predict.Predictor].
+func (p *Regression) Predict(s predict.Submission) predict.Prediction {
+	return p.predictFrom(p.describe(s), s)
 }
 
-// Start implements [Predictor].
-func (p *Regression) Start(j *Job) { p.user(j).running = append(p.user(j).running, j) }
+// predictFrom predicts from a job's features.
+func (p *Regression) predictFrom(x *features, s predict.Submission) predict.Prediction {
+	seconds := math.Abs(p.predict(p.polynomial(x)))
+	if most := float64(math.MaxInt64 / time.Second); !(seconds < most) { // also if it is not a number
+		seconds = limitOf(s.Request)
+	}
+	return predict.Point(math.Trunc(seconds), s.Request)
+}
 
-// End implements [Predictor].
-func (p *Regression) End(j *Job, at hpc.Time, ran bool) {
-	u, x := p.user(j), p.seen[j]
-	u.running = slices.DeleteFunc(u.running, func(k *Job) bool { return k == j })
-	delete(p.seen, j)
-	if !ran || x == nil {
+// Submit implements [predict.Predictor].
+func (p *Regression) Submit(s predict.Submission) predict.Prediction {
+	x := p.describe(s)
+	p.seen[s.Number] = &learned{x: x, user: p.user(s), submit: s.At}
+	return p.predictFrom(x, s)
+}
+
+// Start implements [predict.Predictor].
+func (p *Regression) Start(number int64, at hpc.Time) {
+	if j := p.seen[number]; j != nil && j.start == 0 {
+		j.start = at
+		j.user.running = append(j.user.running, j)
+	}
+}
+
+// End implements [predict.Predictor].
+func (p *Regression) End(number int64, at hpc.Time, state hpc.State) {
+	j := p.seen[number]
+	if j == nil {
 		return
 	}
-	took := at.Sub(j.Start)
-	u.last = append([]ended{{j.Submit, took}}, u.last[:min(len(u.last), 2)]...)
+	delete(p.seen, number)
+	u := j.user
+	u.running = slices.DeleteFunc(u.running, func(k *learned) bool { return k == j })
+	if j.start == 0 || !ran(state) {
+		return
+	}
+	took := at.Sub(j.start)
+	u.last = append([]ended{{j.submit, took}}, u.last[:min(len(u.last), 2)]...)
 	u.jobs++
 	u.seconds += took.Seconds()
-	u.widths += float64(j.Processors)
+	u.widths += j.x[processors]
 	u.lastEnd = at
 	if took >= time.Second { // the weights are logarithms
-		p.learn(p.polynomial(x), took.Seconds(), p.loss, p.loss.Weight(float64(j.Processors), took.Seconds()))
+		p.learn(p.polynomial(j.x), took.Seconds(), p.loss, p.loss.Weight(j.x[processors], took.Seconds()))
 	}
 }
 
 // user returns the user of a job.
-func (p *Regression) user(j *Job) *user {
-	u := p.users[j.User]
+func (p *Regression) user(s predict.Submission) *user {
+	u := p.users[s.Request.User]
 	if u == nil {
 		u = &user{}
-		p.users[j.User] = u
+		p.users[s.Request.User] = u
 	}
 	return u
 }
 
 // describe returns the features of a job that is submitted now.
-func (p *Regression) describe(j *Job) *features {
-	u, now := p.user(j), j.Submit
-	x := &features{one: 1, processors: float64(j.Processors)}
-	if j.Limit != hpc.Unlimited {
-		x[limit] = j.Limit.Seconds()
-	}
+func (p *Regression) describe(s predict.Submission) *features {
+	u, now := p.user(s), s.At
+	x := &features{one: 1, processors: predict.Processors(s.Request), limit: predict.Limit(s.Request)}
+	most := limitOf(s.Request)
 	for i := range 3 {
 		x[last1+i] = x[limit]
 		if i < len(u.last) {
@@ -179,7 +204,7 @@ func (p *Regression) describe(j *Job) *features {
 			if p.history == SinceSubmit {
 				d = now.Sub(u.last[i].submit)
 			}
-			x[last1+i] = min(d, j.Limit).Seconds()
+			x[last1+i] = min(d.Seconds(), most)
 		}
 	}
 	x[mean2] = x[last1]
@@ -196,8 +221,8 @@ func (p *Regression) describe(j *Job) *features {
 		x[widthRatio] = x[processors] / (u.widths / u.jobs)
 	}
 	for _, k := range u.running {
-		elapsed := now.Sub(k.Start).Seconds()
-		x[runningProcessors] += float64(k.Processors)
+		elapsed := now.Sub(k.start).Seconds()
+		x[runningProcessors] += k.x[processors]
 		x[runningTime] += elapsed
 		x[runningJobs]++
 		x[longestRunning] = max(x[longestRunning], elapsed)

@@ -1,103 +1,148 @@
-// Package online predicts run times for a scheduler that learns while it works.
-//
-// A [Predictor] is asked when a job is submitted, and is told when a job starts and ends. Between
-// these calls it knows what the scheduler knows: the requests of the submitted jobs, which jobs
-// run, and the run times of the jobs that have ended. A [Correction] says what the scheduler
-// expects of a job that has run for longer than predicted.
+// Package online has the predictors of run times that the literature puts into a scheduler's loop,
+// and what a scheduler does with any [predict.Predictor]: [Expected] is the run time that it plans
+// with, and a [Correction] says what it expects of a job that has run for longer.
 //
 // The predictors and corrections are those of Tsafrir, Etsion and Feitelson, "Backfilling using
 // system-generated predictions rather than user runtime estimates" (IEEE TPDS 18(6), 2007), and of
 // Gaussier, Glesser, Reis and Trystram, "Improving backfilling by using machine learning to predict
-// running times" (SC'15).
+// running times" (SC'15). They differ from those of package predict where the published results need
+// it: they learn from jobs that ended by themselves or at their time limits, and from no others.
 package online
 
 import (
+	"math"
 	"time"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/predict"
 )
 
-// Job is what a predictor sees of a job.
-type Job struct {
-	// User is the submitting user. Jobs without a user count as the jobs of one user.
-	User string
-	// Processors is the number of processors that the job asks for.
-	Processors int
-	// Limit is its time limit; [hpc.Unlimited] if it has none.
-	Limit time.Duration
-	// Submit is when it was submitted. Start is when it started; 0 while it waits.
-	Submit, Start hpc.Time
-	// RunTime is how long it will run, at most Limit. Only [Clairvoyant] reads it.
-	RunTime time.Duration
+// Expected returns a prediction as a scheduler uses it: the median in whole seconds, at least one
+// second, and at most the time limit.
+func Expected(p predict.Prediction, limit time.Duration) time.Duration {
+	expected := limit
+	if p.P50 < limit.Seconds() {
+		expected = time.Duration(p.P50) * time.Second
+	}
+	return min(max(expected.Truncate(time.Second), time.Second), limit)
 }
 
-// Predictor predicts run times. The instants of its calls never decrease. A job is the same
-// pointer in all calls.
-type Predictor interface {
-	// Predict returns how long a job will run. The job has just been submitted.
-	Predict(j *Job) time.Duration
-	// Start says that a job has started, at j.Start.
-	Start(j *Job)
-	// End says that a job has ended. ran says that it ran until it ended by itself or reached
-	// its time limit, so that at - j.Start is its run time. Otherwise it was cancelled, or
-	// never started.
-	End(j *Job, at hpc.Time, ran bool)
+// Oracle is a predictor that is told the run time of a job before the job is submitted. No other
+// predictor has a way to know it.
+type Oracle interface {
+	predict.Predictor
+	// Reveal says how long the job of this number will run.
+	Reveal(number int64, run time.Duration)
 }
 
-// Expected returns a prediction as a scheduler uses it: in whole seconds, at least one second, and
-// at most the time limit.
-func Expected(predicted, limit time.Duration) time.Duration {
-	return min(max(predicted.Truncate(time.Second), time.Second), limit)
+// ran reports whether a job in this state ran until it ended by itself or reached its time limit.
+func ran(state hpc.State) bool {
+	return state == hpc.Completed || state == hpc.Failed || state == hpc.TimedOut
 }
 
 // stateless is the part of a predictor that learns nothing.
 type stateless struct{}
 
-func (stateless) Start(*Job)               {}
-func (stateless) End(*Job, hpc.Time, bool) {}
+func (stateless) Start(int64, hpc.Time)          {}
+func (stateless) End(int64, hpc.Time, hpc.State) {}
 
-// Requested predicts that every job runs to its time limit, as EASY assumes.
+// limitOf returns the time limit of a request in seconds; infinity if it has none.
+func limitOf(r *hpc.Request) float64 {
+	if limit := predict.Limit(r); limit > 0 {
+		return limit
+	}
+	return math.Inf(1)
+}
+
+// Requested predicts that every job runs to its time limit, as EASY assumes. Unlike
+// [predict.UserLimit], it predicts no end for a job without a limit.
 type Requested struct{ stateless }
 
-// Predict implements [Predictor].
-func (Requested) Predict(j *Job) time.Duration { return j.Limit }
+// Predict implements [predict.Predictor].
+func (Requested) Predict(s predict.Submission) predict.Prediction {
+	return predict.Point(limitOf(s.Request), s.Request)
+}
 
-// Clairvoyant knows the run times. It bounds what any predictor can gain.
-type Clairvoyant struct{ stateless }
+// Submit implements [predict.Predictor].
+func (r Requested) Submit(s predict.Submission) predict.Prediction { return r.Predict(s) }
 
-// Predict implements [Predictor].
-func (Clairvoyant) Predict(j *Job) time.Duration { return j.RunTime }
+// Clairvoyant knows the run times. It bounds what any predictor can gain. It is an [Oracle].
+type Clairvoyant struct {
+	stateless
+	runs map[int64]time.Duration // of the jobs that have been revealed and not submitted
+}
+
+// NewClairvoyant returns a predictor that knows no job.
+func NewClairvoyant() *Clairvoyant { return &Clairvoyant{runs: map[int64]time.Duration{}} }
+
+// Reveal implements [Oracle].
+func (c *Clairvoyant) Reveal(number int64, run time.Duration) { c.runs[number] = run }
+
+// Predict implements [predict.Predictor].
+func (c *Clairvoyant) Predict(s predict.Submission) predict.Prediction {
+	return predict.Point(c.runs[s.Number].Seconds(), s.Request)
+}
+
+// Submit implements [predict.Predictor].
+func (c *Clairvoyant) Submit(s predict.Submission) predict.Prediction {
+	defer delete(c.runs, s.Number)
+	return c.Predict(s)
+}
 
 // LastTwo predicts the mean run time of the two jobs of the same user that ended last (Tsafrir et
-// al.). For a user without two such jobs it predicts the time limit.
+// al.). For a user without two such jobs it predicts the time limit, where [predict.LastTwo] takes
+// a single one.
 type LastTwo struct {
-	stateless
 	users map[string]*[2]time.Duration // the last run time, and the one before; 0 for none
+	jobs  map[int64]*started           // that have not ended
+}
+
+// started is a job that has not ended.
+type started struct {
+	user string
+	at   hpc.Time // 0 while it waits
 }
 
 // NewLastTwo returns a predictor that knows no job.
-func NewLastTwo() *LastTwo { return &LastTwo{users: map[string]*[2]time.Duration{}} }
-
-// Predict implements [Predictor].
-func (p *LastTwo) Predict(j *Job) time.Duration {
-	last := p.users[j.User]
-	if last == nil || last[1] == 0 {
-		return j.Limit
-	}
-	return min((last[0]+last[1])/2, j.Limit)
+func NewLastTwo() *LastTwo {
+	return &LastTwo{users: map[string]*[2]time.Duration{}, jobs: map[int64]*started{}}
 }
 
-// End implements [Predictor].
-func (p *LastTwo) End(j *Job, at hpc.Time, ran bool) {
-	if !ran {
+// Predict implements [predict.Predictor].
+func (p *LastTwo) Predict(s predict.Submission) predict.Prediction {
+	last := p.users[s.Request.User]
+	if last == nil || last[1] == 0 {
+		return predict.Point(limitOf(s.Request), s.Request)
+	}
+	return predict.Point(((last[0] + last[1]) / 2).Seconds(), s.Request)
+}
+
+// Submit implements [predict.Predictor].
+func (p *LastTwo) Submit(s predict.Submission) predict.Prediction {
+	p.jobs[s.Number] = &started{user: s.Request.User}
+	return p.Predict(s)
+}
+
+// Start implements [predict.Predictor].
+func (p *LastTwo) Start(number int64, at hpc.Time) {
+	if job := p.jobs[number]; job != nil {
+		job.at = at
+	}
+}
+
+// End implements [predict.Predictor].
+func (p *LastTwo) End(number int64, at hpc.Time, state hpc.State) {
+	job := p.jobs[number]
+	delete(p.jobs, number)
+	if job == nil || job.at == 0 || !ran(state) {
 		return
 	}
-	last := p.users[j.User]
+	last := p.users[job.user]
 	if last == nil {
 		last = &[2]time.Duration{}
-		p.users[j.User] = last
+		p.users[job.user] = last
 	}
-	last[1], last[0] = last[0], max(at.Sub(j.Start), 1)
+	last[1], last[0] = last[0], max(at.Sub(job.at), 1)
 }
 
 // Correction returns how long a job is expected to run that has run for longer than expected. first

@@ -3,11 +3,15 @@ package online
 import (
 	"fmt"
 	"strings"
+
+	"rmreplay/internal/predict"
+	"rmreplay/internal/predict/model"
 )
 
 // Options choose a predictor and a correction by their names. The zero value predicts nothing.
 type Options struct {
 	predictor  string
+	file       string // of predict=model:FILE
 	correction Correction
 	loss       Loss
 	history    History
@@ -26,7 +30,9 @@ type option struct {
 	values []choice
 }
 
-func predictor(name string) choice { return choice{name, func(o *Options) { o.predictor = name }} }
+func predictor(name string) choice {
+	return choice{name, func(o *Options) { o.predictor, o.file = name, "" }}
+}
 
 func correction(name string, c Correction) choice {
 	return choice{name, func(o *Options) { o.correction = c }}
@@ -42,7 +48,10 @@ func weight(name string, w Weight) choice {
 }
 
 var options = []option{
-	{"predict", []choice{predictor("requested"), predictor("last-two"), predictor("clairvoyant"), predictor("nag")}},
+	{"predict", []choice{
+		predictor("requested"), predictor("last-two"), predictor("clairvoyant"), predictor("nag"),
+		predictor(string(model.Class)), predictor(string(model.Forest)), predictor(string(model.Boost)),
+	}},
 	{"correct", []choice{correction("incremental", Incremental), correction("doubling", Doubling), correction("requested", ToLimit)}},
 	{"over", []choice{
 		learner("linear", func(o *Options) { o.loss.OverSquared = false }), learner("square", func(o *Options) { o.loss.OverSquared = true }),
@@ -63,9 +72,16 @@ var options = []option{
 // corrections are incremental.
 func Default() Options { return Options{correction: Incremental, loss: ELoss} }
 
+// fromFile begins the value of predict that names the file of a trained model.
+const fromFile = "model:"
+
 // Set sets an option. It reports whether there is such an option, and returns an error for a value
-// that it does not have.
+// that it does not have. "predict=model:FILE" takes a trained model.
 func (o *Options) Set(name, value string) (bool, error) {
+	if file, ok := strings.CutPrefix(value, fromFile); ok && name == "predict" && file != "" {
+		o.predictor, o.file = fromFile, file
+		return true, nil
+	}
 	for _, op := range options {
 		if op.name != name {
 			continue
@@ -78,6 +94,9 @@ func (o *Options) Set(name, value string) (bool, error) {
 			}
 			names = append(names, c.name)
 		}
+		if name == "predict" {
+			names = append(names, fromFile+"FILE")
+		}
 		return true, fmt.Errorf("%s=%s: not a value of %s (want %s)", name, value, name, strings.Join(names, ", "))
 	}
 	return false, nil
@@ -89,7 +108,7 @@ func (o *Options) Check(set bool) error {
 	case set && o.predictor == "":
 		return fmt.Errorf("predict is missing (want predict=%s)", strings.Join(Values("predict"), ", predict="))
 	case o.learner && o.predictor != "nag":
-		return fmt.Errorf("predict=%s has none of the options over, under, weight and history (want predict=nag)", o.predictor)
+		return fmt.Errorf("predict=%s has none of the options over, under, weight and history (want predict=nag)", o.predictor+o.file)
 	}
 	return nil
 }
@@ -98,7 +117,11 @@ func (o *Options) Check(set bool) error {
 func Names() []string {
 	var names []string
 	for _, op := range options {
-		names = append(names, op.name+"="+strings.Join(Values(op.name), "|"))
+		values := Values(op.name)
+		if op.name == "predict" {
+			values = append(values, fromFile+"FILE")
+		}
+		names = append(names, op.name+"="+strings.Join(values, "|"))
 	}
 	return names
 }
@@ -116,18 +139,30 @@ func Values(name string) []string {
 	return names
 }
 
-// New returns a predictor that knows no job, and the correction. Both are nil if the options predict
-// nothing.
-func (o *Options) New() (Predictor, Correction) {
+// File returns the file of the trained model that the options name, or "".
+func (o *Options) File() string { return o.file }
+
+// retrain is the growth of the number of ended jobs after which a model that learns in the loop is
+// trained again ([model.Options]): when the number has doubled.
+const retrain = 1
+
+// New returns a predictor, and the correction. Both are nil if the options predict nothing. The
+// predictor knows no job, or what the trained model knows, which must be there if the options name a
+// file. Models without a file are trained on the jobs that end, as they are in `predict evaluate`.
+func (o *Options) New(trained *model.Model) (predict.Predictor, Correction) {
 	switch o.predictor {
+	case "":
+		return nil, nil
 	case "requested":
 		return Requested{}, o.correction
 	case "last-two":
 		return NewLastTwo(), o.correction
 	case "clairvoyant":
-		return Clairvoyant{}, o.correction
+		return NewClairvoyant(), o.correction
 	case "nag":
 		return NewRegression(o.loss, o.history), o.correction
+	case fromFile:
+		return trained.Online(), o.correction
 	}
-	return nil, nil
+	return model.NewOnline(model.Options{Kind: model.Kind(o.predictor), Seed: 1, Growth: retrain}), o.correction
 }

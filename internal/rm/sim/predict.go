@@ -6,40 +6,43 @@ import (
 	"time"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/predict"
 	"rmreplay/internal/predict/online"
 )
 
 // forecast is a predictor with what it has to be told.
 type forecast struct {
-	predictor online.Predictor
+	predictor predict.Predictor
 	correct   online.Correction
 	lessons   []lesson // that the predictor has not heard, by instant, and by start
+	jobs      int64    // the number of the last job that it was asked about
 }
 
 // lesson is the end of a job.
 type lesson struct {
-	job *online.Job
-	at  hpc.Time
-	tie int64 // the number of its start
-	ran bool
+	number int64
+	at     hpc.Time
+	tie    int64 // the number of its start
+	state  hpc.State
 }
 
 // prediction is what was predicted of a job.
 type prediction struct {
-	job         online.Job
+	number      int64         // of the job, for the predictor
 	first       time.Duration // at its submission
 	corrections int
 	timer       int // the sequence number of the timer of the next one; 0 for none
 }
 
-// Predict makes the engine predict run times. [Job.Expected] is then what the predictor returns,
-// between a second and the time limit, and not the time limit. A job that has run for longer is
-// expected to run for as long as correct says. A job still ends at its time limit, never at its
+// Predict makes the engine predict run times. [Job.Expected] is then the median that the predictor
+// returns, between a second and the time limit, and not the time limit. A job that has run for longer
+// is expected to run for as long as correct says. A job still ends at its time limit, never at its
 // prediction. A policy calls Predict before the first job arrives.
 //
-// Predictions are made when a job is submitted, or requeued. The policy is not asked after a
-// correction.
-func (m *Machine) Predict(p online.Predictor, correct online.Correction) {
+// Predictions are made when a job is submitted, or requeued. The predictor sees submissions, and the
+// starts and ends that have happened by then; an [online.Oracle] alone is told run times. The policy
+// is not asked after a correction.
+func (m *Machine) Predict(p predict.Predictor, correct online.Correction) {
 	m.forecast = &forecast{predictor: p, correct: correct}
 }
 
@@ -50,42 +53,58 @@ func (e *Engine) predict(j *Job) {
 	if f == nil {
 		return
 	}
-	f.teach(e.cfg.Ties, e.Now())
-	j.prediction = &prediction{job: online.Job{
-		User: j.Request.User, Processors: j.Size, Limit: j.Limit, Submit: e.Now(), RunTime: min(j.run, j.Limit),
-	}}
-	j.Expected = online.Expected(f.predictor.Predict(&j.prediction.job), j.Limit)
+	if e.cfg.Ties == ArrivalsFirst { // jobs that end now end after the submission
+		f.teach(e.Now())
+	} else {
+		f.teach(e.Now() + 1)
+	}
+	f.jobs++
+	j.prediction = &prediction{number: f.jobs}
+	if oracle, is := f.predictor.(online.Oracle); is {
+		oracle.Reveal(f.jobs, min(j.run, j.Limit))
+	}
+	made := f.predictor.Submit(predict.Submission{Number: f.jobs, At: e.Now(), Request: j.limited()})
+	j.Expected = online.Expected(made, j.Limit)
 	j.prediction.first = j.Expected
 }
 
-// teach tells the predictor of ended jobs. With [ArrivalsFirst] it leaves out those that end at the
-// instant of a submission, since they end after it.
-func (f *forecast) teach(ties Ties, now hpc.Time) {
+// limited returns the job's request with the time limit that holds, which may be the partition's.
+func (j *Job) limited() *hpc.Request {
+	r := j.Request
+	if r.TimeLimit == j.Limit || r.TimeLimit <= 0 && j.Limit == hpc.Unlimited {
+		return r
+	}
+	changed := *r
+	changed.TimeLimit = j.Limit
+	return &changed
+}
+
+// teach tells the predictor of the jobs that ended before an instant.
+func (f *forecast) teach(before hpc.Time) {
 	n := 0
-	for n < len(f.lessons) && (f.lessons[n].at < now || ties != ArrivalsFirst) {
+	for n < len(f.lessons) && f.lessons[n].at < before {
 		l := f.lessons[n]
-		f.predictor.End(l.job, l.at, l.ran)
+		f.predictor.End(l.number, l.at, l.state)
 		n++
 	}
 	f.lessons = slices.Delete(f.lessons, 0, n)
 }
 
-// predictStart tells the predictor of a start.
+// predictStart tells the predictor of a start, and before it of the ends that came before.
 func (e *Engine) predictStart(j *Job) {
 	if f := e.machine.forecast; f != nil {
-		j.prediction.job.Start = e.Now()
-		f.predictor.Start(&j.prediction.job)
+		f.teach(e.Now())
+		f.predictor.Start(j.prediction.number, e.Now())
 	}
 }
 
-// predictEnd notes for the predictor that a job ends in a state, or is requeued.
+// predictEnd notes for the predictor that a job ends in a state. A job that is requeued is pending.
 func (e *Engine) predictEnd(j *Job, state hpc.State) {
 	f := e.machine.forecast
 	if f == nil || j.prediction == nil {
 		return
 	}
-	ran := state == hpc.Completed || state == hpc.Failed || state == hpc.TimedOut
-	l := lesson{&j.prediction.job, e.Now(), j.tie, j.state == running && ran}
+	l := lesson{j.prediction.number, e.Now(), j.tie, state}
 	at, _ := slices.BinarySearchFunc(f.lessons, l, func(a, b lesson) int {
 		return cmp.Or(compareTimes(a.at, b.at), cmp.Compare(a.tie, b.tie))
 	})
@@ -98,7 +117,6 @@ func (e *Engine) limit(j *Job, limit time.Duration) {
 	j.Limit = limit
 	expected := limit
 	if j.prediction != nil {
-		j.prediction.job.Limit = limit
 		expected = min(j.Expected, limit)
 	}
 	if j.state == running {

@@ -52,7 +52,7 @@ func TestRandomCases(t *testing.T) {
 // policies are the policies of the random cases: all of them, and some with predictions.
 func policies() []string {
 	return append(policy.Names(), "easy:predict=clairvoyant", "easy-textbook:predict=clairvoyant", "easy-sjbf:predict=clairvoyant",
-		"easy:predict=nag", "easy-sjbf:predict=nag,weight=constant,under=square,over=linear,correct=doubling", "f1:predict=last-two,correct=requested")
+		"easy:predict=nag", "easy-sjbf:predict=nag,weight=constant,under=square,over=linear,correct=doubling", "f1:predict=last-two,correct=requested", "easy-sjbf:predict=class", "easy:predict=boost")
 }
 
 // FuzzSimulate is TestRandomCases with cases made of bytes.

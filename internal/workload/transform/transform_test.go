@@ -646,3 +646,43 @@ func TestMeantField(t *testing.T) {
 		}
 	}
 }
+
+// Predicted limits are rounded up to a minute, never rise, and spare preset jobs. The notes count what
+// each rule does.
+func TestPredictedLimits(t *testing.T) {
+	w := &workload.Workload{Epoch: epoch, Start: epoch, Source: "test", Jobs: workload.JobsOf(
+		preset("p", "n[1-4]", 4, 2*time.Hour, 3*time.Hour),
+		job("lowered", 0, 1, time.Hour, 24*time.Hour),
+		job("exact", 1, 1, time.Minute, time.Hour),
+		job("kept", 2, 1, time.Hour, 2*time.Hour),
+		job("none", 3, 1, time.Minute, 0),
+		job("unlimited", 4, 1, time.Minute, hpc.Unlimited),
+		job("killed", 5, 2, 3*time.Hour, 24*time.Hour),
+		job("ended", 6, 1, hpc.Unlimited, 6*time.Hour),
+		job("short", 7, 1, time.Second, time.Hour),
+		job("unknown", 8, 1, time.Second, time.Hour),
+	)}
+	seconds := []float64{60, 7201, 600, 7200, 61, math.Inf(1), 3600, 3600, 0.5, math.NaN()}
+	step := PredictedLimits("--limits-from m --quantile 0.9", func(*workload.Workload) ([]float64, error) { return seconds, nil })
+	out, results, err := Apply(w, Environment{}, step)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const most = time.Duration(math.MaxInt64/int64(time.Minute)) * time.Minute
+	for i, want := range []time.Duration{24 * time.Hour, 121 * time.Minute, 10 * time.Minute, 2 * time.Hour, 2 * time.Minute, most, time.Hour, time.Hour, time.Minute, time.Hour} {
+		if got := out.Jobs.At(i); got.TimeLimit != want {
+			t.Errorf("%s has the limit %v, want %v", got.ID, got.TimeLimit, want)
+		}
+	}
+	want := Result{Step: "--limits-from m --quantile 0.9", Changed: 7, Jobs: 10, Notes: []string{
+		"jobs whose prediction is not below their limit keep it: 1",
+		"jobs without a limit get one: 2",
+		"jobs without a prediction keep their limits: 1",
+		"jobs that run when the window begins keep their limits: 1",
+		"jobs that their old limit ended are ended earlier: 1",
+		"jobs that would have ended by themselves and are killed by their new limit: 1 (14.3 % of the changed ones), after 8 core-hours",
+	}}
+	if diff := cmp.Diff(want, results[0]); diff != "" {
+		t.Error(diff)
+	}
+}

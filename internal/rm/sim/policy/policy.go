@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 
+	"rmreplay/internal/predict/model"
 	"rmreplay/internal/predict/online"
 	"rmreplay/internal/rm/sim"
 )
@@ -69,32 +70,42 @@ func Names() []string {
 // "easy-sjbf:predict=nag,correct=incremental". The policies that plan with a file system have the
 // options of [IOOptions]: "io-aware:track-nodes,estimate=x2".
 func New(spec string) (sim.NewPolicy, error) {
+	made, _, err := NewWith(spec, func(file string) (*model.Model, error) {
+		return nil, fmt.Errorf("a trained model cannot be read here: %s", file)
+	})
+	return made, err
+}
+
+// NewWith is [New] for policies that may also name the file of a trained model, as in
+// "easy-sjbf:predict=model:FILE". read reads it. NewWith returns the model too, or nil if the policy
+// has none.
+func NewWith(spec string, read func(file string) (*model.Model, error)) (sim.NewPolicy, *model.Model, error) {
 	name, options, hasOptions := strings.Cut(spec, ":")
 	for _, n := range all() {
 		if n.name != name {
 			continue
 		}
-		p, err := n.with(options, hasOptions)
+		p, trained, err := n.with(options, hasOptions, read)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", spec, err)
+			return nil, nil, fmt.Errorf("%s: %w", spec, err)
 		}
-		return p, nil
+		return p, trained, nil
 	}
-	return nil, fmt.Errorf("%q: not a policy (want %s)", name, strings.Join(Names(), ", "))
+	return nil, nil, fmt.Errorf("%q: not a policy (want %s)", name, strings.Join(Names(), ", "))
 }
 
 // with returns the policy with options.
-func (n *named) with(text string, has bool) (sim.NewPolicy, error) {
+func (n *named) with(text string, has bool, read func(string) (*model.Model, error)) (made sim.NewPolicy, trained *model.Model, err error) {
 	if defaults := ioOptions(n.name); has && defaults != nil {
 		options, err := parseIO(*defaults, text)
-		return WithFileSystem(options), err
+		return WithFileSystem(options), nil, err
 	}
 	ties, learn, predicts := TieRules{}, online.Default(), n.name == "easy++"
 	if predicts {
 		_, _ = learn.Set("predict", "last-two") // which it knows
 	}
 	if has && !n.predicts {
-		return nil, fmt.Errorf("%s has no options", n.name)
+		return nil, nil, fmt.Errorf("%s has no options", n.name)
 	}
 	for has {
 		var option string
@@ -105,24 +116,29 @@ func (n *named) with(text string, has bool) (sim.NewPolicy, error) {
 		name, value, _ := strings.Cut(option, "=")
 		known, err := learn.Set(name, value)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if !known {
-			return nil, fmt.Errorf("%q: not an option of %s (want %s)", option, n.name, n.wanted())
+			return nil, nil, fmt.Errorf("%q: not an option of %s (want %s)", option, n.name, n.wanted())
 		}
 		predicts = true
 	}
 	if err := learn.Check(predicts); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	plain := n.make(ties)
 	if !predicts {
-		return plain, nil
+		return plain, nil, nil
+	}
+	if file := learn.File(); file != "" {
+		if trained, err = read(file); err != nil {
+			return nil, nil, err
+		}
 	}
 	return func(m *sim.Machine) sim.Policy {
-		m.Predict(learn.New())
+		m.Predict(learn.New(trained))
 		return plain(m)
-	}, nil
+	}, trained, nil
 }
 
 // wanted lists the options of the policy.

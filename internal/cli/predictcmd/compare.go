@@ -1,0 +1,127 @@
+package predictcmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"rmreplay/internal/experiment"
+	"rmreplay/internal/flags"
+	"rmreplay/internal/predict/benefit"
+	"rmreplay/internal/replay"
+)
+
+// compareOptions are the flags of `predict compare`.
+type compareOptions struct {
+	simulator    experiment.Simulator
+	model        string
+	quantile     float64
+	realizations int
+	jitter       time.Duration
+	seed         uint64
+	parallel     int
+	output       string
+	json         bool
+}
+
+func (o Output) newCompare() *cobra.Command {
+	var opts compareOptions
+	c := &cobra.Command{
+		Use:   "compare WORKLOAD",
+		Short: "Say with statistics whether predicted run times help a workload's scheduler",
+		Long: `Simulates a workload under EASY, and under EASY that backfills the shortest jobs first,
+planned with time limits, with predicted run times and with clairvoyance. Each has several
+realizations with moved submissions, the same ones for all. A table has the mean bounded
+slowdown, the waits, and the jobs that their limits ended, with the core-hours that these
+had computed.
+
+  limits        EASY with time limits
+  limits-sjbf   shortest jobs first, by time limits: what needs no prediction
+  last-two      the mean of the user's last two run times (EASY++)
+  learner       the regression of Gaussier et al. (SC'15)
+  model         gradient boosting that learns as jobs end, or --model
+  bound         clairvoyance
+  short-limits  time limits lowered to the predicted --quantile: some jobs are killed
+
+The verdict is about the best predictor, against limits-sjbf. Two tests decide it: one over
+the realizations, for this log, and one over its weeks, for the site.
+docs/use-cases/prediction.md reads an example. With -o the records stay, for compare and
+report.`,
+		Example: `  rmreplay predict compare KTH-SP2-1996-2.1-cln.swf.gz
+  rmreplay predict compare april.jsonl --cluster site --model march.model -o comparison --json`,
+		Args: o.WantArgs("WORKLOAD"),
+		RunE: func(c *cobra.Command, args []string) error { return o.compare(c.Context(), args[0], opts) },
+	}
+	f := c.Flags()
+	f.IntVar(&opts.simulator.Processors, "processors", 0, "size of the machine: `N` processors (default: that of the machine that the workload was recorded on)")
+	f.StringVar(&opts.simulator.Cluster, "cluster", "", "`DIR` of the cluster: simulate the nodes and partitions of its slurm.conf")
+	f.StringVar(&opts.model, "model", "", "plan with the trained model in `FILE`, whose data end before the workload begins")
+	f.Float64Var(&opts.quantile, "quantile", 0.9, "the `QUANTILE` of predicted run times that short-limits takes, between 0 and 1")
+	f.IntVar(&opts.realizations, "realizations", 10, "`N` simulations of each scheduler, with the seeds from --seed on")
+	opts.jitter = time.Minute
+	flags.Duration(f, &opts.jitter, "jitter", opts.jitter, "move each submission by up to `DURATION`, either way")
+	f.Uint64Var(&opts.seed, "seed", 1, "first `SEED` of the jitter")
+	f.IntVarP(&opts.parallel, "parallel", "j", 0, "at most `N` simulations at once (default: one for each CPU)")
+	o.AddOutput(c, &opts.output, "`DIR`", "a new directory for the records (default: they are removed)")
+	o.AddJSON(c, &opts.json)
+	flags.Alias(f, map[string]string{"procs": "processors"})
+	return c
+}
+
+func (o Output) compare(ctx context.Context, path string, opts compareOptions) error {
+	switch {
+	case !(opts.quantile > 0 && opts.quantile < 1):
+		return o.Usagef("--quantile %g: want a number between 0 and 1, such as 0.9", opts.quantile)
+	case opts.jitter <= 0:
+		return o.Usagef("--jitter %v: want a time above 0, or all realizations are the same", opts.jitter)
+	case opts.realizations < 2:
+		return o.Usagef("--realizations %d: want 2 or more, and 8 to find a difference", opts.realizations)
+	}
+	w, err := o.Open(path)
+	if err != nil {
+		return err
+	}
+	output := opts.output
+	if output == "" {
+		if output, err = os.MkdirTemp("", "rmreplay-compare-"); err != nil {
+			return fmt.Errorf("comparing: %w", err)
+		}
+		defer os.RemoveAll(output) // what is left of an interrupted comparison
+	}
+	update, end := o.Progress()
+	defer end()
+	result, err := benefit.Run(ctx, benefit.Options{
+		Spec: experiment.Spec{
+			Workload: experiment.Workload{Path: path, Value: w}, Simulator: &opts.simulator, Seed: opts.seed, Output: output, Version: o.Version,
+			Users: replay.Feedback{Model: replay.None, Jitter: opts.jitter},
+		},
+		Set:   experiment.Set{Count: opts.realizations, Parallel: opts.parallel},
+		Model: opts.model, Quantile: opts.quantile, Keep: opts.output != "",
+		Progress: func(scheduler string) { update("simulating " + scheduler) },
+	})
+	end()
+	if err != nil {
+		return o.compareError(ctx, err)
+	}
+	if opts.json {
+		return o.PrintJSON(result)
+	}
+	return o.Print(result.Render())
+}
+
+// compareError gives an error its exit status: bad input, unless the user interrupted the command or
+// the record could not be written.
+func (o Output) compareError(ctx context.Context, err error) error {
+	var field *experiment.FieldError
+	switch {
+	case ctx.Err() != nil:
+		return err
+	case errors.As(err, &field):
+		return o.Usagef("--%w", field)
+	}
+	return o.BadInput(err)
+}

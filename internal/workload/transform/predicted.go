@@ -1,0 +1,99 @@
+package transform
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/workload"
+)
+
+// PredictedLimits lowers the time limits to predicted run times. predict returns a run time in
+// seconds for each job of the workload, in its order, or 0 for an unknown one; text is the step's entry in the workload.
+//
+// The new limit is the prediction, rounded up to a full minute as Slurm does it with limits, and at
+// least a minute. No limit rises. A job without a limit gets one. A job without a prediction keeps its
+// limit. Jobs that run when the window begins
+// keep theirs, since their limits were those of their starts. The notes say how many jobs each rule
+// concerns, how many jobs run longer than their new limit, and what they lose.
+func PredictedLimits(text string, predict func(*workload.Workload) ([]float64, error)) Step {
+	return Step{text, func(w *workload.Workload, env *Environment) (int, error) {
+		seconds, err := predict(w)
+		if err != nil {
+			return 0, err
+		}
+		var c limitCounts
+		for i, job := range w.Jobs.All() {
+			limit := minutes(seconds[i])
+			switch old := job.TimeLimit; {
+			case w.Preset(job):
+				c.preset++
+				continue
+			case !(seconds[i] > 0):
+				c.unknown++
+				continue
+			case old > 0 && old != hpc.Unlimited && limit >= old:
+				c.kept++
+				continue
+			case old <= 0 || old == hpc.Unlimited:
+				c.without++
+			}
+			c.lost(job, limit)
+			setLimit(job, limit)
+			w.Jobs.Set(i, job)
+			c.changed++
+		}
+		c.note(env)
+		return c.changed, nil
+	}}
+}
+
+// minutes returns seconds, rounded up to a full minute from 1 on.
+func minutes(seconds float64) time.Duration {
+	const most = float64(math.MaxInt64 / time.Minute)
+	return time.Duration(min(max(math.Ceil((seconds-rounding)/60), 1), most)) * time.Minute
+}
+
+// limitCounts are the jobs that each rule of [PredictedLimits] concerns.
+type limitCounts struct {
+	changed, kept, without, unknown, preset int
+
+	killed    int     // run longer than the new limit, and not than the old one
+	earlier   int     // ran longer than the old limit already
+	coreHours float64 // that the killed jobs compute until they are killed
+}
+
+// lost counts a job that gets a new limit by what it does to its tasks.
+func (c *limitCounts) lost(job *hpc.Job, limit time.Duration) {
+	run, ends := longestRun(job)
+	switch {
+	case !ends || job.TimeLimit > 0 && run >= job.TimeLimit:
+		c.earlier++
+	case run > limit:
+		c.killed++
+		tasks := max(job.Tasks, job.MinNodes*max(job.TasksPerNode, 1), 1)
+		c.coreHours += float64(tasks) * float64(max(job.CPUsPerTask, 1)) * limit.Hours()
+	}
+}
+
+func (c *limitCounts) note(env *Environment) {
+	for _, n := range []struct {
+		count int
+		what  string
+	}{
+		{c.kept, "jobs whose prediction is not below their limit keep it"},
+		{c.without, "jobs without a limit get one"},
+		{c.unknown, "jobs without a prediction keep their limits"},
+		{c.preset, "jobs that run when the window begins keep their limits"},
+		{c.earlier, "jobs that their old limit ended are ended earlier"},
+	} {
+		if n.count > 0 {
+			env.note("%s: %d", n.what, n.count)
+		}
+	}
+	if c.killed > 0 {
+		env.note("jobs that would have ended by themselves and are killed by their new limit: %d (%.1f %% of the changed ones), after %s core-hours",
+			c.killed, 100*float64(c.killed)/float64(c.changed), fmt.Sprintf("%.4g", c.coreHours))
+	}
+}
