@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"rmreplay/internal/accounting/document"
@@ -27,7 +28,7 @@ var shared = []struct {
 	{"account", func(j *document.Job) string { return j.Account }},
 	{"partition", func(j *document.Job) string { return j.Partition }},
 	{"qos", func(j *document.Job) string { return j.QOS }},
-	{"job_name", func(j *document.Job) string { return j.Name }},
+	{"job_name", func(j *document.Job) string { return quotes.Replace(j.Name) }},
 	{"node_list", func(j *document.Job) string { return j.NodeList }},
 	{"exit_code", func(j *document.Job) string { return count(j.ExitCode) }},
 	{"exit_signal", func(j *document.Job) string { return count(j.ExitSignal) }},
@@ -35,6 +36,9 @@ var shared = []struct {
 	{"cpus", func(j *document.Job) string { return allocated(j, j.CPUs) }},
 	{"nodes", func(j *document.Job) string { return allocated(j, j.Nodes) }},
 }
+
+// quotes writes a name as slurmctld sends it to slurmdbd: with backquotes in place of quotes.
+var quotes = strings.NewReplacer(`"`, "`", "'", "`")
 
 func when(t time.Time) string {
 	if t.IsZero() {
