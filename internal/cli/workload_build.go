@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"rmreplay/internal/cli/accountingcmd"
 	"rmreplay/internal/flags"
 	"rmreplay/internal/formats"
 	"rmreplay/internal/workload"
@@ -81,7 +82,8 @@ from the table and prints it. docs/FORMATS.md describes maps.
 
 With --from slurmdbd, SOURCE is the database of slurmdbd, which the command only reads:
 USER@tcp(HOST:3306)/DATABASE or USER@unix(/run/mysqld/mysqld.sock)/slurm_acct_db. Give the
-password in the environment variable RMREPLAY_DB_PASSWORD.
+password in the environment variable RMREPLAY_DB_PASSWORD. --from accounting reads a data
+directory of rmreplay accounting, also while its server runs.
 
 --cluster-output makes the users, accounts, associations and QOS that the jobs name,
 unless the source or --accounts has them. If the directory has slurm.conf, the command
@@ -180,7 +182,7 @@ func (o *buildOptions) parse() (how build.Options, err error) {
 	}
 	how.ReadOptions = workload.ReadOptions{Strict: o.strict, Cluster: o.clusterName}
 	how.Zone, how.UsageHalfLife, how.Password, how.Files = o.window.Location(), o.halfLife, os.Getenv(passwordVariable), o.files
-	how.Columns, how.Map, how.More = o.columns, o.mapping, o.more
+	how.Columns, how.Map, how.More, how.Accounting = o.columns, o.mapping, o.more, accountingcmd.Workload
 	if how.Start, how.End, err = o.window.Bounds(); err != nil {
 		return how, usagef("%w", err)
 	}

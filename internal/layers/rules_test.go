@@ -225,11 +225,12 @@ var rules = []rule{
 	{"accounting", "internal/accounting/web", []string{"internal/accounting/receive", "internal/accounting/store", "internal/figure", "internal/quantity", "internal/spelling"}, []string{"os/exec"},
 		"pages read the store and draw; they neither write jobs nor know who sent them"},
 
-	{"program", "internal/cli/accountingcmd", []string{"internal/flags", "internal/hpc"}, offline,
+	{"program", "internal/cli/accountingcmd", []string{"internal/flags", "internal/hpc", "internal/workload"}, offline,
 		"the group is a package of its own, without the database: the service is in the program that it hands over to"},
 	{"program", "internal/accounting/service", []string{
 		"internal/accounting/document", "internal/accounting/forward", "internal/accounting/intake", "internal/accounting/receive", "internal/accounting/records", "internal/accounting/search", "internal/accounting/store", "internal/accounting/web", "internal/cli/accountingcmd",
-		"internal/finished", "internal/flags", "internal/formats", "internal/hpc", "internal/interrupt", "internal/output", "internal/slurmdb", "internal/workload", "internal/workload/build",
+		"internal/compare", "internal/finished", "internal/flags", "internal/formats", "internal/hpc", "internal/interrupt", "internal/output", "internal/report", "internal/run", "internal/slurmdb",
+		"internal/workload", "internal/workload/build",
 	}, nil,
 		"the service ties the parts together for the commands"},
 	{"program", "internal/cli/completion", nil, offline,

@@ -51,6 +51,9 @@ const SourceHeader = "X-Rmreplay-Source"
 type Handler struct {
 	API   *http.ServeMux
 	Pages *http.ServeMux
+	// Refuses says why the server takes no documents; it takes them if it is empty. The trusted handler
+	// takes them all the same.
+	Refuses string
 
 	intake  *intake.Intake
 	access  *Access
@@ -125,6 +128,8 @@ func (h *Handler) admit(w http.ResponseWriter, r *http.Request) bool {
 	case !known:
 		w.Header().Set("WWW-Authenticate", `Basic realm="rmreplay accounting", charset="UTF-8"`)
 		Fail(w, http.StatusUnauthorized, "security_exception", "no valid credentials (want a user and password, or a token, of the server's --auth file)")
+	case role == Ingest && h.Refuses != "":
+		Fail(w, http.StatusForbidden, "security_exception", h.Refuses)
 	case !allowed:
 		Fail(w, http.StatusForbidden, "security_exception", fmt.Sprintf("the credentials do not have the role %s", role))
 	case !h.access.Required() && foreign(r):

@@ -230,6 +230,23 @@ func at(t hpc.Time) time.Time {
 	return t.Std()
 }
 
+// Workload makes a workload of the jobs of a data directory that were in the cluster in a window.
+func (Service) Workload(ctx context.Context, dir string, opts workload.ReadOptions) (w *workload.Workload, missing []string, err error) {
+	c, err := connect(ctx, dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	if _, err := c.wait(ctx); err != nil {
+		return nil, nil, err
+	}
+	filter := store.Filter{From: at(opts.Start), To: at(opts.End)}
+	if opts.Cluster != "" {
+		filter.Clusters = []string{opts.Cluster}
+	}
+	return c.workload(ctx, dir, filter, opts)
+}
+
 // workload makes a workload of the jobs that a filter chooses.
 func (c *client) workload(ctx context.Context, dir string, filter store.Filter, opts workload.ReadOptions) (*workload.Workload, []string, error) {
 	b := finished.NewBuilder(dir, opts)

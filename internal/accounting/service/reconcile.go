@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"rmreplay/internal/accounting/document"
@@ -27,7 +28,7 @@ var shared = []struct {
 	{"account", func(j *document.Job) string { return j.Account }},
 	{"partition", func(j *document.Job) string { return j.Partition }},
 	{"qos", func(j *document.Job) string { return j.QOS }},
-	{"job_name", func(j *document.Job) string { return j.Name }},
+	{"job_name", func(j *document.Job) string { return quotes.Replace(j.Name) }},
 	{"node_list", func(j *document.Job) string { return j.NodeList }},
 	{"exit_code", func(j *document.Job) string { return count(j.ExitCode) }},
 	{"exit_signal", func(j *document.Job) string { return count(j.ExitSignal) }},
@@ -35,6 +36,9 @@ var shared = []struct {
 	{"cpus", func(j *document.Job) string { return allocated(j, j.CPUs) }},
 	{"nodes", func(j *document.Job) string { return allocated(j, j.Nodes) }},
 }
+
+// quotes writes a name as slurmctld sends it to slurmdbd: with backquotes in place of quotes.
+var quotes = strings.NewReplacer(`"`, "`", "'", "`")
 
 func when(t time.Time) string {
 	if t.IsZero() {
@@ -68,11 +72,15 @@ func (Service) Reconcile(ctx context.Context, dir string, from accountingcmd.Rec
 	if _, err := c.wait(ctx); err != nil {
 		return nil, err
 	}
-	recorded := make(map[string][]byte)
+	type record struct {
+		cluster string
+		text    []byte
+	}
+	recorded := make(map[string]record)
 	out = &accountingcmd.Reconciled{Missing: []string{}, Differing: []accountingcmd.Difference{}}
 	var first, last time.Time // ends of the records
 	clusters := map[string]bool{}
-	err = read(ctx, from, map[string]int{}, func(_ store.Source, text []byte) error {
+	err = read(ctx, from, map[string]int{}, func(_ store.Source, cluster string, text []byte) error {
 		j := document.Parse(text, "")
 		if !j.Finished() || j.End.IsZero() {
 			return nil // it has not ended, so nothing was sent
@@ -83,10 +91,13 @@ func (Service) Reconcile(ctx context.Context, dir string, from accountingcmd.Rec
 		if j.End.After(last) {
 			last = j.End
 		}
+		if j.Cluster == "" {
+			return fmt.Errorf("job %d: the records do not name the cluster (want --cluster-name)", j.JobID)
+		}
 		clusters[j.Cluster] = true
-		recorded[store.ID(&j)] = text
+		recorded[store.ID(&j)] = record{cluster, text}
 		return nil
-	})
+	}, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -98,14 +109,14 @@ func (Service) Reconcile(ctx context.Context, dir string, from accountingcmd.Rec
 	err = c.documents(ctx, filter, func(d *store.Stored) error {
 		got := document.Parse(d.Document, d.Cluster)
 		id := store.ID(&got)
-		text, ok := recorded[id]
+		r, ok := recorded[id]
 		if !ok {
 			out.Unknown++
 			return nil
 		}
 		delete(recorded, id)
-		want := document.Parse(text, "")
-		if differing := compare(id, &want, &got); len(differing) > 0 {
+		want := document.Parse(r.text, "")
+		if differing := differences(id, &want, &got); len(differing) > 0 {
 			out.Differing = append(out.Differing, differing...)
 		} else {
 			out.Equal++
@@ -124,7 +135,7 @@ func (Service) Reconcile(ctx context.Context, dir string, from accountingcmd.Rec
 	}
 	send := &sender{ctx: ctx, c: c, source: store.Reconciled}
 	for _, id := range out.Missing {
-		if err := send.add(recorded[id]); err != nil {
+		if err := send.add(recorded[id].cluster, recorded[id].text); err != nil {
 			return nil, err
 		}
 	}
@@ -136,8 +147,8 @@ func (Service) Reconcile(ctx context.Context, dir string, from accountingcmd.Rec
 	return out, err
 }
 
-// compare returns the shared fields that differ.
-func compare(id string, want, got *document.Job) (list []accountingcmd.Difference) {
+// differences returns the shared fields that differ.
+func differences(id string, want, got *document.Job) (list []accountingcmd.Difference) {
 	for _, f := range shared {
 		if w, g := f.of(want), f.of(got); w != g && w != "" && g != "" {
 			list = append(list, accountingcmd.Difference{Job: id, Field: f.name, Recorded: w, Received: g})

@@ -2,21 +2,28 @@ package service
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
+	"fmt"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
 
+	"rmreplay/internal/accounting/document"
 	"rmreplay/internal/accounting/receive"
 	"rmreplay/internal/accounting/records"
 	"rmreplay/internal/accounting/store"
 	"rmreplay/internal/cli/accountingcmd"
+	"rmreplay/internal/compare"
 	"rmreplay/internal/finished"
 	"rmreplay/internal/formats"
+	"rmreplay/internal/output"
+	"rmreplay/internal/report"
+	"rmreplay/internal/run"
 	"rmreplay/internal/slurmdb"
 	"rmreplay/internal/workload"
 	"rmreplay/internal/workload/build"
@@ -37,8 +44,16 @@ type sender struct {
 	all    int
 }
 
-func (s *sender) add(text []byte) error {
-	s.body.WriteString("{\"index\":{}}\n")
+// add adds the document of a job of a cluster. Its index is the cluster, as that of a document that
+// slurmctld sends to http://HOST:9200/CLUSTER/_doc.
+func (s *sender) add(cluster string, text []byte) error {
+	index, err := json.Marshal(indexOf(cluster))
+	if err != nil {
+		return err
+	}
+	s.body.WriteString("{\"index\":{\"_index\":")
+	s.body.Write(index)
+	s.body.WriteString("}}\n")
 	s.body.Write(text) // as JSON it has no line break
 	s.body.WriteByte('\n')
 	s.n++
@@ -53,14 +68,40 @@ func (s *sender) flush() error {
 	if s.n == 0 {
 		return nil
 	}
-	answer, err := s.c.stream(s.ctx, http.MethodPost, "/records/_bulk", &s.body, receive.SourceHeader, string(s.source))
+	answer, err := s.c.stream(s.ctx, http.MethodPost, "/_bulk", &s.body, receive.SourceHeader, string(s.source))
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(io.Discard, answer) // all of a request is kept, or none
+	defer answer.Close() // only read
+	var result struct {
+		Errors bool
+		Items  []map[string]struct{ Error *struct{ Reason string } }
+	}
+	if err := json.NewDecoder(answer).Decode(&result); err != nil {
+		return fmt.Errorf("reading the server's answer: %w", unexpected(err))
+	}
+	if len(result.Items) != s.n {
+		return fmt.Errorf("sending %d documents: the server answered about %d", s.n, len(result.Items))
+	}
+	for _, item := range result.Items {
+		for _, outcome := range item {
+			if outcome.Error != nil {
+				return fmt.Errorf("sending a document: %s", outcome.Error.Reason)
+			}
+		}
+	}
 	s.n = 0
 	s.body.Reset()
-	return errors.Join(err, answer.Close())
+	return nil
+}
+
+// indexOf returns the name of the index of a cluster's documents. No index can have a name that begins
+// with an underscore.
+func indexOf(cluster string) string {
+	if cluster == "" || strings.HasPrefix(cluster, "_") {
+		return "records"
+	}
+	return cluster
 }
 
 // wait waits until the store has all that was sent.
@@ -91,14 +132,22 @@ func (Service) Import(ctx context.Context, dir string, from accountingcmd.Record
 	}
 	out = &accountingcmd.Imported{Rules: map[string]int{}}
 	send := &sender{ctx: ctx, c: c}
-	err = read(ctx, from, out.Rules, func(source store.Source, text []byte) error {
+	err = read(ctx, from, out.Rules, func(source store.Source, cluster string, text []byte) error {
 		if source != send.source {
 			if err := send.flush(); err != nil {
 				return err
 			}
 			send.source = source
 		}
-		return send.add(text)
+		return send.add(cluster, text)
+	}, func(name string, r *run.Run) error {
+		if err := c.describe(ctx, name, r); err != nil {
+			return err
+		}
+		if err := writeReport(dir, name, r); err != nil {
+			out.Unreported = append(out.Unreported, fmt.Sprintf("%s: %v", name, err))
+		}
+		return nil
 	})
 	if err == nil {
 		err = send.flush()
@@ -113,25 +162,36 @@ func (Service) Import(ctx context.Context, dir string, from accountingcmd.Record
 	return out, err
 }
 
-// read calls each with the document of each job of the sources. It adds to the counts of rules.
-func read(ctx context.Context, from accountingcmd.Records, rules map[string]int, each func(source store.Source, text []byte) error) error {
+// read calls each with the document of each job of the sources, and described with each run. It adds to
+// the counts of rules. described may be nil.
+func read(ctx context.Context, from accountingcmd.Records, rules map[string]int,
+	each func(source store.Source, cluster string, text []byte) error, described func(name string, r *run.Run) error,
+) error {
 	opts := workload.ReadOptions{Cluster: from.ClusterName, Start: from.Start, End: from.End, Zone: from.Zone.Location()}
 	opts.Record = func(record any) error {
-		text, err := records.Document(record.(*finished.Job), from.ClusterName)
+		job := record.(*finished.Job)
+		text, err := records.Document(job, from.ClusterName)
 		if err != nil {
 			return err
 		}
-		return each(store.Imported, text)
+		return each(store.Imported, cmp.Or(job.Cluster, from.ClusterName), text)
 	}
-	var list []string
+	var list, runs []string
 	for _, source := range from.Sources {
 		if from.From == string(build.Auto) && isRun(source) {
-			if err := readRun(source, from, each); err != nil {
-				return err
-			}
-			continue
+			runs = append(runs, source)
+		} else {
+			list = append(list, source)
 		}
-		list = append(list, source)
+	}
+	if from.ClusterName != "" && len(runs) > 1 {
+		return fmt.Errorf("reading %d runs: they would all be the cluster %s (want one run for --cluster-name)", len(runs), from.ClusterName)
+	}
+	names := runNames(runs)
+	for i, source := range runs {
+		if err := readRun(source, cmp.Or(from.ClusterName, names[i]), from, each, described); err != nil {
+			return err
+		}
 	}
 	if len(list) == 0 {
 		return nil
@@ -144,6 +204,67 @@ func read(ctx context.Context, from accountingcmd.Records, rules map[string]int,
 		rules[name] += n
 	}
 	return nil
+}
+
+// describe tells the server the size of a run's machine.
+func (c *client) describe(ctx context.Context, name string, r *run.Run) error {
+	m := &r.Manifest
+	cluster := store.Cluster{Name: name, Kind: "run", Nodes: positive(m.Cluster.Nodes), CPUs: positive(m.Cluster.Processors)}
+	switch m.Engine {
+	case run.EngineRecorded:
+		cluster.Description = "recorded in " + filepath.Base(m.Workload.Path)
+	case "sim":
+		cluster.Description = fmt.Sprintf("%s simulated with %s", filepath.Base(m.Workload.Path), m.Policy)
+	default:
+		cluster.Description = fmt.Sprintf("%s replayed on Slurm %s", filepath.Base(m.Workload.Path), m.Versions.Slurm)
+	}
+	body, err := json.Marshal(cluster)
+	if err != nil {
+		return err
+	}
+	answer, err := c.stream(ctx, http.MethodPut, "/_accounting/cluster", bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	return answer.Close()
+}
+
+func positive(n int) document.Int {
+	return document.Int{Value: int64(n), Known: n > 0}
+}
+
+// cluster keeps what is known of a cluster.
+func (s *site) cluster(w http.ResponseWriter, r *http.Request) {
+	var c store.Cluster
+	err := json.NewDecoder(r.Body).Decode(&c)
+	if err == nil && c.Name == "" {
+		err = errors.New("the cluster has no name")
+	}
+	if err != nil {
+		receive.Fail(w, http.StatusBadRequest, "parse_exception", err.Error())
+		return
+	}
+	if err := s.intake.Store().SetCluster(r.Context(), c); err != nil {
+		receive.Fail(w, http.StatusServiceUnavailable, "store_exception", err.Error())
+	}
+}
+
+// writeReport writes the report of a run to where the pages look for it.
+func writeReport(dir, name string, r *run.Run) error {
+	set, err := compare.Load(&run.Set{Dir: r.Dir, Runs: []*run.Run{r}})
+	if err != nil {
+		return err
+	}
+	page, err := report.New([]compare.Set{set}, report.Options{Title: name})
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(dir, "reports")
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return err
+	}
+	_, err = output.File(filepath.Join(path, url.PathEscape(name)+".html"), page.WriteHTML)
+	return err
 }
 
 // isRun reports whether a source is a run, or a workload that has the outcome of its jobs, and not
@@ -163,14 +284,41 @@ func isRun(path string) bool {
 	return err == nil
 }
 
-func readRun(path string, from accountingcmd.Records, each func(source store.Source, text []byte) error) error {
+// runNames returns the names of runs as clusters: those of their files or directories. Runs of the same
+// name have their directories' names before it, and then a number behind it.
+func runNames(paths []string) []string {
+	names, count := make([]string, len(paths)), map[string]int{}
+	for i, path := range paths {
+		if full, err := filepath.Abs(path); err == nil {
+			path = full // so that "." has a name, too
+		}
+		names[i] = strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
+		count[names[i]]++
+	}
+	taken := map[string]bool{}
+	for i, path := range paths {
+		if full, err := filepath.Abs(path); err == nil && count[names[i]] > 1 {
+			names[i] = filepath.Base(filepath.Dir(full)) + "-" + names[i]
+		}
+		for name, n := names[i], 2; taken[names[i]]; n++ {
+			names[i] = fmt.Sprintf("%s-%d", name, n)
+		}
+		taken[names[i]] = true
+	}
+	return names
+}
+
+func readRun(path, name string, from accountingcmd.Records,
+	each func(source store.Source, cluster string, text []byte) error, described func(name string, r *run.Run) error,
+) error {
 	r, err := formats.OpenRun(path)
 	if err != nil {
 		return err
 	}
-	name := from.ClusterName
-	if name == "" {
-		name = strings.TrimSuffix(filepath.Base(filepath.Clean(path)), filepath.Ext(path))
+	if described != nil {
+		if err := described(name, r); err != nil {
+			return err
+		}
 	}
 	rows, err := r.Jobs()
 	if err != nil {
@@ -185,7 +333,7 @@ func readRun(path string, from accountingcmd.Records, each func(source store.Sou
 		if err != nil {
 			return err
 		}
-		if err := each(store.FromRun, text); err != nil {
+		if err := each(store.FromRun, name, text); err != nil {
 			return err
 		}
 	}

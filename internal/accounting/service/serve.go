@@ -9,17 +9,20 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"time"
 
 	"golang.org/x/net/netutil"
 
+	"rmreplay/internal/accounting/document"
 	"rmreplay/internal/accounting/forward"
 	"rmreplay/internal/accounting/intake"
 	"rmreplay/internal/accounting/receive"
 	"rmreplay/internal/accounting/store"
 	"rmreplay/internal/cli/accountingcmd"
 	"rmreplay/internal/interrupt"
+	"rmreplay/internal/workload/build"
 )
 
 const (
@@ -52,6 +55,12 @@ func (Service) Serve(ctx context.Context, opts accountingcmd.Serve, say func(for
 	}
 	release := interrupt.Hold()
 	defer release()
+	if len(opts.Runs) > 0 {
+		if opts.Data, err = os.MkdirTemp("", "rmreplay-accounting-"); err != nil {
+			return fmt.Errorf("making a directory for the runs: %w", err)
+		}
+		defer func() { err = errors.Join(err, os.RemoveAll(opts.Data)) }()
+	}
 	s, err := open(ctx, opts.Data, intake.Options{
 		Cluster: opts.ClusterName, Store: store.Options{Memory: opts.MemoryMiB},
 		Report: func(err error) { say("rmreplay: %v", err) },
@@ -60,6 +69,11 @@ func (Service) Serve(ctx context.Context, opts accountingcmd.Serve, say func(for
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
+	if len(opts.Runs) > 0 {
+		if err := s.openRuns(ctx, opts.Runs, say); err != nil {
+			return err
+		}
+	}
 	if opts.Forward != "" {
 		end, err := s.forward(ctx, opts, say)
 		if err != nil {
@@ -67,7 +81,87 @@ func (Service) Serve(ctx context.Context, opts accountingcmd.Serve, say func(for
 		}
 		defer end()
 	}
-	return s.serve(ctx, opts, config, say)
+	before, err := s.tally(ctx)
+	if err != nil {
+		return err
+	}
+	if err := s.serve(ctx, opts, config, say); err != nil {
+		return err
+	}
+	return s.sayTally(before, say)
+}
+
+// openRuns adds the jobs of runs, and takes no others: those that a client sends would be removed with
+// the directory.
+func (s *site) openRuns(ctx context.Context, runs []string, say func(format string, args ...any)) error {
+	for _, path := range runs {
+		if !isRun(path) {
+			return fmt.Errorf("opening the run %s: neither a record of rmreplay nor a workload with the outcome of its jobs (accounting import reads other records)", path)
+		}
+	}
+	imported, err := (Service{}).Import(ctx, s.dir, accountingcmd.Records{Sources: runs, From: string(build.Auto)})
+	if err != nil {
+		return err
+	}
+	s.handler.Refuses = "this server shows runs, and takes no jobs (want accounting serve --data DIR)"
+	say("rmreplay: %d jobs of %d runs", imported.Added, len(runs))
+	return nil
+}
+
+// tally is what became of all documents of a data directory until an instant.
+type tally struct {
+	received int64            // number of the last document
+	rules    map[string]int64 // documents by the rules that they broke
+	outcome  store.Outcome    // since the directory was opened
+	behind   int64            // documents that are not in the database yet
+}
+
+func (s *site) tally(ctx context.Context) (t tally, err error) {
+	status := s.intake.Status()
+	t = tally{status.Received, map[string]int64{}, status.Outcome, status.Received - status.Applied}
+	err = s.intake.Store().Read(ctx, func(v *store.Snapshot) error {
+		rows, err := v.Query("SELECT rule, documents FROM counts")
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var rule string
+			var documents int64
+			if err := rows.Scan(&rule, &documents); err != nil {
+				return err
+			}
+			t.rules[rule] = documents
+		}
+		return rows.Err()
+	})
+	return t, err
+}
+
+// sayTally says what became of the documents since an earlier tally.
+func (s *site) sayTally(before tally, say func(format string, args ...any)) error {
+	ctx, cancel := context.WithTimeout(context.Background(), endTime)
+	defer cancel()
+	_ = s.intake.Wait(ctx, s.intake.Status().Received) // what is not in the database is counted below
+	now, err := s.tally(context.Background())
+	if err != nil {
+		return err
+	}
+	text := fmt.Sprintf("%d jobs new, %d already there, %d replaced by a later document", now.outcome.Added-before.outcome.Added,
+		now.outcome.Duplicate-before.outcome.Duplicate, now.outcome.Replaced-before.outcome.Replaced)
+	if kept := now.outcome.Kept - before.outcome.Kept; kept > 0 {
+		text += fmt.Sprintf(", %d kept as Slurm sent them", kept)
+	}
+	if now.behind > 0 {
+		text += fmt.Sprintf(", %d to enter the database at the next start", now.behind)
+	}
+	for _, mark := range document.Rules {
+		if n := now.rules[mark] - before.rules[mark]; n > 0 {
+			text += fmt.Sprintf("; %d marked %s", n, mark)
+		}
+	}
+	say("rmreplay: received %d documents: %s", now.received-before.received, text)
+	return nil
 }
 
 // forward starts to pass documents on. The function that it returns ends that.
@@ -121,6 +215,10 @@ func (s *site) serve(ctx context.Context, opts accountingcmd.Serve, config *tls.
 			listener = tls.NewListener(listener, config)
 		}
 		go func() { ended <- server.Serve(listener) }()
+		if len(opts.Runs) > 0 {
+			say("rmreplay: pages on %s://%s%s", scheme, address, receive.Pages)
+			continue
+		}
 		say("rmreplay: receiving on %s://%s: JobCompLoc=%s://%s/%s/_doc", scheme, address, scheme, address, cmp.Or(opts.ClusterName, "NAME"))
 	}
 	keep := time.NewTicker(retentionEvery)

@@ -27,6 +27,7 @@ import (
 	"rmreplay/internal/accounting/store/storetest"
 	"rmreplay/internal/cli/accountingcmd"
 	"rmreplay/internal/formats"
+	"rmreplay/internal/supervise"
 )
 
 // serveVariable makes the test's program a server over the directory that it names, on the address
@@ -34,6 +35,7 @@ import (
 const serveVariable = "RMREPLAY_TEST_SERVE"
 
 func TestMain(m *testing.M) {
+	supervise.RunIfGuard() // of a replay's daemons
 	if dir, address, ok := strings.Cut(os.Getenv(serveVariable), " "); ok {
 		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 		defer stop()

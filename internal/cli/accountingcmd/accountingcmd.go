@@ -16,6 +16,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"rmreplay/internal/workload"
 )
 
 // Program is the name of the program with the service. It lies beside rmreplay.
@@ -44,6 +46,8 @@ type Service interface {
 	Reconcile(ctx context.Context, dir string, from Records, fill bool) (*Reconciled, error)
 	Export(ctx context.Context, dir string, opts Export) (*Exported, error)
 	Backup(ctx context.Context, dir, to string) (bytes int64, err error)
+	// Workload makes a workload of the jobs of a data directory. missing says what no job has.
+	Workload(ctx context.Context, dir string, opts workload.ReadOptions) (w *workload.Workload, missing []string, err error)
 }
 
 type serviceKey struct{}
@@ -53,13 +57,30 @@ func With(ctx context.Context, s Service) context.Context {
 	return context.WithValue(ctx, serviceKey{}, s)
 }
 
-// service returns the service. In a program without it, it executes the one that has it, with the
-// same arguments, and returns only if that fails.
-func (o Output) service(c *cobra.Command) (Service, error) {
-	if s, ok := c.Context().Value(serviceKey{}).(Service); ok {
+// From returns the service of a context. In a program without it, From executes the one that has it,
+// with the same arguments, and returns only if that fails.
+func From(ctx context.Context) (Service, error) {
+	if s, ok := ctx.Value(serviceKey{}).(Service); ok {
 		return s, nil
 	}
-	return nil, o.Missing(HandOver())
+	return nil, HandOver()
+}
+
+// Workload is [Service.Workload] of the context's service.
+func Workload(ctx context.Context, dir string, opts workload.ReadOptions) (w *workload.Workload, missing []string, err error) {
+	s, err := From(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	return s.Workload(ctx, dir, opts)
+}
+
+func (o Output) service(c *cobra.Command) (Service, error) {
+	s, err := From(c.Context())
+	if err != nil {
+		return nil, o.Missing(err)
+	}
+	return s, nil
 }
 
 // HandOver executes the program with the service in place of this one. It returns only if that fails.

@@ -48,6 +48,8 @@ type Imported struct {
 	Replaced  int            `json:"replaced"`      // an earlier import's record that differed
 	Kept      int            `json:"kept_received"` // jobs that Slurm itself had sent
 	Rules     map[string]int `json:"rules"`         // rules that records broke, and decisions
+	// Unreported says of which runs the pages have no report, and why.
+	Unreported []string `json:"without_report,omitempty"`
 }
 
 func (o Output) importJobs() *cobra.Command {
@@ -63,7 +65,9 @@ the outcome of its jobs, or with --from slurmdbd the database of slurmdbd, as fo
 workload build.
 
 A run becomes a cluster of its own, with the name of its directory unless --cluster-name
-says otherwise. It stands beside the production clusters in searches and pages.
+says otherwise. It stands beside the production clusters in searches and pages. Its
+machine's size becomes known, so that utilization is charted, and the pages link to its
+report.
 
 A job that Slurm itself has sent stays as it was sent. While accounting serve runs, the
 import goes through it.`,
@@ -99,6 +103,9 @@ func (r *Imported) text() string {
 	text := fmt.Sprintf("%d records: %d jobs added, %d already there, %d replaced, %d kept as Slurm sent them\n", r.Records, r.Added, r.Duplicate, r.Replaced, r.Kept)
 	for _, name := range sorted(r.Rules) {
 		text += fmt.Sprintf("  %s: %d\n", name, r.Rules[name])
+	}
+	for _, why := range r.Unreported {
+		text += fmt.Sprintf("no report of %s\n", why)
 	}
 	return text
 }

@@ -11,7 +11,8 @@ import (
 
 // Serve is what `accounting serve` does.
 type Serve struct {
-	Data        string   // data directory
+	Data        string   // data directory; "" with Runs
+	Runs        []string // run records to show, from a data directory that is removed at the end
 	Listen      []string // addresses, host:port
 	Auth        string   // file of credentials; empty for none
 	TLSCert     string   // PEM files; empty for plain HTTP
@@ -28,7 +29,7 @@ func (o Output) serve() *cobra.Command {
 	var opts Serve
 	var listen string
 	c := &cobra.Command{
-		Use:   "serve --data DIR",
+		Use:   "serve (--data DIR | --run RUN...)",
 		Short: "Receive finished jobs from Slurm, and answer searches",
 		Long: `Receives finished jobs until it is interrupted. slurm.conf on the cluster needs
 
@@ -50,12 +51,17 @@ let all users read slurm.conf, so give it a credential of the role ingest.
 Without --auth the server listens on addresses of this machine only, unless --open says
 otherwise. Jobs that ended longer ago than --retention are removed once a day.
 
+--run shows runs of rmreplay in the pages, each as a cluster of its own: name several by
+repeating it. A data directory is made for them, and removed at the end. The server takes
+no jobs then. To show runs beside production, add them with accounting import.
+
 --forward names an Elasticsearch or OpenSearch cluster, as http(s)://HOST:PORT or with
 the name of an index behind it. Every document goes on to the cluster, exactly once.
 While the cluster is away, documents wait in the data directory. --forward-auth names a
 file with USER:PASSWORD, "ApiKey KEY" or "Bearer TOKEN" for it, which others must not be
 able to read.`,
 		Example: `  rmreplay accounting serve --data /var/lib/rmreplay
+  rmreplay accounting serve --run today --run what-if
   rmreplay accounting serve --data /var/lib/rmreplay --listen 0.0.0.0:9200 \
     --auth /etc/rmreplay/access --tls-cert server.pem --tls-key server.key \
     --retention 400d`,
@@ -64,6 +70,12 @@ able to read.`,
 			opts.Listen = strings.Split(listen, ",")
 			if (opts.TLSCert == "") != (opts.TLSKey == "") {
 				return o.Usagef("--tls-cert and --tls-key need each other")
+			}
+			if (opts.Data == "") == (len(opts.Runs) == 0) {
+				return o.Usagef("want either --data DIR or --run RUN")
+			}
+			if opts.Forward != "" && len(opts.Runs) > 0 {
+				return o.Usagef("--forward needs --data")
 			}
 			if opts.ForwardAuth != "" && opts.Forward == "" {
 				return o.Usagef("--forward-auth needs --forward")
@@ -77,6 +89,7 @@ able to read.`,
 	}
 	f := c.Flags()
 	f.StringVar(&opts.Data, "data", "", "data `DIR`; it is made if it does not exist")
+	f.StringArrayVar(&opts.Runs, "run", nil, "show this `RUN` in the pages, without a data directory; may be repeated")
 	f.StringVar(&listen, "listen", "127.0.0.1:9200", "`ADDRESS` to listen on; several are separated by commas")
 	f.StringVar(&opts.Auth, "auth", "", "`FILE` of credentials")
 	f.StringVar(&opts.TLSCert, "tls-cert", "", "`FILE` with the server's certificate and those that signed it (PEM)")
@@ -87,6 +100,5 @@ able to read.`,
 	f.StringVar(&opts.Forward, "forward", "", "`URL` of an Elasticsearch or OpenSearch cluster that gets every document, too")
 	f.StringVar(&opts.ForwardAuth, "forward-auth", "", "`FILE` with the credentials for --forward")
 	f.IntVar(&opts.MemoryMiB, "memory", 512, "`MIB` of memory that the database may use")
-	_ = c.MarkFlagRequired("data") // the flag exists
 	return c
 }

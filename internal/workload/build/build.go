@@ -27,6 +27,8 @@ const (
 	Auto     Kind = "auto"     // records in any of these formats, recognized by their content
 	Slurmdbd Kind = "slurmdbd" // a data source name of go-sql-driver/mysql
 	Table    Kind = "table"    // a table with a row for each job, and a map of its columns
+	// Accounting is a data directory of `rmreplay accounting`.
+	Accounting Kind = "accounting"
 )
 
 // Kinds lists all kinds of sources.
@@ -36,7 +38,7 @@ func kinds() (kinds []Kind) {
 	for _, name := range formats.AccountingNames() {
 		kinds = append(kinds, Kind(name))
 	}
-	return append(kinds, Slurmdbd, Table, Auto)
+	return append(kinds, Slurmdbd, Table, Accounting, Auto)
 }
 
 // Options configures [From]. The options of package slurmdb include the options of all readers.
@@ -49,6 +51,9 @@ type Options struct {
 	Columns []string
 	// Map is the map of a table: the path of a file, or the name of one that comes along.
 	Map string
+	// Accounting reads the jobs of a data directory of `rmreplay accounting`. Only the program with the
+	// accounting service has it.
+	Accounting func(ctx context.Context, dir string, opts workload.ReadOptions) (w *workload.Workload, missing []string, err error)
 }
 
 // Files are the paths of files with data that a source lacks. An empty path means no file.
@@ -74,6 +79,13 @@ func From(ctx context.Context, kind Kind, source string, opts Options) (r *Resul
 		err = fmt.Errorf("reading slurmdbd: %d databases (want one)", len(paths))
 	case kind == Slurmdbd:
 		r, err = fromDatabase(ctx, source, opts.Options)
+	case kind == Accounting && len(opts.More) > 0:
+		err = fmt.Errorf("reading accounting: %d data directories (want one)", len(paths))
+	case kind == Accounting && opts.Accounting == nil:
+		err = errors.New("reading accounting: this program has no accounting service (want rmreplay-accounting)")
+	case kind == Accounting:
+		r = new(Result)
+		r.Workload, r.Missing, err = opts.Accounting(ctx, source, opts.ReadOptions)
 	case kind == Table:
 		r, err = fromTable(paths, opts)
 	default:

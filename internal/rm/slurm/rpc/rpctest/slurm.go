@@ -114,8 +114,25 @@ func (s *Slurm) command(program, argv0 string) ([]string, error) {
 // path. slurmctld looks at the name that it was started by.
 func (s *Slurm) Controller(t *testing.T, dir string) string {
 	t.Helper()
-	const stock = "slurmctld-wlm" // /usr/sbin/slurmctld can be Debian's emulator
-	path := filepath.Join(dir, "slurmctld")
+	return s.program(t, "slurmctld-wlm", filepath.Join(dir, "slurmctld")) // /usr/sbin/slurmctld can be Debian's emulator
+}
+
+// Program makes a program in dir that is the release's own daemon of a name, and returns its path.
+func (s *Slurm) Program(t *testing.T, dir, name string) string {
+	t.Helper()
+	stock := name + "-wlm" // as in Controller
+	if _, err := s.find(stock); err != nil {
+		stock = name
+	}
+	return s.program(t, stock, filepath.Join(dir, name))
+}
+
+// PluginDir returns the directory of the release's plugins.
+func (s *Slurm) PluginDir() string { return filepath.Join("/", s.libraries(), "slurm-wlm") }
+
+// program makes the program path of a stock one.
+func (s *Slurm) program(t *testing.T, stock, path string) string {
+	t.Helper()
 	if s.root == "" {
 		stock, err := exec.LookPath(stock)
 		if err != nil {
@@ -161,7 +178,7 @@ func OwnAddress(t testing.TB) string {
 func (s *Slurm) ControllerConf(t *testing.T, dir, address string, port int, more string) string {
 	t.Helper()
 	if s.root != "" {
-		more = "PluginDir=" + filepath.Join(s.libraries(), "slurm-wlm") + "\n" + more
+		more = "PluginDir=" + s.PluginDir() + "\n" + more
 	}
 	conf := fmt.Sprintf(`ClusterName=test
 SlurmctldHost=localhost(%s)

@@ -1,0 +1,171 @@
+package service_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"rmreplay/internal/accounting/service"
+	"rmreplay/internal/cli/accountingcmd"
+	"rmreplay/internal/experiment"
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/workload"
+	"rmreplay/internal/workload/example"
+)
+
+// simulated makes a run record of the example day.
+func simulated(t *testing.T, path string) {
+	t.Helper()
+	site := t.TempDir()
+	if err := example.WriteExample(site, 1); err != nil {
+		t.Fatal(err)
+	}
+	_, err := experiment.Run(t.Context(), experiment.Spec{
+		Workload: experiment.Workload{Path: filepath.Join(site, "day.jsonl")}, Simulator: &experiment.Simulator{Cluster: filepath.Join(site, "cluster")}, Output: path, Seed: 1,
+	}, experiment.Hooks{})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// get asks for a page or a JSON object.
+func get(t *testing.T, address, path string) (status int, body string) {
+	t.Helper()
+	response, err := http.Get("http://" + address + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(text)
+}
+
+// TestRuns shows two runs of the same name without a data directory: each is a cluster with its size and
+// its report, jobs are refused, and nothing is left behind.
+func TestRuns(t *testing.T) {
+	scratch := t.TempDir()
+	runs := []string{filepath.Join(scratch, "before", "run"), filepath.Join(scratch, "after", "run")}
+	for _, path := range runs {
+		if err := os.Mkdir(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	simulated(t, runs[0])
+	if err := os.CopyFS(runs[1], os.DirFS(runs[0])); err != nil {
+		t.Fatal(err)
+	}
+	temporary := filepath.Join(scratch, "tmp")
+	if err := os.Mkdir(temporary, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("TMPDIR", temporary)
+	address := freeAddress(t)
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	var mu sync.Mutex
+	var said strings.Builder
+	ended := make(chan error, 1)
+	go func() {
+		ended <- service.New().Serve(ctx, accountingcmd.Serve{Runs: runs, Listen: []string{address}}, func(format string, args ...any) {
+			mu.Lock()
+			defer mu.Unlock()
+			fmt.Fprintf(&said, format+"\n", args...)
+		})
+	}()
+	for range 600 {
+		mu.Lock()
+		up := strings.Contains(said.String(), "pages on")
+		mu.Unlock()
+		if up {
+			break
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	status, body := get(t, address, "/_ui/api/v1/clusters")
+	var clusters []struct {
+		Name, Kind string
+		Jobs, CPUs int64
+	}
+	if err := json.Unmarshal([]byte(body), &clusters); err != nil || status != http.StatusOK || len(clusters) != 2 {
+		t.Fatalf("%d %v: %s", status, err, body)
+	}
+	for i, want := range []string{"after-run", "before-run"} {
+		if c := clusters[i]; c.Name != want || c.Kind != "run" || c.Jobs != 1033 || c.CPUs <= 0 {
+			t.Errorf("%+v", c)
+		}
+	}
+	if status, body := get(t, address, "/before-run/_count"); status != http.StatusOK || !strings.Contains(body, `"count":1033`) {
+		t.Errorf("the index before-run: %d %s", status, body)
+	}
+	if _, body := get(t, address, "/_ui/compare"); !strings.Contains(body, "reports/before-run") || !strings.Contains(body, "reports/after-run") {
+		t.Error("the page does not link to the reports")
+	}
+	if status, body := get(t, address, "/_ui/reports/before-run"); status != http.StatusOK || !strings.Contains(body, "before-run") {
+		t.Errorf("the report: %d", status)
+	}
+	if status, body, err := post(address, []byte(`{"jobid":1}`)); err != nil || status != http.StatusForbidden || !strings.Contains(body, "takes no jobs") {
+		t.Errorf("%d %s %v", status, body, err)
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if !strings.Contains(said.String(), "rmreplay: 2066 jobs of 2 runs") || !strings.Contains(said.String(), "rmreplay: received 0 documents") {
+		t.Error(said.String())
+	}
+	if left, err := os.ReadDir(temporary); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v %v", left, err)
+	}
+	for _, path := range []string{filepath.Join(scratch, "nothing"), scratch} {
+		if err := service.New().Serve(context.Background(), accountingcmd.Serve{Runs: []string{path}, Listen: []string{"127.0.0.1:0"}}, t.Logf); err == nil || !strings.Contains(err.Error(), "neither a record") {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
+
+// TestWorkload makes the workload of a window: jobs that ran at its start are in it, and a
+// job that has not ended is in all of them.
+func TestWorkload(t *testing.T) {
+	ctx, svc := context.Background(), service.New()
+	scratch := t.TempDir()
+	dir, file := filepath.Join(scratch, "data"), filepath.Join(scratch, "day.sacct")
+	if err := os.WriteFile(file, []byte(sacct), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := svc.Import(ctx, dir, accountingcmd.Records{Sources: []string{file}, From: "auto"}); err != nil {
+		t.Fatal(err)
+	}
+	at := func(text string) workload.ReadOptions {
+		start, err := time.Parse("2006-01-02T15:04:05", text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return workload.ReadOptions{Start: hpc.Unix(start.Unix()), End: hpc.Unix(start.Add(10 * time.Minute).Unix()), Cluster: "vale"}
+	}
+	for start, want := range map[string]int{"2024-03-01T00:00:00": 5, "2024-03-01T00:04:30": 5, "2024-03-01T00:08:00": 3} {
+		w, _, err := svc.Workload(ctx, dir, at(start))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if w.Jobs.Len() != want {
+			t.Errorf("from %s: %d jobs, want %d", start, w.Jobs.Len(), want)
+		}
+	}
+	if _, _, err := svc.Workload(ctx, dir, at("2024-02-01T00:00:00")); err == nil || !strings.Contains(err.Error(), "no usable job") {
+		t.Error(err)
+	}
+	if _, _, err := svc.Workload(ctx, filepath.Join(scratch, "nothing"), workload.ReadOptions{}); err == nil || !strings.Contains(err.Error(), "no store") {
+		t.Error(err)
+	}
+}

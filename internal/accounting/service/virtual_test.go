@@ -1,0 +1,163 @@
+package service_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"rmreplay/internal/accounting/service"
+	"rmreplay/internal/cli/accountingcmd"
+	"rmreplay/internal/experiment"
+	"rmreplay/internal/realdata"
+	"rmreplay/internal/rm/slurm/install"
+	"rmreplay/internal/run"
+	"rmreplay/internal/workload/example"
+)
+
+// rootsVariable names a directory with the root of a system for each release of Slurm.
+const rootsVariable = "RMREPLAY_SLURM_ROOTS"
+
+// eachPlugin runs a test on each release of Slurm with the stock plugin of a name, such as
+// jobcomp_elasticsearch. dir is the directory of the release.
+func eachPlugin(t *testing.T, plugin string, releases []string, test func(t *testing.T, dir string, in *install.Installation)) {
+	roots := os.Getenv(rootsVariable)
+	for _, release := range releases {
+		t.Run(release, func(t *testing.T) {
+			dir := filepath.Join(roots, release)
+			if _, err := os.Stat(dir); roots == "" || errors.Is(err, fs.ErrNotExist) {
+				t.Skipf("SKIPPED: nothing is checked against Slurm %s: %s=%q does not have it", release, rootsVariable, roots)
+			}
+			in, err := install.FindSlurm(dir)
+			if err != nil {
+				t.Skipf("SKIPPED: nothing is checked against Slurm %s: %v", release, err)
+			}
+			if _, err := os.Stat(filepath.Join(in.PluginDir, plugin+".so")); err != nil {
+				t.Skipf("SKIPPED: nothing is checked against Slurm's %s: %v", plugin, err)
+			}
+			test(t, dir, in)
+		})
+	}
+}
+
+// TestVirtualTime replays the example day and a real site's 500 jobs on stock slurmctld under the virtual
+// clock, whose stock jobcomp/elasticsearch plugin sends each finished job to the server. All arrive, and
+// equal what the release's own sacct says of them.
+func TestVirtualTime(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIPPED: whole workloads are replayed without -short only")
+	}
+	gcc, err := exec.LookPath("gcc")
+	if err != nil {
+		t.Skipf("SKIPPED: no replay sends its jobs: %v", err)
+	}
+	t.Setenv(install.NetworkVariable, "shared") // the server is outside the network of a replay
+	eachPlugin(t, "jobcomp_elasticsearch", []string{"22.05", "24.11", "26.05"}, func(t *testing.T, dir string, in *install.Installation) {
+		address := freeAddress(t)
+		slurm := withBoth(t, gcc, dir, in, "http://"+address+"/vale/_doc")
+		t.Run("example", func(t *testing.T) {
+			site := t.TempDir()
+			if err := example.WriteExample(site, 1); err != nil {
+				t.Fatal(err)
+			}
+			received(t, address, slurm, filepath.Join(site, "cluster"), filepath.Join(site, "day.jsonl"), 1033)
+		})
+		t.Run("micro", func(t *testing.T) {
+			from, site := realdata.Path(t, "slurm", "micro"), t.TempDir()
+			if err := os.CopyFS(site, os.DirFS(from)); err != nil {
+				t.Fatal(err)
+			}
+			received(t, address, slurm, site, filepath.Join(site, "jobs500.events"), 500)
+		})
+	})
+}
+
+// withBoth makes a copy of a release whose jobcomp/filetxt also sends each job to a location.
+func withBoth(t *testing.T, gcc, dir string, in *install.Installation, location string) string {
+	t.Helper()
+	root, err := os.MkdirTemp("", "rmreplay-both-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(root) })
+	if err := os.Chmod(root, 0o755); err != nil { // root's daemons run as another user
+		t.Fatal(err)
+	}
+	if dir, err = filepath.EvalSymlinks(dir); err != nil {
+		t.Fatal(err)
+	}
+	slurm := filepath.Join(root, "slurm")
+	if out, err := exec.Command("cp", "-a", dir, slurm).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	plugins, err := filepath.Rel(dir, in.PluginDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours := filepath.Join(slurm, plugins, "jobcomp_filetxt.so")
+	if err := os.Remove(ours); err != nil {
+		t.Fatal(err)
+	}
+	number := fmt.Sprintf("-DVERSION=0x%02x%02x%02x", in.Release.Major, in.Release.Minor, in.Release.Patch) // SLURM_VERSION_NUMBER
+	define := func(name, value string) string { return fmt.Sprintf("-D%s=%q", name, value) }
+	out, err := exec.Command(gcc, "-shared", "-fPIC", "-Wall", "-Werror", "-O1", "-o", ours, number,
+		define("FILETXT", filepath.Join(in.PluginDir, "jobcomp_filetxt.so")), define("ELASTICSEARCH", filepath.Join(in.PluginDir, "jobcomp_elasticsearch.so")),
+		define("LOCATION", location), "testdata/both.c", "-ldl").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return slurm
+}
+
+// received replays a workload of so many jobs while a server receives them, and compares them with sacct.
+func received(t *testing.T, address, slurm, cluster, workload string, jobs int64) {
+	data, record := filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "run")
+	s := start(t, data, address)
+	begin := time.Now()
+	_, err := experiment.Run(t.Context(), experiment.Spec{
+		Workload: experiment.Workload{Path: workload}, Output: record, Seed: 1,
+		Slurm: &experiment.Slurm{Installation: slurm, Cluster: cluster},
+	}, experiment.Hooks{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, svc := context.Background(), service.New()
+	text, err := os.ReadFile(filepath.Join(record, "logs", "sacct.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "sacct.txt")
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	made, err := run.Open(record)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := made.Manifest.Cluster.Name
+	r, err := svc.Reconcile(ctx, data, accountingcmd.Records{Sources: []string{file}, From: "sacct", ClusterName: name}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := svc.Info(ctx, data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d jobs of %s in %.0f s: %d records, %d equal, %d missing, %d differ, %d unknown; counts %v",
+		info.Jobs, name, time.Since(begin).Seconds(), r.Records, r.Equal, len(r.Missing), len(r.Differing), r.Unknown, info.Counts)
+	for _, d := range r.Differing[:min(10, len(r.Differing))] {
+		t.Errorf("%+v", d)
+	}
+	if int64(r.Records) < jobs || r.Equal != r.Records || len(r.Missing)+len(r.Differing)+r.Unknown > 0 || info.Jobs != int64(r.Records) {
+		t.Errorf("%d of %d jobs: %+v", info.Jobs, jobs, *r)
+	}
+	if err := s.end(syscall.SIGTERM); err != nil {
+		t.Errorf("%v: %s", err, s.log.String())
+	}
+}
