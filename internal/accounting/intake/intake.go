@@ -154,7 +154,8 @@ func (in *Intake) Close() error {
 }
 
 const (
-	batchEntries = 20_000
+	// A transaction of many rows costs less for each.
+	batchEntries = 50_000
 	batchBytes   = 64 << 20
 	// pause is between transactions, unless somebody waits: a transaction costs milliseconds,
 	// however small it is.
