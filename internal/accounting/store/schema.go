@@ -7,7 +7,16 @@ import (
 
 // SchemaVersion is the version of the tables. A store of an older version is brought up to date when
 // it is opened for writing; a newer one is refused.
-const SchemaVersion = 1
+const SchemaVersion = 2
+
+// migrations are the statements that make the tables of each version from those of the version before
+// it, from version 2 on. They run in one transaction.
+var migrations = [][]string{
+	{daysTable, dailyTable()},
+}
+
+// daysTable makes the table of the days whose cells are in the table daily.
+const daysTable = "CREATE TABLE days (day INTEGER NOT NULL)"
 
 // schema returns the statements that make the tables of an empty store.
 //
@@ -33,6 +42,8 @@ func schema() []string {
 		`CREATE TABLE counts (rule VARCHAR NOT NULL PRIMARY KEY, documents BIGINT NOT NULL)`,
 		// clusters has what is known of clusters and runs beside their jobs.
 		`CREATE TABLE clusters (cluster VARCHAR NOT NULL PRIMARY KEY, kind VARCHAR NOT NULL, nodes BIGINT, cpus BIGINT, gpus BIGINT, description VARCHAR)`,
+		// daily has the cells of rollups, and days the days that have them. See [Rollup].
+		daysTable, dailyTable(),
 		// applied has one row: the last arrival that the tables have, and their version.
 		`CREATE TABLE applied (seq BIGINT NOT NULL, version BIGINT NOT NULL)`,
 		fmt.Sprintf(`INSERT INTO applied VALUES (0, %d)`, SchemaVersion),

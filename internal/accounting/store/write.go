@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -139,11 +140,13 @@ func (s *Store) Apply(ctx context.Context, entries []Entry) (out Outcome, err er
 	if len(entries) == 0 {
 		return out, nil
 	}
+	days := make(map[int64]bool)
 	err = s.write(ctx, func(conn *sql.Conn) error {
 		out = Outcome{}
-		b := batch{ctx: ctx, conn: conn, out: &out, rules: map[string]int64{}}
+		b := batch{ctx: ctx, conn: conn, out: &out, rules: map[string]int64{}, days: days}
 		return b.apply(entries)
 	})
+	s.stale.add(days) // after an error too: it is not known whether it was committed
 	if err != nil {
 		return Outcome{}, fmt.Errorf("writing jobs to the store: %w", err)
 	}
@@ -156,6 +159,7 @@ type batch struct {
 	conn  *sql.Conn
 	out   *Outcome
 	rules map[string]int64
+	days  map[int64]bool // of the ends of jobs that it adds or removes
 }
 
 // runKey identifies a run of a job.
@@ -237,6 +241,14 @@ func (b *batch) apply(entries []Entry) error {
 		known[keyOf(e)] = now
 	}
 	if err := b.remove(remove, bySuccessor); err != nil {
+		return err
+	}
+	for i := range entries {
+		if keep[i] && !entries[i].Job.End.IsZero() {
+			b.days[dayOf(entries[i].Job.End)] = true
+		}
+	}
+	if err := dropCells(b.ctx, b.conn, slices.Collect(maps.Keys(b.days))); err != nil {
 		return err
 	}
 	if err := b.add(entries, keep, lost); err != nil {
@@ -343,6 +355,11 @@ func (b *batch) remove(rows []int64, by map[int64]int64) error {
 			}
 			fmt.Fprintf(&list, "(%d, %d)", seq, by[seq])
 		}
+		ended, err := readDays(b.ctx, b.conn, fmt.Sprintf(`SELECT DISTINCT %s::BIGINT FROM jobs WHERE end_time IS NOT NULL AND seq IN (SELECT seq FROM (VALUES %s) r(seq, "by"))`, dayOfEnd, list.String()))
+		if err != nil {
+			return err
+		}
+		maps.Copy(b.days, ended)
 		for _, statement := range []string{
 			`INSERT INTO superseded SELECT d.seq, r."by", d.document FROM documents d JOIN (VALUES %s) r(seq, "by") ON d.seq = r.seq`,
 			`DELETE FROM documents WHERE seq IN (SELECT seq FROM (VALUES %s) r(seq, "by"))`,
