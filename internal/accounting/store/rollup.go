@@ -12,7 +12,7 @@ import (
 )
 
 // Rollup is a way in which jobs are counted ahead, for each UTC day of their ends and each cluster. The
-// table daily has its cells: a row for each day, cluster and value of the keys that occurs.
+// table daily_NAME has its cells: a row for each day, cluster and value of the keys that occurs.
 //
 // The cells of a day are those of the jobs that ended in it, all or none: the transaction that adds a
 // job to a day, or removes one, removes the day's cells. The table days lists the days that have them.
@@ -118,30 +118,46 @@ func (r *Rollup) cells(where string, extra ...string) string {
 }
 
 // Cells returns the SQL of a table of cells, a row for some of the jobs with the same keys: those of the
-// days of a rollup that a condition over daily chooses, and of the jobs that another one chooses. Each
-// condition may also have one over the column cluster.
-func (r *Rollup) Cells(rolled, jobs string) string {
+// days that a condition over the column day chooses, and of the jobs that any of some conditions
+// chooses; no job may be in two of these. where holds for both, and so knows the column cluster alone.
+//
+// Each condition over jobs has a scan of its own: DuckDB skips rows by a range of ends, and not by
+// several.
+func (r *Rollup) Cells(days string, jobs []string, where string) string {
 	names, _ := r.columns()
-	return fmt.Sprintf("(SELECT %s FROM daily WHERE kind = '%s' AND %s UNION ALL %s)", strings.Join(names, ", "), r.Name, rolled, r.cells(jobs))
+	parts := []string{fmt.Sprintf("SELECT %s FROM %s WHERE %s AND %s", strings.Join(names, ", "), r.table(), days, where)}
+	for _, some := range jobs {
+		parts = append(parts, r.cells(some+" AND "+where))
+	}
+	return "(" + strings.Join(parts, " UNION ALL ") + ")"
 }
 
-// dailyTable returns the statement that makes the table daily.
-func dailyTable() string {
-	var b strings.Builder
-	b.WriteString("CREATE TABLE daily (day INTEGER NOT NULL, kind VARCHAR NOT NULL, cluster VARCHAR NOT NULL, a VARCHAR, b VARCHAR, x BIGINT, y BIGINT, z BIGINT")
-	for _, name := range slices.Sorted(maps.Keys(Measures)) {
-		kind := "DOUBLE"
-		switch name {
-		case "jobs", "failed", "waits":
-			kind = "BIGINT"
-		case "first_end", "last_end":
-			kind = "TIMESTAMP"
+func (r *Rollup) table() string { return "daily_" + r.Name }
+
+// rollupTables returns the statements that make the rollups' tables.
+func rollupTables() (statements []string) {
+	statements = append(statements, "CREATE TABLE days (day INTEGER NOT NULL)")
+	for _, name := range rollupNames() {
+		names, _ := Rollups[name].columns()
+		columns := "day INTEGER NOT NULL, cluster VARCHAR NOT NULL"
+		for _, column := range names {
+			kind := "DOUBLE"
+			switch column {
+			case "a", "b":
+				kind = "VARCHAR"
+			case "x", "y", "z", "jobs", "failed", "waits":
+				kind = "BIGINT"
+			case "first_end", "last_end":
+				kind = "TIMESTAMP"
+			}
+			columns += ", " + column + " " + kind
 		}
-		fmt.Fprintf(&b, ", %s %s", name, kind)
+		statements = append(statements, fmt.Sprintf("CREATE TABLE %s (%s)", Rollups[name].table(), columns))
 	}
-	b.WriteString(")")
-	return b.String()
+	return statements
 }
+
+func rollupNames() []string { return slices.Sorted(maps.Keys(Rollups)) }
 
 const (
 	dayOfEnd   = "(epoch_us(end_time) // 86400000000)::INTEGER"
@@ -164,19 +180,15 @@ func (d Days) Until() time.Time { return time.Unix(d.End*secondsDay, 0).UTC() }
 
 // RolledUp returns the days that have cells, in their order.
 func (v *Snapshot) RolledUp() (list []Days, err error) {
-	rows, err := v.Query("SELECT min(day)::BIGINT, max(day)::BIGINT + 1 FROM (SELECT day, day - row_number() OVER (ORDER BY day) AS island FROM days) GROUP BY island ORDER BY 1")
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var d Days
-		if err := rows.Scan(&d.First, &d.End); err != nil {
-			return nil, err
+	known, err := readDays(v.ctx, v.conn, "SELECT day::BIGINT FROM days")
+	for _, day := range slices.Sorted(maps.Keys(known)) {
+		if n := len(list); n > 0 && list[n-1].End == day {
+			list[n-1].End++
+		} else {
+			list = append(list, Days{day, day + 1})
 		}
-		list = append(list, d)
 	}
-	return list, rows.Err()
+	return list, err
 }
 
 // staleDays are the days that have jobs and no cells. It may have others too.
@@ -235,8 +247,9 @@ func (s *Store) RollUp(ctx context.Context, now time.Time) (more bool, err error
 		span := Days{first, last + 1}
 		where := fmt.Sprintf("end_time >= make_timestamp(%d) AND end_time < make_timestamp(%d) AND %s IN (%s)",
 			span.From().UnixMicro(), span.Until().UnixMicro(), dayOfEnd, join(days))
-		for _, name := range slices.Sorted(maps.Keys(Rollups)) {
-			statement := "INSERT INTO daily BY NAME " + Rollups[name].cells(where, dayOfEnd+" AS day", "'"+name+"' AS kind", "cluster") + " ORDER BY day"
+		for _, name := range rollupNames() {
+			r := Rollups[name]
+			statement := "INSERT INTO " + r.table() + " BY NAME " + r.cells(where, dayOfEnd+" AS day", "cluster") + " ORDER BY day"
 			if _, err := conn.ExecContext(ctx, statement); err != nil {
 				return err
 			}
@@ -305,12 +318,13 @@ func dropCells(ctx context.Context, conn *sql.Conn, days []int64) error {
 	if err := conn.QueryRowContext(ctx, "SELECT count(*) FROM days WHERE day IN ("+list+")").Scan(&n); err != nil || n == 0 {
 		return err
 	}
-	for _, table := range []string{"daily", "days"} {
-		if _, err := conn.ExecContext(ctx, "DELETE FROM "+table+" WHERE day IN ("+list+")"); err != nil {
+	for _, name := range rollupNames() {
+		if _, err := conn.ExecContext(ctx, "DELETE FROM "+Rollups[name].table()+" WHERE day IN ("+list+")"); err != nil {
 			return err
 		}
 	}
-	return nil
+	_, err := conn.ExecContext(ctx, "DELETE FROM days WHERE day IN ("+list+")")
+	return err
 }
 
 func join(numbers []int64) string {

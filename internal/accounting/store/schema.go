@@ -12,11 +12,8 @@ const SchemaVersion = 2
 // migrations are the statements that make the tables of each version from those of the version before
 // it, from version 2 on. They run in one transaction.
 var migrations = [][]string{
-	{daysTable, dailyTable()},
+	rollupTables(),
 }
-
-// daysTable makes the table of the days whose cells are in the table daily.
-const daysTable = "CREATE TABLE days (day INTEGER NOT NULL)"
 
 // schema returns the statements that make the tables of an empty store.
 //
@@ -30,7 +27,7 @@ func schema() []string {
 		fmt.Fprintf(&jobs, "  %s %s,\n", c.Name, c.Type)
 	}
 	jobs.WriteString("  id VARCHAR GENERATED ALWAYS AS (" + idExpression + ") VIRTUAL\n)")
-	return []string{
+	return append([]string{
 		jobs.String(),
 		// documents has each job's document as it came. A scan of jobs does not touch it.
 		`CREATE TABLE documents (seq BIGINT NOT NULL, document BLOB NOT NULL)`,
@@ -42,12 +39,10 @@ func schema() []string {
 		`CREATE TABLE counts (rule VARCHAR NOT NULL PRIMARY KEY, documents BIGINT NOT NULL)`,
 		// clusters has what is known of clusters and runs beside their jobs.
 		`CREATE TABLE clusters (cluster VARCHAR NOT NULL PRIMARY KEY, kind VARCHAR NOT NULL, nodes BIGINT, cpus BIGINT, gpus BIGINT, description VARCHAR)`,
-		// daily has the cells of rollups, and days the days that have them. See [Rollup].
-		daysTable, dailyTable(),
 		// applied has one row: the last arrival that the tables have, and their version.
 		`CREATE TABLE applied (seq BIGINT NOT NULL, version BIGINT NOT NULL)`,
 		fmt.Sprintf(`INSERT INTO applied VALUES (0, %d)`, SchemaVersion),
-	}
+	}, rollupTables()...) // days, and the tables of each [Rollup]
 }
 
 const idExpression = "cluster || ':' || jobid || ':' || run"

@@ -2,6 +2,7 @@ package web
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -77,35 +78,35 @@ func (p *rolled) query(v *store.Snapshot, r *request, jobs condition) (condition
 	if !ok {
 		return jobs, nil
 	}
-	rest := and(condition{sql: gaps}, r.where)
 	if p.where != nil {
-		rest = and(rest, p.where(r, b))
+		for i := range gaps {
+			gaps[i] += " AND " + p.where(r, b).sql
+		}
 	}
-	chosen := and(condition{sql: cells}, r.where)
-	sql := strings.Replace(p.sql(r, b), "{cells}", store.Rollups[p.kind].Cells(chosen.sql, rest.sql), 1)
-	return condition{sql, append(chosen.args, rest.args...)}, nil
+	args := slices.Repeat(r.where.args, 1+len(gaps))
+	return condition{strings.Replace(p.sql(r, b), "{cells}", store.Rollups[p.kind].Cells(cells, gaps, "("+r.where.sql+")"), 1), args}, nil
 }
 
-// split returns the condition of the days of the table daily that lie within a range of ends, and that
-// of the jobs whose ends lie in the rest of it. A range without a beginning or an end has a zero
+// split returns the condition of the days with cells that lie within a range of ends, and those of the
+// jobs whose ends lie in each part of the rest of it. A range without a beginning or an end has a zero
 // instant there, and no day after latest is taken. If whole, the jobs without an end are in the rest.
 // It returns false if no day lies within, or if too many ranges are left.
-func split(days []store.Days, from, until, latest time.Time, whole bool) (cells, gaps string, ok bool) {
-	var chosen, rest []string
+func split(days []store.Days, from, until, latest time.Time, whole bool) (cells string, gaps []string, ok bool) {
+	var chosen []string
 	if whole {
-		rest = append(rest, "end_time IS NULL")
+		gaps = append(gaps, "end_time IS NULL")
 	}
 	begin := from // of the next gap
 	gap := func(end time.Time) {
 		switch {
 		case begin.IsZero() && end.IsZero():
-			rest = append(rest, "end_time IS NOT NULL")
+			gaps = append(gaps, "end_time IS NOT NULL")
 		case begin.IsZero():
-			rest = append(rest, "end_time < "+timestamp(end))
+			gaps = append(gaps, "end_time < "+timestamp(end))
 		case end.IsZero():
-			rest = append(rest, "end_time >= "+timestamp(begin))
+			gaps = append(gaps, "end_time >= "+timestamp(begin))
 		case begin.Before(end):
-			rest = append(rest, "(end_time >= "+timestamp(begin)+" AND end_time < "+timestamp(end)+")")
+			gaps = append(gaps, "(end_time >= "+timestamp(begin)+" AND end_time < "+timestamp(end)+")")
 		}
 	}
 	const day = 24 * 60 * 60
@@ -127,13 +128,10 @@ func split(days []store.Days, from, until, latest time.Time, whole bool) (cells,
 		begin = d.Until()
 	}
 	gap(until)
-	if len(chosen) == 0 || len(rest) > mostGaps {
-		return "", "", false
+	if len(chosen) == 0 || len(gaps) > mostGaps {
+		return "", nil, false
 	}
-	if len(rest) == 0 {
-		rest = []string{"false"}
-	}
-	return "(" + strings.Join(chosen, " OR ") + ")", "(" + strings.Join(rest, " OR ") + ")", true
+	return "(" + strings.Join(chosen, " OR ") + ")", gaps, true
 }
 
 // at returns the SQL of the instant at which a quarter of an hour begins.
