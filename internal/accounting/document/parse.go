@@ -25,13 +25,16 @@ const maxCount = 1 << 40
 // Parse reads a document. cluster stands for a missing "cluster". Whatever the document is, the
 // result is a job that can be kept; its marks say what was wrong.
 func Parse(text []byte, cluster string) Job {
-	p := parser{job: Job{Cluster: cluster}}
-	readable := text
-	if !utf8.Valid(text) {
-		p.job.Marks |= NotUTF8
-		readable = []byte(lines.UTF8(text))
+	readable, marks := string(text), Marks(0)
+	if !utf8.ValidString(readable) {
+		readable, marks = lines.UTF8(text), NotUTF8
 	}
-	p.object(readable)
+	begin := parser{job: Job{Cluster: cluster, Marks: marks}}
+	p := begin
+	if !p.flat(readable) {
+		p = begin
+		p.object(readable)
+	}
 	p.finish(text)
 	return p.job
 }
@@ -49,9 +52,32 @@ type parser struct {
 	given uint64 // fields that came, by their position in the list
 }
 
-// object reads the document's members.
-func (p *parser) object(text []byte) {
-	d := jsontext.NewDecoder(bytes.NewReader(text), jsontext.AllowDuplicateNames(true))
+// member sets a field to a value that is no object or array.
+func (p *parser) member(key string, v value) {
+	field, known := fields[key]
+	if !known {
+		p.job.Marks |= UnknownKey
+		return
+	}
+	if p.given&(1<<field.bit) != 0 {
+		p.job.Marks |= RepeatedKey
+	}
+	p.given |= 1 << field.bit
+	if v.kind != 'n' && !field.set(p, v) {
+		p.job.Marks |= BadValue
+	}
+}
+
+// value is a JSON value that is no object or array: the text of a string, or of a number as it is
+// written. kind is the one of [jsontext.Token].
+type value struct {
+	kind jsontext.Kind
+	text string
+}
+
+// object reads the members of any document.
+func (p *parser) object(text string) {
+	d := jsontext.NewDecoder(bytes.NewBufferString(text), jsontext.AllowDuplicateNames(true))
 	if token, err := d.ReadToken(); err != nil || token.Kind() != '{' {
 		p.job.Marks |= NotJSON
 		return
@@ -66,13 +92,12 @@ func (p *parser) object(text []byte) {
 			break
 		}
 		key := name.String()
-		field, known := fields[key]
 		if d.PeekKind() == '{' || d.PeekKind() == '[' {
 			if d.SkipValue() != nil {
 				p.job.Marks |= NotJSON
 				return
 			}
-			if known {
+			if _, known := fields[key]; known {
 				p.job.Marks |= BadValue
 			} else {
 				p.job.Marks |= UnknownKey
@@ -84,17 +109,7 @@ func (p *parser) object(text []byte) {
 			p.job.Marks |= NotJSON
 			return
 		}
-		if !known {
-			p.job.Marks |= UnknownKey
-			continue
-		}
-		if p.given&(1<<field.bit) != 0 {
-			p.job.Marks |= RepeatedKey
-		}
-		p.given |= 1 << field.bit
-		if token.Kind() != 'n' && !field.set(p, token) {
-			p.job.Marks |= BadValue
-		}
+		p.member(key, value{token.Kind(), token.String()})
 	}
 	if _, err := d.ReadToken(); err == nil { // something behind the object
 		p.job.Marks |= NotJSON
@@ -105,32 +120,35 @@ func (p *parser) object(text []byte) {
 type field struct {
 	bit int
 	// set reads a value that is no null, object or array. It returns false for one that makes no sense.
-	set func(p *parser, token jsontext.Token) bool
+	set func(p *parser, v value) bool
 }
 
-// fields are the keys of all releases.
-var fields = make(map[string]field)
+// fields are the keys of all releases, and clusterBit is the position of "cluster".
+var (
+	fields     = make(map[string]field)
+	clusterBit int
+)
 
 // register adds a key.
-func register(key string, set func(p *parser, token jsontext.Token) bool) {
+func register(key string, set func(p *parser, v value) bool) {
 	fields[key] = field{len(fields), set}
 }
 
 // registerText adds a key whose value is a text.
 func registerText(key string, of func(j *Job) *string) {
-	register(key, func(p *parser, token jsontext.Token) bool {
-		if token.Kind() != '"' {
+	register(key, func(p *parser, v value) bool {
+		if v.kind != '"' {
 			return false
 		}
-		*of(&p.job) = token.String()
+		*of(&p.job) = v.text
 		return true
 	})
 }
 
 // registerNumber adds a key whose value is a whole number between two bounds.
 func registerNumber(key string, least, most int64, of func(j *Job) *Int) {
-	register(key, func(p *parser, token jsontext.Token) bool {
-		n, ok := integer(token)
+	register(key, func(p *parser, v value) bool {
+		n, ok := integer(v)
 		if ok = ok && least <= n && n <= most; ok {
 			*of(&p.job) = Known(n)
 		}
@@ -140,8 +158,8 @@ func registerNumber(key string, least, most int64, of func(j *Job) *Int) {
 
 // registerTime adds a key whose value is an instant.
 func registerTime(key string, of func(j *Job) *time.Time) {
-	register(key, func(p *parser, token jsontext.Token) bool {
-		t, ok := readTime(token)
+	register(key, func(p *parser, v value) bool {
+		t, ok := readTime(v)
 		if ok {
 			*of(&p.job) = t
 		}
@@ -150,14 +168,15 @@ func registerTime(key string, of func(j *Job) *time.Time) {
 }
 
 func init() {
-	register("jobid", func(p *parser, token jsontext.Token) bool {
-		n, ok := integer(token)
+	register("jobid", func(p *parser, v value) bool {
+		n, ok := integer(v)
 		if ok = ok && 0 < n && n <= math.MaxUint32; ok {
 			p.job.JobID = n
 		}
 		return ok
 	})
 	registerText("cluster", func(j *Job) *string { return &j.Cluster })
+	clusterBit = fields["cluster"].bit
 	registerText("state", func(j *Job) *string { return &j.State })
 	registerTime("@submit", func(j *Job) *time.Time { return &j.Submit })
 	registerTime("@eligible", func(j *Job) *time.Time { return &j.Eligible })
@@ -167,11 +186,11 @@ func init() {
 	registerNumber("time_limit", 0, slurmspec.MaxSeconds, func(j *Job) *Int { return &j.Limit })
 	registerNumber("total_cpus", 0, maxCount, func(j *Job) *Int { return &j.CPUs })
 	registerNumber("total_nodes", 0, maxCount, func(j *Job) *Int { return &j.Nodes })
-	register("exit_code", func(p *parser, token jsontext.Token) bool {
-		return setExit(token, &p.job.ExitCode, &p.job.ExitSignal)
+	register("exit_code", func(p *parser, v value) bool {
+		return setExit(v, &p.job.ExitCode, &p.job.ExitSignal)
 	})
-	register("derived_ec", func(p *parser, token jsontext.Token) bool {
-		return setExit(token, &p.job.DerivedCode, &p.job.DerivedSignal)
+	register("derived_ec", func(p *parser, v value) bool {
+		return setExit(v, &p.job.DerivedCode, &p.job.DerivedSignal)
 	})
 	registerText("username", func(j *Job) *string { return &j.User })
 	registerText("groupname", func(j *Job) *string { return &j.Group })
@@ -210,39 +229,39 @@ func init() {
 	registerText("admin_comment", func(j *Job) *string { return &j.AdminComment })
 	registerText("sluid", func(j *Job) *string { return &j.SLUID })
 	registerText("original_sluid", func(j *Job) *string { return &j.OriginalSLUID })
-	register("script", func(p *parser, token jsontext.Token) bool {
-		if token.Kind() != '"' {
+	register("script", func(p *parser, v value) bool {
+		if v.kind != '"' {
 			return false
 		}
-		p.job.ScriptBytes = Known(int64(len(token.String())))
+		p.job.ScriptBytes = Known(int64(len(v.text)))
 		return true
 	})
 	// These say what other keys say, too.
 	for _, key := range []string{"@queue_wait", "cpu_hours", "pack_job_id", "pack_job_offset", "tres_req_raw", "tres_alloc_raw", "submit_line"} {
-		register(key, func(*parser, jsontext.Token) bool { return true })
+		register(key, func(*parser, value) bool { return true })
 	}
 }
 
 // integer reads a whole number.
-func integer(token jsontext.Token) (int64, bool) {
-	if token.Kind() != '0' {
+func integer(v value) (int64, bool) {
+	if v.kind != '0' {
 		return 0, false
 	}
-	n, err := strconv.ParseInt(token.String(), 10, 64)
+	n, err := strconv.ParseInt(v.text, 10, 64)
 	return n, err == nil
 }
 
 // readTime reads a time as the plugins write it, in UTC without a zone. Slurm writes Unknown for 0.
-func readTime(token jsontext.Token) (time.Time, bool) {
-	if token.Kind() != '"' {
+func readTime(v value) (time.Time, bool) {
+	if v.kind != '"' {
 		return time.Time{}, false
 	}
-	text := token.String()
+	text := v.text
 	switch text {
 	case "", "Unknown", "None", "(null)":
 		return time.Time{}, true
 	}
-	t, err := time.Parse("2006-01-02T15:04:05", strings.TrimSuffix(text, "Z"))
+	t, err := parseTime(strings.TrimSuffix(text, "Z"))
 	if err != nil || t.Unix() < 0 || t.Unix() > latestInstant {
 		return time.Time{}, false
 	}
@@ -252,11 +271,36 @@ func readTime(token jsontext.Token) (time.Time, bool) {
 	return t, true
 }
 
-func setExit(token jsontext.Token, code, signal *Int) bool {
-	if token.Kind() != '"' {
+// parseTime is [time.Parse] for the layout of the plugins.
+func parseTime(text string) (time.Time, error) {
+	const layout = "2006-01-02T15:04:05"
+	if len(text) != len(layout) {
+		return time.Parse(layout, text)
+	}
+	var numbers [6]int // year, month, day, hour, minute, second
+	at := 0
+	for i := range len(text) {
+		c, digit := text[i], layout[i] >= '0' && layout[i] <= '9'
+		switch {
+		case digit && c >= '0' && c <= '9':
+			numbers[at] = 10*numbers[at] + int(c-'0')
+		case !digit && c == layout[i]:
+			at++
+		default:
+			return time.Parse(layout, text)
+		}
+	}
+	if numbers[1] < 1 || numbers[1] > 12 || numbers[2] < 1 || numbers[2] > 28 || numbers[3] > 23 || numbers[4] > 59 || numbers[5] > 59 {
+		return time.Parse(layout, text) // days from the 29th depend on the month
+	}
+	return time.Date(numbers[0], time.Month(numbers[1]), numbers[2], numbers[3], numbers[4], numbers[5], 0, time.UTC), nil
+}
+
+func setExit(v value, code, signal *Int) bool {
+	if v.kind != '"' {
 		return false
 	}
-	exit, err := slurmspec.ParseExitCode(token.String())
+	exit, err := slurmspec.ParseExitCode(v.text)
 	if err != nil {
 		return false
 	}
@@ -278,7 +322,7 @@ func (p *parser) finish(text []byte) {
 	if j.Marks&NotJSON == 0 && !j.Finished() {
 		j.Marks |= StartEvent
 	}
-	if _, given := fields["cluster"]; given && p.given&(1<<fields["cluster"].bit) == 0 {
+	if p.given&(1<<clusterBit) == 0 {
 		j.Marks |= NoCluster
 	}
 }

@@ -48,7 +48,8 @@ type Intake struct {
 	store   *store.Store
 	journal *journal.Journal
 	cancel  context.CancelFunc
-	done    chan struct{}
+	done    chan struct{} // closed when apply has ended
+	rolling chan struct{} // closed when rollUp has ended
 
 	mu      sync.Mutex
 	applied int64
@@ -79,11 +80,12 @@ func Open(ctx context.Context, dir string, opts Options) (*Intake, error) {
 		opts.Report(fmt.Errorf("the journal ended in a record that is not whole, which nobody was told is safe: %d bytes are now in %s", torn.Bytes, torn.Path))
 	}
 	in := &Intake{
-		opts: opts, store: s, journal: j, applied: applied, done: make(chan struct{}),
+		opts: opts, store: s, journal: j, applied: applied, done: make(chan struct{}), rolling: make(chan struct{}),
 		moved: make(chan struct{}), hurry: make(chan struct{}, 1),
 	}
 	ctx, in.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	go in.apply(ctx)
+	go in.rollUp(ctx)
 	return in, nil
 }
 
@@ -150,11 +152,13 @@ func (in *Intake) Status() Status {
 func (in *Intake) Close() error {
 	in.cancel()
 	<-in.done
+	<-in.rolling
 	return errors.Join(in.journal.Close(), in.store.Close())
 }
 
 const (
-	batchEntries = 20_000
+	// A transaction of many rows costs less for each.
+	batchEntries = 50_000
 	batchBytes   = 64 << 20
 	// pause is between transactions, unless somebody waits: a transaction costs milliseconds,
 	// however small it is.
@@ -193,6 +197,32 @@ func (in *Intake) apply(ctx context.Context) {
 		case <-in.hurry:
 			timer.Stop()
 		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// rollEvery is how often days are rolled up that are over.
+const rollEvery = 10 * time.Second
+
+// rollUp is the goroutine that rolls days up, while the store is not behind.
+func (in *Intake) rollUp(ctx context.Context) {
+	defer close(in.rolling)
+	for {
+		for more := true; more && ctx.Err() == nil; {
+			if status := in.Status(); status.Applied < status.Received {
+				break
+			}
+			var err error
+			if more, err = in.store.RollUp(ctx, in.opts.Now()); err != nil && ctx.Err() == nil {
+				in.opts.Report(err)
+			}
+		}
+		timer := time.NewTimer(rollEvery)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
 			return
 		}
 	}

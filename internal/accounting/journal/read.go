@@ -21,34 +21,53 @@ type reader struct {
 	f         *os.File
 	at, limit int64
 	next      int64 // number of the record at at
+	// window is what was read ahead, from at on. Payloads are parts of it, so it is never written again.
+	window []byte
 }
 
+// readAhead is how many bytes are read at once, at least.
+const readAhead = 1 << 20
+
 var errRecord = errors.New("not a whole record")
+
+// bytes returns the next bytes of the segment, and does not move.
+func (r *reader) bytes(n int64) ([]byte, error) {
+	if r.limit-r.at < n {
+		return nil, errRecord
+	}
+	if int64(len(r.window)) < n {
+		window := make([]byte, min(r.limit-r.at, max(n, readAhead)))
+		if err := readAt(r.f, window, r.at); err != nil {
+			return nil, err
+		}
+		r.window = window
+	}
+	return r.window[:n:n], nil
+}
 
 // record reads the next record. Its error is io.EOF at the limit.
 func (r *reader) record() (payload []byte, err error) {
 	if r.at == r.limit {
 		return nil, io.EOF
 	}
-	var head [prefix]byte
-	if r.limit-r.at < prefix {
-		return nil, errRecord
-	}
-	if err := readAt(r.f, head[:], r.at); err != nil {
+	head, err := r.bytes(prefix)
+	if err != nil {
 		return nil, err
 	}
 	length := int64(binary.LittleEndian.Uint32(head[:4]))
-	if length > MaxPayload || length > r.limit-r.at-prefix {
+	if length > MaxPayload {
 		return nil, errRecord
 	}
-	payload = make([]byte, length)
-	if err := readAt(r.f, payload, r.at+prefix); err != nil {
+	whole, err := r.bytes(prefix + length)
+	if err != nil {
 		return nil, err
 	}
-	if checksum(r.next, payload) != binary.LittleEndian.Uint32(head[4:]) {
+	payload = whole[prefix:]
+	if checksum(r.next, payload) != binary.LittleEndian.Uint32(whole[4:]) {
 		return nil, errRecord
 	}
 	r.at += prefix + length
+	r.window = r.window[prefix+length:]
 	r.next++
 	return payload, nil
 }

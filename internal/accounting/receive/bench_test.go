@@ -5,45 +5,100 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"os"
+	"strconv"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"rmreplay/internal/accounting/store/storetest"
 )
 
-// BenchmarkBulk measures documents that come in bulk requests of 5,000: how many a second are
-// acknowledged, and how many a second the database has.
+// documents is how many documents a round of BenchmarkBulk has: 100,000, or as many as
+// RMREPLAY_BENCH_DOCUMENTS says.
+func documents(b *testing.B) int {
+	text := os.Getenv("RMREPLAY_BENCH_DOCUMENTS")
+	if text == "" {
+		return 100_000
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return n
+}
+
+// BenchmarkBulk measures documents that two clients send in bulk requests of 5,000: how many a second
+// are acknowledged, how many a second the database has, and the processor time of the clients, the
+// server and the database together.
 func BenchmarkBulk(b *testing.B) {
 	const each = 5000
-	server, in := serve(b, nil)
+	n := documents(b)
 	var bodies [][]byte
-	for r := range 10 {
+	for first := 0; first < n; first += each {
 		var body bytes.Buffer
-		for n := range int64(each) {
+		for i := range min(each, n-first) {
 			body.WriteString("{\"index\":{}}\n")
-			body.Write(storetest.Entry(int64(r)*each + n + 1).Document)
+			body.Write(storetest.Entry(int64(first + i + 1)).Document)
 			body.WriteByte('\n')
 		}
 		bodies = append(bodies, body.Bytes())
 	}
+	var acknowledged, all time.Duration
 	b.ResetTimer()
-	requests := 0
-	for b.Loop() {
-		response, err := http.Post(server.URL+"/slurm/_bulk", "application/x-ndjson", bytes.NewReader(bodies[requests%len(bodies)]))
-		if err != nil {
+	before := processorTime(b)
+	for range b.N {
+		server, in := serve(b, nil)
+		begin := time.Now()
+		var next atomic.Int64
+		var group sync.WaitGroup
+		for range 2 {
+			group.Go(func() {
+				for {
+					i := int(next.Add(1)) - 1
+					if i >= len(bodies) {
+						return
+					}
+					response, err := http.Post(server.URL+"/slurm/_bulk", "application/x-ndjson", bytes.NewReader(bodies[i]))
+					if err != nil {
+						b.Error(err)
+						return
+					}
+					if _, err := io.Copy(io.Discard, response.Body); err != nil || response.StatusCode != http.StatusOK {
+						b.Error(response.Status, err)
+					}
+					response.Body.Close()
+				}
+			})
+		}
+		group.Wait()
+		acknowledged += time.Since(begin)
+		if err := in.Wait(context.Background(), in.Status().Received); err != nil {
 			b.Fatal(err)
 		}
-		if _, err := io.Copy(io.Discard, response.Body); err != nil || response.StatusCode != http.StatusOK {
-			b.Fatal(response.Status, err)
+		all += time.Since(begin)
+		if out := in.Status().Outcome; out.Added != n {
+			b.Errorf("%+v", out)
 		}
-		response.Body.Close()
-		requests++
 	}
-	b.ReportMetric(float64(requests*each)/b.Elapsed().Seconds(), "acknowledged/s")
-	if err := in.Wait(context.Background(), in.Status().Received); err != nil {
+	total := float64(n * b.N)
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(total/acknowledged.Seconds(), "acknowledged/s")
+	b.ReportMetric(total/all.Seconds(), "stored/s")
+	b.ReportMetric(float64((processorTime(b)-before).Microseconds())/total, "cpu-us/document")
+}
+
+// processorTime returns what this process has used.
+func processorTime(b *testing.B) time.Duration {
+	b.Helper()
+	var usage unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &usage); err != nil {
 		b.Fatal(err)
 	}
-	b.ReportMetric(float64(requests*each)/b.Elapsed().Seconds(), "stored/s")
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
 // BenchmarkPost measures single durable documents of 64 clients.
@@ -51,6 +106,7 @@ func BenchmarkPost(b *testing.B) {
 	server, _ := serve(b, nil)
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
 	var next atomic.Int64
+	before := processorTime(b)
 	b.SetParallelism(32)
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
@@ -65,4 +121,5 @@ func BenchmarkPost(b *testing.B) {
 		}
 	})
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "documents/s")
+	b.ReportMetric(float64((processorTime(b)-before).Microseconds())/float64(b.N), "cpu-us/document")
 }

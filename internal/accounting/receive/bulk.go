@@ -50,21 +50,50 @@ func (h *Handler) bulk(w http.ResponseWriter, r *http.Request) {
 	}
 	h.refresh(r, last)
 	first := last - int64(len(arrivals)) + 1
-	answers := make([]map[string]any, len(items))
+	answers := make([]bulkItem, len(items))
 	failed := false
 	for i, it := range items {
 		if it.arrival < 0 {
 			failed = true
-			answers[i] = map[string]any{it.name: map[string]any{
+			refused := map[string]any{
 				"_index": it.index, "status": http.StatusBadRequest, "error": map[string]any{"type": "illegal_argument_exception", "reason": it.problem},
-			}}
+			}
+			answers[i].set(it.name, refused)
 			continue
 		}
 		kept := h.stored(arrivals[it.arrival], first+int64(it.arrival))
-		kept["status"] = http.StatusCreated
-		answers[i] = map[string]any{it.name: kept}
+		kept.Status = http.StatusCreated
+		answers[i].set(it.name, &kept)
 	}
-	answer(w, http.StatusOK, map[string]any{"took": time.Since(begin).Milliseconds(), "errors": failed, "items": answers})
+	answer(w, http.StatusOK, bulkAnswer{time.Since(begin).Milliseconds(), failed, answers})
+}
+
+// bulkAnswer is the answer to a bulk request.
+type bulkAnswer struct {
+	Took   int64      `json:"took"` // milliseconds
+	Errors bool       `json:"errors"`
+	Items  []bulkItem `json:"items"`
+}
+
+// bulkItem is the answer to an action, below the action's name.
+type bulkItem struct {
+	Index  any `json:"index,omitempty"`
+	Create any `json:"create,omitempty"`
+	Update any `json:"update,omitempty"`
+	Delete any `json:"delete,omitempty"`
+}
+
+func (i *bulkItem) set(name string, v any) {
+	switch name {
+	case "index":
+		i.Index = v
+	case "create":
+		i.Create = v
+	case "update":
+		i.Update = v
+	case "delete":
+		i.Delete = v
+	}
 }
 
 // parseBulk reads a bulk request. An action that is not supported is an item with the problem; a line
@@ -81,14 +110,19 @@ func (h *Handler) parseBulk(r *http.Request, body []byte) (items []item, arrival
 		}
 		return nil, false
 	}
+	var a action
+	var read []byte // the line that a was read from: most requests repeat one action
 	for {
 		line, ok := next()
 		if !ok {
 			break
 		}
-		var a action
-		if err := json.Unmarshal(line, &a); err != nil {
-			return nil, nil, fmt.Errorf("line %d of the bulk request: %w (want an action such as {\"index\":{}})", number, err)
+		if !bytes.Equal(line, read) {
+			a = action{}
+			if err := json.Unmarshal(line, &a); err != nil {
+				return nil, nil, fmt.Errorf("line %d of the bulk request: %w (want an action such as {\"index\":{}})", number, err)
+			}
+			read = line
 		}
 		it := item{arrival: -1, index: r.PathValue("index")}
 		var to *target

@@ -35,6 +35,8 @@ const (
 	smallBody = 1 << 20
 	// largeBodies is how many larger bodies are in memory at a time.
 	largeBodies = 4
+	// mostReserved bounds what is allocated for a body because its client says that it will be as long.
+	mostReserved = 16 << 20
 	// A client must send its body within bodyTime, and bodyRate bytes a second more.
 	bodyTime = 20 * time.Second
 	bodyRate = 256 << 10
@@ -195,7 +197,7 @@ func (h *Handler) document(w http.ResponseWriter, r *http.Request) {
 
 // arrival makes the arrival of a document.
 func (h *Handler) arrival(r *http.Request, index string, text []byte) intake.Arrival {
-	a := intake.Arrival{Source: store.Received, Index: index, Document: text}
+	a := intake.Arrival{Source: store.Received, Index: strings.ToValidUTF8(index, "\ufffd"), Document: text}
 	if index == "" {
 		a.Index = "slurm"
 	}
@@ -206,11 +208,27 @@ func (h *Handler) arrival(r *http.Request, index string, text []byte) intake.Arr
 }
 
 // stored is what Elasticsearch says of a document. Its _id is the store's.
-func (h *Handler) stored(a intake.Arrival, number int64) map[string]any {
+type stored struct {
+	Index       string `json:"_index"`
+	ID          string `json:"_id"`
+	Version     int    `json:"_version"`
+	Result      string `json:"result"`
+	SeqNo       int64  `json:"_seq_no"`
+	PrimaryTerm int    `json:"_primary_term"`
+	Shards      shards `json:"_shards"`
+	Status      int    `json:"status,omitempty"` // within the answer to a bulk request
+}
+
+type shards struct {
+	Total      int `json:"total"`
+	Successful int `json:"successful"`
+	Failed     int `json:"failed"`
+}
+
+func (h *Handler) stored(a intake.Arrival, number int64) stored {
 	job := document.Parse(a.Document, h.intake.ClusterOf(a.Index))
-	return map[string]any{
-		"_index": a.Index, "_id": store.ID(&job), "_version": 1, "result": "created", "_seq_no": number - 1, "_primary_term": 1,
-		"_shards": map[string]int{"total": 1, "successful": 1, "failed": 0},
+	return stored{
+		Index: a.Index, ID: store.ID(&job), Version: 1, Result: "created", SeqNo: number - 1, PrimaryTerm: 1, Shards: shards{Total: 1, Successful: 1},
 	}
 }
 
@@ -279,6 +297,9 @@ func (h *Handler) read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 		return nil, r.Context().Err()
 	}
 	rest := bytes.NewBuffer(text)
+	if length := r.ContentLength - smallBody; length > 0 {
+		rest.Grow(int(min(length, mostReserved)))
+	}
 	if _, err := io.Copy(rest, io.LimitReader(from, MaxBody-smallBody+1)); err != nil {
 		return nil, err
 	}

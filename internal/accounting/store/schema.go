@@ -7,7 +7,13 @@ import (
 
 // SchemaVersion is the version of the tables. A store of an older version is brought up to date when
 // it is opened for writing; a newer one is refused.
-const SchemaVersion = 1
+const SchemaVersion = 2
+
+// migrations are the statements that make the tables of each version from those of the version before
+// it, from version 2 on. They run in one transaction.
+var migrations = [][]string{
+	rollupTables(),
+}
 
 // schema returns the statements that make the tables of an empty store.
 //
@@ -21,7 +27,7 @@ func schema() []string {
 		fmt.Fprintf(&jobs, "  %s %s,\n", c.Name, c.Type)
 	}
 	jobs.WriteString("  id VARCHAR GENERATED ALWAYS AS (" + idExpression + ") VIRTUAL\n)")
-	return []string{
+	return append([]string{
 		jobs.String(),
 		// documents has each job's document as it came. A scan of jobs does not touch it.
 		`CREATE TABLE documents (seq BIGINT NOT NULL, document BLOB NOT NULL)`,
@@ -36,7 +42,7 @@ func schema() []string {
 		// applied has one row: the last arrival that the tables have, and their version.
 		`CREATE TABLE applied (seq BIGINT NOT NULL, version BIGINT NOT NULL)`,
 		fmt.Sprintf(`INSERT INTO applied VALUES (0, %d)`, SchemaVersion),
-	}
+	}, rollupTables()...) // days, and the tables of each [Rollup]
 }
 
 const idExpression = "cluster || ':' || jobid || ':' || run"

@@ -25,6 +25,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -84,6 +85,7 @@ type Store struct {
 	mu      sync.RWMutex // guards db: a fatal error of the database makes [Store.reopen] replace it
 	db      *sql.DB
 	writing sync.Mutex // held by who writes
+	stale   staleDays
 	closed  bool
 }
 
@@ -241,8 +243,28 @@ func (s *Store) prepare(ctx context.Context) error {
 		return fmt.Errorf("schema version %d (want at most %d): %w", version, SchemaVersion, ErrNewer)
 	case version < SchemaVersion && s.opts.readOnly:
 		return fmt.Errorf("schema version %d (want %d: open it once for writing, which brings it up to date)", version, SchemaVersion)
+	case version < 1:
+		return fmt.Errorf("schema version %d (want 1 to %d)", version, SchemaVersion)
 	case version < SchemaVersion:
-		return fmt.Errorf("schema version %d (want %d)", version, SchemaVersion)
+		return s.migrate(ctx, version)
+	}
+	return nil
+}
+
+// migrate brings the tables of an older version up to date, in one transaction: a process that is
+// killed leaves the old ones or the new ones.
+func (s *Store) migrate(ctx context.Context, version int) error {
+	err := s.write(ctx, func(conn *sql.Conn) error {
+		statements := append(slices.Concat(migrations[version-1:]...), fmt.Sprintf("UPDATE applied SET version = %d", SchemaVersion))
+		for _, statement := range statements {
+			if _, err := conn.ExecContext(ctx, statement); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("from schema version %d to %d: %w", version, SchemaVersion, err)
 	}
 	return nil
 }

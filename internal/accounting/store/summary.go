@@ -4,8 +4,10 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 )
 
@@ -67,7 +69,17 @@ func (v *Snapshot) counts(query string) (map[string]int64, error) {
 // Expire removes the jobs that ended before an instant, with their documents, and returns their
 // number. Jobs without an end stay.
 func (s *Store) Expire(ctx context.Context, before time.Time) (jobs int64, err error) {
+	days := make(map[int64]bool)
 	err = s.write(ctx, func(conn *sql.Conn) error {
+		clear(days)
+		ended, err := readDays(ctx, conn, fmt.Sprintf("SELECT DISTINCT %s::BIGINT FROM jobs WHERE end_time < make_timestamp(%d)", dayOfEnd, before.UnixMicro()))
+		if err != nil {
+			return err
+		}
+		maps.Copy(days, ended)
+		if err := dropCells(ctx, conn, slices.Collect(maps.Keys(days))); err != nil {
+			return err
+		}
 		for _, statement := range []string{
 			`DELETE FROM superseded WHERE "by" IN (SELECT seq FROM jobs WHERE end_time < ?)`,
 			`DELETE FROM documents WHERE seq IN (SELECT seq FROM jobs WHERE end_time < ?)`,
@@ -83,6 +95,7 @@ func (s *Store) Expire(ctx context.Context, before time.Time) (jobs int64, err e
 		}
 		return nil
 	})
+	s.stale.add(days) // its last day may have jobs that stay
 	if err != nil {
 		return 0, fmt.Errorf("removing old jobs from the store: %w", err)
 	}

@@ -1,16 +1,15 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
-	"database/sql/driver"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/duckdb/duckdb-go/v2"
 )
 
 func parseInt(text string) (int64, error) { return strconv.ParseInt(text, 10, 64) }
@@ -141,11 +140,13 @@ func (s *Store) Apply(ctx context.Context, entries []Entry) (out Outcome, err er
 	if len(entries) == 0 {
 		return out, nil
 	}
+	days := make(map[int64]bool)
 	err = s.write(ctx, func(conn *sql.Conn) error {
 		out = Outcome{}
-		b := batch{ctx: ctx, conn: conn, out: &out, rules: map[string]int64{}}
+		b := batch{ctx: ctx, conn: conn, out: &out, rules: map[string]int64{}, days: days}
 		return b.apply(entries)
 	})
+	s.stale.add(days) // after an error too: it is not known whether it was committed
 	if err != nil {
 		return Outcome{}, fmt.Errorf("writing jobs to the store: %w", err)
 	}
@@ -158,6 +159,7 @@ type batch struct {
 	conn  *sql.Conn
 	out   *Outcome
 	rules map[string]int64
+	days  map[int64]bool // of the ends of jobs that it adds or removes
 }
 
 // runKey identifies a run of a job.
@@ -193,6 +195,10 @@ func (b *batch) apply(entries []Entry) error {
 	if err != nil {
 		return err
 	}
+	texts, err := b.documents(known)
+	if err != nil {
+		return err
+	}
 	keep := make([]bool, len(entries))
 	var remove []int64 // rows of the tables
 	bySuccessor := map[int64]int64{}
@@ -214,11 +220,11 @@ func (b *batch) apply(entries []Entry) error {
 			b.out.Duplicate++
 			continue
 		default:
-			same, err := b.same(old, e, entries)
-			if err != nil {
-				return err
+			had := texts[old.seq]
+			if old.at >= 0 {
+				had = entries[old.at].Document
 			}
-			if same {
+			if bytes.Equal(had, e.Document) {
 				b.out.Duplicate++
 				continue
 			}
@@ -237,6 +243,14 @@ func (b *batch) apply(entries []Entry) error {
 	if err := b.remove(remove, bySuccessor); err != nil {
 		return err
 	}
+	for i := range entries {
+		if keep[i] && !entries[i].Job.End.IsZero() {
+			b.days[dayOf(entries[i].Job.End)] = true
+		}
+	}
+	if err := dropCells(b.ctx, b.conn, slices.Collect(maps.Keys(b.days))); err != nil {
+		return err
+	}
 	if err := b.add(entries, keep, lost); err != nil {
 		return err
 	}
@@ -248,12 +262,15 @@ func (b *batch) standing(entries []Entry) (map[runKey]standing, error) {
 	if _, err := b.conn.ExecContext(b.ctx, "CREATE TEMP TABLE IF NOT EXISTS incoming (cluster VARCHAR, jobid BIGINT, run BIGINT)"); err != nil {
 		return nil, err
 	}
-	err := b.append("temp", "incoming", []string{"cluster", "jobid", "run"}, func(row func(...driver.Value) error) error {
+	err := b.append("temp", "incoming", []string{"cluster", "jobid", "run"}, func(to *rows) error {
 		for i := range entries {
-			j := &entries[i].Job
-			if err := row(j.Cluster, j.JobID, j.Run); err != nil {
+			if err := to.next(); err != nil {
 				return err
 			}
+			j := &entries[i].Job
+			to.cell(0).setText(j.Cluster)
+			to.cell(1).setInt(j.JobID)
+			to.cell(2).setInt(j.Run)
 		}
 		return nil
 	})
@@ -282,14 +299,45 @@ func (b *batch) standing(entries []Entry) (map[runKey]standing, error) {
 	return known, err
 }
 
-// same reports whether an entry has the document of the standing row.
-func (b *batch) same(old standing, e *Entry, entries []Entry) (bool, error) {
-	if old.at >= 0 {
-		return string(entries[old.at].Document) == string(e.Document), nil
+// mostNumbers is how many numbers of rows a statement has at most.
+const mostNumbers = 1000
+
+// documents returns the documents of rows of the tables, by their numbers.
+func (b *batch) documents(of map[runKey]standing) (map[int64][]byte, error) {
+	texts := make(map[int64][]byte, len(of))
+	numbers := make([]int64, 0, len(of))
+	for _, s := range of {
+		numbers = append(numbers, s.seq)
 	}
-	var text []byte
-	err := b.conn.QueryRowContext(b.ctx, "SELECT document FROM documents WHERE seq = ?", old.seq).Scan(&text)
-	return string(text) == string(e.Document), err
+	slices.Sort(numbers) // rows that lie near each other are read together
+	for part := range slices.Chunk(numbers, mostNumbers) {
+		if err := b.readDocuments(part, texts); err != nil {
+			return nil, err
+		}
+	}
+	return texts, nil
+}
+
+func (b *batch) readDocuments(numbers []int64, to map[int64][]byte) error {
+	var list strings.Builder
+	for _, seq := range numbers {
+		fmt.Fprintf(&list, ", %d", seq)
+	}
+	found, err := b.conn.QueryContext(b.ctx, fmt.Sprintf("SELECT seq, document FROM documents WHERE seq BETWEEN %d AND %d AND seq IN (%s)",
+		numbers[0], numbers[len(numbers)-1], list.String()[2:]))
+	if err != nil {
+		return err
+	}
+	defer found.Close()
+	for found.Next() {
+		var seq int64
+		var text []byte
+		if err := found.Scan(&seq, &text); err != nil {
+			return err
+		}
+		to[seq] = text
+	}
+	return found.Err()
 }
 
 type superseded struct {
@@ -299,10 +347,7 @@ type superseded struct {
 
 // remove moves the documents of rows that are replaced to the table superseded.
 func (b *batch) remove(rows []int64, by map[int64]int64) error {
-	const most = 1000 // numbers in a statement
-	for len(rows) > 0 {
-		part := rows[:min(most, len(rows))]
-		rows = rows[len(part):]
+	for part := range slices.Chunk(rows, mostNumbers) {
 		var list strings.Builder
 		for i, seq := range part {
 			if i > 0 {
@@ -310,6 +355,11 @@ func (b *batch) remove(rows []int64, by map[int64]int64) error {
 			}
 			fmt.Fprintf(&list, "(%d, %d)", seq, by[seq])
 		}
+		ended, err := readDays(b.ctx, b.conn, fmt.Sprintf(`SELECT DISTINCT %s::BIGINT FROM jobs WHERE end_time IS NOT NULL AND seq IN (SELECT seq FROM (VALUES %s) r(seq, "by"))`, dayOfEnd, list.String()))
+		if err != nil {
+			return err
+		}
+		maps.Copy(b.days, ended)
 		for _, statement := range []string{
 			`INSERT INTO superseded SELECT d.seq, r."by", d.document FROM documents d JOIN (VALUES %s) r(seq, "by") ON d.seq = r.seq`,
 			`DELETE FROM documents WHERE seq IN (SELECT seq FROM (VALUES %s) r(seq, "by"))`,
@@ -325,17 +375,16 @@ func (b *batch) remove(rows []int64, by map[int64]int64) error {
 
 // add appends the entries to keep.
 func (b *batch) add(entries []Entry, keep []bool, lost []superseded) error {
-	err := b.append("jobs", "jobs", columnNames(), func(row func(...driver.Value) error) error {
-		values := make([]driver.Value, len(Columns))
+	err := b.append("jobs", "jobs", columnNames(), func(to *rows) error {
 		for i := range entries {
 			if !keep[i] {
 				continue
 			}
-			for c := range Columns {
-				values[c] = Columns[c].value(&entries[i])
-			}
-			if err := row(values...); err != nil {
+			if err := to.next(); err != nil {
 				return err
+			}
+			for c := range Columns {
+				Columns[c].set(to.cell(c), &entries[i])
 			}
 		}
 		return nil
@@ -343,24 +392,30 @@ func (b *batch) add(entries []Entry, keep []bool, lost []superseded) error {
 	if err != nil {
 		return err
 	}
-	err = b.append("jobs", "documents", []string{"seq", "document"}, func(row func(...driver.Value) error) error {
+	err = b.append("jobs", "documents", []string{"seq", "document"}, func(to *rows) error {
 		for i := range entries {
-			if keep[i] {
-				if err := row(entries[i].Seq, entries[i].Document); err != nil {
-					return err
-				}
+			if !keep[i] {
+				continue
 			}
+			if err := to.next(); err != nil {
+				return err
+			}
+			to.cell(0).setInt(entries[i].Seq)
+			setBytes(to.cell(1), entries[i].Document)
 		}
 		return nil
 	})
 	if err != nil || len(lost) == 0 {
 		return err
 	}
-	return b.append("jobs", "superseded", []string{"seq", "by", "document"}, func(row func(...driver.Value) error) error {
+	return b.append("jobs", "superseded", []string{"seq", "by", "document"}, func(to *rows) error {
 		for _, l := range lost {
-			if err := row(l.seq, l.by, l.document); err != nil {
+			if err := to.next(); err != nil {
 				return err
 			}
+			to.cell(0).setInt(l.seq)
+			to.cell(1).setInt(l.by)
+			setBytes(to.cell(2), l.document)
 		}
 		return nil
 	})
@@ -393,18 +448,12 @@ func columnNames() []string {
 }
 
 // append appends rows to a table within the transaction.
-func (b *batch) append(catalog, table string, columns []string, fill func(row func(...driver.Value) error) error) error {
-	return b.conn.Raw(func(raw any) (err error) {
-		appender, err := duckdb.NewAppenderWithColumns(raw.(driver.Conn), catalog, "main", table, columns)
+func (b *batch) append(catalog, table string, columns []string, fill func(to *rows) error) error {
+	return b.conn.Raw(func(raw any) error {
+		to, err := openRows(raw, catalog, table, columns)
 		if err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, appender.Close()) }()
-		return fill(func(values ...driver.Value) error {
-			if err := appender.AppendRow(values...); err != nil {
-				return fmt.Errorf("%w: %w", errRow, err)
-			}
-			return nil
-		})
+		return to.close(fill(to))
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"rmreplay/internal/accounting/store"
 	"rmreplay/internal/quantity"
 )
 
@@ -18,8 +19,11 @@ type panel struct {
 	about       string // what it shows, in a sentence
 	wide        bool
 	query       func(r *request, s *sizes) condition
-	shape       func(r *request, s *sizes, raw [][]any) *table
-	draw        func(r *request, t *table, s scale) (*chart, error) // nil: the table is shown
+	rolled      *rolled // the same from rollups; nil if there is none
+	// first is a quicker query, which has the answer if it has as many rows; nil if there is none.
+	first func(r *request) (query condition, rows int, ok bool)
+	shape func(r *request, s *sizes, raw [][]any) *table
+	draw  func(r *request, t *table, s scale) (*chart, error) // nil: the table is shown
 }
 
 // format says how a value is written.
@@ -59,23 +63,23 @@ type table struct {
 
 // panels are those of the page, in their order.
 var panels = []*panel{
-	{name: "summary", title: "Summary", about: "The finished jobs of this view.", wide: true, query: querySummary, shape: shapeSummary},
-	{name: "jobs", title: "Finished jobs", about: "How many jobs ended, by state.", wide: true, query: queryStates, shape: shapeStates, draw: drawTimeline("jobs")},
-	{name: "utilization", title: "Utilization", about: "Processors that finished jobs held. Jobs that still run are not in it.", query: queryUtilization, shape: shapeUtilization, draw: drawTimeline("")},
-	{name: "shares", title: "CPU hours by partition and QOS", about: "The inner ring has the partitions, the outer ring the QOS within each.", query: queryShares, shape: shapeShares, draw: drawRings},
-	{name: "users", title: "Top users", about: "The ten users with the longest total run time.", query: queryTop("user_name", "elapsed"), shape: shapeTop("user_name", "user", 2)},
-	{name: "accounts", title: "Top accounts", about: "The ten accounts with the most CPU hours.", query: queryTop("account", "used"), shape: shapeTop("account", "account", 3)},
-	{name: "waits", title: "Wait times", about: "From eligible to start. Jobs that never ran are not in it.", query: queryClasses("wait_s", 2), shape: shapeClasses("wait_s", "wait", 2, "s", seconds), draw: drawDistribution("wait_s")},
-	{name: "runs", title: "Run times", about: "From start to end.", query: queryClasses("elapsed_s", 2), shape: shapeClasses("elapsed_s", "run time", 2, "s", seconds), draw: drawDistribution("elapsed_s")},
-	{name: "sizes", title: "Job sizes", about: "Allocated nodes.", query: queryClasses("nodes", 1), shape: shapeClasses("nodes", "nodes", 1, "", number), draw: drawDistribution("nodes")},
-	{name: "requested", title: "Time used of the time limit", about: "Run time in per cent of the time limit. Jobs without a limit are not in it.", query: queryLimitUsed, shape: shapeLimitUsed, draw: drawDistribution("limit_used")},
-	{name: "limits", title: "Requested against used time", about: "Each cell counts the jobs with such a limit and such a run time.", query: queryLimits, shape: shapeLimits, draw: drawLimits},
-	{name: "waste", title: "Waste", about: "CPU hours of completed, failed and other jobs, and above them what jobs asked for by their limits and did not use.", query: queryWaste, shape: shapeWaste, draw: drawTimeline("CPU hours")},
-	{name: "exits", title: "Exit codes", about: "How the jobs' scripts ended.", query: queryExits, shape: shapeExits, draw: drawTimeline("jobs")},
-	{name: "week", title: "Submissions by hour and weekday", about: "Each cell counts the jobs that were submitted in that hour of that weekday.", query: queryWeek, shape: shapeWeek, draw: drawWeek},
-	{name: "partitions", title: "Top partitions", about: "The ten partitions with the most CPU hours.", query: queryTop("partition", "used"), shape: shapeTop("partition", "partition", 3)},
-	{name: "names", title: "Top job names", about: "The ten job names with the most jobs.", query: queryTop("job_name", "jobs"), shape: shapeTop("job_name", "job name", 1)},
-	{name: "table", title: "Jobs", about: "One row a job. The number opens everything that is known of the job.", wide: true, query: queryJobs, shape: shapeJobs},
+	{name: "summary", title: "Summary", about: "The finished jobs of this view.", wide: true, query: querySummary, rolled: rolledSummary, shape: shapeSummary},
+	{name: "jobs", title: "Finished jobs", about: "How many jobs ended, by state.", wide: true, query: queryStates, rolled: rolledStates, shape: shapeStates, draw: drawTimeline("jobs")},
+	{name: "utilization", title: "Utilization", about: "Processors that finished jobs held. Jobs that still run are not in it.", query: queryUtilization, rolled: rolledUtilization, shape: shapeUtilization, draw: drawTimeline("")},
+	{name: "shares", title: "CPU hours by partition and QOS", about: "The inner ring has the partitions, the outer ring the QOS within each.", query: queryShares, rolled: rolledShares, shape: shapeShares, draw: drawRings},
+	{name: "users", title: "Top users", about: "The ten users with the longest total run time.", query: queryTop("user_name", "elapsed"), rolled: rolledTop("user", "elapsed"), shape: shapeTop("user_name", "user", 2)},
+	{name: "accounts", title: "Top accounts", about: "The ten accounts with the most CPU hours.", query: queryTop("account", "used"), rolled: rolledTop("account", "used"), shape: shapeTop("account", "account", 3)},
+	{name: "waits", title: "Wait times", about: "From eligible to start. Jobs that never ran are not in it.", query: queryClasses("wait_s", 2), rolled: rolledClasses("wait"), shape: shapeClasses("wait_s", "wait", 2, "s", seconds), draw: drawDistribution("wait_s")},
+	{name: "runs", title: "Run times", about: "From start to end.", query: queryClasses("elapsed_s", 2), rolled: rolledClasses("run"), shape: shapeClasses("elapsed_s", "run time", 2, "s", seconds), draw: drawDistribution("elapsed_s")},
+	{name: "sizes", title: "Job sizes", about: "Allocated nodes.", query: queryClasses("nodes", 1), rolled: rolledClasses("size"), shape: shapeClasses("nodes", "nodes", 1, "", number), draw: drawDistribution("nodes")},
+	{name: "requested", title: "Time used of the time limit", about: "Run time in per cent of the time limit. Jobs without a limit are not in it.", query: queryLimitUsed, rolled: rolledLimitUsed, shape: shapeLimitUsed, draw: drawDistribution("limit_used")},
+	{name: "limits", title: "Requested against used time", about: "Each cell counts the jobs with such a limit and such a run time.", query: queryLimits, rolled: rolledLimits, shape: shapeLimits, draw: drawLimits},
+	{name: "waste", title: "Waste", about: "CPU hours of completed, failed and other jobs, and above them what jobs asked for by their limits and did not use.", query: queryWaste, rolled: rolledWaste, shape: shapeWaste, draw: drawTimeline("CPU hours")},
+	{name: "exits", title: "Exit codes", about: "How the jobs' scripts ended.", query: queryExits, rolled: rolledExits, shape: shapeExits, draw: drawTimeline("jobs")},
+	{name: "week", title: "Submissions by hour and weekday", about: "Each cell counts the jobs that were submitted in that hour of that weekday.", query: queryWeek, rolled: rolledWeek, shape: shapeWeek, draw: drawWeek},
+	{name: "partitions", title: "Top partitions", about: "The ten partitions with the most CPU hours.", query: queryTop("partition", "used"), rolled: rolledTop("share", "used"), shape: shapeTop("partition", "partition", 3)},
+	{name: "names", title: "Top job names", about: "The ten job names with the most jobs.", query: queryTop("job_name", "jobs"), rolled: rolledTop("name", "jobs"), shape: shapeTop("job_name", "job name", 1)},
+	{name: "table", title: "Jobs", about: "One row a job. The number opens everything that is known of the job.", wide: true, query: queryJobs, first: queryLastJobs, shape: shapeJobs},
 }
 
 func panelOf(name string) *panel {
@@ -93,11 +97,10 @@ func selectFrom(what string, where condition, rest string) condition {
 }
 
 // failed holds for jobs that ended otherwise than their owners meant, or than anybody did.
-// DuckDB calls a function once for each state that there is, and compares with IN once for each job.
-const failed = "contains(',FAILED,TIMEOUT,NODE_FAIL,OUT_OF_MEMORY,BOOT_FAIL,DEADLINE,', ',' || state || ',')"
+var failed = store.Failed("state")
 
 // unused are the CPU seconds that jobs asked for by their limits and did not use.
-const unused = "sum(cpus::DOUBLE * (limit_s::DOUBLE - elapsed_s))"
+const unused = "sum(" + store.Unused + ")"
 
 func querySummary(r *request, _ *sizes) condition {
 	return selectFrom("count(*), count(*) FILTER ("+failed+"), count(DISTINCT user_name), avg(wait_s), sum(elapsed_s)::DOUBLE / 3600, sum(cpu_hours), "+
@@ -365,9 +368,11 @@ func shapeShares(r *request, _ *sizes, raw [][]any) *table {
 func queryTop(name, by string) func(r *request, _ *sizes) condition {
 	return func(r *request, _ *sizes) condition {
 		return selectFrom(fmt.Sprintf(`coalesce("%s", ''), count(*) AS number, sum(elapsed_s)::DOUBLE / 3600 AS ran, sum(cpu_hours) AS used, avg(wait_s), count(*) FILTER (%s), %s / 3600`, name, failed, unused),
-			r.ended(), fmt.Sprintf("GROUP BY 1 ORDER BY %s DESC, 1 LIMIT 10", map[string]string{"jobs": "number", "elapsed": "ran", "used": "used"}[by]))
+			r.ended(), "GROUP BY 1 ORDER BY "+topOrder[by]+" DESC, 1 LIMIT 10")
 	}
 }
+
+var topOrder = map[string]string{"jobs": "number", "elapsed": "ran", "used": "used"}
 
 func shapeTop(name, label string, bar int) func(r *request, _ *sizes, raw [][]any) *table {
 	return func(r *request, _ *sizes, raw [][]any) *table {
@@ -389,12 +394,6 @@ func shapeTop(name, label string, bar int) func(r *request, _ *sizes, raw [][]an
 	}
 }
 
-// class returns the SQL of the class of a column of integers that are not negative: so many classes
-// for each doubling. Because of the half, no integer lies on an edge, and 0 has a class.
-func class(name string, classes int) string {
-	return fmt.Sprintf("floor(log2(%s + 0.5::DOUBLE) * %d)::BIGINT", name, classes)
-}
-
 // classEdge returns the least integer in a class.
 func classEdge(class int64, classes int) float64 {
 	return max(0, math.Ceil(math.Exp2(float64(class)/float64(classes))-0.5))
@@ -403,7 +402,7 @@ func classEdge(class int64, classes int) float64 {
 // queryClasses counts the jobs by the class of a column.
 func queryClasses(name string, classes int) func(r *request, _ *sizes) condition {
 	return func(r *request, _ *sizes) condition {
-		return selectFrom(class(name, classes)+", count(*), sum(cpu_hours)", and(r.ended(), condition{sql: name + " >= 0"}), "GROUP BY 1 ORDER BY 1")
+		return selectFrom(store.Class(name, classes)+", count(*), sum(cpu_hours)", and(r.ended(), condition{sql: name + " >= 0"}), "GROUP BY 1 ORDER BY 1")
 	}
 }
 
@@ -460,7 +459,7 @@ func (r *request) between(name string, low, high float64) string {
 }
 
 func queryLimitUsed(r *request, _ *sizes) condition {
-	return selectFrom("floor(least(20::DOUBLE * elapsed_s / limit_s, 20)), count(*), sum(cpu_hours)", and(r.ended(), condition{sql: "limit_s > 0 AND elapsed_s IS NOT NULL"}), "GROUP BY 1")
+	return selectFrom(store.LimitUsed+", count(*), sum(cpu_hours)", and(r.ended(), condition{sql: "limit_s > 0 AND elapsed_s IS NOT NULL"}), "GROUP BY 1")
 }
 
 func shapeLimitUsed(r *request, _ *sizes, raw [][]any) *table {
@@ -486,7 +485,7 @@ func shapeLimitUsed(r *request, _ *sizes, raw [][]any) *table {
 }
 
 func queryLimits(r *request, _ *sizes) condition {
-	return selectFrom(class("limit_s", 1)+", "+class("elapsed_s", 1)+", count(*), sum(cpu_hours)", and(r.ended(), condition{sql: "limit_s > 0 AND elapsed_s >= 0"}), "GROUP BY 1, 2 ORDER BY 1, 2")
+	return selectFrom(store.Class("limit_s", 1)+", "+store.Class("elapsed_s", 1)+", count(*), sum(cpu_hours)", and(r.ended(), condition{sql: "limit_s > 0 AND elapsed_s >= 0"}), "GROUP BY 1, 2 ORDER BY 1, 2")
 }
 
 func shapeLimits(r *request, _ *sizes, raw [][]any) *table {
@@ -518,7 +517,23 @@ func shapeWeek(r *request, _ *sizes, raw [][]any) *table {
 	return t
 }
 
-func queryJobs(r *request, _ *sizes) condition {
+func queryJobs(r *request, _ *sizes) condition { return r.jobs(r.ended()) }
+
+// mostFirst is how many jobs are looked for in the last part of a range of time.
+const mostFirst = 1000
+
+// queryLastJobs looks for the last jobs in the last thirtieth of the range of time.
+func queryLastJobs(r *request) (query condition, rows int, ok bool) {
+	rows = (r.page + 1) * r.rows
+	if r.sort != "end_time" || !r.descending || rows > mostFirst {
+		return condition{}, 0, false
+	}
+	begin := r.until.Add(-r.until.Sub(r.from) / 30)
+	return r.jobs(and(condition{sql: "end_time >= " + timestamp(begin)}, r.ended())), r.rows + 1, true
+}
+
+// jobs makes the query of the table of jobs.
+func (r *request) jobs(where condition) condition {
 	list := []string{"seq"}
 	for _, name := range r.columns {
 		list = append(list, fields[name].sql(r))
@@ -528,7 +543,7 @@ func queryJobs(r *request, _ *sizes) condition {
 	if r.descending {
 		direction = "DESC"
 	}
-	return selectFrom(strings.Join(list, ", "), r.ended(), fmt.Sprintf("ORDER BY %s %s NULLS LAST, seq %s LIMIT %d OFFSET %d", order, direction, direction, r.rows+1, r.page*r.rows))
+	return selectFrom(strings.Join(list, ", "), where, fmt.Sprintf("ORDER BY %s %s NULLS LAST, seq %s LIMIT %d OFFSET %d", order, direction, direction, r.rows+1, r.page*r.rows))
 }
 
 func shapeJobs(r *request, _ *sizes, raw [][]any) *table {

@@ -263,6 +263,7 @@ func (r *request) weekHour(column string) string {
 
 // buckets divide the range of time at round instants of the zone.
 type buckets struct {
+	step  int64       // seconds
 	edges []time.Time // ascending; one more than there are buckets. The outermost ones are those of the range
 	index string      // SQL of the number of the bucket that %s is in, from 0; some are not in any
 }
@@ -299,7 +300,7 @@ func (r *request) buckets() buckets {
 		return t.Unix() + int64(offset)
 	}
 	first := local(r.from) / step
-	var b buckets
+	b := buckets{step: step}
 	for k := first; ; k++ {
 		var edge time.Time
 		if step >= 86400 {

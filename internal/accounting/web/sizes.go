@@ -96,10 +96,23 @@ func (c *sizesCache) get(ctx context.Context, s *store.Store, now time.Time) (*s
 		if err := v.One("SELECT seq FROM applied", nil, &found.applied); err != nil {
 			return err
 		}
+		days, err := v.RolledUp()
+		if err != nil {
+			return err
+		}
 		// Clocks go wrong. Ends that cannot be would make every chart empty.
+		oldest, newest := " >= TIMESTAMP '2000-01-01'", " <= "+timestamp(now.Add(24*time.Hour))
+		jobs := "SELECT cluster, count(*) AS jobs, min(end_time) FILTER (end_time" + oldest + ") AS first_end, max(end_time) FILTER (end_time" + newest + ") AS last_end FROM jobs WHERE "
+		counted := jobs + "true GROUP BY cluster"
+		if cells, gaps, ok := split(days, time.Time{}, time.Time{}, time.Time{}, true); ok {
+			counted = "SELECT cluster, jobs, first_end, last_end FROM daily_cluster WHERE " + cells
+			for _, gap := range gaps {
+				counted += " UNION ALL " + jobs + gap + " GROUP BY cluster"
+			}
+		}
 		rows, err := v.Query(`SELECT coalesce(j.cluster, c.cluster), c.kind, coalesce(j.jobs, 0), j.oldest, j.newest, c.nodes, c.cpus, c.gpus, c.description
-			FROM (SELECT cluster, count(*) AS jobs, min(end_time) FILTER (end_time >= TIMESTAMP '2000-01-01') AS oldest,
-				max(end_time) FILTER (end_time <= ` + timestamp(now.Add(24*time.Hour)) + `) AS newest FROM jobs GROUP BY cluster) j
+			FROM (SELECT cluster, sum(jobs)::BIGINT AS jobs, min(first_end) FILTER (first_end` + oldest + `) AS oldest, max(last_end) FILTER (last_end` + newest + `) AS newest
+				FROM (` + counted + `) GROUP BY cluster) j
 			FULL JOIN clusters c USING (cluster) ORDER BY 1`)
 		if err != nil {
 			return err

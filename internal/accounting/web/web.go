@@ -219,7 +219,7 @@ func (v *server) ask(ctx context.Context, p *panel, r *request, s *sizes) (*answ
 	raw, known := v.answers.get(s.version(), query)
 	if !known {
 		var err error
-		if raw, err = v.query(ctx, query); err != nil {
+		if raw, err = v.query(ctx, p, &own, query); err != nil {
 			return nil, fmt.Errorf("panel %s: %w", p.name, err)
 		}
 		v.answers.put(s.version(), query, raw)
@@ -229,31 +229,48 @@ func (v *server) ask(ctx context.Context, p *panel, r *request, s *sizes) (*answ
 	return a, nil
 }
 
-// query returns the rows of a query.
-func (v *server) query(ctx context.Context, query condition) (raw [][]any, err error) {
+// query returns the rows of a panel's query. They are counted from rollups as far as possible.
+func (v *server) query(ctx context.Context, p *panel, r *request, query condition) (raw [][]any, err error) {
 	err = v.store.Read(ctx, func(snapshot *store.Snapshot) (err error) {
-		rows, err := snapshot.Query(query.sql, query.args...)
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, rows.Close()) }()
-		names, err := rows.Columns()
-		if err != nil {
-			return err
-		}
-		for rows.Next() {
-			row, to := make([]any, len(names)), make([]any, len(names))
-			for i := range row {
-				to[i] = &row[i]
+		if p.first != nil {
+			if first, rows, ok := p.first(r); ok {
+				if raw, err = readRows(snapshot, first); err != nil || len(raw) == rows {
+					return err
+				}
 			}
-			if err := rows.Scan(to...); err != nil {
+		}
+		if p.rolled != nil && r.rollable() {
+			if query, err = p.rolled.query(snapshot, r, query); err != nil {
 				return err
 			}
-			raw = append(raw, row)
 		}
-		return rows.Err()
+		raw, err = readRows(snapshot, query)
+		return err
 	})
 	return raw, err
+}
+
+func readRows(v *store.Snapshot, query condition) (raw [][]any, err error) {
+	rows, err := v.Query(query.sql, query.args...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	names, err := rows.Columns()
+	if err != nil {
+		return nil, err
+	}
+	for rows.Next() {
+		row, to := make([]any, len(names)), make([]any, len(names))
+		for i := range row {
+			to[i] = &row[i]
+		}
+		if err := rows.Scan(to...); err != nil {
+			return nil, err
+		}
+		raw = append(raw, row)
+	}
+	return raw, rows.Err()
 }
 
 // panel answers with one panel: as JSON, as CSV or as a part of a page.

@@ -1,0 +1,84 @@
+package document
+
+import (
+	"testing"
+	"time"
+	"unicode/utf8"
+)
+
+// texts are documents of Slurm, and some that are nearly JSON.
+var texts = []string{
+	`{"jobid":1,"@submit":"2024-03-01T00:00:00","@start":"2024-03-01T00:01:00","@end":"2024-03-01T00:11:00","nodes":"n1","tres_alloc":"cpu=4,mem=8G,gres\/gpu:a=2","container":null}`,
+	` { "jobid" : 1 , "jobid":2.5e-3, "a":true,"b":false,"state":"A\nB\u00e4\ud83d\ude00\ud800" } `, `{}`, "\t{ }\n", `{"a":1}{`, `{"a":{"b":[1]}}`, `{"a":01}`, `{"a":-}`, `{"a":1.}`,
+	`{"a":1e}`, `{"a":"x`, `{"a":"\x"}`, `{"a":tru}`, `{"a"1}`, `{"a":1,}`, `{,}`, `{"a":1 "b":2}`, "{\"a\":\"\x01\"}", `{"a":"\"}`, `{"a":"b\\"}`, "", " ", "null", `{"a":nul`, `{"a\u0062":1}`,
+	`{"cluster":"a","cluster":7,"cluster":"b","elapsed":"x","user_id":[1],"nope":{}}`, `{"@end":"2024-02-29T23:59:59","@start":"2024-02-30T00:00:00","@submit":"2024-01-01T00:00:60","@eligible":"2024-01-01T1:00:00.5Z"}`,
+}
+
+// FuzzFlat checks that flat reads what it reads as the decoder does.
+func FuzzFlat(f *testing.F) {
+	for _, text := range texts {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if !utf8.ValidString(text) {
+			return
+		}
+		var quick, slow parser
+		if quick.flat(text) {
+			if slow.object(text); quick != slow {
+				t.Errorf("%q: %+v, want %+v", text, quick, slow)
+			}
+		}
+	})
+}
+
+// TestFlat checks that what Slurm writes does not need the decoder, and that what is no JSON does.
+func TestFlat(t *testing.T) {
+	var p parser
+	if !p.flat(texts[0]) || p.job.JobID != 1 || p.job.TRESAlloc != "cpu=4,mem=8G,gres/gpu:a=2" {
+		t.Errorf("%+v", p)
+	}
+	for _, text := range texts {
+		var quick, slow parser
+		if slow.object(text); slow.job.Marks&NotJSON != 0 && quick.flat(text) {
+			t.Errorf("%q is no JSON", text)
+		}
+	}
+}
+
+// FuzzTime checks that times are read as package time does.
+func FuzzTime(f *testing.F) {
+	for _, text := range []string{"2024-03-01T00:00:00", "2023-02-29T00:00:00", "2024-12-31T23:59:60", "2024-13-01T00:00:00", "2024-03-01T0:00:00.5", "0000-00-00T00:00:00", "2024-03-01 00:00:00"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		got, err := parseTime(text)
+		want, wrong := time.Parse("2006-01-02T15:04:05", text)
+		if !got.Equal(want) || (err == nil) != (wrong == nil) {
+			t.Errorf("%q: %v %v, want %v %v", text, got, err, want, wrong)
+		}
+	})
+}
+
+// BenchmarkParse measures a document of Slurm 24.11, and the same one through the decoder.
+func BenchmarkParse(b *testing.B) {
+	text := []byte(`{"jobid":17,"container":null,"username":"user017","user_id":1017,"groupname":"group17","group_id":517,"@start":"2024-03-01T00:10:00","@end":"2024-03-01T01:10:00","elapsed":3600,` +
+		`"partition":"batch","alloc_node":"login1","nodes":"node[0017-0020]","total_cpus":256,"total_nodes":4,"derived_ec":"0:0","exit_code":"0:0","state":"COMPLETED","failed_node":null,` +
+		`"cpu_hours":256.000000,"priority":1717,"@submit":"2024-03-01T00:00:00","@eligible":"2024-03-01T00:00:00","work_dir":"/home/user017/project1","std_err":"/home/user017/project1/slurm-17.out",` +
+		`"std_in":"/dev/null","std_out":"/home/user017/project1/slurm-17.out","cluster":"vale","qos":"normal","ntasks":256,"cpus_per_task":1,"time_limit":7200,"job_name":"step17",` +
+		`"tres_req":"cpu=256,mem=512G,node=4,billing=256","tres_alloc":"cpu=256,mem=512G,node=4,billing=256","account":"account17","parent_accounts":"/root/division2/account17"}`)
+	b.Run("flat", func(b *testing.B) {
+		b.SetBytes(int64(len(text)))
+		for b.Loop() {
+			Parse(text, "slurm")
+		}
+	})
+	b.Run("decoder", func(b *testing.B) {
+		b.SetBytes(int64(len(text)))
+		for b.Loop() {
+			p := parser{job: Job{Cluster: "slurm"}}
+			p.object(string(text))
+			p.finish(text)
+		}
+	})
+}
