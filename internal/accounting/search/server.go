@@ -14,6 +14,7 @@ package search
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -45,12 +46,15 @@ const (
 type Options struct {
 	// Now returns the time that "now" means; nil means time.Now.
 	Now func() time.Time
+	// Refresh returns when searches find every document that was accepted before; nil means that they
+	// always do.
+	Refresh func(ctx context.Context) error
 }
 
 // Server answers searches in a store.
 type Server struct {
 	store *store.Store
-	now   func() time.Time
+	Options
 
 	mu      sync.Mutex
 	indices map[string]bool // names that were seen
@@ -59,9 +63,9 @@ type Server struct {
 // Register adds the paths of the API that read to a multiplexer. Every other path that begins with
 // a slash gets an error in the form of Elasticsearch's.
 func Register(mux *http.ServeMux, s *store.Store, opts Options) *Server {
-	server := &Server{store: s, now: opts.Now, indices: map[string]bool{}}
-	if server.now == nil {
-		server.now = time.Now
+	server := &Server{store: s, Options: opts, indices: map[string]bool{}}
+	if server.Now == nil {
+		server.Now = time.Now
 	}
 	handle := func(do func(w *answer, r *http.Request) error, patterns ...string) {
 		for _, p := range patterns {
@@ -340,8 +344,18 @@ func (s *Server) health(a *answer, r *http.Request) error {
 	return nil
 }
 
-// refresh does nothing: what was written is found as soon as it was applied.
+// refreshTime bounds how long a refresh waits.
+const refreshTime = 30 * time.Second
+
+// refresh waits until searches find what was accepted before.
 func (s *Server) refresh(a *answer, r *http.Request) error {
+	if s.Refresh != nil {
+		ctx, cancel := context.WithTimeout(r.Context(), refreshTime)
+		defer cancel()
+		if err := s.Refresh(ctx); err != nil {
+			return query.Fault(http.StatusServiceUnavailable, "unavailable_exception", fmt.Sprintf("waiting for accepted documents: %v", err))
+		}
+	}
 	a.body = map[string]any{"_shards": map[string]any{"total": 1, "successful": 1, "failed": 0}}
 	return nil
 }
@@ -490,7 +504,7 @@ func (s *Server) prepare(r *http.Request, body map[string]any, p url.Values, ind
 	if err := fromParameters(body, p); err != nil {
 		return nil, err
 	}
-	q, err := newRequest(body, s.now())
+	q, err := newRequest(body, s.Now())
 	if err != nil {
 		return nil, err
 	}

@@ -52,7 +52,9 @@ func open(ctx context.Context, dir string, opts intake.Options, access *receive.
 		return nil, err
 	}
 	s = &site{dir: dir, intake: in, handler: receive.New(in, access), closed: make(chan error, 1)}
-	search.Register(s.handler.API, in.Store(), search.Options{})
+	search.Register(s.handler.API, in.Store(), search.Options{
+		Refresh: func(ctx context.Context) error { return in.Wait(ctx, in.Status().Received) },
+	})
 	web.Register(s.handler.Pages, in.Store())
 	listener, err := listenSocket(dir)
 	if err != nil {
