@@ -13,6 +13,7 @@ package search
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"encoding/json"
@@ -427,7 +428,13 @@ func (s *Server) exists(r *http.Request, name string) error {
 
 // indexParameters are those of paths with index names, which change nothing here but
 // ignore_unavailable.
-var indexParameters = []string{"ignore_unavailable", "allow_no_indices", "expand_wildcards", "ignore_throttled", "preference", "routing", "local", "master_timeout", "timeout"}
+var indexParameters = []string{"index", "ignore_unavailable", "allow_no_indices", "expand_wildcards", "ignore_throttled", "preference", "routing", "local", "master_timeout", "timeout"}
+
+// indexOf returns the index names of a request. As in Elasticsearch, they may be a parameter instead of a
+// part of the path; go-elasticsearch's Msearch sends both.
+func indexOf(r *http.Request) string {
+	return strings.ToValidUTF8(cmp.Or(r.PathValue("index"), r.URL.Query().Get("index")), "\uFFFD")
+}
 
 // searchParameters are those of a search.
 var searchParameters = append([]string{
@@ -524,7 +531,7 @@ func (s *Server) searchOne(a *answer, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	q, err := s.prepare(r, body, p, r.PathValue("index"))
+	q, err := s.prepare(r, body, p, indexOf(r))
 	if err != nil {
 		return err
 	}
@@ -544,7 +551,7 @@ func (s *Server) countOne(a *answer, r *http.Request) error {
 	if err := query.Known("count", body, "query"); err != nil {
 		return err
 	}
-	q, err := s.prepare(r, body, p, r.PathValue("index"))
+	q, err := s.prepare(r, body, p, indexOf(r))
 	if err != nil {
 		return err
 	}
@@ -582,7 +589,7 @@ func (s *Server) searchMany(a *answer, r *http.Request) error {
 		if err := query.Known("msearch", h, "index", "search_type", "preference", "request_cache", "ignore_unavailable", "allow_no_indices", "expand_wildcards", "routing"); err != nil {
 			return nil, err
 		}
-		index := r.PathValue("index")
+		index := indexOf(r)
 		if v, given := h["index"]; given && v != nil {
 			var names []string
 			for _, e := range query.List(v) {
@@ -636,7 +643,7 @@ func (s *Server) find(r *http.Request) (index string, seq int64, document []byte
 	if !ok {
 		return "", 0, nil, false, nil
 	}
-	target, err := s.target(r, r.PathValue("index"), false)
+	target, err := s.target(r, indexOf(r), false)
 	if err != nil {
 		return "", 0, nil, false, err
 	}
@@ -683,7 +690,7 @@ func (s *Server) getDocument(a *answer, r *http.Request) error {
 	}
 	if !found {
 		a.status = http.StatusNotFound
-		a.body = map[string]any{"_index": r.PathValue("index"), "_id": r.PathValue("id"), "found": false}
+		a.body = map[string]any{"_index": indexOf(r), "_id": r.PathValue("id"), "found": false}
 		return nil
 	}
 	body := map[string]any{"_index": index, "_id": r.PathValue("id"), "_version": 1, "_seq_no": seq, "_primary_term": 1, "found": true}
@@ -705,7 +712,7 @@ func (s *Server) getSource(a *answer, r *http.Request) error {
 		return err
 	}
 	if !found {
-		return query.Fault(http.StatusNotFound, "resource_not_found_exception", "Document not found ["+r.PathValue("index")+"]/["+r.PathValue("id")+"]")
+		return query.Fault(http.StatusNotFound, "resource_not_found_exception", "Document not found ["+indexOf(r)+"]/["+r.PathValue("id")+"]")
 	}
 	a.body = asJSON(document)
 	return nil
@@ -762,7 +769,7 @@ func (s *Server) mapping(a *answer, r *http.Request) error {
 	if _, err := parameters(r, indexParameters...); err != nil {
 		return err
 	}
-	list, err := s.list(r, r.PathValue("index"))
+	list, err := s.list(r, indexOf(r))
 	body := map[string]any{}
 	for _, i := range list {
 		body[i.name] = map[string]any{"mappings": map[string]any{"properties": properties()}}
@@ -775,7 +782,7 @@ func (s *Server) index(a *answer, r *http.Request) error {
 	if _, err := parameters(r, append([]string{"features", "flat_settings", "include_defaults"}, indexParameters...)...); err != nil {
 		return err
 	}
-	list, err := s.list(r, r.PathValue("index"))
+	list, err := s.list(r, indexOf(r))
 	body := map[string]any{}
 	for _, i := range list {
 		body[i.name] = map[string]any{
@@ -792,7 +799,7 @@ func (s *Server) catIndices(a *answer, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	list, err := s.list(r, r.PathValue("index"))
+	list, err := s.list(r, indexOf(r))
 	if err != nil {
 		return err
 	}
@@ -855,7 +862,7 @@ func (s *Server) fieldCaps(a *answer, r *http.Request) error {
 	if len(patterns) == 0 || len(patterns) > maxPatterns {
 		return query.Illegal("field_caps wants 1 to %d fields", maxPatterns)
 	}
-	indices, err := s.list(r, r.PathValue("index"))
+	indices, err := s.list(r, indexOf(r))
 	if err != nil {
 		return err
 	}
