@@ -218,13 +218,15 @@ var rules = []rule{
 		"a query becomes a condition without anybody asking the store; only its statuses are HTTP's"},
 	{"accounting", "internal/accounting/search", []string{"internal/accounting/search/query", "internal/accounting/store", "internal/lines"}, nil,
 		"it answers searches of the store, and does not know who receives documents"},
+	{"accounting", "internal/accounting/health", []string{"internal/accounting/store"}, nil,
+		"sdiag's figures need to know neither jobs nor pages"},
 	{"accounting", "internal/accounting/web", []string{"internal/accounting/receive", "internal/accounting/store", "internal/figure", "internal/quantity", "internal/spelling"}, []string{"os/exec"},
 		"pages read the store and draw; they neither write jobs nor know who sent them"},
 
 	{"program", "internal/cli/accountingcmd", []string{"internal/flags", "internal/hpc"}, offline,
 		"the group is a package of its own, without the database: the service is in the program that it hands over to"},
 	{"program", "internal/accounting/service", []string{
-		"internal/accounting/document", "internal/accounting/forward", "internal/accounting/intake", "internal/accounting/receive", "internal/accounting/records", "internal/accounting/search", "internal/accounting/store", "internal/accounting/web", "internal/cli/accountingcmd",
+		"internal/accounting/document", "internal/accounting/forward", "internal/accounting/health", "internal/accounting/intake", "internal/accounting/receive", "internal/accounting/records", "internal/accounting/search", "internal/accounting/store", "internal/accounting/web", "internal/cli/accountingcmd",
 		"internal/finished", "internal/flags", "internal/formats", "internal/hpc", "internal/interrupt", "internal/output", "internal/slurmdb", "internal/workload", "internal/workload/build",
 	}, nil,
 		"the service ties the parts together for the commands"},

@@ -254,6 +254,9 @@ lines:
 			}
 			continue
 		}
+		if line == "" && (section == inMainExits || section == inBackfillExits) {
+			section = inRest
+		}
 		colon := strings.LastIndexByte(line, ':')
 		if colon < 0 {
 			continue

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os/exec"
 	"strings"
 	"syscall"
@@ -113,19 +114,21 @@ func (p *Poller) run(ctx context.Context, options ...string) ([]byte, error) {
 	c.Stdout, c.Stderr, c.WaitDelay = stdout, stderr, endTime
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
-	if err := c.Run(); err != nil {
+	err := c.Run()
+	if stdout.more {
+		return nil, fmt.Errorf("running %s: it printed more than %d bytes", strings.Join(c.Args, " "), mostOutput)
+	}
+	if err != nil {
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
 		return nil, fmt.Errorf("running %s: %w: %s", strings.Join(c.Args, " "), err, bytes.TrimSpace(stderr.text))
 	}
-	if stdout.more {
-		return nil, fmt.Errorf("running %s: it printed more than %d bytes", strings.Join(c.Args, " "), mostOutput)
-	}
 	return stdout.text, nil
 }
 
-// limited keeps the beginning of what is written to it.
+// limited keeps the beginning of what is written to it. Its writer gets an error for the rest, which ends
+// a program that never stops.
 type limited struct {
 	most int
 	text []byte
@@ -136,6 +139,9 @@ type limited struct {
 func (l *limited) Write(text []byte) (int, error) {
 	keep := min(len(text), l.most-len(l.text))
 	l.text = append(l.text, text[:keep]...)
-	l.more = l.more || keep < len(text)
-	return len(text), nil
+	if keep < len(text) {
+		l.more = true
+		return keep, io.ErrShortWrite
+	}
+	return keep, nil
 }

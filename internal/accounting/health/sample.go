@@ -85,7 +85,9 @@ func Between(cluster string, before, now *Sample) store.Health {
 		return h
 	}
 	base, from := *before, before.Time
-	if !now.Since.Equal(before.Since) || now.Main.Count < before.Main.Count || now.Backfill.Count < before.Backfill.Count {
+	// slurmctld counts before it sets Since, within a second of its start.
+	anew := !now.Since.Equal(before.Since) && before.Since.Unix() != 0
+	if anew || now.Main.Count < before.Main.Count || now.Backfill.Count < before.Backfill.Count {
 		base = Sample{}
 		if now.Since.After(from) {
 			from = now.Since

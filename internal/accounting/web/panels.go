@@ -17,6 +17,7 @@ type panel struct {
 	name, title string
 	about       string // what it shows, in a sentence
 	wide        bool
+	live        bool // about schedulers, whose figures change without the jobs
 	query       func(r *request, s *sizes) condition
 	shape       func(r *request, s *sizes, raw [][]any) *table
 	draw        func(r *request, t *table, s scale) (*chart, error) // nil: the table is shown
@@ -55,6 +56,7 @@ type table struct {
 	notes   []string
 	tiles   bool // its only row is shown as tiles
 	alone   bool // its only series needs no legend
+	levels  bool // the sum of a series over time means nothing
 }
 
 // panels are those of the page, in their order.
@@ -79,7 +81,7 @@ var panels = []*panel{
 }
 
 func panelOf(name string) *panel {
-	for _, p := range panels {
+	for _, p := range slices.Concat(panels, healthPanels) {
 		if p.name == name {
 			return p
 		}

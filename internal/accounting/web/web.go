@@ -98,6 +98,7 @@ func register(mux *http.ServeMux, s *store.Store, now func() time.Time) {
 	}
 	handle("GET /{$}", v.dashboard)
 	handle("GET /compare", v.compare)
+	handle("GET /health", v.health)
 	handle("GET /users/{name}", redirect("user_name"))
 	handle("GET /accounts/{name}", redirect("account"))
 	handle("GET /jobs/{seq}", v.jobPage)
@@ -184,6 +185,11 @@ func asset(w http.ResponseWriter, r *http.Request) error {
 
 // read parses the parameters of a request and bounds its range of time.
 func (v *server) read(ctx context.Context, values url.Values) (*request, *sizes, error) {
+	return v.readAbout(ctx, values, false)
+}
+
+// readAbout is read for a request about schedulers (live) or about jobs.
+func (v *server) readAbout(ctx context.Context, values url.Values, live bool) (*request, *sizes, error) {
 	r, err := parseRequest(values, v.now())
 	if err != nil {
 		return nil, nil, bad(err)
@@ -199,6 +205,11 @@ func (v *server) read(ctx context.Context, values url.Values) (*request, *sizes,
 		}
 	}
 	oldest, newest := s.extent(names, v.now())
+	if live {
+		if oldest, newest, err = v.healthExtent(ctx, r, names); err != nil {
+			return nil, nil, err
+		}
+	}
 	return r, s, bad(r.bound(oldest, newest))
 }
 
@@ -217,7 +228,13 @@ func (v *server) ask(ctx context.Context, p *panel, r *request, s *sizes) (*answ
 	a := &answer{panel: p, request: &own}
 	query, begin := p.query(&own, s), time.Now()
 	raw, known := v.answers.get(s.version(), query)
-	if !known {
+	switch {
+	case p.live:
+		var err error
+		if raw, err = v.queryHealth(ctx, query); err != nil {
+			return nil, fmt.Errorf("panel %s: %w", p.name, err)
+		}
+	case !known:
 		var err error
 		if raw, err = v.query(ctx, query); err != nil {
 			return nil, fmt.Errorf("panel %s: %w", p.name, err)
@@ -232,28 +249,34 @@ func (v *server) ask(ctx context.Context, p *panel, r *request, s *sizes) (*answ
 // query returns the rows of a query.
 func (v *server) query(ctx context.Context, query condition) (raw [][]any, err error) {
 	err = v.store.Read(ctx, func(snapshot *store.Snapshot) (err error) {
-		rows, err := snapshot.Query(query.sql, query.args...)
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, rows.Close()) }()
-		names, err := rows.Columns()
-		if err != nil {
-			return err
-		}
-		for rows.Next() {
-			row, to := make([]any, len(names)), make([]any, len(names))
-			for i := range row {
-				to[i] = &row[i]
-			}
-			if err := rows.Scan(to...); err != nil {
-				return err
-			}
-			raw = append(raw, row)
-		}
-		return rows.Err()
+		raw, err = rowsOf(snapshot, query)
+		return err
 	})
 	return raw, err
+}
+
+// rowsOf returns the rows of a query of a snapshot.
+func rowsOf(snapshot *store.Snapshot, query condition) (raw [][]any, err error) {
+	rows, err := snapshot.Query(query.sql, query.args...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	names, err := rows.Columns()
+	if err != nil {
+		return nil, err
+	}
+	for rows.Next() {
+		row, to := make([]any, len(names)), make([]any, len(names))
+		for i := range row {
+			to[i] = &row[i]
+		}
+		if err := rows.Scan(to...); err != nil {
+			return nil, err
+		}
+		raw = append(raw, row)
+	}
+	return raw, rows.Err()
 }
 
 // panel answers with one panel: as JSON, as CSV or as a part of a page.
@@ -262,7 +285,7 @@ func (v *server) panel(w http.ResponseWriter, q *http.Request) error {
 	if p == nil {
 		return missing("there is no panel %q (GET %sapi/v1/ lists them)", q.PathValue("name"), receive.Pages)
 	}
-	r, s, err := v.read(q.Context(), q.URL.Query())
+	r, s, err := v.readAbout(q.Context(), q.URL.Query(), p.live)
 	if err != nil {
 		return err
 	}
@@ -400,7 +423,7 @@ func (v *server) index(w http.ResponseWriter, _ *http.Request) error {
 		Panels []named `json:"panels"`
 		Fields []named `json:"fields"`
 	}
-	for _, p := range panels {
+	for _, p := range slices.Concat(panels, healthPanels) {
 		lists.Panels = append(lists.Panels, named{p.name, p.title, "", p.about})
 	}
 	for _, name := range fieldNames() {
