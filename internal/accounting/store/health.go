@@ -47,12 +47,12 @@ type HealthCount struct {
 
 // healthTables are made with the first figures, so that stores without figures stay as they are.
 var healthTables = []string{
-	`CREATE TABLE IF NOT EXISTS health (cluster VARCHAR NOT NULL, at TIMESTAMP NOT NULL, interval_us BIGINT NOT NULL,
+	`CREATE TABLE IF NOT EXISTS health (cluster VARCHAR NOT NULL, until TIMESTAMP NOT NULL, interval_us BIGINT NOT NULL,
 		threads BIGINT, agent_queue BIGINT, agents BIGINT, dbd_queue BIGINT, pending BIGINT, running BIGINT,
 		submitted BIGINT, started BIGINT, completed BIGINT, cancelled BIGINT, failed BIGINT, backfilled BIGINT, bf_table BIGINT,
 		main_cycles BIGINT, main_us BIGINT, main_longest_us BIGINT, main_depth BIGINT, main_last_us BIGINT, main_queue BIGINT,
 		bf_cycles BIGINT, bf_us BIGINT, bf_longest_us BIGINT, bf_depth BIGINT, bf_tried BIGINT, bf_last_us BIGINT, bf_queue BIGINT)`,
-	`CREATE TABLE IF NOT EXISTS health_counts (cluster VARCHAR NOT NULL, at TIMESTAMP NOT NULL, kind VARCHAR NOT NULL, name VARCHAR NOT NULL, count BIGINT NOT NULL, us BIGINT NOT NULL)`,
+	`CREATE TABLE IF NOT EXISTS health_counts (cluster VARCHAR NOT NULL, until TIMESTAMP NOT NULL, kind VARCHAR NOT NULL, name VARCHAR NOT NULL, count BIGINT NOT NULL, us BIGINT NOT NULL)`,
 }
 
 // AddHealth adds figures of schedulers. Figures of a cluster and an instant that are there are replaced.
@@ -79,7 +79,7 @@ func (s *Store) AddHealth(ctx context.Context, list ...Health) error {
 func addHealth(ctx context.Context, conn *sql.Conn, h *Health) error {
 	at := h.At.UTC()
 	for _, table := range []string{"health", "health_counts"} {
-		if _, err := conn.ExecContext(ctx, "DELETE FROM "+table+" WHERE cluster = ? AND at = ?", h.Cluster, at); err != nil {
+		if _, err := conn.ExecContext(ctx, "DELETE FROM "+table+" WHERE cluster = ? AND until = ?", h.Cluster, at); err != nil {
 			return err
 		}
 	}
@@ -114,10 +114,10 @@ func (s *Store) ExpireHealth(ctx context.Context, before time.Time) (removed int
 				return err
 			}
 		}
-		if _, err := conn.ExecContext(ctx, "DELETE FROM health_counts WHERE at < ?", before.UTC()); err != nil {
+		if _, err := conn.ExecContext(ctx, "DELETE FROM health_counts WHERE until < ?", before.UTC()); err != nil {
 			return err
 		}
-		result, err := conn.ExecContext(ctx, "DELETE FROM health WHERE at < ?", before.UTC())
+		result, err := conn.ExecContext(ctx, "DELETE FROM health WHERE until < ?", before.UTC())
 		if err == nil {
 			removed, err = result.RowsAffected()
 		}

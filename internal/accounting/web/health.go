@@ -99,7 +99,7 @@ func (v *server) healthExtent(ctx context.Context, r *request, clusters []string
 		}
 		var first, last sql.NullTime
 		where := ofClusters(clusters)
-		if err := snapshot.One("SELECT min(at), max(at) FROM health WHERE "+where.sql, where.args, &first, &last); err != nil {
+		if err := snapshot.One("SELECT min(until), max(until) FROM health WHERE "+where.sql, where.args, &first, &last); err != nil {
 			return err
 		}
 		if first.Valid {
@@ -137,12 +137,12 @@ func ofClusters(names []string) condition {
 // fromHealth makes a query with a row for each bucket of the range of time, whose number comes first.
 func (r *request) fromHealth(what string) condition {
 	where := r.healthRange()
-	return condition{"SELECT " + r.buckets().of("at") + " AS bucket, sum(interval_us) / 1e6, " + what + " FROM health WHERE " + where.sql + " GROUP BY 1", where.args}
+	return condition{"SELECT " + r.buckets().of("until") + " AS bucket, sum(interval_us) / 1e6, " + what + " FROM health WHERE " + where.sql + " GROUP BY 1", where.args}
 }
 
 // healthRange is the condition of the figures of the request.
 func (r *request) healthRange() condition {
-	return and(condition{sql: "at >= " + timestamp(r.from)}, condition{sql: "at < " + timestamp(r.until)}, ofClusters(r.clusters()))
+	return and(condition{sql: "until >= " + timestamp(r.from)}, condition{sql: "until < " + timestamp(r.until)}, ofClusters(r.clusters()))
 }
 
 // levels makes a table of rows of fromHealth. Each row has as many numbers behind the bucket as there are
@@ -179,7 +179,7 @@ func levels(r *request, raw [][]any, columns []column) *table {
 
 func queryCycles(prefix string) func(r *request, _ *sizes) condition {
 	return func(r *request, _ *sizes) condition {
-		return r.fromHealth(strings.ReplaceAll("sum(@cycles)::DOUBLE, coalesce(sum(@us) / nullif(sum(@cycles), 0), 0) / 1e3, max(@longest_us) / 1e3, arg_max(@last_us, at) / 1e3, "+
+		return r.fromHealth(strings.ReplaceAll("sum(@cycles)::DOUBLE, coalesce(sum(@us) / nullif(sum(@cycles), 0), 0) / 1e3, max(@longest_us) / 1e3, arg_max(@last_us, until) / 1e3, "+
 			"greatest(max(@longest_us) - coalesce(sum(@us) / nullif(sum(@cycles), 0), 0), 0) / 1e3", "@", prefix+"_"))
 	}
 }
@@ -244,7 +244,7 @@ func shapeAgents(r *request, _ *sizes, raw [][]any) *table {
 func queryCounts(kind, what string) func(r *request, _ *sizes) condition {
 	return func(r *request, _ *sizes) condition {
 		where := and(condition{"kind = ?", []any{kind}}, r.healthRange())
-		return condition{"SELECT " + r.buckets().of("at") + " AS bucket, name, sum(" + what + ")::DOUBLE FROM health_counts WHERE " + where.sql + " GROUP BY 1, 2", where.args}
+		return condition{"SELECT " + r.buckets().of("until") + " AS bucket, name, sum(" + what + ")::DOUBLE FROM health_counts WHERE " + where.sql + " GROUP BY 1, 2", where.args}
 	}
 }
 
