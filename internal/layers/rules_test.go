@@ -25,6 +25,8 @@ var rules = []rule{
 		"every package speaks in these nouns, so they can need none of the packages"},
 	{"nouns", "internal/realdata", nil, offline,
 		"tests find real data without knowing anything else"},
+	{"nouns", "docs/schemas", nil, computes,
+		"a program serves the description that the documents have"},
 	{"nouns", "internal/hpc/hpctest", []string{"internal/hpc"}, computes,
 		"tests of every package draw the same random jobs"},
 	{"nouns", "internal/spelling", nil, computes,
@@ -226,6 +228,7 @@ var rules = []rule{
 	{"program", "internal/cli/accountingcmd", []string{"internal/flags", "internal/hpc"}, offline,
 		"the group is a package of its own, without the database: the service is in the program that it hands over to"},
 	{"program", "internal/accounting/service", []string{
+		"docs/schemas",
 		"internal/accounting/document", "internal/accounting/forward", "internal/accounting/health", "internal/accounting/intake", "internal/accounting/receive", "internal/accounting/records", "internal/accounting/search", "internal/accounting/store", "internal/accounting/web", "internal/cli/accountingcmd",
 		"internal/finished", "internal/flags", "internal/formats", "internal/hpc", "internal/interrupt", "internal/output", "internal/slurmdb", "internal/workload", "internal/workload/build",
 	}, nil,

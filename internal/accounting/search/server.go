@@ -56,6 +56,7 @@ type Options struct {
 type Server struct {
 	store *store.Store
 	Options
+	routes []string // patterns of the multiplexer
 
 	mu      sync.Mutex
 	indices map[string]bool // names that were seen
@@ -69,6 +70,7 @@ func Register(mux *http.ServeMux, s *store.Store, opts Options) *Server {
 		server.Now = time.Now
 	}
 	handle := func(do func(w *answer, r *http.Request) error, patterns ...string) {
+		server.routes = append(server.routes, patterns...)
 		for _, p := range patterns {
 			mux.HandleFunc(p, func(w http.ResponseWriter, r *http.Request) { serve(do, w, r) })
 		}
@@ -96,6 +98,9 @@ func Register(mux *http.ServeMux, s *store.Store, opts Options) *Server {
 	}, "/")
 	return server
 }
+
+// Routes returns the patterns of the paths, as [http.ServeMux] has them. The last one is for all others.
+func (s *Server) Routes() []string { return slices.Clone(s.routes) }
 
 // answer is what a handler answers.
 type answer struct {

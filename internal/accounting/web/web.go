@@ -73,10 +73,12 @@ type server struct {
 }
 
 // Register adds the pages of a store to the multiplexer of a server's pages, below [receive.Pages].
-// Whoever serves it authenticates the readers.
-func Register(mux *http.ServeMux, s *store.Store) { register(mux, s, time.Now) }
+// Whoever serves it authenticates the readers. It returns the patterns of the paths.
+func Register(mux *http.ServeMux, s *store.Store) (routes []string) {
+	return register(mux, s, time.Now)
+}
 
-func register(mux *http.ServeMux, s *store.Store, now func() time.Time) {
+func register(mux *http.ServeMux, s *store.Store, now func() time.Time) (routes []string) {
 	v := &server{store: s, now: now}
 	v.views.path = s.Dir()
 	if v.views.path != "" {
@@ -85,7 +87,9 @@ func register(mux *http.ServeMux, s *store.Store, now func() time.Time) {
 	guard := http.NewCrossOriginProtection() // against forms of other sites
 	handle := func(pattern string, h func(w http.ResponseWriter, r *http.Request) error) {
 		method, at, _ := strings.Cut(pattern, " ")
-		mux.Handle(method+" "+strings.TrimSuffix(receive.Pages, "/")+at, guard.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		pattern = method + " " + strings.TrimSuffix(receive.Pages, "/") + at
+		routes = append(routes, pattern)
+		mux.Handle(pattern, guard.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			for name, value := range map[string]string{
 				"Content-Security-Policy": policy, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "same-origin", "Cache-Control": "no-store",
 			} {
@@ -111,6 +115,7 @@ func register(mux *http.ServeMux, s *store.Store, now func() time.Time) {
 	handle("GET /api/v1/views", v.listViews)
 	handle("PUT /api/v1/views/{name}", v.saveView)
 	handle("DELETE /api/v1/views/{name}", v.deleteView)
+	return routes
 }
 
 // statusError is an error with the status of its answer.
