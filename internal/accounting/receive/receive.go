@@ -14,7 +14,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -89,6 +91,9 @@ func New(in *intake.Intake, access *Access) *Handler {
 	}
 	return h
 }
+
+// Routes returns the patterns of the paths that take documents.
+func (h *Handler) Routes() []string { return slices.Collect(maps.Keys(h.ingest)) }
 
 // Trusted returns the same handler without checks of credentials, for a socket that only the data
 // directory's owner can reach. It takes [SourceHeader].

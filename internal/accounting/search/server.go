@@ -13,7 +13,9 @@ package search
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -45,12 +47,16 @@ const (
 type Options struct {
 	// Now returns the time that "now" means; nil means time.Now.
 	Now func() time.Time
+	// Refresh returns when searches find every document that was accepted before; nil means that they
+	// always do.
+	Refresh func(ctx context.Context) error
 }
 
 // Server answers searches in a store.
 type Server struct {
 	store *store.Store
-	now   func() time.Time
+	Options
+	routes []string // patterns of the multiplexer
 
 	mu      sync.Mutex
 	indices map[string]bool // names that were seen
@@ -59,11 +65,12 @@ type Server struct {
 // Register adds the paths of the API that read to a multiplexer. Every other path that begins with
 // a slash gets an error in the form of Elasticsearch's.
 func Register(mux *http.ServeMux, s *store.Store, opts Options) *Server {
-	server := &Server{store: s, now: opts.Now, indices: map[string]bool{}}
-	if server.now == nil {
-		server.now = time.Now
+	server := &Server{store: s, Options: opts, indices: map[string]bool{}}
+	if server.Now == nil {
+		server.Now = time.Now
 	}
 	handle := func(do func(w *answer, r *http.Request) error, patterns ...string) {
+		server.routes = append(server.routes, patterns...)
 		for _, p := range patterns {
 			mux.HandleFunc(p, func(w http.ResponseWriter, r *http.Request) { serve(do, w, r) })
 		}
@@ -91,6 +98,9 @@ func Register(mux *http.ServeMux, s *store.Store, opts Options) *Server {
 	}, "/")
 	return server
 }
+
+// Routes returns the patterns of the paths, as [http.ServeMux] has them. The last one is for all others.
+func (s *Server) Routes() []string { return slices.Clone(s.routes) }
 
 // answer is what a handler answers.
 type answer struct {
@@ -340,8 +350,18 @@ func (s *Server) health(a *answer, r *http.Request) error {
 	return nil
 }
 
-// refresh does nothing: what was written is found as soon as it was applied.
+// refreshTime bounds how long a refresh waits.
+const refreshTime = 30 * time.Second
+
+// refresh waits until searches find what was accepted before.
 func (s *Server) refresh(a *answer, r *http.Request) error {
+	if s.Refresh != nil {
+		ctx, cancel := context.WithTimeout(r.Context(), refreshTime)
+		defer cancel()
+		if err := s.Refresh(ctx); err != nil {
+			return query.Fault(http.StatusServiceUnavailable, "unavailable_exception", fmt.Sprintf("waiting for accepted documents: %v", err))
+		}
+	}
 	a.body = map[string]any{"_shards": map[string]any{"total": 1, "successful": 1, "failed": 0}}
 	return nil
 }
@@ -413,7 +433,13 @@ func (s *Server) exists(r *http.Request, name string) error {
 
 // indexParameters are those of paths with index names, which change nothing here but
 // ignore_unavailable.
-var indexParameters = []string{"ignore_unavailable", "allow_no_indices", "expand_wildcards", "ignore_throttled", "preference", "routing", "local", "master_timeout", "timeout"}
+var indexParameters = []string{"index", "ignore_unavailable", "allow_no_indices", "expand_wildcards", "ignore_throttled", "preference", "routing", "local", "master_timeout", "timeout"}
+
+// indexOf returns the index names of a request. As in Elasticsearch, they may be a parameter instead of a
+// part of the path; go-elasticsearch's Msearch sends both.
+func indexOf(r *http.Request) string {
+	return strings.ToValidUTF8(cmp.Or(r.PathValue("index"), r.URL.Query().Get("index")), "\uFFFD")
+}
 
 // searchParameters are those of a search.
 var searchParameters = append([]string{
@@ -490,7 +516,7 @@ func (s *Server) prepare(r *http.Request, body map[string]any, p url.Values, ind
 	if err := fromParameters(body, p); err != nil {
 		return nil, err
 	}
-	q, err := newRequest(body, s.now())
+	q, err := newRequest(body, s.Now())
 	if err != nil {
 		return nil, err
 	}
@@ -510,7 +536,7 @@ func (s *Server) searchOne(a *answer, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	q, err := s.prepare(r, body, p, r.PathValue("index"))
+	q, err := s.prepare(r, body, p, indexOf(r))
 	if err != nil {
 		return err
 	}
@@ -530,7 +556,7 @@ func (s *Server) countOne(a *answer, r *http.Request) error {
 	if err := query.Known("count", body, "query"); err != nil {
 		return err
 	}
-	q, err := s.prepare(r, body, p, r.PathValue("index"))
+	q, err := s.prepare(r, body, p, indexOf(r))
 	if err != nil {
 		return err
 	}
@@ -568,7 +594,7 @@ func (s *Server) searchMany(a *answer, r *http.Request) error {
 		if err := query.Known("msearch", h, "index", "search_type", "preference", "request_cache", "ignore_unavailable", "allow_no_indices", "expand_wildcards", "routing"); err != nil {
 			return nil, err
 		}
-		index := r.PathValue("index")
+		index := indexOf(r)
 		if v, given := h["index"]; given && v != nil {
 			var names []string
 			for _, e := range query.List(v) {
@@ -622,7 +648,7 @@ func (s *Server) find(r *http.Request) (index string, seq int64, document []byte
 	if !ok {
 		return "", 0, nil, false, nil
 	}
-	target, err := s.target(r, r.PathValue("index"), false)
+	target, err := s.target(r, indexOf(r), false)
 	if err != nil {
 		return "", 0, nil, false, err
 	}
@@ -669,7 +695,7 @@ func (s *Server) getDocument(a *answer, r *http.Request) error {
 	}
 	if !found {
 		a.status = http.StatusNotFound
-		a.body = map[string]any{"_index": r.PathValue("index"), "_id": r.PathValue("id"), "found": false}
+		a.body = map[string]any{"_index": indexOf(r), "_id": r.PathValue("id"), "found": false}
 		return nil
 	}
 	body := map[string]any{"_index": index, "_id": r.PathValue("id"), "_version": 1, "_seq_no": seq, "_primary_term": 1, "found": true}
@@ -691,7 +717,7 @@ func (s *Server) getSource(a *answer, r *http.Request) error {
 		return err
 	}
 	if !found {
-		return query.Fault(http.StatusNotFound, "resource_not_found_exception", "Document not found ["+r.PathValue("index")+"]/["+r.PathValue("id")+"]")
+		return query.Fault(http.StatusNotFound, "resource_not_found_exception", "Document not found ["+indexOf(r)+"]/["+r.PathValue("id")+"]")
 	}
 	a.body = asJSON(document)
 	return nil
@@ -748,7 +774,7 @@ func (s *Server) mapping(a *answer, r *http.Request) error {
 	if _, err := parameters(r, indexParameters...); err != nil {
 		return err
 	}
-	list, err := s.list(r, r.PathValue("index"))
+	list, err := s.list(r, indexOf(r))
 	body := map[string]any{}
 	for _, i := range list {
 		body[i.name] = map[string]any{"mappings": map[string]any{"properties": properties()}}
@@ -761,7 +787,7 @@ func (s *Server) index(a *answer, r *http.Request) error {
 	if _, err := parameters(r, append([]string{"features", "flat_settings", "include_defaults"}, indexParameters...)...); err != nil {
 		return err
 	}
-	list, err := s.list(r, r.PathValue("index"))
+	list, err := s.list(r, indexOf(r))
 	body := map[string]any{}
 	for _, i := range list {
 		body[i.name] = map[string]any{
@@ -778,7 +804,7 @@ func (s *Server) catIndices(a *answer, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	list, err := s.list(r, r.PathValue("index"))
+	list, err := s.list(r, indexOf(r))
 	if err != nil {
 		return err
 	}
@@ -841,7 +867,7 @@ func (s *Server) fieldCaps(a *answer, r *http.Request) error {
 	if len(patterns) == 0 || len(patterns) > maxPatterns {
 		return query.Illegal("field_caps wants 1 to %d fields", maxPatterns)
 	}
-	indices, err := s.list(r, r.PathValue("index"))
+	indices, err := s.list(r, indexOf(r))
 	if err != nil {
 		return err
 	}

@@ -95,6 +95,7 @@ func TestErrors(t *testing.T) {
 	}{
 		{"GET", "/_search?sice=1", 400, "[sice]"}, {"GET", "/absent/_search", 404, "index_not_found_exception"}, {"GET", "/slurm/_nothing/x/y", 400, "no handler"},
 		{"DELETE", "/slurm", 400, "no handler"}, {"GET", "/slurm/_doc/vale:1:2", 404, `"found":false`}, {"GET", "/slurm/_source/x", 404, "not found"},
+		{"GET", "/_count?index=absent", 404, "index_not_found_exception"}, {"GET", "/_count?index=slu*", 200, `"count":20`},
 		{"GET", "/absent/_search?ignore_unavailable=true", 200, `"value":0`}, {"GET", "/abs*/_search", 200, `"value":0`}, {"GET", "/slurm,x*,-slu*/_search", 200, `"value":0`},
 		{"GET", "/slu*,-x/_search?size=0", 200, `"value":20`}, {"GET", "/_search?q=jobid:3&_source=jobid&filter_path=hits.hits._source", 200, `{"hits":{"hits":[{"_source":{"jobid":3}}]}}`},
 		{"GET", "/_search?size=1&sort=jobid:desc&filter_path=hits.hits.sort", 200, `[20]`}, {"GET", "/_search?size=0&track_total_hits=7", 200, `"gte"`},

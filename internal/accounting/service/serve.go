@@ -85,6 +85,11 @@ func (Service) Serve(ctx context.Context, opts accountingcmd.Serve, say func(for
 	if err != nil {
 		return err
 	}
+	end, err := s.health(ctx, opts, say)
+	if err != nil {
+		return err
+	}
+	defer end()
 	if err := s.serve(ctx, opts, config, say); err != nil {
 		return err
 	}
@@ -224,7 +229,7 @@ func (s *site) serve(ctx context.Context, opts accountingcmd.Serve, config *tls.
 	keep := time.NewTicker(retentionEvery)
 	defer keep.Stop()
 	for {
-		if err := s.expire(ctx, opts.Retention); err != nil {
+		if err := s.expire(ctx, opts); err != nil {
 			say("rmreplay: %v", err)
 		}
 		select {
@@ -244,12 +249,16 @@ func (s *site) serve(ctx context.Context, opts accountingcmd.Serve, config *tls.
 
 const retentionEvery = 24 * time.Hour
 
-// expire removes jobs that ended longer ago than a duration.
-func (s *site) expire(ctx context.Context, after time.Duration) error {
-	if after <= 0 {
-		return nil
+// expire removes jobs that ended longer ago than the retention, and figures of schedulers that are older
+// than theirs.
+func (s *site) expire(ctx context.Context, opts accountingcmd.Serve) (err error) {
+	if opts.Retention > 0 {
+		_, err = s.intake.Store().Expire(ctx, time.Now().Add(-opts.Retention))
 	}
-	_, err := s.intake.Store().Expire(ctx, time.Now().Add(-after))
+	if len(opts.Sdiag) > 0 && opts.SdiagKeep > 0 {
+		_, healthErr := s.intake.Store().ExpireHealth(ctx, time.Now().Add(-opts.SdiagKeep))
+		err = errors.Join(err, healthErr)
+	}
 	return err
 }
 

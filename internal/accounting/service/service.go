@@ -18,8 +18,10 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
+	"rmreplay/docs/schemas"
 	"rmreplay/internal/accounting/intake"
 	"rmreplay/internal/accounting/receive"
 	"rmreplay/internal/accounting/search"
@@ -40,6 +42,7 @@ type site struct {
 	dir     string
 	intake  *intake.Intake
 	handler *receive.Handler
+	routes  []string // patterns of all paths
 	control *http.Server
 	closed  chan error // what the server on the socket ended with
 }
@@ -52,8 +55,7 @@ func open(ctx context.Context, dir string, opts intake.Options, access *receive.
 		return nil, err
 	}
 	s = &site{dir: dir, intake: in, handler: receive.New(in, access), closed: make(chan error, 1)}
-	search.Register(s.handler.API, in.Store(), search.Options{})
-	web.Register(s.handler.Pages, in.Store())
+	s.register()
 	listener, err := listenSocket(dir)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("listening in the data directory: %w", err), in.Close())
@@ -69,6 +71,21 @@ func open(ctx context.Context, dir string, opts intake.Options, access *receive.
 	s.control = &http.Server{Handler: mux, ReadHeaderTimeout: headerTime}
 	go func() { s.closed <- s.control.Serve(listener) }()
 	return s, nil
+}
+
+// register adds the handlers of searches and pages to that of documents.
+func (s *site) register() {
+	in := s.intake
+	api := search.Register(s.handler.API, in.Store(), search.Options{
+		Refresh: func(ctx context.Context) error { return in.Wait(ctx, in.Status().Received) },
+	})
+	pages := web.Register(s.handler.Pages, in.Store())
+	const description = "GET /openapi.json"
+	s.handler.API.HandleFunc(description, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(schemas.Accounting) // a client that has gone does not need it
+	})
+	s.routes = slices.Concat(s.handler.Routes(), api.Routes(), pages, []string{description})
 }
 
 // Close ends the server on the socket and closes the directory.

@@ -151,7 +151,9 @@ func drawTimeline(label string) func(r *request, t *table, s scale) (*chart, err
 			for _, row := range t.Rows {
 				sum += value(row[series])
 			}
-			entry.Value = r.write(t.Columns[series].format, sum)
+			if !t.levels {
+				entry.Value = r.write(t.Columns[series].format, sum)
+			}
 			if t.names != "" && entry.Name != "others" {
 				entry.Href = r.add(t.names + "=" + t.Columns[series].Name)
 			}

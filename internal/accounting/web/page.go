@@ -271,6 +271,9 @@ type frame struct {
 	Revision string
 	Request  string // the parameters for the panels
 	Compare  bool
+	Live     bool   // about schedulers
+	Jobs     string // the page about jobs, of one about schedulers
+	Health   string // the page about schedulers, of one about jobs
 	Sides    []side
 	Error    string
 
@@ -301,7 +304,7 @@ func (v *server) dashboard(w http.ResponseWriter, q *http.Request) error {
 	values := q.URL.Query()
 	values.Del("a")
 	values.Del("b")
-	return v.page(w, q, values, false)
+	return v.page(w, q, values, &frame{}, panels)
 }
 
 // compare shows two clusters, or runs, beside each other. Without names they are the first two.
@@ -319,12 +322,13 @@ func (v *server) compare(w http.ResponseWriter, q *http.Request) error {
 			values.Set(name, s.list[i].Name)
 		}
 	}
-	return v.page(w, q, values, true)
+	return v.page(w, q, values, &frame{Compare: true}, panels)
 }
 
-func (v *server) page(w http.ResponseWriter, q *http.Request, values url.Values, compare bool) error {
-	f := &frame{Revision: revision, Compare: compare, Static: values.Get("static") != "", FieldNames: fieldNames()}
-	r, s, err := v.read(q.Context(), values)
+// page answers with a page of some panels, in a frame of which the kind of page is set.
+func (v *server) page(w http.ResponseWriter, q *http.Request, values url.Values, f *frame, panels []*panel) error {
+	f.Revision, f.Static, f.FieldNames = revision, values.Get("static") != "", fieldNames()
+	r, s, err := v.readAbout(q.Context(), values, f.Live)
 	var wrong *statusError
 	switch {
 	case errors.As(err, &wrong):
@@ -337,7 +341,7 @@ func (v *server) page(w http.ResponseWriter, q *http.Request, values url.Values,
 				kept.Set(name, values.Get(name))
 			}
 		}
-		if r, s, err = v.read(q.Context(), kept); err != nil {
+		if r, s, err = v.readAbout(q.Context(), kept, f.Live); err != nil {
 			return err
 		}
 		f.Query = values.Get("q")
@@ -347,6 +351,9 @@ func (v *server) page(w http.ResponseWriter, q *http.Request, values url.Values,
 		f.Query = r.values.Get("q")
 	}
 	f.fill(r, s)
+	if err := v.linkHealth(q.Context(), f, r, s); err != nil {
+		return err
+	}
 	if f.Views, err = v.views.list(); err != nil {
 		return err
 	}
@@ -356,7 +363,7 @@ func (v *server) page(w http.ResponseWriter, q *http.Request, values url.Values,
 		}
 	}
 	for _, p := range panels {
-		f.Panels = append(f.Panels, &shown{Name: p.name, Title: p.title, About: p.about, Wide: p.wide || compare})
+		f.Panels = append(f.Panels, &shown{Name: p.name, Title: p.title, About: p.about, Wide: p.wide || f.Compare})
 	}
 	if f.Static && f.Error == "" {
 		g, ctx := errgroup.WithContext(q.Context())

@@ -18,6 +18,7 @@ type panel struct {
 	name, title string
 	about       string // what it shows, in a sentence
 	wide        bool
+	live        bool // about schedulers, whose figures change without the jobs
 	query       func(r *request, s *sizes) condition
 	rolled      *rolled // the same from rollups; nil if there is none
 	// first is a quicker query, which has the answer if it has as many rows; nil if there is none.
@@ -59,6 +60,7 @@ type table struct {
 	notes   []string
 	tiles   bool // its only row is shown as tiles
 	alone   bool // its only series needs no legend
+	levels  bool // the sum of a series over time means nothing
 }
 
 // panels are those of the page, in their order.
@@ -83,7 +85,7 @@ var panels = []*panel{
 }
 
 func panelOf(name string) *panel {
-	for _, p := range panels {
+	for _, p := range slices.Concat(panels, healthPanels) {
 		if p.name == name {
 			return p
 		}

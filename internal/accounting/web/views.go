@@ -127,8 +127,8 @@ func (v *server) saveView(w http.ResponseWriter, q *http.Request) error {
 	}
 	page, query, found := strings.Cut(sent.URL, "?")
 	values, err := url.ParseQuery(query)
-	if !found || err != nil || page != "" && page != "compare" {
-		return bad(fmt.Errorf("the view's URL is %q (want one that begins with ? or compare?)", sent.URL))
+	if !found || err != nil || page != "" && page != "compare" && page != "health" {
+		return bad(fmt.Errorf("the view's URL is %q (want one that begins with ?, compare? or health?)", sent.URL))
 	}
 	if _, err := parseRequest(values, v.now()); err != nil {
 		return bad(fmt.Errorf("the view's URL: %w", err))

@@ -73,10 +73,12 @@ type server struct {
 }
 
 // Register adds the pages of a store to the multiplexer of a server's pages, below [receive.Pages].
-// Whoever serves it authenticates the readers.
-func Register(mux *http.ServeMux, s *store.Store) { register(mux, s, time.Now) }
+// Whoever serves it authenticates the readers. It returns the patterns of the paths.
+func Register(mux *http.ServeMux, s *store.Store) (routes []string) {
+	return register(mux, s, time.Now)
+}
 
-func register(mux *http.ServeMux, s *store.Store, now func() time.Time) {
+func register(mux *http.ServeMux, s *store.Store, now func() time.Time) (routes []string) {
 	v := &server{store: s, now: now}
 	v.views.path = s.Dir()
 	if v.views.path != "" {
@@ -85,7 +87,9 @@ func register(mux *http.ServeMux, s *store.Store, now func() time.Time) {
 	guard := http.NewCrossOriginProtection() // against forms of other sites
 	handle := func(pattern string, h func(w http.ResponseWriter, r *http.Request) error) {
 		method, at, _ := strings.Cut(pattern, " ")
-		mux.Handle(method+" "+strings.TrimSuffix(receive.Pages, "/")+at, guard.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		pattern = method + " " + strings.TrimSuffix(receive.Pages, "/") + at
+		routes = append(routes, pattern)
+		mux.Handle(pattern, guard.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			for name, value := range map[string]string{
 				"Content-Security-Policy": policy, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "same-origin", "Cache-Control": "no-store",
 			} {
@@ -98,6 +102,7 @@ func register(mux *http.ServeMux, s *store.Store, now func() time.Time) {
 	}
 	handle("GET /{$}", v.dashboard)
 	handle("GET /compare", v.compare)
+	handle("GET /health", v.health)
 	handle("GET /users/{name}", redirect("user_name"))
 	handle("GET /accounts/{name}", redirect("account"))
 	handle("GET /jobs/{seq}", v.jobPage)
@@ -110,6 +115,7 @@ func register(mux *http.ServeMux, s *store.Store, now func() time.Time) {
 	handle("GET /api/v1/views", v.listViews)
 	handle("PUT /api/v1/views/{name}", v.saveView)
 	handle("DELETE /api/v1/views/{name}", v.deleteView)
+	return routes
 }
 
 // statusError is an error with the status of its answer.
@@ -184,6 +190,11 @@ func asset(w http.ResponseWriter, r *http.Request) error {
 
 // read parses the parameters of a request and bounds its range of time.
 func (v *server) read(ctx context.Context, values url.Values) (*request, *sizes, error) {
+	return v.readAbout(ctx, values, false)
+}
+
+// readAbout is read for a request about schedulers (live) or about jobs.
+func (v *server) readAbout(ctx context.Context, values url.Values, live bool) (*request, *sizes, error) {
 	r, err := parseRequest(values, v.now())
 	if err != nil {
 		return nil, nil, bad(err)
@@ -199,6 +210,11 @@ func (v *server) read(ctx context.Context, values url.Values) (*request, *sizes,
 		}
 	}
 	oldest, newest := s.extent(names, v.now())
+	if live {
+		if oldest, newest, err = v.healthExtent(ctx, r, names); err != nil {
+			return nil, nil, err
+		}
+	}
 	return r, s, bad(r.bound(oldest, newest))
 }
 
@@ -217,7 +233,13 @@ func (v *server) ask(ctx context.Context, p *panel, r *request, s *sizes) (*answ
 	a := &answer{panel: p, request: &own}
 	query, begin := p.query(&own, s), time.Now()
 	raw, known := v.answers.get(s.version(), query)
-	if !known {
+	switch {
+	case p.live:
+		var err error
+		if raw, err = v.queryHealth(ctx, query); err != nil {
+			return nil, fmt.Errorf("panel %s: %w", p.name, err)
+		}
+	case !known:
 		var err error
 		if raw, err = v.query(ctx, p, &own, query); err != nil {
 			return nil, fmt.Errorf("panel %s: %w", p.name, err)
@@ -250,6 +272,7 @@ func (v *server) query(ctx context.Context, p *panel, r *request, query conditio
 	return raw, err
 }
 
+// readRows returns the rows of a query of a snapshot.
 func readRows(v *store.Snapshot, query condition) (raw [][]any, err error) {
 	rows, err := v.Query(query.sql, query.args...)
 	if err != nil {
@@ -279,7 +302,7 @@ func (v *server) panel(w http.ResponseWriter, q *http.Request) error {
 	if p == nil {
 		return missing("there is no panel %q (GET %sapi/v1/ lists them)", q.PathValue("name"), receive.Pages)
 	}
-	r, s, err := v.read(q.Context(), q.URL.Query())
+	r, s, err := v.readAbout(q.Context(), q.URL.Query(), p.live)
 	if err != nil {
 		return err
 	}
@@ -417,7 +440,7 @@ func (v *server) index(w http.ResponseWriter, _ *http.Request) error {
 		Panels []named `json:"panels"`
 		Fields []named `json:"fields"`
 	}
-	for _, p := range panels {
+	for _, p := range slices.Concat(panels, healthPanels) {
 		lists.Panels = append(lists.Panels, named{p.name, p.title, "", p.about})
 	}
 	for _, name := range fieldNames() {

@@ -20,9 +20,12 @@ type Serve struct {
 	ClusterName string
 	Retention   time.Duration // 0 keeps jobs for ever
 	MemoryMiB   int
-	Forward     string // URL of a cluster that gets every document, too; empty for none
-	ForwardAuth string // file with its credentials
-	Open        bool   // listen on other addresses than loopback without credentials
+	Forward     string        // URL of a cluster that gets every document, too; empty for none
+	ForwardAuth string        // file with its credentials
+	Sdiag       []string      // CLUSTER=COMMAND of slurmctlds whose scheduling is watched
+	SdiagEvery  time.Duration // between two questions
+	SdiagKeep   time.Duration // 0 keeps figures for ever
+	Open        bool          // listen on other addresses than loopback without credentials
 }
 
 func (o Output) serve() *cobra.Command {
@@ -59,12 +62,19 @@ no jobs then. To show runs beside production, add them with accounting import.
 the name of an index behind it. Every document goes on to the cluster, exactly once.
 While the cluster is away, documents wait in the data directory. --forward-auth names a
 file with USER:PASSWORD, "ApiKey KEY" or "Bearer TOKEN" for it, which others must not be
-able to read.`,
+able to read.
+
+--sdiag CLUSTER=COMMAND runs Slurm's sdiag every --sdiag-every and keeps its figures: times,
+depths and ends of the main and backfill scheduler's cycles, queues, and requests. The page
+/_ui/health charts them. COMMAND is sdiag's path, with options that choose the cluster if
+need be: vale="sdiag -M vale". While slurmctld does not answer, the figures have a gap.
+The flag may be repeated.`,
 		Example: `  rmreplay accounting serve --data /var/lib/rmreplay
   rmreplay accounting serve --run today --run what-if
   rmreplay accounting serve --data /var/lib/rmreplay --listen 0.0.0.0:9200 \
     --auth /etc/rmreplay/access --tls-cert server.pem --tls-key server.key \
-    --retention 400d`,
+    --retention 400d
+  rmreplay accounting serve --data /var/lib/rmreplay --sdiag vale=/usr/bin/sdiag`,
 		Args: o.WantArgs(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			opts.Listen = strings.Split(listen, ",")
@@ -99,6 +109,9 @@ able to read.`,
 	flags.Duration(f, &opts.Retention, "retention", 0, "`DURATION` for which ended jobs are kept; 0 for ever")
 	f.StringVar(&opts.Forward, "forward", "", "`URL` of an Elasticsearch or OpenSearch cluster that gets every document, too")
 	f.StringVar(&opts.ForwardAuth, "forward-auth", "", "`FILE` with the credentials for --forward")
+	f.StringArrayVar(&opts.Sdiag, "sdiag", nil, "`CLUSTER=COMMAND` that prints the statistics of the cluster's slurmctld")
+	flags.Duration(f, &opts.SdiagEvery, "sdiag-every", time.Minute, "`DURATION` between two runs of sdiag")
+	flags.Duration(f, &opts.SdiagKeep, "sdiag-keep", 400*24*time.Hour, "`DURATION` for which sdiag's figures are kept; 0 for ever")
 	f.IntVar(&opts.MemoryMiB, "memory", 512, "`MIB` of memory that the database may use")
 	return c
 }

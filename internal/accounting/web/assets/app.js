@@ -136,7 +136,7 @@
 
   // change saves or deletes a view.
   async function change(method, name) {
-    const page = location.pathname.endsWith("/compare") ? "compare" : "";
+    const page = ["compare", "health"].find((name) => location.pathname.endsWith("/" + name)) ?? "";
     const answer = await fetch("api/v1/views/" + encodeURIComponent(name), {
       method, headers: { "Content-Type": "application/json" }, body: method === "PUT" ? JSON.stringify({ url: page + (location.search || "?") }) : undefined,
     });

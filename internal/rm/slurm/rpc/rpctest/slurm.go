@@ -110,6 +110,9 @@ func (s *Slurm) command(program, argv0 string) ([]string, error) {
 	}, nil
 }
 
+// Command returns the words that run one of the release's clients.
+func (s *Slurm) Command(program string) ([]string, error) { return s.command(program, program) }
+
 // Controller makes a program named slurmctld in dir, which is the release's own, and returns its
 // path. slurmctld looks at the name that it was started by.
 func (s *Slurm) Controller(t *testing.T, dir string) string {

@@ -1,0 +1,147 @@
+package health
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+
+	"rmreplay/internal/accounting/store"
+)
+
+const (
+	// askTime bounds one sdiag. slurmctld answers it late when it is busy, and clients try for
+	// MessageTimeout, 10 s unless the site says otherwise.
+	askTime = 30 * time.Second
+	// endTime is for the pipes of an sdiag that was killed.
+	endTime = time.Second
+	// mostOutput bounds what is read of sdiag's output, in bytes.
+	mostOutput = 16 << 20
+)
+
+// Poller asks one cluster's slurmctld. Its fields are set before [Poller.Run].
+type Poller struct {
+	Cluster string
+	// Command is sdiag with options that choose the cluster: /opt/slurm/bin/sdiag, or sdiag -M vale.
+	Command []string
+	Every   time.Duration
+	// Add keeps figures.
+	Add func(ctx context.Context, h store.Health) error
+	// Report gets the errors. A slurmctld that is away is reported once, and again when it answers.
+	Report func(err error)
+
+	text bool    // sdiag prints no JSON with all counters
+	last *Sample // of the last answer
+	away bool
+}
+
+// Run asks until ctx ends. An slurmctld that does not answer leaves a gap.
+func (p *Poller) Run(ctx context.Context) {
+	ticker := time.NewTicker(p.Every)
+	defer ticker.Stop()
+	for {
+		p.poll(ctx)
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// poll asks once.
+func (p *Poller) poll(ctx context.Context) {
+	s, err := p.Ask(ctx)
+	switch {
+	case ctx.Err() != nil:
+		return
+	case err != nil:
+		if !p.away {
+			p.Report(fmt.Errorf("the scheduler of %s: %w (the figures have a gap until it answers)", p.Cluster, err))
+		}
+		p.away = true
+		return
+	case p.away:
+		p.away = false
+		p.Report(fmt.Errorf("the scheduler of %s answers again", p.Cluster))
+	}
+	if p.last != nil && !s.Time.After(p.last.Time) {
+		return // the same second, or a clock that was set back
+	}
+	if err := p.Add(ctx, Between(p.Cluster, p.last, s)); err != nil && ctx.Err() == nil {
+		p.Report(fmt.Errorf("the scheduler of %s: %w", p.Cluster, err))
+		return
+	}
+	p.last = s
+}
+
+// Ask runs sdiag once. It takes JSON if it has all counters, because texts have rounded means.
+func (p *Poller) Ask(ctx context.Context) (*Sample, error) {
+	var first error
+	if !p.text {
+		out, err := p.run(ctx, "--json")
+		if err == nil {
+			var s *Sample
+			if s, err = ParseJSON(out); err == nil {
+				return s, nil
+			}
+		}
+		first = err
+	}
+	out, err := p.run(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s, err := ParseText(out)
+	if err != nil {
+		return nil, errors.Join(first, err)
+	}
+	p.text = true
+	return s, nil
+}
+
+// run runs sdiag and returns its output.
+func (p *Poller) run(ctx context.Context, options ...string) ([]byte, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, askTime, fmt.Errorf("it did not end within %v", askTime))
+	defer cancel()
+	c := exec.CommandContext(ctx, p.Command[0], append(p.Command[1:len(p.Command):len(p.Command)], options...)...)
+	stdout, stderr := &limited{most: mostOutput}, &limited{most: 4096}
+	c.Stdout, c.Stderr, c.WaitDelay = stdout, stderr, endTime
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
+	err := c.Run()
+	if stdout.more {
+		return nil, fmt.Errorf("running %s: it printed more than %d bytes", strings.Join(c.Args, " "), mostOutput)
+	}
+	if err != nil {
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		return nil, fmt.Errorf("running %s: %w: %s", strings.Join(c.Args, " "), err, bytes.TrimSpace(stderr.text))
+	}
+	return stdout.text, nil
+}
+
+// limited keeps the beginning of what is written to it. Its writer gets an error for the rest, which ends
+// a program that never stops.
+type limited struct {
+	most int
+	text []byte
+	more bool
+}
+
+// Write implements [io.Writer].
+func (l *limited) Write(text []byte) (int, error) {
+	keep := min(len(text), l.most-len(l.text))
+	l.text = append(l.text, text[:keep]...)
+	if keep < len(text) {
+		l.more = true
+		return keep, io.ErrShortWrite
+	}
+	return keep, nil
+}

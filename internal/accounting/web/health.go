@@ -1,0 +1,255 @@
+package web
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"rmreplay/internal/accounting/store"
+	"rmreplay/internal/quantity"
+)
+
+// healthPanels are those of the page about schedulers, in their order. Their figures are in the store's
+// tables health and health_counts.
+var healthPanels = []*panel{
+	{name: "health-main", title: "Main scheduler: time of cycles", about: "The mean cycle, and above it how much longer the longest known cycle was.", live: true, query: queryCycles("main"), shape: shapeCycles, draw: drawTimeline("time [ms]")},
+	{name: "health-backfill", title: "Backfill scheduler: time of cycles", about: "The mean cycle, and above it how much longer the longest known cycle was. Times exclude the pauses in which the scheduler releases its locks.", live: true, query: queryCycles("bf"), shape: shapeCycles, draw: drawTimeline("time [ms]")},
+	{name: "health-depth", title: "Backfill scheduler: depth", about: "Jobs that a mean cycle tried to place, and those that it only looked at.", live: true, query: queryDepth, shape: shapeDepth, draw: drawTimeline("jobs")},
+	{name: "health-jobs", title: "Jobs that wait and run", about: "The most jobs of an instant, by slurmctld's own count.", live: true, query: queryQueue, shape: shapeQueue, draw: drawTimeline("jobs")},
+	{name: "health-starts", title: "Starts", about: "Jobs that the backfill scheduler started, and those that started otherwise.", live: true, query: queryStarts, shape: shapeStarts, draw: drawTimeline("jobs")},
+	{name: "health-agents", title: "Waiting messages", about: "The most messages of an instant that waited for nodes and for slurmdbd.", live: true, query: queryAgents, shape: shapeAgents, draw: drawTimeline("messages")},
+	{name: "health-main-exits", title: "Main scheduler: why cycles ended", about: "Releases before 23.11 do not say it.", live: true, query: queryCounts(store.MainExit, "count"), shape: shapeCounts("cycles", count), draw: drawTimeline("cycles")},
+	{name: "health-backfill-exits", title: "Backfill scheduler: why cycles ended", about: "Releases before 23.11 do not say it.", live: true, query: queryCounts(store.BackfillExit, "count"), shape: shapeCounts("cycles", count), draw: drawTimeline("cycles")},
+	{name: "health-requests", title: "Requests to slurmctld", about: "How many requests slurmctld handled, by type.", live: true, query: queryCounts(store.Requests, "count"), shape: shapeCounts("requests", count), draw: drawTimeline("requests")},
+	{name: "health-request-time", title: "Time for requests", about: "How long slurmctld took for requests, by type.", live: true, query: queryCounts(store.Requests, "us / 1e6"), shape: shapeCounts("s", number), draw: drawTimeline("time [s]")},
+}
+
+// health answers with the page about schedulers.
+func (v *server) health(w http.ResponseWriter, q *http.Request) error {
+	values := q.URL.Query()
+	if values.Get("last") == "" && values.Get("from") == "" && values.Get("until") == "" {
+		values.Set("last", "24h")
+	}
+	f := &frame{Live: true, Compare: values.Get("a") != "" && values.Get("b") != ""}
+	return v.page(w, q, values, f, healthPanels)
+}
+
+// linkHealth sets the links between the pages about jobs and about schedulers. It changes nothing where
+// nobody has asked a scheduler.
+func (v *server) linkHealth(ctx context.Context, f *frame, r *request, s *sizes) error {
+	onlyClusters := func(values url.Values) {
+		for _, name := range []string{"q", "columns", "sort", "rows", "a", "b"} {
+			values.Del(name)
+		}
+		values["f"] = slices.DeleteFunc(values["f"], func(s string) bool { return !strings.HasPrefix(s, "cluster=") })
+	}
+	if f.Live {
+		f.Title = "Scheduler health"
+		f.Jobs = "./" + r.url(onlyClusters)
+		f.Other = ""
+		if f.Compare {
+			f.Title += " of " + quantity.Name(f.Sides[0].Chosen) + " and " + quantity.Name(f.Sides[1].Chosen)
+			f.Other = "health" + r.url(onlyClusters)
+		} else if len(s.list) > 1 {
+			f.Other = "health" + r.url(func(values url.Values) {
+				onlyClusters(values)
+				values.Del("f")
+				values.Set("a", cmp.Or(append(r.clusters(), "")[0], s.list[0].Name))
+				values.Set("b", s.list[1].Name)
+			})
+		}
+		return nil
+	}
+	return v.store.Read(ctx, func(snapshot *store.Snapshot) error {
+		known, err := snapshot.HasHealth()
+		if known && !f.Compare {
+			f.Health = "health" + r.url(func(values url.Values) {
+				onlyClusters(values)
+				values.Del("last")
+				values.Set("from", stamp(r.from, r.zone))
+				values.Set("until", stamp(r.until, r.zone))
+			})
+		}
+		return err
+	})
+}
+
+// healthExtent returns the instants of the oldest and of the newest figures of some clusters, or of all
+// without names; without figures the last day. A request about schedulers has no other filters.
+func (v *server) healthExtent(ctx context.Context, r *request, clusters []string) (oldest, newest time.Time, err error) {
+	for _, t := range r.filters {
+		if t.field.Name != "cluster" || t.op != "=" {
+			return oldest, newest, bad(fmt.Errorf("f=%s: it filters jobs (want only filters such as cluster=NAME for schedulers)", t))
+		}
+	}
+	if r.values.Get("q") != "" {
+		return oldest, newest, bad(fmt.Errorf("q: it filters jobs (want only f=cluster=NAME for schedulers)"))
+	}
+	oldest, newest = v.now().AddDate(0, 0, -1), v.now()
+	err = v.store.Read(ctx, func(snapshot *store.Snapshot) error {
+		known, err := snapshot.HasHealth()
+		if err != nil || !known {
+			return err
+		}
+		var first, last sql.NullTime
+		where := ofClusters(clusters)
+		if err := snapshot.One("SELECT min(until), max(until) FROM health WHERE "+where.sql, where.args, &first, &last); err != nil {
+			return err
+		}
+		if first.Valid {
+			oldest, newest = first.Time, last.Time
+		}
+		return nil
+	})
+	return oldest, newest, err
+}
+
+// queryHealth returns the rows of a query about schedulers; none if nobody has asked any.
+func (v *server) queryHealth(ctx context.Context, query condition) (raw [][]any, err error) {
+	err = v.store.Read(ctx, func(snapshot *store.Snapshot) error {
+		known, err := snapshot.HasHealth()
+		if known && err == nil {
+			raw, err = readRows(snapshot, query)
+		}
+		return err
+	})
+	return raw, err
+}
+
+// ofClusters is the condition of the figures of some clusters, or of all without names.
+func ofClusters(names []string) condition {
+	var list []condition
+	for _, name := range names {
+		list = append(list, condition{"cluster = ?", []any{name}})
+	}
+	if len(list) == 0 {
+		return condition{sql: "true"}
+	}
+	return or(list...)
+}
+
+// fromHealth makes a query with a row for each bucket of the range of time, whose number comes first.
+func (r *request) fromHealth(what string) condition {
+	where := r.healthRange()
+	return condition{"SELECT " + r.buckets().of("until") + " AS bucket, sum(interval_us) / 1e6, " + what + " FROM health WHERE " + where.sql + " GROUP BY 1", where.args}
+}
+
+// healthRange is the condition of the figures of the request.
+func (r *request) healthRange() condition {
+	return and(condition{sql: "until >= " + timestamp(r.from)}, condition{sql: "until < " + timestamp(r.until)}, ofClusters(r.clusters()))
+}
+
+// levels makes a table of rows of fromHealth. Each row has as many numbers behind the bucket as there are
+// columns. Buckets without figures have zeros, which a note counts.
+func levels(r *request, raw [][]any, columns []column) *table {
+	t := timeTable(r, r.buckets())
+	t.levels = true
+	t.Columns = append(t.Columns, column{"covered", "time with figures", "s", seconds})
+	t.Columns = append(t.Columns, columns...)
+	for i := range t.Rows {
+		for range len(columns) + 1 {
+			t.Rows[i] = append(t.Rows[i], 0.0)
+		}
+	}
+	known := make(map[int64]bool)
+	for _, row := range raw {
+		k, ok := row[0].(int64)
+		if !ok || k < 0 || int(k) >= len(t.Rows) {
+			continue
+		}
+		known[k] = true
+		for i, v := range row[1:] {
+			if v == nil {
+				v = 0.0
+			}
+			t.Rows[k][2+i] = v
+		}
+	}
+	if gaps := len(t.Rows) - len(known); gaps > 0 {
+		t.notes = append(t.notes, quantity.Counted(gaps, "interval", "intervals")+fmt.Sprintf(" of %d without figures: nobody asked slurmctld, or it did not answer.", len(t.Rows)))
+	}
+	return t
+}
+
+func queryCycles(prefix string) func(r *request, _ *sizes) condition {
+	return func(r *request, _ *sizes) condition {
+		return r.fromHealth(strings.ReplaceAll("sum(@cycles)::DOUBLE, coalesce(sum(@us) / nullif(sum(@cycles), 0), 0) / 1e3, max(@longest_us) / 1e3, arg_max(@last_us, until) / 1e3, "+
+			"greatest(max(@longest_us) - coalesce(sum(@us) / nullif(sum(@cycles), 0), 0), 0) / 1e3", "@", prefix+"_"))
+	}
+}
+
+func shapeCycles(r *request, _ *sizes, raw [][]any) *table {
+	t := levels(r, raw, []column{
+		{"cycles", "cycles", "", count}, {"mean", "mean", "ms", number}, {"longest", "longest", "ms", number}, {"last", "last", "ms", number}, {"above", "longest less mean", "ms", number},
+	})
+	t.series, t.colours = []int{4, 7}, []int{0, 7}
+	return t
+}
+
+func queryDepth(r *request, _ *sizes) condition {
+	return r.fromHealth("coalesce(sum(bf_tried) / nullif(sum(bf_cycles), 0), 0), coalesce((sum(bf_depth) - sum(bf_tried)) / nullif(sum(bf_cycles), 0), 0), " +
+		"coalesce(sum(bf_depth) / nullif(sum(bf_cycles), 0), 0), max(bf_queue)::DOUBLE, max(bf_table)::DOUBLE, coalesce(sum(main_depth) / nullif(sum(main_cycles), 0), 0), max(main_queue)::DOUBLE")
+}
+
+func shapeDepth(r *request, _ *sizes, raw [][]any) *table {
+	t := levels(r, raw, []column{
+		{"tried", "tried to place", "jobs", number}, {"looked_at", "only looked at", "jobs", number}, {"depth", "depth", "jobs", number}, {"queue", "queue", "jobs", count},
+		{"table", "table of future states", "", count}, {"main_depth", "depth of the main scheduler", "jobs", number}, {"main_queue", "its queue", "jobs", count},
+	})
+	t.series, t.colours = []int{3, 4}, []int{0, 5}
+	return t
+}
+
+func queryQueue(r *request, _ *sizes) condition {
+	return r.fromHealth("max(running)::DOUBLE, max(pending)::DOUBLE")
+}
+
+func shapeQueue(r *request, _ *sizes, raw [][]any) *table {
+	t := levels(r, raw, []column{{"running", "running", "jobs", count}, {"pending", "pending", "jobs", count}})
+	t.series, t.colours = []int{3, 4}, []int{0, 5}
+	return t
+}
+
+func queryStarts(r *request, _ *sizes) condition {
+	return r.fromHealth("sum(backfilled)::DOUBLE, greatest(sum(started) - sum(backfilled), 0)::DOUBLE, sum(submitted)::DOUBLE, sum(completed)::DOUBLE, sum(cancelled)::DOUBLE, sum(failed)::DOUBLE")
+}
+
+func shapeStarts(r *request, _ *sizes, raw [][]any) *table {
+	t := levels(r, raw, []column{
+		{"backfilled", "backfilled", "jobs", count}, {"others", "others", "jobs", count}, {"submitted", "submitted", "jobs", count},
+		{"completed", "completed", "jobs", count}, {"cancelled", "cancelled", "jobs", count}, {"failed", "failed", "jobs", count},
+	})
+	t.series, t.colours, t.levels = []int{3, 4}, []int{0, 5}, false
+	return t
+}
+
+func queryAgents(r *request, _ *sizes) condition {
+	return r.fromHealth("max(agent_queue)::DOUBLE, max(dbd_queue)::DOUBLE, max(threads)::DOUBLE, max(agents)::DOUBLE")
+}
+
+func shapeAgents(r *request, _ *sizes, raw [][]any) *table {
+	t := levels(r, raw, []column{
+		{"agent_queue", "for nodes", "messages", count}, {"dbd_queue", "for slurmdbd", "messages", count}, {"threads", "requests in service", "", count}, {"agents", "agents", "", count},
+	})
+	t.series, t.colours = []int{3, 4}, []int{0, 5}
+	return t
+}
+
+func queryCounts(kind, what string) func(r *request, _ *sizes) condition {
+	return func(r *request, _ *sizes) condition {
+		where := and(condition{"kind = ?", []any{kind}}, r.healthRange())
+		return condition{"SELECT " + r.buckets().of("until") + " AS bucket, name, sum(" + what + ")::DOUBLE FROM health_counts WHERE " + where.sql + " GROUP BY 1, 2", where.args}
+	}
+}
+
+func shapeCounts(unit string, f format) func(r *request, _ *sizes, raw [][]any) *table {
+	return func(r *request, _ *sizes, raw [][]any) *table {
+		return plainColours(pivot(r, r.buckets(), raw, unit, f))
+	}
+}

@@ -1,0 +1,131 @@
+package web
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"rmreplay/internal/accounting/store"
+)
+
+var healthBegin = time.Date(2024, 3, 5, 10, 0, 0, 0, time.UTC)
+
+// addHealth adds figures of 60 minutes of a cluster. Minutes 20 to 39 are a gap.
+func (s *site) addHealth(cluster string) {
+	s.t.Helper()
+	var list []store.Health
+	for i := range 60 {
+		if i >= 20 && i < 40 {
+			continue
+		}
+		list = append(list, store.Health{
+			Cluster: cluster, At: healthBegin.Add(time.Duration(i) * time.Minute), Interval: time.Minute, Threads: 3, AgentQueue: int64(i), DBDQueue: 1, Pending: int64(100 + i), Running: 7,
+			Submitted: 5, Started: 4, Backfilled: 1, Completed: 2, Table: 9,
+			Main:     store.Cycles{Count: 10, Sum: 20 * time.Millisecond, Longest: 7 * time.Millisecond, Depth: 500, Last: time.Millisecond, Queue: 50},
+			Backfill: store.Cycles{Count: 2, Sum: 3 * time.Second, Longest: 2 * time.Second, Depth: 200, Tried: 40, Last: time.Second, Queue: 60},
+			Counts: []store.HealthCount{
+				{Kind: store.MainExit, Name: "end_job_queue", Count: 10}, {Kind: store.BackfillExit, Name: "bf_max_time", Count: 2},
+				{Kind: store.Requests, Name: "REQUEST_PING", Count: 6, Micros: 3_000_000}, {Kind: store.Requests, Name: "<script>", Count: 1, Micros: 5},
+			},
+		})
+	}
+	if err := s.store.AddHealth(s.t.Context(), list...); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// TestHealth checks the figures of every panel about schedulers, with a gap, in each format.
+func TestHealth(t *testing.T) {
+	s := serve(t, 50)
+	for _, p := range healthPanels { // nobody has asked a scheduler
+		if r := s.panel(p.name); len(r.Columns) == 0 || r.Error != "" {
+			t.Errorf("%s: %+v", p.name, r)
+		}
+	}
+	if page := s.get("", http.StatusOK); strings.Contains(page, "Scheduler health") {
+		t.Error("a link to figures that nobody has")
+	}
+	s.addHealth("vale")
+	s.addHealth("dale")
+	s.addHealth("vale") // what is there is replaced
+	for _, c := range []struct {
+		panel, column string
+		want          float64
+	}{
+		{"health-main", "cycles", 400}, {"health-main", "covered", 40 * 60}, {"health-main", "mean", 2 * 40}, {"health-main", "longest", 7 * 40}, {"health-main", "above", 5 * 40},
+		{"health-backfill", "mean", 1500 * 40}, {"health-depth", "tried", 20 * 40}, {"health-depth", "looked_at", 80 * 40}, {"health-depth", "main_depth", 50 * 40},
+		{"health-starts", "backfilled", 40}, {"health-starts", "others", 3 * 40}, {"health-jobs", "running", 7 * 40}, {"health-agents", "dbd_queue", 40},
+		{"health-main-exits", "end_job_queue", 400}, {"health-backfill-exits", "bf_max_time", 80},
+		{"health-requests", "REQUEST_PING", 240}, {"health-request-time", "REQUEST_PING", 3 * 40},
+	} {
+		r := s.panel(c.panel, "last", "all", "f", "cluster=vale")
+		if got := r.sum(c.column); got < c.want-1e-6 || got > c.want+1e-6 {
+			t.Errorf("%s: the sum of %s is %v (want %v)", c.panel, c.column, got, c.want)
+		}
+		if levels := c.panel != "health-requests" && !strings.Contains(c.panel, "exits") && c.panel != "health-request-time"; levels && (len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "20") || !strings.Contains(r.Notes[0], "without figures")) {
+			t.Errorf("%s: %q", c.panel, r.Notes)
+		}
+		text := s.get("api/v1/panels/"+c.panel+"?last=all&format=csv&f=cluster%3Dvale", http.StatusOK)
+		if lines := strings.Split(strings.TrimSpace(text), "\n"); len(lines) != len(r.Rows)+1 || !strings.Contains(lines[0], c.column) {
+			t.Errorf("%s: %.300s", c.panel, text)
+		}
+		if html := s.get("api/v1/panels/"+c.panel+"?last=all&format=html", http.StatusOK); !strings.Contains(html, "<svg") || strings.Contains(html, "<script>") {
+			t.Errorf("%s: %.300s", c.panel, html)
+		}
+	}
+	// Buckets of an hour are sums and maxima of their minutes.
+	r := s.panel("health-agents", "from", "2024-03-05", "until", "2024-03-06", "f", "cluster=vale")
+	if got := r.sum("agent_queue"); got < 59 {
+		t.Errorf("the longest queues add up to %v", got)
+	}
+	if both, one := s.panel("health-main", "last", "all"), s.panel("health-main", "last", "all", "f", "cluster=dale"); both.sum("cycles") != 2*one.sum("cycles") {
+		t.Errorf("both clusters have %v cycles, one %v", both.sum("cycles"), one.sum("cycles"))
+	}
+}
+
+// TestHealthPage opens the page about schedulers, and asks for what it cannot have.
+func TestHealthPage(t *testing.T) {
+	s := serve(t, 50)
+	s.addHealth("vale")
+	s.addHealth("dale")
+	page := s.get("health?static=1", http.StatusOK)
+	for _, want := range []string{"<h1>Scheduler health</h1>", "Finished jobs</a>", "health-main-heading", "health-request-time-heading", "bf_max_time", "&lt;script&gt;"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page has no %q", want)
+		}
+	}
+	if strings.Contains(page, `name="q"`) || strings.Contains(page, "panel-summary") {
+		t.Error("the page is about jobs")
+	}
+	if page := s.get("?last=all", http.StatusOK); !strings.Contains(page, `href="health?from=`) {
+		t.Error("the page about jobs has no link to the schedulers")
+	}
+	page = s.get("health?static=1&a=vale&b=dale&last=all", http.StatusOK)
+	for _, want := range []string{"Scheduler health of vale and dale", "<h3>vale</h3>", "<h3>dale</h3>", `One view`} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the comparison has no %q", want)
+		}
+	}
+	for _, query := range []string{"f=user_name%3Dx", "q=x", "f=cluster!%3Dvale", "last=x"} {
+		if text := s.get("api/v1/panels/health-main?"+query, http.StatusBadRequest); !strings.Contains(text, `"error"`) {
+			t.Errorf("%s: %s", query, text)
+		}
+		s.get("health?"+query, http.StatusBadRequest)
+	}
+}
+
+// TestExpireHealth checks that figures have a retention of their own.
+func TestExpireHealth(t *testing.T) {
+	s := serve(t, 50)
+	if removed, err := s.store.ExpireHealth(t.Context(), healthBegin); removed != 0 || err != nil {
+		t.Errorf("an empty store: %d, %v", removed, err)
+	}
+	s.addHealth("vale")
+	if removed, err := s.store.ExpireHealth(t.Context(), healthBegin.Add(10*time.Minute)); removed != 10 || err != nil {
+		t.Errorf("%d, %v", removed, err)
+	}
+	if cycles, counts, jobs := s.number("SELECT sum(main_cycles)::DOUBLE FROM health"), s.number("SELECT count(*)::DOUBLE FROM health_counts"), s.number("SELECT count(*)::DOUBLE FROM jobs"); cycles != 300 || counts != 120 || jobs != 50 {
+		t.Errorf("%v cycles, %v counts, %v jobs", cycles, counts, jobs)
+	}
+}
