@@ -47,6 +47,8 @@ var rules = []rule{
 		"the simulator and the nodes of a replay slow jobs down by the same model"},
 	{"nouns", "internal/ioaware", []string{"internal/hpc"}, computes,
 		"the simulator and a driver of a live cluster plan by the same rules"},
+	{"nouns", "internal/ioaware/driver", []string{"internal/hpc", "internal/ioaware"}, computes,
+		"a replay and a live cluster carry out the same decisions"},
 	{"nouns", "internal/slurmspec/...", []string{"internal/hpc", "internal/hostlist", "internal/spelling"}, computes,
 		"Slurm's vocabulary is a leaf: every package that reads or writes it can import it"},
 	{"nouns", "internal/flags", []string{"internal/hpc", "internal/spelling"}, computes,
@@ -134,12 +136,12 @@ var rules = []rule{
 	{"engines", "internal/rm/sim/...", []string{"internal/agenda", "internal/bandwidth", "internal/hostlist", "internal/hpc", "internal/ioaware", "internal/predict/online", "internal/rm", "internal/rm/window", "internal/slurmspec/..."}, computes,
 		"the simulator is one resource manager and knows no other"},
 	{"engines", "internal/rm/slurm/...", []string{
-		"internal/agenda", "internal/filekind", "internal/hostlist", "internal/hpc", "internal/lines", "internal/resources", "internal/rm", "internal/rm/window", "internal/run",
+		"internal/agenda", "internal/bandwidth", "internal/filekind", "internal/hostlist", "internal/hpc", "internal/lines", "internal/resources", "internal/rm", "internal/rm/window", "internal/run",
 		"internal/slurmspec/...", "internal/slurmstore", "internal/spelling", "internal/supervise", "internal/vclock/...", "internal/workload",
 	}, nil,
 		"Slurm is one resource manager; it knows no other, and not the loop that drives it"},
 
-	{"use cases", "internal/replay", []string{"internal/agenda", "internal/hpc", "internal/rm", "internal/slurmspec/...", "internal/workload", "internal/workload/session"}, computes,
+	{"use cases", "internal/replay", []string{"internal/agenda", "internal/hostlist", "internal/hpc", "internal/ioaware", "internal/ioaware/driver", "internal/rm", "internal/slurmspec/...", "internal/workload", "internal/workload/session"}, computes,
 		"the loop drives a resource manager; its caller chooses which"},
 	{"use cases", "internal/metrics", []string{"internal/bandwidth", "internal/hpc", "internal/rm", "internal/run", "internal/slurmspec"}, computes,
 		"metrics are a function of a run record alone, so that any record can be measured again"},
@@ -173,7 +175,7 @@ var rules = []rule{
 	{"use cases", "internal/workload/build", []string{"internal/formats", "internal/formats/sacct", "internal/formats/table", "internal/hpc", "internal/output", "internal/rm/slurm/conf", "internal/slurmdb", "internal/workload"}, offline,
 		"workloads are built of any source by its own package"},
 	{"use cases", "internal/experiment", []string{
-		"internal/compare", "internal/formats", "internal/hpc", "internal/interrupt", "internal/metrics", "internal/output", "internal/replay", "internal/rm", "internal/rm/sim/...",
+		"internal/compare", "internal/formats", "internal/hpc", "internal/interrupt", "internal/ioaware", "internal/metrics", "internal/output", "internal/replay", "internal/rm", "internal/rm/sim/...",
 		"internal/rm/slurm/...", "internal/run", "internal/slurmspec/...", "internal/vclock/...", "internal/workload", "internal/workload/transform",
 	}, offline,
 		"a use case needs no command line: a server or a test makes a run with it"},
