@@ -250,12 +250,15 @@ func summarize(record *run.Writer, computed metrics.Metrics, opts metrics.Option
 	if how := r.Manifest.Feedback; how != nil {
 		summary.Feedback = metrics.NewFeedbackOf(record.Rows, *how, opts.Of(&r.Manifest))
 	}
-	if r.Manifest.Engine != "slurm" {
+	if r.Manifest.Engine != "slurm" && len(r.Manifest.FileSystems) == 0 {
 		return summary, nil
 	}
 	rows, err := r.Jobs()
 	if err != nil {
 		return nil, err
+	}
+	if summary.IO, err = metrics.NewIO(rows, &r.Manifest); err != nil || r.Manifest.Engine != "slurm" {
+		return summary, err
 	}
 	summary.Reasons, err = metrics.ReasonsOf(r, rows)
 	return summary, err

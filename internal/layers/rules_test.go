@@ -267,7 +267,7 @@ var rules = []rule{
 	}, offline,
 		"a tool is a program of its own"},
 	{"program", "tools/iorig", []string{
-		"internal/experiment", "internal/hpc", "internal/metrics", "internal/rm", "internal/rm/sim/...", "internal/run", "internal/stats", "internal/workload/...",
+		"internal/experiment", "internal/hpc", "internal/ioaware", "internal/metrics", "internal/rm", "internal/rm/sim/...", "internal/run", "internal/stats", "internal/supervise", "internal/workload/...",
 	}, offline,
 		"a tool is a program of its own"},
 	{"program", "tools/realruns", []string{"internal/hpc", "internal/rm", "internal/run"}, offline,
