@@ -197,6 +197,8 @@ var rules = []rule{
 		"files are one source of what jobs did; the service knows none"},
 	{"use cases", "internal/ioservice/site", []string{"internal/ioservice"}, computes,
 		"what a site's scripts read is written here, beside the scripts"},
+	{"use cases", "internal/ioaware/live", []string{"internal/hostlist", "internal/hpc", "internal/ioaware", "internal/ioaware/driver", "internal/ioservice"}, nil,
+		"a live cluster is reached by Slurm's commands and over the network; the driver knows neither"},
 	{"use cases", "internal/ioservice/server", []string{"internal/hpc", "internal/ioservice"}, nil,
 		"the network is one way to ask the service; a scheduler in this process calls it"},
 
@@ -242,7 +244,7 @@ var rules = []rule{
 		"the commands are a package of their own; internal/cli lends them what they print with"},
 	{"program", "internal/cli/tunecmd", []string{"internal/sweep", "internal/tune"}, offline,
 		"the command is a package of its own; internal/cli lends it what it prints with"},
-	{"program", "internal/cli/iocmd", []string{"internal/flags", "internal/hpc", "internal/interrupt", "internal/ioservice/...", "internal/output"}, nil,
+	{"program", "internal/cli/iocmd", []string{"internal/flags", "internal/hpc", "internal/interrupt", "internal/ioaware/...", "internal/ioservice/...", "internal/output"}, nil,
 		"the command group is a package of its own; a service listens"},
 	{"program", "internal/cli/generatecmd", []string{"internal/flags", "internal/hpc", "internal/workload", "internal/workload/generate"}, offline,
 		"the command is a package of its own; internal/cli lends it what it reads, writes and prints with"},
