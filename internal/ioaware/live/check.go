@@ -40,18 +40,18 @@ func checkScheduling(config map[string]string) error {
 	if kind := config["SchedulerType"]; kind != "sched/builtin" && kind != "sched/backfill" {
 		want = append(want, "SchedulerType=sched/builtin")
 	}
-	missing := ""
-	for _, option := range []struct{ key, value string }{{"batch_sched_delay", "0"}, {"sched_min_interval", "0"}, {"sched_interval", "5"}} {
+	var missing []string
+	for _, option := range []struct{ key, value string }{{"batch_sched_delay", "0"}, {"sched_interval", "5"}} {
 		if value, set := options[option.key]; !set || value != option.value && option.value == "0" || value == "-1" {
-			missing += "," + option.key + "=" + option.value
+			missing = append(missing, option.key+"="+option.value)
 		}
 	}
-	if missing != "" {
-		site := strings.Trim(config["SchedulerParameters"], ",")
-		if site == "(null)" {
-			site = ""
-		}
-		want = append(want, "SchedulerParameters="+strings.Trim(site+missing, ","))
+	if len(missing) > 0 {
+		kept := slices.DeleteFunc(strings.Split(config["SchedulerParameters"], ","), func(option string) bool {
+			key, _, _ := strings.Cut(strings.TrimSpace(option), "=")
+			return key == "" || key == "(null)" || slices.ContainsFunc(missing, func(m string) bool { return strings.HasPrefix(m, key+"=") })
+		})
+		want = append(want, "SchedulerParameters="+strings.Join(append(kept, missing...), ","))
 	}
 	if len(want) == 0 {
 		return nil

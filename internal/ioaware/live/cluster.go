@@ -2,8 +2,8 @@
 // squeue, sinfo and scontrol. It changes only pending jobs of the partitions that are given to the
 // driver, and never those that their users or an administrator hold.
 //
-// A job that the driver holds has a mark in its admin comment (rmreplay-io=held;), and another one
-// once it is released. So a driver that starts again, and the watchdog that releases what a dead driver
+// A job that the driver holds has a mark in its admin comment (rmreplay-io=held;), and another one once
+// it is released. So a driver that starts again, and the watchdog that releases what a dead driver
 // holds, know which holds are the driver's.
 package live
 
@@ -127,9 +127,12 @@ func (c *Cluster) list() ([]job, error) {
 func (c *Cluster) takes(j *job, now hpc.Time) bool {
 	mark := markOf(j.AdminComment)
 	switch {
-	case j.held():
-		return mark == markHeld && j.Reason != "JobHeldUser" // a hold of somebody else is not the driver's
-	case mark == markHeld: // a driver died between its release and its mark
+	case j.held() && !j.heldByDriver(): // the hold of somebody else
+		return false
+	case j.held() && mark == markHeld:
+		return true
+	case j.held(): // below: the driver takes the hold over
+	case mark == markHeld, mark == markSubmitted: // a driver died between its release and its mark
 		c.note(j, j.name(), markReleased)
 		return true
 	case mark == markReleased:
@@ -295,7 +298,7 @@ func (c *Cluster) ReleaseAll(ctx context.Context) (released int, err error) {
 	}
 	for i := range jobs {
 		j := &jobs[i]
-		if !j.pending() || !j.held() || markOf(j.AdminComment) != markHeld || j.Reason == "JobHeldUser" {
+		if !j.pending() || !j.heldByDriver() {
 			continue
 		}
 		for _, name := range j.names() {

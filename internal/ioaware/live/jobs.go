@@ -22,6 +22,7 @@ type job struct {
 	State        words  `json:"job_state"`
 	Reason       string `json:"state_reason"`
 	Priority     number `json:"priority"`
+	User         number `json:"user_id"`
 	AdminComment string `json:"admin_comment"`
 	Comment      string `json:"comment"`
 	Dependency   string `json:"dependency"`
@@ -140,6 +141,15 @@ func (j *job) onNodes() bool {
 // held reports whether somebody holds the job.
 func (j *job) held() bool { return j.Priority == 0 }
 
+// heldByDriver reports whether the driver, or the site's job_submit.lua, holds the job. slurmctld
+// takes the hold of job_submit.lua for the user's, and the driver makes it an operator's. After that
+// the reason JobHeldUser means that an operator has given the hold to the user (scontrol uhold). For
+// root's jobs slurmctld keeps the reason.
+func (j *job) heldByDriver() bool {
+	mark := markOf(j.AdminComment)
+	return j.held() && (mark == markSubmitted || mark == markHeld && (j.Reason != "JobHeldUser" || j.User == 0))
+}
+
 // waitsForOthers reports whether something else than nodes keeps the job from starting, or decides
 // when it does: a dependency, its begin or a reservation.
 func (j *job) waitsForOthers(now hpc.Time) bool {
@@ -188,12 +198,13 @@ func sortJobs(list []job) {
 	})
 }
 
-// The marks in the admin comment of a job: the driver, or the site's job_submit.lua, holds it; or the
-// driver has released it.
+// The marks in the admin comment of a job: the site's job_submit.lua has submitted it held, the driver
+// holds it, or the driver has released it.
 const (
-	markHeld     = "held"
-	markReleased = "released"
-	markPrefix   = "rmreplay-io="
+	markSubmitted = "submitted"
+	markHeld      = "held"
+	markReleased  = "released"
+	markPrefix    = "rmreplay-io="
 )
 
 // markOf returns the mark in an admin comment; empty if there is none.
