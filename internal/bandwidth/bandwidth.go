@@ -51,6 +51,8 @@ type job struct {
 	phases []phase // what is left, the current one first
 	rate   int64   // granted to the current phase
 	system *system // of the current phase; nil while the job computes
+	// suspended says that the job makes no progress and asks for nothing.
+	suspended bool
 }
 
 // phase is what is left of a phase. A phase of computing asks for one unit and gets it.
@@ -140,6 +142,24 @@ func (m *Model) Stop(at hpc.Time, id int) {
 	m.order = slices.DeleteFunc(m.order, func(other *job) bool { return other == j })
 }
 
+// Suspend stops a job's progress at an instant. It does nothing for a job that is not there.
+func (m *Model) Suspend(at hpc.Time, id int) {
+	if j := m.jobs[id]; j != nil && !j.suspended {
+		m.progress(at)
+		j.leave(m)
+		j.suspended = true
+	}
+}
+
+// Resume continues the progress of a suspended job at an instant.
+func (m *Model) Resume(at hpc.Time, id int) {
+	if j := m.jobs[id]; j != nil && j.suspended {
+		m.progress(at)
+		j.suspended = false
+		j.enter(m)
+	}
+}
+
 // Next returns the next instant at which a phase of a job ends, or [hpc.Never].
 func (m *Model) Next() hpc.Time {
 	m.share()
@@ -156,7 +176,7 @@ func (m *Model) Advance(at hpc.Time) []int {
 	}
 	var done []int
 	m.order = slices.DeleteFunc(m.order, func(j *job) bool {
-		for len(j.phases) > 0 && j.phases[0].left == (work{}) {
+		for !j.suspended && len(j.phases) > 0 && j.phases[0].left == (work{}) {
 			j.leave(m)
 			j.phases = j.phases[1:]
 			j.enter(m)
@@ -201,7 +221,7 @@ func (m *Model) progress(at hpc.Time) {
 	if len(m.order) > 0 {
 		m.share()
 		for _, j := range m.order {
-			if p := &j.phases[0]; p.left != endless {
+			if p := &j.phases[0]; p.left != endless && !j.suspended {
 				p.left = p.left.less(times(j.rate, d))
 			}
 		}
@@ -221,7 +241,7 @@ func (m *Model) share() {
 	}
 	m.next = hpc.Never
 	for _, j := range m.order {
-		if p := &j.phases[0]; p.left != endless {
+		if p := &j.phases[0]; p.left != endless && !j.suspended {
 			m.next = min(m.next, m.now.Add(p.left.over(j.rate)))
 		}
 	}

@@ -33,6 +33,8 @@ func (o *replayOptions) addFlags(c *cobra.Command) {
 	addSiteSlurmFlag(f, &o.slurm.SiteSlurm)
 	f.BoolVar(&o.slurm.WithoutAccounting, "no-accounting", false, "run without slurmdbd even if the site has it: without associations, limits, QOS and fair-share")
 	f.BoolVar(&o.fixedPriorities, "fixed-priorities", false, "give every job its recorded priority, in place of the one that Slurm computes (a run records the priority at a job's start, sacct the one when it became eligible)")
+	flags.FileSystems(f, &o.slurm.FileSystems)
+	f.StringVar(&o.slurm.IOSchedule, "io-schedule", "", "a driver outside slurmctld decides on starts by `STRATEGY`: baseline, aware or two-group, with the options of simulate's io-aware (docs/IO-DRIVER.md)")
 	f.BoolVar(&o.slurm.AllowShell, "allow-shell", false, "run those of the workload's actions that may write files or run programs, with your permissions: shell lines, and commands such as scontrol write and sacctmgr archive")
 	f.StringVar(&o.clock, "clock", "frozen", "virtual time that slurmctld's computing takes: `MODEL` frozen (none), measured (its CPU time here) or measured=F (F times that)")
 	flags.Duration(f, &o.reasons, "reasons", 2*time.Minute, "record the reasons of pending jobs, looking every `DURATION` of virtual time; 0 for none (default with --clock measured)")

@@ -9,7 +9,6 @@ import (
 
 	"rmreplay/internal/experiment"
 	"rmreplay/internal/flags"
-	"rmreplay/internal/hpc"
 	"rmreplay/internal/resources"
 	"rmreplay/internal/rm/sim"
 	"rmreplay/internal/rm/sim/policy"
@@ -20,8 +19,6 @@ type simulateOptions struct {
 	runOptions
 	simulator experiment.Simulator
 	nodes     string // a number, or a factor such as x2
-	// fileSystems are NAME=BANDWIDTH.
-	fileSystems []string
 }
 
 func (o *simulateOptions) addFlags(c *cobra.Command) {
@@ -31,7 +28,7 @@ func (o *simulateOptions) addFlags(c *cobra.Command) {
 	f.StringVar(&o.simulator.Cluster, "cluster", "", "`DIR` of the cluster: simulate the nodes and partitions of its slurm.conf")
 	f.IntVar(&o.simulator.Processors, "processors", 0, "size of the machine: `N` processors (default: that of the machine that the workload was recorded on)")
 	f.StringVar(&o.nodes, "nodes", "", "number of nodes: `N` of equal size, or a factor of the machine's size such as x2 or x0.5")
-	f.StringArrayVar(&o.fileSystems, "filesystem", nil, "file system and its `BANDWIDTH`, such as lustre=200MiB/s; limit=RATE and licenses=N after commas are what policies count with (several times)")
+	flags.FileSystems(f, &o.simulator.FileSystems)
 	o.runOptions.addFlags(c, "those of --jitter, and the working hours of --feedback distribution")
 	flags.Alias(f, map[string]string{"procs": "processors"})
 }
@@ -97,14 +94,6 @@ func (o *simulateOptions) spec(path string) (experiment.Spec, error) {
 	}
 	simulator := o.simulator
 	spec.Simulator = &simulator
-	simulator.FileSystems = nil
-	for _, text := range o.fileSystems {
-		f, err := hpc.ParseFileSystem(text)
-		if err != nil {
-			return spec, usagef("--filesystem %w", err)
-		}
-		simulator.FileSystems = append(simulator.FileSystems, f)
-	}
 	n, nerr := strconv.Atoi(o.nodes)
 	switch {
 	case nerr == nil && n <= 0:

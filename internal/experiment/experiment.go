@@ -197,9 +197,14 @@ func (p *Prepared) findUsers() (err error) {
 
 // play plays the workload with the users of the specification. The rewriters change its jobs.
 func (p *Prepared) play(ctx context.Context, manager rm.ResourceManager, seed uint64, record replay.Recorder, opts replay.Options, rewriters ...replay.Rewriter) (replay.Result, error) {
-	controller := p.controller(p.spec.Users.Jitter, seed)
+	return p.playWith(ctx, manager, seed, func(c replay.Controller) replay.Controller { return c }, record, opts, rewriters...)
+}
+
+// playWith plays the workload as play does. around adds to the controller.
+func (p *Prepared) playWith(ctx context.Context, manager rm.ResourceManager, seed uint64, around func(replay.Controller) replay.Controller, record replay.Recorder, opts replay.Options, rewriters ...replay.Rewriter) (replay.Result, error) {
+	controller := replay.Rewriting(p.controller(p.spec.Users.Jitter, seed), rewriters...)
 	opts.DrainLimit = p.spec.DrainLimit
-	return replay.Play(ctx, manager, p.workload, replay.Rewriting(controller, rewriters...), record, opts)
+	return replay.Play(ctx, manager, p.workload, around(controller), record, opts)
 }
 
 // manifest describes a run as far as it is known before the run starts.
@@ -245,12 +250,15 @@ func summarize(record *run.Writer, computed metrics.Metrics, opts metrics.Option
 	if how := r.Manifest.Feedback; how != nil {
 		summary.Feedback = metrics.NewFeedbackOf(record.Rows, *how, opts.Of(&r.Manifest))
 	}
-	if r.Manifest.Engine != "slurm" {
+	if r.Manifest.Engine != "slurm" && len(r.Manifest.FileSystems) == 0 {
 		return summary, nil
 	}
 	rows, err := r.Jobs()
 	if err != nil {
 		return nil, err
+	}
+	if summary.IO, err = metrics.NewIO(rows, &r.Manifest); err != nil || r.Manifest.Engine != "slurm" {
+		return summary, err
 	}
 	summary.Reasons, err = metrics.ReasonsOf(r, rows)
 	return summary, err

@@ -6,7 +6,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -62,7 +61,8 @@ func (e *simEngine) check(spec *Spec) (err error) {
 }
 
 func (e *simEngine) fit(w *workload.Workload) (workload.Cluster, error) {
-	if err := e.fitFileSystems(w); err != nil {
+	var err error
+	if e.config.FileSystems, err = fileSystemsOf(w, e.spec.FileSystems); err != nil {
 		return workload.Cluster{}, err
 	}
 	if e.trained != nil {
@@ -96,31 +96,6 @@ func PolicyModel(spec string) string {
 		}
 	}
 	return ""
-}
-
-// fitFileSystems takes the file systems of the workload and of the specification. Every one that a
-// job uses must have a bandwidth.
-func (e *simEngine) fitFileSystems(w *workload.Workload) error {
-	list := slices.Clone(e.spec.FileSystems)
-	known := map[string]bool{"": true}
-	for _, f := range list {
-		known[f.Name] = true
-	}
-	for _, f := range w.FileSystems {
-		if !known[f.Name] {
-			known[f.Name] = true
-			list = append(list, f)
-		}
-	}
-	for _, job := range w.Jobs.All() {
-		for _, p := range job.IO {
-			if !known[p.FileSystem] {
-				return fieldError("filesystem", "is missing: job %s uses %q, whose bandwidth is not known (want, for example, %s=200MiB/s)", job.ID, p.FileSystem, p.FileSystem)
-			}
-		}
-	}
-	e.config.FileSystems = list
-	return nil
 }
 
 // fitCluster makes the machine of a cluster directory.
@@ -219,9 +194,7 @@ func (e *simEngine) run(ctx context.Context, p *Prepared, one realization, hooks
 	manifest := p.manifest(one)
 	manifest.Engine, manifest.Policy, manifest.Cluster = "sim", e.spec.Policy, e.cluster
 	manifest.Clock = run.Clock{Model: "frozen"}
-	for _, f := range e.config.FileSystems {
-		manifest.FileSystems = append(manifest.FileSystems, run.FileSystem(f))
-	}
+	manifest.FileSystems = describeFileSystems(e.config.FileSystems)
 	defer interrupt.Hold()() // until the record is complete
 	record, err := p.create(one, manifest, true)
 	if err != nil {

@@ -18,6 +18,7 @@ import (
 	"rmreplay/internal/interrupt"
 	"rmreplay/internal/metrics"
 	"rmreplay/internal/replay"
+	"rmreplay/internal/rm/sim/policy"
 	"rmreplay/internal/rm/slurm"
 	"rmreplay/internal/rm/slurm/conf"
 	"rmreplay/internal/rm/slurm/install"
@@ -36,6 +37,9 @@ type slurmEngine struct {
 	delays   nodes.Delays
 	halfLife time.Duration // of fair-share usage; 0 for no decay
 	foreseen foreseen
+	// ioSchedule is how a driver outside slurmctld decides on starts; nil if slurmctld decides.
+	ioSchedule  *policy.IOOptions
+	fileSystems []hpc.FileSystem
 }
 
 func (e *slurmEngine) check(spec *Spec) (err error) {
@@ -69,6 +73,9 @@ func (e *slurmEngine) check(spec *Spec) (err error) {
 	if err := setSite(e.cluster, s.SiteSlurm); err != nil {
 		return err
 	}
+	if err := e.scheduleIO(); err != nil {
+		return err
+	}
 	if s.PrologDelay != "" && !e.cluster.PrologAtAllocation() {
 		return fieldError("prolog-delay", "%s: no prolog runs when a job is allocated (want PrologFlags=Alloc in %s)", s.PrologDelay, e.cluster.Path)
 	}
@@ -90,7 +97,10 @@ func decayHalfLife(c *conf.Cluster) (time.Duration, error) {
 	return d, nil
 }
 
-func (e *slurmEngine) fit(*workload.Workload) (workload.Cluster, error) { return Known(e.cluster), nil }
+func (e *slurmEngine) fit(w *workload.Workload) (_ workload.Cluster, err error) {
+	e.fileSystems, err = fileSystemsOf(w, e.spec.FileSystems)
+	return Known(e.cluster), err
+}
 
 // earliestBegin is late enough for the daemons, which start before a workload begins, to start
 // in 1970.
@@ -103,6 +113,9 @@ func (e *slurmEngine) admit(p *Prepared) error {
 		}
 		if err := CheckAction(a, p.workload.Start, e.cluster); err != nil {
 			return p.checking(err)
+		}
+		if a.SlurmConf != "" && e.ioSchedule != nil {
+			return p.checking(fmt.Errorf("the action at %s replaces slurm.conf, and with it the scheduling that --io-schedule needs", a.At))
 		}
 	}
 	if p.begin < earliestBegin {
@@ -195,6 +208,7 @@ func (e *slurmEngine) run(ctx context.Context, p *Prepared, one realization, hoo
 	manifest := p.manifest(one)
 	manifest.Engine, manifest.Clock, manifest.Cluster = "slurm", describeClock(e.spec.ClockFactor), capacity(e.cluster)
 	manifest.Cluster.Dir = e.spec.Cluster
+	manifest.FileSystems, manifest.IOSchedule = describeFileSystems(e.fileSystems), e.spec.IOSchedule
 	manifest.Cluster.SchedulerParameters, _ = e.cluster.Get("SchedulerParameters")
 	v := &manifest.Versions
 	v.Slurm, v.MariaDB, v.Kernel = e.install.Version, e.install.MariaDBVersion, kernel()
@@ -249,7 +263,7 @@ func (e *slurmEngine) start(ctx context.Context, p *Prepared, seed uint64, logDi
 		Cluster: e.cluster, Install: e.install, Users: w.Submitters(),
 		Epoch: p.begin, PreRoll: p.begin < w.Start, PresetBurst: w.PresetBurst(),
 		Usage: usage, Accrued: accrued, UsageAt: replay.UsageInstant(w),
-		Delays: delays, ClockFactor: e.spec.ClockFactor, ReasonsEvery: e.spec.ReasonsEvery,
+		Delays: delays, FileSystems: e.fileSystems, ClockFactor: e.spec.ClockFactor, ReasonsEvery: e.spec.ReasonsEvery,
 		LogDir: logDir, WithoutAccounting: e.spec.WithoutAccounting, Progress: hooks.Step,
 	}, lead)
 }
@@ -271,7 +285,9 @@ func (e *slurmEngine) play(ctx context.Context, p *Prepared, seed uint64, record
 	}
 	hooks.Begin(p.begin)
 	rewriters, fixed := e.rewriters(&p.spec)
-	result, err := p.play(ctx, engine, seed, record, replay.Options{
+	var driverCPU time.Duration
+	controller := func(c replay.Controller) replay.Controller { return e.decideStarts(c, p.workload, engine, &driverCPU) }
+	result, err := p.playWith(ctx, engine, seed, controller, record, replay.Options{
 		DefaultLimit: e.cluster.DefaultLimit(), Processors: capacity(e.cluster).Processors, Observe: hooks.Progress,
 	}, rewriters...)
 	finished := time.Now()
@@ -295,6 +311,9 @@ func (e *slurmEngine) play(ctx context.Context, p *Prepared, seed uint64, record
 	return func(m *run.Manifest) {
 		m.Finished = finished
 		describeReport(m, report)
+		if e.ioSchedule != nil {
+			m.DaemonCPU["io-schedule"] = driverCPU.Seconds()
+		}
 	}, err
 }
 

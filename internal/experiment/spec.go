@@ -82,6 +82,12 @@ type Slurm struct {
 	ReasonsEvery time.Duration
 	// WithoutAccounting leaves out slurmdbd even if the site has it.
 	WithoutAccounting bool
+	// FileSystems are the file systems that the jobs share. They take the place of those of the
+	// same name in the workload.
+	FileSystems []hpc.FileSystem
+	// IOSchedule is the strategy by which a driver outside slurmctld decides on the starts of jobs,
+	// as [rmreplay/internal/rm/sim/policy.ParseStrategy] reads it. With "" slurmctld decides.
+	IOSchedule string
 	// AllowShell lets those of the workload's actions run that may write files or run
 	// programs: shell lines, and some subcommands of Slurm's commands.
 	AllowShell bool

@@ -5,6 +5,10 @@ import (
 	"rmreplay/internal/rm"
 )
 
+// Woken is the kind of the event that a controller gets at the instant of its [Decisions.Wake]. It is
+// no event of the resource manager, and no record has it.
+const Woken rm.EventKind = "woken"
+
 // Controller decides what happens to the jobs of a workload. The loop passes it every event, and it
 // answers with submissions and commands. So a controller can model users who react to the ends of
 // their jobs, or an operator who holds jobs.
@@ -34,6 +38,9 @@ type Event struct {
 type Decisions struct {
 	Submit   []Submission
 	Commands []Command
+	// Wake is an instant at which the controller gets an event of kind [Woken]; 0 for none. A
+	// replay without open jobs and other decisions does not wait for it.
+	Wake hpc.Time
 }
 
 // Submission submits a job at an instant.

@@ -31,6 +31,7 @@ const (
 	submission
 	cancellation
 	command
+	wake // the controller's
 )
 
 // windowBegins is the sequence of the action that begins the window. It comes before the workload's
@@ -102,6 +103,7 @@ func (p *player) loadJobs(w *workload.Workload) {
 	for _, c := range decided.Commands {
 		p.command(c)
 	}
+	p.wake(decided.Wake)
 }
 
 // putFirst moves the first of p.first into the queue.
@@ -144,11 +146,25 @@ func (p *player) command(c Command) {
 	p.add(c.At, command, p.commands, detail{command: &c.Command})
 }
 
+// wake puts the waking of the controller into the queue. It is no input of the workload.
+func (p *player) wake(at hpc.Time) {
+	if at != 0 && at != hpc.Never {
+		p.wakes++
+		p.queue.Put(input{At: max(at, p.rm.Now()), Class: wake})
+	}
+}
+
 // applyDue applies all inputs that are due now.
 func (p *player) applyDue() error {
 	for p.queue.Next() <= p.rm.Now() {
-		p.progress.InputsDone++
 		in := p.queue.Pop()
+		if in.Class == wake {
+			p.wakes--
+			p.told = Event{Event: &rm.Event{At: p.rm.Now(), Kind: Woken, Task: -1}, Job: -1}
+			p.decide(p.controller.Event(&p.told))
+			continue
+		}
+		p.progress.InputsDone++
 		if in.Class == submission && len(p.first) > 0 && p.first[0].Job == in.Seq {
 			p.first = p.first[1:]
 			p.putFirst()

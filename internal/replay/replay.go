@@ -88,6 +88,7 @@ type player struct {
 	// first of them is in the queue, and the others follow one by one.
 	first    []Submission
 	commands int     // number of the controller's commands so far
+	wakes    int     // number of the controller's wakings in the queue
 	job      hpc.Job // the job read last
 	progress Progress
 	// open is, for each job of the workload, the number of its tasks that have been submitted
@@ -193,7 +194,7 @@ func (p *player) play(ctx context.Context) error {
 		if err := p.applyDue(); err != nil {
 			return err
 		}
-		if len(p.queue) == 0 && p.openJobs == 0 {
+		if len(p.queue) == p.wakes && p.openJobs == 0 {
 			return p.lastAnswers(ctx)
 		}
 		until := quiet.Add(p.opts.DrainLimit)
@@ -316,6 +317,7 @@ func (p *player) decide(d Decisions) {
 		c.At = max(c.At, now)
 		p.command(c)
 	}
+	p.wake(d.Wake)
 }
 
 // rejected records that the resource manager rejected a job. A job without a record counts as a job

@@ -79,6 +79,8 @@ type Manifest struct {
 
 	// FileSystems are the file systems whose bandwidth the jobs shared.
 	FileSystems []FileSystem `json:"file_systems,omitempty"`
+	// IOSchedule is the strategy of the driver outside slurmctld that decided on starts.
+	IOSchedule string `json:"io_schedule,omitempty"`
 
 	// Scheduler holds the controller's own counters, if they were read.
 	Scheduler *Scheduler `json:"scheduler,omitempty"`
@@ -87,7 +89,8 @@ type Manifest struct {
 	// "shared", in which the daemons refuse connections of other processes.
 	Network string `json:"network,omitempty"`
 
-	// DaemonCPU is the CPU time, user and system, of each supervised daemon, in seconds.
+	// DaemonCPU is the CPU time, user and system, of each supervised daemon, in seconds. It
+	// includes the driver that decided on starts as "io-schedule".
 	DaemonCPU map[string]float64 `json:"daemon_cpu_s,omitempty"`
 	// PeakMemory is the largest resident set, in MiB, of each supervised daemon. It includes
 	// the replay itself as "rmreplay".

@@ -4,6 +4,11 @@
 //	go run ./tools/iorig
 //	go run ./tools/iorig --bandwidths 200MiB/s --limits 150MiB/s,300MiB/s
 //	go run ./tools/iorig --policies io-aware,io-aware:estimate=x2 --sets two-jobs:10,50
+//	go run ./tools/iorig --engine slurm --slurm 24.11 --realizations 3
+//
+// With --engine slurm the experiments run on the stock Slurm under virtual time. bf-licenses is then
+// Slurm's own backfill scheduler, and a driver outside slurmctld plays the other policies. It needs
+// the preload library (make build).
 //
 // Every workload has the given number of realizations, which are seeds of the generator. All
 // policies see the same realizations, so the column beside the makespan is a paired difference to
@@ -29,11 +34,13 @@ import (
 	"rmreplay/internal/rm/sim/policy"
 	"rmreplay/internal/run"
 	"rmreplay/internal/stats"
+	"rmreplay/internal/supervise"
 	"rmreplay/internal/workload"
 	"rmreplay/internal/workload/generate"
 )
 
 func main() {
+	supervise.RunIfGuard() // the guard of the daemons is this program again
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	err := runTool(ctx, os.Args[1:], os.Stdout)
 	stop()
@@ -47,6 +54,7 @@ func main() {
 type settings struct {
 	sets, policies, bandwidths, limits []string
 	rate                               string
+	engine, slurm                      string
 	realizations, parallel             int
 }
 
@@ -59,10 +67,15 @@ func runTool(ctx context.Context, args []string, stdout io.Writer) error {
 	f.StringSliceVar(&o.bandwidths, "bandwidths", []string{"150MiB/s", "200MiB/s", "300MiB/s"}, "`RATES` of the file system")
 	f.StringSliceVar(&o.limits, "limits", []string{""}, "`RATES` that policies count with (default: the bandwidth)")
 	f.StringVar(&o.rate, "rate", "50MiB/s", "`RATE` at which a job writes when it is alone")
+	f.StringVar(&o.engine, "engine", "sim", "`ENGINE`: sim, or slurm for the stock Slurm under virtual time")
+	f.StringVar(&o.slurm, "slurm", "", "the Slurm to run, as for rmreplay replay")
 	f.IntVar(&o.realizations, "realizations", 30, "`N` seeds of every workload")
 	f.IntVarP(&o.parallel, "parallel", "j", 0, "at most `N` simulations at once (default: one for each CPU)")
 	if err := f.Parse(args); err != nil {
 		return err
+	}
+	if o.engine != "sim" && o.engine != "slurm" {
+		return fmt.Errorf("--engine %s: not an engine (want sim or slurm)", o.engine)
 	}
 	if o.realizations < 2 {
 		return fmt.Errorf("--realizations %d: too few for an interval (want at least 2)", o.realizations)
@@ -100,7 +113,11 @@ func (c *campaign) run(ctx context.Context, stdout io.Writer) error {
 	}
 	err := experiment.Executor{Parallel: c.parallel}.Do(ctx, len(c.policies)*c.realizations, func(ctx context.Context, i int) (err error) {
 		p, seed := i/c.realizations, i%c.realizations
-		outcomes[p][seed], err = c.simulate(ctx, c.policies[p], uint64(seed+1))
+		play := c.simulate
+		if c.engine == "slurm" {
+			play = c.replay
+		}
+		outcomes[p][seed], err = play(ctx, c.policies[p], uint64(seed+1))
 		return err
 	})
 	if err != nil {

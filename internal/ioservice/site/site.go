@@ -17,6 +17,9 @@ import (
 //go:embed job_submit.lua
 var lua string
 
+//go:embed hold.lua
+var hold string
+
 //go:embed epilog.sh
 var epilog string
 
@@ -26,6 +29,7 @@ type File struct{ Name, Text, Doc string }
 // Files are the files for the site.
 var Files = []File{
 	{"job_submit.lua", lua, "gives each job its class, and the licences of the class table"},
+	{"hold.lua", hold, "submits jobs held, for io schedule (as job_submit.lua)"},
 	{"epilog.sh", epilog, "tells the service that a job has ended (EpilogSlurmctld)"},
 }
 

@@ -59,6 +59,8 @@ func (j *jobs) carryOut(s *submission, c rm.Command) {
 		j.done(s, c, errors.New("the job has ended"))
 	case c.Kind == rm.Cancel:
 		j.kill(s, c)
+	case (c.Kind == rm.Stretch || c.Kind == rm.SetRunTime) && j.moves(s, c):
+		j.done(s, c, errMoves)
 	case c.Kind == rm.Stretch || c.Kind == rm.SetRunTime:
 		j.done(s, c, j.changeRunTimes(s, c))
 	default:
@@ -137,6 +139,17 @@ func describeUpdate(j *rpc.JobDesc, c rm.Command) error {
 		j.SetNodes(c.Nodes, c.NodeList)
 	}
 	return nil
+}
+
+// moves reports whether a task of the command runs and does I/O, so that no command can change its
+// run time.
+func (j *jobs) moves(s *submission, c rm.Command) bool {
+	for number := range j.running {
+		if in := j.byNumber[number]; in != nil && in.of == s && c.For(in.task) {
+			return j.transfers.decides(s.job)
+		}
+	}
+	return false
 }
 
 // changeRunTimes changes the run times of a job's scripts. The nodes change the scripts that

@@ -7,6 +7,7 @@
 //	start.go          starts the daemons and makes the parts
 //	loop.go           advances virtual time, sends inputs in order, collects events
 //	jobs.go, ask.go   submit the workload's jobs and follow them to their ends
+//	io.go             slows down jobs that share file systems
 //	control.go        carries out commands: cancel, hold, release, change
 //	admin.go          changes nodes and reservations as scontrol does
 //	actions.go        runs an administrator's commands and shells
@@ -66,6 +67,8 @@ type Config struct {
 	// register before it.
 	Epoch  hpc.Time
 	Delays nodes.Delays
+	// FileSystems are those that jobs share. Jobs with I/O on them slow each other down.
+	FileSystems []hpc.FileSystem
 	// Usage is the workload's fair-share usage at the instant UsageAt. slurmctld starts with
 	// this usage less Accrued, which is the usage that the preset jobs add later.
 	Usage   []hpc.Usage

@@ -36,6 +36,8 @@ type jobs struct {
 	nodes    *nodes.Cluster
 	runTimes map[taskOf]time.Duration // run times that commands have changed
 	reasons  *reasons
+	// transfers decide when jobs end that share file systems.
+	transfers *transfers
 }
 
 func newJobs(l *loop, u *users, release slurmspec.Release) *jobs {
@@ -343,7 +345,7 @@ func (j *jobs) script(l *rpc.BatchLaunch) (nodes.Script, error) {
 	if l.ArrayJobID != 0 {
 		task = int(l.ArrayTaskID)
 	}
-	script := nodes.Script{RunTime: j.runTimeOf(s, task), ExitCode: s.job.ExitCodeOf(task)}
+	script := nodes.Script{RunTime: j.transfers.runTime(s, task), ExitCode: s.job.ExitCodeOf(task)}
 	if at := s.job.EndAt; at != 0 {
 		script.RunTime, script.End = max(0, at.Sub(j.Now())), at
 	}
@@ -370,6 +372,7 @@ func (j *jobs) started(l *rpc.BatchLaunch) {
 	in := &instance{of: s, task: task, nodes: l.Nodes, nodeCount: int(l.Credential.NodeCount), cpus: rpc.CPUs(l.CPUsPerNode), start: j.Now()}
 	j.byNumber[l.JobID] = in
 	j.running[l.JobID] = true
+	j.transfers.begin(l.JobID, in)
 	if s.answered && s.job.Priority == nil && j.Now().UnixSeconds() != s.job.Submit.UnixSeconds() {
 		j.askForPriority(l.JobID)
 	}
@@ -394,6 +397,7 @@ func (j *jobs) suspended(number uint32, resumed bool) {
 	if resumed {
 		kind = rm.Resume
 	}
+	j.transfers.suspend(number, resumed)
 	j.emit(rm.Event{Kind: kind, Job: in.of.job.ID, Task: in.task, RMJob: number})
 }
 
@@ -434,6 +438,7 @@ func (j *jobs) completed(c jobcomp.Record) {
 		c.Outcome.Start = hpc.Unix(in.start.UnixSeconds()) // the record has the instant of the last resize
 	}
 	delete(j.running, c.Job)
+	j.transfers.end(c.Job)
 	c.Outcome.Priority = in.priority
 	// slurmctld may requeue a job that lost its nodes, and the record does not say so. A
 	// record that was too long is truncated.

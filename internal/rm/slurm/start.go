@@ -133,6 +133,9 @@ func (e *Engine) prepare(lead time.Duration) error {
 	}
 	e.users = newUsers(p.User, e.cfg.Cluster.Users, e.cfg.Users)
 	e.jobs = newJobs(l, e.users, e.cfg.Install.Release)
+	if e.jobs.transfers, err = newTransfers(e.jobs, e.cfg.FileSystems); err != nil {
+		return err
+	}
 	l.network, err = network.Listen(l.daemons.Socket, p.Driver(), pipe, network.Handlers{NodeMessage: e.nodeMessage, PipeData: e.jobs.pipeData})
 	if err != nil {
 		return err

@@ -29,10 +29,7 @@ type IOOptions struct {
 const ioInterval = 30 * time.Second
 
 // ioPolicies are the policies that plan with a file system, with their default options.
-var ioPolicies = []struct {
-	name, doc string
-	options   IOOptions
-}{
+var ioPolicies = []ioPolicy{
 	{"bf-licenses", "backfilling in rounds with requested licenses (Slurm's bf_licenses)",
 		IOOptions{Options: ioaware.Options{Strategy: ioaware.Aware}, Estimator: ioaware.Nothing{}, EstimateIsRequest: true}},
 	{"io-baseline", "the same rounds without estimates and without measured use",
@@ -41,6 +38,12 @@ var ioPolicies = []struct {
 		IOOptions{Options: ioaware.Options{Strategy: ioaware.Aware}, Estimator: ioaware.Behaviour{Factor: 1}}},
 	{"workload-adaptive", "io-aware, and much I/O in proportion to the queue (two groups)",
 		IOOptions{Options: ioaware.Options{Strategy: ioaware.TwoGroup}, Estimator: ioaware.Behaviour{Factor: 1}}},
+}
+
+// ioPolicy is one of them.
+type ioPolicy struct {
+	name, doc string
+	options   IOOptions
 }
 
 // ioOptions returns the default options of a policy that plans with a file system, or nil.
@@ -170,7 +173,7 @@ func (p *withFileSystem) job(j *sim.Job) ioaware.Job {
 		return planned
 	}
 	planned.Estimate = j.Estimate(p.options.Estimator, &p.system)
-	use, requested := LicensesOf(j.Request.Licenses, p.system.Name)
+	use, requested := ioaware.ParseLicenses(j.Request.Licenses)[p.system.Name]
 	if !requested && p.options.EstimateIsRequest && planned.Estimate.Use > 0 {
 		use, requested = min(planned.Estimate.Use, p.system.Licenses), true
 	}
@@ -178,23 +181,6 @@ func (p *withFileSystem) job(j *sim.Job) ioaware.Job {
 		planned.Licenses = map[string]int64{p.system.Name: use}
 	}
 	return planned
-}
-
-// LicensesOf reads how many licenses of a name a request has: "lustre:200,matlab". A name without
-// a number counts once.
-func LicensesOf(request, name string) (int64, bool) {
-	for part := range strings.FieldsFuncSeq(request, func(r rune) bool { return r == ',' || r == ';' }) {
-		license, count, counted := strings.Cut(part, ":")
-		if strings.TrimSpace(license) != name {
-			continue
-		}
-		if !counted {
-			return 1, true
-		}
-		n, err := strconv.ParseInt(strings.TrimSpace(count), 10, 32)
-		return n, err == nil && n >= 0
-	}
-	return 0, false
 }
 
 // selector is the machine's own selection of nodes. It starts the jobs whose nodes it takes now.
@@ -217,6 +203,23 @@ func (s *selector) Reserve(job int, at hpc.Time) {
 	}
 	s.started[job] = true
 	s.machine.Start(s.queue[job])
+}
+
+// ParseStrategy reads a strategy of package ioaware with the options of the policies that plan by it:
+// "aware:track-nodes,estimate=x0.5".
+func ParseStrategy(text string) (IOOptions, error) {
+	name, text, given := strings.Cut(text, ":")
+	strategy, err := ioaware.ParseStrategy(name)
+	if err != nil {
+		return IOOptions{}, err
+	}
+	i := slices.IndexFunc(ioPolicies, func(p ioPolicy) bool { return p.options.Strategy == strategy && !p.options.EstimateIsRequest })
+	options := ioPolicies[i].options
+	options.Interval = ioInterval
+	if given {
+		options, err = parseIO(options, text)
+	}
+	return options, err
 }
 
 // parseIO reads the options of a policy that plans with a file system:

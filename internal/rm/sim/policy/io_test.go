@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"rmreplay/internal/hpc"
+	"rmreplay/internal/ioaware"
 	"rmreplay/internal/rm"
 	"rmreplay/internal/rm/sim"
 )
@@ -123,14 +124,15 @@ func TestIOOptions(t *testing.T) {
 	}
 }
 
-func TestRequestedLicenses(t *testing.T) {
-	for _, c := range []struct {
-		request string
-		n       int64
-		found   bool
-	}{{"lustre:200", 200, true}, {"matlab,lustre:7", 7, true}, {"lustre", 1, true}, {"lustre2:5", 0, false}, {"", 0, false}, {"lustre:x", 0, false}, {"a:1;lustre:3", 3, true}} {
-		if n, found := LicensesOf(c.request, "lustre"); found != c.found || found && n != c.n {
-			t.Errorf("%q: %d, %v; want %d, %v", c.request, n, found, c.n, c.found)
+func TestParseStrategy(t *testing.T) {
+	for text, want := range map[string]ioaware.Strategy{"aware": ioaware.Aware, "two-group:estimate=x2": ioaware.TwoGroup, "baseline": ioaware.Baseline} {
+		if o, err := ParseStrategy(text); err != nil || o.Strategy != want || o.Interval != 30*time.Second || o.EstimateIsRequest {
+			t.Errorf("%s: %+v, %v", text, o, err)
+		}
+	}
+	for _, bad := range []string{"", "best", "aware:", "aware:nodes", "io-aware-ish"} {
+		if _, err := ParseStrategy(bad); err == nil {
+			t.Errorf("%q: no error", bad)
 		}
 	}
 }

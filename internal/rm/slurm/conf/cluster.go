@@ -73,7 +73,7 @@ type Cluster struct {
 	nodeLines []nodeLine
 	nodeIndex map[string]int
 	names     int      // in the host lists that were expanded; [maxNames] is the limit
-	scaled    []Change // changes by [Cluster.Scale]
+	scaled    []Change // changes by [Cluster.Scale] and [Cluster.With]
 	factor    float64  // the factor of these changes; 0 if there are none
 }
 
@@ -186,6 +186,20 @@ func (c *Cluster) readAccounts(dir string, read reader) error {
 func (c *Cluster) Get(key string) (string, bool) {
 	s, ok := c.statement(key)
 	return s.Value, ok
+}
+
+// With returns the cluster with another value of a key that stands alone on its line. [Adapt] reports
+// the change with the reason. It does not change the receiver.
+func (c *Cluster) With(key, value, reason string) *Cluster {
+	site, set := c.statement(key)
+	if set && site.Value == value {
+		return c
+	}
+	out := *c
+	out.Statements = slices.DeleteFunc(slices.Clone(c.Statements), func(s Statement) bool { return strings.EqualFold(s.Key, key) })
+	out.Statements = append(out.Statements, Statement{File: site.File, Line: site.Line, Key: key, Value: value})
+	out.scaled = append(slices.Clip(c.scaled), Change{Key: key, From: site.Value, To: value, Reason: reason, File: site.File, Line: site.Line})
+	return &out
 }
 
 // RequeueExits returns the exit codes after which slurmctld requeues a job: RequeueExit and

@@ -1,0 +1,195 @@
+package iocmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"rmreplay/internal/flags"
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/ioaware"
+	"rmreplay/internal/ioaware/driver"
+	"rmreplay/internal/ioaware/live"
+)
+
+// clusterOptions are the flags of the commands that change a live cluster.
+type clusterOptions struct {
+	partitions []string
+	lease      string
+}
+
+func (o *clusterOptions) add(c *cobra.Command) error {
+	f := c.Flags()
+	f.StringSliceVar(&o.partitions, "partition", nil, "the `PARTITION` whose jobs the driver starts (several times, or with commas)")
+	f.StringVar(&o.lease, "lease", "/var/lib/rmreplay/io-driver", "the `FILE` that a living driver holds locked, and touches in every round")
+	return c.MarkFlagRequired("partition")
+}
+
+// scheduleOptions are the flags of `io schedule`.
+type scheduleOptions struct {
+	clusterOptions
+	policy     string
+	trackNodes bool
+	license    string
+	total      int64
+	service    string
+	interval   time.Duration
+	dryRun     bool
+}
+
+func (s *scheduleOptions) add(f *pflag.FlagSet) {
+	f.StringVar(&s.policy, "policy", "aware", "`STRATEGY`: baseline, aware or two-group")
+	f.BoolVar(&s.trackNodes, "track-nodes", false, "count the nodes of future jobs, and reserve none for them")
+	f.StringVar(&s.license, "license", "lustre", "the `NAME` of the licence that stands for the file system")
+	f.Int64Var(&s.total, "total", hpc.DefaultIOLicenses, "`N` licences stand for the file system, unless slurm.conf says how many there are")
+	f.StringVar(&s.service, "service", "", "the `HOST:PORT` of the service of estimates (rmreplay io serve); without it only requested licences count")
+	flags.Duration(f, &s.interval, "interval", 30*time.Second, "`DURATION` between two rounds")
+	f.BoolVar(&s.dryRun, "dry-run", false, "plan one round, say what would be done and change nothing")
+}
+
+func (o Output) schedule() *cobra.Command {
+	var opts scheduleOptions
+	c := &cobra.Command{
+		Use:   "schedule --partition PARTITION",
+		Short: "Decide on the starts of a live cluster's jobs, with the file system as a resource",
+		Long: `Decides in rounds which pending jobs of the given partitions start, and releases them. All
+others wait held. slurmctld is stock: the driver uses squeue, sinfo and scontrol, and
+needs the rights of a Slurm operator. It never touches other partitions' jobs, nor jobs
+that their users or an administrator hold. Jobs with a dependency, a begin time or a
+reservation start as Slurm decides.
+
+It refuses to start if slurm.conf does not fit, and says which lines are missing. If it
+dies, "rmreplay io release --if-driver-dead" releases what it holds. If it starts again,
+it goes on with what it held before. docs/IO-DRIVER.md is the guide.`,
+		Example: `  rmreplay io schedule --partition batch --dry-run
+  rmreplay io schedule --partition batch,long --policy two-group --service 127.0.0.1:9999`,
+		Args: o.WantArgs(),
+		RunE: func(c *cobra.Command, _ []string) error { return o.runSchedule(c.Context(), &opts) },
+	}
+	opts.add(c.Flags())
+	must(opts.clusterOptions.add(c))
+	return c
+}
+
+// must is for what only a mistake in this package breaks.
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+func (o Output) runSchedule(ctx context.Context, opts *scheduleOptions) error {
+	strategy, err := ioaware.ParseStrategy(opts.policy)
+	if err != nil {
+		return o.Usagef("--policy %w", err)
+	}
+	if opts.interval < time.Second {
+		return o.Usagef("--interval %v: too short (want at least 1s)", opts.interval)
+	}
+	config := live.Config{
+		Partitions: opts.partitions, FileSystem: opts.license, Total: opts.total, Run: live.Exec, Now: now,
+		Say: o.Say, DryRun: opts.dryRun,
+	}
+	if opts.service != "" {
+		config.Forecaster = live.Service{Address: opts.service}
+	}
+	cluster := live.New(config)
+	if err := cluster.Check(ctx); err != nil {
+		return o.BadInput(err)
+	}
+	d := &driver.Driver{Options: ioaware.Options{Strategy: strategy, TrackNodes: opts.trackNodes}, Patience: max(opts.interval, 10*time.Second)}
+	if opts.dryRun {
+		_, err := cluster.Round(ctx, d)
+		return err
+	}
+	lease, err := live.Take(opts.lease)
+	if err != nil {
+		return o.BadInput(err)
+	}
+	defer lease.Close() //nolint:errcheck // nothing is written
+	return o.rounds(ctx, cluster, d, lease, opts.interval)
+}
+
+// rounds plans rounds until the command is interrupted. A round that fails is said, and the next one
+// tries again.
+func (o Output) rounds(ctx context.Context, cluster *live.Cluster, d *driver.Driver, lease *live.Lease, interval time.Duration) error {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		round, err := cluster.Round(ctx, d)
+		if ctx.Err() != nil {
+			return nil //nolint:nilerr // an interrupted command of Slurm is no failure
+		}
+		if err := errors.Join(err, round.Failed, lease.Touch()); err != nil {
+			o.Say("%v", err)
+		}
+		for _, job := range round.Held {
+			o.Say("job %s did not start after its release, and is held again", job)
+		}
+		if n := len(round.Released); n > 0 {
+			o.Say("released %d jobs: %s", n, few(round.Released))
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
+}
+
+// few names the first jobs of a list.
+func few(list []string) string {
+	const most = 10
+	text := ""
+	for i, name := range list[:min(len(list), most)] {
+		if i > 0 {
+			text += ", "
+		}
+		text += name
+	}
+	if more := len(list) - most; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+// release is the watchdog of the driver.
+func (o Output) release() *cobra.Command {
+	var opts clusterOptions
+	var ifDead bool
+	var after time.Duration
+	c := &cobra.Command{
+		Use:   "release --partition PARTITION --if-driver-dead",
+		Short: "Release the jobs that the driver holds",
+		Long: `Releases the jobs of the given partitions that "rmreplay io schedule", or its
+job_submit.lua, holds, so that Slurm schedules them. Jobs that their users or an
+administrator hold stay held. With --if-driver-dead it does nothing while the driver works:
+cron or a timer of systemd can run it every minute, on the machine of the driver.`,
+		Example: `  rmreplay io release --partition batch --if-driver-dead
+  rmreplay io release --partition batch`,
+		Args: o.WantArgs(),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if ifDead {
+				dead, err := live.Dead(opts.lease, after)
+				if err != nil || !dead {
+					return err
+				}
+			}
+			cluster := live.New(live.Config{Partitions: opts.partitions, Run: live.Exec, Now: now, Say: o.Say})
+			n, err := cluster.ReleaseAll(c.Context())
+			if n > 0 {
+				o.Say("released %d jobs", n)
+			}
+			return err
+		},
+	}
+	f := c.Flags()
+	f.BoolVar(&ifDead, "if-driver-dead", false, "do nothing if the driver has worked within --after")
+	flags.Duration(f, &after, "after", 2*time.Minute, "a driver that has not worked for `DURATION` is dead")
+	must(opts.add(c))
+	return c
+}

@@ -1,0 +1,139 @@
+package experiment
+
+import (
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/ioaware"
+	"rmreplay/internal/replay"
+	"rmreplay/internal/rm/sim/policy"
+	"rmreplay/internal/rm/slurm"
+	"rmreplay/internal/rm/slurm/conf"
+	"rmreplay/internal/run"
+	"rmreplay/internal/workload"
+)
+
+// fileSystemsOf returns the given file systems and those of the workload that are not among them.
+// Every one that a job uses must have a bandwidth.
+func fileSystemsOf(w *workload.Workload, given []hpc.FileSystem) ([]hpc.FileSystem, error) {
+	list := slices.Clone(given)
+	known := map[string]bool{"": true}
+	for _, f := range list {
+		known[f.Name] = true
+	}
+	for _, f := range w.FileSystems {
+		if !known[f.Name] {
+			known[f.Name] = true
+			list = append(list, f)
+		}
+	}
+	for _, job := range w.Jobs.All() {
+		for _, p := range job.IO {
+			if !known[p.FileSystem] {
+				return nil, fieldError("filesystem", "is missing: job %s uses %q, whose bandwidth is not known (want, for example, %s=200MiB/s)", job.ID, p.FileSystem, p.FileSystem)
+			}
+		}
+	}
+	return list, nil
+}
+
+// describeFileSystems returns the record's description of file systems.
+func describeFileSystems(systems []hpc.FileSystem) (list []run.FileSystem) {
+	for _, f := range systems {
+		list = append(list, run.FileSystem(f))
+	}
+	return list
+}
+
+// scheduleIO gives the cluster the scheduling that the driver needs, if there is one.
+func (e *slurmEngine) scheduleIO() error {
+	if e.spec.IOSchedule == "" {
+		return nil
+	}
+	how, err := policy.ParseStrategy(e.spec.IOSchedule)
+	if err != nil {
+		return &FieldError{"io-schedule", err}
+	}
+	e.ioSchedule, e.cluster = &how, slurm.Outside(e.cluster)
+	return nil
+}
+
+// decideStarts returns the controller with a driver that decides on starts, if the specification has
+// one. The time that the driver computes is added to cpu.
+func (e *slurmEngine) decideStarts(c replay.Controller, w *workload.Workload, engine *slurm.Engine, cpu *time.Duration) replay.Controller {
+	if e.ioSchedule == nil {
+		return c
+	}
+	how := replay.Starts{
+		Options: e.ioSchedule.Options, Interval: e.ioSchedule.Interval, Estimator: e.ioSchedule.Estimator,
+		NodesOf: nodesNeeded(e.cluster), DefaultLimit: e.cluster.DefaultLimit(),
+	}
+	for _, n := range e.cluster.Nodes {
+		how.Nodes = append(how.Nodes, n.Name)
+	}
+	licenses, _ := e.cluster.Get("Licenses")
+	how.Licenses = ioaware.ParseLicenses(licenses)
+	if len(e.fileSystems) > 0 {
+		system := e.fileSystems[0].Complete()
+		how.FileSystem = system
+		how.Measured = func() int64 { return system.LicensesOf(float64(engine.IOLoad(system.Name).Granted)) }
+	}
+	return &timed{replay.DecideStarts(c, w, how), cpu}
+}
+
+// timed adds up the CPU time of a controller.
+type timed struct {
+	replay.Controller
+	cpu *time.Duration
+}
+
+// Event implements [replay.Controller].
+func (t *timed) Event(event *replay.Event) replay.Decisions {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	before := threadCPU()
+	d := t.Controller.Event(event)
+	*t.cpu += threadCPU() - before
+	return d
+}
+
+// threadCPU returns the CPU time of this thread; 0 if it is not known.
+func threadCPU() time.Duration {
+	var t unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t) != nil {
+		return 0
+	}
+	return time.Duration(t.Nano())
+}
+
+// nodesNeeded returns a function that says how many nodes of a cluster a job needs: those that it
+// asks for, and as many as its tasks fill on the largest nodes of its partition.
+func nodesNeeded(c *conf.Cluster) func(job *hpc.Job) int {
+	cpus := make(map[string]int, len(c.Nodes))
+	for _, n := range c.Nodes {
+		cpus[n.Name] = n.CPUs
+	}
+	largest := map[string]int{}
+	for _, p := range c.Partitions {
+		for _, name := range p.Nodes {
+			largest[p.Name] = max(largest[p.Name], cpus[name])
+		}
+	}
+	return func(job *hpc.Job) int {
+		partition, _, _ := strings.Cut(job.Partition, ",")
+		if partition == "" {
+			partition = c.DefaultPartition()
+		}
+		tasks, each := max(job.Tasks, 1), max(job.CPUsPerTask, 1)
+		perNode := max(largest[partition]/each, 1)
+		if job.TasksPerNode > 0 {
+			perNode = min(perNode, job.TasksPerNode)
+		}
+		return max(job.MinNodes, (tasks+perNode-1)/perNode, 1)
+	}
+}

@@ -1,0 +1,184 @@
+// Package driver decides when the jobs of a cluster start, outside its scheduler. The jobs wait held.
+// In rounds, the driver plans by the rules of package ioaware, and releases the jobs that start now.
+// The cluster's scheduler then chooses their nodes and starts them.
+//
+// The package does no I/O and reads no clock: a [Cluster] says what the state is and carries out
+// decisions. A replay under virtual time and a live cluster implement it.
+package driver
+
+import (
+	"errors"
+	"time"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/ioaware"
+)
+
+// Cluster is a cluster whose jobs wait held.
+type Cluster interface {
+	// State returns the state of the cluster. The caller may change it.
+	State() (State, error)
+	// Release lets the cluster's scheduler start a held job, and Hold keeps a pending job from
+	// starting. An error concerns this job alone, which may have ended meanwhile.
+	Release(job string) error
+	Hold(job string) error
+}
+
+// State is the state of a cluster at an instant.
+type State struct {
+	Now hpc.Time
+	ioaware.Cluster
+	Running []Running
+	// Pending are the jobs that the driver may start, in the order of their priority. The jobs of
+	// others, and those that their users or an administrator hold, are not among them.
+	Pending []Pending
+}
+
+// Running is a running job, whoever started it.
+type Running struct {
+	ID string // the cluster's name of the job
+	ioaware.Running
+}
+
+// Pending is a pending job.
+type Pending struct {
+	ID string
+	ioaware.Job
+	// Released says that the job is not held: it was released, and has not started.
+	Released bool
+}
+
+// Driver plans rounds. Its memory may be lost: a new one adopts what it finds.
+type Driver struct {
+	Options ioaware.Options
+	// Patience is how long a released job may take to start. After that the driver holds it again,
+	// because something that the plan does not know keeps it from starting: the shape of the free
+	// nodes, a reservation or a limit.
+	Patience time.Duration
+
+	waits map[string]*wait // by job
+}
+
+// wait is what the driver remembers of a pending job.
+type wait struct {
+	released hpc.Time // 0 if it is held
+	tries    int      // releases after which it did not start
+	next     hpc.Time // no release before this instant
+}
+
+// The pauses after releases in vain: the first, which doubles, and the longest. A job that was
+// released mostTries times keeps no replay going.
+const (
+	firstPause = 2 * time.Minute
+	mostPause  = time.Hour
+	mostTries  = 8
+)
+
+// Round is what a round decided.
+type Round struct {
+	ioaware.Round
+	Released []string // jobs that start now
+	Held     []string // jobs that were released, did not start and are held again
+	// Open says that a later round can release more jobs, even if no job is submitted.
+	Open bool
+	// Failed joins the errors of jobs whose release or hold was refused.
+	Failed error
+}
+
+// Round plans a round and carries it out. The error is that of the state: nothing was decided then.
+func (d *Driver) Round(c Cluster) (Round, error) {
+	state, err := c.State()
+	if err != nil {
+		return Round{}, err
+	}
+	d.remember(state.Pending)
+	var round Round
+	fail := func(err error) { round.Failed = errors.Join(round.Failed, err) }
+	running := make([]ioaware.Running, len(state.Running))
+	for i := range state.Running {
+		running[i] = state.Running[i].Running
+	}
+	var candidates []*Pending
+	for i := range state.Pending {
+		job := &state.Pending[i]
+		w := d.waits[job.ID]
+		if job.Released && w.released == 0 {
+			w.released = state.Now // released by a driver before this one
+		}
+		switch {
+		case job.Released && state.Now.Sub(w.released) < d.Patience:
+			running = append(running, ioaware.Running{Job: job.Job, End: after(state.Now, job.Limit)})
+			take(&state.Cluster, job.Licenses)
+			round.Open = true
+			continue
+		case job.Released:
+			if err := c.Hold(job.ID); err != nil {
+				fail(err)
+				continue
+			}
+			pause := min(firstPause<<min(w.tries, mostTries), mostPause)
+			w.tries, w.released, w.next = w.tries+1, 0, state.Now.Add(pause)
+			round.Held = append(round.Held, job.ID)
+		}
+		if w.next > state.Now {
+			round.Open = round.Open || w.tries < mostTries
+			continue
+		}
+		candidates = append(candidates, job)
+	}
+	jobs := make([]ioaware.Job, len(candidates))
+	for i, job := range candidates {
+		jobs[i] = job.Job
+	}
+	round.Round = ioaware.Plan(state.Now, &state.Cluster, running, jobs, d.Options)
+	for _, start := range round.Starts {
+		job := candidates[start.Job]
+		round.Open = round.Open || start.At != hpc.Never && d.waits[job.ID].tries < mostTries
+		if start.At != state.Now {
+			continue
+		}
+		if err := c.Release(job.ID); err != nil {
+			fail(err)
+			continue
+		}
+		d.waits[job.ID].released = state.Now
+		round.Released = append(round.Released, job.ID)
+	}
+	round.Open = round.Open || len(state.Running) > 0
+	return round, nil
+}
+
+// take adds the licenses of a released job, which the cluster does not count yet.
+func take(c *ioaware.Cluster, licenses map[string]int64) {
+	for name, n := range licenses {
+		if l, known := c.Licenses[name]; known {
+			l.Used += n
+			c.Licenses[name] = l
+		}
+	}
+}
+
+// remember keeps the memory of the jobs that pend, and drops that of all others.
+func (d *Driver) remember(pending []Pending) {
+	waits := make(map[string]*wait, len(pending))
+	for i := range pending {
+		job := &pending[i]
+		w := d.waits[job.ID]
+		if w == nil {
+			w = &wait{}
+		}
+		if !job.Released && w.released != 0 { // it was held, or requeued, by somebody else
+			w.released = 0
+		}
+		waits[job.ID] = w
+	}
+	d.waits = waits
+}
+
+// after returns an instant that much later; [hpc.Never] for an unlimited time.
+func after(t hpc.Time, d time.Duration) hpc.Time {
+	if d == hpc.Unlimited || hpc.Time(d) > hpc.Never-t {
+		return hpc.Never
+	}
+	return t.Add(d)
+}

@@ -1,0 +1,28 @@
+package ioaware
+
+import (
+	"strconv"
+	"strings"
+)
+
+// ParseLicenses reads licenses by name: "lustre:200,matlab", a request or the value of Slurm's
+// Licenses. A name without a number counts once. A part without a number of at least 0 is left out:
+// slurmctld refuses it.
+func ParseLicenses(text string) map[string]int64 {
+	var list map[string]int64
+	for part := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == ',' || r == ';' }) {
+		name, count, counted := strings.Cut(strings.TrimSpace(part), ":")
+		n := int64(1)
+		if counted {
+			var err error
+			if n, err = strconv.ParseInt(strings.TrimSpace(count), 10, 32); err != nil || n < 0 {
+				continue
+			}
+		}
+		if list == nil {
+			list = map[string]int64{}
+		}
+		list[name] = n
+	}
+	return list
+}

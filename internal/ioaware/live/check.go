@@ -1,0 +1,108 @@
+package live
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"rmreplay/internal/hostlist"
+)
+
+// Check returns an error if the cluster does not fit the driver. It says what slurm.conf needs.
+func (c *Cluster) Check(ctx context.Context) error {
+	c.ctx = ctx
+	text, err := c.Run(ctx, "scontrol", "show", "config")
+	if err != nil {
+		return err
+	}
+	config := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		if key, value, ok := strings.Cut(line, " = "); ok {
+			config[strings.TrimSpace(key)] = strings.TrimSpace(value)
+		}
+	}
+	if text, err = c.Run(ctx, "scontrol", "-o", "show", "partition"); err != nil {
+		return err
+	}
+	return errors.Join(checkScheduling(config), c.checkPartitions(string(text), config["SelectType"]))
+}
+
+// checkScheduling checks that slurmctld starts a released job within a second or two.
+func checkScheduling(config map[string]string) error {
+	options := map[string]string{}
+	for option := range strings.SplitSeq(config["SchedulerParameters"], ",") {
+		key, value, _ := strings.Cut(strings.TrimSpace(option), "=")
+		options[key] = value
+	}
+	var want []string
+	if kind := config["SchedulerType"]; kind != "sched/builtin" && kind != "sched/backfill" {
+		want = append(want, "SchedulerType=sched/builtin")
+	}
+	var missing []string
+	for _, option := range []struct{ key, value string }{{"batch_sched_delay", "0"}, {"sched_interval", "5"}} {
+		if value, set := options[option.key]; !set || value != option.value && option.value == "0" || value == "-1" {
+			missing = append(missing, option.key+"="+option.value)
+		}
+	}
+	if len(missing) > 0 {
+		kept := slices.DeleteFunc(strings.Split(config["SchedulerParameters"], ","), func(option string) bool {
+			key, _, _ := strings.Cut(strings.TrimSpace(option), "=")
+			return key == "" || key == "(null)" || slices.ContainsFunc(missing, func(m string) bool { return strings.HasPrefix(m, key+"=") })
+		})
+		want = append(want, "SchedulerParameters="+strings.Join(append(kept, missing...), ","))
+	}
+	if len(want) == 0 {
+		return nil
+	}
+	return fmt.Errorf("slurm.conf lets released jobs wait (want these lines, and scontrol reconfigure):\n  %s", strings.Join(want, "\n  "))
+}
+
+// checkPartitions checks that the partitions exist, give whole nodes to jobs and share nodes with no
+// other partition: the driver counts nodes.
+func (c *Cluster) checkPartitions(text, selectType string) error {
+	owners := map[string][]string{}
+	seen := map[string]bool{}
+	var errs []error
+	for line := range strings.Lines(text) {
+		f := fields(line)
+		name := f["PartitionName"]
+		seen[name] = true
+		mine := slices.Contains(c.Partitions, name)
+		if share := f["OverSubscribe"]; mine && share != "EXCLUSIVE" && selectType != "select/linear" {
+			errs = append(errs, fmt.Errorf("partition %s: OverSubscribe=%s with %s: jobs may share nodes (want OverSubscribe=EXCLUSIVE: the driver counts whole nodes)", name, share, selectType))
+		}
+		names, err := hostlist.Expand(f["Nodes"])
+		if err != nil {
+			continue // a partition without nodes: (null)
+		}
+		for _, n := range names {
+			owners[n] = append(owners[n], name)
+		}
+	}
+	shared := map[string]bool{}
+	for _, list := range owners {
+		mine := func(p string) bool { return slices.Contains(c.Partitions, p) }
+		other := slices.IndexFunc(list, func(p string) bool { return !mine(p) })
+		if i := slices.IndexFunc(list, mine); i >= 0 && other >= 0 && !shared[list[i]+list[other]] {
+			shared[list[i]+list[other]] = true
+			errs = append(errs, fmt.Errorf("partition %s shares nodes with %s (want both, or none, for the driver)", list[i], list[other]))
+		}
+	}
+	for _, p := range c.Partitions {
+		if !seen[p] {
+			errs = append(errs, fmt.Errorf("partition %s: there is none (want one of %s)", p, strings.Join(sorted(seen), ", ")))
+		}
+	}
+	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	return errors.Join(errs...)
+}
+
+func sorted(set map[string]bool) (list []string) {
+	for name := range set {
+		list = append(list, name)
+	}
+	slices.Sort(list)
+	return list
+}

@@ -1,0 +1,314 @@
+// Package live carries out the decisions of package driver on a live cluster, by Slurm's own commands:
+// squeue, sinfo and scontrol. It changes only pending jobs of the partitions that are given to the
+// driver, and never those that their users or an administrator hold.
+//
+// A job that the driver holds has a mark in its admin comment (rmreplay-io=held;), and another one once
+// it is released. So a driver that starts again, and the watchdog that releases what a dead driver
+// holds, know which holds are the driver's.
+package live
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/ioaware"
+	"rmreplay/internal/ioaware/driver"
+)
+
+// Command runs one of Slurm's commands and returns what it prints. The error has what it writes to
+// its standard error.
+type Command func(ctx context.Context, name string, args ...string) ([]byte, error)
+
+// Forecaster says what is expected of jobs, and what the file system does.
+type Forecaster interface {
+	// Estimate predicts the jobs of a class; the zero Estimate if nothing is known.
+	Estimate(ctx context.Context, class string) (ioaware.Estimate, error)
+	// Used returns the measured use, in licenses.
+	Used(ctx context.Context) (int64, error)
+}
+
+// Config says which jobs the driver may start.
+type Config struct {
+	// Partitions are the driver's. No other partition may have their nodes.
+	Partitions []string
+	// FileSystem is the name of the license that stands for the file system, and Total the number
+	// of these licenses if slurm.conf has none.
+	FileSystem string
+	Total      int64
+	Forecaster Forecaster // nil if only requested licenses count
+	Run        Command
+	Now        func() hpc.Time
+	// Say says what happens. It gets one line.
+	Say func(format string, args ...any)
+	// DryRun changes nothing, and says what would be done.
+	DryRun bool
+}
+
+// Cluster is a live cluster. It implements [driver.Cluster] within [Cluster.Round].
+type Cluster struct {
+	Config
+	ctx context.Context // of the round
+	// jobs are the pending jobs of the last state, by name.
+	jobs map[string]*job
+	deaf bool // the forecaster did not answer in the last round
+}
+
+// New returns the cluster of a configuration.
+func New(c Config) *Cluster { return &Cluster{Config: c, jobs: map[string]*job{}} }
+
+// Round has a driver decide once.
+func (c *Cluster) Round(ctx context.Context, d *driver.Driver) (driver.Round, error) {
+	c.ctx = ctx
+	return d.Round(c)
+}
+
+// State implements [driver.Cluster]. It holds the driver's jobs that nobody holds yet.
+func (c *Cluster) State() (driver.State, error) {
+	jobs, err := c.list()
+	if err != nil {
+		return driver.State{}, err
+	}
+	now := c.Now()
+	state := driver.State{Now: now, Cluster: ioaware.Cluster{FileSystem: c.FileSystem}}
+	if state.Nodes, err = c.nodes(); err != nil {
+		return state, err
+	}
+	if state.Licenses, err = c.licenses(); err != nil {
+		return state, err
+	}
+	forecast := c.forecast(&state)
+	clear(c.jobs)
+	for i := range jobs {
+		j := &jobs[i]
+		planned := ioaware.Job{Nodes: int(max(j.Nodes, 1)), Limit: limitOf(j.TimeLimit), Licenses: ioaware.ParseLicenses(j.Licenses)}
+		planned.Estimate = forecast(j)
+		switch {
+		case j.onNodes():
+			end := hpc.Never
+			if j.End > 0 && j.End != infinite && planned.Limit != hpc.Unlimited {
+				end = hpc.Unix(int64(j.End))
+			}
+			state.Running = append(state.Running, driver.Running{ID: j.name(), Running: ioaware.Running{Job: planned, End: end}})
+		case j.pending() && c.takes(j, now):
+			for _, name := range j.names() {
+				c.jobs[name] = j
+				state.Pending = append(state.Pending, driver.Pending{ID: name, Job: planned, Released: !j.held()})
+			}
+		}
+	}
+	return state, nil
+}
+
+// list returns the jobs of the driver's partitions.
+func (c *Cluster) list() ([]job, error) {
+	text, err := c.Run(c.ctx, "squeue", "--json")
+	if err != nil {
+		return nil, err
+	}
+	jobs, err := readJobs(text)
+	if err != nil {
+		return nil, err
+	}
+	jobs = slices.DeleteFunc(jobs, func(j job) bool {
+		return !slices.ContainsFunc(strings.Split(j.Partition, ","), func(p string) bool { return slices.Contains(c.Partitions, p) })
+	})
+	sortJobs(jobs)
+	return jobs, nil
+}
+
+// takes reports whether the driver decides when a pending job starts. It holds a job that it sees for
+// the first time.
+func (c *Cluster) takes(j *job, now hpc.Time) bool {
+	mark := markOf(j.AdminComment)
+	switch {
+	case j.held() && !j.heldByDriver(): // the hold of somebody else
+		return false
+	case j.held() && mark == markHeld:
+		return true
+	case j.held(): // below: the driver takes the hold over
+	case mark == markHeld, mark == markSubmitted: // a driver died between its release and its mark
+		c.note(j, j.name(), markReleased)
+		return true
+	case mark == markReleased:
+		return true
+	case j.waitsForOthers(now):
+		return false
+	}
+	if err := c.hold(j, j.name()); err != nil {
+		c.Say("job %s: %v", j.name(), err)
+		return false
+	}
+	j.Priority = 0
+	return true
+}
+
+// limitOf returns a time limit.
+func limitOf(minutes number) time.Duration {
+	if minutes <= 0 || minutes == infinite || minutes > 1<<31 {
+		return hpc.Unlimited
+	}
+	return time.Duration(minutes) * time.Minute
+}
+
+// nodes counts the nodes of the driver's partitions that are in service.
+func (c *Cluster) nodes() (int, error) {
+	text, err := c.Run(c.ctx, "sinfo", "-h", "-N", "-p", strings.Join(c.Partitions, ","), "-o", "%N %T")
+	if err != nil {
+		return 0, err
+	}
+	serves := map[string]bool{}
+	for line := range strings.Lines(string(text)) {
+		if f := strings.Fields(line); len(f) == 2 && inService(f[1]) {
+			serves[f[0]] = true
+		}
+	}
+	return len(serves), nil
+}
+
+// inService reports whether jobs may start on a node in a state, or will when it is free.
+func inService(state string) bool {
+	if strings.HasSuffix(state, "*") { // it does not answer
+		return false
+	}
+	return slices.Contains([]string{"idle", "allocated", "mixed", "completing", "planned"}, strings.TrimRight(state, "~#$@^!%-+"))
+}
+
+// licenses returns the cluster's licenses.
+func (c *Cluster) licenses() (map[string]ioaware.License, error) {
+	text, err := c.Run(c.ctx, "scontrol", "-o", "show", "licenses")
+	if err != nil {
+		return nil, err
+	}
+	list := map[string]ioaware.License{}
+	for line := range strings.Lines(string(text)) {
+		f := fields(line)
+		total, err := strconv.ParseInt(f["Total"], 10, 64)
+		used, uerr := strconv.ParseInt(f["Used"], 10, 64)
+		if f["LicenseName"] != "" && errors.Join(err, uerr) == nil {
+			list[f["LicenseName"]] = ioaware.License{Total: total, Used: used}
+		}
+	}
+	if l, known := list[c.FileSystem]; c.Total > 0 && c.FileSystem != "" {
+		if known {
+			c.Total = l.Total
+		}
+		list[c.FileSystem] = ioaware.License{Total: c.Total, Used: l.Used}
+	}
+	return list, nil
+}
+
+// fields reads the fields of a line of "scontrol -o" whose values have no spaces.
+func fields(line string) map[string]string {
+	m := map[string]string{}
+	for _, word := range strings.Fields(line) {
+		if key, value, ok := strings.Cut(word, "="); ok {
+			m[key] = value
+		}
+	}
+	return m
+}
+
+// forecast asks the forecaster for the measured use, and returns a function that predicts jobs. If it
+// does not answer, only requested licenses count in this round.
+func (c *Cluster) forecast(state *driver.State) func(*job) ioaware.Estimate {
+	nothing := func(*job) ioaware.Estimate { return ioaware.Estimate{} }
+	if c.Forecaster == nil {
+		return nothing
+	}
+	failed := func(err error) {
+		if !c.deaf {
+			c.Say("no estimates: %v (only requested licences count until the service answers)", err)
+		}
+		c.deaf = true
+	}
+	used, err := c.Forecaster.Used(c.ctx)
+	if err != nil {
+		failed(err)
+		return nothing
+	}
+	state.Measured, c.deaf = used, false
+	known := map[string]ioaware.Estimate{}
+	return func(j *job) ioaware.Estimate {
+		class := classOf(j.Comment)
+		estimate, asked := known[class]
+		if class == "" || c.deaf || asked {
+			return estimate
+		}
+		estimate, err := c.Forecaster.Estimate(c.ctx, class)
+		if err != nil {
+			failed(err)
+		}
+		known[class] = estimate
+		return estimate
+	}
+}
+
+// Release implements [driver.Cluster]. The mark follows the release: if the driver dies between them,
+// the next one knows by the mark that the job was its own.
+func (c *Cluster) Release(name string) error {
+	j := c.jobs[name]
+	if c.DryRun {
+		c.Say("job %s would be released: %d nodes", name, max(j.Nodes, 1))
+		return nil
+	}
+	if _, err := c.Run(c.ctx, "scontrol", "release", name); err != nil {
+		return fmt.Errorf("releasing job %s: %w", name, err)
+	}
+	c.note(j, name, markReleased)
+	return nil
+}
+
+// note changes the mark of a job. A failure changes no decision: it is only said.
+func (c *Cluster) note(j *job, name, mark string) {
+	if c.DryRun {
+		return
+	}
+	if _, err := c.Run(c.ctx, "scontrol", "update", "JobId="+name, "AdminComment="+marked(j.AdminComment, mark)); err != nil {
+		c.Say("marking job %s: %v", name, err)
+	}
+}
+
+// Hold implements [driver.Cluster].
+func (c *Cluster) Hold(name string) error { return c.hold(c.jobs[name], name) }
+
+// hold holds a job and marks it, in one request.
+func (c *Cluster) hold(j *job, name string) error {
+	if c.DryRun {
+		c.Say("job %s would be held", name)
+		return nil
+	}
+	if _, err := c.Run(c.ctx, "scontrol", "update", "JobId="+name, "Priority=0", "AdminComment="+marked(j.AdminComment, markHeld)); err != nil {
+		return fmt.Errorf("holding job %s: %w", name, err)
+	}
+	return nil
+}
+
+// ReleaseAll releases all jobs that a driver holds, and returns their number.
+func (c *Cluster) ReleaseAll(ctx context.Context) (released int, err error) {
+	c.ctx = ctx
+	jobs, err := c.list()
+	if err != nil {
+		return 0, err
+	}
+	for i := range jobs {
+		j := &jobs[i]
+		if !j.pending() || !j.heldByDriver() {
+			continue
+		}
+		for _, name := range j.names() {
+			c.jobs[name] = j
+			if rerr := c.Release(name); rerr != nil {
+				err = errors.Join(err, rerr)
+				continue
+			}
+			released++
+		}
+	}
+	return released, err
+}

@@ -1,0 +1,64 @@
+package live
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Lease is a file that the driver holds locked while it lives, and touches in every round. It keeps a
+// second driver from starting on the machine, and tells the watchdog that the driver is dead.
+type Lease struct{ file *os.File }
+
+// errTaken says that a process has the lease.
+var errTaken = errors.New("a driver has it")
+
+// Take takes the lease at a path, which is made if it does not exist. The kernel frees the lease when
+// the process ends.
+func Take(path string) (*Lease, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("taking the lease: %w", err)
+	}
+	if err := lock(f); err != nil {
+		return nil, errors.Join(fmt.Errorf("taking the lease %s: %w (want one driver on a machine)", path, err), f.Close())
+	}
+	l := &Lease{f}
+	return l, l.Touch()
+}
+
+func lock(f *os.File) error {
+	err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return errTaken
+	}
+	return err
+}
+
+// Touch says that the driver works.
+func (l *Lease) Touch() error {
+	now := time.Now()
+	if err := os.Chtimes(l.file.Name(), now, now); err != nil {
+		return fmt.Errorf("touching the lease: %w", err)
+	}
+	return nil
+}
+
+// Close gives the lease back.
+func (l *Lease) Close() error { return l.file.Close() }
+
+// Dead reports whether no driver has touched the lease for a time: it is dead, it hangs, or there was
+// none.
+func Dead(path string, after time.Duration) (bool, error) {
+	info, err := os.Stat(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("looking at the lease: %w", err)
+	}
+	return time.Since(info.ModTime()) >= after, nil
+}

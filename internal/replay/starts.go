@@ -1,0 +1,322 @@
+package replay
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"rmreplay/internal/hostlist"
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/ioaware"
+	"rmreplay/internal/ioaware/driver"
+	"rmreplay/internal/rm"
+	"rmreplay/internal/workload"
+)
+
+// Starts says how a driver outside the resource manager decides on the starts of jobs.
+type Starts struct {
+	ioaware.Options
+	// Interval is the time between two rounds, which are at multiples of it after the beginning.
+	Interval time.Duration
+	// Estimator predicts the use of jobs that request no licenses of the file system.
+	Estimator  ioaware.Estimator
+	FileSystem hpc.FileSystem
+	// Measured returns the use of the file system, in licenses.
+	Measured func() int64
+	// Nodes are the nodes on which jobs run, and Licenses the resource manager's licenses.
+	Nodes    []string
+	Licenses map[string]int64
+	// NodesOf returns the number of nodes that a job needs.
+	NodesOf func(job *hpc.Job) int
+	// DefaultLimit is the time limit of a job that requests none.
+	DefaultLimit time.Duration
+}
+
+// starts is a [Controller] that holds every job at its submission and releases it when package
+// driver says so. It leaves alone preset jobs, jobs that their users submit held, and jobs that may
+// not start at once (--dependency, --begin) or that use reserved nodes: the resource manager starts
+// these, and the driver counts them once they run. It implements [driver.Cluster].
+type starts struct {
+	Controller
+	Starts
+	w      *workload.Workload
+	driver driver.Driver
+	begin  hpc.Time
+	next   hpc.Time // the instant of the next round; 0 for none
+	now    hpc.Time
+	// pending are the jobs of the driver, in the order of their submission. Of a job array every
+	// task is one.
+	pending []*planned
+	running map[string]*planned // by name
+	byName  map[string]*planned
+	known   int             // number of jobs so far
+	down    map[string]bool // nodes out of service
+	events  int             // number of the workload's node events that have happened
+	out     Decisions
+}
+
+// planned is a job, or a task of a job array, that pends or runs.
+type planned struct {
+	driver.Pending
+	job, task int
+	order     int
+	end       hpc.Time
+}
+
+// DecideStarts makes a controller with the submissions of another one, and with a driver that decides
+// on the starts of the jobs.
+func DecideStarts(c Controller, w *workload.Workload, how Starts) Controller {
+	return &starts{
+		Controller: c, Starts: how, w: w, begin: max(w.Begin(), w.Start),
+		driver:  driver.Driver{Options: how.Options, Patience: how.Interval},
+		running: map[string]*planned{}, byName: map[string]*planned{}, down: map[string]bool{},
+	}
+}
+
+// Begin implements [Controller].
+func (s *starts) Begin() Decisions { return s.hold(s.Controller.Begin()) }
+
+// hold has the driver's jobs submitted held.
+func (s *starts) hold(d Decisions) Decisions {
+	for i := range d.Submit {
+		one := &d.Submit[i]
+		if !s.decides(s.w.Jobs.At(one.Job)) {
+			continue
+		}
+		held := func(job *hpc.Job) { job.Hold = true }
+		if one.Rewrite != nil {
+			held = chain([]Rewriter{one.Rewrite, held})
+		}
+		one.Rewrite = held
+	}
+	return d
+}
+
+// decides reports whether the driver decides when a job starts.
+func (s *starts) decides(job *hpc.Job) bool {
+	return !job.Hold && job.Dependency == "" && job.Begin == 0 && job.Reservation == "" && !s.w.Preset(job)
+}
+
+// Event implements [Controller].
+func (s *starts) Event(event *Event) Decisions {
+	s.out, s.now = s.hold(s.Controller.Event(event)), event.At
+	switch event.Kind {
+	case Woken:
+		s.round()
+		return s.out
+	case rm.Accepted:
+		s.accepted(event)
+	case rm.Started:
+		s.started(event)
+	case rm.Requeue:
+		s.requeued(event)
+	case rm.Ended:
+		s.ended(event)
+	default:
+		return s.out
+	}
+	s.await()
+	return s.out
+}
+
+// name is the name of a job or of a task.
+func name(job string, task int) string {
+	if task < 0 {
+		return job
+	}
+	return job + "_" + strconv.Itoa(task)
+}
+
+// accepted adds a job to the queue.
+func (s *starts) accepted(event *Event) {
+	if event.Job < 0 {
+		return
+	}
+	job := s.w.Jobs.At(event.Job)
+	if !s.decides(job) {
+		return
+	}
+	tasks := []int{-1}
+	if job.Array != "" {
+		array, err := hpc.ParseArray(job.Array)
+		if err != nil {
+			return // the job could not have been submitted
+		}
+		tasks = array.Tasks
+	}
+	for _, task := range tasks {
+		if p := s.plan(event.Job, job, task); s.running[p.ID] == nil { // it may have started at once
+			s.pending = append(s.pending, p)
+		}
+	}
+}
+
+// plan returns what the driver knows of a job or task.
+func (s *starts) plan(index int, job *hpc.Job, task int) *planned {
+	id := name(job.ID, task)
+	if p := s.byName[id]; p != nil {
+		return p
+	}
+	p := &planned{job: index, task: task, order: s.known}
+	s.known++
+	p.ID = id
+	p.Job = ioaware.Job{Nodes: s.NodesOf(job), Limit: job.TimeLimit, Licenses: ioaware.ParseLicenses(job.Licenses)}
+	if p.Limit == 0 {
+		p.Limit = s.DefaultLimit
+	}
+	if p.Limit != hpc.Unlimited {
+		p.Limit = (p.Limit + time.Minute - 1) / time.Minute * time.Minute // slurmctld's limits are minutes
+	}
+	if s.FileSystem.Name != "" {
+		p.Estimate = s.Estimator.Estimate(job, task, &s.FileSystem)
+	}
+	s.byName[id] = p
+	return p
+}
+
+// started moves a job from the queue to the running ones.
+func (s *starts) started(event *Event) {
+	if event.Job < 0 || event.Outcome == nil {
+		return
+	}
+	p := s.plan(event.Job, s.w.Jobs.At(event.Job), event.Task)
+	s.dequeue(p)
+	p.Released, p.Nodes, p.end = false, event.Outcome.NodeCount, hpc.Never
+	if p.Limit != hpc.Unlimited {
+		p.end = event.At.Add(p.Limit)
+	}
+	s.running[p.ID] = p
+}
+
+func (s *starts) dequeue(p *planned) {
+	s.pending = slices.DeleteFunc(s.pending, func(other *planned) bool { return other == p })
+}
+
+// requeued puts a job back into the queue. slurmctld does not hold it.
+func (s *starts) requeued(event *Event) {
+	p := s.byName[name(event.Event.Job, event.Task)]
+	if p == nil || s.running[p.ID] == nil || !s.decides(s.w.Jobs.At(p.job)) {
+		return
+	}
+	delete(s.running, p.ID)
+	p.Released = true
+	i, _ := slices.BinarySearchFunc(s.pending, p, func(a, b *planned) int { return a.order - b.order })
+	s.pending = slices.Insert(s.pending, i, p)
+}
+
+// ended forgets a job.
+func (s *starts) ended(event *Event) {
+	if p := s.byName[name(event.Event.Job, event.Task)]; p != nil {
+		s.dequeue(p)
+		delete(s.running, p.ID)
+		delete(s.byName, p.ID)
+	}
+}
+
+// await has the driver woken for the next round: a multiple of the interval after the beginning.
+func (s *starts) await() {
+	if s.next > s.now || len(s.pending) == 0 {
+		return
+	}
+	s.next = s.begin
+	if passed := s.now.Sub(s.begin); passed >= 0 {
+		s.next = s.begin.Add((passed/s.Interval + 1) * s.Interval)
+	}
+	s.out.Wake = s.next
+}
+
+// round has the driver decide.
+func (s *starts) round() {
+	if s.now != s.next {
+		return // another controller's waking
+	}
+	s.next = 0
+	round, err := s.driver.Round(s)
+	if err == nil && round.Open {
+		s.await()
+	}
+}
+
+// State implements [driver.Cluster].
+func (s *starts) State() (driver.State, error) {
+	s.changeNodes()
+	state := driver.State{Now: s.now, Cluster: ioaware.Cluster{
+		Nodes: len(s.Nodes) - len(s.down), FileSystem: s.FileSystem.Name, Licenses: map[string]ioaware.License{},
+	}}
+	for license, total := range s.Licenses {
+		state.Licenses[license] = ioaware.License{Total: total}
+	}
+	if f := &s.FileSystem; f.Name != "" {
+		state.Licenses[f.Name] = ioaware.License{Total: f.Licenses}
+		state.Measured = s.Measured()
+	}
+	names := make([]string, 0, len(s.running))
+	for id := range s.running {
+		names = append(names, id)
+	}
+	slices.Sort(names)
+	for _, id := range names {
+		p := s.running[id]
+		state.Running = append(state.Running, driver.Running{ID: id, Running: ioaware.Running{Job: p.Job, End: p.end}})
+		for license, n := range p.Licenses {
+			if l, known := state.Licenses[license]; known {
+				l.Used += n
+				state.Licenses[license] = l
+			}
+		}
+	}
+	for _, p := range s.pending {
+		state.Pending = append(state.Pending, p.Pending)
+	}
+	return state, nil
+}
+
+// changeNodes takes the workload's node events up to now into account.
+func (s *starts) changeNodes() {
+	for ; s.events < len(s.w.NodeEvents) && s.w.NodeEvents[s.events].At <= s.now; s.events++ {
+		ev := &s.w.NodeEvents[s.events]
+		names, _ := hostlist.Expand(ev.Nodes) // the resource manager reports mistakes
+		for _, n := range names {
+			switch {
+			case strings.EqualFold(ev.State, "resume"):
+				delete(s.down, n)
+			case slices.Contains(s.Nodes, n):
+				s.down[n] = true
+			}
+		}
+	}
+}
+
+// Release implements [driver.Cluster].
+func (s *starts) Release(job string) error {
+	p, err := s.command(rm.Release, job)
+	if err == nil {
+		p.Released = true
+	}
+	return err
+}
+
+// Hold implements [driver.Cluster].
+func (s *starts) Hold(job string) error {
+	p, err := s.command(rm.Hold, job)
+	if err == nil {
+		p.Released = false
+	}
+	return err
+}
+
+// command gives a command to a pending job now.
+func (s *starts) command(kind rm.CommandKind, job string) (*planned, error) {
+	p := s.byName[job]
+	if p == nil {
+		return nil, fmt.Errorf("%s job %s: it does not pend", kind, job)
+	}
+	c := rm.Command{Kind: kind, Job: s.w.Jobs.At(p.job).ID}
+	if p.task >= 0 {
+		c.Tasks = []int{p.task}
+	}
+	s.out.Commands = append(s.out.Commands, Command{At: s.now, Command: c})
+	return p, nil
+}

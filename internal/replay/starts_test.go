@@ -1,0 +1,191 @@
+package replay_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/ioaware"
+	"rmreplay/internal/replay"
+	"rmreplay/internal/rm"
+	"rmreplay/internal/rm/slurm"
+	"rmreplay/internal/rm/slurm/conf"
+	"rmreplay/internal/rm/slurm/install"
+	"rmreplay/internal/workload"
+)
+
+// ioRig is a cluster with the scheduling of a site, which the driver's settings replace.
+const ioRig = `ClusterName=rig
+SlurmctldHost=head
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+SchedulerType=sched/backfill
+SchedulerParameters=bf_interval=60,enable_user_top
+AccountingStorageType=accounting_storage/none
+NodeName=n[1-4] Sockets=1 CoresPerSocket=1 ThreadsPerCore=1 RealMemory=1000
+PartitionName=rig Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+`
+
+var lustre = hpc.FileSystem{Name: "lustre", Bandwidth: 100 << 20}.Complete()
+
+// writer makes a job that writes at a rate, in MiB/s, for so many seconds.
+func writer(epoch hpc.Time, id string, at, seconds, rate int, change ...func(*hpc.Job)) *hpc.Job {
+	j := &hpc.Job{ID: id, Submit: epoch.Add(time.Duration(at) * time.Second)}
+	j.User, j.Tasks, j.MinNodes, j.TimeLimit = "ann", 1, 1, 20*time.Minute
+	j.RunTime = time.Duration(seconds) * time.Second
+	if rate > 0 {
+		j.IO = []hpc.Phase{{Duration: j.RunTime, FileSystem: "lustre", Rate: int64(rate) << 20}}
+	}
+	for _, c := range change {
+		c(j)
+	}
+	return j
+}
+
+// eachRelease runs a test on the installed Slurm and on the releases in RMREPLAY_SLURM_ROOTS.
+func eachRelease(t *testing.T, test func(t *testing.T, in *install.Installation)) {
+	for _, release := range []string{"", "24.11", "26.05"} {
+		t.Run("Slurm "+release, func(t *testing.T) {
+			in, err := install.FindSlurm(release)
+			if err == nil {
+				err = in.Need(false)
+			}
+			if err != nil {
+				t.Skipf("SKIPPED: nothing is checked against Slurm %s: %v", release, err)
+			}
+			test(t, in)
+		})
+	}
+}
+
+// startRig starts a Slurm whose jobs share a file system. With outside, it has the scheduling that a
+// driver needs.
+func startRig(t *testing.T, in *install.Installation, w *workload.Workload, outside bool) *slurm.Engine {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "slurm.conf"), []byte(ioRig), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cluster, err := conf.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if outside {
+		cluster = slurm.Outside(cluster)
+	}
+	e, err := slurm.Start(context.Background(), slurm.Config{
+		Cluster: cluster, Install: in, Epoch: w.Begin(), Users: w.Submitters(), LogDir: t.TempDir(), WithoutAccounting: true,
+		FileSystems: []hpc.FileSystem{lustre},
+	}, time.Minute)
+	if err != nil {
+		t.Fatalf("starting Slurm: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := e.Close(); err != nil {
+			t.Errorf("stopping Slurm: %v", err)
+		}
+	})
+	return e
+}
+
+// TestSharedBandwidth: jobs that share a file system take longer on real Slurm, as the model says.
+// The first two share 100 MiB/s for the first 100 s; suspension and other ends give the bandwidth back.
+func TestSharedBandwidth(t *testing.T) {
+	eachRelease(t, func(t *testing.T, in *install.Installation) {
+		epoch := workload.DefaultEpoch
+		w := &workload.Workload{Epoch: epoch, Jobs: workload.JobsOf(
+			writer(epoch, "a", 0, 100, 100), writer(epoch, "b", 0, 200, 100), writer(epoch, "computes", 0, 150, 0),
+			writer(epoch, "cancelled", 1000, 300, 100, func(j *hpc.Job) { j.CancelAfter = 100 * time.Second }), writer(epoch, "c", 1000, 100, 100),
+			writer(epoch, "limited", 2000, 100, 10, func(j *hpc.Job) { j.TimeLimit = time.Minute }),
+			writer(epoch, "array", 3000, 100, 100, func(j *hpc.Job) { j.Array = "1-2" }),
+		)}
+		l := &timeline{epoch: epoch}
+		if _, err := replay.Play(context.Background(), startRig(t, in, w, false), w, replay.NewRigid(w), l, replay.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		// a and b get 50 MiB/s each until a has ended at 200; b then has 100 s left. c has half of the
+		// bandwidth for 100 s.
+		want := "computes COMPLETED 0-150; a COMPLETED 0-200; b COMPLETED 0-300; cancelled CANCELLED 1000-1100; c COMPLETED 1000-1150; limited TIMEOUT 2000-2060; array COMPLETED 3000-3200; array COMPLETED 3000-3200"
+		got := strings.Join(l.lines, "; ")
+		for _, late := range []string{"2070", "2080", "2090"} { // slurmctld checks time limits every 30 seconds
+			got = strings.Replace(got, "2000-"+late, "2000-2060", 1)
+		}
+		if diff := gocmp.Diff(want, got); diff != "" {
+			t.Errorf("schedule (-want +got)\n%s", diff)
+		}
+	})
+}
+
+// decided records how long jobs took to start after their release.
+type decided struct {
+	timeline
+	released map[string]hpc.Time
+	slowest  time.Duration
+}
+
+func (d *decided) Event(ev rm.Event) error {
+	id := fmt.Sprint(ev.Job, ev.Task)
+	switch {
+	case ev.Kind == rm.Commanded && ev.Reason == string(rm.Release):
+		d.released[id] = ev.At
+	case ev.Kind == rm.Started && d.released[id] != 0:
+		d.slowest = max(d.slowest, ev.At.Sub(d.released[id]))
+	}
+	return d.timeline.Event(ev)
+}
+
+// TestDecideStarts: the driver decides on starts on real Slurm, and the jobs start within two seconds.
+func TestDecideStarts(t *testing.T) {
+	eachRelease(t, func(t *testing.T, in *install.Installation) {
+		for _, test := range []struct {
+			strategy ioaware.Strategy
+			want     string
+		}{
+			// Three write at once, and four from 240 s on, when z has ended.
+			{ioaware.Baseline, "after COMPLETED 530-540; array COMPLETED 240-470; array COMPLETED 390-530; w COMPLETED 30-360; x COMPLETED 30-360; y COMPLETED 30-360; z COMPLETED 30-230"},
+			// One writes at a time. z computes, and starts beside w.
+			{ioaware.Aware, "after COMPLETED 610-620; array COMPLETED 390-490; array COMPLETED 510-610; w COMPLETED 30-130; x COMPLETED 150-250; y COMPLETED 270-370; z COMPLETED 30-230"},
+		} {
+			epoch := workload.DefaultEpoch
+			w := &workload.Workload{Epoch: epoch, Jobs: workload.JobsOf(
+				writer(epoch, "w", 5, 100, 100), writer(epoch, "x", 6, 100, 100), writer(epoch, "y", 7, 100, 100), writer(epoch, "z", 8, 200, 0),
+				writer(epoch, "array", 9, 100, 100, func(j *hpc.Job) { j.Array = "1-2" }),
+				writer(epoch, "after", 10, 10, 0, func(j *hpc.Job) { j.Dependency = "afterok:array" }),
+				writer(epoch, "held", 10, 10, 0, func(j *hpc.Job) { j.Hold = true }),
+				writer(epoch, "cancelled", 10, 10, 100, func(j *hpc.Job) { j.CancelAfter = 40 * time.Second }),
+			)}
+			e := startRig(t, in, w, true)
+			c := replay.DecideStarts(replay.NewRigid(w), w, replay.Starts{
+				Options: ioaware.Options{Strategy: test.strategy}, Interval: 30 * time.Second, Estimator: ioaware.Behaviour{Factor: 1},
+				FileSystem: lustre, Measured: func() int64 { return lustre.LicensesOf(float64(e.IOLoad("lustre").Granted)) },
+				Nodes: []string{"n1", "n2", "n3", "n4"}, NodesOf: func(j *hpc.Job) int { return j.MinNodes },
+			})
+			d := &decided{timeline: timeline{epoch: epoch}, released: map[string]hpc.Time{}}
+			result, err := replay.Play(context.Background(), e, w, c, d, replay.Options{DrainLimit: time.Hour})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.Join(result.Undrained, " "); got != "held" {
+				t.Errorf("%s: left are %q, want the job that its user holds", test.strategy, got)
+			}
+			if d.slowest > 2*time.Second {
+				t.Errorf("%s: a job started %v after its release", test.strategy, d.slowest)
+			}
+			lines := slices.DeleteFunc(d.lines, func(line string) bool { return strings.HasPrefix(line, "cancelled CANCELLED") })
+			if slices.Sort(lines); len(lines) != 7 {
+				t.Errorf("%s: the cancelled job is not among %q", test.strategy, d.lines)
+			}
+			if diff := gocmp.Diff(test.want, strings.Join(lines, "; ")); diff != "" {
+				t.Errorf("%s: schedule (-want +got)\n%s\n%s", test.strategy, diff, strings.Join(d.commands, "\n"))
+			}
+		}
+	})
+}

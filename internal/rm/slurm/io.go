@@ -1,0 +1,104 @@
+package slurm
+
+import (
+	"errors"
+	"time"
+
+	"rmreplay/internal/bandwidth"
+	"rmreplay/internal/hpc"
+)
+
+// transfers slows down the running jobs that share file systems, by the model of package bandwidth.
+// The script of such a job has no end of its own: it ends when the model says that the job has moved
+// its data.
+type transfers struct {
+	*jobs
+	model  *bandwidth.Model    // nil without file systems
+	moving map[uint32]hpc.Time // the launch of each job that the model has
+	next   hpc.Time            // the timer of the next end of a phase
+}
+
+func newTransfers(j *jobs, systems []hpc.FileSystem) (*transfers, error) {
+	t := &transfers{jobs: j, moving: map[uint32]hpc.Time{}, next: hpc.Never}
+	if len(systems) == 0 {
+		return t, nil
+	}
+	var err error
+	t.model, err = bandwidth.New(systems)
+	return t, err
+}
+
+// decides reports whether the model decides when a job ends. A job that ends at a given instant, as
+// one that ran when the window began, takes its bandwidth from nobody.
+func (t *transfers) decides(job *hpc.Job) bool {
+	return t.model != nil && len(job.IO) > 0 && job.EndAt == 0
+}
+
+// begin puts a job whose script has been launched under the model.
+func (t *transfers) begin(number uint32, in *instance) {
+	if t.decides(in.of.job) {
+		t.moving[number] = t.Now()
+		t.model.Start(t.Now(), int(number), in.nodeCount, t.runTimeOf(in.of, in.task), in.of.job.IO)
+		t.foresee()
+	}
+}
+
+// end takes a job whose run has ended from the model.
+func (t *transfers) end(number uint32) {
+	if _, moves := t.moving[number]; moves {
+		delete(t.moving, number)
+		t.model.Stop(t.Now(), int(number))
+		t.foresee()
+	}
+}
+
+// suspend stops or continues a job.
+func (t *transfers) suspend(number uint32, resumed bool) {
+	if _, moves := t.moving[number]; !moves {
+		return
+	}
+	if resumed {
+		t.model.Resume(t.Now(), int(number))
+	} else {
+		t.model.Suspend(t.Now(), int(number))
+	}
+	t.foresee()
+}
+
+// foresee sets the timer for the next end of a phase.
+func (t *transfers) foresee() {
+	if next := t.model.Next(); next != hpc.Never && (next < t.next || t.next <= t.Now()) {
+		t.next = next
+		t.At(next, t.progress)
+	}
+}
+
+// progress moves the model to this instant. The scripts of the jobs that have moved their data end.
+// Delays before a script's start come on top.
+func (t *transfers) progress() {
+	for _, number := range t.model.Advance(t.Now()) {
+		launched := t.moving[uint32(number)]
+		delete(t.moving, uint32(number))
+		t.nodes.SetRunTime(uint32(number), t.Now().Sub(launched))
+	}
+	t.foresee()
+}
+
+// errMoves refuses a command that changes the run time of a job while it runs.
+var errMoves = errors.New("the job does I/O, and ends when it has moved its data")
+
+// runTime returns the run time of a script that is launched now.
+func (t *transfers) runTime(s *submission, task int) time.Duration {
+	if t.decides(s.job) {
+		return hpc.Unlimited
+	}
+	return t.runTimeOf(s, task)
+}
+
+// IOLoad returns what the running jobs ask of a file system and what they get.
+func (e *Engine) IOLoad(name string) bandwidth.Load {
+	if t := e.jobs.transfers; t.model != nil {
+		return t.model.Load(name)
+	}
+	return bandwidth.Load{}
+}
