@@ -34,6 +34,10 @@ type Queue struct {
 
 	// future has what came later, if the source is a record.
 	future *workload.Workload
+	// past has the jobs that end before the window begins.
+	past map[string]bool
+	// added says that a job is submitted at the instant, which is forecast as well.
+	added bool
 }
 
 // Pending returns the jobs of the queue that wait, in the order of their submission, each task of
@@ -41,7 +45,7 @@ type Queue struct {
 func (q *Queue) Pending() []Key {
 	var keys []Key
 	for _, job := range q.Workload.Jobs.All() {
-		if job.Submit >= q.At || q.Workload.Preset(job) {
+		if job.Submit >= q.At && !(q.added && job.ID == submitted) || q.Workload.Preset(job) {
 			continue
 		}
 		for _, task := range tasksOf(job) {
@@ -173,7 +177,7 @@ func (c *Course) Freeze(at hpc.Time) (*Queue, error) {
 	if err != nil {
 		return nil, fmt.Errorf("freezing the run: %w", err)
 	}
-	q := &Queue{At: at, History: c.known(at), Estimates: c.estimates(at)}
+	q := &Queue{At: at, History: c.known(at), Estimates: c.estimates(at), past: map[string]bool{}}
 	if q.future, _, err = transform.Apply(whole, transform.Environment{}, cut); err != nil {
 		return nil, fmt.Errorf("freezing the run at %s: %w", at, err)
 	}
@@ -184,8 +188,11 @@ func (c *Course) Freeze(at hpc.Time) (*Queue, error) {
 	if q.Workload, _, err = transform.Apply(whole, transform.Environment{}, cut); err != nil {
 		return nil, fmt.Errorf("freezing the run at %s: %w", at, err)
 	}
-	early(q.Workload)
-	early(q.future)
+	past, jobs := c.neighbours(at)
+	for _, w := range []*workload.Workload{q.Workload, q.future} {
+		q.addNeighbours(w, past, jobs)
+		early(w)
+	}
 	return q, nil
 }
 
@@ -281,4 +288,11 @@ func (c *Course) starts(at hpc.Time) map[Key]hpc.Time {
 		}
 	}
 	return starts
+}
+
+// NewQueue returns the queue of a live cluster. The workload's window begins at the instant of the
+// queue.
+func NewQueue(w *workload.Workload, history *predict.Cases, estimates map[Key]hpc.Time, notes []string) *Queue {
+	early(w)
+	return &Queue{At: w.Start, Workload: w, History: history, Estimates: estimates, Notes: notes}
 }

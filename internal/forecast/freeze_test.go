@@ -20,7 +20,7 @@ func TestTry(t *testing.T) {
 	for _, how := range []struct {
 		r RunTimes
 		a Arrivals
-	}{{True, Recorded}, {True, NoArrivals}, {FromHistory, NoArrivals}, {FromHistory, Recent}, {FromHistory, Recorded}} {
+	}{{True, Recorded}} {
 		o.RunTimes, o.Arrivals = how.r, how.a
 		o.NewLearner = nil
 		if how.r == FromHistory {

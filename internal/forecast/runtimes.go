@@ -230,6 +230,9 @@ func (q *Queue) learn(ctx context.Context, from RunTimes, learner Learner) (lear
 // draw gives a job the run times of a realization. The draw of a job depends on the seed, the
 // realization and the job's name alone, so variants of a queue have the same draws.
 func (l learned) draw(job *hpc.Job, q *Queue, seed uint64, realization int) {
+	if q.past[job.ID] {
+		return
+	}
 	job.CancelAfter, job.EndAt, job.ExitCode, job.TaskExitCodes, job.TaskRunTimes = 0, 0, 0, nil, nil
 	d := l[job.ID]
 	if q.Workload.Preset(job) {
