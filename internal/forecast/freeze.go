@@ -3,6 +3,7 @@ package forecast
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"rmreplay/internal/hpc"
 	"rmreplay/internal/predict"
@@ -73,6 +74,7 @@ type Course struct {
 	cases    *predict.Cases
 	rmJobs   map[uint32]Key // by the resource manager's number
 	asked    map[hpc.Time]map[Key]hpc.Time
+	halfLife time.Duration // of fair-share usage; 0 if the usage does not matter
 }
 
 // ReadCourse reads the record of a run in a directory.
@@ -111,7 +113,9 @@ type phase struct {
 	// next is when a job that waits at the instant starts, and end is when a job that runs then
 	// ends by itself; 0 if the run does not have it.
 	next, end hpc.Time
-	changed   bool // an event after the instant is known
+	// requeued is when a job that waits was requeued; 0 if it was not.
+	requeued hpc.Time
+	changed  bool // an event after the instant is known
 }
 
 // phases returns the state of each job before the events of an instant, and what came next.
@@ -143,7 +147,7 @@ func (c *Course) phases(at hpc.Time) map[Key]*phase {
 			}
 		case rm.Requeue:
 			if past {
-				*p = phase{}
+				*p = phase{requeued: e.At}
 			} else {
 				p.changed = true
 			}
@@ -191,6 +195,7 @@ func (c *Course) Freeze(at hpc.Time) (*Queue, error) {
 	past, jobs := c.neighbours(at)
 	for _, w := range []*workload.Workload{q.Workload, q.future} {
 		q.addNeighbours(w, past, jobs)
+		w.Usage = c.usage(at)
 		early(w)
 	}
 	return q, nil
@@ -246,6 +251,9 @@ func (p *phase) record(job *hpc.Job, task int, at hpc.Time) {
 	}
 	if task < 0 {
 		r.Start, r.End, r.Nodes = start, end, nodes
+		if p.requeued != 0 && !p.running && !p.over { // it waits anew since then (batch_requeue_fini in Slurm's job_mgr.c)
+			job.Submit, job.Begin, job.Dependency, r.Eligible = p.requeued, 0, "", 0
+		}
 		if p.running {
 			r.State, r.Processors = hpc.Running, p.processors
 			if p.end != 0 && job.EndAt == 0 {

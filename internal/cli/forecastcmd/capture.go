@@ -15,7 +15,7 @@ type captureOptions struct {
 	history, timeout time.Duration
 }
 
-func (o Output) newCapture() *cobra.Command {
+func (o output) newCapture() *cobra.Command {
 	var opts captureOptions
 	c := &cobra.Command{
 		Use:   "capture -o DIR",
@@ -35,7 +35,7 @@ jobs, and the site's configuration. Any user may run it. What the user may not s
 	return c
 }
 
-func (o Output) capture(ctx context.Context, opts captureOptions) error {
+func (o output) capture(ctx context.Context, opts captureOptions) error {
 	err := capture.Run(ctx, opts.output, capture.Options{History: opts.history, Timeout: opts.timeout, Now: time.Now()})
 	if err != nil {
 		return err

@@ -20,7 +20,7 @@ type evaluateOptions struct {
 	json     bool
 }
 
-func (o Output) newEvaluate() *cobra.Command {
+func (o output) newEvaluate() *cobra.Command {
 	var opts evaluateOptions
 	c := &cobra.Command{
 		Use:   "evaluate RUN",
@@ -51,7 +51,7 @@ later that came later in the run. Such a forecast is exact if the state at the i
 	return c
 }
 
-func (o Output) evaluate(ctx context.Context, dir string, opts evaluateOptions) error {
+func (o output) evaluate(ctx context.Context, dir string, opts evaluateOptions) error {
 	if opts.instants < 1 {
 		return o.Usagef("--instants %d: want 1 or more", opts.instants)
 	}
@@ -61,6 +61,9 @@ func (o Output) evaluate(ctx context.Context, dir string, opts evaluateOptions) 
 	}
 	how := forecast.EvaluateOptions{Instants: opts.instants, At: course.Asked()}
 	if how.Options, how.NewLearner, err = opts.options(o, &course.Manifest, ""); err != nil {
+		return err
+	}
+	if err := opts.useCluster(o, course); err != nil {
 		return err
 	}
 	if len(opts.at) > 0 {

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"rmreplay/internal/cli/predictcmd"
 	"rmreplay/internal/experiment"
 	"rmreplay/internal/flags"
 	"rmreplay/internal/forecast"
@@ -21,22 +22,8 @@ import (
 	"rmreplay/internal/run"
 )
 
-// Output is how the program's commands print, and make errors with an exit status.
-type Output struct {
-	Print     func(text string) error
-	PrintJSON func(v any) error
-	Say       func(format string, args ...any) // a message for people
-	WantArgs  func(names ...string) cobra.PositionalArgs
-	AddJSON   func(c *cobra.Command, to *bool)
-	// AddOutput adds -o, --output, and Require makes flags mandatory.
-	AddOutput func(c *cobra.Command, to *string, value, usage string)
-	Require   func(c *cobra.Command, names ...string)
-	// Progress shows how far a command is. end ends it.
-	Progress func() (update func(text string), end func())
-	BadInput func(error) error
-	Usagef   func(format string, args ...any) error
-	Version  string
-}
+// output is how the program's commands print, and make errors with an exit status.
+type output struct{ predictcmd.Output }
 
 // engineOptions are the flags that choose the engine and the draws.
 type engineOptions struct {
@@ -61,7 +48,7 @@ func (o *engineOptions) addFlags(f *pflag.FlagSet) {
 }
 
 // options returns the options of a forecast. manifest is that of the frozen run, or nil.
-func (o *engineOptions) options(out Output, manifest *run.Manifest, captured string) (forecast.Options, func() (forecast.Learner, error), error) {
+func (o *engineOptions) options(out output, manifest *run.Manifest, captured string) (forecast.Options, func() (forecast.Learner, error), error) {
 	opts := forecast.Options{Realizations: o.realizations, Parallel: o.parallel, Seed: o.seed}
 	switch {
 	case o.realizations < 1:
@@ -81,7 +68,7 @@ func (o *engineOptions) options(out Output, manifest *run.Manifest, captured str
 }
 
 // engine returns the engine that the flags, the run or the capture give.
-func (o *engineOptions) engine(out Output, manifest *run.Manifest, captured string) (spec experiment.Spec, err error) {
+func (o *engineOptions) engine(out output, manifest *run.Manifest, captured string) (spec experiment.Spec, err error) {
 	on := o.on
 	if manifest != nil {
 		if spec, err = forecast.EngineOf(manifest, spec); err != nil && o.cluster == "" {
@@ -137,8 +124,17 @@ func (o *engineOptions) engine(out Output, manifest *run.Manifest, captured stri
 	return spec, nil
 }
 
+// useCluster gives the queues of a run their fair-share usage, if real Slurm runs them forward.
+func (o *engineOptions) useCluster(out output, course *forecast.Course) error {
+	spec, err := o.engine(out, &course.Manifest, "")
+	if err != nil || spec.Slurm == nil {
+		return err
+	}
+	return out.BadInput(course.UseCluster(spec.Slurm.Cluster))
+}
+
 // learner returns the maker of what learns the run times; nil if nothing has to be learned.
-func (o *engineOptions) learner(out Output, opts *forecast.Options) (func() (forecast.Learner, error), error) {
+func (o *engineOptions) learner(out output, opts *forecast.Options) (func() (forecast.Learner, error), error) {
 	switch {
 	case o.trueRunTimes && (o.model != "" || o.runTimes != ""):
 		return nil, out.Usagef("--true-run-times excludes --run-times and --model")
@@ -170,7 +166,7 @@ func (o *engineOptions) learner(out Output, opts *forecast.Options) (func() (for
 }
 
 // trained reads a trained model.
-func (o *engineOptions) trained(out Output) (forecast.Learner, error) {
+func (o *engineOptions) trained(out output) (forecast.Learner, error) {
 	f, err := os.Open(o.model)
 	if err != nil {
 		return nil, out.BadInput(fmt.Errorf("reading a model: %w", err))
@@ -184,7 +180,7 @@ func (o *engineOptions) trained(out Output) (forecast.Learner, error) {
 }
 
 // later sets the later submissions.
-func (o *engineOptions) later(out Output, manifest *run.Manifest, opts *forecast.Options) error {
+func (o *engineOptions) later(out output, manifest *run.Manifest, opts *forecast.Options) error {
 	switch o.arrivals {
 	case "":
 		opts.Arrivals = forecast.NoArrivals
@@ -218,7 +214,8 @@ type forecastOptions struct {
 }
 
 // New returns the command.
-func New(o Output) *cobra.Command {
+func New(lent predictcmd.Output) *cobra.Command {
+	o := output{lent}
 	var opts forecastOptions
 	c := &cobra.Command{
 		Use:   "forecast [CAPTURE]",
@@ -275,7 +272,7 @@ type source struct {
 	cluster  string // the cluster directory in a capture
 }
 
-func (o Output) forecast(ctx context.Context, args []string, opts forecastOptions) error {
+func (o output) forecast(ctx context.Context, args []string, opts forecastOptions) error {
 	if len(opts.whatIf) > 0 && opts.submit == "" {
 		return o.Usagef("--what-if needs --submit, whose variants it describes")
 	}
@@ -317,7 +314,7 @@ func (o Output) forecast(ctx context.Context, args []string, opts forecastOption
 }
 
 // source returns the queue that the arguments name.
-func (o Output) source(ctx context.Context, args []string, opts forecastOptions, update func(string)) (*source, error) {
+func (o output) source(ctx context.Context, args []string, opts forecastOptions, update func(string)) (*source, error) {
 	switch {
 	case opts.run != "" && len(args) > 0:
 		return nil, o.Usagef("--run and a capture exclude each other")
@@ -331,6 +328,9 @@ func (o Output) source(ctx context.Context, args []string, opts forecastOptions,
 		course, err := forecast.ReadCourse(opts.run)
 		if err != nil {
 			return nil, o.BadInput(err)
+		}
+		if err := opts.useCluster(o, course); err != nil {
+			return nil, err
 		}
 		q, err := course.Freeze(at)
 		return &source{name: opts.run, queue: q, manifest: &course.Manifest}, o.BadInput(err)

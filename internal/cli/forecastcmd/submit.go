@@ -13,7 +13,7 @@ import (
 )
 
 // variants returns the job of --submit and its variants.
-func (o Output) variants(opts forecastOptions, at hpc.Time) ([]forecast.Variant, error) {
+func (o output) variants(opts forecastOptions, at hpc.Time) ([]forecast.Variant, error) {
 	if opts.submit == "" {
 		return nil, nil
 	}

@@ -43,16 +43,30 @@ type shown struct {
 
 // eachJob calls f for every job in the output of `scontrol show job`, with or without -o.
 func eachJob(r io.Reader, name string, f func(*shown) error) error {
-	var current *shown
+	var list []*shown
 	key := ""
-	flush := func() error {
-		if current == nil {
-			return nil
+	err := lines.Each(r, name, func(number int, line []byte) error {
+		text := strings.TrimSpace(lines.UTF8(line))
+		if strings.HasPrefix(text, "JobId=") {
+			list, key = append(list, &shown{number, map[string]string{}}), ""
 		}
-		job := current
-		current = nil
+		switch {
+		case text == "" || strings.HasPrefix(text, "No jobs in the system"):
+			return nil
+		case len(list) == 0:
+			return fmt.Errorf("%.60q: want JobId=... as scontrol show job prints it", text)
+		}
+		for word := range strings.SplitSeq(text, " ") {
+			key = list[len(list)-1].word(key, word)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, job := range list {
 		for key, value := range job.values {
-			if value = strings.TrimSpace(value); value == "(null)" {
+			if value = strings.TrimSpace(value); value == "(null)" || value == "N/A" || value == "Unknown" || value == "None" {
 				value = ""
 			}
 			job.values[key] = value
@@ -60,31 +74,8 @@ func eachJob(r io.Reader, name string, f func(*shown) error) error {
 		if err := f(job); err != nil {
 			return fmt.Errorf("%s:%d: %w", name, job.line, err)
 		}
-		return nil
 	}
-	err := lines.Each(r, name, func(number int, line []byte) error {
-		text := strings.TrimSpace(lines.UTF8(line))
-		if strings.HasPrefix(text, "JobId=") {
-			if err := flush(); err != nil {
-				return err
-			}
-			current, key = &shown{number, map[string]string{}}, ""
-		}
-		switch {
-		case text == "" || strings.HasPrefix(text, "No jobs in the system"):
-			return nil
-		case current == nil:
-			return fmt.Errorf("%s:%d: %.60q: want JobId=... as scontrol show job prints it", name, number, text)
-		}
-		for word := range strings.SplitSeq(text, " ") {
-			key = current.word(key, word)
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	return flush()
+	return nil
 }
 
 // word adds a word to the value of a key, or begins the value of another one. It returns the key.
@@ -182,6 +173,9 @@ func (s *shown) times(j *job, zone *time.Location) error {
 		key string
 		to  *hpc.Time
 	}{{"SubmitTime", &j.Submit}, {"EligibleTime", &j.Eligible}, {"StartTime", &start}} {
+		if s.values[t.key] == "" {
+			continue
+		}
 		at, err := slurmspec.ParseInstant(s.values[t.key], zone)
 		if err != nil {
 			return fmt.Errorf("%s=%.40s: %w", t.key, s.values[t.key], err)

@@ -237,4 +237,3 @@ func optional(dir, name string, read func(io.Reader) error) error {
 	defer f.Close() // only read
 	return read(f)
 }
-
