@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"rmreplay/internal/cli/accountingcmd"
+	"rmreplay/internal/cli/forecastcmd"
 	"rmreplay/internal/cli/iocmd"
 	"rmreplay/internal/cli/predictcmd"
 	"rmreplay/internal/cli/recordcmd"
@@ -19,7 +20,7 @@ var groups = []struct {
 	commands []func(*globals) *cobra.Command
 }{
 	{"Replay and simulate", []func(*globals) *cobra.Command{newReplayCommand, newSimulateCommand, newSweepCommand, newTuneCommand}},
-	{"Workloads", []func(*globals) *cobra.Command{newWorkloadCommand, newPredictCommand}},
+	{"Workloads", []func(*globals) *cobra.Command{newWorkloadCommand, predicting(predictcmd.New), predicting(forecastcmd.New)}},
 	{"Results", []func(*globals) *cobra.Command{newMetricsCommand, newCompareCommand, newReportCommand, recorded(recordcmd.Jobs), recorded(recordcmd.Explain)}},
 	{"Production", []func(*globals) *cobra.Command{newAccountingCommand, newIOCommand}},
 	{"Site and machine", []func(*globals) *cobra.Command{newConfCommand, newSlurmCommand, newDoctorCommand, recorded(recordcmd.Debug)}},
@@ -60,18 +61,20 @@ func recorded(command func(recordcmd.Output) *cobra.Command) func(*globals) *cob
 	}
 }
 
-// newPredictCommand lends the package of the command group what all commands print with.
-func newPredictCommand(g *globals) *cobra.Command {
-	return predictcmd.New(predictcmd.Output{
-		Out: g.stdout, Print: g.print, PrintJSON: g.printJSON, Say: g.say, WantArgs: wantArgs, AddJSON: addJSONFlag,
-		BadInput: badInput, Usagef: usagef, Require: require, Version: Version(),
-		AddOutput: func(c *cobra.Command, to *string, value, usage string) { addOutputFlag(c.Flags(), to, value, usage) },
-		Open: func(path string) (*workload.Workload, error) {
-			return g.readWorkload(path, workload.ReadOptions{Lean: true})
-		},
-		Progress: func() (func(string), func()) {
-			show := newProgress(g.stderr, false)
-			return show.update, show.end
-		},
-	})
+// predicting makes a command of the packages about predictions.
+func predicting(command func(predictcmd.Output) *cobra.Command) func(*globals) *cobra.Command {
+	return func(g *globals) *cobra.Command {
+		return command(predictcmd.Output{
+			Out: g.stdout, Print: g.print, PrintJSON: g.printJSON, Say: g.say, WantArgs: wantArgs, AddJSON: addJSONFlag,
+			BadInput: badInput, Usagef: usagef, Require: require, Version: Version(),
+			AddOutput: func(c *cobra.Command, to *string, value, usage string) { addOutputFlag(c.Flags(), to, value, usage) },
+			Open: func(path string) (*workload.Workload, error) {
+				return g.readWorkload(path, workload.ReadOptions{Lean: true})
+			},
+			Progress: func() (func(string), func()) {
+				show := newProgress(g.stderr, false)
+				return show.update, show.end
+			},
+		})
+	}
 }

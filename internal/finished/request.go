@@ -75,7 +75,7 @@ func (b *Builder) commandLine(r *Job) (request hpc.Request, ok bool, err error) 
 	if len(strings.Fields(r.SubmitLine)) < 2 && r.Script == "" {
 		return request, false, nil
 	}
-	s, err := sbatch.ParseRecorded(scriptOptions(r.Script), r.SubmitLine, []string{r.Name, r.Comment}, r.Submit)
+	s, err := sbatch.ParseRecorded(ScriptOptions(r.Script), r.SubmitLine, []string{r.Name, r.Comment}, r.Submit)
 	if err != nil {
 		return request, false, b.book.Fall(RuleBadSubmitLine, "job %s: its command line: %v", r.ID, err)
 	}
@@ -88,9 +88,9 @@ func (b *Builder) commandLine(r *Job) (request hpc.Request, ok bool, err error) 
 	return s.Request, true, err
 }
 
-// scriptOptions returns the words of a batch script's #SBATCH lines. They end at the first line
+// ScriptOptions returns the words of a batch script's #SBATCH lines. They end at the first line
 // that is neither blank nor a comment (sbatch(1)).
-func scriptOptions(script string) []string {
+func ScriptOptions(script string) []string {
 	var words []string
 	for line := range strings.Lines(script) {
 		line = strings.TrimSpace(line)

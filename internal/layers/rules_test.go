@@ -9,8 +9,8 @@ var offline = []string{"net", "net/http/..."}
 
 // reserved are imports that only some packages may have.
 var reserved = []reservation{
-	{"github.com/spf13/cobra/...", []string{"internal/cli", "internal/cli/accountingcmd", "internal/cli/completion", "internal/cli/generatecmd", "internal/cli/iocmd", "internal/cli/predictcmd", "internal/cli/recordcmd", "internal/cli/reference", "internal/cli/slurmcmd", "internal/cli/tunecmd"}, "commands and their help belong to internal/cli"},
-	{"github.com/spf13/pflag", []string{"internal/cli", "internal/cli/completion", "internal/cli/iocmd", "internal/cli/reference", "internal/flags", "tools/feedbackpaper", "tools/iorig", "tools/predictpaper"}, "flags belong to commands"},
+	{"github.com/spf13/cobra/...", []string{"internal/cli", "internal/cli/accountingcmd", "internal/cli/completion", "internal/cli/forecastcmd", "internal/cli/generatecmd", "internal/cli/iocmd", "internal/cli/predictcmd", "internal/cli/recordcmd", "internal/cli/reference", "internal/cli/slurmcmd", "internal/cli/tunecmd"}, "commands and their help belong to internal/cli"},
+	{"github.com/spf13/pflag", []string{"internal/cli", "internal/cli/completion", "internal/cli/forecastcmd", "internal/cli/iocmd", "internal/cli/reference", "internal/flags", "tools/feedbackpaper", "tools/iorig", "tools/predictpaper"}, "flags belong to commands"},
 	{"github.com/go-sql-driver/mysql", []string{"internal/slurmdb"}, "one package reads slurmdbd's database"},
 	{"github.com/duckdb/...", []string{"internal/accounting/store", "internal/accounting/store/storetest"}, "one package knows the database of finished jobs"},
 	{"github.com/parquet-go/parquet-go/...", []string{"internal/formats/table", "internal/run"}, "one package knows how a record lies on disk, and one reads others' tables"},
@@ -181,6 +181,14 @@ var rules = []rule{
 		"internal/rm/slurm/...", "internal/run", "internal/slurmspec/...", "internal/vclock/...", "internal/workload", "internal/workload/transform",
 	}, offline,
 		"a use case needs no command line: a server or a test makes a run with it"},
+	{"use cases", "internal/forecast", []string{
+		"internal/experiment", "internal/hostlist", "internal/hpc", "internal/predict", "internal/rm", "internal/run", "internal/slurmspec/...", "internal/workload", "internal/workload/transform",
+	}, offline,
+		"a forecast runs a queue forward on any engine, wherever the queue comes from"},
+	{"use cases", "internal/forecast/capture", []string{
+		"internal/finished", "internal/forecast", "internal/formats/sacct", "internal/hpc", "internal/lines", "internal/output", "internal/predict", "internal/slurmspec/...", "internal/workload",
+	}, nil,
+		"Slurm's commands are one source of a queue; a forecast knows none"},
 	{"use cases", "internal/progress", []string{"internal/replay"}, computes,
 		"how far a run is follows from what its loop says; the caller has the terminal and the clock"},
 	{"use cases", "internal/predict/benefit", []string{
@@ -250,6 +258,10 @@ var rules = []rule{
 		"the group is a package of its own; internal/cli lends it what it prints with"},
 	{"program", "internal/cli/predictcmd", []string{"internal/experiment", "internal/flags", "internal/hpc", "internal/output", "internal/predict/...", "internal/replay", "internal/report", "internal/workload", "internal/workload/transform"}, nil,
 		"the commands are a package of their own; internal/cli lends them what they print with"},
+	{"program", "internal/cli/forecastcmd", []string{
+		"internal/cli/predictcmd", "internal/experiment", "internal/finished", "internal/flags", "internal/forecast", "internal/forecast/capture", "internal/hpc", "internal/predict/...", "internal/run", "internal/slurmspec/...",
+	}, nil,
+		"the commands are a package of their own; internal/cli lends them what they print with"},
 	{"program", "internal/cli/recordcmd", []string{"internal/explain", "internal/flags", "internal/formats", "internal/hpc", "internal/jobtable", "internal/rm/slurm", "internal/run", "internal/vclock"}, offline,
 		"the commands are a package of their own; internal/cli lends them what they print with"},
 	{"program", "internal/cli/tunecmd", []string{"internal/sweep", "internal/tune"}, offline,
@@ -259,7 +271,7 @@ var rules = []rule{
 	{"program", "internal/cli/generatecmd", []string{"internal/flags", "internal/hpc", "internal/workload", "internal/workload/generate"}, offline,
 		"the command is a package of its own; internal/cli lends it what it reads, writes and prints with"},
 	{"program", "internal/cli", []string{
-		"internal/cli/accountingcmd", "internal/cli/completion", "internal/cli/generatecmd", "internal/cli/iocmd", "internal/cli/predictcmd", "internal/cli/recordcmd", "internal/cli/reference", "internal/cli/slurmcmd", "internal/cli/tunecmd", "internal/slurmstore",
+		"internal/cli/accountingcmd", "internal/cli/completion", "internal/cli/forecastcmd", "internal/cli/generatecmd", "internal/cli/iocmd", "internal/cli/predictcmd", "internal/cli/recordcmd", "internal/cli/reference", "internal/cli/slurmcmd", "internal/cli/tunecmd", "internal/slurmstore",
 		"internal/compare", "internal/experiment", "internal/fairstart", "internal/flags", "internal/formats", "internal/hpc", "internal/interrupt", "internal/metrics", "internal/output",
 		"internal/progress", "internal/replay", "internal/report", "internal/resources", "internal/rm/sim/...", "internal/rm/slurm/...", "internal/run", "internal/slurmspec/...", "internal/sweep",
 		"internal/vclock/...", "internal/workload/...",

@@ -1,0 +1,49 @@
+package forecastcmd
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"rmreplay/internal/forecast/capture"
+)
+
+// captureOptions are the flags of `forecast capture`.
+type captureOptions struct {
+	output           string
+	history, timeout time.Duration
+}
+
+func (o output) newCapture() *cobra.Command {
+	var opts captureOptions
+	c := &cobra.Command{
+		Use:   "capture -o DIR",
+		Short: "Save the queue of the live cluster for forecasts",
+		Long: `Runs scontrol, sshare and sacct, which only read, and saves what they print: the jobs that
+wait and run, the states of nodes and partitions, reservations, fair-share usage, finished
+jobs, and the site's configuration. Any user may run it. What the user may not see
+(PrivateData in slurm.conf) is missing in the forecast, too.`,
+		Example: `  rmreplay forecast capture -o queue
+  rmreplay forecast queue --by 2024-03-05T18:00`,
+		Args: o.WantArgs(),
+		RunE: func(c *cobra.Command, _ []string) error { return o.capture(c.Context(), opts) },
+	}
+	o.AddOutput(c, &opts.output, "`DIR`", "a new directory")
+	addLive(c.Flags(), &opts.history, &opts.timeout)
+	o.Require(c, "output")
+	return c
+}
+
+func (o output) capture(ctx context.Context, opts captureOptions) error {
+	err := capture.Run(ctx, opts.output, capture.Options{History: opts.history, Timeout: opts.timeout, Now: time.Now()})
+	if err != nil {
+		return err
+	}
+	q, err := capture.Read(opts.output)
+	if err != nil {
+		return o.BadInput(err)
+	}
+	o.Say("%s: %d pending jobs at %s", opts.output, len(q.Pending()), q.At)
+	return nil
+}

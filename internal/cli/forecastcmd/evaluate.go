@@ -1,0 +1,93 @@
+package forecastcmd
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"rmreplay/internal/flags"
+	"rmreplay/internal/forecast"
+	"rmreplay/internal/hpc"
+)
+
+// evaluateOptions are the flags of `forecast evaluate`.
+type evaluateOptions struct {
+	engineOptions
+	instants int
+	at       []string
+	zone     flags.Zone
+	json     bool
+}
+
+func (o output) newEvaluate() *cobra.Command {
+	var opts evaluateOptions
+	c := &cobra.Command{
+		Use:   "evaluate RUN",
+		Short: "Hold forecasts against what a run did",
+		Long: `Freezes a run at random instants at which jobs wait, forecasts all pending jobs, and
+compares the forecasts with the starts in the run: the share of starts between P10 and P90,
+and the error of the median. A forecast knows only what had happened before its instant.
+
+Beside it are the errors of a forecast in which every job runs until its limit, and of
+Slurm's own estimates if the run recorded them. A replay records them with actions of its
+workload (docs/FORECAST.md); then their instants are used, unless --at gives others.
+
+With --true-run-times the jobs run as long as they did in the run, and everything comes
+later that came later in the run. Such a forecast is exact if the state at the instant is.`,
+		Example: `  rmreplay forecast evaluate demo/run
+  rmreplay forecast evaluate demo/run --true-run-times
+  rmreplay forecast evaluate demo/run --instants 50 --arrivals recent --run-times last2 --json`,
+		Args: o.WantArgs("RUN"),
+		RunE: func(c *cobra.Command, args []string) error { return o.evaluate(c.Context(), args[0], opts) },
+	}
+	f := c.Flags()
+	f.IntVar(&opts.instants, "instants", 20, "freeze the run at `N` random instants")
+	f.StringArrayVar(&opts.at, "at", nil, "freeze it at `TIME` (several times)")
+	f.BoolVar(&opts.trueRunTimes, "true-run-times", false, "let the jobs run as long as they did in the run")
+	opts.engineOptions.addFlags(f)
+	opts.zone.Add(f)
+	o.AddJSON(c, &opts.json)
+	return c
+}
+
+func (o output) evaluate(ctx context.Context, dir string, opts evaluateOptions) error {
+	if opts.instants < 1 {
+		return o.Usagef("--instants %d: want 1 or more", opts.instants)
+	}
+	course, err := forecast.ReadCourse(dir)
+	if err != nil {
+		return o.BadInput(err)
+	}
+	how := forecast.EvaluateOptions{Instants: opts.instants, At: course.Asked()}
+	if how.Options, how.NewLearner, err = opts.options(o, &course.Manifest, ""); err != nil {
+		return err
+	}
+	if err := opts.useCluster(o, course); err != nil {
+		return err
+	}
+	if len(opts.at) > 0 {
+		how.At = nil
+	}
+	for _, text := range opts.at {
+		var at hpc.Time
+		if at, err = opts.zone.Instant("at", text); err != nil {
+			return o.Usagef("%w", err)
+		}
+		how.At = append(how.At, at)
+	}
+	update, end := o.Progress()
+	defer end()
+	how.Instant = func(i, n int, at hpc.Time) { update(fmt.Sprintf("instant %d of %d: %s", i+1, n, at)) }
+	result, err := forecast.Evaluate(ctx, course, how)
+	end()
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return err
+	case err != nil:
+		return o.BadInput(err)
+	case opts.json:
+		return o.PrintJSON(result)
+	}
+	return o.Print(result.Render())
+}

@@ -1,0 +1,360 @@
+// Package forecastcmd has the command `rmreplay forecast` with its subcommands, which say when
+// pending jobs will start. The packages internal/forecast and forecast/capture do the work.
+package forecastcmd
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"rmreplay/internal/cli/predictcmd"
+	"rmreplay/internal/experiment"
+	"rmreplay/internal/flags"
+	"rmreplay/internal/forecast"
+	"rmreplay/internal/forecast/capture"
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/predict/model"
+	"rmreplay/internal/run"
+)
+
+// output is how the program's commands print, and make errors with an exit status.
+type output struct{ predictcmd.Output }
+
+// engineOptions are the flags that choose the engine and the draws.
+type engineOptions struct {
+	cluster, policy, slurm, on string
+	realizations, parallel     int
+	seed                       uint64
+	runTimes, model, arrivals  string
+	trueRunTimes               bool
+}
+
+func (o *engineOptions) addFlags(f *pflag.FlagSet) {
+	f.StringVar(&o.on, "on", "", "engine that runs the scheduler forward: `ENGINE` simulator or slurm (default: that of the run; simulator for a capture)")
+	f.StringVar(&o.cluster, "cluster", "", "`DIR` of the cluster (default: that of the run or of the capture)")
+	f.StringVar(&o.policy, "policy", "", "the simulator's scheduling `POLICY` (default: that of the run, or easy)")
+	f.StringVar(&o.slurm, "slurm", "", "the Slurm to run with --on slurm: a `DIR`, or the version of an installed release")
+	f.IntVar(&o.realizations, "realizations", 20, "draw the run times `N` times")
+	f.IntVarP(&o.parallel, "parallel", "j", 0, "at most `N` realizations at once (default: one for each CPU)")
+	f.Uint64Var(&o.seed, "seed", 1, "`SEED` of all random numbers")
+	f.StringVar(&o.runTimes, "run-times", "", "`SOURCE` of the run times: history (the shares of their limits that earlier jobs used), a model of predict (limit, last2, class, linear, forest, boost) that learns from the history, or limits (every job runs until its limit) (default history)")
+	f.StringVar(&o.model, "model", "", "draw run times from the trained model in `FILE` (rmreplay predict train)")
+	f.StringVar(&o.arrivals, "arrivals", "", "later submissions: `WHICH` none, recent (those of the last day again) or, of a frozen run, recorded (default none; recorded with --true-run-times)")
+}
+
+// options returns the options of a forecast. manifest is that of the frozen run, or nil.
+func (o *engineOptions) options(out output, manifest *run.Manifest, captured string) (forecast.Options, func() (forecast.Learner, error), error) {
+	opts := forecast.Options{Realizations: o.realizations, Parallel: o.parallel, Seed: o.seed}
+	switch {
+	case o.realizations < 1:
+		return opts, nil, out.Usagef("--realizations %d: want 1 or more", o.realizations)
+	case o.parallel < 0:
+		return opts, nil, out.Usagef("--parallel %d: want 1 or more", o.parallel)
+	}
+	var err error
+	if opts.Engine, err = o.engine(out, manifest, captured); err != nil {
+		return opts, nil, err
+	}
+	learner, err := o.learner(out, &opts)
+	if err != nil {
+		return opts, nil, err
+	}
+	return opts, learner, o.later(out, manifest, &opts)
+}
+
+// engine returns the engine that the flags, the run or the capture give.
+func (o *engineOptions) engine(out output, manifest *run.Manifest, captured string) (spec experiment.Spec, err error) {
+	on := o.on
+	if manifest != nil {
+		if spec, err = forecast.EngineOf(manifest, spec); err != nil && o.cluster == "" {
+			return spec, out.BadInput(err)
+		}
+		if on == "" {
+			on = "simulator"
+			if manifest.Engine == "slurm" {
+				on = "slurm"
+			}
+		}
+	}
+	cluster, policy := o.cluster, o.policy
+	if cluster == "" && manifest != nil {
+		cluster = manifest.Cluster.Dir
+	}
+	if cluster == "" {
+		cluster = captured
+	}
+	if policy == "" && manifest != nil {
+		policy = manifest.Policy
+	}
+	switch on {
+	case "", "simulator":
+		if o.slurm != "" {
+			return spec, out.Usagef("--slurm needs --on slurm")
+		}
+		simulator := experiment.Simulator{Policy: policy, Cluster: cluster}
+		if cluster == "" && spec.Simulator != nil {
+			simulator = *spec.Simulator
+			simulator.Policy = policy
+		}
+		if cluster == "" && spec.Simulator == nil {
+			return spec, out.Usagef("--cluster is missing: the machine is not known (want the directory of a slurm.conf)")
+		}
+		spec.Slurm, spec.Simulator = nil, &simulator
+	case "slurm":
+		if cluster == "" {
+			return spec, out.Usagef("--cluster is missing: the site's configuration is not known (want the directory of a slurm.conf)")
+		}
+		if o.policy != "" {
+			return spec, out.Usagef("--policy needs --on simulator")
+		}
+		slurm := experiment.Slurm{Cluster: cluster, Installation: o.slurm}
+		if spec.Slurm != nil {
+			slurm.ClockFactor = spec.Slurm.ClockFactor
+		}
+		spec.Simulator, spec.Slurm = nil, &slurm
+	default:
+		return spec, out.Usagef("--on %s: not an engine (want simulator or slurm)", on)
+	}
+	spec.Version = out.Version
+	return spec, nil
+}
+
+// useCluster gives the queues of a run their fair-share usage, if real Slurm runs them forward.
+func (o *engineOptions) useCluster(out output, course *forecast.Course) error {
+	spec, err := o.engine(out, &course.Manifest, "")
+	if err != nil || spec.Slurm == nil {
+		return err
+	}
+	return out.BadInput(course.UseCluster(spec.Slurm.Cluster))
+}
+
+// learner returns the maker of what learns the run times; nil if nothing has to be learned.
+func (o *engineOptions) learner(out output, opts *forecast.Options) (func() (forecast.Learner, error), error) {
+	switch {
+	case o.trueRunTimes && (o.model != "" || o.runTimes != ""):
+		return nil, out.Usagef("--true-run-times excludes --run-times and --model")
+	case o.model != "" && o.runTimes != "":
+		return nil, out.Usagef("--model and --run-times exclude each other")
+	case o.trueRunTimes:
+		opts.RunTimes = forecast.True
+		return nil, nil
+	case o.model != "":
+		opts.RunTimes = forecast.FromModel
+		return func() (forecast.Learner, error) { return o.trained(out) }, nil
+	}
+	switch o.runTimes {
+	case "", string(forecast.FromHistory):
+		opts.RunTimes = forecast.FromHistory
+		return func() (forecast.Learner, error) { return forecast.NewShares(), nil }, nil
+	case string(forecast.FromLimits):
+		opts.RunTimes = forecast.FromLimits
+		return nil, nil
+	}
+	kind, err := model.ParseKind(o.runTimes)
+	if err != nil {
+		return nil, out.Usagef("--run-times %s: not a source (want history, limits, or a model: limit, last2, class, linear, forest or boost)", o.runTimes)
+	}
+	opts.RunTimes = forecast.RunTimes(kind)
+	return func() (forecast.Learner, error) {
+		return forecast.Modelled{Predictor: model.NewOnline(model.Options{Kind: kind, Seed: o.seed, Growth: 0.25})}, nil
+	}, nil
+}
+
+// trained reads a trained model.
+func (o *engineOptions) trained(out output) (forecast.Learner, error) {
+	f, err := os.Open(o.model)
+	if err != nil {
+		return nil, out.BadInput(fmt.Errorf("reading a model: %w", err))
+	}
+	defer f.Close() // only read
+	m, err := model.Read(f, filepath.Base(o.model))
+	if err != nil {
+		return nil, out.BadInput(err)
+	}
+	return forecast.Trained(m.Until(), m.Online()), nil
+}
+
+// later sets the later submissions.
+func (o *engineOptions) later(out output, manifest *run.Manifest, opts *forecast.Options) error {
+	switch o.arrivals {
+	case "":
+		opts.Arrivals = forecast.NoArrivals
+		if o.trueRunTimes {
+			opts.Arrivals = forecast.Recorded
+		}
+	case string(forecast.NoArrivals), string(forecast.Recent):
+		opts.Arrivals = forecast.Arrivals(o.arrivals)
+	case string(forecast.Recorded):
+		if manifest == nil {
+			return out.Usagef("--arrivals recorded: nobody knows what comes later (want none or recent)")
+		}
+		opts.Arrivals = forecast.Recorded
+	default:
+		return out.Usagef("--arrivals %s: want none, recent or recorded", o.arrivals)
+	}
+	return nil
+}
+
+// forecastOptions are the flags of `forecast`.
+type forecastOptions struct {
+	engineOptions
+	run, at, by string
+	history     time.Duration
+	timeout     time.Duration
+	submit      string
+	user        string
+	whatIf      []string
+	zone        flags.Zone
+	json        bool
+}
+
+// New returns the command.
+func New(lent predictcmd.Output) *cobra.Command {
+	o := output{lent}
+	var opts forecastOptions
+	c := &cobra.Command{
+		Use:   "forecast [CAPTURE]",
+		Short: "Forecast when pending jobs start, by running the scheduler forward",
+		Long: `Takes the queue of a cluster, draws a run time for each job, and runs the scheduler forward
+from now, on the simulator or on real Slurm under virtual time. Many such realizations give
+the distribution of each pending job's start: P10, P50 and P90, and with --by the
+probability that it starts by an instant. Slurm's own estimate (squeue --start) is beside
+them.
+
+The queue is that of the live cluster, which Slurm's commands are asked for (they only
+read), that of a CAPTURE (rmreplay forecast capture), or that of a run frozen at an instant
+(--run, --at). A forecast assumes that nobody submits a job, unless --arrivals says
+otherwise: later jobs with a higher priority would delay those that wait.
+
+--submit forecasts a job that is submitted now: a batch script, or options of sbatch. Each
+--what-if is a variant of it, with other options, such as "limit=1:00:00 partition=short".
+
+docs/FORECAST.md describes the method, its limits and measurements.`,
+		Example: `  rmreplay forecast --cluster /etc/slurm --by 2024-03-05T18:00
+  rmreplay forecast queue --cluster vale --on slurm --realizations 10
+  rmreplay forecast --run demo/run --at 2024-03-05T12:00:00
+  rmreplay forecast queue --submit "-N 4 -t 8:00:00 -p normal" --user ann \
+    --what-if limit=4:00:00 --what-if "partition=short limit=1:00:00"`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error { return o.forecast(c.Context(), args, opts) },
+	}
+	f := c.Flags()
+	f.StringVar(&opts.run, "run", "", "freeze the record of `RUN` in place of a capture")
+	f.StringVar(&opts.at, "at", "", "`TIME` at which the run is frozen")
+	f.StringVar(&opts.by, "by", "", "also print the probability to start by `TIME`")
+	f.StringVar(&opts.submit, "submit", "", "forecast a job that is submitted now: a batch `SCRIPT`, or options of sbatch")
+	f.StringVar(&opts.user, "user", "", "`USER` who submits it")
+	f.StringArrayVar(&opts.whatIf, "what-if", nil, "and a variant of it with other `OPTIONS`: limit=TIME, partition=NAME, nodes=N or any long option of sbatch (several times)")
+	addLive(f, &opts.history, &opts.timeout)
+	opts.engineOptions.addFlags(f)
+	opts.zone.Add(f)
+	o.AddJSON(c, &opts.json)
+	c.AddCommand(o.newCapture(), o.newEvaluate())
+	return c
+}
+
+// addLive adds the flags for the commands of a live cluster.
+func addLive(f *pflag.FlagSet, history, timeout *time.Duration) {
+	flags.Duration(f, history, "history", 7*24*time.Hour, "read the finished jobs of the last `DURATION` with sacct; 0 for none")
+	flags.Duration(f, timeout, "timeout", time.Minute, "give up a command of Slurm that takes longer than `DURATION`")
+}
+
+// source is the queue of a forecast and where it comes from.
+type source struct {
+	name     string
+	queue    *forecast.Queue
+	manifest *run.Manifest
+	cluster  string // the cluster directory in a capture
+}
+
+func (o output) forecast(ctx context.Context, args []string, opts forecastOptions) error {
+	if len(opts.whatIf) > 0 && opts.submit == "" {
+		return o.Usagef("--what-if needs --submit, whose variants it describes")
+	}
+	update, end := o.Progress()
+	defer end()
+	src, err := o.source(ctx, args, opts, update)
+	if err != nil {
+		return err
+	}
+	made, learner, err := opts.options(o, src.manifest, src.cluster)
+	if err != nil {
+		return err
+	}
+	if learner != nil {
+		if made.Learner, err = learner(); err != nil {
+			return err
+		}
+	}
+	var by hpc.Time
+	if opts.by != "" {
+		if by, err = opts.zone.Instant("by", opts.by); err != nil {
+			return o.Usagef("%w", err)
+		}
+	}
+	variants, err := o.variants(opts, src.queue.At)
+	if err != nil {
+		return err
+	}
+	made.Progress = func(done, all int) { update(fmt.Sprintf("realization %d of %d", done, all)) }
+	report, err := forecast.NewReport(ctx, src.name, src.queue, variants, by, made)
+	end()
+	switch {
+	case err != nil:
+		return o.BadInput(err)
+	case opts.json:
+		return o.PrintJSON(report)
+	}
+	return o.Print(report.Render(opts.zone.Location()))
+}
+
+// source returns the queue that the arguments name.
+func (o output) source(ctx context.Context, args []string, opts forecastOptions, update func(string)) (*source, error) {
+	switch {
+	case opts.run != "" && len(args) > 0:
+		return nil, o.Usagef("--run and a capture exclude each other")
+	case (opts.run != "") != (opts.at != ""):
+		return nil, o.Usagef("--run and --at belong together")
+	case opts.run != "":
+		at, err := opts.zone.Instant("at", opts.at)
+		if err != nil {
+			return nil, o.Usagef("%w", err)
+		}
+		course, err := forecast.ReadCourse(opts.run)
+		if err != nil {
+			return nil, o.BadInput(err)
+		}
+		if err := opts.useCluster(o, course); err != nil {
+			return nil, err
+		}
+		q, err := course.Freeze(at)
+		return &source{name: opts.run, queue: q, manifest: &course.Manifest}, o.BadInput(err)
+	case len(args) > 0:
+		q, err := capture.Read(args[0])
+		return &source{name: args[0], queue: q, cluster: capture.Cluster(args[0])}, o.BadInput(err)
+	}
+	update("asking Slurm")
+	dir, err := os.MkdirTemp("", "rmreplay-capture-")
+	if err != nil {
+		return nil, fmt.Errorf("capturing the cluster: %w", err)
+	}
+	defer os.RemoveAll(dir) // only temporary files
+	captured := filepath.Join(dir, "queue")
+	if err := capture.Run(ctx, captured, capture.Options{History: opts.history, Timeout: opts.timeout, Now: time.Now()}); err != nil {
+		return nil, err
+	}
+	q, err := capture.Read(captured)
+	if err != nil {
+		return nil, err
+	}
+	src := &source{name: "the live cluster", queue: q}
+	if opts.cluster == "" && capture.Cluster(captured) != "" {
+		return nil, o.Usagef("--cluster is missing (want the directory of the site's slurm.conf, such as /etc/slurm)")
+	}
+	return src, nil
+}

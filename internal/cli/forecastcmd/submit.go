@@ -1,0 +1,94 @@
+package forecastcmd
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"strings"
+
+	"rmreplay/internal/finished"
+	"rmreplay/internal/forecast"
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/slurmspec/sbatch"
+)
+
+// variants returns the job of --submit and its variants.
+func (o output) variants(opts forecastOptions, at hpc.Time) ([]forecast.Variant, error) {
+	if opts.submit == "" {
+		return nil, nil
+	}
+	words, err := submission(opts.submit)
+	if err != nil {
+		return nil, o.Usagef("--submit: %w", err)
+	}
+	var list []forecast.Variant
+	for i, change := range append([]string{""}, opts.whatIf...) {
+		name, flag := change, "--what-if "+change
+		if i == 0 {
+			name, flag = "as submitted", "--submit "+opts.submit
+		}
+		more, err := changes(change)
+		if err != nil {
+			return nil, o.Usagef("%s: %w", flag, err)
+		}
+		parsed, err := sbatch.Parse(append(append(append([]string{}, words...), more...), "job.sh"), at)
+		if err != nil {
+			return nil, o.Usagef("%s: %w", flag, err)
+		}
+		request := parsed.Request
+		if opts.user != "" {
+			request.User = opts.user
+		}
+		if request.Array != "" {
+			return nil, o.Usagef("%s: a job array (want a single job)", flag)
+		}
+		list = append(list, forecast.Variant{Name: name, Request: request})
+	}
+	return list, nil
+}
+
+// submission returns the options of sbatch in a batch script, if text is the path of one, or in text.
+func submission(text string) ([]string, error) {
+	script, err := os.ReadFile(text)
+	switch {
+	case err == nil && strings.HasPrefix(string(script), "#!"):
+		return finished.ScriptOptions(string(script)), nil
+	case err == nil:
+		return nil, errors.New("the file is not a batch script (want one that begins with #!)")
+	case !errors.Is(err, fs.ErrNotExist) && !strings.HasPrefix(text, "-"):
+		return nil, err
+	}
+	words, err := sbatch.Split(text)
+	if err == nil && len(words) > 0 && words[0] == "sbatch" {
+		words = words[1:]
+	}
+	if err == nil && (len(words) == 0 || !strings.HasPrefix(words[0], "-")) {
+		err = errors.New("neither a batch script nor options of sbatch")
+	}
+	return words, err
+}
+
+// changes returns the options of a variant: "limit=1:00:00 partition=short", or options of sbatch.
+func changes(text string) ([]string, error) {
+	words, err := sbatch.Split(text)
+	if err != nil {
+		return nil, err
+	}
+	for i, word := range words {
+		if strings.HasPrefix(word, "-") {
+			continue
+		}
+		key, value, ok := strings.Cut(word, "=")
+		if !ok && (i == 0 || !strings.HasPrefix(words[i-1], "-")) {
+			return nil, errors.New(word + ": not a change (want, for example, limit=1:00:00)")
+		}
+		if !ok {
+			continue // the value of the option before
+		}
+		if key == "limit" {
+			key = "time"
+		}
+		words[i] = "--" + key + "=" + value
+	}
+	return words, nil
+}

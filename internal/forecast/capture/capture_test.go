@@ -1,0 +1,182 @@
+package capture
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"rmreplay/internal/forecast"
+	"rmreplay/internal/hpc"
+)
+
+// TestRealCapture reads what a slurmctld 22.05 printed in a replay of 500 jobs.
+func TestRealCapture(t *testing.T) {
+	q, err := Read("testdata/22.05")
+	if err != nil {
+		t.Fatal(err)
+	}
+	running := 0
+	for _, job := range q.Workload.Jobs.All() {
+		if !q.Workload.Preset(job) {
+			continue
+		}
+		running++
+		if job.ID == "1052" && (job.Recorded.Nodes != "b1" || job.MemPerNode != 500000 || job.Tasks != 12 || job.Recorded.Processors != 12) {
+			t.Errorf("job 1052: %+v, %+v", job.Request, job.Recorded)
+		}
+	}
+	if running != 2 || len(q.Pending()) != 25 || len(q.Estimates) != 22 || len(q.Workload.Usage) != 9 {
+		t.Errorf("%d running, %d pending, %d estimates, usage %v", running, len(q.Pending()), len(q.Estimates), q.Workload.Usage)
+	}
+	want := hpc.Unix(time.Date(2024, 1, 1, 3, 53, 0, 0, time.UTC).Unix())
+	if got := q.Estimates[forecast.Key{Job: "1045", Task: -1}]; got != want {
+		t.Errorf("job 1045 is expected at %s, want %s", got, want)
+	}
+	first := q.Workload.Jobs.At(0)
+	if first.ID != "1045" || first.GRES != "gpu:2" || first.Tasks != 2 || first.MemPerCPU != 2800 || first.TimeLimit != 27*time.Minute || first.User != "user2" || first.Account != "account1" {
+		t.Errorf("%+v", first)
+	}
+}
+
+// write writes a capture with these jobs.
+func write(t *testing.T, jobs string, more map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	files := map[string]string{
+		indexFile: `{"rmreplay_capture":1,"at":"2024-03-05T12:00:00Z","time_zone":"UTC"}`, jobsFile: jobs, nodesFile: "NodeName=n1 State=IDLE\n",
+	}
+	for name, text := range more {
+		files[name] = text
+	}
+	for name, text := range files {
+		if text == "" {
+			continue
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// A pending array with a limit (two tasks, so two nodes at most), a running task, a held job, and a job whose name imitates fields, in
+// the manner of 24.11.
+const newer = `JobId=20 ArrayJobId=20 ArrayTaskId=3-6%2 JobName=sweep UserId=ann(1001) GroupId=staff(100) MCS_label=N/A Priority=500 Nice=0 Account=phys QOS=normal JobState=PENDING Reason=JobArrayTaskLimit Dependency=(null) Requeue=1 Restarts=0 TimeLimit=01:00:00 TimeMin=N/A SubmitTime=2024-03-05T11:00:00 EligibleTime=2024-03-05T11:00:01 StartTime=2024-03-05T13:00:00 EndTime=2024-03-05T14:00:00 Partition=main AllocNode:Sid=login:1 ReqNodeList=(null) ExcNodeList=n9 NodeList= NumNodes=2-4 NumCPUs=8 NumTasks=2 CPUs/Task=4 ReqB:S:C:T=0:0:*:* ReqTRES=cpu=8,mem=8G,node=2,billing=8 AllocTRES=(null) NtasksPerN:B:S:C=1:0:*:* MinCPUsNode=4 MinMemoryNode=4G MinTmpDiskNode=0 Features=ib Reservation=(null) OverSubscribe=NO Contiguous=0 Licenses=(null) Command=/home/ann/x NodeList=spoofed WorkDir=/home StdOut=/dev/null TresPerNode=gres/gpu:2
+JobId=21 ArrayJobId=20 ArrayTaskId=2 JobName=sweep UserId=ann(1001) GroupId=staff(100) Priority=500 Account=phys QOS=normal JobState=RUNNING Reason=None Dependency=(null) TimeLimit=01:00:00 SubmitTime=2024-03-05T11:00:00 EligibleTime=2024-03-05T11:00:01 StartTime=2024-03-05T11:30:00 EndTime=2024-03-05T12:30:00 Partition=main NodeList=n[1-2] NumNodes=2 NumCPUs=8 NumTasks=2 CPUs/Task=4 OverSubscribe=OK Command=x
+JobId=22 JobName=a b UserId=root(0) c UserId=bob(1002) GroupId=staff(100) Priority=0 Account=chem QOS=normal JobState=PENDING Reason=JobHeldUser Dependency=afterok:20_*(unfulfilled),afterany:21(unfulfilled) TimeLimit=UNLIMITED SubmitTime=2024-03-05T11:10:00 EligibleTime=Unknown StartTime=Unknown EndTime=Unknown Partition=main NodeList= NumNodes=1 NumCPUs=1 NumTasks=1 CPUs/Task=1 OverSubscribe=OK Command=(null)
+JobId=19 JobName=gone UserId=bob(1002) GroupId=staff(100) JobState=COMPLETED SubmitTime=2024-03-05T10:00:00 StartTime=2024-03-05T10:00:00
+`
+
+func TestNewerRelease(t *testing.T) {
+	q, err := Read(write(t, newer, map[string]string{
+		partitionsFile: "PartitionName=main State=UP\nPartitionName=old State=DOWN\n",
+		historyFile:    "JobID|User|Submit|Start|End|State|Timelimit|AllocCPUS|NNodes|NodeList|UID|GID\n5|ann|2024-03-05T09:00:00|2024-03-05T09:00:00|2024-03-05T09:30:00|COMPLETED|01:00:00|4|1|n1|1001|100\n",
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	jobs := map[string]*hpc.Job{}
+	for _, job := range q.Workload.Jobs.List() {
+		jobs[job.ID] = job
+	}
+	array, task, held := jobs["20"], jobs["20_2"], jobs["22"]
+	if len(jobs) != 3 || array == nil || task == nil || held == nil {
+		t.Fatalf("jobs %v", jobs)
+	}
+	if array.Array != "3-6%2" || array.MinNodes != 2 || array.MaxNodes != 2 || array.CPUsPerTask != 4 || array.MemPerNode != 4096 ||
+		array.GRES != "gpu:2" || array.Exclude != "n9" || array.Exclusive != "node" || array.Constraint != "ib" || array.NodeList != "" {
+		t.Errorf("the array: %+v", array.Request)
+	}
+	if !q.Workload.Preset(task) || task.Recorded.Nodes != "n[1-2]" {
+		t.Errorf("the task: %+v", task.Recorded)
+	}
+	if !held.Hold || held.User != "bob" || held.Name != "a b" || held.Dependency == "" {
+		t.Errorf("the held job: %+v", held.Request)
+	}
+	if len(q.Pending()) != 5 || len(q.History.List) != 1 || len(q.Notes) != 0 || len(q.Estimates) != 1 {
+		t.Errorf("pending %v, history %d, notes %v, estimates %v", q.Pending(), len(q.History.List), q.Notes, q.Estimates)
+	}
+}
+
+func TestHostileCaptures(t *testing.T) {
+	job := func(change string, to string) string { return strings.Replace(newer, change, to, 1) }
+	for want, dir := range map[string]string{
+		"jobs.txt":                            write(t, "", nil),
+		`capture.json: "rmreplay_capture" is`: write(t, newer, map[string]string{indexFile: `{"at":"2024-03-05T12:00:00Z"}`}),
+		`capture.json: "at" is`:               write(t, newer, map[string]string{indexFile: `{"rmreplay_capture":1}`}),
+		`capture.json: "time_zone"`:           write(t, newer, map[string]string{indexFile: `{"rmreplay_capture":1,"at":"2024-03-05T12:00:00Z","time_zone":"Mars"}`}),
+		"jobs.txt:1: \"slurm_load_jobs":       write(t, "slurm_load_jobs error: Unable to contact slurm controller\n", nil),
+		"no usable job":                       write(t, "No jobs in the system\n", nil),
+		"jobs.txt:1: JobId=x: not a number":   write(t, job("JobId=20", "JobId=x"), nil),
+		"jobs.txt:1: ArrayTaskId=":            write(t, job("3-6%2", "3-"), nil),
+		"jobs.txt:1: TimeLimit=":              write(t, job("TimeLimit=01:00:00", "TimeLimit=soon"), nil),
+		"jobs.txt:1: NumTasks=":               write(t, job("NumTasks=2", "NumTasks=-2"), nil),
+		"jobs.txt:1: MinMemoryNode=":          write(t, job("MinMemoryNode=4G", "MinMemoryNode=lots"), nil),
+		"want the capture's time zone":        write(t, job("SubmitTime=2024-03-05T11:00:00", "SubmitTime=2024-03-05T12:30:00"), nil),
+		"no StartTime or no NodeList":         write(t, job("NodeList=n[1-2]", "NodeList=(null)"), nil),
+		"a node without State=":               write(t, newer, map[string]string{nodesFile: "NodeName=n1\n"}),
+		"usage.txt:2: 1 columns":              write(t, newer, map[string]string{usageFile: "Account|User|RawUsage\nphys\n"}),
+		"usage.txt:2: RawUsage":               write(t, newer, map[string]string{usageFile: "Account|User|RawUsage\nphys|ann|much\n"}),
+	} {
+		if _, err := Read(dir); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+}
+
+// FuzzJobs reads any text. A job that is read can be a job of a queue.
+func FuzzJobs(f *testing.F) {
+	f.Add(newer)
+	f.Add("JobId=1 ArrayJobId=1 ArrayTaskId=0-3\n  JobState=PENDING\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		_ = eachJob(strings.NewReader(text), "jobs.txt", func(s *shown) error {
+			if j, err := s.job(time.UTC); err == nil && j.State != hpc.Pending && j.State != hpc.Running {
+				t.Errorf("state %q", j.State)
+			}
+			return nil
+		})
+	})
+}
+
+// TestRun captures from commands that stand in the way of Slurm's: one answers, one hangs, one fails.
+func TestRun(t *testing.T) {
+	bin := t.TempDir()
+	script := func(name, text string) {
+		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+text), 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", bin+":/bin:/usr/bin")
+	script("scontrol", `case "$*" in
+*show\ job) echo "JobId=7 JobName=x UserId=ann(1001) GroupId=g(5) JobState=PENDING SubmitTime=2024-03-05T11:00:00 NumNodes=1 NumCPUs=1 NumTasks=1 TimeLimit=00:10:00 Command=x $TZ" ;;
+*show\ node) echo "NodeName=n1 State=IDLE" ;;
+*config) echo "SLURM_CONF = `+bin+`/slurm.conf" ;;
+esac`)
+	script("sshare", "echo broken >&2; exit 1")
+	script("sacct", "sleep 60")
+	if err := os.WriteFile(filepath.Join(bin, "slurm.conf"), []byte("ClusterName=c\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), "queue")
+	opts := Options{History: time.Hour, Timeout: 2 * time.Second, Now: time.Date(2024, 3, 5, 12, 0, 0, 0, time.UTC)}
+	if err := Run(t.Context(), dir, opts); err != nil {
+		t.Fatal(err)
+	}
+	q, err := Read(dir)
+	if err != nil || len(q.Pending()) != 1 || Cluster(dir) == "" {
+		t.Errorf("%v, %v, cluster %q", err, q, Cluster(dir))
+	}
+	text, err := os.ReadFile(filepath.Join(dir, indexFile))
+	if err != nil || !strings.Contains(string(text), "no answer within 2s") || !strings.Contains(string(text), "broken") {
+		t.Errorf("%v: %s", err, text)
+	}
+	if err := Run(t.Context(), dir, opts); err == nil || !strings.Contains(err.Error(), "want a new directory") {
+		t.Errorf("a second capture: %v", err)
+	}
+	script("scontrol", "echo 'slurm_load_jobs error: Unable to contact slurm controller (connect failure)' >&2; exit 1")
+	if err := Run(t.Context(), dir+"2", opts); err == nil || !strings.Contains(err.Error(), "Unable to contact") {
+		t.Errorf("no controller: %v", err)
+	}
+}

@@ -1,0 +1,214 @@
+package capture
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"rmreplay/internal/finished"
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/lines"
+	"rmreplay/internal/slurmspec"
+	"rmreplay/internal/slurmspec/sbatch"
+)
+
+// keys are the words before "=" in `scontrol show job` that begin a value. A value extends to the
+// next of them, since names have blanks. The users' own texts from Command on may have any words, so
+// behind it only the keys of lateKeys count.
+var keys = func() map[string]bool {
+	known := map[string]bool{}
+	for key := range strings.FieldsSeq(`JobId ArrayJobId ArrayTaskId ArrayTaskThrottle HetJobId HetJobOffset HetJobIdSet JobName UserId GroupId MCS_label
+		Priority Nice Account QOS WCKey JobState Reason Dependency FailedNode FedOrigin FedViableSiblings Requeue Restarts BatchFlag Reboot
+		ExitCode DerivedExitCode RunTime TimeLimit TimeMin SubmitTime EligibleTime ResizeTime AccrueTime StartTime EndTime Deadline
+		PreemptEligibleTime PreemptTime SuspendTime SecsPreSuspend LastSchedEval Scheduler Partition AllocNode:Sid ReqNodeList
+		ExcNodeList NodeList SchedNodeList BatchHost StepMgrEnabled NumNodes NumCPUs NumTasks CPUs/Task ReqB:S:C:T ReqTRES AllocTRES TRES Socks/Node
+		NtasksPerN:B:S:C CoreSpec ThreadSpec JOB_GRES Nodes CPU_IDs Mem GRES MinCPUsNode MinMemoryNode MinMemoryCPU MinTmpDiskNode
+		Features Prefer DelayBoot Reservation OverSubscribe Contiguous Licenses LicensesAlloc Network Switches Command`) {
+		known[key] = true
+	}
+	return known
+}()
+
+var lateKeys = []string{"TresPerJob", "TresPerNode", "TresPerTask", "TresPerSocket", "CpusPerTres", "MemPerTres", "WorkDir", "StdErr", "StdIn", "StdOut", "Comment", "AdminComment", "SystemComment", "Power", "MailUser", "MailType", "BurstBuffer"}
+
+// shown is a job as scontrol shows it.
+type shown struct {
+	line   int
+	values map[string]string
+}
+
+// eachJob calls f for every job in the output of `scontrol show job`, with or without -o.
+func eachJob(r io.Reader, name string, f func(*shown) error) error {
+	var list []*shown
+	key := ""
+	err := lines.Each(r, name, func(number int, line []byte) error {
+		text := strings.TrimSpace(lines.UTF8(line))
+		if strings.HasPrefix(text, "JobId=") {
+			list, key = append(list, &shown{number, map[string]string{}}), ""
+		}
+		switch {
+		case text == "" || strings.HasPrefix(text, "No jobs in the system"):
+			return nil
+		case len(list) == 0:
+			return fmt.Errorf("%.60q: want JobId=... as scontrol show job prints it", text)
+		}
+		for word := range strings.SplitSeq(text, " ") {
+			key = list[len(list)-1].word(key, word)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, job := range list {
+		for key, value := range job.values {
+			if value = strings.TrimSpace(value); value == "(null)" || value == "N/A" || value == "Unknown" || value == "None" {
+				value = ""
+			}
+			job.values[key] = value
+		}
+		if err := f(job); err != nil {
+			return fmt.Errorf("%s:%d: %w", name, job.line, err)
+		}
+	}
+	return nil
+}
+
+// word adds a word to the value of a key, or begins the value of another one. It returns the key.
+func (s *shown) word(key, word string) string {
+	next, value, ok := strings.Cut(word, "=")
+	_, late := s.values["Command"]
+	switch {
+	case ok && !late && keys[next], ok && late && slices.Contains(lateKeys, next):
+		s.values[next] = value
+		return next
+	case key != "":
+		s.values[key] += " " + word
+	}
+	return key
+}
+
+// job is what the capture says of a job.
+type job struct {
+	finished.Job
+	estimate  hpc.Time // of its start, by Slurm
+	suspended bool
+}
+
+var errEnded = errors.New("the job has ended")
+
+// job reads a job. It returns errEnded for one that neither waits nor runs.
+func (s *shown) job(zone *time.Location) (*job, error) {
+	v := s.values
+	number, err := strconv.ParseUint(v["JobId"], 10, 32)
+	if err != nil {
+		return nil, fmt.Errorf("JobId=%.20s: not a number", v["JobId"])
+	}
+	state := slurmspec.ParseJobState(strings.FieldsFunc(v["JobState"]+" ", func(r rune) bool { return r == ' ' || r == ',' || r == '+' })[0])
+	j := &job{Job: finished.Job{ID: v["JobId"], Number: uint32(number), ArrayTask: -1, Elapsed: -1, State: state, Name: v["JobName"]}}
+	switch {
+	case state == hpc.Pending, state == hpc.Requeued:
+		j.State = hpc.Pending
+	case state == hpc.Suspended:
+		j.suspended, j.State = true, hpc.Running
+	case state == hpc.Running, v["JobState"] == "CONFIGURING", v["JobState"] == "RESIZING", v["JobState"] == "STOPPED", v["JobState"] == "SIGNALING":
+		j.State = hpc.Running
+	default:
+		return nil, errEnded
+	}
+	if err := s.array(j); err != nil {
+		return nil, err
+	}
+	if err := s.times(j, zone); err != nil {
+		return nil, err
+	}
+	j.User, j.UID, j.HasUID = nameAndNumber(v["UserId"])
+	j.Group, j.GID, _ = nameAndNumber(v["GroupId"])
+	j.Account, j.QOS, j.Partition, j.Reservation = v["Account"], v["QOS"], v["Partition"], v["Reservation"]
+	j.WCKey = v["WCKey"]
+	if p, err := strconv.ParseUint(v["Priority"], 10, 32); err == nil {
+		priority := uint32(p)
+		j.Priority = &priority
+		j.Held = j.State == hpc.Pending && priority == 0
+	}
+	j.Held = j.Held || strings.HasPrefix(v["Reason"], "JobHeld") || v["Reason"] == "DependencyNeverSatisfied"
+	request, err := s.request(j)
+	if err != nil {
+		return nil, err
+	}
+	j.WholeLine = true
+	j.SubmitLine = sbatch.Join(append(append([]string{"sbatch"}, sbatch.Format(request)...), "job.sh"))
+	return j, nil
+}
+
+// array reads which tasks of an array the job is.
+func (s *shown) array(j *job) error {
+	v := s.values
+	if v["ArrayJobId"] == "" {
+		return nil
+	}
+	number, err := strconv.ParseUint(v["ArrayJobId"], 10, 32)
+	if err != nil {
+		return fmt.Errorf("ArrayJobId=%.20s: not a number", v["ArrayJobId"])
+	}
+	j.ArrayJob = uint32(number)
+	if task, err := strconv.Atoi(v["ArrayTaskId"]); err == nil {
+		j.ArrayTask, j.ID = task, fmt.Sprintf("%d_%d", number, task)
+		return nil
+	}
+	if _, err := hpc.ParseArray(v["ArrayTaskId"]); err != nil {
+		return fmt.Errorf("ArrayTaskId=%.40s: %w", v["ArrayTaskId"], err)
+	}
+	j.ArrayRest, j.ID = v["ArrayTaskId"], fmt.Sprintf("%d_[%s]", number, v["ArrayTaskId"])
+	return nil
+}
+
+func (s *shown) times(j *job, zone *time.Location) error {
+	var start hpc.Time
+	for _, t := range []struct {
+		key string
+		to  *hpc.Time
+	}{{"SubmitTime", &j.Submit}, {"EligibleTime", &j.Eligible}, {"StartTime", &start}} {
+		if s.values[t.key] == "" {
+			continue
+		}
+		at, err := slurmspec.ParseInstant(s.values[t.key], zone)
+		if err != nil {
+			return fmt.Errorf("%s=%.40s: %w", t.key, s.values[t.key], err)
+		}
+		*t.to = at
+	}
+	if j.State == hpc.Running {
+		j.Start = start
+		j.NodeList = s.values["NodeList"]
+		if start == 0 || j.NodeList == "" {
+			return fmt.Errorf("job %s is %s, but has no StartTime or no NodeList", j.ID, s.values["JobState"])
+		}
+	} else {
+		j.estimate = start
+	}
+	limit := s.values["TimeLimit"]
+	if limit == "" || limit == "Partition_Limit" {
+		return nil
+	}
+	d, err := slurmspec.ParseTimeLimit(limit)
+	if err != nil {
+		return fmt.Errorf("TimeLimit=%.40s: %w", limit, err)
+	}
+	j.TimeLimit = d
+	return nil
+}
+
+// nameAndNumber reads "ann(1001)".
+func nameAndNumber(text string) (name string, number uint32, ok bool) {
+	at := strings.LastIndexByte(text, '(')
+	if at < 0 {
+		return text, 0, false
+	}
+	n, err := strconv.ParseUint(strings.TrimSuffix(text[at+1:], ")"), 10, 32)
+	return text[:at], uint32(n), err == nil
+}

@@ -1,0 +1,239 @@
+package capture
+
+import (
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"rmreplay/internal/finished"
+	"rmreplay/internal/forecast"
+	"rmreplay/internal/formats/sacct"
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/lines"
+	"rmreplay/internal/predict"
+	"rmreplay/internal/workload"
+)
+
+// Read reads a captured directory as a queue. The error names the file, the line and what would be
+// right.
+func Read(dir string) (*forecast.Queue, error) {
+	q, err := read(dir)
+	if err != nil {
+		return nil, fmt.Errorf("reading the capture %s: %w", dir, err)
+	}
+	return q, nil
+}
+
+func read(dir string) (*forecast.Queue, error) {
+	at, zone, err := readIndex(dir)
+	if err != nil {
+		return nil, err
+	}
+	jobs, notes, err := readJobs(dir, at, zone)
+	if err != nil {
+		return nil, err
+	}
+	stopped, err := stoppedPartitions(dir)
+	if err != nil {
+		return nil, err
+	}
+	opts := workload.ReadOptions{Start: at, Zone: zone}
+	b := finished.NewBuilder(filepath.Base(dir), opts)
+	held := 0
+	for _, j := range jobs {
+		if j.State == hpc.Pending && stopped[j.Partition] && !j.Held {
+			j.SubmitLine = strings.Replace(j.SubmitLine, "sbatch ", "sbatch --hold ", 1)
+			held++
+		}
+		record := j.Job
+		if err := b.Add(&record, j.ID); err != nil {
+			return nil, err
+		}
+	}
+	if held > 0 {
+		notes = append(notes, fmt.Sprintf("%d pending jobs are in partitions that start no jobs now (State of scontrol show partition), so no forecast lets them start", held))
+	}
+	w, err := b.Finish()
+	if err != nil {
+		return nil, err
+	}
+	w.Start = at
+	if err := addStates(dir, w, opts); err != nil {
+		return nil, err
+	}
+	if w.Usage, err = readUsage(dir); err != nil {
+		return nil, err
+	}
+	history, err := readHistory(dir, at, zone)
+	if err != nil {
+		return nil, err
+	}
+	if len(history.List) == 0 {
+		notes = append(notes, "no history of finished jobs (history.sacct): run times are drawn from the whole time limit")
+	}
+	return forecast.NewQueue(w, history, estimates(jobs), notes), nil
+}
+
+// readJobs reads the jobs that wait or run.
+func readJobs(dir string, at hpc.Time, zone *time.Location) (list []*job, notes []string, err error) {
+	f, err := os.Open(filepath.Join(dir, jobsFile))
+	if err != nil {
+		return nil, nil, err
+	}
+	defer f.Close() // only read
+	suspended := 0
+	err = eachJob(f, jobsFile, func(s *shown) error {
+		j, err := s.job(zone)
+		switch {
+		case errors.Is(err, errEnded):
+			return nil
+		case err != nil:
+			return err
+		case j.Submit == 0 || j.Submit > at:
+			return fmt.Errorf("job %s: SubmitTime=%s: not before the instant of the capture, %s (want the capture's time zone)", j.ID, s.values["SubmitTime"], at)
+		case j.Start > at:
+			return fmt.Errorf("job %s: StartTime=%s: it runs, but starts after the instant of the capture, %s", j.ID, s.values["StartTime"], at)
+		}
+		if j.Start == at { // it started in the second of the capture
+			j.Start = at.Add(-time.Second)
+			j.Submit = min(j.Submit, j.Start)
+		}
+		if j.Submit == at {
+			j.Submit = at.Add(-time.Second)
+		}
+		if j.suspended {
+			suspended++
+		}
+		list = append(list, j)
+		return nil
+	})
+	if suspended > 0 {
+		notes = append(notes, fmt.Sprintf("%d suspended jobs are taken as running", suspended))
+	}
+	return list, notes, err
+}
+
+// estimates returns the starts that Slurm expects.
+func estimates(jobs []*job) map[forecast.Key]hpc.Time {
+	of := map[forecast.Key]hpc.Time{}
+	for _, j := range jobs {
+		switch {
+		case j.estimate == 0:
+		case j.ArrayJob == 0:
+			of[forecast.Key{Job: j.ID, Task: -1}] = j.estimate
+		case j.ArrayTask >= 0:
+			of[forecast.Key{Job: strconv.FormatUint(uint64(j.ArrayJob), 10), Task: j.ArrayTask}] = j.estimate
+		default: // Slurm plans the first task of those that it shows together
+			if array, err := hpc.ParseArray(j.ArrayRest); err == nil {
+				of[forecast.Key{Job: strconv.FormatUint(uint64(j.ArrayJob), 10), Task: array.Tasks[0]}] = j.estimate
+			}
+		}
+	}
+	return of
+}
+
+// stoppedPartitions returns the partitions that start no jobs.
+func stoppedPartitions(dir string) (map[string]bool, error) {
+	stopped := map[string]bool{}
+	err := optional(dir, partitionsFile, func(r io.Reader) error {
+		name := ""
+		return lines.Each(r, partitionsFile, func(_ int, line []byte) error {
+			for word := range strings.FieldsSeq(lines.UTF8(line)) {
+				switch key, value, _ := strings.Cut(word, "="); key {
+				case "PartitionName":
+					name = value
+				case "State":
+					if value == "DOWN" || value == "INACTIVE" {
+						stopped[name] = true
+					}
+				}
+			}
+			return nil
+		})
+	})
+	return stopped, err
+}
+
+// addStates adds the states of nodes and the reservations.
+func addStates(dir string, w *workload.Workload, opts workload.ReadOptions) error {
+	err := optional(dir, nodesFile, func(r io.Reader) (err error) {
+		w.NodeEvents, err = workload.ReadNodeStates(r, nodesFile, opts)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return optional(dir, reservationsFile, func(r io.Reader) (err error) {
+		w.Reservations, err = workload.ReadReservations(r, reservationsFile, opts)
+		return err
+	})
+}
+
+// readUsage reads the fair-share usage that sshare shows.
+func readUsage(dir string) (list []hpc.Usage, err error) {
+	err = optional(dir, usageFile, func(r io.Reader) error {
+		table := csv.NewReader(r)
+		table.Comma, table.LazyQuotes, table.FieldsPerRecord = '|', true, -1
+		for line := 1; ; line++ {
+			row, err := table.Read()
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			if err != nil {
+				return fmt.Errorf("%s: %w", usageFile, err)
+			}
+			if line == 1 || len(row) == 1 && strings.TrimSpace(row[0]) == "" {
+				continue
+			}
+			if len(row) < 3 {
+				return fmt.Errorf("%s:%d: %d columns (want Account|User|RawUsage)", usageFile, line, len(row))
+			}
+			u := hpc.Usage{Account: strings.TrimSpace(row[0]), User: strings.TrimSpace(row[1])}
+			if row[2] == "" {
+				continue
+			}
+			if u.Raw, err = strconv.ParseFloat(row[2], 64); err != nil || u.Raw < 0 {
+				return fmt.Errorf("%s:%d: RawUsage %.20q: not an amount", usageFile, line, row[2])
+			}
+			if u.Account != "" && u.Account != "root" {
+				list = append(list, u)
+			}
+		}
+	})
+	return list, err
+}
+
+// readHistory reads the jobs that were submitted before the instant.
+func readHistory(dir string, at hpc.Time, zone *time.Location) (*predict.Cases, error) {
+	cases := &predict.Cases{}
+	err := optional(dir, historyFile, func(r io.Reader) error {
+		w, err := sacct.Format.Read(r, historyFile, workload.ReadOptions{Zone: zone, Lean: true})
+		if err != nil {
+			return err
+		}
+		w.Jobs.Delete(func(job *hpc.Job) bool { return job.Submit >= at })
+		cases, err = predict.CasesOf(w)
+		return err
+	})
+	return cases, err
+}
+
+// optional reads a file of the capture if it is there.
+func optional(dir, name string, read func(io.Reader) error) error {
+	f, err := os.Open(filepath.Join(dir, name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close() // only read
+	return read(f)
+}

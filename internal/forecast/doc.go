@@ -1,0 +1,14 @@
+// Package forecast says when pending jobs will start. It takes a [Queue], which is what a
+// scheduler knows at an instant, draws a run time for each job, and runs the scheduler forward
+// from that instant. Many such realizations give a distribution of each job's start.
+//
+// A queue comes from the record of a run that is frozen at an instant ([Freeze]) or from the output
+// of Slurm's commands (package capture). It is a workload whose window begins at that instant: the
+// running jobs are preset jobs, and the pending jobs have their age.
+//
+// A forecast depends on what it assumes. Run times are unknown, so they are drawn from a
+// distribution ([RunTimes]). Later submissions are unknown as well, and those with a higher
+// priority delay the jobs that wait. [Arrivals] says which of them a forecast assumes.
+//
+// [Evaluate] holds forecasts against what a run did. docs/FORECAST.md has the measurements.
+package forecast

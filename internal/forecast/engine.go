@@ -1,0 +1,43 @@
+package forecast
+
+import (
+	"errors"
+	"fmt"
+
+	"rmreplay/internal/experiment"
+	"rmreplay/internal/run"
+)
+
+// EngineOf returns the engine that made a run, to run its queue forward. Values of want that are set
+// take the place of the run's. The error says what is missing.
+func EngineOf(m *run.Manifest, want experiment.Spec) (experiment.Spec, error) {
+	switch {
+	case want.Slurm != nil || want.Simulator != nil:
+		return want, nil
+	case m.Engine == "slurm":
+		want.Slurm = &experiment.Slurm{Cluster: m.Cluster.Dir, ClockFactor: m.Clock.Factor}
+		return want, nil
+	case m.Engine != "sim":
+		return want, fmt.Errorf("the run was made by no engine of rmreplay, but by %q (want --cluster with --policy, or with --slurm)", m.Engine)
+	case m.Cluster.Nodes == 0:
+		return want, errors.New("the run was simulated on a pool of processors, without nodes on which its running jobs could be put (want a run with --cluster or --nodes)")
+	}
+	want.Simulator = &experiment.Simulator{Policy: m.Policy, Cluster: m.Cluster.Dir}
+	if m.Cluster.Dir == "" {
+		want.Simulator.Nodes, want.Simulator.Processors = m.Cluster.Nodes, m.Cluster.Processors
+	}
+	return want, nil
+}
+
+// EngineName describes an engine in a few words.
+func EngineName(spec *experiment.Spec) string {
+	switch {
+	case spec.Slurm != nil && spec.Slurm.Installation != "":
+		return "slurm " + spec.Slurm.Installation
+	case spec.Slurm != nil:
+		return "slurm"
+	case spec.Simulator.Policy == "":
+		return "simulator (easy)"
+	}
+	return "simulator (" + spec.Simulator.Policy + ")"
+}

@@ -1,0 +1,98 @@
+package forecast
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/run"
+	"rmreplay/internal/slurmspec"
+)
+
+// EstimateFormat is the format of squeue with which an action of a workload records Slurm's own
+// estimates: the number of the job or its array, the task, and the expected start.
+const EstimateFormat = "%F|%K|%S"
+
+// EstimateCommand is the action that records Slurm's estimates in a replay.
+var EstimateCommand = []string{"squeue", "--start", "--array", "--noheader", "--format=" + EstimateFormat}
+
+// readEstimates reads the estimates that actions of a run recorded, by instant.
+func (c *Course) readEstimates(r *run.Run) error {
+	log, err := r.OpenLog("actions.log")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer log.Close() // only read
+	return c.scanEstimates(log)
+}
+
+func (c *Course) scanEstimates(log io.Reader) error {
+	lines := bufio.NewScanner(log)
+	lines.Buffer(nil, 1<<20)
+	var at hpc.Time
+	for lines.Scan() {
+		line := lines.Text()
+		if instant, command, ok := strings.Cut(line, "] "); ok && strings.HasPrefix(instant, "[") {
+			at = 0
+			if when, err := hpc.ParseDateTime(instant[1:]); err == nil && command == strings.Join(EstimateCommand, " ") {
+				at = when
+				c.asked[at] = map[Key]hpc.Time{}
+			}
+			continue
+		}
+		if at == 0 {
+			continue
+		}
+		if key, start, ok := c.estimate(line); ok {
+			c.asked[at][key] = start
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return fmt.Errorf("reading the estimates of Slurm: actions.log: %w", err)
+	}
+	return nil
+}
+
+// estimate reads a line of squeue. ok is false for a job without an expected start.
+func (c *Course) estimate(line string) (key Key, start hpc.Time, ok bool) {
+	fields := strings.Split(line, "|")
+	if len(fields) != 3 {
+		return key, 0, false
+	}
+	number, err := strconv.ParseUint(fields[0], 10, 32)
+	if err != nil {
+		return key, 0, false
+	}
+	key, known := c.rmJobs[uint32(number)]
+	if !known {
+		return key, 0, false
+	}
+	if task, err := strconv.Atoi(fields[1]); err == nil {
+		key.Task = task
+	}
+	start, err = slurmspec.ParseInstant(fields[2], time.UTC)
+	return key, start, err == nil && start != 0
+}
+
+// estimates returns the estimates of an instant.
+func (c *Course) estimates(at hpc.Time) map[Key]hpc.Time { return c.asked[at] }
+
+// Asked returns the instants at which the run recorded Slurm's own estimates, in order.
+func (c *Course) Asked() []hpc.Time {
+	var list []hpc.Time
+	for at := range c.asked {
+		list = append(list, at)
+	}
+	slices.Sort(list)
+	return list
+}

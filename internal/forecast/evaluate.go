@@ -1,0 +1,315 @@
+package forecast
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"rmreplay/internal/hpc"
+)
+
+// EvaluateOptions say how a forecast is evaluated.
+type EvaluateOptions struct {
+	Options
+	// At are the instants to freeze the run at. If it is empty, Instants of them are drawn.
+	At       []hpc.Time
+	Instants int
+	// NewLearner makes the learner of an instant; nil if the run times need none.
+	NewLearner func() (Learner, error)
+	// Instant, if not nil, is called before each instant.
+	Instant func(i, n int, at hpc.Time)
+}
+
+// Evaluation holds forecasts against what a run did.
+type Evaluation struct {
+	Run          string    `json:"run"`
+	Engine       string    `json:"engine"`
+	RunTimes     RunTimes  `json:"run_times"`
+	Arrivals     Arrivals  `json:"arrivals"`
+	Seed         uint64    `json:"seed"`
+	Realizations int       `json:"realizations"`
+	Instants     []Instant `json:"instants"`
+	Score
+	// Slurm has the errors of Slurm's own estimates (squeue --start) and those of the forecasts for
+	// the same jobs; nil if the run did not record any.
+	Slurm *Beside `json:"slurm,omitempty"`
+	// Limits has the same for a forecast in which every job runs until its time limit.
+	Limits *Beside `json:"limits,omitempty"`
+}
+
+// Instant is one instant of an evaluation.
+type Instant struct {
+	At time.Time `json:"at"`
+	Score
+}
+
+// Score says how good forecasts were. Errors are distances between the forecast median and the start
+// in the run, in seconds.
+type Score struct {
+	// Pending counts the jobs that waited. Unstarted are those that never started in the run: they
+	// were cancelled or held, so nobody knows when they would have. They do not count below.
+	Pending   int `json:"pending"`
+	Unstarted int `json:"unstarted"`
+	Jobs      int `json:"jobs"`
+	// Never counts the jobs that started in the run, and not in most realizations. Their errors are
+	// unbounded, and not in the mean.
+	Never int `json:"never"`
+	// Exact is the share with an error below half a second, and Covered that of starts from P10 to
+	// P90, both included.
+	Exact       float64 `json:"exact"`
+	Covered     float64 `json:"coverage"`
+	MedianError float64 `json:"median_error_s"`
+	MeanError   float64 `json:"mean_error_s"`
+	MaxError    float64 `json:"max_error_s"`
+	// Bias is the mean of forecast minus start: below 0 if forecasts are too early.
+	Bias float64 `json:"bias_s"`
+	// Width is the median distance from P10 to P90.
+	Width float64 `json:"median_width_s"`
+
+	errors, widths []float64
+	exact, covered int
+	bias           float64
+}
+
+// Beside compares two estimates of the same starts.
+type Beside struct {
+	Jobs int `json:"jobs"`
+	// MedianError is that of the other estimate, and ForecastError that of the forecast, in seconds.
+	MedianError   float64 `json:"median_error_s"`
+	ForecastError float64 `json:"forecast_median_error_s"`
+	MeanError     float64 `json:"mean_error_s"`
+	ForecastMean  float64 `json:"forecast_mean_error_s"`
+	// Closer is the share of jobs for which the forecast is closer, and Farther the share for which
+	// the other estimate is.
+	Closer  float64 `json:"forecast_closer"`
+	Farther float64 `json:"forecast_farther"`
+
+	errors, forecasts []float64
+	closer, farther   int
+}
+
+func (s *Score) add(actual hpc.Time, forecast []hpc.Time) {
+	s.Jobs++
+	low, middle, high := Quantile(forecast, 0.1), Quantile(forecast, 0.5), Quantile(forecast, 0.9)
+	if low <= actual && actual <= high {
+		s.covered++
+	}
+	if middle == hpc.Never {
+		s.Never++
+		s.errors = append(s.errors, math.Inf(1))
+		return
+	}
+	off := middle.Sub(actual).Seconds()
+	s.bias += off
+	s.errors = append(s.errors, math.Abs(off))
+	if math.Abs(off) < 0.5 {
+		s.exact++
+	}
+	if high != hpc.Never {
+		s.widths = append(s.widths, high.Sub(low).Seconds())
+	}
+}
+
+func (s *Score) merge(other *Score) {
+	s.Pending, s.Unstarted, s.Jobs, s.Never = s.Pending+other.Pending, s.Unstarted+other.Unstarted, s.Jobs+other.Jobs, s.Never+other.Never
+	s.errors, s.widths = append(s.errors, other.errors...), append(s.widths, other.widths...)
+	s.exact, s.covered, s.bias = s.exact+other.exact, s.covered+other.covered, s.bias+other.bias
+}
+
+func (s *Score) finish() {
+	if s.Jobs == 0 {
+		return
+	}
+	n := float64(s.Jobs)
+	s.Exact, s.Covered = float64(s.exact)/n, float64(s.covered)/n
+	s.MedianError, s.MeanError, s.MaxError = middleOf(s.errors)
+	s.Width, _, _ = middleOf(s.widths)
+	if finite := s.Jobs - s.Never; finite > 0 {
+		s.Bias = s.bias / float64(finite)
+	}
+}
+
+// middleOf returns the median, the mean and the largest of the finite errors. The median also counts
+// those that are not finite; if it is one of them, it is the largest finite error.
+func middleOf(list []float64) (median, mean, largest float64) {
+	if len(list) == 0 {
+		return 0, 0, 0
+	}
+	sorted := slices.Sorted(slices.Values(list))
+	n := 0
+	for _, e := range sorted {
+		if !math.IsInf(e, 1) {
+			n, mean, largest = n+1, mean+e, e
+		}
+	}
+	if n > 0 {
+		mean /= float64(n)
+	}
+	return min(sorted[len(sorted)/2], largest), mean, largest
+}
+
+func (b *Beside) add(actual, other, forecast hpc.Time) {
+	b.Jobs++
+	distance := func(t hpc.Time) float64 {
+		if t == hpc.Never {
+			return math.Inf(1)
+		}
+		return math.Abs(t.Sub(actual).Seconds())
+	}
+	theirs, ours := distance(other), distance(forecast)
+	b.errors, b.forecasts = append(b.errors, theirs), append(b.forecasts, ours)
+	switch {
+	case ours < theirs:
+		b.closer++
+	case theirs < ours:
+		b.farther++
+	}
+}
+
+func (b *Beside) finish() *Beside {
+	if b.Jobs == 0 {
+		return nil
+	}
+	b.MedianError, b.MeanError, _ = middleOf(b.errors)
+	b.ForecastError, b.ForecastMean, _ = middleOf(b.forecasts)
+	b.Closer, b.Farther = float64(b.closer)/float64(b.Jobs), float64(b.farther)/float64(b.Jobs)
+	return b
+}
+
+// Evaluate freezes a run at random instants, forecasts the jobs that wait, and holds the forecasts
+// against the starts in the run.
+func Evaluate(ctx context.Context, c *Course, opts EvaluateOptions) (*Evaluation, error) {
+	e := &Evaluation{
+		Run: c.workload.Source, Engine: EngineName(&opts.Engine), RunTimes: opts.RunTimes, Arrivals: opts.Arrivals,
+		Seed: opts.Seed, Realizations: opts.Realizations, Slurm: &Beside{}, Limits: &Beside{},
+	}
+	instants := opts.At
+	if len(instants) == 0 {
+		instants = c.instants(opts.Instants, opts.Seed)
+	}
+	if len(instants) == 0 {
+		return nil, fmt.Errorf("evaluating forecasts of %s: no job waits in the run, so there is nothing to forecast", e.Run)
+	}
+	for i, at := range instants {
+		if opts.Instant != nil {
+			opts.Instant(i, len(instants), at)
+		}
+		if err := e.instant(ctx, c, at, opts); err != nil {
+			return nil, fmt.Errorf("evaluating forecasts of %s at %s: %w", e.Run, at, err)
+		}
+	}
+	for i := range e.Instants {
+		one := &e.Instants[i].Score
+		e.merge(one)
+		one.finish()
+	}
+	e.finish()
+	e.Slurm, e.Limits = e.Slurm.finish(), e.Limits.finish()
+	return e, nil
+}
+
+func (e *Evaluation) instant(ctx context.Context, c *Course, at hpc.Time, opts EvaluateOptions) (err error) {
+	q, err := c.Freeze(at)
+	if err != nil {
+		return err
+	}
+	if opts.NewLearner != nil {
+		if opts.Learner, err = opts.NewLearner(); err != nil {
+			return err
+		}
+	}
+	forecasts, err := Make(ctx, q, opts.Options)
+	if err != nil {
+		return err
+	}
+	var limits Starts
+	if opts.RunTimes != FromLimits && opts.RunTimes != True {
+		asked := opts.Options
+		asked.RunTimes, asked.Learner, asked.Arrivals = FromLimits, nil, NoArrivals
+		if limits, err = Make(ctx, q, asked); err != nil {
+			return err
+		}
+	}
+	starts := c.starts(at)
+	one := Instant{At: at.Std()}
+	for _, key := range q.Pending() {
+		one.Pending++
+		actual, started := starts[key]
+		if !started {
+			one.Unstarted++
+			continue
+		}
+		forecast := forecasts[key]
+		one.add(actual, forecast)
+		if other, known := q.Estimates[key]; known {
+			e.Slurm.add(actual, other, Quantile(forecast, 0.5))
+		}
+		if limits != nil {
+			e.Limits.add(actual, limits[key][0], Quantile(forecast, 0.5))
+		}
+	}
+	e.Instants = append(e.Instants, one)
+	return nil
+}
+
+// instants draws instants, in whole seconds, from the times during which jobs wait in the run.
+func (c *Course) instants(n int, seed uint64) []hpc.Time {
+	waits := c.waits()
+	total := time.Duration(0)
+	for _, w := range waits {
+		total += w.to.Sub(w.from)
+	}
+	if total <= 0 {
+		return nil
+	}
+	rng := rand.New(rand.NewPCG(seed, 20))
+	list := make([]hpc.Time, n)
+	for i := range list {
+		at := time.Duration(rng.Float64() * float64(total))
+		for _, w := range waits {
+			if length := w.to.Sub(w.from); at >= length {
+				at -= length
+				continue
+			}
+			list[i] = hpc.Unix(w.from.Add(at).UnixSeconds() + 1)
+			break
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// span is a time during which jobs wait.
+type span struct{ from, to hpc.Time }
+
+// waits returns the times during which at least one job waits that starts later, in order. Jobs that
+// started within two seconds did not wait.
+func (c *Course) waits() []span {
+	var all []span
+	first := max(c.workload.Start, c.Manifest.VirtualStart)
+	for _, job := range c.workload.Jobs.All() {
+		for _, task := range tasksOf(job) {
+			if job.Recorded == nil {
+				continue
+			}
+			one := span{max(job.Submit, first), job.Recorded.OfTask(task).Start}
+			if one.to.Sub(one.from) > 2*time.Second {
+				all = append(all, one)
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b span) int { return cmp.Compare(a.from, b.from) })
+	var merged []span
+	for _, one := range all {
+		if last := len(merged) - 1; last >= 0 && one.from <= merged[last].to {
+			merged[last].to = max(merged[last].to, one.to)
+			continue
+		}
+		merged = append(merged, one)
+	}
+	return merged
+}

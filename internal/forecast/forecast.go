@@ -1,0 +1,193 @@
+package forecast
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"rmreplay/internal/experiment"
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/run"
+	"rmreplay/internal/workload"
+)
+
+// Options say how a forecast is made.
+type Options struct {
+	// Engine has the engine that runs the scheduler forward. Its workload, output and seed are
+	// ignored.
+	Engine experiment.Spec
+	// Realizations is the number of draws, at least 1. Parallel is how many run at once; 0 means one
+	// for each CPU.
+	Realizations, Parallel int
+	Seed                   uint64
+	RunTimes               RunTimes
+	// Learner learns the run times; nil for [FromLimits] and [True].
+	Learner  Learner
+	Arrivals Arrivals
+	// Dir is where the records of the realizations are made; the system's directory for temporary
+	// files if empty. They are removed.
+	Dir string
+	// Progress, if not nil, is called when a realization has ended. Several goroutines call it.
+	Progress func(done, all int)
+}
+
+// Starts are the starts of jobs in the realizations of a forecast, ascending; [hpc.Never] for a
+// realization in which a job did not start.
+type Starts map[Key][]hpc.Time
+
+// Make runs a queue forward and returns the starts of the jobs that wait in it.
+func Make(ctx context.Context, q *Queue, opts Options) (Starts, error) {
+	draw, n, err := q.drawer(ctx, opts)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp(opts.Dir, "rmreplay-forecast-")
+	if err != nil {
+		return nil, fmt.Errorf("making a forecast: %w", err)
+	}
+	defer os.RemoveAll(dir) // only temporary files
+	pending := q.Pending()
+	drawn := make([]map[Key]hpc.Time, n)
+	var ended atomic.Int64
+	err = experiment.Executor{Parallel: opts.Parallel}.Do(ctx, n, func(ctx context.Context, i int) error {
+		w, err := draw(i)
+		if err == nil {
+			drawn[i], err = realize(ctx, w, opts, filepath.Join(dir, fmt.Sprint(i)), opts.Seed+uint64(i))
+		}
+		if err != nil {
+			return fmt.Errorf("making a forecast: realization %d: %w", i+1, err)
+		}
+		if done := ended.Add(1); opts.Progress != nil {
+			opts.Progress(int(done), n)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	starts := Starts{}
+	for _, key := range pending {
+		list := make([]hpc.Time, n)
+		for i := range drawn {
+			list[i] = hpc.Never
+			if at := drawn[i][key]; at != 0 {
+				list[i] = at
+			}
+		}
+		slices.Sort(list)
+		starts[key] = list
+	}
+	return starts, nil
+}
+
+// drawer returns the function that makes the workload of a realization, and how many there are. If
+// nothing is drawn, one is enough.
+func (q *Queue) drawer(ctx context.Context, opts Options) (draw func(i int) (*workload.Workload, error), n int, err error) {
+	if opts.RunTimes == True {
+		if q.future == nil {
+			return nil, 0, fmt.Errorf("true run times: not known of a live queue (want the record of a run)")
+		}
+		return func(int) (*workload.Workload, error) { return q.true(opts), nil }, 1, nil
+	}
+	distributions, err := q.learn(ctx, opts.RunTimes, opts.Learner)
+	if err != nil {
+		return nil, 0, err
+	}
+	n = opts.Realizations
+	if opts.RunTimes == FromLimits && opts.Arrivals != Recent {
+		n = 1
+	}
+	return func(i int) (*workload.Workload, error) {
+		w := q.copy()
+		for k, job := range w.Jobs.All() {
+			distributions.draw(job, q, opts.Seed, i)
+			w.Jobs.Set(k, job)
+		}
+		q.arrive(w, opts, i)
+		return w, nil
+	}, n, nil
+}
+
+// true returns the workload with what the jobs did in the run.
+func (q *Queue) true(opts Options) *workload.Workload {
+	if opts.Arrivals == Recorded {
+		return q.future
+	}
+	w := q.copy()
+	q.arrive(w, opts, 0)
+	return w
+}
+
+// copy returns a copy of the queue's workload with jobs of its own. Realizations run at the same
+// time, and a clone of the jobs would share their memory.
+func (q *Queue) copy() *workload.Workload {
+	w := *q.Workload
+	w.Jobs = workload.JobsOf(w.Jobs.List()...)
+	return &w
+}
+
+// realize plays the workload of a realization and returns the first start of each job.
+func realize(ctx context.Context, w *workload.Workload, opts Options, dir string, seed uint64) (map[Key]hpc.Time, error) {
+	spec := opts.Engine
+	spec.Workload = experiment.Workload{Value: w}
+	spec.Output, spec.Seed = dir, seed
+	if spec.Slurm != nil {
+		slurm := *spec.Slurm
+		spec.Slurm = &slurm
+	} else {
+		simulator := *spec.Simulator
+		spec.Simulator = &simulator
+	}
+	defer os.RemoveAll(dir) // the starts are all that is needed of it
+	if _, err := experiment.Run(ctx, spec, experiment.Hooks{}); err != nil {
+		return nil, err
+	}
+	r, err := run.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	if r.Manifest.State != run.StateComplete {
+		return nil, fmt.Errorf("the run is not complete: %s", r.Manifest.Doubt())
+	}
+	rows, err := r.Jobs()
+	if err != nil {
+		return nil, err
+	}
+	starts := map[Key]hpc.Time{}
+	for i := range rows {
+		if held := rows[i].Held(); len(held) > 0 {
+			starts[Key{rows[i].Job, rows[i].Task}] = held[0].Start
+		}
+	}
+	return starts, nil
+}
+
+// Quantile returns the quantile p of sorted starts by linear interpolation between order statistics
+// at p(n+1): the p-quantile of n draws is then exceeded by one more draw with probability 1-p
+// (Hyndman and Fan, "Sample quantiles in statistical packages", 1996, definition 6). It returns
+// [hpc.Never] if a start that it needs is never.
+func Quantile(sorted []hpc.Time, p float64) hpc.Time {
+	place := p*float64(len(sorted)+1) - 1
+	place = min(max(place, 0), float64(len(sorted)-1))
+	low := int(place)
+	high := min(low+1, len(sorted)-1)
+	share := place - float64(low)
+	if share == 0 || sorted[low] == sorted[high] {
+		return sorted[low]
+	}
+	if sorted[high] == hpc.Never {
+		return hpc.Never
+	}
+	between := time.Duration(share * float64(sorted[high].Sub(sorted[low])))
+	return sorted[low].Add(between.Round(time.Second))
+}
+
+// Probability returns the share of the realizations in which a job starts by an instant.
+func Probability(sorted []hpc.Time, by hpc.Time) float64 {
+	n, _ := slices.BinarySearch(sorted, by+1)
+	return float64(n) / float64(len(sorted))
+}

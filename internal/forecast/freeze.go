@@ -1,0 +1,306 @@
+package forecast
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/predict"
+	"rmreplay/internal/rm"
+	"rmreplay/internal/run"
+	"rmreplay/internal/workload"
+	"rmreplay/internal/workload/transform"
+)
+
+// Key names a job, or a task of a job array. Task is -1 for a job that is no array.
+type Key struct {
+	Job  string
+	Task int
+}
+
+// Queue is what a scheduler knows at an instant, and what is known about earlier jobs.
+type Queue struct {
+	// At is the instant. It is the start of the workload's window.
+	At hpc.Time
+	// Workload has the running jobs as preset jobs, the pending jobs, and the state of nodes and
+	// reservations. The jobs' behaviour has no meaning unless the run times are the true ones.
+	Workload *workload.Workload
+	// History has the jobs that were submitted before At.
+	History *predict.Cases
+	// Estimates are the starts that Slurm itself expected at At (`squeue --start`).
+	Estimates map[Key]hpc.Time
+	// Notes say what the source lacks.
+	Notes []string
+
+	// future has what came later, if the source is a record.
+	future *workload.Workload
+	// past has the jobs that end before the window begins.
+	past map[string]bool
+	// added says that a job is submitted at the instant, which is forecast as well.
+	added bool
+}
+
+// Pending returns the jobs of the queue that wait, in the order of their submission, each task of
+// an array by itself.
+func (q *Queue) Pending() []Key {
+	var keys []Key
+	for _, job := range q.Workload.Jobs.All() {
+		if job.Submit >= q.At && !(q.added && job.ID == submitted) || q.Workload.Preset(job) {
+			continue
+		}
+		for _, task := range tasksOf(job) {
+			keys = append(keys, Key{job.ID, task})
+		}
+	}
+	return keys
+}
+
+// tasksOf returns the tasks of a job array, or -1 for any other job.
+func tasksOf(job *hpc.Job) []int {
+	if job.Array != "" {
+		if array, err := hpc.ParseArray(job.Array); err == nil { // workload.Validate reports the error
+			return array.Tasks
+		}
+	}
+	return []int{-1}
+}
+
+// Course is the record of a run, read for freezing it at any instant.
+type Course struct {
+	Manifest run.Manifest
+	workload *workload.Workload
+	events   []run.Event
+	cases    *predict.Cases
+	rmJobs   map[uint32]Key // by the resource manager's number
+	asked    map[hpc.Time]map[Key]hpc.Time
+	halfLife time.Duration // of fair-share usage; 0 if the usage does not matter
+}
+
+// ReadCourse reads the record of a run in a directory.
+func ReadCourse(dir string) (*Course, error) {
+	r, err := run.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	w, err := run.Workload(dir)
+	if err != nil {
+		return nil, err
+	}
+	c := &Course{Manifest: r.Manifest, workload: w, rmJobs: map[uint32]Key{}, asked: map[hpc.Time]map[Key]hpc.Time{}}
+	if c.events, err = r.Events(); err != nil {
+		return nil, err
+	}
+	if c.cases, err = predict.CasesOf(w); err != nil {
+		return nil, fmt.Errorf("%s: %w", dir, err)
+	}
+	for _, e := range c.events {
+		if e.RMJob != 0 && e.Job != "" {
+			if _, known := c.rmJobs[e.RMJob]; !known {
+				c.rmJobs[e.RMJob] = Key{e.Job, e.Task}
+			}
+		}
+	}
+	return c, c.readEstimates(r)
+}
+
+// phase is how far a job, or a task of an array, is at an instant.
+type phase struct {
+	over, running, stuck bool
+	start                hpc.Time
+	nodes                string
+	processors           int
+	// next is when a job that waits at the instant starts, and end is when a job that runs then
+	// ends by itself; 0 if the run does not have it.
+	next, end hpc.Time
+	// requeued is when a job that waits was requeued; 0 if it was not.
+	requeued hpc.Time
+	changed  bool // an event after the instant is known
+}
+
+// phases returns the state of each job before the events of an instant, and what came next.
+func (c *Course) phases(at hpc.Time) map[Key]*phase {
+	all := map[Key]*phase{}
+	of := func(e *run.Event) *phase {
+		key := Key{e.Job, e.Task}
+		if all[key] == nil {
+			all[key] = &phase{}
+		}
+		return all[key]
+	}
+	for i := range c.events {
+		e := &c.events[i]
+		if e.Job == "" {
+			continue
+		}
+		p, past := of(e), e.At < at
+		switch e.Kind {
+		case rm.Refused:
+			p.over = p.over || past
+		case rm.Dependency:
+			p.stuck = p.stuck || past
+		case rm.Started:
+			if past {
+				*p = phase{running: true, start: e.Start, nodes: e.Nodes, processors: e.Processors}
+			} else if !p.changed && !p.running {
+				p.next, p.changed = e.Start, true
+			}
+		case rm.Requeue:
+			if past {
+				*p = phase{requeued: e.At}
+			} else {
+				p.changed = true
+			}
+		case rm.Suspend, rm.Resume:
+			p.changed = p.changed || !past // the end is later than its run time says
+		case rm.Ended:
+			switch {
+			case past:
+				*p = phase{over: true}
+			case !p.changed:
+				if p.running && e.State != hpc.TimedOut && e.State != hpc.Cancelled {
+					p.end = e.End
+				}
+				p.changed = true
+			}
+		}
+	}
+	return all
+}
+
+// Freeze returns what the resource manager of a run knew just before an instant: the running jobs
+// with their starts, nodes and limits, the pending jobs, the nodes that were out of service, and the
+// reservations. The error says that the instant is outside the run, or that the run cannot be frozen.
+func (c *Course) Freeze(at hpc.Time) (*Queue, error) {
+	first := max(c.workload.Start, c.Manifest.VirtualStart)
+	if at <= first || c.Manifest.VirtualEnd != 0 && at > c.Manifest.VirtualEnd {
+		return nil, fmt.Errorf("freezing the run at %s: outside the run (want an instant after %s and not after %s)", at, first, c.Manifest.VirtualEnd)
+	}
+	whole := c.at(at)
+	cut, err := transform.Window(at, 0)
+	if err != nil {
+		return nil, fmt.Errorf("freezing the run: %w", err)
+	}
+	q := &Queue{At: at, History: c.known(at), Estimates: c.estimates(at), past: map[string]bool{}}
+	if q.future, _, err = transform.Apply(whole, transform.Environment{}, cut); err != nil {
+		return nil, fmt.Errorf("freezing the run at %s: %w", at, err)
+	}
+	whole.Jobs.Delete(func(job *hpc.Job) bool { return job.Submit >= at })
+	whole.NodeEvents = slices.DeleteFunc(whole.NodeEvents, func(e hpc.NodeEvent) bool { return e.At >= at })
+	whole.Reservations = slices.DeleteFunc(whole.Reservations, func(e hpc.ReservationEvent) bool { return e.At >= at })
+	whole.Actions = nil
+	if q.Workload, _, err = transform.Apply(whole, transform.Environment{}, cut); err != nil {
+		return nil, fmt.Errorf("freezing the run at %s: %w", at, err)
+	}
+	past, jobs := c.neighbours(at)
+	for _, w := range []*workload.Workload{q.Workload, q.future} {
+		q.addNeighbours(w, past, jobs)
+		w.Usage = c.usage(at)
+		early(w)
+	}
+	return q, nil
+}
+
+// at returns the workload with a record of each job's state at an instant. A pending job has the
+// instant as its start, so that the cut keeps it.
+func (c *Course) at(at hpc.Time) *workload.Workload {
+	w := *c.workload
+	w.Jobs = w.Jobs.Clone()
+	w.NodeEvents, w.Reservations, w.Actions = slices.Clone(w.NodeEvents), slices.Clone(w.Reservations), slices.Clone(w.Actions)
+	phases := c.phases(at)
+	for i, job := range w.Jobs.All() {
+		if job.Submit >= at {
+			job.Recorded = nil
+			w.Jobs.Set(i, job)
+			continue
+		}
+		before := job.Recorded
+		now := &hpc.Recorded{Start: at, State: hpc.Pending}
+		if before != nil {
+			now.Priority = before.Priority
+			if before.Eligible < at {
+				now.Eligible = before.Eligible
+			}
+		}
+		job.Recorded = now
+		for _, task := range tasksOf(job) {
+			p := phases[Key{job.ID, task}]
+			if p == nil {
+				p = &phase{}
+			}
+			if whole := phases[Key{job.ID, -1}]; whole != nil && task >= 0 {
+				p.stuck, p.over = p.stuck || whole.stuck, p.over || whole.over
+			}
+			job.Hold = job.Hold || p.stuck
+			p.record(job, task, at)
+		}
+		w.Jobs.Set(i, job)
+	}
+	return &w
+}
+
+// record writes the state into a job.
+func (p *phase) record(job *hpc.Job, task int, at hpc.Time) {
+	r := job.Recorded
+	start, end, nodes := at, hpc.Time(0), ""
+	switch {
+	case p.over:
+		start, end = at-1, at-1
+	case p.running:
+		start, end, nodes = p.start, 0, p.nodes
+	}
+	if task < 0 {
+		r.Start, r.End, r.Nodes = start, end, nodes
+		if p.requeued != 0 && !p.running && !p.over { // it waits anew since then (batch_requeue_fini in Slurm's job_mgr.c)
+			job.Submit, job.Begin, job.Dependency, r.Eligible = p.requeued, 0, "", 0
+		}
+		if p.running {
+			r.State, r.Processors = hpc.Running, p.processors
+			if p.end != 0 && job.EndAt == 0 {
+				job.EndAt = p.end
+			}
+		}
+		return
+	}
+	if r.TaskStarts == nil {
+		r.TaskStarts, r.TaskEnds, r.TaskNodes = map[int]hpc.Time{}, map[int]hpc.Time{}, map[int]string{}
+	}
+	r.TaskStarts[task] = start
+	if end != 0 {
+		r.TaskEnds[task] = end
+	}
+	if nodes != "" {
+		r.TaskNodes[task] = nodes
+	}
+}
+
+// known returns the jobs that were submitted before an instant.
+func (c *Course) known(at hpc.Time) *predict.Cases {
+	list := c.cases.List
+	n, _ := slices.BinarySearchFunc(list, at, func(one predict.Case, at hpc.Time) int {
+		if one.At < at {
+			return -1
+		}
+		return 1
+	})
+	return &predict.Cases{List: list[:n]}
+}
+
+// starts returns when the jobs that waited at an instant started in the run; 0 for those that never
+// did.
+func (c *Course) starts(at hpc.Time) map[Key]hpc.Time {
+	starts := map[Key]hpc.Time{}
+	for key, p := range c.phases(at) {
+		if !p.over && !p.running && p.next != 0 {
+			starts[key] = p.next
+		}
+	}
+	return starts
+}
+
+// NewQueue returns the queue of a live cluster. The workload's window begins at the instant of the
+// queue.
+func NewQueue(w *workload.Workload, history *predict.Cases, estimates map[Key]hpc.Time, notes []string) *Queue {
+	early(w)
+	return &Queue{At: w.Start, Workload: w, History: history, Estimates: estimates, Notes: notes}
+}

@@ -1,0 +1,248 @@
+package forecast_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"rmreplay/internal/experiment"
+	"rmreplay/internal/forecast"
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/workload"
+)
+
+const epoch = hpc.Time(20000 * 24 * time.Hour)
+
+func at(s int) hpc.Time { return epoch.Add(time.Duration(s) * time.Second) }
+
+// draw returns jobs of whole nodes. Each user's jobs use a share of their limit around the user's own.
+func draw(n int, seed uint64) *workload.Workload {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	w := &workload.Workload{Epoch: epoch, Source: "drawn"}
+	now := 0
+	for i := range n {
+		now += int(rng.ExpFloat64() * 120)
+		user := rng.IntN(4)
+		j := &hpc.Job{ID: fmt.Sprint("j", i), Submit: at(now)}
+		j.User = fmt.Sprint("u", user)
+		j.MinNodes = 1 + rng.IntN(4)
+		j.MaxNodes, j.TasksPerNode, j.Tasks = j.MinNodes, 4, 4*j.MinNodes
+		j.TimeLimit = time.Duration(1+rng.IntN(30)) * time.Minute
+		share := min(0.15+0.2*float64(user)+0.3*rng.Float64(), 1)
+		j.RunTime = time.Duration(share * float64(j.TimeLimit)).Truncate(time.Second)
+		switch {
+		case i%17 == 5:
+			j.RunTime = hpc.Unlimited
+		case i%23 == 7:
+			j.CancelAfter = 20 * time.Minute
+		case i%29 == 3:
+			j.Array = "1-4"
+			j.TaskRunTimes = map[int]time.Duration{2: 30 * time.Second, 4: time.Minute}
+		case i%31 == 4:
+			j.Dependency = fmt.Sprint("afterany:j", i-1)
+		case i%37 == 9:
+			j.Begin = 10 * time.Minute
+		}
+		w.Jobs.Append(j)
+	}
+	w.NodeEvents = []hpc.NodeEvent{
+		{At: at(2000), Nodes: "n[7-8]", State: "drain"}, {At: at(9000), Nodes: "n[7-8]", State: "resume"}, {At: at(12000), Nodes: "n1", State: "down"},
+	}
+	w.Reservations = []hpc.ReservationEvent{{At: at(3000), Action: "create", Reservation: hpc.Reservation{
+		Name: "maint", Start: at(8000), Duration: time.Hour, Nodes: "n[1-2]", Users: []string{"root"},
+	}}}
+	return w
+}
+
+// simulate makes a run of a workload on eight nodes of four processors.
+func simulate(t *testing.T, w *workload.Workload, policy string) *forecast.Course {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "run")
+	_, err := experiment.Run(t.Context(), experiment.Spec{
+		Workload:  experiment.Workload{Value: w},
+		Simulator: &experiment.Simulator{Policy: policy, Nodes: 8, Processors: 32}, Output: dir,
+	}, experiment.Hooks{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := forecast.ReadCourse(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func options(t *testing.T, c *forecast.Course) forecast.EvaluateOptions {
+	t.Helper()
+	engine, err := forecast.EngineOf(&c.Manifest, experiment.Spec{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return forecast.EvaluateOptions{Instants: 8, Options: forecast.Options{
+		Engine: engine, Realizations: 20, Seed: 3, Dir: t.TempDir(), Arrivals: forecast.NoArrivals,
+	}}
+}
+
+// TestExact holds that a frozen run goes on as it did, to the second, with the true run times: with
+// arrays, dependencies, cancellations, drained nodes and a reservation.
+func TestExact(t *testing.T) {
+	for _, policy := range []string{"fcfs", "easy"} {
+		c := simulate(t, draw(220, 1), policy)
+		opts := options(t, c)
+		opts.RunTimes, opts.Arrivals = forecast.True, forecast.Recorded
+		e, err := forecast.Evaluate(t.Context(), c, opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Jobs < 50 || e.Exact != 1 {
+			t.Errorf("%s: %.4f of %d starts are exact\n%s", policy, e.Exact, e.Jobs, e.Render())
+		}
+	}
+}
+
+// TestCalibrated holds that with run times drawn from the history the intervals cover the starts, and
+// that the forecast is closer than one that takes the limits for run times.
+func TestCalibrated(t *testing.T) {
+	c := simulate(t, draw(400, 2), "easy")
+	opts := options(t, c)
+	opts.RunTimes = forecast.FromHistory
+	opts.NewLearner = func() (forecast.Learner, error) { return forecast.NewShares(), nil }
+	e, err := forecast.Evaluate(t.Context(), c, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e.Covered < 0.6 || e.Covered > 0.95 || e.Limits == nil || e.MedianError >= e.Limits.MedianError {
+		t.Errorf("coverage %.3f, median error %.0f s, %+v", e.Covered, e.MedianError, e.Limits)
+	}
+}
+
+// TestNoLeakage changes everything in a run that happens after an instant, and holds that the
+// forecast stays the same.
+func TestNoLeakage(t *testing.T) {
+	before := draw(150, 4)
+	now := at(6000)
+	first := simulate(t, before, "easy")
+	q, err := first.Freeze(now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	open := map[string]bool{}
+	for _, job := range q.Workload.Jobs.All() {
+		open[strings.Split(job.ID, "_")[0]] = true
+	}
+	after := draw(150, 4)
+	changed := 0
+	for i, job := range after.Jobs.All() {
+		if open[job.ID] && job.Array == "" && job.RunTime != hpc.Unlimited && job.CancelAfter == 0 {
+			job.RunTime = hpc.Unlimited // it has run for less so far
+			changed++
+		}
+		if job.Submit > now {
+			job.MinNodes, job.MaxNodes, job.Tasks = 1, 1, 4
+		}
+		after.Jobs.Set(i, job)
+	}
+	after.NodeEvents = after.NodeEvents[:1]
+	second := simulate(t, after, "easy")
+	opts := options(t, first).Options
+	opts.RunTimes, opts.Arrivals = forecast.FromHistory, forecast.Recent
+	var made []forecast.Starts
+	for _, c := range []*forecast.Course{first, second} {
+		q, err := c.Freeze(now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		opts.Learner = forecast.NewShares()
+		s, err := forecast.Make(t.Context(), q, opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		made = append(made, s)
+	}
+	if changed < 5 || len(made[0]) < 5 || fmt.Sprint(made[0]) != fmt.Sprint(made[1]) {
+		t.Errorf("%d jobs changed after the instant; forecasts of %d and %d jobs differ", changed, len(made[0]), len(made[1]))
+	}
+}
+
+// TestVariants forecasts a job that is submitted at the instant. A smaller job starts no later.
+func TestVariants(t *testing.T) {
+	c := simulate(t, draw(200, 5), "easy")
+	q, err := c.Freeze(at(9000))
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts := options(t, c).Options
+	opts.RunTimes, opts.Learner = forecast.FromLimits, nil
+	large := hpc.Request{User: "u1", MinNodes: 4, MaxNodes: 4, Tasks: 16, TimeLimit: time.Hour}
+	small := large
+	small.MinNodes, small.MaxNodes, small.Tasks, small.TimeLimit = 1, 1, 4, time.Minute
+	r, err := forecast.NewReport(t.Context(), "run", q, []forecast.Variant{{Name: "large", Request: large}, {Name: "small", Request: small}}, at(20000), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.WhatIf) != 2 || r.WhatIf[0].P50 == nil || r.WhatIf[1].P50.After(*r.WhatIf[0].P50) || len(r.Jobs) != len(q.Pending()) {
+		t.Errorf("%+v", r.WhatIf)
+	}
+	if text := r.Render(time.UTC); !strings.Contains(text, "submitted now") || !strings.Contains(text, "small") {
+		t.Error(text)
+	}
+	if r.WhatIf[0].P50.Before(q.At.Std()) {
+		t.Errorf("it starts at %s, before it is submitted", r.WhatIf[0].P50)
+	}
+}
+
+func TestFreezeRefuses(t *testing.T) {
+	c := simulate(t, draw(50, 6), "easy")
+	for _, when := range []hpc.Time{at(-5), epoch, at(1e7)} {
+		if _, err := c.Freeze(when); err == nil || !strings.Contains(err.Error(), "outside the run") {
+			t.Errorf("%s: %v", when, err)
+		}
+	}
+	m := c.Manifest
+	m.Cluster.Nodes = 0
+	if _, err := forecast.EngineOf(&m, experiment.Spec{}); err == nil || !strings.Contains(err.Error(), "pool of processors") {
+		t.Error(err)
+	}
+	q, err := c.Freeze(at(1000))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	opts := options(t, c).Options
+	opts.RunTimes = forecast.FromLimits
+	if _, err := forecast.Make(cancelled, q, opts); err == nil {
+		t.Error("a cancelled forecast has no error")
+	}
+	live := forecast.NewQueue(q.Workload, q.History, nil, nil)
+	opts.RunTimes = forecast.True
+	if _, err := forecast.Make(t.Context(), live, opts); err == nil || !strings.Contains(err.Error(), "want the record of a run") {
+		t.Error(err)
+	}
+}
+
+func TestQuantile(t *testing.T) {
+	var list []hpc.Time
+	for i := range 19 {
+		list = append(list, at(100*(i+1)))
+	}
+	for p, want := range map[float64]int{0.1: 200, 0.5: 1000, 0.9: 1800, 0: 100, 1: 1900} {
+		if got := forecast.Quantile(list, p); got != at(want) {
+			t.Errorf("%g: %s, want %s", p, got, at(want))
+		}
+	}
+	list[18] = hpc.Never
+	if got := forecast.Quantile(list, 0.99); got != hpc.Never {
+		t.Errorf("%s, want never", got)
+	}
+	if got := forecast.Quantile(list[:1], 0.9); got != at(100) {
+		t.Errorf("of one: %s", got)
+	}
+	if p := forecast.Probability(list, at(500)); p != 5.0/19 {
+		t.Errorf("probability %g", p)
+	}
+}

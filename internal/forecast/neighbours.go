@@ -1,0 +1,142 @@
+package forecast
+
+import (
+	"slices"
+	"strconv"
+
+	"rmreplay/internal/hostlist"
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/rm"
+	"rmreplay/internal/workload"
+)
+
+// stay is one run of a job, or of a task of an array, on its nodes.
+type stay struct {
+	key        Key
+	start, end hpc.Time // end is hpc.Never while it runs
+	nodes      []string // sorted
+	list       string
+	processors int
+}
+
+// staysBefore returns the runs that began before an instant, in the order of their starts, as they
+// were at the instant.
+func (c *Course) staysBefore(at hpc.Time) []stay {
+	var all []stay
+	open := map[Key]int{}
+	for i := range c.events {
+		e := &c.events[i]
+		if e.At >= at {
+			break
+		}
+		key := Key{e.Job, e.Task}
+		switch e.Kind {
+		case rm.Started:
+			names, err := hostlist.Expand(e.Nodes)
+			if err != nil {
+				continue // a record without nodes
+			}
+			slices.Sort(names)
+			open[key] = len(all)
+			all = append(all, stay{key, e.Start, hpc.Never, names, e.Nodes, e.Processors})
+		case rm.Ended, rm.Requeue:
+			if k, runs := open[key]; runs {
+				all[k].end = max(e.At, all[k].start)
+				if e.Kind == rm.Ended {
+					all[k].end = e.End
+				}
+				delete(open, key)
+			}
+		}
+	}
+	return all
+}
+
+// neighbours returns the jobs by their names, and runs that are over at an instant, but shared a node with a job that still runs
+// when that job started. A record has a job's nodes and its processors, and not its share on each
+// node, which depended on the neighbours. With them the job gets the same share again. The
+// neighbours of a neighbour whose own share is unknown count as well.
+func (c *Course) neighbours(at hpc.Time) (found []stay, jobs map[string]*hpc.Job) {
+	all := c.staysBefore(at)
+	jobs = map[string]*hpc.Job{}
+	for _, job := range c.workload.Jobs.All() {
+		copied := *job
+		jobs[job.ID] = &copied
+	}
+	wanted := make([]bool, len(all))
+	var open []int
+	for i := range all {
+		if all[i].end == hpc.Never {
+			wanted[i] = true
+			open = append(open, i)
+		}
+	}
+	for len(open) > 0 {
+		one := &all[open[len(open)-1]]
+		open = open[:len(open)-1]
+		if job := jobs[one.key.Job]; job == nil || sharesKnown(job, len(one.nodes)) {
+			continue
+		}
+		for i := range all {
+			other := &all[i]
+			if other.start > one.start {
+				break
+			}
+			if !wanted[i] && other.end > one.start && overlap(one.nodes, other.nodes) {
+				wanted[i] = true
+				open = append(open, i)
+				found = append(found, *other)
+			}
+		}
+	}
+	return found, jobs
+}
+
+// sharesKnown reports whether a job's request says which part of the job each of n nodes has.
+func sharesKnown(job *hpc.Job, n int) bool {
+	tasks := job.Tasks
+	return n == 1 || job.Exclusive != "" || tasks == n || job.TasksPerNode > 0 && (tasks == 0 || tasks == n*job.TasksPerNode)
+}
+
+// overlap reports whether two sorted lists have a name in common.
+func overlap(a, b []string) bool {
+	for len(a) > 0 && len(b) > 0 {
+		switch {
+		case a[0] == b[0]:
+			return true
+		case a[0] < b[0]:
+			a = a[1:]
+		default:
+			b = b[1:]
+		}
+	}
+	return false
+}
+
+// addNeighbours adds past runs as preset jobs that end before the window begins.
+func (q *Queue) addNeighbours(w *workload.Workload, past []stay, jobs map[string]*hpc.Job) {
+	taken := map[string]bool{}
+	for _, job := range w.Jobs.All() {
+		taken[job.ID] = true
+	}
+	for _, one := range past {
+		known := jobs[one.key.Job]
+		if known == nil {
+			continue
+		}
+		job := *known
+		if one.key.Task >= 0 {
+			job.ID += "_" + strconv.Itoa(one.key.Task)
+		}
+		for n := 2; taken[job.ID]; n++ { // an earlier run of a job that was requeued
+			job.ID = one.key.Job + "#" + strconv.Itoa(n)
+		}
+		taken[job.ID] = true
+		job.Array, job.TaskRunTimes, job.TaskExitCodes, job.CancelAfter = "", nil, nil, 0
+		job.EndAt, job.Requeue = one.end, new(bool)
+		job.Recorded = &hpc.Recorded{Start: one.start, Nodes: one.list, Processors: one.processors, State: hpc.Running}
+		w.Jobs.Append(&job)
+		q.past[job.ID] = true
+	}
+	w.Sort()
+}

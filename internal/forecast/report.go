@@ -1,0 +1,257 @@
+package forecast
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/slurmspec"
+	"rmreplay/internal/workload"
+)
+
+// Report is a forecast as it is printed.
+type Report struct {
+	Source       string    `json:"source"`
+	At           time.Time `json:"at"`
+	Engine       string    `json:"engine"`
+	RunTimes     RunTimes  `json:"run_times"`
+	Arrivals     Arrivals  `json:"arrivals"`
+	Realizations int       `json:"realizations"`
+	Seed         uint64    `json:"seed"`
+	// By is the instant of the probabilities; nil for none.
+	By      *time.Time `json:"by,omitempty"`
+	Running int        `json:"running"`
+	Jobs    []Waiting  `json:"jobs"`
+	// WhatIf has the variants of a job that is submitted at the instant of the forecast.
+	WhatIf []Waiting `json:"what_if,omitempty"`
+	Notes  []string  `json:"notes,omitempty"`
+}
+
+// Waiting is the forecast of a job, or of a task of an array.
+type Waiting struct {
+	// Variant says how a job of [Report.WhatIf] is submitted.
+	Variant   string    `json:"variant,omitempty"`
+	Job       string    `json:"job,omitempty"`
+	Task      *int      `json:"task,omitempty"`
+	User      string    `json:"user,omitempty"`
+	Partition string    `json:"partition,omitempty"`
+	CPUs      int       `json:"cpus"`
+	Limit     float64   `json:"limit_s,omitempty"` // 0 if the job asks for none
+	Submit    time.Time `json:"submit"`
+	// P10, P50 and P90 are quantiles of the start; nil if the job does not start in so many
+	// realizations.
+	P10 *time.Time `json:"p10"`
+	P50 *time.Time `json:"p50"`
+	P90 *time.Time `json:"p90"`
+	// StartsBy is the probability that it starts by [Report.By].
+	StartsBy *float64 `json:"starts_by,omitempty"`
+	// Never counts the realizations in which it does not start.
+	Never int `json:"never,omitempty"`
+	// Slurm is the start that Slurm expects (squeue --start); nil if it does not say.
+	Slurm *time.Time `json:"slurm_start,omitempty"`
+}
+
+// Variant is a job that could be submitted at the instant of a forecast.
+type Variant struct {
+	Name    string
+	Request hpc.Request
+}
+
+// submitted is the ID of the job of a [Variant].
+const submitted = "forecast-submit"
+
+// NewReport makes a forecast of a queue, and of each variant of a job that is submitted to it. The
+// realizations of all variants have the same draws. by is the instant of the probabilities, or 0.
+func NewReport(ctx context.Context, source string, q *Queue, variants []Variant, by hpc.Time, opts Options) (*Report, error) {
+	r := &Report{
+		Source: source, At: q.At.Std(), Engine: EngineName(&opts.Engine), RunTimes: opts.RunTimes, Arrivals: opts.Arrivals,
+		Realizations: opts.Realizations, Seed: opts.Seed, By: instant(by), Jobs: []Waiting{}, Notes: q.Notes,
+	}
+	if opts.RunTimes == True {
+		r.Realizations = 1
+	}
+	for _, job := range q.Workload.Jobs.All() {
+		if q.Workload.Preset(job) && !q.past[job.ID] {
+			r.Running++
+		}
+	}
+	if len(q.Pending()) > 0 {
+		starts, err := Make(ctx, q, opts)
+		if err != nil {
+			return nil, err
+		}
+		r.Jobs = q.waiting(starts, by)
+	}
+	for _, v := range variants {
+		with := q.with(v.Request)
+		starts, err := Make(ctx, with, opts)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", v.Name, err)
+		}
+		for _, one := range with.waiting(starts, by) {
+			if one.Job == submitted {
+				one.Variant, one.Job = v.Name, ""
+				r.WhatIf = append(r.WhatIf, one)
+			}
+		}
+	}
+	return r, nil
+}
+
+// with returns the queue with one more job, which is submitted at its instant.
+func (q *Queue) with(request hpc.Request) *Queue {
+	with := *q
+	with.added = true
+	for _, w := range []**workload.Workload{&with.Workload, &with.future} {
+		if *w == nil {
+			continue
+		}
+		copied := **w
+		copied.Jobs = workload.JobsOf(copied.Jobs.List()...)
+		job := &hpc.Job{ID: submitted, Submit: q.At, Request: request}
+		job.RunTime = hpc.Unlimited
+		copied.Jobs.Append(job)
+		copied.Sort()
+		*w = &copied
+	}
+	return &with
+}
+
+// waiting describes the starts of the jobs that wait.
+func (q *Queue) waiting(starts Starts, by hpc.Time) []Waiting {
+	jobs := map[string]Waiting{}
+	for _, job := range q.Workload.Jobs.All() {
+		one := Waiting{
+			Job: job.ID, User: job.User, Partition: job.Partition, CPUs: workload.CPUs(&job.Request), Submit: job.Submit.Std(),
+		}
+		if job.TimeLimit > 0 && job.TimeLimit != hpc.Unlimited {
+			one.Limit = job.TimeLimit.Seconds()
+		}
+		jobs[job.ID] = one
+	}
+	var list []Waiting
+	for _, key := range q.Pending() {
+		one, at := jobs[key.Job], starts[key]
+		if key.Task >= 0 {
+			one.Task = &key.Task
+		}
+		one.P10, one.P50, one.P90 = instant(Quantile(at, 0.1)), instant(Quantile(at, 0.5)), instant(Quantile(at, 0.9))
+		if by != 0 {
+			p := Probability(at, by)
+			one.StartsBy = &p
+		}
+		for _, start := range at {
+			if start == hpc.Never {
+				one.Never++
+			}
+		}
+		if estimate, known := q.Estimates[key]; known {
+			one.Slurm = instant(estimate)
+		}
+		list = append(list, one)
+	}
+	return list
+}
+
+// instant returns nil for an instant that is not set, or never comes.
+func instant(t hpc.Time) *time.Time {
+	if t == 0 || t == hpc.Never {
+		return nil
+	}
+	std := t.Std()
+	return &std
+}
+
+// Render returns the forecast as a table, with instants in a time zone.
+func (r *Report) Render(zone *time.Location) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "forecast of %s at %s: %d running, %d pending\n", r.Source, r.At.In(zone).Format(time.RFC3339), r.Running, len(r.Jobs))
+	fmt.Fprintf(&b, "%s, %d realizations, run times: %s, later submissions: %s\n", r.Engine, r.Realizations, r.RunTimes, r.Arrivals)
+	for _, note := range r.Notes {
+		fmt.Fprintf(&b, "note: %s\n", note)
+	}
+	if len(r.Jobs) > 0 {
+		b.WriteString("\n")
+		r.table(&b, "job", r.Jobs, zone)
+	}
+	if len(r.WhatIf) > 0 {
+		b.WriteString("\nsubmitted now\n")
+		r.table(&b, "variant", r.WhatIf, zone)
+	}
+	return b.String()
+}
+
+func (r *Report) table(b *strings.Builder, first string, list []Waiting, zone *time.Location) {
+	name := func(w *Waiting) string {
+		switch {
+		case w.Variant != "":
+			return w.Variant
+		case w.Task != nil:
+			return fmt.Sprintf("%s_%d", w.Job, *w.Task)
+		}
+		return w.Job
+	}
+	width, slurm := len(first), false
+	for i := range list {
+		width, slurm = max(width, len(name(&list[i]))), slurm || list[i].Slurm != nil
+	}
+	show := func(t *time.Time) string {
+		if t == nil {
+			return "-"
+		}
+		return t.In(zone).Format("01-02T15:04:05")
+	}
+	line := func(cells ...string) {
+		fmt.Fprintf(b, "%-*s  %-10.10s %-10.10s %6s %11s  %-14s  %-14s  %-14s", width, cells[0], cells[1], cells[2], cells[3], cells[4], cells[5], cells[6], cells[7])
+		if r.By != nil {
+			fmt.Fprintf(b, "  %5s", cells[8])
+		}
+		if slurm {
+			fmt.Fprintf(b, "  %-14s", cells[9])
+		}
+		b.WriteString("\n")
+	}
+	line(first, "user", "partition", "cpus", "limit", "P10", "P50", "P90", "by", "Slurm")
+	for i := range list {
+		w := &list[i]
+		limit, by := "-", "-"
+		if w.Limit > 0 {
+			limit = slurmspec.FormatSpan(time.Duration(w.Limit * float64(time.Second)))
+		}
+		if w.StartsBy != nil {
+			by = fmt.Sprintf("%.0f %%", 100**w.StartsBy)
+		}
+		line(name(w), w.User, w.Partition, fmt.Sprint(w.CPUs), limit, show(w.P10), show(w.P50), show(w.P90), by, show(w.Slurm))
+	}
+}
+
+// Render returns the evaluation as text.
+func (e *Evaluation) Render() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %d instants, %d realizations on %s, run times: %s, later submissions: %s\n\n",
+		e.Run, len(e.Instants), e.Realizations, e.Engine, e.RunTimes, e.Arrivals)
+	fmt.Fprintf(&b, "%-20s %7s %7s %9s %9s %12s %12s %12s %12s\n", "instant", "waiting", "started", "exact", "P10-P90", "median error", "mean error", "bias", "width")
+	line := func(name string, s *Score) {
+		fmt.Fprintf(&b, "%-20s %7d %7d %7.1f %% %7.1f %% %10.0f s %10.0f s %10.0f s %10.0f s\n",
+			name, s.Pending, s.Jobs, 100*s.Exact, 100*s.Covered, s.MedianError, s.MeanError, s.Bias, s.Width)
+	}
+	for i := range e.Instants {
+		line(e.Instants[i].At.Format("2006-01-02T15:04:05Z"), &e.Instants[i].Score)
+	}
+	line("all", &e.Score)
+	if e.Never > 0 {
+		fmt.Fprintf(&b, "%d jobs started in the run, and not in half of the realizations: their errors are not in the means\n", e.Never)
+	}
+	for _, other := range []struct {
+		name string
+		*Beside
+	}{{"Slurm's own estimate (squeue --start)", e.Slurm}, {"a forecast with time limits as run times", e.Limits}} {
+		if other.Beside != nil {
+			fmt.Fprintf(&b, "\nbeside %s, of %d jobs: median error %.0f s, here %.0f s; mean %.0f s, here %.0f s; here closer for %.0f %%, farther for %.0f %%\n",
+				other.name, other.Jobs, other.MedianError, other.ForecastError, other.MeanError, other.ForecastMean, 100*other.Closer, 100*other.Farther)
+		}
+	}
+	return b.String()
+}

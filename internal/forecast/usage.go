@@ -1,0 +1,84 @@
+package forecast
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"rmreplay/internal/experiment"
+	"rmreplay/internal/hpc"
+	"rmreplay/internal/slurmspec"
+)
+
+// UseCluster makes the queues of a run have the fair-share usage of their instants. The half-life of
+// usage is that of the cluster's slurm.conf (PriorityDecayHalfLife). Only real Slurm uses it.
+func (c *Course) UseCluster(dir string) error {
+	cluster, err := experiment.OpenCluster(dir, 0)
+	if err != nil {
+		return err
+	}
+	c.halfLife = 7 * 24 * time.Hour // slurm.conf(5)
+	if text, given := cluster.Get("PriorityDecayHalfLife"); given {
+		if c.halfLife, err = slurmspec.ParseTimeLimit(text); err != nil {
+			return fmt.Errorf("reading %s: PriorityDecayHalfLife=%s: %w", cluster.Path, text, err)
+		}
+	}
+	return nil
+}
+
+// usage returns the usage of each user in each account at an instant: the usage with which the run
+// began and the processor seconds since then, less the decay. It is Slurm's without
+// TRESBillingWeights and usage factors of QOS. Jobs that name no account are left out.
+func (c *Course) usage(at hpc.Time) []hpc.Usage {
+	if c.halfLife == 0 {
+		return nil
+	}
+	began := cmp.Or(c.workload.Start, c.workload.Epoch)
+	type owner struct{ account, user string }
+	sums := map[owner]float64{}
+	for _, u := range c.workload.Usage {
+		sums[owner{u.Account, u.User}] += u.Raw * c.left(at.Sub(began))
+	}
+	jobs := map[string]owner{}
+	for _, job := range c.workload.Jobs.All() {
+		if job.Account != "" && job.User != "" {
+			jobs[job.ID] = owner{job.Account, job.User}
+		}
+	}
+	for _, one := range c.staysBefore(at) {
+		if who, known := jobs[one.key.Job]; known {
+			from, to := max(one.start, began), min(one.end, at)
+			if to > from {
+				sums[who] += float64(one.processors) * (c.sinceThen(at.Sub(from)) - c.sinceThen(at.Sub(to)))
+			}
+		}
+	}
+	var list []hpc.Usage
+	for who, raw := range sums {
+		list = append(list, hpc.Usage{Account: who.account, User: who.user, Raw: raw})
+	}
+	slices.SortFunc(list, func(a, b hpc.Usage) int {
+		return cmp.Or(cmp.Compare(a.Account, b.Account), cmp.Compare(a.User, b.User))
+	})
+	return list
+}
+
+// left returns the share of a usage that is left after some time.
+func (c *Course) left(after time.Duration) float64 {
+	if c.halfLife == hpc.Unlimited {
+		return 1
+	}
+	return math.Exp2(-after.Seconds() / c.halfLife.Seconds())
+}
+
+// sinceThen returns what is left of the usage of one processor in the last d: the integral of left
+// from 0 to d, in seconds.
+func (c *Course) sinceThen(d time.Duration) float64 {
+	if c.halfLife == hpc.Unlimited {
+		return d.Seconds()
+	}
+	h := c.halfLife.Seconds() / math.Ln2
+	return h * -math.Expm1(-d.Seconds()/h)
+}
