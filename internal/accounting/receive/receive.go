@@ -39,9 +39,10 @@ const (
 	largeBodies = 4
 	// mostReserved bounds what is allocated for a body because its client says that it will be as long.
 	mostReserved = 16 << 20
-	// A client must send its body within bodyTime, and bodyRate bytes a second more.
+	// A client must send the first smallBody bytes of its body within bodyTime, and as many more within
+	// stepTime each: slow clients must not keep the turns of others.
 	bodyTime = 20 * time.Second
-	bodyRate = 256 << 10
+	stepTime = 5 * time.Second
 	// refreshTime bounds how long ?refresh makes a request wait.
 	refreshTime = 10 * time.Second
 )
@@ -271,12 +272,8 @@ var (
 )
 
 func (h *Handler) read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	deadline := bodyTime
-	if r.ContentLength > 0 {
-		deadline += time.Duration(r.ContentLength/bodyRate) * time.Second
-	}
 	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Now().Add(deadline)) // not known in tests without a connection
+	_ = control.SetReadDeadline(time.Now().Add(bodyTime)) // not known in tests without a connection
 	defer func() { _ = control.SetReadDeadline(time.Time{}) }()
 
 	var from io.Reader = http.MaxBytesReader(w, r.Body, MaxBody)
@@ -305,11 +302,13 @@ func (h *Handler) read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if length := r.ContentLength - smallBody; length > 0 {
 		rest.Grow(int(min(length, mostReserved)))
 	}
-	if _, err := io.Copy(rest, io.LimitReader(from, MaxBody-smallBody+1)); err != nil {
-		return nil, err
+	for rest.Len() <= MaxBody {
+		_ = control.SetReadDeadline(time.Now().Add(stepTime))
+		if _, err := io.CopyN(rest, from, smallBody); errors.Is(err, io.EOF) {
+			return rest.Bytes(), nil
+		} else if err != nil {
+			return nil, err
+		}
 	}
-	if rest.Len() > MaxBody {
-		return nil, errInflated
-	}
-	return rest.Bytes(), nil
+	return nil, errInflated
 }
