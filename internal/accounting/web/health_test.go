@@ -92,7 +92,7 @@ func TestHealthPage(t *testing.T) {
 	s.addHealth("vale")
 	s.addHealth("dale")
 	page := s.get("health?static=1", http.StatusOK)
-	for _, want := range []string{"<h1>Scheduler health</h1>", "Finished jobs</a>", "health-main-heading", "health-request-time-heading", "bf_max_time", "&lt;script&gt;"} {
+	for _, want := range []string{"<h1>Scheduler health</h1>", "Finished jobs</a>", "health-main-heading", "health-request-time-heading", "bf_max_time", "&lt;script&gt;", "cluster%3Ddale", "a=dale&amp;b=vale"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page has no %q", want)
 		}
