@@ -1,9 +1,8 @@
 package web
 
 import (
-	"cmp"
 	"context"
-	"database/sql"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -60,7 +59,7 @@ func (v *server) linkHealth(ctx context.Context, f *frame, r *request, s *sizes)
 			f.Other = "health" + r.url(func(values url.Values) {
 				onlyClusters(values)
 				values.Del("f")
-				values.Set("a", cmp.Or(append(r.clusters(), "")[0], s.list[0].Name))
+				values.Set("a", s.list[0].Name)
 				values.Set("b", s.list[1].Name)
 			})
 		}
@@ -80,34 +79,26 @@ func (v *server) linkHealth(ctx context.Context, f *frame, r *request, s *sizes)
 	})
 }
 
-// healthExtent returns the instants of the oldest and of the newest figures of some clusters, or of all
-// without names; without figures the last day. A request about schedulers has no other filters.
-func (v *server) healthExtent(ctx context.Context, r *request, clusters []string) (oldest, newest time.Time, err error) {
+// schedulers returns the clusters whose schedulers were asked, with the instants of their oldest and
+// newest figures. A request about schedulers has no filters but those of clusters.
+func (v *server) schedulers(ctx context.Context, r *request) (*sizes, error) {
 	for _, t := range r.filters {
 		if t.field.Name != "cluster" || t.op != "=" {
-			return oldest, newest, bad(fmt.Errorf("f=%s: it filters jobs (want only filters such as cluster=NAME for schedulers)", t))
+			return nil, bad(fmt.Errorf("f=%s: it filters jobs (want only filters such as cluster=NAME for schedulers)", t))
 		}
 	}
 	if r.values.Get("q") != "" {
-		return oldest, newest, bad(fmt.Errorf("q: it filters jobs (want only f=cluster=NAME for schedulers)"))
+		return nil, bad(errors.New("q: it filters jobs (want only f=cluster=NAME for schedulers)"))
 	}
-	oldest, newest = v.now().AddDate(0, 0, -1), v.now()
-	err = v.store.Read(ctx, func(snapshot *store.Snapshot) error {
-		known, err := snapshot.HasHealth()
-		if err != nil || !known {
-			return err
-		}
-		var first, last sql.NullTime
-		where := ofClusters(clusters)
-		if err := snapshot.One("SELECT min(until), max(until) FROM health WHERE "+where.sql, where.args, &first, &last); err != nil {
-			return err
-		}
-		if first.Valid {
-			oldest, newest = first.Time, last.Time
-		}
-		return nil
-	})
-	return oldest, newest, err
+	raw, err := v.queryHealth(ctx, condition{sql: "SELECT cluster, min(until), max(until) FROM health GROUP BY 1 ORDER BY 1"})
+	s := &sizes{list: []size{}}
+	for _, row := range raw {
+		one := size{Name: row[0].(string)}
+		one.Oldest, _ = row[1].(time.Time)
+		one.Newest, _ = row[2].(time.Time)
+		s.list = append(s.list, one)
+	}
+	return s, err
 }
 
 // queryHealth returns the rows of a query about schedulers; none if nobody has asked any.

@@ -1,12 +1,14 @@
 package web
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
 	"rmreplay/internal/accounting/store"
+	"rmreplay/internal/chromium"
 )
 
 var healthBegin = time.Date(2024, 3, 5, 10, 0, 0, 0, time.UTC)
@@ -90,7 +92,7 @@ func TestHealthPage(t *testing.T) {
 	s.addHealth("vale")
 	s.addHealth("dale")
 	page := s.get("health?static=1", http.StatusOK)
-	for _, want := range []string{"<h1>Scheduler health</h1>", "Finished jobs</a>", "health-main-heading", "health-request-time-heading", "bf_max_time", "&lt;script&gt;"} {
+	for _, want := range []string{"<h1>Scheduler health</h1>", "Finished jobs</a>", "health-main-heading", "health-request-time-heading", "bf_max_time", "&lt;script&gt;", "cluster%3Ddale", "a=dale&amp;b=vale"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page has no %q", want)
 		}
@@ -112,6 +114,43 @@ func TestHealthPage(t *testing.T) {
 			t.Errorf("%s: %s", query, text)
 		}
 		s.get("health?"+query, http.StatusBadRequest)
+	}
+}
+
+// TestHealthInBrowser opens the page about schedulers, selects a range of a chart, saves the view, and
+// goes to the jobs of the same time.
+func TestHealthInBrowser(t *testing.T) {
+	s := serve(t, 50)
+	s.addHealth("vale")
+	s.addHealth("dale")
+	r := &reader{chromium.Open(t).Tab(t), t, s}
+	r.visit("health")
+	if n := r.text(`String(document.querySelectorAll("#panels .plot svg.spots").length)`); n != fmt.Sprint(len(healthPanels)) {
+		t.Errorf("%s charts, want %d", n, len(healthPanels))
+	}
+	r.Picture("health")
+	if faint := r.Faint(); len(faint) > 0 {
+		t.Errorf("texts that are hard to read: %v", faint)
+	}
+	r.drag("health-main", 0.5, 0.9)
+	time.Sleep(100 * time.Millisecond)
+	r.loaded()
+	if v := r.parameters(); v.Get("from") == "" || v.Get("until") == "" || !strings.HasSuffix(r.text("location.pathname"), "/health") {
+		t.Errorf("after a selection the page is %s", r.text("location.href"))
+	}
+	r.Eval(`document.querySelector("#views").open = true; document.querySelector("#view-name").value = "cycles"; document.querySelector("[data-save]").requestSubmit()`, nil)
+	var saved bool
+	for start := time.Now(); !saved && time.Since(start) < time.Minute; time.Sleep(50 * time.Millisecond) {
+		r.Eval(`document.querySelector("#status").textContent.includes("Saved")`, &saved)
+	}
+	if list := s.get("api/v1/views", http.StatusOK); !strings.Contains(list, `"url":"health?`) {
+		t.Errorf("the saved views: %s", list)
+	}
+	if href := r.text(`[...document.querySelectorAll("nav a")].find((e) => e.textContent === "Finished jobs").getAttribute("href")`); !strings.Contains(href, "from=") {
+		t.Errorf("the link to the jobs is %s", href)
+	}
+	for _, text := range r.Errors {
+		t.Errorf("on the console: %s", text)
 	}
 }
 

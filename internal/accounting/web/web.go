@@ -199,7 +199,12 @@ func (v *server) readAbout(ctx context.Context, values url.Values, live bool) (*
 	if err != nil {
 		return nil, nil, bad(err)
 	}
-	s, err := v.sizes.get(ctx, v.store, v.now())
+	var s *sizes
+	if live {
+		s, err = v.schedulers(ctx, r)
+	} else {
+		s, err = v.sizes.get(ctx, v.store, v.now())
+	}
 	if err != nil {
 		return nil, nil, err
 	}
@@ -210,11 +215,6 @@ func (v *server) readAbout(ctx context.Context, values url.Values, live bool) (*
 		}
 	}
 	oldest, newest := s.extent(names, v.now())
-	if live {
-		if oldest, newest, err = v.healthExtent(ctx, r, names); err != nil {
-			return nil, nil, err
-		}
-	}
 	return r, s, bad(r.bound(oldest, newest))
 }
 

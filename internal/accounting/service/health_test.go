@@ -1,0 +1,74 @@
+package service
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"rmreplay/internal/accounting/intake"
+	"rmreplay/internal/accounting/store"
+	"rmreplay/internal/cli/accountingcmd"
+)
+
+// TestHealth asks a program that prints what a stock sdiag has printed, and one that fails.
+func TestHealth(t *testing.T) {
+	s, err := open(t.Context(), t.TempDir(), intake.Options{Report: func(err error) { t.Error(err) }}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	output, err := filepath.Abs("../health/testdata/26.05.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(t.TempDir(), "sdiag")
+	if err := os.WriteFile(program, fmt.Appendf(nil, "#!/bin/sh\ntest \"$1 $2\" = '-M vale' && cat %s\n", output), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	var said atomic.Value
+	say := func(format string, args ...any) { said.Store(fmt.Sprintf(format, args...)) }
+	end, err := s.health(t.Context(), accountingcmd.Serve{Sdiag: []string{"vale=" + program + " -M vale", "dale=" + program + " -M dale"}, SdiagEvery: time.Hour, SdiagKeep: time.Hour}, say)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := func() (n, submitted int) {
+		err := s.intake.Store().Read(t.Context(), func(v *store.Snapshot) error {
+			if known, err := v.HasHealth(); err != nil || !known {
+				return err
+			}
+			return v.One("SELECT count(*), coalesce(max(main_queue), 0) FROM health WHERE cluster = 'vale'", nil, &n, &submitted)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n, submitted
+	}
+	for start := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		text, _ := said.Load().(string)
+		if n, queue := rows(); n == 1 && queue == 3 && strings.Contains(text, "the scheduler of dale") {
+			break
+		}
+		if time.Since(start) > time.Minute {
+			n, queue := rows()
+			t.Fatalf("after a minute: %d rows, a queue of %d, %q", n, queue, text)
+		}
+	}
+	end()
+	for _, c := range []struct {
+		sdiag string
+		every time.Duration
+		want  string
+	}{{"vale", time.Minute, "CLUSTER=COMMAND"}, {"=x", time.Minute, "CLUSTER=COMMAND"}, {"vale= ", time.Minute, "CLUSTER=COMMAND"}, {"vale=x", time.Second, "at least 5s"}} {
+		if _, err := s.health(t.Context(), accountingcmd.Serve{Sdiag: []string{c.sdiag}, SdiagEvery: c.every}, say); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%q every %v: %v (want %q)", c.sdiag, c.every, err, c.want)
+		}
+	}
+}
