@@ -107,7 +107,7 @@ func (d *Driver) Round(c Cluster) (Round, error) {
 		}
 		switch {
 		case job.Released && state.Now.Sub(w.released) < d.Patience:
-			running = append(running, ioaware.Running{Job: job.Job, End: after(state.Now, job.Limit)})
+			running = append(running, ioaware.Running{Job: job.Job, End: after(state.Now, job.Limit), Uses: state.uses(job)})
 			take(&state.Cluster, job.Licenses)
 			round.Open = true
 			continue
@@ -146,6 +146,15 @@ func (d *Driver) Round(c Cluster) (Round, error) {
 	}
 	round.Open = round.Open || len(state.Running) > 0
 	return round, nil
+}
+
+// uses returns the nodes in each pool that a job may get.
+func (s *State) uses(job *Pending) map[string]int {
+	uses := map[string]int{}
+	for _, pool := range s.Pools[job.Pool].Overlaps {
+		uses[pool] = job.Nodes
+	}
+	return uses
 }
 
 // take adds the licenses of a released job, which the cluster does not count yet.
