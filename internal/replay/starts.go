@@ -2,7 +2,6 @@ package replay
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -101,22 +100,13 @@ func (s *starts) findPools() {
 		}
 		s.pools[name] = p
 	}
-	for _, name := range slices.Sorted(maps.Keys(s.pools)) {
-		for _, other := range slices.Sorted(maps.Keys(s.pools)) {
-			if shares(s.pools[name].nodes, s.pools[other].nodes) || name == other {
-				s.pools[name].overlaps = append(s.pools[name].overlaps, other)
-			}
-		}
+	members := make(map[string]map[string]bool, len(s.pools))
+	for name, p := range s.pools {
+		members[name] = p.nodes
 	}
-}
-
-func shares(a, b map[string]bool) bool {
-	for n := range a {
-		if b[n] {
-			return true
-		}
+	for name, p := range driver.Pools(members) {
+		s.pools[name].overlaps = p.Overlaps
 	}
-	return false
 }
 
 // Begin implements [Controller].
